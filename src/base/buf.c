@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/buf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void buf_fini(struct buf *buf)
+{
+	free(buf->data);
+	*buf = (struct buf){0};
+}
+
+static bool buf_reserve(struct buf *buf, size_t more)
+{
+	if (buf->failed)
+		return false;
+	if (more <= buf->room - buf->len)
+		return true;
+
+	size_t room = buf->room ? buf->room : 256;
+	while (room - buf->len < more) {
+		if (__builtin_mul_overflow(room, (size_t)2, &room)) {
+			buf->failed = true;
+			return false;
+		}
+	}
+	void *data = realloc(buf->data, room);
+	if (!data) {
+		buf->failed = true;
+		return false;
+	}
+	buf->data = data;
+	buf->room = room;
+	return true;
+}
+
+void *buf_extend(struct buf *buf, size_t len)
+{
+	if (!buf_reserve(buf, len))
+		return NULL;
+	void *at = buf->data + buf->len;
+	memset(at, 0, len);
+	buf->len += len;
+	return at;
+}
+
+void buf_put(struct buf *buf, const void *bytes, size_t len)
+{
+	if (!len || !buf_reserve(buf, len))
+		return;
+	memcpy(buf->data + buf->len, bytes, len);
+	buf->len += len;
+}
+
+void buf_put_u8(struct buf *buf, uint8_t value)
+{
+	buf_put(buf, &value, sizeof(value));
+}
+
+void buf_put_u16(struct buf *buf, uint16_t value)
+{
+	buf_put(buf, &value, sizeof(value));
+}
+
+void buf_put_u32(struct buf *buf, uint32_t value)
+{
+	buf_put(buf, &value, sizeof(value));
+}
+
+void buf_put_u64(struct buf *buf, uint64_t value)
+{
+	buf_put(buf, &value, sizeof(value));
+}
+
+void buf_put_text(struct buf *buf, const char *text)
+{
+	buf_put(buf, text, strlen(text));
+}
+
+void buf_printf(struct buf *buf, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	int len = vsnprintf(NULL, 0, format, args);
+	va_end(args);
+	if (len < 0 || !buf_reserve(buf, (size_t)len + 1))
+		return;
+	va_start(args, format);
+	vsnprintf((char *)buf->data + buf->len, (size_t)len + 1, format, args);
+	va_end(args);
+	buf->len += (size_t)len;
+}
+
+void buf_align(struct buf *buf, size_t to)
+{
+	buf_extend(buf, -buf->len & (to - 1));
+}
+
+const char *buf_text(struct buf *buf)
+{
+	if (!buf_reserve(buf, 1))
+		return "";
+	buf->data[buf->len] = '\0';
+	return (const char *)buf->data;
+}

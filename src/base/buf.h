@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * buf: bytes on the heap that grow at the end. One owner, one thread.
+ *
+ * A failed allocation sets `failed` and turns every later call into a no-op, so that an encoder tests once, at its
+ * end. buf_fini() leaves an empty, usable buf behind.
+ */
+#pragma once
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/span.h"
+
+struct buf {
+	uint8_t *data;
+	size_t len, room; /* bytes in use, bytes allocated */
+	bool failed;      /* -ENOMEM happened */
+};
+
+void buf_fini(struct buf *buf);
+
+/* Room for `len` more bytes, zeroed, now part of the buf. NULL: out of memory. Valid until the next call. */
+void *buf_extend(struct buf *buf, size_t len);
+void buf_put(struct buf *buf, const void *bytes, size_t len);
+void buf_put_u8(struct buf *buf, uint8_t value);
+void buf_put_u16(struct buf *buf, uint16_t value);
+void buf_put_u32(struct buf *buf, uint32_t value);
+void buf_put_u64(struct buf *buf, uint64_t value);
+void buf_put_text(struct buf *buf, const char *text); /* without the NUL */
+void buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void buf_align(struct buf *buf, size_t to); /* zero bytes until len is a multiple of `to` (a power of two) */
+
+/* The text so far, NUL-terminated (the NUL is not counted in len). "" when nothing was put or memory ran out. */
+const char *buf_text(struct buf *buf);
+
+static inline struct span buf_span(const struct buf *buf)
+{
+	return (struct span){buf->data, buf->len};
+}

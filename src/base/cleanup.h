@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* cleanup: scope guards for locals that own something, and the hand-over that ends the ownership. */
+#pragma once
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+
+static inline void cleanup_free(void *slot)
+{
+	free(*(void **)slot);
+}
+
+static inline void cleanup_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+}
+
+static inline void cleanup_file(FILE **file)
+{
+	if (*file)
+		fclose(*file);
+}
+
+#define AUTO_FREE __attribute__((cleanup(cleanup_free)))
+#define AUTO_FD __attribute__((cleanup(cleanup_fd)))
+#define AUTO_FILE __attribute__((cleanup(cleanup_file)))
+#define AUTO_BUF __attribute__((cleanup(buf_fini)))
+
+/* The pointer, out of its guard. */
+#define take_ptr(slot)                                                                                       \
+	({                                                                                                   \
+		__typeof__(slot) taken_ = (slot);                                                            \
+		(slot) = NULL;                                                                               \
+		taken_;                                                                                      \
+	})
+
+static inline int take_fd(int *fd)
+{
+	int taken = *fd;
+	*fd = -1;
+	return taken;
+}

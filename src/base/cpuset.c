@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/cpuset.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+
+void cpuset_fini(struct cpuset *set)
+{
+	free(set->words);
+	*set = (struct cpuset){0};
+}
+
+int cpuset_add(struct cpuset *set, unsigned cpu)
+{
+	if (cpu >= CPUSET_MAX_CPUS)
+		return -ERANGE;
+	if (cpu / 64 >= set->nr_words) {
+		unsigned nr = cpu / 64 + 1;
+		uint64_t *words = realloc(set->words, nr * sizeof(*words));
+		if (!words)
+			return -ENOMEM;
+		memset(words + set->nr_words, 0, (nr - set->nr_words) * sizeof(*words));
+		set->words = words;
+		set->nr_words = nr;
+	}
+	set->words[cpu / 64] |= UINT64_C(1) << (cpu % 64);
+	return 0;
+}
+
+bool cpuset_has(const struct cpuset *set, unsigned cpu)
+{
+	return cpu / 64 < set->nr_words && (set->words[cpu / 64] >> (cpu % 64) & 1);
+}
+
+unsigned cpuset_count(const struct cpuset *set)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < set->nr_words; i++)
+		count += (unsigned)__builtin_popcountll(set->words[i]);
+	return count;
+}
+
+int cpuset_next(const struct cpuset *set, int from)
+{
+	for (unsigned cpu = (unsigned)from; cpu < set->nr_words * 64; cpu++)
+		if (cpuset_has(set, cpu))
+			return (int)cpu;
+	return -1;
+}
+
+static int parse_cpu(const char **at, unsigned *ret)
+{
+	if (!isdigit((unsigned char)**at))
+		return -EINVAL;
+	char *end;
+	unsigned long value = strtoul(*at, &end, 10);
+	if (value >= CPUSET_MAX_CPUS)
+		return -ERANGE;
+	*at = end;
+	*ret = (unsigned)value;
+	return 0;
+}
+
+int cpuset_parse(struct cpuset *set, const char *list)
+{
+	for (const char *at = list;;) {
+		unsigned first, last;
+		int err = parse_cpu(&at, &first);
+		if (err)
+			return err;
+		last = first;
+		if (*at == '-') {
+			at++;
+			err = parse_cpu(&at, &last);
+			if (err)
+				return err;
+		}
+		if (last < first)
+			return -EINVAL;
+		for (unsigned cpu = first; cpu <= last; cpu++) {
+			err = cpuset_add(set, cpu);
+			if (err)
+				return err;
+		}
+		if (*at == '\n')
+			at++;
+		if (*at == '\0')
+			return 0;
+		if (*at++ != ',')
+			return -EINVAL;
+	}
+}
+
+void cpuset_format(const struct cpuset *set, struct buf *ret)
+{
+	const char *separator = "";
+
+	for (int first = cpuset_next(set, 0); first >= 0;) {
+		int last = first;
+		while (cpuset_has(set, (unsigned)last + 1))
+			last++;
+		if (last > first)
+			buf_printf(ret, "%s%d-%d", separator, first, last);
+		else
+			buf_printf(ret, "%s%d", separator, first);
+		separator = ",";
+		first = cpuset_next(set, last + 1);
+	}
+}
+
+static int read_or_count(struct cpuset *set, const char *path, int sysconf_name)
+{
+	AUTO_BUF struct buf text = {0};
+	int err = fd_slurp(path, 65536, &text);
+
+	if (!err)
+		return cpuset_parse(set, buf_text(&text));
+	long nr = sysconf(sysconf_name);
+	for (long cpu = 0; cpu < (nr > 0 ? nr : 1); cpu++) {
+		err = cpuset_add(set, (unsigned)cpu);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int cpuset_online(struct cpuset *set)
+{
+	return read_or_count(set, "/sys/devices/system/cpu/online", _SC_NPROCESSORS_ONLN);
+}
+
+int cpuset_possible(struct cpuset *set)
+{
+	return read_or_count(set, "/sys/devices/system/cpu/possible", _SC_NPROCESSORS_CONF);
+}

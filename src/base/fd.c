@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/span.h"
+
+enum { MAX_SPANS = 8 };
+
+/* Drops `done` bytes from the front of the vector. */
+static void iov_advance(struct iovec **iov, int *nr, size_t done)
+{
+	while (*nr && done >= (*iov)->iov_len) {
+		done -= (*iov)->iov_len;
+		(*iov)++;
+		(*nr)--;
+	}
+	if (*nr) {
+		(*iov)->iov_base = (char *)(*iov)->iov_base + done;
+		(*iov)->iov_len -= done;
+	}
+}
+
+int fd_write_spans(int fd, const struct span spans[], unsigned nr_spans)
+{
+	struct iovec vector[MAX_SPANS], *iov = vector;
+	int nr = 0;
+
+	if (nr_spans > MAX_SPANS)
+		return -EINVAL;
+	for (unsigned i = 0; i < nr_spans; i++)
+		if (spans[i].len)
+			vector[nr++] = (struct iovec){(void *)(uintptr_t)spans[i].ptr, spans[i].len};
+	while (nr) {
+		ssize_t done = nr == 1 ? write(fd, iov->iov_base, iov->iov_len) : writev(fd, iov, nr);
+		if (done < 0) {
+			if (errno == EINTR)
+				continue;
+			return -errno;
+		}
+		if (done == 0)
+			return -EIO;
+		iov_advance(&iov, &nr, (size_t)done);
+	}
+	return 0;
+}
+
+int fd_write(int fd, const void *bytes, size_t len)
+{
+	return fd_write_spans(fd, &(struct span){bytes, len}, 1);
+}
+
+int fd_pwrite(int fd, const void *bytes, size_t len, uint64_t offset)
+{
+	const char *from = bytes;
+
+	while (len) {
+		ssize_t done = pwrite(fd, from, len, (off_t)offset);
+		if (done < 0) {
+			if (errno == EINTR)
+				continue;
+			return -errno;
+		}
+		if (done == 0)
+			return -EIO;
+		from += done;
+		len -= (size_t)done;
+		offset += (uint64_t)done;
+	}
+	return 0;
+}
+
+int fd_read(int fd, void *ret, size_t len)
+{
+	char *to = ret;
+
+	while (len) {
+		ssize_t done = read(fd, to, len);
+		if (done < 0) {
+			if (errno == EINTR)
+				continue;
+			return -errno;
+		}
+		if (done == 0)
+			return -ENODATA;
+		to += done;
+		len -= (size_t)done;
+	}
+	return 0;
+}
+
+int fd_pread(int fd, void *ret, size_t len, uint64_t offset)
+{
+	char *to = ret;
+
+	while (len) {
+		ssize_t done = pread(fd, to, len, (off_t)offset);
+		if (done < 0) {
+			if (errno == EINTR)
+				continue;
+			return -errno;
+		}
+		if (done == 0)
+			return -ENODATA;
+		to += done;
+		len -= (size_t)done;
+		offset += (uint64_t)done;
+	}
+	return 0;
+}
+
+int fd_slurp(const char *path, size_t max_bytes, struct buf *ret)
+{
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t start = ret->len;
+
+	if (fd < 0)
+		return -errno;
+	for (;;) {
+		enum { STEP = 16384 };
+		void *to = buf_extend(ret, STEP);
+		if (!to)
+			return -ENOMEM;
+		ssize_t done = read(fd, to, STEP);
+		ret->len -= STEP;
+		if (done < 0) {
+			if (errno == EINTR)
+				continue;
+			int err = -errno;
+			ret->len = start;
+			return err;
+		}
+		if (done == 0)
+			return 0;
+		ret->len += (size_t)done;
+		if (ret->len - start > max_bytes) {
+			ret->len = start;
+			return -EFBIG;
+		}
+	}
+}
+
+int fd_slurp_long(const char *path, long *ret)
+{
+	AUTO_BUF struct buf text = {0};
+	int err = fd_slurp(path, 4096, &text);
+	if (err)
+		return err;
+
+	char *end;
+	errno = 0;
+	long value = strtol(buf_text(&text), &end, 0);
+	if (errno || end == (char *)text.data)
+		return -EINVAL;
+	*ret = value;
+	return 0;
+}

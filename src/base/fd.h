@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* fd: whole transfers through file descriptors. EINTR and short transfers end here. Any thread. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/span.h"
+
+struct buf;
+
+/* All bytes of the spans (at most 8), in order. 0 or -errno; after an error an unknown part has been written. */
+int fd_write_spans(int fd, const struct span spans[], unsigned nr_spans);
+int fd_write(int fd, const void *bytes, size_t len);
+int fd_pwrite(int fd, const void *bytes, size_t len, uint64_t offset);
+
+/* Exactly `len` bytes. 0, -errno, or -ENODATA at an early end of file. */
+int fd_read(int fd, void *ret, size_t len);
+int fd_pread(int fd, void *ret, size_t len, uint64_t offset);
+
+/* Appends a whole file (also of procfs and sysfs) to `ret`, at most `max_bytes`: -EFBIG when it is longer. */
+int fd_slurp(const char *path, size_t max_bytes, struct buf *ret);
+
+/* The number in a one-line file such as those of /proc/sys. */
+int fd_slurp_long(const char *path, long *ret);

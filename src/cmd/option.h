@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * option: the command line of one command as a table; parsing, --help, completion and the man-page test all read it.
+ *
+ * Tables are static and constant; values go into a struct of the command's own, by offset.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct diag;
+
+enum option_flags {
+	OPTION_ARG_OPTIONAL = 1, /* the argument is only taken from "--name=ARG" or "-xARG" */
+	OPTION_NO_NEGATE = 2,    /* there is no --no-NAME */
+	OPTION_HIDDEN = 4,       /* accepted, but not shown */
+};
+
+struct option {
+	char letter;      /* 0: none */
+	const char *name; /* without dashes; NULL: only the letter */
+	const char *arg;  /* what --help calls the argument ("N", "FILE"); NULL: takes none */
+	const char *help; /* one line or more, without a full stop at the end */
+	/*
+	 * Stores the value. arg NULL: given without one, or, with `negated`, as --no-NAME (unset it). value points into
+	 * the command's struct. 0, or -EINVAL and the diag says what would be right (the option is named by the caller).
+	 */
+	int (*set)(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr);
+	size_t offset; /* of the value in the command's struct */
+	unsigned flags;
+	const char *group; /* heading in --help that starts at this option; NULL: as the one before */
+};
+
+/* A table ends with an entry whose `set` is NULL. */
+
+int option_set_flag(const struct option *, const char *arg, bool negated, void *bool_value, struct diag *);
+int option_set_count(const struct option *, const char *arg, bool negated, void *int_value, struct diag *); /* -v -v */
+int option_set_string(const struct option *, const char *arg, bool negated, void *const_char_ptr, struct diag *);
+int option_set_u64(const struct option *, const char *arg, bool negated, void *uint64_value, struct diag *);
+
+struct command {
+	const char *name;        /* "record" */
+	const char *summary;     /* one line for the list of commands */
+	const char *usage;       /* what follows the name: "[OPTIONS] [--] COMMAND [ARGS]"; lines split by \n */
+	const char *description; /* a paragraph or more for --help, with examples */
+	const struct option *options;
+	int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns the exit status */
+};
+
+enum option_result { OPTION_OK, OPTION_EXIT /* --help was printed: exit 0 */, OPTION_BAD /* printed why: exit 129 */ };
+
+/*
+ * Reads options up to the first argument that is none (or "--"), as perf does: long names may be abbreviated when
+ * unambiguous, letters joined. *ret_first: index of the first argument left. -h and --help are handled here.
+ */
+enum option_result option_parse(const struct command *command, int argc, char **argv, void *values, int *ret_first);
+
+void option_print_help(const struct command *command, FILE *to);
+
+/* "10", "4K", "2M", "1G" to bytes. -EINVAL. */
+int option_parse_size(const char *text, uint64_t *ret_bytes);

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * event: what to measure. A list is parsed from -e texts, configured by the options of the recording, and then
+ * opened fd by fd. Owned by the recording; one thread.
+ */
+#pragma once
+
+#include <linux/perf_event.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct diag;
+
+/* Bits of event.given: what the event's own text fixed, so that options of the command line leave it alone. */
+enum event_given {
+	EVENT_GIVEN_PERIOD = 1 << 0,
+	EVENT_GIVEN_FREQ = 1 << 1,
+	EVENT_GIVEN_NAME = 1 << 2,
+	EVENT_GIVEN_MODIFIER = 1 << 3, /* any modifier at all: exclude_guest is not the default then */
+	EVENT_GIVEN_MAX_PRECISE = 1 << 4, /* :P */
+};
+
+struct event {
+	struct perf_event_attr attr; /* after configure: what is passed to the kernel */
+	char *name;                  /* heap; the label in the file: text as typed, with its modifiers */
+	char *tracepoint_system;     /* heap; NULL: no tracepoint */
+	char *tracepoint_name;       /* heap */
+	unsigned given;              /* enum event_given */
+	bool system_wide;            /* side-band helper of ours: opened for all tasks on each CPU */
+};
+
+struct event_list {
+	struct event *events;
+	size_t nr;
+};
+
+void event_list_fini(struct event_list *list);
+
+/*
+ * Adds the events of one -e text. Globs expand in the order of the directory, as in perf. On error nothing was added and
+ * the diag says column, what was expected, and near matches. -EINVAL (syntax, unknown name), -ENOENT (tracefs or
+ * PMU not there), -EACCES (not readable).
+ */
+int event_list_parse(struct event_list *list, const char *text, struct diag *reterr);
+
+/* The event that is recorded when none is named: cycles with the highest precision that opens. */
+int event_list_add_default(struct event_list *list);
+
+enum event_callgraph { CALLGRAPH_NONE, CALLGRAPH_FP, CALLGRAPH_DWARF, CALLGRAPH_LBR };
+
+enum event_target {
+	EVENT_TARGET_WORKLOAD, /* a command that we start */
+	EVENT_TARGET_SYSTEM,   /* -a */
+	EVENT_TARGET_CPUS,     /* -C: without -a also all tasks, of these CPUs */
+	EVENT_TARGET_TASKS,    /* -p, -t */
+};
+
+/* What the options say about all events. */
+struct event_options {
+	enum event_target target;
+	uint64_t freq_hz; /* -F; 0: not given */
+	uint64_t period;  /* -c; 0: not given */
+	enum event_callgraph callgraph;
+	uint32_t dump_bytes; /* of the user stack, with dwarf */
+	bool inherit;        /* false: -i, -t, --per-thread */
+	bool per_thread;     /* --per-thread */
+	bool threads_only;   /* -t */
+	bool addresses;      /* -d */
+	bool timestamps;     /* -T given */
+	bool no_timestamps;  /* --no-timestamp */
+	bool periods;        /* -P given */
+	bool raw;            /* -R */
+	bool no_samples;     /* -n */
+	bool stat;           /* -s */
+	bool delayed;        /* -D other than 0 */
+	bool pipe_output;    /* the only event needs an id there */
+	bool has_workload;   /* a command runs also with -a or -p */
+};
+
+/*
+ * Sets every attr as perf record 6.1 does for the same options, adds the side-band dummy where perf has one
+ * (system-wide recordings), lowers a frequency that the kernel would refuse (with a log_note).
+ */
+int event_list_configure(struct event_list *list, const struct event_options *options, struct diag *reterr);
+
+/* What event_open() found missing in this kernel; starts zeroed, shared by all opens of a recording. */
+struct event_fallbacks {
+	unsigned missing; /* private to open.c */
+	bool cloexec_missing;
+};
+
+/*
+ * Opens the event for (pid, cpu) as perf_event_open(2) means them; flags PERF_FLAG_FD_CLOEXEC is added where there is
+ * one. The first open of an event may change its attr and name (older kernel, cycles without a PMU, no permission
+ * for kernel samples; each said with log_note or log_verbose); later opens do not. Returns the fd, or -errno with a diag
+ * that names event, cause and remedy (sysctl, capability).
+ */
+int event_open(struct event *event, struct event_fallbacks *fallbacks, int pid, int cpu, bool first,
+	       struct diag *reterr);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sample: what a SAMPLE record and the sample_id trailer of the other kernel records hold.
+ *
+ * Pure; nothing is copied: arrays point into the record and live as long as it.
+ * Source: perf_event_open(2) "PERF_RECORD_SAMPLE", kernel/events/core.c perf_output_sample() for the order.
+ */
+#pragma once
+
+#include <linux/perf_event.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/span.h"
+
+struct sample_regs {
+	uint64_t abi;         /* PERF_SAMPLE_REGS_ABI_*: NONE: no registers */
+	uint64_t mask;        /* which registers, from the attr */
+	const uint64_t *regs; /* popcount(mask) values, ascending */
+};
+
+struct sample_branch_stack {
+	uint64_t nr;
+	uint64_t hw_idx; /* ~0: not there */
+	const struct perf_branch_entry *entries;
+};
+
+struct sample {
+	uint64_t present; /* the PERF_SAMPLE_* bits that were decoded */
+	uint64_t id;      /* of the event's fd; 0 when the layout has none */
+	uint64_t ip, time, addr, stream_id, period;
+	uint32_t pid, tid; /* ~0: not there */
+	uint32_t cpu;      /* ~0: not there */
+	uint8_t cpumode;   /* PERF_RECORD_MISC_CPUMODE_MASK part of misc */
+	struct span read;  /* bytes in the attr's read_format */
+	uint64_t nr_ips;
+	const uint64_t *ips; /* with PERF_CONTEXT_* markers */
+	struct span raw;
+	struct sample_branch_stack branches;
+	struct sample_regs user_regs, intr_regs;
+	struct span user_stack; /* the bytes in use (dyn_size), not the whole dump */
+	uint64_t weight, data_src, transaction, phys_addr, cgroup, data_page_size, code_page_size;
+	struct span aux;
+};
+
+/* `record` is a SAMPLE whose header.size bytes are readable. 0 or -EBADMSG (something runs past the end). */
+int sample_decode(const struct perf_event_attr *attr, const struct perf_event_header *record, struct sample *ret);
+
+/*
+ * The trailer of a kernel record that is no SAMPLE; fields that are not there are ~0 (pid, tid, cpu), 0 (time, id).
+ * 0, or -EBADMSG when the record is too short for it.
+ */
+int sample_id_decode(const struct perf_event_attr *attr, const struct perf_event_header *record, struct sample *ret);
+
+/* Bytes of the trailer: 0 without sample_id_all. */
+size_t sample_id_bytes(const struct perf_event_attr *attr);
+
+/*
+ * Where the event id of a record is. Every event of a file has it in the same place, so any attr of the file serves.
+ * SAMPLE: offset from the record's start; others: distance of the id's first byte from the record's end. -1: no id.
+ */
+int sample_id_offset(const struct perf_event_attr *attr);
+int sample_id_distance(const struct perf_event_attr *attr);

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * session: a perf.data file or pipe that is being read: who wrote it, which events, and its records one by one.
+ *
+ * Opened and used by one thread. Input may be hostile: whatever is wrong is -EBADMSG with the offset in the diag,
+ * after everything before it was delivered.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/span.h"
+#include "format/event_desc.h"
+#include "format/layout.h"
+#include "format/record.h"
+#include "format/sample.h"
+
+struct diag;
+struct session;
+
+enum session_flags {
+	SESSION_FORCE = 1,      /* -f: whoever owns the file */
+	SESSION_FILE_ORDER = 2, /* records as they lie in the file, marks and all (raw dump); else sorted by time */
+};
+
+/* path "-": standard input (pipe layout only). */
+int session_open(const char *path, enum session_flags flags, struct session **ret, struct diag *reterr);
+void session_close(struct session *session); /* NULL is fine */
+
+/* One record of the session, decoded as far as every reader needs it. */
+struct session_record {
+	struct record_view view;
+	const struct event_desc *event; /* of a SAMPLE; of another kernel record with an id; NULL for user records */
+	struct sample sample;           /* SAMPLE: all fields; other kernel record: those of the trailer */
+};
+
+/*
+ * 1 a record, 0 the end, -EBADMSG and the diag says where. In time order kernel records come sorted by time with
+ * those without a time at once; marks (FINISHED_ROUND and the like) are consumed. *ret is valid until the next call.
+ */
+int session_next(struct session *session, struct session_record *ret, struct diag *reterr);
+
+/* The events; of a pipe, those whose HEADER_ATTR was read so far. Valid until the next session_next(). */
+const struct event_desc *session_events(const struct session *session, size_t *ret_nr);
+
+/* A feature's payload: of the table, or of a HEADER_FEATURE record read so far. false: not there. Valid until close. */
+bool session_feature(const struct session *session, enum feature_bit bit, struct span *ret);
+
+struct session_info {
+	const char *path;
+	bool pipe;
+	struct file_header header; /* of a pipe: magic and size only */
+	uint64_t file_bytes;       /* 0: unknown (pipe) */
+	uint64_t position;         /* offset of the record delivered last; for progress */
+	int64_t mtime;             /* seconds; 0: unknown */
+};
+const struct session_info *session_info(const struct session *session);

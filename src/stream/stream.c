@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+#include "stream/stream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "format/record.h"
+#include "ring/ring.h"
+#include "stream/writer.h"
+
+/* What was taken from one ring in one visit and is not released yet. */
+struct chunk {
+	struct ring *ring;
+	size_t bytes;
+	uint64_t end; /* writer->queued behind it */
+};
+
+/* A FIFO in the order of the writer, of fixed room: the pump allocates nothing. */
+struct stream_pending {
+	size_t first, nr, room;
+	struct chunk chunks[];
+};
+
+enum { CHUNKS_PER_RING = 64 };
+
+int stream_init(struct stream *stream)
+{
+	size_t room = stream->nr_rings * CHUNKS_PER_RING;
+	struct stream_pending *pending = calloc(1, sizeof(*pending) + room * sizeof(struct chunk));
+
+	if (!pending)
+		return -ENOMEM;
+	pending->room = room;
+	stream->pending = pending;
+	return 0;
+}
+
+void stream_fini(struct stream *stream)
+{
+	free(stream->pending);
+	stream->pending = NULL;
+}
+
+/* Gives back to the kernel what the writer needs no more. */
+static void release_retired(struct stream *stream)
+{
+	struct stream_pending *pending = stream->pending;
+
+	while (pending->nr) {
+		struct chunk *chunk = &pending->chunks[pending->first];
+		if (chunk->end > stream->writer->retired)
+			break;
+		ring_release(chunk->ring, chunk->bytes);
+		pending->first = (pending->first + 1) % pending->room;
+		pending->nr--;
+	}
+}
+
+static int reap(struct stream *stream, bool wait)
+{
+	int err = writer_reap(stream->writer, wait);
+
+	release_retired(stream);
+	return err;
+}
+
+static int queue(struct stream *stream, const struct span spans[2])
+{
+	int err;
+
+	while ((err = writer_queue(stream->writer, spans, spans[1].len ? 2 : 1)) == -EAGAIN) {
+		err = reap(stream, true);
+		if (err)
+			return err;
+	}
+	return err;
+}
+
+static int64_t pump_ring(struct stream *stream, struct ring *ring, size_t least)
+{
+	struct stream_pending *pending = stream->pending;
+	struct span spans[2];
+	size_t bytes = ring_peek(ring, spans);
+
+	if (bytes < least || !bytes)
+		return 0;
+	if (pending->nr == pending->room) {
+		int err = reap(stream, true);
+		if (err)
+			return err;
+	}
+	int err = queue(stream, spans);
+	if (err)
+		return err;
+	ring_take(ring, bytes);
+	pending->chunks[(pending->first + pending->nr++) % pending->room] =
+		(struct chunk){ring, bytes, stream->writer->queued};
+	release_retired(stream);
+	stream->counters.bytes += bytes;
+	stream->counters.chunks++;
+	return (int64_t)bytes;
+}
+
+/* All rings were read to the head of this pass: what comes later is not older than what the last mark saw. */
+static int mark_round(struct stream *stream)
+{
+	static const struct perf_event_header mark = {
+		.type = RECORD_FINISHED_ROUND,
+		.size = sizeof(mark),
+	};
+
+	stream->unmarked_bytes = 0;
+	stream->counters.rounds++;
+	return writer_put(stream->writer, &mark, sizeof(mark));
+}
+
+int64_t stream_pump(struct stream *stream, enum stream_pass pass)
+{
+	bool round_due = stream->round_bytes && stream->unmarked_bytes >= stream->round_bytes;
+	bool whole = pass == STREAM_DRAIN || round_due;
+	int64_t total = 0;
+
+	for (size_t i = 0; i < stream->nr_rings; i++) {
+		int64_t moved = pump_ring(stream, &stream->rings[i], whole ? 1 : stream->flush_bytes);
+		if (moved < 0)
+			return moved;
+		total += moved;
+	}
+	stream->counters.passes++;
+	stream->unmarked_bytes += (uint64_t)total;
+	if (whole && stream->round_bytes && stream->unmarked_bytes) {
+		int err = mark_round(stream);
+		if (err)
+			return err;
+	}
+	int err = reap(stream, pass == STREAM_DRAIN);
+	return err ? err : total;
+}

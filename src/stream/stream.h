@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stream: the pump. Rings -> writer, and nothing else: it knows no option, no mode and no engine.
+ *
+ * A stream belongs to one thread at a time, and so do its rings and its writer. It owns neither: the recording does.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct ring;
+struct writer;
+
+/* Written by the stream's thread; read by others only when that thread is done. */
+struct stream_counters {
+	uint64_t bytes;  /* ring bytes handed to the writer */
+	uint64_t chunks; /* visits that found something */
+	uint64_t passes;
+	uint64_t rounds; /* round marks written */
+};
+
+struct stream {
+	struct ring *rings; /* borrowed array, in order of visit */
+	size_t nr_rings;
+	struct writer *writer; /* borrowed */
+	size_t flush_bytes;    /* leave less than this in a ring for a later pass; a draining pass takes all */
+	uint64_t round_bytes;  /* a round is marked after at least this many bytes, or when a pass drains; 0: never */
+	uint64_t unmarked_bytes;
+	struct stream_counters counters;
+	struct stream_pending *pending; /* stream_init() to stream_fini(): bytes taken, not yet retired, in order */
+};
+
+enum stream_pass {
+	STREAM_FLOW,  /* take what is worth taking */
+	STREAM_DRAIN, /* take everything, wait until the writer needs none of it */
+};
+
+/* After the fields above are set. 0 or -ENOMEM. */
+int stream_init(struct stream *stream);
+void stream_fini(struct stream *stream);
+
+/*
+ * One pass over all rings, each visited once with its head read once. Returns the bytes moved, or -errno (the
+ * writer's error: nothing was released that it did not get). A FLOW pass that returns 0 found nothing worth taking.
+ */
+int64_t stream_pump(struct stream *stream, enum stream_pass pass);

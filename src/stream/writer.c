@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+#include "stream/writer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int writer_open(const struct writer_ops *ops, const struct writer_params *params, struct writer **ret)
+{
+	struct writer *writer = calloc(1, ops->state_bytes);
+
+	if (!writer)
+		return -ENOMEM;
+	writer->ops = ops;
+	writer->offset = params->offset;
+	writer->path = params->path;
+	int err = ops->open ? ops->open(writer, params) : 0;
+	if (err) {
+		free(writer);
+		return err;
+	}
+	*ret = writer;
+	return 0;
+}
+
+static int stick(struct writer *writer, int err)
+{
+	if (err < 0 && err != -EAGAIN && !writer->err)
+		writer->err = err;
+	return err;
+}
+
+int writer_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	if (writer->err)
+		return writer->err;
+	return stick(writer, writer->ops->queue(writer, spans, nr_spans));
+}
+
+int writer_reap(struct writer *writer, bool wait)
+{
+	if (writer->err)
+		return writer->err;
+	return writer->ops->reap ? stick(writer, writer->ops->reap(writer, wait)) : 0;
+}
+
+int writer_put(struct writer *writer, const void *bytes, size_t len)
+{
+	struct span span = {bytes, len};
+	uint64_t before = writer->queued;
+	int err;
+
+	if (!len)
+		return writer->err;
+	while ((err = writer_queue(writer, &span, 1)) == -EAGAIN) {
+		err = writer_reap(writer, true);
+		if (err)
+			return err;
+	}
+	/* The bytes are the caller's again when we return. */
+	if (!err && writer->retired < before + len)
+		err = writer_reap(writer, true);
+	return err;
+}
+
+int writer_close(struct writer *writer)
+{
+	if (!writer)
+		return 0;
+	int err = writer->ops->close ? stick(writer, writer->ops->close(writer)) : 0;
+	err = writer->err ? writer->err : err;
+	free(writer);
+	return err;
+}

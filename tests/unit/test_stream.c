@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/* The pump and its engines, fed by rings that this test fills by the kernel's protocol. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "format/record.h"
+#include "ring/ring.h"
+#include "stream/stream.h"
+#include "stream/writer.h"
+
+enum { RING_BYTES = 4096 };
+
+struct fake {
+	struct perf_event_mmap_page page;
+	uint64_t data[RING_BYTES / 8];
+	uint64_t next; /* number of the next record */
+};
+
+/* The kernel's part: a 16-byte record with a number; false when the ring has no room for it. */
+static bool produce(struct fake *fake, uint64_t number)
+{
+	uint64_t head = fake->page.data_head;
+
+	if (RING_BYTES - (head - fake->page.data_tail) < 16)
+		return false;
+	fake->data[head % RING_BYTES / 8] = (uint64_t)16 << 48 | PERF_RECORD_SAMPLE;
+	fake->data[(head + 8) % RING_BYTES / 8] = number;
+	__atomic_store_n(&fake->page.data_head, head + 16, __ATOMIC_RELEASE);
+	return true;
+}
+
+static void start(struct fake *fake, struct ring *ring, uint64_t position)
+{
+	memset(fake, 0, sizeof(*fake));
+	fake->page.data_head = fake->page.data_tail = position;
+	ring_attach(ring, &fake->page, fake->data, RING_BYTES);
+}
+
+/* Every record of ring r is number r<<32 | n with n counting up; returns how many there are. */
+static uint64_t check_numbers(struct span out, uint64_t counts[], unsigned nr, uint64_t *ret_marks)
+{
+	uint64_t total = 0;
+
+	for (size_t at = 0; at < out.len;) {
+		const struct perf_event_header *header = (const void *)((const char *)out.ptr + at);
+		assert_true(header->size >= sizeof(*header) && header->size <= out.len - at);
+		at += header->size;
+		if (header->type == RECORD_FINISHED_ROUND) {
+			++*ret_marks;
+			continue;
+		}
+		uint64_t number;
+		memcpy(&number, header + 1, sizeof(number));
+		assert_in_range(number >> 32, 0, nr - 1);
+		assert_int_equal(number & UINT32_MAX, counts[number >> 32]);
+		counts[number >> 32]++;
+		total++;
+	}
+	return total;
+}
+
+static void test_wrapped_once_in_order(void **state)
+{
+	enum { NR_RINGS = 3 };
+	static struct fake fakes[NR_RINGS];
+	struct ring rings[NR_RINGS];
+	uint64_t counts[NR_RINGS] = {0}, marks = 0, made = 0;
+	struct stream stream = {.rings = rings, .nr_rings = NR_RINGS, .flush_bytes = 1, .round_bytes = RING_BYTES};
+
+	(void)state;
+	/* Positions that wrap the ring, and the counter itself. */
+	start(&fakes[0], &rings[0], 0);
+	start(&fakes[1], &rings[1], RING_BYTES - 16);
+	start(&fakes[2], &rings[2], UINT64_MAX - 47);
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &stream.writer), 0);
+	assert_int_equal(stream_init(&stream), 0);
+	srand(1);
+	for (int pass = 0; pass < 1000; pass++) {
+		for (unsigned r = 0; r < NR_RINGS; r++) {
+			for (int i = rand() % 300; i > 0; i--) {
+				if (!produce(&fakes[r], (uint64_t)r << 32 | fakes[r].next))
+					break;
+				fakes[r].next++;
+				made++;
+			}
+		}
+		assert_true(stream_pump(&stream, pass % 7 ? STREAM_FLOW : STREAM_DRAIN) >= 0);
+	}
+	assert_true(stream_pump(&stream, STREAM_DRAIN) >= 0);
+	assert_int_equal(check_numbers(writer_mem_bytes(stream.writer), counts, NR_RINGS, &marks), made);
+	assert_int_equal(marks, stream.counters.rounds);
+	assert_true(marks > 10);
+	assert_int_equal(stream.counters.bytes, made * 16);
+	for (unsigned r = 0; r < NR_RINGS; r++)
+		assert_int_equal(fakes[r].page.data_tail, fakes[r].page.data_head);
+	stream_fini(&stream);
+	assert_int_equal(writer_close(stream.writer), 0);
+}
+
+static void test_flush_leaves_little(void **state)
+{
+	static struct fake fake;
+	struct ring ring;
+	struct stream stream = {.rings = &ring, .nr_rings = 1, .flush_bytes = 64, .round_bytes = 0};
+
+	(void)state;
+	start(&fake, &ring, 0);
+	assert_int_equal(writer_open(&writer_null, &(struct writer_params){.fd = -1}, &stream.writer), 0);
+	assert_int_equal(stream_init(&stream), 0);
+	for (uint64_t i = 0; i < 3; i++)
+		produce(&fake, i);
+	assert_int_equal(stream_pump(&stream, STREAM_FLOW), 0);
+	produce(&fake, 3);
+	assert_int_equal(stream_pump(&stream, STREAM_FLOW), 64);
+	produce(&fake, 4);
+	assert_int_equal(stream_pump(&stream, STREAM_FLOW), 0);
+	assert_int_equal(stream_pump(&stream, STREAM_DRAIN), 16);
+	assert_int_equal(stream.counters.rounds, 0);
+	stream_fini(&stream);
+	assert_int_equal(writer_close(stream.writer), 0);
+}
+
+/* An engine that retires late and refuses when it holds two chunks. */
+struct lazy {
+	struct writer writer;
+	int held;
+};
+
+static int lazy_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	struct lazy *lazy = (struct lazy *)writer;
+
+	if (lazy->held == 2)
+		return -EAGAIN;
+	lazy->held++;
+	for (unsigned i = 0; i < nr_spans; i++)
+		writer->queued += spans[i].len;
+	return 0;
+}
+
+static int lazy_reap(struct writer *writer, bool wait)
+{
+	struct lazy *lazy = (struct lazy *)writer;
+
+	if (wait) {
+		lazy->held = 0;
+		writer->retired = writer->queued;
+	}
+	return 0;
+}
+
+static const struct writer_ops writer_lazy = {
+	.name = "lazy", .state_bytes = sizeof(struct lazy), .queue = lazy_queue, .reap = lazy_reap,
+};
+
+static void test_ring_is_held_until_retired(void **state)
+{
+	static struct fake fakes[2];
+	struct ring rings[2];
+	struct stream stream = {.rings = rings, .nr_rings = 2, .flush_bytes = 1};
+
+	(void)state;
+	start(&fakes[0], &rings[0], 0);
+	start(&fakes[1], &rings[1], 0);
+	assert_int_equal(writer_open(&writer_lazy, &(struct writer_params){.fd = -1}, &stream.writer), 0);
+	assert_int_equal(stream_init(&stream), 0);
+	produce(&fakes[0], 0);
+	produce(&fakes[1], 0);
+	assert_int_equal(stream_pump(&stream, STREAM_FLOW), 32);
+	assert_int_equal(fakes[0].page.data_tail, 0);
+	assert_int_equal(stream_pump(&stream, STREAM_FLOW), 0); /* taken bytes are not taken twice */
+	produce(&fakes[0], 1);
+	assert_int_equal(stream_pump(&stream, STREAM_FLOW), 16); /* full: reaps, which frees the first two */
+	assert_int_equal(fakes[0].page.data_tail, 16);
+	assert_int_equal(fakes[1].page.data_tail, 16);
+	assert_int_equal(stream_pump(&stream, STREAM_DRAIN), 0);
+	assert_int_equal(fakes[0].page.data_tail, 32);
+	stream_fini(&stream);
+	assert_int_equal(writer_close(stream.writer), 0);
+}
+
+static int failing_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	(void)writer, (void)spans, (void)nr_spans;
+	return -ENOSPC;
+}
+
+static const struct writer_ops writer_failing = {
+	.name = "failing", .state_bytes = sizeof(struct writer), .queue = failing_queue,
+};
+
+static void test_error_sticks_and_keeps_the_ring(void **state)
+{
+	static struct fake fake;
+	struct ring ring;
+	struct stream stream = {.rings = &ring, .nr_rings = 1, .flush_bytes = 1, .round_bytes = 1};
+
+	(void)state;
+	start(&fake, &ring, 0);
+	assert_int_equal(writer_open(&writer_failing, &(struct writer_params){.fd = -1}, &stream.writer), 0);
+	assert_int_equal(stream_init(&stream), 0);
+	produce(&fake, 0);
+	assert_int_equal(stream_pump(&stream, STREAM_FLOW), -ENOSPC);
+	assert_int_equal(stream_pump(&stream, STREAM_DRAIN), -ENOSPC);
+	assert_int_equal(fake.page.data_tail, 0);
+	stream_fini(&stream);
+	assert_int_equal(writer_close(stream.writer), -ENOSPC);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_wrapped_once_in_order),
+		cmocka_unit_test(test_flush_leaves_little),
+		cmocka_unit_test(test_ring_is_held_until_retired),
+		cmocka_unit_test(test_error_sticks_and_keeps_the_ring),
+	};
+	return cmocka_run_group_tests_name("stream", tests, NULL, NULL);
+}
