@@ -1,5 +1,68 @@
 /* SPDX-License-Identifier: MIT */
-int main(void)
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "cmd/command.h"
+
+/* `millrace help [COMMAND]` */
+static int help(const char *name)
 {
+	const struct command *command;
+
+	if (!name) {
+		command_print_help(stdout);
+		return 0;
+	}
+	command = command_find(name);
+	if (!command)
+		return command_unknown(name);
+	option_print_help(command, stdout);
 	return 0;
+}
+
+/* `millrace --complete [COMMAND]`: for the shell completion and the tests that hold the man pages to the
+ * tables. */
+static int complete(const char *name)
+{
+	const struct command *command = name ? command_find(name) : NULL;
+
+	if (command)
+		option_print_words(command, stdout);
+	else if (!name)
+		command_print_words(stdout);
+	return name && !command;
+}
+
+static int dispatch(int argc, char **argv)
+{
+	const char *word = argc > 1 ? argv[1] : NULL;
+	const struct command *command;
+
+	if (!word) {
+		command_print_help(stderr);
+		return COMMAND_USAGE;
+	}
+	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0)
+		return help(argc > 2 ? argv[2] : NULL);
+	if (strcmp(word, "--version") == 0) {
+		command_print_version(stdout);
+		return 0;
+	}
+	if (strcmp(word, "--complete") == 0)
+		return complete(argc > 2 ? argv[2] : NULL);
+	command = command_find(word);
+	return command ? command->run(argc - 1, argv + 1) : command_unknown(word);
+}
+
+int main(int argc, char **argv)
+{
+	int status = dispatch(argc, argv);
+
+	if (fflush(stdout) || ferror(stdout)) {
+		log_error("standard output: %s", strerror(errno));
+		return status ? status : 1;
+	}
+	return status;
 }

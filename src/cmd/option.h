@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * option: the command line of one command as a table; parsing, --help, completion and the man-page test all read it.
+ * option: the command line of one command as a table; parsing, --help, completion and the man-page test all
+ * read it.
  *
  * Tables are static and constant; values go into a struct of the command's own, by offset.
  */
@@ -25,10 +26,12 @@ struct option {
 	const char *arg;  /* what --help calls the argument ("N", "FILE"); NULL: takes none */
 	const char *help; /* one line or more, without a full stop at the end */
 	/*
-	 * Stores the value. arg NULL: given without one, or, with `negated`, as --no-NAME (unset it). value points into
-	 * the command's struct. 0, or -EINVAL and the diag says what would be right (the option is named by the caller).
+	 * Stores the value. arg NULL: given without one, or, with `negated`, as --no-NAME (unset it). value
+	 * points into the command's struct. 0, or -EINVAL and the diag says what would be right (the option
+	 * is named by the caller).
 	 */
-	int (*set)(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr);
+	int (*set)(const struct option *option, const char *arg, bool negated, void *value,
+		   struct diag *reterr);
 	size_t offset; /* of the value in the command's struct */
 	unsigned flags;
 	const char *group; /* heading in --help that starts at this option; NULL: as the one before */
@@ -37,28 +40,42 @@ struct option {
 /* A table ends with an entry whose `set` is NULL. */
 
 int option_set_flag(const struct option *, const char *arg, bool negated, void *bool_value, struct diag *);
-int option_set_count(const struct option *, const char *arg, bool negated, void *int_value, struct diag *); /* -v -v */
-int option_set_string(const struct option *, const char *arg, bool negated, void *const_char_ptr, struct diag *);
+int option_set_count(const struct option *, const char *arg, bool negated, void *int_value,
+		     struct diag *); /* -v -v */
+int option_set_string(const struct option *, const char *arg, bool negated, void *const_char_ptr,
+		      struct diag *);
 int option_set_u64(const struct option *, const char *arg, bool negated, void *uint64_value, struct diag *);
 
 struct command {
-	const char *name;        /* "record" */
-	const char *summary;     /* one line for the list of commands */
-	const char *usage;       /* what follows the name: "[OPTIONS] [--] COMMAND [ARGS]"; lines split by \n */
-	const char *description; /* a paragraph or more for --help, with examples */
+	const char *name;    /* "record" */
+	const char *summary; /* one line for the list of commands */
+	const char *usage;   /* what follows the name: "[OPTIONS] [--] COMMAND [ARGS]"; lines split by \n */
+	/* For --help: lines are wrapped, an empty one parts paragraphs; one that starts with a space is an
+	 * example. */
+	const char *description;
 	const struct option *options;
 	int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns the exit status */
 };
 
-enum option_result { OPTION_OK, OPTION_EXIT /* --help was printed: exit 0 */, OPTION_BAD /* printed why: exit 129 */ };
+enum option_result {
+	OPTION_OK,
+	OPTION_EXIT /* --help was printed: exit 0 */,
+	OPTION_BAD /* printed why: exit 129 */
+};
 
 /*
- * Reads options up to the first argument that is none (or "--"), as perf does: long names may be abbreviated when
- * unambiguous, letters joined. *ret_first: index of the first argument left. -h and --help are handled here.
+ * Reads options up to the first argument that is none (or "--"), as perf does: long names may be abbreviated
+ * when unambiguous, letters joined. *ret_first: index of the first argument left. -h and --help are handled
+ * here. The opposite of NAME is --no-NAME; the opposite of an option that is called no-NAME is --NAME.
  */
-enum option_result option_parse(const struct command *command, int argc, char **argv, void *values, int *ret_first);
+enum option_result option_parse(const struct command *command, int argc, char **argv, void *values,
+				int *ret_first);
 
 void option_print_help(const struct command *command, FILE *to);
 
-/* "10", "4K", "2M", "1G" to bytes. -EINVAL. */
+/* One line for each spelling that is not hidden: "--freq<TAB>HZ"; "[N]" for an optional argument, "" for
+ * none. */
+void option_print_words(const struct command *command, FILE *to);
+
+/* "10", "4K", "2M", "1G" (also "10B" and small letters) to bytes. -EINVAL. */
 int option_parse_size(const char *text, uint64_t *ret_bytes);

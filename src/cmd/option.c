@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/option.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "base/log.h"
+#include "base/near.h"
+
+/* One parse: what the helpers below need to know. */
+struct parse {
+	const struct command *command;
+	int argc;
+	char **argv;
+	int at; /* of the next argument */
+	void *values;
+};
+
+/* The name of an option, as it was typed or as the table spells it. */
+struct spelling {
+	char text[80];
+};
+
+int option_set_flag(const struct option *option, const char *arg, bool negated, void *value,
+		    struct diag *reterr)
+{
+	(void)option, (void)arg, (void)reterr;
+	*(bool *)value = !negated;
+	return 0;
+}
+
+int option_set_count(const struct option *option, const char *arg, bool negated, void *value,
+		     struct diag *reterr)
+{
+	int *count = value;
+
+	(void)option, (void)arg, (void)reterr;
+	*count = negated ? 0 : *count + 1;
+	return 0;
+}
+
+int option_set_string(const struct option *option, const char *arg, bool negated, void *value,
+		      struct diag *reterr)
+{
+	(void)option, (void)reterr;
+	*(const char **)value = negated ? NULL : arg;
+	return 0;
+}
+
+static int parse_u64(const char *text, const char **ret_end, uint64_t *ret)
+{
+	char *end;
+
+	if (*text < '0' || *text > '9') /* strtoull() would take " 1", "+1" and "-1" */
+		return -EINVAL;
+	errno = 0;
+	unsigned long long number = strtoull(text, &end, 0);
+	if (errno || end == text)
+		return -EINVAL;
+	*ret = number;
+	*ret_end = end;
+	return 0;
+}
+
+int option_set_u64(const struct option *option, const char *arg, bool negated, void *value,
+		   struct diag *reterr)
+{
+	const char *end;
+	uint64_t number = 0;
+
+	(void)option;
+	if (!negated && (!arg || parse_u64(arg, &end, &number) || *end))
+		return diag_set(reterr, -EINVAL, "\"%s\" is not a whole number", arg ? arg : "");
+	*(uint64_t *)value = number;
+	return 0;
+}
+
+int option_parse_size(const char *text, uint64_t *ret_bytes)
+{
+	static const char units[] = "BKMG";
+	const char *end, *unit = units;
+	uint64_t number;
+
+	if (parse_u64(text, &end, &number))
+		return -EINVAL;
+	if (*end) {
+		unit = strchr(units, *end >= 'a' && *end <= 'z' ? *end - 'a' + 'A' : *end);
+		if (!unit || end[1])
+			return -EINVAL;
+	}
+	unsigned shift = 10 * (unsigned)(unit - units);
+	if (number > UINT64_MAX >> shift)
+		return -EINVAL;
+	*ret_bytes = number << shift;
+	return 0;
+}
+
+static bool negatable(const struct option *option)
+{
+	return option->name && !(option->flags & OPTION_NO_NEGATE);
+}
+
+/*
+ * What stands behind the dashes to set the option, or to unset it: "no-stat" for "stat", "inherit" for
+ * "no-inherit".
+ * "" when nothing does.
+ */
+static struct spelling long_name(const struct option *option, bool negated)
+{
+	struct spelling name = {""};
+
+	if (!negated && option->name)
+		snprintf(name.text, sizeof(name.text), "%s", option->name);
+	else if (negated && negatable(option) && strncmp(option->name, "no-", 3) == 0)
+		snprintf(name.text, sizeof(name.text), "%s", option->name + 3);
+	else if (negated && negatable(option))
+		snprintf(name.text, sizeof(name.text), "no-%s", option->name);
+	return name;
+}
+
+static bool starts_with(const char *text, const char *start, size_t len)
+{
+	return strncmp(text, start, len) == 0;
+}
+
+struct match {
+	const struct option *option, *other; /* other: a second one that fits as well */
+	bool negated;
+};
+
+/* The option that `name` means when names are read plainly (negated: as their opposites). An exact name wins.
+ */
+static struct match match_names(const struct option *options, const char *name, size_t len, bool negated)
+{
+	struct match match = {.negated = negated};
+
+	for (const struct option *option = options; option->set; option++) {
+		struct spelling known = long_name(option, negated);
+
+		if (!known.text[0] || !starts_with(known.text, name, len))
+			continue;
+		if (strlen(known.text) == len)
+			return (struct match){.option = option, .negated = negated};
+		if (option->flags & OPTION_HIDDEN)
+			continue;
+		if (!match.option)
+			match.option = option;
+		else
+			match.other = option;
+	}
+	return match;
+}
+
+/* Names as the table spells them go before their opposites, so that "--no-s" is --no-samples, not "no
+ * --stat". */
+static struct match match_long(const struct option *options, const char *name, size_t len)
+{
+	struct match plain = match_names(options, name, len, false);
+
+	if (plain.option && strlen(plain.option->name) == len)
+		return plain;
+	struct match opposite = match_names(options, name, len, true);
+	if (opposite.option && strlen(long_name(opposite.option, true).text) == len)
+		return opposite;
+	return plain.option ? plain : opposite;
+}
+
+static enum option_result bad_unknown(const struct command *command, const char *name, size_t len)
+{
+	AUTO_FREE char *word = strndup(name, len);
+	const char *nearest = NULL;
+	unsigned best = UINT_MAX;
+
+	for (const struct option *option = command->options; word && option->set; option++) {
+		if (!option->name || option->flags & OPTION_HIDDEN || !near_enough(word, option->name))
+			continue;
+		unsigned distance = near_distance(word, option->name);
+		if (distance < best) {
+			best = distance;
+			nearest = option->name;
+		}
+	}
+	if (nearest)
+		log_error("unknown option --%.*s; did you mean --%s?", (int)len, name, nearest);
+	else
+		log_error("unknown option --%.*s; 'millrace %s --help' lists what there is", (int)len, name,
+			  command->name);
+	return OPTION_BAD;
+}
+
+static enum option_result apply(struct parse *parse, const struct option *option, const char *typed,
+				const char *arg, bool negated)
+{
+	struct diag diag = {""};
+	int r = option->set(option, arg, negated, (char *)parse->values + option->offset, &diag);
+
+	if (!r)
+		return OPTION_OK;
+	log_error("option %s: %s", typed, diag.text[0] ? diag.text : strerror(-r));
+	return OPTION_BAD;
+}
+
+/* `attached`: what stood in the same word (NULL: nothing). The argument may also be the next word. */
+static enum option_result apply_with_arg(struct parse *parse, const struct option *option, const char *typed,
+					 const char *attached)
+{
+	if (!attached && !(option->flags & OPTION_ARG_OPTIONAL)) {
+		if (parse->at >= parse->argc) {
+			log_error("option %s needs a value: %s %s", typed, typed, option->arg);
+			return OPTION_BAD;
+		}
+		attached = parse->argv[parse->at++];
+	}
+	return apply(parse, option, typed, attached, false);
+}
+
+static enum option_result parse_long(struct parse *parse, const char *name)
+{
+	size_t len = strcspn(name, "=");
+	const char *attached = name[len] ? name + len + 1 : NULL;
+	struct match match = match_long(parse->command->options, name, len);
+	struct spelling typed;
+
+	if (strcmp(name, "help") == 0) {
+		option_print_help(parse->command, stdout);
+		return OPTION_EXIT;
+	}
+	if (!match.option)
+		return bad_unknown(parse->command, name, len);
+	if (match.other) {
+		log_error("option --%.*s is ambiguous: --%s or --%s?", (int)len, name,
+			  long_name(match.option, match.negated).text,
+			  long_name(match.other, match.negated).text);
+		return OPTION_BAD;
+	}
+	snprintf(typed.text, sizeof(typed.text), "--%.*s", (int)len, name);
+	if (attached && (match.negated || !match.option->arg)) {
+		log_error("option %s takes no value", typed.text);
+		return OPTION_BAD;
+	}
+	if (match.negated || !match.option->arg)
+		return apply(parse, match.option, typed.text, NULL, match.negated);
+	return apply_with_arg(parse, match.option, typed.text, attached);
+}
+
+static const struct option *find_letter(const struct option *option, char letter)
+{
+	while (option->set && option->letter != letter)
+		option++;
+	return option->set ? option : NULL;
+}
+
+/* "-ag", "-F99", "-vvo" "FILE": letters up to the first that takes an argument. */
+static enum option_result parse_letters(struct parse *parse, const char *letters)
+{
+	for (; *letters; letters++) {
+		const struct option *option = find_letter(parse->command->options, *letters);
+		const char typed[] = {'-', *letters, '\0'};
+		enum option_result result;
+
+		if (!option && *letters == 'h') {
+			option_print_help(parse->command, stdout);
+			return OPTION_EXIT;
+		}
+		if (!option) {
+			log_error("unknown option %s; 'millrace %s --help' lists what there is", typed,
+				  parse->command->name);
+			return OPTION_BAD;
+		}
+		if (option->arg)
+			return apply_with_arg(parse, option, typed, letters[1] ? letters + 1 : NULL);
+		result = apply(parse, option, typed, NULL, false);
+		if (result != OPTION_OK)
+			return result;
+	}
+	return OPTION_OK;
+}
+
+enum option_result option_parse(const struct command *command, int argc, char **argv, void *values,
+				int *ret_first)
+{
+	struct parse parse = {.command = command, .argc = argc, .argv = argv, .at = 1, .values = values};
+
+	while (parse.at < argc) {
+		const char *word = argv[parse.at];
+		enum option_result result;
+
+		if (word[0] != '-' || !word[1]) /* "-" alone names stdin or stdout */
+			break;
+		parse.at++;
+		if (strcmp(word, "--") == 0)
+			break;
+		result = word[1] == '-' ? parse_long(&parse, word + 2) : parse_letters(&parse, word + 1);
+		if (result != OPTION_OK)
+			return result;
+	}
+	*ret_first = parse.at;
+	return OPTION_OK;
+}
