@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+"""What the tests of the command line share. Run them with: pytest-3 tests/integration
+
+MILLRACE   the program (default: build/millrace); helper programs are found beside it, in tests/programs
+PERF       the perf to compare with (default: perf of the PATH)
+"""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MILLRACE = pathlib.Path(os.environ.get('MILLRACE', ROOT / 'build' / 'millrace')).absolute()
+TRACEFS = pathlib.Path('/sys/kernel/tracing')
+TIMEOUT = 60  # seconds; sanitizers are slow
+
+
+class Done:
+    """A process that has ended: status (negative: the signal), out and err (text, or bytes with binary=True)."""
+
+    def __init__(self, args, status, out, err):
+        self.args, self.status, self.out, self.err = args, status, out, err
+
+    def __repr__(self):
+        return f'$ {" ".join(map(str, self.args))}\nstatus {self.status}\n--- out\n{self.out}\n--- err\n{self.err}'
+
+
+def end_group(process):
+    """Ends a process and all that it started in its session."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+def run_command(args, timeout=TIMEOUT, status=0, binary=False, input=None, env=None, cwd=None):
+    """Runs a command to its end; fails when it takes longer or ends otherwise (status=None: any status is fine)."""
+    args = [str(arg) for arg in args]
+    process = subprocess.Popen(args, stdin=subprocess.PIPE if input is not None else subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd, start_new_session=True,
+                               env={**os.environ, 'LC_ALL': 'C', **(env or {})})
+    try:
+        out, err = process.communicate(input, timeout)
+    except subprocess.TimeoutExpired:
+        end_group(process)
+        out, err = process.communicate()
+        pytest.fail(f'not done after {timeout} s: {Done(args, None, out, err)}')
+    finally:
+        end_group(process)
+    if not binary:
+        out, err = out.decode(errors='replace'), err.decode(errors='replace')
+    done = Done(args, process.returncode, out, err)
+    if status is not None and done.status != status:
+        pytest.fail(f'status {done.status}, not {status}: {done}')
+    return done
+
+
+@pytest.fixture(scope='session')
+def program():
+    """The path of millrace."""
+    assert MILLRACE.exists(), f'{MILLRACE} is not there: run make, or set MILLRACE'
+    return MILLRACE
+
+
+@pytest.fixture(scope='session')
+def run():
+    """run(args, timeout=, status=, binary=, input=, env=, cwd=) -> Done. See run_command()."""
+    return run_command
+
+
+@pytest.fixture(scope='session')
+def millrace(program):
+    """millrace('record', '-o', file, '--', 'true') -> Done. Keywords as for run."""
+    return lambda *args, **keywords: run_command([program, *args], **keywords)
+
+
+@pytest.fixture
+def spawn():
+    """spawn(args, **Popen keywords) -> Popen of a session of its own, ended with all its children after the test."""
+    started = []
+
+    def start(args, **keywords):
+        process = subprocess.Popen([str(arg) for arg in args], start_new_session=True, **keywords)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        end_group(process)
+
+
+@pytest.fixture(scope='session')
+def programs():
+    """The directory of the programs of tests/programs: spin, syscalls, forkstorm."""
+    path = MILLRACE.parent / 'tests' / 'programs'
+    assert path.is_dir(), f'{path} is not there: run make'
+    return path
+
+
+@pytest.fixture(scope='session')
+def perf():
+    """perf('report', '-i', file) -> Done. Keywords as for run."""
+    path = shutil.which(os.environ.get('PERF', 'perf'))
+    if not path:
+        pytest.skip('perf is not installed (Debian: linux-perf)')
+    # The configuration of whoever runs the tests must not change what perf does; nor may it ask the network.
+    settled = {'PERF_CONFIG': '/dev/null', 'PERF_PAGER': 'cat', 'DEBUGINFOD_URLS': ''}
+    return lambda *args, env=None, **keywords: run_command([path, *args], env={**settled, **(env or {})}, **keywords)
+
+
+@pytest.fixture(scope='session')
+def need_root():
+    if os.geteuid() != 0:
+        pytest.skip('needs root')
+
+
+@pytest.fixture(scope='session')
+def need_tracefs(need_root):
+    """/sys/kernel/tracing, mounted when it can be."""
+    if not (TRACEFS / 'events').is_dir():
+        done = subprocess.run(['mount', '-t', 'tracefs', 'tracefs', str(TRACEFS)], stderr=subprocess.PIPE, text=True)
+        if done.returncode:
+            pytest.skip(f'needs tracefs, which cannot be mounted: {done.stderr.strip()}')
+    return TRACEFS
+
+
+@pytest.fixture
+def tmpfs(need_root, tmp_path):
+    """tmpfs('256k') -> a mounted tmpfs of that size, unmounted after the test: for full disks."""
+    mounted = []
+
+    def mount(size):
+        path = tmp_path / f'tmpfs{len(mounted)}'
+        path.mkdir()
+        done = subprocess.run(['mount', '-t', 'tmpfs', '-o', f'size={size}', 'tmpfs', str(path)],
+                              stderr=subprocess.PIPE, text=True)
+        if done.returncode:
+            pytest.skip(f'needs to mount a tmpfs: {done.stderr.strip()}')
+        mounted.append(path)
+        return path
+
+    yield mount
+    for path in mounted:
+        subprocess.run(['umount', '-l', str(path)], check=False)
+
+
+def pytest_collection_modifyitems(config, items):
+    """Lab tests run only when they are asked for by name: -m lab."""
+    if 'lab' in config.option.markexpr:
+        return
+    kept = [item for item in items if not item.get_closest_marker('lab')]
+    if len(kept) != len(items):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker('lab')])
+        items[:] = kept
