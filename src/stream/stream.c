@@ -116,8 +116,8 @@ static int mark_round(struct stream *stream)
 
 int64_t stream_pump(struct stream *stream, enum stream_pass pass)
 {
-	bool round_due = stream->round_bytes && stream->unmarked_bytes >= stream->round_bytes;
-	bool whole = pass == STREAM_DRAIN || round_due;
+	bool due = stream->round_bytes && stream->unmarked_bytes >= stream->round_bytes;
+	bool whole = due || pass != STREAM_FLOW || stream->flush_bytes <= 1;
 	int64_t total = 0;
 
 	for (size_t i = 0; i < stream->nr_rings; i++) {
@@ -128,7 +128,8 @@ int64_t stream_pump(struct stream *stream, enum stream_pass pass)
 	}
 	stream->counters.passes++;
 	stream->unmarked_bytes += (uint64_t)total;
-	if (whole && stream->round_bytes && stream->unmarked_bytes) {
+	if (stream->round_bytes && whole &&
+	    (stream->unmarked_bytes >= stream->round_bytes || (pass == STREAM_DRAIN && stream->unmarked_bytes))) {
 		int err = mark_round(stream);
 		if (err)
 			return err;

@@ -25,15 +25,20 @@ struct stream {
 	size_t nr_rings;
 	struct writer *writer; /* borrowed */
 	size_t flush_bytes;    /* leave less than this in a ring for a later pass; a draining pass takes all */
-	uint64_t round_bytes;  /* a round is marked after at least this many bytes, or when a pass drains; 0: never */
+	/*
+	 * A round is marked behind a pass that read every ring to its head, when this many bytes have come since the
+	 * last mark or the pass drains. 0: never.
+	 */
+	uint64_t round_bytes;
 	uint64_t unmarked_bytes;
 	struct stream_counters counters;
 	struct stream_pending *pending; /* stream_init() to stream_fini(): bytes taken, not yet retired, in order */
 };
 
 enum stream_pass {
-	STREAM_FLOW,  /* take what is worth taking */
-	STREAM_DRAIN, /* take everything, wait until the writer needs none of it */
+	STREAM_FLOW,  /* take what is worth taking: rings with at least flush_bytes */
+	STREAM_ALL,   /* take whatever is there */
+	STREAM_DRAIN, /* the same, mark the round, and wait until the writer needs none of it */
 };
 
 /* After the fields above are set. 0 or -ENOMEM. */
