@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/eventset.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/diag.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "event/event.h"
+
+enum {
+	DEFAULT_MLOCK_KB = 516, /* sysctl perf_event_mlock_kb of an untouched kernel: 512 KiB and a control page */
+	OTHER_FDS = 64,         /* what the process needs beside events */
+};
+
+/* The largest ring that every user may have: the locked-memory allowance per CPU without the control page. */
+static size_t default_pages(void)
+{
+	long page_kb = sysconf(_SC_PAGESIZE) / 1024;
+	long mlock_kb = DEFAULT_MLOCK_KB;
+	size_t pages = 1;
+
+	fd_slurp_long("/proc/sys/kernel/perf_event_mlock_kb", &mlock_kb);
+	while ((long)(pages * 2 + 1) * page_kb <= mlock_kb)
+		pages *= 2;
+	return pages;
+}
+
+static int allow_fds(size_t nr, struct diag *reterr)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= nr)
+		return 0;
+	rlim_t hard = limit.rlim_max;
+	limit.rlim_cur = nr < hard ? nr : hard;
+	if (limit.rlim_cur < nr) {
+		/* With CAP_SYS_RESOURCE the hard limit can be raised too. */
+		struct rlimit raised = {nr, nr};
+		if (setrlimit(RLIMIT_NOFILE, &raised) == 0)
+			return 0;
+		return diag_set(reterr, -EMFILE,
+				"this recording needs %zu file descriptors and the limit is %llu: raise it (ulimit -n "
+				"%zu), or record fewer events, CPUs or threads",
+				nr, (unsigned long long)hard, nr);
+	}
+	return setrlimit(RLIMIT_NOFILE, &limit) ? diag_set(reterr, -errno, "setrlimit: %s", strerror(errno)) : 0;
+}
+
+static int allocate(struct eventset *set)
+{
+	const struct plan *plan = set->plan;
+
+	set->fds = calloc(plan->nr_slots + 1, sizeof(*set->fds));
+	set->ids = calloc(plan->nr_slots + 1, sizeof(*set->ids));
+	set->rings = calloc(plan->nr_rings + 1, sizeof(*set->rings));
+	set->ring_fds = calloc(plan->nr_rings + 1, sizeof(*set->ring_fds));
+	if (!set->fds || !set->ids || !set->rings || !set->ring_fds)
+		return -ENOMEM;
+	for (size_t i = 0; i < plan->nr_slots; i++)
+		set->fds[i] = -1;
+	for (size_t i = 0; i < plan->nr_rings; i++)
+		set->ring_fds[i] = -1;
+	return 0;
+}
+
+/* A thread among several may end while we open; a target that is gone altogether is an error. */
+static int open_slots(struct eventset *set, struct diag *reterr)
+{
+	struct event_fallbacks fallbacks = {0};
+	const struct plan *plan = set->plan;
+	size_t nr_open = 0, last_event = SIZE_MAX;
+
+	for (size_t i = 0; i < plan->nr_slots; i++) {
+		const struct plan_slot *slot = &plan->slots[i];
+		int fd = event_open(&set->events->events[slot->event], &fallbacks, slot->pid, slot->cpu,
+				    slot->event != last_event, reterr);
+		if (fd == -ESRCH && slot->pid > 0)
+			continue;
+		if (fd < 0)
+			return fd;
+		last_event = slot->event;
+		set->fds[i] = fd;
+		nr_open++;
+		if (ioctl(fd, PERF_EVENT_IOC_ID, &set->ids[i]))
+			return diag_set(reterr, -errno, "cannot read the id of an event: %s", strerror(errno));
+	}
+	return nr_open ? 0 : diag_set(reterr, -ESRCH, "the target ended before the recording began");
+}
+
+/* The slot that carries the ring: the first open one of the ring, in the order of the plan. */
+static void choose_ring_fds(struct eventset *set)
+{
+	for (size_t i = set->plan->nr_slots; i-- > 0;)
+		if (set->fds[i] >= 0)
+			set->ring_fds[set->plan->slots[i].ring] = set->fds[i];
+}
+
+static void unmap_all(struct eventset *set)
+{
+	for (size_t i = 0; i < set->plan->nr_rings; i++)
+		ring_unmap(&set->rings[i]);
+}
+
+/* Stands in for the ring of a thread that was gone before it could be opened: always empty. */
+static void attach_empty(struct ring *ring)
+{
+	static struct perf_event_mmap_page empty;
+	enum { SOME_BYTES = 1024 };
+
+	ring_attach(ring, &empty, &empty, SOME_BYTES);
+}
+
+static int try_map(struct eventset *set, size_t pages)
+{
+	for (size_t i = 0; i < set->plan->nr_rings; i++) {
+		if (set->ring_fds[i] < 0) {
+			attach_empty(&set->rings[i]);
+			continue;
+		}
+		int err = ring_map(&set->rings[i], set->ring_fds[i], pages);
+		if (err) {
+			unmap_all(set);
+			return err;
+		}
+	}
+	return 0;
+}
+
+static int map_error(int err, size_t asked, size_t fits, size_t nr_rings, struct diag *reterr)
+{
+	long page_kb = sysconf(_SC_PAGESIZE) / 1024;
+
+	if (err != -EPERM && err != -ENOMEM)
+		return diag_set(reterr, err, "cannot map rings of %zu pages: %s", asked, strerror(-err));
+	if (!fits)
+		return diag_set(reterr, err,
+				"no locked memory left for even one page in each of %zu rings: raise "
+				"kernel.perf_event_mlock_kb or ulimit -l, or run with CAP_IPC_LOCK",
+				nr_rings);
+	return diag_set(reterr, err,
+			"%zu rings of %zu KiB exceed the locked memory that is left: -m %zuK would fit; or raise "
+			"kernel.perf_event_mlock_kb or ulimit -l, or run with CAP_IPC_LOCK",
+			nr_rings, asked * (size_t)page_kb, fits * (size_t)page_kb);
+}
+
+static int map_rings(struct eventset *set, struct eventset_sizes sizes, struct diag *reterr)
+{
+	size_t asked = sizes.pages ? sizes.pages : default_pages();
+	size_t pages = asked;
+	int first_err = try_map(set, asked), err = first_err;
+
+	while ((err == -EPERM || err == -ENOMEM) && pages > 1)
+		err = try_map(set, pages /= 2);
+	if (err || (first_err && sizes.exact)) {
+		unmap_all(set);
+		return map_error(first_err, asked, err ? 0 : pages, set->plan->nr_rings, reterr);
+	}
+	if (first_err)
+		log_note("rings of %zu KiB instead of %zu KiB: no more locked memory is allowed "
+			 "(kernel.perf_event_mlock_kb, ulimit -l)",
+			 pages * (size_t)sysconf(_SC_PAGESIZE) / 1024, asked * (size_t)sysconf(_SC_PAGESIZE) / 1024);
+	set->ring_pages = pages;
+	return 0;
+}
+
+static int redirect_outputs(struct eventset *set, struct diag *reterr)
+{
+	for (size_t i = 0; i < set->plan->nr_slots; i++) {
+		int ring_fd = set->ring_fds[set->plan->slots[i].ring];
+		if (set->fds[i] < 0 || set->fds[i] == ring_fd)
+			continue;
+		if (ioctl(set->fds[i], PERF_EVENT_IOC_SET_OUTPUT, (long)ring_fd))
+			return diag_set(reterr, -errno, "%s: cannot share the ring of CPU %d: %s",
+					set->events->events[set->plan->slots[i].event].name,
+					set->plan->slots[i].cpu, strerror(errno));
+	}
+	return 0;
+}
+
+int eventset_open(struct eventset *set, const struct plan *plan, struct event_list *events,
+		  struct eventset_sizes sizes, struct diag *reterr)
+{
+	*set = (struct eventset){.plan = plan, .events = events};
+	int err = allow_fds(plan->nr_slots + OTHER_FDS, reterr);
+
+	if (!err) {
+		err = allocate(set);
+		if (err)
+			diag_set(reterr, err, "out of memory");
+	}
+	if (!err)
+		err = open_slots(set, reterr);
+	if (!err) {
+		choose_ring_fds(set);
+		err = map_rings(set, sizes, reterr);
+	}
+	if (!err)
+		err = redirect_outputs(set, reterr);
+	if (err)
+		eventset_close(set);
+	return err;
+}
+
+void eventset_close(struct eventset *set)
+{
+	if (set->rings && set->plan)
+		unmap_all(set);
+	for (size_t i = 0; set->fds && i < set->plan->nr_slots; i++)
+		if (set->fds[i] >= 0)
+			close(set->fds[i]);
+	free(set->fds);
+	free(set->ids);
+	free(set->rings);
+	free(set->ring_fds);
+	*set = (struct eventset){0};
+}
+
+int eventset_enable(struct eventset *set)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < set->plan->nr_slots; i++) {
+		const struct perf_event_attr *attr = &set->events->events[set->plan->slots[i].event].attr;
+		if (set->fds[i] < 0 || !attr->disabled || attr->enable_on_exec)
+			continue;
+		if (ioctl(set->fds[i], PERF_EVENT_IOC_ENABLE, 0) && !err)
+			err = -errno;
+	}
+	return err;
+}
+
+void eventset_disable(struct eventset *set)
+{
+	for (size_t i = 0; i < set->plan->nr_slots; i++)
+		if (set->fds[i] >= 0)
+			ioctl(set->fds[i], PERF_EVENT_IOC_DISABLE, 0);
+}
+
+uint64_t eventset_lost(const struct eventset *set, size_t slot)
+{
+	uint64_t format = set->events->events[set->plan->slots[slot].event].attr.read_format;
+	uint64_t values[5]; /* value, enabled, running, id, lost: each when its bit is set; perf_event_open(2) */
+	size_t nr = 1;
+
+	if (set->fds[slot] < 0 || !(format & PERF_FORMAT_LOST) || (format & PERF_FORMAT_GROUP))
+		return 0;
+	nr += !!(format & PERF_FORMAT_TOTAL_TIME_ENABLED) + !!(format & PERF_FORMAT_TOTAL_TIME_RUNNING);
+	nr += !!(format & PERF_FORMAT_ID);
+	if (read(set->fds[slot], values, sizeof(values)) < (ssize_t)((nr + 1) * sizeof(values[0])))
+		return 0;
+	return values[nr];
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * eventset: the open event fds of a recording and their rings. Owned by the recording, used by the main thread; the
+ * rings are lent to the stream that drains them.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "record/plan.h"
+#include "ring/ring.h"
+
+struct diag;
+struct event_list;
+
+struct eventset {
+	const struct plan *plan;   /* borrowed */
+	struct event_list *events; /* borrowed; opening may adapt their attrs */
+	int *fds;                  /* by slot; -1: the task was gone */
+	uint64_t *ids;             /* by slot; 0 where there is no fd */
+	struct ring *rings;        /* by plan ring; always empty where no slot could be opened */
+	int *ring_fds;             /* by plan ring: the fd that was mapped, borrowed from fds; -1 */
+	size_t ring_pages;         /* what each has */
+};
+
+struct eventset_sizes {
+	size_t pages; /* of each ring, a power of two; 0: as much as the kernel gives by default */
+	bool exact;   /* the user named it: fail rather than take less */
+};
+
+/* Opens and maps everything. -errno with cause and remedy in the diag; nothing stays open then. */
+int eventset_open(struct eventset *set, const struct plan *plan, struct event_list *events,
+		  struct eventset_sizes sizes, struct diag *reterr);
+void eventset_close(struct eventset *set);
+
+/* All events that wait to be enabled by us (not by exec). -errno of the first that failed. */
+int eventset_enable(struct eventset *set);
+void eventset_disable(struct eventset *set);
+
+/* Records that the kernel dropped for this slot so far (PERF_FORMAT_LOST); 0 where the kernel does not tell. */
+uint64_t eventset_lost(const struct eventset *set, size_t slot);

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/finish.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "format/feature.h"
+#include "format/record.h"
+#include "record/features.h"
+#include "record/hits.h"
+
+static int add_sample_time(const struct hits *hits, struct feature_set *set)
+{
+	AUTO_BUF struct buf payload = {0};
+
+	buf_put_u64(&payload, hits->first_ns);
+	buf_put_u64(&payload, hits->last_ns);
+	return payload.failed ? -ENOMEM : feature_set_add(set, FEATURE_SAMPLE_TIME, &payload);
+}
+
+/* The features that only the data tell. Records that cannot be read back leave them out. */
+static int add_hits(const struct finish_params *params, struct feature_set *set, struct finish_result *result)
+{
+	AUTO_BUF struct buf build_ids = {0};
+	struct hits hits = {.build_ids = &build_ids};
+
+	if (params->build_ids) {
+		int err = hits_scan(params->fd, params->header.data.offset, params->data_bytes,
+				    params->features->events, params->features->nr_events, &hits);
+		if (err)
+			log_note("%s: cannot read the records back for their build-ids: %s", params->path,
+				 strerror(-err));
+		result->samples_counted = !err;
+		result->nr_samples = hits.nr_samples;
+	}
+	int err = add_sample_time(&hits, set);
+	if (!err && build_ids.len)
+		err = feature_set_add(set, FEATURE_BUILD_ID, &build_ids);
+	return err;
+}
+
+/* Where the last whole record ends that leaves `bytes` behind it free. */
+static uint64_t record_end_before(const struct finish_params *params, uint64_t data_bytes, uint64_t bytes)
+{
+	uint64_t start = params->header.data.offset, end = start + data_bytes, at = start;
+	uint64_t limit = data_bytes > bytes ? end - bytes : start;
+	const uint8_t *file = mmap(NULL, end, PROT_READ, MAP_SHARED, params->fd, 0);
+
+	if (file == MAP_FAILED)
+		return 0;
+	while (at < limit) {
+		const struct perf_event_header *record = (const void *)(file + at);
+		if (record->size < sizeof(*record) || record->size > limit - at)
+			break;
+		at += record->size;
+	}
+	munmap((void *)(uintptr_t)file, end);
+	return at - start;
+}
+
+static int write_features(const struct finish_params *params, const struct feature_set *set, uint64_t data_bytes,
+			  struct file_header *header)
+{
+	AUTO_BUF struct buf out = {0};
+	uint64_t at = header->data.offset + data_bytes;
+	int err = feature_set_encode(set, at, &out, header->features);
+
+	if (err)
+		return err;
+	err = fd_pwrite(params->fd, out.data, out.len, at);
+	if (err) {
+		memset(header->features, 0, sizeof(header->features));
+		if (ftruncate(params->fd, (off_t)at) && errno != EINVAL)
+			log_note("%s: cannot be cut to its length: %s", params->path, strerror(errno));
+	}
+	return err;
+}
+
+static size_t encoded_bytes(const struct feature_set *set)
+{
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < set->nr; i++)
+		bytes += sizeof(struct file_section) + set->payloads[i].len;
+	return bytes;
+}
+
+/*
+ * Features behind the data, then the header, which makes them count. On a full disk the last records make room:
+ * without features tracepoints and names could not be read at all.
+ */
+static int write_tail(const struct finish_params *params, const struct feature_set *set, struct finish_result *result)
+{
+	struct file_header header = params->header;
+	uint64_t data_bytes = params->data_bytes;
+	int err = write_features(params, set, data_bytes, &header);
+
+	if (err == -ENOSPC || err == -EDQUOT) {
+		enum { SLACK = 2 * 4096 }; /* blocks that are only partly ours */
+		uint64_t shorter = record_end_before(params, data_bytes, encoded_bytes(set) + SLACK);
+		if (shorter && ftruncate(params->fd, (off_t)(header.data.offset + shorter)) == 0) {
+			result->cut_bytes = data_bytes - shorter;
+			data_bytes = shorter;
+			err = write_features(params, set, data_bytes, &header);
+		}
+	}
+	header.data.size = data_bytes;
+	result->data_bytes = data_bytes;
+	int header_err = fd_pwrite(params->fd, &header, sizeof(header), 0);
+	return err ? err : header_err;
+}
+
+int finish_file(const struct finish_params *params, struct finish_result *ret, struct diag *reterr)
+{
+	struct finish_result result = {.data_bytes = params->data_bytes};
+	struct feature_set set = {0};
+	int err = 0;
+
+	/* A write that failed half-way left part of a chunk behind the last whole record. A device has no length. */
+	if (ftruncate(params->fd, (off_t)(params->header.data.offset + params->data_bytes)) && errno != EINVAL)
+		err = -errno;
+	if (!err)
+		err = features_collect(params->features, &set);
+	if (!err)
+		err = add_hits(params, &set, &result);
+	int tail_err = write_tail(params, &set, &result);
+	feature_set_fini(&set);
+	err = err ? err : tail_err;
+	*ret = result;
+	return err ? diag_set(reterr, err, "%s: cannot finish the file: %s", params->path, strerror(-err)) : 0;
+}

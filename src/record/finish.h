@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* finish: makes a whole perf.data of a file that has header and records. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "format/layout.h"
+
+struct diag;
+struct features_params;
+struct hits;
+
+struct finish_params {
+	int fd;
+	const char *path;
+	struct file_header header;             /* as written at the start; data.size 0 */
+	uint64_t data_bytes;                   /* whole records from header.data.offset on; what follows is cut off */
+	const struct features_params *features;
+	bool build_ids; /* look what was hit */
+};
+
+struct finish_result {
+	uint64_t data_bytes; /* what the file tells */
+	uint64_t cut_bytes;  /* records given up so that the header fits on a full disk */
+	uint64_t nr_samples;
+	bool samples_counted;
+};
+
+/* 0, or -errno and the diag: the file is then as readable as it could be made. */
+int finish_file(const struct finish_params *params, struct finish_result *ret, struct diag *reterr);

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/priority.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* sched_setattr(2); glibc of Debian 12 has no declaration. */
+struct sched_request {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime_ns, deadline_ns, period_ns;
+};
+
+enum {
+	LOWEST_REALTIME = 1,
+	/* Shortest slice that the fair class grants: a task with a short one runs sooner (kernel 6.12, 857b158dc5e8). */
+	SHORT_SLICE_NS = 100000,
+};
+
+static int set_slice(uint64_t slice_ns, int nice)
+{
+	struct sched_request request = {
+		.size = sizeof(request),
+		.policy = SCHED_OTHER,
+		.nice = nice,
+		.runtime_ns = slice_ns,
+	};
+
+	return syscall(SYS_sched_setattr, 0, &request, 0) ? -errno : 0;
+}
+
+static int set_policy(int policy, int level)
+{
+	struct sched_param param = {.sched_priority = level};
+
+	return sched_setscheduler(0, policy, &param) ? -errno : 0;
+}
+
+int priority_raise(int realtime, struct priority *ret_saved, const char **ret_how)
+{
+	struct sched_param param = {0};
+
+	errno = 0;
+	ret_saved->saved_nice = getpriority(PRIO_PROCESS, 0);
+	ret_saved->saved_policy = sched_getscheduler(0);
+	sched_getparam(0, &param);
+	ret_saved->saved_realtime = param.sched_priority;
+
+	int level = realtime > 0 ? realtime : LOWEST_REALTIME;
+	*ret_how = "fifo";
+	int err = set_policy(SCHED_FIFO | SCHED_RESET_ON_FORK, level);
+	if (!err || realtime > 0)
+		return err;
+	*ret_how = set_slice(SHORT_SLICE_NS, ret_saved->saved_nice) ? "none" : "slice";
+	return 0;
+}
+
+void priority_restore(const struct priority *saved)
+{
+	if (set_policy(saved->saved_policy, saved->saved_realtime) == 0 && saved->saved_policy == SCHED_OTHER)
+		set_slice(0, saved->saved_nice); /* 0: the default slice again */
+}

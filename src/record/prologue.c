@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/prologue.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "format/header.h"
+#include "format/record.h"
+#include "format/sample.h"
+#include "record/eventset.h"
+#include "record/synth.h"
+#include "record/target.h"
+#include "record/workload.h"
+
+int prologue_file(const struct event_desc *descs, size_t nr, struct buf *out, struct file_header *ret_header)
+{
+	return header_encode(descs, nr, out, ret_header);
+}
+
+/* A record whose size is known when it is complete: put the header, append, then close it. */
+static size_t begin_record(struct buf *out, uint32_t type)
+{
+	size_t at = out->len;
+	struct perf_event_header header = {.type = type};
+
+	buf_put(out, &header, sizeof(header));
+	return at;
+}
+
+/* Fails, and takes the record back, when it is longer than a record can be. */
+static bool end_record(struct buf *out, size_t at)
+{
+	size_t size = out->len - at;
+
+	if (out->failed || size > RECORD_MAX_BYTES) {
+		out->len = at;
+		return false;
+	}
+	((struct perf_event_header *)(void *)(out->data + at))->size = (uint16_t)size;
+	return true;
+}
+
+static void put_attr(const struct event_desc *desc, struct buf *out)
+{
+	size_t at = begin_record(out, RECORD_HEADER_ATTR);
+
+	attr_encode(&desc->attr, out);
+	buf_put(out, desc->ids, desc->nr_ids * sizeof(*desc->ids));
+	if (!end_record(out, at))
+		log_note("%s: too many ids for a pipe: readers will not know them all", desc->name);
+}
+
+/* A feature that does not fit into a record is left out, as perf does. */
+static void put_features(const struct feature_set *set, struct buf *out)
+{
+	for (size_t i = 0; i < set->nr; i++) {
+		size_t at = begin_record(out, RECORD_HEADER_FEATURE);
+		buf_put_u64(out, set->payloads[i].bit);
+		buf_put(out, set->payloads[i].bytes, set->payloads[i].len);
+		end_record(out, at);
+	}
+}
+
+/* The blob follows the record, padded to 8, and the size that the record tells is the padded one. */
+static int put_tracing_data(const struct features_params *params, struct buf *out, struct diag *reterr)
+{
+	AUTO_BUF struct buf blob = {0};
+	int err = tracing_data_collect(params->tracepoints, params->nr_tracepoints, &blob, reterr);
+	if (err)
+		return err;
+	buf_align(&blob, 8);
+
+	size_t at = begin_record(out, RECORD_TRACING_DATA);
+	buf_put_u32(out, (uint32_t)blob.len);
+	buf_put_u32(out, 0);
+	end_record(out, at);
+	buf_put(out, blob.data, blob.len);
+	return 0;
+}
+
+int prologue_pipe(const struct features_params *features, struct buf *out, struct diag *reterr)
+{
+	struct feature_set set = {0};
+	int err = features_collect(features, &set);
+
+	if (err)
+		return diag_set(reterr, err, "out of memory");
+	header_encode_pipe(out);
+	for (size_t i = 0; i < features->nr_events; i++)
+		put_attr(&features->events[i], out);
+	put_features(&set, out);
+	feature_set_fini(&set);
+	if (features->nr_tracepoints)
+		err = put_tracing_data(features, out, reterr);
+	return err;
+}
+
+static int put_ids(const struct eventset *set, struct buf *out)
+{
+	AUTO_FREE struct synth_id *ids = calloc(set->plan->nr_slots + 1, sizeof(*ids));
+	size_t nr = 0;
+
+	if (!ids)
+		return -ENOMEM;
+	for (size_t i = 0; i < set->plan->nr_slots; i++) {
+		const struct plan_slot *slot = &set->plan->slots[i];
+		if (set->fds[i] < 0)
+			continue;
+		ids[nr++] = (struct synth_id){
+			.id = set->ids[i],
+			.index = slot->ring,
+			.cpu = slot->cpu,
+			.tid = slot->pid,
+		};
+	}
+	return synth_id_index(ids, nr, out);
+}
+
+/* A task that has ended keeps the blank name. */
+static void read_comm(pid_t tid, char *ret, size_t size)
+{
+	AUTO_BUF struct buf text = {0};
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", tid);
+	if (fd_slurp(path, 64, &text) == 0)
+		snprintf(ret, size, "%.*s", (int)strcspn(buf_text(&text), "\n"), buf_text(&text));
+}
+
+static int put_thread_map(const struct target *target, const struct workload *workload, struct buf *out)
+{
+	AUTO_FREE struct synth_task *tasks = calloc(target->nr_tids + 1, sizeof(*tasks));
+	size_t nr = 0;
+
+	if (!tasks)
+		return -ENOMEM;
+	for (; nr < target->nr_tids; nr++) {
+		tasks[nr].tid = target->tids[nr];
+		if (tasks[nr].tid != workload->pid)
+			read_comm(tasks[nr].tid, tasks[nr].comm, sizeof(tasks[nr].comm));
+	}
+	return synth_thread_map(tasks, nr, out);
+}
+
+/* Readers do without: say it and go on. */
+static int optional(int err, const char *what, const char *loss)
+{
+	if (err && err != -ENOMEM) {
+		log_note("%s: %s: %s", what, strerror(-err), loss);
+		return 0;
+	}
+	return err;
+}
+
+static bool samples_kernel(const struct prologue_world *world)
+{
+	for (size_t i = 0; i < world->nr_descs; i++)
+		if (!world->descs[i].attr.exclude_kernel)
+			return true;
+	return false;
+}
+
+static int put_tasks(const struct prologue_world *world, const struct synth_params *params, struct buf *out)
+{
+	const struct target *target = world->target;
+	int err = 0;
+
+	if (target->kind == EVENT_TARGET_SYSTEM || target->kind == EVENT_TARGET_CPUS) {
+		err = synth_all_tasks(params, out);
+	} else if (target->nr_pids) {
+		for (size_t i = 0; i < target->nr_pids && (!err || err == -ESRCH); i++)
+			err = synth_process(params, target->pids[i], out);
+	} else if (target->kind == EVENT_TARGET_TASKS) {
+		for (size_t i = 0; i < target->nr_tids && (!err || err == -ESRCH); i++)
+			err = synth_thread(params, target->tids[i], out);
+	}
+	if (err && err != -ESRCH) /* a task that ended meanwhile may have samples all the same */
+		return err;
+	return world->workload->pid ? synth_workload(params, world->workload->pid, out) : 0;
+}
+
+static bool any_maps_data(const struct prologue_world *world)
+{
+	for (size_t i = 0; i < world->nr_descs; i++)
+		if (world->descs[i].attr.mmap_data)
+			return true;
+	return false;
+}
+
+int prologue_world(const struct prologue_world *world, struct buf *out, struct diag *reterr)
+{
+	const struct synth_params params = {
+		.trailer_bytes = sample_id_bytes(&world->descs[0].attr),
+		.data_maps = any_maps_data(world),
+		.mmap2 = true,
+	};
+	int err = put_ids(world->set, out);
+
+	if (!err && samples_kernel(world))
+		err = optional(synth_kernel(&params, out), "/proc/kallsyms",
+			       "kernel addresses will have no names (kernel.kptr_restrict)");
+	if (!err)
+		err = synth_event_updates(world->descs, world->nr_descs, world->names, out);
+	if (!err)
+		err = put_thread_map(world->target, world->workload, out);
+	if (!err)
+		err = synth_cpu_map(world->target->per_thread ? NULL : &world->target->cpus, out);
+	if (!err)
+		err = optional(synth_bpf(&params, out), "BPF programs", "they will have no names");
+	if (!err)
+		err = optional(put_tasks(world, &params, out), "/proc", "running tasks will have no names and maps");
+	if (!err)
+		err = synth_finished_init(out);
+	if (!err && out->failed)
+		err = -ENOMEM;
+	return err ? diag_set(reterr, err, "the state of the machine: %s", strerror(-err)) : 0;
+}

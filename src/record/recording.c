@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/recording.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/diag.h"
+#include "base/log.h"
+#include "record/drain.h"
+#include "record/features.h"
+#include "record/finish.h"
+#include "record/output.h"
+#include "record/plan.h"
+#include "record/priority.h"
+#include "record/prologue.h"
+#include "record/synth.h"
+#include "record/workload.h"
+#include "stream/stream.h"
+
+/* Everything that one recording owns; each part is made by one step of recording_run() and ended by recording_fini(). */
+struct recording {
+	const struct recording_options *options;
+	struct target target;
+	sigset_t old_mask;
+	int signal_fd;
+	struct workload workload;
+	struct plan plan;
+	struct eventset set;
+	struct output output;
+	struct event_desc *descs; /* what the file says of the events */
+	char **tracepoints;       /* "sys:event" of those that are one */
+	size_t nr_tracepoints;
+	struct features_params features;
+	struct file_header header;
+	struct writer *writer;
+	struct stream stream;
+	struct drain drain;
+};
+
+static int catch_signals(struct recording *rec, struct diag *reterr)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGCHLD);
+	rec->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (rec->signal_fd < 0)
+		return diag_set(reterr, -errno, "signalfd: %s", strerror(errno));
+	sigaddset(&set, SIGPIPE); /* a reader that goes away is an error of the output, not our death */
+	pthread_sigmask(SIG_BLOCK, &set, &rec->old_mask);
+	return 0;
+}
+
+static int configure(struct recording *rec, struct diag *reterr)
+{
+	const struct recording_options *options = rec->options;
+	struct event_options sampling = options->sampling;
+
+	sampling.target = rec->target.kind;
+	sampling.per_thread = rec->target.per_thread;
+	sampling.threads_only = options->target.tids != NULL;
+	sampling.inherit = options->inherit && !sampling.per_thread && !sampling.threads_only;
+	sampling.delayed = options->delay_ms != 0;
+	sampling.pipe_output = output_is_pipe(options->output);
+	sampling.has_workload = options->workload != NULL;
+	return event_list_configure(options->events, &sampling, reterr);
+}
+
+static int fork_workload(struct recording *rec, struct diag *reterr)
+{
+	const struct recording_options *options = rec->options;
+
+	if (!options->workload)
+		return 0;
+	int err = workload_fork(&rec->workload, options->workload,
+				output_is_pipe(options->output) ? WORKLOAD_STDOUT_TO_STDERR : 0, &rec->old_mask, reterr);
+	if (!err && rec->target.kind == EVENT_TARGET_WORKLOAD)
+		err = target_add_tid(&rec->target, rec->workload.pid);
+	return err;
+}
+
+/* The events as the file tells them, now that opening has settled their attrs. */
+static int describe_events(struct recording *rec)
+{
+	const struct event_list *events = rec->options->events;
+	size_t nr_ids = rec->plan.nr_slots;
+
+	rec->descs = calloc(events->nr + 1, sizeof(*rec->descs));
+	rec->tracepoints = calloc(events->nr + 1, sizeof(*rec->tracepoints));
+	if (!rec->descs || !rec->tracepoints)
+		return -ENOMEM;
+	for (size_t e = 0; e < events->nr; e++) {
+		const struct event *event = &events->events[e];
+		struct event_desc *desc = &rec->descs[e];
+		desc->attr = event->attr;
+		desc->name = strdup(event->name);
+		desc->ids = calloc(nr_ids + 1, sizeof(*desc->ids));
+		if (!desc->name || !desc->ids)
+			return -ENOMEM;
+		for (size_t i = 0; i < nr_ids; i++)
+			if (rec->plan.slots[i].event == e && rec->set.fds[i] >= 0)
+				desc->ids[desc->nr_ids++] = rec->set.ids[i];
+		if (!event->tracepoint_system)
+			continue;
+		if (asprintf(&rec->tracepoints[rec->nr_tracepoints], "%s:%s", event->tracepoint_system,
+			     event->tracepoint_name) < 0) {
+			rec->tracepoints[rec->nr_tracepoints] = NULL;
+			return -ENOMEM;
+		}
+		rec->nr_tracepoints++;
+	}
+	rec->features = (struct features_params){
+		.events = rec->descs,
+		.nr_events = events->nr,
+		.argc = rec->options->argc,
+		.argv = rec->options->argv,
+		.pipe = rec->output.pipe,
+		.tracepoints = (const char *const *)rec->tracepoints,
+		.nr_tracepoints = rec->nr_tracepoints,
+	};
+	return 0;
+}
+
+static int write_error(struct recording *rec, int err, struct diag *reterr)
+{
+	return diag_set(reterr, err, "%s: writing at offset %llu failed: %s", rec->output.path,
+			(unsigned long long)(rec->writer->offset + rec->writer->retired), strerror(-err));
+}
+
+/* Header first: from then on the writer goes on where it ends. */
+static int start_output(struct recording *rec, struct diag *reterr)
+{
+	AUTO_BUF struct buf front = {0}, world_records = {0};
+	int err = rec->output.pipe ? prologue_pipe(&rec->features, &front, reterr)
+				   : prologue_file(rec->descs, rec->features.nr_events, &front, &rec->header);
+
+	if (err == -ENOMEM || front.failed)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	if (err)
+		return err;
+	struct writer_params params = {.fd = rec->output.fd, .offset = 0, .path = rec->output.path};
+	err = writer_open(rec->options->writer, &params, &rec->writer);
+	if (err)
+		return diag_set(reterr, err, "%s: %s", rec->options->writer->name, strerror(-err));
+	struct prologue_world world = {
+		.set = &rec->set,
+		.descs = rec->descs,
+		.nr_descs = rec->features.nr_events,
+		.target = &rec->target,
+		.workload = &rec->workload,
+		.names = rec->output.pipe,
+	};
+	err = prologue_world(&world, &world_records, reterr);
+	if (err)
+		return err;
+	err = writer_put(rec->writer, front.data, front.len);
+	if (!err)
+		err = writer_put(rec->writer, world_records.data, world_records.len);
+	return err ? write_error(rec, err, reterr) : 0;
+}
+
+static int start_stream(struct recording *rec, struct diag *reterr)
+{
+	size_t ring_bytes = rec->set.ring_pages * (size_t)sysconf(_SC_PAGESIZE);
+	enum { LEAST_PART = 16, LEAST_ROUND = 4 << 20 };
+
+	rec->stream = (struct stream){
+		.rings = rec->set.rings,
+		.nr_rings = rec->plan.nr_rings,
+		.writer = rec->writer,
+		.flush_bytes = ring_bytes / LEAST_PART,
+		.round_bytes = rec->plan.nr_rings * ring_bytes,
+	};
+	if (rec->output.pipe)
+		rec->stream.flush_bytes = rec->stream.round_bytes = 1; /* somebody may be looking on */
+	else if (rec->stream.round_bytes < LEAST_ROUND)
+		rec->stream.round_bytes = LEAST_ROUND;
+	int err = stream_init(&rec->stream);
+	return err ? diag_set(reterr, err, "out of memory") : 0;
+}
+
+static int start_events(struct recording *rec, struct diag *reterr)
+{
+	int err = 0;
+
+	if (!rec->options->delay_ms)
+		err = eventset_enable(&rec->set);
+	if (err)
+		return diag_set(reterr, err, "cannot enable the events: %s", strerror(-err));
+	return rec->workload.pid ? workload_release(&rec->workload, rec->options->workload[0], reterr) : 0;
+}
+
+/* The only part that has to keep up with the events. */
+static int drain(struct recording *rec, struct recording_result *result, struct diag *reterr)
+{
+	struct priority saved;
+	enum drain_end end;
+	const char *how;
+	int err = priority_raise(rec->options->realtime, &saved, &how);
+
+	if (err)
+		return diag_set(reterr, err, "-r %d: %s: needs CAP_SYS_NICE or ulimit -r", rec->options->realtime,
+				strerror(-err));
+	log_verbose("%zu rings of %zu KiB, writer %s, scheduling %s", rec->plan.nr_rings,
+		    rec->stream.nr_rings ? rec->stream.rings[0].bytes / 1024 : 0, rec->writer->ops->name, how);
+	rec->drain = (struct drain){
+		.stream = &rec->stream,
+		.eventset = &rec->set,
+		.workload = &rec->workload,
+		.signal_fd = rec->signal_fd,
+		.enable_after_ms = rec->options->delay_ms,
+	};
+	err = start_events(rec, reterr);
+	if (!err) {
+		err = drain_run(&rec->drain, &end);
+		if (err)
+			diag_set(reterr, err, "poll: %s", strerror(-err));
+		else if (end == DRAIN_WRITER_FAILED)
+			err = write_error(rec, rec->drain.err, reterr);
+	}
+	result->signal = rec->drain.signal;
+	eventset_disable(&rec->set);
+	int64_t moved = stream_pump(&rec->stream, STREAM_DRAIN);
+	priority_restore(&saved);
+	return !err && moved < 0 ? write_error(rec, (int)moved, reterr) : err;
+}
+
+static int note_loss(struct recording *rec, size_t slot, uint64_t lost, struct recording_result *result)
+{
+	const struct plan_slot *plan = &rec->plan.slots[slot];
+	struct recording_loss *grown =
+		realloc(result->losses, (result->nr_losses + 1) * sizeof(*result->losses));
+
+	if (!grown)
+		return -ENOMEM;
+	grown[result->nr_losses++] = (struct recording_loss){
+		.event = rec->options->events->events[plan->event].name,
+		.cpu = plan->cpu,
+		.tid = plan->pid,
+		.records = lost,
+	};
+	result->losses = grown;
+	result->lost_records += lost;
+	return 0;
+}
+
+/* What the kernel could not give us, per event fd, into the file and into the result. */
+static int account_losses(struct recording *rec, struct recording_result *result, struct diag *reterr)
+{
+	AUTO_BUF struct buf records = {0};
+
+	for (size_t i = 0; i < rec->plan.nr_slots; i++) {
+		uint64_t lost = eventset_lost(&rec->set, i);
+		if (!lost)
+			continue;
+		int err = note_loss(rec, i, lost, result);
+		if (!err)
+			err = synth_lost_samples(&rec->descs[rec->plan.slots[i].event].attr, rec->set.ids[i], lost,
+						 &records);
+		if (err)
+			return diag_set(reterr, err, "out of memory");
+	}
+	int err = writer_put(rec->writer, records.data, records.len);
+	return err ? write_error(rec, err, reterr) : 0;
+}
+
+static int close_output(struct recording *rec, struct recording_result *result, struct diag *reterr)
+{
+	struct diag later;
+	uint64_t written = rec->writer->retired;
+	int err = writer_close(take_ptr(rec->writer));
+	(void)err; /* sticky: reported where it happened */
+
+	result->bytes = written;
+	if (rec->output.pipe)
+		return 0;
+	struct finish_params params = {
+		.fd = rec->output.fd,
+		.path = rec->output.path,
+		.header = rec->header,
+		.data_bytes = written > rec->header.data.offset ? written - rec->header.data.offset : 0,
+		.features = &rec->features,
+		.build_ids = rec->options->build_ids,
+	};
+	struct finish_result finished;
+	err = finish_file(&params, &finished, &later);
+	result->bytes = finished.data_bytes;
+	result->cut_bytes = finished.cut_bytes;
+	result->nr_samples = finished.nr_samples;
+	result->samples_counted = finished.samples_counted;
+	if (err)
+		return diag_set(reterr, err, "%s", later.text);
+	return 0;
+}
+
+static void free_descriptions(struct recording *rec)
+{
+	for (size_t i = 0; rec->descs && i < rec->options->events->nr; i++)
+		event_desc_fini(&rec->descs[i]);
+	free(rec->descs);
+	for (size_t i = 0; i < rec->nr_tracepoints; i++)
+		free(rec->tracepoints[i]);
+	free(rec->tracepoints);
+}
+
+static void recording_fini(struct recording *rec)
+{
+	writer_close(rec->writer);
+	stream_fini(&rec->stream);
+	output_close(&rec->output);
+	eventset_close(&rec->set);
+	plan_fini(&rec->plan);
+	workload_end(&rec->workload);
+	free_descriptions(rec);
+	target_fini(&rec->target);
+	if (rec->signal_fd >= 0)
+		close(rec->signal_fd);
+}
+
+/* Everything up to the point where events can flow. */
+static int prepare(struct recording *rec, struct diag *reterr)
+{
+	int err = target_resolve(&rec->options->target, &rec->target, reterr);
+	if (!err)
+		err = configure(rec, reterr);
+	if (!err)
+		err = catch_signals(rec, reterr);
+	if (!err)
+		err = fork_workload(rec, reterr);
+	if (!err) {
+		err = plan_make(rec->options->events, &rec->target, &rec->plan);
+		if (err)
+			diag_set(reterr, err, "%s", strerror(-err));
+	}
+	if (!err)
+		err = eventset_open(&rec->set, &rec->plan, rec->options->events, rec->options->ring, reterr);
+	if (!err)
+		err = output_open(rec->options->output, &rec->output, reterr);
+	if (!err) {
+		err = describe_events(rec);
+		if (err)
+			diag_set(reterr, err, "out of memory");
+	}
+	if (!err)
+		err = start_output(rec, reterr);
+	return err ? err : start_stream(rec, reterr);
+}
+
+int recording_run(const struct recording_options *options, struct recording_result *ret, struct diag *reterr)
+{
+	struct recording rec = {.options = options, .signal_fd = -1, .output.fd = -1};
+	struct recording_result result = {0};
+	int err = prepare(&rec, reterr);
+
+	if (!err) {
+		err = drain(&rec, &result, reterr);
+		/* One error policy: whatever happened, what is there is finished, and the first error is told. */
+		struct diag later;
+		int loss_err = account_losses(&rec, &result, err ? &later : reterr);
+		err = err ? err : loss_err;
+		int close_err = close_output(&rec, &result, err ? &later : reterr);
+		err = err ? err : close_err;
+	}
+	workload_end(&rec.workload);
+	result.has_wait_status = rec.workload.pid != 0;
+	result.wait_status = rec.workload.wait_status;
+	result.nr_rings = rec.plan.nr_rings;
+	result.ring_bytes = rec.set.ring_pages * (size_t)sysconf(_SC_PAGESIZE);
+	result.wakeups = rec.drain.wakeups;
+	result.rounds = rec.stream.counters.rounds;
+	result.output = rec.output.path;
+	recording_fini(&rec);
+	result.cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+	*ret = result;
+	return err;
+}
+
+void recording_result_fini(struct recording_result *result)
+{
+	free(result->losses);
+	*result = (struct recording_result){0};
+}

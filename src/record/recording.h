@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * recording: one run of `millrace record`, from options to finished file. Used by the main thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "event/event.h"
+#include "record/eventset.h"
+#include "record/target.h"
+#include "stream/writer.h"
+
+struct diag;
+
+struct recording_options {
+	struct target_request target;
+	struct event_list *events;      /* parsed; borrowed, configured and adapted here */
+	struct event_options sampling;  /* target, inherit, delayed, pipe_output, has_workload are filled in here */
+	bool inherit;                   /* false: -i */
+	struct eventset_sizes ring;
+	const struct writer_ops *writer;
+	const char *output;             /* NULL: perf.data */
+	int64_t delay_ms;               /* -D; -1: stay disabled */
+	int realtime;                   /* -r; 0: the default of priority.h */
+	bool build_ids;                 /* false: -B */
+	char **workload;                /* NULL-terminated argv; NULL: none */
+	int argc;                       /* of the subcommand, for the CMDLINE feature */
+	char **argv;
+};
+
+/* What could not be kept, by event and CPU, and why. */
+struct recording_loss {
+	const char *event; /* valid as long as the events */
+	int cpu;           /* -1: any */
+	pid_t tid;         /* -1: any */
+	uint64_t records;
+};
+
+struct recording_result {
+	uint64_t bytes;        /* of records, as written */
+	uint64_t nr_samples;   /* 0 when nobody counted (-B, pipe) */
+	bool samples_counted;
+	struct recording_loss *losses; /* heap: recording_result_fini(); only what is not 0 */
+	size_t nr_losses;
+	uint64_t lost_records; /* sum of losses */
+	uint64_t cut_bytes;    /* whole records given up at the end for lack of disk space */
+	size_t nr_rings;
+	size_t ring_bytes;
+	uint64_t wakeups, rounds, cpu_ns; /* cpu_ns: of the recorder, all its threads */
+	const char *output;
+	int wait_status;       /* of the workload */
+	bool has_wait_status;
+	int signal;            /* that ended the recording; 0: none */
+};
+
+/*
+ * Records until workload, targets or a signal end it. 0, or -errno with the reason in the diag; after an error of
+ * the output the file is finished as far as it goes, and *ret tells what it holds.
+ */
+int recording_run(const struct recording_options *options, struct recording_result *ret, struct diag *reterr);
+void recording_result_fini(struct recording_result *result);

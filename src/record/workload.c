@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/workload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "base/fd.h"
+
+static void __attribute__((noreturn)) child(char *const argv[], enum workload_flags flags, const sigset_t *sigmask,
+					    int cork, int failure)
+{
+	char go;
+
+	prctl(PR_SET_NAME, "perf-exec"); /* what readers of perf.data know a command before its exec by */
+	if (flags & WORKLOAD_STDOUT_TO_STDERR)
+		dup2(STDERR_FILENO, STDOUT_FILENO);
+	/* No byte: the recorder gave up, or died. */
+	if (fd_read(cork, &go, 1))
+		_exit(0);
+	sigprocmask(SIG_SETMASK, sigmask, NULL);
+	execvp(argv[0], argv);
+	int err = errno;
+	fd_write(failure, &err, sizeof(err));
+	_exit(127);
+}
+
+int workload_fork(struct workload *workload, char *const argv[], enum workload_flags flags, const void *sigmask,
+		  struct diag *reterr)
+{
+	int cork[2], failure[2];
+
+	if (pipe2(cork, O_CLOEXEC))
+		return diag_set(reterr, -errno, "pipe: %s", strerror(errno));
+	if (pipe2(failure, O_CLOEXEC)) {
+		int err = -errno;
+		close(cork[0]);
+		close(cork[1]);
+		return diag_set(reterr, err, "pipe: %s", strerror(-err));
+	}
+	pid_t pid = fork();
+	int err = pid < 0 ? -errno : 0;
+	if (pid == 0) {
+		close(cork[1]); /* or our own end would keep the pipe open */
+		child(argv, flags, sigmask, cork[0], failure[1]);
+	}
+	close(cork[0]);
+	close(failure[1]);
+	if (err) {
+		close(cork[1]);
+		close(failure[0]);
+		return diag_set(reterr, err, "fork: %s", strerror(-err));
+	}
+	*workload = (struct workload){.pid = pid, .cork = cork[1], .failure = failure[0]};
+	return 0;
+}
+
+int workload_release(struct workload *workload, const char *program, struct diag *reterr)
+{
+	int exec_errno;
+	int err = fd_write(workload->cork, "", 1);
+
+	close(take_fd(&workload->cork));
+	if (err)
+		return diag_set(reterr, err, "%s: ended before it began", program);
+	/* The pipe closes by itself when exec succeeds. */
+	err = fd_read(workload->failure, &exec_errno, sizeof(exec_errno));
+	close(take_fd(&workload->failure));
+	if (err)
+		return 0;
+	return diag_set(reterr, -exec_errno, "%s: %s", program, strerror(exec_errno));
+}
+
+bool workload_ended(struct workload *workload)
+{
+	if (workload->pid && !workload->reaped) {
+		pid_t pid = waitpid(workload->pid, &workload->wait_status, WNOHANG);
+		workload->reaped = pid == workload->pid || (pid < 0 && errno == ECHILD);
+	}
+	return workload->reaped;
+}
+
+void workload_end(struct workload *workload)
+{
+	if (!workload->pid)
+		return;
+	if (workload->cork >= 0)
+		close(take_fd(&workload->cork));
+	if (workload->failure >= 0)
+		close(take_fd(&workload->failure));
+	if (!workload_ended(workload)) {
+		kill(workload->pid, SIGTERM);
+		while (waitpid(workload->pid, &workload->wait_status, 0) < 0 && errno == EINTR)
+			;
+		workload->reaped = true;
+	}
+}
