@@ -54,6 +54,9 @@ def run_command(args, timeout=TIMEOUT, status=0, binary=False, input=None, env=N
     if not binary:
         out, err = out.decode(errors='replace'), err.decode(errors='replace')
     done = Done(args, process.returncode, out, err)
+    marks = (b'Sanitizer', b'runtime error:') if binary else ('Sanitizer', 'runtime error:')
+    if any(mark in err for mark in marks):
+        pytest.fail(f'a sanitizer spoke: {done}')
     if status is not None and done.status != status:
         pytest.fail(f'status {done.status}, not {status}: {done}')
     return done

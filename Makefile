@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+# The commands of the README, each a thin call of Meson or of a script in tools/. `make help` lists them.
+
+build: build/build.ninja
+	@ninja -C build
+
+build/build.ninja:
+	@tools/deps build
+	@meson setup build
+
+demo: # installs what is missing, builds, records a threaded workload, prints the report and what was lost
+	@tools/demo
+
+check: # installs what is missing, builds with gcc and clang, runs every test
+	@tools/check
+
+check-lab: build # the tests that take minutes or need a special machine
+	@MILLRACE=$(CURDIR)/build/millrace pytest-3 -m lab tests
+
+static: # one static binary, build-static/millrace
+	@tools/static
+
+install: build
+	@meson install -C build --no-rebuild
+
+deps: # installs the Debian packages that check needs (as root), or names them
+	@tools/deps check
+
+clean:
+	@rm -rf build build-*
+
+help:
+	@sed -n 's/^\([a-z-]*\):[^#]*# /make \1	/p' Makefile
+
+.PHONY: build demo check check-lab static install deps clean help
