@@ -293,8 +293,10 @@ static int exit_status(const struct recording_result *result)
 
 static int record(struct record_options *options, int argc, char **argv, int first)
 {
+	struct target target __attribute__((cleanup(target_fini))) = {0};
 	struct recording_options recording = {
-		.target = options->target,
+		.target = &target,
+		.threads_only = options->target.tids != NULL,
 		.events = &options->events,
 		.sampling = options->sampling,
 		.inherit = !options->no_inherit,
@@ -311,12 +313,17 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 	struct recording_result result;
 	struct diag diag = {0};
 
-	recording.target.has_workload = recording.workload != NULL;
+	options->target.has_workload = recording.workload != NULL;
+	int err = target_resolve(&options->target, &target, &diag);
+	if (err) {
+		log_error("%s", diag.text);
+		return err == -EINVAL ? EXIT_USAGE : EXIT_ERROR;
+	}
 	if (!options->events.nr && event_list_add_default(&options->events)) {
 		log_error("out of memory");
 		return EXIT_ERROR;
 	}
-	int err = recording_run(&recording, &result, &diag);
+	err = recording_run(&recording, &result, &diag);
 	if (err)
 		log_error("%s", diag.text);
 	if (result.output)

@@ -29,7 +29,6 @@
 /* Everything that one recording owns; each part is made by one step of recording_run() and ended by recording_fini(). */
 struct recording {
 	const struct recording_options *options;
-	struct target target;
 	sigset_t old_mask;
 	int signal_fd;
 	struct workload workload;
@@ -68,9 +67,9 @@ static int configure(struct recording *rec, struct diag *reterr)
 	const struct recording_options *options = rec->options;
 	struct event_options sampling = options->sampling;
 
-	sampling.target = rec->target.kind;
-	sampling.per_thread = rec->target.per_thread;
-	sampling.threads_only = options->target.tids != NULL;
+	sampling.target = rec->options->target->kind;
+	sampling.per_thread = rec->options->target->per_thread;
+	sampling.threads_only = options->threads_only;
 	sampling.inherit = options->inherit && !sampling.per_thread && !sampling.threads_only;
 	sampling.delayed = options->delay_ms != 0;
 	sampling.pipe_output = output_is_pipe(options->output);
@@ -86,8 +85,8 @@ static int fork_workload(struct recording *rec, struct diag *reterr)
 		return 0;
 	int err = workload_fork(&rec->workload, options->workload,
 				output_is_pipe(options->output) ? WORKLOAD_STDOUT_TO_STDERR : 0, &rec->old_mask, reterr);
-	if (!err && rec->target.kind == EVENT_TARGET_WORKLOAD)
-		err = target_add_tid(&rec->target, rec->workload.pid);
+	if (!err && rec->options->target->kind == EVENT_TARGET_WORKLOAD)
+		err = target_add_tid(rec->options->target, rec->workload.pid);
 	return err;
 }
 
@@ -158,7 +157,7 @@ static int start_output(struct recording *rec, struct diag *reterr)
 		.set = &rec->set,
 		.descs = rec->descs,
 		.nr_descs = rec->features.nr_events,
-		.target = &rec->target,
+		.target = rec->options->target,
 		.workload = &rec->workload,
 		.names = rec->output.pipe,
 	};
@@ -324,7 +323,6 @@ static void recording_fini(struct recording *rec)
 	plan_fini(&rec->plan);
 	workload_end(&rec->workload);
 	free_descriptions(rec);
-	target_fini(&rec->target);
 	if (rec->signal_fd >= 0)
 		close(rec->signal_fd);
 }
@@ -332,15 +330,13 @@ static void recording_fini(struct recording *rec)
 /* Everything up to the point where events can flow. */
 static int prepare(struct recording *rec, struct diag *reterr)
 {
-	int err = target_resolve(&rec->options->target, &rec->target, reterr);
-	if (!err)
-		err = configure(rec, reterr);
+	int err = configure(rec, reterr);
 	if (!err)
 		err = catch_signals(rec, reterr);
 	if (!err)
 		err = fork_workload(rec, reterr);
 	if (!err) {
-		err = plan_make(rec->options->events, &rec->target, &rec->plan);
+		err = plan_make(rec->options->events, rec->options->target, &rec->plan);
 		if (err)
 			diag_set(reterr, err, "%s", strerror(-err));
 	}

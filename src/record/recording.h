@@ -16,7 +16,8 @@
 struct diag;
 
 struct recording_options {
-	struct target_request target;
+	struct target *target;          /* resolved; borrowed, the workload is added */
+	bool threads_only;              /* -t */
 	struct event_list *events;      /* parsed; borrowed, configured and adapted here */
 	struct event_options sampling;  /* target, inherit, delayed, pipe_output, has_workload are filled in here */
 	bool inherit;                   /* false: -i */

@@ -4,8 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,21 +34,55 @@ static void __attribute__((noreturn)) child(char *const argv[], enum workload_fl
 	_exit(127);
 }
 
+static bool can_run(const char *path)
+{
+	struct stat st;
+
+	return access(path, X_OK) == 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* execvp(3) would find out too, but only when everything is open and an older recording has been put aside. */
+static int find_program(const char *program, struct diag *reterr)
+{
+	struct stat st;
+	const char *path = getenv("PATH");
+
+	if (strchr(program, '/')) {
+		if (can_run(program))
+			return 0;
+		int err = stat(program, &st) ? -errno : -EACCES;
+		return diag_set(reterr, err, "%s: %s", program, strerror(-err));
+	}
+	for (const char *dir = path ? path : "/bin:/usr/bin"; *dir;) {
+		AUTO_FREE char *candidate = NULL;
+		size_t len = strcspn(dir, ":");
+		if (asprintf(&candidate, "%.*s/%s", len ? (int)len : 1, len ? dir : ".", program) < 0)
+			candidate = NULL;
+		if (candidate && can_run(candidate))
+			return 0;
+		dir += len + (dir[len] == ':');
+	}
+	return diag_set(reterr, -ENOENT, "%s: no such program in PATH", program);
+}
+
 int workload_fork(struct workload *workload, char *const argv[], enum workload_flags flags, const void *sigmask,
 		  struct diag *reterr)
 {
 	int cork[2], failure[2];
+	int err = find_program(argv[0], reterr);
 
+	if (err)
+		return err;
 	if (pipe2(cork, O_CLOEXEC))
 		return diag_set(reterr, -errno, "pipe: %s", strerror(errno));
 	if (pipe2(failure, O_CLOEXEC)) {
-		int err = -errno;
+		err = -errno;
 		close(cork[0]);
 		close(cork[1]);
 		return diag_set(reterr, err, "pipe: %s", strerror(-err));
 	}
 	pid_t pid = fork();
-	int err = pid < 0 ? -errno : 0;
+	err = pid < 0 ? -errno : 0;
 	if (pid == 0) {
 		close(cork[1]); /* or our own end would keep the pipe open */
 		child(argv, flags, sigmask, cork[0], failure[1]);

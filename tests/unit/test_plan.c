@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/* Targets and the plan that is made of them, without opening anything. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/diag.h"
+#include "event/event.h"
+#include "record/plan.h"
+#include "record/target.h"
+
+static struct target make_target(enum event_target kind, const char *cpus, unsigned nr_tids)
+{
+	struct target target = {.kind = kind};
+
+	assert_int_equal(cpuset_parse(&target.cpus, cpus), 0);
+	for (unsigned i = 0; i < nr_tids; i++)
+		assert_int_equal(target_add_tid(&target, (pid_t)(100 + i)), 0);
+	return target;
+}
+
+static void test_tasks_share_the_ring_of_each_cpu(void **state)
+{
+	struct event events[2] = {0};
+	struct event_list list = {events, 2};
+	struct target target = make_target(EVENT_TARGET_TASKS, "0,3", 3);
+	struct plan plan;
+
+	(void)state;
+	assert_int_equal(plan_make(&list, &target, &plan), 0);
+	assert_int_equal(plan.nr_rings, 2);
+	assert_int_equal(plan.rings[1].cpu, 3);
+	assert_int_equal(plan.nr_slots, 2 * 2 * 3);
+	for (size_t i = 0; i < plan.nr_slots; i++) {
+		assert_int_equal(plan.slots[i].event, i / 6);
+		assert_int_equal(plan.slots[i].ring, i / 3 % 2);
+		assert_int_equal(plan.slots[i].cpu, plan.rings[plan.slots[i].ring].cpu);
+		assert_int_equal(plan.slots[i].pid, 100 + i % 3);
+	}
+	plan_fini(&plan);
+	target_fini(&target);
+}
+
+static void test_all_tasks_have_one_slot_per_cpu(void **state)
+{
+	struct event events[2] = {{.system_wide = false}, {.system_wide = true}};
+	struct event_list list = {events, 2};
+	struct target target = make_target(EVENT_TARGET_SYSTEM, "0-3", 0);
+	struct plan plan;
+
+	(void)state;
+	assert_int_equal(plan_make(&list, &target, &plan), 0);
+	assert_int_equal(plan.nr_slots, 8);
+	for (size_t i = 0; i < plan.nr_slots; i++)
+		assert_int_equal(plan.slots[i].pid, -1);
+	plan_fini(&plan);
+
+	/* A helper for all tasks beside an event of two tasks. */
+	target.kind = EVENT_TARGET_TASKS;
+	assert_int_equal(target_add_tid(&target, 7), 0);
+	assert_int_equal(target_add_tid(&target, 8), 0);
+	assert_int_equal(plan_make(&list, &target, &plan), 0);
+	assert_int_equal(plan.nr_slots, 4 * 2 + 4);
+	assert_int_equal(plan.slots[8].pid, -1);
+	plan_fini(&plan);
+	target_fini(&target);
+}
+
+static void test_per_thread_has_a_ring_each(void **state)
+{
+	struct event events[2] = {0};
+	struct event_list list = {events, 2};
+	struct target target = make_target(EVENT_TARGET_TASKS, "0-1", 3);
+	struct plan plan;
+
+	(void)state;
+	target.per_thread = true;
+	assert_int_equal(plan_make(&list, &target, &plan), 0);
+	assert_int_equal(plan.nr_rings, 3);
+	assert_int_equal(plan.nr_slots, 6);
+	for (size_t i = 0; i < plan.nr_slots; i++) {
+		assert_int_equal(plan.slots[i].cpu, -1);
+		assert_int_equal(plan.slots[i].pid, 100 + i % 3);
+		assert_int_equal(plan.slots[i].ring, i % 3);
+	}
+	plan_fini(&plan);
+	target_fini(&target);
+}
+
+static void test_targets_resolve(void **state)
+{
+	char self[32];
+	struct target target;
+	struct diag diag;
+
+	(void)state;
+	snprintf(self, sizeof(self), "%d,%d", getpid(), getpid());
+	assert_int_equal(target_resolve(&(struct target_request){.pids = self}, &target, &diag), 0);
+	assert_int_equal(target.kind, EVENT_TARGET_TASKS);
+	assert_int_equal(target.nr_tids, 1);
+	assert_int_equal(target.tids[0], getpid());
+	target_fini(&target);
+
+	assert_int_equal(target_resolve(&(struct target_request){.cpu_list = "0"}, &target, &diag), 0);
+	assert_int_equal(target.kind, EVENT_TARGET_CPUS);
+	assert_int_equal(cpuset_count(&target.cpus), 1);
+	target_fini(&target);
+}
+
+static void test_bad_targets_say_why(void **state)
+{
+	static const struct {
+		struct target_request request;
+		int err;
+		const char *words;
+	} rows[] = {
+		{{0}, -EINVAL, "nothing to record"},
+		{{.pids = "1", .tids = "1"}, -EINVAL, "exclude each other"},
+		{{.pids = "1", .all_cpus = true}, -EINVAL, "-a records everything"},
+		{{.per_thread = true, .all_cpus = true}, -EINVAL, "choose one"},
+		{{.pids = ""}, -EINVAL, "not a list"},
+		{{.pids = "1,"}, -EINVAL, "not a list"},
+		{{.pids = "1 2"}, -EINVAL, "not a list"},
+		{{.pids = "-1"}, -EINVAL, "not a list"},
+		{{.pids = "0"}, -EINVAL, "not a list"},
+		{{.tids = "99999999999999999999"}, -EINVAL, "not a list"},
+		{{.tids = "2147483647"}, -ESRCH, "does not exist"},
+		{{.pids = "2147483647"}, -ESRCH, "does not exist"},
+		{{.cpu_list = "1-0"}, -EINVAL, "not a list of CPUs"},
+		{{.cpu_list = ""}, -EINVAL, "not a list of CPUs"},
+		{{.cpu_list = "65535"}, -ENODEV, "not online"},
+		{{.cpu_list = "65536"}, -EINVAL, "not a list of CPUs"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct target target;
+		struct diag diag = {0};
+		assert_int_equal(target_resolve(&rows[i].request, &target, &diag), rows[i].err);
+		assert_non_null(strstr(diag.text, rows[i].words));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_tasks_share_the_ring_of_each_cpu),
+		cmocka_unit_test(test_all_tasks_have_one_slot_per_cpu),
+		cmocka_unit_test(test_per_thread_has_a_ring_each),
+		cmocka_unit_test(test_targets_resolve),
+		cmocka_unit_test(test_bad_targets_say_why),
+	};
+	return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
+}
