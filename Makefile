@@ -17,6 +17,9 @@ check: # installs what is missing, builds with gcc and clang, runs every test
 check-lab: build # the tests that take minutes or need a special machine
 	@MILLRACE=$(CURDIR)/build/millrace pytest-3 -m lab tests
 
+bench: build # the same load recorded with perf and with millrace, interleaved
+	@bench/vs-perf
+
 static: # one static binary, build-static/millrace
 	@tools/static
 
@@ -32,4 +35,4 @@ clean:
 help:
 	@sed -n 's/^\([a-z-]*\):[^#]*# /make \1	/p' Makefile
 
-.PHONY: build demo check check-lab static install deps clean help
+.PHONY: build demo check check-lab bench static install deps clean help
