@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT */
+/* synth_task: the tasks that run already and what they have mapped. One open and one pass per file of procfs. */
+#include "record/synth.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "format/record.h"
+#include "record/proc_maps.h"
+#include "record/synth_record.h"
+
+enum {
+	WINDOW_BYTES = 1 << 16,    /* more than the longest line of maps: a path of 4 KiB, each byte escaped */
+	COMM_BYTES = 16,           /* TASK_COMM_LEN, with the NUL */
+	NAME_BYTES = PATH_MAX - 8, /* kernel/events/core.c perf_event_mmap_event(): longer ones are "//toolong" */
+};
+
+/* One walk over procfs. */
+struct walk {
+	const struct synth_params *params;
+	struct buf *out;
+	int proc_fd;
+	char *window;         /* heap; WINDOW_BYTES of the file being read */
+	char *huge_dir;       /* heap; where hugetlbfs is mounted; NULL: nowhere */
+	bool all;             /* nobody named the tasks: some that refuse are nothing to worry about */
+	size_t nr_unreadable; /* processes whose maps we may not read */
+};
+
+struct task {
+	pid_t tgid, tid, ppid;
+	long nr_threads;
+	bool has_memory; /* no kernel thread, no zombie */
+	char comm[COMM_BYTES];
+};
+
+static void walk_fini(struct walk *walk)
+{
+	if (walk->nr_unreadable)
+		(walk->all ? log_verbose : log_note)(
+			"the maps of %zu process%s may not be read: their samples will have no symbols",
+			walk->nr_unreadable, walk->nr_unreadable == 1 ? "" : "es");
+	if (walk->proc_fd >= 0)
+		close(walk->proc_fd);
+	free(walk->window);
+	free(walk->huge_dir);
+}
+
+/* The first mount of hugetlbfs: what is mapped from there is memory, no object. */
+static char *huge_dir_find(void)
+{
+	AUTO_BUF struct buf mounts = {0};
+	char *rest = NULL;
+
+	if (fd_slurp("/proc/self/mounts", 1 << 22, &mounts) || !buf_text(&mounts)[0])
+		return NULL;
+	for (char *line = strtok_r((char *)mounts.data, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		char dir[PATH_MAX], type[32];
+
+		if (sscanf(line, "%*s %4095s %31s", dir, type) == 2 && !strcmp(type, "hugetlbfs"))
+			return strdup(dir);
+	}
+	return NULL;
+}
+
+static int walk_init(struct walk *walk, const struct synth_params *params, struct buf *out)
+{
+	*walk = (struct walk){.params = params, .out = out};
+	walk->proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (walk->proc_fd < 0)
+		return -errno;
+	walk->window = malloc(WINDOW_BYTES);
+	if (!walk->window)
+		return -ENOMEM;
+	walk->huge_dir = huge_dir_find();
+	return 0;
+}
+
+static __attribute__((format(printf, 2, 3))) int walk_open(const struct walk *walk, const char *format, ...)
+{
+	char path[64];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(path, sizeof(path), format, args);
+	va_end(args);
+	int fd = openat(walk->proc_fd, path, O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* The window's first bytes become the file's text with a NUL. procfs gives a file of one page in one read. */
+static int window_read(struct walk *walk, int fd)
+{
+	ssize_t got;
+
+	do
+		got = read(fd, walk->window, WINDOW_BYTES - 1);
+	while (got < 0 && errno == EINTR);
+	if (got <= 0)
+		return got < 0 ? -errno : -ESRCH;
+	walk->window[got] = '\0';
+	return 0;
+}
+
+/*
+ * "tid (comm) state ppid pgrp session tty tpgid flags minflt cminflt majflt cmajflt utime stime cutime cstime priority
+ * nice num_threads itrealvalue starttime vsize …": proc(5) "/proc/pid/stat". The comm may hold anything, also ")".
+ * Read instead of status, which takes the kernel twice as long and escapes the comm.
+ */
+static int task_parse(const char *text, struct task *ret)
+{
+	const char *open_at = strchr(text, '('), *close_at = strrchr(text, ')');
+	unsigned long long vsize;
+
+	if (!open_at || !close_at || close_at < open_at)
+		return -EBADMSG;
+	if (sscanf(close_at + 1, " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %*u %llu",
+		   &ret->ppid, &ret->nr_threads, &vsize) != 3)
+		return -EBADMSG;
+	ret->has_memory = vsize != 0;
+
+	size_t len = (size_t)(close_at - open_at - 1);
+	if (len >= COMM_BYTES) /* kernel workers show more than they are called */
+		len = COMM_BYTES - 1;
+	memset(ret->comm, 0, COMM_BYTES);
+	memcpy(ret->comm, open_at + 1, len);
+	return 0;
+}
+
+/* -ENOENT or -ESRCH: gone. */
+static int task_read(struct walk *walk, pid_t tgid, pid_t tid, struct task *ret)
+{
+	AUTO_FD int fd = walk_open(walk, "%d/task/%d/stat", tgid, tid);
+	int err = fd < 0 ? fd : window_read(walk, fd);
+
+	*ret = (struct task){.tgid = tgid, .tid = tid};
+	return err ? err : task_parse(walk->window, ret);
+}
+
+/* Whose thread is it? -errno: gone. */
+static pid_t tgid_read(struct walk *walk, pid_t tid)
+{
+	AUTO_FD int fd = walk_open(walk, "%d/status", tid);
+	int err = fd < 0 ? fd : window_read(walk, fd);
+	const char *line = err ? NULL : strstr(walk->window, "\nTgid:");
+	pid_t tgid;
+
+	if (err)
+		return err;
+	return line && sscanf(line, "\nTgid: %d", &tgid) == 1 ? tgid : -EBADMSG;
+}
+
+static void put_comm(struct walk *walk, const struct task *task)
+{
+	struct record_comm record = {
+		.header = {.type = PERF_RECORD_COMM},
+		.pid = (uint32_t)task->tgid,
+		.tid = (uint32_t)task->tid,
+	};
+
+	synth_put(walk->out, &record, sizeof(record), synth_name(task->comm), walk->params->trailer_bytes);
+}
+
+/* Procfs does not tell who cloned a thread: the first thread of its process is as good as any. */
+static void put_fork(struct walk *walk, const struct task *task)
+{
+	pid_t parent = task->tid == task->tgid ? task->ppid : task->tgid;
+	struct record_fork record = {
+		.header = {.type = PERF_RECORD_FORK, .misc = RECORD_MISC_FORK_EXEC},
+		.pid = (uint32_t)task->tgid,
+		.ppid = (uint32_t)parent,
+		.tid = (uint32_t)task->tid,
+		.ptid = (uint32_t)parent,
+	};
+
+	synth_put(walk->out, &record, sizeof(record), (struct span){0}, walk->params->trailer_bytes);
+}
+
+static void put_map(struct walk *walk, pid_t tgid, const struct proc_map *map)
+{
+	bool exec = map->prot & PROT_EXEC;
+	struct record_mmap2 record = {
+		.header = {.type = PERF_RECORD_MMAP2, .misc = PERF_RECORD_MISC_USER},
+		.pid = (uint32_t)tgid,
+		.tid = (uint32_t)tgid,
+		.addr = map->start,
+		.len = map->end - map->start,
+		.pgoff = map->pgoff,
+		.maj = map->maj,
+		.min = map->min,
+		.ino = map->ino,
+		.prot = map->prot,
+		.flags = map->flags,
+	};
+	size_t fixed = sizeof(record);
+	char name[NAME_BYTES];
+
+	if (proc_map_name(map, name, sizeof(name)) < 0)
+		strcpy(name, "//toolong");
+	if (name[0] == '\0')
+		strcpy(name, "//anon");
+	if (walk->huge_dir && !strncmp(name, walk->huge_dir, strlen(walk->huge_dir))) {
+		strcpy(name, "//anon");
+		record.flags |= MAP_HUGETLB;
+	}
+	if (!exec)
+		record.header.misc |= PERF_RECORD_MISC_MMAP_DATA;
+	if (!walk->params->mmap2) { /* the older record is the front of the newer one */
+		record.header.type = PERF_RECORD_MMAP;
+		fixed = sizeof(struct record_mmap);
+	}
+	synth_put(walk->out, &record, fixed, synth_name(name), walk->params->trailer_bytes);
+}
+
+static void put_maps_text(struct walk *walk, pid_t tgid, struct span *text)
+{
+	struct proc_map map;
+
+	while (proc_maps_next(text, &map)) {
+		bool exec = map.prot & PROT_EXEC;
+
+		if (exec || (walk->params->data_maps && map.prot & PROT_READ))
+			put_map(walk, tgid, &map);
+	}
+}
+
+/* 0 also when the process ends meanwhile: what was read stands. */
+static int put_maps(struct walk *walk, pid_t tgid)
+{
+	AUTO_FD int fd = walk_open(walk, "%d/task/%d/maps", tgid, tgid);
+	size_t kept = 0;
+
+	if (fd == -EACCES || fd == -EPERM)
+		walk->nr_unreadable++;
+	if (fd < 0)
+		return 0;
+	for (;;) {
+		ssize_t got = read(fd, walk->window + kept, WINDOW_BYTES - kept);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return 0;
+		struct span text = {walk->window, kept + (size_t)got};
+		put_maps_text(walk, tgid, &text);
+		kept = text.len < WINDOW_BYTES ? text.len : 0; /* a line as long as the window is none */
+		memmove(walk->window, text.ptr, kept);
+	}
+}
+
+enum put_what { PUT_COMM, PUT_FORK_AND_COMM };
+
+static int put_task(struct walk *walk, const struct task *task, enum put_what what)
+{
+	if (what == PUT_FORK_AND_COMM)
+		put_fork(walk, task);
+	put_comm(walk, task);
+	if (task->tid == task->tgid && task->has_memory)
+		return put_maps(walk, task->tgid);
+	return 0;
+}
+
+static pid_t entry_pid(const struct dirent *entry)
+{
+	char *end;
+	long pid = strtol(entry->d_name, &end, 10);
+
+	return *end == '\0' && pid > 0 && pid <= INT_MAX ? (pid_t)pid : 0;
+}
+
+static int put_process(struct walk *walk, pid_t pid, enum put_what what)
+{
+	struct task leader, task;
+	int err = task_read(walk, pid, pid, &leader);
+
+	if (err)
+		return err == -ENOENT ? -ESRCH : err;
+	put_task(walk, &leader, what);
+	if (leader.nr_threads == 1)
+		return synth_status(walk->out);
+
+	int fd = walk_open(walk, "%d/task", pid);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return synth_status(walk->out); /* it ended just now */
+	}
+	for (struct dirent *entry; (entry = readdir(dir));) {
+		pid_t tid = entry_pid(entry);
+
+		if (tid && tid != pid && !task_read(walk, pid, tid, &task))
+			put_task(walk, &task, what);
+	}
+	closedir(dir);
+	return synth_status(walk->out);
+}
+
+int synth_all_tasks(const struct synth_params *params, struct buf *out)
+{
+	__attribute__((cleanup(walk_fini))) struct walk walk;
+	int err = walk_init(&walk, params, out);
+	DIR *dir = err ? NULL : opendir("/proc");
+
+	walk.all = true;
+	if (err)
+		return err;
+	if (!dir)
+		return -errno;
+	for (struct dirent *entry; (entry = readdir(dir));) {
+		pid_t pid = entry_pid(entry);
+
+		if (pid)
+			put_process(&walk, pid, PUT_FORK_AND_COMM);
+	}
+	closedir(dir);
+	return synth_status(out);
+}
+
+int synth_process(const struct synth_params *params, pid_t pid, struct buf *out)
+{
+	__attribute__((cleanup(walk_fini))) struct walk walk;
+	int err = walk_init(&walk, params, out);
+
+	return err ? err : put_process(&walk, pid, PUT_COMM);
+}
+
+static bool tids_have(const pid_t *tids, size_t nr, pid_t tid)
+{
+	for (size_t i = 0; i < nr; i++) {
+		if (tids[i] == tid)
+			return true;
+	}
+	return false;
+}
+
+int synth_threads(const struct synth_params *params, const pid_t *tids, size_t nr, struct buf *out)
+{
+	__attribute__((cleanup(walk_fini))) struct walk walk;
+	int err = walk_init(&walk, params, out);
+	size_t nr_found = 0;
+	struct task task;
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < nr; i++) {
+		pid_t tgid = tgid_read(&walk, tids[i]);
+
+		if (tgid < 0 || task_read(&walk, tgid, tids[i], &task))
+			continue;
+		nr_found++;
+		put_task(&walk, &task, PUT_COMM);
+		/* the maps hang on the first thread: it comes along when nobody asked for it */
+		if (tgid != tids[i] && !tids_have(tids, nr, tgid) && !task_read(&walk, tgid, tgid, &task))
+			put_task(&walk, &task, PUT_COMM);
+	}
+	return nr_found == 0 && nr > 0 ? -ESRCH : synth_status(out);
+}
+
+int synth_thread(const struct synth_params *params, pid_t tid, struct buf *out)
+{
+	return synth_threads(params, &tid, 1, out);
+}
+
+int synth_workload(const struct synth_params *params, pid_t pid, struct buf *out)
+{
+	__attribute__((cleanup(walk_fini))) struct walk walk;
+	struct task task;
+	int err = walk_init(&walk, params, out);
+
+	err = err ? err : task_read(&walk, pid, pid, &task);
+	if (err)
+		return err == -ENOENT ? -ESRCH : err;
+	put_comm(&walk, &task);
+	return synth_status(out);
+}

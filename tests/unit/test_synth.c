@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/cpuset.h"
+#include "format/record.h"
+#include "record/synth.h"
+#include "record/synth_record.h"
+
+struct view {
+	struct perf_event_header header;
+	const uint8_t *bytes;
+};
+
+/* Takes the next record and checks what holds for all of them. */
+static bool take(struct span *records, struct view *ret)
+{
+	if (records->len == 0)
+		return false;
+	assert_true(records->len >= sizeof(ret->header));
+	memcpy(&ret->header, records->ptr, sizeof(ret->header));
+	assert_true(ret->header.size >= sizeof(ret->header) && ret->header.size <= records->len);
+	assert_int_equal(ret->header.size % 8, 0);
+	ret->bytes = records->ptr;
+	*records = (struct span){ret->bytes + ret->header.size, records->len - ret->header.size};
+	return true;
+}
+
+static uint64_t u64_at(const struct view *view, size_t offset)
+{
+	uint64_t value;
+
+	assert_true(offset + sizeof(value) <= view->header.size);
+	memcpy(&value, view->bytes + offset, sizeof(value));
+	return value;
+}
+
+static uint32_t u32_at(const struct view *view, size_t offset)
+{
+	uint32_t value;
+
+	assert_true(offset + sizeof(value) <= view->header.size);
+	memcpy(&value, view->bytes + offset, sizeof(value));
+	return value;
+}
+
+static uint16_t u16_at(const struct view *view, size_t offset)
+{
+	uint16_t value;
+
+	assert_true(offset + sizeof(value) <= view->header.size);
+	memcpy(&value, view->bytes + offset, sizeof(value));
+	return value;
+}
+
+static void ids_are_cut_into_records(void **state)
+{
+	enum { NR = 3000 };
+	AUTO_FREE struct synth_id *ids = calloc(NR, sizeof(*ids));
+	AUTO_BUF struct buf out = {0};
+	struct view view;
+	size_t nr = 0;
+
+	(void)state;
+	for (size_t i = 0; i < NR; i++)
+		ids[i] = (struct synth_id){.id = i + 1, .index = i % 7, .cpu = -1, .tid = (int64_t)i};
+	assert_int_equal(synth_id_index(ids, NR, &out), 0);
+	for (struct span rest = buf_span(&out); take(&rest, &view);) {
+		assert_int_equal(view.header.type, RECORD_ID_INDEX);
+		assert_int_equal(view.header.size, 16 + 32 * u64_at(&view, 8));
+		assert_true(u64_at(&view, 8) <= 1364);
+		for (uint64_t i = 0; i < u64_at(&view, 8); i++, nr++) {
+			assert_int_equal(u64_at(&view, 16 + 32 * i), nr + 1);
+			assert_int_equal(u64_at(&view, 24 + 32 * i), nr % 7);
+			assert_true(u64_at(&view, 32 + 32 * i) == UINT64_MAX);
+			assert_int_equal(u64_at(&view, 40 + 32 * i), nr);
+		}
+	}
+	assert_int_equal(nr, NR);
+}
+
+static void no_id_is_no_record(void **state)
+{
+	AUTO_BUF struct buf out = {0};
+
+	(void)state;
+	assert_int_equal(synth_id_index(NULL, 0, &out), 0);
+	assert_int_equal(out.len, 0);
+}
+
+static void clocks_have_unit_and_scale(void **state)
+{
+	uint64_t ids[] = {41, 42};
+	struct event_desc events[] = {
+		{.attr = {.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_CPU_CLOCK},
+		 .name = (char *)"cpu-clock",
+		 .ids = ids,
+		 .nr_ids = 1},
+		{.attr = {.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_CONTEXT_SWITCHES},
+		 .name = (char *)"cs",
+		 .ids = ids + 1,
+		 .nr_ids = 1},
+	};
+	AUTO_BUF struct buf out = {0};
+	struct span rest;
+	struct view view;
+	double scale;
+
+	(void)state;
+	assert_int_equal(synth_event_updates(events, 2, true, &out), 0);
+	rest = buf_span(&out);
+	assert_true(take(&rest, &view));
+	assert_int_equal(view.header.type, RECORD_EVENT_UPDATE);
+	assert_int_equal(view.header.size, 48);
+	assert_int_equal(u64_at(&view, 8), EVENT_UPDATE_UNIT);
+	assert_int_equal(u64_at(&view, 16), 41);
+	assert_string_equal((const char *)view.bytes + 24, "msec");
+	assert_true(take(&rest, &view));
+	assert_int_equal(view.header.size, 48);
+	assert_int_equal(u64_at(&view, 8), EVENT_UPDATE_SCALE);
+	memcpy(&scale, view.bytes + 24, sizeof(scale));
+	assert_true(scale == 1e-6);
+	assert_true(take(&rest, &view));
+	assert_int_equal(u64_at(&view, 8), EVENT_UPDATE_NAME);
+	assert_string_equal((const char *)view.bytes + 24, "cpu-clock");
+	assert_true(take(&rest, &view));
+	assert_int_equal(u64_at(&view, 8), EVENT_UPDATE_NAME);
+	assert_int_equal(u64_at(&view, 16), 42);
+	assert_false(take(&rest, &view));
+}
+
+static void threads_have_blank_padded_names(void **state)
+{
+	struct synth_task tasks[] = {{.tid = 7, .comm = "fifteen letters"}, {.tid = 8}};
+	AUTO_BUF struct buf out = {0};
+	struct span rest;
+	struct view view;
+
+	(void)state;
+	assert_int_equal(synth_thread_map(tasks, 2, &out), 0);
+	assert_int_equal(synth_thread_map(NULL, 0, &out), 0);
+	rest = buf_span(&out);
+	assert_true(take(&rest, &view));
+	assert_int_equal(view.header.size, 16 + 2 * 24);
+	assert_int_equal(u64_at(&view, 16), 7);
+	assert_string_equal((const char *)view.bytes + 24, "fifteen letters");
+	assert_int_equal(u64_at(&view, 40), 8);
+	assert_true(take(&rest, &view));
+	assert_int_equal(u64_at(&view, 8), 1);
+	assert_true(u64_at(&view, 16) == UINT64_MAX);
+}
+
+static void cpu_map_of(const char *list, struct buf *out, struct view *ret)
+{
+	struct cpuset cpus = {0};
+	struct span rest;
+
+	out->len = 0;
+	assert_int_equal(cpuset_parse(&cpus, list), 0);
+	assert_int_equal(synth_cpu_map(&cpus, out), 0);
+	cpuset_fini(&cpus);
+	rest = buf_span(out);
+	assert_true(take(&rest, ret));
+	assert_int_equal(ret->header.type, RECORD_CPU_MAP);
+	assert_int_equal(rest.len, 0);
+}
+
+static void cpus_take_their_shortest_form(void **state)
+{
+	AUTO_BUF struct buf out = {0};
+	struct view view;
+
+	(void)state;
+	cpu_map_of("3-70", &out, &view);
+	assert_int_equal(view.header.size, 16);
+	assert_int_equal(u16_at(&view, 8), 2); /* range */
+	assert_int_equal(u16_at(&view, 12), 3);
+	assert_int_equal(u16_at(&view, 14), 70);
+
+	cpu_map_of("0,1000", &out, &view);
+	assert_int_equal(view.header.size, 16);
+	assert_int_equal(u16_at(&view, 8), 0); /* list */
+	assert_int_equal(u16_at(&view, 10), 2);
+	assert_int_equal(u16_at(&view, 14), 1000);
+
+	cpu_map_of("0-30,32-64", &out, &view);
+	assert_int_equal(view.header.size, 32);
+	assert_int_equal(u16_at(&view, 8), 1); /* mask */
+	assert_int_equal(u16_at(&view, 10), 3);
+	assert_int_equal(u16_at(&view, 12), 4);
+	assert_int_equal(u32_at(&view, 14), 0x7fffffff);
+	assert_true(u32_at(&view, 18) == UINT32_MAX);
+	assert_int_equal(u32_at(&view, 22), 1);
+
+	out.len = 0;
+	assert_int_equal(synth_cpu_map(NULL, &out), 0);
+	struct span rest = buf_span(&out);
+	assert_true(take(&rest, &view));
+	assert_int_equal(u16_at(&view, 8), 0);
+	assert_int_equal(u16_at(&view, 10), 1);
+	assert_int_equal(u16_at(&view, 12), 0xffff);
+}
+
+static void lost_samples_carry_the_id(void **state)
+{
+	const struct perf_event_attr attr = {
+		.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_ID |
+			       PERF_SAMPLE_IDENTIFIER,
+		.sample_id_all = 1,
+	};
+	AUTO_BUF struct buf out = {0};
+	struct span rest;
+	struct view view;
+
+	(void)state;
+	assert_int_equal(synth_lost_samples(&attr, 99, 5, &out), 0);
+	rest = buf_span(&out);
+	assert_true(take(&rest, &view));
+	assert_int_equal(view.header.type, PERF_RECORD_LOST_SAMPLES);
+	assert_int_equal(view.header.size, 16 + 5 * 8);
+	assert_int_equal(u64_at(&view, 8), 5);
+	assert_int_equal(u64_at(&view, 32), 99); /* ID, behind TID and TIME */
+	assert_int_equal(u64_at(&view, 40), 0);  /* CPU */
+	assert_int_equal(u64_at(&view, 48), 99); /* IDENTIFIER */
+}
+
+static void modules_are_sorted_and_located(void **state)
+{
+	static const char modules[] = "snd_pcm 1000 1 snd, Live 0xffffffffc0200000\n"
+				      "nonsense\n"
+				      "ext4 4096 2 - Live 0xffffffffc0100000 (OE)\n"
+				      "hidden 4096 0 - Live 0x0000000000000000\n"
+				      "mine 8192 0 - Live 0xffffffffc0300000 (OE)";
+	static const char dep[] = "kernel/fs/ext4/ext4.ko.xz: kernel/lib/crc16.ko.xz\n"
+				  "no colon here\n"
+				  "kernel/sound/snd-pcm.ko: kernel/sound/snd.ko\n"
+				  "updates/ext4.ko:\n"
+				  "kernel/fs/mine.txt:\n";
+	const struct synth_params params = {.trailer_bytes = 16};
+	static const struct {
+		uint64_t addr, len;
+		const char *name;
+	} expected[] = {
+		{0xffffffffc0100000, 4096, "/lib/modules/X/kernel/fs/ext4/ext4.ko.xz"},
+		{0xffffffffc0200000, 1000, "/lib/modules/X/kernel/sound/snd-pcm.ko"},
+		{0xffffffffc0300000, 8192, "[mine]"},
+	};
+	AUTO_BUF struct buf out = {0};
+	struct view view;
+	struct span rest;
+
+	(void)state;
+	assert_int_equal(synth_modules_text(&params, modules, dep, "/lib/modules/X", &out), 0);
+	rest = buf_span(&out);
+	for (size_t i = 0; i < 3; i++) {
+		assert_true(take(&rest, &view));
+		assert_int_equal(view.header.type, PERF_RECORD_MMAP);
+		assert_int_equal(view.header.misc, PERF_RECORD_MISC_KERNEL);
+		assert_true(u32_at(&view, 8) == UINT32_MAX);
+		assert_true(u64_at(&view, 16) == expected[i].addr);
+		assert_int_equal(u64_at(&view, 24), expected[i].len);
+		assert_int_equal(u64_at(&view, 32), 0);
+		assert_string_equal((const char *)view.bytes + 40, expected[i].name);
+		assert_int_equal(view.header.size, 40 + ((strlen(expected[i].name) + 8) & ~7ul) + 16);
+	}
+	assert_false(take(&rest, &view));
+}
+
+/* A type section of {int, array, struct of 2, func "fn"}, and what breaks it. */
+static void btf_names_are_found(void **state)
+{
+	struct {
+		uint16_t magic;
+		uint8_t version, flags;
+		uint32_t hdr_len, type_off, type_len, str_off, str_len;
+		uint32_t types[3 + 1 + 3 + 3 + 3 + 6 + 3];
+		char strings[8];
+	} btf = {
+		.magic = 0xeb9f,
+		.hdr_len = 24,
+		.type_len = sizeof(btf.types),
+		.str_off = sizeof(btf.types),
+		.str_len = sizeof(btf.strings),
+		.types = {0, 1u << 24, 4, 0, 0, 3u << 24, 0, 1, 1, 1, 0, 4u << 24 | 2, 8, 0, 0, 0, 0, 0, 0, 3, 12u << 24, 0},
+		.strings = "\0x\0fn",
+	};
+	struct span span = {&btf, sizeof(btf)};
+
+	(void)state;
+	assert_string_equal(synth_btf_name(span, 4), "fn");
+	assert_null(synth_btf_name(span, 0));
+	assert_null(synth_btf_name(span, 1)); /* no name */
+	assert_null(synth_btf_name(span, 5)); /* past the end */
+	assert_null(synth_btf_name((struct span){&btf, 20}, 4));
+	assert_null(synth_btf_name((struct span){&btf, sizeof(btf) - 1}, 4));
+	btf.types[19] = 8;
+	assert_null(synth_btf_name(span, 4));
+	btf.types[19] = 3;
+	btf.strings[5] = 'x', btf.strings[6] = 'x', btf.strings[7] = 'x';
+	assert_null(synth_btf_name(span, 4)); /* no NUL */
+	btf.str_off = UINT32_MAX;
+	assert_null(synth_btf_name(span, 4));
+}
+
+/* Ourselves: whoever runs the test has a /proc/self. */
+static void a_process_is_described(void **state)
+{
+	const struct synth_params params = {.trailer_bytes = 24, .mmap2 = true};
+	AUTO_BUF struct buf out = {0};
+	bool stack = false, self = false;
+	struct span rest;
+	struct view view;
+	char exe[4096] = "";
+
+	(void)state;
+	assert_true(readlink("/proc/self/exe", exe, sizeof(exe) - 1) > 0);
+	prctl(PR_SET_NAME, "a) (b\nc");
+	assert_int_equal(synth_process(&params, getpid(), &out), 0);
+	rest = buf_span(&out);
+	assert_true(take(&rest, &view));
+	assert_int_equal(view.header.type, PERF_RECORD_COMM);
+	assert_int_equal(u32_at(&view, 8), getpid());
+	assert_int_equal(u32_at(&view, 12), getpid());
+	assert_string_equal((const char *)view.bytes + 16, "a) (b\nc");
+	while (take(&rest, &view)) {
+		assert_int_equal(view.header.type, PERF_RECORD_MMAP2);
+		assert_true(u32_at(&view, 64) & PROT_EXEC);
+		stack |= !strcmp((const char *)view.bytes + 72, "[stack]");
+		self |= !strcmp((const char *)view.bytes + 72, exe);
+	}
+	assert_true(self);
+	assert_false(stack);
+
+	const struct synth_params all = {.trailer_bytes = 24, .data_maps = true};
+	out.len = 0;
+	assert_int_equal(synth_process(&all, getpid(), &out), 0);
+	rest = buf_span(&out);
+	assert_true(take(&rest, &view));
+	while (take(&rest, &view)) {
+		assert_int_equal(view.header.type, PERF_RECORD_MMAP);
+		bool is_stack = !strcmp((const char *)view.bytes + 40, "[stack]");
+		if (is_stack)
+			assert_int_equal(view.header.misc, PERF_RECORD_MISC_USER | PERF_RECORD_MISC_MMAP_DATA);
+		stack |= is_stack;
+	}
+	assert_true(stack);
+}
+
+static void who_is_gone_is_told(void **state)
+{
+	const struct synth_params params = {.mmap2 = true};
+	AUTO_BUF struct buf out = {0};
+	pid_t child = fork();
+
+	(void)state;
+	if (child == 0)
+		_exit(0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	assert_int_equal(synth_process(&params, child, &out), -ESRCH);
+	assert_int_equal(synth_thread(&params, child, &out), -ESRCH);
+	assert_int_equal(synth_workload(&params, child, &out), -ESRCH);
+	assert_int_equal(out.len, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ids_are_cut_into_records),
+		cmocka_unit_test(no_id_is_no_record),
+		cmocka_unit_test(clocks_have_unit_and_scale),
+		cmocka_unit_test(threads_have_blank_padded_names),
+		cmocka_unit_test(cpus_take_their_shortest_form),
+		cmocka_unit_test(lost_samples_carry_the_id),
+		cmocka_unit_test(modules_are_sorted_and_located),
+		cmocka_unit_test(btf_names_are_found),
+		cmocka_unit_test(a_process_is_described),
+		cmocka_unit_test(who_is_gone_is_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
