@@ -23,6 +23,9 @@ bench: build # the same load recorded with perf and with millrace, interleaved
 static: # one static binary, build-static/millrace
 	@tools/static
 
+clean-room: # make demo and make check in a fresh Debian 12 (as root, made with debootstrap)
+	@tools/clean-room
+
 install: build
 	@meson install -C build --no-rebuild
 
@@ -35,4 +38,4 @@ clean:
 help:
 	@sed -n 's/^\([a-z-]*\):[^#]*# /make \1	/p' Makefile
 
-.PHONY: build demo check check-lab bench static install deps clean help
+.PHONY: build demo check check-lab bench static clean-room install deps clean help
