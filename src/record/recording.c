@@ -132,10 +132,15 @@ static int describe_events(struct recording *rec)
 	return 0;
 }
 
-static int write_error(struct recording *rec, int err, struct diag *reterr)
+static int output_error(const struct recording *rec, uint64_t stored, int err, struct diag *reterr)
 {
 	return diag_set(reterr, err, "%s: writing at offset %llu failed: %s", rec->output.path,
-			(unsigned long long)(rec->writer->offset + rec->writer->retired), strerror(-err));
+			(unsigned long long)stored, strerror(-err));
+}
+
+static int write_error(struct recording *rec, int err, struct diag *reterr)
+{
+	return output_error(rec, rec->writer->stored, err, reterr);
 }
 
 /* Header first: from then on the writer goes on where it ends. */
@@ -278,13 +283,14 @@ static int account_losses(struct recording *rec, struct recording_result *result
 static int close_output(struct recording *rec, struct recording_result *result, struct diag *reterr)
 {
 	struct diag later;
-	uint64_t written = rec->writer->retired;
-	int err = writer_close(take_ptr(rec->writer));
-	(void)err; /* sticky: reported where it happened */
+	uint64_t written = 0;
+	int write_err = writer_close(take_ptr(rec->writer), &written);
+	if (write_err)
+		output_error(rec, written, write_err, reterr);
 
 	result->bytes = written;
 	if (rec->output.pipe)
-		return 0;
+		return write_err;
 	struct finish_params params = {
 		.fd = rec->output.fd,
 		.path = rec->output.path,
@@ -294,14 +300,12 @@ static int close_output(struct recording *rec, struct recording_result *result, 
 		.build_ids = rec->options->build_ids,
 	};
 	struct finish_result finished;
-	err = finish_file(&params, &finished, &later);
+	int err = finish_file(&params, &finished, write_err ? &later : reterr);
 	result->bytes = finished.data_bytes;
 	result->cut_bytes = finished.cut_bytes;
 	result->nr_samples = finished.nr_samples;
 	result->samples_counted = finished.samples_counted;
-	if (err)
-		return diag_set(reterr, err, "%s", later.text);
-	return 0;
+	return write_err ? write_err : err;
 }
 
 static void free_descriptions(struct recording *rec)
@@ -316,7 +320,7 @@ static void free_descriptions(struct recording *rec)
 
 static void recording_fini(struct recording *rec)
 {
-	writer_close(rec->writer);
+	writer_close(rec->writer, NULL);
 	stream_fini(&rec->stream);
 	output_close(&rec->output);
 	eventset_close(&rec->set);

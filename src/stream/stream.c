@@ -56,7 +56,7 @@ static void release_retired(struct stream *stream)
 	}
 }
 
-static int reap(struct stream *stream, bool wait)
+static int reap(struct stream *stream, enum writer_wait wait)
 {
 	int err = writer_reap(stream->writer, wait);
 
@@ -69,7 +69,7 @@ static int queue(struct stream *stream, const struct span spans[2])
 	int err;
 
 	while ((err = writer_queue(stream->writer, spans, spans[1].len ? 2 : 1)) == -EAGAIN) {
-		err = reap(stream, true);
+		err = reap(stream, WRITER_ROOM);
 		if (err)
 			return err;
 	}
@@ -85,7 +85,7 @@ static int64_t pump_ring(struct stream *stream, struct ring *ring, size_t least)
 	if (bytes < least || !bytes)
 		return 0;
 	if (pending->nr == pending->room) {
-		int err = reap(stream, true);
+		int err = reap(stream, WRITER_ALL);
 		if (err)
 			return err;
 	}
@@ -134,6 +134,6 @@ int64_t stream_pump(struct stream *stream, enum stream_pass pass)
 		if (err)
 			return err;
 	}
-	int err = reap(stream, pass == STREAM_DRAIN);
+	int err = reap(stream, pass == STREAM_DRAIN ? WRITER_ALL : WRITER_NOW);
 	return err ? err : total;
 }

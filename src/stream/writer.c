@@ -36,7 +36,7 @@ int writer_queue(struct writer *writer, const struct span spans[], unsigned nr_s
 	return stick(writer, writer->ops->queue(writer, spans, nr_spans));
 }
 
-int writer_reap(struct writer *writer, bool wait)
+int writer_reap(struct writer *writer, enum writer_wait wait)
 {
 	if (writer->err)
 		return writer->err;
@@ -52,22 +52,24 @@ int writer_put(struct writer *writer, const void *bytes, size_t len)
 	if (!len)
 		return writer->err;
 	while ((err = writer_queue(writer, &span, 1)) == -EAGAIN) {
-		err = writer_reap(writer, true);
+		err = writer_reap(writer, WRITER_ROOM);
 		if (err)
 			return err;
 	}
 	/* The bytes are the caller's again when we return. */
 	if (!err && writer->retired < before + len)
-		err = writer_reap(writer, true);
+		err = writer_reap(writer, WRITER_ALL);
 	return err;
 }
 
-int writer_close(struct writer *writer)
+int writer_close(struct writer *writer, uint64_t *ret_stored)
 {
 	if (!writer)
 		return 0;
 	int err = writer->ops->close ? stick(writer, writer->ops->close(writer)) : 0;
 	err = writer->err ? writer->err : err;
+	if (ret_stored)
+		*ret_stored = writer->stored;
 	free(writer);
 	return err;
 }

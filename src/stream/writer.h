@@ -6,7 +6,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,9 +14,19 @@
 struct diag;
 
 struct writer_params {
-	int fd;          /* borrowed; -1 for engines that need none */
-	uint64_t offset; /* where the first queued byte goes, in a file */
-	const char *path; /* for messages; borrowed for the life of the writer */
+	int fd;              /* borrowed; -1 for engines that need none */
+	uint64_t offset;     /* where the first queued byte goes, in a file */
+	const char *path;    /* for messages; borrowed for the life of the writer */
+	size_t nr_blocks;    /* staging engines: how many, each of block_bytes, which is the most that is queued at once */
+	size_t block_bytes;
+	size_t window_bytes; /* mapping engine: how much of the file is mapped at a time */
+};
+
+/* What reaping waits for. */
+enum writer_wait {
+	WRITER_NOW,  /* nothing: look what is done */
+	WRITER_ROOM, /* until something can be queued again */
+	WRITER_ALL,  /* until everything queued is stored: the barrier */
 };
 
 /* First member of every engine's own struct. */
@@ -25,6 +34,7 @@ struct writer {
 	const struct writer_ops *ops;
 	uint64_t queued;  /* bytes taken so far */
 	uint64_t retired; /* bytes whose source is free again, in order; retired <= queued */
+	uint64_t stored;  /* bytes of which every one before is in the output too; always the end of a queued piece */
 	uint64_t offset;  /* file offset of the first byte */
 	const char *path;
 	int err; /* sticky: the first -errno; every later call returns it */
@@ -34,11 +44,11 @@ struct writer_ops {
 	const char *name;   /* the word of --writer */
 	size_t state_bytes; /* size of the engine's struct */
 	int (*open)(struct writer *writer, const struct writer_params *params);
-	/* All or nothing; -EAGAIN: full, reap first. At most two spans, none of length 0 before a longer one. */
+	/* All or nothing; -EAGAIN: full, reap first. One or two spans, none empty. */
 	int (*queue)(struct writer *writer, const struct span spans[], unsigned nr_spans);
-	/* Advances `retired`; with wait, until everything queued so far is done. */
-	int (*reap)(struct writer *writer, bool wait);
-	/* Drains, sets the length, returns the first error. Called once, also after errors. */
+	/* Advances `retired` and `stored`. */
+	int (*reap)(struct writer *writer, enum writer_wait wait);
+	/* Drains, frees, returns the first error. Called once, also after errors. What is behind `stored` may be rubbish. */
 	int (*close)(struct writer *writer);
 };
 
@@ -50,13 +60,13 @@ int writer_open(const struct writer_ops *ops, const struct writer_params *params
 
 /* 0, or the writer's sticky -errno. -EAGAIN does not stick. */
 int writer_queue(struct writer *writer, const struct span spans[], unsigned nr_spans);
-int writer_reap(struct writer *writer, bool wait);
+int writer_reap(struct writer *writer, enum writer_wait wait);
 
 /* Queue, however long it takes: for bytes that are not from a ring, which must not be held back. */
 int writer_put(struct writer *writer, const void *bytes, size_t len);
 
-/* Drains, closes, frees. NULL is fine. Returns the sticky error. */
-int writer_close(struct writer *writer);
+/* Drains and frees; *ret_stored (NULL: not wanted) is how far the output is whole. Returns the sticky error. */
+int writer_close(struct writer *writer, uint64_t *ret_stored);
 
 /* What was queued so far, with writer_mem. Valid until the next call. */
 struct span writer_mem_bytes(const struct writer *writer);

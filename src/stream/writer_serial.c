@@ -22,7 +22,7 @@ static int serial_queue(struct writer *writer, const struct span spans[], unsign
 		return err;
 	for (unsigned i = 0; i < nr_spans; i++)
 		writer->queued += spans[i].len;
-	writer->retired = writer->queued;
+	writer->retired = writer->stored = writer->queued;
 	return 0;
 }
 
