@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/cursor.h"
 #include "base/span.h"
 
 struct sample_regs {
@@ -28,7 +29,8 @@ struct sample_branch_stack {
 struct sample {
 	uint64_t present; /* the PERF_SAMPLE_* bits that were decoded */
 	uint64_t id;      /* of the event's fd; 0 when the layout has none */
-	uint64_t ip, time, addr, stream_id, period;
+	uint64_t ip, time, addr, stream_id;
+	uint64_t period;   /* the attr's own when the record has none */
 	uint32_t pid, tid; /* ~0: not there */
 	uint32_t cpu;      /* ~0: not there */
 	uint8_t cpumode;   /* PERF_RECORD_MISC_CPUMODE_MASK part of misc */
@@ -43,7 +45,10 @@ struct sample {
 	struct span aux;
 };
 
-/* `record` is a SAMPLE whose header.size bytes are readable. 0 or -EBADMSG (something runs past the end). */
+/*
+ * `record` is a SAMPLE, 8-aligned, whose header.size bytes are readable. 0, or -EBADMSG when something runs past the
+ * end or has a length that the kernel does not make (all are multiples of 8). Bytes behind the last field are ignored.
+ */
 int sample_decode(const struct perf_event_attr *attr, const struct perf_event_header *record, struct sample *ret);
 
 /*
@@ -61,3 +66,20 @@ size_t sample_id_bytes(const struct perf_event_attr *attr);
  */
 int sample_id_offset(const struct perf_event_attr *attr);
 int sample_id_distance(const struct perf_event_attr *attr);
+
+/* The same for the time. */
+int sample_time_offset(const struct perf_event_attr *attr);
+int sample_time_distance(const struct perf_event_attr *attr);
+
+/* The values of a READ field or record, whose read_format is that of the attr. */
+struct sample_read {
+	uint64_t enabled_ns, running_ns; /* 0 without the TOTAL_TIME bits */
+	uint64_t nr;                     /* 1, or the members of a GROUP, leader first */
+	struct cursor at;                /* for sample_read_next() */
+	uint64_t format;
+};
+struct sample_value {
+	uint64_t value, id, lost; /* 0 where the format has none */
+};
+int sample_read_open(const struct perf_event_attr *attr, struct span read, struct sample_read *ret);
+bool sample_read_next(struct sample_read *read, struct sample_value *ret); /* false: no more */

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#include "format/record.h"
+
+#include <stddef.h>
+
+static const char *const kernel_names[] = {
+	[PERF_RECORD_MMAP] = "MMAP",
+	[PERF_RECORD_LOST] = "LOST",
+	[PERF_RECORD_COMM] = "COMM",
+	[PERF_RECORD_EXIT] = "EXIT",
+	[PERF_RECORD_THROTTLE] = "THROTTLE",
+	[PERF_RECORD_UNTHROTTLE] = "UNTHROTTLE",
+	[PERF_RECORD_FORK] = "FORK",
+	[PERF_RECORD_READ] = "READ",
+	[PERF_RECORD_SAMPLE] = "SAMPLE",
+	[PERF_RECORD_MMAP2] = "MMAP2",
+	[PERF_RECORD_AUX] = "AUX",
+	[PERF_RECORD_ITRACE_START] = "ITRACE_START",
+	[PERF_RECORD_LOST_SAMPLES] = "LOST_SAMPLES",
+	[PERF_RECORD_SWITCH] = "SWITCH",
+	[PERF_RECORD_SWITCH_CPU_WIDE] = "SWITCH_CPU_WIDE",
+	[PERF_RECORD_NAMESPACES] = "NAMESPACES",
+	[PERF_RECORD_KSYMBOL] = "KSYMBOL",
+	[PERF_RECORD_BPF_EVENT] = "BPF_EVENT",
+	[PERF_RECORD_CGROUP] = "CGROUP",
+	[PERF_RECORD_TEXT_POKE] = "TEXT_POKE",
+	[21] = "AUX_OUTPUT_HW_ID",   /* PERF_RECORD_AUX_OUTPUT_HW_ID, Linux 5.16 */
+	[22] = "CALLCHAIN_DEFERRED", /* PERF_RECORD_CALLCHAIN_DEFERRED, Linux 6.19 */
+};
+
+static const char *const user_names[] = {
+	"ATTR",          "EVENT_TYPE",     "TRACING_DATA",  "BUILD_ID", "FINISHED_ROUND", "ID_INDEX",
+	"AUXTRACE_INFO", "AUXTRACE",       "AUXTRACE_ERROR", "THREAD_MAP", "CPU_MAP",     "STAT_CONFIG",
+	"STAT",          "STAT_ROUND",     "EVENT_UPDATE",  "TIME_CONV", "FEATURE",       "COMPRESSED",
+	"FINISHED_INIT", "COMPRESSED2",    "BPF_METADATA",  "SCHEDSTAT_CPU", "SCHEDSTAT_DOMAIN",
+};
+_Static_assert(sizeof(user_names) / sizeof(user_names[0]) == RECORD_USER_LAST - RECORD_USER_FIRST + 1,
+	       "a name for every record that recorders add");
+
+const char *record_type_name(uint32_t type)
+{
+	const char *name = NULL;
+
+	if (type >= RECORD_USER_FIRST && type <= RECORD_USER_LAST)
+		name = user_names[type - RECORD_USER_FIRST];
+	else if (type < sizeof(kernel_names) / sizeof(kernel_names[0]))
+		name = kernel_names[type];
+	return name ? name : "UNKNOWN";
+}
