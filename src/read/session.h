@@ -24,20 +24,35 @@ enum session_flags {
 	SESSION_FILE_ORDER = 2, /* records as they lie in the file, marks and all (raw dump); else sorted by time */
 };
 
-/* path "-": standard input (pipe layout only). */
+/*
+ * path "-": standard input (pipe layout only). A regular file, of either layout, is mapped whole: nothing of it is
+ * copied, and it may be larger than memory. A file that somebody makes shorter meanwhile costs the process a SIGBUS
+ * (mmap(2)), which commands should catch and explain.
+ *
+ * A file whose recorder died (no data size in the header) or that lost its end opens and gives what it has; then the
+ * last session_next() fails.
+ */
 int session_open(const char *path, enum session_flags flags, struct session **ret, struct diag *reterr);
+/* The same for a file in memory, 8-aligned, which must live as long as the session. For tests. */
+int session_open_memory(struct span bytes, enum session_flags flags, struct session **ret, struct diag *reterr);
+
 void session_close(struct session *session); /* NULL is fine */
 
 /* One record of the session, decoded as far as every reader needs it. */
 struct session_record {
 	struct record_view view;
-	const struct event_desc *event; /* of a SAMPLE; of another kernel record with an id; NULL for user records */
+	/*
+	 * Of a SAMPLE, always. Of another kernel record: the one of its id; the first event when the layout has no ids or
+	 * the record's is 0 (made by a recorder); NULL when the id is unknown. NULL for user records.
+	 */
+	const struct event_desc *event;
 	struct sample sample;           /* SAMPLE: all fields; other kernel record: those of the trailer */
 };
 
 /*
  * 1 a record, 0 the end, -EBADMSG and the diag says where. In time order kernel records come sorted by time with
- * those without a time at once; marks (FINISHED_ROUND and the like) are consumed. *ret is valid until the next call.
+ * those without a time at once; FINISHED_ROUND marks and records of unknown types are consumed, the latter with a
+ * note. *ret is valid until the next call. After an error every later call gives it again.
  */
 int session_next(struct session *session, struct session_record *ret, struct diag *reterr);
 

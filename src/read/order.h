@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * order: sorts the records of several rings by time while they are read, with the help of round marks.
+ *
+ * A mark says that what follows it is not older than what was seen before the mark before it. So at each mark that
+ * which is not newer than the newest record before the previous mark becomes ready. Records of the same time keep the
+ * order in which they were pushed. Holds pointers only, never bytes. One owner (order_fini), one thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct perf_event_header;
+
+struct order_entry {
+	uint64_t time_ns;
+	const struct perf_event_header *record;
+	uint64_t offset; /* of the record in its file, for messages */
+};
+
+struct order {
+	struct order_entry *entries, *scratch; /* `room` of each */
+	size_t room;
+	size_t first, ready, nr; /* entries[first..ready) may go, [ready..nr) wait */
+	size_t *runs;            /* where each sorted stretch of [first..nr) starts */
+	size_t nr_runs, runs_room;
+	uint64_t newest_ns, safe_ns; /* of all; of those before the last mark */
+};
+
+void order_fini(struct order *order);
+
+/* 0 or -ENOMEM. */
+int order_push(struct order *order, const struct order_entry *entry);
+int order_mark(struct order *order);   /* a round is complete */
+int order_finish(struct order *order); /* nothing follows: all become ready */
+
+/* The oldest ready entry; false: none is ready. */
+bool order_pop(struct order *order, struct order_entry *ret);

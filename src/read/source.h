@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * source: records one after the other, as they lie in a file, a pipe or memory. One owner (source_close), one thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/span.h"
+#include "format/record.h"
+
+struct diag;
+
+struct source {
+	const struct source_ops *ops;
+};
+
+struct source_record {
+	struct record_view view;
+	struct span outside; /* what follows a TRACING_DATA record; valid until the next call */
+};
+
+struct source_ops {
+	int (*next)(struct source *source, struct source_record *ret, struct diag *reterr);
+	void (*hold)(struct source *source, const void *record);
+	void (*release)(struct source *source, const void *record);
+	void (*close)(struct source *source);
+};
+
+/* Bytes of a file that was opened or memory of a test: records from `at` up to `end`. */
+struct source_range {
+	struct span whole; /* borrowed for the life of the source */
+	uint64_t at, end;  /* offsets; end <= whole.len */
+	/* Not 0: why there should be more behind `end`; the source then ends with -EBADMSG. */
+	enum source_shortage {
+		SOURCE_COMPLETE,
+		SOURCE_UNFINISHED, /* the header does not say where the data ends */
+		SOURCE_TRUNCATED,  /* the header says that it ends behind the end of the file */
+	} shortage;
+};
+int source_open_range(const struct source_range *range, struct source **ret);
+
+/*
+ * Records of a pipe behind its 16 bytes of header, which were read already. read(2) on fd; it stays the caller's.
+ */
+int source_open_pipe(int fd, struct source **ret);
+
+/*
+ * 1: a record, 8-aligned, whole, valid until the next call or as long as it is held. 0: the end.
+ * -EBADMSG, or -errno of read(2): the diag says what and where; so does every later call.
+ */
+static inline int source_next(struct source *source, struct source_record *ret, struct diag *reterr)
+{
+	return source->ops->next(source, ret, reterr);
+}
+
+static inline void source_hold(struct source *source, const void *record)
+{
+	source->ops->hold(source, record);
+}
+
+static inline void source_release(struct source *source, const void *record)
+{
+	source->ops->release(source, record);
+}
+
+static inline void source_close(struct source *source)
+{
+	if (source)
+		source->ops->close(source);
+}
+
+/* Bytes outside header.size that belong to a record (what header.size covers must be readable). */
+uint64_t source_outside_bytes(const struct perf_event_header *record);
+
+/* A record's size is sound, and how many bytes there are: 0 or -EBADMSG. */
+int source_check_size(const struct perf_event_header *header, uint64_t offset, struct diag *reterr);

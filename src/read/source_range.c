@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "read/arena.h"
+#include "read/source.h"
+
+struct source_range_state {
+	struct source source;
+	struct source_range range;
+	struct arena arena; /* aligned copies of records that do not lie on a multiple of 8 */
+	uint8_t *free;      /* in the arena's current block; NULL: none */
+};
+
+static struct source_range_state *state_of(struct source *source)
+{
+	return (struct source_range_state *)source;
+}
+
+static bool in_range(const struct source_range_state *state, const void *record)
+{
+	const uint8_t *start = state->range.whole.ptr, *at = record;
+
+	return at >= start && at < start + state->range.whole.len;
+}
+
+static void range_hold(struct source *source, const void *record)
+{
+	if (!in_range(state_of(source), record))
+		arena_hold(record);
+}
+
+static void range_release(struct source *source, const void *record)
+{
+	if (!in_range(state_of(source), record))
+		arena_release(&state_of(source)->arena, record);
+}
+
+static void range_close(struct source *source)
+{
+	arena_fini(&state_of(source)->arena);
+	free(source);
+}
+
+static const void *aligned_copy(struct source_range_state *state, const void *record, size_t len)
+{
+	if (!state->free || len > (size_t)(state->arena.current->end - state->free)) {
+		struct arena_block *block = arena_renew(&state->arena);
+		if (!block)
+			return NULL;
+		state->free = block->bytes;
+	}
+	void *copy = memcpy(state->free, record, len);
+	state->free += (len + 7) & ~(size_t)7;
+	if (state->free > state->arena.current->end)
+		state->free = state->arena.current->end;
+	return copy;
+}
+
+static int range_end(const struct source_range_state *state, struct diag *reterr)
+{
+	const struct source_range *range = &state->range;
+
+	switch (range->shortage) {
+	case SOURCE_UNFINISHED:
+		return diag_set(reterr, -EBADMSG,
+				"offset %#" PRIx64 ": the recording was not finished; what was there is read", range->at);
+	case SOURCE_TRUNCATED:
+		return diag_set(reterr, -EBADMSG, "offset %#" PRIx64 ": the file is cut off here; more was recorded",
+				range->at);
+	default:
+		return 0;
+	}
+}
+
+static int range_cut(const struct source_range_state *state, const char *name, uint64_t need, struct diag *reterr)
+{
+	const struct source_range *range = &state->range;
+
+	if (range->shortage != SOURCE_COMPLETE)
+		return range_end(state, reterr);
+	return diag_set(reterr, -EBADMSG,
+			"offset %#" PRIx64 ": cut off: %s takes %" PRIu64 " bytes, the data ends after %" PRIu64, range->at,
+			name, need, range->end - range->at);
+}
+
+static int range_next(struct source *source, struct source_record *ret, struct diag *reterr)
+{
+	struct source_range_state *state = state_of(source);
+	struct source_range *range = &state->range;
+	const uint8_t *bytes = (const uint8_t *)range->whole.ptr + range->at;
+	uint64_t left = range->end - range->at;
+	struct perf_event_header header;
+
+	if (!left)
+		return range_end(state, reterr);
+	if (left < sizeof(header))
+		return range_cut(state, "a record", sizeof(header), reterr);
+	memcpy(&header, bytes, sizeof(header));
+	int err = source_check_size(&header, range->at, reterr);
+	if (err)
+		return err;
+	if (header.size > left)
+		return range_cut(state, record_type_name(header.type), header.size, reterr);
+
+	const void *record = bytes;
+	if ((uintptr_t)bytes % 8) {
+		record = aligned_copy(state, bytes, header.size);
+		if (!record)
+			return diag_set(reterr, -ENOMEM, "out of memory");
+	}
+	uint64_t outside = source_outside_bytes(record);
+	if (outside > left - header.size)
+		return range_cut(state, record_type_name(header.type), header.size + outside, reterr);
+
+	*ret = (struct source_record){
+		.view = {.header = record, .offset = range->at},
+		.outside = {bytes + header.size, outside},
+	};
+	range->at += header.size + outside;
+	return 1;
+}
+
+static const struct source_ops range_ops = {
+	.next = range_next,
+	.hold = range_hold,
+	.release = range_release,
+	.close = range_close,
+};
+
+int source_open_range(const struct source_range *range, struct source **ret)
+{
+	struct source_range_state *state = calloc(1, sizeof(*state));
+
+	if (!state)
+		return -ENOMEM;
+	state->source.ops = &range_ops;
+	state->range = *range;
+	*ret = &state->source;
+	return 0;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/* Rings of random records, read pass by pass as a recorder reads them: what comes out is a stable sort by time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "read/order.h"
+
+enum { NR_RINGS = 5, NR_RECORDS = 20000 };
+
+static uint64_t random_state = 88172645463325252ull;
+
+static uint64_t random_below(uint64_t limit)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state % limit;
+}
+
+struct check {
+	uint64_t last_ns, last_number, popped;
+};
+
+/* `offset` numbers the records in the order of pushing. */
+static void pop_all(struct order *order, struct check *check)
+{
+	struct order_entry entry;
+
+	while (order_pop(order, &entry)) {
+		assert_true(entry.time_ns >= check->last_ns);
+		if (entry.time_ns == check->last_ns)
+			assert_true(entry.offset > check->last_number);
+		check->last_ns = entry.time_ns;
+		check->last_number = entry.offset;
+		check->popped++;
+	}
+}
+
+/*
+ * Time goes on; each moment a ring gets a record. Now and then all rings are read, one after the other, and a mark is
+ * set. With `marks` false only the end sorts.
+ */
+static void run(bool marks, bool backward)
+{
+	static uint64_t rings[NR_RINGS][NR_RECORDS];
+	size_t filled[NR_RINGS] = {0};
+	struct order order = {0};
+	struct check check = {0};
+	uint64_t now = 1, number = 0, widest = 0;
+
+	for (unsigned i = 0; i < NR_RECORDS; i++) {
+		unsigned ring = (unsigned)random_below(NR_RINGS);
+		now += random_below(3); /* many are equal */
+		rings[ring][filled[ring]++] = now;
+		if (random_below(200) && i + 1 < NR_RECORDS)
+			continue;
+		for (ring = 0; ring < NR_RINGS; ring++) {
+			for (size_t at = 0; at < filled[ring]; at++) {
+				size_t which = backward ? filled[ring] - 1 - at : at;
+				struct order_entry entry = {.time_ns = rings[ring][which], .offset = ++number};
+				assert_int_equal(order_push(&order, &entry), 0);
+			}
+			filled[ring] = 0;
+		}
+		if (marks)
+			assert_int_equal(order_mark(&order), 0);
+		pop_all(&order, &check);
+		widest = order.nr - order.first > widest ? order.nr - order.first : widest;
+	}
+	order_finish(&order);
+	pop_all(&order, &check);
+	assert_int_equal(check.popped, NR_RECORDS);
+	if (marks)
+		assert_true(widest < NR_RECORDS / 4); /* marks bound what has to be kept */
+	order_fini(&order);
+}
+
+static void test_rounds(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 20; i++)
+		run(true, false);
+}
+
+static void test_no_marks(void **state)
+{
+	(void)state;
+	run(false, false);
+}
+
+static void test_backward_rings(void **state)
+{
+	(void)state;
+	run(true, true);
+	run(false, true);
+}
+
+/* The first mark gives nothing, the second what is not newer than the first knew. */
+static void test_what_a_mark_gives(void **state)
+{
+	static const uint64_t times[] = {10, 20, 5, 15, 30};
+	struct order order = {0};
+	struct order_entry entry;
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++)
+		order_push(&order, &(struct order_entry){.time_ns = times[i], .offset = i});
+	order_mark(&order);
+	assert_false(order_pop(&order, &entry));
+	for (unsigned i = 2; i < 5; i++)
+		order_push(&order, &(struct order_entry){.time_ns = times[i], .offset = i});
+	order_mark(&order);
+	static const uint64_t expected[] = {5, 10, 15, 20};
+	for (unsigned i = 0; i < 4; i++) {
+		assert_true(order_pop(&order, &entry));
+		assert_int_equal(entry.time_ns, expected[i]);
+	}
+	assert_false(order_pop(&order, &entry));
+	order_finish(&order);
+	assert_true(order_pop(&order, &entry));
+	assert_int_equal(entry.time_ns, 30);
+	assert_false(order_pop(&order, &entry));
+	order_fini(&order);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rounds),
+		cmocka_unit_test(test_no_marks),
+		cmocka_unit_test(test_backward_rings),
+		cmocka_unit_test(test_what_a_mark_gives),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
