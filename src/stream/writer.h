@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,6 +44,8 @@ struct writer {
 struct writer_ops {
 	const char *name;   /* the word of --writer */
 	size_t state_bytes; /* size of the engine's struct */
+	bool optional;      /* the kernel may refuse it: another engine has to do then */
+	bool seeks;         /* writes at offsets: no pipe */
 	int (*open)(struct writer *writer, const struct writer_params *params);
 	/* All or nothing; -EAGAIN: full, reap first. One or two spans, none empty. */
 	int (*queue)(struct writer *writer, const struct span spans[], unsigned nr_spans);
@@ -53,8 +56,17 @@ struct writer_ops {
 };
 
 extern const struct writer_ops writer_serial; /* write(2) and done */
+extern const struct writer_ops writer_mmap;   /* copies into windows of the file; no pipe */
+extern const struct writer_ops writer_aio;    /* POSIX AIO from staging blocks; no pipe; not in every build */
+extern const struct writer_ops writer_uring;  /* io_uring(7) from staging blocks; no pipe; not in every build */
 extern const struct writer_ops writer_mem;    /* keeps everything: writer_mem_bytes() */
 extern const struct writer_ops writer_null;   /* drops everything: the ceiling of what can be drained */
+
+/* The engines of this build; ends with NULL. */
+extern const struct writer_ops *const writers[];
+
+/* By the word of --writer; NULL: there is none in this build. */
+const struct writer_ops *writer_find(const char *name);
 
 int writer_open(const struct writer_ops *ops, const struct writer_params *params, struct writer **ret);
 

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -187,6 +189,100 @@ static void test_ring_is_held_until_retired(void **state)
 	assert_int_equal(writer_close(stream.writer, NULL), 0);
 }
 
+/* The same rings, rates and passes through every engine: each must give the same bytes as the mem engine. */
+struct run {
+	unsigned nr_rings;
+	size_t flush_bytes;
+	uint64_t start; /* of every ring: near the end of it, records wrap at once */
+};
+
+enum { MAX_RINGS = 64, NR_PASSES = 60 };
+
+static void pump_run(const struct run *run, struct writer *writer)
+{
+	static struct fake fakes[MAX_RINGS];
+	struct ring rings[MAX_RINGS];
+	struct stream stream = {
+		.rings = rings,
+		.nr_rings = run->nr_rings,
+		.flush_bytes = run->flush_bytes,
+		.round_bytes = 8192,
+		.writer = writer,
+	};
+
+	for (unsigned r = 0; r < run->nr_rings; r++)
+		start(&fakes[r], &rings[r], run->start);
+	assert_int_equal(stream_init(&stream), 0);
+	srand(7);
+	for (int pass = 0; pass < NR_PASSES; pass++) {
+		for (unsigned r = 0; r < run->nr_rings; r++)
+			for (int i = rand() % 300; i > 0; i--)
+				if (produce(&fakes[r], (uint64_t)r << 32 | fakes[r].next))
+					fakes[r].next++;
+		assert_true(stream_pump(&stream, pass % 20 ? STREAM_FLOW : STREAM_DRAIN) >= 0);
+	}
+	assert_true(stream_pump(&stream, STREAM_DRAIN) >= 0);
+	assert_int_equal(writer->stored, writer->queued);
+	stream_fini(&stream);
+}
+
+static void compare_with_mem(const struct writer_ops *ops, const struct run *run, size_t nr_blocks)
+{
+	static const char front[] = "what stands before the records";
+	struct writer *mem, *writer;
+	int fd = memfd_create("out", MFD_CLOEXEC);
+	struct writer_params params = {
+		.fd = fd,
+		.offset = sizeof(front),
+		.nr_blocks = nr_blocks,
+		.block_bytes = RING_BYTES,
+		.window_bytes = 3 * 4096,
+	};
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, front, sizeof(front)), sizeof(front));
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &mem), 0);
+	int err = writer_open(ops, &params, &writer);
+	if (err) {
+		print_message("%s is not allowed here: %s\n", ops->name, strerror(-err));
+		assert_true(ops->optional);
+		writer_close(mem, NULL);
+		close(fd);
+		return;
+	}
+	pump_run(run, mem);
+	pump_run(run, writer);
+	uint64_t stored;
+	assert_int_equal(writer_close(writer, &stored), 0);
+	struct span expected = writer_mem_bytes(mem);
+	assert_int_equal(stored, expected.len);
+	assert_int_equal(lseek(fd, 0, SEEK_END), sizeof(front) + expected.len);
+	char *found = malloc(expected.len);
+	assert_int_equal(pread(fd, found, expected.len, sizeof(front)), expected.len);
+	assert_memory_equal(found, expected.ptr, expected.len);
+	free(found);
+	close(fd);
+	writer_close(mem, NULL);
+}
+
+static void test_every_engine_writes_the_same(void **state)
+{
+	static const unsigned nr_rings[] = {1, 4, 64};
+	static const size_t flushes[] = {1, 64, RING_BYTES / 4};
+	static const uint64_t starts[] = {0, RING_BYTES - 16, UINT64_MAX - 15};
+
+	(void)state;
+	for (const struct writer_ops *const *ops = writers; *ops; ops++) {
+		if (*ops == &writer_null || *ops == &writer_mem)
+			continue;
+		for (size_t r = 0; r < 3; r++)
+			for (size_t f = 0; f < 3; f++)
+				for (size_t s = 0; s < 3; s++)
+					compare_with_mem(*ops, &(struct run){nr_rings[r], flushes[f], starts[s]},
+							 f ? 4 * nr_rings[r] : 1);
+	}
+}
+
 static int failing_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
 {
 	(void)writer, (void)spans, (void)nr_spans;
@@ -221,6 +317,7 @@ int main(void)
 		cmocka_unit_test(test_wrapped_once_in_order),
 		cmocka_unit_test(test_flush_leaves_little),
 		cmocka_unit_test(test_ring_is_held_until_retired),
+		cmocka_unit_test(test_every_engine_writes_the_same),
 		cmocka_unit_test(test_error_sticks_and_keeps_the_ring),
 	};
 	return cmocka_run_group_tests_name("stream", tests, NULL, NULL);

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The aio engine: POSIX AIO. A piece is copied into a free block, which frees its source at once, and is written from
+ * there at its own offset while the rings are drained on.
+ *
+ * The blocks of all rings are one pool: a hot ring gets those that idle ones do not need. glibc serves requests of
+ * one file one after the other, in a thread of its own.
+ */
+#include <aio.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "stream/staging.h"
+#include "stream/writer.h"
+
+struct aio {
+	struct writer writer;
+	int fd;
+	struct staging staging;
+	struct aiocb *controls;        /* by block */
+	const struct aiocb **waiting;  /* room for aio_suspend() */
+};
+
+static struct aiocb *control_of(struct aio *aio, const struct staging_block *block)
+{
+	return &aio->controls[block - aio->staging.blocks];
+}
+
+static int aio_open(struct writer *writer, const struct writer_params *params)
+{
+	struct aio *aio = (struct aio *)writer;
+	int err = staging_init(&aio->staging, params->nr_blocks, params->block_bytes);
+
+	if (err)
+		return err;
+	aio->fd = params->fd;
+	aio->controls = calloc(params->nr_blocks, sizeof(*aio->controls));
+	aio->waiting = calloc(params->nr_blocks, sizeof(*aio->waiting));
+	if (!aio->controls || !aio->waiting) {
+		free(aio->controls);
+		free(aio->waiting);
+		staging_fini(&aio->staging);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Queues what is left of a block. When the system takes no more requests we write it ourselves. */
+static void submit(struct aio *aio, struct staging_block *block)
+{
+	struct aiocb *control = control_of(aio, block);
+
+	memset(control, 0, sizeof(*control));
+	control->aio_fildes = aio->fd;
+	control->aio_buf = block->data + block->done;
+	control->aio_nbytes = block->len - block->done;
+	control->aio_offset = (off_t)(block->offset + block->done);
+	control->aio_sigevent.sigev_notify = SIGEV_NONE;
+	if (aio_write(control) == 0)
+		return;
+	int err = fd_pwrite(aio->fd, block->data + block->done, block->len - block->done, block->offset + block->done);
+	staging_progress(block, err ? err : (int64_t)(block->len - block->done));
+}
+
+static int aio_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	struct aio *aio = (struct aio *)writer;
+	size_t len = 0;
+
+	for (unsigned i = 0; i < nr_spans; i++)
+		len += spans[i].len;
+	if (len > aio->staging.block_bytes)
+		return staging_bypass(&aio->staging, writer, aio->fd, spans, nr_spans);
+	struct staging_block *block =
+		staging_fill(&aio->staging, spans, nr_spans, writer->offset + writer->queued);
+	if (!block)
+		return -EAGAIN;
+	submit(aio, block);
+	writer->queued += len;
+	writer->retired = writer->queued;
+	return 0;
+}
+
+/* Takes the results that are there; the rest of a short write is queued again. */
+static void harvest(struct aio *aio)
+{
+	for (size_t i = 0; i < aio->staging.nr; i++) {
+		struct staging_block *block = staging_at(&aio->staging, i);
+		struct aiocb *control = control_of(aio, block);
+		if (block->complete)
+			continue;
+		int err = aio_error(control);
+		if (err == EINPROGRESS)
+			continue;
+		ssize_t bytes = aio_return(control);
+		if (!staging_progress(block, err ? -err : bytes))
+			submit(aio, block);
+	}
+}
+
+static int wait_for_one(struct aio *aio)
+{
+	int nr = 0;
+
+	for (size_t i = 0; i < aio->staging.nr; i++) {
+		struct staging_block *block = staging_at(&aio->staging, i);
+		if (!block->complete)
+			aio->waiting[nr++] = control_of(aio, block);
+	}
+	if (!nr || aio_suspend(aio->waiting, nr, NULL) == 0 || errno == EINTR)
+		return 0;
+	return -errno;
+}
+
+static int aio_reap(struct writer *writer, enum writer_wait wait)
+{
+	struct aio *aio = (struct aio *)writer;
+
+	for (;;) {
+		harvest(aio);
+		int err = staging_retire(&aio->staging, writer);
+		if (err)
+			return err;
+		size_t target = wait == WRITER_ALL ? 0 : wait == WRITER_ROOM ? aio->staging.nr_blocks - 1 : SIZE_MAX;
+		if (aio->staging.nr <= target)
+			return 0;
+		err = wait_for_one(aio);
+		if (err)
+			return err;
+	}
+}
+
+/* Is a request still using our memory? */
+static bool any_in_progress(struct aio *aio)
+{
+	for (size_t i = 0; i < aio->staging.nr; i++)
+		if (!staging_at(&aio->staging, i)->complete)
+			return true;
+	return false;
+}
+
+static int aio_close(struct writer *writer)
+{
+	struct aio *aio = (struct aio *)writer;
+	int err = 0;
+
+	if (writer->err)
+		aio_cancel(aio->fd, NULL);
+	/* Also after an error: nothing is freed while it is written from. */
+	while (any_in_progress(aio) && !err) {
+		err = wait_for_one(aio);
+		harvest(aio);
+	}
+	int retire_err = staging_retire(&aio->staging, writer);
+	if (any_in_progress(aio))
+		return err; /* cannot even wait: rather leak the memory than write rubbish */
+	staging_fini(&aio->staging);
+	free(aio->controls);
+	free(aio->waiting);
+	return retire_err;
+}
+
+const struct writer_ops writer_aio = {
+	.name = "aio",
+	.state_bytes = sizeof(struct aio),
+	.seeks = true,
+	.open = aio_open,
+	.queue = aio_queue,
+	.reap = aio_reap,
+	.close = aio_close,
+};

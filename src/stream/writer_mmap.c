@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The mmap engine: the file is extended and mapped a window at a time, and pieces are copied into the window. No
+ * system call per piece, so that a recording of system calls does not record its own writes.
+ *
+ * Blocks are allocated before they are mapped: a full disk is an error of fallocate(2) here, not a SIGBUS later. Where
+ * the file system cannot do that, or the device fails, the SIGBUS of the copy becomes -EIO.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "stream/writer.h"
+
+struct mapped {
+	struct writer writer;
+	int fd;
+	size_t window_bytes; /* what we ask for */
+	uint8_t *window;     /* NULL: none */
+	uint64_t start;      /* file offset of the window, a multiple of the page size */
+	size_t bytes;        /* of the window that is mapped */
+};
+
+/* The copy that is under way in this thread; NULL: a SIGBUS is not ours. */
+static _Thread_local sigjmp_buf *copy_guard;
+
+static void on_sigbus(int number, siginfo_t *info, void *context)
+{
+	(void)info, (void)context;
+	if (copy_guard)
+		siglongjmp(*copy_guard, 1);
+	signal(number, SIG_DFL);
+	raise(number);
+}
+
+static int mapped_open(struct writer *writer, const struct writer_params *params)
+{
+	struct mapped *mapped = (struct mapped *)writer;
+	struct sigaction action = {.sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO | SA_NODEFER};
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	if (lseek(params->fd, 0, SEEK_CUR) < 0)
+		return -errno;
+	mapped->fd = params->fd;
+	mapped->window_bytes = (params->window_bytes + page - 1) / page * page;
+	if (!mapped->window_bytes)
+		return -EINVAL;
+	return sigaction(SIGBUS, &action, NULL) ? -errno : 0;
+}
+
+static void drop_window(struct mapped *mapped)
+{
+	if (mapped->window)
+		munmap(mapped->window, mapped->bytes);
+	mapped->window = NULL;
+	mapped->bytes = 0;
+}
+
+/* Room on the disk for the window; as much of it as there is, so that a full disk is filled to its end. */
+static int allocate(struct mapped *mapped, uint64_t start, size_t *bytes)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	for (;;) {
+		if (fallocate(mapped->fd, 0, (off_t)start, (off_t)*bytes) == 0)
+			return 0;
+		if (errno == EOPNOTSUPP || errno == ENOSYS)
+			return ftruncate(mapped->fd, (off_t)(start + *bytes)) ? -errno : 0;
+		if (errno == EINTR)
+			continue;
+		if ((errno != ENOSPC && errno != EDQUOT) || *bytes <= page)
+			return -errno;
+		*bytes = *bytes / 2 / page * page;
+	}
+}
+
+/* Maps the window that holds file offset `at`. */
+static int next_window(struct mapped *mapped, uint64_t at)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = mapped->window_bytes;
+	uint64_t start = at / page * page;
+
+	drop_window(mapped);
+	int err = allocate(mapped, start, &bytes);
+	if (err)
+		return err;
+	void *window = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, mapped->fd, (off_t)start);
+	if (window == MAP_FAILED)
+		return -errno;
+	mapped->window = window;
+	mapped->start = start;
+	mapped->bytes = bytes;
+	return 0;
+}
+
+static int guarded_copy(uint8_t *to, const uint8_t *from, size_t len)
+{
+	sigjmp_buf guard;
+
+	if (sigsetjmp(guard, 0)) {
+		copy_guard = NULL;
+		return -EIO;
+	}
+	copy_guard = &guard;
+	memcpy(to, from, len);
+	copy_guard = NULL;
+	return 0;
+}
+
+static int put(struct mapped *mapped, struct span span, uint64_t at)
+{
+	const uint8_t *from = span.ptr;
+
+	while (span.len) {
+		if (!mapped->window || at - mapped->start >= mapped->bytes) {
+			int err = next_window(mapped, at);
+			if (err)
+				return err;
+		}
+		size_t inside = (size_t)(at - mapped->start);
+		size_t part = mapped->bytes - inside < span.len ? mapped->bytes - inside : span.len;
+		int err = guarded_copy(mapped->window + inside, from, part);
+		if (err)
+			return err;
+		from += part;
+		at += part;
+		span.len -= part;
+	}
+	return 0;
+}
+
+static int mapped_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	struct mapped *mapped = (struct mapped *)writer;
+	uint64_t at = writer->offset + writer->queued;
+
+	for (unsigned i = 0; i < nr_spans; i++) {
+		int err = put(mapped, spans[i], at);
+		if (err)
+			return err;
+		at += spans[i].len;
+	}
+	writer->queued = at - writer->offset;
+	writer->retired = writer->stored = writer->queued;
+	return 0;
+}
+
+static int mapped_close(struct writer *writer)
+{
+	struct mapped *mapped = (struct mapped *)writer;
+
+	drop_window(mapped);
+	return ftruncate(mapped->fd, (off_t)(writer->offset + writer->stored)) ? -errno : 0;
+}
+
+const struct writer_ops writer_mmap = {
+	.name = "mmap",
+	.state_bytes = sizeof(struct mapped),
+	.seeks = true,
+	.open = mapped_open,
+	.queue = mapped_queue,
+	.close = mapped_close,
+};
