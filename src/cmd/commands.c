@@ -69,5 +69,5 @@ void command_print_words(FILE *to)
 {
 	for (const struct command *const *command = commands; *command; command++)
 		fprintf(to, "%s\t\n", (*command)->name);
-	fprintf(to, "help\tCOMMAND\n--help\t\n--version\t\n");
+	fprintf(to, "help\tCOMMAND\n-h\t\n--help\t\n--version\t\n");
 }

@@ -31,6 +31,16 @@ static int output_width(FILE *to)
 	return WIDTH_DEFAULT;
 }
 
+/* Of UTF-8 text, each character one column wide. */
+static int text_columns(const char *text, size_t len)
+{
+	int columns = 0;
+
+	for (size_t i = 0; i < len; i++)
+		columns += (text[i] & 0xc0) != 0x80;
+	return columns;
+}
+
 /* Prints one line of text, broken at spaces; `column` is where the output stands, `indent` where new lines
  * start. */
 static void print_wrapped(FILE *to, const char *text, size_t len, int column, int indent, int width)
@@ -41,14 +51,16 @@ static void print_wrapped(FILE *to, const char *text, size_t len, int column, in
 		const char *space = memchr(text, ' ', len);
 		size_t word = space ? (size_t)(space - text) : len;
 
-		if (word && !first && column + 1 + (int)word > width) {
+		int columns = text_columns(text, word);
+
+		if (word && !first && column + 1 + columns > width) {
 			fprintf(to, "\n%*s", indent, "");
 			column = indent;
 			first = true;
 		}
 		if (word) {
 			fprintf(to, "%s%.*s", first ? "" : " ", (int)word, text);
-			column += (int)word + !first;
+			column += columns + !first;
 			first = false;
 		}
 		word += space != NULL;
@@ -86,19 +98,26 @@ static void print_usage(const struct command *command, FILE *to)
 	} while (*usage);
 }
 
-/* "  -F, --freq HZ": the columns used. */
+/* "  -F, --freq HZ", "      --sort[=KEYS]": the columns used. */
 static int print_spelling(const struct option *option, FILE *to)
 {
-	bool optional = option->flags & OPTION_ARG_OPTIONAL;
-	int column = option->letter ? fprintf(to, "  -%c", option->letter) : fprintf(to, "    ");
+	const char *arg = option->arg ? option->arg : "";
+	char text[128];
 
+	if (option->letter)
+		fprintf(to, "  -%c", option->letter);
+	else
+		fputs("    ", to);
+	if (option->flags & OPTION_ARG_OPTIONAL)
+		snprintf(text, sizeof(text), "%s[%s%s]", option->name ? option->name : "",
+			 option->name ? "=" : "", arg);
+	else
+		snprintf(text, sizeof(text), "%s%s%s", option->name ? option->name : "", *arg ? " " : "",
+			 arg);
 	if (option->name)
-		column += fprintf(to, "%s--%s", option->letter ? ", " : "  ", option->name);
-	if (!option->arg)
-		return column;
-	if (optional)
-		return column + fprintf(to, "[%s%s]", option->name ? "=" : "", option->arg);
-	return column + fprintf(to, " %s", option->arg);
+		fputs(option->letter ? ", --" : "  --", to);
+	fputs(text, to);
+	return 4 + (option->name ? 4 : 0) + text_columns(text, strlen(text));
 }
 
 static void print_option(const struct option *option, FILE *to, int width)

@@ -48,6 +48,7 @@ static const struct option options[] = {
 	{'o', "output", "FILE", "where to", option_set_string, offsetof(struct values, output), OPTION_NO_NEGATE, NULL},
 	{'v', "verbose", NULL, "tell more", option_set_count, offsetof(struct values, verbose), 0, NULL},
 	{0, "sort", "KEYS", "order\nof lines", set_sort, 0, OPTION_ARG_OPTIONAL, NULL},
+	{'p', "pids", "PID,…", "which", option_set_string, offsetof(struct values, output), 0, NULL},
 	{0, "secret", NULL, "not shown", option_set_flag, offsetof(struct values, hidden), OPTION_HIDDEN, NULL},
 	{0},
 };
@@ -216,6 +217,7 @@ static void test_help(void **state)
 		"\n\nEvents:\n  -e, --event EVENT           what to record\n  -F, --freq HZ  ",
 		"\n  -g                          call graphs\n",
 		"\n      --sort[=KEYS]           order\n                              of lines\n",
+		"\n  -p, --pids PID,…            which\n",
 		"\n\n  -h, --help                  print this text",
 	};
 
