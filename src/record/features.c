@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/features.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "base/log.h"
+#include "config.h"
+#include "format/feature_cpu.h"
+#include "record/features_host.h"
+
+/* One string of uname(2). */
+static int put_uname(size_t offset, struct buf *out)
+{
+	struct utsname names;
+
+	if (uname(&names))
+		return 0;
+	feature_put_string(out, (const char *)&names + offset);
+	return 1;
+}
+
+static int collect_hostname(const struct features_params *params, struct buf *out)
+{
+	(void)params;
+	return put_uname(offsetof(struct utsname, nodename), out);
+}
+
+static int collect_osrelease(const struct features_params *params, struct buf *out)
+{
+	(void)params;
+	return put_uname(offsetof(struct utsname, release), out);
+}
+
+static int collect_arch(const struct features_params *params, struct buf *out)
+{
+	(void)params;
+	return put_uname(offsetof(struct utsname, machine), out);
+}
+
+/* Readers show this as "perf version": say whose version it is. */
+static int collect_version(const struct features_params *params, struct buf *out)
+{
+	(void)params;
+	feature_put_string(out, "millrace " MILLRACE_VERSION);
+	return 1;
+}
+
+static int collect_cmdline(const struct features_params *params, struct buf *out)
+{
+	char program[PATH_MAX];
+	ssize_t len = readlink("/proc/self/exe", program, sizeof(program) - 1);
+
+	if (len <= 0)
+		return 0;
+	program[len] = '\0';
+	feature_encode_cmdline(program, params->argc, params->argv, out);
+	return 1;
+}
+
+static int collect_event_desc(const struct features_params *params, struct buf *out)
+{
+	feature_encode_event_desc(params->events, params->nr_events, out);
+	return 1;
+}
+
+/* The section is empty: that it is there makes readers look for branches. */
+static int collect_branch_stack(const struct features_params *params, struct buf *out)
+{
+	(void)out;
+	for (size_t i = 0; i < params->nr_events; i++)
+		if (params->events[i].attr.sample_type & PERF_SAMPLE_BRANCH_STACK)
+			return 1;
+	return 0;
+}
+
+static int collect_groups(const struct features_params *params, struct buf *out)
+{
+	feature_encode_groups(params->groups, params->nr_groups, out);
+	return params->nr_groups > 0;
+}
+
+/* A collector appends a payload: 1, 0 when there is none, -ENOMEM. Exactly one of the two functions is set. */
+struct collector {
+	enum feature_bit bit;
+	bool in_pipe;
+	int (*recording)(const struct features_params *params, struct buf *out);
+	int (*host)(struct buf *out);
+};
+
+static const struct collector collectors[] = {
+	{.bit = FEATURE_HOSTNAME, .in_pipe = true, .recording = collect_hostname},
+	{.bit = FEATURE_OSRELEASE, .in_pipe = true, .recording = collect_osrelease},
+	{.bit = FEATURE_VERSION, .in_pipe = true, .recording = collect_version},
+	{.bit = FEATURE_ARCH, .in_pipe = true, .recording = collect_arch},
+	{.bit = FEATURE_NRCPUS, .in_pipe = true, .host = features_host_nrcpus},
+	{.bit = FEATURE_CPUDESC, .in_pipe = true, .host = features_host_cpudesc},
+	{.bit = FEATURE_CPUID, .in_pipe = true, .host = features_host_cpuid},
+	{.bit = FEATURE_TOTAL_MEM, .in_pipe = true, .host = features_host_total_mem},
+	{.bit = FEATURE_CMDLINE, .in_pipe = true, .recording = collect_cmdline},
+	{.bit = FEATURE_EVENT_DESC, .in_pipe = true, .recording = collect_event_desc},
+	{.bit = FEATURE_CPU_TOPOLOGY, .in_pipe = true, .host = features_host_cpu_topology},
+	{.bit = FEATURE_NUMA_TOPOLOGY, .in_pipe = true, .host = features_host_numa},
+	{.bit = FEATURE_BRANCH_STACK, .recording = collect_branch_stack},
+	{.bit = FEATURE_PMU_MAPPINGS, .in_pipe = true, .host = features_host_pmus},
+	{.bit = FEATURE_GROUP_DESC, .in_pipe = true, .recording = collect_groups},
+	{.bit = FEATURE_CACHE, .host = features_host_caches},
+	{.bit = FEATURE_MEM_TOPOLOGY, .in_pipe = true, .host = features_host_memory},
+	{.bit = FEATURE_BPF_PROG_INFO, .in_pipe = true, .host = features_host_bpf_progs},
+	{.bit = FEATURE_BPF_BTF, .in_pipe = true, .host = features_host_bpf_btf},
+	{.bit = FEATURE_CPU_PMU_CAPS, .in_pipe = true, .host = features_host_cpu_pmu_caps},
+	{.bit = FEATURE_HYBRID_TOPOLOGY, .host = features_host_hybrid},
+	{.bit = FEATURE_PMU_CAPS, .in_pipe = true, .host = features_host_pmu_caps},
+};
+
+static int collect_one(const struct collector *collector, const struct features_params *params,
+		       struct feature_set *set)
+{
+	AUTO_BUF struct buf payload = {0};
+	int got = collector->recording ? collector->recording(params, &payload) : collector->host(&payload);
+
+	return got > 0 ? feature_set_add(set, collector->bit, &payload) : got;
+}
+
+static int collect_tracing_data(const struct features_params *params, struct feature_set *set)
+{
+	AUTO_BUF struct buf blob = {0};
+	struct diag diag = {""};
+	int err = tracing_data_collect(params->tracepoints, params->nr_tracepoints, &blob, &diag);
+
+	if (err)
+		log_error("tracepoints cannot be described: %s", diag.text);
+	return err ? err : feature_set_add(set, FEATURE_TRACING_DATA, &blob);
+}
+
+int features_collect(const struct features_params *params, struct feature_set *ret)
+{
+	struct feature_set set = {0};
+	int err = 0;
+
+	if (params->nr_tracepoints && !params->pipe)
+		err = collect_tracing_data(params, &set);
+	for (size_t i = 0; !err && i < sizeof(collectors) / sizeof(collectors[0]); i++)
+		if (!params->pipe || collectors[i].in_pipe)
+			err = collect_one(&collectors[i], params, &set);
+	if (err) {
+		feature_set_fini(&set);
+		return err;
+	}
+	*ret = set;
+	return 0;
+}
