@@ -12,6 +12,7 @@
 #include "base/diag.h"
 #include "base/log.h"
 #include "cmd/command.h"
+#include "cmd/writer_option.h"
 #include "record/recording.h"
 
 enum {
@@ -28,6 +29,8 @@ struct record_options {
 	bool no_inherit;
 	const char *output;
 	size_t ring_pages;
+	struct recording_writer writer;
+	uint64_t flush_bytes;
 	int64_t delay_ms;
 	int realtime;
 	bool no_build_ids;
@@ -61,6 +64,14 @@ static int set_ring_pages(const struct option *option, const char *arg, bool neg
 	while (pages < number)
 		pages *= 2;
 	*(size_t *)value = pages;
+	return 0;
+}
+
+static int set_flush(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	(void)option, (void)negated;
+	if (option_parse_size(arg, value) || !*(uint64_t *)value)
+		return diag_set(reterr, -EINVAL, "\"%s\" is no size such as 64K", arg);
 	return 0;
 }
 
@@ -212,6 +223,16 @@ static const struct option record_table[] = {
 	 .help = "Default: perf.data. One that exists is kept as FILE.old. \"-\": to standard output, as a pipe"},
 	{.letter = 'm', .name = "mmap-pages", .arg = "SIZE", .set = set_ring_pages, .offset = AT(ring_pages),
 	 .flags = OPTION_NO_NEGATE, .help = "Size of each ring in pages, or with K, M, G; rounded up to a power of two"},
+	{.name = "mmap-flush", .arg = "SIZE", .set = set_flush, .offset = AT(flush_bytes),
+	 .flags = OPTION_NO_NEGATE, .help = "Leave less than this in a ring for a later pass. Default: a sixteenth of "
+					     "the ring"},
+	{.name = "writer", .arg = "NAME[,KEY=VALUE]", .set = set_writer, .offset = AT(writer),
+	 .flags = OPTION_NO_NEGATE, .help = "How the file is written: serial, mmap[,window=SIZE], aio[,blocks=N], "
+					     "uring[,blocks=N], null (to nowhere), auto"},
+	{.name = "aio", .arg = "N", .set = set_aio, .offset = AT(writer), .flags = OPTION_ARG_OPTIONAL,
+	 .help = "Asynchronous: --writer=aio with N staging blocks for each ring. Default: 1"},
+	{.name = "mmap-output", .arg = "SIZE", .set = set_mmap_output, .offset = AT(writer),
+	 .flags = OPTION_ARG_OPTIONAL, .help = "Mapped: --writer=mmap with windows of SIZE. Default: 64M"},
 	{.letter = 'r', .name = "realtime", .arg = "PRIO", .set = set_realtime, .offset = AT(realtime),
 	 .flags = OPTION_NO_NEGATE, .help = "Drain the rings with this real-time priority (SCHED_FIFO)"},
 	{.letter = 'B', .name = "no-buildid", .set = option_set_flag, .offset = AT(no_build_ids),
@@ -301,7 +322,8 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 		.sampling = options->sampling,
 		.inherit = !options->no_inherit,
 		.ring = {.pages = options->ring_pages, .exact = options->ring_pages != 0},
-		.writer = &writer_serial,
+		.writer = options->writer,
+		.flush_bytes = (size_t)options->flush_bytes,
 		.output = options->output,
 		.delay_ms = options->delay_ms,
 		.realtime = options->realtime,

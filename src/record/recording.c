@@ -143,6 +143,33 @@ static int write_error(struct recording *rec, int err, struct diag *reterr)
 	return output_error(rec, rec->writer->stored, err, reterr);
 }
 
+/* The engine that was asked for, or the one that can do instead. */
+static int open_writer(struct recording *rec, struct diag *reterr)
+{
+	enum { DEFAULT_BLOCKS = 1, DEFAULT_WINDOW = 64 << 20 };
+	const struct recording_writer *asked = &rec->options->writer;
+	const struct writer_ops *ops = asked->ops ? asked->ops : &writer_serial;
+	size_t ring_bytes = rec->set.ring_pages * (size_t)sysconf(_SC_PAGESIZE);
+	struct writer_params params = {
+		.fd = rec->output.fd,
+		.path = rec->output.path,
+		.nr_blocks = rec->plan.nr_rings * (asked->blocks_per_ring ? asked->blocks_per_ring : DEFAULT_BLOCKS),
+		.block_bytes = ring_bytes,
+		.window_bytes = asked->window_bytes ? asked->window_bytes : DEFAULT_WINDOW,
+	};
+
+	if (ops->seeks && rec->output.pipe) {
+		log_note("writer %s cannot write to a pipe: serial does it", ops->name);
+		ops = &writer_serial;
+	}
+	int err = writer_open(ops, &params, &rec->writer);
+	if (err && ops->optional) {
+		log_note("writer %s is not allowed here (%s): serial does it", ops->name, strerror(-err));
+		err = writer_open(&writer_serial, &params, &rec->writer);
+	}
+	return err ? diag_set(reterr, err, "%s: writer %s: %s", rec->output.path, ops->name, strerror(-err)) : 0;
+}
+
 /* Header first: from then on the writer goes on where it ends. */
 static int start_output(struct recording *rec, struct diag *reterr)
 {
@@ -154,10 +181,9 @@ static int start_output(struct recording *rec, struct diag *reterr)
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	if (err)
 		return err;
-	struct writer_params params = {.fd = rec->output.fd, .offset = 0, .path = rec->output.path};
-	err = writer_open(rec->options->writer, &params, &rec->writer);
+	err = open_writer(rec, reterr);
 	if (err)
-		return diag_set(reterr, err, "%s: %s", rec->options->writer->name, strerror(-err));
+		return err;
 	struct prologue_world world = {
 		.set = &rec->set,
 		.descs = rec->descs,
@@ -180,11 +206,13 @@ static int start_stream(struct recording *rec, struct diag *reterr)
 	size_t ring_bytes = rec->set.ring_pages * (size_t)sysconf(_SC_PAGESIZE);
 	enum { LEAST_PART = 16, LEAST_ROUND = 4 << 20 };
 
+	/* A mark above the kernel's own wake-up, at half a ring, would leave bytes where no wake-up comes for them. */
+	size_t flush_bytes = rec->options->flush_bytes ? rec->options->flush_bytes : ring_bytes / LEAST_PART;
 	rec->stream = (struct stream){
 		.rings = rec->set.rings,
 		.nr_rings = rec->plan.nr_rings,
 		.writer = rec->writer,
-		.flush_bytes = ring_bytes / LEAST_PART,
+		.flush_bytes = flush_bytes < ring_bytes / 4 ? flush_bytes : ring_bytes / 4,
 		.round_bytes = rec->plan.nr_rings * ring_bytes,
 	};
 	if (rec->output.pipe)

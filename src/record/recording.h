@@ -15,6 +15,13 @@
 
 struct diag;
 
+/* Which engine writes, and its sizes; 0: its default. */
+struct recording_writer {
+	const struct writer_ops *ops; /* NULL: the best for this output */
+	size_t blocks_per_ring;       /* of the staging engines; the blocks of all rings are one pool */
+	size_t window_bytes;          /* of the mmap engine */
+};
+
 struct recording_options {
 	struct target *target;          /* resolved; borrowed, the workload is added */
 	bool threads_only;              /* -t */
@@ -22,7 +29,8 @@ struct recording_options {
 	struct event_options sampling;  /* target, inherit, delayed, pipe_output, has_workload are filled in here */
 	bool inherit;                   /* false: -i */
 	struct eventset_sizes ring;
-	const struct writer_ops *writer;
+	struct recording_writer writer;
+	size_t flush_bytes;             /* --mmap-flush; 0: the default */
 	const char *output;             /* NULL: perf.data */
 	int64_t delay_ms;               /* -D; -1: stay disabled */
 	int realtime;                   /* -r; 0: the default of priority.h */

@@ -62,7 +62,7 @@ extern const struct writer_ops writer_uring;  /* io_uring(7) from staging blocks
 extern const struct writer_ops writer_mem;    /* keeps everything: writer_mem_bytes() */
 extern const struct writer_ops writer_null;   /* drops everything: the ceiling of what can be drained */
 
-/* The engines of this build; ends with NULL. */
+/* The engines of this build that a recording can choose; ends with NULL. */
 extern const struct writer_ops *const writers[];
 
 /* By the word of --writer; NULL: there is none in this build. */

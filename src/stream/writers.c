@@ -16,7 +16,6 @@ const struct writer_ops *const writers[] = {
 	&writer_uring,
 #endif
 	&writer_null,
-	&writer_mem,
 	NULL,
 };
 
