@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analyze/elf_source.h"
+#include "analyze/kallsyms.h"
+#include "analyze/perfmap.h"
+#include "analyze/symbols.h"
+
+static void add(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding, const char *name)
+{
+	assert_int_equal(symbols_add(symbols, start, size, binding, name, strlen(name)), 0);
+}
+
+static const char *name_at(struct symbols *symbols, uint64_t address)
+{
+	const struct symbol *symbol = symbols_find(symbols, address);
+	return symbol ? symbol->name : "(none)";
+}
+
+static void test_empty(void **state)
+{
+	(void)state;
+	struct symbols symbols = {0};
+
+	symbols_settle(&symbols, 0);
+	assert_null(symbols_find(&symbols, 0));
+	assert_null(symbols_first(&symbols));
+	symbols_fini(&symbols);
+}
+
+static void test_sized_and_gaps(void **state)
+{
+	(void)state;
+	struct symbols symbols = {0};
+
+	add(&symbols, 300, 10, SYMBOL_LOCAL, "c");
+	add(&symbols, 100, 50, SYMBOL_LOCAL, "a");
+	add(&symbols, 150, 50, SYMBOL_LOCAL, "b");
+	symbols_settle(&symbols, 0);
+	assert_string_equal(name_at(&symbols, 99), "(none)");
+	assert_string_equal(name_at(&symbols, 100), "a");
+	assert_string_equal(name_at(&symbols, 149), "a");
+	assert_string_equal(name_at(&symbols, 150), "b");
+	assert_string_equal(name_at(&symbols, 200), "(none)");
+	assert_string_equal(name_at(&symbols, 309), "c");
+	assert_string_equal(name_at(&symbols, 310), "(none)");
+	symbols_fini(&symbols);
+}
+
+/* Symbols without a size reach to the next; the last one to the end of the page behind its own. */
+static void test_ends(void **state)
+{
+	(void)state;
+	struct symbols symbols = {0};
+
+	add(&symbols, 0x1000, 0, SYMBOL_LOCAL, "first");
+	add(&symbols, 0x1800, 0, SYMBOL_LOCAL, "last");
+	symbols_settle(&symbols, 0);
+	assert_string_equal(name_at(&symbols, 0x17ff), "first");
+	assert_string_equal(name_at(&symbols, 0x2fff), "last");
+	assert_string_equal(name_at(&symbols, 0x3000), "(none)");
+	assert_int_equal(symbols_first(&symbols)->symbol.start, 0x1000);
+	assert_int_equal(symbols_last(&symbols)->symbol.end, 0x3000);
+	symbols_fini(&symbols);
+}
+
+static void test_aliases(void **state)
+{
+	(void)state;
+	static const struct {
+		uint64_t size[2];
+		enum symbol_binding binding[2];
+		const char *name[2]; /* the first one has to win, whichever comes first */
+	} cases[] = {
+		{{8, 8}, {SYMBOL_LOCAL, SYMBOL_WEAK}, {"strong", "weakling"}},
+		{{8, 8}, {SYMBOL_GLOBAL, SYMBOL_LOCAL}, {"__global", "local"}},
+		{{8, 8}, {SYMBOL_GLOBAL, SYMBOL_GLOBAL}, {"_one", "__twoo"}},
+		{{8, 8}, {SYMBOL_GLOBAL, SYMBOL_GLOBAL}, {"longer", "short"}},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		for (int first = 0; first < 2; first++) {
+			struct symbols symbols = {0};
+			for (int k = 0; k < 2; k++) {
+				int which = first ^ k;
+				add(&symbols, 64, cases[i].size[which], cases[i].binding[which], cases[i].name[which]);
+			}
+			symbols_settle(&symbols, 0);
+			assert_string_equal(name_at(&symbols, 65), cases[i].name[0]);
+			symbols_fini(&symbols);
+		}
+	}
+}
+
+/* A symbol without a size loses, unless it comes last: then it has got one. */
+static void test_alias_with_size(void **state)
+{
+	(void)state;
+	struct symbols symbols = {0};
+
+	add(&symbols, 64, 0, SYMBOL_GLOBAL, "empty");
+	add(&symbols, 64, 8, SYMBOL_WEAK, "__sized");
+	add(&symbols, 96, 8, SYMBOL_GLOBAL, "next");
+	symbols_settle(&symbols, 0);
+	assert_string_equal(name_at(&symbols, 70), "__sized");
+	assert_string_equal(name_at(&symbols, 80), "(none)");
+	symbols_fini(&symbols);
+}
+
+/* Of symbols without sizes at one address, as in kallsyms, the last one gets the range. */
+static void test_aliases_without_size(void **state)
+{
+	(void)state;
+	struct symbols symbols = {0};
+
+	add(&symbols, 64, 0, SYMBOL_GLOBAL, "one_with_a_long_name");
+	add(&symbols, 64, 0, SYMBOL_WEAK, "two");
+	add(&symbols, 96, 0, SYMBOL_GLOBAL, "next");
+	symbols_settle(&symbols, 0);
+	assert_string_equal(name_at(&symbols, 70), "two");
+	symbols_fini(&symbols);
+}
+
+/*
+ * Overlapping symbols: the root of the look-up tree decides. With three symbols the middle one by start is the root:
+ * behind its end the search goes on to the right only, so what encloses it on the left is not found any more.
+ */
+static void test_overlap_follows_tree(void **state)
+{
+	(void)state;
+	struct symbols symbols = {0};
+
+	add(&symbols, 0, 1000, SYMBOL_LOCAL, "outer");
+	add(&symbols, 100, 10, SYMBOL_LOCAL, "inner");
+	add(&symbols, 2000, 10, SYMBOL_LOCAL, "far");
+	symbols_settle(&symbols, 0);
+	assert_string_equal(name_at(&symbols, 50), "outer");
+	assert_string_equal(name_at(&symbols, 105), "inner");
+	assert_string_equal(name_at(&symbols, 500), "(none)");
+	symbols_fini(&symbols);
+
+	/* With two the outer one is the root and hides the inner one. */
+	add(&symbols, 0, 1000, SYMBOL_LOCAL, "outer");
+	add(&symbols, 100, 10, SYMBOL_LOCAL, "inner");
+	symbols_settle(&symbols, 0);
+	assert_string_equal(name_at(&symbols, 105), "outer");
+	assert_string_equal(name_at(&symbols, 500), "outer");
+	symbols_fini(&symbols);
+}
+
+static void test_demangling(void **state)
+{
+	(void)state;
+	struct symbols symbols = {0};
+
+	add(&symbols, 16, 16, SYMBOL_GLOBAL, "_ZN2ns3FooIdE3runEiRSt6vectorIdSaIdEE");
+	add(&symbols, 32, 16, SYMBOL_GLOBAL, "_Zzzz");
+	add(&symbols, 48, 16, SYMBOL_GLOBAL, "_ZN4core3fmt9Formatter3pad17h0123456789abcdefE");
+	add(&symbols, 64, 16, SYMBOL_GLOBAL, "_RNvC6_123foo3bar");
+	add(&symbols, 80, 16, SYMBOL_GLOBAL, "camlStdlib__List__$2b_1");
+	symbols_settle(&symbols, 0);
+	assert_string_equal(name_at(&symbols, 64), "123foo::bar");
+	assert_string_equal(name_at(&symbols, 80), "Stdlib.List.+_1");
+	assert_string_equal(name_at(&symbols, 16), "ns::Foo<double>::run");
+	assert_string_equal(name_at(&symbols, 32), "_Zzzz");
+	assert_string_equal(name_at(&symbols, 48), "core::fmt::Formatter::pad");
+	symbols_fini(&symbols);
+}
+
+__attribute__((noinline)) static void find_me(void)
+{
+	__asm__ volatile("");
+}
+
+extern int main(void);
+
+/* The test binary itself: the distance of two of its functions is the same in memory and in the file. */
+static void test_own_elf(void **state)
+{
+	(void)state;
+	struct symbols symbols = {0};
+	struct elf_source source;
+	const struct symbol *found_main = NULL, *found_me = NULL;
+
+	find_me();
+	assert_int_equal(elf_source_open("/proc/self/exe", NULL, &source), 0);
+	assert_int_equal(elf_symbols_load(&symbols, &source, &source), 0);
+	elf_source_close(&source);
+	bool plt = false;
+	for (size_t i = 0; i < symbols.nr; i++) {
+		const struct symbol *symbol = &symbols.entries[i]->symbol;
+		if (strcmp(symbol->name, "main") == 0)
+			found_main = symbols_find(&symbols, symbol->start);
+		if (strcmp(symbol->name, "find_me") == 0)
+			found_me = symbols_find(&symbols, symbol->start);
+		plt = plt || strcmp(symbol->name, "_assert_string_equal@plt") == 0;
+	}
+	assert_non_null(found_main);
+	assert_non_null(found_me);
+	assert_string_equal(found_me->name, "find_me");
+	assert_int_equal(found_me->start - found_main->start, (uintptr_t)find_me - (uintptr_t)main);
+	assert_true(plt);
+	symbols_fini(&symbols);
+}
+
+static void test_elf_build_id(void **state)
+{
+	(void)state;
+	static const uint8_t notes[] = {4, 0, 0, 0, 2, 0, 0, 0, 9, 0, 0, 0, 'X', 'e', 'n', 0, 1, 2, 0, 0, 4, 0, 0, 0,
+					3, 0, 0, 0, 3, 0, 0, 0, 'G', 'N', 'U', 0, 0xab, 0xcd, 0xef, 0};
+	struct elf_id id, other = {.bytes = {0xab, 0xcd, 0xef}, .len = 20};
+	struct elf_source source;
+
+	assert_true(elf_id_from_notes(notes, sizeof(notes), &id));
+	assert_int_equal(id.len, 3);
+	assert_true(elf_id_equal(&id, &other));
+	other.bytes[19] = 1;
+	assert_false(elf_id_equal(&id, &other));
+	for (size_t len = 0; len < sizeof(notes) - 1; len++)
+		assert_false(elf_id_from_notes(notes, len, &id));
+	assert_int_equal(elf_source_open("/proc/self/exe", &other, &source), -ESTALE);
+	assert_int_equal(elf_source_open("/dev/null", NULL, &source), -ENOEXEC);
+	assert_int_equal(elf_source_open("/proc/self/maps", NULL, &source), -ENOEXEC);
+	assert_int_equal(elf_source_open("/", NULL, &source), -ENOEXEC);
+}
+
+static struct span text(const char *lines)
+{
+	return (struct span){lines, strlen(lines)};
+}
+
+static void test_kallsyms(void **state)
+{
+	(void)state;
+	struct span rest = text("ffffffff81000000 T _text\n"
+				"no line at all\n"
+				"\n"
+				"fffffffffffffffff T too_long\n"
+				"10 t\n"
+				"20 t \n"
+				"ffffffffc0203000 t tramp\t[__builtin__ftrace]\n"
+				"30 D last [with blanks]");
+	struct kallsyms_line line;
+
+	assert_true(kallsyms_next(&rest, &line));
+	assert_int_equal(line.address, 0xffffffff81000000);
+	assert_int_equal(line.type, 'T');
+	assert_memory_equal(line.name, "_text", line.name_len);
+	assert_null(line.module);
+	assert_true(kallsyms_next(&rest, &line));
+	assert_int_equal(line.name_len, 5);
+	assert_int_equal(line.module_len, strlen("__builtin__ftrace"));
+	assert_memory_equal(line.module, "__builtin__ftrace", line.module_len);
+	assert_true(kallsyms_next(&rest, &line));
+	assert_int_equal(line.name_len, strlen("last [with blanks]"));
+	assert_false(kallsyms_next(&rest, &line));
+}
+
+static void test_perfmap(void **state)
+{
+	(void)state;
+	static const char lines[] = "1000 10 jitted name with blanks\n"
+				    "0x2000 0x20 other\n"
+				    "3000 20\n"
+				    "xyz 10 bad\n"
+				    "12345678901234567 10 long\n"
+				    "4000 10 nul\0inside\n"
+				    "5000 1 tail";
+	struct span rest = {lines, sizeof(lines) - 1};
+	struct perfmap_line line;
+
+	assert_true(perfmap_next(&rest, &line));
+	assert_int_equal(line.start, 0x1000);
+	assert_int_equal(line.size, 0x10);
+	assert_int_equal(line.name_len, strlen("jitted name with blanks"));
+	assert_true(perfmap_next(&rest, &line));
+	assert_int_equal(line.start, 0x2000);
+	assert_true(perfmap_next(&rest, &line));
+	assert_int_equal(line.start, 0x5000);
+	assert_memory_equal(line.name, "tail", line.name_len);
+	assert_false(perfmap_next(&rest, &line));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_sized_and_gaps),
+		cmocka_unit_test(test_ends),
+		cmocka_unit_test(test_aliases),
+		cmocka_unit_test(test_alias_with_size),
+		cmocka_unit_test(test_aliases_without_size),
+		cmocka_unit_test(test_overlap_follows_tree),
+		cmocka_unit_test(test_demangling),
+		cmocka_unit_test(test_own_elf),
+		cmocka_unit_test(test_elf_build_id),
+		cmocka_unit_test(test_kallsyms),
+		cmocka_unit_test(test_perfmap),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
