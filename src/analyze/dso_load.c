@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* Where the symbols of an object are looked for: the places of perf 6.1, in its order. */
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "analyze/dso.h"
+#include "analyze/perfmap.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+
+enum { PERFMAP_MAX_BYTES = 1 << 30 };
+
+static void build_id_text(const struct elf_id *id, char text[2 * ELF_ID_MAX_BYTES + 1])
+{
+	for (unsigned i = 0; i < id->len; i++)
+		snprintf(text + 2 * i, 3, "%02x", id->bytes[i]);
+	text[2 * id->len] = '\0';
+}
+
+/* Where perf keeps copies of what was recorded. Source: perf-buildid-cache(1). */
+static char *cache_path(const struct elf_id *id, const char *leaf)
+{
+	char text[2 * ELF_ID_MAX_BYTES + 1], *path;
+	const char *home = getenv("HOME");
+
+	if (!id->len || !home)
+		return NULL;
+	build_id_text(id, text);
+	if (asprintf(&path, "%s/.debug/.build-id/%.2s/%s/%s", home, text, text + 2, leaf) < 0)
+		return NULL;
+	return path;
+}
+
+static char *build_id_debug_path(const struct elf_id *id, const char *symfs)
+{
+	char text[2 * ELF_ID_MAX_BYTES + 1], *path;
+
+	if (!id->len)
+		return NULL;
+	build_id_text(id, text);
+	if (asprintf(&path, "%s/usr/lib/debug/.build-id/%.2s/%s.debug", symfs, text, text + 2) < 0)
+		return NULL;
+	return path;
+}
+
+static bool is_regular(const char *path)
+{
+	struct stat status;
+
+	return stat(path, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/* The file that .gnu_debuglink names: beside the object, in .debug below it, or under /usr/lib/debug. */
+static char *debuglink_path(const struct dso *dso, const char *symfs)
+{
+	static const char *const forms[] = {"%s%.*s/%s", "%s%.*s/.debug/%s", "%s/usr/lib/debug%.*s/%s"};
+	const char *slash = strrchr(dso->name, '/');
+	AUTO_FREE char *path = NULL;
+	AUTO_FREE char *link = NULL;
+
+	if (!slash || asprintf(&path, "%s%s", symfs, dso->name) < 0)
+		return NULL;
+	link = elf_file_debuglink(path);
+	for (size_t i = 0; link && i < sizeof(forms) / sizeof(forms[0]); i++) {
+		char *found;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+		if (asprintf(&found, forms[i], symfs, (int)(slash - dso->name), dso->name, link) < 0)
+			return NULL;
+#pragma GCC diagnostic pop
+		if (is_regular(found))
+			return found;
+		free(found);
+	}
+	return NULL;
+}
+
+static char *plain_path(const char *symfs, const char *before, const char *name, const char *behind)
+{
+	char *path;
+
+	return asprintf(&path, "%s%s%s%s", symfs, before, name, behind) < 0 ? NULL : path;
+}
+
+enum place {
+	PLACE_DEBUGLINK,
+	PLACE_CACHE,
+	PLACE_CACHE_DEBUG,
+	PLACE_LIB_DEBUG_SUFFIX,
+	PLACE_LIB_DEBUG,
+	PLACE_BUILD_ID,
+	PLACE_ITSELF,
+	PLACE_LAST = PLACE_ITSELF,
+};
+
+/* On the heap; NULL: this place has none. */
+static char *place_path(const struct dso *dso, const char *symfs, enum place place)
+{
+	bool vdso = dso->kind == DSO_VDSO;
+
+	switch (place) {
+	case PLACE_DEBUGLINK: return vdso ? NULL : debuglink_path(dso, symfs);
+	case PLACE_CACHE: return cache_path(&dso->build_id, vdso ? "vdso" : "elf");
+	case PLACE_CACHE_DEBUG: return cache_path(&dso->build_id, "debug");
+	case PLACE_LIB_DEBUG_SUFFIX: return vdso ? NULL : plain_path(symfs, "/usr/lib/debug", dso->name, ".debug");
+	case PLACE_LIB_DEBUG: return vdso ? NULL : plain_path(symfs, "/usr/lib/debug", dso->name, "");
+	case PLACE_BUILD_ID: return build_id_debug_path(&dso->build_id, symfs);
+	case PLACE_ITSELF: return vdso ? NULL : plain_path(symfs, "", dso->name, "");
+	}
+	return NULL;
+}
+
+void *vdso_image(size_t *ret_len)
+{
+	const ElfW(Ehdr) *header = (const void *)getauxval(AT_SYSINFO_EHDR);
+
+	if (!header || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
+		return NULL;
+	/* Its section headers come last. */
+	*ret_len = header->e_shoff + (size_t)header->e_shnum * header->e_shentsize;
+	return (void *)(uintptr_t)header;
+}
+
+static int place_open(const struct dso *dso, const char *symfs, enum place place, struct elf_source *ret)
+{
+	size_t len;
+	void *image = dso->kind == DSO_VDSO && place == PLACE_ITSELF ? vdso_image(&len) : NULL;
+
+	if (image)
+		return elf_source_open_image(image, len, &dso->build_id, ret);
+	AUTO_FREE char *path = place_path(dso, symfs, place);
+	return path ? elf_source_open(path, &dso->build_id, ret) : -1;
+}
+
+/* The first file with a full symbol table gives the symbols, the first that can run gives PLT and segments. */
+static void load_elf(struct dso *dso, const char *symfs)
+{
+	struct elf_source full = ELF_SOURCE_CLOSED, runtime = ELF_SOURCE_CLOSED;
+
+	for (enum place place = 0; place <= PLACE_LAST && (!full.elf || !runtime.elf); place++) {
+		struct elf_source source;
+		if (place_open(dso, symfs, place, &source))
+			continue;
+		if (!full.elf && source.symtab) {
+			bool both = !runtime.elf && source.dynsym;
+			full = source;
+			if (both && place_open(dso, symfs, place, &runtime))
+				runtime = (struct elf_source)ELF_SOURCE_CLOSED;
+		} else if (!runtime.elf && source.dynsym) {
+			runtime = source;
+		} else {
+			elf_source_close(&source);
+		}
+	}
+	const struct elf_source *from = full.elf ? &full : &runtime;
+	if (from->elf)
+		elf_symbols_load(&dso->symbols, from, runtime.elf ? &runtime : from);
+	elf_source_close(&full);
+	elf_source_close(&runtime);
+}
+
+static void load_perfmap(struct dso *dso)
+{
+	AUTO_BUF struct buf text = {0};
+	struct perfmap_line line;
+
+	if (fd_slurp(dso->name, PERFMAP_MAX_BYTES, &text))
+		return;
+	struct span rest = buf_span(&text);
+	while (perfmap_next(&rest, &line))
+		if (symbols_add(&dso->symbols, line.start, line.size, SYMBOL_GLOBAL, line.name, line.name_len))
+			break;
+	symbols_settle(&dso->symbols, SYMBOLS_KEEP_ALIASES);
+}
+
+static void find_build_id(struct dso *dso, const char *symfs)
+{
+	AUTO_FREE char *path = plain_path(symfs, "", dso->name, "");
+
+	if (path && !dso->build_id.len)
+		elf_file_build_id(path, &dso->build_id);
+}
+
+void dso_load(struct dso *dso, const char *symfs)
+{
+	if (dso->loaded)
+		return;
+	dso->loaded = true;
+	switch (dso->kind) {
+	case DSO_FILE:
+		find_build_id(dso, symfs);
+		load_elf(dso, symfs);
+		break;
+	case DSO_VDSO: load_elf(dso, symfs); break;
+	case DSO_PERFMAP: load_perfmap(dso); break;
+	default: break;
+	}
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kernel: the recorded kernel and its modules: where they lie, and their symbols. Part of a machine. One thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "analyze/machine.h"
+#include "analyze/maps.h"
+
+struct elf_id;
+struct dso_table;
+struct session;
+
+struct kernel {
+	const struct machine_options *options;
+	struct session *session; /* names the recorded machine; borrowed */
+	struct dso_table *dsos;
+	struct maps *modules; /* modules, BPF programs, trampolines */
+	struct map image;     /* the kernel itself; dso NULL: no record told */
+	char *ref_name;       /* heap; a symbol and the address it had when recorded: tells a relocated kernel */
+	uint64_t ref_address; /* 0: unknown */
+};
+
+int kernel_init(struct kernel *kernel, const struct machine_options *options, struct session *session,
+		struct dso_table *dsos);
+void kernel_fini(struct kernel *kernel);
+
+/* A map of the kernel's side as a MMAP or MMAP2 record told it. 0 or -ENOMEM. */
+struct kernel_map_record {
+	uint64_t start, len, pgoff;
+	const char *name;
+	const struct elf_id *build_id; /* NULL: not told */
+};
+int kernel_map(struct kernel *kernel, const struct kernel_map_record *record);
+
+/* A symbol that came or (`gone`) went. 0 or -ENOMEM. */
+int kernel_symbol(struct kernel *kernel, uint64_t address, uint32_t len, const char *name, bool gone);
+
+/* The map with its symbols read, or NULL. Valid until the next call on the kernel. */
+const struct map *kernel_find(struct kernel *kernel, uint64_t address);
