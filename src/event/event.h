@@ -19,7 +19,17 @@ enum event_given {
 	EVENT_GIVEN_NAME = 1 << 2,
 	EVENT_GIVEN_MODIFIER = 1 << 3, /* any modifier at all: exclude_guest is not the default then */
 	EVENT_GIVEN_MAX_PRECISE = 1 << 4, /* :P */
+	EVENT_GIVEN_SAMPLE_READ = 1 << 5, /* :S */
+	EVENT_GIVEN_CALLGRAPH = 1 << 6,
+	EVENT_GIVEN_DUMP_BYTES = 1 << 7,
+	EVENT_GIVEN_MAX_STACK = 1 << 8,
+	EVENT_GIVEN_TIME = 1 << 9,
+	EVENT_GIVEN_NO_TIME = 1 << 10,
+	EVENT_GIVEN_INHERIT = 1 << 11,
+	EVENT_GIVEN_NO_INHERIT = 1 << 12,
 };
+
+enum event_callgraph { CALLGRAPH_NONE, CALLGRAPH_FP, CALLGRAPH_DWARF, CALLGRAPH_LBR };
 
 struct event {
 	struct perf_event_attr attr; /* after configure: what is passed to the kernel */
@@ -27,7 +37,10 @@ struct event {
 	char *tracepoint_system;     /* heap; NULL: no tracepoint */
 	char *tracepoint_name;       /* heap */
 	unsigned given;              /* enum event_given */
-	bool system_wide;            /* side-band helper of ours: opened for all tasks on each CPU */
+	enum event_callgraph callgraph; /* with EVENT_GIVEN_CALLGRAPH */
+	uint32_t dump_bytes;            /* with EVENT_GIVEN_DUMP_BYTES */
+	bool side_band;                 /* added by event_list_configure(): only carries what tasks do */
+	bool system_wide;               /* a side_band that is opened for all tasks on each CPU */
 };
 
 struct event_list {
@@ -44,10 +57,18 @@ void event_list_fini(struct event_list *list);
  */
 int event_list_parse(struct event_list *list, const char *text, struct diag *reterr);
 
+/* Where the kernel describes its events. NULL: the usual place. */
+struct event_sources {
+	const char *tracefs;       /* the directory that holds events/; usually tracefs_path() */
+	const char *event_sources; /* one directory per PMU; usually /sys/bus/event_source/devices */
+};
+
+/* The same, from directories that the caller names. */
+int event_list_parse_from(struct event_list *list, const char *text, const struct event_sources *sources,
+			  struct diag *reterr);
+
 /* The event that is recorded when none is named: cycles with the highest precision that opens. */
 int event_list_add_default(struct event_list *list);
-
-enum event_callgraph { CALLGRAPH_NONE, CALLGRAPH_FP, CALLGRAPH_DWARF, CALLGRAPH_LBR };
 
 enum event_target {
 	EVENT_TARGET_WORKLOAD, /* a command that we start */
@@ -56,13 +77,21 @@ enum event_target {
 	EVENT_TARGET_TASKS,    /* -p, -t */
 };
 
+#define EVENT_FREQ_MAX UINT64_MAX
+
+enum {
+	EVENT_DUMP_BYTES = 8192,      /* of user stack in a sample when nothing was said */
+	EVENT_DUMP_BYTES_MAX = 65528, /* perf_event_open(2): a multiple of 8, and the sample's size has 16 bits */
+};
+
 /* What the options say about all events. */
 struct event_options {
 	enum event_target target;
-	uint64_t freq_hz; /* -F; 0: not given */
+	uint64_t freq_hz;     /* -F; 0: not given; EVENT_FREQ_MAX: the highest that the kernel allows */
+	uint64_t max_freq_hz; /* the highest that the kernel allows; 0: ask it (kernel.perf_event_max_sample_rate) */
 	uint64_t period;  /* -c; 0: not given */
 	enum event_callgraph callgraph;
-	uint32_t dump_bytes; /* of the user stack, with dwarf */
+	uint32_t dump_bytes; /* of the user stack, with dwarf; 0: EVENT_DUMP_BYTES; rounded up to 8 */
 	bool inherit;        /* false: -i, -t, --per-thread */
 	bool per_thread;     /* --per-thread */
 	bool threads_only;   /* -t */
@@ -70,8 +99,9 @@ struct event_options {
 	bool timestamps;     /* -T given */
 	bool no_timestamps;  /* --no-timestamp */
 	bool periods;        /* -P given */
+	bool no_periods;     /* --no-period */
 	bool raw;            /* -R */
-	bool no_samples;     /* -n */
+	bool no_samples;     /* -n: a period of 0, but for events whose own text says otherwise */
 	bool stat;           /* -s */
 	bool delayed;        /* -D other than 0 */
 	bool pipe_output;    /* the only event needs an id there */
@@ -89,6 +119,12 @@ struct event_fallbacks {
 	unsigned missing; /* private to open.c */
 	bool cloexec_missing;
 };
+
+/*
+ * The label of an event that was given none: its first name and the modifiers that its attr amounts to, such as
+ * "cpu-clock:ppp" or "dummy:HG". Heap; NULL: out of memory, or neither a hardware nor a software event.
+ */
+char *event_derived_name(const struct perf_event_attr *attr);
 
 /*
  * Opens the event for (pid, cpu) as perf_event_open(2) means them; flags PERF_FLAG_FD_CLOEXEC is added where there is

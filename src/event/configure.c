@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From options to attrs. What perf record 6.1 sets for each option was measured with strace; tests/parity/test_attrs.py
+ * holds us to it. What the fields mean: perf_event_open(2), <linux/perf_event.h>.
+ */
+#include <asm/perf_regs.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "event/event.h"
+#include "event/list.h"
+
+enum { DEFAULT_FREQ_HZ = 4000 };
+
+/* The registers that unwinding with DWARF may ask for. Source: <asm/perf_regs.h> of each architecture. */
+#if defined(__x86_64__)
+/* AX to SS and R8 to R15; the kernel refuses the segment registers DS, ES, FS, GS of a 64-bit task. */
+#define USER_REGS                                                                                            \
+	(((UINT64_C(1) << PERF_REG_X86_64_MAX) - 1) &                                                        \
+	 ~(UINT64_C(1) << PERF_REG_X86_DS | UINT64_C(1) << PERF_REG_X86_ES | UINT64_C(1) << PERF_REG_X86_FS | \
+	   UINT64_C(1) << PERF_REG_X86_GS))
+#elif defined(__aarch64__)
+#define USER_REGS ((UINT64_C(2) << PERF_REG_ARM64_PC) - 1) /* X0 to X29, LR, SP, PC */
+#else
+#define USER_REGS UINT64_C(0) /* not known here: no DWARF call graphs */
+#endif
+
+/* What all events share, worked out once. */
+struct setup {
+	const struct event_options *options;
+	uint64_t max_freq_hz; /* 0: the kernel does not say */
+	uint64_t freq_hz;     /* of -F, or 0 */
+	bool all_tasks;
+	bool task_rings; /* --per-thread of tasks: one ring per task, so nothing needs a time to be sorted by */
+	struct diag *reterr;
+};
+
+static bool is_dummy(const struct event *event)
+{
+	return event->attr.type == PERF_TYPE_SOFTWARE && event->attr.config == PERF_COUNT_SW_DUMMY;
+}
+
+/*
+ * Records about tasks have to come from the very start, before the events of the user are enabled (-D), or from tasks
+ * that none of them has counted yet (-a, -C): an event that only carries them does that. A dummy that the user
+ * put first will do.
+ */
+static int add_side_band(struct event_list *list, const struct setup *setup)
+{
+	if (list->nr && is_dummy(&list->events[0]))
+		return 0;
+
+	struct event event = list_new_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY);
+	event.attr.exclude_guest = 0;
+	event.side_band = true;
+	event.system_wide = setup->all_tasks;
+	event.name = event_derived_name(&event.attr);
+	if (!event.name)
+		return diag_set(setup->reterr, -ENOMEM, "out of memory");
+	int err = list_add(list, &event, setup->reterr);
+	event_fini(&event);
+	return err;
+}
+
+static uint64_t cap_freq(const struct setup *setup, uint64_t freq_hz, const char *whose)
+{
+	if (!setup->max_freq_hz || freq_hz <= setup->max_freq_hz)
+		return freq_hz;
+	log_note("%s: %llu samples per second are more than kernel.perf_event_max_sample_rate allows: taking %llu",
+		 whose, (unsigned long long)freq_hz, (unsigned long long)setup->max_freq_hz);
+	return setup->max_freq_hz;
+}
+
+static void set_period(struct event *event, const struct setup *setup)
+{
+	const struct event_options *options = setup->options;
+	struct perf_event_attr *attr = &event->attr;
+	bool each_one = event->tracepoint_system || attr->type == PERF_TYPE_BREAKPOINT || event->side_band;
+
+	if (event->given & EVENT_GIVEN_FREQ) {
+		attr->sample_freq = cap_freq(setup, attr->sample_freq, event->name);
+		return;
+	}
+	if (event->given & EVENT_GIVEN_PERIOD)
+		return;
+	if (options->period) {
+		attr->sample_period = options->period;
+	} else if (setup->freq_hz) {
+		attr->freq = 1;
+		attr->sample_freq = setup->freq_hz;
+	} else if (each_one) {
+		attr->sample_period = 1;
+	} else {
+		attr->freq = 1;
+		attr->sample_freq = cap_freq(setup, DEFAULT_FREQ_HZ, "the default frequency");
+	}
+	if (options->no_samples)
+		attr->sample_period = 0;
+}
+
+static void set_time(struct event *event, const struct setup *setup)
+{
+	const struct event_options *options = setup->options;
+	struct perf_event_attr *attr = &event->attr;
+
+	if (!options->no_timestamps && (!setup->task_rings || options->timestamps))
+		attr->sample_type |= PERF_SAMPLE_TIME;
+	if (options->raw || event->tracepoint_system)
+		attr->sample_type |= PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_RAW;
+	if (event->given & EVENT_GIVEN_TIME)
+		attr->sample_type |= PERF_SAMPLE_TIME;
+	if (event->given & EVENT_GIVEN_NO_TIME)
+		attr->sample_type &= ~(uint64_t)PERF_SAMPLE_TIME;
+}
+
+/* The event's own terms stand above the options; each of them asks for a call chain where there would be none. */
+static enum event_callgraph callgraph_of(const struct event *event, const struct event_options *options)
+{
+	if (event->given & EVENT_GIVEN_CALLGRAPH)
+		return event->callgraph;
+	if (options->callgraph == CALLGRAPH_NONE && event->attr.sample_max_stack)
+		return CALLGRAPH_FP;
+	return options->callgraph;
+}
+
+static uint32_t dump_bytes_of(const struct event *event, const struct event_options *options)
+{
+	uint32_t bytes = event->given & EVENT_GIVEN_DUMP_BYTES ? event->dump_bytes : options->dump_bytes;
+
+	if (bytes > EVENT_DUMP_BYTES_MAX)
+		bytes = EVENT_DUMP_BYTES_MAX;
+	return bytes ? (bytes + 7) / 8 * 8 : EVENT_DUMP_BYTES;
+}
+
+static int set_callgraph(struct event *event, const struct setup *setup, enum event_callgraph callgraph)
+{
+	struct perf_event_attr *attr = &event->attr;
+
+	if (callgraph == CALLGRAPH_NONE) {
+		attr->sample_max_stack = 0;
+		return 0;
+	}
+	attr->sample_type |= PERF_SAMPLE_CALLCHAIN;
+	if (callgraph == CALLGRAPH_DWARF) {
+		if (!USER_REGS)
+			return diag_set(setup->reterr, -ENOTSUP, "no DWARF call graphs on this architecture: use fp");
+		attr->sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+		attr->sample_regs_user = USER_REGS;
+		attr->sample_stack_user = dump_bytes_of(event, setup->options);
+		attr->exclude_callchain_user = 1;
+	}
+	if (callgraph == CALLGRAPH_LBR) {
+		attr->sample_type |= PERF_SAMPLE_BRANCH_STACK;
+		attr->branch_sample_type = PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_CALL_STACK |
+					   PERF_SAMPLE_BRANCH_NO_FLAGS | PERF_SAMPLE_BRANCH_NO_CYCLES |
+					   PERF_SAMPLE_BRANCH_HW_INDEX;
+		attr->exclude_callchain_user = 1;
+	}
+	return 0;
+}
+
+static void set_sampling(struct event *event, const struct setup *setup)
+{
+	const struct event_options *options = setup->options;
+	struct perf_event_attr *attr = &event->attr;
+
+	attr->sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID;
+	set_period(event, setup);
+	if (attr->freq || event->tracepoint_system || options->periods)
+		attr->sample_type |= PERF_SAMPLE_PERIOD;
+	if (options->no_periods)
+		attr->sample_type &= ~(uint64_t)PERF_SAMPLE_PERIOD;
+	if (setup->all_tasks)
+		attr->sample_type |= PERF_SAMPLE_CPU;
+	if (event->given & EVENT_GIVEN_SAMPLE_READ)
+		attr->sample_type |= PERF_SAMPLE_READ;
+	set_time(event, setup);
+
+	attr->read_format = PERF_FORMAT_ID | PERF_FORMAT_LOST;
+	if (options->stat) {
+		attr->inherit_stat = 1;
+		attr->read_format |= PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+	}
+}
+
+/* The bits of the one event whose ring gets the records about tasks and kernel symbols. */
+static void set_tracking(struct perf_event_attr *attr, bool data_maps)
+{
+	attr->mmap = 1;
+	attr->mmap2 = 1;
+	attr->mmap_data = data_maps;
+	attr->comm = 1;
+	attr->comm_exec = 1;
+	attr->task = 1;
+	attr->ksymbol = 1;
+	attr->bpf_event = 1;
+}
+
+/* `carrier`: this event is there to carry the records about tasks from the start. */
+static void set_start(struct perf_event_attr *attr, const struct setup *setup, bool carrier)
+{
+	const struct event_options *options = setup->options;
+
+	attr->disabled = !(carrier && setup->all_tasks);
+	if (carrier)
+		attr->enable_on_exec = !setup->all_tasks;
+	else
+		attr->enable_on_exec = options->target == EVENT_TARGET_WORKLOAD && !options->delayed;
+}
+
+static int configure_event(struct event *event, const struct setup *setup, bool tracking, bool carrier)
+{
+	const struct event_options *options = setup->options;
+	struct perf_event_attr *attr = &event->attr;
+	enum event_callgraph callgraph = callgraph_of(event, options);
+
+	attr->sample_id_all = 1;
+	attr->inherit = options->inherit;
+	if (event->given & (EVENT_GIVEN_INHERIT | EVENT_GIVEN_NO_INHERIT))
+		attr->inherit = (event->given & EVENT_GIVEN_INHERIT) != 0;
+	set_sampling(event, setup);
+	int err = set_callgraph(event, setup, callgraph);
+	if (err < 0)
+		return err;
+	/* Unwinding looks at data, too, and perf wants to know where that was. */
+	if (options->addresses || callgraph == CALLGRAPH_DWARF)
+		attr->sample_type |= PERF_SAMPLE_ADDR | PERF_SAMPLE_DATA_SRC;
+	if (tracking)
+		set_tracking(attr, options->addresses || callgraph == CALLGRAPH_DWARF);
+	set_start(attr, setup, carrier);
+	return 0;
+}
+
+/*
+ * A reader finds the event of a record by its id. The id has a fixed place (IDENTIFIER) when the events' records
+ * differ in layout; a file with one event needs none, a pipe always has one.
+ */
+static void set_ids(struct event_list *list, bool pipe)
+{
+	bool equal = true, read = false;
+
+	for (size_t i = 0; i < list->nr; i++) {
+		equal &= list->events[i].attr.sample_type == list->events[0].attr.sample_type;
+		read |= (list->events[i].attr.sample_type & PERF_SAMPLE_READ) != 0;
+	}
+	if (list->nr == 1 && !pipe && !read)
+		return;
+	for (size_t i = 0; i < list->nr; i++)
+		list->events[i].attr.sample_type |= equal ? PERF_SAMPLE_ID : PERF_SAMPLE_IDENTIFIER;
+}
+
+static int prepare(struct setup *setup)
+{
+	const struct event_options *options = setup->options;
+	long max;
+
+	setup->all_tasks = options->target == EVENT_TARGET_SYSTEM || options->target == EVENT_TARGET_CPUS;
+	setup->task_rings = options->per_thread && !setup->all_tasks;
+	setup->max_freq_hz = options->max_freq_hz;
+	if (!setup->max_freq_hz && fd_slurp_long("/proc/sys/kernel/perf_event_max_sample_rate", &max) == 0 && max > 0)
+		setup->max_freq_hz = (uint64_t)max;
+	if (options->freq_hz && options->period)
+		return diag_set(setup->reterr, -EINVAL, "either a frequency or a period, not both");
+	if (options->freq_hz != EVENT_FREQ_MAX)
+		setup->freq_hz = cap_freq(setup, options->freq_hz, "-F");
+	else if (setup->max_freq_hz)
+		setup->freq_hz = setup->max_freq_hz;
+	else
+		return diag_set(setup->reterr, -ENOENT, "the highest frequency is not known: no "
+							"/proc/sys/kernel/perf_event_max_sample_rate");
+	return 0;
+}
+
+int event_list_configure(struct event_list *list, const struct event_options *options, struct diag *reterr)
+{
+	struct setup setup = {.options = options, .reterr = reterr};
+	int err = prepare(&setup);
+
+	if (err < 0)
+		return err;
+	bool carried = setup.all_tasks || options->delayed;
+	if (carried && (err = add_side_band(list, &setup)) < 0)
+		return err;
+	size_t tracking = carried && list->events[list->nr - 1].side_band ? list->nr - 1 : 0;
+	for (size_t i = 0; i < list->nr; i++) {
+		err = configure_event(&list->events[i], &setup, i == tracking, carried && i == tracking);
+		if (err < 0)
+			return err;
+	}
+	set_ids(list, options->pipe_output);
+	return 0;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#include "event/list.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "event/event.h"
+#include "event/names.h"
+
+#ifndef PERF_ATTR_SIZE_VER7
+#define PERF_ATTR_SIZE_VER7 128 /* <linux/perf_event.h> of 5.13: with sig_data */
+#endif
+
+struct event list_new_event(uint32_t type, uint64_t config)
+{
+	struct event event = {0};
+
+	/* What perf 6.1 passes too; older kernels take a longer attr whose unknown part is zero. */
+	event.attr.size = PERF_ATTR_SIZE_VER7;
+	event.attr.type = type;
+	event.attr.config = config;
+	event.attr.exclude_guest = 1;
+	return event;
+}
+
+void event_fini(struct event *event)
+{
+	free(event->name);
+	free(event->tracepoint_system);
+	free(event->tracepoint_name);
+	memset(event, 0, sizeof(*event));
+}
+
+void event_list_fini(struct event_list *list)
+{
+	for (size_t i = 0; i < list->nr; i++)
+		event_fini(&list->events[i]);
+	free(list->events);
+	*list = (struct event_list){0};
+}
+
+static int reserve(struct event_list *list, size_t more, struct diag *reterr)
+{
+	if (list->nr + more > LIST_MAX_EVENTS)
+		return diag_set(reterr, -E2BIG, "more than %d events", LIST_MAX_EVENTS);
+	/* Powers of two, which the list needs no count for: asking again for the same room moves nothing. */
+	size_t room = 1;
+	while (room < list->nr + more)
+		room *= 2;
+	struct event *grown = realloc(list->events, room * sizeof(*grown));
+	if (!grown)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	list->events = grown;
+	return 0;
+}
+
+int list_add(struct event_list *list, struct event *event, struct diag *reterr)
+{
+	int err = reserve(list, 1, reterr);
+
+	if (err < 0)
+		return err;
+	list->events[list->nr++] = *event;
+	memset(event, 0, sizeof(*event));
+	return 0;
+}
+
+int list_append(struct event_list *list, struct event_list *from, struct diag *reterr)
+{
+	int err = from->nr ? reserve(list, from->nr, reterr) : 0;
+
+	if (err < 0 || !from->nr)
+		return err;
+	memcpy(list->events + list->nr, from->events, from->nr * sizeof(*from->events));
+	list->nr += from->nr;
+	from->nr = 0;
+	return 0;
+}
+
+void list_copy_settings(struct event *event, const struct event *model)
+{
+	uint64_t id = event->attr.config;
+
+	event->attr = model->attr;
+	event->attr.config = id;
+	event->given = model->given;
+	event->callgraph = model->callgraph;
+	event->dump_bytes = model->dump_bytes;
+}
+
+int event_list_add_default(struct event_list *list)
+{
+	struct event event = list_new_event(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES);
+
+	/* As ":P" would have it. */
+	event.attr.exclude_guest = 0;
+	event.attr.precise_ip = 3;
+	event.given = EVENT_GIVEN_MODIFIER | EVENT_GIVEN_MAX_PRECISE;
+	event.name = strdup("cycles:P");
+	if (!event.name)
+		return -ENOMEM;
+	int err = list_add(list, &event, NULL);
+	event_fini(&event);
+	return err;
+}
+
+char *event_derived_name(const struct perf_event_attr *attr)
+{
+	const char *base = names_of(attr->type, attr->config);
+	char letters[16];
+	size_t nr = 0;
+	bool levels = attr->exclude_user || attr->exclude_kernel || attr->exclude_hv;
+	bool guest_left_out = levels || attr->precise_ip; /* what goes without saying then */
+
+	if (!base)
+		return NULL;
+	if (levels && !attr->exclude_kernel)
+		letters[nr++] = 'k';
+	if (levels && !attr->exclude_user)
+		letters[nr++] = 'u';
+	if (levels && !attr->exclude_hv)
+		letters[nr++] = 'h';
+	for (unsigned i = 0; i < attr->precise_ip; i++)
+		letters[nr++] = 'p';
+	if (attr->exclude_host || attr->exclude_guest == guest_left_out) {
+		if (!attr->exclude_host)
+			letters[nr++] = 'H';
+		if (!attr->exclude_guest)
+			letters[nr++] = 'G';
+	}
+	letters[nr] = '\0';
+
+	char *name = malloc(strlen(base) + nr + 2);
+	if (name)
+		stpcpy(stpcpy(stpcpy(name, base), nr ? ":" : ""), letters);
+	return name;
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * perf_event_open(2), with what older kernels and smaller rights leave of an event. The order in which features are
+ * given up is perf's, so that the same kernel records the same events for both.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/diag.h"
+#include "base/log.h"
+#include "event/event.h"
+#include "event/explain.h"
+
+/* Bits of event_fallbacks.missing. */
+enum {
+	MISSING_LOST,
+	MISSING_BRANCH_HW_INDEX,
+	MISSING_BPF_EVENT,
+	MISSING_KSYMBOL,
+	MISSING_CLOEXEC,
+	MISSING_MMAP2,
+	MISSING_EXCLUDE_GUEST,
+	MISSING_SAMPLE_ID_ALL,
+	MISSING_BRANCH_FLAGS,
+	NR_MISSING,
+
+	LIMIT_RAISED_TO_HARD = 30, /* RLIMIT_NOFILE, not a feature */
+	LIMIT_RAISED_MORE = 31,
+};
+
+static const char *const missing_words[NR_MISSING] = {
+	[MISSING_LOST] = "counts of lost records (Linux 6.0)",
+	[MISSING_BRANCH_HW_INDEX] = "branch hw_idx (5.7)",
+	[MISSING_BPF_EVENT] = "records of BPF programs (5.1)",
+	[MISSING_KSYMBOL] = "records of kernel symbols (5.1)",
+	[MISSING_CLOEXEC] = "PERF_FLAG_FD_CLOEXEC (3.14)",
+	[MISSING_MMAP2] = "MMAP2 and COMM_EXEC (3.16)",
+	[MISSING_EXCLUDE_GUEST] = "exclude_guest and exclude_host (3.2)",
+	[MISSING_SAMPLE_ID_ALL] = "sample_id_all (2.6.38)",
+	[MISSING_BRANCH_FLAGS] = "branch NO_FLAGS and NO_CYCLES",
+};
+
+/* Takes the feature out of the attr; false when the attr does not use it. */
+static bool leave_out(struct perf_event_attr *attr, int feature)
+{
+	struct perf_event_attr before = *attr;
+
+	switch (feature) {
+	case MISSING_LOST:
+		attr->read_format &= ~(uint64_t)PERF_FORMAT_LOST;
+		break;
+	case MISSING_BRANCH_HW_INDEX:
+		attr->branch_sample_type &= ~(uint64_t)PERF_SAMPLE_BRANCH_HW_INDEX;
+		break;
+	case MISSING_BPF_EVENT:
+		attr->bpf_event = 0;
+		break;
+	case MISSING_KSYMBOL:
+		attr->ksymbol = 0;
+		break;
+	case MISSING_MMAP2:
+		attr->mmap2 = 0;
+		attr->comm_exec = 0;
+		break;
+	case MISSING_EXCLUDE_GUEST:
+		attr->exclude_guest = 0;
+		attr->exclude_host = 0;
+		break;
+	case MISSING_SAMPLE_ID_ALL:
+		attr->sample_id_all = 0;
+		break;
+	case MISSING_BRANCH_FLAGS:
+		attr->branch_sample_type &=
+			~(uint64_t)(PERF_SAMPLE_BRANCH_NO_FLAGS | PERF_SAMPLE_BRANCH_NO_CYCLES);
+		break;
+	}
+	return memcmp(&before, attr, sizeof(before)) != 0;
+}
+
+static int call_open(const struct event *event, const struct event_fallbacks *fallbacks, int pid, int cpu)
+{
+	unsigned long flags = fallbacks->cloexec_missing ? 0 : PERF_FLAG_FD_CLOEXEC;
+	struct perf_event_attr attr = event->attr; /* the kernel may write its own size into it */
+	long fd = syscall(SYS_perf_event_open, &attr, pid, cpu, -1, flags);
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
+/* First what the hard limit allows, then, with the rights for it, some more. */
+static bool raise_fd_limit(struct event_fallbacks *fallbacks)
+{
+	enum { MORE_FDS = 1000 };
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return false;
+	if (!(fallbacks->missing & 1u << LIMIT_RAISED_TO_HARD)) {
+		fallbacks->missing |= 1u << LIMIT_RAISED_TO_HARD;
+		if (limit.rlim_cur < limit.rlim_max) {
+			limit.rlim_cur = limit.rlim_max;
+			return setrlimit(RLIMIT_NOFILE, &limit) == 0;
+		}
+	}
+	if (fallbacks->missing & 1u << LIMIT_RAISED_MORE)
+		return false;
+	limit.rlim_max += MORE_FDS;
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit) < 0) {
+		fallbacks->missing |= 1u << LIMIT_RAISED_MORE;
+		return false;
+	}
+	return true;
+}
+
+/* The call, with as many files as it takes. */
+static int try_open(const struct event *event, struct event_fallbacks *fallbacks, int pid, int cpu)
+{
+	int fd = call_open(event, fallbacks, pid, cpu);
+
+	while (fd == -EMFILE && raise_fd_limit(fallbacks))
+		fd = call_open(event, fallbacks, pid, cpu);
+	return fd;
+}
+
+/* "P": the highest precision that opens. The precision stays what it was when none does. */
+static int try_precisions(struct event *event, struct event_fallbacks *fallbacks, int pid, int cpu)
+{
+	int first = try_open(event, fallbacks, pid, cpu), fd = first;
+	unsigned highest = event->attr.precise_ip;
+
+	if (!(event->given & EVENT_GIVEN_MAX_PRECISE))
+		return fd;
+	while ((fd == -EOPNOTSUPP || fd == -EINVAL || fd == -ENOENT) && event->attr.precise_ip > 0) {
+		event->attr.precise_ip--;
+		fd = try_open(event, fallbacks, pid, cpu);
+	}
+	if (fd >= 0)
+		return fd;
+	event->attr.precise_ip = highest & 3;
+	return first;
+}
+
+/* On EINVAL one feature after the other goes, and stays away. */
+static int try_features(struct event *event, struct event_fallbacks *fallbacks, int pid, int cpu)
+{
+	int fd = try_precisions(event, fallbacks, pid, cpu);
+
+	for (int feature = 0; fd == -EINVAL && feature < NR_MISSING; feature++) {
+		if (fallbacks->missing & 1u << feature)
+			continue;
+		if (feature == MISSING_CLOEXEC)
+			fallbacks->cloexec_missing = true;
+		else if (!leave_out(&event->attr, feature))
+			continue;
+		fallbacks->missing |= 1u << feature;
+		fd = try_precisions(event, fallbacks, pid, cpu);
+	}
+	return fd;
+}
+
+static void say_missing(unsigned before, unsigned after)
+{
+	for (int feature = 0; feature < NR_MISSING; feature++) {
+		if ((after & ~before) & 1u << feature)
+			log_verbose("this kernel lacks %s: recording without", missing_words[feature]);
+	}
+}
+
+/* A machine without a PMU for cycles can still look at the clock. */
+static bool replace_cycles(struct event *event, int err)
+{
+	struct perf_event_attr *attr = &event->attr;
+
+	if (err != -ENOENT && err != -ENXIO && err != -ENODEV)
+		return false;
+	if (attr->type != PERF_TYPE_HARDWARE || attr->config != PERF_COUNT_HW_CPU_CYCLES)
+		return false;
+	attr->type = PERF_TYPE_SOFTWARE;
+	attr->config = PERF_COUNT_SW_CPU_CLOCK;
+	log_note("%s: this machine has no PMU that counts cycles: sampling cpu-clock instead", event->name);
+	if (!(event->given & EVENT_GIVEN_NAME)) {
+		char *name = event_derived_name(attr);
+		if (name) {
+			free(event->name);
+			event->name = name;
+		}
+	}
+	return true;
+}
+
+static void rename_user_only(struct event *event)
+{
+	char *name;
+
+	/* The label of a tracepoint is what readers find its format by. */
+	if (event->given & EVENT_GIVEN_NAME || event->tracepoint_system)
+		return;
+	if (asprintf(&name, "%s%s", event->name, strchr(event->name, ':') ? "u" : ":u") < 0)
+		return;
+	free(event->name);
+	event->name = name;
+}
+
+/* Without the right to watch the kernel the user's side is left. */
+static bool restrict_to_user(struct event *event, int err)
+{
+	struct perf_event_attr *attr = &event->attr;
+
+	if ((err != -EACCES && err != -EPERM) || attr->exclude_kernel || attr->exclude_user || explain_paranoid() <= 1)
+		return false;
+	attr->exclude_kernel = 1;
+	attr->exclude_hv = 1;
+	log_note("%s: kernel.perf_event_paranoid forbids to watch the kernel: user space only", event->name);
+	rename_user_only(event);
+	return true;
+}
+
+int event_open(struct event *event, struct event_fallbacks *fallbacks, int pid, int cpu, bool first,
+	       struct diag *reterr)
+{
+	if (!first) {
+		int fd = try_open(event, fallbacks, pid, cpu);
+		return fd < 0 ? explain_open(event, fd, pid, cpu, reterr) : fd;
+	}
+
+	unsigned before = fallbacks->missing;
+	int fd;
+	for (int feature = 0; feature < NR_MISSING; feature++) {
+		if (before & 1u << feature)
+			leave_out(&event->attr, feature);
+	}
+	do {
+		fd = try_features(event, fallbacks, pid, cpu);
+	} while (fd < 0 && (replace_cycles(event, fd) || restrict_to_user(event, fd)));
+	if (fd < 0)
+		return explain_open(event, fd, pid, cpu, reterr);
+	say_missing(before, fallbacks->missing);
+	return fd;
+}

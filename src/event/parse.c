@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+#include "event/parse.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "event/suggest.h"
+
+void parse_init(struct parse *parse, const char *text, struct diag *reterr)
+{
+	*parse = (struct parse){.lexer = {.text = text}, .reterr = reterr};
+	parse->token = lexer_next(&parse->lexer);
+}
+
+bool parse_at(const struct parse *parse, enum token_kind kind)
+{
+	if (parse->token.kind != kind)
+		return false;
+	return !parse->token.spaced || kind == TOKEN_COMMA || kind == TOKEN_END;
+}
+
+struct token parse_take(struct parse *parse)
+{
+	struct token taken = parse->token;
+
+	parse->end = taken.end;
+	parse->token = lexer_next(&parse->lexer);
+	return taken;
+}
+
+bool parse_accept(struct parse *parse, enum token_kind kind)
+{
+	if (!parse_at(parse, kind))
+		return false;
+	parse_take(parse);
+	return true;
+}
+
+/* The part of a long text around the offset. */
+static const char *excerpt(const char *text, size_t offset, int *ret_len)
+{
+	enum { BEFORE = 60, MOST = 100 };
+	size_t from = offset > BEFORE ? offset - BEFORE : 0, len = strlen(text + from);
+
+	*ret_len = len > MOST ? MOST : (int)len;
+	return text + from;
+}
+
+int parse_error(const struct parse *parse, size_t offset, const char *format, ...)
+{
+	char why[256];
+	int len;
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, sizeof(why), format, args);
+	va_end(args);
+	const char *near = excerpt(parse->lexer.text, offset, &len);
+	return diag_set(parse->reterr, -EINVAL, "column %zu of '%.*s': %s", offset + 1, len, near, why);
+}
+
+int parse_expected(const struct parse *parse, const char *what)
+{
+	const struct token *token = &parse->token;
+
+	if (token->kind == TOKEN_CONTROL)
+		return parse_error(parse, token->start, "expected %s, found control character %#x", what,
+				   (unsigned char)*token->text);
+	if (token->kind != TOKEN_WORD && token->kind != TOKEN_STRING)
+		return parse_error(parse, token->start, "expected %s, found %s%s", what,
+				   token->spaced && token->kind != TOKEN_END ? "a blank and " : "",
+				   token_kind_text(token->kind));
+	return parse_error(parse, token->start, "expected %s, found %s'%.*s'", what,
+			   token->spaced ? "a blank and " : "", token->len > 60 ? 60 : (int)token->len, token->text);
+}
+
+int parse_unknown(const struct parse *parse, const struct token *word, const char *what, const struct suggest *suggest)
+{
+	AUTO_BUF struct buf near = {0};
+
+	if (suggest)
+		suggest_format(suggest, &near);
+	return parse_error(parse, word->start, "%s '%.*s'%s", what, word->len > 60 ? 60 : (int)word->len, word->text,
+			   buf_text(&near));
+}
+
+char *parse_text(const struct token *token)
+{
+	return strndup(token->text, token->len);
+}
+
+int parse_number(const struct token *token, uint64_t *ret)
+{
+	bool hex = token->len > 2 && token->text[0] == '0' && (token->text[1] | 0x20) == 'x';
+	uint64_t value = 0, base = hex ? 16 : 10;
+
+	if (token->len == 0)
+		return -EINVAL;
+	for (size_t i = hex ? 2 : 0; i < token->len; i++) {
+		char c = token->text[i];
+		unsigned digit = c >= '0' && c <= '9' ? (unsigned)(c - '0') : (unsigned)((c | 0x20) - 'a') + 10;
+		if (digit >= base || c < '0')
+			return -EINVAL;
+		if (__builtin_mul_overflow(value, base, &value) || __builtin_add_overflow(value, digit, &value))
+			return -ERANGE;
+	}
+	*ret = value;
+	return 0;
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+#include "event/term.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "event/event.h"
+#include "event/parse.h"
+#include "event/pmu.h"
+#include "event/suggest.h"
+
+struct term {
+	struct token name, value;
+	bool has_value;
+};
+
+/* How one term acts. `on` is of the flags only: inherit or no-inherit. */
+struct term_rule {
+	const char *name;
+	int (*apply)(const struct parse *parse, const struct term *term, const struct term_rule *rule,
+		     struct event *event);
+	bool tracepoint; /* tracepoints take it too */
+	bool on;
+};
+
+static int term_number(const struct parse *parse, const struct term *term, uint64_t most, uint64_t *ret)
+{
+	*ret = 1; /* a term without a value is switched on */
+	if (!term->has_value)
+		return 0;
+	int err = parse_number(&term->value, ret);
+	if (err == -ERANGE || (err == 0 && *ret > most))
+		return parse_error(parse, term->value.start, "'%.*s' is at most %#llx", (int)term->name.len,
+				   term->name.text, (unsigned long long)most);
+	if (err < 0)
+		return parse_error(parse, term->value.start, "expected a number for '%.*s', decimal or 0x…",
+				   (int)term->name.len, term->name.text);
+	return 0;
+}
+
+static int apply_config(const struct parse *parse, const struct term *term, const struct term_rule *rule,
+			struct event *event)
+{
+	uint64_t value;
+	int err = term_number(parse, term, UINT64_MAX, &value);
+
+	if (err < 0)
+		return err;
+	if (strcmp(rule->name, "config1") == 0)
+		event->attr.config1 = value;
+	else if (strcmp(rule->name, "config2") == 0)
+		event->attr.config2 = value;
+	else
+		event->attr.config = value;
+	return 0;
+}
+
+/* The later of period and freq holds. */
+static int apply_period(const struct parse *parse, const struct term *term, const struct term_rule *rule,
+			struct event *event)
+{
+	uint64_t value;
+	/* perf_event_open(2): the highest bit of sample_period must be 0. */
+	int err = term_number(parse, term, INT64_MAX, &value);
+
+	if (err < 0)
+		return err;
+	event->attr.sample_period = value;
+	event->attr.freq = rule->on;
+	event->given &= ~(unsigned)(EVENT_GIVEN_PERIOD | EVENT_GIVEN_FREQ);
+	event->given |= rule->on ? EVENT_GIVEN_FREQ : EVENT_GIVEN_PERIOD;
+	return 0;
+}
+
+static int apply_name(const struct parse *parse, const struct term *term, const struct term_rule *rule,
+		      struct event *event)
+{
+	(void)rule;
+	if (!term->has_value || !term->value.len)
+		return parse_error(parse, term->name.end, "expected '=' and a name");
+	char *name = parse_text(&term->value);
+	if (!name)
+		return diag_set(parse->reterr, -ENOMEM, "out of memory");
+	free(event->name);
+	event->name = name;
+	event->given |= EVENT_GIVEN_NAME;
+	return 0;
+}
+
+static int apply_callgraph(const struct parse *parse, const struct term *term, const struct term_rule *rule,
+			   struct event *event)
+{
+	static const struct {
+		const char *word;
+		enum event_callgraph callgraph;
+	} words[] = {{"fp", CALLGRAPH_FP}, {"dwarf", CALLGRAPH_DWARF}, {"lbr", CALLGRAPH_LBR}, {"no", CALLGRAPH_NONE}};
+
+	(void)rule;
+	for (size_t i = 0; term->has_value && i < sizeof(words) / sizeof(words[0]); i++) {
+		if (token_equals(&term->value, words[i].word)) {
+			event->callgraph = words[i].callgraph;
+			event->given |= EVENT_GIVEN_CALLGRAPH;
+			return 0;
+		}
+	}
+	return parse_error(parse, term->has_value ? term->value.start : term->name.end,
+			   "expected fp, dwarf, lbr or no for 'call-graph'");
+}
+
+static int apply_dump_bytes(const struct parse *parse, const struct term *term, const struct term_rule *rule,
+			    struct event *event)
+{
+	uint64_t value;
+	int err = term_number(parse, term, EVENT_DUMP_BYTES_MAX, &value);
+
+	(void)rule;
+	if (err < 0)
+		return err;
+	event->dump_bytes = (uint32_t)value;
+	event->given |= EVENT_GIVEN_DUMP_BYTES;
+	return 0;
+}
+
+static int apply_max_stack(const struct parse *parse, const struct term *term, const struct term_rule *rule,
+			   struct event *event)
+{
+	uint64_t value;
+	int err = term_number(parse, term, UINT16_MAX, &value);
+
+	(void)rule;
+	if (err < 0)
+		return err;
+	event->attr.sample_max_stack = (uint16_t)value;
+	event->given |= EVENT_GIVEN_MAX_STACK;
+	return 0;
+}
+
+static int apply_time(const struct parse *parse, const struct term *term, const struct term_rule *rule,
+		      struct event *event)
+{
+	uint64_t value;
+	int err = term_number(parse, term, 1, &value);
+
+	(void)rule;
+	if (err < 0)
+		return err;
+	event->given &= ~(unsigned)(EVENT_GIVEN_TIME | EVENT_GIVEN_NO_TIME);
+	event->given |= value ? EVENT_GIVEN_TIME : EVENT_GIVEN_NO_TIME;
+	return 0;
+}
+
+static int apply_inherit(const struct parse *parse, const struct term *term, const struct term_rule *rule,
+			 struct event *event)
+{
+	uint64_t value;
+	int err = term_number(parse, term, 1, &value);
+
+	if (err < 0)
+		return err;
+	event->given &= ~(unsigned)(EVENT_GIVEN_INHERIT | EVENT_GIVEN_NO_INHERIT);
+	event->given |= (value != 0) == rule->on ? EVENT_GIVEN_INHERIT : EVENT_GIVEN_NO_INHERIT;
+	return 0;
+}
+
+static int apply_overwrite(const struct parse *parse, const struct term *term, const struct term_rule *rule,
+			   struct event *event)
+{
+	uint64_t value;
+	int err = term_number(parse, term, 1, &value);
+
+	if (err < 0)
+		return err;
+	event->attr.write_backward = (value != 0) == rule->on;
+	return 0;
+}
+
+static const struct term_rule rules[] = {
+	{"config", apply_config, .tracepoint = false},
+	{"config1", apply_config, .tracepoint = false},
+	{"config2", apply_config, .tracepoint = false},
+	{"period", apply_period, .on = false},
+	{"freq", apply_period, .on = true},
+	{"name", apply_name, .tracepoint = false},
+	{"call-graph", apply_callgraph, .tracepoint = true},
+	{"stack-size", apply_dump_bytes, .tracepoint = true},
+	{"max-stack", apply_max_stack, .tracepoint = true},
+	{"time", apply_time, .tracepoint = false},
+	{"inherit", apply_inherit, .tracepoint = true, .on = true},
+	{"no-inherit", apply_inherit, .tracepoint = true, .on = false},
+	{"overwrite", apply_overwrite, .tracepoint = true, .on = true},
+	{"no-overwrite", apply_overwrite, .tracepoint = true, .on = false},
+};
+
+enum { NR_RULES = sizeof(rules) / sizeof(rules[0]) };
+
+static int unknown_term(const struct parse *parse, const struct term *term, enum term_host host, const struct pmu *pmu)
+{
+	struct suggest suggest;
+	AUTO_BUF struct buf words = {0};
+
+	suggest_init(&suggest, term->name.text, term->name.len);
+	for (size_t i = 0; i < NR_RULES; i++) {
+		if (host == TERM_HOST_TRACEPOINT && !rules[i].tracepoint)
+			continue;
+		suggest_offer(&suggest, rules[i].name);
+		buf_printf(&words, "%s%s", words.len ? " " : "", rules[i].name);
+	}
+	if (pmu)
+		pmu_offer_terms(pmu, &suggest);
+	if (suggest.nr)
+		return parse_unknown(parse, &term->name, "unknown term", &suggest);
+	return parse_error(parse, term->name.start, "unknown term '%.*s'; known here: %s%s",
+			   term->name.len > 40 ? 40 : (int)term->name.len, term->name.text, buf_text(&words),
+			   pmu ? " and those of the PMU" : "");
+}
+
+/* A term of the PMU's own: a field of its format, or the name of one of its events. -ENOENT: neither. */
+static int apply_pmu_term(struct parse *parse, const struct term *term, const struct pmu *pmu, struct event *event)
+{
+	AUTO_FREE char *name = parse_text(&term->name);
+	AUTO_BUF struct buf alias = {0};
+	struct pmu_format format;
+	uint64_t value;
+
+	if (!name)
+		return diag_set(parse->reterr, -ENOMEM, "out of memory");
+	int err = pmu_format_find(pmu, name, &format);
+	if (err == -EBADMSG)
+		return parse_error(parse, term->name.start, "the format of '%s' in sysfs is not understood", name);
+	if (err == 0) {
+		err = term_number(parse, term, UINT64_MAX, &value);
+		if (err == 0 && pmu_format_apply(&format, value, &event->attr) < 0)
+			return parse_error(parse, term->value.start, "%#llx is too large for '%s'",
+					   (unsigned long long)value, name);
+		return err;
+	}
+	if (!term->has_value && pmu_event_terms(pmu, name, &alias) == 0)
+		return term_parse_alias(buf_text(&alias), pmu, event, parse);
+	return -ENOENT;
+}
+
+static int apply_term(struct parse *parse, const struct term *term, enum term_host host, const struct pmu *pmu,
+		      struct event *event)
+{
+	for (size_t i = 0; i < NR_RULES; i++) {
+		if (host == TERM_HOST_TRACEPOINT && !rules[i].tracepoint)
+			continue;
+		if (token_equals(&term->name, rules[i].name))
+			return rules[i].apply(parse, term, &rules[i], event);
+	}
+
+	int err = pmu ? apply_pmu_term(parse, term, pmu, event) : -ENOENT;
+	return err == -ENOENT ? unknown_term(parse, term, host, pmu) : err;
+}
+
+static int parse_term(struct parse *parse, enum term_host host, const struct pmu *pmu, struct event *event)
+{
+	struct term term = {0};
+
+	if (!parse_at(parse, TOKEN_WORD))
+		return parse_expected(parse, "a term");
+	term.name = parse_take(parse);
+	if (parse_accept(parse, TOKEN_EQUALS)) {
+		if (!parse_at(parse, TOKEN_WORD) && !parse_at(parse, TOKEN_STRING))
+			return parse_expected(parse, "a value");
+		term.value = parse_take(parse);
+		term.has_value = true;
+	}
+	return apply_term(parse, &term, host, pmu, event);
+}
+
+int term_parse_list(struct parse *parse, enum term_host host, const struct pmu *pmu, struct event *event)
+{
+	if (parse_accept(parse, TOKEN_SLASH)) /* "//": none */
+		return 0;
+	do {
+		int err = parse_term(parse, host, pmu, event);
+		if (err < 0)
+			return err;
+	} while (parse_accept(parse, TOKEN_COMMA));
+	if (!parse_accept(parse, TOKEN_SLASH))
+		return parse_expected(parse, "',' or the closing '/' of the terms");
+	return 0;
+}
+
+/* Ends: a named event may not refer to another one, since its terms all have values or are formats. */
+int term_parse_alias(const char *terms, const struct pmu *pmu, struct event *event, struct parse *parse)
+{
+	struct parse inner;
+
+	parse_init(&inner, terms, parse->reterr);
+	do {
+		struct term term = {.name = inner.token};
+		struct pmu_format format;
+		uint64_t value = 1;
+		AUTO_FREE char *name = parse_text(&term.name);
+
+		if (!name || !parse_at(&inner, TOKEN_WORD))
+			return parse_expected(&inner, "a term");
+		parse_take(&inner);
+		if (parse_accept(&inner, TOKEN_EQUALS)) {
+			term.value = parse_take(&inner);
+			if (parse_number(&term.value, &value) < 0)
+				return parse_error(&inner, term.value.start, "expected a number");
+		}
+		if (pmu_format_find(pmu, name, &format) < 0 || pmu_format_apply(&format, value, &event->attr) < 0)
+			return parse_error(&inner, term.name.start, "the PMU has no place for '%s'", name);
+	} while (parse_accept(&inner, TOKEN_COMMA));
+	return parse_at(&inner, TOKEN_END) ? 0 : parse_expected(&inner, "',' or the end");
+}
