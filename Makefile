@@ -20,6 +20,9 @@ check-lab: build # the tests that take minutes or need a special machine
 bench: build # the same load recorded with perf and with millrace, interleaved
 	@bench/vs-perf
 
+fuzz: # feeds the decoders with broken input, FUZZ_SECONDS for each target
+	@tools/fuzz
+
 static: # one static binary, build-static/millrace
 	@tools/static
 
@@ -38,4 +41,4 @@ clean:
 help:
 	@sed -n 's/^\([a-z-]*\):[^#]*# /make \1	/p' Makefile
 
-.PHONY: build demo check check-lab bench static clean-room install deps clean help
+.PHONY: build demo check check-lab bench fuzz static clean-room install deps clean help
