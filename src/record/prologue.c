@@ -159,6 +159,14 @@ static int optional(int err, const char *what, const char *loss)
 	return err;
 }
 
+/* Only a privileged user may look at the programs that are loaded, and only such a one can sample them. */
+static int put_bpf(const struct synth_params *params, struct buf *out)
+{
+	int err = synth_bpf(params, out);
+
+	return err == -EPERM || err == -ENOSYS ? 0 : optional(err, "BPF programs", "they will have no names");
+}
+
 static bool samples_kernel(const struct prologue_world *world)
 {
 	for (size_t i = 0; i < world->nr_descs; i++)
@@ -213,7 +221,7 @@ int prologue_world(const struct prologue_world *world, struct buf *out, struct d
 	if (!err)
 		err = synth_cpu_map(world->target->per_thread ? NULL : &world->target->cpus, out);
 	if (!err)
-		err = optional(synth_bpf(&params, out), "BPF programs", "they will have no names");
+		err = put_bpf(&params, out);
 	if (!err)
 		err = optional(put_tasks(world, &params, out), "/proc", "running tasks will have no names and maps");
 	if (!err)
