@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+#include "analyze/tracepoint.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <traceevent/event-parse.h>
+#include <traceevent/trace-seq.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/cursor.h"
+#include "base/diag.h"
+#include "base/log.h"
+
+/*
+ * Layout of the blob: trace-cmd.dat(5), the part in front of the CPU data; perf.data takes it over.
+ * libtraceevent works on C strings and trusts them, so every text is copied and terminated first.
+ */
+
+struct tracepoint {
+	uint64_t id;
+	char *name;             /* "system:event" */
+	struct tep_event *event; /* owned by the tep handle */
+	size_t fixed_bytes;     /* what the format's fields take */
+	struct dynamic_field {
+		unsigned offset;
+		bool relative; /* to the end of the field, not to the start of the record */
+	} * dynamic;
+	size_t nr_dynamic;
+};
+
+struct tracepoints {
+	struct tep_handle *tep;
+	struct trace_seq text;
+	struct tracepoint *known; /* ascending by id */
+	size_t nr, room;
+	const char *(*resolve)(void *of, uint64_t address, uint64_t *ret_start);
+	void *resolve_of;
+	int version_tenths; /* of the blob: 5 or 6 */
+	struct buf copy;    /* of the record that is printed */
+};
+
+static void tracepoint_fini(struct tracepoint *tracepoint)
+{
+	free(tracepoint->name);
+	free(tracepoint->dynamic);
+}
+
+void tracepoints_close(struct tracepoints *tracepoints)
+{
+	if (!tracepoints)
+		return;
+	for (size_t i = 0; i < tracepoints->nr; i++)
+		tracepoint_fini(&tracepoints->known[i]);
+	free(tracepoints->known);
+	buf_fini(&tracepoints->copy);
+	trace_seq_destroy(&tracepoints->text);
+	tep_free(tracepoints->tep);
+	free(tracepoints);
+}
+
+static void tracepoints_free(struct tracepoints **tracepoints)
+{
+	tracepoints_close(*tracepoints);
+}
+#define AUTO_TRACEPOINTS __attribute__((cleanup(tracepoints_free)))
+
+static int compare_ids(const void *a, const void *b)
+{
+	uint64_t left = ((const struct tracepoint *)a)->id, right = ((const struct tracepoint *)b)->id;
+
+	return (left > right) - (left < right);
+}
+
+static struct tracepoint *find(const struct tracepoints *tracepoints, uint64_t id)
+{
+	struct tracepoint key = {.id = id};
+
+	if (!tracepoints->nr)
+		return NULL;
+	return bsearch(&key, tracepoints->known, tracepoints->nr, sizeof(key), compare_ids);
+}
+
+/* What a record of this event must hold, so that libtraceevent, which does not check, reads nothing else. */
+static int measure(struct tracepoint *tracepoint)
+{
+	struct tep_format *format = &tracepoint->event->format;
+	struct tep_format_field *lists[] = {format->common_fields, format->fields};
+
+	for (unsigned i = 0; i < 2; i++) {
+		for (struct tep_format_field *field = lists[i]; field; field = field->next) {
+			if (field->offset < 0 || field->size < 0)
+				return -EBADMSG;
+			size_t end = (size_t)field->offset + (size_t)field->size;
+			if (end > tracepoint->fixed_bytes)
+				tracepoint->fixed_bytes = end;
+			if (!(field->flags & TEP_FIELD_IS_DYNAMIC) || field->size < 4)
+				continue;
+			void *more = reallocarray(tracepoint->dynamic, tracepoint->nr_dynamic + 1,
+						  sizeof(*tracepoint->dynamic));
+			if (!more)
+				return -ENOMEM;
+			tracepoint->dynamic = more;
+			tracepoint->dynamic[tracepoint->nr_dynamic++] = (struct dynamic_field){
+				.offset = (unsigned)field->offset,
+				.relative = field->flags & TEP_FIELD_IS_RELATIVE,
+			};
+		}
+	}
+	return 0;
+}
+
+static int add_known(struct tracepoints *tracepoints, struct tep_event *event)
+{
+	struct tracepoint made = {.id = (uint64_t)event->id, .event = event};
+
+	if (tracepoints->nr == tracepoints->room) {
+		size_t room = tracepoints->room ? tracepoints->room * 2 : 32;
+		void *known = reallocarray(tracepoints->known, room, sizeof(made));
+		if (!known)
+			return -ENOMEM;
+		tracepoints->known = known;
+		tracepoints->room = room;
+	}
+	int err = asprintf(&made.name, "%s:%s", event->system, event->name) < 0 ? -ENOMEM : 0;
+	if (err)
+		made.name = NULL;
+	else
+		err = measure(&made);
+	if (err) {
+		tracepoint_fini(&made);
+		return err == -ENOMEM ? err : 0;
+	}
+	tracepoints->known[tracepoints->nr++] = made;
+	return 0;
+}
+
+/* The next `len` bytes as a C string of their own. NULL: not there, or out of memory (with *ret_err). */
+static char *take_text(struct cursor *at, uint64_t len, int *ret_err)
+{
+	const char *bytes = cursor_take(at, len);
+
+	if (!bytes) {
+		*ret_err = -EBADMSG;
+		return NULL;
+	}
+	char *text = strndup(bytes, len);
+	if (!text)
+		*ret_err = -ENOMEM;
+	return text;
+}
+
+/* A NUL-terminated word of the blob, where it lies. */
+static const char *take_word(struct cursor *at)
+{
+	const void *end = memchr(at->at, '\0', cursor_left(at));
+
+	if (at->bad || !end) {
+		at->bad = true;
+		return NULL;
+	}
+	return cursor_take(at, (uint64_t)((const uint8_t *)end - at->at) + 1);
+}
+
+static int add_format(struct tracepoints *tracepoints, struct cursor *at, const char *system)
+{
+	int err = 0;
+	AUTO_FREE char *text = take_text(at, cursor_u64(at), &err);
+
+	if (!text)
+		return err;
+	/* Its size must be that of the text: the parser reads past a NUL that comes earlier. */
+	struct tep_event *event = NULL;
+	if (tep_parse_event(tracepoints->tep, text, strlen(text), system) == TEP_ERRNO__MEM_ALLOC_FAILED)
+		return -ENOMEM;
+	const char *id = strstr(text, "\nID:");
+	if (id)
+		event = tep_find_event(tracepoints->tep, atoi(id + 4));
+	return event ? add_known(tracepoints, event) : 0;
+}
+
+static int read_systems(struct tracepoints *tracepoints, struct cursor *at)
+{
+	uint32_t nr_ftrace = cursor_u32(at);
+
+	for (uint32_t i = 0; i < nr_ftrace && !at->bad; i++) {
+		int err = add_format(tracepoints, at, "ftrace");
+		if (err)
+			return err;
+	}
+	uint32_t nr_systems = cursor_u32(at);
+	for (uint32_t i = 0; i < nr_systems && !at->bad; i++) {
+		const char *system = take_word(at);
+		uint32_t nr_events = cursor_u32(at);
+		for (uint32_t j = 0; j < nr_events && !at->bad; j++) {
+			int err = add_format(tracepoints, at, system);
+			if (err)
+				return err;
+		}
+	}
+	return at->bad ? -EBADMSG : 0;
+}
+
+static int read_front(struct tracepoints *tracepoints, struct cursor *at)
+{
+	static const char magic[] = {0x17, 0x08, 0x44, 't', 'r', 'a', 'c', 'i', 'n', 'g'};
+	const void *start = cursor_take(at, sizeof(magic));
+
+	if (!start || memcmp(start, magic, sizeof(magic)))
+		return -EBADMSG;
+	const char *version = take_word(at);
+	if (!version)
+		return -EBADMSG;
+	tracepoints->version_tenths = (int)(strtod(version, NULL) * 10 + 0.5);
+	bool big = cursor_u8(at);
+	unsigned long_bytes = cursor_u8(at);
+	uint32_t page_bytes = cursor_u32(at);
+	if (at->bad || big || (long_bytes != 4 && long_bytes != 8) || page_bytes > INT32_MAX)
+		return -EBADMSG;
+	tep_set_file_bigendian(tracepoints->tep, TEP_LITTLE_ENDIAN);
+	tep_set_local_bigendian(tracepoints->tep, TEP_LITTLE_ENDIAN);
+	tep_set_long_size(tracepoints->tep, (int)long_bytes);
+	tep_set_page_size(tracepoints->tep, (int)page_bytes);
+
+	for (unsigned i = 0; i < 2; i++) { /* header_page, header_event: nothing that a sample needs */
+		const char *name = take_word(at);
+		if (!name || strcmp(name, i ? "header_event" : "header_page"))
+			return -EBADMSG;
+		cursor_take(at, cursor_u64(at));
+	}
+	return at->bad ? -EBADMSG : 0;
+}
+
+/* Symbols, printk formats, names of tasks. Absent or broken, they cost only some text. */
+static int read_names(struct tracepoints *tracepoints, struct cursor *at)
+{
+	int err = 0;
+	AUTO_FREE char *kallsyms = take_text(at, cursor_u32(at), &err);
+	AUTO_FREE char *formats = kallsyms ? take_text(at, cursor_u32(at), &err) : NULL;
+	AUTO_FREE char *comms = NULL;
+
+	if (formats && tracepoints->version_tenths >= 6)
+		comms = take_text(at, cursor_u64(at), &err);
+	if (err)
+		return err;
+	if (*kallsyms)
+		tep_parse_kallsyms(tracepoints->tep, kallsyms);
+	if (*formats)
+		tep_parse_printk_formats(tracepoints->tep, formats);
+	if (comms && *comms)
+		tep_parse_saved_cmdlines(tracepoints->tep, comms);
+	return 0;
+}
+
+int tracepoints_open(struct span blob, struct tracepoints **ret, struct diag *reterr)
+{
+	AUTO_TRACEPOINTS struct tracepoints *tracepoints = calloc(1, sizeof(*tracepoints));
+	struct cursor at = cursor_over(blob);
+
+	if (!tracepoints)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	tep_set_loglevel(TEP_LOG_NONE);
+	trace_seq_init(&tracepoints->text);
+	tracepoints->tep = tep_alloc();
+	if (!tracepoints->tep)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	tep_set_flag(tracepoints->tep, TEP_NSEC_OUTPUT);
+
+	int err = read_front(tracepoints, &at);
+	if (!err)
+		err = read_systems(tracepoints, &at);
+	if (!err)
+		err = read_names(tracepoints, &at);
+	if (err == -ENOMEM)
+		return diag_set(reterr, err, "out of memory");
+	if (err)
+		return diag_set(reterr, err, "the tracepoint formats are damaged (byte %zu of %zu)",
+				blob.len - cursor_left(&at), blob.len);
+	qsort(tracepoints->known, tracepoints->nr, sizeof(*tracepoints->known), compare_ids);
+	*ret = take_ptr(tracepoints);
+	return 0;
+}
+
+/* The signature is libtraceevent's; it does not write to the name. */
+static char *resolve_function(void *of, unsigned long long *address, char **module)
+{
+	struct tracepoints *tracepoints = of;
+	uint64_t start = *address;
+	const char *name = tracepoints->resolve(tracepoints->resolve_of, *address, &start);
+
+	*module = NULL;
+	*address = start;
+	return (char *)(uintptr_t)name;
+}
+
+void tracepoints_set_resolver(struct tracepoints *tracepoints,
+			      const char *(*resolve)(void *of, uint64_t address, uint64_t *ret_start), void *of)
+{
+	tracepoints->resolve = resolve;
+	tracepoints->resolve_of = of;
+	tep_set_function_resolver(tracepoints->tep, resolve_function, tracepoints);
+}
+
+const char *tracepoint_name(const struct tracepoints *tracepoints, uint64_t id)
+{
+	const struct tracepoint *tracepoint = find(tracepoints, id);
+
+	return tracepoint ? tracepoint->name : NULL;
+}
+
+/* The fields, and what they point to ("__data_loc": offset, and length << 16), lie in the record. */
+static bool fits(const struct tracepoint *tracepoint, struct span raw)
+{
+	if (raw.len < tracepoint->fixed_bytes)
+		return false;
+	for (size_t i = 0; i < tracepoint->nr_dynamic; i++) {
+		const struct dynamic_field *field = &tracepoint->dynamic[i];
+		uint32_t place;
+		memcpy(&place, (const char *)raw.ptr + field->offset, sizeof(place));
+		size_t offset = (place & 0xffff) + (field->relative ? field->offset + sizeof(place) : 0);
+		if (offset > raw.len || place >> 16 > raw.len - offset)
+			return false;
+	}
+	return true;
+}
+
+void tracepoint_print(struct tracepoints *tracepoints, struct span raw, uint32_t cpu, struct buf *out)
+{
+	uint16_t id;
+
+	if (raw.len < sizeof(id))
+		return;
+	memcpy(&id, raw.ptr, sizeof(id)); /* common_type */
+	const struct tracepoint *tracepoint = find(tracepoints, id);
+	if (!tracepoint)
+		return;
+	if (!fits(tracepoint, raw)) {
+		buf_printf(out, "[%zu bytes are not what the format says]", raw.len);
+		return;
+	}
+	/* A copy with a NUL behind it: strings of dynamic length are printed up to one, wherever it is. */
+	tracepoints->copy.len = 0;
+	buf_put(&tracepoints->copy, raw.ptr, raw.len);
+	buf_put_u64(&tracepoints->copy, 0);
+	if (tracepoints->copy.failed)
+		return;
+	struct tep_record record = {.cpu = (int)cpu, .size = (int)raw.len, .data = tracepoints->copy.data};
+	trace_seq_reset(&tracepoints->text);
+	tep_print_event(tracepoints->tep, &tracepoints->text, &record, "%s", TEP_PRINT_INFO);
+	buf_put(out, tracepoints->text.buffer, tracepoints->text.len);
+}
