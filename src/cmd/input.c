@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/input.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/diag.h"
+#include "base/log.h"
+
+const char *input_path(const struct input_options *options)
+{
+	struct stat st;
+
+	if (options->path)
+		return options->path;
+	/* As perf: `record -o - | script` needs no -i. */
+	if (fstat(STDIN_FILENO, &st) == 0 && S_ISFIFO(st.st_mode))
+		return "-";
+	return "perf.data";
+}
+
+/* Only async-signal-safe calls; see session_open(). */
+static void file_shrank(int signal)
+{
+	static const char text[] = "millrace: the input became shorter while it was read\n";
+
+	(void)signal;
+	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
+		_exit(INPUT_EXIT_ERROR);
+	_exit(INPUT_EXIT_ERROR);
+}
+
+int input_open(const struct input_options *options, enum session_flags flags, struct session **ret)
+{
+	struct sigaction action = {.sa_handler = file_shrank};
+	struct diag diag = {0};
+
+	if (options->force)
+		flags |= SESSION_FORCE;
+	sigaction(SIGBUS, &action, NULL);
+	int err = session_open(input_path(options), flags, ret, &diag);
+	if (err)
+		log_error("%s", diag.text);
+	return err;
+}
+
+void input_count_losses(struct input_losses *losses, const struct session_record *record)
+{
+	const struct perf_event_header *header = record->view.header;
+	const uint64_t *body = (const uint64_t *)(header + 1);
+
+	/* LOST: id, lost; LOST_SAMPLES: lost. perf_event_open(2) */
+	if (header->type == PERF_RECORD_LOST && header->size >= sizeof(*header) + 2 * sizeof(*body)) {
+		losses->lost_records += body[1];
+		losses->lost_chunks++;
+	}
+	if (header->type == PERF_RECORD_LOST_SAMPLES && header->size >= sizeof(*header) + sizeof(*body))
+		losses->lost_samples += body[0];
+}
+
+void input_tell_losses(const struct input_losses *losses)
+{
+	/* The two overlap: a lost sample may be in both counts, so they are not added. */
+	if (losses->lost_chunks)
+		log_note("this recording lost %" PRIu64 " records in %" PRIu64 " places", losses->lost_records,
+			 losses->lost_chunks);
+	if (losses->lost_samples)
+		log_note("this recording lost %" PRIu64 " samples", losses->lost_samples);
+}

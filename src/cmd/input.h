@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* input: what the commands that read recordings have in common: which file, whose, where its symbols are. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "analyze/machine.h"
+#include "read/session.h"
+
+enum { INPUT_EXIT_ERROR = 255 }; /* exit status when the input cannot be read (to its end), as perf's */
+
+struct input_options {
+	const char *path; /* NULL: perf.data, or standard input when it is a pipe */
+	bool force;
+	struct machine_options machine;
+};
+
+/* The path that is read. */
+const char *input_path(const struct input_options *options);
+
+/* Opens the session; `flags` beside SESSION_FORCE. Prints the reason of a failure. 0 or -errno. */
+int input_open(const struct input_options *options, enum session_flags flags, struct session **ret);
+
+/* Counts what the recording says was lost, to be told at the end: a report that leaves things out must say so. */
+struct input_losses {
+	uint64_t lost_records; /* by LOST */
+	uint64_t lost_chunks;
+	uint64_t lost_samples; /* by LOST_SAMPLES */
+};
+void input_count_losses(struct input_losses *losses, const struct session_record *record);
+void input_tell_losses(const struct input_losses *losses);

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/output.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/fd.h"
+
+int output_open(struct output *out, int fd)
+{
+	*out = (struct output){.fd = fd, .data = malloc(OUTPUT_ROOM)};
+	return out->data ? 0 : -ENOMEM;
+}
+
+void output_flush(struct output *out)
+{
+	if (!out->err)
+		out->err = fd_write(out->fd, out->data, out->len);
+	out->len = 0;
+}
+
+int output_close(struct output *out)
+{
+	output_flush(out);
+	free(out->data);
+	out->data = NULL;
+	return out->err;
+}
+
+void output_bytes(struct output *out, const char *bytes, size_t len)
+{
+	while (len) {
+		if (out->len == OUTPUT_ROOM)
+			output_flush(out);
+		size_t step = len < OUTPUT_ROOM - out->len ? len : OUTPUT_ROOM - out->len;
+		memcpy(out->data + out->len, bytes, step);
+		out->len += step;
+		bytes += step;
+		len -= step;
+	}
+}
+
+void output_char(struct output *out, char c)
+{
+	if (out->len == OUTPUT_ROOM)
+		output_flush(out);
+	out->data[out->len++] = c;
+}
+
+static void put_digits(struct output *out, const char *digits, unsigned len, struct output_pad pad)
+{
+	if (OUTPUT_ROOM - out->len < OUTPUT_SLACK)
+		output_flush(out);
+	char *to = out->data + out->len;
+	unsigned width = pad.width < OUTPUT_SLACK ? pad.width : OUTPUT_SLACK;
+	for (unsigned i = len; i < width; i++)
+		*to++ = pad.fill;
+	memcpy(to, digits, len);
+	out->len = (size_t)(to + len - out->data);
+}
+
+void output_decimal(struct output *out, uint64_t number, struct output_pad pad)
+{
+	char digits[24];
+	unsigned at = sizeof(digits);
+
+	do
+		digits[--at] = (char)('0' + number % 10);
+	while (number /= 10);
+	put_digits(out, digits + at, (unsigned)sizeof(digits) - at, pad);
+}
+
+void output_hex(struct output *out, uint64_t number, struct output_pad pad)
+{
+	char digits[16];
+	unsigned at = sizeof(digits);
+
+	do
+		digits[--at] = "0123456789abcdef"[number & 15];
+	while (number >>= 4);
+	put_digits(out, digits + at, (unsigned)sizeof(digits) - at, pad);
+}
+
+void output_padded(struct output *out, const char *text, unsigned width)
+{
+	size_t len = strlen(text);
+
+	for (size_t i = len; i < width; i++)
+		output_char(out, ' ');
+	output_bytes(out, text, len);
+}

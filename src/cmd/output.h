@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * output: text for standard output in big pieces, with the number formats that reports need. One thread.
+ * After a write failed nothing more is written; output_close() says whether all of it went out.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct output {
+	int fd;
+	int err; /* first -errno of write(2) */
+	char *data;
+	size_t len;
+};
+
+enum { OUTPUT_ROOM = 1 << 18, OUTPUT_SLACK = 64 /* what one number may take */ };
+
+/* 0 or -ENOMEM. The descriptor stays the caller's. */
+int output_open(struct output *out, int fd);
+
+void output_flush(struct output *out);
+
+/* Flushes and frees. 0 or the first -errno. */
+int output_close(struct output *out);
+
+/* True when the reader of a pipe went away (| head): no reason to go on, nor to complain. */
+static inline bool output_is_over(const struct output *out)
+{
+	return out->err != 0;
+}
+
+void output_bytes(struct output *out, const char *bytes, size_t len);
+
+static inline void output_text(struct output *out, const char *text)
+{
+	output_bytes(out, text, strlen(text));
+}
+
+void output_char(struct output *out, char c);
+
+/* `width` columns at least, filled with `fill` from the left; at most OUTPUT_SLACK. */
+struct output_pad {
+	unsigned width;
+	char fill;
+};
+void output_decimal(struct output *out, uint64_t number, struct output_pad pad);
+void output_hex(struct output *out, uint64_t number, struct output_pad pad);
+void output_padded(struct output *out, const char *text, unsigned width); /* right-aligned, any width */
