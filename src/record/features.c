@@ -11,8 +11,9 @@
 #include "base/diag.h"
 #include "base/log.h"
 #include "config.h"
-#include "format/feature_cpu.h"
+#include "event/tracefs.h"
 #include "record/features_host.h"
+#include "record/tracing_data.h"
 
 /* One string of uname(2). */
 static int put_uname(size_t offset, struct buf *out)
@@ -125,6 +126,13 @@ static int collect_one(const struct collector *collector, const struct features_
 	int got = collector->recording ? collector->recording(params, &payload) : collector->host(&payload);
 
 	return got > 0 ? feature_set_add(set, collector->bit, &payload) : got;
+}
+
+int tracing_data_collect(const char *const *tracepoints, size_t nr, struct buf *out, struct diag *reterr)
+{
+	const char *root = tracefs_path(reterr);
+
+	return root ? tracing_data_read(root, tracepoints, nr, out, reterr) : -ENOENT;
 }
 
 static int collect_tracing_data(const struct features_params *params, struct feature_set *set)

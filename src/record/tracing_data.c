@@ -16,8 +16,6 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/fd.h"
-#include "event/tracefs.h"
-#include "record/features.h"
 
 enum { FILE_MAX_BYTES = 64 << 20 };
 
@@ -211,11 +209,4 @@ int tracing_data_read(const char *root, const char *const *tracepoints, size_t n
 	if (tracing.found != nr_different(tracepoints, nr))
 		return diag_set(reterr, -ENOENT, "%s/events lacks a tracepoint that is recorded", root);
 	return 0;
-}
-
-int tracing_data_collect(const char *const *tracepoints, size_t nr, struct buf *out, struct diag *reterr)
-{
-	const char *root = tracefs_path(reterr);
-
-	return root ? tracing_data_read(root, tracepoints, nr, out, reterr) : -ENOENT;
 }
