@@ -38,22 +38,27 @@ static void field_hex(struct attr_fields *fields, const char *name, uint64_t val
 	buf_printf(fields->out, "%#" PRIx64, value);
 }
 
+struct bit_name {
+	uint64_t bit;
+	const char *name;
+};
+
 /*
- * names[n] is bit n. Bits without a name are dropped beside others, as perf does; alone they are shown as a number
- * (perf shows what the field before left in its buffer).
+ * Bits without a name are dropped beside others, as perf does; alone they are shown as a number (perf shows what the
+ * field before left in its buffer).
  */
-static void field_bits(struct attr_fields *fields, const char *name, uint64_t value, const char *const names[],
-		       unsigned nr_names)
+static void field_bits(struct attr_fields *fields, const char *name, uint64_t value, const struct bit_name names[],
+		       size_t nr_names)
 {
 	const char *between = "";
 
 	if (!value)
 		return;
 	field_begin(fields, name);
-	for (unsigned bit = 0; bit < nr_names; bit++) {
-		if (!(value >> bit & 1) || !names[bit])
+	for (size_t i = 0; i < nr_names; i++) {
+		if (!(value & names[i].bit))
 			continue;
-		buf_printf(fields->out, "%s%s", between, names[bit]);
+		buf_printf(fields->out, "%s%s", between, names[i].name);
 		between = "|";
 	}
 	if (!*between)
@@ -62,17 +67,64 @@ static void field_bits(struct attr_fields *fields, const char *name, uint64_t va
 
 #define NR(names) (sizeof(names) / sizeof((names)[0]))
 
-static const char *const sample_names[] = {
-	"IP", "TID", "TIME", "ADDR", "READ", "CALLCHAIN", "ID", "CPU", "PERIOD", "STREAM_ID", "RAW", "BRANCH_STACK",
-	"REGS_USER", "STACK_USER", "WEIGHT", "DATA_SRC", "IDENTIFIER", NULL /* TRANSACTION: perf 6.1 has no name */,
-	"REGS_INTR", "PHYS_ADDR", "AUX", "CGROUP", "DATA_PAGE_SIZE", "CODE_PAGE_SIZE", "WEIGHT_STRUCT",
+#define NAME(prefix, name) {prefix##name, #name}
+
+/* In perf's order, which is not quite that of the bits. TRANSACTION has no name there. */
+static const struct bit_name sample_names[] = {
+	NAME(PERF_SAMPLE_, IP),
+	NAME(PERF_SAMPLE_, TID),
+	NAME(PERF_SAMPLE_, TIME),
+	NAME(PERF_SAMPLE_, ADDR),
+	NAME(PERF_SAMPLE_, READ),
+	NAME(PERF_SAMPLE_, CALLCHAIN),
+	NAME(PERF_SAMPLE_, ID),
+	NAME(PERF_SAMPLE_, CPU),
+	NAME(PERF_SAMPLE_, PERIOD),
+	NAME(PERF_SAMPLE_, STREAM_ID),
+	NAME(PERF_SAMPLE_, RAW),
+	NAME(PERF_SAMPLE_, BRANCH_STACK),
+	NAME(PERF_SAMPLE_, REGS_USER),
+	NAME(PERF_SAMPLE_, STACK_USER),
+	NAME(PERF_SAMPLE_, IDENTIFIER),
+	NAME(PERF_SAMPLE_, REGS_INTR),
+	NAME(PERF_SAMPLE_, DATA_SRC),
+	NAME(PERF_SAMPLE_, WEIGHT),
+	NAME(PERF_SAMPLE_, PHYS_ADDR),
+	NAME(PERF_SAMPLE_, AUX),
+	NAME(PERF_SAMPLE_, CGROUP),
+	NAME(PERF_SAMPLE_, DATA_PAGE_SIZE),
+	NAME(PERF_SAMPLE_, CODE_PAGE_SIZE),
+	NAME(PERF_SAMPLE_, WEIGHT_STRUCT),
 };
 
-static const char *const read_names[] = {"TOTAL_TIME_ENABLED", "TOTAL_TIME_RUNNING", "ID", "GROUP", "LOST"};
+static const struct bit_name read_names[] = {
+	NAME(PERF_FORMAT_, TOTAL_TIME_ENABLED),
+	NAME(PERF_FORMAT_, TOTAL_TIME_RUNNING),
+	NAME(PERF_FORMAT_, ID),
+	NAME(PERF_FORMAT_, GROUP),
+	NAME(PERF_FORMAT_, LOST),
+};
 
-static const char *const branch_names[] = {
-	"USER", "KERNEL", "HV", "ANY", "ANY_CALL", "ANY_RETURN", "IND_CALL", "ABORT_TX", "IN_TX", "NO_TX", "COND",
-	"CALL_STACK", "IND_JUMP", "CALL", "NO_FLAGS", "NO_CYCLES", "TYPE_SAVE", "HW_INDEX", "PRIV_SAVE",
+static const struct bit_name branch_names[] = {
+	NAME(PERF_SAMPLE_BRANCH_, USER),
+	NAME(PERF_SAMPLE_BRANCH_, KERNEL),
+	NAME(PERF_SAMPLE_BRANCH_, HV),
+	NAME(PERF_SAMPLE_BRANCH_, ANY),
+	NAME(PERF_SAMPLE_BRANCH_, ANY_CALL),
+	NAME(PERF_SAMPLE_BRANCH_, ANY_RETURN),
+	NAME(PERF_SAMPLE_BRANCH_, IND_CALL),
+	NAME(PERF_SAMPLE_BRANCH_, ABORT_TX),
+	NAME(PERF_SAMPLE_BRANCH_, IN_TX),
+	NAME(PERF_SAMPLE_BRANCH_, NO_TX),
+	NAME(PERF_SAMPLE_BRANCH_, COND),
+	NAME(PERF_SAMPLE_BRANCH_, CALL_STACK),
+	NAME(PERF_SAMPLE_BRANCH_, IND_JUMP),
+	NAME(PERF_SAMPLE_BRANCH_, CALL),
+	NAME(PERF_SAMPLE_BRANCH_, NO_FLAGS),
+	NAME(PERF_SAMPLE_BRANCH_, NO_CYCLES),
+	NAME(PERF_SAMPLE_BRANCH_, TYPE_SAVE),
+	NAME(PERF_SAMPLE_BRANCH_, HW_INDEX),
+	NAME(PERF_SAMPLE_BRANCH_, PRIV_SAVE),
 };
 
 static void attr_flags(struct attr_fields *fields, const struct perf_event_attr *attr)

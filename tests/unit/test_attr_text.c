@@ -54,6 +54,8 @@ static void test_rare(void **state)
 static void test_bits_without_name(void **state)
 {
 	(void)state;
+	check(&(struct perf_event_attr){.sample_type = 0x7 << 14 | PERF_SAMPLE_IP}, ": ",
+	      "sample_type: IP|IDENTIFIER|DATA_SRC|WEIGHT"); /* perf's order */
 	check(&(struct perf_event_attr){.size = 128}, ": ", "size: 128");
 	check(&(struct perf_event_attr){.sample_type = 1ull << 60 | 1}, ": ", "sample_type: IP");
 	check(&(struct perf_event_attr){.sample_type = 1ull << 17}, ": ", "sample_type: 0x20000");
