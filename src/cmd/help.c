@@ -84,15 +84,16 @@ static void print_paragraphs(FILE *to, const char *text, int width)
 	}
 }
 
-static void print_usage(const struct command *command, FILE *to)
+static void print_usage(const struct command *command, FILE *to, int width)
 {
 	const char *usage = command->usage;
 	const char *lead = "Usage:";
 
 	do {
 		size_t len = strcspn(usage, "\n");
+		int column = fprintf(to, "%-6s millrace %s ", lead, command->name);
 
-		fprintf(to, "%-6s millrace %s %.*s\n", lead, command->name, (int)len, usage);
+		print_wrapped(to, usage, len, column, column, width);
 		usage += len + (usage[len] == '\n');
 		lead = "";
 	} while (*usage);
@@ -141,11 +142,11 @@ static void print_option(const struct option *option, FILE *to, int width)
 
 void option_print_help(const struct command *command, FILE *to)
 {
-	static const struct option help = {.letter = 'h', .name = "help", .help = "print this text and exit"};
+	static const struct option help = {.letter = 'h', .name = "help", .help = "Print this text and exit"};
 	int width = output_width(to);
 	const char *group = NULL;
 
-	print_usage(command, to);
+	print_usage(command, to, width);
 	fputc('\n', to);
 	print_paragraphs(to, command->description, width);
 	for (const struct option *option = command->options; option->set; option++) {

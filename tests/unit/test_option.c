@@ -56,7 +56,7 @@ static const struct option options[] = {
 static const struct command command = {
 	.name = "try",
 	.summary = "a test",
-	.usage = "[OPTIONS] [--] COMMAND\n[OPTIONS] -a",
+	.usage = "[OPTIONS] [--] COMMAND\n[OPTIONS] -a | -C LIST | -p PID | -t TID | and so on",
 	.description = "A paragraph that is long enough to be broken somewhere between its first and its last word, "
 		       "twice if the lines are short.\n\n  millrace try -a   an example\n",
 	.options = options,
@@ -212,13 +212,13 @@ static void test_wrong(void **state)
 static void test_help(void **state)
 {
 	static const char *const lines[] = {
-		"Usage: millrace try [OPTIONS] [--] COMMAND\n       millrace try [OPTIONS] -a\n\nA paragraph",
+		"Usage: millrace try [OPTIONS] [--] COMMAND\n       millrace try [OPTIONS] -a | -C LIST | -p PID | -t TID\n                    | and so on\n\nA paragraph",
 		"\n  millrace try -a   an example\n\nTargets:\n  -a, --all-cpus              all tasks\n",
 		"\n\nEvents:\n  -e, --event EVENT           what to record\n  -F, --freq HZ  ",
 		"\n  -g                          call graphs\n",
 		"\n      --sort[=KEYS]           order\n                              of lines\n",
 		"\n  -p, --pids PID,…            which\n",
-		"\n\n  -h, --help                  print this text",
+		"\n\n  -h, --help                  Print this text",
 	};
 
 	(void)state;
