@@ -2,6 +2,11 @@
 /*
  * hits: one pass over the finished records of a file: which objects were sampled, and when the first and last
  * sample were. Their build-ids go into the BUILD_ID feature, the times into SAMPLE_TIME.
+ *
+ * An object counts as hit when the address of a sample lay in a map of it, or an address of its call chain (perf 6.1
+ * looks at the sample alone, and so leaves out callers that were never sampled themselves). With user stacks
+ * (--call-graph dwarf) each word of the stack is such an address: the chain that will be unwound is among them. The
+ * [vdso] counts when it is mapped at all, as in perf.
  */
 #pragma once
 
@@ -17,6 +22,9 @@ struct hits {
 	struct buf *build_ids; /* caller's: payload of the BUILD_ID feature is appended here */
 };
 
-/* The records lie in `fd` from `offset` for `bytes`. 0, -errno, -EBADMSG. */
+/*
+ * The records lie in `fd` from `offset` for `bytes`. The file may change meanwhile: what is read is checked. 0; -errno;
+ * -EBADMSG: records are cut or broken, *ret then tells of those that are whole.
+ */
 int hits_scan(int fd, uint64_t offset, uint64_t bytes, const struct event_desc *events, size_t nr_events,
 	      struct hits *ret);

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/hit_pages.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_SLOTS = 1 << 12 };
+
+int hit_pages_init(struct hit_pages *pages)
+{
+	*pages = (struct hit_pages){.slots = calloc(FIRST_SLOTS, sizeof(*pages->slots)), .mask = FIRST_SLOTS - 1};
+	return pages->slots ? 0 : -ENOMEM;
+}
+
+void hit_pages_fini(struct hit_pages *pages)
+{
+	free(pages->slots);
+	*pages = (struct hit_pages){0};
+}
+
+void hit_pages_clear(struct hit_pages *pages)
+{
+	memset(pages->slots, 0, (pages->mask + 1) * sizeof(*pages->slots));
+	pages->nr = 0;
+	pages->last = NULL;
+}
+
+/* The slot of the pair, or the free one where it belongs. There is always a free one. */
+static struct hit_page *slot_find(const struct hit_pages *pages, uint64_t page, int32_t pid)
+{
+	uint64_t hash = (page ^ (uint64_t)(uint32_t)pid << 40) * 0x9e3779b97f4a7c15ull; /* 2^64 / golden ratio */
+
+	for (size_t i = hash >> 32;; i++) {
+		struct hit_page *slot = &pages->slots[i & pages->mask];
+
+		if (slot->page == 0 || (slot->page == page && slot->pid == pid))
+			return slot;
+	}
+}
+
+static int pages_grow(struct hit_pages *pages)
+{
+	size_t nr_slots = (pages->mask + 1) * 2;
+	struct hit_pages grown = {.slots = calloc(nr_slots, sizeof(*grown.slots)), .mask = nr_slots - 1};
+
+	if (!grown.slots)
+		return -ENOMEM;
+	for (size_t i = 0; i <= pages->mask; i++) {
+		const struct hit_page *slot = &pages->slots[i];
+		if (slot->page)
+			*slot_find(&grown, slot->page, slot->pid) = *slot;
+	}
+	grown.nr = pages->nr;
+	free(pages->slots);
+	*pages = grown;
+	return 0;
+}
+
+int hit_pages_add_slow(struct hit_pages *pages, uint64_t page, int32_t pid, uint64_t time_ns)
+{
+	struct hit_page *slot = slot_find(pages, page, pid);
+
+	if (slot->page == 0) {
+		if (pages->nr == HIT_PAGES_MAX)
+			return -ENOSPC;
+		if (2 * (pages->nr + 1) > pages->mask) {
+			int err = pages_grow(pages);
+			if (err)
+				return err;
+			slot = slot_find(pages, page, pid);
+		}
+		*slot = (struct hit_page){.page = page, .pid = pid, .first_ns = time_ns, .last_ns = time_ns};
+		pages->nr++;
+	}
+	if (time_ns < slot->first_ns)
+		slot->first_ns = time_ns;
+	if (time_ns > slot->last_ns)
+		slot->last_ns = time_ns;
+	pages->last = slot;
+	return 0;
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/hits.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "format/record.h"
+#include "format/sample.h"
+#include "record/hit_build_ids.h"
+#include "record/hit_layout.h"
+#include "record/hit_pages.h"
+#include "record/hit_world.h"
+#include "record/synth_record.h"
+
+enum {
+	CHUNK_BYTES = 1 << 20, /* of the file at a time: stays in the cache */
+	USER_TOP_SHIFT = 56,   /* no user address has a higher bit: 5-level paging of x86, 52 bits of arm64 */
+	USER_BOTTOM = 0x10000, /* nothing is mapped below: sysctl vm.mmap_min_addr */
+};
+
+struct layout_of_id {
+	uint64_t id;
+	size_t layout;
+};
+
+struct scan {
+	struct hits *hits;
+	const struct event_desc *events;
+	struct hit_layout *layouts; /* heap; by event */
+	size_t nr_layouts;
+	bool uniform;                /* all layouts are equal: no need to look at ids */
+	struct layout_of_id *ids;    /* heap; ascending by id */
+	size_t nr_ids;
+	struct layout_of_id last_id; /* of the last look-up */
+	int id_offset, id_distance;
+	struct hit_pages pages;
+	struct hit_world world;
+	bool broken; /* a record was not what it should be */
+};
+
+static void scan_fini(struct scan *scan)
+{
+	free(scan->layouts);
+	free(scan->ids);
+	hit_pages_fini(&scan->pages);
+	hit_world_fini(&scan->world);
+}
+
+static uint64_t u64_at(const uint8_t *at)
+{
+	uint64_t value;
+
+	memcpy(&value, at, sizeof(value));
+	return value;
+}
+
+static int32_t s32_at(const uint8_t *at)
+{
+	int32_t value;
+
+	memcpy(&value, at, sizeof(value));
+	return value;
+}
+
+static int by_id(const void *a, const void *b)
+{
+	const struct layout_of_id *left = a, *right = b;
+
+	return (left->id > right->id) - (left->id < right->id);
+}
+
+static int scan_init_ids(struct scan *scan)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < scan->nr_layouts; i++)
+		nr += scan->events[i].nr_ids;
+	scan->ids = calloc(nr + 1, sizeof(*scan->ids));
+	if (!scan->ids)
+		return -ENOMEM;
+	for (size_t i = 0; i < scan->nr_layouts; i++) {
+		for (size_t k = 0; k < scan->events[i].nr_ids; k++)
+			scan->ids[scan->nr_ids++] = (struct layout_of_id){scan->events[i].ids[k], i};
+	}
+	qsort(scan->ids, scan->nr_ids, sizeof(*scan->ids), by_id);
+	return 0;
+}
+
+static int scan_init(struct scan *scan, const struct event_desc *events, size_t nr_events, struct hits *hits)
+{
+	*scan = (struct scan){.hits = hits, .events = events, .nr_layouts = nr_events, .uniform = true};
+	scan->layouts = calloc(nr_events, sizeof(*scan->layouts));
+	if (!scan->layouts)
+		return -ENOMEM;
+	for (size_t i = 0; i < nr_events; i++) {
+		scan->layouts[i] = hit_layout_make(&events[i].attr);
+		scan->uniform &= i == 0 || hit_layout_equal(&scan->layouts[0], &scan->layouts[i]);
+	}
+	scan->id_offset = sample_id_offset(&events[0].attr);
+	scan->id_distance = sample_id_distance(&events[0].attr);
+	int err = scan->uniform ? 0 : scan_init_ids(scan);
+	err = err ? err : hit_pages_init(&scan->pages);
+	return err ? err : hit_world_init(&scan->world);
+}
+
+/* The event whose record has its id at `at`. Records without one that is known have the first event's layout. */
+static size_t scan_event(struct scan *scan, const uint8_t *record, size_t size, bool is_sample)
+{
+	size_t at = is_sample ? (size_t)scan->id_offset : size - (size_t)scan->id_distance;
+	int known = is_sample ? scan->id_offset : scan->id_distance;
+
+	if (scan->uniform || known < 0 || (size_t)known > size || at + sizeof(uint64_t) > size)
+		return 0;
+	struct layout_of_id key = {.id = u64_at(record + at)};
+	if (key.id != scan->last_id.id) {
+		const struct layout_of_id *found = scan->nr_ids ? bsearch(&key, scan->ids, scan->nr_ids,
+									  sizeof(key), by_id)
+								: NULL;
+		scan->last_id = found ? *found : key;
+	}
+	return scan->last_id.layout;
+}
+
+static void scan_resolve(struct scan *scan)
+{
+	for (size_t i = 0; i <= scan->pages.mask; i++) {
+		if (scan->pages.slots[i].page)
+			hit_world_mark(&scan->world, &scan->pages.slots[i]);
+	}
+	hit_pages_clear(&scan->pages);
+}
+
+static int scan_hit(struct scan *scan, uint64_t ip, int32_t pid, uint64_t time_ns)
+{
+	int err = hit_pages_add(&scan->pages, ip, pid, time_ns);
+
+	if (err == -ENOSPC) { /* what is mapped behind this place is not found for these: memory has a bound */
+		scan_resolve(scan);
+		err = hit_pages_add(&scan->pages, ip, pid, time_ns);
+	}
+	return err;
+}
+
+/* Whose address is it? false: nobody's that we know (a hypervisor, a guest). */
+static bool mode_pid(uint16_t mode, int32_t task_pid, int32_t *ret)
+{
+	*ret = mode == PERF_RECORD_MISC_KERNEL ? HIT_KERNEL_PID : task_pid;
+	return mode == PERF_RECORD_MISC_KERNEL || mode == PERF_RECORD_MISC_USER;
+}
+
+/* Addresses, with marks between them that say whose the following ones are (perf_callchain_context). */
+static int scan_chain(struct scan *scan, const uint8_t *ips, uint64_t nr, int32_t task_pid, uint64_t time_ns)
+{
+	bool known = false;
+	int32_t pid = 0;
+	int err = 0;
+
+	for (uint64_t i = 0; !err && i < nr; i++) {
+		uint64_t ip = u64_at(ips + i * sizeof(ip));
+
+		if (ip >= (uint64_t)PERF_CONTEXT_MAX) {
+			known = ip == (uint64_t)PERF_CONTEXT_KERNEL || ip == (uint64_t)PERF_CONTEXT_USER;
+			pid = ip == (uint64_t)PERF_CONTEXT_KERNEL ? HIT_KERNEL_PID : task_pid;
+		} else if (known && ip) {
+			err = scan_hit(scan, ip, pid, time_ns);
+		}
+	}
+	return err;
+}
+
+static int scan_sample_chain(struct scan *scan, const struct hit_layout *layout, const uint8_t *record, size_t size,
+			     int32_t pid, uint64_t time_ns)
+{
+	size_t at;
+	int64_t nr = hit_layout_chain(layout, record, size, &at);
+
+	if (nr < 0) {
+		scan->broken = true;
+		return 0;
+	}
+	return scan_chain(scan, record + at, (uint64_t)nr, pid, time_ns);
+}
+
+/* Any word of the stack may be a return address. */
+static int scan_stack(struct scan *scan, size_t event, const uint8_t *record, int32_t pid, uint64_t time_ns)
+{
+	struct sample sample;
+	int err = 0;
+
+	if ((uintptr_t)record % 8 || sample_decode(&scan->events[event].attr, (const void *)record, &sample)) {
+		scan->broken = true;
+		return 0;
+	}
+	const uint8_t *words = sample.user_stack.ptr;
+	for (size_t at = 0; !err && at + sizeof(uint64_t) <= sample.user_stack.len; at += sizeof(uint64_t)) {
+		uint64_t word = u64_at(words + at);
+		if (word >= USER_BOTTOM && word >> USER_TOP_SHIFT == 0)
+			err = scan_hit(scan, word, pid, time_ns);
+	}
+	return err;
+}
+
+static int scan_sample(struct scan *scan, const uint8_t *record, size_t size, uint16_t misc)
+{
+	size_t event = scan_event(scan, record, size, true);
+	const struct hit_layout *layout = &scan->layouts[event];
+	int32_t task_pid = 0, pid;
+	uint64_t time_ns = 0;
+	int err = 0;
+
+	scan->hits->nr_samples++;
+	if (layout->ip + 8 > size || layout->tid + 8 > size || layout->time + 8 > size) {
+		scan->broken = true;
+		return 0;
+	}
+	if (layout->time) {
+		time_ns = u64_at(record + layout->time);
+		if (scan->hits->first_ns == 0 || time_ns < scan->hits->first_ns)
+			scan->hits->first_ns = time_ns;
+		if (time_ns > scan->hits->last_ns)
+			scan->hits->last_ns = time_ns;
+	}
+	if (layout->tid)
+		task_pid = s32_at(record + layout->tid);
+	if (layout->ip && mode_pid(misc & PERF_RECORD_MISC_CPUMODE_MASK, task_pid, &pid))
+		err = scan_hit(scan, u64_at(record + layout->ip), pid, time_ns);
+	if (!err && layout->has_chain)
+		err = scan_sample_chain(scan, layout, record, size, task_pid, time_ns);
+	if (!err && layout->has_stack)
+		err = scan_stack(scan, event, record, task_pid, time_ns);
+	return err;
+}
+
+/* The time in the trailer of a record that is no sample, whose own fields take `fixed` bytes. */
+static uint64_t trailer_time(const struct hit_layout *layout, const uint8_t *record, size_t size, size_t fixed)
+{
+	if (layout->trailer_time == 0 || fixed + layout->trailer_time > size)
+		return 0;
+	return u64_at(record + size - layout->trailer_time);
+}
+
+static int scan_map(struct scan *scan, const struct hit_layout *layout, const uint8_t *record,
+		    const struct perf_event_header *header, bool is_mmap2)
+{
+	struct record_mmap2 fields = {0};
+	size_t fixed = is_mmap2 ? sizeof(struct record_mmap2) : sizeof(struct record_mmap);
+
+	if (fixed + layout->trailer_bytes > header->size) {
+		scan->broken = true;
+		return 0;
+	}
+	if (header->misc & PERF_RECORD_MISC_MMAP_DATA)
+		return 0; /* nothing runs there */
+	memcpy(&fields, record, fixed);
+	const char *name = (const char *)record + fixed;
+	struct hit_mapping mapping = {
+		.pid = (int32_t)fields.pid,
+		.kernel = (header->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL,
+		.start = fields.addr,
+		.bytes = fields.len,
+		.time_ns = trailer_time(layout, record, header->size, fixed),
+		/* with a build-id in its place there is no inode */
+		.ino = header->misc & PERF_RECORD_MISC_MMAP_BUILD_ID ? 0 : fields.ino,
+		.name = {name, strnlen(name, header->size - fixed - layout->trailer_bytes)},
+	};
+	return hit_world_map(&scan->world, &mapping);
+}
+
+static int scan_fork(struct scan *scan, const struct hit_layout *layout, const uint8_t *record,
+		     const struct perf_event_header *header)
+{
+	struct record_fork fields;
+
+	if (header->size < sizeof(fields)) {
+		scan->broken = true;
+		return 0;
+	}
+	memcpy(&fields, record, sizeof(fields));
+	uint64_t time_ns = trailer_time(layout, record, header->size, sizeof(fields));
+	if (fields.pid == fields.ppid)
+		return 0; /* a thread: it has the maps of its process */
+	if (header->misc & RECORD_MISC_FORK_EXEC)
+		return hit_world_exec(&scan->world, (int32_t)fields.pid, time_ns);
+	return hit_world_fork(&scan->world, (int32_t)fields.pid, (int32_t)fields.ppid, time_ns);
+}
+
+static int scan_comm(struct scan *scan, const struct hit_layout *layout, const uint8_t *record,
+		     const struct perf_event_header *header)
+{
+	if (!(header->misc & PERF_RECORD_MISC_COMM_EXEC))
+		return 0;
+	if (header->size < sizeof(struct record_comm)) {
+		scan->broken = true;
+		return 0;
+	}
+	return hit_world_exec(&scan->world, s32_at(record + offsetof(struct record_comm, pid)),
+			      trailer_time(layout, record, header->size, sizeof(struct record_comm)));
+}
+
+/* `record` has header->size readable bytes. */
+static int scan_record(struct scan *scan, const uint8_t *record, const struct perf_event_header *header)
+{
+	if (header->type == PERF_RECORD_SAMPLE)
+		return scan_sample(scan, record, header->size, header->misc);
+	if (header->type != PERF_RECORD_MMAP && header->type != PERF_RECORD_MMAP2 &&
+	    header->type != PERF_RECORD_FORK && header->type != PERF_RECORD_COMM)
+		return 0;
+	const struct hit_layout *layout = &scan->layouts[scan_event(scan, record, header->size, false)];
+	switch (header->type) {
+	case PERF_RECORD_FORK:
+		return scan_fork(scan, layout, record, header);
+	case PERF_RECORD_COMM:
+		return scan_comm(scan, layout, record, header);
+	default:
+		return scan_map(scan, layout, record, header, header->type == PERF_RECORD_MMAP2);
+	}
+}
+
+/* All whole records of the bytes. *ret_used: how many bytes they take. -EBADMSG: here is no record. */
+static int scan_bytes(struct scan *scan, const uint8_t *bytes, size_t len, size_t *ret_used)
+{
+	struct perf_event_header header;
+	size_t at = 0;
+	int err = 0;
+
+	while (!err && len - at >= sizeof(header)) {
+		memcpy(&header, bytes + at, sizeof(header));
+		if (header.size < sizeof(header))
+			err = -EBADMSG;
+		else if (header.size > len - at)
+			break;
+		else
+			err = scan_record(scan, bytes + at, &header);
+		at += err ? 0 : header.size;
+	}
+	*ret_used = at;
+	return err;
+}
+
+/*
+ * Read, not mapped: whoever cuts the file meanwhile would kill us with SIGBUS, and a byte that was checked must not
+ * change before it is used.
+ */
+static int scan_file(struct scan *scan, int fd, uint64_t offset, uint64_t bytes)
+{
+	AUTO_FREE uint8_t *chunk = malloc(CHUNK_BYTES);
+	size_t kept = 0, used;
+
+	if (!chunk)
+		return -ENOMEM;
+	while (bytes > 0) {
+		size_t want = CHUNK_BYTES - kept < bytes ? CHUNK_BYTES - kept : (size_t)bytes;
+		ssize_t got = pread(fd, chunk + kept, want, (off_t)offset);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return got < 0 ? -errno : -EBADMSG;
+		offset += (uint64_t)got;
+		bytes -= (uint64_t)got;
+		kept += (size_t)got;
+		int err = scan_bytes(scan, chunk, kept, &used);
+		if (err)
+			return err;
+		kept -= used;
+		memmove(chunk, chunk + used, kept);
+	}
+	return kept ? -EBADMSG : 0;
+}
+
+int hits_scan(int fd, uint64_t offset, uint64_t bytes, const struct event_desc *events, size_t nr_events,
+	      struct hits *ret)
+{
+	__attribute__((cleanup(scan_fini))) struct scan scan = {0};
+
+	ret->first_ns = ret->last_ns = ret->nr_samples = 0;
+	if (nr_events == 0)
+		return -EINVAL;
+	int err = scan_init(&scan, events, nr_events, ret);
+	err = err ? err : scan_file(&scan, fd, offset, bytes);
+	if (err && err != -EBADMSG)
+		return err;
+	scan_resolve(&scan);
+	int ids_err = hit_build_ids_put(&scan.world, ret->build_ids);
+	return ids_err ? ids_err : err ? err : scan.broken ? -EBADMSG : 0;
+}
