@@ -11,6 +11,9 @@
 #include "format/feature.h"
 #include "read/session.h"
 
+/* BPF_MAX_SUBPROGS of the kernel. Only a file that lies has more, and to find names is slow. */
+enum { FUNCTIONS_MAX = 256 };
+
 /* Elements of an array of the info: `offset` is where it lies in the program's data. A bad cursor when it does not. */
 static struct cursor array_over(const struct feature_bpf_prog *prog, uint64_t offset, uint64_t nr, size_t element)
 {
@@ -43,7 +46,7 @@ struct bpf_functions {
 	struct span btf;
 };
 
-/* The kernel's symbol of the next function: "bpf_prog_TAG_NAME", where NAME is from the BTF or, of a lone one, the program's. */
+/* The kernel's symbol of the next function: "bpf_prog_TAG_NAME". NAME: of the BTF, or of the program if it is alone. */
 static void put_function(struct bpf_functions *functions, const struct bpf_prog_info *info, struct buf *out)
 {
 	uint8_t tag[BPF_TAG_SIZE];
@@ -84,7 +87,7 @@ static int put_prog(struct session *session, const struct feature_bpf_prog *prog
 	};
 	if (nr && (functions.addresses.bad || functions.lengths.bad || functions.tags.bad))
 		return -EBADMSG;
-	if (info.nr_func_info >= nr)
+	if (info.nr_func_info >= nr && nr <= FUNCTIONS_MAX)
 		functions.btf = find_btf(session, info.btf_id);
 	buf_printf(out, "# bpf_prog_info %u:%s", info.id, nr == 1 ? " " : "\n");
 	for (uint32_t i = 0; i < nr; i++) {

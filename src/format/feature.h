@@ -115,7 +115,10 @@ int feature_decode_clock(struct span payload, struct feature_clock *ret);
 /* Payloads that are one number: TOTAL_MEM (kB), CLOCKID (resolution in ns), DIR_FORMAT (version), AUXTRACE (count). */
 int feature_decode_u64(struct span payload, uint64_t *ret);
 
-/* BPF_PROG_INFO and BPF_BTF: lists. A program's info is struct bpf_prog_info of <linux/bpf.h>, of any length. */
+/*
+ * BPF_PROG_INFO and BPF_BTF: lists; encoded as the u32 count and then that many entries.
+ * A program's info is struct bpf_prog_info of <linux/bpf.h>, of any length; its pointers are offsets in data.
+ */
 struct feature_bpf_prog {
 	uint64_t arrays; /* which arrays of the info lie in data */
 	struct span info, data;
@@ -124,5 +127,7 @@ struct feature_bpf_btf {
 	uint32_t id;
 	struct span data;
 };
+void feature_put_bpf_prog(const struct feature_bpf_prog *prog, struct buf *out);
+void feature_put_bpf_btf(const struct feature_bpf_btf *btf, struct buf *out);
 int feature_list_bpf_prog(struct feature_list *list, struct feature_bpf_prog *ret);
 int feature_list_bpf_btf(struct feature_list *list, struct feature_bpf_btf *ret);

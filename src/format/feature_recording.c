@@ -72,6 +72,15 @@ int feature_decode_clock(struct span payload, struct feature_clock *ret)
 	return 0;
 }
 
+void feature_put_bpf_prog(const struct feature_bpf_prog *prog, struct buf *out)
+{
+	buf_put_u32(out, (uint32_t)prog->info.len);
+	buf_put_u32(out, (uint32_t)prog->data.len);
+	buf_put_u64(out, prog->arrays);
+	buf_put(out, prog->info.ptr, prog->info.len);
+	buf_put(out, prog->data.ptr, prog->data.len);
+}
+
 int feature_list_bpf_prog(struct feature_list *list, struct feature_bpf_prog *ret)
 {
 	struct feature_bpf_prog prog;
@@ -88,6 +97,13 @@ int feature_list_bpf_prog(struct feature_list *list, struct feature_bpf_prog *re
 	list->left--;
 	*ret = prog;
 	return 1;
+}
+
+void feature_put_bpf_btf(const struct feature_bpf_btf *btf, struct buf *out)
+{
+	buf_put_u32(out, btf->id);
+	buf_put_u32(out, (uint32_t)btf->data.len);
+	buf_put(out, btf->data.ptr, btf->data.len);
 }
 
 int feature_list_bpf_btf(struct feature_list *list, struct feature_bpf_btf *ret)

@@ -431,14 +431,12 @@ static int walk_bpf(struct span payload)
 
 static void test_bpf(void **state)
 {
+	static const uint8_t zeroes[16];
 	struct buf out = {0};
 
 	(void)state;
 	buf_put_u32(&out, 1);
-	buf_put_u32(&out, 8);
-	buf_put_u32(&out, 16);
-	buf_put_u64(&out, 0);
-	buf_extend(&out, 24);
+	feature_put_bpf_prog(&(struct feature_bpf_prog){.info = {zeroes, 8}, .data = {zeroes, 16}}, &out);
 	assert_int_equal(walk_bpf(buf_span(&out)), 1);
 	check_cuts(buf_span(&out), walk_bpf);
 	memset(out.data + 4, 0xff, 4); /* info_len */
