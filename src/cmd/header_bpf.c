@@ -14,8 +14,12 @@
 /* BPF_MAX_SUBPROGS of the kernel. Only a file that lies has more, and to find names is slow. */
 enum { FUNCTIONS_MAX = 256 };
 
-/* Elements of an array of the info: `offset` is where it lies in the program's data. A bad cursor when it does not. */
-static struct cursor array_over(const struct feature_bpf_prog *prog, uint64_t offset, uint64_t nr, size_t element)
+/*
+ * Elements of an array of the info: `offset` is where it lies in the program's data. A bad cursor when it
+ * does not.
+ */
+static struct cursor array_over(const struct feature_bpf_prog *prog, uint64_t offset, uint64_t nr,
+				size_t element)
 {
 	struct cursor at = cursor_over(prog->data);
 
@@ -46,7 +50,10 @@ struct bpf_functions {
 	struct span btf;
 };
 
-/* The kernel's symbol of the next function: "bpf_prog_TAG_NAME". NAME: of the BTF, or of the program if it is alone. */
+/*
+ * The kernel's symbol of the next function: "bpf_prog_TAG_NAME". NAME: of the BTF, or of the program if it
+ * is alone.
+ */
 static void put_function(struct bpf_functions *functions, const struct bpf_prog_info *info, struct buf *out)
 {
 	uint8_t tag[BPF_TAG_SIZE];

@@ -98,7 +98,8 @@ int header_print_cpu_topology(struct session *session, struct span payload, stru
 	if (sound && (!dies || topology.has_die_ids))
 		put_cpu_ids(&topology, dies, out);
 	else
-		buf_printf(out, "# Core ID%s and Socket ID information is not available\n", dies ? ", Die ID" : "");
+		buf_printf(out, "# Core ID%s and Socket ID information is not available\n",
+			   dies ? ", Die ID" : "");
 	return 0;
 }
 
@@ -112,8 +113,8 @@ int header_print_numa(struct session *session, struct span payload, struct buf *
 	if (got)
 		return got;
 	while ((got = feature_list_numa(&list, &node)) > 0) {
-		buf_printf(out, "# node%u meminfo  : total = %" PRIu64 " kB, free = %" PRIu64 " kB\n", node.node,
-			   node.total_kb, node.free_kb);
+		buf_printf(out, "# node%u meminfo  : total = %" PRIu64 " kB, free = %" PRIu64 " kB\n",
+			   node.node, node.total_kb, node.free_kb);
 		/* A node of memory alone; perf's word for no CPUs. */
 		buf_printf(out, "# node%u cpu list : %s\n", node.node, *node.cpus ? node.cpus : "-1");
 	}
@@ -203,7 +204,8 @@ int header_print_memory(struct session *session, struct span payload, struct buf
 	(void)session;
 	if (got)
 		return got;
-	buf_printf(out, "# memory nodes (nr %" PRIu64 ", block size 0x%" PRIx64 "):\n", list.left, block_bytes);
+	buf_printf(out, "# memory nodes (nr %" PRIu64 ", block size 0x%" PRIx64 "):\n", list.left,
+		   block_bytes);
 	while ((got = feature_list_memory(&list, &node)) > 0) {
 		buf_printf(out, "#  %3" PRIu64 " [", node.node);
 		put_bytes(block_bytes * count_blocks(&node), out);

@@ -223,12 +223,18 @@ static int print_compressed(struct session *session, struct span payload, struct
 static const char *clock_name(uint32_t clockid)
 {
 	switch (clockid) {
-	case CLOCK_REALTIME: return "realtime";
-	case CLOCK_MONOTONIC: return "monotonic";
-	case CLOCK_MONOTONIC_RAW: return "monotonic_raw";
-	case CLOCK_BOOTTIME: return "boottime";
-	case CLOCK_TAI: return "tai";
-	default: return "(not found)";
+	case CLOCK_REALTIME:
+		return "realtime";
+	case CLOCK_MONOTONIC:
+		return "monotonic";
+	case CLOCK_MONOTONIC_RAW:
+		return "monotonic_raw";
+	case CLOCK_BOOTTIME:
+		return "boottime";
+	case CLOCK_TAI:
+		return "tai";
+	default:
+		return "(not found)";
 	}
 }
 
@@ -251,10 +257,10 @@ static int print_clock(struct session *session, struct span payload, struct buf 
 	if (localtime_r(&wall_s, &local))
 		strftime(date, sizeof(date), "%F %T", &local);
 	buf_printf(out, "# clockid: %s (%u)\n", clock_name(clock.clockid), clock.clockid);
-	buf_printf(out, "# reference time: %s.%06" PRIu64 " = %" PRIu64 ".%06" PRIu64 " (TOD) = ", date, wall_us,
-		   (uint64_t)wall_s, wall_us);
-	buf_printf(out, "%" PRIu64 ".%09" PRIu64 " (%s)\n", clock.clock_ns / 1000000000, clock.clock_ns % 1000000000,
-		   clock_name(clock.clockid));
+	buf_printf(out, "# reference time: %s.%06" PRIu64 " = %" PRIu64 ".%06" PRIu64 " (TOD) = ", date,
+		   wall_us, (uint64_t)wall_s, wall_us);
+	buf_printf(out, "%" PRIu64 ".%09" PRIu64 " (%s)\n", clock.clock_ns / 1000000000,
+		   clock.clock_ns % 1000000000, clock_name(clock.clockid));
 	return 0;
 }
 

@@ -44,11 +44,11 @@ struct bit_name {
 };
 
 /*
- * Bits without a name are dropped beside others, as perf does; alone they are shown as a number (perf shows what the
- * field before left in its buffer).
+ * Bits without a name are dropped beside others, as perf does; alone they are shown as a number (perf shows
+ * what the field before left in its buffer).
  */
-static void field_bits(struct attr_fields *fields, const char *name, uint64_t value, const struct bit_name names[],
-		       size_t nr_names)
+static void field_bits(struct attr_fields *fields, const char *name, uint64_t value,
+		       const struct bit_name names[], size_t nr_names)
 {
 	const char *between = "";
 
@@ -67,7 +67,10 @@ static void field_bits(struct attr_fields *fields, const char *name, uint64_t va
 
 #define NR(names) (sizeof(names) / sizeof((names)[0]))
 
-#define NAME(prefix, name) {prefix##name, #name}
+#define NAME(prefix, name)                                                                                   \
+	{                                                                                                    \
+		prefix##name, #name                                                                          \
+	}
 
 /* In perf's order, which is not quite that of the bits. TRANSACTION has no name there. */
 static const struct bit_name sample_names[] = {
@@ -106,24 +109,15 @@ static const struct bit_name read_names[] = {
 };
 
 static const struct bit_name branch_names[] = {
-	NAME(PERF_SAMPLE_BRANCH_, USER),
-	NAME(PERF_SAMPLE_BRANCH_, KERNEL),
-	NAME(PERF_SAMPLE_BRANCH_, HV),
-	NAME(PERF_SAMPLE_BRANCH_, ANY),
-	NAME(PERF_SAMPLE_BRANCH_, ANY_CALL),
-	NAME(PERF_SAMPLE_BRANCH_, ANY_RETURN),
-	NAME(PERF_SAMPLE_BRANCH_, IND_CALL),
-	NAME(PERF_SAMPLE_BRANCH_, ABORT_TX),
-	NAME(PERF_SAMPLE_BRANCH_, IN_TX),
-	NAME(PERF_SAMPLE_BRANCH_, NO_TX),
-	NAME(PERF_SAMPLE_BRANCH_, COND),
-	NAME(PERF_SAMPLE_BRANCH_, CALL_STACK),
-	NAME(PERF_SAMPLE_BRANCH_, IND_JUMP),
-	NAME(PERF_SAMPLE_BRANCH_, CALL),
-	NAME(PERF_SAMPLE_BRANCH_, NO_FLAGS),
-	NAME(PERF_SAMPLE_BRANCH_, NO_CYCLES),
-	NAME(PERF_SAMPLE_BRANCH_, TYPE_SAVE),
-	NAME(PERF_SAMPLE_BRANCH_, HW_INDEX),
+	NAME(PERF_SAMPLE_BRANCH_, USER),      NAME(PERF_SAMPLE_BRANCH_, KERNEL),
+	NAME(PERF_SAMPLE_BRANCH_, HV),        NAME(PERF_SAMPLE_BRANCH_, ANY),
+	NAME(PERF_SAMPLE_BRANCH_, ANY_CALL),  NAME(PERF_SAMPLE_BRANCH_, ANY_RETURN),
+	NAME(PERF_SAMPLE_BRANCH_, IND_CALL),  NAME(PERF_SAMPLE_BRANCH_, ABORT_TX),
+	NAME(PERF_SAMPLE_BRANCH_, IN_TX),     NAME(PERF_SAMPLE_BRANCH_, NO_TX),
+	NAME(PERF_SAMPLE_BRANCH_, COND),      NAME(PERF_SAMPLE_BRANCH_, CALL_STACK),
+	NAME(PERF_SAMPLE_BRANCH_, IND_JUMP),  NAME(PERF_SAMPLE_BRANCH_, CALL),
+	NAME(PERF_SAMPLE_BRANCH_, NO_FLAGS),  NAME(PERF_SAMPLE_BRANCH_, NO_CYCLES),
+	NAME(PERF_SAMPLE_BRANCH_, TYPE_SAVE), NAME(PERF_SAMPLE_BRANCH_, HW_INDEX),
 	NAME(PERF_SAMPLE_BRANCH_, PRIV_SAVE),
 };
 

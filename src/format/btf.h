@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* btf: names in the type information of BPF programs. Source: Documentation/bpf/btf.rst of the kernel, <linux/btf.h>. */
+/*
+ * btf: names in the type information of BPF programs. Source: Documentation/bpf/btf.rst of the kernel,
+ * <linux/btf.h>.
+ */
 #pragma once
 
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * build_id: the record that ties an object to its build-id: payload of the BUILD_ID feature (type 0, back to back), or a
- * record of a pipe (type RECORD_BUILD_ID). Source: files of perf 6.1.
+ * build_id: the record that ties an object to its build-id: payload of the BUILD_ID feature (type 0, back
+ * to back), or a record of a pipe (type RECORD_BUILD_ID). Source: files of perf 6.1.
  */
 #pragma once
 

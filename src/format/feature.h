@@ -18,7 +18,7 @@ struct buf;
 struct feature_set {
 	struct feature_payload {
 		enum feature_bit bit;
-		uint8_t *bytes; /* heap; NULL with len 0: the section is empty and its presence is what counts */
+		uint8_t *bytes; /* heap; NULL with len 0: that the section is there is what counts */
 		size_t len;
 	} * payloads; /* ascending by bit */
 	size_t nr;
@@ -27,20 +27,22 @@ struct feature_set {
 void feature_set_fini(struct feature_set *set);
 
 /*
- * Takes the bytes out of `payload` (which is left empty) and puts them in their place; a payload of that bit that is
- * there already is replaced. 0, or -ENOMEM (also when the payload's own encoder ran out of memory).
+ * Takes the bytes out of `payload` (which is left empty) and puts them in their place; a payload of that
+ * bit that is there already is replaced. 0, or -ENOMEM (also when the payload's own encoder ran out of
+ * memory).
  */
 int feature_set_add(struct feature_set *set, enum feature_bit bit, struct buf *payload);
 
 /*
- * Appends table and payloads, to be written at file offset `at` (= data.offset + data.size), and sets the bits.
+ * Appends table and payloads, to be written at file offset `at` (= data.offset + data.size), and sets the
+ * bits.
  */
 int feature_set_encode(const struct feature_set *set, uint64_t at, struct buf *out,
 		       uint64_t ret_bits[LAYOUT_FEATURE_WORDS]);
 
 /*
- * Finds the section of `bit` in a table (popcount(bits) entries of struct file_section at the start of `table`).
- * 1 found, 0 not there, -EBADMSG when the table is shorter than the bits say.
+ * Finds the section of `bit` in a table (popcount(bits) entries of struct file_section at the start of
+ * `table`). 1 found, 0 not there, -EBADMSG when the table is shorter than the bits say.
  */
 int feature_section(const uint64_t bits[LAYOUT_FEATURE_WORDS], struct span table, enum feature_bit bit,
 		    struct file_section *ret);
@@ -51,16 +53,19 @@ const char *feature_name(enum feature_bit bit);
 /* A string: u32 length of what follows, text, NUL, zeroes up to a multiple of 64. */
 void feature_put_string(struct buf *out, const char *text);
 
-/* The same, read: a pointer into the payload, NUL-terminated there; NULL and a bad cursor when it does not fit. */
+/*
+ * The same, read: a pointer into the payload, NUL-terminated there; NULL and a bad cursor when it does not
+ * fit.
+ */
 const char *feature_take_string(struct cursor *at);
 
 /* A payload that is one string: HOSTNAME, OSRELEASE, VERSION, ARCH, CPUDESC, CPUID. */
 int feature_decode_string(struct span payload, const char **ret);
 
 /*
- * A payload, or a part of one, that is a list: u32 count, then as many entries. Every reader of entries (here and in
- * the other feature headers) returns 1 and an entry, 0 at the end, -EBADMSG when the entry is not whole. A count is
- * never trusted for anything but the end.
+ * A payload, or a part of one, that is a list: u32 count, then as many entries. Every reader of entries
+ * (here and in the other feature headers) returns 1 and an entry, 0 at the end, -EBADMSG when the entry is
+ * not whole. A count is never trusted for anything but the end.
  */
 struct feature_list {
 	struct cursor at;
@@ -112,7 +117,10 @@ struct feature_clock {
 void feature_encode_clock(const struct feature_clock *clock, struct buf *out);
 int feature_decode_clock(struct span payload, struct feature_clock *ret);
 
-/* Payloads that are one number: TOTAL_MEM (kB), CLOCKID (resolution in ns), DIR_FORMAT (version), AUXTRACE (count). */
+/*
+ * Payloads that are one number: TOTAL_MEM (kB), CLOCKID (resolution in ns), DIR_FORMAT (version), AUXTRACE
+ * (count).
+ */
 int feature_decode_u64(struct span payload, uint64_t *ret);
 
 /*

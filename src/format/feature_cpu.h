@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* feature_cpu: what the header tells of the CPUs: NRCPUS, CPU_TOPOLOGY, CACHE. Texts point into the payload. */
+/*
+ * feature_cpu: what the header tells of the CPUs: NRCPUS, CPU_TOPOLOGY, CACHE. Texts point into the
+ * payload.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -41,7 +44,8 @@ struct feature_cpu_topology {
 int feature_decode_cpu_topology(struct span payload, uint32_t nr_cpus, struct feature_cpu_topology *ret);
 
 /* cpu < nr_cpus; has_ids. die is FEATURE_CPU_UNKNOWN_ID without has_die_ids. */
-void feature_cpu_topology_ids(const struct feature_cpu_topology *topology, uint32_t cpu, struct feature_cpu_ids *ret);
+void feature_cpu_topology_ids(const struct feature_cpu_topology *topology, uint32_t cpu,
+			      struct feature_cpu_ids *ret);
 
 struct feature_cache {
 	uint32_t level, line_bytes, sets, ways;

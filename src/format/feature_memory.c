@@ -78,7 +78,7 @@ int feature_list_memory(struct feature_list *list, struct feature_memory_node *r
 	if (!list->left)
 		return 0;
 	node.node = cursor_u64(&list->at);
-	cursor_u64(&list->at); /* the same number as the one that follows, which says how many words there are */
+	cursor_u64(&list->at); /* the same number as the next one, which says how many words there are */
 	node.nr_blocks = cursor_u64(&list->at);
 	uint64_t words = feature_memory_words(node.nr_blocks);
 	if (words > cursor_left(&list->at) / sizeof(uint64_t))

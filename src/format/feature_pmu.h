@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * feature_pmu: what the header tells of the PMUs: PMU_MAPPINGS, CPU_PMU_CAPS, PMU_CAPS, HYBRID_TOPOLOGY. All are
- * lists; encoded as the u32 count and then that many entries.
+ * feature_pmu: what the header tells of the PMUs: PMU_MAPPINGS, CPU_PMU_CAPS, PMU_CAPS, HYBRID_TOPOLOGY.
+ * All are lists; encoded as the u32 count and then that many entries.
  */
 #pragma once
 

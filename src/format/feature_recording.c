@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The features that tell how and when was recorded: SAMPLE_TIME, COMPRESSED, CLOCK_DATA, and the BPF programs. */
+/*
+ * The features that tell how and when was recorded: SAMPLE_TIME, COMPRESSED, CLOCK_DATA, and the BPF
+ * programs.
+ */
 #include <errno.h>
 
 #include "base/buf.h"

@@ -86,7 +86,10 @@ static int collect_groups(const struct features_params *params, struct buf *out)
 	return params->nr_groups > 0;
 }
 
-/* A collector appends a payload: 1, 0 when there is none, -ENOMEM. Exactly one of the two functions is set. */
+/*
+ * A collector appends a payload: 1, 0 when there is none, -ENOMEM. Exactly one of the two functions is
+ * set.
+ */
 struct collector {
 	enum feature_bit bit;
 	bool in_pipe;

@@ -18,7 +18,7 @@ struct features_params {
 	size_t nr_events;
 	int argc; /* of the subcommand: argv[0] is "record" */
 	char **argv;
-	bool pipe; /* only those that a pipe carries */
+	bool pipe;                          /* only those that a pipe carries */
 	const struct feature_group *groups; /* {…} of -e */
 	uint32_t nr_groups;
 	/* "sys:event" of every tracepoint, for TRACING_DATA; NULL when there is none */
@@ -27,14 +27,14 @@ struct features_params {
 };
 
 /*
- * All features that are known without reading the data: everything but BUILD_ID and SAMPLE_TIME, which the caller
- * adds (perf has a SAMPLE_TIME of 0, 0 in a pipe). In a pipe TRACING_DATA is left out too: see tracing_data_collect().
- * -ENOMEM, or an error of tracing_data_collect(), which was logged then.
+ * All features that are known without reading the data: everything but BUILD_ID and SAMPLE_TIME, which the
+ * caller adds (perf has a SAMPLE_TIME of 0, 0 in a pipe). In a pipe TRACING_DATA is left out too: see
+ * tracing_data_collect(). -ENOMEM, or an error of tracing_data_collect(), which was logged then.
  */
 int features_collect(const struct features_params *params, struct feature_set *ret);
 
 /*
- * The TRACING_DATA blob of these tracepoints. -errno with the path in the diag; -ENOENT also when one of them does not
- * exist, for readers refuse a file whose tracepoint is not in the blob.
+ * The TRACING_DATA blob of these tracepoints. -errno with the path in the diag; -ENOENT also when one of
+ * them does not exist, for readers refuse a file whose tracepoint is not in the blob.
  */
 int tracing_data_collect(const char *const *tracepoints, size_t nr, struct buf *out, struct diag *reterr);

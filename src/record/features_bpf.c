@@ -46,7 +46,9 @@ static bool bpf_next_id(int command, uint32_t *id)
 static int bpf_info(int fd, void *info, size_t bytes)
 {
 	union bpf_attr attr = {
-		.info = {.bpf_fd = (uint32_t)fd, .info_len = (uint32_t)bytes, .info = (uint64_t)(uintptr_t)info},
+		.info = {.bpf_fd = (uint32_t)fd,
+			 .info_len = (uint32_t)bytes,
+			 .info = (uint64_t)(uintptr_t)info},
 	};
 	int err = bpf_call(BPF_OBJ_GET_INFO_BY_FD, &attr);
 
@@ -63,7 +65,10 @@ struct info_array {
 
 #define AT(field) offsetof(struct bpf_prog_info, field)
 
-/* What perf stores; bits 1 and 2 are the instructions before compilation and the maps, which it leaves out. */
+/*
+ * What perf stores; bits 1 and 2 are the instructions before compilation and the maps, which it leaves
+ * out.
+ */
 static const struct info_array arrays[] = {
 	{0, AT(jited_prog_insns), AT(jited_prog_len), 0, 1},
 	{3, AT(jited_ksyms), AT(nr_jited_ksyms), 0, sizeof(uint64_t)},
@@ -97,10 +102,11 @@ static void copy_field(struct bpf_prog_info *to, const struct bpf_prog_info *fro
 }
 
 /*
- * Asks for the arrays, each at a multiple of 8 in `data`. The pointers of the answer become offsets. The program may
- * have been replaced meanwhile: an answer that counts more than was asked for is -EAGAIN.
+ * Asks for the arrays, each at a multiple of 8 in `data`. The pointers of the answer become offsets. The
+ * program may have been replaced meanwhile: an answer that counts more than was asked for is -EAGAIN.
  */
-static int prog_read_arrays(int fd, const struct bpf_prog_info *sizes, struct buf *data, struct bpf_prog_info *ret)
+static int prog_read_arrays(int fd, const struct bpf_prog_info *sizes, struct buf *data,
+			    struct bpf_prog_info *ret)
 {
 	uint64_t offsets[NR_ARRAYS];
 	struct bpf_prog_info info = {0};

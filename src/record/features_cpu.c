@@ -134,7 +134,10 @@ static void topology_fini(struct topology *topology)
 	free(topology->ids);
 }
 
-/* The names of these files changed in Linux 5.3 (2e4c54dac7b3, "topology: Create core_cpus and die_cpus sysfs attributes"). */
+/*
+ * The names of these files changed in Linux 5.3 (2e4c54dac7b3, "topology: Create core_cpus and die_cpus
+ * sysfs attributes").
+ */
 static char *group_text(int cpu, const char *name, const char *old_name)
 {
 	char *text = features_host_text("/sys/devices/system/cpu/cpu%d/topology/%s", cpu, name);
@@ -207,8 +210,9 @@ static void caches_fini(struct caches *caches)
 
 static bool cache_equal(const struct feature_cache *a, const struct feature_cache *b)
 {
-	return a->level == b->level && a->line_bytes == b->line_bytes && a->sets == b->sets && a->ways == b->ways &&
-	       !strcmp(a->type, b->type) && !strcmp(a->size, b->size) && !strcmp(a->cpus, b->cpus);
+	return a->level == b->level && a->line_bytes == b->line_bytes && a->sets == b->sets &&
+	       a->ways == b->ways && !strcmp(a->type, b->type) && !strcmp(a->size, b->size) &&
+	       !strcmp(a->cpus, b->cpus);
 }
 
 /* Takes the texts over, also on error. */

@@ -2,8 +2,9 @@
 /*
  * features_host: the machine as payloads of features. Private to the features of record/.
  *
- * Each features_host_*() appends one payload: 1, or 0 when the machine does not tell (what was appended is void then),
- * or -ENOMEM. Source of what is read, and in which order: what perf 6.1 opens while it writes its header.
+ * Each features_host_*() appends one payload: 1, or 0 when the machine does not tell (what was appended is
+ * void then), or -ENOMEM. Source of what is read, and in which order: what perf 6.1 opens while it writes
+ * its header.
  */
 #pragma once
 

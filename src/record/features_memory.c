@@ -49,12 +49,14 @@ static int numa_encode(const struct cpuset *online, struct buf *out)
 		AUTO_FREE char *cpus = features_host_text(NODES "/node%d/cpulist", node);
 		if (!cpus)
 			return 0;
-		feature_put_numa(&(struct feature_numa_node){
-			.node = (uint32_t)node,
-			.total_kb = node_kb(node, "MemTotal"),
-			.free_kb = node_kb(node, "MemFree"),
-			.cpus = cpus,
-		}, out);
+		feature_put_numa(
+			&(struct feature_numa_node){
+				.node = (uint32_t)node,
+				.total_kb = node_kb(node, "MemTotal"),
+				.free_kb = node_kb(node, "MemFree"),
+				.cpus = cpus,
+			},
+			out);
 	}
 	return 1;
 }

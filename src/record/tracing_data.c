@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The TRACING_DATA blob. Source of the layout: trace-cmd.dat.v6(5), version 6 without sections; that perf takes
- * version "0.6" with saved command lines was seen in its files. Systems and events stand in the order of their directories.
+ * The TRACING_DATA blob. Source of the layout: trace-cmd.dat.v6(5), version 6 without sections; that perf
+ * takes version "0.6" with saved command lines was seen in its files. Systems and events stand in the order
+ * of their directories.
  */
 #include "record/tracing_data.h"
 
@@ -68,7 +69,8 @@ static bool is_wanted(const struct tracing *tracing, const char *system, const c
 
 	for (size_t i = 0; i < tracing->nr; i++) {
 		const char *name = tracing->tracepoints[i];
-		if (!strncmp(name, system, len) && name[len] == ':' && (!event || !strcmp(name + len + 1, event)))
+		if (!strncmp(name, system, len) && name[len] == ':' &&
+		    (!event || !strcmp(name + len + 1, event)))
 			return true;
 	}
 	return false;
@@ -172,7 +174,8 @@ static int put_all(struct tracing *tracing)
 	int err;
 
 	put_preamble(tracing->out);
-	if ((err = put_header_file(tracing, "header_page")) || (err = put_header_file(tracing, "header_event")))
+	if ((err = put_header_file(tracing, "header_page")) ||
+	    (err = put_header_file(tracing, "header_event")))
 		return err;
 	if ((err = put_ftrace(tracing)) || (err = put_systems(tracing)))
 		return err;
@@ -199,7 +202,8 @@ static size_t nr_different(const char *const *names, size_t nr)
 int tracing_data_read(const char *root, const char *const *tracepoints, size_t nr, struct buf *out,
 		      struct diag *reterr)
 {
-	struct tracing tracing = {.root = root, .tracepoints = tracepoints, .nr = nr, .out = out, .reterr = reterr};
+	struct tracing tracing = {
+		.root = root, .tracepoints = tracepoints, .nr = nr, .out = out, .reterr = reterr};
 	int err = put_all(&tracing);
 
 	if (err)

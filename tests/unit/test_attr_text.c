@@ -23,8 +23,17 @@ static void check(const struct perf_event_attr *attr, const char *is, const char
 static void test_usual(void **state)
 {
 	const struct perf_event_attr attr = {
-		.type = PERF_TYPE_SOFTWARE, .size = 128, .config = 3, .sample_period = 4000, .sample_type = 0x147,
-		.read_format = 0x14, .disabled = 1, .inherit = 1, .freq = 1, .enable_on_exec = 1, .sample_id_all = 1,
+		.type = PERF_TYPE_SOFTWARE,
+		.size = 128,
+		.config = 3,
+		.sample_period = 4000,
+		.sample_type = 0x147,
+		.read_format = 0x14,
+		.disabled = 1,
+		.inherit = 1,
+		.freq = 1,
+		.enable_on_exec = 1,
+		.sample_id_all = 1,
 		.exclude_guest = 1,
 	};
 
@@ -38,9 +47,21 @@ static void test_usual(void **state)
 static void test_rare(void **state)
 {
 	const struct perf_event_attr attr = {
-		.type = PERF_TYPE_BREAKPOINT, .size = 128, .bp_type = 3, .bp_addr = 0x1000, .bp_len = 4, .precise_ip = 3,
-		.branch_sample_type = 1 | 8, .sample_regs_user = 0xff0fff, .sample_stack_user = 8192, .clockid = -3,
-		.sample_regs_intr = 7, .aux_watermark = 9, .sample_max_stack = 127, .aux_sample_size = 3, .sig_data = 77,
+		.type = PERF_TYPE_BREAKPOINT,
+		.size = 128,
+		.bp_type = 3,
+		.bp_addr = 0x1000,
+		.bp_len = 4,
+		.precise_ip = 3,
+		.branch_sample_type = 1 | 8,
+		.sample_regs_user = 0xff0fff,
+		.sample_stack_user = 8192,
+		.clockid = -3,
+		.sample_regs_intr = 7,
+		.aux_watermark = 9,
+		.sample_max_stack = 127,
+		.aux_sample_size = 3,
+		.sig_data = 77,
 	};
 
 	(void)state;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The features of the header: what is encoded is decoded again; cut, and with counts that lie, it is refused. */
+/*
+ * The features of the header: what is encoded is decoded again; cut, and with counts that lie, it is
+ * refused.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,8 +24,8 @@
 #include "format/record.h"
 
 /*
- * walk() reads a payload to its end: number of sound entries, or the error. Every cut must be refused. Each is a heap
- * copy of exactly its length, so that a sanitizer sees a read past the end.
+ * walk() reads a payload to its end: number of sound entries, or the error. Every cut must be refused. Each
+ * is a heap copy of exactly its length, so that a sanitizer sees a read past the end.
  */
 static void check_cuts(struct span whole, int (*walk)(struct span payload))
 {
@@ -104,7 +107,10 @@ static void test_event_desc(void **state)
 {
 	uint64_t ids[] = {7, 8, UINT64_MAX};
 	const struct event_desc given[] = {
-		{.attr = {.type = 1, .size = 64, .config = 3, .sig_data = 9}, .name = (char[]){"cs:u"}, .ids = ids, .nr_ids = 3},
+		{.attr = {.type = 1, .size = 64, .config = 3, .sig_data = 9},
+		 .name = (char[]){"cs:u"},
+		 .ids = ids,
+		 .nr_ids = 3},
 		{.attr = {.type = 2}, .name = (char[]){""}},
 	};
 	struct buf out = {0};
@@ -153,7 +159,8 @@ static int walk_groups(struct span payload)
 
 static void test_groups(void **state)
 {
-	const struct feature_group groups[] = {{.name = "g", .leader = 0, .members = 2}, {.leader = 2, .members = 3}};
+	const struct feature_group groups[] = {{.name = "g", .leader = 0, .members = 2},
+					       {.leader = 2, .members = 3}};
 	struct buf out = {0};
 	struct feature_list list;
 	struct feature_group group;
@@ -186,7 +193,12 @@ static void test_cpu_topology(void **state)
 {
 	const char *const packages[] = {"0-1"}, *const cores[] = {"0", "1"};
 	const struct feature_cpu_groups groups = {
-		.packages = packages, .cores = cores, .dies = packages, .nr_packages = 1, .nr_cores = 2, .nr_dies = 1,
+		.packages = packages,
+		.cores = cores,
+		.dies = packages,
+		.nr_packages = 1,
+		.nr_cores = 2,
+		.nr_dies = 1,
 	};
 	const struct feature_cpu_ids ids[] = {{0, 0, 5}, {1, 0, 6}};
 	struct feature_cpu_topology topology;
@@ -316,7 +328,8 @@ static int walk_pmu_caps(struct span payload)
 	while (!got && (got = feature_list_pmu_caps(&list, &caps)) > 0) {
 		struct feature_pair pair;
 		while (feature_list_pair(&caps.pairs, &pair) > 0)
-			nr += !strcmp(pair.name, "branches") && !strcmp(pair.value, "32") && !strcmp(caps.pmu, "cpu_core");
+			nr += !strcmp(pair.name, "branches") && !strcmp(pair.value, "32") &&
+			      !strcmp(caps.pmu, "cpu_core");
 		got = 0;
 	}
 	return got ? got : nr;
@@ -379,8 +392,16 @@ static int walk_build_ids(struct span payload)
 static void test_build_ids(void **state)
 {
 	const struct build_id given[] = {
-		{.misc = PERF_RECORD_MISC_KERNEL, .pid = -1, .id_bytes = 20, .id = {1, 2, 3}, .path = "[kernel.kallsyms]"},
-		{.misc = PERF_RECORD_MISC_USER, .pid = -1, .id_bytes = 16, .id = {9}, .path = "/usr/bin/true"},
+		{.misc = PERF_RECORD_MISC_KERNEL,
+		 .pid = -1,
+		 .id_bytes = 20,
+		 .id = {1, 2, 3},
+		 .path = "[kernel.kallsyms]"},
+		{.misc = PERF_RECORD_MISC_USER,
+		 .pid = -1,
+		 .id_bytes = 16,
+		 .id = {9},
+		 .path = "/usr/bin/true"},
 	};
 	struct buf out = {0};
 	struct build_id id;
@@ -399,7 +420,8 @@ static void test_build_ids(void **state)
 	assert_string_equal(id.path, "/usr/bin/true");
 	assert_int_equal(build_id_decode(&at, &id), 0);
 	for (size_t len = 0; len < out.len; len++)
-		assert_int_equal(walk_build_ids((struct span){out.data, len}), len % 100 ? -EBADMSG : (int)(len / 100));
+		assert_int_equal(walk_build_ids((struct span){out.data, len}),
+				 len % 100 ? -EBADMSG : (int)(len / 100));
 	out.data[32] = 21; /* bytes of the id */
 	assert_int_equal(walk_build_ids(buf_span(&out)), -EBADMSG);
 	out.data[5] &= 0x7f; /* without its size it has 20 bytes */
@@ -547,7 +569,8 @@ static void test_set(void **state)
 	assert_int_equal(feature_section(bits, buf_span(&out), 200, &section), 1);
 	assert_memory_equal(out.data + section.offset - AT, "own", 3);
 	assert_int_equal(feature_section(bits, (struct span){out.data, 4 * 16 - 1}, 200, &section), -EBADMSG);
-	assert_int_equal(feature_section(bits, (struct span){out.data, 4 * 16 - 1}, FEATURE_PMU_CAPS, &section), 1);
+	assert_int_equal(
+		feature_section(bits, (struct span){out.data, 4 * 16 - 1}, FEATURE_PMU_CAPS, &section), 1);
 	assert_int_equal(feature_section(bits, buf_span(&out), FEATURE_BITS, &section), 0);
 	buf_fini(&out);
 	feature_set_fini(&set);
@@ -556,11 +579,13 @@ static void test_set(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_set),	      cmocka_unit_test(test_strings),  cmocka_unit_test(test_event_desc),
-		cmocka_unit_test(test_groups),	      cmocka_unit_test(test_caches),   cmocka_unit_test(test_numa),
-		cmocka_unit_test(test_cpu_topology),  cmocka_unit_test(test_memory),   cmocka_unit_test(test_pmus),
-		cmocka_unit_test(test_pmu_caps),      cmocka_unit_test(test_bpf),      cmocka_unit_test(test_btf),
-		cmocka_unit_test(test_recording),     cmocka_unit_test(test_build_ids),
+		cmocka_unit_test(test_set),          cmocka_unit_test(test_strings),
+		cmocka_unit_test(test_event_desc),   cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_caches),       cmocka_unit_test(test_numa),
+		cmocka_unit_test(test_cpu_topology), cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_pmus),         cmocka_unit_test(test_pmu_caps),
+		cmocka_unit_test(test_bpf),          cmocka_unit_test(test_btf),
+		cmocka_unit_test(test_recording),    cmocka_unit_test(test_build_ids),
 	};
 	return cmocka_run_group_tests_name("feature", tests, NULL, NULL);
 }

@@ -20,11 +20,17 @@
 #include "base/diag.h"
 #include "record/tracing_data.h"
 
-static const char *const dirs[] = {"events", "events/sched", "events/sched/switch", "events/sched/wakeup",
-				   "events/ftrace", "events/ftrace/print"};
+static const char *const dirs[] = {
+	"events",        "events/sched",       "events/sched/switch", "events/sched/wakeup",
+	"events/ftrace", "events/ftrace/print"};
 static const char *const files[] = {
-	"events/header_page", "events/header_event", "events/sched/switch/format", "events/sched/wakeup/format",
-	"events/ftrace/print/format", "printk_formats", "saved_cmdlines",
+	"events/header_page",
+	"events/header_event",
+	"events/sched/switch/format",
+	"events/sched/wakeup/format",
+	"events/ftrace/print/format",
+	"printk_formats",
+	"saved_cmdlines",
 };
 
 /* Every file holds its own path. */
