@@ -10,6 +10,7 @@
 #include "config.h"
 
 const struct command *const commands[] = {
+	&command_record,
 	&command_script,
 	NULL,
 };

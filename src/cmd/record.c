@@ -18,8 +18,6 @@
 enum {
 	EXIT_USAGE = 129, /* as perf */
 	EXIT_ERROR = 255,
-	DEFAULT_DUMP_BYTES = 8192,
-	MAX_DUMP_BYTES = 65528, /* what fits the 16 bits of a record's size; perf_event_open(2) sample_stack_user */
 };
 
 struct record_options {
@@ -79,7 +77,7 @@ static int set_freq(const struct option *option, const char *arg, bool negated, 
 {
 	(void)negated;
 	if (!strcmp(arg, "max")) {
-		*(uint64_t *)value = UINT64_MAX; /* event_list_configure() knows the limit */
+		*(uint64_t *)value = EVENT_FREQ_MAX;
 		return 0;
 	}
 	int err = option_set_u64(option, arg, false, value, reterr);
@@ -108,8 +106,8 @@ static int set_dump_bytes(const char *text, struct event_options *sampling, stru
 	int err = option_parse_size(text, &bytes);
 
 	bytes = (bytes + 7) / 8 * 8;
-	if (err || !bytes || bytes > MAX_DUMP_BYTES)
-		return diag_set(reterr, -EINVAL, "dwarf,%s: the stack dump is 8 to %d bytes", text, MAX_DUMP_BYTES);
+	if (err || !bytes || bytes > EVENT_DUMP_BYTES_MAX)
+		return diag_set(reterr, -EINVAL, "dwarf,%s: the stack dump is 8 to %d bytes", text, EVENT_DUMP_BYTES_MAX);
 	sampling->dump_bytes = (uint32_t)bytes;
 	return 0;
 }
@@ -134,7 +132,7 @@ static int set_callgraph(const struct option *option, const char *arg, bool nega
 	}
 	if (!strncmp(arg, "dwarf", 5) && (!arg[5] || arg[5] == ',')) {
 		sampling->callgraph = CALLGRAPH_DWARF;
-		sampling->dump_bytes = DEFAULT_DUMP_BYTES;
+		sampling->dump_bytes = EVENT_DUMP_BYTES;
 		return arg[5] ? set_dump_bytes(arg + 6, sampling, reterr) : 0;
 	}
 	return diag_set(reterr, -EINVAL, "\"%s\" is none of fp, dwarf, dwarf,SIZE, lbr, no", arg);
@@ -175,6 +173,15 @@ static int set_timestamps(const struct option *option, const char *arg, bool neg
 	return 0;
 }
 
+static int set_periods(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	(void)option, (void)arg, (void)reterr;
+	struct event_options *sampling = value;
+	sampling->periods = !negated;
+	sampling->no_periods = negated;
+	return 0;
+}
+
 #define AT(field) offsetof(struct record_options, field)
 
 static const struct option record_table[] = {
@@ -209,8 +216,7 @@ static const struct option record_table[] = {
 	{.letter = 'd', .name = "data", .set = option_set_flag, .offset = AT(sampling.addresses),
 	 .group = "What each sample holds", .help = "The data address"},
 	{.letter = 'T', .name = "timestamp", .set = set_timestamps, .offset = AT(sampling), .help = "The time"},
-	{.letter = 'P', .name = "period", .set = option_set_flag, .offset = AT(sampling.periods),
-	 .help = "The period"},
+	{.letter = 'P', .name = "period", .set = set_periods, .offset = AT(sampling), .help = "The period"},
 	{.letter = 'R', .name = "raw-samples", .set = option_set_flag, .offset = AT(sampling.raw),
 	 .help = "The raw record of every counter (the default for tracepoints)"},
 	{.letter = 's', .name = "stat", .set = option_set_flag, .offset = AT(sampling.stat),

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/log.h"
 #include "event/event.h"
@@ -182,7 +183,6 @@ static bool replace_cycles(struct event *event, int err)
 		return false;
 	attr->type = PERF_TYPE_SOFTWARE;
 	attr->config = PERF_COUNT_SW_CPU_CLOCK;
-	log_note("%s: this machine has no PMU that counts cycles: sampling cpu-clock instead", event->name);
 	if (!(event->given & EVENT_GIVEN_NAME)) {
 		char *name = event_derived_name(attr);
 		if (name) {
@@ -215,7 +215,6 @@ static bool restrict_to_user(struct event *event, int err)
 		return false;
 	attr->exclude_kernel = 1;
 	attr->exclude_hv = 1;
-	log_note("%s: kernel.perf_event_paranoid forbids to watch the kernel: user space only", event->name);
 	rename_user_only(event);
 	return true;
 }
@@ -229,16 +228,30 @@ int event_open(struct event *event, struct event_fallbacks *fallbacks, int pid, 
 	}
 
 	unsigned before = fallbacks->missing;
+	AUTO_FREE char *asked = strdup(event->name);
+	bool no_cycles = false, user_only = false;
 	int fd;
+
+	if (!asked)
+		return diag_set(reterr, -ENOMEM, "out of memory");
 	for (int feature = 0; feature < NR_MISSING; feature++) {
 		if (before & 1u << feature)
 			leave_out(&event->attr, feature);
 	}
-	do {
-		fd = try_features(event, fallbacks, pid, cpu);
-	} while (fd < 0 && (replace_cycles(event, fd) || restrict_to_user(event, fd)));
+	while ((fd = try_features(event, fallbacks, pid, cpu)) < 0) {
+		if (replace_cycles(event, fd))
+			no_cycles = true;
+		else if (restrict_to_user(event, fd))
+			user_only = true;
+		else
+			break;
+	}
 	if (fd < 0)
 		return explain_open(event, fd, pid, cpu, reterr);
+	if (no_cycles)
+		log_note("%s: this machine has no PMU that counts cycles: sampling cpu-clock instead", asked);
+	if (user_only)
+		log_note("%s: kernel.perf_event_paranoid forbids to watch the kernel: user space only", asked);
 	say_missing(before, fallbacks->missing);
 	return fd;
 }

@@ -18,7 +18,7 @@
 #include "record/drain.h"
 #include "record/features.h"
 #include "record/finish.h"
-#include "record/output.h"
+#include "record/sink.h"
 #include "record/plan.h"
 #include "record/priority.h"
 #include "record/prologue.h"
@@ -34,7 +34,7 @@ struct recording {
 	struct workload workload;
 	struct plan plan;
 	struct eventset set;
-	struct output output;
+	struct sink sink;
 	struct event_desc *descs; /* what the file says of the events */
 	char **tracepoints;       /* "sys:event" of those that are one */
 	size_t nr_tracepoints;
@@ -72,7 +72,7 @@ static int configure(struct recording *rec, struct diag *reterr)
 	sampling.threads_only = options->threads_only;
 	sampling.inherit = options->inherit && !sampling.per_thread && !sampling.threads_only;
 	sampling.delayed = options->delay_ms != 0;
-	sampling.pipe_output = output_is_pipe(options->output);
+	sampling.pipe_output = sink_is_pipe(options->output);
 	sampling.has_workload = options->workload != NULL;
 	return event_list_configure(options->events, &sampling, reterr);
 }
@@ -84,7 +84,7 @@ static int fork_workload(struct recording *rec, struct diag *reterr)
 	if (!options->workload)
 		return 0;
 	int err = workload_fork(&rec->workload, options->workload,
-				output_is_pipe(options->output) ? WORKLOAD_STDOUT_TO_STDERR : 0, &rec->old_mask, reterr);
+				sink_is_pipe(options->output) ? WORKLOAD_STDOUT_TO_STDERR : 0, &rec->old_mask, reterr);
 	if (!err && rec->options->target->kind == EVENT_TARGET_WORKLOAD)
 		err = target_add_tid(rec->options->target, rec->workload.pid);
 	return err;
@@ -125,7 +125,7 @@ static int describe_events(struct recording *rec)
 		.nr_events = events->nr,
 		.argc = rec->options->argc,
 		.argv = rec->options->argv,
-		.pipe = rec->output.pipe,
+		.pipe = rec->sink.pipe,
 		.tracepoints = (const char *const *)rec->tracepoints,
 		.nr_tracepoints = rec->nr_tracepoints,
 	};
@@ -134,7 +134,7 @@ static int describe_events(struct recording *rec)
 
 static int output_error(const struct recording *rec, uint64_t stored, int err, struct diag *reterr)
 {
-	return diag_set(reterr, err, "%s: writing at offset %llu failed: %s", rec->output.path,
+	return diag_set(reterr, err, "%s: writing at offset %llu failed: %s", rec->sink.path,
 			(unsigned long long)stored, strerror(-err));
 }
 
@@ -151,14 +151,14 @@ static int open_writer(struct recording *rec, struct diag *reterr)
 	const struct writer_ops *ops = asked->ops ? asked->ops : &writer_serial;
 	size_t ring_bytes = rec->set.ring_pages * (size_t)sysconf(_SC_PAGESIZE);
 	struct writer_params params = {
-		.fd = rec->output.fd,
-		.path = rec->output.path,
+		.fd = rec->sink.fd,
+		.path = rec->sink.path,
 		.nr_blocks = rec->plan.nr_rings * (asked->blocks_per_ring ? asked->blocks_per_ring : DEFAULT_BLOCKS),
 		.block_bytes = ring_bytes,
 		.window_bytes = asked->window_bytes ? asked->window_bytes : DEFAULT_WINDOW,
 	};
 
-	if (ops->seeks && rec->output.pipe) {
+	if (ops->seeks && rec->sink.pipe) {
 		log_note("writer %s cannot write to a pipe: serial does it", ops->name);
 		ops = &writer_serial;
 	}
@@ -167,14 +167,14 @@ static int open_writer(struct recording *rec, struct diag *reterr)
 		log_note("writer %s is not allowed here (%s): serial does it", ops->name, strerror(-err));
 		err = writer_open(&writer_serial, &params, &rec->writer);
 	}
-	return err ? diag_set(reterr, err, "%s: writer %s: %s", rec->output.path, ops->name, strerror(-err)) : 0;
+	return err ? diag_set(reterr, err, "%s: writer %s: %s", rec->sink.path, ops->name, strerror(-err)) : 0;
 }
 
 /* Header first: from then on the writer goes on where it ends. */
 static int start_output(struct recording *rec, struct diag *reterr)
 {
 	AUTO_BUF struct buf front = {0}, world_records = {0};
-	int err = rec->output.pipe ? prologue_pipe(&rec->features, &front, reterr)
+	int err = rec->sink.pipe ? prologue_pipe(&rec->features, &front, reterr)
 				   : prologue_file(rec->descs, rec->features.nr_events, &front, &rec->header);
 
 	if (err == -ENOMEM || front.failed)
@@ -190,7 +190,7 @@ static int start_output(struct recording *rec, struct diag *reterr)
 		.nr_descs = rec->features.nr_events,
 		.target = rec->options->target,
 		.workload = &rec->workload,
-		.names = rec->output.pipe,
+		.names = rec->sink.pipe,
 	};
 	err = prologue_world(&world, &world_records, reterr);
 	if (err)
@@ -215,7 +215,7 @@ static int start_stream(struct recording *rec, struct diag *reterr)
 		.flush_bytes = flush_bytes < ring_bytes / 4 ? flush_bytes : ring_bytes / 4,
 		.round_bytes = rec->plan.nr_rings * ring_bytes,
 	};
-	if (rec->output.pipe)
+	if (rec->sink.pipe)
 		rec->stream.flush_bytes = rec->stream.round_bytes = 1; /* somebody may be looking on */
 	else if (rec->stream.round_bytes < LEAST_ROUND)
 		rec->stream.round_bytes = LEAST_ROUND;
@@ -317,11 +317,11 @@ static int close_output(struct recording *rec, struct recording_result *result, 
 		output_error(rec, written, write_err, reterr);
 
 	result->bytes = written;
-	if (rec->output.pipe)
+	if (rec->sink.pipe)
 		return write_err;
 	struct finish_params params = {
-		.fd = rec->output.fd,
-		.path = rec->output.path,
+		.fd = rec->sink.fd,
+		.path = rec->sink.path,
 		.header = rec->header,
 		.data_bytes = written > rec->header.data.offset ? written - rec->header.data.offset : 0,
 		.features = &rec->features,
@@ -350,7 +350,7 @@ static void recording_fini(struct recording *rec)
 {
 	writer_close(rec->writer, NULL);
 	stream_fini(&rec->stream);
-	output_close(&rec->output);
+	sink_close(&rec->sink);
 	eventset_close(&rec->set);
 	plan_fini(&rec->plan);
 	workload_end(&rec->workload);
@@ -375,7 +375,7 @@ static int prepare(struct recording *rec, struct diag *reterr)
 	if (!err)
 		err = eventset_open(&rec->set, &rec->plan, rec->options->events, rec->options->ring, reterr);
 	if (!err)
-		err = output_open(rec->options->output, &rec->output, reterr);
+		err = sink_open(rec->options->output, &rec->sink, reterr);
 	if (!err) {
 		err = describe_events(rec);
 		if (err)
@@ -388,7 +388,7 @@ static int prepare(struct recording *rec, struct diag *reterr)
 
 int recording_run(const struct recording_options *options, struct recording_result *ret, struct diag *reterr)
 {
-	struct recording rec = {.options = options, .signal_fd = -1, .output.fd = -1};
+	struct recording rec = {.options = options, .signal_fd = -1, .sink.fd = -1};
 	struct recording_result result = {0};
 	int err = prepare(&rec, reterr);
 
@@ -408,7 +408,7 @@ int recording_run(const struct recording_options *options, struct recording_resu
 	result.ring_bytes = rec.set.ring_pages * (size_t)sysconf(_SC_PAGESIZE);
 	result.wakeups = rec.drain.wakeups;
 	result.rounds = rec.stream.counters.rounds;
-	result.output = rec.output.path;
+	result.output = rec.sink.path;
 	recording_fini(&rec);
 	result.cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	*ret = result;

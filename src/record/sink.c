@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "record/output.h"
+#include "record/sink.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@ static bool is_fifo(const struct stat *st)
 	return S_ISFIFO(st->st_mode) || S_ISSOCK(st->st_mode);
 }
 
-bool output_is_pipe(const char *path)
+bool sink_is_pipe(const char *path)
 {
 	struct stat st;
 
@@ -66,40 +66,40 @@ static int open_error(const char *path, int err, struct diag *reterr)
 	return diag_set(reterr, err, "cannot create %s: %s", path, strerror(-err));
 }
 
-int output_open(const char *path, struct output *ret, struct diag *reterr)
+int sink_open(const char *path, struct sink *ret, struct diag *reterr)
 {
-	struct output output = {.pipe = output_is_pipe(path), .path = path};
+	struct sink sink = {.pipe = sink_is_pipe(path), .path = path};
 
-	if (output.pipe && (!path || !strcmp(path, "-"))) {
+	if (sink.pipe && (!path || !strcmp(path, "-"))) {
 		if (isatty(STDOUT_FILENO))
 			return diag_set(reterr, -EINVAL, "-o -: standard output is a terminal: redirect it");
-		output.path = "-";
-		output.fd = STDOUT_FILENO;
-		*ret = output;
+		sink.path = "-";
+		sink.fd = STDOUT_FILENO;
+		*ret = sink;
 		return 0;
 	}
 	if (!path)
-		output.path = "perf.data";
-	if (!output.pipe) {
-		int err = keep_old(output.path, reterr);
+		sink.path = "perf.data";
+	if (!sink.pipe) {
+		int err = keep_old(sink.path, reterr);
 		if (err)
 			return err;
 	}
-	output.fd = open(output.path, (output.pipe ? O_WRONLY : O_RDWR) | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	if (output.fd < 0)
-		return open_error(output.path, -errno, reterr);
+	sink.fd = open(sink.path, (sink.pipe ? O_WRONLY : O_RDWR) | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (sink.fd < 0)
+		return open_error(sink.path, -errno, reterr);
 	struct stat st;
-	if (fstat(output.fd, &st) == 0 && S_ISREG(st.st_mode))
-		fchmod(output.fd, 0600); /* an empty file that was there may have had another mode */
-	*ret = output;
+	if (fstat(sink.fd, &st) == 0 && S_ISREG(st.st_mode))
+		fchmod(sink.fd, 0600); /* an empty file that was there may have had another mode */
+	*ret = sink;
 	return 0;
 }
 
-int output_close(struct output *output)
+int sink_close(struct sink *sink)
 {
-	int fd = output->fd;
+	int fd = sink->fd;
 
-	output->fd = -1;
+	sink->fd = -1;
 	if (fd < 0 || fd == STDOUT_FILENO)
 		return 0;
 	return close(fd) ? -errno : 0;

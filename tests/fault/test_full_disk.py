@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+"""A disk that is full: the recording ends by itself, once, and what is in the file can be read."""
+import sys
+import pathlib
+import time
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from perfdata import PerfData  # noqa: E402
+
+
+@pytest.mark.parametrize('event', ['raw_syscalls:sys_enter', 'cpu-clock'])
+def test_full_disk(millrace, perf, programs, need_tracefs, tmpfs, event):
+    file = tmpfs('1m') / 'p.data'
+    command = [programs / 'syscalls', '-t', '2', '-n', '2000000'] if event != 'cpu-clock' else \
+        [programs / 'spin', '-t', '4', '-m', '20000']
+    start = time.monotonic()
+    done = millrace('record', '-e', event, '-F' if event == 'cpu-clock' else '-c',
+                    '20000' if event == 'cpu-clock' else '1', '-g', '-o', file, '--', *command, status=255)
+    assert time.monotonic() - start < 15
+    errors = [line for line in done.err.splitlines() if 'No space left' in line]
+    assert len(errors) == 1 and str(file) in errors[0] and 'offset' in errors[0], done.err
+    data = PerfData(file)
+    samples = len(list(data.samples()))
+    assert samples > 100
+    script = perf('script', '-i', file, '-F', 'tid')
+    assert len(script.out.split()) == samples
+
+
+def test_disk_without_room_for_anything(millrace, need_root, tmpfs):
+    room = tmpfs('4k')
+    (room / 'filler').write_bytes(b'x' * 4096)
+    done = millrace('record', '-e', 'cpu-clock', '-o', room / 'p.data', '--', 'true', status=255)
+    assert sum('No space left' in line for line in done.err.splitlines()) == 1, done.err

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+"""The first two laws: captured + lost = generated, and every record once."""
+import struct
+import sys
+import pathlib
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from perfdata import PerfData, TIME  # noqa: E402
+
+GETPPID = 110  # x86_64
+
+
+def threads_of(out):
+    return {int(line.split()[0]): int(line.split()[1]) for line in out.splitlines() if line[:1].isdigit()}
+
+
+def no_duplicates(samples):
+    seen = set()
+    for sample in samples:
+        key = (sample.tid, sample.cpu, sample.time, sample.raw)
+        assert key not in seen, f'twice: {key}'
+        seen.add(key)
+
+
+@pytest.mark.parametrize('ring', ['', '-m1', '-m4'])
+def test_counted_system_calls(millrace, programs, need_tracefs, tmp_path, ring):
+    """Each thread makes exactly N calls; small rings lose on purpose, and the loss is told to the record."""
+    file = tmp_path / 'p.data'
+    made = 4 * 50000
+    for _ in range(3):
+        done = millrace('record', *([ring] if ring else []), '-o', file, '-e', 'syscalls:sys_enter_getppid', '--',
+                        programs / 'syscalls', '-t', '4', '-n', '50000')
+        data = PerfData(file)
+        samples = list(data.samples())
+        lost = data.lost_samples()
+        assert len(samples) + lost == made, done.err
+        no_duplicates(samples)
+        assert f'captured {len(samples)} samples' in done.err
+        assert (f'lost {lost} ' in done.err) if lost else ('; lost 0' in done.err)
+
+
+def test_twenty_of_twenty(millrace, programs, need_tracefs, tmp_path):
+    """N sys_enter samples for a program that makes exactly N calls on each thread, in 20 of 20 runs."""
+    calls = 20000
+    for _ in range(20):
+        file = tmp_path / 'p.data'
+        done = millrace('record', '-o', file, '-e', 'raw_syscalls:sys_enter', '--',
+                        programs / 'syscalls', '-t', '3', '-n', str(calls))
+        data = PerfData(file)
+        counts, samples = {}, list(data.samples())
+        for sample in samples:
+            if struct.unpack_from('<q', sample.raw, 8)[0] == GETPPID:
+                counts[sample.tid] = counts.get(sample.tid, 0) + 1
+        made = threads_of(done.out)
+        assert made and set(made.values()) == {calls}
+        assert sum(counts.values()) + data.lost_samples() >= 3 * calls
+        if not data.lost_samples():
+            assert counts == made
+        no_duplicates(samples)
+
+
+def test_times_never_go_back_within_a_cpu(millrace, programs, need_tracefs, tmp_path):
+    """Order of a ring is the order of the file."""
+    file = tmp_path / 'p.data'
+    millrace('record', '-o', file, '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '2',
+             '-n', '30000')
+    data = PerfData(file)
+    assert data.attrs[0].sample_type & TIME
+    last = {}
+    for sample in data.samples():
+        assert sample.time >= last.get(sample.cpu, 0)
+        last[sample.cpu] = sample.time

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: MIT
+"""millrace record: targets, ends, outputs, exit statuses, and errors."""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from perfdata import COMM, FINISHED_INIT, FINISHED_ROUND, PerfData  # noqa: E402
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / 'p.data'
+
+
+def tids(data):
+    return {sample.tid for sample in data.samples()}
+
+
+def test_command(millrace, programs, file):
+    done = millrace('record', '-e', 'cpu-clock', '-o', file, '--', programs / 'spin', '-t', '2', '-m', '200')
+    data = PerfData(file)
+    assert len(tids(data)) >= 2
+    assert 'captured' in done.err and 'lost 0' in done.err
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    kinds = [record.type for record in data.records()]
+    assert kinds.count(FINISHED_INIT) == 1 and kinds[-1] in (FINISHED_ROUND, 13)
+
+
+def test_children_are_followed_unless_told_not_to(millrace, programs, file):
+    command = ['sh', '-c', f'{programs}/spin -t 1 -m 100; :']
+    millrace('record', '-e', 'cpu-clock', '-o', file, '--', *command)
+    with_children = {sample.pid for sample in PerfData(file).samples()}
+    millrace('record', '-i', '-e', 'cpu-clock', '-o', file, '--', *command)
+    without = {sample.pid for sample in PerfData(file).samples()}
+    assert len(with_children) == 2 and len(without) == 1
+
+
+@pytest.mark.parametrize('how', ['-p', '-t'])
+def test_running_task(millrace, programs, spawn, file, how):
+    target = spawn([programs / 'spin', '-t', '2', '-m', '30000'])
+    time.sleep(0.2)
+    threads = {int(tid) for tid in os.listdir(f'/proc/{target.pid}/task')}
+    chosen = target.pid if how == '-p' else max(threads)
+    millrace('record', '-e', 'cpu-clock', how, chosen, '-o', file, '--', 'sleep', '0.5')
+    found = tids(PerfData(file))
+    assert found == (threads - {target.pid} if how == '-p' else {chosen})
+
+
+def test_recording_ends_with_its_target(millrace, programs, spawn, file):
+    target = spawn([programs / 'spin', '-t', '2', '-m', '500'])
+    millrace('record', '-e', 'cpu-clock', '-p', target.pid, '-o', file, timeout=20)
+    assert tids(PerfData(file))
+
+
+def test_per_thread(millrace, programs, spawn, file):
+    target = spawn([programs / 'spin', '-t', '2', '-m', '30000'])
+    time.sleep(0.2)
+    millrace('record', '-e', 'cpu-clock', '--per-thread', '-p', target.pid, '-o', file, '--', 'sleep', '0.3')
+    data = PerfData(file)
+    assert len(tids(data)) == 2 and len(data.attrs[0].ids) == 3
+
+
+@pytest.mark.parametrize('option', [['-a'], ['-C', '0'], ['-a', '-C', '0']])
+def test_system_wide(millrace, need_root, programs, file, option):
+    millrace('record', '-e', 'cpu-clock', *option, '-o', file, '--', programs / 'spin', '-t', '2', '-m', '200')
+    cpus = {sample.cpu for sample in PerfData(file).samples()}
+    assert cpus and (option == ['-a'] or cpus == {0})
+
+
+def test_pipe(millrace, program, programs, tmp_path):
+    saved = tmp_path / 'pipe.data'
+    with open(saved, 'wb') as out:
+        subprocess.run([program, 'record', '-e', 'cpu-clock', '-o', '-', '--', 'sh', '-c',
+                        f'echo to stdout; {programs}/spin -t 1 -m 100'], stdout=out, check=True)
+    data = PerfData(saved)
+    assert data.pipe and list(data.samples())
+
+
+def test_pipe_whose_reader_leaves(program, programs):
+    done = subprocess.run(f'{program} record -e cpu-clock -F max -o - -- {programs}/spin -t 2 -m 20000 | head -c 100 '
+                          '>/dev/null; echo ${PIPESTATUS[0]}', shell=True, executable='/bin/bash', timeout=15,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert done.stdout.strip() == '255' and 'Broken pipe' in done.stderr
+
+
+def test_old_output_is_kept(millrace, file):
+    old = file.with_name(file.name + '.old')
+    for text in ('first', 'second'):
+        file.write_text(text)
+        millrace('record', '-e', 'cpu-clock', '-o', file, '--', 'true')
+        assert old.read_text() == text
+    old.unlink()
+    old.mkdir()
+    (old / 'data').write_text('x')
+    millrace('record', '-e', 'cpu-clock', '-o', file, '--', 'true')
+    assert old.is_file()
+
+
+@pytest.mark.parametrize('command, status', [(['true'], 0), (['false'], 1), (['sh', '-c', 'exit 7'], 7),
+                                             (['sh', '-c', 'kill -KILL $$'], -signal.SIGKILL)])
+def test_exit_status_is_the_workloads(millrace, file, command, status):
+    millrace('record', '-e', 'cpu-clock', '-o', file, '--', *command, status=status)
+    assert PerfData(file).end > 0
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_finish_the_file(program, programs, spawn, file, number):
+    recorder = spawn([program, 'record', '-e', 'cpu-clock', '-o', file, '--', programs / 'spin', '-t', '2', '-m',
+                      '30000'], stderr=subprocess.PIPE, text=True)
+    time.sleep(0.7)
+    os.kill(recorder.pid, number)
+    err = recorder.communicate(timeout=10)[1]
+    assert recorder.returncode == -signal.SIGTERM  # what ended the workload
+    assert 'captured' in err and list(PerfData(file).samples())
+
+
+def test_interrupted_system_wide(program, need_root, spawn, file):
+    recorder = spawn([program, 'record', '-a', '-e', 'cpu-clock', '-o', file])
+    time.sleep(0.7)
+    os.kill(recorder.pid, signal.SIGINT)
+    assert recorder.wait(10) == -signal.SIGINT
+    assert PerfData(file).features & (1 << 12)
+
+
+def test_delay(millrace, programs, file):
+    millrace('record', '-e', 'cpu-clock', '-F', '1000', '-D', '400', '-o', file, '--', programs / 'spin', '-t', '1',
+             '-m', '800')
+    assert 100 < len(list(PerfData(file).samples())) < 600
+    millrace('record', '-e', 'cpu-clock', '-D', '-1', '-o', file, '--', 'true')
+    assert not list(PerfData(file).samples())
+
+
+def test_workload_is_known_by_name(millrace, programs, file):
+    millrace('record', '-e', 'cpu-clock', '-o', file, '--', programs / 'spin', '-t', '1', '-m', '50')
+    names = [record.body[8:].split(b'\0')[0] for record in PerfData(file).records() if record.type == COMM]
+    assert names[0] == b'perf-exec' and b'spin' in names
+
+
+ERRORS = [
+    (['-e', 'cpu-clokc', '--', 'true'], 129, 'cpu-clock'),
+    (['-e', 'sched:sched_swich', '--', 'true'], 129, 'sched_switch'),
+    (['-F', '0', '--', 'true'], 129, 'frequency'),
+    (['-F', '10', '-c', '10', '--', 'true'], 129, 'exclude'),
+    (['-m', 'x', '--', 'true'], 129, 'pages'),
+    (['--call-graph', 'foo', '--', 'true'], 129, 'dwarf'),
+    ([], 129, 'nothing to record'),
+    (['-e', 'cpu-clock', '--', './does-not-exist'], 255, './does-not-exist: No such file'),
+    (['-e', 'cpu-clock', '--', '/etc/passwd'], 255, 'Permission denied'),
+    (['-e', 'cpu-clock', '-p', '999999999', '--', 'true'], 255, 'process 999999999 does not exist'),
+    (['-e', 'cpu-clock', '-t', '999999999', '--', 'true'], 255, 'thread 999999999 does not exist'),
+    (['-e', 'cpu-clock', '-p', 'x', '--', 'true'], 129, 'list of numbers'),
+    (['-e', 'cpu-clock', '-C', '99', '--', 'true'], 255, 'CPU 99 is not online'),
+    (['-e', 'cpu-clock', '-o', '/does/not/exist', '--', 'true'], 255, 'directory /does/not does not exist'),
+]
+
+
+@pytest.mark.parametrize('args, status, words', ERRORS, ids=[' '.join(args) or 'nothing' for args, _, _ in ERRORS])
+def test_errors_are_one_line(millrace, need_tracefs, tmp_path, args, status, words):
+    (tmp_path / 'perf.data').write_text('precious')
+    done = millrace('record', *args, status=status, cwd=tmp_path)
+    lines = [line for line in done.err.splitlines() if line.startswith('millrace: ')]
+    assert len(lines) == 1 and words in lines[0], done.err
+    assert (tmp_path / 'perf.data').read_text() == 'precious'  # whatever failed, it failed before that
+    assert not done.out
+
+
+def test_quiet_and_verbose(millrace, file):
+    assert millrace('record', '-q', '-e', 'cpu-clock', '-o', file, '--', 'true').err == ''
+    err = millrace('record', '-v', '-e', 'cpu-clock', '-o', file, '--', 'true').err
+    assert 'rings of' in err and 'wake-ups' in err
+
+
+def test_cycles_fall_back_with_one_line(millrace, file):
+    if any(os.path.exists(f'/sys/bus/event_source/devices/{pmu}') for pmu in ('cpu', 'cpu_core', 'armv8_pmuv3_0')):
+        pytest.skip('this machine has a hardware PMU')
+    err = millrace('record', '-o', file, '--', 'true').err
+    assert sum('cpu-clock' in line for line in err.splitlines()) == 1
+    assert PerfData(file).attrs[0].type == 1
+
+
+@pytest.fixture
+def as_nobody(need_root, run, program):
+    """as_nobody(args) runs a copy of the program without any privilege, in a directory that anybody may enter."""
+    with tempfile.TemporaryDirectory(dir='/tmp') as directory:
+        os.chmod(directory, 0o777)
+        own = pathlib.Path(shutil.copy(program, directory))
+        own.chmod(0o755)
+        nobody = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups']
+        yield lambda *args, **keywords: run([*nobody, own, *args], cwd=directory, **keywords)
+
+
+@pytest.mark.parametrize('args', [['-a', '-e', 'cpu-clock'], ['-e', 'cpu-clock:k']])
+def test_no_permission_says_what_would_give_it(as_nobody, args):
+    if int(pathlib.Path('/proc/sys/kernel/perf_event_paranoid').read_text()) < 2:
+        pytest.skip('kernel.perf_event_paranoid allows it here')
+    done = as_nobody('record', *args, '-o', 'x', '--', 'true', status=255)
+    lines = done.err.splitlines()
+    assert len(lines) == 1 and 'perf_event_paranoid' in lines[0] and 'CAP_PERFMON' in lines[0], done.err
+
+
+def test_own_program_without_privilege(as_nobody, programs):
+    if int(pathlib.Path('/proc/sys/kernel/perf_event_paranoid').read_text()) > 2:
+        pytest.skip('kernel.perf_event_paranoid allows nothing here')
+    done = as_nobody('record', '-e', 'cpu-clock', '-o', 'x', '--', 'sh', '-c', 'i=0; while [ $i -lt 99999 ]; do i=$((i+1)); done')
+    assert 'captured' in done.err and 'captured 0' not in done.err
+
+
+def test_ring_that_the_limits_refuse(as_nobody):
+    done = as_nobody('record', '-e', 'cpu-clock', '-m', '64M', '-o', 'x', '--', 'true', status=255)
+    assert re.search(r'-m \d+K would fit', done.err), done.err

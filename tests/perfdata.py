@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: MIT
+"""A second reader of perf.data, for tests only: small, slow, and independent of the program that is tested."""
+import struct
+from collections import namedtuple
+
+MAGIC = b'PERFILE2'
+MMAP, LOST, COMM, EXIT, THROTTLE, UNTHROTTLE, FORK, SAMPLE, MMAP2, LOST_SAMPLES = 1, 2, 3, 4, 5, 6, 7, 9, 10, 13
+HEADER_ATTR, TRACING_DATA, FINISHED_ROUND, FINISHED_INIT = 64, 66, 68, 82
+IP, TID, TIME, ADDR, READ, CALLCHAIN, ID, CPU, PERIOD, STREAM_ID, RAW = (1 << n for n in range(11))
+IDENTIFIER = 1 << 16
+ATTR_SAMPLE_ID_ALL = 1 << 18
+
+Attr = namedtuple('Attr', 'type config period sample_type read_format bits ids')
+Record = namedtuple('Record', 'type misc body offset')
+Sample = namedtuple('Sample', 'ip pid tid time addr id stream cpu period raw')
+
+
+class PerfData:
+    """attrs, and records(): of a file or a pipe that was saved to a file."""
+
+    def __init__(self, path):
+        with open(path, 'rb') as file:
+            self.bytes = file.read()
+        assert self.bytes[:8] == MAGIC, 'not a perf.data file'
+        size = struct.unpack_from('<Q', self.bytes, 8)[0]
+        self.pipe = size == 16
+        self.attrs = []
+        if self.pipe:
+            self.start, self.end = 16, len(self.bytes)
+            self.attrs = [self._attr(r.body, 0, None) for r in self.records() if r.type == HEADER_ATTR]
+        else:
+            stride, at, length, self.start, data_size = struct.unpack_from('<5Q', self.bytes, 16)
+            self.end = self.start + data_size
+            self.features = sum(word << 64 * i for i, word in enumerate(struct.unpack_from('<4Q', self.bytes, 72)))
+            for offset in range(at, at + length, stride):
+                ids_at, ids_len = struct.unpack_from('<2Q', self.bytes, offset + stride - 16)
+                self.attrs.append(self._attr(self.bytes, offset, self.bytes[ids_at:ids_at + ids_len]))
+        self.by_id = {id: attr for attr in self.attrs for id in attr.ids}
+
+    @staticmethod
+    def _attr(data, at, ids):
+        kind, size, config, period, sample_type, read_format, bits = struct.unpack_from('<2I5Q', data, at)
+        ids = data[at + size:] if ids is None else ids
+        return Attr(kind, config, period, sample_type, read_format, bits, struct.unpack(f'<{len(ids) // 8}Q', ids))
+
+    def records(self):
+        at = self.start
+        while at < self.end:
+            kind, misc, size = struct.unpack_from('<I2H', self.bytes, at)
+            assert size >= 8 and at + size <= self.end, f'record at {at:#x}: size {size}'
+            yield Record(kind, misc, self.bytes[at + 8:at + size], at)
+            at += size
+            if kind == TRACING_DATA:
+                at += struct.unpack_from('<I', self.bytes, at - size + 8)[0]
+
+    def sample(self, record):
+        """A SAMPLE up to its RAW part; fields that are not there are None."""
+        kind = self.attrs[0].sample_type
+        at, values = 0, {}
+        for name, bit, form in (('id', IDENTIFIER, '<Q'), ('ip', IP, '<Q'), ('pid', TID, '<I'), ('tid', TID, '<I'),
+                                ('time', TIME, '<Q'), ('addr', ADDR, '<Q'), ('id', ID, '<Q'),
+                                ('stream', STREAM_ID, '<Q'), ('cpu', CPU, '<I'), (None, CPU, '<I'),
+                                ('period', PERIOD, '<Q')):
+            if kind & bit:
+                values[name] = struct.unpack_from(form, record.body, at)[0]
+                at += struct.calcsize(form)
+        assert not kind & READ
+        if kind & CALLCHAIN:
+            at += 8 + 8 * struct.unpack_from('<Q', record.body, at)[0]
+        if kind & RAW:
+            length = struct.unpack_from('<I', record.body, at)[0]
+            values['raw'] = record.body[at + 4:at + 4 + length]
+        return Sample(*(values.get(name) for name in Sample._fields))
+
+    def samples(self):
+        return (self.sample(record) for record in self.records() if record.type == SAMPLE)
+
+    def lost_samples(self):
+        """What the recorder says the kernel dropped, over all events."""
+        return sum(struct.unpack_from('<Q', record.body)[0] for record in self.records()
+                   if record.type == LOST_SAMPLES)
