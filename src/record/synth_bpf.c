@@ -53,6 +53,7 @@ struct program {
 	struct bpf_prog_info info;
 	uint64_t *addrs;   /* heap; of each function */
 	uint32_t *lens;    /* heap; bytes of code */
+	uint8_t *tags;     /* heap; BPF_TAG_SIZE bytes of each function, a hash of its code */
 	uint8_t *funcs;    /* heap; info.nr_func_info records of info.func_info_rec_size */
 	struct buf btf;    /* empty: the program has no types */
 };
@@ -61,6 +62,7 @@ static void program_fini(struct program *program)
 {
 	free(program->addrs);
 	free(program->lens);
+	free(program->tags);
 	free(program->funcs);
 	buf_fini(&program->btf);
 }
@@ -96,14 +98,17 @@ static int program_read(int fd, struct program *ret)
 		sizes.nr_func_info = 0;
 	ret->addrs = calloc(sizes.nr_jited_ksyms, sizeof(*ret->addrs));
 	ret->lens = calloc(sizes.nr_jited_ksyms, sizeof(*ret->lens));
+	ret->tags = calloc(sizes.nr_jited_ksyms, BPF_TAG_SIZE);
 	ret->funcs = calloc(sizes.nr_func_info + 1, sizes.func_info_rec_size + 1);
-	if (!ret->addrs || !ret->lens || !ret->funcs)
+	if (!ret->addrs || !ret->lens || !ret->tags || !ret->funcs)
 		return -ENOMEM;
 	ret->info = (struct bpf_prog_info){
 		.nr_jited_ksyms = sizes.nr_jited_ksyms,
 		.jited_ksyms = (uint64_t)(uintptr_t)ret->addrs,
 		.nr_jited_func_lens = sizes.nr_jited_ksyms,
 		.jited_func_lens = (uint64_t)(uintptr_t)ret->lens,
+		.nr_prog_tags = sizes.nr_jited_ksyms,
+		.prog_tags = (uint64_t)(uintptr_t)ret->tags,
 		.nr_func_info = sizes.nr_func_info,
 		.func_info = sizes.nr_func_info ? (uint64_t)(uintptr_t)ret->funcs : 0,
 		.func_info_rec_size = sizes.nr_func_info ? sizes.func_info_rec_size : 0,
@@ -169,7 +174,7 @@ const char *synth_btf_name(struct span btf, uint32_t type_id)
 	return types.bad || strings.bad || type_id == 0 || !*name ? NULL : name;
 }
 
-/* "bpf_prog_", the tag, and what the function is called: as the kernel names it in kallsyms. */
+/* "bpf_prog_", the function's tag, and what the function is called: as the kernel names it in kallsyms. */
 static void function_name(const struct program *program, uint32_t i, char ret[KSYM_NAME_BYTES])
 {
 	const struct bpf_prog_info *info = &program->info;
@@ -177,7 +182,8 @@ static void function_name(const struct program *program, uint32_t i, char ret[KS
 	const char *name = NULL;
 
 	for (unsigned b = 0; b < BPF_TAG_SIZE; b++)
-		len += snprintf(ret + len, KSYM_NAME_BYTES - (size_t)len, "%02x", info->tag[b]);
+		len += snprintf(ret + len, KSYM_NAME_BYTES - (size_t)len, "%02x",
+				program->tags[(size_t)i * BPF_TAG_SIZE + b]);
 	if (program->btf.len) {
 		struct bpf_func_info func;
 		memcpy(&func, program->funcs + (size_t)i * info->func_info_rec_size, sizeof(func));
