@@ -10,20 +10,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/fd.h"
 #include "base/log.h"
 #include "format/record.h"
-#include "record/proc_maps.h"
+#include "record/synth_maps.h"
 #include "record/synth_record.h"
 
 enum {
-	WINDOW_BYTES = 1 << 16,    /* more than the longest line of maps: a path of 4 KiB, each byte escaped */
-	COMM_BYTES = 16,           /* TASK_COMM_LEN, with the NUL */
-	NAME_BYTES = PATH_MAX - 8, /* kernel/events/core.c perf_event_mmap_event(): longer ones are "//toolong" */
+	WINDOW_BYTES = 4096, /* of stat and status; they are shorter */
+	COMM_BYTES = 16,     /* TASK_COMM_LEN, with the NUL */
 };
 
 /* One walk over procfs. */
@@ -31,10 +28,10 @@ struct walk {
 	const struct synth_params *params;
 	struct buf *out;
 	int proc_fd;
-	char *window;         /* heap; WINDOW_BYTES of the file being read */
-	char *huge_dir;       /* heap; where hugetlbfs is mounted; NULL: nowhere */
+	struct synth_maps maps;
 	bool all;             /* nobody named the tasks: some that refuse are nothing to worry about */
 	size_t nr_unreadable; /* processes whose maps we may not read */
+	char window[WINDOW_BYTES]; /* of the file being read */
 };
 
 struct task {
@@ -52,38 +49,17 @@ static void walk_fini(struct walk *walk)
 			walk->nr_unreadable, walk->nr_unreadable == 1 ? "" : "es");
 	if (walk->proc_fd >= 0)
 		close(walk->proc_fd);
-	free(walk->window);
-	free(walk->huge_dir);
-}
-
-/* The first mount of hugetlbfs: what is mapped from there is memory, no object. */
-static char *huge_dir_find(void)
-{
-	AUTO_BUF struct buf mounts = {0};
-	char *rest = NULL;
-
-	if (fd_slurp("/proc/self/mounts", 1 << 22, &mounts) || !buf_text(&mounts)[0])
-		return NULL;
-	for (char *line = strtok_r((char *)mounts.data, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-		char dir[PATH_MAX], type[32];
-
-		if (sscanf(line, "%*s %4095s %31s", dir, type) == 2 && !strcmp(type, "hugetlbfs"))
-			return strdup(dir);
-	}
-	return NULL;
+	synth_maps_fini(&walk->maps);
 }
 
 static int walk_init(struct walk *walk, const struct synth_params *params, struct buf *out)
 {
-	*walk = (struct walk){.params = params, .out = out};
+	walk->params = params;
+	walk->out = out;
 	walk->proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (walk->proc_fd < 0)
 		return -errno;
-	walk->window = malloc(WINDOW_BYTES);
-	if (!walk->window)
-		return -ENOMEM;
-	walk->huge_dir = huge_dir_find();
-	return 0;
+	return synth_maps_init(&walk->maps, params, out);
 }
 
 static __attribute__((format(printf, 2, 3))) int walk_open(const struct walk *walk, const char *format, ...)
@@ -187,76 +163,14 @@ static void put_fork(struct walk *walk, const struct task *task)
 	synth_put(walk->out, &record, sizeof(record), (struct span){0}, walk->params->trailer_bytes);
 }
 
-static void put_map(struct walk *walk, pid_t tgid, const struct proc_map *map)
-{
-	bool exec = map->prot & PROT_EXEC;
-	struct record_mmap2 record = {
-		.header = {.type = PERF_RECORD_MMAP2, .misc = PERF_RECORD_MISC_USER},
-		.pid = (uint32_t)tgid,
-		.tid = (uint32_t)tgid,
-		.addr = map->start,
-		.len = map->end - map->start,
-		.pgoff = map->pgoff,
-		.maj = map->maj,
-		.min = map->min,
-		.ino = map->ino,
-		.prot = map->prot,
-		.flags = map->flags,
-	};
-	size_t fixed = sizeof(record);
-	char name[NAME_BYTES];
-
-	if (proc_map_name(map, name, sizeof(name)) < 0)
-		strcpy(name, "//toolong");
-	if (name[0] == '\0')
-		strcpy(name, "//anon");
-	if (walk->huge_dir && !strncmp(name, walk->huge_dir, strlen(walk->huge_dir))) {
-		strcpy(name, "//anon");
-		record.flags |= MAP_HUGETLB;
-	}
-	if (!exec)
-		record.header.misc |= PERF_RECORD_MISC_MMAP_DATA;
-	if (!walk->params->mmap2) { /* the older record is the front of the newer one */
-		record.header.type = PERF_RECORD_MMAP;
-		fixed = sizeof(struct record_mmap);
-	}
-	synth_put(walk->out, &record, fixed, synth_name(name), walk->params->trailer_bytes);
-}
-
-static void put_maps_text(struct walk *walk, pid_t tgid, struct span *text)
-{
-	struct proc_map map;
-
-	while (proc_maps_next(text, &map)) {
-		bool exec = map.prot & PROT_EXEC;
-
-		if (exec || (walk->params->data_maps && map.prot & PROT_READ))
-			put_map(walk, tgid, &map);
-	}
-}
-
 /* 0 also when the process ends meanwhile: what was read stands. */
 static int put_maps(struct walk *walk, pid_t tgid)
 {
 	AUTO_FD int fd = walk_open(walk, "%d/task/%d/maps", tgid, tgid);
-	size_t kept = 0;
 
 	if (fd == -EACCES || fd == -EPERM)
 		walk->nr_unreadable++;
-	if (fd < 0)
-		return 0;
-	for (;;) {
-		ssize_t got = read(fd, walk->window + kept, WINDOW_BYTES - kept);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			return 0;
-		struct span text = {walk->window, kept + (size_t)got};
-		put_maps_text(walk, tgid, &text);
-		kept = text.len < WINDOW_BYTES ? text.len : 0; /* a line as long as the window is none */
-		memmove(walk->window, text.ptr, kept);
-	}
+	return fd < 0 ? 0 : synth_maps_put(&walk->maps, tgid, fd);
 }
 
 enum put_what { PUT_COMM, PUT_FORK_AND_COMM };
@@ -309,7 +223,7 @@ static int put_process(struct walk *walk, pid_t pid, enum put_what what)
 
 int synth_all_tasks(const struct synth_params *params, struct buf *out)
 {
-	__attribute__((cleanup(walk_fini))) struct walk walk;
+	__attribute__((cleanup(walk_fini))) struct walk walk = {0};
 	int err = walk_init(&walk, params, out);
 	DIR *dir = err ? NULL : opendir("/proc");
 
@@ -330,7 +244,7 @@ int synth_all_tasks(const struct synth_params *params, struct buf *out)
 
 int synth_process(const struct synth_params *params, pid_t pid, struct buf *out)
 {
-	__attribute__((cleanup(walk_fini))) struct walk walk;
+	__attribute__((cleanup(walk_fini))) struct walk walk = {0};
 	int err = walk_init(&walk, params, out);
 
 	return err ? err : put_process(&walk, pid, PUT_COMM);
@@ -347,7 +261,7 @@ static bool tids_have(const pid_t *tids, size_t nr, pid_t tid)
 
 int synth_threads(const struct synth_params *params, const pid_t *tids, size_t nr, struct buf *out)
 {
-	__attribute__((cleanup(walk_fini))) struct walk walk;
+	__attribute__((cleanup(walk_fini))) struct walk walk = {0};
 	int err = walk_init(&walk, params, out);
 	size_t nr_found = 0;
 	struct task task;
@@ -375,7 +289,7 @@ int synth_thread(const struct synth_params *params, pid_t tid, struct buf *out)
 
 int synth_workload(const struct synth_params *params, pid_t pid, struct buf *out)
 {
-	__attribute__((cleanup(walk_fini))) struct walk walk;
+	__attribute__((cleanup(walk_fini))) struct walk walk = {0};
 	struct task task;
 	int err = walk_init(&walk, params, out);
 

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,6 +20,7 @@
 #include "base/cpuset.h"
 #include "format/record.h"
 #include "record/synth.h"
+#include "record/synth_maps.h"
 #include "record/synth_record.h"
 
 struct view {
@@ -360,6 +362,49 @@ static void a_process_is_described(void **state)
 	assert_true(stack);
 }
 
+/* Two ways to ask the kernel, one answer. */
+static void maps_are_the_same_by_query_and_by_text(void **state)
+{
+	static const char *const names[] = {"/tmp/a b.so ", "/tmp/new\nline.so", "/tmp/gone.so"};
+	const size_t nr = sizeof(names) / sizeof(names[0]);
+	void *mapped[3];
+
+	(void)state;
+	for (size_t i = 0; i < nr; i++) {
+		AUTO_FD int fd = open(names[i], O_RDWR | O_CREAT | O_CLOEXEC, 0700);
+		assert_true(fd >= 0);
+		assert_int_equal(ftruncate(fd, 8192), 0);
+		mapped[i] = mmap(NULL, 4096, PROT_READ | PROT_EXEC, i ? MAP_PRIVATE : MAP_SHARED, fd, 4096);
+		if (mapped[i] == MAP_FAILED)
+			skip(); /* a /tmp without exec */
+		unlink(names[i]);
+	}
+	for (int data_maps = 0; data_maps < 2; data_maps++) {
+		const struct synth_params params = {.trailer_bytes = 8, .mmap2 = true, .data_maps = data_maps};
+		AUTO_BUF struct buf text = {0}, query = {0};
+		AUTO_FD int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+		struct synth_maps by_text, by_query;
+
+		buf_extend(&text, 1 << 20), buf_extend(&query, 1 << 20); /* nothing is mapped between the two */
+		text.len = query.len = 0;
+		assert_int_equal(synth_maps_init(&by_text, &params, &text), 0);
+		assert_int_equal(synth_maps_init(&by_query, &params, &query), 0);
+		by_text.query_missing = true;
+		assert_int_equal(synth_maps_put(&by_text, getpid(), fd), 0);
+		assert_int_equal(synth_maps_put(&by_query, getpid(), fd), 0);
+		assert_true(text.len > 0);
+		bool same = text.len == query.len && !memcmp(text.data, query.data, text.len);
+		bool asked = !by_query.query_missing;
+		synth_maps_fini(&by_text);
+		synth_maps_fini(&by_query);
+		if (!asked)
+			skip(); /* before Linux 6.11 */
+		assert_true(same);
+	}
+	for (size_t i = 0; i < nr; i++)
+		munmap(mapped[i], 4096);
+}
+
 static void who_is_gone_is_told(void **state)
 {
 	const struct synth_params params = {.mmap2 = true};
@@ -388,6 +433,7 @@ int main(void)
 		cmocka_unit_test(modules_are_sorted_and_located),
 		cmocka_unit_test(btf_names_are_found),
 		cmocka_unit_test(a_process_is_described),
+		cmocka_unit_test(maps_are_the_same_by_query_and_by_text),
 		cmocka_unit_test(who_is_gone_is_told),
 	};
 

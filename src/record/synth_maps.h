@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* synth_maps: the maps of a process as records. Private to synth; one owner, one thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "record/proc_maps.h"
+
+struct buf;
+struct synth_params;
+
+struct synth_maps {
+	const struct synth_params *params; /* borrowed */
+	struct buf *out;                   /* borrowed */
+	char *window;                      /* heap; of the file being read, or the name being asked for */
+	char *huge_dir;                    /* heap; where hugetlbfs is mounted; NULL: nowhere */
+	struct proc_map vsyscall;          /* what every process has; end 0: nothing */
+	bool query_missing;                /* the kernel does not know PROCMAP_QUERY */
+};
+
+int synth_maps_init(struct synth_maps *maps, const struct synth_params *params, struct buf *out);
+void synth_maps_fini(struct synth_maps *maps);
+
+/* `fd` is an open /proc/PID/maps. 0; what cannot be read, because the process has just ended, is left out. */
+int synth_maps_put(struct synth_maps *maps, pid_t pid, int fd);
