@@ -21,7 +21,7 @@ RICH = attr(type=5, config=9, sample_period=1 << 63, sample_type=0x1fdffff, read
 @pytest.fixture(scope='module')
 def reader(millrace):
     """millrace, when it has a report."""
-    if 'report' not in millrace('--help').out:
+    if '\n  report ' not in millrace('--help').out:
         pytest.skip('needs millrace report')
     return millrace
 
@@ -29,7 +29,7 @@ def reader(millrace):
 @pytest.fixture(scope='module')
 def recorder(millrace):
     """millrace, when it has a recorder."""
-    if 'record' not in millrace('--help').out:
+    if '\n  record ' not in millrace('--help').out:
         pytest.skip('needs millrace record')
     return millrace
 
