@@ -326,7 +326,7 @@ static void note_unknown(struct session *session, const struct record_view *view
 static int route(struct session *session, const struct source_record *in, struct diag *reterr)
 {
 	const struct perf_event_header *record = in->view.header;
-	bool in_file_order = session->flags & SESSION_FILE_ORDER;
+	bool in_file_order = session->flags & SESSION_FILE_ORDER, deliver_all = session->flags & SESSION_ALL;
 	struct order_entry entry = {.record = record, .offset = in->view.offset};
 
 	if (record->type == RECORD_COMPRESSED || record->type == RECORD_COMPRESSED2)
@@ -340,11 +340,13 @@ static int route(struct session *session, const struct source_record *in, struct
 	}
 	if (in_file_order)
 		return 1;
-	if (record->type == RECORD_FINISHED_ROUND)
-		return order_mark(&session->order);
+	if (record->type == RECORD_FINISHED_ROUND) {
+		int err = order_mark(&session->order);
+		return err ? diag_set(reterr, err, "out of memory") : deliver_all;
+	}
 	if (!is_known(record->type)) {
 		note_unknown(session, &in->view);
-		return 0;
+		return deliver_all;
 	}
 	if (record->type >= RECORD_USER_FIRST)
 		return 1;

@@ -21,7 +21,8 @@ struct session;
 
 enum session_flags {
 	SESSION_FORCE = 1,      /* -f: whoever owns the file */
-	SESSION_FILE_ORDER = 2, /* records as they lie in the file, marks and all (raw dump); else sorted by time */
+	SESSION_FILE_ORDER = 2, /* records as they lie in the file, marks and all; else sorted by time */
+	SESSION_ALL = 4,        /* in time order too: marks and unknown types are delivered when they are met */
 };
 
 /*
@@ -51,8 +52,8 @@ struct session_record {
 
 /*
  * 1 a record, 0 the end, -EBADMSG and the diag says where. In time order kernel records come sorted by time with
- * those without a time at once; FINISHED_ROUND marks and records of unknown types are consumed, the latter with a
- * note. *ret is valid until the next call. After an error every later call gives it again.
+ * those without a time at once; without SESSION_ALL, FINISHED_ROUND marks and records of unknown types are consumed,
+ * the latter with a note. *ret is valid until the next call. After an error every later call gives it again.
  */
 int session_next(struct session *session, struct session_record *ret, struct diag *reterr);
 
