@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: MIT
+"""The text of `millrace script` is that of `perf script`, byte for byte, for recordings of either recorder."""
+import os
+import struct
+import subprocess
+
+import pytest
+
+WORKLOAD = ['sh', '-c', 'ls -lR /usr/share/doc | sort | wc -l; true & wait']
+
+CASES = {
+    'clock': ['-e', 'cpu-clock'],
+    'chains': ['-e', 'cpu-clock', '-g'],
+    'all-cpus': ['-e', 'cpu-clock', '-g', '-a'],
+    'user-only': ['-e', 'cpu-clock:u', '-g'],
+    'period': ['-e', 'cpu-clock', '-c', '300000'],
+    'per-thread': ['-e', 'cpu-clock', '--per-thread'],
+    'addresses': ['-e', 'page-faults', '-c', '1', '-d'],
+    'software': ['-e', 'cpu-clock,context-switches,page-faults'],
+    'software-chains': ['-e', 'cpu-clock,context-switches,page-faults', '-g'],
+    'sched': ['-e', 'sched:*', '-a'],
+    'sched-chains': ['-e', 'sched:sched_switch,sched:sched_wakeup', '-g'],
+    'raw-syscalls': ['-e', 'raw_syscalls:*'],
+    'mixed-kinds': ['-e', 'sched:sched_switch,cpu-clock', '-g'],
+}
+
+
+@pytest.fixture(scope='module', params=['perf', 'millrace'])
+def recorder(request, need_root, need_tracefs, perf, millrace):
+    if request.param == 'millrace':
+        if 'record' not in millrace('--complete').out.split():
+            pytest.skip('millrace record is not there yet')
+        return millrace
+    return perf
+
+
+def first_difference(ours, theirs):
+    ours, theirs = ours.splitlines(), theirs.splitlines()
+    for number, (left, right) in enumerate(zip(ours, theirs), 1):
+        if left != right:
+            return f'line {number}:\n  millrace {left!r}\n  perf     {right!r}'
+    return f'{len(ours)} lines of millrace, {len(theirs)} of perf'
+
+
+def assert_same(ours, theirs):
+    if ours != theirs:
+        pytest.fail(first_difference(ours, theirs))
+
+
+@pytest.mark.parametrize('case', CASES)
+def test_file(case, recorder, perf, millrace, tmp_path):
+    data = tmp_path / 'perf.data'
+    # Of a workload that forks, --per-thread sees only the first process.
+    workload = ['ls', '-lR', '/usr/share/doc'] if case == 'per-thread' else WORKLOAD
+    recorder('record', *CASES[case], '-o', data, '--', *workload)
+    theirs = perf('script', '-i', data, binary=True).out
+    assert theirs.count(b'\n') > 5
+    assert_same(millrace('script', '-i', data, binary=True).out, theirs)
+
+
+@pytest.mark.parametrize('case', ['chains', 'software', 'sched', 'sched-chains'])
+def test_pipe(case, recorder, perf, millrace, tmp_path):
+    # The workload's output would land in the pipe: it has none.
+    stream = recorder('record', *CASES[case], '-o', '-', '--', 'sh', '-c', 'ls -lR /usr/share/doc >/dev/null',
+                      binary=True).out
+    theirs = perf('script', '-i', '-', input=stream, binary=True).out
+    assert theirs.count(b'\n') > 5
+    assert_same(millrace('script', '-i', '-', input=stream, binary=True).out, theirs)
+    # A pipe is what is read when standard input is one; a file may hold the same bytes.
+    assert_same(millrace('script', input=stream, binary=True).out, theirs)
+    (tmp_path / 'stream').write_bytes(stream)
+    assert_same(millrace('script', '-i', tmp_path / 'stream', binary=True).out, theirs)
+
+
+@pytest.fixture(scope='module')
+def data(need_root, perf, tmp_path_factory):
+    path = tmp_path_factory.mktemp('script') / 'perf.data'
+    perf('record', '-e', 'cpu-clock', '-g', '-o', path, '--', *WORKLOAD)
+    return path
+
+
+def test_header(data, perf, millrace):
+    for option in ('--header', '--header-only'):
+        assert_same(millrace('script', option, '-i', data, binary=True).out,
+                    perf('script', option, '-i', data, binary=True).out)
+
+
+def test_default_input_is_perf_data(data, millrace):
+    # Standard input must not be a pipe here: the fixture gives /dev/null.
+    assert millrace('script', cwd=data.parent).out == millrace('script', '-i', data).out
+
+
+def write_changed(data, path, offset, value):
+    content = bytearray(data.read_bytes())
+    struct.pack_into('<Q', content, offset, value)
+    path.write_bytes(content)
+    return path
+
+
+def data_end(data):
+    start, size = struct.unpack_from('<QQ', data.read_bytes(), 0x28)
+    return start, start + size
+
+
+def test_cut_off(data, millrace, tmp_path):
+    start, end = data_end(data)
+    cut = tmp_path / 'cut'
+    middle = (start + end) // 2
+    cut.write_bytes(data.read_bytes()[:middle])
+    done = millrace('script', '-i', cut, status=255)
+    assert done.out
+    assert str(cut) in done.err and 'cut off' in done.err and 'offset 0x' in done.err
+    assert len([line for line in done.err.splitlines() if line]) == 1
+
+
+def test_recorder_was_killed(data, millrace, tmp_path):
+    start, end = data_end(data)
+    unfinished = write_changed(data, tmp_path / 'unfinished', 0x30, 0)
+    unfinished.write_bytes(unfinished.read_bytes()[:end])
+    done = millrace('script', '-i', unfinished, status=255)
+    assert 'not finished' in done.err and f'offset {end:#x}' in done.err
+    assert done.out.count('cpu-clock') == millrace('script', '-i', data).out.count('cpu-clock')
+
+
+@pytest.mark.parametrize('content, why', [
+    (b'', 'empty'),
+    (b'short', 'only 5 bytes'),
+    (b'\x7fELF' + bytes(200), 'not a perf.data file'),
+    (b'2ELIFREP' + bytes(200), 'byte order'),
+])
+def test_foreign_files(content, why, millrace, tmp_path):
+    path = tmp_path / 'foreign'
+    path.write_bytes(content)
+    done = millrace('script', '-i', path, status=255)
+    assert why in done.err and str(path) in done.err and not done.out
+
+
+def test_missing_file(millrace, tmp_path):
+    done = millrace('script', '-i', tmp_path / 'missing', status=255)
+    assert 'No such file' in done.err
+
+
+def test_file_through_a_pipe(data, millrace):
+    done = millrace('script', '-i', '-', input=data.read_bytes(), binary=True, status=255)
+    assert b'give its name with -i' in done.err
+
+
+def test_file_of_somebody_else(data, perf, millrace, tmp_path):
+    foreign = tmp_path / 'foreign'
+    foreign.write_bytes(data.read_bytes())
+    os.chown(foreign, 12345, 12345)
+    perf('script', '-i', foreign, status=None)
+    done = millrace('script', '-i', foreign, status=255)
+    assert 'uid 12345' in done.err and '-f' in done.err and not done.out
+    assert millrace('script', '-f', '-i', foreign).out == millrace('script', '-i', data).out
+
+
+def test_compressed(perf, millrace, need_root, tmp_path):
+    path = tmp_path / 'perf.data'
+    perf('record', '-z', '-e', 'cpu-clock', '-o', path, '--', *WORKLOAD)
+    done = millrace('script', '-i', path, status=255)
+    assert 'compressed recordings are not supported' in done.err
+
+
+def test_reader_goes_away(data, program):
+    done = subprocess.run(f'{program} script -i {data} | head -n 1', shell=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, timeout=60, check=True)
+    assert done.stdout.count(b'\n') == 1 and not done.stderr
+
+
+def test_full_disk(data, program):
+    with open('/dev/full', 'wb') as full:
+        done = subprocess.run([program, 'script', '-i', data], stdout=full, stderr=subprocess.PIPE, timeout=60)
+    assert done.returncode == 255 and b'No space left' in done.stderr
