@@ -68,7 +68,10 @@ static void put_features(const struct feature_set *set, struct buf *out)
 	}
 }
 
-/* The blob follows the record, padded to 8, and the size that the record tells is the padded one. */
+/*
+ * The blob follows the record, padded to 8, and the size that the record tells is the padded one. perf itself pads the
+ * record to 16 bytes; all readers take 12, and hotspot takes nothing else.
+ */
 static int put_tracing_data(const struct features_params *params, struct buf *out, struct diag *reterr)
 {
 	AUTO_BUF struct buf blob = {0};
@@ -79,7 +82,6 @@ static int put_tracing_data(const struct features_params *params, struct buf *ou
 
 	size_t at = begin_record(out, RECORD_TRACING_DATA);
 	buf_put_u32(out, (uint32_t)blob.len);
-	buf_put_u32(out, 0);
 	end_record(out, at);
 	buf_put(out, blob.data, blob.len);
 	return 0;

@@ -77,6 +77,17 @@ static int configure(struct recording *rec, struct diag *reterr)
 	return event_list_configure(options->events, &sampling, reterr);
 }
 
+static int check_events(const struct recording *rec, struct diag *reterr)
+{
+	const struct event_list *events = rec->options->events;
+
+	for (size_t i = 0; i < events->nr; i++)
+		if (events->events[i].attr.write_backward)
+			return diag_set(reterr, -EOPNOTSUPP, "%s: this version has no rings that overwrite: leave "
+							     "/overwrite/ out", events->events[i].name);
+	return 0;
+}
+
 static int fork_workload(struct recording *rec, struct diag *reterr)
 {
 	const struct recording_options *options = rec->options;
@@ -363,6 +374,8 @@ static void recording_fini(struct recording *rec)
 static int prepare(struct recording *rec, struct diag *reterr)
 {
 	int err = configure(rec, reterr);
+	if (!err)
+		err = check_events(rec, reterr);
 	if (!err)
 		err = catch_signals(rec, reterr);
 	if (!err)
