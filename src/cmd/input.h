@@ -29,4 +29,4 @@ struct input_losses {
 	uint64_t lost_samples; /* by LOST_SAMPLES */
 };
 void input_count_losses(struct input_losses *losses, const struct session_record *record);
-void input_tell_losses(const struct input_losses *losses);
+void input_tell_losses(const struct input_losses *losses, const struct session *session);

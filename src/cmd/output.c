@@ -85,7 +85,11 @@ void output_padded(struct output *out, const char *text, unsigned width)
 {
 	size_t len = strlen(text);
 
-	for (size_t i = len; i < width; i++)
-		output_char(out, ' ');
+	for (size_t missing = len < width ? width - len : 0; missing;) {
+		static const char blanks[] = "                                ";
+		size_t step = missing < sizeof(blanks) - 1 ? missing : sizeof(blanks) - 1;
+		output_bytes(out, blanks, step);
+		missing -= step;
+	}
 	output_bytes(out, text, len);
 }

@@ -80,6 +80,7 @@ struct script {
 	struct output out;
 	struct input_losses losses;
 	bool header_done;
+	bool watched; /* by a person: nobody waits for a full buffer */
 };
 
 static bool is_front(uint32_t type)
@@ -99,8 +100,12 @@ static void print_header(struct script *script)
 static int take(struct script *script, const struct session_record *record, struct diag *reterr)
 {
 	input_count_losses(&script->losses, record);
-	if (record->view.header->type == PERF_RECORD_SAMPLE)
-		return sample_text_print(script->text, record, reterr);
+	if (record->view.header->type == PERF_RECORD_SAMPLE) {
+		int err = sample_text_print(script->text, record, reterr);
+		if (script->watched)
+			output_flush(&script->out);
+		return err;
+	}
 	return machine_process(script->machine, record) ? diag_set(reterr, -ENOMEM, "out of memory") : 0;
 }
 
@@ -171,6 +176,7 @@ static int script_run(int argc, char **argv)
 		return COMMAND_USAGE;
 	}
 	log_set_level(script.options.verbose);
+	script.watched = isatty(STDOUT_FILENO);
 
 	if (script_open(&script)) {
 		script_close(&script);
@@ -186,7 +192,7 @@ static int script_run(int argc, char **argv)
 		log_error("standard output: %s", strerror(-out_err));
 		status = INPUT_EXIT_ERROR;
 	}
-	input_tell_losses(&script.losses);
+	input_tell_losses(&script.losses, script.session);
 	script_close(&script);
 	return status;
 }

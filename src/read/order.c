@@ -64,6 +64,8 @@ int order_push(struct order *order, const struct order_entry *entry)
 	if (err)
 		return err;
 	order->entries[order->nr++] = *entry;
+	if (entry->time_ns < order->given_ns)
+		order->nr_late++;
 	if (entry->time_ns > order->newest_ns)
 		order->newest_ns = entry->time_ns;
 	return 0;
@@ -159,6 +161,7 @@ bool order_pop(struct order *order, struct order_entry *ret)
 	if (order->first == order->ready)
 		return false;
 	*ret = order->entries[order->first++];
+	order->given_ns = ret->time_ns;
 	if (order->first == order->nr) {
 		order->first = order->ready = order->nr = 0;
 		order->nr_runs = 0;

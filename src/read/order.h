@@ -27,6 +27,8 @@ struct order {
 	size_t *runs;            /* where each sorted stretch of [first..nr) starts */
 	size_t nr_runs, runs_room;
 	uint64_t newest_ns, safe_ns; /* of all; of those before the last mark */
+	uint64_t given_ns;           /* newest that went: what is older and comes now is late */
+	uint64_t nr_late;
 };
 
 void order_fini(struct order *order);

@@ -403,6 +403,7 @@ int session_next(struct session *session, struct session_record *ret, struct dia
 		int err = decode(session, &view, ret, &why);
 		if (!err) {
 			session->info.position = view.offset;
+			session->info.nr_late = session->order.nr_late;
 			return 1;
 		}
 		session_end(session, err, &why);

@@ -69,6 +69,7 @@ struct session_info {
 	struct file_header header; /* of a pipe: magic and size only */
 	uint64_t file_bytes;       /* 0: unknown (pipe) */
 	uint64_t position;         /* offset of the record delivered last; for progress */
+	uint64_t nr_late;          /* records that came after newer ones were delivered: the marks were wrong */
 	int64_t mtime;             /* seconds; 0: unknown */
 };
 const struct session_info *session_info(const struct session *session);

@@ -129,6 +129,29 @@ static void test_what_a_mark_gives(void **state)
 	order_fini(&order);
 }
 
+/* A mark that promised too much: the late record still comes, at once, and is counted. */
+static void test_late_record(void **state)
+{
+	struct order order = {0};
+	struct order_entry entry;
+
+	(void)state;
+	for (uint64_t time = 10; time <= 30; time += 10) {
+		order_push(&order, &(struct order_entry){.time_ns = time});
+		order_mark(&order);
+	}
+	while (order_pop(&order, &entry))
+		;
+	assert_int_equal(entry.time_ns, 20);
+	order_push(&order, &(struct order_entry){.time_ns = 15});
+	order_push(&order, &(struct order_entry){.time_ns = 25});
+	assert_int_equal(order.nr_late, 1);
+	order_mark(&order);
+	assert_true(order_pop(&order, &entry));
+	assert_int_equal(entry.time_ns, 15);
+	order_fini(&order);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -136,6 +159,7 @@ int main(void)
 		cmocka_unit_test(test_no_marks),
 		cmocka_unit_test(test_backward_rings),
 		cmocka_unit_test(test_what_a_mark_gives),
+		cmocka_unit_test(test_late_record),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
