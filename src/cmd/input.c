@@ -61,16 +61,20 @@ void input_count_losses(struct input_losses *losses, const struct session_record
 		losses->lost_samples += body[0];
 }
 
-void input_tell_losses(const struct input_losses *losses, const struct session *session)
+void input_tell_losses(const struct input_losses *losses)
 {
-	uint64_t nr_late = session_info(session)->nr_late;
-
 	/* The two overlap: a lost sample may be in both counts, so they are not added. */
 	if (losses->lost_chunks)
 		log_note("this recording lost %" PRIu64 " records in %" PRIu64 " places", losses->lost_records,
 			 losses->lost_chunks);
 	if (losses->lost_samples)
 		log_note("this recording lost %" PRIu64 " samples", losses->lost_samples);
+}
+
+void input_tell_late(const struct session *session)
+{
+	uint64_t nr_late = session_info(session)->nr_late;
+
 	if (nr_late)
 		log_note("%" PRIu64 " records are out of order in this recording: names and maps may be wrong around them",
 			 nr_late);

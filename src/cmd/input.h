@@ -29,4 +29,7 @@ struct input_losses {
 	uint64_t lost_samples; /* by LOST_SAMPLES */
 };
 void input_count_losses(struct input_losses *losses, const struct session_record *record);
-void input_tell_losses(const struct input_losses *losses, const struct session *session);
+void input_tell_losses(const struct input_losses *losses);
+
+/* At the end too: that records came too late to be sorted. */
+void input_tell_late(const struct session *session);

@@ -192,7 +192,8 @@ static int script_run(int argc, char **argv)
 		log_error("standard output: %s", strerror(-out_err));
 		status = INPUT_EXIT_ERROR;
 	}
-	input_tell_losses(&script.losses, script.session);
+	input_tell_losses(&script.losses);
+	input_tell_late(script.session);
 	script_close(&script);
 	return status;
 }
