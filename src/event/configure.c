@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From options to attrs. What perf record 6.1 sets for each option was measured with strace; tests/parity/test_attrs.py
- * holds us to it. What the fields mean: perf_event_open(2), <linux/perf_event.h>.
+ * From options to attrs. What perf record 6.1 sets for each option was measured with strace;
+ * tests/parity/test_attrs.py holds us to it. What the fields mean: perf_event_open(2), <linux/perf_event.h>.
  */
 #include <asm/perf_regs.h>
 #include <errno.h>
@@ -21,8 +21,8 @@ enum { DEFAULT_FREQ_HZ = 4000 };
 /* AX to SS and R8 to R15; the kernel refuses the segment registers DS, ES, FS, GS of a 64-bit task. */
 #define USER_REGS                                                                                            \
 	(((UINT64_C(1) << PERF_REG_X86_64_MAX) - 1) &                                                        \
-	 ~(UINT64_C(1) << PERF_REG_X86_DS | UINT64_C(1) << PERF_REG_X86_ES | UINT64_C(1) << PERF_REG_X86_FS | \
-	   UINT64_C(1) << PERF_REG_X86_GS))
+	 ~(UINT64_C(1) << PERF_REG_X86_DS | UINT64_C(1) << PERF_REG_X86_ES |                                 \
+	   UINT64_C(1) << PERF_REG_X86_FS | UINT64_C(1) << PERF_REG_X86_GS))
 #elif defined(__aarch64__)
 #define USER_REGS ((UINT64_C(2) << PERF_REG_ARM64_PC) - 1) /* X0 to X29, LR, SP, PC */
 #else
@@ -35,7 +35,8 @@ struct setup {
 	uint64_t max_freq_hz; /* 0: the kernel does not say */
 	uint64_t freq_hz;     /* of -F, or 0 */
 	bool all_tasks;
-	bool task_rings; /* --per-thread of tasks: one ring per task, so nothing needs a time to be sorted by */
+	bool task_rings; /* --per-thread of tasks: one ring per task, so nothing needs a time to be sorted by
+			  */
 	struct diag *reterr;
 };
 
@@ -45,9 +46,9 @@ static bool is_dummy(const struct event *event)
 }
 
 /*
- * Records about tasks have to come from the very start, before the events of the user are enabled (-D), or from tasks
- * that none of them has counted yet (-a, -C): an event that only carries them does that. A dummy that the user
- * put first will do.
+ * Records about tasks have to come from the very start, before the events of the user are enabled (-D), or
+ * from tasks that none of them has counted yet (-a, -C): an event that only carries them does that. A dummy
+ * that the user put first will do.
  */
 static int add_side_band(struct event_list *list, const struct setup *setup)
 {
@@ -70,7 +71,8 @@ static uint64_t cap_freq(const struct setup *setup, uint64_t freq_hz, const char
 {
 	if (!setup->max_freq_hz || freq_hz <= setup->max_freq_hz)
 		return freq_hz;
-	log_note("%s: %llu samples per second are more than kernel.perf_event_max_sample_rate allows: taking %llu",
+	log_note("%s: %llu samples per second are more than kernel.perf_event_max_sample_rate allows: taking "
+		 "%llu",
 		 whose, (unsigned long long)freq_hz, (unsigned long long)setup->max_freq_hz);
 	return setup->max_freq_hz;
 }
@@ -117,7 +119,8 @@ static void set_time(struct event *event, const struct setup *setup)
 		attr->sample_type &= ~(uint64_t)PERF_SAMPLE_TIME;
 }
 
-/* The event's own terms stand above the options; each of them asks for a call chain where there would be none. */
+/* The event's own terms stand above the options; each of them asks for a call chain where there would be
+ * none. */
 static enum event_callgraph callgraph_of(const struct event *event, const struct event_options *options)
 {
 	if (event->given & EVENT_GIVEN_CALLGRAPH)
@@ -147,7 +150,8 @@ static int set_callgraph(struct event *event, const struct setup *setup, enum ev
 	attr->sample_type |= PERF_SAMPLE_CALLCHAIN;
 	if (callgraph == CALLGRAPH_DWARF) {
 		if (!USER_REGS)
-			return diag_set(setup->reterr, -ENOTSUP, "no DWARF call graphs on this architecture: use fp");
+			return diag_set(setup->reterr, -ENOTSUP,
+					"no DWARF call graphs on this architecture: use fp");
 		attr->sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
 		attr->sample_regs_user = USER_REGS;
 		attr->sample_stack_user = dump_bytes_of(event, setup->options);
@@ -236,8 +240,8 @@ static int configure_event(struct event *event, const struct setup *setup, bool 
 }
 
 /*
- * A reader finds the event of a record by its id. The id has a fixed place (IDENTIFIER) when the events' records
- * differ in layout; a file with one event needs none, a pipe always has one.
+ * A reader finds the event of a record by its id. The id has a fixed place (IDENTIFIER) when the events'
+ * records differ in layout; a file with one event needs none, a pipe always has one.
  */
 static void set_ids(struct event_list *list, bool pipe)
 {
@@ -261,7 +265,8 @@ static int prepare(struct setup *setup)
 	setup->all_tasks = options->target == EVENT_TARGET_SYSTEM || options->target == EVENT_TARGET_CPUS;
 	setup->task_rings = options->per_thread && !setup->all_tasks;
 	setup->max_freq_hz = options->max_freq_hz;
-	if (!setup->max_freq_hz && fd_slurp_long("/proc/sys/kernel/perf_event_max_sample_rate", &max) == 0 && max > 0)
+	if (!setup->max_freq_hz && fd_slurp_long("/proc/sys/kernel/perf_event_max_sample_rate", &max) == 0 &&
+	    max > 0)
 		setup->max_freq_hz = (uint64_t)max;
 	if (options->freq_hz && options->period)
 		return diag_set(setup->reterr, -EINVAL, "either a frequency or a period, not both");
@@ -270,8 +275,9 @@ static int prepare(struct setup *setup)
 	else if (setup->max_freq_hz)
 		setup->freq_hz = setup->max_freq_hz;
 	else
-		return diag_set(setup->reterr, -ENOENT, "the highest frequency is not known: no "
-							"/proc/sys/kernel/perf_event_max_sample_rate");
+		return diag_set(setup->reterr, -ENOENT,
+				"the highest frequency is not known: no "
+				"/proc/sys/kernel/perf_event_max_sample_rate");
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * event: what to measure. A list is parsed from -e texts, configured by the options of the recording, and then
- * opened fd by fd. Owned by the recording; one thread.
+ * event: what to measure. A list is parsed from -e texts, configured by the options of the recording, and
+ * then opened fd by fd. Owned by the recording; one thread.
  */
 #pragma once
 
@@ -12,12 +12,13 @@
 
 struct diag;
 
-/* Bits of event.given: what the event's own text fixed, so that options of the command line leave it alone. */
+/* Bits of event.given: what the event's own text fixed, so that options of the command line leave it alone.
+ */
 enum event_given {
 	EVENT_GIVEN_PERIOD = 1 << 0,
 	EVENT_GIVEN_FREQ = 1 << 1,
 	EVENT_GIVEN_NAME = 1 << 2,
-	EVENT_GIVEN_MODIFIER = 1 << 3, /* any modifier at all: exclude_guest is not the default then */
+	EVENT_GIVEN_MODIFIER = 1 << 3,    /* any modifier at all: exclude_guest is not the default then */
 	EVENT_GIVEN_MAX_PRECISE = 1 << 4, /* :P */
 	EVENT_GIVEN_SAMPLE_READ = 1 << 5, /* :S */
 	EVENT_GIVEN_CALLGRAPH = 1 << 6,
@@ -32,11 +33,11 @@ enum event_given {
 enum event_callgraph { CALLGRAPH_NONE, CALLGRAPH_FP, CALLGRAPH_DWARF, CALLGRAPH_LBR };
 
 struct event {
-	struct perf_event_attr attr; /* after configure: what is passed to the kernel */
-	char *name;                  /* heap; the label in the file: text as typed, with its modifiers */
-	char *tracepoint_system;     /* heap; NULL: no tracepoint */
-	char *tracepoint_name;       /* heap */
-	unsigned given;              /* enum event_given */
+	struct perf_event_attr attr;    /* after configure: what is passed to the kernel */
+	char *name;                     /* heap; the label in the file: text as typed, with its modifiers */
+	char *tracepoint_system;        /* heap; NULL: no tracepoint */
+	char *tracepoint_name;          /* heap */
+	unsigned given;                 /* enum event_given */
 	enum event_callgraph callgraph; /* with EVENT_GIVEN_CALLGRAPH */
 	uint32_t dump_bytes;            /* with EVENT_GIVEN_DUMP_BYTES */
 	bool side_band;                 /* added by event_list_configure(): only carries what tasks do */
@@ -51,9 +52,9 @@ struct event_list {
 void event_list_fini(struct event_list *list);
 
 /*
- * Adds the events of one -e text. Globs expand in the order of the directory, as in perf. On error nothing was added and
- * the diag says column, what was expected, and near matches. -EINVAL (syntax, unknown name), -ENOENT (tracefs or
- * PMU not there), -EACCES (not readable).
+ * Adds the events of one -e text. Globs expand in the order of the directory, as in perf. On error nothing
+ * was added and the diag says column, what was expected, and near matches. -EINVAL (syntax, unknown name),
+ * -ENOENT (tracefs or PMU not there), -EACCES (not readable).
  */
 int event_list_parse(struct event_list *list, const char *text, struct diag *reterr);
 
@@ -80,16 +81,18 @@ enum event_target {
 #define EVENT_FREQ_MAX UINT64_MAX
 
 enum {
-	EVENT_DUMP_BYTES = 8192,      /* of user stack in a sample when nothing was said */
-	EVENT_DUMP_BYTES_MAX = 65528, /* perf_event_open(2): a multiple of 8, and the sample's size has 16 bits */
+	EVENT_DUMP_BYTES = 8192, /* of user stack in a sample when nothing was said */
+	EVENT_DUMP_BYTES_MAX =
+		65528, /* perf_event_open(2): a multiple of 8, and the sample's size has 16 bits */
 };
 
 /* What the options say about all events. */
 struct event_options {
 	enum event_target target;
 	uint64_t freq_hz;     /* -F; 0: not given; EVENT_FREQ_MAX: the highest that the kernel allows */
-	uint64_t max_freq_hz; /* the highest that the kernel allows; 0: ask it (kernel.perf_event_max_sample_rate) */
-	uint64_t period;  /* -c; 0: not given */
+	uint64_t max_freq_hz; /* the highest that the kernel allows; 0: ask it
+				 (kernel.perf_event_max_sample_rate) */
+	uint64_t period;      /* -c; 0: not given */
 	enum event_callgraph callgraph;
 	uint32_t dump_bytes; /* of the user stack, with dwarf; 0: EVENT_DUMP_BYTES; rounded up to 8 */
 	bool inherit;        /* false: -i, -t, --per-thread */
@@ -121,16 +124,16 @@ struct event_fallbacks {
 };
 
 /*
- * The label of an event that was given none: its first name and the modifiers that its attr amounts to, such as
- * "cpu-clock:ppp" or "dummy:HG". Heap; NULL: out of memory, or neither a hardware nor a software event.
+ * The label of an event that was given none: its first name and the modifiers that its attr amounts to, such
+ * as "cpu-clock:ppp" or "dummy:HG". Heap; NULL: out of memory, or neither a hardware nor a software event.
  */
 char *event_derived_name(const struct perf_event_attr *attr);
 
 /*
- * Opens the event for (pid, cpu) as perf_event_open(2) means them; flags PERF_FLAG_FD_CLOEXEC is added where there is
- * one. The first open of an event may change its attr and name (older kernel, cycles without a PMU, no permission
- * for kernel samples; each said with log_note or log_verbose); later opens do not. Returns the fd, or -errno with a diag
- * that names event, cause and remedy (sysctl, capability).
+ * Opens the event for (pid, cpu) as perf_event_open(2) means them; flags PERF_FLAG_FD_CLOEXEC is added where
+ * there is one. The first open of an event may change its attr and name (older kernel, cycles without a PMU,
+ * no permission for kernel samples; each said with log_note or log_verbose); later opens do not. Returns the
+ * fd, or -errno with a diag that names event, cause and remedy (sysctl, capability).
  */
 int event_open(struct event *event, struct event_fallbacks *fallbacks, int pid, int cpu, bool first,
 	       struct diag *reterr);

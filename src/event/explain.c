@@ -34,20 +34,24 @@ static int explain_permission(const struct event *event, int err, int pid, struc
 		enough = -1;
 	if (level > enough)
 		return diag_set(reterr, err,
-				"event %s: not permitted: kernel.perf_event_paranoid is %ld; it takes CAP_PERFMON (run as "
+				"event %s: not permitted: kernel.perf_event_paranoid is %ld; it takes "
+				"CAP_PERFMON (run as "
 				"root) or: sysctl kernel.perf_event_paranoid=%ld",
 				event->name, level, enough);
 	if (event->attr.type == PERF_TYPE_BREAKPOINT && !event->attr.exclude_kernel)
 		return diag_set(reterr, err,
-				"event %s: breakpoints that also see the kernel take CAP_SYS_ADMIN; add :u, or run as root",
+				"event %s: breakpoints that also see the kernel take CAP_SYS_ADMIN; add :u, "
+				"or run as root",
 				event->name);
 	if (pid > 0)
-		return diag_set(reterr, err,
-				"event %s: process %d may not be watched: it belongs to somebody else, which takes "
-				"CAP_PERFMON and CAP_SYS_PTRACE (run as root)",
-				event->name, pid);
+		return diag_set(
+			reterr, err,
+			"event %s: process %d may not be watched: it belongs to somebody else, which takes "
+			"CAP_PERFMON and CAP_SYS_PTRACE (run as root)",
+			event->name, pid);
 	return diag_set(reterr, err,
-			"event %s: not permitted, although kernel.perf_event_paranoid is %ld: a security module, lockdown "
+			"event %s: not permitted, although kernel.perf_event_paranoid is %ld: a security "
+			"module, lockdown "
 			"or the container's seccomp filter forbids it",
 			event->name, level);
 }
@@ -59,26 +63,31 @@ static int explain_invalid(const struct event *event, int err, struct diag *rete
 
 	if (attr->freq && max > 0 && attr->sample_freq > (uint64_t)max)
 		return diag_set(reterr, err,
-				"event %s: %llu samples per second are more than kernel.perf_event_max_sample_rate (%ld)",
+				"event %s: %llu samples per second are more than "
+				"kernel.perf_event_max_sample_rate (%ld)",
 				event->name, (unsigned long long)attr->sample_freq, max);
 	if (attr->type == PERF_TYPE_BREAKPOINT)
 		return diag_set(reterr, err,
-				"event %s: the CPU has no such breakpoint: 1, 2, 4 or 8 bytes at a multiple of that; r and w "
+				"event %s: the CPU has no such breakpoint: 1, 2, 4 or 8 bytes at a multiple "
+				"of that; r and w "
 				"without x",
 				event->name);
 	if (attr->sample_type & PERF_SAMPLE_READ && attr->inherit)
 		return diag_set(reterr, err,
-				"event %s: this kernel cannot read values in samples (:S) of inherited events: add -i",
+				"event %s: this kernel cannot read values in samples (:S) of inherited "
+				"events: add -i",
 				event->name);
 	if (attr->write_backward)
 		return diag_set(reterr, err, "event %s: refused by the kernel: 'overwrite' needs Linux 4.7",
 				event->name);
 	if (attr->type > PERF_TYPE_BREAKPOINT)
 		return diag_set(reterr, err,
-				"event %s: its PMU refuses the settings: perhaps it cannot sample, or only counts all "
+				"event %s: its PMU refuses the settings: perhaps it cannot sample, or only "
+				"counts all "
 				"tasks (-a)",
 				event->name);
-	return diag_set(reterr, err, "event %s: the kernel refuses its settings (perf_event_open: %s); dmesg may say why",
+	return diag_set(reterr, err,
+			"event %s: the kernel refuses its settings (perf_event_open: %s); dmesg may say why",
 			event->name, strerror(EINVAL));
 }
 
@@ -87,7 +96,8 @@ static int explain_unsupported(const struct event *event, int err, struct diag *
 	const struct perf_event_attr *attr = &event->attr;
 
 	if (attr->sample_type & PERF_SAMPLE_BRANCH_STACK)
-		return diag_set(reterr, err, "event %s: no branch stack in this hardware: use --call-graph fp or dwarf",
+		return diag_set(reterr, err,
+				"event %s: no branch stack in this hardware: use --call-graph fp or dwarf",
 				event->name);
 	if (attr->precise_ip)
 		return diag_set(reterr, err, "event %s: the hardware has no such precision: leave out a 'p'",
@@ -101,7 +111,8 @@ static int explain_no_fds(const struct event *event, int err, struct diag *reter
 
 	getrlimit(RLIMIT_NOFILE, &limit);
 	return diag_set(reterr, err,
-			"event %s: too many open files (%llu allowed, one is needed per event, CPU and task): fewer events "
+			"event %s: too many open files (%llu allowed, one is needed per event, CPU and "
+			"task): fewer events "
 			"or ulimit -n",
 			event->name, (unsigned long long)limit.rlim_cur);
 }
@@ -120,23 +131,28 @@ int explain_open(const struct event *event, int err, int pid, int cpu, struct di
 	case ENFILE:
 		return explain_no_fds(event, err, reterr);
 	case ENOENT:
-		return diag_set(reterr, err, "event %s: no PMU of this machine counts it; cpu-clock works everywhere",
+		return diag_set(reterr, err,
+				"event %s: no PMU of this machine counts it; cpu-clock works everywhere",
 				event->name);
 	case ENODEV:
 	case ENXIO:
-		return diag_set(reterr, err, "event %s: CPU %d is offline, or its PMU is gone", event->name, cpu);
+		return diag_set(reterr, err, "event %s: CPU %d is offline, or its PMU is gone", event->name,
+				cpu);
 	case ESRCH:
 		return diag_set(reterr, err, "event %s: there is no task %d", event->name, pid);
 	case EOVERFLOW:
-		return diag_set(reterr, err, "event %s: max-stack %u is more than kernel.perf_event_max_stack (%ld)",
+		return diag_set(reterr, err,
+				"event %s: max-stack %u is more than kernel.perf_event_max_stack (%ld)",
 				event->name, event->attr.sample_max_stack,
 				sysctl_or("/proc/sys/kernel/perf_event_max_stack", 0));
 	case ENOSPC:
-		return diag_set(reterr, err, "event %s: all breakpoint registers of the CPU are in use", event->name);
+		return diag_set(reterr, err, "event %s: all breakpoint registers of the CPU are in use",
+				event->name);
 	case EBUSY:
 		return diag_set(reterr, err, "event %s: somebody else uses the PMU exclusively", event->name);
 	case ENOSYS:
-		return diag_set(reterr, err, "event %s: this kernel has no perf events (CONFIG_PERF_EVENTS)", event->name);
+		return diag_set(reterr, err, "event %s: this kernel has no perf events (CONFIG_PERF_EVENTS)",
+				event->name);
 	default:
 		return diag_set(reterr, err, "event %s: perf_event_open: %s", event->name, strerror(-err));
 	}

@@ -7,8 +7,8 @@
  *   what       = NAME | "r" HEX | TYPE ":" CONFIG | SYSTEM ":" NAME | PMU "/" terms "/"
  *   breakpoint = "mem" ":" ADDRESS [ "/" LENGTH ] [ ":" ("r" | "w" | "x")… ] [ ":" letters ]
  *
- * What a word means decides what may follow it: names of hardware, software and caches come first, then PMUs (before
- * '/'), tracepoints (before ':'), raw numbers and named events of the PMUs.
+ * What a word means decides what may follow it: names of hardware, software and caches and raw numbers come
+ * first, then PMUs (before '/'), the events that PMUs have names for, and tracepoints (before ':').
  */
 #include <errno.h>
 #include <linux/hw_breakpoint.h>
@@ -60,8 +60,8 @@ static int parse_letters(struct grammar *g, struct event *event)
 	const char *why;
 
 	if (modifier_apply(event, word.text, word.len, &bad, &why) < 0)
-		return parse_error(&g->parse, word.start + bad, "%s '%c'; modifiers are " MODIFIER_LETTERS, why,
-				   word.text[bad]);
+		return parse_error(&g->parse, word.start + bad, "%s '%c'; modifiers are " MODIFIER_LETTERS,
+				   why, word.text[bad]);
 	return 0;
 }
 
@@ -91,7 +91,8 @@ static int parse_tail(struct grammar *g, enum term_host host, const struct pmu *
 	return 0;
 }
 
-/* Adds the event, labelled with its text from byte `start` on unless it has a name. Takes over what it owns. */
+/* Adds the event, labelled with its text from byte `start` on unless it has a name. Takes over what it owns.
+ */
 static int add_event(struct grammar *g, struct event *event, size_t start)
 {
 	if (!event->name)
@@ -101,7 +102,8 @@ static int add_event(struct grammar *g, struct event *event, size_t start)
 	return list_add(&g->found, event, g->parse.reterr);
 }
 
-static int parse_named(struct grammar *g, size_t start, const struct named_event *named, const struct pmu *pmu)
+static int parse_named(struct grammar *g, size_t start, const struct named_event *named,
+		       const struct pmu *pmu)
 {
 	__attribute__((cleanup(event_fini))) struct event event = list_new_event(named->type, named->config);
 	int err = parse_tail(g, pmu ? TERM_HOST_PMU : TERM_HOST_SYMBOLIC, pmu, &event);
@@ -118,7 +120,7 @@ static int parse_numeric(struct grammar *g, const struct token *first)
 	if (parse_number(first, &type) < 0 || type > UINT32_MAX)
 		return parse_error(&g->parse, first->start, "the type of an event has 32 bits");
 	if (!parse_at(&g->parse, TOKEN_WORD) || parse_number(&g->parse.token, &numbers.config) < 0)
-		return parse_expected(&g->parse, "a number, the config of the event,");
+		return parse_expected(&g->parse, "the config of the event, a number");
 	numbers.type = (uint32_t)type;
 	parse_take(&g->parse);
 	return parse_named(g, first->start, &numbers, NULL);
@@ -131,7 +133,10 @@ static bool read_access(const struct token *word, uint32_t *ret)
 
 	for (size_t i = 0; i < word->len; i++) {
 		char c = word->text[i];
-		uint32_t bit = c == 'r' ? HW_BREAKPOINT_R : c == 'w' ? HW_BREAKPOINT_W : c == 'x' ? HW_BREAKPOINT_X : 0;
+		uint32_t bit = c == 'r'   ? HW_BREAKPOINT_R
+			       : c == 'w' ? HW_BREAKPOINT_W
+			       : c == 'x' ? HW_BREAKPOINT_X
+					  : 0;
 		if (!bit || access & bit)
 			return false;
 		access |= bit;
@@ -228,8 +233,7 @@ static int parse_tracepoint(struct grammar *g, const struct token *system)
 	__attribute__((cleanup(event_fini))) struct event model = list_new_event(PERF_TYPE_TRACEPOINT, 0);
 	struct expansion expansion = {.grammar = g, .model = &model};
 
-	if (!parse_accept(&g->parse, TOKEN_COLON))
-		return parse_expected(&g->parse, "':' and the name of a tracepoint");
+	parse_take(&g->parse);
 	if (!parse_at(&g->parse, TOKEN_WORD))
 		return parse_expected(&g->parse, "the name of a tracepoint");
 	struct token name = parse_take(&g->parse);
@@ -244,7 +248,8 @@ static int parse_tracepoint(struct grammar *g, const struct token *system)
 		return -ENOENT;
 	}
 	/* Looked up before the rest is read, so that a misspelt name is what the message is about. */
-	int err = tracepoint_visit(tracefs, system_text, name_text, expand_tracepoint, &expansion, g->parse.reterr);
+	int err = tracepoint_visit(tracefs, system_text, name_text, expand_tracepoint, &expansion,
+				   g->parse.reterr);
 	if (err < 0) {
 		diag_prefix(g->parse.reterr, "tracepoint %s:%s", system_text, name_text);
 		return err;
@@ -270,16 +275,32 @@ static int unknown_word(struct grammar *g, const struct token *word, bool with_t
 		pmu_offer_names(pmu_directory(g), &suggest);
 	if (tracefs)
 		tracepoint_names(tracefs, offer_tracepoint, &suggest);
-	return parse_unknown(&g->parse, word, with_tracepoints ? "unknown event" : "neither an event nor a PMU:", &suggest);
+	return parse_unknown(&g->parse, word,
+			     with_tracepoints ? "unknown event" : "neither an event nor a PMU:", &suggest);
 }
 
-/* An event of a PMU: PMU/terms/, or the name that the PMU gives to one of its events. */
-static int parse_pmu(struct grammar *g, const struct token *word)
+/* An event that a PMU has a name for. -ENOENT: none has. */
+static int parse_alias(struct grammar *g, const struct token *word, const char *name)
 {
-	AUTO_FREE char *name = parse_text(word);
+	__attribute__((cleanup(event_fini))) struct event event = list_new_event(0, 0);
 	AUTO_BUF struct buf terms = {0};
 	struct pmu pmu;
+
+	if (pmu_find_event(pmu_directory(g), name, &pmu, &terms) < 0)
+		return -ENOENT;
+	event.attr.type = pmu.type;
+	int err = term_parse_alias(buf_text(&terms), &pmu, &event, &g->parse);
+	if (err == 0)
+		err = parse_tail(g, TERM_HOST_SYMBOLIC, NULL, &event);
+	return err < 0 ? err : add_event(g, &event, word->start);
+}
+
+/* A word that this machine gives a meaning to: a PMU, an event of a PMU, a tracepoint. */
+static int parse_machine_event(struct grammar *g, const struct token *word)
+{
+	AUTO_FREE char *name = parse_text(word);
 	struct named_event named = {0};
+	struct pmu pmu;
 
 	if (!name)
 		return no_memory(g);
@@ -287,13 +308,11 @@ static int parse_pmu(struct grammar *g, const struct token *word)
 		named.type = pmu.type;
 		return parse_named(g, word->start, &named, &pmu);
 	}
-	if (pmu_find_event(pmu_directory(g), name, &pmu, &terms) == 0) {
-		__attribute__((cleanup(event_fini))) struct event event = list_new_event(pmu.type, 0);
-		int err = term_parse_alias(buf_text(&terms), &pmu, &event, &g->parse);
-		if (err == 0)
-			err = parse_tail(g, TERM_HOST_SYMBOLIC, NULL, &event);
-		return err < 0 ? err : add_event(g, &event, word->start);
-	}
+	int err = parse_alias(g, word, name);
+	if (err != -ENOENT)
+		return err;
+	if (parse_at(&g->parse, TOKEN_COLON))
+		return parse_tracepoint(g, word);
 	return unknown_word(g, word, !parse_at(&g->parse, TOKEN_SLASH));
 }
 
@@ -316,9 +335,7 @@ static int parse_event(struct grammar *g)
 		return parse_numeric(g, &word);
 	if (names_find(word.text, word.len, &named) || names_find_raw(word.text, word.len, &named))
 		return parse_named(g, word.start, &named, NULL);
-	if (colon)
-		return parse_tracepoint(g, &word);
-	return parse_pmu(g, &word);
+	return parse_machine_event(g, &word);
 }
 
 static int parse_list(struct grammar *g)

@@ -59,7 +59,8 @@ struct token lexer_next(struct lexer *lexer)
 		lexer->at++;
 
 	const char *text = lexer->text + lexer->at;
-	struct token token = {.text = text, .start = lexer->at, .end = lexer->at, .spaced = lexer->at > before};
+	struct token token = {
+		.text = text, .start = lexer->at, .end = lexer->at, .spaced = lexer->at > before};
 
 	if (*text == '\0')
 		return token;

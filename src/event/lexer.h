@@ -2,7 +2,8 @@
 /*
  * lexer: the text of -e as tokens with columns. Borrows the text; owns nothing.
  *
- * Every byte that is no separator belongs to a word, so that one lexical grammar serves names, globs and numbers.
+ * Every byte that is no separator belongs to a word, so that one lexical grammar serves names, globs and
+ * numbers.
  */
 #pragma once
 

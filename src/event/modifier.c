@@ -19,7 +19,8 @@ static bool has(const struct modifiers *mods, char letter)
 	return mods->counts[(unsigned char)letter] > 0;
 }
 
-static int read_letters(struct modifiers *mods, const char *letters, size_t len, size_t *ret_bad, const char **ret_why)
+static int read_letters(struct modifiers *mods, const char *letters, size_t len, size_t *ret_bad,
+			const char **ret_why)
 {
 	for (size_t i = 0; i < len; i++) {
 		char letter = letters[i];
@@ -37,7 +38,8 @@ static int read_letters(struct modifiers *mods, const char *letters, size_t len,
 	return 0;
 }
 
-int modifier_apply(struct event *event, const char *letters, size_t len, size_t *ret_bad, const char **ret_why)
+int modifier_apply(struct event *event, const char *letters, size_t len, size_t *ret_bad,
+		   const char **ret_why)
 {
 	struct modifiers mods = {0};
 	struct perf_event_attr *attr = &event->attr;

@@ -7,10 +7,11 @@
 struct event;
 
 /*
- * Applies the letters to the event's attr and `given`. 0, or -EINVAL: *ret_bad is the index of the letter that is
- * unknown or one too many, and *ret_why says so.
+ * Applies the letters to the event's attr and `given`. 0, or -EINVAL: *ret_bad is the index of the letter
+ * that is unknown or one too many, and *ret_why says so.
  */
-int modifier_apply(struct event *event, const char *letters, size_t len, size_t *ret_bad, const char **ret_why);
+int modifier_apply(struct event *event, const char *letters, size_t len, size_t *ret_bad,
+		   const char **ret_why);
 
 /* The letters, for messages. */
 #define MODIFIER_LETTERS "u k h G H I p P D e S W"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The numbers stand in <linux/perf_event.h> (enum perf_hw_id, perf_sw_ids, perf_hw_cache_*); the words are perf's. */
+/* The numbers stand in <linux/perf_event.h> (enum perf_hw_id, perf_sw_ids, perf_hw_cache_*); the words are
+ * perf's. */
 #include "event/names.h"
 
 #include <linux/perf_event.h>
@@ -79,9 +80,9 @@ static const struct name cache_ops[] = {
 };
 
 static const struct name cache_results[] = {
-	{"refs", PERF_COUNT_HW_CACHE_RESULT_ACCESS},      {"Reference", PERF_COUNT_HW_CACHE_RESULT_ACCESS},
-	{"ops", PERF_COUNT_HW_CACHE_RESULT_ACCESS},       {"access", PERF_COUNT_HW_CACHE_RESULT_ACCESS},
-	{"misses", PERF_COUNT_HW_CACHE_RESULT_MISS},      {"miss", PERF_COUNT_HW_CACHE_RESULT_MISS},
+	{"refs", PERF_COUNT_HW_CACHE_RESULT_ACCESS}, {"Reference", PERF_COUNT_HW_CACHE_RESULT_ACCESS},
+	{"ops", PERF_COUNT_HW_CACHE_RESULT_ACCESS},  {"access", PERF_COUNT_HW_CACHE_RESULT_ACCESS},
+	{"misses", PERF_COUNT_HW_CACHE_RESULT_MISS}, {"miss", PERF_COUNT_HW_CACHE_RESULT_MISS},
 };
 
 static const struct name *find_exact(const struct name names[], size_t nr, const char *word, size_t len)
@@ -94,8 +95,8 @@ static const struct name *find_exact(const struct name names[], size_t nr, const
 }
 
 /*
- * The name at the start of *word that ends there or at a '-'; *word moves behind it and its '-'. The longest one counts:
- * "branches-…" is not "branch".
+ * The name at the start of *word that ends there or at a '-'; *word moves behind it and its '-'. The longest
+ * one counts: "branches-…" is not "branch".
  */
 static const struct name *take_part(const struct name names[], size_t nr, const char **word, const char *end)
 {
@@ -216,9 +217,10 @@ const char *names_of(uint32_t type, uint64_t config)
 /* The caches in their first spelling, with the spellings of operation and result that `perf list` shows. */
 static void offer_caches(struct suggest *suggest)
 {
-	static const char *const endings[] = {"-loads", "-load-misses", "-stores", "-store-misses",
-					      "-prefetches", "-prefetch-misses"};
-	static const char *const first[] = {"L1-dcache", "L1-icache", "LLC", "dTLB", "iTLB", "branch", "node"};
+	static const char *const endings[] = {"-loads",        "-load-misses", "-stores",
+					      "-store-misses", "-prefetches",  "-prefetch-misses"};
+	static const char *const first[] = {"L1-dcache", "L1-icache", "LLC", "dTLB",
+					    "iTLB",      "branch",    "node"};
 	struct named_event unused;
 	char word[64];
 

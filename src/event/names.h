@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* names: the events that have a word of their own, whatever the machine: hardware, software, caches, raw. Pure. */
+/* names: the events that have a word of their own, whatever the machine: hardware, software, caches, raw.
+ * Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,7 +10,7 @@
 struct suggest;
 
 struct named_event {
-	uint32_t type;   /* PERF_TYPE_* */
+	uint32_t type; /* PERF_TYPE_* */
 	uint64_t config;
 };
 

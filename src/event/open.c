@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * perf_event_open(2), with what older kernels and smaller rights leave of an event. The order in which features are
- * given up is perf's, so that the same kernel records the same events for both.
+ * perf_event_open(2), with what older kernels and smaller rights leave of an event. The order in which
+ * features are given up is perf's, so that the same kernel records the same events for both.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +11,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/log.h"
 #include "event/event.h"
@@ -183,6 +182,7 @@ static bool replace_cycles(struct event *event, int err)
 		return false;
 	attr->type = PERF_TYPE_SOFTWARE;
 	attr->config = PERF_COUNT_SW_CPU_CLOCK;
+	log_note("%s: this machine has no PMU that counts cycles: sampling cpu-clock instead", event->name);
 	if (!(event->given & EVENT_GIVEN_NAME)) {
 		char *name = event_derived_name(attr);
 		if (name) {
@@ -211,10 +211,12 @@ static bool restrict_to_user(struct event *event, int err)
 {
 	struct perf_event_attr *attr = &event->attr;
 
-	if ((err != -EACCES && err != -EPERM) || attr->exclude_kernel || attr->exclude_user || explain_paranoid() <= 1)
+	if ((err != -EACCES && err != -EPERM) || attr->exclude_kernel || attr->exclude_user ||
+	    explain_paranoid() <= 1)
 		return false;
 	attr->exclude_kernel = 1;
 	attr->exclude_hv = 1;
+	log_note("%s: kernel.perf_event_paranoid forbids to watch the kernel: user space only", event->name);
 	rename_user_only(event);
 	return true;
 }
@@ -228,30 +230,16 @@ int event_open(struct event *event, struct event_fallbacks *fallbacks, int pid, 
 	}
 
 	unsigned before = fallbacks->missing;
-	AUTO_FREE char *asked = strdup(event->name);
-	bool no_cycles = false, user_only = false;
 	int fd;
-
-	if (!asked)
-		return diag_set(reterr, -ENOMEM, "out of memory");
 	for (int feature = 0; feature < NR_MISSING; feature++) {
 		if (before & 1u << feature)
 			leave_out(&event->attr, feature);
 	}
-	while ((fd = try_features(event, fallbacks, pid, cpu)) < 0) {
-		if (replace_cycles(event, fd))
-			no_cycles = true;
-		else if (restrict_to_user(event, fd))
-			user_only = true;
-		else
-			break;
-	}
+	do {
+		fd = try_features(event, fallbacks, pid, cpu);
+	} while (fd < 0 && (replace_cycles(event, fd) || restrict_to_user(event, fd)));
 	if (fd < 0)
 		return explain_open(event, fd, pid, cpu, reterr);
-	if (no_cycles)
-		log_note("%s: this machine has no PMU that counts cycles: sampling cpu-clock instead", asked);
-	if (user_only)
-		log_note("%s: kernel.perf_event_paranoid forbids to watch the kernel: user space only", asked);
 	say_missing(before, fallbacks->missing);
 	return fd;
 }

@@ -50,6 +50,14 @@ static const char *excerpt(const char *text, size_t offset, int *ret_len)
 	return text + from;
 }
 
+static void make_one_line(char *text)
+{
+	for (; *text; text++) {
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = ' ';
+	}
+}
+
 int parse_error(const struct parse *parse, size_t offset, const char *format, ...)
 {
 	char why[256];
@@ -60,7 +68,10 @@ int parse_error(const struct parse *parse, size_t offset, const char *format, ..
 	vsnprintf(why, sizeof(why), format, args);
 	va_end(args);
 	const char *near = excerpt(parse->lexer.text, offset, &len);
-	return diag_set(parse->reterr, -EINVAL, "column %zu of '%.*s': %s", offset + 1, len, near, why);
+	diag_set(parse->reterr, -EINVAL, "column %zu of '%.*s': %s", offset + 1, len, near, why);
+	if (parse->reterr)
+		make_one_line(parse->reterr->text);
+	return -EINVAL;
 }
 
 int parse_expected(const struct parse *parse, const char *what)
@@ -75,17 +86,19 @@ int parse_expected(const struct parse *parse, const char *what)
 				   token->spaced && token->kind != TOKEN_END ? "a blank and " : "",
 				   token_kind_text(token->kind));
 	return parse_error(parse, token->start, "expected %s, found %s'%.*s'", what,
-			   token->spaced ? "a blank and " : "", token->len > 60 ? 60 : (int)token->len, token->text);
+			   token->spaced ? "a blank and " : "", token->len > 60 ? 60 : (int)token->len,
+			   token->text);
 }
 
-int parse_unknown(const struct parse *parse, const struct token *word, const char *what, const struct suggest *suggest)
+int parse_unknown(const struct parse *parse, const struct token *word, const char *what,
+		  const struct suggest *suggest)
 {
 	AUTO_BUF struct buf near = {0};
 
 	if (suggest)
 		suggest_format(suggest, &near);
-	return parse_error(parse, word->start, "%s '%.*s'%s", what, word->len > 60 ? 60 : (int)word->len, word->text,
-			   buf_text(&near));
+	return parse_error(parse, word->start, "%s '%.*s'%s", what, word->len > 60 ? 60 : (int)word->len,
+			   word->text, buf_text(&near));
 }
 
 char *parse_text(const struct token *token)
@@ -102,10 +115,12 @@ int parse_number(const struct token *token, uint64_t *ret)
 		return -EINVAL;
 	for (size_t i = hex ? 2 : 0; i < token->len; i++) {
 		char c = token->text[i];
-		unsigned digit = c >= '0' && c <= '9' ? (unsigned)(c - '0') : (unsigned)((c | 0x20) - 'a') + 10;
+		unsigned digit =
+			c >= '0' && c <= '9' ? (unsigned)(c - '0') : (unsigned)((c | 0x20) - 'a') + 10;
 		if (digit >= base || c < '0')
 			return -EINVAL;
-		if (__builtin_mul_overflow(value, base, &value) || __builtin_add_overflow(value, digit, &value))
+		if (__builtin_mul_overflow(value, base, &value) ||
+		    __builtin_add_overflow(value, digit, &value))
 			return -ERANGE;
 	}
 	*ret = value;

@@ -36,7 +36,8 @@ int parse_error(const struct parse *parse, size_t offset, const char *format, ..
 int parse_expected(const struct parse *parse, const char *what);
 
 /* "…: WHAT 'WORD'; did you mean …?" */
-int parse_unknown(const struct parse *parse, const struct token *word, const char *what, const struct suggest *suggest);
+int parse_unknown(const struct parse *parse, const struct token *word, const char *what,
+		  const struct suggest *suggest);
 
 /* The token's text as a C string on the heap; NULL: out of memory. */
 char *parse_text(const struct token *token);

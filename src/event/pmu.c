@@ -48,26 +48,32 @@ int pmu_open(const char *sources, const char *name, struct pmu *ret)
 	return 0;
 }
 
-int pmu_event_terms(const struct pmu *pmu, const char *name, struct buf *ret)
+static int event_terms(const char *pmu_path, const char *name, struct buf *ret)
 {
 	char path[PATH_MAX];
 
 	/* "NAME.scale" and "NAME.unit" stand beside the events; they are none. */
-	if (strchr(name, '.') || !join_path(path, pmu->path, "/events", name))
+	if (strchr(name, '.') || !join_path(path, pmu_path, "/events", name))
 		return -ENOENT;
 	return fd_slurp(path, PMU_FILE_BYTES, ret) < 0 ? -ENOENT : 0;
+}
+
+int pmu_event_terms(const struct pmu *pmu, const char *name, struct buf *ret)
+{
+	return event_terms(pmu->path, name, ret);
 }
 
 int pmu_find_event(const char *sources, const char *name, struct pmu *ret, struct buf *ret_terms)
 {
 	AUTO_DIR DIR *dir = opendir(sources);
+	char path[PATH_MAX];
 
 	for (struct dirent *entry; dir && (entry = readdir(dir));) {
-		struct pmu pmu;
-		if (pmu_open(sources, entry->d_name, &pmu) == 0 && pmu_event_terms(&pmu, name, ret_terms) == 0) {
-			*ret = pmu;
+		if (!join_path(path, sources, "", entry->d_name) || event_terms(path, name, ret_terms) < 0)
+			continue;
+		if (pmu_open(sources, entry->d_name, ret) == 0)
 			return 0;
-		}
+		ret_terms->len = 0;
 	}
 	return -ENOENT;
 }
@@ -75,8 +81,8 @@ int pmu_find_event(const char *sources, const char *name, struct pmu *ret, struc
 /* "config:0-7,32-35" or "config1:0". */
 static int parse_format(const char *text, struct pmu_format *ret)
 {
-	static const char *const words[] = {[PMU_CONFIG] = "config:", [PMU_CONFIG1] = "config1:",
-					    [PMU_CONFIG2] = "config2:"};
+	static const char *const words[] = {
+		[PMU_CONFIG] = "config:", [PMU_CONFIG1] = "config1:", [PMU_CONFIG2] = "config2:"};
 
 	for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		if (strncmp(text, words[i], strlen(words[i])) != 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pmu: a directory of /sys/bus/event_source/devices: the number of its type, where the terms of its events go in the attr
- * (format/), and the events that have a name (events/). Source: Documentation/ABI/testing/sysfs-bus-event_source-*.
+ * pmu: a directory of /sys/bus/event_source/devices: the number of its type, where the terms of its events go
+ * in the attr (format/), and the events that have a name (events/). Source:
+ * Documentation/ABI/testing/sysfs-bus-event_source-*.
  */
 #pragma once
 

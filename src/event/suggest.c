@@ -1,49 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 #include "event/suggest.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/near.h"
+
+/* Case, and '-' for '_', make no difference. */
+static void fold(char ret[SUGGEST_WORD_BYTES], const char *word, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		char c = word[i];
+		ret[i] = c == '_' ? '-' : c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+	}
+	ret[len] = '\0';
+}
 
 void suggest_init(struct suggest *suggest, const char *word, size_t len)
 {
 	memset(suggest, 0, sizeof(*suggest));
 	if (len < sizeof(suggest->word))
-		memcpy(suggest->word, word, len);
-}
-
-static unsigned min3(unsigned a, unsigned b, unsigned c)
-{
-	unsigned least = a < b ? a : b;
-	return least < c ? least : c;
-}
-
-static char fold(char c)
-{
-	if (c == '_')
-		return '-';
-	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
-}
-
-/* Levenshtein's distance; case, and '-' for '_', cost nothing. Both are shorter than SUGGEST_WORD_BYTES. */
-static unsigned edit_distance(const char *a, const char *b)
-{
-	unsigned row[SUGGEST_WORD_BYTES];
-	size_t b_len = strlen(b);
-
-	for (size_t j = 0; j <= b_len; j++)
-		row[j] = (unsigned)j;
-	for (size_t i = 0; a[i]; i++) {
-		unsigned diagonal = row[0];
-		row[0] = (unsigned)i + 1;
-		for (size_t j = 0; j < b_len; j++) {
-			unsigned above = row[j + 1];
-			row[j + 1] = min3(above + 1, row[j] + 1, diagonal + (fold(a[i]) != fold(b[j])));
-			diagonal = above;
-		}
-	}
-	return row[b_len];
+		fold(suggest->word, word, len);
 }
 
 void suggest_offer(struct suggest *suggest, const char *known)
@@ -53,16 +30,16 @@ void suggest_offer(struct suggest *suggest, const char *known)
 
 void suggest_offer_as(struct suggest *suggest, const char *known, const char *shown)
 {
-	size_t len = strlen(suggest->word), known_len = strlen(known);
-	unsigned most = len < 6 ? 1 : (unsigned)len / 3;
+	char folded[SUGGEST_WORD_BYTES];
+	size_t known_len = strlen(known);
 
-	if (!len || known_len >= SUGGEST_WORD_BYTES || strlen(shown) >= SUGGEST_WORD_BYTES ||
-	    known_len > len + most || len > known_len + most)
+	if (!suggest->word[0] || known_len >= sizeof(folded) || strlen(shown) >= sizeof(folded))
 		return;
-	unsigned distance = edit_distance(suggest->word, known);
-	if (distance > most)
+	fold(folded, known, known_len);
+	if (!near_enough(suggest->word, folded))
 		return;
 
+	unsigned distance = near_distance(suggest->word, folded);
 	unsigned at = suggest->nr;
 	while (at > 0 && suggest->near[at - 1].distance > distance)
 		at--;
@@ -74,7 +51,8 @@ void suggest_offer_as(struct suggest *suggest, const char *known, const char *sh
 		return;
 	if (suggest->nr < SUGGEST_MOST)
 		suggest->nr++;
-	memmove(&suggest->near[at + 1], &suggest->near[at], (suggest->nr - 1 - at) * sizeof(suggest->near[0]));
+	memmove(&suggest->near[at + 1], &suggest->near[at],
+		(suggest->nr - 1 - at) * sizeof(suggest->near[0]));
 	memcpy(suggest->near[at].word, shown, strlen(shown) + 1);
 	suggest->near[at].distance = distance;
 }

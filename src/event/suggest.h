@@ -9,7 +9,7 @@ struct buf;
 enum { SUGGEST_MOST = 3, SUGGEST_WORD_BYTES = 96 };
 
 struct suggest {
-	char word[SUGGEST_WORD_BYTES];
+	char word[SUGGEST_WORD_BYTES]; /* folded, for comparing */
 	unsigned nr;
 	struct {
 		char word[SUGGEST_WORD_BYTES];
@@ -20,7 +20,7 @@ struct suggest {
 /* A word of SUGGEST_WORD_BYTES or more is near nothing. */
 void suggest_init(struct suggest *suggest, const char *word, size_t len);
 
-/* Keeps `known` when it is near enough: as many edits as a third of the word, and at least one. */
+/* Keeps `known` when it is near_enough(). */
 void suggest_offer(struct suggest *suggest, const char *known);
 
 /* The same for a word that is compared by another spelling than it is shown with. */

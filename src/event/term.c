@@ -96,7 +96,10 @@ static int apply_callgraph(const struct parse *parse, const struct term *term, c
 	static const struct {
 		const char *word;
 		enum event_callgraph callgraph;
-	} words[] = {{"fp", CALLGRAPH_FP}, {"dwarf", CALLGRAPH_DWARF}, {"lbr", CALLGRAPH_LBR}, {"no", CALLGRAPH_NONE}};
+	} words[] = {{"fp", CALLGRAPH_FP},
+		     {"dwarf", CALLGRAPH_DWARF},
+		     {"lbr", CALLGRAPH_LBR},
+		     {"no", CALLGRAPH_NONE}};
 
 	(void)rule;
 	for (size_t i = 0; term->has_value && i < sizeof(words) / sizeof(words[0]); i++) {
@@ -196,7 +199,8 @@ static const struct term_rule rules[] = {
 
 enum { NR_RULES = sizeof(rules) / sizeof(rules[0]) };
 
-static int unknown_term(const struct parse *parse, const struct term *term, enum term_host host, const struct pmu *pmu)
+static int unknown_term(const struct parse *parse, const struct term *term, enum term_host host,
+			const struct pmu *pmu)
 {
 	struct suggest suggest;
 	AUTO_BUF struct buf words = {0};
@@ -218,7 +222,8 @@ static int unknown_term(const struct parse *parse, const struct term *term, enum
 }
 
 /* A term of the PMU's own: a field of its format, or the name of one of its events. -ENOENT: neither. */
-static int apply_pmu_term(struct parse *parse, const struct term *term, const struct pmu *pmu, struct event *event)
+static int apply_pmu_term(struct parse *parse, const struct term *term, const struct pmu *pmu,
+			  struct event *event)
 {
 	AUTO_FREE char *name = parse_text(&term->name);
 	AUTO_BUF struct buf alias = {0};
@@ -229,7 +234,8 @@ static int apply_pmu_term(struct parse *parse, const struct term *term, const st
 		return diag_set(parse->reterr, -ENOMEM, "out of memory");
 	int err = pmu_format_find(pmu, name, &format);
 	if (err == -EBADMSG)
-		return parse_error(parse, term->name.start, "the format of '%s' in sysfs is not understood", name);
+		return parse_error(parse, term->name.start, "the format of '%s' in sysfs is not understood",
+				   name);
 	if (err == 0) {
 		err = term_number(parse, term, UINT64_MAX, &value);
 		if (err == 0 && pmu_format_apply(&format, value, &event->attr) < 0)
@@ -242,8 +248,8 @@ static int apply_pmu_term(struct parse *parse, const struct term *term, const st
 	return -ENOENT;
 }
 
-static int apply_term(struct parse *parse, const struct term *term, enum term_host host, const struct pmu *pmu,
-		      struct event *event)
+static int apply_term(struct parse *parse, const struct term *term, enum term_host host,
+		      const struct pmu *pmu, struct event *event)
 {
 	for (size_t i = 0; i < NR_RULES; i++) {
 		if (host == TERM_HOST_TRACEPOINT && !rules[i].tracepoint)
@@ -306,7 +312,8 @@ int term_parse_alias(const char *terms, const struct pmu *pmu, struct event *eve
 			if (parse_number(&term.value, &value) < 0)
 				return parse_error(&inner, term.value.start, "expected a number");
 		}
-		if (pmu_format_find(pmu, name, &format) < 0 || pmu_format_apply(&format, value, &event->attr) < 0)
+		if (pmu_format_find(pmu, name, &format) < 0 ||
+		    pmu_format_apply(&format, value, &event->attr) < 0)
 			return parse_error(&inner, term.name.start, "the PMU has no place for '%s'", name);
 	} while (parse_accept(&inner, TOKEN_COMMA));
 	return parse_at(&inner, TOKEN_END) ? 0 : parse_expected(&inner, "',' or the end");

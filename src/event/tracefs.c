@@ -32,11 +32,13 @@ const char *tracefs_path(struct diag *reterr)
 	if (mount("nodev", mount_point, "tracefs", 0, NULL) == 0)
 		return mount_point;
 	if (errno == ENODEV)
-		diag_set(reterr, 0, "this kernel has no tracefs (CONFIG_TRACING), so there are no tracepoints");
+		diag_set(reterr, 0,
+			 "this kernel has no tracefs (CONFIG_TRACING), so there are no tracepoints");
 	else if (errno == ENOENT)
-		diag_set(reterr, 0, "tracefs is not mounted and there is no %s: is /sys mounted?", mount_point);
-	else
-		diag_set(reterr, 0, "tracefs is not mounted (%s); as root: mount -t tracefs nodev %s", strerror(errno),
+		diag_set(reterr, 0, "tracefs is not mounted and there is no %s: is /sys mounted?",
 			 mount_point);
+	else
+		diag_set(reterr, 0, "tracefs is not mounted (%s); as root: mount -t tracefs nodev %s",
+			 strerror(errno), mount_point);
 	return NULL;
 }

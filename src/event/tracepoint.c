@@ -28,12 +28,14 @@ bool tracepoint_is_pattern(const char *text)
 static int unreadable(int error, const char *path, struct diag *reterr)
 {
 	if (error == EACCES || error == EPERM)
-		return diag_set(reterr, -EACCES, "no permission to read %s; as root: mount -o remount,mode=755 %.*s",
-				path, (int)(strstr(path, "/events") ? strstr(path, "/events") - path : 0), path);
+		return diag_set(reterr, -EACCES,
+				"no permission to read %s; as root: mount -o remount,mode=755 %.*s", path,
+				(int)(strstr(path, "/events") ? strstr(path, "/events") - path : 0), path);
 	return diag_set(reterr, -error, "%s: %s", path, strerror(error));
 }
 
-/* One visit: the directory being read is `path`, cut back to its first `root_len` bytes for the next system. */
+/* One visit: the directory being read is `path`, cut back to its first `root_len` bytes for the next system.
+ */
 struct visit {
 	const char *system_pattern, *name_pattern;
 	int (*call)(const struct tracepoint *tracepoint, void *data);
@@ -69,7 +71,8 @@ static int visit_one(struct visit *visit, const char *system, size_t system_len,
 
 static int visit_system(struct visit *visit, const char *system)
 {
-	int len = snprintf(visit->path + visit->root_len, sizeof(visit->path) - visit->root_len, "/%s", system);
+	int len =
+		snprintf(visit->path + visit->root_len, sizeof(visit->path) - visit->root_len, "/%s", system);
 	size_t system_len = visit->root_len + (size_t)len;
 
 	if (system_len >= sizeof(visit->path))
@@ -79,7 +82,8 @@ static int visit_system(struct visit *visit, const char *system)
 
 	AUTO_DIR DIR *dir = opendir(visit->path);
 	if (!dir)
-		return errno == ENOTDIR || errno == ENOENT ? 0 : unreadable(errno, visit->path, visit->reterr);
+		return errno == ENOTDIR || errno == ENOENT ? 0
+							   : unreadable(errno, visit->path, visit->reterr);
 	for (struct dirent *entry; (entry = readdir(dir));) {
 		if (entry->d_name[0] == '.' || entry->d_type == DT_REG)
 			continue;
@@ -93,13 +97,18 @@ static int visit_system(struct visit *visit, const char *system)
 }
 
 int tracepoint_visit(const char *tracefs, const char *system_pattern, const char *name_pattern,
-		     int (*call)(const struct tracepoint *tracepoint, void *data), void *data, struct diag *reterr)
+		     int (*call)(const struct tracepoint *tracepoint, void *data), void *data,
+		     struct diag *reterr)
 {
-	struct visit visit = {.system_pattern = system_pattern, .name_pattern = name_pattern,
-			      .call = call, .data = data, .reterr = reterr};
+	struct visit visit = {.system_pattern = system_pattern,
+			      .name_pattern = name_pattern,
+			      .call = call,
+			      .data = data,
+			      .reterr = reterr};
 	int len = snprintf(visit.path, sizeof(visit.path), "%s/events", tracefs);
 
-	if (len < 0 || (size_t)len >= sizeof(visit.path) || system_pattern[0] == '.' || name_pattern[0] == '.')
+	if (len < 0 || (size_t)len >= sizeof(visit.path) || system_pattern[0] == '.' ||
+	    name_pattern[0] == '.')
 		return 0;
 	visit.root_len = (size_t)len;
 
@@ -120,7 +129,8 @@ int tracepoint_visit(const char *tracefs, const char *system_pattern, const char
 	return 0;
 }
 
-void tracepoint_names(const char *tracefs, void (*offer)(const char *system, const char *name, void *data), void *data)
+void tracepoint_names(const char *tracefs, void (*offer)(const char *system, const char *name, void *data),
+		      void *data)
 {
 	char path[PATH_MAX];
 	size_t root_len = (size_t)snprintf(path, sizeof(path), "%s/events", tracefs);
