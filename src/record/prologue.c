@@ -188,8 +188,7 @@ static int put_tasks(const struct prologue_world *world, const struct synth_para
 		for (size_t i = 0; i < target->nr_pids && (!err || err == -ESRCH); i++)
 			err = synth_process(params, target->pids[i], out);
 	} else if (target->kind == EVENT_TARGET_TASKS) {
-		for (size_t i = 0; i < target->nr_tids && (!err || err == -ESRCH); i++)
-			err = synth_thread(params, target->tids[i], out);
+		err = synth_threads(params, target->tids, target->nr_tids, out);
 	}
 	if (err && err != -ESRCH) /* a task that ended meanwhile may have samples all the same */
 		return err;

@@ -57,12 +57,10 @@ int synth_all_tasks(const struct synth_params *params, struct buf *out);
 int synth_process(const struct synth_params *params, pid_t pid, struct buf *out);
 
 /*
- * These threads and the maps of their processes (-t, and -p when the threads are known already): each in the order
- * given; behind a thread whose process's first thread is not among them, that one and the maps. Threads that are
+ * These threads and the maps of their processes (-t): each in the order given; behind a thread whose process's first thread is not among them, that one and the maps. Threads that are
  * gone are skipped; -ESRCH when all are.
  */
 int synth_threads(const struct synth_params *params, const pid_t *tids, size_t nr, struct buf *out);
-int synth_thread(const struct synth_params *params, pid_t tid, struct buf *out);
 
 /* The name of a workload before its exec. */
 int synth_workload(const struct synth_params *params, pid_t pid, struct buf *out);

@@ -282,11 +282,6 @@ int synth_threads(const struct synth_params *params, const pid_t *tids, size_t n
 	return nr_found == 0 && nr > 0 ? -ESRCH : synth_status(out);
 }
 
-int synth_thread(const struct synth_params *params, pid_t tid, struct buf *out)
-{
-	return synth_threads(params, &tid, 1, out);
-}
-
 int synth_workload(const struct synth_params *params, pid_t pid, struct buf *out)
 {
 	__attribute__((cleanup(walk_fini))) struct walk walk = {0};

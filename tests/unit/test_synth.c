@@ -405,6 +405,23 @@ static void maps_are_the_same_by_query_and_by_text(void **state)
 		munmap(mapped[i], 4096);
 }
 
+/* The first thread brings the maps of its process. */
+static void threads_that_are_gone_are_skipped(void **state)
+{
+	const struct synth_params params = {.mmap2 = true};
+	AUTO_BUF struct buf process = {0}, once = {0}, gone = {0};
+	pid_t self = getpid(), nobody = 0x7ffffff0;
+
+	(void)state;
+	assert_int_equal(synth_process(&params, self, &process), 0);
+	assert_int_equal(synth_threads(&params, (pid_t[]){nobody, self}, 2, &once), 0);
+	assert_int_equal(once.len, process.len);
+	assert_memory_equal(once.data, process.data, once.len);
+	assert_int_equal(synth_threads(&params, &nobody, 1, &gone), -ESRCH);
+	assert_int_equal(synth_threads(&params, NULL, 0, &gone), 0);
+	assert_int_equal(gone.len, 0);
+}
+
 static void who_is_gone_is_told(void **state)
 {
 	const struct synth_params params = {.mmap2 = true};
@@ -416,7 +433,7 @@ static void who_is_gone_is_told(void **state)
 		_exit(0);
 	assert_int_equal(waitpid(child, NULL, 0), child);
 	assert_int_equal(synth_process(&params, child, &out), -ESRCH);
-	assert_int_equal(synth_thread(&params, child, &out), -ESRCH);
+	assert_int_equal(synth_threads(&params, &child, 1, &out), -ESRCH);
 	assert_int_equal(synth_workload(&params, child, &out), -ESRCH);
 	assert_int_equal(out.len, 0);
 }
@@ -434,6 +451,7 @@ int main(void)
 		cmocka_unit_test(btf_names_are_found),
 		cmocka_unit_test(a_process_is_described),
 		cmocka_unit_test(maps_are_the_same_by_query_and_by_text),
+		cmocka_unit_test(threads_that_are_gone_are_skipped),
 		cmocka_unit_test(who_is_gone_is_told),
 	};
 
