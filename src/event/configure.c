@@ -222,6 +222,12 @@ static int configure_event(struct event *event, const struct setup *setup, bool 
 	struct perf_event_attr *attr = &event->attr;
 	enum event_callgraph callgraph = callgraph_of(event, options);
 
+	/* Such a ring fills backwards: read as the others are, it is noise. */
+	if (attr->write_backward && !options->overwrite_rings)
+		return diag_set(setup->reterr, -ENOTSUP,
+				"event %s: this recorder has no rings that overwrite: leave out "
+				"'overwrite'",
+				event->name);
 	attr->sample_id_all = 1;
 	attr->inherit = options->inherit;
 	if (event->given & (EVENT_GIVEN_INHERIT | EVENT_GIVEN_NO_INHERIT))

@@ -94,21 +94,23 @@ struct event_options {
 				 (kernel.perf_event_max_sample_rate) */
 	uint64_t period;      /* -c; 0: not given */
 	enum event_callgraph callgraph;
-	uint32_t dump_bytes; /* of the user stack, with dwarf; 0: EVENT_DUMP_BYTES; rounded up to 8 */
-	bool inherit;        /* false: -i, -t, --per-thread */
-	bool per_thread;     /* --per-thread */
-	bool threads_only;   /* -t */
-	bool addresses;      /* -d */
-	bool timestamps;     /* -T given */
-	bool no_timestamps;  /* --no-timestamp */
-	bool periods;        /* -P given */
-	bool no_periods;     /* --no-period */
-	bool raw;            /* -R */
-	bool no_samples;     /* -n: a period of 0, but for events whose own text says otherwise */
-	bool stat;           /* -s */
-	bool delayed;        /* -D other than 0 */
-	bool pipe_output;    /* the only event needs an id there */
-	bool has_workload;   /* a command runs also with -a or -p */
+	uint32_t dump_bytes;  /* of the user stack, with dwarf; 0: EVENT_DUMP_BYTES; rounded up to 8 */
+	bool inherit;         /* false: -i, -t, --per-thread */
+	bool per_thread;      /* --per-thread */
+	bool threads_only;    /* -t */
+	bool addresses;       /* -d */
+	bool timestamps;      /* -T given */
+	bool no_timestamps;   /* --no-timestamp */
+	bool periods;         /* -P given */
+	bool no_periods;      /* --no-period */
+	bool raw;             /* -R */
+	bool no_samples;      /* -n: a period of 0, but for events whose own text says otherwise */
+	bool stat;            /* -s */
+	bool delayed;         /* -D other than 0 */
+	bool pipe_output;     /* the only event needs an id there */
+	bool overwrite_rings; /* the recorder maps rings of their own for events that overwrite; else these
+				 are refused */
+	bool has_workload;    /* a command runs also with -a or -p */
 };
 
 /*

@@ -24,7 +24,8 @@ static void check_list(struct event_list *list)
 	struct event_options options = {.target = EVENT_TARGET_SYSTEM,
 					.inherit = true,
 					.max_freq_hz = 100000,
-					.callgraph = CALLGRAPH_DWARF};
+					.callgraph = CALLGRAPH_DWARF,
+					.overwrite_rings = true};
 
 	if (list->nr == 0)
 		abort();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Options to attrs, as strace showed them of perf record 6.1; and what opening does when the kernel refuses. */
+/* Options to attrs, as strace showed them of perf record 6.1; and what opening does when the kernel refuses.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,11 +32,14 @@ static void describe_type(uint64_t type, struct buf *ret)
 		uint64_t bit;
 		const char *word;
 	} words[] = {
-		{PERF_SAMPLE_IDENTIFIER, "IDENT"},  {PERF_SAMPLE_IP, "IP"},         {PERF_SAMPLE_TID, "TID"},
-		{PERF_SAMPLE_TIME, "TIME"},         {PERF_SAMPLE_ADDR, "ADDR"},     {PERF_SAMPLE_READ, "READ"},
-		{PERF_SAMPLE_CALLCHAIN, "CHAIN"},   {PERF_SAMPLE_ID, "ID"},         {PERF_SAMPLE_CPU, "CPU"},
-		{PERF_SAMPLE_PERIOD, "PERIOD"},     {PERF_SAMPLE_RAW, "RAW"},       {PERF_SAMPLE_BRANCH_STACK, "BRANCH"},
-		{PERF_SAMPLE_REGS_USER, "REGS"},    {PERF_SAMPLE_STACK_USER, "STACK"}, {PERF_SAMPLE_DATA_SRC, "SRC"},
+		{PERF_SAMPLE_IDENTIFIER, "IDENT"}, {PERF_SAMPLE_IP, "IP"},
+		{PERF_SAMPLE_TID, "TID"},          {PERF_SAMPLE_TIME, "TIME"},
+		{PERF_SAMPLE_ADDR, "ADDR"},        {PERF_SAMPLE_READ, "READ"},
+		{PERF_SAMPLE_CALLCHAIN, "CHAIN"},  {PERF_SAMPLE_ID, "ID"},
+		{PERF_SAMPLE_CPU, "CPU"},          {PERF_SAMPLE_PERIOD, "PERIOD"},
+		{PERF_SAMPLE_RAW, "RAW"},          {PERF_SAMPLE_BRANCH_STACK, "BRANCH"},
+		{PERF_SAMPLE_REGS_USER, "REGS"},   {PERF_SAMPLE_STACK_USER, "STACK"},
+		{PERF_SAMPLE_DATA_SRC, "SRC"},
 	};
 
 	for (size_t i = 0; i < COUNT_OF(words); i++) {
@@ -53,7 +57,8 @@ static void describe(const struct perf_event_attr *attr, struct buf *ret)
 	struct buf type = {0};
 
 	describe_type(attr->sample_type, &type);
-	buf_printf(ret, "%s %s%llu", buf_text(&type), attr->freq ? "F" : "c", (unsigned long long)attr->sample_freq);
+	buf_printf(ret, "%s %s%llu", buf_text(&type), attr->freq ? "F" : "c",
+		   (unsigned long long)attr->sample_freq);
 	buf_fini(&type);
 #define SHOW(field, word)                                                                                    \
 	do {                                                                                                 \
@@ -63,7 +68,8 @@ static void describe(const struct perf_event_attr *attr, struct buf *ret)
 	SHOW(disabled, "off");
 	SHOW(inherit, "inherit");
 	SHOW(enable_on_exec, "exec");
-	SHOW(mmap && attr->mmap2 && attr->comm && attr->comm_exec && attr->task && attr->ksymbol && attr->bpf_event,
+	SHOW(mmap && attr->mmap2 && attr->comm && attr->comm_exec && attr->task && attr->ksymbol &&
+		     attr->bpf_event,
 	     "track");
 	SHOW(mmap_data, "data");
 	SHOW(inherit_stat, "stat");
@@ -83,8 +89,14 @@ static const struct {
 	struct event_options options;
 	const char *attrs; /* of all events, with "; " between */
 } rows[] = {
-#define O(...) {.inherit = true, .max_freq_hz = 100000, __VA_ARGS__}
-#define ALONE(...) {.max_freq_hz = 100000, __VA_ARGS__} /* does not inherit */
+#define O(...)                                                                                               \
+	{                                                                                                    \
+		.inherit = true, .max_freq_hz = 100000, __VA_ARGS__                                          \
+	}
+#define ALONE(...)                                                                                           \
+	{                                                                                                    \
+		.max_freq_hz = 100000, __VA_ARGS__                                                           \
+	} /* does not inherit */
 	{"cs", O(), "IP|TID|TIME|PERIOD F4000 off inherit exec track"},
 	{"cs", O(.freq_hz = 99), "IP|TID|TIME|PERIOD F99 off inherit exec track"},
 	{"cs", O(.freq_hz = EVENT_FREQ_MAX), "IP|TID|TIME|PERIOD F100000 off inherit exec track"},
@@ -101,29 +113,34 @@ static const struct {
 	{"cs", O(.no_timestamps = true), "IP|TID|PERIOD F4000 off inherit exec track"},
 	{"cs/time=1/", O(.no_timestamps = true), "IP|TID|TIME|PERIOD F4000 off inherit exec track"},
 	{"cs/time=0/", O(), "IP|TID|PERIOD F4000 off inherit exec track"},
-	{"cs", O(.raw = true, .no_timestamps = true), "IP|TID|TIME|CPU|PERIOD|RAW F4000 off inherit exec track"},
+	{"cs", O(.raw = true, .no_timestamps = true),
+	 "IP|TID|TIME|CPU|PERIOD|RAW F4000 off inherit exec track"},
 	{"cs", O(.stat = true), "IP|TID|TIME|PERIOD F4000 off inherit exec track stat"},
 	{"cs", O(.addresses = true), "IP|TID|TIME|ADDR|PERIOD|SRC F4000 off inherit exec track data"},
 	{"cs", O(.pipe_output = true), "IP|TID|TIME|ID|PERIOD F4000 off inherit exec track"},
 	{"cs", ALONE(.stat = false), "IP|TID|TIME|PERIOD F4000 off exec track"},
 	{"cs/inherit/", ALONE(.stat = false), "IP|TID|TIME|PERIOD F4000 off inherit exec track"},
 	{"cs", ALONE(.per_thread = true), "IP|TID|PERIOD F4000 off exec track"},
-	{"cs", ALONE(.per_thread = true, .timestamps = true),
-	 "IP|TID|TIME|PERIOD F4000 off exec track"},
+	{"cs", ALONE(.per_thread = true, .timestamps = true), "IP|TID|TIME|PERIOD F4000 off exec track"},
 	{"cs", O(.target = EVENT_TARGET_TASKS), "IP|TID|TIME|PERIOD F4000 off inherit track"},
-	{"cs", O(.target = EVENT_TARGET_TASKS, .has_workload = true), "IP|TID|TIME|PERIOD F4000 off inherit track"},
+	{"cs", O(.target = EVENT_TARGET_TASKS, .has_workload = true),
+	 "IP|TID|TIME|PERIOD F4000 off inherit track"},
 	{"cs:S", O(), "IP|TID|TIME|READ|ID|PERIOD F4000 off inherit exec track"},
 	/* call graphs */
 	{"cs", O(.callgraph = CALLGRAPH_FP), "IP|TID|TIME|CHAIN|PERIOD F4000 off inherit exec track"},
 	{"cs", O(.callgraph = CALLGRAPH_DWARF),
-	 "IP|TID|TIME|ADDR|CHAIN|PERIOD|REGS|STACK|SRC F4000 off inherit exec track data no-user-chain stack=8192"},
+	 "IP|TID|TIME|ADDR|CHAIN|PERIOD|REGS|STACK|SRC F4000 off inherit exec track data no-user-chain "
+	 "stack=8192"},
 	{"cs", O(.callgraph = CALLGRAPH_DWARF, .dump_bytes = 1001),
-	 "IP|TID|TIME|ADDR|CHAIN|PERIOD|REGS|STACK|SRC F4000 off inherit exec track data no-user-chain stack=1008"},
+	 "IP|TID|TIME|ADDR|CHAIN|PERIOD|REGS|STACK|SRC F4000 off inherit exec track data no-user-chain "
+	 "stack=1008"},
 	{"cs/stack-size=512/", O(.callgraph = CALLGRAPH_DWARF),
-	 "IP|TID|TIME|ADDR|CHAIN|PERIOD|REGS|STACK|SRC F4000 off inherit exec track data no-user-chain stack=512"},
+	 "IP|TID|TIME|ADDR|CHAIN|PERIOD|REGS|STACK|SRC F4000 off inherit exec track data no-user-chain "
+	 "stack=512"},
 	{"cs", O(.callgraph = CALLGRAPH_LBR),
 	 "IP|TID|TIME|CHAIN|PERIOD|BRANCH F4000 off inherit exec track no-user-chain"},
-	{"cs/call-graph=no/", O(.callgraph = CALLGRAPH_FP), "IP|TID|TIME|PERIOD F4000 off inherit exec track"},
+	{"cs/call-graph=no/", O(.callgraph = CALLGRAPH_FP),
+	 "IP|TID|TIME|PERIOD F4000 off inherit exec track"},
 	{"cs/call-graph=fp/", O(.callgraph = CALLGRAPH_DWARF),
 	 "IP|TID|TIME|CHAIN|PERIOD F4000 off inherit exec track"},
 	{"cs/max-stack=5/", O(), "IP|TID|TIME|CHAIN|PERIOD F4000 off inherit exec track max=5"},
@@ -144,7 +161,8 @@ static const struct {
 	 "IDENT|IP|TID|TIME|PERIOD F4000 off inherit exec track; "
 	 "IDENT|IP|TID|TIME|CPU|PERIOD|RAW c1 off inherit exec"},
 	{"cs,faults/call-graph=dwarf/", O(),
-	 "IDENT|IP|TID|TIME|PERIOD F4000 off inherit exec track; IDENT|IP|TID|TIME|ADDR|CHAIN|PERIOD|REGS|STACK|SRC "
+	 "IDENT|IP|TID|TIME|PERIOD F4000 off inherit exec track; "
+	 "IDENT|IP|TID|TIME|ADDR|CHAIN|PERIOD|REGS|STACK|SRC "
 	 "F4000 off inherit exec no-user-chain stack=8192"},
 	/* the dummy */
 	{"cs", O(.target = EVENT_TARGET_SYSTEM),
@@ -190,7 +208,8 @@ static void test_each_option(void **state)
 			describe(&list.events[j].attr, &is);
 		}
 		if (strcmp(buf_text(&is), rows[i].attrs) != 0)
-			fail_msg("row %zu, %s:\n is     %s\n should %s", i, rows[i].text, buf_text(&is), rows[i].attrs);
+			fail_msg("row %zu, %s:\n is     %s\n should %s", i, rows[i].text, buf_text(&is),
+				 rows[i].attrs);
 		buf_fini(&is);
 		event_list_fini(&list);
 	}
@@ -198,7 +217,8 @@ static void test_each_option(void **state)
 
 static void test_side_band_is_marked(void **state)
 {
-	struct event_options options = {.target = EVENT_TARGET_SYSTEM, .inherit = true, .max_freq_hz = 100000};
+	struct event_options options = {
+		.target = EVENT_TARGET_SYSTEM, .inherit = true, .max_freq_hz = 100000};
 	struct event_list list = {0};
 
 	(void)state;
@@ -229,6 +249,23 @@ static void test_both_rates(void **state)
 	assert_non_null(strstr(diag.text, "not both"));
 }
 
+static void test_overwrite_needs_its_rings(void **state)
+{
+	struct event_options options = {.max_freq_hz = 100000};
+	struct event_list list = {0};
+	struct diag diag = {""};
+
+	(void)state;
+	assert_int_equal(event_list_parse_from(&list, "cs/overwrite/,faults", &fake.sources, NULL), 0);
+	assert_int_equal(event_list_configure(&list, &options, &diag), -ENOTSUP);
+	assert_non_null(strstr(diag.text, "event cs/overwrite/: "));
+	options.overwrite_rings = true;
+	assert_int_equal(event_list_configure(&list, &options, &diag), 0);
+	assert_int_equal(list.events[0].attr.write_backward, 1);
+	assert_int_equal(list.events[1].attr.write_backward, 0);
+	event_list_fini(&list);
+}
+
 /* A kernel of our own behind syscall(2): refuses what `refuses` says, and keeps what it was asked last. */
 static struct {
 	int (*refuses)(const struct perf_event_attr *attr, unsigned long flags); /* errno, or 0 */
@@ -254,7 +291,8 @@ long syscall(long number, ...)
 
 static void prepare(struct event_list *list, const char *text)
 {
-	struct event_options options = {.inherit = true, .max_freq_hz = 100000, .target = EVENT_TARGET_WORKLOAD};
+	struct event_options options = {
+		.inherit = true, .max_freq_hz = 100000, .target = EVENT_TARGET_WORKLOAD};
 
 	log_set_level(LOG_ERRORS);
 	memset(&kernel, 0, sizeof(kernel));
@@ -277,8 +315,9 @@ static void test_cycles_fall_back(void **state)
 		const char *text, *name;
 		unsigned precise;
 	} cases[] = {
-		{NULL, "cpu-clock:ppp", 3}, {"cycles", "cpu-clock", 0}, {"cycles:u", "cpu-clock:uH", 0},
-		{"cycles:pp", "cpu-clock:ppH", 2}, {"cycles/name=mine/", "mine", 0},
+		{NULL, "cpu-clock:ppp", 3},       {"cycles", "cpu-clock", 0},
+		{"cycles:u", "cpu-clock:uH", 0},  {"cycles:pp", "cpu-clock:ppH", 2},
+		{"cycles/name=mine/", "mine", 0},
 	};
 
 	(void)state;
@@ -409,8 +448,13 @@ static void test_errors_name_a_remedy(void **state)
 		int number;
 		const char *part;
 	} errors[] = {
-		{ESRCH, "there is no task 7"}, {ENODEV, "CPU 3 is offline"}, {EOVERFLOW, "kernel.perf_event_max_stack"},
-		{ENFILE, "ulimit -n"}, {ENOSYS, "CONFIG_PERF_EVENTS"}, {EBUSY, "exclusively"}, {ENOMEM, "memory"},
+		{ESRCH, "there is no task 7"},
+		{ENODEV, "CPU 3 is offline"},
+		{EOVERFLOW, "kernel.perf_event_max_stack"},
+		{ENFILE, "ulimit -n"},
+		{ENOSYS, "CONFIG_PERF_EVENTS"},
+		{EBUSY, "exclusively"},
+		{ENOMEM, "memory"},
 	};
 
 	(void)state;
@@ -422,7 +466,8 @@ static void test_errors_name_a_remedy(void **state)
 		prepare(&list, "faults:u");
 		kernel.refuses = refuses_with;
 		wanted_errno = errors[i].number;
-		assert_int_equal(event_open(&list.events[0], &fallbacks, 7, 3, true, &diag), -errors[i].number);
+		assert_int_equal(event_open(&list.events[0], &fallbacks, 7, 3, true, &diag),
+				 -errors[i].number);
 		if (!strstr(diag.text, errors[i].part) || !strstr(diag.text, "event faults:u: "))
 			fail_msg("%s", diag.text);
 		event_list_fini(&list);
@@ -435,6 +480,7 @@ int main(void)
 		cmocka_unit_test(test_each_option),
 		cmocka_unit_test(test_side_band_is_marked),
 		cmocka_unit_test(test_both_rates),
+		cmocka_unit_test(test_overwrite_needs_its_rings),
 		cmocka_unit_test(test_cycles_fall_back),
 		cmocka_unit_test(test_no_pmu_is_explained),
 		cmocka_unit_test(test_highest_precision_that_opens),
