@@ -182,28 +182,7 @@ static bool replace_cycles(struct event *event, int err)
 		return false;
 	attr->type = PERF_TYPE_SOFTWARE;
 	attr->config = PERF_COUNT_SW_CPU_CLOCK;
-	log_note("%s: this machine has no PMU that counts cycles: sampling cpu-clock instead", event->name);
-	if (!(event->given & EVENT_GIVEN_NAME)) {
-		char *name = event_derived_name(attr);
-		if (name) {
-			free(event->name);
-			event->name = name;
-		}
-	}
 	return true;
-}
-
-static void rename_user_only(struct event *event)
-{
-	char *name;
-
-	/* The label of a tracepoint is what readers find its format by. */
-	if (event->given & EVENT_GIVEN_NAME || event->tracepoint_system)
-		return;
-	if (asprintf(&name, "%s%s", event->name, strchr(event->name, ':') ? "u" : ":u") < 0)
-		return;
-	free(event->name);
-	event->name = name;
 }
 
 /* Without the right to watch the kernel the user's side is left. */
@@ -216,9 +195,39 @@ static bool restrict_to_user(struct event *event, int err)
 		return false;
 	attr->exclude_kernel = 1;
 	attr->exclude_hv = 1;
-	log_note("%s: kernel.perf_event_paranoid forbids to watch the kernel: user space only", event->name);
-	rename_user_only(event);
 	return true;
+}
+
+/* The label that perf gives to an event that became another one. NULL: stays as it is. */
+static char *changed_name(const struct event *event, bool replaced)
+{
+	size_t len = strlen(event->name);
+	char *name;
+
+	/* The label of a tracepoint is what readers find its format by. */
+	if (event->given & EVENT_GIVEN_NAME || event->tracepoint_system)
+		return NULL;
+	if (replaced)
+		return event_derived_name(&event->attr);
+	bool has_modifiers = strchr(event->name, ':') || (len && event->name[len - 1] == '/');
+	return asprintf(&name, "%s%s", event->name, has_modifiers ? "u" : ":u") < 0 ? NULL : name;
+}
+
+static void say_changed(struct event *event, bool replaced, bool restricted)
+{
+	if (!replaced && !restricted)
+		return;
+	log_note("%s: %s%s%s: sampling %s%s", event->name,
+		 replaced ? "this machine has no PMU that counts cycles" : "",
+		 replaced && restricted ? ", and " : "",
+		 restricted ? "kernel.perf_event_paranoid forbids to watch the kernel" : "",
+		 replaced ? "cpu-clock instead" : "user space only",
+		 replaced && restricted ? ", of user space only" : "");
+	char *name = changed_name(event, replaced);
+	if (name) {
+		free(event->name);
+		event->name = name;
+	}
 }
 
 int event_open(struct event *event, struct event_fallbacks *fallbacks, int pid, int cpu, bool first,
@@ -230,16 +239,22 @@ int event_open(struct event *event, struct event_fallbacks *fallbacks, int pid, 
 	}
 
 	unsigned before = fallbacks->missing;
-	int fd;
+	bool replaced = false, restricted = false;
 	for (int feature = 0; feature < NR_MISSING; feature++) {
 		if (before & 1u << feature)
 			leave_out(&event->attr, feature);
 	}
-	do {
+	int fd = try_features(event, fallbacks, pid, cpu);
+	while (fd < 0) {
+		if (replace_cycles(event, fd))
+			replaced = true;
+		else if (restrict_to_user(event, fd))
+			restricted = true;
+		else
+			return explain_open(event, fd, pid, cpu, reterr);
 		fd = try_features(event, fallbacks, pid, cpu);
-	} while (fd < 0 && (replace_cycles(event, fd) || restrict_to_user(event, fd)));
-	if (fd < 0)
-		return explain_open(event, fd, pid, cpu, reterr);
+	}
 	say_missing(before, fallbacks->missing);
+	say_changed(event, replaced, restricted);
 	return fd;
 }
