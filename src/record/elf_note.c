@@ -40,7 +40,8 @@ int elf_note_build_id(struct span notes, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
 			return -ENOENT;
 		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof("GNU") &&
 		    !memcmp(name, "GNU", sizeof("GNU")) && note.n_descsz > 0) {
-			size_t len = note.n_descsz < ELF_NOTE_BUILD_ID_MAX ? note.n_descsz : ELF_NOTE_BUILD_ID_MAX;
+			size_t len =
+				note.n_descsz < ELF_NOTE_BUILD_ID_MAX ? note.n_descsz : ELF_NOTE_BUILD_ID_MAX;
 			memcpy(ret, id, len);
 			return (int)len;
 		}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * elf_note: the build-id of an object, from its ELF note (name "GNU", type NT_GNU_BUILD_ID). Nothing is kept open.
- * Source: elf(5) "Notes (Nhdr)".
+ * elf_note: the build-id of an object, from its ELF note (name "GNU", type NT_GNU_BUILD_ID). Nothing is kept
+ * open. Source: elf(5) "Notes (Nhdr)".
  */
 #pragma once
 
@@ -16,7 +16,7 @@ enum { ELF_NOTE_BUILD_ID_MAX = 20 };
 /* In notes as they lie in memory of this machine; for a longer id its front. */
 int elf_note_build_id(struct span notes, uint8_t ret[ELF_NOTE_BUILD_ID_MAX]);
 
-/* -EINVAL: neither a regular file nor ELF. Devices and fifos are never opened. `ino`: what it must be; 0: any. */
+/* -EINVAL: no regular file, or no ELF. Devices and fifos are never opened. `ino`: what it must be; 0: any. */
 int elf_note_of_file(const char *path, uint64_t ino, uint8_t ret[ELF_NOTE_BUILD_ID_MAX]);
 
 int elf_note_of_kernel(uint8_t ret[ELF_NOTE_BUILD_ID_MAX]);

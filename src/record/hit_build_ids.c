@@ -18,7 +18,8 @@ static void module_name(const char *name, char ret[64])
 	const char *slash = strrchr(name, '/');
 	size_t len = 0;
 
-	for (name = slash ? slash + 1 : name + (*name == '['); *name && !strchr(".]", *name) && len < 63; name++)
+	for (name = slash ? slash + 1 : name + (*name == '['); *name && !strchr(".]", *name) && len < 63;
+	     name++)
 		ret[len++] = *name == '-' ? '_' : *name;
 	ret[len] = '\0';
 }

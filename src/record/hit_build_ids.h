@@ -5,5 +5,5 @@
 struct buf;
 struct hit_world;
 
-/* Reads the ids (and keeps them in the objects), appends a BUILD_ID record each. Objects without one are left out. */
+/* Reads the ids (and keeps them in the objects), appends a record each. Objects without one are left out. */
 int hit_build_ids_put(struct hit_world *world, struct buf *out);

@@ -11,8 +11,9 @@
 struct hit_layout hit_layout_make(const struct perf_event_attr *attr)
 {
 	static const uint64_t order[] = {
-		PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP, PERF_SAMPLE_TID,       PERF_SAMPLE_TIME,   PERF_SAMPLE_ADDR,
-		PERF_SAMPLE_ID,         PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_CPU, PERF_SAMPLE_PERIOD,
+		PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP,   PERF_SAMPLE_TID,
+		PERF_SAMPLE_TIME,       PERF_SAMPLE_ADDR, PERF_SAMPLE_ID,
+		PERF_SAMPLE_STREAM_ID,  PERF_SAMPLE_CPU,  PERF_SAMPLE_PERIOD,
 	};
 	struct hit_layout layout = {
 		.trailer_bytes = sample_id_bytes(attr),
@@ -46,8 +47,8 @@ bool hit_layout_equal(const struct hit_layout *a, const struct hit_layout *b)
 {
 	return a->ip == b->ip && a->tid == b->tid && a->time == b->time && a->tail == b->tail &&
 	       a->trailer_bytes == b->trailer_bytes && a->trailer_time == b->trailer_time &&
-	       a->read_format == b->read_format && a->has_read == b->has_read && a->has_chain == b->has_chain &&
-	       !a->has_stack && !b->has_stack; /* those are decoded by their attr */
+	       a->read_format == b->read_format && a->has_read == b->has_read &&
+	       a->has_chain == b->has_chain && !a->has_stack && !b->has_stack;
 }
 
 static uint64_t u64_at(const uint8_t *at)
@@ -61,7 +62,8 @@ static uint64_t u64_at(const uint8_t *at)
 /* perf_event_open(2), "read_format": the bytes of a READ field, 0 when it runs past the end. */
 static size_t read_bytes(uint64_t format, const uint8_t *at, size_t left)
 {
-	size_t times = !!(format & PERF_FORMAT_TOTAL_TIME_ENABLED) + !!(format & PERF_FORMAT_TOTAL_TIME_RUNNING);
+	size_t times =
+		!!(format & PERF_FORMAT_TOTAL_TIME_ENABLED) + !!(format & PERF_FORMAT_TOTAL_TIME_RUNNING);
 	size_t each = 1 + !!(format & PERF_FORMAT_ID) + !!(format & PERF_FORMAT_LOST);
 	uint64_t nr = 1, head = times;
 
@@ -77,7 +79,8 @@ static size_t read_bytes(uint64_t format, const uint8_t *at, size_t left)
 	return bytes <= left ? bytes : 0;
 }
 
-int64_t hit_layout_chain(const struct hit_layout *layout, const uint8_t *sample, size_t size, size_t *ret_offset)
+int64_t hit_layout_chain(const struct hit_layout *layout, const uint8_t *sample, size_t size,
+			 size_t *ret_offset)
 {
 	size_t at = layout->tail;
 

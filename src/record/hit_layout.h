@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hit_layout: where the few fields that hits looks at are in the records of an event. Private to hits; pure. */
+/* hit_layout: where the few fields that hits looks at are in an event's records. Private to hits; pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -25,7 +25,8 @@ struct hit_layout hit_layout_make(const struct perf_event_attr *attr);
 bool hit_layout_equal(const struct hit_layout *a, const struct hit_layout *b);
 
 /*
- * The call chain of a sample of `size` readable bytes: returns the number of addresses, which start at *ret_offset, or
- * -EBADMSG.
+ * The call chain of a sample of `size` readable bytes: returns the number of addresses, which start at
+ * *ret_offset, or -EBADMSG.
  */
-int64_t hit_layout_chain(const struct hit_layout *layout, const uint8_t *sample, size_t size, size_t *ret_offset);
+int64_t hit_layout_chain(const struct hit_layout *layout, const uint8_t *sample, size_t size,
+			 size_t *ret_offset);

@@ -9,7 +9,8 @@ enum { FIRST_SLOTS = 1 << 12 };
 
 int hit_pages_init(struct hit_pages *pages)
 {
-	*pages = (struct hit_pages){.slots = calloc(FIRST_SLOTS, sizeof(*pages->slots)), .mask = FIRST_SLOTS - 1};
+	*pages = (struct hit_pages){.slots = calloc(FIRST_SLOTS, sizeof(*pages->slots)),
+				    .mask = FIRST_SLOTS - 1};
 	return pages->slots ? 0 : -ENOMEM;
 }
 
@@ -29,7 +30,8 @@ void hit_pages_clear(struct hit_pages *pages)
 /* The slot of the pair, or the free one where it belongs. There is always a free one. */
 static struct hit_page *slot_find(const struct hit_pages *pages, uint64_t page, int32_t pid)
 {
-	uint64_t hash = (page ^ (uint64_t)(uint32_t)pid << 40) * 0x9e3779b97f4a7c15ull; /* 2^64 / golden ratio */
+	uint64_t hash =
+		(page ^ (uint64_t)(uint32_t)pid << 40) * 0x9e3779b97f4a7c15ull; /* 2^64 / golden ratio */
 
 	for (size_t i = hash >> 32;; i++) {
 		struct hit_page *slot = &pages->slots[i & pages->mask];

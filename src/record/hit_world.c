@@ -9,7 +9,8 @@
 
 enum {
 	FIRST_SLOTS = 256,
-	FORKS_MAX = 4096, /* generations without an exec that are followed; a loop in damaged records ends here */
+	/* generations without an exec that are followed: a loop in damaged records ends here */
+	FORKS_MAX = 4096,
 };
 
 int hit_world_init(struct hit_world *world)
@@ -109,17 +110,20 @@ static uint32_t process_hash_at(const struct hit_world *world, size_t i)
 static bool object_is(const struct hit_object *object, const struct hit_mapping *mapping, uint32_t hash)
 {
 	return object->hash == hash && object->ino == mapping->ino && object->kernel == mapping->kernel &&
-	       !strncmp(object->name, mapping->name.ptr, mapping->name.len) && !object->name[mapping->name.len];
+	       !strncmp(object->name, mapping->name.ptr, mapping->name.len) &&
+	       !object->name[mapping->name.len];
 }
 
 static int object_intern(struct hit_world *world, const struct hit_mapping *mapping, size_t *ret)
 {
 	uint32_t of_name = name_hash(mapping->name);
 	uint32_t hash = (of_name ^ (uint32_t)mapping->ino ^ mapping->kernel) * 0x85ebca6b;
-	int err = slots_grow(&world->object_slots, &world->object_mask, world->nr_objects, world, object_hash_at);
+	int err = slots_grow(&world->object_slots, &world->object_mask, world->nr_objects, world,
+			     object_hash_at);
 
-	err = err ? err : array_reserve(&world->objects, world->nr_objects, &world->objects_room,
-					sizeof(*world->objects));
+	err = err ? err
+		  : array_reserve(&world->objects, world->nr_objects, &world->objects_room,
+				  sizeof(*world->objects));
 	if (err)
 		return err;
 	size_t at = hash & world->object_mask;
@@ -162,8 +166,9 @@ static int process_intern(struct hit_world *world, int32_t pid, struct hit_proce
 		return 0;
 	int err = slots_grow(&world->process_slots, &world->process_mask, world->nr_processes, world,
 			     process_hash_at);
-	err = err ? err : array_reserve(&world->processes, world->nr_processes, &world->processes_room,
-					sizeof(*world->processes));
+	err = err ? err
+		  : array_reserve(&world->processes, world->nr_processes, &world->processes_room,
+				  sizeof(*world->processes));
 	if (err)
 		return err;
 	size_t at = pid_hash(pid) & world->process_mask;
@@ -184,8 +189,9 @@ int hit_world_map(struct hit_world *world, const struct hit_mapping *mapping)
 		return 0;
 	int err = object_intern(world, mapping, &object);
 	err = err ? err : process_intern(world, mapping->kernel ? HIT_KERNEL_PID : mapping->pid, &process);
-	err = err ? err : array_reserve(&process->maps, process->nr_maps, &process->maps_room,
-					sizeof(*process->maps));
+	err = err ? err
+		  : array_reserve(&process->maps, process->nr_maps, &process->maps_room,
+				  sizeof(*process->maps));
 	if (err)
 		return err;
 	uint64_t last = mapping->start + (mapping->bytes - 1);
@@ -204,8 +210,9 @@ int hit_world_fork(struct hit_world *world, int32_t pid, int32_t parent, uint64_
 	struct hit_process *process;
 	int err = process_intern(world, pid, &process);
 
-	err = err ? err : array_reserve(&process->resets, process->nr_resets, &process->resets_room,
-					sizeof(*process->resets));
+	err = err ? err
+		  : array_reserve(&process->resets, process->nr_resets, &process->resets_room,
+				  sizeof(*process->resets));
 	if (err)
 		return err;
 	process->resets[process->nr_resets++] = (struct hit_reset){.time_ns = time_ns, .parent = parent};
@@ -289,8 +296,9 @@ struct hit {
 enum mark_which { MARK_LATER, MARK_AT };
 
 /*
- * MARK_LATER: marks what was mapped under the page after first_ns and not after last_ns; MARK_AT: what was mapped at
- * `since_ns`. Returns the time of the latest map from since_ns to first_ns; UINT64_MAX: there is none.
+ * MARK_LATER: marks what was mapped under the page after first_ns and not after last_ns; MARK_AT: what was
+ * mapped at `since_ns`. Returns the time of the latest map from since_ns to first_ns; UINT64_MAX: there is
+ * none.
  */
 static uint64_t maps_mark(struct hit_world *world, const struct hit_process *process, const struct hit *hit,
 			  uint64_t since_ns, enum mark_which which)
@@ -315,8 +323,8 @@ static uint64_t maps_mark(struct hit_world *world, const struct hit_process *pro
 }
 
 /*
- * Marks what lay under the page when it was first hit and what came there until it was last hit. Where the process has
- * mapped nothing itself since its fork, it has what its parent had then.
+ * Marks what lay under the page when it was first hit and what came there until it was last hit. Where the
+ * process has mapped nothing itself since its fork, it has what its parent had then.
  */
 static void lineage_mark(struct hit_world *world, int32_t pid, struct hit hit)
 {
@@ -352,7 +360,8 @@ void hit_world_mark(struct hit_world *world, const struct hit_page *page)
 
 		if (reset->time_ns <= hit.first_ns)
 			break;
-		if (reset->time_ns <= hit.last_ns && reset->parent != HIT_NO_PARENT) { /* the pid came again */
+		/* the pid came again while the page was being hit */
+		if (reset->time_ns <= hit.last_ns && reset->parent != HIT_NO_PARENT) {
 			struct hit then = {hit.start, hit.last, reset->time_ns, reset->time_ns};
 			lineage_mark(world, reset->parent, then);
 		}

@@ -2,8 +2,8 @@
 /*
  * hit_world: which object was mapped where, in which process, when. Private to hits.
  *
- * Fed by records in any order of time (a file holds one ring after the other), asked when all are in: so a map that
- * stands behind the samples that fell on it is found as well. One owner, one thread.
+ * Fed by records in any order of time (a file holds one ring after the other), asked when all are in: so a
+ * map that stands behind the samples that fell on it is found as well. One owner, one thread.
  */
 #pragma once
 

@@ -31,8 +31,8 @@ struct scan {
 	const struct event_desc *events;
 	struct hit_layout *layouts; /* heap; by event */
 	size_t nr_layouts;
-	bool uniform;                /* all layouts are equal: no need to look at ids */
-	struct layout_of_id *ids;    /* heap; ascending by id */
+	bool uniform;             /* all layouts are equal: no need to look at ids */
+	struct layout_of_id *ids; /* heap; ascending by id */
 	size_t nr_ids;
 	struct layout_of_id last_id; /* of the last look-up */
 	int id_offset, id_distance;
@@ -106,7 +106,7 @@ static int scan_init(struct scan *scan, const struct event_desc *events, size_t 
 	return err ? err : hit_world_init(&scan->world);
 }
 
-/* The event whose record has its id at `at`. Records without one that is known have the first event's layout. */
+/* The event of a record, by its id. Records without a known id have the first event's layout. */
 static size_t scan_event(struct scan *scan, const uint8_t *record, size_t size, bool is_sample)
 {
 	size_t at = is_sample ? (size_t)scan->id_offset : size - (size_t)scan->id_distance;
@@ -116,9 +116,8 @@ static size_t scan_event(struct scan *scan, const uint8_t *record, size_t size, 
 		return 0;
 	struct layout_of_id key = {.id = u64_at(record + at)};
 	if (key.id != scan->last_id.id) {
-		const struct layout_of_id *found = scan->nr_ids ? bsearch(&key, scan->ids, scan->nr_ids,
-									  sizeof(key), by_id)
-								: NULL;
+		const struct layout_of_id *found =
+			scan->nr_ids ? bsearch(&key, scan->ids, scan->nr_ids, sizeof(key), by_id) : NULL;
 		scan->last_id = found ? *found : key;
 	}
 	return scan->last_id.layout;
@@ -137,7 +136,8 @@ static int scan_hit(struct scan *scan, uint64_t ip, int32_t pid, uint64_t time_n
 {
 	int err = hit_pages_add(&scan->pages, ip, pid, time_ns);
 
-	if (err == -ENOSPC) { /* what is mapped behind this place is not found for these: memory has a bound */
+	/* memory has a bound: what is mapped behind this place is not found for the pages so far */
+	if (err == -ENOSPC) {
 		scan_resolve(scan);
 		err = hit_pages_add(&scan->pages, ip, pid, time_ns);
 	}
@@ -171,8 +171,8 @@ static int scan_chain(struct scan *scan, const uint8_t *ips, uint64_t nr, int32_
 	return err;
 }
 
-static int scan_sample_chain(struct scan *scan, const struct hit_layout *layout, const uint8_t *record, size_t size,
-			     int32_t pid, uint64_t time_ns)
+static int scan_sample_chain(struct scan *scan, const struct hit_layout *layout, const uint8_t *record,
+			     size_t size, int32_t pid, uint64_t time_ns)
 {
 	size_t at;
 	int64_t nr = hit_layout_chain(layout, record, size, &at);
@@ -190,7 +190,8 @@ static int scan_stack(struct scan *scan, size_t event, const uint8_t *record, in
 	struct sample sample;
 	int err = 0;
 
-	if ((uintptr_t)record % 8 || sample_decode(&scan->events[event].attr, (const void *)record, &sample)) {
+	if ((uintptr_t)record % 8 ||
+	    sample_decode(&scan->events[event].attr, (const void *)record, &sample)) {
 		scan->broken = true;
 		return 0;
 	}
@@ -235,7 +236,8 @@ static int scan_sample(struct scan *scan, const uint8_t *record, size_t size, ui
 }
 
 /* The time in the trailer of a record that is no sample, whose own fields take `fixed` bytes. */
-static uint64_t trailer_time(const struct hit_layout *layout, const uint8_t *record, size_t size, size_t fixed)
+static uint64_t trailer_time(const struct hit_layout *layout, const uint8_t *record, size_t size,
+			     size_t fixed)
 {
 	if (layout->trailer_time == 0 || fixed + layout->trailer_time > size)
 		return 0;
@@ -341,8 +343,8 @@ static int scan_bytes(struct scan *scan, const uint8_t *bytes, size_t len, size_
 }
 
 /*
- * Read, not mapped: whoever cuts the file meanwhile would kill us with SIGBUS, and a byte that was checked must not
- * change before it is used.
+ * Read, not mapped: whoever cuts the file meanwhile would kill us with SIGBUS, and a byte that was checked
+ * must not change before it is used.
  */
 static int scan_file(struct scan *scan, int fd, uint64_t offset, uint64_t bytes)
 {

@@ -3,10 +3,10 @@
  * hits: one pass over the finished records of a file: which objects were sampled, and when the first and last
  * sample were. Their build-ids go into the BUILD_ID feature, the times into SAMPLE_TIME.
  *
- * An object counts as hit when the address of a sample lay in a map of it, or an address of its call chain (perf 6.1
- * looks at the sample alone, and so leaves out callers that were never sampled themselves). With user stacks
- * (--call-graph dwarf) each word of the stack is such an address: the chain that will be unwound is among them. The
- * [vdso] counts when it is mapped at all, as in perf.
+ * An object counts as hit when the address of a sample lay in a map of it, or an address of its call chain
+ * (perf 6.1 looks at the sample alone, and so leaves out callers that were never sampled themselves). With
+ * user stacks, from which the chain is unwound later, each word of the stack is such an address. The [vdso]
+ * counts when it is mapped at all, as in perf.
  */
 #pragma once
 
@@ -23,8 +23,8 @@ struct hits {
 };
 
 /*
- * The records lie in `fd` from `offset` for `bytes`. The file may change meanwhile: what is read is checked. 0; -errno;
- * -EBADMSG: records are cut or broken, *ret then tells of those that are whole.
+ * The records lie in `fd` from `offset` for `bytes`. The file may change meanwhile: what is read is checked.
+ * 0; -errno; -EBADMSG: records are cut or broken, *ret then tells of those that are whole.
  */
 int hits_scan(int fd, uint64_t offset, uint64_t bytes, const struct event_desc *events, size_t nr_events,
 	      struct hits *ret);

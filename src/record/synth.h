@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * synth: the state of the world as records, for what began before the recording did. Each function appends whole
- * records to a buf: 0, -ENOMEM, or -errno when its source cannot be read (the caller decides whether that matters).
- * Kernel-type records carry time 0 and a zeroed trailer. Source of the order and of each field: files of perf 6.1.
+ * synth: the state of the world as records, for what began before the recording did. Each function appends
+ * whole records to a buf: 0, -ENOMEM, or -errno when its source cannot be read (the caller decides whether
+ * that matters). Kernel-type records carry time 0 and a zeroed trailer. Source of the order and of each
+ * field: files of perf 6.1.
  *
- * What begins while procfs is being read (a process, a thread, a map) is in neither listing nor kernel records unless
- * the kernel already records: open and map all events first, then synthesize the tasks, then enable, as perf does,
- * leaves a gap between the two. It is closed when the event that carries mmap, comm and task (the dummy of -a) is
- * enabled from its open on, before the first synth_*task* call: a map may then be told twice, once here with time
- * 0 and once by the kernel with its time, which readers take as the same map. Events that sample may be enabled
- * later. A process that ends meanwhile is at worst described with fewer maps than it had.
+ * What begins while procfs is being read (a process, a thread, a map) is in neither listing nor kernel
+ * records unless the kernel already records: open and map all events first, then synthesize the tasks, then
+ * enable, as perf does, leaves a gap between the two. It is closed when the event that carries mmap, comm and
+ * task (the dummy of -a) is enabled from its open on, before the first synth_*task* call: a map may then be
+ * told twice, once here with time 0 and once by the kernel with its time, which readers take as the same map.
+ * Events that sample may be enabled later. A process that ends meanwhile is at worst described with fewer
+ * maps than it had.
  */
 #pragma once
 
@@ -57,8 +59,9 @@ int synth_all_tasks(const struct synth_params *params, struct buf *out);
 int synth_process(const struct synth_params *params, pid_t pid, struct buf *out);
 
 /*
- * These threads and the maps of their processes (-t): each in the order given; behind a thread whose process's first thread is not among them, that one and the maps. Threads that are
- * gone are skipped; -ESRCH when all are.
+ * These threads and the maps of their processes (-t): each in the order given; behind a thread whose
+ * process's first thread is not among them, that one and the maps. Threads that are gone are skipped; -ESRCH
+ * when all are.
  */
 int synth_threads(const struct synth_params *params, const pid_t *tids, size_t nr, struct buf *out);
 

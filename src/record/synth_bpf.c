@@ -51,11 +51,11 @@ static int bpf_info(int fd, void *info, uint32_t bytes)
 /* A loaded program, as far as it becomes records. */
 struct program {
 	struct bpf_prog_info info;
-	uint64_t *addrs;   /* heap; of each function */
-	uint32_t *lens;    /* heap; bytes of code */
-	uint8_t *tags;     /* heap; BPF_TAG_SIZE bytes of each function, a hash of its code */
-	uint8_t *funcs;    /* heap; info.nr_func_info records of info.func_info_rec_size */
-	struct buf btf;    /* empty: the program has no types */
+	uint64_t *addrs; /* heap; of each function */
+	uint32_t *lens;  /* heap; bytes of code */
+	uint8_t *tags;   /* heap; BPF_TAG_SIZE bytes of each function, a hash of its code */
+	uint8_t *funcs;  /* heap; info.nr_func_info records of info.func_info_rec_size */
+	struct buf btf;  /* empty: the program has no types */
 };
 
 static void program_fini(struct program *program)
@@ -94,7 +94,8 @@ static int program_read(int fd, struct program *ret)
 	if (sizes.nr_jited_ksyms == 0 || sizes.nr_jited_ksyms > FUNCS_MAX ||
 	    sizes.nr_jited_func_lens != sizes.nr_jited_ksyms || sizes.nr_prog_tags != sizes.nr_jited_ksyms)
 		return -EOPNOTSUPP;
-	if (sizes.nr_func_info != sizes.nr_jited_ksyms || sizes.func_info_rec_size < sizeof(struct bpf_func_info))
+	if (sizes.nr_func_info != sizes.nr_jited_ksyms ||
+	    sizes.func_info_rec_size < sizeof(struct bpf_func_info))
 		sizes.nr_func_info = 0;
 	ret->addrs = calloc(sizes.nr_jited_ksyms, sizeof(*ret->addrs));
 	ret->lens = calloc(sizes.nr_jited_ksyms, sizeof(*ret->lens));

@@ -14,8 +14,8 @@
 
 enum {
 	/*
-	 * perf sizes its ID_INDEX for entries of 32 bytes and the 16 that a guest's entries have in addition, also
-	 * when there is no guest; records cut at the same place compare equal.
+	 * perf sizes its ID_INDEX for entries of 32 bytes and the 16 that a guest's entries have in addition,
+	 * also when there is no guest; records cut at the same place compare equal.
 	 */
 	ID_INDEX_MAX = (RECORD_MAX_BYTES - 16) / 48,
 	THREAD_MAP_MAX = (RECORD_MAX_BYTES - 16) / 24,
@@ -52,7 +52,8 @@ int synth_id_index(const struct synth_id *ids, size_t nr, struct buf *out)
 	return synth_status(out);
 }
 
-static void put_update(struct buf *out, enum event_update_kind kind, uint64_t id, const void *data, size_t len)
+static void put_update(struct buf *out, enum event_update_kind kind, uint64_t id, const void *data,
+		       size_t len)
 {
 	size_t bytes = (UPDATE_SLACK + len + 7) & ~(size_t)7;
 	uint8_t *record = bytes <= RECORD_MAX_BYTES ? buf_extend(out, bytes) : NULL;
@@ -67,8 +68,8 @@ static void put_update(struct buf *out, enum event_update_kind kind, uint64_t id
 }
 
 /*
- * cpu_map_data of perf 6.1: a range where the CPUs are consecutive, else the shorter of list and mask of 32-bit words.
- * The bytes before it and the data are padded to 8.
+ * cpu_map_data of perf 6.1: a range where the CPUs are consecutive, else the shorter of list and mask of
+ * 32-bit words. The bytes before it and the data are padded to 8.
  */
 static void put_cpu_map_data(struct buf *out, const struct cpuset *cpus)
 {

@@ -59,7 +59,7 @@ static int put_kernel_text(const struct synth_params *params, struct buf *out)
 		.pid = KERNEL_PID,
 		.addr = start,
 		.len = (kernel.etext > start ? kernel.etext : UINT64_MAX) - start,
-		.pgoff = start, /* of the symbol in the name: a reader sees by it how far the kernel was moved */
+		.pgoff = start, /* of the symbol in the name: readers see by it how far it was moved */
 	};
 	const char *name = kernel.text ? "[kernel.kallsyms]_text" : "[kernel.kallsyms]_stext";
 
@@ -93,14 +93,16 @@ static int module_by_name(const void *a, const void *b)
 }
 
 /*
- * "name size refs deps state 0xaddress": proc(5). false: no such line, or an address that is not told. `line` ends with
- * its newline or the text's NUL.
+ * "name size refs deps state 0xaddress": proc(5). false: no such line, or an address that is not told. `line`
+ * ends with its newline or the text's NUL.
  */
 static bool module_parse(const char *line, struct module *ret)
 {
 	*ret = (struct module){0};
-	return sscanf(line, "%63s %" SCNu64 " %*s %*s %*s %" SCNx64, ret->name, &ret->bytes, &ret->addr) == 3 &&
-	       ret->addr != 0;
+
+	int nr = sscanf(line, "%63s %" SCNu64 " %*s %*s %*s %" SCNx64, ret->name, &ret->bytes, &ret->addr);
+
+	return nr == 3 && ret->addr != 0;
 }
 
 static int modules_parse(const char *text, struct module **ret, size_t *ret_nr)
@@ -150,8 +152,7 @@ static int modules_locate(struct module *modules, size_t nr, const char *dep, co
 
 		if (path.len > 0 && module_name_of(path, key.name))
 			found = bsearch(&key, modules, nr, sizeof(key), module_by_name);
-		if (found && !found->path &&
-		    asprintf(&found->path, "%s/%.*s", dir, (int)path.len, dep) < 0) {
+		if (found && !found->path && asprintf(&found->path, "%s/%.*s", dir, (int)path.len, dep) < 0) {
 			found->path = NULL;
 			return -ENOMEM;
 		}
@@ -175,8 +176,8 @@ static void put_module(const struct synth_params *params, const struct module *m
 		  params->trailer_bytes);
 }
 
-int synth_modules_text(const struct synth_params *params, const char *modules_text, const char *dep, const char *dir,
-		       struct buf *out)
+int synth_modules_text(const struct synth_params *params, const char *modules_text, const char *dep,
+		       const char *dir, struct buf *out)
 {
 	struct module *modules = NULL;
 	size_t nr = 0;

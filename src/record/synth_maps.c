@@ -19,8 +19,10 @@
 #include "record/synth_record.h"
 
 enum {
-	WINDOW_BYTES = 1 << 16,    /* more than the longest line of maps: a path of 4 KiB, each byte escaped */
-	NAME_BYTES = PATH_MAX - 8, /* kernel/events/core.c perf_event_mmap_event(): longer ones are "//toolong" */
+	/* more than the longest line of maps: a path of 4 KiB, each byte escaped */
+	WINDOW_BYTES = 1 << 16,
+	/* longer ones are "//toolong": kernel/events/core.c perf_event_mmap_event() */
+	NAME_BYTES = PATH_MAX - 8,
 };
 
 /* PROCMAP_QUERY of <linux/fs.h>, since Linux 6.11 (commit ed5d583a88a9): asks for one map, in binary. */
@@ -58,7 +60,8 @@ static char *huge_dir_find(void)
 
 	if (fd_slurp("/proc/self/mounts", 1 << 22, &mounts) || !buf_text(&mounts)[0])
 		return NULL;
-	for (char *line = strtok_r((char *)mounts.data, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+	for (char *line = strtok_r((char *)mounts.data, "\n", &rest); line;
+	     line = strtok_r(NULL, "\n", &rest)) {
 		char dir[PATH_MAX], type[32];
 
 		if (sscanf(line, "%*s %4095s %31s", dir, type) == 2 && !strcmp(type, "hugetlbfs"))
@@ -68,8 +71,8 @@ static char *huge_dir_find(void)
 }
 
 /*
- * The page that the kernel maps into every process of 64 bits, and that belongs to none: PROCMAP_QUERY does not tell
- * it. It is the same for all, so ours serves.
+ * The page that the kernel maps into every process of 64 bits, and that belongs to none: PROCMAP_QUERY does
+ * not tell it. It is the same for all, so ours serves.
  */
 static void vsyscall_find(struct proc_map *ret)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * synth_record: what the synth files share: kernel records as structs, and how one is appended. Private to synth.
- * Source of the layouts: perf_event_open(2) "PERF_RECORD_*", <linux/perf_event.h>.
+ * synth_record: what the synth files share: kernel records as structs, and how one is appended. Private to
+ * synth. Source of the layouts: perf_event_open(2) "PERF_RECORD_*", <linux/perf_event.h>.
  */
 #pragma once
 
@@ -56,10 +56,11 @@ struct record_bpf_event {
 };
 
 /*
- * Appends a kernel record: `fixed` starts with its header (size is set here), then the name with its NUL and zeroes up
- * to a multiple of 8 (name.ptr NULL: the record has none), then the zeroed trailer.
+ * Appends a kernel record: `fixed` starts with its header (size is set here), then the name with its NUL and
+ * zeroes up to a multiple of 8 (name.ptr NULL: the record has none), then the zeroed trailer.
  */
-void synth_put(struct buf *out, const void *fixed, size_t fixed_bytes, struct span name, size_t trailer_bytes);
+void synth_put(struct buf *out, const void *fixed, size_t fixed_bytes, struct span name,
+	       size_t trailer_bytes);
 
 static inline struct span synth_name(const char *text)
 {
@@ -78,14 +79,15 @@ struct kallsyms_line {
 };
 
 /*
- * Calls `visit` for each line of /proc/kallsyms until it returns something else than 0, which is the result (0 at the
- * end). -errno when the file cannot be read.
+ * Calls `visit` for each line of /proc/kallsyms until it returns something else than 0, which is the result
+ * (0 at the end). -errno when the file cannot be read.
  */
 int synth_kallsyms_each(int (*visit)(const struct kallsyms_line *line, void *arg), void *arg);
 
 /* The name of a type in a BTF blob, inside it. NULL: none, or the blob is broken. */
 const char *synth_btf_name(struct span btf, uint32_t type_id);
 
-/* The records of modules, from the texts of /proc/modules and `dir`/modules.dep. Apart so that tests can give them. */
-int synth_modules_text(const struct synth_params *params, const char *modules, const char *dep, const char *dir,
-		       struct buf *out);
+/* The records of modules, from the texts of /proc/modules and `dir`/modules.dep. Apart so that tests can give
+ * them. */
+int synth_modules_text(const struct synth_params *params, const char *modules, const char *dep,
+		       const char *dir, struct buf *out);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* synth_task: the tasks that run already and what they have mapped. One open and one pass per file of procfs. */
+/* synth_task: the tasks that run already and what they have mapped. One open and one pass per file of procfs.
+ */
 #include "record/synth.h"
 
 #include <dirent.h>
@@ -29,8 +30,8 @@ struct walk {
 	struct buf *out;
 	int proc_fd;
 	struct synth_maps maps;
-	bool all;             /* nobody named the tasks: some that refuse are nothing to worry about */
-	size_t nr_unreadable; /* processes whose maps we may not read */
+	bool all;                  /* nobody named the tasks: some that refuse are nothing to worry about */
+	size_t nr_unreadable;      /* processes whose maps we may not read */
 	char window[WINDOW_BYTES]; /* of the file being read */
 };
 
@@ -90,9 +91,9 @@ static int window_read(struct walk *walk, int fd)
 }
 
 /*
- * "tid (comm) state ppid pgrp session tty tpgid flags minflt cminflt majflt cmajflt utime stime cutime cstime priority
- * nice num_threads itrealvalue starttime vsize …": proc(5) "/proc/pid/stat". The comm may hold anything, also ")".
- * Read instead of status, which takes the kernel twice as long and escapes the comm.
+ * "tid (comm) state ppid pgrp session tty tpgid flags minflt cminflt majflt cmajflt utime stime cutime cstime
+ * priority nice num_threads itrealvalue starttime vsize …": proc(5) "/proc/pid/stat". The comm may hold
+ * anything, also ")". Read instead of status, which takes the kernel twice as long and escapes the comm.
  */
 static int task_parse(const char *text, struct task *ret)
 {
@@ -101,7 +102,8 @@ static int task_parse(const char *text, struct task *ret)
 
 	if (!open_at || !close_at || close_at < open_at)
 		return -EBADMSG;
-	if (sscanf(close_at + 1, " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %*u %llu",
+	if (sscanf(close_at + 1,
+		   " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %*u %llu",
 		   &ret->ppid, &ret->nr_threads, &vsize) != 3)
 		return -EBADMSG;
 	ret->has_memory = vsize != 0;

@@ -33,14 +33,15 @@ static const struct event_desc plain = {
 	.attr = {.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME, .sample_id_all = 1},
 };
 static const struct event_desc chains[] = {
-	{.attr = {.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
-				 PERF_SAMPLE_PERIOD | PERF_SAMPLE_READ | PERF_SAMPLE_CALLCHAIN,
+	{.attr = {.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
+				 PERF_SAMPLE_TIME | PERF_SAMPLE_PERIOD | PERF_SAMPLE_READ |
+				 PERF_SAMPLE_CALLCHAIN,
 		  .read_format = PERF_FORMAT_ID | PERF_FORMAT_GROUP | PERF_FORMAT_LOST,
 		  .sample_id_all = 1},
 	 .ids = event_ids,
 	 .nr_ids = 1},
-	{.attr = {.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
-				 PERF_SAMPLE_CALLCHAIN,
+	{.attr = {.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
+				 PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN,
 		  .sample_id_all = 1},
 	 .ids = event_ids + 1,
 	 .nr_ids = 1},
@@ -131,7 +132,8 @@ static void put_sample(struct buf *out, uint32_t pid, uint64_t ip, uint64_t time
 	close_record(out, at);
 }
 
-static int scan(const struct buf *stream, const struct event_desc *events, size_t nr_events, struct hits *hits)
+static int scan(const struct buf *stream, const struct event_desc *events, size_t nr_events,
+		struct hits *hits)
 {
 	enum { FRONT = 40 }; /* bytes before the records */
 	AUTO_FD int fd = memfd_create("records", MFD_CLOEXEC);
@@ -281,7 +283,8 @@ static void put_chain_map(struct buf *out, uint64_t addr, const char *name)
 
 static void call_chains_count(void **state)
 {
-	const uint64_t user[] = {(uint64_t)PERF_CONTEXT_KERNEL, 0x20000, (uint64_t)PERF_CONTEXT_USER, 0x10800};
+	const uint64_t user[] = {(uint64_t)PERF_CONTEXT_KERNEL, 0x20000, (uint64_t)PERF_CONTEXT_USER,
+				 0x10800};
 	const uint64_t guest[] = {(uint64_t)PERF_CONTEXT_GUEST_USER, 0x20000};
 
 	(void)state;
@@ -332,7 +335,7 @@ static void the_vdso_is_told_when_it_is_mapped(void **state)
 
 static void what_is_no_file_is_left_out(void **state)
 {
-	static const char *const names[] = {"//anon", "[heap]",       "/dev/zero", "/proc/self/mem", "/",
+	static const char *const names[] = {"//anon", "[heap]",      "/dev/zero", "/proc/self/mem", "/",
 					    "",       "/etc/passwd", "relative",  "/gone (deleted)"};
 	AUTO_BUF struct buf stream = {0}, ids = {0};
 	struct hits hits = {.build_ids = &ids};
@@ -406,7 +409,8 @@ static void scribbled_bytes_do_no_harm(void **state)
 
 		buf_put(&copy, stream.data, stream.len);
 		for (unsigned i = 0; i <= round % 8; i++) {
-			random ^= random << 13, random ^= random >> 7, random ^= random << 17; /* xorshift64 */
+			random ^= random << 13, random ^= random >> 7,
+				random ^= random << 17; /* xorshift64 */
 			copy.data[(random >> 8) % copy.len] = (uint8_t)random;
 		}
 		int err = scan(&copy, chains, 2, &hits);

@@ -26,7 +26,8 @@ static void a_line_is_taken_apart(void **state)
 	char name[64];
 
 	(void)state;
-	assert_true(next("7f2f53904000-7f2f53a5a000 r-xs 00026000 fe:1f 332835      /usr/lib/libc.so.6\n", &map));
+	assert_true(
+		next("7f2f53904000-7f2f53a5a000 r-xs 00026000 fe:1f 332835      /usr/lib/libc.so.6\n", &map));
 	assert_true(map.start == 0x7f2f53904000 && map.end == 0x7f2f53a5a000);
 	assert_true(map.pgoff == 0x26000);
 	assert_int_equal(map.maj, 0xfe);
@@ -108,7 +109,8 @@ static void hostile_lines_are_no_maps(void **state)
 
 static void good_lines_between_bad_ones_are_found(void **state)
 {
-	const char *text = "junk\n1000-2000 r-xp 00000000 00:00 0 /a\n\nmore\n3000-4000 r--p 00000000 00:00 0 /b\n5000-60";
+	const char *text = "junk\n1000-2000 r-xp 00000000 00:00 0 /a\n\nmore\n3000-4000 r--p 00000000 00:00 "
+			   "0 /b\n5000-60";
 	struct span span = {text, strlen(text)};
 	struct proc_map map;
 
