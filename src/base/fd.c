@@ -27,11 +27,12 @@ static void iov_advance(struct iovec **iov, int *nr, size_t done)
 	}
 }
 
-int fd_write_spans(int fd, const struct span spans[], unsigned nr_spans)
+int fd_write_spans(int fd, const struct span spans[], unsigned nr_spans, size_t *ret_done)
 {
 	struct iovec vector[MAX_SPANS], *iov = vector;
 	int nr = 0;
 
+	*ret_done = 0;
 	if (nr_spans > MAX_SPANS)
 		return -EINVAL;
 	for (unsigned i = 0; i < nr_spans; i++)
@@ -46,6 +47,7 @@ int fd_write_spans(int fd, const struct span spans[], unsigned nr_spans)
 		}
 		if (done == 0)
 			return -EIO;
+		*ret_done += (size_t)done;
 		iov_advance(&iov, &nr, (size_t)done);
 	}
 	return 0;
@@ -53,7 +55,9 @@ int fd_write_spans(int fd, const struct span spans[], unsigned nr_spans)
 
 int fd_write(int fd, const void *bytes, size_t len)
 {
-	return fd_write_spans(fd, &(struct span){bytes, len}, 1);
+	size_t done;
+
+	return fd_write_spans(fd, &(struct span){bytes, len}, 1, &done);
 }
 
 int fd_pwrite(int fd, const void *bytes, size_t len, uint64_t offset)

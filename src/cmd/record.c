@@ -290,9 +290,11 @@ static void print_summary(const struct recording_result *result)
 		buf_printf(&line, "lost %llu", (unsigned long long)result->lost_records);
 	log_note("%s", buf_text(&line));
 	print_losses(result);
-	if (result->cut_bytes)
-		log_note("  %llu bytes of records gave way to the header: the disk is full",
-			 (unsigned long long)result->cut_bytes);
+	if (result->unwritten_bytes)
+		log_note("  %llu bytes of records could not be written", (unsigned long long)result->unwritten_bytes);
+	if (result->cut_samples)
+		log_note("  %llu samples gave way to the header, which did not fit behind them",
+			 (unsigned long long)result->cut_samples);
 	log_verbose("%llu wake-ups, %llu rounds, %.3f s of CPU", (unsigned long long)result->wakeups,
 		    (unsigned long long)result->rounds, (double)result->cpu_ns / 1e9);
 }

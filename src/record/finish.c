@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -33,7 +32,7 @@ static int add_hits(const struct finish_params *params, struct feature_set *set,
 	struct hits hits = {.build_ids = &build_ids};
 
 	if (params->build_ids) {
-		int err = hits_scan(params->fd, params->header.data.offset, params->data_bytes,
+		int err = hits_scan(params->fd, params->header.data.offset, result->data_bytes,
 				    params->features->events, params->features->nr_events, &hits);
 		if (err)
 			log_note("%s: cannot read the records back for their build-ids: %s", params->path,
@@ -47,23 +46,31 @@ static int add_hits(const struct finish_params *params, struct feature_set *set,
 	return err;
 }
 
-/* Where the last whole record ends that leaves `bytes` behind it free. */
+/*
+ * Where the last whole record ends that leaves `bytes` behind it free. Read piece by piece, not mapped: a file that
+ * somebody cuts meanwhile is an early end, not a SIGBUS.
+ */
 static uint64_t record_end_before(const struct finish_params *params, uint64_t data_bytes, uint64_t bytes)
 {
-	uint64_t start = params->header.data.offset, end = start + data_bytes, at = start;
-	uint64_t limit = data_bytes > bytes ? end - bytes : start;
-	const uint8_t *file = mmap(NULL, end, PROT_READ, MAP_SHARED, params->fd, 0);
+	enum { PIECE = 1 << 20 };
+	uint64_t start = params->header.data.offset, at = 0, piece_at = 0, piece_bytes = 0;
+	uint64_t limit = data_bytes > bytes ? data_bytes - bytes : 0;
+	AUTO_FREE uint8_t *piece = malloc(PIECE);
 
-	if (file == MAP_FAILED)
-		return 0;
-	while (at < limit) {
-		const struct perf_event_header *record = (const void *)(file + at);
+	while (piece && at < limit) {
+		if (at + sizeof(struct perf_event_header) > piece_at + piece_bytes) {
+			piece_at = at;
+			piece_bytes = limit - at < PIECE ? limit - at : PIECE;
+			if (piece_bytes < sizeof(struct perf_event_header) ||
+			    fd_pread(params->fd, piece, piece_bytes, start + piece_at))
+				break;
+		}
+		const struct perf_event_header *record = (const void *)(piece + (at - piece_at));
 		if (record->size < sizeof(*record) || record->size > limit - at)
 			break;
 		at += record->size;
 	}
-	munmap((void *)(uintptr_t)file, end);
-	return at - start;
+	return at;
 }
 
 static int write_features(const struct finish_params *params, const struct feature_set *set, uint64_t data_bytes,
@@ -84,6 +91,19 @@ static int write_features(const struct finish_params *params, const struct featu
 	return err;
 }
 
+static void count_cut_samples(const struct finish_params *params, struct finish_result *result)
+{
+	AUTO_BUF struct buf unused = {0};
+	struct hits left = {.build_ids = &unused};
+
+	if (!result->samples_counted)
+		return;
+	hits_scan(params->fd, params->header.data.offset, result->data_bytes, params->features->events,
+		  params->features->nr_events, &left);
+	result->cut_samples = result->nr_samples - left.nr_samples;
+	result->nr_samples = left.nr_samples;
+}
+
 static size_t encoded_bytes(const struct feature_set *set)
 {
 	size_t bytes = 0;
@@ -94,26 +114,25 @@ static size_t encoded_bytes(const struct feature_set *set)
 }
 
 /*
- * Features behind the data, then the header, which makes them count. On a full disk the last records make room:
+ * Features behind the data, then the header, which makes them count. Where nothing more fits the last records make room:
  * without features tracepoints and names could not be read at all.
  */
 static int write_tail(const struct finish_params *params, const struct feature_set *set, struct finish_result *result)
 {
 	struct file_header header = params->header;
-	uint64_t data_bytes = params->data_bytes;
+	uint64_t data_bytes = result->data_bytes;
 	int err = write_features(params, set, data_bytes, &header);
 
-	if (err == -ENOSPC || err == -EDQUOT) {
+	if (err) {
 		enum { SLACK = 2 * 4096 }; /* blocks that are only partly ours */
 		uint64_t shorter = record_end_before(params, data_bytes, encoded_bytes(set) + SLACK);
 		if (shorter && ftruncate(params->fd, (off_t)(header.data.offset + shorter)) == 0) {
-			result->cut_bytes = data_bytes - shorter;
-			data_bytes = shorter;
+			result->data_bytes = data_bytes = shorter;
+			count_cut_samples(params, result);
 			err = write_features(params, set, data_bytes, &header);
 		}
 	}
 	header.data.size = data_bytes;
-	result->data_bytes = data_bytes;
 	int header_err = fd_pwrite(params->fd, &header, sizeof(header), 0);
 	return err ? err : header_err;
 }
@@ -124,8 +143,10 @@ int finish_file(const struct finish_params *params, struct finish_result *ret, s
 	struct feature_set set = {0};
 	int err = 0;
 
-	/* A write that failed half-way left part of a chunk behind the last whole record. A device has no length. */
-	if (ftruncate(params->fd, (off_t)(params->header.data.offset + params->data_bytes)) && errno != EINVAL)
+	/* A write that failed half-way may have cut a record. A device has no length. */
+	if (params->torn)
+		result.data_bytes = record_end_before(params, params->data_bytes, 0);
+	if (ftruncate(params->fd, (off_t)(params->header.data.offset + result.data_bytes)) && errno != EINVAL)
 		err = -errno;
 	if (!err)
 		err = features_collect(params->features, &set);

@@ -15,14 +15,15 @@ struct finish_params {
 	int fd;
 	const char *path;
 	struct file_header header;             /* as written at the start; data.size 0 */
-	uint64_t data_bytes;                   /* whole records from header.data.offset on; what follows is cut off */
+	uint64_t data_bytes; /* from header.data.offset on; what follows is cut off */
+	bool torn;           /* writing failed: the last record may be cut */
 	const struct features_params *features;
 	bool build_ids; /* look what was hit */
 };
 
 struct finish_result {
 	uint64_t data_bytes; /* what the file tells */
-	uint64_t cut_bytes;  /* records given up so that the header fits on a full disk */
+	uint64_t cut_samples; /* given up so that the header fits on a full disk */
 	uint64_t nr_samples;
 	bool samples_counted;
 };

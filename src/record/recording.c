@@ -24,6 +24,7 @@
 #include "record/prologue.h"
 #include "record/synth.h"
 #include "record/workload.h"
+#include "ring/ring.h"
 #include "stream/stream.h"
 
 /* Everything that one recording owns; each part is made by one step of recording_run() and ended by recording_fini(). */
@@ -57,7 +58,9 @@ static int catch_signals(struct recording *rec, struct diag *reterr)
 	rec->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (rec->signal_fd < 0)
 		return diag_set(reterr, -errno, "signalfd: %s", strerror(errno));
-	sigaddset(&set, SIGPIPE); /* a reader that goes away is an error of the output, not our death */
+	/* A reader that goes away and a file that may not grow are errors of the output, not our death. */
+	sigaddset(&set, SIGPIPE);
+	sigaddset(&set, SIGXFSZ);
 	pthread_sigmask(SIG_BLOCK, &set, &rec->old_mask);
 	return 0;
 }
@@ -319,13 +322,26 @@ static int account_losses(struct recording *rec, struct recording_result *result
 	return err ? write_error(rec, err, reterr) : 0;
 }
 
+static uint64_t left_in_rings(const struct recording *rec)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < rec->stream.nr_rings; i++) {
+		struct span spans[2];
+		bytes += ring_peek(&rec->stream.rings[i], spans);
+	}
+	return bytes;
+}
+
 static int close_output(struct recording *rec, struct recording_result *result, struct diag *reterr)
 {
 	struct diag later;
-	uint64_t written = 0;
+	uint64_t queued = rec->writer->queued, written = 0;
 	int write_err = writer_close(take_ptr(rec->writer), &written);
-	if (write_err)
+	if (write_err) {
 		output_error(rec, written, write_err, reterr);
+		result->unwritten_bytes = queued - written + left_in_rings(rec);
+	}
 
 	result->bytes = written;
 	if (rec->sink.pipe)
@@ -335,13 +351,14 @@ static int close_output(struct recording *rec, struct recording_result *result, 
 		.path = rec->sink.path,
 		.header = rec->header,
 		.data_bytes = written > rec->header.data.offset ? written - rec->header.data.offset : 0,
+		.torn = write_err != 0,
 		.features = &rec->features,
 		.build_ids = rec->options->build_ids,
 	};
 	struct finish_result finished;
 	int err = finish_file(&params, &finished, write_err ? &later : reterr);
 	result->bytes = finished.data_bytes;
-	result->cut_bytes = finished.cut_bytes;
+	result->cut_samples = finished.cut_samples;
 	result->nr_samples = finished.nr_samples;
 	result->samples_counted = finished.samples_counted;
 	return write_err ? write_err : err;

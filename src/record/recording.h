@@ -55,7 +55,8 @@ struct recording_result {
 	struct recording_loss *losses; /* heap: recording_result_fini(); only what is not 0 */
 	size_t nr_losses;
 	uint64_t lost_records; /* sum of losses */
-	uint64_t cut_bytes;    /* whole records given up at the end for lack of disk space */
+	uint64_t unwritten_bytes; /* of records that we had when writing failed */
+	uint64_t cut_samples;  /* given up at the end so that the header fits on a full disk */
 	size_t nr_rings;
 	size_t ring_bytes;
 	uint64_t wakeups, rounds, cpu_ns; /* cpu_ns: of the recorder, all its threads */

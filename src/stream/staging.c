@@ -74,9 +74,11 @@ int staging_retire(struct staging *staging, struct writer *writer)
 		struct staging_block *block = staging_at(staging, 0);
 		if (!block->complete)
 			break;
+		writer->stored += block->done;
+		block->len -= block->done; /* counted once, though a failed block stays the oldest */
+		block->done = 0;
 		if (block->err)
 			return block->err;
-		writer->stored += block->len;
 		staging->first = (staging->first + 1) % staging->nr_blocks;
 		staging->nr--;
 	}

@@ -35,7 +35,7 @@ struct writer {
 	const struct writer_ops *ops;
 	uint64_t queued;  /* bytes taken so far */
 	uint64_t retired; /* bytes whose source is free again, in order; retired <= queued */
-	uint64_t stored;  /* bytes of which every one before is in the output too; always the end of a queued piece */
+	uint64_t stored;  /* bytes that are in the output without a gap; the end of a piece unless there was an error */
 	uint64_t offset;  /* file offset of the first byte */
 	const char *path;
 	int err; /* sticky: the first -errno; every later call returns it */

@@ -26,8 +26,8 @@ struct mapped {
 	size_t bytes;        /* of the window that is mapped */
 };
 
-/* The copy that is under way in this thread; NULL: a SIGBUS is not ours. */
-static _Thread_local sigjmp_buf *copy_guard;
+/* The copy that is under way in this thread; NULL: a SIGBUS is not ours. Volatile: only the handler reads it. */
+static _Thread_local sigjmp_buf *volatile copy_guard;
 
 static void on_sigbus(int number, siginfo_t *info, void *context)
 {
@@ -73,7 +73,7 @@ static int allocate(struct mapped *mapped, uint64_t start, size_t *bytes)
 			return ftruncate(mapped->fd, (off_t)(start + *bytes)) ? -errno : 0;
 		if (errno == EINTR)
 			continue;
-		if ((errno != ENOSPC && errno != EDQUOT) || *bytes <= page)
+		if ((errno != ENOSPC && errno != EDQUOT && errno != EFBIG) || *bytes <= page)
 			return -errno;
 		*bytes = *bytes / 2 / page * page;
 	}
@@ -112,11 +112,14 @@ static int guarded_copy(uint8_t *to, const uint8_t *from, size_t len)
 	return 0;
 }
 
-static int put(struct mapped *mapped, struct span span, uint64_t at)
+/* Copies to where the stored bytes end. */
+static int put(struct mapped *mapped, struct span span)
 {
+	struct writer *writer = &mapped->writer;
 	const uint8_t *from = span.ptr;
 
 	while (span.len) {
+		uint64_t at = writer->offset + writer->stored;
 		if (!mapped->window || at - mapped->start >= mapped->bytes) {
 			int err = next_window(mapped, at);
 			if (err)
@@ -128,7 +131,7 @@ static int put(struct mapped *mapped, struct span span, uint64_t at)
 		if (err)
 			return err;
 		from += part;
-		at += part;
+		writer->stored += part;
 		span.len -= part;
 	}
 	return 0;
@@ -136,17 +139,12 @@ static int put(struct mapped *mapped, struct span span, uint64_t at)
 
 static int mapped_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
 {
-	struct mapped *mapped = (struct mapped *)writer;
-	uint64_t at = writer->offset + writer->queued;
-
 	for (unsigned i = 0; i < nr_spans; i++) {
-		int err = put(mapped, spans[i], at);
+		int err = put((struct mapped *)writer, spans[i]);
 		if (err)
 			return err;
-		at += spans[i].len;
 	}
-	writer->queued = at - writer->offset;
-	writer->retired = writer->stored = writer->queued;
+	writer->queued = writer->retired = writer->stored;
 	return 0;
 }
 

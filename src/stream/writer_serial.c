@@ -16,13 +16,14 @@ static int serial_open(struct writer *writer, const struct writer_params *params
 
 static int serial_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
 {
-	int err = fd_write_spans(((struct serial *)writer)->fd, spans, nr_spans);
+	size_t done;
+	int err = fd_write_spans(((struct serial *)writer)->fd, spans, nr_spans, &done);
 
+	writer->stored += done;
 	if (err)
 		return err;
-	for (unsigned i = 0; i < nr_spans; i++)
-		writer->queued += spans[i].len;
-	writer->retired = writer->stored = writer->queued;
+	writer->queued += done;
+	writer->retired = writer->queued;
 	return 0;
 }
 

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""A file system in user space whose writes fail: failing_fs.py DIRECTORY ERRNO BYTES. Ends when it is unmounted.
+
+Each file takes BYTES bytes; a write behind them fails with ERRNO. Files live in memory.
+"""
+import errno
+import stat
+import sys
+import time
+
+from fusepy import FUSE, FuseOSError, Operations
+
+
+class FailingFs(Operations):
+    def __init__(self, error, limit):
+        self.error, self.limit, self.files = error, limit, {}
+
+    def getattr(self, path, fh=None):
+        if path == '/':
+            return {'st_mode': stat.S_IFDIR | 0o755, 'st_nlink': 2}
+        if path not in self.files:
+            raise FuseOSError(errno.ENOENT)
+        return {'st_mode': stat.S_IFREG | 0o600, 'st_nlink': 1, 'st_size': len(self.files[path]),
+                'st_mtime': time.time()}
+
+    def readdir(self, path, fh):
+        return ['.', '..', *(name[1:] for name in self.files)]
+
+    def create(self, path, mode, fi=None):
+        self.files[path] = bytearray()
+        return 0
+
+    def read(self, path, size, offset, fh):
+        return bytes(self.files[path][offset:offset + size])
+
+    def truncate(self, path, length, fh=None):
+        file = self.files[path]
+        del file[length:]
+        file.extend(bytes(length - len(file)))
+
+    def write(self, path, data, offset, fh):
+        if offset + len(data) > self.limit:
+            raise FuseOSError(self.error)
+        file = self.files[path]
+        file.extend(bytes(max(0, offset - len(file))))
+        file[offset:offset + len(data)] = data
+        return len(data)
+
+    def chmod(self, path, mode):
+        return 0
+
+    def rename(self, old, new):
+        self.files[new] = self.files.pop(old)
+
+
+if __name__ == '__main__':
+    FUSE(FailingFs(int(sys.argv[2]), int(sys.argv[3])), sys.argv[1], foreground=True, nothreads=True)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""Every writer on outputs that fail: it ends at once, with one message, and what was written can be read."""
+import errno
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from perfdata import PerfData  # noqa: E402
+
+WRITERS = ['serial', 'mmap', 'aio', 'aio,blocks=4', 'uring', 'uring,blocks=4']
+
+
+def record(millrace, programs, file, writer):
+    """Records a load that would go on for ten seconds and more; returns what was said."""
+    start = time.monotonic()
+    done = millrace('record', f'--writer={writer}', '-o', file, '-e', 'raw_syscalls:sys_enter', '--',
+                    programs / 'syscalls', '-t', '2', '-n', '20000000', status=255)
+    assert time.monotonic() - start < 5, 'did not end by itself'
+    return done.err
+
+
+def check(perf, file, err, words):
+    errors = [line for line in err.splitlines() if words in line]
+    assert len(errors) == 1 and f'{file}: writing at offset ' in errors[0], err
+    assert re.search(r'\d+ bytes of records could not be written', err), err
+    samples = len(list(PerfData(file).samples()))
+    assert f'captured {samples} samples' in err
+    assert samples > 500
+    assert len(perf('script', '-i', file, '-F', 'tid').out.split()) == samples
+
+
+@pytest.mark.parametrize('writer', WRITERS)
+def test_full_disk(millrace, perf, programs, need_tracefs, tmpfs, writer):
+    file = tmpfs('256k') / 'x.data'
+    check(perf, file, record(millrace, programs, file, writer), 'No space left on device')
+
+
+@pytest.mark.parametrize('writer', WRITERS)
+def test_file_size_limit(program, millrace, perf, programs, need_tracefs, tmp_path, writer):
+    file = tmp_path / 'x.data'
+    limited = tmp_path / 'millrace'
+    limited.write_text(f'#!/bin/sh\nulimit -f 1024\nexec {program} "$@"\n')
+    limited.chmod(0o755)
+
+    def run_limited(*args, status):
+        done = subprocess.run([limited, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              timeout=30)
+        assert done.returncode == status, done
+        done.err = done.stderr
+        return done
+
+    check(perf, file, record(run_limited, programs, file, writer), 'File too large')
+
+
+@pytest.fixture
+def failing_fs(need_root, tmp_path):
+    if not os.path.exists('/dev/fuse'):
+        pytest.skip('needs /dev/fuse')
+    if subprocess.run(['/usr/bin/python3', '-c', 'import fusepy'], stderr=subprocess.DEVNULL).returncode:
+        pytest.skip('needs python3-fusepy')
+    path = tmp_path / 'failing'
+    path.mkdir()
+    server = subprocess.Popen(['/usr/bin/python3', HERE / 'failing_fs.py', path, str(errno.EIO), str(1 << 20)],
+                              stderr=subprocess.DEVNULL)
+    for _ in range(100):
+        if os.path.ismount(path):
+            break
+        time.sleep(0.05)
+    else:
+        server.kill()
+        pytest.skip('FUSE file systems cannot be mounted here')
+    yield path
+    subprocess.run(['umount', '-l', path], check=False)
+    server.wait(10)
+
+
+@pytest.mark.parametrize('writer', [writer for writer in WRITERS if writer != 'mmap'])
+def test_device_error(millrace, perf, programs, need_tracefs, failing_fs, tmp_path, writer):
+    file = failing_fs / 'x.data'
+    err = record(millrace, programs, file, writer)
+    copy = tmp_path / 'copy.data'  # perf maps what it reads
+    copy.write_bytes(file.read_bytes())
+    copy.chmod(0o600)
+    errors = [line for line in err.splitlines() if 'Input/output error' in line]
+    assert len(errors) == 1 and f'{file}: writing at offset ' in errors[0], err
+    samples = len(list(PerfData(copy).samples()))
+    assert samples > 500 and len(perf('script', '-i', copy, '-F', 'tid').out.split()) == samples
+
+
+def test_window_that_vanishes(program, programs, need_tracefs, spawn, tmp_path):
+    """Somebody cuts the mapped file: SIGBUS in the window, which ends the recording and not the recorder."""
+    file = tmp_path / 'x.data'
+    recorder = spawn([program, 'record', '--mmap-output', '-o', file, '-e', 'raw_syscalls:sys_enter', '--',
+                      programs / 'syscalls', '-t', '2', '-n', '20000000'], stderr=subprocess.PIPE,
+                     stdout=subprocess.DEVNULL, text=True)
+    time.sleep(0.5)
+    os.truncate(file, 4096)
+    err = recorder.communicate(timeout=10)[1]
+    assert recorder.returncode == 255
+    assert sum('Input/output error' in line for line in err.splitlines()) == 1, err
