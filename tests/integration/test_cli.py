@@ -8,8 +8,6 @@ import pytest
 
 from conftest import MILLRACE, ROOT
 
-pytestmark = pytest.mark.asan
-
 USAGE = 129
 
 
@@ -32,7 +30,6 @@ def one_line(done, *texts):
         assert text in done.err, done
 
 
-@pytest.mark.tsan
 def test_version(millrace):
     version = re.search(r"version: '(.+)'", (ROOT / 'meson.build').read_text()).group(1)
     assert millrace('--version').out == f'millrace version {version}\n'
