@@ -9,10 +9,14 @@ static const uint64_t first_marker = PERF_CONTEXT_MAX;
 static int marker_cpumode(uint64_t marker)
 {
 	switch (marker) {
-	case PERF_CONTEXT_HV: return PERF_RECORD_MISC_HYPERVISOR;
-	case PERF_CONTEXT_KERNEL: return PERF_RECORD_MISC_KERNEL;
-	case PERF_CONTEXT_USER: return PERF_RECORD_MISC_USER;
-	default: return -1;
+	case PERF_CONTEXT_HV:
+		return PERF_RECORD_MISC_HYPERVISOR;
+	case PERF_CONTEXT_KERNEL:
+		return PERF_RECORD_MISC_KERNEL;
+	case PERF_CONTEXT_USER:
+		return PERF_RECORD_MISC_USER;
+	default:
+		return -1;
 	}
 }
 

@@ -16,7 +16,8 @@ static bool is_ocaml(const char *name)
 
 bool demangle_wanted(const char *name)
 {
-	/* _Z begins the mangled names of C++ and of older Rust, with more in front on some systems; _R newer Rust. */
+	/* _Z begins the mangled names of C++ and of older Rust, with more in front on some systems; _R newer
+	 * Rust. */
 	if (name[0] == '_')
 		return name[1] == 'R' || strstr(name, "_Z") || strstr(name, "_GLOBAL_");
 	return is_ocaml(name);
@@ -43,7 +44,8 @@ static char *demangle_ocaml(const char *name)
 		if (name[0] == '_' && name[1] == '_') {
 			*to++ = '.';
 			name += 2;
-		} else if (name[0] == '$' && sscanf(name + 1, "%2x%n", &code, &taken) == 1 && taken == 2 && code) {
+		} else if (name[0] == '$' && sscanf(name + 1, "%2x%n", &code, &taken) == 1 && taken == 2 &&
+			   code) {
 			*to++ = (char)code;
 			name += 3;
 		} else {

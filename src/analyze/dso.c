@@ -62,9 +62,12 @@ static const char *make_short_name(struct pool *pool, const char *name, enum dso
 	switch (kind) {
 	case DSO_KERNEL:
 	case DSO_KSYMBOL:
-	case DSO_VDSO: return name;
-	case DSO_MODULE: return module_short_name(pool, name);
-	default: break;
+	case DSO_VDSO:
+		return name;
+	case DSO_MODULE:
+		return module_short_name(pool, name);
+	default:
+		break;
 	}
 	if (sscanf(name, "/tmp/perf-%d.map", &tid) == 1) {
 		snprintf(text, sizeof(text), "[JIT] tid %d", tid);
@@ -85,7 +88,8 @@ static unsigned name_hash(const char *name)
 
 struct dso *dso_find(struct dso_table *table, const char *name, const struct dso_id *id, enum dso_kind kind)
 {
-	struct dso **chain = &table->chains[name_hash(name) % (sizeof(table->chains) / sizeof(table->chains[0]))];
+	struct dso **chain =
+		&table->chains[name_hash(name) % (sizeof(table->chains) / sizeof(table->chains[0]))];
 	static const struct dso_id unknown;
 
 	if (!id)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * dso: an object that addresses point into: a program, a library, the kernel, a module, generated code.
- * Owned by a dso_table; lives as long as it. Symbols are read when the first address is looked up. One thread.
+ * Owned by a dso_table; lives as long as it. Symbols are read when the first address is looked up. One
+ * thread.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "analyze/pool.h"
 #include "analyze/elf_source.h"
 #include "analyze/machine.h"
+#include "analyze/pool.h"
 #include "analyze/symbols.h"
 
 enum dso_kind {

@@ -105,13 +105,20 @@ static char *place_path(const struct dso *dso, const char *symfs, enum place pla
 	bool vdso = dso->kind == DSO_VDSO;
 
 	switch (place) {
-	case PLACE_DEBUGLINK: return vdso ? NULL : debuglink_path(dso, symfs);
-	case PLACE_CACHE: return cache_path(&dso->build_id, vdso ? "vdso" : "elf");
-	case PLACE_CACHE_DEBUG: return cache_path(&dso->build_id, "debug");
-	case PLACE_LIB_DEBUG_SUFFIX: return vdso ? NULL : plain_path(symfs, "/usr/lib/debug", dso->name, ".debug");
-	case PLACE_LIB_DEBUG: return vdso ? NULL : plain_path(symfs, "/usr/lib/debug", dso->name, "");
-	case PLACE_BUILD_ID: return build_id_debug_path(&dso->build_id, symfs);
-	case PLACE_ITSELF: return vdso ? NULL : plain_path(symfs, "", dso->name, "");
+	case PLACE_DEBUGLINK:
+		return vdso ? NULL : debuglink_path(dso, symfs);
+	case PLACE_CACHE:
+		return cache_path(&dso->build_id, vdso ? "vdso" : "elf");
+	case PLACE_CACHE_DEBUG:
+		return cache_path(&dso->build_id, "debug");
+	case PLACE_LIB_DEBUG_SUFFIX:
+		return vdso ? NULL : plain_path(symfs, "/usr/lib/debug", dso->name, ".debug");
+	case PLACE_LIB_DEBUG:
+		return vdso ? NULL : plain_path(symfs, "/usr/lib/debug", dso->name, "");
+	case PLACE_BUILD_ID:
+		return build_id_debug_path(&dso->build_id, symfs);
+	case PLACE_ITSELF:
+		return vdso ? NULL : plain_path(symfs, "", dso->name, "");
 	}
 	return NULL;
 }
@@ -138,7 +145,8 @@ static int place_open(const struct dso *dso, const char *symfs, enum place place
 	return path ? elf_source_open(path, &dso->build_id, ret) : -1;
 }
 
-/* The first file with a full symbol table gives the symbols, the first that can run gives PLT and segments. */
+/* The first file with a full symbol table gives the symbols, the first that can run gives PLT and segments.
+ */
 static void load_elf(struct dso *dso, const char *symfs)
 {
 	struct elf_source full = ELF_SOURCE_CLOSED, runtime = ELF_SOURCE_CLOSED;
@@ -174,7 +182,8 @@ static void load_perfmap(struct dso *dso)
 		return;
 	struct span rest = buf_span(&text);
 	while (perfmap_next(&rest, &line))
-		if (symbols_add(&dso->symbols, line.start, line.size, SYMBOL_GLOBAL, line.name, line.name_len))
+		if (symbols_add(&dso->symbols, line.start, line.size, SYMBOL_GLOBAL, line.name,
+				line.name_len))
 			break;
 	symbols_settle(&dso->symbols, SYMBOLS_KEEP_ALIASES);
 }
@@ -197,8 +206,13 @@ void dso_load(struct dso *dso, const char *symfs)
 		find_build_id(dso, symfs);
 		load_elf(dso, symfs);
 		break;
-	case DSO_VDSO: load_elf(dso, symfs); break;
-	case DSO_PERFMAP: load_perfmap(dso); break;
-	default: break;
+	case DSO_VDSO:
+		load_elf(dso, symfs);
+		break;
+	case DSO_PERFMAP:
+		load_perfmap(dso);
+		break;
+	default:
+		break;
 	}
 }

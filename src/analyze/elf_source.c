@@ -30,14 +30,16 @@ bool elf_id_from_notes(const void *bytes, size_t len, struct elf_id *ret)
 
 	while (len >= sizeof(note)) {
 		memcpy(&note, at, sizeof(note));
-		uint64_t name_len = ((uint64_t)note.n_namesz + 3) & ~3ull, id_len = ((uint64_t)note.n_descsz + 3) & ~3ull;
+		uint64_t name_len = ((uint64_t)note.n_namesz + 3) & ~3ull,
+			 id_len = ((uint64_t)note.n_descsz + 3) & ~3ull;
 		const uint8_t *name = at + sizeof(note);
 		if (name_len > len - sizeof(note) || id_len > len - sizeof(note) - name_len)
 			return false;
 		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof("GNU") &&
 		    memcmp(name, "GNU", sizeof("GNU")) == 0 && note.n_descsz > 0) {
 			*ret = (struct elf_id){0};
-			ret->len = note.n_descsz < ELF_ID_MAX_BYTES ? (uint8_t)note.n_descsz : ELF_ID_MAX_BYTES;
+			ret->len =
+				note.n_descsz < ELF_ID_MAX_BYTES ? (uint8_t)note.n_descsz : ELF_ID_MAX_BYTES;
 			memcpy(ret->bytes, name + name_len, ret->len);
 			return true;
 		}
@@ -55,7 +57,8 @@ Elf_Scn *elf_source_section(const struct elf_source *source, const char *name, G
 	if (elf_getshdrstrndx(source->elf, &names))
 		return NULL;
 	while ((section = elf_nextscn(source->elf, section))) {
-		const char *its = gelf_getshdr(section, ret) ? elf_strptr(source->elf, names, ret->sh_name) : NULL;
+		const char *its =
+			gelf_getshdr(section, ret) ? elf_strptr(source->elf, names, ret->sh_name) : NULL;
 		if (its && strcmp(its, name) == 0)
 			return section;
 	}

@@ -31,11 +31,14 @@ struct elf_source {
 	size_t nr_loads;
 };
 
-#define ELF_SOURCE_CLOSED {.fd = -1}
+#define ELF_SOURCE_CLOSED                                                                                    \
+	{                                                                                                    \
+		.fd = -1                                                                                     \
+	}
 
 /*
- * Regular files only. With an `expect`ed build-id of len > 0 a file that has another one, or none, is -ESTALE.
- * -errno of open(2), -ENOEXEC: no ELF. *ret is only written with 0; elf_source_close() it then.
+ * Regular files only. With an `expect`ed build-id of len > 0 a file that has another one, or none, is
+ * -ESTALE. -errno of open(2), -ENOEXEC: no ELF. *ret is only written with 0; elf_source_close() it then.
  */
 int elf_source_open(const char *path, const struct elf_id *expect, struct elf_source *ret);
 
@@ -54,14 +57,17 @@ char *elf_file_debuglink(const char *path);
 Elf_Scn *elf_source_section(const struct elf_source *source, const char *name, GElf_Shdr *ret);
 
 /*
- * Adds the symbols of `from` (a file with symbols, perhaps of debug information only) for an object that runs from
- * `runtime` (the same or another), as offsets into the runtime file, and the PLT entries of `runtime`.
+ * Adds the symbols of `from` (a file with symbols, perhaps of debug information only) for an object that runs
+ * from `runtime` (the same or another), as offsets into the runtime file, and the PLT entries of `runtime`.
  * 0 or -ENOMEM; broken parts are left out.
  */
-int elf_symbols_load(struct symbols *symbols, const struct elf_source *from, const struct elf_source *runtime);
+int elf_symbols_load(struct symbols *symbols, const struct elf_source *from,
+		     const struct elf_source *runtime);
 
-/* The text symbols of a kernel image or module: addresses as in the file minus `shift`; of `section` only, unless NULL. */
-int elf_symbols_load_kernel(struct symbols *symbols, const struct elf_source *from, const char *section, uint64_t shift);
+/* The text symbols of a kernel image or module: addresses as in the file minus `shift`; of `section` only,
+ * unless NULL. */
+int elf_symbols_load_kernel(struct symbols *symbols, const struct elf_source *from, const char *section,
+			    uint64_t shift);
 
 /* The address of the symbol of that name. false: none. */
 bool elf_symbol_address(const struct elf_source *source, const char *name, uint64_t *ret);

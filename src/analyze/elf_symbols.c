@@ -23,7 +23,8 @@ static bool table_open(const struct elf_source *source, Elf_Scn *section, struct
 
 	if (!section || !gelf_getshdr(section, &header) || !header.sh_entsize)
 		return false;
-	*ret = (struct table){source, elf_getdata(section, NULL), header.sh_size / header.sh_entsize, header.sh_link};
+	*ret = (struct table){source, elf_getdata(section, NULL), header.sh_size / header.sh_entsize,
+			      header.sh_link};
 	return ret->data != NULL;
 }
 
@@ -60,15 +61,19 @@ static enum symbol_class symbol_class(const GElf_Sym *symbol)
 static enum symbol_binding symbol_binding(const GElf_Sym *symbol)
 {
 	switch (GELF_ST_BIND(symbol->st_info)) {
-	case STB_WEAK: return SYMBOL_WEAK;
-	case STB_GLOBAL: return SYMBOL_GLOBAL;
-	default: return SYMBOL_LOCAL;
+	case STB_WEAK:
+		return SYMBOL_WEAK;
+	case STB_GLOBAL:
+		return SYMBOL_GLOBAL;
+	default:
+		return SYMBOL_LOCAL;
 	}
 }
 
-/* The section a symbol is in. Debug files keep no contents (NOBITS): then the runtime file's section of that index. */
-static bool symbol_section(const struct elf_source *from, const struct elf_source *runtime, const GElf_Sym *symbol,
-			   GElf_Shdr *ret, const char **ret_name)
+/* The section a symbol is in. Debug files keep no contents (NOBITS): then the runtime file's section of that
+ * index. */
+static bool symbol_section(const struct elf_source *from, const struct elf_source *runtime,
+			   const GElf_Sym *symbol, GElf_Shdr *ret, const char **ret_name)
 {
 	Elf_Scn *section = elf_getscn(from->elf, symbol->st_shndx);
 
@@ -100,7 +105,8 @@ static uint64_t file_offset(const struct elf_source *runtime, const GElf_Shdr *s
 	return address - (section->sh_addr - section->sh_offset);
 }
 
-/* "$a", "$d.3"…: marks of the ARM assemblers, no symbols. Source: ELF for the Arm Architecture, "Mapping symbols". */
+/* "$a", "$d.3"…: marks of the ARM assemblers, no symbols. Source: ELF for the Arm Architecture, "Mapping
+ * symbols". */
 static bool arm_mark(const struct elf_source *from, const char *name)
 {
 	if (from->header.e_machine != EM_ARM && from->header.e_machine != EM_AARCH64)
@@ -142,14 +148,18 @@ struct plt_layout {
 static struct plt_layout plt_layout(const struct elf_source *runtime, const GElf_Shdr *plt)
 {
 	switch (runtime->header.e_machine) {
-	case EM_ARM: return (struct plt_layout){20, 12};
-	case EM_AARCH64: return (struct plt_layout){32, 16};
-	default: return (struct plt_layout){plt->sh_entsize, plt->sh_entsize};
+	case EM_ARM:
+		return (struct plt_layout){20, 12};
+	case EM_AARCH64:
+		return (struct plt_layout){32, 16};
+	default:
+		return (struct plt_layout){plt->sh_entsize, plt->sh_entsize};
 	}
 }
 
 /* The dynamic symbol that relocation `i` of a PLT binds. false: there is none such. */
-static bool plt_target(Elf_Data *relocations, unsigned type, size_t i, const struct table *dynamic, GElf_Sym *ret)
+static bool plt_target(Elf_Data *relocations, unsigned type, size_t i, const struct table *dynamic,
+		       GElf_Sym *ret)
 {
 	GElf_Rela with_addend;
 	GElf_Rel without;
@@ -219,7 +229,8 @@ int elf_symbols_load(struct symbols *symbols, const struct elf_source *from, con
 	return err;
 }
 
-int elf_symbols_load_kernel(struct symbols *symbols, const struct elf_source *from, const char *section, uint64_t shift)
+int elf_symbols_load_kernel(struct symbols *symbols, const struct elf_source *from, const char *section,
+			    uint64_t shift)
 {
 	struct table table;
 
@@ -236,8 +247,8 @@ int elf_symbols_load_kernel(struct symbols *symbols, const struct elf_source *fr
 		if (!name || arm_mark(from, name) || !symbol_section(from, from, &symbol, &header, &in) ||
 		    (class == CLASS_LABEL && !label_counts(in)) || (section && strcmp(section, in) != 0))
 			continue;
-		if (symbols_add(symbols, symbol.st_value - shift, symbol.st_size, symbol_binding(&symbol), name,
-				strlen(name)))
+		if (symbols_add(symbols, symbol.st_value - shift, symbol.st_size, symbol_binding(&symbol),
+				name, strlen(name)))
 			return -ENOMEM;
 	}
 	symbols_settle(symbols, 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kallsyms: reads "ADDRESS TYPE NAME[\t[MODULE]]" lines, as in /proc/kallsyms. Source: kernel/kallsyms.c, nm(1).
+ * kallsyms: reads "ADDRESS TYPE NAME[\t[MODULE]]" lines, as in /proc/kallsyms. Source: kernel/kallsyms.c,
+ * nm(1).
  */
 #pragma once
 

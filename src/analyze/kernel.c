@@ -14,7 +14,8 @@ static const char image_name[] = "[kernel.kallsyms]";
 int kernel_init(struct kernel *kernel, const struct machine_options *options, struct session *session,
 		struct dso_table *dsos)
 {
-	*kernel = (struct kernel){.options = options, .session = session, .dsos = dsos, .modules = maps_new()};
+	*kernel =
+		(struct kernel){.options = options, .session = session, .dsos = dsos, .modules = maps_new()};
 	return kernel->modules ? 0 : -ENOMEM;
 }
 
@@ -80,7 +81,8 @@ int kernel_symbol(struct kernel *kernel, uint64_t address, uint32_t len, const c
 		return at && at->dso->kind == DSO_KSYMBOL ? maps_remove(kernel->modules, address) : 0;
 
 	struct map map = {.start = address, .end = address + len, .identity = true};
-	map.dso = at ? at->dso : dso_find(kernel->dsos, name, &(struct dso_id){.inode = address}, DSO_KSYMBOL);
+	map.dso =
+		at ? at->dso : dso_find(kernel->dsos, name, &(struct dso_id){.inode = address}, DSO_KSYMBOL);
 	if (!map.dso)
 		return -ENOMEM;
 	map.dso->loaded = true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kernel: the recorded kernel and its modules: where they lie, and their symbols. Part of a machine. One thread.
+ * kernel: the recorded kernel and its modules: where they lie, and their symbols. Part of a machine. One
+ * thread.
  */
 #pragma once
 
@@ -20,7 +21,7 @@ struct kernel {
 	struct dso_table *dsos;
 	struct maps *modules; /* modules, BPF programs, trampolines */
 	struct map image;     /* the kernel itself; dso NULL: no record told */
-	char *ref_name;       /* heap; a symbol and the address it had when recorded: tells a relocated kernel */
+	char *ref_name; /* heap; a symbol and the address it had when recorded: tells a relocated kernel */
 	uint64_t ref_address; /* 0: unknown */
 };
 

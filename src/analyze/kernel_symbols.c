@@ -75,7 +75,8 @@ static char *kallsyms_path(const struct kernel *kernel)
 		return strdup(kernel->options->kallsyms);
 	if (kernel->options->symfs && kernel->options->symfs[0])
 		return NULL;
-	return kernel_is_running(kernel) ? strdup("/proc/kallsyms") : cached_path(&kernel->image.dso->build_id);
+	return kernel_is_running(kernel) ? strdup("/proc/kallsyms")
+					 : cached_path(&kernel->image.dso->build_id);
 }
 
 /* Functions and data of the kernel proper; perf leaves out the other types (see nm(1)). */
@@ -141,7 +142,8 @@ static void load_kallsyms(struct kernel *kernel)
 	while (kallsyms_next(&rest, &line)) {
 		if (line.module || !type_counts(line.type))
 			continue;
-		if (symbols_add(symbols, line.address - shift, 0, type_binding(line.type), line.name, line.name_len))
+		if (symbols_add(symbols, line.address - shift, 0, type_binding(line.type), line.name,
+				line.name_len))
 			break;
 	}
 	symbols_settle(symbols, 0);

@@ -26,12 +26,14 @@ static struct task *task_find(struct machine *machine, uint32_t tid)
 	return NULL;
 }
 
-static const char *unknown_comm(struct machine *machine, uint32_t tid)
+/* NULL: out of memory. */
+static struct comm *comm_make(struct machine *machine, const char *text)
 {
-	char text[16];
+	struct comm *comm = pool_take(&machine->pool, sizeof(*comm));
 
-	snprintf(text, sizeof(text), ":%d", (int)tid);
-	return pool_text(&machine->pool, text, strlen(text));
+	if (comm)
+		comm->text = pool_text(&machine->pool, text, strlen(text));
+	return comm && comm->text ? comm : NULL;
 }
 
 /* Threads share the maps of their process, that is of the task whose tid is the pid. */
@@ -47,13 +49,16 @@ static struct task *task_make(struct machine *machine, uint32_t pid, uint32_t ti
 {
 	struct maps *maps = task_make_maps(machine, pid, tid);
 	struct task *task = maps ? pool_take(&machine->pool, sizeof(*task)) : NULL;
-	const char *comm = task ? unknown_comm(machine, tid) : NULL;
+	char unknown[16];
 
+	snprintf(unknown, sizeof(unknown), ":%d", (int)tid);
+	struct comm *comm = task ? comm_make(machine, unknown) : NULL;
 	if (!comm) {
 		maps_unref(maps);
 		return NULL;
 	}
-	*task = (struct task){.next = *task_chain(machine, tid), .pid = pid, .tid = tid, .comm = comm, .maps = maps};
+	*task = (struct task){
+		.next = *task_chain(machine, tid), .pid = pid, .tid = tid, .comm = comm, .maps = maps};
 	*task_chain(machine, tid) = task;
 	return task;
 }
@@ -85,16 +90,24 @@ struct task *machine_task(struct machine *machine, uint32_t pid, uint32_t tid)
 
 const char *task_comm(const struct task *task)
 {
+	return task->comm->text;
+}
+
+const struct comm *task_comm_object(const struct task *task)
+{
 	return task->comm;
 }
 
-static int task_set_comm(struct machine *machine, struct task *task, const char *comm)
+static int task_set_comm(struct machine *machine, struct task *task, const char *text)
 {
-	if (strcmp(task->comm, comm) != 0) {
-		const char *copy = pool_text(&machine->pool, comm, strlen(comm));
-		if (!copy)
+	if (strcmp(task->comm->text, text) != 0 || !task->comm_told) {
+		struct comm *comm = comm_make(machine, text);
+		if (!comm)
 			return -ENOMEM;
-		task->comm = copy;
+		if (task->comm_told)
+			task->comm = comm;
+		else /* what was seen before its name was told has it too */
+			task->comm->text = comm->text;
 	}
 	task->comm_told = true;
 	return 0;
@@ -209,7 +222,8 @@ static int user_map(struct machine *machine, const struct map_told *told)
 	return task->maps ? maps_insert(task->maps, &map) : 0;
 }
 
-static int process_map(struct machine *machine, const struct session_record *record, const struct map_told *told)
+static int process_map(struct machine *machine, const struct session_record *record,
+		       const struct map_told *told)
 {
 	switch (record->view.header->misc & PERF_RECORD_MISC_CPUMODE_MASK) {
 	case PERF_RECORD_MISC_KERNEL: {
@@ -218,8 +232,10 @@ static int process_map(struct machine *machine, const struct session_record *rec
 		return kernel_map(&machine->kernel, &map);
 	}
 	case PERF_RECORD_MISC_GUEST_KERNEL:
-	case PERF_RECORD_MISC_GUEST_USER: return 0;
-	default: return user_map(machine, told);
+	case PERF_RECORD_MISC_GUEST_USER:
+		return 0;
+	default:
+		return user_map(machine, told);
 	}
 }
 
@@ -316,7 +332,7 @@ static int process_fork(struct machine *machine, const struct session_record *re
 	child = machine_task(machine, pid, tid);
 	if (!parent || !child)
 		return -ENOMEM;
-	if (parent->comm_told && task_set_comm(machine, child, parent->comm))
+	if (parent->comm_told && task_set_comm(machine, child, parent->comm->text))
 		return -ENOMEM;
 	/* Recorders that tell of running processes list their maps afterwards. */
 	return record->view.header->misc & RECORD_MISC_FORK_EXEC ? 0 : fork_maps(child, parent);
@@ -333,7 +349,8 @@ static int process_ksymbol(struct machine *machine, const struct session_record 
 
 	if (at.bad)
 		return 0;
-	return kernel_symbol(&machine->kernel, address, len, name, flags & PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER);
+	return kernel_symbol(&machine->kernel, address, len, name,
+			     flags & PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER);
 }
 
 int machine_process(struct machine *machine, const struct session_record *record)
@@ -341,13 +358,20 @@ int machine_process(struct machine *machine, const struct session_record *record
 	const struct perf_event_header *header = record->view.header;
 
 	switch (header->type) {
-	case PERF_RECORD_MMAP: return process_mmap(machine, record);
-	case PERF_RECORD_MMAP2: return process_mmap2(machine, record);
-	case PERF_RECORD_COMM: return process_comm(machine, record);
-	case PERF_RECORD_FORK: return process_fork(machine, record);
-	case PERF_RECORD_KSYMBOL: return process_ksymbol(machine, record);
-	case RECORD_BUILD_ID: return machine_learn_build_ids(machine, (struct span){header, header->size});
-	default: return 0;
+	case PERF_RECORD_MMAP:
+		return process_mmap(machine, record);
+	case PERF_RECORD_MMAP2:
+		return process_mmap2(machine, record);
+	case PERF_RECORD_COMM:
+		return process_comm(machine, record);
+	case PERF_RECORD_FORK:
+		return process_fork(machine, record);
+	case PERF_RECORD_KSYMBOL:
+		return process_ksymbol(machine, record);
+	case RECORD_BUILD_ID:
+		return machine_learn_build_ids(machine, (struct span){header, header->size});
+	default:
+		return 0;
 	}
 }
 
@@ -378,7 +402,8 @@ static const char *machine_symfs(const struct machine *machine)
 	return machine->options.symfs ? machine->options.symfs : "";
 }
 
-void machine_resolve(struct machine *machine, struct task *task, uint8_t cpumode, uint64_t ip, struct location *ret)
+void machine_resolve(struct machine *machine, struct task *task, uint8_t cpumode, uint64_t ip,
+		     struct location *ret)
 {
 	const struct map *map = NULL;
 

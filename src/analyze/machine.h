@@ -33,14 +33,24 @@ int machine_process(struct machine *machine, const struct session_record *record
 /* The task, made when it was not known yet. NULL: out of memory. Valid until machine_free(). */
 struct task *machine_task(struct machine *machine, uint32_t pid, uint32_t tid);
 
-/* Its name as of the records so far; ":TID" when none told it. Valid until machine_free(), also after a change. */
+/* Its name as of the records so far; ":TID" when none told it. Valid until machine_free(), also after a
+ * change. */
 const char *task_comm(const struct task *task);
+
+/*
+ * The name as a thing that may be told later: while no record told it the text is ":TID", from then on what
+ * the first record says. A task that takes another name gets another one. Valid until machine_free().
+ */
+struct comm {
+	const char *text;
+};
+const struct comm *task_comm_object(const struct task *task);
 
 /* An address of a sample, looked up. Pointers are valid until machine_free(). */
 struct location {
-	uint64_t ip;                 /* as sampled */
-	uint64_t address;            /* inside the object: what perf prints in call chains and looks up symbols by */
-	struct dso *dso;             /* NULL: no map there */
+	uint64_t ip;      /* as sampled */
+	uint64_t address; /* inside the object: what perf prints in call chains and looks up symbols by */
+	struct dso *dso;  /* NULL: no map there */
 	const struct symbol *symbol; /* NULL: none there */
 	char level;                  /* 'k', '.', 'H', 'g', 'u': perf's [k], [.] … */
 };
@@ -51,7 +61,8 @@ struct symbol {
 };
 
 /* cpumode is a PERF_RECORD_MISC_* mode of the record or of a context marker. */
-void machine_resolve(struct machine *machine, struct task *task, uint8_t cpumode, uint64_t ip, struct location *ret);
+void machine_resolve(struct machine *machine, struct task *task, uint8_t cpumode, uint64_t ip,
+		     struct location *ret);
 
 const char *dso_long_name(const struct dso *dso);  /* "/usr/lib/libc.so.6", "[kernel.kallsyms]" */
 const char *dso_short_name(const struct dso *dso); /* "libc.so.6", "[kernel.kallsyms]", "[vdso]" */
@@ -59,8 +70,8 @@ const char *dso_short_name(const struct dso *dso); /* "libc.so.6", "[kernel.kall
 struct sample;
 
 /*
- * The call chain of a sample, innermost frame first, context markers applied and removed. Writes at most `max`
- * locations and returns how many. The user part of a dwarf recording is unwound from its stack dump.
+ * The call chain of a sample, innermost frame first, context markers applied and removed. Writes at most
+ * `max` locations and returns how many. The user part of a dwarf recording is unwound from its stack dump.
  */
 unsigned machine_callchain(struct machine *machine, struct task *task, const struct session_record *record,
 			   struct location *ret, unsigned max);

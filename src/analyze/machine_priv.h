@@ -2,10 +2,10 @@
 /* machine_priv: what the files of a machine share. */
 #pragma once
 
-#include "analyze/pool.h"
 #include "analyze/dso.h"
 #include "analyze/kernel.h"
 #include "analyze/machine.h"
+#include "analyze/pool.h"
 #include "base/span.h"
 
 struct maps;
@@ -13,8 +13,8 @@ struct maps;
 struct task {
 	struct task *next; /* in its hash chain */
 	uint32_t pid, tid;
-	const char *comm; /* in the machine's pool */
-	bool comm_told;   /* by a record; else ":TID" */
+	struct comm *comm; /* in the machine's pool */
+	bool comm_told;    /* by a record; else ":TID" */
 	struct maps *maps; /* those of the process; NULL: the tid was reused, this task is past */
 };
 
@@ -23,7 +23,7 @@ enum { TASK_CHAINS = 1024 };
 struct machine {
 	struct machine_options options;
 	struct session *session; /* borrowed */
-	struct pool pool;      /* tasks and their names */
+	struct pool pool;        /* tasks and their names */
 	struct task *tasks[TASK_CHAINS];
 	struct task *last; /* found last */
 	struct dso_table dsos;

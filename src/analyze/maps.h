@@ -2,8 +2,8 @@
 /*
  * maps: what a process has mapped where, as far as records told. Maps of one set never overlap.
  *
- * The threads of a process share one set (counted references). fork copies it, but the copy is only made when one of
- * the two changes: most children exec at once. One thread.
+ * The threads of a process share one set (counted references). fork copies it, but the copy is only made when
+ * one of the two changes: most children exec at once. One thread.
  */
 #pragma once
 
@@ -24,8 +24,8 @@ struct maps;
 
 struct maps *maps_new(void); /* empty, one reference; NULL: out of memory */
 struct maps *maps_ref(struct maps *maps);
-void maps_unref(struct maps *maps);           /* NULL is fine */
-struct maps *maps_clone(struct maps *maps);   /* one reference; NULL: out of memory */
+void maps_unref(struct maps *maps);         /* NULL is fine */
+struct maps *maps_clone(struct maps *maps); /* one reference; NULL: out of memory */
 void maps_clear(struct maps *maps);
 
 /* Puts the map in and cuts away what others have there. Empty maps are left out. 0 or -ENOMEM. */

@@ -8,7 +8,7 @@
 
 struct pool {
 	struct pool_chunk *chunks; /* newest first */
-	size_t used;                /* bytes of the newest chunk */
+	size_t used;               /* bytes of the newest chunk */
 };
 
 void pool_fini(struct pool *pool); /* leaves an empty, usable pool */

@@ -31,8 +31,8 @@ static int symbols_reserve(struct symbols *symbols)
 	return 0;
 }
 
-int symbols_add(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding, const char *name,
-		size_t name_len)
+int symbols_add(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding,
+		const char *name, size_t name_len)
 {
 	if (symbols_reserve(symbols))
 		return -ENOMEM;
@@ -52,7 +52,8 @@ int symbols_add(struct symbols *symbols, uint64_t start, uint64_t size, enum sym
 
 static int entry_compare(const void *a, const void *b)
 {
-	const struct symbol_entry *x = *(struct symbol_entry *const *)a, *y = *(struct symbol_entry *const *)b;
+	const struct symbol_entry *x = *(struct symbol_entry *const *)a,
+				  *y = *(struct symbol_entry *const *)b;
 
 	if (x->symbol.start != y->symbol.start)
 		return x->symbol.start < y->symbol.start ? -1 : 1;
@@ -76,7 +77,8 @@ static uint64_t page_round_up(uint64_t address)
 	return (address + PAGE - 1) & ~(uint64_t)(PAGE - 1);
 }
 
-/* A symbol without a size reaches up to the next one; of several at one address so only the last gets an end. */
+/* A symbol without a size reaches up to the next one; of several at one address so only the last gets an end.
+ */
 static void fix_ends(struct symbols *symbols)
 {
 	struct symbol *last = NULL;

@@ -2,8 +2,8 @@
 /*
  * symbols: the symbols of one object, found by address. One owner (a dso), one thread.
  *
- * Filled in batches (one per symbol table): symbols_add() each, symbols_settle() at the end of a batch, which gives
- * symbols without a size an end and leaves one symbol per address, as perf 6.1 does it.
+ * Filled in batches (one per symbol table): symbols_add() each, symbols_settle() at the end of a batch, which
+ * gives symbols without a size an end and leaves one symbol per address, as perf 6.1 does it.
  */
 #pragma once
 
@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "analyze/pool.h"
 #include "analyze/machine.h"
+#include "analyze/pool.h"
 
 enum symbol_binding { SYMBOL_LOCAL, SYMBOL_GLOBAL, SYMBOL_WEAK };
 
@@ -22,7 +22,8 @@ struct symbol_entry {
 	bool red;
 	bool mangled; /* the name may still have to be demangled */
 	enum symbol_binding binding;
-	uint32_t added, dropped; /* when, on the clock below; dropped 0: it is there (else an alias that lost) */
+	uint32_t added,
+		dropped; /* when, on the clock below; dropped 0: it is there (else an alias that lost) */
 };
 
 /* From `start` up to the start of the next span of addresses: which symbol, or none (NULL). */
@@ -46,9 +47,10 @@ enum symbols_settle_flags {
 
 void symbols_fini(struct symbols *symbols); /* leaves them empty and usable */
 
-/* size 0: unknown. The name is copied; a C++ or Rust name is demangled when somebody asks for it. 0 or -ENOMEM. */
-int symbols_add(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding, const char *name,
-		size_t name_len);
+/* size 0: unknown. The name is copied; a C++ or Rust name is demangled when somebody asks for it. 0 or
+ * -ENOMEM. */
+int symbols_add(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding,
+		const char *name, size_t name_len);
 
 void symbols_settle(struct symbols *symbols, enum symbols_settle_flags flags);
 

@@ -2,11 +2,12 @@
 /*
  * symbols_tree: the red-black tree that perf looks symbols up in, rebuilt where its shape decides.
  *
- * Symbols may overlap (a local label inside a function, a function with two entries). perf descends a red-black tree
- * that is ordered by start address and knows nothing of intervals, so which of two overlapping symbols it finds, or
- * none, hangs on the shape of the tree, that is on the order of insertions and removals. To give the same answers the
- * same operations are replayed here. Insertion and removal are the textbook algorithms (Cormen et al., "Introduction
- * to Algorithms", red-black trees; the kernel's rbtree yields the same shapes).
+ * Symbols may overlap (a local label inside a function, a function with two entries). perf descends a
+ * red-black tree that is ordered by start address and knows nothing of intervals, so which of two overlapping
+ * symbols it finds, or none, hangs on the shape of the tree, that is on the order of insertions and removals.
+ * To give the same answers the same operations are replayed here. Insertion and removal are the textbook
+ * algorithms (Cormen et al., "Introduction to Algorithms", red-black trees; the kernel's rbtree yields the
+ * same shapes).
  */
 #pragma once
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* text_line: takes borrowed text apart by lines, and lines by fields; for symbol lists that may be hostile. */
+/* text_line: takes borrowed text apart by lines, and lines by fields; for symbol lists that may be hostile.
+ */
 #pragma once
 
 #include <stdbool.h>

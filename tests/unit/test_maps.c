@@ -127,8 +127,8 @@ static void test_remove(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_find),		 cmocka_unit_test(test_overlap_inside),
-		cmocka_unit_test(test_overlap_many),	 cmocka_unit_test(test_empty_map_is_none),
+		cmocka_unit_test(test_find),           cmocka_unit_test(test_overlap_inside),
+		cmocka_unit_test(test_overlap_many),   cmocka_unit_test(test_empty_map_is_none),
 		cmocka_unit_test(test_clone_is_apart), cmocka_unit_test(test_remove),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

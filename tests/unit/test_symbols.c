@@ -13,7 +13,8 @@
 #include "analyze/perfmap.h"
 #include "analyze/symbols.h"
 
-static void add(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding, const char *name)
+static void add(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding,
+		const char *name)
 {
 	assert_int_equal(symbols_add(symbols, start, size, binding, name, strlen(name)), 0);
 }
@@ -90,7 +91,8 @@ static void test_aliases(void **state)
 			struct symbols symbols = {0};
 			for (int k = 0; k < 2; k++) {
 				int which = first ^ k;
-				add(&symbols, 64, cases[i].size[which], cases[i].binding[which], cases[i].name[which]);
+				add(&symbols, 64, cases[i].size[which], cases[i].binding[which],
+				    cases[i].name[which]);
 			}
 			symbols_settle(&symbols, 0);
 			assert_string_equal(name_at(&symbols, 65), cases[i].name[0]);
@@ -129,8 +131,9 @@ static void test_aliases_without_size(void **state)
 }
 
 /*
- * Overlapping symbols: the root of the look-up tree decides. With three symbols the middle one by start is the root:
- * behind its end the search goes on to the right only, so what encloses it on the left is not found any more.
+ * Overlapping symbols: the root of the look-up tree decides. With three symbols the middle one by start is
+ * the root: behind its end the search goes on to the right only, so what encloses it on the left is not found
+ * any more.
  */
 static void test_overlap_follows_tree(void **state)
 {
@@ -213,8 +216,9 @@ static void test_own_elf(void **state)
 static void test_elf_build_id(void **state)
 {
 	(void)state;
-	static const uint8_t notes[] = {4, 0, 0, 0, 2, 0, 0, 0, 9, 0, 0, 0, 'X', 'e', 'n', 0, 1, 2, 0, 0, 4, 0, 0, 0,
-					3, 0, 0, 0, 3, 0, 0, 0, 'G', 'N', 'U', 0, 0xab, 0xcd, 0xef, 0};
+	static const uint8_t notes[] = {4,   0, 0, 0, 2,   0,   0,   0, 9,    0,    0,    0, 'X', 'e',
+					'n', 0, 1, 2, 0,   0,   4,   0, 0,    0,    3,    0, 0,   0,
+					3,   0, 0, 0, 'G', 'N', 'U', 0, 0xab, 0xcd, 0xef, 0};
 	struct elf_id id, other = {.bytes = {0xab, 0xcd, 0xef}, .len = 20};
 	struct elf_source source;
 

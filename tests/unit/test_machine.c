@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analyze/machine.h"
+#include "base/buf.h"
+#include "read/session.h"
+
+static struct machine *machine;
+
+static int set_up(void **state)
+{
+	(void)state;
+	/* No symbols from this machine: the tests are about maps. */
+	static const struct machine_options options = {.symfs = "/nonexistent"};
+	return machine_new(&options, NULL, &machine);
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	machine_free(machine);
+	return 0;
+}
+
+static void tell(uint32_t type, uint16_t misc, struct buf *body)
+{
+	struct buf bytes = {0};
+	struct perf_event_header header = {
+		.type = type, .misc = misc, .size = (uint16_t)(sizeof(header) + body->len)};
+
+	buf_put(&bytes, &header, sizeof(header));
+	buf_put(&bytes, body->data, body->len);
+	struct session_record record = {.view = {.header = (const void *)bytes.data}};
+	assert_int_equal(machine_process(machine, &record), 0);
+	buf_fini(&bytes);
+	buf_fini(body);
+}
+
+static void put_name(struct buf *body, const char *name)
+{
+	buf_put(body, name, strlen(name) + 1);
+	buf_align(body, 8);
+}
+
+struct range {
+	uint64_t start, len, pgoff;
+};
+
+static void tell_map(uint16_t misc, uint32_t pid, uint32_t tid, struct range range, const char *name)
+{
+	struct buf body = {0};
+
+	buf_put_u32(&body, pid);
+	buf_put_u32(&body, tid);
+	buf_put_u64(&body, range.start);
+	buf_put_u64(&body, range.len);
+	buf_put_u64(&body, range.pgoff);
+	put_name(&body, name);
+	tell(PERF_RECORD_MMAP, misc, &body);
+}
+
+static void tell_user_map(uint32_t pid, uint32_t tid, uint64_t start, uint64_t len, const char *name)
+{
+	tell_map(PERF_RECORD_MISC_USER, pid, tid, (struct range){start, len, 0}, name);
+}
+
+static void tell_comm(uint32_t pid, uint32_t tid, const char *comm)
+{
+	struct buf body = {0};
+
+	buf_put_u32(&body, pid);
+	buf_put_u32(&body, tid);
+	put_name(&body, comm);
+	tell(PERF_RECORD_COMM, 0, &body);
+}
+
+struct birth {
+	uint32_t pid, ppid, tid, ptid;
+};
+
+static void tell_fork(struct birth birth, uint16_t misc)
+{
+	struct buf body = {0};
+
+	buf_put(&body, &birth, sizeof(birth));
+	buf_put_u64(&body, 0);
+	tell(PERF_RECORD_FORK, misc, &body);
+}
+
+static const char *object_at(uint32_t pid, uint32_t tid, uint64_t ip)
+{
+	struct location location;
+
+	machine_resolve(machine, machine_task(machine, pid, tid), PERF_RECORD_MISC_USER, ip, &location);
+	return location.dso ? dso_long_name(location.dso) : "";
+}
+
+static void test_names(void **state)
+{
+	(void)state;
+	assert_string_equal(task_comm(machine_task(machine, 0, 0)), "swapper");
+	assert_string_equal(task_comm(machine_task(machine, 10, 11)), ":11");
+	tell_comm(10, 11, "one");
+	struct task *task = machine_task(machine, 10, 11);
+	const char *one = task_comm(task);
+	const struct comm *first = task_comm_object(task);
+	tell_comm(10, 11, "two");
+	assert_string_equal(task_comm(task), "two");
+	assert_string_equal(one, "one");
+	assert_string_equal(first->text, "one");
+
+	/* A name that is told late goes for what was seen before. */
+	const struct comm *late = task_comm_object(machine_task(machine, 12, 12));
+	assert_string_equal(late->text, ":12");
+	tell_comm(12, 12, "late");
+	assert_string_equal(late->text, "late");
+}
+
+static void test_threads_share_maps(void **state)
+{
+	(void)state;
+	tell_user_map(10, 12, 0x1000, 0x1000, "/bin/a");
+	assert_string_equal(object_at(10, 10, 0x1800), "/bin/a");
+	assert_string_equal(object_at(10, 11, 0x1800), "/bin/a");
+	assert_string_equal(object_at(20, 20, 0x1800), "");
+	assert_string_equal(object_at(10, 11, 0x2000), "");
+}
+
+static void test_fork(void **state)
+{
+	(void)state;
+	tell_comm(10, 10, "parent");
+	tell_user_map(10, 10, 0x1000, 0x1000, "/bin/a");
+	tell_fork((struct birth){20, 10, 20, 10}, 0);
+	assert_string_equal(task_comm(machine_task(machine, 20, 20)), "parent");
+	assert_string_equal(object_at(20, 20, 0x1000), "/bin/a");
+	tell_comm(20, 20, "child");
+	tell_user_map(20, 20, 0x1000, 0x1000, "/bin/b");
+	assert_string_equal(object_at(20, 20, 0x1000), "/bin/b");
+	assert_string_equal(object_at(10, 10, 0x1000), "/bin/a");
+	assert_string_equal(task_comm(machine_task(machine, 10, 10)), "parent");
+
+	/* A thread is no copy: what it maps its process has. */
+	tell_fork((struct birth){20, 20, 21, 20}, 0);
+	tell_user_map(20, 21, 0x5000, 0x1000, "/lib/c");
+	assert_string_equal(object_at(20, 20, 0x5000), "/lib/c");
+}
+
+/* What recorders say of processes that run already gives names, not maps. */
+static void test_fork_of_recorder(void **state)
+{
+	(void)state;
+	tell_user_map(10, 10, 0x1000, 0x1000, "/bin/a");
+	tell_fork((struct birth){20, 10, 20, 10}, RECORD_MISC_FORK_EXEC);
+	assert_string_equal(object_at(20, 20, 0x1000), "");
+}
+
+static void test_tid_is_used_again(void **state)
+{
+	(void)state;
+	tell_comm(20, 20, "old");
+	tell_user_map(20, 20, 0x1000, 0x1000, "/bin/old");
+	struct task *old = machine_task(machine, 20, 20);
+	tell_comm(10, 10, "parent");
+	tell_fork((struct birth){20, 10, 20, 10}, 0);
+	assert_string_equal(object_at(20, 20, 0x1000), "");
+	assert_string_equal(task_comm(machine_task(machine, 20, 20)), "parent");
+	/* Who still holds the old task may use it. */
+	struct location location;
+	assert_string_equal(task_comm(old), "old");
+	machine_resolve(machine, old, PERF_RECORD_MISC_USER, 0x1000, &location);
+	assert_null(location.dso);
+}
+
+static void test_kernel(void **state)
+{
+	(void)state;
+	struct location location;
+	struct task *task = machine_task(machine, 1, 1);
+
+	machine_resolve(machine, task, PERF_RECORD_MISC_KERNEL, 0xffffffff81000010, &location);
+	assert_null(location.dso);
+	assert_int_equal(location.level, 'k');
+	tell_map(PERF_RECORD_MISC_KERNEL, UINT32_MAX, 0,
+		 (struct range){0xffffffff81000000, 0x1000, 0xffffffff81000000}, "[kernel.kallsyms]_text");
+	tell_map(PERF_RECORD_MISC_KERNEL, UINT32_MAX, 0, (struct range){0xffffffffc0000000, 0x1000, 0},
+		 "/lib/modules/x/kvm-amd.ko");
+	machine_resolve(machine, task, PERF_RECORD_MISC_KERNEL, 0xffffffff81000010, &location);
+	assert_string_equal(dso_short_name(location.dso), "[kernel.kallsyms]");
+	assert_int_equal(location.address, 0xffffffff81000010);
+	machine_resolve(machine, task, PERF_RECORD_MISC_KERNEL, 0xffffffffc0000010, &location);
+	assert_string_equal(dso_short_name(location.dso), "[kvm_amd]");
+	assert_int_equal(location.address, 0x10);
+	machine_resolve(machine, task, PERF_RECORD_MISC_USER, 0xffffffff81000010, &location);
+	assert_null(location.dso);
+	assert_int_equal(location.level, '.');
+	machine_resolve(machine, task, PERF_RECORD_MISC_CPUMODE_UNKNOWN, 0xffffffff81000010, &location);
+	assert_int_equal(location.level, 'H');
+}
+
+static void tell_ksymbol(uint16_t flags, const char *name)
+{
+	struct buf body = {0};
+
+	buf_put_u64(&body, 0xffffffffc0100000);
+	buf_put_u32(&body, 0x100);
+	buf_put_u16(&body, PERF_RECORD_KSYMBOL_TYPE_BPF);
+	buf_put_u16(&body, flags);
+	put_name(&body, name);
+	tell(PERF_RECORD_KSYMBOL, 0, &body);
+}
+
+static void test_ksymbol(void **state)
+{
+	(void)state;
+	struct location location;
+	struct task *task = machine_task(machine, 1, 1);
+
+	tell_ksymbol(0, "bpf_prog_one");
+	machine_resolve(machine, task, PERF_RECORD_MISC_KERNEL, 0xffffffffc0100010, &location);
+	assert_string_equal(location.symbol->name, "bpf_prog_one");
+	tell_ksymbol(PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER, "bpf_prog_one");
+	machine_resolve(machine, task, PERF_RECORD_MISC_KERNEL, 0xffffffffc0100010, &location);
+	assert_null(location.dso);
+}
+
+static void test_memory_without_object(void **state)
+{
+	(void)state;
+	struct location location;
+
+	tell_user_map(10, 10, 0x1000, 0x1000, "//anon");
+	machine_resolve(machine, machine_task(machine, 10, 10), PERF_RECORD_MISC_USER, 0x1800, &location);
+	assert_string_equal(dso_long_name(location.dso), "/tmp/perf-10.map");
+	assert_string_equal(dso_short_name(location.dso), "[JIT] tid 10");
+	assert_int_equal(location.address, 0x1800);
+}
+
+/* Records cut short or without an end of their name change nothing. */
+static void test_broken_records(void **state)
+{
+	(void)state;
+	static const uint32_t types[] = {PERF_RECORD_MMAP, PERF_RECORD_MMAP2,   PERF_RECORD_COMM,
+					 PERF_RECORD_FORK, PERF_RECORD_KSYMBOL, RECORD_BUILD_ID};
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		for (size_t len = 0; len < 96; len += 4) {
+			struct buf body = {0};
+			memset(buf_extend(&body, len + 1), 0xff, len + 1);
+			body.len = len;
+			tell(types[i], 0, &body);
+		}
+	}
+}
+
+static void test_call_chain(void **state)
+{
+	(void)state;
+	const uint64_t ips[] = {PERF_CONTEXT_KERNEL, 0xffffffff81000010, PERF_CONTEXT_USER, 0x1010, 0x1020};
+	const uint64_t broken[] = {0x1010, PERF_CONTEXT_GUEST, 0x1020};
+	struct session_record record = {.sample = {.nr_ips = 5, .ips = ips}};
+	struct task *task = machine_task(machine, 10, 10);
+	struct location chain[5];
+
+	tell_user_map(10, 10, 0x1000, 0x1000, "/bin/a");
+	assert_int_equal(machine_callchain(machine, task, &record, chain, 5), 3);
+	assert_int_equal(chain[0].level, 'k');
+	assert_int_equal(chain[1].ip, 0x1010);
+	assert_int_equal(chain[1].address, 0x10);
+	assert_int_equal(chain[2].level, '.');
+	assert_int_equal(machine_callchain(machine, task, &record, chain, 2), 2);
+	record.sample.ips = broken;
+	record.sample.nr_ips = 3;
+	assert_int_equal(machine_callchain(machine, task, &record, chain, 5), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_names),
+		TEST(test_threads_share_maps),
+		TEST(test_fork),
+		TEST(test_fork_of_recorder),
+		TEST(test_tid_is_used_again),
+		TEST(test_kernel),
+		TEST(test_ksymbol),
+		TEST(test_memory_without_object),
+		TEST(test_broken_records),
+		TEST(test_call_chain),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
