@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "analyze/dso.h"
+#include "analyze/hist.h"
+
+static struct dso lib_a = {.name = "/lib/a.so", .short_name = "a.so"};
+static struct dso lib_b = {.name = "/lib/b.so", .short_name = "b.so"};
+static struct dso other_a = {.name = "/old/a.so", .short_name = "a.so"};
+static const struct symbol sym_x = {0x10, 0x20, "x"}, sym_y = {0x20, 0x30, "y"};
+
+static const struct hist_options default_keys = {.keys = {HIST_COMM, HIST_DSO, HIST_SYM}, .nr_keys = 3};
+
+static struct comm sh = {"sh"}, cat = {"cat"};
+
+static struct hist_entry *const *sorted(struct hist *hist, size_t *ret_nr)
+{
+	struct hist_entry *const *entries;
+
+	assert_int_equal(hist_sort(hist, &entries, ret_nr), 0);
+	return entries;
+}
+
+static struct hist_place place(const struct comm *comm, struct dso *dso, const struct symbol *symbol,
+			       uint64_t address)
+{
+	return (struct hist_place){
+		.comm = comm, .dso = dso, .symbol = symbol, .address = address, .level = '.'};
+}
+
+static void add(struct hist *hist, struct hist_place at, uint64_t period)
+{
+	assert_int_equal(hist_add(hist, &at, period), 0);
+}
+
+static void test_empty(void **state)
+{
+	(void)state;
+	struct hist *hist;
+	size_t nr;
+
+	assert_int_equal(hist_new(&default_keys, &hist), 0);
+	sorted(hist, &nr);
+	assert_int_equal(nr, 0);
+	hist_free(hist);
+	hist_free(NULL);
+}
+
+static void test_equal_samples_are_one_entry(void **state)
+{
+	(void)state;
+	struct hist *hist;
+	size_t nr;
+
+	assert_int_equal(hist_new(&default_keys, &hist), 0);
+	add(hist, place(&sh, &lib_a, &sym_x, 0x11), 5);
+	add(hist, place(&sh, &lib_a, &sym_x, 0x1f), 7);
+	add(hist, place(&sh, &other_a, &sym_x, 0x12), 1); /* shown alike, so the same */
+	add(hist, place(&sh, &lib_a, &sym_y, 0x20), 100);
+	struct hist_entry *const *entries = sorted(hist, &nr);
+	assert_int_equal(nr, 2);
+	assert_int_equal(entries[0]->period, 100);
+	assert_int_equal(entries[1]->period, 13);
+	assert_int_equal(entries[1]->nr_samples, 3);
+	assert_int_equal(hist_nr_samples(hist), 4);
+	assert_int_equal(hist_period(hist), 113);
+	hist_free(hist);
+}
+
+static void test_order_of_equals(void **state)
+{
+	(void)state;
+	struct hist *hist;
+	size_t nr;
+
+	assert_int_equal(hist_new(&default_keys, &hist), 0);
+	add(hist, place(&sh, NULL, NULL, 0x7000), 1);
+	add(hist, place(&sh, NULL, NULL, 0xffffffff81000000), 1);
+	add(hist, place(&sh, &lib_b, NULL, 0x50), 1);
+	add(hist, place(&sh, &lib_b, &sym_y, 0x20), 1);
+	add(hist, place(&sh, &lib_b, &sym_x, 0x10), 1);
+	add(hist, place(&sh, &lib_a, &sym_y, 0x20), 1);
+	add(hist, place(&cat, &lib_b, &sym_y, 0x20), 1);
+	struct hist_entry *const *entries = sorted(hist, &nr);
+	assert_int_equal(nr, 7);
+	assert_string_equal(entries[0]->place.comm->text, "cat");
+	assert_ptr_equal(entries[1]->place.dso, &lib_a);
+	assert_ptr_equal(entries[2]->place.symbol, &sym_x);
+	assert_ptr_equal(entries[3]->place.symbol, &sym_y);
+	assert_int_equal(entries[4]->place.address, 0x50);
+	assert_int_equal(entries[5]->place.address, 0xffffffff81000000);
+	assert_int_equal(entries[6]->place.address, 0x7000);
+	hist_free(hist);
+}
+
+static void test_callers_count_once(void **state)
+{
+	(void)state;
+	struct hist_options options = default_keys;
+	struct hist *hist;
+	size_t nr;
+
+	options.children = true;
+	assert_int_equal(hist_new(&options, &hist), 0);
+	struct hist_place x = place(&sh, &lib_a, &sym_x, 0x10), y = place(&sh, &lib_a, &sym_y, 0x20);
+	for (int i = 0; i < 2; i++) {
+		add(hist, x, 10);
+		assert_int_equal(hist_add_caller(hist, &y, 10), 0);
+		assert_int_equal(hist_add_caller(hist, &x, 10), 0); /* recursion */
+		assert_int_equal(hist_add_caller(hist, &y, 10), 0);
+	}
+	add(hist, y, 1);
+	struct hist_entry *const *entries = sorted(hist, &nr);
+	assert_int_equal(nr, 2);
+	assert_ptr_equal(entries[0]->place.symbol, &sym_y);
+	assert_int_equal(entries[0]->children_period, 21);
+	assert_int_equal(entries[0]->period, 1);
+	assert_int_equal(entries[1]->children_period, 20);
+	assert_int_equal(entries[1]->period, 20);
+	assert_int_equal(hist_period(hist), 21);
+	hist_free(hist);
+}
+
+/* More entries than the first table of slots holds, by one key only. */
+static void test_many(void **state)
+{
+	(void)state;
+	struct hist_options options = {.keys = {HIST_TID}, .nr_keys = 1};
+	struct hist *hist;
+	size_t nr;
+
+	assert_int_equal(hist_new(&options, &hist), 0);
+	for (uint32_t round = 0; round < 2; round++) {
+		for (uint32_t tid = 0; tid < 5000; tid++) {
+			struct hist_place at = place(&sh, &lib_a, &sym_x, tid);
+			at.tid = tid;
+			add(hist, at, tid + 1);
+		}
+	}
+	struct hist_entry *const *entries = sorted(hist, &nr);
+	assert_int_equal(nr, 5000);
+	for (uint32_t i = 0; i < 5000; i++) {
+		assert_int_equal(entries[i]->place.tid, 4999 - i);
+		assert_int_equal(entries[i]->period, 2 * (5000 - i));
+	}
+	hist_free(hist);
+}
+
+/* A task whose name comes late: what was counted before gets it, and may then equal something else. */
+static void test_name_told_late(void **state)
+{
+	(void)state;
+	struct comm late = {":42"};
+	struct hist *hist;
+	size_t nr;
+
+	assert_int_equal(hist_new(&default_keys, &hist), 0);
+	add(hist, place(&sh, &lib_a, &sym_x, 0x10), 1);
+	add(hist, place(&late, &lib_a, &sym_x, 0x10), 2);
+	late.text = "sh";
+	add(hist, place(&late, &lib_a, &sym_x, 0x10), 4);
+	struct hist_entry *const *entries = sorted(hist, &nr);
+	assert_int_equal(nr, 1);
+	assert_int_equal(entries[0]->period, 7);
+	assert_int_equal(entries[0]->nr_samples, 3);
+	hist_free(hist);
+}
+
+static void test_key_words(void **state)
+{
+	(void)state;
+	enum hist_key key;
+
+	assert_int_equal(hist_key_parse("symbol,x", 6, &key), 0);
+	assert_int_equal(key, HIST_SYM);
+	assert_int_equal(hist_key_parse("symb", 4, &key), -EINVAL);
+	assert_int_equal(hist_key_parse("", 0, &key), -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_equal_samples_are_one_entry),
+		cmocka_unit_test(test_order_of_equals),
+		cmocka_unit_test(test_callers_count_once),
+		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_name_told_late),
+		cmocka_unit_test(test_key_words),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
