@@ -11,6 +11,7 @@
 
 const struct command *const commands[] = {
 	&command_record,
+	&command_report,
 	&command_script,
 	NULL,
 };

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: MIT */
+/* millrace report: where the samples of a recording fell, as a table. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/log.h"
+#include "cmd/command.h"
+#include "cmd/dump.h"
+#include "cmd/header_text.h"
+#include "cmd/input.h"
+#include "cmd/report_samples.h"
+#include "cmd/report_stats.h"
+#include "cmd/report_table.h"
+
+struct report_options {
+	struct input_options input;
+	struct samples_options samples;
+	struct table_options table;
+	bool header, header_only, full_header, stats, raw_dump, no_graph, stdio;
+	bool quiet;
+	int verbose;
+};
+
+static const char key_list[] = "comm, dso, sym (or symbol), pid (or tid), cpu";
+
+static int set_sort(const struct option *option, const char *arg, bool negated, void *value,
+		    struct diag *reterr)
+{
+	struct hist_options *hist = value;
+	bool seen[HIST_KEYS] = {false};
+
+	(void)option, (void)negated;
+	hist->nr_keys = 0;
+	for (const char *at = arg;; at++) {
+		size_t len = strcspn(at, ",");
+		enum hist_key key;
+		if (hist_key_parse(at, len, &key))
+			return diag_set(reterr, -EINVAL, "\"%.*s\" is none of the keys %s", (int)len, at,
+					key_list);
+		if (!seen[key])
+			hist->keys[hist->nr_keys++] = key;
+		seen[key] = true;
+		at += len;
+		if (!*at)
+			return 0;
+	}
+}
+
+static int set_percent_limit(const struct option *option, const char *arg, bool negated, void *value,
+			     struct diag *reterr)
+{
+	char *end;
+	double limit = strtod(arg, &end);
+
+	(void)option, (void)negated;
+	if (end == arg || (*end && strcmp(end, "%") != 0) || !(limit >= 0 && limit <= 100))
+		return diag_set(reterr, -EINVAL, "\"%s\" is no percentage from 0 to 100", arg);
+	*(double *)value = limit;
+	return 0;
+}
+
+static int set_call_graph(const struct option *option, const char *arg, bool negated, void *value,
+			  struct diag *reterr)
+{
+	(void)option, (void)reterr;
+	*(bool *)value = negated || (arg && strcmp(arg, "none") == 0);
+	return 0;
+}
+
+static const struct option report_table[] = {
+	{.letter = 'i',
+	 .name = "input",
+	 .arg = "FILE",
+	 .help = "Read FILE, - for standard input; default perf.data, or standard input when that is a pipe",
+	 .set = option_set_string,
+	 .offset = offsetof(struct report_options, input.path),
+	 .group = "Input"},
+	{.letter = 'f',
+	 .name = "force",
+	 .help = "Read a file that belongs to neither root nor you",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, input.force)},
+	{.name = "kallsyms",
+	 .arg = "FILE",
+	 .help = "Take the kernel's symbols from FILE, a copy of /proc/kallsyms",
+	 .set = option_set_string,
+	 .offset = offsetof(struct report_options, input.machine.kallsyms),
+	 .group = "Symbols"},
+	{.letter = 'k',
+	 .name = "vmlinux",
+	 .arg = "FILE",
+	 .help = "Take the kernel's symbols from this kernel image",
+	 .set = option_set_string,
+	 .offset = offsetof(struct report_options, input.machine.vmlinux)},
+	{.name = "symfs",
+	 .arg = "DIR",
+	 .help = "Look for the programs and libraries of the recording below DIR",
+	 .set = option_set_string,
+	 .offset = offsetof(struct report_options, input.machine.symfs)},
+	{.letter = 's',
+	 .name = "sort",
+	 .arg = "KEY,...",
+	 .help = "Count together what is equal in these: comm, dso, sym (or symbol), pid (or tid), cpu; "
+		 "default "
+		 "comm,dso,sym",
+	 .set = set_sort,
+	 .offset = offsetof(struct report_options, samples.hist),
+	 .flags = OPTION_NO_NEGATE,
+	 .group = "Table"},
+	{.name = "children",
+	 .help = "Of recordings with call chains, count a sample for its callers too (this is the default)",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, samples.hist.children)},
+	{.letter = 'g',
+	 .name = "call-graph",
+	 .arg = "MODE",
+	 .help = "none: no call graph below the entries. Other modes are accepted; call graphs are not "
+		 "printed yet",
+	 .set = set_call_graph,
+	 .offset = offsetof(struct report_options, no_graph),
+	 .flags = OPTION_ARG_OPTIONAL},
+	{.letter = 'n',
+	 .name = "show-nr-samples",
+	 .help = "Add a column with the number of samples",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, table.sample_counts)},
+	{.name = "percent-limit",
+	 .arg = "PERCENT",
+	 .help = "Leave out entries below PERCENT",
+	 .set = set_percent_limit,
+	 .offset = offsetof(struct report_options, table.percent_limit),
+	 .flags = OPTION_NO_NEGATE},
+	{.letter = 'c',
+	 .name = "comms",
+	 .arg = "NAME,...",
+	 .help = "Show only samples of commands with these names",
+	 .set = option_set_string,
+	 .offset = offsetof(struct report_options, samples.comms),
+	 .group = "Filters (percentages stay those of all samples)"},
+	{.letter = 'd',
+	 .name = "dsos",
+	 .arg = "NAME,...",
+	 .help = "Show only samples in these programs and libraries",
+	 .set = option_set_string,
+	 .offset = offsetof(struct report_options, samples.dsos)},
+	{.letter = 'S',
+	 .name = "symbols",
+	 .arg = "NAME,...",
+	 .help = "Show only samples in these functions",
+	 .set = option_set_string,
+	 .offset = offsetof(struct report_options, samples.symbols)},
+	{.name = "header",
+	 .help = "Print first what the file says of itself and of the machine",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, header),
+	 .group = "Output"},
+	{.name = "header-only",
+	 .help = "Print that alone",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, header_only)},
+	{.letter = 'I',
+	 .name = "show-info",
+	 .help = "Print the long parts of it too: topology and caches",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, full_header)},
+	{.name = "stats",
+	 .help = "Print how many records of each type there are, and nothing else",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, stats)},
+	{.letter = 'D',
+	 .name = "dump-raw-trace",
+	 .help = "Print every record of the file: its place, its bytes, their meaning; then how many there "
+		 "are",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, raw_dump)},
+	{.name = "stdio",
+	 .help = "Print text; accepted because perf needs it, there is no other way",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, stdio)},
+	{.letter = 'q',
+	 .name = "quiet",
+	 .help = "Print the entries of the tables and errors, nothing else",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, quiet)},
+	{.letter = 'v',
+	 .name = "verbose",
+	 .help = "Say more on standard error; twice: everything",
+	 .set = option_set_count,
+	 .offset = offsetof(struct report_options, verbose)},
+	{0},
+};
+
+struct report {
+	struct report_options options;
+	struct session *session;
+	struct machine *machine;
+	struct samples samples;
+	struct input_losses losses;
+	bool header_done;
+};
+
+/* A filter that leaves one name makes its column needless: the name goes on top. */
+static void hide_columns(struct report *report)
+{
+	const struct samples_options *samples = &report->options.samples;
+	const char *const lists[HIST_KEYS] = {
+		[HIST_COMM] = samples->comms, [HIST_DSO] = samples->dsos, [HIST_SYM] = samples->symbols};
+	static const char *const names[HIST_KEYS] = {
+		[HIST_COMM] = "comm", [HIST_DSO] = "dso", [HIST_SYM] = "symbol"};
+	bool *hidden = report->options.table.hidden;
+	unsigned shown = 0;
+
+	for (unsigned i = 0; i < samples->hist.nr_keys; i++) {
+		enum hist_key key = samples->hist.keys[i];
+		hidden[key] = lists[key] && lists[key][0] && !strchr(lists[key], ',');
+		if (hidden[key] && !report->options.quiet)
+			printf("# %s: %s\n", names[key], lists[key]);
+		shown += !hidden[key];
+	}
+	if (!shown)
+		memset(hidden, 0, HIST_KEYS * sizeof(*hidden));
+}
+
+static void print_front(struct report *report)
+{
+	const struct report_options *options = &report->options;
+
+	report->header_done = true;
+	if (options->header || options->header_only)
+		header_print(stdout, report->session, options->full_header);
+	else if (!options->quiet)
+		fputs("# To display the perf.data header info, please use --header/--header-only "
+		      "options.\n#\n",
+		      stdout);
+	if (!options->header_only && !options->raw_dump)
+		hide_columns(report);
+}
+
+static bool is_front(uint32_t type)
+{
+	return type == RECORD_HEADER_ATTR || type == RECORD_HEADER_FEATURE;
+}
+
+static int take(struct report *report, const struct session_record *record, struct diag *reterr)
+{
+	input_count_losses(&report->losses, record);
+	int err = record->view.header->type == PERF_RECORD_SAMPLE ? samples_take(&report->samples, record)
+								  : machine_process(report->machine, record);
+	return err ? diag_set(reterr, err, "out of memory") : 0;
+}
+
+/* All records, until one fails or the end. The front of a pipe is known when its first record of another kind
+ * comes. */
+static int read_records(struct report *report, struct diag *reterr)
+{
+	struct session_record record;
+	int got = 0;
+
+	if (!session_info(report->session)->pipe)
+		print_front(report);
+	while (!(report->header_done && report->options.header_only) &&
+	       (got = session_next(report->session, &record, reterr)) > 0) {
+		if (!report->header_done && !is_front(record.view.header->type))
+			print_front(report);
+		int err = take(report, &record, reterr);
+		if (err)
+			return err;
+	}
+	if (!report->header_done)
+		print_front(report);
+	return got < 0 ? got : 0;
+}
+
+static int print_tables(struct report *report)
+{
+	struct table_options *table = &report->options.table;
+	size_t nr_events;
+	const struct event_desc *events = session_events(report->session, &nr_events);
+
+	table->hist = report->options.samples.hist;
+	table->hist.children = report->samples.children;
+	table->headless = report->options.quiet;
+	table->dso_list = report->options.samples.dsos;
+	if (report->samples.children && !report->options.no_graph)
+		log_note("this recording has call chains: the table counts a sample for its callers too "
+			 "(--no-children "
+			 "does not); call graphs are not printed");
+	if (!table->headless)
+		printf("#\n# Total Lost Samples: %" PRIu64 "\n#\n", report->losses.lost_samples);
+	int err = 0;
+	for (size_t i = 0; i < report->samples.nr && i < nr_events && !err; i++)
+		if (report->samples.hists[i])
+			err = table_print(stdout, report->samples.hists[i], events[i].name, table);
+	return err;
+}
+
+static int run_table(struct report *report, struct diag *reterr)
+{
+	int err = machine_new(&report->options.input.machine, report->session, &report->machine);
+
+	if (!err)
+		err = samples_init(&report->samples, &report->options.samples, report->session,
+				   report->machine);
+	if (err)
+		return diag_set(reterr, err, "out of memory");
+	err = read_records(report, reterr);
+	if (!report->options.header_only && print_tables(report))
+		err = diag_set(reterr, -ENOMEM, "out of memory");
+	input_tell_losses(&report->losses);
+	return err;
+}
+
+static int report_status(int err, const struct diag *diag)
+{
+	int status = 0;
+
+	if (err) {
+		log_error("%s", diag->text);
+		status = INPUT_EXIT_ERROR;
+	}
+	if (fflush(stdout) && errno != EPIPE) {
+		log_error("standard output: %s", strerror(errno));
+		status = INPUT_EXIT_ERROR;
+	}
+	return status;
+}
+
+/* As in perf the argument of -g may follow as a word of its own, and may be missing: then an option or the
+ * end follows. */
+static int join_call_graph(int argc, char **argv, char **ret)
+{
+	int nr = 0;
+
+	for (int i = 0; i < argc; i++) {
+		bool bare = strcmp(argv[i], "-g") == 0 || strcmp(argv[i], "--call-graph") == 0;
+		ret[nr++] = argv[i];
+		if (!bare || i + 1 == argc || argv[i + 1][0] == '-')
+			continue;
+		/* What the mode is only matters when it is "none". */
+		if (strcmp(argv[++i], "none") == 0)
+			ret[nr - 1] = (char *)(uintptr_t) "--call-graph=none";
+	}
+	ret[nr] = NULL;
+	return nr;
+}
+
+/* Tables want records sorted by time; the others want all there are. */
+static enum session_flags session_order(const struct report_options *options)
+{
+	if (options->header_only)
+		return 0;
+	return options->raw_dump ? SESSION_ALL : options->stats ? SESSION_FILE_ORDER : 0;
+}
+
+/* The records, and the counts of their types, for which a file is read again; a pipe can be read once. */
+static int run_dump(struct report *report, struct diag *reterr)
+{
+	const struct report_options *options = &report->options;
+	bool again = !session_info(report->session)->pipe;
+
+	print_front(report);
+	int err = dump_session(report->session, &options->input.machine, stdout, reterr);
+	if (err || !again)
+		return err;
+	session_close(report->session);
+	report->session = NULL;
+	if (input_open(&options->input, SESSION_FILE_ORDER, &report->session))
+		return diag_set(reterr, -EIO, "%s cannot be read again", input_path(&options->input));
+	return stats_print(stdout, report->session, reterr);
+}
+
+static int run(struct report *report, struct diag *reterr)
+{
+	const struct report_options *options = &report->options;
+
+	if (options->header_only)
+		return run_table(report, reterr);
+	if (options->raw_dump)
+		return run_dump(report, reterr);
+	if (!options->stats)
+		return run_table(report, reterr);
+	if (options->header)
+		header_print(stdout, report->session, options->full_header);
+	return stats_print(stdout, report->session, reterr);
+}
+
+static int report_run(int argc, char **argv)
+{
+	struct report report = {.options.samples.hist = {.keys = {HIST_COMM, HIST_DSO, HIST_SYM},
+							 .nr_keys = 3,
+							 .children = true}};
+	struct diag diag = {0};
+	char **args = calloc((size_t)argc + 1, sizeof(*args));
+	int first;
+
+	if (!args)
+		return INPUT_EXIT_ERROR;
+	argc = join_call_graph(argc, argv, args);
+	enum option_result result = option_parse(&command_report, argc, args, &report.options, &first);
+	const char *left = result == OPTION_OK && first < argc ? args[first] : NULL;
+	free(args);
+	if (result != OPTION_OK)
+		return result == OPTION_EXIT ? 0 : COMMAND_USAGE;
+	if (left) {
+		log_error("report takes no argument, but got \"%s\"; a file is given with -i", left);
+		return COMMAND_USAGE;
+	}
+	log_set_level(report.options.quiet ? LOG_ERRORS : report.options.verbose);
+	if (input_open(&report.options.input, session_order(&report.options), &report.session))
+		return INPUT_EXIT_ERROR;
+	int err = run(&report, &diag);
+	int status = report_status(err, &diag);
+	samples_fini(&report.samples);
+	machine_free(report.machine);
+	session_close(report.session);
+	return status;
+}
+
+const struct command command_report = {
+	.name = "report",
+	.summary = "print a table of where the samples of a recording fell",
+	.usage = "[OPTIONS]",
+	.description =
+		"Reads a recording and prints a table for each event: which share of the samples fell into "
+		"which command, "
+		"object and function, the largest first, in the layout of `perf report --stdio`. With call "
+		"chains in the "
+		"recording the first column, Children, also counts what a function called; Self does not.\n\n"
+		"Examples:\n"
+		"  millrace report\n"
+		"  millrace report --sort dso,sym --percent-limit 1\n"
+		"  millrace report --stats -i other.data",
+	.options = report_table,
+	.run = report_run,
+};

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: MIT
+"""The tables of `millrace report` are those of `perf report --stdio`, byte for byte but for perf's tip at the end."""
+import os
+import re
+import stat
+import subprocess
+
+import pytest
+
+# The end of perf's report is a tip, another one each time, or a hint at debug files.
+TIP = re.compile(r'\n#\n# \(.*\)\n#\n\Z')
+
+PYTHON = ['python3', '-c', 'import json; json.dumps([list(range(100)) for _ in range(2000)])']
+
+CASES = {
+    'clock': (['-e', 'cpu-clock'], PYTHON),
+    'chains': (['-e', 'cpu-clock', '-g'], PYTHON),
+    'all-cpus': (['-e', 'cpu-clock', '-g', '-a'], PYTHON),
+    'events': (['-e', 'cpu-clock,context-switches,page-faults'], PYTHON),
+    'events-chains': (['-e', 'cpu-clock,page-faults', '-g'], PYTHON),
+    'sched': (['-e', 'sched:sched_switch,sched:sched_wakeup', '-a'], PYTHON),
+    'forks': (['-e', 'cpu-clock', '-g'], ['sh', '-c', 'for i in 1 2 3 4 5; do ls -lR /usr/share/doc | wc -l; done']),
+    'threads': (['-e', 'cpu-clock', '-g', '-R'], None),
+}
+
+TABLES = [
+    ['--no-children', '-g', 'none'],
+    ['--no-children', '-g', 'none', '--sort', 'comm,dso,sym'],
+    ['-g', 'none'],
+    ['--no-children', '-g', 'none', '-s', 'dso,sym', '-n'],
+    ['--no-children', '-g', 'none', '-s', 'pid,comm'],
+    ['--no-children', '-g', 'none', '-s', 'cpu,dso'],
+    ['--no-children', '-g', 'none', '--percent-limit', '2'],
+    ['--no-children', '-g', 'none', '--comms', 'python3,ls'],
+    ['--no-children', '-g', 'none', '--dsos', '[kernel.kallsyms]'],
+    ['--no-children', '-g', 'none', '-q'],
+    ['--no-children', '-g', 'none', '--header'],
+    ['-s', 'comm', '-g', 'none'],
+    ['--stats'],
+    ['--stats', '--header'],
+    ['--header-only'],
+    ['--header-only', '-I'],
+]
+
+
+@pytest.fixture(scope='module', params=CASES)
+def case(request):
+    return request.param
+
+
+@pytest.fixture(scope='module', params=['perf', 'millrace'])
+def data(request, case, need_root, need_tracefs, perf, millrace, programs, tmp_path_factory):
+    events, workload = CASES[case]
+    path = tmp_path_factory.mktemp(case) / 'perf.data'
+    recorder = perf if request.param == 'perf' else millrace
+    recorder('record', *events, '-o', path, '--', *(workload or [programs / 'spin', '-t', '4', '-m', '100']))
+    return path
+
+
+def theirs(perf, *args, **keywords):
+    return TIP.sub('\n', perf('report', '--stdio', *args, **keywords).out)
+
+
+def settled(text):
+    """
+    perf orders entries of equal shares that have only an address by the signed distance of the addresses, which for
+    junk in call chains goes in circles: their order is left out of the comparison.
+    """
+    lines = text.splitlines()
+    nameless = [line for line in lines if re.search(r'\[.\] (0x)?[0-9a-f]{16}$', line)]
+    return '\n'.join([line for line in lines if line not in nameless] + sorted(nameless))
+
+
+def assert_same(left, right):
+    for number, (ours, its) in enumerate(zip(left.splitlines(), right.splitlines()), 1):
+        assert ours == its, f'line {number}'
+    assert left == right
+
+
+@pytest.mark.parametrize('table', TABLES, ids=' '.join)
+def test_file(table, data, perf, millrace):
+    expected = theirs(perf, *table, '-i', data)
+    assert len(expected) > 20
+    ours = millrace('report', '--stdio', *table, '-i', data).out
+    if '--no-children' not in table:
+        ours, expected = settled(ours), settled(expected)
+    assert_same(ours, expected)
+
+
+def test_pipe(need_root, perf, millrace):
+    stream = perf('record', '-e', 'cpu-clock', '-g', '-o', '-', '--', 'sh', '-c', 'ls -lR /usr/share/doc >/dev/null',
+                  binary=True).out
+    for table in ['--no-children', '-g', 'none'], ['--stats'], ['--header-only']:
+        expected = TIP.sub('\n', perf('report', '--stdio', *table, '-i', '-', input=stream, binary=True).out.decode())
+        ours = millrace('report', *table, input=stream, binary=True).out.decode()
+        # The time of a pipe is not that of the recording; perf shows it all the same.
+        date = re.compile('^# captured on .*\n', re.M)
+        assert_same(date.sub('', ours), date.sub('', expected))
+
+
+@pytest.fixture(scope='module')
+def small(need_root, perf, tmp_path_factory):
+    path = tmp_path_factory.mktemp('report') / 'perf.data'
+    perf('record', '-e', 'cpu-clock', '-g', '-o', path, '--', *PYTHON)
+    return path
+
+
+def test_says_that_graphs_are_missing(small, millrace):
+    assert 'call graphs are not printed' in millrace('report', '-i', small).err
+    assert millrace('report', '-g', 'none', '-i', small).err == ''
+    assert millrace('report', '-q', '-i', small).err == ''
+
+
+def test_bare_call_graph_option(small, millrace):
+    """-g takes a word of its own, unless an option follows or nothing."""
+    table = millrace('report', '-i', small).out
+    assert millrace('report', '-g', '-i', small).out == table
+    assert millrace('report', '-i', small, '-g').out == table
+    assert millrace('report', '-g', 'graph,0.5,caller', '-i', small).out == table
+
+
+def test_wrong_words(small, millrace):
+    for args, word in (['-s', 'comm,what'], 'what'), (['-s', ''], 'keys'), (['--percent-limit', 'x'], 'percentage'), (
+            ['name'], 'name'):
+        done = millrace('report', '-i', small, *args, status=129)
+        assert word in done.err and done.err.count('\n') == 1
+
+
+def test_cut_off(small, millrace, tmp_path):
+    cut = tmp_path / 'cut'
+    cut.write_bytes(small.read_bytes()[:small.stat().st_size // 2])
+    done = millrace('report', '-g', 'none', '-i', cut, status=255)
+    assert 'python3' in done.out
+    assert str(cut) in done.err and 'offset 0x' in done.err
+
+
+def test_no_file(millrace, tmp_path):
+    done = millrace('report', '-i', tmp_path / 'none', status=255)
+    assert done.out == '' and done.err.count('\n') == 1
+
+
+def test_lost_is_told(need_root, need_tracefs, perf, millrace, programs, tmp_path):
+    """A ring of one page for all system calls of the machine overflows."""
+    data = tmp_path / 'perf.data'
+    for _ in range(5):
+        perf('record', '-m', '1', '-e', 'raw_syscalls:*', '-a', '-g', '-o', data, '--', programs / 'syscalls', '-t', '2',
+             '-n', '100000', status=None)
+        if 'LOST_SAMPLES' in perf('report', '--stats', '-i', data).out:
+            break
+    else:
+        pytest.skip('nothing was lost')
+    table = ['--no-children', '-g', 'none']
+    done = millrace('report', *table, '-i', data)
+    assert_same(done.out, theirs(perf, *table, '-i', data))
+    assert '# Total Lost Samples: 0\n' not in done.out
+    assert re.search(r'^millrace: .*lost [1-9]\d* samples', done.err, re.M)
+    assert_same(millrace('report', '--stats', '-i', data).out, theirs(perf, '--stats', '-i', data))
+
+
+def test_reader_goes_away(small, program):
+    """As in `report | head`: quiet."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([program, 'report', '-g', 'none', '-i', small], stdout=writer, stderr=subprocess.PIPE,
+                          text=True, timeout=60)
+    os.close(writer)
+    assert done.stderr == ''
+
+
+def test_full_disk(small, program):
+    with open('/dev/full', 'w', encoding='ascii') as full:
+        done = subprocess.run([program, 'report', '-g', 'none', '-i', small], stdout=full, stderr=subprocess.PIPE,
+                              text=True, timeout=60)
+    assert done.returncode == 255 and 'No space left' in done.stderr
+
+
+def test_perf_map(need_root, perf, millrace, tmp_path):
+    """Code made at run time, whose names are in /tmp/perf-PID.map: here by a program that writes both."""
+    source = tmp_path / 'jit.c'
+    source.write_text('''
+        #include <stdio.h>
+        #include <string.h>
+        #include <sys/mman.h>
+        #include <unistd.h>
+        int main(void) {
+                static const unsigned char loop[] = {0xb9, 0, 0, 0, 0x10, 0xff, 0xc9, 0x75, 0xfc, 0xc3};
+                char path[64];
+                void *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                memcpy(code, loop, sizeof(loop));
+                snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
+                FILE *map = fopen(path, "w");
+                fprintf(map, "nonsense\\n%lx %zx made at run time\\n", (unsigned long)code, sizeof(loop));
+                fclose(map);
+                ((void (*)(void))code)();
+                puts(path);
+        }''')
+    if os.uname().machine != 'x86_64':
+        pytest.skip('the code is for x86-64')
+    subprocess.run(['gcc', '-o', tmp_path / 'jit', source], check=True)
+    data = tmp_path / 'perf.data'
+    done = perf('record', '-e', 'cpu-clock', '-o', data, '--', tmp_path / 'jit')
+    path = done.out.strip()
+    try:
+        table = millrace('report', '-i', data).out
+        assert re.search(r'\[JIT\] tid \d+ +\[\.\] made at run time', table)
+        assert_same(table, theirs(perf, '-i', data))
+    finally:
+        if stat.S_ISREG(os.stat(path).st_mode):
+            os.unlink(path)
+
+
+def test_shares_add_up(small, millrace):
+    """A table whose numbers add up to a hundred."""
+    table = millrace('report', '--no-children', '-i', small, '-s', 'comm').out
+    shares = [float(share) for share in re.findall(r'^ +([\d.]+)%', table, re.M)]
+    assert shares and abs(sum(shares) - 100) < 0.1
