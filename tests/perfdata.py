@@ -75,7 +75,10 @@ class PerfData:
     def samples(self):
         return (self.sample(record) for record in self.records() if record.type == SAMPLE)
 
-    def lost_samples(self):
-        """What the recorder says the kernel dropped, over all events."""
-        return sum(struct.unpack_from('<Q', record.body)[0] for record in self.records()
-                   if record.type == LOST_SAMPLES)
+    def lost_samples(self, attr=None):
+        """What the recorder says the kernel dropped: over all events, or of one (which needs IDENTIFIER)."""
+        records = [record.body for record in self.records() if record.type == LOST_SAMPLES]
+        if attr is not None:
+            assert attr.sample_type & IDENTIFIER
+            records = [body for body in records if struct.unpack_from('<Q', body, len(body) - 8)[0] in attr.ids]
+        return sum(struct.unpack_from('<Q', body)[0] for body in records)
