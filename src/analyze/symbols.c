@@ -145,7 +145,8 @@ static void drop_aliases(struct symbols *symbols)
 
 void symbols_settle(struct symbols *symbols, enum symbols_settle_flags flags)
 {
-	qsort(symbols->entries, symbols->nr, sizeof(*symbols->entries), entry_compare);
+	if (symbols->nr) /* qsort(3) takes no NULL, not even for nothing */
+		qsort(symbols->entries, symbols->nr, sizeof(*symbols->entries), entry_compare);
 	if (!(flags & SYMBOLS_KEEP_ALIASES)) {
 		fix_ends(symbols);
 		drop_aliases(symbols);
