@@ -421,7 +421,7 @@ static int report_run(int argc, char **argv)
 
 const struct command command_report = {
 	.name = "report",
-	.summary = "print a table of where the samples of a recording fell",
+	.summary = "Print a table of where the samples of a recording fell",
 	.usage = "[OPTIONS]",
 	.description =
 		"Reads a recording and prints a table for each event: which share of the samples fell into "

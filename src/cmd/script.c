@@ -200,7 +200,7 @@ static int script_run(int argc, char **argv)
 
 const struct command command_script = {
 	.name = "script",
-	.summary = "print every sample of a recording as text",
+	.summary = "Print every sample of a recording as text",
 	.usage = "[OPTIONS]",
 	.description =
 		"Reads a recording and prints its samples in the order of time, as `perf script` does: command, thread, CPU "
