@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""The option tables, the man pages and the completion say the same. The tables are what the program says they are."""
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import MILLRACE, ROOT
+from test_cli import COMMANDS, words
+
+MAN = ROOT / 'man'
+PAGES = sorted(MAN.glob('*.[15]'))
+
+
+def argument_of(optional, text):
+    """The first word of an argument, in brackets when it may be left out: its details are told elsewhere."""
+    word = re.search(r'[A-Za-z]+', text).group()
+    return f'[{word}]' if optional else word
+
+
+def options_of_page(text):
+    """{'--freq': 'HZ', '-F': 'HZ', ...} from the .It lines of an mdoc page."""
+    found = {}
+    for line in re.findall(r'^\.It (Fl .*)$', text, re.M):
+        for item in re.split(r' , (?=Fl )', line):
+            name, optional, argument = re.match(r'Fl (\S+)( Ns Op)?.*?(?: Ar (.+))?$', item).groups()
+            found['-' + name] = argument_of(optional, argument) if argument else ''
+    return found
+
+
+def options_of_table(command):
+    return {word: argument_of(arg.startswith('['), arg) if arg else '' for word, arg in words(command).items()}
+
+
+def test_the_page_parser_sees_all_forms():
+    page = ('.It Fl F Ar HZ , Fl -freq Ar HZ\n.It Fl g\n.It Fl -sort Ns Op = Ns Ar KEYS\n.Fl x\n'
+            '.It Fl w Ar NAME Ns Op , Ns Ar more\n.It Fl a , Fl -all\n')
+    assert options_of_page(page) == {'-F': 'HZ', '--freq': 'HZ', '-g': '', '--sort': '[KEYS]', '-w': 'NAME', '-a': '',
+                                     '--all': ''}
+
+
+@pytest.mark.parametrize('command', COMMANDS)
+def test_man_page_has_the_options_of_the_table(command):
+    assert options_of_page((MAN / f'millrace-{command}.1').read_text()) == options_of_table(command)
+
+
+def test_man_page_has_the_commands():
+    text = (MAN / 'millrace.1').read_text()
+    assert sorted(re.findall(r'^\.It Cm (\w+)$', text, re.M)) == sorted(COMMANDS + ['help'])
+    assert set(options_of_page(text)) == {'-h'} | {word for word in words() if word.startswith('--')}
+
+
+@pytest.mark.parametrize('page', PAGES, ids=lambda page: page.name)
+def test_man_page_is_clean(run, page):
+    if not shutil.which('mandoc'):
+        pytest.skip('mandoc is not installed')
+    assert run(['mandoc', '-T', 'lint', '-W', 'warning', page]).out == ''
+    text = page.read_text()
+    assert '\n.Dt ' + page.stem.upper() in text
+    for name, section in re.findall(r'^\.Xr (millrace\S*) (\d)', text, re.M):
+        assert (MAN / f'{name}.{section}').exists(), f'{page.name} refers to {name}({section})'
+
+
+def complete(*line):
+    """What bash offers for the last word of a line."""
+    script = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _millrace; '
+              'printf "%s\\n" "${COMPREPLY[@]}"')
+    done = subprocess.run(['bash', '--norc', '-c', script, 'bash', str(ROOT / 'completion' / 'millrace'),
+                           str(MILLRACE), *line], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert done.stderr == ''
+    return done.stdout.split()
+
+
+def test_completion_of_commands():
+    assert sorted(complete('')) == sorted(words())
+    assert sorted(complete('help', '')) == sorted(COMMANDS + ['help'])
+    for command in COMMANDS:
+        assert command in complete(command[:3])
+
+
+@pytest.mark.parametrize('command', COMMANDS)
+def test_completion_of_options(command):
+    assert sorted(complete(command, '-')) == sorted(words(command))
+    for word in words(command):
+        assert word in complete(command, word)
+
+
+@pytest.mark.skipif('record' not in COMMANDS, reason='needs the record command')
+def test_completion_of_arguments(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'file.data').touch()
+    assert complete('record', '-o', 'fi') == ['file.data']
+    assert complete('record', '--output', '=', 'fi') == ['file.data']
+    assert complete('record', '-F', '') == []
+    assert 'true' in complete('record', '-a', 'tru')
+    assert 'true' in complete('record', '-F', '99', '--', 'tru')
+    assert complete('record', '--', 'true', 'fi') == ['file.data']
