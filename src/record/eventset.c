@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -222,10 +223,25 @@ void eventset_close(struct eventset *set)
 	*set = (struct eventset){0};
 }
 
+static bool any_waits_for_exec(const struct eventset *set)
+{
+	for (size_t i = 0; i < set->events->nr; i++)
+		if (set->events->events[i].attr.enable_on_exec)
+			return true;
+	return false;
+}
+
+/*
+ * prctl(2) enables everything that this thread opened in one call: the CPUs begin together, and a recording of
+ * system calls does not begin with one ioctl(2) for each event and CPU. Events that wait for an exec are ours too and
+ * must go on waiting: beside such, one by one.
+ */
 int eventset_enable(struct eventset *set)
 {
 	int err = 0;
 
+	if (!any_waits_for_exec(set))
+		return prctl(PR_TASK_PERF_EVENTS_ENABLE) ? -errno : 0;
 	for (size_t i = 0; i < set->plan->nr_slots; i++) {
 		const struct perf_event_attr *attr = &set->events->events[set->plan->slots[i].event].attr;
 		if (set->fds[i] < 0 || !attr->disabled || attr->enable_on_exec)
@@ -238,9 +254,8 @@ int eventset_enable(struct eventset *set)
 
 void eventset_disable(struct eventset *set)
 {
-	for (size_t i = 0; i < set->plan->nr_slots; i++)
-		if (set->fds[i] >= 0)
-			ioctl(set->fds[i], PERF_EVENT_IOC_DISABLE, 0);
+	(void)set;
+	prctl(PR_TASK_PERF_EVENTS_DISABLE);
 }
 
 uint64_t eventset_lost(const struct eventset *set, size_t slot)

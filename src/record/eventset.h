@@ -35,7 +35,7 @@ int eventset_open(struct eventset *set, const struct plan *plan, struct event_li
 		  struct eventset_sizes sizes, struct diag *reterr);
 void eventset_close(struct eventset *set);
 
-/* All events that wait to be enabled by us (not by exec). -errno of the first that failed. */
+/* All events that wait to be enabled by us (not by exec). By the thread that opened them. -errno of the first. */
 int eventset_enable(struct eventset *set);
 void eventset_disable(struct eventset *set);
 
