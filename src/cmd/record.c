@@ -295,8 +295,10 @@ static void print_summary(const struct recording_result *result)
 	if (result->cut_samples)
 		log_note("  %llu samples gave way to the header, which did not fit behind them",
 			 (unsigned long long)result->cut_samples);
-	log_verbose("%llu wake-ups, %llu rounds, %.3f s of CPU", (unsigned long long)result->wakeups,
-		    (unsigned long long)result->rounds, (double)result->cpu_ns / 1e9);
+	log_verbose("%llu bytes in %zu rings drained, %llu wake-ups, %llu rounds, %.3f s of CPU",
+		    (unsigned long long)result->ring_total_bytes, result->nr_rings,
+		    (unsigned long long)result->wakeups, (unsigned long long)result->rounds,
+		    (double)result->cpu_ns / 1e9);
 }
 
 /* What ended the workload, or us, is passed on: a shell sees the same as without the recorder. */

@@ -41,6 +41,7 @@ struct recording {
 	size_t nr_tracepoints;
 	struct features_params features;
 	struct file_header header;
+	struct writer_params writer_params;
 	struct writer *writer;
 	struct stream stream;
 	struct drain drain;
@@ -181,6 +182,7 @@ static int open_writer(struct recording *rec, struct diag *reterr)
 		log_note("writer %s is not allowed here (%s): serial does it", ops->name, strerror(-err));
 		err = writer_open(&writer_serial, &params, &rec->writer);
 	}
+	rec->writer_params = params;
 	return err ? diag_set(reterr, err, "%s: writer %s: %s", rec->sink.path, ops->name, strerror(-err)) : 0;
 }
 
@@ -248,6 +250,27 @@ static int start_events(struct recording *rec, struct diag *reterr)
 	return rec->workload.pid ? workload_release(&rec->workload, rec->options->workload[0], reterr) : 0;
 }
 
+static void tell_plan(const struct recording *rec, const char *scheduling)
+{
+	AUTO_BUF struct buf text = {0};
+	const struct writer_ops *ops = rec->writer->ops;
+	size_t ring_bytes = rec->set.ring_pages * (size_t)sysconf(_SC_PAGESIZE);
+
+	if (log_level() < LOG_VERBOSE)
+		return;
+	/* The kernel's own mark, as no event asks for another; perf_event_open(2) wakeup_watermark. */
+	buf_printf(&text, "%zu event fds, %zu rings of %zu KiB, wake-up at %zu KiB, flush from %zu KiB; writer %s",
+		   rec->plan.nr_slots, rec->plan.nr_rings, ring_bytes / 1024, ring_bytes / 2 / 1024,
+		   rec->stream.flush_bytes / 1024, ops->name);
+	if (ops->stages)
+		buf_printf(&text, ", %zu blocks of %zu KiB", rec->writer_params.nr_blocks,
+			   rec->writer_params.block_bytes / 1024);
+	if (ops->maps)
+		buf_printf(&text, ", windows of %zu KiB", rec->writer_params.window_bytes / 1024);
+	buf_printf(&text, "; scheduling %s", scheduling);
+	log_verbose("%s", buf_text(&text));
+}
+
 /* The only part that has to keep up with the events. */
 static int drain(struct recording *rec, struct recording_result *result, struct diag *reterr)
 {
@@ -259,8 +282,7 @@ static int drain(struct recording *rec, struct recording_result *result, struct 
 	if (err)
 		return diag_set(reterr, err, "-r %d: %s: needs CAP_SYS_NICE or ulimit -r", rec->options->realtime,
 				strerror(-err));
-	log_verbose("%zu rings of %zu KiB, writer %s, scheduling %s", rec->plan.nr_rings,
-		    rec->stream.nr_rings ? rec->stream.rings[0].bytes / 1024 : 0, rec->writer->ops->name, how);
+	tell_plan(rec, how);
 	rec->drain = (struct drain){
 		.stream = &rec->stream,
 		.eventset = &rec->set,
@@ -438,6 +460,7 @@ int recording_run(const struct recording_options *options, struct recording_resu
 	result.ring_bytes = rec.set.ring_pages * (size_t)sysconf(_SC_PAGESIZE);
 	result.wakeups = rec.drain.wakeups;
 	result.rounds = rec.stream.counters.rounds;
+	result.ring_total_bytes = rec.stream.counters.bytes;
 	result.output = rec.sink.path;
 	recording_fini(&rec);
 	result.cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);

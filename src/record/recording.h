@@ -58,7 +58,8 @@ struct recording_result {
 	uint64_t unwritten_bytes; /* of records that we had when writing failed */
 	uint64_t cut_samples;  /* given up at the end so that the header fits on a full disk */
 	size_t nr_rings;
-	size_t ring_bytes;
+	size_t ring_bytes;         /* of each */
+	uint64_t ring_total_bytes; /* that came out of the rings */
 	uint64_t wakeups, rounds, cpu_ns; /* cpu_ns: of the recorder, all its threads */
 	const char *output;
 	int wait_status;       /* of the workload */

@@ -46,6 +46,8 @@ struct writer_ops {
 	size_t state_bytes; /* size of the engine's struct */
 	bool optional;      /* the kernel may refuse it: another engine has to do then */
 	bool seeks;         /* writes at offsets: no pipe */
+	bool stages;        /* copies into blocks: nr_blocks and block_bytes count */
+	bool maps;          /* copies into a window: window_bytes counts */
 	int (*open)(struct writer *writer, const struct writer_params *params);
 	/* All or nothing; -EAGAIN: full, reap first. One or two spans, none empty. */
 	int (*queue)(struct writer *writer, const struct span spans[], unsigned nr_spans);

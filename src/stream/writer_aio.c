@@ -166,6 +166,7 @@ const struct writer_ops writer_aio = {
 	.name = "aio",
 	.state_bytes = sizeof(struct aio),
 	.seeks = true,
+	.stages = true,
 	.open = aio_open,
 	.queue = aio_queue,
 	.reap = aio_reap,

@@ -160,6 +160,7 @@ const struct writer_ops writer_mmap = {
 	.name = "mmap",
 	.state_bytes = sizeof(struct mapped),
 	.seeks = true,
+	.maps = true,
 	.open = mapped_open,
 	.queue = mapped_queue,
 	.close = mapped_close,

@@ -150,6 +150,7 @@ const struct writer_ops writer_uring = {
 	.state_bytes = sizeof(struct uring),
 	.optional = true,
 	.seeks = true,
+	.stages = true,
 	.open = uring_open,
 	.queue = uring_queue,
 	.reap = uring_reap,
