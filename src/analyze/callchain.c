@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "analyze/machine.h"
+#include "analyze/inlines.h"
+#include "analyze/machine_priv.h"
+#include "analyze/unwind.h"
 #include "read/session.h"
+
+/* How much of a chain is taken: as perf. Source: perf-script(1) --max-stack. */
+enum { MAX_RECORDED = 127, MAX_UNWOUND = 127, MAX_INLINES = 32 };
 
 /* From here up an entry of a chain is a marker, no address. Source: <linux/perf_event.h> PERF_CONTEXT_MAX. */
 static const uint64_t first_marker = PERF_CONTEXT_MAX;
@@ -20,25 +25,75 @@ static int marker_cpumode(uint64_t marker)
 	}
 }
 
-unsigned machine_callchain(struct machine *machine, struct task *task, const struct session_record *record,
-			   struct location *ret, unsigned max)
+/* What the kernel walked: its own frames, and by frame pointers those of the program. */
+static unsigned add_recorded(struct machine *machine, struct task *task, const struct sample *sample,
+			     struct location *ret, unsigned max)
 {
-	const struct sample *sample = &record->sample;
 	uint8_t cpumode = PERF_RECORD_MISC_USER;
 	unsigned nr = 0;
 
-	for (uint64_t i = 0; i < sample->nr_ips && nr < max; i++) {
+	for (uint64_t i = 0; i < sample->nr_ips && nr < max && nr < MAX_RECORDED; i++) {
 		uint64_t ip = sample->ips[i];
 		if (ip < first_marker) {
 			machine_resolve(machine, task, cpumode, ip, &ret[nr++]);
 			continue;
 		}
 		int mode = marker_cpumode(ip);
-		if (mode < 0) { /* as perf: such a chain is not to be trusted, not even what came before */
-			nr = 0;
-			break;
-		}
+		if (mode < 0) /* as perf: such a chain is not to be trusted, not even what came before */
+			return 0;
 		cpumode = (uint8_t)mode;
 	}
+	return nr;
+}
+
+/* One frame, and before it those that the compiler put into it. Returns how many locations that makes. */
+static unsigned add_frame(struct machine *machine, const struct location *frame, struct location *ret,
+			  unsigned max)
+{
+	const struct symbol *functions[MAX_INLINES];
+	unsigned nr = frame->symbol
+			      ? inlines_find(machine->inlines, frame->dso, frame->symbol, frame->address,
+					     functions, max < MAX_INLINES ? max : MAX_INLINES)
+			      : 0;
+
+	ret[0] = *frame;
+	for (unsigned i = 0; i < nr; i++) {
+		ret[i] = *frame;
+		ret[i].symbol = functions[i];
+	}
+	return nr ? nr : 1;
+}
+
+/* The program's frames out of the sample's registers and stack. */
+static unsigned add_unwound(struct machine *machine, struct task *task, const struct sample *sample,
+			    struct location *ret, unsigned max)
+{
+	const char *symfs = machine->options.symfs ? machine->options.symfs : "";
+	uint64_t ips[MAX_UNWOUND];
+	unsigned nr = 0;
+
+	if (!machine->unwinder)
+		machine->unwinder = unwinder_new(symfs);
+	if (!machine->inlines)
+		machine->inlines = inlines_new(symfs);
+	if (!machine->unwinder || !machine->inlines || !task->maps)
+		return 0;
+	unsigned nr_ips = unwind_sample(machine->unwinder, task->maps, sample, ips, MAX_UNWOUND);
+	for (unsigned i = 0; i < nr_ips && nr < max; i++) {
+		struct location frame;
+		machine_resolve(machine, task, PERF_RECORD_MISC_USER, ips[i], &frame);
+		nr += add_frame(machine, &frame, ret + nr, max - nr);
+	}
+	return nr;
+}
+
+unsigned machine_callchain(struct machine *machine, struct task *task, const struct session_record *record,
+			   struct location *ret, unsigned max)
+{
+	const struct sample *sample = &record->sample;
+	unsigned nr = add_recorded(machine, task, sample, ret, max);
+
+	if (sample->user_stack.len && nr < max)
+		nr += add_unwound(machine, task, sample, ret + nr, max - nr);
 	return nr;
 }

@@ -53,5 +53,7 @@ struct dso *dso_find(struct dso_table *table, const char *name, const struct dso
 /* Reads the symbols of a dso that is not the kernel's once; what cannot be read is left out. */
 void dso_load(struct dso *dso, const char *symfs);
 
-/* The vdso of this process; it is the recorded one when its build-id is. NULL: none. */
-void *vdso_image(size_t *ret_len);
+enum dso_part { DSO_RUNTIME /* what was mapped */, DSO_DEBUG /* a file with its debug information */ };
+
+/* A file of an object that was loaded, to be closed by the caller, or -ENOENT. */
+int dso_open(const struct dso *dso, const char *symfs, enum dso_part part);

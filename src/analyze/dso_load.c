@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Where the symbols of an object are looked for: the places of perf 6.1, in its order. */
-#include <limits.h>
+#include <errno.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -123,7 +124,8 @@ static char *place_path(const struct dso *dso, const char *symfs, enum place pla
 	return NULL;
 }
 
-void *vdso_image(size_t *ret_len)
+/* The vdso of this process; it is the recorded one when its build-id is. NULL: none. */
+static void *vdso_image(size_t *ret_len)
 {
 	const ElfW(Ehdr) *header = (const void *)getauxval(AT_SYSINFO_EHDR);
 
@@ -215,4 +217,43 @@ void dso_load(struct dso *dso, const char *symfs)
 	default:
 		break;
 	}
+}
+
+/* The descriptor out of a source that is not needed otherwise; of an image a file in memory with the same
+ * bytes. */
+static int source_take_fd(struct elf_source *source)
+{
+	size_t len;
+	const char *image = source->fd < 0 ? elf_rawfile(source->elf, &len) : NULL;
+	int fd = source->fd;
+
+	source->fd = -1;
+	if (image) {
+		fd = memfd_create("millrace-vdso", MFD_CLOEXEC);
+		if (fd >= 0 && fd_write(fd, image, len)) {
+			close(fd);
+			fd = -1;
+		}
+	}
+	elf_source_close(source);
+	return fd;
+}
+
+int dso_open(const struct dso *dso, const char *symfs, enum dso_part part)
+{
+	static const enum place runtime[] = {PLACE_ITSELF, PLACE_CACHE};
+	static const enum place debug[] = {PLACE_DEBUGLINK, PLACE_CACHE_DEBUG, PLACE_BUILD_ID};
+	const enum place *places = part == DSO_RUNTIME ? runtime : debug;
+	size_t nr =
+		part == DSO_RUNTIME ? sizeof(runtime) / sizeof(runtime[0]) : sizeof(debug) / sizeof(debug[0]);
+	struct elf_source source;
+
+	if (dso->kind != DSO_FILE && dso->kind != DSO_VDSO)
+		return -ENOENT;
+	for (size_t i = 0; i < nr; i++) {
+		int fd = place_open(dso, symfs, places[i], &source) ? -1 : source_take_fd(&source);
+		if (fd >= 0)
+			return fd;
+	}
+	return -ENOENT;
 }

@@ -80,6 +80,11 @@ static int compare_symbol(const struct hist_place *a, const struct hist_place *b
 {
 	if (a->symbol == b->symbol)
 		return 0;
+	if (a->symbol->inlined || b->symbol->inlined) {
+		int names = strcmp(a->symbol->name, b->symbol->name);
+		if (names || (a->symbol->start <= b->symbol->end && b->symbol->start <= a->symbol->end))
+			return names;
+	}
 	int order = compare_u64(a->symbol->start, b->symbol->start);
 	return order ? order : compare_u64(a->symbol->end, b->symbol->end);
 }

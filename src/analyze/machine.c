@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/inlines.h"
 #include "analyze/machine_priv.h"
 #include "analyze/maps.h"
+#include "analyze/unwind.h"
 #include "base/cleanup.h"
 #include "base/cursor.h"
 #include "format/build_id.h"
@@ -159,6 +161,8 @@ void machine_free(struct machine *machine)
 	for (size_t i = 0; i < TASK_CHAINS; i++)
 		for (struct task *task = machine->tasks[i]; task; task = task->next)
 			maps_unref(task->maps);
+	unwinder_free(machine->unwinder);
+	inlines_free(machine->inlines);
 	kernel_fini(&machine->kernel);
 	dso_table_fini(&machine->dsos);
 	pool_fini(&machine->pool);

@@ -58,6 +58,7 @@ struct location {
 struct symbol {
 	uint64_t start, end; /* addresses inside the object, end exclusive */
 	const char *name;    /* demangled */
+	bool inlined;        /* a function that the compiler put into this one: its name, the range of the whole */
 };
 
 /* cpumode is a PERF_RECORD_MISC_* mode of the record or of a context marker. */

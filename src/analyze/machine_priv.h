@@ -8,7 +8,9 @@
 #include "analyze/pool.h"
 #include "base/span.h"
 
+struct inlines;
 struct maps;
+struct unwinder;
 
 struct task {
 	struct task *next; /* in its hash chain */
@@ -28,6 +30,8 @@ struct machine {
 	struct task *last; /* found last */
 	struct dso_table dsos;
 	struct kernel kernel;
+	struct unwinder *unwinder; /* NULL: not needed yet */
+	struct inlines *inlines;   /* likewise */
 };
 
 /* The BUILD_ID feature's records, or one such record. 0 or -ENOMEM. */

@@ -16,6 +16,7 @@ struct maps {
 	unsigned refs;
 	struct map_array *array; /* NULL: empty */
 	size_t last;             /* index found last */
+	uint64_t generation;
 };
 
 static void array_unref(struct map_array *array)
@@ -63,6 +64,7 @@ void maps_clear(struct maps *maps)
 	array_unref(maps->array);
 	maps->array = NULL;
 	maps->last = 0;
+	maps->generation++;
 }
 
 /* An array of our own with room for `more` maps. */
@@ -71,6 +73,7 @@ static int array_prepare(struct maps *maps, size_t more)
 	struct map_array *old = maps->array;
 	size_t nr = old ? old->nr : 0;
 
+	maps->generation++;
 	if (old && old->refs == 1 && old->room - nr >= more)
 		return 0;
 	size_t room = (nr + more) + (nr + more) / 2 + 8;
@@ -174,4 +177,9 @@ const struct map *maps_list(const struct maps *maps, size_t *ret_nr)
 {
 	*ret_nr = maps->array ? maps->array->nr : 0;
 	return maps->array ? maps->array->maps : NULL;
+}
+
+uint64_t maps_generation(const struct maps *maps)
+{
+	return maps->generation;
 }

@@ -37,6 +37,9 @@ int maps_remove(struct maps *maps, uint64_t address);
 /* NULL: nothing there. Valid until the set changes. */
 const struct map *maps_find(struct maps *maps, uint64_t address);
 
+/* Another number after each change of this set. */
+uint64_t maps_generation(const struct maps *maps);
+
 /* All maps by address. Valid until the set changes. */
 const struct map *maps_list(const struct maps *maps, size_t *ret_nr);
 

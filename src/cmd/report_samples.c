@@ -7,9 +7,7 @@
 
 #include "read/session.h"
 
-enum {
-	MAX_FRAMES = 127
-}; /* perf_event_open(2): what the kernel records unless told otherwise; perf's limit too */
+enum { MAX_FRAMES = 512 }; /* 127 recorded, 127 unwound, and what was inlined */
 
 bool list_has(const char *list, const char *word)
 {

@@ -141,7 +141,8 @@ static int print_key(const struct table *table, enum hist_key key, const struct 
 		return fprintf(table->to, "%-*s", width, dso_text(place));
 	case HIST_SYM:
 		if (place->symbol)
-			return fprintf(table->to, "[%c] %s", place->level, place->symbol->name);
+			return fprintf(table->to, "[%c] %s%s", place->level, place->symbol->name,
+				       place->symbol->inlined ? " (inlined)" : "");
 		return fprintf(table->to, "[%c] %-#.*" PRIx64, place->level, ADDRESS_DIGITS, place->address);
 	case HIST_TID:
 		return fprintf(table->to, "%7d:%-*s", (int)place->tid, width - TID_WIDTH,

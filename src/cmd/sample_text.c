@@ -206,7 +206,10 @@ static void print_location(struct sample_text *text, const struct columns *colum
 		output_hex(out, location->address - symbol->start, (struct output_pad){0});
 	}
 	output_bytes(out, " (", 2);
-	output_text(out, location->dso ? dso_long_name(location->dso) : "[unknown]");
+	if (symbol && symbol->inlined)
+		output_text(out, "inlined");
+	else
+		output_text(out, location->dso ? dso_long_name(location->dso) : "[unknown]");
 	output_char(out, ')');
 }
 

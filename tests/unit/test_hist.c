@@ -13,7 +13,8 @@
 static struct dso lib_a = {.name = "/lib/a.so", .short_name = "a.so"};
 static struct dso lib_b = {.name = "/lib/b.so", .short_name = "b.so"};
 static struct dso other_a = {.name = "/old/a.so", .short_name = "a.so"};
-static const struct symbol sym_x = {0x10, 0x20, "x"}, sym_y = {0x20, 0x30, "y"};
+static const struct symbol sym_x = {.start = 0x10, .end = 0x20, .name = "x"};
+static const struct symbol sym_y = {.start = 0x20, .end = 0x30, .name = "y"};
 
 static const struct hist_options default_keys = {.keys = {HIST_COMM, HIST_DSO, HIST_SYM}, .nr_keys = 3};
 

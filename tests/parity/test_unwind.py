@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT
+"""Call chains of dwarf recordings: unwound from the stack dumps as perf does it."""
+import re
+import subprocess
+
+import pytest
+
+INLINED = '''
+#include <stdlib.h>
+
+static volatile unsigned long sink;
+
+static inline __attribute__((always_inline)) void innermost(unsigned long rounds)
+{
+        for (unsigned long i = 0; i < rounds; i++)
+                sink += i;
+}
+
+static inline __attribute__((always_inline)) void between(unsigned long rounds)
+{
+        innermost(rounds);
+}
+
+static __attribute__((noinline)) void outer(unsigned long rounds)
+{
+        between(rounds);
+        sink++;
+}
+
+int main(void)
+{
+        outer(100000000);
+        return 0;
+}
+'''
+
+
+def chains(text, word):
+    """The call chains of samples in which the word occurs; without the address of no frame that perf puts last."""
+    found = [sample for sample in text.split('\n\n') if word in sample]
+    return [re.sub(r'\n\tffffffffffffffff .*', '', sample).strip() for sample in found]
+
+
+def assert_same_chains(data, word, perf, millrace):
+    theirs, ours = (chains(tool('script', '-i', data).out, word) for tool in (perf, millrace))
+    assert len(theirs) > 10
+    for left, right in zip(ours, theirs):
+        assert left == right
+    assert len(ours) == len(theirs)
+    return ours
+
+
+def test_threads(need_root, perf, millrace, programs, tmp_path):
+    data = tmp_path / 'perf.data'
+    perf('record', '-e', 'cpu-clock:u', '--call-graph', 'dwarf,4096', '-o', data, '--', programs / 'spin', '-t', '2',
+         '-m', '100')
+    found = assert_same_chains(data, 'spin_outer', perf, millrace)
+    assert any(re.search(r'spin_left.*\n.*spin_outer.*\n.*spin_thread.*\n.*start_thread', chain) for chain in found)
+
+
+def test_kernel_part_comes_first(need_root, perf, millrace, programs, tmp_path):
+    data = tmp_path / 'perf.data'
+    perf('record', '-e', 'cpu-clock', '--call-graph', 'dwarf', '-o', data, '--', programs / 'syscalls', '-t', '2',
+         '-n', '200000')
+    found = assert_same_chains(data, 'start_thread', perf, millrace)
+    assert any('entry_SYSCALL_64' in chain for chain in found)
+
+
+def test_inlined_functions(need_root, perf, millrace, tmp_path):
+    (tmp_path / 'inlined.c').write_text(INLINED)
+    program = tmp_path / 'inlined'
+    subprocess.run(['gcc', '-g', '-O2', '-o', program, tmp_path / 'inlined.c'], check=True)
+    data = tmp_path / 'perf.data'
+    perf('record', '-e', 'cpu-clock:u', '--call-graph', 'dwarf', '-o', data, '--', program)
+    found = assert_same_chains(data, 'outer', perf, millrace)
+    assert any(re.search(r'innermost\+0x\w+ \(inlined\)\n.*between\+0x\w+ \(inlined\)\n.*outer\+0x\w+ \(', chain)
+               for chain in found)
+    table = millrace('report', '-g', 'none', '-i', data).out
+    assert re.search(r'inlined +\[\.\] innermost \(inlined\)', table)
+
+
+def test_recorded_by_millrace(need_root, perf, millrace, programs, tmp_path):
+    data = tmp_path / 'perf.data'
+    millrace('record', '-e', 'cpu-clock:u', '--call-graph', 'dwarf', '-o', data, '--', programs / 'spin', '-t', '2',
+             '-m', '100')
+    assert_same_chains(data, 'spin_outer', perf, millrace)
