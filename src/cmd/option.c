@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd/option.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@ struct parse {
 	char **argv;
 	int at; /* of the next argument */
 	void *values;
+	struct option_given *given;
 };
 
 /* The name of an option, as it was typed or as the table spells it. */
@@ -99,7 +101,7 @@ int option_parse_size(const char *text, uint64_t *ret_bytes)
 	return 0;
 }
 
-static bool negatable(const struct option *option)
+bool option_negatable(const struct option *option)
 {
 	return option->name && !(option->flags & OPTION_NO_NEGATE);
 }
@@ -115,9 +117,9 @@ static struct spelling long_name(const struct option *option, bool negated)
 
 	if (!negated && option->name)
 		snprintf(name.text, sizeof(name.text), "%s", option->name);
-	else if (negated && negatable(option) && strncmp(option->name, "no-", 3) == 0)
+	else if (negated && option_negatable(option) && strncmp(option->name, "no-", 3) == 0)
 		snprintf(name.text, sizeof(name.text), "%s", option->name + 3);
-	else if (negated && negatable(option))
+	else if (negated && option_negatable(option))
 		snprintf(name.text, sizeof(name.text), "no-%s", option->name);
 	return name;
 }
@@ -169,13 +171,20 @@ static struct match match_long(const struct option *options, const char *name, s
 	return plain.option ? plain : opposite;
 }
 
-static enum option_result bad_unknown(const struct command *command, const char *name, size_t len)
+const struct option *option_find(const struct option *options, const char *name, bool negated)
 {
-	AUTO_FREE char *word = strndup(name, len);
+	for (const struct option *option = options; option->set && *name; option++)
+		if (strcmp(long_name(option, negated).text, name) == 0)
+			return option;
+	return NULL;
+}
+
+const char *option_nearest(const struct option *options, const char *word)
+{
 	const char *nearest = NULL;
 	unsigned best = UINT_MAX;
 
-	for (const struct option *option = command->options; word && option->set; option++) {
+	for (const struct option *option = options; option->set; option++) {
 		if (!option->name || option->flags & OPTION_HIDDEN || !near_enough(word, option->name))
 			continue;
 		unsigned distance = near_distance(word, option->name);
@@ -184,6 +193,14 @@ static enum option_result bad_unknown(const struct command *command, const char 
 			nearest = option->name;
 		}
 	}
+	return nearest;
+}
+
+static enum option_result bad_unknown(const struct command *command, const char *name, size_t len)
+{
+	AUTO_FREE char *word = strndup(name, len);
+	const char *nearest = word ? option_nearest(command->options, word) : NULL;
+
 	if (nearest)
 		log_error("unknown option --%.*s; did you mean --%s?", (int)len, name, nearest);
 	else
@@ -198,8 +215,10 @@ static enum option_result apply(struct parse *parse, const struct option *option
 	struct diag diag = {""};
 	int r = option->set(option, arg, negated, (char *)parse->values + option->offset, &diag);
 
-	if (!r)
+	if (!r) {
+		parse->given->option[option - parse->command->options] = true;
 		return OPTION_OK;
+	}
 	log_error("option %s: %s", typed, diag.text[0] ? diag.text : strerror(-r));
 	return OPTION_BAD;
 }
@@ -280,11 +299,23 @@ static enum option_result parse_letters(struct parse *parse, const char *letters
 	return OPTION_OK;
 }
 
-enum option_result option_parse(const struct command *command, int argc, char **argv, void *values,
-				int *ret_first)
+static size_t table_length(const struct option *options)
 {
-	struct parse parse = {.command = command, .argc = argc, .argv = argv, .at = 1, .values = values};
+	size_t nr = 0;
 
+	while (options[nr].set)
+		nr++;
+	return nr;
+}
+
+enum option_result option_parse_given(const struct command *command, int argc, char **argv, void *values,
+				      struct option_given *ret)
+{
+	struct parse parse = {
+		.command = command, .argc = argc, .argv = argv, .at = 1, .values = values, .given = ret};
+
+	assert(table_length(command->options) <= OPTIONS_MAX);
+	*ret = (struct option_given){0};
 	while (parse.at < argc) {
 		const char *word = argv[parse.at];
 		enum option_result result;
@@ -298,6 +329,17 @@ enum option_result option_parse(const struct command *command, int argc, char **
 		if (result != OPTION_OK)
 			return result;
 	}
-	*ret_first = parse.at;
+	ret->first = parse.at;
 	return OPTION_OK;
+}
+
+enum option_result option_parse(const struct command *command, int argc, char **argv, void *values,
+				int *ret_first)
+{
+	struct option_given given;
+	enum option_result result = option_parse_given(command, argc, argv, values, &given);
+
+	if (result == OPTION_OK)
+		*ret_first = given.first;
+	return result;
 }

@@ -18,6 +18,7 @@ enum option_flags {
 	OPTION_ARG_OPTIONAL = 1, /* the argument is only taken from "--name=ARG" or "-xARG" */
 	OPTION_NO_NEGATE = 2,    /* there is no --no-NAME */
 	OPTION_HIDDEN = 4,       /* accepted, but not shown */
+	OPTION_NO_DEFAULT = 8,   /* a configuration file must not set it */
 };
 
 struct option {
@@ -35,7 +36,14 @@ struct option {
 	size_t offset; /* of the value in the command's struct */
 	unsigned flags;
 	const char *group; /* heading in --help that starts at this option; NULL: as the one before */
+	/*
+	 * Options with the same word take each other's place: when one is on the command line, the
+	 * configuration sets none of the others. NULL: only the option itself.
+	 */
+	const char *family;
 };
+
+enum { OPTIONS_MAX = 128 }; /* in one table */
 
 /* A table ends with an entry whose `set` is NULL. */
 
@@ -70,6 +78,25 @@ enum option_result {
  */
 enum option_result option_parse(const struct command *command, int argc, char **argv, void *values,
 				int *ret_first);
+
+/* What stood on a command line. */
+struct option_given {
+	int first;                /* index of the first argument left */
+	bool option[OPTIONS_MAX]; /* by index in the table: it was there, or its opposite */
+};
+
+/* option_parse() that also tells which options it saw. *ret is complete after OPTION_OK only. */
+enum option_result option_parse_given(const struct command *command, int argc, char **argv, void *values,
+				      struct option_given *ret);
+
+/* The option of that long name, or, with `negated`, the one whose opposite has it. NULL: none. */
+const struct option *option_find(const struct option *options, const char *name, bool negated);
+
+/* Whether --NAME can be undone: by --no-NAME, or for an option that is called no-NAME by --NAME. */
+bool option_negatable(const struct option *option);
+
+/* The long name that `word` may be a slip for, or NULL. */
+const char *option_nearest(const struct option *options, const char *word);
 
 void option_print_help(const struct command *command, FILE *to);
 
