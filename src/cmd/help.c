@@ -160,6 +160,8 @@ void option_print_help(const struct command *command, FILE *to)
 	}
 	fputc('\n', to);
 	print_option(&help, to, width);
+	fputc('\n', to);
+	print_paragraphs(to, "A file can set defaults for options: millrace-config(5).", width);
 }
 
 void option_print_words(const struct command *command, FILE *to)

@@ -12,6 +12,7 @@
 #include "base/diag.h"
 #include "base/log.h"
 #include "cmd/command.h"
+#include "cmd/configuration.h"
 #include "cmd/writer_option.h"
 #include "record/recording.h"
 
@@ -189,9 +190,9 @@ static const struct option record_table[] = {
 	 .flags = OPTION_NO_NEGATE, .group = "What to record",
 	 .help = "Events, separated by commas: cpu-clock, cycles:u, sched:*, cpu-clock/period=1000,name=x/. Default: "
 		 "cycles, or cpu-clock where there is no hardware counter"},
-	{.letter = 'F', .name = "freq", .arg = "HZ", .set = set_freq, .offset = AT(sampling.freq_hz),
+	{.letter = 'F', .name = "freq", .arg = "HZ", .set = set_freq, .offset = AT(sampling.freq_hz), .family = "rate",
 	 .flags = OPTION_NO_NEGATE, .help = "Samples per second of each event, or \"max\". Default: 4000"},
-	{.letter = 'c', .name = "count", .arg = "N", .set = set_period, .offset = AT(sampling.period),
+	{.letter = 'c', .name = "count", .arg = "N", .set = set_period, .offset = AT(sampling.period), .family = "rate",
 	 .flags = OPTION_NO_NEGATE, .help = "One sample for every N events, instead of a frequency"},
 	{.letter = 'g', .set = set_callgraph_fp, .offset = AT(sampling), .help = "Call chains by frame pointers"},
 	{.name = "call-graph", .arg = "MODE", .set = set_callgraph, .offset = AT(sampling),
@@ -199,13 +200,14 @@ static const struct option record_table[] = {
 		 "default 8192), lbr (branch records of the CPU)"},
 
 	{.letter = 'a', .name = "all-cpus", .set = option_set_flag, .offset = AT(target.all_cpus),
-	 .group = "Of whom", .help = "Everything that runs, on all CPUs"},
+	 .flags = OPTION_NO_DEFAULT, .group = "Of whom", .help = "Everything that runs, on all CPUs"},
 	{.letter = 'C', .name = "cpu", .arg = "LIST", .set = option_set_string, .offset = AT(target.cpu_list),
-	 .flags = OPTION_NO_NEGATE, .help = "Only these CPUs: 0-3,7"},
+	 .flags = OPTION_NO_NEGATE | OPTION_NO_DEFAULT, .help = "Only these CPUs: 0-3,7"},
 	{.letter = 'p', .name = "pid", .arg = "PID,…", .set = option_set_string, .offset = AT(target.pids),
-	 .flags = OPTION_NO_NEGATE, .help = "Running processes, with all their threads and the children to come"},
+	 .flags = OPTION_NO_NEGATE | OPTION_NO_DEFAULT,
+	 .help = "Running processes, with all their threads and the children to come"},
 	{.letter = 't', .name = "tid", .arg = "TID,…", .set = option_set_string, .offset = AT(target.tids),
-	 .flags = OPTION_NO_NEGATE, .help = "Running threads, and only these"},
+	 .flags = OPTION_NO_NEGATE | OPTION_NO_DEFAULT, .help = "Running threads, and only these"},
 	{.letter = 'i', .name = "no-inherit", .set = option_set_flag, .offset = AT(no_inherit),
 	 .flags = OPTION_NO_NEGATE, .help = "Do not follow into children"},
 	{.name = "per-thread", .set = option_set_flag, .offset = AT(target.per_thread),
@@ -232,21 +234,21 @@ static const struct option record_table[] = {
 	{.name = "mmap-flush", .arg = "SIZE", .set = set_flush, .offset = AT(flush_bytes),
 	 .flags = OPTION_NO_NEGATE, .help = "Leave less than this in a ring for a later pass. Default: a sixteenth of "
 					     "the ring"},
-	{.name = "writer", .arg = "NAME[,KEY=VALUE]", .set = set_writer, .offset = AT(writer),
+	{.name = "writer", .arg = "NAME[,KEY=VALUE]", .set = set_writer, .offset = AT(writer), .family = "writer",
 	 .flags = OPTION_NO_NEGATE, .help = "How the file is written: serial, mmap[,window=SIZE], aio[,blocks=N], "
 					     "uring[,blocks=N], null (to nowhere), auto"},
-	{.name = "aio", .arg = "N", .set = set_aio, .offset = AT(writer), .flags = OPTION_ARG_OPTIONAL,
+	{.name = "aio", .arg = "N", .set = set_aio, .offset = AT(writer), .family = "writer", .flags = OPTION_ARG_OPTIONAL,
 	 .help = "Asynchronous: --writer=aio with N staging blocks for each ring. Default: 1"},
-	{.name = "mmap-output", .arg = "SIZE", .set = set_mmap_output, .offset = AT(writer),
+	{.name = "mmap-output", .arg = "SIZE", .set = set_mmap_output, .offset = AT(writer), .family = "writer",
 	 .flags = OPTION_ARG_OPTIONAL, .help = "Mapped: --writer=mmap with windows of SIZE. Default: 64M"},
 	{.letter = 'r', .name = "realtime", .arg = "PRIO", .set = set_realtime, .offset = AT(realtime),
 	 .flags = OPTION_NO_NEGATE, .help = "Drain the rings with this real-time priority (SCHED_FIFO)"},
 	{.letter = 'B', .name = "no-buildid", .set = option_set_flag, .offset = AT(no_build_ids),
 	 .flags = OPTION_NO_NEGATE, .help = "Do not look up the build-ids of what was hit: a faster end, but symbols "
 					     "may not be found later"},
-	{.letter = 'q', .name = "quiet", .set = option_set_flag, .offset = AT(quiet),
+	{.letter = 'q', .name = "quiet", .set = option_set_flag, .offset = AT(quiet), .family = "talk",
 	 .flags = OPTION_NO_NEGATE, .help = "Print nothing but errors"},
-	{.letter = 'v', .name = "verbose", .set = option_set_count, .offset = AT(verbose),
+	{.letter = 'v', .name = "verbose", .set = option_set_count, .offset = AT(verbose), .family = "talk",
 	 .flags = OPTION_NO_NEGATE, .help = "Tell what is done; twice: in detail"},
 	{.set = NULL},
 };
@@ -368,9 +370,9 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 static int run(int argc, char **argv)
 {
 	struct record_options options = {0};
-	int first;
+	AUTO_CONFIGURATION struct configuration config = {0};
 
-	switch (option_parse(&command_record, argc, argv, &options, &first)) {
+	switch (configuration_parse(&command_record, argc, argv, &options, &config)) {
 	case OPTION_EXIT:
 		event_list_fini(&options.events);
 		return 0;
@@ -386,7 +388,7 @@ static int run(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	log_set_level(options.quiet ? LOG_ERRORS : options.verbose);
-	int status = record(&options, argc, argv, first);
+	int status = record(&options, argc, argv, config.given.first);
 	event_list_fini(&options.events);
 	return status;
 }

@@ -8,6 +8,7 @@
 #include "base/diag.h"
 #include "base/log.h"
 #include "cmd/command.h"
+#include "cmd/configuration.h"
 #include "cmd/dump.h"
 #include "cmd/header_text.h"
 #include "cmd/input.h"
@@ -184,12 +185,14 @@ static const struct option report_table[] = {
 	 .name = "quiet",
 	 .help = "Print the entries of the tables and errors, nothing else",
 	 .set = option_set_flag,
-	 .offset = offsetof(struct report_options, quiet)},
+	 .offset = offsetof(struct report_options, quiet),
+	 .family = "talk"},
 	{.letter = 'v',
 	 .name = "verbose",
 	 .help = "Say more on standard error; twice: everything",
 	 .set = option_set_count,
-	 .offset = offsetof(struct report_options, verbose)},
+	 .offset = offsetof(struct report_options, verbose),
+	 .family = "talk"},
 	{0},
 };
 
@@ -394,13 +397,13 @@ static int report_run(int argc, char **argv)
 							 .children = true}};
 	struct diag diag = {0};
 	char **args = calloc((size_t)argc + 1, sizeof(*args));
-	int first;
+	AUTO_CONFIGURATION struct configuration config = {0};
 
 	if (!args)
 		return INPUT_EXIT_ERROR;
 	argc = join_call_graph(argc, argv, args);
-	enum option_result result = option_parse(&command_report, argc, args, &report.options, &first);
-	const char *left = result == OPTION_OK && first < argc ? args[first] : NULL;
+	enum option_result result = configuration_parse(&command_report, argc, args, &report.options, &config);
+	const char *left = result == OPTION_OK && config.given.first < argc ? args[config.given.first] : NULL;
 	free(args);
 	if (result != OPTION_OK)
 		return result == OPTION_EXIT ? 0 : COMMAND_USAGE;

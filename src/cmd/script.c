@@ -8,6 +8,7 @@
 #include "base/diag.h"
 #include "base/log.h"
 #include "cmd/command.h"
+#include "cmd/configuration.h"
 #include "cmd/header_text.h"
 #include "cmd/input.h"
 #include "cmd/output.h"
@@ -161,9 +162,10 @@ static int script_run(int argc, char **argv)
 {
 	struct script script = {0};
 	struct diag diag = {0};
-	int first, err, status = 0;
+	AUTO_CONFIGURATION struct configuration config = {0};
+	int err, status = 0;
 
-	switch (option_parse(&command_script, argc, argv, &script.options, &first)) {
+	switch (configuration_parse(&command_script, argc, argv, &script.options, &config)) {
 	case OPTION_EXIT:
 		return 0;
 	case OPTION_BAD:
@@ -171,6 +173,7 @@ static int script_run(int argc, char **argv)
 	case OPTION_OK:
 		break;
 	}
+	int first = config.given.first;
 	if (first < argc) {
 		log_error("script takes no argument, but got \"%s\"; a file is given with -i", argv[first]);
 		return COMMAND_USAGE;
