@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -27,6 +28,14 @@ static void iov_advance(struct iovec **iov, int *nr, size_t done)
 	}
 }
 
+/* After EAGAIN: whoever shares the file with us may have made it non-blocking. A reader that leaves ends the wait too. */
+static int wait_for_room(int fd)
+{
+	struct pollfd full = {.fd = fd, .events = POLLOUT};
+
+	return poll(&full, 1, -1) < 0 && errno != EINTR ? -errno : 0;
+}
+
 int fd_write_spans(int fd, const struct span spans[], unsigned nr_spans, size_t *ret_done)
 {
 	struct iovec vector[MAX_SPANS], *iov = vector;
@@ -43,7 +52,10 @@ int fd_write_spans(int fd, const struct span spans[], unsigned nr_spans, size_t 
 		if (done < 0) {
 			if (errno == EINTR)
 				continue;
-			return -errno;
+			int err = errno == EAGAIN ? wait_for_room(fd) : -errno;
+			if (err)
+				return err;
+			continue;
 		}
 		if (done == 0)
 			return -EIO;

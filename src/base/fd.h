@@ -9,7 +9,10 @@
 
 struct buf;
 
-/* All bytes of the spans (at most 8), in order. 0 or -errno; *ret_done: how many were written, also after an error. */
+/*
+ * All bytes of the spans (at most 8), in order; a full pipe is waited for, also when it does not block. 0 or -errno;
+ * *ret_done: how many were written, also after an error.
+ */
 int fd_write_spans(int fd, const struct span spans[], unsigned nr_spans, size_t *ret_done);
 int fd_write(int fd, const void *bytes, size_t len);
 int fd_pwrite(int fd, const void *bytes, size_t len, uint64_t offset);
