@@ -20,7 +20,6 @@ struct aio {
 	int fd;
 	struct staging staging;
 	struct aiocb *controls;        /* by block */
-	const struct aiocb **waiting;  /* room for aio_suspend() */
 };
 
 static struct aiocb *control_of(struct aio *aio, const struct staging_block *block)
@@ -37,10 +36,7 @@ static int aio_open(struct writer *writer, const struct writer_params *params)
 		return err;
 	aio->fd = params->fd;
 	aio->controls = calloc(params->nr_blocks, sizeof(*aio->controls));
-	aio->waiting = calloc(params->nr_blocks, sizeof(*aio->waiting));
-	if (!aio->controls || !aio->waiting) {
-		free(aio->controls);
-		free(aio->waiting);
+	if (!aio->controls) {
 		staging_fini(&aio->staging);
 		return -ENOMEM;
 	}
@@ -83,7 +79,10 @@ static int aio_queue(struct writer *writer, const struct span spans[], unsigned 
 	return 0;
 }
 
-/* Takes the results that are there; the rest of a short write is queued again. */
+/*
+ * Takes the results that are there, oldest first, up to the first that is not: nothing behind it could be retired, and
+ * requests of one file end in order. The rest of a short write is queued again.
+ */
 static void harvest(struct aio *aio)
 {
 	for (size_t i = 0; i < aio->staging.nr; i++) {
@@ -93,25 +92,24 @@ static void harvest(struct aio *aio)
 			continue;
 		int err = aio_error(control);
 		if (err == EINPROGRESS)
-			continue;
+			return;
 		ssize_t bytes = aio_return(control);
 		if (!staging_progress(block, err ? -err : bytes))
 			submit(aio, block);
 	}
 }
 
+/* For the oldest only: aio_suspend() takes time for each request that it is given. */
 static int wait_for_one(struct aio *aio)
 {
-	int nr = 0;
-
 	for (size_t i = 0; i < aio->staging.nr; i++) {
 		struct staging_block *block = staging_at(&aio->staging, i);
-		if (!block->complete)
-			aio->waiting[nr++] = control_of(aio, block);
+		if (block->complete)
+			continue;
+		const struct aiocb *oldest = control_of(aio, block);
+		return aio_suspend(&oldest, 1, NULL) == 0 || errno == EINTR ? 0 : -errno;
 	}
-	if (!nr || aio_suspend(aio->waiting, nr, NULL) == 0 || errno == EINTR)
-		return 0;
-	return -errno;
+	return 0;
 }
 
 static int aio_reap(struct writer *writer, enum writer_wait wait)
@@ -158,7 +156,6 @@ static int aio_close(struct writer *writer)
 		return err; /* cannot even wait: rather leak the memory than write rubbish */
 	staging_fini(&aio->staging);
 	free(aio->controls);
-	free(aio->waiting);
 	return retire_err;
 }
 
