@@ -24,11 +24,11 @@ static void build_id_text(const struct elf_id *id, char text[2 * ELF_ID_MAX_BYTE
 	text[2 * id->len] = '\0';
 }
 
-/* Where perf keeps copies of what was recorded. Source: perf-buildid-cache(1). */
-static char *cache_path(const struct elf_id *id, const char *leaf)
+/* Where perf keeps copies of what was recorded; with symfs, those below it. Source: perf-buildid-cache(1). */
+static char *cache_path(const struct elf_id *id, const char *symfs, const char *leaf)
 {
 	char text[2 * ELF_ID_MAX_BYTES + 1], *path;
-	const char *home = getenv("HOME");
+	const char *home = symfs[0] ? symfs : getenv("HOME");
 
 	if (!id->len || !home)
 		return NULL;
@@ -109,9 +109,9 @@ static char *place_path(const struct dso *dso, const char *symfs, enum place pla
 	case PLACE_DEBUGLINK:
 		return vdso ? NULL : debuglink_path(dso, symfs);
 	case PLACE_CACHE:
-		return cache_path(&dso->build_id, vdso ? "vdso" : "elf");
+		return cache_path(&dso->build_id, symfs, vdso ? "vdso" : "elf");
 	case PLACE_CACHE_DEBUG:
-		return cache_path(&dso->build_id, "debug");
+		return cache_path(&dso->build_id, symfs, "debug");
 	case PLACE_LIB_DEBUG_SUFFIX:
 		return vdso ? NULL : plain_path(symfs, "/usr/lib/debug", dso->name, ".debug");
 	case PLACE_LIB_DEBUG:

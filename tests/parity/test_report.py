@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The tables of `millrace report` are those of `perf report --stdio`, byte for byte but for perf's tip at the end."""
 import os
+import pathlib
 import re
 import stat
 import subprocess
@@ -109,6 +110,17 @@ def test_says_that_graphs_are_missing(small, millrace):
     assert 'call graphs are not printed' in millrace('report', '-i', small).err
     assert millrace('report', '-g', 'none', '-i', small).err == ''
     assert millrace('report', '-q', '-i', small).err == ''
+
+
+def test_symbol_options(small, perf, millrace, tmp_path):
+    """Other kernel symbols, and no files to take symbols from."""
+    kallsyms = pathlib.Path('/proc/kallsyms').read_text(encoding='ascii').replace(' do_syscall_64\n', ' renamed\n')
+    (tmp_path / 'kallsyms').write_text(kallsyms)
+    for options in ['--kallsyms', tmp_path / 'kallsyms'], ['--symfs', tmp_path]:
+        table = ['--no-children', '-g', 'none', '-i', small, *options]
+        assert_same(millrace('report', *table).out, theirs(perf, *table))
+    chains = millrace('script', '-i', small, '--kallsyms', tmp_path / 'kallsyms').out
+    assert 'renamed+0x' in chains and 'do_syscall_64' not in chains
 
 
 def test_bare_call_graph_option(small, millrace):
