@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "record/sink.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,10 +29,62 @@ bool sink_is_pipe(const char *path)
 	return fstat(STDOUT_FILENO, &st) == 0 && S_ISFIFO(st.st_mode);
 }
 
-static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *ftw)
+static void close_dir(DIR **dir)
 {
-	(void)st, (void)kind, (void)ftw;
-	return remove(path);
+	if (*dir)
+		closedir(*dir);
+}
+
+/* A recording can be a directory: of these files, and nothing else. */
+static bool is_part(const struct dirent *entry)
+{
+	const char *name = entry->d_name;
+
+	return !strcmp(name, "header") || !strcmp(name, "data") || !strncmp(name, "data.", 5);
+}
+
+/* The files of a directory that is a recording; -EISDIR: it is something else. */
+static int count_parts(const char *path)
+{
+	__attribute__((cleanup(close_dir))) DIR *dir = opendir(path);
+	int nr = 0;
+
+	if (!dir)
+		return -errno;
+	for (struct dirent *entry; (entry = readdir(dir));) {
+		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+			continue;
+		if (!is_part(entry))
+			return -EISDIR;
+		nr++;
+	}
+	return nr;
+}
+
+static void remove_recording(const char *path)
+{
+	__attribute__((cleanup(close_dir))) DIR *dir = opendir(path);
+
+	for (struct dirent *entry; dir && (entry = readdir(dir));)
+		if (is_part(entry))
+			unlinkat(dirfd(dir), entry->d_name, 0);
+	rmdir(path); /* what is left keeps it: renaming tells */
+}
+
+/* Makes room for the name, but not at the cost of a directory of somebody else. */
+static int remove_old(const char *old, bool by_directory, struct diag *reterr)
+{
+	struct stat st;
+
+	if (lstat(old, &st))
+		return 0;
+	if (!S_ISDIR(st.st_mode))
+		return by_directory && unlink(old) ? diag_set(reterr, -errno, "%s: %s", old, strerror(errno)) : 0;
+	if (count_parts(old) < 0)
+		return diag_set(reterr, -EISDIR, "%s is a directory and no recording: it is in the way of what was recorded "
+						 "before", old);
+	remove_recording(old);
+	return 0;
 }
 
 /* What was recorded before is kept, one generation of it. A device or an empty file is simply used. */
@@ -43,12 +95,15 @@ static int keep_old(const char *path, struct diag *reterr)
 
 	if (lstat(path, &st) || !(S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && st.st_size)))
 		return 0;
+	if (S_ISDIR(st.st_mode) && count_parts(path) <= 0)
+		return diag_set(reterr, -EISDIR, "%s is a directory and no recording: give the name of a file", path);
 	if (asprintf(&old, "%s.old", path) < 0) {
 		old = NULL;
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	}
-	if (lstat(old, &st) == 0 && S_ISDIR(st.st_mode))
-		nftw(old, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+	int err = remove_old(old, S_ISDIR(st.st_mode), reterr);
+	if (err)
+		return err;
 	if (rename(path, old))
 		return diag_set(reterr, -errno, "cannot keep %s as %s: %s", path, old, strerror(errno));
 	return 0;

@@ -106,6 +106,33 @@ def test_old_output_is_kept(millrace, file):
     assert old.is_file()
 
 
+@pytest.mark.parametrize('name', ['mine', 'mine.old'])
+def test_directory_of_somebody_else_is_left_alone(millrace, tmp_path, name):
+    (tmp_path / name / 'deep').mkdir(parents=True)
+    (tmp_path / name / 'precious').write_text('x')
+    file = tmp_path / 'mine'
+    if name != 'mine':
+        file.write_text('recorded before')
+    done = millrace('record', '-e', 'cpu-clock', '-o', file, '--', 'true', status=255)
+    assert f'{tmp_path / name} is a directory and no recording' in done.err
+    assert (tmp_path / name / 'precious').read_text() == 'x' and (tmp_path / name / 'deep').is_dir()
+    assert name == 'mine' or file.read_text() == 'recorded before'
+
+
+@pytest.mark.parametrize('old_is_a_directory', [False, True])
+def test_recording_that_is_a_directory_is_kept(millrace, file, old_is_a_directory):
+    old = file.with_name(file.name + '.old')
+    file.mkdir()
+    (file / 'data.0').write_text('x')
+    if old_is_a_directory:
+        old.mkdir()
+        (old / 'header').write_text('y')
+    else:
+        old.write_text('y')
+    millrace('record', '-e', 'cpu-clock', '-o', file, '--', 'true')
+    assert file.is_file() and os.listdir(old) == ['data.0']
+
+
 @pytest.mark.parametrize('command, status', [(['true'], 0), (['false'], 1), (['sh', '-c', 'exit 7'], 7),
                                              (['sh', '-c', 'kill -KILL $$'], -signal.SIGKILL)])
 def test_exit_status_is_the_workloads(millrace, file, command, status):
