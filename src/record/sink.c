@@ -87,12 +87,23 @@ static int remove_old(const char *old, bool by_directory, struct diag *reterr)
 	return 0;
 }
 
+/* A link to a recording stays, and what it leads to is kept beside that; not /dev/stdout and the like. */
+static char *follow_link(const char *path)
+{
+	struct stat st;
+	bool link = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+
+	return link && strncmp(path, "/dev/", 5) && strncmp(path, "/proc/", 6) ? realpath(path, NULL) : NULL;
+}
+
 /* What was recorded before is kept, one generation of it. A device or an empty file is simply used. */
 static int keep_old(const char *path, struct diag *reterr)
 {
-	AUTO_FREE char *old = NULL;
+	AUTO_FREE char *old = NULL, *behind = follow_link(path);
 	struct stat st;
 
+	if (behind)
+		path = behind;
 	if (lstat(path, &st) || !(S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && st.st_size)))
 		return 0;
 	if (S_ISDIR(st.st_mode) && count_parts(path) <= 0)

@@ -19,8 +19,9 @@ struct sink {
 bool sink_is_pipe(const char *path);
 
 /*
- * Creates the file with mode 0600; a recording that is there already, file or directory, is kept as PATH.old. Any other
- * directory is left alone: -EISDIR. -errno, with path and remedy in the diag.
+ * Creates the file with mode 0600. A recording that is there already, file or directory, is kept as PATH.old; behind
+ * a symbolic link it is kept beside the file itself. Any other directory is left alone: -EISDIR. -errno, with path
+ * and remedy in the diag.
  */
 int sink_open(const char *path, struct sink *ret, struct diag *reterr);
 int sink_close(struct sink *sink);

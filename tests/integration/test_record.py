@@ -133,6 +133,16 @@ def test_recording_that_is_a_directory_is_kept(millrace, file, old_is_a_director
     assert file.is_file() and os.listdir(old) == ['data.0']
 
 
+def test_old_output_behind_a_link_is_kept(millrace, tmp_path):
+    (tmp_path / 'large').mkdir()
+    real, link = tmp_path / 'large' / 'real', tmp_path / 'link'
+    real.write_text('recorded before')
+    link.symlink_to(real)
+    millrace('record', '-e', 'cpu-clock', '-o', link, '--', 'true')
+    assert real.with_name('real.old').read_text() == 'recorded before'
+    assert link.is_symlink() and PerfData(real).end > 0
+
+
 @pytest.mark.parametrize('command, status', [(['true'], 0), (['false'], 1), (['sh', '-c', 'exit 7'], 7),
                                              (['sh', '-c', 'kill -KILL $$'], -signal.SIGKILL)])
 def test_exit_status_is_the_workloads(millrace, file, command, status):
