@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -43,6 +44,13 @@ static int set_policy(int policy, int level)
 	return sched_setscheduler(0, policy, &param) ? -errno : 0;
 }
 
+/* Is the thread before all ordinary ones already, by the will of the user (chrt)? */
+static bool is_realtime(int policy)
+{
+	policy &= ~SCHED_RESET_ON_FORK;
+	return policy == SCHED_FIFO || policy == SCHED_RR || policy == SCHED_DEADLINE;
+}
+
 int priority_raise(int realtime, struct priority *ret_saved, const char **ret_how)
 {
 	struct sched_param param = {0};
@@ -53,6 +61,10 @@ int priority_raise(int realtime, struct priority *ret_saved, const char **ret_ho
 	sched_getparam(0, &param);
 	ret_saved->saved_realtime = param.sched_priority;
 
+	if (realtime <= 0 && is_realtime(ret_saved->saved_policy)) {
+		*ret_how = "kept";
+		return 0;
+	}
 	int level = realtime > 0 ? realtime : LOWEST_REALTIME;
 	*ret_how = "fifo";
 	int err = set_policy(SCHED_FIFO | SCHED_RESET_ON_FORK, level);
@@ -64,6 +76,11 @@ int priority_raise(int realtime, struct priority *ret_saved, const char **ret_ho
 
 void priority_restore(const struct priority *saved)
 {
-	if (set_policy(saved->saved_policy, saved->saved_realtime) == 0 && saved->saved_policy == SCHED_OTHER)
+	int policy = saved->saved_policy;
+	int err = set_policy(policy, saved->saved_realtime);
+
+	if (err == -EPERM) /* only the privileged take RESET_ON_FORK back: sched(7) */
+		err = set_policy(policy | SCHED_RESET_ON_FORK, saved->saved_realtime);
+	if (!err && policy == SCHED_OTHER)
 		set_slice(0, saved->saved_nice); /* 0: the default slice again */
 }
