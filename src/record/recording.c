@@ -47,6 +47,14 @@ struct recording {
 	struct drain drain;
 };
 
+/* nohup(1): the recording goes on when its terminal is gone. */
+static bool hangup_ignored(void)
+{
+	struct sigaction action;
+
+	return sigaction(SIGHUP, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 static int catch_signals(struct recording *rec, struct diag *reterr)
 {
 	sigset_t set;
@@ -54,7 +62,8 @@ static int catch_signals(struct recording *rec, struct diag *reterr)
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
+	if (!hangup_ignored())
+		sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGCHLD);
 	rec->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (rec->signal_fd < 0)

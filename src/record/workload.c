@@ -16,7 +16,13 @@
 #include "base/diag.h"
 #include "base/fd.h"
 
-static void __attribute__((noreturn)) child(char *const argv[], enum workload_flags flags, const sigset_t *sigmask,
+/* What the child gets back before its exec, as the recorder has changed it. */
+struct before {
+	const sigset_t *sigmask;
+	void (*sigchld)(int);
+};
+
+static void __attribute__((noreturn)) child(char *const argv[], enum workload_flags flags, struct before before,
 					    int cork, int failure)
 {
 	char go;
@@ -27,7 +33,8 @@ static void __attribute__((noreturn)) child(char *const argv[], enum workload_fl
 	/* No byte: the recorder gave up, or died. */
 	if (fd_read(cork, &go, 1))
 		_exit(0);
-	sigprocmask(SIG_SETMASK, sigmask, NULL);
+	signal(SIGCHLD, before.sigchld);
+	sigprocmask(SIG_SETMASK, before.sigmask, NULL);
 	execvp(argv[0], argv);
 	int err = errno;
 	fd_write(failure, &err, sizeof(err));
@@ -81,11 +88,13 @@ int workload_fork(struct workload *workload, char *const argv[], enum workload_f
 		close(cork[1]);
 		return diag_set(reterr, err, "pipe: %s", strerror(-err));
 	}
+	/* Where it is ignored, as some daemons leave it, there is neither a signal when the child ends nor a status. */
+	struct before before = {sigmask, signal(SIGCHLD, SIG_DFL)};
 	pid_t pid = fork();
 	err = pid < 0 ? -errno : 0;
 	if (pid == 0) {
 		close(cork[1]); /* or our own end would keep the pipe open */
-		child(argv, flags, sigmask, cork[0], failure[1]);
+		child(argv, flags, before, cork[0], failure[1]);
 	}
 	close(cork[0]);
 	close(failure[1]);

@@ -22,7 +22,10 @@ enum workload_flags {
 	WORKLOAD_STDOUT_TO_STDERR = 1, /* stdout carries the recording */
 };
 
-/* argv ends with NULL. Signals are as they were before the recorder changed them (give that mask). */
+/*
+ * argv ends with NULL. Its signals are as they were before the recorder changed them (give that mask). From then on
+ * SIGCHLD is not ignored here.
+ */
 int workload_fork(struct workload *workload, char *const argv[], enum workload_flags flags, const void *sigmask,
 		  struct diag *reterr);
 

@@ -161,6 +161,22 @@ def test_signals_finish_the_file(program, programs, spawn, file, number):
     assert 'captured' in err and list(PerfData(file).samples())
 
 
+def test_ignored_signals(program, need_root, spawn, file):
+    """SIGHUP as nohup leaves it, SIGCHLD as some daemons do; the command finds both as they were."""
+    def ignore():
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    recorder = spawn([program, 'record', '-a', '-e', 'cpu-clock', '-o', file, '--', '/usr/bin/python3', '-c',
+                      'import sys, time; time.sleep(0.5); sys.exit(open("/proc/self/status").read())'], preexec_fn=ignore,
+                     stderr=subprocess.PIPE, text=True)
+    time.sleep(0.3)
+    os.kill(recorder.pid, signal.SIGHUP)
+    err = recorder.communicate(timeout=10)[1]
+    assert recorder.returncode == 1 and 'captured' in err
+    ignored = int(re.search(r'SigIgn:\s*([0-9a-f]+)', err)[1], 16)
+    assert ignored >> (signal.SIGCHLD - 1) & 1 and ignored >> (signal.SIGHUP - 1) & 1
+
+
 def test_interrupted_system_wide(program, need_root, spawn, file):
     recorder = spawn([program, 'record', '-a', '-e', 'cpu-clock', '-o', file])
     time.sleep(0.7)
