@@ -108,7 +108,7 @@ static int fork_workload(struct recording *rec, struct diag *reterr)
 	if (!options->workload)
 		return 0;
 	int err = workload_fork(&rec->workload, options->workload,
-				sink_is_pipe(options->output) ? WORKLOAD_STDOUT_TO_STDERR : 0, &rec->old_mask, reterr);
+				sink_is_stdout(options->output) ? WORKLOAD_STDOUT_TO_STDERR : 0, &rec->old_mask, reterr);
 	if (!err && rec->options->target->kind == EVENT_TARGET_WORKLOAD)
 		err = target_add_tid(rec->options->target, rec->workload.pid);
 	return err;

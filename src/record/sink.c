@@ -29,6 +29,16 @@ bool sink_is_pipe(const char *path)
 	return fstat(STDOUT_FILENO, &st) == 0 && S_ISFIFO(st.st_mode);
 }
 
+bool sink_is_stdout(const char *path)
+{
+	struct stat st, out;
+
+	if (!path || !strcmp(path, "-"))
+		return sink_is_pipe(path);
+	return stat(path, &st) == 0 && fstat(STDOUT_FILENO, &out) == 0 && !S_ISCHR(st.st_mode) &&
+	       st.st_dev == out.st_dev && st.st_ino == out.st_ino;
+}
+
 static void close_dir(DIR **dir)
 {
 	if (*dir)

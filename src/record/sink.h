@@ -18,6 +18,9 @@ struct sink {
  */
 bool sink_is_pipe(const char *path);
 
+/* Whether that is what standard output leads to: then nobody else may write there. */
+bool sink_is_stdout(const char *path);
+
 /*
  * Creates the file with mode 0600. A recording that is there already, file or directory, is kept as PATH.old; behind
  * a symbolic link it is kept beside the file itself. Any other directory is left alone: -EISDIR. -errno, with path
