@@ -418,6 +418,23 @@ static void recording_fini(struct recording *rec)
 		close(rec->signal_fd);
 }
 
+/*
+ * Opening a FIFO waits for its reader, as long as that takes: a signal ends us there as it did before. Nothing is lost
+ * then, and the workload has not begun.
+ */
+static int open_sink(struct recording *rec, struct diag *reterr)
+{
+	sigset_t blocked, waiting;
+
+	pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+	waiting = rec->old_mask;
+	sigaddset(&waiting, SIGCHLD); /* would be lost: its default is to be ignored */
+	pthread_sigmask(SIG_SETMASK, &waiting, NULL);
+	int err = sink_open(rec->options->output, &rec->sink, reterr);
+	pthread_sigmask(SIG_SETMASK, &blocked, NULL);
+	return err;
+}
+
 /* Everything up to the point where events can flow. */
 static int prepare(struct recording *rec, struct diag *reterr)
 {
@@ -436,7 +453,7 @@ static int prepare(struct recording *rec, struct diag *reterr)
 	if (!err)
 		err = eventset_open(&rec->set, &rec->plan, rec->options->events, rec->options->ring, reterr);
 	if (!err)
-		err = sink_open(rec->options->output, &rec->sink, reterr);
+		err = open_sink(rec, reterr);
 	if (!err) {
 		err = describe_events(rec);
 		if (err)

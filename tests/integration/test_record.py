@@ -177,6 +177,26 @@ def test_ignored_signals(program, need_root, spawn, file):
     assert ignored >> (signal.SIGCHLD - 1) & 1 and ignored >> (signal.SIGHUP - 1) & 1
 
 
+def test_fifo_without_a_reader(program, spawn, tmp_path):
+    fifo = tmp_path / 'fifo'
+    os.mkfifo(fifo)
+    recorder = spawn([program, 'record', '-e', 'cpu-clock', '-o', fifo, '--', 'touch', tmp_path / 'ran'])
+    time.sleep(0.7)
+    assert recorder.poll() is None
+    os.kill(recorder.pid, signal.SIGINT)
+    assert recorder.wait(10) == -signal.SIGINT and not (tmp_path / 'ran').exists()
+
+
+def test_fifo(program, spawn, tmp_path):
+    """The recording goes into the FIFO, and standard output stays the command's."""
+    fifo, saved = tmp_path / 'fifo', tmp_path / 'saved'
+    os.mkfifo(fifo)
+    recorder = spawn([program, 'record', '-e', 'cpu-clock', '-o', fifo, '--', 'echo', 'hello'], stdout=subprocess.PIPE)
+    saved.write_bytes(fifo.read_bytes())
+    assert recorder.communicate(timeout=10)[0] == b'hello\n' and recorder.returncode == 0
+    assert PerfData(saved).pipe
+
+
 def test_interrupted_system_wide(program, need_root, spawn, file):
     recorder = spawn([program, 'record', '-a', '-e', 'cpu-clock', '-o', file])
     time.sleep(0.7)
