@@ -19,6 +19,18 @@ struct uring {
 
 enum { MAX_BLOCKS = 32768 }; /* IORING_MAX_ENTRIES, io_uring/io_uring.c */
 
+/*
+ * One worker: writes to one file wait for each other anyway, on the lock of its inode, and each one that is forced to
+ * a worker and has to wait gets a thread of its own (Linux 6.18: 1014 threads for 1088 writes to slow storage).
+ * io_uring_register_iowq_max_workers(3); kernels before 5.15 do not know it, and get by with more.
+ */
+static void limit_workers(struct io_uring *ring)
+{
+	unsigned bounded_and_not[] = {1, 1};
+
+	io_uring_register_iowq_max_workers(ring, bounded_and_not);
+}
+
 /* -ENOSYS, -EPERM, -EACCES: the kernel, its sysctl io_uring_disabled or a seccomp filter does not allow it. */
 static int uring_open(struct writer *writer, const struct writer_params *params)
 {
@@ -33,6 +45,8 @@ static int uring_open(struct writer *writer, const struct writer_params *params)
 	err = io_uring_queue_init((unsigned)params->nr_blocks, &uring->ring, 0);
 	if (err)
 		staging_fini(&uring->staging);
+	else
+		limit_workers(&uring->ring);
 	return err;
 }
 
