@@ -15,13 +15,13 @@
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/log.h"
-#include "record/drain.h"
 #include "record/features.h"
 #include "record/finish.h"
 #include "record/sink.h"
+#include "record/supervise.h"
 #include "record/plan.h"
-#include "record/priority.h"
 #include "record/prologue.h"
+#include "record/reader.h"
 #include "record/synth.h"
 #include "record/workload.h"
 #include "ring/ring.h"
@@ -44,7 +44,9 @@ struct recording {
 	struct writer_params writer_params;
 	struct writer *writer;
 	struct stream stream;
-	struct drain drain;
+	size_t *rings; /* by number: what the reader drains */
+	struct reader_control control;
+	struct reader reader;
 };
 
 /* nohup(1): the recording goes on when its terminal is gone. */
@@ -248,6 +250,37 @@ static int start_stream(struct recording *rec, struct diag *reterr)
 	return err ? diag_set(reterr, err, "out of memory") : 0;
 }
 
+/* One thread drains all rings; the main thread watches over it. */
+static int start_reader(struct recording *rec, struct diag *reterr)
+{
+	int err = reader_control_init(&rec->control);
+	if (err)
+		return diag_set(reterr, err, "eventfd: %s", strerror(-err));
+
+	rec->rings = calloc(rec->plan.nr_rings + 1, sizeof(*rec->rings));
+	if (!rec->rings)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < rec->plan.nr_rings; i++)
+		rec->rings[i] = i;
+	rec->reader = (struct reader){
+		.control = &rec->control,
+		.set = &rec->set,
+		.streams = &rec->stream,
+		.nr_streams = 1,
+		.rings = rec->rings,
+		.nr_rings = rec->plan.nr_rings,
+		.realtime = rec->options->realtime,
+	};
+	err = reader_init(&rec->reader);
+	if (err)
+		return diag_set(reterr, err, "out of memory");
+	err = reader_start(&rec->reader, 1);
+	if (err == -EPERM)
+		return diag_set(reterr, err, "-r %d: not permitted: needs CAP_SYS_NICE or ulimit -r",
+				rec->options->realtime);
+	return err ? diag_set(reterr, err, "cannot start a thread: %s", strerror(-err)) : 0;
+}
+
 static int start_events(struct recording *rec, struct diag *reterr)
 {
 	int err = 0;
@@ -280,38 +313,32 @@ static void tell_plan(const struct recording *rec, const char *scheduling)
 	log_verbose("%s", buf_text(&text));
 }
 
-/* The only part that has to keep up with the events. */
-static int drain(struct recording *rec, struct recording_result *result, struct diag *reterr)
+/* Events flow from here until the workload, the targets, a signal or a failed writer ends it. */
+static int run_events(struct recording *rec, struct recording_result *result, struct diag *reterr)
 {
-	struct priority saved;
-	enum drain_end end;
-	const char *how;
-	int err = priority_raise(rec->options->realtime, &saved, &how);
-
-	if (err)
-		return diag_set(reterr, err, "-r %d: %s: needs CAP_SYS_NICE or ulimit -r", rec->options->realtime,
-				strerror(-err));
-	tell_plan(rec, how);
-	rec->drain = (struct drain){
-		.stream = &rec->stream,
-		.eventset = &rec->set,
+	struct supervision supervision = {
+		.set = &rec->set,
 		.workload = &rec->workload,
+		.control = &rec->control,
 		.signal_fd = rec->signal_fd,
 		.enable_after_ms = rec->options->delay_ms,
 	};
-	err = start_events(rec, reterr);
+
+	tell_plan(rec, rec->reader.scheduling);
+	int err = start_events(rec, reterr);
 	if (!err) {
-		err = drain_run(&rec->drain, &end);
+		err = supervise(&supervision, &result->signal);
 		if (err)
-			diag_set(reterr, err, "poll: %s", strerror(-err));
-		else if (end == DRAIN_WRITER_FAILED)
-			err = write_error(rec, rec->drain.err, reterr);
+			diag_set(reterr, err, "waiting for the end: %s", strerror(-err));
 	}
-	result->signal = rec->drain.signal;
 	eventset_disable(&rec->set);
-	int64_t moved = stream_pump(&rec->stream, STREAM_DRAIN);
-	priority_restore(&saved);
-	return !err && moved < 0 ? write_error(rec, (int)moved, reterr) : err;
+	reader_control_stop(&rec->control);
+	reader_join(&rec->reader, 1);
+	if (!err && rec->reader.failed)
+		err = write_error(rec, rec->reader.err, reterr);
+	else if (!err && rec->reader.err)
+		err = diag_set(reterr, rec->reader.err, "draining the rings: %s", strerror(-rec->reader.err));
+	return err;
 }
 
 static int note_loss(struct recording *rec, size_t slot, uint64_t lost, struct recording_result *result)
@@ -408,6 +435,9 @@ static void free_descriptions(struct recording *rec)
 static void recording_fini(struct recording *rec)
 {
 	writer_close(rec->writer, NULL);
+	reader_fini(&rec->reader);
+	reader_control_fini(&rec->control);
+	free(rec->rings);
 	stream_fini(&rec->stream);
 	sink_close(&rec->sink);
 	eventset_close(&rec->set);
@@ -461,17 +491,25 @@ static int prepare(struct recording *rec, struct diag *reterr)
 	}
 	if (!err)
 		err = start_output(rec, reterr);
-	return err ? err : start_stream(rec, reterr);
+	if (!err)
+		err = start_stream(rec, reterr);
+	return err ? err : start_reader(rec, reterr);
 }
 
 int recording_run(const struct recording_options *options, struct recording_result *ret, struct diag *reterr)
 {
-	struct recording rec = {.options = options, .signal_fd = -1, .sink.fd = -1};
+	struct recording rec = {
+		.options = options,
+		.signal_fd = -1,
+		.sink.fd = -1,
+		.control = {.stop_fd = -1, .news_fd = -1},
+	};
 	struct recording_result result = {0};
 	int err = prepare(&rec, reterr);
 
 	if (!err) {
-		err = drain(&rec, &result, reterr);
+		result.output = rec.sink.path;
+		err = run_events(&rec, &result, reterr);
 		/* One error policy: whatever happened, what is there is finished, and the first error is told. */
 		struct diag later;
 		int loss_err = account_losses(&rec, &result, err ? &later : reterr);
@@ -484,10 +522,9 @@ int recording_run(const struct recording_options *options, struct recording_resu
 	result.wait_status = rec.workload.wait_status;
 	result.nr_rings = rec.plan.nr_rings;
 	result.ring_bytes = rec.set.ring_pages * (size_t)sysconf(_SC_PAGESIZE);
-	result.wakeups = rec.drain.wakeups;
+	result.wakeups = rec.reader.wakeups;
 	result.rounds = rec.stream.counters.rounds;
 	result.ring_total_bytes = rec.stream.counters.bytes;
-	result.output = rec.sink.path;
 	recording_fini(&rec);
 	result.cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	*ret = result;

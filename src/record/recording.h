@@ -61,7 +61,7 @@ struct recording_result {
 	size_t ring_bytes;         /* of each */
 	uint64_t ring_total_bytes; /* that came out of the rings */
 	uint64_t wakeups, rounds, cpu_ns; /* cpu_ns: of the recorder, all its threads */
-	const char *output;
+	const char *output;    /* NULL: the recording did not begin */
 	int wait_status;       /* of the workload */
 	bool has_wait_status;
 	int signal;            /* that ended the recording; 0: none */

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/reader.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/cpuset.h"
+#include "base/fd.h"
+#include "record/eventset.h"
+#include "record/priority.h"
+#include "stream/stream.h"
+#include "stream/writer.h"
+
+enum {
+	/*
+	 * The kernel wakes a reader at half a ring and then stays silent until half a ring more has come: what lies
+	 * below the mark is collected when this much time has passed without a wake-up.
+	 */
+	IDLE_MS = 1000,
+};
+
+int reader_control_init(struct reader_control *control)
+{
+	*control = (struct reader_control){.stop_fd = -1, .news_fd = -1};
+	sem_init(&control->ready, 0, 0);
+	control->stop_fd = eventfd(0, EFD_CLOEXEC);
+	control->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return control->stop_fd < 0 || control->news_fd < 0 ? -errno : 0;
+}
+
+void reader_control_fini(struct reader_control *control)
+{
+	if (control->stop_fd >= 0)
+		close(control->stop_fd);
+	if (control->news_fd >= 0)
+		close(control->news_fd);
+	control->stop_fd = control->news_fd = -1;
+}
+
+static void signal_eventfd(int fd)
+{
+	const uint64_t one = 1;
+
+	/* Fails only when the counter is full: then it is readable all the same. */
+	(void)!fd_write(fd, &one, sizeof(one));
+}
+
+void reader_control_stop(struct reader_control *control)
+{
+	signal_eventfd(control->stop_fd);
+}
+
+static bool drains(const struct reader *reader, size_t ring)
+{
+	for (size_t i = 0; i < reader->nr_rings; i++)
+		if (reader->rings[i] == ring)
+			return true;
+	return false;
+}
+
+/*
+ * A ring is watched through the fd that carries it. The fd of a task hangs up when the task ends, though others may
+ * still fill the ring: of those every one is watched. Nobody else polls them: poll(2) takes the wake-up away.
+ */
+int reader_init(struct reader *reader)
+{
+	const struct eventset *set = reader->set;
+	const struct plan *plan = set->plan;
+
+	reader->watch = calloc(plan->nr_slots + 1, sizeof(*reader->watch));
+	if (!reader->watch)
+		return -ENOMEM;
+	reader->watch[reader->nr_watch++] = (struct pollfd){.fd = reader->control->stop_fd, .events = POLLIN};
+	for (size_t i = 0; i < plan->nr_slots; i++) {
+		const struct plan_slot *slot = &plan->slots[i];
+		bool task = slot->pid > 0;
+		if (set->fds[i] < 0 || (!task && set->fds[i] != set->ring_fds[slot->ring]) || !drains(reader, slot->ring))
+			continue;
+		reader->watch[reader->nr_watch++] = (struct pollfd){.fd = set->fds[i], .events = POLLIN};
+		reader->nr_tasks += task;
+	}
+	if (reader->nr_tasks)
+		atomic_fetch_add(&reader->control->nr_with_tasks, 1);
+	return 0;
+}
+
+void reader_fini(struct reader *reader)
+{
+	free(reader->watch);
+	reader->watch = NULL;
+}
+
+/* Stops watching what hung up; the reader whose last task was the last of all tells it. */
+static void note_hang_ups(struct reader *reader)
+{
+	size_t before = reader->nr_tasks;
+
+	for (size_t i = 1; i < reader->nr_watch; i++) {
+		struct pollfd *watched = &reader->watch[i];
+		if (watched->fd >= 0 && (watched->revents & (POLLHUP | POLLERR | POLLNVAL))) {
+			watched->fd = -1; /* poll(2) skips it */
+			if (reader->nr_tasks)
+				reader->nr_tasks--;
+		}
+	}
+	if (before && !reader->nr_tasks && atomic_fetch_sub(&reader->control->nr_with_tasks, 1) == 1)
+		signal_eventfd(reader->control->news_fd);
+}
+
+/* One pass over all streams; false when a writer failed. */
+static bool pump(struct reader *reader, enum stream_pass pass)
+{
+	for (size_t i = 0; i < reader->nr_streams; i++) {
+		int64_t moved = stream_pump(&reader->streams[i], pass);
+		if (moved < 0) {
+			reader->err = (int)moved;
+			reader->failed = &reader->streams[i];
+			return false;
+		}
+	}
+	return true;
+}
+
+static void drain_until_stopped(struct reader *reader)
+{
+	for (;;) {
+		int ready = poll(reader->watch, reader->nr_watch, IDLE_MS);
+		if (ready < 0 && errno != EINTR) {
+			reader->err = -errno;
+			return;
+		}
+		reader->wakeups++;
+		bool stop = ready > 0 && reader->watch[0].revents;
+		if (!pump(reader, stop ? STREAM_DRAIN : ready > 0 ? STREAM_FLOW : STREAM_ALL))
+			return;
+		if (stop)
+			return;
+		if (ready > 0)
+			note_hang_ups(reader);
+	}
+}
+
+/* Its own CPUs, as far as the kernel lets it: a reader elsewhere is slower, not wrong. */
+static void move_to(const struct cpuset *affinity)
+{
+	cpu_set_t *set = CPU_ALLOC(CPUSET_MAX_CPUS);
+	size_t bytes = CPU_ALLOC_SIZE(CPUSET_MAX_CPUS);
+
+	if (!set)
+		return;
+	CPU_ZERO_S(bytes, set);
+	for (int cpu = cpuset_next(affinity, 0); cpu >= 0; cpu = cpuset_next(affinity, cpu + 1))
+		CPU_SET_S((size_t)cpu, bytes, set);
+	sched_setaffinity(0, bytes, set);
+	CPU_FREE(set);
+}
+
+static void *run(void *arg)
+{
+	struct reader *reader = arg;
+	struct priority before; /* not restored: the thread ends with its work */
+	const char *how;
+
+	if (reader->affinity)
+		move_to(reader->affinity);
+	reader->err = priority_raise(reader->realtime, &before, &how);
+	reader->scheduling = reader->err ? NULL : how;
+	sem_post(&reader->control->ready);
+	if (!reader->err)
+		drain_until_stopped(reader);
+	if (reader->err)
+		signal_eventfd(reader->control->news_fd);
+	reader->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	return NULL;
+}
+
+/* Waits until the first `nr` are going. Did one of them fail on the way? */
+static int wait_ready(struct reader readers[], size_t nr)
+{
+	for (size_t i = 0; i < nr; i++)
+		while (sem_wait(&readers[0].control->ready) && errno == EINTR)
+			;
+	/* What they wrote before they posted is seen here: sem_wait() pairs with sem_post(). */
+	for (size_t i = 0; i < nr; i++)
+		if (!readers[i].scheduling)
+			return -EPERM;
+	return 0;
+}
+
+int reader_start(struct reader readers[], size_t nr)
+{
+	size_t started = 0;
+	int err = 0;
+
+	for (; started < nr && !err; started += readers[started].started) {
+		err = -pthread_create(&readers[started].thread, NULL, run, &readers[started]);
+		readers[started].started = !err;
+	}
+	int ready_err = wait_ready(readers, started);
+	err = err ? err : ready_err;
+	if (err) {
+		reader_control_stop(readers[0].control);
+		reader_join(readers, nr);
+	}
+	return err;
+}
+
+void reader_join(struct reader readers[], size_t nr)
+{
+	for (size_t i = 0; i < nr; i++) {
+		if (readers[i].started)
+			pthread_join(readers[i].thread, NULL);
+		readers[i].started = false;
+	}
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * reader: one thread that drains rings into streams. Streams, rings and fds are lent to it from reader_start() to
+ * reader_join(); it shares nothing else than struct reader_control.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct cpuset;
+struct eventset;
+struct pollfd;
+struct stream;
+
+/* What readers and the thread that watches over them share. */
+struct reader_control {
+	int stop_fd;                 /* eventfd(2); readable for ever from reader_control_stop() on */
+	int news_fd;                 /* eventfd(2), non-blocking: readers write when one failed or all tasks ended */
+	atomic_size_t nr_with_tasks; /* readers that still watch a living task */
+	sem_t ready;                 /* posted by each reader that got going */
+};
+
+int reader_control_init(struct reader_control *control);
+void reader_control_fini(struct reader_control *control);
+
+/* Tells all readers to drain what is there and to end. Events are disabled first. Idempotent. */
+void reader_control_stop(struct reader_control *control);
+
+struct reader {
+	/* Set before reader_init(). */
+	struct reader_control *control;   /* shared */
+	const struct eventset *set;       /* borrowed, read only */
+	struct stream *streams;           /* borrowed array, used by this thread alone */
+	size_t nr_streams;
+	const size_t *rings;              /* borrowed: which rings of the set the streams drain */
+	size_t nr_rings;
+	const struct cpuset *affinity;    /* borrowed; NULL: where the recorder runs */
+	int realtime;                     /* as in priority_raise() */
+
+	/* The reader's own. */
+	struct pollfd *watch; /* heap; [0]: stop_fd */
+	size_t nr_watch, nr_tasks;
+	pthread_t thread;
+	bool started;
+
+	/* Results, valid after reader_join(). */
+	uint64_t wakeups, cpu_ns;
+	int err;                     /* first -errno: of a writer, or of getting going */
+	struct stream *failed;       /* the stream whose writer it was; NULL: none */
+	const char *scheduling;      /* word of priority_raise() */
+};
+
+/* Finds out which fds to watch. 0 or -ENOMEM. */
+int reader_init(struct reader *reader);
+void reader_fini(struct reader *reader); /* zeroed is fine; not while the thread runs */
+
+/*
+ * Starts the threads of one control and returns when all of them run with their priority and affinity. -errno when one
+ * could not (-EPERM: the real-time priority that was asked for): none runs then.
+ */
+int reader_start(struct reader readers[], size_t nr);
+
+/* Waits for threads that were stopped. Threads that were not started are skipped. */
+void reader_join(struct reader readers[], size_t nr);
