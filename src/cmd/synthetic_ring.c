@@ -30,6 +30,7 @@ int synthetic_rings_map(struct synthetic_rings *rings, size_t nr, size_t ring_by
 		array[i].data = start + page;
 		array[i].bytes = ring_bytes;
 		array[i].index = i;
+		array[i].marked_tail = UINT64_MAX;
 	}
 	return 0;
 }
@@ -68,20 +69,17 @@ static void append(struct synthetic_ring *ring, const void *bytes, size_t len)
 	ring->head += len;
 }
 
-/* Bytes in the ring. Pairs with the release in ring_release(): the reader is done with what lies below the tail. */
-static size_t used_bytes(const struct synthetic_ring *ring)
+/*
+ * Starts the time that the ring waits for its visit: once for each place of the tail, when half of the ring lies
+ * before it. Not where a wake-up is due: that counts from the last one, also bytes that are gone.
+ */
+static void mark(struct synthetic_ring *ring, uint64_t tail, uint64_t now_ns)
 {
-	return (size_t)(ring->head - __atomic_load_n(&ring->page->data_tail, __ATOMIC_ACQUIRE));
-}
-
-/* Starts the time that the ring waits for its visit. */
-static void mark(struct synthetic_ring *ring, uint64_t now_ns)
-{
-	uint64_t none = 0;
-
-	/* Before the head: a reader that sees these bytes sees the mark too. The oldest mark counts. */
-	atomic_compare_exchange_strong_explicit(&ring->marked_ns, &none, now_ns, memory_order_relaxed,
-						memory_order_relaxed);
+	if (ring->head - tail <= ring->bytes / 2 || tail == ring->marked_tail)
+		return;
+	ring->marked_tail = tail;
+	/* Before the head: a reader that sees these bytes sees the mark too. */
+	atomic_store_explicit(&ring->marked_ns, now_ns, memory_order_relaxed);
 }
 
 unsigned synthetic_ring_put(struct synthetic_ring *ring, struct synthetic_sample *sample, uint64_t now_ns)
@@ -91,13 +89,15 @@ unsigned synthetic_ring_put(struct synthetic_ring *ring, struct synthetic_sample
 		.ring = ring->index,
 		.lost = ring->untold,
 	};
-	size_t len = sample->header.size + (ring->untold ? sizeof(lost) : 0), used = used_bytes(ring);
+	size_t len = sample->header.size + (ring->untold ? sizeof(lost) : 0);
+	/* Pairs with the release in ring_release(): the reader is done with what lies below the tail. */
+	uint64_t tail = __atomic_load_n(&ring->page->data_tail, __ATOMIC_ACQUIRE);
 	unsigned outcome = SYNTHETIC_STORED;
 
 	sample->ring = ring->index;
 	sample->number = ring->made++;
 	/* As ring_buffer_has_space(): one byte stays free, so that a full ring is not an empty one. */
-	if (ring->bytes - 1 - used < len) {
+	if (ring->bytes - 1 - (size_t)(ring->head - tail) < len) {
 		ring->dropped++;
 		ring->untold++;
 		return 0;
@@ -113,12 +113,7 @@ unsigned synthetic_ring_put(struct synthetic_ring *ring, struct synthetic_sample
 		ring->wakeup += ring->bytes / 2;
 		outcome |= SYNTHETIC_WAKE;
 	}
-	/*
-	 * Not where a wake-up is due: that counts bytes since the last one, also those that are gone, and half of all
-	 * wake-ups tell of a ring with nothing in it.
-	 */
-	if (used <= ring->bytes / 2 && used + len > ring->bytes / 2)
-		mark(ring, now_ns);
+	mark(ring, tail, now_ns);
 	/* Pairs with the acquire in ring_peek(). */
 	__atomic_store_n(&ring->page->data_head, ring->head, __ATOMIC_RELEASE);
 	return outcome;

@@ -40,7 +40,12 @@ struct synthetic_ring {
 	uint64_t dropped;
 	uint64_t untold;  /* dropped since the last LOST record */
 	uint64_t fit_ns;  /* when the last sample fitted */
-	/* When the ring became half full: set by the filling thread, cleared by the reader's visit. 0: it has not. */
+	uint64_t marked_tail; /* where the tail was at the last mark */
+	/*
+	 * When the ring became half full: set by the filling thread, cleared by the reader's visit. 0: it has not. A mark
+	 * that is set while the reader takes the bytes is left over: it tells of a later visit only if that finds more
+	 * than half a ring.
+	 */
 	_Atomic uint64_t marked_ns;
 };
 

@@ -24,12 +24,13 @@ static int mirror(struct visit_writer *visit, int err)
 	return err;
 }
 
-static void note_visit(struct visit_writer *visit, const void *bytes)
+static void note_visit(struct visit_writer *visit, const struct span spans[], unsigned nr_spans)
 {
-	struct synthetic_ring *ring = synthetic_rings_find(visit->rings, bytes);
+	struct synthetic_ring *ring = synthetic_rings_find(visit->rings, spans[0].ptr);
+	size_t bytes = spans[0].len + (nr_spans > 1 ? spans[1].len : 0);
 	uint64_t marked_ns = ring ? atomic_exchange_explicit(&ring->marked_ns, 0, memory_order_relaxed) : 0;
 
-	if (!marked_ns)
+	if (!marked_ns || bytes <= ring->bytes / 2)
 		return;
 	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
 	latency_add(visit->waits, now_ns > marked_ns ? now_ns - marked_ns : 0);
@@ -39,7 +40,7 @@ static int visit_queue(struct writer *writer, const struct span spans[], unsigne
 {
 	struct visit_writer *visit = (struct visit_writer *)writer;
 
-	note_visit(visit, spans[0].ptr);
+	note_visit(visit, spans, nr_spans);
 	return mirror(visit, writer_queue(visit->inner, spans, nr_spans));
 }
 

@@ -88,12 +88,18 @@ static void test_wake_up_comes_at_half_a_ring(void **state)
 	assert_int_equal(one.ring->marked_ns, 0);
 	assert_int_equal(synthetic_ring_put(one.ring, &one.sample, 7), SYNTHETIC_STORED | SYNTHETIC_WAKE);
 	assert_int_equal(one.ring->marked_ns, 7);
-	/* Drained in between: the kernel wakes half a ring later all the same, though there is little in it. */
-	take(&one, (half + 1) * SAMPLE_BYTES);
 	one.ring->marked_ns = 0;
-	for (unsigned i = 1; i < half; i++)
+	synthetic_ring_put(one.ring, &one.sample, 8);
+	assert_int_equal(one.ring->marked_ns, 0); /* still the same half */
+	take(&one, SAMPLE_BYTES);
+	synthetic_ring_put(one.ring, &one.sample, 9);
+	assert_int_equal(one.ring->marked_ns, 9); /* visited, and more than half full again */
+	/* Drained in between: the kernel wakes half a ring later all the same, though there is little in it. */
+	take(&one, (half + 2) * SAMPLE_BYTES);
+	one.ring->marked_ns = 0;
+	for (unsigned i = 3; i < half; i++)
 		assert_int_equal(synthetic_ring_put(one.ring, &one.sample, 8), SYNTHETIC_STORED);
-	take(&one, (half - 1) * SAMPLE_BYTES);
+	take(&one, (half - 3) * SAMPLE_BYTES);
 	assert_int_equal(synthetic_ring_put(one.ring, &one.sample, 9), SYNTHETIC_STORED | SYNTHETIC_WAKE);
 	assert_int_equal(one.ring->marked_ns, 0);
 	synthetic_rings_unmap(&one.rings);
