@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * topology: which online CPUs are one core, one package, one NUMA node. Read once, before threads start;
+ * owned by the caller (topology_fini); read-only afterwards, then any thread.
+ *
+ * Each level is a partition: every online CPU is in exactly one group of it, also where sysfs is missing,
+ * incomplete or contradicts itself. What sysfs does not say: a CPU is a core of its own, and CPUs of unknown
+ * package or node are one package or node together (log_verbose() tells).
+ *
+ * Source: the kernel's Documentation/admin-guide/cputopology.rst and
+ * Documentation/ABI/stable/sysfs-devices-node.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/cpuset.h"
+
+struct diag;
+
+enum topology_level { TOPOLOGY_CORE, TOPOLOGY_PACKAGE, TOPOLOGY_NODE, TOPOLOGY_NR_LEVELS };
+
+struct topology_groups {
+	struct cpuset *groups; /* heap; none is empty */
+	size_t nr_groups;
+};
+
+struct topology {
+	struct cpuset online;
+	struct cpuset present; /* online, and those that could be brought online */
+	struct topology_groups levels[TOPOLOGY_NR_LEVELS];
+};
+
+/* `sysfs`: where sysfs is mounted, "/sys" outside of tests. 0, -ENOMEM, or -EBADMSG when its list of CPUs is
+ * no list. */
+int topology_read(const char *sysfs, struct topology *ret, struct diag *reterr);
+void topology_fini(struct topology *topology);
+
+/* The group that holds the CPU; NULL when the CPU is not online. Valid as long as the topology. */
+const struct cpuset *topology_group(const struct topology *topology, enum topology_level level, unsigned cpu);
