@@ -39,12 +39,14 @@ static void print_line(FILE *to, const uint8_t *bytes, size_t at, size_t len)
 	fwrite(line, 1, (size_t)(end - line), to);
 }
 
-static void print_bytes(FILE *to, const char *path, uint64_t offset, const struct perf_event_header *record)
+static void print_bytes(FILE *to, const struct session_info *info, uint64_t offset, const struct record_view *view)
 {
+	const struct perf_event_header *record = view->header;
 	const uint8_t *bytes = (const uint8_t *)record;
 
-	fprintf(to, "\n%#" PRIx64 "@%s [%#x]: event: %u\n.\n. ... raw event: size %u bytes\n", offset, path, record->size,
-		record->type, record->size);
+	fprintf(to, "\n%#" PRIx64 "@%s%s%s [%#x]: event: %u\n.\n. ... raw event: size %u bytes\n", offset,
+		strcmp(info->path, "-") ? info->path : "pipe", view->file ? "/" : "", view->file ? view->file : "",
+		record->size, record->type, record->size);
 	for (size_t at = 0; at < record->size; at += BYTES_PER_LINE) {
 		size_t left = record->size - at;
 		print_line(to, bytes, at, left < BYTES_PER_LINE ? left : BYTES_PER_LINE);
@@ -94,7 +96,7 @@ static int dump_record(struct session *session, struct machine *machine, const s
 	/* perf counts the bytes of a pipe from behind its header. */
 	uint64_t offset = record->view.offset - (info->pipe ? LAYOUT_PIPE_HEADER_BYTES : 0);
 
-	print_bytes(to, strcmp(info->path, "-") ? info->path : "pipe", offset, header);
+	print_bytes(to, info, offset, &record->view);
 	print_front(to, session, record);
 	fprintf(to, "%#" PRIx64 " [%#x]: PERF_RECORD_%s", offset, header->size, record_type_name(header->type));
 	dump_record_text(record, to);

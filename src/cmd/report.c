@@ -75,7 +75,8 @@ static const struct option report_table[] = {
 	{.letter = 'i',
 	 .name = "input",
 	 .arg = "FILE",
-	 .help = "Read FILE, - for standard input; default perf.data, or standard input when that is a pipe",
+	 .help = "Read FILE, or the data directory of that name, or - for standard input; default perf.data, or standard input "
+		 "when that is a pipe",
 	 .set = option_set_string,
 	 .offset = offsetof(struct report_options, input.path),
 	 .group = "Input"},

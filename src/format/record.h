@@ -52,6 +52,7 @@ enum event_update_kind {
 struct record_view {
 	const struct perf_event_header *header;
 	uint64_t offset; /* bytes from the start of the file or pipe, for messages */
+	const char *file; /* which file of a data directory: "data", "data.0"; NULL: there is only one */
 };
 
 /* "SAMPLE", "MMAP2", "FINISHED_ROUND", as perf's raw dump spells it; "UNKNOWN" for the rest. */

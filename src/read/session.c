@@ -13,7 +13,6 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/fd.h"
-#include "base/log.h"
 #include "format/feature.h"
 #include "format/header.h"
 #include "read/session_state.h"
@@ -31,6 +30,7 @@ static int session_new(const char *path, enum session_flags flags, struct sessio
 	if (!session)
 		return -ENOMEM;
 	session->fd = -1;
+	session->way = &session_single;
 	session->flags = flags;
 	session->id_offset = session->id_distance = -1;
 	session->path = strdup(path);
@@ -47,6 +47,7 @@ void session_close(struct session *session)
 {
 	if (!session)
 		return;
+	session_close_directory(session);
 	source_close(session->source);
 	order_fini(&session->order);
 	session_forget_events(session);
@@ -56,6 +57,18 @@ void session_close(struct session *session)
 		close(session->fd);
 	free(session->path);
 	free(session);
+}
+
+/* The `data` of a directory may have no records at all: then its features stand where they would be. */
+static bool is_empty_part(struct session *session, struct span rest)
+{
+	struct span version;
+
+	session->feature_table = rest;
+	if (session_feature(session, FEATURE_DIR_FORMAT, &version) && version.len == sizeof(uint64_t))
+		return true;
+	session->feature_table = (struct span){0};
+	return false;
 }
 
 /* Where the records of a file are; what its sizes promise is held against the size of the file. */
@@ -69,7 +82,10 @@ static int find_data(struct session *session, struct source_range *ret, struct d
 		return diag_set(reterr, -EBADMSG,
 				"offset 0x28: the data starts at %#" PRIx64 ", the file ends at %#" PRIx64, data->offset,
 				file_bytes);
-	if (!data->size || data->size > file_bytes - data->offset) {
+	struct span rest = {(const char *)session->whole.ptr + data->offset, file_bytes - data->offset};
+	if (!data->size && is_empty_part(session, rest)) {
+		range.end = data->offset;
+	} else if (!data->size || data->size > rest.len) {
 		range.shortage = data->size ? SOURCE_TRUNCATED : SOURCE_UNFINISHED;
 		range.end = file_bytes;
 	} else {
@@ -81,8 +97,7 @@ static int find_data(struct session *session, struct source_range *ret, struct d
 	return 0;
 }
 
-/* A whole file in session->whole. */
-static int open_whole(struct session *session, struct diag *reterr)
+int session_open_whole(struct session *session, struct diag *reterr)
 {
 	struct source_range range = {.whole = session->whole, .end = session->whole.len};
 	int err = header_decode(session->whole, &session->info.header, &session->info.pipe, reterr);
@@ -124,20 +139,29 @@ static int open_pipe(struct session *session, int fd, struct diag *reterr)
 	return 0;
 }
 
-static int open_regular(struct session *session, const struct stat *st, struct diag *reterr)
+int session_map(int fd, const struct stat *st, struct span *ret, struct diag *reterr)
 {
 	if (st->st_size == 0)
 		return diag_set(reterr, -EBADMSG, "the file is empty");
-	void *map = mmap(NULL, (size_t)st->st_size, PROT_READ, MAP_PRIVATE, session->fd, 0);
+	void *map = mmap(NULL, (size_t)st->st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (map == MAP_FAILED)
 		return diag_set(reterr, -errno, "mapping the file: %s", strerror(errno));
-	session->whole = (struct span){map, (size_t)st->st_size};
+	*ret = (struct span){map, (size_t)st->st_size};
+	return 0;
+}
+
+static int open_regular(struct session *session, const struct stat *st, struct diag *reterr)
+{
+	int err = session_map(session->fd, st, &session->whole, reterr);
+
+	if (err)
+		return err;
 	session->mapped = true;
-	return open_whole(session, reterr);
+	return session_open_whole(session, reterr);
 }
 
 /* A file of somebody else could make us open what its paths name: only root's and one's own are trusted. */
-static int check_owner(const struct stat *st, enum session_flags flags, struct diag *reterr)
+int session_check_owner(const struct stat *st, enum session_flags flags, struct diag *reterr)
 {
 	if (st->st_uid == 0 || st->st_uid == geteuid() || (flags & SESSION_FORCE))
 		return 0;
@@ -155,8 +179,8 @@ static int open_path(struct session *session, struct diag *reterr)
 	if (fstat(session->fd, &st) < 0)
 		return diag_set(reterr, -errno, "%s", strerror(errno));
 	if (S_ISDIR(st.st_mode))
-		return diag_set(reterr, -EISDIR, "is a directory; data directories are not supported by this version");
-	int err = check_owner(&st, session->flags, reterr);
+		return session_open_directory(session, reterr);
+	int err = session_check_owner(&st, session->flags, reterr);
 	if (err)
 		return err;
 	session->info.mtime = st.st_mtime;
@@ -192,7 +216,7 @@ int session_open_memory(struct span bytes, enum session_flags flags, struct sess
 	if (err)
 		return diag_set(reterr, err, "out of memory");
 	session->whole = bytes;
-	err = open_whole(session, reterr);
+	err = session_open_whole(session, reterr);
 	if (err)
 		return err;
 	*ret = take_ptr(session);
@@ -229,186 +253,4 @@ bool session_feature(const struct session *session, enum feature_bit bit, struct
 		return false;
 	*ret = (struct span){(const char *)session->whole.ptr + section.offset, section.size};
 	return true;
-}
-
-/* The end, for whatever reason; what is still queued comes first. */
-static void session_end(struct session *session, int result, const struct diag *why)
-{
-	session->ended = true;
-	if (!session->result) {
-		session->result = result;
-		session->why = *why;
-		diag_prefix(&session->why, "%s", strcmp(session->path, "-") ? session->path : "standard input");
-	}
-	order_finish(&session->order);
-}
-
-static int wrong_record(const struct perf_event_header *record, uint64_t offset, const char *what,
-			struct diag *reterr)
-{
-	return diag_set(reterr, -EBADMSG, "offset %#" PRIx64 ": %s record of %u bytes: %s", offset,
-			record_type_name(record->type), record->size, what);
-}
-
-static int decode(const struct session *session, const struct record_view *view, struct session_record *ret,
-		  struct diag *reterr)
-{
-	const struct perf_event_header *record = view->header;
-	const struct event_desc *event = NULL;
-	static const struct perf_event_attr no_attr;
-
-	ret->view = *view;
-	ret->event = NULL;
-	if (record->type >= RECORD_USER_FIRST) {
-		ret->sample = (struct sample){.pid = ~0u, .tid = ~0u, .cpu = ~0u};
-		return 0;
-	}
-	int err = session_event_of(session, record, &event);
-	if (err)
-		return wrong_record(record, view->offset, "too short for the id of its event", reterr);
-	if (record->type == PERF_RECORD_SAMPLE) {
-		if (!event)
-			return wrong_record(record, view->offset, "of an event that the file does not describe", reterr);
-		err = sample_decode(&event->attr, record, &ret->sample);
-	} else {
-		const struct perf_event_attr *layout = session->nr_events ? &session->events[0].attr : &no_attr;
-		err = sample_id_decode(event ? &event->attr : layout, record, &ret->sample);
-	}
-	if (err)
-		return wrong_record(record, view->offset, "too short for what its event samples", reterr);
-	ret->event = event;
-	return 0;
-}
-
-/* The time by which a kernel record is sorted; 0: none. -EBADMSG: too short. */
-static int record_time(const struct session *session, const struct perf_event_header *record, uint64_t *ret)
-{
-	const struct event_desc *event;
-	int err = session_event_of(session, record, &event);
-
-	*ret = 0;
-	if (err)
-		return err;
-	if (!event)
-		event = session->events;
-	if (!event)
-		return 0;
-	int at = record->type == PERF_RECORD_SAMPLE ? sample_time_offset(&event->attr)
-						    : sample_time_distance(&event->attr);
-	if (at < 0)
-		return 0;
-	if (record->type != PERF_RECORD_SAMPLE)
-		at = record->size - at;
-	if (at < (int)sizeof(*record) || at + (int)sizeof(*ret) > record->size)
-		return -EBADMSG;
-	memcpy(ret, (const char *)record + at, sizeof(*ret));
-	if (*ret == UINT64_MAX)
-		*ret = 0;
-	return 0;
-}
-
-static bool is_known(uint32_t type)
-{
-	return strcmp(record_type_name(type), "UNKNOWN") != 0;
-}
-
-static void note_unknown(struct session *session, const struct record_view *view)
-{
-	uint32_t type = view->header->type, bit = type < 255 ? type : 255;
-
-	if (session->noted_types[bit / 64] >> bit % 64 & 1)
-		return;
-	session->noted_types[bit / 64] |= 1ull << bit % 64;
-	log_note("offset %#" PRIx64 ": records of unknown type %" PRIu32 " are skipped", view->offset, type);
-}
-
-/* 1: to be delivered now; 0: taken care of; -errno. */
-static int route(struct session *session, const struct source_record *in, struct diag *reterr)
-{
-	const struct perf_event_header *record = in->view.header;
-	bool in_file_order = session->flags & SESSION_FILE_ORDER, deliver_all = session->flags & SESSION_ALL;
-	struct order_entry entry = {.record = record, .offset = in->view.offset};
-
-	if (record->type == RECORD_COMPRESSED || record->type == RECORD_COMPRESSED2)
-		return diag_set(reterr, -ENOTSUP,
-				"offset %#" PRIx64 ": compressed recordings are not supported by this version",
-				in->view.offset);
-	if (record->type >= RECORD_USER_FIRST) {
-		int err = session_take(session, in, reterr);
-		if (err)
-			return err;
-	}
-	if (in_file_order)
-		return 1;
-	if (record->type == RECORD_FINISHED_ROUND) {
-		int err = order_mark(&session->order);
-		return err ? diag_set(reterr, err, "out of memory") : deliver_all;
-	}
-	if (!is_known(record->type)) {
-		note_unknown(session, &in->view);
-		return deliver_all;
-	}
-	if (record->type >= RECORD_USER_FIRST)
-		return 1;
-	if (record_time(session, record, &entry.time_ns))
-		return wrong_record(record, in->view.offset, "too short for what its event samples", reterr);
-	if (!entry.time_ns)
-		return 1;
-	int err = order_push(&session->order, &entry);
-	if (err)
-		return diag_set(reterr, err, "out of memory");
-	source_hold(session->source, record);
-	return 0;
-}
-
-/* The next record to deliver. 1, or 0 at the end. */
-static int next_view(struct session *session, struct record_view *ret)
-{
-	struct order_entry entry;
-	struct source_record in;
-	struct diag why = {0};
-
-	while (!order_pop(&session->order, &entry)) {
-		if (session->ended)
-			return 0;
-		int got = source_next(session->source, &in, &why);
-		if (got <= 0) {
-			session_end(session, got, &why);
-			continue;
-		}
-		got = route(session, &in, &why);
-		if (got < 0)
-			session_end(session, got, &why);
-		if (got > 0) {
-			*ret = in.view;
-			return 1;
-		}
-	}
-	*ret = (struct record_view){entry.record, entry.offset};
-	session->delivered = entry.record;
-	return 1;
-}
-
-int session_next(struct session *session, struct session_record *ret, struct diag *reterr)
-{
-	struct record_view view;
-	struct diag why = {0};
-
-	for (;;) {
-		if (session->delivered)
-			source_release(session->source, session->delivered);
-		session->delivered = NULL;
-		if (!next_view(session, &view))
-			break;
-		int err = decode(session, &view, ret, &why);
-		if (!err) {
-			session->info.position = view.offset;
-			session->info.nr_late = session->order.nr_late;
-			return 1;
-		}
-		session_end(session, err, &why);
-	}
-	if (session->result && reterr)
-		*reterr = session->why;
-	return session->result;
 }

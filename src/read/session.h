@@ -30,6 +30,11 @@ enum session_flags {
  * copied, and it may be larger than memory. A file that somebody makes shorter meanwhile costs the process a SIGBUS
  * (mmap(2)), which commands should catch and explain.
  *
+ * A directory is read as perf's `record --threads` writes it: `data`, a whole file, and beside it files data.* of which
+ * each holds the records of one ring. In time order those of `data` without a time come first, then all files merged;
+ * in file order one file after the other. A file of a directory that is damaged ends there; the others are read on,
+ * and the last session_next() fails.
+ *
  * A file whose recorder died (no data size in the header) or that lost its end opens and gives what it has; then the
  * last session_next() fails.
  */
@@ -66,10 +71,10 @@ bool session_feature(const struct session *session, enum feature_bit bit, struct
 struct session_info {
 	const char *path;
 	bool pipe;
-	struct file_header header; /* of a pipe: magic and size only */
-	uint64_t file_bytes;       /* 0: unknown (pipe) */
-	uint64_t position;         /* offset of the record delivered last; for progress */
-	uint64_t nr_late;          /* records that came after newer ones were delivered: the marks were wrong */
+	struct file_header header; /* of a pipe: magic and size only; of a directory that of `data` */
+	uint64_t file_bytes;       /* of a directory those of all its files; 0: unknown (pipe) */
+	uint64_t position;         /* offset of the record delivered last, in its file */
+	uint64_t nr_late;          /* records that came after newer ones were delivered: not in the order that was promised */
 	int64_t mtime;             /* seconds; 0: unknown */
 };
 const struct session_info *session_info(const struct session *session);

@@ -4,19 +4,33 @@
 
 #include "base/diag.h"
 #include "read/id_map.h"
+#include "read/merge.h"
 #include "read/order.h"
 #include "read/session.h"
 #include "read/source.h"
+
+struct stat;
+
+/* How the records are found and brought into order: those of one source, or of the many of a directory. */
+struct session_way {
+	/* The next record to deliver: 1, or 0 at the end, be it a failure. */
+	int (*next)(struct session *session, struct record_view *ret);
+	/* What was delivered last is damaged: no more is read where it came from. */
+	void (*stop)(struct session *session);
+};
 
 struct session {
 	struct session_info info;
 	char *path;
 	enum session_flags flags;
 	int fd;            /* -1: none of ours */
-	struct span whole; /* the mapping of the file, or the memory of a test; {NULL, 0} for a pipe */
+	struct span whole; /* the mapping of the (main) file, or the memory of a test; {NULL, 0} for a pipe */
 	bool mapped;
-	struct source *source;
+	const struct session_way *way;
+	struct source *source;  /* NULL in a directory */
+	const char *file_name;  /* of the single file that is read of a directory; else NULL */
 	struct order order;
+	struct session_directory *directory; /* NULL: a single file */
 
 	struct event_desc *events;
 	size_t nr_events, events_room;
@@ -27,6 +41,7 @@ struct session {
 	struct session_feature *records; /* HEADER_FEATURE and TRACING_DATA of a stream, newest first */
 
 	const struct perf_event_header *delivered; /* held for the caller until the next call; NULL: none */
+	struct source *delivered_by;               /* who holds it */
 	bool ended;                                /* the source has nothing more to give */
 	int result;                                /* of the end: 0 or -errno, and why */
 	struct diag why;
@@ -39,6 +54,54 @@ struct session_feature {
 	size_t len;
 	uint8_t bytes[];
 };
+
+/* A file of a data directory; the first is `data`, whose bytes are session->whole. */
+struct session_file {
+	char *name;
+	struct span bytes; /* mapped; {NULL, 0}: nothing to unmap */
+	struct source *source;
+	bool ended;
+};
+
+struct session_directory {
+	struct session_file *files;
+	size_t nr_files;
+	size_t current; /* the file of what was delivered last */
+	struct merge merge;
+};
+
+/* session.c: */
+
+/* Opens the file in session->whole: header, attrs, source. */
+int session_open_whole(struct session *session, struct diag *reterr);
+
+/* For munmap(2). */
+int session_map(int fd, const struct stat *st, struct span *ret, struct diag *reterr);
+int session_check_owner(const struct stat *st, enum session_flags flags, struct diag *reterr);
+
+/* session_directory.c: */
+
+/* session->fd is a directory. */
+int session_open_directory(struct session *session, struct diag *reterr);
+void session_close_directory(struct session *session);
+
+/* session_next.c: */
+
+extern const struct session_way session_single;
+
+/* Keeps the first failure, which session_next() gives at the end; result 0 is none. `file`: see record_view. */
+void session_fail(struct session *session, const char *file, int result, const struct diag *why);
+
+/* What is to be done with a record that was read; *ret is complete for SESSION_SORT. */
+enum session_route {
+	SESSION_TAKEN,
+	SESSION_DELIVER, /* at once */
+	SESSION_MARK,    /* a round is complete */
+	SESSION_SORT,    /* by its time */
+};
+/* One of these or -errno. */
+int session_route(struct session *session, const struct source_record *in, struct order_entry *ret,
+		  struct diag *reterr);
 
 /* session_events.c: */
 
