@@ -442,7 +442,7 @@ static void recording_fini(struct recording *rec)
 	sink_close(&rec->sink);
 	eventset_close(&rec->set);
 	plan_fini(&rec->plan);
-	workload_end(&rec->workload);
+	workload_end(&rec->workload, rec->signal_fd);
 	free_descriptions(rec);
 	if (rec->signal_fd >= 0)
 		close(rec->signal_fd);
@@ -517,7 +517,7 @@ int recording_run(const struct recording_options *options, struct recording_resu
 		int close_err = close_output(&rec, &result, err ? &later : reterr);
 		err = err ? err : close_err;
 	}
-	workload_end(&rec.workload);
+	workload_end(&rec.workload, rec.signal_fd);
 	result.has_wait_status = rec.workload.pid != 0;
 	result.wait_status = rec.workload.wait_status;
 	result.nr_rings = rec.plan.nr_rings;

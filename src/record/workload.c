@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/fd.h"
+#include "base/log.h"
 
 /* What the child gets back before its exec, as the recorder has changed it. */
 struct before {
@@ -132,7 +135,32 @@ bool workload_ended(struct workload *workload)
 	return workload->reaped;
 }
 
-void workload_end(struct workload *workload)
+static bool signal_arrived(int signal_fd)
+{
+	struct signalfd_siginfo info;
+	bool arrived = false;
+
+	while (read(signal_fd, &info, sizeof(info)) == sizeof(info))
+		arrived = arrived || info.ssi_signo != SIGCHLD;
+	return arrived;
+}
+
+/* As long as it takes, but no longer than the user wants. */
+static void wait_for_end(struct workload *workload, int signal_fd)
+{
+	enum { PATIENCE_MS = 2000 };
+	struct pollfd signals = {.fd = signal_fd, .events = POLLIN};
+
+	for (bool told = false; !workload_ended(workload); told = true) {
+		if (poll(&signals, 1, PATIENCE_MS) == 0 && !told)
+			log_note("waiting for the command (pid %d), which goes on after SIGTERM; another Ctrl-C kills it",
+				 workload->pid);
+		if (signal_arrived(signal_fd))
+			kill(workload->pid, SIGKILL);
+	}
+}
+
+void workload_end(struct workload *workload, int signal_fd)
 {
 	if (!workload->pid)
 		return;
@@ -140,10 +168,10 @@ void workload_end(struct workload *workload)
 		close(take_fd(&workload->cork));
 	if (workload->failure >= 0)
 		close(take_fd(&workload->failure));
-	if (!workload_ended(workload)) {
-		kill(workload->pid, SIGTERM);
-		while (waitpid(workload->pid, &workload->wait_status, 0) < 0 && errno == EINTR)
-			;
-		workload->reaped = true;
-	}
+	if (workload_ended(workload))
+		return;
+	signal_arrived(signal_fd); /* what came before was not about this */
+	kill(workload->pid, SIGTERM);
+	kill(workload->pid, SIGCONT); /* a stopped process does not see the other */
+	wait_for_end(workload, signal_fd);
 }

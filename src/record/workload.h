@@ -35,5 +35,8 @@ int workload_release(struct workload *workload, const char *program, struct diag
 /* Has it ended? Never blocks. */
 bool workload_ended(struct workload *workload);
 
-/* Ends it with SIGTERM if it still runs, waits, frees. Safe on a zeroed workload and when called twice. */
-void workload_end(struct workload *workload);
+/*
+ * Ends it with SIGTERM if it still runs, waits, frees. A signal other than SIGCHLD on signal_fd, a signalfd(2) that does
+ * not block, ends the wait with SIGKILL. Safe on a zeroed workload and when called twice.
+ */
+void workload_end(struct workload *workload, int signal_fd);

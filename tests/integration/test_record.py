@@ -177,6 +177,21 @@ def test_ignored_signals(program, need_root, spawn, file):
     assert ignored >> (signal.SIGCHLD - 1) & 1 and ignored >> (signal.SIGHUP - 1) & 1
 
 
+@pytest.mark.parametrize('stop', ['trap "" INT TERM', 'kill -STOP $$'])
+def test_command_that_does_not_end(program, spawn, file, stop):
+    recorder = spawn([program, 'record', '-e', 'cpu-clock', '-o', file, '--', 'sh', '-c',
+                      f'{stop}; while :; do sleep 1; done'], stderr=subprocess.PIPE, text=True)
+    time.sleep(0.7)
+    os.kill(recorder.pid, signal.SIGINT)
+    if 'trap' in stop:
+        time.sleep(3)
+        os.kill(recorder.pid, signal.SIGINT)
+    err = recorder.communicate(timeout=10)[1]
+    assert recorder.returncode == -(signal.SIGKILL if 'trap' in stop else signal.SIGTERM)
+    assert 'captured' in err and PerfData(file).end > 0
+    assert ('another Ctrl-C kills it' in err) == ('trap' in stop)
+
+
 def test_fifo_without_a_reader(program, spawn, tmp_path):
     fifo = tmp_path / 'fifo'
     os.mkfifo(fifo)
