@@ -82,7 +82,7 @@ int reader_init(struct reader *reader)
 		if (set->fds[i] < 0 || (!task && set->fds[i] != set->ring_fds[slot->ring]) || !drains(reader, slot->ring))
 			continue;
 		reader->watch[reader->nr_watch++] = (struct pollfd){.fd = set->fds[i], .events = POLLIN};
-		reader->nr_tasks += task;
+		reader->nr_tasks += task && slot->pid != reader->workload;
 	}
 	if (reader->nr_tasks)
 		atomic_fetch_add(&reader->control->nr_with_tasks, 1);

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct cpuset;
 struct eventset;
@@ -41,6 +42,7 @@ struct reader {
 	size_t nr_rings;
 	const struct cpuset *affinity;    /* borrowed; NULL: where the recorder runs */
 	int realtime;                     /* as in priority_raise() */
+	pid_t workload;                   /* 0: none; it has ended as a process, SIGCHLD, not when one of its threads has */
 
 	/* The reader's own. */
 	struct pollfd *watch; /* heap; [0]: stop_fd */

@@ -270,6 +270,7 @@ static int start_reader(struct recording *rec, struct diag *reterr)
 		.rings = rec->rings,
 		.nr_rings = rec->plan.nr_rings,
 		.realtime = rec->options->realtime,
+		.workload = rec->workload.pid,
 	};
 	err = reader_init(&rec->reader);
 	if (err)

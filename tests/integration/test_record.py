@@ -192,6 +192,15 @@ def test_command_that_does_not_end(program, spawn, file, stop):
     assert ('another Ctrl-C kills it' in err) == ('trap' in stop)
 
 
+def test_command_outlives_its_first_thread(millrace, file):
+    """With -i nobody is recorded any more, but the command is not ours to end."""
+    code = ('import ctypes, os, threading, time\n'
+            'def rest():\n time.sleep(1)\n os._exit(5)\n'
+            'threading.Thread(target=rest).start()\n'
+            'ctypes.CDLL(None).syscall(60, 0)\n')  # exit(2), of this thread
+    millrace('record', '-i', '-e', 'cpu-clock', '-o', file, '--', '/usr/bin/python3', '-c', code, status=5)
+
+
 def test_fifo_without_a_reader(program, spawn, tmp_path):
     fifo = tmp_path / 'fifo'
     os.mkfifo(fifo)
