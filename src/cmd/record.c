@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -317,6 +318,7 @@ static int exit_status(const struct recording_result *result)
 		sigset_t set;
 		sigemptyset(&set);
 		sigaddset(&set, signal_number);
+		prctl(PR_SET_DUMPABLE, 0); /* the core is the command's, not ours */
 		signal(signal_number, SIG_DFL);
 		raise(signal_number);
 		sigprocmask(SIG_UNBLOCK, &set, NULL);

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import stat
@@ -148,6 +149,21 @@ def test_old_output_behind_a_link_is_kept(millrace, tmp_path):
 def test_exit_status_is_the_workloads(millrace, file, command, status):
     millrace('record', '-e', 'cpu-clock', '-o', file, '--', *command, status=status)
     assert PerfData(file).end > 0
+
+
+def test_core_dump_is_the_commands_alone(program, file):
+    def dump():
+        resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    if resource.getrlimit(resource.RLIMIT_CORE)[1] != resource.RLIM_INFINITY:
+        pytest.skip('core dumps are limited')
+    pid = os.fork()
+    if not pid:
+        dump()
+        os.chdir(file.parent)
+        os.execv(program, [str(program), 'record', '-q', '-e', 'cpu-clock', '-o', str(file), '--', 'sh', '-c',
+                           'ulimit -c 0; kill -SEGV $$'])
+    status = os.waitpid(pid, 0)[1]
+    assert os.WTERMSIG(status) == signal.SIGSEGV and not os.WCOREDUMP(status)
 
 
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
