@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT */
+/* millrace merge: data directories and files of one machine as one perf.data file, in the order of time. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "base/log.h"
+#include "cmd/command.h"
+#include "cmd/configuration.h"
+#include "cmd/data_file.h"
+#include "cmd/input.h"
+#include "cmd/merge_join.h"
+
+struct merge_options {
+	const char *output;
+	bool force;
+	int verbose;
+};
+
+static const struct option merge_table[] = {
+	{.letter = 'o',
+	 .name = "output",
+	 .arg = "FILE",
+	 .help = "Write FILE; what was there before is kept as FILE.old",
+	 .set = option_set_string,
+	 .offset = offsetof(struct merge_options, output),
+	 .group = "Output"},
+	{.letter = 'f',
+	 .name = "force",
+	 .help = "Read recordings that belong to neither root nor you",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct merge_options, force),
+	 .group = "Input"},
+	{.letter = 'v',
+	 .name = "verbose",
+	 .help = "Say more on standard error; twice: everything",
+	 .set = option_set_count,
+	 .offset = offsetof(struct merge_options, verbose)},
+	{0},
+};
+
+/* One recording that is read, and its record whose turn has not come. */
+struct merge_input {
+	struct session *session;
+	struct session_record record;
+	uint64_t time_ns; /* of it; 0: none */
+	uint64_t turn_ns; /* when it is to be written */
+	bool ended;
+};
+
+/* Everything that one run holds. */
+struct merge_run {
+	struct merge_options options;
+	struct merge_input *inputs;
+	struct session **sessions; /* of the inputs; owned */
+	size_t nr_inputs;
+	struct join join;
+	struct data_file file;
+	uint64_t nr_records, nr_late;
+	int input_err; /* of a recording that could not be read to its end, which was told */
+};
+
+static uint64_t record_time(const struct session_record *record)
+{
+	bool timed = record->view.header->type < RECORD_USER_FIRST && record->sample.present & PERF_SAMPLE_TIME;
+
+	return timed && record->sample.time != UINT64_MAX ? record->sample.time : 0;
+}
+
+/*
+ * What has no time tells of the world before the first record that has one: it is written right before that, not
+ * before the older records of other inputs. So the first time is looked up; that takes the front of the input only.
+ */
+static int find_start(const struct merge_run *run, struct merge_input *input)
+{
+	const struct input_options options = {.path = session_info(input->session)->path, .force = run->options.force};
+	struct session *session;
+	struct session_record record;
+	int err = input_open(&options, 0, &session);
+
+	if (err)
+		return err;
+	while (!input->turn_ns && session_next(session, &record, NULL) > 0)
+		input->turn_ns = record_time(&record);
+	session_close(session);
+	return 0;
+}
+
+/* The next record of an input. Damage ends it, and is told; the others go on. */
+static void input_advance(struct merge_run *run, struct merge_input *input)
+{
+	struct diag diag = {0};
+	int got;
+
+	do
+		got = session_next(input->session, &input->record, &diag);
+	while (got > 0 && input->record.view.header->type == RECORD_FINISHED_ROUND); /* those of the output are others */
+	input->ended = got <= 0;
+	if (got < 0) {
+		log_error("%s", diag.text);
+		run->input_err = got;
+	}
+	if (got <= 0)
+		return;
+	input->time_ns = record_time(&input->record);
+	if (input->time_ns)
+		input->turn_ns = input->time_ns;
+}
+
+/* Whose turn it is; NULL: all have ended. */
+static struct merge_input *input_next(const struct merge_run *run)
+{
+	struct merge_input *next = NULL;
+
+	for (size_t i = 0; i < run->nr_inputs; i++) {
+		struct merge_input *input = &run->inputs[i];
+		if (!input->ended && (!next || input->turn_ns < next->turn_ns))
+			next = input;
+	}
+	return next;
+}
+
+/* Such records describe events or carry bytes behind them, which stand elsewhere in a file. */
+static bool is_copied(uint32_t type)
+{
+	return type != RECORD_HEADER_ATTR && type != RECORD_TRACING_DATA && type != RECORD_AUXTRACE;
+}
+
+static int copy_records(struct merge_run *run, struct diag *reterr)
+{
+	struct merge_input *input;
+
+	for (size_t i = 0; i < run->nr_inputs; i++)
+		input_advance(run, &run->inputs[i]);
+	for (; (input = input_next(run)); input_advance(run, input)) {
+		const struct perf_event_header *record = input->record.view.header;
+		if (!is_copied(record->type))
+			return diag_set(reterr, -ENOTSUP, "%s: offset %#" PRIx64 ": %s records cannot be merged",
+					session_info(input->session)->path, input->record.view.offset,
+					record_type_name(record->type));
+		int err = data_file_add(&run->file, record, input->time_ns);
+		if (err)
+			return diag_set(reterr, err, "%s: %s", run->options.output, strerror(-err));
+		run->nr_records++;
+	}
+	return 0;
+}
+
+static int run_merge(struct merge_run *run, struct diag *reterr)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < run->nr_inputs && !err; i++)
+		err = join_add(&run->join, run->sessions[i], reterr);
+	if (!err)
+		err = join_features(&run->join, run->sessions, run->nr_inputs, reterr);
+	if (!err)
+		err = data_file_open(run->options.output, run->join.events, run->join.nr_events, &run->file, reterr);
+	if (!err)
+		err = copy_records(run, reterr);
+	if (err)
+		return err;
+	err = data_file_finish(&run->file, &run->join.features);
+	return err ? diag_set(reterr, err, "%s: %s", run->options.output, strerror(-err)) : 0;
+}
+
+static bool is_same(const char *left, const char *right)
+{
+	struct stat a, b;
+
+	return stat(left, &a) == 0 && stat(right, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* What is read must not be what makes room: neither as the output nor as the one kept before it. */
+static int check_output(const char *output, char *const paths[], int nr)
+{
+	AUTO_FREE char *old = NULL;
+
+	if (!output) {
+		log_error("merge: where to? Give -o FILE");
+		return -EINVAL;
+	}
+	if (sink_is_pipe(output)) {
+		log_error("%s: merge writes a file, not a pipe", output);
+		return -EINVAL;
+	}
+	if (asprintf(&old, "%s.old", output) < 0) {
+		old = NULL;
+		return -ENOMEM;
+	}
+	for (int i = 0; i < nr; i++) {
+		if (!is_same(paths[i], output) && !is_same(paths[i], old))
+			continue;
+		log_error("%s is read, so the output cannot be %s: give another -o", paths[i], output);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int open_inputs(struct merge_run *run, char *const paths[], int nr)
+{
+	run->inputs = calloc((size_t)nr, sizeof(*run->inputs));
+	run->sessions = calloc((size_t)nr, sizeof(struct session *));
+	if (!run->inputs || !run->sessions) {
+		log_error("out of memory");
+		return -ENOMEM;
+	}
+	for (int i = 0; i < nr; i++) {
+		const struct input_options options = {.path = paths[i], .force = run->options.force};
+		int err = input_open(&options, SESSION_ALL, &run->sessions[i]);
+		if (err)
+			return err;
+		run->inputs[run->nr_inputs++].session = run->sessions[i];
+	}
+	for (size_t i = 0; i < run->nr_inputs && run->nr_inputs > 1; i++) {
+		int err = session_info(run->sessions[i])->pipe ? 0 : find_start(run, &run->inputs[i]);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static void run_fini(struct merge_run *run)
+{
+	join_fini(&run->join);
+	for (size_t i = 0; i < run->nr_inputs; i++)
+		session_close(run->sessions[i]);
+	free(run->sessions);
+	free(run->inputs);
+}
+
+static int run_status(struct merge_run *run, char *const paths[], int nr)
+{
+	struct diag diag = {0};
+
+	if (open_inputs(run, paths, nr))
+		return INPUT_EXIT_ERROR;
+	int err = run_merge(run, &diag);
+	uint64_t bytes = run->file.data_bytes;
+	int close_err = data_file_close(&run->file);
+	if (!err && close_err)
+		err = diag_set(&diag, close_err, "%s: %s", run->options.output, strerror(-close_err));
+	if (err) {
+		log_error("%s", diag.text);
+		return INPUT_EXIT_ERROR;
+	}
+	for (size_t i = 0; i < run->nr_inputs; i++)
+		input_tell_late(run->sessions[i]);
+	log_note("%s: %" PRIu64 " records, %.1f MB, of %zu recording%s", run->options.output, run->nr_records,
+		 (double)bytes / 1e6, run->nr_inputs, run->nr_inputs == 1 ? "" : "s");
+	return run->input_err ? INPUT_EXIT_ERROR : 0;
+}
+
+/*
+ * Options may stand behind recordings too: what follows a recording is parsed as if that were the command's name. Moves
+ * the recordings to the front of argv.
+ */
+static enum option_result parse(int argc, char **argv, struct merge_run *run, struct configuration *config, int *ret_nr)
+{
+	enum option_result result = configuration_parse(&command_merge, argc, argv, &run->options, config);
+	int at = config->given.first, nr = 0;
+
+	while (result == OPTION_OK && at < argc) {
+		struct option_given given;
+		char **rest = argv + at;
+		int left = argc - at;
+
+		char *path = *rest;
+		result = option_parse_given(&command_merge, left, rest, &run->options, &given);
+		at += given.first;
+		argv[nr++] = path;
+	}
+	*ret_nr = nr;
+	return result;
+}
+
+static int merge_run_command(int argc, char **argv)
+{
+	struct merge_run run = {0};
+	AUTO_CONFIGURATION struct configuration config = {0};
+	int nr = 0;
+
+	switch (parse(argc, argv, &run, &config, &nr)) {
+	case OPTION_EXIT:
+		return 0;
+	case OPTION_BAD:
+		return COMMAND_USAGE;
+	case OPTION_OK:
+		break;
+	}
+	log_set_level(run.options.verbose);
+	if (!nr) {
+		log_error("merge: of what? Name data directories or files");
+		return COMMAND_USAGE;
+	}
+	if (check_output(run.options.output, argv, nr))
+		return COMMAND_USAGE;
+	int status = run_status(&run, argv, nr);
+	run_fini(&run);
+	return status;
+}
+
+const struct command command_merge = {
+	.name = "merge",
+	.summary = "Make one perf.data file of a data directory or of several files",
+	.usage = "[OPTIONS] -o FILE RECORDING...",
+	.description =
+		"Reads data directories, as recording with several threads makes them, and ordinary files, and writes all "
+		"their records in the order of time into one ordinary file, which every reader of the format takes. "
+		"Memory does not grow with the recordings.\n\n"
+		"Several recordings must be of one machine and one boot. Events that are equal become one, others stand side "
+		"by side; for that their samples must have the same layout.\n\n"
+		"Examples:\n"
+		"  millrace merge perf.data -o merged.data\n"
+		"  millrace merge -o all.data before.data after.data",
+	.options = merge_table,
+	.run = merge_run_command,
+};

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: MIT
+"""One file of a directory, or of several files: the same records, in order, that perf reads too."""
+import re
+import resource
+import struct
+import subprocess
+
+import pytest
+
+USAGE = 129
+WORKLOAD = ['sh', '-c', 'for i in 1 2 3; do ls -lR /usr/share/doc/l* | sort | wc -l & done; wait']
+
+
+@pytest.fixture(scope='module')
+def directory(need_root, need_tracefs, perf, tmp_path_factory):
+    path = tmp_path_factory.mktemp('merge') / 'dir'
+    perf('record', '--threads=cpu', '-a', '-g', '-e', 'sched:sched_switch,sched:sched_waking,cpu-clock', '-o', path,
+         '--', 'sh', '-c', 'for i in 1 2 3 4 5 6; do ls -lR /usr/share/doc /usr/include | sort | wc -l & done; wait')
+    return path
+
+
+@pytest.fixture(scope='module')
+def records(need_root, millrace, tmp_path_factory):
+    """Two files of two events each, one after the other, with the event cpu-clock in both."""
+    where = tmp_path_factory.mktemp('records')
+    for name, events in ('a', 'cpu-clock,page-faults'), ('b', 'cpu-clock,context-switches'):
+        millrace('record', '-e', events, '-o', where / name, '--', *WORKLOAD)
+    return where
+
+
+def counts(millrace, path):
+    text = millrace('report', '--stats', '-i', path).out
+    found = {}
+    for name, number in re.findall(r'^ *(\w+) events: +(\d+)', text, re.M):
+        found.setdefault(name, int(number))  # of all events first, then of each
+    found['TOTAL'] -= found.pop('FINISHED_ROUND', 0)
+    return found
+
+
+def plain(text):
+    """Lines without what is not merging's: the width of columns, and which of two symbols of one address is taken."""
+    return [re.sub(r'\+0x[0-9a-f]+', '', ' '.join(line.split())) for line in text.splitlines()]
+
+
+def feature_bits(path):
+    return sum(word << 64 * i for i, word in enumerate(struct.unpack_from('<4Q', path.read_bytes(), 72)))
+
+
+def test_directory(directory, perf, millrace, tmp_path):
+    out = tmp_path / 'merged'
+    out.write_bytes(b'what was there')
+    done = millrace('merge', directory, '-o', out)
+    assert done.out == '' and done.err.count('\n') == 1
+    assert (tmp_path / 'merged.old').read_bytes() == b'what was there'
+    assert out.stat().st_mode & 0o777 == 0o600
+    theirs, ours = perf('script', '-i', out), millrace('script', '-i', out).out
+    assert ours == millrace('script', '-i', directory).out
+    assert 'out of order' not in theirs.err
+    assert plain(ours) == plain(theirs.out)
+    assert counts(millrace, out) == counts(millrace, directory)
+    # All features but that it is a directory.
+    assert feature_bits(out) == feature_bits(directory / 'data') & ~(1 << 24)
+    assert perf('evlist', '-v', '-i', out).out == perf('evlist', '-v', '-i', directory).out
+    assert perf('buildid-list', '-i', out).out == perf('buildid-list', '-i', directory).out
+
+
+def test_marks_bound_the_memory_of_readers(directory, millrace, tmp_path):
+    out = tmp_path / 'merged'
+    millrace('merge', '-o', out, directory)
+    data = out.read_bytes()
+    at, size = struct.unpack_from('<2Q', data, 40)
+    end, last, marks = at + size, at, 0
+    while at < end:
+        kind, _, length = struct.unpack_from('<IHH', data, at)
+        if kind == 68:
+            marks, last = marks + 1, at
+        at += length
+        assert at - last < (1 << 20) + 65536
+    assert marks >= size // (1 << 20) - 1 and size > 1 << 20
+
+
+def test_merged_again_is_the_same(directory, millrace, tmp_path):
+    millrace('merge', directory, '-o', tmp_path / 'once')
+    millrace('merge', tmp_path / 'once', '-o', tmp_path / 'twice')
+    assert (tmp_path / 'twice').read_bytes() == (tmp_path / 'once').read_bytes()
+
+
+def events_of(perf, path):
+    return perf('evlist', '-i', path).out.split()
+
+
+def script_times(text):
+    return [float(time) for time in re.findall(r' (\d+\.\d+): ', text)]
+
+
+def test_several_files(records, perf, millrace, tmp_path):
+    out = tmp_path / 'merged'
+    millrace('merge', records / 'b', records / 'a', '-o', out)
+    both = [counts(millrace, records / name) for name in 'ab']
+    merged = counts(millrace, out)
+    assert merged == {name: sum(one.get(name, 0) for one in both) for name in merged}
+    names = events_of(perf, out)
+    assert [name.split(':')[0] for name in names if 'dummy' not in name] == ['cpu-clock', 'context-switches',
+                                                                         'page-faults']
+    theirs = perf('script', '-i', out)
+    assert 'out of order' not in theirs.err
+    ours = plain(millrace('script', '-i', out).out)
+    assert ours == plain(theirs.out)
+    # One recording ended before the other one began: each sample reads as it did alone.
+    assert ours == [line for name in 'ab' for line in plain(millrace('script', '-i', records / name).out)]
+    assert script_times(theirs.out) == sorted(script_times(theirs.out))
+
+
+def one_line(done, *texts):
+    assert done.out == '' and done.err.count('\n') == 1, done
+    for text in texts:
+        assert text in done.err, done
+
+
+def patched(path, to, old, new):
+    data = path.read_bytes()
+    assert data.count(old) >= 1 and len(old) == len(new)
+    to.write_bytes(data.replace(old, new))
+    return to
+
+
+def test_what_cannot_be_joined(records, millrace, tmp_path):
+    out = tmp_path / 'merged'
+    a, b = records / 'a', records / 'b'
+    name = subprocess.run(['uname', '-n'], stdout=subprocess.PIPE, check=True).stdout.strip()
+    other = patched(b, tmp_path / 'other', name + bytes(8), b'X' * len(name) + bytes(8))
+    one_line(millrace('merge', a, other, '-o', out, status=255), 'another machine', 'HOSTNAME')
+    millrace('record', '-e', 'cpu-clock', '-g', '-o', tmp_path / 'single', '--', 'true')
+    one_line(millrace('merge', a, tmp_path / 'single', '-o', out, status=255), 'cannot be joined', 'cpu-clock')
+    stream = millrace('record', '-e', 'cpu-clock', '-o', '-', '--', 'sh', '-c', ':', binary=True).out
+    (tmp_path / 'stream').write_bytes(stream)
+    one_line(millrace('merge', tmp_path / 'stream', '-o', out, status=255), 'layout of a pipe')
+    assert not out.exists()
+
+
+def test_command_line(records, millrace, tmp_path):
+    a = records / 'a'
+    one_line(millrace('merge', a, status=USAGE), '-o FILE')
+    one_line(millrace('merge', '-o', tmp_path / 'out', status=USAGE), 'of what')
+    one_line(millrace('merge', a, '-o', a, status=USAGE), 'another -o')
+    copy = tmp_path / 'x.old'
+    copy.write_bytes(a.read_bytes())
+    one_line(millrace('merge', copy, '-o', tmp_path / 'x', status=USAGE), 'another -o')
+    one_line(millrace('merge', a, '-o', '-', status=USAGE), 'not a pipe')
+    one_line(millrace('merge', tmp_path / 'missing', '-o', tmp_path / 'out', status=255), 'No such file')
+    assert copy.read_bytes() == a.read_bytes() and not (tmp_path / 'out').exists()
+
+
+def test_damage_is_told_and_the_rest_merged(records, millrace, tmp_path):
+    cut = tmp_path / 'cut'
+    data = (records / 'a').read_bytes()
+    start, size = struct.unpack_from('<2Q', data, 40)
+    cut.write_bytes(data[:start + size // 2 + 1])
+    done = millrace('merge', cut, '-o', tmp_path / 'out', status=255)
+    assert 'cut off' in done.err
+    assert millrace('script', '-i', tmp_path / 'out').out == millrace('script', '-i', cut, status=255).out
+
+
+def test_full_disk(directory, millrace, tmpfs):
+    where = tmpfs('256k')
+    one_line(millrace('merge', directory, '-o', where / 'out', status=255), 'No space left', str(where / 'out'))
+    assert not (where / 'out').exists()
+
+
+def test_memory_is_bounded(directory, program, tmp_path):
+    """Half of what the records take; what is mapped of the input is the page cache's and does not count."""
+    size = sum(path.stat().st_size for path in directory.iterdir())
+    big = tmp_path / 'big'
+    big.mkdir()
+    (big / 'data').write_bytes((directory / 'data').read_bytes())
+    times = max(1, (96 << 20) // size)
+    for part in directory.glob('data.*'):
+        (big / part.name).write_bytes(part.read_bytes() * times)  # late ones are delivered too
+    limit = 24 << 20
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    done = subprocess.run([program, 'merge', big, '-o', tmp_path / 'out'], stderr=subprocess.PIPE, text=True,
+                          preexec_fn=limited)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / 'out').stat().st_size > 64 << 20
