@@ -399,7 +399,9 @@ static int close_output(struct recording *rec, struct recording_result *result, 
 	int write_err = writer_close(take_ptr(rec->writer), &written);
 	if (write_err) {
 		output_error(rec, written, write_err, reterr);
-		result->unwritten_bytes = queued - written + left_in_rings(rec);
+		/* The part that was written of a piece that failed is not queued, but may still be in its ring. */
+		uint64_t had = queued + left_in_rings(rec);
+		result->unwritten_bytes = had > written ? had - written : 0;
 	}
 
 	result->bytes = written;

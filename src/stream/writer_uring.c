@@ -14,7 +14,7 @@ struct uring {
 	int fd;
 	struct staging staging;
 	struct io_uring ring;
-	size_t in_progress; /* requests that the kernel has */
+	size_t in_progress; /* requests without a result yet */
 };
 
 enum { MAX_BLOCKS = 32768 }; /* IORING_MAX_ENTRIES, io_uring/io_uring.c */
@@ -50,6 +50,27 @@ static int uring_open(struct writer *writer, const struct writer_params *params)
 	return err;
 }
 
+/* Requests that the kernel has; the others are entries that it has not taken yet. */
+static size_t in_kernel(const struct uring *uring)
+{
+	return uring->in_progress - io_uring_sq_ready(&uring->ring);
+}
+
+/*
+ * Hands over the entries that wait. A kernel that is short of memory for them takes them later, when it is done with
+ * others (EAGAIN, EBUSY: io_uring_enter(2)); when it has no others, that is an error.
+ */
+static int hand_over(struct uring *uring)
+{
+	int submitted = io_uring_submit(&uring->ring);
+
+	if (submitted >= 0 || submitted == -EINTR)
+		return 0;
+	if (submitted != -EAGAIN && submitted != -EBUSY)
+		return submitted;
+	return in_kernel(uring) || io_uring_submit(&uring->ring) >= 0 ? 0 : -ENOMEM;
+}
+
 /*
  * There is a submission entry for every block. ASYNC: a worker writes, also into the page cache; without it
  * io_uring_enter() would first try to do so itself, in our time.
@@ -64,13 +85,8 @@ static int submit(struct uring *uring, struct staging_block *block)
 			    block->offset + block->done);
 	io_uring_sqe_set_flags(entry, IOSQE_ASYNC);
 	io_uring_sqe_set_data(entry, block);
-	int submitted = io_uring_submit(&uring->ring);
-	if (submitted == -EINTR || submitted == -EAGAIN || submitted == -EBUSY)
-		submitted = io_uring_submit(&uring->ring); /* the entry stays queued: the next submission takes it too */
-	if (submitted < 0)
-		return submitted;
 	uring->in_progress++;
-	return 0;
+	return hand_over(uring);
 }
 
 static int uring_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
@@ -118,9 +134,11 @@ static int harvest(struct uring *uring)
 static int wait_for_one(struct uring *uring)
 {
 	struct io_uring_cqe *done;
-	int err = uring->in_progress ? io_uring_wait_cqe(&uring->ring, &done) : 0;
+	int err = io_uring_sq_ready(&uring->ring) ? hand_over(uring) : 0;
 
-	return err == -EINTR ? 0 : err;
+	if (!err && in_kernel(uring))
+		err = io_uring_wait_cqe(&uring->ring, &done);
+	return err == -EINTR ? 0 : err == -EAGAIN ? -EIO : err; /* EAGAIN would mean "full" to who reaps */
 }
 
 static int uring_reap(struct writer *writer, enum writer_wait wait)
@@ -152,11 +170,11 @@ static int uring_close(struct writer *writer)
 		harvest(uring);
 	}
 	int retire_err = staging_retire(&uring->staging, writer);
+	bool in_use = in_kernel(uring) > 0;
 	io_uring_queue_exit(&uring->ring);
-	if (uring->in_progress)
-		return err;
-	staging_fini(&uring->staging);
-	return retire_err;
+	if (!in_use)
+		staging_fini(&uring->staging);
+	return retire_err ? retire_err : err;
 }
 
 const struct writer_ops writer_uring = {
