@@ -422,6 +422,10 @@ static int close_output(struct recording *rec, struct recording_result *result, 
 	result->cut_samples = finished.cut_samples;
 	result->nr_samples = finished.nr_samples;
 	result->samples_counted = finished.samples_counted;
+	/* Where the disk is elsewhere its errors may wait until now: close(2). */
+	int close_err = sink_close(&rec->sink);
+	if (close_err && !write_err && !err)
+		err = diag_set(reterr, close_err, "%s: cannot finish the file: %s", rec->sink.path, strerror(-close_err));
 	return write_err ? write_err : err;
 }
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """A file system in user space whose writes fail: failing_fs.py DIRECTORY ERRNO BYTES. Ends when it is unmounted.
 
-Each file takes BYTES bytes; a write behind them fails with ERRNO. Files live in memory.
+Each file takes BYTES bytes; a write behind them fails with ERRNO. BYTES 0: writes are fine, close(2) fails, as on a
+remote disk that turns out to be full. Files live in memory.
 """
 import errno
 import stat
@@ -39,12 +40,17 @@ class FailingFs(Operations):
         file.extend(bytes(length - len(file)))
 
     def write(self, path, data, offset, fh):
-        if offset + len(data) > self.limit:
+        if self.limit and offset + len(data) > self.limit:
             raise FuseOSError(self.error)
         file = self.files[path]
         file.extend(bytes(max(0, offset - len(file))))
         file[offset:offset + len(data)] = data
         return len(data)
+
+    def flush(self, path, fh):
+        if not self.limit:
+            raise FuseOSError(self.error)
+        return 0
 
     def chmod(self, path, mode):
         return 0

@@ -61,14 +61,16 @@ def test_file_size_limit(program, millrace, perf, programs, need_tracefs, tmp_pa
 
 
 @pytest.fixture
-def failing_fs(need_root, tmp_path):
+def failing_fs(request, need_root, tmp_path):
+    """A directory whose files fail at 1 MiB, or as the test says by indirect parameter."""
     if not os.path.exists('/dev/fuse'):
         pytest.skip('needs /dev/fuse')
     if subprocess.run(['/usr/bin/python3', '-c', 'import fusepy'], stderr=subprocess.DEVNULL).returncode:
         pytest.skip('needs python3-fusepy')
     path = tmp_path / 'failing'
     path.mkdir()
-    server = subprocess.Popen(['/usr/bin/python3', HERE / 'failing_fs.py', path, str(errno.EIO), str(1 << 20)],
+    server = subprocess.Popen(['/usr/bin/python3', HERE / 'failing_fs.py', path, str(errno.EIO),
+                               str(getattr(request, 'param', 1 << 20))],
                               stderr=subprocess.DEVNULL)
     for _ in range(100):
         if os.path.ismount(path):
@@ -93,6 +95,13 @@ def test_device_error(millrace, perf, programs, need_tracefs, failing_fs, tmp_pa
     assert len(errors) == 1 and f'{file}: writing at offset ' in errors[0], err
     samples = len(list(PerfData(copy).samples()))
     assert samples > 500 and len(perf('script', '-i', copy, '-F', 'tid').out.split()) == samples
+
+
+@pytest.mark.parametrize('failing_fs', [0], indirect=True)
+def test_close_that_fails(millrace, failing_fs):
+    file = failing_fs / 'x.data'
+    done = millrace('record', '-e', 'cpu-clock', '-o', file, '--', 'true', status=255)
+    assert f'{file}: cannot finish the file: Input/output error' in done.err and 'captured' in done.err
 
 
 def test_window_that_vanishes(program, programs, need_tracefs, spawn, tmp_path):
