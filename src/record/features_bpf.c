@@ -7,53 +7,12 @@
 #include <linux/bpf.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "format/feature.h"
+#include "record/bpf_object.h"
 #include "record/features_host.h"
-
-enum { OBJECT_MAX_BYTES = 64 << 20 }; /* of one program's arrays, or one BTF */
-
-static int bpf_call(int command, union bpf_attr *attr)
-{
-	long result = syscall(SYS_bpf, command, attr, sizeof(*attr));
-
-	return result < 0 ? -errno : (int)result;
-}
-
-static int bpf_open_id(int command, uint32_t id)
-{
-	union bpf_attr attr = {.prog_id = id}; /* btf_id lies in the same place */
-
-	return bpf_call(command, &attr);
-}
-
-/* *id becomes the next one; false: no more, or not for us to see. */
-static bool bpf_next_id(int command, uint32_t *id)
-{
-	union bpf_attr attr = {.start_id = *id};
-
-	if (bpf_call(command, &attr))
-		return false;
-	*id = attr.next_id;
-	return true;
-}
-
-/* Returns how many bytes of the info the kernel knows, or -errno. */
-static int bpf_info(int fd, void *info, size_t bytes)
-{
-	union bpf_attr attr = {
-		.info = {.bpf_fd = (uint32_t)fd,
-			 .info_len = (uint32_t)bytes,
-			 .info = (uint64_t)(uintptr_t)info},
-	};
-	int err = bpf_call(BPF_OBJ_GET_INFO_BY_FD, &attr);
-
-	return err ? err : (int)attr.info.info_len;
-}
 
 /* An array that the info points to. */
 struct info_array {
@@ -113,7 +72,7 @@ static int prog_read_arrays(int fd, const struct bpf_prog_info *sizes, struct bu
 
 	for (size_t i = 0; i < NR_ARRAYS; i++) {
 		offsets[i] = data->len;
-		if (array_bytes(sizes, &arrays[i]) > OBJECT_MAX_BYTES)
+		if (array_bytes(sizes, &arrays[i]) > BPF_OBJECT_MAX_BYTES)
 			return -EFBIG;
 		buf_extend(data, array_bytes(sizes, &arrays[i]));
 		buf_align(data, 8);
@@ -126,7 +85,7 @@ static int prog_read_arrays(int fd, const struct bpf_prog_info *sizes, struct bu
 		copy_field(&info, sizes, arrays[i].element_at);
 		memcpy((char *)&info + arrays[i].pointer, &to, sizeof(to));
 	}
-	int len = bpf_info(fd, &info, sizeof(info));
+	int len = bpf_object_info(fd, &info, sizeof(info));
 	if (len < 0)
 		return len;
 	for (size_t i = 0; i < NR_ARRAYS; i++) {
@@ -141,13 +100,13 @@ static int prog_read_arrays(int fd, const struct bpf_prog_info *sizes, struct bu
 /* Appends the entry of a program. 0, or -errno when it cannot be described. */
 static int put_prog(uint32_t id, struct buf *out)
 {
-	AUTO_FD int fd = bpf_open_id(BPF_PROG_GET_FD_BY_ID, id);
+	AUTO_FD int fd = bpf_object_open_program(id);
 	struct bpf_prog_info sizes = {0}, info;
 	AUTO_BUF struct buf data = {0};
 
 	if (fd < 0)
 		return fd;
-	int len = bpf_info(fd, &sizes, sizeof(sizes));
+	int len = bpf_object_info(fd, &sizes, sizeof(sizes));
 	if (len >= 0)
 		len = prog_read_arrays(fd, &sizes, &data, &info);
 	if (len < 0)
@@ -162,33 +121,21 @@ static int put_prog(uint32_t id, struct buf *out)
 
 static int put_btf(uint32_t id, struct buf *out)
 {
-	AUTO_FD int fd = bpf_open_id(BPF_BTF_GET_FD_BY_ID, id);
-	struct bpf_btf_info info = {0};
 	AUTO_BUF struct buf data = {0};
+	int err = bpf_object_read_btf(id, &data);
 
-	if (fd < 0)
-		return fd;
-	int err = bpf_info(fd, &info, sizeof(info));
-	uint32_t bytes = info.btf_size;
-	if (err < 0 || bytes > OBJECT_MAX_BYTES)
-		return err < 0 ? err : -EFBIG;
-	info = (struct bpf_btf_info){.btf = (uint64_t)(uintptr_t)buf_extend(&data, bytes), .btf_size = bytes};
-	if (data.failed)
-		return -ENOMEM;
-	err = bpf_info(fd, &info, sizeof(info));
-	if (err < 0 || info.btf_size != bytes)
-		return err < 0 ? err : -EAGAIN;
-	feature_put_bpf_btf(&(struct feature_bpf_btf){.id = id, .data = buf_span(&data)}, out);
-	return 0;
+	if (!err)
+		feature_put_bpf_btf(&(struct feature_bpf_btf){.id = id, .data = buf_span(&data)}, out);
+	return err;
 }
 
 /* The BTF of a program; 0: it has none. */
 static uint32_t prog_btf_id(uint32_t id)
 {
-	AUTO_FD int fd = bpf_open_id(BPF_PROG_GET_FD_BY_ID, id);
+	AUTO_FD int fd = bpf_object_open_program(id);
 	struct bpf_prog_info info = {0};
 
-	return fd >= 0 && bpf_info(fd, &info, sizeof(info)) >= 0 ? info.btf_id : 0;
+	return fd >= 0 && bpf_object_info(fd, &info, sizeof(info)) >= 0 ? info.btf_id : 0;
 }
 
 /* Puts a count in the place that was left for it at `at`. */
@@ -207,7 +154,7 @@ int features_host_bpf_progs(struct buf *out)
 	uint32_t nr = 0;
 
 	buf_put_u32(out, 0);
-	for (uint32_t id = 0; bpf_next_id(BPF_PROG_GET_NEXT_ID, &id);)
+	for (uint32_t id = 0; bpf_object_next_program(&id) == 0;)
 		nr += put_prog(id, out) == 0;
 	return set_count(out, count_at, nr);
 }
@@ -228,7 +175,7 @@ int features_host_bpf_btf(struct buf *out)
 	uint32_t nr = 0;
 
 	buf_put_u32(out, 0);
-	for (uint32_t id = 0; bpf_next_id(BPF_PROG_GET_NEXT_ID, &id);) {
+	for (uint32_t id = 0; bpf_object_next_program(&id) == 0;) {
 		uint32_t btf = prog_btf_id(id);
 		if (!btf || seen_before(&seen, btf))
 			continue;

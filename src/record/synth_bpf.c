@@ -11,42 +11,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/cursor.h"
+#include "record/bpf_object.h"
 #include "record/synth_record.h"
 
 enum {
 	FUNCS_MAX = 1 << 16,     /* functions of one program */
-	BTF_MAX_BYTES = 1 << 26, /* of one program's types */
 	KSYM_NAME_BYTES = 512,   /* KSYM_NAME_LEN of the kernel */
 };
-
-static int bpf_call(int command, union bpf_attr *attr)
-{
-	long result = syscall(SYS_bpf, command, attr, sizeof(*attr));
-
-	return result < 0 ? -errno : (int)result;
-}
-
-static int bpf_fd_by_id(int command, uint32_t id)
-{
-	union bpf_attr attr = {.prog_id = id}; /* shares its place with btf_id */
-
-	return bpf_call(command, &attr);
-}
-
-static int bpf_info(int fd, void *info, uint32_t bytes)
-{
-	union bpf_attr attr = {
-		.info = {.bpf_fd = (uint32_t)fd, .info_len = bytes, .info = (uint64_t)(uintptr_t)info},
-	};
-
-	return bpf_call(BPF_OBJ_GET_INFO_BY_FD, &attr);
-}
 
 /* A loaded program, as far as it becomes records. */
 struct program {
@@ -67,29 +43,13 @@ static void program_fini(struct program *program)
 	buf_fini(&program->btf);
 }
 
-static int btf_read(uint32_t id, struct buf *ret)
-{
-	AUTO_FD int fd = bpf_fd_by_id(BPF_BTF_GET_FD_BY_ID, id);
-	struct bpf_btf_info info = {0};
-
-	if (fd < 0)
-		return fd;
-	int err = bpf_info(fd, &info, sizeof(info));
-	uint32_t bytes = info.btf_size;
-
-	if (err || bytes > BTF_MAX_BYTES)
-		return err ? err : -EFBIG;
-	info = (struct bpf_btf_info){.btf = (uint64_t)(uintptr_t)buf_extend(ret, bytes), .btf_size = bytes};
-	return ret->failed ? -ENOMEM : bpf_info(fd, &info, sizeof(info));
-}
-
 /* Reads what the kernel tells of the program. -EOPNOTSUPP: nothing that could be hit by a sample. */
 static int program_read(int fd, struct program *ret)
 {
 	struct bpf_prog_info sizes = {0};
-	int err = bpf_info(fd, &sizes, sizeof(sizes));
+	int err = bpf_object_info(fd, &sizes, sizeof(sizes));
 
-	if (err)
+	if (err < 0)
 		return err;
 	if (sizes.nr_jited_ksyms == 0 || sizes.nr_jited_ksyms > FUNCS_MAX ||
 	    sizes.nr_jited_func_lens != sizes.nr_jited_ksyms || sizes.nr_prog_tags != sizes.nr_jited_ksyms)
@@ -114,11 +74,11 @@ static int program_read(int fd, struct program *ret)
 		.func_info = sizes.nr_func_info ? (uint64_t)(uintptr_t)ret->funcs : 0,
 		.func_info_rec_size = sizes.nr_func_info ? sizes.func_info_rec_size : 0,
 	};
-	err = bpf_info(fd, &ret->info, sizeof(ret->info));
+	err = bpf_object_info(fd, &ret->info, sizeof(ret->info));
 	/* the second answer counts what there is, which is not more than what was asked for */
-	if (err || ret->info.nr_jited_ksyms != sizes.nr_jited_ksyms || ret->addrs[0] == 0)
-		return err ? err : -EOPNOTSUPP; /* no addresses for us: kptr_restrict */
-	if (ret->info.btf_id && sizes.nr_func_info && btf_read(ret->info.btf_id, &ret->btf))
+	if (err < 0 || ret->info.nr_jited_ksyms != sizes.nr_jited_ksyms || ret->addrs[0] == 0)
+		return err < 0 ? err : -EOPNOTSUPP; /* no addresses for us: kptr_restrict */
+	if (ret->info.btf_id && sizes.nr_func_info && bpf_object_read_btf(ret->info.btf_id, &ret->btf))
 		ret->btf.len = 0;
 	return 0;
 }
@@ -254,15 +214,15 @@ int synth_bpf(const struct synth_params *params, struct buf *out)
 	struct images images = {params, out};
 	unsigned nr = 0;
 
-	for (union bpf_attr next = {0};; next.start_id = next.next_id) {
-		int err = bpf_call(BPF_PROG_GET_NEXT_ID, &next);
+	for (uint32_t id = 0;;) {
+		int err = bpf_object_next_program(&id);
 
 		if (err == -ENOENT) /* that was the last */
 			break;
 		if (err)
 			return err;
 		nr++;
-		AUTO_FD int fd = bpf_fd_by_id(BPF_PROG_GET_FD_BY_ID, next.next_id);
+		AUTO_FD int fd = bpf_object_open_program(id);
 		if (fd < 0)
 			continue; /* unloaded meanwhile */
 		__attribute__((cleanup(program_fini))) struct program program = {0};
