@@ -22,6 +22,11 @@ enum {
 	EXIT_ERROR = 255,
 };
 
+struct threads_option {
+	bool given;
+	const char *spec;
+};
+
 struct record_options {
 	struct event_list events;
 	struct target_request target;
@@ -30,6 +35,7 @@ struct record_options {
 	const char *output;
 	size_t ring_pages;
 	struct recording_writer writer;
+	struct threads_option threads;
 	uint64_t flush_bytes;
 	int64_t delay_ms;
 	int realtime;
@@ -165,6 +171,13 @@ static int set_realtime(const struct option *option, const char *arg, bool negat
 	return err;
 }
 
+static int set_threads(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	(void)option, (void)reterr;
+	*(struct threads_option *)value = (struct threads_option){.given = !negated, .spec = arg};
+	return 0;
+}
+
 static int set_timestamps(const struct option *option, const char *arg, bool negated, void *value,
 			  struct diag *reterr)
 {
@@ -242,6 +255,9 @@ static const struct option record_table[] = {
 	 .help = "Asynchronous: --writer=aio with N staging blocks for each ring. Default: 1"},
 	{.name = "mmap-output", .arg = "SIZE", .set = set_mmap_output, .offset = AT(writer), .family = "writer",
 	 .flags = OPTION_ARG_OPTIONAL, .help = "Mapped: --writer=mmap with windows of SIZE. Default: 64M"},
+	{.name = "threads", .arg = "SPEC", .set = set_threads, .offset = AT(threads), .flags = OPTION_ARG_OPTIONAL,
+	 .help = "Drain with several threads into a data directory: one for each cpu (default), core, package, socket or "
+		 "numa node, or by masks CPUS/AFFINITY:CPUS/AFFINITY…"},
 	{.letter = 'r', .name = "realtime", .arg = "PRIO", .set = set_realtime, .offset = AT(realtime),
 	 .flags = OPTION_NO_NEGATE, .help = "Drain the rings with this real-time priority (SCHED_FIFO)"},
 	{.letter = 'B', .name = "no-buildid", .set = option_set_flag, .offset = AT(no_build_ids),
@@ -341,6 +357,8 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 		.output = options->output,
 		.delay_ms = options->delay_ms,
 		.realtime = options->realtime,
+		.threads = options->threads.given,
+		.thread_spec = options->threads.spec,
 		.build_ids = !options->no_build_ids,
 		.workload = first < argc ? argv + first : NULL,
 		.argc = argc,

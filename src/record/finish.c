@@ -15,6 +15,7 @@
 #include "format/record.h"
 #include "record/features.h"
 #include "record/hits.h"
+#include "record/whole_records.h"
 
 static int add_sample_time(const struct hits *hits, struct feature_set *set)
 {
@@ -25,6 +26,29 @@ static int add_sample_time(const struct hits *hits, struct feature_set *set)
 	return payload.failed ? -ENOMEM : feature_set_add(set, FEATURE_SAMPLE_TIME, &payload);
 }
 
+/* The records of the file itself, then those of a directory's other files. */
+static int scan(const struct finish_params *params, uint64_t data_bytes, struct hits *hits)
+{
+	AUTO_FREE struct hits_region *regions = calloc(params->nr_parts + 1, sizeof(*regions));
+
+	if (!regions)
+		return -ENOMEM;
+	regions[0] = (struct hits_region){params->fd, params->header.data.offset, data_bytes};
+	if (params->nr_parts)
+		memcpy(regions + 1, params->parts, params->nr_parts * sizeof(*regions));
+	return hits_scan(regions, params->nr_parts + 1, params->features->events, params->features->nr_events, hits);
+}
+
+static int add_dir_format(const struct finish_params *params, struct feature_set *set)
+{
+	AUTO_BUF struct buf payload = {0};
+
+	if (!params->nr_parts)
+		return 0;
+	buf_put_u64(&payload, 1); /* the only version there is */
+	return payload.failed ? -ENOMEM : feature_set_add(set, FEATURE_DIR_FORMAT, &payload);
+}
+
 /* The features that only the data tell. Records that cannot be read back leave them out. */
 static int add_hits(const struct finish_params *params, struct feature_set *set, struct finish_result *result)
 {
@@ -32,8 +56,7 @@ static int add_hits(const struct finish_params *params, struct feature_set *set,
 	struct hits hits = {.build_ids = &build_ids};
 
 	if (params->build_ids) {
-		int err = hits_scan(params->fd, params->header.data.offset, result->data_bytes,
-				    params->features->events, params->features->nr_events, &hits);
+		int err = scan(params, result->data_bytes, &hits);
 		if (err)
 			log_note("%s: cannot read the records back for their build-ids: %s", params->path,
 				 strerror(-err));
@@ -46,31 +69,10 @@ static int add_hits(const struct finish_params *params, struct feature_set *set,
 	return err;
 }
 
-/*
- * Where the last whole record ends that leaves `bytes` behind it free. Read piece by piece, not mapped: a file that
- * somebody cuts meanwhile is an early end, not a SIGBUS.
- */
+/* Where the last whole record ends that leaves `bytes` behind it free. */
 static uint64_t record_end_before(const struct finish_params *params, uint64_t data_bytes, uint64_t bytes)
 {
-	enum { PIECE = 1 << 20 };
-	uint64_t start = params->header.data.offset, at = 0, piece_at = 0, piece_bytes = 0;
-	uint64_t limit = data_bytes > bytes ? data_bytes - bytes : 0;
-	AUTO_FREE uint8_t *piece = malloc(PIECE);
-
-	while (piece && at < limit) {
-		if (at + sizeof(struct perf_event_header) > piece_at + piece_bytes) {
-			piece_at = at;
-			piece_bytes = limit - at < PIECE ? limit - at : PIECE;
-			if (piece_bytes < sizeof(struct perf_event_header) ||
-			    fd_pread(params->fd, piece, piece_bytes, start + piece_at))
-				break;
-		}
-		const struct perf_event_header *record = (const void *)(piece + (at - piece_at));
-		if (record->size < sizeof(*record) || record->size > limit - at)
-			break;
-		at += record->size;
-	}
-	return at;
+	return whole_records(params->fd, params->header.data.offset, data_bytes > bytes ? data_bytes - bytes : 0);
 }
 
 static int write_features(const struct finish_params *params, const struct feature_set *set, uint64_t data_bytes,
@@ -98,8 +100,7 @@ static void count_cut_samples(const struct finish_params *params, struct finish_
 
 	if (!result->samples_counted)
 		return;
-	hits_scan(params->fd, params->header.data.offset, result->data_bytes, params->features->events,
-		  params->features->nr_events, &left);
+	scan(params, result->data_bytes, &left);
 	result->cut_samples = result->nr_samples - left.nr_samples;
 	result->nr_samples = left.nr_samples;
 }
@@ -150,6 +151,8 @@ int finish_file(const struct finish_params *params, struct finish_result *ret, s
 		err = -errno;
 	if (!err)
 		err = features_collect(params->features, &set);
+	if (!err)
+		err = add_dir_format(params, &set);
 	if (!err)
 		err = add_hits(params, &set, &result);
 	int tail_err = write_tail(params, &set, &result);

@@ -3,13 +3,14 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "format/layout.h"
 
 struct diag;
 struct features_params;
-struct hits;
+struct hits_region;
 
 struct finish_params {
 	int fd;
@@ -19,6 +20,8 @@ struct finish_params {
 	bool torn;           /* writing failed: the last record may be cut */
 	const struct features_params *features;
 	bool build_ids; /* look what was hit */
+	const struct hits_region *parts; /* the other files of a data directory; borrowed */
+	size_t nr_parts;
 };
 
 struct finish_result {

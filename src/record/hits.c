@@ -373,7 +373,7 @@ static int scan_file(struct scan *scan, int fd, uint64_t offset, uint64_t bytes)
 	return kept ? -EBADMSG : 0;
 }
 
-int hits_scan(int fd, uint64_t offset, uint64_t bytes, const struct event_desc *events, size_t nr_events,
+int hits_scan(const struct hits_region regions[], size_t nr_regions, const struct event_desc *events, size_t nr_events,
 	      struct hits *ret)
 {
 	__attribute__((cleanup(scan_fini))) struct scan scan = {0};
@@ -382,10 +382,15 @@ int hits_scan(int fd, uint64_t offset, uint64_t bytes, const struct event_desc *
 	if (nr_events == 0)
 		return -EINVAL;
 	int err = scan_init(&scan, events, nr_events, ret);
-	err = err ? err : scan_file(&scan, fd, offset, bytes);
-	if (err && err != -EBADMSG)
+	bool cut = false;
+	for (size_t i = 0; i < nr_regions && !err; i++) {
+		err = scan_file(&scan, regions[i].fd, regions[i].offset, regions[i].bytes);
+		cut |= err == -EBADMSG;
+		err = err == -EBADMSG ? 0 : err;
+	}
+	if (err)
 		return err;
 	scan_resolve(&scan);
 	int ids_err = hit_build_ids_put(&scan.world, ret->build_ids);
-	return ids_err ? ids_err : err ? err : scan.broken ? -EBADMSG : 0;
+	return ids_err ? ids_err : cut || scan.broken ? -EBADMSG : 0;
 }

@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "format/event_desc.h"
@@ -22,9 +23,15 @@ struct hits {
 	struct buf *build_ids; /* caller's: payload of the BUILD_ID feature is appended here */
 };
 
+/* Where records lie in a file. */
+struct hits_region {
+	int fd;
+	uint64_t offset, bytes;
+};
+
 /*
- * The records lie in `fd` from `offset` for `bytes`. The file may change meanwhile: what is read is checked.
- * 0; -errno; -EBADMSG: records are cut or broken, *ret then tells of those that are whole.
+ * The records of all regions together. Files may change meanwhile: what is read is checked. 0; -errno; -EBADMSG: records
+ * are cut or broken, *ret then tells of those that are whole.
  */
-int hits_scan(int fd, uint64_t offset, uint64_t bytes, const struct event_desc *events, size_t nr_events,
+int hits_scan(const struct hits_region regions[], size_t nr_regions, const struct event_desc *events, size_t nr_events,
 	      struct hits *ret);

@@ -116,10 +116,10 @@ static void note_hang_ups(struct reader *reader)
 static bool pump(struct reader *reader, enum stream_pass pass)
 {
 	for (size_t i = 0; i < reader->nr_streams; i++) {
-		int64_t moved = stream_pump(&reader->streams[i], pass);
+		int64_t moved = stream_pump(reader->streams[i], pass);
 		if (moved < 0) {
 			reader->err = (int)moved;
-			reader->failed = &reader->streams[i];
+			reader->failed = reader->streams[i];
 			return false;
 		}
 	}

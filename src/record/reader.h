@@ -36,7 +36,7 @@ struct reader {
 	/* Set before reader_init(). */
 	struct reader_control *control;   /* shared */
 	const struct eventset *set;       /* borrowed, read only */
-	struct stream *streams;           /* borrowed array, used by this thread alone */
+	struct stream **streams;          /* borrowed list, used by this thread alone */
 	size_t nr_streams;
 	const size_t *rings;              /* borrowed: which rings of the set the streams drain */
 	size_t nr_rings;

@@ -13,19 +13,22 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/cpuset.h"
 #include "base/diag.h"
 #include "base/log.h"
+#include "record/data_files.h"
 #include "record/features.h"
 #include "record/finish.h"
+#include "record/hits.h"
 #include "record/sink.h"
 #include "record/supervise.h"
 #include "record/plan.h"
 #include "record/prologue.h"
-#include "record/reader.h"
+#include "record/readers.h"
 #include "record/synth.h"
+#include "record/thread_spec.h"
+#include "record/topology.h"
 #include "record/workload.h"
-#include "ring/ring.h"
-#include "stream/stream.h"
 
 /* Everything that one recording owns; each part is made by one step of recording_run() and ended by recording_fini(). */
 struct recording {
@@ -43,10 +46,9 @@ struct recording {
 	struct file_header header;
 	struct writer_params writer_params;
 	struct writer *writer;
-	struct stream stream;
-	size_t *rings; /* by number: what the reader drains */
-	struct reader_control control;
-	struct reader reader;
+	struct thread_layout layout;
+	struct data_files files;
+	struct readers readers;
 };
 
 /* nohup(1): the recording goes on when its terminal is gone. */
@@ -169,32 +171,20 @@ static int write_error(struct recording *rec, int err, struct diag *reterr)
 	return output_error(rec, rec->writer->stored, err, reterr);
 }
 
-/* The engine that was asked for, or the one that can do instead. */
+/* The engine is for what comes out of the rings; the main file of a directory holds little else. */
 static int open_writer(struct recording *rec, struct diag *reterr)
 {
-	enum { DEFAULT_BLOCKS = 1, DEFAULT_WINDOW = 64 << 20 };
-	const struct recording_writer *asked = &rec->options->writer;
-	const struct writer_ops *ops = asked->ops ? asked->ops : &writer_serial;
-	size_t ring_bytes = rec->set.ring_pages * (size_t)sysconf(_SC_PAGESIZE);
-	struct writer_params params = {
+	static const struct recording_writer plain = {.ops = &writer_serial};
+	struct engine_output output = {
 		.fd = rec->sink.fd,
-		.path = rec->sink.path,
-		.nr_blocks = rec->plan.nr_rings * (asked->blocks_per_ring ? asked->blocks_per_ring : DEFAULT_BLOCKS),
-		.block_bytes = ring_bytes,
-		.window_bytes = asked->window_bytes ? asked->window_bytes : DEFAULT_WINDOW,
+		.path = rec->sink.main_path ? rec->sink.main_path : rec->sink.path,
+		.pipe = rec->sink.pipe,
+		.nr_rings = rec->plan.nr_rings,
+		.ring_bytes = rec->set.ring_pages * (size_t)sysconf(_SC_PAGESIZE),
 	};
 
-	if (ops->seeks && rec->sink.pipe) {
-		log_note("writer %s cannot write to a pipe: serial does it", ops->name);
-		ops = &writer_serial;
-	}
-	int err = writer_open(ops, &params, &rec->writer);
-	if (err && ops->optional) {
-		log_note("writer %s is not allowed here (%s): serial does it", ops->name, strerror(-err));
-		err = writer_open(&writer_serial, &params, &rec->writer);
-	}
-	rec->writer_params = params;
-	return err ? diag_set(reterr, err, "%s: writer %s: %s", rec->sink.path, ops->name, strerror(-err)) : 0;
+	return engine_open(rec->options->threads ? &plain : &rec->options->writer, &output, &rec->writer,
+			   &rec->writer_params, reterr);
 }
 
 /* Header first: from then on the writer goes on where it ends. */
@@ -228,58 +218,45 @@ static int start_output(struct recording *rec, struct diag *reterr)
 	return err ? write_error(rec, err, reterr) : 0;
 }
 
-static int start_stream(struct recording *rec, struct diag *reterr)
+/* Which thread drains which CPUs; with --threads only. */
+static int lay_out_threads(struct recording *rec, struct diag *reterr)
 {
-	size_t ring_bytes = rec->set.ring_pages * (size_t)sysconf(_SC_PAGESIZE);
-	enum { LEAST_PART = 16, LEAST_ROUND = 4 << 20 };
+	const struct target *target = rec->options->target;
+	struct topology topology __attribute__((cleanup(topology_fini))) = {0};
 
-	/* A mark above the kernel's own wake-up, at half a ring, would leave bytes where no wake-up comes for them. */
-	size_t flush_bytes = rec->options->flush_bytes ? rec->options->flush_bytes : ring_bytes / LEAST_PART;
-	rec->stream = (struct stream){
-		.rings = rec->set.rings,
-		.nr_rings = rec->plan.nr_rings,
-		.writer = rec->writer,
-		.flush_bytes = flush_bytes < ring_bytes / 4 ? flush_bytes : ring_bytes / 4,
-		.round_bytes = rec->plan.nr_rings * ring_bytes,
-	};
-	if (rec->sink.pipe)
-		rec->stream.flush_bytes = rec->stream.round_bytes = 1; /* somebody may be looking on */
-	else if (rec->stream.round_bytes < LEAST_ROUND)
-		rec->stream.round_bytes = LEAST_ROUND;
-	int err = stream_init(&rec->stream);
-	return err ? diag_set(reterr, err, "out of memory") : 0;
+	if (!rec->options->threads)
+		return 0;
+	int err = topology_read("/sys", &topology, reterr);
+	if (!err)
+		err = thread_spec_resolve(rec->options->thread_spec, target->per_thread ? NULL : &target->cpus, &topology,
+					  &rec->layout, reterr);
+	if (!err && target->per_thread)
+		thread_layout_trim(&rec->layout, rec->plan.nr_rings);
+	return err;
 }
 
-/* One thread drains all rings; the main thread watches over it. */
-static int start_reader(struct recording *rec, struct diag *reterr)
+static int start_readers(struct recording *rec, struct diag *reterr)
 {
-	int err = reader_control_init(&rec->control);
-	if (err)
-		return diag_set(reterr, err, "eventfd: %s", strerror(-err));
-
-	rec->rings = calloc(rec->plan.nr_rings + 1, sizeof(*rec->rings));
-	if (!rec->rings)
-		return diag_set(reterr, -ENOMEM, "out of memory");
-	for (size_t i = 0; i < rec->plan.nr_rings; i++)
-		rec->rings[i] = i;
-	rec->reader = (struct reader){
-		.control = &rec->control,
+	bool directory = rec->options->threads;
+	struct data_files_params files = {
 		.set = &rec->set,
-		.streams = &rec->stream,
-		.nr_streams = 1,
-		.rings = rec->rings,
-		.nr_rings = rec->plan.nr_rings,
+		.writer = &rec->options->writer,
+		.flush_bytes = rec->options->flush_bytes,
+		.live = rec->sink.pipe,
+		.into = directory ? NULL : rec->writer,
+		.path = rec->sink.path,
+	};
+	int err = data_files_open(&files, &rec->files, reterr);
+	if (err)
+		return err;
+	struct readers_params readers = {
+		.set = &rec->set,
+		.files = &rec->files,
+		.layout = directory ? &rec->layout : NULL,
 		.realtime = rec->options->realtime,
 		.workload = rec->workload.pid,
 	};
-	err = reader_init(&rec->reader);
-	if (err)
-		return diag_set(reterr, err, "out of memory");
-	err = reader_start(&rec->reader, 1);
-	if (err == -EPERM)
-		return diag_set(reterr, err, "-r %d: not permitted: needs CAP_SYS_NICE or ulimit -r",
-				rec->options->realtime);
-	return err ? diag_set(reterr, err, "cannot start a thread: %s", strerror(-err)) : 0;
+	return readers_start(&rec->readers, &readers, reterr);
 }
 
 static int start_events(struct recording *rec, struct diag *reterr)
@@ -293,10 +270,25 @@ static int start_events(struct recording *rec, struct diag *reterr)
 	return rec->workload.pid ? workload_release(&rec->workload, rec->options->workload[0], reterr) : 0;
 }
 
-static void tell_plan(const struct recording *rec, const char *scheduling)
+static void tell_reader(const struct reader *reader, size_t index)
+{
+	AUTO_BUF struct buf rings = {0}, where = {0};
+	const char *separator = "";
+
+	for (size_t i = 0; i < reader->nr_rings; i++, separator = ",")
+		buf_printf(&rings, "%s%zu", separator, reader->rings[i]);
+	if (reader->affinity)
+		cpuset_format(reader->affinity, &where);
+	log_verbose("thread %zu: rings %s; on CPUs %s; scheduling %s", index, buf_text(&rings),
+		    where.len ? buf_text(&where) : "of the recorder", reader->scheduling);
+}
+
+static void tell_plan(const struct recording *rec)
 {
 	AUTO_BUF struct buf text = {0};
-	const struct writer_ops *ops = rec->writer->ops;
+	const struct data_file *file = &rec->files.files[0];
+	const struct writer_params *params = rec->options->threads ? &rec->files.params : &rec->writer_params;
+	const struct writer_ops *ops = file->writer->ops;
 	size_t ring_bytes = rec->set.ring_pages * (size_t)sysconf(_SC_PAGESIZE);
 
 	if (log_level() < LOG_VERBOSE)
@@ -304,14 +296,26 @@ static void tell_plan(const struct recording *rec, const char *scheduling)
 	/* The kernel's own mark, as no event asks for another; perf_event_open(2) wakeup_watermark. */
 	buf_printf(&text, "%zu event fds, %zu rings of %zu KiB, wake-up at %zu KiB, flush from %zu KiB; writer %s",
 		   rec->plan.nr_slots, rec->plan.nr_rings, ring_bytes / 1024, ring_bytes / 2 / 1024,
-		   rec->stream.flush_bytes / 1024, ops->name);
+		   file->stream.flush_bytes / 1024, ops->name);
 	if (ops->stages)
-		buf_printf(&text, ", %zu blocks of %zu KiB", rec->writer_params.nr_blocks,
-			   rec->writer_params.block_bytes / 1024);
+		buf_printf(&text, ", %zu blocks of %zu KiB", params->nr_blocks, params->block_bytes / 1024);
 	if (ops->maps)
-		buf_printf(&text, ", windows of %zu KiB", rec->writer_params.window_bytes / 1024);
-	buf_printf(&text, "; scheduling %s", scheduling);
+		buf_printf(&text, ", windows of %zu KiB", params->window_bytes / 1024);
 	log_verbose("%s", buf_text(&text));
+	for (size_t i = 0; i < rec->readers.nr; i++)
+		tell_reader(&rec->readers.readers[i], i);
+}
+
+static void tell_readers_work(const struct recording *rec)
+{
+	for (size_t i = 0; i < rec->readers.nr; i++) {
+		const struct reader *reader = &rec->readers.readers[i];
+		uint64_t bytes = 0;
+		for (size_t s = 0; s < reader->nr_streams; s++)
+			bytes += reader->streams[s]->counters.bytes;
+		log_verbose("thread %zu: %llu bytes, %llu wake-ups, %.3f s of CPU", i, (unsigned long long)bytes,
+			    (unsigned long long)reader->wakeups, (double)reader->cpu_ns / 1e9);
+	}
 }
 
 /* Events flow from here until the workload, the targets, a signal or a failed writer ends it. */
@@ -320,12 +324,12 @@ static int run_events(struct recording *rec, struct recording_result *result, st
 	struct supervision supervision = {
 		.set = &rec->set,
 		.workload = &rec->workload,
-		.control = &rec->control,
+		.control = &rec->readers.control,
 		.signal_fd = rec->signal_fd,
 		.enable_after_ms = rec->options->delay_ms,
 	};
 
-	tell_plan(rec, rec->reader.scheduling);
+	tell_plan(rec);
 	int err = start_events(rec, reterr);
 	if (!err) {
 		err = supervise(&supervision, &result->signal);
@@ -333,13 +337,9 @@ static int run_events(struct recording *rec, struct recording_result *result, st
 			diag_set(reterr, err, "waiting for the end: %s", strerror(-err));
 	}
 	eventset_disable(&rec->set);
-	reader_control_stop(&rec->control);
-	reader_join(&rec->reader, 1);
-	if (!err && rec->reader.failed)
-		err = write_error(rec, rec->reader.err, reterr);
-	else if (!err && rec->reader.err)
-		err = diag_set(reterr, rec->reader.err, "draining the rings: %s", strerror(-rec->reader.err));
-	return err;
+	readers_stop(&rec->readers);
+	tell_readers_work(rec);
+	return err ? err : readers_error(&rec->readers, &rec->files, reterr);
 }
 
 static int note_loss(struct recording *rec, size_t slot, uint64_t lost, struct recording_result *result)
@@ -381,52 +381,72 @@ static int account_losses(struct recording *rec, struct recording_result *result
 	return err ? write_error(rec, err, reterr) : 0;
 }
 
-static uint64_t left_in_rings(const struct recording *rec)
+/* What the rings held and no file got. */
+static uint64_t unwritten(const struct recording *rec, uint64_t of_main_file)
 {
-	uint64_t bytes = 0;
+	uint64_t bytes = of_main_file;
 
-	for (size_t i = 0; i < rec->stream.nr_rings; i++) {
-		struct span spans[2];
-		bytes += ring_peek(&rec->stream.rings[i], spans);
-	}
+	for (size_t i = 0; i < rec->files.nr; i++)
+		bytes += rec->files.files[i].unwritten_bytes;
 	return bytes;
 }
 
-static int close_output(struct recording *rec, struct recording_result *result, struct diag *reterr)
+static int finish(struct recording *rec, uint64_t written, bool torn, struct recording_result *result,
+		  struct diag *reterr)
 {
-	struct diag later;
-	uint64_t queued = rec->writer->queued, written = 0;
-	int write_err = writer_close(take_ptr(rec->writer), &written);
-	if (write_err) {
-		output_error(rec, written, write_err, reterr);
-		/* The part that was written of a piece that failed is not queued, but may still be in its ring. */
-		uint64_t had = queued + left_in_rings(rec);
-		result->unwritten_bytes = had > written ? had - written : 0;
-	}
-
-	result->bytes = written;
-	if (rec->sink.pipe)
-		return write_err;
+	AUTO_FREE struct hits_region *parts = calloc(rec->files.nr + 1, sizeof(*parts));
 	struct finish_params params = {
 		.fd = rec->sink.fd,
 		.path = rec->sink.path,
 		.header = rec->header,
 		.data_bytes = written > rec->header.data.offset ? written - rec->header.data.offset : 0,
-		.torn = write_err != 0,
+		.torn = torn,
 		.features = &rec->features,
 		.build_ids = rec->options->build_ids,
+		.parts = parts,
+		.nr_parts = rec->options->threads ? rec->files.nr : 0,
 	};
 	struct finish_result finished;
-	int err = finish_file(&params, &finished, write_err ? &later : reterr);
-	result->bytes = finished.data_bytes;
+
+	if (!parts)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	result->bytes = 0;
+	for (size_t i = 0; i < params.nr_parts; i++) {
+		parts[i] = (struct hits_region){rec->files.files[i].fd, 0, rec->files.files[i].stored};
+		result->bytes += parts[i].bytes;
+	}
+	int err = finish_file(&params, &finished, reterr);
+	result->bytes += finished.data_bytes;
 	result->cut_samples = finished.cut_samples;
 	result->nr_samples = finished.nr_samples;
 	result->samples_counted = finished.samples_counted;
 	/* Where the disk is elsewhere its errors may wait until now: close(2). */
 	int close_err = sink_close(&rec->sink);
-	if (close_err && !write_err && !err)
+	if (close_err && !torn && !err)
 		err = diag_set(reterr, close_err, "%s: cannot finish the file: %s", rec->sink.path, strerror(-close_err));
-	return write_err ? write_err : err;
+	return err;
+}
+
+static int close_output(struct recording *rec, struct recording_result *result, struct diag *reterr)
+{
+	struct diag later;
+	uint64_t queued = rec->writer->queued, written = 0, left = 0;
+	int write_err = writer_close(take_ptr(rec->writer), &written);
+	if (write_err) {
+		output_error(rec, written, write_err, reterr);
+		/* The part that was written of a piece that failed is not queued, but may still be in its ring. */
+		uint64_t had = queued + (rec->options->threads ? 0 : data_files_left(&rec->files));
+		left = had > written ? had - written : 0;
+	}
+	int files_err = data_files_close(&rec->files, write_err ? &later : reterr);
+	int err = write_err ? write_err : files_err;
+
+	result->unwritten_bytes = err ? unwritten(rec, left) : 0;
+	result->bytes = written;
+	if (rec->sink.pipe)
+		return err;
+	int finish_err = finish(rec, written, write_err != 0, result, err ? &later : reterr);
+	return err ? err : finish_err;
 }
 
 static void free_descriptions(struct recording *rec)
@@ -442,10 +462,9 @@ static void free_descriptions(struct recording *rec)
 static void recording_fini(struct recording *rec)
 {
 	writer_close(rec->writer, NULL);
-	reader_fini(&rec->reader);
-	reader_control_fini(&rec->control);
-	free(rec->rings);
-	stream_fini(&rec->stream);
+	readers_fini(&rec->readers);
+	thread_layout_fini(&rec->layout);
+	data_files_fini(&rec->files);
 	sink_close(&rec->sink);
 	eventset_close(&rec->set);
 	plan_fini(&rec->plan);
@@ -463,6 +482,8 @@ static int open_sink(struct recording *rec, struct diag *reterr)
 {
 	sigset_t blocked, waiting;
 
+	if (rec->options->threads)
+		return sink_open_directory(rec->options->output, &rec->sink, reterr);
 	pthread_sigmask(SIG_SETMASK, NULL, &blocked);
 	waiting = rec->old_mask;
 	sigaddset(&waiting, SIGCHLD); /* would be lost: its default is to be ignored */
@@ -490,6 +511,8 @@ static int prepare(struct recording *rec, struct diag *reterr)
 	if (!err)
 		err = eventset_open(&rec->set, &rec->plan, rec->options->events, rec->options->ring, reterr);
 	if (!err)
+		err = lay_out_threads(rec, reterr);
+	if (!err)
 		err = open_sink(rec, reterr);
 	if (!err) {
 		err = describe_events(rec);
@@ -498,9 +521,7 @@ static int prepare(struct recording *rec, struct diag *reterr)
 	}
 	if (!err)
 		err = start_output(rec, reterr);
-	if (!err)
-		err = start_stream(rec, reterr);
-	return err ? err : start_reader(rec, reterr);
+	return err ? err : start_readers(rec, reterr);
 }
 
 int recording_run(const struct recording_options *options, struct recording_result *ret, struct diag *reterr)
@@ -509,7 +530,6 @@ int recording_run(const struct recording_options *options, struct recording_resu
 		.options = options,
 		.signal_fd = -1,
 		.sink.fd = -1,
-		.control = {.stop_fd = -1, .news_fd = -1},
 	};
 	struct recording_result result = {0};
 	int err = prepare(&rec, reterr);
@@ -529,9 +549,13 @@ int recording_run(const struct recording_options *options, struct recording_resu
 	result.wait_status = rec.workload.wait_status;
 	result.nr_rings = rec.plan.nr_rings;
 	result.ring_bytes = rec.set.ring_pages * (size_t)sysconf(_SC_PAGESIZE);
-	result.wakeups = rec.reader.wakeups;
-	result.rounds = rec.stream.counters.rounds;
-	result.ring_total_bytes = rec.stream.counters.bytes;
+	result.nr_threads = rec.readers.nr;
+	for (size_t i = 0; i < rec.readers.nr; i++)
+		result.wakeups += rec.readers.readers[i].wakeups;
+	for (size_t i = 0; i < rec.files.nr; i++) {
+		result.rounds += rec.files.files[i].stream.counters.rounds;
+		result.ring_total_bytes += rec.files.files[i].stream.counters.bytes;
+	}
 	recording_fini(&rec);
 	result.cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	*ret = result;

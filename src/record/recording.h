@@ -9,18 +9,11 @@
 #include <stdint.h>
 
 #include "event/event.h"
+#include "record/engine.h"
 #include "record/eventset.h"
 #include "record/target.h"
-#include "stream/writer.h"
 
 struct diag;
-
-/* Which engine writes, and its sizes; 0: its default. */
-struct recording_writer {
-	const struct writer_ops *ops; /* NULL: the best for this output */
-	size_t blocks_per_ring;       /* of the staging engines; the blocks of all rings are one pool */
-	size_t window_bytes;          /* of the mmap engine */
-};
 
 struct recording_options {
 	struct target *target;          /* resolved; borrowed, the workload is added */
@@ -32,6 +25,8 @@ struct recording_options {
 	struct recording_writer writer;
 	size_t flush_bytes;             /* --mmap-flush; 0: the default */
 	const char *output;             /* NULL: perf.data */
+	bool threads;                   /* --threads: into a data directory */
+	const char *thread_spec;        /* NULL: cpu */
 	int64_t delay_ms;               /* -D; -1: stay disabled */
 	int realtime;                   /* -r; 0: the default of priority.h */
 	bool build_ids;                 /* false: -B */
@@ -57,6 +52,7 @@ struct recording_result {
 	uint64_t lost_records; /* sum of losses */
 	uint64_t unwritten_bytes; /* of records that we had when writing failed */
 	uint64_t cut_samples;  /* given up at the end so that the header fits on a full disk */
+	size_t nr_threads; /* that drained */
 	size_t nr_rings;
 	size_t ring_bytes;         /* of each */
 	uint64_t ring_total_bytes; /* that came out of the rings */

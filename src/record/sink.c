@@ -171,8 +171,36 @@ int sink_open(const char *path, struct sink *ret, struct diag *reterr)
 	return 0;
 }
 
+int sink_open_directory(const char *path, struct sink *ret, struct diag *reterr)
+{
+	struct sink sink = {.path = path ? path : "perf.data", .fd = -1};
+
+	if (sink_is_pipe(path))
+		return diag_set(reterr, -EINVAL, "--threads writes a directory, which no pipe can carry: give -o DIR");
+	int err = keep_old(sink.path, reterr);
+	if (err)
+		return err;
+	struct stat st;
+	if (lstat(sink.path, &st) == 0 && S_ISREG(st.st_mode))
+		unlink(sink.path); /* an empty file, which keep_old() leaves */
+	if (mkdir(sink.path, 0700))
+		return open_error(sink.path, -errno, reterr);
+	if (asprintf(&sink.main_path, "%s/data", sink.path) < 0)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	sink.fd = open(sink.main_path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (sink.fd < 0) {
+		err = open_error(sink.main_path, -errno, reterr);
+		free(sink.main_path);
+		return err;
+	}
+	*ret = sink;
+	return 0;
+}
+
 int sink_close(struct sink *sink)
 {
+	free(sink->main_path);
+	sink->main_path = NULL;
 	int fd = sink->fd;
 
 	sink->fd = -1;

@@ -10,6 +10,7 @@ struct sink {
 	int fd;           /* -1: closed; of a pipe it is borrowed when it is standard output */
 	bool pipe;        /* cannot seek: the pipe layout is written */
 	const char *path; /* "perf.data", "-"; borrowed */
+	char *main_path;  /* heap; of a directory's main file, "perf.data/data"; NULL: no directory */
 };
 
 /*
@@ -27,4 +28,7 @@ bool sink_is_stdout(const char *path);
  * and remedy in the diag.
  */
 int sink_open(const char *path, struct sink *ret, struct diag *reterr);
+
+/* The same for a data directory, of mode 0700: fd is that of its main file. Not for pipes: -EINVAL. */
+int sink_open_directory(const char *path, struct sink *ret, struct diag *reterr);
 int sink_close(struct sink *sink);

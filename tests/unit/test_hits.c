@@ -140,7 +140,7 @@ static int scan(const struct buf *stream, const struct event_desc *events, size_
 
 	assert_true(fd >= 0);
 	assert_int_equal(fd_pwrite(fd, stream->data, stream->len, FRONT), 0);
-	return hits_scan(fd, FRONT, stream->len, events, nr_events, hits);
+	return hits_scan(&(struct hits_region){fd, FRONT, stream->len}, 1, events, nr_events, hits);
 }
 
 static bool told(const struct buf *build_ids, const char *path)
@@ -386,9 +386,9 @@ static void a_file_shorter_than_promised_is_told(void **state)
 	AUTO_FD int fd = memfd_create("empty", MFD_CLOEXEC);
 
 	(void)state;
-	assert_int_equal(hits_scan(fd, 0, 4096, &plain, 1, &hits), -EBADMSG);
-	assert_int_equal(hits_scan(fd, 0, 0, &plain, 1, &hits), 0);
-	assert_int_equal(hits_scan(-1, 0, 8, &plain, 1, &hits), -EBADF);
+	assert_int_equal(hits_scan(&(struct hits_region){fd, 0, 4096}, 1, &plain, 1, &hits), -EBADMSG);
+	assert_int_equal(hits_scan(&(struct hits_region){fd, 0, 0}, 1, &plain, 1, &hits), 0);
+	assert_int_equal(hits_scan(&(struct hits_region){-1, 0, 8}, 1, &plain, 1, &hits), -EBADF);
 }
 
 /* Whatever the bytes are: it ends, and says 0 or -EBADMSG. */

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/data_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "record/eventset.h"
+#include "record/whole_records.h"
+#include "ring/ring.h"
+
+enum { LEAST_PART = 16, LEAST_ROUND = 4 << 20 };
+
+static size_t ring_bytes_of(const struct eventset *set)
+{
+	return set->ring_pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* A mark above the kernel's own wake-up, at half a ring, would leave bytes where no wake-up comes for them. */
+static size_t flush_bytes(const struct data_files_params *params, size_t ring_bytes)
+{
+	size_t asked = params->flush_bytes ? params->flush_bytes : ring_bytes / LEAST_PART;
+
+	if (params->live)
+		return 1;
+	return asked < ring_bytes / 4 ? asked : ring_bytes / 4;
+}
+
+/* Readers of one file hold back what comes between two marks: not too little, for the marks cost, nor too much. */
+static uint64_t round_bytes(const struct data_files_params *params, size_t nr_rings, size_t ring_bytes)
+{
+	uint64_t all = (uint64_t)nr_rings * ring_bytes;
+
+	if (params->live)
+		return 1;
+	return all > LEAST_ROUND ? all : LEAST_ROUND;
+}
+
+static int open_file(const struct data_files_params *params, size_t ring, struct data_files *files,
+		     struct diag *reterr)
+{
+	struct data_file *file = &files->files[ring];
+
+	if (asprintf(&file->path, "%s/data.%zu", params->path, ring) < 0) {
+		file->path = NULL;
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	}
+	file->fd = open(file->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (file->fd < 0)
+		return diag_set(reterr, -errno, "cannot create %s: %s", file->path, strerror(errno));
+	struct engine_output output = {
+		.fd = file->fd,
+		.path = file->path,
+		.nr_rings = 1,
+		.ring_bytes = ring_bytes_of(params->set),
+	};
+	return engine_open(params->writer, &output, &file->writer, &files->params, reterr);
+}
+
+static int open_stream(const struct data_files_params *params, struct data_file *file, size_t first_ring,
+		       size_t nr_rings)
+{
+	size_t ring_bytes = ring_bytes_of(params->set);
+
+	file->stream = (struct stream){
+		.rings = &params->set->rings[first_ring],
+		.nr_rings = nr_rings,
+		.writer = file->writer,
+		.flush_bytes = flush_bytes(params, ring_bytes),
+		/* Marks in the files of a directory would promise what other files do not hold. */
+		.round_bytes = params->into ? round_bytes(params, nr_rings, ring_bytes) : 0,
+	};
+	return stream_init(&file->stream);
+}
+
+int data_files_open(const struct data_files_params *params, struct data_files *ret, struct diag *reterr)
+{
+	size_t nr_rings = params->set->plan->nr_rings;
+	struct data_files files = {.nr = params->into ? 1 : nr_rings};
+	int err = 0;
+
+	files.files = calloc(files.nr + 1, sizeof(*files.files));
+	if (!files.files)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < files.nr; i++)
+		files.files[i].fd = -1;
+	for (size_t i = 0; i < files.nr && !err; i++) {
+		struct data_file *file = &files.files[i];
+		if (params->into)
+			file->writer = params->into;
+		else
+			err = open_file(params, i, &files, reterr);
+		if (!err && open_stream(params, file, i, params->into ? nr_rings : 1))
+			err = diag_set(reterr, -ENOMEM, "out of memory");
+	}
+	if (err) {
+		data_files_fini(&files);
+		return err;
+	}
+	*ret = files;
+	return 0;
+}
+
+static uint64_t left_in_rings(const struct stream *stream)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < stream->nr_rings; i++) {
+		struct span spans[2];
+		bytes += ring_peek(&stream->rings[i], spans);
+	}
+	return bytes;
+}
+
+static int close_file(struct data_file *file, struct diag *reterr)
+{
+	uint64_t queued = file->writer->queued;
+	int err = writer_close(take_ptr(file->writer), &file->stored);
+	uint64_t failed_at = file->stored;
+
+	file->stream.writer = NULL;
+	/* The part that was written of a piece that failed is not queued, but may still be in its ring. */
+	uint64_t had = queued + left_in_rings(&file->stream);
+	file->unwritten_bytes = had > file->stored ? had - file->stored : 0;
+	if (!err)
+		return 0;
+	file->stored = whole_records(file->fd, 0, file->stored);
+	if (ftruncate(file->fd, (off_t)file->stored) && errno != EINVAL)
+		return diag_set(reterr, -errno, "%s: cannot be cut to its length: %s", file->path, strerror(errno));
+	return diag_set(reterr, err, "%s: writing at offset %llu failed: %s", file->path,
+			(unsigned long long)failed_at, strerror(-err));
+}
+
+int data_files_close(struct data_files *files, struct diag *reterr)
+{
+	int first_err = 0;
+
+	for (size_t i = 0; i < files->nr; i++) {
+		struct data_file *file = &files->files[i];
+		if (!file->path || !file->writer)
+			continue;
+		int err = close_file(file, first_err ? NULL : reterr);
+		first_err = first_err ? first_err : err;
+	}
+	return first_err;
+}
+
+uint64_t data_files_left(const struct data_files *files)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < files->nr; i++)
+		bytes += left_in_rings(&files->files[i].stream);
+	return bytes;
+}
+
+void data_files_fini(struct data_files *files)
+{
+	for (size_t i = 0; i < files->nr; i++) {
+		struct data_file *file = &files->files[i];
+		stream_fini(&file->stream);
+		if (file->path)
+			writer_close(file->writer, NULL);
+		if (file->fd >= 0)
+			close(file->fd);
+		free(file->path);
+	}
+	free(files->files);
+	*files = (struct data_files){0};
+}
+
+int data_files_error(const struct data_files *files, const struct stream *stream, int err, struct diag *reterr)
+{
+	for (size_t i = 0; i < files->nr; i++) {
+		const struct data_file *file = &files->files[i];
+		if (&file->stream == stream)
+			return diag_set(reterr, err, "%s: writing at offset %llu failed: %s", file->writer->path,
+					(unsigned long long)(file->writer->offset + file->writer->stored),
+					strerror(-err));
+	}
+	return diag_set(reterr, err, "draining the rings: %s", strerror(-err));
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * data_files: where the rings go: all into one output, or, in a data directory, each into a file of its own. One
+ * stream each. Owned by the recording; the streams are lent to readers.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "record/engine.h"
+#include "stream/stream.h"
+
+struct diag;
+struct eventset;
+
+struct data_file {
+	struct stream stream;
+	struct writer *writer;
+	char *path;               /* heap; of a directory's file; NULL: the recording's one output */
+	int fd;                   /* -1: not ours */
+	uint64_t stored;          /* valid when closed: bytes in the file, whole records */
+	uint64_t unwritten_bytes; /* valid when closed: what an error kept out of it */
+};
+
+struct data_files {
+	struct data_file *files; /* heap; in a directory by ring, else one */
+	size_t nr;
+	struct writer_params params; /* as the last writer was opened */
+};
+
+struct data_files_params {
+	struct eventset *set;
+	const struct recording_writer *writer;
+	size_t flush_bytes;   /* 0: the default */
+	bool live;            /* somebody may be looking on: hold nothing back */
+	struct writer *into;  /* the one output; its owner closes it. NULL: a directory */
+	const char *path;     /* of the output or the directory */
+};
+
+int data_files_open(const struct data_files_params *params, struct data_files *ret, struct diag *reterr);
+
+/*
+ * Closes the writers of a directory's files, cuts what is torn, and counts. -errno of the first that failed, with path
+ * and offset. The fds stay open, to be read. Without a directory it does nothing.
+ */
+int data_files_close(struct data_files *files, struct diag *reterr);
+/* Bytes that are still in the rings: after an error. */
+uint64_t data_files_left(const struct data_files *files);
+
+void data_files_fini(struct data_files *files); /* zeroed is fine */
+
+/* Says which file it was; the stream is one of `files`. Returns err. */
+int data_files_error(const struct data_files *files, const struct stream *stream, int err, struct diag *reterr);

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/readers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "record/data_files.h"
+#include "record/eventset.h"
+#include "record/thread_spec.h"
+
+static size_t reader_of_ring(const struct readers_params *params, size_t ring)
+{
+	int cpu = params->set->plan->rings[ring].cpu;
+
+	if (!params->layout)
+		return 0;
+	if (cpu < 0)
+		return thread_layout_by_ring(params->layout, ring);
+	return (size_t)thread_layout_by_cpu(params->layout, (unsigned)cpu); /* thread_spec.h: each CPU has one */
+}
+
+/* Gives each reader its stretch of the two lists. Streams are one for each ring, or one for all. */
+static void assign(struct readers *readers, const struct readers_params *params)
+{
+	size_t nr_rings = params->set->plan->nr_rings, nr_streams = params->files->nr, at = 0, stream_at = 0;
+
+	for (size_t r = 0; r < readers->nr; r++) {
+		struct reader *reader = &readers->readers[r];
+		reader->rings = readers->rings + at;
+		reader->streams = readers->streams + stream_at;
+		for (size_t ring = 0; ring < nr_rings; ring++) {
+			if (reader_of_ring(params, ring) != r)
+				continue;
+			readers->rings[at++] = ring;
+			reader->nr_rings++;
+			if (nr_streams == 1 && reader->nr_streams)
+				continue;
+			readers->streams[stream_at++] = &params->files->files[nr_streams == 1 ? 0 : ring].stream;
+			reader->nr_streams++;
+		}
+	}
+}
+
+static int make(struct readers *readers, const struct readers_params *params)
+{
+	size_t nr_rings = params->set->plan->nr_rings;
+	int err = reader_control_init(&readers->control);
+
+	readers->nr = params->layout ? params->layout->nr_threads : 1;
+	readers->readers = calloc(readers->nr, sizeof(*readers->readers));
+	readers->streams = calloc(nr_rings + 1, sizeof(struct stream *));
+	readers->rings = calloc(nr_rings + 1, sizeof(*readers->rings));
+	if (!readers->readers || !readers->streams || !readers->rings)
+		return -ENOMEM;
+	assign(readers, params);
+	for (size_t i = 0; i < readers->nr && !err; i++) {
+		struct reader *reader = &readers->readers[i];
+		reader->control = &readers->control;
+		reader->set = params->set;
+		reader->realtime = params->realtime;
+		reader->workload = params->workload;
+		reader->affinity = params->layout ? &params->layout->threads[i].affinity : NULL;
+		err = reader_init(reader);
+	}
+	return err;
+}
+
+int readers_start(struct readers *readers, const struct readers_params *params, struct diag *reterr)
+{
+	*readers = (struct readers){.control = {.stop_fd = -1, .news_fd = -1}};
+	int err = make(readers, params);
+
+	if (!err)
+		err = reader_start(readers->readers, readers->nr);
+	if (err == -EPERM)
+		diag_set(reterr, err, "-r %d: not permitted: needs CAP_SYS_NICE or ulimit -r", params->realtime);
+	else if (err)
+		diag_set(reterr, err, "cannot start %zu threads: %s", readers->nr, strerror(-err));
+	if (err)
+		readers_fini(readers);
+	return err;
+}
+
+void readers_stop(struct readers *readers)
+{
+	reader_control_stop(&readers->control);
+	reader_join(readers->readers, readers->nr);
+}
+
+int readers_error(const struct readers *readers, const struct data_files *files, struct diag *reterr)
+{
+	for (size_t i = 0; i < readers->nr; i++)
+		if (readers->readers[i].err)
+			return data_files_error(files, readers->readers[i].failed, readers->readers[i].err, reterr);
+	return 0;
+}
+
+void readers_fini(struct readers *readers)
+{
+	if (!readers->readers)
+		return;
+	for (size_t i = 0; i < readers->nr; i++)
+		reader_fini(&readers->readers[i]);
+	reader_control_fini(&readers->control);
+	free(readers->readers);
+	free(readers->streams);
+	free(readers->rings);
+	*readers = (struct readers){0};
+}
