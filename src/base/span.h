@@ -8,3 +8,12 @@ struct span {
 	const void *ptr;
 	size_t len; /* bytes */
 };
+
+static inline size_t span_total(const struct span spans[], unsigned nr_spans)
+{
+	size_t len = 0;
+
+	for (unsigned i = 0; i < nr_spans; i++)
+		len += spans[i].len;
+	return len;
+}
