@@ -17,6 +17,7 @@
 #include "base/diag.h"
 #include "base/log.h"
 #include "record/data_files.h"
+#include "record/described_events.h"
 #include "record/features.h"
 #include "record/finish.h"
 #include "record/hits.h"
@@ -39,9 +40,7 @@ struct recording {
 	struct plan plan;
 	struct eventset set;
 	struct sink sink;
-	struct event_desc *descs; /* what the file says of the events */
-	char **tracepoints;       /* "sys:event" of those that are one */
-	size_t nr_tracepoints;
+	struct described_events described;
 	struct features_params features;
 	struct file_header header;
 	struct writer_params writer_params;
@@ -118,46 +117,20 @@ static int fork_workload(struct recording *rec, struct diag *reterr)
 	return err;
 }
 
-/* The events as the file tells them, now that opening has settled their attrs. */
 static int describe_events(struct recording *rec)
 {
-	const struct event_list *events = rec->options->events;
-	size_t nr_ids = rec->plan.nr_slots;
+	int err = described_events_make(&rec->set, &rec->described);
 
-	rec->descs = calloc(events->nr + 1, sizeof(*rec->descs));
-	rec->tracepoints = calloc(events->nr + 1, sizeof(*rec->tracepoints));
-	if (!rec->descs || !rec->tracepoints)
-		return -ENOMEM;
-	for (size_t e = 0; e < events->nr; e++) {
-		const struct event *event = &events->events[e];
-		struct event_desc *desc = &rec->descs[e];
-		desc->attr = event->attr;
-		desc->name = strdup(event->name);
-		desc->ids = calloc(nr_ids + 1, sizeof(*desc->ids));
-		if (!desc->name || !desc->ids)
-			return -ENOMEM;
-		for (size_t i = 0; i < nr_ids; i++)
-			if (rec->plan.slots[i].event == e && rec->set.fds[i] >= 0)
-				desc->ids[desc->nr_ids++] = rec->set.ids[i];
-		if (!event->tracepoint_system)
-			continue;
-		if (asprintf(&rec->tracepoints[rec->nr_tracepoints], "%s:%s", event->tracepoint_system,
-			     event->tracepoint_name) < 0) {
-			rec->tracepoints[rec->nr_tracepoints] = NULL;
-			return -ENOMEM;
-		}
-		rec->nr_tracepoints++;
-	}
 	rec->features = (struct features_params){
-		.events = rec->descs,
-		.nr_events = events->nr,
+		.events = rec->described.descs,
+		.nr_events = rec->described.nr_descs,
 		.argc = rec->options->argc,
 		.argv = rec->options->argv,
 		.pipe = rec->sink.pipe,
-		.tracepoints = (const char *const *)rec->tracepoints,
-		.nr_tracepoints = rec->nr_tracepoints,
+		.tracepoints = (const char *const *)rec->described.tracepoints,
+		.nr_tracepoints = rec->described.nr_tracepoints,
 	};
-	return 0;
+	return err;
 }
 
 static int output_error(const struct recording *rec, uint64_t stored, int err, struct diag *reterr)
@@ -192,7 +165,7 @@ static int start_output(struct recording *rec, struct diag *reterr)
 {
 	AUTO_BUF struct buf front = {0}, world_records = {0};
 	int err = rec->sink.pipe ? prologue_pipe(&rec->features, &front, reterr)
-				   : prologue_file(rec->descs, rec->features.nr_events, &front, &rec->header);
+				   : prologue_file(rec->described.descs, rec->features.nr_events, &front, &rec->header);
 
 	if (err == -ENOMEM || front.failed)
 		return diag_set(reterr, -ENOMEM, "out of memory");
@@ -203,7 +176,7 @@ static int start_output(struct recording *rec, struct diag *reterr)
 		return err;
 	struct prologue_world world = {
 		.set = &rec->set,
-		.descs = rec->descs,
+		.descs = rec->described.descs,
 		.nr_descs = rec->features.nr_events,
 		.target = rec->options->target,
 		.workload = &rec->workload,
@@ -372,7 +345,7 @@ static int account_losses(struct recording *rec, struct recording_result *result
 			continue;
 		int err = note_loss(rec, i, lost, result);
 		if (!err)
-			err = synth_lost_samples(&rec->descs[rec->plan.slots[i].event].attr, rec->set.ids[i], lost,
+			err = synth_lost_samples(&rec->described.descs[rec->plan.slots[i].event].attr, rec->set.ids[i], lost,
 						 &records);
 		if (err)
 			return diag_set(reterr, err, "out of memory");
@@ -449,16 +422,6 @@ static int close_output(struct recording *rec, struct recording_result *result, 
 	return err ? err : finish_err;
 }
 
-static void free_descriptions(struct recording *rec)
-{
-	for (size_t i = 0; rec->descs && i < rec->options->events->nr; i++)
-		event_desc_fini(&rec->descs[i]);
-	free(rec->descs);
-	for (size_t i = 0; i < rec->nr_tracepoints; i++)
-		free(rec->tracepoints[i]);
-	free(rec->tracepoints);
-}
-
 static void recording_fini(struct recording *rec)
 {
 	writer_close(rec->writer, NULL);
@@ -469,7 +432,7 @@ static void recording_fini(struct recording *rec)
 	eventset_close(&rec->set);
 	plan_fini(&rec->plan);
 	workload_end(&rec->workload, rec->signal_fd);
-	free_descriptions(rec);
+	described_events_fini(&rec->described);
 	if (rec->signal_fd >= 0)
 		close(rec->signal_fd);
 }

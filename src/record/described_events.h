@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* described_events: the events as the file tells them, once opening has settled their attrs. Owned by the recording. */
+#pragma once
+
+#include <stddef.h>
+
+#include "format/event_desc.h"
+
+struct eventset;
+
+struct described_events {
+	struct event_desc *descs; /* heap; in the order of the events */
+	size_t nr_descs;
+	char **tracepoints; /* heap; "sys:event" of those that are one */
+	size_t nr_tracepoints;
+};
+
+/* 0 or -ENOMEM. */
+int described_events_make(const struct eventset *set, struct described_events *ret);
+void described_events_fini(struct described_events *events); /* zeroed is fine */
