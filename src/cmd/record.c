@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* millrace record: options into a recording, and its result into words and an exit status. */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,7 +153,7 @@ static int set_delay(const struct option *option, const char *arg, bool negated,
 	char *end;
 	errno = 0;
 	long ms = strtol(arg, &end, 10);
-	if (errno || end == arg || *end || ms < -1)
+	if (errno || end == arg || *end || ms < -1 || ms > INT_MAX)
 		return diag_set(reterr, -EINVAL, "\"%s\" is not a number of milliseconds, or -1", arg);
 	*(int64_t *)value = ms;
 	return 0;
@@ -345,6 +346,7 @@ static int exit_status(const struct recording_result *result)
 static int record(struct record_options *options, int argc, char **argv, int first)
 {
 	struct target target __attribute__((cleanup(target_fini))) = {0};
+	bool to_nowhere = options->writer.ops == &writer_null && !options->threads.given;
 	struct recording_options recording = {
 		.target = &target,
 		.threads_only = options->target.tids != NULL,
@@ -354,7 +356,7 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 		.ring = {.pages = options->ring_pages, .exact = options->ring_pages != 0},
 		.writer = options->writer,
 		.flush_bytes = (size_t)options->flush_bytes,
-		.output = options->output,
+		.output = to_nowhere ? "/dev/null" : options->output,
 		.delay_ms = options->delay_ms,
 		.realtime = options->realtime,
 		.threads = options->threads.given,

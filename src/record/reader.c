@@ -63,27 +63,39 @@ static bool drains(const struct reader *reader, size_t ring)
 	return false;
 }
 
+/* Is its end a sign that the targets end? That of the workload is told by SIGCHLD: its first thread may end before. */
+static bool is_target(const struct reader *reader, const struct plan_slot *slot)
+{
+	return slot->pid > 0 && slot->pid != reader->workload;
+}
+
 /*
  * A ring is watched through the fd that carries it. The fd of a task hangs up when the task ends, though others may
  * still fill the ring: of those every one is watched. Nobody else polls them: poll(2) takes the wake-up away.
  */
-int reader_init(struct reader *reader)
+static void watch_slots(struct reader *reader, bool targets)
 {
 	const struct eventset *set = reader->set;
-	const struct plan *plan = set->plan;
 
-	reader->watch = calloc(plan->nr_slots + 1, sizeof(*reader->watch));
+	for (size_t i = 0; i < set->plan->nr_slots; i++) {
+		const struct plan_slot *slot = &set->plan->slots[i];
+		bool carries = set->fds[i] == set->ring_fds[slot->ring];
+		if (set->fds[i] < 0 || is_target(reader, slot) != targets || !drains(reader, slot->ring))
+			continue;
+		if (slot->pid > 0 || carries)
+			reader->watch[reader->nr_watch++] = (struct pollfd){.fd = set->fds[i], .events = POLLIN};
+	}
+}
+
+int reader_init(struct reader *reader)
+{
+	reader->watch = calloc(reader->set->plan->nr_slots + 1, sizeof(*reader->watch));
 	if (!reader->watch)
 		return -ENOMEM;
 	reader->watch[reader->nr_watch++] = (struct pollfd){.fd = reader->control->stop_fd, .events = POLLIN};
-	for (size_t i = 0; i < plan->nr_slots; i++) {
-		const struct plan_slot *slot = &plan->slots[i];
-		bool task = slot->pid > 0;
-		if (set->fds[i] < 0 || (!task && set->fds[i] != set->ring_fds[slot->ring]) || !drains(reader, slot->ring))
-			continue;
-		reader->watch[reader->nr_watch++] = (struct pollfd){.fd = set->fds[i], .events = POLLIN};
-		reader->nr_tasks += task && slot->pid != reader->workload;
-	}
+	watch_slots(reader, true);
+	reader->nr_tasks = reader->nr_living = reader->nr_watch - 1;
+	watch_slots(reader, false);
 	if (reader->nr_tasks)
 		atomic_fetch_add(&reader->control->nr_with_tasks, 1);
 	return 0;
@@ -98,17 +110,16 @@ void reader_fini(struct reader *reader)
 /* Stops watching what hung up; the reader whose last task was the last of all tells it. */
 static void note_hang_ups(struct reader *reader)
 {
-	size_t before = reader->nr_tasks;
+	size_t before = reader->nr_living;
 
 	for (size_t i = 1; i < reader->nr_watch; i++) {
 		struct pollfd *watched = &reader->watch[i];
-		if (watched->fd >= 0 && (watched->revents & (POLLHUP | POLLERR | POLLNVAL))) {
-			watched->fd = -1; /* poll(2) skips it */
-			if (reader->nr_tasks)
-				reader->nr_tasks--;
-		}
+		if (watched->fd < 0 || !(watched->revents & (POLLHUP | POLLERR | POLLNVAL)))
+			continue;
+		watched->fd = -1; /* poll(2) skips it */
+		reader->nr_living -= i <= reader->nr_tasks;
 	}
-	if (before && !reader->nr_tasks && atomic_fetch_sub(&reader->control->nr_with_tasks, 1) == 1)
+	if (before && !reader->nr_living && atomic_fetch_sub(&reader->control->nr_with_tasks, 1) == 1)
 		signal_eventfd(reader->control->news_fd);
 }
 
@@ -131,7 +142,9 @@ static void drain_until_stopped(struct reader *reader)
 	for (;;) {
 		int ready = poll(reader->watch, reader->nr_watch, IDLE_MS);
 		if (ready < 0 && errno != EINTR) {
-			reader->err = -errno;
+			int err = -errno;
+			if (pump(reader, STREAM_DRAIN))
+				reader->err = err;
 			return;
 		}
 		reader->wakeups++;

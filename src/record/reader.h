@@ -45,8 +45,8 @@ struct reader {
 	pid_t workload;                   /* 0: none; it has ended as a process, SIGCHLD, not when one of its threads has */
 
 	/* The reader's own. */
-	struct pollfd *watch; /* heap; [0]: stop_fd */
-	size_t nr_watch, nr_tasks;
+	struct pollfd *watch; /* heap; [0]: stop_fd, then the fds of tasks whose end is ours to tell, then others */
+	size_t nr_watch, nr_tasks, nr_living; /* living: tasks that have not hung up */
 	pthread_t thread;
 	bool started;
 

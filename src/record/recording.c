@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -364,6 +365,14 @@ static uint64_t unwritten(const struct recording *rec, uint64_t of_main_file)
 	return bytes;
 }
 
+/* What went to a device cannot be read back. */
+static bool is_regular(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+}
+
 static int finish(struct recording *rec, uint64_t written, bool torn, struct recording_result *result,
 		  struct diag *reterr)
 {
@@ -375,7 +384,7 @@ static int finish(struct recording *rec, uint64_t written, bool torn, struct rec
 		.data_bytes = written > rec->header.data.offset ? written - rec->header.data.offset : 0,
 		.torn = torn,
 		.features = &rec->features,
-		.build_ids = rec->options->build_ids,
+		.build_ids = rec->options->build_ids && is_regular(rec->sink.fd),
 		.parts = parts,
 		.nr_parts = rec->options->threads ? rec->files.nr : 0,
 	};

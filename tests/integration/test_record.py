@@ -246,6 +246,15 @@ def test_interrupted_system_wide(program, need_root, spawn, file):
     assert PerfData(file).features & (1 << 12)
 
 
+@pytest.mark.parametrize('args', [['--writer=null'], ['-o', '/dev/null']])
+def test_to_nowhere(millrace, tmp_path, args):
+    (tmp_path / 'perf.data').write_text('precious')
+    done = millrace('record', *args, '-e', 'cpu-clock', '--', 'true', cwd=tmp_path)
+    assert done.err.count('\n') == 1 and 'in /dev/null' in done.err
+    assert [path.name for path in tmp_path.iterdir()] == ['perf.data']
+    assert (tmp_path / 'perf.data').read_text() == 'precious'
+
+
 def test_delay(millrace, programs, file):
     millrace('record', '-e', 'cpu-clock', '-F', '1000', '-D', '400', '-o', file, '--', programs / 'spin', '-t', '1',
              '-m', '800')
