@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "analyze/machine.h"
@@ -15,6 +16,39 @@ struct input_options {
 	bool force;
 	struct machine_options machine;
 };
+
+/* Their rows in the table of a command whose struct `type` has a struct input_options `field`. */
+#define INPUT_OPTIONS(type, field) \
+	{.letter = 'i', \
+	 .name = "input", \
+	 .arg = "FILE", \
+	 .help = "Read FILE, or the data directory of that name, or - for standard input; default perf.data, or standard input " \
+		 "when that is a pipe", \
+	 .set = option_set_string, \
+	 .offset = offsetof(type, field.path), \
+	 .group = "Input"}, \
+	{.letter = 'f', \
+	 .name = "force", \
+	 .help = "Read a file that belongs to neither root nor you", \
+	 .set = option_set_flag, \
+	 .offset = offsetof(type, field.force)}, \
+	{.name = "kallsyms", \
+	 .arg = "FILE", \
+	 .help = "Take the kernel's symbols from FILE, a copy of /proc/kallsyms", \
+	 .set = option_set_string, \
+	 .offset = offsetof(type, field.machine.kallsyms), \
+	 .group = "Symbols"}, \
+	{.letter = 'k', \
+	 .name = "vmlinux", \
+	 .arg = "FILE", \
+	 .help = "Take the kernel's symbols from this kernel image", \
+	 .set = option_set_string, \
+	 .offset = offsetof(type, field.machine.vmlinux)}, \
+	{.name = "symfs", \
+	 .arg = "DIR", \
+	 .help = "Look for the programs and libraries of the recording below DIR", \
+	 .set = option_set_string, \
+	 .offset = offsetof(type, field.machine.symfs)}
 
 /* The path that is read. */
 const char *input_path(const struct input_options *options);
