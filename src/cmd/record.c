@@ -300,7 +300,9 @@ static void print_summary(const struct recording_result *result)
 	else
 		buf_printf(&line, "captured ");
 	buf_printf(&line, "%.3f MB in %s; ", (double)result->bytes / 1e6, result->output);
-	if (!result->lost_records)
+	if (!result->losses_counted)
+		buf_printf(&line, "this kernel does not count what it drops: millrace report tells what LOST records do");
+	else if (!result->lost_records)
 		buf_printf(&line, "lost 0");
 	else if (result->samples_counted)
 		buf_printf(&line, "lost %llu (%.2f %%)", (unsigned long long)result->lost_records,

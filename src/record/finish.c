@@ -142,22 +142,21 @@ int finish_file(const struct finish_params *params, struct finish_result *ret, s
 {
 	struct finish_result result = {.data_bytes = params->data_bytes};
 	struct feature_set set = {0};
-	int err = 0;
+	int cut_err = 0;
 
 	/* A write that failed half-way may have cut a record. A device has no length. */
 	if (params->torn)
 		result.data_bytes = record_end_before(params, params->data_bytes, 0);
 	if (ftruncate(params->fd, (off_t)(params->header.data.offset + result.data_bytes)) && errno != EINVAL)
-		err = -errno;
-	if (!err)
-		err = features_collect(params->features, &set);
+		cut_err = -errno; /* rubbish behind the end harms no reader: go on */
+	int err = features_collect(params->features, &set);
 	if (!err)
 		err = add_dir_format(params, &set);
 	if (!err)
 		err = add_hits(params, &set, &result);
 	int tail_err = write_tail(params, &set, &result);
 	feature_set_fini(&set);
-	err = err ? err : tail_err;
+	err = err ? err : tail_err ? tail_err : cut_err;
 	*ret = result;
 	return err ? diag_set(reterr, err, "%s: cannot finish the file: %s", params->path, strerror(-err)) : 0;
 }

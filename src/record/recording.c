@@ -339,7 +339,11 @@ static int note_loss(struct recording *rec, size_t slot, uint64_t lost, struct r
 static int account_losses(struct recording *rec, struct recording_result *result, struct diag *reterr)
 {
 	AUTO_BUF struct buf records = {0};
+	const struct event_list *events = rec->options->events;
 
+	result->losses_counted = true;
+	for (size_t i = 0; i < events->nr; i++)
+		result->losses_counted &= (events->events[i].attr.read_format & PERF_FORMAT_LOST) != 0;
 	for (size_t i = 0; i < rec->plan.nr_slots; i++) {
 		uint64_t lost = eventset_lost(&rec->set, i);
 		if (!lost)

@@ -50,6 +50,7 @@ struct recording_result {
 	struct recording_loss *losses; /* heap: recording_result_fini(); only what is not 0 */
 	size_t nr_losses;
 	uint64_t lost_records; /* sum of losses */
+	bool losses_counted;   /* false: this kernel has no PERF_FORMAT_LOST (before 6.0); only LOST records tell */
 	uint64_t unwritten_bytes; /* of records that we had when writing failed */
 	uint64_t cut_samples;  /* given up at the end so that the header fits on a full disk */
 	size_t nr_threads; /* that drained */
