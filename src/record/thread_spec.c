@@ -286,7 +286,7 @@ static int resolve_masks(struct parser *parser)
 			return err;
 	} while (rest.at);
 	int err = check_all_covered(parser);
-	if (!err)
+	if (!err && layout->nr_threads) /* qsort(3) takes no NULL, not even for nothing */
 		qsort(layout->threads, layout->nr_threads, sizeof(*layout->threads), compare_places);
 	return err;
 }
