@@ -127,7 +127,8 @@ def test_uring_without_kernel_memory(program, programs, need_tracefs, tmp_path, 
                            f'inject=io_uring_enter:error=EAGAIN:when={refused}', program, 'record',
                            '--writer=uring,blocks=4', '-e', 'raw_syscalls:sys_enter', '-o', file, '--',
                            programs / 'syscalls', '-t', '2', '-n', '50000'],
-                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=60)
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=60,
+                          env={**os.environ, 'ASAN_OPTIONS': os.environ.get('ASAN_OPTIONS', '') + ':detect_leaks=0'})
     if 'PTRACE' in done.stderr:
         pytest.skip('needs ptrace(2)')
     assert done.returncode in statuses, done.stderr
