@@ -115,27 +115,32 @@ static size_t encoded_bytes(const struct feature_set *set)
 }
 
 /*
- * Features behind the data, then the header, which makes them count. Where nothing more fits the last records make room:
- * without features tracepoints and names could not be read at all.
+ * Features behind the data, then the header, which makes them count. Where nothing more fits the last records make room,
+ * an eighth of them at a time: without features tracepoints and names could not be read at all. The file is readable
+ * then, and the first error is told all the same.
  */
 static int write_tail(const struct finish_params *params, const struct feature_set *set, struct finish_result *result)
 {
+	enum { SLACK = 2 * 4096, PART = 8 }; /* slack: blocks that are only partly ours */
 	struct file_header header = params->header;
-	uint64_t data_bytes = result->data_bytes;
-	int err = write_features(params, set, data_bytes, &header);
+	uint64_t data_bytes = result->data_bytes, need = encoded_bytes(set) + SLACK;
+	int first_err = write_features(params, set, data_bytes, &header);
 
-	if (err) {
-		enum { SLACK = 2 * 4096 }; /* blocks that are only partly ours */
-		uint64_t shorter = record_end_before(params, data_bytes, encoded_bytes(set) + SLACK);
-		if (shorter && ftruncate(params->fd, (off_t)(header.data.offset + shorter)) == 0) {
-			result->data_bytes = data_bytes = shorter;
-			count_cut_samples(params, result);
-			err = write_features(params, set, data_bytes, &header);
-		}
+	for (int err = first_err; err;) {
+		uint64_t less = data_bytes / PART > need ? data_bytes / PART : need;
+		uint64_t shorter = record_end_before(params, data_bytes, less);
+		if (!shorter || ftruncate(params->fd, (off_t)(header.data.offset + shorter)))
+			break;
+		data_bytes = shorter;
+		err = write_features(params, set, data_bytes, &header);
+	}
+	if (data_bytes != result->data_bytes) {
+		result->data_bytes = data_bytes;
+		count_cut_samples(params, result);
 	}
 	header.data.size = data_bytes;
 	int header_err = fd_pwrite(params->fd, &header, sizeof(header), 0);
-	return err ? err : header_err;
+	return first_err ? first_err : header_err;
 }
 
 int finish_file(const struct finish_params *params, struct finish_result *ret, struct diag *reterr)
