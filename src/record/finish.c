@@ -114,6 +114,12 @@ static size_t encoded_bytes(const struct feature_set *set)
 	return bytes;
 }
 
+/* Is it the output that takes no more? For any other failure no record is given up. */
+static bool takes_no_more(int err)
+{
+	return err == -ENOSPC || err == -EDQUOT || err == -EFBIG || err == -EIO;
+}
+
 /*
  * Features behind the data, then the header, which makes them count. Where nothing more fits the last records make room,
  * an eighth of them at a time: without features tracepoints and names could not be read at all. The file is readable
@@ -126,7 +132,7 @@ static int write_tail(const struct finish_params *params, const struct feature_s
 	uint64_t data_bytes = result->data_bytes, need = encoded_bytes(set) + SLACK;
 	int first_err = write_features(params, set, data_bytes, &header);
 
-	for (int err = first_err; err;) {
+	for (int err = first_err; takes_no_more(err);) {
 		uint64_t less = data_bytes / PART > need ? data_bytes / PART : need;
 		uint64_t shorter = record_end_before(params, data_bytes, less);
 		if (!shorter || ftruncate(params->fd, (off_t)(header.data.offset + shorter)))
