@@ -17,7 +17,7 @@
 
 enum {
 	DEFAULT_MLOCK_KB = 516, /* sysctl perf_event_mlock_kb of an untouched kernel: 512 KiB and a control page */
-	OTHER_FDS = 64,         /* what the process needs beside events */
+	OTHER_FDS = 64,         /* what the process needs beside events and a data file for each ring */
 };
 
 /* The largest ring that every user may have: the locked-memory allowance per CPU without the control page. */
@@ -189,7 +189,7 @@ int eventset_open(struct eventset *set, const struct plan *plan, struct event_li
 		  struct eventset_sizes sizes, struct diag *reterr)
 {
 	*set = (struct eventset){.plan = plan, .events = events};
-	int err = allow_fds(plan->nr_slots + OTHER_FDS, reterr);
+	int err = allow_fds(plan->nr_slots + plan->nr_rings + OTHER_FDS, reterr);
 
 	if (!err) {
 		err = allocate(set);
