@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: MIT
+"""tools/tally: a test that failed and passed when it was run once more counts as passed, and is named."""
+import pathlib
+import subprocess
+
+TALLY = pathlib.Path(__file__).resolve().parent.parent.parent / 'tools' / 'tally'
+HERE = 'integration.test_tally'
+
+
+def tally(*args):
+    done = subprocess.run([TALLY, *map(str, args)], stdout=subprocess.PIPE, text=True)
+    return done.returncode, done.stdout.splitlines()
+
+
+def junit(path, *cases):
+    """cases: (class, name, None or the text of its failure)."""
+    path.parent.mkdir(exist_ok=True)
+    text = ''.join(f'<testcase classname="{group}" name="{name}">' +
+                   (f'<failure message="no">{failure}</failure>' if failure else '') + '</testcase>'
+                   for group, name, failure in cases)
+    path.write_text(f'<testsuites><testsuite>{text}</testsuite></testsuites>')
+    return path
+
+
+def test_second_run_decides(tmp_path):
+    file = junit(tmp_path / 'gcc-integration.xml', (HERE, 'test_a', None), (HERE, 'test_b[x y]', 'late'),
+                 (HERE, 'test_c', 'wrong'))
+    assert tally('--repeat', file) == (0, ['tests/integration/test_tally.py::test_b[x y]',
+                                           'tests/integration/test_tally.py::test_c'])
+    junit(tmp_path / 'again' / file.name, (HERE, 'test_b[x y]', None), (HERE, 'test_c', 'wrong'))
+    assert tally('--line', file) == (0, ['2 passed, 1 failed'])
+    assert tally(tmp_path) == (1, [f'again: gcc-integration: {HERE}.test_b[x y] passed the second time',
+                                   f'failed: gcc-integration: {HERE}.test_c', '2 passed, 1 failed'])
+
+
+def test_all_well_the_second_time(tmp_path):
+    file = junit(tmp_path / 'gcc-unit.xml', ('millrace.stream', '1 - test_a', 'late'), ('millrace.stream', '2', None))
+    assert tally('--repeat', file) == (0, ['stream'])
+    junit(tmp_path / 'again' / file.name, ('millrace.stream', '1 - test_a', None), ('millrace.stream', '2', None))
+    assert tally('--has-failures', file)[0] == 0
+    status, lines = tally(tmp_path)
+    assert status == 0 and lines[-1] == '2 passed, 0 failed' and 'test_a passed the second time' in lines[0]
+
+
+def test_no_second_run(tmp_path):
+    """Not for many failures, what a sanitizer says, and files that could not even be collected."""
+    many = junit(tmp_path / 'many.xml', *((HERE, f'test_{i}', 'wrong') for i in range(11)))
+    certain = junit(tmp_path / 'certain.xml', (HERE, 'test_a', 'wrong'), (HERE, 'test_b', 'Failed: a sanitizer spoke: x'))
+    broken = junit(tmp_path / 'broken.xml', ('', 'tests.integration.test_x', 'collection failure'))
+    for file in many, certain, broken:
+        assert tally('--repeat', file) == (0, [])
+    assert tally('--line', many) == (0, ['0 passed, 11 failed'])
