@@ -111,6 +111,7 @@ struct dso *dso_find(struct dso_table *table, const char *name, const struct dso
 		return NULL;
 	dso->id = *id;
 	dso->kind = kind;
+	dso->age = ++table->nr;
 	dso->next = *chain;
 	*chain = dso;
 	return dso;

@@ -36,6 +36,7 @@ struct dso {
 	struct dso_id id;
 	struct elf_id build_id;
 	enum dso_kind kind;
+	uint32_t age; /* which one of its table it is, from 1 */
 	bool loaded;
 	struct symbols symbols;
 };
@@ -43,6 +44,7 @@ struct dso {
 struct dso_table {
 	struct pool pool;
 	struct dso *chains[256];
+	uint32_t nr;
 };
 
 void dso_table_fini(struct dso_table *table);

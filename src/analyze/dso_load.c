@@ -139,7 +139,8 @@ static void *vdso_image(size_t *ret_len)
 static int place_open(const struct dso *dso, const char *symfs, enum place place, struct elf_source *ret)
 {
 	size_t len;
-	void *image = dso->kind == DSO_VDSO && place == PLACE_ITSELF ? vdso_image(&len) : NULL;
+	bool ours = dso->kind == DSO_VDSO && place == PLACE_ITSELF && !*symfs; /* --symfs: nothing of this machine */
+	void *image = ours ? vdso_image(&len) : NULL;
 
 	if (image)
 		return elf_source_open_image(image, len, &dso->build_id, ret);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/insertion.h"
 #include "analyze/pool.h"
 
 struct hist {
@@ -13,7 +14,7 @@ struct hist {
 	struct hist_entry **slots;   /* open addressing; a power of two, at most half full */
 	struct hist_entry **entries; /* all of them, as they came until sorted */
 	size_t nr_slots, nr;
-	uint64_t nr_samples, period;
+	uint64_t nr_samples, period, nr_adds;
 };
 
 enum { FIRST_SLOTS = 256 };
@@ -68,12 +69,12 @@ static int compare_dso(const struct hist_place *a, const struct hist_place *b)
 	return strcmp(dso_short_name(a->dso), dso_short_name(b->dso));
 }
 
-/* Signed: what is in the kernel's half comes first. */
+/* By the signed distance, as perf: what is in the kernel's half comes first, and junk goes in circles. */
 static int compare_address(const struct hist_place *a, const struct hist_place *b)
 {
-	int64_t x = (int64_t)a->address, y = (int64_t)b->address;
+	int64_t distance = (int64_t)(a->address - b->address);
 
-	return x < y ? -1 : x > y;
+	return distance < 0 ? -1 : distance > 0;
 }
 
 static int compare_symbol(const struct hist_place *a, const struct hist_place *b)
@@ -221,30 +222,51 @@ static struct hist_entry *hist_find(struct hist *hist, const struct hist_place *
 	return entry;
 }
 
-int hist_add(struct hist *hist, const struct hist_place *place, uint64_t period)
+int hist_add(struct hist *hist, const struct hist_place *place, const struct hist_amount *amount,
+	     struct hist_entry **ret)
 {
 	struct hist_entry *entry = hist_find(hist, place);
 
 	if (!entry)
 		return -ENOMEM;
-	entry->stamp = ++hist->nr_samples;
-	entry->period += period;
-	entry->children_period += period;
-	entry->nr_samples++;
-	hist->period += period;
+	entry->stamp = ++hist->nr_adds;
+	entry->period += amount->period;
+	entry->children_period += amount->period;
+	entry->nr_samples += amount->nr_samples;
+	hist->period += amount->period;
+	hist->nr_samples += amount->nr_samples;
+	*ret = entry;
 	return 0;
 }
 
-int hist_add_caller(struct hist *hist, const struct hist_place *place, uint64_t period)
+int hist_add_caller(struct hist *hist, const struct hist_place *place, uint64_t period, struct hist_entry **ret)
 {
 	struct hist_entry *entry = hist_find(hist, place);
 
 	if (!entry)
 		return -ENOMEM;
-	if (entry->stamp == hist->nr_samples)
+	if (entry->stamp == hist->nr_adds)
 		return 0;
-	entry->stamp = hist->nr_samples;
+	entry->stamp = hist->nr_adds;
 	entry->children_period += period;
+	*ret = entry;
+	return 1;
+}
+
+int hist_note_use(struct hist *hist, struct hist_entry *entry, const struct hist_use *use, uint32_t depth)
+{
+	struct hist_use *copy = pool_take(&hist->pool, sizeof(*copy));
+
+	if (!copy)
+		return -ENOMEM;
+	*copy = (struct hist_use){.cell = use->cell, .skip = use->skip};
+	if (entry->last)
+		entry->last->next = copy;
+	else
+		entry->uses = copy;
+	entry->last = copy;
+	if (entry->depth < depth)
+		entry->depth = depth;
 	return 0;
 }
 
@@ -258,56 +280,37 @@ uint64_t hist_period(const struct hist *hist)
 	return hist->period;
 }
 
-static int entry_compare(const void *left, const void *right, void *of)
+static int compare_identity(const void *left, const void *right, const void *of)
 {
-	const struct hist_entry *a = *(struct hist_entry *const *)left,
-				*b = *(struct hist_entry *const *)right;
+	const struct hist_entry *a = left, *b = right;
+
+	return compare_keys(of, COMPARE_IDENTITY, &a->place, &b->place);
+}
+
+static int compare_display(const void *left, const void *right, const void *of)
+{
+	const struct hist_entry *a = left, *b = right;
 	const struct hist *hist = of;
 	int order = hist->options.children ? compare_u64(b->children_period, a->children_period) : 0;
 
+	if (!order && hist->options.by_depth && a->place.task == b->place.task)
+		order = hist->options.by_depth * compare_u64(b->depth, a->depth);
 	if (!order)
 		order = compare_u64(b->period, a->period);
-	if (!order)
-		order = compare_keys(hist, COMPARE_DISPLAY, &a->place, &b->place);
-	if (!order)
-		order = compare_keys(hist, COMPARE_IDENTITY, &a->place, &b->place);
-	return order;
+	return order ? order : compare_keys(hist, COMPARE_DISPLAY, &a->place, &b->place);
 }
 
-/* Tasks may have got their names after the entries were made: those that are equal now become one. */
-static int merge_equals(struct hist *hist)
-{
-	struct hist old = *hist;
-
-	hist->slots = NULL;
-	hist->entries = NULL;
-	hist->nr_slots = hist->nr = 0;
-	for (size_t i = 0; i < old.nr; i++) {
-		struct hist_entry *from = old.entries[i], *to = hist_find(hist, &from->place);
-		if (!to) {
-			free(hist->slots);
-			free(hist->entries);
-			old.pool = hist->pool;
-			*hist = old;
-			return -ENOMEM;
-		}
-		to->period += from->period;
-		to->nr_samples += from->nr_samples;
-		to->children_period += from->children_period;
-	}
-	free(old.slots);
-	free(old.entries);
-	return 0;
-}
-
+/* perf has them in a tree as they come, in another one when names may have changed, and in a third one for display. */
 int hist_sort(struct hist *hist, struct hist_entry *const **ret, size_t *ret_nr)
 {
-	int err = merge_equals(hist);
+	int err = insertion_sort((void **)hist->entries, hist->nr, compare_identity, hist);
 
+	if (!err && has_key(hist, HIST_COMM))
+		err = insertion_sort((void **)hist->entries, hist->nr, compare_identity, hist);
+	if (!err)
+		err = insertion_sort((void **)hist->entries, hist->nr, compare_display, hist);
 	if (err)
 		return err;
-	if (hist->nr)
-		qsort_r(hist->entries, hist->nr, sizeof(*hist->entries), entry_compare, hist);
 	*ret = hist->entries;
 	*ret_nr = hist->nr;
 	return 0;

@@ -18,6 +18,8 @@ struct hist_options {
 	enum hist_key keys[HIST_KEYS]; /* in the order of sorting; each at most once */
 	unsigned nr_keys;
 	bool children; /* order by what an entry and all it called took, not by what it took itself */
+	/* Of equal ones of a task, those with the longest chains noted first (1) or last (-1); 0: whatever their length. */
+	int by_depth;
 };
 
 /* What an entry is about. Strings and pointers live as long as the machine. */
@@ -33,11 +35,24 @@ struct hist_place {
 	bool filtered; /* counted, but not to be shown; depends on nothing but the keys and the above */
 };
 
+/* Samples of one place. */
+struct hist_amount {
+	uint64_t period, nr_samples;
+};
+
+/* Where an entry occurs: a chain of a cell of the tally, without its first `skip` frames. */
+struct hist_use {
+	struct hist_use *next;
+	uint32_t cell, skip;
+};
+
 struct hist_entry {
 	struct hist_place place; /* of the first sample */
 	uint64_t period;         /* of the samples that were taken here */
 	uint64_t nr_samples;
-	uint64_t children_period; /* and of those below, each sample once */
+	uint64_t children_period;     /* and of those below, each sample once */
+	struct hist_use *uses, *last; /* see hist_note_use() */
+	uint32_t depth;               /* frames of the longest */
 	/* private: */
 	uint64_t stamp;
 	uint32_t hash;
@@ -48,17 +63,23 @@ struct hist;
 int hist_new(const struct hist_options *options, struct hist **ret);
 void hist_free(struct hist *hist); /* NULL is fine */
 
-/* A sample was taken there. 0 or -ENOMEM. */
-int hist_add(struct hist *hist, const struct hist_place *place, uint64_t period);
+/* Samples were taken there, by tasks whose names are what they will be. *ret lives as long as the hist. 0 or -ENOMEM. */
+int hist_add(struct hist *hist, const struct hist_place *place, const struct hist_amount *amount,
+	     struct hist_entry **ret);
 
-/* That place called where the sample of the last hist_add() was taken. Counts it once however often it is
- * told. */
-int hist_add_caller(struct hist *hist, const struct hist_place *place, uint64_t period);
+/*
+ * That place called where the samples of the last hist_add() were taken. 1; 0 and nothing is counted when it was told
+ * of them before; -ENOMEM.
+ */
+int hist_add_caller(struct hist *hist, const struct hist_place *place, uint64_t period, struct hist_entry **ret);
+
+/* Remembers a use of an entry, behind those it has; depth: the frames that are left. 0 or -ENOMEM. */
+int hist_note_use(struct hist *hist, struct hist_entry *entry, const struct hist_use *use, uint32_t depth);
 
 uint64_t hist_nr_samples(const struct hist *hist);
 uint64_t hist_period(const struct hist *hist); /* sum of all, filtered or not */
 
-/* All entries in order, by the names that tasks have now. Valid until something is added. 0 or -ENOMEM. */
+/* All entries in order; once, after all was added. Valid until hist_free(). 0 or -ENOMEM. */
 int hist_sort(struct hist *hist, struct hist_entry *const **ret, size_t *ret_nr);
 
 /* "comm", "dso", "sym" or "symbol", "pid" or "tid", "cpu". -EINVAL: another word. */

@@ -78,6 +78,7 @@ static int task_learn_pid(struct machine *machine, struct task *task, uint32_t p
 		task->maps = maps;
 	}
 	task->pid = pid;
+	machine->epoch++;
 	return 0;
 }
 
@@ -93,6 +94,11 @@ struct task *machine_task(struct machine *machine, uint32_t pid, uint32_t tid)
 const char *task_comm(const struct task *task)
 {
 	return task->comm->text;
+}
+
+uint32_t task_pid(const struct task *task)
+{
+	return task->pid;
 }
 
 const struct comm *task_comm_object(const struct task *task)
@@ -140,6 +146,7 @@ int machine_new(const struct machine_options *options, struct session *session, 
 	if (options)
 		machine->options = *options;
 	machine->session = session;
+	machine->epoch = 1;
 	int err = kernel_init(&machine->kernel, &machine->options, session, &machine->dsos);
 	/* The idle tasks: no record tells their name. Source: init/init_task.c */
 	struct task *idle = err ? NULL : machine_task(machine, 0, 0);
@@ -361,6 +368,7 @@ int machine_process(struct machine *machine, const struct session_record *record
 {
 	const struct perf_event_header *header = record->view.header;
 
+	machine->epoch++;
 	switch (header->type) {
 	case PERF_RECORD_MMAP:
 		return process_mmap(machine, record);
@@ -406,8 +414,7 @@ static const char *machine_symfs(const struct machine *machine)
 	return machine->options.symfs ? machine->options.symfs : "";
 }
 
-void machine_resolve(struct machine *machine, struct task *task, uint8_t cpumode, uint64_t ip,
-		     struct location *ret)
+static void resolve(struct machine *machine, struct task *task, uint8_t cpumode, uint64_t ip, struct location *ret)
 {
 	const struct map *map = NULL;
 
@@ -426,4 +433,22 @@ void machine_resolve(struct machine *machine, struct task *task, uint8_t cpumode
 	ret->dso = map->dso;
 	ret->address = map_address(map, ip);
 	ret->symbol = symbols_find(&map->dso->symbols, ret->address);
+}
+
+/* Samples hit few addresses, again and again: a location holds until a record changes what is mapped somewhere. */
+void machine_resolve(struct machine *machine, struct task *task, uint8_t cpumode, uint64_t ip,
+		     struct location *ret)
+{
+	const void *space = cpumode == PERF_RECORD_MISC_USER ? task->maps : NULL;
+	uint64_t key = (ip ^ (uintptr_t)space) * 0x9e3779b97f4a7c15ull;
+	struct resolved *resolved = &machine->resolved[key >> (64 - RESOLVED_BITS)];
+
+	if (resolved->epoch != machine->epoch || resolved->space != space || resolved->cpumode != cpumode ||
+	    resolved->location.ip != ip) {
+		resolve(machine, task, cpumode, ip, &resolved->location);
+		resolved->space = space;
+		resolved->cpumode = cpumode;
+		resolved->epoch = machine->epoch;
+	}
+	*ret = resolved->location;
 }

@@ -37,6 +37,8 @@ struct task *machine_task(struct machine *machine, uint32_t pid, uint32_t tid);
  * change. */
 const char *task_comm(const struct task *task);
 
+uint32_t task_pid(const struct task *task);
+
 /*
  * The name as a thing that may be told later: while no record told it the text is ":TID", from then on what
  * the first record says. A task that takes another name gets another one. Valid until machine_free().

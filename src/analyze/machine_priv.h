@@ -22,6 +22,16 @@ struct task {
 
 enum { TASK_CHAINS = 1024 };
 
+/* What an address was, for as long as no record has changed anything. */
+struct resolved {
+	uint64_t epoch;    /* 0: empty */
+	const void *space; /* whose maps; NULL: the kernel's, or nobody's */
+	uint8_t cpumode;
+	struct location location;
+};
+
+enum { RESOLVED_BITS = 12 };
+
 struct machine {
 	struct machine_options options;
 	struct session *session; /* borrowed */
@@ -32,6 +42,8 @@ struct machine {
 	struct kernel kernel;
 	struct unwinder *unwinder; /* NULL: not needed yet */
 	struct inlines *inlines;   /* likewise */
+	uint64_t epoch;            /* another number after each change of what is mapped anywhere */
+	struct resolved resolved[1 << RESOLVED_BITS];
 };
 
 /* The BUILD_ID feature's records, or one such record. 0 or -ENOMEM. */

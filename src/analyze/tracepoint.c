@@ -9,6 +9,7 @@
 #include <traceevent/event-parse.h>
 #include <traceevent/trace-seq.h>
 
+#include "analyze/tracepoint_plan.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/cursor.h"
@@ -30,12 +31,19 @@ struct tracepoint {
 		bool relative; /* to the end of the field, not to the start of the record */
 	} * dynamic;
 	size_t nr_dynamic;
+	struct tracepoint_plan *plan; /* NULL: libtraceevent prints this one */
+	bool planned;                 /* whether there can be one was looked at */
+	unsigned nr_checked;          /* samples for which the plan said what libtraceevent says */
 };
+
+/* So many samples of each tracepoint are printed both ways; a plan that ever differs is dropped. */
+enum { PLAN_CHECKS = 16 };
 
 struct tracepoints {
 	struct tep_handle *tep;
 	struct trace_seq text;
 	struct tracepoint *known; /* ascending by id */
+	struct tracepoint *last;  /* printed last */
 	size_t nr, room;
 	const char *(*resolve)(void *of, uint64_t address, uint64_t *ret_start);
 	void *resolve_of;
@@ -47,6 +55,7 @@ static void tracepoint_fini(struct tracepoint *tracepoint)
 {
 	free(tracepoint->name);
 	free(tracepoint->dynamic);
+	tracepoint_plan_free(tracepoint->plan);
 }
 
 void tracepoints_close(struct tracepoints *tracepoints)
@@ -327,14 +336,46 @@ static bool fits(const struct tracepoint *tracepoint, struct span raw)
 	return true;
 }
 
+/* By libtraceevent; the record has a NUL behind it. */
+static void print_event(struct tracepoints *tracepoints, struct span raw, uint32_t cpu, struct buf *out)
+{
+	struct tep_record record = {.cpu = (int)cpu, .size = (int)raw.len, .data = (void *)(uintptr_t)raw.ptr};
+
+	trace_seq_reset(&tracepoints->text);
+	tep_print_event(tracepoints->tep, &tracepoints->text, &record, "%s", TEP_PRINT_INFO);
+	buf_put(out, tracepoints->text.buffer, tracepoints->text.len);
+}
+
+/* Both ways. */
+static void print_checked(struct tracepoints *tracepoints, struct tracepoint *tracepoint, struct span raw, uint32_t cpu,
+			  struct buf *out)
+{
+	AUTO_BUF struct buf planned = {0};
+	size_t before = out->len;
+
+	print_event(tracepoints, raw, cpu, out);
+	tracepoint_plan_print(tracepoint->plan, raw, &planned);
+	if (out->failed || planned.failed)
+		return;
+	tracepoint->nr_checked++;
+	size_t printed = out->len - before;
+	if (planned.len == printed && (!printed || !memcmp(planned.data, out->data + before, printed)))
+		return;
+	log_verbose("%s: is printed by libtraceevent, as its plan says something else", tracepoint->name);
+	tracepoint_plan_free(tracepoint->plan);
+	tracepoint->plan = NULL;
+}
+
 void tracepoint_print(struct tracepoints *tracepoints, struct span raw, uint32_t cpu, struct buf *out)
 {
+	struct tracepoint *tracepoint = tracepoints->last;
 	uint16_t id;
 
 	if (raw.len < sizeof(id))
 		return;
 	memcpy(&id, raw.ptr, sizeof(id)); /* common_type */
-	const struct tracepoint *tracepoint = find(tracepoints, id);
+	if (!tracepoint || tracepoint->id != id)
+		tracepoint = tracepoints->last = find(tracepoints, id);
 	if (!tracepoint)
 		return;
 	if (!fits(tracepoint, raw)) {
@@ -347,8 +388,15 @@ void tracepoint_print(struct tracepoints *tracepoints, struct span raw, uint32_t
 	buf_put_u64(&tracepoints->copy, 0);
 	if (tracepoints->copy.failed)
 		return;
-	struct tep_record record = {.cpu = (int)cpu, .size = (int)raw.len, .data = tracepoints->copy.data};
-	trace_seq_reset(&tracepoints->text);
-	tep_print_event(tracepoints->tep, &tracepoints->text, &record, "%s", TEP_PRINT_INFO);
-	buf_put(out, tracepoints->text.buffer, tracepoints->text.len);
+	struct span copy = {tracepoints->copy.data, raw.len};
+	if (!tracepoint->planned) {
+		tracepoint->planned = true;
+		tracepoint->plan = tracepoint_plan_make(tracepoint->event);
+	}
+	if (!tracepoint->plan)
+		print_event(tracepoints, copy, cpu, out);
+	else if (tracepoint->nr_checked < PLAN_CHECKS)
+		print_checked(tracepoints, tracepoint, copy, cpu, out);
+	else
+		tracepoint_plan_print(tracepoint->plan, copy, out);
 }

@@ -45,6 +45,11 @@ void *buf_extend(struct buf *buf, size_t len)
 	return at;
 }
 
+void *buf_room(struct buf *buf, size_t len)
+{
+	return buf_reserve(buf, len) ? buf->data + buf->len : NULL;
+}
+
 void buf_put(struct buf *buf, const void *bytes, size_t len)
 {
 	if (!len || !buf_reserve(buf, len))

@@ -24,6 +24,8 @@ void buf_fini(struct buf *buf);
 
 /* Room for `len` more bytes, zeroed, now part of the buf. NULL: out of memory. Valid until the next call. */
 void *buf_extend(struct buf *buf, size_t len);
+/* Room for `len` more bytes behind the end, not cleared, not yet part of the buf: add what was used to `len`. */
+void *buf_room(struct buf *buf, size_t len);
 void buf_put(struct buf *buf, const void *bytes, size_t len);
 void buf_put_u8(struct buf *buf, uint8_t value);
 void buf_put_u16(struct buf *buf, uint16_t value);

@@ -10,6 +10,7 @@ enum { COMMAND_USAGE = 129 }; /* exit status of a wrong command line, as perf's 
 
 extern const struct command command_bench;
 extern const struct command command_merge;
+extern const struct command command_flame;
 extern const struct command command_record;
 extern const struct command command_report;
 extern const struct command command_script;

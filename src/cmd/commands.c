@@ -13,6 +13,7 @@ const struct command *const commands[] = {
 	&command_record,
 	&command_report,
 	&command_script,
+	&command_flame,
 	&command_merge,
 	&command_bench,
 	NULL,

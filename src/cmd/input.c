@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd/input.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
@@ -9,6 +10,8 @@
 
 #include "base/diag.h"
 #include "base/log.h"
+#include "cmd/time_range.h"
+#include "read/ahead.h"
 
 const char *input_path(const struct input_options *options)
 {
@@ -33,6 +36,16 @@ static void file_shrank(int signal)
 	_exit(INPUT_EXIT_ERROR);
 }
 
+static int limit_time(const char *text, struct session *session, struct diag *reterr)
+{
+	struct session_times times;
+	int err = time_range_parse(text, session, &times, reterr);
+
+	if (!err && session_limit_time(session, &times))
+		err = diag_set(reterr, -ENOMEM, "out of memory");
+	return err;
+}
+
 int input_open(const struct input_options *options, enum session_flags flags, struct session **ret)
 {
 	struct sigaction action = {.sa_handler = file_shrank};
@@ -42,6 +55,13 @@ int input_open(const struct input_options *options, enum session_flags flags, st
 		flags |= SESSION_FORCE;
 	sigaction(SIGBUS, &action, NULL);
 	int err = session_open(input_path(options), flags, ret, &diag);
+	if (!err && options->time) {
+		err = limit_time(options->time, *ret, &diag);
+		if (err) {
+			session_close(*ret);
+			*ret = NULL;
+		}
+	}
 	if (err)
 		log_error("%s", diag.text);
 	return err;
@@ -78,4 +98,50 @@ void input_tell_late(const struct session *session)
 	if (nr_late)
 		log_note("%" PRIu64 " records are out of order in this recording: names and maps may be wrong around them",
 			 nr_late);
+}
+
+int input_records_open(struct input_records *records, struct session *session)
+{
+	*records = (struct input_records){.session = session};
+	return session_info(session)->file_bytes ? ahead_start(session, &records->ahead) : 0;
+}
+
+static int next_record(struct input_records *records, const struct session_record **ret, struct diag *reterr)
+{
+	if (records->ahead)
+		return ahead_next(records->ahead, ret, reterr);
+	*ret = &records->record;
+	return session_next(records->session, &records->record, reterr);
+}
+
+int input_records_next(struct input_records *records, const struct session_record **ret, struct diag *reterr)
+{
+	const struct session_record *record, *part;
+
+	for (;;) {
+		part = records->splitting ? group_split_next(&records->split) : NULL;
+		if (part) {
+			*ret = part;
+			return 1;
+		}
+		int got = next_record(records, &record, reterr);
+		records->splitting = false;
+		if (got <= 0)
+			return got;
+		got = group_split_begin(&records->split, records->session, record);
+		if (got < 0)
+			return diag_set(reterr, got, "out of memory");
+		if (!got) {
+			*ret = record;
+			return 1;
+		}
+		records->splitting = true;
+	}
+}
+
+void input_records_close(struct input_records *records)
+{
+	group_split_fini(&records->split);
+	ahead_close(records->ahead);
+	records->ahead = NULL;
 }

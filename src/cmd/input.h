@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "analyze/machine.h"
+#include "read/group_split.h"
 #include "read/session.h"
 
 enum { INPUT_EXIT_ERROR = 255 }; /* exit status when the input cannot be read (to its end), as perf's */
@@ -14,6 +15,7 @@ enum { INPUT_EXIT_ERROR = 255 }; /* exit status when the input cannot be read (t
 struct input_options {
 	const char *path; /* NULL: perf.data, or standard input when it is a pipe */
 	bool force;
+	const char *time; /* NULL: all */
 	struct machine_options machine;
 };
 
@@ -32,6 +34,13 @@ struct input_options {
 	 .help = "Read a file that belongs to neither root nor you", \
 	 .set = option_set_flag, \
 	 .offset = offsetof(type, field.force)}, \
+	{.name = "time", \
+	 .arg = "RANGE", \
+	 .help = "Only samples from START,STOP (seconds, as in the output of script; either may be left out), or of a part of the " \
+		 "recording: 10%-20%, 10%/2", \
+	 .set = option_set_string, \
+	 .offset = offsetof(type, field.time), \
+	 .flags = OPTION_NO_DEFAULT}, \
 	{.name = "kallsyms", \
 	 .arg = "FILE", \
 	 .help = "Take the kernel's symbols from FILE, a copy of /proc/kallsyms", \
@@ -55,6 +64,22 @@ const char *input_path(const struct input_options *options);
 
 /* Opens the session; `flags` beside SESSION_FORCE. Prints the reason of a failure. 0 or -errno. */
 int input_open(const struct input_options *options, enum session_flags flags, struct session **ret);
+
+/* The records of a session one by one; those of a file are decoded ahead by a thread of their own. Zeroed: closed. */
+struct input_records {
+	struct session *session; /* borrowed */
+	struct ahead *ahead;     /* NULL: a pipe, which may have nothing to give for long */
+	struct group_split split;
+	bool splitting; /* the last record has parts left */
+	struct session_record record;
+};
+
+/* 0 or -errno: there is no thread to be had. */
+int input_records_open(struct input_records *records, struct session *session);
+/* As session_next(), but a sample of a group comes once for each member: group_split.h. */
+int input_records_next(struct input_records *records, const struct session_record **ret, struct diag *reterr);
+/* Before the session is closed, and before its position is asked for. */
+void input_records_close(struct input_records *records);
 
 /* Counts what the recording says was lost, to be told at the end: a report that leaves things out must say so. */
 struct input_losses {

@@ -283,7 +283,7 @@ static int add_sample_time(struct join *join, struct session *const sessions[], 
 static bool is_of_file(enum feature_bit bit)
 {
 	return bit == FEATURE_TRACING_DATA || bit == FEATURE_BUILD_ID || bit == FEATURE_SAMPLE_TIME ||
-	       bit == FEATURE_EVENT_DESC || bit == FEATURE_DIR_FORMAT || bit == FEATURE_COMPRESSED ||
+	       bit == FEATURE_EVENT_DESC || bit == FEATURE_DIR_FORMAT || bit == FEATURE_COMPRESSED || bit == FEATURE_EXTENT_INDEX ||
 	       bit == FEATURE_AUXTRACE;
 }
 

@@ -47,38 +47,36 @@ void output_char(struct output *out, char c)
 	out->data[out->len++] = c;
 }
 
-static void put_digits(struct output *out, const char *digits, unsigned len, struct output_pad pad)
+/* Where `len` digits go, behind what fills the width; there is room for them. */
+static char *digits_room(struct output *out, unsigned len, struct output_pad pad)
 {
+	unsigned width = pad.width < OUTPUT_SLACK ? pad.width : OUTPUT_SLACK;
+
 	if (OUTPUT_ROOM - out->len < OUTPUT_SLACK)
 		output_flush(out);
 	char *to = out->data + out->len;
-	unsigned width = pad.width < OUTPUT_SLACK ? pad.width : OUTPUT_SLACK;
 	for (unsigned i = len; i < width; i++)
 		*to++ = pad.fill;
-	memcpy(to, digits, len);
 	out->len = (size_t)(to + len - out->data);
+	return to;
 }
 
 void output_decimal(struct output *out, uint64_t number, struct output_pad pad)
 {
-	char digits[24];
-	unsigned at = sizeof(digits);
+	unsigned len = 1;
 
-	do
-		digits[--at] = (char)('0' + number % 10);
-	while (number /= 10);
-	put_digits(out, digits + at, (unsigned)sizeof(digits) - at, pad);
+	for (uint64_t rest = number; rest >= 10; rest /= 10)
+		len++;
+	for (char *to = digits_room(out, len, pad); len--; number /= 10)
+		to[len] = (char)('0' + number % 10);
 }
 
 void output_hex(struct output *out, uint64_t number, struct output_pad pad)
 {
-	char digits[16];
-	unsigned at = sizeof(digits);
+	unsigned len = number ? (67 - (unsigned)__builtin_clzll(number)) / 4 : 1;
 
-	do
-		digits[--at] = "0123456789abcdef"[number & 15];
-	while (number >>= 4);
-	put_digits(out, digits + at, (unsigned)sizeof(digits) - at, pad);
+	for (char *to = digits_room(out, len, pad); len--; number >>= 4)
+		to[len] = "0123456789abcdef"[number & 15];
 }
 
 void output_padded(struct output *out, const char *text, unsigned width)

@@ -12,6 +12,9 @@
 #include "cmd/dump.h"
 #include "cmd/header_text.h"
 #include "cmd/input.h"
+#include "cmd/report_loss.h"
+#include "cmd/report_graph.h"
+#include "cmd/report_json.h"
 #include "cmd/report_samples.h"
 #include "cmd/report_stats.h"
 #include "cmd/report_table.h"
@@ -20,7 +23,10 @@ struct report_options {
 	struct input_options input;
 	struct samples_options samples;
 	struct table_options table;
-	bool header, header_only, full_header, stats, raw_dump, no_graph, stdio;
+	bool loss, json;
+	struct graph_options graph;
+	bool inverted, sort_given;
+	bool header, header_only, full_header, stats, raw_dump, stdio;
 	bool quiet;
 	int verbose;
 };
@@ -30,10 +36,12 @@ static const char key_list[] = "comm, dso, sym (or symbol), pid (or tid), cpu";
 static int set_sort(const struct option *option, const char *arg, bool negated, void *value,
 		    struct diag *reterr)
 {
-	struct hist_options *hist = value;
+	struct report_options *options = value;
+	struct hist_options *hist = &options->samples.hist;
 	bool seen[HIST_KEYS] = {false};
 
 	(void)option, (void)negated;
+	options->sort_given = true;
 	hist->nr_keys = 0;
 	for (const char *at = arg;; at++) {
 		size_t len = strcspn(at, ",");
@@ -59,16 +67,23 @@ static int set_percent_limit(const struct option *option, const char *arg, bool 
 	(void)option, (void)negated;
 	if (end == arg || (*end && strcmp(end, "%") != 0) || !(limit >= 0 && limit <= 100))
 		return diag_set(reterr, -EINVAL, "\"%s\" is no percentage from 0 to 100", arg);
-	*(double *)value = limit;
+	struct report_options *options = value;
+	options->table.percent_limit = options->graph.min_percent = limit; /* as perf, of graphs, too */
 	return 0;
 }
 
 static int set_call_graph(const struct option *option, const char *arg, bool negated, void *value,
 			  struct diag *reterr)
 {
-	(void)option, (void)reterr;
-	*(bool *)value = negated || (arg && strcmp(arg, "none") == 0);
-	return 0;
+	struct graph_options *graph = value;
+
+	(void)option;
+	if (negated) {
+		graph->mode = GRAPH_NONE;
+		return 0;
+	}
+	graph->wanted = true;
+	return arg ? graph_parse(arg, graph, reterr) : 0;
 }
 
 static const struct option report_table[] = {
@@ -80,7 +95,6 @@ static const struct option report_table[] = {
 		 "default "
 		 "comm,dso,sym",
 	 .set = set_sort,
-	 .offset = offsetof(struct report_options, samples.hist),
 	 .flags = OPTION_NO_NEGATE,
 	 .group = "Table"},
 	{.name = "children",
@@ -89,12 +103,18 @@ static const struct option report_table[] = {
 	 .offset = offsetof(struct report_options, samples.hist.children)},
 	{.letter = 'g',
 	 .name = "call-graph",
-	 .arg = "MODE",
-	 .help = "none: no call graph below the entries. Other modes are accepted; call graphs are not "
-		 "printed yet",
+	 .arg = "MODE,...",
+	 .help = "Below the entries print call graphs: graph (default), fractal (shares of the parent), flat, folded or none; "
+		 "caller (with --children the default) or callee; percent, period or count; the least "
+		 "percentage of a branch (default 0.5), the most lines",
 	 .set = set_call_graph,
-	 .offset = offsetof(struct report_options, no_graph),
+	 .offset = offsetof(struct report_options, graph),
 	 .flags = OPTION_ARG_OPTIONAL},
+	{.letter = 'G',
+	 .name = "inverted",
+	 .help = "Draw call graphs from the outermost callers on, as -g caller",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, inverted)},
 	{.letter = 'n',
 	 .name = "show-nr-samples",
 	 .help = "Add a column with the number of samples",
@@ -102,29 +122,21 @@ static const struct option report_table[] = {
 	 .offset = offsetof(struct report_options, table.sample_counts)},
 	{.name = "percent-limit",
 	 .arg = "PERCENT",
-	 .help = "Leave out entries below PERCENT",
+	 .help = "Leave out entries below PERCENT, and branches of call graphs",
 	 .set = set_percent_limit,
-	 .offset = offsetof(struct report_options, table.percent_limit),
 	 .flags = OPTION_NO_NEGATE},
-	{.letter = 'c',
-	 .name = "comms",
-	 .arg = "NAME,...",
-	 .help = "Show only samples of commands with these names",
-	 .set = option_set_string,
-	 .offset = offsetof(struct report_options, samples.comms),
-	 .group = "Filters (percentages stay those of all samples)"},
+	SAMPLE_FILTER_OPTIONS(struct report_options, samples.filter, "Filters (percentages stay those of all samples)"),
 	{.letter = 'd',
 	 .name = "dsos",
 	 .arg = "NAME,...",
 	 .help = "Show only samples in these programs and libraries",
 	 .set = option_set_string,
-	 .offset = offsetof(struct report_options, samples.dsos)},
-	{.letter = 'S',
-	 .name = "symbols",
-	 .arg = "NAME,...",
-	 .help = "Show only samples in these functions",
+	 .offset = offsetof(struct report_options, samples.filter.dsos)},
+	{.name = "symbol-filter",
+	 .arg = "TEXT",
+	 .help = "Show only samples in functions whose names have TEXT in them",
 	 .set = option_set_string,
-	 .offset = offsetof(struct report_options, samples.symbols)},
+	 .offset = offsetof(struct report_options, samples.filter.symbol_part)},
 	{.name = "header",
 	 .help = "Print first what the file says of itself and of the machine",
 	 .set = option_set_flag,
@@ -143,6 +155,14 @@ static const struct option report_table[] = {
 	 .help = "Print how many records of each type there are, and nothing else",
 	 .set = option_set_flag,
 	 .offset = offsetof(struct report_options, stats)},
+	{.name = "loss",
+	 .help = "Print what the recording lost, where, when and why, and nothing else",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, loss)},
+	{.name = "json",
+	 .help = "Print the tables as JSON, or with --loss what was lost",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, json)},
 	{.letter = 'D',
 	 .name = "dump-raw-trace",
 	 .help = "Print every record of the file: its place, its bytes, their meaning; then how many there "
@@ -182,7 +202,10 @@ static void hide_columns(struct report *report)
 {
 	const struct samples_options *samples = &report->options.samples;
 	const char *const lists[HIST_KEYS] = {
-		[HIST_COMM] = samples->comms, [HIST_DSO] = samples->dsos, [HIST_SYM] = samples->symbols};
+		[HIST_COMM] = samples->filter.comms,
+		[HIST_DSO] = samples->filter.dsos,
+		[HIST_SYM] = samples->filter.symbols,
+	};
 	static const char *const names[HIST_KEYS] = {
 		[HIST_COMM] = "comm", [HIST_DSO] = "dso", [HIST_SYM] = "symbol"};
 	bool *hidden = report->options.table.hidden;
@@ -204,6 +227,8 @@ static void print_front(struct report *report)
 	const struct report_options *options = &report->options;
 
 	report->header_done = true;
+	if (options->json && !options->header_only)
+		return;
 	if (options->header || options->header_only)
 		header_print(stdout, report->session, options->full_header);
 	else if (!options->quiet)
@@ -224,6 +249,8 @@ static int take(struct report *report, const struct session_record *record, stru
 	input_count_losses(&report->losses, record);
 	int err = record->view.header->type == PERF_RECORD_SAMPLE ? samples_take(&report->samples, record)
 								  : machine_process(report->machine, record);
+	if (record->view.header->type != PERF_RECORD_SAMPLE)
+		samples_note(&report->samples, record);
 	return err ? diag_set(reterr, err, "out of memory") : 0;
 }
 
@@ -231,16 +258,22 @@ static int take(struct report *report, const struct session_record *record, stru
  * comes. */
 static int read_records(struct report *report, struct diag *reterr)
 {
-	struct session_record record;
+	struct input_records records __attribute__((cleanup(input_records_close))) = {0};
+	const struct session_record *record;
 	int got = 0;
 
 	if (!session_info(report->session)->pipe)
 		print_front(report);
+	if (report->header_done && report->options.header_only)
+		return 0;
+	int err = input_records_open(&records, report->session);
+	if (err)
+		return diag_set(reterr, err, "cannot start a thread: %s", strerror(-err));
 	while (!(report->header_done && report->options.header_only) &&
-	       (got = session_next(report->session, &record, reterr)) > 0) {
-		if (!report->header_done && !is_front(record.view.header->type))
+	       (got = input_records_next(&records, &record, reterr)) > 0) {
+		if (!report->header_done && !is_front(record->view.header->type))
 			print_front(report);
-		int err = take(report, &record, reterr);
+		err = take(report, record, reterr);
 		if (err)
 			return err;
 	}
@@ -249,27 +282,71 @@ static int read_records(struct report *report, struct diag *reterr)
 	return got < 0 ? got : 0;
 }
 
-static int print_tables(struct report *report)
+static bool has_chains(const struct event_desc *event)
+{
+	return event->attr.sample_type & PERF_SAMPLE_CALLCHAIN;
+}
+
+static int print_event(struct report *report, struct event_samples *samples, const struct event_desc *event)
+{
+	const struct report_options *options = &report->options;
+	struct graph graph;
+
+	if (options->graph.mode == GRAPH_NONE || !has_chains(event))
+		return table_print(stdout, samples->hist, event->name, &options->table, NULL);
+	int err = graph_init(&graph, &options->graph, &samples->tally, report->samples.stacks);
+	if (!err)
+		err = table_print(stdout, samples->hist, event->name, &options->table, &graph);
+	graph_fini(&graph);
+	return err;
+}
+
+static bool lacks_chains(const struct report *report)
+{
+	size_t nr_events;
+	const struct event_desc *events = session_events(report->session, &nr_events);
+
+	for (size_t i = 0; i < nr_events; i++)
+		if (has_chains(&events[i]))
+			return false;
+	return report->options.graph.wanted && report->options.graph.mode != GRAPH_NONE;
+}
+
+static bool tells_cpus(const struct event_desc *events, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++)
+		if (events[i].attr.sample_type & PERF_SAMPLE_CPU)
+			return true;
+	return !nr;
+}
+
+static int print_tables(struct report *report, struct diag *reterr)
 {
 	struct table_options *table = &report->options.table;
 	size_t nr_events;
 	const struct event_desc *events = session_events(report->session, &nr_events);
 
+	if (report->options.samples.filter.cpus && !tells_cpus(events, nr_events))
+		return diag_set(reterr, -EINVAL, "this recording does not tell the CPUs of its samples: record it with -a, -C or "
+				"--sample-cpu");
+	if (lacks_chains(report))
+		return diag_set(reterr, -EINVAL, "this recording has no call chains to make a graph of: record it with -g");
+	int err = samples_settle(&report->samples);
+	if (!err && report->options.json) {
+		struct report_json_options json = {table->percent_limit, report->losses.lost_samples};
+		err = report_json_print(&report->samples, events, nr_events, &json, stdout);
+		return err ? diag_set(reterr, err, "out of memory") : 0;
+	}
 	table->hist = report->options.samples.hist;
 	table->hist.children = report->samples.children;
 	table->headless = report->options.quiet;
-	table->dso_list = report->options.samples.dsos;
-	if (report->samples.children && !report->options.no_graph)
-		log_note("this recording has call chains: the table counts a sample for its callers too "
-			 "(--no-children "
-			 "does not); call graphs are not printed");
+	table->dso_list = report->options.samples.filter.dsos;
 	if (!table->headless)
 		printf("#\n# Total Lost Samples: %" PRIu64 "\n#\n", report->losses.lost_samples);
-	int err = 0;
 	for (size_t i = 0; i < report->samples.nr && i < nr_events && !err; i++)
-		if (report->samples.hists[i])
-			err = table_print(stdout, report->samples.hists[i], events[i].name, table);
-	return err;
+		if (report->samples.events[i].hist)
+			err = print_event(report, &report->samples.events[i], &events[i]);
+	return err ? diag_set(reterr, err, "out of memory") : 0;
 }
 
 static int run_table(struct report *report, struct diag *reterr)
@@ -282,8 +359,11 @@ static int run_table(struct report *report, struct diag *reterr)
 	if (err)
 		return diag_set(reterr, err, "out of memory");
 	err = read_records(report, reterr);
-	if (!report->options.header_only && print_tables(report))
-		err = diag_set(reterr, -ENOMEM, "out of memory");
+	if (!report->options.header_only) {
+		struct diag *why = err ? NULL : reterr; /* the first failure is told */
+		int table_err = print_tables(report, why);
+		err = err ? err : table_err;
+	}
 	input_tell_losses(&report->losses);
 	return err;
 }
@@ -303,20 +383,20 @@ static int report_status(int err, const struct diag *diag)
 	return status;
 }
 
-/* As in perf the argument of -g may follow as a word of its own, and may be missing: then an option or the
- * end follows. */
-static int join_call_graph(int argc, char **argv, char **ret)
+/* As in perf the argument of -g may follow as a word of its own, and may be missing: then an option or the end follows. */
+static int join_call_graph(int argc, char **argv, char **ret, char **ret_joined)
 {
 	int nr = 0;
 
 	for (int i = 0; i < argc; i++) {
 		bool bare = strcmp(argv[i], "-g") == 0 || strcmp(argv[i], "--call-graph") == 0;
 		ret[nr++] = argv[i];
-		if (!bare || i + 1 == argc || argv[i + 1][0] == '-')
+		if (!bare || *ret_joined || i + 1 == argc || argv[i + 1][0] == '-')
 			continue;
-		/* What the mode is only matters when it is "none". */
-		if (strcmp(argv[++i], "none") == 0)
-			ret[nr - 1] = (char *)(uintptr_t) "--call-graph=none";
+		if (asprintf(ret_joined, "--call-graph=%s", argv[++i]) < 0)
+			*ret_joined = NULL;
+		else
+			ret[nr - 1] = *ret_joined;
 	}
 	ret[nr] = NULL;
 	return nr;
@@ -327,7 +407,7 @@ static enum session_flags session_order(const struct report_options *options)
 {
 	if (options->header_only)
 		return 0;
-	return options->raw_dump ? SESSION_ALL : options->stats ? SESSION_FILE_ORDER : 0;
+	return options->raw_dump ? SESSION_ALL : options->stats || options->loss ? SESSION_FILE_ORDER : 0;
 }
 
 /* The records, and the counts of their types, for which a file is read again; a pipe can be read once. */
@@ -353,6 +433,10 @@ static int run(struct report *report, struct diag *reterr)
 
 	if (options->header_only)
 		return run_table(report, reterr);
+	if (options->loss) {
+		const struct report_loss_options loss = {.json = options->json, .headless = options->quiet};
+		return report_loss_print(&loss, report->session, stdout, reterr);
+	}
 	if (options->raw_dump)
 		return run_dump(report, reterr);
 	if (!options->stats)
@@ -362,35 +446,58 @@ static int run(struct report *report, struct diag *reterr)
 	return stats_print(stdout, report->session, reterr);
 }
 
+/* What options mean for each other. */
+static void settle_options(struct report_options *options)
+{
+	struct graph_options *graph = &options->graph;
+
+	if (options->inverted || (options->samples.hist.children && !graph->direction_set))
+		graph->direction = CALLTREE_CALLER;
+	graph->skip_first = options->sort_given && options->samples.hist.keys[0] == HIST_SYM;
+	options->samples.chains = graph->mode != GRAPH_NONE;
+	options->samples.direction = graph->direction;
+}
+
 static int report_run(int argc, char **argv)
 {
 	struct report report = {.options.samples.hist = {.keys = {HIST_COMM, HIST_DSO, HIST_SYM},
 							 .nr_keys = 3,
-							 .children = true}};
+							 .children = true},
+				.options.graph.min_percent = 0.5};
+	char *joined = NULL;
 	struct diag diag = {0};
 	char **args = calloc((size_t)argc + 1, sizeof(*args));
 	AUTO_CONFIGURATION struct configuration config = {0};
 
 	if (!args)
 		return INPUT_EXIT_ERROR;
-	argc = join_call_graph(argc, argv, args);
+	argc = join_call_graph(argc, argv, args, &joined);
 	enum option_result result = configuration_parse(&command_report, argc, args, &report.options, &config);
 	const char *left = result == OPTION_OK && config.given.first < argc ? args[config.given.first] : NULL;
 	free(args);
-	if (result != OPTION_OK)
-		return result == OPTION_EXIT ? 0 : COMMAND_USAGE;
-	if (left) {
+	if (left)
 		log_error("report takes no argument, but got \"%s\"; a file is given with -i", left);
-		return COMMAND_USAGE;
+	if (result != OPTION_OK || left) {
+		free(joined);
+		return result == OPTION_EXIT ? 0 : COMMAND_USAGE;
 	}
+	settle_options(&report.options);
 	log_set_level(report.options.quiet ? LOG_ERRORS : report.options.verbose);
-	if (input_open(&report.options.input, session_order(&report.options), &report.session))
-		return INPUT_EXIT_ERROR;
+	int settled = sample_filter_settle(&report.options.samples.filter, &diag);
+	if (settled)
+		log_error("%s", diag.text);
+	if (settled || input_open(&report.options.input, session_order(&report.options), &report.session)) {
+		sample_filter_fini(&report.options.samples.filter);
+		free(joined);
+		return settled ? COMMAND_USAGE : INPUT_EXIT_ERROR;
+	}
 	int err = run(&report, &diag);
 	int status = report_status(err, &diag);
 	samples_fini(&report.samples);
+	sample_filter_fini(&report.options.samples.filter);
 	machine_free(report.machine);
 	session_close(report.session);
+	free(joined);
 	return status;
 }
 

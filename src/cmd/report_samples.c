@@ -9,34 +9,26 @@
 
 enum { MAX_FRAMES = 512 }; /* 127 recorded, 127 unwound, and what was inlined */
 
-bool list_has(const char *list, const char *word)
-{
-	size_t len = strlen(word);
-
-	for (const char *at = list; *at;) {
-		size_t entry = strcspn(at, ",");
-		if (entry == len && strncmp(at, word, len) == 0)
-			return true;
-		at += entry;
-		at += *at == ',';
-	}
-	return false;
-}
-
 int samples_init(struct samples *samples, const struct samples_options *options, struct session *session,
 		 struct machine *machine)
 {
 	*samples = (struct samples){.options = *options, .session = session, .machine = machine};
-	samples->chain = calloc(MAX_FRAMES, sizeof(*samples->chain));
-	return samples->chain ? 0 : -ENOMEM;
+	samples->frames = calloc(MAX_FRAMES, sizeof(*samples->frames));
+	samples->memo = calloc(MEMO_SLOTS, sizeof(*samples->memo));
+	samples->stacks = stacks_new();
+	return samples->frames && samples->memo && samples->stacks ? 0 : -ENOMEM;
 }
 
 void samples_fini(struct samples *samples)
 {
-	for (size_t i = 0; i < samples->nr; i++)
-		hist_free(samples->hists[i]);
-	free(samples->hists);
-	free(samples->chain);
+	for (size_t i = 0; i < samples->nr; i++) {
+		tally_fini(&samples->events[i].tally);
+		hist_free(samples->events[i].hist);
+	}
+	free(samples->events);
+	free(samples->frames);
+	free(samples->memo);
+	stacks_free(samples->stacks);
 	*samples = (struct samples){0};
 }
 
@@ -51,88 +43,250 @@ static bool any_call_chains(const struct session *session)
 	return false;
 }
 
-/* NULL: out of memory. */
-static struct hist *event_hist(struct samples *samples, const struct event_desc *event)
+static size_t event_index(const struct samples *samples, const struct event_desc *event)
 {
-	size_t nr, at = (size_t)(event - session_events(samples->session, &nr));
+	size_t nr;
 
+	return (size_t)(event - session_events(samples->session, &nr));
+}
+
+/* NULL: out of memory. */
+static struct event_samples *event_samples(struct samples *samples, size_t at)
+{
 	if (at >= samples->nr) {
-		struct hist **hists = reallocarray(samples->hists, at + 1, sizeof(struct hist *));
-		if (!hists)
+		struct event_samples *events = reallocarray(samples->events, at + 1, sizeof(*events));
+		if (!events)
 			return NULL;
-		memset(hists + samples->nr, 0, (at + 1 - samples->nr) * sizeof(struct hist *));
-		samples->hists = hists;
+		memset(events + samples->nr, 0, (at + 1 - samples->nr) * sizeof(*events));
+		samples->events = events;
 		samples->nr = at + 1;
 	}
-	if (!samples->hists[at]) {
-		struct hist_options options = samples->options.hist;
-		options.children = samples->children;
-		if (hist_new(&options, &samples->hists[at]))
-			return NULL;
-	}
-	return samples->hists[at];
+	return &samples->events[at];
 }
 
 static bool is_filtered(const struct samples_options *options, const struct hist_place *place)
 {
-	if (options->comms && !list_has(options->comms, place->comm->text))
-		return true;
-	if (options->dsos && !(place->dso && (list_has(options->dsos, dso_short_name(place->dso)) ||
-					      list_has(options->dsos, dso_long_name(place->dso)))))
-		return true;
-	return options->symbols && !(place->symbol && list_has(options->symbols, place->symbol->name));
+	const struct sample_subject subject = {
+		.comm = place->comm->text,
+		.pid = task_pid(place->task),
+		.tid = place->tid,
+		.dso = place->dso,
+		.symbol = place->symbol,
+	};
+
+	return !sample_filter_shows(&options->filter, &subject);
 }
 
-/*
- * From the outermost caller inwards, as perf does it, and with its ways: a caller without a symbol is known
- * by its address in memory, not in its object, and one that nothing is known of is shown at the level of the
- * frame before.
- */
-static int add_callers(struct samples *samples, struct hist *hist, struct hist_place place, struct task *task,
-		       const struct session_record *record)
-{
-	unsigned nr = machine_callchain(samples->machine, task, record, samples->chain, MAX_FRAMES);
+/* Two independent sums of what samples of one cell have in common. */
+struct sum {
+	uint64_t a, b;
+};
 
-	for (unsigned i = nr; i-- > 0;) {
-		const struct location *caller = &samples->chain[i];
-		place.dso = caller->dso;
-		place.symbol = caller->symbol;
-		place.address = caller->symbol ? caller->address : caller->ip;
-		if (caller->dso)
-			place.level = caller->level;
-		place.filtered = is_filtered(&samples->options, &place);
-		int err = hist_add_caller(hist, &place, record->sample.period);
+static void sum_add(struct sum *sum, uint64_t value)
+{
+	sum->a = (sum->a ^ value) * 0x9e3779b97f4a7c15ull;
+	sum->a ^= sum->a >> 29;
+	sum->b = (sum->b + value) * 0xd6e8feb86659fd93ull;
+	sum->b ^= sum->b >> 32;
+}
+
+static bool has_key(const struct samples *samples, enum hist_key key)
+{
+	for (unsigned i = 0; i < samples->options.hist.nr_keys; i++)
+		if (samples->options.hist.keys[i] == key)
+			return true;
+	return false;
+}
+
+static struct sum sample_sum(const struct samples *samples, const struct session_record *record,
+			     const struct task *task)
+{
+	const struct sample *sample = &record->sample;
+	struct sum sum = {samples->epoch, (uintptr_t)record->event};
+
+	sum_add(&sum, (uintptr_t)task);
+	sum_add(&sum, (uintptr_t)task_comm_object(task));
+	sum_add(&sum, sample->ip);
+	sum_add(&sum, (uint64_t)sample->cpumode << 32 | (has_key(samples, HIST_CPU) ? sample->cpu : 0));
+	for (uint64_t i = 0; samples->chains && i < sample->nr_ips; i++)
+		sum_add(&sum, sample->ips[i]);
+	sum.a |= 1; /* an empty slot is 0 */
+	return sum;
+}
+
+/* Samples of a dwarf recording have stacks of their own. */
+static bool can_be_remembered(const struct samples *samples, const struct sample *sample)
+{
+	return !samples->chains || !sample->user_stack.len;
+}
+
+static int find_cell(struct samples *samples, struct event_samples *event, struct task *task,
+		     const struct session_record *record, uint32_t *ret)
+{
+	const struct sample *sample = &record->sample;
+	struct location at;
+	uint32_t chain = 0;
+
+	machine_resolve(samples->machine, task, sample->cpumode, sample->ip, &at);
+	struct hist_place place = {
+		.comm = task_comm_object(task),
+		.task = task,
+		.tid = sample->tid,
+		.cpu = has_key(samples, HIST_CPU) ? (int32_t)sample->cpu : 0,
+		.dso = at.dso,
+		.symbol = at.symbol,
+		.address = at.symbol ? 0 : at.address,
+		.level = at.level,
+	};
+	place.filtered = is_filtered(&samples->options, &place);
+	if (samples->chains && sample->present & PERF_SAMPLE_CALLCHAIN) {
+		unsigned nr = machine_callchain(samples->machine, task, record, samples->frames, MAX_FRAMES);
+		int err = stacks_intern(samples->stacks, samples->frames, nr, &chain);
 		if (err)
 			return err;
 	}
-	return 0;
+	return tally_find(&event->tally, &place, chain, ret);
+}
+
+static void start(struct samples *samples)
+{
+	bool any = any_call_chains(samples->session);
+
+	samples->started = true;
+	samples->children = samples->options.hist.children && any;
+	samples->chains = any && (samples->options.chains || samples->children);
 }
 
 int samples_take(struct samples *samples, const struct session_record *record)
 {
 	const struct sample *sample = &record->sample;
 	struct task *task = machine_task(samples->machine, sample->pid, sample->tid);
-	struct location at;
 
-	if (!samples->started) {
-		samples->started = true;
-		samples->children = samples->options.hist.children && any_call_chains(samples->session);
-	}
-	struct hist *hist = event_hist(samples, record->event);
-	if (!task || !hist)
+	if (!samples->started)
+		start(samples);
+	if (!sample_filter_has_cpu(&samples->options.filter, sample->cpu))
+		return 0;
+	struct event_samples *event = event_samples(samples, event_index(samples, record->event));
+	if (!task || !event)
 		return -ENOMEM;
-	machine_resolve(samples->machine, task, sample->cpumode, sample->ip, &at);
-	struct hist_place place = {
-		.comm = task_comm_object(task),
-		.task = task,
-		.tid = sample->tid,
-		.cpu = (int32_t)sample->cpu,
-		.dso = at.dso,
-		.symbol = at.symbol,
-		.address = at.address,
-		.level = at.level,
-	};
-	place.filtered = is_filtered(&samples->options, &place);
-	int err = hist_add(hist, &place, sample->period);
-	return err || !samples->children ? err : add_callers(samples, hist, place, task, record);
+	bool remembered = can_be_remembered(samples, sample);
+	struct sum sum = {0};
+	struct sample_memo *memo = NULL;
+	uint32_t cell;
+	if (remembered) {
+		sum = sample_sum(samples, record, task);
+		memo = &samples->memo[sum.b % MEMO_SLOTS];
+	}
+	if (memo && memo->key[0] == sum.a && memo->key[1] == sum.b) {
+		cell = memo->cell;
+	} else {
+		int err = find_cell(samples, event, task, record, &cell);
+		if (err)
+			return err;
+		if (memo)
+			*memo = (struct sample_memo){{sum.a, sum.b}, cell};
+	}
+	struct hist_amount *amount = &event->tally.cells[cell].amount;
+	amount->period += sample->period;
+	amount->nr_samples++;
+	return 0;
+}
+
+void samples_note(struct samples *samples, const struct session_record *record)
+{
+	switch (record->view.header->type) {
+	case PERF_RECORD_LOST:
+	case PERF_RECORD_LOST_SAMPLES:
+	case PERF_RECORD_EXIT:
+	case PERF_RECORD_THROTTLE:
+	case PERF_RECORD_UNTHROTTLE:
+	case PERF_RECORD_SWITCH:
+	case PERF_RECORD_SWITCH_CPU_WIDE:
+		return;
+	default:
+		samples->epoch++;
+	}
+}
+
+/* The frames of a chain in the order in which callers are counted, by link. Returns how many. */
+static unsigned chain_links(const struct samples *samples, uint32_t chain, uint32_t *ret)
+{
+	unsigned nr = 0;
+
+	for (; chain && nr < MAX_FRAMES; chain = stacks_outer(samples->stacks, chain))
+		ret[nr++] = chain;
+	if (samples->options.direction == CALLTREE_CALLEE)
+		return nr;
+	for (unsigned i = 0; i < nr / 2; i++) {
+		uint32_t swap = ret[i];
+		ret[i] = ret[nr - 1 - i];
+		ret[nr - 1 - i] = swap;
+	}
+	return nr;
+}
+
+/*
+ * As perf does it, and with its ways: a caller without a symbol is known by its address in memory, not in its object, and
+ * one that nothing is known of is shown at the level of the frame before. Callers are shown when the sample is.
+ */
+static int add_callers(struct samples *samples, struct hist *hist, uint32_t index, const struct tally_cell *cell)
+{
+	struct hist_place place = cell->place;
+	uint32_t links[MAX_FRAMES];
+	unsigned nr = chain_links(samples, cell->chain, links);
+
+	for (unsigned i = 0; i < nr; i++) {
+		const struct location *caller = stacks_location(samples->stacks, stacks_frame(samples->stacks, links[i]));
+		struct hist_entry *entry;
+		place.dso = caller->dso;
+		place.symbol = caller->symbol;
+		place.address = caller->symbol ? 0 : caller->ip;
+		if (caller->dso)
+			place.level = caller->level;
+		int added = hist_add_caller(hist, &place, cell->amount.period, &entry);
+		if (added > 0 && samples->options.chains)
+			added = hist_note_use(hist, entry, &(struct hist_use){.cell = index, .skip = i}, nr - i);
+		if (added < 0)
+			return added;
+	}
+	return 0;
+}
+
+static uint32_t chain_depth(const struct samples *samples, uint32_t chain)
+{
+	uint32_t nr = 0;
+
+	for (; chain; chain = stacks_outer(samples->stacks, chain))
+		nr++;
+	return nr;
+}
+
+static int settle_cell(struct samples *samples, struct event_samples *event, uint32_t index)
+{
+	const struct tally_cell *cell = &event->tally.cells[index];
+	struct hist_entry *entry;
+	int err = hist_add(event->hist, &cell->place, &cell->amount, &entry);
+
+	if (!err && samples->options.chains && cell->chain)
+		err = hist_note_use(event->hist, entry, &(struct hist_use){.cell = index},
+				    chain_depth(samples, cell->chain));
+	return err || !samples->children ? err : add_callers(samples, event->hist, index, cell);
+}
+
+int samples_settle(struct samples *samples)
+{
+	struct hist_options options = samples->options.hist;
+
+	options.children = samples->children;
+	if (samples->children && samples->options.chains)
+		options.by_depth = samples->options.direction == CALLTREE_CALLER ? 1 : -1;
+	for (size_t i = 0; i < samples->nr; i++) {
+		struct event_samples *event = &samples->events[i];
+		int err = event->tally.nr ? hist_new(&options, &event->hist) : 0;
+		for (uint32_t cell = 0; cell < event->tally.nr && !err; cell++)
+			err = settle_cell(samples, event, cell);
+		if (err)
+			return err;
+	}
+	return 0;
 }

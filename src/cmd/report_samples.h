@@ -6,7 +6,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "analyze/calltree.h"
 #include "analyze/hist.h"
+#include "analyze/tally.h"
+#include "cmd/sample_filter.h"
 
 struct diag;
 struct machine;
@@ -15,18 +18,37 @@ struct session_record;
 
 struct samples_options {
 	struct hist_options hist; /* children: wanted where there are call chains */
-	/* Comma-separated names; NULL: all. */
-	const char *comms, *dsos, *symbols;
+	struct sample_filter filter; /* settled; what it hides is counted, but not shown, except by CPU */
+	bool chains; /* keep them: there will be call graphs */
+	enum calltree_direction direction; /* in which callers are counted */
+};
+
+/* The samples of one event. */
+struct event_samples {
+	struct tally tally;
+	struct hist *hist; /* once samples_settle() was called */
+};
+
+enum { MEMO_SLOTS = 1 << 14 };
+
+/* Where a sample that looked the same was counted. */
+struct sample_memo {
+	uint64_t key[2];
+	uint32_t cell;
 };
 
 struct samples {
 	struct samples_options options;
 	struct session *session; /* borrowed */
 	struct machine *machine; /* borrowed */
-	struct hist **hists;     /* of each event, by its index; NULL: no sample yet */
+	struct event_samples *events; /* by index */
 	size_t nr;
 	bool started, children; /* children: known from the first sample on */
-	struct location *chain;
+	bool chains;            /* likewise: any are recorded */
+	struct stacks *stacks;
+	struct location *frames;
+	struct sample_memo *memo;
+	uint64_t epoch; /* another one after each record that may change what addresses mean */
 };
 
 int samples_init(struct samples *samples, const struct samples_options *options, struct session *session,
@@ -36,5 +58,8 @@ void samples_fini(struct samples *samples);
 /* A SAMPLE record. 0 or -ENOMEM. */
 int samples_take(struct samples *samples, const struct session_record *record);
 
-/* Whether a comma-separated list has the word. */
-bool list_has(const char *list, const char *word);
+/* The machine has processed another record. */
+void samples_note(struct samples *samples, const struct session_record *record);
+
+/* After the last record: makes the histograms. 0 or -ENOMEM. */
+int samples_settle(struct samples *samples);

@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cmd/report_graph.h"
+
 enum {
 	PERCENT_WIDTH = 8,
 	COUNT_WIDTH = 12,
@@ -181,11 +183,12 @@ static void print_entry(const struct table *table, const struct hist_entry *entr
 	fputc('\n', table->to);
 }
 
-int table_print(FILE *to, struct hist *hist, const char *event_name, const struct table_options *options)
+int table_print(FILE *to, struct hist *hist, const char *event_name, const struct table_options *options,
+		struct graph *graph)
 {
 	struct table table = {.to = to, .options = options, .period = hist_period(hist)};
-
 	int err = hist_sort(hist, &table.entries, &table.nr);
+
 	if (err)
 		return err;
 	measure(&table);
@@ -193,12 +196,19 @@ int table_print(FILE *to, struct hist *hist, const char *event_name, const struc
 		print_title(&table, hist_nr_samples(hist), event_name);
 		print_column_titles(&table);
 	}
-	for (size_t i = 0; i < table.nr; i++) {
+	if (graph) {
+		graph->total = table.period;
+		graph->to = to;
+	}
+	for (size_t i = 0; i < table.nr && !err && !ferror(to); i++) {
 		const struct hist_entry *entry = table.entries[i];
 		uint64_t shown = options->hist.children ? entry->children_period : entry->period;
-		if (!entry->place.filtered && percent(&table, shown) >= options->percent_limit)
-			print_entry(&table, entry);
+		if (entry->place.filtered || percent(&table, shown) < options->percent_limit)
+			continue;
+		print_entry(&table, entry);
+		if (graph)
+			err = graph_print(graph, entry, shown);
 	}
 	fputs("\n\n", to);
-	return 0;
+	return err;
 }

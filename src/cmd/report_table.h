@@ -7,6 +7,8 @@
 
 #include "analyze/hist.h"
 
+struct graph;
+
 struct table_options {
 	struct hist_options hist;
 	bool hidden[HIST_KEYS]; /* columns of keys that are sorted by but not shown */
@@ -16,5 +18,6 @@ struct table_options {
 	double percent_limit;   /* entries below are left out */
 };
 
-/* 0 or -ENOMEM; errors of `to` are left to the caller (ferror). */
-int table_print(FILE *to, struct hist *hist, const char *event_name, const struct table_options *options);
+/* graph: prints one below each entry; NULL: none. 0 or -ENOMEM; errors of `to` are left to the caller (ferror). */
+int table_print(FILE *to, struct hist *hist, const char *event_name, const struct table_options *options,
+		struct graph *graph);

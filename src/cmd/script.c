@@ -9,24 +9,38 @@
 #include "base/log.h"
 #include "cmd/command.h"
 #include "cmd/configuration.h"
+#include "cmd/folded.h"
 #include "cmd/header_text.h"
 #include "cmd/input.h"
 #include "cmd/output.h"
+#include "cmd/report_samples.h"
+#include "cmd/sample_filter.h"
 #include "cmd/sample_text.h"
 
 struct script_options {
 	struct input_options input;
-	bool header, header_only, full_header;
+	struct sample_filter filter;
+	bool header, header_only, full_header, folded;
 	int verbose;
 };
 
 static const struct option script_table[] = {
 	INPUT_OPTIONS(struct script_options, input),
+	SAMPLE_FILTER_OPTIONS(struct script_options, filter, "Filters"),
+	{.name = "dsos",
+	 .arg = "NAME,...",
+	 .help = "Show only samples in these programs and libraries",
+	 .set = option_set_string,
+	 .offset = offsetof(struct script_options, filter.dsos)},
+	{.name = "folded",
+	 .help = "Print how often each call chain of the first event occurs, a line each, as flamegraph.pl and speedscope read it",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct script_options, folded),
+	 .group = "Output"},
 	{.name = "header",
 	 .help = "Print first what the file says of itself and of the machine",
 	 .set = option_set_flag,
-	 .offset = offsetof(struct script_options, header),
-	 .group = "Output"},
+	 .offset = offsetof(struct script_options, header)},
 	{.name = "header-only",
 	 .help = "Print that alone",
 	 .set = option_set_flag,
@@ -49,7 +63,8 @@ struct script {
 	struct script_options options;
 	struct session *session;
 	struct machine *machine;
-	struct sample_text *text;
+	struct sample_text *text; /* NULL: folded, from `samples` */
+	struct samples samples;
 	struct output out;
 	struct input_losses losses;
 	bool header_done;
@@ -70,10 +85,52 @@ static void print_header(struct script *script)
 	fflush(stdout); /* what follows does not go through stdio */
 }
 
+static bool asks_for_places(const struct sample_filter *filter)
+{
+	return filter->comms || filter->pids || filter->tids || filter->dsos || filter->symbols;
+}
+
+static int is_shown(struct script *script, const struct sample *sample)
+{
+	const struct sample_filter *filter = &script->options.filter;
+
+	if (!sample_filter_has_cpu(filter, sample->cpu))
+		return 0;
+	if (!asks_for_places(filter))
+		return 1;
+	struct task *task = machine_task(script->machine, sample->pid, sample->tid);
+	struct location at;
+	if (!task)
+		return -ENOMEM;
+	machine_resolve(script->machine, task, sample->cpumode, sample->ip, &at);
+	const struct sample_subject subject = {
+		.comm = task_comm(task),
+		.pid = task_pid(task),
+		.tid = sample->tid,
+		.dso = at.dso,
+		.symbol = at.symbol,
+	};
+	return sample_filter_shows(filter, &subject);
+}
+
+/* Folded chains are counted, and printed at the end. */
+static int take_folded(struct script *script, const struct session_record *record)
+{
+	if (record->view.header->type == PERF_RECORD_SAMPLE)
+		return samples_take(&script->samples, record);
+	samples_note(&script->samples, record);
+	return machine_process(script->machine, record);
+}
+
 static int take(struct script *script, const struct session_record *record, struct diag *reterr)
 {
 	input_count_losses(&script->losses, record);
+	if (!script->text)
+		return take_folded(script, record) ? diag_set(reterr, -ENOMEM, "out of memory") : 0;
 	if (record->view.header->type == PERF_RECORD_SAMPLE) {
+		int shown = is_shown(script, &record->sample);
+		if (shown <= 0)
+			return shown ? diag_set(reterr, shown, "out of memory") : 0;
 		int err = sample_text_print(script->text, record, reterr);
 		if (script->watched)
 			output_flush(&script->out);
@@ -85,18 +142,24 @@ static int take(struct script *script, const struct session_record *record, stru
 /* All records, until one fails, nobody reads the output any more, or the end. */
 static int run_records(struct script *script, struct diag *reterr)
 {
-	struct session_record record;
+	struct input_records records __attribute__((cleanup(input_records_close))) = {0};
+	const struct session_record *record;
 	int got = 1;
 
 	if (!session_info(script->session)->pipe)
 		print_header(script);
+	if (script->header_done && script->options.header_only)
+		return 0;
+	int err = input_records_open(&records, script->session);
+	if (err)
+		return diag_set(reterr, err, "cannot start a thread: %s", strerror(-err));
 	while (!(script->header_done && script->options.header_only) && !output_is_over(&script->out)) {
-		got = session_next(script->session, &record, reterr);
+		got = input_records_next(&records, &record, reterr);
 		if (got <= 0)
 			break;
-		if (!script->header_done && !is_front(record.view.header->type))
+		if (!script->header_done && !is_front(record->view.header->type))
 			print_header(script);
-		int err = take(script, &record, reterr);
+		err = take(script, record, reterr);
 		if (err)
 			return err;
 	}
@@ -114,7 +177,14 @@ static int script_open(struct script *script)
 	err = machine_new(&script->options.input.machine, script->session, &script->machine);
 	if (!err)
 		err = output_open(&script->out, STDOUT_FILENO);
-	if (!err) {
+	if (!err && script->options.folded) {
+		const struct samples_options options = {
+			.hist = {.keys = {HIST_COMM, HIST_DSO, HIST_SYM}, .nr_keys = 3},
+			.filter = script->options.filter,
+			.chains = true,
+		};
+		err = samples_init(&script->samples, &options, script->session, script->machine);
+	} else if (!err) {
 		script->text = sample_text_new(script->session, script->machine, &script->out);
 		err = script->text ? 0 : -ENOMEM;
 	}
@@ -126,6 +196,8 @@ static int script_open(struct script *script)
 static void script_close(struct script *script)
 {
 	sample_text_free(script->text);
+	samples_fini(&script->samples);
+	sample_filter_fini(&script->options.filter);
 	machine_free(script->machine);
 	session_close(script->session);
 }
@@ -153,11 +225,18 @@ static int script_run(int argc, char **argv)
 	log_set_level(script.options.verbose);
 	script.watched = isatty(STDOUT_FILENO);
 
+	if (sample_filter_settle(&script.options.filter, &diag)) {
+		log_error("%s", diag.text);
+		sample_filter_fini(&script.options.filter);
+		return COMMAND_USAGE;
+	}
 	if (script_open(&script)) {
 		script_close(&script);
 		return INPUT_EXIT_ERROR;
 	}
 	err = run_records(&script, &diag);
+	if (script.options.folded)
+		folded_print(&script.samples, 0, &script.out);
 	int out_err = output_close(&script.out);
 	if (err) {
 		log_error("%s", diag.text);
@@ -183,6 +262,7 @@ const struct command command_script = {
 		"on lines of their own, or the fields of a tracepoint.\n\n"
 		"Examples:\n"
 		"  millrace script | head -50\n"
+		"  millrace script --folded | flamegraph.pl > flame.svg\n"
 		"  millrace record -e 'sched:*' -a -o - -- sleep 1 | millrace script",
 	.options = script_table,
 	.run = script_run,

@@ -67,5 +67,8 @@ enum feature_bit {
 	FEATURE_CLOCK_DATA = 29,
 	FEATURE_HYBRID_TOPOLOGY = 30,
 	FEATURE_PMU_CAPS = 31,
+	/* Ours: readers skip the bits that they do not know; with some others perf inject 6.1 crashes. */
+	FEATURE_EXTENT_INDEX = 132,
+	FEATURE_LEDGER = 134, /* ours: feature_ledger.h. perf skips what it does not know; 6.1's inject not every bit */
 	FEATURE_BITS = 256,
 };

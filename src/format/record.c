@@ -37,6 +37,13 @@ static const char *const user_names[] = {
 _Static_assert(sizeof(user_names) / sizeof(user_names[0]) == RECORD_USER_LAST - RECORD_USER_FIRST + 1,
 	       "a name for every record that recorders add");
 
+bool record_type_known(uint32_t type)
+{
+	if (type >= RECORD_USER_FIRST)
+		return type <= RECORD_USER_LAST && user_names[type - RECORD_USER_FIRST];
+	return type < sizeof(kernel_names) / sizeof(kernel_names[0]) && kernel_names[type];
+}
+
 const char *record_type_name(uint32_t type)
 {
 	const char *name = NULL;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <linux/perf_event.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 enum user_record_type {
@@ -57,3 +58,4 @@ struct record_view {
 
 /* "SAMPLE", "MMAP2", "FINISHED_ROUND", as perf's raw dump spells it; "UNKNOWN" for the rest. */
 const char *record_type_name(uint32_t type);
+bool record_type_known(uint32_t type);

@@ -47,7 +47,7 @@ static struct span take_padded(struct cursor *at, uint64_t len, uint64_t already
 static void decode_words(struct decoder *d, struct sample *ret)
 {
 	const struct perf_event_attr *attr = d->attr;
-	struct cursor *at = &d->at;
+	struct cursor here = d->at, *at = &here; /* in registers */
 
 	if (has(attr, PERF_SAMPLE_IDENTIFIER))
 		ret->id = cursor_u64(at);
@@ -71,6 +71,7 @@ static void decode_words(struct decoder *d, struct sample *ret)
 	}
 	if (has(attr, PERF_SAMPLE_PERIOD))
 		ret->period = cursor_u64(at);
+	d->at = here;
 }
 
 /* Words per value and before the values of a read_format. perf_event_open(2), "Reading results". */
@@ -187,17 +188,21 @@ static void decode_rest(struct decoder *d, struct sample *ret)
 	}
 }
 
+/* The C library's memset(3): of a known size gcc makes a "rep stos", which takes longer than decoding most samples. */
+static void clear(void *at, size_t bytes)
+{
+	__asm__("" : "+r"(bytes)); /* no longer known */
+	memset(at, 0, bytes);
+}
+
 static void sample_start(const struct perf_event_attr *attr, const struct perf_event_header *record,
 			 struct sample *ret)
 {
-	*ret = (struct sample){
-		.period = attr->sample_period,
-		.pid = ~0u,
-		.tid = ~0u,
-		.cpu = ~0u,
-		.cpumode = record->misc & PERF_RECORD_MISC_CPUMODE_MASK,
-		.branches.hw_idx = ~0ull,
-	};
+	clear(ret, sizeof(*ret));
+	ret->period = attr->sample_period;
+	ret->pid = ret->tid = ret->cpu = ~0u;
+	ret->cpumode = record->misc & PERF_RECORD_MISC_CPUMODE_MASK;
+	ret->branches.hw_idx = ~0ull;
 }
 
 /* The body of a record whose size is sound; nothing when it is not. */

@@ -32,6 +32,7 @@ static int session_new(const char *path, enum session_flags flags, struct sessio
 	session->fd = -1;
 	session->way = &session_single;
 	session->flags = flags;
+	session->times.last_ns = UINT64_MAX;
 	session->id_offset = session->id_distance = -1;
 	session->path = strdup(path);
 	session->info.path = session->path;
@@ -114,7 +115,8 @@ int session_open_whole(struct session *session, struct diag *reterr)
 		if (err)
 			return err;
 	}
-	if (source_open_range(&range, &session->source))
+	struct source *plain;
+	if (source_open_range(&range, &plain) || source_open_unpack(plain, true, &session->source))
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	return 0;
 }
@@ -134,7 +136,8 @@ static int open_pipe(struct session *session, int fd, struct diag *reterr)
 	err = header_decode((struct span){start, sizeof(start)}, &session->info.header, &session->info.pipe, reterr);
 	if (err)
 		return err;
-	if (source_open_pipe(fd, &session->source))
+	struct source *plain;
+	if (source_open_pipe(fd, &plain) || source_open_unpack(plain, false, &session->source))
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	return 0;
 }

@@ -44,6 +44,16 @@ int session_open_memory(struct span bytes, enum session_flags flags, struct sess
 
 void session_close(struct session *session); /* NULL is fine */
 
+/*
+ * Before the first session_next(): samples outside of these times, both inclusive, are left out; records that are no
+ * samples come all the same, as far as samples within may need them. Extents that hold nothing else are not read, if
+ * the file has an index of them. 0 or -ENOMEM.
+ */
+struct session_times {
+	uint64_t first_ns, last_ns;
+};
+int session_limit_time(struct session *session, const struct session_times *times);
+
 /* One record of the session, decoded as far as every reader needs it. */
 struct session_record {
 	struct record_view view;
@@ -58,7 +68,8 @@ struct session_record {
 /*
  * 1 a record, 0 the end, -EBADMSG and the diag says where. In time order kernel records come sorted by time with
  * those without a time at once; without SESSION_ALL, FINISHED_ROUND marks and records of unknown types are consumed,
- * the latter with a note. *ret is valid until the next call. After an error every later call gives it again.
+ * the latter with a note. Samples of events that the file does not describe are left out: the end is -EBADMSG then and
+ * tells how many. *ret is valid until the next call. After an error every later call gives it again.
  */
 int session_next(struct session *session, struct session_record *ret, struct diag *reterr);
 

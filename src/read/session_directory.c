@@ -66,9 +66,13 @@ static int read_one(struct session *session, size_t index, struct record_view *r
 	struct session_file *file = &directory->files[index];
 	struct source_record in;
 	struct order_entry entry;
-	struct diag why = {0};
+	struct diag why; /* not cleared: this runs for each record */
 	int got = source_next(file->source, &in, &why);
 
+	if (got == SOURCE_GAP) {
+		session_gap(session, file->name, &why);
+		return 0;
+	}
 	if (got <= 0) {
 		end_file(session, index, got, &why);
 		return 0;
@@ -89,6 +93,7 @@ static int read_one(struct session *session, size_t index, struct record_view *r
 	*ret = in.view;
 	ret->file = file->name;
 	directory->current = index;
+	session_deliver(session, file->source, ret);
 	return 1;
 }
 
@@ -131,8 +136,7 @@ static int directory_next(struct session *session, struct record_view *ret)
 		return 0;
 	*ret = (struct record_view){entry.record, entry.offset, directory->files[index].name};
 	directory->current = index;
-	session->delivered = entry.record;
-	session->delivered_by = directory->files[index].source;
+	session->delivered = (struct session_held){entry.record, directory->files[index].source};
 	session->info.nr_late = directory->merge.nr_late;
 	return 1;
 }
@@ -224,7 +228,8 @@ static int add_file(struct session *session, const char *name, size_t *nr_found,
 		return err;
 	}
 	struct source_range range = {.whole = file->bytes, .end = file->bytes.len};
-	if (source_open_range(&range, &file->source))
+	struct source *plain;
+	if (source_open_range(&range, &plain) || source_open_unpack(plain, true, &file->source))
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	session->info.file_bytes += file->bytes.len;
 	return 0;

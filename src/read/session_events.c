@@ -18,6 +18,7 @@ void session_forget_events(struct session *session)
 	for (size_t i = 0; i < session->nr_events; i++)
 		event_desc_fini(&session->events[i]);
 	free(session->events);
+	free(session->layouts);
 	id_map_fini(&session->ids);
 	for (struct session_feature *record = session->records, *next; record; record = next) {
 		next = record->next;
@@ -34,12 +35,18 @@ static int add_event(struct session *session, const struct perf_event_attr *attr
 		if (!events)
 			return -ENOMEM;
 		session->events = events;
+		void *layouts = reallocarray(session->layouts, room, sizeof(*session->layouts));
+		if (!layouts)
+			return -ENOMEM;
+		session->layouts = layouts;
 		session->events_room = room;
 	}
 	struct event_desc *event = &session->events[session->nr_events];
 	*event = (struct event_desc){.attr = *attr, .name = event_name(attr)};
 	if (!event->name)
 		return -ENOMEM;
+	session->layouts[session->nr_events] =
+		(struct session_layout){sample_time_offset(attr), sample_time_distance(attr)};
 	if (!session->nr_events++) {
 		session->id_offset = sample_id_offset(attr);
 		session->id_distance = sample_id_distance(attr);
@@ -226,6 +233,12 @@ static int take_update(struct session *session, struct cursor *at)
 		return 0;
 	const char *name = cursor_string(at, cursor_left(at));
 	return name ? set_name(&session->events[index], name) : -EBADMSG;
+}
+
+bool session_is_change(uint32_t type)
+{
+	return type == RECORD_HEADER_ATTR || type == RECORD_HEADER_FEATURE || type == RECORD_EVENT_UPDATE ||
+	       type == RECORD_TRACING_DATA;
 }
 
 int session_take(struct session *session, const struct source_record *record, struct diag *reterr)

@@ -22,6 +22,13 @@ void session_fail(struct session *session, const char *file, int result, const s
 		diag_prefix(&session->why, "%s", path);
 }
 
+void session_gap(struct session *session, const char *file, const struct diag *what)
+{
+	if (session->result)
+		log_error("%s%s%s: %s", session->path, file ? "/" : "", file ? file : "", what->text);
+	session_fail(session, file, -EBADMSG, what);
+}
+
 static int wrong_record(const struct perf_event_header *record, uint64_t offset, const char *what,
 			struct diag *reterr)
 {
@@ -29,6 +36,7 @@ static int wrong_record(const struct perf_event_header *record, uint64_t offset,
 			record_type_name(record->type), record->size, what);
 }
 
+/* 1; 0: a sample of an event that the file does not describe; -EBADMSG. */
 static int decode(const struct session *session, const struct record_view *view, struct session_record *ret,
 		  struct diag *reterr)
 {
@@ -40,14 +48,14 @@ static int decode(const struct session *session, const struct record_view *view,
 	ret->event = NULL;
 	if (record->type >= RECORD_USER_FIRST) {
 		ret->sample = (struct sample){.pid = ~0u, .tid = ~0u, .cpu = ~0u};
-		return 0;
+		return 1;
 	}
 	int err = session_event_of(session, record, &event);
 	if (err)
 		return wrong_record(record, view->offset, "too short for the id of its event", reterr);
 	if (record->type == PERF_RECORD_SAMPLE) {
 		if (!event)
-			return wrong_record(record, view->offset, "of an event that the file does not describe", reterr);
+			return 0;
 		err = sample_decode(&event->attr, record, &ret->sample);
 	} else {
 		const struct perf_event_attr *layout = session->nr_events ? &session->events[0].attr : &no_attr;
@@ -56,7 +64,7 @@ static int decode(const struct session *session, const struct record_view *view,
 	if (err)
 		return wrong_record(record, view->offset, "too short for what its event samples", reterr);
 	ret->event = event;
-	return 0;
+	return 1;
 }
 
 /* The time by which a kernel record is sorted; 0: none. -EBADMSG: too short. */
@@ -72,8 +80,8 @@ static int record_time(const struct session *session, const struct perf_event_he
 		event = session->events;
 	if (!event)
 		return 0;
-	int at = record->type == PERF_RECORD_SAMPLE ? sample_time_offset(&event->attr)
-						    : sample_time_distance(&event->attr);
+	const struct session_layout *layout = &session->layouts[event - session->events];
+	int at = record->type == PERF_RECORD_SAMPLE ? layout->time_offset : layout->time_distance;
 	if (at < 0)
 		return 0;
 	if (record->type != PERF_RECORD_SAMPLE)
@@ -84,11 +92,6 @@ static int record_time(const struct session *session, const struct perf_event_he
 	if (*ret == UINT64_MAX)
 		*ret = 0;
 	return 0;
-}
-
-static bool is_known(uint32_t type)
-{
-	return strcmp(record_type_name(type), "UNKNOWN") != 0;
 }
 
 static void note_unknown(struct session *session, const struct record_view *view)
@@ -107,11 +110,9 @@ int session_route(struct session *session, const struct source_record *in, struc
 	const struct perf_event_header *record = in->view.header;
 
 	*ret = (struct order_entry){.record = record, .offset = in->view.offset};
-	if (record->type == RECORD_COMPRESSED || record->type == RECORD_COMPRESSED2)
-		return diag_set(reterr, -ENOTSUP,
-				"offset %#" PRIx64 ": compressed recordings are not supported by this version",
-				in->view.offset);
 	if (record->type >= RECORD_USER_FIRST) {
+		if (session->before_change && session_is_change(record->type))
+			session->before_change(session->before_change_of);
 		int err = session_take(session, in, reterr);
 		if (err)
 			return err;
@@ -120,7 +121,7 @@ int session_route(struct session *session, const struct source_record *in, struc
 		return SESSION_DELIVER;
 	if (record->type == RECORD_FINISHED_ROUND)
 		return SESSION_MARK;
-	if (!is_known(record->type)) {
+	if (!record_type_known(record->type)) {
 		note_unknown(session, &in->view);
 		return session->flags & SESSION_ALL ? SESSION_DELIVER : SESSION_TAKEN;
 	}
@@ -161,16 +162,26 @@ static int single_take(struct session *session, const struct source_record *in, 
 	return route == SESSION_MARK && session->flags & SESSION_ALL;
 }
 
+void session_deliver(struct session *session, struct source *source, const struct record_view *view)
+{
+	source_hold(source, view->header);
+	session->delivered = (struct session_held){view->header, source};
+}
+
 static int single_next(struct session *session, struct record_view *ret)
 {
 	struct order_entry entry;
 	struct source_record in;
-	struct diag why = {0};
+	struct diag why; /* not cleared: this runs for each record */
 
 	while (!order_pop(&session->order, &entry)) {
 		if (session->ended)
 			return 0;
 		int got = source_next(session->source, &in, &why);
+		if (got == SOURCE_GAP) {
+			session_gap(session, session->file_name, &why);
+			continue;
+		}
 		bool end = got <= 0;
 		if (!end)
 			got = single_take(session, &in, &why);
@@ -180,12 +191,12 @@ static int single_next(struct session *session, struct record_view *ret)
 		} else if (got > 0) {
 			*ret = in.view;
 			ret->file = session->file_name;
+			session_deliver(session, session->source, ret);
 			return 1;
 		}
 	}
 	*ret = (struct record_view){entry.record, entry.offset, session->file_name};
-	session->delivered = entry.record;
-	session->delivered_by = session->source;
+	session->delivered = (struct session_held){entry.record, session->source};
 	session->info.nr_late = session->order.nr_late;
 	return 1;
 }
@@ -195,26 +206,78 @@ const struct session_way session_single = {
 	.stop = single_stop,
 };
 
-int session_next(struct session *session, struct session_record *ret, struct diag *reterr)
+/*
+ * Left out, counted, and told at the end. Linux from 6.3 on writes such samples: of two recorders that count the same
+ * software event on a CPU one gets the ids of the other.
+ */
+static void note_stray(struct session *session, const struct record_view *view)
 {
-	struct record_view view;
-	struct diag why = {0};
-
-	for (;;) {
-		if (session->delivered)
-			source_release(session->delivered_by, session->delivered);
-		session->delivered = NULL;
-		if (!session->way->next(session, &view))
-			break;
-		int err = decode(session, &view, ret, &why);
-		if (!err) {
-			session->info.position = view.offset;
-			return 1;
-		}
-		session_fail(session, view.file, err, &why);
-		session->way->stop(session);
+	if (!session->strays.nr++) {
+		session->strays.first_offset = view->offset;
+		session->strays.first_file = view->file;
 	}
+}
+
+static void tell_strays(struct session *session)
+{
+	struct diag why;
+
+	if (!session->strays.nr)
+		return;
+	diag_set(&why, -EBADMSG, "offset %#" PRIx64 ": the first of %" PRIu64 " samples of events that the file does not "
+				 "describe, which are left out",
+		 session->strays.first_offset, session->strays.nr);
+	session_fail(session, session->strays.first_file, -EBADMSG, &why);
+}
+
+int session_find(struct session *session, struct record_view *ret, struct session_held *ret_held, struct diag *reterr)
+{
+	if (session->way->next(session, ret)) {
+		*ret_held = session->delivered;
+		session->delivered = (struct session_held){0};
+		return 1;
+	}
+	tell_strays(session);
 	if (session->result && reterr)
 		*reterr = session->why;
 	return session->result;
+}
+
+bool session_decode(struct session *session, const struct record_view *view, const struct session_held *held,
+		    struct session_record *ret)
+{
+	struct diag why; /* not cleared: this runs for each record */
+	int decoded = decode(session, view, ret, &why);
+
+	if (decoded > 0 && !session_leaves_out(session, ret)) {
+		session->info.position = view->offset;
+		return true;
+	}
+	source_release(held->by, held->record);
+	if (decoded > 0)
+		return false;
+	if (decoded < 0) {
+		session_fail(session, view->file, decoded, &why);
+		session->way->stop(session);
+	} else {
+		note_stray(session, view);
+	}
+	return false;
+}
+
+int session_next(struct session *session, struct session_record *ret, struct diag *reterr)
+{
+	struct session_held held = session->delivered;
+	struct record_view view;
+	int got;
+
+	if (held.by)
+		source_release(held.by, held.record);
+	session->delivered = (struct session_held){0};
+	do
+		got = session_find(session, &view, &held, reterr);
+	while (got > 0 && !session_decode(session, &view, &held, ret));
+	if (got > 0)
+		session->delivered = held;
+	return got;
 }

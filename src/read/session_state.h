@@ -19,6 +19,17 @@ struct session_way {
 	void (*stop)(struct session *session);
 };
 
+/* Where the records of an event have their time, as in format/sample.h; -1: none. */
+struct session_layout {
+	int time_offset, time_distance;
+};
+
+/* What was delivered, and who keeps it; by NULL: nothing. */
+struct session_held {
+	const struct perf_event_header *record;
+	struct source *by;
+};
+
 struct session {
 	struct session_info info;
 	char *path;
@@ -33,19 +44,27 @@ struct session {
 	struct session_directory *directory; /* NULL: a single file */
 
 	struct event_desc *events;
+	struct session_layout *layouts; /* of each event */
 	size_t nr_events, events_room;
 	struct id_map ids;
 	int id_offset, id_distance; /* of the first event, which all events share; -1: no ids */
 
+	struct session_times times; /* of samples that are wanted */
 	struct span feature_table;       /* of a file */
 	struct session_feature *records; /* HEADER_FEATURE and TRACING_DATA of a stream, newest first */
 
-	const struct perf_event_header *delivered; /* held for the caller until the next call; NULL: none */
-	struct source *delivered_by;               /* who holds it */
+	struct session_held delivered; /* kept for the caller until the next call */
 	bool ended;                                /* the source has nothing more to give */
 	int result;                                /* of the end: 0 or -errno, and why */
 	struct diag why;
+	struct {
+		uint64_t nr, first_offset;
+		const char *first_file; /* see record_view */
+	} strays;                /* samples of events that the file does not describe */
 	uint64_t noted_types[4]; /* of unknown types, which were told: one bit each */
+
+	void (*before_change)(void *of); /* called before a record changes events or features; NULL: nobody cares */
+	void *before_change_of;
 };
 
 struct session_feature {
@@ -89,8 +108,21 @@ void session_close_directory(struct session *session);
 
 extern const struct session_way session_single;
 
+/* The next record to deliver, which is the caller's to release by its source; else as session_next(). */
+int session_find(struct session *session, struct record_view *ret, struct session_held *ret_held, struct diag *reterr);
+
+/* False: it was released and is left out; when it is damaged no more is read where it came from. */
+bool session_decode(struct session *session, const struct record_view *view, const struct session_held *held,
+		    struct session_record *ret);
+
+/* `view` is given to the caller before anything else is read. */
+void session_deliver(struct session *session, struct source *source, const struct record_view *view);
+
 /* Keeps the first failure, which session_next() gives at the end; result 0 is none. `file`: see record_view. */
 void session_fail(struct session *session, const char *file, int result, const struct diag *why);
+
+/* Records are missing; those behind them are read on. The first gap is told at the end, others at once. */
+void session_gap(struct session *session, const char *file, const struct diag *what);
 
 /* What is to be done with a record that was read; *ret is complete for SESSION_SORT. */
 enum session_route {
@@ -103,6 +135,11 @@ enum session_route {
 int session_route(struct session *session, const struct source_record *in, struct order_entry *ret,
 		  struct diag *reterr);
 
+/* session_time.c: */
+
+/* A sample that is not wanted. */
+bool session_leaves_out(const struct session *session, const struct session_record *record);
+
 /* session_events.c: */
 
 /* Reads attrs and names of a file. */
@@ -110,6 +147,9 @@ int session_read_attrs(struct session *session, struct diag *reterr);
 
 /* User records that say something of the session itself: HEADER_ATTR, HEADER_FEATURE, EVENT_UPDATE, TRACING_DATA. */
 int session_take(struct session *session, const struct source_record *record, struct diag *reterr);
+
+/* Whether session_take() changes events or features for a record of this type. */
+bool session_is_change(uint32_t type);
 
 /* Frees all that the two made. */
 void session_forget_events(struct session *session);

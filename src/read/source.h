@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "base/span.h"
 #include "format/record.h"
@@ -21,10 +22,18 @@ struct source_record {
 	struct span outside; /* what follows a TRACING_DATA record; valid until the next call */
 };
 
+/* Bytes from a record's start to another's. */
+struct source_skip {
+	uint64_t offset, bytes;
+};
+
 struct source_ops {
 	int (*next)(struct source *source, struct source_record *ret, struct diag *reterr);
 	void (*hold)(struct source *source, const void *record);
 	void (*release)(struct source *source, const void *record);
+	void (*leave_out)(struct source *source, struct source_skip *skips, size_t nr); /* NULL: it cannot */
+	/* NULL: it cannot. Goes on at the next extent behind `offset`; false: there is none, nothing has changed. */
+	bool (*find_extent)(struct source *source, uint64_t offset);
 	void (*close)(struct source *source);
 };
 
@@ -47,6 +56,15 @@ int source_open_range(const struct source_range *range, struct source **ret);
 int source_open_pipe(int fd, struct source **ret);
 
 /*
+ * Gives the records of `under`, and instead of COMPRESSED ones those that they hold. Owns `under` from here on, also when
+ * it fails: -ENOMEM. `ahead`: `under` never waits, so several extents may be decompressed at once.
+ */
+int source_open_unpack(struct source *under, bool ahead, struct source **ret);
+
+enum { SOURCE_GAP = 2 };
+
+/*
+ * SOURCE_GAP: records are missing here, the diag says which and where; the next call goes on behind them.
  * 1: a record, 8-aligned, whole, valid until the next call or as long as it is held. 0: the end.
  * -EBADMSG, or -errno of read(2): the diag says what and where; so does every later call.
  */
@@ -63,6 +81,18 @@ static inline void source_hold(struct source *source, const void *record)
 static inline void source_release(struct source *source, const void *record)
 {
 	source->ops->release(source, record);
+}
+
+/*
+ * Records that are not wanted, ascending by offset; the list (of malloc(3)) is the source's from here on. Before the first
+ * source_next(). A source that cannot skip gives them all the same.
+ */
+static inline void source_skip(struct source *source, struct source_skip *skips, size_t nr)
+{
+	if (source->ops->leave_out)
+		source->ops->leave_out(source, skips, nr);
+	else
+		free(skips);
 }
 
 static inline void source_close(struct source *source)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "pack/zstd.h"
 #include "read/arena.h"
 #include "read/source.h"
 
@@ -12,6 +13,8 @@ struct source_range_state {
 	struct source source;
 	struct source_range range;
 	struct arena arena; /* aligned copies of records that do not lie on a multiple of 8 */
+	struct source_skip *skips; /* heap; ascending, from next_skip on still to come */
+	size_t nr_skips, next_skip;
 	uint8_t *free;      /* in the arena's current block; NULL: none */
 };
 
@@ -42,6 +45,7 @@ static void range_release(struct source *source, const void *record)
 static void range_close(struct source *source)
 {
 	arena_fini(&state_of(source)->arena);
+	free(state_of(source)->skips);
 	free(source);
 }
 
@@ -87,10 +91,33 @@ static int range_cut(const struct source_range_state *state, const char *name, u
 			name, need, range->end - range->at);
 }
 
+static void range_skip(struct source *source, struct source_skip *skips, size_t nr)
+{
+	free(state_of(source)->skips);
+	state_of(source)->skips = skips;
+	state_of(source)->nr_skips = nr;
+}
+
+/* What the list says is trusted no further than the range goes. */
+static void pass_skips(struct source_range_state *state)
+{
+	struct source_range *range = &state->range;
+
+	for (; state->next_skip < state->nr_skips; state->next_skip++) {
+		const struct source_skip *skip = &state->skips[state->next_skip];
+		if (skip->offset > range->at)
+			return;
+		if (skip->offset == range->at && skip->bytes <= range->end - range->at)
+			range->at += skip->bytes;
+	}
+}
+
 static int range_next(struct source *source, struct source_record *ret, struct diag *reterr)
 {
 	struct source_range_state *state = state_of(source);
 	struct source_range *range = &state->range;
+
+	pass_skips(state);
 	const uint8_t *bytes = (const uint8_t *)range->whole.ptr + range->at;
 	uint64_t left = range->end - range->at;
 	struct perf_event_header header;
@@ -124,7 +151,35 @@ static int range_next(struct source *source, struct source_record *ret, struct d
 	return 1;
 }
 
+/* Where a COMPRESSED record starts with the magic number of a frame. By bytes: such records are not aligned. */
+static bool range_find_extent(struct source *source, uint64_t offset)
+{
+	static const uint32_t magic = 0xfd2fb528; /* RFC 8878, 3.1.1 */
+	struct source_range *range = &state_of(source)->range;
+	const uint8_t *start = range->whole.ptr, *at = start + offset + sizeof(struct perf_event_header);
+	const uint8_t *end = start + range->end;
+
+	if (offset >= range->end)
+		return false;
+	while (at < end && (at = memmem(at, (size_t)(end - at), &magic, sizeof(magic)))) {
+		struct perf_event_header header;
+		memcpy(&header, at - sizeof(header), sizeof(header));
+		uint64_t found = (uint64_t)(at - start) - sizeof(header);
+		struct zstd_frame frame;
+		if (header.type == RECORD_COMPRESSED && header.size > sizeof(header) &&
+		    header.size <= range->end - found &&
+		    zstd_frame_start((struct span){at, header.size - sizeof(header)}, &frame)) {
+			range->at = found;
+			return true;
+		}
+		at++;
+	}
+	return false;
+}
+
 static const struct source_ops range_ops = {
+	.find_extent = range_find_extent,
+	.leave_out = range_skip,
 	.next = range_next,
 	.hold = range_hold,
 	.release = range_release,

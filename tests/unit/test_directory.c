@@ -282,7 +282,7 @@ static void test_refused(void **state)
 static void test_damaged(void **state)
 {
 	static const char *const why[] = {"/data.bak: offset 0: ", "/data.1: offset 0x50: cut off",
-					  "/data.1: offset 0: SAMPLE record of 80 bytes: of an event"};
+					  "/data.1: offset 0: the first of 1 samples of events"};
 	const struct place *place = *state;
 
 	for (unsigned i = 0; i < 3; i++) {

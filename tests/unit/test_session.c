@@ -331,7 +331,7 @@ static void test_bad_records(void **state)
 		{put_short_sample, -EBADMSG, "too short"},
 		{put_cut_chain, -EBADMSG, "too short"},
 		{put_zeroes, -EBADMSG, "no record"},
-		{put_compressed, -ENOTSUP, "compressed"},
+		{put_compressed, -EBADMSG, "missing"},
 		{put_long, -EBADMSG, "cut off"},
 		{put_wild_auxtrace, -EBADMSG, "cut off"},
 		{put_short_attr, -EBADMSG, "not whole"},
@@ -355,6 +355,40 @@ static void test_bad_records(void **state)
 		session_close(session);
 		buf_fini(&bytes);
 	}
+}
+
+/* In the midst of others: they are delivered, and the end tells. */
+static void test_unknown_ids_are_left_out(void **state)
+{
+	struct buf bytes = {0};
+	struct file_events file;
+	struct session *session;
+	struct session_record record;
+	struct diag diag = {0};
+	size_t samples = 0, at = 0;
+	int got;
+
+	(void)state;
+	file_events_init(&file);
+	header_encode_pipe(&bytes);
+	for (unsigned i = 0; i < 2; i++)
+		file_put_attr(&bytes, &file.events[i]);
+	for (unsigned i = 1; i <= 9; i++) {
+		if (i == 2)
+			at = bytes.len;
+		file_put_sample(&bytes, i, i % 4 == 2 ? 999 : FILE_ID_CLOCK);
+	}
+	assert_int_equal(session_open_memory((struct span){bytes.data, bytes.len}, 0, &session, &diag), 0);
+	while ((got = session_next(session, &record, &diag)) == 1)
+		samples += record.view.header->type == PERF_RECORD_SAMPLE;
+	char expected[64];
+	snprintf(expected, sizeof(expected), "offset %#zx: the first of 2 samples", at);
+	assert_int_equal(got, -EBADMSG);
+	assert_int_equal(samples, 7);
+	assert_non_null(strstr(diag.text, expected));
+	assert_int_equal(session_next(session, &record, &diag), -EBADMSG);
+	session_close(session);
+	buf_fini(&bytes);
 }
 
 static void put_unknown_types(struct buf *out)
@@ -432,6 +466,7 @@ int main(void)
 		cmocka_unit_test(test_pipe_cut_anywhere),
 		cmocka_unit_test(test_unfinished),
 		cmocka_unit_test(test_bad_records),
+		cmocka_unit_test(test_unknown_ids_are_left_out),
 		cmocka_unit_test(test_unknown_types_are_skipped),
 		cmocka_unit_test(test_events_without_ids),
 		cmocka_unit_test(test_what_cannot_be_opened),

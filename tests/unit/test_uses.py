@@ -14,11 +14,12 @@ USES = {
     'format': 'base',
     'event': 'base',
     'ring': 'base',
-    'stream': 'base ring format',
-    'record': 'base event ring stream format',
-    'read': 'base format',
+    'pack': 'base format',
+    'stream': 'base ring format pack',
+    'record': 'base event ring stream format pack',
+    'read': 'base format pack',
     'analyze': 'base format read',
-    'cmd': 'base format event ring stream record read analyze',
+    'cmd': 'base format event ring pack stream record read analyze',
     '.': 'base cmd',  # main.c
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * calltree: call chains as a tree, with what was counted for each. Made for one entry of a table, printed and
+ * forgotten. One owner, one thread.
+ *
+ * What makes two frames one node, and the order of branches, are perf 6.1's rules.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "analyze/stacks.h"
+
+enum calltree_key { CALLTREE_FUNCTION, CALLTREE_ADDRESS, CALLTREE_SRCLINE };
+
+/* Branches that are below a share are left out, and the others ordered by their counts. */
+enum calltree_sort {
+	CALLTREE_ABSOLUTE, /* min_period is the limit for all */
+	CALLTREE_RELATIVE, /* a share of what the parent's children have */
+	CALLTREE_ENDS,     /* chains, not branches: by what was counted where they end; see calltree_end() */
+};
+
+/* A frame, or rather the run of frames without a branch that begins with it. Numbers are nodes; 0: none. */
+struct calltree_node {
+	uint32_t parent, child, next; /* first child, next sibling */
+	uint32_t frame;               /* in the stacks */
+	uint32_t last;                /* of its run, once sorted */
+	uint32_t nr, children_nr;     /* chains that end here; that go on */
+	uint64_t period, children_period;
+};
+
+struct calltree {
+	const struct stacks *stacks; /* borrowed */
+	enum calltree_key key;
+	struct calltree_node *nodes; /* [0] is the root */
+	uint32_t nr, room;
+	uint32_t *slots; /* nodes by parent and frame; open addressing */
+	uint32_t nr_slots;
+	void **order; /* for sorting siblings */
+	void **ends;  /* after CALLTREE_ENDS: the nodes where chains end */
+	uint32_t nr_ends;
+	uint32_t *path; /* of the chain that is added */
+	unsigned path_room;
+};
+
+int calltree_init(struct calltree *tree, const struct stacks *stacks, enum calltree_key key);
+void calltree_fini(struct calltree *tree);  /* NULL is fine, and what calltree_init() failed to make */
+void calltree_clear(struct calltree *tree); /* for the next entry */
+
+enum calltree_direction {
+	CALLTREE_CALLEE, /* the innermost frame is the root */
+	CALLTREE_CALLER,
+};
+
+struct calltree_count {
+	uint64_t period;
+	uint32_t nr;
+};
+
+/* A chain without its first `skip` frames, seen in that direction. 0 or -ENOMEM. */
+int calltree_add(struct calltree *tree, uint32_t chain, unsigned skip, enum calltree_direction direction,
+		 const struct calltree_count *count);
+
+/* limit: a period for ABSOLUTE and ENDS, a share (of 1) for RELATIVE. Afterwards nothing can be added. 0 or -ENOMEM. */
+int calltree_sort(struct calltree *tree, enum calltree_sort how, double limit);
+
+/* After CALLTREE_ENDS, of tree->nr_ends: the node where a chain ends. */
+uint32_t calltree_end(const struct calltree *tree, uint32_t which);
+
+static inline uint64_t calltree_period(const struct calltree_node *node)
+{
+	return node->period + node->children_period;
+}

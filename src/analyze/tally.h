@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tally: the samples of one event, those that are alike in everything that is asked for counted together. What it
+ * takes grows with the places and call chains that there are, not with the samples. One owner, one thread.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyze/hist.h"
+
+struct tally_cell {
+	struct hist_place place;
+	uint32_t chain; /* in the stacks; 0: none */
+	uint32_t hash;
+	struct hist_amount amount;
+};
+
+struct tally {
+	struct tally_cell *cells; /* as they first came */
+	uint32_t nr, room;
+	uint32_t *slots; /* cell + 1; open addressing, at most half full */
+	uint32_t nr_slots;
+};
+
+void tally_fini(struct tally *tally);
+
+/* The cell of exactly that place and chain, made when there is none. Fields that nobody asks for must be zero. 0 or -ENOMEM. */
+int tally_find(struct tally *tally, const struct hist_place *place, uint32_t chain, uint32_t *ret_cell);

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* loss_data: all that a recording tells of its losses, put together. Owned by report --loss. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format/loss_times.h"
+
+struct diag;
+struct session;
+
+/* One event on one CPU (or of one task). */
+struct loss_row {
+	uint32_t event;
+	int32_t cpu, tid;
+	uint64_t captured, lost;
+};
+
+/* One CPU, or one task that has a ring. */
+struct loss_place {
+	int32_t cpu, tid;
+	uint64_t nr_gaps, gap_ns, throttled_ns, lost_records; /* lost_records: by LOST records */
+	struct ledger_entry worst;
+};
+
+struct loss_data {
+	struct loss_times times;
+	struct ledger ledger;
+	bool has_ledger;          /* the file has one */
+	bool counted;             /* per event: by the ledger, or by LOST_SAMPLES; else only LOST records tell */
+	uint64_t start_ns, end_ns;
+	struct ledger_entry *gaps; /* heap; by place and time: of LOST and THROTTLE records, and of the ledger's other causes */
+	size_t nr_gaps;
+	struct ledger_sum sum;
+	struct loss_row *rows;     /* heap */
+	size_t nr_rows;
+	struct loss_place *places; /* heap */
+	size_t nr_places;
+	uint64_t captured, lost;   /* of all rows */
+};
+
+/* *ret is complete as far as the session could be read, also after an error: loss_data_fini(). */
+int loss_data_read(struct session *session, struct loss_data *ret, struct diag *reterr);
+void loss_data_fini(struct loss_data *data);

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/report_loss.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "cmd/loss_data.h"
+#include "read/session.h"
+
+static double percent(uint64_t part, uint64_t whole)
+{
+	return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+static uint64_t elapsed_ns(const struct loss_data *data)
+{
+	return data->end_ns > data->start_ns ? data->end_ns - data->start_ns : 0;
+}
+
+static const char *event_name(const struct loss_data *data, uint32_t event)
+{
+	const struct event_desc *events = data->times.events;
+
+	return event < data->times.nr_events && events[event].name ? events[event].name : "(all)";
+}
+
+static void print_place(FILE *to, int32_t cpu, int32_t tid)
+{
+	char text[24] = "all";
+
+	if (cpu >= 0)
+		snprintf(text, sizeof(text), "CPU %d", cpu);
+	else if (tid >= 0)
+		snprintf(text, sizeof(text), "task %d", tid);
+	fprintf(to, "%12s", text);
+}
+
+static double covered_percent(const struct loss_data *data)
+{
+	double all_ns = (double)elapsed_ns(data) * (double)(data->nr_places ? data->nr_places : 1);
+
+	return all_ns > 0 && (double)data->sum.gap_ns < all_ns ? 100.0 * (1 - (double)data->sum.gap_ns / all_ns)
+		: data->sum.gap_ns ? 0 : 100.0;
+}
+
+static void print_front(FILE *to, const struct loss_data *data)
+{
+	fprintf(to, "# Captured: %" PRIu64 " samples; lost: %" PRIu64 " (%.2f %%)\n", data->captured, data->lost,
+		percent(data->lost, data->captured + data->lost));
+	fprintf(to, "# Elapsed: %.6f s on %zu CPUs or tasks; covered: %.4f %% of their time\n",
+		(double)elapsed_ns(data) / 1e9, data->nr_places, covered_percent(data));
+	fprintf(to, "# lost_time/elapsed_time: %.6f/%.6f s = %.4f %%\n", (double)data->sum.any_ns / 1e9,
+		(double)elapsed_ns(data) / 1e9, percent(data->sum.any_ns, elapsed_ns(data)));
+	if (!data->counted && data->lost)
+		fputs("# Not counted by event: the counts are those of LOST records, which are of a ring\n", to);
+	fputs("#\n", to);
+}
+
+static void print_rows(FILE *to, const struct loss_data *data)
+{
+	fprintf(to, "# %10s  %12s  %12s  %8s  Event\n", "Where", "Captured", "Lost", "Lost %");
+	for (size_t i = 0; i < data->nr_rows; i++) {
+		const struct loss_row *row = &data->rows[i];
+		if (!row->captured && !row->lost)
+			continue;
+		print_place(to, row->cpu, row->tid);
+		fprintf(to, "  %12" PRIu64 "  %12" PRIu64 "  %8.2f  %s\n", row->captured, row->lost,
+			percent(row->lost, row->captured + row->lost), event_name(data, row->event));
+	}
+}
+
+static void print_places(FILE *to, const struct loss_data *data)
+{
+	fprintf(to, "\n# %10s  %8s  %12s  %12s  %12s  %12s  Cause\n", "Where", "Gaps", "Lost ms", "Worst ms", "at s",
+		"Throttled ms");
+	for (size_t i = 0; i < data->nr_places; i++) {
+		const struct loss_place *place = &data->places[i];
+		if (!place->nr_gaps && !place->throttled_ns)
+			continue;
+		uint64_t at = place->worst.from_ns > data->start_ns ? place->worst.from_ns - data->start_ns : 0;
+		print_place(to, place->cpu, place->tid);
+		fprintf(to, "  %8" PRIu64 "  %12.3f  %12.3f  %12.3f  %12.3f  %s\n", place->nr_gaps,
+			(double)place->gap_ns / 1e6, (double)(place->worst.to_ns - place->worst.from_ns) / 1e6,
+			(double)at / 1e9, (double)place->throttled_ns / 1e6,
+			place->nr_gaps ? ledger_cause_name(place->worst.cause) : "throttled");
+	}
+}
+
+enum { COLUMNS = 60 };
+
+/* How much of each column of the timeline the gaps of a place take, from 0 to 1. */
+static void fill_columns(const struct loss_data *data, const struct loss_place *place, double columns[COLUMNS])
+{
+	double width = (double)elapsed_ns(data) / COLUMNS;
+
+	for (size_t i = 0; i < data->nr_gaps; i++) {
+		const struct ledger_entry *gap = &data->gaps[i];
+		if (gap->cpu != place->cpu || gap->tid != place->tid || gap->to_ns < data->start_ns)
+			continue;
+		double from = gap->from_ns > data->start_ns ? (double)(gap->from_ns - data->start_ns) / width : 0;
+		double end = (double)(gap->to_ns - data->start_ns) / width;
+		for (int c = from < COLUMNS ? (int)from : COLUMNS - 1; c < COLUMNS && c <= end; c++) {
+			double low = from > c ? from : c, high = end < c + 1 ? end : c + 1;
+			columns[c] += high > low ? high - low : 0;
+			columns[c] = columns[c] > 0 ? columns[c] : 1e-9; /* a gap without length is one, too */
+		}
+	}
+}
+
+static char column_mark(double part)
+{
+	return part <= 0 ? ' ' : part < 0.1 ? '.' : part < 0.5 ? ':' : part < 0.9 ? '+' : '#';
+}
+
+static void print_timeline(FILE *to, const struct loss_data *data)
+{
+	if (!data->nr_gaps || !elapsed_ns(data))
+		return;
+	fprintf(to, "\n# Timeline: %d columns of %.3f ms; lost in them: . little, : a part, + most, # all\n", COLUMNS,
+		(double)elapsed_ns(data) / 1e6 / COLUMNS);
+	for (size_t i = 0; i < data->nr_places; i++) {
+		const struct loss_place *place = &data->places[i];
+		double columns[COLUMNS] = {0};
+		if (!place->nr_gaps && !place->throttled_ns)
+			continue;
+		fill_columns(data, place, columns);
+		print_place(to, place->cpu, place->tid);
+		fputs(" |", to);
+		for (int c = 0; c < COLUMNS; c++)
+			fputc(column_mark(columns[c]), to);
+		fputs("|\n", to);
+	}
+}
+
+static void print_costs(FILE *to, const struct ledger *ledger)
+{
+	if (ledger->nr_costs)
+		fputs("\n# What recording used\n", to);
+	for (size_t i = 0; i < ledger->nr_costs; i++) {
+		const struct ledger_cost *cost = &ledger->costs[i];
+		size_t len = strlen(cost->name);
+		if (len > 3 && !strcmp(cost->name + len - 3, " ns"))
+			fprintf(to, "%20.*s  %15.6f s\n", (int)len - 3, cost->name, (double)cost->value / 1e9);
+		else
+			fprintf(to, "%20s  %15" PRIu64 "\n", cost->name, cost->value);
+	}
+}
+
+static void json_string(FILE *to, const char *text)
+{
+	fputc('"', to);
+	for (; *text; text++) {
+		if (*text == '"' || *text == '\\')
+			fputc('\\', to);
+		if ((unsigned char)*text < ' ')
+			fprintf(to, "\\u%04x", (unsigned char)*text);
+		else
+			fputc(*text, to);
+	}
+	fputc('"', to);
+}
+
+static void json_gaps(FILE *to, const struct loss_data *data)
+{
+	fputs("  \"gaps\": [", to);
+	for (size_t i = 0; i < data->nr_gaps; i++) {
+		const struct ledger_entry *gap = &data->gaps[i];
+		fprintf(to, "%s\n    {\"cpu\": %d, \"tid\": %d, \"from_ns\": %" PRIu64 ", \"to_ns\": %" PRIu64
+			", \"records\": %" PRIu64 ", \"cause\": \"%s\"}", i ? "," : "", gap->cpu, gap->tid,
+			gap->from_ns, gap->to_ns, gap->count, ledger_cause_name(gap->cause));
+	}
+	fputs("],\n", to);
+}
+
+static void print_json(FILE *to, const struct loss_data *data)
+{
+	fprintf(to, "{\n  \"captured\": %" PRIu64 ", \"lost\": %" PRIu64 ", \"counted\": %s, \"ledger\": %s,\n",
+		data->captured, data->lost, data->counted ? "true" : "false", data->has_ledger ? "true" : "false");
+	fprintf(to, "  \"started_ns\": %" PRIu64 ", \"elapsed_ns\": %" PRIu64 ", \"lost_time_ns\": %" PRIu64
+		", \"covered_percent\": %.6f,\n", data->start_ns, elapsed_ns(data), data->sum.any_ns,
+		covered_percent(data));
+	fputs("  \"events\": [", to);
+	for (size_t i = 0; i < data->nr_rows; i++) {
+		const struct loss_row *row = &data->rows[i];
+		fprintf(to, "%s\n    {\"event\": ", i ? "," : "");
+		json_string(to, event_name(data, row->event));
+		fprintf(to, ", \"cpu\": %d, \"tid\": %d, \"captured\": %" PRIu64 ", \"lost\": %" PRIu64 "}", row->cpu,
+			row->tid, row->captured, row->lost);
+	}
+	fputs("],\n", to);
+	json_gaps(to, data);
+	fputs("  \"cost\": {", to);
+	for (size_t i = 0; i < data->ledger.nr_costs; i++) {
+		fprintf(to, "%s\n    ", i ? "," : "");
+		json_string(to, data->ledger.costs[i].name);
+		fprintf(to, ": %" PRIu64, data->ledger.costs[i].value);
+	}
+	fputs("}\n}\n", to);
+}
+
+int report_loss_print(const struct report_loss_options *options, struct session *session, FILE *to,
+		      struct diag *reterr)
+{
+	struct loss_data data;
+	int err = loss_data_read(session, &data, reterr);
+
+	if (options->json) {
+		print_json(to, &data);
+	} else {
+		if (!options->headless)
+			print_front(to, &data);
+		print_rows(to, &data);
+		print_places(to, &data);
+		print_timeline(to, &data);
+		print_costs(to, &data.ledger);
+	}
+	loss_data_fini(&data);
+	return err;
+}

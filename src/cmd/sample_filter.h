@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sample_filter: which samples report and script show: by task, CPU, object and function. One thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/cpuset.h"
+
+struct diag;
+struct dso;
+struct symbol;
+
+struct sample_filter {
+	/* Comma-separated lists as given; NULL: all. */
+	const char *comms, *dsos, *symbols, *pids, *tids, *cpus;
+	const char *symbol_part; /* a part of the function's name */
+	struct cpuset cpu_set;   /* of `cpus`, once settled */
+};
+
+/* Their rows in the table of a command whose struct `type` has a struct sample_filter `field`. */
+#define SAMPLE_FILTER_OPTIONS(type, field, heading) \
+	{.letter = 'c', \
+	 .name = "comms", \
+	 .arg = "NAME,...", \
+	 .help = "Show only samples of commands with these names", \
+	 .set = option_set_string, \
+	 .offset = offsetof(type, field.comms), \
+	 .group = heading}, \
+	{.name = "pid", \
+	 .arg = "PID,...", \
+	 .help = "Show only samples of these processes", \
+	 .set = option_set_string, \
+	 .offset = offsetof(type, field.pids)}, \
+	{.name = "tid", \
+	 .arg = "TID,...", \
+	 .help = "Show only samples of these threads", \
+	 .set = option_set_string, \
+	 .offset = offsetof(type, field.tids)}, \
+	{.letter = 'S', \
+	 .name = "symbols", \
+	 .arg = "NAME,...", \
+	 .help = "Show only samples in these functions", \
+	 .set = option_set_string, \
+	 .offset = offsetof(type, field.symbols)}, \
+	{.letter = 'C', \
+	 .name = "cpu", \
+	 .arg = "CPU,...", \
+	 .help = "Take only the samples of these CPUs, such as 0-3,7; the others are not counted either", \
+	 .set = option_set_string, \
+	 .offset = offsetof(type, field.cpus)}
+
+/* Checks what was given. 0, or -errno and why. Then sample_filter_fini(). */
+int sample_filter_settle(struct sample_filter *filter, struct diag *reterr);
+void sample_filter_fini(struct sample_filter *filter); /* zeroed is fine */
+
+static inline bool sample_filter_has_cpu(const struct sample_filter *filter, unsigned cpu)
+{
+	return !filter->cpus || cpuset_has(&filter->cpu_set, cpu);
+}
+
+/* What a sample or a caller is about. */
+struct sample_subject {
+	const char *comm;
+	unsigned pid, tid;
+	const struct dso *dso;       /* NULL: unknown */
+	const struct symbol *symbol; /* NULL: unknown */
+};
+
+/* Is it one that is shown? CPUs are not asked for. */
+bool sample_filter_shows(const struct sample_filter *filter, const struct sample_subject *subject);

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+#include "format/feature_ledger.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cursor.h"
+
+enum { VERSION = 1, FLAG_COUNTED = 1, ENTRY_BYTES = 40, COST_BYTES = 40 };
+
+_Static_assert(sizeof(struct ledger_entry) == ENTRY_BYTES, "as it is stored");
+_Static_assert(sizeof(struct ledger_cost) == COST_BYTES, "as it is stored");
+
+const char *ledger_cause_name(uint32_t cause)
+{
+	static const char *const names[LEDGER_CAUSES] = {
+		[LEDGER_RING_FULL] = "ring full", [LEDGER_PAUSED] = "paused",	    [LEDGER_THROTTLED] = "throttled",
+		[LEDGER_TRIMMED] = "trimmed",	  [LEDGER_SHED] = "shed",	    [LEDGER_FROZEN] = "frozen",
+		[LEDGER_DISK_FULL] = "disk full",
+	};
+
+	return cause < LEDGER_CAUSES ? names[cause] : "unknown";
+}
+
+void ledger_fini(struct ledger *ledger)
+{
+	free(ledger->entries);
+	free(ledger->costs);
+	*ledger = (struct ledger){0};
+}
+
+int ledger_add(struct ledger *ledger, const struct ledger_entry *entry)
+{
+	struct ledger_entry *grown = reallocarray(ledger->entries, ledger->nr_entries + 1, sizeof(*grown));
+
+	if (!grown)
+		return -ENOMEM;
+	grown[ledger->nr_entries++] = *entry;
+	ledger->entries = grown;
+	return 0;
+}
+
+int ledger_add_cost(struct ledger *ledger, const char *name, uint64_t value)
+{
+	struct ledger_cost *grown = reallocarray(ledger->costs, ledger->nr_costs + 1, sizeof(*grown));
+	struct ledger_cost cost = {.value = value};
+
+	if (!grown)
+		return -ENOMEM;
+	memcpy(cost.name, name, strnlen(name, sizeof(cost.name) - 1));
+	grown[ledger->nr_costs++] = cost;
+	ledger->costs = grown;
+	return 0;
+}
+
+/* Both counts in front of both lists, so that a later version can add a list behind them. */
+void ledger_encode(const struct ledger *ledger, struct buf *out)
+{
+	buf_put_u32(out, VERSION);
+	buf_put_u32(out, ledger->counted ? FLAG_COUNTED : 0);
+	buf_put_u64(out, ledger->started_ns);
+	buf_put_u64(out, ledger->ended_ns);
+	buf_put_u64(out, ledger->nr_entries);
+	buf_put_u64(out, ledger->nr_costs);
+	buf_put(out, ledger->entries, ledger->nr_entries * sizeof(*ledger->entries));
+	buf_put(out, ledger->costs, ledger->nr_costs * sizeof(*ledger->costs));
+}
+
+/* A copy of `nr` things that must all be there. NULL and a bad cursor, or NULL alone: out of memory. */
+static void *take_list(struct cursor *at, uint64_t nr, size_t bytes)
+{
+	const void *from = nr <= cursor_left(at) / bytes ? cursor_take(at, nr * bytes) : NULL;
+
+	at->bad |= !from;
+	void *copy = from ? malloc(nr * bytes + 1) : NULL;
+	if (copy)
+		memcpy(copy, from, nr * bytes);
+	return copy;
+}
+
+int ledger_decode(struct span payload, struct ledger *ret)
+{
+	struct cursor at = cursor_over(payload);
+	struct ledger ledger = {0};
+	uint32_t version = cursor_u32(&at), flags = cursor_u32(&at);
+
+	ledger.counted = flags & FLAG_COUNTED;
+	ledger.started_ns = cursor_u64(&at);
+	ledger.ended_ns = cursor_u64(&at);
+	ledger.nr_entries = cursor_u64(&at);
+	ledger.nr_costs = cursor_u64(&at);
+	if (at.bad || version != VERSION)
+		return -EBADMSG;
+	ledger.entries = take_list(&at, ledger.nr_entries, sizeof(*ledger.entries));
+	ledger.costs = at.bad ? NULL : take_list(&at, ledger.nr_costs, sizeof(*ledger.costs));
+	if (!ledger.entries || !ledger.costs) {
+		ledger_fini(&ledger);
+		return at.bad ? -EBADMSG : -ENOMEM;
+	}
+	for (size_t i = 0; i < ledger.nr_costs; i++)
+		ledger.costs[i].name[sizeof(ledger.costs[i].name) - 1] = '\0';
+	*ret = ledger;
+	return 0;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct ledger_entry *left = a, *right = b;
+
+	if (left->cpu != right->cpu)
+		return left->cpu < right->cpu ? -1 : 1;
+	if (left->tid != right->tid)
+		return left->tid < right->tid ? -1 : 1;
+	return (left->from_ns > right->from_ns) - (left->from_ns < right->from_ns);
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct ledger_entry *left = a, *right = b;
+
+	return (left->from_ns > right->from_ns) - (left->from_ns < right->from_ns);
+}
+
+/* What the gaps cover together; `apart`: sorted by place, each for itself; else by time. */
+static uint64_t covered_ns(const struct ledger_entry *gaps, size_t nr, bool apart)
+{
+	uint64_t sum = 0, end = 0;
+
+	for (size_t i = 0; i < nr; i++) {
+		if (apart && i && (gaps[i].cpu != gaps[i - 1].cpu || gaps[i].tid != gaps[i - 1].tid))
+			end = 0;
+		uint64_t from = gaps[i].from_ns > end ? gaps[i].from_ns : end;
+		if (gaps[i].to_ns > from)
+			sum += gaps[i].to_ns - from;
+		end = gaps[i].to_ns > end ? gaps[i].to_ns : end;
+	}
+	return sum;
+}
+
+static int place_order(const struct ledger_entry *a, const struct ledger_entry *b)
+{
+	if (a->cpu != b->cpu)
+		return a->cpu < b->cpu ? -1 : 1;
+	return (a->tid > b->tid) - (a->tid < b->tid);
+}
+
+/* `readings` begin with those that may touch the gap. */
+static void clip_gap(const struct ledger_entry *readings, size_t nr, struct ledger_entry *gap)
+{
+	enum { SLACK_NS = 1000000 }; /* the two clocks were compared at the start and at the end only */
+	uint64_t from = UINT64_MAX, to = 0;
+
+	for (size_t i = 0; i < nr && !place_order(&readings[i], gap) && readings[i].from_ns <= gap->to_ns; i++) {
+		if (readings[i].cause != LEDGER_RING_FULL || readings[i].to_ns < gap->from_ns)
+			continue;
+		from = readings[i].from_ns < from ? readings[i].from_ns : from;
+		to = readings[i].to_ns > to ? readings[i].to_ns : to;
+	}
+	if (!to)
+		return;
+	if (from > SLACK_NS && from - SLACK_NS > gap->from_ns)
+		gap->from_ns = from - SLACK_NS;
+	if (to + SLACK_NS < gap->to_ns)
+		gap->to_ns = to + SLACK_NS;
+}
+
+void ledger_clip(struct ledger *ledger, struct ledger_entry *gaps, size_t nr_gaps)
+{
+	const struct ledger_entry *readings = ledger->entries;
+	size_t at = 0, nr = ledger->nr_entries;
+
+	if (!nr || !nr_gaps || !ledger->counted)
+		return;
+	qsort(ledger->entries, nr, sizeof(*gaps), by_place);
+	qsort(gaps, nr_gaps, sizeof(*gaps), by_place);
+	for (size_t i = 0; i < nr_gaps; i++) {
+		if (gaps[i].cause != LEDGER_RING_FULL)
+			continue;
+		while (at < nr && (place_order(&readings[at], &gaps[i]) < 0 ||
+				   (!place_order(&readings[at], &gaps[i]) && readings[at].to_ns < gaps[i].from_ns)))
+			at++;
+		clip_gap(readings + at, nr - at, &gaps[i]);
+	}
+}
+
+int ledger_sum(struct ledger_entry *entries, size_t nr, struct ledger_sum *ret)
+{
+	struct ledger_sum sum = {0};
+	struct ledger_entry *all = calloc(nr + 1, sizeof(*all));
+
+	if (!all)
+		return -ENOMEM;
+	if (nr) {
+		qsort(entries, nr, sizeof(*entries), by_place);
+		memcpy(all, entries, nr * sizeof(*entries));
+		qsort(all, nr, sizeof(*all), by_time);
+	}
+	sum.gap_ns = covered_ns(entries, nr, true);
+	sum.any_ns = covered_ns(all, nr, false);
+	free(all);
+	for (size_t i = 0; i < nr; i++)
+		if (!i || entries[i].to_ns - entries[i].from_ns > sum.worst.to_ns - sum.worst.from_ns)
+			sum.worst = entries[i];
+	*ret = sum;
+	return 0;
+}

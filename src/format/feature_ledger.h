@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * feature_ledger: what a recording could not keep, and what it cost, as the payload of a header feature of our own
+ * (FEATURE_LEDGER). Owned by whoever fills or decodes it: ledger_fini().
+ *
+ * Times are of the clock of the samples.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/span.h"
+
+struct buf;
+
+enum ledger_cause {
+	LEDGER_RING_FULL,
+	LEDGER_PAUSED,    /* the ring was paused while it was read */
+	LEDGER_THROTTLED, /* the kernel stopped an event that came too often; how many it left out it does not count */
+	LEDGER_TRIMMED,   /* stacks were cut short by us */
+	LEDGER_SHED,      /* given up by us */
+	LEDGER_FROZEN,    /* the targets were stopped: time, but no events */
+	LEDGER_DISK_FULL, /* could not be written */
+	LEDGER_CAUSES,
+};
+
+/* "ring full" … ; "unknown" for a number that is none. */
+const char *ledger_cause_name(uint32_t cause);
+
+/* In some time between the two, so many records were lost. */
+struct ledger_entry {
+	uint32_t event; /* index; LEDGER_NO_EVENT: of none alone */
+	uint32_t cause;
+	int32_t cpu, tid; /* -1: any */
+	uint64_t from_ns, to_ns;
+	uint64_t count;
+};
+enum { LEDGER_NO_EVENT = -1 };
+
+/* What the recorder itself used: a name that ends in its unit, such as "drain cpu ns". */
+struct ledger_cost {
+	char name[32];
+	uint64_t value;
+};
+
+struct ledger {
+	uint64_t started_ns, ended_ns; /* of the recording; 0: not known */
+	bool counted;                  /* the kernel counted what it dropped: the entries hold all of it */
+	struct ledger_entry *entries;  /* heap */
+	size_t nr_entries;
+	struct ledger_cost *costs;     /* heap */
+	size_t nr_costs;
+};
+
+void ledger_fini(struct ledger *ledger); /* zeroed is fine */
+int ledger_add(struct ledger *ledger, const struct ledger_entry *entry);
+int ledger_add_cost(struct ledger *ledger, const char *name, uint64_t value);
+
+void ledger_encode(const struct ledger *ledger, struct buf *out);
+
+/* -EBADMSG: not of this kind; -ENOMEM. */
+int ledger_decode(struct span payload, struct ledger *ret);
+
+struct ledger_sum {
+	uint64_t gap_ns; /* over all CPUs: a time counts once for each CPU (or task with a ring) that lost something in it */
+	uint64_t any_ns; /* in which at least one lost something */
+	struct ledger_entry worst; /* the longest; all 0 when there is none */
+};
+/*
+ * A gap that records tell ends with the first record after it, however long nothing came: the readings of the counters in
+ * the ledger tell when the loss was over. Cuts the gaps to the readings that found something. Sorts both.
+ */
+void ledger_clip(struct ledger *ledger, struct ledger_entry *gaps, size_t nr_gaps);
+
+/* Sorts the entries by CPU, task and time. 0 or -ENOMEM. */
+int ledger_sum(struct ledger_entry *entries, size_t nr, struct ledger_sum *ret);

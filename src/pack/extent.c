@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+#include "pack/extent.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/record.h"
+#include "pack/zstd.h"
+
+/* Of input: whatever becomes of it, such a block fits into a record with the header of the frame. */
+enum { SMALL_BLOCK_BYTES = 60 << 10 };
+
+struct extent_packer {
+	struct zstd_packer *zstd;
+	size_t room;
+	uint8_t frame[];
+};
+
+int extent_packer_new(struct extent_packer **ret)
+{
+	size_t room = zstd_bound(EXTENT_BYTES_MAX);
+	struct extent_packer *packer = malloc(sizeof(*packer) + room);
+
+	if (!packer)
+		return -ENOMEM;
+	packer->room = room;
+	int err = zstd_packer_new(&packer->zstd);
+	if (err) {
+		free(packer);
+		return err;
+	}
+	*ret = packer;
+	return 0;
+}
+
+void extent_packer_free(struct extent_packer *packer)
+{
+	if (!packer)
+		return;
+	zstd_packer_free(packer->zstd);
+	free(packer);
+}
+
+/*
+ * The next part of the frame that goes into one record: as many whole blocks as fit, with the frame's header and
+ * checksum, so that each record gives bytes. 0: a block does not fit.
+ */
+static size_t next_part(struct span frame, size_t at)
+{
+	struct zstd_frame start = {0};
+	size_t end = at, len;
+	bool last = false;
+
+	if (!at && !zstd_frame_start(frame, &start))
+		return 0;
+	end += start.header_bytes;
+	while (!last && zstd_block((struct span){(const char *)frame.ptr + end, frame.len - end}, &len, &last)) {
+		size_t with = last ? frame.len - at : end + len - at;
+		if (with > EXTENT_PAYLOAD_MAX)
+			return end > at + start.header_bytes ? end - at : 0;
+		end = at + with;
+	}
+	return end - at;
+}
+
+/* -E2BIG: a block does not fit into a record. */
+static int64_t cut(struct span frame, uint8_t *out, size_t room)
+{
+	size_t len = 0;
+
+	for (size_t at = 0, part; at < frame.len; at += part) {
+		part = next_part(frame, at);
+		struct perf_event_header header = {
+			.type = RECORD_COMPRESSED,
+			.size = (uint16_t)(sizeof(header) + part),
+		};
+		if (!part)
+			return -E2BIG;
+		if (len + sizeof(header) + part >= room)
+			return -ENOSPC;
+		memcpy(out + len, &header, sizeof(header));
+		memcpy(out + len + sizeof(header), (const uint8_t *)frame.ptr + at, part);
+		len += sizeof(header) + part;
+	}
+	return (int64_t)len;
+}
+
+/* Whether every block fits, before anything is overwritten. */
+static bool can_be_cut(struct span frame)
+{
+	for (size_t at = 0, part; at < frame.len; at += part) {
+		part = next_part(frame, at);
+		if (!part)
+			return false;
+	}
+	return true;
+}
+
+int64_t extent_pack(struct extent_packer *packer, int level, struct span records, void *out, size_t room)
+{
+	struct zstd_pack_params params = {.level = level};
+	int64_t len = zstd_pack(packer->zstd, &params, records, packer->frame, packer->room);
+
+	if (len < 0)
+		return len;
+	if (!can_be_cut((struct span){packer->frame, (size_t)len})) {
+		/* Bytes that are hard to compress: a block of 128 KiB may remain longer than a record. */
+		params.block_bytes = SMALL_BLOCK_BYTES;
+		len = zstd_pack(packer->zstd, &params, records, packer->frame, packer->room);
+		if (len < 0)
+			return len;
+	}
+	size_t nr_records = (size_t)len / (EXTENT_PAYLOAD_MAX / 2) + 2;
+	if ((size_t)len + nr_records * sizeof(struct perf_event_header) >= room)
+		return -ENOSPC;
+	return cut((struct span){packer->frame, (size_t)len}, out, room);
+}

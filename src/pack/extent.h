@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * extent: whole records that are compressed together, as one zstd frame in COMPRESSED records that follow each other.
+ * It needs nothing that stands before it, so it can be read alone.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/span.h"
+
+enum {
+	EXTENT_BYTES_MAX = (15 << 16) - 4096, /* of records in one: with a record before it, it fits into a block of read/arena.h */
+	EXTENT_PAYLOAD_MAX = 65535 - 8,      /* of frame in one COMPRESSED record */
+};
+
+struct extent_packer; /* one thread */
+int extent_packer_new(struct extent_packer **ret); /* 0, -ENOMEM, -ENOTSUP */
+void extent_packer_free(struct extent_packer *packer);
+
+/*
+ * COMPRESSED records that hold `records` (at most EXTENT_BYTES_MAX), in `out`, which may be the same memory.
+ * Their length; -ENOSPC: they would take `room` or more: such records are better stored as they are. -EIO: zstd refused.
+ *
+ * Never padded, and each gives at least a byte when it is decompressed: perf 6.1 refuses them otherwise.
+ */
+int64_t extent_pack(struct extent_packer *packer, int level, struct span records, void *out, size_t room);

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+#include "pack/zstd.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+
+enum {
+	FRAME_MAGIC_BYTES = 4,
+	BLOCK_HEADER_BYTES = 3,
+	BLOCK_RLE = 1,
+	BLOCK_RESERVED = 3,
+	WINDOW_LOG_MAX = 27, /* of level 22: 128 MiB; hostile input may not ask for more */
+};
+
+struct zstd_packer {
+	ZSTD_CCtx *context;
+};
+
+struct zstd_unpacker {
+	ZSTD_DCtx *context;
+};
+
+bool zstd_available(void)
+{
+	return true;
+}
+
+int zstd_packer_new(struct zstd_packer **ret)
+{
+	struct zstd_packer *packer = calloc(1, sizeof(*packer));
+
+	if (!packer)
+		return -ENOMEM;
+	packer->context = ZSTD_createCCtx();
+	if (!packer->context) {
+		free(packer);
+		return -ENOMEM;
+	}
+	ZSTD_CCtx_setParameter(packer->context, ZSTD_c_checksumFlag, 1);
+	*ret = packer;
+	return 0;
+}
+
+void zstd_packer_free(struct zstd_packer *packer)
+{
+	if (!packer)
+		return;
+	ZSTD_freeCCtx(packer->context);
+	free(packer);
+}
+
+size_t zstd_bound(size_t bytes)
+{
+	/* Small blocks each have a header: more than zstd reckons with. */
+	return ZSTD_compressBound(bytes) + bytes / 1024 + 64;
+}
+
+/* A block ends where it is flushed. */
+static int64_t pack_in_blocks(struct zstd_packer *packer, size_t block_bytes, struct span in, void *out, size_t room)
+{
+	ZSTD_outBuffer to = {out, room, 0};
+	size_t at = 0;
+
+	while (at < in.len) {
+		size_t len = in.len - at < block_bytes ? in.len - at : block_bytes;
+		ZSTD_inBuffer from = {(const char *)in.ptr + at, len, 0};
+		ZSTD_EndDirective how = at + len == in.len ? ZSTD_e_end : ZSTD_e_flush;
+		size_t left = ZSTD_compressStream2(packer->context, &to, &from, how);
+		if (left || from.pos != len)
+			return -EIO; /* an error, or the room is too small */
+		at += len;
+	}
+	return (int64_t)to.pos;
+}
+
+int64_t zstd_pack(struct zstd_packer *packer, const struct zstd_pack_params *params, struct span in, void *out,
+		  size_t room)
+{
+	ZSTD_CCtx_reset(packer->context, ZSTD_reset_session_only);
+	if (ZSTD_isError(ZSTD_CCtx_setParameter(packer->context, ZSTD_c_compressionLevel, params->level)) ||
+	    ZSTD_isError(ZSTD_CCtx_setParameter(packer->context, ZSTD_c_contentSizeFlag, !params->no_size)) ||
+	    ZSTD_isError(ZSTD_CCtx_setPledgedSrcSize(packer->context, in.len)))
+		return -EIO;
+	if (params->block_bytes)
+		return pack_in_blocks(packer, params->block_bytes, in, out, room);
+	size_t len = ZSTD_compress2(packer->context, out, room, in.ptr, in.len);
+	return ZSTD_isError(len) ? -EIO : (int64_t)len;
+}
+
+/* RFC 8878, 3.1.1.1: magic, descriptor, window unless a single segment, dictionary id, content size. */
+bool zstd_frame_start(struct span bytes, struct zstd_frame *ret)
+{
+	static const uint8_t id_bytes[] = {0, 1, 2, 4}, size_bytes[] = {0, 2, 4, 8};
+	const uint8_t *at = bytes.ptr;
+	uint32_t magic;
+
+	if (bytes.len <= FRAME_MAGIC_BYTES)
+		return false;
+	memcpy(&magic, at, sizeof(magic));
+	if (magic != ZSTD_MAGICNUMBER)
+		return false;
+	uint8_t descriptor = at[FRAME_MAGIC_BYTES];
+	bool single = descriptor >> 5 & 1;
+	size_t size = size_bytes[descriptor >> 6];
+	if (single && !size)
+		size = 1;
+	unsigned long long content = ZSTD_getFrameContentSize(bytes.ptr, bytes.len);
+	if (content == ZSTD_CONTENTSIZE_ERROR)
+		return false;
+	*ret = (struct zstd_frame){
+		.header_bytes = FRAME_MAGIC_BYTES + 1 + !single + id_bytes[descriptor & 3] + size,
+		.bytes = content == ZSTD_CONTENTSIZE_UNKNOWN ? UINT64_MAX : content,
+		.checksum_bytes = descriptor & 4 ? 4 : 0,
+	};
+	return true;
+}
+
+bool zstd_block(struct span bytes, size_t *ret_len, bool *ret_last)
+{
+	const uint8_t *at = bytes.ptr;
+
+	if (bytes.len < BLOCK_HEADER_BYTES)
+		return false;
+	uint32_t header = at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16;
+	uint32_t type = header >> 1 & 3;
+	size_t len = BLOCK_HEADER_BYTES + (type == BLOCK_RLE ? 1 : header >> 3);
+	if (type == BLOCK_RESERVED || len > bytes.len)
+		return false;
+	*ret_len = len;
+	*ret_last = header & 1;
+	return true;
+}
+
+int zstd_unpacker_new(struct zstd_unpacker **ret)
+{
+	struct zstd_unpacker *unpacker = calloc(1, sizeof(*unpacker));
+
+	if (!unpacker)
+		return -ENOMEM;
+	unpacker->context = ZSTD_createDCtx();
+	if (!unpacker->context) {
+		free(unpacker);
+		return -ENOMEM;
+	}
+	ZSTD_DCtx_setParameter(unpacker->context, ZSTD_d_windowLogMax, WINDOW_LOG_MAX);
+	*ret = unpacker;
+	return 0;
+}
+
+void zstd_unpacker_free(struct zstd_unpacker *unpacker)
+{
+	if (!unpacker)
+		return;
+	ZSTD_freeDCtx(unpacker->context);
+	free(unpacker);
+}
+
+int64_t zstd_unpack_frame(struct zstd_unpacker *unpacker, struct span frame, void *out, size_t room)
+{
+	size_t len = ZSTD_decompressDCtx(unpacker->context, out, room, frame.ptr, frame.len);
+
+	return ZSTD_isError(len) ? -EBADMSG : (int64_t)len;
+}
+
+void zstd_unpack_reset(struct zstd_unpacker *unpacker)
+{
+	ZSTD_DCtx_reset(unpacker->context, ZSTD_reset_session_only);
+}
+
+int64_t zstd_unpack(struct zstd_unpacker *unpacker, struct span *in, void *out, size_t room)
+{
+	ZSTD_inBuffer from = {in->ptr, in->len, 0};
+	ZSTD_outBuffer to = {out, room, 0};
+
+	while (to.pos < to.size) {
+		size_t taken = from.pos, given = to.pos;
+		size_t err = ZSTD_decompressStream(unpacker->context, &to, &from);
+		if (ZSTD_isError(err))
+			return -EBADMSG;
+		if (from.pos == taken && to.pos == given)
+			break;
+	}
+	*in = (struct span){(const char *)in->ptr + from.pos, in->len - from.pos};
+	return (int64_t)to.pos;
+}

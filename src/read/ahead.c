@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+#include "read/ahead.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "base/diag.h"
+#include "read/session_state.h"
+
+enum { BATCH_RECORDS = 256 };
+
+/* Each side wakes the other when half of them wait for it, or when it has nothing to do itself: few switches. */
+enum { NR_BATCHES = 16, NR_WORTH_WAKING = NR_BATCHES / 2 };
+
+/* A batch of records in the order of session_next(), which their sources keep until it comes back. */
+struct slot {
+	size_t nr;
+	struct session_record records[BATCH_RECORDS];
+	struct session_held held[BATCH_RECORDS];
+};
+
+/* Slots that went one way: a circle with room for all of them. */
+struct queue {
+	struct slot *slots[NR_BATCHES];
+	size_t first, nr;
+};
+
+struct ahead {
+	struct session *session;
+	pthread_t thread;
+	pthread_mutex_t lock; /* of all that follows, but for what is in a slot: that is whose turn it is */
+	pthread_cond_t filled_or_ended, came_back;
+	struct queue filled, empty;
+	bool stop, ended;
+	int result; /* valid when ended: of session_next() */
+	struct diag why;
+	struct slot *filling;      /* the thread's own */
+	struct slot *using; /* of ahead_next(): the batch that it gives from, */
+	size_t used;        /* and how many of it */
+	struct slot slots[NR_BATCHES];
+};
+
+static void queue_put(struct queue *queue, struct slot *slot)
+{
+	queue->slots[(queue->first + queue->nr++) % NR_BATCHES] = slot;
+}
+
+static struct slot *queue_take(struct queue *queue)
+{
+	struct slot *slot = queue->slots[queue->first];
+
+	queue->first = (queue->first + 1) % NR_BATCHES;
+	queue->nr--;
+	return slot;
+}
+
+static void release(struct slot *slot)
+{
+	for (size_t i = 0; i < slot->nr; i++)
+		source_release(slot->held[i].by, slot->held[i].record);
+	slot->nr = 0;
+}
+
+/* An empty slot of our own. NULL: we are to stop. */
+static struct slot *slot_wait(struct ahead *ahead)
+{
+	struct slot *slot = NULL;
+
+	pthread_mutex_lock(&ahead->lock);
+	while (!ahead->empty.nr && !ahead->stop) {
+		pthread_cond_signal(&ahead->filled_or_ended);
+		pthread_cond_wait(&ahead->came_back, &ahead->lock);
+	}
+	if (!ahead->stop)
+		slot = queue_take(&ahead->empty);
+	pthread_mutex_unlock(&ahead->lock);
+	if (slot)
+		release(slot);
+	return slot;
+}
+
+static void hand_over(struct ahead *ahead)
+{
+	pthread_mutex_lock(&ahead->lock);
+	queue_put(&ahead->filled, ahead->filling);
+	if (ahead->filled.nr >= NR_WORTH_WAKING)
+		pthread_cond_signal(&ahead->filled_or_ended);
+	pthread_mutex_unlock(&ahead->lock);
+	ahead->filling = NULL;
+}
+
+/* The session is about to change: nobody may look at it then. */
+static void wait_for_all(void *of)
+{
+	struct ahead *ahead = of;
+
+	if (ahead->filling && ahead->filling->nr)
+		hand_over(ahead);
+	size_t ours = ahead->filling != NULL;
+	pthread_mutex_lock(&ahead->lock);
+	while (ahead->empty.nr + ours < NR_BATCHES && !ahead->stop) {
+		pthread_cond_signal(&ahead->filled_or_ended);
+		pthread_cond_wait(&ahead->came_back, &ahead->lock);
+	}
+	pthread_mutex_unlock(&ahead->lock);
+}
+
+/* As session_next(); 0 as well when we are to stop. */
+static int next(struct ahead *ahead, struct diag *reterr)
+{
+	struct record_view view;
+	struct session_held held;
+	int got = session_find(ahead->session, &view, &held, reterr);
+
+	if (got <= 0)
+		return got;
+	if (!ahead->filling)
+		ahead->filling = slot_wait(ahead);
+	struct slot *slot = ahead->filling;
+	if (!slot) {
+		source_release(held.by, held.record);
+		return 0;
+	}
+	if (!session_decode(ahead->session, &view, &held, &slot->records[slot->nr]))
+		return 1; /* if that was the end, the next call says why */
+	slot->held[slot->nr] = held;
+	if (++slot->nr == BATCH_RECORDS)
+		hand_over(ahead);
+	return 1;
+}
+
+static void *run(void *of)
+{
+	struct ahead *ahead = of;
+	struct diag why = {0};
+	int got;
+
+	while ((got = next(ahead, &why)) > 0)
+		;
+	if (ahead->filling && ahead->filling->nr)
+		hand_over(ahead);
+	pthread_mutex_lock(&ahead->lock);
+	ahead->ended = true;
+	ahead->result = got;
+	ahead->why = why;
+	pthread_cond_signal(&ahead->filled_or_ended);
+	pthread_mutex_unlock(&ahead->lock);
+	return NULL;
+}
+
+int ahead_start(struct session *session, struct ahead **ret)
+{
+	struct ahead *ahead = calloc(1, sizeof(*ahead));
+	sigset_t all, before;
+
+	if (!ahead)
+		return -ENOMEM;
+	ahead->session = session;
+	pthread_mutex_init(&ahead->lock, NULL);
+	pthread_cond_init(&ahead->filled_or_ended, NULL);
+	pthread_cond_init(&ahead->came_back, NULL);
+	for (size_t i = 0; i < NR_BATCHES; i++)
+		queue_put(&ahead->empty, &ahead->slots[i]);
+	session->before_change = wait_for_all;
+	session->before_change_of = ahead;
+	/* Signals are for the thread that was there. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int err = pthread_create(&ahead->thread, NULL, run, ahead);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (err) {
+		session->before_change = NULL;
+		free(ahead);
+		return -err;
+	}
+	*ret = ahead;
+	return 0;
+}
+
+static void slot_return(struct ahead *ahead, struct slot *slot)
+{
+	pthread_mutex_lock(&ahead->lock);
+	queue_put(&ahead->empty, slot);
+	if (ahead->empty.nr >= NR_WORTH_WAKING)
+		pthread_cond_signal(&ahead->came_back);
+	pthread_mutex_unlock(&ahead->lock);
+}
+
+/* The next batch, with at least one record: 1. Else what session_next() ended with; again at every later call. */
+static int slot_take(struct ahead *ahead, struct slot **ret, struct diag *reterr)
+{
+	int result = 1;
+
+	pthread_mutex_lock(&ahead->lock);
+	while (!ahead->filled.nr && !ahead->ended) {
+		pthread_cond_signal(&ahead->came_back);
+		pthread_cond_wait(&ahead->filled_or_ended, &ahead->lock);
+	}
+	if (ahead->filled.nr) {
+		*ret = queue_take(&ahead->filled);
+	} else {
+		result = ahead->result;
+		if (result < 0 && reterr)
+			*reterr = ahead->why;
+	}
+	pthread_mutex_unlock(&ahead->lock);
+	return result;
+}
+
+void ahead_close(struct ahead *ahead)
+{
+	if (!ahead)
+		return;
+	if (ahead->using)
+		slot_return(ahead, ahead->using);
+	pthread_mutex_lock(&ahead->lock);
+	ahead->stop = true;
+	pthread_cond_signal(&ahead->came_back);
+	pthread_mutex_unlock(&ahead->lock);
+	pthread_join(ahead->thread, NULL);
+	for (size_t i = 0; i < NR_BATCHES; i++)
+		release(&ahead->slots[i]);
+	ahead->session->before_change = NULL;
+	pthread_cond_destroy(&ahead->came_back);
+	pthread_cond_destroy(&ahead->filled_or_ended);
+	pthread_mutex_destroy(&ahead->lock);
+	free(ahead);
+}
+
+int ahead_next(struct ahead *ahead, const struct session_record **ret, struct diag *reterr)
+{
+	if (!ahead->using || ahead->used == ahead->using->nr) {
+		if (ahead->using)
+			slot_return(ahead, ahead->using);
+		ahead->using = NULL;
+		ahead->used = 0;
+		int got = slot_take(ahead, &ahead->using, reterr);
+		if (got <= 0)
+			return got;
+	}
+	*ret = &ahead->using->records[ahead->used++];
+	return 1;
+}

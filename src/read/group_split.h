@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * group_split: a sample that holds values (PERF_SAMPLE_READ, "{a,b}:S") as one sample for each event that counted since
+ * the sample before: its period is that count. As perf does it. One owner (group_split_fini), one thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "format/sample.h"
+#include "read/id_map.h"
+#include "read/session.h"
+
+struct group_split {
+	struct id_map ids; /* to the index in `counts` */
+	struct group_count *counts;
+	size_t nr_counts;
+	bool known;                   /* ids and counts are filled */
+	struct sample_read left;      /* of the sample that is being split */
+	struct session_record record; /* that, as the event whose turn it is */
+	const struct event_desc *events;
+};
+
+void group_split_fini(struct group_split *split); /* zeroed is fine */
+
+/*
+ * 1: this is such a sample, and group_split_next() has its parts, as long as the record is valid. 0: a record for itself.
+ * -ENOMEM.
+ */
+int group_split_begin(struct group_split *split, struct session *session, const struct session_record *record);
+
+/* The next part, valid until the next call; NULL: no more. */
+const struct session_record *group_split_next(struct group_split *split);

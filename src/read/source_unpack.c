@@ -1,0 +1,671 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Decompresses on the fly. What comes from below is queued in its order; frames that say how much they hold, as those of
+ * extents do, are decompressed while the source reads on. A stream without such sizes, as perf writes it, is one frame
+ * from the first record to the last: it is decompressed piece by piece when its turn comes.
+ *
+ * Records of a frame need not be whole: what is left over of one belongs before the next.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "pack/extent.h"
+#include "pack/zstd.h"
+#include "read/arena.h"
+#include "read/id_map.h"
+#include "read/source.h"
+#include "read/unpack_job.h"
+
+enum {
+	QUEUE_ITEMS = 64,
+	WORKERS_MAX = 8,
+	CARRY_BYTES = 1 << 16, /* of a record that is not whole, in front of what comes next */
+	LEAST_ROOM = 1 << 14,
+	LOST_MAX = 1000,
+	PACKED_MAX = 2 << 20,  /* no frame of an extent takes more */
+};
+
+enum item_kind { ITEM_PLAIN, ITEM_EXTENT, ITEM_STREAM, ITEM_GAP };
+
+struct item {
+	enum item_kind kind;
+	struct source_record record; /* PLAIN, STREAM: held */
+	struct span payload;         /* STREAM: compressed bytes of it */
+	bool restart;                /* STREAM: a frame begins */
+	struct unpack_job *job;      /* EXTENT: owned */
+	struct arena_block *block;   /* EXTENT: held */
+	struct diag why;             /* GAP */
+};
+
+struct source_unpack {
+	struct source source;
+	struct source *under; /* owned */
+	bool ahead;
+	struct unpack_workers *workers; /* NULL: nothing compressed came yet */
+	size_t max_extents;
+	struct arena arena;
+	struct id_map blocks; /* of the arena, by address */
+
+	struct item items[QUEUE_ITEMS];
+	size_t first, nr, nr_extents;
+	uint64_t read_offset; /* of the record that was read last */
+	size_t nr_lost; /* extents */
+	bool gathering;  /* the last item is an EXTENT that is not whole */
+	bool streaming;  /* what is compressed belongs to a stream */
+	bool stuck;      /* the last record has bytes outside, which the next call takes away */
+	bool ended;
+	int result;
+	struct diag why;
+	struct unpack_job *spare;
+
+	/* What is given now. */
+	struct arena_block *block; /* held; NULL: none */
+	uint8_t *at, *end;         /* records, the last of which may not be whole */
+	uint64_t offset;           /* told of them */
+	uint8_t *carry;            /* heap, CARRY_BYTES */
+	size_t carry_len;
+	struct zstd_unpacker *stream;
+	struct item input;         /* STREAM whose payload is not empty, or its record is held */
+	bool has_input;
+	const void *passed;        /* a plain record that was queued: held until the next call */
+};
+
+static struct source_unpack *unpack_of(struct source *source)
+{
+	return (struct source_unpack *)source;
+}
+
+static bool is_ours(const struct source_unpack *unpack, const void *record)
+{
+	return unpack->blocks.nr && id_map_find(&unpack->blocks, (uintptr_t)record / ARENA_BLOCK_BYTES) >= 0;
+}
+
+static void unpack_hold(struct source *source, const void *record)
+{
+	if (is_ours(unpack_of(source), record))
+		arena_hold(record);
+	else
+		source_hold(unpack_of(source)->under, record);
+}
+
+static void unpack_release(struct source *source, const void *record)
+{
+	if (is_ours(unpack_of(source), record))
+		arena_release(&unpack_of(source)->arena, record);
+	else
+		source_release(unpack_of(source)->under, record);
+}
+
+static void job_free(struct unpack_job *job)
+{
+	if (job)
+		free(job->packed);
+	free(job);
+}
+
+static void unpack_close(struct source *source)
+{
+	struct source_unpack *unpack = unpack_of(source);
+
+	unpack_workers_free(unpack->workers); /* before what they write to */
+	for (size_t i = 0; i < unpack->nr; i++)
+		job_free(unpack->items[(unpack->first + i) % QUEUE_ITEMS].job);
+	job_free(unpack->spare);
+	zstd_unpacker_free(unpack->stream);
+	source_close(unpack->under);
+	arena_fini(&unpack->arena);
+	id_map_fini(&unpack->blocks);
+	free(unpack->carry);
+	free(unpack);
+}
+
+static struct item *push(struct source_unpack *unpack, enum item_kind kind)
+{
+	struct item *item = &unpack->items[(unpack->first + unpack->nr++) % QUEUE_ITEMS];
+
+	*item = (struct item){.kind = kind};
+	return item;
+}
+
+static struct item *last_item(struct source_unpack *unpack)
+{
+	return &unpack->items[(unpack->first + unpack->nr - 1) % QUEUE_ITEMS];
+}
+
+/* An empty block, held. NULL: out of memory. */
+static struct arena_block *new_block(struct source_unpack *unpack)
+{
+	struct arena_block *block = arena_renew(&unpack->arena);
+
+	if (!block || id_map_add(&unpack->blocks, (uintptr_t)block / ARENA_BLOCK_BYTES, 0))
+		return NULL;
+	arena_hold(block);
+	return block;
+}
+
+static size_t nr_cpus(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof(set), &set) ? 1 : (size_t)CPU_COUNT(&set);
+}
+
+/* With the first compressed record. */
+static int start(struct source_unpack *unpack)
+{
+	size_t nr = unpack->ahead ? nr_cpus() : 0;
+
+	nr = nr < 2 ? 0 : nr > WORKERS_MAX ? WORKERS_MAX : nr;
+	unpack->max_extents = nr ? 2 * nr : 1;
+	unpack->carry = malloc(CARRY_BYTES);
+	return unpack->carry ? unpack_workers_new(nr, &unpack->workers) : -ENOMEM;
+}
+
+/* The item becomes a gap, or a new one does. */
+static void note_gap(struct source_unpack *unpack, struct item *item, uint64_t offset, const char *what)
+{
+	if (!item) {
+		item = push(unpack, ITEM_GAP);
+	} else {
+		if (item->block)
+			arena_release(&unpack->arena, item->block);
+		unpack->nr_extents--;
+		job_free(item->job);
+		*item = (struct item){.kind = ITEM_GAP};
+	}
+	diag_set(&item->why, -EBADMSG, "offset %#" PRIx64 ": %s", offset, what);
+}
+
+static void give_up_extent(struct source_unpack *unpack, const char *what)
+{
+	struct item *item = last_item(unpack);
+
+	unpack->gathering = false;
+	note_gap(unpack, item, item->job->offset, what);
+}
+
+/* Nothing that follows can be trusted to be a record, up to the next extent. */
+static bool go_on_behind(struct source_unpack *unpack, uint64_t offset)
+{
+	const struct source_ops *ops = unpack->under->ops;
+
+	return ops->find_extent && ops->find_extent(unpack->under, offset);
+}
+
+/* Also its records may be damaged, and hide the next ones. */
+static bool lose_extent(struct source_unpack *unpack, const char *what)
+{
+	uint64_t offset = last_item(unpack)->job->offset;
+
+	give_up_extent(unpack, what);
+	/* Input that was made for it could send us back for ever. */
+	return go_on_behind(unpack, (unpack->nr_lost++ < LOST_MAX ? offset : unpack->read_offset) + 1);
+}
+
+static int append(struct unpack_job *job, struct span payload)
+{
+	if (job->packed_len + payload.len > job->packed_room) {
+		size_t room = 2 * (job->packed_len + payload.len);
+		uint8_t *grown = realloc(job->packed, room);
+		if (!grown)
+			return -ENOMEM;
+		job->packed = grown;
+		job->packed_room = room;
+	}
+	memcpy(job->packed + job->packed_len, payload.ptr, payload.len);
+	job->packed_len += payload.len;
+	return 0;
+}
+
+static int begin_extent(struct source_unpack *unpack, const struct zstd_frame *frame, uint64_t offset)
+{
+	struct unpack_job *job = unpack->spare ? unpack->spare : calloc(1, sizeof(*job));
+	struct arena_block *block = new_block(unpack);
+
+	unpack->spare = NULL;
+	if (!job || !block) {
+		job_free(job);
+		return -ENOMEM;
+	}
+	*job = (struct unpack_job){
+		.packed = job->packed,
+		.packed_room = job->packed_room,
+		.blocks_end = frame->header_bytes,
+		.bytes = frame->bytes,
+		.checksum_bytes = frame->checksum_bytes,
+		.offset = offset,
+		.to = block->bytes + CARRY_BYTES,
+	};
+	struct item *item = push(unpack, ITEM_EXTENT);
+	item->job = job;
+	item->block = block;
+	unpack->gathering = true;
+	unpack->nr_extents++;
+	return 0;
+}
+
+/* Walks the blocks that are there now. */
+static void gather(struct source_unpack *unpack)
+{
+	struct unpack_job *job = last_item(unpack)->job;
+	size_t len;
+
+	while (!job->whole && zstd_block((struct span){job->packed + job->blocks_end, job->packed_len - job->blocks_end},
+					 &len, &job->whole))
+		job->blocks_end += len;
+	if (!job->whole) {
+		if (job->packed_len > PACKED_MAX)
+			lose_extent(unpack, "compressed bytes that never end: an extent is missing");
+		return;
+	}
+	if (job->blocks_end + job->checksum_bytes != job->packed_len) {
+		lose_extent(unpack, "a compressed extent is damaged: its records are missing");
+		return;
+	}
+	unpack->gathering = false;
+	unpack_workers_give(unpack->workers, job);
+}
+
+static bool payload_of(const struct perf_event_header *record, struct span *ret)
+{
+	const uint8_t *body = (const uint8_t *)(record + 1);
+	size_t len = record->size - sizeof(*record);
+	uint64_t data_bytes;
+
+	if (record->type == RECORD_COMPRESSED2) {
+		/* u64 length of the data, the data, padding. Source: tools/lib/perf/include/perf/event.h of 6.16 (facts) */
+		if (len < sizeof(data_bytes))
+			return false;
+		memcpy(&data_bytes, body, sizeof(data_bytes));
+		body += sizeof(data_bytes);
+		len -= sizeof(data_bytes);
+		if (data_bytes > len)
+			return false;
+		len = (size_t)data_bytes;
+	}
+	*ret = (struct span){body, len};
+	return len > 0;
+}
+
+static void push_stream(struct source_unpack *unpack, const struct source_record *record, struct span payload,
+			bool restart)
+{
+	struct item *item = push(unpack, ITEM_STREAM);
+
+	item->record = *record;
+	item->payload = payload;
+	item->restart = restart;
+	unpack->streaming = true;
+	source_hold(unpack->under, record->view.header);
+}
+
+static int take_compressed(struct source_unpack *unpack, const struct source_record *record)
+{
+	struct span payload;
+	struct zstd_frame frame;
+	int err = unpack->workers ? 0 : start(unpack);
+
+	if (err)
+		return err;
+	if (!payload_of(record->view.header, &payload)) {
+		if (unpack->gathering)
+			lose_extent(unpack, "a compressed extent is damaged: its records are missing");
+		else
+			note_gap(unpack, NULL, record->view.offset, "a compressed record is damaged: what it held is missing");
+		return 0;
+	}
+	bool starts = zstd_frame_start(payload, &frame);
+	/* The blocks of a frame do not begin like a frame. */
+	if (starts && unpack->gathering)
+		give_up_extent(unpack, "a compressed extent is not whole: its records are missing");
+	if (starts && frame.bytes <= EXTENT_BYTES_MAX) {
+		unpack->streaming = false;
+		err = begin_extent(unpack, &frame, record->view.offset);
+		if (err)
+			return err;
+	} else if (starts || (unpack->streaming && !unpack->gathering)) {
+		push_stream(unpack, record, payload, starts);
+		return 0;
+	} else if (!unpack->gathering) {
+		note_gap(unpack, NULL, record->view.offset, "compressed bytes without their beginning: what they held is missing");
+		return 0;
+	}
+	err = append(last_item(unpack)->job, payload);
+	if (!err)
+		gather(unpack);
+	return err;
+}
+
+static bool is_compressed(uint32_t type)
+{
+	return type == RECORD_COMPRESSED || type == RECORD_COMPRESSED2;
+}
+
+static void end_input(struct source_unpack *unpack, int result, const struct diag *why)
+{
+	unpack->ended = true;
+	unpack->result = result;
+	unpack->why = *why;
+	if (unpack->gathering)
+		give_up_extent(unpack, "the last compressed extent is not whole: its records are missing");
+}
+
+static void queue_compressed(struct source_unpack *unpack, const struct source_record *record)
+{
+	struct diag why;
+	int err = take_compressed(unpack, record);
+
+	if (!err)
+		return;
+	diag_set(&why, err, "%s", err == -ENOTSUP ? "this build was made without libzstd, which this recording needs"
+						     : "out of memory");
+	end_input(unpack, err, &why);
+}
+
+/* A record that has lost its type. The address of a sample may look like the start of a frame. */
+static bool hides_extent(const struct source_record *record)
+{
+	const struct perf_event_header *header = record->view.header;
+	struct zstd_frame frame;
+
+	return header->type != PERF_RECORD_SAMPLE && !is_compressed(header->type) &&
+	       zstd_frame_start((struct span){header + 1, header->size - sizeof(*header)}, &frame) &&
+	       frame.bytes <= EXTENT_BYTES_MAX;
+}
+
+/* Reads one record from below into the queue. */
+static void read_one(struct source_unpack *unpack)
+{
+	struct source_record record;
+	struct diag why = {0};
+	int got = source_next(unpack->under, &record, &why);
+
+	if (got == -EBADMSG && go_on_behind(unpack, unpack->read_offset + 1)) {
+		if (unpack->gathering)
+			give_up_extent(unpack, "a compressed extent is not whole: its records are missing");
+		push(unpack, ITEM_GAP)->why = why;
+		return;
+	}
+	if (got <= 0) {
+		end_input(unpack, got, &why);
+		return;
+	}
+	unpack->read_offset = record.view.offset;
+	if (hides_extent(&record)) {
+		if (unpack->gathering)
+			give_up_extent(unpack, "a compressed extent is not whole: its records are missing");
+		note_gap(unpack, NULL, record.view.offset, "a compressed record is damaged: what it held is missing");
+		go_on_behind(unpack, record.view.offset + 1);
+		return;
+	}
+	if (is_compressed(record.view.header->type)) {
+		queue_compressed(unpack, &record);
+		return;
+	}
+	if (unpack->gathering) {
+		/* Extents are written in one piece: this is none of our records, but bytes of a damaged one. */
+		if (lose_extent(unpack, "a compressed extent is not whole: its records are missing"))
+			return;
+	}
+	push(unpack, ITEM_PLAIN)->record = record;
+	source_hold(unpack->under, record.view.header);
+	unpack->stuck = record.outside.len != 0;
+}
+
+static bool reads_on(const struct source_unpack *unpack)
+{
+	/* Room for a gap beside what comes. */
+	if (unpack->ended || unpack->stuck || unpack->nr >= QUEUE_ITEMS - 2)
+		return false;
+	if (!unpack->nr || unpack->gathering)
+		return true;
+	return unpack->ahead && unpack->workers && unpack->nr_extents < unpack->max_extents;
+}
+
+/* Leaves the current block; what is left of it is kept for what comes next. */
+static void leave_block(struct source_unpack *unpack)
+{
+	if (!unpack->block)
+		return;
+	unpack->carry_len = (size_t)(unpack->end - unpack->at);
+	if (unpack->carry_len >= CARRY_BYTES)
+		unpack->carry_len = 0; /* cannot be: no record is longer */
+	memcpy(unpack->carry, unpack->at, unpack->carry_len);
+	arena_release(&unpack->arena, unpack->block);
+	unpack->block = NULL;
+}
+
+/* What comes next begins with a record, so where one may lie. */
+static void drop_rest(struct source_unpack *unpack)
+{
+	unpack->at = unpack->end;
+	leave_block(unpack);
+	unpack->carry_len = 0;
+}
+
+/* A record of the current block: 1; 0: none that is whole; SOURCE_GAP. */
+static int next_in_block(struct source_unpack *unpack, struct source_record *ret, struct diag *reterr)
+{
+	size_t left = unpack->block ? (size_t)(unpack->end - unpack->at) : 0;
+	struct perf_event_header *header = (void *)unpack->at;
+
+	if (left < sizeof(*header))
+		return 0;
+	/* The kernel makes no others, and decoding relies on it. */
+	if (header->size < sizeof(*header) || header->size % 8) {
+		drop_rest(unpack);
+		diag_set(reterr, -EBADMSG, "offset %#" PRIx64 ": no record among what was decompressed (type %" PRIu32
+			 ", size %u): the rest of it is missing", unpack->offset, header->type, header->size);
+		return SOURCE_GAP;
+	}
+	if (header->size > left)
+		return 0;
+	*ret = (struct source_record){.view = {.header = header, .offset = unpack->offset}};
+	unpack->at += header->size;
+	return 1;
+}
+
+static int take_extent(struct source_unpack *unpack, struct item *item, struct diag *reterr)
+{
+	struct unpack_job *job = item->job;
+
+	unpack->nr_extents--;
+	unpack_workers_await(unpack->workers, job);
+	leave_block(unpack);
+	job_free(unpack->spare);
+	unpack->spare = job;
+	item->job = NULL;
+	if (job->got < 0) {
+		arena_release(&unpack->arena, item->block);
+		drop_rest(unpack);
+		diag_set(reterr, -EBADMSG, "offset %#" PRIx64 ": a compressed extent is damaged: %" PRIu64 " bytes of records "
+			 "are missing", job->offset, job->bytes);
+		return SOURCE_GAP;
+	}
+	unpack->block = item->block;
+	unpack->offset = job->offset;
+	unpack->end = job->to + job->bytes;
+	unpack->at = job->to - unpack->carry_len;
+	memcpy(unpack->at, unpack->carry, unpack->carry_len);
+	if ((uintptr_t)unpack->at % 8) {
+		memmove(item->block->bytes, unpack->at, (size_t)(unpack->end - unpack->at));
+		unpack->end -= unpack->at - item->block->bytes;
+		unpack->at = item->block->bytes;
+	}
+	unpack->carry_len = 0;
+	return 0;
+}
+
+static void end_stream_record(struct source_unpack *unpack)
+{
+	source_release(unpack->under, unpack->input.record.view.header);
+	unpack->has_input = false;
+}
+
+/* A block with room behind what is not yet a whole record. */
+static int make_room(struct source_unpack *unpack)
+{
+	if (unpack->block && (size_t)(unpack->block->end - unpack->end) >= LEAST_ROOM)
+		return 0;
+	leave_block(unpack);
+	unpack->block = new_block(unpack);
+	if (!unpack->block)
+		return -ENOMEM;
+	unpack->at = unpack->block->bytes;
+	memcpy(unpack->at, unpack->carry, unpack->carry_len);
+	unpack->end = unpack->at + unpack->carry_len;
+	unpack->carry_len = 0;
+	return 0;
+}
+
+/* Decompresses on. 0, SOURCE_GAP, -errno. */
+static int stream_on(struct source_unpack *unpack, struct diag *reterr)
+{
+	int err = make_room(unpack);
+
+	if (!err && !unpack->stream)
+		err = zstd_unpacker_new(&unpack->stream);
+	if (err)
+		return diag_set(reterr, err, "%s", strerror(-err));
+	if (unpack->input.restart)
+		zstd_unpack_reset(unpack->stream);
+	unpack->input.restart = false;
+	int64_t got = zstd_unpack(unpack->stream, &unpack->input.payload, unpack->end,
+				  (size_t)(unpack->block->end - unpack->end));
+	unpack->offset = unpack->input.record.view.offset;
+	if (got > 0) {
+		unpack->end += got;
+		return 0;
+	}
+	bool damaged = got < 0 || unpack->input.payload.len;
+	end_stream_record(unpack);
+	if (!damaged)
+		return 0;
+	drop_rest(unpack);
+	unpack->streaming = false;
+	diag_set(reterr, -EBADMSG, "offset %#" PRIx64 ": compressed bytes are damaged: what follows up to the next beginning is "
+		 "missing", unpack->offset);
+	return SOURCE_GAP;
+}
+
+/* The front of the queue. 1: a record; 0: go on; SOURCE_GAP; -errno. */
+static int take_item(struct source_unpack *unpack, struct source_record *ret, struct diag *reterr)
+{
+	struct item *item = &unpack->items[unpack->first];
+	int got = 0;
+
+	switch (item->kind) {
+	case ITEM_PLAIN:
+		*ret = item->record;
+		unpack->passed = item->record.view.header;
+		unpack->stuck &= unpack->nr > 1;
+		got = 1;
+		break;
+	case ITEM_EXTENT:
+		got = take_extent(unpack, item, reterr);
+		break;
+	case ITEM_STREAM:
+		unpack->input = *item;
+		unpack->has_input = true;
+		break;
+	case ITEM_GAP:
+		leave_block(unpack);
+		drop_rest(unpack);
+		*reterr = item->why;
+		got = SOURCE_GAP;
+		break;
+	}
+	unpack->first = (unpack->first + 1) % QUEUE_ITEMS;
+	unpack->nr--;
+	return got;
+}
+
+/* Where nothing is compressed: nothing is queued. 0: something is. */
+static int pass_on(struct source_unpack *unpack, struct source_record *ret, struct diag *reterr)
+{
+	int got = source_next(unpack->under, ret, reterr);
+
+	if (got == -EBADMSG && go_on_behind(unpack, unpack->read_offset + 1)) {
+		push(unpack, ITEM_GAP)->why = *reterr;
+		return 0;
+	}
+	if (got > 0)
+		unpack->read_offset = ret->view.offset;
+	if (got > 0 && hides_extent(ret)) {
+		note_gap(unpack, NULL, ret->view.offset, "a compressed record is damaged: what it held is missing");
+		return 0;
+	}
+	if (got > 0 && !is_compressed(ret->view.header->type))
+		return 1;
+	if (got > 0)
+		queue_compressed(unpack, ret);
+	else
+		end_input(unpack, got, reterr);
+	return 0;
+}
+
+static int unpack_next(struct source *source, struct source_record *ret, struct diag *reterr)
+{
+	struct source_unpack *unpack = unpack_of(source);
+	int got;
+
+	if (unpack->passed)
+		source_release(unpack->under, unpack->passed);
+	unpack->passed = NULL;
+	if (!unpack->workers && !unpack->ended) {
+		got = pass_on(unpack, ret, reterr);
+		if (got)
+			return got;
+	}
+	for (;;) {
+		got = next_in_block(unpack, ret, reterr);
+		if (got)
+			return got;
+		if (unpack->has_input) {
+			got = stream_on(unpack, reterr);
+		} else {
+			while (reads_on(unpack))
+				read_one(unpack);
+			if (!unpack->nr)
+				break;
+			got = take_item(unpack, ret, reterr);
+		}
+		if (got)
+			return got;
+	}
+	if (unpack->result < 0)
+		*reterr = unpack->why;
+	return unpack->result;
+}
+
+static void unpack_skip(struct source *source, struct source_skip *skips, size_t nr)
+{
+	source_skip(unpack_of(source)->under, skips, nr);
+}
+
+static const struct source_ops unpack_ops = {
+	.leave_out = unpack_skip,
+	.next = unpack_next,
+	.hold = unpack_hold,
+	.release = unpack_release,
+	.close = unpack_close,
+};
+
+int source_open_unpack(struct source *under, bool ahead, struct source **ret)
+{
+	struct source_unpack *unpack = calloc(1, sizeof(*unpack));
+
+	if (!unpack) {
+		source_close(under);
+		return -ENOMEM;
+	}
+	unpack->source.ops = &unpack_ops;
+	unpack->under = under;
+	unpack->ahead = ahead;
+	*ret = &unpack->source;
+	return 0;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+#include "read/unpack_job.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "pack/zstd.h"
+
+struct unpack_workers {
+	pthread_mutex_t lock;
+	pthread_cond_t work, news;
+	struct unpack_job *first, *last; /* under the lock, as is `done` of a job that was given */
+	bool stop;
+	struct zstd_unpacker *own; /* without threads */
+	size_t nr;
+	pthread_t threads[];
+};
+
+static void unpack(struct zstd_unpacker *unpacker, struct unpack_job *job)
+{
+	const struct span frame = {job->packed, job->packed_len};
+
+	job->got = unpacker ? zstd_unpack_frame(unpacker, frame, job->to, job->bytes) : -ENOMEM;
+	if (job->got >= 0 && (uint64_t)job->got != job->bytes)
+		job->got = -EBADMSG;
+}
+
+static void *work(void *arg)
+{
+	struct unpack_workers *workers = arg;
+	struct zstd_unpacker *unpacker = NULL;
+	struct unpack_job *job;
+
+	if (zstd_unpacker_new(&unpacker))
+		unpacker = NULL;
+	pthread_mutex_lock(&workers->lock);
+	for (;;) {
+		while (!workers->first && !workers->stop)
+			pthread_cond_wait(&workers->work, &workers->lock);
+		job = workers->first;
+		if (!job)
+			break;
+		workers->first = job->next;
+		if (!workers->first)
+			workers->last = NULL;
+		pthread_mutex_unlock(&workers->lock);
+		unpack(unpacker, job);
+		pthread_mutex_lock(&workers->lock);
+		job->done = true;
+		pthread_cond_signal(&workers->news); /* one thread waits at most */
+	}
+	pthread_mutex_unlock(&workers->lock);
+	zstd_unpacker_free(unpacker);
+	return NULL;
+}
+
+int unpack_workers_new(size_t nr, struct unpack_workers **ret)
+{
+	struct unpack_workers *workers = calloc(1, sizeof(*workers) + nr * sizeof(workers->threads[0]));
+	sigset_t all, before;
+	int err = workers ? 0 : -ENOMEM;
+
+	if (!err && (err = zstd_unpacker_new(&workers->own)))
+		free(workers);
+	if (err)
+		return err;
+	pthread_mutex_init(&workers->lock, NULL);
+	pthread_cond_init(&workers->work, NULL);
+	pthread_cond_init(&workers->news, NULL);
+	/* Signals are the business of the thread that called us. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	while (workers->nr < nr && !pthread_create(&workers->threads[workers->nr], NULL, work, workers))
+		workers->nr++;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	*ret = workers;
+	return 0;
+}
+
+void unpack_workers_free(struct unpack_workers *workers)
+{
+	if (!workers)
+		return;
+	pthread_mutex_lock(&workers->lock);
+	workers->stop = true;
+	pthread_cond_broadcast(&workers->work);
+	pthread_mutex_unlock(&workers->lock);
+	for (size_t i = 0; i < workers->nr; i++)
+		pthread_join(workers->threads[i], NULL);
+	pthread_cond_destroy(&workers->news);
+	pthread_cond_destroy(&workers->work);
+	pthread_mutex_destroy(&workers->lock);
+	zstd_unpacker_free(workers->own);
+	free(workers);
+}
+
+void unpack_workers_give(struct unpack_workers *workers, struct unpack_job *job)
+{
+	job->next = NULL;
+	job->done = !workers->nr;
+	if (job->done) {
+		unpack(workers->own, job);
+		return;
+	}
+	pthread_mutex_lock(&workers->lock);
+	if (workers->last)
+		workers->last->next = job;
+	else
+		workers->first = job;
+	workers->last = job;
+	pthread_cond_signal(&workers->work);
+	pthread_mutex_unlock(&workers->lock);
+}
+
+void unpack_workers_await(struct unpack_workers *workers, struct unpack_job *job)
+{
+	pthread_mutex_lock(&workers->lock);
+	while (!job->done)
+		pthread_cond_wait(&workers->news, &workers->lock);
+	pthread_mutex_unlock(&workers->lock);
+}

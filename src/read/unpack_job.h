@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* unpack_job: one extent that is being decompressed, by a worker or by who waits for it. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena_block;
+
+/* Filled by the source's thread; a worker's from unpack_workers_give() to unpack_workers_await(). */
+struct unpack_job {
+	uint8_t *packed; /* heap, grown as needed: the frame */
+	size_t packed_len, packed_room;
+	size_t blocks_end; /* of the frame's blocks that are there */
+	size_t checksum_bytes; /* behind them */
+	bool whole;        /* the last of them is there */
+	uint64_t bytes;    /* that it says it holds */
+	uint64_t offset;   /* of the first COMPRESSED record */
+	uint8_t *to;       /* room for `bytes` */
+	int64_t got;       /* result: of zstd_unpack_frame() */
+	bool done;
+	struct unpack_job *next; /* in the workers' queue */
+};
+
+struct unpack_workers;
+
+/* nr 0: none; jobs are done when they are given. 0, -ENOMEM, -ENOTSUP. */
+int unpack_workers_new(size_t nr, struct unpack_workers **ret);
+void unpack_workers_free(struct unpack_workers *workers); /* NULL is fine; waits for what was given */
+
+void unpack_workers_give(struct unpack_workers *workers, struct unpack_job *job);
+void unpack_workers_await(struct unpack_workers *workers, struct unpack_job *job);

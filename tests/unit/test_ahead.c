@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* Records that a thread decodes ahead are those of session_next(), to the same end; in small and in many batches. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/diag.h"
+#include "base/log.h"
+#include "read/ahead.h"
+#include "session_file.h"
+
+static struct session *open_session(const struct buf *file)
+{
+	struct session *session;
+
+	assert_int_equal(session_open_memory((struct span){file->data, file->len}, 0, &session, NULL), 0);
+	return session;
+}
+
+static void expect_same(const struct session_record *a, const struct session_record *b)
+{
+	assert_int_equal(a->view.offset, b->view.offset);
+	assert_int_equal(a->view.header->type, b->view.header->type);
+	assert_int_equal(a->sample.time, b->sample.time);
+	assert_int_equal(a->sample.ip, b->sample.ip);
+	assert_int_equal(!a->event, !b->event);
+	if (a->event)
+		assert_string_equal(a->event->name, b->event->name);
+}
+
+/* Both ways at once; the same end for the same reason. Returns how many records there were. */
+static size_t read_both(const struct buf *file)
+{
+	struct session *plain = open_session(file), *session = open_session(file);
+	struct session_record record;
+	const struct session_record *other;
+	struct ahead *ahead;
+	struct diag why = {0}, other_why = {0};
+	size_t nr = 0;
+	int got;
+
+	assert_int_equal(ahead_start(session, &ahead), 0);
+	while ((got = session_next(plain, &record, &why)) > 0) {
+		assert_int_equal(ahead_next(ahead, &other, NULL), 1);
+		expect_same(&record, other);
+		nr++;
+	}
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(ahead_next(ahead, &other, &other_why), got);
+	assert_string_equal(why.text, other_why.text);
+	ahead_close(ahead);
+	session_close(session);
+	session_close(plain);
+	return nr;
+}
+
+static void put_many(struct buf *file, uint64_t nr)
+{
+	for (uint64_t i = 0; i < nr; i++) {
+		file_put_sample(file, 100 + i, FILE_ID_CLOCK);
+		if (i % 1000 == 999)
+			file_put_mark(file);
+	}
+}
+
+static void test_few(void **state)
+{
+	struct buf file = {0};
+
+	(void)state;
+	file_build(&file);
+	assert_true(read_both(&file) > 3);
+	buf_fini(&file);
+}
+
+/* Many more than all batches hold; in a stream, where records change the session before and between the others. */
+static void test_many_and_changes(void **state)
+{
+	struct file_events events;
+	struct buf file = {0};
+
+	(void)state;
+	file_build_pipe(&file);
+	put_many(&file, 20000);
+	file_events_init(&events);
+	events.ids[1] = 7000;
+	file_put_attr(&file, &events.events[1]);
+	put_many(&file, 20000);
+	assert_true(read_both(&file) > 40000);
+	buf_fini(&file);
+}
+
+static void test_damage(void **state)
+{
+	struct buf file = {0};
+
+	(void)state;
+	file_build_pipe(&file);
+	put_many(&file, 3000);
+	file.len -= 12;
+	read_both(&file);
+	buf_fini(&file);
+}
+
+/* Somebody who has seen enough closes while the thread waits for room. */
+static void test_close_early(void **state)
+{
+	struct buf file = {0};
+	const struct session_record *record;
+	struct ahead *ahead;
+
+	(void)state;
+	file_build_pipe(&file);
+	put_many(&file, 20000);
+	struct session *session = open_session(&file);
+	assert_int_equal(ahead_start(session, &ahead), 0);
+	assert_int_equal(ahead_next(ahead, &record, NULL), 1);
+	ahead_close(ahead);
+	session_close(session);
+	buf_fini(&file);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_few),
+		cmocka_unit_test(test_many_and_changes),
+		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_close_early),
+	};
+
+	log_set_level(LOG_ERRORS);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

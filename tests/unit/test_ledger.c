@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "format/feature_ledger.h"
+#include "format/loss_times.h"
+#include "format/record.h"
+
+enum { SAMPLE_TYPE = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TIME };
+
+static void put_back_and_forth(void **state)
+{
+	struct ledger ledger = {.started_ns = 5, .ended_ns = 9, .counted = true}, read;
+	const struct ledger_entry entry = {1, LEDGER_DISK_FULL, 3, -1, 6, 7, 8};
+	struct buf out = {0};
+
+	(void)state;
+	assert_int_equal(ledger_add(&ledger, &entry), 0);
+	assert_int_equal(ledger_add_cost(&ledger, "a name that is longer than there is room for it", 11), 0);
+	ledger_encode(&ledger, &out);
+	assert_int_equal(ledger_decode(buf_span(&out), &read), 0);
+	assert_int_equal(read.nr_entries, 1);
+	assert_memory_equal(read.entries, &entry, sizeof(entry));
+	assert_int_equal(read.nr_costs, 1);
+	assert_int_equal(strlen(read.costs[0].name), sizeof(read.costs[0].name) - 1);
+	assert_true(read.counted && read.started_ns == 5 && read.ended_ns == 9);
+	ledger_fini(&read);
+	for (size_t cut = 0; cut < out.len; cut++)
+		assert_int_equal(ledger_decode((struct span){out.data, cut}, &read), -EBADMSG);
+	memset(out.data + 24, 0xff, 16); /* counts beyond everything */
+	assert_int_equal(ledger_decode(buf_span(&out), &read), -EBADMSG);
+	buf_fini(&out);
+	ledger_fini(&ledger);
+}
+
+static void sums_count_each_time_once(void **state)
+{
+	struct ledger_entry gaps[] = {
+		{0, LEDGER_RING_FULL, 1, -1, 15, 40, 1},
+		{0, LEDGER_RING_FULL, 0, -1, 10, 20, 1},
+		{1, LEDGER_RING_FULL, 0, -1, 15, 30, 1},
+		{1, LEDGER_RING_FULL, 0, -1, 100, 101, 1},
+	};
+	struct ledger_sum sum;
+
+	(void)state;
+	assert_int_equal(ledger_sum(gaps, 4, &sum), 0);
+	assert_int_equal(sum.gap_ns, 20 + 1 + 25);
+	assert_int_equal(sum.any_ns, 30 + 1);
+	assert_int_equal(sum.worst.cpu, 1);
+	assert_int_equal(ledger_sum(gaps, 0, &sum), 0);
+	assert_int_equal(sum.gap_ns + sum.worst.to_ns, 0);
+}
+
+/* The ring was full for a moment; then nothing came for a long time. */
+static void readings_end_a_gap(void **state)
+{
+	enum { MS = 1000000 };
+	struct ledger ledger = {.counted = true};
+	const struct ledger_entry reading = {0, LEDGER_RING_FULL, 0, -1, 200 * MS, 400 * MS, 7};
+	struct ledger_entry gaps[] = {
+		{0, LEDGER_RING_FULL, 1, -1, 10 * MS, 900 * MS, 7},
+		{0, LEDGER_RING_FULL, 0, -1, 10 * MS, 900 * MS, 7},
+		{0, LEDGER_RING_FULL, 0, -1, 250 * MS, 260 * MS, 7},
+	};
+
+	(void)state;
+	assert_int_equal(ledger_add(&ledger, &reading), 0);
+	ledger_clip(&ledger, gaps, 3);
+	assert_int_equal(gaps[0].from_ns, 199 * MS);
+	assert_int_equal(gaps[0].to_ns, 401 * MS);
+	assert_int_equal(gaps[1].to_ns - gaps[1].from_ns, 10 * MS);
+	assert_int_equal(gaps[2].to_ns - gaps[2].from_ns, 890 * MS); /* no reading of that CPU */
+	ledger_fini(&ledger);
+}
+
+static void take(struct loss_times *times, uint32_t type, const uint64_t *words, uint16_t nr)
+{
+	uint64_t record[16];
+	struct perf_event_header header = {.type = type, .size = (uint16_t)(8 + nr * 8)};
+
+	memcpy(record, &header, sizeof(header));
+	memcpy(record + 1, words, nr * sizeof(*words));
+	assert_int_equal(loss_times_take(times, (const uint8_t *)record, &header), 0);
+}
+
+#define TAKE(times, type, ...)                                              \
+	take(times, type, (const uint64_t[]){__VA_ARGS__},                  \
+	     sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+
+static void records_tell_gaps(void **state)
+{
+	uint64_t ids[] = {100, 101};
+	struct event_desc event = {.attr = {.type = PERF_TYPE_TRACEPOINT, .sample_type = SAMPLE_TYPE, .sample_id_all = 1},
+				   .ids = ids, .nr_ids = 2};
+	struct loss_times times;
+	struct ledger_sum sum;
+
+	(void)state;
+	assert_int_equal(loss_times_init(&times, &event, 1), 0);
+	TAKE(&times, RECORD_ID_INDEX, 2, 100, 0, 0, (uint64_t)-1, 101, 1, 1, (uint64_t)-1);
+	TAKE(&times, PERF_RECORD_SAMPLE, 100, 1000); /* identifier, time */
+	TAKE(&times, PERF_RECORD_SAMPLE, 101, 1500);
+	TAKE(&times, PERF_RECORD_LOST, 100, 7, 1900, 100);    /* id, lost; time, identifier */
+	TAKE(&times, PERF_RECORD_SAMPLE, 100, 1901);
+	TAKE(&times, PERF_RECORD_THROTTLE, 2000, 101, 101, 2000, 101);
+	TAKE(&times, PERF_RECORD_UNTHROTTLE, 2100, 101, 101, 2100, 101);
+	TAKE(&times, PERF_RECORD_THROTTLE, 2200, 101, 101, 2200, 101);
+	TAKE(&times, PERF_RECORD_LOST_SAMPLES, 7, 0, 100);
+	TAKE(&times, PERF_RECORD_SAMPLE, 77, 5); /* nobody's */
+	assert_int_equal(loss_times_end(&times, 2250), 0);
+	assert_int_equal(times.nr_places, 2);
+	assert_int_equal(times.nr_gaps, 3);
+	assert_int_equal(times.gaps[0].cpu, 0);
+	assert_int_equal(times.gaps[0].from_ns, 1000);
+	assert_int_equal(times.gaps[0].to_ns, 1900);
+	assert_int_equal(times.gaps[1].cause, LEDGER_THROTTLED);
+	assert_int_equal(times.ids[0].captured, 2);
+	assert_int_equal(times.ids[0].lost_samples, 7);
+	assert_int_equal(ledger_sum(times.gaps, times.nr_gaps, &sum), 0);
+	assert_int_equal(sum.gap_ns, 900 + 100 + 50);
+	loss_times_fini(&times);
+}
+
+/* Whatever a file says, no byte behind a record is looked at: sanitizers watch. */
+static void hostile_records(void **state)
+{
+	uint64_t ids[] = {1};
+	struct event_desc event = {.attr = {.sample_type = SAMPLE_TYPE, .sample_id_all = 1}, .ids = ids, .nr_ids = 1};
+	struct loss_times times;
+
+	(void)state;
+	assert_int_equal(loss_times_init(&times, &event, 1), 0);
+	for (uint32_t type = 0; type < 90; type++) {
+		for (uint16_t size = 8; size < 64; size++) {
+			uint8_t *record = malloc(size);
+			struct perf_event_header header = {.type = type, .size = size};
+			memset(record, 0xff, size);
+			memcpy(record, &header, sizeof(header));
+			assert_int_equal(loss_times_take(&times, record, &header), 0);
+			free(record);
+		}
+	}
+	loss_times_fini(&times);
+	assert_int_equal(loss_times_init(&times, NULL, 0), 0);
+	TAKE(&times, PERF_RECORD_SAMPLE, 1, 5);
+	TAKE(&times, RECORD_ID_INDEX, 1, 1, 1, 1, 1);
+	assert_int_equal(loss_times_end(&times, 7), 0);
+	loss_times_fini(&times);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(put_back_and_forth), cmocka_unit_test(sums_count_each_time_once),
+		cmocka_unit_test(readings_end_a_gap), cmocka_unit_test(records_tell_gaps),
+		cmocka_unit_test(hostile_records),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
