@@ -23,8 +23,8 @@ bench: build # the same load recorded with perf and with millrace, interleaved
 fuzz: # feeds the decoders with broken input, FUZZ_SECONDS for each target
 	@tools/fuzz
 
-static: # one static binary, build-static/millrace
-	@tools/static
+static: # one static binary, build-static/millrace; with ARCH=arm64 one for that, build-static-arm64/millrace
+	@ARCH=$(ARCH) tools/static
 
 clean-room: # make demo and make check in a fresh Debian 12 (as root, made with debootstrap)
 	@tools/clean-room

@@ -126,8 +126,8 @@ static int add_writer(const struct option *option, const char *arg, bool negated
 static const struct option bench_table[] = {
 	{.name = "writer", .arg = "NAME[,KEY=VALUE...]", .set = add_writer, .offset = AT(writers),
 	 .flags = OPTION_NO_NEGATE, .group = "What is measured",
-	 .help = "The engine, as for millrace record: serial, mmap, aio, uring, null, with blocks=N of staging per ring "
-		 "or window=SIZE. May be given several times. Default: each engine of this build"},
+	 .help = "The engine, as for millrace record: serial, mmap, aio, uring, direct, null, with blocks=N of staging "
+		 "per ring (direct: in all, each of block=SIZE) or window=SIZE. May be given several times. Default: each engine of this build"},
 	{.name = "flush", .arg = "SIZE", .set = set_size, .offset = AT(flush_bytes), .flags = OPTION_NO_NEGATE,
 	 .help = "Leave less than this in a ring for a later pass. Default: 1/16 of a ring"},
 	{.name = "runs", .arg = "N", .set = set_count, .offset = AT(nr_runs), .flags = OPTION_NO_NEGATE,

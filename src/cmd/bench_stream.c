@@ -13,13 +13,14 @@
 #include "cmd/bench_verify.h"
 #include "cmd/storage.h"
 #include "cmd/visit_writer.h"
+#include "record/engine.h"
 #include "record/priority.h"
 #include "record/recording.h"
 #include "ring/ring.h"
 #include "stream/writer.h"
 
 /* As a recording has them. */
-enum { BLOCKS = 1, WINDOW_BYTES = 64 << 20, LEAST_PART = 16, LEAST_ROUND = 4 << 20, IDLE_MS = 1000 };
+enum { LEAST_PART = 16, LEAST_ROUND = 4 << 20, IDLE_MS = 1000 };
 
 struct bench {
 	const struct bench_stream_options *options;
@@ -36,13 +37,13 @@ static int open_writer(struct bench *bench, const struct recording_writer *asked
 {
 	const struct bench_stream_options *options = bench->options;
 	struct writer *engine = NULL;
-	struct writer_params params = {
+	struct engine_output output = {
 		.fd = bench->storage.fd,
 		.path = options->output ? options->output : "the temporary file",
-		.nr_blocks = options->nr_rings * (asked->blocks_per_ring ? asked->blocks_per_ring : BLOCKS),
-		.block_bytes = options->ring_bytes,
-		.window_bytes = asked->window_bytes ? asked->window_bytes : WINDOW_BYTES,
+		.nr_rings = options->nr_rings,
+		.ring_bytes = options->ring_bytes,
 	};
+	struct writer_params params = engine_params(asked->ops, asked, &output);
 	int err = writer_open(asked->ops, &params, &engine);
 
 	if (err == -ENOMEM)

@@ -3,7 +3,6 @@
  * From options to attrs. What perf record 6.1 sets for each option was measured with strace;
  * tests/parity/test_attrs.py holds us to it. What the fields mean: perf_event_open(2), <linux/perf_event.h>.
  */
-#include <asm/perf_regs.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,21 +12,10 @@
 #include "base/log.h"
 #include "event/event.h"
 #include "event/list.h"
+#include "event/registers.h"
+#include "event/sample_fields.h"
 
 enum { DEFAULT_FREQ_HZ = 4000 };
-
-/* The registers that unwinding with DWARF may ask for. Source: <asm/perf_regs.h> of each architecture. */
-#if defined(__x86_64__)
-/* AX to SS and R8 to R15; the kernel refuses the segment registers DS, ES, FS, GS of a 64-bit task. */
-#define USER_REGS                                                                                            \
-	(((UINT64_C(1) << PERF_REG_X86_64_MAX) - 1) &                                                        \
-	 ~(UINT64_C(1) << PERF_REG_X86_DS | UINT64_C(1) << PERF_REG_X86_ES |                                 \
-	   UINT64_C(1) << PERF_REG_X86_FS | UINT64_C(1) << PERF_REG_X86_GS))
-#elif defined(__aarch64__)
-#define USER_REGS ((UINT64_C(2) << PERF_REG_ARM64_PC) - 1) /* X0 to X29, LR, SP, PC */
-#else
-#define USER_REGS UINT64_C(0) /* not known here: no DWARF call graphs */
-#endif
 
 /* What all events share, worked out once. */
 struct setup {
@@ -47,18 +35,24 @@ static bool is_dummy(const struct event *event)
 
 /*
  * Records about tasks have to come from the very start, before the events of the user are enabled (-D), or
- * from tasks that none of them has counted yet (-a, -C): an event that only carries them does that. A dummy
- * that the user put first will do.
+ * from tasks that none of them has counted yet (-a, -C): an event that only carries them does that; and so it is when
+ * they have a channel of their own. A dummy that the user put first will do.
  */
 static int add_side_band(struct event_list *list, const struct setup *setup)
 {
-	if (list->nr && is_dummy(&list->events[0]))
+	bool side_channel = setup->options->side_channel;
+
+	/* One that is overwritten keeps nothing from the start. */
+	if (list->nr && is_dummy(&list->events[0]) && !(side_channel && list->events[0].attr.write_backward))
 		return 0;
 
 	struct event event = list_new_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY);
 	event.attr.exclude_guest = 0;
 	event.side_band = true;
 	event.system_wide = setup->all_tasks;
+	event.attr.write_backward = setup->options->overwrite && !side_channel;
+	/* No sample comes of it: it asks for no right to look at the kernel. */
+	event.attr.exclude_kernel = event.attr.exclude_hv = side_channel && !setup->all_tasks;
 	event.name = event_derived_name(&event.attr);
 	if (!event.name)
 		return diag_set(setup->reterr, -ENOMEM, "out of memory");
@@ -77,11 +71,18 @@ static uint64_t cap_freq(const struct setup *setup, uint64_t freq_hz, const char
 	return setup->max_freq_hz;
 }
 
+/* Each of these comes with a payload of its own. */
+static bool is_raw_record(const struct event *event)
+{
+	return event->tracepoint_system || (event->attr.type == PERF_TYPE_SOFTWARE &&
+					    event->attr.config == PERF_COUNT_SW_BPF_OUTPUT);
+}
+
 static void set_period(struct event *event, const struct setup *setup)
 {
 	const struct event_options *options = setup->options;
 	struct perf_event_attr *attr = &event->attr;
-	bool each_one = event->tracepoint_system || attr->type == PERF_TYPE_BREAKPOINT || event->side_band;
+	bool each_one = is_raw_record(event) || attr->type == PERF_TYPE_BREAKPOINT || event->side_band;
 
 	if (event->given & EVENT_GIVEN_FREQ) {
 		attr->sample_freq = cap_freq(setup, attr->sample_freq, event->name);
@@ -111,7 +112,7 @@ static void set_time(struct event *event, const struct setup *setup)
 
 	if (!options->no_timestamps && (!setup->task_rings || options->timestamps))
 		attr->sample_type |= PERF_SAMPLE_TIME;
-	if (options->raw || event->tracepoint_system)
+	if (options->raw || is_raw_record(event))
 		attr->sample_type |= PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_RAW;
 	if (event->given & EVENT_GIVEN_TIME)
 		attr->sample_type |= PERF_SAMPLE_TIME;
@@ -148,21 +149,29 @@ static int set_callgraph(struct event *event, const struct setup *setup, enum ev
 		return 0;
 	}
 	attr->sample_type |= PERF_SAMPLE_CALLCHAIN;
+	if (callgraph == CALLGRAPH_FP && registers_leaf()) {
+		attr->sample_type |= PERF_SAMPLE_REGS_USER;
+		attr->sample_regs_user = setup->options->user_regs | registers_leaf();
+	}
 	if (callgraph == CALLGRAPH_DWARF) {
-		if (!USER_REGS)
+		uint64_t regs = setup->options->user_regs ? setup->options->user_regs | registers_ip_sp() : registers_all();
+		if (!regs)
 			return diag_set(setup->reterr, -ENOTSUP,
 					"no DWARF call graphs on this architecture: use fp");
 		attr->sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
-		attr->sample_regs_user = USER_REGS;
+		attr->sample_regs_user = regs;
 		attr->sample_stack_user = dump_bytes_of(event, setup->options);
 		attr->exclude_callchain_user = 1;
 	}
+	if (callgraph == CALLGRAPH_LBR && setup->options->branches)
+		return diag_set(setup->reterr, -EINVAL,
+				"the branch records of the CPU serve either call graphs (lbr) or -b and -j: choose one");
 	if (callgraph == CALLGRAPH_LBR) {
 		attr->sample_type |= PERF_SAMPLE_BRANCH_STACK;
 		attr->branch_sample_type = PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_CALL_STACK |
 					   PERF_SAMPLE_BRANCH_NO_FLAGS | PERF_SAMPLE_BRANCH_NO_CYCLES |
 					   PERF_SAMPLE_BRANCH_HW_INDEX;
-		attr->exclude_callchain_user = 1;
+		attr->exclude_callchain_user = !(event->given & EVENT_GIVEN_CALLGRAPH); /* as perf: of the option only */
 	}
 	return 0;
 }
@@ -174,7 +183,7 @@ static void set_sampling(struct event *event, const struct setup *setup)
 
 	attr->sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID;
 	set_period(event, setup);
-	if (attr->freq || event->tracepoint_system || options->periods)
+	if (attr->freq || is_raw_record(event) || options->periods)
 		attr->sample_type |= PERF_SAMPLE_PERIOD;
 	if (options->no_periods)
 		attr->sample_type &= ~(uint64_t)PERF_SAMPLE_PERIOD;
@@ -192,7 +201,7 @@ static void set_sampling(struct event *event, const struct setup *setup)
 }
 
 /* The bits of the one event whose ring gets the records about tasks and kernel symbols. */
-static void set_tracking(struct perf_event_attr *attr, bool data_maps)
+static void set_tracking(struct perf_event_attr *attr, const struct event_options *options, bool data_maps)
 {
 	attr->mmap = 1;
 	attr->mmap2 = 1;
@@ -201,7 +210,11 @@ static void set_tracking(struct perf_event_attr *attr, bool data_maps)
 	attr->comm_exec = 1;
 	attr->task = 1;
 	attr->ksymbol = 1;
-	attr->bpf_event = 1;
+	attr->bpf_event = !options->no_bpf_events;
+	attr->context_switch = options->switches;
+	attr->namespaces = options->namespaces;
+	attr->cgroup = options->cgroups;
+	attr->build_id = options->map_build_ids;
 }
 
 /* `carrier`: this event is there to carry the records about tasks from the start. */
@@ -209,6 +222,10 @@ static void set_start(struct perf_event_attr *attr, const struct setup *setup, b
 {
 	const struct event_options *options = setup->options;
 
+	if (carrier && options->side_channel && options->target == EVENT_TARGET_TASKS) {
+		attr->disabled = 0; /* before procfs is read: nothing falls between the two */
+		return;
+	}
 	attr->disabled = !(carrier && setup->all_tasks);
 	if (carrier)
 		attr->enable_on_exec = !setup->all_tasks;
@@ -233,16 +250,47 @@ static int configure_event(struct event *event, const struct setup *setup, bool 
 	if (event->given & (EVENT_GIVEN_INHERIT | EVENT_GIVEN_NO_INHERIT))
 		attr->inherit = (event->given & EVENT_GIVEN_INHERIT) != 0;
 	set_sampling(event, setup);
+	if (event->given & EVENT_GIVEN_SAMPLE_READ && (event->nr_members > 1 || event->behind_leader)) {
+		attr->read_format |= PERF_FORMAT_GROUP;
+		attr->inherit = 0; /* perf_event_open(2): no values of a group from children, up to Linux 6.12 */
+	}
 	int err = set_callgraph(event, setup, callgraph);
 	if (err < 0)
 		return err;
 	/* Unwinding looks at data, too, and perf wants to know where that was. */
+	if (attr->branch_sample_type && event->given & EVENT_GIVEN_BRANCHES)
+		attr->sample_type |= PERF_SAMPLE_BRANCH_STACK;
 	if (options->addresses || callgraph == CALLGRAPH_DWARF)
 		attr->sample_type |= PERF_SAMPLE_ADDR | PERF_SAMPLE_DATA_SRC;
+	uint64_t own_branches = attr->branch_sample_type;
+	sample_fields_set(attr, options);
+	if (event->given & EVENT_GIVEN_BRANCHES && !own_branches) { /* branch_type=no beside -b */
+		attr->sample_type &= ~(uint64_t)PERF_SAMPLE_BRANCH_STACK;
+		attr->branch_sample_type = 0;
+	}
 	if (tracking)
-		set_tracking(attr, options->addresses || callgraph == CALLGRAPH_DWARF);
+		set_tracking(attr, options, options->addresses || callgraph == CALLGRAPH_DWARF);
 	set_start(attr, setup, carrier);
 	return 0;
+}
+
+/* A member begins and ends with its leader; with S the leader samples for all, and reads what each has counted. */
+static void follow_leader(struct event *event)
+{
+	const struct event *leader = event - event->behind_leader;
+	bool own_rate = event->given & (EVENT_GIVEN_PERIOD | EVENT_GIVEN_FREQ);
+	struct perf_event_attr *attr = &event->attr;
+
+	attr->disabled = 0;
+	attr->enable_on_exec = 0;
+	if (!(leader->given & EVENT_GIVEN_SAMPLE_READ))
+		return;
+	if (!own_rate) {
+		attr->freq = 0;
+		attr->sample_period = 0;
+	}
+	attr->write_backward = 0;
+	attr->sample_type = leader->attr.sample_type;
 }
 
 /*
@@ -259,6 +307,8 @@ static void set_ids(struct event_list *list, bool pipe)
 	}
 	if (list->nr == 1 && !pipe && !read)
 		return;
+	if (list->events[0].attr.sample_type & PERF_SAMPLE_IDENTIFIER)
+		return; /* --sample-identifier: all of them have it */
 	for (size_t i = 0; i < list->nr; i++)
 		list->events[i].attr.sample_type |= equal ? PERF_SAMPLE_ID : PERF_SAMPLE_IDENTIFIER;
 }
@@ -276,6 +326,12 @@ static int prepare(struct setup *setup)
 		setup->max_freq_hz = (uint64_t)max;
 	if (options->freq_hz && options->period)
 		return diag_set(setup->reterr, -EINVAL, "either a frequency or a period, not both");
+	if (options->strict_freq && options->freq_hz != EVENT_FREQ_MAX && setup->max_freq_hz &&
+	    options->freq_hz > setup->max_freq_hz)
+		return diag_set(setup->reterr, -EINVAL,
+				"-F: %llu samples per second are more than kernel.perf_event_max_sample_rate allows: "
+				"%llu (--strict-freq)",
+				(unsigned long long)options->freq_hz, (unsigned long long)setup->max_freq_hz);
 	if (options->freq_hz != EVENT_FREQ_MAX)
 		setup->freq_hz = cap_freq(setup, options->freq_hz, "-F");
 	else if (setup->max_freq_hz)
@@ -287,6 +343,28 @@ static int prepare(struct setup *setup)
 	return 0;
 }
 
+/*
+ * Readers that look for no id in records about tasks (hotspot) take all of them to end as those of the first event do.
+ */
+static void set_side_channel(struct event_list *list, size_t side)
+{
+	const uint64_t trailer = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU; /* sample_id_all */
+	__u64 *type = &list->events[side].attr.sample_type;
+
+	list->events[side].side_channel = true;
+	*type = (*type & ~trailer) | (list->events[0].attr.sample_type & trailer);
+}
+
+/* --overwrite */
+static void set_overwrite(struct event_list *list, const struct event_options *options)
+{
+	for (size_t i = 0; options->overwrite && i < list->nr; i++) {
+		struct event *event = &list->events[i];
+		if (!(event->given & EVENT_GIVEN_OVERWRITE))
+			event->attr.write_backward = 1;
+	}
+}
+
 int event_list_configure(struct event_list *list, const struct event_options *options, struct diag *reterr)
 {
 	struct setup setup = {.options = options, .reterr = reterr};
@@ -294,15 +372,22 @@ int event_list_configure(struct event_list *list, const struct event_options *op
 
 	if (err < 0)
 		return err;
-	bool carried = setup.all_tasks || options->delayed;
+	bool carried = setup.all_tasks || options->delayed || options->side_channel;
+	set_overwrite(list, options);
 	if (carried && (err = add_side_band(list, &setup)) < 0)
 		return err;
 	size_t tracking = carried && list->events[list->nr - 1].side_band ? list->nr - 1 : 0;
+	if (options->group)
+		list_make_group(list, 0, NULL);
 	for (size_t i = 0; i < list->nr; i++) {
 		err = configure_event(&list->events[i], &setup, i == tracking, carried && i == tracking);
 		if (err < 0)
 			return err;
+		if (list->events[i].behind_leader)
+			follow_leader(&list->events[i]);
 	}
+	if (options->side_channel && is_dummy(&list->events[tracking]))
+		set_side_channel(list, tracking);
 	set_ids(list, options->pipe_output);
 	return 0;
 }

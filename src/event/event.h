@@ -28,6 +28,10 @@ enum event_given {
 	EVENT_GIVEN_NO_TIME = 1 << 10,
 	EVENT_GIVEN_INHERIT = 1 << 11,
 	EVENT_GIVEN_NO_INHERIT = 1 << 12,
+	EVENT_GIVEN_SIDES = 1 << 13, /* :G or :H */
+	EVENT_GIVEN_WEAK = 1 << 14,  /* :W: the group may be taken apart */
+	EVENT_GIVEN_BRANCHES = 1 << 15,
+	EVENT_GIVEN_OVERWRITE = 1 << 16, /* or no-overwrite */
 };
 
 enum event_callgraph { CALLGRAPH_NONE, CALLGRAPH_FP, CALLGRAPH_DWARF, CALLGRAPH_LBR };
@@ -40,13 +44,22 @@ struct event {
 	unsigned given;                 /* enum event_given */
 	enum event_callgraph callgraph; /* with EVENT_GIVEN_CALLGRAPH */
 	uint32_t dump_bytes;            /* with EVENT_GIVEN_DUMP_BYTES */
+	char *group_name;               /* heap; of a leader whose group has a name */
+	unsigned nr_members;            /* of the group that it leads, itself among them; 0: leads none */
+	unsigned behind_leader;         /* so many places in the list; 0: is in no group, or leads it */
+	char *filter;                   /* heap; of a tracepoint: what PERF_EVENT_IOC_SET_FILTER gets */
+	bool leaves_out_recorder;       /* a tracepoint that does not see the recorder */
 	bool side_band;                 /* added by event_list_configure(): only carries what tasks do */
+	bool side_channel;              /* travels apart from samples: see event_options */
 	bool system_wide;               /* a side_band that is opened for all tasks on each CPU */
+	bool in_cgroup;                 /* -G: counts the tasks of one cgroup only */
+	int cgroup_fd;                  /* with in_cgroup: of its directory; owned */
 };
 
 struct event_list {
 	struct event *events;
 	size_t nr;
+	size_t last_text; /* index of the first event of the text that was added last */
 };
 
 void event_list_fini(struct event_list *list);
@@ -58,6 +71,9 @@ void event_list_fini(struct event_list *list);
  */
 int event_list_parse(struct event_list *list, const char *text, struct diag *reterr);
 
+/* The same for names of libpfm4, as in --pfm-events: separated by commas, groups in braces. */
+int event_list_parse_pfm(struct event_list *list, const char *text, struct diag *reterr);
+
 /* Where the kernel describes its events. NULL: the usual place. */
 struct event_sources {
 	const char *tracefs;       /* the directory that holds events/; usually tracefs_path() */
@@ -67,6 +83,15 @@ struct event_sources {
 /* The same, from directories that the caller names. */
 int event_list_parse_from(struct event_list *list, const char *text, const struct event_sources *sources,
 			  struct diag *reterr);
+
+/*
+ * Filters the tracepoints of the text that was added last; a second filter holds together with the first.
+ * -EINVAL: there is none, or one of them is no tracepoint.
+ */
+int event_list_filter(struct event_list *list, const char *filter, struct diag *reterr);
+
+/* The same, to leave out what the threads of the recorder do (the recording knows which those are). */
+int event_list_leave_out_recorder(struct event_list *list, struct diag *reterr);
 
 /* The event that is recorded when none is named: cycles with the highest precision that opens. */
 int event_list_add_default(struct event_list *list);
@@ -110,7 +135,29 @@ struct event_options {
 	bool pipe_output;     /* the only event needs an id there */
 	bool overwrite_rings; /* the recorder maps rings of their own for events that overwrite; else these
 				 are refused */
+	bool side_channel;    /* what tasks do is carried by an event of its own, which event.side_channel names */
+	bool overwrite;       /* --overwrite: events whose text does not say otherwise */
 	bool has_workload;    /* a command runs also with -a or -p */
+
+	/* What each sample holds beside that: event/sample_fields.c. */
+	bool cpus, weights, transactions, physical_addresses, data_page_sizes, code_page_sizes;
+	bool identifiers;       /* --sample-identifier */
+	bool running_times;     /* --running-time */
+	uint64_t intr_regs;     /* -I; 0: none */
+	uint64_t user_regs;     /* --user-regs; 0: none, or with dwarf all */
+	uint64_t branches;      /* -b, -j: PERF_SAMPLE_BRANCH_*; 0: no branch stacks */
+	bool kernel_callchains; /* --kernel-callchains: and not the user's */
+	bool user_callchains;   /* --user-callchains: and not the kernel's */
+	bool all_kernel, all_user;
+	bool use_clockid; /* -k */
+	int clockid;
+	bool no_buffering; /* a wake-up for every record */
+	bool group;        /* --group: all events in one */
+	bool strict_freq;  /* refuse a frequency that would have to be lowered */
+
+	/* What the records about tasks tell beside maps, names, forks and exits. */
+	bool switches, namespaces, cgroups, map_build_ids;
+	bool no_bpf_events;
 };
 
 /*
@@ -131,11 +178,20 @@ struct event_fallbacks {
  */
 char *event_derived_name(const struct perf_event_attr *attr);
 
+/* Takes apart the group that this event is in: from now on each is opened by itself. Returns the index of its leader. */
+size_t event_list_split_group(struct event_list *list, size_t index);
+
+/* Where an event is opened: as perf_event_open(2) means them. */
+struct event_place {
+	int pid, cpu;
+	int group_fd; /* the leader's, there; -1: none */
+};
+
 /*
- * Opens the event for (pid, cpu) as perf_event_open(2) means them; flags PERF_FLAG_FD_CLOEXEC is added where
+ * Opens the event at its place; flags PERF_FLAG_FD_CLOEXEC is added where
  * there is one. The first open of an event may change its attr and name (older kernel, cycles without a PMU,
  * no permission for kernel samples; each said with log_note or log_verbose); later opens do not. Returns the
  * fd, or -errno with a diag that names event, cause and remedy (sysctl, capability).
  */
-int event_open(struct event *event, struct event_fallbacks *fallbacks, int pid, int cpu, bool first,
-	       struct diag *reterr);
+int event_open(struct event *event, struct event_fallbacks *fallbacks, const struct event_place *place,
+	       bool first, struct diag *reterr);

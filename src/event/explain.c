@@ -91,6 +91,19 @@ static int explain_invalid(const struct event *event, int err, struct diag *rete
 			event->name, strerror(EINVAL));
 }
 
+/* Members follow their leader: perf_event_open(2), "group_fd", and what one PMU can count at a time. */
+static int explain_group(const struct event *event, int err, struct diag *reterr)
+{
+	if (event->attr.pinned || event->attr.exclusive)
+		return diag_set(reterr, err,
+				"event %s: only the first event of a group can have the modifiers D and e",
+				event->name);
+	return diag_set(reterr, err,
+			"event %s: cannot be counted together with the first event of its group: fewer "
+			"events in {…}, the same S for all (\"{…}:S\"), or :W to count them apart",
+			event->name);
+}
+
 static int explain_unsupported(const struct event *event, int err, struct diag *reterr)
 {
 	const struct perf_event_attr *attr = &event->attr;
@@ -117,14 +130,17 @@ static int explain_no_fds(const struct event *event, int err, struct diag *reter
 			event->name, (unsigned long long)limit.rlim_cur);
 }
 
-int explain_open(const struct event *event, int err, int pid, int cpu, struct diag *reterr)
+int explain_open(const struct event *event, int err, const struct event_place *place, struct diag *reterr)
 {
+	int pid = place->pid, cpu = place->cpu;
+
 	switch (-err) {
 	case EACCES:
 	case EPERM:
 		return explain_permission(event, err, pid, reterr);
 	case EINVAL:
-		return explain_invalid(event, err, reterr);
+		return place->group_fd >= 0 ? explain_group(event, err, reterr)
+					    : explain_invalid(event, err, reterr);
 	case EOPNOTSUPP:
 		return explain_unsupported(event, err, reterr);
 	case EMFILE:

@@ -4,9 +4,10 @@
 
 struct diag;
 struct event;
+struct event_place;
 
 /* Fills the diag for -errno `err` and returns it. */
-int explain_open(const struct event *event, int err, int pid, int cpu, struct diag *reterr);
+int explain_open(const struct event *event, int err, const struct event_place *place, struct diag *reterr);
 
 /* kernel.perf_event_paranoid; 2, the kernel's default, when it cannot be read. */
 long explain_paranoid(void);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/diag.h"
 #include "event/event.h"
@@ -30,6 +31,10 @@ void event_fini(struct event *event)
 	free(event->name);
 	free(event->tracepoint_system);
 	free(event->tracepoint_name);
+	if (event->in_cgroup)
+		close(event->cgroup_fd);
+	free(event->group_name);
+	free(event->filter);
 	memset(event, 0, sizeof(*event));
 }
 
@@ -73,6 +78,7 @@ int list_append(struct event_list *list, struct event_list *from, struct diag *r
 
 	if (err < 0 || !from->nr)
 		return err;
+	list->last_text = list->nr;
 	memcpy(list->events + list->nr, from->events, from->nr * sizeof(*from->events));
 	list->nr += from->nr;
 	from->nr = 0;
@@ -88,6 +94,31 @@ void list_copy_settings(struct event *event, const struct event *model)
 	event->given = model->given;
 	event->callgraph = model->callgraph;
 	event->dump_bytes = model->dump_bytes;
+}
+
+void list_make_group(struct event_list *list, size_t first, char *name)
+{
+	struct event *leader = &list->events[first];
+
+	free(leader->group_name);
+	leader->group_name = name;
+	leader->nr_members = (unsigned)(list->nr - first);
+	for (unsigned i = 1; i < leader->nr_members; i++)
+		leader[i].behind_leader = i;
+}
+
+size_t event_list_split_group(struct event_list *list, size_t index)
+{
+	size_t first = index - list->events[index].behind_leader;
+	struct event *leader = &list->events[first];
+
+	for (unsigned i = 1; i < leader->nr_members; i++) {
+		leader[i].behind_leader = 0;
+		leader[i].attr.disabled = leader->attr.disabled;
+		leader[i].attr.enable_on_exec = leader->attr.enable_on_exec;
+	}
+	leader->nr_members = 0;
+	return first;
 }
 
 int event_list_add_default(struct event_list *list)

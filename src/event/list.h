@@ -2,6 +2,7 @@
 /* list: how event lists grow. Private to this room. */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct diag;
@@ -23,3 +24,6 @@ int list_append(struct event_list *list, struct event_list *from, struct diag *r
 
 /* What terms and modifiers set, from the model to an event that counts something else. */
 void list_copy_settings(struct event *event, const struct event *model);
+
+/* Makes one group of the events from `first` to the end. Takes over the name (heap or NULL). */
+void list_make_group(struct event_list *list, size_t first, char *name);

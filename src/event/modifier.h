@@ -13,5 +13,8 @@ struct event;
 int modifier_apply(struct event *event, const char *letters, size_t len, size_t *ret_bad,
 		   const char **ret_why);
 
+/* The same for letters behind the group of the event, which add to the event's own. */
+int modifier_add(struct event *event, const char *letters, size_t len, size_t *ret_bad, const char **ret_why);
+
 /* The letters, for messages. */
-#define MODIFIER_LETTERS "u k h G H I p P D e S W"
+#define MODIFIER_LETTERS "u k h G H I p P D e S W b"

@@ -50,6 +50,10 @@ static const struct name software[] = {
 	{"dummy", PERF_COUNT_SW_DUMMY},
 	{"bpf-output", PERF_COUNT_SW_BPF_OUTPUT},
 	{"cgroup-switches", PERF_COUNT_SW_CGROUP_SWITCHES},
+	/* What perf stat measures itself: recorded, they count nothing. */
+	{"duration_time", PERF_COUNT_SW_DUMMY},
+	{"user_time", PERF_COUNT_SW_DUMMY},
+	{"system_time", PERF_COUNT_SW_DUMMY},
 };
 
 static const struct name caches[] = {
@@ -215,29 +219,52 @@ const char *names_of(uint32_t type, uint64_t config)
 }
 
 /* The caches in their first spelling, with the spellings of operation and result that `perf list` shows. */
-static void offer_caches(struct suggest *suggest)
+static int visit_caches(names_visitor *visit, void *data)
 {
 	static const char *const endings[] = {"-loads",        "-load-misses", "-stores",
 					      "-store-misses", "-prefetches",  "-prefetch-misses"};
 	static const char *const first[] = {"L1-dcache", "L1-icache", "LLC", "dTLB",
 					    "iTLB",      "branch",    "node"};
-	struct named_event unused;
+	struct named_event event;
 	char word[64];
+	int err = 0;
 
 	for (size_t i = 0; i < COUNT_OF(first); i++) {
-		for (size_t j = 0; j < COUNT_OF(endings); j++) {
+		for (size_t j = 0; j < COUNT_OF(endings) && !err; j++) {
 			int len = snprintf(word, sizeof(word), "%s%s", first[i], endings[j]);
-			if (names_find(word, (size_t)len, &unused))
-				suggest_offer(suggest, word);
+			if (names_find(word, (size_t)len, &event))
+				err = visit(word, &event, data);
 		}
 	}
+	return err;
+}
+
+static int visit_table(const struct name names[], size_t nr, uint32_t type, names_visitor *visit, void *data)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < nr && !err; i++)
+		err = visit(names[i].word, &(struct named_event){type, names[i].config}, data);
+	return err;
+}
+
+int names_visit(names_visitor *visit, void *data)
+{
+	int err = visit_table(software, COUNT_OF(software), PERF_TYPE_SOFTWARE, visit, data);
+
+	if (!err)
+		err = visit_table(hardware, COUNT_OF(hardware), PERF_TYPE_HARDWARE, visit, data);
+	return err ? err : visit_caches(visit, data);
+}
+
+static int offer(const char *word, const struct named_event *event, void *suggest)
+{
+	(void)event;
+	suggest_offer(suggest, word);
+	return 0;
 }
 
 void names_offer(struct suggest *suggest)
 {
-	for (size_t i = 0; i < COUNT_OF(software); i++)
-		suggest_offer(suggest, software[i].word);
-	for (size_t i = 0; i < COUNT_OF(hardware); i++)
-		suggest_offer(suggest, hardware[i].word);
-	offer_caches(suggest);
+	names_visit(offer, suggest);
 }

@@ -15,10 +15,12 @@
 #include "base/log.h"
 #include "event/event.h"
 #include "event/explain.h"
+#include "event/need.h"
 
 /* Bits of event_fallbacks.missing. */
 enum {
 	MISSING_LOST,
+	MISSING_WEIGHT_STRUCT,
 	MISSING_BRANCH_HW_INDEX,
 	MISSING_BPF_EVENT,
 	MISSING_KSYMBOL,
@@ -35,6 +37,7 @@ enum {
 
 static const char *const missing_words[NR_MISSING] = {
 	[MISSING_LOST] = "counts of lost records (Linux 6.0)",
+	[MISSING_WEIGHT_STRUCT] = "weights in parts (5.12)",
 	[MISSING_BRANCH_HW_INDEX] = "branch hw_idx (5.7)",
 	[MISSING_BPF_EVENT] = "records of BPF programs (5.1)",
 	[MISSING_KSYMBOL] = "records of kernel symbols (5.1)",
@@ -53,6 +56,11 @@ static bool leave_out(struct perf_event_attr *attr, int feature)
 	switch (feature) {
 	case MISSING_LOST:
 		attr->read_format &= ~(uint64_t)PERF_FORMAT_LOST;
+		break;
+	case MISSING_WEIGHT_STRUCT:
+		if (attr->sample_type & PERF_SAMPLE_WEIGHT_STRUCT)
+			attr->sample_type |= PERF_SAMPLE_WEIGHT;
+		attr->sample_type &= ~(uint64_t)PERF_SAMPLE_WEIGHT_STRUCT;
 		break;
 	case MISSING_BRANCH_HW_INDEX:
 		attr->branch_sample_type &= ~(uint64_t)PERF_SAMPLE_BRANCH_HW_INDEX;
@@ -82,11 +90,16 @@ static bool leave_out(struct perf_event_attr *attr, int feature)
 	return memcmp(&before, attr, sizeof(before)) != 0;
 }
 
-static int call_open(const struct event *event, const struct event_fallbacks *fallbacks, int pid, int cpu)
+static int call_open(const struct event *event, const struct event_fallbacks *fallbacks,
+		     const struct event_place *place)
 {
 	unsigned long flags = fallbacks->cloexec_missing ? 0 : PERF_FLAG_FD_CLOEXEC;
 	struct perf_event_attr attr = event->attr; /* the kernel may write its own size into it */
-	long fd = syscall(SYS_perf_event_open, &attr, pid, cpu, -1, flags);
+	int whose = event->in_cgroup ? event->cgroup_fd : place->pid;
+
+	if (event->in_cgroup)
+		flags |= PERF_FLAG_PID_CGROUP;
+	long fd = syscall(SYS_perf_event_open, &attr, whose, place->cpu, place->group_fd, flags);
 
 	return fd < 0 ? -errno : (int)fd;
 }
@@ -118,26 +131,26 @@ static bool raise_fd_limit(struct event_fallbacks *fallbacks)
 }
 
 /* The call, with as many files as it takes. */
-static int try_open(const struct event *event, struct event_fallbacks *fallbacks, int pid, int cpu)
+static int try_open(const struct event *event, struct event_fallbacks *fallbacks, const struct event_place *place)
 {
-	int fd = call_open(event, fallbacks, pid, cpu);
+	int fd = call_open(event, fallbacks, place);
 
 	while (fd == -EMFILE && raise_fd_limit(fallbacks))
-		fd = call_open(event, fallbacks, pid, cpu);
+		fd = call_open(event, fallbacks, place);
 	return fd;
 }
 
 /* "P": the highest precision that opens. The precision stays what it was when none does. */
-static int try_precisions(struct event *event, struct event_fallbacks *fallbacks, int pid, int cpu)
+static int try_precisions(struct event *event, struct event_fallbacks *fallbacks, const struct event_place *place)
 {
-	int first = try_open(event, fallbacks, pid, cpu), fd = first;
+	int first = try_open(event, fallbacks, place), fd = first;
 	unsigned highest = event->attr.precise_ip;
 
 	if (!(event->given & EVENT_GIVEN_MAX_PRECISE))
 		return fd;
 	while ((fd == -EOPNOTSUPP || fd == -EINVAL || fd == -ENOENT) && event->attr.precise_ip > 0) {
 		event->attr.precise_ip--;
-		fd = try_open(event, fallbacks, pid, cpu);
+		fd = try_open(event, fallbacks, place);
 	}
 	if (fd >= 0)
 		return fd;
@@ -145,11 +158,26 @@ static int try_precisions(struct event *event, struct event_fallbacks *fallbacks
 	return first;
 }
 
-/* On EINVAL one feature after the other goes, and stays away. */
-static int try_features(struct event *event, struct event_fallbacks *fallbacks, int pid, int cpu)
+/* Is it only together with its leader that the kernel refuses it? Then no feature is missing. */
+static bool opens_alone(const struct event *event, struct event_fallbacks *fallbacks,
+			const struct event_place *place)
 {
-	int fd = try_precisions(event, fallbacks, pid, cpu);
+	struct event_place alone = {place->pid, place->cpu, -1};
+	int fd = try_open(event, fallbacks, &alone);
 
+	if (fd < 0)
+		return false;
+	close(fd);
+	return true;
+}
+
+/* On EINVAL one feature after the other goes, and stays away. */
+static int try_features(struct event *event, struct event_fallbacks *fallbacks, const struct event_place *place)
+{
+	int fd = try_precisions(event, fallbacks, place);
+
+	if (fd == -EINVAL && place->group_fd >= 0 && opens_alone(event, fallbacks, place))
+		return fd;
 	for (int feature = 0; fd == -EINVAL && feature < NR_MISSING; feature++) {
 		if (fallbacks->missing & 1u << feature)
 			continue;
@@ -158,7 +186,7 @@ static int try_features(struct event *event, struct event_fallbacks *fallbacks, 
 		else if (!leave_out(&event->attr, feature))
 			continue;
 		fallbacks->missing |= 1u << feature;
-		fd = try_precisions(event, fallbacks, pid, cpu);
+		fd = try_precisions(event, fallbacks, place);
 	}
 	return fd;
 }
@@ -230,12 +258,44 @@ static void say_changed(struct event *event, bool replaced, bool restricted)
 	}
 }
 
-int event_open(struct event *event, struct event_fallbacks *fallbacks, int pid, int cpu, bool first,
-	       struct diag *reterr)
+/*
+ * What an event is refused for although everything went that can go: the one thing without which it opens. Whoever asked
+ * for it is told, rather than given less.
+ */
+static const char *missing_need(const struct event *event, struct event_fallbacks *fallbacks, const struct event_place *place)
+{
+	for (size_t i = 0; i < NEED_MAX; i++) {
+		struct event less = *event;
+		const char *word;
+		if (!need_leave_out(&less.attr, i, &word))
+			continue;
+		int fd = try_open(&less, fallbacks, place);
+		if (fd >= 0) {
+			close(fd);
+			return word;
+		}
+	}
+	return NULL;
+}
+
+static int refuse(const struct event *event, int err, struct event_fallbacks *fallbacks, const struct event_place *place,
+		  struct diag *reterr)
+{
+	bool forbidden = err == -EACCES || err == -EPERM;
+	const char *word = err == -EINVAL || forbidden ? missing_need(event, fallbacks, place) : NULL;
+
+	if (word)
+		return diag_set(reterr, err, "event %s: %s %s", event->name,
+				forbidden ? "only CAP_PERFMON (root) gives" : "this kernel has no", word);
+	return explain_open(event, err, place, reterr);
+}
+
+int event_open(struct event *event, struct event_fallbacks *fallbacks, const struct event_place *place,
+	       bool first, struct diag *reterr)
 {
 	if (!first) {
-		int fd = try_open(event, fallbacks, pid, cpu);
-		return fd < 0 ? explain_open(event, fd, pid, cpu, reterr) : fd;
+		int fd = try_open(event, fallbacks, place);
+		return fd < 0 ? explain_open(event, fd, place, reterr) : fd;
 	}
 
 	unsigned before = fallbacks->missing;
@@ -244,15 +304,15 @@ int event_open(struct event *event, struct event_fallbacks *fallbacks, int pid, 
 		if (before & 1u << feature)
 			leave_out(&event->attr, feature);
 	}
-	int fd = try_features(event, fallbacks, pid, cpu);
+	int fd = try_features(event, fallbacks, place);
 	while (fd < 0) {
 		if (replace_cycles(event, fd))
 			replaced = true;
 		else if (restrict_to_user(event, fd))
 			restricted = true;
 		else
-			return explain_open(event, fd, pid, cpu, reterr);
-		fd = try_features(event, fallbacks, pid, cpu);
+			return refuse(event, fd, fallbacks, place, reterr);
+		fd = try_features(event, fallbacks, place);
 	}
 	say_missing(before, fallbacks->missing);
 	say_changed(event, replaced, restricted);

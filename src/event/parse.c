@@ -20,7 +20,7 @@ bool parse_at(const struct parse *parse, enum token_kind kind)
 {
 	if (parse->token.kind != kind)
 		return false;
-	return !parse->token.spaced || kind == TOKEN_COMMA || kind == TOKEN_END;
+	return !parse->token.spaced || kind == TOKEN_COMMA || kind == TOKEN_BRACE_CLOSE || kind == TOKEN_END;
 }
 
 struct token parse_take(struct parse *parse)

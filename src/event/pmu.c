@@ -179,3 +179,20 @@ void pmu_offer_terms(const struct pmu *pmu, struct suggest *suggest)
 	if (join_path(path, pmu->path, "", "events"))
 		offer_directory(path, suggest);
 }
+
+int pmu_visit_events(const char *sources, int (*visit)(const char *pmu, const char *event, void *data), void *data)
+{
+	AUTO_DIR DIR *pmus = opendir(sources);
+	char path[PATH_MAX], events[PATH_MAX];
+	int err = 0;
+
+	for (struct dirent *pmu; !err && pmus && (pmu = readdir(pmus));) {
+		if (!join_path(path, sources, "", pmu->d_name) || !join_path(events, path, "", "events"))
+			continue;
+		AUTO_DIR DIR *names = opendir(events);
+		for (struct dirent *name; !err && names && (name = readdir(names));)
+			if (!strchr(name->d_name, '.')) /* nor "NAME.scale" */
+				err = visit(pmu->d_name, name->d_name, data);
+	}
+	return err;
+}

@@ -14,6 +14,8 @@
 struct buf;
 struct suggest;
 
+#define PMU_SOURCES "/sys/bus/event_source/devices" /* the usual place */
+
 struct pmu {
 	char path[PATH_MAX]; /* its directory */
 	uint32_t type;       /* attr.type */
@@ -44,3 +46,6 @@ int pmu_format_apply(const struct pmu_format *format, uint64_t value, struct per
 void pmu_offer_names(const char *sources, struct suggest *suggest);
 void pmu_offer_events(const char *sources, struct suggest *suggest);
 void pmu_offer_terms(const struct pmu *pmu, struct suggest *suggest);
+
+/* Calls `visit` with each PMU and each event that it has a name for; what that returns, when not 0, ends the visit. */
+int pmu_visit_events(const char *sources, int (*visit)(const char *pmu, const char *event, void *data), void *data);

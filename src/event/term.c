@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/diag.h"
+#include "event/branch_filter.h"
 #include "event/event.h"
 #include "event/parse.h"
 #include "event/pmu.h"
@@ -177,7 +178,58 @@ static int apply_overwrite(const struct parse *parse, const struct term *term, c
 	if (err < 0)
 		return err;
 	event->attr.write_backward = (value != 0) == rule->on;
+	event->given |= EVENT_GIVEN_OVERWRITE;
 	return 0;
+}
+
+/* The words of -j, in quotes where there are several. */
+static int apply_branches(const struct parse *parse, const struct term *term, const struct term_rule *rule,
+			  struct event *event)
+{
+	AUTO_FREE char *text = term->has_value ? parse_text(&term->value) : strdup("");
+	AUTO_BUF struct buf with_any = {0};
+	struct diag why = {""};
+	uint64_t mask = 0;
+
+	(void)rule;
+	if (!text)
+		return diag_set(parse->reterr, -ENOMEM, "out of memory");
+	bool wanted = strcmp(text, "no") != 0;
+	int err = wanted ? branch_filter_parse(text, &mask, &why) : 0;
+	buf_printf(&with_any, "any,%s", text);
+	/* Unlike -j, which forgets them, a term keeps the privileges that stand alone. */
+	if (wanted && !err && mask == PERF_SAMPLE_BRANCH_ANY)
+		err = branch_filter_parse(buf_text(&with_any), &mask, &why);
+	if (err < 0)
+		return parse_error(parse, term->has_value ? term->value.start : term->name.end, "%s, or no", why.text);
+	event->attr.branch_sample_type = mask;
+	event->given |= EVENT_GIVEN_BRANCHES;
+	return 0;
+}
+
+/* Terms of other commands of perf: they say nothing about what is recorded. */
+static int apply_number(const struct parse *parse, const struct term *term, const struct term_rule *rule,
+			struct event *event)
+{
+	uint64_t value;
+
+	(void)rule, (void)event;
+	return term_number(parse, term, UINT64_MAX, &value);
+}
+
+static int apply_nothing(const struct parse *parse, const struct term *term, const struct term_rule *rule,
+			 struct event *event)
+{
+	(void)parse, (void)term, (void)rule, (void)event;
+	return 0;
+}
+
+static int apply_aux(const struct parse *parse, const struct term *term, const struct term_rule *rule,
+		     struct event *event)
+{
+	(void)rule, (void)event;
+	return parse_error(parse, term->name.start, "'%.*s' is for AUX tracing, which is not recorded: leave it out",
+			   (int)term->name.len, term->name.text);
 }
 
 static const struct term_rule rules[] = {
@@ -187,6 +239,7 @@ static const struct term_rule rules[] = {
 	{"period", apply_period, .on = false},
 	{"freq", apply_period, .on = true},
 	{"name", apply_name, .tracepoint = false},
+	{"branch_type", apply_branches, .tracepoint = false},
 	{"call-graph", apply_callgraph, .tracepoint = true},
 	{"stack-size", apply_dump_bytes, .tracepoint = true},
 	{"max-stack", apply_max_stack, .tracepoint = true},
@@ -195,6 +248,11 @@ static const struct term_rule rules[] = {
 	{"no-inherit", apply_inherit, .tracepoint = true, .on = false},
 	{"overwrite", apply_overwrite, .tracepoint = true, .on = true},
 	{"no-overwrite", apply_overwrite, .tracepoint = true, .on = false},
+	{"nr", apply_number, .tracepoint = true},
+	{"percore", apply_number, .tracepoint = false},
+	{"metric-id", apply_nothing, .tracepoint = false},
+	{"aux-output", apply_aux, .tracepoint = true},
+	{"aux-sample-size", apply_aux, .tracepoint = true},
 };
 
 enum { NR_RULES = sizeof(rules) / sizeof(rules[0]) };
@@ -258,8 +316,22 @@ static int apply_term(struct parse *parse, const struct term *term, enum term_ho
 			return rules[i].apply(parse, term, &rules[i], event);
 	}
 
+	if (term->name.text[0] == '@')
+		return apply_aux(parse, term, NULL, event);
 	int err = pmu ? apply_pmu_term(parse, term, pmu, event) : -ENOENT;
 	return err == -ENOENT ? unknown_term(parse, term, host, pmu) : err;
+}
+
+/* A string, or all words up to the next ',' or '/': a name may hold colons. */
+static struct token take_value(struct parse *parse)
+{
+	struct token value = parse_take(parse);
+
+	while (value.kind == TOKEN_WORD && (parse_at(parse, TOKEN_COLON) || parse_at(parse, TOKEN_WORD))) {
+		value.end = parse_take(parse).end;
+		value.len = value.end - value.start;
+	}
+	return value;
 }
 
 static int parse_term(struct parse *parse, enum term_host host, const struct pmu *pmu, struct event *event)
@@ -272,7 +344,7 @@ static int parse_term(struct parse *parse, enum term_host host, const struct pmu
 	if (parse_accept(parse, TOKEN_EQUALS)) {
 		if (!parse_at(parse, TOKEN_WORD) && !parse_at(parse, TOKEN_STRING))
 			return parse_expected(parse, "a value");
-		term.value = parse_take(parse);
+		term.value = take_value(parse);
 		term.has_value = true;
 	}
 	return apply_term(parse, &term, host, pmu, event);
@@ -292,6 +364,21 @@ int term_parse_list(struct parse *parse, enum term_host host, const struct pmu *
 	return 0;
 }
 
+/* A field of the PMU's format, or a whole config word. */
+static int apply_alias_term(const struct pmu *pmu, const char *name, uint64_t value, struct perf_event_attr *attr)
+{
+	struct pmu_format format = {.word = PMU_CONFIG, .mask = UINT64_MAX};
+	int err = pmu_format_find(pmu, name, &format);
+
+	if (err == -ENOENT && strcmp(name, "config1") == 0)
+		format.word = PMU_CONFIG1;
+	else if (err == -ENOENT && strcmp(name, "config2") == 0)
+		format.word = PMU_CONFIG2;
+	else if (err < 0 && strcmp(name, "config") != 0)
+		return err;
+	return pmu_format_apply(&format, value, attr);
+}
+
 /* Ends: a named event may not refer to another one, since its terms all have values or are formats. */
 int term_parse_alias(const char *terms, const struct pmu *pmu, struct event *event, struct parse *parse)
 {
@@ -300,7 +387,6 @@ int term_parse_alias(const char *terms, const struct pmu *pmu, struct event *eve
 	parse_init(&inner, terms, parse->reterr);
 	do {
 		struct term term = {.name = inner.token};
-		struct pmu_format format;
 		uint64_t value = 1;
 		AUTO_FREE char *name = parse_text(&term.name);
 
@@ -312,8 +398,7 @@ int term_parse_alias(const char *terms, const struct pmu *pmu, struct event *eve
 			if (parse_number(&term.value, &value) < 0)
 				return parse_error(&inner, term.value.start, "expected a number");
 		}
-		if (pmu_format_find(pmu, name, &format) < 0 ||
-		    pmu_format_apply(&format, value, &event->attr) < 0)
+		if (apply_alias_term(pmu, name, value, &event->attr) < 0)
 			return parse_error(&inner, term.name.start, "the PMU has no place for '%s'", name);
 	} while (parse_accept(&inner, TOKEN_COMMA));
 	return parse_at(&inner, TOKEN_END) ? 0 : parse_expected(&inner, "',' or the end");

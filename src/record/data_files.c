@@ -11,6 +11,8 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "record/eventset.h"
+#include "record/hits.h"
+#include "record/lookout.h"
 #include "record/whole_records.h"
 #include "ring/ring.h"
 
@@ -57,9 +59,26 @@ static int open_file(const struct data_files_params *params, size_t ring, struct
 		.fd = file->fd,
 		.path = file->path,
 		.nr_rings = 1,
-		.ring_bytes = ring_bytes_of(params->set),
+		.ring_bytes = params->set->largest_ring_bytes,
+		.pool = params->pool,
 	};
 	return engine_open(params->writer, &output, &file->writer, &files->params, reterr);
+}
+
+static bool has_flight(const struct data_files_params *params)
+{
+	return params->set->plan->nr_rings > params->set->plan->nr_drained;
+}
+
+/* Where nobody can look on, the file is read back in the end. */
+static int open_lookout(const struct data_files_params *params, struct data_file *file)
+{
+	if (!params->events)
+		return 0;
+	int err = hits_live_new(params->events, params->nr_events, &file->live);
+	if (!err)
+		err = lookout_open(file->writer, file->live, &file->lookout);
+	return err == -EOPNOTSUPP ? 0 : err;
 }
 
 static int open_stream(const struct data_files_params *params, struct data_file *file, size_t first_ring,
@@ -70,18 +89,20 @@ static int open_stream(const struct data_files_params *params, struct data_file 
 	file->stream = (struct stream){
 		.rings = &params->set->rings[first_ring],
 		.nr_rings = nr_rings,
-		.writer = file->writer,
+		.writer = file->lookout ? file->lookout : file->writer,
 		.flush_bytes = flush_bytes(params, ring_bytes),
 		/* Marks in the files of a directory would promise what other files do not hold. */
-		.round_bytes = params->into ? round_bytes(params, nr_rings, ring_bytes) : 0,
+		/* The flight channel comes behind the last mark, and may be older than it. */
+		.round_bytes = params->into && !has_flight(params) ? round_bytes(params, nr_rings, ring_bytes) : 0,
 	};
 	return stream_init(&file->stream);
 }
 
 int data_files_open(const struct data_files_params *params, struct data_files *ret, struct diag *reterr)
 {
-	size_t nr_rings = params->set->plan->nr_rings;
-	struct data_files files = {.nr = params->into ? 1 : nr_rings};
+	const struct plan *plan = params->set->plan;
+	/* A file is in order of time only as a ring is: rings that shared one would mix what readers cannot sort. */
+	struct data_files files = {.nr = params->into ? 1 : plan->nr_drained};
 	int err = 0;
 
 	files.files = calloc(files.nr + 1, sizeof(*files.files));
@@ -91,11 +112,14 @@ int data_files_open(const struct data_files_params *params, struct data_files *r
 		files.files[i].fd = -1;
 	for (size_t i = 0; i < files.nr && !err; i++) {
 		struct data_file *file = &files.files[i];
+		size_t nr_rings = params->into ? plan->nr_drained : 1;
 		if (params->into)
 			file->writer = params->into;
 		else
 			err = open_file(params, i, &files, reterr);
-		if (!err && open_stream(params, file, i, params->into ? nr_rings : 1))
+		if (!err && open_lookout(params, file))
+			err = diag_set(reterr, -ENOMEM, "out of memory");
+		if (!err && open_stream(params, file, i, nr_rings))
 			err = diag_set(reterr, -ENOMEM, "out of memory");
 	}
 	if (err) {
@@ -104,6 +128,32 @@ int data_files_open(const struct data_files_params *params, struct data_files *r
 	}
 	*ret = files;
 	return 0;
+}
+
+size_t data_files_index(const struct data_files *files, const struct stream *stream)
+{
+	for (size_t i = 0; i < files->nr; i++)
+		if (&files->files[i].stream == stream)
+			return i;
+	return 0;
+}
+
+#define EXCHANGE(a, b)                                                                                       \
+	do {                                                                                                 \
+		__typeof__(a) kept_ = (a);                                                                   \
+		(a) = (b);                                                                                   \
+		(b) = kept_;                                                                                 \
+	} while (0)
+
+void data_files_exchange(struct data_files *files, struct data_files *next)
+{
+	for (size_t i = 0; i < files->nr; i++) {
+		struct data_file *file = &files->files[i], *other = &next->files[i];
+		EXCHANGE(file->writer, other->writer);
+		EXCHANGE(file->path, other->path);
+		EXCHANGE(file->fd, other->fd);
+		other->stream.nr_rings = 0; /* what is in them is for the others */
+	}
 }
 
 static uint64_t left_in_rings(const struct stream *stream)
@@ -120,13 +170,17 @@ static uint64_t left_in_rings(const struct stream *stream)
 static int close_file(struct data_file *file, struct diag *reterr)
 {
 	uint64_t queued = file->writer->queued;
-	int err = writer_close(take_ptr(file->writer), &file->stored);
+	struct writer_end end;
+	int err = writer_end(take_ptr(file->writer), &end);
+	file->stored = end.stored;
+	file->extents = end.extents;
 	uint64_t failed_at = file->stored;
 
 	file->stream.writer = NULL;
 	/* The part that was written of a piece that failed is not queued, but may still be in its ring. */
 	uint64_t had = queued + left_in_rings(&file->stream);
-	file->unwritten_bytes = had > file->stored ? had - file->stored : 0;
+	uint64_t kept = end.stored + end.packed;
+	file->unwritten_bytes = had > kept ? had - kept : 0;
 	if (!err)
 		return 0;
 	file->stored = whole_records(file->fd, 0, file->stored);
@@ -164,6 +218,9 @@ void data_files_fini(struct data_files *files)
 	for (size_t i = 0; i < files->nr; i++) {
 		struct data_file *file = &files->files[i];
 		stream_fini(&file->stream);
+		extent_list_fini(&file->extents);
+		writer_close(file->lookout, NULL);
+		hits_live_free(file->live);
 		if (file->path)
 			writer_close(file->writer, NULL);
 		if (file->fd >= 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * data_files: where the rings go: all into one output, or, in a data directory, each into a file of its own. One
- * stream each. Owned by the recording; the streams are lent to readers.
+ * data_files: where the rings go: all into one output, or, in a data directory, those of each place (plan.h) into a file
+ * of their own. One stream each. Owned by the recording; the streams are lent to readers.
  */
 #pragma once
 
@@ -9,23 +9,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "pack/extent_index.h"
 #include "record/engine.h"
 #include "stream/stream.h"
 
 struct diag;
+struct event_desc;
 struct eventset;
+struct hits_live;
+struct pack_pool;
 
 struct data_file {
 	struct stream stream;
 	struct writer *writer;
+	struct hits_live *live;   /* sees what goes by; NULL: nobody looks */
+	struct writer *lookout;   /* between the stream and `writer` then */
 	char *path;               /* heap; of a directory's file; NULL: the recording's one output */
 	int fd;                   /* -1: not ours */
 	uint64_t stored;          /* valid when closed: bytes in the file, whole records */
+	struct extent_list extents; /* valid when closed; of what was compressed */
 	uint64_t unwritten_bytes; /* valid when closed: what an error kept out of it */
 };
 
 struct data_files {
-	struct data_file *files; /* heap; in a directory by ring, else one */
+	struct data_file *files; /* heap; in a directory by place, else one */
 	size_t nr;
 	struct writer_params params; /* as the last writer was opened */
 };
@@ -37,9 +44,22 @@ struct data_files_params {
 	bool live;            /* somebody may be looking on: hold nothing back */
 	struct writer *into;  /* the one output; its owner closes it. NULL: a directory */
 	const char *path;     /* of the output or the directory */
+	struct pack_pool *pool; /* compresses; NULL: nobody does */
+	/* Whose samples are looked at as they go by (hits.h); NULL: nobody's. */
+	const struct event_desc *events;
+	size_t nr_events;
 };
 
 int data_files_open(const struct data_files_params *params, struct data_files *ret, struct diag *reterr);
+
+/* Which file the stream is of. */
+size_t data_files_index(const struct data_files *files, const struct stream *stream);
+
+/*
+ * The streams have been given the writers of `next`: from here on `files` are those, and `next` are the ones that were,
+ * with streams that no reader uses.
+ */
+void data_files_exchange(struct data_files *files, struct data_files *next);
 
 /*
  * Closes the writers of a directory's files, cuts what is torn, and counts. -errno of the first that failed, with path

@@ -41,6 +41,15 @@ static int add_tracepoint(const struct event *event, struct described_events *ev
 	return 0;
 }
 
+static void add_group(const struct event_list *list, size_t leader, struct described_events *events)
+{
+	const struct event *event = &list->events[leader];
+
+	if (event->nr_members > 1)
+		events->groups[events->nr_groups++] =
+			(struct feature_group){event->group_name, (uint32_t)leader, event->nr_members};
+}
+
 int described_events_make(const struct eventset *set, struct described_events *ret)
 {
 	struct described_events events = {.nr_descs = set->events->nr};
@@ -49,12 +58,14 @@ int described_events_make(const struct eventset *set, struct described_events *r
 
 	events.descs = calloc(events.nr_descs + 1, sizeof(*events.descs));
 	events.tracepoints = calloc(events.nr_descs + 1, sizeof(*events.tracepoints));
-	if (!events.descs || !events.tracepoints)
+	events.groups = calloc(events.nr_descs + 1, sizeof(*events.groups));
+	if (!events.descs || !events.tracepoints || !events.groups)
 		err = -ENOMEM;
 	for (size_t i = 0; i < events.nr_descs && !err; i++) {
 		err = describe(set, i, &slot, &events.descs[i]);
 		if (!err)
 			err = add_tracepoint(&set->events->events[i], &events);
+		add_group(set->events, i, &events);
 	}
 	if (err) {
 		described_events_fini(&events);
@@ -72,5 +83,6 @@ void described_events_fini(struct described_events *events)
 	for (size_t i = 0; i < events->nr_tracepoints; i++)
 		free(events->tracepoints[i]);
 	free(events->tracepoints);
+	free(events->groups);
 	*events = (struct described_events){0};
 }

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "format/event_desc.h"
+#include "format/feature.h"
 
 struct eventset;
 
@@ -13,6 +14,8 @@ struct described_events {
 	size_t nr_descs;
 	char **tracepoints; /* heap; "sys:event" of those that are one */
 	size_t nr_tracepoints;
+	struct feature_group *groups; /* heap; their names belong to the events */
+	uint32_t nr_groups;
 };
 
 /* 0 or -ENOMEM. */

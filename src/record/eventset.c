@@ -17,11 +17,11 @@
 
 enum {
 	DEFAULT_MLOCK_KB = 516, /* sysctl perf_event_mlock_kb of an untouched kernel: 512 KiB and a control page */
+	SIDE_BYTES = 128 << 10, /* of a side ring: what 50 execs of a large program leave, while its reader wakes up */
 	OTHER_FDS = 64,         /* what the process needs beside events and a data file for each ring */
 };
 
-/* The largest ring that every user may have: the locked-memory allowance per CPU without the control page. */
-static size_t default_pages(void)
+size_t eventset_default_pages(void)
 {
 	long page_kb = sysconf(_SC_PAGESIZE) / 1024;
 	long mlock_kb = DEFAULT_MLOCK_KB;
@@ -71,6 +71,22 @@ static int allocate(struct eventset *set)
 	return 0;
 }
 
+/* The members of a weak group are opened again, each by itself: the first slot of those. */
+static size_t split_group(struct eventset *set, size_t slot)
+{
+	const struct plan_slot *slots = set->plan->slots;
+	size_t leader = event_list_split_group(set->events, slots[slot].event), first = slot;
+
+	log_verbose("%s: the events of its group are counted one by one: together they do not fit",
+		    set->events->events[leader].name);
+	for (; first > 0 && slots[first - 1].event > leader; first--) {
+		if (set->fds[first - 1] >= 0)
+			close(set->fds[first - 1]);
+		set->fds[first - 1] = -1;
+	}
+	return first;
+}
+
 /* A thread among several may end while we open; a target that is gone altogether is an error. */
 static int open_slots(struct eventset *set, struct diag *reterr)
 {
@@ -80,8 +96,17 @@ static int open_slots(struct eventset *set, struct diag *reterr)
 
 	for (size_t i = 0; i < plan->nr_slots; i++) {
 		const struct plan_slot *slot = &plan->slots[i];
-		int fd = event_open(&set->events->events[slot->event], &fallbacks, slot->pid, slot->cpu,
-				    slot->event != last_event, reterr);
+		struct event *event = &set->events->events[slot->event];
+		struct event_place place = {slot->pid, slot->cpu,
+					    event->behind_leader ? set->fds[slot->leader] : -1};
+		if (event->behind_leader && place.group_fd < 0)
+			continue; /* the task was gone when its leader was opened */
+		int fd = event_open(event, &fallbacks, &place, slot->event != last_event, reterr);
+		if (fd == -EINVAL && event->behind_leader && event->given & EVENT_GIVEN_WEAK) {
+			last_event = SIZE_MAX;
+			i = split_group(set, i) - 1;
+			continue;
+		}
 		if (fd == -ESRCH && slot->pid > 0)
 			continue;
 		if (fd < 0)
@@ -99,7 +124,7 @@ static int open_slots(struct eventset *set, struct diag *reterr)
 static void choose_ring_fds(struct eventset *set)
 {
 	for (size_t i = set->plan->nr_slots; i-- > 0;)
-		if (set->fds[i] >= 0)
+		if (set->fds[i] >= 0 && set->plan->slots[i].ring < set->plan->nr_drained)
 			set->ring_fds[set->plan->slots[i].ring] = set->fds[i];
 }
 
@@ -118,9 +143,10 @@ static void attach_empty(struct ring *ring)
 	ring_attach(ring, &empty, &empty, SOME_BYTES);
 }
 
-static int try_map(struct eventset *set, size_t pages)
+static int try_map(struct eventset *set, size_t data_pages, size_t side_pages)
 {
-	for (size_t i = 0; i < set->plan->nr_rings; i++) {
+	for (size_t i = 0; i < set->plan->nr_drained; i++) {
+		size_t pages = set->plan->rings[i].channel == CHANNEL_SIDE ? side_pages : data_pages;
 		if (set->ring_fds[i] < 0) {
 			attach_empty(&set->rings[i]);
 			continue;
@@ -151,23 +177,37 @@ static int map_error(int err, size_t asked, size_t fits, size_t nr_rings, struct
 			nr_rings, asked * (size_t)page_kb, fits * (size_t)page_kb);
 }
 
+/* Where memory is short the side rings give way first: their readers wake up sooner then, and nothing else changes. */
+static int map_with_side(struct eventset *set, size_t data_pages)
+{
+	size_t side_pages = SIDE_BYTES / (size_t)sysconf(_SC_PAGESIZE); /* a power of two, from 64K pages on 2 */
+	int err = try_map(set, data_pages, side_pages);
+
+	while ((err == -EPERM || err == -ENOMEM) && side_pages > 1)
+		err = try_map(set, data_pages, side_pages = side_pages > 4 ? side_pages / 4 : 1);
+	return err;
+}
+
 static int map_rings(struct eventset *set, struct eventset_sizes sizes, struct diag *reterr)
 {
-	size_t asked = sizes.pages ? sizes.pages : default_pages();
+	size_t asked = sizes.pages ? sizes.pages : eventset_default_pages();
 	size_t pages = asked;
-	int first_err = try_map(set, asked), err = first_err;
+	int first_err = map_with_side(set, asked), err = first_err;
 
 	while ((err == -EPERM || err == -ENOMEM) && pages > 1)
-		err = try_map(set, pages /= 2);
+		err = map_with_side(set, pages /= 2);
 	if (err || (first_err && sizes.exact)) {
 		unmap_all(set);
-		return map_error(first_err, asked, err ? 0 : pages, set->plan->nr_rings, reterr);
+		return map_error(first_err, asked, err ? 0 : pages, set->plan->nr_drained, reterr);
 	}
 	if (first_err)
 		log_note("rings of %zu KiB instead of %zu KiB: no more locked memory is allowed "
 			 "(kernel.perf_event_mlock_kb, ulimit -l)",
 			 pages * (size_t)sysconf(_SC_PAGESIZE) / 1024, asked * (size_t)sysconf(_SC_PAGESIZE) / 1024);
 	set->ring_pages = pages;
+	for (size_t i = 0; i < set->plan->nr_drained; i++)
+		if (set->rings[i].bytes > set->largest_ring_bytes)
+			set->largest_ring_bytes = set->rings[i].bytes;
 	return 0;
 }
 
@@ -175,7 +215,7 @@ static int redirect_outputs(struct eventset *set, struct diag *reterr)
 {
 	for (size_t i = 0; i < set->plan->nr_slots; i++) {
 		int ring_fd = set->ring_fds[set->plan->slots[i].ring];
-		if (set->fds[i] < 0 || set->fds[i] == ring_fd)
+		if (set->fds[i] < 0 || set->fds[i] == ring_fd || set->plan->slots[i].ring >= set->plan->nr_drained)
 			continue;
 		if (ioctl(set->fds[i], PERF_EVENT_IOC_SET_OUTPUT, (long)ring_fd))
 			return diag_set(reterr, -errno, "%s: cannot share the ring of CPU %d: %s",
@@ -258,16 +298,39 @@ void eventset_disable(struct eventset *set)
 	prctl(PR_TASK_PERF_EVENTS_DISABLE);
 }
 
+/* Words before the values, and of each value: perf_event_open(2), "Reading results". */
+static size_t times_words(uint64_t format)
+{
+	return !!(format & PERF_FORMAT_TOTAL_TIME_ENABLED) + !!(format & PERF_FORMAT_TOTAL_TIME_RUNNING);
+}
+
+/* nr, times, {value, id, lost} of each member: the one with our id counts. */
+static uint64_t lost_in_group(const struct eventset *set, size_t slot, const struct perf_event_attr *attr)
+{
+	size_t index = set->plan->slots[slot].event;
+	const struct event *event = &set->events->events[index], *leader = event - event->behind_leader;
+	size_t nr_words = 1 + times_words(attr->read_format) + 3 * (size_t)(leader->nr_members ? leader->nr_members : 1);
+	uint64_t *words = calloc(nr_words, sizeof(*words)), lost = 0;
+	ssize_t bytes = words ? read(set->fds[slot], words, nr_words * sizeof(*words)) : 0;
+
+	for (size_t at = 1 + times_words(attr->read_format); bytes > 0 && (at + 3) * sizeof(*words) <= (size_t)bytes;
+	     at += 3)
+		if (words[at + 1] == set->ids[slot])
+			lost = words[at + 2];
+	free(words);
+	return lost;
+}
+
 uint64_t eventset_lost(const struct eventset *set, size_t slot)
 {
-	uint64_t format = set->events->events[set->plan->slots[slot].event].attr.read_format;
-	uint64_t values[5]; /* value, enabled, running, id, lost: each when its bit is set; perf_event_open(2) */
-	size_t nr = 1;
+	const struct perf_event_attr *attr = &set->events->events[set->plan->slots[slot].event].attr;
+	uint64_t values[5]; /* value, enabled, running, id, lost: each when its bit is set */
+	size_t nr = 1 + times_words(attr->read_format) + !!(attr->read_format & PERF_FORMAT_ID);
 
-	if (set->fds[slot] < 0 || !(format & PERF_FORMAT_LOST) || (format & PERF_FORMAT_GROUP))
+	if (set->fds[slot] < 0 || !(attr->read_format & PERF_FORMAT_LOST))
 		return 0;
-	nr += !!(format & PERF_FORMAT_TOTAL_TIME_ENABLED) + !!(format & PERF_FORMAT_TOTAL_TIME_RUNNING);
-	nr += !!(format & PERF_FORMAT_ID);
+	if (attr->read_format & PERF_FORMAT_GROUP)
+		return lost_in_group(set, slot, attr);
 	if (read(set->fds[slot], values, sizeof(values)) < (ssize_t)((nr + 1) * sizeof(values[0])))
 		return 0;
 	return values[nr];

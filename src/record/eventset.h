@@ -20,9 +20,10 @@ struct eventset {
 	struct event_list *events; /* borrowed; opening may adapt their attrs */
 	int *fds;                  /* by slot; -1: the task was gone */
 	uint64_t *ids;             /* by slot; 0 where there is no fd */
-	struct ring *rings;        /* by plan ring; always empty where no slot could be opened */
-	int *ring_fds;             /* by plan ring: the fd that was mapped, borrowed from fds; -1 */
-	size_t ring_pages;         /* what each has */
+	struct ring *rings;        /* by plan ring that is drained; always empty where no slot could be opened */
+	int *ring_fds;             /* by plan ring: the fd that was mapped, borrowed from fds; -1, and in the flight channel */
+	size_t ring_pages;         /* what each data ring has */
+	size_t largest_ring_bytes; /* of those that are drained */
 };
 
 struct eventset_sizes {
@@ -30,7 +31,10 @@ struct eventset_sizes {
 	bool exact;   /* the user named it: fail rather than take less */
 };
 
-/* Opens and maps everything. -errno with cause and remedy in the diag; nothing stays open then. */
+/* The largest ring that every user may have: the locked-memory allowance per CPU without the control page. */
+size_t eventset_default_pages(void);
+
+/* Opens everything, and maps what is drained (flight_open() does the rest). -errno with cause and remedy in the diag; nothing stays open then. */
 int eventset_open(struct eventset *set, const struct plan *plan, struct event_list *events,
 		  struct eventset_sizes sizes, struct diag *reterr);
 void eventset_close(struct eventset *set);

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/diag.h"
 #include "base/log.h"
 #include "config.h"
@@ -80,10 +81,54 @@ static int collect_branch_stack(const struct features_params *params, struct buf
 	return 0;
 }
 
+static const struct perf_event_attr *attr_with_clock(const struct features_params *params)
+{
+	for (size_t i = 0; i < params->nr_events; i++)
+		if (params->events[i].attr.use_clockid)
+			return &params->events[i].attr;
+	return NULL;
+}
+
+/* The resolution of the clock of -k. */
+static int collect_clockid(const struct features_params *params, struct buf *out)
+{
+	const struct perf_event_attr *attr = attr_with_clock(params);
+	struct timespec resolution;
+
+	if (!attr || clock_getres(attr->clockid, &resolution))
+		return 0;
+	buf_put_u64(out, (uint64_t)resolution.tv_sec * 1000000000u + (uint64_t)resolution.tv_nsec);
+	return 1;
+}
+
+/* That clock and the time of day at one moment: readers show the latter by it. */
+static int collect_clock_data(const struct features_params *params, struct buf *out)
+{
+	const struct perf_event_attr *attr = attr_with_clock(params);
+
+	if (!attr)
+		return 0;
+	struct feature_clock clock = {
+		.version = 1,
+		.clockid = (uint32_t)attr->clockid,
+		.wall_ns = clock_ns(CLOCK_REALTIME),
+		.clock_ns = clock_ns(attr->clockid),
+	};
+	feature_encode_clock(&clock, out);
+	return 1;
+}
+
 static int collect_groups(const struct features_params *params, struct buf *out)
 {
 	feature_encode_groups(params->groups, params->nr_groups, out);
 	return params->nr_groups > 0;
+}
+
+static int collect_compressed(const struct features_params *params, struct buf *out)
+{
+	if (params->compressed)
+		feature_encode_compressed(params->compressed, out);
+	return params->compressed != NULL;
 }
 
 /*
@@ -115,9 +160,12 @@ static const struct collector collectors[] = {
 	{.bit = FEATURE_GROUP_DESC, .in_pipe = true, .recording = collect_groups},
 	{.bit = FEATURE_CACHE, .host = features_host_caches},
 	{.bit = FEATURE_MEM_TOPOLOGY, .in_pipe = true, .host = features_host_memory},
+	{.bit = FEATURE_CLOCKID, .in_pipe = true, .recording = collect_clockid},
 	{.bit = FEATURE_BPF_PROG_INFO, .in_pipe = true, .host = features_host_bpf_progs},
 	{.bit = FEATURE_BPF_BTF, .in_pipe = true, .host = features_host_bpf_btf},
+	{.bit = FEATURE_COMPRESSED, .in_pipe = true, .recording = collect_compressed},
 	{.bit = FEATURE_CPU_PMU_CAPS, .in_pipe = true, .host = features_host_cpu_pmu_caps},
+	{.bit = FEATURE_CLOCK_DATA, .in_pipe = true, .recording = collect_clock_data},
 	{.bit = FEATURE_HYBRID_TOPOLOGY, .host = features_host_hybrid},
 	{.bit = FEATURE_PMU_CAPS, .in_pipe = true, .host = features_host_pmu_caps},
 };

@@ -24,6 +24,7 @@ struct features_params {
 	/* "sys:event" of every tracepoint, for TRACING_DATA; NULL when there is none */
 	const char *const *tracepoints;
 	size_t nr_tracepoints;
+	const struct feature_compressed *compressed; /* how records are; NULL: plain */
 };
 
 /*

@@ -12,7 +12,9 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "format/feature.h"
+#include "format/feature_ledger.h"
 #include "format/record.h"
+#include "pack/extent_index.h"
 #include "record/features.h"
 #include "record/hits.h"
 #include "record/whole_records.h"
@@ -33,7 +35,7 @@ static int scan(const struct finish_params *params, uint64_t data_bytes, struct 
 
 	if (!regions)
 		return -ENOMEM;
-	regions[0] = (struct hits_region){params->fd, params->header.data.offset, data_bytes};
+	regions[0] = (struct hits_region){params->fd, params->header.data.offset, data_bytes, params->live};
 	if (params->nr_parts)
 		memcpy(regions + 1, params->parts, params->nr_parts * sizeof(*regions));
 	return hits_scan(regions, params->nr_parts + 1, params->features->events, params->features->nr_events, hits);
@@ -49,11 +51,31 @@ static int add_dir_format(const struct finish_params *params, struct feature_set
 	return payload.failed ? -ENOMEM : feature_set_add(set, FEATURE_DIR_FORMAT, &payload);
 }
 
+static int add_extents(const struct finish_params *params, uint64_t data_bytes, struct feature_set *set)
+{
+	AUTO_BUF struct buf payload = {0};
+
+	if (!params->extents || !params->extents->nr)
+		return 0;
+	extent_index_encode(params->extents, params->header.data.offset + data_bytes, &payload);
+	return payload.failed ? -ENOMEM : feature_set_add(set, FEATURE_EXTENT_INDEX, &payload);
+}
+
+static int add_ledger(const struct finish_params *params, struct feature_set *set)
+{
+	AUTO_BUF struct buf payload = {0};
+
+	if (!params->ledger)
+		return 0;
+	ledger_encode(params->ledger, &payload);
+	return payload.failed ? -ENOMEM : feature_set_add(set, FEATURE_LEDGER, &payload);
+}
+
 /* The features that only the data tell. Records that cannot be read back leave them out. */
 static int add_hits(const struct finish_params *params, struct feature_set *set, struct finish_result *result)
 {
 	AUTO_BUF struct buf build_ids = {0};
-	struct hits hits = {.build_ids = &build_ids};
+	struct hits hits = {.build_ids = &build_ids, .all = params->all_build_ids, .losses = params->losses};
 
 	if (params->build_ids) {
 		int err = scan(params, result->data_bytes, &hits);
@@ -72,7 +94,11 @@ static int add_hits(const struct finish_params *params, struct feature_set *set,
 /* Where the last whole record ends that leaves `bytes` behind it free. */
 static uint64_t record_end_before(const struct finish_params *params, uint64_t data_bytes, uint64_t bytes)
 {
-	return whole_records(params->fd, params->header.data.offset, data_bytes > bytes ? data_bytes - bytes : 0);
+	uint64_t start = params->header.data.offset;
+	uint64_t end = start + whole_records(params->fd, start, data_bytes > bytes ? data_bytes - bytes : 0);
+
+	/* The part of an extent would be no use. */
+	return (params->extents ? extent_list_start(params->extents, 0, end) : end) - start;
 }
 
 static int write_features(const struct finish_params *params, const struct feature_set *set, uint64_t data_bytes,
@@ -165,9 +191,37 @@ int finish_file(const struct finish_params *params, struct finish_result *ret, s
 		err = add_dir_format(params, &set);
 	if (!err)
 		err = add_hits(params, &set, &result);
+	if (!err)
+		err = add_ledger(params, &set);
+	if (!err)
+		err = add_extents(params, result.data_bytes, &set);
 	int tail_err = write_tail(params, &set, &result);
 	feature_set_fini(&set);
 	err = err ? err : tail_err ? tail_err : cut_err;
 	*ret = result;
 	return err ? diag_set(reterr, err, "%s: cannot finish the file: %s", params->path, strerror(-err)) : 0;
+}
+
+int finish_ahead(const struct finish_params *params)
+{
+	struct file_header header = params->header;
+	struct feature_set set = {0};
+	int err = features_collect(params->features, &set);
+
+	if (!err)
+		err = add_dir_format(params, &set);
+	if (!err)
+		err = write_features(params, &set, params->data_bytes, &header);
+	feature_set_fini(&set);
+	header.data.size = params->data_bytes;
+	return err ? err : fd_pwrite(params->fd, &header, sizeof(header), 0);
+}
+
+int finish_undo(const struct finish_params *params)
+{
+	int err = fd_pwrite(params->fd, &params->header, sizeof(params->header), 0);
+
+	if (!err && ftruncate(params->fd, (off_t)(params->header.data.offset + params->data_bytes)))
+		err = -errno;
+	return err;
 }

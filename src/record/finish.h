@@ -11,6 +11,9 @@
 struct diag;
 struct features_params;
 struct hits_region;
+struct extent_list;
+struct ledger;
+struct loss_times;
 
 struct finish_params {
 	int fd;
@@ -19,9 +22,14 @@ struct finish_params {
 	uint64_t data_bytes; /* from header.data.offset on; what follows is cut off */
 	bool torn;           /* writing failed: the last record may be cut */
 	const struct features_params *features;
+	bool all_build_ids; /* of every object that was mapped, hit or not */
 	bool build_ids; /* look what was hit */
+	const struct hits_live *live;    /* of the file itself; see hits_region */
 	const struct hits_region *parts; /* the other files of a data directory; borrowed */
 	size_t nr_parts;
+	const struct extent_list *extents; /* of all files; borrowed */
+	const struct ledger *ledger; /* what was lost; NULL: nobody kept one */
+	struct loss_times *losses;   /* learns when, if the records are read back; NULL: not wanted */
 };
 
 struct finish_result {
@@ -30,6 +38,13 @@ struct finish_result {
 	uint64_t nr_samples;
 	bool samples_counted;
 };
+
+/*
+ * The main file of a data directory gets nothing more until the end: it can be finished before the first event, and is
+ * undone before records are added to it. So what is left of a recorder that was killed can be read.
+ */
+int finish_ahead(const struct finish_params *params);
+int finish_undo(const struct finish_params *params);
 
 /* 0, or -errno and the diag: the file is then as readable as it could be made. */
 int finish_file(const struct finish_params *params, struct finish_result *ret, struct diag *reterr);

@@ -10,7 +10,22 @@ enum { FIRST_SLOTS = 1 << 12 };
 int hit_pages_init(struct hit_pages *pages)
 {
 	*pages = (struct hit_pages){.slots = calloc(FIRST_SLOTS, sizeof(*pages->slots)),
-				    .mask = FIRST_SLOTS - 1};
+				    .mask = FIRST_SLOTS - 1,
+				    .most = HIT_PAGES_MAX};
+	return pages->slots ? 0 : -ENOMEM;
+}
+
+int hit_pages_init_fixed(struct hit_pages *pages, size_t most)
+{
+	size_t nr_slots = FIRST_SLOTS;
+
+	while (nr_slots < 2 * (most + 1))
+		nr_slots *= 2;
+	*pages = (struct hit_pages){
+		.slots = calloc(nr_slots, sizeof(*pages->slots)),
+		.mask = nr_slots - 1,
+		.most = most,
+	};
 	return pages->slots ? 0 : -ENOMEM;
 }
 
@@ -54,6 +69,7 @@ static int pages_grow(struct hit_pages *pages)
 			*slot_find(&grown, slot->page, slot->pid) = *slot;
 	}
 	grown.nr = pages->nr;
+	grown.most = pages->most;
 	free(pages->slots);
 	*pages = grown;
 	return 0;
@@ -64,7 +80,7 @@ int hit_pages_add_slow(struct hit_pages *pages, uint64_t page, int32_t pid, uint
 	struct hit_page *slot = slot_find(pages, page, pid);
 
 	if (slot->page == 0) {
-		if (pages->nr == HIT_PAGES_MAX)
+		if (pages->nr == pages->most)
 			return -ENOSPC;
 		if (2 * (pages->nr + 1) > pages->mask) {
 			int err = pages_grow(pages);

@@ -20,15 +20,17 @@ struct hit_page {
 struct hit_pages {
 	struct hit_page *slots; /* heap; a power of two of them */
 	size_t mask;            /* slots - 1 */
-	size_t nr;
+	size_t nr, most;        /* in use; allowed */
 	struct hit_page *last; /* where the last hit went */
 };
 
 int hit_pages_init(struct hit_pages *pages);
+/* With room for `most`, which then costs no allocation. */
+int hit_pages_init_fixed(struct hit_pages *pages, size_t most);
 void hit_pages_fini(struct hit_pages *pages);
 void hit_pages_clear(struct hit_pages *pages);
 
-/* -ENOMEM, or -ENOSPC when it holds HIT_PAGES_MAX: nothing was added then. */
+/* -ENOMEM, or -ENOSPC when it holds as many as are allowed (HIT_PAGES_MAX): nothing was added then. */
 enum { HIT_PAGES_MAX = 1 << 21 };
 int hit_pages_add_slow(struct hit_pages *pages, uint64_t page, int32_t pid, uint64_t time_ns);
 

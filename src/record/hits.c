@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "format/record.h"
 #include "format/sample.h"
+#include "pack/zstd.h"
 #include "record/hit_build_ids.h"
 #include "record/hit_layout.h"
 #include "record/hit_pages.h"
@@ -17,6 +18,7 @@
 
 enum {
 	CHUNK_BYTES = 1 << 20, /* of the file at a time: stays in the cache */
+	UNPACKED_BYTES = 1 << 18, /* at a time, too */
 	USER_TOP_SHIFT = 56,   /* no user address has a higher bit: 5-level paging of x86, 52 bits of arm64 */
 	USER_BOTTOM = 0x10000, /* nothing is mapped below: sysctl vm.mmap_min_addr */
 };
@@ -38,7 +40,13 @@ struct scan {
 	int id_offset, id_distance;
 	struct hit_pages pages;
 	struct hit_world world;
+	struct zstd_unpacker *unpacker; /* NULL: nothing compressed came yet */
+	uint64_t *unpacked;             /* heap, UNPACKED_BYTES; records, the last of which may not be whole */
+	size_t unpacked_len;
+	bool inside; /* of a COMPRESSED record */
+	uint64_t *aligned; /* heap, RECORD_MAX_BYTES; NULL: not yet needed */
 	bool broken; /* a record was not what it should be */
+	bool live;   /* pages are kept until the end: their room is fixed */
 };
 
 static void scan_fini(struct scan *scan)
@@ -47,6 +55,9 @@ static void scan_fini(struct scan *scan)
 	free(scan->ids);
 	hit_pages_fini(&scan->pages);
 	hit_world_fini(&scan->world);
+	zstd_unpacker_free(scan->unpacker);
+	free(scan->unpacked);
+	free(scan->aligned);
 }
 
 static uint64_t u64_at(const uint8_t *at)
@@ -101,9 +112,7 @@ static int scan_init(struct scan *scan, const struct event_desc *events, size_t 
 	}
 	scan->id_offset = sample_id_offset(&events[0].attr);
 	scan->id_distance = sample_id_distance(&events[0].attr);
-	int err = scan->uniform ? 0 : scan_init_ids(scan);
-	err = err ? err : hit_pages_init(&scan->pages);
-	return err ? err : hit_world_init(&scan->world);
+	return scan->uniform ? 0 : scan_init_ids(scan);
 }
 
 /* The event of a record, by its id. Records without a known id have the first event's layout. */
@@ -137,7 +146,7 @@ static int scan_hit(struct scan *scan, uint64_t ip, int32_t pid, uint64_t time_n
 	int err = hit_pages_add(&scan->pages, ip, pid, time_ns);
 
 	/* memory has a bound: what is mapped behind this place is not found for the pages so far */
-	if (err == -ENOSPC) {
+	if (err == -ENOSPC && !scan->live) {
 		scan_resolve(scan);
 		err = hit_pages_add(&scan->pages, ip, pid, time_ns);
 	}
@@ -184,14 +193,25 @@ static int scan_sample_chain(struct scan *scan, const struct hit_layout *layout,
 	return scan_chain(scan, record + at, (uint64_t)nr, pid, time_ns);
 }
 
+/* Records behind compressed ones may lie anywhere. NULL: out of memory. */
+static const uint8_t *align(struct scan *scan, const uint8_t *record, size_t size)
+{
+	if ((uintptr_t)record % 8 == 0)
+		return record;
+	if (!scan->aligned)
+		scan->aligned = malloc(RECORD_MAX_BYTES + 1);
+	return scan->aligned ? memcpy(scan->aligned, record, size) : NULL;
+}
+
 /* Any word of the stack may be a return address. */
 static int scan_stack(struct scan *scan, size_t event, const uint8_t *record, int32_t pid, uint64_t time_ns)
 {
 	struct sample sample;
 	int err = 0;
 
-	if ((uintptr_t)record % 8 ||
-	    sample_decode(&scan->events[event].attr, (const void *)record, &sample)) {
+	if (!record)
+		return -ENOMEM;
+	if (sample_decode(&scan->events[event].attr, (const void *)record, &sample)) {
 		scan->broken = true;
 		return 0;
 	}
@@ -231,7 +251,7 @@ static int scan_sample(struct scan *scan, const uint8_t *record, size_t size, ui
 	if (!err && layout->has_chain)
 		err = scan_sample_chain(scan, layout, record, size, task_pid, time_ns);
 	if (!err && layout->has_stack)
-		err = scan_stack(scan, event, record, task_pid, time_ns);
+		err = scan_stack(scan, event, align(scan, record, size), task_pid, time_ns);
 	return err;
 }
 
@@ -302,9 +322,55 @@ static int scan_comm(struct scan *scan, const struct hit_layout *layout, const u
 			      trailer_time(layout, record, header->size, sizeof(struct record_comm)));
 }
 
+static int scan_bytes(struct scan *scan, const uint8_t *bytes, size_t len, size_t *ret_used);
+
+static int start_unpacking(struct scan *scan)
+{
+	if (!scan->unpacked)
+		scan->unpacked = malloc(UNPACKED_BYTES);
+	if (!scan->unpacked)
+		return -ENOMEM;
+	return scan->unpacker ? 0 : zstd_unpacker_new(&scan->unpacker);
+}
+
+static int scan_compressed(struct scan *scan, struct span payload)
+{
+	uint8_t *unpacked;
+	int64_t got = 0;
+	size_t used;
+	int err = scan->inside ? -EBADMSG : start_unpacking(scan);
+
+	unpacked = (uint8_t *)scan->unpacked;
+	scan->inside = true;
+	while (!err) {
+		size_t kept = scan->unpacked_len;
+		got = zstd_unpack(scan->unpacker, &payload, unpacked + kept, UNPACKED_BYTES - kept);
+		if (got <= 0)
+			break;
+		scan->unpacked_len += (size_t)got;
+		err = scan_bytes(scan, unpacked, scan->unpacked_len, &used);
+		scan->unpacked_len -= used;
+		memmove(unpacked, unpacked + used, scan->unpacked_len);
+	}
+	scan->inside = false;
+	if (err || got >= 0)
+		return err;
+	scan->broken = true;
+	zstd_unpack_reset(scan->unpacker);
+	scan->unpacked_len = 0;
+	return 0;
+}
+
 /* `record` has header->size readable bytes. */
 static int scan_record(struct scan *scan, const uint8_t *record, const struct perf_event_header *header)
 {
+	if (header->type == RECORD_COMPRESSED)
+		return scan_compressed(scan, (struct span){record + sizeof(*header), header->size - sizeof(*header)});
+	if (scan->hits->losses) {
+		int err = loss_times_take(scan->hits->losses, record, header);
+		if (err)
+			return err;
+	}
 	if (header->type == PERF_RECORD_SAMPLE)
 		return scan_sample(scan, record, header->size, header->misc);
 	if (header->type != PERF_RECORD_MMAP && header->type != PERF_RECORD_MMAP2 &&
@@ -373,6 +439,217 @@ static int scan_file(struct scan *scan, int fd, uint64_t offset, uint64_t bytes)
 	return kept ? -EBADMSG : 0;
 }
 
+enum {
+	LIVE_PAGES = 1 << 15,
+	LIVE_KEPT_BYTES = 8 << 20,
+	LIVE_SAMPLE_BYTES = 96, /* header and the fields of fixed place, id and time among them; perf_event_open(2) */
+};
+
+struct hits_live {
+	struct scan scan; /* its world stays empty */
+	struct hits hits;
+	uint64_t start, end; /* offsets in the file; 0: nothing came yet */
+	bool gave_up;
+	uint8_t *kept; /* heap; copies of records that are looked at in the end: all but samples, and the front of some */
+	size_t kept_bytes;
+	const uint8_t *sample; /* the last one of this visit, while it lasts; NULL: none, or it is kept */
+	_Alignas(8) uint8_t joined[UINT16_MAX + 1]; /* a record that came in two parts */
+};
+
+int hits_live_new(const struct event_desc *events, size_t nr_events, struct hits_live **ret)
+{
+	struct hits_live *live = calloc(1, sizeof(*live));
+	int err = live ? scan_init(&live->scan, events, nr_events, &live->hits) : -ENOMEM;
+
+	for (size_t i = 0; i < nr_events && !err; i++)
+		if (live->scan.layouts[i].has_stack)
+			err = -EOPNOTSUPP;
+	if (!err)
+		err = hit_pages_init_fixed(&live->scan.pages, LIVE_PAGES);
+	if (!err) {
+		live->scan.live = true;
+		live->kept = calloc(1, LIVE_KEPT_BYTES);
+		err = live->kept ? 0 : -ENOMEM;
+	}
+	if (err)
+		hits_live_free(live);
+	else
+		*ret = live;
+	return err;
+}
+
+void hits_live_free(struct hits_live *live)
+{
+	if (!live)
+		return;
+	scan_fini(&live->scan);
+	free(live->kept);
+	free(live);
+}
+
+/* -ENOSPC: it does not fit any more. */
+static int keep(struct hits_live *live, const uint8_t *record, size_t size)
+{
+	if (size > LIVE_KEPT_BYTES - live->kept_bytes)
+		return -ENOSPC;
+	memcpy(live->kept + live->kept_bytes, record, size);
+	live->kept_bytes += size;
+	return 0;
+}
+
+/* The front of the last sample of a visit, and of the last one before a gap: loss_times needs no other. */
+static int keep_sample(struct hits_live *live)
+{
+	_Alignas(8) uint8_t front[LIVE_SAMPLE_BYTES];
+	struct perf_event_header header;
+
+	if (!live->sample)
+		return 0;
+	memcpy(&header, live->sample, sizeof(header));
+	header.size = header.size < sizeof(front) ? header.size : (uint16_t)sizeof(front);
+	memcpy(front, live->sample, header.size);
+	memcpy(front, &header, sizeof(header));
+	live->sample = NULL;
+	return keep(live, front, header.size);
+}
+
+static int live_record(struct hits_live *live, const uint8_t *record, const struct perf_event_header *header)
+{
+	int err = 0;
+
+	switch (header->type) {
+	case PERF_RECORD_SAMPLE:
+		live->sample = record;
+		return scan_sample(&live->scan, record, header->size, header->misc);
+	case PERF_RECORD_LOST:
+		err = keep_sample(live);
+		return err ? err : keep(live, record, header->size);
+	case PERF_RECORD_COMM:
+	case PERF_RECORD_FORK:
+	case PERF_RECORD_MMAP:
+	case PERF_RECORD_MMAP2:
+	case PERF_RECORD_LOST_SAMPLES:
+	case PERF_RECORD_THROTTLE:
+	case PERF_RECORD_UNTHROTTLE:
+		return keep(live, record, header->size);
+	default:
+		return 0;
+	}
+}
+
+/* Whole records; returns how many bytes they take, or SIZE_MAX. */
+static size_t live_records(struct hits_live *live, const uint8_t *bytes, size_t len)
+{
+	struct perf_event_header header;
+	size_t at = 0;
+
+	while (len - at >= sizeof(header)) {
+		memcpy(&header, bytes + at, sizeof(header));
+		if (header.size > len - at)
+			break;
+		if (header.size < sizeof(header) || live_record(live, bytes + at, &header))
+			return SIZE_MAX;
+		at += header.size;
+	}
+	return at;
+}
+
+/* The record that begins at the end of one span and ends in the next; returns its bytes in the latter, or SIZE_MAX. */
+static size_t live_joined(struct hits_live *live, struct span front, struct span back)
+{
+	struct perf_event_header header;
+
+	if (!front.len)
+		return 0;
+	if (front.len < sizeof(header)) /* a ring is a multiple of 8 bytes, as are records */
+		return SIZE_MAX;
+	memcpy(&header, front.ptr, sizeof(header));
+	if (header.size - front.len > back.len)
+		return SIZE_MAX;
+	memcpy(live->joined, front.ptr, front.len);
+	memcpy(live->joined + front.len, back.ptr, header.size - front.len);
+	return live_record(live, live->joined, &header) ? SIZE_MAX : header.size - front.len;
+}
+
+static bool live_see(struct hits_live *live, const struct span spans[], unsigned nr_spans)
+{
+	const uint8_t *first = spans[0].ptr;
+	size_t used = live_records(live, first, spans[0].len);
+
+	if (used == SIZE_MAX)
+		return false;
+	if (nr_spans < 2)
+		return used == spans[0].len;
+	size_t joined = live_joined(live, (struct span){first + used, spans[0].len - used}, spans[1]);
+	if (joined == SIZE_MAX)
+		return false;
+	size_t left = spans[1].len - joined;
+	return live_records(live, (const uint8_t *)spans[1].ptr + joined, left) == left;
+}
+
+void hits_live_see(struct hits_live *live, uint64_t offset, const struct span spans[], unsigned nr_spans)
+{
+	if (live->gave_up)
+		return;
+	if (!live->end)
+		live->start = live->end = offset;
+	live->gave_up = offset != live->end || !live_see(live, spans, nr_spans) || keep_sample(live);
+	live->end += span_total(spans, nr_spans);
+}
+
+/* Can it stand for a part of the region? */
+static bool live_covers(const struct hits_live *live, const struct hits_region *region)
+{
+	return live && live->end && !live->gave_up && live->start >= region->offset && live->end <= region->offset + region->bytes;
+}
+
+/* What was kept; the samples were counted when they went by. */
+static int scan_kept(struct scan *scan, const struct hits_live *live)
+{
+	struct perf_event_header header;
+	int err = 0;
+
+	for (size_t at = 0; at < live->kept_bytes && !err; at += header.size) {
+		memcpy(&header, live->kept + at, sizeof(header));
+		if (header.type != PERF_RECORD_SAMPLE)
+			err = scan_record(scan, live->kept + at, &header);
+		else if (scan->hits->losses)
+			err = loss_times_take(scan->hits->losses, live->kept + at, &header);
+	}
+	return err;
+}
+
+static void add_hits(const struct hits *from, struct hits *to)
+{
+	to->nr_samples += from->nr_samples;
+	if (from->first_ns && (!to->first_ns || from->first_ns < to->first_ns))
+		to->first_ns = from->first_ns;
+	if (from->last_ns > to->last_ns)
+		to->last_ns = from->last_ns;
+	if (to->losses)
+		loss_times_reach(to->losses, from->first_ns, from->last_ns);
+}
+
+/* What stands before and behind what was seen, and what was mapped meanwhile. The pages are marked when all is in. */
+static int scan_around(struct scan *scan, const struct hits_region *region)
+{
+	const struct hits_live *live = region->live;
+	int err = scan_file(scan, region->fd, region->offset, live->start - region->offset);
+
+	if (!err)
+		err = scan_kept(scan, live);
+	add_hits(&live->hits, scan->hits);
+	scan->broken |= live->scan.broken;
+	return err ? err : scan_file(scan, region->fd, live->end, region->offset + region->bytes - live->end);
+}
+
+static void mark_live(struct scan *scan, const struct hits_live *live)
+{
+	for (size_t i = 0; i <= live->scan.pages.mask; i++)
+		if (live->scan.pages.slots[i].page)
+			hit_world_mark(&scan->world, &live->scan.pages.slots[i]);
+}
+
 int hits_scan(const struct hits_region regions[], size_t nr_regions, const struct event_desc *events, size_t nr_events,
 	      struct hits *ret)
 {
@@ -382,15 +659,24 @@ int hits_scan(const struct hits_region regions[], size_t nr_regions, const struc
 	if (nr_events == 0)
 		return -EINVAL;
 	int err = scan_init(&scan, events, nr_events, ret);
+	err = err ? err : hit_pages_init(&scan.pages);
+	err = err ? err : hit_world_init(&scan.world);
 	bool cut = false;
 	for (size_t i = 0; i < nr_regions && !err; i++) {
-		err = scan_file(&scan, regions[i].fd, regions[i].offset, regions[i].bytes);
+		err = live_covers(regions[i].live, &regions[i])
+			? scan_around(&scan, &regions[i])
+			: scan_file(&scan, regions[i].fd, regions[i].offset, regions[i].bytes);
 		cut |= err == -EBADMSG;
 		err = err == -EBADMSG ? 0 : err;
 	}
 	if (err)
 		return err;
 	scan_resolve(&scan);
+	for (size_t i = 0; ret->all && i < scan.world.nr_objects; i++)
+		scan.world.objects[i].hit = true;
+	for (size_t i = 0; i < nr_regions; i++)
+		if (live_covers(regions[i].live, &regions[i]))
+			mark_live(&scan, regions[i].live);
 	int ids_err = hit_build_ids_put(&scan.world, ret->build_ids);
 	return ids_err ? ids_err : cut || scan.broken ? -EBADMSG : 0;
 }

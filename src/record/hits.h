@@ -10,23 +10,30 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/span.h"
 #include "format/event_desc.h"
+#include "format/loss_times.h"
 
 struct buf;
+struct hits_live;
 
 struct hits {
 	uint64_t first_ns, last_ns; /* 0: no sample had a time */
 	uint64_t nr_samples;
+	bool all;              /* every object counts as hit */
 	struct buf *build_ids; /* caller's: payload of the BUILD_ID feature is appended here */
+	struct loss_times *losses; /* caller's: learns when records went missing; NULL: not wanted */
 };
 
 /* Where records lie in a file. */
 struct hits_region {
 	int fd;
 	uint64_t offset, bytes;
+	const struct hits_live *live; /* borrowed; saw a part of them when they were written. NULL: nobody did */
 };
 
 /*
@@ -35,3 +42,16 @@ struct hits_region {
  */
 int hits_scan(const struct hits_region regions[], size_t nr_regions, const struct event_desc *events, size_t nr_events,
 	      struct hits *ret);
+
+/*
+ * The same while records are on their way into a file, when they are in the cache anyway: reading them back costs
+ * as much as writing them did. Of samples nothing is left to do then; the few others are kept for the end.
+ * Memory is fixed: nothing is allocated after the start, and what does not fit is read back as without it. Fed by one
+ * thread. -EOPNOTSUPP: not for these events, whose user stacks
+ * take too long. Owned by the caller.
+ */
+int hits_live_new(const struct event_desc *events, size_t nr_events, struct hits_live **ret);
+void hits_live_free(struct hits_live *live); /* NULL is fine */
+
+/* Bytes that are written at `offset`, behind the last ones: whole records, of which one may be in two parts. */
+void hits_live_see(struct hits_live *live, uint64_t offset, const struct span spans[], unsigned nr_spans);

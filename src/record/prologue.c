@@ -117,7 +117,7 @@ static int put_ids(const struct eventset *set, struct buf *out)
 			continue;
 		ids[nr++] = (struct synth_id){
 			.id = set->ids[i],
-			.index = slot->ring,
+			.index = set->plan->rings[slot->ring].place,
 			.cpu = slot->cpu,
 			.tid = slot->pid,
 		};
@@ -182,7 +182,9 @@ static int put_tasks(const struct prologue_world *world, const struct synth_para
 	const struct target *target = world->target;
 	int err = 0;
 
-	if (target->kind == EVENT_TARGET_SYSTEM || target->kind == EVENT_TARGET_CPUS) {
+	if (params->skip_tasks && params->skip_maps) {
+		/* nothing of what runs already */
+	} else if (target->kind == EVENT_TARGET_SYSTEM || target->kind == EVENT_TARGET_CPUS) {
 		err = synth_all_tasks(params, out);
 	} else if (target->nr_pids) {
 		for (size_t i = 0; i < target->nr_pids && (!err || err == -ESRCH); i++)
@@ -195,21 +197,33 @@ static int put_tasks(const struct prologue_world *world, const struct synth_para
 	return world->workload->pid ? synth_workload(params, world->workload->pid, out) : 0;
 }
 
-static bool any_maps_data(const struct prologue_world *world)
+/* What the events that carry records about tasks ask the kernel for is told of those that run already, too. */
+static struct synth_params params_of(const struct prologue_world *world, bool *ret_cgroups)
 {
-	for (size_t i = 0; i < world->nr_descs; i++)
-		if (world->descs[i].attr.mmap_data)
-			return true;
-	return false;
+	struct synth_params params = {
+		.trailer_bytes = sample_id_bytes(&world->descs[0].attr),
+		.mmap2 = true,
+		.skip_tasks = world->wishes.no_tasks,
+		.skip_maps = world->wishes.no_maps,
+		.maps_timeout_ms = world->wishes.maps_timeout_ms,
+		.nr_threads = world->wishes.nr_threads,
+	};
+
+	*ret_cgroups = false;
+	for (size_t i = 0; i < world->nr_descs; i++) {
+		const struct perf_event_attr *attr = &world->descs[i].attr;
+		params.data_maps |= attr->mmap_data;
+		params.namespaces |= attr->namespaces;
+		params.build_ids |= attr->build_id;
+		*ret_cgroups |= attr->cgroup && !world->wishes.no_cgroups;
+	}
+	return params;
 }
 
 int prologue_world(const struct prologue_world *world, struct buf *out, struct diag *reterr)
 {
-	const struct synth_params params = {
-		.trailer_bytes = sample_id_bytes(&world->descs[0].attr),
-		.data_maps = any_maps_data(world),
-		.mmap2 = true,
-	};
+	bool cgroups;
+	const struct synth_params params = params_of(world, &cgroups);
 	int err = put_ids(world->set, out);
 
 	if (!err && samples_kernel(world))
@@ -223,6 +237,8 @@ int prologue_world(const struct prologue_world *world, struct buf *out, struct d
 		err = synth_cpu_map(world->target->per_thread ? NULL : &world->target->cpus, out);
 	if (!err)
 		err = put_bpf(&params, out);
+	if (!err && cgroups)
+		err = optional(synth_cgroups(&params, out), "cgroups", "they will have no names");
 	if (!err)
 		err = optional(put_tasks(world, &params, out), "/proc", "running tasks will have no names and maps");
 	if (!err)

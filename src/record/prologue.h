@@ -6,6 +6,8 @@
 #include "format/layout.h"
 #include "record/features.h"
 
+#include "record/synth_wishes.h"
+
 struct buf;
 struct diag;
 struct eventset;
@@ -28,5 +30,6 @@ struct prologue_world {
 	const struct target *target;
 	const struct workload *workload; /* pid 0: none */
 	bool names; /* the events' names too: a pipe */
+	struct synth_wishes wishes;
 };
 int prologue_world(const struct prologue_world *world, struct buf *out, struct diag *reterr);

@@ -24,13 +24,17 @@ enum {
 	IDLE_MS = 1000,
 };
 
+/* In reader->watch. */
+enum { STOP, WAKE, FIRST_TASK };
+
 int reader_control_init(struct reader_control *control)
 {
-	*control = (struct reader_control){.stop_fd = -1, .news_fd = -1};
+	*control = (struct reader_control){.stop_fd = -1, .news_fd = -1, .switch_fd = -1, .mark = UINT64_MAX};
 	sem_init(&control->ready, 0, 0);
 	control->stop_fd = eventfd(0, EFD_CLOEXEC);
 	control->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	return control->stop_fd < 0 || control->news_fd < 0 ? -errno : 0;
+	control->switch_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return control->stop_fd < 0 || control->news_fd < 0 || control->switch_fd < 0 ? -errno : 0;
 }
 
 void reader_control_fini(struct reader_control *control)
@@ -39,7 +43,9 @@ void reader_control_fini(struct reader_control *control)
 		close(control->stop_fd);
 	if (control->news_fd >= 0)
 		close(control->news_fd);
-	control->stop_fd = control->news_fd = -1;
+	if (control->switch_fd >= 0)
+		close(control->switch_fd);
+	control->stop_fd = control->news_fd = control->switch_fd = -1;
 }
 
 static void signal_eventfd(int fd)
@@ -83,18 +89,24 @@ static void watch_slots(struct reader *reader, bool targets)
 		if (set->fds[i] < 0 || is_target(reader, slot) != targets || !drains(reader, slot->ring))
 			continue;
 		if (slot->pid > 0 || carries)
-			reader->watch[reader->nr_watch++] = (struct pollfd){.fd = set->fds[i], .events = POLLIN};
+			reader->watch[reader->nr_watch++] = (struct pollfd){
+				.fd = set->fds[i],
+				.events = slot->ring < set->plan->nr_drained ? POLLIN : 0, /* a hang-up is told all the same */
+			};
 	}
 }
 
 int reader_init(struct reader *reader)
 {
-	reader->watch = calloc(reader->set->plan->nr_slots + 1, sizeof(*reader->watch));
-	if (!reader->watch)
-		return -ENOMEM;
-	reader->watch[reader->nr_watch++] = (struct pollfd){.fd = reader->control->stop_fd, .events = POLLIN};
+	reader->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	reader->watch = calloc(reader->set->plan->nr_slots + FIRST_TASK, sizeof(*reader->watch));
+	if (!reader->watch || reader->wake_fd < 0)
+		return reader->watch ? -errno : -ENOMEM;
+	reader->watch[STOP] = (struct pollfd){.fd = reader->control->stop_fd, .events = POLLIN};
+	reader->watch[WAKE] = (struct pollfd){.fd = reader->wake_fd, .events = POLLIN};
+	reader->nr_watch = FIRST_TASK;
 	watch_slots(reader, true);
-	reader->nr_tasks = reader->nr_living = reader->nr_watch - 1;
+	reader->nr_tasks = reader->nr_living = reader->nr_watch - FIRST_TASK;
 	watch_slots(reader, false);
 	if (reader->nr_tasks)
 		atomic_fetch_add(&reader->control->nr_with_tasks, 1);
@@ -103,6 +115,8 @@ int reader_init(struct reader *reader)
 
 void reader_fini(struct reader *reader)
 {
+	if (reader->watch && reader->wake_fd >= 0)
+		close(reader->wake_fd);
 	free(reader->watch);
 	reader->watch = NULL;
 }
@@ -112,15 +126,89 @@ static void note_hang_ups(struct reader *reader)
 {
 	size_t before = reader->nr_living;
 
-	for (size_t i = 1; i < reader->nr_watch; i++) {
+	for (size_t i = FIRST_TASK; i < reader->nr_watch; i++) {
 		struct pollfd *watched = &reader->watch[i];
 		if (watched->fd < 0 || !(watched->revents & (POLLHUP | POLLERR | POLLNVAL)))
 			continue;
 		watched->fd = -1; /* poll(2) skips it */
-		reader->nr_living -= i <= reader->nr_tasks;
+		reader->nr_living -= i < FIRST_TASK + reader->nr_tasks;
 	}
 	if (before && !reader->nr_living && atomic_fetch_sub(&reader->control->nr_with_tasks, 1) == 1)
 		signal_eventfd(reader->control->news_fd);
+}
+
+/* How much is in the outputs; whoever waits for a mark is told once. */
+static void tell_stored(struct reader *reader)
+{
+	struct reader_control *control = reader->control;
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < reader->nr_streams; i++)
+		bytes += reader->streams[i]->writer->stored;
+	if (bytes == reader->told_bytes)
+		return;
+	uint64_t more = bytes - reader->told_bytes;
+	uint64_t stored = atomic_fetch_add_explicit(&control->stored, more, memory_order_relaxed) + more;
+	reader->told_bytes = bytes;
+	if (stored >= atomic_load_explicit(&control->mark, memory_order_relaxed) &&
+	    atomic_exchange(&control->mark, UINT64_MAX) != UINT64_MAX)
+		signal_eventfd(control->switch_fd);
+}
+
+/* The writers trade places with those in `next`; the last reader of all tells it. */
+static void exchange_writers(struct reader *reader, struct writer **next)
+{
+	struct reader_control *control = reader->control;
+
+	reader->told_bytes = 0;
+	for (size_t i = 0; i < reader->nr_streams; i++) {
+		next[i] = stream_exchange(reader->streams[i], next[i]);
+		reader->told_bytes += reader->streams[i]->writer->stored;
+	}
+	atomic_store(&reader->next, NULL);
+	/* Pairs with the load of whoever takes the former writers. */
+	if (atomic_fetch_sub(&control->nr_switching, 1) == 1)
+		signal_eventfd(control->switch_fd);
+}
+
+/* All streams or none: false when one failed. */
+static bool switch_writers(struct reader *reader)
+{
+	struct writer **next = atomic_load(&reader->next);
+	uint64_t count;
+
+	(void)!read(reader->wake_fd, &count, sizeof(count));
+	for (size_t i = 0; next && i < reader->nr_streams; i++) {
+		reader->err = stream_settle(reader->streams[i]);
+		if (reader->err) {
+			reader->failed = reader->streams[i];
+			return false;
+		}
+	}
+	if (next) {
+		tell_stored(reader);
+		exchange_writers(reader, next);
+	}
+	return true;
+}
+
+void reader_control_switch(struct reader_control *control, size_t nr_readers)
+{
+	atomic_store(&control->nr_switching, nr_readers);
+}
+
+void reader_switch(struct reader *reader, struct writer **next)
+{
+	atomic_store(&reader->next, next);
+	signal_eventfd(reader->wake_fd);
+}
+
+void reader_switch_late(struct reader *reader)
+{
+	struct writer **next = atomic_load(&reader->next);
+
+	if (next)
+		exchange_writers(reader, next);
 }
 
 /* One pass over all streams; false when a writer failed. */
@@ -134,6 +222,7 @@ static bool pump(struct reader *reader, enum stream_pass pass)
 			return false;
 		}
 	}
+	tell_stored(reader);
 	return true;
 }
 
@@ -148,7 +237,9 @@ static void drain_until_stopped(struct reader *reader)
 			return;
 		}
 		reader->wakeups++;
-		bool stop = ready > 0 && reader->watch[0].revents;
+		bool stop = ready > 0 && reader->watch[STOP].revents;
+		if (ready > 0 && reader->watch[WAKE].revents && !switch_writers(reader))
+			return;
 		if (!pump(reader, stop ? STREAM_DRAIN : ready > 0 ? STREAM_FLOW : STREAM_ALL))
 			return;
 		if (stop)

@@ -17,6 +17,7 @@ struct cpuset;
 struct eventset;
 struct pollfd;
 struct stream;
+struct writer;
 
 /* What readers and the thread that watches over them share. */
 struct reader_control {
@@ -24,6 +25,10 @@ struct reader_control {
 	int news_fd;                 /* eventfd(2), non-blocking: readers write when one failed or all tasks ended */
 	atomic_size_t nr_with_tasks; /* readers that still watch a living task */
 	sem_t ready;                 /* posted by each reader that got going */
+	int switch_fd;               /* eventfd(2), non-blocking: the mark was reached, or all readers have switched */
+	atomic_size_t nr_switching;  /* readers that were told to switch their writers, and have not yet */
+	_Atomic uint64_t stored;     /* bytes in the outputs so far, of all readers, with all writers */
+	_Atomic uint64_t mark;       /* tell when `stored` is that much; UINT64_MAX: never, or told */
 };
 
 int reader_control_init(struct reader_control *control);
@@ -38,14 +43,19 @@ struct reader {
 	const struct eventset *set;       /* borrowed, read only */
 	struct stream **streams;          /* borrowed list, used by this thread alone */
 	size_t nr_streams;
-	const size_t *rings;              /* borrowed: which rings of the set the streams drain */
+	const size_t *rings;              /* borrowed: which rings of the plan are this reader's */
 	size_t nr_rings;
 	const struct cpuset *affinity;    /* borrowed; NULL: where the recorder runs */
 	int realtime;                     /* as in priority_raise() */
 	pid_t workload;                   /* 0: none; it has ended as a process, SIGCHLD, not when one of its threads has */
 
+	/* Writers to go on with, by stream; NULL: none, or switched: then it holds those that were. */
+	_Atomic(struct writer **) next;
+
 	/* The reader's own. */
-	struct pollfd *watch; /* heap; [0]: stop_fd, then the fds of tasks whose end is ours to tell, then others */
+	int wake_fd; /* eventfd(2) */
+	uint64_t told_bytes; /* of control->stored: what the present writers had */
+	struct pollfd *watch; /* heap; [0]: stop_fd, [1]: wake_fd, then the fds of tasks whose end is ours to tell, then others */
 	size_t nr_watch, nr_tasks, nr_living; /* living: tasks that have not hung up */
 	pthread_t thread;
 	bool started;
@@ -69,3 +79,14 @@ int reader_start(struct reader readers[], size_t nr);
 
 /* Waits for threads that were stopped. Threads that were not started are skipped. */
 void reader_join(struct reader readers[], size_t nr);
+
+/*
+ * Each reader goes on with other writers, between two of its passes, when it has drained into the present ones what was
+ * there. `next` has one for each of its streams, and holds the former ones when control->nr_switching is 0. Called for
+ * every reader; reader_control_switch() goes before.
+ */
+void reader_control_switch(struct reader_control *control, size_t nr_readers);
+void reader_switch(struct reader *reader, struct writer **next);
+
+/* After the join: switches what the thread had no time for, without draining. */
+void reader_switch_late(struct reader *reader);

@@ -17,27 +17,37 @@ static size_t reader_of_ring(const struct readers_params *params, size_t ring)
 	if (!params->layout)
 		return 0;
 	if (cpu < 0)
-		return thread_layout_by_ring(params->layout, ring);
+		return thread_layout_by_ring(params->layout, params->set->plan->rings[ring].place);
 	return (size_t)thread_layout_by_cpu(params->layout, (unsigned)cpu); /* thread_spec.h: each CPU has one */
 }
 
-/* Gives each reader its stretch of the two lists. Streams are one for each ring, or one for all. */
+/* The stream that a drained ring is drained by: its own, or the one for all. */
+static struct stream *stream_of_ring(const struct readers_params *params, size_t ring)
+{
+	return &params->files->files[params->layout ? ring : 0].stream;
+}
+
+/* Gives each reader its stretch of the two lists: rings to watch, and streams. */
 static void assign(struct readers *readers, const struct readers_params *params)
 {
-	size_t nr_rings = params->set->plan->nr_rings, nr_streams = params->files->nr, at = 0, stream_at = 0;
+	const struct plan *plan = params->set->plan;
+	size_t at = 0, stream_at = 0;
 
 	for (size_t r = 0; r < readers->nr; r++) {
 		struct reader *reader = &readers->readers[r];
 		reader->rings = readers->rings + at;
 		reader->streams = readers->streams + stream_at;
-		for (size_t ring = 0; ring < nr_rings; ring++) {
+		for (size_t ring = 0; ring < plan->nr_rings; ring++) {
 			if (reader_of_ring(params, ring) != r)
 				continue;
 			readers->rings[at++] = ring;
 			reader->nr_rings++;
-			if (nr_streams == 1 && reader->nr_streams)
+			if (ring >= plan->nr_drained)
 				continue;
-			readers->streams[stream_at++] = &params->files->files[nr_streams == 1 ? 0 : ring].stream;
+			struct stream *stream = stream_of_ring(params, ring);
+			if (reader->nr_streams && reader->streams[reader->nr_streams - 1] == stream)
+				continue;
+			readers->streams[stream_at++] = stream;
 			reader->nr_streams++;
 		}
 	}
@@ -69,7 +79,7 @@ static int make(struct readers *readers, const struct readers_params *params)
 
 int readers_start(struct readers *readers, const struct readers_params *params, struct diag *reterr)
 {
-	*readers = (struct readers){.control = {.stop_fd = -1, .news_fd = -1}};
+	*readers = (struct readers){.control = {.stop_fd = -1, .news_fd = -1, .switch_fd = -1}};
 	int err = make(readers, params);
 
 	if (!err)
@@ -95,6 +105,32 @@ int readers_error(const struct readers *readers, const struct data_files *files,
 		if (readers->readers[i].err)
 			return data_files_error(files, readers->readers[i].failed, readers->readers[i].err, reterr);
 	return 0;
+}
+
+void readers_switch(struct readers *readers, const struct data_files *files, const struct data_files *next,
+		    struct writer **room)
+{
+	size_t at = 0;
+
+	reader_control_switch(&readers->control, readers->nr);
+	for (size_t r = 0; r < readers->nr; r++) {
+		struct reader *reader = &readers->readers[r];
+		struct writer **first = room + at;
+		for (size_t i = 0; i < reader->nr_streams; i++)
+			room[at++] = next->files[data_files_index(files, reader->streams[i])].writer;
+		reader_switch(reader, first);
+	}
+}
+
+bool readers_switched(const struct readers *readers)
+{
+	return !atomic_load(&readers->control.nr_switching);
+}
+
+void readers_switch_late(struct readers *readers)
+{
+	for (size_t r = 0; r < readers->nr; r++)
+		reader_switch_late(&readers->readers[r]);
 }
 
 void readers_fini(struct readers *readers)

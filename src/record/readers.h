@@ -2,6 +2,7 @@
 /* readers: the threads of a recording: who drains which ring into which stream. Owned by the recording. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "record/reader.h"
@@ -10,6 +11,7 @@ struct data_files;
 struct diag;
 struct eventset;
 struct thread_layout;
+struct writer;
 
 struct readers {
 	struct reader *readers; /* heap */
@@ -32,6 +34,15 @@ int readers_start(struct readers *readers, const struct readers_params *params, 
 
 /* After the events were disabled: each drains its rings to the end; then they are joined. Idempotent. */
 void readers_stop(struct readers *readers);
+
+/*
+ * All readers go on with the writers of `next` instead of those of `files`; `room` is for one for each stream,
+ * and is lent to them until readers_switched(), or, when they have ended, readers_switch_late(). control.switch_fd tells.
+ */
+void readers_switch(struct readers *readers, const struct data_files *files, const struct data_files *next,
+		    struct writer **room);
+bool readers_switched(const struct readers *readers);
+void readers_switch_late(struct readers *readers);
 
 /* The first error of any reader, with the diag filled; 0: none. After readers_stop(). */
 int readers_error(const struct readers *readers, const struct data_files *files, struct diag *reterr);

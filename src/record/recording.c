@@ -17,38 +17,57 @@
 #include "base/cpuset.h"
 #include "base/diag.h"
 #include "base/log.h"
+#include "pack/extent.h"
+#include "record/commit.h"
+#include "record/control.h"
 #include "record/data_files.h"
 #include "record/described_events.h"
+#include "record/event_switch.h"
 #include "record/features.h"
+#include "record/filters.h"
 #include "record/finish.h"
+#include "record/flight.h"
 #include "record/hits.h"
+#include "record/keeper.h"
+#include "record/ledger.h"
+#include "record/rotation.h"
 #include "record/sink.h"
 #include "record/supervise.h"
+#include "record/outlet.h"
 #include "record/plan.h"
 #include "record/prologue.h"
 #include "record/readers.h"
+#include "record/recorder_cost.h"
 #include "record/synth.h"
 #include "record/thread_spec.h"
 #include "record/topology.h"
 #include "record/workload.h"
+#include "stream/pack_pool.h"
 
 /* Everything that one recording owns; each part is made by one step of recording_run() and ended by recording_fini(). */
 struct recording {
 	const struct recording_options *options;
 	sigset_t old_mask;
 	int signal_fd;
+	struct control control;
 	struct workload workload;
 	struct plan plan;
 	struct eventset set;
-	struct sink sink;
+	struct flight *flight;
 	struct described_events described;
 	struct features_params features;
-	struct file_header header;
-	struct writer_params writer_params;
-	struct writer *writer;
+	struct pack_pool *pool; /* NULL: nothing is compressed */
+	struct feature_compressed compressed;
+	struct outlet_params common;
+	struct outlet outlet;
+	struct rotation rotation;
 	struct thread_layout layout;
-	struct data_files files;
 	struct readers readers;
+	struct ledger_book book;
+	struct commit commit;
+	struct keeper keeper;
+	int *sync_fds; /* heap */
+	struct loss_times losses;
 };
 
 /* nohup(1): the recording goes on when its terminal is gone. */
@@ -69,12 +88,14 @@ static int catch_signals(struct recording *rec, struct diag *reterr)
 	if (!hangup_ignored())
 		sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGUSR2);
 	rec->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (rec->signal_fd < 0)
 		return diag_set(reterr, -errno, "signalfd: %s", strerror(errno));
 	/* A reader that goes away and a file that may not grow are errors of the output, not our death. */
 	sigaddset(&set, SIGPIPE);
 	sigaddset(&set, SIGXFSZ);
+	sigaddset(&set, SIGUSR2); /* asks for a snapshot, of recorders that make any; perf ignores it, too */
 	pthread_sigmask(SIG_BLOCK, &set, &rec->old_mask);
 	return 0;
 }
@@ -88,21 +109,12 @@ static int configure(struct recording *rec, struct diag *reterr)
 	sampling.per_thread = rec->options->target->per_thread;
 	sampling.threads_only = options->threads_only;
 	sampling.inherit = options->inherit && !sampling.per_thread && !sampling.threads_only;
-	sampling.delayed = options->delay_ms != 0;
+	sampling.delayed = options->times.delayed;
 	sampling.pipe_output = sink_is_pipe(options->output);
+	sampling.side_channel = options->side_channel;
+	sampling.overwrite_rings = true;
 	sampling.has_workload = options->workload != NULL;
 	return event_list_configure(options->events, &sampling, reterr);
-}
-
-static int check_events(const struct recording *rec, struct diag *reterr)
-{
-	const struct event_list *events = rec->options->events;
-
-	for (size_t i = 0; i < events->nr; i++)
-		if (events->events[i].attr.write_backward)
-			return diag_set(reterr, -EOPNOTSUPP, "%s: this version has no rings that overwrite: leave "
-							     "/overwrite/ out", events->events[i].name);
-	return 0;
 }
 
 static int fork_workload(struct recording *rec, struct diag *reterr)
@@ -127,69 +139,68 @@ static int describe_events(struct recording *rec)
 		.nr_events = rec->described.nr_descs,
 		.argc = rec->options->argc,
 		.argv = rec->options->argv,
-		.pipe = rec->sink.pipe,
+		.pipe = rec->outlet.sink.pipe,
 		.tracepoints = (const char *const *)rec->described.tracepoints,
 		.nr_tracepoints = rec->described.nr_tracepoints,
+		.groups = rec->described.groups,
+		.nr_groups = rec->described.nr_groups,
+	};
+	rec->common = (struct outlet_params){
+		.options = rec->options,
+		.set = &rec->set,
+		.described = &rec->described,
+		.features = &rec->features,
+		.workload = &rec->workload,
 	};
 	return err;
 }
 
-static int output_error(const struct recording *rec, uint64_t stored, int err, struct diag *reterr)
+static int start_compression(struct recording *rec, struct diag *reterr)
 {
-	return diag_set(reterr, err, "%s: writing at offset %llu failed: %s", rec->sink.path,
-			(unsigned long long)stored, strerror(-err));
-}
-
-static int write_error(struct recording *rec, int err, struct diag *reterr)
-{
-	return output_error(rec, rec->writer->stored, err, reterr);
-}
-
-/* The engine is for what comes out of the rings; the main file of a directory holds little else. */
-static int open_writer(struct recording *rec, struct diag *reterr)
-{
-	static const struct recording_writer plain = {.ops = &writer_serial};
-	struct engine_output output = {
-		.fd = rec->sink.fd,
-		.path = rec->sink.main_path ? rec->sink.main_path : rec->sink.path,
-		.pipe = rec->sink.pipe,
-		.nr_rings = rec->plan.nr_rings,
-		.ring_bytes = rec->set.ring_pages * (size_t)sysconf(_SC_PAGESIZE),
+	struct pack_params params = {
+		.level = rec->options->compression_level,
+		/* At a switch of the output two are open for each file. */
+		.nr_stages = 2 * (rec->options->threads ? rec->plan.nr_drained : 1),
+		.events = rec->described.descs,
+		.nr_events = rec->described.nr_descs,
 	};
 
-	return engine_open(rec->options->threads ? &plain : &rec->options->writer, &output, &rec->writer,
-			   &rec->writer_params, reterr);
+	params.budget_bytes = rec->options->buffer_bytes;
+	if (!params.level && !params.budget_bytes)
+		return 0;
+	rec->compressed = (struct feature_compressed){
+		.type = FEATURE_COMPRESSED_ZSTD,
+		.level = (uint32_t)params.level,
+		.ratio = 1, /* of a pipe nobody knows it before */
+		/* perf decompresses a record into a buffer of this size: a record may hold a whole extent. */
+		.mmap_bytes = EXTENT_BYTES_MAX + (uint32_t)sysconf(_SC_PAGESIZE),
+	};
+	int err = pack_pool_new(&params, &rec->pool, reterr);
+	if (err)
+		return err;
+	rec->features.compressed = params.level ? &rec->compressed : NULL;
+	rec->common.pool = rec->pool;
+	return 0;
 }
 
-/* Header first: from then on the writer goes on where it ends. */
+/* All that was compressed is written. */
+static void end_compression(struct recording *rec, struct recording_result *result)
+{
+	if (!rec->pool)
+		return;
+	pack_pool_stop(rec->pool);
+	if (rec->compressed.level)
+		result->packed = rec->pool->totals;
+}
+
+/* Header and world: from then on the writer goes on where they end. */
 static int start_output(struct recording *rec, struct diag *reterr)
 {
-	AUTO_BUF struct buf front = {0}, world_records = {0};
-	int err = rec->sink.pipe ? prologue_pipe(&rec->features, &front, reterr)
-				   : prologue_file(rec->described.descs, rec->features.nr_events, &front, &rec->header);
+	int err = outlet_open(&rec->outlet, &rec->common, 0, reterr);
 
-	if (err == -ENOMEM || front.failed)
-		return diag_set(reterr, -ENOMEM, "out of memory");
-	if (err)
+	if (err || rec->options->tail_synthesize)
 		return err;
-	err = open_writer(rec, reterr);
-	if (err)
-		return err;
-	struct prologue_world world = {
-		.set = &rec->set,
-		.descs = rec->described.descs,
-		.nr_descs = rec->features.nr_events,
-		.target = rec->options->target,
-		.workload = &rec->workload,
-		.names = rec->sink.pipe,
-	};
-	err = prologue_world(&world, &world_records, reterr);
-	if (err)
-		return err;
-	err = writer_put(rec->writer, front.data, front.len);
-	if (!err)
-		err = writer_put(rec->writer, world_records.data, world_records.len);
-	return err ? write_error(rec, err, reterr) : 0;
+	return outlet_put_world(&rec->outlet, &rec->common, &rec->rotation.world_bytes, reterr);
 }
 
 /* Which thread drains which CPUs; with --threads only. */
@@ -205,27 +216,16 @@ static int lay_out_threads(struct recording *rec, struct diag *reterr)
 		err = thread_spec_resolve(rec->options->thread_spec, target->per_thread ? NULL : &target->cpus, &topology,
 					  &rec->layout, reterr);
 	if (!err && target->per_thread)
-		thread_layout_trim(&rec->layout, rec->plan.nr_rings);
+		thread_layout_trim(&rec->layout, rec->plan.nr_places);
 	return err;
 }
 
 static int start_readers(struct recording *rec, struct diag *reterr)
 {
 	bool directory = rec->options->threads;
-	struct data_files_params files = {
-		.set = &rec->set,
-		.writer = &rec->options->writer,
-		.flush_bytes = rec->options->flush_bytes,
-		.live = rec->sink.pipe,
-		.into = directory ? NULL : rec->writer,
-		.path = rec->sink.path,
-	};
-	int err = data_files_open(&files, &rec->files, reterr);
-	if (err)
-		return err;
 	struct readers_params readers = {
 		.set = &rec->set,
-		.files = &rec->files,
+		.files = &rec->outlet.files,
 		.layout = directory ? &rec->layout : NULL,
 		.realtime = rec->options->realtime,
 		.workload = rec->workload.pid,
@@ -235,10 +235,15 @@ static int start_readers(struct recording *rec, struct diag *reterr)
 
 static int start_events(struct recording *rec, struct diag *reterr)
 {
-	int err = 0;
+	/* All our threads run by now. */
+	int err = filters_leave_out_recorder(&rec->set, reterr);
 
-	if (!rec->options->delay_ms)
+	if (err)
+		return err;
+	if (!rec->options->times.delayed)
 		err = eventset_enable(&rec->set);
+	else if (!rec->workload.pid)
+		err = event_switch(&rec->set, EVENT_SWITCH_SIDE_BAND, true);
 	if (err)
 		return diag_set(reterr, err, "cannot enable the events: %s", strerror(-err));
 	return rec->workload.pid ? workload_release(&rec->workload, rec->options->workload[0], reterr) : 0;
@@ -260,8 +265,8 @@ static void tell_reader(const struct reader *reader, size_t index)
 static void tell_plan(const struct recording *rec)
 {
 	AUTO_BUF struct buf text = {0};
-	const struct data_file *file = &rec->files.files[0];
-	const struct writer_params *params = rec->options->threads ? &rec->files.params : &rec->writer_params;
+	const struct data_file *file = &rec->outlet.files.files[0];
+	const struct writer_params *params = rec->options->threads ? &rec->outlet.files.params : &rec->outlet.writer_params;
 	const struct writer_ops *ops = file->writer->ops;
 	size_t ring_bytes = rec->set.ring_pages * (size_t)sysconf(_SC_PAGESIZE);
 
@@ -275,6 +280,9 @@ static void tell_plan(const struct recording *rec)
 		buf_printf(&text, ", %zu blocks of %zu KiB", params->nr_blocks, params->block_bytes / 1024);
 	if (ops->maps)
 		buf_printf(&text, ", windows of %zu KiB", params->window_bytes / 1024);
+	if (rec->pool)
+		buf_printf(&text, "; level %d, %zu workers, %zu extents of %zu KiB", rec->pool->level, rec->pool->nr_workers,
+			   rec->pool->nr_jobs, rec->pool->extent_bytes / 1024);
 	log_verbose("%s", buf_text(&text));
 	for (size_t i = 0; i < rec->readers.nr; i++)
 		tell_reader(&rec->readers.readers[i], i);
@@ -292,28 +300,131 @@ static void tell_readers_work(const struct recording *rec)
 	}
 }
 
+static int prepare_keeper(struct recording *rec)
+{
+	const struct writer_ops *asked = rec->options->writer.ops;
+	bool one_file = !rec->outlet.sink.pipe && !rec->options->threads && !(asked && asked->cuts);
+	struct keeper *keeper = &rec->keeper;
+
+	rec->commit = (struct commit){
+		.fd = one_file ? rec->outlet.sink.fd : -1,
+		.data_offset = rec->outlet.header.data.offset,
+		.start = rec->outlet.writer->offset,
+		.stream = &rec->outlet.files.files[0].stream,
+	};
+	keeper->nr_sync_fds = 0;
+	free(rec->sync_fds);
+	rec->sync_fds = calloc(rec->outlet.files.nr + 1, sizeof(*rec->sync_fds));
+	if (!rec->sync_fds)
+		return -ENOMEM;
+	for (size_t i = 0; i < rec->outlet.files.nr; i++)
+		if (rec->outlet.files.files[i].fd >= 0)
+			rec->sync_fds[keeper->nr_sync_fds++] = rec->outlet.files.files[i].fd;
+	if (!rec->outlet.sink.pipe)
+		rec->sync_fds[keeper->nr_sync_fds++] = rec->outlet.sink.fd;
+	keeper->sync_fds = rec->sync_fds;
+	keeper->sync_ms = rec->options->sync_ms;
+	keeper->book = &rec->book;
+	keeper->commit = &rec->commit;
+	return 0;
+}
+
+/* For the rotation: the keeper looks at the present output only. */
+static void pause_keeper(void *recording)
+{
+	keeper_stop(&((struct recording *)recording)->keeper);
+}
+
+static int resume_keeper(void *recording)
+{
+	struct recording *rec = recording;
+	int err = prepare_keeper(rec);
+
+	return err ? err : keeper_start(&rec->keeper);
+}
+
+static int open_rotation(struct recording *rec, struct diag *reterr)
+{
+	struct rotation *rotation = &rec->rotation;
+
+	rotation->spec = rec->options->rotation;
+	rotation->max_bytes = rec->options->max_bytes;
+	rotation->timestamp = rec->options->timestamp_name;
+	rotation->params = &rec->common;
+	rotation->outlet = &rec->outlet;
+	rotation->readers = &rec->readers;
+	rotation->flight = rec->flight;
+	rotation->pause = pause_keeper;
+	rotation->resume = resume_keeper;
+	rotation->other = rec;
+	return rotation_open(rotation, reterr);
+}
+
+/* The ledger is open before the first event is enabled. */
+static int open_ledger(struct recording *rec, struct diag *reterr)
+{
+	int err = ledger_book_open(&rec->book, &rec->set);
+
+	if (!err)
+		err = loss_times_init(&rec->losses, rec->described.descs, rec->described.nr_descs);
+	if (!err)
+		err = prepare_keeper(rec);
+	if (!err)
+		err = keeper_start(&rec->keeper);
+	return err ? diag_set(reterr, err, "cannot keep the ledger: %s", strerror(-err)) : 0;
+}
+
+/* Its last readings, when nothing comes any more. */
+static int close_ledger(struct recording *rec, struct diag *reterr)
+{
+	int err = ledger_book_close(&rec->book);
+
+	if (!err)
+		err = recorder_cost_add(&rec->readers, &rec->outlet.files, rec->keeper.cpu_ns, &rec->book.ledger);
+	return err ? diag_set(reterr, err, "out of memory") : 0;
+}
+
+/* How much of its time the recording saw; after the file was finished. */
+static void tell_coverage(struct recording *rec, struct recording_result *result)
+{
+	const struct coverage_params params = {
+		.ledger = &rec->book.ledger,
+		.losses = &rec->losses,
+		.nr_places = rec->plan.nr_places,
+		.ring_bytes = rec->set.ring_pages * (size_t)sysconf(_SC_PAGESIZE),
+		.drained_bytes = result->ring_total_bytes,
+		.nr_samples = result->nr_samples,
+	};
+
+	/* Out of memory: then it is not known. */
+	(void)!coverage_make(&params, &result->coverage);
+}
+
 /* Events flow from here until the workload, the targets, a signal or a failed writer ends it. */
 static int run_events(struct recording *rec, struct recording_result *result, struct diag *reterr)
 {
 	struct supervision supervision = {
 		.set = &rec->set,
 		.workload = &rec->workload,
-		.control = &rec->readers.control,
+		.readers = &rec->readers.control,
 		.signal_fd = rec->signal_fd,
-		.enable_after_ms = rec->options->delay_ms,
+		.times = &rec->options->times,
+		.control = &rec->control,
+		.rotation = &rec->rotation,
 	};
 
 	tell_plan(rec);
-	int err = start_events(rec, reterr);
+	int err = open_ledger(rec, reterr);
+	if (!err)
+		err = start_events(rec, reterr);
 	if (!err) {
-		err = supervise(&supervision, &result->signal);
-		if (err)
-			diag_set(reterr, err, "waiting for the end: %s", strerror(-err));
+		err = supervise(&supervision, &result->signal, reterr);
 	}
 	eventset_disable(&rec->set);
+	keeper_stop(&rec->keeper);
 	readers_stop(&rec->readers);
 	tell_readers_work(rec);
-	return err ? err : readers_error(&rec->readers, &rec->files, reterr);
+	return err ? err : readers_error(&rec->readers, &rec->outlet.files, reterr);
 }
 
 static int note_loss(struct recording *rec, size_t slot, uint64_t lost, struct recording_result *result)
@@ -329,123 +440,89 @@ static int note_loss(struct recording *rec, size_t slot, uint64_t lost, struct r
 		.cpu = plan->cpu,
 		.tid = plan->pid,
 		.records = lost,
+		.ring_bytes = plan->ring < rec->plan.nr_drained ? rec->set.rings[plan->ring].bytes : 0,
 	};
 	result->losses = grown;
 	result->lost_records += lost;
 	return 0;
 }
 
-/* What the kernel could not give us, per event fd, into the file and into the result. */
+/* The last moments of what was overwritten so far. */
+static int end_flight(struct recording *rec, struct recording_result *result, struct diag *reterr)
+{
+	int err = flight_end(rec->flight, rec->outlet.writer);
+
+	result->flight = flight_counters(rec->flight);
+	return err ? diag_set(reterr, err, "%s: writing the last moments failed: %s", rec->outlet.sink.path,
+			      strerror(-err)) : 0;
+}
+
+/* What the kernel could not give us, per event fd, into the result. */
 static int account_losses(struct recording *rec, struct recording_result *result, struct diag *reterr)
 {
-	AUTO_BUF struct buf records = {0};
 	const struct event_list *events = rec->options->events;
 
 	result->losses_counted = true;
 	for (size_t i = 0; i < events->nr; i++)
 		result->losses_counted &= (events->events[i].attr.read_format & PERF_FORMAT_LOST) != 0;
+	rec->book.ledger.counted = result->losses_counted;
 	for (size_t i = 0; i < rec->plan.nr_slots; i++) {
 		uint64_t lost = eventset_lost(&rec->set, i);
-		if (!lost)
-			continue;
-		int err = note_loss(rec, i, lost, result);
-		if (!err)
-			err = synth_lost_samples(&rec->described.descs[rec->plan.slots[i].event].attr, rec->set.ids[i], lost,
-						 &records);
-		if (err)
-			return diag_set(reterr, err, "out of memory");
+		if (lost && note_loss(rec, i, lost, result))
+			return diag_set(reterr, -ENOMEM, "out of memory");
 	}
-	int err = writer_put(rec->writer, records.data, records.len);
-	return err ? write_error(rec, err, reterr) : 0;
+	return 0;
 }
 
-/* What the rings held and no file got. */
-static uint64_t unwritten(const struct recording *rec, uint64_t of_main_file)
+/* A name for what was written; NULL: out of memory. */
+static char *name_output(const struct recording *rec)
 {
-	uint64_t bytes = of_main_file;
+	const struct rotation *rotation = &rec->rotation;
+	char *name = NULL;
 
-	for (size_t i = 0; i < rec->files.nr; i++)
-		bytes += rec->files.files[i].unwritten_bytes;
-	return bytes;
-}
-
-/* What went to a device cannot be read back. */
-static bool is_regular(int fd)
-{
-	struct stat st;
-
-	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-}
-
-static int finish(struct recording *rec, uint64_t written, bool torn, struct recording_result *result,
-		  struct diag *reterr)
-{
-	AUTO_FREE struct hits_region *parts = calloc(rec->files.nr + 1, sizeof(*parts));
-	struct finish_params params = {
-		.fd = rec->sink.fd,
-		.path = rec->sink.path,
-		.header = rec->header,
-		.data_bytes = written > rec->header.data.offset ? written - rec->header.data.offset : 0,
-		.torn = torn,
-		.features = &rec->features,
-		.build_ids = rec->options->build_ids && is_regular(rec->sink.fd),
-		.parts = parts,
-		.nr_parts = rec->options->threads ? rec->files.nr : 0,
-	};
-	struct finish_result finished;
-
-	if (!parts)
-		return diag_set(reterr, -ENOMEM, "out of memory");
-	result->bytes = 0;
-	for (size_t i = 0; i < params.nr_parts; i++) {
-		parts[i] = (struct hits_region){rec->files.files[i].fd, 0, rec->files.files[i].stored};
-		result->bytes += parts[i].bytes;
-	}
-	int err = finish_file(&params, &finished, reterr);
-	result->bytes += finished.data_bytes;
-	result->cut_samples = finished.cut_samples;
-	result->nr_samples = finished.nr_samples;
-	result->samples_counted = finished.samples_counted;
-	/* Where the disk is elsewhere its errors may wait until now: close(2). */
-	int close_err = sink_close(&rec->sink);
-	if (close_err && !torn && !err)
-		err = diag_set(reterr, close_err, "%s: cannot finish the file: %s", rec->sink.path, strerror(-close_err));
-	return err;
+	if (rotation->names.nr == 1)
+		return strdup(rotation->names.names[0]);
+	if (!rotation->names.nr)
+		return strdup(rec->outlet.sink.path);
+	if (asprintf(&name, "%zu files %s.*", rotation->nr_switches + 1, rotation->names.base) < 0)
+		return NULL;
+	return name;
 }
 
 static int close_output(struct recording *rec, struct recording_result *result, struct diag *reterr)
 {
-	struct diag later;
-	uint64_t queued = rec->writer->queued, written = 0, left = 0;
-	int write_err = writer_close(take_ptr(rec->writer), &written);
-	if (write_err) {
-		output_error(rec, written, write_err, reterr);
-		/* The part that was written of a piece that failed is not queued, but may still be in its ring. */
-		uint64_t had = queued + (rec->options->threads ? 0 : data_files_left(&rec->files));
-		left = had > written ? had - written : 0;
-	}
-	int files_err = data_files_close(&rec->files, write_err ? &later : reterr);
-	int err = write_err ? write_err : files_err;
+	struct outlet_closing closing = {.ledger = &rec->book.ledger, .losses = &rec->losses};
+	struct outlet_result closed;
+	int err = rotation_finish(&rec->rotation, &closing, &closed, reterr);
 
-	result->unwritten_bytes = err ? unwritten(rec, left) : 0;
-	result->bytes = written;
-	if (rec->sink.pipe)
-		return err;
-	int finish_err = finish(rec, written, write_err != 0, result, err ? &later : reterr);
-	return err ? err : finish_err;
+	free(result->output);
+	result->output = name_output(rec);
+	end_compression(rec, result);
+	result->bytes = closed.bytes;
+	result->nr_samples = closed.nr_samples;
+	result->samples_counted = closed.samples_counted;
+	result->unwritten_bytes = closed.unwritten_bytes;
+	result->cut_samples = closed.cut_samples;
+	return err;
 }
 
 static void recording_fini(struct recording *rec)
 {
-	writer_close(rec->writer, NULL);
+	keeper_stop(&rec->keeper);
+	ledger_book_fini(&rec->book);
+	free(rec->sync_fds);
+	loss_times_fini(&rec->losses);
 	readers_fini(&rec->readers);
 	thread_layout_fini(&rec->layout);
-	data_files_fini(&rec->files);
-	sink_close(&rec->sink);
+	rotation_close(&rec->rotation);
+	outlet_fini(&rec->outlet);
+	pack_pool_free(rec->pool);
+	flight_free(rec->flight);
 	eventset_close(&rec->set);
 	plan_fini(&rec->plan);
 	workload_end(&rec->workload, rec->signal_fd);
 	described_events_fini(&rec->described);
+	control_close(&rec->control);
 	if (rec->signal_fd >= 0)
 		close(rec->signal_fd);
 }
@@ -459,12 +536,12 @@ static int open_sink(struct recording *rec, struct diag *reterr)
 	sigset_t blocked, waiting;
 
 	if (rec->options->threads)
-		return sink_open_directory(rec->options->output, &rec->sink, reterr);
+		return sink_open_directory(rec->options->output, &rec->outlet.sink, reterr);
 	pthread_sigmask(SIG_SETMASK, NULL, &blocked);
 	waiting = rec->old_mask;
 	sigaddset(&waiting, SIGCHLD); /* would be lost: its default is to be ignored */
 	pthread_sigmask(SIG_SETMASK, &waiting, NULL);
-	int err = sink_open(rec->options->output, &rec->sink, reterr);
+	int err = sink_open(rec->options->output, &rec->outlet.sink, reterr);
 	pthread_sigmask(SIG_SETMASK, &blocked, NULL);
 	return err;
 }
@@ -474,9 +551,9 @@ static int prepare(struct recording *rec, struct diag *reterr)
 {
 	int err = configure(rec, reterr);
 	if (!err)
-		err = check_events(rec, reterr);
-	if (!err)
 		err = catch_signals(rec, reterr);
+	if (!err)
+		err = control_open(&rec->control, &rec->options->control, reterr);
 	if (!err)
 		err = fork_workload(rec, reterr);
 	if (!err) {
@@ -487,6 +564,10 @@ static int prepare(struct recording *rec, struct diag *reterr)
 	if (!err)
 		err = eventset_open(&rec->set, &rec->plan, rec->options->events, rec->options->ring, reterr);
 	if (!err)
+		err = flight_open(&rec->set, rec->options->ring, &rec->flight, reterr);
+	if (!err)
+		err = filters_apply(&rec->set, reterr);
+	if (!err)
 		err = lay_out_threads(rec, reterr);
 	if (!err)
 		err = open_sink(rec, reterr);
@@ -496,8 +577,16 @@ static int prepare(struct recording *rec, struct diag *reterr)
 			diag_set(reterr, err, "out of memory");
 	}
 	if (!err)
+		err = start_compression(rec, reterr);
+	if (!err)
 		err = start_output(rec, reterr);
-	return err ? err : start_readers(rec, reterr);
+	if (!err)
+		err = start_readers(rec, reterr);
+	if (!err)
+		err = open_rotation(rec, reterr);
+	if (!err)
+		outlet_finish_ahead(&rec->outlet, &rec->common);
+	return err;
 }
 
 int recording_run(const struct recording_options *options, struct recording_result *ret, struct diag *reterr)
@@ -505,16 +594,23 @@ int recording_run(const struct recording_options *options, struct recording_resu
 	struct recording rec = {
 		.options = options,
 		.signal_fd = -1,
-		.sink.fd = -1,
+		.control = {.fd = -1, .ack_fd = -1},
+		.outlet = {.sink.fd = -1},
 	};
 	struct recording_result result = {0};
 	int err = prepare(&rec, reterr);
 
 	if (!err) {
-		result.output = rec.sink.path;
+		result.output = strdup(rec.outlet.sink.path);
 		err = run_events(&rec, &result, reterr);
 		/* One error policy: whatever happened, what is there is finished, and the first error is told. */
 		struct diag later;
+		int ledger_err = close_ledger(&rec, err ? &later : reterr);
+		err = err ? err : ledger_err;
+		int settle_err = rotation_settle(&rec.rotation, err ? &later : reterr);
+		err = err ? err : settle_err;
+		int flight_err = end_flight(&rec, &result, err ? &later : reterr);
+		err = err ? err : flight_err;
 		int loss_err = account_losses(&rec, &result, err ? &later : reterr);
 		err = err ? err : loss_err;
 		int close_err = close_output(&rec, &result, err ? &later : reterr);
@@ -528,10 +624,11 @@ int recording_run(const struct recording_options *options, struct recording_resu
 	result.nr_threads = rec.readers.nr;
 	for (size_t i = 0; i < rec.readers.nr; i++)
 		result.wakeups += rec.readers.readers[i].wakeups;
-	for (size_t i = 0; i < rec.files.nr; i++) {
-		result.rounds += rec.files.files[i].stream.counters.rounds;
-		result.ring_total_bytes += rec.files.files[i].stream.counters.bytes;
+	for (size_t i = 0; i < rec.outlet.files.nr; i++) {
+		result.rounds += rec.outlet.files.files[i].stream.counters.rounds;
+		result.ring_total_bytes += rec.outlet.files.files[i].stream.counters.bytes;
 	}
+	tell_coverage(&rec, &result);
 	recording_fini(&rec);
 	result.cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	*ret = result;
@@ -541,5 +638,6 @@ int recording_run(const struct recording_options *options, struct recording_resu
 void recording_result_fini(struct recording_result *result)
 {
 	free(result->losses);
+	free(result->output);
 	*result = (struct recording_result){0};
 }

@@ -9,9 +9,16 @@
 #include <stdint.h>
 
 #include "event/event.h"
+#include "record/control.h"
+#include "record/coverage.h"
+#include "record/enable_times.h"
 #include "record/engine.h"
+#include "record/flight.h"
 #include "record/eventset.h"
+#include "record/rotation_spec.h"
+#include "record/synth_wishes.h"
 #include "record/target.h"
+#include "stream/pack_pool.h"
 
 struct diag;
 
@@ -21,15 +28,27 @@ struct recording_options {
 	struct event_list *events;      /* parsed; borrowed, configured and adapted here */
 	struct event_options sampling;  /* target, inherit, delayed, pipe_output, has_workload are filled in here */
 	bool inherit;                   /* false: -i */
+	bool side_channel;              /* what tasks do has rings of its own */
 	struct eventset_sizes ring;
 	struct recording_writer writer;
+	size_t buffer_bytes;            /* --buffer-memory: between draining and writing; 0: none but what -z needs */
+	int compression_level;          /* 1 to ZSTD_LEVEL_LAST; 0: nothing is compressed */
 	size_t flush_bytes;             /* --mmap-flush; 0: the default */
 	const char *output;             /* NULL: perf.data */
 	bool threads;                   /* --threads: into a data directory */
 	const char *thread_spec;        /* NULL: cpu */
-	int64_t delay_ms;               /* -D; -1: stay disabled */
+	struct enable_times times;      /* -D */
+	struct control_spec control;    /* --control */
+	struct rotation_spec rotation;  /* --switch-output */
+	size_t max_files;               /* --switch-max-files; 0: all */
+	uint64_t max_bytes;             /* --max-size; 0: any */
+	bool timestamp_name;            /* --timestamp-filename */
+	bool tail_synthesize;           /* --tail-synthesize */
 	int realtime;                   /* -r; 0: the default of priority.h */
 	bool build_ids;                 /* false: -B */
+	bool all_build_ids;             /* --buildid-all */
+	struct synth_wishes synth;
+	uint64_t sync_ms;               /* --sync: what is written goes to the disk that often; 0: when the kernel likes */
 	char **workload;                /* NULL-terminated argv; NULL: none */
 	int argc;                       /* of the subcommand, for the CMDLINE feature */
 	char **argv;
@@ -41,6 +60,7 @@ struct recording_loss {
 	int cpu;           /* -1: any */
 	pid_t tid;         /* -1: any */
 	uint64_t records;
+	size_t ring_bytes; /* of the ring that was full; 0: the flight channel, which was paused */
 };
 
 struct recording_result {
@@ -51,14 +71,17 @@ struct recording_result {
 	size_t nr_losses;
 	uint64_t lost_records; /* sum of losses */
 	bool losses_counted;   /* false: this kernel has no PERF_FORMAT_LOST (before 6.0); only LOST records tell */
+	struct coverage coverage;
+	struct flight_counters flight; /* of events that were overwritten */
 	uint64_t unwritten_bytes; /* of records that we had when writing failed */
 	uint64_t cut_samples;  /* given up at the end so that the header fits on a full disk */
 	size_t nr_threads; /* that drained */
 	size_t nr_rings;
 	size_t ring_bytes;         /* of each */
 	uint64_t ring_total_bytes; /* that came out of the rings */
+	struct pack_totals packed; /* what was compressed */
 	uint64_t wakeups, rounds, cpu_ns; /* cpu_ns: of the recorder, all its threads */
-	const char *output;    /* NULL: the recording did not begin */
+	char *output;    /* heap; what to call it; NULL: the recording did not begin */
 	int wait_status;       /* of the workload */
 	bool has_wait_status;
 	int signal;            /* that ended the recording; 0: none */

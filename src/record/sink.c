@@ -81,6 +81,18 @@ static void remove_recording(const char *path)
 	rmdir(path); /* what is left keeps it: renaming tells */
 }
 
+void sink_remove(const char *path)
+{
+	struct stat st;
+
+	if (lstat(path, &st))
+		return;
+	if (S_ISDIR(st.st_mode))
+		remove_recording(path);
+	else
+		unlink(path);
+}
+
 /* Makes room for the name, but not at the cost of a directory of somebody else. */
 static int remove_old(const char *old, bool by_directory, struct diag *reterr)
 {

@@ -32,3 +32,6 @@ int sink_open(const char *path, struct sink *ret, struct diag *reterr);
 /* The same for a data directory, of mode 0700: fd is that of its main file. Not for pipes: -EINVAL. */
 int sink_open_directory(const char *path, struct sink *ret, struct diag *reterr);
 int sink_close(struct sink *sink);
+
+/* A recording of our own that is not wanted any more: a file, or a directory with nothing else in it. */
+void sink_remove(const char *path);

@@ -4,67 +4,164 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "record/eventset.h"
+#include "base/diag.h"
+#include "base/log.h"
+#include "record/control.h"
+#include "record/control_command.h"
+#include "record/enable_times.h"
+#include "record/event_switch.h"
 #include "record/reader.h"
+#include "record/rotation.h"
 #include "record/workload.h"
 
-/* A signal that ends the recording, or 0. */
-static int read_signals(int fd)
+/* What the supervisor keeps from one wake-up to the next. */
+struct watch {
+	const struct supervision *supervision;
+	uint64_t start_ns;     /* CLOCK_MONOTONIC */
+	size_t nr_switched;    /* moments of `times` that have come */
+	unsigned nr_refused;   /* lines of --control */
+	int signal;            /* that ends the recording; 0: none */
+	bool stop;             /* something else ends it */
+	bool snapshot;         /* a snapshot was asked for */
+	struct diag *reterr;
+};
+
+/* The first signal that ends the recording counts. */
+static void read_signals(struct watch *watch)
 {
 	struct signalfd_siginfo info;
-	int ended_by = 0;
 
-	while (read(fd, &info, sizeof(info)) == sizeof(info))
-		if (info.ssi_signo != SIGCHLD && !ended_by)
-			ended_by = (int)info.ssi_signo;
-	return ended_by;
+	while (read(watch->supervision->signal_fd, &info, sizeof(info)) == sizeof(info))
+		if (info.ssi_signo == SIGUSR2)
+			watch->snapshot = true;
+		else if (info.ssi_signo != SIGCHLD && !watch->signal)
+			watch->signal = (int)info.ssi_signo;
 }
 
-/* Milliseconds until the events are to be enabled; -1: that is not to come. */
-static int wait_ms(const struct supervision *supervision, uint64_t enable_at_ns)
+/* CLOCK_MONOTONIC of the next moment of -D; UINT64_MAX: none is to come. */
+static uint64_t next_switch_ns(const struct watch *watch, bool *ret_on)
+{
+	int64_t ms;
+
+	if (!enable_times_next(watch->supervision->times, watch->nr_switched, &ms, ret_on))
+		return UINT64_MAX;
+	return watch->start_ns + (uint64_t)ms * 1000000;
+}
+
+/* For poll(2): until then; -1: for ever. */
+static int wait_ms(uint64_t until_ns)
 {
 	enum { AT_MOST = 60000 };
 
-	if (supervision->enable_after_ms <= 0)
+	if (until_ns == UINT64_MAX)
 		return -1;
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
-	uint64_t left_ms = now < enable_at_ns ? (enable_at_ns - now) / 1000000 + 1 : 0;
+	uint64_t left_ms = now < until_ns ? (until_ns - now) / 1000000 + 1 : 0;
 	return left_ms < AT_MOST ? (int)left_ms : AT_MOST;
 }
 
-static int enable_when_due(struct supervision *supervision, uint64_t enable_at_ns)
+static int switch_when_due(struct watch *watch)
 {
-	if (supervision->enable_after_ms <= 0 || clock_ns(CLOCK_MONOTONIC) < enable_at_ns)
-		return 0;
-	supervision->enable_after_ms = 0;
-	return eventset_enable(supervision->set);
-}
+	bool on;
 
-int supervise(struct supervision *supervision, int *ret_signal)
-{
-	struct pollfd fds[] = {
-		{.fd = supervision->signal_fd, .events = POLLIN},
-		{.fd = supervision->control->news_fd, .events = POLLIN},
-	};
-	uint64_t enable_at_ns = clock_ns(CLOCK_MONOTONIC) + (uint64_t)supervision->enable_after_ms * 1000000;
-
-	*ret_signal = 0;
-	for (;;) {
-		int ready = poll(fds, 2, wait_ms(supervision, enable_at_ns));
-		if (ready < 0 && errno != EINTR)
-			return -errno;
-		int err = enable_when_due(supervision, enable_at_ns);
+	while (next_switch_ns(watch, &on) <= clock_ns(CLOCK_MONOTONIC)) {
+		int err = event_switch(watch->supervision->set, EVENT_SWITCH_ALL, on);
 		if (err)
 			return err;
-		if (ready <= 0)
-			continue;
-		if (fds[0].revents)
-			*ret_signal = read_signals(supervision->signal_fd);
-		if (*ret_signal || fds[1].revents || workload_ended(supervision->workload))
-			return 0;
+		watch->nr_switched++;
 	}
+	return 0;
+}
+
+/* One read at a time: a flood of commands must not keep us from seeing the end. */
+static void obey(struct watch *watch)
+{
+	const struct supervision *supervision = watch->supervision;
+	struct control *control = supervision->control;
+	const char *line;
+
+	control_read(control);
+	while (!watch->stop && (line = control_next(control)))
+		switch (control_command(control, supervision->set, line, &watch->nr_refused)) {
+		case CONTROL_STOP:
+			watch->stop = true;
+			break;
+		case CONTROL_SNAPSHOT:
+			watch->snapshot = supervision->rotation->spec.on;
+			control_reply(control, watch->snapshot ? "ack\n" : "error: snapshot: needs --switch-output\n");
+			break;
+		case CONTROL_NOTHING:
+			break;
+		}
+}
+
+static int rotate(struct watch *watch)
+{
+	struct rotation *rotation = watch->supervision->rotation;
+	bool full = false, wanted = watch->snapshot;
+	int err = rotation_step(rotation, &full, watch->reterr);
+
+	watch->snapshot = false;
+	if (!err && wanted)
+		err = rotation_trigger(rotation, watch->reterr);
+	if (full && !watch->stop) {
+		log_note("the size limit is reached: the recording ends");
+		watch->stop = true;
+	}
+	return err;
+}
+
+static uint64_t earlier(uint64_t one, uint64_t other)
+{
+	return one < other ? one : other;
+}
+
+/* Waits once and does what has come; -errno. */
+static int watch_once(struct watch *watch)
+{
+	enum { SIGNALS, NEWS, CONTROL, SWITCH, NR };
+	const struct supervision *supervision = watch->supervision;
+	struct pollfd fds[NR] = {
+		[SIGNALS] = {.fd = supervision->signal_fd, .events = POLLIN},
+		[NEWS] = {.fd = supervision->readers->news_fd, .events = POLLIN},
+		[CONTROL] = {.fd = supervision->control->fd, .events = POLLIN}, /* -1 is skipped */
+		[SWITCH] = {.fd = supervision->readers->switch_fd, .events = POLLIN},
+	};
+	bool on;
+	int ready = poll(fds, NR, wait_ms(earlier(next_switch_ns(watch, &on), supervision->rotation->next_ns)));
+
+	if (ready < 0 && errno != EINTR)
+		return diag_set(watch->reterr, -errno, "waiting for the end: %s", strerror(errno));
+	int err = switch_when_due(watch);
+	if (err)
+		return diag_set(watch->reterr, err, "cannot turn the events on or off: %s", strerror(-err));
+	if (ready > 0 && fds[SIGNALS].revents)
+		read_signals(watch);
+	if (ready > 0 && fds[CONTROL].revents)
+		obey(watch);
+	if (ready > 0 && (fds[NEWS].revents || workload_ended(supervision->workload)))
+		watch->stop = true;
+	return rotate(watch);
+}
+
+int supervise(struct supervision *supervision, int *ret_signal, struct diag *reterr)
+{
+	struct watch watch = {
+		.supervision = supervision,
+		.start_ns = clock_ns(CLOCK_MONOTONIC),
+		.reterr = reterr,
+	};
+	int err = 0;
+
+	rotation_start(supervision->rotation);
+	while (!err && !watch.stop && !watch.signal)
+		err = watch_once(&watch);
+	*ret_signal = watch.signal;
+	return err;
 }

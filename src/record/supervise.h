@@ -1,26 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * supervise: waits until the recording should end, while readers drain; enables the events when their time has come.
- * Used by the main thread.
+ * supervise: waits until the recording should end, while readers drain; turns events on and off when their time has
+ * come, and does what --control asks for. Used by the main thread.
  */
 #pragma once
 
 #include <stdint.h>
 
+struct control;
+struct enable_times;
 struct eventset;
+struct diag;
 struct reader_control;
+struct rotation;
 struct workload;
 
 struct supervision {
 	struct eventset *set; /* borrowed, as all the others */
 	struct workload *workload; /* pid 0: none */
-	const struct reader_control *control;
+	const struct reader_control *readers;
 	int signal_fd;           /* signalfd(2) of SIGCHLD and of the signals that end a recording; non-blocking */
-	int64_t enable_after_ms; /* 0: enabled already; -1: never by us */
+	const struct enable_times *times;
+	struct control *control; /* may be without any fd */
+	struct rotation *rotation;
 };
 
 /*
- * Returns when the workload ended, when a signal came (*ret_signal, else 0), when every task of -p or -t ended, or
- * when a reader failed. -errno when waiting itself failed.
+ * Returns when the workload ended, when a signal came (*ret_signal, else 0), when every task of -p or -t ended, when a
+ * reader failed, when --control said so, or when the file is as long as it may be. -errno when waiting failed, or what it
+ * waited for.
  */
-int supervise(struct supervision *supervision, int *ret_signal);
+int supervise(struct supervision *supervision, int *ret_signal, struct diag *reterr);

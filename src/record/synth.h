@@ -30,6 +30,12 @@ struct synth_params {
 	size_t trailer_bytes; /* sample_id_bytes() of the events */
 	bool data_maps;       /* also maps that are not executable */
 	bool mmap2;           /* the events ask for MMAP2 (else MMAP) */
+	bool namespaces;      /* of each task */
+	bool build_ids;       /* in MMAP2, in place of the inode */
+	bool skip_tasks;      /* no names and parents of tasks */
+	bool skip_maps;
+	unsigned maps_timeout_ms; /* for the maps of one process; 0: no limit */
+	unsigned nr_threads;      /* that read procfs; 0: one */
 };
 
 /* Where each id of an event was opened; for ID_INDEX. */
@@ -64,6 +70,12 @@ int synth_process(const struct synth_params *params, pid_t pid, struct buf *out)
  * when all are.
  */
 int synth_threads(const struct synth_params *params, const pid_t *tids, size_t nr, struct buf *out);
+
+/* -ENOENT: no cgroups are mounted. */
+int synth_cgroups(const struct synth_params *params, struct buf *out);
+
+/* Of one task; what is gone is 0. */
+int synth_namespaces(const struct synth_params *params, pid_t pid, pid_t tid, struct buf *out);
 
 /* The name of a workload before its exec. */
 int synth_workload(const struct synth_params *params, pid_t pid, struct buf *out);

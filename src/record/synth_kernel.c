@@ -7,14 +7,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/utsname.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "record/elf_note.h"
 #include "record/synth_record.h"
 
-enum { MODULES_MAX_BYTES = 1 << 22, DEP_MAX_BYTES = 1 << 26 };
+enum { MODULES_MAX_BYTES = 1 << 22, DEP_MAX_BYTES = 1 << 26, IOMEM_MAX_BYTES = 1 << 20 };
 
 #define KERNEL_PID UINT32_MAX /* -1: whom the kernel's own maps belong to */
 
@@ -25,6 +27,7 @@ static bool span_is(struct span text, const char *word)
 
 struct kernel_text {
 	uint64_t text, stext, etext; /* 0: not seen */
+	uint64_t bytes;              /* from text to etext; 0: not known */
 };
 
 static int kernel_text_visit(const struct kallsyms_line *line, void *arg)
@@ -39,13 +42,52 @@ static int kernel_text_visit(const struct kallsyms_line *line, void *arg)
 		kernel->stext = line->addr;
 	else if (!kernel->etext && span_is(line->name, "_etext"))
 		kernel->etext = line->addr;
+	if (kernel->bytes && kernel->text)
+		kernel->etext = kernel->text + kernel->bytes;
 	/* the symbols are in the order of their addresses: nothing of interest comes behind */
 	return kernel->etext != 0;
 }
 
+/* With a build-id of `id_bytes` (<= 0: none) it is the longer record, which has room for one. */
+static void put_kernel_map(const struct synth_params *params, const struct record_mmap *map, const char *name, int id_bytes,
+			   const uint8_t id[ELF_NOTE_BUILD_ID_MAX], struct buf *out)
+{
+	struct record_mmap2 record = {.prot = PROT_EXEC, .flags = MAP_PRIVATE};
+
+	if (id_bytes <= 0) {
+		synth_put(out, map, sizeof(*map), synth_name(name), params->trailer_bytes);
+		return;
+	}
+	memcpy(&record, map, sizeof(*map));
+	record.header.type = PERF_RECORD_MMAP2;
+	record.header.misc |= PERF_RECORD_MISC_MMAP_BUILD_ID;
+	record.maj = (uint8_t)id_bytes; /* one byte, then three that are reserved */
+	memcpy((uint8_t *)&record + offsetof(struct record_mmap2, min), id, (size_t)id_bytes);
+	synth_put(out, &record, sizeof(record), synth_name(name), params->trailer_bytes);
+}
+
+/*
+ * How long the kernel's text is, as /proc/iomem tells root: to find its last symbol takes longer than all else that is done
+ * before a recording. x86 ends the code there at _etext (arch/x86/kernel/setup.c), others elsewhere: 0, as for users.
+ */
+static uint64_t kernel_code_bytes(void)
+{
+	AUTO_BUF struct buf text = {0};
+	struct utsname names;
+	uint64_t first, last;
+
+	if (uname(&names) || strcmp(names.machine, "x86_64") || fd_slurp("/proc/iomem", IOMEM_MAX_BYTES, &text))
+		return 0;
+	const char *words = strstr(buf_text(&text), " : Kernel code\n");
+	const char *line = words;
+	while (line && line > buf_text(&text) && line[-1] != '\n')
+		line--;
+	return line && sscanf(line, "%" SCNx64 "-%" SCNx64, &first, &last) == 2 && last > first ? last - first + 1 : 0;
+}
+
 static int put_kernel_text(const struct synth_params *params, struct buf *out)
 {
-	struct kernel_text kernel = {0};
+	struct kernel_text kernel = {.bytes = kernel_code_bytes()};
 	int err = synth_kallsyms_each(kernel_text_visit, &kernel);
 	uint64_t start = kernel.text ? kernel.text : kernel.stext;
 
@@ -63,7 +105,8 @@ static int put_kernel_text(const struct synth_params *params, struct buf *out)
 	};
 	const char *name = kernel.text ? "[kernel.kallsyms]_text" : "[kernel.kallsyms]_stext";
 
-	synth_put(out, &record, sizeof(record), synth_name(name), params->trailer_bytes);
+	uint8_t id[ELF_NOTE_BUILD_ID_MAX];
+	put_kernel_map(params, &record, name, params->build_ids ? elf_note_of_kernel(id) : 0, id, out);
 	return 0;
 }
 
@@ -172,8 +215,9 @@ static void put_module(const struct synth_params *params, const struct module *m
 	char plain[sizeof(module->name) + 2];
 
 	snprintf(plain, sizeof(plain), "[%s]", module->name);
-	synth_put(out, &record, sizeof(record), synth_name(module->path ? module->path : plain),
-		  params->trailer_bytes);
+	uint8_t id[ELF_NOTE_BUILD_ID_MAX];
+	put_kernel_map(params, &record, module->path ? module->path : plain,
+		       params->build_ids ? elf_note_of_module(module->name, id) : 0, id, out);
 }
 
 int synth_modules_text(const struct synth_params *params, const char *modules_text, const char *dep,

@@ -13,7 +13,9 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
+#include "record/elf_note.h"
 #include "record/proc_maps.h"
 #include "record/synth.h"
 #include "record/synth_record.h"
@@ -113,6 +115,49 @@ static bool map_wanted(const struct synth_maps *maps, uint32_t prot)
 	return prot & PROT_EXEC || (maps->params->data_maps && prot & PROT_READ);
 }
 
+static bool timed_out(const struct synth_maps *maps)
+{
+	return maps->deadline_ns && clock_ns(CLOCK_MONOTONIC) > maps->deadline_ns;
+}
+
+static int read_build_id(pid_t pid, const struct proc_map *map, const char *name, uint8_t id[ELF_NOTE_BUILD_ID_MAX])
+{
+	AUTO_FREE char *inside = NULL;
+
+	if (!strcmp(name, "[vdso]"))
+		return elf_note_of_vdso(id);
+	if (name[0] != '/' || !map->ino)
+		return -ENOENT;
+	int len = elf_note_of_file(name, map->ino, id);
+	if (len > 0 || asprintf(&inside, "/proc/%d/root%s", pid, name) < 0)
+		return len;
+	return elf_note_of_file(inside, map->ino, id);
+}
+
+/* In place of device and inode. Layout: perf_event_open(2) "PERF_RECORD_MISC_MMAP_BUILD_ID". */
+static void put_build_id(struct synth_maps *maps, pid_t pid, const struct proc_map *map, const char *name,
+			 struct record_mmap2 *record)
+{
+	struct {
+		uint8_t bytes, reserved[3], id[ELF_NOTE_BUILD_ID_MAX];
+	} build_id = {0};
+	_Static_assert(sizeof(build_id) == 24, "as long as maj to ino_generation");
+
+	if (!map->ino || maps->last_file.ino != map->ino || maps->last_file.maj != map->maj ||
+	    maps->last_file.min != map->min) {
+		maps->last_file.bytes = read_build_id(pid, map, name, maps->last_file.id);
+		maps->last_file.ino = map->ino;
+		maps->last_file.maj = map->maj;
+		maps->last_file.min = map->min;
+	}
+	if (maps->last_file.bytes <= 0)
+		return;
+	build_id.bytes = (uint8_t)maps->last_file.bytes;
+	memcpy(build_id.id, maps->last_file.id, build_id.bytes);
+	memcpy(&record->maj, &build_id, sizeof(build_id));
+	record->header.misc |= PERF_RECORD_MISC_MMAP_BUILD_ID;
+}
+
 static void put_map(struct synth_maps *maps, pid_t pid, const struct proc_map *map, const char *name)
 {
 	struct record_mmap2 record = {
@@ -138,6 +183,10 @@ static void put_map(struct synth_maps *maps, pid_t pid, const struct proc_map *m
 	}
 	if (!(map->prot & PROT_EXEC))
 		record.header.misc |= PERF_RECORD_MISC_MMAP_DATA;
+	if (maps->params->build_ids && maps->params->mmap2)
+		put_build_id(maps, pid, map, name, &record);
+	if (timed_out(maps))
+		record.header.misc |= PERF_RECORD_MISC_PROC_MAP_PARSE_TIMEOUT;
 	if (!maps->params->mmap2) { /* the older record is the front of the newer one */
 		record.header.type = PERF_RECORD_MMAP;
 		fixed = sizeof(struct record_mmap);
@@ -150,7 +199,7 @@ static void put_text(struct synth_maps *maps, pid_t pid, struct span *text)
 	struct proc_map map;
 	char name[NAME_BYTES];
 
-	while (proc_maps_next(text, &map)) {
+	while (!timed_out(maps) && proc_maps_next(text, &map)) {
 		if (map_wanted(maps, map.prot))
 			put_map(maps, pid, &map,
 				proc_map_name(&map, name, sizeof(name)) < 0 ? "//toolong" : name);
@@ -161,7 +210,7 @@ static int put_by_text(struct synth_maps *maps, pid_t pid, int fd)
 {
 	size_t kept = 0;
 
-	for (;;) {
+	while (!timed_out(maps)) {
 		ssize_t got = read(fd, maps->window + kept, WINDOW_BYTES - kept);
 
 		if (got < 0 && errno == EINTR)
@@ -173,6 +222,7 @@ static int put_by_text(struct synth_maps *maps, pid_t pid, int fd)
 		kept = text.len < WINDOW_BYTES ? text.len : 0; /* a line as long as the window is none */
 		memmove(maps->window, text.ptr, kept);
 	}
+	return synth_status(maps->out);
 }
 
 /* -ENOTTY: the kernel has no such ioctl. -ENOENT: no further map. */
@@ -214,9 +264,9 @@ static int put_by_query(struct synth_maps *maps, pid_t pid, int fd)
 {
 	struct proc_map map;
 	uint64_t end = 0;
-	int err;
+	int err = 0;
 
-	while (!(err = query_next(maps, fd, end, &map)) && map.end > end) {
+	while (!timed_out(maps) && !(err = query_next(maps, fd, end, &map)) && map.end > end) {
 		if (map_wanted(maps, map.prot))
 			put_map(maps, pid, &map, maps->window);
 		end = map.end;
@@ -228,6 +278,9 @@ static int put_by_query(struct synth_maps *maps, pid_t pid, int fd)
 
 int synth_maps_put(struct synth_maps *maps, pid_t pid, int fd)
 {
+	uint64_t timeout_ns = (uint64_t)maps->params->maps_timeout_ms * 1000000;
+
+	maps->deadline_ns = timeout_ns ? clock_ns(CLOCK_MONOTONIC) + timeout_ns : 0;
 	int err = maps->query_missing ? -ENOTTY : put_by_query(maps, pid, fd);
 
 	if (err != -ENOTTY)

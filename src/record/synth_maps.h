@@ -17,6 +17,13 @@ struct synth_maps {
 	char *huge_dir;                    /* heap; where hugetlbfs is mounted; NULL: nowhere */
 	struct proc_map vsyscall;          /* what every process has; end 0: nothing */
 	bool query_missing;                /* the kernel does not know PROCMAP_QUERY */
+	uint64_t deadline_ns;              /* for this process; 0: none */
+	struct {
+		uint64_t ino;
+		uint32_t maj, min;
+		int bytes; /* of the id; <= 0: has none */
+		uint8_t id[20];
+	} last_file; /* whose build-id was read last: neighbouring maps are of one file */
 };
 
 int synth_maps_init(struct synth_maps *maps, const struct synth_params *params, struct buf *out);

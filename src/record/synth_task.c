@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,10 +180,15 @@ enum put_what { PUT_COMM, PUT_FORK_AND_COMM };
 
 static int put_task(struct walk *walk, const struct task *task, enum put_what what)
 {
-	if (what == PUT_FORK_AND_COMM)
+	const struct synth_params *params = walk->params;
+
+	if (what == PUT_FORK_AND_COMM && !params->skip_tasks)
 		put_fork(walk, task);
-	put_comm(walk, task);
-	if (task->tid == task->tgid && task->has_memory)
+	if (params->namespaces && !params->skip_tasks)
+		synth_namespaces(params, task->tgid, task->tid, walk->out);
+	if (!params->skip_tasks)
+		put_comm(walk, task);
+	if (task->tid == task->tgid && task->has_memory && !params->skip_maps)
 		return put_maps(walk, task->tgid);
 	return 0;
 }
@@ -223,25 +229,88 @@ static int put_process(struct walk *walk, pid_t pid, enum put_what what)
 	return synth_status(walk->out);
 }
 
-int synth_all_tasks(const struct synth_params *params, struct buf *out)
+/* The numbers of /proc, for the caller to free; NULL: not readable, errno says why. */
+static pid_t *pids_list(size_t *ret_nr)
 {
-	__attribute__((cleanup(walk_fini))) struct walk walk = {0};
-	int err = walk_init(&walk, params, out);
-	DIR *dir = err ? NULL : opendir("/proc");
+	DIR *dir = opendir("/proc");
+	pid_t *pids = NULL;
+	size_t nr = 0, room = 0;
 
-	walk.all = true;
-	if (err)
-		return err;
 	if (!dir)
-		return -errno;
+		return NULL;
 	for (struct dirent *entry; (entry = readdir(dir));) {
-		pid_t pid = entry_pid(entry);
-
-		if (pid)
-			put_process(&walk, pid, PUT_FORK_AND_COMM);
+		if (nr == room) {
+			room = room ? 2 * room : 1024;
+			pid_t *grown = reallocarray(pids, room, sizeof(*pids));
+			if (!grown) {
+				free(pids);
+				closedir(dir);
+				errno = ENOMEM;
+				return NULL;
+			}
+			pids = grown;
+		}
+		pids[nr] = entry_pid(entry);
+		nr += pids[nr] != 0;
 	}
 	closedir(dir);
-	return synth_status(out);
+	*ret_nr = nr;
+	return pids;
+}
+
+/* One thread's part of the processes, in records of its own. */
+struct part {
+	const struct synth_params *params;
+	const pid_t *pids;
+	size_t nr;
+	struct buf out;
+	int err;
+	pthread_t thread;
+	bool started;
+};
+
+static void *part_run(void *arg)
+{
+	__attribute__((cleanup(walk_fini))) struct walk walk = {0};
+	struct part *part = arg;
+
+	part->err = walk_init(&walk, part->params, &part->out);
+	walk.all = true;
+	for (size_t i = 0; i < part->nr && !part->err; i++)
+		put_process(&walk, part->pids[i], PUT_FORK_AND_COMM);
+	part->err = part->err ? part->err : synth_status(&part->out);
+	return NULL;
+}
+
+int synth_all_tasks(const struct synth_params *params, struct buf *out)
+{
+	enum { PARTS_MAX = 256 };
+	size_t nr = 0, nr_parts = params->nr_threads > 1 ? params->nr_threads : 1;
+	AUTO_FREE pid_t *pids = pids_list(&nr);
+	int err = 0;
+
+	if (!pids)
+		return -errno;
+	if (nr_parts > PARTS_MAX)
+		nr_parts = PARTS_MAX;
+	AUTO_FREE struct part *parts = calloc(nr_parts, sizeof(*parts));
+	if (!parts)
+		return -ENOMEM;
+	for (size_t i = 0; i < nr_parts; i++) {
+		size_t first = nr * i / nr_parts;
+		parts[i] = (struct part){.params = params, .pids = pids + first, .nr = nr * (i + 1) / nr_parts - first};
+		parts[i].started = i && pthread_create(&parts[i].thread, NULL, part_run, &parts[i]) == 0;
+	}
+	for (size_t i = 0; i < nr_parts; i++) {
+		if (parts[i].started)
+			pthread_join(parts[i].thread, NULL);
+		else
+			part_run(&parts[i]);
+		buf_put(out, parts[i].out.data, parts[i].out.len);
+		err = err ? err : parts[i].err;
+		buf_fini(&parts[i].out);
+	}
+	return err ? err : synth_status(out);
 }
 
 int synth_process(const struct synth_params *params, pid_t pid, struct buf *out)
@@ -293,6 +362,8 @@ int synth_workload(const struct synth_params *params, pid_t pid, struct buf *out
 	err = err ? err : task_read(&walk, pid, pid, &task);
 	if (err)
 		return err == -ENOENT ? -ESRCH : err;
+	if (params->namespaces)
+		synth_namespaces(params, pid, pid, out);
 	put_comm(&walk, &task);
 	return synth_status(out);
 }

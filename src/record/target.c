@@ -5,13 +5,16 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
+#include "base/log.h"
 
 static int append(pid_t **ids, size_t *nr, pid_t id)
 {
@@ -125,6 +128,52 @@ static int resolve_tasks(const struct target_request *request, struct target *ta
 	return err;
 }
 
+static int user_id(const char *user, uid_t *ret, struct diag *reterr)
+{
+	FILE *users = fopen("/etc/passwd", "re"); /* not getpwnam(3): a static program cannot load what that takes */
+	struct passwd *entry = NULL;
+	char *end;
+
+	while (users && (entry = fgetpwent(users)) && strcmp(entry->pw_name, user))
+		;
+	uid_t found = entry ? entry->pw_uid : 0;
+	if (users)
+		fclose(users);
+	unsigned long number = strtoul(user, &end, 10);
+
+	if (!entry && (!isdigit((unsigned char)user[0]) || *end || number > UINT_MAX))
+		return diag_set(reterr, -EINVAL, "-u: there is no user \"%s\"", user);
+	*ret = entry ? found : (uid_t)number;
+	return 0;
+}
+
+/* All processes of a user, as they are now: -p with the list of them. */
+static int resolve_user(const char *user, struct target *target, struct diag *reterr)
+{
+	struct stat st;
+	uid_t uid = 0;
+	int err = user_id(user, &uid, reterr);
+
+	if (err)
+		return err;
+	__attribute__((cleanup(close_dir))) DIR *dir = opendir("/proc");
+	if (!dir)
+		return diag_set(reterr, -errno, "/proc: %s", strerror(errno));
+	for (struct dirent *entry; !err && (entry = readdir(dir));) {
+		if (!isdigit((unsigned char)entry->d_name[0]) || fstatat(dirfd(dir), entry->d_name, &st, 0) ||
+		    st.st_uid != uid)
+			continue;
+		pid_t pid = (pid_t)atoi(entry->d_name);
+		err = add_threads_of(target, pid, reterr);
+		if (!err)
+			err = append(&target->pids, &target->nr_pids, pid) ? diag_set(reterr, -ENOMEM, "out of memory") : 0;
+		err = err == -ESRCH ? 0 : err; /* it ended meanwhile */
+	}
+	if (!err && !target->nr_tids)
+		return diag_set(reterr, -ESRCH, "-u: user \"%s\" has no processes", user);
+	return err;
+}
+
 static int check(const struct target_request *request, struct diag *reterr)
 {
 	bool tasks = request->pids || request->tids;
@@ -136,7 +185,7 @@ static int check(const struct target_request *request, struct diag *reterr)
 	if (request->per_thread && (request->all_cpus || request->cpu_list))
 		return diag_set(reterr, -EINVAL, "--per-thread has a ring for each thread, -a and -C one for each CPU: "
 						 "choose one");
-	if (!request->all_cpus && !request->cpu_list && !tasks && !request->has_workload)
+	if (!request->all_cpus && !request->cpu_list && !tasks && !request->user && !request->has_workload)
 		return diag_set(reterr, -EINVAL, "nothing to record: give a command, or -a, -C, -p or -t");
 	return 0;
 }
@@ -144,11 +193,18 @@ static int check(const struct target_request *request, struct diag *reterr)
 int target_resolve(const struct target_request *request, struct target *ret, struct diag *reterr)
 {
 	struct target target = {.per_thread = request->per_thread};
+	bool tasks_of_user = request->user && !request->pids && !request->tids;
 	int err = check(request, reterr);
 
 	if (err)
 		return err;
-	if (request->pids || request->tids)
+	if (request->user && !tasks_of_user)
+		log_note("-p and -t name the tasks: -u is left out");
+	if (tasks_of_user && request->all_cpus)
+		log_note("-u names the tasks: -a is left out");
+	if (tasks_of_user)
+		target.kind = EVENT_TARGET_TASKS;
+	else if (request->pids || request->tids)
 		target.kind = EVENT_TARGET_TASKS;
 	else if (request->all_cpus)
 		target.kind = EVENT_TARGET_SYSTEM;
@@ -158,7 +214,9 @@ int target_resolve(const struct target_request *request, struct target *ret, str
 		target.kind = EVENT_TARGET_WORKLOAD;
 
 	err = resolve_cpus(request->cpu_list, &target, reterr);
-	if (!err && target.kind == EVENT_TARGET_TASKS)
+	if (!err && tasks_of_user)
+		err = resolve_user(request->user, &target, reterr);
+	else if (!err && target.kind == EVENT_TARGET_TASKS)
 		err = resolve_tasks(request, &target, reterr);
 	if (err) {
 		target_fini(&target);

@@ -17,6 +17,7 @@ struct target_request {
 	const char *cpu_list; /* -C */
 	const char *pids;     /* -p: processes with all their threads */
 	const char *tids;     /* -t: these threads only */
+	const char *user;     /* -u: the processes of this one, by name or number */
 	bool per_thread;      /* --per-thread: one ring per thread instead of one per CPU */
 	bool has_workload;    /* a command follows */
 };

@@ -28,9 +28,12 @@ struct before {
 static void __attribute__((noreturn)) child(char *const argv[], enum workload_flags flags, struct before before,
 					    int cork, int failure)
 {
+	const int ready = 0;
 	char go;
 
 	prctl(PR_SET_NAME, "perf-exec"); /* what readers of perf.data know a command before its exec by */
+	if (fd_write(failure, &ready, sizeof(ready)))
+		_exit(0);
 	if (flags & WORKLOAD_STDOUT_TO_STDERR)
 		dup2(STDERR_FILENO, STDOUT_FILENO);
 	/* No byte: the recorder gave up, or died. */
@@ -107,6 +110,9 @@ int workload_fork(struct workload *workload, char *const argv[], enum workload_f
 		return diag_set(reterr, err, "fork: %s", strerror(-err));
 	}
 	*workload = (struct workload){.pid = pid, .cork = cork[1], .failure = failure[0]};
+	/* It has its name: who looks at it from now on sees that. If it died here, its end is told like that of any command. */
+	int ready;
+	(void)!fd_read(failure[0], &ready, sizeof(ready));
 	return 0;
 }
 

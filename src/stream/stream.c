@@ -76,6 +76,14 @@ static int queue(struct stream *stream, const struct span spans[2])
 	return err;
 }
 
+/* What is worth taking from a ring: no mark may lie above the kernel's own wake-up, which is at half a ring. */
+static size_t least_worth(const struct stream *stream, const struct ring *ring)
+{
+	size_t most = ring->bytes / 4;
+
+	return stream->flush_bytes < most ? stream->flush_bytes : most;
+}
+
 static int64_t pump_ring(struct stream *stream, struct ring *ring, size_t least)
 {
 	struct stream_pending *pending = stream->pending;
@@ -121,7 +129,8 @@ int64_t stream_pump(struct stream *stream, enum stream_pass pass)
 	int64_t total = 0;
 
 	for (size_t i = 0; i < stream->nr_rings; i++) {
-		int64_t moved = pump_ring(stream, &stream->rings[i], whole ? 1 : stream->flush_bytes);
+		int64_t moved = pump_ring(stream, &stream->rings[i],
+					  whole ? 1 : least_worth(stream, &stream->rings[i]));
 		if (moved < 0)
 			return moved;
 		total += moved;
@@ -135,5 +144,31 @@ int64_t stream_pump(struct stream *stream, enum stream_pass pass)
 			return err;
 	}
 	int err = reap(stream, pass == STREAM_DRAIN ? WRITER_ALL : WRITER_NOW);
-	return err ? err : total;
+	if (err)
+		return err;
+	/* Pairs with the acquire of whoever tells the file's readers that so much is there. */
+	atomic_store_explicit(&stream->stored, stream->writer->stored, memory_order_release);
+	return total;
+}
+
+int stream_settle(struct stream *stream)
+{
+	int64_t moved = stream_pump(stream, STREAM_ALL);
+	int err = moved < 0 ? (int)moved : 0;
+
+	if (!err && stream->round_bytes && stream->unmarked_bytes)
+		err = mark_round(stream);
+	if (!err && stream->pending->nr)
+		err = reap(stream, WRITER_ALL);
+	return err;
+}
+
+struct writer *stream_exchange(struct stream *stream, struct writer *next)
+{
+	struct writer *before = stream->writer;
+
+	stream->writer = next;
+	stream->unmarked_bytes = 0;
+	atomic_store_explicit(&stream->stored, next->stored, memory_order_release);
+	return before;
 }

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,8 @@ struct stream {
 	uint64_t round_bytes;
 	uint64_t unmarked_bytes;
 	struct stream_counters counters;
+	/* writer->stored after the last pass, while there was no error: whole pieces. Any thread may read it. */
+	_Atomic uint64_t stored;
 	struct stream_pending *pending; /* stream_init() to stream_fini(): bytes taken, not yet retired, in order */
 };
 
@@ -50,3 +53,12 @@ void stream_fini(struct stream *stream);
  * writer's error: nothing was released that it did not get). A FLOW pass that returns 0 found nothing worth taking.
  */
 int64_t stream_pump(struct stream *stream, enum stream_pass pass);
+
+/*
+ * Takes whatever is there, marks the round, and waits until the writer needs none of it: then it can be exchanged.
+ * What the writer still has to store is its own business. 0 or -errno.
+ */
+int stream_settle(struct stream *stream);
+
+/* What comes from here on goes to `next`. Returns the writer that was. Only after stream_settle(), or at the end. */
+struct writer *stream_exchange(struct stream *stream, struct writer *next);

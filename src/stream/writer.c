@@ -49,8 +49,10 @@ int writer_put(struct writer *writer, const void *bytes, size_t len)
 	uint64_t before = writer->queued;
 	int err;
 
-	if (!len)
+	if (!len || writer->err)
 		return writer->err;
+	if (writer->ops->put)
+		return stick(writer, writer->ops->put(writer, bytes, len));
 	while ((err = writer_queue(writer, &span, 1)) == -EAGAIN) {
 		err = writer_reap(writer, WRITER_ROOM);
 		if (err)
@@ -62,14 +64,25 @@ int writer_put(struct writer *writer, const void *bytes, size_t len)
 	return err;
 }
 
-int writer_close(struct writer *writer, uint64_t *ret_stored)
+int writer_end(struct writer *writer, struct writer_end *ret)
 {
+	*ret = (struct writer_end){0};
 	if (!writer)
 		return 0;
 	int err = writer->ops->close ? stick(writer, writer->ops->close(writer)) : 0;
 	err = writer->err ? writer->err : err;
-	if (ret_stored)
-		*ret_stored = writer->stored;
+	*ret = (struct writer_end){writer->stored, writer->packed, writer->extents};
 	free(writer);
+	return err;
+}
+
+int writer_close(struct writer *writer, uint64_t *ret_stored)
+{
+	struct writer_end end;
+	int err = writer_end(writer, &end);
+
+	extent_list_fini(&end.extents);
+	if (writer && ret_stored)
+		*ret_stored = end.stored;
 	return err;
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/span.h"
+#include "pack/extent_index.h"
 
 struct diag;
 
@@ -36,6 +37,8 @@ struct writer {
 	uint64_t queued;  /* bytes taken so far */
 	uint64_t retired; /* bytes whose source is free again, in order; retired <= queued */
 	uint64_t stored;  /* bytes that are in the output without a gap; the end of a piece unless there was an error */
+	uint64_t packed;  /* bytes by which `stored` is less than what it holds: of a stage that compresses */
+	struct extent_list extents; /* valid when closed: of the same */
 	uint64_t offset;  /* file offset of the first byte */
 	const char *path;
 	int err; /* sticky: the first -errno; every later call returns it */
@@ -47,10 +50,14 @@ struct writer_ops {
 	bool optional;      /* the kernel may refuse it: another engine has to do then */
 	bool seeks;         /* writes at offsets: no pipe */
 	bool stages;        /* copies into blocks: nr_blocks and block_bytes count */
+	bool packs;         /* its blocks take several pieces, and belong to no ring: sizes of its own */
+	bool cuts;          /* `stored` may end inside a piece: nobody may be told that the records go so far */
 	bool maps;          /* copies into a window: window_bytes counts */
 	int (*open)(struct writer *writer, const struct writer_params *params);
 	/* All or nothing; -EAGAIN: full, reap first. One or two spans, none empty. */
 	int (*queue)(struct writer *writer, const struct span spans[], unsigned nr_spans);
+	/* NULL: queue() does. For bytes that are not from a ring, where that makes a difference; as writer_put(). */
+	int (*put)(struct writer *writer, const void *bytes, size_t len);
 	/* Advances `retired` and `stored`. */
 	int (*reap)(struct writer *writer, enum writer_wait wait);
 	/* Drains, frees, returns the first error. Called once, also after errors. What is behind `stored` may be rubbish. */
@@ -61,6 +68,7 @@ extern const struct writer_ops writer_serial; /* write(2) and done */
 extern const struct writer_ops writer_mmap;   /* copies into windows of the file; no pipe */
 extern const struct writer_ops writer_aio;    /* POSIX AIO from staging blocks; no pipe; not in every build */
 extern const struct writer_ops writer_uring;  /* io_uring(7) from staging blocks; no pipe; not in every build */
+extern const struct writer_ops writer_direct; /* O_DIRECT from large blocks, by a thread; not on every file system */
 extern const struct writer_ops writer_mem;    /* keeps everything: writer_mem_bytes() */
 extern const struct writer_ops writer_null;   /* drops everything: the ceiling of what can be drained */
 
@@ -79,7 +87,16 @@ int writer_reap(struct writer *writer, enum writer_wait wait);
 /* Queue, however long it takes: for bytes that are not from a ring, which must not be held back. */
 int writer_put(struct writer *writer, const void *bytes, size_t len);
 
-/* Drains and frees; *ret_stored (NULL: not wanted) is how far the output is whole. Returns the sticky error. */
+/* How a writer ended. */
+struct writer_end {
+	uint64_t stored; /* bytes as far as the output is whole */
+	uint64_t packed; /* bytes that those hold more than they are: stored + packed of what was queued is kept */
+	struct extent_list extents; /* of a stage that compresses; the caller's: extent_list_fini() */
+};
+
+/* Drains and frees. Returns the sticky error; *ret is valid in any case. */
+int writer_end(struct writer *writer, struct writer_end *ret);
+/* The same; *ret_stored (NULL: not wanted) is how far the output is whole. */
 int writer_close(struct writer *writer, uint64_t *ret_stored);
 
 /* What was queued so far, with writer_mem. Valid until the next call. */

@@ -4,7 +4,9 @@
  * system call per piece, so that a recording of system calls does not record its own writes.
  *
  * Blocks are allocated before they are mapped: a full disk is an error of fallocate(2) here, not a SIGBUS later. Where
- * the file system cannot do that, or the device fails, the SIGBUS of the copy becomes -EIO.
+ * the file system cannot do that, or the device fails, the SIGBUS of the copy becomes -EIO. A device that fails is heard
+ * of when pages are written back: that is begun now and then, and its errors are asked for, so that a recording does not
+ * go on for the half minute that the kernel may take.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "stream/writer.h"
 
 struct mapped {
@@ -24,7 +27,11 @@ struct mapped {
 	uint8_t *window;     /* NULL: none */
 	uint64_t start;      /* file offset of the window, a multiple of the page size */
 	size_t bytes;        /* of the window that is mapped */
+	uint64_t begun;      /* of the stored bytes, those whose write-back was begun; whole pages of the file */
+	uint64_t begun_ns;
 };
+
+enum { BACK_BYTES = 8 << 20, BACK_NS = 500000000 };
 
 /* The copy that is under way in this thread; NULL: a SIGBUS is not ours. Volatile: only the handler reads it. */
 static _Thread_local sigjmp_buf *volatile copy_guard;
@@ -47,6 +54,8 @@ static int mapped_open(struct writer *writer, const struct writer_params *params
 	if (lseek(params->fd, 0, SEEK_CUR) < 0)
 		return -errno;
 	mapped->fd = params->fd;
+	mapped->begun = params->offset;
+	mapped->begun_ns = clock_ns(CLOCK_MONOTONIC);
 	mapped->window_bytes = (params->window_bytes + page - 1) / page * page;
 	if (!mapped->window_bytes)
 		return -EINVAL;
@@ -148,6 +157,29 @@ static int mapped_queue(struct writer *writer, const struct span spans[], unsign
 	return 0;
 }
 
+/*
+ * Begins to write back what is complete, without waiting, and asks for the errors of what was begun before:
+ * SYNC_FILE_RANGE_WAIT_BEFORE waits for pages of its range only, of which the first one of the file is long done, and tells
+ * the errors of all (sync_file_range(2); fs/sync.c). Where that is no such file there is nothing to hear.
+ */
+static int mapped_reap(struct writer *writer, enum writer_wait wait)
+{
+	struct mapped *mapped = (struct mapped *)writer;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), end = (writer->offset + writer->stored) / page * page;
+	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+
+	(void)wait;
+	if (end < mapped->begun + BACK_BYTES && now_ns - mapped->begun_ns < BACK_NS)
+		return 0;
+	int err = sync_file_range(mapped->fd, 0, (off_t)page, SYNC_FILE_RANGE_WAIT_BEFORE) ? -errno : 0;
+	if (!err && end > mapped->begun)
+		err = sync_file_range(mapped->fd, (off_t)mapped->begun, (off_t)(end - mapped->begun), SYNC_FILE_RANGE_WRITE)
+			? -errno : 0;
+	mapped->begun = end;
+	mapped->begun_ns = now_ns;
+	return err == -EIO || err == -ENOSPC || err == -EDQUOT ? err : 0;
+}
+
 static int mapped_close(struct writer *writer)
 {
 	struct mapped *mapped = (struct mapped *)writer;
@@ -163,5 +195,6 @@ const struct writer_ops writer_mmap = {
 	.maps = true,
 	.open = mapped_open,
 	.queue = mapped_queue,
+	.reap = mapped_reap,
 	.close = mapped_close,
 };

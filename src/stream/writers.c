@@ -15,6 +15,7 @@ const struct writer_ops *const writers[] = {
 #ifdef HAVE_LIBURING
 	&writer_uring,
 #endif
+	&writer_direct,
 	&writer_null,
 	NULL,
 };

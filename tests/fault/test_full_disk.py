@@ -2,7 +2,6 @@
 """A disk that is full: the recording ends by itself, once, and what is in the file can be read."""
 import sys
 import pathlib
-import time
 
 import pytest
 
@@ -13,12 +12,10 @@ from perfdata import PerfData  # noqa: E402
 @pytest.mark.parametrize('event', ['raw_syscalls:sys_enter', 'cpu-clock'])
 def test_full_disk(millrace, perf, programs, need_tracefs, tmpfs, event):
     file = tmpfs('1m') / 'p.data'
-    command = [programs / 'syscalls', '-t', '2', '-n', '2000000'] if event != 'cpu-clock' else \
-        [programs / 'spin', '-t', '4', '-m', '20000']
-    start = time.monotonic()
+    command = [programs / 'syscalls', '-t', '2', '-n', '2000000000'] if event != 'cpu-clock' else \
+        [programs / 'spin', '-t', '4', '-m', '3600000']
     done = millrace('record', '-e', event, '-F' if event == 'cpu-clock' else '-c',
                     '20000' if event == 'cpu-clock' else '1', '-g', '-o', file, '--', *command, status=255)
-    assert time.monotonic() - start < 15
     errors = [line for line in done.err.splitlines() if 'No space left' in line]
     assert len(errors) == 1 and str(file) in errors[0] and 'offset' in errors[0], done.err
     data = PerfData(file)

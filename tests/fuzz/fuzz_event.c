@@ -19,6 +19,18 @@ static void remove_fake(void)
 	fake_sources_fini(&fake);
 }
 
+/* Each member stands as far behind its leader as it says, and the leader counts it. */
+static void check_groups(const struct event_list *list)
+{
+	for (size_t i = 0; i < list->nr; i++) {
+		const struct event *event = &list->events[i], *leader = event - event->behind_leader;
+		if (event->behind_leader > i || (event->behind_leader && event->behind_leader >= leader->nr_members))
+			abort();
+		if (event->nr_members > list->nr - i || leader->behind_leader)
+			abort();
+	}
+}
+
 static void check_list(struct event_list *list)
 {
 	struct event_options options = {.target = EVENT_TARGET_SYSTEM,
@@ -32,6 +44,7 @@ static void check_list(struct event_list *list)
 	for (size_t i = 0; i < list->nr; i++)
 		if (!list->events[i].name || !list->events[i].name[0])
 			abort();
+	check_groups(list);
 	if (event_list_configure(list, &options, NULL) < 0)
 		abort();
 	for (size_t i = 0; i < list->nr; i++)
@@ -78,6 +91,8 @@ bool fuzz_seed(unsigned number, struct buf *out)
 		"software/config=3,config1=1,config2=2,freq=99,no-inherit,overwrite/",
 		"mem:0x1000/8:rw:u,mem:4096:x",
 		"{cpu-clock,faults}:S",
+		"name{cpu-clock:u,sched:sched_w*/call-graph=dwarf/,cs/period=3/}:SWpD, faults , {cs}",
+		"cs/branch_type='any_call,u',nr=3,percore,metric-id=x,name=a:b:c/,cpu/whole/,duration_time",
 		" cs , faults u,cpu-clok",
 	};
 

@@ -8,7 +8,8 @@ import pytest
 
 USAGE = 129
 SMALL = ['--rings', '20', '--ring-size', '16K', '--duration', '0.3']
-ENGINES = ['serial', 'mmap', 'mmap,window=64K', 'aio', 'aio,blocks=8', 'uring', 'uring,blocks=8']
+ENGINES = ['serial', 'mmap', 'mmap,window=64K', 'aio', 'aio,blocks=8', 'uring', 'uring,blocks=8',
+           'direct', 'direct,blocks=3,block=64K']
 
 
 def bench(millrace, *args, **keywords):
@@ -51,7 +52,7 @@ def test_stored_is_what_was_made(millrace, writer, load):
     assert run['reader_cpu_s_per_gb'] > 0
 
 
-@pytest.mark.parametrize('writer', ['serial', 'mmap', 'aio,blocks=2', 'uring,blocks=2'])
+@pytest.mark.parametrize('writer', ['serial', 'mmap', 'aio,blocks=2', 'uring,blocks=2', 'direct'])
 def test_slow_storage_stores_everything_too(millrace, slow, writer):
     done = millrace('bench', 'stream', '--json', *SMALL, *slow, '--verify', '--writer', writer, '--load', '60',
                     status=None)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What somebody without rights may record, and what the refusals say."""
+import fcntl
+import os
 import pathlib
 import shutil
 import tempfile
@@ -7,6 +9,7 @@ import tempfile
 import pytest
 
 PARANOID = pathlib.Path('/proc/sys/kernel/perf_event_paranoid')
+LOCK = os.path.join(tempfile.gettempdir(), 'millrace-sysctl.lock')
 NOBODY = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups', '--inh-caps=-all']
 USER_ONLY = 'forbids to watch the kernel: sampling user space only'
 
@@ -14,6 +17,8 @@ USER_ONLY = 'forbids to watch the kernel: sampling user space only'
 @pytest.fixture(name='paranoid')
 def fixture_paranoid(need_root):
     """paranoid(2) sets kernel.perf_event_paranoid, until the end of the test."""
+    lock = open(LOCK, 'w')  # the sysctl is everybody's
+    fcntl.flock(lock, fcntl.LOCK_EX)
     before = PARANOID.read_text()
 
     def set_to(level):
@@ -27,6 +32,7 @@ def fixture_paranoid(need_root):
         PARANOID.write_text(before)
     except OSError:
         pass
+    lock.close()
 
 
 @pytest.fixture(name='record_as_nobody')
@@ -38,7 +44,13 @@ def fixture_record_as_nobody(need_root, program, run):
         copy = directory / 'millrace'
         shutil.copy(program, copy)
         copy.chmod(0o755)
-        yield lambda *args, **keywords: run([*NOBODY, copy, 'record', '-o', directory / 'data', *args], **keywords)
+
+        def record(*args, **keywords):
+            return run([*NOBODY, copy, 'record', '-o', directory / 'data', *args], **keywords)
+
+        # A command of nobody's, whose last two arguments are the program and the directory.
+        record.run = lambda command, **keywords: run([*NOBODY, *command, copy, directory], **keywords)
+        yield record
 
 
 def test_kernel_is_left_out(paranoid, record_as_nobody):
@@ -89,3 +101,89 @@ def test_tracefs_is_mounted(need_tracefs, program, run, tmp_path):
     refused = run([*without, 'setpriv', '--bounding-set', '-sys_admin', *record], status=129)
     assert 'tracefs is not mounted' in refused.out + refused.err
     assert 'mount -t tracefs nodev /sys/kernel/tracing' in refused.out + refused.err
+
+
+ALL_LEVELS = [2, 1, 0, -1]
+
+
+@pytest.mark.parametrize('level', ALL_LEVELS)
+def test_each_level_gives_what_it_allows(paranoid, record_as_nobody, level):
+    paranoid(level)
+    done = record_as_nobody('-e', 'cpu-clock', '--', 'true')
+    assert ('user space only' in done.err) == (level > 1) and 'captured' in done.err
+    assert record_as_nobody('-e', 'cpu-clock:u', '-g', '--', 'true').err.startswith('millrace: captured')
+    everything = record_as_nobody('-e', 'cpu-clock', '-a', '--', 'true', status=255 if level > 0 else 0)
+    assert ('not permitted' in everything.err) == (level > 0)
+    kernel = record_as_nobody('-e', 'cpu-clock', '--all-kernel', '--', 'true', status=255 if level > 1 else 0)
+    assert ('not permitted' in kernel.err) == (level > 1)
+
+
+def test_root_is_given_everything_at_any_level(paranoid, program, run, tmp_path):
+    for level in ALL_LEVELS:
+        paranoid(level)
+        err = run([program, 'record', '-o', tmp_path / 'data', '-a', '-e', 'cpu-clock', '--', 'true']).err
+        assert err.startswith('millrace: captured') and len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize('option', ['--namespaces', '--phys-data'])
+def test_what_only_root_gets_is_named(paranoid, record_as_nobody, option):
+    paranoid(2)
+    err = record_as_nobody('-e', 'cpu-clock:u', option, '--', 'true', status=255).err
+    assert 'only CAP_PERFMON (root) gives' in err and f'leave out {option}' in err
+
+
+def test_smaller_rings_rather_than_none(paranoid, record_as_nobody, programs):
+    """The first recording takes most of the memory that a user may lock, and starts the second, which gets the rest."""
+    paranoid(0)
+    for size, message in (('512K', None), ('64M', 'would fit')):
+        done = record_as_nobody('-m', size, '-e', 'cpu-clock:u', '--', 'true', status=255 if message else 0)
+        assert (message or 'captured') in done.err
+    inner = ['sh', '-c', 'ulimit -l 0; exec "$0" record -m 256K -a -e cpu-clock -o "$1/a" -- '
+                         '"$0" record -a -e cpu-clock -o "$1/b" -- true']
+    done = record_as_nobody.run(inner)
+    assert 'no more locked memory is allowed (kernel.perf_event_mlock_kb, ulimit -l)' in done.err
+    assert done.err.count('captured') == 2
+
+
+def test_in_a_user_namespace(paranoid, record_as_nobody):
+    """Root there is nobody here."""
+    paranoid(2)
+    probe = record_as_nobody.run(['unshare', '-Ur', 'true'], status=None)
+    if probe.status:
+        pytest.skip(f'no user namespaces: {probe.err.strip()}')
+    within = ['unshare', '-Ur', 'sh', '-c']
+    assert USER_ONLY in record_as_nobody.run([*within, '"$0" record -e cpu-clock -o "$1/data" -- true']).err
+    err = record_as_nobody.run([*within, '"$0" record -a -e cpu-clock -o "$1/data" -- true'], status=255).err
+    assert 'not permitted: kernel.perf_event_paranoid is 2' in err
+
+
+def in_a_chroot(run, program, hide, *args, **keywords):
+    """Another root with everything of this one, but for what `hide` covers."""
+    script = 'mount --rbind / "$0" && cd "$0" && ' + hide + ' && exec chroot "$0" "$@"'
+    with tempfile.TemporaryDirectory() as root:
+        done = run(['unshare', '-m', '--propagation', 'private', 'sh', '-c', script, root, program, 'record', *args],
+                   **keywords)
+    return done
+
+
+def test_in_a_chroot_without_sys(need_root, program, run, tmp_path):
+    hide = 'mount -t tmpfs none sys'
+    done = in_a_chroot(run, program, hide, '-o', tmp_path / 'data', '-e', 'cpu-clock', '-g', '--', 'true')
+    assert done.err.startswith('millrace: captured')
+    done = in_a_chroot(run, program, hide, '-o', tmp_path / 'data', '-a', '-e', 'cpu-clock', '--', 'true')
+    assert done.err.startswith('millrace: captured')
+    done = in_a_chroot(run, program, hide, '-o', tmp_path / 'data', '-e', 'sched:sched_switch', '--', 'true', status=129)
+    assert 'tracefs is not mounted and there is no /sys/kernel/tracing: is /sys mounted?' in done.err
+
+
+def test_in_a_chroot_without_kallsyms(need_root, program, run, tmp_path):
+    hides = ['mount --bind /dev/null proc/kallsyms', 'umount -l proc']
+    if 'asan' in str(program) or 'tsan' in str(program):
+        del hides[1]  # sanitizers themselves need /proc
+    for hide in hides:
+        done = in_a_chroot(run, program, hide, '-o', tmp_path / 'data', '-e', 'cpu-clock', '--', 'true', status=None)
+        if done.status == 1 and 'umount' in done.err:
+            pytest.skip('cannot hide /proc')
+        assert done.status == 0 and 'captured' in done.err, done
+        assert '/proc/kallsyms: ' in done.err and 'kernel addresses will have no names' in done.err
+        run([program, 'report', '-i', tmp_path / 'data'])

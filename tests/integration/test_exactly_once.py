@@ -66,7 +66,7 @@ def test_twenty_of_twenty(millrace, programs, need_tracefs, tmp_path):
         no_duplicates(samples)
 
 
-@pytest.mark.parametrize('writer', ['serial', 'mmap', 'aio', 'aio,blocks=4', 'uring,blocks=4'])
+@pytest.mark.parametrize('writer', ['serial', 'mmap', 'aio', 'aio,blocks=4', 'uring,blocks=4', 'direct'])
 def test_every_writer_twenty_times(millrace, programs, need_tracefs, tmp_path, writer):
     made = 2 * 30000
     for run in range(20):

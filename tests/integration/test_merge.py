@@ -130,7 +130,7 @@ def test_what_cannot_be_joined(records, millrace, tmp_path):
     name = subprocess.run(['uname', '-n'], stdout=subprocess.PIPE, check=True).stdout.strip()
     other = patched(b, tmp_path / 'other', name + bytes(8), b'X' * len(name) + bytes(8))
     one_line(millrace('merge', a, other, '-o', out, status=255), 'another machine', 'HOSTNAME')
-    millrace('record', '-e', 'cpu-clock', '-g', '-o', tmp_path / 'single', '--', 'true')
+    millrace('record', '-e', 'cpu-clock', '-g', '--side-channel=off', '-o', tmp_path / 'single', '--', 'true')
     one_line(millrace('merge', a, tmp_path / 'single', '-o', out, status=255), 'cannot be joined', 'cpu-clock')
     stream = millrace('record', '-e', 'cpu-clock', '-o', '-', '--', 'sh', '-c', ':', binary=True).out
     (tmp_path / 'stream').write_bytes(stream)

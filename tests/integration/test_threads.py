@@ -26,6 +26,9 @@ def load(directory):
     return main, [Part(main, path) for path in sorted(directory.glob('data.*'))]
 
 
+RINGS = 2  # of each CPU or thread: what tasks do has rings of its own
+
+
 @pytest.fixture
 def directory(tmp_path):
     return tmp_path / 'd.data'
@@ -43,7 +46,7 @@ def test_perf_reads_the_directory(millrace, perf, programs, need_root, directory
         pytest.skip('masks for 2 CPUs')
     done = millrace('record', spec, *extra, '-o', directory, '--', programs / 'spin', '-t', '2', '-m', '150')
     main, parts = load(directory)
-    assert main.features >> 24 & 1 and len(parts) == os.cpu_count()
+    assert main.features >> 24 & 1 and len(parts) == RINGS * os.cpu_count()
     samples = sum(record.type == SAMPLE for part in parts for record in part.records())
     assert f'captured {samples} samples' in done.err and 'lost 0' in done.err
     assert not any(record.type == FINISHED_ROUND for part in [main, *parts] for record in part.records())
@@ -53,7 +56,7 @@ def test_perf_reads_the_directory(millrace, perf, programs, need_root, directory
     assert len(heads) == samples
 
 
-@pytest.mark.parametrize('writer', ['serial', 'mmap', 'aio', 'uring,blocks=4'])
+@pytest.mark.parametrize('writer', ['serial', 'mmap', 'aio', 'uring,blocks=4', 'direct'])
 def test_exactly_once(millrace, program, programs, need_tracefs, directory, writer):
     if writer == 'aio' and 'tsan' in str(program):
         pytest.skip("ThreadSanitizer dies when one of glibc's AIO threads starts another, for a second file")
@@ -70,7 +73,7 @@ def test_masks_filtered_by_cpu_list(millrace, need_root, directory):
     done = millrace('record', '-v', '--threads', '-C', '1', '-e', 'cpu-clock', '-o', directory, '--', 'sleep', '0.1')
     assert done.err.count(': rings ') == 1 and 'on CPUs 1;' in done.err
     _, parts = load(directory)
-    assert len(parts) == 1
+    assert len(parts) == RINGS
 
 
 def test_per_thread_rings(millrace, programs, spawn, need_root, directory):
@@ -79,7 +82,7 @@ def test_per_thread_rings(millrace, programs, spawn, need_root, directory):
     millrace('record', '--threads', '--per-thread', '-e', 'cpu-clock', '-p', target.pid, '-o', directory, '--',
              'sleep', '0.3')
     _, parts = load(directory)
-    assert len(parts) == len(os.listdir(f'/proc/{target.pid}/task'))
+    assert len(parts) == RINGS * len(os.listdir(f'/proc/{target.pid}/task'))
     assert sum(record.type == SAMPLE for part in parts for record in part.records()) > 100
 
 

@@ -24,6 +24,15 @@ class Opened:
         """perf's second event list, whose thread looks up BPF programs; it does not go into the recording."""
         return self.attr.get("wakeup_watermark") == "1" and self.attr.get("bpf_event") == "1"
 
+    def is_ring_carrier(self):
+        """millrace's owner of an overwritten ring: it counts nothing, and is not in the recording."""
+        return self.attr.get("write_backward") == "1" and self.attr.get("disabled") == "1" and \
+            "sample_type" not in self.attr
+
+    def is_clock(self):
+        """millrace's look at the clock of events: a dummy of its own with a ring of its own, gone before the recording ends."""
+        return self.attr.get("config") == "PERF_COUNT_SW_DUMMY" and self.attr.get("sample_type") == "PERF_SAMPLE_TIME"
+
 
 @dataclass
 class Trace:
@@ -53,6 +62,25 @@ def attr_fields(text):
             fields[name] = "|".join(sorted(fields[name].split("|")))
     fields.pop("size", None)
     return {name: value for name, value in fields.items() if value != "0"}
+
+
+@dataclass
+class Call:
+    attr: dict
+    pid: int
+    cpu: int
+    group: str
+    flags: str
+
+
+def calls(text):
+    """Every perf_event_open(2) as it was called, whatever came of it."""
+    for line in whole_lines(text):
+        match = LINE.match(line)
+        if match and match[2] == "perf_event_open":
+            attr, rest = re.match(r"\{(.*)\}, (.*)$", match[3]).groups()
+            pid, cpu, group, flags = [part.strip() for part in rest.split(",")]
+            yield Call(attr_fields(attr), int(pid), int(cpu), group, flags)
 
 
 def parse(text):
@@ -92,12 +120,13 @@ def parse(text):
     for event in kept:
         if event.group >= 0:
             event.group = kept.index(opened[event.group])
-    return [event for event in kept if not event.is_bpf_side_thread()], refused
+    ours = Opened.is_ring_carrier, Opened.is_clock
+    return [event for event in kept if not event.is_bpf_side_thread() and not any(own(event) for own in ours)], refused
 
 
 def trace(command, log, timeout=60):
     """Runs `command` under strace, which writes to the file `log`."""
-    done = subprocess.run(["strace", "-f", "-v", "-qq", "-s", "256", "-e", "trace=" + CALLS, "-e", "signal=none",
+    done = subprocess.run(["strace", "-f", "--seccomp-bpf", "-v", "-qq", "-s", "256", "-e", "trace=" + CALLS, "-e", "signal=none",
                            "-o", str(log), *command],
                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                           errors="replace", timeout=timeout, check=False)

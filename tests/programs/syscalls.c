@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * syscalls: each thread calls getppid(2) exactly N times. Nothing else in this program does, so a recording of
+ * syscalls: each thread calls getppid(2) exactly N times; the k-th call of a thread, from 0 on, carries k as an argument,
+ * which getppid(2) does not look at and raw_syscalls:sys_enter shows. Nothing else in this program does, so a recording of
  * raw_syscalls:sys_enter (or of syscalls:sys_enter_getppid) must have threads * N of them. At its end it prints a line
  * "TID N" for each thread.
  */
@@ -26,7 +27,7 @@ static void *work(void *arg)
 
 	worker->tid = syscall(SYS_gettid);
 	for (unsigned i = 0; i < worker->calls; i++)
-		syscall(SYS_getppid);
+		syscall(SYS_getppid, (unsigned long)i);
 	return NULL;
 }
 

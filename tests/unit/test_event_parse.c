@@ -65,6 +65,8 @@ static void describe(const struct event *event, struct buf *ret)
 	GIVEN(EVENT_GIVEN_NO_INHERIT, "no-inherit");
 	if (event->given & EVENT_GIVEN_CALLGRAPH)
 		buf_printf(ret, " chain=%d", event->callgraph);
+	if (event->given & EVENT_GIVEN_BRANCHES)
+		buf_printf(ret, " branches=%#llx", (unsigned long long)attr->branch_sample_type);
 	if (event->given & EVENT_GIVEN_DUMP_BYTES)
 		buf_printf(ret, " dump=%u", event->dump_bytes);
 #undef SHOW
@@ -229,6 +231,15 @@ static const struct row rows[] = {
 	{"mem:0x1000:x:u", 5, 0, " exclude_kernel=1 exclude_hv=1" GUEST " config1=4096 config2=8 bp_type=4", NULL},
 	{"mem:0x1000/1:r", 5, 0, GUEST " config1=4096 config2=1 bp_type=1", NULL},
 	{"mem:0x1000:k", 5, 0, " exclude_user=1 exclude_hv=1 config1=4096 config2=4 bp_type=3", NULL},
+	/* more terms */
+	{"cs/nr=5/", 1, 3, GUEST, NULL},
+	{"cs/percore,nr/", 1, 3, GUEST, NULL},
+	{"cs/metric-id=x/", 1, 3, GUEST, NULL},
+	{"cs/name=a:b:c,period=2/u", 1, 3, " exclude_kernel=1 exclude_hv=1" GUEST " sample_period=2 period", "a:b:c"},
+	{"cs/branch_type='any_call,u'/", 1, 3, GUEST " branches=0x11", NULL},
+	{"cs/branch_type=no/", 1, 3, GUEST " branches=0", NULL},
+	{"duration_time", 1, 9, GUEST, NULL},
+	{"cpu/whole/", 4, 0x1234, GUEST " config1=5", NULL},
 	/* blanks around */
 	{"  cs", 1, 3, GUEST, "cs"},
 	{"cs  ", 1, 3, GUEST, "cs"},
@@ -324,7 +335,7 @@ static const struct {
 	{"cs/name/", 8, "expected '=' and a name"},
 	{"cs/name=''/", 8, "expected '=' and a name"},
 	{"cs/name='abc/", 9, "a quote that is not closed"},
-	{"cs/name=a:b/", 10, "expected ',' or the closing '/'"},
+	{"cs/name=a=b/", 10, "expected ',' or the closing"},
 	{"softwar/config=1/", 1, "did you mean software?"},
 	{"nopmu/config=1/", 1, "neither an event nor a PMU: 'nopmu'"},
 	{"../config=1/", 1, "neither an event nor a PMU"},
@@ -348,9 +359,32 @@ static const struct {
 	{"mem:0x1000/", 12, "expected a length"},
 	{"mem:0x1000:rr", 12, "unknown modifier 'r'"},
 	{"mem:0x1000/len=8/", 12, "expected a length"},
-	{"{cs,faults}", 1, "groups {…} are not supported"},
+	{"{", 2, "expected an event, found the end"},
+	{"{}", 2, "expected an event, found '}'"},
+	{"{,cs}", 2, "expected an event, found ','"},
+	{"{cs,}", 5, "expected an event, found '}'"},
+	{"{cs,faults", 11, "expected ',' or '}', found the end"},
+	{"{cs faults}", 5, "unknown modifier 'f'"},
+	{"{cs,{faults}}", 5, "expected an event, found '{'"},
+	{"{cs,g{faults}}", 6, "a group cannot be a member of a group"},
+	{"{cs,faults}u", 12, "expected ','"},
+	{"{cs,faults}:", 13, "expected modifiers, found the end"},
+	{"{cs,faults}:U", 13, "unknown modifier 'U'"},
+	{"{cs,faults:pp}:pp", 16, "with the event's own, more than three 'p' modifiers"},
+	{"{cs,faults}}", 12, "expected ','"},
+	{"{cs}/freq=1/", 5, "expected ','"},
+	{"{cs,nosuch}", 5, "unknown event 'nosuch'"},
+	{"'g'{cs}", 1, "expected an event, found 'g'"},
 	{"cs}", 3, "expected ','"},
 	{"cs=1", 3, "expected ','"},
+	{"cs/branch_type/", 15, "is no kind of branch"},
+	{"cs/branch_type=any,k/", 20, "unknown term 'k'"},
+	{"cs/branch_type=nosuch/", 16, "\"nosuch\" is no kind of branch"},
+	{"cs/aux-output/", 4, "is for AUX tracing"},
+	{"cs/aux-sample-size=4096/", 4, "is for AUX tracing"},
+	{"software/@sink/", 10, "'@sink' is for AUX tracing"},
+	{"cs/nr=x/", 7, "expected a number"},
+	{"cs/period=1:2/", 11, "expected a number"},
 };
 
 static void test_each_wrong_text(void **state)
@@ -396,6 +430,73 @@ static void test_lists_grow_or_stay(void **state)
 	assert_string_equal(list.events[4].name, "cycles:P");
 	event_list_fini(&list);
 	assert_int_equal(list.nr, 0);
+}
+
+/* "leader/behind" of each event, and the name of its group. */
+static void describe_groups(const char *text, struct buf *ret)
+{
+	struct event_list list = {0};
+	struct diag diag = {""};
+
+	if (event_list_parse_from(&list, text, &fake.sources, &diag) < 0)
+		fail_msg("%s: %s", text, diag.text);
+	for (size_t i = 0; i < list.nr; i++)
+		buf_printf(ret, "%s%s%s%u/%u", i ? " " : "", list.events[i].group_name ? list.events[i].group_name : "",
+			   list.events[i].group_name ? " " : "", list.events[i].nr_members,
+			   list.events[i].behind_leader);
+	event_list_fini(&list);
+}
+
+static void test_groups(void **state)
+{
+	static const char *const groups[][2] = {
+		{"{cs}", "1/0"},
+		{"{cs,faults}", "2/0 0/1"},
+		{" { cs , faults } : u ", "2/0 0/1"},
+		{"cs,{cs,faults:u,cpu-clock}:k,cs", "0/0 3/0 0/1 0/2 0/0"},
+		{"{cs,faults},g{cs,faults}", "2/0 0/1 g 2/0 0/1"},
+		{"g{irq:*,cs}:S", "g 3/0 0/1 0/2"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(groups); i++) {
+		struct buf is = {0};
+		describe_groups(groups[i][0], &is);
+		assert_string_equal(buf_text(&is), groups[i][1]);
+		buf_fini(&is);
+	}
+}
+
+/* What stands behind a group adds to what its members say themselves. */
+static void test_group_modifiers(void **state)
+{
+	static const struct {
+		const char *text;
+		const char *first, *second;
+	} groups[] = {
+		{"{cs,faults}:k", "1:0x3 exclude_user=1 exclude_hv=1" GUEST, "1:0x2 exclude_user=1 exclude_hv=1" GUEST},
+		{"{cs:u,faults:k}:u", "1:0x3 exclude_kernel=1 exclude_hv=1" GUEST, "1:0x2 exclude_hv=1" GUEST},
+		{"{cs:H,faults}:G", "1:0x3", "1:0x2 exclude_host=1"},
+		{"{cs:p,faults}:pp", "1:0x3" GUEST " precise_ip=3", "1:0x2" GUEST " precise_ip=2"},
+		{"{cs:pp,faults}:P", "1:0x3" GUEST " precise_ip=3 P", "1:0x2" GUEST " precise_ip=3 P"},
+		{"{cs,faults}:De", "1:0x3" GUEST " pinned=1 exclusive=1", "1:0x2" GUEST},
+		{"{cs,faults:I}:S", "1:0x3" GUEST " S", "1:0x2 exclude_idle=1 S"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(groups); i++) {
+		struct event_list list = {0};
+		struct buf first = {0}, second = {0};
+		assert_int_equal(event_list_parse_from(&list, groups[i].text, &fake.sources, NULL), 0);
+		assert_int_equal(list.nr, 2);
+		describe(&list.events[0], &first);
+		describe(&list.events[1], &second);
+		assert_string_equal(buf_text(&first), groups[i].first);
+		assert_string_equal(buf_text(&second), groups[i].second);
+		buf_fini(&first);
+		buf_fini(&second);
+		event_list_fini(&list);
+	}
 }
 
 static void test_globs_take_all_systems(void **state)
@@ -450,6 +551,8 @@ int main(void)
 		cmocka_unit_test(test_each_text),
 		cmocka_unit_test(test_each_wrong_text),
 		cmocka_unit_test(test_lists_grow_or_stay),
+		cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_group_modifiers),
 		cmocka_unit_test(test_globs_take_all_systems),
 		cmocka_unit_test(test_no_tracefs),
 		cmocka_unit_test(test_derived_names),

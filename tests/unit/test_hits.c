@@ -26,6 +26,8 @@
 #include "record/hits.h"
 #include "record/synth_record.h"
 
+enum { FRONT = 40 }; /* bytes before the records */
+
 static char cmocka[4096], libc[4096]; /* two files with a build-id */
 
 static uint64_t event_ids[] = {1, 2};
@@ -132,15 +134,59 @@ static void put_sample(struct buf *out, uint32_t pid, uint64_t ip, uint64_t time
 	close_record(out, at);
 }
 
+/* Where the record that begins at `at` ends; records are those of a scan that found nothing wrong. */
+static size_t record_end(const struct buf *stream, size_t at)
+{
+	struct perf_event_header header;
+
+	memcpy(&header, stream->data + at, sizeof(header));
+	return at + header.size;
+}
+
+/* All but the first and the last record go by while they are written, in visits of three, in two parts. */
+static void scan_live(int fd, const struct buf *stream, const struct event_desc *events, size_t nr_events,
+		      const struct hits *expected)
+{
+	AUTO_BUF struct buf build_ids = {0};
+	struct hits hits = {.build_ids = &build_ids};
+	struct hits_live *live;
+	size_t last = 0, at = stream->len ? record_end(stream, 0) : 0;
+
+	for (size_t next = 0; next < stream->len; next = record_end(stream, next))
+		last = next;
+	if (hits_live_new(events, nr_events, &live))
+		return;
+	for (size_t nr = 0; at < last; nr++) {
+		size_t end = at;
+		for (int i = 0; i < 3 && end < last; i++)
+			end = record_end(stream, end);
+		size_t part = (end - at) / 8 / 5 * (nr % 5) * 8;
+		struct span parts[] = {{stream->data + at, part}, {stream->data + at + part, end - at - part}};
+		hits_live_see(live, FRONT + at, part ? parts : parts + 1, part ? 2 : 1);
+		at = end;
+	}
+	struct hits_region region = {fd, FRONT, stream->len, live};
+	assert_int_equal(hits_scan(&region, 1, events, nr_events, &hits), 0);
+	assert_int_equal(hits.nr_samples, expected->nr_samples);
+	assert_int_equal(hits.first_ns, expected->first_ns);
+	assert_int_equal(hits.last_ns, expected->last_ns);
+	assert_int_equal(build_ids.len, expected->build_ids->len);
+	if (build_ids.len)
+		assert_memory_equal(build_ids.data, expected->build_ids->data, build_ids.len);
+	hits_live_free(live);
+}
+
 static int scan(const struct buf *stream, const struct event_desc *events, size_t nr_events,
 		struct hits *hits)
 {
-	enum { FRONT = 40 }; /* bytes before the records */
 	AUTO_FD int fd = memfd_create("records", MFD_CLOEXEC);
 
 	assert_true(fd >= 0);
 	assert_int_equal(fd_pwrite(fd, stream->data, stream->len, FRONT), 0);
-	return hits_scan(&(struct hits_region){fd, FRONT, stream->len}, 1, events, nr_events, hits);
+	int err = hits_scan(&(struct hits_region){fd, FRONT, stream->len, NULL}, 1, events, nr_events, hits);
+	if (!err)
+		scan_live(fd, stream, events, nr_events, hits);
+	return err;
 }
 
 static bool told(const struct buf *build_ids, const char *path)
@@ -386,9 +432,9 @@ static void a_file_shorter_than_promised_is_told(void **state)
 	AUTO_FD int fd = memfd_create("empty", MFD_CLOEXEC);
 
 	(void)state;
-	assert_int_equal(hits_scan(&(struct hits_region){fd, 0, 4096}, 1, &plain, 1, &hits), -EBADMSG);
-	assert_int_equal(hits_scan(&(struct hits_region){fd, 0, 0}, 1, &plain, 1, &hits), 0);
-	assert_int_equal(hits_scan(&(struct hits_region){-1, 0, 8}, 1, &plain, 1, &hits), -EBADF);
+	assert_int_equal(hits_scan(&(struct hits_region){fd, 0, 4096, NULL}, 1, &plain, 1, &hits), -EBADMSG);
+	assert_int_equal(hits_scan(&(struct hits_region){fd, 0, 0, NULL}, 1, &plain, 1, &hits), 0);
+	assert_int_equal(hits_scan(&(struct hits_region){-1, 0, 8, NULL}, 1, &plain, 1, &hits), -EBADF);
 }
 
 /* Whatever the bytes are: it ends, and says 0 or -EBADMSG. */

@@ -30,7 +30,7 @@ static struct target make_target(enum event_target kind, const char *cpus, unsig
 static void test_tasks_share_the_ring_of_each_cpu(void **state)
 {
 	struct event events[2] = {0};
-	struct event_list list = {events, 2};
+	struct event_list list = {.events = events, .nr = 2};
 	struct target target = make_target(EVENT_TARGET_TASKS, "0,3", 3);
 	struct plan plan;
 
@@ -52,7 +52,7 @@ static void test_tasks_share_the_ring_of_each_cpu(void **state)
 static void test_all_tasks_have_one_slot_per_cpu(void **state)
 {
 	struct event events[2] = {{.system_wide = false}, {.system_wide = true}};
-	struct event_list list = {events, 2};
+	struct event_list list = {.events = events, .nr = 2};
 	struct target target = make_target(EVENT_TARGET_SYSTEM, "0-3", 0);
 	struct plan plan;
 
@@ -77,7 +77,7 @@ static void test_all_tasks_have_one_slot_per_cpu(void **state)
 static void test_per_thread_has_a_ring_each(void **state)
 {
 	struct event events[2] = {0};
-	struct event_list list = {events, 2};
+	struct event_list list = {.events = events, .nr = 2};
 	struct target target = make_target(EVENT_TARGET_TASKS, "0-1", 3);
 	struct plan plan;
 
@@ -91,6 +91,55 @@ static void test_per_thread_has_a_ring_each(void **state)
 		assert_int_equal(plan.slots[i].pid, 100 + i % 3);
 		assert_int_equal(plan.slots[i].ring, i % 3);
 	}
+	plan_fini(&plan);
+	target_fini(&target);
+}
+
+static void test_members_know_the_slot_of_their_leader(void **state)
+{
+	struct event events[4] = {{.nr_members = 3}, {.behind_leader = 1}, {.behind_leader = 2}, {.nr_members = 0}};
+	struct event_list list = {.events = events, .nr = 4};
+	struct target target = make_target(EVENT_TARGET_TASKS, "0,3", 3);
+	struct plan plan;
+
+	(void)state;
+	assert_int_equal(plan_make(&list, &target, &plan), 0);
+	for (size_t i = 0; i < plan.nr_slots; i++) {
+		const struct plan_slot *slot = &plan.slots[i], *leader = &plan.slots[slot->leader];
+		assert_int_equal(leader->event, i < 18 ? 0 : 3);
+		assert_int_equal(leader->cpu, slot->cpu);
+		assert_int_equal(leader->pid, slot->pid);
+	}
+	plan_fini(&plan);
+	target_fini(&target);
+}
+
+static void test_channels_have_rings_of_their_own(void **state)
+{
+	struct event events[3] = {{.attr.write_backward = 1}, {.side_channel = false}, {.side_channel = true}};
+	struct event_list list = {.events = events, .nr = 3};
+	struct target target = make_target(EVENT_TARGET_TASKS, "0,3", 2);
+	struct plan plan;
+
+	(void)state;
+	assert_int_equal(plan_make(&list, &target, &plan), 0);
+	assert_int_equal(plan.nr_rings, 6);
+	assert_int_equal(plan.nr_drained, 4);
+	assert_int_equal(plan.nr_places, 2);
+	assert_int_equal(plan.rings[0].channel, CHANNEL_SIDE);
+	assert_int_equal(plan.rings[1].channel, CHANNEL_SIDE);
+	for (size_t i = 0; i < plan.nr_slots; i++) {
+		static const enum channel channels[] = {CHANNEL_FLIGHT, CHANNEL_DATA, CHANNEL_SIDE};
+		const struct plan_ring *ring = &plan.rings[plan.slots[i].ring];
+		assert_int_equal(ring->channel, channels[plan.slots[i].event]);
+		assert_int_equal(ring->cpu, plan.slots[i].cpu);
+	}
+	plan_fini(&plan);
+	/* Overwritten only: nothing is drained. */
+	list.nr = 1;
+	assert_int_equal(plan_make(&list, &target, &plan), 0);
+	assert_int_equal(plan.nr_rings, 2);
+	assert_int_equal(plan.nr_drained, 0);
 	plan_fini(&plan);
 	target_fini(&target);
 }
@@ -155,6 +204,8 @@ int main(void)
 		cmocka_unit_test(test_tasks_share_the_ring_of_each_cpu),
 		cmocka_unit_test(test_all_tasks_have_one_slot_per_cpu),
 		cmocka_unit_test(test_per_thread_has_a_ring_each),
+		cmocka_unit_test(test_members_know_the_slot_of_their_leader),
+		cmocka_unit_test(test_channels_have_rings_of_their_own),
 		cmocka_unit_test(test_targets_resolve),
 		cmocka_unit_test(test_bad_targets_say_why),
 	};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The pump and its engines, fed by rings that this test fills by the kernel's protocol. */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdbool.h>
 #include <stdarg.h>
@@ -226,13 +227,13 @@ static void pump_run(const struct run *run, struct writer *writer)
 	stream_fini(&stream);
 }
 
-static void compare_with_mem(const struct writer_ops *ops, const struct run *run, size_t nr_blocks)
+static void compare_with_mem(const struct writer_ops *ops, const struct run *run, size_t nr_blocks, int fd)
 {
 	static const char front[] = "what stands before the records";
 	struct writer *mem, *writer;
-	int fd = memfd_create("out", MFD_CLOEXEC);
 	struct writer_params params = {
 		.fd = fd,
+		.path = "out",
 		.offset = sizeof(front),
 		.nr_blocks = nr_blocks,
 		.block_bytes = RING_BYTES,
@@ -279,8 +280,19 @@ static void test_every_engine_writes_the_same(void **state)
 			for (size_t f = 0; f < 3; f++)
 				for (size_t s = 0; s < 3; s++)
 					compare_with_mem(*ops, &(struct run){nr_rings[r], flushes[f], starts[s]},
-							 f ? 4 * nr_rings[r] : 1);
+							 f ? 4 * nr_rings[r] : 1, memfd_create("out", MFD_CLOEXEC));
 	}
+}
+
+/* A disk is picky about direct writes, and slower than memory. */
+static void test_direct_on_a_disk(void **state)
+{
+	int fd = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	(void)state;
+	if (fd < 0)
+		skip();
+	compare_with_mem(&writer_direct, &(struct run){4, 64, RING_BYTES - 16}, 8, fd);
 }
 
 static int failing_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
@@ -318,6 +330,7 @@ int main(void)
 		cmocka_unit_test(test_flush_leaves_little),
 		cmocka_unit_test(test_ring_is_held_until_retired),
 		cmocka_unit_test(test_every_engine_writes_the_same),
+		cmocka_unit_test(test_direct_on_a_disk),
 		cmocka_unit_test(test_error_sticks_and_keeps_the_ring),
 	};
 	return cmocka_run_group_tests_name("stream", tests, NULL, NULL);

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/record_summary.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "record/recording.h"
+
+static void print_compression(const struct pack_totals *packed)
+{
+	if (!packed->bytes_out)
+		return;
+	log_note("  compressed %.3f MB to %.3f MB, ratio %.1f", (double)packed->bytes_in / 1e6,
+		 (double)packed->bytes_out / 1e6, (double)packed->bytes_in / (double)packed->bytes_out);
+	if (packed->nr_failed)
+		log_note("  %llu of %llu pieces could not be compressed, and are stored as they are",
+			 (unsigned long long)packed->nr_failed, (unsigned long long)packed->nr_extents);
+	log_verbose("%llu extents, %llu of them plain, %llu in a hurry, %.3f s of CPU to compress",
+		    (unsigned long long)packed->nr_extents, (unsigned long long)packed->nr_plain,
+		    (unsigned long long)packed->nr_hurried, (double)packed->cpu_ns / 1e9);
+}
+
+static void print_losses(const struct recording_result *result)
+{
+	enum { SHOWN = 8 };
+
+	for (size_t i = 0; i < result->nr_losses && i < SHOWN; i++) {
+		const struct recording_loss *loss = &result->losses[i];
+		AUTO_BUF struct buf where = {0};
+		if (loss->cpu >= 0)
+			buf_printf(&where, "CPU %d", loss->cpu);
+		if (loss->tid > 0)
+			buf_printf(&where, "%sthread %d", where.len ? ", " : "", loss->tid);
+		log_note("  lost %llu of %s on %s: ring full (%zu KiB)", (unsigned long long)loss->records, loss->event,
+			 buf_text(&where), loss->ring_bytes / 1024);
+	}
+	if (result->nr_losses > SHOWN)
+		log_note("  and %zu more", result->nr_losses - SHOWN);
+}
+
+/* What would have prevented it. */
+static void print_remedy(const struct recording_result *result)
+{
+	const struct coverage *coverage = &result->coverage;
+	size_t enough = coverage->enough_bytes ? coverage->enough_bytes : result->ring_bytes * 4;
+
+	if (coverage->sum.worst.cause == LEDGER_THROTTLED)
+		log_note("  throttled by the kernel: a lower -F, or more in kernel.perf_cpu_time_max_percent, prevents it");
+	else if (result->nr_losses)
+		log_note("  what would have prevented it: larger rings, -m %zu%s",
+			 enough % (1 << 20) ? enough / 1024 : enough >> 20, enough % (1 << 20) ? "K" : "M");
+}
+
+/* Covered, worst gap, what would have prevented it; nothing when nothing was lost. */
+static void print_coverage(const struct recording_result *result)
+{
+	const struct coverage *coverage = &result->coverage;
+	const struct ledger_entry *worst = &coverage->sum.worst;
+	AUTO_BUF struct buf where = {0};
+
+	if (!coverage->sum.gap_ns && !result->nr_losses)
+		return;
+	if (coverage->elapsed_ns && coverage->sum.gap_ns) {
+		log_note("  covered %s%.2f %% of CPU time (%.3f s on %zu %s)", coverage->exact ? "" : "at least ",
+			 coverage_percent(coverage), (double)coverage->elapsed_ns / 1e9, coverage->nr_places,
+			 worst->cpu >= 0 ? "CPUs" : "tasks");
+		if (worst->cpu >= 0)
+			buf_printf(&where, "CPU %d", worst->cpu);
+		else
+			buf_printf(&where, "task %d", worst->tid);
+		log_note("  worst gap: %s%.3f ms on %s: %s", coverage->exact ? "" : "within ",
+			 (double)(worst->to_ns - worst->from_ns) / 1e6, buf_text(&where), ledger_cause_name(worst->cause));
+	}
+	print_remedy(result);
+}
+
+static void print_flight(const struct flight_counters *flight)
+{
+	if (!flight->nr_snapshots)
+		return;
+	log_verbose("%llu snapshots of overwritten rings: %llu records, %llu bytes; blind for %.3f ms, %.3f ms at a time",
+		    (unsigned long long)flight->nr_snapshots, (unsigned long long)flight->nr_records,
+		    (unsigned long long)flight->bytes, (double)flight->paused_ns / 1e6,
+		    (double)flight->longest_pause_ns / 1e6);
+	if (flight->nr_pauses)
+		log_note("  recording was paused %llu times for snapshots, %.3f ms in all",
+			 (unsigned long long)flight->nr_pauses, (double)flight->paused_ns / 1e6);
+	if (flight->nr_broken)
+		log_note("  %llu overwritten rings held broken records", (unsigned long long)flight->nr_broken);
+}
+
+void record_summary_print(const struct recording_result *result)
+{
+	AUTO_BUF struct buf line = {0};
+
+	if (result->samples_counted)
+		buf_printf(&line, "captured %llu samples, ", (unsigned long long)result->nr_samples);
+	else
+		buf_printf(&line, "captured ");
+	buf_printf(&line, "%.3f MB in %s; ", (double)result->bytes / 1e6, result->output);
+	if (!result->losses_counted)
+		buf_printf(&line, "this kernel does not count what it drops: millrace report tells what LOST records do");
+	else if (!result->lost_records)
+		buf_printf(&line, "lost 0");
+	else if (result->samples_counted)
+		buf_printf(&line, "lost %llu (%.2f %%)", (unsigned long long)result->lost_records,
+			   100.0 * (double)result->lost_records /
+				   (double)(result->lost_records + result->nr_samples));
+	else
+		buf_printf(&line, "lost %llu", (unsigned long long)result->lost_records);
+	log_note("%s", buf_text(&line));
+	print_losses(result);
+	print_flight(&result->flight);
+	print_compression(&result->packed);
+	print_coverage(result);
+	if (result->unwritten_bytes)
+		log_note("  %llu bytes of records could not be written", (unsigned long long)result->unwritten_bytes);
+	if (result->cut_samples)
+		log_note("  %llu samples gave way to the header, which did not fit behind them",
+			 (unsigned long long)result->cut_samples);
+	log_verbose("%llu bytes in %zu rings drained, %llu wake-ups, %llu rounds, %.3f s of CPU",
+		    (unsigned long long)result->ring_total_bytes, result->nr_rings,
+		    (unsigned long long)result->wakeups, (unsigned long long)result->rounds,
+		    (double)result->cpu_ns / 1e9);
+}

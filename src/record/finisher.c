@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/finisher.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "record/recording.h"
+
+static void tell(const struct finisher_job *job, const struct outlet_result *result)
+{
+	AUTO_BUF struct buf line = {0};
+
+	buf_printf(&line, "wrote %s: ", job->name);
+	if (result->samples_counted)
+		buf_printf(&line, "%llu samples, ", (unsigned long long)result->nr_samples);
+	buf_printf(&line, "%.3f MB; lost %llu", (double)result->bytes / 1e6, (unsigned long long)job->lost);
+	log_note("%s", buf_text(&line));
+}
+
+static void add(struct outlet_result *totals, const struct outlet_result *result)
+{
+	totals->bytes += result->bytes;
+	totals->nr_samples += result->nr_samples;
+	totals->samples_counted = result->samples_counted;
+	totals->unwritten_bytes += result->unwritten_bytes;
+	totals->cut_samples += result->cut_samples;
+}
+
+int finisher_do(struct finisher *finisher, struct finisher_job *job, struct outlet *outlet,
+		const struct outlet_closing *closing, struct diag *reterr)
+{
+	const struct outlet_params *params = finisher->params;
+	struct outlet_result result;
+	struct diag later;
+	const char *path = job->while_open ? job->while_open : outlet->sink.path;
+	int err = params->options->tail_synthesize ? outlet_put_world(outlet, params, NULL, reterr) : 0;
+
+	int put_err = outlet_put(outlet, params, &job->records, err ? &later : reterr);
+	err = err ? err : put_err;
+	int close_err = outlet_close(outlet, params, closing, &result, err ? &later : reterr);
+	err = err ? err : close_err;
+	if (job->name && rename(path, job->name)) {
+		if (!err)
+			err = diag_set(reterr, -errno, "cannot rename %s to %s: %s", path, job->name, strerror(errno));
+	} else if (job->name) {
+		tell(job, &result);
+		int add_err = part_names_add(finisher->names, take_ptr(job->name));
+		err = err ? err : add_err;
+	}
+	pthread_mutex_lock(&finisher->lock);
+	add(&finisher->totals, &result);
+	finisher->nr_done++;
+	pthread_mutex_unlock(&finisher->lock);
+	return err;
+}
+
+static void wake(int fd)
+{
+	const uint64_t one = 1;
+
+	(void)!fd_write(fd, &one, sizeof(one));
+}
+
+static void note_error(struct finisher *finisher, int err, const struct diag *diag)
+{
+	pthread_mutex_lock(&finisher->lock);
+	if (!finisher->err) {
+		finisher->err = err;
+		finisher->diag = *diag;
+	}
+	pthread_mutex_unlock(&finisher->lock);
+	wake(finisher->news_fd);
+}
+
+/* NULL: there is none, and none will come. */
+static struct finisher_job *next_job(struct finisher *finisher)
+{
+	pthread_mutex_lock(&finisher->lock);
+	while (!finisher->first && !finisher->stop)
+		pthread_cond_wait(&finisher->work, &finisher->lock);
+	struct finisher_job *job = finisher->first;
+	if (job) {
+		finisher->first = job->next;
+		if (!finisher->first)
+			finisher->last = NULL;
+	}
+	pthread_mutex_unlock(&finisher->lock);
+	return job;
+}
+
+static void *run(void *arg)
+{
+	static const struct outlet_closing nothing;
+	struct finisher *finisher = arg;
+
+	for (struct finisher_job *job; (job = next_job(finisher));) {
+		struct diag diag = {0};
+		int err = finisher_do(finisher, job, &job->outlet, &nothing, &diag);
+		finisher_job_free(job);
+		if (err)
+			note_error(finisher, err, &diag);
+		pthread_mutex_lock(&finisher->lock);
+		finisher->nr_jobs--;
+		pthread_mutex_unlock(&finisher->lock);
+		wake(finisher->wake_fd);
+	}
+	return NULL;
+}
+
+void finisher_init(struct finisher *finisher)
+{
+	pthread_mutex_init(&finisher->lock, NULL);
+	pthread_cond_init(&finisher->work, NULL);
+}
+
+int finisher_start(struct finisher *finisher)
+{
+	int err = -pthread_create(&finisher->thread, NULL, run, finisher);
+
+	finisher->started = !err;
+	return err;
+}
+
+void finisher_add(struct finisher *finisher, struct finisher_job *job)
+{
+	pthread_mutex_lock(&finisher->lock);
+	job->next = NULL;
+	*(finisher->last ? &finisher->last->next : &finisher->first) = job;
+	finisher->last = job;
+	finisher->nr_jobs++;
+	pthread_cond_signal(&finisher->work);
+	pthread_mutex_unlock(&finisher->lock);
+}
+
+size_t finisher_nr_jobs(struct finisher *finisher)
+{
+	pthread_mutex_lock(&finisher->lock);
+	size_t nr = finisher->nr_jobs;
+	pthread_mutex_unlock(&finisher->lock);
+	return nr;
+}
+
+void finisher_stop(struct finisher *finisher)
+{
+	if (!finisher->started)
+		return;
+	pthread_mutex_lock(&finisher->lock);
+	finisher->stop = true;
+	pthread_cond_signal(&finisher->work);
+	pthread_mutex_unlock(&finisher->lock);
+	pthread_join(finisher->thread, NULL);
+	finisher->started = false;
+}
+
+void finisher_job_free(struct finisher_job *job)
+{
+	if (!job)
+		return;
+	outlet_fini(&job->outlet);
+	buf_fini(&job->records);
+	free(job->while_open);
+	free(job->name);
+	free(job);
+}

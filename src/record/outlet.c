@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/outlet.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "base/fd.h"
+#include "pack/extent_index.h"
+#include "record/described_events.h"
+#include "record/features.h"
+#include "record/finish.h"
+#include "record/hits.h"
+#include "record/prologue.h"
+#include "record/recording.h"
+#include "stream/pack_pool.h"
+
+static int outlet_error(const struct outlet *outlet, uint64_t stored, int err, struct diag *reterr)
+{
+	return diag_set(reterr, err, "%s: writing at offset %llu failed: %s", outlet->sink.path,
+			(unsigned long long)stored, strerror(-err));
+}
+
+static int write_error(const struct outlet *outlet, int err, struct diag *reterr)
+{
+	return outlet_error(outlet, outlet->writer->offset + outlet->writer->stored, err, reterr);
+}
+
+/* The engine is for what comes out of the rings; the main file of a directory holds little else. */
+static int open_writer(struct outlet *outlet, const struct outlet_params *params, uint64_t offset, struct diag *reterr)
+{
+	static const struct recording_writer plain = {.ops = &writer_serial};
+	const struct recording_options *options = params->options;
+	struct engine_output engine = {
+		.fd = outlet->sink.fd,
+		.path = outlet->sink.main_path ? outlet->sink.main_path : outlet->sink.path,
+		.pipe = outlet->sink.pipe,
+		.offset = offset,
+		.nr_rings = params->set->plan->nr_places,
+		.ring_bytes = params->set->largest_ring_bytes,
+		.pool = options->threads ? NULL : params->pool,
+	};
+
+	return engine_open(options->threads ? &plain : &options->writer, &engine, &outlet->writer,
+			   &outlet->writer_params, reterr);
+}
+
+/* What went to a device cannot be read back. */
+static bool is_regular(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+static bool looks_at_hits(const struct outlet *outlet, const struct outlet_params *params)
+{
+	return params->options->build_ids && !outlet->sink.pipe && is_regular(outlet->sink.fd);
+}
+
+static int open_data_files(struct outlet *outlet, const struct outlet_params *params, struct diag *reterr)
+{
+	struct data_files_params files = {
+		.set = params->set,
+		.writer = &params->options->writer,
+		.flush_bytes = params->options->flush_bytes,
+		.live = outlet->sink.pipe,
+		.into = params->options->threads ? NULL : outlet->writer,
+		.path = outlet->sink.path,
+		.pool = params->pool,
+		/* Compressed records have other places in the file. */
+		.events = looks_at_hits(outlet, params) && !params->pool ? params->described->descs : NULL,
+		.nr_events = params->described->nr_descs,
+	};
+
+	return data_files_open(&files, &outlet->files, reterr);
+}
+
+/* Behind the front, room for the world, which is written from its end to its start: readers follow header.data. */
+static uint64_t leave_room(struct outlet *outlet, size_t front_bytes, size_t world_bytes)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	outlet->front_bytes = front_bytes;
+	outlet->world_end = (front_bytes + world_bytes + page - 1) / page * page;
+	outlet->header.data.offset = outlet->world_end;
+	return outlet->world_end;
+}
+
+/* Header first. Where the world comes later the writer begins behind the room for it. */
+static int start_file(struct outlet *outlet, const struct outlet_params *params, struct buf *front,
+		      size_t world_bytes, struct diag *reterr)
+{
+	bool room = world_bytes && !params->options->threads;
+	uint64_t offset = room ? leave_room(outlet, front->len, world_bytes) : 0;
+	int err = 0;
+
+	if (room) {
+		memcpy(front->data, &outlet->header, sizeof(outlet->header));
+		err = fd_pwrite(outlet->sink.fd, front->data, front->len, 0);
+		if (!err && lseek(outlet->sink.fd, (off_t)offset, SEEK_SET) < 0)
+			err = -errno;
+		if (err)
+			return outlet_error(outlet, 0, err, reterr);
+	}
+	err = open_writer(outlet, params, offset, reterr);
+	if (err || room)
+		return err;
+	err = writer_put(outlet->writer, front->data, front->len);
+	return err ? write_error(outlet, err, reterr) : 0;
+}
+
+int outlet_open(struct outlet *outlet, const struct outlet_params *params, size_t world_bytes, struct diag *reterr)
+{
+	AUTO_BUF struct buf front = {0};
+	const struct described_events *described = params->described;
+	int err = outlet->sink.pipe
+			  ? prologue_pipe(params->features, &front, reterr)
+			  : prologue_file(described->descs, described->nr_descs, &front, &outlet->header);
+
+	if (err == -ENOMEM || front.failed)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	if (!err)
+		err = start_file(outlet, params, &front, world_bytes, reterr);
+	return err ? err : open_data_files(outlet, params, reterr);
+}
+
+/* Bytes of as many whole records as `room` holds. */
+static size_t whole_within(const struct buf *records, size_t room)
+{
+	size_t at = 0;
+
+	while (records->len - at >= sizeof(struct perf_event_header)) {
+		struct perf_event_header header;
+		memcpy(&header, records->data + at, sizeof(header));
+		if (header.size < sizeof(header) || header.size > room - at)
+			break;
+		at += header.size;
+	}
+	return at;
+}
+
+/* Before the first byte of the rings; then the header counts it. */
+static int put_world_before(struct outlet *outlet, struct span world)
+{
+	uint64_t start = outlet->world_end - world.len;
+	int err = fd_pwrite(outlet->sink.fd, world.ptr, world.len, start);
+
+	if (err)
+		return err;
+	outlet->header.data.offset = start;
+	return fd_pwrite(outlet->sink.fd, &outlet->header, sizeof(outlet->header), 0);
+}
+
+int outlet_put_world(struct outlet *outlet, const struct outlet_params *params, size_t *ret_bytes,
+		     struct diag *reterr)
+{
+	AUTO_BUF struct buf records = {0};
+	struct prologue_world world = {
+		.set = params->set,
+		.descs = params->described->descs,
+		.nr_descs = params->described->nr_descs,
+		.target = params->options->target,
+		.workload = params->workload,
+		.names = outlet->sink.pipe,
+		.wishes = params->options->synth,
+	};
+	int err = prologue_world(&world, &records, reterr);
+
+	if (err)
+		return err;
+	if (ret_bytes)
+		*ret_bytes = records.len;
+	if (!outlet->world_end)
+		return outlet_put(outlet, params, &records, reterr);
+	/* What has grown out of its room since the last file goes to the end: readers use the writer meanwhile. */
+	size_t before = whole_within(&records, outlet->world_end - outlet->front_bytes);
+	buf_put(&outlet->world_rest, records.data + before, records.len - before);
+	if (outlet->world_rest.failed)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	err = put_world_before(outlet, (struct span){records.data, before});
+	return err ? outlet_error(outlet, 0, err, reterr) : 0;
+}
+
+/* The main file of a directory as it is while the data files grow. */
+static struct finish_params main_file(const struct outlet *outlet, const struct outlet_params *params)
+{
+	return (struct finish_params){
+		.fd = outlet->sink.fd,
+		.path = outlet->sink.path,
+		.header = outlet->header,
+		.data_bytes = outlet->writer->stored - outlet->header.data.offset,
+		.features = params->features,
+		.nr_parts = outlet->files.nr,
+	};
+}
+
+void outlet_finish_ahead(struct outlet *outlet, const struct outlet_params *params)
+{
+	if (!params->options->threads)
+		return;
+	const struct finish_params finishing = main_file(outlet, params);
+	outlet->ahead = true;
+	(void)!finish_ahead(&finishing);
+}
+
+int outlet_put(struct outlet *outlet, const struct outlet_params *params, const struct buf *records,
+	       struct diag *reterr)
+{
+	if (outlet->ahead && records->len) {
+		const struct finish_params finishing = main_file(outlet, params);
+		(void)!finish_undo(&finishing); /* what fails here fails for the writer, too */
+	}
+	int err = writer_put(outlet->writer, records->data, records->len);
+
+	return err ? write_error(outlet, err, reterr) : 0;
+}
+
+/* What the rings held and no file got. */
+static uint64_t unwritten(const struct outlet *outlet, uint64_t of_main_file)
+{
+	uint64_t bytes = of_main_file;
+
+	for (size_t i = 0; i < outlet->files.nr; i++)
+		bytes += outlet->files.files[i].unwritten_bytes;
+	return bytes;
+}
+
+/* How well it went so far, in the whole recording. */
+static const struct feature_compressed *tell_ratio(const struct outlet_params *params, struct feature_compressed *ret)
+{
+	*ret = *params->features->compressed;
+	pthread_mutex_lock(&params->pool->lock);
+	const struct pack_totals *totals = &params->pool->totals;
+	if (totals->bytes_out)
+		ret->ratio = (uint32_t)((totals->bytes_in + totals->bytes_out / 2) / totals->bytes_out);
+	pthread_mutex_unlock(&params->pool->lock);
+	return ret;
+}
+
+static int finish(struct outlet *outlet, const struct outlet_params *common, const struct outlet_closing *closing,
+		  struct finish_params *params, struct outlet_result *result, struct diag *reterr)
+{
+	AUTO_FREE struct hits_region *parts = calloc(outlet->files.nr + 1, sizeof(*parts));
+	struct features_params features = *common->features;
+	struct feature_compressed compressed;
+	struct finish_result finished;
+
+	if (!parts)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	params->fd = outlet->sink.fd;
+	params->path = outlet->sink.path;
+	params->header = outlet->header;
+	params->features = &features;
+	if (common->features->compressed)
+		features.compressed = tell_ratio(common, &compressed);
+	params->all_build_ids = common->options->all_build_ids;
+	params->build_ids = looks_at_hits(outlet, common);
+	params->live = common->options->threads ? NULL : outlet->files.files[0].live;
+	params->parts = parts;
+	params->nr_parts = common->options->threads ? outlet->files.nr : 0;
+	params->ledger = closing->ledger;
+	params->losses = closing->losses;
+	result->bytes = 0;
+	for (size_t i = 0; i < params->nr_parts; i++) {
+		parts[i] = (struct hits_region){outlet->files.files[i].fd, 0, outlet->files.files[i].stored,
+						outlet->files.files[i].live};
+		result->bytes += parts[i].bytes;
+	}
+	int err = finish_file(params, &finished, reterr);
+	result->bytes += finished.data_bytes;
+	result->cut_samples = finished.cut_samples;
+	result->nr_samples = finished.nr_samples;
+	result->samples_counted = finished.samples_counted;
+	/* Where the disk is elsewhere its errors may wait until now: close(2). */
+	int close_err = sink_close(&outlet->sink);
+	if (close_err && !params->torn && !err)
+		err = diag_set(reterr, close_err, "%s: cannot finish the file: %s", outlet->sink.path,
+			       strerror(-close_err));
+	return err;
+}
+
+/* An index that cannot be made whole for want of memory is left out: it only saves time. */
+static struct extent_list join_extents(struct outlet *outlet, struct extent_list *of_main)
+{
+	struct extent_list all = {0};
+	int err = extent_list_join(&all, of_main, 0);
+
+	for (size_t i = 0; i < outlet->files.nr; i++) {
+		int join_err = extent_list_join(&all, &outlet->files.files[i].extents, (uint32_t)i + 1);
+		err = err ? err : join_err;
+	}
+	if (err)
+		extent_list_fini(&all);
+	return all;
+}
+#define AUTO_EXTENTS __attribute__((cleanup(extent_list_fini)))
+
+int outlet_close(struct outlet *outlet, const struct outlet_params *params, const struct outlet_closing *closing,
+		 struct outlet_result *ret, struct diag *reterr)
+{
+	struct diag later;
+	struct writer_end end;
+	writer_put(outlet->writer, outlet->world_rest.data, outlet->world_rest.len); /* an error is kept for the end */
+	uint64_t queued = outlet->writer->queued, offset = outlet->writer->offset, left = 0;
+	int write_err = writer_end(take_ptr(outlet->writer), &end);
+	uint64_t written = end.stored, kept = end.stored + end.packed;
+
+	*ret = (struct outlet_result){0};
+	if (write_err) {
+		outlet_error(outlet, offset + written, write_err, reterr);
+		/* The part that was written of a piece that failed is not queued, but may still be in its ring. */
+		uint64_t had = queued + (params->options->threads ? 0 : data_files_left(&outlet->files));
+		left = had > kept ? had - kept : 0;
+	}
+	int files_err = data_files_close(&outlet->files, write_err ? &later : reterr);
+	AUTO_EXTENTS struct extent_list extents = join_extents(outlet, &end.extents);
+	int err = write_err ? write_err : files_err;
+
+	ret->unwritten_bytes = err ? unwritten(outlet, left) : 0;
+	ret->bytes = written;
+	if (outlet->sink.pipe)
+		return err;
+	written += offset;
+	struct finish_params finishing = {
+		.data_bytes = written > outlet->header.data.offset ? written - outlet->header.data.offset : 0,
+		.torn = write_err != 0,
+		.extents = &extents,
+	};
+	int finish_err = finish(outlet, params, closing, &finishing, ret, err ? &later : reterr);
+	return err ? err : finish_err;
+}
+
+void outlet_fini(struct outlet *outlet)
+{
+	writer_close(take_ptr(outlet->writer), NULL);
+	data_files_fini(&outlet->files);
+	buf_fini(&outlet->world_rest);
+	sink_close(&outlet->sink);
+	free(take_ptr(outlet->name));
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+#include "stream/pack_pool.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "base/diag.h"
+#include "pack/extent.h"
+#include "pack/measure.h"
+#include "pack/zstd.h"
+#include "stream/pack_stage.h"
+
+enum {
+	WORKERS_MAX = 32,
+	BUDGET_BYTES = 64 << 20,
+	HURRY_LEVEL = 1,
+};
+
+struct pack_job *pack_pool_take(struct pack_pool *pool, struct pack_stage *stage)
+{
+	struct pack_job *job = pool->free_jobs;
+
+	if (!job)
+		return NULL;
+	pool->free_jobs = job->next;
+	pool->nr_free--;
+	*job = (struct pack_job){.data = job->data, .stage = stage};
+	return job;
+}
+
+void pack_pool_put(struct pack_pool *pool, struct pack_job *job)
+{
+	job->next = pool->free_jobs;
+	pool->free_jobs = job;
+	pool->nr_free++;
+}
+
+void pack_pool_pack(struct pack_pool *pool, struct pack_job *job)
+{
+	if (pool->last_to_pack)
+		pool->last_to_pack->next_to_pack = job;
+	else
+		pool->first_to_pack = job;
+	pool->last_to_pack = job;
+	pthread_cond_signal(&pool->work);
+}
+
+/* The lock is held. NULL: the end. */
+static struct pack_job *next_job(struct pack_pool *pool)
+{
+	struct pack_job *job;
+
+	while (!pool->first_to_pack && !pool->stop)
+		pthread_cond_wait(&pool->work, &pool->lock);
+	job = pool->first_to_pack;
+	if (!job)
+		return NULL;
+	pool->first_to_pack = job->next_to_pack;
+	if (!pool->first_to_pack)
+		pool->last_to_pack = NULL;
+	return job;
+}
+
+/* A bad ratio is better than a lost record: when most of the memory is in use, time counts. */
+static bool must_hurry(const struct pack_pool *pool)
+{
+	return pool->level > HURRY_LEVEL && pool->nr_free < pool->nr_jobs / 4;
+}
+
+static int64_t pack_job(struct extent_packer *packer, struct pack_job *job, int level)
+{
+	struct span records = {job->data, job->len};
+	int64_t len = job->len && packer ? extent_pack(packer, level, records, job->data, job->len) : -ENOTSUP;
+
+	job->plain = len < 0;
+	job->out_len = len < 0 ? job->len : (size_t)len;
+	return len;
+}
+
+static void count(struct pack_pool *pool, const struct pack_job *job, int64_t len, bool hurried)
+{
+	struct pack_totals *totals = &pool->totals;
+
+	if (!job->len)
+		return;
+	totals->nr_extents++;
+	totals->bytes_in += job->len;
+	totals->bytes_out += job->out_len;
+	totals->nr_plain += job->plain;
+	totals->nr_failed += pool->level && len < 0 && len != -ENOSPC;
+	totals->nr_hurried += hurried;
+}
+
+static void *work(void *arg)
+{
+	struct pack_pool *pool = arg;
+	struct extent_packer *packer = NULL;
+	struct pack_job *job;
+
+	/* Without memory for it extents stay plain: worse, not wrong. */
+	if (!pool->level || extent_packer_new(&packer))
+		packer = NULL;
+	pthread_mutex_lock(&pool->lock);
+	while ((job = next_job(pool))) {
+		bool hurry = must_hurry(pool);
+		pthread_mutex_unlock(&pool->lock);
+		if (job->len)
+			measure_records(pool->measure, (struct span){job->data, job->len}, &job->info);
+		int64_t len = pack_job(packer, job, hurry ? HURRY_LEVEL : pool->level);
+		pthread_mutex_lock(&pool->lock);
+		count(pool, job, len, hurry);
+		job->done = true;
+		pack_stage_deliver(job->stage);
+	}
+	pool->totals.cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	pthread_mutex_unlock(&pool->lock);
+	extent_packer_free(packer);
+	return NULL;
+}
+
+static size_t usable_cpus(void)
+{
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set))
+		return 1; /* more CPUs than fit into it: still */
+	return (size_t)CPU_COUNT(&set);
+}
+
+static int allocate(struct pack_pool *pool, size_t nr_workers)
+{
+	pool->jobs = calloc(pool->nr_jobs, sizeof(*pool->jobs));
+	pool->workers = calloc(nr_workers, sizeof(*pool->workers));
+	pool->memory_bytes = pool->nr_jobs * pool->extent_bytes;
+	void *memory = mmap(NULL, pool->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory != MAP_FAILED)
+		pool->memory = memory;
+	if (!pool->jobs || !pool->workers || !pool->memory)
+		return -ENOMEM;
+	for (size_t i = pool->nr_jobs; i-- > 0;) {
+		pool->jobs[i].data = pool->memory + i * pool->extent_bytes;
+		pack_pool_put(pool, &pool->jobs[i]);
+	}
+	return 0;
+}
+
+static int start(struct pack_pool *pool, size_t nr_workers)
+{
+	int err = 0;
+
+	while (pool->nr_workers < nr_workers && !err) {
+		err = -pthread_create(&pool->workers[pool->nr_workers], NULL, work, pool);
+		pool->nr_workers += !err;
+	}
+	return pool->nr_workers ? 0 : err; /* fewer do, too */
+}
+
+int pack_pool_new(const struct pack_params *params, struct pack_pool **ret, struct diag *reterr)
+{
+	size_t nr_workers = params->nr_workers ? params->nr_workers : usable_cpus();
+
+	if (params->level && !zstd_available())
+		return diag_set(reterr, -ENOTSUP, "this build cannot compress: it was made without libzstd");
+	struct pack_pool *pool = calloc(1, sizeof(*pool));
+	if (!pool)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	if (!params->level && nr_workers > params->nr_stages)
+		nr_workers = params->nr_stages; /* they only write, and a stage is written by one at a time */
+	if (nr_workers > WORKERS_MAX)
+		nr_workers = WORKERS_MAX;
+	pool->level = params->level;
+	pool->extent_bytes = params->extent_bytes ? params->extent_bytes : EXTENT_BYTES_MAX;
+	size_t budget = params->budget_bytes ? params->budget_bytes : BUDGET_BYTES;
+	/* Each stage may fill one; one more is enough to go on with. */
+	pool->nr_jobs = params->nr_stages + budget / pool->extent_bytes + 1;
+	pthread_mutex_init(&pool->lock, NULL);
+	pthread_cond_init(&pool->work, NULL);
+	pthread_cond_init(&pool->news, NULL);
+	int err = allocate(pool, nr_workers);
+	if (!err)
+		err = measure_new(params->events, params->nr_events, &pool->measure);
+	if (!err)
+		err = start(pool, nr_workers);
+	if (err) {
+		pack_pool_free(pool);
+		return diag_set(reterr, err, "memory between draining and writing: %s", strerror(-err));
+	}
+	*ret = pool;
+	return 0;
+}
+
+void pack_pool_stop(struct pack_pool *pool)
+{
+	if (!pool)
+		return;
+	pthread_mutex_lock(&pool->lock);
+	pool->stop = true;
+	pthread_cond_broadcast(&pool->work);
+	pthread_mutex_unlock(&pool->lock);
+	for (size_t i = 0; i < pool->nr_workers; i++)
+		pthread_join(pool->workers[i], NULL);
+	pool->nr_workers = 0;
+}
+
+void pack_pool_free(struct pack_pool *pool)
+{
+	if (!pool)
+		return;
+	pack_pool_stop(pool);
+	if (pool->memory)
+		munmap(pool->memory, pool->memory_bytes);
+	pthread_cond_destroy(&pool->news);
+	pthread_cond_destroy(&pool->work);
+	pthread_mutex_destroy(&pool->lock);
+	measure_free(pool->measure);
+	free(pool->jobs);
+	free(pool->workers);
+	free(pool);
+}

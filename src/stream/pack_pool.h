@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pack_pool: the threads that compress for all pack stages of a recording, and the memory of the extents.
+ *
+ * An extent is filled by the thread that drains, packed by a worker, and written by whichever worker finds it at the
+ * front of its stage, so that extents of one stage are written in order, one at a time. The pool's lock is taken
+ * a few times for each extent, never for a record, and is never held while something is packed, copied or written.
+ *
+ * One owner; outlives its stages. What is below `lock` belongs to whoever holds the lock.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/span.h"
+#include "pack/extent_index.h"
+
+struct pack_stage;
+struct diag;
+struct event_desc;
+struct measure;
+
+enum { PACK_TAIL_BYTES = 56 };
+
+/* An extent under way. It has one owner at a time: free list, the stage that fills it, or a worker. */
+struct pack_job {
+	struct pack_job *next;         /* in the free list */
+	struct pack_job *next_to_pack; /* in the queue of the workers */
+	struct pack_job *next_in_line; /* in the order of its stage */
+	struct pack_stage *stage;
+	uint8_t *data; /* room for pool->extent_bytes */
+	size_t len;         /* of records that were put in */
+	size_t out_len;     /* valid when done: of what is to be written instead */
+	uint8_t tail[PACK_TAIL_BYTES]; /* plain records that follow them */
+	size_t tail_len;
+	bool plain; /* stored as it is */
+	struct extent_info info; /* of its records; the stage takes it */
+	bool done;
+};
+
+struct pack_params {
+	int level;           /* 0: nothing is compressed, memory is all that is wanted; else 1 to ZSTD_LEVEL_LAST */
+	size_t nr_stages;    /* that will be open at once */
+	size_t nr_workers;   /* 0: as many as CPUs, within reason */
+	size_t extent_bytes; /* 0: the default */
+	const struct event_desc *events; /* for the index; borrowed for the call */
+	size_t nr_events;
+	size_t budget_bytes; /* beside one extent for each stage; 0: the default */
+};
+
+/* Valid when all stages are closed. */
+struct pack_totals {
+	uint64_t bytes_in, bytes_out; /* of extents */
+	uint64_t nr_extents, nr_plain, nr_failed; /* plain: stored as they are; failed: because the compressor refused */
+	uint64_t nr_hurried;          /* compressed at level 1 because memory ran short */
+	uint64_t cpu_ns;              /* of the workers; valid after pack_pool_stop() */
+};
+
+struct pack_pool {
+	int level;
+	size_t extent_bytes, nr_jobs;
+	struct measure *measure; /* read only */
+	struct pack_job *jobs; /* heap */
+	uint8_t *memory;       /* mapped: touched only when it is used */
+	size_t memory_bytes;
+	pthread_t *workers; /* heap */
+	size_t nr_workers;
+
+	pthread_mutex_t lock;
+	pthread_cond_t work, news; /* something to pack; a job became free, a stage empty or failed */
+	struct pack_job *free_jobs, *first_to_pack, *last_to_pack;
+	size_t nr_free;
+	bool stop;
+	struct pack_totals totals;
+};
+
+/* Starts the workers. 0 or -errno; -ENOTSUP: a build without libzstd. */
+int pack_pool_new(const struct pack_params *params, struct pack_pool **ret, struct diag *reterr);
+/* Ends the workers; all stages are closed. Totals are complete then. Idempotent. */
+void pack_pool_stop(struct pack_pool *pool);
+void pack_pool_free(struct pack_pool *pool); /* NULL is fine */
+
+/* For stages; the lock is held. NULL: none is free. */
+struct pack_job *pack_pool_take(struct pack_pool *pool, struct pack_stage *stage);
+void pack_pool_put(struct pack_pool *pool, struct pack_job *job);
+/* Hands a job to the workers. */
+void pack_pool_pack(struct pack_pool *pool, struct pack_job *job);

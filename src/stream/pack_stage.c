@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: MIT */
+#include "stream/pack_stage.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "format/record.h"
+#include "stream/pack_pool.h"
+
+#define AGE_MAX_NS 1000000000ull /* an extent waits no longer to become full */
+
+struct pack_stage {
+	struct writer writer;
+	struct pack_pool *pool;
+	struct writer *inner;      /* owned; used by whoever set `busy` */
+	struct pack_job *filling;  /* of the thread that drains; NULL: none */
+	uint64_t filling_since_ns;
+
+	/* Under the pool's lock: */
+	struct pack_job *first, *last; /* handed over, in order */
+	bool busy;                     /* somebody uses `inner` */
+	int err;                       /* of `inner`: what comes later is dropped */
+	uint64_t out_bytes;            /* given to `inner` */
+	uint64_t in_bytes;             /* that they stand for */
+	uint64_t stored;               /* as `inner` tells */
+	struct extent_list extents;    /* written so far */
+	bool extents_failed;           /* memory ran out: no index is better than half of one */
+};
+
+static struct pack_stage *stage_of(struct writer *writer)
+{
+	return (struct pack_stage *)writer;
+}
+
+static int queue_inner(struct writer *inner, const void *bytes, size_t len)
+{
+	const struct span span = {bytes, len};
+	int err;
+
+	if (!len)
+		return 0;
+	while ((err = writer_queue(inner, &span, 1)) == -EAGAIN) {
+		err = writer_reap(inner, WRITER_ROOM);
+		if (err)
+			return err;
+	}
+	return err;
+}
+
+/* The job's memory is used again when we return. */
+static int write_job(struct writer *inner, const struct pack_job *job)
+{
+	int err = queue_inner(inner, job->data, job->out_len);
+
+	if (!err)
+		err = queue_inner(inner, job->tail, job->tail_len);
+	return err ? err : writer_reap(inner, inner->retired < inner->queued ? WRITER_ALL : WRITER_NOW);
+}
+
+static void note_extent(struct pack_stage *stage, struct pack_job *job)
+{
+	if (!job->len)
+		return;
+	job->info.fields.offset = stage->writer.offset + stage->out_bytes;
+	job->info.fields.packed_bytes = job->out_len;
+	if (extent_list_add(&stage->extents, &job->info))
+		stage->extents_failed = true;
+}
+
+void pack_stage_deliver(struct pack_stage *stage)
+{
+	struct pack_pool *pool = stage->pool;
+
+	if (stage->busy)
+		return; /* who is at it comes to this job, too */
+	stage->busy = true;
+	while (stage->first && stage->first->done) {
+		struct pack_job *job = stage->first;
+		int err = stage->err;
+		pthread_mutex_unlock(&pool->lock);
+		if (!err)
+			err = write_job(stage->inner, job);
+		pthread_mutex_lock(&pool->lock);
+		if (!err)
+			note_extent(stage, job);
+		else
+			free(job->info.counts);
+		if (!err) {
+			stage->in_bytes += job->len + job->tail_len;
+			stage->out_bytes += job->out_len + job->tail_len;
+		}
+		stage->err = err;
+		stage->stored = stage->inner->stored;
+		stage->first = job->next_in_line;
+		if (!stage->first)
+			stage->last = NULL;
+		pack_pool_put(pool, job);
+		pthread_cond_broadcast(&pool->news);
+	}
+	stage->busy = false;
+	pthread_cond_broadcast(&pool->news);
+}
+
+static void seal(struct pack_stage *stage)
+{
+	struct pack_pool *pool = stage->pool;
+	struct pack_job *job = stage->filling;
+
+	if (!job)
+		return;
+	stage->filling = NULL;
+	pthread_mutex_lock(&pool->lock);
+	if (stage->last)
+		stage->last->next_in_line = job;
+	else
+		stage->first = job;
+	stage->last = job;
+	pack_pool_pack(pool, job);
+	pthread_mutex_unlock(&pool->lock);
+}
+
+/* Sees to it that something can be filled. -EAGAIN: not now. */
+static int fill_next(struct pack_stage *stage)
+{
+	struct pack_pool *pool = stage->pool;
+
+	if (stage->filling)
+		return 0;
+	pthread_mutex_lock(&pool->lock);
+	int err = stage->err;
+	if (!err) {
+		stage->filling = pack_pool_take(pool, stage);
+		err = stage->filling ? 0 : -EAGAIN;
+	}
+	pthread_mutex_unlock(&pool->lock);
+	if (!err)
+		stage->filling_since_ns = clock_ns(CLOCK_MONOTONIC_COARSE);
+	return err;
+}
+
+static void copy_state(struct pack_stage *stage)
+{
+	stage->writer.stored = stage->stored;
+}
+
+/* Waits until an extent is free, or until all that was handed over is written. Returns the error of the inner writer. */
+static int wait_for(struct pack_stage *stage, enum writer_wait wait)
+{
+	struct pack_pool *pool = stage->pool;
+
+	pthread_mutex_lock(&pool->lock);
+	while (wait == WRITER_ROOM ? !stage->err && !pool->free_jobs : wait == WRITER_ALL && (stage->first || stage->busy))
+		pthread_cond_wait(&pool->news, &pool->lock);
+	int err = stage->err;
+	copy_state(stage);
+	pthread_mutex_unlock(&pool->lock);
+	return err;
+}
+
+/*
+ * How much of the bytes an extent with so much room may take: whole records, as far as there are any, that it can be
+ * read alone. Records do not wrap within their headers: rings are pages, records multiples of 8.
+ */
+static size_t whole_records(const struct span spans[2], size_t len, size_t room)
+{
+	size_t at = 0;
+
+	if (len <= room)
+		return len;
+	for (;;) {
+		struct perf_event_header header;
+		const char *where = at < spans[0].len ? (const char *)spans[0].ptr + at
+						      : (const char *)spans[1].ptr + (at - spans[0].len);
+		if (at + sizeof(header) > room)
+			break;
+		if (at < spans[0].len && spans[0].len - at < sizeof(header))
+			return room;
+		memcpy(&header, where, sizeof(header));
+		if (header.size < sizeof(header) || header.size % 8)
+			return room; /* no records */
+		if (at + header.size > room)
+			break;
+		at += header.size;
+	}
+	return at ? at : room;
+}
+
+static void copy_in(struct pack_job *job, struct span spans[2], size_t len)
+{
+	for (unsigned i = 0; i < 2 && len; i++) {
+		size_t part = spans[i].len < len ? spans[i].len : len;
+		if (!part)
+			continue;
+		memcpy(job->data + job->len, spans[i].ptr, part);
+		job->len += part;
+		len -= part;
+		spans[i].ptr = (const char *)spans[i].ptr + part;
+		spans[i].len -= part;
+	}
+}
+
+static int wait_and_fill(struct pack_stage *stage)
+{
+	int err;
+
+	while ((err = fill_next(stage)) == -EAGAIN) {
+		err = wait_for(stage, WRITER_ROOM);
+		if (err)
+			return err;
+	}
+	return err;
+}
+
+static int stage_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	struct pack_stage *stage = stage_of(writer);
+	struct span left[2] = {spans[0], nr_spans > 1 ? spans[1] : (struct span){0}};
+	size_t extent_bytes = stage->pool->extent_bytes, len;
+	int err = fill_next(stage);
+
+	if (err)
+		return err;
+	while ((len = span_total(left, 2))) {
+		size_t room = extent_bytes - stage->filling->len;
+		if (len > room && stage->filling->len >= extent_bytes / 2) {
+			seal(stage);
+			err = wait_and_fill(stage);
+			if (err)
+				return err;
+			room = extent_bytes;
+		}
+		len = whole_records(left, len, room);
+		copy_in(stage->filling, left, len);
+		if (span_total(left, 2)) {
+			seal(stage);
+			err = wait_and_fill(stage);
+			if (err)
+				return err;
+		}
+	}
+	writer->queued += span_total(spans, nr_spans);
+	writer->retired = writer->queued;
+	return 0;
+}
+
+/* What does not fit behind an extent is written at once, behind all that came before. */
+static int put_long(struct pack_stage *stage, const void *bytes, size_t len)
+{
+	struct pack_pool *pool = stage->pool;
+
+	seal(stage);
+	int err = wait_for(stage, WRITER_ALL);
+	if (err)
+		return err;
+	/* No job is under way, so nobody else uses the inner writer. */
+	err = writer_put(stage->inner, bytes, len);
+	pthread_mutex_lock(&pool->lock);
+	stage->err = err;
+	stage->stored = stage->inner->stored;
+	if (!err) {
+		stage->in_bytes += len;
+		stage->out_bytes += len;
+	}
+	copy_state(stage);
+	pthread_mutex_unlock(&pool->lock);
+	return err;
+}
+
+static int stage_put(struct writer *writer, const void *bytes, size_t len)
+{
+	struct pack_stage *stage = stage_of(writer);
+	int err = 0;
+
+	if (len > PACK_TAIL_BYTES) {
+		err = put_long(stage, bytes, len);
+	} else {
+		err = wait_and_fill(stage);
+		if (!err) {
+			struct pack_job *job = stage->filling;
+			memcpy(job->tail, bytes, len);
+			job->tail_len = len;
+			seal(stage);
+		}
+	}
+	if (!err)
+		writer->retired = writer->queued += len;
+	return err;
+}
+
+static int stage_reap(struct writer *writer, enum writer_wait wait)
+{
+	struct pack_stage *stage = stage_of(writer);
+
+	if (stage->filling && (wait == WRITER_ALL || clock_ns(CLOCK_MONOTONIC_COARSE) - stage->filling_since_ns > AGE_MAX_NS))
+		seal(stage);
+	int err = wait_for(stage, wait);
+	if (err || wait != WRITER_ALL)
+		return err;
+	err = writer_reap(stage->inner, WRITER_ALL);
+	pthread_mutex_lock(&stage->pool->lock);
+	stage->err = err;
+	stage->stored = stage->inner->stored;
+	copy_state(stage);
+	pthread_mutex_unlock(&stage->pool->lock);
+	return err;
+}
+
+/* After an error: an extent that is not whole goes, and with it what would follow. */
+static void cut_extents(struct pack_stage *stage)
+{
+	struct writer *writer = &stage->writer;
+	struct extent_list *extents = &stage->extents;
+
+	writer->stored = extent_list_start(extents, 0, writer->offset + writer->stored) - writer->offset;
+	writer->packed = 0;
+	while (extents->nr && extents->infos[extents->nr - 1].fields.offset >= writer->offset + writer->stored)
+		free(extents->infos[--extents->nr].counts);
+	for (size_t i = 0; i < extents->nr; i++)
+		writer->packed += extents->infos[i].fields.bytes - extents->infos[i].fields.packed_bytes;
+}
+
+static int stage_close(struct writer *writer)
+{
+	struct pack_stage *stage = stage_of(writer);
+
+	seal(stage);
+	wait_for(stage, WRITER_ALL);
+	struct writer_end end;
+	int err = writer_end(stage->inner, &end);
+	writer->stored = end.stored;
+	err = err ? err : stage->err;
+	if (err)
+		cut_extents(stage);
+	else
+		writer->packed = stage->in_bytes - stage->out_bytes;
+	if (stage->extents_failed)
+		extent_list_fini(&stage->extents);
+	writer->extents = stage->extents;
+	return err;
+}
+
+static const struct writer_ops pack_stage_ops = {
+	.name = "zstd",
+	.state_bytes = sizeof(struct pack_stage),
+	.queue = stage_queue,
+	.put = stage_put,
+	.reap = stage_reap,
+	.close = stage_close,
+};
+
+int pack_stage_open(struct pack_pool *pool, struct writer *inner, struct writer **ret)
+{
+	struct writer_params params = {.fd = -1, .offset = inner->offset, .path = inner->path};
+	struct writer *writer;
+	int err = writer_open(&pack_stage_ops, &params, &writer);
+
+	if (err) {
+		writer_close(inner, NULL);
+		return err;
+	}
+	stage_of(writer)->pool = pool;
+	stage_of(writer)->inner = inner;
+	*ret = writer;
+	return 0;
+}

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""record -z on the real kernel, in every way of writing: the same records, in perf and in millrace."""
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from perfdata import PerfData  # noqa: E402
+from test_exactly_once import COUNTED, no_duplicates  # noqa: E402
+
+MODES = ['--writer=serial', '--writer=mmap', '--writer=aio', '--writer=uring,blocks=4', '--threads', '--threads=core']
+
+
+@pytest.mark.parametrize('level', ['-z', '-z9'])
+@pytest.mark.parametrize('mode', MODES)
+def test_every_record_once(millrace, perf, programs, need_tracefs, tmp_path, mode, level):
+    packed, plain = tmp_path / 'z.data', tmp_path / 'plain.data'
+    made = 2 * 30000
+    done = millrace('record', mode, level, '-o', packed, '-e', COUNTED, '--', programs / 'syscalls', '-t', '2', '-n', '30000')
+    assert ', ratio ' in done.err
+    millrace('merge', packed, '-o', plain)
+    data = PerfData(plain)
+    samples = list(data.samples())
+    assert len(samples) + data.lost_samples(data.attrs[1]) == made, done.err
+    assert f'captured {len(samples)} samples' in done.err
+    no_duplicates(samples)
+    fields = ('script', '-F', 'tid,cpu,time,event', '-i')
+    seen = [perf(*fields, file).out.splitlines() for file in (packed, plain)]
+    assert len(seen[0]) == len(samples)
+    assert sorted(seen[0]) == sorted(seen[1])
+    texts = [millrace('script', '-i', file).out.splitlines() for file in (packed, plain)]
+    tails = [sorted(line.split(maxsplit=1)[1] for line in text) for text in texts]
+    assert tails[0] == tails[1]
+
+
+def test_pipe(millrace, programs, need_tracefs, tmp_path):
+    file = tmp_path / 'pipe.data'
+    done = millrace('record', '-z', '-o', '-', '-e', COUNTED, '--', programs / 'syscalls', '-t', '2', '-n', '5000',
+                    binary=True)
+    file.write_bytes(done.out)
+    assert done.out.count(b'\x28\xb5\x2f\xfd') >= 1
+    assert len(millrace('script', '-i', '-', input=done.out, binary=True).out.splitlines()) == 10000
+    assert len(millrace('script', '-i', file).out.splitlines()) == 10000
+
+
+def test_header_tells(millrace, perf, programs, tmp_path):
+    file = tmp_path / 'z.data'
+    millrace('record', '-z3', '-o', file, '-e', 'cpu-clock', '--', programs / 'syscalls', '-t', '1', '-n', '100000')
+    assert 'compressed : Zstd, level = 3, ratio = ' in perf('report', '--header-only', '-i', file).out
+    assert 'ompressed' in millrace('report', '--header-only', '-i', file).out
+
+
+def test_wrong_levels(millrace, tmp_path):
+    for level in ('23', 'x', '-1'):
+        millrace('record', f'--compression-level={level}', '-o', tmp_path / 'x', '--', 'true', status=129)
+
+
+def test_time_leaves_out_the_same_as_perf(millrace, perf, programs, need_tracefs, tmp_path):
+    for mode in ('--writer=serial', '--threads'):
+        file = tmp_path / mode
+        millrace('record', '-z', mode, '-m', '64', '-o', file, '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls',
+                 '-t', '2', '-n', '40000')
+        times = sorted(float(line.split()[3].rstrip(':')) for line in millrace('script', '-i', file).out.splitlines())
+        fifth = len(times) // 5
+        for wanted in (f'{times[fifth]:.6f},{times[2 * fifth]:.6f}', f'{times[4 * fifth]:.6f},', f',{times[fifth]:.6f}',
+                       '40%-41%', '10%/3'):
+            ours = millrace('script', '-i', file, '--time', wanted).out.splitlines()
+            theirs = perf('script', '-i', file, '--time', wanted, '-F', 'tid').out.splitlines()
+            assert 0 < len(ours) < len(times)
+            assert len(ours) == len(theirs), wanted
+    millrace('script', '-i', file, '--time', '5,4', status=255)
+
+
+def extents_of(data):
+    """Offsets of COMPRESSED records that start a frame."""
+    at, found = 0, []
+    while (at := data.find(b'\x28\xb5\x2f\xfd', at + 1)) >= 0:
+        if data[at - 8:at - 2] == b'\x51\0\0\0\0\0':
+            found.append(at - 8)
+    return found
+
+
+def test_damage_costs_one_extent(millrace, programs, need_tracefs, tmp_path):
+    file, damaged = tmp_path / 'z.data', tmp_path / 'damaged.data'
+    millrace('record', '-z', '-B', '-m', '256', '-o', file, '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '1',
+             '-n', '100000')
+    whole = len(millrace('script', '-i', file).out.splitlines())
+    data = file.read_bytes()
+    extents = extents_of(data)
+    assert len(extents) >= 4
+    for offset in (extents[1] + 100, extents[2] + 6):
+        broken = bytearray(data)
+        broken[offset] ^= 0x55
+        damaged.write_bytes(broken)
+        done = millrace('script', '-i', damaged, status=255)
+        left = len(done.out.splitlines())
+        assert 'missing' in done.err and 'offset 0x' in done.err
+        assert whole * (len(extents) - 3) // len(extents) < left < whole
+
+
+def test_reads_what_perf_compresses(millrace, perf, programs, need_tracefs, tmp_path):
+    file = tmp_path / 'perf.data'
+    for how in ([], ['--threads']):
+        perf('record', '-z', *how, '-o', file, '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '2', '-n', '20000')
+        ours = millrace('script', '-i', file).out.splitlines()
+        theirs = perf('script', '-i', file, '-F', 'tid').out.splitlines()
+        assert len(ours) == len(theirs) > 10000

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: MIT
+"""
+Older kernels: tests/programs/refuse.c refuses perf_event_open(2) when one bit of the attr is set, each bit in turn. What can be
+left out is left out, and said with -v; what somebody asked for is refused, by name.
+"""
+import os
+import platform
+
+import pytest
+
+from conftest import MILLRACE
+
+pytestmark = [pytest.mark.skipif(platform.machine() != 'x86_64', reason='the shim makes the system call of x86-64'),
+              pytest.mark.skipif(os.geteuid() != 0, reason='needs root: events of all kinds')]
+
+SAMPLE_TYPE, READ_FORMAT, BITS = 24, 32, 40
+
+# Bits that go: what -v says.
+DROPPED = {
+    'read_format lost': (READ_FORMAT, 1 << 4, '', 'counts of lost records (Linux 6.0)'),
+    'weight_struct': (SAMPLE_TYPE, 1 << 24, '-W', 'weights in parts (5.12)'),
+    'bpf_event': (BITS, 1 << 30, '', 'records of BPF programs (5.1)'),
+    'ksymbol': (BITS, 1 << 29, '', 'records of kernel symbols (5.1)'),
+    'mmap2': (BITS, 1 << 23, '', 'MMAP2 and COMM_EXEC (3.16)'),
+    'comm_exec': (BITS, 1 << 24, '', 'MMAP2 and COMM_EXEC (3.16)'),
+    'exclude_guest': (BITS, 1 << 20, '', 'exclude_guest and exclude_host (3.2)'),
+    'exclude_host': (BITS, 1 << 19, ':G', 'exclude_guest and exclude_host (3.2)'),
+    'sample_id_all': (BITS, 1 << 18, '', 'sample_id_all (2.6.38)'),
+}
+
+# Bits that somebody asked for: what the error says.
+REFUSED = {
+    'code_page_size': (SAMPLE_TYPE, 1 << 23, '--code-page-size'),
+    'data_page_size': (SAMPLE_TYPE, 1 << 22, '--data-page-size'),
+    'sample cgroup': (SAMPLE_TYPE, 1 << 21, '--all-cgroups'),
+    'phys_addr': (SAMPLE_TYPE, 1 << 19, '--phys-data'),
+    'regs_intr': (SAMPLE_TYPE, 1 << 18, '-I'),
+    'transaction': (SAMPLE_TYPE, 1 << 17, '--transaction'),
+    'regs_user': (SAMPLE_TYPE, 1 << 12, '--user-regs'),
+    'build_id': (BITS, 1 << 34, '--buildid-mmap'),
+    'cgroup': (BITS, 1 << 32, '--all-cgroups'),
+    'namespaces': (BITS, 1 << 28, '--namespaces'),
+    'context_switch': (BITS, 1 << 26, '--switch-events'),
+    'use_clockid': (BITS, 1 << 25, '-k raw'),
+    'exclude_callchain_kernel': (BITS, 1 << 21, '-g --user-callchains'),
+    'exclude_callchain_user': (BITS, 1 << 22, '-g --kernel-callchains'),
+}
+
+# Bits that every recording has: nothing can be left out.
+ALWAYS = {'disabled': 1 << 0, 'inherit': 1 << 1, 'mmap': 1 << 8, 'comm': 1 << 9, 'freq': 1 << 10,
+          'enable_on_exec': 1 << 12, 'task': 1 << 13}
+
+
+@pytest.fixture(name='old_kernel')
+def fixture_old_kernel(programs, run, tmp_path):
+    if b'libasan' in MILLRACE.read_bytes():
+        pytest.skip('the sanitizer must be loaded first')
+
+    def record(offset, mask, options, flags=0, status=0):
+        env = {**os.environ, 'LD_PRELOAD': str(programs / 'refuse.so'), 'REFUSE_BYTE': str(offset), 'REFUSE_MASK': str(mask),
+               'REFUSE_FLAGS': str(flags)}
+        modifiers = options if options.startswith(':') else ''
+        return run([MILLRACE, 'record', '-v', '-o', tmp_path / 'x.data', '-e', f'cpu-clock{modifiers}',
+                    *([] if modifiers else options.split()), '--', 'true'], env=env, status=status)
+    return record
+
+
+@pytest.mark.parametrize('name', DROPPED)
+def test_what_can_be_left_out_is(name, old_kernel, run, tmp_path):
+    offset, mask, options, word = DROPPED[name]
+    done = old_kernel(offset, mask, options)
+    assert f'this kernel lacks {word}: recording without' in done.err
+    run([MILLRACE, 'report', '-i', tmp_path / 'x.data'])
+
+
+def test_cloexec_is_left_out(old_kernel):
+    assert 'this kernel lacks PERF_FLAG_FD_CLOEXEC (3.14): recording without' in old_kernel(0, 0, '', flags=8).err
+
+
+@pytest.mark.parametrize('name', REFUSED)
+def test_what_was_asked_for_is_refused_by_name(name, old_kernel):
+    offset, mask, options = REFUSED[name]
+    done = old_kernel(offset, mask, options, status=255)
+    assert ': this kernel has no ' in done.err and options.split()[-1 if '-g' in options else 0] in done.err
+
+
+@pytest.mark.parametrize('name', ALWAYS)
+def test_what_must_be_is_an_error(name, old_kernel):
+    assert 'the kernel refuses its settings' in old_kernel(BITS, ALWAYS[name], '', status=255).err
+
+
+def test_nothing_is_said_without_need(old_kernel):
+    assert 'lacks' not in old_kernel(0, 0, '').err

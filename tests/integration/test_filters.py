@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""--filter and --exclude-perf: the kernel drops what the user does not want."""
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from perfdata import PerfData  # noqa: E402
+
+
+def test_filters_add_up(millrace, perf, need_tracefs, tmp_path):
+    """Of the shell's writes of 1 to 9 bytes those of 3 to 5 are wanted."""
+    file = tmp_path / 'x.data'
+    script = 'for i in 1 22 333 4444 55555 666666 7777777; do printf %s $i >/dev/null; done'
+    millrace('record', '-q', '-o', file, '-e', 'syscalls:sys_enter_write', '--filter', 'count > 2', '--filter',
+             'count < 6 || count == 99', '--', 'sh', '-c', script)
+    lines = perf('script', '-i', file, '-F', 'event,trace').out.splitlines()
+    assert [int(line.split('count: ')[1].split(')')[0], 16) for line in lines] == [3, 4, 5]
+
+
+@pytest.mark.parametrize('options', [[], ['--threads'], ['--writer=mmap']])
+def test_own_calls_left_out(program, need_tracefs, spawn, tmp_path, options):
+    file = tmp_path / 'x.data'
+    spawn(['dd', 'if=/dev/zero', 'of=/dev/null', 'bs=1'], stderr=subprocess.DEVNULL)
+    recorder = spawn([program, 'record', '-q', '-B', *options, '-o', file, '-a', '-e', 'raw_syscalls:*',
+                      '--exclude-perf', '--', 'sleep', '0.3'])
+    assert recorder.wait(60) == 0
+    files = [file / name.name for name in file.iterdir() if name.name != 'data'] if file.is_dir() else [file]
+    if file.is_dir():
+        merged = tmp_path / 'merged.data'
+        subprocess.run([program, 'merge', '-o', merged, file], check=True, stderr=subprocess.DEVNULL)
+        files = [merged]
+    pids = [sample.pid for sample in PerfData(files[0]).samples()]
+    assert pids
+    assert recorder.pid not in pids
+
+
+@pytest.mark.parametrize('arguments, words', [
+    (['-e', 'sched:sched_switch', '--filter', 'nosuch == 1'], ['sched:sched_switch', 'nosuch', 'prev_pid']),
+    (['-e', 'sched:sched_switch', '--filter', 'prev_pid =='], ['sched:sched_switch', 'prev_pid ==']),
+    (['-e', 'sched:sched_switch', '--exclude-perf', '--filter', 'x y'], ['sched:sched_switch', 'x y']),
+])
+def test_refused_by_the_kernel(millrace, need_tracefs, tmp_path, arguments, words):
+    done = millrace('record', '-o', tmp_path / 'x.data', *arguments, '--', 'true', status=255)
+    first = done.err.splitlines()[0]
+    for word in words:
+        assert word in first
+
+
+@pytest.mark.parametrize('arguments, word', [
+    (['--filter', 'a == 1'], 'behind the -e'),
+    (['--exclude-perf'], 'behind the -e'),
+    (['-e', 'cpu-clock', '--filter', 'a == 1'], 'cpu-clock is none'),
+    (['-e', 'sched:sched_switch,dummy', '--exclude-perf'], 'dummy is none'),
+    (['-e', 'sched:sched_switch', '--filter', ' '], 'empty filter'),
+])
+def test_refused_by_us(millrace, need_tracefs, tmp_path, arguments, word):
+    done = millrace('record', '-o', tmp_path / 'x.data', *arguments, '--', 'true', status=129)
+    assert word in done.err

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""Overwritten rings: the newest records, whole, and snapshots without a gap."""
+import os
+import pathlib
+import re
+import struct
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from perfdata import PerfData, SAMPLE  # noqa: E402
+
+GETPPID = 110  # x86_64
+
+
+def numbers(file):
+    """What the program counted in its calls, by thread, in the order of time."""
+    calls = {}
+    for sample in sorted(PerfData(file).samples(), key=lambda sample: sample.time):
+        number, first = struct.unpack_from('<qQ', sample.raw, 8)
+        if number == GETPPID:
+            calls.setdefault(sample.tid, []).append(first)
+    return list(calls.values())
+
+
+def is_run(calls):
+    return calls == list(range(calls[0], calls[-1] + 1))
+
+
+@pytest.mark.parametrize('how', [['--overwrite', '-e', 'raw_syscalls:sys_enter'],
+                                 ['-e', 'raw_syscalls:sys_enter/overwrite/'],
+                                 ['-e', 'raw_syscalls:sys_enter/overwrite/', '--side-channel=off'],
+                                 ['-e', 'raw_syscalls:sys_enter/overwrite/', '-z'],
+                                 ['-e', 'raw_syscalls:sys_enter/overwrite/', '--per-thread']],
+                         ids=['all', 'one', 'no side channel', 'compressed', 'per thread'])
+def test_the_last_calls_stay_and_the_file_does_not_grow(millrace, programs, need_tracefs, tmp_path, how):
+    """The test of the proposal of 2015, with a page for each ring."""
+    file, sizes, counts = tmp_path / 'p.data', [], []
+    for made in (4096, 8192):
+        if '--per-thread' in how:
+            done = millrace('record', '-m', '1', *how, '-o', file, '--', programs / 'syscalls', '-t', '1', '-n', made)
+        else:
+            done = millrace('record', '-m', '1', *how, '-o', file, '--', 'taskset', '-c', '0',
+                            programs / 'syscalls', '-t', '1', '-n', made)
+        if '-z' in how:  # perf's own reader has what is compressed
+            continue
+        calls = numbers(file)
+        samples = sum(1 for record in PerfData(file).records() if record.type == SAMPLE)
+        counts.append(len(calls[0]) if calls else 0)
+        sizes.append(file.stat().st_size)
+        assert samples < 4096 // 64 * os.cpu_count(), done.err
+        if calls:  # --per-thread follows no thread that comes later
+            assert is_run(calls[0]) and calls[0][-1] == made - 1
+    # What happened on other CPUs, before taskset moved, may fill their pages or not.
+    assert max(counts, default=0) - min(counts, default=0) <= 1
+    assert not sizes or max(sizes) - min(sizes) < 4096 * os.cpu_count() + 1024
+
+
+def test_normal_events_beside_overwritten_ones(millrace, perf, programs, need_tracefs, tmp_path):
+    """Each keeps its nature: all of the one, the last of the other; nothing is out of order for a reader."""
+    file, made = tmp_path / 'p.data', 20000
+    millrace('record', '-e', 'syscalls:sys_enter_getppid', '-e', 'raw_syscalls:sys_enter/overwrite/', '-m', '64',
+             '-o', file, '--', 'taskset', '-c', '0', programs / 'syscalls', '-t', '1', '-n', made)
+    data = PerfData(file)
+    by_attr = {}
+    for record in data.records():
+        if record.type == SAMPLE:
+            event = data.by_id[struct.unpack_from('<Q', record.body)[0]]
+            by_attr[data.attrs.index(event)] = by_attr.get(data.attrs.index(event), 0) + 1
+    assert by_attr[0] + data.lost_samples(data.attrs[0]) == made
+    assert 0 < by_attr[1] < made
+    done = perf('script', '-i', file)
+    assert 'out of order' not in done.err
+    assert sum('getppid' in line for line in done.out.splitlines()) >= by_attr[0]
+
+
+def test_a_directory_keeps_them_in_its_main_file(millrace, perf, programs, need_tracefs, tmp_path):
+    file = tmp_path / 'd.data'
+    millrace('record', '--threads', '-e', 'raw_syscalls:sys_enter/overwrite/', '-m', '1', '-o', file, '--',
+             'taskset', '-c', '0', programs / 'syscalls', '-t', '1', '-n', '9999')
+    calls = numbers(file / 'data')[0]
+    assert is_run(calls) and calls[-1] == 9998
+    ours = [line.split() for line in millrace('script', '-i', file).out.splitlines()]
+    theirs = [line.split() for line in perf('script', '-i', file).out.splitlines()]
+    assert len(ours) == len(theirs) > 10
+
+
+def snapshots(run, programs, *options):
+    done = run([programs / 'snapshots', *options], status=None, timeout=300)
+    if done.status == 77:
+        pytest.skip(f'needs overwritable tracepoints: {done.err}')
+    assert done.status == 0, done
+    return dict((word, int(number)) for number, word in re.findall(r'(\d+) (snapshots|joined|calls|gaps|torn|lost)', done.out))
+
+
+def test_snapshots_follow_each_other_without_a_gap(run, programs, need_tracefs):
+    seen = snapshots(run, programs, '-n', '30')
+    assert seen['snapshots'] == 30 and seen['calls'] and seen['joined']
+    assert seen['gaps'] == seen['torn'] == seen['lost'] == 0
+
+
+def test_snapshots_of_rings_that_overflow_are_runs(run, programs, need_tracefs):
+    seen = snapshots(run, programs, '-n', '30', '-m', '1')
+    assert seen['gaps'] == seen['torn'] == seen['lost'] == 0
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize('pages', ['1', '2', '16', '4096'])
+def test_a_thousand_snapshots_under_full_load(run, programs, need_tracefs, pages):
+    seen = snapshots(run, programs, '-n', '1000', '-m', pages, '-t', '4')
+    assert seen['snapshots'] == 1000 and seen['gaps'] == seen['torn'] == seen['lost'] == 0

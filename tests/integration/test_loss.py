@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""The ledger: what was lost is told at the end, stored in the file, and shown by report --loss, never twice."""
+import json
+import sys
+import pathlib
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from perfdata import PerfData  # noqa: E402
+
+COUNTED = 'dummy,syscalls:sys_enter_getppid'
+MADE = 4 * 50000
+LEDGER_BIT = 134
+
+
+@pytest.fixture(scope='module')
+def lossy(millrace, programs, need_tracefs, tmp_path_factory):
+    """A recording that lost something, and what its recorder said."""
+    file = tmp_path_factory.mktemp('lossy') / 'p.data'
+    for _ in range(10):
+        done = millrace('record', '-m1', '-o', file, '-e', COUNTED, '--', programs / 'syscalls', '-t', '4', '-n', '50000')
+        data = PerfData(file)
+        if data.lost_samples():
+            return file, data, done.err
+    pytest.skip('ten recordings with the smallest rings lost nothing')
+
+
+def loss_of(millrace, file, *options):
+    return json.loads(millrace('report', '--loss', '--json', '-i', file, *options).out)
+
+
+def test_told_at_the_end(lossy):
+    _, data, err = lossy
+    assert f'lost {data.lost_samples()} ' in err
+    assert '% of CPU time' in err and 'worst gap: ' in err and 'what would have prevented it' in err
+
+
+def test_report(millrace, lossy):
+    file, data, _ = lossy
+    loss = loss_of(millrace, file)
+    assert data.features >> LEDGER_BIT & 1 and loss['ledger'] and loss['counted']
+    assert loss['lost'] == data.lost_samples() == sum(row['lost'] for row in loss['events'])
+    samples = [row for row in loss['events'] if 'getppid' in row['event']]
+    assert sum(row['captured'] + row['lost'] for row in samples) == MADE
+    assert 0 < loss['lost_time_ns'] <= loss['elapsed_ns'] and 0 < loss['covered_percent'] < 100
+    assert all(loss['started_ns'] <= gap['from_ns'] <= gap['to_ns'] <= loss['started_ns'] + loss['elapsed_ns']
+               for gap in loss['gaps'] if gap['cause'] == 'ring full')
+    assert loss['cost']['drained bytes'] > 0 and loss['cost']['drain cpu ns'] > 0
+    text = millrace('report', '--loss', '-i', file).out
+    assert 'lost_time/elapsed_time' in text and 'Timeline' in text and 'ring full' in text
+
+
+def test_old_readers_do_not_stumble(lossy, perf, tmp_path):
+    file, data, _ = lossy
+    samples = sum(1 for _ in data.samples())
+    assert 'HOSTNAME' not in perf('report', '--header-only', '-i', file).err
+    assert len(perf('script', '-i', file).out.splitlines()) == samples
+    perf('inject', '-i', file, '-o', tmp_path / 'injected')
+    assert len(perf('script', '-i', tmp_path / 'injected').out.splitlines()) == samples
+
+
+def test_of_perf(perf, millrace, programs, need_tracefs, tmp_path):
+    """perf's files tell the same sums, from its LOST_SAMPLES or LOST records."""
+    perf('record', '-m1', '-o', tmp_path / 'p.data', '-e', COUNTED, '--', programs / 'syscalls', '-t', '2', '-n', '50000')
+    data = PerfData(tmp_path / 'p.data')
+    loss = loss_of(millrace, tmp_path / 'p.data')
+    assert not loss['ledger'] and loss['captured'] == sum(1 for _ in data.samples())
+    assert loss['lost'] == data.lost_samples() or not loss['counted']
+
+
+def test_pipe_and_directory(millrace, programs, need_tracefs, tmp_path):
+    work = ['-m1', '-e', COUNTED, '--', programs / 'syscalls', '-t', '2', '-n', '50000']
+    pipe = millrace('record', '-o', '-', *work, binary=True)
+    (tmp_path / 'pipe').write_bytes(pipe.out)
+    millrace('record', '--threads', '-o', tmp_path / 'dir', *work)
+    for file in ('pipe', 'dir'):
+        loss = loss_of(millrace, tmp_path / file)
+        rows = [row for row in loss['events'] if 'getppid' in row['event']]
+        assert sum(row['captured'] + row['lost'] for row in rows) == 100000, loss
+
+
+def test_fail_on_loss(millrace, programs, need_tracefs, tmp_path):
+    file = tmp_path / 'p.data'
+    work = ['-e', COUNTED, '-o', file, '--', programs / 'syscalls', '-t', '4', '-n', '50000']
+    done = millrace('record', '-m1', '--fail-on-loss', *work, status=None)
+    assert done.status == (3 if PerfData(file).lost_samples() else 0)
+    assert millrace('record', '-m1', '--fail-on-loss=100', *work).status == 0
+    assert millrace('record', '-m1', '--fail-on-loss', '-o', file, '--', 'false', status=1).status == 1
+    millrace('record', '--fail-on-loss=101', 'true', status=129)

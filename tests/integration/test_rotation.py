@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: MIT
+"""--switch-output and what belongs to it: all files together hold each record once, and each is whole by itself."""
+import os
+import pathlib
+import re
+import sys
+from collections import Counter
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from perfdata import COMM, FINISHED_INIT, PerfData  # noqa: E402
+
+# As in test_exactly_once.py: the second event has lost nothing but samples.
+COUNTED = 'dummy,syscalls:sys_enter_getppid'
+CALLS = 8000
+
+
+class Part(PerfData):
+    """One data.N of a directory, whose records have no header of their own."""
+
+    def __init__(self, main, path):
+        self.bytes = path.read_bytes()
+        self.start, self.end, self.attrs, self.by_id = 0, len(self.bytes), main.attrs, main.by_id
+
+
+def regions(path):
+    """[main, part...]: the files of a recording."""
+    if not path.is_dir():
+        return [PerfData(path)]
+    main = PerfData(path / 'data')
+    return [main] + [Part(main, part) for part in sorted(path.glob('data.*'))]
+
+
+def parts_of(file):
+    return sorted(file.parent.glob(file.name + '.2*'))
+
+
+def lost_in(part):
+    main = regions(part)[0]
+    return main.lost_samples(main.attrs[1])
+
+
+def check(file, made):
+    """Every record once in all files together; what was lost is told in them; no other file is left."""
+    found = []
+    for part in parts_of(file):
+        main, *others = regions(part)
+        found += [sample for region in (main, *others) for sample in region.samples()]
+        assert any(record.type == FINISHED_INIT for record in main.records())
+    calls = Counter(sample.tid for sample in found)
+    keys = [(s.tid, s.cpu, s.time, s.raw) for s in found if calls[s.tid] > 1]  # a shell calls getppid() once
+    lost = sum(map(lost_in, parts_of(file)))
+    assert len(set(keys)) == len(keys) and len(keys) + lost == made
+    assert sorted(file.parent.glob(file.name + '*')) == parts_of(file)
+    return len(found), lost
+
+
+def load(programs, times, between=''):
+    """Each of 2 threads makes CALLS calls, `times` times, with the command `between` behind each."""
+    line = f'{programs}/syscalls -t 2 -n {CALLS} >/dev/null; {between}'
+    return ['sh', '-c', f'for i in {" ".join(map(str, range(times)))}; do {line} done'], 2 * CALLS * times
+
+
+# The recorder is the parent of its command. Signals that come while one is dealt with are one.
+SIGNALS = 'kill -USR2 $PPID; sleep 0.05;'
+WRITERS = [[], ['--writer=mmap'], ['--writer=uring,blocks=2'], ['-z'], ['--threads'], ['--threads', '-z'],
+           ['--threads', '--writer=mmap']]
+MORE_WRITERS = [['--writer=aio'], ['--writer=aio,blocks=4'], ['-z', '--writer=uring'], ['--threads', '--writer=uring'],
+                ['--threads=numa', '-z']]
+
+
+def rotate(millrace, programs, tmp_path, how, options, times=4):
+    file = tmp_path / 'p.data'
+    command, made = load(programs, times, SIGNALS if how == 'signal' else '')
+    when = '--switch-output' if how == 'signal' else f'--switch-output={how}'
+    done = millrace('record', when, *options, '-e', COUNTED, '-o', file, '--', *command)
+    compressed = '-z' in options
+    assert len(parts_of(file)) >= (2 if how == 'signal' else 1), done.err
+    if not compressed:
+        captured, lost = check(file, made)
+        assert f'captured {captured} samples' in done.err and f'lost {lost}' in done.err
+    told = re.findall(r'wrote (\S+): (\d+) samples', done.err)
+    assert [pathlib.Path(name) for name, _ in told] == parts_of(file)
+    return file, made, told
+
+
+def perf_reads(perf, told, made):
+    """Each file by itself, with no word of complaint; and all of them everything that was not lost."""
+    total = 0
+    for name, samples in told:
+        script = perf('script', '-i', name, '-F', 'tid,time')
+        assert not script.err.strip() or 'lost' in script.err.lower()  # what was lost is told, and is no complaint
+        assert script.out.count(':') == int(samples)
+        total += int(samples) + lost_in(pathlib.Path(name))
+    assert made <= total <= made + 1  # the shell's own
+
+
+@pytest.mark.parametrize('options', WRITERS, ids=' '.join)
+def test_by_signal(millrace, perf, programs, need_tracefs, tmp_path, options):
+    _, made, told = rotate(millrace, programs, tmp_path, 'signal', options)
+    perf_reads(perf, told, made)
+
+
+@pytest.mark.parametrize('options', [[], ['--threads']], ids=' '.join)
+def test_by_size(millrace, perf, programs, need_tracefs, tmp_path, options):
+    _, made, told = rotate(millrace, programs, tmp_path, '200K', [*options, '-m', '64'], 8)
+    assert len(told) > 1
+    perf_reads(perf, told, made)
+
+
+def test_by_time(millrace, perf, programs, need_tracefs, tmp_path):
+    file, _, told = rotate(millrace, programs, tmp_path, '1s', [], 2)
+    millrace('record', '--switch-output=1s', '-e', 'cpu-clock', '-o', file, '--', 'sleep', '2.2')
+    assert len(parts_of(file)) >= len(told) + 2
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize('how', ['signal', '100K', '1M', '1s'])
+@pytest.mark.parametrize('ring', ['-m1', '-m32', '-m512'])
+@pytest.mark.parametrize('options', WRITERS + MORE_WRITERS, ids=' '.join)
+def test_matrix(millrace, perf, programs, need_tracefs, tmp_path, options, how, ring):
+    _, made, told = rotate(millrace, programs, tmp_path, how, [*options, ring], 12)
+    perf_reads(perf, told, made)
+
+
+def test_losses_are_told_in_the_file_that_has_them(millrace, programs, need_tracefs, tmp_path):
+    rotate(millrace, programs, tmp_path, 'signal', ['-m', '1'])
+
+
+def test_each_file_knows_the_world(millrace, programs, spawn, tmp_path):
+    """A task that began before the first file, and is sampled in each, has its name and its maps in each."""
+    target = spawn([programs / 'spin', '-t', '1', '-m', '100000'])
+    file = tmp_path / 'p.data'
+    millrace('record', '--switch-output', '-e', 'cpu-clock', '-p', target.pid, '-o', file, '--', 'sh', '-c',
+             'for i in 1 2 3; do sleep 0.3; kill -USR2 $PPID; done; sleep 0.3')
+    with_samples = [part for part in map(PerfData, parts_of(file)) if any(True for _ in part.samples())]
+    assert len(with_samples) >= 2
+    for data in with_samples:
+        assert any(record.type == COMM and b'spin' in record.body for record in data.records())
+        assert data.features >> 2 & 1  # BUILD_ID
+
+
+def test_what_is_kept(millrace, tmp_path):
+    file = tmp_path / 'p.data'
+    done = millrace('record', '--switch-output', '--switch-max-files', '2', '-e', 'cpu-clock', '-o', file, '--', 'sh',
+                    '-c', 'for i in 1 2 3 4 5; do kill -USR2 $PPID; sleep 0.2; done')
+    assert len(parts_of(file)) == 2 and done.err.count('wrote ') > 2
+    assert all(str(part) in done.err for part in parts_of(file))
+
+
+def test_names(millrace, tmp_path):
+    file = tmp_path / 'p.data'
+    millrace('record', '--timestamp-filename', '-e', 'cpu-clock', '-o', file, '--', 'true')
+    assert [re.fullmatch(r'p\.data\.20\d{14}', part.name) is not None for part in tmp_path.iterdir()] == [True]
+
+
+def test_size_limit(millrace, programs, need_tracefs, tmp_path):
+    file = tmp_path / 'p.data'
+    done = millrace('record', '--max-size=300K', '-m', '16', '-e', COUNTED, '-o', file, '--', programs / 'syscalls',
+                    '-t', '1', '-n', '100000000', status=None)
+    assert 'size limit' in done.err and file.stat().st_size >= 300 * 1024
+    assert any(True for _ in PerfData(file).samples())
+
+
+def test_world_at_the_end(millrace, perf, programs, tmp_path):
+    file = tmp_path / 'p.data'
+    millrace('record', '--tail-synthesize', '-e', 'cpu-clock', '-o', file, '--', programs / 'spin', '-t', '1', '-m', '50')
+    types = [record.type for record in PerfData(file).records()]
+    assert types.index(9) < types.index(FINISHED_INIT)
+    assert not perf('script', '-i', file).err.strip()
+
+
+def test_snapshot_by_command(millrace, tmp_path):
+    file = tmp_path / 'p.data'
+    for name in ('ctl', 'ack'):
+        os.mkfifo(tmp_path / name)
+    millrace('record', '--switch-output', f'--control=fifo:{tmp_path}/ctl,{tmp_path}/ack', '-e', 'cpu-clock', '-o', file,
+             '--', 'sh', '-c', f'exec 3<>{tmp_path}/ctl 4<>{tmp_path}/ack; for i in 1 2 3; do echo snapshot >&3; '
+             'read line <&4; [ "$line" = ack ] || exit 9; sleep 0.1; done')
+    assert len(parts_of(file)) >= 2
+
+
+def test_last_moments_at_each_switch(millrace, perf, programs, need_tracefs, tmp_path):
+    """Rings that overwrite are written at each switch: what was sampled between two of them, each once."""
+    file = tmp_path / 'p.data'
+    command, made = load(programs, 3, SIGNALS)
+    done = millrace('record', '--switch-output', '--overwrite', '-m', '1024', '-e', 'syscalls:sys_enter_getppid', '-o',
+                    file, '--', *command)
+    keys = []
+    for part in parts_of(file):
+        keys += [(s.tid, s.cpu, s.time) for s in PerfData(part).samples()]
+        assert not perf('script', '-i', part).err.strip()
+    assert len(set(keys)) == len(keys) and made <= len(keys) <= made + 1, done.err
+
+
+def test_directory_that_vanishes(millrace, tmp_path):
+    """One message, an end, and a status that tells."""
+    (tmp_path / 'd').mkdir()
+    done = millrace('record', '--switch-output', '-e', 'cpu-clock', '-o', tmp_path / 'd' / 'p.data', '--', 'sh', '-c',
+                    f'rm -r {tmp_path}/d; kill -USR2 $PPID; exec sleep 1000', status=255)
+    assert done.err.count('switching the output') == 1
+
+
+def test_disk_that_fills(millrace, programs, need_tracefs, tmpfs):
+    disk = tmpfs('2m')
+    done = millrace('record', '--switch-output=400K', '-m', '32', '-e', COUNTED, '-o', disk / 'p.data', '--',
+                    programs / 'syscalls', '-t', '1', '-n', '100000000', status=255)
+    assert 'No space left' in done.err
+    assert sum(any(True for _ in PerfData(part).samples()) for part in parts_of(disk / 'p.data')) >= 2
+
+
+@pytest.mark.parametrize('when', ['100', '100X', 'x', '-1M', '0s', '99999999999999999999G'])
+def test_times_that_are_none(millrace, when):
+    assert '100M' in millrace('record', f'--switch-output={when}', '--', 'true', status=129).err
+
+
+def test_not_for_pipes(millrace):
+    done = millrace('record', '--switch-output', '-e', 'cpu-clock', '-o', '-', '--', 'true', status=255, binary=True)
+    assert b'for files' in done.err

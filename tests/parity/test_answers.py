@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: MIT
+"""Recordings of many kinds, each made once, and what `report` and `script` answer: the same as perf, row by row."""
+import subprocess
+
+import pytest
+
+from test_report import TIP, assert_same, assert_same_graphs
+
+CXX = '''
+#include <cstdint>
+#include <map>
+#include <string>
+namespace shop {
+template <typename Key> struct Store {
+        std::map<Key, uint64_t> items;
+        __attribute__((noinline)) void add(const Key &key, uint64_t value) { items[key] += value; }
+};
+struct Clerk {
+        virtual ~Clerk() {}
+        virtual void work(Store<std::string> &store, int round) = 0;
+};
+struct Fast : Clerk {
+        __attribute__((noinline)) void work(Store<std::string> &store, int round) override
+        {
+                for (int i = 0; i < 200; i++)
+                        store.add(std::to_string((round * 31 + i) % 977), i);
+        }
+};
+}
+int main()
+{
+        shop::Store<std::string> store;
+        shop::Fast fast;
+        shop::Clerk *clerk = &fast;
+        for (int round = 0; round < 3000; round++)
+                clerk->work(store, round);
+        return store.items.size() == 0;
+}
+'''
+
+SHELL = ['sh', '-c', 'for i in 1 2 3; do ls -lR /usr/share/doc | sort | wc -l; done']
+CLOCK = ['-e', 'cpu-clock', '-g']
+
+
+class Recordings:
+    """recordings['fp'] -> its path; recorded when it is asked for first."""
+
+    def __init__(self, base, perf, millrace, programs):
+        self.base, self.perf, self.millrace, self.programs, self.made = base, perf, millrace, programs, {}
+
+    def __getitem__(self, name):
+        if name not in self.made:
+            self.made[name] = getattr(self, name.replace('-', '_'))(self.base / f'{name}.data')
+        return self.made[name]
+
+    def record(self, recorder, path, options, workload):
+        recorder('record', '-o', path, *options, '--', *workload)
+        return path
+
+    def fp(self, path):
+        return self.record(self.perf, path, CLOCK, SHELL)
+
+    def fp_ours(self, path):
+        return self.record(self.millrace, path, CLOCK, SHELL)
+
+    def compressed(self, path):
+        return self.record(self.millrace, path, [*CLOCK, '-z'], SHELL)
+
+    def compressed_perf(self, path):
+        return self.record(self.perf, path, [*CLOCK, '-z'], SHELL)
+
+    def directory(self, path):
+        return self.record(self.millrace, path, [*CLOCK, '--threads'], SHELL)
+
+    def pipe(self, path):
+        path.write_bytes(self.millrace('record', *CLOCK, '-o', '-', '--', 'sh', '-c', 'ls -lR /usr/share/doc >/dev/null',
+                                       binary=True).out)
+        return path
+
+    def threads(self, path):
+        return self.record(self.millrace, path, CLOCK, [self.programs / 'spin', '-t', '4', '-m', '100'])
+
+    def tracepoints(self, path):
+        return self.record(self.millrace, path, ['-e', 'sched:sched_switch,sched:sched_process_fork', '-g'], SHELL)
+
+    def events(self, path):
+        return self.record(self.perf, path, ['-e', 'cpu-clock,page-faults,dummy', '-g'], SHELL)
+
+    def cxx_program(self):
+        source, program = self.base / 'shop.cc', self.base / 'shop'
+        if not program.exists():
+            source.write_text(CXX)
+            subprocess.run(['g++', '-O1', '-fno-omit-frame-pointer', '-o', program, source], check=True)
+        return program
+
+    def cxx(self, path):
+        return self.record(self.perf, path, ['-e', 'cpu-clock:u', '-g'], [self.cxx_program()])
+
+    def dwarf(self, path):
+        return self.record(self.millrace, path, ['-e', 'cpu-clock:u', '--call-graph', 'dwarf,4096'],
+                           [self.programs / 'spin', '-t', '2', '-m', '60'])
+
+    def deleted(self, path):
+        program = self.base / 'gone'
+        program.write_bytes((self.programs / 'spin').read_bytes())
+        program.chmod(0o755)
+        self.record(self.perf, path, ['-N', '-e', 'cpu-clock:u', '-g'], [program, '-t', '1', '-m', '60'])
+        program.unlink()
+        return path
+
+    def execs(self, path):
+        return self.record(self.millrace, path, ['-e', 'cpu-clock', '-c', '200000'],
+                           ['sh', '-c', 'for i in 1 2 3 4 5 6; do sh -c "exec ls /usr/share/doc" >/dev/null & done; wait'])
+
+
+@pytest.fixture(scope='session')
+def recordings(need_root, need_tracefs, perf, millrace, programs, tmp_path_factory):
+    return Recordings(tmp_path_factory.mktemp('answers'), perf, millrace, programs)
+
+
+GRAPHS = [[], ['--no-children'], ['-g', 'flat,2', '--no-children'], ['-g', 'none', '-s', 'comm,dso']]
+REPORTS = (
+    [(name, options) for name in ('fp', 'fp-ours', 'compressed', 'compressed-perf', 'directory', 'threads', 'cxx', 'dwarf')
+     for options in GRAPHS] +
+    [('pipe', ['--no-children']), ('pipe', ['--no-children', '-g', 'none', '-s', 'dso,sym'])] +
+    [(name, options) for name in ('tracepoints', 'events', 'deleted')
+     for options in (['-g', 'none'], ['--no-children', '-g', 'caller'], ['--no-children', '-g', 'folded,1', '-s', 'sym'])] +
+    [('execs', options) for options in ([], ['-s', 'pid,dso', '-n'], ['-s', 'comm'], ['-q'])]
+)
+
+
+def named(case):
+    return f'{case[0]} {" ".join(case[1])}'
+
+
+@pytest.mark.parametrize('case', REPORTS, ids=named)
+def test_report(case, recordings, perf, millrace):
+    name, options = case
+    data = recordings[name]
+    theirs = TIP.sub('\n', perf('report', '--stdio', *options, '-i', data).out).replace('[...] (inlined)', '[...]')
+    assert len(theirs) > 100
+    assert_same_graphs(millrace('report', '--stdio', *options, '-i', data).out, theirs)
+
+
+@pytest.mark.parametrize('name', ['compressed', 'directory', 'cxx', 'tracepoints', 'events', 'deleted', 'execs'])
+def test_script(name, recordings, perf, millrace):
+    data = recordings[name]
+    theirs = perf('script', '-i', data, binary=True).out
+    assert theirs.count(b'\n') > 5
+    assert_same(millrace('script', '-i', data, binary=True).out.decode(errors='replace'), theirs.decode(errors='replace'))

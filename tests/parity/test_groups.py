@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+"""Groups {a,b}: recorded by either, they say the same in both programs."""
+import re
+
+import pytest
+
+BUSY = ['sh', '-c', 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done']
+GROUPS = [
+    ['-e', '{cpu-clock,cs,faults}:S'],
+    ['-e', 'name{cpu-clock,faults}:S', '-e', 'faults'],
+    ['-e', '{cpu-clock/period=500000/,task-clock}:Su'],
+    ['-e', '{cpu-clock,faults}', '-g'],
+    ['-a', '-e', '{cpu-clock,sched:sched_process_exec}:S'],
+]
+
+
+def test_group_of_samples(millrace, perf, need_tracefs, tmp_path):
+    for number, options in enumerate(GROUPS):
+        for record in (millrace, perf) if number < 2 else (millrace,):
+            file = tmp_path / f'{number}-{record is perf}.data'
+            record('record', '-q', '-o', file, *options, '--', *BUSY)
+            theirs, ours = perf('script', '-i', file).out, millrace('script', '-i', file).out
+            assert theirs and ours == theirs
+            counts = r"^# (?:Event count|Samples).*"
+            plural = [re.sub(r"of events '", "of event '", line) for line in
+                      re.findall(counts, perf('report', '--stdio', '--no-group', '-i', file).out, re.M)]
+            found = [re.sub(r"of events '", "of event '", line) for line in
+                     re.findall(counts, millrace('report', '--stdio', '-i', file).out, re.M)]
+            assert found == plural
+
+
+@pytest.mark.parametrize('text, groups', [('{cpu-clock,faults}', '{cpu-clock,faults}'), ('g{cpu-clock,cs,faults}:S', 'g{cpu-clock,cs,faults}'),
+                                          ('faults,x{cs,faults}:u', 'x{cs,faults}')])
+def test_perf_sees_the_group(millrace, perf, need_root, tmp_path, text, groups):
+    file = tmp_path / 'x.data'
+    millrace('record', '-q', '-o', file, '-e', text, '--', 'true')
+    assert groups in perf('evlist', '-g', '-i', file).out.splitlines()
+
+
+def test_group_that_does_not_fit(millrace, perf, need_root, tmp_path):
+    """A member that reads values cannot follow a leader of another kind: refused, or, when weak, counted apart."""
+    file = tmp_path / 'x.data'
+    done = millrace('record', '-o', file, '-e', '{cpu-clock:S,faults}', '--', 'true', status=255)
+    assert 'faults' in done.err and ':W' in done.err and done.err.count('\n') == 1
+    done = millrace('record', '-v', '-o', file, '-e', '{cpu-clock:S,faults}:W', '--', 'true')
+    assert 'one by one' in done.err
+    assert '{' not in perf('evlist', '-g', '-i', file).out

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: MIT */
+/* The stage that compresses in front of every engine, and the source that decompresses: what comes out went in. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "base/diag.h"
+#include "format/record.h"
+#include "pack/extent.h"
+#include "pack/extent_index.h"
+#include "pack/zstd.h"
+#include "read/source.h"
+#include "stream/pack_pool.h"
+#include "stream/pack_stage.h"
+#include "stream/writer.h"
+
+enum { EXTENT_BYTES = 8192, MAX_RECORD = 512 };
+
+/* What a pump does: chunks of whole records, some wrapped, and now and then a mark. Same seed, same bytes. */
+struct load {
+	unsigned seed;
+	int nr_chunks, chunk_records;
+	bool random; /* bytes that cannot be compressed */
+};
+
+static size_t make_record(unsigned *seed, bool random, uint8_t *to)
+{
+	size_t size = 16 + (size_t)rand_r(seed) % (MAX_RECORD / 8 - 2) * 8;
+	struct perf_event_header header = {.type = PERF_RECORD_SAMPLE, .size = (uint16_t)size};
+
+	memcpy(to, &header, sizeof(header));
+	for (size_t i = sizeof(header); i < size; i++)
+		to[i] = random ? (uint8_t)(rand_r(seed) >> 7) : (uint8_t)(i / 16);
+	return size;
+}
+
+static void queue_all(struct writer *writer, const struct span spans[], unsigned nr)
+{
+	int err;
+
+	while ((err = writer_queue(writer, spans, nr)) == -EAGAIN)
+		assert_int_equal(writer_reap(writer, WRITER_ROOM), 0);
+	assert_int_equal(err, 0);
+}
+
+static void feed(const struct load *load, struct writer *writer)
+{
+	static const struct perf_event_header mark = {.type = RECORD_FINISHED_ROUND, .size = sizeof(mark)};
+	unsigned seed = load->seed;
+	uint8_t *chunk = malloc((size_t)load->chunk_records * MAX_RECORD);
+
+	for (int i = 0; i < load->nr_chunks; i++) {
+		size_t len = 0, split = 0;
+		int nr = 1 + rand_r(&seed) % load->chunk_records;
+		for (int k = 0; k < nr; k++) {
+			split = k == nr / 2 ? len : split;
+			len += make_record(&seed, load->random, chunk + len);
+		}
+		struct span spans[2] = {{chunk, split}, {chunk + split, len - split}};
+		queue_all(writer, split ? spans : spans + 1, split ? 2 : 1);
+		assert_int_equal(writer->retired, writer->queued);
+		memset(chunk, 0xee, len); /* the kernel writes there again */
+		if (rand_r(&seed) % 8 == 0)
+			assert_int_equal(writer_put(writer, &mark, sizeof(mark)), 0);
+		assert_int_equal(writer_reap(writer, WRITER_NOW), 0);
+	}
+	free(chunk);
+	assert_int_equal(writer_reap(writer, WRITER_ALL), 0);
+}
+
+/* The records that a reader gets of the bytes, one behind the other. */
+static void unpack(struct span bytes, bool ahead, struct buf *ret)
+{
+	struct source_range range = {.whole = bytes, .end = bytes.len};
+	struct source *under, *source;
+	struct source_record record;
+	struct diag why = {0};
+	int got;
+
+	assert_int_equal(source_open_range(&range, &under), 0);
+	assert_int_equal(source_open_unpack(under, ahead, &source), 0);
+	while ((got = source_next(source, &record, &why)) == 1) {
+		assert_int_equal((uintptr_t)record.view.header % 8, 0);
+		buf_put(ret, record.view.header, record.view.header->size);
+	}
+	if (got)
+		print_message("%s\n", why.text);
+	assert_int_equal(got, 0);
+	source_close(source);
+}
+
+static void feed_plain(const struct load *load, struct buf *ret)
+{
+	struct writer *mem;
+
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &mem), 0);
+	feed(load, mem);
+	struct span bytes = writer_mem_bytes(mem);
+	buf_put(ret, bytes.ptr, bytes.len);
+	writer_close(mem, NULL);
+}
+
+/* false: the engine is not allowed here */
+static bool feed_packed(const struct load *load, const struct writer_ops *ops, struct pack_pool *pool, struct buf *ret)
+{
+	int fd = memfd_create("out", MFD_CLOEXEC);
+	struct writer_params params = {.fd = fd, .nr_blocks = 3, .block_bytes = EXTENT_BYTES, .window_bytes = 3 * 4096};
+	struct writer *inner, *writer;
+	struct writer_end end;
+
+	if (writer_open(ops, &params, &inner)) {
+		assert_true(ops->optional);
+		close(fd);
+		return false;
+	}
+	assert_int_equal(pack_stage_open(pool, inner, &writer), 0);
+	feed(load, writer);
+	uint64_t queued = writer->queued;
+	assert_int_equal(writer_end(writer, &end), 0);
+	extent_list_fini(&end.extents);
+	assert_int_equal(end.stored + end.packed, queued);
+	assert_int_equal(lseek(fd, 0, SEEK_END), end.stored);
+	assert_int_equal(pread(fd, buf_extend(ret, end.stored), end.stored, 0), end.stored);
+	close(fd);
+	return true;
+}
+
+static void check(const struct load *load, const struct pack_params *params)
+{
+	struct buf expected = {0};
+
+	feed_plain(load, &expected);
+	for (const struct writer_ops *const *ops = writers; *ops; ops++) {
+		struct buf packed = {0}, found = {0};
+		struct pack_pool *pool;
+		if (*ops == &writer_null)
+			continue;
+		assert_int_equal(pack_pool_new(params, &pool, NULL), 0);
+		if (feed_packed(load, *ops, pool, &packed)) {
+			for (int ahead = 0; ahead < 2; ahead++) {
+				found.len = 0;
+				unpack(buf_span(&packed), ahead, &found);
+				assert_int_equal(found.len, expected.len);
+				assert_memory_equal(found.data, expected.data, expected.len);
+			}
+			pack_pool_stop(pool);
+			assert_true(pool->totals.bytes_in > 0);
+			assert_int_equal(pool->totals.nr_failed, 0);
+			if (!load->random)
+				assert_true(packed.len < expected.len / 2);
+		}
+		pack_pool_free(pool);
+		buf_fini(&packed);
+		buf_fini(&found);
+	}
+	buf_fini(&expected);
+}
+
+static void test_every_engine_keeps_the_records(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed < 5; seed++) {
+		struct pack_params params = {
+			.level = seed < 4 ? (int)seed : 19,
+			.nr_stages = 1,
+			.nr_workers = 1 + seed % 3,
+			.extent_bytes = EXTENT_BYTES,
+			.budget_bytes = EXTENT_BYTES * (seed - 1),
+		};
+		check(&(struct load){.seed = seed, .nr_chunks = 100, .chunk_records = 8}, &params);
+		/* Chunks longer than an extent, and than all memory that there is. */
+		check(&(struct load){.seed = seed, .nr_chunks = 20, .chunk_records = 300}, &params);
+		check(&(struct load){.seed = seed, .nr_chunks = 50, .chunk_records = 40, .random = true}, &params);
+	}
+}
+
+/* Extents of the usual size; hard to compress, so that blocks of zstd would be longer than a record. */
+static void test_large_extents(void **state)
+{
+	(void)state;
+	check(&(struct load){.seed = 9, .nr_chunks = 12, .chunk_records = 2000}, &(struct pack_params){.level = 1, .nr_stages = 1});
+	check(&(struct load){.seed = 9, .nr_chunks = 12, .chunk_records = 2000, .random = true},
+	      &(struct pack_params){.level = 3, .nr_stages = 1});
+}
+
+/* Half random, half not: compressible, but by less than two. Every COMPRESSED record must hold a whole block. */
+static void test_each_record_gives_bytes(void **state)
+{
+	struct extent_packer *packer;
+	struct zstd_unpacker *unpacker;
+	uint8_t *bytes = malloc(EXTENT_BYTES_MAX), *out = malloc(EXTENT_BYTES_MAX), *back = malloc(EXTENT_BYTES_MAX);
+	unsigned seed = 3;
+	size_t given = 0;
+
+	(void)state;
+	for (size_t i = 0; i < EXTENT_BYTES_MAX; i++)
+		bytes[i] = i % 4 == 0 ? 7 : (uint8_t)(rand_r(&seed) >> 7);
+	assert_int_equal(extent_packer_new(&packer), 0);
+	assert_int_equal(zstd_unpacker_new(&unpacker), 0);
+	int64_t len = extent_pack(packer, 1, (struct span){bytes, EXTENT_BYTES_MAX}, out, EXTENT_BYTES_MAX);
+	assert_true(len > 0 && len < EXTENT_BYTES_MAX);
+	for (int64_t at = 0; at < len;) {
+		struct perf_event_header header;
+		memcpy(&header, out + at, sizeof(header));
+		assert_int_equal(header.type, RECORD_COMPRESSED);
+		struct span in = {out + at + sizeof(header), header.size - sizeof(header)};
+		int64_t got = zstd_unpack(unpacker, &in, back + given, EXTENT_BYTES_MAX - given);
+		assert_true(got > 0);
+		assert_int_equal(in.len, 0);
+		given += (size_t)got;
+		at += header.size;
+	}
+	assert_int_equal(given, EXTENT_BYTES_MAX);
+	assert_memory_equal(back, bytes, given);
+	extent_packer_free(packer);
+	zstd_unpacker_free(unpacker);
+	free(bytes);
+	free(out);
+	free(back);
+}
+
+struct reading {
+	struct buf records;
+	unsigned nr_gaps;
+	int result;
+};
+
+static void read_damaged(struct span bytes, bool ahead, struct reading *ret)
+{
+	struct source_range range = {.whole = bytes, .end = bytes.len};
+	struct source *under, *source;
+	struct source_record record;
+	struct diag why = {0};
+	int got;
+
+	ret->records.len = ret->nr_gaps = 0;
+	assert_int_equal(source_open_range(&range, &under), 0);
+	assert_int_equal(source_open_unpack(under, ahead, &source), 0);
+	while ((got = source_next(source, &record, &why)) > 0) {
+		if (got == SOURCE_GAP) {
+			assert_non_null(strstr(why.text, "offset"));
+			ret->nr_gaps++;
+		} else {
+			buf_put(&ret->records, record.view.header, record.view.header->size);
+		}
+	}
+	ret->result = got;
+	source_close(source);
+}
+
+static size_t common_front(struct span a, struct span b)
+{
+	const uint8_t *left = a.ptr, *right = b.ptr;
+	size_t at = 0;
+
+	while (at < a.len && at < b.len && left[at] == right[at])
+		at++;
+	return at;
+}
+
+static size_t common_back(struct span a, struct span b)
+{
+	const uint8_t *left = a.ptr, *right = b.ptr;
+	size_t at = 0;
+
+	while (at < a.len && at < b.len && left[a.len - 1 - at] == right[b.len - 1 - at])
+		at++;
+	return at;
+}
+
+/* Front and back are those of the whole; what is missing between them is no more than an extent and a mark. */
+static void assert_one_hole(const struct reading *reading, struct span whole)
+{
+	struct span found = buf_span(&reading->records);
+	size_t front = common_front(found, whole), back = common_back(found, whole);
+
+	assert_true(front + back >= found.len);
+	assert_true(whole.len - found.len <= EXTENT_BYTES + 2 * 8);
+}
+
+static void test_a_flipped_byte_costs_one_extent(void **state)
+{
+	struct load load = {.seed = 5, .nr_chunks = 60, .chunk_records = 12};
+	struct buf expected = {0}, packed = {0};
+	struct reading reading = {0};
+	struct pack_pool *pool;
+
+	(void)state;
+	feed_plain(&load, &expected);
+	assert_int_equal(pack_pool_new(&(struct pack_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES}, &pool,
+				       NULL), 0);
+	feed_packed(&load, &writer_serial, pool, &packed);
+	pack_pool_free(pool);
+	for (size_t at = 0, next, step = 0; at < packed.len; at = next) {
+		struct perf_event_header header;
+		memcpy(&header, packed.data + at, sizeof(header));
+		next = at + header.size;
+		if (header.type != RECORD_COMPRESSED)
+			continue;
+		/* Types, then sizes, then bytes of the frame; bytes 4 and 5 (misc) mean nothing. */
+		for (size_t byte = 0; byte < header.size; byte += byte < 24 ? 1 : 61) {
+			if (byte == 4 || byte == 5 || (++step % 3 && byte > 32))
+				continue;
+			packed.data[at + byte] ^= (uint8_t)(1 << step % 8);
+			read_damaged(buf_span(&packed), step % 2, &reading);
+			packed.data[at + byte] ^= (uint8_t)(1 << step % 8);
+			/* A few bits mean nothing. */
+			assert_true(reading.nr_gaps > 0 || reading.result < 0 || reading.records.len == expected.len);
+			assert_one_hole(&reading, buf_span(&expected));
+		}
+	}
+	buf_fini(&reading.records);
+	buf_fini(&expected);
+	buf_fini(&packed);
+}
+
+static void test_a_cut_costs_one_extent(void **state)
+{
+	struct load load = {.seed = 6, .nr_chunks = 60, .chunk_records = 12};
+	struct buf expected = {0}, packed = {0}, cut = {0};
+	struct reading reading = {0};
+	struct pack_pool *pool;
+
+	(void)state;
+	feed_plain(&load, &expected);
+	assert_int_equal(pack_pool_new(&(struct pack_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES}, &pool,
+				       NULL), 0);
+	feed_packed(&load, &writer_serial, pool, &packed);
+	pack_pool_free(pool);
+	for (size_t at = 1000; at + 40 < packed.len; at += 777) {
+		cut.len = 0;
+		buf_put(&cut, packed.data, at);
+		buf_put(&cut, packed.data + at + 33, packed.len - at - 33);
+		read_damaged(buf_span(&cut), at % 2, &reading);
+		assert_true(reading.nr_gaps > 0 || reading.result < 0);
+		struct span found = buf_span(&reading.records), whole = buf_span(&expected);
+		assert_true(common_front(found, whole) + common_back(found, whole) >= found.len);
+		assert_true(whole.len - found.len <= 2 * EXTENT_BYTES + 3 * 8); /* it may be where two meet */
+	}
+	buf_fini(&reading.records);
+	buf_fini(&expected);
+	buf_fini(&packed);
+	buf_fini(&cut);
+}
+
+static int failing_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	uint64_t room = 3000;
+
+	if (writer->queued + span_total(spans, nr_spans) > room)
+		return -ENOSPC;
+	writer->queued += span_total(spans, nr_spans);
+	writer->retired = writer->stored = writer->queued;
+	return 0;
+}
+
+static const struct writer_ops writer_failing = {
+	.name = "failing", .state_bytes = sizeof(struct writer), .queue = failing_queue,
+};
+
+static void test_error_of_the_engine_sticks(void **state)
+{
+	struct writer *inner, *writer;
+	struct writer_end end;
+	struct pack_pool *pool;
+	static uint8_t chunk[EXTENT_BYTES];
+	const struct span span = {chunk, sizeof(chunk)};
+	unsigned seed = 1;
+	int err = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(chunk); i++)
+		chunk[i] = (uint8_t)(rand_r(&seed) >> 7);
+	assert_int_equal(pack_pool_new(&(struct pack_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES,
+							     .budget_bytes = EXTENT_BYTES}, &pool, NULL), 0);
+	assert_int_equal(writer_open(&writer_failing, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pack_stage_open(pool, inner, &writer), 0);
+	for (int i = 0; i < 100 && !err; i++) {
+		while ((err = writer_queue(writer, &span, 1)) == -EAGAIN && !(err = writer_reap(writer, WRITER_ROOM)))
+			;
+	}
+	assert_int_equal(err, -ENOSPC);
+	assert_int_equal(writer_put(writer, chunk, 8), -ENOSPC);
+	assert_int_equal(writer_end(writer, &end), -ENOSPC);
+	extent_list_fini(&end.extents);
+	assert_int_equal(end.stored, 0);
+	pack_pool_free(pool);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_every_engine_keeps_the_records),
+		cmocka_unit_test(test_large_extents),
+		cmocka_unit_test(test_each_record_gives_bytes),
+		cmocka_unit_test(test_a_flipped_byte_costs_one_extent),
+		cmocka_unit_test(test_a_cut_costs_one_extent),
+		cmocka_unit_test(test_error_of_the_engine_sticks),
+	};
+	return zstd_available() ? cmocka_run_group_tests_name("pack", tests, NULL, NULL) : 77;
+}
