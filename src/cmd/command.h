@@ -12,6 +12,7 @@ extern const struct command command_bench;
 extern const struct command command_merge;
 extern const struct command command_flame;
 extern const struct command command_record;
+extern const struct command command_recover;
 extern const struct command command_report;
 extern const struct command command_script;
 

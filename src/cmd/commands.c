@@ -15,6 +15,7 @@ const struct command *const commands[] = {
 	&command_script,
 	&command_flame,
 	&command_merge,
+	&command_recover,
 	&command_bench,
 	NULL,
 };

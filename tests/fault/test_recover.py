@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: MIT
+"""Recorders that are killed leave files that recover makes whole: every record that was written, none twice."""
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import struct
+import sys
+import time
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from perfdata import PerfData, SAMPLE  # noqa: E402
+
+MODES = {
+    'serial': [], 'mmap': ['--writer=mmap'], 'aio': ['--aio'], 'aio4': ['--writer=aio,blocks=4'],
+    'uring': ['--writer=uring,blocks=4'], 'small': ['-m', '4'], 'sync': ['--sync=0.05'], 'directory': ['--threads'],
+    'zstd': ['-z'], 'zstd-directory': ['-z', '--threads'],
+}
+PERF_MODES = {'serial': [], 'zstd': ['-z'], 'aio': ['--aio'], 'directory': ['--threads']}
+WORK = ['-e', 'dummy,raw_syscalls:sys_enter', '--']
+FOR_EVER = '1000000000'
+
+
+def has_header(path):
+    """Of a recorder that got as far as its first record."""
+    main = path / 'data' if path.is_dir() else path
+    return main.exists() and main.stat().st_size > 104 and main.open('rb').read(8) == b'PERFILE2'
+
+
+def size_of(path):
+    """Bytes that were written, whatever was allocated ahead: of a file, as far as its header tells of them."""
+    if path.is_dir():
+        return sum(file.stat().st_size for file in path.glob('data.*'))
+    with path.open('rb') as file:
+        return struct.unpack_from('<Q', file.read(104), 48)[0]
+
+
+def kill_when(process, path, enough):
+    """SIGKILL as soon as so much is in the file, or half a minute is over."""
+    until = time.monotonic() + 30
+    while process.poll() is None and time.monotonic() < until:
+        if has_header(path) and (not enough or size_of(path) >= enough):
+            break
+        time.sleep(0.002)
+    process.kill()
+    process.wait()
+
+
+def end_workload(process):
+    """What the recorder ran, which goes on: all of its session."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def samples_in(path):
+    """Of all whole records of a file that may have no end; for a data directory of all its files."""
+    if path.is_dir():
+        return sum(count(file.read_bytes(), 0) for file in path.glob('data.*'))
+    data = path.read_bytes()
+    return count(data, struct.unpack_from('<Q', data, 40)[0])
+
+
+def count(data, at):
+    nr = 0
+    while at + 8 <= len(data):
+        kind, _, size = struct.unpack_from('<I2H', data, at)
+        if size < 8 or at + size > len(data) or not kind or kind > 86:
+            break
+        nr += kind == SAMPLE
+        at += size
+    return nr
+
+
+def check_recovered(millrace, perf, path, packed=False):
+    before = samples_in(path)
+    done = millrace('recover', path)
+    nr = int(re.search(r'recovered (\d+) samples', done.err).group(1))
+    # The last may be torn where nothing was written behind it.
+    assert packed or before - 1 <= nr <= before, done
+    stats = perf('report', '--stats', '-i', path).out
+    found = re.search(r'SAMPLE events: +(\d+)', stats)
+    assert (int(found.group(1)) if found else 0) == nr, stats
+    assert millrace('recover', path).err.endswith('is whole: nothing to recover\n')
+    if path.is_file() and not packed:
+        times = [(s.time, s.tid, s.raw) for s in PerfData(path).samples()]
+        assert len(set(times)) == len(times) == nr
+
+
+@pytest.mark.parametrize('mode', MODES)
+def test_killed(millrace, program, programs, perf, spawn, need_tracefs, tmp_path, mode):
+    for enough in (0, random.randrange(1 << 17, 1 << 20)):
+        path = tmp_path / f'p{enough}'
+        process = spawn([program, 'record', *MODES[mode], '-o', path, *WORK, programs / 'syscalls', '-n', FOR_EVER])
+        kill_when(process, path, enough)
+        end_workload(process)
+        check_recovered(millrace, perf, path, 'zstd' in mode)
+
+
+def test_killed_at_the_start(millrace, program, programs, spawn, tmp_path):
+    """Before anything was written there is nothing to recover, and that is said."""
+    for _ in range(4):
+        path = tmp_path / 'p'
+        process = spawn([program, 'record', '-o', path, '-e', 'cpu-clock', '--', programs / 'spin'])
+        time.sleep(random.random() * 0.05)
+        process.kill()
+        process.wait()
+        end_workload(process)
+        if path.exists():
+            done = millrace('recover', path, status=None)
+            assert done.status in (0, 255) and done.err
+
+
+def test_readable_without_recover(program, programs, perf, spawn, tmp_path):
+    """The header of a file tells of what was committed, also while the recording goes on."""
+    path = tmp_path / 'p'
+    process = spawn([program, 'record', '-F', '2000', '-m', '8K', '-o', path, '-e', 'cpu-clock', '--', programs / 'spin',
+                     '-m', '60000'])
+    until = time.monotonic() + 40
+    size = 0
+    while size < 20000 and time.monotonic() < until:
+        time.sleep(0.01)
+        data = path.read_bytes() if path.exists() else b''
+        size = struct.unpack_from('<Q', data, 48)[0] if len(data) > 104 else 0
+    process.kill()
+    process.wait()
+    end_workload(process)
+    assert size >= 20000
+    assert len(perf('script', '-i', path).out.splitlines()) == len(list(PerfData(path).samples())) > 100
+
+
+@pytest.mark.parametrize('mode', PERF_MODES)
+def test_killed_perf(millrace, programs, perf, spawn, need_tracefs, tmp_path, mode):
+    path = tmp_path / 'p'
+    process = spawn([shutil.which(os.environ.get('PERF', 'perf')), 'record', *PERF_MODES[mode], '-o', path, *WORK,
+                     programs / 'syscalls', '-n', FOR_EVER], stderr=-3)
+    until = time.monotonic() + 30
+    files = lambda: [path] if path.is_file() else list(path.glob('data.*'))  # noqa: E731
+    while sum(file.stat().st_size for file in files()) < 1 << 20 and time.monotonic() < until:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    end_workload(process)
+    assert perf('script', '-i', path, status=None).out == ''
+    done = millrace('recover', path)
+    nr = int(re.search(r'recovered (\d+) samples', done.err).group(1))
+    assert (nr == samples_in(path) or mode == 'zstd') and nr > 1000
+    assert int(re.search(r'SAMPLE events: +(\d+)', perf('report', '--stats', '-i', path).out).group(1)) == nr
+
+
+def test_cut(millrace, programs, perf, need_tracefs, tmp_path):
+    """A file that lost its end, wherever that was."""
+    whole = tmp_path / 'whole'
+    millrace('record', '-o', whole, *WORK, programs / 'syscalls', '-t', '1', '-n', '500')
+    data = whole.read_bytes()
+    start, size = struct.unpack_from('<2Q', data, 40)
+    for cut in sorted(random.sample(range(start, start + size), 6)):
+        path, out = tmp_path / 'cut', tmp_path / 'out'
+        path.write_bytes(data[:cut])
+        done = millrace('recover', '-o', out, path)
+        assert path.read_bytes() == data[:cut]
+        recovered = PerfData(out)
+        assert list(recovered.records())[-1].offset < cut
+        assert f'{cut - recovered.end} bytes behind the last whole record' in done.err
+        assert not perf('script', '-i', out).err
+    whole.write_bytes(data[:start - 1])
+    assert 'no record is left' in millrace('recover', whole, status=255).err
+    whole.write_bytes(b'not a recording')
+    millrace('recover', whole, status=255)
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize('mode', MODES)
+def test_killed_at_any_moment(millrace, program, programs, perf, spawn, need_tracefs, tmp_path, mode):
+    for run in range(25):
+        path = tmp_path / f'p{run}'
+        process = spawn([program, 'record', *MODES[mode], '-o', path, *WORK, programs / 'syscalls', '-n', '300000'])
+        kill_when(process, path, random.choice([0, random.randrange(1 << 22)]))
+        end_workload(process)
+        if 'is whole' not in millrace('recover', '-o', tmp_path / 'copy', path).err:
+            check_recovered(millrace, perf, path, 'zstd' in mode)
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
