@@ -16,6 +16,7 @@ const struct command *const commands[] = {
 	&command_flame,
 	&command_merge,
 	&command_recover,
+	&command_selftest,
 	&command_bench,
 	NULL,
 };

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT
+"""millrace selftest passes here, and fails when something is wrong."""
+import json
+import os
+import subprocess
+
+import pytest
+
+
+def test_quick(millrace, need_root, need_tracefs, tmp_path):
+    done = millrace('selftest', '--quick', '--events', '3000', '--json', '-o', tmp_path)
+    result = json.loads(done.out)
+    assert result['passed'] and result['event'] == 'raw_syscalls:sys_enter'
+    assert {'serial', 'mmap'} <= {run['writer'] for run in result['runs']}
+    for run in result['runs']:
+        assert run['captured'] + run['lost'] == run['generated'] and not run['twice'], run
+    assert not list(tmp_path.iterdir())
+
+
+def skip_with_sanitizers(program):
+    if 'asan' in str(program) or 'tsan' in str(program):
+        pytest.skip('pages are touched at addresses that sanitizers keep for themselves')
+
+
+def test_ordinary_user(program, need_root, tmp_path):
+    """With page faults, where the kernel lets a user record at all."""
+    skip_with_sanitizers(program)
+    if int(open('/proc/sys/kernel/perf_event_paranoid').read()) > 2:
+        pytest.skip('perf_event_paranoid forbids it')
+    os.chmod(tmp_path, 0o777)
+    command = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups', program]
+    if subprocess.run([*command, '--version'], capture_output=True).returncode:
+        pytest.skip('nobody cannot run the program where it is')
+    done = subprocess.run([*command, 'selftest', '--quick', '--events', '2000', '--json', '-o', '/tmp'],
+                          capture_output=True, text=True, timeout=120)
+    result = json.loads(done.stdout)
+    assert result['event'] == 'page-faults:u' and result['passed'] and done.returncode == 0, done
+
+
+def test_load_of_faults(millrace, program):
+    skip_with_sanitizers(program)
+    assert millrace('selftest', '--load=faults:100').out == ''
+
+
+def test_words(millrace, tmp_path):
+    assert 'no-such' in millrace('selftest', '-o', tmp_path / 'no-such', status=255).err
+    millrace('selftest', 'word', status=129)
+    millrace('selftest', '--load=nothing:5', status=129)
