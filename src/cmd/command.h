@@ -9,6 +9,8 @@
 enum { COMMAND_USAGE = 129 }; /* exit status of a wrong command line, as perf's */
 
 extern const struct command command_bench;
+extern const struct command command_doctor;
+extern const struct command command_list;
 extern const struct command command_merge;
 extern const struct command command_flame;
 extern const struct command command_record;

@@ -14,9 +14,11 @@ const struct command *const commands[] = {
 	&command_report,
 	&command_script,
 	&command_flame,
+	&command_list,
 	&command_merge,
 	&command_recover,
 	&command_selftest,
+	&command_doctor,
 	&command_bench,
 	NULL,
 };
