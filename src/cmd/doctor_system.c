@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -20,20 +21,20 @@
 #include "base/fd.h"
 #include "event/tracefs.h"
 
-/* The number behind "KEY:" in /proc/self/status. */
-static uint64_t own_status(const char *key, int base)
+/* 0: none, or the kernel does not tell. Without /proc, which may not be mounted. */
+static uint64_t own_capabilities(void)
 {
-	AUTO_BUF struct buf text = {0};
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
 
-	if (fd_slurp("/proc/self/status", 1 << 16, &text))
+	if (syscall(SYS_capget, &header, data))
 		return 0;
-	const char *line = strstr(buf_text(&text), key);
-	return line ? strtoull(line + strlen(key), NULL, base) : 0;
+	return data[0].effective | (uint64_t)data[1].effective << 32;
 }
 
 static void look_at_rights(struct doctor *doctor)
 {
-	uint64_t caps = own_status("CapEff:", 16);
+	uint64_t caps = own_capabilities();
 	long level;
 
 	if (caps & (UINT64_C(1) << CAP_PERFMON | UINT64_C(1) << CAP_SYS_ADMIN))
@@ -110,10 +111,11 @@ static void look_at_limits(struct doctor *doctor)
 
 	getrlimit(RLIMIT_NOFILE, &fds);
 	getrlimit(RLIMIT_MEMLOCK, &locked);
-	fd_slurp_long("/proc/sys/kernel/perf_event_mlock_kb", &mlock_kb);
 	doctor_add(doctor, DOCTOR_NOTE, "open files", "%llu: one for each event, CPU and thread; more: ulimit -n",
 		   (unsigned long long)fds.rlim_max);
-	doctor_add(doctor, DOCTOR_NOTE, "memory for rings", "kernel.perf_event_mlock_kb %ld KiB for each of %ld CPUs", mlock_kb, cpus);
+	if (fd_slurp_long("/proc/sys/kernel/perf_event_mlock_kb", &mlock_kb) == 0)
+		doctor_add(doctor, DOCTOR_NOTE, "memory for rings", "kernel.perf_event_mlock_kb %ld KiB for each of %ld CPUs",
+			   mlock_kb, cpus);
 	if (locked.rlim_cur == RLIM_INFINITY)
 		doctor_add(doctor, DOCTOR_NOTE, "locked memory beyond that", "as much as there is");
 	else
@@ -136,7 +138,7 @@ static void look_at_surroundings(struct doctor *doctor)
 			   user.st_ino != first_user ? "a user namespace" : "a process namespace");
 	else
 		doctor_add(doctor, DOCTOR_NOTE, "container", "none: the first namespaces");
-	if (own_status("Seccomp:", 10))
+	if (prctl(PR_GET_SECCOMP) > 0)
 		doctor_add(doctor, DOCTOR_NOTE, "seccomp", "a filter is on: where it refuses perf_event_open(2), start the container "
 							   "with another one");
 	else

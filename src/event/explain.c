@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/diag.h"
 #include "base/fd.h"
@@ -25,13 +27,40 @@ static long sysctl_or(const char *path, long otherwise)
 	return fd_slurp_long(path, &value) == 0 ? value : otherwise;
 }
 
+/* An event of the PMU uprobe or kprobe. */
+static bool is_probe(const struct event *event)
+{
+	return event->attr.type == sysctl_or("/sys/bus/event_source/devices/uprobe/type", -1) ||
+	       event->attr.type == sysctl_or("/sys/bus/event_source/devices/kprobe/type", -1);
+}
+
+/* Source: kernel/trace/trace_event_perf.c, perf_trace_event_perm(): of own tasks only system calls are everybody's. */
+static bool is_raw_tracepoint(const struct event *event, int pid)
+{
+	const char *system = event->tracepoint_system;
+
+	if (!system || !(event->attr.sample_type & PERF_SAMPLE_RAW))
+		return false;
+	return pid == -1 || (strcmp(system, "syscalls") != 0 && strcmp(system, "raw_syscalls") != 0);
+}
+
+static bool is_somebody_elses(int pid)
+{
+	char path[32];
+	struct stat status;
+
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	return stat(path, &status) == 0 && status.st_uid != geteuid();
+}
+
 static int explain_permission(const struct event *event, int err, int pid, struct diag *reterr)
 {
 	long level = explain_paranoid();
-	long enough = pid == -1 ? 0 : event->attr.exclude_kernel ? 2 : 1;
+	long enough = is_raw_tracepoint(event, pid) ? -1 : pid == -1 ? 0 : event->attr.exclude_kernel ? 2 : 1;
 
-	if (event->tracepoint_system && event->attr.sample_type & PERF_SAMPLE_RAW && pid == -1)
-		enough = -1;
+	if (is_probe(event))
+		return diag_set(reterr, err,
+				"event %s: not permitted: uprobes and kprobes take CAP_PERFMON (run as root)", event->name);
 	if (level > enough)
 		return diag_set(reterr, err,
 				"event %s: not permitted: kernel.perf_event_paranoid is %ld; it takes "
@@ -43,7 +72,7 @@ static int explain_permission(const struct event *event, int err, int pid, struc
 				"event %s: breakpoints that also see the kernel take CAP_SYS_ADMIN; add :u, "
 				"or run as root",
 				event->name);
-	if (pid > 0)
+	if (pid > 0 && is_somebody_elses(pid))
 		return diag_set(
 			reterr, err,
 			"event %s: process %d may not be watched: it belongs to somebody else, which takes "

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -155,7 +156,8 @@ static int put_thread_map(const struct target *target, const struct workload *wo
 static int optional(int err, const char *what, const char *loss)
 {
 	if (err && err != -ENOMEM) {
-		log_note("%s: %s: %s", what, strerror(-err), loss);
+		bool unmounted = err == -ESRCH && access("/proc/self", F_OK);
+		log_note("%s: %s: %s", what, unmounted ? "not mounted" : strerror(-err), loss);
 		return 0;
 	}
 	return err;

@@ -57,13 +57,21 @@ static void close_dir(DIR **dir)
 		closedir(*dir);
 }
 
+/* -ESRCH. */
+static int no_such(const char *what, pid_t id, struct diag *reterr)
+{
+	if (access("/proc/self", F_OK))
+		return diag_set(reterr, -ESRCH, "%s %d: /proc, which tells of tasks, is not mounted", what, id);
+	return diag_set(reterr, -ESRCH, "%s %d does not exist", what, id);
+}
+
 static int add_threads_of(struct target *target, pid_t pid, struct diag *reterr)
 {
 	char path[64];
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
 	__attribute__((cleanup(close_dir))) DIR *dir = opendir(path);
 	if (!dir && errno == ENOENT)
-		return diag_set(reterr, -ESRCH, "process %d does not exist", pid);
+		return no_such("process", pid, reterr);
 	if (!dir)
 		return diag_set(reterr, -errno, "%s: %s", path, strerror(errno));
 
@@ -83,7 +91,7 @@ static int thread_exists(pid_t tid, struct diag *reterr)
 
 	snprintf(path, sizeof(path), "/proc/%d/status", tid);
 	if (access(path, F_OK))
-		return diag_set(reterr, -ESRCH, "thread %d does not exist", tid);
+		return no_such("thread", tid, reterr);
 	return 0;
 }
 

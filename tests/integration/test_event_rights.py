@@ -81,6 +81,28 @@ def test_foreign_process(paranoid, record_as_nobody):
     assert 'event cs: process 1 may not be watched' in err
 
 
+def test_probes_take_a_right(paranoid, record_as_nobody):
+    if not os.path.exists('/sys/bus/event_source/devices/uprobe'):
+        pytest.skip('this kernel has no uprobes')
+    paranoid(1)
+    err = record_as_nobody('-e', 'uprobe/config=0/', '--', 'true', status=255).err
+    assert 'event uprobe/config=0/: not permitted: uprobes and kprobes take CAP_PERFMON' in err
+
+
+def test_tracepoints_of_own_tasks(paranoid, need_tracefs, program, run, tmp_path):
+    """Root, in a user namespace, still owns tracefs and has no rights else."""
+    within = ['unshare', '-Ur']
+    if run([*within, 'ls', need_tracefs / 'events'], status=None).status:
+        pytest.skip('no user namespaces')
+    record = [*within, program, 'record', '-o', tmp_path / 'data', '-e', 'sched:sched_switch', '--', 'true']
+    paranoid(1)
+    err = run(record, status=255).err
+    assert 'sched:sched_switch: not permitted: kernel.perf_event_paranoid is 1' in err
+    assert 'sysctl kernel.perf_event_paranoid=-1' in err
+    paranoid(-1)
+    assert 'captured' in run(record).err
+
+
 def test_unreadable_tracefs(need_tracefs, record_as_nobody):
     if need_tracefs.stat().st_mode & 0o5:
         pytest.skip('everybody may read this tracefs')
@@ -186,4 +208,5 @@ def test_in_a_chroot_without_kallsyms(need_root, program, run, tmp_path):
             pytest.skip('cannot hide /proc')
         assert done.status == 0 and 'captured' in done.err, done
         assert '/proc/kallsyms: ' in done.err and 'kernel addresses will have no names' in done.err
+        assert ('/proc: not mounted: running tasks will have no names' in done.err) == ('umount' in hide)
         run([program, 'report', '-i', tmp_path / 'data'])
