@@ -582,8 +582,11 @@ static int prepare(struct recording *rec, struct diag *reterr)
 		err = start_output(rec, reterr);
 	if (!err)
 		err = start_readers(rec, reterr);
-	if (!err)
+	if (!err) {
 		err = open_rotation(rec, reterr);
+		if (err)
+			readers_stop(&rec->readers);
+	}
 	if (!err)
 		outlet_finish_ahead(&rec->outlet, &rec->common);
 	return err;
