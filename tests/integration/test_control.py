@@ -202,8 +202,8 @@ def test_times_that_cannot_be(millrace, delay):
 def test_ranges_of_time(millrace, programs, tmp_path):
     """Between the ranges nothing is recorded."""
     file = tmp_path / 'p.data'
-    millrace('record', '-D', '0-100,1500-1600', '-e', 'cpu-clock', '-o', file, '--', programs / 'spin', '-t', '1',
-             '-m', '1700')
+    millrace('record', '-D', '0-400,1600-2000', '-e', 'cpu-clock', '-o', file, '--', programs / 'spin', '-t', '1',
+             '-m', '2100')
     times = sorted(sample.time for sample in PerfData(file).samples())
     assert max(after - before for before, after in zip(times, times[1:])) > 500e6
 
