@@ -4,11 +4,15 @@
 MILLRACE   the program (default: build/millrace); helper programs are found beside it, in tests/programs
 PERF       the perf to compare with (default: perf of the PATH)
 """
+import fcntl
 import os
 import pathlib
+import select
 import shutil
 import signal
 import subprocess
+import tempfile
+import time
 
 import pytest
 
@@ -19,6 +23,52 @@ TIMEOUT = 60  # seconds; sanitizers are slow
 
 # The configuration of whoever runs the tests must not change what millrace does.
 os.environ['MILLRACE_CONFIG'] = os.devnull
+
+
+# Held alone by tests that change kernel.perf_event_paranoid, together by those that rely on what it says.
+SYSCTL_LOCK = os.path.join(tempfile.gettempdir(), 'millrace-sysctl.lock')
+
+
+def wait_until(condition, what):
+    """Waits for something that another process does, and returns it; how long that takes is no matter."""
+    limit = time.monotonic() + TIMEOUT
+    while not (found := condition()):
+        if time.monotonic() > limit:
+            pytest.fail(f'not after {TIMEOUT} s: {what}')
+        time.sleep(0.01)
+    return found
+
+
+def threads_of(pid, number):
+    """The threads of a process, as soon as there are so many of them."""
+    def threads():
+        found = {int(tid) for tid in os.listdir(f'/proc/{pid}/task')}
+        return found if len(found) >= number else None
+    return wait_until(threads, f'{number} threads of {pid}')
+
+
+def stat_of(pid):
+    """What /proc/PID/stat says behind the name: the state first, then the parent; see proc(5)."""
+    return pathlib.Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
+
+
+def cpu_seconds(pid):
+    """CPU time that a process has had: utime and stime."""
+    user, kernel = stat_of(pid)[11:13]
+    return (int(user) + int(kernel)) / os.sysconf('SC_CLK_TCK')
+
+
+def child_of(process):
+    """The only child of a process."""
+    found = []
+    for path in pathlib.Path('/proc').glob('[0-9]*'):
+        try:
+            if int(stat_of(path.name)[1]) == process.pid:
+                found.append(int(path.name))
+        except (OSError, IndexError):  # it has ended
+            pass
+    assert len(found) == 1, found
+    return found[0]
 
 
 class Done:
@@ -97,6 +147,35 @@ def spawn():
     yield start
     for process in started:
         end_group(process)
+
+
+@pytest.fixture
+def recorder(program, spawn):
+    """recorder(args, **Popen keywords) -> Popen of a recording that goes on: its command runs, its events are enabled."""
+    def start(args, **keywords):
+        commands, answers = os.pipe(), os.pipe()
+        theirs = commands[0], answers[1]
+        process = spawn([program, 'record', f'--control=fd:{theirs[0]},{theirs[1]}', *args], pass_fds=theirs,
+                        stderr=subprocess.PIPE, text=True, **keywords)
+        for fd in theirs:
+            os.close(fd)
+        os.write(commands[1], b'ping\n')
+        ready, _, _ = select.select([answers[0]], [], [], TIMEOUT)
+        answer = os.read(answers[0], 16) if ready else b'nothing'
+        os.close(commands[1])
+        os.close(answers[0])
+        assert answer == b'ack\n', answer
+        return process
+
+    return start
+
+
+@pytest.fixture
+def steady_sysctl():
+    """No test changes kernel.perf_event_paranoid meanwhile."""
+    with open(SYSCTL_LOCK, 'w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        yield
 
 
 @pytest.fixture(scope='session')

@@ -157,10 +157,12 @@ static void wait_for_end(struct workload *workload, int signal_fd)
 	enum { PATIENCE_MS = 2000 };
 	struct pollfd signals = {.fd = signal_fd, .events = POLLIN};
 
-	for (bool told = false; !workload_ended(workload); told = true) {
-		if (poll(&signals, 1, PATIENCE_MS) == 0 && !told)
+	for (bool told = false; !workload_ended(workload);) {
+		if (poll(&signals, 1, PATIENCE_MS) == 0 && !told) {
 			log_note("waiting for the command (pid %d), which goes on after SIGTERM; another Ctrl-C kills it",
 				 workload->pid);
+			told = true;
+		}
 		if (signal_arrived(signal_fd))
 			kill(workload->pid, SIGKILL);
 	}

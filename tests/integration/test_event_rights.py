@@ -8,8 +8,9 @@ import tempfile
 
 import pytest
 
+from conftest import SYSCTL_LOCK
+
 PARANOID = pathlib.Path('/proc/sys/kernel/perf_event_paranoid')
-LOCK = os.path.join(tempfile.gettempdir(), 'millrace-sysctl.lock')
 NOBODY = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups', '--inh-caps=-all']
 USER_ONLY = 'forbids to watch the kernel: sampling user space only'
 
@@ -17,7 +18,7 @@ USER_ONLY = 'forbids to watch the kernel: sampling user space only'
 @pytest.fixture(name='paranoid')
 def fixture_paranoid(need_root):
     """paranoid(2) sets kernel.perf_event_paranoid, until the end of the test."""
-    lock = open(LOCK, 'w')  # the sysctl is everybody's
+    lock = open(SYSCTL_LOCK, 'w')  # the sysctl is everybody's
     fcntl.flock(lock, fcntl.LOCK_EX)
     before = PARANOID.read_text()
 

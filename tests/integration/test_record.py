@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import resource
+import select
 import shutil
 import signal
 import stat
@@ -15,6 +16,7 @@ import time
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from conftest import TIMEOUT, child_of, cpu_seconds, stat_of, threads_of, wait_until  # noqa: E402
 from perfdata import COMM, FINISHED_INIT, FINISHED_ROUND, PerfData  # noqa: E402
 
 
@@ -38,7 +40,7 @@ def test_command(millrace, programs, file):
 
 
 def test_children_are_followed_unless_told_not_to(millrace, programs, file):
-    command = ['sh', '-c', f'{programs}/spin -t 1 -m 100; :']
+    command = ['sh', '-c', f'i=0; while [ $i -lt 9999 ]; do i=$((i+1)); done; {programs}/spin -t 1 -m 100; :']
     millrace('record', '-e', 'cpu-clock', '-o', file, '--', *command)
     with_children = {sample.pid for sample in PerfData(file).samples()}
     millrace('record', '-i', '-e', 'cpu-clock', '-o', file, '--', *command)
@@ -49,24 +51,27 @@ def test_children_are_followed_unless_told_not_to(millrace, programs, file):
 @pytest.mark.parametrize('how', ['-p', '-t'])
 def test_running_task(millrace, programs, spawn, file, how):
     target = spawn([programs / 'spin', '-t', '2', '-m', '30000'])
-    time.sleep(0.2)
-    threads = {int(tid) for tid in os.listdir(f'/proc/{target.pid}/task')}
+    threads = threads_of(target.pid, 3)
     chosen = target.pid if how == '-p' else max(threads)
     millrace('record', '-e', 'cpu-clock', how, chosen, '-o', file, '--', 'sleep', '0.5')
     found = tids(PerfData(file))
     assert found == (threads - {target.pid} if how == '-p' else {chosen})
 
 
-def test_recording_ends_with_its_target(millrace, programs, spawn, file):
-    target = spawn([programs / 'spin', '-t', '2', '-m', '500'])
-    time.sleep(0.1)  # until its threads are there: those that begin while we attach may be missed
-    millrace('record', '-e', 'cpu-clock', '-p', target.pid, '-o', file, timeout=20)
-    assert tids(PerfData(file))
+def test_recording_ends_with_its_target(recorder, programs, spawn, file):
+    target = spawn([programs / 'spin', '-t', '2', '-m', '100000'])
+    threads_of(target.pid, 3)  # those that begin while we attach may be missed
+    recording = recorder(['-e', 'cpu-clock', '-p', target.pid, '-o', file])
+    before = cpu_seconds(target.pid)
+    wait_until(lambda: cpu_seconds(target.pid) > before + 0.1, 'the target gets some CPU time')
+    target.kill()
+    err = recording.communicate(timeout=TIMEOUT)[1]
+    assert recording.returncode == 0 and tids(PerfData(file)), err
 
 
 def test_per_thread(millrace, programs, spawn, file):
     target = spawn([programs / 'spin', '-t', '2', '-m', '30000'])
-    time.sleep(0.2)
+    threads_of(target.pid, 3)
     millrace('record', '-e', 'cpu-clock', '--per-thread', '-p', target.pid, '-o', file, '--', 'sleep', '0.3')
     data = PerfData(file)
     assert len(tids(data)) == 2 and len(data.attrs[0].ids) == 3
@@ -89,8 +94,8 @@ def test_pipe(millrace, program, programs, tmp_path):
 
 
 def test_pipe_whose_reader_leaves(program, programs):
-    done = subprocess.run(f'{program} record -e cpu-clock -F max -o - -- {programs}/spin -t 2 -m 20000 | head -c 100 '
-                          '>/dev/null; echo ${PIPESTATUS[0]}', shell=True, executable='/bin/bash', timeout=15,
+    done = subprocess.run(f'{program} record -e cpu-clock -F max -o - -- {programs}/spin -t 2 -m 100000 | head -c 100 '
+                          '>/dev/null; echo ${PIPESTATUS[0]}', shell=True, executable='/bin/bash', timeout=TIMEOUT,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert done.stdout.strip() == '255' and 'Broken pipe' in done.stderr
 
@@ -168,45 +173,56 @@ def test_core_dump_is_the_commands_alone(program, file):
 
 
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_signals_finish_the_file(program, programs, spawn, file, number):
-    recorder = spawn([program, 'record', '-e', 'cpu-clock', '-o', file, '--', programs / 'spin', '-t', '2', '-m',
-                      '30000'], stderr=subprocess.PIPE, text=True)
-    time.sleep(0.7)
-    os.kill(recorder.pid, number)
-    err = recorder.communicate(timeout=10)[1]
-    assert recorder.returncode == -signal.SIGTERM  # what ended the workload
+def test_signals_finish_the_file(recorder, programs, file, number):
+    recording = recorder(['-e', 'cpu-clock', '-o', file, '--', programs / 'spin', '-t', '2', '-m', '100000'])
+    command = child_of(recording)
+    wait_until(lambda: cpu_seconds(command) > 0.1, 'the command gets some CPU time')
+    os.kill(recording.pid, number)
+    err = recording.communicate(timeout=TIMEOUT)[1]
+    assert recording.returncode == -signal.SIGTERM  # what ended the workload
     assert 'captured' in err and list(PerfData(file).samples())
 
 
-def test_ignored_signals(program, need_root, spawn, file):
+def test_ignored_signals(recorder, need_root, file):
     """SIGHUP as nohup leaves it, SIGCHLD as some daemons do; the command finds both as they were."""
     def ignore():
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    recorder = spawn([program, 'record', '-a', '-e', 'cpu-clock', '-o', file, '--', '/usr/bin/python3', '-c',
-                      'import sys, time; time.sleep(0.5); sys.exit(open("/proc/self/status").read())'], preexec_fn=ignore,
-                     stderr=subprocess.PIPE, text=True)
-    time.sleep(0.3)
-    os.kill(recorder.pid, signal.SIGHUP)
-    err = recorder.communicate(timeout=10)[1]
-    assert recorder.returncode == 1 and 'captured' in err
+    recording = recorder(['-a', '-e', 'cpu-clock', '-o', file, '--', '/usr/bin/python3', '-c',
+                          'import sys, time; time.sleep(0.5); sys.exit(open("/proc/self/status").read())'],
+                         preexec_fn=ignore)
+    os.kill(recording.pid, signal.SIGHUP)
+    err = recording.communicate(timeout=TIMEOUT)[1]
+    assert recording.returncode == 1 and 'captured' in err
     ignored = int(re.search(r'SigIgn:\s*([0-9a-f]+)', err)[1], 16)
     assert ignored >> (signal.SIGCHLD - 1) & 1 and ignored >> (signal.SIGHUP - 1) & 1
 
 
-@pytest.mark.parametrize('stop', ['trap "" INT TERM', 'kill -STOP $$'])
-def test_command_that_does_not_end(program, spawn, file, stop):
-    recorder = spawn([program, 'record', '-e', 'cpu-clock', '-o', file, '--', 'sh', '-c',
-                      f'{stop}; while :; do sleep 1; done'], stderr=subprocess.PIPE, text=True)
-    time.sleep(0.7)
-    os.kill(recorder.pid, signal.SIGINT)
+def read_until(pipe, words):
+    """What comes out of a pipe, as far as it takes to find these words in it."""
+    said = ''
+    while words not in said:
+        ready, _, _ = select.select([pipe], [], [], TIMEOUT)
+        piece = os.read(pipe.fileno(), 4096).decode() if ready else ''
+        assert piece, f'no "{words}" in: {said}'
+        said += piece
+    return said
+
+
+@pytest.mark.parametrize('stop', ['trap "" INT TERM; : >ready', 'kill -STOP $$', 'trap "" INT TERM; kill -STOP $$'])
+def test_command_that_does_not_end(recorder, tmp_path, file, stop):
+    recording = recorder(['-e', 'cpu-clock', '-o', file, '--', 'sh', '-c', f'{stop}; while :; do sleep 1; done'],
+                         cwd=tmp_path)
+    command = child_of(recording)
+    wait_until(lambda: stat_of(command)[0] == 'T' if 'STOP' in stop else (tmp_path / 'ready').exists(), stop)
+    os.kill(recording.pid, signal.SIGINT)
     if 'trap' in stop:
-        time.sleep(3)
-        os.kill(recorder.pid, signal.SIGINT)
-    err = recorder.communicate(timeout=10)[1]
-    assert recorder.returncode == -(signal.SIGKILL if 'trap' in stop else signal.SIGTERM)
+        read_until(recording.stderr, 'another Ctrl-C kills it')
+        os.kill(recording.pid, signal.SIGINT)
+    err = recording.communicate(timeout=TIMEOUT)[1]
+    assert recording.returncode == -(signal.SIGKILL if 'trap' in stop else signal.SIGTERM)
     assert 'captured' in err and PerfData(file).end > 0
-    assert ('another Ctrl-C kills it' in err) == ('trap' in stop)
+    assert 'another Ctrl-C kills it' not in err
 
 
 def test_command_outlives_its_first_thread(millrace, file):
@@ -225,7 +241,7 @@ def test_fifo_without_a_reader(program, spawn, tmp_path):
     time.sleep(0.7)
     assert recorder.poll() is None
     os.kill(recorder.pid, signal.SIGINT)
-    assert recorder.wait(10) == -signal.SIGINT and not (tmp_path / 'ran').exists()
+    assert recorder.wait(TIMEOUT) == -signal.SIGINT and not (tmp_path / 'ran').exists()
 
 
 def test_fifo(program, spawn, tmp_path):
@@ -234,15 +250,15 @@ def test_fifo(program, spawn, tmp_path):
     os.mkfifo(fifo)
     recorder = spawn([program, 'record', '-e', 'cpu-clock', '-o', fifo, '--', 'echo', 'hello'], stdout=subprocess.PIPE)
     saved.write_bytes(fifo.read_bytes())
-    assert recorder.communicate(timeout=10)[0] == b'hello\n' and recorder.returncode == 0
+    assert recorder.communicate(timeout=TIMEOUT)[0] == b'hello\n' and recorder.returncode == 0
     assert PerfData(saved).pipe
 
 
-def test_interrupted_system_wide(program, need_root, spawn, file):
-    recorder = spawn([program, 'record', '-a', '-e', 'cpu-clock', '-o', file])
-    time.sleep(0.7)
-    os.kill(recorder.pid, signal.SIGINT)
-    assert recorder.wait(10) == -signal.SIGINT
+def test_interrupted_system_wide(recorder, need_root, file):
+    recording = recorder(['-a', '-e', 'cpu-clock', '-o', file])
+    os.kill(recording.pid, signal.SIGINT)
+    err = recording.communicate(timeout=TIMEOUT)[1]
+    assert recording.returncode == -signal.SIGINT, err
     assert PerfData(file).features & (1 << 12)
 
 
@@ -313,7 +329,7 @@ def test_cycles_fall_back_with_one_line(millrace, file):
 
 
 @pytest.fixture
-def as_nobody(need_root, run, program):
+def as_nobody(need_root, steady_sysctl, run, program):
     """as_nobody(args) runs a copy of the program without any privilege, in a directory that anybody may enter."""
     with tempfile.TemporaryDirectory(dir='/tmp') as directory:
         os.chmod(directory, 0o777)

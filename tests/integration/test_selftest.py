@@ -22,7 +22,7 @@ def skip_with_sanitizers(program):
         pytest.skip('pages are touched at addresses that sanitizers keep for themselves')
 
 
-def test_ordinary_user(program, need_root, tmp_path):
+def test_ordinary_user(program, need_root, steady_sysctl, tmp_path):
     """With page faults, where the kernel lets a user record at all."""
     skip_with_sanitizers(program)
     if int(open('/proc/sys/kernel/perf_event_paranoid').read()) > 2:

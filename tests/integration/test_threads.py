@@ -3,11 +3,11 @@
 import os
 import pathlib
 import sys
-import time
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from conftest import threads_of  # noqa: E402
 from perfdata import FINISHED_ROUND, PerfData, SAMPLE  # noqa: E402
 
 COUNTED = 'dummy,syscalls:sys_enter_getppid'
@@ -78,7 +78,7 @@ def test_masks_filtered_by_cpu_list(millrace, need_root, directory):
 
 def test_per_thread_rings(millrace, programs, spawn, need_root, directory):
     target = spawn([programs / 'spin', '-t', '3', '-m', '30000'])
-    time.sleep(0.3)
+    threads_of(target.pid, 4)
     millrace('record', '--threads', '--per-thread', '-e', 'cpu-clock', '-p', target.pid, '-o', directory, '--',
              'sleep', '0.3')
     _, parts = load(directory)
