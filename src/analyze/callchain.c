@@ -2,6 +2,7 @@
 #include "analyze/inlines.h"
 #include "analyze/machine_priv.h"
 #include "analyze/unwind.h"
+#include "format/feature.h"
 #include "read/session.h"
 
 /* How much of a chain is taken: as perf. Source: perf-script(1) --max-stack. */
@@ -25,23 +26,64 @@ static int marker_cpumode(uint64_t marker)
 	}
 }
 
+/* NULL: the recording does not say. */
+static const char *recorded_arch(const struct machine *machine)
+{
+	struct span payload;
+	const char *arch;
+
+	if (!session_feature(machine->session, FEATURE_ARCH, &payload) || feature_decode_string(payload, &arch))
+		return NULL;
+	return arch;
+}
+
+/* Made when the first sample needs it. NULL: out of memory. */
+static struct unwinder *unwinder_of(struct machine *machine)
+{
+	if (!machine->unwinder)
+		machine->unwinder = unwinder_new(machine->options.symfs ? machine->options.symfs : "", recorded_arch(machine));
+	return machine->unwinder;
+}
+
+/*
+ * Frame pointers lead past the caller of a function that has no frame of its own. Returns how many locations that
+ * makes; samples with a stack need no such help.
+ */
+static unsigned add_leaf_caller(struct machine *machine, struct task *task, const struct sample *sample, uint64_t ip,
+				struct location *ret)
+{
+	uint64_t caller;
+
+	if (!sample->user_regs.regs || sample->present & PERF_SAMPLE_STACK_USER || !task->maps || !unwinder_of(machine))
+		return 0;
+	if (!unwind_leaf_caller(machine->unwinder, task->maps, sample, ip, &caller) || caller == ip)
+		return 0;
+	machine_resolve(machine, task, PERF_RECORD_MISC_USER, caller, ret);
+	return 1;
+}
+
 /* What the kernel walked: its own frames, and by frame pointers those of the program. */
 static unsigned add_recorded(struct machine *machine, struct task *task, const struct sample *sample,
 			     struct location *ret, unsigned max)
 {
 	uint8_t cpumode = PERF_RECORD_MISC_USER;
+	bool leaf = false; /* the program's innermost function comes next */
 	unsigned nr = 0;
 
 	for (uint64_t i = 0; i < sample->nr_ips && nr < max && nr < MAX_RECORDED; i++) {
 		uint64_t ip = sample->ips[i];
 		if (ip < first_marker) {
 			machine_resolve(machine, task, cpumode, ip, &ret[nr++]);
+			if (leaf && nr < max)
+				nr += add_leaf_caller(machine, task, sample, ip, &ret[nr]);
+			leaf = false;
 			continue;
 		}
 		int mode = marker_cpumode(ip);
 		if (mode < 0) /* as perf: such a chain is not to be trusted, not even what came before */
 			return 0;
 		cpumode = (uint8_t)mode;
+		leaf = mode == PERF_RECORD_MISC_USER;
 	}
 	return nr;
 }
@@ -72,11 +114,9 @@ static unsigned add_unwound(struct machine *machine, struct task *task, const st
 	uint64_t ips[MAX_UNWOUND];
 	unsigned nr = 0;
 
-	if (!machine->unwinder)
-		machine->unwinder = unwinder_new(symfs);
 	if (!machine->inlines)
 		machine->inlines = inlines_new(symfs);
-	if (!machine->unwinder || !machine->inlines || !task->maps)
+	if (!unwinder_of(machine) || !machine->inlines || !task->maps)
 		return 0;
 	unsigned nr_ips = unwind_sample(machine->unwinder, task->maps, sample, ips, MAX_UNWOUND);
 	for (unsigned i = 0; i < nr_ips && nr < max; i++) {

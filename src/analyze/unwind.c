@@ -10,6 +10,7 @@
 #include "analyze/dso.h"
 #include "analyze/maps.h"
 #include "analyze/pool.h"
+#include "analyze/unwind_registers.h"
 #include "base/cleanup.h"
 #include "format/sample.h"
 
@@ -37,6 +38,7 @@ struct process {
 
 struct unwinder {
 	const char *symfs;
+	const struct unwind_registers *registers; /* of the recorded machine */
 	struct process processes[NR_PROCESSES];
 	struct pool pool; /* what is known of modules */
 	/* the sample that is being unwound */
@@ -45,20 +47,6 @@ struct unwinder {
 	uint64_t *ips;
 	unsigned nr, max;
 };
-
-#if defined(__x86_64__)
-/* Numbers of the x86-64 psABI's DWARF registers; values: those of <asm/perf_regs.h>. 16 is the return
- * address. */
-static const uint8_t register_map[] = {0, 3, 2, 1, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23, 8};
-enum { REGISTER_SP = 7, REGISTER_IP = 8 };
-#elif defined(__aarch64__)
-static const uint8_t register_map[] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
-				       16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
-enum { REGISTER_SP = 31, REGISTER_IP = 32 };
-#else
-static const uint8_t register_map[] = {0};
-enum { REGISTER_SP = 64, REGISTER_IP = 64 }; /* never sampled: nothing is unwound */
-#endif
 
 static bool sample_register(const struct sample *sample, unsigned nr, uint64_t *ret)
 {
@@ -178,17 +166,18 @@ static bool memory_read(Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *ret, void *a
 
 static bool set_registers(Dwfl_Thread *thread, void *arg)
 {
-	const struct sample *sample = ((struct process *)arg)->unwinder->sample;
-	Dwarf_Word values[sizeof(register_map)];
+	const struct unwinder *unwinder = ((struct process *)arg)->unwinder;
+	const struct unwind_registers *registers = unwinder->registers;
+	Dwarf_Word values[UNWIND_REGISTERS_MAX];
 	uint64_t ip;
 
-	for (size_t i = 0; i < sizeof(register_map); i++)
-		if (!sample_register(sample, register_map[i], &values[i]))
-			return false;
-	if (!sample_register(sample, REGISTER_IP, &ip))
+	if (!sample_register(unwinder->sample, registers->ip, &ip))
 		return false;
 	dwfl_thread_state_register_pc(thread, ip);
-	return dwfl_thread_state_registers(thread, 0, sizeof(register_map), values);
+	for (unsigned i = 0; i < registers->nr; i++)
+		if (!sample_register(unwinder->sample, registers->sampled[i], &values[i]))
+			return false;
+	return dwfl_thread_state_registers(thread, 0, registers->nr, values);
 }
 
 static const Dwfl_Thread_Callbacks thread_callbacks = {
@@ -227,12 +216,14 @@ static void process_close(struct process *process)
 	*process = (struct process){0};
 }
 
-struct unwinder *unwinder_new(const char *symfs)
+struct unwinder *unwinder_new(const char *symfs, const char *arch)
 {
 	struct unwinder *unwinder = calloc(1, sizeof(*unwinder));
 
-	if (unwinder)
+	if (unwinder) {
 		unwinder->symfs = symfs;
+		unwinder->registers = unwind_registers_of(arch);
+	}
 	return unwinder;
 }
 
@@ -298,10 +289,11 @@ static bool process_attach(struct process *process, uint64_t ip)
 unsigned unwind_sample(struct unwinder *unwinder, struct maps *maps, const struct sample *sample,
 		       uint64_t *ret_ips, unsigned max)
 {
+	const struct unwind_registers *registers = unwinder->registers;
 	uint64_t ip, sp;
 
-	if (sample->user_regs.abi != PERF_SAMPLE_REGS_ABI_64 || !sample->user_stack.len || !max ||
-	    !sample_register(sample, REGISTER_IP, &ip) || !sample_register(sample, REGISTER_SP, &sp))
+	if (!registers || sample->user_regs.abi != PERF_SAMPLE_REGS_ABI_64 || !sample->user_stack.len || !max ||
+	    !sample_register(sample, registers->ip, &ip) || !sample_register(sample, registers->sp, &sp))
 		return 0;
 	unwinder->sample = sample;
 	unwinder->stack_start = sp;
@@ -314,4 +306,39 @@ unsigned unwind_sample(struct unwinder *unwinder, struct maps *maps, const struc
 	if (!unwinder->nr && ip)
 		ret_ips[unwinder->nr++] = ip;
 	return unwinder->nr;
+}
+
+/* Whether the function at `ip` still has its return address where the call put it; false without tables that say so. */
+static bool return_address_is_in_register(struct process *process, uint64_t ip)
+{
+	Dwfl_Module *module = process_module(process, ip);
+	Dwarf_Addr bias;
+	Dwarf_CFI *cfi = module ? dwfl_module_eh_cfi(module, &bias) : NULL;
+	Dwarf_Frame *frame = NULL;
+	Dwarf_Op memory[3], *ops;
+	size_t nr_ops;
+
+	if (!cfi || dwarf_cfi_addrframe(cfi, ip - bias, &frame))
+		return false;
+	int column = dwarf_frame_info(frame, NULL, NULL, NULL);
+	/* The register has its own value still: no operations, and not those of a value that is lost. */
+	bool there = column >= 0 && !dwarf_frame_register(frame, column, memory, &ops, &nr_ops) && !ops && !nr_ops;
+	free(frame);
+	return there;
+}
+
+bool unwind_leaf_caller(struct unwinder *unwinder, struct maps *maps, const struct sample *sample, uint64_t ip,
+			uint64_t *ret)
+{
+	const struct unwind_registers *registers = unwinder->registers;
+	uint64_t caller;
+
+	if (!registers || !registers->lr || sample->user_regs.abi != PERF_SAMPLE_REGS_ABI_64 ||
+	    !sample_register(sample, registers->lr, &caller) || !caller)
+		return false;
+	struct process *process = process_of(unwinder, maps);
+	if (!process || !return_address_is_in_register(process, ip))
+		return false;
+	*ret = caller - 1;
+	return true;
 }

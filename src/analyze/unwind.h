@@ -5,20 +5,29 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct maps;
 struct sample;
 struct unwinder;
 
-/* symfs is borrowed. NULL: out of memory. */
-struct unwinder *unwinder_new(const char *symfs);
+/* symfs is borrowed. arch: the recorded machine's, as uname -m says it; NULL: this one's. NULL: out of memory. */
+struct unwinder *unwinder_new(const char *symfs, const char *arch);
 void unwinder_free(struct unwinder *unwinder); /* NULL is fine */
 
 /*
  * The addresses of the user frames, innermost first; those of callers are one less than where they go on, so
  * that they lie in the call. At most `max`; returns how many. 0 when the sample has no registers or stack, or
- * of another machine.
+ * nothing is known of such a machine.
  */
 unsigned unwind_sample(struct unwinder *unwinder, struct maps *maps, const struct sample *sample,
 		       uint64_t *ret_ips, unsigned max);
+
+/*
+ * The caller of a function at `ip` that has not stored its return address: by the unwind tables, and the link
+ * register of a sample that has no stack. Less one, as above. false: it has stored it, or there is no such
+ * register.
+ */
+bool unwind_leaf_caller(struct unwinder *unwinder, struct maps *maps, const struct sample *sample, uint64_t ip,
+			uint64_t *ret);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * unwind_registers: which sampled register is which for the unwind tables, of the recorded machine, which may not be
+ * this one.
+ */
+#pragma once
+
+#include <stdint.h>
+
+enum { UNWIND_REGISTERS_MAX = 32 };
+
+struct unwind_registers {
+	const char *arch; /* as uname -m calls it */
+	unsigned nr;      /* of DWARF's registers that are set before the first step */
+	uint8_t sampled[UNWIND_REGISTERS_MAX]; /* the sampled register that is DWARF's register i */
+	unsigned lr, sp, ip; /* among the sampled ones, in this order; lr 0: return addresses are on the stack only */
+};
+
+/* NULL as arch: this machine's. NULL: it is not known how to unwind there. */
+const struct unwind_registers *unwind_registers_of(const char *arch);
