@@ -62,7 +62,8 @@ def test_kernel_part_comes_first(need_root, perf, millrace, programs, tmp_path):
     data = tmp_path / 'perf.data'
     perf('record', '-e', 'cpu-clock', '--call-graph', 'dwarf', '-o', data, '--', programs / 'syscalls', '-t', '2',
          '-n', '200000')
-    found = assert_same_chains(data, 'start_thread', perf, millrace)
+    # Only of the loop: what libc does for a thread it does in functions written in assembler, of which perf has other names.
+    found = assert_same_chains(data, ' work+', perf, millrace)
     assert any('entry_SYSCALL_64' in chain for chain in found)
 
 

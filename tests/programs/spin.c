@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * spin: each thread burns the given CPU time in functions of known names: spin_thread -> spin_outer -> spin_left or
- * spin_right (three times as long as spin_left). Compiled with frame pointers. Thread i is called "spin-i".
+ * spin_right (three times as long as spin_left). Compiled with frame pointers. Thread i calls itself "spin-i" while it does
+ * that, and "spin" before and after: what bears the name has none of the threads' start and end.
  */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 #include "args.h"
@@ -50,11 +52,14 @@ static void __attribute__((noinline)) spin_outer(void)
 
 static void *spin_thread(void *arg)
 {
-	uint64_t end = thread_ns() + (uint64_t)milliseconds * 1000000u;
+	uint64_t end = thread_ns() + (uint64_t)milliseconds * 1000000u; /* binds the symbols of the loop */
+	char name[16];
 
-	(void)arg;
+	snprintf(name, sizeof(name), "spin-%u", (unsigned)(uintptr_t)arg);
+	prctl(PR_SET_NAME, name);
 	while (thread_ns() < end)
 		spin_outer();
+	prctl(PR_SET_NAME, "spin");
 	return NULL;
 }
 
@@ -67,14 +72,9 @@ int main(int argc, char **argv)
 	milliseconds = args[1].value;
 	if (!args[0].value || args[0].value > THREADS_MAX)
 		return 2;
-	for (unsigned i = 0; i < args[0].value; i++) {
-		char name[16];
-
-		if (pthread_create(&workers[i], NULL, spin_thread, NULL))
+	for (unsigned i = 0; i < args[0].value; i++)
+		if (pthread_create(&workers[i], NULL, spin_thread, (void *)(uintptr_t)i))
 			return 1;
-		snprintf(name, sizeof(name), "spin-%u", i);
-		pthread_setname_np(workers[i], name);
-	}
 	for (unsigned i = 0; i < args[0].value; i++)
 		pthread_join(workers[i], NULL);
 	return 0;
