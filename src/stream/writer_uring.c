@@ -110,6 +110,12 @@ static int uring_queue(struct writer *writer, const struct span spans[], unsigne
 	return 0;
 }
 
+/* When a thread ends the kernel gives up what it still has to do for it: then it is asked anew, by who looks now. */
+static bool given_up(int result)
+{
+	return result == -ECANCELED || result == -EINTR;
+}
+
 static int harvest(struct uring *uring)
 {
 	struct io_uring_cqe *done;
@@ -120,7 +126,7 @@ static int harvest(struct uring *uring)
 		int result = done->res;
 		io_uring_cqe_seen(&uring->ring, done);
 		uring->in_progress--;
-		if (staging_progress(block, result))
+		if (!given_up(result) && staging_progress(block, result))
 			continue;
 		int err = submit(uring, block);
 		if (err) {
