@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "record/commit.h"
 #include "record/ledger.h"
+#include "record/sideline.h"
 
 enum {
 	READ_MS = 200,
@@ -32,6 +33,7 @@ static void read_counters(struct keeper *keeper)
 {
 	/* Out of memory: the counters are read again at the end, for the sums. */
 	(void)!ledger_book_read(keeper->book);
+	(void)!sideline_absorb(keeper->sideline); /* and then /proc is asked */
 }
 
 static void commit(struct keeper *keeper)

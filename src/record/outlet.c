@@ -170,6 +170,7 @@ int outlet_put_world(struct outlet *outlet, const struct outlet_params *params, 
 		.workload = params->workload,
 		.names = outlet->sink.pipe,
 		.wishes = params->options->synth,
+		.sideline = params->sideline,
 	};
 	int err = prologue_world(&world, &records, reterr);
 

@@ -23,6 +23,7 @@ struct ledger;
 struct loss_times;
 struct pack_pool;
 struct recording_options;
+struct sideline;
 struct target;
 struct workload;
 
@@ -34,6 +35,7 @@ struct outlet_params {
 	const struct features_params *features;
 	const struct workload *workload;
 	struct pack_pool *pool; /* compresses; NULL: nobody does */
+	struct sideline *sideline; /* knows the tasks; NULL: /proc does */
 };
 
 struct outlet {

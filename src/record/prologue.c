@@ -16,6 +16,7 @@
 #include "format/record.h"
 #include "format/sample.h"
 #include "record/eventset.h"
+#include "record/sideline.h"
 #include "record/synth.h"
 #include "record/target.h"
 #include "record/workload.h"
@@ -179,7 +180,7 @@ static bool samples_kernel(const struct prologue_world *world)
 	return false;
 }
 
-static int put_tasks(const struct prologue_world *world, const struct synth_params *params, struct buf *out)
+static int put_running_tasks(const struct prologue_world *world, const struct synth_params *params, struct buf *out)
 {
 	const struct target *target = world->target;
 	int err = 0;
@@ -197,6 +198,22 @@ static int put_tasks(const struct prologue_world *world, const struct synth_para
 	if (err && err != -ESRCH) /* a task that ended meanwhile may have samples all the same */
 		return err;
 	return world->workload->pid ? synth_workload(params, world->workload->pid, out) : 0;
+}
+
+/* Those that have ended meanwhile are known to the sideline alone; what it lacks, to /proc alone. */
+static int put_tasks(const struct prologue_world *world, const struct synth_params *params, struct buf *out)
+{
+	bool known = sideline_knows(world->sideline);
+	int err = world->sideline ? sideline_put(world->sideline, out) : 0;
+	size_t before = out->len;
+
+	if (err || (known && !params->namespaces))
+		return err;
+	err = put_running_tasks(world, params, out);
+	if (out->failed || (err && err != -ESRCH))
+		return err;
+	int begin_err = sideline_begin(world->sideline, (struct span){out->data + before, out->len - before});
+	return begin_err ? begin_err : err;
 }
 
 /* What the events that carry records about tasks ask the kernel for is told of those that run already, too. */

@@ -12,6 +12,7 @@ struct buf;
 struct diag;
 struct eventset;
 struct recording_options;
+struct sideline;
 struct synth_params;
 struct target;
 struct workload;
@@ -31,5 +32,6 @@ struct prologue_world {
 	const struct workload *workload; /* pid 0: none */
 	bool names; /* the events' names too: a pipe */
 	struct synth_wishes wishes;
+	struct sideline *sideline; /* knows the tasks once it was told of the first; NULL: /proc tells */
 };
 int prologue_world(const struct prologue_world *world, struct buf *out, struct diag *reterr);

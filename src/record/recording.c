@@ -31,6 +31,7 @@
 #include "record/keeper.h"
 #include "record/ledger.h"
 #include "record/rotation.h"
+#include "record/sideline.h"
 #include "record/sink.h"
 #include "record/supervise.h"
 #include "record/outlet.h"
@@ -58,6 +59,7 @@ struct recording {
 	struct features_params features;
 	struct pack_pool *pool; /* NULL: nothing is compressed */
 	struct feature_compressed compressed;
+	struct sideline *sideline; /* NULL: one file is all there will be */
 	struct outlet_params common;
 	struct outlet outlet;
 	struct rotation rotation;
@@ -200,6 +202,12 @@ static int start_output(struct recording *rec, struct diag *reterr)
 
 	if (err || rec->options->tail_synthesize)
 		return err;
+	if (rec->options->rotation.on) {
+		err = sideline_new(&rec->plan, &rec->described.descs[0].attr, &rec->outlet.files, &rec->sideline);
+		if (err)
+			return diag_set(reterr, err, "out of memory");
+		rec->common.sideline = rec->keeper.sideline = rec->sideline;
+	}
 	return outlet_put_world(&rec->outlet, &rec->common, &rec->rotation.world_bytes, reterr);
 }
 
@@ -516,6 +524,7 @@ static void recording_fini(struct recording *rec)
 	thread_layout_fini(&rec->layout);
 	rotation_close(&rec->rotation);
 	outlet_fini(&rec->outlet);
+	sideline_free(rec->sideline);
 	pack_pool_free(rec->pool);
 	flight_free(rec->flight);
 	eventset_close(&rec->set);

@@ -20,6 +20,7 @@
 #include "record/outlet.h"
 #include "record/readers.h"
 #include "record/recording.h"
+#include "record/sideline.h"
 
 enum {
 	JOBS_MAX = 3,              /* files that are finished while another is recorded: each has memory and fds */
@@ -126,6 +127,9 @@ static int begin(struct rotation *rotation, struct diag *reterr)
 		finisher_job_free(job);
 		return err;
 	}
+	/* What tasks do from here on belongs to what the next snapshot holds. */
+	if (rotation->flight)
+		(void)!sideline_hold(rotation->params->sideline); /* out of memory: then /proc is asked */
 	/* The moment of the snapshot. What an ioctl refuses makes it short, and nothing is lost. */
 	err = flight_freeze(rotation->flight);
 	if (err)

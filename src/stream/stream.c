@@ -100,6 +100,8 @@ static int64_t pump_ring(struct stream *stream, struct ring *ring, size_t least)
 	int err = queue(stream, spans);
 	if (err)
 		return err;
+	if (stream->tap && ring < stream->rings + stream->nr_tapped)
+		stream->tap->see(stream->tap, spans, stream->counters.bytes);
 	ring_take(ring, bytes);
 	pending->chunks[(pending->first + pending->nr++) % pending->room] =
 		(struct chunk){ring, bytes, stream->writer->queued};
@@ -154,6 +156,12 @@ int64_t stream_pump(struct stream *stream, enum stream_pass pass)
 int stream_settle(struct stream *stream)
 {
 	int64_t moved = stream_pump(stream, STREAM_ALL);
+
+	/* The last samples may need what their tasks did while the other rings were visited. */
+	for (size_t i = 0; i < stream->nr_tapped && moved >= 0; i++) {
+		moved = pump_ring(stream, &stream->rings[i], 1);
+		stream->unmarked_bytes += moved > 0 ? (uint64_t)moved : 0;
+	}
 	int err = moved < 0 ? (int)moved : 0;
 
 	if (!err && stream->round_bytes && stream->unmarked_bytes)
@@ -168,6 +176,8 @@ struct writer *stream_exchange(struct stream *stream, struct writer *next)
 	struct writer *before = stream->writer;
 
 	stream->writer = next;
+	if (stream->tap)
+		stream->tap->cut(stream->tap, stream->counters.bytes);
 	stream->unmarked_bytes = 0;
 	atomic_store_explicit(&stream->stored, next->stored, memory_order_release);
 	return before;

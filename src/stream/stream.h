@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/span.h"
+
 struct ring;
 struct writer;
 
@@ -19,6 +21,12 @@ struct stream_counters {
 	uint64_t chunks; /* visits that found something */
 	uint64_t passes;
 	uint64_t rounds; /* round marks written */
+};
+
+/* Looks at what comes out of some of the rings, on the stream's thread. Positions count the ring bytes of the stream. */
+struct stream_tap {
+	void (*see)(struct stream_tap *tap, const struct span spans[2], uint64_t position);
+	void (*cut)(struct stream_tap *tap, uint64_t position); /* what comes from here on goes to another writer */
 };
 
 struct stream {
@@ -35,6 +43,8 @@ struct stream {
 	struct stream_counters counters;
 	/* writer->stored after the last pass, while there was no error: whole pieces. Any thread may read it. */
 	_Atomic uint64_t stored;
+	struct stream_tap *tap; /* borrowed; NULL: nobody looks */
+	size_t nr_tapped;       /* the first rings: what samples need in order to be understood */
 	struct stream_pending *pending; /* stream_init() to stream_fini(): bytes taken, not yet retired, in order */
 };
 
@@ -55,7 +65,7 @@ void stream_fini(struct stream *stream);
 int64_t stream_pump(struct stream *stream, enum stream_pass pass);
 
 /*
- * Takes whatever is there, marks the round, and waits until the writer needs none of it: then it can be exchanged.
+ * Takes whatever is there, of the tapped rings also what came meanwhile, marks the round, and waits until the writer needs none of it: then it can be exchanged.
  * What the writer still has to store is its own business. 0 or -errno.
  */
 int stream_settle(struct stream *stream);

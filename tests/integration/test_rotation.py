@@ -141,6 +141,19 @@ def test_each_file_knows_the_world(millrace, programs, spawn, tmp_path):
         assert data.features >> 2 & 1  # BUILD_ID
 
 
+@pytest.mark.parametrize('options', [[], ['--overwrite'], ['-z']], ids=' '.join)
+def test_tasks_that_end_around_a_switch(millrace, tmp_path, options):
+    """Each begins as the output switches, calls into a library and ends: /proc knows nothing of it by the time it is asked."""
+    file = tmp_path / 'p.data'
+    task = 'kill -USR2 $PPID; exec awk "BEGIN { for (i = 0; i < 2e5; i++) x += sin(i) }"'
+    millrace('record', '--switch-output', *options, '-m', '64', '-c', '100000', '-e', 'cpu-clock:u', '-o', file, '--',
+             'sh', '-c', f'for i in 1 2 3 4 5 6; do ({task}); sleep 0.05; done')
+    lines = [line for part in parts_of(file) for line in millrace('script', '-i', part).out.splitlines()]
+    assert len(parts_of(file)) >= 2
+    assert any(line.split()[0] == 'awk' and 'libm' in line for line in lines)
+    assert not [line for line in lines if line.startswith(':') or '([unknown])' in line]
+
+
 def test_what_is_kept(millrace, tmp_path):
     file = tmp_path / 'p.data'
     done = millrace('record', '--switch-output', '--switch-max-files', '2', '-e', 'cpu-clock', '-o', file, '--', 'sh',

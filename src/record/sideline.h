@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sideline: what tasks did, kept beside the outputs: the state of the world as of the start of a file, with the tasks
+ * that have ended since, of which /proc tells nothing any more. Streams hand over what comes out of side rings; the
+ * keeper and the main thread take it from there. Owned by the recording; thread-safe but for new and free.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/span.h"
+
+struct buf;
+struct data_files;
+struct diag;
+struct perf_event_attr;
+struct plan;
+struct sideline;
+
+/*
+ * The streams of the first output, to which they belong for ever; before readers start. `attr`: of the first event. *ret is
+ * NULL when the plan has no side channel: every function takes that. 0 or -ENOMEM.
+ */
+int sideline_new(const struct plan *plan, const struct perf_event_attr *attr, struct data_files *files,
+		 struct sideline **ret);
+void sideline_free(struct sideline *sideline); /* after the readers have ended */
+
+/* Records that tell of all tasks as they are now, at the start or after a loss. 0 or -ENOMEM. */
+int sideline_begin(struct sideline *sideline, struct span records);
+
+/* Did it begin, and is nothing missing since? */
+bool sideline_knows(const struct sideline *sideline);
+
+/* Now and then, so that it does not grow: what is old goes into the book. 0 or -ENOMEM. */
+int sideline_absorb(struct sideline *sideline);
+
+/* What comes from here on is kept with its times until the next sideline_put(). 0 or -ENOMEM. */
+int sideline_hold(struct sideline *sideline);
+
+/*
+ * After all streams have been given the writers of another output: the world as it was then; and after sideline_hold() as
+ * it was when that was called, followed by what has happened since. 0 or -ENOMEM.
+ */
+int sideline_put(struct sideline *sideline, struct buf *out);
