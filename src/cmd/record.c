@@ -83,6 +83,7 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 		.times = options->times,
 		.control = options->control,
 		.rotation = options->rotation,
+		.switch_events = &options->switch_events,
 		.max_files = (size_t)options->max_files,
 		.max_bytes = options->max_bytes,
 		.timestamp_name = options->timestamp_name,
@@ -101,6 +102,7 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 	struct recording_result result;
 	struct diag diag = {0};
 
+	recording.rotation.on |= options->switch_events.nr > 0;
 	options->target.has_workload = recording.workload != NULL;
 	int err = target_resolve(&options->target, &target, &diag);
 	if (err) {
@@ -125,6 +127,12 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 	return status;
 }
 
+static void options_fini(struct record_options *options)
+{
+	event_list_fini(&options->events);
+	event_list_fini(&options->switch_events);
+}
+
 static int run(int argc, char **argv)
 {
 	struct record_options options = {0};
@@ -132,10 +140,10 @@ static int run(int argc, char **argv)
 
 	switch (configuration_parse(&command_record, argc, argv, &options, &config)) {
 	case OPTION_EXIT:
-		event_list_fini(&options.events);
+		options_fini(&options);
 		return 0;
 	case OPTION_BAD:
-		event_list_fini(&options.events);
+		options_fini(&options);
 		return EXIT_USAGE;
 	case OPTION_OK:
 		break;
@@ -143,12 +151,12 @@ static int run(int argc, char **argv)
 	struct diag diag = {0};
 	if (record_options_check(&options, &diag)) {
 		log_error("%s", diag.text);
-		event_list_fini(&options.events);
+		options_fini(&options);
 		return EXIT_USAGE;
 	}
 	log_set_level(options.quiet ? LOG_ERRORS : options.verbose);
 	int status = record(&options, argc, argv, config.given.first);
-	event_list_fini(&options.events);
+	options_fini(&options);
 	return status;
 }
 

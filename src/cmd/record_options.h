@@ -24,6 +24,7 @@ struct loss_limit {
 
 struct record_options {
 	struct event_list events;
+	struct event_list switch_events; /* --switch-output-event */
 	struct target_request target;
 	struct event_options sampling;
 	bool no_inherit;

@@ -42,6 +42,7 @@
 #include "record/synth.h"
 #include "record/thread_spec.h"
 #include "record/topology.h"
+#include "record/trigger_events.h"
 #include "record/workload.h"
 #include "stream/pack_pool.h"
 
@@ -52,6 +53,7 @@ struct recording {
 	int signal_fd;
 	struct control control;
 	struct workload workload;
+	struct trigger_events trigger;
 	struct plan plan;
 	struct eventset set;
 	struct flight *flight;
@@ -102,7 +104,7 @@ static int catch_signals(struct recording *rec, struct diag *reterr)
 	return 0;
 }
 
-static int configure(struct recording *rec, struct diag *reterr)
+static struct event_options sampling_of(const struct recording *rec)
 {
 	const struct recording_options *options = rec->options;
 	struct event_options sampling = options->sampling;
@@ -116,7 +118,21 @@ static int configure(struct recording *rec, struct diag *reterr)
 	sampling.side_channel = options->side_channel;
 	sampling.overwrite_rings = true;
 	sampling.has_workload = options->workload != NULL;
-	return event_list_configure(options->events, &sampling, reterr);
+	return sampling;
+}
+
+static int configure(struct recording *rec, struct diag *reterr)
+{
+	const struct event_options sampling = sampling_of(rec);
+
+	return event_list_configure(rec->options->events, &sampling, reterr);
+}
+
+static int open_trigger(struct recording *rec, struct diag *reterr)
+{
+	const struct event_options sampling = sampling_of(rec);
+
+	return trigger_events_open(&rec->trigger, rec->options->switch_events, &sampling, rec->options->target, reterr);
 }
 
 static int fork_workload(struct recording *rec, struct diag *reterr)
@@ -252,6 +268,8 @@ static int start_events(struct recording *rec, struct diag *reterr)
 		err = eventset_enable(&rec->set);
 	else if (!rec->workload.pid)
 		err = event_switch(&rec->set, EVENT_SWITCH_SIDE_BAND, true);
+	if (!err)
+		err = trigger_events_enable(&rec->trigger);
 	if (err)
 		return diag_set(reterr, err, "cannot enable the events: %s", strerror(-err));
 	return rec->workload.pid ? workload_release(&rec->workload, rec->options->workload[0], reterr) : 0;
@@ -419,6 +437,7 @@ static int run_events(struct recording *rec, struct recording_result *result, st
 		.times = &rec->options->times,
 		.control = &rec->control,
 		.rotation = &rec->rotation,
+		.trigger = &rec->trigger,
 	};
 
 	tell_plan(rec);
@@ -527,6 +546,7 @@ static void recording_fini(struct recording *rec)
 	sideline_free(rec->sideline);
 	pack_pool_free(rec->pool);
 	flight_free(rec->flight);
+	trigger_events_close(&rec->trigger);
 	eventset_close(&rec->set);
 	plan_fini(&rec->plan);
 	workload_end(&rec->workload, rec->signal_fd);
@@ -570,6 +590,9 @@ static int prepare(struct recording *rec, struct diag *reterr)
 		if (err)
 			diag_set(reterr, err, "%s", strerror(-err));
 	}
+	/* Before the rings that take all the memory that may be locked. */
+	if (!err)
+		err = open_trigger(rec, reterr);
 	if (!err)
 		err = eventset_open(&rec->set, &rec->plan, rec->options->events, rec->options->ring, reterr);
 	if (!err)
@@ -607,6 +630,7 @@ int recording_run(const struct recording_options *options, struct recording_resu
 		.options = options,
 		.signal_fd = -1,
 		.control = {.fd = -1, .ack_fd = -1},
+		.trigger = {.fd = -1},
 		.outlet = {.sink.fd = -1},
 	};
 	struct recording_result result = {0};

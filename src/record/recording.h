@@ -40,6 +40,7 @@ struct recording_options {
 	struct enable_times times;      /* -D */
 	struct control_spec control;    /* --control */
 	struct rotation_spec rotation;  /* --switch-output */
+	struct event_list *switch_events; /* --switch-output-event; parsed; borrowed, configured here; NULL: none */
 	size_t max_files;               /* --switch-max-files; 0: all */
 	uint64_t max_bytes;             /* --max-size; 0: any */
 	bool timestamp_name;            /* --timestamp-filename */

@@ -18,6 +18,7 @@
 #include "record/event_switch.h"
 #include "record/reader.h"
 #include "record/rotation.h"
+#include "record/trigger_events.h"
 #include "record/workload.h"
 
 /* What the supervisor keeps from one wake-up to the next. */
@@ -125,13 +126,14 @@ static uint64_t earlier(uint64_t one, uint64_t other)
 /* Waits once and does what has come; -errno. */
 static int watch_once(struct watch *watch)
 {
-	enum { SIGNALS, NEWS, CONTROL, SWITCH, NR };
+	enum { SIGNALS, NEWS, CONTROL, SWITCH, TRIGGER, NR };
 	const struct supervision *supervision = watch->supervision;
 	struct pollfd fds[NR] = {
 		[SIGNALS] = {.fd = supervision->signal_fd, .events = POLLIN},
 		[NEWS] = {.fd = supervision->readers->news_fd, .events = POLLIN},
 		[CONTROL] = {.fd = supervision->control->fd, .events = POLLIN}, /* -1 is skipped */
 		[SWITCH] = {.fd = supervision->readers->switch_fd, .events = POLLIN},
+		[TRIGGER] = {.fd = supervision->trigger->fd, .events = POLLIN},
 	};
 	bool on;
 	int ready = poll(fds, NR, wait_ms(earlier(next_switch_ns(watch, &on), supervision->rotation->next_ns)));
@@ -145,6 +147,8 @@ static int watch_once(struct watch *watch)
 		read_signals(watch);
 	if (ready > 0 && fds[CONTROL].revents)
 		obey(watch);
+	if (ready > 0 && fds[TRIGGER].revents && trigger_events_fired(supervision->trigger))
+		watch->snapshot = true;
 	if (ready > 0 && (fds[NEWS].revents || workload_ended(supervision->workload)))
 		watch->stop = true;
 	return rotate(watch);

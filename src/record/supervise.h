@@ -13,6 +13,7 @@ struct eventset;
 struct diag;
 struct reader_control;
 struct rotation;
+struct trigger_events;
 struct workload;
 
 struct supervision {
@@ -23,6 +24,7 @@ struct supervision {
 	const struct enable_times *times;
 	struct control *control; /* may be without any fd */
 	struct rotation *rotation;
+	struct trigger_events *trigger; /* may be without any */
 };
 
 /*

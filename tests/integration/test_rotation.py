@@ -194,6 +194,23 @@ def test_snapshot_by_command(millrace, tmp_path):
     assert len(parts_of(file)) >= 2
 
 
+@pytest.mark.parametrize('options', [[], ['-a'], ['--threads'], ['--overwrite', '--call-graph=dwarf']], ids=' '.join)
+def test_by_event(millrace, programs, need_tracefs, tmp_path, options):
+    """Each round goes on when the file is there that its call asked for. The event itself is in none."""
+    file = tmp_path / 'p.data'
+    again = f'until [ $(ls -d {file}.2*[0-9] 2>/dev/null | wc -l) -ge $i ]; do sleep 0.02; done'
+    millrace('record', '--switch-output-event', 'syscalls:sys_enter_getppid', *options, '-e', 'cpu-clock', '-o', file, '--',
+             'sh', '-c', f'for i in 1 2 3; do {programs}/syscalls -t 1 -n 1 >/dev/null; {again}; done')
+    assert len(parts_of(file)) >= 4
+    tracepoints = [attr for part in parts_of(file) for attr in regions(part)[0].attrs if attr.type == 2]
+    assert not tracepoints
+
+
+def test_an_event_that_is_none(millrace):
+    done = millrace('record', '--switch-output-event', 'no-such-event', '-e', 'cpu-clock', '--', 'true', status=129)
+    assert 'no-such-event' in done.err
+
+
 def test_last_moments_at_each_switch(millrace, perf, programs, need_tracefs, tmp_path):
     """Rings that overwrite are written at each switch: what was sampled between two of them, each once."""
     file = tmp_path / 'p.data'
