@@ -2,62 +2,62 @@
 #include "cmd/sample_text.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/machine.h"
 #include "analyze/tracepoint.h"
-#include "base/buf.h"
 #include "base/diag.h"
-#include "cmd/output.h"
+#include "cmd/dump_record.h"
+#include "cmd/sample_line.h"
 
-/* Kinds of events, each with its columns: the types of perf_event_attr, and one for all dynamic types. */
-enum { KIND_OTHER = PERF_TYPE_MAX, NR_KINDS };
-
-enum { MAX_FRAMES = 4096 };
+typedef int field_printer(struct sample_line *line, struct diag *reterr);
 
 struct columns {
 	bool decided;
-	bool tid, cpu, time, period, fields, address;
-	bool offset_and_object; /* behind the symbol of an address */
+	uint32_t fields;
+	unsigned nr, nr_front; /* front: what stands before other records, too */
+	field_printer *print[NR_FIELDS];
 };
 
 struct sample_text {
-	struct session *session;
-	struct machine *machine;
-	struct output *out;
+	struct sample_text_options options;
 	struct columns columns[NR_KINDS];
 	size_t nr_events; /* for which the columns were decided */
-	unsigned name_width;
-	struct tracepoints *tracepoints; /* NULL until the first sample of one */
-	struct buf fields;
-	struct location frames[MAX_FRAMES];
+	struct line_context context;
 };
 
-static const char *resolve_kernel(void *of, uint64_t address, uint64_t *ret_start)
+static void arrange(struct columns *columns)
 {
-	struct sample_text *text = of;
-	struct task *task = machine_task(text->machine, 0, 0);
-	struct location location;
-
-	if (!task)
-		return NULL;
-	machine_resolve(text->machine, task, PERF_RECORD_MISC_KERNEL, address, &location);
-	if (!location.symbol)
-		return NULL;
-	*ret_start = address - (location.address - location.symbol->start);
-	return location.symbol->name;
+	columns->nr = columns->nr_front = 0;
+	for (unsigned field = 0; field < NR_FIELDS; field++) {
+		field_printer *print = sample_fields_table[field].print;
+		if (!print || !(columns->fields >> field & 1))
+			continue;
+		columns->print[columns->nr++] = print;
+		if (field <= FIELD_TIME)
+			columns->nr_front = columns->nr;
+	}
 }
 
-struct sample_text *sample_text_new(struct session *session, struct machine *machine, struct output *out)
+struct sample_text *sample_text_new(const struct sample_text_options *options, struct session *session,
+				    struct machine *machine, struct output *out)
 {
 	struct sample_text *text = calloc(1, sizeof(*text));
 
 	if (!text)
 		return NULL;
-	text->session = session;
-	text->machine = machine;
-	text->out = out;
+	text->options = *options;
+	text->context.session = session;
+	text->context.machine = machine;
+	text->context.out = out;
+	text->context.clock = options->clock;
+	bool all = !options->max_frames || options->max_frames > LINE_MAX_FRAMES;
+	text->context.max_frames = all ? LINE_MAX_FRAMES : options->max_frames;
+	for (unsigned kind = 0; kind < NR_KINDS; kind++) {
+		text->columns[kind].fields = options->fields.kinds[kind].shown;
+		arrange(&text->columns[kind]);
+	}
 	return text;
 }
 
@@ -65,196 +65,152 @@ void sample_text_free(struct sample_text *text)
 {
 	if (!text)
 		return;
-	tracepoints_close(text->tracepoints);
-	buf_fini(&text->fields);
+	tracepoints_close(text->context.tracepoints);
+	buf_fini(&text->context.text);
 	free(text);
 }
 
-static unsigned kind_of(const struct perf_event_attr *attr)
+/* Call chains bring addresses: to tracepoints, unless they have a list of their own; perf leaves the rest out in pipes. */
+static void add_chains(const struct sample_text *text, const struct perf_event_attr *attr, struct columns *columns)
 {
-	return attr->type < PERF_TYPE_MAX ? attr->type : KIND_OTHER;
-}
+	enum { IP_SYM = FIELD_BIT(FIELD_IP) | FIELD_BIT(FIELD_SYM), REST = FIELD_BIT(FIELD_SYMOFF) | FIELD_BIT(FIELD_DSO) };
+	const struct kind_fields *chosen = &text->options.fields.kinds[sample_kind(attr)];
 
-static void decide(struct columns *columns, const struct perf_event_attr *attr)
-{
-	uint64_t type = attr->sample_type;
-	bool tracepoint = attr->type == PERF_TYPE_TRACEPOINT;
-
-	*columns = (struct columns){
-		.decided = true,
-		.tid = type & PERF_SAMPLE_TID,
-		.cpu = type & PERF_SAMPLE_CPU,
-		.time = type & PERF_SAMPLE_TIME,
-		.period = !tracepoint,
-		.fields = tracepoint,
-		.address = !tracepoint && type & PERF_SAMPLE_IP,
-		.offset_and_object = true,
-	};
-}
-
-/* Again when a pipe brought more events. */
-static void decide_columns(struct sample_text *text)
-{
-	bool pipe = session_info(text->session)->pipe;
-	size_t nr;
-	const struct event_desc *events = session_events(text->session, &nr);
-
-	if (nr == text->nr_events)
+	if (text->options.hide_chains || !(attr->sample_type & PERF_SAMPLE_CALLCHAIN))
 		return;
+	if (session_info(text->context.session)->pipe)
+		columns->fields |= IP_SYM & ~chosen->removed;
+	else if (attr->type == PERF_TYPE_TRACEPOINT && !chosen->chosen)
+		columns->fields |= IP_SYM | REST;
+}
+
+/* One that only carries records which are no samples. */
+static bool is_dummy(const struct perf_event_attr *attr)
+{
+	return attr->type == PERF_TYPE_SOFTWARE && attr->config == PERF_COUNT_SW_DUMMY;
+}
+
+static int check_silenced(const struct sample_text *text, struct diag *reterr)
+{
+	for (unsigned kind = 0; kind < NR_KINDS; kind++)
+		if (text->options.fields.kinds[kind].silenced && !text->columns[kind].decided)
+			return diag_set(reterr, -EINVAL, "there are no %s events, which -F speaks of", sample_kind_name(kind));
+	return 0;
+}
+
+int sample_text_settle(struct sample_text *text, struct diag *reterr)
+{
+	size_t nr;
+	const struct event_desc *events = session_events(text->context.session, &nr);
+
 	for (size_t i = text->nr_events; i < nr; i++) {
 		const struct perf_event_attr *attr = &events[i].attr;
-		struct columns *columns = &text->columns[kind_of(attr)];
-		if (!columns->decided)
-			decide(columns, attr);
-		if (!(attr->sample_type & PERF_SAMPLE_CALLCHAIN))
-			continue;
-		/* Tracepoints show addresses when one of them has call chains; perf leaves the rest out in pipes. */
-		if (attr->type == PERF_TYPE_TRACEPOINT && !columns->address)
-			columns->offset_and_object = !pipe;
-		columns->address = true;
+		struct columns *columns = &text->columns[sample_kind(attr)];
+		/* perf decides by the first one that has samples, in a pipe by the first. */
+		if (!columns->decided && (!is_dummy(attr) || session_info(text->context.session)->pipe)) {
+			struct kind_fields fields = text->options.fields.kinds[sample_kind(attr)];
+			int err = sample_fields_settle(&fields, &events[i], reterr);
+			if (err)
+				return err;
+			columns->fields = fields.shown;
+			columns->decided = true;
+		}
+		add_chains(text, attr, columns);
+		arrange(columns);
 	}
 	text->nr_events = nr;
+	return session_info(text->context.session)->pipe ? 0 : check_silenced(text, reterr);
 }
 
 static void measure_names(struct sample_text *text)
 {
 	size_t nr;
-	const struct event_desc *events = session_events(text->session, &nr);
+	const struct event_desc *events = session_events(text->context.session, &nr);
 
 	for (size_t i = 0; i < nr; i++) {
 		size_t len = strlen(events[i].name);
-		if (len > text->name_width)
-			text->name_width = (unsigned)len;
+		if (len > text->context.name_width)
+			text->context.name_width = (unsigned)len;
 	}
 }
 
-/* The columns before the event's name, "sh  9599 [000]  1381.218827:     250000 ". */
-static void print_front(struct sample_text *text, const struct columns *columns, const struct sample *sample,
-			const char *comm)
+/* The columns of a record's event; NULL: bad ones, and the diag says why. */
+static const struct columns *columns_of(struct sample_text *text, const struct session_record *record,
+					struct diag *reterr)
 {
-	struct output *out = text->out;
+	size_t nr;
 
-	/* In front of a call chain the name is not aligned. */
-	output_padded(out, comm, sample->present & PERF_SAMPLE_CALLCHAIN && columns->address ? 0 : 16);
-	output_char(out, ' ');
-	if (columns->tid) {
-		if (sample->tid == ~0u)
-			output_text(out, "   -1");
-		else
-			output_decimal(out, sample->tid, (struct output_pad){5, ' '});
-		output_char(out, ' ');
-	}
-	if (columns->cpu) {
-		output_char(out, '[');
-		if (sample->cpu == ~0u)
-			output_text(out, "-01");
-		else
-			output_decimal(out, sample->cpu, (struct output_pad){3, '0'});
-		output_bytes(out, "] ", 2);
-	}
-	if (columns->time) {
-		output_decimal(out, sample->time / 1000000000, (struct output_pad){5, ' '});
-		output_char(out, '.');
-		output_decimal(out, sample->time % 1000000000 / 1000, (struct output_pad){6, '0'});
-		output_bytes(out, ": ", 2);
-	}
-	if (columns->period) {
-		output_decimal(out, sample->period, (struct output_pad){10, ' '});
-		output_char(out, ' ');
-	}
-}
-
-/* The formats come once, in the file or before the first sample of a pipe. */
-static int open_tracepoints(struct sample_text *text, struct diag *reterr)
-{
-	struct span blob;
-
-	if (text->tracepoints || !session_feature(text->session, FEATURE_TRACING_DATA, &blob))
-		return 0;
-	int err = tracepoints_open(blob, &text->tracepoints, reterr);
-	if (!err)
-		tracepoints_set_resolver(text->tracepoints, resolve_kernel, text);
-	return err;
-}
-
-static int print_fields(struct sample_text *text, const struct sample *sample, struct diag *reterr)
-{
-	int err = open_tracepoints(text, reterr);
-
-	if (err || !text->tracepoints)
-		return err;
-	text->fields.len = 0;
-	tracepoint_print(text->tracepoints, sample->raw, sample->cpu, &text->fields);
-	output_bytes(text->out, (const char *)text->fields.data, text->fields.len);
-	return 0;
-}
-
-/* "ffffffff81690a75 vfs_read+0x23a ([kernel.kallsyms])" */
-static void print_location(struct sample_text *text, const struct columns *columns,
-			   const struct location *location, uint64_t shown)
-{
-	struct output *out = text->out;
-	const struct symbol *symbol = location->symbol;
-
-	output_hex(out, shown, (struct output_pad){16, ' '});
-	output_char(out, ' ');
-	output_text(out, symbol ? symbol->name : "[unknown]");
-	if (!columns->offset_and_object)
-		return;
-	if (symbol) {
-		output_bytes(out, "+0x", 3);
-		output_hex(out, location->address - symbol->start, (struct output_pad){0});
-	}
-	output_bytes(out, " (", 2);
-	if (symbol && symbol->inlined)
-		output_text(out, "inlined");
-	else
-		output_text(out, location->dso ? dso_long_name(location->dso) : "[unknown]");
-	output_char(out, ')');
-}
-
-static void print_chain(struct sample_text *text, const struct columns *columns, struct task *task,
-			const struct session_record *record)
-{
-	unsigned nr = machine_callchain(text->machine, task, record, text->frames, MAX_FRAMES);
-
-	output_char(text->out, '\n');
-	for (unsigned i = 0; i < nr; i++) {
-		output_char(text->out, '\t');
-		print_location(text, columns, &text->frames[i], text->frames[i].address);
-		output_char(text->out, '\n');
-	}
+	session_events(text->context.session, &nr);
+	if (nr != text->nr_events && sample_text_settle(text, reterr))
+		return NULL;
+	return &text->columns[sample_kind(&record->event->attr)];
 }
 
 int sample_text_print(struct sample_text *text, const struct session_record *record, struct diag *reterr)
 {
 	const struct sample *sample = &record->sample;
-	struct task *task = machine_task(text->machine, sample->pid, sample->tid);
-	struct output *out = text->out;
+	const struct columns *columns = columns_of(text, record, reterr);
+	struct sample_line line = {
+		.of = &text->context,
+		.record = record,
+		.task = machine_task(text->context.machine, sample->pid, sample->tid),
+		.fields = columns ? columns->fields : 0,
+		.chains = !text->options.hide_chains,
+	};
 
-	if (!task)
+	if (!columns)
+		return -EINVAL;
+	if (!line.task)
 		return diag_set(reterr, -ENOMEM, "out of memory");
-	decide_columns(text);
-	if (!text->name_width)
+	if (!columns->fields)
+		return 0;
+	if (!text->context.name_width)
 		measure_names(text);
-
-	const struct columns *columns = &text->columns[kind_of(&record->event->attr)];
-	print_front(text, columns, sample, task_comm(task));
-	output_padded(out, record->event->name, text->name_width);
-	output_bytes(out, ": ", 2);
-	if (columns->fields) {
-		int err = print_fields(text, sample, reterr);
+	for (unsigned i = 0; i < columns->nr; i++) {
+		int err = columns->print[i](&line, reterr);
 		if (err)
 			return err;
 	}
-	if (columns->address && sample->present & PERF_SAMPLE_CALLCHAIN) {
-		print_chain(text, columns, task, record);
-	} else if (columns->address) {
-		struct location location;
-		machine_resolve(text->machine, task, sample->cpumode, sample->ip, &location);
-		output_char(out, ' ');
-		print_location(text, columns, &location, sample->ip);
-	}
-	output_char(out, '\n');
+	output_char(text->context.out, '\n');
 	return 0;
+}
+
+/* What a record says, as a dump has it. 0 or -ENOMEM. */
+static int print_meaning(const struct session_record *record, struct output *out)
+{
+	char *meaning = NULL;
+	size_t len = 0;
+	FILE *to = open_memstream(&meaning, &len);
+
+	if (!to)
+		return -ENOMEM;
+	fprintf(to, "PERF_RECORD_%s", record_type_name(record->view.header->type));
+	dump_record_text(record, to);
+	int err = fclose(to) ? -ENOMEM : 0;
+	if (!err)
+		output_bytes(out, meaning, len);
+	free(meaning);
+	return err;
+}
+
+int sample_text_print_record(struct sample_text *text, const struct session_record *record, struct task *task,
+			     struct diag *reterr)
+{
+	const struct columns *columns = record->event ? columns_of(text, record, reterr) : NULL;
+	struct sample_line line = {
+		.of = &text->context,
+		.record = record,
+		.task = task,
+		.fields = columns ? columns->fields : 0,
+		.chains = !text->options.hide_chains,
+	};
+
+	if (record->event && !columns)
+		return -EINVAL;
+	for (unsigned i = 0; columns && i < columns->nr_front; i++) {
+		int err = columns->print[i](&line, reterr);
+		if (err)
+			return err;
+	}
+	return print_meaning(record, text->context.out) ? diag_set(reterr, -ENOMEM, "out of memory") : 0;
 }

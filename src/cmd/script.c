@@ -16,13 +16,37 @@
 #include "cmd/report_samples.h"
 #include "cmd/sample_filter.h"
 #include "cmd/sample_text.h"
+#include "cmd/script_show.h"
 
 struct script_options {
 	struct input_options input;
 	struct sample_filter filter;
+	struct sample_text_options text;
+	struct script_show show;
+	uint64_t max_stack;
 	bool header, header_only, full_header, folded;
+	bool nanoseconds, since_first, since_last;
 	int verbose;
 };
+
+static int set_fields(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	(void)option, (void)negated;
+	return sample_fields_parse(arg, value, reterr);
+}
+
+static int refuse(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	(void)arg, (void)negated, (void)value;
+	return diag_set(reterr, -EINVAL, "%s", option->help);
+}
+
+#define REFUSED(letter_of, name_of, arg_of, why) \
+	{.letter = letter_of, .name = name_of, .arg = arg_of, .set = refuse, .help = why, \
+	 .flags = OPTION_HIDDEN | OPTION_NO_NEGATE | OPTION_NO_DEFAULT}
+#define REFUSED_OPTIONAL(name_of, why) \
+	{.name = name_of, .arg = "ARG", .set = refuse, .help = why, \
+	 .flags = OPTION_HIDDEN | OPTION_NO_NEGATE | OPTION_NO_DEFAULT | OPTION_ARG_OPTIONAL}
 
 static const struct option script_table[] = {
 	INPUT_OPTIONS(struct script_options, input),
@@ -32,6 +56,41 @@ static const struct option script_table[] = {
 	 .help = "Show only samples in these programs and libraries",
 	 .set = option_set_string,
 	 .offset = offsetof(struct script_options, filter.dsos)},
+	{.letter = 'F',
+	 .name = "fields",
+	 .arg = "FIELD,...",
+	 .help = "Print these fields: comm, tid, pid, time, cpu, event, trace, ip, sym, symoff, dso, addr, period, iregs, uregs, "
+		 "misc, weight, phys_addr, data_page_size, code_page_size; with + or - before each, these more or less "
+		 "than there are; with hw:, sw:, trace:, raw: or break: in front, of these events alone",
+	 .set = set_fields,
+	 .offset = offsetof(struct script_options, text.fields),
+	 .flags = OPTION_NO_NEGATE,
+	 .group = "Fields"},
+	{.letter = 'G',
+	 .name = "hide-call-graph",
+	 .help = "Print the address of a sample in place of its call chain",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct script_options, text.hide_chains)},
+	{.name = "max-stack",
+	 .arg = "N",
+	 .help = "Print at most the N innermost functions of a call chain",
+	 .set = option_set_u64,
+	 .offset = offsetof(struct script_options, max_stack)},
+	{.name = "ns",
+	 .help = "Print times with nine decimal places",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct script_options, nanoseconds)},
+	{.name = "reltime",
+	 .help = "Print times since the first line",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct script_options, since_first),
+	 .family = "times"},
+	{.name = "deltatime",
+	 .help = "Print times since the line before",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct script_options, since_last),
+	 .family = "times"},
+	SCRIPT_SHOW_OPTIONS(struct script_options, show, "Records that are no samples"),
 	{.name = "folded",
 	 .help = "Print how often each call chain of the first event occurs, a line each, as flamegraph.pl and speedscope read it",
 	 .set = option_set_flag,
@@ -55,6 +114,42 @@ static const struct option script_table[] = {
 	 .help = "Say more on standard error; twice: everything",
 	 .set = option_set_count,
 	 .offset = offsetof(struct script_options, verbose)},
+	/* Of perf script, and not here: refused by name. */
+	REFUSED('D', "dump-raw-trace", NULL, "the records as they are: use millrace report -D"),
+	REFUSED(0, "dump-unsorted-raw-trace", NULL, "the records as they are: use millrace report -D"),
+	REFUSED('L', "Latency", NULL, "irqs and preemption are fields of tracepoints: they are printed with those"),
+	REFUSED('d', "debug-mode", NULL, "the order of records is always checked, and what was lost told"),
+	REFUSED('a', "all-cpus", NULL, "a recording is read, none is made: use millrace record -a"),
+	REFUSED('g', "gen-script", "LANG", "scripts are not run here: read the lines of millrace script, or use perf script -g"),
+	REFUSED('s', "script", "NAME", "scripts are not run here: read the lines of millrace script, or use perf script -s"),
+	REFUSED('l', "list", NULL, "scripts are not run here: use perf script -l"),
+	REFUSED(0, "addr-range", "N", "use -S with the name of the function, or perf script --addr-range"),
+	REFUSED(0, "dlfilter", "FILE", "no code is loaded here: use -c, -S, --pid, --tid, --dsos, -C or --time"),
+	REFUSED(0, "dlarg", "ARG", "no code is loaded here: use -c, -S, --pid, --tid, --dsos, -C or --time"),
+	REFUSED(0, "list-dlfilters", NULL, "no code is loaded here: use -c, -S, --pid, --tid, --dsos, -C or --time"),
+	REFUSED_OPTIONAL("call-trace", "traces of the hardware are not decoded here: use perf script --call-trace"),
+	REFUSED_OPTIONAL("call-ret-trace", "traces of the hardware are not decoded here: use perf script --call-ret-trace"),
+	REFUSED_OPTIONAL("insn-trace", "traces of the hardware are not decoded here: use perf script --insn-trace"),
+	REFUSED_OPTIONAL("itrace", "traces of the hardware are not decoded here: use perf script --itrace"),
+	REFUSED_OPTIONAL("xed", "traces of the hardware are not decoded here: use perf script --xed"),
+	REFUSED(0, "graph-function", "NAME", "traces of the hardware are not decoded here: use perf script --graph-function"),
+	REFUSED(0, "max-blocks", "N", "instructions are not decoded here: use perf script --max-blocks"),
+	REFUSED(0, "stitch-lbr", NULL, "branch stacks are not joined here: use perf script --stitch-lbr"),
+	REFUSED(0, "per-event-dump", NULL, "one output holds all events: choose by the event's name, or use perf script"),
+	REFUSED(0, "show-on-off-events", NULL, "no event switches here: use --time"),
+	REFUSED(0, "switch-on", "EVENT", "no event switches here: use --time"),
+	REFUSED(0, "switch-off", "EVENT", "no event switches here: use --time"),
+	REFUSED(0, "stop-bt", "NAME", "use --max-stack, or millrace script --folded and a text tool"),
+	REFUSED(0, "demangle", NULL, "names are always demangled: use perf script --no-demangle"),
+	REFUSED(0, "demangle-kernel", NULL, "names of the kernel stay as they are: use c++filt behind millrace script"),
+	REFUSED(0, "inline", NULL, "inlined functions are always printed: use -G to hide call chains"),
+	REFUSED(0, "show-kernel-path", NULL, "the kernel is always [kernel.kallsyms] here: use perf script --show-kernel-path"),
+	REFUSED(0, "full-source-path", NULL, "source lines are not printed here: use perf script -F +srcline"),
+	REFUSED(0, "guest-code", NULL, "guests of this machine are not looked into: use perf script"),
+	REFUSED(0, "guestkallsyms", "FILE", "guests of this machine are not looked into: use perf script"),
+	REFUSED(0, "guestmodules", "FILE", "guests of this machine are not looked into: use perf script"),
+	REFUSED(0, "guestmount", "DIR", "guests of this machine are not looked into: use perf script"),
+	REFUSED(0, "guestvmlinux", "FILE", "guests of this machine are not looked into: use perf script"),
 	{0},
 };
 
@@ -122,21 +217,35 @@ static int take_folded(struct script *script, const struct session_record *recor
 	return machine_process(script->machine, record);
 }
 
+/* What is no sample changes the machine, and is shown when asked for. */
+static int take_other(struct script *script, const struct session_record *record, struct diag *reterr)
+{
+	const struct script_options *options = &script->options;
+
+	if (machine_process(script->machine, record))
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	if (!script_show_has(&options->show, record->view.header->type) ||
+	    !sample_filter_has_cpu(&options->filter, record->sample.cpu))
+		return 0;
+	struct task *task = script_show_task(script->machine, record);
+	return task ? sample_text_print_record(script->text, record, task, reterr)
+		    : diag_set(reterr, -ENOMEM, "out of memory");
+}
+
 static int take(struct script *script, const struct session_record *record, struct diag *reterr)
 {
 	input_count_losses(&script->losses, record);
 	if (!script->text)
 		return take_folded(script, record) ? diag_set(reterr, -ENOMEM, "out of memory") : 0;
-	if (record->view.header->type == PERF_RECORD_SAMPLE) {
-		int shown = is_shown(script, &record->sample);
-		if (shown <= 0)
-			return shown ? diag_set(reterr, shown, "out of memory") : 0;
-		int err = sample_text_print(script->text, record, reterr);
-		if (script->watched)
-			output_flush(&script->out);
-		return err;
-	}
-	return machine_process(script->machine, record) ? diag_set(reterr, -ENOMEM, "out of memory") : 0;
+	if (record->view.header->type != PERF_RECORD_SAMPLE)
+		return take_other(script, record, reterr);
+	int shown = is_shown(script, &record->sample);
+	if (shown <= 0)
+		return shown ? diag_set(reterr, shown, "out of memory") : 0;
+	int err = sample_text_print(script->text, record, reterr);
+	if (script->watched)
+		output_flush(&script->out);
+	return err;
 }
 
 /* All records, until one fails, nobody reads the output any more, or the end. */
@@ -150,7 +259,10 @@ static int run_records(struct script *script, struct diag *reterr)
 		print_header(script);
 	if (script->header_done && script->options.header_only)
 		return 0;
-	int err = input_records_open(&records, script->session);
+	int err = script->text ? sample_text_settle(script->text, reterr) : 0;
+	if (err)
+		return err;
+	err = input_records_open(&records, script->session);
 	if (err)
 		return diag_set(reterr, err, "cannot start a thread: %s", strerror(-err));
 	while (!(script->header_done && script->options.header_only) && !output_is_over(&script->out)) {
@@ -168,9 +280,17 @@ static int run_records(struct script *script, struct diag *reterr)
 	return got < 0 ? got : 0;
 }
 
+static void settle_text_options(struct script_options *options)
+{
+	options->text.max_frames = options->max_stack < LINE_MAX_FRAMES ? (unsigned)options->max_stack : 0;
+	options->text.clock = (options->nanoseconds ? CLOCK_NANOSECONDS : 0) |
+			      (options->since_first ? CLOCK_SINCE_FIRST : 0) | (options->since_last ? CLOCK_SINCE_LAST : 0);
+}
+
 static int script_open(struct script *script)
 {
-	int err = input_open(&script->options.input, 0, &script->session);
+	/* Marks are where they are in the file: sorted by time there are none. As perf does it. */
+	int err = input_open(&script->options.input, script->options.show.rounds ? SESSION_FILE_ORDER : 0, &script->session);
 
 	if (err)
 		return err;
@@ -185,7 +305,8 @@ static int script_open(struct script *script)
 		};
 		err = samples_init(&script->samples, &options, script->session, script->machine);
 	} else if (!err) {
-		script->text = sample_text_new(script->session, script->machine, &script->out);
+		settle_text_options(&script->options);
+		script->text = sample_text_new(&script->options.text, script->session, script->machine, &script->out);
 		err = script->text ? 0 : -ENOMEM;
 	}
 	if (err)
@@ -209,6 +330,7 @@ static int script_run(int argc, char **argv)
 	AUTO_CONFIGURATION struct configuration config = {0};
 	int err, status = 0;
 
+	sample_fields_init(&script.options.text.fields);
 	switch (configuration_parse(&command_script, argc, argv, &script.options, &config)) {
 	case OPTION_EXIT:
 		return 0;

@@ -11,14 +11,14 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 
-struct register_name {
+struct known_register {
 	const char *name;
 	unsigned bit;
 };
 
 #if defined(__x86_64__)
 /* The kernel refuses the segment registers DS, ES, FS and GS of a 64-bit task. */
-static const struct register_name names[] = {
+static const struct known_register names[] = {
 	{"AX", PERF_REG_X86_AX},   {"BX", PERF_REG_X86_BX},   {"CX", PERF_REG_X86_CX},	 {"DX", PERF_REG_X86_DX},
 	{"SI", PERF_REG_X86_SI},   {"DI", PERF_REG_X86_DI},   {"BP", PERF_REG_X86_BP},	 {"SP", PERF_REG_X86_SP},
 	{"IP", PERF_REG_X86_IP},   {"FLAGS", PERF_REG_X86_FLAGS}, {"CS", PERF_REG_X86_CS}, {"SS", PERF_REG_X86_SS},
@@ -27,7 +27,7 @@ static const struct register_name names[] = {
 };
 enum { REG_IP = PERF_REG_X86_IP, REG_SP = PERF_REG_X86_SP };
 #elif defined(__aarch64__)
-static const struct register_name names[] = {
+static const struct known_register names[] = {
 	{"x0", 0},   {"x1", 1},	  {"x2", 2},   {"x3", 3},   {"x4", 4},	 {"x5", 5},   {"x6", 6},   {"x7", 7},	{"x8", 8},
 	{"x9", 9},   {"x10", 10}, {"x11", 11}, {"x12", 12}, {"x13", 13}, {"x14", 14}, {"x15", 15}, {"x16", 16}, {"x17", 17},
 	{"x18", 18}, {"x19", 19}, {"x20", 20}, {"x21", 21}, {"x22", 22}, {"x23", 23}, {"x24", 24}, {"x25", 25}, {"x26", 26},
@@ -36,7 +36,7 @@ static const struct register_name names[] = {
 };
 enum { REG_IP = PERF_REG_ARM64_PC, REG_SP = PERF_REG_ARM64_SP };
 #else
-static const struct register_name names[] = {{NULL, 0}}; /* not known here: no register can be named */
+static const struct known_register names[] = {{NULL, 0}}; /* not known here: no register can be named */
 enum { REG_IP = 0, REG_SP = 0 };
 #endif
 
@@ -63,6 +63,14 @@ uint64_t registers_leaf(void)
 #else
 	return 0;
 #endif
+}
+
+const char *register_name(unsigned bit)
+{
+	for (size_t i = 0; i < NR_NAMES && names[i].name; i++)
+		if (names[i].bit == bit)
+			return names[i].name;
+	return "unknown";
 }
 
 static int no_such(const char *word, size_t len, struct diag *reterr)

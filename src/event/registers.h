@@ -20,5 +20,8 @@ uint64_t registers_ip_sp(void);
  */
 uint64_t registers_leaf(void);
 
+/* "AX" of bit 0, as perf prints it; "unknown" for what is not there. */
+const char *register_name(unsigned bit);
+
 /* "AX,ip", in capitals or not, to a mask. "?" and unknown names: -EINVAL, and the diag lists the names. */
 int registers_parse(const char *text, uint64_t *ret, struct diag *reterr);

@@ -38,7 +38,12 @@ def event_desc(*events):
     return out
 
 
-def build(attrs, payloads, ids=()):
+def sample(misc, *words):
+    """A SAMPLE record of 64-bit words."""
+    return struct.pack(f'<IHH{len(words)}Q', 9, misc, 8 + 8 * len(words), *words)
+
+
+def build(attrs, payloads, ids=(), records=FINISHED_ROUND):
     """payloads: bit -> bytes. ids: a list for each attr."""
     ids = list(ids) or [[] for _ in attrs]
     at = 104
@@ -50,13 +55,13 @@ def build(attrs, payloads, ids=()):
     bitmap = sum(1 << bit for bit in payloads)
     words = [bitmap >> 64 * word & (1 << 64) - 1 for word in range(4)]
     header = b'PERFILE2' + struct.pack('<12Q', 104, 144, at + len(id_bytes), len(entries), start,
-                                       len(FINISHED_ROUND), 0, 0, *words)
-    next_at = start + len(FINISHED_ROUND) + 16 * len(payloads)
+                                       len(records), 0, 0, *words)
+    next_at = start + len(records) + 16 * len(payloads)
     table, tail = b'', b''
     for bit in sorted(payloads):
         table += struct.pack('<2Q', next_at + len(tail), len(payloads[bit]))
         tail += payloads[bit]
-    return header + id_bytes + entries + FINISHED_ROUND + table + tail
+    return header + id_bytes + entries + records + table + tail
 
 
 def features(path):

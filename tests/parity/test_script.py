@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
 """The text of `millrace script` is that of `perf script`, byte for byte, for recordings of either recorder."""
 import os
+import re
 import struct
 import subprocess
 
 import pytest
+
+import perf_file
 
 WORKLOAD = ['sh', '-c', 'ls -lR /usr/share/doc | sort | wc -l; true & wait']
 
@@ -97,6 +100,95 @@ def test_filters(options, data, perf, millrace):
         return
     assert_same(millrace('script', *options, '-i', data, binary=True).out,
                 perf('script', *options, '-i', data, binary=True).out)
+
+
+FIELD_EVENTS = {
+    'kinds': ['-e', 'cpu-clock,sched:sched_switch,page-faults', '-d', '-I', '--namespaces', '--switch-events'],
+    'traced': ['-e', 'sched:sched_switch', '-g', '--switch-events'],
+    'dummy': ['-e', 'dummy', '--switch-events'],
+}
+CHANGED_FIELDS = [  # (of which recording, options)
+    ('chains', ['-F', '+pid,+misc']), ('chains', ['-F', 'ip']), ('chains', ['-F', '-comm,-ip']), ('chains', ['-G', '--ns']),
+    ('chains', ['-F', 'comm', '-F', '+pid']), ('chains', ['--max-stack', '2']), ('chains', ['-F', 'symoff,ip']),
+    ('chains', ['-F', 'trace:']), ('chains', ['-F', '+addr']), ('chains', ['-F', 'comm,+tid']), ('chains', ['-F', 'sw:trace']),
+    ('chains', ['--show-round-events', '--show-mmap-events']),
+    ('kinds', ['-F', 'comm,tid,pid,time,event,ip,sym,symoff,dso,addr,period,iregs,trace']),
+    ('kinds', ['-F', 'addr,sym,dso']), ('kinds', ['-F', 'sw:period']), ('kinds', ['-F', 'trace:', '-F', 'sw:-comm']),
+    ('kinds', ['--show-task-events', '--show-mmap-events', '--show-namespace-events', '-F', '+misc,+pid']),
+    ('kinds', ['--reltime']), ('kinds', ['--deltatime', '--show-switch-events']),
+    ('traced', ['-F', 'trace:comm,trace']), ('traced', ['-F', '+tid']), ('traced', ['-F', 'comm,pid,ip']),
+    ('dummy', ['--show-switch-events', '--show-task-events']), ('dummy', ['-F', 'sw:']),
+]
+
+
+@pytest.fixture(scope='module')
+def field_files(data, need_tracefs, perf, tmp_path_factory):
+    base, made = tmp_path_factory.mktemp('fields'), {'chains': data}
+
+    def get(name):
+        if name not in made:
+            made[name] = base / name
+            perf('record', *FIELD_EVENTS[name], '-o', made[name], '--', 'sh', '-c', 'ls -l /usr/share/doc; true & wait')
+        return made[name]
+
+    return get
+
+
+def assert_same_run(options, path, perf, millrace):
+    theirs = perf('script', *options, '-i', path, status=None)
+    ours = millrace('script', *options, '-i', path, status=None)
+    assert_same(ours.out, theirs.out)
+    assert ours.status == theirs.status
+    assert bool(ours.status) == ours.err.startswith('millrace: ')
+    return theirs
+
+
+@pytest.mark.parametrize('name, options', CHANGED_FIELDS, ids=lambda value: value if isinstance(value, str) else ' '.join(value))
+def test_fields(name, options, field_files, perf, millrace):
+    assert_same_run(options, field_files(name), perf, millrace)
+
+
+def test_fields_of_a_pipe(recorder, perf, millrace):
+    stream = recorder('record', '-e', 'cpu-clock,sched:sched_switch', '-g', '-o', '-', '--', 'sh', '-c',
+                      'ls -l / >/dev/null', binary=True).out
+    for options in (['-F', 'comm'], ['-F', '-ip'], ['-F', 'trace:trace'], ['-G']):
+        theirs = perf('script', *options, '-i', '-', input=stream, binary=True).out
+        assert theirs
+        assert_same(millrace('script', *options, '-i', '-', input=stream, binary=True).out, theirs)
+
+
+@pytest.mark.parametrize('kind, config', [(4, 0xc0), (0, 4)], ids=['raw', 'hardware'])
+def test_fields_of_memory_events(kind, config, perf, millrace, tmp_path):
+    """What hardware tells of the memory that was touched; a raw event shows it unasked."""
+    sampled = 1 | 2 | 4 | 8 | 1 << 8 | 1 << 14 | 1 << 19 | 1 << 22 | 1 << 23  # IP … ADDR, PERIOD, WEIGHT …
+    records = b''.join(
+        perf_file.sample(2, 0x401000, 77 | 78 << 32, 5000000000 + i, 0x7fff1000 + i, 100, 30 + i, 0x123000, *sizes)
+        for i, sizes in enumerate([(0, 4096), (123456, 2 << 20), (1 << 30, 1 << 50)]))
+    event = perf_file.attr(type=kind, config=config, sample_type=sampled, sample_period=100, bits=1 << 18)
+    path = tmp_path / 'memory'
+    path.write_bytes(perf_file.build([event], {}, records=records + perf_file.FINISHED_ROUND))
+    for options in ([], ['-F', '+weight'], ['-F', 'addr,phys_addr'], ['-F', 'weight,ip,phys_addr,data_page_size,code_page_size']):
+        assert assert_same_run(options, path, perf, millrace).out.count('\n') == 3
+
+
+def test_options_of_perf_are_here_or_refused_by_name(perf, millrace):
+    """None of them is "unknown", and what is refused says what to do."""
+    listed = perf('script', '-h', status=None)
+    names = re.findall(r'^ {4}(?:-\w, |    )(--[a-zA-Z-]+)', listed.out + listed.err, re.M)
+    assert len(names) > 60
+    told = millrace('--complete', 'script').out.split()
+    for name in names:
+        if name in told or name == '--help':
+            continue
+        done = millrace('script', name, 'x', '-i', '/dev/null', status=129)
+        assert 'unknown' not in done.err and ('use ' in done.err or 'printed' in done.err or 'always' in done.err), name
+
+
+def test_fields_that_are_refused(data, millrace):
+    for field, hint in (('brstack', 'report -D'), ('insn', 'perf script'), ('data_src', 'perf script')):
+        assert hint in millrace('script', '-F', f'+{field}', '-i', data, status=129).err
+    err = millrace('script', '-F', 'comm,nothing', '-i', data, status=129).err
+    assert '"nothing"' in err and 'symoff' in err
 
 
 def test_folded(data, millrace):

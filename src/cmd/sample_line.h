@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sample_line: the fields that a line of `millrace script` is made of: a row each, in the order of the line. One thread.
+ */
+#pragma once
+
+#include <linux/perf_event.h>
+
+#include "analyze/machine.h"
+#include "base/buf.h"
+#include "cmd/output.h"
+#include "read/session.h"
+
+/* The rows of sample_fields_table. */
+enum sample_field {
+	FIELD_COMM,
+	FIELD_PID,
+	FIELD_TID,
+	FIELD_CPU,
+	FIELD_MISC,
+	FIELD_TIME,
+	FIELD_PERIOD,
+	FIELD_EVENT,
+	FIELD_TRACE,
+	FIELD_ADDR,
+	FIELD_WEIGHT,
+	FIELD_IP,
+	FIELD_SYM,
+	FIELD_SYMOFF,
+	FIELD_DSO,
+	FIELD_IREGS,
+	FIELD_UREGS,
+	FIELD_PHYS_ADDR,
+	FIELD_DATA_PAGE_SIZE,
+	FIELD_CODE_PAGE_SIZE,
+	NR_FIELDS, /* those behind are refused by name */
+};
+
+#define FIELD_BIT(field) (1u << (field))
+
+enum { LINE_MAX_FRAMES = 4096 };
+
+enum sample_clock {
+	CLOCK_MICROSECONDS = 0,
+	CLOCK_NANOSECONDS = 1, /* nine digits */
+	CLOCK_SINCE_FIRST = 2, /* since the first line */
+	CLOCK_SINCE_LAST = 4,  /* since the line before */
+};
+
+/* What all lines of an output share. */
+struct line_context {
+	struct session *session;
+	struct machine *machine;
+	struct output *out;
+	unsigned name_width;
+	unsigned clock; /* enum sample_clock */
+	unsigned max_frames;
+	uint64_t first_ns, last_ns; /* of the lines before; 0: none */
+	struct tracepoints *tracepoints; /* NULL until the first sample of one */
+	struct buf text;
+	struct location frames[LINE_MAX_FRAMES];
+};
+
+/* One line. */
+struct sample_line {
+	struct line_context *of;
+	const struct session_record *record;
+	struct task *task;
+	uint32_t fields; /* FIELD_BIT()s */
+	bool chains;     /* call chains are shown where there are any */
+};
+
+/* Kinds of events, each with fields of its own: the types of perf_event_attr, and one for all dynamic types. */
+enum { KIND_OTHER = PERF_TYPE_MAX, NR_KINDS };
+
+static inline unsigned sample_kind(const struct perf_event_attr *attr)
+{
+	return attr->type < PERF_TYPE_MAX ? attr->type : KIND_OTHER;
+}
+
+struct sample_field_row {
+	const char *name;
+	unsigned kinds; /* 1 << kind: events of others never have it; 0: any may */
+	/* Samples that have none of these bits (PERF_SAMPLE_*) have not got the field. 0: all have it. */
+	uint64_t sample_type;
+	/* NULL: it changes what another one prints. 0, or -errno and why. */
+	int (*print)(struct sample_line *line, struct diag *reterr);
+	const char *refused; /* what to use in its place; the fields behind NR_FIELDS only */
+};
+
+/* Ends with a row without a name. */
+extern const struct sample_field_row sample_fields_table[];
