@@ -27,7 +27,7 @@ int output_close(struct output *out)
 	return out->err;
 }
 
-void output_bytes(struct output *out, const char *bytes, size_t len)
+void output_split(struct output *out, const char *bytes, size_t len)
 {
 	while (len) {
 		if (out->len == OUTPUT_ROOM)
@@ -38,13 +38,6 @@ void output_bytes(struct output *out, const char *bytes, size_t len)
 		bytes += step;
 		len -= step;
 	}
-}
-
-void output_char(struct output *out, char c)
-{
-	if (out->len == OUTPUT_ROOM)
-		output_flush(out);
-	out->data[out->len++] = c;
 }
 
 /* Where `len` digits go, behind what fills the width; there is room for them. */
@@ -63,12 +56,19 @@ static char *digits_room(struct output *out, unsigned len, struct output_pad pad
 
 void output_decimal(struct output *out, uint64_t number, struct output_pad pad)
 {
+	static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+				    "25262728293031323334353637383940414243444546474849"
+				    "50515253545556575859606162636465666768697071727374"
+				    "75767778798081828384858687888990919293949596979899";
 	unsigned len = 1;
 
-	for (uint64_t rest = number; rest >= 10; rest /= 10)
+	for (uint64_t limit = 10; number >= limit && len < 20; limit *= 10)
 		len++;
-	for (char *to = digits_room(out, len, pad); len--; number /= 10)
-		to[len] = (char)('0' + number % 10);
+	char *to = digits_room(out, len, pad);
+	for (; len > 1; number /= 100)
+		memcpy(to + (len -= 2), pairs + number % 100 * 2, 2);
+	if (len)
+		*to = (char)('0' + number % 10);
 }
 
 void output_hex(struct output *out, uint64_t number, struct output_pad pad)

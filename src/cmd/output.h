@@ -33,14 +33,30 @@ static inline bool output_is_over(const struct output *out)
 	return out->err != 0;
 }
 
-void output_bytes(struct output *out, const char *bytes, size_t len);
+/* However many there are, and whatever room is left. */
+void output_split(struct output *out, const char *bytes, size_t len);
+
+static inline void output_bytes(struct output *out, const char *bytes, size_t len)
+{
+	if (len > OUTPUT_ROOM - out->len) {
+		output_split(out, bytes, len);
+		return;
+	}
+	memcpy(out->data + out->len, bytes, len);
+	out->len += len;
+}
 
 static inline void output_text(struct output *out, const char *text)
 {
 	output_bytes(out, text, strlen(text));
 }
 
-void output_char(struct output *out, char c);
+static inline void output_char(struct output *out, char c)
+{
+	if (out->len == OUTPUT_ROOM)
+		output_flush(out);
+	out->data[out->len++] = c;
+}
 
 /* `width` columns at least, filled with `fill` from the left; at most OUTPUT_SLACK. */
 struct output_pad {
