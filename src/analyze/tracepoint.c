@@ -366,16 +366,35 @@ static void print_checked(struct tracepoints *tracepoints, struct tracepoint *tr
 	tracepoint->plan = NULL;
 }
 
-void tracepoint_print(struct tracepoints *tracepoints, struct span raw, uint32_t cpu, struct buf *out)
+/* Whose bytes these are; NULL: nobody's that is known. */
+static struct tracepoint *tracepoint_of(struct tracepoints *tracepoints, struct span raw)
 {
-	struct tracepoint *tracepoint = tracepoints->last;
 	uint16_t id;
 
 	if (raw.len < sizeof(id))
-		return;
+		return NULL;
 	memcpy(&id, raw.ptr, sizeof(id)); /* common_type */
-	if (!tracepoint || tracepoint->id != id)
-		tracepoint = tracepoints->last = find(tracepoints, id);
+	if (!tracepoints->last || tracepoints->last->id != id)
+		tracepoints->last = find(tracepoints, id);
+	return tracepoints->last;
+}
+
+int tracepoint_values(struct tracepoints *tracepoints, struct span raw, tracepoint_visitor *visit, void *of)
+{
+	const struct tracepoint *tracepoint = tracepoint_of(tracepoints, raw);
+
+	if (!tracepoint)
+		return -ENOENT;
+	if (!fits(tracepoint, raw))
+		return -EBADMSG;
+	tracepoint_fields_visit(tracepoint->event, raw, visit, of);
+	return 0;
+}
+
+void tracepoint_print(struct tracepoints *tracepoints, struct span raw, uint32_t cpu, struct buf *out)
+{
+	struct tracepoint *tracepoint = tracepoint_of(tracepoints, raw);
+
 	if (!tracepoint)
 		return;
 	if (!fits(tracepoint, raw)) {

@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "analyze/tracepoint_fields.h"
 #include "base/span.h"
 
 struct buf;
@@ -35,3 +36,6 @@ const char *tracepoint_name(const struct tracepoints *tracepoints, uint64_t id);
  * format. Appends nothing when the tracepoint is not known.
  */
 void tracepoint_print(struct tracepoints *tracepoints, struct span raw, uint32_t cpu, struct buf *out);
+
+/* Calls for each field of a sample. -ENOENT: the tracepoint is not known; -EBADMSG: the bytes are too few for the format. */
+int tracepoint_values(struct tracepoints *tracepoints, struct span raw, tracepoint_visitor *visit, void *of);

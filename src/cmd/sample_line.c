@@ -13,7 +13,7 @@ static bool has(const struct sample_line *line, enum sample_field field)
 	return line->fields & FIELD_BIT(field);
 }
 
-static bool shows_chain(const struct sample_line *line)
+bool sample_line_shows_chain(const struct sample_line *line)
 {
 	return line->chains && has(line, FIELD_IP) && line->record->event->attr.sample_type & PERF_SAMPLE_CALLCHAIN;
 }
@@ -22,7 +22,7 @@ static int print_comm(struct sample_line *line, struct diag *reterr)
 {
 	(void)reterr;
 	/* In front of a call chain the name is not aligned. */
-	output_padded(line->of->out, task_comm(line->task), shows_chain(line) ? 0 : 16);
+	output_padded(line->of->out, task_comm(line->task), sample_line_shows_chain(line) ? 0 : 16);
 	output_char(line->of->out, ' ');
 	return 0;
 }
@@ -117,9 +117,10 @@ static int print_misc(struct sample_line *line, struct diag *reterr)
 	return 0;
 }
 
-static uint64_t shown_time(struct line_context *of, uint64_t time)
+uint64_t sample_line_time(struct sample_line *line)
 {
-	uint64_t since = 0;
+	struct line_context *of = line->of;
+	uint64_t time = line->record->sample.time, since = 0;
 
 	if (of->clock & CLOCK_SINCE_FIRST) {
 		if (!of->first_ns)
@@ -136,11 +137,9 @@ static int print_time(struct sample_line *line, struct diag *reterr)
 {
 	struct line_context *of = line->of;
 	struct output *out = of->out;
-	uint64_t time = line->record->sample.time;
+	uint64_t time = sample_line_time(line);
 
 	(void)reterr;
-	if (of->clock & (CLOCK_SINCE_FIRST | CLOCK_SINCE_LAST))
-		time = shown_time(of, time);
 	output_decimal(out, time / 1000000000, (struct output_pad){5, ' '});
 	output_char(out, '.');
 	if (of->clock & CLOCK_NANOSECONDS)
@@ -183,7 +182,7 @@ static const char *resolve_kernel(void *of, uint64_t address, uint64_t *ret_star
 }
 
 /* The formats come once, in the file or before the first sample of a pipe. */
-static int open_tracepoints(struct line_context *of, struct diag *reterr)
+int sample_line_open_tracepoints(struct line_context *of, struct diag *reterr)
 {
 	struct span blob;
 
@@ -199,7 +198,7 @@ static int print_trace(struct sample_line *line, struct diag *reterr)
 {
 	struct line_context *of = line->of;
 	const struct sample *sample = &line->record->sample;
-	int err = open_tracepoints(of, reterr);
+	int err = sample_line_open_tracepoints(of, reterr);
 
 	if (err || !of->tracepoints)
 		return err;
@@ -261,27 +260,28 @@ static bool address_is_branch(const struct perf_event_attr *attr)
 }
 
 /* The code that ran may have touched what belongs to the other side: the address tells whose it is. */
-static void resolve_data(const struct sample_line *line, struct location *ret)
+bool sample_line_resolve_addr(struct sample_line *line, struct location *ret)
 {
+	const struct perf_event_attr *attr = &line->record->event->attr;
 	const struct sample *sample = &line->record->sample;
 	uint8_t mode = (int64_t)sample->addr < 0 ? PERF_RECORD_MISC_KERNEL : PERF_RECORD_MISC_USER;
 
+	if (!address_is_data(attr) && !address_is_branch(attr))
+		return false;
 	machine_resolve(line->of->machine, line->task, sample->cpumode, sample->addr, ret);
 	if (!ret->dso && mode != sample->cpumode)
 		machine_resolve(line->of->machine, line->task, mode, sample->addr, ret);
+	return true;
 }
 
 static int print_addr(struct sample_line *line, struct diag *reterr)
 {
-	const struct perf_event_attr *attr = &line->record->event->attr;
-	const struct sample *sample = &line->record->sample;
 	struct location location;
 
 	(void)reterr;
-	output_hex(line->of->out, sample->addr, (struct output_pad){16, ' '});
-	if (!address_is_data(attr) && !address_is_branch(attr))
+	output_hex(line->of->out, line->record->sample.addr, (struct output_pad){16, ' '});
+	if (!sample_line_resolve_addr(line, &location))
 		return 0;
-	resolve_data(line, &location);
 	if (has(line, FIELD_SYM))
 		print_symbol(line, &location);
 	if (has(line, FIELD_DSO))
@@ -315,7 +315,7 @@ static int print_ip(struct sample_line *line, struct diag *reterr)
 	struct location location;
 
 	(void)reterr;
-	if (shows_chain(line)) {
+	if (sample_line_shows_chain(line)) {
 		print_chain(line);
 		return 0;
 	}

@@ -78,6 +78,8 @@ static inline unsigned sample_kind(const struct perf_event_attr *attr)
 	return attr->type < PERF_TYPE_MAX ? attr->type : KIND_OTHER;
 }
 
+struct diag;
+
 struct sample_field_row {
 	const char *name;
 	unsigned kinds; /* 1 << kind: events of others never have it; 0: any may */
@@ -90,3 +92,15 @@ struct sample_field_row {
 
 /* Ends with a row without a name. */
 extern const struct sample_field_row sample_fields_table[];
+
+/* Is it the call chain that is printed for the address? */
+bool sample_line_shows_chain(const struct sample_line *line);
+
+/* Its time; since another line's with CLOCK_SINCE_*: once for each line. */
+uint64_t sample_line_time(struct sample_line *line);
+
+/* What the sample's addr is in; false: no address that means something to this event. */
+bool sample_line_resolve_addr(struct sample_line *line, struct location *ret);
+
+/* Once the formats of tracepoints are there they stay open. 0 also when there are none yet; -EBADMSG, -ENOMEM. */
+int sample_line_open_tracepoints(struct line_context *of, struct diag *reterr);

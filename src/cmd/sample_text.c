@@ -9,6 +9,7 @@
 #include "analyze/tracepoint.h"
 #include "base/diag.h"
 #include "cmd/dump_record.h"
+#include "cmd/sample_json.h"
 #include "cmd/sample_line.h"
 
 typedef int field_printer(struct sample_line *line, struct diag *reterr);
@@ -78,7 +79,7 @@ static void add_chains(const struct sample_text *text, const struct perf_event_a
 
 	if (text->options.hide_chains || !(attr->sample_type & PERF_SAMPLE_CALLCHAIN))
 		return;
-	if (session_info(text->context.session)->pipe)
+	if (session_info(text->context.session)->pipe && !text->options.json)
 		columns->fields |= IP_SYM & ~chosen->removed;
 	else if (attr->type == PERF_TYPE_TRACEPOINT && !chosen->chosen)
 		columns->fields |= IP_SYM | REST;
@@ -164,6 +165,8 @@ int sample_text_print(struct sample_text *text, const struct session_record *rec
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	if (!columns->fields)
 		return 0;
+	if (text->options.json)
+		return sample_json_print(&line, text->options.json, reterr);
 	if (!text->context.name_width)
 		measure_names(text);
 	for (unsigned i = 0; i < columns->nr; i++) {

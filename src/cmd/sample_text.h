@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include <stdio.h>
+
 #include "cmd/sample_fields.h"
 #include "read/session.h"
 
@@ -20,6 +22,7 @@ struct sample_text_options {
 	bool hide_chains;    /* -G: the address of the sample instead */
 	unsigned clock;      /* enum sample_clock */
 	unsigned max_frames; /* 0: all */
+	FILE *json;          /* samples go there, as sample_json prints them; NULL: as text to the output */
 };
 
 /* Borrows the session, the machine and the output; copies the options. NULL: out of memory. */

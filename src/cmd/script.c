@@ -24,7 +24,7 @@ struct script_options {
 	struct sample_text_options text;
 	struct script_show show;
 	uint64_t max_stack;
-	bool header, header_only, full_header, folded;
+	bool header, header_only, full_header, folded, json;
 	bool nanoseconds, since_first, since_last;
 	int verbose;
 };
@@ -96,6 +96,10 @@ static const struct option script_table[] = {
 	 .set = option_set_flag,
 	 .offset = offsetof(struct script_options, folded),
 	 .group = "Output"},
+	{.name = "json",
+	 .help = "Print each sample as an object of JSON on a line of its own",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct script_options, json)},
 	{.name = "header",
 	 .help = "Print first what the file says of itself and of the machine",
 	 .set = option_set_flag,
@@ -175,7 +179,7 @@ static bool is_front(uint32_t type)
 static void print_header(struct script *script)
 {
 	script->header_done = true;
-	if (script->options.header || script->options.header_only)
+	if ((script->options.header && !script->options.json) || script->options.header_only)
 		header_print(stdout, script->session, script->options.full_header);
 	fflush(stdout); /* what follows does not go through stdio */
 }
@@ -243,8 +247,10 @@ static int take(struct script *script, const struct session_record *record, stru
 	if (shown <= 0)
 		return shown ? diag_set(reterr, shown, "out of memory") : 0;
 	int err = sample_text_print(script->text, record, reterr);
-	if (script->watched)
+	if (script->watched) {
 		output_flush(&script->out);
+		fflush(stdout);
+	}
 	return err;
 }
 
@@ -265,7 +271,8 @@ static int run_records(struct script *script, struct diag *reterr)
 	err = input_records_open(&records, script->session);
 	if (err)
 		return diag_set(reterr, err, "cannot start a thread: %s", strerror(-err));
-	while (!(script->header_done && script->options.header_only) && !output_is_over(&script->out)) {
+	while (!(script->header_done && script->options.header_only) && !output_is_over(&script->out) &&
+	       !ferror(stdout)) {
 		got = input_records_next(&records, &record, reterr);
 		if (got <= 0)
 			break;
@@ -287,6 +294,15 @@ static void settle_text_options(struct script_options *options)
 			      (options->since_first ? CLOCK_SINCE_FIRST : 0) | (options->since_last ? CLOCK_SINCE_LAST : 0);
 }
 
+/* Whoever reads JSON wants to know the process, too. */
+static void settle_json(struct script_options *options)
+{
+	options->text.json = stdout;
+	for (unsigned kind = 0; kind < NR_KINDS; kind++)
+		if (!options->text.fields.kinds[kind].chosen)
+			options->text.fields.kinds[kind].shown |= FIELD_BIT(FIELD_PID);
+}
+
 static int script_open(struct script *script)
 {
 	/* Marks are where they are in the file: sorted by time there are none. As perf does it. */
@@ -306,6 +322,8 @@ static int script_open(struct script *script)
 		err = samples_init(&script->samples, &options, script->session, script->machine);
 	} else if (!err) {
 		settle_text_options(&script->options);
+		if (script->options.json)
+			settle_json(&script->options);
 		script->text = sample_text_new(&script->options.text, script->session, script->machine, &script->out);
 		err = script->text ? 0 : -ENOMEM;
 	}
@@ -344,6 +362,10 @@ static int script_run(int argc, char **argv)
 		log_error("script takes no argument, but got \"%s\"; a file is given with -i", argv[first]);
 		return COMMAND_USAGE;
 	}
+	if (script.options.json && (script.options.folded || script_show_any(&script.options.show))) {
+		log_error("--json prints samples, one by one: leave out --folded and --show-...-events");
+		return COMMAND_USAGE;
+	}
 	log_set_level(script.options.verbose);
 	script.watched = isatty(STDOUT_FILENO);
 
@@ -360,6 +382,8 @@ static int script_run(int argc, char **argv)
 	if (script.options.folded)
 		folded_print(&script.samples, 0, &script.out);
 	int out_err = output_close(&script.out);
+	if (script.options.json && (fflush(stdout) || ferror(stdout)) && !out_err)
+		out_err = errno ? -errno : -EIO;
 	if (err) {
 		log_error("%s", diag.text);
 		status = INPUT_EXIT_ERROR;
@@ -385,6 +409,7 @@ const struct command command_script = {
 		"Examples:\n"
 		"  millrace script | head -50\n"
 		"  millrace script --folded | flamegraph.pl > flame.svg\n"
+		"  millrace script --json | jq .callchain[0].sym\n"
 		"  millrace record -e 'sched:*' -a -o - -- sleep 1 | millrace script",
 	.options = script_table,
 	.run = script_run,

@@ -50,6 +50,14 @@ bool script_show_has(const struct script_show *show, uint32_t type)
 	return row && *(const bool *)((const char *)show + row->shown);
 }
 
+bool script_show_any(const struct script_show *show)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (script_show_has(show, rows[i].type))
+			return true;
+	return false;
+}
+
 struct task *script_show_task(struct machine *machine, const struct session_record *record)
 {
 	const struct perf_event_header *header = record->view.header;

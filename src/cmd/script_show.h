@@ -33,6 +33,8 @@ struct script_show {
 	SCRIPT_SHOW_OPTION("show-round-events", "Print also the marks that end a round, all in the order of the file", type, \
 			   field.rounds)
 
+bool script_show_any(const struct script_show *show);
+
 /* Is a record of that type printed? */
 bool script_show_has(const struct script_show *show, uint32_t type);
 

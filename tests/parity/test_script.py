@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The text of `millrace script` is that of `perf script`, byte for byte, for recordings of either recorder."""
+import json
 import os
 import re
 import struct
@@ -189,6 +190,55 @@ def test_fields_that_are_refused(data, millrace):
         assert hint in millrace('script', '-F', f'+{field}', '-i', data, status=129).err
     err = millrace('script', '-F', 'comm,nothing', '-i', data, status=129).err
     assert '"nothing"' in err and 'symoff' in err
+
+
+@pytest.fixture(scope='module')
+def odd_data(need_tracefs, millrace, tmp_path_factory):
+    """Several events, call chains, and a command whose name has all that JSON must escape."""
+    base = tmp_path_factory.mktemp('odd')
+    program = os.fsencode(base) + b'/q"\\<\x07\xff\xc3\xa9'
+    os.symlink('/bin/ls', program)
+    path = base / 'perf.data'
+    millrace('record', '-e', 'cpu-clock,sched:sched_switch,sched:sched_process_exec', '-g', '-o', path, '--', 'sh', '-c',
+             '"$0"* -lR /usr/share/doc >/dev/null; true & wait', f'{base}/q')
+    return path
+
+
+def test_json(odd_data, millrace):
+    """As many objects as samples, with the same values as in the text, and strings that survive."""
+    objects = [json.loads(line) for line in millrace('script', '--json', '-i', odd_data, binary=True).out.splitlines()]
+    lines = millrace('script', '-G', '--ns', '-F', 'pid,tid,time,event', '-i', odd_data).out.splitlines()
+    assert len(objects) == len(lines) > 5
+    for found, line in zip(objects, lines):
+        task, time, event = line.split()
+        seconds, nanoseconds = time[:-1].split('.')
+        assert task == f"{found['pid']}/{found['tid']}"
+        assert int(seconds) * 10 ** 9 + int(nanoseconds) == found['time_ns']
+        assert event == found['event'] + ':'
+        assert found['callchain'] and {'ip', 'sym', 'dso'} <= set(found['callchain'][0])
+        assert ('trace' in found) == found['event'].startswith('sched:')
+    assert {'cpu-clock', 'sched:sched_switch'} <= {found['event'] for found in objects}
+    switch = next(found for found in objects if found['event'] == 'sched:sched_switch')
+    assert switch['trace']['prev_comm'] and isinstance(switch['trace']['next_pid'], int)
+    assert 'q"\\<\x07\ufffd\xe9' in {found['comm'] for found in objects}
+    named = [found['trace']['filename'] for found in objects if found['event'] == 'sched:sched_process_exec']
+    assert any(name.endswith('q"\\<\x07\ufffd\xe9') for name in named)
+
+
+def test_json_has_the_fields_that_are_chosen(odd_data, millrace):
+    lines = millrace('script', '--json', '-F', 'tid,trace', '-i', odd_data, binary=True).out.splitlines()
+    assert {frozenset(json.loads(line)) for line in lines} == {frozenset({'tid'}), frozenset({'tid', 'trace'})}
+    frames = [len(json.loads(line)['callchain'])
+              for line in millrace('script', '--json', '--max-stack', '3', '-i', odd_data, binary=True).out.splitlines()]
+    assert max(frames) == 3
+    assert 'leave out' in millrace('script', '--json', '--folded', '-i', odd_data, status=129).err
+    assert 'leave out' in millrace('script', '--json', '--show-task-events', '-i', odd_data, status=129).err
+
+
+def test_json_to_a_full_disk(odd_data, program):
+    with open('/dev/full', 'wb') as full:
+        done = subprocess.run([program, 'script', '--json', '-i', odd_data], stdout=full, stderr=subprocess.PIPE, timeout=60)
+    assert done.returncode == 255 and b'No space left' in done.stderr
 
 
 def test_folded(data, millrace):
