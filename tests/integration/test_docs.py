@@ -98,11 +98,6 @@ def test_completion_of_arguments(tmp_path, monkeypatch):
     assert complete('record', '--', 'true', 'fi') == ['file.data']
 
 
-# Options of the table whose code comes with another change: they may be unknown until then.
-COMING = {'--compression-level', '--exclude-perf', '--filter', '--max-size', '--overwrite', '--switch-max-files',
-          '--switch-output', '--switch-output-event', '--tail-synthesize', '--timestamp-boundary', '--timestamp-filename'}
-
-
 def options_of_perf(perf):
     """The long names (or letters without one) that perf record -h lists."""
     done = perf('record', '-h', status=None)
@@ -125,7 +120,7 @@ def test_the_states_are_true():
     known = words('record')
     for name, state in states_in_page().items():
         assert state in ('here', 'refused'), name
-        assert name in COMING or (name in known) == (state == 'here'), name
+        assert (name in known) == (state == 'here'), name
         if state == 'refused':
             done = subprocess.run([MILLRACE, 'record', name + '=x' if name != '--kcore' and name != '--off-cpu' else name,
                                    '--', 'true'], stderr=subprocess.PIPE, text=True)
