@@ -79,6 +79,10 @@ static int run(int argc, char **argv)
 	case OPTION_OK:
 		break;
 	}
+	if (first < argc) {
+		log_error("doctor takes no argument, but got \"%s\"", argv[first]);
+		return COMMAND_USAGE;
+	}
 	doctor = (struct doctor){0};
 	log_set_level(LOG_ERRORS); /* what an event falls back to is no answer here */
 	doctor_look_at_events(&doctor);

@@ -85,6 +85,14 @@ static int explain_permission(const struct event *event, int err, int pid, struc
 			event->name, level);
 }
 
+static int explain_breakpoint(const struct event *event, int err, struct diag *reterr)
+{
+	return diag_set(reterr, err,
+			"event %s: the CPU has no such breakpoint: 1, 2, 4 or 8 bytes at a multiple of that; w, rw "
+			"(many CPUs have no r alone), or x alone",
+			event->name);
+}
+
 static int explain_invalid(const struct event *event, int err, struct diag *reterr)
 {
 	const struct perf_event_attr *attr = &event->attr;
@@ -96,11 +104,7 @@ static int explain_invalid(const struct event *event, int err, struct diag *rete
 				"kernel.perf_event_max_sample_rate (%ld)",
 				event->name, (unsigned long long)attr->sample_freq, max);
 	if (attr->type == PERF_TYPE_BREAKPOINT)
-		return diag_set(reterr, err,
-				"event %s: the CPU has no such breakpoint: 1, 2, 4 or 8 bytes at a multiple "
-				"of that; r and w "
-				"without x",
-				event->name);
+		return explain_breakpoint(event, err, reterr);
 	if (attr->sample_type & PERF_SAMPLE_READ && attr->inherit)
 		return diag_set(reterr, err,
 				"event %s: this kernel cannot read values in samples (:S) of inherited "
@@ -137,6 +141,8 @@ static int explain_unsupported(const struct event *event, int err, struct diag *
 {
 	const struct perf_event_attr *attr = &event->attr;
 
+	if (attr->type == PERF_TYPE_BREAKPOINT)
+		return explain_breakpoint(event, err, reterr);
 	if (attr->sample_type & PERF_SAMPLE_BRANCH_STACK)
 		return diag_set(reterr, err,
 				"event %s: no branch stack in this hardware: use --call-graph fp or dwarf",

@@ -59,4 +59,5 @@ def test_an_ordinary_user_is_told_what_to_change(paranoid, record_as_nobody):
 
 def test_usage(millrace):
     assert millrace('doctor', '--nonsense', status=129).err.startswith('millrace: ')
+    assert millrace('doctor', 'me', status=129).err == 'millrace: doctor takes no argument, but got "me"\n'
     assert os.path.basename(millrace('doctor', '--help').out.split()[1]) == 'millrace'

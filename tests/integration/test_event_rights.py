@@ -90,6 +90,16 @@ def test_probes_take_a_right(paranoid, record_as_nobody):
     assert 'event uprobe/config=0/: not permitted: uprobes and kprobes take CAP_PERFMON' in err
 
 
+@pytest.mark.parametrize('event', ['mem:0x10/16', 'mem:0x11/8', 'mem:0x10:rwx'])
+def test_breakpoints_that_the_cpu_has_not(millrace, tmp_path, event):
+    def record(event, **keywords):
+        return millrace('record', '-o', tmp_path / 'data', '-e', event + ':u', '--', 'true', **keywords)
+    if record('mem:0x10/8:w', status=None).status:
+        pytest.skip('no breakpoints here')
+    err = record(event, status=255).err
+    assert f'event {event}:u: the CPU has no such breakpoint: 1, 2, 4 or 8 bytes at a multiple of that' in err
+
+
 def test_tracepoints_of_own_tasks(paranoid, need_tracefs, program, run, tmp_path):
     """Root, in a user namespace, still owns tracefs and has no rights else."""
     within = ['unshare', '-Ur']
