@@ -7,6 +7,7 @@ PERF       the perf to compare with (default: perf of the PATH)
 import fcntl
 import os
 import pathlib
+import re
 import select
 import shutil
 import signal
@@ -199,19 +200,39 @@ def perf():
 
 @pytest.fixture(scope='session')
 def others_live_elsewhere(need_root):
-    """Do other tasks have files of their own (a container, a chroot)? perf goes there for symbols, millrace does not."""
+    """
+    others_live_elsewhere() -> Have other tasks files of their own now (a container, a chroot)? perf goes there for symbols,
+    millrace does not. Ask before each recording: one may start at any time.
+    """
     def home(task):
         root = os.stat(f'{task}/root/.')
         return os.readlink(f'{task}/ns/mnt'), root.st_dev, root.st_ino
 
-    for task in pathlib.Path('/proc').glob('[0-9]*'):
-        try:
-            os.readlink(f'{task}/exe')
-            if home(task) != home('/proc/self'):
-                return True
-        except OSError:  # a thread of the kernel; it has ended; nobody may look
-            pass
-    return False
+    def ask():
+        for task in pathlib.Path('/proc').glob('[0-9]*'):
+            try:
+                os.readlink(f'{task}/exe')
+                if home(task) != home('/proc/self'):
+                    return True
+            except OSError:  # a thread of the kernel; it has ended; nobody may look
+                pass
+        return False
+
+    return ask
+
+
+@pytest.fixture(scope='session')
+def of_this_place(others_live_elsewhere):
+    """
+    of_this_place(options) -> the options of a recording, or, when it is of all CPUs and others live elsewhere, those that
+    record no addresses of theirs: clock samples of the kernel only, without chains.
+    """
+    def settle(options):
+        if '-a' not in options or not others_live_elsewhere():
+            return options
+        return [re.sub(r'\bcpu-clock\b', 'cpu-clock:k', option) for option in options if option != '-g']
+
+    return settle
 
 
 @pytest.fixture(scope='session')

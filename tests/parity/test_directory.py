@@ -24,9 +24,9 @@ CASES = {
 
 
 @pytest.fixture(scope='module', params=CASES)
-def directory(request, need_root, need_tracefs, perf, tmp_path_factory):
+def directory(request, need_root, need_tracefs, perf, of_this_place, tmp_path_factory):
     path = tmp_path_factory.mktemp('directory') / 'perf.data'
-    perf('record', *CASES[request.param], '-o', path, '--', *WORKLOAD)
+    perf('record', *of_this_place(CASES[request.param]), '-o', path, '--', *WORKLOAD)
     assert path.is_dir() and len(list(path.glob('data.*'))) > 1
     return path
 

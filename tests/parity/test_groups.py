@@ -14,11 +14,11 @@ GROUPS = [
 ]
 
 
-def test_group_of_samples(millrace, perf, need_tracefs, tmp_path):
+def test_group_of_samples(millrace, perf, need_tracefs, of_this_place, tmp_path):
     for number, options in enumerate(GROUPS):
         for record in (millrace, perf) if number < 2 else (millrace,):
             file = tmp_path / f'{number}-{record is perf}.data'
-            record('record', '-q', '-o', file, *options, '--', *BUSY)
+            record('record', '-q', '-o', file, *of_this_place(options), '--', *BUSY)
             theirs, ours = perf('script', '-i', file).out, millrace('script', '-i', file).out
             assert theirs and ours == theirs
             counts = r"^# (?:Event count|Samples).*"

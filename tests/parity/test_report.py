@@ -66,13 +66,11 @@ def case(request):
 
 
 @pytest.fixture(scope='module', params=['perf', 'millrace'])
-def data(request, case, need_root, need_tracefs, perf, millrace, programs, others_live_elsewhere, tmp_path_factory):
+def data(request, case, need_root, need_tracefs, perf, millrace, programs, of_this_place, tmp_path_factory):
     events, workload = CASES[case]
-    if case == 'all-cpus' and others_live_elsewhere:
-        events = ['-e', 'cpu-clock:k', '-a']
     path = tmp_path_factory.mktemp(case) / 'perf.data'
     recorder = perf if request.param == 'perf' else millrace
-    recorder('record', *events, '-o', path, '--', *(workload or [programs / 'spin', '-t', '4', '-m', '100']))
+    recorder('record', *of_this_place(events), '-o', path, '--', *(workload or [programs / 'spin', '-t', '4', '-m', '100']))
     return path
 
 
@@ -180,9 +178,9 @@ def test_json(small, millrace):
         assert f"{100 * entry['period'] / event['period']:.2f}" == own and str(entry['samples']) == samples
 
 
-def test_cpus(need_root, perf, millrace, tmp_path):
+def test_cpus(need_root, perf, millrace, of_this_place, tmp_path):
     data = tmp_path / 'perf.data'
-    perf('record', '-e', 'cpu-clock', '-a', '-o', data, '--', *PYTHON)
+    perf('record', *of_this_place(['-e', 'cpu-clock', '-a']), '-o', data, '--', *PYTHON)
     for cpus in '0', '0-1':
         table = ['--no-children', '-C', cpus, '-i', data]
         assert_same(millrace('report', *table).out, theirs(perf, *table))

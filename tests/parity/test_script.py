@@ -52,14 +52,11 @@ def assert_same(ours, theirs):
 
 
 @pytest.mark.parametrize('case', CASES)
-def test_file(case, recorder, perf, millrace, tmp_path, others_live_elsewhere):
+def test_file(case, recorder, perf, millrace, tmp_path, of_this_place):
     data = tmp_path / 'perf.data'
     # Of a workload that forks, --per-thread sees only the first process.
     workload = ['ls', '-lR', '/usr/share/doc'] if case == 'per-thread' else WORKLOAD
-    options = CASES[case]
-    if case == 'all-cpus' and others_live_elsewhere:
-        options = ['cpu-clock:k' if option == 'cpu-clock' else option for option in options if option != '-g']
-    recorder('record', *options, '-o', data, '--', *workload)
+    recorder('record', *of_this_place(CASES[case]), '-o', data, '--', *workload)
     theirs = perf('script', '-i', data, binary=True).out
     assert theirs.count(b'\n') > 5
     assert_same(millrace('script', '-i', data, binary=True).out, theirs)
