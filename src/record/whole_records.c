@@ -3,6 +3,7 @@
 
 #include <linux/perf_event.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -21,10 +22,11 @@ uint64_t whole_records(int fd, uint64_t offset, uint64_t bytes)
 			    fd_pread(fd, piece, piece_bytes, offset + piece_at))
 				break;
 		}
-		const struct perf_event_header *record = (const void *)(piece + (at - piece_at));
-		if (record->size < sizeof(*record) || record->size > bytes - at)
+		struct perf_event_header record; /* behind a COMPRESSED record it may lie anywhere */
+		memcpy(&record, piece + (at - piece_at), sizeof(record));
+		if (record.size < sizeof(record) || record.size > bytes - at)
 			break;
-		at += record->size;
+		at += record.size;
 	}
 	return at;
 }
