@@ -8,16 +8,24 @@
 
 #include "base/clock.h"
 #include "format/record.h"
+#include "stream/lanes.h"
 #include "stream/pack_pool.h"
 
 #define AGE_MAX_NS 1000000000ull /* an extent waits no longer to become full */
 
-struct pack_stage {
+/* What one thread fills. */
+struct pack_lane {
 	struct writer writer;
-	struct pack_pool *pool;
-	struct writer *inner;      /* owned; used by whoever set `busy` */
-	struct pack_job *filling;  /* of the thread that drains; NULL: none */
+	struct pack_stage *stage;
+	struct pack_job *filling; /* NULL: none */
 	uint64_t filling_since_ns;
+};
+
+struct pack_stage {
+	struct pack_lane lane; /* the first, and often the only one */
+	struct pack_pool *pool;
+	struct writer *inner;  /* owned; used by whoever set `busy` */
+	struct lanes lanes;    /* when there are others */
 
 	/* Under the pool's lock: */
 	struct pack_job *first, *last; /* handed over, in order */
@@ -29,6 +37,11 @@ struct pack_stage {
 	struct extent_list extents;    /* written so far */
 	bool extents_failed;           /* memory ran out: no index is better than half of one */
 };
+
+static struct pack_lane *lane_of(struct writer *writer)
+{
+	return (struct pack_lane *)writer;
+}
 
 static struct pack_stage *stage_of(struct writer *writer)
 {
@@ -64,7 +77,7 @@ static void note_extent(struct pack_stage *stage, struct pack_job *job)
 {
 	if (!job->len)
 		return;
-	job->info.fields.offset = stage->writer.offset + stage->out_bytes;
+	job->info.fields.offset = stage->lane.writer.offset + stage->out_bytes;
 	job->info.fields.packed_bytes = job->out_len;
 	if (extent_list_add(&stage->extents, &job->info))
 		stage->extents_failed = true;
@@ -104,14 +117,15 @@ void pack_stage_deliver(struct pack_stage *stage)
 	pthread_cond_broadcast(&pool->news);
 }
 
-static void seal(struct pack_stage *stage)
+static void seal(struct pack_lane *lane)
 {
+	struct pack_stage *stage = lane->stage;
 	struct pack_pool *pool = stage->pool;
-	struct pack_job *job = stage->filling;
+	struct pack_job *job = lane->filling;
 
 	if (!job)
 		return;
-	stage->filling = NULL;
+	lane->filling = NULL;
 	pthread_mutex_lock(&pool->lock);
 	if (stage->last)
 		stage->last->next_in_line = job;
@@ -123,41 +137,69 @@ static void seal(struct pack_stage *stage)
 }
 
 /* Sees to it that something can be filled. -EAGAIN: not now. */
-static int fill_next(struct pack_stage *stage)
+static int fill_next(struct pack_lane *lane)
 {
+	struct pack_stage *stage = lane->stage;
 	struct pack_pool *pool = stage->pool;
 
-	if (stage->filling)
+	if (lane->filling)
 		return 0;
 	pthread_mutex_lock(&pool->lock);
 	int err = stage->err;
 	if (!err) {
-		stage->filling = pack_pool_take(pool, stage);
-		err = stage->filling ? 0 : -EAGAIN;
+		lane->filling = pack_pool_take(pool, stage);
+		err = lane->filling ? 0 : -EAGAIN;
 	}
+	lane->writer.stored = stage->stored;
 	pthread_mutex_unlock(&pool->lock);
 	if (!err)
-		stage->filling_since_ns = clock_ns(CLOCK_MONOTONIC_COARSE);
+		lane->filling_since_ns = clock_ns(CLOCK_MONOTONIC_COARSE);
 	return err;
 }
 
-static void copy_state(struct pack_stage *stage)
-{
-	stage->writer.stored = stage->stored;
-}
-
 /* Waits until an extent is free, or until all that was handed over is written. Returns the error of the inner writer. */
-static int wait_for(struct pack_stage *stage, enum writer_wait wait)
+static int wait_for(struct pack_lane *lane, enum writer_wait wait)
 {
+	struct pack_stage *stage = lane->stage;
 	struct pack_pool *pool = stage->pool;
 
 	pthread_mutex_lock(&pool->lock);
 	while (wait == WRITER_ROOM ? !stage->err && !pool->free_jobs : wait == WRITER_ALL && (stage->first || stage->busy))
 		pthread_cond_wait(&pool->news, &pool->lock);
 	int err = stage->err;
-	copy_state(stage);
+	lane->writer.stored = stage->stored;
 	pthread_mutex_unlock(&pool->lock);
 	return err;
+}
+
+/* When all that was handed over is written the inner writer is ours: workers leave alone what comes meanwhile. */
+static int take_inner(struct pack_stage *stage)
+{
+	struct pack_pool *pool = stage->pool;
+
+	pthread_mutex_lock(&pool->lock);
+	while (stage->first || stage->busy)
+		pthread_cond_wait(&pool->news, &pool->lock);
+	int err = stage->err;
+	stage->busy = true;
+	pthread_mutex_unlock(&pool->lock);
+	return err;
+}
+
+/* `bytes`: that were written meanwhile. */
+static void leave_inner(struct pack_lane *lane, int err, size_t bytes)
+{
+	struct pack_stage *stage = lane->stage;
+
+	pthread_mutex_lock(&stage->pool->lock);
+	stage->err = err;
+	stage->stored = stage->inner->stored;
+	stage->in_bytes += bytes;
+	stage->out_bytes += bytes;
+	lane->writer.stored = stage->stored;
+	stage->busy = false;
+	pack_stage_deliver(stage); /* what came meanwhile */
+	pthread_mutex_unlock(&stage->pool->lock);
 }
 
 /*
@@ -202,41 +244,41 @@ static void copy_in(struct pack_job *job, struct span spans[2], size_t len)
 	}
 }
 
-static int wait_and_fill(struct pack_stage *stage)
+static int wait_and_fill(struct pack_lane *lane)
 {
 	int err;
 
-	while ((err = fill_next(stage)) == -EAGAIN) {
-		err = wait_for(stage, WRITER_ROOM);
+	while ((err = fill_next(lane)) == -EAGAIN) {
+		err = wait_for(lane, WRITER_ROOM);
 		if (err)
 			return err;
 	}
 	return err;
 }
 
-static int stage_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
+static int lane_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
 {
-	struct pack_stage *stage = stage_of(writer);
+	struct pack_lane *lane = lane_of(writer);
 	struct span left[2] = {spans[0], nr_spans > 1 ? spans[1] : (struct span){0}};
-	size_t extent_bytes = stage->pool->extent_bytes, len;
-	int err = fill_next(stage);
+	size_t extent_bytes = lane->stage->pool->extent_bytes, len;
+	int err = fill_next(lane);
 
 	if (err)
 		return err;
 	while ((len = span_total(left, 2))) {
-		size_t room = extent_bytes - stage->filling->len;
-		if (len > room && stage->filling->len >= extent_bytes / 2) {
-			seal(stage);
-			err = wait_and_fill(stage);
+		size_t room = extent_bytes - lane->filling->len;
+		if (len > room && lane->filling->len >= extent_bytes / 2) {
+			seal(lane);
+			err = wait_and_fill(lane);
 			if (err)
 				return err;
 			room = extent_bytes;
 		}
 		len = whole_records(left, len, room);
-		copy_in(stage->filling, left, len);
+		copy_in(lane->filling, left, len);
 		if (span_total(left, 2)) {
-			seal(stage);
-			err = wait_and_fill(stage);
+			seal(lane);
+			err = wait_and_fill(lane);
 			if (err)
 				return err;
 		}
@@ -247,42 +289,30 @@ static int stage_queue(struct writer *writer, const struct span spans[], unsigne
 }
 
 /* What does not fit behind an extent is written at once, behind all that came before. */
-static int put_long(struct pack_stage *stage, const void *bytes, size_t len)
+static int put_long(struct pack_lane *lane, const void *bytes, size_t len)
 {
-	struct pack_pool *pool = stage->pool;
-
-	seal(stage);
-	int err = wait_for(stage, WRITER_ALL);
-	if (err)
-		return err;
-	/* No job is under way, so nobody else uses the inner writer. */
-	err = writer_put(stage->inner, bytes, len);
-	pthread_mutex_lock(&pool->lock);
-	stage->err = err;
-	stage->stored = stage->inner->stored;
-	if (!err) {
-		stage->in_bytes += len;
-		stage->out_bytes += len;
-	}
-	copy_state(stage);
-	pthread_mutex_unlock(&pool->lock);
+	seal(lane);
+	int err = take_inner(lane->stage);
+	if (!err)
+		err = writer_put(lane->stage->inner, bytes, len);
+	leave_inner(lane, err, err ? 0 : len);
 	return err;
 }
 
-static int stage_put(struct writer *writer, const void *bytes, size_t len)
+static int lane_put(struct writer *writer, const void *bytes, size_t len)
 {
-	struct pack_stage *stage = stage_of(writer);
+	struct pack_lane *lane = lane_of(writer);
 	int err = 0;
 
 	if (len > PACK_TAIL_BYTES) {
-		err = put_long(stage, bytes, len);
+		err = put_long(lane, bytes, len);
 	} else {
-		err = wait_and_fill(stage);
+		err = wait_and_fill(lane);
 		if (!err) {
-			struct pack_job *job = stage->filling;
+			struct pack_job *job = lane->filling;
 			memcpy(job->tail, bytes, len);
 			job->tail_len = len;
-			seal(stage);
+			seal(lane);
 		}
 	}
 	if (!err)
@@ -290,28 +320,31 @@ static int stage_put(struct writer *writer, const void *bytes, size_t len)
 	return err;
 }
 
-static int stage_reap(struct writer *writer, enum writer_wait wait)
+static int lane_place(struct writer *writer)
 {
-	struct pack_stage *stage = stage_of(writer);
+	seal(lane_of(writer));
+	return 0;
+}
 
-	if (stage->filling && (wait == WRITER_ALL || clock_ns(CLOCK_MONOTONIC_COARSE) - stage->filling_since_ns > AGE_MAX_NS))
-		seal(stage);
-	int err = wait_for(stage, wait);
-	if (err || wait != WRITER_ALL)
-		return err;
-	err = writer_reap(stage->inner, WRITER_ALL);
-	pthread_mutex_lock(&stage->pool->lock);
-	stage->err = err;
-	stage->stored = stage->inner->stored;
-	copy_state(stage);
-	pthread_mutex_unlock(&stage->pool->lock);
+static int lane_reap(struct writer *writer, enum writer_wait wait)
+{
+	struct pack_lane *lane = lane_of(writer);
+
+	if (lane->filling && (wait == WRITER_ALL || clock_ns(CLOCK_MONOTONIC_COARSE) - lane->filling_since_ns > AGE_MAX_NS))
+		seal(lane);
+	if (wait != WRITER_ALL)
+		return wait_for(lane, wait);
+	int err = take_inner(lane->stage);
+	if (!err)
+		err = writer_reap(lane->stage->inner, WRITER_ALL);
+	leave_inner(lane, err, 0);
 	return err;
 }
 
 /* After an error: an extent that is not whole goes, and with it what would follow. */
 static void cut_extents(struct pack_stage *stage)
 {
-	struct writer *writer = &stage->writer;
+	struct writer *writer = &stage->lane.writer;
 	struct extent_list *extents = &stage->extents;
 
 	writer->stored = extent_list_start(extents, 0, writer->offset + writer->stored) - writer->offset;
@@ -326,8 +359,8 @@ static int stage_close(struct writer *writer)
 {
 	struct pack_stage *stage = stage_of(writer);
 
-	seal(stage);
-	wait_for(stage, WRITER_ALL);
+	seal(&stage->lane);
+	wait_for(&stage->lane, WRITER_ALL);
 	struct writer_end end;
 	int err = writer_end(stage->inner, &end);
 	writer->stored = end.stored;
@@ -345,9 +378,10 @@ static int stage_close(struct writer *writer)
 static const struct writer_ops pack_stage_ops = {
 	.name = "zstd",
 	.state_bytes = sizeof(struct pack_stage),
-	.queue = stage_queue,
-	.put = stage_put,
-	.reap = stage_reap,
+	.queue = lane_queue,
+	.put = lane_put,
+	.place = lane_place,
+	.reap = lane_reap,
 	.close = stage_close,
 };
 
@@ -363,6 +397,48 @@ int pack_stage_open(struct pack_pool *pool, struct writer *inner, struct writer 
 	}
 	stage_of(writer)->pool = pool;
 	stage_of(writer)->inner = inner;
+	stage_of(writer)->lane.stage = stage_of(writer);
+	*ret = writer;
+	return 0;
+}
+
+void pack_stage_share(struct writer *writer, const struct lanes_params *params)
+{
+	lanes_init(&stage_of(writer)->lanes, params);
+	writer->lanes = &stage_of(writer)->lanes;
+}
+
+/* What it holds is in the line; the stage counts it as its own from here on. */
+static int lane_close(struct writer *writer)
+{
+	struct writer *first = &lane_of(writer)->stage->lane.writer;
+
+	seal(lane_of(writer));
+	first->queued += writer->queued;
+	first->retired += writer->retired;
+	return 0;
+}
+
+static const struct writer_ops pack_lane_ops = {
+	.name = "lane",
+	.state_bytes = sizeof(struct pack_lane),
+	.queue = lane_queue,
+	.put = lane_put,
+	.place = lane_place,
+	.reap = lane_reap,
+	.close = lane_close,
+};
+
+int pack_lane_open(struct writer *stage, struct writer **ret)
+{
+	struct writer_params params = {.fd = -1, .offset = stage->offset, .path = stage->path};
+	struct writer *writer;
+	int err = writer_open(&pack_lane_ops, &params, &writer);
+
+	if (err)
+		return err;
+	lane_of(writer)->stage = stage_of(stage);
+	writer->lanes = &stage_of(stage)->lanes;
 	*ret = writer;
 	return 0;
 }

@@ -6,6 +6,7 @@
 
 #include "format/record.h"
 #include "ring/ring.h"
+#include "stream/lanes.h"
 #include "stream/writer.h"
 
 /* What was taken from one ring in one visit and is not released yet. */
@@ -33,6 +34,11 @@ int stream_init(struct stream *stream)
 	pending->room = room;
 	stream->pending = pending;
 	return 0;
+}
+
+struct ring *stream_ring(const struct stream *stream, size_t n)
+{
+	return &stream->rings[stream->which ? stream->which[n] : n];
 }
 
 void stream_fini(struct stream *stream)
@@ -124,28 +130,66 @@ static int mark_round(struct stream *stream)
 	return writer_put(stream->writer, &mark, sizeof(mark));
 }
 
+/* One lane's part of a round: a whole pass of the present epoch. What is left to the others they do by themselves. */
+static int end_lane_pass(struct stream *stream, uint64_t epoch, uint64_t bytes, bool whole, enum stream_pass pass)
+{
+	struct writer *writer = stream->writer;
+	struct lanes *lanes = writer->lanes;
+	bool report = whole && writer->lane_epoch != epoch && lanes_due(lanes, bytes, pass == STREAM_DRAIN);
+	int err = 0;
+
+	if (report || pass == STREAM_DRAIN || stream->flush_bytes <= 1)
+		err = writer_place(writer);
+	if (err)
+		return err;
+	lanes_count(lanes, bytes);
+	if (!report)
+		return 0;
+	writer->lane_epoch = epoch;
+	if (!lanes_report(lanes))
+		return 0;
+	uint64_t before = atomic_load(&lanes->unmarked_bytes);
+	err = mark_round(stream);
+	lanes_marked(lanes, before);
+	return err;
+}
+
+static int end_pass(struct stream *stream, uint64_t bytes, bool whole, enum stream_pass pass)
+{
+	stream->unmarked_bytes += bytes;
+	if (stream->round_bytes && whole &&
+	    (stream->unmarked_bytes >= stream->round_bytes || (pass == STREAM_DRAIN && stream->unmarked_bytes)))
+		return mark_round(stream);
+	return 0;
+}
+
+static bool is_due(const struct stream *stream)
+{
+	if (stream->writer->lanes)
+		return lanes_due(stream->writer->lanes, 0, false);
+	return stream->round_bytes && stream->unmarked_bytes >= stream->round_bytes;
+}
+
 int64_t stream_pump(struct stream *stream, enum stream_pass pass)
 {
-	bool due = stream->round_bytes && stream->unmarked_bytes >= stream->round_bytes;
-	bool whole = due || pass != STREAM_FLOW || stream->flush_bytes <= 1;
+	struct lanes *lanes = stream->writer->lanes;
+	uint64_t epoch = lanes ? lanes_epoch(lanes) : 0;
+	bool whole = is_due(stream) || pass != STREAM_FLOW || stream->flush_bytes <= 1;
 	int64_t total = 0;
 
 	for (size_t i = 0; i < stream->nr_rings; i++) {
-		int64_t moved = pump_ring(stream, &stream->rings[i],
-					  whole ? 1 : least_worth(stream, &stream->rings[i]));
+		struct ring *ring = stream_ring(stream, i);
+		int64_t moved = pump_ring(stream, ring, whole ? 1 : least_worth(stream, ring));
 		if (moved < 0)
 			return moved;
 		total += moved;
 	}
 	stream->counters.passes++;
-	stream->unmarked_bytes += (uint64_t)total;
-	if (stream->round_bytes && whole &&
-	    (stream->unmarked_bytes >= stream->round_bytes || (pass == STREAM_DRAIN && stream->unmarked_bytes))) {
-		int err = mark_round(stream);
-		if (err)
-			return err;
-	}
-	int err = reap(stream, pass == STREAM_DRAIN ? WRITER_ALL : WRITER_NOW);
+	int err = lanes ? end_lane_pass(stream, epoch, (uint64_t)total, whole, pass)
+			: end_pass(stream, (uint64_t)total, whole, pass);
+	if (err)
+		return err;
+	err = reap(stream, pass == STREAM_DRAIN ? WRITER_ALL : WRITER_NOW);
 	if (err)
 		return err;
 	/* Pairs with the acquire of whoever tells the file's readers that so much is there. */
@@ -164,7 +208,9 @@ int stream_settle(struct stream *stream)
 	}
 	int err = moved < 0 ? (int)moved : 0;
 
-	if (!err && stream->round_bytes && stream->unmarked_bytes)
+	if (!err && stream->writer->lanes)
+		err = writer_place(stream->writer);
+	else if (!err && stream->round_bytes && stream->unmarked_bytes)
 		err = mark_round(stream);
 	if (!err && stream->pending->nr)
 		err = reap(stream, WRITER_ALL);

@@ -30,13 +30,14 @@ struct stream_tap {
 };
 
 struct stream {
-	struct ring *rings; /* borrowed array, in order of visit */
-	size_t nr_rings;
+	struct ring *rings; /* borrowed array */
+	const size_t *which; /* borrowed; of `rings`, in order of visit; NULL: all, as they stand */
+	size_t nr_rings;     /* to visit */
 	struct writer *writer; /* borrowed */
 	size_t flush_bytes;    /* leave less than this in a ring for a later pass; a draining pass takes all */
 	/*
 	 * A round is marked behind a pass that read every ring to its head, when this many bytes have come since the
-	 * last mark or the pass drains. 0: never.
+	 * last mark or the pass drains. 0: never. With other streams of the same output (writer->lanes) they decide together.
 	 */
 	uint64_t round_bytes;
 	uint64_t unmarked_bytes;
@@ -53,6 +54,9 @@ enum stream_pass {
 	STREAM_ALL,   /* take whatever is there */
 	STREAM_DRAIN, /* the same, mark the round, and wait until the writer needs none of it */
 };
+
+/* The n-th that is visited. */
+struct ring *stream_ring(const struct stream *stream, size_t n);
 
 /* After the fields above are set. 0 or -ENOMEM. */
 int stream_init(struct stream *stream);

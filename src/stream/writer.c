@@ -43,6 +43,11 @@ int writer_reap(struct writer *writer, enum writer_wait wait)
 	return writer->ops->reap ? stick(writer, writer->ops->reap(writer, wait)) : 0;
 }
 
+int writer_place(struct writer *writer)
+{
+	return writer->err ? writer->err : stick(writer, writer->ops->place(writer));
+}
+
 int writer_put(struct writer *writer, const void *bytes, size_t len)
 {
 	struct span span = {bytes, len};

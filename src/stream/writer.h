@@ -14,6 +14,7 @@
 #include "pack/extent_index.h"
 
 struct diag;
+struct lanes;
 
 struct writer_params {
 	int fd;              /* borrowed; -1 for engines that need none */
@@ -42,6 +43,8 @@ struct writer {
 	uint64_t offset;  /* file offset of the first byte */
 	const char *path;
 	int err; /* sticky: the first -errno; every later call returns it */
+	struct lanes *lanes; /* of the output, when other streams drain into it, too; NULL: this one alone */
+	uint64_t lane_epoch; /* of the last pass that was reported to them */
 };
 
 struct writer_ops {
@@ -58,6 +61,8 @@ struct writer_ops {
 	int (*queue)(struct writer *writer, const struct span spans[], unsigned nr_spans);
 	/* NULL: queue() does. For bytes that are not from a ring, where that makes a difference; as writer_put(). */
 	int (*put)(struct writer *writer, const void *bytes, size_t len);
+	/* Of lanes: what was queued has its place in the output now, before all that any lane queues from here on. */
+	int (*place)(struct writer *writer);
 	/* Advances `retired` and `stored`. */
 	int (*reap)(struct writer *writer, enum writer_wait wait);
 	/* Drains, frees, returns the first error. Called once, also after errors. What is behind `stored` may be rubbish. */
@@ -83,6 +88,9 @@ int writer_open(const struct writer_ops *ops, const struct writer_params *params
 /* 0, or the writer's sticky -errno. -EAGAIN does not stick. */
 int writer_queue(struct writer *writer, const struct span spans[], unsigned nr_spans);
 int writer_reap(struct writer *writer, enum writer_wait wait);
+
+/* Only of lanes. */
+int writer_place(struct writer *writer);
 
 /* Queue, however long it takes: for bytes that are not from a ring, which must not be held back. */
 int writer_put(struct writer *writer, const void *bytes, size_t len);

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+/* Several streams into one output: each record once, and marks that promise no more than what is there. */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "format/record.h"
+#include "ring/ring.h"
+#include "stream/lanes.h"
+#include "stream/pack_pool.h"
+#include "stream/pack_stage.h"
+#include "stream/stream.h"
+#include "stream/writer.h"
+
+enum { NR_LANES = 4, RINGS_EACH = 2, NR_RINGS = NR_LANES * RINGS_EACH, RING_BYTES = 4096, RECORD_BYTES = 32 };
+
+struct fake {
+	struct perf_event_mmap_page page;
+	uint64_t data[RING_BYTES / 8];
+	uint64_t made;
+};
+
+struct confluence {
+	struct fake fakes[NR_RINGS];
+	struct ring rings[NR_RINGS];
+	size_t which[NR_LANES][RINGS_EACH];
+	struct stream streams[NR_LANES];
+	struct pack_pool *pool;
+	struct writer *stage;
+	int fd;
+	_Atomic uint64_t clock;
+};
+
+/* The kernel's part: a record with its time, its ring and its number in there. */
+static void produce(struct confluence *all, size_t ring)
+{
+	struct fake *fake = &all->fakes[ring];
+	uint64_t head = fake->page.data_head;
+	uint64_t record[4] = {(uint64_t)RECORD_BYTES << 48 | PERF_RECORD_SAMPLE, atomic_fetch_add(&all->clock, 1) + 1, ring,
+			      fake->made};
+
+	if (RING_BYTES - (head - fake->page.data_tail) < RECORD_BYTES)
+		return;
+	memcpy((char *)fake->data + head % RING_BYTES, record, sizeof(record));
+	__atomic_store_n(&fake->page.data_head, head + RECORD_BYTES, __ATOMIC_RELEASE);
+	fake->made++;
+}
+
+static void confluence_open(struct confluence *all, const struct pack_params *packing, const struct lanes_params *lanes)
+{
+	struct writer *inner;
+
+	*all = (struct confluence){.fd = memfd_create("out", MFD_CLOEXEC)};
+	assert_int_equal(writer_open(&writer_serial, &(struct writer_params){.fd = all->fd}, &inner), 0);
+	assert_int_equal(pack_pool_new(packing, &all->pool, NULL), 0);
+	assert_int_equal(pack_stage_open(all->pool, inner, &all->stage), 0);
+	pack_stage_share(all->stage, lanes);
+	for (size_t i = 0; i < NR_RINGS; i++) {
+		ring_attach(&all->rings[i], &all->fakes[i].page, all->fakes[i].data, RING_BYTES);
+		all->which[i % NR_LANES][i / NR_LANES] = i;
+	}
+	for (size_t i = 0; i < NR_LANES; i++) {
+		struct stream *stream = &all->streams[i];
+		*stream = (struct stream){
+			.rings = all->rings,
+			.which = all->which[i],
+			.nr_rings = RINGS_EACH,
+			.flush_bytes = 256,
+			.writer = all->stage,
+		};
+		if (i)
+			assert_int_equal(pack_lane_open(all->stage, &stream->writer), 0);
+		assert_int_equal(stream_init(stream), 0);
+	}
+}
+
+/* Each lane has a ring that is mostly left below what is worth taking. */
+static size_t some_ring(unsigned *random)
+{
+	size_t ring = (size_t)rand_r(random) % NR_LANES;
+
+	return rand_r(random) % 16 ? ring + NR_LANES : ring;
+}
+
+/* Whatever came before the mark that came before the last one is not older than what follows. Returns the marks. */
+static uint64_t check_output(const struct confluence *all, const uint8_t *bytes, size_t len)
+{
+	uint64_t floor = 0, at_mark = 0, latest = 0, marks = 0, found[NR_RINGS] = {0};
+
+	for (size_t at = 0; at < len;) {
+		uint64_t record[4];
+		memcpy(record, bytes + at, sizeof(*record));
+		at += record[0] >> 48;
+		if ((uint32_t)record[0] == RECORD_FINISHED_ROUND) {
+			floor = at_mark;
+			at_mark = latest;
+			marks++;
+			continue;
+		}
+		assert_int_equal((uint32_t)record[0], PERF_RECORD_SAMPLE);
+		memcpy(record, bytes + at - RECORD_BYTES, sizeof(record));
+		assert_true(record[1] >= floor);
+		assert_in_range(record[2], 0, NR_RINGS - 1);
+		assert_int_equal(record[3], found[record[2]]++);
+		latest = record[1] > latest ? record[1] : latest;
+	}
+	for (size_t i = 0; i < NR_RINGS; i++)
+		assert_int_equal(found[i], all->fakes[i].made);
+	return marks;
+}
+
+static uint64_t confluence_close(struct confluence *all)
+{
+	uint64_t stored, rounds = 0, bytes = 0;
+
+	for (size_t i = 0; i < NR_LANES; i++) {
+		rounds += all->streams[i].counters.rounds;
+		bytes += all->streams[i].counters.bytes;
+		stream_fini(&all->streams[i]);
+		if (i)
+			assert_int_equal(writer_close(all->streams[i].writer, NULL), 0);
+	}
+	assert_int_equal(all->stage->queued, bytes + rounds * sizeof(struct perf_event_header));
+	assert_int_equal(writer_close(all->stage, &stored), 0);
+	pack_pool_free(all->pool);
+	void *map = mmap(NULL, stored, PROT_READ, MAP_PRIVATE, all->fd, 0);
+	assert_ptr_not_equal(map, MAP_FAILED);
+	assert_int_equal(check_output(all, map, stored), rounds);
+	munmap(map, stored);
+	close(all->fd);
+	return rounds;
+}
+
+static const struct pack_params packing = {
+	.nr_stages = NR_LANES, .nr_workers = 2, .extent_bytes = 8192, .budget_bytes = 32768};
+static const struct lanes_params sharing = {.nr = NR_LANES, .round_bytes = 16384, .hurry_bytes = 32768};
+
+/* One thread makes all the passes in an order of its own, some lanes seldom: the same every time. */
+static void test_promises_in_any_order(void **state)
+{
+	static struct confluence all;
+
+	(void)state;
+	for (unsigned seed = 1; seed < 20; seed++) {
+		unsigned random = seed;
+		confluence_open(&all, &packing, &sharing);
+		for (int step = 0; step < 5000; step++) {
+			for (int i = rand_r(&random) % 16; i > 0; i--)
+				produce(&all, some_ring(&random));
+			size_t lane = rand_r(&random) % 8 ? (size_t)rand_r(&random) % (NR_LANES - 1) : NR_LANES - 1;
+			assert_true(stream_pump(&all.streams[lane], rand_r(&random) % 64 ? STREAM_FLOW : STREAM_ALL) >= 0);
+		}
+		for (size_t i = 0; i < NR_LANES; i++)
+			assert_true(stream_pump(&all.streams[i], STREAM_DRAIN) >= 0);
+		assert_true(confluence_close(&all) > 5);
+	}
+}
+
+struct worker {
+	pthread_t thread;
+	struct confluence *all;
+	size_t lane;
+	int64_t err;
+};
+
+/* Fills the rings that it drains: no record is under way while a pass begins. */
+static void *work(void *arg)
+{
+	struct worker *worker = arg;
+	struct stream *stream = &worker->all->streams[worker->lane];
+	unsigned random = (unsigned)worker->lane + 1;
+
+	for (int step = 0; step < 3000 && worker->err >= 0; step++) {
+		for (int i = rand_r(&random) % 64; i > 0; i--)
+			produce(worker->all, worker->all->which[worker->lane][rand_r(&random) % RINGS_EACH]);
+		worker->err = stream_pump(stream, rand_r(&random) % 8 ? STREAM_FLOW : STREAM_ALL);
+	}
+	if (worker->err >= 0)
+		worker->err = stream_pump(stream, STREAM_DRAIN);
+	return NULL;
+}
+
+static void test_threads(void **state)
+{
+	static struct confluence all;
+	struct worker workers[NR_LANES];
+
+	(void)state;
+	confluence_open(&all, &packing, &sharing);
+	for (size_t i = 0; i < NR_LANES; i++) {
+		workers[i] = (struct worker){.all = &all, .lane = i};
+		assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+	}
+	for (size_t i = 0; i < NR_LANES; i++) {
+		pthread_join(workers[i].thread, NULL);
+		assert_true(workers[i].err >= 0);
+	}
+	confluence_close(&all);
+}
+
+/* Where somebody looks on nothing waits for other lanes: a pass is in the output behind it, marked or not. */
+static void test_looked_on(void **state)
+{
+	static struct confluence all;
+	static const struct lanes_params live = {.nr = NR_LANES, .round_bytes = 1, .hurry_bytes = 1 << 20};
+
+	(void)state;
+	confluence_open(&all, &packing, &live);
+	for (size_t i = 0; i < NR_LANES; i++)
+		all.streams[i].flush_bytes = 1;
+	for (int round = 0; round < 3; round++) {
+		produce(&all, 2);
+		assert_true(stream_pump(&all.streams[2], STREAM_FLOW) == RECORD_BYTES);
+		assert_int_equal(writer_reap(all.streams[2].writer, WRITER_ALL), 0);
+		assert_int_equal(lseek(all.fd, 0, SEEK_END), round * (RECORD_BYTES + 8) + RECORD_BYTES);
+		for (size_t i = 0; i < NR_LANES; i++)
+			assert_true(stream_pump(&all.streams[i], STREAM_FLOW) == 0);
+		assert_int_equal(writer_reap(all.streams[2].writer, WRITER_ALL), 0);
+		assert_int_equal(lseek(all.fd, 0, SEEK_END), (round + 1) * (RECORD_BYTES + 8));
+	}
+	assert_int_equal(confluence_close(&all), 3);
+}
+
+static void test_hurry_and_tell_once(void **state)
+{
+	struct lanes lanes;
+
+	(void)state;
+	lanes_init(&lanes, &sharing);
+	assert_false(lanes_due(&lanes, sharing.round_bytes - 1, false));
+	assert_true(lanes_due(&lanes, 1, true));
+	lanes_count(&lanes, sharing.round_bytes);
+	assert_true(lanes_due(&lanes, 0, false));
+	assert_false(lanes_hurry(&lanes));
+	lanes_count(&lanes, sharing.round_bytes);
+	assert_true(lanes_hurry(&lanes));
+	assert_false(lanes_hurry(&lanes));
+	for (size_t i = 0; i < sharing.nr; i++)
+		assert_int_equal(lanes_report(&lanes), i + 1 == sharing.nr);
+	lanes_marked(&lanes, 2 * sharing.round_bytes);
+	assert_int_equal(lanes_epoch(&lanes), 2);
+	assert_false(lanes_due(&lanes, 0, true));
+	assert_false(lanes_hurry(&lanes));
+	assert_int_equal(lanes_tell(&lanes, 100), 100);
+	assert_int_equal(lanes_tell(&lanes, 90), 0);
+	assert_int_equal(lanes_tell(&lanes, 130), 30);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_promises_in_any_order),
+		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_looked_on),
+		cmocka_unit_test(test_hurry_and_tell_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
