@@ -14,6 +14,7 @@
 #include "cmd/record_sampling.h"
 #include "cmd/record_summary.h"
 #include "record/recording.h"
+#include "record/sink.h"
 
 enum {
 	EXIT_LOSS = 3,    /* --fail-on-loss */
@@ -66,7 +67,8 @@ static const char *thread_spec_of(const struct record_options *options)
 static int record(struct record_options *options, int argc, char **argv, int first)
 {
 	struct target target __attribute__((cleanup(target_fini))) = {0};
-	bool to_nowhere = options->writer.ops == &writer_null && !options->threads.given;
+	bool directory = options->threads.given && !options->single_file && !sink_is_pipe(options->output);
+	bool to_nowhere = options->writer.ops == &writer_null && !directory;
 	struct recording_options recording = {
 		.target = &target,
 		.threads_only = options->target.tids != NULL,
@@ -90,6 +92,7 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 		.tail_synthesize = options->tail_synthesize,
 		.realtime = options->realtime,
 		.threads = options->threads.given,
+		.directory = directory,
 		.thread_spec = thread_spec_of(options),
 		.build_ids = !options->no_build_ids && !options->sampling.map_build_ids,
 		.all_build_ids = options->all_build_ids,

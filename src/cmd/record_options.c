@@ -400,6 +400,8 @@ const struct option record_option_table[] = {
 	{.name = "threads", .arg = "SPEC", .set = set_threads, .offset = AT(threads), .flags = OPTION_ARG_OPTIONAL,
 	 .help = "Drain with several threads into a data directory: one for each cpu (default), core, package, socket or "
 		 "numa node, or by masks CPUS/AFFINITY:CPUS/AFFINITY…"},
+	{.name = "single-file", .set = option_set_flag, .offset = AT(single_file),
+	 .help = "With --threads: into one ordinary file, as always into a pipe, rather than into a directory"},
 	{.letter = 'r', .name = "realtime", .arg = "PRIO", .set = set_realtime, .offset = AT(realtime),
 	 .flags = OPTION_NO_NEGATE, .help = "Drain the rings with this real-time priority (SCHED_FIFO)"},
 	{.letter = 'B', .name = "no-buildid", .set = option_set_flag, .offset = AT(no_build_ids),

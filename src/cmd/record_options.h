@@ -35,6 +35,7 @@ struct record_options {
 	int compression_level;
 	uint64_t buffer_bytes;
 	struct threads_option threads;
+	bool single_file;
 	uint64_t flush_bytes;
 	struct enable_times times;
 	struct control_spec control;

@@ -5,12 +5,17 @@
 
 #include "base/fd.h"
 #include "format/layout.h"
-#include "stream/stream.h"
+#include "record/data_files.h"
 
 uint64_t commit_due(const struct commit *commit)
 {
-	/* Pairs with the release of stream_pump(): the bytes were written before. */
-	uint64_t stored = commit->fd < 0 ? 0 : atomic_load_explicit(&commit->stream->stored, memory_order_acquire);
+	uint64_t stored = 0;
+
+	for (size_t i = 0; commit->fd >= 0 && i < commit->files->nr; i++) {
+		/* Pairs with the release of stream_pump(): the bytes were written before. */
+		uint64_t seen = atomic_load_explicit(&commit->files->files[i].stream.stored, memory_order_acquire);
+		stored = seen > stored ? seen : stored;
+	}
 	stored += commit->start;
 	uint64_t bytes = stored > commit->data_offset ? stored - commit->data_offset : 0;
 

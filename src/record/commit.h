@@ -7,13 +7,13 @@
 
 #include <stdint.h>
 
-struct stream;
+struct data_files;
 
 struct commit {
 	int fd;                      /* of the file; -1: there is none to tell (a pipe, a directory) */
 	uint64_t data_offset;        /* as in its header */
 	uint64_t start;              /* offset in the file of the first byte that counts as stored */
-	const struct stream *stream; /* borrowed; whose stored bytes count */
+	const struct data_files *files; /* borrowed; each of its streams knows how much of the file is stored */
 	uint64_t data_bytes;         /* as told last */
 };
 

@@ -13,10 +13,14 @@
 #include "record/eventset.h"
 #include "record/hits.h"
 #include "record/lookout.h"
+#include "record/thread_spec.h"
 #include "record/whole_records.h"
 #include "ring/ring.h"
+#include "stream/lanes.h"
+#include "stream/pack_stage.h"
 
-enum { LEAST_PART = 16, LEAST_ROUND = 4 << 20 };
+/* LANE_ROUND: at a mark each lane hands over what it has, which should be worth an extent. */
+enum { LEAST_PART = 16, LEAST_ROUND = 4 << 20, LANE_ROUND = 1 << 20 };
 
 static size_t ring_bytes_of(const struct eventset *set)
 {
@@ -34,9 +38,9 @@ static size_t flush_bytes(const struct data_files_params *params, size_t ring_by
 }
 
 /* Readers of one file hold back what comes between two marks: not too little, for the marks cost, nor too much. */
-static uint64_t round_bytes(const struct data_files_params *params, size_t nr_rings, size_t ring_bytes)
+static uint64_t round_bytes(const struct data_files_params *params, size_t ring_bytes)
 {
-	uint64_t all = (uint64_t)nr_rings * ring_bytes;
+	uint64_t all = (uint64_t)params->set->plan->nr_drained * ring_bytes;
 
 	if (params->live)
 		return 1;
@@ -81,47 +85,106 @@ static int open_lookout(const struct data_files_params *params, struct data_file
 	return err == -EOPNOTSUPP ? 0 : err;
 }
 
-static int open_stream(const struct data_files_params *params, struct data_file *file, size_t first_ring,
-		       size_t nr_rings)
+/* The file that a ring is drained into. */
+static size_t file_of_ring(const struct data_files_params *params, size_t ring)
 {
-	size_t ring_bytes = ring_bytes_of(params->set);
+	return params->into ? thread_layout_of_ring(params->layout, &params->set->plan->rings[ring]) : ring;
+}
 
+/* `which` has room for the rings of the stream. */
+static int open_stream(const struct data_files_params *params, struct data_files *files, size_t index, size_t *which)
+{
+	struct data_file *file = &files->files[index];
+	size_t ring_bytes = ring_bytes_of(params->set), nr = 0;
+
+	for (size_t ring = 0; ring < params->set->plan->nr_drained; ring++)
+		if (file_of_ring(params, ring) == index)
+			which[nr++] = ring;
 	file->stream = (struct stream){
-		.rings = &params->set->rings[first_ring],
-		.nr_rings = nr_rings,
+		.rings = params->set->rings,
+		.which = which,
+		.nr_rings = nr,
 		.writer = file->lookout ? file->lookout : file->writer,
 		.flush_bytes = flush_bytes(params, ring_bytes),
 		/* Marks in the files of a directory would promise what other files do not hold. */
 		/* The flight channel comes behind the last mark, and may be older than it. */
-		.round_bytes = params->into && !has_flight(params) ? round_bytes(params, nr_rings, ring_bytes) : 0,
+		.round_bytes = params->into && !params->layout && !has_flight(params) ? round_bytes(params, ring_bytes) : 0,
 	};
 	return stream_init(&file->stream);
 }
 
-int data_files_open(const struct data_files_params *params, struct data_files *ret, struct diag *reterr)
+/* The threads that share an output mark its rounds together. */
+static void share_output(const struct data_files_params *params)
 {
 	const struct plan *plan = params->set->plan;
-	/* A file is in order of time only as a ring is: rings that shared one would mix what readers cannot sort. */
-	struct data_files files = {.nr = params->into ? 1 : plan->nr_drained};
+	struct lanes_params lanes = {0};
+	size_t ring_bytes = ring_bytes_of(params->set);
+
+	for (size_t i = 0; i < params->layout->nr_threads; i++) {
+		size_t ring = 0;
+		while (ring < plan->nr_drained && file_of_ring(params, ring) != i)
+			ring++;
+		lanes.nr += ring < plan->nr_drained;
+	}
+	if (!has_flight(params)) {
+		uint64_t least = lanes.nr * (uint64_t)LANE_ROUND;
+		lanes.round_bytes = round_bytes(params, ring_bytes);
+		if (lanes.round_bytes > 1 && lanes.round_bytes < least)
+			lanes.round_bytes = least;
+		lanes.hurry_bytes = lanes.round_bytes > least ? lanes.round_bytes : least;
+	}
+	pack_stage_share(params->into, &lanes);
+}
+
+static int open_writer(const struct data_files_params *params, struct data_files *files, size_t index,
+		       struct diag *reterr)
+{
+	struct data_file *file = &files->files[index];
 	int err = 0;
 
-	files.files = calloc(files.nr + 1, sizeof(*files.files));
-	if (!files.files)
-		return diag_set(reterr, -ENOMEM, "out of memory");
-	for (size_t i = 0; i < files.nr; i++)
-		files.files[i].fd = -1;
-	for (size_t i = 0; i < files.nr && !err; i++) {
-		struct data_file *file = &files.files[i];
-		size_t nr_rings = params->into ? plan->nr_drained : 1;
-		if (params->into)
-			file->writer = params->into;
-		else
-			err = open_file(params, i, &files, reterr);
-		if (!err && open_lookout(params, file))
-			err = diag_set(reterr, -ENOMEM, "out of memory");
-		if (!err && open_stream(params, file, i, nr_rings))
-			err = diag_set(reterr, -ENOMEM, "out of memory");
+	if (!params->into) {
+		err = open_file(params, index, files, reterr);
+	} else if (index) {
+		err = pack_lane_open(params->into, &file->writer);
+		file->lane = !err;
+	} else {
+		file->writer = params->into;
 	}
+	if (!err && open_lookout(params, file))
+		err = diag_set(reterr, -ENOMEM, "out of memory");
+	return err;
+}
+
+static int open_files(const struct data_files_params *params, struct data_files *files, struct diag *reterr)
+{
+	size_t nr_drained = params->set->plan->nr_drained, at = 0;
+	int err = 0;
+
+	files->files = calloc(files->nr + 1, sizeof(*files->files));
+	files->which = calloc(nr_drained + 1, sizeof(*files->which));
+	if (!files->files || !files->which)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < files->nr; i++)
+		files->files[i].fd = -1;
+	if (params->layout && params->into)
+		share_output(params);
+	for (size_t i = 0; i < files->nr && !err; i++) {
+		err = open_writer(params, files, i, reterr);
+		if (!err && open_stream(params, files, i, files->which + at))
+			err = diag_set(reterr, -ENOMEM, "out of memory");
+		at += files->files[i].stream.nr_rings;
+	}
+	return err;
+}
+
+int data_files_open(const struct data_files_params *params, struct data_files *ret, struct diag *reterr)
+{
+	/* A file is in order of time only as a ring is: rings that shared one would mix what readers cannot sort. */
+	struct data_files files = {.nr = params->set->plan->nr_drained, .directory = !params->into};
+
+	if (params->into)
+		files.nr = params->layout ? params->layout->nr_threads : 1;
+	int err = open_files(params, &files, reterr);
 	if (err) {
 		data_files_fini(&files);
 		return err;
@@ -162,7 +225,7 @@ static uint64_t left_in_rings(const struct stream *stream)
 
 	for (size_t i = 0; i < stream->nr_rings; i++) {
 		struct span spans[2];
-		bytes += ring_peek(&stream->rings[i], spans);
+		bytes += ring_peek(stream_ring(stream, i), spans);
 	}
 	return bytes;
 }
@@ -190,6 +253,13 @@ static int close_file(struct data_file *file, struct diag *reterr)
 			(unsigned long long)failed_at, strerror(-err));
 }
 
+void data_files_join(struct data_files *files)
+{
+	for (size_t i = 0; i < files->nr; i++)
+		if (files->files[i].lane)
+			writer_close(take_ptr(files->files[i].writer), NULL); /* its error is that of the output */
+}
+
 int data_files_close(struct data_files *files, struct diag *reterr)
 {
 	int first_err = 0;
@@ -215,6 +285,7 @@ uint64_t data_files_left(const struct data_files *files)
 
 void data_files_fini(struct data_files *files)
 {
+	data_files_join(files);
 	for (size_t i = 0; i < files->nr; i++) {
 		struct data_file *file = &files->files[i];
 		stream_fini(&file->stream);
@@ -228,6 +299,7 @@ void data_files_fini(struct data_files *files)
 		free(file->path);
 	}
 	free(files->files);
+	free(files->which);
 	*files = (struct data_files){0};
 }
 

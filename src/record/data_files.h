@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * data_files: where the rings go: all into one output, or, in a data directory, those of each place (plan.h) into a file
- * of their own. One stream each. Owned by the recording; the streams are lent to readers.
+ * data_files: where the rings go: in a data directory each into a file of its own, else all into one output. One stream
+ * for each file, or for each thread that drains into the one output. Owned by the recording; the streams are lent to readers.
  */
 #pragma once
 
@@ -19,9 +19,12 @@ struct eventset;
 struct hits_live;
 struct pack_pool;
 
+struct thread_layout;
+
 struct data_file {
 	struct stream stream;
 	struct writer *writer;
+	bool lane;                /* the writer is a lane into that of the first file (pack_stage.h), and ours */
 	struct hits_live *live;   /* sees what goes by; NULL: nobody looks */
 	struct writer *lookout;   /* between the stream and `writer` then */
 	char *path;               /* heap; of a directory's file; NULL: the recording's one output */
@@ -32,8 +35,10 @@ struct data_file {
 };
 
 struct data_files {
-	struct data_file *files; /* heap; in a directory by place, else one */
+	struct data_file *files; /* heap; in a directory by ring, else one for each thread, which share the output */
 	size_t nr;
+	bool directory;
+	size_t *which;           /* heap; the rings of the threads that share an output, thread after thread */
 	struct writer_params params; /* as the last writer was opened */
 };
 
@@ -43,6 +48,7 @@ struct data_files_params {
 	size_t flush_bytes;   /* 0: the default */
 	bool live;            /* somebody may be looking on: hold nothing back */
 	struct writer *into;  /* the one output; its owner closes it. NULL: a directory */
+	const struct thread_layout *layout; /* with `into`: who drains what; NULL: one thread */
 	const char *path;     /* of the output or the directory */
 	struct pack_pool *pool; /* compresses; NULL: nobody does */
 	/* Whose samples are looked at as they go by (hits.h); NULL: nobody's. */
@@ -60,6 +66,9 @@ size_t data_files_index(const struct data_files *files, const struct stream *str
  * with streams that no reader uses.
  */
 void data_files_exchange(struct data_files *files, struct data_files *next);
+
+/* When no reader uses them: what several threads have drained into one output is in its writer. Idempotent. */
+void data_files_join(struct data_files *files);
 
 /*
  * Closes the writers of a directory's files, cuts what is torn, and counts. -errno of the first that failed, with path

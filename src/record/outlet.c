@@ -44,10 +44,10 @@ static int open_writer(struct outlet *outlet, const struct outlet_params *params
 		.offset = offset,
 		.nr_rings = params->set->plan->nr_places,
 		.ring_bytes = params->set->largest_ring_bytes,
-		.pool = options->threads ? NULL : params->pool,
+		.pool = options->directory ? NULL : params->pool,
 	};
 
-	return engine_open(options->threads ? &plain : &options->writer, &engine, &outlet->writer,
+	return engine_open(options->directory ? &plain : &options->writer, &engine, &outlet->writer,
 			   &outlet->writer_params, reterr);
 }
 
@@ -71,7 +71,8 @@ static int open_data_files(struct outlet *outlet, const struct outlet_params *pa
 		.writer = &params->options->writer,
 		.flush_bytes = params->options->flush_bytes,
 		.live = outlet->sink.pipe,
-		.into = params->options->threads ? NULL : outlet->writer,
+		.into = params->options->directory ? NULL : outlet->writer,
+		.layout = params->layout,
 		.path = outlet->sink.path,
 		.pool = params->pool,
 		/* Compressed records have other places in the file. */
@@ -97,7 +98,7 @@ static uint64_t leave_room(struct outlet *outlet, size_t front_bytes, size_t wor
 static int start_file(struct outlet *outlet, const struct outlet_params *params, struct buf *front,
 		      size_t world_bytes, struct diag *reterr)
 {
-	bool room = world_bytes && !params->options->threads;
+	bool room = world_bytes && !params->options->directory;
 	uint64_t offset = room ? leave_room(outlet, front->len, world_bytes) : 0;
 	int err = 0;
 
@@ -204,7 +205,7 @@ static struct finish_params main_file(const struct outlet *outlet, const struct 
 
 void outlet_finish_ahead(struct outlet *outlet, const struct outlet_params *params)
 {
-	if (!params->options->threads)
+	if (!params->options->directory)
 		return;
 	const struct finish_params finishing = main_file(outlet, params);
 	outlet->ahead = true;
@@ -263,9 +264,9 @@ static int finish(struct outlet *outlet, const struct outlet_params *common, con
 		features.compressed = tell_ratio(common, &compressed);
 	params->all_build_ids = common->options->all_build_ids;
 	params->build_ids = looks_at_hits(outlet, common);
-	params->live = common->options->threads ? NULL : outlet->files.files[0].live;
+	params->live = common->options->directory ? NULL : outlet->files.files[0].live;
 	params->parts = parts;
-	params->nr_parts = common->options->threads ? outlet->files.nr : 0;
+	params->nr_parts = common->options->directory ? outlet->files.nr : 0;
 	params->ledger = closing->ledger;
 	params->losses = closing->losses;
 	result->bytes = 0;
@@ -308,6 +309,7 @@ int outlet_close(struct outlet *outlet, const struct outlet_params *params, cons
 {
 	struct diag later;
 	struct writer_end end;
+	data_files_join(&outlet->files);
 	writer_put(outlet->writer, outlet->world_rest.data, outlet->world_rest.len); /* an error is kept for the end */
 	uint64_t queued = outlet->writer->queued, offset = outlet->writer->offset, left = 0;
 	int write_err = writer_end(take_ptr(outlet->writer), &end);
@@ -317,7 +319,7 @@ int outlet_close(struct outlet *outlet, const struct outlet_params *params, cons
 	if (write_err) {
 		outlet_error(outlet, offset + written, write_err, reterr);
 		/* The part that was written of a piece that failed is not queued, but may still be in its ring. */
-		uint64_t had = queued + (params->options->threads ? 0 : data_files_left(&outlet->files));
+		uint64_t had = queued + (params->options->directory ? 0 : data_files_left(&outlet->files));
 		left = had > kept ? had - kept : 0;
 	}
 	int files_err = data_files_close(&outlet->files, write_err ? &later : reterr);
@@ -340,6 +342,7 @@ int outlet_close(struct outlet *outlet, const struct outlet_params *params, cons
 
 void outlet_fini(struct outlet *outlet)
 {
+	data_files_join(&outlet->files);
 	writer_close(take_ptr(outlet->writer), NULL);
 	data_files_fini(&outlet->files);
 	buf_fini(&outlet->world_rest);

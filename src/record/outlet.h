@@ -25,6 +25,7 @@ struct pack_pool;
 struct recording_options;
 struct sideline;
 struct target;
+struct thread_layout;
 struct workload;
 
 /* What all outputs of a recording have in common. Borrowed, and not changed while they are open. */
@@ -36,6 +37,7 @@ struct outlet_params {
 	const struct workload *workload;
 	struct pack_pool *pool; /* compresses; NULL: nobody does */
 	struct sideline *sideline; /* knows the tasks; NULL: /proc does */
+	const struct thread_layout *layout; /* who drains what; NULL: one thread does */
 };
 
 struct outlet {

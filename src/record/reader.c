@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "record/eventset.h"
 #include "record/priority.h"
+#include "stream/lanes.h"
 #include "stream/stream.h"
 #include "stream/writer.h"
 
@@ -137,6 +138,18 @@ static void note_hang_ups(struct reader *reader)
 		signal_eventfd(reader->control->news_fd);
 }
 
+/* What is stored beyond what was told: of an output that several readers have, whichever of them sees it first. */
+static uint64_t untold(struct reader *reader, uint64_t bytes)
+{
+	struct lanes *lanes = reader->nr_streams ? reader->streams[0]->writer->lanes : NULL;
+	uint64_t told = reader->told_bytes;
+
+	if (lanes)
+		return lanes_tell(lanes, bytes);
+	reader->told_bytes = bytes;
+	return bytes - told;
+}
+
 /* How much is in the outputs; whoever waits for a mark is told once. */
 static void tell_stored(struct reader *reader)
 {
@@ -145,11 +158,10 @@ static void tell_stored(struct reader *reader)
 
 	for (size_t i = 0; i < reader->nr_streams; i++)
 		bytes += reader->streams[i]->writer->stored;
-	if (bytes == reader->told_bytes)
+	uint64_t more = untold(reader, bytes);
+	if (!more)
 		return;
-	uint64_t more = bytes - reader->told_bytes;
 	uint64_t stored = atomic_fetch_add_explicit(&control->stored, more, memory_order_relaxed) + more;
-	reader->told_bytes = bytes;
 	if (stored >= atomic_load_explicit(&control->mark, memory_order_relaxed) &&
 	    atomic_exchange(&control->mark, UINT64_MAX) != UINT64_MAX)
 		signal_eventfd(control->switch_fd);
@@ -211,6 +223,19 @@ void reader_switch_late(struct reader *reader)
 		exchange_writers(reader, next);
 }
 
+/* A round of an output that others have, too, is due: those who have little to do make their pass now. */
+static void wake_others(const struct reader *reader)
+{
+	const struct reader_control *control = reader->control;
+	struct lanes *lanes = reader->nr_streams ? reader->streams[0]->writer->lanes : NULL;
+
+	if (!lanes || !lanes_hurry(lanes))
+		return;
+	for (size_t i = 0; i < control->nr_readers; i++)
+		if (&control->readers[i] != reader)
+			signal_eventfd(control->readers[i].wake_fd);
+}
+
 /* One pass over all streams; false when a writer failed. */
 static bool pump(struct reader *reader, enum stream_pass pass)
 {
@@ -223,6 +248,7 @@ static bool pump(struct reader *reader, enum stream_pass pass)
 		}
 	}
 	tell_stored(reader);
+	wake_others(reader);
 	return true;
 }
 

@@ -29,6 +29,8 @@ struct reader_control {
 	atomic_size_t nr_switching;  /* readers that were told to switch their writers, and have not yet */
 	_Atomic uint64_t stored;     /* bytes in the outputs so far, of all readers, with all writers */
 	_Atomic uint64_t mark;       /* tell when `stored` is that much; UINT64_MAX: never, or told */
+	const struct reader *readers; /* borrowed: all of them, of whom only wake_fd is anybody else's business */
+	size_t nr_readers;
 };
 
 int reader_control_init(struct reader_control *control);

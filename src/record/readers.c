@@ -10,21 +10,12 @@
 #include "record/eventset.h"
 #include "record/thread_spec.h"
 
-static size_t reader_of_ring(const struct readers_params *params, size_t ring)
-{
-	int cpu = params->set->plan->rings[ring].cpu;
-
-	if (!params->layout)
-		return 0;
-	if (cpu < 0)
-		return thread_layout_by_ring(params->layout, params->set->plan->rings[ring].place);
-	return (size_t)thread_layout_by_cpu(params->layout, (unsigned)cpu); /* thread_spec.h: each CPU has one */
-}
-
-/* The stream that a drained ring is drained by: its own, or the one for all. */
+/* The stream that a drained ring is drained by: its own, that of its thread, or the one for all. */
 static struct stream *stream_of_ring(const struct readers_params *params, size_t ring)
 {
-	return &params->files->files[params->layout ? ring : 0].stream;
+	size_t reader = thread_layout_of_ring(params->layout, &params->set->plan->rings[ring]);
+
+	return &params->files->files[params->files->directory ? ring : reader].stream;
 }
 
 /* Gives each reader its stretch of the two lists: rings to watch, and streams. */
@@ -38,7 +29,7 @@ static void assign(struct readers *readers, const struct readers_params *params)
 		reader->rings = readers->rings + at;
 		reader->streams = readers->streams + stream_at;
 		for (size_t ring = 0; ring < plan->nr_rings; ring++) {
-			if (reader_of_ring(params, ring) != r)
+			if (thread_layout_of_ring(params->layout, &plan->rings[ring]) != r)
 				continue;
 			readers->rings[at++] = ring;
 			reader->nr_rings++;
@@ -65,6 +56,8 @@ static int make(struct readers *readers, const struct readers_params *params)
 	if (!readers->readers || !readers->streams || !readers->rings)
 		return -ENOMEM;
 	assign(readers, params);
+	readers->control.readers = readers->readers;
+	readers->control.nr_readers = readers->nr;
 	for (size_t i = 0; i < readers->nr && !err; i++) {
 		struct reader *reader = &readers->readers[i];
 		reader->control = &readers->control;

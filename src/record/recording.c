@@ -169,22 +169,29 @@ static int describe_events(struct recording *rec)
 		.described = &rec->described,
 		.features = &rec->features,
 		.workload = &rec->workload,
+		.layout = rec->options->threads ? &rec->layout : NULL,
 	};
 	return err;
 }
 
 static int start_compression(struct recording *rec, struct diag *reterr)
 {
+	const struct recording_options *options = rec->options;
+	bool shared = options->threads && !options->directory;
+	size_t nr_streams = options->directory ? rec->plan.nr_drained : shared ? rec->layout.nr_threads : 1;
 	struct pack_params params = {
-		.level = rec->options->compression_level,
-		/* At a switch of the output two are open for each file. */
-		.nr_stages = 2 * (rec->options->threads ? rec->plan.nr_drained : 1),
+		.level = options->compression_level,
+		/* At a switch of the output two are open for each. */
+		.nr_stages = 2 * nr_streams,
+		/* One output is written by one at a time; another looks at what comes next. */
+		.nr_workers = shared && !options->compression_level ? 2 : 0,
 		.events = rec->described.descs,
 		.nr_events = rec->described.nr_descs,
 	};
 
-	params.budget_bytes = rec->options->buffer_bytes;
-	if (!params.level && !params.budget_bytes)
+	params.budget_bytes = options->buffer_bytes;
+	/* Threads that share an output fill extents, each its own. */
+	if (!params.level && !params.budget_bytes && !shared)
 		return 0;
 	rec->compressed = (struct feature_compressed){
 		.type = FEATURE_COMPRESSED_ZSTD,
@@ -246,11 +253,10 @@ static int lay_out_threads(struct recording *rec, struct diag *reterr)
 
 static int start_readers(struct recording *rec, struct diag *reterr)
 {
-	bool directory = rec->options->threads;
 	struct readers_params readers = {
 		.set = &rec->set,
 		.files = &rec->outlet.files,
-		.layout = directory ? &rec->layout : NULL,
+		.layout = rec->options->threads ? &rec->layout : NULL,
 		.realtime = rec->options->realtime,
 		.workload = rec->workload.pid,
 	};
@@ -292,7 +298,7 @@ static void tell_plan(const struct recording *rec)
 {
 	AUTO_BUF struct buf text = {0};
 	const struct data_file *file = &rec->outlet.files.files[0];
-	const struct writer_params *params = rec->options->threads ? &rec->outlet.files.params : &rec->outlet.writer_params;
+	const struct writer_params *params = rec->options->directory ? &rec->outlet.files.params : &rec->outlet.writer_params;
 	const struct writer_ops *ops = file->writer->ops;
 	size_t ring_bytes = rec->set.ring_pages * (size_t)sysconf(_SC_PAGESIZE);
 
@@ -329,14 +335,14 @@ static void tell_readers_work(const struct recording *rec)
 static int prepare_keeper(struct recording *rec)
 {
 	const struct writer_ops *asked = rec->options->writer.ops;
-	bool one_file = !rec->outlet.sink.pipe && !rec->options->threads && !(asked && asked->cuts);
+	bool one_file = !rec->outlet.sink.pipe && !rec->options->directory && !(asked && asked->cuts);
 	struct keeper *keeper = &rec->keeper;
 
 	rec->commit = (struct commit){
 		.fd = one_file ? rec->outlet.sink.fd : -1,
 		.data_offset = rec->outlet.header.data.offset,
 		.start = rec->outlet.writer->offset,
-		.stream = &rec->outlet.files.files[0].stream,
+		.files = &rec->outlet.files,
 	};
 	keeper->nr_sync_fds = 0;
 	free(rec->sync_fds);
@@ -564,7 +570,7 @@ static int open_sink(struct recording *rec, struct diag *reterr)
 {
 	sigset_t blocked, waiting;
 
-	if (rec->options->threads)
+	if (rec->options->directory)
 		return sink_open_directory(rec->options->output, &rec->outlet.sink, reterr);
 	pthread_sigmask(SIG_SETMASK, NULL, &blocked);
 	waiting = rec->old_mask;

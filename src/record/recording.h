@@ -35,7 +35,8 @@ struct recording_options {
 	int compression_level;          /* 1 to ZSTD_LEVEL_LAST; 0: nothing is compressed */
 	size_t flush_bytes;             /* --mmap-flush; 0: the default */
 	const char *output;             /* NULL: perf.data */
-	bool threads;                   /* --threads: into a data directory */
+	bool threads;                   /* --threads */
+	bool directory;                 /* they drain into a data directory, each ring into a file; else all into one output */
 	const char *thread_spec;        /* NULL: cpu */
 	struct enable_times times;      /* -D */
 	struct control_spec control;    /* --control */

@@ -86,7 +86,7 @@ static int open_sink(struct rotation *rotation, struct finisher_job *job, struct
 	const struct recording_options *options = rotation->params->options;
 	const char *path = rotation->outlet->sink.path;
 
-	return options->threads ? sink_open_directory(path, &job->outlet.sink, reterr)
+	return options->directory ? sink_open_directory(path, &job->outlet.sink, reterr)
 				: sink_open(path, &job->outlet.sink, reterr);
 }
 

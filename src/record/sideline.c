@@ -86,15 +86,26 @@ static size_t count_side_rings(const struct plan *plan)
 	return nr;
 }
 
+/* And in each stream; of the rings that it drains. */
+static size_t side_rings_of(const struct stream *stream, size_t nr_side)
+{
+	size_t nr = 0;
+
+	while (nr < stream->nr_rings && stream->which[nr] < nr_side)
+		nr++;
+	return nr;
+}
+
 int sideline_new(const struct plan *plan, const struct perf_event_attr *attr, struct data_files *files,
 		 struct sideline **ret)
 {
-	size_t nr_side = count_side_rings(plan);
-	size_t nr_taps = nr_side < files->nr ? nr_side : files->nr;
+	size_t nr_side = count_side_rings(plan), nr_taps = 0;
 
 	*ret = NULL;
 	if (!nr_side)
 		return 0;
+	for (size_t i = 0; i < files->nr; i++)
+		nr_taps += side_rings_of(&files->files[i].stream, nr_side) != 0;
 	struct sideline *sideline = calloc(1, sizeof(*sideline) + nr_taps * sizeof(sideline->taps[0]));
 	if (!sideline)
 		return -ENOMEM;
@@ -108,12 +119,16 @@ int sideline_new(const struct plan *plan, const struct perf_event_attr *attr, st
 	sideline->held = UINT64_MAX;
 	sideline->nr_taps = nr_taps;
 	pthread_mutex_init(&sideline->lock, NULL);
-	for (size_t i = 0; i < nr_taps; i++) {
-		struct tap *tap = &sideline->taps[i];
+	for (size_t i = 0, at = 0; i < files->nr; i++) {
+		struct stream *stream = &files->files[i].stream;
+		size_t nr_tapped = side_rings_of(stream, nr_side);
+		if (!nr_tapped)
+			continue;
+		struct tap *tap = &sideline->taps[at++];
 		pthread_mutex_init(&tap->lock, NULL);
 		tap->hook = (struct stream_tap){.see = see, .cut = cut};
-		files->files[i].stream.tap = &tap->hook;
-		files->files[i].stream.nr_tapped = files->nr == 1 ? nr_side : 1;
+		stream->tap = &tap->hook;
+		stream->nr_tapped = nr_tapped;
 	}
 	*ret = sideline;
 	return 0;

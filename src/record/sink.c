@@ -187,8 +187,6 @@ int sink_open_directory(const char *path, struct sink *ret, struct diag *reterr)
 {
 	struct sink sink = {.path = path ? path : "perf.data", .fd = -1};
 
-	if (sink_is_pipe(path))
-		return diag_set(reterr, -EINVAL, "--threads writes a directory, which no pipe can carry: give -o DIR");
 	int err = keep_old(sink.path, reterr);
 	if (err)
 		return err;

@@ -29,7 +29,7 @@ bool sink_is_stdout(const char *path);
  */
 int sink_open(const char *path, struct sink *ret, struct diag *reterr);
 
-/* The same for a data directory, of mode 0700: fd is that of its main file. Not for pipes: -EINVAL. */
+/* The same for a data directory, of mode 0700: fd is that of its main file. Not for pipes. */
 int sink_open_directory(const char *path, struct sink *ret, struct diag *reterr);
 int sink_close(struct sink *sink);
 

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/log.h"
+#include "record/plan.h"
 #include "record/topology.h"
 
 #define AUTO_CPUSET __attribute__((cleanup(cpuset_fini)))
@@ -57,6 +58,15 @@ ssize_t thread_layout_by_cpu(const struct thread_layout *layout, unsigned cpu)
 size_t thread_layout_by_ring(const struct thread_layout *layout, size_t ring)
 {
 	return ring % layout->nr_threads;
+}
+
+size_t thread_layout_of_ring(const struct thread_layout *layout, const struct plan_ring *ring)
+{
+	if (!layout)
+		return 0;
+	if (ring->cpu < 0)
+		return thread_layout_by_ring(layout, ring->place);
+	return (size_t)thread_layout_by_cpu(layout, (unsigned)ring->cpu); /* each CPU has one */
 }
 
 void thread_layout_trim(struct thread_layout *layout, size_t nr_rings)

@@ -23,6 +23,7 @@
 #include "base/cpuset.h"
 
 struct diag;
+struct plan_ring;
 struct topology;
 
 struct thread_place {
@@ -55,6 +56,9 @@ ssize_t thread_layout_by_cpu(const struct thread_layout *layout, unsigned cpu);
 
 /* The same for a ring of no CPU (--per-thread), by its index: round robin. */
 size_t thread_layout_by_ring(const struct thread_layout *layout, size_t ring);
+
+/* The thread that drains this ring; 0 without a layout, where one drains all. */
+size_t thread_layout_of_ring(const struct thread_layout *layout, const struct plan_ring *ring);
 
 /* Drops the threads that round robin leaves without a ring; one always stays. */
 void thread_layout_trim(struct thread_layout *layout, size_t nr_rings);

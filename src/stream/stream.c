@@ -90,9 +90,11 @@ static size_t least_worth(const struct stream *stream, const struct ring *ring)
 	return stream->flush_bytes < most ? stream->flush_bytes : most;
 }
 
-static int64_t pump_ring(struct stream *stream, struct ring *ring, size_t least)
+static int64_t pump_ring(struct stream *stream, size_t index, bool whole)
 {
 	struct stream_pending *pending = stream->pending;
+	struct ring *ring = stream_ring(stream, index);
+	size_t least = whole ? 1 : least_worth(stream, ring);
 	struct span spans[2];
 	size_t bytes = ring_peek(ring, spans);
 
@@ -106,7 +108,7 @@ static int64_t pump_ring(struct stream *stream, struct ring *ring, size_t least)
 	int err = queue(stream, spans);
 	if (err)
 		return err;
-	if (stream->tap && ring < stream->rings + stream->nr_tapped)
+	if (stream->tap && index < stream->nr_tapped)
 		stream->tap->see(stream->tap, spans, stream->counters.bytes);
 	ring_take(ring, bytes);
 	pending->chunks[(pending->first + pending->nr++) % pending->room] =
@@ -178,8 +180,7 @@ int64_t stream_pump(struct stream *stream, enum stream_pass pass)
 	int64_t total = 0;
 
 	for (size_t i = 0; i < stream->nr_rings; i++) {
-		struct ring *ring = stream_ring(stream, i);
-		int64_t moved = pump_ring(stream, ring, whole ? 1 : least_worth(stream, ring));
+		int64_t moved = pump_ring(stream, i, whole);
 		if (moved < 0)
 			return moved;
 		total += moved;
@@ -203,7 +204,7 @@ int stream_settle(struct stream *stream)
 
 	/* The last samples may need what their tasks did while the other rings were visited. */
 	for (size_t i = 0; i < stream->nr_tapped && moved >= 0; i++) {
-		moved = pump_ring(stream, &stream->rings[i], 1);
+		moved = pump_ring(stream, i, true);
 		stream->unmarked_bytes += moved > 0 ? (uint64_t)moved : 0;
 	}
 	int err = moved < 0 ? (int)moved : 0;

@@ -45,7 +45,7 @@ struct stream {
 	/* writer->stored after the last pass, while there was no error: whole pieces. Any thread may read it. */
 	_Atomic uint64_t stored;
 	struct stream_tap *tap; /* borrowed; NULL: nobody looks */
-	size_t nr_tapped;       /* the first rings: what samples need in order to be understood */
+	size_t nr_tapped;       /* of the rings, the first: what samples need in order to be understood */
 	struct stream_pending *pending; /* stream_init() to stream_fini(): bytes taken, not yet retired, in order */
 };
 
