@@ -86,6 +86,52 @@ static int set_call_graph(const struct option *option, const char *arg, bool neg
 	return arg ? graph_parse(arg, graph, reterr) : 0;
 }
 
+static int set_separator(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	(void)option, (void)negated;
+	char separator = strcmp(arg, "\\t") == 0 ? '\t' : arg[0];
+	if (!separator || (arg[1] && separator != '\t') || separator == '.')
+		return diag_set(reterr, -EINVAL, "the separator is one character, or \\t, and no dot, which stands for it in texts");
+	*(char *)value = separator;
+	return 0;
+}
+
+static int set_widths(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	(void)option, (void)negated;
+	if (!*arg || strspn(arg, "0123456789,") != strlen(arg))
+		return diag_set(reterr, -EINVAL, "\"%s\" is no list of widths such as 8,0,20", arg);
+	*(const char **)value = arg;
+	return 0;
+}
+
+static int set_percentage(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	(void)option, (void)negated;
+	if (strcmp(arg, "relative") && strcmp(arg, "absolute"))
+		return diag_set(reterr, -EINVAL, "\"%s\" is neither relative nor absolute", arg);
+	*(bool *)value = !strcmp(arg, "relative");
+	return 0;
+}
+
+static int refuse(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	(void)arg, (void)negated, (void)value;
+	return diag_set(reterr, -EINVAL, "%s", option->help);
+}
+
+#define REFUSED(letter_of, name_of, arg_of, why) \
+	{.letter = letter_of, .name = name_of, .arg = arg_of, .set = refuse, .help = why, \
+	 .flags = OPTION_HIDDEN | OPTION_NO_NEGATE | OPTION_NO_DEFAULT}
+#define REFUSED_OPTIONAL(name_of, why) \
+	{.name = name_of, .arg = "ARG", .set = refuse, .help = why, \
+	 .flags = OPTION_HIDDEN | OPTION_NO_NEGATE | OPTION_NO_DEFAULT | OPTION_ARG_OPTIONAL}
+#define NO_BRANCHES "branch stacks are not counted here: use perf report, or millrace report -D"
+#define NO_SOURCE "code and its source are not shown here: use perf annotate"
+#define NO_MEMORY "accesses to memory are not counted here: use perf mem report, or millrace script --json"
+#define NO_SWITCHING "no event switches here: use --time"
+#define NO_TASKS "use --stats, or millrace script --show-task-events --show-mmap-events"
+
 static const struct option report_table[] = {
 	INPUT_OPTIONS(struct report_options, input),
 	{.letter = 's',
@@ -120,6 +166,30 @@ static const struct option report_table[] = {
 	 .help = "Add a column with the number of samples",
 	 .set = option_set_flag,
 	 .offset = offsetof(struct report_options, table.sample_counts)},
+	{.name = "show-total-period",
+	 .help = "Add a column with the sum of periods",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, table.periods)},
+	{.letter = 't',
+	 .name = "field-separator",
+	 .arg = "CHARACTER",
+	 .help = "Part the columns by CHARACTER, which becomes a dot where it is in a text",
+	 .set = set_separator,
+	 .offset = offsetof(struct report_options, table.separator),
+	 .flags = OPTION_NO_NEGATE},
+	{.letter = 'w',
+	 .name = "column-widths",
+	 .arg = "WIDTH,...",
+	 .help = "Make the columns so wide; 0: as wide as needed",
+	 .set = set_widths,
+	 .offset = offsetof(struct report_options, table.widths),
+	 .flags = OPTION_NO_NEGATE},
+	{.name = "percentage",
+	 .arg = "WHAT",
+	 .help = "Of filtered tables, print shares of all samples (absolute, the default) or of those that are shown (relative)",
+	 .set = set_percentage,
+	 .offset = offsetof(struct report_options, table.relative),
+	 .flags = OPTION_NO_NEGATE},
 	{.name = "percent-limit",
 	 .arg = "PERCENT",
 	 .help = "Leave out entries below PERCENT, and branches of call graphs",
@@ -185,6 +255,53 @@ static const struct option report_table[] = {
 	 .set = option_set_count,
 	 .offset = offsetof(struct report_options, verbose),
 	 .family = "talk"},
+	/* Of perf report, and not here: refused by name. */
+	REFUSED('F', "fields", "FIELD", "use -s for the keys, -n and --show-total-period for more columns"),
+	REFUSED('b', "branch-stack", NULL, NO_BRANCHES),
+	REFUSED(0, "branch-history", NULL, NO_BRANCHES),
+	REFUSED(0, "total-cycles", NULL, NO_BRANCHES),
+	REFUSED(0, "stitch-lbr", NULL, NO_BRANCHES),
+	REFUSED('M', "disassembler-style", "STYLE", NO_SOURCE),
+	REFUSED(0, "asm-raw", NULL, NO_SOURCE),
+	REFUSED(0, "source", NULL, NO_SOURCE),
+	REFUSED(0, "objdump", "PATH", NO_SOURCE),
+	REFUSED(0, "prefix", "PREFIX", NO_SOURCE),
+	REFUSED(0, "prefix-strip", "N", NO_SOURCE),
+	REFUSED(0, "full-source-path", NULL, NO_SOURCE),
+	REFUSED(0, "mem-mode", NULL, NO_MEMORY),
+	REFUSED('m', "modules", NULL, "symbols of modules are always looked for: use -k or --kallsyms for another kernel's"),
+	REFUSED('p', "parent", "REGEX", "callers are not matched here: use millrace script --folded and grep"),
+	REFUSED('x', "exclude-other", NULL, "callers are not matched here: use millrace script --folded and grep"),
+	REFUSED(0, "ignore-callees", "REGEX", "callers are not matched here: use millrace script --folded and grep"),
+	REFUSED('T', "threads", NULL, "use -s pid -n"),
+	REFUSED('U', "hide-unresolved", NULL, "use millrace report --json: what has no symbol has \"sym\":null"),
+	REFUSED(0, "demangle", NULL, "names are always demangled: use perf report --no-demangle"),
+	REFUSED(0, "demangle-kernel", NULL, "names of the kernel stay as they are: use c++filt behind millrace report"),
+	REFUSED(0, "disable-order", NULL, "records are always sorted by time: use -D for their order in the file"),
+	REFUSED(0, "group", NULL, "each event has a table of its own: use perf report --group"),
+	REFUSED(0, "group-sort-idx", "N", "each event has a table of its own: use perf report --group"),
+	REFUSED(0, "hierarchy", NULL, "tables are flat: use -s with fewer keys, or -g, or millrace flame"),
+	REFUSED(0, "ignore-vmlinux", NULL, "vmlinux is only read when it is named: use -k, or leave it out"),
+	REFUSED(0, "inline", NULL, "inlined functions are always told: use perf report --no-inline"),
+	REFUSED_OPTIONAL("itrace", "traces of the hardware are not decoded here: use perf report --itrace"),
+	REFUSED(0, "max-stack", "N", "use millrace script --max-stack, or millrace record --max-stack"),
+	REFUSED(0, "mmaps", NULL, NO_TASKS),
+	REFUSED(0, "tasks", NULL, NO_TASKS),
+	REFUSED(0, "ns", NULL, "no times are printed here: use millrace script --ns"),
+	REFUSED(0, "percent-type", "TYPE", "shares are of periods: use -n for the samples"),
+	REFUSED(0, "pretty", "KEY", "values are printed as they are: use --json"),
+	REFUSED(0, "raw-trace", NULL, "fields of tracepoints are not counted here: use millrace script --json"),
+	REFUSED_OPTIONAL("samples", "single samples are printed by millrace script: use that"),
+	REFUSED(0, "show-cpu-utilization", NULL, "use -s cpu"),
+	REFUSED(0, "show-ref-call-graph", NULL, "each event shows its own call graphs: use -g on that event when recording"),
+	REFUSED(0, "skip-empty", NULL, "events without samples are always left out: use --stats to see them"),
+	REFUSED(0, "socket-filter", "N", "use -C with the CPUs of the socket, which --header tells"),
+	REFUSED(0, "stdio-color", "MODE", "tables are printed without colours: use perf report --stdio-color"),
+	REFUSED(0, "show-on-off-events", NULL, NO_SWITCHING),
+	REFUSED(0, "switch-on", "EVENT", NO_SWITCHING),
+	REFUSED(0, "switch-off", "EVENT", NO_SWITCHING),
+	REFUSED(0, "time-quantum", "TIME", "times are not counted here: use --time, or millrace flame"),
+	REFUSED(0, "tui", NULL, "there is text only: use a pager, or millrace flame"),
 	{0},
 };
 

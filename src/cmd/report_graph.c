@@ -262,12 +262,12 @@ int graph_print(struct graph *graph, const struct hist_entry *entry, uint64_t en
 		return err;
 	graph->entry_period = entry_period;
 	if (ends)
-		err = calltree_sort(&graph->tree, CALLTREE_ENDS, (double)graph->total * (options->min_percent / 100));
+		err = calltree_sort(&graph->tree, CALLTREE_ENDS, (double)graph->shown_total * (options->min_percent / 100));
 	else if (options->mode == GRAPH_FRACTAL)
 		err = calltree_sort(&graph->tree, CALLTREE_RELATIVE, options->min_percent / 100);
 	else
 		err = calltree_sort(&graph->tree, CALLTREE_ABSOLUTE,
-				    (double)graph->total * (options->min_percent / 100));
+				    (double)graph->shown_total * (options->min_percent / 100));
 	if (err)
 		return err;
 	if (ends)

@@ -39,6 +39,7 @@ struct graph {
 	const struct stacks *stacks;
 	struct calltree tree;
 	uint64_t total; /* what is 100 % */
+	uint64_t shown_total; /* what the least percentage of a branch is of: less where a filter makes the table's shares relative */
 	FILE *to;
 	uint64_t entry_period; /* of the entry that is printed */
 };

@@ -130,7 +130,12 @@ REPORTS = (
     [('pipe', ['--no-children']), ('pipe', ['--no-children', '-g', 'none', '-s', 'dso,sym'])] +
     [(name, options) for name in ('tracepoints', 'events', 'deleted')
      for options in (['-g', 'none'], ['--no-children', '-g', 'caller'], ['--no-children', '-g', 'folded,1', '-s', 'sym'])] +
-    [('execs', options) for options in ([], ['-s', 'pid,dso', '-n'], ['-s', 'comm'], ['-q'])]
+    [('execs', options) for options in ([], ['-s', 'pid,dso', '-n'], ['-s', 'comm'], ['-q'])] +
+    [('execs', ['-n', '-t', ',']), ('cxx', ['-t', ':', '-g', 'none']), ('fp', ['--no-children', '-g', 'none', '-t', '_', '-s', 'pid,sym']),
+     ('execs', ['--show-total-period', '-n', '-s', 'dso']), ('execs', ['-w', '5,10,4', '-s', 'comm,dso,sym']),
+     ('fp', ['-g', 'none', '-w', '0,20,0,6', '-s', 'pid,dso']), ('fp', ['--percentage', 'relative', '-c', 'ls', '-g', 'none', '-s', 'comm,dso']),
+     ('fp', ['--percentage', 'relative', '-c', 'sort', '--no-children', '-g', 'none', '-s', 'comm,dso']),
+     ('execs', ['--percentage', 'absolute', '-c', 'ls', '-s', 'comm,dso'])]
 )
 
 

@@ -169,16 +169,17 @@ def test_fields_of_memory_events(kind, config, perf, millrace, tmp_path):
         assert assert_same_run(options, path, perf, millrace).out.count('\n') == 3
 
 
-def test_options_of_perf_are_here_or_refused_by_name(perf, millrace):
+@pytest.mark.parametrize('command', ['script', 'report'])
+def test_options_of_perf_are_here_or_refused_by_name(command, perf, millrace):
     """None of them is "unknown", and what is refused says what to do."""
-    listed = perf('script', '-h', status=None)
+    listed = perf(command, '-h', status=None)
     names = re.findall(r'^ {4}(?:-\w, |    )(--[a-zA-Z-]+)', listed.out + listed.err, re.M)
     assert len(names) > 60
-    told = millrace('--complete', 'script').out.split()
+    told = millrace('--complete', command).out.split()
     for name in names:
         if name in told or name == '--help':
             continue
-        done = millrace('script', name, 'x', '-i', '/dev/null', status=129)
+        done = millrace(command, name, 'x', '-i', '/dev/null', status=129)
         assert 'unknown' not in done.err and ('use ' in done.err or 'printed' in done.err or 'always' in done.err), name
 
 
