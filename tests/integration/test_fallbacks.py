@@ -46,9 +46,58 @@ REFUSED = {
     'exclude_callchain_user': (BITS, 1 << 22, '-g --kernel-callchains'),
 }
 
-# Bits that every recording has: nothing can be left out.
-ALWAYS = {'disabled': 1 << 0, 'inherit': 1 << 1, 'mmap': 1 << 8, 'comm': 1 << 9, 'freq': 1 << 10,
-          'enable_on_exec': 1 << 12, 'task': 1 << 13}
+REFUSED_FIELDS = {
+    'write_backward': (BITS, 1 << 27, '--overwrite', 'leave out overwrite'),
+    'identifier': (SAMPLE_TYPE, 1 << 16, '--sample-identifier', 'record one kind of event at a time'),
+    'stack_user': (SAMPLE_TYPE, 1 << 13, '--call-graph dwarf', 'use --call-graph fp'),
+    'read': (SAMPLE_TYPE, 1 << 4, ':S', 'of inherited events: add -i'),
+}
+
+# What every kernel has, or hardware may lack: nothing can be left out, the error is the kernel's.
+ALWAYS = {
+    'disabled': (BITS, 1 << 0, ''),
+    'inherit': (BITS, 1 << 1, ''),
+    'pinned': (BITS, 1 << 2, ':D'),
+    'exclusive': (BITS, 1 << 3, ':e'),
+    'exclude_user': (BITS, 1 << 4, ':k'),
+    'exclude_kernel': (BITS, 1 << 5, ':u'),
+    'exclude_hv': (BITS, 1 << 6, ':u'),
+    'exclude_idle': (BITS, 1 << 7, ':I'),
+    'mmap': (BITS, 1 << 8, ''),
+    'comm': (BITS, 1 << 9, ''),
+    'freq': (BITS, 1 << 10, ''),
+    'inherit_stat': (BITS, 1 << 11, '-s'),
+    'enable_on_exec': (BITS, 1 << 12, ''),
+    'task': (BITS, 1 << 13, ''),
+    'precise_ip 1': (BITS, 1 << 15, ':p'),
+    'precise_ip 2': (BITS, 1 << 16, ':pp'),
+    'mmap_data': (BITS, 1 << 17, '-d'),
+    'ip': (SAMPLE_TYPE, 1 << 0, ''),
+    'tid': (SAMPLE_TYPE, 1 << 1, ''),
+    'time': (SAMPLE_TYPE, 1 << 2, ''),
+    'addr': (SAMPLE_TYPE, 1 << 3, '-d'),
+    'callchain': (SAMPLE_TYPE, 1 << 5, '-g'),
+    'cpu': (SAMPLE_TYPE, 1 << 7, '--sample-cpu'),
+    'period': (SAMPLE_TYPE, 1 << 8, ''),
+    'raw': (SAMPLE_TYPE, 1 << 10, '-R'),
+    'branch_stack': (SAMPLE_TYPE, 1 << 11, '-b'),
+    'data_src': (SAMPLE_TYPE, 1 << 15, '-d'),
+    'read_format id': (READ_FORMAT, 1 << 2, ''),
+}
+
+# No recording here has them: another bit stands for it, or there is no option.
+UNUSED = {
+    'watermark': (BITS, 1 << 14),
+    'aux_output': (BITS, 1 << 31),
+    'text_poke': (BITS, 1 << 33),
+    'inherit_thread': (BITS, 1 << 35),
+    'remove_on_exec': (BITS, 1 << 36),
+    'sigtrap': (BITS, 1 << 37),
+    'id': (SAMPLE_TYPE, 1 << 6),
+    'stream_id': (SAMPLE_TYPE, 1 << 9),
+    'weight': (SAMPLE_TYPE, 1 << 14),
+    'aux': (SAMPLE_TYPE, 1 << 20),
+}
 
 
 @pytest.fixture(name='old_kernel')
@@ -84,9 +133,30 @@ def test_what_was_asked_for_is_refused_by_name(name, old_kernel):
     assert ': this kernel has no ' in done.err and options.split()[-1 if '-g' in options else 0] in done.err
 
 
+@pytest.mark.parametrize('name', REFUSED_FIELDS)
+def test_what_to_use_is_said(name, old_kernel):
+    offset, mask, options, word = REFUSED_FIELDS[name]
+    done = old_kernel(offset, mask, options, status=255)
+    assert ': this kernel ' in done.err and word in done.err
+
+
 @pytest.mark.parametrize('name', ALWAYS)
 def test_what_must_be_is_an_error(name, old_kernel):
-    assert 'the kernel refuses its settings' in old_kernel(BITS, ALWAYS[name], '', status=255).err
+    offset, mask, options = ALWAYS[name]
+    assert 'the kernel refuses its settings' in old_kernel(offset, mask, options, status=255).err
+
+
+def test_each_bit_has_its_turn():
+    rows = [*DROPPED.values(), *REFUSED.values(), *REFUSED_FIELDS.values(), *ALWAYS.values(), *UNUSED.values()]
+    bits = {offset: 0 for offset in (SAMPLE_TYPE, READ_FORMAT, BITS)}
+    for offset, mask, *_ in rows:
+        bits[offset] |= mask
+    assert bits == {SAMPLE_TYPE: (1 << 25) - 1, READ_FORMAT: 1 << 4 | 1 << 2, BITS: (1 << 38) - 1}
+
+
+@pytest.mark.parametrize('name', UNUSED)
+def test_what_is_unused_may_be_missing(name, old_kernel):
+    assert 'lacks' not in old_kernel(*UNUSED[name], '').err
 
 
 def test_nothing_is_said_without_need(old_kernel):
