@@ -272,6 +272,28 @@ static int process_mmap(struct machine *machine, const struct session_record *re
 	return at.bad ? 0 : process_map(machine, record, &told);
 }
 
+/*
+ * What the flag says is there in place of device and inode (perf_event_open(2)). The kernel sets it in records without a
+ * build-id, too, while somebody else records all CPUs with them (seen on Linux 6.18): then it is none by its form, a length of
+ * at most 20, zeros, and bytes that are zero behind that length.
+ */
+static bool take_build_id(struct cursor *at, struct elf_id *ret)
+{
+	struct cursor from = *at;
+	struct elf_id id = {.len = cursor_u8(&from)};
+	bool zeros = cursor_u8(&from) == 0 && cursor_u16(&from) == 0;
+
+	cursor_copy(&from, id.bytes, ELF_ID_MAX_BYTES);
+	if (from.bad || !zeros || !id.len || id.len > ELF_ID_MAX_BYTES)
+		return false;
+	for (size_t i = id.len; i < ELF_ID_MAX_BYTES; i++)
+		if (id.bytes[i])
+			return false;
+	*at = from;
+	*ret = id;
+	return true;
+}
+
 static int process_mmap2(struct machine *machine, const struct session_record *record)
 {
 	struct cursor at = record_cursor(record);
@@ -282,12 +304,7 @@ static int process_mmap2(struct machine *machine, const struct session_record *r
 	told.start = cursor_u64(&at);
 	told.len = cursor_u64(&at);
 	told.pgoff = cursor_u64(&at);
-	if (record->view.header->misc & PERF_RECORD_MISC_MMAP_BUILD_ID) {
-		uint8_t len = cursor_u8(&at);
-		cursor_take(&at, 3);
-		cursor_copy(&at, told.build_id.bytes, ELF_ID_MAX_BYTES);
-		told.build_id.len = len < ELF_ID_MAX_BYTES ? len : ELF_ID_MAX_BYTES;
-	} else {
+	if (!(record->view.header->misc & PERF_RECORD_MISC_MMAP_BUILD_ID) || !take_build_id(&at, &told.build_id)) {
 		told.id.major = cursor_u32(&at);
 		told.id.minor = cursor_u32(&at);
 		told.id.inode = cursor_u64(&at);

@@ -8,6 +8,7 @@ import select
 import shutil
 import signal
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from conftest import TIMEOUT, child_of, cpu_seconds, stat_of, threads_of, wait_until  # noqa: E402
-from perfdata import COMM, FINISHED_INIT, FINISHED_ROUND, PerfData  # noqa: E402
+from perfdata import COMM, FINISHED_INIT, FINISHED_ROUND, MMAP2, PerfData  # noqa: E402
 
 
 @pytest.fixture
@@ -358,3 +359,20 @@ def test_own_program_without_privilege(as_nobody, programs):
 def test_ring_that_the_limits_refuse(as_nobody):
     done = as_nobody('record', '-e', 'cpu-clock', '-m', '64M', '-o', 'x', '--', 'true', status=255)
     assert re.search(r'-m \d+K would fit', done.err), done.err
+
+
+@pytest.mark.parametrize('major', [0, 8, 254, 259])
+def test_maps_that_only_claim_a_build_id(millrace, programs, need_root, tmp_path, major):
+    """So the kernel writes them while another recorder wants build-ids: the flag is set, device and inode are in place."""
+    file = tmp_path / 'x.data'
+    millrace('record', '-e', 'cpu-clock:u', '-o', file, '--', programs / 'spin', '-t', '1', '-m', '50')
+    report = millrace('report', '-i', file).out
+    assert 'spin_left' in report
+    data = bytearray(file.read_bytes())
+    maps = [record for record in PerfData(file).records() if record.type == MMAP2]
+    assert maps
+    for record in maps:
+        struct.pack_into('<H', data, record.offset + 4, record.misc | 1 << 14)
+        struct.pack_into('<IIQQ', data, record.offset + 40, major, 0, 4711, 1)  # minor, inode, generation
+    file.write_bytes(data)
+    assert millrace('report', '-i', file).out == report
