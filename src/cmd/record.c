@@ -13,6 +13,7 @@
 #include "cmd/record_options.h"
 #include "cmd/record_sampling.h"
 #include "cmd/record_summary.h"
+#include "pack/zstd.h"
 #include "record/recording.h"
 #include "record/sink.h"
 
@@ -106,6 +107,9 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 	struct diag diag = {0};
 
 	recording.rotation.on |= options->switch_events.nr > 0;
+	/* What is held in memory is compressed, if it can be. */
+	if (recording.rotation.flight_ns && !recording.compression_level && zstd_available())
+		recording.compression_level = 1;
 	options->target.has_workload = recording.workload != NULL;
 	int err = target_resolve(&options->target, &target, &diag);
 	if (err) {

@@ -363,6 +363,11 @@ const struct option record_option_table[] = {
 	{.name = "switch-output-event", .arg = "EVENT", .set = set_event, .offset = AT(switch_events),
 	 .flags = OPTION_NO_NEGATE,
 	 .help = "Also on each sample of these events, which are not recorded themselves: --switch-output comes with it"},
+	{.name = "flight", .arg = "TIME[,SIZE]", .set = set_flight, .offset = AT(rotation), .flags = OPTION_NO_NEGATE,
+	 .help = "Keep the last TIME (30s) in memory, of at most SIZE (64M), compressed; write FILE.TIMESTAMP only when "
+		 "asked: SIGUSR2, the control command snapshot, --switch-output-event"},
+	{.name = "flight-post", .arg = "TIME", .set = set_flight_post, .offset = AT(rotation.post_ns),
+	 .flags = OPTION_NO_NEGATE, .help = "And what comes within TIME after that"},
 	{.name = "switch-max-files", .arg = "N", .set = option_set_u64, .offset = AT(max_files),
 	 .flags = OPTION_NO_NEGATE, .help = "Keep only the last N of these files"},
 	{.name = "timestamp-filename", .set = option_set_flag, .offset = AT(timestamp_name),

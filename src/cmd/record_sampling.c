@@ -137,6 +137,25 @@ int refuse_option(const struct option *option, const char *arg, bool negated, vo
 	return diag_set(reterr, -EINVAL, "%s", option->help);
 }
 
+/* What is held in memory becomes one whole file, when it is asked for. */
+static int check_flight(const struct record_options *options, struct diag *reterr)
+{
+	const struct rotation_spec *spec = &options->rotation;
+
+	if (spec->post_ns && !spec->flight_ns)
+		return diag_set(reterr, -EINVAL, "--flight-post is for what --flight holds");
+	if (!spec->flight_ns)
+		return 0;
+	if (spec->bytes || spec->period_ns || options->max_bytes)
+		return diag_set(reterr, -EINVAL, "--flight writes when it is asked to: neither --switch-output=SIZE or TIME nor "
+						 "--max-size go with it");
+	if (options->threads.given || options->tail_synthesize)
+		return diag_set(reterr, -EINVAL, "--flight goes with neither --threads nor --tail-synthesize");
+	if (options->output && !strcmp(options->output, "-"))
+		return diag_set(reterr, -EINVAL, "--flight writes files: it needs a name for them (-o)");
+	return 0;
+}
+
 int record_options_check(const struct record_options *options, struct diag *reterr)
 {
 	const struct event_options *sampling = &options->sampling;
@@ -155,5 +174,5 @@ int record_options_check(const struct record_options *options, struct diag *rete
 				strcmp(options->affinity, "cpu") ? "numa" : "cpu");
 	if (options->nr_cgroups && !options->target.all_cpus && !options->target.cpu_list)
 		return diag_set(reterr, -EINVAL, "-G looks at CPUs: add -a or -C");
-	return 0;
+	return check_flight(options, reterr);
 }

@@ -35,6 +35,18 @@ int set_switch_output(const struct option *option, const char *arg, bool negated
 	return rotation_spec_parse(arg ? arg : "signal", spec, reterr);
 }
 
+int set_flight(const struct option *option, const char *arg, bool negated, void *rotation_spec, struct diag *reterr)
+{
+	(void)option, (void)negated;
+	return rotation_spec_parse_flight(arg, rotation_spec, reterr);
+}
+
+int set_flight_post(const struct option *option, const char *arg, bool negated, void *uint64_ns, struct diag *reterr)
+{
+	(void)option, (void)negated;
+	return rotation_spec_parse_time(arg, uint64_ns, reterr);
+}
+
 int set_max_size(const struct option *option, const char *arg, bool negated, void *uint64_value,
 		 struct diag *reterr)
 {

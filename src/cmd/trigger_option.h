@@ -12,5 +12,7 @@ int set_control(const struct option *option, const char *arg, bool negated, void
 		struct diag *reterr);
 int set_switch_output(const struct option *option, const char *arg, bool negated, void *rotation_spec,
 		      struct diag *reterr);
+int set_flight(const struct option *option, const char *arg, bool negated, void *rotation_spec, struct diag *reterr);
+int set_flight_post(const struct option *option, const char *arg, bool negated, void *uint64_ns, struct diag *reterr);
 int set_max_size(const struct option *option, const char *arg, bool negated, void *uint64_value,
 		 struct diag *reterr);

@@ -11,7 +11,8 @@
 #include "base/log.h"
 #include "record/recording.h"
 
-static void tell(const struct finisher_job *job, const struct outlet_result *result)
+static void tell(const struct outlet_params *params, const struct finisher_job *job, const struct outlet *outlet,
+		 const struct outlet_result *result)
 {
 	AUTO_BUF struct buf line = {0};
 
@@ -19,6 +20,8 @@ static void tell(const struct finisher_job *job, const struct outlet_result *res
 	if (result->samples_counted)
 		buf_printf(&line, "%llu samples, ", (unsigned long long)result->nr_samples);
 	buf_printf(&line, "%.3f MB; lost %llu", (double)result->bytes / 1e6, (unsigned long long)job->lost);
+	if (params->options->rotation.flight_ns)
+		buf_printf(&line, "; the last %.3f s", outlet->history_s);
 	log_note("%s", buf_text(&line));
 }
 
@@ -38,7 +41,12 @@ int finisher_do(struct finisher *finisher, struct finisher_job *job, struct outl
 	struct outlet_result result;
 	struct diag later;
 	const char *path = job->while_open ? job->while_open : outlet->sink.path;
-	int err = params->options->tail_synthesize ? outlet_put_world(outlet, params, NULL, reterr) : 0;
+	int err = outlet->held ? outlet_release(outlet, params, path, reterr) : 0;
+
+	if (err && outlet->sink.fd < 0)
+		return err;
+	if (params->options->tail_synthesize)
+		err = err ? err : outlet_put_world(outlet, params, NULL, reterr);
 
 	int put_err = outlet_put(outlet, params, &job->records, err ? &later : reterr);
 	err = err ? err : put_err;
@@ -48,7 +56,7 @@ int finisher_do(struct finisher *finisher, struct finisher_job *job, struct outl
 		if (!err)
 			err = diag_set(reterr, -errno, "cannot rename %s to %s: %s", path, job->name, strerror(errno));
 	} else if (job->name) {
-		tell(job, &result);
+		tell(params, job, outlet, &result);
 		int add_err = part_names_add(finisher->names, take_ptr(job->name));
 		err = err ? err : add_err;
 	}

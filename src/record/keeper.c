@@ -11,6 +11,7 @@
 #include "record/commit.h"
 #include "record/ledger.h"
 #include "record/sideline.h"
+#include "stream/pack_stage.h"
 
 enum {
 	READ_MS = 200,
@@ -29,10 +30,20 @@ static uint64_t now_ms(void)
 	return clock_ns(CLOCK_MONOTONIC) / 1000000;
 }
 
+/* As long as nothing is held all may be: what is on its way has no times yet. */
+static uint64_t oldest_wanted(const struct keeper *keeper)
+{
+	uint64_t first_ns = pack_stage_held(keeper->held).first_ns;
+
+	return first_ns == UINT64_MAX ? 0 : first_ns;
+}
+
 static void read_counters(struct keeper *keeper)
 {
 	/* Out of memory: the counters are read again at the end, for the sums. */
 	(void)!ledger_book_read(keeper->book);
+	if (keeper->held)
+		sideline_keep_from(keeper->sideline, oldest_wanted(keeper));
 	(void)!sideline_absorb(keeper->sideline); /* and then /proc is asked */
 }
 

@@ -14,11 +14,13 @@
 struct commit;
 struct ledger_book;
 struct sideline;
+struct writer;
 
 struct keeper {
 	struct ledger_book *book; /* borrowed */
 	struct commit *commit;    /* borrowed */
 	struct sideline *sideline; /* borrowed; NULL: there is none */
+	struct writer *held;      /* borrowed; a stage that holds what comes (pack_stage.h); NULL: none */
 	const int *sync_fds;      /* borrowed; what goes to the disk every sync_ms */
 	size_t nr_sync_fds;
 	uint64_t sync_ms; /* 0: never */

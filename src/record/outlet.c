@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/fd.h"
+#include "pack/extent.h"
 #include "pack/extent_index.h"
 #include "record/described_events.h"
 #include "record/features.h"
@@ -19,7 +20,9 @@
 #include "record/hits.h"
 #include "record/prologue.h"
 #include "record/recording.h"
+#include "record/sideline.h"
 #include "stream/pack_pool.h"
+#include "stream/pack_stage.h"
 
 static int outlet_error(const struct outlet *outlet, uint64_t stored, int err, struct diag *reterr)
 {
@@ -132,6 +135,62 @@ int outlet_open(struct outlet *outlet, const struct outlet_params *params, size_
 	return err ? err : open_data_files(outlet, params, reterr);
 }
 
+int outlet_open_held(struct outlet *outlet, const struct outlet_params *params, struct diag *reterr)
+{
+	const struct rotation_spec *spec = &params->options->rotation;
+	const struct pack_hold_limits limits = {spec->flight_ns, (size_t)spec->flight_bytes};
+	int err = pack_stage_open_held(params->pool, &limits, &outlet->writer);
+
+	if (err)
+		return diag_set(reterr, err, "out of memory");
+	outlet->held = true;
+	return open_data_files(outlet, params, reterr);
+}
+
+/* The writer, of which the stage becomes the front. */
+static int open_inner(struct outlet *outlet, const struct outlet_params *params, struct writer **ret, struct diag *reterr)
+{
+	const struct engine_output engine = {
+		.fd = outlet->sink.fd,
+		.path = outlet->sink.path,
+		.nr_rings = params->set->plan->nr_places,
+		.ring_bytes = EXTENT_BYTES_MAX,
+	};
+
+	return engine_open(&params->options->writer, &engine, ret, &outlet->writer_params, reterr);
+}
+
+int outlet_release(struct outlet *outlet, const struct outlet_params *params, const char *path, struct diag *reterr)
+{
+	const struct described_events *described = params->described;
+	AUTO_BUF struct buf front = {0};
+	struct writer *inner;
+	int err = sink_open(path, &outlet->sink, reterr);
+
+	if (err)
+		return err;
+	outlet->held = false;
+	err = prologue_file(described->descs, described->nr_descs, &front, &outlet->header);
+	if (err || front.failed)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	pack_stage_settle(outlet->writer);
+	const struct pack_held held = pack_stage_held(outlet->writer);
+	if (held.last_ns > held.whole_ns)
+		outlet->history_s = (double)(held.last_ns - held.whole_ns) / 1e9;
+	sideline_window(params->sideline, held.first_ns, held.dropped_bytes);
+	err = open_inner(outlet, params, &inner, reterr);
+	if (err)
+		return err;
+	pack_stage_attach(outlet->writer, inner);
+	err = outlet_put(outlet, params, &front, reterr);
+	if (!err)
+		err = outlet_put_world(outlet, params, NULL, reterr);
+	if (err)
+		return err;
+	err = pack_stage_pour(outlet->writer);
+	return err ? write_error(outlet, err, reterr) : 0;
+}
+
 /* Bytes of as many whole records as `room` holds. */
 static size_t whole_within(const struct buf *records, size_t room)
 {
@@ -159,11 +218,10 @@ static int put_world_before(struct outlet *outlet, struct span world)
 	return fd_pwrite(outlet->sink.fd, &outlet->header, sizeof(outlet->header), 0);
 }
 
-int outlet_put_world(struct outlet *outlet, const struct outlet_params *params, size_t *ret_bytes,
-		     struct diag *reterr)
+static int tell_world(const struct outlet *outlet, const struct outlet_params *params, struct buf *out,
+		      struct diag *reterr)
 {
-	AUTO_BUF struct buf records = {0};
-	struct prologue_world world = {
+	const struct prologue_world world = {
 		.set = params->set,
 		.descs = params->described->descs,
 		.nr_descs = params->described->nr_descs,
@@ -173,7 +231,22 @@ int outlet_put_world(struct outlet *outlet, const struct outlet_params *params, 
 		.wishes = params->options->synth,
 		.sideline = params->sideline,
 	};
-	int err = prologue_world(&world, &records, reterr);
+
+	return prologue_world(&world, out, reterr);
+}
+
+int outlet_learn_world(const struct outlet *outlet, const struct outlet_params *params, struct diag *reterr)
+{
+	AUTO_BUF struct buf records = {0};
+
+	return tell_world(outlet, params, &records, reterr);
+}
+
+int outlet_put_world(struct outlet *outlet, const struct outlet_params *params, size_t *ret_bytes,
+		     struct diag *reterr)
+{
+	AUTO_BUF struct buf records = {0};
+	int err = tell_world(outlet, params, &records, reterr);
 
 	if (err)
 		return err;

@@ -50,6 +50,8 @@ struct outlet {
 	struct writer *writer; /* of the file, or of the main file of a directory */
 	struct writer_params writer_params;
 	bool ahead; /* outlet_finish_ahead() */
+	bool held; /* has no output yet: outlet_release() */
+	double history_s; /* of one that was held: the time of which it has all */
 	struct data_files files;
 };
 
@@ -68,6 +70,15 @@ struct outlet_result {
  */
 int outlet_open(struct outlet *outlet, const struct outlet_params *params, size_t world_bytes,
 		struct diag *reterr);
+
+/* One that has no output yet, and holds the last of what comes in memory (--flight). The sink has a path only. */
+int outlet_open_held(struct outlet *outlet, const struct outlet_params *params, struct diag *reterr);
+
+/* Its output is that file, which is made now: header, the world as of the oldest record that it holds, and those. */
+int outlet_release(struct outlet *outlet, const struct outlet_params *params, const char *path, struct diag *reterr);
+
+/* What is known of the machine from now on, without telling it anywhere. */
+int outlet_learn_world(const struct outlet *outlet, const struct outlet_params *params, struct diag *reterr);
 
 /* The state of the machine as it is now. Once; *ret_bytes (NULL: not wanted): how much it was. */
 int outlet_put_world(struct outlet *outlet, const struct outlet_params *params, size_t *ret_bytes,

@@ -174,6 +174,15 @@ static int describe_events(struct recording *rec)
 	return err;
 }
 
+/* Extents are what is dropped: small enough that the last of them are most of what may be held. */
+static size_t flight_extent_bytes(uint64_t held_bytes)
+{
+	enum { PARTS = 16, LEAST = 64 << 10 };
+	uint64_t bytes = held_bytes / PARTS / 4096 * 4096;
+
+	return bytes < LEAST ? LEAST : bytes > EXTENT_BYTES_MAX ? EXTENT_BYTES_MAX : (size_t)bytes;
+}
+
 static int start_compression(struct recording *rec, struct diag *reterr)
 {
 	const struct recording_options *options = rec->options;
@@ -190,8 +199,10 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 	};
 
 	params.budget_bytes = options->buffer_bytes;
+	if (options->rotation.flight_ns)
+		params.extent_bytes = flight_extent_bytes(options->rotation.flight_bytes);
 	/* Threads that share an output fill extents, each its own. */
-	if (!params.level && !params.budget_bytes && !shared)
+	else if (!params.level && !params.budget_bytes && !shared)
 		return 0;
 	rec->compressed = (struct feature_compressed){
 		.type = FEATURE_COMPRESSED_ZSTD,
@@ -221,7 +232,9 @@ static void end_compression(struct recording *rec, struct recording_result *resu
 /* Header and world: from then on the writer goes on where they end. */
 static int start_output(struct recording *rec, struct diag *reterr)
 {
-	int err = outlet_open(&rec->outlet, &rec->common, 0, reterr);
+	bool flight = rec->options->rotation.flight_ns;
+	int err = flight ? outlet_open_held(&rec->outlet, &rec->common, reterr)
+			 : outlet_open(&rec->outlet, &rec->common, 0, reterr);
 
 	if (err || rec->options->tail_synthesize)
 		return err;
@@ -231,6 +244,8 @@ static int start_output(struct recording *rec, struct diag *reterr)
 			return diag_set(reterr, err, "out of memory");
 		rec->common.sideline = rec->keeper.sideline = rec->sideline;
 	}
+	if (flight)
+		return outlet_learn_world(&rec->outlet, &rec->common, reterr);
 	return outlet_put_world(&rec->outlet, &rec->common, &rec->rotation.world_bytes, reterr);
 }
 
@@ -352,7 +367,8 @@ static int prepare_keeper(struct recording *rec)
 	for (size_t i = 0; i < rec->outlet.files.nr; i++)
 		if (rec->outlet.files.files[i].fd >= 0)
 			rec->sync_fds[keeper->nr_sync_fds++] = rec->outlet.files.files[i].fd;
-	if (!rec->outlet.sink.pipe)
+	keeper->held = rec->outlet.held ? rec->outlet.writer : NULL;
+	if (!rec->outlet.sink.pipe && rec->outlet.sink.fd >= 0)
 		rec->sync_fds[keeper->nr_sync_fds++] = rec->outlet.sink.fd;
 	keeper->sync_fds = rec->sync_fds;
 	keeper->sync_ms = rec->options->sync_ms;
@@ -515,9 +531,12 @@ static char *name_output(const struct recording *rec)
 
 	if (rotation->names.nr == 1)
 		return strdup(rotation->names.names[0]);
+	if (rotation->spec.flight_ns && !rotation->names.nr)
+		return strdup("no file: nobody asked for one");
 	if (!rotation->names.nr)
 		return strdup(rec->outlet.sink.path);
-	if (asprintf(&name, "%zu files %s.*", rotation->nr_switches + 1, rotation->names.base) < 0)
+	if (asprintf(&name, "%zu files %s.*", rotation->spec.flight_ns ? rotation->names.nr : rotation->nr_switches + 1,
+		     rotation->names.base) < 0)
 		return NULL;
 	return name;
 }
@@ -570,6 +589,11 @@ static int open_sink(struct recording *rec, struct diag *reterr)
 {
 	sigset_t blocked, waiting;
 
+	if (rec->options->rotation.flight_ns) {
+		/* There is none until somebody asks for one. */
+		rec->outlet.sink.path = rec->options->output ? rec->options->output : "perf.data";
+		return 0;
+	}
 	if (rec->options->directory)
 		return sink_open_directory(rec->options->output, &rec->outlet.sink, reterr);
 	pthread_sigmask(SIG_SETMASK, NULL, &blocked);

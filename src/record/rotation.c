@@ -21,6 +21,7 @@
 #include "record/readers.h"
 #include "record/recording.h"
 #include "record/sideline.h"
+#include "stream/pack_stage.h"
 
 enum {
 	JOBS_MAX = 3,              /* files that are finished while another is recorded: each has memory and fds */
@@ -32,6 +33,8 @@ static int check_sink(const struct rotation *rotation, struct diag *reterr)
 	const struct sink *sink = &rotation->outlet->sink;
 	struct stat st;
 
+	if (rotation->outlet->held)
+		return 0;
 	if (!rotation->spec.on && !rotation->max_bytes && !rotation->timestamp)
 		return 0;
 	if (sink->pipe || fstat(sink->fd, &st) || !S_ISREG(st.st_mode))
@@ -99,6 +102,10 @@ static int open_next(struct rotation *rotation, struct finisher_job *job, struct
 	job->name = part_names_next(&rotation->names);
 	if (!job->name || asprintf(&job->while_open, "%s.part", job->name) < 0)
 		return diag_set(reterr, -ENOMEM, "out of memory");
+	if (rotation->outlet->held) {
+		job->outlet.sink.path = path;
+		return outlet_open_held(&job->outlet, rotation->params, reterr);
+	}
 	if (rename(path, job->while_open))
 		return diag_set(reterr, -errno, "cannot rename %s to %s: %s", path, job->while_open, strerror(errno));
 	int err = open_sink(rotation, job, reterr);
@@ -116,7 +123,7 @@ static int begin(struct rotation *rotation, struct diag *reterr)
 {
 	struct finisher_job *job = calloc(1, sizeof(*job));
 
-	rotation->wanted = false;
+	rotation->wanted = rotation->post = false;
 	rotation->next_ns = UINT64_MAX;
 	if (!job)
 		return diag_set(reterr, -ENOMEM, "out of memory");
@@ -140,12 +147,30 @@ static int begin(struct rotation *rotation, struct diag *reterr)
 	return 0;
 }
 
+/* What is held is wanted; is more to come first? */
+static bool begin_post(struct rotation *rotation)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+
+	pack_stage_ask(rotation->outlet->writer);
+	if (!rotation->spec.post_ns || rotation->job || rotation->wanted)
+		return false;
+	if (!rotation->post)
+		rotation->next_ns = now + rotation->spec.post_ns;
+	rotation->post = true;
+	return now < rotation->next_ns;
+}
+
 int rotation_trigger(struct rotation *rotation, struct diag *reterr)
 {
 	if (!rotation->spec.on)
 		return 0;
-	if (rotation->job || finisher_nr_jobs(&rotation->finisher) >= JOBS_MAX) {
+	if (rotation->outlet->held && begin_post(rotation))
+		return 0;
+	if (rotation->job || finisher_nr_jobs(&rotation->finisher) >= (rotation->outlet->held ? 1 : JOBS_MAX)) {
 		rotation->wanted = true;
+		if (rotation->outlet->held)
+			rotation->next_ns = UINT64_MAX;
 		return 0;
 	}
 	return begin(rotation, reterr);
@@ -179,8 +204,10 @@ static int complete(struct rotation *rotation, struct diag *reterr)
 		err = loss_records_add(params->set, params->described, rotation->told_lost, &job->records, &job->lost);
 	if (err)
 		diag_set(reterr, err, "out of memory");
+	if (job->outlet.held)
+		sideline_window(params->sideline, 0, 0); /* nothing is too old until it is written */
 	finisher_add(&rotation->finisher, job);
-	if (!err && !params->options->tail_synthesize)
+	if (!err && !params->options->tail_synthesize && !rotation->outlet->held)
 		err = outlet_put_world(rotation->outlet, params, &rotation->world_bytes, reterr);
 	outlet_finish_ahead(rotation->outlet, params);
 	aim(rotation);
@@ -224,9 +251,15 @@ static int finish_last(struct rotation *rotation, const struct outlet_closing *c
 	struct finisher_job job = {0};
 	int err = 0;
 
+	if (rotation->outlet->held && !rotation->post && !rotation->wanted) {
+		writer_close(take_ptr(rotation->outlet->writer), NULL); /* nobody wants it */
+		return 0;
+	}
+	if (rotation->outlet->held)
+		sideline_end(params->sideline);
 	if (rotation->spec.on || rotation->timestamp) {
 		job.name = part_names_next(&rotation->names);
-		if (!job.name)
+		if (!job.name || (rotation->outlet->held && asprintf(&job.while_open, "%s.part", job.name) < 0))
 			err = diag_set(reterr, -ENOMEM, "out of memory");
 	}
 	if (loss_records_add(params->set, params->described, rotation->told_lost, &job.records, &job.lost) && !err)
@@ -235,6 +268,7 @@ static int finish_last(struct rotation *rotation, const struct outlet_closing *c
 	int do_err = finisher_do(&rotation->finisher, &job, rotation->outlet, rotation->nr_switches ? &nothing : closing,
 				 err ? NULL : reterr);
 	buf_fini(&job.records);
+	free(job.while_open);
 	free(job.name);
 	return err ? err : do_err;
 }

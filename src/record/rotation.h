@@ -45,6 +45,7 @@ struct rotation {
 	struct writer **room;     /* heap */
 	uint64_t *told_lost;      /* heap; by slot: what finished files tell */
 	bool wanted;              /* a switch that could not be made yet */
+	bool post;                /* of a file that is held: wanted, when next_ns has come */
 	uint64_t next_ns;         /* CLOCK_MONOTONIC; UINT64_MAX: not by time */
 	uint64_t base_bytes;      /* of readers.control.stored: where the present file began */
 	size_t nr_switches;

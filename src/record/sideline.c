@@ -23,6 +23,7 @@ struct tap {
 	pthread_mutex_t lock;
 	struct buf chunks; /* struct chunk, then so many bytes; and again */
 	uint64_t cut;      /* position in the stream at which the present output began */
+	uint64_t before;   /* at which the one before it did */
 };
 
 struct chunk {
@@ -42,6 +43,8 @@ struct sideline {
 	const struct perf_event_attr *attr;
 	struct task_book *book;
 	bool begun, lost, timed;
+	bool windowed; /* sideline_window() */
+	uint64_t dropped;
 	uint64_t newest, held; /* times; held: of what is not to go into the book yet; UINT64_MAX: nothing is */
 	struct buf log;
 	struct entry *entries; /* heap */
@@ -72,6 +75,7 @@ static void cut(struct stream_tap *hook, uint64_t position)
 	struct tap *tap = tap_of(hook);
 
 	pthread_mutex_lock(&tap->lock);
+	tap->before = tap->cut;
 	tap->cut = position;
 	pthread_mutex_unlock(&tap->lock);
 }
@@ -255,12 +259,15 @@ static int compact(struct sideline *sideline, size_t nr_kept)
 	return kept.failed ? -ENOMEM : 0;
 }
 
-static bool is_of_present_output(const struct sideline *sideline, const struct entry *entry)
+/* Is it told by the output that the world is for? */
+static bool is_of_output(const struct sideline *sideline, const struct entry *entry)
 {
-	return entry->position >= sideline->taps[entry->tap].cut;
+	const struct tap *tap = &sideline->taps[entry->tap];
+
+	return entry->position >= (sideline->windowed ? tap->before + sideline->dropped : tap->cut);
 }
 
-/* Into the book goes what is older; `past`: but nothing that the present output has. */
+/* Into the book goes what is older; `past`: but nothing that the output has. */
 static int apply(struct sideline *sideline, uint64_t until, bool past)
 {
 	size_t nr_kept = 0;
@@ -268,7 +275,7 @@ static int apply(struct sideline *sideline, uint64_t until, bool past)
 
 	for (size_t i = 0; i < sideline->nr_entries; i++) {
 		const struct entry *entry = &sideline->entries[i];
-		if (entry->time >= until || (past && is_of_present_output(sideline, entry)))
+		if (entry->time >= until || (past && is_of_output(sideline, entry)))
 			sideline->entries[nr_kept++] = *entry;
 		else if (!err)
 			err = book_entry(sideline, entry);
@@ -350,11 +357,39 @@ int sideline_hold(struct sideline *sideline)
 	return err;
 }
 
+void sideline_keep_from(struct sideline *sideline, uint64_t from_ns)
+{
+	if (!sideline || !sideline->timed)
+		return;
+	pthread_mutex_lock(&sideline->lock);
+	if (!sideline->windowed)
+		/* Extents that come later may begin a little earlier. */
+		sideline->held = from_ns == UINT64_MAX ? from_ns : from_ns > SETTLED_NS ? from_ns - SETTLED_NS : 0;
+	pthread_mutex_unlock(&sideline->lock);
+}
+
+void sideline_window(struct sideline *sideline, uint64_t from_ns, uint64_t dropped_bytes)
+{
+	if (!sideline)
+		return;
+	pthread_mutex_lock(&sideline->lock);
+	sideline->windowed = true;
+	sideline->dropped = dropped_bytes;
+	sideline->held = sideline->timed ? from_ns : UINT64_MAX;
+	pthread_mutex_unlock(&sideline->lock);
+}
+
+void sideline_end(struct sideline *sideline)
+{
+	for (size_t i = 0; sideline && i < sideline->nr_taps; i++)
+		cut(&sideline->taps[i].hook, UINT64_MAX);
+}
+
 static void put_past(const struct sideline *sideline, struct buf *out)
 {
 	for (size_t i = 0; i < sideline->nr_entries; i++) {
 		const struct entry *entry = &sideline->entries[i];
-		if (!is_of_present_output(sideline, entry))
+		if (!is_of_output(sideline, entry))
 			buf_put(out, sideline->log.data + entry->at, entry->size);
 	}
 }
@@ -371,7 +406,9 @@ int sideline_put(struct sideline *sideline, struct buf *out)
 		task_book_put(sideline->book, out);
 		put_past(sideline, out);
 	}
-	sideline->held = UINT64_MAX;
+	/* The keeper, who knows what is held, will say. */
+	sideline->held = sideline->windowed && sideline->timed ? 0 : UINT64_MAX;
+	sideline->windowed = false;
 	pthread_mutex_unlock(&sideline->lock);
 	return err ? err : out->failed ? -ENOMEM : 0;
 }

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/span.h"
 
@@ -37,6 +38,18 @@ int sideline_absorb(struct sideline *sideline);
 
 /* What comes from here on is kept with its times until the next sideline_put(). 0 or -ENOMEM. */
 int sideline_hold(struct sideline *sideline);
+
+/*
+ * For recordings that hold their records in memory, in one stream. What is older than from_ns (times of records) may go into
+ * the book now; UINT64_MAX: anything.
+ */
+void sideline_keep_from(struct sideline *sideline, uint64_t from_ns);
+
+/* The next sideline_put() is as of from_ns, followed by what lies before `dropped_bytes` of the output that was left last. */
+void sideline_window(struct sideline *sideline, uint64_t from_ns, uint64_t dropped_bytes);
+
+/* The streams have ended: the output that was the present one is left, too. */
+void sideline_end(struct sideline *sideline);
 
 /*
  * After all streams have been given the writers of another output: the world as it was then; and after sideline_hold() as

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "format/record.h"
 #include "stream/lanes.h"
+#include "stream/pack_hold.h"
 #include "stream/pack_pool.h"
 
 #define AGE_MAX_NS 1000000000ull /* an extent waits no longer to become full */
@@ -36,6 +37,7 @@ struct pack_stage {
 	uint64_t stored;               /* as `inner` tells */
 	struct extent_list extents;    /* written so far */
 	bool extents_failed;           /* memory ran out: no index is better than half of one */
+	struct pack_hold hold;         /* without an output */
 };
 
 static struct pack_lane *lane_of(struct writer *writer)
@@ -63,24 +65,46 @@ static int queue_inner(struct writer *inner, const void *bytes, size_t len)
 	return err;
 }
 
-/* The job's memory is used again when we return. */
-static int write_job(struct writer *inner, const struct pack_job *job)
+/* Their memory is used again when we return. */
+static int write_pieces(struct writer *inner, struct span packed, struct span tail)
 {
-	int err = queue_inner(inner, job->data, job->out_len);
+	int err = queue_inner(inner, packed.ptr, packed.len);
 
 	if (!err)
-		err = queue_inner(inner, job->tail, job->tail_len);
+		err = queue_inner(inner, tail.ptr, tail.len);
 	return err ? err : writer_reap(inner, inner->retired < inner->queued ? WRITER_ALL : WRITER_NOW);
 }
 
-static void note_extent(struct pack_stage *stage, struct pack_job *job)
+static int write_job(struct writer *inner, const struct pack_job *job)
 {
-	if (!job->len)
+	return write_pieces(inner, (struct span){job->data, job->out_len}, (struct span){job->tail, job->tail_len});
+}
+
+static void note_extent(struct pack_stage *stage, struct extent_info *info, size_t len, size_t out_len)
+{
+	if (!len)
 		return;
-	job->info.fields.offset = stage->lane.writer.offset + stage->out_bytes;
-	job->info.fields.packed_bytes = job->out_len;
-	if (extent_list_add(&stage->extents, &job->info))
+	info->fields.offset = stage->lane.writer.offset + stage->out_bytes;
+	info->fields.packed_bytes = out_len;
+	if (extent_list_add(&stage->extents, info))
 		stage->extents_failed = true;
+}
+
+/* Nowhere to go yet. Called without the lock, which it takes. */
+static int hold_job(struct pack_stage *stage, struct pack_job *job)
+{
+	struct pack_piece *piece = pack_piece_new(job);
+
+	pthread_mutex_lock(&stage->pool->lock);
+	if (piece)
+		pack_hold_add(&stage->hold, piece);
+	pthread_mutex_unlock(&stage->pool->lock);
+	return piece ? 0 : -ENOMEM;
+}
+
+static int pass_on(struct pack_stage *stage, struct pack_job *job)
+{
+	return stage->inner ? write_job(stage->inner, job) : hold_job(stage, job);
 }
 
 void pack_stage_deliver(struct pack_stage *stage)
@@ -95,18 +119,18 @@ void pack_stage_deliver(struct pack_stage *stage)
 		int err = stage->err;
 		pthread_mutex_unlock(&pool->lock);
 		if (!err)
-			err = write_job(stage->inner, job);
+			err = pass_on(stage, job);
 		pthread_mutex_lock(&pool->lock);
-		if (!err)
-			note_extent(stage, job);
-		else
-			free(job->info.counts);
-		if (!err) {
+		if (!err && stage->inner) {
+			note_extent(stage, &job->info, job->len, job->out_len);
 			stage->in_bytes += job->len + job->tail_len;
 			stage->out_bytes += job->out_len + job->tail_len;
+		} else {
+			free(job->info.counts);
 		}
 		stage->err = err;
-		stage->stored = stage->inner->stored;
+		if (stage->inner)
+			stage->stored = stage->inner->stored;
 		stage->first = job->next_in_line;
 		if (!stage->first)
 			stage->last = NULL;
@@ -332,7 +356,7 @@ static int lane_reap(struct writer *writer, enum writer_wait wait)
 
 	if (lane->filling && (wait == WRITER_ALL || clock_ns(CLOCK_MONOTONIC_COARSE) - lane->filling_since_ns > AGE_MAX_NS))
 		seal(lane);
-	if (wait != WRITER_ALL)
+	if (wait != WRITER_ALL || !lane->stage->inner)
 		return wait_for(lane, wait);
 	int err = take_inner(lane->stage);
 	if (!err)
@@ -361,6 +385,7 @@ static int stage_close(struct writer *writer)
 
 	seal(&stage->lane);
 	wait_for(&stage->lane, WRITER_ALL);
+	pack_hold_fini(&stage->hold);
 	struct writer_end end;
 	int err = writer_end(stage->inner, &end);
 	writer->stored = end.stored;
@@ -375,6 +400,76 @@ static int stage_close(struct writer *writer)
 	return err;
 }
 
+void pack_stage_ask(struct writer *writer)
+{
+	struct pack_stage *stage = stage_of(writer);
+
+	pthread_mutex_lock(&stage->pool->lock);
+	if (!stage->hold.asked_ns)
+		stage->hold.asked_ns = clock_ns(CLOCK_MONOTONIC);
+	pthread_mutex_unlock(&stage->pool->lock);
+}
+
+struct pack_held pack_stage_held(struct writer *writer)
+{
+	struct pack_stage *stage = stage_of(writer);
+
+	pthread_mutex_lock(&stage->pool->lock);
+	struct pack_held held = {
+		.first_ns = pack_hold_first_ns(&stage->hold),
+		.last_ns = pack_hold_last_ns(&stage->hold),
+		.dropped_bytes = stage->hold.dropped_bytes,
+	};
+	held.whole_ns = stage->hold.dropped_ns > held.first_ns ? stage->hold.dropped_ns : held.first_ns;
+	pthread_mutex_unlock(&stage->pool->lock);
+	return held;
+}
+
+void pack_stage_settle(struct writer *writer)
+{
+	struct pack_stage *stage = stage_of(writer);
+
+	seal(&stage->lane);
+	wait_for(&stage->lane, WRITER_ALL);
+	pthread_mutex_lock(&stage->pool->lock);
+	pack_hold_drop(&stage->hold);
+	writer->queued -= stage->hold.dropped_bytes + stage->hold.dropped_tail_bytes;
+	writer->retired = writer->queued;
+	pthread_mutex_unlock(&stage->pool->lock);
+}
+
+void pack_stage_attach(struct writer *writer, struct writer *inner)
+{
+	struct pack_stage *stage = stage_of(writer);
+
+	writer->offset = inner->offset;
+	writer->path = inner->path;
+	stage->inner = inner;
+}
+
+int pack_stage_pour(struct writer *writer)
+{
+	struct pack_stage *stage = stage_of(writer);
+	struct pack_piece *piece;
+	int err = stage->err;
+
+	while (!err && (piece = pack_hold_take(&stage->hold))) {
+		err = write_pieces(stage->inner, (struct span){piece->bytes, piece->out_len},
+				   (struct span){piece->bytes + piece->out_len, piece->tail_len});
+		if (!err) {
+			note_extent(stage, &piece->info, piece->len, piece->out_len);
+			piece->info.counts = NULL;
+			stage->in_bytes += piece->len + piece->tail_len;
+			stage->out_bytes += piece->out_len + piece->tail_len;
+		}
+		pack_piece_free(piece);
+	}
+	stage->err = err;
+	stage->stored = stage->inner->stored;
+	writer->stored = stage->stored;
+	return err;
+}
+
 static const struct writer_ops pack_stage_ops = {
 	.name = "zstd",
 	.state_bytes = sizeof(struct pack_stage),
@@ -384,6 +479,19 @@ static const struct writer_ops pack_stage_ops = {
 	.reap = lane_reap,
 	.close = stage_close,
 };
+
+int pack_stage_open_held(struct pack_pool *pool, const struct pack_hold_limits *limits, struct writer **ret)
+{
+	const struct writer_params params = {.fd = -1};
+	int err = writer_open(&pack_stage_ops, &params, ret);
+
+	if (err)
+		return err;
+	stage_of(*ret)->pool = pool;
+	stage_of(*ret)->lane.stage = stage_of(*ret);
+	stage_of(*ret)->hold.limits = *limits;
+	return 0;
+}
 
 int pack_stage_open(struct pack_pool *pool, struct writer *inner, struct writer **ret)
 {

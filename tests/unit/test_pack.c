@@ -396,6 +396,82 @@ static void test_error_of_the_engine_sticks(void **state)
 	pack_pool_free(pool);
 }
 
+/* Held, then poured into a file behind something else: the records that come out. */
+static void hold_and_pour(const struct load *load, size_t limit_bytes, struct buf *ret)
+{
+	static const struct perf_event_header front = {.type = RECORD_FINISHED_INIT, .size = sizeof(front)};
+	const struct pack_hold_limits limits = {.duration_ns = UINT64_MAX / 2, .bytes = limit_bytes};
+	int fd = memfd_create("out", MFD_CLOEXEC);
+	struct buf packed = {0};
+	struct writer *inner, *writer;
+	struct pack_pool *pool;
+	struct writer_end end;
+
+	assert_int_equal(pack_pool_new(&(struct pack_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES}, &pool,
+				       NULL), 0);
+	assert_int_equal(pack_stage_open_held(pool, &limits, &writer), 0);
+	feed(load, writer);
+	pack_stage_ask(writer);
+	pack_stage_settle(writer);
+	assert_int_equal(writer_open(&writer_serial, &(struct writer_params){.fd = fd}, &inner), 0);
+	pack_stage_attach(writer, inner);
+	assert_int_equal(writer_put(writer, &front, sizeof(front)), 0);
+	assert_int_equal(writer_reap(writer, WRITER_ALL), 0);
+	assert_int_equal(pack_stage_pour(writer), 0);
+	uint64_t queued = writer->queued;
+	assert_int_equal(writer_end(writer, &end), 0);
+	assert_int_equal(end.stored + end.packed, queued);
+	assert_int_equal(lseek(fd, 0, SEEK_END), end.stored);
+	assert_true(end.stored <= limit_bytes + sizeof(front));
+	assert_true(end.extents.nr > 0 && end.extents.infos[0].fields.offset >= sizeof(front));
+	extent_list_fini(&end.extents);
+	assert_int_equal(pread(fd, buf_extend(&packed, end.stored), end.stored, 0), end.stored);
+	unpack(buf_span(&packed), false, ret);
+	buf_fini(&packed);
+	pack_pool_free(pool);
+	close(fd);
+}
+
+/* What comes out is the end of what went in: all of it where there is room. */
+static void test_the_last_is_held(void **state)
+{
+	enum { FRONT = sizeof(struct perf_event_header) };
+	const struct load load = {.seed = 3, .nr_chunks = 200, .chunk_records = 8, .random = true};
+	struct buf expected = {0};
+
+	(void)state;
+	feed_plain(&load, &expected);
+	for (size_t limit = 8 * EXTENT_BYTES; limit < 64 * EXTENT_BYTES * 64; limit *= 8) {
+		struct buf found = {0};
+		hold_and_pour(&load, limit, &found);
+		size_t held = found.len - FRONT;
+		assert_true(held <= expected.len && held > 0);
+		assert_true(limit > 2 * expected.len ? held == expected.len : held < limit);
+		assert_memory_equal(found.data + FRONT, expected.data + expected.len - held, held);
+		buf_fini(&found);
+	}
+	buf_fini(&expected);
+}
+
+/* Nobody asked: closed without an output. */
+static void test_what_is_held_can_be_forgotten(void **state)
+{
+	const struct pack_hold_limits limits = {.duration_ns = UINT64_MAX / 2, .bytes = SIZE_MAX};
+	struct writer *writer;
+	struct pack_pool *pool;
+	struct writer_end end;
+
+	(void)state;
+	assert_int_equal(pack_pool_new(&(struct pack_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES}, &pool,
+				       NULL), 0);
+	assert_int_equal(pack_stage_open_held(pool, &limits, &writer), 0);
+	feed(&(struct load){.seed = 5, .nr_chunks = 20, .chunk_records = 8}, writer);
+	assert_int_equal(writer_end(writer, &end), 0);
+	assert_int_equal(end.stored, 0);
+	extent_list_fini(&end.extents);
+	pack_pool_free(pool);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -405,6 +481,8 @@ int main(void)
 		cmocka_unit_test(test_a_flipped_byte_costs_one_extent),
 		cmocka_unit_test(test_a_cut_costs_one_extent),
 		cmocka_unit_test(test_error_of_the_engine_sticks),
+		cmocka_unit_test(test_the_last_is_held),
+		cmocka_unit_test(test_what_is_held_can_be_forgotten),
 	};
 	return zstd_available() ? cmocka_run_group_tests_name("pack", tests, NULL, NULL) : 77;
 }
