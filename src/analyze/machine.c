@@ -273,9 +273,9 @@ static int process_mmap(struct machine *machine, const struct session_record *re
 }
 
 /*
- * What the flag says is there in place of device and inode (perf_event_open(2)). The kernel sets it in records without a
- * build-id, too, while somebody else records all CPUs with them (seen on Linux 6.18): then it is none by its form, a length of
- * at most 20, zeros, and bytes that are zero behind that length.
+ * What the flag says is there in place of device and inode (perf_event_open(2)). The kernel sets it in records without
+ * a build-id, too, while somebody else records all CPUs with them (seen on Linux 6.18): then it is none by its form, a
+ * length of at most 20, zeros, and bytes that are zero behind that length.
  */
 static bool take_build_id(struct cursor *at, struct elf_id *ret)
 {
