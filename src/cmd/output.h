@@ -42,7 +42,8 @@ static inline void output_bytes(struct output *out, const char *bytes, size_t le
 		output_split(out, bytes, len);
 		return;
 	}
-	memcpy(out->data + out->len, bytes, len);
+	if (len) /* a buffer that is empty may have no memory: memcpy(3) takes no NULL */
+		memcpy(out->data + out->len, bytes, len);
 	out->len += len;
 }
 
