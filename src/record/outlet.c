@@ -67,6 +67,15 @@ static bool looks_at_hits(const struct outlet *outlet, const struct outlet_param
 	return params->options->build_ids && !outlet->sink.pipe && is_regular(outlet->sink.fd);
 }
 
+/*
+ * While they are written? Compressed records have other places in the file, and where the output is switched the streams
+ * go on to the next one, and whoever looks on would tell the hits of one file as those of another.
+ */
+static bool looks_on(const struct outlet *outlet, const struct outlet_params *params)
+{
+	return looks_at_hits(outlet, params) && !params->pool && !params->options->rotation.on;
+}
+
 static int open_data_files(struct outlet *outlet, const struct outlet_params *params, struct diag *reterr)
 {
 	struct data_files_params files = {
@@ -78,8 +87,7 @@ static int open_data_files(struct outlet *outlet, const struct outlet_params *pa
 		.layout = params->layout,
 		.path = outlet->sink.path,
 		.pool = params->pool,
-		/* Compressed records have other places in the file. */
-		.events = looks_at_hits(outlet, params) && !params->pool ? params->described->descs : NULL,
+		.events = looks_on(outlet, params) ? params->described->descs : NULL,
 		.nr_events = params->described->nr_descs,
 	};
 

@@ -102,6 +102,16 @@ def test_by_signal(millrace, perf, programs, need_tracefs, tmp_path, options):
     perf_reads(perf, told, made)
 
 
+@pytest.mark.parametrize('options', [[], ['--threads'], ['--threads', '--writer=mmap']], ids=' '.join)
+def test_a_small_file_before_a_large_one(millrace, programs, need_tracefs, tmp_path, options):
+    """What was found in the one is not told of the other."""
+    file, calls = tmp_path / 'p.data', f'{programs}/syscalls -t 2 >/dev/null -n'
+    done = millrace('record', '--switch-output', *options, '-e', COUNTED, '-o', file, '--', 'sh', '-c',
+                    f'{calls} 50; {SIGNALS} for i in {" ".join("x" * 20)}; do /bin/true; done; {calls} {CALLS}')
+    captured, lost = check(file, 2 * (50 + CALLS))
+    assert f'captured {captured} samples' in done.err and f'lost {lost}' in done.err
+
+
 @pytest.mark.parametrize('options', [[], ['--threads']], ids=' '.join)
 def test_by_size(millrace, perf, programs, need_tracefs, tmp_path, options):
     _, made, told = rotate(millrace, programs, tmp_path, '200K', [*options, '-m', '64'], 8)
