@@ -25,21 +25,21 @@ static void format_time(uint64_t hundredths, char *ret, size_t size)
 
 char *part_names_next(struct part_names *names)
 {
-	uint64_t now = clock_ns(CLOCK_REALTIME) / 10000000;
-	char text[sizeof(names->last)], *name;
+	uint64_t at = clock_ns(CLOCK_REALTIME) / 10000000;
+	char text[20], *name;
 
-	/* Two within a hundredth of a second, or a file of another recording: the next that is free. */
-	for (;; now++) {
-		format_time(now, text, sizeof(text));
-		if (!strcmp(text, names->last))
-			continue;
+	/* Later than what may not be finished yet, and so not be found; and no file of another recording. */
+	if (at <= names->last)
+		at = names->last + 1;
+	for (;; at++) {
+		format_time(at, text, sizeof(text));
 		if (asprintf(&name, "%s.%s", names->base, text) < 0)
 			return NULL;
 		if (access(name, F_OK))
 			break;
 		free(name);
 	}
-	strcpy(names->last, text);
+	names->last = at;
 	return name;
 }
 

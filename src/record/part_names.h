@@ -6,13 +6,14 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct part_names {
 	const char *base; /* borrowed: "perf.data" */
 	size_t keep;      /* --switch-max-files; 0: all */
 	char **names;     /* heap; finished ones that are still there, oldest first */
 	size_t nr, room;
-	char last[20]; /* the last time that was given, as text */
+	uint64_t last; /* the last time that was given, in hundredths of a second of CLOCK_REALTIME */
 };
 
 /* "perf.data.2026112210183800", as perf calls it: local time with hundredths, later than any before. Heap; NULL: -ENOMEM. */
