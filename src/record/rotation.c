@@ -169,8 +169,7 @@ int rotation_trigger(struct rotation *rotation, struct diag *reterr)
 		return 0;
 	if (rotation->job || finisher_nr_jobs(&rotation->finisher) >= (rotation->outlet->held ? 1 : JOBS_MAX)) {
 		rotation->wanted = true;
-		if (rotation->outlet->held)
-			rotation->next_ns = UINT64_MAX;
+		rotation->next_ns = UINT64_MAX;
 		return 0;
 	}
 	return begin(rotation, reterr);
