@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "record/flight.h"
 #include "record/recording.h"
 
 static void tell(const struct outlet_params *params, const struct finisher_job *job, const struct outlet *outlet,
@@ -45,6 +46,10 @@ int finisher_do(struct finisher *finisher, struct finisher_job *job, struct outl
 
 	if (err && outlet->sink.fd < 0)
 		return err;
+	int flight_err = flight_end(job->flight, outlet->writer);
+	if (flight_err && !err)
+		err = diag_set(reterr, flight_err, "%s: writing the last moments failed: %s", outlet->sink.path,
+			       strerror(-flight_err));
 	if (params->options->tail_synthesize)
 		err = err ? err : outlet_put_world(outlet, params, NULL, reterr);
 

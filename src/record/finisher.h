@@ -15,6 +15,8 @@
 #include "record/outlet.h"
 #include "record/part_names.h"
 
+struct flight;
+
 struct finisher_job {
 	struct finisher_job *next;
 	struct outlet outlet;
@@ -22,6 +24,7 @@ struct finisher_job {
 	char *name;       /* heap; and then */
 	struct buf records; /* behind all others */
 	uint64_t lost;      /* of events, that they tell */
+	struct flight *flight; /* borrowed; of the last file: what it holds goes there, too. NULL: none */
 };
 
 struct finisher {

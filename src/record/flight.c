@@ -282,22 +282,6 @@ static struct span take_pair(struct flight *flight, struct pair *pair, unsigned 
 	return (struct span){taken.records, taken.bytes};
 }
 
-int flight_write(struct flight *flight, struct writer *writer)
-{
-	int err = 0;
-
-	if (!flight || !flight->frozen)
-		return 0;
-	flight->frozen = false;
-	flight->counters.nr_snapshots++;
-	for (size_t i = 0; i < flight->nr_pairs && !err; i++) {
-		struct span records = take_pair(flight, &flight->pairs[i], !flight->pairs[i].active);
-		if (records.len)
-			err = writer_put(writer, records.ptr, records.len);
-	}
-	return err;
-}
-
 int flight_collect(struct flight *flight, struct buf *out)
 {
 	if (!flight || !flight->frozen)
@@ -311,19 +295,9 @@ int flight_collect(struct flight *flight, struct buf *out)
 	return out->failed ? -ENOMEM : 0;
 }
 
-int flight_snapshot(struct flight *flight, struct writer *writer)
-{
-	int err = flight_freeze(flight);
-
-	if (err == -EBUSY)
-		return err;
-	int write_err = flight_write(flight, writer);
-	return err ? err : write_err;
-}
-
 int flight_end(struct flight *flight, struct writer *writer)
 {
-	int err = flight_write(flight, writer); /* a trigger just before the end */
+	int err = 0;
 
 	if (!flight)
 		return 0;

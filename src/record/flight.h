@@ -34,22 +34,16 @@ int flight_open(const struct eventset *set, struct eventset_sizes sizes, struct 
 void flight_free(struct flight *flight); /* before eventset_close(); NULL is fine */
 
 /*
- * The trigger: from here on records go to fresh rings, and what came before stands still until flight_write(). Takes
+ * The trigger: from here on records go to fresh rings, and what came before stands still until flight_collect(). Takes
  * some milliseconds for each event and CPU (the kernel waits for RCU): not on a thread that drains. -EBUSY: what the
- * last call froze has not been written yet. -errno of an ioctl: nothing is lost, but what stands still may be short.
+ * last call froze has not been collected yet. -errno of an ioctl: nothing is lost, but what stands still may be short.
  */
 int flight_freeze(struct flight *flight);
 
-/* What stands still, ring after ring, each in the order of time, into the writer, by the thread that owns that. */
-int flight_write(struct flight *flight, struct writer *writer);
-
-/* The same into memory. 0 or -ENOMEM. */
+/* What stands still, ring after ring, each in the order of time. 0 or -ENOMEM. */
 int flight_collect(struct flight *flight, struct buf *out);
 
-/* flight_freeze() and flight_write(). */
-int flight_snapshot(struct flight *flight, struct writer *writer);
-
-/* The end: what the rings hold, after the events were disabled. */
+/* The end: what the rings hold, after the events were disabled, in the same order into the writer. */
 int flight_end(struct flight *flight, struct writer *writer);
 
 /* NULL: all 0. */

@@ -496,16 +496,6 @@ static int note_loss(struct recording *rec, size_t slot, uint64_t lost, struct r
 	return 0;
 }
 
-/* The last moments of what was overwritten so far. */
-static int end_flight(struct recording *rec, struct recording_result *result, struct diag *reterr)
-{
-	int err = flight_end(rec->flight, rec->outlet.writer);
-
-	result->flight = flight_counters(rec->flight);
-	return err ? diag_set(reterr, err, "%s: writing the last moments failed: %s", rec->outlet.sink.path,
-			      strerror(-err)) : 0;
-}
-
 /* What the kernel could not give us, per event fd, into the result. */
 static int account_losses(struct recording *rec, struct recording_result *result, struct diag *reterr)
 {
@@ -550,6 +540,7 @@ static int close_output(struct recording *rec, struct recording_result *result, 
 	free(result->output);
 	result->output = name_output(rec);
 	end_compression(rec, result);
+	result->flight = flight_counters(rec->flight);
 	result->bytes = closed.bytes;
 	result->nr_samples = closed.nr_samples;
 	result->samples_counted = closed.samples_counted;
@@ -675,8 +666,6 @@ int recording_run(const struct recording_options *options, struct recording_resu
 		err = err ? err : ledger_err;
 		int settle_err = rotation_settle(&rec.rotation, err ? &later : reterr);
 		err = err ? err : settle_err;
-		int flight_err = end_flight(&rec, &result, err ? &later : reterr);
-		err = err ? err : flight_err;
 		int loss_err = account_losses(&rec, &result, err ? &later : reterr);
 		err = err ? err : loss_err;
 		int close_err = close_output(&rec, &result, err ? &later : reterr);

@@ -247,7 +247,7 @@ static int finish_last(struct rotation *rotation, const struct outlet_closing *c
 {
 	static const struct outlet_closing nothing;
 	const struct outlet_params *params = rotation->params;
-	struct finisher_job job = {0};
+	struct finisher_job job = {.flight = rotation->flight};
 	int err = 0;
 
 	if (rotation->outlet->held && !rotation->post && !rotation->wanted) {

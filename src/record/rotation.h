@@ -62,7 +62,7 @@ int rotation_trigger(struct rotation *rotation, struct diag *reterr);
 /* When control.switch_fd is readable, or next_ns has come. *ret_full: the file has reached its limit. */
 int rotation_step(struct rotation *rotation, bool *ret_full, struct diag *reterr);
 
-/* When the readers have ended: a switch that was under way is made. Before flight_end(). */
+/* When the readers have ended: a switch that was under way is made. */
 int rotation_settle(struct rotation *rotation, struct diag *reterr);
 
 /* After that: finishes everything. *ret is valid in any case. */

@@ -87,6 +87,18 @@ def test_the_end_comes_before_the_post(millrace, tmp_path):
     assert len(files(tmp_path)) == 1
 
 
+@pytest.mark.parametrize('asked', ['true', 'kill -USR2 $PPID'])
+def test_rings_that_are_overwritten(millrace, programs, need_tracefs, tmp_path, asked):
+    """What they hold at the end is in the file that was asked for, and in none if there is none."""
+    calls = f'{programs}/syscalls -t 1 -n 100 >/dev/null'
+    millrace('record', '--flight=1000s', '--flight-post=1h', '--overwrite', '-m', '64', '-e', 'syscalls:sys_enter_getppid',
+             '-o', tmp_path / 'p.data', '--', 'sh', '-c', f'{calls}; {asked}; {calls}')
+    assert len(files(tmp_path)) == (asked != 'true')
+    for part in files(tmp_path):
+        lines = millrace('script', '-i', part).out.splitlines()
+        assert sum(line.split()[0] == 'syscalls' for line in lines) == 200
+
+
 def test_a_full_disk(millrace, programs, need_tracefs, tmpfs):
     disk = tmpfs('1m')
     (disk / 'ballast').write_bytes(bytes(900 << 10))
