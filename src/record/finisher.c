@@ -35,6 +35,16 @@ static void add(struct outlet_result *totals, const struct outlet_result *result
 	totals->cut_samples += result->cut_samples;
 }
 
+/* There is no file for what was held. */
+static int give_up(struct finisher *finisher, struct outlet *outlet, int err)
+{
+	pthread_mutex_lock(&finisher->lock);
+	finisher->totals.unwritten_bytes += outlet->writer->queued;
+	pthread_mutex_unlock(&finisher->lock);
+	writer_close(take_ptr(outlet->writer), NULL);
+	return err;
+}
+
 int finisher_do(struct finisher *finisher, struct finisher_job *job, struct outlet *outlet,
 		const struct outlet_closing *closing, struct diag *reterr)
 {
@@ -44,8 +54,8 @@ int finisher_do(struct finisher *finisher, struct finisher_job *job, struct outl
 	const char *path = job->while_open ? job->while_open : outlet->sink.path;
 	int err = outlet->held ? outlet_release(outlet, params, path, reterr) : 0;
 
-	if (err && outlet->sink.fd < 0)
-		return err;
+	if (outlet->held)
+		return give_up(finisher, outlet, err);
 	int flight_err = flight_end(job->flight, outlet->writer);
 	if (flight_err && !err)
 		err = diag_set(reterr, flight_err, "%s: writing the last moments failed: %s", outlet->sink.path,
@@ -67,7 +77,6 @@ int finisher_do(struct finisher *finisher, struct finisher_job *job, struct outl
 	}
 	pthread_mutex_lock(&finisher->lock);
 	add(&finisher->totals, &result);
-	finisher->nr_done++;
 	pthread_mutex_unlock(&finisher->lock);
 	return err;
 }

@@ -39,7 +39,6 @@ struct finisher {
 	struct finisher_job *first, *last;
 	size_t nr_jobs;              /* waiting or under way */
 	struct outlet_result totals; /* of all that were finished */
-	size_t nr_done;
 	int err; /* the first, with its reason */
 	struct diag diag;
 };

@@ -173,15 +173,14 @@ int outlet_release(struct outlet *outlet, const struct outlet_params *params, co
 	const struct described_events *described = params->described;
 	AUTO_BUF struct buf front = {0};
 	struct writer *inner;
-	int err = sink_open(path, &outlet->sink, reterr);
 
+	pack_stage_settle(outlet->writer);
+	int err = sink_open(path, &outlet->sink, reterr);
 	if (err)
 		return err;
-	outlet->held = false;
 	err = prologue_file(described->descs, described->nr_descs, &front, &outlet->header);
 	if (err || front.failed)
 		return diag_set(reterr, -ENOMEM, "out of memory");
-	pack_stage_settle(outlet->writer);
 	const struct pack_held held = pack_stage_held(outlet->writer);
 	if (held.last_ns > held.whole_ns)
 		outlet->history_s = (double)(held.last_ns - held.whole_ns) / 1e9;
@@ -190,6 +189,7 @@ int outlet_release(struct outlet *outlet, const struct outlet_params *params, co
 	if (err)
 		return err;
 	pack_stage_attach(outlet->writer, inner);
+	outlet->held = false;
 	err = outlet_put(outlet, params, &front, reterr);
 	if (!err)
 		err = outlet_put_world(outlet, params, NULL, reterr);

@@ -74,7 +74,10 @@ int outlet_open(struct outlet *outlet, const struct outlet_params *params, size_
 /* One that has no output yet, and holds the last of what comes in memory (--flight). The sink has a path only. */
 int outlet_open_held(struct outlet *outlet, const struct outlet_params *params, struct diag *reterr);
 
-/* Its output is that file, which is made now: header, the world as of the oldest record that it holds, and those. */
+/*
+ * Its output is that file, which is made now: header, the world as of the oldest record that it holds, and those. After an
+ * error it may still be held: then writer->queued bytes of records have nowhere to go.
+ */
 int outlet_release(struct outlet *outlet, const struct outlet_params *params, const char *path, struct diag *reterr);
 
 /* What is known of the machine from now on, without telling it anywhere. */

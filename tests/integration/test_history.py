@@ -99,6 +99,15 @@ def test_rings_that_are_overwritten(millrace, programs, need_tracefs, tmp_path, 
         assert sum(line.split()[0] == 'syscalls' for line in lines) == 200
 
 
+@pytest.mark.parametrize('options, end', [([], 'exec sleep 1000'), (['--flight-post=1h'], 'true')], ids=['asked', 'at the end'])
+def test_a_directory_that_vanishes(millrace, tmp_path, options, end):
+    """What was held and has no file is told, whether the recording goes on or ends."""
+    (tmp_path / 'd').mkdir()
+    done = millrace('record', '--flight=1000s', *options, '-e', 'cpu-clock', '-o', tmp_path / 'd' / 'p.data', '--',
+                    'sh', '-c', f'rm -r {tmp_path}/d; kill -USR2 $PPID; {end}', status=255)
+    assert done.err.count('cannot create') == 1 and 'bytes of records could not be written' in done.err
+
+
 def test_a_full_disk(millrace, programs, need_tracefs, tmpfs):
     disk = tmpfs('1m')
     (disk / 'ballast').write_bytes(bytes(900 << 10))
