@@ -102,7 +102,7 @@ static int map_pair(struct flight *flight, size_t index, size_t pages)
 	for (size_t r = 0; attr && r < (flight->swaps ? 2 : 1); r++) {
 		pair->carriers[r] = flight_carrier_open(attr, ring);
 		if (pair->carriers[r] == -ESRCH) {
-			pair->carriers[r] = -1;
+			unmap_pair(pair);
 			return 0;
 		}
 		if (pair->carriers[r] < 0)
