@@ -149,7 +149,9 @@ static int open_error(const char *path, int err, struct diag *reterr)
 
 	if (slash && err == -ENOENT) {
 		*slash = '\0';
-		return diag_set(reterr, err, "cannot create %s: directory %s does not exist", path, slash == dir ? "/" : dir);
+		const char *parent = slash == dir ? "/" : dir;
+		if (access(parent, F_OK)) /* /proc is there, and takes no files */
+			return diag_set(reterr, err, "cannot create %s: directory %s does not exist", path, parent);
 	}
 	return diag_set(reterr, err, "cannot create %s: %s", path, strerror(-err));
 }

@@ -302,6 +302,7 @@ ERRORS = [
     (['-e', 'cpu-clock', '-p', 'x', '--', 'true'], 129, 'list of numbers'),
     (['-e', 'cpu-clock', '-C', '99', '--', 'true'], 255, 'CPU 99 is not online'),
     (['-e', 'cpu-clock', '-o', '/does/not/exist', '--', 'true'], 255, 'directory /does/not does not exist'),
+    (['-e', 'cpu-clock', '-o', '/proc/none', '--', 'true'], 255, 'cannot create /proc/none: No such file or directory'),
 ]
 
 
