@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "cmd/json_text.h"
 #include "cmd/loss_data.h"
 #include "read/session.h"
 
@@ -147,20 +148,6 @@ static void print_costs(FILE *to, const struct ledger *ledger)
 	}
 }
 
-static void json_string(FILE *to, const char *text)
-{
-	fputc('"', to);
-	for (; *text; text++) {
-		if (*text == '"' || *text == '\\')
-			fputc('\\', to);
-		if ((unsigned char)*text < ' ')
-			fprintf(to, "\\u%04x", (unsigned char)*text);
-		else
-			fputc(*text, to);
-	}
-	fputc('"', to);
-}
-
 static void json_gaps(FILE *to, const struct loss_data *data)
 {
 	fputs("  \"gaps\": [", to);
@@ -184,7 +171,7 @@ static void print_json(FILE *to, const struct loss_data *data)
 	for (size_t i = 0; i < data->nr_rows; i++) {
 		const struct loss_row *row = &data->rows[i];
 		fprintf(to, "%s\n    {\"event\": ", i ? "," : "");
-		json_string(to, event_name(data, row->event));
+		json_put_string(to, event_name(data, row->event));
 		fprintf(to, ", \"cpu\": %d, \"tid\": %d, \"captured\": %" PRIu64 ", \"lost\": %" PRIu64 "}", row->cpu,
 			row->tid, row->captured, row->lost);
 	}
@@ -193,7 +180,7 @@ static void print_json(FILE *to, const struct loss_data *data)
 	fputs("  \"cost\": {", to);
 	for (size_t i = 0; i < data->ledger.nr_costs; i++) {
 		fprintf(to, "%s\n    ", i ? "," : "");
-		json_string(to, data->ledger.costs[i].name);
+		json_put_string(to, data->ledger.costs[i].name);
 		fprintf(to, ": %" PRIu64, data->ledger.costs[i].value);
 	}
 	fputs("}\n}\n", to);
