@@ -18,7 +18,7 @@ static int read_records(struct session *session, struct loss_data *data, struct 
 	while (!err && (got = session_next(session, &record, reterr)) > 0) {
 		const struct event_desc *events = session_events(session, &nr);
 		/* Those of a pipe become known while it is read, before the first record of the kernel. */
-		if (nr != nr_events || !data->times.nr_ids) {
+		if (nr != nr_events || !data->times.ids) {
 			loss_times_fini(&data->times);
 			err = loss_times_init(&data->times, events, nr);
 			nr_events = nr;
