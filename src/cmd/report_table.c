@@ -272,26 +272,24 @@ static double percent(const struct table *table, uint64_t period)
 static void print_number(const struct table *table, const struct number_column *column, const struct hist_entry *entry)
 {
 	bool aligned = !table->options->separator;
-	int width = (int)column->width;
-	char text[64];
+	int width = (int)column->width, taken = 0;
 
 	switch (column->what) {
 	case NUMBER_CHILDREN:
 	case NUMBER_SELF: {
 		uint64_t period = column->what == NUMBER_CHILDREN ? entry->children_period : entry->period;
-		snprintf(text, sizeof(text), " %*.2f%%", aligned && width > 2 ? width - 2 : 0, percent(table, period));
+		taken = fprintf(table->to, " %*.2f%%", aligned && width > 2 ? width - 2 : 0, percent(table, period));
 		break;
 	}
 	case NUMBER_SAMPLES:
-		snprintf(text, sizeof(text), " %*" PRIu64, aligned && width > 1 ? width - 1 : 0, entry->nr_samples);
+		taken = fprintf(table->to, " %*" PRIu64, aligned && width > 1 ? width - 1 : 0, entry->nr_samples);
 		break;
 	case NUMBER_PERIOD:
-		snprintf(text, sizeof(text), " %*" PRIu64, aligned && width > 1 ? width - 1 : 0, entry->period);
+		taken = fprintf(table->to, " %*" PRIu64, aligned && width > 1 ? width - 1 : 0, entry->period);
 		break;
 	}
-	fputs(text, table->to);
-	for (size_t i = strlen(text); i < title_width(column); i++)
-		fputc(' ', table->to);
+	if (taken >= 0 && taken < (int)title_width(column))
+		fprintf(table->to, "%*s", (int)title_width(column) - taken, "");
 }
 
 static void print_entry(const struct table *table, const struct hist_entry *entry)
