@@ -570,6 +570,7 @@ static void settle_options(struct report_options *options)
 
 	if (options->inverted || (options->samples.hist.children && !graph->direction_set))
 		graph->direction = CALLTREE_CALLER;
+	graph->separator = options->table.separator;
 	graph->skip_first = options->sort_given && options->samples.hist.keys[0] == HIST_SYM;
 	options->samples.chains = graph->mode != GRAPH_NONE;
 	options->samples.direction = graph->direction;

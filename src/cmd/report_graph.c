@@ -210,7 +210,7 @@ static void print_folded_chain(const struct graph *graph, uint32_t node)
 
 	if (parent) {
 		print_folded_chain(graph, parent);
-		fputs(graph->options->separator ? graph->options->separator : ";", graph->to);
+		fputc(graph->options->separator ? graph->options->separator : ';', graph->to);
 	}
 	print_frame(graph, node);
 }
