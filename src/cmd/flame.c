@@ -85,16 +85,20 @@ static int read_records(struct flame *flame, struct diag *reterr)
 		.hist = {.keys = {HIST_TID, HIST_COMM, HIST_DSO, HIST_SYM}, .nr_keys = 4},
 		.chains = true,
 	};
-	struct session_record record;
+	const struct session_record *record;
+	struct input_records records = {0};
 	int got = 0;
 	int err = machine_new(&flame->options.input.machine, flame->session, &flame->machine);
 
 	if (!err)
 		err = samples_init(&flame->samples, &options, flame->session, flame->machine);
-	while (!err && (got = session_next(flame->session, &record, reterr)) > 0)
-		err = take(flame, &record);
+	if (!err)
+		err = input_records_open(&records, flame->session);
+	while (!err && (got = input_records_next(&records, &record, reterr)) > 0)
+		err = take(flame, record);
+	input_records_close(&records);
 	if (err)
-		return diag_set(reterr, err, "out of memory");
+		return diag_set(reterr, err, "%s", strerror(-err));
 	return got;
 }
 
