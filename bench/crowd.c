@@ -31,7 +31,7 @@ int main(int argc, char **argv)
 		pid_t pid = fork();
 		if (pid < 0) {
 			perror("fork");
-			kill(0, SIGTERM);
+			return 1; /* those that there are end with us */
 		}
 		if (pid == 0) {
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
