@@ -374,11 +374,11 @@ int event_list_configure(struct event_list *list, const struct event_options *op
 		return err;
 	bool carried = setup.all_tasks || options->delayed || options->side_channel;
 	set_overwrite(list, options);
+	if (options->group)
+		list_make_group(list, 0, NULL); /* what tasks do is told while the leader is off, too */
 	if (carried && (err = add_side_band(list, &setup)) < 0)
 		return err;
 	size_t tracking = carried && list->events[list->nr - 1].side_band ? list->nr - 1 : 0;
-	if (options->group)
-		list_make_group(list, 0, NULL);
 	for (size_t i = 0; i < list->nr; i++) {
 		err = configure_event(&list->events[i], &setup, i == tracking, carried && i == tracking);
 		if (err < 0)

@@ -103,8 +103,10 @@ void list_make_group(struct event_list *list, size_t first, char *name)
 	free(leader->group_name);
 	leader->group_name = name;
 	leader->nr_members = (unsigned)(list->nr - first);
-	for (unsigned i = 1; i < leader->nr_members; i++)
+	for (unsigned i = 1; i < leader->nr_members; i++) {
 		leader[i].behind_leader = i;
+		leader[i].nr_members = 0; /* whatever it led before */
+	}
 }
 
 size_t event_list_split_group(struct event_list *list, size_t index)

@@ -93,6 +93,7 @@ COMMAND_LINES = """
 -e cpu-clock --proc-map-timeout 100 -- true
 -e cpu-clock,dummy --group -- true
 -e cpu-clock:u,dummy --group -a -- true
+-e {cpu-clock,dummy},{cpu-clock:u,dummy:u} --group -- true
 -e cpu-clock -G / -a -- true
 -e cpu-clock,dummy:u -G / -a -- true
 -e cpu-clock,task-clock -G ,/ -C 0 -a -- true
@@ -117,6 +118,7 @@ ENDS_BEFORE = {
 }
 
 DIFFERENCES = {
+    "-e cpu-clock:u,dummy --group -a -- true": "the event that tells of tasks is no member: it runs while the leader is off",
 }
 
 
