@@ -13,15 +13,17 @@ static bool is_meant(const struct eventset *set, size_t of, int event, bool on)
 {
 	bool side_band = set->events->events[of].side_band;
 
-	if (event >= 0)
-		return of == (size_t)event;
-	return event == EVENT_SWITCH_SIDE_BAND ? side_band : on || !side_band;
+	if (side_band && !on)
+		return false;
+	return event == EVENT_SWITCH_ALL || (event == EVENT_SWITCH_SIDE_BAND ? side_band : of == (size_t)event);
 }
 
 int event_switch(struct eventset *set, int event, bool on)
 {
 	int err = 0;
 
+	if (event >= 0 && !on && set->events->events[event].side_band)
+		return -EPERM;
 	for (size_t i = 0; i < set->plan->nr_slots; i++) {
 		if (set->fds[i] < 0 || !is_meant(set, set->plan->slots[i].event, event, on))
 			continue;

@@ -12,7 +12,7 @@ struct eventset;
 
 enum { EVENT_SWITCH_ALL = -1, EVENT_SWITCH_SIDE_BAND = -2 };
 
-/* `event`: its index, or one of these. 0, or -errno of the first that could not be switched. */
+/* `event`: its index, or one of these. 0, or -errno of the first that could not be switched; -EPERM: the side band by name. */
 int event_switch(struct eventset *set, int event, bool on);
 
 /* The index of the event of that name; -ENOENT. */

@@ -98,6 +98,7 @@ def test_as_perf_documents(control, way):
                     'evlist -F'):
         assert ask(command) == 'ack', command
     assert ask('bogus').startswith('error: ') and ask('enable nothing').startswith('error: ')
+    assert ask('disable dummy:u').startswith('error: cannot be disabled')  # what tasks do is always told
     assert ask('stop') == 'ack'
     err = recording.end()
     for line in ('events enabled', 'events disabled', 'event other enabled', 'event other disabled',
