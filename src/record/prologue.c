@@ -203,8 +203,8 @@ static int put_running_tasks(const struct prologue_world *world, const struct sy
 /* Those that have ended meanwhile are known to the sideline alone; what it lacks, to /proc alone. */
 static int put_tasks(const struct prologue_world *world, const struct synth_params *params, struct buf *out)
 {
-	bool known = sideline_knows(world->sideline);
-	int err = world->sideline ? sideline_put(world->sideline, out) : 0;
+	bool known;
+	int err = sideline_put(world->sideline, out, &known);
 	size_t before = out->len;
 
 	if (err || (known && !params->namespaces))

@@ -320,11 +320,6 @@ int sideline_begin(struct sideline *sideline, struct span records)
 	return err;
 }
 
-bool sideline_knows(const struct sideline *sideline)
-{
-	return sideline && sideline->begun && !sideline->lost;
-}
-
 static uint64_t earlier(uint64_t one, uint64_t other)
 {
 	return one < other ? one : other;
@@ -394,8 +389,9 @@ static void put_past(const struct sideline *sideline, struct buf *out)
 	}
 }
 
-int sideline_put(struct sideline *sideline, struct buf *out)
+int sideline_put(struct sideline *sideline, struct buf *out, bool *ret_whole)
 {
+	*ret_whole = false;
 	if (!sideline)
 		return 0;
 	pthread_mutex_lock(&sideline->lock);
@@ -409,6 +405,7 @@ int sideline_put(struct sideline *sideline, struct buf *out)
 	/* The keeper, who knows what is held, will say. */
 	sideline->held = sideline->windowed && sideline->timed ? 0 : UINT64_MAX;
 	sideline->windowed = false;
+	*ret_whole = sideline->begun && !sideline->lost; /* now: the taps may just have told of a loss */
 	pthread_mutex_unlock(&sideline->lock);
 	return err ? err : out->failed ? -ENOMEM : 0;
 }

@@ -30,9 +30,6 @@ void sideline_free(struct sideline *sideline); /* after the readers have ended *
 /* Records that tell of all tasks as they are now, at the start or after a loss. 0 or -ENOMEM. */
 int sideline_begin(struct sideline *sideline, struct span records);
 
-/* Did it begin, and is nothing missing since? */
-bool sideline_knows(const struct sideline *sideline);
-
 /* Now and then, so that it does not grow: what is old goes into the book. 0 or -ENOMEM. */
 int sideline_absorb(struct sideline *sideline);
 
@@ -53,6 +50,7 @@ void sideline_end(struct sideline *sideline);
 
 /*
  * After all streams have been given the writers of another output: the world as it was then; and after sideline_hold() as
- * it was when that was called, followed by what has happened since. 0 or -ENOMEM.
+ * it was when that was called, followed by what has happened since. *ret_whole: that is all of it; else something is missing
+ * since sideline_begin(), or it was not called. 0 or -ENOMEM.
  */
-int sideline_put(struct sideline *sideline, struct buf *out);
+int sideline_put(struct sideline *sideline, struct buf *out, bool *ret_whole);
