@@ -21,17 +21,17 @@ void group_split_fini(struct group_split *split)
 static int learn_ids(struct group_split *split, struct session *session)
 {
 	size_t nr_events, nr_ids = 0;
+	const struct event_desc *events = session_events(session, &nr_events);
 
-	split->events = session_events(session, &nr_events);
 	for (size_t i = 0; i < nr_events; i++)
-		nr_ids += split->events[i].nr_ids;
+		nr_ids += events[i].nr_ids;
 	split->counts = calloc(nr_ids + 1, sizeof(*split->counts));
 	if (!split->counts)
 		return -ENOMEM;
 	for (size_t i = 0; i < nr_events; i++) {
-		for (size_t id = 0; id < split->events[i].nr_ids; id++) {
+		for (size_t id = 0; id < events[i].nr_ids; id++) {
 			split->counts[split->nr_counts].event = i;
-			if (id_map_add(&split->ids, split->events[i].ids[id], split->nr_counts++) < 0)
+			if (id_map_add(&split->ids, events[i].ids[id], split->nr_counts++) < 0)
 				return -ENOMEM;
 		}
 	}
@@ -44,6 +44,7 @@ int group_split_begin(struct group_split *split, struct session *session, const 
 	if (record->view.header->type != PERF_RECORD_SAMPLE || !record->event)
 		return 0;
 
+	size_t nr_events;
 	const struct perf_event_attr *attr = &record->event->attr;
 	if (!(attr->sample_type & PERF_SAMPLE_READ) || !(attr->read_format & PERF_FORMAT_ID) || !record->sample.read.len)
 		return 0;
@@ -54,6 +55,7 @@ int group_split_begin(struct group_split *split, struct session *session, const 
 	}
 	if (sample_read_open(attr, record->sample.read, &split->left) < 0)
 		return 0;
+	split->events = session_events(session, &nr_events); /* a pipe may have moved them since */
 	split->record = *record;
 	return 1;
 }

@@ -18,7 +18,7 @@ struct group_split {
 	bool known;                   /* ids and counts are filled */
 	struct sample_read left;      /* of the sample that is being split */
 	struct session_record record; /* that, as the event whose turn it is */
-	const struct event_desc *events;
+	const struct event_desc *events; /* the session's, as of that sample */
 };
 
 void group_split_fini(struct group_split *split); /* zeroed is fine */
