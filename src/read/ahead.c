@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/diag.h"
@@ -33,7 +34,8 @@ struct ahead {
 	pthread_mutex_t lock; /* of all that follows, but for what is in a slot: that is whose turn it is */
 	pthread_cond_t filled_or_ended, came_back;
 	struct queue filled, empty;
-	bool stop, ended;
+	_Atomic bool stop; /* read without the lock, too */
+	bool ended;
 	int result; /* valid when ended: of session_next() */
 	struct diag why;
 	struct slot *filling;      /* the thread's own */
@@ -124,7 +126,7 @@ static int next(struct ahead *ahead, struct diag *reterr)
 		return 0;
 	}
 	if (!session_decode(ahead->session, &view, &held, &slot->records[slot->nr]))
-		return 1; /* if that was the end, the next call says why */
+		return !ahead->stop; /* if that was the end, the next call says why */
 	slot->held[slot->nr] = held;
 	if (++slot->nr == BATCH_RECORDS)
 		hand_over(ahead);
