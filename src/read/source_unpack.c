@@ -447,6 +447,14 @@ static void drop_rest(struct source_unpack *unpack)
 	unpack->carry_len = 0;
 }
 
+/* Nothing tells where in its bytes a record begins: up to the next beginning of a frame they are passed over. */
+static void give_up_stream(struct source_unpack *unpack)
+{
+	drop_rest(unpack);
+	zstd_unpacker_free(unpack->stream);
+	unpack->stream = NULL;
+}
+
 /* A record of the current block: 1; 0: none that is whole; SOURCE_GAP. */
 static int next_in_block(struct source_unpack *unpack, struct source_record *ret, struct diag *reterr)
 {
@@ -457,7 +465,7 @@ static int next_in_block(struct source_unpack *unpack, struct source_record *ret
 		return 0;
 	/* The kernel makes no others, and decoding relies on it. */
 	if (header->size < sizeof(*header) || header->size % 8) {
-		drop_rest(unpack);
+		give_up_stream(unpack);
 		diag_set(reterr, -EBADMSG, "offset %#" PRIx64 ": no record among what was decompressed (type %" PRIu32
 			 ", size %u): the rest of it is missing", unpack->offset, header->type, header->size);
 		return SOURCE_GAP;
@@ -525,8 +533,11 @@ static int make_room(struct source_unpack *unpack)
 /* Decompresses on. 0, SOURCE_GAP, -errno. */
 static int stream_on(struct source_unpack *unpack, struct diag *reterr)
 {
+	if (!unpack->stream && !unpack->input.restart) {
+		end_stream_record(unpack); /* it is of the stream that was damaged */
+		return 0;
+	}
 	int err = make_room(unpack);
-
 	if (!err && !unpack->stream)
 		err = zstd_unpacker_new(&unpack->stream);
 	if (err)
@@ -545,8 +556,7 @@ static int stream_on(struct source_unpack *unpack, struct diag *reterr)
 	end_stream_record(unpack);
 	if (!damaged)
 		return 0;
-	drop_rest(unpack);
-	unpack->streaming = false;
+	give_up_stream(unpack);
 	diag_set(reterr, -EBADMSG, "offset %#" PRIx64 ": compressed bytes are damaged: what follows up to the next beginning is "
 		 "missing", unpack->offset);
 	return SOURCE_GAP;
