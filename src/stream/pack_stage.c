@@ -80,10 +80,14 @@ static int write_job(struct writer *inner, const struct pack_job *job)
 	return write_pieces(inner, (struct span){job->data, job->out_len}, (struct span){job->tail, job->tail_len});
 }
 
+/* Takes over the counts. Also one of which a part is written: cut_extents() has to know where that begins. */
 static void note_extent(struct pack_stage *stage, struct extent_info *info, size_t len, size_t out_len)
 {
-	if (!len)
+	if (!len) {
+		free(info->counts);
+		info->counts = NULL;
 		return;
+	}
 	info->fields.offset = stage->lane.writer.offset + stage->out_bytes;
 	info->fields.packed_bytes = out_len;
 	if (extent_list_add(&stage->extents, info))
@@ -117,16 +121,18 @@ void pack_stage_deliver(struct pack_stage *stage)
 	while (stage->first && stage->first->done) {
 		struct pack_job *job = stage->first;
 		int err = stage->err;
+		bool tried = !err && stage->inner;
 		pthread_mutex_unlock(&pool->lock);
 		if (!err)
 			err = pass_on(stage, job);
 		pthread_mutex_lock(&pool->lock);
-		if (!err && stage->inner) {
+		if (tried)
 			note_extent(stage, &job->info, job->len, job->out_len);
+		else
+			free(job->info.counts);
+		if (tried && !err) {
 			stage->in_bytes += job->len + job->tail_len;
 			stage->out_bytes += job->out_len + job->tail_len;
-		} else {
-			free(job->info.counts);
 		}
 		stage->err = err;
 		if (stage->inner)
@@ -456,9 +462,8 @@ int pack_stage_pour(struct writer *writer)
 	while (!err && (piece = pack_hold_take(&stage->hold))) {
 		err = write_pieces(stage->inner, (struct span){piece->bytes, piece->out_len},
 				   (struct span){piece->bytes + piece->out_len, piece->tail_len});
+		note_extent(stage, &piece->info, piece->len, piece->out_len);
 		if (!err) {
-			note_extent(stage, &piece->info, piece->len, piece->out_len);
-			piece->info.counts = NULL;
 			stage->in_bytes += piece->len + piece->tail_len;
 			stage->out_bytes += piece->out_len + piece->tail_len;
 		}

@@ -352,12 +352,15 @@ static void test_a_cut_costs_one_extent(void **state)
 	buf_fini(&cut);
 }
 
+/* A disk that takes a part of what no longer fits, as disks do. */
 static int failing_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
 {
 	uint64_t room = 3000;
 
-	if (writer->queued + span_total(spans, nr_spans) > room)
+	if (writer->queued + span_total(spans, nr_spans) > room) {
+		writer->stored = room;
 		return -ENOSPC;
+	}
 	writer->queued += span_total(spans, nr_spans);
 	writer->retired = writer->stored = writer->queued;
 	return 0;
@@ -392,7 +395,7 @@ static void test_error_of_the_engine_sticks(void **state)
 	assert_int_equal(writer_put(writer, chunk, 8), -ENOSPC);
 	assert_int_equal(writer_end(writer, &end), -ENOSPC);
 	extent_list_fini(&end.extents);
-	assert_int_equal(end.stored, 0);
+	assert_int_equal(end.stored, 0); /* no part of an extent is left */
 	pack_pool_free(pool);
 }
 
@@ -472,6 +475,65 @@ static void test_what_is_held_can_be_forgotten(void **state)
 	pack_pool_free(pool);
 }
 
+enum { STREAM_RECORD = 508 };
+
+/* Records as one frame that does not say its size, in COMPRESSED records of a few bytes each: as perf writes them. */
+static void put_stream(struct span records, struct buf *out)
+{
+	const struct zstd_pack_params params = {.level = 1, .no_size = true};
+	size_t room = zstd_bound(records.len);
+	uint8_t *frame = malloc(room);
+	struct zstd_packer *packer;
+
+	assert_int_equal(zstd_packer_new(&packer), 0);
+	int64_t len = zstd_pack(packer, &params, records, frame, room);
+	assert_true(len > 0);
+	for (int64_t at = 0, part; at < len; at += part) {
+		part = STREAM_RECORD - (int64_t)sizeof(struct perf_event_header);
+		part = len - at < part ? len - at : part;
+		struct perf_event_header header = {.type = RECORD_COMPRESSED, .size = (uint16_t)(sizeof(header) + (size_t)part)};
+		buf_put(out, &header, sizeof(header));
+		buf_put(out, frame + at, (size_t)part);
+	}
+	zstd_packer_free(packer);
+	free(frame);
+}
+
+/* The first stream is lost from the damage on, told once; the second one is not touched. */
+static void test_damage_in_a_stream_ends_where_another_begins(void **state)
+{
+	static const struct perf_event_header mark = {.type = RECORD_FINISHED_ROUND, .size = sizeof(mark)};
+	struct buf plain = {0}, packed = {0};
+	struct reading reading = {0};
+
+	(void)state;
+	feed_plain(&(struct load){.seed = 7, .nr_chunks = 40, .chunk_records = 20, .random = true}, &plain);
+	put_stream(buf_span(&plain), &packed);
+	size_t first = packed.len;
+	buf_put(&packed, &mark, sizeof(mark));
+	put_stream(buf_span(&plain), &packed);
+	read_damaged(buf_span(&packed), true, &reading);
+	assert_int_equal(reading.nr_gaps, 0);
+	assert_int_equal(reading.records.len, 2 * plain.len + sizeof(mark));
+	unsigned nr_found = 0;
+	for (size_t at = first / 3; at < first / 3 + 4000; at += 97) {
+		if (at % STREAM_RECORD < sizeof(struct perf_event_header))
+			continue; /* what a header that is damaged leads to is another matter */
+		packed.data[at] ^= 0x55;
+		read_damaged(buf_span(&packed), at % 2, &reading);
+		packed.data[at] ^= 0x55;
+		assert_int_equal(reading.result, 0);
+		assert_true(reading.nr_gaps <= 1);
+		nr_found += reading.nr_gaps;
+		assert_true(reading.records.len >= plain.len + sizeof(mark));
+		assert_memory_equal(reading.records.data + reading.records.len - plain.len, plain.data, plain.len);
+	}
+	assert_true(nr_found > 0);
+	buf_fini(&reading.records);
+	buf_fini(&plain);
+	buf_fini(&packed);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -481,6 +543,7 @@ int main(void)
 		cmocka_unit_test(test_a_flipped_byte_costs_one_extent),
 		cmocka_unit_test(test_a_cut_costs_one_extent),
 		cmocka_unit_test(test_error_of_the_engine_sticks),
+		cmocka_unit_test(test_damage_in_a_stream_ends_where_another_begins),
 		cmocka_unit_test(test_the_last_is_held),
 		cmocka_unit_test(test_what_is_held_can_be_forgotten),
 	};
