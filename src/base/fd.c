@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "base/span.h"
 
-enum { MAX_SPANS = 8 };
+enum { MAX_SPANS = 8, MOST_REFUSALS = 1000 /* in a row, by an fd that says it has room */ };
 
 /* Drops `done` bytes from the front of the vector. */
 static void iov_advance(struct iovec **iov, int *nr, size_t done)
@@ -39,6 +39,7 @@ static int wait_for_room(int fd)
 int fd_write_spans(int fd, const struct span spans[], unsigned nr_spans, size_t *ret_done)
 {
 	struct iovec vector[MAX_SPANS], *iov = vector;
+	unsigned refusals = 0;
 	int nr = 0;
 
 	*ret_done = 0;
@@ -53,12 +54,15 @@ int fd_write_spans(int fd, const struct span spans[], unsigned nr_spans, size_t 
 			if (errno == EINTR)
 				continue;
 			int err = errno == EAGAIN ? wait_for_room(fd) : -errno;
+			if (!err && ++refusals > MOST_REFUSALS)
+				err = -EIO;
 			if (err)
 				return err;
 			continue;
 		}
 		if (done == 0)
 			return -EIO;
+		refusals = 0;
 		*ret_done += (size_t)done;
 		iov_advance(&iov, &nr, (size_t)done);
 	}

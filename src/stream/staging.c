@@ -9,6 +9,8 @@
 #include "base/fd.h"
 #include "stream/writer.h"
 
+enum { MOST_AGAIN = 1000 };
+
 int staging_init(struct staging *staging, size_t nr_blocks, size_t block_bytes)
 {
 	size_t bytes;
@@ -49,6 +51,7 @@ struct staging_block *staging_fill(struct staging *staging, const struct span sp
 	block->offset = offset;
 	block->err = 0;
 	block->complete = false;
+	block->nr_again = 0;
 	for (unsigned i = 0; i < nr_spans; i++) {
 		memcpy(block->data + block->len, spans[i].ptr, spans[i].len);
 		block->len += spans[i].len;
@@ -58,12 +61,16 @@ struct staging_block *staging_fill(struct staging *staging, const struct span sp
 
 bool staging_progress(struct staging_block *block, int64_t bytes)
 {
-	if (bytes == -EINTR || bytes == -EAGAIN)
+	bool again = bytes == -EINTR || bytes == -EAGAIN || bytes == -ECANCELED;
+
+	if (again && ++block->nr_again <= MOST_AGAIN)
 		return false;
-	if (bytes <= 0)
-		block->err = bytes ? (int)bytes : -EIO;
-	else
+	if (bytes <= 0) {
+		block->err = bytes && !again ? (int)bytes : -EIO;
+	} else {
 		block->done += (size_t)bytes;
+		block->nr_again = 0;
+	}
 	block->complete = block->err || block->done == block->len;
 	return block->complete;
 }

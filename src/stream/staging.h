@@ -19,6 +19,7 @@ struct staging_block {
 	uint64_t offset;  /* in the file */
 	int err;          /* -errno of its write; then it is complete */
 	bool complete;
+	unsigned nr_again; /* times in a row that its write was refused without an error */
 };
 
 struct staging {
@@ -42,7 +43,10 @@ static inline struct staging_block *staging_at(const struct staging *staging, si
 	return &staging->blocks[(staging->first + i) % staging->nr_blocks];
 }
 
-/* `bytes` more (or an error below 0) of a block. True: complete; false: the rest is to be written again. */
+/*
+ * `bytes` more (or an error below 0) of a block. True: complete; false: the rest is to be written again, after -EINTR,
+ * -EAGAIN or -ECANCELED, too, until that has led nowhere so often that it is an error: -EIO.
+ */
 bool staging_progress(struct staging_block *block, int64_t bytes);
 
 /* Frees complete blocks, oldest first, into writer->stored. Stops at one that failed and returns its error. */

@@ -110,12 +110,10 @@ static int uring_queue(struct writer *writer, const struct span spans[], unsigne
 	return 0;
 }
 
-/* When a thread ends the kernel gives up what it still has to do for it: then it is asked anew, by who looks now. */
-static bool given_up(int result)
-{
-	return result == -ECANCELED || result == -EINTR;
-}
-
+/*
+ * When a thread ends the kernel gives up what it still has to do for it (ECANCELED, EINTR): then it is asked anew, by who
+ * looks now.
+ */
 static int harvest(struct uring *uring)
 {
 	struct io_uring_cqe *done;
@@ -126,7 +124,7 @@ static int harvest(struct uring *uring)
 		int result = done->res;
 		io_uring_cqe_seen(&uring->ring, done);
 		uring->in_progress--;
-		if (!given_up(result) && staging_progress(block, result))
+		if (staging_progress(block, result))
 			continue;
 		int err = submit(uring, block);
 		if (err) {
