@@ -233,21 +233,23 @@ static bool is_whole(const struct recovery *rec)
 static int name_tracepoint(const struct tracepoint *tracepoint, void *data)
 {
 	struct recovery *rec = data;
+	char *name = NULL;
 
 	for (size_t i = 0; i < rec->nr_events; i++) {
 		struct event_desc *event = &rec->events[i];
-		char *name;
 		if (event->attr.type != PERF_TYPE_TRACEPOINT || event->attr.config != tracepoint->id)
 			continue;
-		if (asprintf(&name, "%s:%s", tracepoint->system, tracepoint->name) < 0)
+		if (!name && asprintf(&name, "%s:%s", tracepoint->system, tracepoint->name) < 0)
 			return -ENOMEM;
 		free(event->name);
-		event->name = name;
-		rec->tracepoints[rec->nr_tracepoints] = strdup(name);
-		if (!rec->tracepoints[rec->nr_tracepoints++])
+		event->name = strdup(name);
+		if (!event->name) {
+			free(name);
 			return -ENOMEM;
-		return 0;
+		}
 	}
+	if (name)
+		rec->tracepoints[rec->nr_tracepoints++] = name;
 	return 0;
 }
 

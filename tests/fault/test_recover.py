@@ -102,6 +102,19 @@ def test_killed(millrace, program, programs, perf, spawn, need_tracefs, tmp_path
         check_recovered(millrace, perf, path, 'zstd' in mode)
 
 
+def test_one_tracepoint_twice(millrace, programs, perf, need_tracefs, tmp_path):
+    """Both events of it get its name back, and its format is in the file."""
+    whole, out = tmp_path / 'whole', tmp_path / 'out'
+    millrace('record', '-o', whole, '-e', 'syscalls:sys_enter_getppid,syscalls:sys_enter_getppid', '--',
+             programs / 'syscalls', '-t', '1', '-n', '100')
+    data = bytearray(whole.read_bytes())
+    data[72:104] = bytes(32)  # no features: the recorder did not get to its end
+    whole.write_bytes(data)
+    millrace('recover', '-o', out, whole)
+    lines = perf('script', '-F', 'event,trace', '-i', out).out.splitlines()
+    assert len(lines) == 200 and {line.split()[0] for line in lines} == {'syscalls:sys_enter_getppid:'}
+
+
 def test_killed_at_the_start(millrace, program, programs, spawn, tmp_path):
     """Before anything was written there is nothing to recover, and that is said."""
     for _ in range(4):
