@@ -173,11 +173,11 @@ static int modules_parse(const char *text, struct module **ret, size_t *ret_nr)
 /* "kernel/fs/snd-pcm.ko.xz" -> "snd_pcm". Returns whether it is the file of a module at all. */
 static bool module_name_of(struct span path, char ret[64])
 {
-	const char *start = memrchr(path.ptr, '/', path.len);
-	const char *end = (const char *)path.ptr + path.len;
+	const char *start = path.ptr, *end = start + path.len;
 	size_t len = 0;
 
-	start = start ? start + 1 : path.ptr;
+	for (const char *at = start; at < end; at++)
+		start = *at == '/' ? at + 1 : start;
 	for (; start < end && *start != '.' && len < 63; start++)
 		ret[len++] = *start == '-' ? '_' : *start;
 	ret[len] = '\0';
