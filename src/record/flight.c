@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -20,39 +21,48 @@
 #include "ring/backward.h"
 #include "stream/writer.h"
 
-/* One place: the rings, each carried by an event of ours that counts nothing, and which one records go to. */
-struct pair {
-	int carriers[2]; /* fd; -1: none. [1]: none where the rings are paused, not swapped */
+/* The slot of a group of events that is all of the plan's ring. */
+enum { ALL_SLOTS = -1 };
+
+/*
+ * One place: its rings, and which one records go to. Each is carried by an event of ours that counts nothing, and all events
+ * of the plan's ring are sent there; where the kernel refuses that, each event has a ring of its own.
+ */
+struct place {
+	size_t ring;    /* of the plan */
+	ssize_t slot;   /* whose ring it is, which carries it; ALL_SLOTS: carriers do */
+	int carriers[2]; /* fd; -1: none. [1]: none where there is one ring */
 	struct backward_ring rings[2];
 	unsigned active;
-	uint8_t *copy; /* heap, with a single ring: what it held when it was frozen */
-	struct backward_taken copied;
+	bool pauses;   /* while its rings are copied; else they are swapped */
+	uint8_t *copy; /* heap, where it pauses: what its rings held when they were frozen, one behind the other */
+	struct backward_taken copied[2];
+	struct flight_pause pause; /* the last */
 };
 
 struct flight {
 	const struct eventset *set; /* borrowed */
-	size_t first_ring;          /* of the plan: pairs[0] is for that */
-	size_t nr_pairs;
-	size_t ring_bytes;
-	bool swaps;  /* two rings each */
-	bool frozen; /* there is something to write */
-	uint8_t *room; /* heap: one ring in the order of time */
+	struct place *places;       /* heap; room for one for each event of the channel */
+	size_t nr_places;
+	size_t ring_bytes; /* of the largest */
+	bool frozen;       /* there is something to write */
+	uint8_t *room;     /* heap: one ring in the order of time */
 	struct flight_counters counters;
-	struct pair pairs[];
 };
 
-static bool is_of_ring(const struct flight *flight, size_t slot, size_t pair)
+static bool is_of_place(const struct flight *flight, size_t slot, const struct place *place)
 {
-	return flight->set->fds[slot] >= 0 && flight->set->plan->slots[slot].ring == flight->first_ring + pair;
+	return flight->set->fds[slot] >= 0 && flight->set->plan->slots[slot].ring == place->ring &&
+	       (place->slot == ALL_SLOTS || place->slot == (ssize_t)slot);
 }
 
 /* All events of a place go to that ring. The kernel waits for a grace period of RCU in each call. */
-static int point_to(const struct flight *flight, size_t pair, int carrier)
+static int point_to(const struct flight *flight, const struct place *place, int carrier)
 {
 	int first_err = 0;
 
 	for (size_t i = 0; i < flight->set->plan->nr_slots; i++)
-		if (is_of_ring(flight, i, pair) &&
+		if (is_of_place(flight, i, place) &&
 		    ioctl(flight->set->fds[i], PERF_EVENT_IOC_SET_OUTPUT, (long)carrier) && !first_err)
 			first_err = -errno;
 	return first_err;
@@ -72,65 +82,68 @@ static void wait_for_writers(void)
 	}
 }
 
-static void unmap_pair(struct pair *pair)
+static void unmap_place(struct place *place)
 {
 	for (size_t r = 0; r < 2; r++) {
-		backward_ring_unmap(&pair->rings[r]);
-		if (pair->carriers[r] >= 0)
-			close(pair->carriers[r]);
-		pair->carriers[r] = -1;
+		backward_ring_unmap(&place->rings[r]);
+		if (place->carriers[r] >= 0 && place->slot == ALL_SLOTS)
+			close(place->carriers[r]);
+		place->carriers[r] = -1;
 	}
-	free(pair->copy);
-	pair->copy = NULL;
+	free(place->copy);
+	place->copy = NULL;
 }
 
 /* The attr of some event of the place: its clock must be the carriers'. NULL: none is open, a task was gone. */
-static const struct perf_event_attr *attr_of_pair(const struct flight *flight, size_t pair)
+static const struct perf_event_attr *attr_of_place(const struct flight *flight, const struct place *place)
 {
 	for (size_t i = 0; i < flight->set->plan->nr_slots; i++)
-		if (is_of_ring(flight, i, pair))
+		if (is_of_place(flight, i, place))
 			return &flight->set->events->events[flight->set->plan->slots[i].event].attr;
 	return NULL;
 }
 
-static int map_pair(struct flight *flight, size_t index, size_t pages)
+static int make_pausing(struct place *place)
 {
-	struct pair *pair = &flight->pairs[index];
-	const struct plan_ring *ring = &flight->set->plan->rings[flight->first_ring + index];
-	const struct perf_event_attr *attr = attr_of_pair(flight, index);
+	place->pauses = true;
+	place->copy = malloc(place->rings[0].bytes + place->rings[1].bytes);
+	return place->copy ? 0 : -ENOMEM;
+}
 
-	for (size_t r = 0; attr && r < (flight->swaps ? 2 : 1); r++) {
-		pair->carriers[r] = flight_carrier_open(attr, ring);
-		if (pair->carriers[r] == -ESRCH) {
-			unmap_pair(pair);
+static int map_place(struct flight *flight, struct place *place, size_t pages, size_t nr_rings)
+{
+	const struct plan_ring *ring = &flight->set->plan->rings[place->ring];
+	const struct perf_event_attr *attr = attr_of_place(flight, place);
+
+	place->pauses = false;
+	for (size_t r = 0; attr && r < nr_rings; r++) {
+		place->carriers[r] = flight_carrier_open(attr, ring);
+		if (place->carriers[r] == -ESRCH) {
+			unmap_place(place);
 			return 0;
 		}
-		if (pair->carriers[r] < 0)
-			return pair->carriers[r];
-		int err = backward_ring_map(&pair->rings[r], pair->carriers[r], pages);
+		if (place->carriers[r] < 0)
+			return place->carriers[r];
+		int err = backward_ring_map(&place->rings[r], place->carriers[r], pages);
 		if (err)
 			return err;
 	}
-	if (flight->swaps)
-		return 0;
-	pair->copy = malloc(flight->ring_bytes);
-	return pair->copy ? 0 : -ENOMEM;
+	return nr_rings < 2 ? make_pausing(place) : 0;
 }
 
 static void unmap_all(struct flight *flight)
 {
-	for (size_t i = 0; i < flight->nr_pairs; i++)
-		unmap_pair(&flight->pairs[i]);
+	for (size_t i = 0; i < flight->nr_places; i++)
+		unmap_place(&flight->places[i]);
 }
 
-static int try_map(struct flight *flight, size_t pages, bool swaps)
+static int try_map(struct flight *flight, size_t pages, size_t nr_rings)
 {
 	int err = 0;
 
-	flight->swaps = swaps;
 	flight->ring_bytes = pages * (size_t)sysconf(_SC_PAGESIZE);
-	for (size_t i = 0; i < flight->nr_pairs && !err; i++)
-		err = map_pair(flight, i, pages);
+	for (size_t i = 0; i < flight->nr_places && !err; i++)
+		err = map_place(flight, &flight->places[i], pages, nr_rings);
 	if (err)
 		unmap_all(flight);
 	return err;
@@ -141,52 +154,137 @@ static bool too_much(int err)
 	return err == -EPERM || err == -ENOMEM;
 }
 
+static int cannot_map(const struct flight *flight, size_t pages, int err, struct diag *reterr)
+{
+	return diag_set(reterr, err, "cannot map %zu overwritten rings of %zu pages: %s%s", flight->nr_places, pages,
+			strerror(-err),
+			too_much(err) ? ": raise kernel.perf_event_mlock_kb or ulimit -l, or give a smaller -m" : "");
+}
+
+static void tell_smaller(const struct flight *flight, size_t pages, size_t asked)
+{
+	if (pages != asked)
+		log_note("overwritten rings of %zu KiB: no more locked memory is allowed (kernel.perf_event_mlock_kb, "
+			 "ulimit -l)", flight->ring_bytes / 1024);
+}
+
 /* Two rings, smaller ones if the user named no size, or at last one. */
 static int map_all(struct flight *flight, size_t asked, bool exact, struct diag *reterr)
 {
 	size_t pages = asked;
-	int err = try_map(flight, pages, true);
+	int err = try_map(flight, pages, 2);
 
 	while (too_much(err) && !exact && pages > 1)
-		err = try_map(flight, pages /= 2, true);
+		err = try_map(flight, pages /= 2, 2);
 	if (too_much(err)) {
-		err = try_map(flight, pages = asked, false);
+		err = try_map(flight, pages = asked, 1);
 		if (!err)
 			log_note("no locked memory for two overwritten rings each: recording pauses while a snapshot is "
 				 "copied (kernel.perf_event_mlock_kb, ulimit -l)");
 	}
 	if (err)
-		return diag_set(reterr, err, "cannot map %zu overwritten rings of %zu pages: %s%s", flight->nr_pairs, pages,
-				strerror(-err),
-				too_much(err) ? ": raise kernel.perf_event_mlock_kb or ulimit -l, or give a smaller -m" : "");
-	if (pages != asked)
-		log_note("overwritten rings of %zu KiB: no more locked memory is allowed (kernel.perf_event_mlock_kb, "
-			 "ulimit -l)", flight->ring_bytes / 1024);
+		return cannot_map(flight, pages, err, reterr);
+	tell_smaller(flight, pages, asked);
 	return 0;
+}
+
+/* The events of each place go to its first ring. */
+static int connect_all(const struct flight *flight)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < flight->nr_places && !err; i++)
+		if (flight->places[i].carriers[0] >= 0)
+			err = point_to(flight, &flight->places[i], flight->places[i].carriers[0]);
+	return err;
+}
+
+/* A place for each event. Whoever was sent to a carrier's ring is sent nowhere when that is unmapped. */
+static void split_places(struct flight *flight)
+{
+	const struct plan *plan = flight->set->plan;
+
+	unmap_all(flight);
+	flight->nr_places = 0;
+	for (size_t i = 0; i < plan->nr_slots; i++)
+		if (flight->set->fds[i] >= 0 && plan->slots[i].ring >= plan->nr_drained)
+			flight->places[flight->nr_places++] =
+				(struct place){.ring = plan->slots[i].ring, .slot = (ssize_t)i, .carriers = {-1, -1}};
+}
+
+static int try_map_own(struct flight *flight, size_t pages)
+{
+	int err = 0;
+
+	flight->ring_bytes = pages * (size_t)sysconf(_SC_PAGESIZE);
+	for (size_t i = 0; i < flight->nr_places && !err; i++) {
+		struct place *place = &flight->places[i];
+		place->carriers[0] = flight->set->fds[place->slot];
+		err = backward_ring_map(&place->rings[0], place->carriers[0], pages);
+		if (!err)
+			err = make_pausing(place);
+	}
+	if (err)
+		unmap_all(flight);
+	return err;
+}
+
+static int map_own(struct flight *flight, size_t asked, bool exact, struct diag *reterr)
+{
+	size_t pages = asked;
+
+	split_places(flight);
+	int err = try_map_own(flight, pages);
+	while (too_much(err) && !exact && pages > 1)
+		err = try_map_own(flight, pages /= 2);
+	if (err)
+		return cannot_map(flight, pages, err, reterr);
+	tell_smaller(flight, pages, asked);
+	return 0;
+}
+
+static void tell_refused(int err)
+{
+	log_note("the kernel refuses to swap overwritten rings (PERF_EVENT_IOC_SET_OUTPUT: %s): recording pauses while a "
+		 "snapshot is copied", strerror(-err));
+}
+
+static int connect_or_split(struct flight *flight, size_t pages, bool exact, struct diag *reterr)
+{
+	int err = connect_all(flight);
+
+	if (err == -ENOMEM || !err)
+		return err ? diag_set(reterr, err, "out of memory") : 0;
+	tell_refused(err);
+	return map_own(flight, pages, exact, reterr);
+}
+
+static bool make_places(struct flight *flight)
+{
+	const struct plan *plan = flight->set->plan;
+
+	flight->nr_places = plan->nr_rings - plan->nr_drained;
+	flight->places = calloc(plan->nr_slots + flight->nr_places, sizeof(*flight->places));
+	for (size_t i = 0; flight->places && i < flight->nr_places; i++)
+		flight->places[i] = (struct place){.ring = plan->nr_drained + i, .slot = ALL_SLOTS, .carriers = {-1, -1}};
+	return flight->places != NULL;
 }
 
 int flight_open(const struct eventset *set, struct eventset_sizes sizes, struct flight **ret, struct diag *reterr)
 {
-	size_t nr_pairs = set->plan->nr_rings - set->plan->nr_drained;
-	int err = 0;
+	size_t pages = sizes.pages ? sizes.pages : eventset_default_pages();
 
 	*ret = NULL;
-	if (!nr_pairs)
+	if (set->plan->nr_rings == set->plan->nr_drained)
 		return 0;
-	struct flight *flight = calloc(1, sizeof(*flight) + nr_pairs * sizeof(flight->pairs[0]));
+	struct flight *flight = calloc(1, sizeof(*flight));
 	if (!flight)
 		return diag_set(reterr, -ENOMEM, "out of memory");
-	*flight = (struct flight){.set = set, .first_ring = set->plan->nr_drained, .nr_pairs = nr_pairs};
-	for (size_t i = 0; i < nr_pairs; i++)
-		flight->pairs[i].carriers[0] = flight->pairs[i].carriers[1] = -1;
-	err = map_all(flight, sizes.pages ? sizes.pages : eventset_default_pages(), sizes.exact, reterr);
-	for (size_t i = 0; i < nr_pairs && !err; i++) {
-		if (flight->pairs[i].carriers[0] < 0)
-			continue;
-		err = point_to(flight, i, flight->pairs[i].carriers[0]);
-		if (err)
-			diag_set(reterr, err, "events cannot share an overwritten ring: %s", strerror(-err));
-	}
+	flight->set = set;
+	int err = make_places(flight) ? map_all(flight, pages, sizes.exact, reterr)
+				      : diag_set(reterr, -ENOMEM, "out of memory");
+	if (!err)
+		err = connect_or_split(flight, pages, sizes.exact, reterr);
 	flight->room = err ? NULL : malloc(flight->ring_bytes);
 	if (!err && !flight->room)
 		err = diag_set(reterr, -ENOMEM, "out of memory");
@@ -202,56 +300,102 @@ void flight_free(struct flight *flight)
 {
 	if (!flight)
 		return;
-	unmap_all(flight);
+	if (flight->places)
+		unmap_all(flight);
+	free(flight->places);
 	free(flight->room);
 	free(flight);
 }
 
-/* Nothing waits for RCU between the new ring and the old one's last record: the CPU always finds one of the two. */
+/*
+ * Nothing waits for RCU between the new ring and the old one's last record: the CPU always finds one of the two. What the
+ * kernel refuses now, and did not before, leaves events at both rings: from here on both are paused.
+ */
 static int swap_all(struct flight *flight)
 {
-	int first_err = 0;
+	int refused = 0, first_err = 0;
 
-	for (size_t i = 0; i < flight->nr_pairs; i++) {
-		struct pair *pair = &flight->pairs[i];
-		if (pair->carriers[1] < 0)
+	for (size_t i = 0; i < flight->nr_places; i++) {
+		struct place *place = &flight->places[i];
+		if (place->carriers[1] < 0 || place->pauses)
 			continue;
-		int err = point_to(flight, i, pair->carriers[!pair->active]);
+		int err = point_to(flight, place, place->carriers[!place->active]);
+		place->active = !place->active;
+		if (!err)
+			continue;
+		refused = err;
+		err = make_pausing(place);
 		first_err = first_err ? first_err : err;
-		pair->active = !pair->active;
 	}
-	wait_for_writers();
+	if (refused)
+		tell_refused(refused);
 	return first_err;
 }
 
-static void note_pause(struct flight_counters *counters, uint64_t ns)
+static int pause_output(const struct place *place, bool pause)
 {
-	counters->nr_pauses++;
-	counters->paused_ns += ns;
-	if (ns > counters->longest_pause_ns)
-		counters->longest_pause_ns = ns;
+	int first_err = 0;
+
+	for (size_t r = 0; r < 2; r++)
+		if (place->carriers[r] >= 0 &&
+		    ioctl(place->carriers[r], PERF_EVENT_IOC_PAUSE_OUTPUT, (long)pause) && !first_err)
+			first_err = -errno;
+	return first_err;
+}
+
+static int pause_all(struct flight *flight)
+{
+	int first_err = 0;
+
+	for (size_t i = 0; i < flight->nr_places; i++) {
+		struct place *place = &flight->places[i];
+		if (!place->pauses)
+			continue;
+		place->pause.from_ns = clock_ns(CLOCK_MONOTONIC);
+		int err = pause_output(place, true);
+		first_err = first_err ? first_err : err;
+	}
+	return first_err;
 }
 
 /* As short as it can be: every ring is copied before any is written. */
+static int copy(struct place *place)
+{
+	uint8_t *to = place->copy;
+
+	for (size_t r = 0; r < 2; r++) {
+		place->copied[r] = (struct backward_taken){0};
+		if (place->carriers[r] < 0 || !to)
+			continue;
+		backward_ring_take(&place->rings[r], to, &place->copied[r]);
+		to += place->rings[r].bytes;
+	}
+	int err = pause_output(place, false);
+	place->pause.to_ns = clock_ns(CLOCK_MONOTONIC);
+	return err;
+}
+
 static int copy_all(struct flight *flight)
 {
-	uint64_t start_ns = clock_ns(CLOCK_MONOTONIC);
+	struct flight_counters *counters = &flight->counters;
+	struct flight_pause all = {UINT64_MAX, 0};
 	int first_err = 0;
 
-	for (size_t i = 0; i < flight->nr_pairs; i++)
-		if (flight->pairs[i].carriers[0] >= 0 &&
-		    ioctl(flight->pairs[i].carriers[0], PERF_EVENT_IOC_PAUSE_OUTPUT, 1) && !first_err)
-			first_err = -errno;
-	wait_for_writers();
-	for (size_t i = 0; i < flight->nr_pairs; i++) {
-		struct pair *pair = &flight->pairs[i];
-		if (pair->carriers[0] < 0)
+	for (size_t i = 0; i < flight->nr_places; i++) {
+		struct place *place = &flight->places[i];
+		if (!place->pauses)
 			continue;
-		backward_ring_take(&pair->rings[0], pair->copy, &pair->copied);
-		if (ioctl(pair->carriers[0], PERF_EVENT_IOC_PAUSE_OUTPUT, 0) && !first_err)
-			first_err = -errno;
+		int err = copy(place);
+		first_err = first_err ? first_err : err;
+		all.from_ns = place->pause.from_ns < all.from_ns ? place->pause.from_ns : all.from_ns;
+		all.to_ns = place->pause.to_ns;
 	}
-	note_pause(&flight->counters, clock_ns(CLOCK_MONOTONIC) - start_ns);
+	if (!all.to_ns)
+		return 0;
+	uint64_t ns = all.to_ns - all.from_ns;
+	counters->nr_pauses++;
+	counters->paused_ns += ns;
+	counters->longest_pause_ns = ns > counters->longest_pause_ns ? ns : counters->longest_pause_ns;
 	return first_err;
 }
 
@@ -262,24 +406,37 @@ int flight_freeze(struct flight *flight)
 	if (flight->frozen)
 		return -EBUSY;
 	flight->frozen = true;
-	return flight->swaps ? swap_all(flight) : copy_all(flight);
+	int swap_err = swap_all(flight);
+	int pause_err = pause_all(flight);
+	wait_for_writers();
+	int copy_err = copy_all(flight);
+	return swap_err ? swap_err : pause_err ? pause_err : copy_err;
 }
 
-static struct span take_pair(struct flight *flight, struct pair *pair, unsigned which)
+struct flight_pause flight_pause_of(const struct flight *flight, size_t slot)
+{
+	for (size_t i = 0; flight && i < flight->nr_places; i++)
+		if (flight->places[i].pauses && is_of_place(flight, slot, &flight->places[i]))
+			return flight->places[i].pause;
+	return (struct flight_pause){0};
+}
+
+static struct span note_taken(struct flight *flight, const struct backward_taken *taken, size_t ring_bytes)
+{
+	flight->counters.nr_records += taken->nr_records;
+	flight->counters.nr_broken += taken->nr_broken;
+	flight->counters.nr_overwritten += taken->came > ring_bytes;
+	flight->counters.bytes += taken->bytes;
+	return (struct span){taken->records, taken->bytes};
+}
+
+static struct span take_ring(struct flight *flight, struct place *place, size_t which)
 {
 	struct backward_taken taken = {0};
 
-	if (pair->carriers[0] < 0)
-		return (struct span){0};
-	if (flight->swaps || which == pair->active)
-		backward_ring_take(&pair->rings[which], flight->room, &taken);
-	else
-		taken = pair->copied;
-	flight->counters.nr_records += taken.nr_records;
-	flight->counters.nr_broken += taken.nr_broken;
-	flight->counters.nr_overwritten += taken.came > flight->ring_bytes;
-	flight->counters.bytes += taken.bytes;
-	return (struct span){taken.records, taken.bytes};
+	if (place->carriers[which] >= 0)
+		backward_ring_take(&place->rings[which], flight->room, &taken);
+	return note_taken(flight, &taken, place->rings[which].bytes);
 }
 
 int flight_collect(struct flight *flight, struct buf *out)
@@ -288,9 +445,16 @@ int flight_collect(struct flight *flight, struct buf *out)
 		return 0;
 	flight->frozen = false;
 	flight->counters.nr_snapshots++;
-	for (size_t i = 0; i < flight->nr_pairs; i++) {
-		struct span records = take_pair(flight, &flight->pairs[i], !flight->pairs[i].active);
-		buf_put(out, records.ptr, records.len);
+	for (size_t i = 0; i < flight->nr_places; i++) {
+		struct place *place = &flight->places[i];
+		for (size_t r = 0; r < 2; r++) {
+			struct span records = {0};
+			if (place->pauses)
+				records = note_taken(flight, &place->copied[r], place->rings[r].bytes);
+			else if (r != place->active)
+				records = take_ring(flight, place, r);
+			buf_put(out, records.ptr, records.len);
+		}
 	}
 	return out->failed ? -ENOMEM : 0;
 }
@@ -303,8 +467,11 @@ int flight_end(struct flight *flight, struct writer *writer)
 		return 0;
 	wait_for_writers();
 	flight->counters.nr_snapshots++;
-	for (size_t i = 0; i < flight->nr_pairs && !err; i++) {
-		struct span records = take_pair(flight, &flight->pairs[i], flight->pairs[i].active);
+	for (size_t i = 0; i < 2 * flight->nr_places && !err; i++) {
+		struct place *place = &flight->places[i / 2];
+		if (!place->pauses && i % 2 != place->active)
+			continue;
+		struct span records = take_ring(flight, place, i % 2);
 		if (records.len)
 			err = writer_put(writer, records.ptr, records.len);
 	}

@@ -5,7 +5,8 @@
  *
  * Each place has two rings. A snapshot sends the live events to the other one (PERF_EVENT_IOC_SET_OUTPUT) and reads the
  * filled one at leisure: no moment is missed, and between two snapshots nothing is lost that fits. Where there is no
- * room for two, the events of the one are paused while it is copied, and the gap is measured.
+ * room for two, or the kernel does not send events to other rings, they are paused while they are copied, and the gap is
+ * measured.
  */
 #pragma once
 
@@ -39,6 +40,12 @@ void flight_free(struct flight *flight); /* before eventset_close(); NULL is fin
  * last call froze has not been collected yet. -errno of an ioctl: nothing is lost, but what stands still may be short.
  */
 int flight_freeze(struct flight *flight);
+
+/* When the ring of a slot was paused by the last flight_freeze(), by CLOCK_MONOTONIC; 0, 0: its rings are swapped. */
+struct flight_pause {
+	uint64_t from_ns, to_ns;
+};
+struct flight_pause flight_pause_of(const struct flight *flight, size_t slot);
 
 /* What stands still, ring after ring, each in the order of time. 0 or -ENOMEM. */
 int flight_collect(struct flight *flight, struct buf *out);

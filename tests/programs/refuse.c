@@ -2,14 +2,16 @@
 /*
  * A kernel that knows less: loaded with LD_PRELOAD, it refuses perf_event_open(2) with EINVAL when the attr has any of the bits
  * that the environment names: REFUSE_BYTE and REFUSE_MASK (a number; of the 8 bytes at that offset of the attr), or
- * REFUSE_FLAGS (of the call).
+ * REFUSE_FLAGS (of the call). It refuses ioctl(2) with the request REFUSE_IOCTL, after REFUSE_AFTER that it grants.
  */
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -49,6 +51,28 @@ static long call(long nr, const long a[6])
 #endif
 }
 
+static long result(long ret)
+{
+	if (ret < 0 && ret > -4096) {
+		errno = (int)-ret;
+		return -1;
+	}
+	return ret;
+}
+
+int ioctl(int fd, unsigned long request, ...)
+{
+	static atomic_ulong nr_seen;
+	va_list list;
+
+	va_start(list, request);
+	const long args[6] = {fd, (long)request, va_arg(list, long)};
+	va_end(list);
+	if (request == number("REFUSE_IOCTL") && atomic_fetch_add(&nr_seen, 1) >= number("REFUSE_AFTER"))
+		return (int)result(-EINVAL);
+	return (int)result(call(SYS_ioctl, args));
+}
+
 long syscall(long nr, ...)
 {
 	long args[6];
@@ -58,11 +82,7 @@ long syscall(long nr, ...)
 	for (int i = 0; i < 6; i++)
 		args[i] = va_arg(list, long);
 	va_end(list);
-	long ret = nr == SYS_perf_event_open && refused((const void *)args[0], (unsigned long)args[4]) ? -EINVAL
-												     : call(nr, args);
-	if (ret < 0 && ret > -4096) {
-		errno = (int)-ret;
-		return -1;
-	}
-	return ret;
+	if (nr == SYS_perf_event_open && refused((const void *)args[0], (unsigned long)args[4]))
+		return result(-EINVAL);
+	return result(call(nr, args));
 }
