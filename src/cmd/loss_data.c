@@ -30,27 +30,11 @@ static int read_records(struct session *session, struct loss_data *data, struct 
 	return err ? diag_set(reterr, err, "out of memory") : got;
 }
 
-/* The ledger's entries of what no record tells. */
-static bool only_in_ledger(const struct ledger_entry *entry)
-{
-	return entry->cause != LEDGER_RING_FULL && entry->cause != LEDGER_THROTTLED;
-}
-
 static int join_gaps(struct loss_data *data)
 {
-	size_t nr = data->times.nr_gaps + data->ledger.nr_entries;
+	int err = ledger_join(&data->ledger, data->times.gaps, data->times.nr_gaps, &data->gaps, &data->nr_gaps);
 
-	ledger_clip(&data->ledger, data->times.gaps, data->times.nr_gaps);
-	data->gaps = calloc(nr + 1, sizeof(*data->gaps));
-	if (!data->gaps)
-		return -ENOMEM;
-	if (data->times.nr_gaps)
-		memcpy(data->gaps, data->times.gaps, data->times.nr_gaps * sizeof(*data->gaps));
-	data->nr_gaps = data->times.nr_gaps;
-	for (size_t i = 0; i < data->ledger.nr_entries; i++)
-		if (only_in_ledger(&data->ledger.entries[i]))
-			data->gaps[data->nr_gaps++] = data->ledger.entries[i];
-	return ledger_sum(data->gaps, data->nr_gaps, &data->sum);
+	return err ? err : ledger_sum(data->gaps, data->nr_gaps, &data->sum);
 }
 
 static int by_event(const void *a, const void *b)

@@ -31,11 +31,22 @@ static void print_losses(const struct recording_result *result)
 			buf_printf(&where, "CPU %d", loss->cpu);
 		if (loss->tid > 0)
 			buf_printf(&where, "%sthread %d", where.len ? ", " : "", loss->tid);
-		log_note("  lost %llu of %s on %s: ring full (%zu KiB)", (unsigned long long)loss->records, loss->event,
-			 buf_text(&where), loss->ring_bytes / 1024);
+		if (loss->ring_bytes)
+			buf_printf(&where, ": ring full (%zu KiB)", loss->ring_bytes / 1024);
+		else
+			buf_printf(&where, ": paused while a snapshot was copied");
+		log_note("  lost %llu of %s on %s", (unsigned long long)loss->records, loss->event, buf_text(&where));
 	}
 	if (result->nr_losses > SHOWN)
 		log_note("  and %zu more", result->nr_losses - SHOWN);
+}
+
+static bool rings_were_full(const struct recording_result *result)
+{
+	for (size_t i = 0; i < result->nr_losses; i++)
+		if (result->losses[i].ring_bytes)
+			return true;
+	return false;
 }
 
 /* What would have prevented it. */
@@ -46,7 +57,7 @@ static void print_remedy(const struct recording_result *result)
 
 	if (coverage->sum.worst.cause == LEDGER_THROTTLED)
 		log_note("  throttled by the kernel: a lower -F, or more in kernel.perf_cpu_time_max_percent, prevents it");
-	else if (result->nr_losses)
+	else if (rings_were_full(result))
 		log_note("  what would have prevented it: larger rings, -m %zu%s",
 			 enough % (1 << 20) ? enough / 1024 : enough >> 20, enough % (1 << 20) ? "K" : "M");
 }

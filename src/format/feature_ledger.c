@@ -185,6 +185,32 @@ void ledger_clip(struct ledger *ledger, struct ledger_entry *gaps, size_t nr_gap
 	}
 }
 
+/* The ledger's entries of what no record tells, or not so well. */
+static bool only_in_ledger(const struct ledger_entry *entry)
+{
+	return entry->cause != LEDGER_RING_FULL && entry->cause != LEDGER_THROTTLED;
+}
+
+int ledger_join(struct ledger *ledger, struct ledger_entry *told, size_t nr_told, struct ledger_entry **ret,
+		size_t *ret_nr)
+{
+	struct ledger_entry *gaps = calloc(nr_told + ledger->nr_entries + 1, sizeof(*gaps));
+	size_t nr = 0;
+
+	if (!gaps)
+		return -ENOMEM;
+	ledger_clip(ledger, told, nr_told);
+	for (size_t i = 0; i < nr_told; i++)
+		if (told[i].cause != LEDGER_PAUSED || !ledger->ended_ns)
+			gaps[nr++] = told[i];
+	for (size_t i = 0; i < ledger->nr_entries; i++)
+		if (only_in_ledger(&ledger->entries[i]))
+			gaps[nr++] = ledger->entries[i];
+	*ret = gaps;
+	*ret_nr = nr;
+	return 0;
+}
+
 int ledger_sum(struct ledger_entry *entries, size_t nr, struct ledger_sum *ret)
 {
 	struct ledger_sum sum = {0};

@@ -221,11 +221,14 @@ static int take_lost(struct loss_times *times, struct loss_id *id, const uint8_t
 	uint64_t count = u64_at(record, sizeof(*header) + sizeof(uint64_t), header->size);
 	struct loss_id *ring = &times->ids[id->ring];
 	uint64_t from_ns = ring->last_ns;
+	/* A ring that is overwritten is never full. */
+	bool overwritten = times->events[id->event].attr.write_backward;
+	enum ledger_cause cause = overwritten ? LEDGER_PAUSED : LEDGER_RING_FULL;
 
 	id->lost_records += count;
 	if (time_ns)
 		ring->last_ns = time_ns;
-	return time_ns ? add_gap(times, id, LEDGER_RING_FULL, from_ns, time_ns, count) : 0;
+	return time_ns ? add_gap(times, id, cause, from_ns, time_ns, count) : 0;
 }
 
 /* The times of both stand in their bodies: {time, id, stream_id}. */

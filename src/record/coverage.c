@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "record/coverage.h"
 
+#include "base/cleanup.h"
 #include "format/loss_times.h"
 
 /* The ring, and as much again as came while it was full, in the next power of two. */
@@ -21,21 +22,26 @@ static bool was_fed(const struct loss_times *losses)
 	return losses && losses->nr_places && losses->last_ns;
 }
 
+static int sum_exactly(struct ledger *ledger, struct loss_times *losses, struct ledger_sum *ret)
+{
+	AUTO_FREE struct ledger_entry *gaps = NULL;
+	size_t nr_gaps;
+	int err = ledger_join(ledger, losses->gaps, losses->nr_gaps, &gaps, &nr_gaps);
+
+	return err ? err : ledger_sum(gaps, nr_gaps, ret);
+}
+
 int coverage_make(const struct coverage_params *params, struct coverage *ret)
 {
 	struct ledger *ledger = params->ledger;
 	struct coverage coverage = {.exact = was_fed(params->losses), .nr_places = params->nr_places};
-	int err;
+	int err = coverage.exact ? sum_exactly(ledger, params->losses, &coverage.sum)
+				 : ledger_sum(ledger->entries, ledger->nr_entries, &coverage.sum);
 
-	if (coverage.exact) {
-		coverage.nr_places = params->losses->nr_places;
-		ledger_clip(ledger, params->losses->gaps, params->losses->nr_gaps);
-		err = ledger_sum(params->losses->gaps, params->losses->nr_gaps, &coverage.sum);
-	} else {
-		err = ledger_sum(ledger->entries, ledger->nr_entries, &coverage.sum);
-	}
 	if (err)
 		return err;
+	if (coverage.exact)
+		coverage.nr_places = params->losses->nr_places;
 	if (ledger->ended_ns > ledger->started_ns)
 		coverage.elapsed_ns = ledger->ended_ns - ledger->started_ns;
 	else if (coverage.exact)

@@ -117,12 +117,12 @@ static struct finisher_job *next_job(struct finisher *finisher)
 
 static void *run(void *arg)
 {
-	static const struct outlet_closing nothing;
 	struct finisher *finisher = arg;
 
 	for (struct finisher_job *job; (job = next_job(finisher));) {
+		const struct outlet_closing closing = {.ledger = &job->ledger};
 		struct diag diag = {0};
-		int err = finisher_do(finisher, job, &job->outlet, &nothing, &diag);
+		int err = finisher_do(finisher, job, &job->outlet, &closing, &diag);
 		finisher_job_free(job);
 		if (err)
 			note_error(finisher, err, &diag);
@@ -185,6 +185,7 @@ void finisher_job_free(struct finisher_job *job)
 		return;
 	outlet_fini(&job->outlet);
 	buf_fini(&job->records);
+	ledger_fini(&job->ledger);
 	free(job->while_open);
 	free(job->name);
 	free(job);

@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/diag.h"
+#include "format/feature_ledger.h"
 #include "record/outlet.h"
 #include "record/part_names.h"
 
@@ -23,6 +24,7 @@ struct finisher_job {
 	char *while_open; /* heap; what the file is called until it is finished; NULL: what its sink says */
 	char *name;       /* heap; and then */
 	struct buf records; /* behind all others */
+	struct ledger ledger; /* of its time */
 	uint64_t lost;      /* of events, that they tell */
 	struct flight *flight; /* borrowed; of the last file: what it holds goes there, too. NULL: none */
 };

@@ -16,6 +16,14 @@ static struct ledger_moment moment_now(const struct eventset *set)
 	return (struct ledger_moment){.ns = clock_ns(CLOCK_MONOTONIC), .perf_ns = perf_ns};
 }
 
+static bool is_counted(const struct event_list *events)
+{
+	for (size_t i = 0; i < events->nr; i++)
+		if (!(events->events[i].attr.read_format & PERF_FORMAT_LOST))
+			return false;
+	return true;
+}
+
 int ledger_book_open(struct ledger_book *book, const struct eventset *set)
 {
 	size_t nr = set->plan->nr_slots;
@@ -24,7 +32,8 @@ int ledger_book_open(struct ledger_book *book, const struct eventset *set)
 				     .open = calloc(nr + 1, sizeof(*book->open))};
 	if (!book->lost || !book->open)
 		return -ENOMEM;
-	book->start = moment_now(set);
+	book->ledger.counted = is_counted(set->events);
+	book->start = book->span_start = moment_now(set);
 	book->read_ns = book->start.ns;
 	return 0;
 }
@@ -34,15 +43,34 @@ void ledger_book_fini(struct ledger_book *book)
 	free(book->lost);
 	free(book->open);
 	ledger_fini(&book->ledger);
+	ledger_fini(&book->span);
 	*book = (struct ledger_book){0};
 }
 
 enum { MANY = 16384 };
 
+static bool is_overwritten(const struct ledger_book *book, size_t slot)
+{
+	return book->set->plan->slots[slot].ring >= book->set->plan->nr_drained;
+}
+
+static struct ledger_entry loss_of(const struct ledger_book *book, size_t slot, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct plan_slot *plan = &book->set->plan->slots[slot];
+
+	return (struct ledger_entry){
+		.event = (uint32_t)plan->event,
+		.cause = is_overwritten(book, slot) ? LEDGER_PAUSED : LEDGER_RING_FULL,
+		.cpu = plan->cpu,
+		.tid = plan->cpu < 0 ? plan->pid : -1,
+		.from_ns = from_ns,
+		.to_ns = to_ns,
+	};
+}
+
 /* Each reading that found something is an interval; when there are many, those that follow each other are one. */
 static int note_slot(struct ledger_book *book, size_t slot, uint64_t count, uint64_t now)
 {
-	const struct plan_slot *plan = &book->set->plan->slots[slot];
 	struct ledger_entry *open = book->open[slot] ? &book->ledger.entries[book->open[slot] - 1] : NULL;
 
 	if (open && book->ledger.nr_entries >= MANY) {
@@ -50,67 +78,115 @@ static int note_slot(struct ledger_book *book, size_t slot, uint64_t count, uint
 		open->count += count;
 		return 0;
 	}
-	const struct ledger_entry entry = {
-		.event = (uint32_t)plan->event,
-		.cause = LEDGER_RING_FULL,
-		.cpu = plan->cpu,
-		.tid = plan->cpu < 0 ? plan->pid : -1,
-		.from_ns = book->read_ns,
-		.to_ns = now,
-		.count = count,
-	};
+	struct ledger_entry entry = loss_of(book, slot, book->read_ns, now);
+	entry.count = count;
 	int err = ledger_add(&book->ledger, &entry);
 	if (!err)
 		book->open[slot] = book->ledger.nr_entries;
 	return err;
 }
 
-int ledger_book_read(struct ledger_book *book)
+static int read_slot(struct ledger_book *book, size_t slot, uint64_t now)
+{
+	uint64_t lost = eventset_lost(book->set, slot);
+
+	if (lost <= book->lost[slot]) {
+		book->open[slot] = 0;
+		return 0;
+	}
+	int err = note_slot(book, slot, lost - book->lost[slot], now);
+	if (!err)
+		book->lost[slot] = lost;
+	return err;
+}
+
+static int read_slots(struct ledger_book *book, bool overwritten)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 	int err = 0;
 
-	for (size_t i = 0; i < book->set->plan->nr_slots && !err; i++) {
-		uint64_t lost = eventset_lost(book->set, i);
-		if (lost > book->lost[i])
-			err = note_slot(book, i, lost - book->lost[i], now);
-		else
-			book->open[i] = 0;
-		if (!err && lost > book->lost[i])
-			book->lost[i] = lost;
-	}
+	for (size_t i = 0; i < book->set->plan->nr_slots && !err; i++)
+		if (overwritten || !is_overwritten(book, i))
+			err = read_slot(book, i, now);
 	book->read_ns = now;
 	book->reading_ns = clock_ns(CLOCK_MONOTONIC) - now;
 	return err;
 }
 
-int ledger_book_note(struct ledger_book *book, const struct ledger_entry *entry)
+int ledger_book_read(struct ledger_book *book)
 {
-	return ledger_add(&book->ledger, entry);
+	return read_slots(book, false);
+}
+
+int ledger_book_note_pause(struct ledger_book *book, size_t slot, uint64_t from_ns, uint64_t to_ns)
+{
+	struct ledger_entry entry = loss_of(book, slot, from_ns, to_ns);
+	uint64_t lost = eventset_lost(book->set, slot);
+
+	entry.count = lost > book->lost[slot] ? lost - book->lost[slot] : 0;
+	/* Time in which nothing happened is worth telling, but not worth any amount of memory. */
+	if (!entry.count && book->ledger.nr_entries >= MANY)
+		return 0;
+	int err = ledger_add(&book->ledger, &entry);
+	if (!err)
+		book->lost[slot] += entry.count;
+	return err;
 }
 
 /* From one clock to the other, which need not go at the same pace. */
-static uint64_t to_perf(const struct ledger_book *book, const struct ledger_moment *end, uint64_t ns)
+static uint64_t to_perf(const struct ledger_moment *start, const struct ledger_moment *end, uint64_t ns)
 {
-	const struct ledger_moment *start = &book->start;
-
 	if (!start->perf_ns || !end->perf_ns || end->ns <= start->ns || ns <= start->ns)
 		return start->perf_ns;
 	double pace = (double)(end->perf_ns - start->perf_ns) / (double)(end->ns - start->ns);
 	return start->perf_ns + (uint64_t)((double)(ns - start->ns) * pace);
 }
 
+static void convert(struct ledger *ledger, const struct ledger_moment *start, const struct ledger_moment *end)
+{
+	for (size_t i = 0; i < ledger->nr_entries; i++) {
+		ledger->entries[i].from_ns = to_perf(start, end, ledger->entries[i].from_ns);
+		ledger->entries[i].to_ns = to_perf(start, end, ledger->entries[i].to_ns);
+	}
+	ledger->started_ns = start->perf_ns;
+	ledger->ended_ns = end->perf_ns;
+}
+
+/* From here on what is lost is that of the next span. */
+static int end_span(struct ledger_book *book, const struct ledger_moment *end, struct ledger *ret)
+{
+	struct ledger span = {.counted = book->ledger.counted};
+	int err = 0;
+
+	for (size_t i = book->span_entry; i < book->ledger.nr_entries && !err; i++)
+		err = ledger_add(&span, &book->ledger.entries[i]);
+	if (err) {
+		ledger_fini(&span);
+		return err;
+	}
+	convert(&span, &book->span_start, end);
+	*ret = span;
+	for (size_t i = 0; i < book->set->plan->nr_slots; i++)
+		book->open[i] = 0;
+	book->span_start = *end;
+	book->span_entry = book->ledger.nr_entries;
+	return 0;
+}
+
+int ledger_book_cut(struct ledger_book *book, struct ledger *ret)
+{
+	int err = read_slots(book, true);
+	const struct ledger_moment end = moment_now(book->set);
+
+	return err ? err : end_span(book, &end, ret);
+}
+
 int ledger_book_close(struct ledger_book *book)
 {
-	struct ledger *ledger = &book->ledger;
-	int err = ledger_book_read(book);
-	struct ledger_moment end = moment_now(book->set);
+	int err = read_slots(book, true);
+	const struct ledger_moment end = moment_now(book->set);
+	int span_err = end_span(book, &end, &book->span);
 
-	for (size_t i = 0; i < ledger->nr_entries; i++) {
-		ledger->entries[i].from_ns = to_perf(book, &end, ledger->entries[i].from_ns);
-		ledger->entries[i].to_ns = to_perf(book, &end, ledger->entries[i].to_ns);
-	}
-	ledger->started_ns = book->start.perf_ns;
-	ledger->ended_ns = end.perf_ns;
-	return err;
+	convert(&book->ledger, &book->start, &end);
+	return err ? err : span_err;
 }

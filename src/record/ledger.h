@@ -22,18 +22,29 @@ struct ledger_book {
 	size_t *open;               /* heap; by slot: index + 1 of the entry that ends at the last reading; 0: none */
 	uint64_t read_ns;           /* when that was, by CLOCK_MONOTONIC */
 	uint64_t reading_ns;        /* how long that took */
-	struct ledger_moment start;
+	struct ledger_moment start, span_start;
 	struct ledger ledger; /* times are of CLOCK_MONOTONIC until ledger_book_close() */
+	size_t span_entry;    /* of the ledger: the first since span_start */
+	struct ledger span;   /* valid when closed: since the last ledger_book_cut() */
 };
 
 /* Before events are enabled. 0 or -ENOMEM. */
 int ledger_book_open(struct ledger_book *book, const struct eventset *set);
 
-/* One reading of all counters: what they grew by was lost since the reading before. 0 or -ENOMEM. */
+/*
+ * One reading of the counters: what they grew by was lost since the reading before. 0 or -ENOMEM. Overwritten rings
+ * lose nothing but while they are paused: theirs are read by those who know when that was.
+ */
 int ledger_book_read(struct ledger_book *book);
 
-/* Time without a count, or records that no counter knows. */
-int ledger_book_note(struct ledger_book *book, const struct ledger_entry *entry);
+/* The ring of the slot was paused in that time (CLOCK_MONOTONIC): what its counter grew by was lost then. 0 or -ENOMEM. */
+int ledger_book_note_pause(struct ledger_book *book, size_t slot, uint64_t from_ns, uint64_t to_ns);
+
+/*
+ * Reads all counters: *ret is the ledger of what came since the last such call, the caller's, with the times of the
+ * samples, and the costs left out, which are those of the whole recording. 0 or -ENOMEM.
+ */
+int ledger_book_cut(struct ledger_book *book, struct ledger *ret);
 
 /* The last reading, after the events were disabled; then the times become those of the samples. */
 int ledger_book_close(struct ledger_book *book);

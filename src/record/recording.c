@@ -402,6 +402,7 @@ static int open_rotation(struct recording *rec, struct diag *reterr)
 	rotation->outlet = &rec->outlet;
 	rotation->readers = &rec->readers;
 	rotation->flight = rec->flight;
+	rotation->book = &rec->book;
 	rotation->pause = pause_keeper;
 	rotation->resume = resume_keeper;
 	rotation->other = rec;
@@ -499,12 +500,7 @@ static int note_loss(struct recording *rec, size_t slot, uint64_t lost, struct r
 /* What the kernel could not give us, per event fd, into the result. */
 static int account_losses(struct recording *rec, struct recording_result *result, struct diag *reterr)
 {
-	const struct event_list *events = rec->options->events;
-
-	result->losses_counted = true;
-	for (size_t i = 0; i < events->nr; i++)
-		result->losses_counted &= (events->events[i].attr.read_format & PERF_FORMAT_LOST) != 0;
-	rec->book.ledger.counted = result->losses_counted;
+	result->losses_counted = rec->book.ledger.counted;
 	for (size_t i = 0; i < rec->plan.nr_slots; i++) {
 		uint64_t lost = eventset_lost(&rec->set, i);
 		if (lost && note_loss(rec, i, lost, result))
@@ -662,10 +658,10 @@ int recording_run(const struct recording_options *options, struct recording_resu
 		err = run_events(&rec, &result, reterr);
 		/* One error policy: whatever happened, what is there is finished, and the first error is told. */
 		struct diag later;
-		int ledger_err = close_ledger(&rec, err ? &later : reterr);
-		err = err ? err : ledger_err;
 		int settle_err = rotation_settle(&rec.rotation, err ? &later : reterr);
 		err = err ? err : settle_err;
+		int ledger_err = close_ledger(&rec, err ? &later : reterr);
+		err = err ? err : ledger_err;
 		int loss_err = account_losses(&rec, &result, err ? &later : reterr);
 		err = err ? err : loss_err;
 		int close_err = close_output(&rec, &result, err ? &later : reterr);

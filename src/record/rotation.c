@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "record/eventset.h"
 #include "record/flight.h"
+#include "record/ledger.h"
 #include "record/loss_records.h"
 #include "record/outlet.h"
 #include "record/readers.h"
@@ -189,6 +190,24 @@ static void exchange(struct rotation *rotation)
 	now->files = streams;
 }
 
+/* What was lost up to here is told in the former file: all that is lost while its rings are paused, too. */
+static int account(struct rotation *rotation, struct finisher_job *job)
+{
+	const struct outlet_params *params = rotation->params;
+	int err = 0;
+
+	for (size_t i = 0; i < params->set->plan->nr_slots && !err; i++) {
+		const struct flight_pause pause = flight_pause_of(rotation->flight, i);
+		if (pause.to_ns)
+			err = ledger_book_note_pause(rotation->book, i, pause.from_ns, pause.to_ns);
+	}
+	if (!err)
+		err = ledger_book_cut(rotation->book, &job->ledger);
+	return err ? err
+		   : loss_records_add(params->set, params->described, rotation->book->lost, rotation->told_lost,
+				      &job->records, &job->lost);
+}
+
 /* All readers have the next output: the former one is to be finished, and the state of the world is as of now. */
 static int complete(struct rotation *rotation, struct diag *reterr)
 {
@@ -200,7 +219,7 @@ static int complete(struct rotation *rotation, struct diag *reterr)
 	rotation->nr_switches++;
 	int err = flight_collect(rotation->flight, &job->records);
 	if (!err)
-		err = loss_records_add(params->set, params->described, rotation->told_lost, &job->records, &job->lost);
+		err = account(rotation, job);
 	if (err)
 		diag_set(reterr, err, "out of memory");
 	if (job->outlet.held)
@@ -245,7 +264,7 @@ int rotation_step(struct rotation *rotation, bool *ret_full, struct diag *reterr
 /* The one that is recorded into at the end. */
 static int finish_last(struct rotation *rotation, const struct outlet_closing *closing, struct diag *reterr)
 {
-	static const struct outlet_closing nothing;
+	const struct outlet_closing of_span = {.ledger = &rotation->book->span};
 	const struct outlet_params *params = rotation->params;
 	struct finisher_job job = {.flight = rotation->flight};
 	int err = 0;
@@ -261,10 +280,11 @@ static int finish_last(struct rotation *rotation, const struct outlet_closing *c
 		if (!job.name || (rotation->outlet->held && asprintf(&job.while_open, "%s.part", job.name) < 0))
 			err = diag_set(reterr, -ENOMEM, "out of memory");
 	}
-	if (loss_records_add(params->set, params->described, rotation->told_lost, &job.records, &job.lost) && !err)
+	if (loss_records_add(params->set, params->described, rotation->book->lost, rotation->told_lost, &job.records,
+			     &job.lost) && !err)
 		err = diag_set(reterr, -ENOMEM, "out of memory");
-	/* The ledger is of the whole recording: it would be wrong about one file of several. */
-	int do_err = finisher_do(&rotation->finisher, &job, rotation->outlet, rotation->nr_switches ? &nothing : closing,
+	/* The closing is of the whole recording: it would be wrong about one file of several. */
+	int do_err = finisher_do(&rotation->finisher, &job, rotation->outlet, rotation->nr_switches ? &of_span : closing,
 				 err ? NULL : reterr);
 	buf_fini(&job.records);
 	free(job.while_open);

@@ -17,6 +17,7 @@
 struct diag;
 struct eventset;
 struct flight;
+struct ledger_book;
 struct outlet;
 struct outlet_closing;
 struct outlet_params;
@@ -32,8 +33,9 @@ struct rotation {
 	struct outlet *outlet;              /* the present one, at one address for ever */
 	struct readers *readers;
 	struct flight *flight; /* what it holds goes behind the records of a file; NULL: there is none */
+	struct ledger_book *book;
 	size_t world_bytes; /* of the first file */
-	/* Somebody else looks at the present output, and must not while it changes. */
+	/* Somebody else looks at the present output and has the book, and must not while they change. */
 	void (*pause)(void *other);
 	int (*resume)(void *other);
 	void *other;

@@ -1,19 +1,28 @@
 # SPDX-License-Identifier: MIT
 """
 Older kernels: tests/programs/refuse.c refuses perf_event_open(2) when one bit of the attr is set, each bit in turn. What can be
-left out is left out, and said with -v; what somebody asked for is refused, by name.
+left out is left out, and said with -v; what somebody asked for is refused, by name. It refuses ioctls, too.
 """
+import json
 import os
+import pathlib
 import platform
+import struct
+import sys
 
 import pytest
 
 from conftest import MILLRACE
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from perfdata import PerfData  # noqa: E402
+
 pytestmark = [pytest.mark.skipif(platform.machine() != 'x86_64', reason='the shim makes the system call of x86-64'),
               pytest.mark.skipif(os.geteuid() != 0, reason='needs root: events of all kinds')]
 
 SAMPLE_TYPE, READ_FORMAT, BITS = 24, 32, 40
+
+SET_OUTPUT = 0x2405  # PERF_EVENT_IOC_SET_OUTPUT
 
 # Bits that go: what -v says.
 DROPPED = {
@@ -100,10 +109,14 @@ UNUSED = {
 }
 
 
-@pytest.fixture(name='old_kernel')
-def fixture_old_kernel(programs, run, tmp_path):
+def no_sanitizer():
     if b'libasan' in MILLRACE.read_bytes():
         pytest.skip('the sanitizer must be loaded first')
+
+
+@pytest.fixture(name='old_kernel')
+def fixture_old_kernel(programs, run, tmp_path):
+    no_sanitizer()
 
     def record(offset, mask, options, flags=0, status=0):
         env = {**os.environ, 'LD_PRELOAD': str(programs / 'refuse.so'), 'REFUSE_BYTE': str(offset), 'REFUSE_MASK': str(mask),
@@ -161,3 +174,39 @@ def test_what_is_unused_may_be_missing(name, old_kernel):
 
 def test_nothing_is_said_without_need(old_kernel):
     assert 'lacks' not in old_kernel(0, 0, '').err
+
+
+def paused(run, file):
+    """What report --loss tells of the pauses of a file: their records, and their lengths in ns."""
+    gaps = json.loads(run([MILLRACE, 'report', '--loss', '--json', '-i', file]).out)['gaps']
+    assert {gap['cause'] for gap in gaps} <= {'paused'}
+    return sum(gap['records'] for gap in gaps), [gap['to_ns'] - gap['from_ns'] for gap in gaps]
+
+
+@pytest.mark.parametrize('granted', [0, 1, os.cpu_count(), os.cpu_count() + 1])
+@pytest.mark.parametrize('where', [[], ['-a']], ids=['command', 'all CPUs'])
+def test_rings_that_cannot_be_swapped_are_paused(run, programs, need_tracefs, tmp_path, where, granted):
+    """
+    From the start or later, for all places or some. Each call is in one file, or was lost in a pause of that file, which
+    the ledger tells, with its time.
+    """
+    no_sanitizer()
+    file, rounds, made = tmp_path / 'p.data', 3, 5000
+    load = f'{programs}/syscalls -t 2 -n {made} >/dev/null & sleep 0.02; kill -USR2 $PPID; wait;'
+    # Bytes for all calls: what is overwritten is neither captured nor lost.
+    done = run(['env', f'LD_PRELOAD={programs}/refuse.so', f'REFUSE_IOCTL={SET_OUTPUT}', f'REFUSE_AFTER={granted}', MILLRACE,
+                'record', '--switch-output', *where, '-e', 'syscalls:sys_enter_getppid/overwrite/', '-m', '8M', '-o', file,
+                '--', 'sh', '-c', load * rounds])
+    assert done.err.count('the kernel refuses to swap overwritten rings') in (1, 2), done.err
+    assert 'recording was paused' in done.err
+    calls, lost, pauses = [], 0, []
+    for part in sorted(tmp_path.glob('p.data.2*')):
+        data = PerfData(part)
+        calls += [(sample.tid, struct.unpack_from('<Q', sample.raw, 8)[0], sample.time) for sample in data.samples()]
+        lost_here, pauses_here = paused(run, part)
+        assert lost_here == data.lost_samples(data.attrs[0])
+        lost, pauses = lost + lost_here, pauses + pauses_here
+    assert pauses and all(pauses)
+    assert len(set(calls)) == len(calls)
+    if not where:  # there may be others, whose calls push ours out of the rings
+        assert 2 * made * rounds <= len(calls) + lost <= 2 * made * rounds + 1, done.err  # the shell's own

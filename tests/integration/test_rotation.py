@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """--switch-output and what belongs to it: all files together hold each record once, and each is whole by itself."""
+import json
 import os
 import pathlib
 import re
@@ -135,7 +136,13 @@ def test_matrix(millrace, perf, programs, need_tracefs, tmp_path, options, how, 
 
 
 def test_losses_are_told_in_the_file_that_has_them(millrace, programs, need_tracefs, tmp_path):
-    rotate(millrace, programs, tmp_path, 'signal', ['-m', '1'])
+    file, *_ = rotate(millrace, programs, tmp_path, 'signal', ['-m', '1'])
+    end = 0
+    for part in parts_of(file):
+        loss = json.loads(millrace('report', '--loss', '--json', '-i', part).out)
+        assert loss['ledger'] and loss['lost'] == regions(part)[0].lost_samples()
+        assert loss['started_ns'] >= end  # of its own time, and of no other's
+        end = loss['started_ns'] + loss['elapsed_ns']
 
 
 def test_each_file_knows_the_world(millrace, programs, spawn, tmp_path):

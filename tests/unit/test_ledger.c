@@ -82,6 +82,29 @@ static void readings_end_a_gap(void **state)
 	ledger_fini(&ledger);
 }
 
+/* A LOST record comes late, and may be in another file. */
+static void the_ledger_knows_pauses_better(void **state)
+{
+	struct ledger ledger = {.counted = true, .started_ns = 1};
+	const struct ledger_entry pause = {0, LEDGER_PAUSED, 0, -1, 20, 30, 7};
+	struct ledger_entry *gaps, told[] = {
+		{0, LEDGER_PAUSED, 0, -1, 10, 90, 7},
+		{0, LEDGER_THROTTLED, 0, -1, 40, 50, 0},
+	};
+	size_t nr;
+
+	(void)state;
+	assert_int_equal(ledger_add(&ledger, &pause), 0);
+	for (ledger.ended_ns = 0; ledger.ended_ns < 200; ledger.ended_ns += 100) {
+		assert_int_equal(ledger_join(&ledger, told, 2, &gaps, &nr), 0);
+		assert_int_equal(nr, ledger.ended_ns ? 2 : 3);
+		assert_int_equal(gaps[0].cause, ledger.ended_ns ? LEDGER_THROTTLED : LEDGER_PAUSED);
+		assert_memory_equal(&gaps[nr - 1], &pause, sizeof(pause));
+		free(gaps);
+	}
+	ledger_fini(&ledger);
+}
+
 static void take(struct loss_times *times, uint32_t type, const uint64_t *words, uint16_t nr)
 {
 	uint64_t record[16];
@@ -162,7 +185,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(put_back_and_forth), cmocka_unit_test(sums_count_each_time_once),
 		cmocka_unit_test(readings_end_a_gap), cmocka_unit_test(records_tell_gaps),
-		cmocka_unit_test(hostile_records),
+		cmocka_unit_test(hostile_records), cmocka_unit_test(the_ledger_knows_pauses_better),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
