@@ -160,6 +160,15 @@ static int try_map(struct eventset *set, size_t data_pages, size_t side_pages)
 	return 0;
 }
 
+static size_t count_data_rings(const struct plan *plan)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < plan->nr_drained; i++)
+		nr += plan->rings[i].channel == CHANNEL_DATA;
+	return nr;
+}
+
 static int map_error(int err, size_t asked, size_t fits, size_t nr_rings, struct diag *reterr)
 {
 	long page_kb = sysconf(_SC_PAGESIZE) / 1024;
@@ -171,6 +180,9 @@ static int map_error(int err, size_t asked, size_t fits, size_t nr_rings, struct
 				"no locked memory left for even one page in each of %zu rings: raise "
 				"kernel.perf_event_mlock_kb or ulimit -l, or run with CAP_IPC_LOCK",
 				nr_rings);
+	if (err == -ENOMEM)
+		return diag_set(reterr, err, "the kernel has no memory for %zu rings of %zu KiB: -m %zuK would fit", nr_rings,
+				asked * (size_t)page_kb, fits * (size_t)page_kb);
 	return diag_set(reterr, err,
 			"%zu rings of %zu KiB exceed the locked memory that is left: -m %zuK would fit; or raise "
 			"kernel.perf_event_mlock_kb or ulimit -l, or run with CAP_IPC_LOCK",
@@ -198,7 +210,7 @@ static int map_rings(struct eventset *set, struct eventset_sizes sizes, struct d
 		err = map_with_side(set, pages /= 2);
 	if (err || (first_err && sizes.exact)) {
 		unmap_all(set);
-		return map_error(first_err, asked, err ? 0 : pages, set->plan->nr_drained, reterr);
+		return map_error(first_err, asked, err ? 0 : pages, count_data_rings(set->plan), reterr);
 	}
 	if (first_err)
 		log_note("rings of %zu KiB instead of %zu KiB: no more locked memory is allowed "
