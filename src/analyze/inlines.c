@@ -10,15 +10,17 @@
 #include "analyze/demangle.h"
 #include "analyze/dso.h"
 #include "analyze/pool.h"
+#include "analyze/scopes.h"
 #include "base/cleanup.h"
 
-enum { NR_CHAINS = 1024, MAX_OPEN = 32 };
+enum { NR_CHAINS = 16384, MAX_OPEN = 32 };
 
 /* An object whose debug information is open. */
 struct object {
 	struct dso *dso; /* NULL: not in use */
 	Dwfl *dwfl;
 	Dwfl_Module *module; /* NULL: there is nothing to read */
+	struct scopes *scopes;
 	uint64_t used;       /* when last */
 };
 
@@ -50,6 +52,7 @@ struct inlines *inlines_new(const char *symfs)
 
 static void object_close(struct object *object)
 {
+	scopes_free(object->scopes);
 	if (object->dwfl)
 		dwfl_end(object->dwfl);
 	*object = (struct object){0};
@@ -101,8 +104,9 @@ static void object_open(struct inlines *inlines, struct object *object, struct d
 	if (fd < 0)
 		return;
 	object->dwfl = dwfl_begin(&callbacks);
+	object->scopes = scopes_new();
 	object->module =
-		object->dwfl ? dwfl_report_elf(object->dwfl, dso->name, dso->name, fd, 0, false) : NULL;
+		object->dwfl && object->scopes ? dwfl_report_elf(object->dwfl, dso->name, dso->name, fd, 0, false) : NULL;
 	if (!object->module)
 		return;
 	take_fd(&fd); /* libdwfl's now */
@@ -151,18 +155,6 @@ static bool module_address(Dwfl_Module *module, uint64_t offset, Dwarf_Addr *ret
 	return false;
 }
 
-/* The name that the linker knows, or else that of the source. NULL: none. */
-static const char *die_name(Dwarf_Die *die)
-{
-	Dwarf_Attribute attribute;
-
-	if (dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute) ||
-	    dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attribute) ||
-	    dwarf_attr_integrate(die, DW_AT_name, &attribute))
-		return dwarf_formstring(&attribute);
-	return NULL;
-}
-
 /* NULL: out of memory. */
 static const struct symbol *make_symbol(struct inlines *inlines, const struct symbol *around,
 					const char *name)
@@ -186,6 +178,16 @@ static bool is_assembler(Dwarf_Die *unit)
 	return dwarf_srclang(unit) == DW_LANG_Mips_Assembler;
 }
 
+/* One symbol for all addresses of a function that was inlined in one place. NULL: it has no name; out of memory. */
+static const struct symbol *scope_symbol(struct inlines *inlines, const struct symbol *around, struct scope *scope)
+{
+	if (scope->name && scope->around != around) {
+		scope->symbol = make_symbol(inlines, around, scope->name);
+		scope->around = around;
+	}
+	return scope->name ? scope->symbol : NULL;
+}
+
 static unsigned read_functions(struct inlines *inlines, struct dso *dso, const struct symbol *around,
 			       uint64_t address, const struct symbol **ret, unsigned max)
 {
@@ -194,26 +196,14 @@ static unsigned read_functions(struct inlines *inlines, struct dso *dso, const s
 	Dwarf_Die *unit = object->module && module_address(object->module, address, &at)
 				  ? dwfl_module_addrdie(object->module, at, &bias)
 				  : NULL;
+	unsigned nr = 0;
+
 	if (!unit || is_assembler(unit))
 		return 0;
-
-	/* By address scopes go on, behind an inlined function, with where it was written; by entry with where
-	 * it is. */
-	AUTO_FREE Dwarf_Die *innermost = NULL, *scopes = NULL;
-	int nr_scopes = dwarf_getscopes(unit, at - bias, &innermost) > 0
-				? dwarf_getscopes_die(innermost, &scopes)
-				: 0;
-	unsigned nr = 0;
-	for (int i = 0; i < nr_scopes && nr < max; i++) {
-		int tag = dwarf_tag(&scopes[i]);
-		if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram)
-			continue;
-		const char *name = die_name(&scopes[i]);
-		const struct symbol *symbol = name ? make_symbol(inlines, around, name) : NULL;
+	for (struct scope *scope = scopes_find(object->scopes, unit, at - bias); scope && nr < max; scope = scope->outer) {
+		const struct symbol *symbol = scope_symbol(inlines, around, scope);
 		if (symbol)
 			ret[nr++] = symbol;
-		if (tag == DW_TAG_subprogram)
-			break;
 	}
 	return nr;
 }
