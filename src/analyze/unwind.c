@@ -11,6 +11,7 @@
 #include "analyze/maps.h"
 #include "analyze/pool.h"
 #include "analyze/unwind_registers.h"
+#include "analyze/unwind_steps.h"
 #include "base/cleanup.h"
 #include "format/sample.h"
 
@@ -39,6 +40,7 @@ struct process {
 struct unwinder {
 	const char *symfs;
 	const struct unwind_registers *registers; /* of the recorded machine */
+	struct unwind_steps *steps;               /* NULL: libdwfl is asked for each step */
 	struct process processes[NR_PROCESSES];
 	struct pool pool; /* what is known of modules */
 	/* the sample that is being unwound */
@@ -47,16 +49,6 @@ struct unwinder {
 	uint64_t *ips;
 	unsigned nr, max;
 };
-
-static bool sample_register(const struct sample *sample, unsigned nr, uint64_t *ret)
-{
-	const struct sample_regs *regs = &sample->user_regs;
-
-	if (nr >= 64 || !(regs->mask >> nr & 1))
-		return false;
-	*ret = regs->regs[__builtin_popcountll(regs->mask & ((1ull << nr) - 1))];
-	return true;
-}
 
 /*
  * Unwind tables are in what was mapped. Separate debug information may have more, but seldom does, takes long
@@ -171,11 +163,11 @@ static bool set_registers(Dwfl_Thread *thread, void *arg)
 	Dwarf_Word values[UNWIND_REGISTERS_MAX];
 	uint64_t ip;
 
-	if (!sample_register(unwinder->sample, registers->ip, &ip))
+	if (!unwind_register(unwinder->sample, registers->ip, &ip))
 		return false;
 	dwfl_thread_state_register_pc(thread, ip);
 	for (unsigned i = 0; i < registers->nr; i++)
-		if (!sample_register(unwinder->sample, registers->sampled[i], &values[i]))
+		if (!unwind_register(unwinder->sample, registers->sampled[i], &values[i]))
 			return false;
 	return dwfl_thread_state_registers(thread, 0, registers->nr, values);
 }
@@ -223,8 +215,16 @@ struct unwinder *unwinder_new(const char *symfs, const char *arch)
 	if (unwinder) {
 		unwinder->symfs = symfs;
 		unwinder->registers = unwind_registers_of(arch);
+		if (unwinder->registers && unwinder->registers->rows)
+			unwinder->steps = unwind_steps_new(symfs);
 	}
 	return unwinder;
+}
+
+void unwinder_ask_library(struct unwinder *unwinder)
+{
+	unwind_steps_free(unwinder->steps);
+	unwinder->steps = NULL;
 }
 
 void unwinder_free(struct unwinder *unwinder)
@@ -233,6 +233,7 @@ void unwinder_free(struct unwinder *unwinder)
 		return;
 	for (size_t i = 0; i < NR_PROCESSES; i++)
 		process_close(&unwinder->processes[i]);
+	unwind_steps_free(unwinder->steps);
 	pool_fini(&unwinder->pool);
 	free(unwinder);
 }
@@ -286,6 +287,20 @@ static bool process_attach(struct process *process, uint64_t ip)
 	return process->attached;
 }
 
+/* libdwfl knows more than the rows of the tables, and takes far longer. */
+static unsigned ask_library(struct unwinder *unwinder, struct maps *maps, const struct sample *sample, uint64_t ip)
+{
+	struct process *process = process_of(unwinder, maps);
+
+	unwinder->sample = sample;
+	unwinder->nr = 0;
+	if (process && process_attach(process, ip))
+		dwfl_getthread_frames(process->dwfl, SOME_PID, take_frame, process);
+	if (!unwinder->nr && ip)
+		unwinder->ips[unwinder->nr++] = ip;
+	return unwinder->nr;
+}
+
 unsigned unwind_sample(struct unwinder *unwinder, struct maps *maps, const struct sample *sample,
 		       uint64_t *ret_ips, unsigned max)
 {
@@ -293,19 +308,15 @@ unsigned unwind_sample(struct unwinder *unwinder, struct maps *maps, const struc
 	uint64_t ip, sp;
 
 	if (!registers || sample->user_regs.abi != PERF_SAMPLE_REGS_ABI_64 || !sample->user_stack.len || !max ||
-	    !sample_register(sample, registers->ip, &ip) || !sample_register(sample, registers->sp, &sp))
+	    !unwind_register(sample, registers->ip, &ip) || !unwind_register(sample, registers->sp, &sp))
 		return 0;
-	unwinder->sample = sample;
 	unwinder->stack_start = sp;
 	unwinder->ips = ret_ips;
 	unwinder->max = max;
-	unwinder->nr = 0;
-	struct process *process = process_of(unwinder, maps);
-	if (process && process_attach(process, ip))
-		dwfl_getthread_frames(process->dwfl, SOME_PID, take_frame, process);
-	if (!unwinder->nr && ip)
-		ret_ips[unwinder->nr++] = ip;
-	return unwinder->nr;
+	struct unwind_chain chain = {.ips = ret_ips, .max = max};
+	if (unwinder->steps && unwind_steps(unwinder->steps, registers, maps, sample, &chain))
+		return chain.nr;
+	return ask_library(unwinder, maps, sample, ip);
 }
 
 /* Whether the function at `ip` still has its return address where the call put it; false without tables that say so. */
@@ -334,7 +345,7 @@ bool unwind_leaf_caller(struct unwinder *unwinder, struct maps *maps, const stru
 	uint64_t caller;
 
 	if (!registers || !registers->lr || sample->user_regs.abi != PERF_SAMPLE_REGS_ABI_64 ||
-	    !sample_register(sample, registers->lr, &caller) || !caller)
+	    !unwind_register(sample, registers->lr, &caller) || !caller)
 		return false;
 	struct process *process = process_of(unwinder, maps);
 	if (!process || !return_address_is_in_register(process, ip))

@@ -16,6 +16,9 @@ struct unwinder;
 struct unwinder *unwinder_new(const char *symfs, const char *arch);
 void unwinder_free(struct unwinder *unwinder); /* NULL is fine */
 
+/* From now on every step is made by libdwfl: what the quick way must agree with. Before the first sample. */
+void unwinder_ask_library(struct unwinder *unwinder);
+
 /*
  * The addresses of the user frames, innermost first; those of callers are one less than where they go on, so
  * that they lie in the call. At most `max`; returns how many. 0 when the sample has no registers or stack, or

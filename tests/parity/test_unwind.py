@@ -133,6 +133,58 @@ def test_inlined_templates(need_root, perf, millrace, tmp_path):
     assert max(known) > 2
 
 
+
+SIGNALS = '''
+#include <signal.h>
+#include <sys/time.h>
+
+static volatile unsigned long sink, left = 100;
+
+static __attribute__((noinline)) void in_handler(void)
+{
+        for (unsigned long i = 0; i < 2000000; i++)
+                sink += i;
+        if (left)
+                left--;
+}
+
+static void handler(int nr)
+{
+        (void)nr;
+        in_handler();
+}
+
+static __attribute__((noinline)) void interrupted(void)
+{
+        while (left)
+                sink++;
+}
+
+int main(void)
+{
+        const struct itimerval every = {{0, 1000}, {0, 1000}};
+
+        signal(SIGALRM, handler);
+        setitimer(ITIMER_REAL, &every, 0);
+        interrupted();
+        return 0;
+}
+'''
+
+
+def test_signal_handler(need_root, perf, millrace, tmp_path):
+    (tmp_path / 'signals.c').write_text(SIGNALS)
+    program = tmp_path / 'signals'
+    subprocess.run(['gcc', '-g', '-O1', '-o', program, tmp_path / 'signals.c'], check=True)
+    data = tmp_path / 'perf.data'
+    perf('record', '-e', 'cpu-clock:u', '--call-graph', 'dwarf', '-o', data, '--', program)
+    theirs, ours = (chains(tool('script', '-i', data).out, 'in_handler') for tool in (perf, millrace))
+    # perf asks for the name of what the handler returns to one byte before it.
+    assert [re.sub(r'\w+ \[unknown\] \(.*libc', 'libc', chain) for chain in theirs] == \
+        [re.sub(r'\w+ __restore_rt\+0x0 \(.*libc', 'libc', chain) for chain in ours]
+    assert any(re.search(r'in_handler.*\n.*handler.*\n.*__restore_rt.*\n.*interrupted.*\n.*main', chain) for chain in ours)
+
+
 def test_recorded_by_millrace(need_root, perf, millrace, programs, tmp_path):
     data = tmp_path / 'perf.data'
     millrace('record', '-e', 'cpu-clock:u', '--call-graph', 'dwarf', '-o', data, '--', programs / 'spin', '-t', '2',

@@ -225,12 +225,118 @@ static void test_unknown_machine(void **state)
 	unwinder_free(unwinder);
 }
 
+enum { SAMPLED_MASK = 0xff0fff /* as recorders ask for on x86_64: all but segments */, NR_SAMPLED = 20, SP = 7, IP = 8 };
+
+struct text {
+	uint64_t start, end;
+};
+
+/* What this program has mapped, as a recording tells it. */
+struct self {
+	struct dso_table dsos;
+	struct maps *maps;
+	struct text texts[64];
+	size_t nr_texts;
+	uint64_t random;
+};
+
+static void read_maps(struct self *self)
+{
+	FILE *file = fopen("/proc/self/maps", "re");
+	char line[4096 + 128], mode[8], path[4096];
+
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file)) {
+		struct map map = {0};
+		if (sscanf(line, "%lx-%lx %7s %lx %*s %*s %4095s", &map.start, &map.end, mode, &map.pgoff, path) != 5 ||
+		    mode[2] != 'x' || path[0] != '/')
+			continue;
+		map.dso = dso_find(&self->dsos, path, NULL, DSO_FILE);
+		assert_int_equal(maps_insert(self->maps, &map), 0);
+		if (self->nr_texts < sizeof(self->texts) / sizeof(self->texts[0]))
+			self->texts[self->nr_texts++] = (struct text){map.start, map.end};
+	}
+	fclose(file);
+	assert_true(self->nr_texts > 1);
+}
+
+static uint64_t any(struct self *self)
+{
+	self->random ^= self->random << 13;
+	self->random ^= self->random >> 7;
+	self->random ^= self->random << 17;
+	return self->random;
+}
+
+/* Somewhere in code; often where jumps to other objects are, which have rules of their own. */
+static uint64_t any_code(struct self *self)
+{
+	const struct text *text = &self->texts[any(self) % self->nr_texts];
+	uint64_t bytes = text->end - text->start;
+
+	return text->start + any(self) % (any(self) % 4 || bytes < 2048 ? bytes : 2048);
+}
+
+/* Like what is on stacks: addresses of code and of the stack, and anything. */
+static uint64_t any_word(struct self *self)
+{
+	switch (any(self) % 8) {
+	case 0:
+		return any(self);
+	case 1:
+		return any(self) % 64;
+	case 2:
+	case 3:
+		return STACK + any(self) % 4096;
+	default:
+		return any_code(self);
+	}
+}
+
+/* Whatever is on the stack: what is quick must say what libdwfl says. */
+static void test_any_stack_as_the_library(void **state)
+{
+	struct self self = {.maps = maps_new(), .random = 88172645463325252ull};
+	struct unwinder *quick = unwinder_new("", "x86_64"), *library = unwinder_new("", "x86_64");
+	uint64_t regs[NR_SAMPLED], words[256], ips[2][128];
+	unsigned deepest = 0;
+
+	(void)state;
+	assert_true(self.maps && quick && library);
+	unwinder_ask_library(library);
+	read_maps(&self);
+	for (unsigned round = 0; round < 40000; round++) {
+		for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+			words[i] = any_word(&self);
+		for (unsigned i = 0; i < NR_SAMPLED; i++)
+			regs[i] = any_word(&self);
+		regs[SP] = STACK;
+		regs[IP] = any_code(&self);
+		const struct sample sample = {
+			.user_regs = {.abi = PERF_SAMPLE_REGS_ABI_64, .mask = SAMPLED_MASK, .regs = regs},
+			.user_stack = {words, 1 + any(&self) % sizeof(words)},
+		};
+		unsigned max = 1 + (unsigned)(any(&self) % 128);
+		unsigned nr = unwind_sample(library, self.maps, &sample, ips[0], max);
+		assert_int_equal(unwind_sample(quick, self.maps, &sample, ips[1], max), nr);
+		assert_memory_equal(ips[0], ips[1], nr * sizeof(ips[0][0]));
+		if (nr > deepest)
+			deepest = nr;
+	}
+	assert_true(deepest > 5);
+	unwinder_free(quick);
+	unwinder_free(library);
+	maps_unref(self.maps);
+	dso_table_fini(&self.dsos);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_stack_of_another_machine, make_world, end_world),
 		cmocka_unit_test_setup_teardown(test_caller_of_a_leaf, make_world, end_world),
 		cmocka_unit_test_setup_teardown(test_unknown_machine, make_world, end_world),
+		cmocka_unit_test(test_any_stack_as_the_library),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
