@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 import test_attrs
-from test_attrs import MILLRACE, differences, fixture_task, normal, run  # noqa: F401 (the fixture is used)
+from test_attrs import MILLRACE, assert_same_attrs, fixture_task, run  # noqa: F401 (the fixture is used)
 
 pytestmark = test_attrs.pytestmark
 
@@ -124,19 +124,7 @@ DIFFERENCES = {
 
 @pytest.mark.parametrize("line", COMMAND_LINES)
 def test_same_attrs(line, tmp_path, task):
-    arguments = shlex.split(line)
-    theirs = run(["perf"], arguments, tmp_path, task)
-    ours = run([MILLRACE], ["--side-channel=off", *arguments], tmp_path, task)
-    assert theirs.opened or theirs.refused, f"perf opened nothing: {theirs.stderr}"
-    assert ours.opened or ours.refused, f"millrace opened nothing: {ours.stderr}"
-    if theirs.opened:
-        found = differences(normal(ours.opened), normal(theirs.opened))
-    else:  # an event that no PMU here counts: what was asked for is the same
-        found = differences([ours.refused], [theirs.refused])
-    if line in DIFFERENCES:
-        assert found, f"no longer different: {DIFFERENCES[line]}"
-    else:
-        assert not found, "\n".join([*found, ours.stderr])
+    assert_same_attrs(line, DIFFERENCES, tmp_path, task)
 
 
 @pytest.mark.parametrize("line", ENDS_BEFORE)
