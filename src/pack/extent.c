@@ -10,7 +10,20 @@
 #include "pack/zstd.h"
 
 /* Of input: whatever becomes of it, such a block fits into a record with the header of the frame. */
-enum { SMALL_BLOCK_BYTES = 60 << 10 };
+enum {
+	SMALL_BLOCK_BYTES = 60 << 10,
+	BLOCK_BYTES_MAX = 128 << 10, /* RFC 8878, 3.1.1.2.4 */
+	RECORD_BLOCKS_MAX = EXTENT_RECORD_BYTES_MAX / BLOCK_BYTES_MAX,
+};
+
+/*
+ * Measured against one stream without end, as perf's (docs/decisions/0020): at level 1 4 MiB are enough to be smaller
+ * than that, at level 3 8 MiB, at level 9 16 MiB.
+ */
+size_t extent_bytes_for(int level)
+{
+	return level <= 0 ? EXTENT_BYTES_SMALL : level <= 2 ? 4 << 20 : level <= 5 ? 8 << 20 : EXTENT_BYTES_MAX;
+}
 
 struct extent_packer {
 	struct zstd_packer *zstd;
@@ -56,7 +69,9 @@ static size_t next_part(struct span frame, size_t at)
 	if (!at && !zstd_frame_start(frame, &start))
 		return 0;
 	end += start.header_bytes;
-	while (!last && zstd_block((struct span){(const char *)frame.ptr + end, frame.len - end}, &len, &last)) {
+	for (unsigned nr = 0; !last && nr < RECORD_BLOCKS_MAX; nr++) {
+		if (!zstd_block((struct span){(const char *)frame.ptr + end, frame.len - end}, &len, &last))
+			break;
 		size_t with = last ? frame.len - at : end + len - at;
 		if (with > EXTENT_PAYLOAD_MAX)
 			return end > at + start.header_bytes ? end - at : 0;
@@ -112,7 +127,7 @@ int64_t extent_pack(struct extent_packer *packer, int level, struct span records
 		if (len < 0)
 			return len;
 	}
-	size_t nr_records = (size_t)len / (EXTENT_PAYLOAD_MAX / 2) + 2;
+	size_t nr_records = (size_t)len / (EXTENT_PAYLOAD_MAX / 2) + records.len / EXTENT_RECORD_BYTES_MAX + 2;
 	if ((size_t)len + nr_records * sizeof(struct perf_event_header) >= room)
 		return -ENOSPC;
 	return cut((struct span){packer->frame, (size_t)len}, out, room);

@@ -11,6 +11,7 @@ enum {
 	BLOCK_HEADER_BYTES = 3,
 	BLOCK_RLE = 1,
 	BLOCK_RESERVED = 3,
+	WINDOW_LOG_MIN = 17, /* of a block */
 	WINDOW_LOG_MAX = 27, /* of level 22: 128 MiB; hostile input may not ask for more */
 };
 
@@ -57,6 +58,15 @@ size_t zstd_bound(size_t bytes)
 	return ZSTD_compressBound(bytes) + bytes / 1024 + 64;
 }
 
+static int window_log(size_t bytes)
+{
+	int log = WINDOW_LOG_MIN;
+
+	while (log < WINDOW_LOG_MAX && (size_t)1 << log < bytes)
+		log++;
+	return log;
+}
+
 /* A block ends where it is flushed. */
 static int64_t pack_in_blocks(struct zstd_packer *packer, size_t block_bytes, struct span in, void *out, size_t room)
 {
@@ -79,7 +89,9 @@ int64_t zstd_pack(struct zstd_packer *packer, const struct zstd_pack_params *par
 		  size_t room)
 {
 	ZSTD_CCtx_reset(packer->context, ZSTD_reset_session_only);
+	/* All of the frame is within reach, whatever the level: zstd itself takes less at low levels. */
 	if (ZSTD_isError(ZSTD_CCtx_setParameter(packer->context, ZSTD_c_compressionLevel, params->level)) ||
+	    ZSTD_isError(ZSTD_CCtx_setParameter(packer->context, ZSTD_c_windowLog, window_log(in.len))) ||
 	    ZSTD_isError(ZSTD_CCtx_setParameter(packer->context, ZSTD_c_contentSizeFlag, !params->no_size)) ||
 	    ZSTD_isError(ZSTD_CCtx_setPledgedSrcSize(packer->context, in.len)))
 		return -EIO;

@@ -9,17 +9,23 @@ void arena_fini(struct arena *arena)
 		next = block->next_all;
 		free(block);
 	}
-	*arena = (struct arena){0};
+	*arena = (struct arena){.block_bytes = arena->block_bytes};
+}
+
+size_t arena_block_bytes(const struct arena *arena)
+{
+	return arena->block_bytes ? arena->block_bytes : ARENA_BLOCK_BYTES;
 }
 
 static struct arena_block *block_new(struct arena *arena)
 {
-	struct arena_block *block = aligned_alloc(ARENA_BLOCK_BYTES, ARENA_BLOCK_BYTES);
+	size_t bytes = arena_block_bytes(arena);
+	struct arena_block *block = aligned_alloc(bytes, bytes);
 
 	if (!block)
 		return NULL;
 	block->held = 0;
-	block->end = (uint8_t *)block + ARENA_BLOCK_BYTES;
+	block->end = (uint8_t *)block + bytes;
 	block->next_all = arena->all;
 	arena->all = block;
 	return block;
@@ -47,19 +53,19 @@ struct arena_block *arena_renew(struct arena *arena)
 	return block;
 }
 
-static struct arena_block *block_of(const void *within)
+static struct arena_block *block_of(const struct arena *arena, const void *within)
 {
-	return (struct arena_block *)((uintptr_t)within & ~(uintptr_t)(ARENA_BLOCK_BYTES - 1));
+	return (struct arena_block *)((uintptr_t)within & ~(uintptr_t)(arena_block_bytes(arena) - 1));
 }
 
-void arena_hold(const void *within)
+void arena_hold(struct arena *arena, const void *within)
 {
-	block_of(within)->held++;
+	block_of(arena, within)->held++;
 }
 
 void arena_release(struct arena *arena, const void *within)
 {
-	struct arena_block *block = block_of(within);
+	struct arena_block *block = block_of(arena, within);
 
 	if (--block->held == 0 && block != arena->current)
 		block_spare(arena, block);

@@ -30,7 +30,7 @@ static struct source_pipe *pipe_of(struct source *source)
 static void pipe_hold(struct source *source, const void *record)
 {
 	(void)source;
-	arena_hold(record);
+	arena_hold(&pipe_of(source)->arena, record);
 }
 
 static void pipe_release(struct source *source, const void *record)
@@ -160,7 +160,7 @@ static int pipe_next(struct source *source, struct source_record *ret, struct di
 		bool keep = header->type == RECORD_TRACING_DATA;
 		struct perf_event_header *held = header;
 		pipe->outside.len = 0;
-		arena_hold(held);
+		arena_hold(&pipe->arena, held);
 		got = take_outside(pipe, outside, keep);
 		arena_release(&pipe->arena, held);
 		if (got <= 0)

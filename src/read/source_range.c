@@ -33,7 +33,7 @@ static bool in_range(const struct source_range_state *state, const void *record)
 static void range_hold(struct source *source, const void *record)
 {
 	if (!in_range(state_of(source), record))
-		arena_hold(record);
+		arena_hold(&state_of(source)->arena, record);
 }
 
 static void range_release(struct source *source, const void *record)

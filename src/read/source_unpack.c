@@ -26,7 +26,8 @@ enum {
 	CARRY_BYTES = 1 << 16, /* of a record that is not whole, in front of what comes next */
 	LEAST_ROOM = 1 << 14,
 	LOST_MAX = 1000,
-	PACKED_MAX = 2 << 20,  /* no frame of an extent takes more */
+	AHEAD_BYTES = 64 << 20, /* of records that are being decompressed */
+	LARGE_BLOCK_BYTES = 16 << 20,
 };
 
 enum item_kind { ITEM_PLAIN, ITEM_EXTENT, ITEM_STREAM, ITEM_GAP };
@@ -41,17 +42,23 @@ struct item {
 	struct diag why;             /* GAP */
 };
 
+/* Memory for records. */
+struct unpack_room {
+	struct arena arena;
+	struct id_map blocks; /* of the arena, by address */
+};
+
 struct source_unpack {
 	struct source source;
 	struct source *under; /* owned */
 	bool ahead;
 	struct unpack_workers *workers; /* NULL: nothing compressed came yet */
 	size_t max_extents;
-	struct arena arena;
-	struct id_map blocks; /* of the arena, by address */
+	struct unpack_room small, large; /* for extents that fit, and for the rest of the world; for others */
 
 	struct item items[QUEUE_ITEMS];
 	size_t first, nr, nr_extents;
+	uint64_t extent_bytes; /* that those hold */
 	uint64_t read_offset; /* of the record that was read last */
 	size_t nr_lost; /* extents */
 	bool gathering;  /* the last item is an EXTENT that is not whole */
@@ -79,23 +86,33 @@ static struct source_unpack *unpack_of(struct source *source)
 	return (struct source_unpack *)source;
 }
 
-static bool is_ours(const struct source_unpack *unpack, const void *record)
+static bool is_in(const struct unpack_room *room, const void *record)
 {
-	return unpack->blocks.nr && id_map_find(&unpack->blocks, (uintptr_t)record / ARENA_BLOCK_BYTES) >= 0;
+	return room->blocks.nr && id_map_find(&room->blocks, (uintptr_t)record / arena_block_bytes(&room->arena)) >= 0;
+}
+
+/* NULL: none of ours. */
+static struct unpack_room *room_of(struct source_unpack *unpack, const void *record)
+{
+	return is_in(&unpack->large, record) ? &unpack->large : is_in(&unpack->small, record) ? &unpack->small : NULL;
 }
 
 static void unpack_hold(struct source *source, const void *record)
 {
-	if (is_ours(unpack_of(source), record))
-		arena_hold(record);
+	struct unpack_room *room = room_of(unpack_of(source), record);
+
+	if (room)
+		arena_hold(&room->arena, record);
 	else
 		source_hold(unpack_of(source)->under, record);
 }
 
 static void unpack_release(struct source *source, const void *record)
 {
-	if (is_ours(unpack_of(source), record))
-		arena_release(&unpack_of(source)->arena, record);
+	struct unpack_room *room = room_of(unpack_of(source), record);
+
+	if (room)
+		arena_release(&room->arena, record);
 	else
 		source_release(unpack_of(source)->under, record);
 }
@@ -105,6 +122,12 @@ static void job_free(struct unpack_job *job)
 	if (job)
 		free(job->packed);
 	free(job);
+}
+
+static void room_fini(struct unpack_room *room)
+{
+	arena_fini(&room->arena);
+	id_map_fini(&room->blocks);
 }
 
 static void unpack_close(struct source *source)
@@ -117,8 +140,8 @@ static void unpack_close(struct source *source)
 	job_free(unpack->spare);
 	zstd_unpacker_free(unpack->stream);
 	source_close(unpack->under);
-	arena_fini(&unpack->arena);
-	id_map_fini(&unpack->blocks);
+	room_fini(&unpack->small);
+	room_fini(&unpack->large);
 	free(unpack->carry);
 	free(unpack);
 }
@@ -136,15 +159,21 @@ static struct item *last_item(struct source_unpack *unpack)
 	return &unpack->items[(unpack->first + unpack->nr - 1) % QUEUE_ITEMS];
 }
 
-/* An empty block, held. NULL: out of memory. */
-static struct arena_block *new_block(struct source_unpack *unpack)
+/* An empty block, held, with room for so many bytes behind CARRY_BYTES. NULL: out of memory. */
+static struct arena_block *new_block(struct source_unpack *unpack, uint64_t bytes)
 {
-	struct arena_block *block = arena_renew(&unpack->arena);
+	struct unpack_room *room = bytes > EXTENT_BYTES_SMALL ? &unpack->large : &unpack->small;
+	struct arena_block *block = arena_renew(&room->arena);
 
-	if (!block || id_map_add(&unpack->blocks, (uintptr_t)block / ARENA_BLOCK_BYTES, 0))
+	if (!block || id_map_add(&room->blocks, (uintptr_t)block / arena_block_bytes(&room->arena), 0))
 		return NULL;
-	arena_hold(block);
+	arena_hold(&room->arena, block);
 	return block;
+}
+
+static void release_block(struct source_unpack *unpack, struct arena_block *block)
+{
+	arena_release(&room_of(unpack, block)->arena, block);
 }
 
 static size_t nr_cpus(void)
@@ -172,8 +201,9 @@ static void note_gap(struct source_unpack *unpack, struct item *item, uint64_t o
 		item = push(unpack, ITEM_GAP);
 	} else {
 		if (item->block)
-			arena_release(&unpack->arena, item->block);
+			release_block(unpack, item->block);
 		unpack->nr_extents--;
+		unpack->extent_bytes -= item->job->bytes;
 		job_free(item->job);
 		*item = (struct item){.kind = ITEM_GAP};
 	}
@@ -224,7 +254,7 @@ static int append(struct unpack_job *job, struct span payload)
 static int begin_extent(struct source_unpack *unpack, const struct zstd_frame *frame, uint64_t offset)
 {
 	struct unpack_job *job = unpack->spare ? unpack->spare : calloc(1, sizeof(*job));
-	struct arena_block *block = new_block(unpack);
+	struct arena_block *block = new_block(unpack, frame->bytes);
 
 	unpack->spare = NULL;
 	if (!job || !block) {
@@ -245,6 +275,7 @@ static int begin_extent(struct source_unpack *unpack, const struct zstd_frame *f
 	item->block = block;
 	unpack->gathering = true;
 	unpack->nr_extents++;
+	unpack->extent_bytes += frame->bytes;
 	return 0;
 }
 
@@ -258,7 +289,7 @@ static void gather(struct source_unpack *unpack)
 					 &len, &job->whole))
 		job->blocks_end += len;
 	if (!job->whole) {
-		if (job->packed_len > PACKED_MAX)
+		if (job->packed_len > 2 * (job->bytes + CARRY_BYTES)) /* it would have been stored plain */
 			lose_extent(unpack, "compressed bytes that never end: an extent is missing");
 		return;
 	}
@@ -423,7 +454,8 @@ static bool reads_on(const struct source_unpack *unpack)
 		return false;
 	if (!unpack->nr || unpack->gathering)
 		return true;
-	return unpack->ahead && unpack->workers && unpack->nr_extents < unpack->max_extents;
+	return unpack->ahead && unpack->workers && unpack->nr_extents < unpack->max_extents &&
+	       (unpack->nr_extents < 2 || unpack->extent_bytes < AHEAD_BYTES);
 }
 
 /* Leaves the current block; what is left of it is kept for what comes next. */
@@ -435,7 +467,7 @@ static void leave_block(struct source_unpack *unpack)
 	if (unpack->carry_len >= CARRY_BYTES)
 		unpack->carry_len = 0; /* cannot be: no record is longer */
 	memcpy(unpack->carry, unpack->at, unpack->carry_len);
-	arena_release(&unpack->arena, unpack->block);
+	release_block(unpack, unpack->block);
 	unpack->block = NULL;
 }
 
@@ -482,13 +514,14 @@ static int take_extent(struct source_unpack *unpack, struct item *item, struct d
 	struct unpack_job *job = item->job;
 
 	unpack->nr_extents--;
+	unpack->extent_bytes -= job->bytes;
 	unpack_workers_await(unpack->workers, job);
 	leave_block(unpack);
 	job_free(unpack->spare);
 	unpack->spare = job;
 	item->job = NULL;
 	if (job->got < 0) {
-		arena_release(&unpack->arena, item->block);
+		release_block(unpack, item->block);
 		drop_rest(unpack);
 		diag_set(reterr, -EBADMSG, "offset %#" PRIx64 ": a compressed extent is damaged: %" PRIu64 " bytes of records "
 			 "are missing", job->offset, job->bytes);
@@ -520,7 +553,7 @@ static int make_room(struct source_unpack *unpack)
 	if (unpack->block && (size_t)(unpack->block->end - unpack->end) >= LEAST_ROOM)
 		return 0;
 	leave_block(unpack);
-	unpack->block = new_block(unpack);
+	unpack->block = new_block(unpack, 0);
 	if (!unpack->block)
 		return -ENOMEM;
 	unpack->at = unpack->block->bytes;
@@ -676,6 +709,7 @@ int source_open_unpack(struct source *under, bool ahead, struct source **ret)
 	unpack->source.ops = &unpack_ops;
 	unpack->under = under;
 	unpack->ahead = ahead;
+	unpack->large.arena.block_bytes = LARGE_BLOCK_BYTES;
 	*ret = &unpack->source;
 	return 0;
 }

@@ -17,6 +17,7 @@
 #include "record/whole_records.h"
 #include "ring/ring.h"
 #include "stream/lanes.h"
+#include "stream/pack_pool.h"
 #include "stream/pack_stage.h"
 
 /* LANE_ROUND: at a mark each lane hands over what it has, which should be worth an extent. */
@@ -44,6 +45,8 @@ static uint64_t round_bytes(const struct data_files_params *params, size_t ring_
 
 	if (params->live)
 		return 1;
+	if (params->pool && all < params->pool->extent_bytes)
+		all = params->pool->extent_bytes; /* an extent ends at a mark */
 	return all > LEAST_ROUND ? all : LEAST_ROUND;
 }
 

@@ -5,7 +5,6 @@
 
 #include "base/diag.h"
 #include "base/log.h"
-#include "pack/extent.h"
 #include "stream/pack_stage.h"
 
 /* As much memory as the rings have, in blocks that a disk likes. */
@@ -35,10 +34,10 @@ struct writer_params engine_params(const struct writer_ops *ops, const struct re
 
 	if (ops->packs) {
 		size_blocks(asked, output, &params);
-	} else if (output->pool && params.block_bytes < EXTENT_BYTES_MAX) {
-		/* Extents come, not what lies in rings: each fits, also one that is stored plain. */
+	} else if (output->pool && params.block_bytes < PACK_PIECE_BYTES) {
+		/* Extents come, not what lies in rings. */
 		params.nr_blocks = (params.nr_blocks + PACKED_SHARE - 1) / PACKED_SHARE + 1;
-		params.block_bytes = EXTENT_BYTES_MAX;
+		params.block_bytes = PACK_PIECE_BYTES;
 	}
 	return params;
 }

@@ -162,7 +162,7 @@ static int open_inner(struct outlet *outlet, const struct outlet_params *params,
 		.fd = outlet->sink.fd,
 		.path = outlet->sink.path,
 		.nr_rings = params->set->plan->nr_places,
-		.ring_bytes = EXTENT_BYTES_MAX,
+		.ring_bytes = PACK_PIECE_BYTES,
 	};
 
 	return engine_open(&params->options->writer, &engine, ret, &outlet->writer_params, reterr);

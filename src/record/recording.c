@@ -180,7 +180,7 @@ static size_t flight_extent_bytes(uint64_t held_bytes)
 	enum { PARTS = 16, LEAST = 64 << 10 };
 	uint64_t bytes = held_bytes / PARTS / 4096 * 4096;
 
-	return bytes < LEAST ? LEAST : bytes > EXTENT_BYTES_MAX ? EXTENT_BYTES_MAX : (size_t)bytes;
+	return bytes < LEAST ? LEAST : bytes > EXTENT_BYTES_SMALL ? EXTENT_BYTES_SMALL : (size_t)bytes;
 }
 
 static int start_compression(struct recording *rec, struct diag *reterr)
@@ -199,6 +199,9 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 	};
 
 	params.budget_bytes = options->buffer_bytes;
+	/* Who looks on gets an extent for each pass, however little is in it. */
+	if (rec->outlet.sink.pipe && params.level)
+		params.extent_bytes = EXTENT_BYTES_SMALL;
 	if (options->rotation.flight_ns)
 		params.extent_bytes = flight_extent_bytes(options->rotation.flight_bytes);
 	/* Threads that share an output fill extents, each its own. */
@@ -208,8 +211,8 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 		.type = FEATURE_COMPRESSED_ZSTD,
 		.level = (uint32_t)params.level,
 		.ratio = 1, /* of a pipe nobody knows it before */
-		/* perf decompresses a record into a buffer of this size: a record may hold a whole extent. */
-		.mmap_bytes = EXTENT_BYTES_MAX + (uint32_t)sysconf(_SC_PAGESIZE),
+		/* perf decompresses a record into a buffer of this size. */
+		.mmap_bytes = EXTENT_RECORD_BYTES_MAX + (uint32_t)sysconf(_SC_PAGESIZE),
 	};
 	int err = pack_pool_new(&params, &rec->pool, reterr);
 	if (err)

@@ -331,7 +331,8 @@ static int make_whole(struct recovery *rec, struct diag *reterr)
 	if (err)
 		return err;
 	rec->framed |= end.framed;
-	how.mmap_bytes = rec->framed ? EXTENT_BYTES_MAX + (uint32_t)sysconf(_SC_PAGESIZE) : FOREIGN_MMAP_BYTES;
+	/* Extents of earlier versions went into one record each. */
+	how.mmap_bytes = rec->framed ? EXTENT_BYTES_SMALL + (uint32_t)sysconf(_SC_PAGESIZE) : FOREIGN_MMAP_BYTES;
 	features.compressed = rec->compressed || end.compressed ? &how : NULL;
 	memset(params.header.features, 0, sizeof(params.header.features));
 	err = finish_file(&params, &finished, reterr);

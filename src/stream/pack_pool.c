@@ -17,6 +17,7 @@
 enum {
 	WORKERS_MAX = 32,
 	BUDGET_BYTES = 64 << 20,
+	LEAST_EXTENTS = 8, /* fewer would leave workers and the draining thread waiting for each other */
 	HURRY_LEVEL = 1,
 };
 
@@ -159,6 +160,27 @@ static int start(struct pack_pool *pool, size_t nr_workers)
 	return pool->nr_workers ? 0 : err; /* fewer do, too */
 }
 
+/* As long as a second of a slow recording would be small for its level; what is not written yet, a SIGKILL takes along. */
+static uint64_t age_ns(const struct pack_params *params)
+{
+	uint64_t seconds = params->extent_bytes || params->level <= 2 ? 1 : params->level <= 5 ? 2 : 4;
+
+	return seconds * 1000000000;
+}
+
+/* As large as the level asks for, unless memory that was set, or many stages, leave less. */
+static size_t extent_bytes(const struct pack_params *params, size_t budget)
+{
+	size_t bytes = extent_bytes_for(params->level), most = budget / LEAST_EXTENTS;
+
+	if (params->budget_bytes && bytes > most)
+		bytes = most;
+	if (bytes > budget / (params->nr_stages + 1))
+		bytes = budget / (params->nr_stages + 1);
+	bytes &= ~(size_t)4095;
+	return bytes > EXTENT_BYTES_SMALL ? bytes : EXTENT_BYTES_SMALL;
+}
+
 int pack_pool_new(const struct pack_params *params, struct pack_pool **ret, struct diag *reterr)
 {
 	size_t nr_workers = params->nr_workers ? params->nr_workers : usable_cpus();
@@ -173,8 +195,11 @@ int pack_pool_new(const struct pack_params *params, struct pack_pool **ret, stru
 	if (nr_workers > WORKERS_MAX)
 		nr_workers = WORKERS_MAX;
 	pool->level = params->level;
-	pool->extent_bytes = params->extent_bytes ? params->extent_bytes : EXTENT_BYTES_MAX;
+	pool->age_ns = age_ns(params);
 	size_t budget = params->budget_bytes ? params->budget_bytes : BUDGET_BYTES;
+	pool->extent_bytes = params->extent_bytes ? params->extent_bytes : extent_bytes(params, budget);
+	if (!params->budget_bytes && pool->extent_bytes > budget / LEAST_EXTENTS)
+		budget = LEAST_EXTENTS * pool->extent_bytes;
 	/* Each stage may fill one; one more is enough to go on with. */
 	pool->nr_jobs = params->nr_stages + budget / pool->extent_bytes + 1;
 	pthread_mutex_init(&pool->lock, NULL);

@@ -62,6 +62,7 @@ struct pack_totals {
 struct pack_pool {
 	int level;
 	size_t extent_bytes, nr_jobs;
+	uint64_t age_ns; /* an extent waits no longer to become full */
 	struct measure *measure; /* read only */
 	struct pack_job *jobs; /* heap */
 	uint8_t *memory;       /* mapped: touched only when it is used */

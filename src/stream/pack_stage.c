@@ -12,8 +12,6 @@
 #include "stream/pack_hold.h"
 #include "stream/pack_pool.h"
 
-#define AGE_MAX_NS 1000000000ull /* an extent waits no longer to become full */
-
 /* What one thread fills. */
 struct pack_lane {
 	struct writer writer;
@@ -50,17 +48,25 @@ static struct pack_stage *stage_of(struct writer *writer)
 	return (struct pack_stage *)writer;
 }
 
-static int queue_inner(struct writer *inner, const void *bytes, size_t len)
+static int queue_piece(struct writer *inner, struct span span)
 {
-	const struct span span = {bytes, len};
 	int err;
 
-	if (!len)
-		return 0;
 	while ((err = writer_queue(inner, &span, 1)) == -EAGAIN) {
 		err = writer_reap(inner, WRITER_ROOM);
 		if (err)
 			return err;
+	}
+	return err;
+}
+
+static int queue_inner(struct writer *inner, const void *bytes, size_t len)
+{
+	int err = 0;
+
+	for (size_t at = 0, part; at < len && !err; at += part) {
+		part = len - at < PACK_PIECE_BYTES ? len - at : PACK_PIECE_BYTES;
+		err = queue_piece(inner, (struct span){(const char *)bytes + at, part});
 	}
 	return err;
 }
@@ -111,6 +117,21 @@ static int pass_on(struct pack_stage *stage, struct pack_job *job)
 	return stage->inner ? write_job(stage->inner, job) : hold_job(stage, job);
 }
 
+/* How far the output is whole: never a part of an extent, which is given to the writer in pieces. */
+static uint64_t whole_bytes(const struct pack_stage *stage)
+{
+	uint64_t offset = stage->lane.writer.offset, end = offset + stage->inner->stored;
+
+	for (size_t i = stage->extents.nr; i-- > 0;) {
+		const struct extent_fields *fields = &stage->extents.infos[i].fields;
+		if (fields->offset + fields->packed_bytes <= end)
+			break;
+		if (fields->offset < end)
+			end = fields->offset;
+	}
+	return end - offset;
+}
+
 void pack_stage_deliver(struct pack_stage *stage)
 {
 	struct pack_pool *pool = stage->pool;
@@ -136,7 +157,7 @@ void pack_stage_deliver(struct pack_stage *stage)
 		}
 		stage->err = err;
 		if (stage->inner)
-			stage->stored = stage->inner->stored;
+			stage->stored = whole_bytes(stage);
 		stage->first = job->next_in_line;
 		if (!stage->first)
 			stage->last = NULL;
@@ -223,7 +244,7 @@ static void leave_inner(struct pack_lane *lane, int err, size_t bytes)
 
 	pthread_mutex_lock(&stage->pool->lock);
 	stage->err = err;
-	stage->stored = stage->inner->stored;
+	stage->stored = whole_bytes(stage);
 	stage->in_bytes += bytes;
 	stage->out_bytes += bytes;
 	lane->writer.stored = stage->stored;
@@ -360,7 +381,7 @@ static int lane_reap(struct writer *writer, enum writer_wait wait)
 {
 	struct pack_lane *lane = lane_of(writer);
 
-	if (lane->filling && (wait == WRITER_ALL || clock_ns(CLOCK_MONOTONIC_COARSE) - lane->filling_since_ns > AGE_MAX_NS))
+	if (lane->filling && (wait == WRITER_ALL || clock_ns(CLOCK_MONOTONIC_COARSE) - lane->filling_since_ns > lane->stage->pool->age_ns))
 		seal(lane);
 	if (wait != WRITER_ALL || !lane->stage->inner)
 		return wait_for(lane, wait);
@@ -470,7 +491,7 @@ int pack_stage_pour(struct writer *writer)
 		pack_piece_free(piece);
 	}
 	stage->err = err;
-	stage->stored = stage->inner->stored;
+	stage->stored = whole_bytes(stage);
 	writer->stored = stage->stored;
 	return err;
 }

@@ -7,8 +7,11 @@
  */
 #pragma once
 
+#include "pack/extent.h"
 #include "stream/pack_hold.h"
 #include "stream/writer.h"
+
+enum { PACK_PIECE_BYTES = EXTENT_BYTES_SMALL }; /* the most that the writer behind the stage is given at once */
 
 struct lanes_params;
 struct pack_pool;

@@ -105,6 +105,24 @@ static void put_extent(unsigned nr, bool random, struct buf *out)
 	extent_packer_free(packer);
 }
 
+static void put_same_extent(size_t bytes, struct buf *out)
+{
+	AUTO_BUF struct buf records = {0};
+	struct extent_packer *packer;
+	struct perf_event_header header = {.type = PERF_RECORD_SAMPLE, .size = 32768};
+
+	while (records.len < bytes) {
+		buf_put(&records, &header, sizeof(header));
+		buf_extend(&records, header.size - sizeof(header));
+	}
+	if (extent_packer_new(&packer))
+		return;
+	int64_t len = extent_pack(packer, 1, buf_span(&records), records.data, records.len);
+	if (len > 0)
+		buf_put(out, records.data, (size_t)len);
+	extent_packer_free(packer);
+}
+
 /* One frame of all records, as perf writes it: cut where a record is full, here after a few bytes. */
 static void put_stream(unsigned nr, uint32_t type, struct buf *out)
 {
@@ -162,6 +180,10 @@ bool fuzz_seed(unsigned number, struct buf *out)
 		return true;
 	case 4:
 		put_index(out);
+		return true;
+	case 5: /* more than small blocks of memory take, in few bytes */
+		put_same_extent(1 << 20, out);
+		put_extent(4, false, out);
 		return true;
 	}
 	return false;

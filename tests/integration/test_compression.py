@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """record -z on the real kernel, in every way of writing: the same records, in perf and in millrace."""
 import pathlib
+import struct
 import sys
 
 import pytest
@@ -108,3 +109,72 @@ def test_reads_what_perf_compresses(millrace, perf, programs, need_tracefs, tmp_
         ours = millrace('script', '-i', file).out.splitlines()
         theirs = perf('script', '-i', file, '-F', 'tid').out.splitlines()
         assert len(ours) == len(theirs) > 10000
+
+
+def as_compressed2(record):
+    """What newer perf writes instead of a COMPRESSED record: u64 data_size, the data, zeros up to a multiple of 8."""
+    data, most, out = record[8:], 65528 - 16, b''
+    for at in range(0, len(data), most):
+        part = data[at:at + most]
+        padded = part + bytes(-len(part) % 8)
+        out += struct.pack('<IHHQ', 83, 0, 16 + len(padded), len(part)) + padded
+    return out
+
+
+def converted(records):
+    at, out, nr = 0, b'', 0
+    while at < len(records):
+        kind, _, size = struct.unpack_from('<IHH', records, at)
+        record = records[at:at + size]
+        nr += kind == 81
+        out += as_compressed2(record) if kind == 81 else record
+        at += size
+    assert nr
+    return out
+
+
+def file_with_compressed2(data):
+    """The same file with type 83 instead of 81; what stands behind the records moves."""
+    head, (start, size) = bytearray(data), struct.unpack_from('<QQ', data, 0x28)
+    records, tail = converted(data[start:start + size]), bytearray(data[start + size:])
+    moved = len(records) - size
+    nr = sum(bin(word).count('1') for word in struct.unpack_from('<4Q', data, 0x48))
+    for i in range(nr):
+        offset, length = struct.unpack_from('<QQ', tail, 16 * i)
+        struct.pack_into('<QQ', tail, 16 * i, offset + moved, length)
+    struct.pack_into('<Q', head, 0x30, len(records))
+    return bytes(head[:start]) + records + bytes(tail)
+
+
+@pytest.mark.parametrize('who', ['perf', 'millrace'])
+def test_reads_compressed2(millrace, perf, programs, need_tracefs, tmp_path, who):
+    old, new = tmp_path / 'old.data', tmp_path / 'new.data'
+    command = {'perf': perf, 'millrace': millrace}[who]
+    command('record', '-z', '-o', old, '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '2', '-n', '20000')
+    new.write_bytes(file_with_compressed2(old.read_bytes()))
+    expected = millrace('script', '-i', old).out
+    assert len(expected.splitlines()) > 10000
+    assert millrace('script', '-i', new).out == expected
+    stats = millrace('report', '--stats', '-i', new).out
+    assert stats.replace('COMPRESSED2', 'COMPRESSED') == millrace('report', '--stats', '-i', old).out
+
+
+def test_reads_compressed2_from_a_pipe(millrace, perf, programs, need_tracefs):
+    old = perf('record', '-z', '-o', '-', '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '1', '-n', '20000',
+               binary=True).out
+    new = with_tracing_data(old, converted)
+    expected = millrace('script', '-i', '-', input=old, binary=True).out
+    assert len(expected.splitlines()) > 10000
+    assert millrace('script', '-i', '-', input=new, binary=True).out == expected
+
+
+def with_tracing_data(pipe, convert):
+    """Records of a pipe, of which TRACING_DATA has bytes behind it."""
+    at = 16
+    while at < len(pipe):
+        kind, _, size = struct.unpack_from('<IHH', pipe, at)
+        at += size
+        if kind == 66:
+            at += (struct.unpack_from('<I', pipe, at - size + 8)[0] + 7) // 8 * 8
+            break
+    return pipe[:at] + convert(pipe[at:])
