@@ -14,10 +14,19 @@ struct hist {
 	struct hist_entry **slots;   /* open addressing; a power of two, at most half full */
 	struct hist_entry **entries; /* all of them, as they came until sorted */
 	size_t nr_slots, nr;
+	unsigned nr_members;
 	uint64_t nr_samples, period, nr_adds;
 };
 
 enum { FIRST_SLOTS = 256 };
+
+static void set_default_order(struct hist_options *options)
+{
+	options->order[options->nr_order++] = HIST_CHILDREN;
+	options->order[options->nr_order++] = HIST_SELF;
+	for (unsigned i = 0; i < options->nr_keys; i++)
+		options->order[options->nr_order++] = options->keys[i];
+}
 
 int hist_new(const struct hist_options *options, struct hist **ret)
 {
@@ -26,6 +35,8 @@ int hist_new(const struct hist_options *options, struct hist **ret)
 	if (!hist)
 		return -ENOMEM;
 	hist->options = *options;
+	if (!options->nr_order)
+		set_default_order(&hist->options);
 	*ret = hist;
 	return 0;
 }
@@ -40,12 +51,17 @@ void hist_free(struct hist *hist)
 	free(hist);
 }
 
-static bool has_key(const struct hist *hist, enum hist_key key)
+bool hist_has_key(const struct hist_options *options, enum hist_column key)
 {
-	for (unsigned i = 0; i < hist->options.nr_keys; i++)
-		if (hist->options.keys[i] == key)
+	for (unsigned i = 0; i < options->nr_keys; i++)
+		if (options->keys[i] == key)
 			return true;
 	return false;
+}
+
+static bool has_key(const struct hist *hist, enum hist_column key)
+{
+	return hist_has_key(&hist->options, key);
 }
 
 static int compare_u64(uint64_t a, uint64_t b)
@@ -99,7 +115,27 @@ static int compare_symbol_name(const struct hist_place *a, const struct hist_pla
 
 enum compare_for { COMPARE_IDENTITY, COMPARE_DISPLAY };
 
-static int compare_key(const struct hist *hist, enum hist_key key, enum compare_for purpose,
+static int compare_details(enum hist_column key, const struct hist_details *a, const struct hist_details *b)
+{
+	if (a == b)
+		return 0;
+	switch (key) {
+	case HIST_SOCKET:
+		return a->socket < b->socket ? -1 : a->socket > b->socket;
+	case HIST_TIME:
+		return compare_u64(a->time_ns, b->time_ns);
+	case HIST_SRCLINE:
+		return strcmp(a->srcline, b->srcline);
+	case HIST_SRCFILE:
+		return strcmp(a->srcfile, b->srcfile);
+	case HIST_TRACE:
+		return strcmp(a->trace, b->trace);
+	default:
+		return 0;
+	}
+}
+
+static int compare_key(const struct hist *hist, enum hist_column key, enum compare_for purpose,
 		       const struct hist_place *a, const struct hist_place *b)
 {
 	int order;
@@ -124,15 +160,14 @@ static int compare_key(const struct hist *hist, enum hist_key key, enum compare_
 	case HIST_CPU:
 		return a->cpu < b->cpu ? -1 : a->cpu > b->cpu;
 	default:
-		return 0;
+		return compare_details(key, a->details, b->details);
 	}
 }
 
-static int compare_keys(const struct hist *hist, enum compare_for purpose, const struct hist_place *a,
-			const struct hist_place *b)
+static int compare_places(const struct hist *hist, const struct hist_place *a, const struct hist_place *b)
 {
 	for (unsigned i = 0; i < hist->options.nr_keys; i++) {
-		int order = compare_key(hist, hist->options.keys[i], purpose, a, b);
+		int order = compare_key(hist, hist->options.keys[i], COMPARE_IDENTITY, a, b);
 		if (order)
 			return order;
 	}
@@ -169,6 +204,7 @@ static uint32_t place_hash(const struct hist *hist, const struct hist_place *pla
 			hash = mix(hash, place->dso ? strlen(dso_short_name(place->dso)) : 0);
 			break;
 		default:
+			hash = mix(hash, (uintptr_t)place->details);
 			break;
 		}
 	}
@@ -209,7 +245,7 @@ static struct hist_entry *hist_find(struct hist *hist, const struct hist_place *
 	size_t at = hash & (hist->nr_slots - 1);
 	for (; hist->slots[at]; at = (at + 1) & (hist->nr_slots - 1)) {
 		struct hist_entry *entry = hist->slots[at];
-		if (entry->hash == hash && compare_keys(hist, COMPARE_IDENTITY, &entry->place, place) == 0)
+		if (entry->hash == hash && compare_places(hist, &entry->place, place) == 0)
 			return entry;
 	}
 	struct hist_entry *entry = pool_take(&hist->pool, sizeof(*entry));
@@ -222,6 +258,23 @@ static struct hist_entry *hist_find(struct hist *hist, const struct hist_place *
 	return entry;
 }
 
+/* The column for what was sampled there; HIST_COLUMNS: none. */
+static enum hist_column level_of(char level)
+{
+	switch (level) {
+	case 'k':
+		return HIST_SELF_KERNEL;
+	case '.':
+		return HIST_SELF_USER;
+	case 'g':
+		return HIST_SELF_GUEST_KERNEL;
+	case 'u':
+		return HIST_SELF_GUEST_USER;
+	default:
+		return HIST_COLUMNS;
+	}
+}
+
 int hist_add(struct hist *hist, const struct hist_place *place, const struct hist_amount *amount,
 	     struct hist_entry **ret)
 {
@@ -232,6 +285,9 @@ int hist_add(struct hist *hist, const struct hist_place *place, const struct his
 	entry->stamp = ++hist->nr_adds;
 	entry->period += amount->period;
 	entry->children_period += amount->period;
+	enum hist_column level = level_of(place->level);
+	if (level != HIST_COLUMNS)
+		entry->level_periods[level - HIST_SELF_KERNEL] += amount->period;
 	entry->nr_samples += amount->nr_samples;
 	hist->period += amount->period;
 	hist->nr_samples += amount->nr_samples;
@@ -270,6 +326,23 @@ int hist_note_use(struct hist *hist, struct hist_entry *entry, const struct hist
 	return 0;
 }
 
+int hist_link(struct hist *leader, struct hist *const members[], unsigned nr_members)
+{
+	leader->nr_members = nr_members;
+	for (unsigned member = 0; member < nr_members; member++) {
+		for (size_t i = 0; members[member] && i < members[member]->nr; i++) {
+			struct hist_entry *part = members[member]->entries[i];
+			struct hist_entry *entry = hist_find(leader, &part->place);
+			if (entry && !entry->members)
+				entry->members = pool_take(&leader->pool, nr_members * sizeof(*entry->members));
+			if (!entry || !entry->members)
+				return -ENOMEM;
+			entry->members[member] = part;
+		}
+	}
+	return 0;
+}
+
 uint64_t hist_nr_samples(const struct hist *hist)
 {
 	return hist->nr_samples;
@@ -284,20 +357,70 @@ static int compare_identity(const void *left, const void *right, const void *of)
 {
 	const struct hist_entry *a = left, *b = right;
 
-	return compare_keys(of, COMPARE_IDENTITY, &a->place, &b->place);
+	return compare_places(of, &a->place, &b->place);
+}
+
+uint64_t hist_number(const struct hist_entry *entry, enum hist_column column)
+{
+	switch (column) {
+	case HIST_CHILDREN:
+		return entry->children_period;
+	case HIST_SELF_KERNEL:
+	case HIST_SELF_USER:
+	case HIST_SELF_GUEST_KERNEL:
+	case HIST_SELF_GUEST_USER:
+		return entry->level_periods[column - HIST_SELF_KERNEL];
+	case HIST_SAMPLES:
+		return entry->nr_samples;
+	default:
+		return entry->period;
+	}
+}
+
+/* Of the leader, 0, or a member from 1 on. */
+static uint64_t member_number(const struct hist_entry *entry, unsigned member, enum hist_column column)
+{
+	if (!member)
+		return hist_number(entry, column);
+	const struct hist_entry *part = entry->members ? entry->members[member - 1] : NULL;
+	return part ? hist_number(part, column) : 0;
+}
+
+/* The largest first; a group by one event after the other, or, as perf, by a member that was asked for and then the others. */
+static int compare_numbers(const struct hist *hist, enum hist_column column, const struct hist_entry *a,
+			   const struct hist_entry *b)
+{
+	unsigned wanted = hist->options.sort_member, first = wanted <= hist->nr_members ? wanted : 0;
+	int order = compare_u64(member_number(b, first, column), member_number(a, first, column));
+
+	for (unsigned i = 1; i <= hist->nr_members && !order && first == wanted; i++)
+		order = compare_u64(member_number(b, i, column), member_number(a, i, column));
+	return order;
+}
+
+static int compare_column(const struct hist *hist, enum hist_column column, const struct hist_entry *a,
+			  const struct hist_entry *b)
+{
+	if (column < HIST_KEYS)
+		return compare_key(hist, column, COMPARE_DISPLAY, &a->place, &b->place);
+	if (column == HIST_CHILDREN && !hist->options.children)
+		return 0;
+	int order = compare_numbers(hist, column, a, b);
+	if (!order && column == HIST_CHILDREN && hist->options.by_depth && a->place.task == b->place.task)
+		order = hist->options.by_depth * compare_u64(b->depth, a->depth);
+	return order;
 }
 
 static int compare_display(const void *left, const void *right, const void *of)
 {
-	const struct hist_entry *a = left, *b = right;
 	const struct hist *hist = of;
-	int order = hist->options.children ? compare_u64(b->children_period, a->children_period) : 0;
 
-	if (!order && hist->options.by_depth && a->place.task == b->place.task)
-		order = hist->options.by_depth * compare_u64(b->depth, a->depth);
-	if (!order)
-		order = compare_u64(b->period, a->period);
-	return order ? order : compare_keys(hist, COMPARE_DISPLAY, &a->place, &b->place);
+	for (unsigned i = 0; i < hist->options.nr_order; i++) {
+		int order = compare_column(hist, hist->options.order[i], left, right);
+		if (order)
+			return order;
+	}
+	return 0;
 }
 
 /* perf has them in a tree as they come, in another one when names may have changed, and in a third one for display. */
@@ -314,23 +437,4 @@ int hist_sort(struct hist *hist, struct hist_entry *const **ret, size_t *ret_nr)
 	*ret = hist->entries;
 	*ret_nr = hist->nr;
 	return 0;
-}
-
-int hist_key_parse(const char *word, size_t len, enum hist_key *ret)
-{
-	static const struct {
-		const char *word;
-		enum hist_key key;
-	} words[] = {
-		{"comm", HIST_COMM}, {"dso", HIST_DSO}, {"sym", HIST_SYM}, {"symbol", HIST_SYM},
-		{"pid", HIST_TID},   {"tid", HIST_TID}, {"cpu", HIST_CPU},
-	};
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		if (strlen(words[i].word) == len && strncmp(words[i].word, word, len) == 0) {
-			*ret = words[i].key;
-			return 0;
-		}
-	}
-	return -EINVAL;
 }

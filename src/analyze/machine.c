@@ -60,7 +60,7 @@ static struct task *task_make(struct machine *machine, uint32_t pid, uint32_t ti
 		return NULL;
 	}
 	*task = (struct task){
-		.next = *task_chain(machine, tid), .pid = pid, .tid = tid, .comm = comm, .maps = maps};
+		.next = *task_chain(machine, tid), .pid = pid, .tid = tid, .parent = UINT32_MAX, .comm = comm, .maps = maps};
 	*task_chain(machine, tid) = task;
 	return task;
 }
@@ -99,6 +99,40 @@ const char *task_comm(const struct task *task)
 uint32_t task_pid(const struct task *task)
 {
 	return task->pid;
+}
+
+uint32_t task_tid(const struct task *task)
+{
+	return task->tid;
+}
+
+uint32_t task_parent(const struct task *task)
+{
+	return task->parent;
+}
+
+const struct maps *task_maps(const struct task *task)
+{
+	return task->maps;
+}
+
+int machine_list_tasks(const struct machine *machine, struct task ***ret, size_t *ret_nr)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < TASK_CHAINS; i++)
+		for (const struct task *task = machine->tasks[i]; task; task = task->next)
+			nr++;
+	struct task **list = calloc(nr + 1, sizeof(struct task *));
+	if (!list)
+		return -ENOMEM;
+	nr = 0;
+	for (size_t i = 0; i < TASK_CHAINS; i++)
+		for (struct task *task = machine->tasks[i]; task; task = task->next)
+			list[nr++] = task;
+	*ret = list;
+	*ret_nr = nr;
+	return 0;
 }
 
 const struct comm *task_comm_object(const struct task *task)
@@ -189,9 +223,10 @@ struct map_told {
 	struct dso_id id;
 	struct elf_id build_id; /* len 0: not told */
 	bool executable, huge;
+	uint8_t rights; /* enum map_rights */
 };
 
-enum { MMAP2_PROT_EXEC = 4, MMAP2_MAP_HUGETLB = 0x40000 }; /* mmap(2), as the kernel hands them through */
+enum { MMAP2_PROT_EXEC = 4, MMAP2_MAP_SHARED = 1, MMAP2_MAP_HUGETLB = 0x40000 }; /* mmap(2), as the kernel hands them through */
 
 /* Memory without a file: what is executed there was compiled at run time. */
 static bool is_anonymous(const struct map_told *told)
@@ -208,7 +243,7 @@ static bool is_without_object(const char *name)
 static int user_map(struct machine *machine, const struct map_told *told)
 {
 	struct task *task = machine_task(machine, told->pid, told->tid);
-	struct map map = {.start = told->start, .pgoff = told->pgoff};
+	struct map map = {.start = told->start, .pgoff = told->pgoff, .rights = told->rights, .inode = told->id.inode};
 	char perfmap[48];
 
 	if (!task)
@@ -269,6 +304,7 @@ static int process_mmap(struct machine *machine, const struct session_record *re
 	told.pgoff = cursor_u64(&at);
 	told.name = cursor_string(&at, cursor_left(&at));
 	told.executable = !(record->view.header->misc & PERF_RECORD_MISC_MMAP_DATA);
+	told.rights = told.executable ? MAP_MAY_EXECUTE : 0;
 	return at.bad ? 0 : process_map(machine, record, &told);
 }
 
@@ -310,8 +346,10 @@ static int process_mmap2(struct machine *machine, const struct session_record *r
 		told.id.inode = cursor_u64(&at);
 		told.id.generation = cursor_u64(&at);
 	}
-	told.executable = cursor_u32(&at) & MMAP2_PROT_EXEC;
-	told.huge = cursor_u32(&at) & MMAP2_MAP_HUGETLB;
+	uint32_t prot = cursor_u32(&at), flags = cursor_u32(&at);
+	told.executable = prot & MMAP2_PROT_EXEC;
+	told.huge = flags & MMAP2_MAP_HUGETLB;
+	told.rights = (uint8_t)((prot & MAP_MAY_ALL) | (flags & MMAP2_MAP_SHARED ? MAP_IS_SHARED : 0));
 	told.name = cursor_string(&at, cursor_left(&at));
 	return at.bad ? 0 : process_map(machine, record, &told);
 }
@@ -360,6 +398,7 @@ static int process_fork(struct machine *machine, const struct session_record *re
 	child = machine_task(machine, pid, tid);
 	if (!parent || !child)
 		return -ENOMEM;
+	child->parent = parent->tid;
 	if (parent->comm_told && task_set_comm(machine, child, parent->comm->text))
 		return -ENOMEM;
 	/* Recorders that tell of running processes list their maps afterwards. */

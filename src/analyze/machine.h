@@ -6,6 +6,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct diag;
@@ -38,6 +39,14 @@ struct task *machine_task(struct machine *machine, uint32_t pid, uint32_t tid);
 const char *task_comm(const struct task *task);
 
 uint32_t task_pid(const struct task *task);
+uint32_t task_tid(const struct task *task);
+uint32_t task_parent(const struct task *task); /* the tid of the task that forked it; UINT32_MAX: not told */
+
+struct maps;
+const struct maps *task_maps(const struct task *task); /* NULL: none */
+
+/* All tasks that have not lost their tid to another one, in no order; for free(). 0 or -ENOMEM. */
+int machine_list_tasks(const struct machine *machine, struct task ***ret, size_t *ret_nr);
 
 /*
  * The name as a thing that may be told later: while no record told it the text is ":TID", from then on what

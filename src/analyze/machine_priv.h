@@ -14,7 +14,7 @@ struct unwinder;
 
 struct task {
 	struct task *next; /* in its hash chain */
-	uint32_t pid, tid;
+	uint32_t pid, tid, parent;
 	struct comm *comm; /* in the machine's pool */
 	bool comm_told;    /* by a record; else ":TID" */
 	struct maps *maps; /* those of the process; NULL: the tid was reused, this task is past */

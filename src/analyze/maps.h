@@ -13,10 +13,15 @@
 
 struct dso;
 
+/* What a process may do there: PROT_READ, PROT_WRITE and PROT_EXEC of mmap(2), and one more. */
+enum map_rights { MAP_MAY_READ = 1, MAP_MAY_WRITE = 2, MAP_MAY_EXECUTE = 4, MAP_MAY_ALL = 7, MAP_IS_SHARED = 8 };
+
 struct map {
 	uint64_t start, end; /* end exclusive */
 	uint64_t pgoff;      /* where in the file `start` is */
 	struct dso *dso;
+	uint64_t inode; /* of the file; 0: not told */
+	uint8_t rights; /* enum map_rights */
 	bool identity; /* addresses inside the object are those of memory (no file behind it; the kernel) */
 };
 

@@ -27,6 +27,7 @@ static uint32_t cell_hash(const struct hist_place *place, uint32_t chain)
 	hash = mix(hash, (uintptr_t)place->dso);
 	hash = mix(hash, (uintptr_t)place->symbol);
 	hash = mix(hash, place->address);
+	hash = mix(hash, (uintptr_t)place->details);
 	hash = mix(hash, (uint64_t)place->tid << 32 | (uint32_t)place->cpu);
 	hash = mix(hash, (uint64_t)chain << 16 | (uint8_t)place->level << 1 | place->filtered);
 	return (uint32_t)hash;
@@ -35,8 +36,8 @@ static uint32_t cell_hash(const struct hist_place *place, uint32_t chain)
 static bool same_place(const struct hist_place *a, const struct hist_place *b)
 {
 	return a->comm == b->comm && a->task == b->task && a->dso == b->dso && a->symbol == b->symbol &&
-	       a->address == b->address && a->tid == b->tid && a->cpu == b->cpu && a->level == b->level &&
-	       a->filtered == b->filtered;
+	       a->address == b->address && a->details == b->details && a->tid == b->tid && a->cpu == b->cpu &&
+	       a->level == b->level && a->filtered == b->filtered;
 }
 
 static int grow(struct tally *tally)

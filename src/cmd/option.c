@@ -68,6 +68,12 @@ static int parse_u64(const char *text, const char **ret_end, uint64_t *ret)
 	return 0;
 }
 
+int option_refuse(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	(void)arg, (void)negated, (void)value;
+	return diag_set(reterr, -EINVAL, "%s", option->help);
+}
+
 int option_set_u64(const struct option *option, const char *arg, bool negated, void *value,
 		   struct diag *reterr)
 {

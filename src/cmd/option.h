@@ -54,6 +54,16 @@ int option_set_string(const struct option *, const char *arg, bool negated, void
 		      struct diag *);
 int option_set_u64(const struct option *, const char *arg, bool negated, void *uint64_value, struct diag *);
 
+/* For options of perf that are not here: -EINVAL, and the diag says the help text, which tells what to use instead. */
+int option_refuse(const struct option *, const char *arg, bool negated, void *value, struct diag *);
+
+#define OPTION_REFUSED(letter_of, name_of, arg_of, why) \
+	{.letter = letter_of, .name = name_of, .arg = arg_of, .set = option_refuse, .help = why, \
+	 .flags = OPTION_HIDDEN | OPTION_NO_NEGATE | OPTION_NO_DEFAULT}
+#define OPTION_REFUSED_OPTIONAL(name_of, why) \
+	{.name = name_of, .arg = "ARG", .set = option_refuse, .help = why, \
+	 .flags = OPTION_HIDDEN | OPTION_NO_NEGATE | OPTION_NO_DEFAULT | OPTION_ARG_OPTIONAL}
+
 struct command {
 	const char *name;    /* "record" */
 	const char *summary; /* one line for the list of commands */

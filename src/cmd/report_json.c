@@ -13,7 +13,7 @@ static void print_address(uint64_t address, FILE *to)
 	fprintf(to, "\"%#" PRIx64 "\"", address);
 }
 
-static void print_key(enum hist_key key, const struct hist_place *place, FILE *to)
+static void print_key(enum hist_column key, const struct hist_place *place, FILE *to)
 {
 	switch (key) {
 	case HIST_COMM:
@@ -44,6 +44,24 @@ static void print_key(enum hist_key key, const struct hist_place *place, FILE *t
 		break;
 	case HIST_CPU:
 		fprintf(to, "\"cpu\":%d", place->cpu);
+		break;
+	case HIST_SOCKET:
+		fprintf(to, "\"socket\":%d", place->details->socket);
+		break;
+	case HIST_TIME:
+		fprintf(to, "\"time_ns\":%" PRIu64, place->details->time_ns);
+		break;
+	case HIST_SRCLINE:
+		fputs("\"srcline\":", to);
+		json_put_string(to, place->details->srcline);
+		break;
+	case HIST_SRCFILE:
+		fputs("\"srcfile\":", to);
+		json_put_string(to, place->details->srcfile);
+		break;
+	case HIST_TRACE:
+		fputs("\"trace\":", to);
+		json_put_string(to, place->details->trace);
 		break;
 	default:
 		break;

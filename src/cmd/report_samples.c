@@ -5,9 +5,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/report_details.h"
 #include "read/session.h"
 
 enum { MAX_FRAMES = 512 }; /* 127 recorded, 127 unwound, and what was inlined */
+
+static int init_details(struct samples *samples)
+{
+	const struct hist_options *hist = &samples->options.hist;
+	struct details_options options = {
+		.quantum_ns = samples->options.quantum_ns,
+		.full_paths = samples->options.full_paths,
+		.symfs = samples->options.symfs,
+	};
+	bool any = false;
+
+	for (unsigned i = 0; i < hist->nr_keys; i++) {
+		options.wanted[hist->keys[i]] = true;
+		any = any || hist->keys[i] >= HIST_SOCKET;
+	}
+	if (options.wanted[HIST_SRCLINE] || options.wanted[HIST_SRCFILE])
+		stacks_tell_addresses(samples->stacks);
+	samples->details = any ? details_new(&options, samples->session, samples->machine) : NULL;
+	return any && !samples->details ? -ENOMEM : 0;
+}
 
 int samples_init(struct samples *samples, const struct samples_options *options, struct session *session,
 		 struct machine *machine)
@@ -16,7 +37,9 @@ int samples_init(struct samples *samples, const struct samples_options *options,
 	samples->frames = calloc(MAX_FRAMES, sizeof(*samples->frames));
 	samples->memo = calloc(MEMO_SLOTS, sizeof(*samples->memo));
 	samples->stacks = stacks_new();
-	return samples->frames && samples->memo && samples->stacks ? 0 : -ENOMEM;
+	if (!samples->frames || !samples->memo || !samples->stacks)
+		return -ENOMEM;
+	return init_details(samples);
 }
 
 void samples_fini(struct samples *samples)
@@ -29,6 +52,7 @@ void samples_fini(struct samples *samples)
 	free(samples->frames);
 	free(samples->memo);
 	stacks_free(samples->stacks);
+	details_free(samples->details);
 	*samples = (struct samples){0};
 }
 
@@ -90,12 +114,9 @@ static void sum_add(struct sum *sum, uint64_t value)
 	sum->b ^= sum->b >> 32;
 }
 
-static bool has_key(const struct samples *samples, enum hist_key key)
+static bool has_key(const struct samples *samples, enum hist_column key)
 {
-	for (unsigned i = 0; i < samples->options.hist.nr_keys; i++)
-		if (samples->options.hist.keys[i] == key)
-			return true;
-	return false;
+	return hist_has_key(&samples->options.hist, key);
 }
 
 static struct sum sample_sum(const struct samples *samples, const struct session_record *record,
@@ -108,16 +129,31 @@ static struct sum sample_sum(const struct samples *samples, const struct session
 	sum_add(&sum, (uintptr_t)task_comm_object(task));
 	sum_add(&sum, sample->ip);
 	sum_add(&sum, (uint64_t)sample->cpumode << 32 | (has_key(samples, HIST_CPU) ? sample->cpu : 0));
+	if (samples->details)
+		sum_add(&sum, (uint64_t)sample->cpu << 1 | 1);
 	for (uint64_t i = 0; samples->chains && i < sample->nr_ips; i++)
 		sum_add(&sum, sample->ips[i]);
 	sum.a |= 1; /* an empty slot is 0 */
 	return sum;
 }
 
-/* Samples of a dwarf recording have stacks of their own. */
+/* Samples of a dwarf recording have stacks of their own; times and fields are each sample's own, too. */
 static bool can_be_remembered(const struct samples *samples, const struct sample *sample)
 {
+	if (has_key(samples, HIST_TIME) || has_key(samples, HIST_TRACE))
+		return false;
 	return !samples->chains || !sample->user_stack.len;
+}
+
+/* As perf: a chain that is too long loses its end in the order in which callers are counted. */
+static int find_chain(struct samples *samples, struct task *task, const struct session_record *record, uint32_t *ret)
+{
+	unsigned nr = machine_callchain(samples->machine, task, record, samples->frames, MAX_FRAMES);
+	uint64_t most = samples->options.max_stack;
+	unsigned dropped = most && most < nr ? nr - (unsigned)most : 0;
+	bool inner = dropped && samples->options.direction == CALLTREE_CALLER;
+
+	return stacks_intern(samples->stacks, samples->frames + (inner ? dropped : 0), nr - dropped, ret);
 }
 
 static int find_cell(struct samples *samples, struct event_samples *event, struct task *task,
@@ -139,9 +175,13 @@ static int find_cell(struct samples *samples, struct event_samples *event, struc
 		.level = at.level,
 	};
 	place.filtered = is_filtered(&samples->options, &place);
+	if (samples->details) {
+		int err = details_of_sample(samples->details, record, &at, &place.details, &samples->why);
+		if (err)
+			return err;
+	}
 	if (samples->chains && sample->present & PERF_SAMPLE_CALLCHAIN) {
-		unsigned nr = machine_callchain(samples->machine, task, record, samples->frames, MAX_FRAMES);
-		int err = stacks_intern(samples->stacks, samples->frames, nr, &chain);
+		int err = find_chain(samples, task, record, &chain);
 		if (err)
 			return err;
 	}
@@ -243,6 +283,11 @@ static int add_callers(struct samples *samples, struct hist *hist, uint32_t inde
 		place.address = caller->symbol ? 0 : caller->ip;
 		if (caller->dso)
 			place.level = caller->level;
+		if (samples->details) {
+			place.details = details_of_caller(samples->details, cell->place.details, caller);
+			if (!place.details)
+				return -ENOMEM;
+		}
 		int added = hist_add_caller(hist, &place, cell->amount.period, &entry);
 		if (added > 0 && samples->options.chains)
 			added = hist_note_use(hist, entry, &(struct hist_use){.cell = index, .skip = i}, nr - i);
@@ -273,13 +318,30 @@ static int settle_cell(struct samples *samples, struct event_samples *event, uin
 	return err || !samples->children ? err : add_callers(samples, event->hist, index, cell);
 }
 
-int samples_settle(struct samples *samples)
+static struct hist_options settled_options(const struct samples *samples)
 {
 	struct hist_options options = samples->options.hist;
 
 	options.children = samples->children;
 	if (samples->children && samples->options.chains)
 		options.by_depth = samples->options.direction == CALLTREE_CALLER ? 1 : -1;
+	return options;
+}
+
+int samples_make_hist(struct samples *samples, size_t event, struct hist **ret)
+{
+	const struct hist_options options = settled_options(samples);
+	int err = hist_new(&options, &samples->events[event].hist);
+
+	if (!err)
+		*ret = samples->events[event].hist;
+	return err;
+}
+
+int samples_settle(struct samples *samples)
+{
+	const struct hist_options options = settled_options(samples);
+
 	for (size_t i = 0; i < samples->nr; i++) {
 		struct event_samples *event = &samples->events[i];
 		int err = event->tally.nr ? hist_new(&options, &event->hist) : 0;

@@ -9,9 +9,10 @@
 #include "analyze/calltree.h"
 #include "analyze/hist.h"
 #include "analyze/tally.h"
+#include "base/diag.h"
 #include "cmd/sample_filter.h"
 
-struct diag;
+struct details;
 struct machine;
 struct session;
 struct session_record;
@@ -21,6 +22,10 @@ struct samples_options {
 	struct sample_filter filter; /* settled; what it hides is counted, but not shown, except by CPU */
 	bool chains; /* keep them: there will be call graphs */
 	enum calltree_direction direction; /* in which callers are counted */
+	uint64_t max_stack;  /* functions of a chain, from the innermost on; 0: all */
+	uint64_t quantum_ns; /* of the key time */
+	bool full_paths;     /* of source files */
+	const char *symfs;   /* as in struct machine_options */
 };
 
 /* The samples of one event. */
@@ -48,6 +53,8 @@ struct samples {
 	struct stacks *stacks;
 	struct location *frames;
 	struct sample_memo *memo;
+	struct details *details; /* NULL: no key asks for any */
+	struct diag why;         /* of an error that is not -ENOMEM */
 	uint64_t epoch; /* another one after each record that may change what addresses mean */
 };
 
@@ -55,7 +62,7 @@ int samples_init(struct samples *samples, const struct samples_options *options,
 		 struct machine *machine);
 void samples_fini(struct samples *samples);
 
-/* A SAMPLE record. 0 or -ENOMEM. */
+/* A SAMPLE record. 0 or -ENOMEM; -EBADMSG, and `why`: the formats of tracepoints are damaged. */
 int samples_take(struct samples *samples, const struct session_record *record);
 
 /* The machine has processed another record. */
@@ -63,3 +70,6 @@ void samples_note(struct samples *samples, const struct session_record *record);
 
 /* After the last record: makes the histograms. 0 or -ENOMEM. */
 int samples_settle(struct samples *samples);
+
+/* Then: an empty histogram for an event without samples, which has a member of a group that had some behind it. 0 or -ENOMEM. */
+int samples_make_hist(struct samples *samples, size_t event, struct hist **ret);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd/report_table.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "cmd/report_graph.h"
 
 enum {
@@ -13,36 +15,44 @@ enum {
 	ADDRESS_DIGITS = 16,
 	LEVEL_WIDTH = 4, /* "[.] " */
 	TID_WIDTH = 8,   /* "%7d:" */
+	SECONDS_WIDTH = 12,
+	NANOSECONDS_WIDTH = 16,
 	MAX_WIDTH = 10000,
 };
 
-static const char *const titles[HIST_KEYS] = {
-	[HIST_COMM] = "Command",        [HIST_DSO] = "Shared Object", [HIST_SYM] = "Symbol",
-	[HIST_TID] = "    Pid:Command", [HIST_CPU] = "CPU",
-};
-
-enum number { NUMBER_CHILDREN, NUMBER_SELF, NUMBER_SAMPLES, NUMBER_PERIOD };
-
-/* A column of numbers; they stand before those of the keys. */
-struct number_column {
-	enum number what;
-	const char *title;
-	unsigned width;
+static const char *const titles[HIST_COLUMNS] = {
+	[HIST_COMM] = "Command",
+	[HIST_DSO] = "Shared Object",
+	[HIST_SYM] = "Symbol",
+	[HIST_TID] = "    Pid:Command",
+	[HIST_CPU] = "CPU",
+	[HIST_SOCKET] = "Socket",
+	[HIST_TIME] = "Time",
+	[HIST_SRCLINE] = "Source:Line",
+	[HIST_SRCFILE] = "Source File",
+	[HIST_TRACE] = "Trace output",
+	[HIST_CHILDREN] = "Children",
+	[HIST_SELF] = "Overhead",
+	[HIST_SELF_KERNEL] = "sys",
+	[HIST_SELF_USER] = "usr",
+	[HIST_SELF_GUEST_KERNEL] = "guest sys",
+	[HIST_SELF_GUEST_USER] = "guest usr",
+	[HIST_SAMPLES] = "Samples",
+	[HIST_PERIOD] = "Period",
 };
 
 struct table {
 	FILE *to;
 	const struct table_options *options;
+	const struct table_subject *subject;
 	struct hist_entry *const *entries;
 	size_t nr;
-	uint64_t period; /* what is 100 % */
+	uint64_t *periods; /* what is 100 %, of each hist of the subject */
 	uint64_t nr_samples;
-	size_t width[HIST_KEYS];
-	struct number_column numbers[4];
-	unsigned nr_numbers;
+	size_t width[HIST_COLUMNS]; /* of numbers: of each member's */
 };
 
-static void widen(struct table *table, enum hist_key key, size_t width)
+static void widen(struct table *table, enum hist_column key, size_t width)
 {
 	if (table->width[key] < width)
 		table->width[key] = width;
@@ -51,6 +61,16 @@ static void widen(struct table *table, enum hist_key key, size_t width)
 static const char *dso_text(const struct hist_place *place)
 {
 	return place->dso ? dso_short_name(place->dso) : "[unknown]";
+}
+
+static void measure_details(struct table *table, const struct hist_details *details)
+{
+	if (details->srcline)
+		widen(table, HIST_SRCLINE, strlen(details->srcline));
+	if (details->srcfile)
+		widen(table, HIST_SRCFILE, strlen(details->srcfile));
+	if (details->trace)
+		widen(table, HIST_TRACE, strlen(details->trace));
 }
 
 static void measure_entry(struct table *table, const struct hist_place *place)
@@ -62,6 +82,8 @@ static void measure_entry(struct table *table, const struct hist_place *place)
 	widen(table, HIST_TID, comm + TID_WIDTH);
 	if (place->dso)
 		widen(table, HIST_DSO, strlen(dso_text(place)));
+	if (place->details)
+		measure_details(table, place->details);
 	if (place->symbol) {
 		widen(table, HIST_SYM, LEVEL_WIDTH + strlen(place->symbol->name));
 		return;
@@ -71,23 +93,40 @@ static void measure_entry(struct table *table, const struct hist_place *place)
 		widen(table, HIST_DSO, ADDRESS_DIGITS);
 }
 
+static bool is_share(enum hist_column column)
+{
+	return column >= HIST_KEYS && column != HIST_SAMPLES && column != HIST_PERIOD;
+}
+
+static const char *title_of(const struct table *table, enum hist_column column)
+{
+	return column == HIST_SELF && table->options->self_named ? "Self" : titles[column];
+}
+
 static void measure(struct table *table)
 {
-	for (unsigned key = 0; key < HIST_KEYS; key++)
-		widen(table, key, strlen(titles[key]));
+	for (unsigned column = 0; column < HIST_COLUMNS; column++) {
+		widen(table, column, strlen(title_of(table, column)));
+		if (column >= HIST_KEYS)
+			widen(table, column, is_share(column) ? PERCENT_WIDTH : COUNT_WIDTH);
+	}
+	widen(table, HIST_TIME, table->options->nanoseconds ? NANOSECONDS_WIDTH : SECONDS_WIDTH);
 	for (size_t i = 0; i < table->nr; i++)
 		if (!table->entries[i]->place.filtered)
 			measure_entry(table, &table->entries[i]->place);
 }
 
-static enum hist_key last_key(const struct table_options *options)
+/* The columns one by one: those that are shown. */
+static bool next_column(const struct table *table, unsigned *at, enum hist_column *ret)
 {
-	enum hist_key last = HIST_KEYS;
+	const struct column_list *list = &table->options->columns;
 
-	for (unsigned i = 0; i < options->hist.nr_keys; i++)
-		if (!options->hidden[options->hist.keys[i]])
-			last = options->hist.keys[i];
-	return last;
+	while (*at < list->nr) {
+		*ret = list->columns[(*at)++];
+		if (*ret >= HIST_KEYS || !table->options->hidden[*ret])
+			return true;
+	}
+	return false;
 }
 
 static void print_dots(FILE *to, size_t nr)
@@ -97,34 +136,18 @@ static void print_dots(FILE *to, size_t nr)
 }
 
 /* "Samples: 3K of event": never more than four digits, with a blank where there is no unit. */
-static void print_title(const struct table *table, uint64_t nr_samples, const char *event_name)
+static void print_title(const struct table *table)
 {
+	uint64_t nr_samples = table->nr_samples, period = 0;
 	static const char units[] = " KMG";
 	unsigned unit = 0;
 
+	for (unsigned i = 0; i < table->subject->nr; i++)
+		period += table->periods[i];
 	for (; nr_samples > 1000 && units[unit + 1]; unit++)
 		nr_samples /= 1000;
-	fprintf(table->to,
-		"# Samples: %" PRIu64 "%c of event '%s'\n# Event count (approx.): %" PRIu64 "\n#\n",
-		nr_samples, units[unit], event_name, table->period);
-}
-
-static void add_number(struct table *table, enum number what, const char *title, unsigned width)
-{
-	table->numbers[table->nr_numbers++] = (struct number_column){what, title, width};
-}
-
-static void choose_numbers(struct table *table)
-{
-	const struct table_options *options = table->options;
-
-	if (options->hist.children)
-		add_number(table, NUMBER_CHILDREN, "Children", PERCENT_WIDTH);
-	add_number(table, NUMBER_SELF, options->hist.children ? "Self" : "Overhead", PERCENT_WIDTH);
-	if (options->sample_counts)
-		add_number(table, NUMBER_SAMPLES, "Samples", COUNT_WIDTH);
-	if (options->periods)
-		add_number(table, NUMBER_PERIOD, "Period", COUNT_WIDTH);
+	fprintf(table->to, "# Samples: %" PRIu64 "%c of event%s '%s'\n# Event count (approx.): %" PRIu64 "\n#\n", nr_samples,
+		units[unit], table->subject->plural ? "s" : "", table->subject->name, period);
 }
 
 /* The next of "8,0,20": 0 when there is none. */
@@ -139,28 +162,25 @@ static unsigned next_width(const char **at)
 
 static void set_widths(struct table *table)
 {
-	const struct table_options *options = table->options;
-	const char *at = options->widths ? options->widths : "";
+	const char *at = table->options->widths ? table->options->widths : "";
+	enum hist_column column;
 
-	for (unsigned i = 0; i < table->nr_numbers; i++) {
+	for (unsigned i = 0; next_column(table, &i, &column);) {
 		unsigned width = next_width(&at);
 		if (width)
-			table->numbers[i].width = width;
-	}
-	for (unsigned i = 0; i < options->hist.nr_keys; i++) {
-		enum hist_key key = options->hist.keys[i];
-		unsigned width = options->hidden[key] ? 0 : next_width(&at);
-		if (width)
-			table->width[key] = width;
+			table->width[column] = width;
 	}
 }
 
-/* A title is never cut where numbers stand below it. */
-static unsigned title_width(const struct number_column *column)
+/* Numbers have a part for each member of a group, and a title that is never cut. */
+static unsigned column_width(const struct table *table, enum hist_column column)
 {
-	unsigned len = (unsigned)strlen(column->title);
+	unsigned width = (unsigned)table->width[column], len = (unsigned)strlen(title_of(table, column));
 
-	return column->width > len ? column->width : len;
+	if (column < HIST_KEYS)
+		return width;
+	width *= table->subject->nr;
+	return width > len ? width : len;
 }
 
 /* Between two columns; the first has none before it. */
@@ -175,48 +195,47 @@ static void print_gap(const struct table *table, bool *first)
 
 static void print_title_dots(const struct table *table)
 {
-	const struct table_options *options = table->options;
+	enum hist_column column;
 	bool first = true;
 
 	fputs("\n# ", table->to);
-	for (unsigned i = 0; i < table->nr_numbers; i++) {
+	for (unsigned i = 0; next_column(table, &i, &column);) {
 		print_gap(table, &first);
-		print_dots(table->to, title_width(&table->numbers[i]));
-	}
-	for (unsigned i = 0; i < options->hist.nr_keys; i++) {
-		if (options->hidden[options->hist.keys[i]])
-			continue;
-		print_gap(table, &first);
-		print_dots(table->to, table->width[options->hist.keys[i]]);
+		print_dots(table->to, column_width(table, column));
 	}
 	fputs("\n#", table->to);
 }
 
 static void print_column_titles(const struct table *table)
 {
-	const struct table_options *options = table->options;
+	enum hist_column column;
 	bool first = true;
 
 	fputs("# ", table->to);
-	for (unsigned i = 0; i < table->nr_numbers; i++) {
+	for (unsigned i = 0; next_column(table, &i, &column);) {
+		int width = (int)column_width(table, column);
 		print_gap(table, &first);
-		fprintf(table->to, "%*s", (int)title_width(&table->numbers[i]), table->numbers[i].title);
+		if (column < HIST_KEYS)
+			fprintf(table->to, "%-*.*s", width, width, title_of(table, column));
+		else
+			fprintf(table->to, "%*s", width, title_of(table, column));
 	}
-	for (unsigned i = 0; i < options->hist.nr_keys; i++) {
-		enum hist_key key = options->hist.keys[i];
-		int width = (int)table->width[key];
-		if (options->hidden[key])
-			continue;
-		print_gap(table, &first);
-		fprintf(table->to, "%-*.*s", width, width, titles[key]);
-	}
-	if (!options->separator)
+	if (!table->options->separator)
 		print_title_dots(table);
 	fputc('\n', table->to);
 }
 
+static int print_time(FILE *to, const struct table *table, uint64_t time_ns)
+{
+	uint64_t seconds = time_ns / 1000000000, rest = time_ns % 1000000000;
+
+	if (table->options->nanoseconds)
+		return fprintf(to, "%" PRIu64 ".%09" PRIu64, seconds, rest);
+	return fprintf(to, "%" PRIu64 ".%06" PRIu64, seconds, rest / 1000);
+}
+
 /* Returns the columns taken. */
-static int print_key_to(FILE *to, const struct table *table, enum hist_key key, const struct hist_place *place)
+static int print_key_to(FILE *to, const struct table *table, enum hist_column key, const struct hist_place *place)
 {
 	int width = (int)table->width[key];
 	/* Only a width that was asked for cuts a name; -1: none. */
@@ -238,13 +257,23 @@ static int print_key_to(FILE *to, const struct table *table, enum hist_key key, 
 			       task_comm(place->task));
 	case HIST_CPU:
 		return fprintf(to, "%.*d", width, place->cpu);
+	case HIST_SOCKET:
+		return fprintf(to, "%*.*d", width, width > 3 ? width - 3 : 0, place->details->socket);
+	case HIST_TIME:
+		return print_time(to, table, place->details->time_ns);
+	case HIST_SRCLINE:
+		return fprintf(to, "%.*s", width, place->details->srcline);
+	case HIST_SRCFILE:
+		return fprintf(to, "%.*s", width, place->details->srcfile);
+	case HIST_TRACE:
+		return fprintf(to, "%.*s", width, place->details->trace);
 	default:
 		return 0;
 	}
 }
 
 /* With a separator: as it is, but for the separator in it. */
-static int print_key(const struct table *table, enum hist_key key, const struct hist_place *place)
+static int print_key(const struct table *table, enum hist_column key, const struct hist_place *place)
 {
 	char *text = NULL;
 	size_t len = 0;
@@ -263,55 +292,68 @@ static int print_key(const struct table *table, enum hist_key key, const struct 
 	return taken;
 }
 
-static double percent(const struct table *table, uint64_t period)
+static double percent(const struct table *table, unsigned member, uint64_t period)
 {
-	return table->period ? 100.0 * (double)period / (double)table->period : 0;
+	return table->periods[member] ? 100.0 * (double)period / (double)table->periods[member] : 0;
 }
 
-/* With a separator numbers stand at the left of their columns. */
-static void print_number(const struct table *table, const struct number_column *column, const struct hist_entry *entry)
+/* As perf colours them on a terminal. */
+static const char *share_colour(double share)
 {
-	bool aligned = !table->options->separator;
-	int width = (int)column->width, taken = 0;
+	return share >= 5 ? "\033[31m" : share > 0.5 ? "\033[32m" : NULL;
+}
 
-	switch (column->what) {
-	case NUMBER_CHILDREN:
-	case NUMBER_SELF: {
-		uint64_t period = column->what == NUMBER_CHILDREN ? entry->children_period : entry->period;
-		taken = fprintf(table->to, " %*.2f%%", aligned && width > 2 ? width - 2 : 0, percent(table, period));
-		break;
-	}
-	case NUMBER_SAMPLES:
-		taken = fprintf(table->to, " %*" PRIu64, aligned && width > 1 ? width - 1 : 0, entry->nr_samples);
-		break;
-	case NUMBER_PERIOD:
-		taken = fprintf(table->to, " %*" PRIu64, aligned && width > 1 ? width - 1 : 0, entry->period);
-		break;
-	}
-	if (taken >= 0 && taken < (int)title_width(column))
-		fprintf(table->to, "%*s", (int)title_width(column) - taken, "");
+/* Returns the columns taken, which colours do not take. */
+static unsigned print_share(const struct table *table, double share, int width)
+{
+	const char *colour = table->options->coloured ? share_colour(share) : NULL;
+
+	if (colour)
+		fputs(colour, table->to);
+	int taken = fprintf(table->to, " %*.2f%%", width > 2 ? width - 2 : 0, share);
+	if (colour)
+		fputs("\033[m", table->to);
+	return (unsigned)taken;
+}
+
+/* Of one member of a group. With a separator numbers stand at the left of their columns. Returns the columns taken. */
+static unsigned print_number(const struct table *table, enum hist_column column, unsigned member,
+			     const struct hist_entry *entry)
+{
+	uint64_t number = entry ? hist_number(entry, column) : 0;
+	int width = table->options->separator ? 0 : (int)table->width[column];
+
+	if (is_share(column))
+		return print_share(table, percent(table, member, number), width);
+	return (unsigned)fprintf(table->to, " %*" PRIu64, width > 1 ? width - 1 : 0, number);
+}
+
+static unsigned print_numbers(const struct table *table, enum hist_column column, const struct hist_entry *entry)
+{
+	int width = table->options->separator ? 0 : (int)table->width[column];
+	unsigned taken;
+
+	if (column == HIST_CHILDREN && !table->options->children)
+		return (unsigned)fprintf(table->to, "%*s", width, "N/A");
+	taken = print_number(table, column, 0, entry);
+	for (unsigned i = 1; i < table->subject->nr; i++)
+		taken += print_number(table, column, i, entry->members ? entry->members[i - 1] : NULL);
+	return taken;
 }
 
 static void print_entry(const struct table *table, const struct hist_entry *entry)
 {
-	const struct table_options *options = table->options;
-	enum hist_key last = last_key(options);
+	enum hist_column column;
 	bool first = true;
 
-	if (!options->separator)
+	if (!table->options->separator)
 		fputs("  ", table->to);
-	for (unsigned i = 0; i < table->nr_numbers; i++) {
+	for (unsigned i = 0; next_column(table, &i, &column);) {
 		print_gap(table, &first);
-		print_number(table, &table->numbers[i], entry);
-	}
-	for (unsigned i = 0; i < options->hist.nr_keys; i++) {
-		enum hist_key key = options->hist.keys[i];
-		if (options->hidden[key])
-			continue;
-		print_gap(table, &first);
-		int taken = print_key(table, key, &entry->place);
-		if (key != last && taken >= 0 && taken < (int)table->width[key])
-			fprintf(table->to, "%*s", (int)table->width[key] - taken, "");
+		int taken = column < HIST_KEYS ? print_key(table, column, &entry->place) : (int)print_numbers(table, column, entry);
+		/* Also when those that follow are hidden. */
+		if (i < table->options->columns.nr && taken >= 0 && taken < (int)column_width(table, column))
+			fprintf(table->to, "%*s", (int)column_width(table, column) - taken, "");
 	}
 	fputc('\n', table->to);
 }
@@ -319,45 +361,69 @@ static void print_entry(const struct table *table, const struct hist_entry *entr
 /* What is shown is the whole. */
 static void count_shown(struct table *table)
 {
-	table->period = table->nr_samples = 0;
+	memset(table->periods, 0, table->subject->nr * sizeof(*table->periods));
+	table->nr_samples = 0;
 	for (size_t i = 0; i < table->nr; i++) {
 		const struct hist_entry *entry = table->entries[i];
-		table->period += entry->place.filtered ? 0 : entry->period;
-		table->nr_samples += entry->place.filtered ? 0 : entry->nr_samples;
+		if (entry->place.filtered)
+			continue;
+		for (unsigned member = 0; member < table->subject->nr; member++) {
+			const struct hist_entry *part = !member ? entry : entry->members ? entry->members[member - 1] : NULL;
+			table->periods[member] += part ? part->period : 0;
+			table->nr_samples += part ? part->nr_samples : 0;
+		}
 	}
 }
 
-int table_print(FILE *to, struct hist *hist, const char *event_name, const struct table_options *options,
-		struct graph *graph)
+static void count_all(struct table *table)
 {
-	struct table table = {.to = to, .options = options, .period = hist_period(hist), .nr_samples = hist_nr_samples(hist)};
-	int err = hist_sort(hist, &table.entries, &table.nr);
+	for (unsigned i = 0; i < table->subject->nr; i++) {
+		const struct hist *hist = table->subject->hists[i];
+		table->periods[i] = hist ? hist_period(hist) : 0;
+		table->nr_samples += hist ? hist_nr_samples(hist) : 0;
+	}
+}
 
-	if (err)
-		return err;
-	if (options->relative)
-		count_shown(&table);
-	measure(&table);
-	choose_numbers(&table);
-	set_widths(&table);
-	if (!options->headless) {
-		print_title(&table, table.nr_samples, event_name);
-		print_column_titles(&table);
-	}
-	if (graph) {
-		graph->total = hist_period(hist);
-		graph->shown_total = table.period;
-		graph->to = to;
-	}
-	for (size_t i = 0; i < table.nr && !err && !ferror(to); i++) {
-		const struct hist_entry *entry = table.entries[i];
-		uint64_t shown = options->hist.children ? entry->children_period : entry->period;
-		if (entry->place.filtered || percent(&table, shown) < options->percent_limit)
+static int print_entries(struct table *table, struct graph *graph)
+{
+	const struct table_options *options = table->options;
+	int err = 0;
+
+	for (size_t i = 0; i < table->nr && !err && !ferror(table->to); i++) {
+		const struct hist_entry *entry = table->entries[i];
+		uint64_t shown = options->children ? entry->children_period : entry->period;
+		if (entry->place.filtered || percent(table, 0, shown) < options->percent_limit)
 			continue;
-		print_entry(&table, entry);
+		print_entry(table, entry);
 		if (graph)
 			err = graph_print(graph, entry, shown);
 	}
+	return err;
+}
+
+int table_print(FILE *to, const struct table_subject *subject, const struct table_options *options, struct graph *graph)
+{
+	AUTO_FREE uint64_t *periods = calloc(subject->nr, sizeof(*periods));
+	struct table table = {.to = to, .options = options, .subject = subject, .periods = periods};
+	int err = periods ? hist_sort(subject->hists[0], &table.entries, &table.nr) : -ENOMEM;
+
+	if (err)
+		return err;
+	count_all(&table);
+	if (options->relative)
+		count_shown(&table);
+	measure(&table);
+	set_widths(&table);
+	if (!options->headless) {
+		print_title(&table);
+		print_column_titles(&table);
+	}
+	if (graph) {
+		graph->total = hist_period(subject->hists[0]);
+		graph->shown_total = periods[0];
+		graph->to = to;
+	}
+	err = print_entries(&table, graph);
 	fputs("\n\n", to);
 	return err;
 }

@@ -52,6 +52,15 @@ struct sample_filter {
 	 .set = option_set_string, \
 	 .offset = offsetof(type, field.cpus)}
 
+/* And the one whose letter is not the same everywhere; 0: none. */
+#define SAMPLE_FILTER_DSOS(letter_of, type, field) \
+	{.letter = letter_of, \
+	 .name = "dsos", \
+	 .arg = "NAME,...", \
+	 .help = "Show only samples in these programs and libraries", \
+	 .set = option_set_string, \
+	 .offset = offsetof(type, field.dsos)}
+
 /* Checks what was given. 0, or -errno and why. Then sample_filter_fini(). */
 int sample_filter_settle(struct sample_filter *filter, struct diag *reterr);
 void sample_filter_fini(struct sample_filter *filter); /* zeroed is fine */

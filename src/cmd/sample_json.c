@@ -8,6 +8,7 @@
 #include "base/diag.h"
 #include "cmd/json_text.h"
 #include "cmd/sample_line.h"
+#include "cmd/trace_formats.h"
 #include "event/registers.h"
 
 static bool has(const struct sample_line *line, enum sample_field field)
@@ -173,7 +174,7 @@ static int put_trace(struct object *object, struct sample_line *line, struct dia
 {
 	struct line_context *of = line->of;
 	struct trace trace = {.object.to = object->to, .text = &of->text};
-	int err = sample_line_open_tracepoints(of, reterr);
+	int err = trace_formats_open(of->session, of->machine, &of->tracepoints, reterr);
 
 	if (err)
 		return err;

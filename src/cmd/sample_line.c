@@ -6,6 +6,7 @@
 
 #include "analyze/tracepoint.h"
 #include "base/diag.h"
+#include "cmd/trace_formats.h"
 #include "event/registers.h"
 
 static bool has(const struct sample_line *line, enum sample_field field)
@@ -166,39 +167,11 @@ static int print_event(struct sample_line *line, struct diag *reterr)
 	return 0;
 }
 
-static const char *resolve_kernel(void *of, uint64_t address, uint64_t *ret_start)
-{
-	struct machine *machine = of;
-	struct task *task = machine_task(machine, 0, 0);
-	struct location location;
-
-	if (!task)
-		return NULL;
-	machine_resolve(machine, task, PERF_RECORD_MISC_KERNEL, address, &location);
-	if (!location.symbol)
-		return NULL;
-	*ret_start = address - (location.address - location.symbol->start);
-	return location.symbol->name;
-}
-
-/* The formats come once, in the file or before the first sample of a pipe. */
-int sample_line_open_tracepoints(struct line_context *of, struct diag *reterr)
-{
-	struct span blob;
-
-	if (of->tracepoints || !session_feature(of->session, FEATURE_TRACING_DATA, &blob))
-		return 0;
-	int err = tracepoints_open(blob, &of->tracepoints, reterr);
-	if (!err)
-		tracepoints_set_resolver(of->tracepoints, resolve_kernel, of->machine);
-	return err;
-}
-
 static int print_trace(struct sample_line *line, struct diag *reterr)
 {
 	struct line_context *of = line->of;
 	const struct sample *sample = &line->record->sample;
-	int err = sample_line_open_tracepoints(of, reterr);
+	int err = trace_formats_open(of->session, of->machine, &of->tracepoints, reterr);
 
 	if (err || !of->tracepoints)
 		return err;

@@ -101,6 +101,3 @@ uint64_t sample_line_time(struct sample_line *line);
 
 /* What the sample's addr is in; false: no address that means something to this event. */
 bool sample_line_resolve_addr(struct sample_line *line, struct location *ret);
-
-/* Once the formats of tracepoints are there they stay open. 0 also when there are none yet; -EBADMSG, -ENOMEM. */
-int sample_line_open_tracepoints(struct line_context *of, struct diag *reterr);

@@ -24,7 +24,8 @@ struct script_options {
 	struct sample_text_options text;
 	struct script_show show;
 	uint64_t max_stack;
-	bool header, header_only, full_header, folded, json;
+	struct header_options header;
+	bool folded, json;
 	bool nanoseconds, since_first, since_last;
 	int verbose;
 };
@@ -35,27 +36,10 @@ static int set_fields(const struct option *option, const char *arg, bool negated
 	return sample_fields_parse(arg, value, reterr);
 }
 
-static int refuse(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
-{
-	(void)arg, (void)negated, (void)value;
-	return diag_set(reterr, -EINVAL, "%s", option->help);
-}
-
-#define REFUSED(letter_of, name_of, arg_of, why) \
-	{.letter = letter_of, .name = name_of, .arg = arg_of, .set = refuse, .help = why, \
-	 .flags = OPTION_HIDDEN | OPTION_NO_NEGATE | OPTION_NO_DEFAULT}
-#define REFUSED_OPTIONAL(name_of, why) \
-	{.name = name_of, .arg = "ARG", .set = refuse, .help = why, \
-	 .flags = OPTION_HIDDEN | OPTION_NO_NEGATE | OPTION_NO_DEFAULT | OPTION_ARG_OPTIONAL}
-
 static const struct option script_table[] = {
 	INPUT_OPTIONS(struct script_options, input),
 	SAMPLE_FILTER_OPTIONS(struct script_options, filter, "Filters"),
-	{.name = "dsos",
-	 .arg = "NAME,...",
-	 .help = "Show only samples in these programs and libraries",
-	 .set = option_set_string,
-	 .offset = offsetof(struct script_options, filter.dsos)},
+	SAMPLE_FILTER_DSOS(0, struct script_options, filter),
 	{.letter = 'F',
 	 .name = "fields",
 	 .arg = "FIELD,...",
@@ -100,60 +84,48 @@ static const struct option script_table[] = {
 	 .help = "Print each sample as an object of JSON on a line of its own",
 	 .set = option_set_flag,
 	 .offset = offsetof(struct script_options, json)},
-	{.name = "header",
-	 .help = "Print first what the file says of itself and of the machine",
-	 .set = option_set_flag,
-	 .offset = offsetof(struct script_options, header)},
-	{.name = "header-only",
-	 .help = "Print that alone",
-	 .set = option_set_flag,
-	 .offset = offsetof(struct script_options, header_only)},
-	{.letter = 'I',
-	 .name = "show-info",
-	 .help = "Print the long parts of it too: topology and caches",
-	 .set = option_set_flag,
-	 .offset = offsetof(struct script_options, full_header)},
+	HEADER_OPTIONS(struct script_options, header, NULL),
 	{.letter = 'v',
 	 .name = "verbose",
 	 .help = "Say more on standard error; twice: everything",
 	 .set = option_set_count,
 	 .offset = offsetof(struct script_options, verbose)},
 	/* Of perf script, and not here: refused by name. */
-	REFUSED('D', "dump-raw-trace", NULL, "the records as they are: use millrace report -D"),
-	REFUSED(0, "dump-unsorted-raw-trace", NULL, "the records as they are: use millrace report -D"),
-	REFUSED('L', "Latency", NULL, "irqs and preemption are fields of tracepoints: they are printed with those"),
-	REFUSED('d', "debug-mode", NULL, "the order of records is always checked, and what was lost told"),
-	REFUSED('a', "all-cpus", NULL, "a recording is read, none is made: use millrace record -a"),
-	REFUSED('g', "gen-script", "LANG", "scripts are not run here: read the lines of millrace script, or use perf script -g"),
-	REFUSED('s', "script", "NAME", "scripts are not run here: read the lines of millrace script, or use perf script -s"),
-	REFUSED('l', "list", NULL, "scripts are not run here: use perf script -l"),
-	REFUSED(0, "addr-range", "N", "use -S with the name of the function, or perf script --addr-range"),
-	REFUSED(0, "dlfilter", "FILE", "no code is loaded here: use -c, -S, --pid, --tid, --dsos, -C or --time"),
-	REFUSED(0, "dlarg", "ARG", "no code is loaded here: use -c, -S, --pid, --tid, --dsos, -C or --time"),
-	REFUSED(0, "list-dlfilters", NULL, "no code is loaded here: use -c, -S, --pid, --tid, --dsos, -C or --time"),
-	REFUSED_OPTIONAL("call-trace", "traces of the hardware are not decoded here: use perf script --call-trace"),
-	REFUSED_OPTIONAL("call-ret-trace", "traces of the hardware are not decoded here: use perf script --call-ret-trace"),
-	REFUSED_OPTIONAL("insn-trace", "traces of the hardware are not decoded here: use perf script --insn-trace"),
-	REFUSED_OPTIONAL("itrace", "traces of the hardware are not decoded here: use perf script --itrace"),
-	REFUSED_OPTIONAL("xed", "traces of the hardware are not decoded here: use perf script --xed"),
-	REFUSED(0, "graph-function", "NAME", "traces of the hardware are not decoded here: use perf script --graph-function"),
-	REFUSED(0, "max-blocks", "N", "instructions are not decoded here: use perf script --max-blocks"),
-	REFUSED(0, "stitch-lbr", NULL, "branch stacks are not joined here: use perf script --stitch-lbr"),
-	REFUSED(0, "per-event-dump", NULL, "one output holds all events: choose by the event's name, or use perf script"),
-	REFUSED(0, "show-on-off-events", NULL, "no event switches here: use --time"),
-	REFUSED(0, "switch-on", "EVENT", "no event switches here: use --time"),
-	REFUSED(0, "switch-off", "EVENT", "no event switches here: use --time"),
-	REFUSED(0, "stop-bt", "NAME", "use --max-stack, or millrace script --folded and a text tool"),
-	REFUSED(0, "demangle", NULL, "names are always demangled: use perf script --no-demangle"),
-	REFUSED(0, "demangle-kernel", NULL, "names of the kernel stay as they are: use c++filt behind millrace script"),
-	REFUSED(0, "inline", NULL, "inlined functions are always printed: use -G to hide call chains"),
-	REFUSED(0, "show-kernel-path", NULL, "the kernel is always [kernel.kallsyms] here: use perf script --show-kernel-path"),
-	REFUSED(0, "full-source-path", NULL, "source lines are not printed here: use perf script -F +srcline"),
-	REFUSED(0, "guest-code", NULL, "guests of this machine are not looked into: use perf script"),
-	REFUSED(0, "guestkallsyms", "FILE", "guests of this machine are not looked into: use perf script"),
-	REFUSED(0, "guestmodules", "FILE", "guests of this machine are not looked into: use perf script"),
-	REFUSED(0, "guestmount", "DIR", "guests of this machine are not looked into: use perf script"),
-	REFUSED(0, "guestvmlinux", "FILE", "guests of this machine are not looked into: use perf script"),
+	OPTION_REFUSED('D', "dump-raw-trace", NULL, "the records as they are: use millrace report -D"),
+	OPTION_REFUSED(0, "dump-unsorted-raw-trace", NULL, "the records as they are: use millrace report -D"),
+	OPTION_REFUSED('L', "Latency", NULL, "irqs and preemption are fields of tracepoints: they are printed with those"),
+	OPTION_REFUSED('d', "debug-mode", NULL, "the order of records is always checked, and what was lost told"),
+	OPTION_REFUSED('a', "all-cpus", NULL, "a recording is read, none is made: use millrace record -a"),
+	OPTION_REFUSED('g', "gen-script", "LANG", "scripts are not run here: read the lines of millrace script, or use perf script -g"),
+	OPTION_REFUSED('s', "script", "NAME", "scripts are not run here: read the lines of millrace script, or use perf script -s"),
+	OPTION_REFUSED('l', "list", NULL, "scripts are not run here: use perf script -l"),
+	OPTION_REFUSED(0, "addr-range", "N", "use -S with the name of the function, or perf script --addr-range"),
+	OPTION_REFUSED(0, "dlfilter", "FILE", "no code is loaded here: use -c, -S, --pid, --tid, --dsos, -C or --time"),
+	OPTION_REFUSED(0, "dlarg", "ARG", "no code is loaded here: use -c, -S, --pid, --tid, --dsos, -C or --time"),
+	OPTION_REFUSED(0, "list-dlfilters", NULL, "no code is loaded here: use -c, -S, --pid, --tid, --dsos, -C or --time"),
+	OPTION_REFUSED_OPTIONAL("call-trace", "traces of the hardware are not decoded here: use perf script --call-trace"),
+	OPTION_REFUSED_OPTIONAL("call-ret-trace", "traces of the hardware are not decoded here: use perf script --call-ret-trace"),
+	OPTION_REFUSED_OPTIONAL("insn-trace", "traces of the hardware are not decoded here: use perf script --insn-trace"),
+	OPTION_REFUSED_OPTIONAL("itrace", "traces of the hardware are not decoded here: use perf script --itrace"),
+	OPTION_REFUSED_OPTIONAL("xed", "traces of the hardware are not decoded here: use perf script --xed"),
+	OPTION_REFUSED(0, "graph-function", "NAME", "traces of the hardware are not decoded here: use perf script --graph-function"),
+	OPTION_REFUSED(0, "max-blocks", "N", "instructions are not decoded here: use perf script --max-blocks"),
+	OPTION_REFUSED(0, "stitch-lbr", NULL, "branch stacks are not joined here: use perf script --stitch-lbr"),
+	OPTION_REFUSED(0, "per-event-dump", NULL, "one output holds all events: choose by the event's name, or use perf script"),
+	OPTION_REFUSED(0, "show-on-off-events", NULL, "no event switches here: use --time"),
+	OPTION_REFUSED(0, "switch-on", "EVENT", "no event switches here: use --time"),
+	OPTION_REFUSED(0, "switch-off", "EVENT", "no event switches here: use --time"),
+	OPTION_REFUSED(0, "stop-bt", "NAME", "use --max-stack, or millrace script --folded and a text tool"),
+	OPTION_REFUSED(0, "demangle", NULL, "names are always demangled: use perf script --no-demangle"),
+	OPTION_REFUSED(0, "demangle-kernel", NULL, "names of the kernel stay as they are: use c++filt behind millrace script"),
+	OPTION_REFUSED(0, "inline", NULL, "inlined functions are always printed: use -G to hide call chains"),
+	OPTION_REFUSED(0, "show-kernel-path", NULL, "the kernel is always [kernel.kallsyms] here: use perf script --show-kernel-path"),
+	OPTION_REFUSED(0, "full-source-path", NULL, "source lines are not printed here: use perf script -F +srcline"),
+	OPTION_REFUSED(0, "guest-code", NULL, "guests of this machine are not looked into: use perf script"),
+	OPTION_REFUSED(0, "guestkallsyms", "FILE", "guests of this machine are not looked into: use perf script"),
+	OPTION_REFUSED(0, "guestmodules", "FILE", "guests of this machine are not looked into: use perf script"),
+	OPTION_REFUSED(0, "guestmount", "DIR", "guests of this machine are not looked into: use perf script"),
+	OPTION_REFUSED(0, "guestvmlinux", "FILE", "guests of this machine are not looked into: use perf script"),
 	{0},
 };
 
@@ -179,8 +151,8 @@ static bool is_front(uint32_t type)
 static void print_header(struct script *script)
 {
 	script->header_done = true;
-	if ((script->options.header && !script->options.json) || script->options.header_only)
-		header_print(stdout, script->session, script->options.full_header);
+	if ((script->options.header.wanted && !script->options.json) || script->options.header.alone)
+		header_print(stdout, script->session, script->options.header.full);
 	fflush(stdout); /* what follows does not go through stdio */
 }
 
@@ -263,7 +235,7 @@ static int run_records(struct script *script, struct diag *reterr)
 
 	if (!session_info(script->session)->pipe)
 		print_header(script);
-	if (script->header_done && script->options.header_only)
+	if (script->header_done && script->options.header.alone)
 		return 0;
 	int err = script->text ? sample_text_settle(script->text, reterr) : 0;
 	if (err)
@@ -271,7 +243,7 @@ static int run_records(struct script *script, struct diag *reterr)
 	err = input_records_open(&records, script->session);
 	if (err)
 		return diag_set(reterr, err, "cannot start a thread: %s", strerror(-err));
-	while (!(script->header_done && script->options.header_only) && !output_is_over(&script->out) &&
+	while (!(script->header_done && script->options.header.alone) && !output_is_over(&script->out) &&
 	       !ferror(stdout)) {
 		got = input_records_next(&records, &record, reterr);
 		if (got <= 0)

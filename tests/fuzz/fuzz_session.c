@@ -101,7 +101,12 @@ static void read_through_pipe(struct span bytes, enum session_flags flags, struc
 	if (session_open("-", flags, &session, NULL))
 		abort(); /* in memory the same header was taken */
 	struct seen seen = read_all(session);
-	if (seen.records != expected.records || seen.bytes != expected.bytes || seen.result != expected.result)
+	if (seen.result != expected.result)
+		abort();
+	/* Behind damage the reading of a file goes on where it finds a beginning; a pipe cannot look for one. */
+	bool same = seen.records == expected.records && seen.bytes == expected.bytes;
+	bool less = seen.records < expected.records && seen.bytes < expected.bytes;
+	if (!same && !(expected.result && less))
 		abort();
 }
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Groups {a,b}: recorded by either, they say the same in both programs."""
-import re
-
 import pytest
+
+from test_report import assert_same_graphs, theirs as theirs_of
 
 BUSY = ['sh', '-c', 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done']
 GROUPS = [
@@ -14,6 +14,10 @@ GROUPS = [
 ]
 
 
+TABLES = [[], ['--no-group', '--no-children'], ['--group', '-n', '-g', 'none'], ['--group-sort-idx', '1', '-s', 'comm,dso'],
+          ['--group-sort-idx', '9', '-s', 'dso,sym'], ['-F', 'overhead_children,comm,sample,period']]
+
+
 def test_group_of_samples(millrace, perf, need_tracefs, of_this_place, tmp_path):
     for number, options in enumerate(GROUPS):
         for record in (millrace, perf) if number < 2 else (millrace,):
@@ -21,12 +25,8 @@ def test_group_of_samples(millrace, perf, need_tracefs, of_this_place, tmp_path)
             record('record', '-q', '-o', file, *of_this_place(options), '--', *BUSY)
             theirs, ours = perf('script', '-i', file).out, millrace('script', '-i', file).out
             assert theirs and ours == theirs
-            counts = r"^# (?:Event count|Samples).*"
-            plural = [re.sub(r"of events '", "of event '", line) for line in
-                      re.findall(counts, perf('report', '--stdio', '--no-group', '-i', file).out, re.M)]
-            found = [re.sub(r"of events '", "of event '", line) for line in
-                     re.findall(counts, millrace('report', '--stdio', '-i', file).out, re.M)]
-            assert found == plural
+            for table in TABLES:
+                assert_same_graphs(millrace('report', '--stdio', *table, '-i', file).out, theirs_of(perf, *table, '-i', file))
 
 
 @pytest.mark.parametrize('text, groups', [('{cpu-clock,faults}', '{cpu-clock,faults}'), ('g{cpu-clock,cs,faults}:S', 'g{cpu-clock,cs,faults}'),
@@ -45,3 +45,17 @@ def test_group_that_does_not_fit(millrace, perf, need_root, tmp_path):
     done = millrace('record', '-v', '-o', file, '-e', '{cpu-clock:S,faults}:W', '--', 'true')
     assert 'one by one' in done.err
     assert '{' not in perf('evlist', '-g', '-i', file).out
+
+
+def test_all_events_as_one_group(millrace, perf, need_root, tmp_path):
+    file = tmp_path / 'x.data'
+    perf('record', '-o', file, '-e', 'cpu-clock,faults,cs', '--', *BUSY)
+    for table in ['--group'], ['--group', '--percentage', 'relative', '-c', 'sh', '-s', 'dso']:
+        assert_same_graphs(millrace('report', *table, '-i', file).out, theirs_of(perf, *table, '-i', file))
+
+
+def test_group_whose_leader_has_no_samples(millrace, need_root, tmp_path):
+    file = tmp_path / 'x.data'
+    millrace('record', '-o', file, '-e', '{dummy,cpu-clock}', '--', *BUSY)
+    table = millrace('report', '-i', file).out
+    assert "of events 'anon group { dummy, cpu-clock }'" in table and '   0.00% ' in table

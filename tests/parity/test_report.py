@@ -42,6 +42,17 @@ TABLES = [
     ['--dsos', 'libc.so.6', '--no-children', '-g', 'none'],
     ['--symbols', 'do_syscall_64', '--no-children', '-g', 'none'],
     ['--tid', '1', '-g', 'none'],
+    ['--no-children', '-g', 'none', '-s', 'time', '--time-quantum', '10ms'],
+    ['--no-children', '-g', 'none', '-s', 'comm,time', '--ns'],
+    ['--no-children', '-g', 'none', '-s', 'socket,cpu'],
+    ['--no-children', '-g', 'none', '-s', 'trace,comm'],
+    ['--no-children', '-g', 'none', '-s', 'comm,sample'],
+    ['-g', 'none', '-F', 'comm,overhead', '-s', 'dso'],
+    ['-g', 'none', '-F', 'overhead_children,overhead,overhead_sys,overhead_us,dso,sym'],
+    ['-g', 'none', '-F', 'period,pid,overhead_guest_sys,overhead_guest_us'],
+    ['-g', 'none', '--show-cpu-utilization', '-n', '--show-total-period', '-s', 'dso'],
+    ['--tasks'],
+    ['--mmaps'],
     ['--stats'],
     ['--stats', '--header'],
     ['--header-only'],
@@ -58,6 +69,8 @@ GRAPHS = [
     ['-g', 'flat', '--no-children'],
     ['-g', 'folded,0,period'],
     ['--percent-limit', '3', '-s', 'sym,dso'],
+    ['--max-stack', '3'],
+    ['--max-stack', '2', '-g', 'callee'],
 ]
 
 
@@ -156,6 +169,55 @@ def test_symbol_options(small, perf, millrace, tmp_path):
     assert 'renamed+0x' in chains and 'do_syscall_64' not in chains
 
 
+LINES = '''
+static volatile unsigned long sum;
+__attribute__((noinline)) static void leaf(int n)
+{
+        for (int i = 0; i < n; i++)
+                sum += i * 3;
+}
+__attribute__((noinline)) static void middle(int n)
+{
+        leaf(n);
+        sum++;
+}
+int main(void)
+{
+        for (int i = 0; i < 100; i++)
+                middle(500000);
+        return 0;
+}
+'''
+
+
+@pytest.fixture(scope='module')
+def lines(need_root, perf, tmp_path_factory):
+    """A program with debug information of its own."""
+    base = tmp_path_factory.mktemp('lines')
+    (base / 'lines.c').write_text(LINES)
+    subprocess.run(['gcc', '-g', '-O1', '-fno-omit-frame-pointer', '-o', base / 'lines', base / 'lines.c'], check=True)
+    perf('record', '-e', 'cpu-clock:u', '-g', '-o', base / 'perf.data', '--', base / 'lines')
+    return base / 'perf.data'
+
+
+def test_source_lines(lines, perf, millrace):
+    """In libraries addr2line, which perf asks, and libdw may differ; so the program alone."""
+    for table in (['-w', '0,60', '-s', 'srcline,sym'], ['-w', '0,0,60', '-s', 'srcfile,comm', '-n'],
+                  ['-w', '90', '-F', 'srcline,overhead', '--full-source-path']):
+        table = ['--no-children', '-g', 'none', '--dsos', 'lines', '-i', lines, *table]
+        expected = theirs(perf, *table)
+        assert 'lines.c' in expected
+        assert_same(millrace('report', *table).out, expected)
+
+
+def test_source_lines_of_callers(lines, millrace):
+    table = millrace('report', '-s', 'srcline,sym', '-g', 'none', '-i', lines).out
+    assert re.search(r'^ +\d\d\.\d\d% +0\.00%  lines\.c:1[567] +\[\.\] main', table, re.M)
+    found = json.loads(millrace('report', '--json', '--no-children', '-s', 'srcline,srcfile,time', '-i', lines).out)
+    best = found['events'][0]['entries'][0]
+    assert re.match(r'lines\.c:[56]$', best['srcline']) and best['srcfile'] == 'lines.c' and best['time_ns'] % 10 ** 8 == 0
+
+
 def test_bare_call_graph_option(small, millrace):
     """-g takes a word of its own, unless an option follows or nothing."""
     table = millrace('report', '-i', small).out
@@ -188,7 +250,7 @@ def test_cpus(need_root, perf, millrace, of_this_place, tmp_path):
 
 
 def test_wrong_words(small, millrace):
-    for args, word in (['-s', 'comm,what'], 'what'), (['-s', ''], 'keys'), (['--percent-limit', 'x'], 'percentage'), (['-g', 'x'], 'mode'), (
+    for args, word in (['-s', 'comm,what'], 'what'), (['-s', ''], 'none of'), (['-F', 'overhead,x'], 'x'), (['--time-quantum', '0ms'], 'time'), (['--percent-limit', 'x'], 'percentage'), (['-g', 'x'], 'mode'), (
             ['name'], 'name'):
         done = millrace('report', '-i', small, *args, status=129)
         assert word in done.err and done.err.count('\n') == 1

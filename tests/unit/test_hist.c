@@ -156,15 +156,41 @@ static void test_many(void **state)
 	hist_free(hist);
 }
 
-static void test_key_words(void **state)
+/* Of a group: by the leader's numbers, then by the member's; or by the member's alone, then by the keys. */
+static void test_groups(void **state)
 {
 	(void)state;
-	enum hist_key key;
+	for (unsigned sort_member = 0; sort_member < 2; sort_member++) {
+		struct hist_options options = default_keys;
+		struct hist *leader, *member;
+		size_t nr;
 
-	assert_int_equal(hist_key_parse("symbol,x", 6, &key), 0);
-	assert_int_equal(key, HIST_SYM);
-	assert_int_equal(hist_key_parse("symb", 4, &key), -EINVAL);
-	assert_int_equal(hist_key_parse("", 0, &key), -EINVAL);
+		options.sort_member = sort_member;
+		assert_int_equal(hist_new(&options, &leader), 0);
+		assert_int_equal(hist_new(&options, &member), 0);
+		add(leader, place(&sh, &lib_a, &sym_x, 0x10), 5);
+		add(leader, place(&sh, &lib_b, &sym_x, 0x10), 1);
+		add(leader, place(&cat, &lib_b, &sym_x, 0x10), 1);
+		add(member, place(&sh, &lib_b, &sym_x, 0x11), 7);
+		add(member, place(&sh, &lib_b, &sym_y, 0x20), 7);
+		assert_int_equal(hist_link(leader, &member, 1), 0);
+		struct hist_entry *const *entries = sorted(leader, &nr);
+		assert_int_equal(nr, 4);
+		assert_int_equal(hist_period(leader), 7);
+		if (sort_member) {
+			assert_ptr_equal(entries[0]->place.symbol, &sym_x);
+			assert_ptr_equal(entries[1]->place.symbol, &sym_y);
+			assert_ptr_equal(entries[2]->place.comm, &cat);
+			assert_null(entries[2]->members);
+		} else {
+			assert_int_equal(entries[0]->period, 5);
+			assert_int_equal(entries[1]->members[0]->period, 7);
+			assert_ptr_equal(entries[2]->place.comm, &cat);
+			assert_int_equal(entries[3]->period, 0);
+		}
+		hist_free(leader);
+		hist_free(member);
+	}
 }
 
 int main(void)
@@ -175,7 +201,7 @@ int main(void)
 		cmocka_unit_test(test_order_of_equals),
 		cmocka_unit_test(test_callers_count_once),
 		cmocka_unit_test(test_many),
-		cmocka_unit_test(test_key_words),
+		cmocka_unit_test(test_groups),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
