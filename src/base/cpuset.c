@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -140,4 +141,22 @@ int cpuset_online(struct cpuset *set)
 int cpuset_possible(struct cpuset *set)
 {
 	return read_or_count(set, "/sys/devices/system/cpu/possible", _SC_NPROCESSORS_CONF);
+}
+
+int cpuset_allowed(struct cpuset *set)
+{
+	size_t bytes = CPU_ALLOC_SIZE(CPUSET_MAX_CPUS);
+	cpu_set_t *allowed = CPU_ALLOC(CPUSET_MAX_CPUS);
+	int err = 0;
+
+	if (!allowed)
+		return -ENOMEM;
+	CPU_ZERO_S(bytes, allowed);
+	if (sched_getaffinity(0, bytes, allowed))
+		err = -errno;
+	for (unsigned cpu = 0; cpu < CPUSET_MAX_CPUS && !err; cpu++)
+		if (CPU_ISSET_S(cpu, bytes, allowed))
+			err = cpuset_add(set, cpu);
+	CPU_FREE(allowed);
+	return err;
 }

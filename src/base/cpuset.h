@@ -34,3 +34,6 @@ void cpuset_format(const struct cpuset *set, struct buf *ret);
 /* What the kernel says of this machine; cpu0..sysconf() when sysfs is not there. */
 int cpuset_online(struct cpuset *set);
 int cpuset_possible(struct cpuset *set);
+
+/* Where the calling thread may run. 0, -ENOMEM or -errno of sched_getaffinity(2). */
+int cpuset_allowed(struct cpuset *set);

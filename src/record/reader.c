@@ -120,6 +120,7 @@ void reader_fini(struct reader *reader)
 		close(reader->wake_fd);
 	free(reader->watch);
 	reader->watch = NULL;
+	cpuset_fini(&reader->runs_on);
 }
 
 /* Stops watching what hung up; the reader whose last task was the last of all tells it. */
@@ -275,7 +276,7 @@ static void drain_until_stopped(struct reader *reader)
 	}
 }
 
-/* Its own CPUs, as far as the kernel lets it: a reader elsewhere is slower, not wrong. */
+/* Its own CPUs, as far as its cpuset(7) lets it: a reader elsewhere is slower, not wrong. */
 static void move_to(const struct cpuset *affinity)
 {
 	cpu_set_t *set = CPU_ALLOC(CPUSET_MAX_CPUS);
@@ -298,6 +299,7 @@ static void *run(void *arg)
 
 	if (reader->affinity)
 		move_to(reader->affinity);
+	(void)!cpuset_allowed(&reader->runs_on); /* for those who ask where it went */
 	reader->err = priority_raise(reader->realtime, &before, &how);
 	reader->scheduling = reader->err ? NULL : how;
 	sem_post(&reader->control->ready);

@@ -13,7 +13,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct cpuset;
+#include "base/cpuset.h"
+
 struct eventset;
 struct pollfd;
 struct stream;
@@ -66,7 +67,8 @@ struct reader {
 	uint64_t wakeups, cpu_ns;
 	int err;                     /* first -errno: of a writer, or of getting going */
 	struct stream *failed;       /* the stream whose writer it was; NULL: none */
-	const char *scheduling;      /* word of priority_raise() */
+	const char *scheduling;      /* word of priority_raise(); valid after reader_start() */
+	struct cpuset runs_on;       /* the kernel's word; empty: not known; valid after reader_start() */
 };
 
 /* Finds out which fds to watch. 0 or -ENOMEM. */

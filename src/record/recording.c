@@ -301,15 +301,18 @@ static int start_events(struct recording *rec, struct diag *reterr)
 
 static void tell_reader(const struct reader *reader, size_t index)
 {
-	AUTO_BUF struct buf rings = {0}, where = {0};
+	AUTO_BUF struct buf rings = {0}, where = {0}, wanted = {0};
 	const char *separator = "";
 
 	for (size_t i = 0; i < reader->nr_rings; i++, separator = ",")
 		buf_printf(&rings, "%s%zu", separator, reader->rings[i]);
+	cpuset_format(&reader->runs_on, &where);
 	if (reader->affinity)
-		cpuset_format(reader->affinity, &where);
-	log_verbose("thread %zu: rings %s; on CPUs %s; scheduling %s", index, buf_text(&rings),
-		    where.len ? buf_text(&where) : "of the recorder", reader->scheduling);
+		cpuset_format(reader->affinity, &wanted);
+	/* A container, say: cpuset(7). */
+	bool elsewhere = wanted.len && strcmp(buf_text(&wanted), buf_text(&where));
+	log_verbose("thread %zu: rings %s; on CPUs %s%s%s; scheduling %s", index, buf_text(&rings), buf_text(&where),
+		    elsewhere ? ", not allowed on all of " : "", elsewhere ? buf_text(&wanted) : "", reader->scheduling);
 }
 
 static void tell_plan(const struct recording *rec)
@@ -338,15 +341,30 @@ static void tell_plan(const struct recording *rec)
 		tell_reader(&rec->readers.readers[i], i);
 }
 
+/* What was lost for want of room in the rings of a thread, which it did not drain in time. */
+static uint64_t lost_of(const struct recording *rec, const struct reader *reader)
+{
+	uint64_t lost = 0;
+
+	for (size_t slot = 0; slot < rec->plan.nr_slots; slot++)
+		for (size_t i = 0; i < reader->nr_rings; i++)
+			if (reader->rings[i] == rec->plan.slots[slot].ring)
+				lost += eventset_lost(&rec->set, slot);
+	return lost;
+}
+
 static void tell_readers_work(const struct recording *rec)
 {
+	if (log_level() < LOG_VERBOSE)
+		return;
 	for (size_t i = 0; i < rec->readers.nr; i++) {
 		const struct reader *reader = &rec->readers.readers[i];
 		uint64_t bytes = 0;
 		for (size_t s = 0; s < reader->nr_streams; s++)
 			bytes += reader->streams[s]->counters.bytes;
-		log_verbose("thread %zu: %llu bytes, %llu wake-ups, %.3f s of CPU", i, (unsigned long long)bytes,
-			    (unsigned long long)reader->wakeups, (double)reader->cpu_ns / 1e9);
+		log_verbose("thread %zu: %llu bytes, %llu wake-ups, %.3f s of CPU, lost %llu", i, (unsigned long long)bytes,
+			    (unsigned long long)reader->wakeups, (double)reader->cpu_ns / 1e9,
+			    (unsigned long long)lost_of(rec, reader));
 	}
 }
 

@@ -2,12 +2,14 @@
 """--threads: a data directory that perf reads, with every record once."""
 import os
 import pathlib
+import re
+import signal
 import sys
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from conftest import threads_of  # noqa: E402
+from conftest import stat_of, threads_of  # noqa: E402
 from perfdata import FINISHED_ROUND, PerfData, SAMPLE  # noqa: E402
 
 COUNTED = 'dummy,syscalls:sys_enter_getppid'
@@ -84,6 +86,78 @@ def test_per_thread_rings(millrace, programs, spawn, need_root, directory):
     _, parts = load(directory)
     assert len(parts) == RINGS * len(os.listdir(f'/proc/{target.pid}/task'))
     assert sum(record.type == SAMPLE for part in parts for record in part.records()) > 100
+
+
+OUTPUTS = pytest.mark.parametrize('output', [[], ['--single-file']], ids=['directory', 'one file'])
+
+
+def parts_of(path):
+    main = PerfData(path / 'data' if path.is_dir() else path)
+    return [main, *(Part(main, part) for part in (sorted(path.glob('data.*')) if path.is_dir() else []))]
+
+
+def where_threads_run(done):
+    return re.findall(r'thread \d+: rings [\d,]+; on CPUs (\S+); scheduling', done.err)
+
+
+@OUTPUTS
+@pytest.mark.parametrize('affinity, spec', [('node', 'numa'), ('cpu', 'cpu')])
+def test_affinity(millrace, programs, need_tracefs, directory, output, affinity, spec):
+    load = ['-e', COUNTED, '-o', directory, '--', programs / 'syscalls', '-t', '2', '-n', '5000']
+    asked = millrace('record', '-v', '--threads', f'--affinity={affinity}', *output, *load)
+    parts = parts_of(directory)
+    assert sum(1 for part in parts for _ in part.samples()) + parts[0].lost_samples(parts[0].attrs[1]) == 10000
+    told = millrace('record', '-v', f'--threads={spec}', *output, *load)
+    assert where_threads_run(asked) == where_threads_run(told) != []
+
+
+@OUTPUTS
+def test_each_thread_is_told_at_the_end(millrace, programs, need_tracefs, directory, output):
+    done = millrace('record', '-v', '--threads', '-m', '1', *output, '-e', COUNTED, '-o', directory, '--',
+                    programs / 'syscalls', '-t', '3', '-n', '50000')
+    found = re.findall(r'thread \d+: (\d+) bytes, (\d+) wake-ups, [\d.]+ s of CPU, lost (\d+)$', done.err, re.M)
+    assert len(found) == os.cpu_count()
+    drained = re.search(r'(\d+) bytes in \d+ rings drained, (\d+) wake-ups', done.err)
+    lost = re.search(r'; lost (\d+)', done.err)[1]
+    assert [str(sum(int(row[i]) for row in found)) for i in range(3)] == [*drained.groups(), lost]
+
+
+@OUTPUTS
+def test_realtime_priority(recorder, need_root, directory, output):
+    process = recorder(['--threads', *output, '-r', '7', '-e', 'dummy', '-o', directory, '--', 'sleep', '1000'])
+    threads = threads_of(process.pid, 1 + os.cpu_count())
+    priorities = [int(stat_of(f'{process.pid}/task/{tid}')[37]) for tid in threads]  # rt_priority of proc(5)
+    assert priorities.count(7) == os.cpu_count(), priorities
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+
+
+@OUTPUTS
+def test_size_limit(millrace, programs, need_tracefs, directory, output):
+    done = millrace('record', '--threads', *output, '--max-size=1M', '-e', COUNTED, '-o', directory, '--',
+                    programs / 'syscalls', '-t', '2', '-n', '2000000000', status=None)
+    assert 'the size limit is reached' in done.err
+    parts = parts_of(directory)
+    assert sum(len(part.bytes) for part in parts) >= 1 << 20
+    assert sum(record.type == SAMPLE for part in parts for record in part.records()) > 1000
+
+
+@OUTPUTS
+def test_one_running_thread(millrace, programs, spawn, need_root, directory, output):
+    target = spawn([programs / 'spin', '-t', '3', '-m', '60000'])
+    tid = max(threads_of(target.pid, 4))
+    done = millrace('record', '--threads', *output, '-e', 'cpu-clock', '-t', tid, '-o', directory, '--', 'sleep', '0.5')
+    tids = [sample.tid for part in parts_of(directory) for sample in part.samples()]
+    assert set(tids) == {tid} and f'captured {len(tids)} samples' in done.err
+
+
+@OUTPUTS
+def test_running_process(millrace, programs, spawn, need_root, directory, output):
+    target = spawn([programs / 'spin', '-t', '3', '-m', '60000'])
+    tids = threads_of(target.pid, 4)
+    millrace('record', '--threads', *output, '-e', 'cpu-clock', '-p', target.pid, '-o', directory, '--', 'sleep', '0.7')
+    found = {sample.tid for part in parts_of(directory) for sample in part.samples()}
+    assert found and found <= tids
 
 
 @pytest.mark.parametrize('spec, words', [('foo', 'foo'), ('0-/0', '0-'), ('0/0:0/1', '0'), ('99999/0', '99999'),

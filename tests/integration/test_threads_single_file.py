@@ -127,10 +127,3 @@ def test_full_disk(millrace, perf, programs, need_tracefs, tmpfs, how):
         check_perf(perf, sum(record.type == SAMPLE for record in PerfData(file).records()), '-i', file)
     else:
         perf('script', '-i', file)
-
-
-def test_size_limit(millrace, programs, need_tracefs, file):
-    done = millrace('record', *ONE, '--max-size=1M', '-e', COUNTED, '-o', file, '--', programs / 'syscalls', '-t', '2',
-                    '-n', '2000000000', status=None)
-    assert 'the size limit is reached' in done.err
-    assert file.stat().st_size >= 1 << 20
