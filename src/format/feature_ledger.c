@@ -18,7 +18,7 @@ const char *ledger_cause_name(uint32_t cause)
 	static const char *const names[LEDGER_CAUSES] = {
 		[LEDGER_RING_FULL] = "ring full", [LEDGER_PAUSED] = "paused",	    [LEDGER_THROTTLED] = "throttled",
 		[LEDGER_TRIMMED] = "trimmed",	  [LEDGER_SHED] = "shed",	    [LEDGER_FROZEN] = "frozen",
-		[LEDGER_DISK_FULL] = "disk full",
+		[LEDGER_DISK_FULL] = "disk full", [LEDGER_CPU_BACK] = "CPU came online",
 	};
 
 	return cause < LEDGER_CAUSES ? names[cause] : "unknown";

@@ -23,6 +23,7 @@ enum ledger_cause {
 	LEDGER_SHED,      /* given up by us */
 	LEDGER_FROZEN,    /* the targets were stopped: time, but no events */
 	LEDGER_DISK_FULL, /* could not be written */
+	LEDGER_CPU_BACK,  /* the CPU came online while we recorded, and has no events: time, and nobody counts */
 	LEDGER_CAUSES,
 };
 

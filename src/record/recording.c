@@ -20,6 +20,7 @@
 #include "pack/extent.h"
 #include "record/commit.h"
 #include "record/control.h"
+#include "record/cpu_watch.h"
 #include "record/data_files.h"
 #include "record/described_events.h"
 #include "record/event_switch.h"
@@ -68,6 +69,7 @@ struct recording {
 	struct thread_layout layout;
 	struct readers readers;
 	struct ledger_book book;
+	struct cpu_watch cpus;
 	struct commit commit;
 	struct keeper keeper;
 	int *sync_fds; /* heap */
@@ -447,7 +449,10 @@ static int open_ledger(struct recording *rec, struct diag *reterr)
 /* Its last readings, when nothing comes any more. */
 static int close_ledger(struct recording *rec, struct diag *reterr)
 {
-	int err = ledger_book_close(&rec->book);
+	int err = cpu_watch_account(&rec->cpus, &rec->book.ledger);
+	int close_err = ledger_book_close(&rec->book);
+
+	err = err ? err : close_err;
 
 	if (!err)
 		err = recorder_cost_add(&rec->readers, &rec->outlet.files, rec->keeper.cpu_ns, &rec->book.ledger);
@@ -482,6 +487,7 @@ static int run_events(struct recording *rec, struct recording_result *result, st
 		.control = &rec->control,
 		.rotation = &rec->rotation,
 		.trigger = &rec->trigger,
+		.cpus = &rec->cpus,
 	};
 
 	tell_plan(rec);
@@ -585,6 +591,7 @@ static void recording_fini(struct recording *rec)
 	workload_end(&rec->workload, rec->signal_fd);
 	described_events_fini(&rec->described);
 	control_close(&rec->control);
+	cpu_watch_close(&rec->cpus);
 	if (rec->signal_fd >= 0)
 		close(rec->signal_fd);
 }
@@ -628,6 +635,7 @@ static int prepare(struct recording *rec, struct diag *reterr)
 		if (err)
 			diag_set(reterr, err, "%s", strerror(-err));
 	}
+	cpu_watch_open(&rec->cpus, rec->options->target);
 	/* Before the rings that take all the memory that may be locked. */
 	if (!err)
 		err = open_trigger(rec, reterr);
@@ -669,6 +677,7 @@ int recording_run(const struct recording_options *options, struct recording_resu
 		.signal_fd = -1,
 		.control = {.fd = -1, .ack_fd = -1},
 		.trigger = {.fd = -1},
+		.cpus = {.fd = -1},
 		.outlet = {.sink.fd = -1},
 	};
 	struct recording_result result = {0};

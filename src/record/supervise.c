@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "record/control.h"
 #include "record/control_command.h"
+#include "record/cpu_watch.h"
 #include "record/enable_times.h"
 #include "record/event_switch.h"
 #include "record/reader.h"
@@ -126,7 +127,7 @@ static uint64_t earlier(uint64_t one, uint64_t other)
 /* Waits once and does what has come; -errno. */
 static int watch_once(struct watch *watch)
 {
-	enum { SIGNALS, NEWS, CONTROL, SWITCH, TRIGGER, NR };
+	enum { SIGNALS, NEWS, CONTROL, SWITCH, TRIGGER, CPUS, NR };
 	const struct supervision *supervision = watch->supervision;
 	struct pollfd fds[NR] = {
 		[SIGNALS] = {.fd = supervision->signal_fd, .events = POLLIN},
@@ -134,6 +135,7 @@ static int watch_once(struct watch *watch)
 		[CONTROL] = {.fd = supervision->control->fd, .events = POLLIN}, /* -1 is skipped */
 		[SWITCH] = {.fd = supervision->readers->switch_fd, .events = POLLIN},
 		[TRIGGER] = {.fd = supervision->trigger->fd, .events = POLLIN},
+		[CPUS] = {.fd = supervision->cpus->fd, .events = POLLIN},
 	};
 	bool on;
 	int ready = poll(fds, NR, wait_ms(earlier(next_switch_ns(watch, &on), supervision->rotation->next_ns)));
@@ -149,6 +151,8 @@ static int watch_once(struct watch *watch)
 		obey(watch);
 	if (ready > 0 && fds[TRIGGER].revents && trigger_events_fired(supervision->trigger))
 		watch->snapshot = true;
+	if (ready > 0 && fds[CPUS].revents)
+		cpu_watch_read(supervision->cpus);
 	if (ready > 0 && (fds[NEWS].revents || workload_ended(supervision->workload)))
 		watch->stop = true;
 	return rotate(watch);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 struct control;
+struct cpu_watch;
 struct enable_times;
 struct eventset;
 struct diag;
@@ -25,6 +26,7 @@ struct supervision {
 	struct control *control; /* may be without any fd */
 	struct rotation *rotation;
 	struct trigger_events *trigger; /* may be without any */
+	struct cpu_watch *cpus;         /* may be without an fd */
 };
 
 /*

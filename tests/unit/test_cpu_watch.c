@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/* What it means to a recording that CPUs go offline and come online. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "format/feature_ledger.h"
+#include "record/cpu_watch.h"
+#include "record/target.h"
+
+#define CPU "@/devices/system/cpu/cpu"
+
+static struct cpu_watch make_watch(struct target *target, enum event_target kind)
+{
+	*target = (struct target){.kind = kind};
+	assert_int_equal(cpuset_parse(&target->cpus, "0-3"), 0);
+	return (struct cpu_watch){.target = target, .fd = -1};
+}
+
+static void take(struct cpu_watch *watch, const char *text, uint64_t now_ns)
+{
+	assert_int_equal(cpu_watch_take(watch, text, now_ns), 0);
+}
+
+static void end(struct cpu_watch *watch, struct target *target)
+{
+	cpu_watch_close(watch);
+	target_fini(target);
+}
+
+static void test_goes_and_comes_back(void **state)
+{
+	struct target target;
+	struct cpu_watch watch = make_watch(&target, EVENT_TARGET_SYSTEM);
+	struct ledger ledger = {0};
+
+	(void)state;
+	take(&watch, "offline" CPU "2", 5);
+	assert_true(cpuset_has(&watch.gone, 2));
+	assert_int_equal(watch.nr_blind, 0); /* nothing runs there */
+	take(&watch, "online" CPU "2", 7);
+	take(&watch, "offline" CPU "2", 8);
+	take(&watch, "online" CPU "2", 9);
+	assert_int_equal(watch.nr_blind, 1);
+	assert_int_equal(watch.blind[0].cpu, 2);
+	assert_int_equal(watch.blind[0].from_ns, 7);
+	assert_int_equal(cpu_watch_account(&watch, &ledger), 0);
+	assert_int_equal(ledger.nr_entries, 1);
+	assert_int_equal(ledger.entries[0].cause, LEDGER_CPU_BACK);
+	assert_int_equal(ledger.entries[0].cpu, 2);
+	assert_int_equal(ledger.entries[0].from_ns, 7);
+	ledger_fini(&ledger);
+	end(&watch, &target);
+}
+
+static void test_a_new_one(void **state)
+{
+	static const struct {
+		enum event_target kind;
+		size_t nr_blind;
+	} cases[] = {{EVENT_TARGET_SYSTEM, 1}, {EVENT_TARGET_CPUS, 0}, {EVENT_TARGET_WORKLOAD, 1}, {EVENT_TARGET_TASKS, 1}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct target target;
+		struct cpu_watch watch = make_watch(&target, cases[i].kind);
+		take(&watch, "online" CPU "11", 5);
+		assert_int_equal(watch.nr_blind, cases[i].nr_blind);
+		end(&watch, &target);
+	}
+}
+
+static void test_tasks_go_on(void **state)
+{
+	struct target target;
+	struct cpu_watch watch = make_watch(&target, EVENT_TARGET_TASKS);
+
+	(void)state;
+	take(&watch, "offline" CPU "2", 5);
+	take(&watch, "online" CPU "2", 6);
+	assert_int_equal(cpuset_count(&watch.gone), 0);
+	assert_int_equal(watch.nr_blind, 0);
+	end(&watch, &target);
+}
+
+static void test_others_are_left_alone(void **state)
+{
+	static const char *const texts[] = {"", "offline", "offline" CPU, "offline" CPU "2/x", "offline" CPU "9",
+					    "add" CPU "2", "online" CPU "2", "offline@/devices/system/memory/memory2"};
+	struct target target;
+	struct cpu_watch watch = make_watch(&target, EVENT_TARGET_SYSTEM);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		take(&watch, texts[i], 5);
+	assert_int_equal(cpuset_count(&watch.gone), 0);
+	assert_int_equal(watch.nr_blind, 0);
+	end(&watch, &target);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_goes_and_comes_back),
+		cmocka_unit_test(test_a_new_one),
+		cmocka_unit_test(test_tasks_go_on),
+		cmocka_unit_test(test_others_are_left_alone),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
