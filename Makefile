@@ -17,6 +17,9 @@ check: # installs what is missing, builds with gcc and clang, runs every test
 check-lab: build # the tests that take minutes or need a special machine
 	@MILLRACE=$(CURDIR)/build/millrace pytest-3 -m lab tests
 
+check-tsan: # every test that has threads with ThreadSanitizer, a quarter of an hour
+	@tools/check-tsan
+
 bench: build # the same load recorded with perf and with millrace, interleaved
 	@bench/vs-perf
 
@@ -41,4 +44,4 @@ clean:
 help:
 	@sed -n 's/^\([a-z-]*\):[^#]*# /make \1	/p' Makefile
 
-.PHONY: build demo check check-lab bench fuzz static clean-room install deps clean help
+.PHONY: build demo check check-lab check-tsan bench fuzz static clean-room install deps clean help
