@@ -68,7 +68,9 @@ static const char *thread_spec_of(const struct record_options *options)
 static int record(struct record_options *options, int argc, char **argv, int first)
 {
 	struct target target __attribute__((cleanup(target_fini))) = {0};
-	bool directory = options->threads.given && !options->single_file && !sink_is_pipe(options->output);
+	/* What is held in memory is held together, whoever drained it. */
+	bool together = options->single_file || options->rotation.flight_ns || sink_is_pipe(options->output);
+	bool directory = options->threads.given && !together;
 	bool to_nowhere = options->writer.ops == &writer_null && !directory;
 	struct recording_options recording = {
 		.target = &target,

@@ -149,8 +149,9 @@ static int check_flight(const struct record_options *options, struct diag *reter
 	if (spec->bytes || spec->period_ns || options->max_bytes)
 		return diag_set(reterr, -EINVAL, "--flight writes when it is asked to: neither --switch-output=SIZE or TIME nor "
 						 "--max-size go with it");
-	if (options->threads.given || options->tail_synthesize)
-		return diag_set(reterr, -EINVAL, "--flight goes with neither --threads nor --tail-synthesize");
+	if (options->tail_synthesize)
+		return diag_set(reterr, -EINVAL, "--flight tells what was there at its start: --tail-synthesize does not go "
+						 "with it");
 	if (options->output && !strcmp(options->output, "-"))
 		return diag_set(reterr, -EINVAL, "--flight writes files: it needs a name for them (-o)");
 	return 0;

@@ -174,6 +174,7 @@ int outlet_release(struct outlet *outlet, const struct outlet_params *params, co
 	AUTO_BUF struct buf front = {0};
 	struct writer *inner;
 
+	data_files_join(&outlet->files);
 	pack_stage_settle(outlet->writer);
 	int err = sink_open(path, &outlet->sink, reterr);
 	if (err)

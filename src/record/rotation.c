@@ -270,6 +270,7 @@ static int finish_last(struct rotation *rotation, const struct outlet_closing *c
 	int err = 0;
 
 	if (rotation->outlet->held && !rotation->post && !rotation->wanted) {
+		data_files_join(&rotation->outlet->files);
 		writer_close(take_ptr(rotation->outlet->writer), NULL); /* nobody wants it */
 		return 0;
 	}

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """--flight: the last moments of a normal recording, kept in memory and written when somebody asks."""
 
+from collections import Counter
+
 import pytest
 
 CALLS = 100000
@@ -22,7 +24,7 @@ def numbers(script):
     return [int(text.split(',')[0], 16) for text in found]
 
 
-@pytest.mark.parametrize('options', [[], ['--writer=mmap'], ['--side-channel=off']], ids=' '.join)
+@pytest.mark.parametrize('options', [[], ['--writer=mmap'], ['--side-channel=off'], ['--threads'], ['--threads', '--writer=uring']], ids=' '.join)
 def test_size_is_the_limit(millrace, perf, programs, need_tracefs, tmp_path, options):
     """The newest calls, without a gap, and no more than there is memory for; perf reads the same."""
     file = tmp_path / 'p.data'
@@ -40,17 +42,19 @@ def test_size_is_the_limit(millrace, perf, programs, need_tracefs, tmp_path, opt
     assert script.status == 0 and numbers(script.out) == calls and 'out of order' not in script.err
 
 
-def test_nothing_is_written_unasked(millrace, tmp_path):
-    done = millrace('record', '--flight=10s', '-e', 'cpu-clock', '-o', tmp_path / 'p.data', '--', 'true')
+@pytest.mark.parametrize('options', [[], ['--threads']], ids=' '.join)
+def test_nothing_is_written_unasked(millrace, tmp_path, options):
+    done = millrace('record', '--flight=10s', *options, '-e', 'cpu-clock', '-o', tmp_path / 'p.data', '--', 'true')
     assert not files(tmp_path) and 'nobody asked' in done.err
 
 
-def test_tasks_that_have_ended(millrace, tmp_path):
+@pytest.mark.parametrize('options', [[], ['--threads']], ids=' '.join)
+def test_tasks_that_have_ended(millrace, tmp_path, options):
     """They call into a library and end before anybody asks: in each file all is known."""
     file = tmp_path / 'p.data'
     task = 'awk "BEGIN { for (i = 0; i < 2e5; i++) x += sin(i) }"'
     rounds = ''.join(f'{task}; {task}; kill -USR2 $PPID; {wait_for(file, nr)}; ' for nr in (1, 2, 3))
-    millrace('record', '--flight=1000s', '-c', '100000', '-e', 'cpu-clock:u', '-o', file, '--', 'sh', '-c', rounds)
+    millrace('record', '--flight=1000s', *options, '-c', '100000', '-e', 'cpu-clock:u', '-o', file, '--', 'sh', '-c', rounds)
     assert len(files(tmp_path)) == 3
     for part in files(tmp_path):
         lines = millrace('script', '-i', part).out.splitlines()
@@ -87,6 +91,17 @@ def test_the_end_comes_before_the_post(millrace, tmp_path):
     assert len(files(tmp_path)) == 1
 
 
+def test_threads_forget_nothing(millrace, programs, need_tracefs, tmp_path):
+    """As long as there is room: each call is in one of the files, from whatever CPU a thread drained it."""
+    file, made = tmp_path / 'p.data', 5000
+    rounds = ''.join(f'{programs}/syscalls -t 3 -n {made} >/dev/null; kill -USR2 $PPID; {wait_for(file, nr)}; ' for nr in (1, 2, 3))
+    millrace('record', '--flight=1000s', '--threads', *COUNTED, '-o', file, '--', 'sh', '-c', rounds)
+    calls = Counter()
+    for part in files(tmp_path):
+        calls.update(numbers(millrace('script', '-i', part).out))
+    assert calls == Counter({number: 3 * 3 for number in range(made)})
+
+
 @pytest.mark.parametrize('asked', ['true', 'kill -USR2 $PPID'])
 def test_rings_that_are_overwritten(millrace, programs, need_tracefs, tmp_path, asked):
     """What they hold at the end is in the file that was asked for, and in none if there is none."""
@@ -99,7 +114,8 @@ def test_rings_that_are_overwritten(millrace, programs, need_tracefs, tmp_path, 
         assert sum(line.split()[0] == 'syscalls' for line in lines) == 200
 
 
-@pytest.mark.parametrize('options, end', [([], 'exec sleep 1000'), (['--flight-post=1h'], 'true')], ids=['asked', 'at the end'])
+@pytest.mark.parametrize('options, end', [([], 'exec sleep 1000'), (['--threads'], 'exec sleep 1000'), (['--flight-post=1h'], 'true'),
+                                          (['--threads', '--flight-post=1h'], 'true')], ids=lambda value: ' '.join(value))
 def test_a_directory_that_vanishes(millrace, tmp_path, options, end):
     """What was held and has no file is told, whether the recording goes on or ends."""
     (tmp_path / 'd').mkdir()
@@ -117,7 +133,7 @@ def test_a_full_disk(millrace, programs, need_tracefs, tmpfs):
 
 
 @pytest.mark.parametrize('options', [['--flight=10'], ['--flight=10M'], ['--flight=10s,10s'], ['--flight=10s,'],
-                                     ['--flight-post=1s'], ['--flight=1s', '--threads'], ['--flight=1s', '--switch-output=1M'],
+                                     ['--flight-post=1s'], ['--flight=1s', '--switch-output=1M'],
                                      ['--flight=1s', '-o', '-'], ['--flight=1s', '--max-size=1M'],
                                      ['--flight=1s', '--tail-synthesize']], ids=' '.join)
 def test_what_does_not_go_together(millrace, options):

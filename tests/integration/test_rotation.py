@@ -228,15 +228,16 @@ def test_an_event_that_is_none(millrace):
     assert 'no-such-event' in done.err
 
 
-def test_last_moments_at_each_switch(millrace, perf, programs, need_tracefs, tmp_path):
+@pytest.mark.parametrize('options', WRITERS, ids=' '.join)
+def test_last_moments_at_each_switch(millrace, perf, programs, need_tracefs, tmp_path, options):
     """Rings that overwrite are written at each switch: what was sampled between two of them, each once."""
     file = tmp_path / 'p.data'
     command, made = load(programs, 3, SIGNALS)
-    done = millrace('record', '--switch-output', '--overwrite', '-m', '1024', '-e', 'syscalls:sys_enter_getppid', '-o',
-                    file, '--', *command)
+    done = millrace('record', '--switch-output', '--overwrite', '-m', '1024', *options, '-e', 'syscalls:sys_enter_getppid',
+                    '-o', file, '--', *command)
     keys = []
     for part in parts_of(file):
-        keys += [(s.tid, s.cpu, s.time) for s in PerfData(part).samples()]
+        keys += [(s.tid, s.cpu, s.time) for region in regions(part) for s in region.samples()]
         assert not perf('script', '-i', part).err.strip()
     assert len(set(keys)) == len(keys) and made <= len(keys) <= made + 1, done.err
 
