@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Overwritten rings: the newest records, whole, and snapshots without a gap."""
+import json
 import os
 import pathlib
 import re
@@ -12,6 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from perfdata import PerfData, SAMPLE  # noqa: E402
 
 GETPPID = 110  # x86_64
+BENCH = pathlib.Path(__file__).resolve().parent.parent.parent / 'bench'
 
 
 def numbers(file):
@@ -103,6 +105,18 @@ def test_snapshots_follow_each_other_without_a_gap(run, programs, need_tracefs):
 def test_snapshots_of_rings_that_overflow_are_runs(run, programs, need_tracefs):
     seen = snapshots(run, programs, '-n', '30', '-m', '1')
     assert seen['gaps'] == seen['torn'] == seen['lost'] == 0
+
+
+def test_perf_is_blind_at_a_snapshot_and_we_are_not(run, perf, need_root, need_tracefs):
+    """The same counted calls: what is missing between two files was made while nobody looked."""
+    for _ in range(5):
+        seen = json.loads(run([BENCH / 'blind', '--json', '--runs', '1', '--snapshots', '3'], timeout=120).out)
+        if max(of['bytes'] for of in seen.values()) > 24 << 20:
+            pytest.skip('this machine is so fast that 32 MB may not hold what comes between two snapshots')
+        assert seen['millrace']['snapshots'] >= 1 and seen['millrace']['missing'] == 0, seen
+        if seen['perf']['missing']:
+            return
+    pytest.skip('in five runs nothing happened while perf was blind: nothing to compare with')
 
 
 @pytest.mark.lab
