@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "cmd/command.h"
+#include "cmd/pager.h"
 
 /* `millrace help [COMMAND]` */
 static int help(const char *name)
@@ -62,7 +63,8 @@ int main(int argc, char **argv)
 
 	if (fflush(stdout) || ferror(stdout)) {
 		log_error("standard output: %s", strerror(errno));
-		return status ? status : 1;
+		status = status ? status : 1;
 	}
+	pager_close();
 	return status;
 }

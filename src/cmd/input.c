@@ -10,6 +10,7 @@
 
 #include "base/diag.h"
 #include "base/log.h"
+#include "cmd/pager.h"
 #include "cmd/time_range.h"
 #include "read/ahead.h"
 
@@ -33,6 +34,7 @@ static void file_shrank(int signal)
 	(void)signal;
 	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
 		_exit(INPUT_EXIT_ERROR);
+	pager_close();
 	_exit(INPUT_EXIT_ERROR);
 }
 

@@ -12,6 +12,7 @@
 #include "cmd/dump.h"
 #include "cmd/header_text.h"
 #include "cmd/input.h"
+#include "cmd/progress.h"
 #include "cmd/report_loss.h"
 #include "cmd/report_options.h"
 #include "cmd/report_samples.h"
@@ -26,6 +27,7 @@ struct report {
 	struct samples samples;
 	struct input_losses losses;
 	bool header_done;
+	struct progress progress;
 };
 
 /* A filter that leaves one name makes its column needless: the name goes on top. */
@@ -110,6 +112,7 @@ static int read_records(struct report *report, struct diag *reterr)
 	int err = input_records_open(&records, report->session);
 	if (err)
 		return diag_set(reterr, err, "cannot start a thread: %s", strerror(-err));
+	progress_start(&report->progress, "reading");
 	while (!(report->header_done && report->options.header.alone) &&
 	       (got = input_records_next(&records, &record, reterr)) > 0) {
 		if (!report->header_done && !is_front(record->view.header->type))
@@ -117,6 +120,7 @@ static int read_records(struct report *report, struct diag *reterr)
 		err = take(report, record, reterr);
 		if (err)
 			return err;
+		progress_step(&report->progress);
 	}
 	if (!report->header_done)
 		print_front(report);
@@ -143,6 +147,7 @@ static int run_table(struct report *report, struct diag *reterr)
 	if (err)
 		return diag_set(reterr, err, "out of memory");
 	err = read_records(report, reterr);
+	progress_end(&report->progress);
 	if (!report->options.header.alone) {
 		int table_err = print_tables(report, err ? NULL : reterr);
 		err = err ? err : table_err;
@@ -241,6 +246,7 @@ static int report_run(int argc, char **argv)
 		free(joined);
 		return settled ? COMMAND_USAGE : INPUT_EXIT_ERROR;
 	}
+	pager_open(&report.options.pager);
 	int err = run(&report, &diag);
 	int status = report_status(err, &diag);
 	samples_fini(&report.samples);

@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "cmd/colour.h"
+
 enum { LEVEL_WIDTH = 11 /* "|          " */ };
 
 /* Every line of a graph begins with it. */
@@ -40,6 +42,13 @@ static void print_frame(const struct graph *graph, uint32_t node)
 		fprintf(graph->to, "%#" PRIx64, at->ip);
 }
 
+static void print_share(const struct graph *graph, double share)
+{
+	struct colour_marks colour = colour_of_share(graph->options->coloured, share);
+
+	fprintf(graph->to, "%s%.2f%%%s", colour.on, share, colour.off);
+}
+
 static void print_value(const struct graph *graph, uint64_t period, uint64_t nr, uint64_t total)
 {
 	switch (graph->options->value) {
@@ -50,7 +59,7 @@ static void print_value(const struct graph *graph, uint64_t period, uint64_t nr,
 		fprintf(graph->to, "%u", (unsigned)nr);
 		break;
 	default:
-		fprintf(graph->to, "%.2f%%", total ? (double)period * 100.0 / (double)total : 0);
+		print_share(graph, total ? (double)period * 100.0 / (double)total : 0);
 	}
 }
 

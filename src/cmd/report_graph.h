@@ -24,6 +24,7 @@ struct graph_options {
 	double min_percent; /* branches below are left out */
 	unsigned max_lines; /* of one level; 0: all */
 	bool skip_first;    /* the entry itself, which stands above */
+	bool coloured;         /* shares by their size */
 	char separator;        /* of folded chains; 0: ';' */
 };
 

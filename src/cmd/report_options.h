@@ -5,9 +5,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cmd/colour.h"
 #include "cmd/header_text.h"
 #include "cmd/input.h"
 #include "cmd/option.h"
+#include "cmd/pager.h"
 #include "cmd/report_columns.h"
 #include "cmd/report_graph.h"
 #include "cmd/report_samples.h"
@@ -24,6 +26,8 @@ struct report_options {
 	struct column_choice columns;
 	uint64_t group_sort;
 	struct header_options header;
+	struct pager_options pager;
+	enum colour_when colour;
 	enum group_tables groups;
 	bool inverted, tasks, mmaps;
 	bool stats, raw_dump, stdio;

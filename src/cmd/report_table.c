@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "cmd/colour.h"
 #include "cmd/report_graph.h"
 
 enum {
@@ -297,22 +298,14 @@ static double percent(const struct table *table, unsigned member, uint64_t perio
 	return table->periods[member] ? 100.0 * (double)period / (double)table->periods[member] : 0;
 }
 
-/* As perf colours them on a terminal. */
-static const char *share_colour(double share)
-{
-	return share >= 5 ? "\033[31m" : share > 0.5 ? "\033[32m" : NULL;
-}
-
 /* Returns the columns taken, which colours do not take. */
 static unsigned print_share(const struct table *table, double share, int width)
 {
-	const char *colour = table->options->coloured ? share_colour(share) : NULL;
+	struct colour_marks colour = colour_of_share(table->options->coloured, share);
 
-	if (colour)
-		fputs(colour, table->to);
+	fputs(colour.on, table->to);
 	int taken = fprintf(table->to, " %*.2f%%", width > 2 ? width - 2 : 0, share);
-	if (colour)
-		fputs("\033[m", table->to);
+	fputs(colour.off, table->to);
 	return (unsigned)taken;
 }
 

@@ -164,6 +164,7 @@ static void settle_table(const struct report_tables *tables)
 	table->self_named = children && !options->columns.fields.nr;
 	table->children = children;
 	table->headless = options->quiet;
+	table->coloured = options->graph.coloured = colour_wanted(options->colour, pager_terminal());
 	table->dso_list = options->samples.filter.dsos;
 }
 

@@ -13,6 +13,7 @@
 #include "cmd/header_text.h"
 #include "cmd/input.h"
 #include "cmd/output.h"
+#include "cmd/pager.h"
 #include "cmd/report_samples.h"
 #include "cmd/sample_filter.h"
 #include "cmd/sample_text.h"
@@ -25,6 +26,7 @@ struct script_options {
 	struct script_show show;
 	uint64_t max_stack;
 	struct header_options header;
+	struct pager_options pager;
 	bool folded, json;
 	bool nanoseconds, since_first, since_last;
 	int verbose;
@@ -85,6 +87,7 @@ static const struct option script_table[] = {
 	 .set = option_set_flag,
 	 .offset = offsetof(struct script_options, json)},
 	HEADER_OPTIONS(struct script_options, header, NULL),
+	PAGER_OPTIONS(struct script_options, pager),
 	{.letter = 'v',
 	 .name = "verbose",
 	 .help = "Say more on standard error; twice: everything",
@@ -339,8 +342,6 @@ static int script_run(int argc, char **argv)
 		return COMMAND_USAGE;
 	}
 	log_set_level(script.options.verbose);
-	script.watched = isatty(STDOUT_FILENO);
-
 	if (sample_filter_settle(&script.options.filter, &diag)) {
 		log_error("%s", diag.text);
 		sample_filter_fini(&script.options.filter);
@@ -350,6 +351,8 @@ static int script_run(int argc, char **argv)
 		script_close(&script);
 		return INPUT_EXIT_ERROR;
 	}
+	pager_open(&script.options.pager);
+	script.watched = pager_terminal() && session_info(script.session)->pipe;
 	err = run_records(&script, &diag);
 	if (script.options.folded)
 		folded_print(&script.samples, 0, &script.out);

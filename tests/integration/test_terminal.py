@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: MIT
+"""What is different when standard output, or standard error, is a terminal: the pager, colours, the progress."""
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from conftest import MILLRACE, wait_until
+
+PAGER = r'''
+import os, sys
+with open(sys.argv[1], 'a') as log:
+    log.write('started\n')
+    log.flush()
+    text = sys.stdin.read() if sys.argv[2] == 'all' else sys.stdin.readline()
+    while sys.argv[2] == 'hold' and not os.path.exists(sys.argv[1] + '.go'):
+        pass
+    log.write(f'ended {len(text)}\n')
+'''
+
+
+@pytest.fixture(scope='module')
+def data(need_root, millrace, programs, tmp_path_factory):
+    path = tmp_path_factory.mktemp('terminal') / 'perf.data'
+    millrace('record', '-e', 'cpu-clock', '-g', '-o', path, '--', programs / 'spin', '-t', '2', '-m', '300')
+    return path
+
+
+class Terminal:
+    """A run of the program on a terminal of its own."""
+
+    def __init__(self, args, env=None, err=False):
+        self.master, slave = pty.openpty()
+        names = {name: value for name, value in os.environ.items() if name not in ('PAGER', 'PERF_PAGER', 'NO_COLOR', 'LESS')}
+        self.process = subprocess.Popen([MILLRACE, *map(str, args)], stdin=slave, stdout=subprocess.DEVNULL if err else slave,
+                                        stderr=slave if err else subprocess.PIPE, start_new_session=True,
+                                        env={**names, 'TERM': 'xterm', **(env or {})})
+        os.close(slave)
+
+    def read(self):
+        """All that it shows."""
+        text = b''
+        while True:
+            try:
+                part = os.read(self.master, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            text += part
+        return text.decode(errors='replace').replace('\r\n', '\n')
+
+    def end(self):
+        text, status = self.read(), self.process.wait(timeout=60)
+        os.close(self.master)
+        return text, status
+
+
+@pytest.fixture
+def pager(tmp_path):
+    (tmp_path / 'pager.py').write_text(PAGER)
+    log = tmp_path / 'log'
+
+    class Pager:
+        def env(self, how, name='PERF_PAGER'):
+            return {name: f'{sys.executable} {tmp_path}/pager.py {log} {how}'}
+
+        def log(self):
+            return log.read_text() if log.exists() else ''
+
+        def go_on(self):
+            (tmp_path / 'log.go').touch()
+
+    return Pager()
+
+
+@pytest.mark.parametrize('command', ['report', 'script'])
+def test_pager_gets_all(data, millrace, pager, command):
+    plain = millrace(command, '-i', data).out
+    options = ['--stdio-color=never'] if command == 'report' else []
+    text, status = Terminal([command, '-i', data, *options], pager.env('all')).end()
+    assert (text, status) == ('', 0)
+    assert pager.log() == f'started\nended {len(plain)}\n'
+
+
+def test_no_pager(data, millrace, pager):
+    plain = millrace('report', '-i', data).out
+    for options, env in (['--no-pager'], pager.env('all')), ([], {'PERF_PAGER': ''}), ([], {'PAGER': 'cat'}), (
+            [], {'PERF_PAGER': 'cat', **pager.env('all', 'PAGER')}):
+        text, status = Terminal(['report', '-i', data, '--stdio-color=never', *options], env).end()
+        assert (text, status) == (plain, 0)
+    assert pager.log() == ''
+
+
+def test_pager_variable_of_others(data, pager):
+    assert Terminal(['report', '-i', data], pager.env('all', 'PAGER')).end()[1] == 0
+    assert 'ended' in pager.log()
+
+
+def test_less_ends_behind_a_page(data):
+    if not os.path.exists('/usr/bin/less'):
+        pytest.skip('needs less')
+    text, status = Terminal(['report', '-i', data, '-s', 'comm', '-g', 'none', '--no-children'], {'PAGER': 'less'}).end()
+    assert status == 0 and 'Total Lost Samples' in text and 'spin-0' in text
+
+
+def test_pager_that_ends_early(data, pager):
+    """No error, and nothing on standard error."""
+    run = Terminal(['script', '-i', data], pager.env('line'))
+    assert run.end() == ('', 0) and run.process.stderr.read() == b''
+    assert pager.log().startswith('started\nended ')
+
+
+def test_pager_that_is_none(data):
+    assert Terminal(['script', '-i', data], {'PAGER': '/no/such/pager'}).end()[1] == 255
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_waits_for_the_pager(data, pager, number):
+    """The shell's prompt must not come back while the pager shows something."""
+    run = Terminal(['report', '-i', data], pager.env('hold'))
+    wait_until(lambda: 'started' in pager.log(), 'the pager starts')
+    run.process.send_signal(number)
+    with pytest.raises(subprocess.TimeoutExpired):
+        run.process.wait(timeout=0.3)
+    pager.go_on()
+    run.read()
+    assert run.process.wait(timeout=60) == -number
+    assert 'ended' in pager.log()
+
+
+def test_a_signal_at_any_time(data, pager):
+    """Wherever it comes, nothing is left behind: the terminal is closed by the last process that has it."""
+    for step in range(20):
+        run = Terminal(['report', '-i', data], pager.env('all'))
+        try:
+            run.process.wait(timeout=step * 0.004)
+        except subprocess.TimeoutExpired:
+            run.process.send_signal(signal.SIGTERM)
+        run.read()
+        assert run.process.wait(timeout=60) in (0, -signal.SIGTERM)
+        assert pager.log().count('started') == pager.log().count('ended')
+
+
+def test_colours(data):
+    def shown(*options, **env):
+        return Terminal(['report', '-i', data, '--no-pager', *options], env).end()[0]
+
+    assert re.search(r'^ +\033\[31m +\d\d\.\d\d%\033\[m', shown(), re.M)
+    assert '\033' not in shown(NO_COLOR='1') and '\033' not in shown(TERM='dumb') and '\033' not in shown('--stdio-color=never')
+    assert '\033[31m' in shown(NO_COLOR='') and '\033[31m' in shown('--stdio-color=always', NO_COLOR='1')
+
+
+def test_colours_are_perfs(data, perf, millrace):
+    for options in [], ['-g', 'flat', '--no-children'], ['-g', 'folded', '-n'], ['-g', 'fractal,callee']:
+        ours = millrace('report', '--stdio-color=always', '-i', data, *options).out
+        theirs = perf('report', '--stdio', '--stdio-color=always', '-i', data, *options).out
+        found = re.findall(r'\033\[3\dm +[\d.]+%\033\[m', theirs)
+        assert found and re.findall(r'\033\[3\dm +[\d.]+%\033\[m', ours) == found
+
+
+def test_wrong_colour(data, millrace):
+    assert 'always' in millrace('report', '--stdio-color=blue', '-i', data, status=129).err
+
+
+def test_no_progress_of_what_is_quick(data):
+    """And none where standard error is no terminal, which all other tests see to."""
+    assert Terminal(['report', '-i', data], err=True).end() == ('', 0)
+
+
+def test_progress_of_long_work(need_root, need_tracefs, millrace, programs, tmp_path):
+    """A pipe that takes its time."""
+    stream = millrace('record', '-e', 'raw_syscalls:sys_enter', '-o', '-', '--', programs / 'syscalls', '-t', '1', '-n', '60000',
+                      binary=True).out
+    master, slave = pty.openpty()
+    run = subprocess.Popen([MILLRACE, 'report', '-i', '-'], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=slave)
+    os.close(slave)
+    run.stdin.write(stream[:10000])
+    run.stdin.flush()
+    with pytest.raises(subprocess.TimeoutExpired):
+        run.wait(timeout=1.2)  # what takes less is not long
+    run.stdin.write(stream[10000:])
+    run.stdin.close()
+    assert run.wait(timeout=60) == 0
+    text = os.read(master, 65536).decode()
+    os.close(master)
+    assert re.search(r'\rmillrace: reading: \d+ records', text) and text.endswith('\r\033[K')
