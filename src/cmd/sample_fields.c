@@ -182,5 +182,7 @@ int sample_fields_settle(struct kind_fields *fields, const struct event_desc *ev
 			return diag_set(reterr, -EINVAL, "\"symoff\" is shown behind \"sym\", which is not chosen");
 		fields->shown &= ~FIELD_BIT(FIELD_SYMOFF);
 	}
+	if (fields->shown & FIELD_BIT(FIELD_SRCLINE) && !(fields->shown & FIELD_BIT(FIELD_IP)))
+		return diag_set(reterr, -EINVAL, "\"srcline\" is shown behind \"ip\", which is not chosen");
 	return 0;
 }

@@ -83,6 +83,15 @@ static void put_place(struct object *object, const struct sample_line *line, con
 	}
 }
 
+static void put_source(struct object *object, const struct sample_line *line, const struct location *at,
+		       const struct location *inner)
+{
+	const char *text = has(line, FIELD_SRCLINE) ? sample_line_source(line->of, at, inner) : NULL;
+
+	if (text)
+		put_text(object, "srcline", text);
+}
+
 static void put_chain(struct object *object, struct sample_line *line)
 {
 	struct line_context *of = line->of;
@@ -96,6 +105,7 @@ static void put_chain(struct object *object, struct sample_line *line)
 			fputc(',', object->to);
 		put_address(&frame, "ip", of->frames[i].address);
 		put_place(&frame, line, &of->frames[i]);
+		put_source(&frame, line, &of->frames[i], i ? &of->frames[i - 1] : NULL);
 		put_end(&frame);
 	}
 	fputc(']', object->to);
@@ -109,6 +119,7 @@ static void put_ip(struct object *object, struct sample_line *line)
 	machine_resolve(line->of->machine, line->task, sample->cpumode, sample->ip, &location);
 	put_address(object, "ip", sample->ip);
 	put_place(object, line, &location);
+	put_source(object, line, &location, NULL);
 	if (sample_line_shows_chain(line))
 		put_chain(object, line);
 }

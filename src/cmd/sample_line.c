@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analyze/srcline.h"
 #include "analyze/tracepoint.h"
 #include "base/diag.h"
+#include "cmd/source_text.h"
 #include "cmd/trace_formats.h"
 #include "event/registers.h"
 
@@ -269,6 +271,28 @@ static int print_weight(struct sample_line *line, struct diag *reterr)
 	return 0;
 }
 
+const char *sample_line_source(struct line_context *of, const struct location *at, const struct location *inner)
+{
+	if (!of->srclines)
+		of->srclines = srclines_new(of->symfs);
+	if (!of->srclines || !at->dso || (inner && inner->symbol && inner->symbol->inlined && inner->ip == at->ip))
+		return NULL;
+	of->text.len = 0;
+	source_text_line(of->srclines, at, of->full_paths ? SOURCE_FULL_PATH : 0, &of->text);
+	return buf_text(&of->text);
+}
+
+/* On a line of its own below the place. */
+static void print_source(const struct sample_line *line, const struct location *at, const struct location *inner)
+{
+	const char *text = has(line, FIELD_SRCLINE) ? sample_line_source(line->of, at, inner) : NULL;
+
+	if (!text)
+		return;
+	output_bytes(line->of->out, "\n  ", 3);
+	output_text(line->of->out, text);
+}
+
 static void print_chain(const struct sample_line *line)
 {
 	struct line_context *of = line->of;
@@ -278,6 +302,7 @@ static void print_chain(const struct sample_line *line)
 	for (unsigned i = 0; i < nr; i++) {
 		output_char(of->out, '\t');
 		print_location(line, &of->frames[i], of->frames[i].address);
+		print_source(line, &of->frames[i], i ? &of->frames[i - 1] : NULL);
 		output_char(of->out, '\n');
 	}
 }
@@ -295,6 +320,7 @@ static int print_ip(struct sample_line *line, struct diag *reterr)
 	machine_resolve(line->of->machine, line->task, sample->cpumode, sample->ip, &location);
 	output_char(line->of->out, ' ');
 	print_location(line, &location, sample->ip);
+	print_source(line, &location, NULL);
 	return 0;
 }
 
@@ -399,7 +425,7 @@ const struct sample_field_row sample_fields_table[] = {
 	[FIELD_CODE_PAGE_SIZE] = {.name = "code_page_size",
 				  .print = print_code_page_size,
 				  .sample_type = PERF_SAMPLE_CODE_PAGE_SIZE},
-	{.name = "srcline", USE_PERF},
+	[FIELD_SRCLINE] = {.name = "srcline", .sample_type = PERF_SAMPLE_IP},
 	{.name = "srccode", USE_PERF},
 	{.name = "tod", USE_PERF},
 	{.name = "data_src", USE_PERF},

@@ -33,6 +33,7 @@ enum sample_field {
 	FIELD_PHYS_ADDR,
 	FIELD_DATA_PAGE_SIZE,
 	FIELD_CODE_PAGE_SIZE,
+	FIELD_SRCLINE,
 	NR_FIELDS, /* those behind are refused by name */
 };
 
@@ -57,6 +58,9 @@ struct line_context {
 	unsigned max_frames;
 	uint64_t first_ns, last_ns; /* of the lines before; 0: none */
 	struct tracepoints *tracepoints; /* NULL until the first sample of one */
+	struct srclines *srclines; /* NULL until the first line of source is asked for */
+	const char *symfs;         /* as in struct machine_options */
+	bool full_paths;           /* of source files */
 	struct buf text;
 	struct location frames[LINE_MAX_FRAMES];
 };
@@ -98,6 +102,12 @@ bool sample_line_shows_chain(const struct sample_line *line);
 
 /* Its time; since another line's with CLOCK_SINCE_*: once for each line. */
 uint64_t sample_line_time(struct sample_line *line);
+
+/*
+ * The line of the source of a frame; `inner` is the frame inside of it, NULL: none. NULL: there is nothing to look up, or
+ * the frame is what `inner` was compiled into, whose line is not that of the address. Valid until the next call.
+ */
+const char *sample_line_source(struct line_context *of, const struct location *at, const struct location *inner);
 
 /* What the sample's addr is in; false: no address that means something to this event. */
 bool sample_line_resolve_addr(struct sample_line *line, struct location *ret);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/srcline.h"
 #include "analyze/tracepoint.h"
 #include "base/diag.h"
 #include "cmd/dump_record.h"
@@ -53,6 +54,8 @@ struct sample_text *sample_text_new(const struct sample_text_options *options, s
 	text->context.machine = machine;
 	text->context.out = out;
 	text->context.clock = options->clock;
+	text->context.symfs = options->symfs;
+	text->context.full_paths = options->full_paths;
 	bool all = !options->max_frames || options->max_frames > LINE_MAX_FRAMES;
 	text->context.max_frames = all ? LINE_MAX_FRAMES : options->max_frames;
 	for (unsigned kind = 0; kind < NR_KINDS; kind++) {
@@ -67,6 +70,7 @@ void sample_text_free(struct sample_text *text)
 	if (!text)
 		return;
 	tracepoints_close(text->context.tracepoints);
+	srclines_free(text->context.srclines);
 	buf_fini(&text->context.text);
 	free(text);
 }

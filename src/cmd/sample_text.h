@@ -22,6 +22,8 @@ struct sample_text_options {
 	bool hide_chains;    /* -G: the address of the sample instead */
 	unsigned clock;      /* enum sample_clock */
 	unsigned max_frames; /* 0: all */
+	const char *symfs;   /* as in struct machine_options */
+	bool full_paths;     /* of source files */
 	FILE *json;          /* samples go there, as sample_json prints them; NULL: as text to the output */
 };
 

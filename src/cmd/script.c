@@ -46,12 +46,16 @@ static const struct option script_table[] = {
 	 .name = "fields",
 	 .arg = "FIELD,...",
 	 .help = "Print these fields: comm, tid, pid, time, cpu, event, trace, ip, sym, symoff, dso, addr, period, iregs, uregs, "
-		 "misc, weight, phys_addr, data_page_size, code_page_size; with + or - before each, these more or less "
+		 "misc, srcline, weight, phys_addr, data_page_size, code_page_size; with + or - before each, these more or less "
 		 "than there are; with hw:, sw:, trace:, raw: or break: in front, of these events alone",
 	 .set = set_fields,
 	 .offset = offsetof(struct script_options, text.fields),
 	 .flags = OPTION_NO_NEGATE,
 	 .group = "Fields"},
+	{.name = "full-source-path",
+	 .help = "Print the whole paths of source files",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct script_options, text.full_paths)},
 	{.letter = 'G',
 	 .name = "hide-call-graph",
 	 .help = "Print the address of a sample in place of its call chain",
@@ -123,7 +127,6 @@ static const struct option script_table[] = {
 	OPTION_REFUSED(0, "demangle-kernel", NULL, "names of the kernel stay as they are: use c++filt behind millrace script"),
 	OPTION_REFUSED(0, "inline", NULL, "inlined functions are always printed: use -G to hide call chains"),
 	OPTION_REFUSED(0, "show-kernel-path", NULL, "the kernel is always [kernel.kallsyms] here: use perf script --show-kernel-path"),
-	OPTION_REFUSED(0, "full-source-path", NULL, "source lines are not printed here: use perf script -F +srcline"),
 	OPTION_REFUSED(0, "guest-code", NULL, "guests of this machine are not looked into: use perf script"),
 	OPTION_REFUSED(0, "guestkallsyms", "FILE", "guests of this machine are not looked into: use perf script"),
 	OPTION_REFUSED(0, "guestmodules", "FILE", "guests of this machine are not looked into: use perf script"),
@@ -264,6 +267,7 @@ static int run_records(struct script *script, struct diag *reterr)
 
 static void settle_text_options(struct script_options *options)
 {
+	options->text.symfs = options->input.machine.symfs;
 	options->text.max_frames = options->max_stack < LINE_MAX_FRAMES ? (unsigned)options->max_stack : 0;
 	options->text.clock = (options->nanoseconds ? CLOCK_NANOSECONDS : 0) |
 			      (options->since_first ? CLOCK_SINCE_FIRST : 0) | (options->since_last ? CLOCK_SINCE_LAST : 0);

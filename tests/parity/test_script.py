@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 import perf_file
+from test_report import lines  # noqa: F401 (a fixture)
 
 WORKLOAD = ['sh', '-c', 'ls -lR /usr/share/doc | sort | wc -l; true & wait']
 
@@ -188,6 +189,19 @@ def test_fields_that_are_refused(data, millrace):
         assert hint in millrace('script', '-F', f'+{field}', '-i', data, status=129).err
     err = millrace('script', '-F', 'comm,nothing', '-i', data, status=129).err
     assert '"nothing"' in err and 'symoff' in err
+
+
+def test_source_lines(lines, perf, millrace):
+    """Of the program alone: in libraries addr2line, which perf asks, takes the names of files from elsewhere."""
+    for options in (['-F', 'comm,ip,sym,srcline'], ['-G', '-F', '+srcline', '--full-source-path'], ['-F', 'ip,srcline', '-G']):
+        ours, theirs = (tool('script', *options, '-i', lines).out for tool in (millrace, perf))
+        place = re.compile(r'^  \S*lines\.c:\d+$', re.M)
+        assert place.findall(theirs) and place.findall(ours) == place.findall(theirs)
+        other = re.compile(r'^  \S*:\d+$|^  \S*\[[0-9a-f]+\]$', re.M)
+        assert_same(other.sub('', ours), other.sub('', theirs))
+    assert 'ip' in millrace('script', '-F', 'comm,srcline', '-i', lines, status=255).err
+    first = json.loads(millrace('script', '--json', '-F', '+srcline', '-i', lines).out.splitlines()[-5])
+    assert re.match(r'lines\.c:[56]$', first['callchain'][0]['srcline'])
 
 
 @pytest.fixture(scope='module')
