@@ -10,8 +10,8 @@ enum { FIRST_ROOM = 4096 };
 void order_fini(struct order *order)
 {
 	free(order->entries);
-	free(order->scratch);
 	free(order->runs);
+	free(order->heap);
 	*order = (struct order){0};
 }
 
@@ -34,8 +34,6 @@ static int grow(struct order *order)
 	int err = resize(&order->entries, room, sizeof(*order->entries));
 
 	if (!err)
-		err = resize(&order->scratch, room, sizeof(*order->scratch));
-	if (!err)
 		order->room = room;
 	return err;
 }
@@ -45,11 +43,13 @@ static int start_run(struct order *order)
 	if (order->nr_runs == order->runs_room) {
 		size_t room = order->runs_room ? order->runs_room * 2 : 256;
 		int err = resize(&order->runs, room, sizeof(*order->runs));
+		if (!err)
+			err = resize(&order->heap, room, sizeof(*order->heap));
 		if (err)
 			return err;
 		order->runs_room = room;
 	}
-	order->runs[order->nr_runs++] = order->nr;
+	order->runs[order->nr_runs++] = (struct order_run){order->nr, order->nr};
 	return 0;
 }
 
@@ -59,11 +59,13 @@ int order_push(struct order *order, const struct order_entry *entry)
 
 	if (order->nr == order->room)
 		err = grow(order);
-	if (!err && (!order->nr_runs || entry->time_ns < order->entries[order->nr - 1].time_ns))
+	if (!err && (order->nr_runs == order->nr_settled ||
+		     entry->time_ns < order->entries[order->nr - 1].time_ns))
 		err = start_run(order);
 	if (err)
 		return err;
 	order->entries[order->nr++] = *entry;
+	order->runs[order->nr_runs - 1].end++;
 	if (entry->time_ns < order->given_ns)
 		order->nr_late++;
 	if (entry->time_ns > order->newest_ns)
@@ -71,78 +73,69 @@ int order_push(struct order *order, const struct order_entry *entry)
 	return 0;
 }
 
-/* Entries that went leave room at the front. */
+/* What waits moves to the front, run by run. */
 static void compact(struct order *order)
 {
-	size_t gone = order->first, kept = 0;
+	size_t kept = 0, nr = 0;
 
-	if (!gone)
-		return;
-	memmove(order->entries, order->entries + gone, (order->nr - gone) * sizeof(*order->entries));
 	for (size_t i = 0; i < order->nr_runs; i++) {
-		bool empty = (i + 1 < order->nr_runs ? order->runs[i + 1] : order->nr) <= gone;
-		if (!empty)
-			order->runs[kept++] = order->runs[i] > gone ? order->runs[i] - gone : 0;
+		struct order_run run = order->runs[i];
+		size_t left = run.end - run.first;
+		if (!left)
+			continue;
+		memmove(order->entries + nr, order->entries + run.first, left * sizeof(*order->entries));
+		order->runs[kept++] = (struct order_run){nr, nr + left};
+		nr += left;
 	}
 	order->nr_runs = kept;
-	order->nr -= gone;
-	order->ready -= gone;
-	order->first = 0;
+	order->nr = nr;
 }
 
-/* Merges two neighbouring stretches of `from` into `to`; of equal times the left one goes first. */
-static void merge(const struct order_entry *from, struct order_entry *to, size_t left, size_t right, size_t end)
+/* Whether the first entry of a run goes before that of another: of equal times the one that was pushed first. */
+static bool goes_first(const struct order *order, size_t a, size_t b)
 {
-	size_t a = left, b = right;
+	uint64_t a_ns = order->entries[order->runs[a].first].time_ns, b_ns = order->entries[order->runs[b].first].time_ns;
 
-	for (size_t at = left; at < end; at++) {
-		if (a < right && (b >= end || from[a].time_ns <= from[b].time_ns))
-			to[at] = from[a++];
-		else
-			to[at] = from[b++];
-	}
+	return a_ns != b_ns ? a_ns < b_ns : a < b;
 }
 
-static void sort(struct order *order)
+static void sift_down(struct order *order, size_t at)
 {
-	while (order->nr_runs > 1) {
-		size_t kept = 0;
+	size_t run = order->heap[at];
 
-		for (size_t i = 0; i < order->nr_runs; i += 2) {
-			size_t left = order->runs[i];
-			size_t right = i + 1 < order->nr_runs ? order->runs[i + 1] : order->nr;
-			size_t end = i + 2 < order->nr_runs ? order->runs[i + 2] : order->nr;
-			merge(order->entries, order->scratch, left, right, end);
-			order->runs[kept++] = left;
-		}
-		order->nr_runs = kept;
-		struct order_entry *sorted = order->scratch;
-		order->scratch = order->entries;
-		order->entries = sorted;
+	for (size_t child; (child = 2 * at + 1) < order->nr_heap; at = child) {
+		if (child + 1 < order->nr_heap && goes_first(order, order->heap[child + 1], order->heap[child]))
+			child++;
+		if (goes_first(order, run, order->heap[child]))
+			break;
+		order->heap[at] = order->heap[child];
 	}
+	order->heap[at] = run;
+}
+
+static bool has_ready(const struct order *order, size_t run)
+{
+	const struct order_run *its = &order->runs[run];
+
+	return its->first < its->end && order->entries[its->first].time_ns <= order->limit_ns;
 }
 
 static void settle(struct order *order, uint64_t limit_ns)
 {
-	size_t low, high;
-
 	compact(order);
-	sort(order);
-	low = 0;
-	high = order->nr;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (order->entries[middle].time_ns <= limit_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	order->ready = low;
+	order->limit_ns = limit_ns;
+	order->nr_heap = 0;
+	for (size_t i = 0; i < order->nr_runs; i++)
+		if (has_ready(order, i))
+			order->heap[order->nr_heap++] = i;
+	for (size_t at = order->nr_heap / 2; at-- > 0;)
+		sift_down(order, at);
+	order->nr_settled = order->nr_runs;
 }
 
 int order_mark(struct order *order)
 {
-	if (order->first == order->nr)
+	if (!order->nr)
 		return 0;
 	if (order->safe_ns)
 		settle(order, order->safe_ns);
@@ -156,15 +149,27 @@ int order_finish(struct order *order)
 	return 0;
 }
 
+/* That was the last one: what was read is evaluated next, and may need the memory. */
+static void order_empty(struct order *order)
+{
+	free(order->entries);
+	order->entries = NULL;
+	order->nr = order->room = 0;
+	order->nr_runs = order->nr_settled = 0;
+}
+
 bool order_pop(struct order *order, struct order_entry *ret)
 {
-	if (order->first == order->ready)
+	if (!order->nr_heap)
 		return false;
-	*ret = order->entries[order->first++];
+	size_t run = order->heap[0];
+	*ret = order->entries[order->runs[run].first++];
 	order->given_ns = ret->time_ns;
-	if (order->first == order->nr) {
-		order->first = order->ready = order->nr = 0;
-		order->nr_runs = 0;
-	}
+	if (!has_ready(order, run))
+		order->heap[0] = order->heap[--order->nr_heap];
+	if (order->nr_heap)
+		sift_down(order, 0);
+	else if (order->limit_ns == UINT64_MAX)
+		order_empty(order);
 	return true;
 }

@@ -4,7 +4,8 @@
  *
  * A mark says that what follows it is not older than what was seen before the mark before it. So at each mark that
  * which is not newer than the newest record before the previous mark becomes ready. Records of the same time keep the
- * order in which they were pushed. Holds pointers only, never bytes. One owner (order_fini), one thread.
+ * order in which they were pushed. What a ring gave is sorted already, so the stretches are merged as they go; nothing
+ * is copied. Holds pointers only, never bytes. One owner (order_fini), one thread.
  */
 #pragma once
 
@@ -20,12 +21,19 @@ struct order_entry {
 	uint64_t offset; /* of the record in its file, for messages */
 };
 
+/* A stretch of the entries that is sorted as it came: what one ring gave. */
+struct order_run {
+	size_t first, end; /* those that did not go yet */
+};
+
 struct order {
-	struct order_entry *entries, *scratch; /* `room` of each */
-	size_t room;
-	size_t first, ready, nr; /* entries[first..ready) may go, [ready..nr) wait */
-	size_t *runs;            /* where each sorted stretch of [first..nr) starts */
-	size_t nr_runs, runs_room;
+	struct order_entry *entries;
+	size_t nr, room;
+	struct order_run *runs; /* one behind the other in the entries */
+	size_t nr_runs, nr_settled, runs_room; /* settled: those that were there at the last mark, which do not grow */
+	size_t *heap;      /* of the runs that have ready entries, the oldest on top; as much room as the runs */
+	size_t nr_heap;
+	uint64_t limit_ns; /* what is not newer is ready, if it is in a run of the heap */
 	uint64_t newest_ns, safe_ns; /* of all; of those before the last mark */
 	uint64_t given_ns;           /* newest that went: what is older and comes now is late */
 	uint64_t nr_late;

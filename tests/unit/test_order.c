@@ -71,7 +71,7 @@ static void run(bool marks, bool backward)
 		if (marks)
 			assert_int_equal(order_mark(&order), 0);
 		pop_all(&order, &check);
-		widest = order.nr - order.first > widest ? order.nr - order.first : widest;
+		widest = order.nr > widest ? order.nr : widest;
 	}
 	order_finish(&order);
 	pop_all(&order, &check);
