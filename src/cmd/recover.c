@@ -14,7 +14,7 @@
 
 struct recover_options {
 	const char *output;
-	bool no_build_ids, force;
+	bool no_build_ids, force, index;
 	int verbose;
 };
 
@@ -31,6 +31,11 @@ static const struct option recover_table[] = {
 	 .help = "Do not look up the build-ids of what was hit",
 	 .set = option_set_flag,
 	 .offset = offsetof(struct recover_options, no_build_ids)},
+	{.name = "index",
+	 .help = "Write the index of extents anew, by which --time of report and script leaves out what it does not need, also "
+		 "of a recording that is whole",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct recover_options, index)},
 	{.letter = 'f',
 	 .name = "force",
 	 .help = "Recover a recording that belongs to neither root nor you",
@@ -47,7 +52,9 @@ static const struct option recover_table[] = {
 
 static void tell(const char *path, const struct recover_result *result)
 {
-	if (result->was_whole)
+	if (result->nr_extents)
+		log_note("%s is whole; its index has %zu extents", path, result->nr_extents);
+	else if (result->was_whole)
 		log_note("%s is whole: nothing to recover", path);
 	else if (result->samples_counted)
 		log_note("%s: recovered %" PRIu64 " samples, %.3f MB; %" PRIu64 " bytes behind the last whole record were cut off",
@@ -63,6 +70,7 @@ static int recover(const struct recover_options *options, const char *path, int 
 		.path = options->output ? options->output : path,
 		.build_ids = !options->no_build_ids,
 		.force = options->force,
+		.index = options->index,
 		.argc = argc,
 		.argv = argv,
 	};

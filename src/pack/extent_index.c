@@ -45,6 +45,22 @@ int extent_list_join(struct extent_list *list, struct extent_list *from, uint32_
 	return err;
 }
 
+static int by_place(const void *a, const void *b)
+{
+	const struct extent_fields *left = &((const struct extent_info *)a)->fields;
+	const struct extent_fields *right = &((const struct extent_info *)b)->fields;
+
+	if (left->part != right->part)
+		return left->part < right->part ? -1 : 1;
+	return (left->offset > right->offset) - (left->offset < right->offset);
+}
+
+void extent_list_sort(struct extent_list *list)
+{
+	if (list->nr)
+		qsort(list->infos, list->nr, sizeof(*list->infos), by_place);
+}
+
 uint64_t extent_list_start(const struct extent_list *list, uint32_t part, uint64_t offset)
 {
 	for (size_t i = 0; i < list->nr; i++) {

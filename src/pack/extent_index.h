@@ -48,10 +48,13 @@ struct extent_list {
 };
 
 void extent_list_fini(struct extent_list *list); /* zeroed is fine */
+#define AUTO_EXTENTS __attribute__((cleanup(extent_list_fini)))
 /* Takes info->counts in any case. 0 or -ENOMEM. */
 int extent_list_add(struct extent_list *list, struct extent_info *info);
 /* The extents of `from`, which is left empty, as those of that part. 0 or -ENOMEM. */
 int extent_list_join(struct extent_list *list, struct extent_list *from, uint32_t part);
+/* Ascending by part and offset. */
+void extent_list_sort(struct extent_list *list);
 /* Where an extent of the part starts that `offset` lies within; else the offset itself. */
 uint64_t extent_list_start(const struct extent_list *list, uint32_t part, uint64_t offset);
 

@@ -35,7 +35,7 @@ static int scan(const struct finish_params *params, uint64_t data_bytes, struct 
 
 	if (!regions)
 		return -ENOMEM;
-	regions[0] = (struct hits_region){params->fd, params->header.data.offset, data_bytes, params->live};
+	regions[0] = (struct hits_region){params->fd, params->header.data.offset, data_bytes, params->live, 0};
 	if (params->nr_parts)
 		memcpy(regions + 1, params->parts, params->nr_parts * sizeof(*regions));
 	return hits_scan(regions, params->nr_parts + 1, params->features->events, params->features->nr_events, hits);
@@ -51,13 +51,19 @@ static int add_dir_format(const struct finish_params *params, struct feature_set
 	return payload.failed ? -ENOMEM : feature_set_add(set, FEATURE_DIR_FORMAT, &payload);
 }
 
-static int add_extents(const struct finish_params *params, uint64_t data_bytes, struct feature_set *set)
+static bool has_extents(const struct finish_params *params)
+{
+	return params->extents && params->extents->nr;
+}
+
+static int add_extents(const struct finish_params *params, const struct extent_list *extents, uint64_t data_bytes,
+		       struct feature_set *set)
 {
 	AUTO_BUF struct buf payload = {0};
 
-	if (!params->extents || !params->extents->nr)
+	if (!extents->nr)
 		return 0;
-	extent_index_encode(params->extents, params->header.data.offset + data_bytes, &payload);
+	extent_index_encode(extents, params->header.data.offset + data_bytes, &payload);
 	return payload.failed ? -ENOMEM : feature_set_add(set, FEATURE_EXTENT_INDEX, &payload);
 }
 
@@ -75,8 +81,11 @@ static int add_ledger(const struct finish_params *params, struct feature_set *se
 static int add_hits(const struct finish_params *params, struct feature_set *set, struct finish_result *result)
 {
 	AUTO_BUF struct buf build_ids = {0};
+	AUTO_EXTENTS struct extent_list extents = {0};
 	struct hits hits = {.build_ids = &build_ids, .all = params->all_build_ids, .losses = params->losses};
 
+	if (!has_extents(params))
+		hits.extents = &extents;
 	if (params->build_ids) {
 		int err = scan(params, result->data_bytes, &hits);
 		if (err)
@@ -88,6 +97,8 @@ static int add_hits(const struct finish_params *params, struct feature_set *set,
 	int err = add_sample_time(&hits, set);
 	if (!err && build_ids.len)
 		err = feature_set_add(set, FEATURE_BUILD_ID, &build_ids);
+	if (!err && hits.extents && result->samples_counted)
+		err = add_extents(params, &extents, result->data_bytes, set);
 	return err;
 }
 
@@ -193,8 +204,8 @@ int finish_file(const struct finish_params *params, struct finish_result *ret, s
 		err = add_hits(params, &set, &result);
 	if (!err)
 		err = add_ledger(params, &set);
-	if (!err)
-		err = add_extents(params, result.data_bytes, &set);
+	if (!err && has_extents(params))
+		err = add_extents(params, params->extents, result.data_bytes, &set);
 	int tail_err = write_tail(params, &set, &result);
 	feature_set_fini(&set);
 	err = err ? err : tail_err ? tail_err : cut_err;

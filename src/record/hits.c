@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "format/record.h"
 #include "format/sample.h"
+#include "pack/survey.h"
 #include "pack/zstd.h"
 #include "record/hit_build_ids.h"
 #include "record/hit_layout.h"
@@ -47,6 +48,9 @@ struct scan {
 	uint64_t *aligned; /* heap, RECORD_MAX_BYTES; NULL: not yet needed */
 	bool broken; /* a record was not what it should be */
 	bool live;   /* pages are kept until the end: their room is fixed */
+	struct survey *survey; /* owned; NULL: not wanted */
+	uint64_t place;     /* in the file, of the next record; not that of one that was compressed */
+	uint64_t sample_ns; /* of the last sample; 0: it has none */
 };
 
 static void scan_fini(struct scan *scan)
@@ -58,6 +62,7 @@ static void scan_fini(struct scan *scan)
 	zstd_unpacker_free(scan->unpacker);
 	free(scan->unpacked);
 	free(scan->aligned);
+	survey_free(scan->survey);
 }
 
 static uint64_t u64_at(const uint8_t *at)
@@ -233,12 +238,13 @@ static int scan_sample(struct scan *scan, const uint8_t *record, size_t size, ui
 	int err = 0;
 
 	scan->hits->nr_samples++;
+	scan->sample_ns = 0;
 	if (layout->ip + 8 > size || layout->tid + 8 > size || layout->time + 8 > size) {
 		scan->broken = true;
 		return 0;
 	}
 	if (layout->time) {
-		time_ns = u64_at(record + layout->time);
+		time_ns = scan->sample_ns = u64_at(record + layout->time);
 		if (scan->hits->first_ns == 0 || time_ns < scan->hits->first_ns)
 			scan->hits->first_ns = time_ns;
 		if (time_ns > scan->hits->last_ns)
@@ -322,6 +328,38 @@ static int scan_comm(struct scan *scan, const struct hit_layout *layout, const u
 			      trailer_time(layout, record, header->size, sizeof(struct record_comm)));
 }
 
+/* For the index. */
+static void survey(struct scan *scan, const uint8_t *record, const struct perf_event_header *header)
+{
+	uint64_t time_ns = 0;
+
+	if (!scan->survey)
+		return;
+	if (header->type == PERF_RECORD_SAMPLE && !scan->inside) {
+		survey_sample(scan->survey, scan->place, record, header->size, scan->sample_ns);
+		return;
+	}
+	if (header->type == PERF_RECORD_SAMPLE)
+		time_ns = scan->sample_ns;
+	else if (header->type < RECORD_USER_FIRST)
+		time_ns = trailer_time(&scan->layouts[scan_event(scan, record, header->size, false)], record, header->size,
+				       sizeof(*header));
+	if (scan->inside)
+		survey_unpacked(scan->survey, record, time_ns);
+	else
+		survey_record(scan->survey, scan->place, record, time_ns);
+}
+
+static void survey_compressed(struct scan *scan, struct span payload)
+{
+	struct zstd_frame frame;
+	bool starts = zstd_frame_start(payload, &frame);
+
+	if (scan->survey)
+		survey_packed(scan->survey, scan->place, (uint16_t)(payload.len + sizeof(struct perf_event_header)),
+			      !starts ? 0 : frame.bytes ? frame.bytes : UINT64_MAX);
+}
+
 static int scan_bytes(struct scan *scan, const uint8_t *bytes, size_t len, size_t *ret_used);
 
 static int start_unpacking(struct scan *scan)
@@ -340,6 +378,8 @@ static int scan_compressed(struct scan *scan, struct span payload)
 	size_t used;
 	int err = scan->inside ? -EBADMSG : start_unpacking(scan);
 
+	if (!err)
+		survey_compressed(scan, payload);
 	unpacked = (uint8_t *)scan->unpacked;
 	scan->inside = true;
 	while (!err) {
@@ -362,7 +402,7 @@ static int scan_compressed(struct scan *scan, struct span payload)
 }
 
 /* `record` has header->size readable bytes. */
-static int scan_record(struct scan *scan, const uint8_t *record, const struct perf_event_header *header)
+static int look_at(struct scan *scan, const uint8_t *record, const struct perf_event_header *header)
 {
 	if (header->type == RECORD_COMPRESSED)
 		return scan_compressed(scan, (struct span){record + sizeof(*header), header->size - sizeof(*header)});
@@ -385,6 +425,17 @@ static int scan_record(struct scan *scan, const uint8_t *record, const struct pe
 	default:
 		return scan_map(scan, layout, record, header, header->type == PERF_RECORD_MMAP2);
 	}
+}
+
+static int scan_record(struct scan *scan, const uint8_t *record, const struct perf_event_header *header)
+{
+	int err = look_at(scan, record, header);
+
+	if (!err && header->type != RECORD_COMPRESSED)
+		survey(scan, record, header);
+	if (!scan->inside)
+		scan->place += header->size;
+	return err;
 }
 
 /* All whole records of the bytes. *ret_used: how many bytes they take. -EBADMSG: here is no record. */
@@ -419,6 +470,7 @@ static int scan_file(struct scan *scan, int fd, uint64_t offset, uint64_t bytes)
 
 	if (!chunk)
 		return -ENOMEM;
+	scan->place = offset;
 	while (bytes > 0) {
 		size_t want = CHUNK_BYTES - kept < bytes ? CHUNK_BYTES - kept : (size_t)bytes;
 		ssize_t got = pread(fd, chunk + kept, want, (off_t)offset);
@@ -466,6 +518,8 @@ int hits_live_new(const struct event_desc *events, size_t nr_events, struct hits
 			err = -EOPNOTSUPP;
 	if (!err)
 		err = hit_pages_init_fixed(&live->scan.pages, LIVE_PAGES);
+	if (!err)
+		err = survey_new(&live->scan.survey);
 	if (!err) {
 		live->scan.live = true;
 		live->kept = calloc(1, LIVE_KEPT_BYTES);
@@ -513,7 +567,7 @@ static int keep_sample(struct hits_live *live)
 	return keep(live, front, header.size);
 }
 
-static int live_record(struct hits_live *live, const uint8_t *record, const struct perf_event_header *header)
+static int live_look_at(struct hits_live *live, const uint8_t *record, const struct perf_event_header *header)
 {
 	int err = 0;
 
@@ -535,6 +589,15 @@ static int live_record(struct hits_live *live, const uint8_t *record, const stru
 	default:
 		return 0;
 	}
+}
+
+static int live_record(struct hits_live *live, const uint8_t *record, const struct perf_event_header *header)
+{
+	int err = live_look_at(live, record, header);
+
+	survey(&live->scan, record, header);
+	live->scan.place += header->size;
+	return err;
 }
 
 /* Whole records; returns how many bytes they take, or SIZE_MAX. */
@@ -592,7 +655,7 @@ void hits_live_see(struct hits_live *live, uint64_t offset, const struct span sp
 	if (live->gave_up)
 		return;
 	if (!live->end)
-		live->start = live->end = offset;
+		live->start = live->end = live->scan.place = offset;
 	live->gave_up = offset != live->end || !live_see(live, spans, nr_spans) || keep_sample(live);
 	live->end += span_total(spans, nr_spans);
 }
@@ -603,7 +666,7 @@ static bool live_covers(const struct hits_live *live, const struct hits_region *
 	return live && live->end && !live->gave_up && live->start >= region->offset && live->end <= region->offset + region->bytes;
 }
 
-/* What was kept; the samples were counted when they went by. */
+/* What was kept; the samples were counted, and places noted, when they went by. */
 static int scan_kept(struct scan *scan, const struct hits_live *live)
 {
 	struct perf_event_header header;
@@ -612,7 +675,7 @@ static int scan_kept(struct scan *scan, const struct hits_live *live)
 	for (size_t at = 0; at < live->kept_bytes && !err; at += header.size) {
 		memcpy(&header, live->kept + at, sizeof(header));
 		if (header.type != PERF_RECORD_SAMPLE)
-			err = scan_record(scan, live->kept + at, &header);
+			err = look_at(scan, live->kept + at, &header);
 		else if (scan->hits->losses)
 			err = loss_times_take(scan->hits->losses, live->kept + at, &header);
 	}
@@ -650,6 +713,24 @@ static void mark_live(struct scan *scan, const struct hits_live *live)
 			hit_world_mark(&scan->world, &live->scan.pages.slots[i]);
 }
 
+static int list_extents(const struct scan *scan, const struct hits_region regions[], size_t nr_regions)
+{
+	struct extent_list *list = scan->hits->extents;
+	int err = list ? survey_list(scan->survey, list) : 0;
+
+	for (size_t i = 0; list && i < nr_regions && !err; i++) {
+		size_t before = list->nr;
+		if (!live_covers(regions[i].live, &regions[i]))
+			continue;
+		err = survey_list(regions[i].live->scan.survey, list);
+		for (size_t k = before; k < list->nr; k++)
+			list->infos[k].fields.part = regions[i].part;
+	}
+	if (list)
+		extent_list_sort(list);
+	return err;
+}
+
 int hits_scan(const struct hits_region regions[], size_t nr_regions, const struct event_desc *events, size_t nr_events,
 	      struct hits *ret)
 {
@@ -662,7 +743,11 @@ int hits_scan(const struct hits_region regions[], size_t nr_regions, const struc
 	err = err ? err : hit_pages_init(&scan.pages);
 	err = err ? err : hit_world_init(&scan.world);
 	bool cut = false;
+	if (!err && ret->extents)
+		err = survey_new(&scan.survey);
 	for (size_t i = 0; i < nr_regions && !err; i++) {
+		if (scan.survey)
+			survey_part(scan.survey, regions[i].part);
 		err = live_covers(regions[i].live, &regions[i])
 			? scan_around(&scan, &regions[i])
 			: scan_file(&scan, regions[i].fd, regions[i].offset, regions[i].bytes);
@@ -677,6 +762,9 @@ int hits_scan(const struct hits_region regions[], size_t nr_regions, const struc
 	for (size_t i = 0; i < nr_regions; i++)
 		if (live_covers(regions[i].live, &regions[i]))
 			mark_live(&scan, regions[i].live);
+	err = list_extents(&scan, regions, nr_regions);
+	if (err)
+		return err;
 	int ids_err = hit_build_ids_put(&scan.world, ret->build_ids);
 	return ids_err ? ids_err : cut || scan.broken ? -EBADMSG : 0;
 }

@@ -19,6 +19,7 @@
 #include "format/loss_times.h"
 
 struct buf;
+struct extent_list;
 struct hits_live;
 
 struct hits {
@@ -27,6 +28,7 @@ struct hits {
 	bool all;              /* every object counts as hit */
 	struct buf *build_ids; /* caller's: payload of the BUILD_ID feature is appended here */
 	struct loss_times *losses; /* caller's: learns when records went missing; NULL: not wanted */
+	struct extent_list *extents; /* caller's: of all regions, where the records are; NULL: not wanted */
 };
 
 /* Where records lie in a file. */
@@ -34,6 +36,7 @@ struct hits_region {
 	int fd;
 	uint64_t offset, bytes;
 	const struct hits_live *live; /* borrowed; saw a part of them when they were written. NULL: nobody did */
+	uint32_t part; /* of extents */
 };
 
 /*

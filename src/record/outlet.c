@@ -354,7 +354,7 @@ static int finish(struct outlet *outlet, const struct outlet_params *common, con
 	result->bytes = 0;
 	for (size_t i = 0; i < params->nr_parts; i++) {
 		parts[i] = (struct hits_region){outlet->files.files[i].fd, 0, outlet->files.files[i].stored,
-						outlet->files.files[i].live};
+						outlet->files.files[i].live, (uint32_t)i + 1};
 		result->bytes += parts[i].bytes;
 	}
 	int err = finish_file(params, &finished, reterr);
@@ -384,7 +384,6 @@ static struct extent_list join_extents(struct outlet *outlet, struct extent_list
 		extent_list_fini(&all);
 	return all;
 }
-#define AUTO_EXTENTS __attribute__((cleanup(extent_list_fini)))
 
 int outlet_close(struct outlet *outlet, const struct outlet_params *params, const struct outlet_closing *closing,
 		 struct outlet_result *ret, struct diag *reterr)

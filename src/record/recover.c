@@ -25,6 +25,7 @@
 #include "record/finish.h"
 #include "record/hits.h"
 #include "record/record_end.h"
+#include "record/reindex.h"
 
 enum {
 	MAX_ATTRS_BYTES = 64 << 20,
@@ -80,6 +81,12 @@ static int open_file(const struct recovery *rec, int dir_fd, const char *name, s
 	return fd;
 }
 
+/* data.N, as the index counts. */
+static uint32_t part_of(const char *name)
+{
+	return (uint32_t)strtoul(name + strlen("data."), NULL, 10) + 1;
+}
+
 static int add_part(struct recovery *rec, int dir_fd, const char *name, struct diag *reterr)
 {
 	struct hits_region *grown = reallocarray(rec->parts, rec->nr_parts + 1, sizeof(*grown));
@@ -91,7 +98,7 @@ static int add_part(struct recovery *rec, int dir_fd, const char *name, struct d
 	int fd = open_file(rec, dir_fd, name, &st, reterr);
 	if (fd < 0)
 		return fd;
-	grown[rec->nr_parts++] = (struct hits_region){fd, 0, (uint64_t)st.st_size, NULL};
+	grown[rec->nr_parts++] = (struct hits_region){fd, 0, (uint64_t)st.st_size, NULL, part_of(name)};
 	return 0;
 }
 
@@ -343,6 +350,21 @@ static int make_whole(struct recovery *rec, struct diag *reterr)
 	return err;
 }
 
+static int index_anew(struct recovery *rec, struct diag *reterr)
+{
+	const struct reindex_params params = {
+		.fd = rec->fd,
+		.header = rec->header,
+		.events = rec->events,
+		.nr_events = rec->nr_events,
+		.parts = rec->parts,
+		.nr_parts = rec->nr_parts,
+	};
+	int err = reindex(&params, &rec->result.nr_extents);
+
+	return err ? diag_set(reterr, err, "%s: its index cannot be made: %s", rec->main_path, strerror(-err)) : 0;
+}
+
 int recover_recording(const struct recover_params *params, struct recover_result *ret, struct diag *reterr)
 {
 	__attribute__((cleanup(recovery_fini))) struct recovery rec = {.params = params, .fd = -1};
@@ -353,8 +375,10 @@ int recover_recording(const struct recover_params *params, struct recover_result
 	if (!err)
 		err = read_events(&rec, reterr);
 	if (!err && is_whole(&rec)) {
-		ret->was_whole = true;
-		return 0;
+		rec.result.was_whole = true;
+		err = params->index ? index_anew(&rec, reterr) : 0;
+		*ret = rec.result;
+		return err;
 	}
 	if (!err)
 		err = name_tracepoints(&rec, reterr);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct diag;
@@ -14,12 +15,14 @@ struct recover_params {
 	const char *path; /* a file, or a data directory */
 	bool build_ids;   /* look up what was hit */
 	bool force;       /* whoever owns it */
+	bool index;       /* of extents: make it anew, also in a recording that is whole */
 	int argc;         /* for CMDLINE */
 	char **argv;
 };
 
 struct recover_result {
-	bool was_whole;         /* nothing was done */
+	bool was_whole;         /* nothing was done, but for the index */
+	size_t nr_extents;      /* in an index that was made anew */
 	uint64_t data_bytes;    /* of records, of all files */
 	uint64_t nr_samples;
 	bool samples_counted;

@@ -163,7 +163,7 @@ static int start(struct pack_pool *pool, size_t nr_workers)
 /* As long as a second of a slow recording would be small for its level; what is not written yet, a SIGKILL takes along. */
 static uint64_t age_ns(const struct pack_params *params)
 {
-	uint64_t seconds = params->extent_bytes || params->level <= 2 ? 1 : params->level <= 5 ? 2 : 4;
+	uint64_t seconds = params->extent_bytes || params->level <= 0 ? 1 : params->level <= 5 ? 2 : 4;
 
 	return seconds * 1000000000;
 }

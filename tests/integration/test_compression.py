@@ -57,10 +57,11 @@ def test_wrong_levels(millrace, tmp_path):
         millrace('record', f'--compression-level={level}', '-o', tmp_path / 'x', '--', 'true', status=129)
 
 
-def test_time_leaves_out_the_same_as_perf(millrace, perf, programs, need_tracefs, tmp_path):
+@pytest.mark.parametrize('packing', [['-z'], []], ids=['z', 'plain'])
+def test_time_leaves_out_the_same_as_perf(millrace, perf, programs, need_tracefs, tmp_path, packing):
     for mode in ('--writer=serial', '--threads'):
         file = tmp_path / mode
-        millrace('record', '-z', mode, '-m', '64', '-o', file, '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls',
+        millrace('record', *packing, mode, '-m', '64', '-o', file, '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls',
                  '-t', '2', '-n', '40000')
         times = sorted(float(line.split()[3].rstrip(':')) for line in millrace('script', '-i', file).out.splitlines())
         fifth = len(times) // 5
@@ -73,6 +74,91 @@ def test_time_leaves_out_the_same_as_perf(millrace, perf, programs, need_tracefs
             assert 0 < len(ours) < len(times)
             assert len(ours) == len(theirs), wanted
     millrace('script', '-i', file, '--time', '5,4', status=255)
+
+
+def features_of(data):
+    """{bit: (offset, bytes)}"""
+    start, size = struct.unpack_from('<QQ', data, 0x28)
+    words = struct.unpack_from('<4Q', data, 0x48)
+    bits = [bit for bit in range(256) if words[bit // 64] >> bit % 64 & 1]
+    return {bit: struct.unpack_from('<QQ', data, start + size + 16 * i) for i, bit in enumerate(bits)}
+
+
+def index_of(data):
+    """(part, offset, bytes, first, last) of each extent, in feature 132."""
+    at, size = features_of(data)[132]
+    nr, end, found = struct.unpack_from('<I', data, at + 4)[0], at + size, []
+    at += 8
+    for _ in range(nr):
+        offset, packed, _, first, last, _, _, _, part, counts = struct.unpack_from('<6Q4I', data, at)
+        found.append((part, offset, packed, first, last))
+        at += 64 + 8 * counts
+    assert at == end
+    return found
+
+
+def spoil_others(file, millrace):
+    """Takes a slice of the middle, and spoils all that the index says is not of it. The slice, as it was."""
+    directory = file.is_dir()
+    index = index_of((file / 'data' if directory else file).read_bytes())
+    lines = millrace('script', '-i', file).out.splitlines()
+    times = sorted(float(line.split()[3].rstrip(':')) for line in lines)
+    first, last = times[len(times) * 8 // 20], times[len(times) * 9 // 20]
+    wanted = f'{first:.6f},{last:.6f}'
+    whole = millrace('script', '-i', file, '--time', wanted).out
+    assert 0 < len(whole.splitlines()) < len(lines)
+    spoiled = 0
+    for part, offset, size, _, _ in [row for row in index if row[3] > (last + 1e-3) * 1e9]:
+        name = file / f'data.{part - 1}' if part else file / 'data' if directory else file
+        with name.open('r+b') as out:
+            out.seek(offset)
+            out.write(b'\xff' * size)
+        spoiled += size
+    assert spoiled > 1 << 20
+    return wanted, whole
+
+
+@pytest.mark.parametrize('mode', [['--writer=serial'], ['--threads'], ['--threads', '--single-file'], ['-z', '--threads']],
+                         ids=' '.join)
+def test_time_does_not_read_the_rest(millrace, programs, need_tracefs, tmp_path, mode):
+    file = tmp_path / 'x'
+    millrace('record', *mode, '-m', '256', '-o', file, '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '2',
+             '-n', '300000')
+    wanted, whole = spoil_others(file, millrace)
+    assert millrace('script', '-i', file, '--time', wanted).out == whole
+    millrace('script', '-i', file, status=255)
+
+
+@pytest.mark.parametrize('mode', [['-B'], ['-B', '--threads'], ['-z'], ['-z', '--threads']], ids=' '.join)
+def test_recover_makes_the_index_anew(millrace, perf, programs, need_tracefs, tmp_path, mode):
+    file, new = tmp_path / 'x', tmp_path / 'new'
+    millrace('record', *mode, '-o', file, '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '2', '-n', '100000')
+    main = file / 'data' if file.is_dir() else file
+    before = features_of(main.read_bytes())
+    assert (132 in before) == ('-z' in mode)
+    done = millrace('recover', '--index', '-o', new, file)
+    assert 'its index has' in done.err
+    data = (new / 'data' if new.is_dir() else new).read_bytes()
+    after = features_of(data)
+    assert set(after) == set(before) | {132}
+    for bit in set(before) - {132}:
+        (a, size), (b, _) = before[bit], after[bit]
+        assert main.read_bytes()[a:a + size] == data[b:b + size]
+    if '-z' in mode:
+        old = {row[:2]: row for row in index_of(main.read_bytes())}
+        found = {row[:2]: row for row in index_of(data)}
+        assert all(found[place][2:] == row[2:] for place, row in old.items())
+    assert millrace('script', '-i', new).out == millrace('script', '-i', file).out
+    fields = ('-F', 'tid,time')
+    assert perf('script', '-i', new, *fields).out == perf('script', '-i', file, *fields).out
+
+
+def test_recover_makes_an_index_for_perf(millrace, perf, programs, need_tracefs, tmp_path):
+    file = tmp_path / 'x'
+    perf('record', '-B', '-m', '4M', '-o', file, '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '2', '-n', '300000')
+    millrace('recover', '--index', file)
+    wanted, whole = spoil_others(file, millrace)
+    assert millrace('script', '-i', file, '--time', wanted).out == whole
 
 
 def extents_of(data):

@@ -165,7 +165,7 @@ static void scan_live(int fd, const struct buf *stream, const struct event_desc 
 		hits_live_see(live, FRONT + at, part ? parts : parts + 1, part ? 2 : 1);
 		at = end;
 	}
-	struct hits_region region = {fd, FRONT, stream->len, live};
+	struct hits_region region = {fd, FRONT, stream->len, live, 0};
 	assert_int_equal(hits_scan(&region, 1, events, nr_events, &hits), 0);
 	assert_int_equal(hits.nr_samples, expected->nr_samples);
 	assert_int_equal(hits.first_ns, expected->first_ns);
@@ -183,7 +183,7 @@ static int scan(const struct buf *stream, const struct event_desc *events, size_
 
 	assert_true(fd >= 0);
 	assert_int_equal(fd_pwrite(fd, stream->data, stream->len, FRONT), 0);
-	int err = hits_scan(&(struct hits_region){fd, FRONT, stream->len, NULL}, 1, events, nr_events, hits);
+	int err = hits_scan(&(struct hits_region){fd, FRONT, stream->len, NULL, 0}, 1, events, nr_events, hits);
 	if (!err)
 		scan_live(fd, stream, events, nr_events, hits);
 	return err;
@@ -432,9 +432,9 @@ static void a_file_shorter_than_promised_is_told(void **state)
 	AUTO_FD int fd = memfd_create("empty", MFD_CLOEXEC);
 
 	(void)state;
-	assert_int_equal(hits_scan(&(struct hits_region){fd, 0, 4096, NULL}, 1, &plain, 1, &hits), -EBADMSG);
-	assert_int_equal(hits_scan(&(struct hits_region){fd, 0, 0, NULL}, 1, &plain, 1, &hits), 0);
-	assert_int_equal(hits_scan(&(struct hits_region){-1, 0, 8, NULL}, 1, &plain, 1, &hits), -EBADF);
+	assert_int_equal(hits_scan(&(struct hits_region){fd, 0, 4096, NULL, 0}, 1, &plain, 1, &hits), -EBADMSG);
+	assert_int_equal(hits_scan(&(struct hits_region){fd, 0, 0, NULL, 0}, 1, &plain, 1, &hits), 0);
+	assert_int_equal(hits_scan(&(struct hits_region){-1, 0, 8, NULL, 0}, 1, &plain, 1, &hits), -EBADF);
 }
 
 /* Whatever the bytes are: it ends, and says 0 or -EBADMSG. */
