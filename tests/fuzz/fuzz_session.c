@@ -101,12 +101,9 @@ static void read_through_pipe(struct span bytes, enum session_flags flags, struc
 	if (session_open("-", flags, &session, NULL))
 		abort(); /* in memory the same header was taken */
 	struct seen seen = read_all(session);
-	if (seen.result != expected.result)
-		abort();
-	/* Behind damage the reading of a file goes on where it finds a beginning; a pipe cannot look for one. */
+	/* Behind damage a file is read on where it has a beginning, which a pipe cannot look for: only the end is the same. */
 	bool same = seen.records == expected.records && seen.bytes == expected.bytes;
-	bool less = seen.records < expected.records && seen.bytes < expected.bytes;
-	if (!same && !(expected.result && less))
+	if (seen.result != expected.result || (!expected.result && !same))
 		abort();
 }
 
