@@ -112,6 +112,7 @@ struct dso *dso_find(struct dso_table *table, const char *name, const struct dso
 	dso->id = *id;
 	dso->kind = kind;
 	dso->age = ++table->nr;
+	dso->bundle = table->bundle;
 	dso->next = *chain;
 	*chain = dso;
 	return dso;

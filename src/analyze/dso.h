@@ -37,6 +37,7 @@ struct dso {
 	struct elf_id build_id;
 	enum dso_kind kind;
 	uint32_t age; /* which one of its table it is, from 1 */
+	const char *bundle; /* its table's */
 	bool loaded;
 	struct symbols symbols;
 };
@@ -45,6 +46,8 @@ struct dso_table {
 	struct pool pool;
 	struct dso *chains[256];
 	uint32_t nr;
+	/* Borrowed: the directory with the copies that the recording brought along, laid out as perf's ~/.debug; NULL: none. */
+	const char *bundle;
 };
 
 void dso_table_fini(struct dso_table *table);

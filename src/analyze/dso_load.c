@@ -24,18 +24,28 @@ static void build_id_text(const struct elf_id *id, char text[2 * ELF_ID_MAX_BYTE
 	text[2 * id->len] = '\0';
 }
 
+/* In a directory that is laid out as perf's cache. */
+static char *copy_path(const char *directory, const struct elf_id *id, const char *leaf)
+{
+	char text[2 * ELF_ID_MAX_BYTES + 1], *path;
+
+	if (!id->len || !directory)
+		return NULL;
+	build_id_text(id, text);
+	return asprintf(&path, "%s/.build-id/%.2s/%s/%s", directory, text, text + 2, leaf) < 0 ? NULL : path;
+}
+
 /* Where perf keeps copies of what was recorded; with symfs, those below it. Source: perf-buildid-cache(1). */
 static char *cache_path(const struct elf_id *id, const char *symfs, const char *leaf)
 {
-	char text[2 * ELF_ID_MAX_BYTES + 1], *path;
 	const char *home = symfs[0] ? symfs : getenv("HOME");
+	AUTO_FREE char *directory = NULL;
 
-	if (!id->len || !home)
+	if (!home || asprintf(&directory, "%s/.debug", home) < 0) {
+		directory = NULL;
 		return NULL;
-	build_id_text(id, text);
-	if (asprintf(&path, "%s/.debug/.build-id/%.2s/%s/%s", home, text, text + 2, leaf) < 0)
-		return NULL;
-	return path;
+	}
+	return copy_path(directory, id, leaf);
 }
 
 static char *build_id_debug_path(const struct elf_id *id, const char *symfs)
@@ -90,6 +100,8 @@ static char *plain_path(const char *symfs, const char *before, const char *name,
 }
 
 enum place {
+	PLACE_BUNDLE_DEBUG,
+	PLACE_BUNDLE,
 	PLACE_DEBUGLINK,
 	PLACE_CACHE,
 	PLACE_CACHE_DEBUG,
@@ -106,6 +118,10 @@ static char *place_path(const struct dso *dso, const char *symfs, enum place pla
 	bool vdso = dso->kind == DSO_VDSO;
 
 	switch (place) {
+	case PLACE_BUNDLE_DEBUG:
+		return copy_path(dso->bundle, &dso->build_id, "debug");
+	case PLACE_BUNDLE:
+		return copy_path(dso->bundle, &dso->build_id, vdso ? "vdso" : "elf");
 	case PLACE_DEBUGLINK:
 		return vdso ? NULL : debuglink_path(dso, symfs);
 	case PLACE_CACHE:
@@ -242,8 +258,8 @@ static int source_take_fd(struct elf_source *source)
 
 int dso_open(const struct dso *dso, const char *symfs, enum dso_part part)
 {
-	static const enum place runtime[] = {PLACE_ITSELF, PLACE_CACHE};
-	static const enum place debug[] = {PLACE_DEBUGLINK, PLACE_CACHE_DEBUG, PLACE_BUILD_ID};
+	static const enum place runtime[] = {PLACE_BUNDLE, PLACE_ITSELF, PLACE_CACHE};
+	static const enum place debug[] = {PLACE_BUNDLE_DEBUG, PLACE_DEBUGLINK, PLACE_CACHE_DEBUG, PLACE_BUILD_ID};
 	const enum place *places = part == DSO_RUNTIME ? runtime : debug;
 	size_t nr =
 		part == DSO_RUNTIME ? sizeof(runtime) / sizeof(runtime[0]) : sizeof(debug) / sizeof(debug[0]);

@@ -52,15 +52,14 @@ static bool kernel_is_running(const struct kernel *kernel)
 	return release_matches(kernel->session);
 }
 
-/* A copy in perf's build-id cache. On the heap, or NULL. */
-static char *cached_path(const struct elf_id *id)
+/* A copy in a directory of that name in `home` that is laid out as perf's build-id cache. On the heap, or NULL. */
+static char *cached_path(const char *home, const char *directory, const struct elf_id *id)
 {
-	const char *home = getenv("HOME");
 	char text[2 * ELF_ID_MAX_BYTES + 1] = "", *path;
 
 	for (unsigned i = 0; i < id->len; i++)
 		snprintf(text + 2 * i, 3, "%02x", id->bytes[i]);
-	if (!home || !id->len || asprintf(&path, "%s/.debug/[kernel.kallsyms]/%s/kallsyms", home, text) < 0)
+	if (!home || !id->len || asprintf(&path, "%s%s/[kernel.kallsyms]/%s/kallsyms", home, directory, text) < 0)
 		return NULL;
 	if (access(path, R_OK) == 0)
 		return path;
@@ -73,10 +72,11 @@ static char *kallsyms_path(const struct kernel *kernel)
 {
 	if (kernel->options->kallsyms)
 		return strdup(kernel->options->kallsyms);
-	if (kernel->options->symfs && kernel->options->symfs[0])
-		return NULL;
-	return kernel_is_running(kernel) ? strdup("/proc/kallsyms")
-					 : cached_path(&kernel->image.dso->build_id);
+	const struct elf_id *id = &kernel->image.dso->build_id;
+	char *bundled = cached_path(kernel->dsos->bundle, "", id);
+	if (bundled || (kernel->options->symfs && kernel->options->symfs[0]))
+		return bundled;
+	return kernel_is_running(kernel) ? strdup("/proc/kallsyms") : cached_path(getenv("HOME"), "/.debug", id);
 }
 
 /* Functions and data of the kernel proper; perf leaves out the other types (see nm(1)). */

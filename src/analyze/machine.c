@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "analyze/inlines.h"
 #include "analyze/machine_priv.h"
@@ -170,6 +171,21 @@ static void task_forget(struct machine *machine, struct task *task)
 	task->maps = NULL;
 }
 
+/* What `record --bundle` left beside the file. In the pool; NULL: nothing. */
+static const char *find_bundle(struct machine *machine, struct session *session)
+{
+	const char *path = session ? session_info(session)->path : NULL;
+	AUTO_FREE char *bundle = NULL;
+	struct stat status;
+
+	if (!path || asprintf(&bundle, "%s.bundle", path) < 0) {
+		bundle = NULL;
+		return NULL;
+	}
+	bool there = stat(bundle, &status) == 0 && S_ISDIR(status.st_mode);
+	return there ? pool_text(&machine->pool, bundle, strlen(bundle)) : NULL;
+}
+
 int machine_new(const struct machine_options *options, struct session *session, struct machine **ret)
 {
 	struct machine *machine = calloc(1, sizeof(*machine));
@@ -181,6 +197,7 @@ int machine_new(const struct machine_options *options, struct session *session, 
 		machine->options = *options;
 	machine->session = session;
 	machine->epoch = 1;
+	machine->dsos.bundle = find_bundle(machine, session);
 	int err = kernel_init(&machine->kernel, &machine->options, session, &machine->dsos);
 	/* The idle tasks: no record tells their name. Source: init/init_task.c */
 	struct task *idle = err ? NULL : machine_task(machine, 0, 0);

@@ -8,6 +8,7 @@
 
 #include "base/diag.h"
 #include "base/log.h"
+#include "cmd/bundle.h"
 #include "cmd/command.h"
 #include "cmd/configuration.h"
 #include "cmd/record_options.h"
@@ -63,6 +64,21 @@ static const char *thread_spec_of(const struct record_options *options)
 	if (options->threads.spec || !options->affinity)
 		return options->threads.spec;
 	return strcmp(options->affinity, "node") ? "cpu" : "numa";
+}
+
+/* 0 or -errno, which was told. */
+static int bundle(const char *output)
+{
+	struct bundle_result result;
+	struct diag diag = {0};
+	int err = bundle_make(output, &result, &diag);
+
+	if (err)
+		log_error("--bundle: %s", diag.text);
+	else if (result.nr_missed)
+		log_note("--bundle: kept %zu objects, but %zu, such as %s, are not there any more or have changed", result.nr_kept,
+			 result.nr_missed, result.missed);
+	return err;
 }
 
 static int record(struct record_options *options, int argc, char **argv, int first)
@@ -129,6 +145,8 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 		log_error("%s", diag.text);
 	if (result.output)
 		record_summary_print(&result);
+	if (!err && options->bundle)
+		err = bundle(result.output);
 	bool failed = result.has_wait_status && result.wait_status;
 	int status = err ? EXIT_ERROR
 		   : lost_too_much(&result, &options->fail_on_loss) && !failed ? EXIT_LOSS : exit_status(&result);

@@ -420,6 +420,9 @@ const struct option record_option_table[] = {
 						 "Default: 0"},
 	{.name = "buildid-all", .set = option_set_flag, .offset = AT(all_build_ids),
 	 .help = "The build-ids of all objects that were mapped, hit or not"},
+	{.name = "bundle", .set = option_set_flag, .offset = AT(bundle),
+	 .help = "Copy the objects that were hit, with their debug information, and the kernel's symbols into the directory "
+		 "FILE.bundle: report and script on another machine look there first"},
 	{.name = "buildid-mmap", .set = option_set_flag, .offset = AT(sampling.map_build_ids),
 	 .help = "The build-ids in the records of maps: they need not be looked up at the end"},
 	{.letter = 'N', .name = "no-buildid-cache", .set = option_set_flag, .offset = AT(no_build_id_cache),

@@ -47,6 +47,7 @@ struct record_options {
 	uint64_t sync_ms;
 	struct loss_limit fail_on_loss;
 	bool all_build_ids;
+	bool bundle; /* --bundle */
 	unsigned nr_cgroups;    /* of -G so far */
 	const char *affinity;   /* --affinity; NULL: not given */
 	struct synth_wishes synth;

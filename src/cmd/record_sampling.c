@@ -157,6 +157,23 @@ static int check_flight(const struct record_options *options, struct diag *reter
 	return 0;
 }
 
+/* It is made of the build-ids in a file that is there at the end. */
+static int check_bundle(const struct record_options *options, struct diag *reterr)
+{
+	const struct rotation_spec *spec = &options->rotation;
+
+	if (!options->bundle)
+		return 0;
+	if (options->no_build_ids || options->sampling.map_build_ids)
+		return diag_set(reterr, -EINVAL, "--bundle copies what the build-ids at the end of the file name: neither -B nor "
+						 "--buildid-mmap go with it");
+	if (spec->on || spec->flight_ns || options->switch_events.nr)
+		return diag_set(reterr, -EINVAL, "--bundle is for one file: --switch-output and --flight do not go with it");
+	if (options->output && !strcmp(options->output, "-"))
+		return diag_set(reterr, -EINVAL, "--bundle lies beside the file: it needs a name for it (-o)");
+	return 0;
+}
+
 int record_options_check(const struct record_options *options, struct diag *reterr)
 {
 	const struct event_options *sampling = &options->sampling;
@@ -175,5 +192,6 @@ int record_options_check(const struct record_options *options, struct diag *rete
 				strcmp(options->affinity, "cpu") ? "numa" : "cpu");
 	if (options->nr_cgroups && !options->target.all_cpus && !options->target.cpu_list)
 		return diag_set(reterr, -EINVAL, "-G looks at CPUs: add -a or -C");
-	return check_flight(options, reterr);
+	int err = check_bundle(options, reterr);
+	return err ? err : check_flight(options, reterr);
 }

@@ -185,6 +185,40 @@ def test_signal_handler(need_root, perf, millrace, tmp_path):
     assert any(re.search(r'in_handler.*\n.*handler.*\n.*__restore_rt.*\n.*interrupted.*\n.*main', chain) for chain in ours)
 
 
+def test_bundle(need_root, perf, millrace, tmp_path):
+    """What was recorded is deleted: its names, and its unwind tables, are in the bundle. perf finds them there, too."""
+    (tmp_path / 'inlined.c').write_text(INLINED)
+    program, data, home = tmp_path / 'inlined', tmp_path / 'perf.data', tmp_path / 'home'
+    subprocess.run(['gcc', '-g', '-O2', '-o', program, tmp_path / 'inlined.c'], check=True)
+    home.mkdir()
+    millrace('record', '-e', 'cpu-clock', '--call-graph', 'dwarf', '--bundle', '-o', data, '--', program)
+    before = millrace('script', '-i', data, env={'HOME': str(home)}).out
+    program.unlink()
+    assert millrace('script', '-i', data, env={'HOME': str(home)}).out == before
+    assert re.search(r'innermost\S+ \(inlined\)\n.*between\S+ \(inlined\)\n.*outer\+', before)
+    assert ' outer+' in perf('--buildid-dir', f'{data}.bundle', 'script', '-i', data, env={'HOME': str(home)}).out
+    moved = tmp_path / 'moved.data'
+    data.rename(moved)
+    assert 'outer' not in millrace('script', '-i', moved, env={'HOME': str(home)}).out
+
+
+def test_bundle_misses_what_was_replaced(need_root, millrace, tmp_path):
+    (tmp_path / 'inlined.c').write_text(INLINED)
+    program, data = tmp_path / 'inlined', tmp_path / 'perf.data'
+    subprocess.run(['gcc', '-g', '-O2', '-o', program, tmp_path / 'inlined.c'], check=True)
+    done = millrace('record', '-e', 'cpu-clock', '--bundle', '-o', data, '--', 'sh', '-c', f'{program}; rm {program}')
+    # Without its build-id, as it was gone by then, nobody knows that there was something to be copied.
+    assert (tmp_path / 'perf.data.bundle' / '.build-id').is_dir()
+    assert not list((tmp_path / 'perf.data.bundle').rglob('inlined'))
+    assert done.status == 0
+
+
+@pytest.mark.parametrize('options', [['-B'], ['--buildid-mmap'], ['--switch-output=1s'], ['--flight=1s'], ['-o', '-']])
+def test_bundle_needs_one_file_with_build_ids(millrace, tmp_path, options):
+    done = millrace('record', '--bundle', '-o', tmp_path / 'perf.data', *options, '--', 'true', status=129)
+    assert '--bundle' in done.err
+
+
 def test_recorded_by_millrace(need_root, perf, millrace, programs, tmp_path):
     data = tmp_path / 'perf.data'
     millrace('record', '-e', 'cpu-clock:u', '--call-graph', 'dwarf', '-o', data, '--', programs / 'spin', '-t', '2',
