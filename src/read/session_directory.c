@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "format/feature.h"
 #include "read/session_state.h"
+#include "read/unpack_job.h"
 
 enum { DIRECTORY_VERSION = 1 };
 
@@ -40,6 +41,7 @@ void session_close_directory(struct session *session)
 		free(file->name);
 	}
 	free(directory->files);
+	unpack_workers_free(directory->workers); /* after the sources, which give it work */
 	merge_fini(&directory->merge);
 	free(directory);
 	session->directory = NULL;
@@ -229,7 +231,8 @@ static int add_file(struct session *session, const char *name, size_t *nr_found,
 	}
 	struct source_range range = {.whole = file->bytes, .end = file->bytes.len};
 	struct source *plain;
-	if (source_open_range(&range, &plain) || source_open_unpack(plain, true, &file->source))
+	if (source_open_range(&range, &plain) ||
+	    source_open_unpack_beside(plain, directory->workers, directory->nr_names, &file->source))
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	session->info.file_bytes += file->bytes.len;
 	return 0;
@@ -248,6 +251,11 @@ static int add_main(struct session *session, size_t room, struct diag *reterr)
 	if (!directory->files)
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	directory->nr_files = 1;
+	directory->nr_names = room;
+	/* A build that cannot decompress says so when it meets what is compressed. */
+	int err = unpack_workers_new(unpack_workers_useful(), &directory->workers);
+	if (err && err != -ENOTSUP)
+		return diag_set(reterr, err, "out of memory");
 	directory->files[0].source = take_ptr(session->source);
 	directory->files[0].name = strdup(MAIN_FILE);
 	return directory->files[0].name ? 0 : diag_set(reterr, -ENOMEM, "out of memory");

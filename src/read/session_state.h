@@ -86,6 +86,8 @@ struct session_directory {
 	struct session_file *files;
 	size_t nr_files;
 	size_t current; /* the file of what was delivered last */
+	struct unpack_workers *workers; /* of all files but the first */
+	size_t nr_names;
 	struct merge merge;
 };
 

@@ -61,6 +61,13 @@ int source_open_pipe(int fd, struct source **ret);
  */
 int source_open_unpack(struct source *under, bool ahead, struct source **ret);
 
+/*
+ * The same, ahead, for one of `nr_sources` that one thread reads in turn: they share the threads that decompress, and what
+ * is decompressed ahead is that much less of each. `workers` is borrowed, and freed after the source.
+ */
+struct unpack_workers;
+int source_open_unpack_beside(struct source *under, struct unpack_workers *workers, size_t nr_sources, struct source **ret);
+
 enum { SOURCE_GAP = 2 };
 
 /*

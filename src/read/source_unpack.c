@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +21,6 @@
 
 enum {
 	QUEUE_ITEMS = 64,
-	WORKERS_MAX = 8,
 	CARRY_BYTES = 1 << 16, /* of a record that is not whole, in front of what comes next */
 	LEAST_ROOM = 1 << 14,
 	LOST_MAX = 1000,
@@ -53,6 +51,8 @@ struct source_unpack {
 	struct source *under; /* owned */
 	bool ahead;
 	struct unpack_workers *workers; /* NULL: nothing compressed came yet */
+	struct unpack_workers *shared;  /* borrowed; NULL: they are our own */
+	size_t nr_sharing;
 	size_t max_extents;
 	struct unpack_room small, large; /* for extents that fit, and for the rest of the world; for others */
 
@@ -130,11 +130,25 @@ static void room_fini(struct unpack_room *room)
 	id_map_fini(&room->blocks);
 }
 
+static void stop_jobs(struct source_unpack *unpack)
+{
+	if (!unpack->shared) {
+		unpack_workers_free(unpack->workers);
+		return;
+	}
+	for (size_t i = 0; i < unpack->nr; i++) {
+		struct item *item = &unpack->items[(unpack->first + i) % QUEUE_ITEMS];
+		bool given = item->job && !(unpack->gathering && i == unpack->nr - 1);
+		if (given)
+			unpack_workers_await(unpack->workers, item->job);
+	}
+}
+
 static void unpack_close(struct source *source)
 {
 	struct source_unpack *unpack = unpack_of(source);
 
-	unpack_workers_free(unpack->workers); /* before what they write to */
+	stop_jobs(unpack); /* before what they write to */
 	for (size_t i = 0; i < unpack->nr; i++)
 		job_free(unpack->items[(unpack->first + i) % QUEUE_ITEMS].job);
 	job_free(unpack->spare);
@@ -176,22 +190,21 @@ static void release_block(struct source_unpack *unpack, struct arena_block *bloc
 	arena_release(&room_of(unpack, block)->arena, block);
 }
 
-static size_t nr_cpus(void)
-{
-	cpu_set_t set;
-
-	return sched_getaffinity(0, sizeof(set), &set) ? 1 : (size_t)CPU_COUNT(&set);
-}
-
 /* With the first compressed record. */
 static int start(struct source_unpack *unpack)
 {
-	size_t nr = unpack->ahead ? nr_cpus() : 0;
+	size_t nr = unpack->ahead ? unpack_workers_useful() : 0;
 
-	nr = nr < 2 ? 0 : nr > WORKERS_MAX ? WORKERS_MAX : nr;
 	unpack->max_extents = nr ? 2 * nr : 1;
 	unpack->carry = malloc(CARRY_BYTES);
-	return unpack->carry ? unpack_workers_new(nr, &unpack->workers) : -ENOMEM;
+	if (!unpack->carry)
+		return -ENOMEM;
+	if (!unpack->shared)
+		return unpack_workers_new(nr, &unpack->workers);
+	/* One is used while the next is decompressed; more only of few. */
+	unpack->max_extents = nr ? 2 + 2 * nr / unpack->nr_sharing : 1;
+	unpack->workers = unpack->shared;
+	return 0;
 }
 
 /* The item becomes a gap, or a new one does. */
@@ -712,4 +725,15 @@ int source_open_unpack(struct source *under, bool ahead, struct source **ret)
 	unpack->large.arena.block_bytes = LARGE_BLOCK_BYTES;
 	*ret = &unpack->source;
 	return 0;
+}
+
+int source_open_unpack_beside(struct source *under, struct unpack_workers *workers, size_t nr_sources, struct source **ret)
+{
+	int err = source_open_unpack(under, true, ret);
+
+	if (!err) {
+		unpack_of(*ret)->shared = workers;
+		unpack_of(*ret)->nr_sharing = nr_sources;
+	}
+	return err;
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -14,9 +15,18 @@ struct unpack_workers {
 	struct unpack_job *first, *last; /* under the lock, as is `done` of a job that was given */
 	bool stop;
 	struct zstd_unpacker *own; /* without threads */
-	size_t nr;
+	size_t nr, nr_wanted; /* threads; not changed by them */
 	pthread_t threads[];
 };
+
+size_t unpack_workers_useful(void)
+{
+	enum { MOST = 8 };
+	cpu_set_t set;
+	size_t nr = sched_getaffinity(0, sizeof(set), &set) ? 1 : (size_t)CPU_COUNT(&set);
+
+	return nr < 2 ? 0 : nr > MOST ? MOST : nr;
+}
 
 static void unpack(struct zstd_unpacker *unpacker, struct unpack_job *job)
 {
@@ -59,7 +69,6 @@ static void *work(void *arg)
 int unpack_workers_new(size_t nr, struct unpack_workers **ret)
 {
 	struct unpack_workers *workers = calloc(1, sizeof(*workers) + nr * sizeof(workers->threads[0]));
-	sigset_t all, before;
 	int err = workers ? 0 : -ENOMEM;
 
 	if (!err && (err = zstd_unpacker_new(&workers->own)))
@@ -69,14 +78,23 @@ int unpack_workers_new(size_t nr, struct unpack_workers **ret)
 	pthread_mutex_init(&workers->lock, NULL);
 	pthread_cond_init(&workers->work, NULL);
 	pthread_cond_init(&workers->news, NULL);
+	workers->nr_wanted = nr;
+	*ret = workers;
+	return 0;
+}
+
+/* Those that cannot be had are done without. */
+static void start(struct unpack_workers *workers)
+{
+	sigset_t all, before;
+
 	/* Signals are the business of the thread that called us. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	while (workers->nr < nr && !pthread_create(&workers->threads[workers->nr], NULL, work, workers))
+	while (workers->nr < workers->nr_wanted && !pthread_create(&workers->threads[workers->nr], NULL, work, workers))
 		workers->nr++;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	*ret = workers;
-	return 0;
+	workers->nr_wanted = 0;
 }
 
 void unpack_workers_free(struct unpack_workers *workers)
@@ -98,6 +116,8 @@ void unpack_workers_free(struct unpack_workers *workers)
 
 void unpack_workers_give(struct unpack_workers *workers, struct unpack_job *job)
 {
+	if (workers->nr_wanted)
+		start(workers);
 	job->next = NULL;
 	job->done = !workers->nr;
 	if (job->done) {

@@ -25,7 +25,13 @@ struct unpack_job {
 
 struct unpack_workers;
 
-/* nr 0: none; jobs are done when they are given. 0, -ENOMEM, -ENOTSUP. */
+/* As many threads as there are CPUs for us, within reason; 0 when that is one. */
+size_t unpack_workers_useful(void);
+
+/*
+ * nr 0: none; jobs are done when they are given. Else the threads start with the first job. All jobs are given and awaited
+ * by one thread. 0, -ENOMEM, -ENOTSUP.
+ */
 int unpack_workers_new(size_t nr, struct unpack_workers **ret);
 void unpack_workers_free(struct unpack_workers *workers); /* NULL is fine; waits for what was given */
 

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
 """record -z on the real kernel, in every way of writing: the same records, in perf and in millrace."""
+import os
 import pathlib
 import struct
+import subprocess
 import sys
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from conftest import threads_of  # noqa: E402
 from perfdata import PerfData  # noqa: E402
 from test_exactly_once import COUNTED, no_duplicates  # noqa: E402
 
@@ -264,3 +267,15 @@ def with_tracing_data(pipe, convert):
             at += (struct.unpack_from('<I', pipe, at - size + 8)[0] + 7) // 8 * 8
             break
     return pipe[:at] + convert(pipe[at:])
+
+
+def test_readers_have_as_many_threads_for_many_files(millrace, program, programs, spawn, need_root, tmp_path):
+    directory = tmp_path / 'd.data'
+    target = spawn([programs / 'spin', '-t', '20', '-m', '60000'])
+    threads_of(target.pid, 21)
+    millrace('record', '--threads', '--per-thread', '-z', '-e', 'cpu-clock', '-g', '-p', target.pid, '-o', directory, '--',
+             'sleep', '1')
+    assert len(list(directory.glob('data.*'))) > 20
+    reader = spawn([program, 'script', '-i', directory], stdout=subprocess.PIPE)
+    reader.stdout.read(1)  # it has read of each file by now, and cannot write all that it has to say
+    assert len(os.listdir(f'/proc/{reader.pid}/task')) <= 2 + os.cpu_count()
