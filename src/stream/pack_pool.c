@@ -47,19 +47,21 @@ void pack_pool_pack(struct pack_pool *pool, struct pack_job *job)
 	else
 		pool->first_to_pack = job;
 	pool->last_to_pack = job;
-	pthread_cond_signal(&pool->work);
+	sem_post(&pool->work);
 }
 
-/* The lock is held. NULL: the end. */
+/* The lock is held, and let go meanwhile. NULL: the end. */
 static struct pack_job *next_job(struct pack_pool *pool)
 {
 	struct pack_job *job;
 
-	while (!pool->first_to_pack && !pool->stop)
-		pthread_cond_wait(&pool->work, &pool->lock);
+	pthread_mutex_unlock(&pool->lock);
+	while (sem_wait(&pool->work))
+		;
+	pthread_mutex_lock(&pool->lock);
 	job = pool->first_to_pack;
 	if (!job)
-		return NULL;
+		return NULL; /* that was pack_pool_stop() */
 	pool->first_to_pack = job->next_to_pack;
 	if (!pool->first_to_pack)
 		pool->last_to_pack = NULL;
@@ -181,6 +183,20 @@ static size_t extent_bytes(const struct pack_params *params, size_t budget)
 	return bytes > EXTENT_BYTES_SMALL ? bytes : EXTENT_BYTES_SMALL;
 }
 
+/*
+ * Who drains has real-time priority (record/priority.h), workers have not: one that holds the lock and lost its CPU to
+ * somebody else is lent the priority of who waits for it.
+ */
+static void init_lock(pthread_mutex_t *lock)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
+	pthread_mutex_init(lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+}
+
 int pack_pool_new(const struct pack_params *params, struct pack_pool **ret, struct diag *reterr)
 {
 	size_t nr_workers = params->nr_workers ? params->nr_workers : usable_cpus();
@@ -202,8 +218,8 @@ int pack_pool_new(const struct pack_params *params, struct pack_pool **ret, stru
 		budget = LEAST_EXTENTS * pool->extent_bytes;
 	/* Each stage may fill one; one more is enough to go on with. */
 	pool->nr_jobs = params->nr_stages + budget / pool->extent_bytes + 1;
-	pthread_mutex_init(&pool->lock, NULL);
-	pthread_cond_init(&pool->work, NULL);
+	init_lock(&pool->lock);
+	sem_init(&pool->work, 0, 0);
 	pthread_cond_init(&pool->news, NULL);
 	int err = allocate(pool, nr_workers);
 	if (!err)
@@ -222,10 +238,8 @@ void pack_pool_stop(struct pack_pool *pool)
 {
 	if (!pool)
 		return;
-	pthread_mutex_lock(&pool->lock);
-	pool->stop = true;
-	pthread_cond_broadcast(&pool->work);
-	pthread_mutex_unlock(&pool->lock);
+	for (size_t i = 0; i < pool->nr_workers; i++)
+		sem_post(&pool->work);
 	for (size_t i = 0; i < pool->nr_workers; i++)
 		pthread_join(pool->workers[i], NULL);
 	pool->nr_workers = 0;
@@ -239,7 +253,7 @@ void pack_pool_free(struct pack_pool *pool)
 	if (pool->memory)
 		munmap(pool->memory, pool->memory_bytes);
 	pthread_cond_destroy(&pool->news);
-	pthread_cond_destroy(&pool->work);
+	sem_destroy(&pool->work);
 	pthread_mutex_destroy(&pool->lock);
 	measure_free(pool->measure);
 	free(pool->jobs);

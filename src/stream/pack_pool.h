@@ -11,6 +11,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -69,12 +70,16 @@ struct pack_pool {
 	size_t memory_bytes;
 	pthread_t *workers; /* heap */
 	size_t nr_workers;
+	/*
+	 * Posted for each job to pack, and for each worker that is to end. No condition: those have a lock inside that nobody
+	 * is lent a priority for, and a worker that lost its CPU within it would hold up who drains.
+	 */
+	sem_t work;
 
 	pthread_mutex_t lock;
-	pthread_cond_t work, news; /* something to pack; a job became free, a stage empty or failed */
+	pthread_cond_t news; /* a job became free, a stage empty or failed */
 	struct pack_job *free_jobs, *first_to_pack, *last_to_pack;
 	size_t nr_free;
-	bool stop;
 	struct pack_totals totals;
 };
 
