@@ -28,6 +28,7 @@ struct pack_stage {
 
 	/* Under the pool's lock: */
 	struct pack_job *first, *last; /* handed over, in order */
+	atomic_bool behind;            /* there are any: read without the lock */
 	bool busy;                     /* somebody uses `inner` */
 	int err;                       /* of `inner`: what comes later is dropped */
 	uint64_t out_bytes;            /* given to `inner` */
@@ -161,6 +162,7 @@ void pack_stage_deliver(struct pack_stage *stage)
 		stage->first = job->next_in_line;
 		if (!stage->first)
 			stage->last = NULL;
+		atomic_store_explicit(&stage->behind, stage->first != NULL, memory_order_relaxed);
 		pack_pool_put(pool, job);
 		pthread_cond_broadcast(&pool->news);
 	}
@@ -183,6 +185,7 @@ static void seal(struct pack_lane *lane)
 	else
 		stage->first = job;
 	stage->last = job;
+	atomic_store_explicit(&stage->behind, true, memory_order_relaxed);
 	pack_pool_pack(pool, job);
 	pthread_mutex_unlock(&pool->lock);
 }
@@ -515,6 +518,7 @@ int pack_stage_open_held(struct pack_pool *pool, const struct pack_hold_limits *
 		return err;
 	stage_of(*ret)->pool = pool;
 	stage_of(*ret)->lane.stage = stage_of(*ret);
+	(*ret)->behind = &stage_of(*ret)->behind;
 	stage_of(*ret)->hold.limits = *limits;
 	return 0;
 }
@@ -532,6 +536,7 @@ int pack_stage_open(struct pack_pool *pool, struct writer *inner, struct writer 
 	stage_of(writer)->pool = pool;
 	stage_of(writer)->inner = inner;
 	stage_of(writer)->lane.stage = stage_of(writer);
+	writer->behind = &stage_of(writer)->behind;
 	*ret = writer;
 	return 0;
 }
@@ -573,6 +578,7 @@ int pack_lane_open(struct writer *stage, struct writer **ret)
 		return err;
 	lane_of(writer)->stage = stage_of(stage);
 	writer->lanes = &stage_of(stage)->lanes;
+	writer->behind = &stage_of(stage)->behind;
 	*ret = writer;
 	return 0;
 }

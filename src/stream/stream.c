@@ -132,15 +132,36 @@ static int mark_round(struct stream *stream)
 	return writer_put(stream->writer, &mark, sizeof(mark));
 }
 
+static bool is_behind(const struct writer *writer)
+{
+	return writer->behind && atomic_load_explicit(writer->behind, memory_order_relaxed);
+}
+
+/*
+ * Where somebody looks on a round is due with every byte. Not while what came earlier still waits for the output: nobody
+ * would see it sooner, and each mark ends an extent of the memory that is short then.
+ */
+static bool mark_can_wait(const struct stream *stream)
+{
+	enum { WORTH_A_MARK = 4 << 20 };
+	const struct lanes *lanes = stream->writer->lanes;
+	uint64_t round_bytes = lanes ? lanes->params.round_bytes : stream->round_bytes;
+	uint64_t unmarked = lanes ? atomic_load_explicit(&lanes->unmarked_bytes, memory_order_relaxed)
+				  : stream->unmarked_bytes;
+
+	return round_bytes <= 1 && unmarked < WORTH_A_MARK && is_behind(stream->writer);
+}
+
 /* One lane's part of a round: a whole pass of the present epoch. What is left to the others they do by themselves. */
 static int end_lane_pass(struct stream *stream, uint64_t epoch, uint64_t bytes, bool whole, enum stream_pass pass)
 {
 	struct writer *writer = stream->writer;
 	struct lanes *lanes = writer->lanes;
-	bool report = whole && writer->lane_epoch != epoch && lanes_due(lanes, bytes, pass == STREAM_DRAIN);
+	bool wait = pass != STREAM_DRAIN && mark_can_wait(stream);
+	bool report = whole && !wait && writer->lane_epoch != epoch && lanes_due(lanes, bytes, pass == STREAM_DRAIN);
 	int err = 0;
 
-	if (report || pass == STREAM_DRAIN || stream->flush_bytes <= 1)
+	if (report || pass == STREAM_DRAIN || (stream->flush_bytes <= 1 && !is_behind(writer)))
 		err = writer_place(writer);
 	if (err)
 		return err;
@@ -159,10 +180,12 @@ static int end_lane_pass(struct stream *stream, uint64_t epoch, uint64_t bytes, 
 static int end_pass(struct stream *stream, uint64_t bytes, bool whole, enum stream_pass pass)
 {
 	stream->unmarked_bytes += bytes;
-	if (stream->round_bytes && whole &&
-	    (stream->unmarked_bytes >= stream->round_bytes || (pass == STREAM_DRAIN && stream->unmarked_bytes)))
-		return mark_round(stream);
-	return 0;
+
+	bool due = stream->unmarked_bytes >= stream->round_bytes && !mark_can_wait(stream);
+
+	if (!stream->round_bytes || !whole || !stream->unmarked_bytes)
+		return 0;
+	return due || pass == STREAM_DRAIN ? mark_round(stream) : 0;
 }
 
 static bool is_due(const struct stream *stream)

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -38,6 +39,7 @@ struct writer {
 	uint64_t queued;  /* bytes taken so far */
 	uint64_t retired; /* bytes whose source is free again, in order; retired <= queued */
 	uint64_t stored;  /* bytes that are in the output without a gap; the end of a piece unless there was an error */
+	const atomic_bool *behind; /* of a stage: what came earlier still waits for the output; NULL: that tells nothing */
 	uint64_t packed;  /* bytes by which `stored` is less than what it holds: of a stage that compresses */
 	struct extent_list extents; /* valid when closed: of the same */
 	uint64_t offset;  /* file offset of the first byte */
