@@ -271,6 +271,37 @@ def tmpfs(need_root, tmp_path):
         subprocess.run(['umount', '-l', str(path)], check=False)
 
 
+@pytest.fixture
+def fuse_fs(need_root, tmp_path):
+    """fuse_fs(errno, bytes, seconds) -> a directory with failing_fs.py below it, unmounted after the test."""
+    mounted = []
+
+    def mount(*args):
+        if not os.path.exists('/dev/fuse'):
+            pytest.skip('needs /dev/fuse')
+        if subprocess.run(['/usr/bin/python3', '-c', 'import fusepy'], stderr=subprocess.DEVNULL).returncode:
+            pytest.skip('needs python3-fusepy')
+        path = tmp_path / f'fuse{len(mounted)}'
+        path.mkdir()
+        server = subprocess.Popen(['/usr/bin/python3', ROOT / 'tests' / 'fault' / 'failing_fs.py', path, *map(str, args)],
+                                  stderr=subprocess.DEVNULL)
+        mounted.append((path, server))
+        limit = time.monotonic() + TIMEOUT
+        while not os.path.ismount(path):
+            if server.poll() is not None or time.monotonic() > limit:
+                pytest.skip('FUSE file systems cannot be mounted here')
+            time.sleep(0.05)
+        return path
+
+    yield mount
+    for path, server in mounted:
+        subprocess.run(['umount', '-l', path], check=False)
+        try:
+            server.wait(10)
+        except subprocess.TimeoutExpired:
+            server.kill()
+
+
 def pytest_collection_modifyitems(config, items):
     """Lab tests run only when they are asked for by name: -m lab."""
     if 'lab' in config.option.markexpr:

@@ -34,6 +34,11 @@ static int join_gaps(struct loss_data *data)
 {
 	int err = ledger_join(&data->ledger, data->times.gaps, data->times.nr_gaps, &data->gaps, &data->nr_gaps);
 
+	for (size_t i = 0; i < data->ledger.nr_entries; i++) {
+		const struct ledger_entry *entry = &data->ledger.entries[i];
+		data->nr_freezes += entry->cause == LEDGER_FROZEN;
+		data->frozen_ns += entry->cause == LEDGER_FROZEN ? entry->to_ns - entry->from_ns : 0;
+	}
 	return err ? err : ledger_sum(data->gaps, data->nr_gaps, &data->sum);
 }
 

@@ -34,6 +34,8 @@ struct loss_data {
 	struct ledger_entry *gaps; /* heap; by place and time: of LOST and THROTTLE records, and of the ledger's other causes */
 	size_t nr_gaps;
 	struct ledger_sum sum;
+	size_t nr_freezes;         /* times that the targets were stopped, which are no gaps: nothing was lost */
+	uint64_t frozen_ns;
 	struct loss_row *rows;     /* heap */
 	size_t nr_rows;
 	struct loss_place *places; /* heap */

@@ -87,6 +87,8 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 	/* What is held in memory is held together, whoever drained it. */
 	bool together = options->single_file || options->rotation.flight_ns || sink_is_pipe(options->output);
 	bool directory = options->threads.given && !together;
+	/* A ring waits for nobody when each CPU has its own reader, which the CPU runs before it goes on filling the ring. */
+	bool freeze = options->on_pressure == ON_PRESSURE_FREEZE;
 	bool to_nowhere = options->writer.ops == &writer_null && !directory;
 	struct recording_options recording = {
 		.target = &target,
@@ -98,6 +100,7 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 		.ring = {.pages = options->ring_pages, .exact = options->ring_pages != 0},
 		.writer = options->writer,
 		.compression_level = options->compression_level,
+		.on_pressure = options->on_pressure,
 		.buffer_bytes = (size_t)options->buffer_bytes,
 		.flush_bytes = (size_t)options->flush_bytes,
 		.output = to_nowhere ? "/dev/null" : options->output,
@@ -110,7 +113,7 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 		.timestamp_name = options->timestamp_name,
 		.tail_synthesize = options->tail_synthesize,
 		.realtime = options->realtime,
-		.threads = options->threads.given,
+		.threads = options->threads.given || freeze,
 		.directory = directory,
 		.thread_spec = thread_spec_of(options),
 		.build_ids = !options->no_build_ids && !options->sampling.map_build_ids,
@@ -129,6 +132,10 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 	if (recording.rotation.flight_ns && !recording.compression_level && zstd_available())
 		recording.compression_level = 1;
 	options->target.has_workload = recording.workload != NULL;
+	if (freeze && !recording.workload && !options->target.pids && !options->target.tids) {
+		log_error("--on-pressure=freeze needs a command, -p or -t: tasks that were not named are not stopped");
+		return EXIT_USAGE;
+	}
 	int err = target_resolve(&options->target, &target, &diag);
 	if (err) {
 		log_error("%s", diag.text);

@@ -226,6 +226,15 @@ static int set_buffer(const struct option *option, const char *arg, bool negated
 	return 0;
 }
 
+static int set_on_pressure(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	(void)option, (void)negated;
+	if (strcmp(arg, "drop") && strcmp(arg, "freeze"))
+		return diag_set(reterr, -EINVAL, "\"%s\" is neither drop nor freeze", arg);
+	*(enum on_pressure *)value = strcmp(arg, "drop") ? ON_PRESSURE_FREEZE : ON_PRESSURE_DROP;
+	return 0;
+}
+
 static int set_fail_on_loss(const struct option *option, const char *arg, bool negated, void *value,
 			    struct diag *reterr)
 {
@@ -400,6 +409,9 @@ const struct option record_option_table[] = {
 	{.name = "buffer-memory", .arg = "SIZE", .set = set_buffer, .offset = AT(buffer_bytes), .flags = OPTION_NO_NEGATE,
 	 .help = "Memory between draining and writing, for all rings together: bridges storage that stalls. Default: none, "
 		 "or 64M with -z"},
+	{.name = "on-pressure", .arg = "WHAT", .set = set_on_pressure, .offset = AT(on_pressure), .flags = OPTION_NO_NEGATE,
+	 .help = "When that memory is full: drop: what does not fit into the rings is lost and counted; freeze: the command, "
+		 "or the tasks of -p and -t, are stopped until there is room. Default: drop"},
 	{.letter = 'z', .name = "compression-level", .arg = "LEVEL", .set = set_compression, .offset = AT(compression_level),
 	 .flags = OPTION_ARG_OPTIONAL, .help = "Compress the records (zstd) at LEVEL, 1 to 22. Default: 1"},
 	{.name = "threads", .arg = "SPEC", .set = set_threads, .offset = AT(threads), .flags = OPTION_ARG_OPTIONAL,

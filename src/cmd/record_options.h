@@ -34,6 +34,7 @@ struct record_options {
 	struct recording_writer writer;
 	int compression_level;
 	uint64_t buffer_bytes;
+	enum on_pressure on_pressure;
 	struct threads_option threads;
 	bool single_file;
 	uint64_t flush_bytes;

@@ -174,6 +174,18 @@ static int check_bundle(const struct record_options *options, struct diag *reter
 	return 0;
 }
 
+/* Somebody else's tasks are not stopped unless they were named. */
+static int check_pressure(const struct record_options *options, struct diag *reterr)
+{
+	if (options->on_pressure != ON_PRESSURE_FREEZE)
+		return 0;
+	if (options->target.user)
+		return diag_set(reterr, -EINVAL, "--on-pressure=freeze does not go with -u: it would stop shells and terminals, too");
+	if (options->rotation.flight_ns)
+		return diag_set(reterr, -EINVAL, "--on-pressure=freeze does not go with --flight, which drops what is old");
+	return 0;
+}
+
 int record_options_check(const struct record_options *options, struct diag *reterr)
 {
 	const struct event_options *sampling = &options->sampling;
@@ -193,5 +205,7 @@ int record_options_check(const struct record_options *options, struct diag *rete
 	if (options->nr_cgroups && !options->target.all_cpus && !options->target.cpu_list)
 		return diag_set(reterr, -EINVAL, "-G looks at CPUs: add -a or -C");
 	int err = check_bundle(options, reterr);
-	return err ? err : check_flight(options, reterr);
+	if (!err)
+		err = check_flight(options, reterr);
+	return err ? err : check_pressure(options, reterr);
 }

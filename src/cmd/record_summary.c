@@ -85,6 +85,16 @@ static void print_coverage(const struct recording_result *result)
 	print_remedy(result);
 }
 
+static void print_freezes(const struct recording_result *result)
+{
+	if (result->nr_freezes)
+		log_note("  stopped what was recorded %llu times, %.3f s in all, until there was room",
+			 (unsigned long long)result->nr_freezes, (double)result->frozen_ns / 1e9);
+	if (result->nr_unguarded)
+		log_note("  did not stop it %llu times: the process that would let it go on if we died was gone",
+			 (unsigned long long)result->nr_unguarded);
+}
+
 static void print_flight(const struct flight_counters *flight)
 {
 	if (!flight->nr_snapshots)
@@ -121,6 +131,7 @@ void record_summary_print(const struct recording_result *result)
 		buf_printf(&line, "lost %llu", (unsigned long long)result->lost_records);
 	log_note("%s", buf_text(&line));
 	print_losses(result);
+	print_freezes(result);
 	print_flight(&result->flight);
 	print_compression(&result->packed);
 	print_coverage(result);

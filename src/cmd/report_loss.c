@@ -53,6 +53,9 @@ static void print_front(FILE *to, const struct loss_data *data)
 		(double)elapsed_ns(data) / 1e9, data->nr_places, covered_percent(data));
 	fprintf(to, "# lost_time/elapsed_time: %.6f/%.6f s = %.4f %%\n", (double)data->sum.any_ns / 1e9,
 		(double)elapsed_ns(data) / 1e9, percent(data->sum.any_ns, elapsed_ns(data)));
+	if (data->nr_freezes)
+		fprintf(to, "# Stopped: what was recorded, %zu times, %.6f s in all, until there was room in memory\n",
+			data->nr_freezes, (double)data->frozen_ns / 1e9);
 	if (!data->counted && data->lost)
 		fputs("# Not counted by event: the counts are those of LOST records, which are of a ring\n", to);
 	fputs("#\n", to);
@@ -167,6 +170,7 @@ static void print_json(FILE *to, const struct loss_data *data)
 	fprintf(to, "  \"started_ns\": %" PRIu64 ", \"elapsed_ns\": %" PRIu64 ", \"lost_time_ns\": %" PRIu64
 		", \"covered_percent\": %.6f,\n", data->start_ns, elapsed_ns(data), data->sum.any_ns,
 		covered_percent(data));
+	fprintf(to, "  \"freezes\": %zu, \"frozen_ns\": %" PRIu64 ",\n", data->nr_freezes, data->frozen_ns);
 	fputs("  \"events\": [", to);
 	for (size_t i = 0; i < data->nr_rows; i++) {
 		const struct loss_row *row = &data->rows[i];

@@ -131,6 +131,8 @@ static uint64_t covered_ns(const struct ledger_entry *gaps, size_t nr, bool apar
 	for (size_t i = 0; i < nr; i++) {
 		if (apart && i && (gaps[i].cpu != gaps[i - 1].cpu || gaps[i].tid != gaps[i - 1].tid))
 			end = 0;
+		if (gaps[i].cause == LEDGER_FROZEN)
+			continue;
 		uint64_t from = gaps[i].from_ns > end ? gaps[i].from_ns : end;
 		if (gaps[i].to_ns > from)
 			sum += gaps[i].to_ns - from;
@@ -188,7 +190,7 @@ void ledger_clip(struct ledger *ledger, struct ledger_entry *gaps, size_t nr_gap
 /* The ledger's entries of what no record tells, or not so well. */
 static bool only_in_ledger(const struct ledger_entry *entry)
 {
-	return entry->cause != LEDGER_RING_FULL && entry->cause != LEDGER_THROTTLED;
+	return entry->cause != LEDGER_RING_FULL && entry->cause != LEDGER_THROTTLED && entry->cause != LEDGER_FROZEN;
 }
 
 int ledger_join(struct ledger *ledger, struct ledger_entry *told, size_t nr_told, struct ledger_entry **ret,
@@ -226,9 +228,16 @@ int ledger_sum(struct ledger_entry *entries, size_t nr, struct ledger_sum *ret)
 	sum.gap_ns = covered_ns(entries, nr, true);
 	sum.any_ns = covered_ns(all, nr, false);
 	free(all);
-	for (size_t i = 0; i < nr; i++)
-		if (!i || entries[i].to_ns - entries[i].from_ns > sum.worst.to_ns - sum.worst.from_ns)
-			sum.worst = entries[i];
+	const struct ledger_entry *worst = NULL;
+	for (size_t i = 0; i < nr; i++) {
+		const struct ledger_entry *entry = &entries[i];
+		if (entry->cause == LEDGER_FROZEN)
+			continue;
+		if (!worst || entry->to_ns - entry->from_ns > worst->to_ns - worst->from_ns)
+			worst = entry;
+	}
+	if (worst)
+		sum.worst = *worst;
 	*ret = sum;
 	return 0;
 }

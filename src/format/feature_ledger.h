@@ -76,11 +76,12 @@ struct ledger_sum {
 void ledger_clip(struct ledger *ledger, struct ledger_entry *gaps, size_t nr_gaps);
 
 /*
- * All gaps there were (*ret: heap): those that records tell, clipped, and those of which the ledger alone knows. Paused
+ * All gaps there were (*ret: heap): those that records tell, clipped, and those of which the ledger alone knows (no
+ * frozen time, in which nothing was lost). Paused
  * time is taken from the ledger, where there is one: a LOST record comes with the next event. 0 or -ENOMEM.
  */
 int ledger_join(struct ledger *ledger, struct ledger_entry *told, size_t nr_told, struct ledger_entry **ret,
 		size_t *ret_nr);
 
-/* Sorts the entries by CPU, task and time. 0 or -ENOMEM. */
+/* Sorts the entries by CPU, task and time. While targets were stopped nothing was lost. 0 or -ENOMEM. */
 int ledger_sum(struct ledger_entry *entries, size_t nr, struct ledger_sum *ret);

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "record/commit.h"
+#include "record/freezer.h"
 #include "record/ledger.h"
 #include "record/sideline.h"
 #include "stream/pack_stage.h"
@@ -42,6 +43,7 @@ static void read_counters(struct keeper *keeper)
 {
 	/* Out of memory: the counters are read again at the end, for the sums. */
 	(void)!ledger_book_read(keeper->book);
+	(void)!freezer_note(keeper->freezer, &keeper->book->ledger);
 	if (keeper->held)
 		sideline_keep_from(keeper->sideline, oldest_wanted(keeper));
 	(void)!sideline_absorb(keeper->sideline); /* and then /proc is asked */

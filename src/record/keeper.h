@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 struct commit;
+struct freezer;
 struct ledger_book;
 struct sideline;
 struct writer;
@@ -19,6 +20,7 @@ struct writer;
 struct keeper {
 	struct ledger_book *book; /* borrowed */
 	struct commit *commit;    /* borrowed */
+	struct freezer *freezer;  /* borrowed; zeroed: there is none */
 	struct sideline *sideline; /* borrowed; NULL: there is none */
 	struct writer *held;      /* borrowed; a stage that holds what comes (pack_stage.h); NULL: none */
 	const int *sync_fds;      /* borrowed; what goes to the disk every sync_ms */

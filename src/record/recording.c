@@ -28,6 +28,7 @@
 #include "record/filters.h"
 #include "record/finish.h"
 #include "record/flight.h"
+#include "record/freezer.h"
 #include "record/hits.h"
 #include "record/keeper.h"
 #include "record/ledger.h"
@@ -54,6 +55,7 @@ struct recording {
 	int signal_fd;
 	struct control control;
 	struct workload workload;
+	struct freezer freezer; /* zeroed: none */
 	struct trigger_events trigger;
 	struct plan plan;
 	struct eventset set;
@@ -143,11 +145,30 @@ static int fork_workload(struct recording *rec, struct diag *reterr)
 
 	if (!options->workload)
 		return 0;
-	int err = workload_fork(&rec->workload, options->workload,
-				sink_is_stdout(options->output) ? WORKLOAD_STDOUT_TO_STDERR : 0, &rec->old_mask, reterr);
+	enum workload_flags flags = (sink_is_stdout(options->output) ? WORKLOAD_STDOUT_TO_STDERR : 0) |
+				    (options->on_pressure == ON_PRESSURE_FREEZE ? WORKLOAD_OWN_SESSION : 0);
+	int err = workload_fork(&rec->workload, options->workload, flags, &rec->old_mask, reterr);
 	if (!err && rec->options->target->kind == EVENT_TARGET_WORKLOAD)
 		err = target_add_tid(rec->options->target, rec->workload.pid);
 	return err;
+}
+
+/* Whom: those of -p, or of -t, or else the command with all that it starts in its process group. */
+static int open_freezer(struct recording *rec, struct diag *reterr)
+{
+	const struct target *target = rec->options->target;
+	const pid_t group = -rec->workload.pid;
+	int err;
+
+	if (rec->options->on_pressure != ON_PRESSURE_FREEZE)
+		return 0;
+	if (target->nr_pids)
+		err = freezer_open(&rec->freezer, target->pids, target->nr_pids);
+	else if (target->kind == EVENT_TARGET_TASKS)
+		err = freezer_open(&rec->freezer, target->tids, target->nr_tids);
+	else
+		err = freezer_open(&rec->freezer, &group, 1);
+	return err ? diag_set(reterr, err, "--on-pressure=freeze: %s", strerror(-err)) : 0;
 }
 
 static int describe_events(struct recording *rec)
@@ -204,10 +225,11 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 	/* Who looks on gets an extent for each pass, however little is in it. */
 	if (rec->outlet.sink.pipe && params.level)
 		params.extent_bytes = EXTENT_BYTES_SMALL;
+	params.pressure = rec->freezer.frozen ? &rec->freezer.pressure : NULL;
 	if (options->rotation.flight_ns)
 		params.extent_bytes = flight_extent_bytes(options->rotation.flight_bytes);
 	/* Threads that share an output fill extents, each its own. */
-	else if (!params.level && !params.budget_bytes && !shared)
+	else if (!params.level && !params.budget_bytes && !params.pressure && !shared)
 		return 0;
 	rec->compressed = (struct feature_compressed){
 		.type = FEATURE_COMPRESSED_ZSTD,
@@ -396,6 +418,7 @@ static int prepare_keeper(struct recording *rec)
 	keeper->sync_fds = rec->sync_fds;
 	keeper->sync_ms = rec->options->sync_ms;
 	keeper->book = &rec->book;
+	keeper->freezer = &rec->freezer;
 	keeper->commit = &rec->commit;
 	return 0;
 }
@@ -450,10 +473,11 @@ static int open_ledger(struct recording *rec, struct diag *reterr)
 static int close_ledger(struct recording *rec, struct diag *reterr)
 {
 	int err = cpu_watch_account(&rec->cpus, &rec->book.ledger);
+	int note_err = freezer_note(&rec->freezer, &rec->book.ledger);
 	int close_err = ledger_book_close(&rec->book);
 
+	err = err ? err : note_err;
 	err = err ? err : close_err;
-
 	if (!err)
 		err = recorder_cost_add(&rec->readers, &rec->outlet.files, rec->keeper.cpu_ns, &rec->book.ledger);
 	return err ? diag_set(reterr, err, "out of memory") : 0;
@@ -498,6 +522,7 @@ static int run_events(struct recording *rec, struct recording_result *result, st
 		err = supervise(&supervision, &result->signal, reterr);
 	}
 	eventset_disable(&rec->set);
+	pack_pool_press_no_more(rec->pool);
 	keeper_stop(&rec->keeper);
 	readers_stop(&rec->readers);
 	tell_readers_work(rec);
@@ -583,7 +608,9 @@ static void recording_fini(struct recording *rec)
 	rotation_close(&rec->rotation);
 	outlet_fini(&rec->outlet);
 	sideline_free(rec->sideline);
+	pack_pool_press_no_more(rec->pool);
 	pack_pool_free(rec->pool);
+	freezer_close(&rec->freezer);
 	flight_free(rec->flight);
 	trigger_events_close(&rec->trigger);
 	eventset_close(&rec->set);
@@ -630,6 +657,8 @@ static int prepare(struct recording *rec, struct diag *reterr)
 		err = control_open(&rec->control, &rec->options->control, reterr);
 	if (!err)
 		err = fork_workload(rec, reterr);
+	if (!err)
+		err = open_freezer(rec, reterr);
 	if (!err) {
 		err = plan_make(rec->options->events, rec->options->target, &rec->plan);
 		if (err)
@@ -701,6 +730,9 @@ int recording_run(const struct recording_options *options, struct recording_resu
 	result.has_wait_status = rec.workload.pid != 0;
 	result.wait_status = rec.workload.wait_status;
 	result.nr_rings = rec.plan.nr_rings;
+	result.nr_freezes = rec.freezer.nr_stops;
+	result.frozen_ns = rec.freezer.total_ns;
+	result.nr_unguarded = rec.freezer.nr_unguarded;
 	result.ring_bytes = rec.set.ring_pages * (size_t)sysconf(_SC_PAGESIZE);
 	result.nr_threads = rec.readers.nr;
 	for (size_t i = 0; i < rec.readers.nr; i++)

@@ -22,6 +22,12 @@
 
 struct diag;
 
+/* What is done when the memory before the writer is full. */
+enum on_pressure {
+	ON_PRESSURE_DROP,   /* the rings fill, and the kernel drops what does not fit, and counts it */
+	ON_PRESSURE_FREEZE, /* the command, or the tasks of -p and -t, are stopped until there is room */
+};
+
 struct recording_options {
 	struct target *target;          /* resolved; borrowed, the workload is added */
 	bool threads_only;              /* -t */
@@ -31,6 +37,7 @@ struct recording_options {
 	bool side_channel;              /* what tasks do has rings of its own */
 	struct eventset_sizes ring;
 	struct recording_writer writer;
+	enum on_pressure on_pressure;
 	size_t buffer_bytes;            /* --buffer-memory: between draining and writing; 0: none but what -z needs */
 	int compression_level;          /* 1 to ZSTD_LEVEL_LAST; 0: nothing is compressed */
 	size_t flush_bytes;             /* --mmap-flush; 0: the default */
@@ -75,6 +82,8 @@ struct recording_result {
 	bool losses_counted;   /* false: this kernel has no PERF_FORMAT_LOST (before 6.0); only LOST records tell */
 	struct coverage coverage;
 	struct flight_counters flight; /* of events that were overwritten */
+	uint64_t nr_freezes, frozen_ns; /* the recorded tasks were stopped */
+	uint64_t nr_unguarded;          /* times that they should have been, but nobody would let them go on if we died */
 	uint64_t unwritten_bytes; /* of records that we had when writing failed */
 	uint64_t cut_samples;  /* given up at the end so that the header fits on a full disk */
 	size_t nr_threads; /* that drained */

@@ -31,6 +31,8 @@ static void __attribute__((noreturn)) child(char *const argv[], enum workload_fl
 	const int ready = 0;
 	char go;
 
+	if (flags & WORKLOAD_OWN_SESSION)
+		setsid();
 	prctl(PR_SET_NAME, "perf-exec"); /* what readers of perf.data know a command before its exec by */
 	if (fd_write(failure, &ready, sizeof(ready)))
 		_exit(0);
@@ -109,7 +111,12 @@ int workload_fork(struct workload *workload, char *const argv[], enum workload_f
 		close(failure[0]);
 		return diag_set(reterr, err, "fork: %s", strerror(-err));
 	}
-	*workload = (struct workload){.pid = pid, .cork = cork[1], .failure = failure[0]};
+	*workload = (struct workload){
+		.pid = pid,
+		.cork = cork[1],
+		.failure = failure[0],
+		.own_session = flags & WORKLOAD_OWN_SESSION,
+	};
 	/* It has its name: who looks at it from now on sees that. If it died here, its end is told like that of any command. */
 	int ready;
 	(void)!fd_read(failure[0], &ready, sizeof(ready));
@@ -151,6 +158,12 @@ static bool signal_arrived(int signal_fd)
 	return arrived;
 }
 
+/* A terminal sends its signals within its own session: a command in another hears of them from us. */
+static void send(const struct workload *workload, int signal_number)
+{
+	kill(workload->own_session ? -workload->pid : workload->pid, signal_number);
+}
+
 /* As long as it takes, but no longer than the user wants. */
 static void wait_for_end(struct workload *workload, int signal_fd)
 {
@@ -164,7 +177,7 @@ static void wait_for_end(struct workload *workload, int signal_fd)
 			told = true;
 		}
 		if (signal_arrived(signal_fd))
-			kill(workload->pid, SIGKILL);
+			send(workload, SIGKILL);
 	}
 }
 
@@ -179,7 +192,7 @@ void workload_end(struct workload *workload, int signal_fd)
 	if (workload_ended(workload))
 		return;
 	signal_arrived(signal_fd); /* what came before was not about this */
-	kill(workload->pid, SIGTERM);
-	kill(workload->pid, SIGCONT); /* a stopped process does not see the other */
+	send(workload, SIGTERM);
+	send(workload, SIGCONT); /* a stopped process does not see the other */
 	wait_for_end(workload, signal_fd);
 }

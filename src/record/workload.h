@@ -15,11 +15,17 @@ struct workload {
 	int cork;     /* a byte lets it exec, closing it ends it; -1 when released */
 	int failure;  /* its errno arrives here when exec fails */
 	bool reaped;  /* wait_status is valid */
+	bool own_session; /* it leads one, and a process group */
 	int wait_status;
 };
 
 enum workload_flags {
 	WORKLOAD_STDOUT_TO_STDERR = 1, /* stdout carries the recording */
+	/*
+	 * It and what it starts are a process group, which can be stopped as a whole. In a session of its own, for the kernel
+	 * ends the stopped ones of a group (SIGHUP) when nobody outside of it is left in its session: when we die.
+	 */
+	WORKLOAD_OWN_SESSION = 2,
 };
 
 /*
@@ -36,7 +42,7 @@ int workload_release(struct workload *workload, const char *program, struct diag
 bool workload_ended(struct workload *workload);
 
 /*
- * Ends it with SIGTERM if it still runs, waits, frees. A signal other than SIGCHLD on signal_fd, a signalfd(2) that does
+ * Ends it (with WORKLOAD_OWN_SESSION: its group) with SIGTERM if it still runs, waits, frees. A signal other than SIGCHLD on signal_fd, a signalfd(2) that does
  * not block, ends the wait with SIGKILL. Safe on a zeroed workload and when called twice.
  */
 void workload_end(struct workload *workload, int signal_fd);

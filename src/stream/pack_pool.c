@@ -21,6 +21,32 @@ enum {
 	HURRY_LEVEL = 1,
 };
 
+/*
+ * Whoever is told needs some time until nothing comes any more: a quarter is left for that. Not more than half is free
+ * when each stage fills an extent and nothing else is under way.
+ */
+static void press(struct pack_pool *pool)
+{
+	bool high = pool->pressed ? pool->nr_free < pool->nr_jobs / 2 : pool->nr_free <= pool->nr_jobs / 4;
+
+	if (!pool->pressure || high == pool->pressed)
+		return;
+	pool->pressed = high;
+	pool->pressure->set(pool->pressure, high);
+}
+
+void pack_pool_press_no_more(struct pack_pool *pool)
+{
+	if (!pool)
+		return;
+	pthread_mutex_lock(&pool->lock);
+	if (pool->pressed)
+		pool->pressure->set(pool->pressure, false);
+	pool->pressed = false;
+	pool->pressure = NULL;
+	pthread_mutex_unlock(&pool->lock);
+}
+
 struct pack_job *pack_pool_take(struct pack_pool *pool, struct pack_stage *stage)
 {
 	struct pack_job *job = pool->free_jobs;
@@ -29,6 +55,7 @@ struct pack_job *pack_pool_take(struct pack_pool *pool, struct pack_stage *stage
 		return NULL;
 	pool->free_jobs = job->next;
 	pool->nr_free--;
+	press(pool);
 	*job = (struct pack_job){.data = job->data, .stage = stage};
 	return job;
 }
@@ -38,6 +65,7 @@ void pack_pool_put(struct pack_pool *pool, struct pack_job *job)
 	job->next = pool->free_jobs;
 	pool->free_jobs = job;
 	pool->nr_free++;
+	press(pool);
 }
 
 void pack_pool_pack(struct pack_pool *pool, struct pack_job *job)
@@ -134,12 +162,12 @@ static size_t usable_cpus(void)
 	return (size_t)CPU_COUNT(&set);
 }
 
-static int allocate(struct pack_pool *pool, size_t nr_workers)
+static int allocate(struct pack_pool *pool, size_t nr_workers, int map_flags)
 {
 	pool->jobs = calloc(pool->nr_jobs, sizeof(*pool->jobs));
 	pool->workers = calloc(nr_workers, sizeof(*pool->workers));
 	pool->memory_bytes = pool->nr_jobs * pool->extent_bytes;
-	void *memory = mmap(NULL, pool->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *memory = mmap(NULL, pool->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | map_flags, -1, 0);
 	if (memory != MAP_FAILED)
 		pool->memory = memory;
 	if (!pool->jobs || !pool->workers || !pool->memory)
@@ -221,7 +249,9 @@ int pack_pool_new(const struct pack_params *params, struct pack_pool **ret, stru
 	init_lock(&pool->lock);
 	sem_init(&pool->work, 0, 0);
 	pthread_cond_init(&pool->news, NULL);
-	int err = allocate(pool, nr_workers);
+	/* Where nothing may be lost the drain does not wait for pages either. */
+	int err = allocate(pool, nr_workers, params->pressure ? MAP_POPULATE : 0);
+	pool->pressure = params->pressure;
 	if (!err)
 		err = measure_new(params->events, params->nr_events, &pool->measure);
 	if (!err)

@@ -42,6 +42,14 @@ struct pack_job {
 	bool done;
 };
 
+/*
+ * Told when the memory runs short, and when there is room again. The pool's lock is held: one call at a time, in turn,
+ * from whichever thread takes or gives back an extent.
+ */
+struct pack_pressure {
+	void (*set)(struct pack_pressure *pressure, bool high);
+};
+
 struct pack_params {
 	int level;           /* 0: nothing is compressed, memory is all that is wanted; else 1 to ZSTD_LEVEL_LAST */
 	size_t nr_stages;    /* that will be open at once */
@@ -50,6 +58,7 @@ struct pack_params {
 	const struct event_desc *events; /* for the index; borrowed for the call */
 	size_t nr_events;
 	size_t budget_bytes; /* beside one extent for each stage; 0: the default */
+	struct pack_pressure *pressure; /* borrowed until pack_pool_press_no_more(); NULL: nobody wants to know */
 };
 
 /* Valid when all stages are closed. */
@@ -66,7 +75,7 @@ struct pack_pool {
 	uint64_t age_ns; /* an extent waits no longer to become full */
 	struct measure *measure; /* read only */
 	struct pack_job *jobs; /* heap */
-	uint8_t *memory;       /* mapped: touched only when it is used */
+	uint8_t *memory;       /* mapped: touched only when it is used, or all of it at once */
 	size_t memory_bytes;
 	pthread_t *workers; /* heap */
 	size_t nr_workers;
@@ -80,6 +89,8 @@ struct pack_pool {
 	pthread_cond_t news; /* a job became free, a stage empty or failed */
 	struct pack_job *free_jobs, *first_to_pack, *last_to_pack;
 	size_t nr_free;
+	struct pack_pressure *pressure; /* NULL: none */
+	bool pressed;
 	struct pack_totals totals;
 };
 
@@ -88,6 +99,9 @@ int pack_pool_new(const struct pack_params *params, struct pack_pool **ret, stru
 /* Ends the workers; all stages are closed. Totals are complete then. Idempotent. */
 void pack_pool_stop(struct pack_pool *pool);
 void pack_pool_free(struct pack_pool *pool); /* NULL is fine */
+
+/* The last call of the pressure, if it was high, is that it is not. Idempotent; NULL is fine. */
+void pack_pool_press_no_more(struct pack_pool *pool);
 
 /* For stages; the lock is held. NULL: none is free. */
 struct pack_job *pack_pool_take(struct pack_pool *pool, struct pack_stage *stage);

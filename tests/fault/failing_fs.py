@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A file system in user space whose writes fail: failing_fs.py DIRECTORY ERRNO BYTES. Ends when it is unmounted.
+"""A file system in user space whose writes fail: failing_fs.py DIRECTORY ERRNO BYTES [SECONDS]. Ends when it is unmounted.
 
 Each file takes BYTES bytes; a write behind them fails with ERRNO. BYTES 0: writes are fine, close(2) fails, as on a
-remote disk that turns out to be full. Files live in memory.
+remote disk that turns out to be full. With SECONDS each write takes so long. Files live in memory.
 """
 import errno
 import stat
@@ -13,8 +13,8 @@ from fusepy import FUSE, FuseOSError, Operations
 
 
 class FailingFs(Operations):
-    def __init__(self, error, limit):
-        self.error, self.limit, self.files = error, limit, {}
+    def __init__(self, error, limit, seconds):
+        self.error, self.limit, self.seconds, self.files = error, limit, seconds, {}
 
     def getattr(self, path, fh=None):
         if path == '/':
@@ -40,6 +40,7 @@ class FailingFs(Operations):
         file.extend(bytes(length - len(file)))
 
     def write(self, path, data, offset, fh):
+        time.sleep(self.seconds)
         if self.limit and offset + len(data) > self.limit:
             raise FuseOSError(self.error)
         file = self.files[path]
@@ -60,4 +61,5 @@ class FailingFs(Operations):
 
 
 if __name__ == '__main__':
-    FUSE(FailingFs(int(sys.argv[2]), int(sys.argv[3])), sys.argv[1], foreground=True, nothreads=True)
+    FUSE(FailingFs(int(sys.argv[2]), int(sys.argv[3]), float((sys.argv + ['0'])[4])), sys.argv[1], foreground=True, nothreads=True,
+         big_writes=True)

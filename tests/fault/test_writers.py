@@ -59,27 +59,9 @@ def test_file_size_limit(program, millrace, perf, programs, need_tracefs, tmp_pa
 
 
 @pytest.fixture
-def failing_fs(request, need_root, tmp_path):
+def failing_fs(request, fuse_fs):
     """A directory whose files fail at 1 MiB, or as the test says by indirect parameter."""
-    if not os.path.exists('/dev/fuse'):
-        pytest.skip('needs /dev/fuse')
-    if subprocess.run(['/usr/bin/python3', '-c', 'import fusepy'], stderr=subprocess.DEVNULL).returncode:
-        pytest.skip('needs python3-fusepy')
-    path = tmp_path / 'failing'
-    path.mkdir()
-    server = subprocess.Popen(['/usr/bin/python3', HERE / 'failing_fs.py', path, str(errno.EIO),
-                               str(getattr(request, 'param', 1 << 20))],
-                              stderr=subprocess.DEVNULL)
-    for _ in range(100):
-        if os.path.ismount(path):
-            break
-        time.sleep(0.05)
-    else:
-        server.kill()
-        pytest.skip('FUSE file systems cannot be mounted here')
-    yield path
-    subprocess.run(['umount', '-l', path], check=False)
-    server.wait(10)
+    return fuse_fs(errno.EIO, getattr(request, 'param', 1 << 20))
 
 
 @pytest.mark.parametrize('writer', WRITERS)

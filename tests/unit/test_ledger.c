@@ -56,6 +56,16 @@ static void sums_count_each_time_once(void **state)
 	assert_int_equal(sum.gap_ns, 20 + 1 + 25);
 	assert_int_equal(sum.any_ns, 30 + 1);
 	assert_int_equal(sum.worst.cpu, 1);
+	struct ledger_entry frozen[] = {
+		{LEDGER_NO_EVENT, LEDGER_FROZEN, -1, -1, 0, 1000, 0},
+		{0, LEDGER_RING_FULL, 0, -1, 10, 20, 1},
+	};
+	assert_int_equal(ledger_sum(frozen, 2, &sum), 0);
+	assert_int_equal(sum.gap_ns, 10);
+	assert_int_equal(sum.any_ns, 10);
+	assert_int_equal(sum.worst.cause, LEDGER_RING_FULL);
+	assert_int_equal(ledger_sum(frozen, 1, &sum), 0);
+	assert_int_equal(sum.gap_ns + sum.worst.to_ns, 0);
 	assert_int_equal(ledger_sum(gaps, 0, &sum), 0);
 	assert_int_equal(sum.gap_ns + sum.worst.to_ns, 0);
 }

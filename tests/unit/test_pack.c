@@ -537,6 +537,61 @@ static void test_damage_in_a_stream_ends_where_another_begins(void **state)
 	buf_fini(&packed);
 }
 
+struct told {
+	struct pack_pressure pressure;
+	int nr_high, nr_low;
+};
+
+static void note_pressure(struct pack_pressure *pressure, bool high)
+{
+	struct told *told = (struct told *)pressure;
+
+	assert_int_equal(told->nr_high - told->nr_low, high ? 0 : 1); /* in turn */
+	*(high ? &told->nr_high : &told->nr_low) += 1;
+}
+
+/* At a quarter, and not again before half has become free: what is told takes time and must not be told all the time. */
+static void test_pressure_is_told(void **state)
+{
+	struct told told = {.pressure.set = note_pressure};
+	struct pack_params params = {
+		.nr_stages = 1, .extent_bytes = EXTENT_BYTES, .budget_bytes = 14 * EXTENT_BYTES, .pressure = &told.pressure};
+	struct pack_job *jobs[16];
+	struct pack_pool *pool;
+	size_t nr = 0;
+
+	(void)state;
+	assert_int_equal(pack_pool_new(&params, &pool, NULL), 0);
+	assert_int_equal(pool->nr_jobs, 16);
+	pthread_mutex_lock(&pool->lock);
+	for (int turn = 1; turn < 4; turn++) {
+		while (pool->nr_free > 5)
+			jobs[nr++] = pack_pool_take(pool, NULL);
+		assert_int_equal(told.nr_high, turn - 1);
+		jobs[nr++] = pack_pool_take(pool, NULL);
+		jobs[nr++] = pack_pool_take(pool, NULL);
+		assert_int_equal(told.nr_high, turn);
+		while (pool->nr_free < 7)
+			pack_pool_put(pool, jobs[--nr]);
+		assert_int_equal(told.nr_low, turn - 1);
+		pack_pool_put(pool, jobs[--nr]);
+		assert_int_equal(told.nr_low, turn);
+	}
+	while (pool->nr_free)
+		jobs[nr++] = pack_pool_take(pool, NULL);
+	pthread_mutex_unlock(&pool->lock);
+	pack_pool_press_no_more(pool); /* nobody is left waiting */
+	pack_pool_press_no_more(pool);
+	assert_int_equal(told.nr_high, 4);
+	assert_int_equal(told.nr_low, 4);
+	pthread_mutex_lock(&pool->lock);
+	while (nr)
+		pack_pool_put(pool, jobs[--nr]);
+	pthread_mutex_unlock(&pool->lock);
+	assert_int_equal(told.nr_low, 4);
+	pack_pool_free(pool);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -549,6 +604,7 @@ int main(void)
 		cmocka_unit_test(test_damage_in_a_stream_ends_where_another_begins),
 		cmocka_unit_test(test_the_last_is_held),
 		cmocka_unit_test(test_what_is_held_can_be_forgotten),
+		cmocka_unit_test(test_pressure_is_told),
 	};
 	return zstd_available() ? cmocka_run_group_tests_name("pack", tests, NULL, NULL) : 77;
 }

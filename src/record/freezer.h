@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * freezer: stops the recorded tasks when the memory before the writer runs short, and lets them go on when there is room
+ * again, or when the recorder is gone (--on-pressure=freeze). Owned by the recording; made and ended by the main thread.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "record/guardian.h"
+#include "stream/pack_pool.h"
+
+struct ledger;
+
+/* One stop, in CLOCK_MONOTONIC. */
+struct frozen_time {
+	uint64_t from_ns, to_ns;
+};
+
+struct freezer {
+	struct pack_pressure pressure; /* for the pool, whose lock orders the calls */
+	pid_t *pids;                   /* heap; as for kill(2): below 0 a process group */
+	size_t nr_pids;
+	atomic_bool *frozen; /* mapped, shared with the guardian: it has to see to it that they go on */
+	struct guardian guardian;
+	struct frozen_time *times; /* heap; the first TIMES_MAX stops, when they are over */
+	atomic_size_t nr_times;
+	size_t nr_noted;
+	uint64_t since_ns;         /* while they are stopped */
+	uint64_t nr_stops, total_ns;
+	uint64_t nr_unguarded; /* times that they were not stopped, because nobody would let them go on if we died */
+};
+
+/* Copies the list. Before the first thread starts and the first event opens. 0 or -errno. */
+int freezer_open(struct freezer *freezer, const pid_t pids[], size_t nr_pids);
+
+/* The stops since the last such call, as entries of CLOCK_MONOTONIC. One thread at a time. 0 or -ENOMEM. */
+int freezer_note(struct freezer *freezer, struct ledger *ledger);
+
+/* Whoever is stopped goes on. Zeroed is fine; idempotent. */
+void freezer_close(struct freezer *freezer);
