@@ -18,11 +18,13 @@ enum {
 
 /*
  * Measured against one stream without end, as perf's (docs/decisions/0020): at level 1 4 MiB are enough to be smaller
- * than that, at level 3 8 MiB, at level 9 16 MiB.
+ * than that, at level 3 8 MiB, at level 9 16 MiB. At the highest levels a worker would be away for seconds with so much.
  */
 size_t extent_bytes_for(int level)
 {
-	return level <= 0 ? EXTENT_BYTES_SMALL : level <= 2 ? 4 << 20 : level <= 5 ? 8 << 20 : EXTENT_BYTES_MAX;
+	if (level <= 0 || level > 12)
+		return EXTENT_BYTES_SMALL;
+	return level <= 2 ? 4 << 20 : level <= 5 ? 8 << 20 : EXTENT_BYTES_MAX;
 }
 
 struct extent_packer {

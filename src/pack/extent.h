@@ -17,7 +17,7 @@ enum {
 	EXTENT_PAYLOAD_MAX = 65535 - 8,            /* of frame in one COMPRESSED record */
 };
 
-/* The size that is worth its memory: the higher the level, the more is asked of the ratio. */
+/* The size that is worth its memory: a higher level asks more of the ratio, the highest take very long. */
 size_t extent_bytes_for(int level);
 
 struct extent_packer; /* one thread */

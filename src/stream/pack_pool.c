@@ -96,10 +96,10 @@ static struct pack_job *next_job(struct pack_pool *pool)
 	return job;
 }
 
-/* A bad ratio is better than a lost record: when most of the memory is in use, time counts. */
+/* A bad ratio is better than a lost record: when half of the memory is in use, time counts. */
 static bool must_hurry(const struct pack_pool *pool)
 {
-	return pool->level > HURRY_LEVEL && pool->nr_free < pool->nr_jobs / 4;
+	return pool->level > HURRY_LEVEL && pool->nr_free < pool->nr_jobs / 2;
 }
 
 static int64_t pack_job(struct extent_packer *packer, struct pack_job *job, int level)
