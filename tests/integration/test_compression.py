@@ -13,7 +13,8 @@ from conftest import threads_of  # noqa: E402
 from perfdata import PerfData  # noqa: E402
 from test_exactly_once import COUNTED, no_duplicates  # noqa: E402
 
-MODES = ['--writer=serial', '--writer=mmap', '--writer=aio', '--writer=uring,blocks=4', '--threads', '--threads=core']
+MODES = ['--writer=serial', '--writer=mmap', '--writer=aio', '--writer=uring,blocks=4', '--writer=direct', '--threads', '--threads=core',
+         '--threads --single-file', '--threads --single-file --writer=uring,blocks=4']
 
 
 @pytest.mark.parametrize('level', ['-z', '-z9'])
@@ -21,7 +22,7 @@ MODES = ['--writer=serial', '--writer=mmap', '--writer=aio', '--writer=uring,blo
 def test_every_record_once(millrace, perf, programs, need_tracefs, tmp_path, mode, level):
     packed, plain = tmp_path / 'z.data', tmp_path / 'plain.data'
     made = 2 * 30000
-    done = millrace('record', mode, level, '-o', packed, '-e', COUNTED, '--', programs / 'syscalls', '-t', '2', '-n', '30000')
+    done = millrace('record', *mode.split(), level, '-o', packed, '-e', COUNTED, '--', programs / 'syscalls', '-t', '2', '-n', '30000')
     assert ', ratio ' in done.err
     millrace('merge', packed, '-o', plain)
     data = PerfData(plain)
@@ -38,14 +39,17 @@ def test_every_record_once(millrace, perf, programs, need_tracefs, tmp_path, mod
     assert tails[0] == tails[1]
 
 
-def test_pipe(millrace, programs, need_tracefs, tmp_path):
+def test_pipe(millrace, perf, programs, need_tracefs, tmp_path):
     file = tmp_path / 'pipe.data'
     done = millrace('record', '-z', '-o', '-', '-e', COUNTED, '--', programs / 'syscalls', '-t', '2', '-n', '5000',
                     binary=True)
     file.write_bytes(done.out)
     assert done.out.count(b'\x28\xb5\x2f\xfd') >= 1
-    assert len(millrace('script', '-i', '-', input=done.out, binary=True).out.splitlines()) == 10000
-    assert len(millrace('script', '-i', file).out.splitlines()) == 10000
+    streamed = millrace('script', '-i', '-', input=done.out, binary=True).out
+    assert len(streamed.splitlines()) == 10000
+    assert millrace('script', '-i', file, binary=True).out == streamed
+    fields = ('script', '-F', 'tid,time,event', '-i', file)
+    assert sorted(perf(*fields).out.split()) == sorted(millrace(*fields).out.split())
 
 
 def test_header_tells(millrace, perf, programs, tmp_path):
