@@ -11,6 +11,8 @@ import pytest
 
 from conftest import MILLRACE, wait_until
 
+# The handler of a signal ends the process, with the thread that reads ahead.
+TSAN_OPTIONS = os.environ.get('TSAN_OPTIONS', '') + ':report_thread_leaks=0'
 PAGER = r'''
 import os, sys
 with open(sys.argv[1], 'a') as log:
@@ -38,7 +40,7 @@ class Terminal:
         names = {name: value for name, value in os.environ.items() if name not in ('PAGER', 'PERF_PAGER', 'NO_COLOR', 'LESS')}
         self.process = subprocess.Popen([MILLRACE, *map(str, args)], stdin=slave, stdout=subprocess.DEVNULL if err else slave,
                                         stderr=slave if err else subprocess.PIPE, start_new_session=True,
-                                        env={**names, 'TERM': 'xterm', **(env or {})})
+                                        env={**names, 'TERM': 'xterm', 'TSAN_OPTIONS': TSAN_OPTIONS, **(env or {})})
         os.close(slave)
 
     def read(self):

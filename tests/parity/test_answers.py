@@ -160,9 +160,6 @@ class Recordings:
         return self.record(self.perf, path, ['-e', 'cpu-clock:u', '--call-graph', 'dwarf,4096'],
                            [self.programs / 'spin', '-t', '2', '-m', '60'])
 
-    def cxx_dwarf(self, path):
-        return self.record(self.millrace, path, ['-e', 'cpu-clock:u', '--call-graph', 'dwarf,8192'], [self.cxx_program()])
-
     def forks(self, path):
         return self.record(self.millrace, path, CLOCK, [self.programs / 'forkstorm', '-p', '2', '-n', '200'])
 

@@ -201,10 +201,10 @@ def lines(need_root, perf, tmp_path_factory):
 
 
 def test_source_lines(lines, perf, millrace):
-    """In libraries addr2line, which perf asks, and libdw may differ; so the program alone."""
+    """In libraries and start files addr2line, which perf asks, and libdw may differ; so the program's own functions alone."""
     for table in (['-w', '0,60', '-s', 'srcline,sym'], ['-w', '0,0,60', '-s', 'srcfile,comm', '-n'],
                   ['-w', '90', '-F', 'srcline,overhead', '--full-source-path']):
-        table = ['--no-children', '-g', 'none', '--dsos', 'lines', '-i', lines, *table]
+        table = ['--no-children', '-g', 'none', '--dsos', 'lines', '--symbols', 'leaf,middle,main', '-i', lines, *table]
         expected = theirs(perf, *table)
         assert 'lines.c' in expected
         assert_same(millrace('report', *table).out, expected)
