@@ -67,13 +67,14 @@ void pager_close(void)
 /* A pager that could not be started has shown nothing. */
 static void at_ending(int signal_nr)
 {
-	int status = wait_for_pager();
+	int before = errno, status = wait_for_pager();
 	struct sigaction usual = {.sa_handler = SIG_DFL};
 
 	if (signal_nr == SIGPIPE)
 		_exit(WIFEXITED(status) && WEXITSTATUS(status) >= 126 ? EXIT_UNREADABLE : 0);
 	sigaction(signal_nr, &usual, NULL);
 	raise(signal_nr);
+	errno = before;
 }
 
 static void set_handlers(void)
