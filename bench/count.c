@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * count FILE: what a perf.data file holds, for benchmarks, in one pass and independent of every reader:
+ * count FILE [DATA...]: what a perf.data file holds, for benchmarks, in one pass and independent of every reader:
  *   samples=N lost=N repeated=N rounds=N bytes=N
+ * DATA: the data.N of the directory that FILE is the "data" of; each holds records and nothing else.
  * lost: sum of LOST_SAMPLES. repeated: samples of a CPU that are older than one before them in the file, which a
  * ring never gives: they were written twice. Needs TIME and CPU in a sample_type that is the same for all events.
  */
@@ -21,7 +22,7 @@
 enum { MAX_CPUS = 4096 };
 
 struct totals {
-	uint64_t samples, lost, repeated, rounds;
+	uint64_t samples, lost, repeated, rounds, bytes;
 	uint64_t last_ns[MAX_CPUS];
 };
 
@@ -64,37 +65,62 @@ static void count_record(const struct perf_event_header *record, uint64_t type, 
 		*last = now;
 }
 
-int main(int argc, char **argv)
+/* The whole file. NULL: cannot be. */
+static const char *map_file(const char *path, size_t *ret_bytes)
 {
-	static struct totals totals;
 	struct stat st;
-	int fd = argc == 2 ? open(argv[1], O_RDONLY) : -1;
+	int fd = open(path, O_RDONLY);
 
-	if (fd < 0 || fstat(fd, &st) || (size_t)st.st_size < sizeof(struct file_header)) {
-		fprintf(stderr, "count: needs a perf.data file\n");
-		return 2;
+	if (fd < 0 || fstat(fd, &st)) {
+		perror(path);
+		return NULL;
 	}
-	const char *file = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (file == MAP_FAILED) {
-		perror(argv[1]);
-		return 1;
-	}
-	struct file_header header;
-	struct perf_event_attr attr;
-	memcpy(&header, file, sizeof(header));
-	memcpy(&attr, file + header.attrs.offset, LAYOUT_ATTR_MIN_BYTES);
-	uint64_t end = header.data.offset + header.data.size;
-	for (uint64_t at = header.data.offset; at < end;) {
+	*ret_bytes = (size_t)st.st_size;
+	const char *file = st.st_size ? mmap(NULL, *ret_bytes, PROT_READ, MAP_PRIVATE, fd, 0) : "";
+	close(fd);
+	if (file == MAP_FAILED)
+		perror(path);
+	return file == MAP_FAILED ? NULL : file;
+}
+
+static int count_records(const char *file, uint64_t at, uint64_t end, uint64_t type, struct totals *totals)
+{
+	totals->bytes += end - at;
+	while (at < end) {
 		const struct perf_event_header *record = (const void *)(file + at);
-		if (record->size < sizeof(*record) || record->size > end - at) {
+		if (end - at < sizeof(*record) || record->size < sizeof(*record) || record->size > end - at) {
 			fprintf(stderr, "count: bad record at %#llx\n", (unsigned long long)at);
 			return 1;
 		}
-		count_record(record, attr.sample_type, &totals);
+		count_record(record, type, totals);
 		at += record->size;
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static struct totals totals;
+	struct file_header header;
+	struct perf_event_attr attr;
+	size_t bytes = 0;
+	const char *file = argc > 1 ? map_file(argv[1], &bytes) : NULL;
+
+	if (!file || bytes < sizeof(header)) {
+		fprintf(stderr, "count: needs a perf.data file\n");
+		return 2;
+	}
+	memcpy(&header, file, sizeof(header));
+	memcpy(&attr, file + header.attrs.offset, LAYOUT_ATTR_MIN_BYTES);
+	if (count_records(file, header.data.offset, header.data.offset + header.data.size, attr.sample_type, &totals))
+		return 1;
+	for (int i = 2; i < argc; i++) {
+		file = map_file(argv[i], &bytes);
+		if (!file || count_records(file, 0, bytes, attr.sample_type, &totals))
+			return 1;
 	}
 	printf("samples=%llu lost=%llu repeated=%llu rounds=%llu bytes=%llu\n", (unsigned long long)totals.samples,
 	       (unsigned long long)totals.lost, (unsigned long long)totals.repeated, (unsigned long long)totals.rounds,
-	       (unsigned long long)header.data.size);
+	       (unsigned long long)totals.bytes);
 	return 0;
 }
