@@ -6,17 +6,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "format/feature_ledger.h"
 
 enum { TIMES_MAX = 16384 };
 
-/* Who has ended meanwhile need not be stopped. */
+/* Who has ended meanwhile need not be stopped, nor whoever has that number now. */
 static void send_all(const struct freezer *freezer, int signal_number)
 {
-	for (size_t i = 0; i < freezer->nr_pids; i++)
-		kill(freezer->pids[i], signal_number);
+	for (size_t i = 0; i < freezer->nr_pids; i++) {
+		if (freezer->pidfds[i] >= 0)
+			syscall(SYS_pidfd_send_signal, freezer->pidfds[i], signal_number, NULL, 0);
+		else
+			kill(freezer->pids[i], signal_number);
+	}
 }
 
 static void stop(struct freezer *freezer, uint64_t now)
@@ -56,13 +62,20 @@ static void press(struct pack_pressure *pressure, bool high)
 		go_on(freezer, now);
 }
 
-/* In the guardian. */
+/* In the guardian, which has no descriptors. Who is stopped does not end, so that the numbers are still theirs. */
 static void last_will(void *arg)
 {
 	const struct freezer *freezer = arg;
 
-	if (atomic_load(freezer->frozen))
-		send_all(freezer, SIGCONT);
+	for (size_t i = 0; i < freezer->nr_pids && atomic_load(freezer->frozen); i++)
+		kill(freezer->pids[i], SIGCONT);
+}
+
+/* -1 where there is none: a process group, one thread of several, a kernel before 5.3, no descriptor left. */
+static void open_pidfds(struct freezer *freezer)
+{
+	for (size_t i = 0; i < freezer->nr_pids; i++)
+		freezer->pidfds[i] = freezer->pids[i] > 0 ? (int)syscall(SYS_pidfd_open, freezer->pids[i], 0) : -1;
 }
 
 int freezer_open(struct freezer *freezer, const pid_t pids[], size_t nr_pids)
@@ -74,12 +87,15 @@ int freezer_open(struct freezer *freezer, const pid_t pids[], size_t nr_pids)
 		return -errno;
 	freezer->frozen = shared;
 	freezer->pids = calloc(nr_pids, sizeof(*pids));
+	freezer->pidfds = calloc(nr_pids, sizeof(*freezer->pidfds));
 	freezer->times = calloc(TIMES_MAX, sizeof(*freezer->times));
-	if (!freezer->pids || !freezer->times) {
+	if (!freezer->pids || !freezer->pidfds || !freezer->times) {
+		freezer->nr_pids = 0;
 		freezer_close(freezer);
 		return -ENOMEM;
 	}
 	memcpy(freezer->pids, pids, nr_pids * sizeof(*pids));
+	open_pidfds(freezer);
 	int err = guardian_start(&freezer->guardian, last_will, freezer);
 	if (err)
 		freezer_close(freezer);
@@ -112,6 +128,10 @@ void freezer_close(struct freezer *freezer)
 		return;
 	guardian_stop(&freezer->guardian);
 	munmap(freezer->frozen, sizeof(*freezer->frozen));
+	for (size_t i = 0; i < freezer->nr_pids; i++)
+		if (freezer->pidfds[i] >= 0)
+			close(freezer->pidfds[i]);
+	free(freezer->pidfds);
 	free(freezer->pids);
 	free(freezer->times);
 	*freezer = (struct freezer){0};

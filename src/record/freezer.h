@@ -24,6 +24,7 @@ struct frozen_time {
 struct freezer {
 	struct pack_pressure pressure; /* for the pool, whose lock orders the calls */
 	pid_t *pids;                   /* heap; as for kill(2): below 0 a process group */
+	int *pidfds;                   /* heap; of each, -1: by its number; pidfd_open(2): numbers are used again */
 	size_t nr_pids;
 	atomic_bool *frozen; /* mapped, shared with the guardian: it has to see to it that they go on */
 	struct guardian guardian;
