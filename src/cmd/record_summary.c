@@ -4,6 +4,8 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "cmd/cost_text.h"
+#include "format/feature_ledger.h"
 #include "record/recording.h"
 
 static void print_compression(const struct pack_totals *packed)
@@ -17,7 +19,7 @@ static void print_compression(const struct pack_totals *packed)
 			 (unsigned long long)packed->nr_failed, (unsigned long long)packed->nr_extents);
 	log_verbose("%llu extents, %llu of them plain, %llu in a hurry, %.3f s of CPU to compress",
 		    (unsigned long long)packed->nr_extents, (unsigned long long)packed->nr_plain,
-		    (unsigned long long)packed->nr_hurried, (double)packed->cpu_ns / 1e9);
+		    (unsigned long long)packed->nr_hurried, (double)packed->pack_cpu_ns / 1e9);
 }
 
 static void print_losses(const struct recording_result *result)
@@ -110,6 +112,16 @@ static void print_flight(const struct flight_counters *flight)
 		log_note("  %llu overwritten rings held broken records", (unsigned long long)flight->nr_broken);
 }
 
+static void print_costs(const struct recording_result *result)
+{
+	if (result->nr_costs)
+		log_verbose("what recording used:");
+	for (size_t i = 0; i < result->nr_costs; i++) {
+		char line[COST_TEXT_BYTES];
+		log_verbose("%s", cost_text(&result->costs[i], line));
+	}
+}
+
 void record_summary_print(const struct recording_result *result)
 {
 	AUTO_BUF struct buf line = {0};
@@ -144,4 +156,5 @@ void record_summary_print(const struct recording_result *result)
 		    (unsigned long long)result->ring_total_bytes, result->nr_rings,
 		    (unsigned long long)result->wakeups, (unsigned long long)result->rounds,
 		    (double)result->cpu_ns / 1e9);
+	print_costs(result);
 }

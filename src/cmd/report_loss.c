@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "cmd/cost_text.h"
 #include "cmd/json_text.h"
 #include "cmd/loss_data.h"
 #include "read/session.h"
@@ -142,12 +143,8 @@ static void print_costs(FILE *to, const struct ledger *ledger)
 	if (ledger->nr_costs)
 		fputs("\n# What recording used\n", to);
 	for (size_t i = 0; i < ledger->nr_costs; i++) {
-		const struct ledger_cost *cost = &ledger->costs[i];
-		size_t len = strlen(cost->name);
-		if (len > 3 && !strcmp(cost->name + len - 3, " ns"))
-			fprintf(to, "%20.*s  %15.6f s\n", (int)len - 3, cost->name, (double)cost->value / 1e9);
-		else
-			fprintf(to, "%20s  %15" PRIu64 "\n", cost->name, cost->value);
+		char line[COST_TEXT_BYTES];
+		fprintf(to, "%s\n", cost_text(&ledger->costs[i], line));
 	}
 }
 

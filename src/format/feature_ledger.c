@@ -55,6 +55,16 @@ int ledger_add_cost(struct ledger *ledger, const char *name, uint64_t value)
 	return 0;
 }
 
+int ledger_set_cost(struct ledger *ledger, const char *name, uint64_t value)
+{
+	for (size_t i = 0; i < ledger->nr_costs; i++)
+		if (!strncmp(ledger->costs[i].name, name, sizeof(ledger->costs[i].name) - 1)) {
+			ledger->costs[i].value = value;
+			return 0;
+		}
+	return ledger_add_cost(ledger, name, value);
+}
+
 /* Both counts in front of both lists, so that a later version can add a list behind them. */
 void ledger_encode(const struct ledger *ledger, struct buf *out)
 {

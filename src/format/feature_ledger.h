@@ -58,6 +58,8 @@ struct ledger {
 void ledger_fini(struct ledger *ledger); /* zeroed is fine */
 int ledger_add(struct ledger *ledger, const struct ledger_entry *entry);
 int ledger_add_cost(struct ledger *ledger, const char *name, uint64_t value);
+/* The same, once for a name: it may be there already. */
+int ledger_set_cost(struct ledger *ledger, const char *name, uint64_t value);
 
 void ledger_encode(const struct ledger *ledger, struct buf *out);
 

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/diag.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -73,6 +74,9 @@ static int add_ledger(const struct finish_params *params, struct feature_set *se
 
 	if (!params->ledger)
 		return 0;
+	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - params->cpu_from_ns;
+	if (ledger_set_cost(params->ledger, "end cpu ns", cpu_ns))
+		return -ENOMEM;
 	ledger_encode(params->ledger, &payload);
 	return payload.failed ? -ENOMEM : feature_set_add(set, FEATURE_LEDGER, &payload);
 }

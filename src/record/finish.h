@@ -28,7 +28,8 @@ struct finish_params {
 	const struct hits_region *parts; /* the other files of a data directory; borrowed */
 	size_t nr_parts;
 	const struct extent_list *extents; /* of all files; borrowed */
-	const struct ledger *ledger; /* what was lost; NULL: nobody kept one */
+	struct ledger *ledger;       /* what was lost, and used; the cost of the end is added. NULL: nobody kept one */
+	uint64_t cpu_from_ns;        /* CPU time of this thread when the end began */
 	struct loss_times *losses;   /* learns when, if the records are read back; NULL: not wanted */
 };
 

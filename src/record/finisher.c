@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "record/flight.h"
@@ -33,6 +34,7 @@ static void add(struct outlet_result *totals, const struct outlet_result *result
 	totals->samples_counted = result->samples_counted;
 	totals->unwritten_bytes += result->unwritten_bytes;
 	totals->cut_samples += result->cut_samples;
+	totals->end_cpu_ns += result->end_cpu_ns;
 }
 
 /* There is no file for what was held. */
@@ -49,9 +51,11 @@ int finisher_do(struct finisher *finisher, struct finisher_job *job, struct outl
 		const struct outlet_closing *closing, struct diag *reterr)
 {
 	const struct outlet_params *params = finisher->params;
+	struct outlet_closing of_end = *closing;
 	struct outlet_result result;
 	struct diag later;
 	const char *path = job->while_open ? job->while_open : outlet->sink.path;
+	of_end.cpu_from_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	int err = outlet->held ? outlet_release(outlet, params, path, reterr) : 0;
 
 	if (outlet->held)
@@ -65,8 +69,9 @@ int finisher_do(struct finisher *finisher, struct finisher_job *job, struct outl
 
 	int put_err = outlet_put(outlet, params, &job->records, err ? &later : reterr);
 	err = err ? err : put_err;
-	int close_err = outlet_close(outlet, params, closing, &result, err ? &later : reterr);
+	int close_err = outlet_close(outlet, params, &of_end, &result, err ? &later : reterr);
 	err = err ? err : close_err;
+	result.end_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - of_end.cpu_from_ns;
 	if (job->name && rename(path, job->name)) {
 		if (!err)
 			err = diag_set(reterr, -errno, "cannot rename %s to %s: %s", path, job->name, strerror(errno));

@@ -351,6 +351,7 @@ static int finish(struct outlet *outlet, const struct outlet_params *common, con
 	params->nr_parts = common->options->directory ? outlet->files.nr : 0;
 	params->ledger = closing->ledger;
 	params->losses = closing->losses;
+	params->cpu_from_ns = closing->cpu_from_ns;
 	result->bytes = 0;
 	for (size_t i = 0; i < params->nr_parts; i++) {
 		parts[i] = (struct hits_region){outlet->files.files[i].fd, 0, outlet->files.files[i].stored,

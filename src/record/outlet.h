@@ -62,6 +62,7 @@ struct outlet_result {
 	bool samples_counted;
 	uint64_t unwritten_bytes; /* of records that we had when writing failed */
 	uint64_t cut_samples;     /* given up at the end so that the header fits on a full disk */
+	uint64_t end_cpu_ns;      /* that the end took */
 };
 
 /*
@@ -96,8 +97,9 @@ int outlet_put(struct outlet *outlet, const struct outlet_params *params, const 
 
 /* The state that the file tells beside its records. */
 struct outlet_closing {
-	const struct ledger *ledger; /* NULL: none */
+	struct ledger *ledger; /* NULL: none; what the end costs is added */
 	struct loss_times *losses;
+	uint64_t cpu_from_ns; /* CPU time of this thread when the end began */
 };
 
 /* Drains the writers and finishes the file. *ret is valid in any case. */

@@ -168,6 +168,17 @@ static void tell_stored(struct reader *reader)
 		signal_eventfd(control->switch_fd);
 }
 
+static struct reader_work work_so_far(const struct reader *reader)
+{
+	struct reader_work work = {.use = thread_use_now(), .wakeups = reader->wakeups};
+
+	for (size_t i = 0; i < reader->nr_streams; i++) {
+		work.visits += reader->streams[i]->counters.chunks;
+		work.bytes += reader->streams[i]->counters.bytes;
+	}
+	return work;
+}
+
 /* The writers trade places with those in `next`; the last reader of all tells it. */
 static void exchange_writers(struct reader *reader, struct writer **next)
 {
@@ -200,6 +211,7 @@ static bool switch_writers(struct reader *reader)
 	}
 	if (next) {
 		tell_stored(reader);
+		reader->at_switch = work_so_far(reader);
 		exchange_writers(reader, next);
 	}
 	return true;
@@ -307,7 +319,7 @@ static void *run(void *arg)
 		drain_until_stopped(reader);
 	if (reader->err)
 		signal_eventfd(reader->control->news_fd);
-	reader->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	reader->at_end = work_so_far(reader);
 	return NULL;
 }
 

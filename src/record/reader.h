@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "base/cpuset.h"
+#include "record/thread_use.h"
 
 struct eventset;
 struct pollfd;
@@ -40,6 +41,13 @@ void reader_control_fini(struct reader_control *control);
 /* Tells all readers to drain what is there and to end. Events are disabled first. Idempotent. */
 void reader_control_stop(struct reader_control *control);
 
+/* What a reader did so far, and used. */
+struct reader_work {
+	struct thread_use use;
+	uint64_t wakeups;       /* returns of poll(2) */
+	uint64_t visits, bytes; /* of rings that held something */
+};
+
 struct reader {
 	/* Set before reader_init(). */
 	struct reader_control *control;   /* shared */
@@ -62,9 +70,12 @@ struct reader {
 	size_t nr_watch, nr_tasks, nr_living; /* living: tasks that have not hung up */
 	pthread_t thread;
 	bool started;
+	uint64_t wakeups;
+
+	struct reader_work at_switch; /* valid when it is done (control->nr_switching is 0) */
 
 	/* Results, valid after reader_join(). */
-	uint64_t wakeups, cpu_ns;
+	struct reader_work at_end;
 	int err;                     /* first -errno: of a writer, or of getting going */
 	struct stream *failed;       /* the stream whose writer it was; NULL: none */
 	const char *scheduling;      /* word of priority_raise(); valid after reader_start() */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "record/recorder_cost.h"
 
-#include <stdio.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -10,9 +10,25 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "format/feature_ledger.h"
-#include "record/data_files.h"
+#include "record/keeper.h"
 #include "record/readers.h"
+#include "stream/pack_pool.h"
+
+struct named_cost {
+	const char *name;
+	uint64_t value;
+};
+
+static int add_all(struct ledger *ledger, const struct named_cost costs[], size_t nr)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < nr && !err; i++)
+		err = ledger_add_cost(ledger, costs[i].name, costs[i].value);
+	return err;
+}
+
+#define ADD_ALL(ledger, costs) add_all(ledger, costs, sizeof(costs) / sizeof((costs)[0]))
 
 /* proc_pid_io(5): "syscw: 12". 0: the kernel does not count it. */
 static uint64_t io_count(const char *text, const char *name)
@@ -29,49 +45,136 @@ static int add_io(struct ledger *ledger)
 	if (fd_slurp("/proc/self/io", 4096, &io))
 		return 0;
 	const char *text = buf_text(&io);
-	int err = ledger_add_cost(ledger, "read calls", io_count(text, "syscr: "));
-	if (!err)
-		err = ledger_add_cost(ledger, "write calls", io_count(text, "syscw: "));
-	return err ? err : ledger_add_cost(ledger, "written bytes", io_count(text, "wchar: "));
+	const struct named_cost costs[] = {
+		{"read calls", io_count(text, "syscr: ")},
+		{"write calls", io_count(text, "syscw: ")},
+		{"written bytes", io_count(text, "wchar: ")},
+	};
+	return ADD_ALL(ledger, costs);
 }
 
-static int add_usage(struct ledger *ledger)
+static int add_process(struct ledger *ledger)
 {
 	struct rusage usage;
 
 	if (getrusage(RUSAGE_SELF, &usage))
 		return 0;
-	int err = ledger_add_cost(ledger, "all cpu ns", clock_ns(CLOCK_PROCESS_CPUTIME_ID));
-	if (!err)
-		err = ledger_add_cost(ledger, "page faults", (uint64_t)(usage.ru_minflt + usage.ru_majflt));
-	if (!err)
-		err = ledger_add_cost(ledger, "peak memory bytes", (uint64_t)usage.ru_maxrss * 1024);
-	return err ? err : ledger_add_cost(ledger, "preemptions", (uint64_t)usage.ru_nivcsw);
+	const struct named_cost costs[] = {
+		{"all cpu ns", clock_ns(CLOCK_PROCESS_CPUTIME_ID)},
+		{"page faults", (uint64_t)(usage.ru_minflt + usage.ru_majflt)},
+		{"sleeps", (uint64_t)usage.ru_nvcsw},
+		{"preemptions", (uint64_t)usage.ru_nivcsw},
+	};
+	int err = ADD_ALL(ledger, costs);
+	return err ? err : add_io(ledger);
 }
 
-int recorder_cost_add(const struct readers *readers, const struct data_files *files, uint64_t keeper_cpu_ns,
-		      struct ledger *ledger)
+static const struct reader_work *work_of(const struct reader *reader)
 {
-	uint64_t cpu_ns = 0, wakeups = 0, bytes = 0, visits = 0;
+	return reader->started ? &reader->at_switch : &reader->at_end;
+}
+
+/* Of several: who of them did it. */
+static int add_threads(const struct readers *readers, struct ledger *ledger)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < readers->nr && readers->nr > 1 && !err; i++) {
+		AUTO_BUF struct buf name = {0};
+		buf_printf(&name, "drain thread %zu cpu ns", i);
+		err = ledger_add_cost(ledger, buf_text(&name), work_of(&readers->readers[i])->use.cpu_ns);
+	}
+	return err;
+}
+
+static int add_drain(const struct readers *readers, struct ledger *ledger)
+{
+	struct reader_work all = {0};
 
 	for (size_t i = 0; i < readers->nr; i++) {
-		cpu_ns += readers->readers[i].cpu_ns;
-		wakeups += readers->readers[i].wakeups;
+		const struct reader_work *work = work_of(&readers->readers[i]);
+		all.use.cpu_ns += work->use.cpu_ns;
+		all.use.waited_ns += work->use.waited_ns;
+		all.use.sleeps += work->use.sleeps;
+		all.use.preemptions += work->use.preemptions;
+		all.wakeups += work->wakeups;
+		all.visits += work->visits;
+		all.bytes += work->bytes;
 	}
-	for (size_t i = 0; i < files->nr; i++) {
-		bytes += files->files[i].stream.counters.bytes;
-		visits += files->files[i].stream.counters.chunks;
+	const struct named_cost costs[] = {
+		{"drain cpu ns", all.use.cpu_ns},
+		{"drain waited for a CPU ns", all.use.waited_ns},
+		{"drain wake-ups", all.wakeups},
+		{"drain sleeps", all.use.sleeps},
+		{"drain preemptions", all.use.preemptions},
+		{"drain visits", all.visits},
+		{"drained bytes", all.bytes},
+	};
+	int err = ADD_ALL(ledger, costs);
+	return err ? err : add_threads(readers, ledger);
+}
+
+/* What those did who compress and write beside the drain. */
+static int add_pool(struct pack_pool *pool, struct ledger *ledger)
+{
+	if (!pool)
+		return 0;
+	pthread_mutex_lock(&pool->lock);
+	const struct named_cost costs[] = {
+		{"compress cpu ns", pool->totals.pack_cpu_ns},
+		{"write cpu ns", pool->totals.write_cpu_ns},
+	};
+	pthread_mutex_unlock(&pool->lock);
+	return ADD_ALL(ledger, costs);
+}
+
+/* All that grows, always in the same order. */
+static int add_sums(const struct recorder_cost *cost, struct ledger *ledger)
+{
+	int err = ledger_add_cost(ledger, "start cpu ns", cost->start_cpu_ns);
+
+	if (!err)
+		err = add_drain(cost->readers, ledger);
+	if (!err)
+		err = add_pool(cost->pool, ledger);
+	if (!err)
+		err = ledger_add_cost(ledger, "keeper cpu ns", cost->keeper->cpu_ns);
+	return err ? err : add_process(ledger);
+}
+
+static int add_peak(struct ledger *ledger)
+{
+	struct rusage usage;
+
+	if (getrusage(RUSAGE_SELF, &usage))
+		return 0;
+	return ledger_add_cost(ledger, "peak memory bytes", (uint64_t)usage.ru_maxrss * 1024);
+}
+
+int recorder_cost_cut(struct recorder_cost *cost, struct ledger *ledger)
+{
+	struct ledger now = {0};
+	int err = add_sums(cost, &now);
+
+	for (size_t i = 0; i < now.nr_costs && !err; i++) {
+		uint64_t before = i < cost->told.nr_costs ? cost->told.costs[i].value : 0;
+		err = ledger_add_cost(ledger, now.costs[i].name, now.costs[i].value - before);
 	}
-	int err = ledger_add_cost(ledger, "drain cpu ns", cpu_ns);
 	if (!err)
-		err = ledger_add_cost(ledger, "drain wake-ups", wakeups);
-	if (!err)
-		err = ledger_add_cost(ledger, "drain visits", visits);
-	if (!err)
-		err = ledger_add_cost(ledger, "drained bytes", bytes);
-	if (!err)
-		err = ledger_add_cost(ledger, "keeper cpu ns", keeper_cpu_ns);
-	if (!err)
-		err = add_usage(ledger);
-	return err ? err : add_io(ledger);
+		err = add_peak(ledger);
+	ledger_fini(&cost->told);
+	cost->told = now;
+	return err;
+}
+
+int recorder_cost_add(const struct recorder_cost *cost, struct ledger *ledger)
+{
+	int err = add_sums(cost, ledger);
+
+	return err ? err : add_peak(ledger);
+}
+
+void recorder_cost_fini(struct recorder_cost *cost)
+{
+	ledger_fini(&cost->told);
 }

@@ -71,6 +71,7 @@ struct recording {
 	struct thread_layout layout;
 	struct readers readers;
 	struct ledger_book book;
+	struct recorder_cost cost;
 	struct cpu_watch cpus;
 	struct commit commit;
 	struct keeper keeper;
@@ -387,7 +388,7 @@ static void tell_readers_work(const struct recording *rec)
 		for (size_t s = 0; s < reader->nr_streams; s++)
 			bytes += reader->streams[s]->counters.bytes;
 		log_verbose("thread %zu: %llu bytes, %llu wake-ups, %.3f s of CPU, lost %llu", i, (unsigned long long)bytes,
-			    (unsigned long long)reader->wakeups, (double)reader->cpu_ns / 1e9,
+			    (unsigned long long)reader->wakeups, (double)reader->at_end.use.cpu_ns / 1e9,
 			    (unsigned long long)lost_of(rec, reader));
 	}
 }
@@ -449,6 +450,7 @@ static int open_rotation(struct recording *rec, struct diag *reterr)
 	rotation->readers = &rec->readers;
 	rotation->flight = rec->flight;
 	rotation->book = &rec->book;
+	rotation->cost = &rec->cost;
 	rotation->pause = pause_keeper;
 	rotation->resume = resume_keeper;
 	rotation->other = rec;
@@ -479,7 +481,9 @@ static int close_ledger(struct recording *rec, struct diag *reterr)
 	err = err ? err : note_err;
 	err = err ? err : close_err;
 	if (!err)
-		err = recorder_cost_add(&rec->readers, &rec->outlet.files, rec->keeper.cpu_ns, &rec->book.ledger);
+		err = recorder_cost_add(&rec->cost, &rec->book.ledger);
+	if (!err)
+		err = recorder_cost_cut(&rec->cost, &rec->book.span);
 	return err ? diag_set(reterr, err, "out of memory") : 0;
 }
 
@@ -516,6 +520,12 @@ static int run_events(struct recording *rec, struct recording_result *result, st
 
 	tell_plan(rec);
 	int err = open_ledger(rec, reterr);
+	rec->cost = (struct recorder_cost){
+		.readers = &rec->readers,
+		.pool = rec->pool,
+		.keeper = &rec->keeper,
+		.start_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID),
+	};
 	if (!err)
 		err = start_events(rec, reterr);
 	if (!err) {
@@ -585,6 +595,8 @@ static int close_output(struct recording *rec, struct recording_result *result, 
 	struct outlet_result closed;
 	int err = rotation_finish(&rec->rotation, &closing, &closed, reterr);
 
+	/* Out of memory: then it is not told. */
+	(void)!ledger_set_cost(&rec->book.ledger, "end cpu ns", closed.end_cpu_ns);
 	free(result->output);
 	result->output = name_output(rec);
 	end_compression(rec, result);
@@ -601,6 +613,7 @@ static void recording_fini(struct recording *rec)
 {
 	keeper_stop(&rec->keeper);
 	ledger_book_fini(&rec->book);
+	recorder_cost_fini(&rec->cost);
 	free(rec->sync_fds);
 	loss_times_fini(&rec->losses);
 	readers_fini(&rec->readers);
@@ -742,6 +755,8 @@ int recording_run(const struct recording_options *options, struct recording_resu
 		result.ring_total_bytes += rec.outlet.files.files[i].stream.counters.bytes;
 	}
 	tell_coverage(&rec, &result);
+	result.nr_costs = rec.book.ledger.nr_costs;
+	result.costs = take_ptr(rec.book.ledger.costs);
 	recording_fini(&rec);
 	result.cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	*ret = result;
@@ -752,5 +767,6 @@ void recording_result_fini(struct recording_result *result)
 {
 	free(result->losses);
 	free(result->output);
+	free(result->costs);
 	*result = (struct recording_result){0};
 }

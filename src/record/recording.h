@@ -92,6 +92,8 @@ struct recording_result {
 	uint64_t ring_total_bytes; /* that came out of the rings */
 	struct pack_totals packed; /* what was compressed */
 	uint64_t wakeups, rounds, cpu_ns; /* cpu_ns: of the recorder, all its threads */
+	struct ledger_cost *costs; /* heap; as in a ledger, of the whole recording */
+	size_t nr_costs;
 	char *output;    /* heap; what to call it; NULL: the recording did not begin */
 	int wait_status;       /* of the workload */
 	bool has_wait_status;

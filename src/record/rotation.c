@@ -20,6 +20,7 @@
 #include "record/loss_records.h"
 #include "record/outlet.h"
 #include "record/readers.h"
+#include "record/recorder_cost.h"
 #include "record/recording.h"
 #include "record/sideline.h"
 #include "stream/pack_stage.h"
@@ -203,6 +204,8 @@ static int account(struct rotation *rotation, struct finisher_job *job)
 	}
 	if (!err)
 		err = ledger_book_cut(rotation->book, &job->ledger);
+	if (!err)
+		err = recorder_cost_cut(rotation->cost, &job->ledger);
 	return err ? err
 		   : loss_records_add(params->set, params->described, rotation->book->lost, rotation->told_lost,
 				      &job->records, &job->lost);

@@ -22,6 +22,7 @@ struct outlet;
 struct outlet_closing;
 struct outlet_params;
 struct readers;
+struct recorder_cost;
 struct writer;
 
 struct rotation {
@@ -34,6 +35,7 @@ struct rotation {
 	struct readers *readers;
 	struct flight *flight; /* what it holds goes behind the records of a file; NULL: there is none */
 	struct ledger_book *book;
+	struct recorder_cost *cost;
 	size_t world_bytes; /* of the first file */
 	/* Somebody else looks at the present output and has the book, and must not while they change. */
 	void (*pause)(void *other);

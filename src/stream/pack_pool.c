@@ -131,6 +131,7 @@ static void *work(void *arg)
 	struct pack_pool *pool = arg;
 	struct extent_packer *packer = NULL;
 	struct pack_job *job;
+	uint64_t before_ns = 0, packed_ns;
 
 	/* Without memory for it extents stay plain: worse, not wrong. */
 	if (!pool->level || extent_packer_new(&packer))
@@ -142,12 +143,15 @@ static void *work(void *arg)
 		if (job->len)
 			measure_records(pool->measure, (struct span){job->data, job->len}, &job->info);
 		int64_t len = pack_job(packer, job, hurry ? HURRY_LEVEL : pool->level);
+		packed_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		pthread_mutex_lock(&pool->lock);
 		count(pool, job, len, hurry);
+		pool->totals.pack_cpu_ns += packed_ns - before_ns;
 		job->done = true;
 		pack_stage_deliver(job->stage);
+		before_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+		pool->totals.write_cpu_ns += before_ns - packed_ns;
 	}
-	pool->totals.cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	pthread_mutex_unlock(&pool->lock);
 	extent_packer_free(packer);
 	return NULL;

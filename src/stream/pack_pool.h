@@ -66,7 +66,7 @@ struct pack_totals {
 	uint64_t bytes_in, bytes_out; /* of extents */
 	uint64_t nr_extents, nr_plain, nr_failed; /* plain: stored as they are; failed: because the compressor refused */
 	uint64_t nr_hurried;          /* compressed at level 1 because memory ran short */
-	uint64_t cpu_ns;              /* of the workers; valid after pack_pool_stop() */
+	uint64_t pack_cpu_ns, write_cpu_ns; /* of the workers, up to the last extent of each */
 };
 
 struct pack_pool {

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The ledger: what was lost is told at the end, stored in the file, and shown by report --loss, never twice."""
 import json
+import os
+import re
 import sys
 import pathlib
 
@@ -49,6 +51,37 @@ def test_report(millrace, lossy):
     assert loss['cost']['drained bytes'] > 0 and loss['cost']['drain cpu ns'] > 0
     text = millrace('report', '--loss', '-i', file).out
     assert 'lost_time/elapsed_time' in text and 'Timeline' in text and 'ring full' in text
+
+
+STAGES = ['start cpu ns', 'drain cpu ns', 'drain wake-ups', 'drain sleeps', 'drain preemptions', 'drain visits', 'drained bytes',
+          'keeper cpu ns', 'all cpu ns', 'write calls', 'written bytes', 'end cpu ns']
+
+
+@pytest.mark.parametrize('options', [[], ['-z'], ['--threads'], ['-z', '--threads', '--single-file']], ids=' '.join)
+def test_what_recording_used(millrace, programs, need_tracefs, tmp_path, options):
+    """The same numbers at the end and in the file, of each stage that there is."""
+    file = tmp_path / 'p.data'
+    done = millrace('record', '-v', *options, '-o', file, '-e', COUNTED, '--', programs / 'syscalls', '-t', '2', '-n', '50000')
+    cost = loss_of(millrace, file)['cost']
+    assert all(name in cost for name in STAGES), cost
+    for name in ('drained bytes', 'drain visits', 'drain wake-ups'):
+        assert re.search(rf' {name} +{cost[name]}$', done.err, re.MULTILINE), done.err
+    assert cost['drain cpu ns'] > 0 and cost['drained bytes'] > 100000 * 8
+    assert cost['start cpu ns'] + cost['drain cpu ns'] + cost['keeper cpu ns'] <= cost['all cpu ns']
+    assert ('compress cpu ns' in cost) == ('write cpu ns' in cost) == ('-z' in options)
+    threads = [cost[name] for name in cost if name.startswith('drain thread ')]
+    assert bool(threads) == ('--threads' in options and os.cpu_count() > 1)
+    assert not threads or sum(threads) == cost['drain cpu ns']
+    assert ' what recording used:' in done.err and re.search(r' end cpu +[\d.]+ s$', done.err, re.MULTILINE)
+
+
+def test_each_file_has_what_it_cost(millrace, programs, need_tracefs, tmp_path):
+    done = millrace('record', '-v', '--switch-output=1M', '-o', tmp_path / 'p', '-e', COUNTED, '--',
+                    programs / 'syscalls', '-t', '2', '-n', '200000')
+    costs = [loss_of(millrace, file)['cost'] for file in tmp_path.glob('p.*')]
+    assert all(cost['end cpu ns'] > 0 and cost['drain cpu ns'] > 0 for cost in costs)
+    for name in ('drained bytes', 'drain visits', 'drain wake-ups'):
+        assert re.search(rf' {name} +{sum(cost[name] for cost in costs)}$', done.err, re.MULTILINE), (done.err, costs)
 
 
 def test_old_readers_do_not_stumble(lossy, perf, tmp_path):

@@ -25,11 +25,13 @@ static void put_back_and_forth(void **state)
 	(void)state;
 	assert_int_equal(ledger_add(&ledger, &entry), 0);
 	assert_int_equal(ledger_add_cost(&ledger, "a name that is longer than there is room for it", 11), 0);
+	assert_int_equal(ledger_set_cost(&ledger, "a name that is longer than there is room for it", 12), 0);
 	ledger_encode(&ledger, &out);
 	assert_int_equal(ledger_decode(buf_span(&out), &read), 0);
 	assert_int_equal(read.nr_entries, 1);
 	assert_memory_equal(read.entries, &entry, sizeof(entry));
 	assert_int_equal(read.nr_costs, 1);
+	assert_int_equal(read.costs[0].value, 12);
 	assert_int_equal(strlen(read.costs[0].name), sizeof(read.costs[0].name) - 1);
 	assert_true(read.counted && read.started_ns == 5 && read.ended_ns == 9);
 	ledger_fini(&read);
