@@ -18,7 +18,7 @@ struct recorder_cost {
 	const struct readers *readers; /* borrowed, as all of these */
 	struct pack_pool *pool;        /* NULL: there is none */
 	const struct keeper *keeper;   /* stopped when anybody asks */
-	uint64_t start_cpu_ns;         /* of the process, until events could flow */
+	uint64_t start_cpu_ns;         /* of the main thread, until events could flow */
 	struct ledger told;            /* the costs up to the last recorder_cost_cut() */
 };
 

@@ -524,7 +524,7 @@ static int run_events(struct recording *rec, struct recording_result *result, st
 		.readers = &rec->readers,
 		.pool = rec->pool,
 		.keeper = &rec->keeper,
-		.start_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID),
+		.start_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID),
 	};
 	if (!err)
 		err = start_events(rec, reterr);
