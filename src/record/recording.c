@@ -209,6 +209,7 @@ static size_t flight_extent_bytes(uint64_t held_bytes)
 
 static int start_compression(struct recording *rec, struct diag *reterr)
 {
+	enum { SHARED_READY_BYTES = 64 << 20 };
 	const struct recording_options *options = rec->options;
 	bool shared = options->threads && !options->directory;
 	size_t nr_streams = options->directory ? rec->plan.nr_drained : shared ? rec->layout.nr_threads : 1;
@@ -217,7 +218,7 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 		/* At a switch of the output two are open for each. */
 		.nr_stages = 2 * nr_streams,
 		/* One output is written by one at a time; another looks at what comes next. */
-		.nr_workers = shared && !options->compression_level ? 2 : 0,
+		.nr_workers = shared && !options->compression_level ? 2 + nr_streams / 4 : 0,
 		.events = rec->described.descs,
 		.nr_events = rec->described.nr_descs,
 	};
@@ -227,6 +228,8 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 	if (rec->outlet.sink.pipe && params.level)
 		params.extent_bytes = EXTENT_BYTES_SMALL;
 	params.pressure = rec->freezer.frozen ? &rec->freezer.pressure : NULL;
+	/* Where nothing may be lost the drain does not wait for pages either. */
+	params.ready_bytes = params.pressure ? SIZE_MAX : shared ? SHARED_READY_BYTES : 0;
 	if (options->rotation.flight_ns)
 		params.extent_bytes = flight_extent_bytes(options->rotation.flight_bytes);
 	/* Threads that share an output fill extents, each its own. */

@@ -166,14 +166,27 @@ static size_t usable_cpus(void)
 	return (size_t)CPU_COUNT(&set);
 }
 
-static int allocate(struct pack_pool *pool, size_t nr_workers, int map_flags)
+static void *map_memory(size_t bytes, size_t ready_bytes)
+{
+	const int prot = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
+	void *memory = mmap(NULL, bytes, prot, flags, -1, 0);
+
+	if (memory == MAP_FAILED)
+		return NULL;
+	if (ready_bytes && mmap(memory, ready_bytes < bytes ? ready_bytes : bytes, prot, flags | MAP_FIXED | MAP_POPULATE, -1, 0) ==
+				   MAP_FAILED) {
+		munmap(memory, bytes);
+		return NULL;
+	}
+	return memory;
+}
+
+static int allocate(struct pack_pool *pool, size_t nr_workers, size_t ready_bytes)
 {
 	pool->jobs = calloc(pool->nr_jobs, sizeof(*pool->jobs));
 	pool->workers = calloc(nr_workers, sizeof(*pool->workers));
 	pool->memory_bytes = pool->nr_jobs * pool->extent_bytes;
-	void *memory = mmap(NULL, pool->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | map_flags, -1, 0);
-	if (memory != MAP_FAILED)
-		pool->memory = memory;
+	pool->memory = map_memory(pool->memory_bytes, ready_bytes);
 	if (!pool->jobs || !pool->workers || !pool->memory)
 		return -ENOMEM;
 	for (size_t i = pool->nr_jobs; i-- > 0;) {
@@ -253,8 +266,7 @@ int pack_pool_new(const struct pack_params *params, struct pack_pool **ret, stru
 	init_lock(&pool->lock);
 	sem_init(&pool->work, 0, 0);
 	pthread_cond_init(&pool->news, NULL);
-	/* Where nothing may be lost the drain does not wait for pages either. */
-	int err = allocate(pool, nr_workers, params->pressure ? MAP_POPULATE : 0);
+	int err = allocate(pool, nr_workers, params->ready_bytes);
 	pool->pressure = params->pressure;
 	if (!err)
 		err = measure_new(params->events, params->nr_events, &pool->measure);

@@ -58,6 +58,7 @@ struct pack_params {
 	const struct event_desc *events; /* for the index; borrowed for the call */
 	size_t nr_events;
 	size_t budget_bytes; /* beside one extent for each stage; 0: the default */
+	size_t ready_bytes;  /* of the memory, from the start: who drains waits for no pages there */
 	struct pack_pressure *pressure; /* borrowed until pack_pool_press_no_more(); NULL: nobody wants to know */
 };
 
