@@ -84,7 +84,7 @@ static int open_lookout(const struct data_files_params *params, struct data_file
 		return 0;
 	int err = hits_live_new(params->events, params->nr_events, &file->live);
 	if (!err)
-		err = lookout_open(file->writer, file->live, &file->lookout);
+		err = lookout_open(file->writer, params->pool, file->live, &file->lookout);
 	return err == -EOPNOTSUPP ? 0 : err;
 }
 
@@ -216,6 +216,8 @@ void data_files_exchange(struct data_files *files, struct data_files *next)
 	for (size_t i = 0; i < files->nr; i++) {
 		struct data_file *file = &files->files[i], *other = &next->files[i];
 		EXCHANGE(file->writer, other->writer);
+		EXCHANGE(file->live, other->live);
+		EXCHANGE(file->lookout, other->lookout);
 		EXCHANGE(file->path, other->path);
 		EXCHANGE(file->fd, other->fd);
 		other->stream.nr_rings = 0; /* what is in them is for the others */

@@ -29,6 +29,11 @@ static int add_sample_time(const struct hits *hits, struct feature_set *set)
 	return payload.failed ? -ENOMEM : feature_set_add(set, FEATURE_SAMPLE_TIME, &payload);
 }
 
+static bool has_extents(const struct finish_params *params)
+{
+	return params->extents && params->extents->nr;
+}
+
 /* The records of the file itself, then those of a directory's other files. */
 static int scan(const struct finish_params *params, uint64_t data_bytes, struct hits *hits)
 {
@@ -36,9 +41,17 @@ static int scan(const struct finish_params *params, uint64_t data_bytes, struct 
 
 	if (!regions)
 		return -ENOMEM;
-	regions[0] = (struct hits_region){params->fd, params->header.data.offset, data_bytes, params->live, 0};
+	regions[0] = (struct hits_region){
+		.fd = params->fd,
+		.offset = params->header.data.offset,
+		.bytes = data_bytes,
+		.lives = params->lives,
+		.nr_lives = params->nr_lives,
+	};
 	if (params->nr_parts)
 		memcpy(regions + 1, params->parts, params->nr_parts * sizeof(*regions));
+	for (size_t i = 0; has_extents(params) && i <= params->nr_parts; i++)
+		regions[i].extents = params->extents;
 	return hits_scan(regions, params->nr_parts + 1, params->features->events, params->features->nr_events, hits);
 }
 
@@ -50,11 +63,6 @@ static int add_dir_format(const struct finish_params *params, struct feature_set
 		return 0;
 	buf_put_u64(&payload, 1); /* the only version there is */
 	return payload.failed ? -ENOMEM : feature_set_add(set, FEATURE_DIR_FORMAT, &payload);
-}
-
-static bool has_extents(const struct finish_params *params)
-{
-	return params->extents && params->extents->nr;
 }
 
 static int add_extents(const struct finish_params *params, const struct extent_list *extents, uint64_t data_bytes,

@@ -24,7 +24,8 @@ struct finish_params {
 	const struct features_params *features;
 	bool all_build_ids; /* of every object that was mapped, hit or not */
 	bool build_ids; /* look what was hit */
-	const struct hits_live *live;    /* of the file itself; see hits_region */
+	struct hits_live *const *lives;  /* of the file itself; see hits_region */
+	size_t nr_lives;
 	const struct hits_region *parts; /* the other files of a data directory; borrowed */
 	size_t nr_parts;
 	const struct extent_list *extents; /* of all files; borrowed */

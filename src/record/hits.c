@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "format/record.h"
 #include "format/sample.h"
+#include "pack/extent_index.h"
 #include "pack/survey.h"
 #include "pack/zstd.h"
 #include "record/hit_build_ids.h"
@@ -500,7 +501,8 @@ enum {
 struct hits_live {
 	struct scan scan; /* its world stays empty */
 	struct hits hits;
-	uint64_t start, end; /* offsets in the file; 0: nothing came yet */
+	uint64_t start, end; /* offsets in the file; 0: nothing came yet, or it is for a stage */
+	uint64_t staged_bytes;
 	bool gave_up;
 	uint8_t *kept; /* heap; copies of records that are looked at in the end: all but samples, and the front of some */
 	size_t kept_bytes;
@@ -595,7 +597,8 @@ static int live_record(struct hits_live *live, const uint8_t *record, const stru
 {
 	int err = live_look_at(live, record, header);
 
-	survey(&live->scan, record, header);
+	if (!live->staged_bytes)
+		survey(&live->scan, record, header);
 	live->scan.place += header->size;
 	return err;
 }
@@ -660,10 +663,55 @@ void hits_live_see(struct hits_live *live, uint64_t offset, const struct span sp
 	live->end += span_total(spans, nr_spans);
 }
 
-/* Can it stand for a part of the region? */
+void hits_live_see_staged(struct hits_live *live, const struct span spans[], unsigned nr_spans)
+{
+	live->staged_bytes += span_total(spans, nr_spans);
+	if (!live->gave_up)
+		live->gave_up = !live_see(live, spans, nr_spans) || keep_sample(live);
+}
+
+/* Of the file that the region is in. */
+static const struct extent_fields *next_extent(const struct hits_region *region, size_t *at)
+{
+	while (*at < region->extents->nr) {
+		const struct extent_fields *fields = &region->extents->infos[(*at)++].fields;
+		if (fields->part == region->part)
+			return fields;
+	}
+	return NULL;
+}
+
+/* Is what was seen what the extents hold? Not after an error, when the last of them are gone. */
+static bool lives_cover_extents(const struct hits_region *region)
+{
+	uint64_t seen = 0, held = 0, end = region->offset;
+	const struct extent_fields *fields;
+
+	for (size_t i = 0; i < region->nr_lives; i++) {
+		if (!region->lives[i] || region->lives[i]->gave_up)
+			return false;
+		seen += region->lives[i]->staged_bytes;
+	}
+	for (size_t at = 0; (fields = next_extent(region, &at));) {
+		if (fields->offset < end)
+			return false;
+		end = fields->offset + fields->packed_bytes;
+		held += fields->bytes;
+	}
+	return held && held == seen && end <= region->offset + region->bytes;
+}
+
 static bool live_covers(const struct hits_live *live, const struct hits_region *region)
 {
 	return live && live->end && !live->gave_up && live->start >= region->offset && live->end <= region->offset + region->bytes;
+}
+
+/* Can they stand for a part of the region? */
+static bool is_covered(const struct hits_region *region)
+{
+	if (!region->nr_lives)
+		return false;
+	return region->extents ? lives_cover_extents(region) : live_covers(region->lives[0], region);
 }
 
 /* What was kept; the samples were counted, and places noted, when they went by. */
@@ -693,24 +741,64 @@ static void add_hits(const struct hits *from, struct hits *to)
 		loss_times_reach(to->losses, from->first_ns, from->last_ns);
 }
 
-/* What stands before and behind what was seen, and what was mapped meanwhile. The pages are marked when all is in. */
-static int scan_around(struct scan *scan, const struct hits_region *region)
+static int scan_lives(struct scan *scan, const struct hits_region *region)
 {
-	const struct hits_live *live = region->live;
-	int err = scan_file(scan, region->fd, region->offset, live->start - region->offset);
+	int err = 0;
 
-	if (!err)
-		err = scan_kept(scan, live);
-	add_hits(&live->hits, scan->hits);
-	scan->broken |= live->scan.broken;
-	return err ? err : scan_file(scan, region->fd, live->end, region->offset + region->bytes - live->end);
+	for (size_t i = 0; i < region->nr_lives && !err; i++) {
+		err = scan_kept(scan, region->lives[i]);
+		add_hits(&region->lives[i]->hits, scan->hits);
+		scan->broken |= region->lives[i]->scan.broken;
+	}
+	return err;
 }
 
-static void mark_live(struct scan *scan, const struct hits_live *live)
+/* Between extents there are marks, which are headers alone and tell nothing here; what else is put there is longer. */
+static int scan_gap(struct scan *scan, const struct hits_region *region, uint64_t from, uint64_t to)
 {
-	for (size_t i = 0; i <= live->scan.pages.mask; i++)
-		if (live->scan.pages.slots[i].page)
-			hit_world_mark(&scan->world, &live->scan.pages.slots[i]);
+	return to - from > sizeof(struct perf_event_header) ? scan_file(scan, region->fd, from, to - from) : 0;
+}
+
+/* Where what was seen begins and ends. */
+static void seen_range(const struct hits_region *region, uint64_t *ret_start, uint64_t *ret_end)
+{
+	const struct extent_fields *fields;
+	size_t at = 0;
+
+	*ret_start = region->lives[0]->start;
+	*ret_end = region->lives[0]->end;
+	if (region->extents && (fields = next_extent(region, &at))) {
+		*ret_start = fields->offset;
+		*ret_end = fields->offset + fields->packed_bytes;
+	}
+}
+
+/* What stands around what was seen, and what was mapped meanwhile. The pages are marked when all is in. */
+static int scan_around(struct scan *scan, const struct hits_region *region)
+{
+	const struct extent_fields *fields;
+	uint64_t start, end;
+
+	seen_range(region, &start, &end);
+	int err = scan_gap(scan, region, region->offset, start);
+	if (!err)
+		err = scan_lives(scan, region);
+	for (size_t at = 0; region->extents && !err && (fields = next_extent(region, &at));) {
+		if (fields->offset > end)
+			err = scan_gap(scan, region, end, fields->offset);
+		end = fields->offset + fields->packed_bytes;
+	}
+	return err ? err : scan_gap(scan, region, end, region->offset + region->bytes);
+}
+
+static void mark_lives(struct scan *scan, const struct hits_region *region)
+{
+	for (size_t k = 0; k < region->nr_lives; k++) {
+		const struct hit_pages *pages = &region->lives[k]->scan.pages;
+		for (size_t i = 0; i <= pages->mask; i++)
+			if (pages->slots[i].page)
+				hit_world_mark(&scan->world, &pages->slots[i]);
+	}
 }
 
 static int list_extents(const struct scan *scan, const struct hits_region regions[], size_t nr_regions)
@@ -720,9 +808,9 @@ static int list_extents(const struct scan *scan, const struct hits_region region
 
 	for (size_t i = 0; list && i < nr_regions && !err; i++) {
 		size_t before = list->nr;
-		if (!live_covers(regions[i].live, &regions[i]))
+		if (regions[i].extents || !is_covered(&regions[i]))
 			continue;
-		err = survey_list(regions[i].live->scan.survey, list);
+		err = survey_list(regions[i].lives[0]->scan.survey, list);
 		for (size_t k = before; k < list->nr; k++)
 			list->infos[k].fields.part = regions[i].part;
 	}
@@ -748,7 +836,7 @@ int hits_scan(const struct hits_region regions[], size_t nr_regions, const struc
 	for (size_t i = 0; i < nr_regions && !err; i++) {
 		if (scan.survey)
 			survey_part(scan.survey, regions[i].part);
-		err = live_covers(regions[i].live, &regions[i])
+		err = is_covered(&regions[i])
 			? scan_around(&scan, &regions[i])
 			: scan_file(&scan, regions[i].fd, regions[i].offset, regions[i].bytes);
 		cut |= err == -EBADMSG;
@@ -760,8 +848,8 @@ int hits_scan(const struct hits_region regions[], size_t nr_regions, const struc
 	for (size_t i = 0; ret->all && i < scan.world.nr_objects; i++)
 		scan.world.objects[i].hit = true;
 	for (size_t i = 0; i < nr_regions; i++)
-		if (live_covers(regions[i].live, &regions[i]))
-			mark_live(&scan, regions[i].live);
+		if (is_covered(&regions[i]))
+			mark_lives(&scan, &regions[i]);
 	err = list_extents(&scan, regions, nr_regions);
 	if (err)
 		return err;

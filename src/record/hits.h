@@ -35,8 +35,12 @@ struct hits {
 struct hits_region {
 	int fd;
 	uint64_t offset, bytes;
-	const struct hits_live *live; /* borrowed; saw a part of them when they were written. NULL: nobody did */
 	uint32_t part; /* of extents */
+	/* Who saw a part of them when they came: one for each thread that filled the file. Borrowed; NULL among them: nobody did */
+	struct hits_live *const *lives;
+	size_t nr_lives;
+	/* Where the records are that a stage wrote, among those of other parts; borrowed. NULL: no stage wrote them */
+	const struct extent_list *extents;
 };
 
 /*
@@ -56,5 +60,9 @@ int hits_scan(const struct hits_region regions[], size_t nr_regions, const struc
 int hits_live_new(const struct event_desc *events, size_t nr_events, struct hits_live **ret);
 void hits_live_free(struct hits_live *live); /* NULL is fine */
 
-/* Bytes that are written at `offset`, behind the last ones: whole records, of which one may be in two parts. */
+/*
+ * What one visit found: whole records, of which one may be in two parts. Either all that a file gets from here on, as it
+ * is written at `offset`, behind the last ones; or what goes into the extents of a stage, whose places nobody knows yet.
+ */
 void hits_live_see(struct hits_live *live, uint64_t offset, const struct span spans[], unsigned nr_spans);
+void hits_live_see_staged(struct hits_live *live, const struct span spans[], unsigned nr_spans);

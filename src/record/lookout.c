@@ -33,6 +33,31 @@ static int lookout_queue(struct writer *writer, const struct span spans[], unsig
 	return err;
 }
 
+/* What is put into a stage stands between its extents, and is read there. */
+static int lookout_put_staged(struct writer *writer, const void *bytes, size_t len)
+{
+	struct lookout *lookout = (struct lookout *)writer;
+
+	return mirror(lookout, writer_put(lookout->inner, bytes, len));
+}
+
+static int lookout_queue_staged(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	struct lookout *lookout = (struct lookout *)writer;
+	int err = mirror(lookout, writer_queue(lookout->inner, spans, nr_spans));
+
+	if (!err)
+		hits_live_see_staged(lookout->live, spans, nr_spans);
+	return err;
+}
+
+static int lookout_place(struct writer *writer)
+{
+	struct lookout *lookout = (struct lookout *)writer;
+
+	return mirror(lookout, writer_place(lookout->inner));
+}
+
 static int lookout_reap(struct writer *writer, enum writer_wait wait)
 {
 	struct lookout *lookout = (struct lookout *)writer;
@@ -47,14 +72,29 @@ static const struct writer_ops lookout_ops = {
 	.reap = lookout_reap,
 };
 
-int lookout_open(struct writer *inner, struct hits_live *live, struct writer **ret)
+static const struct writer_ops staged_ops = {
+	.name = "lookout",
+	.state_bytes = sizeof(struct lookout),
+	.queue = lookout_queue_staged,
+	.put = lookout_put_staged,
+	.place = lookout_place,
+	.reap = lookout_reap,
+};
+
+int lookout_open(struct writer *inner, bool staged, struct hits_live *live, struct writer **ret)
 {
 	struct lookout *lookout = calloc(1, sizeof(*lookout));
 
 	if (!lookout)
 		return -ENOMEM;
 	*lookout = (struct lookout){
-		.writer = {.ops = &lookout_ops, .offset = inner->offset, .path = inner->path},
+		.writer = {
+			.ops = staged ? &staged_ops : &lookout_ops,
+			.offset = inner->offset,
+			.path = inner->path,
+			.behind = inner->behind,
+			.lanes = inner->lanes,
+		},
 		.inner = inner,
 		.live = live,
 	};

@@ -5,8 +5,10 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 struct hits_live;
 struct writer;
 
-/* Both borrowed: closing the lookout closes neither. 0 or -ENOMEM. */
-int lookout_open(struct writer *inner, struct hits_live *live, struct writer **ret);
+/* Both borrowed: closing the lookout closes neither. staged: `inner` is a pack stage or a lane. 0 or -ENOMEM. */
+int lookout_open(struct writer *inner, bool staged, struct hits_live *live, struct writer **ret);

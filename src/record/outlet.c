@@ -67,15 +67,6 @@ static bool looks_at_hits(const struct outlet *outlet, const struct outlet_param
 	return params->options->build_ids && !outlet->sink.pipe && is_regular(outlet->sink.fd);
 }
 
-/*
- * While they are written? Compressed records have other places in the file, and where the output is switched the streams
- * go on to the next one, and whoever looks on would tell the hits of one file as those of another.
- */
-static bool looks_on(const struct outlet *outlet, const struct outlet_params *params)
-{
-	return looks_at_hits(outlet, params) && !params->pool && !params->options->rotation.on;
-}
-
 static int open_data_files(struct outlet *outlet, const struct outlet_params *params, struct diag *reterr)
 {
 	struct data_files_params files = {
@@ -87,7 +78,7 @@ static int open_data_files(struct outlet *outlet, const struct outlet_params *pa
 		.layout = params->layout,
 		.path = outlet->sink.path,
 		.pool = params->pool,
-		.events = looks_on(outlet, params) ? params->described->descs : NULL,
+		.events = looks_at_hits(outlet, params) ? params->described->descs : NULL,
 		.nr_events = params->described->nr_descs,
 	};
 
@@ -332,11 +323,12 @@ static int finish(struct outlet *outlet, const struct outlet_params *common, con
 		  struct finish_params *params, struct outlet_result *result, struct diag *reterr)
 {
 	AUTO_FREE struct hits_region *parts = calloc(outlet->files.nr + 1, sizeof(*parts));
+	AUTO_FREE struct hits_live **lives = calloc(outlet->files.nr + 1, sizeof(*lives));
 	struct features_params features = *common->features;
 	struct feature_compressed compressed;
 	struct finish_result finished;
 
-	if (!parts)
+	if (!parts || !lives)
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	params->fd = outlet->sink.fd;
 	params->path = outlet->sink.path;
@@ -346,7 +338,10 @@ static int finish(struct outlet *outlet, const struct outlet_params *common, con
 		features.compressed = tell_ratio(common, &compressed);
 	params->all_build_ids = common->options->all_build_ids;
 	params->build_ids = looks_at_hits(outlet, common);
-	params->live = common->options->directory ? NULL : outlet->files.files[0].live;
+	for (size_t i = 0; i < outlet->files.nr; i++)
+		lives[i] = outlet->files.files[i].live;
+	params->lives = lives;
+	params->nr_lives = common->options->directory ? 0 : outlet->files.nr;
 	params->parts = parts;
 	params->nr_parts = common->options->directory ? outlet->files.nr : 0;
 	params->ledger = closing->ledger;
@@ -354,8 +349,13 @@ static int finish(struct outlet *outlet, const struct outlet_params *common, con
 	params->cpu_from_ns = closing->cpu_from_ns;
 	result->bytes = 0;
 	for (size_t i = 0; i < params->nr_parts; i++) {
-		parts[i] = (struct hits_region){outlet->files.files[i].fd, 0, outlet->files.files[i].stored,
-						outlet->files.files[i].live, (uint32_t)i + 1};
+		parts[i] = (struct hits_region){
+			.fd = outlet->files.files[i].fd,
+			.bytes = outlet->files.files[i].stored,
+			.part = (uint32_t)i + 1,
+			.lives = lives + i,
+			.nr_lives = 1,
+		};
 		result->bytes += parts[i].bytes;
 	}
 	int err = finish_file(params, &finished, reterr);

@@ -110,7 +110,7 @@ void readers_switch(struct readers *readers, const struct data_files *files, con
 		struct reader *reader = &readers->readers[r];
 		struct writer **first = room + at;
 		for (size_t i = 0; i < reader->nr_streams; i++)
-			room[at++] = next->files[data_files_index(files, reader->streams[i])].writer;
+			room[at++] = next->files[data_files_index(files, reader->streams[i])].stream.writer;
 		reader_switch(reader, first);
 	}
 }

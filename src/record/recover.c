@@ -98,7 +98,7 @@ static int add_part(struct recovery *rec, int dir_fd, const char *name, struct d
 	int fd = open_file(rec, dir_fd, name, &st, reterr);
 	if (fd < 0)
 		return fd;
-	grown[rec->nr_parts++] = (struct hits_region){fd, 0, (uint64_t)st.st_size, NULL, part_of(name)};
+	grown[rec->nr_parts++] = (struct hits_region){.fd = fd, .bytes = (uint64_t)st.st_size, .part = part_of(name)};
 	return 0;
 }
 

@@ -23,7 +23,11 @@ static int find_extents(const struct reindex_params *params, struct extent_list 
 
 	if (!regions)
 		return -ENOMEM;
-	regions[0] = (struct hits_region){params->fd, params->header.data.offset, params->header.data.size, NULL, 0};
+	regions[0] = (struct hits_region){
+		.fd = params->fd,
+		.offset = params->header.data.offset,
+		.bytes = params->header.data.size,
+	};
 	if (params->nr_parts)
 		memcpy(regions + 1, params->parts, params->nr_parts * sizeof(*regions));
 	return hits_scan(regions, params->nr_parts + 1, params->events, params->nr_events, &hits);

@@ -22,6 +22,7 @@
 #include "base/fd.h"
 #include "format/build_id.h"
 #include "format/record.h"
+#include "pack/extent_index.h"
 #include "record/elf_note.h"
 #include "record/hits.h"
 #include "record/synth_record.h"
@@ -143,6 +144,16 @@ static size_t record_end(const struct buf *stream, size_t at)
 	return at + header.size;
 }
 
+static void assert_same(const struct hits *hits, const struct hits *expected)
+{
+	assert_int_equal(hits->nr_samples, expected->nr_samples);
+	assert_int_equal(hits->first_ns, expected->first_ns);
+	assert_int_equal(hits->last_ns, expected->last_ns);
+	assert_int_equal(hits->build_ids->len, expected->build_ids->len);
+	if (expected->build_ids->len)
+		assert_memory_equal(hits->build_ids->data, expected->build_ids->data, expected->build_ids->len);
+}
+
 /* All but the first and the last record go by while they are written, in visits of three, in two parts. */
 static void scan_live(int fd, const struct buf *stream, const struct event_desc *events, size_t nr_events,
 		      const struct hits *expected)
@@ -165,15 +176,51 @@ static void scan_live(int fd, const struct buf *stream, const struct event_desc 
 		hits_live_see(live, FRONT + at, part ? parts : parts + 1, part ? 2 : 1);
 		at = end;
 	}
-	struct hits_region region = {fd, FRONT, stream->len, live, 0};
+	struct hits_region region = {.fd = fd, .offset = FRONT, .bytes = stream->len, .lives = &live, .nr_lives = 1};
 	assert_int_equal(hits_scan(&region, 1, events, nr_events, &hits), 0);
-	assert_int_equal(hits.nr_samples, expected->nr_samples);
-	assert_int_equal(hits.first_ns, expected->first_ns);
-	assert_int_equal(hits.last_ns, expected->last_ns);
-	assert_int_equal(build_ids.len, expected->build_ids->len);
-	if (build_ids.len)
-		assert_memory_equal(build_ids.data, expected->build_ids->data, build_ids.len);
+	assert_same(&hits, expected);
 	hits_live_free(live);
+}
+
+/* The records between the first and the last go into extents that nobody could read, by two threads in turn. */
+static void scan_staged(const struct buf *stream, const struct event_desc *events, size_t nr_events,
+			const struct hits *expected)
+{
+	const struct perf_event_header mark = {.type = RECORD_FINISHED_ROUND, .size = sizeof(mark)};
+	AUTO_FD int fd = memfd_create("records", MFD_CLOEXEC);
+	AUTO_BUF struct buf build_ids = {0}, file = {0};
+	AUTO_EXTENTS struct extent_list extents = {0};
+	struct hits hits = {.build_ids = &build_ids};
+	struct hits_live *lives[2];
+	size_t first = stream->len ? record_end(stream, 0) : 0, last = first;
+
+	for (size_t next = first; next < stream->len; next = record_end(stream, next))
+		last = next;
+	if (last == first || hits_live_new(events, nr_events, &lives[0]))
+		return;
+	assert_int_equal(hits_live_new(events, nr_events, &lives[1]), 0);
+	buf_put(&file, stream->data, first);
+	for (size_t at = first, nr = 0, end; at < last; at = end, nr++) {
+		struct extent_info info = {.fields = {.offset = FRONT + file.len, .packed_bytes = 24}};
+		end = record_end(stream, at);
+		info.fields.bytes = end - at;
+		hits_live_see_staged(lives[nr % 2], &(struct span){stream->data + at, end - at}, 1);
+		assert_int_equal(extent_list_add(&extents, &info), 0);
+		buf_put(&file, "unreadable unreadable ..", 24);
+		if (nr % 2)
+			buf_put(&file, &mark, sizeof(mark));
+	}
+	buf_put(&file, stream->data + last, stream->len - last);
+	assert_int_equal(fd_pwrite(fd, file.data, file.len, FRONT), 0);
+	struct hits_region region = {
+		.fd = fd, .offset = FRONT, .bytes = file.len, .lives = lives, .nr_lives = 2, .extents = &extents};
+	assert_int_equal(hits_scan(&region, 1, events, nr_events, &hits), 0);
+	assert_same(&hits, expected);
+	extents.infos[0].fields.bytes -= 8; /* somebody has seen more than there is: the file counts */
+	buf_fini(&build_ids);
+	assert_int_equal(hits_scan(&region, 1, events, nr_events, &hits), -EBADMSG);
+	hits_live_free(lives[0]);
+	hits_live_free(lives[1]);
 }
 
 static int scan(const struct buf *stream, const struct event_desc *events, size_t nr_events,
@@ -183,9 +230,11 @@ static int scan(const struct buf *stream, const struct event_desc *events, size_
 
 	assert_true(fd >= 0);
 	assert_int_equal(fd_pwrite(fd, stream->data, stream->len, FRONT), 0);
-	int err = hits_scan(&(struct hits_region){fd, FRONT, stream->len, NULL, 0}, 1, events, nr_events, hits);
-	if (!err)
+	int err = hits_scan(&(struct hits_region){.fd = fd, .offset = FRONT, .bytes = stream->len}, 1, events, nr_events, hits);
+	if (!err) {
 		scan_live(fd, stream, events, nr_events, hits);
+		scan_staged(stream, events, nr_events, hits);
+	}
 	return err;
 }
 
@@ -432,9 +481,9 @@ static void a_file_shorter_than_promised_is_told(void **state)
 	AUTO_FD int fd = memfd_create("empty", MFD_CLOEXEC);
 
 	(void)state;
-	assert_int_equal(hits_scan(&(struct hits_region){fd, 0, 4096, NULL, 0}, 1, &plain, 1, &hits), -EBADMSG);
-	assert_int_equal(hits_scan(&(struct hits_region){fd, 0, 0, NULL, 0}, 1, &plain, 1, &hits), 0);
-	assert_int_equal(hits_scan(&(struct hits_region){-1, 0, 8, NULL, 0}, 1, &plain, 1, &hits), -EBADF);
+	assert_int_equal(hits_scan(&(struct hits_region){.fd = fd, .bytes = 4096}, 1, &plain, 1, &hits), -EBADMSG);
+	assert_int_equal(hits_scan(&(struct hits_region){.fd = fd}, 1, &plain, 1, &hits), 0);
+	assert_int_equal(hits_scan(&(struct hits_region){.fd = -1, .bytes = 8}, 1, &plain, 1, &hits), -EBADF);
 }
 
 /* Whatever the bytes are: it ends, and says 0 or -EBADMSG. */
