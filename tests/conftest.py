@@ -273,7 +273,7 @@ def tmpfs(need_root, tmp_path):
 
 @pytest.fixture
 def fuse_fs(need_root, tmp_path):
-    """fuse_fs(errno, bytes, seconds) -> a directory with failing_fs.py below it, unmounted after the test."""
+    """fuse_fs(errno, bytes, seconds, ...) -> a directory with failing_fs.py below it, unmounted after the test."""
     mounted = []
 
     def mount(*args):

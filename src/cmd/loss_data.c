@@ -87,6 +87,7 @@ static int make_rows(struct loss_data *data)
 		return 0; /* no events: a pipe that ended before them */
 	for (size_t i = 0; i < data->ledger.nr_entries; i++)
 		by_ledger += data->ledger.entries[i].count;
+	data->lost_in_ledger = by_ledger;
 	for (size_t i = 0; i <= data->times.nr_ids; i++)
 		by_samples += data->times.ids[i].lost_samples;
 	data->counted = data->ledger.counted || by_samples;

@@ -41,6 +41,7 @@ struct loss_data {
 	struct loss_place *places; /* heap */
 	size_t nr_places;
 	uint64_t captured, lost;   /* of all rows */
+	uint64_t lost_in_ledger;   /* of them, what the ledger counts */
 };
 
 /* *ret is complete as far as the session could be read, also after an error: loss_data_fini(). */

@@ -168,6 +168,7 @@ static void print_json(FILE *to, const struct loss_data *data)
 		", \"covered_percent\": %.6f,\n", data->start_ns, elapsed_ns(data), data->sum.any_ns,
 		covered_percent(data));
 	fprintf(to, "  \"freezes\": %zu, \"frozen_ns\": %" PRIu64 ",\n", data->nr_freezes, data->frozen_ns);
+	fprintf(to, "  \"lost_in_ledger\": %" PRIu64 ",\n", data->lost_in_ledger);
 	fputs("  \"events\": [", to);
 	for (size_t i = 0; i < data->nr_rows; i++) {
 		const struct loss_row *row = &data->rows[i];

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""A file system in user space whose writes fail: failing_fs.py DIRECTORY ERRNO BYTES [SECONDS]. Ends when it is unmounted.
+"""A file system in user space whose writes fail: failing_fs.py DIRECTORY ERRNO BYTES [SECONDS [STALL_AT STALL_SECONDS]]. Ends when it is unmounted.
 
 Each file takes BYTES bytes; a write behind them fails with ERRNO. BYTES 0: writes are fine, close(2) fails, as on a
-remote disk that turns out to be full. With SECONDS each write takes so long. Files live in memory.
+remote disk that turns out to be full. With SECONDS each write takes so long; the first that ends behind STALL_AT takes
+STALL_SECONDS more, and whatever else is asked for meanwhile waits. Files live in memory.
 """
 import errno
 import stat
@@ -13,8 +14,9 @@ from fusepy import FUSE, FuseOSError, Operations
 
 
 class FailingFs(Operations):
-    def __init__(self, error, limit, seconds):
-        self.error, self.limit, self.seconds, self.files = error, limit, seconds, {}
+    def __init__(self, error, limit, seconds=0, stall_at=0, stall_seconds=0):
+        self.error, self.limit, self.seconds, self.files = int(error), int(limit), float(seconds), {}
+        self.stall_at, self.stall_seconds = int(stall_at), float(stall_seconds)
 
     def getattr(self, path, fh=None):
         if path == '/':
@@ -41,6 +43,9 @@ class FailingFs(Operations):
 
     def write(self, path, data, offset, fh):
         time.sleep(self.seconds)
+        if offset + len(data) > self.stall_at:
+            time.sleep(self.stall_seconds)
+            self.stall_seconds = 0
         if self.limit and offset + len(data) > self.limit:
             raise FuseOSError(self.error)
         file = self.files[path]
@@ -61,5 +66,4 @@ class FailingFs(Operations):
 
 
 if __name__ == '__main__':
-    FUSE(FailingFs(int(sys.argv[2]), int(sys.argv[3]), float((sys.argv + ['0'])[4])), sys.argv[1], foreground=True, nothreads=True,
-         big_writes=True)
+    FUSE(FailingFs(*sys.argv[2:]), sys.argv[1], foreground=True, nothreads=True, big_writes=True)
