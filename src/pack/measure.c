@@ -106,6 +106,14 @@ static size_t event_of(const struct measure *measure, const uint8_t *record, con
 	return event_plus_1 ? event_plus_1 - 1 : 0;
 }
 
+size_t measure_event_of(const struct measure *measure, const uint8_t *record)
+{
+	struct perf_event_header header;
+
+	memcpy(&header, record, sizeof(header));
+	return event_of(measure, record, &header);
+}
+
 static void note_time(const struct layout *layout, const uint8_t *record, const struct perf_event_header *header,
 		      struct extent_fields *fields)
 {

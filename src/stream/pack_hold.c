@@ -17,7 +17,7 @@ struct pack_piece *pack_piece_new(struct pack_job *job)
 	*piece = (struct pack_piece){
 		.info = job->info,
 		.came_ns = clock_ns(CLOCK_MONOTONIC),
-		.len = job->len,
+		.len = job->came_len,
 		.out_len = job->out_len,
 		.tail_len = job->tail_len,
 	};

@@ -17,7 +17,7 @@ struct pack_piece {
 	struct pack_piece *next;
 	struct extent_info info;
 	uint64_t came_ns;              /* CLOCK_MONOTONIC: nothing in it is newer */
-	size_t len, out_len, tail_len; /* of records; as packed; behind it */
+	size_t len, out_len, tail_len; /* of records as they came; as packed; behind it */
 	uint8_t bytes[];               /* out_len + tail_len */
 };
 

@@ -11,6 +11,7 @@
 #include "base/diag.h"
 #include "pack/extent.h"
 #include "pack/measure.h"
+#include "pack/stack_cut.h"
 #include "pack/zstd.h"
 #include "stream/pack_stage.h"
 
@@ -102,6 +103,12 @@ static bool must_hurry(const struct pack_pool *pool)
 	return pool->level > HURRY_LEVEL && pool->nr_free < pool->nr_jobs / 2;
 }
 
+static void measure_job(const struct pack_pool *pool, struct pack_job *job)
+{
+	measure_records(pool->measure, (struct span){job->data, job->len}, &job->info);
+	job->info.came_bytes = job->came_len;
+}
+
 static int64_t pack_job(struct extent_packer *packer, struct pack_job *job, int level)
 {
 	struct span records = {job->data, job->len};
@@ -119,7 +126,7 @@ static void count(struct pack_pool *pool, const struct pack_job *job, int64_t le
 	if (!job->len)
 		return;
 	totals->nr_extents++;
-	totals->bytes_in += job->len;
+	totals->bytes_in += job->came_len;
 	totals->bytes_out += job->out_len;
 	totals->nr_plain += job->plain;
 	totals->nr_failed += pool->level && len < 0 && len != -ENOSPC;
@@ -141,7 +148,7 @@ static void *work(void *arg)
 		bool hurry = must_hurry(pool);
 		pthread_mutex_unlock(&pool->lock);
 		if (job->len)
-			measure_records(pool->measure, (struct span){job->data, job->len}, &job->info);
+			measure_job(pool, job);
 		int64_t len = pack_job(packer, job, hurry ? HURRY_LEVEL : pool->level);
 		packed_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		pthread_mutex_lock(&pool->lock);
@@ -271,6 +278,8 @@ int pack_pool_new(const struct pack_params *params, struct pack_pool **ret, stru
 	if (!err)
 		err = measure_new(params->events, params->nr_events, &pool->measure);
 	if (!err)
+		err = stack_cutter_new(params->events, params->nr_events, pool->measure, &pool->cutter);
+	if (!err)
 		err = start(pool, nr_workers);
 	if (err) {
 		pack_pool_free(pool);
@@ -301,6 +310,7 @@ void pack_pool_free(struct pack_pool *pool)
 	pthread_cond_destroy(&pool->news);
 	sem_destroy(&pool->work);
 	pthread_mutex_destroy(&pool->lock);
+	stack_cutter_free(pool->cutter);
 	measure_free(pool->measure);
 	free(pool->jobs);
 	free(pool->workers);

@@ -23,6 +23,7 @@ struct pack_stage;
 struct diag;
 struct event_desc;
 struct measure;
+struct stack_cutter;
 
 enum { PACK_TAIL_BYTES = 56 };
 
@@ -34,6 +35,7 @@ struct pack_job {
 	struct pack_stage *stage;
 	uint8_t *data; /* room for pool->extent_bytes */
 	size_t len;         /* of records that were put in */
+	size_t came_len;    /* of those, before their stacks were cut: as the rings gave them */
 	size_t out_len;     /* valid when done: of what is to be written instead */
 	uint8_t tail[PACK_TAIL_BYTES]; /* plain records that follow them */
 	size_t tail_len;
@@ -64,7 +66,7 @@ struct pack_params {
 
 /* Valid when all stages are closed. */
 struct pack_totals {
-	uint64_t bytes_in, bytes_out; /* of extents */
+	uint64_t bytes_in, bytes_out; /* of extents: as the rings gave them, as written */
 	uint64_t nr_extents, nr_plain, nr_failed; /* plain: stored as they are; failed: because the compressor refused */
 	uint64_t nr_hurried;          /* compressed at level 1 because memory ran short */
 	uint64_t pack_cpu_ns, write_cpu_ns; /* of the workers, up to the last extent of each */
@@ -75,6 +77,7 @@ struct pack_pool {
 	size_t extent_bytes, nr_jobs;
 	uint64_t age_ns; /* an extent waits no longer to become full */
 	struct measure *measure; /* read only */
+	struct stack_cutter *cutter; /* NULL: nothing dumps stacks */
 	struct pack_job *jobs; /* heap */
 	uint8_t *memory;       /* mapped: touched only when it is used, or all of it at once */
 	size_t memory_bytes;

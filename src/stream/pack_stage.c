@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "format/record.h"
+#include "pack/stack_cut.h"
 #include "stream/lanes.h"
 #include "stream/pack_hold.h"
 #include "stream/pack_pool.h"
@@ -153,7 +154,7 @@ void pack_stage_deliver(struct pack_stage *stage)
 		else
 			free(job->info.counts);
 		if (tried && !err) {
-			stage->in_bytes += job->len + job->tail_len;
+			stage->in_bytes += job->came_len + job->tail_len;
 			stage->out_bytes += job->out_len + job->tail_len;
 		}
 		stage->err = err;
@@ -257,15 +258,13 @@ static void leave_inner(struct pack_lane *lane, int err, size_t bytes)
 }
 
 /*
- * How much of the bytes an extent with so much room may take: whole records, as far as there are any, that it can be
- * read alone. Records do not wrap within their headers: rings are pages, records multiples of 8.
+ * How much of more bytes an extent with so much room may take: whole records, that it can be read alone; 0: not one.
+ * Records do not wrap within their headers: rings are pages, records multiples of 8.
  */
-static size_t whole_records(const struct span spans[2], size_t len, size_t room)
+static size_t whole_records(const struct span spans[2], size_t room)
 {
 	size_t at = 0;
 
-	if (len <= room)
-		return len;
 	for (;;) {
 		struct perf_event_header header;
 		const char *where = at < spans[0].len ? (const char *)spans[0].ptr + at
@@ -281,7 +280,7 @@ static size_t whole_records(const struct span spans[2], size_t len, size_t room)
 			break;
 		at += header.size;
 	}
-	return at ? at : room;
+	return at;
 }
 
 static void copy_in(struct pack_job *job, struct span spans[2], size_t len)
@@ -296,6 +295,34 @@ static void copy_in(struct pack_job *job, struct span spans[2], size_t len)
 		spans[i].ptr = (const char *)spans[i].ptr + part;
 		spans[i].len -= part;
 	}
+}
+
+/* Record by record, stack dumps without what is not stack. A record may wrap in the ring, not in the extent. */
+static void copy_in_cut(const struct stack_cutter *cutter, struct pack_job *job, struct span spans[2], size_t len)
+{
+	while (len) {
+		struct perf_event_header header = {0};
+		uint8_t *record = job->data + job->len;
+		if (len >= sizeof(header))
+			memcpy(&header, spans[0].len ? spans[0].ptr : spans[1].ptr, sizeof(header));
+		/* No records: as they are. */
+		size_t part = header.size < sizeof(header) || header.size > len ? len : header.size;
+		copy_in(job, spans, part);
+		len -= part;
+		if (part == header.size)
+			job->len -= stack_cut(cutter, record);
+	}
+}
+
+static void fill(struct pack_lane *lane, struct span spans[2], size_t len)
+{
+	const struct stack_cutter *cutter = lane->stage->pool->cutter;
+
+	lane->filling->came_len += len;
+	if (cutter)
+		copy_in_cut(cutter, lane->filling, spans, len);
+	else
+		copy_in(lane->filling, spans, len);
 }
 
 static int wait_and_fill(struct pack_lane *lane)
@@ -321,21 +348,16 @@ static int lane_queue(struct writer *writer, const struct span spans[], unsigned
 		return err;
 	while ((len = span_total(left, 2))) {
 		size_t room = extent_bytes - lane->filling->len;
-		if (len > room && lane->filling->len >= extent_bytes / 2) {
+		if (len > room)
+			len = lane->filling->len >= extent_bytes / 2 ? 0 : whole_records(left, room);
+		if (!len && lane->filling->len) {
 			seal(lane);
 			err = wait_and_fill(lane);
 			if (err)
 				return err;
-			room = extent_bytes;
+			continue;
 		}
-		len = whole_records(left, len, room);
-		copy_in(lane->filling, left, len);
-		if (span_total(left, 2)) {
-			seal(lane);
-			err = wait_and_fill(lane);
-			if (err)
-				return err;
-		}
+		fill(lane, left, len ? len : room);
 	}
 	writer->queued += span_total(spans, nr_spans);
 	writer->retired = writer->queued;
@@ -406,7 +428,7 @@ static void cut_extents(struct pack_stage *stage)
 	while (extents->nr && extents->infos[extents->nr - 1].fields.offset >= writer->offset + writer->stored)
 		free(extents->infos[--extents->nr].counts);
 	for (size_t i = 0; i < extents->nr; i++)
-		writer->packed += extents->infos[i].fields.bytes - extents->infos[i].fields.packed_bytes;
+		writer->packed += extents->infos[i].came_bytes - extents->infos[i].fields.packed_bytes;
 }
 
 static int stage_close(struct writer *writer)

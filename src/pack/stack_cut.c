@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+#include "pack/stack_cut.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/event_desc.h"
+#include "format/record.h"
+#include "format/sample.h"
+#include "pack/measure.h"
+
+struct stack_cutter {
+	const struct measure *measure;
+	size_t nr_events;
+	struct perf_event_attr attrs[]; /* by event */
+};
+
+int stack_cutter_new(const struct event_desc *events, size_t nr_events, const struct measure *measure,
+		     struct stack_cutter **ret)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < nr_events; i++)
+		any |= events[i].attr.sample_type & PERF_SAMPLE_STACK_USER;
+	*ret = NULL;
+	if (!any)
+		return 0;
+	struct stack_cutter *cutter = malloc(sizeof(*cutter) + nr_events * sizeof(cutter->attrs[0]));
+	if (!cutter)
+		return -ENOMEM;
+	cutter->measure = measure;
+	cutter->nr_events = nr_events;
+	for (size_t i = 0; i < nr_events; i++)
+		cutter->attrs[i] = events[i].attr;
+	*ret = cutter;
+	return 0;
+}
+
+void stack_cutter_free(struct stack_cutter *cutter)
+{
+	free(cutter);
+}
+
+/*
+ * Of the dump in a record of `end` bytes: u64 size, the bytes at `at`, u64 dyn_size. Without any bytes there is no
+ * dyn_size either. Returns by how much what follows moved.
+ */
+static size_t shorten(uint8_t *record, size_t end, size_t at, uint64_t size, uint64_t used)
+{
+	uint64_t room = (used + 7) / 8 * 8;
+	size_t behind = at + size + sizeof(used), new_behind = at + (room ? room + sizeof(used) : 0);
+
+	memcpy(record + at - sizeof(size), &room, sizeof(room));
+	if (room) {
+		memset(record + at + used, 0, room - used);
+		memcpy(record + at + room, &used, sizeof(used));
+	}
+	memmove(record + new_behind, record + behind, end - behind);
+	return behind - new_behind;
+}
+
+size_t stack_cut(const struct stack_cutter *cutter, uint8_t *record)
+{
+	struct perf_event_header *header = (struct perf_event_header *)record;
+	struct sample sample;
+	uint64_t size;
+
+	if (header->type != PERF_RECORD_SAMPLE)
+		return 0;
+	const struct perf_event_attr *attr = &cutter->attrs[measure_event_of(cutter->measure, record)];
+	if (!(attr->sample_type & PERF_SAMPLE_STACK_USER) || sample_decode(attr, header, &sample) || !sample.user_stack.ptr)
+		return 0;
+	size_t at = (size_t)((const uint8_t *)sample.user_stack.ptr - record);
+	memcpy(&size, record + at - sizeof(size), sizeof(size));
+	if (size - sample.user_stack.len < sizeof(uint64_t))
+		return 0;
+	size_t less = shorten(record, header->size, at, size, sample.user_stack.len);
+	header->size = (uint16_t)(header->size - less);
+	return less;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/* Stack dumps leave a stage as short as what is in them, and nothing else of a record has changed. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "base/diag.h"
+#include "format/event_desc.h"
+#include "format/record.h"
+#include "format/sample.h"
+#include "pack/zstd.h"
+#include "read/source.h"
+#include "stream/pack_pool.h"
+#include "stream/pack_stage.h"
+#include "stream/writer.h"
+
+enum { DUMP_BYTES = 512, EXTENT_BYTES = 8192, NR_RECORDS = 1500, NR_REGS = 3 };
+
+static uint64_t dumping_id = 11, plain_id = 12;
+static const struct event_desc events[] = {
+	{.attr = {.size = sizeof(struct perf_event_attr),
+		  .sample_id_all = 1,
+		  .sample_regs_user = 7,
+		  .sample_stack_user = DUMP_BYTES,
+		  .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TIME | PERF_SAMPLE_REGS_USER |
+				 PERF_SAMPLE_STACK_USER | PERF_SAMPLE_DATA_SRC},
+	 .ids = &dumping_id,
+	 .nr_ids = 1},
+	{.attr = {.size = sizeof(struct perf_event_attr),
+		  .sample_id_all = 1,
+		  .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TIME},
+	 .ids = &plain_id,
+	 .nr_ids = 1},
+};
+
+static void put_words(struct buf *to, const uint64_t words[], size_t nr)
+{
+	buf_put(to, words, nr * sizeof(words[0]));
+}
+
+/* As kernel/events/core.c perf_output_sample() lays them out; behind what is used stands rubbish. */
+static void put_stack(struct buf *to, unsigned *seed)
+{
+	uint64_t used = (uint64_t)rand_r(seed) % 4 ? (uint64_t)rand_r(seed) % (DUMP_BYTES / 8 + 1) * 8 : 0;
+	bool kernel_thread = rand_r(seed) % 16 == 0;
+	uint64_t size = kernel_thread ? 0 : DUMP_BYTES;
+
+	put_words(to, &size, 1);
+	for (size_t i = 0; i < size; i++)
+		buf_put(to, &(uint8_t){(uint8_t)rand_r(seed)}, 1);
+	if (size)
+		put_words(to, &used, 1);
+}
+
+static void put_record(struct buf *to, unsigned *seed, uint64_t time)
+{
+	struct perf_event_header header = {.type = rand_r(seed) % 8 ? PERF_RECORD_SAMPLE : PERF_RECORD_SWITCH, .misc = 2};
+	bool dumps = rand_r(seed) % 8;
+	struct buf body = {0};
+
+	if (header.type == PERF_RECORD_SAMPLE)
+		put_words(&body, (uint64_t[]){dumps ? dumping_id : plain_id, 0x1000 + time, time}, 3);
+	else
+		put_words(&body, (uint64_t[]){time, dumping_id}, 2);
+	if (header.type == PERF_RECORD_SAMPLE && dumps) {
+		put_words(&body, (uint64_t[]){PERF_SAMPLE_REGS_ABI_64, 1, 2, time}, 1 + NR_REGS);
+		put_stack(&body, seed);
+		put_words(&body, &(uint64_t){~time}, 1);
+	}
+	header.size = (uint16_t)(sizeof(header) + body.len);
+	buf_put(to, &header, sizeof(header));
+	buf_put(to, body.data, body.len);
+	buf_fini(&body);
+}
+
+static void queue(struct writer *writer, const uint8_t *bytes, size_t split, size_t len)
+{
+	const struct span spans[2] = {{bytes, split}, {bytes + split, len - split}};
+	int err;
+
+	while ((err = writer_queue(writer, split ? spans : spans + 1, split ? 2 : 1)) == -EAGAIN)
+		assert_int_equal(writer_reap(writer, WRITER_ROOM), 0);
+	assert_int_equal(err, 0);
+}
+
+/* In chunks as rings give them, some of which wrap within a record. */
+static void feed(struct writer *writer, const struct buf *records)
+{
+	const uint8_t *bytes = (const uint8_t *)records->data;
+	size_t start = 0, at = 0;
+
+	for (unsigned nr = 1; at < records->len; nr++) {
+		struct perf_event_header header;
+		memcpy(&header, bytes + at, sizeof(header));
+		size_t before = at;
+		at += header.size;
+		if (nr % 37 == 0 || at == records->len) {
+			queue(writer, bytes + start, nr % 2 ? before - start + header.size / 16 * 8 : 0, at - start);
+			start = at;
+		}
+	}
+}
+
+static void open_packed(struct span bytes, struct source **ret)
+{
+	struct source_range range = {.whole = bytes, .end = bytes.len};
+	struct source *under;
+
+	assert_int_equal(source_open_range(&range, &under), 0);
+	assert_int_equal(source_open_unpack(under, false, ret), 0);
+}
+
+static const struct perf_event_attr *attr_of(const struct perf_event_header *record)
+{
+	return record->size > 8 && ((const uint64_t *)(record + 1))[0] == dumping_id ? &events[0].attr : &events[1].attr;
+}
+
+static uint64_t word_before(const void *at)
+{
+	return ((const uint64_t *)at)[-1];
+}
+
+/* Returns how many bytes of rubbish are gone. */
+static size_t expect_same(const struct perf_event_header *whole, const struct perf_event_header *cut)
+{
+	struct sample before, after;
+
+	assert_int_equal(cut->type, whole->type);
+	assert_int_equal(cut->misc, whole->misc);
+	if (whole->type != PERF_RECORD_SAMPLE || attr_of(whole) == &events[1].attr) {
+		assert_memory_equal(whole, cut, whole->size);
+		return 0;
+	}
+	assert_int_equal(sample_decode(&events[0].attr, whole, &before), 0);
+	assert_int_equal(sample_decode(&events[0].attr, cut, &after), 0);
+	assert_true(before.time == after.time && before.ip == after.ip && before.data_src == after.data_src);
+	assert_memory_equal(before.user_regs.regs, after.user_regs.regs, NR_REGS * sizeof(uint64_t));
+	assert_int_equal(before.user_stack.len, after.user_stack.len);
+	if (after.user_stack.ptr) {
+		assert_memory_equal(before.user_stack.ptr, after.user_stack.ptr, after.user_stack.len);
+		assert_int_equal(word_before(after.user_stack.ptr), after.user_stack.len); /* and not a byte more */
+	}
+	return (size_t)(whole->size - cut->size);
+}
+
+static void check(int level)
+{
+	const struct pack_params params = {.level = level, .nr_stages = 1, .extent_bytes = EXTENT_BYTES, .events = events,
+					   .nr_events = 2};
+	struct buf records = {0};
+	struct pack_pool *pool;
+	struct writer *mem, *stage;
+	struct source *source;
+	struct source_record record;
+	struct diag why;
+	unsigned seed = 5;
+	size_t less = 0, at = 0;
+
+	for (uint64_t time = 1; time <= NR_RECORDS; time++)
+		put_record(&records, &seed, time);
+	assert_int_equal(pack_pool_new(&params, &pool, NULL), 0);
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &mem), 0);
+	assert_int_equal(pack_stage_open(pool, mem, &stage), 0);
+	feed(stage, &records);
+	assert_int_equal(stage->queued, records.len);
+	assert_int_equal(stage->retired, records.len);
+	assert_int_equal(writer_reap(stage, WRITER_ALL), 0);
+	open_packed(writer_mem_bytes(mem), &source);
+	while (source_next(source, &record, &why) == 1) {
+		const struct perf_event_header *whole = (const void *)(records.data + at);
+		less += expect_same(whole, record.view.header);
+		at += whole->size;
+	}
+	source_close(source);
+	assert_int_equal(at, records.len);
+	assert_true(less > records.len / 4);
+	struct writer_end end;
+	assert_int_equal(writer_end(stage, &end), 0);
+	assert_int_equal(end.stored + end.packed, records.len);
+	uint64_t came = 0, held = 0;
+	for (size_t i = 0; i < end.extents.nr; i++) {
+		came += end.extents.infos[i].came_bytes;
+		held += end.extents.infos[i].fields.bytes;
+	}
+	assert_int_equal(came, records.len);
+	assert_int_equal(held, records.len - less);
+	extent_list_fini(&end.extents);
+	pack_pool_stop(pool);
+	assert_int_equal(pool->totals.bytes_in, records.len);
+	pack_pool_free(pool);
+	buf_fini(&records);
+}
+
+static void test_only_what_is_used_is_kept(void **state)
+{
+	(void)state;
+	check(0);
+	if (zstd_available())
+		check(1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_only_what_is_used_is_kept),
+	};
+	return cmocka_run_group_tests_name("stack cut", tests, NULL, NULL);
+}
