@@ -376,6 +376,7 @@ static int take_compressed(struct source_unpack *unpack, const struct source_rec
 		return 0;
 	} else if (!unpack->gathering) {
 		note_gap(unpack, NULL, record->view.offset, "compressed bytes without their beginning: what they held is missing");
+		go_on_behind(unpack, record->view.offset + 1); /* it may be too short, and bytes of a frame follow */
 		return 0;
 	}
 	err = append(last_item(unpack)->job, payload);
