@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * count FILE [DATA...]: what a perf.data file holds, for benchmarks, in one pass and independent of every reader:
- *   samples=N lost=N repeated=N rounds=N bytes=N
+ *   samples=N lost=N repeated=N rounds=N bytes=N cut=N
  * DATA: the data.N of the directory that FILE is the "data" of; each holds records and nothing else.
  * lost: sum of LOST_SAMPLES. repeated: samples of a CPU that are older than one before them in the file, which a
- * ring never gives: they were written twice. Needs TIME and CPU in a sample_type that is the same for all events.
+ * ring never gives: they were written twice. cut: bytes that the kernel gave with stack dumps and that were not stored.
+ * Needs TIME and CPU in a sample_type that is the same for all events.
  */
 #include <fcntl.h>
 #include <linux/perf_event.h>
@@ -18,11 +19,12 @@
 
 #include "format/layout.h"
 #include "format/record.h"
+#include "format/sample.h"
 
 enum { MAX_CPUS = 4096 };
 
 struct totals {
-	uint64_t samples, lost, repeated, rounds, bytes;
+	uint64_t samples, lost, repeated, rounds, bytes, cut;
 	uint64_t last_ns[MAX_CPUS];
 };
 
@@ -44,8 +46,20 @@ static void find_fields(uint64_t type, size_t *ret_time, size_t *ret_cpu)
 	*ret_cpu = at;
 }
 
-static void count_record(const struct perf_event_header *record, uint64_t type, struct totals *totals)
+static uint64_t cut_bytes(const struct perf_event_header *record, const struct perf_event_attr *attr)
 {
+	struct sample sample;
+	uint64_t size;
+
+	if (!(attr->sample_type & PERF_SAMPLE_STACK_USER) || sample_decode(attr, record, &sample) || !sample.user_stack.ptr)
+		return 0;
+	memcpy(&size, (const char *)sample.user_stack.ptr - sizeof(size), sizeof(size));
+	return attr->sample_stack_user - size;
+}
+
+static void count_record(const struct perf_event_header *record, const struct perf_event_attr *attr, struct totals *totals)
+{
+	uint64_t type = attr->sample_type;
 	size_t time, cpu;
 
 	totals->rounds += record->type == RECORD_FINISHED_ROUND;
@@ -54,6 +68,7 @@ static void count_record(const struct perf_event_header *record, uint64_t type, 
 	if (record->type != PERF_RECORD_SAMPLE)
 		return;
 	totals->samples++;
+	totals->cut += cut_bytes(record, attr);
 	if (!(type & PERF_SAMPLE_TIME) || !(type & PERF_SAMPLE_CPU))
 		return;
 	find_fields(type, &time, &cpu);
@@ -83,7 +98,8 @@ static const char *map_file(const char *path, size_t *ret_bytes)
 	return file == MAP_FAILED ? NULL : file;
 }
 
-static int count_records(const char *file, uint64_t at, uint64_t end, uint64_t type, struct totals *totals)
+static int count_records(const char *file, uint64_t at, uint64_t end, const struct perf_event_attr *attr,
+			 struct totals *totals)
 {
 	totals->bytes += end - at;
 	while (at < end) {
@@ -92,7 +108,7 @@ static int count_records(const char *file, uint64_t at, uint64_t end, uint64_t t
 			fprintf(stderr, "count: bad record at %#llx\n", (unsigned long long)at);
 			return 1;
 		}
-		count_record(record, type, totals);
+		count_record(record, attr, totals);
 		at += record->size;
 	}
 	return 0;
@@ -102,7 +118,7 @@ int main(int argc, char **argv)
 {
 	static struct totals totals;
 	struct file_header header;
-	struct perf_event_attr attr;
+	struct perf_event_attr attr = {0};
 	size_t bytes = 0;
 	const char *file = argc > 1 ? map_file(argv[1], &bytes) : NULL;
 
@@ -112,15 +128,15 @@ int main(int argc, char **argv)
 	}
 	memcpy(&header, file, sizeof(header));
 	memcpy(&attr, file + header.attrs.offset, LAYOUT_ATTR_MIN_BYTES);
-	if (count_records(file, header.data.offset, header.data.offset + header.data.size, attr.sample_type, &totals))
+	if (count_records(file, header.data.offset, header.data.offset + header.data.size, &attr, &totals))
 		return 1;
 	for (int i = 2; i < argc; i++) {
 		file = map_file(argv[i], &bytes);
-		if (!file || count_records(file, 0, bytes, attr.sample_type, &totals))
+		if (!file || count_records(file, 0, bytes, &attr, &totals))
 			return 1;
 	}
-	printf("samples=%llu lost=%llu repeated=%llu rounds=%llu bytes=%llu\n", (unsigned long long)totals.samples,
+	printf("samples=%llu lost=%llu repeated=%llu rounds=%llu bytes=%llu cut=%llu\n", (unsigned long long)totals.samples,
 	       (unsigned long long)totals.lost, (unsigned long long)totals.repeated, (unsigned long long)totals.rounds,
-	       (unsigned long long)totals.bytes);
+	       (unsigned long long)totals.bytes, (unsigned long long)totals.cut);
 	return 0;
 }
