@@ -28,6 +28,11 @@ bool zstd_available(void)
 	return true;
 }
 
+static bool set(struct zstd_packer *packer, ZSTD_cParameter parameter, int value)
+{
+	return !ZSTD_isError(ZSTD_CCtx_setParameter(packer->context, parameter, value));
+}
+
 int zstd_packer_new(struct zstd_packer **ret)
 {
 	struct zstd_packer *packer = calloc(1, sizeof(*packer));
@@ -39,7 +44,7 @@ int zstd_packer_new(struct zstd_packer **ret)
 		free(packer);
 		return -ENOMEM;
 	}
-	ZSTD_CCtx_setParameter(packer->context, ZSTD_c_checksumFlag, 1);
+	set(packer, ZSTD_c_checksumFlag, 1);
 	*ret = packer;
 	return 0;
 }
@@ -85,14 +90,41 @@ static int64_t pack_in_blocks(struct zstd_packer *packer, size_t block_bytes, st
 	return (int64_t)to.pos;
 }
 
+/*
+ * Where zstd's own parameters for a level are not the best for records in extents of megabytes: measured against one
+ * stream without end (docs/decisions/0020). Tables that fit into the cache of a core cost half as much and find as much:
+ * what repeats does so soon, and in words of 8 bytes. 0: zstd's own.
+ */
+static const struct tuning {
+	int strategy, hash_log, chain_log, search_log, min_match;
+} tunings[] = {
+	[1] = {.strategy = ZSTD_fast, .hash_log = 16, .min_match = 6},
+	[2] = {.strategy = ZSTD_fast, .hash_log = 16, .min_match = 6},
+	[3] = {.strategy = ZSTD_dfast, .hash_log = 17, .chain_log = 14, .min_match = 6},
+	[4] = {.strategy = ZSTD_dfast, .hash_log = 17, .chain_log = 14, .min_match = 6},
+	[7] = {.strategy = ZSTD_lazy, .hash_log = 19, .search_log = 4, .min_match = 5},
+	[8] = {.strategy = ZSTD_lazy, .hash_log = 19, .search_log = 4, .min_match = 5},
+	[9] = {.strategy = ZSTD_lazy, .hash_log = 19, .search_log = 5, .min_match = 5},
+};
+
+static bool tune(struct zstd_packer *packer, int level)
+{
+	static const struct tuning none;
+	bool known = (size_t)level < sizeof(tunings) / sizeof(tunings[0]);
+	const struct tuning *tuning = known ? &tunings[level] : &none;
+
+	return set(packer, ZSTD_c_compressionLevel, level) && set(packer, ZSTD_c_strategy, tuning->strategy) &&
+	       set(packer, ZSTD_c_hashLog, tuning->hash_log) && set(packer, ZSTD_c_chainLog, tuning->chain_log) &&
+	       set(packer, ZSTD_c_searchLog, tuning->search_log) && set(packer, ZSTD_c_minMatch, tuning->min_match);
+}
+
 int64_t zstd_pack(struct zstd_packer *packer, const struct zstd_pack_params *params, struct span in, void *out,
 		  size_t room)
 {
 	ZSTD_CCtx_reset(packer->context, ZSTD_reset_session_only);
 	/* All of the frame is within reach, whatever the level: zstd itself takes less at low levels. */
-	if (ZSTD_isError(ZSTD_CCtx_setParameter(packer->context, ZSTD_c_compressionLevel, params->level)) ||
-	    ZSTD_isError(ZSTD_CCtx_setParameter(packer->context, ZSTD_c_windowLog, window_log(in.len))) ||
-	    ZSTD_isError(ZSTD_CCtx_setParameter(packer->context, ZSTD_c_contentSizeFlag, !params->no_size)) ||
+	if (!tune(packer, params->level) || !set(packer, ZSTD_c_windowLog, window_log(in.len)) ||
+	    !set(packer, ZSTD_c_contentSizeFlag, !params->no_size) ||
 	    ZSTD_isError(ZSTD_CCtx_setPledgedSrcSize(packer->context, in.len)))
 		return -EIO;
 	if (params->block_bytes)
