@@ -128,7 +128,7 @@ static struct sum sample_sum(const struct samples *samples, const struct session
 	sum_add(&sum, (uintptr_t)task);
 	sum_add(&sum, (uintptr_t)task_comm_object(task));
 	sum_add(&sum, sample->ip);
-	sum_add(&sum, (uint64_t)sample->cpumode << 32 | (has_key(samples, HIST_CPU) ? sample->cpu : 0));
+	sum_add(&sum, (uint64_t)sample->cpumode << 32 | (samples->by_cpu ? sample->cpu : 0));
 	if (samples->details)
 		sum_add(&sum, (uint64_t)sample->cpu << 1 | 1);
 	for (uint64_t i = 0; samples->chains && i < sample->nr_ips; i++)
@@ -140,7 +140,7 @@ static struct sum sample_sum(const struct samples *samples, const struct session
 /* Samples of a dwarf recording have stacks of their own; times and fields are each sample's own, too. */
 static bool can_be_remembered(const struct samples *samples, const struct sample *sample)
 {
-	if (has_key(samples, HIST_TIME) || has_key(samples, HIST_TRACE))
+	if (samples->each_apart)
 		return false;
 	return !samples->chains || !sample->user_stack.len;
 }
@@ -168,7 +168,7 @@ static int find_cell(struct samples *samples, struct event_samples *event, struc
 		.comm = task_comm_object(task),
 		.task = task,
 		.tid = sample->tid,
-		.cpu = has_key(samples, HIST_CPU) ? (int32_t)sample->cpu : 0,
+		.cpu = samples->by_cpu ? (int32_t)sample->cpu : 0,
 		.dso = at.dso,
 		.symbol = at.symbol,
 		.address = at.symbol ? 0 : at.address,
@@ -193,6 +193,8 @@ static void start(struct samples *samples)
 	bool any = any_call_chains(samples->session);
 
 	samples->started = true;
+	samples->by_cpu = has_key(samples, HIST_CPU);
+	samples->each_apart = has_key(samples, HIST_TIME) || has_key(samples, HIST_TRACE);
 	samples->children = samples->options.hist.children && any;
 	samples->chains = any && (samples->options.chains || samples->children);
 }

@@ -50,6 +50,7 @@ struct samples {
 	size_t nr;
 	bool started, children; /* children: known from the first sample on */
 	bool chains;            /* likewise: any are recorded */
+	bool by_cpu, each_apart; /* likewise: keys; apart: a sample's time or fields, which no other has */
 	struct stacks *stacks;
 	struct location *frames;
 	struct sample_memo *memo;

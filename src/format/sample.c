@@ -8,6 +8,15 @@
 #define BRANCH_COUNTERS_BIT (1ull << 19)
 #define READ_LOST_BIT (1ull << 4) /* PERF_FORMAT_LOST, Linux 6.0 */
 
+/* The fields of one word, which come first. */
+enum { NR_WORDS = 9 };
+#define WORDS ((uint64_t)(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR | \
+			  PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD))
+
+/* What comes behind them: of any length. */
+#define VARIABLE ((uint64_t)(PERF_SAMPLE_READ | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW | PERF_SAMPLE_BRANCH_STACK | \
+			     PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER))
+
 struct decoder {
 	struct cursor at;
 	const struct perf_event_attr *attr;
@@ -44,34 +53,57 @@ static struct span take_padded(struct cursor *at, uint64_t len, uint64_t already
 	return taken;
 }
 
+static uint64_t next_word(const uint64_t **at)
+{
+	return *(*at)++;
+}
+
+/* Two numbers in one word; structs of bytes, as the kernel writes them. */
+struct halves {
+	uint32_t first, second;
+};
+
+static struct halves next_halves(const uint64_t **at)
+{
+	struct halves halves;
+
+	memcpy(&halves, (*at)++, sizeof(halves));
+	return halves;
+}
+
 static void decode_words(struct decoder *d, struct sample *ret)
 {
-	const struct perf_event_attr *attr = d->attr;
-	struct cursor here = d->at, *at = &here; /* in registers */
+	uint64_t type = d->attr->sample_type; /* in a register */
+	const uint64_t *at = (const void *)d->at.at;
 
-	if (has(attr, PERF_SAMPLE_IDENTIFIER))
-		ret->id = cursor_u64(at);
-	if (has(attr, PERF_SAMPLE_IP))
-		ret->ip = cursor_u64(at);
-	if (has(attr, PERF_SAMPLE_TID)) {
-		ret->pid = cursor_u32(at);
-		ret->tid = cursor_u32(at);
+	/* Counting bits takes longer than to see that there are enough words for all of them. */
+	if (cursor_left(&d->at) < sizeof(*at) * NR_WORDS &&
+	    cursor_left(&d->at) < sizeof(*at) * (unsigned)__builtin_popcountll(type & WORDS)) {
+		d->at.bad = true;
+		return;
 	}
-	if (has(attr, PERF_SAMPLE_TIME))
-		ret->time = cursor_u64(at);
-	if (has(attr, PERF_SAMPLE_ADDR))
-		ret->addr = cursor_u64(at);
-	if (has(attr, PERF_SAMPLE_ID))
-		ret->id = cursor_u64(at);
-	if (has(attr, PERF_SAMPLE_STREAM_ID))
-		ret->stream_id = cursor_u64(at);
-	if (has(attr, PERF_SAMPLE_CPU)) {
-		ret->cpu = cursor_u32(at);
-		cursor_u32(at); /* reserved */
+	if (type & PERF_SAMPLE_IDENTIFIER)
+		ret->id = next_word(&at);
+	if (type & PERF_SAMPLE_IP)
+		ret->ip = next_word(&at);
+	if (type & PERF_SAMPLE_TID) {
+		struct halves ids = next_halves(&at);
+		ret->pid = ids.first;
+		ret->tid = ids.second;
 	}
-	if (has(attr, PERF_SAMPLE_PERIOD))
-		ret->period = cursor_u64(at);
-	d->at = here;
+	if (type & PERF_SAMPLE_TIME)
+		ret->time = next_word(&at);
+	if (type & PERF_SAMPLE_ADDR)
+		ret->addr = next_word(&at);
+	if (type & PERF_SAMPLE_ID)
+		ret->id = next_word(&at);
+	if (type & PERF_SAMPLE_STREAM_ID)
+		ret->stream_id = next_word(&at);
+	if (type & PERF_SAMPLE_CPU)
+		ret->cpu = next_halves(&at).first; /* the second is reserved */
+	if (type & PERF_SAMPLE_PERIOD)
+		ret->period = next_word(&at);
+	d->at.at = (const void *)at;
 }
 
 /* Words per value and before the values of a read_format. perf_event_open(2), "Reading results". */
@@ -143,46 +175,48 @@ static void decode_stack(struct cursor *at, struct sample *ret)
 static void decode_variable(struct decoder *d, struct sample *ret)
 {
 	const struct perf_event_attr *attr = d->attr;
+	uint64_t type = attr->sample_type; /* in a register */
 	struct cursor *at = &d->at;
 
-	if (has(attr, PERF_SAMPLE_READ))
+	if (type & PERF_SAMPLE_READ)
 		ret->read = take_read(at, attr->read_format);
-	if (has(attr, PERF_SAMPLE_CALLCHAIN)) {
+	if (type & PERF_SAMPLE_CALLCHAIN) {
 		ret->nr_ips = cursor_u64(at);
 		ret->ips = take_array(at, ret->nr_ips, sizeof(uint64_t));
 	}
-	if (has(attr, PERF_SAMPLE_RAW))
+	if (type & PERF_SAMPLE_RAW)
 		ret->raw = take_padded(at, cursor_u32(at), sizeof(uint32_t));
-	if (has(attr, PERF_SAMPLE_BRANCH_STACK))
+	if (type & PERF_SAMPLE_BRANCH_STACK)
 		decode_branches(d, ret);
-	if (has(attr, PERF_SAMPLE_REGS_USER))
+	if (type & PERF_SAMPLE_REGS_USER)
 		decode_regs(at, attr->sample_regs_user, &ret->user_regs);
-	if (has(attr, PERF_SAMPLE_STACK_USER))
+	if (type & PERF_SAMPLE_STACK_USER)
 		decode_stack(at, ret);
 }
 
 static void decode_rest(struct decoder *d, struct sample *ret)
 {
 	const struct perf_event_attr *attr = d->attr;
+	uint64_t type = attr->sample_type; /* in a register */
 	struct cursor *at = &d->at;
 
-	if (has(attr, PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT))
+	if (type & (PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT))
 		ret->weight = cursor_u64(at);
-	if (has(attr, PERF_SAMPLE_DATA_SRC))
+	if (type & PERF_SAMPLE_DATA_SRC)
 		ret->data_src = cursor_u64(at);
-	if (has(attr, PERF_SAMPLE_TRANSACTION))
+	if (type & PERF_SAMPLE_TRANSACTION)
 		ret->transaction = cursor_u64(at);
-	if (has(attr, PERF_SAMPLE_REGS_INTR))
+	if (type & PERF_SAMPLE_REGS_INTR)
 		decode_regs(at, attr->sample_regs_intr, &ret->intr_regs);
-	if (has(attr, PERF_SAMPLE_PHYS_ADDR))
+	if (type & PERF_SAMPLE_PHYS_ADDR)
 		ret->phys_addr = cursor_u64(at);
-	if (has(attr, PERF_SAMPLE_CGROUP))
+	if (type & PERF_SAMPLE_CGROUP)
 		ret->cgroup = cursor_u64(at);
-	if (has(attr, PERF_SAMPLE_DATA_PAGE_SIZE))
+	if (type & PERF_SAMPLE_DATA_PAGE_SIZE)
 		ret->data_page_size = cursor_u64(at);
-	if (has(attr, PERF_SAMPLE_CODE_PAGE_SIZE))
+	if (type & PERF_SAMPLE_CODE_PAGE_SIZE)
 		ret->code_page_size = cursor_u64(at);
-	if (has(attr, PERF_SAMPLE_AUX)) {
+	if (type & PERF_SAMPLE_AUX) {
 		uint64_t size = cursor_u64(at);
 		ret->aux = take_padded(at, size, 0);
 	}
@@ -218,12 +252,10 @@ static int decode_as(struct decoder *d, const struct perf_event_header *record, 
 	sample_start(d->attr, record, ret);
 	d->at = record_body(record);
 	decode_words(d, ret);
-	if (d->attr->sample_type & ~(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
-				     PERF_SAMPLE_ADDR | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID |
-				     PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD)) {
+	if (d->attr->sample_type & ~WORDS)
 		decode_variable(d, ret);
+	if (d->attr->sample_type & ~(WORDS | VARIABLE))
 		decode_rest(d, ret);
-	}
 	if (d->at.bad)
 		return -EBADMSG;
 	ret->present = d->attr->sample_type & (PERF_SAMPLE_MAX - 1);
@@ -373,4 +405,30 @@ bool sample_read_next(struct sample_read *read, struct sample_value *ret)
 	ret->id = format & PERF_FORMAT_ID ? cursor_u64(at) : 0;
 	ret->lost = format & READ_LOST_BIT ? cursor_u64(at) : 0;
 	return !at->bad;
+}
+
+struct sample_shape sample_shape(const struct perf_event_attr *attr)
+{
+	return (struct sample_shape){
+		.words_bytes = (uint32_t)words_before(attr, WORDS),
+		.chain = has(attr, PERF_SAMPLE_CALLCHAIN),
+		.raw = has(attr, PERF_SAMPLE_RAW),
+		.more = attr->sample_type & ~(WORDS | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW),
+	};
+}
+
+bool sample_is_whole(const struct perf_event_attr *attr, const struct sample_shape *shape,
+		     const struct perf_event_header *record)
+{
+	struct sample sample;
+
+	if (shape->more)
+		return !sample_decode(attr, record, &sample);
+	struct cursor at = record_body(record);
+	cursor_take(&at, shape->words_bytes - sizeof(*record));
+	if (shape->chain)
+		take_array(&at, cursor_u64(&at), sizeof(uint64_t));
+	if (shape->raw)
+		take_padded(&at, cursor_u32(&at), sizeof(uint32_t));
+	return !at.bad;
 }

@@ -51,6 +51,18 @@ struct sample {
  */
 int sample_decode(const struct perf_event_attr *attr, const struct perf_event_header *record, struct sample *ret);
 
+/* What tells quickly, of every sample of an event, whether it holds all its fields. */
+struct sample_shape {
+	uint32_t words_bytes; /* the record's header and the fields of one word, which come first */
+	bool chain, raw;      /* behind them, in this order */
+	bool more;            /* there are others */
+};
+struct sample_shape sample_shape(const struct perf_event_attr *attr);
+
+/* Whether sample_decode() would succeed. `shape` is that of the attr. */
+bool sample_is_whole(const struct perf_event_attr *attr, const struct sample_shape *shape,
+		     const struct perf_event_header *record);
+
 /*
  * The trailer of a kernel record that is no SAMPLE; fields that are not there are ~0 (pid, tid, cpu), 0 (time, id).
  * 0, or -EBADMSG when the record is too short for it.

@@ -10,16 +10,26 @@
 #include "base/diag.h"
 #include "read/session_state.h"
 
-enum { BATCH_RECORDS = 256 };
-
 /* Each side wakes the other when half of them wait for it, or when it has nothing to do itself: few switches. */
 enum { NR_BATCHES = 16, NR_WORTH_WAKING = NR_BATCHES / 2 };
+
+/* Of records with stacks few are on their way: what was decompressed stays in memory as long as they are. */
+enum { BATCH_RECORDS = 512, BATCH_STACKS = 32 };
+
+enum { PREFETCHED = 6 /* tickets ahead of the one that is used, and the bytes of each */, PREFETCHED_BYTES = 128, LINE_BYTES = 64 };
+
+/* A record that was found: what passes from core to core is this, and the record itself is decoded where it is used. */
+struct ticket {
+	const struct perf_event_header *record;
+	uint64_t offset;
+	const char *file;  /* see record_view */
+	struct source *by; /* keeps it; NULL: nobody needs to */
+};
 
 /* A batch of records in the order of session_next(), which their sources keep until it comes back. */
 struct slot {
 	size_t nr;
-	struct session_record records[BATCH_RECORDS];
-	struct session_held held[BATCH_RECORDS];
+	struct ticket tickets[BATCH_RECORDS];
 };
 
 /* Slots that went one way: a circle with room for all of them. */
@@ -38,9 +48,14 @@ struct ahead {
 	bool ended;
 	int result; /* valid when ended: of session_next() */
 	struct diag why;
-	struct slot *filling;      /* the thread's own */
-	struct slot *using; /* of ahead_next(): the batch that it gives from, */
+	size_t batch_records;
+	struct slot *filling; /* the thread's own */
+	/* Of ahead_next(): */
+	struct slot *using; /* the batch that it gives from, */
 	size_t used;        /* and how many of it */
+	int failed;         /* 0 or -EBADMSG: a record could not be decoded, */
+	struct diag failure; /* and why */
+	struct session_record record;
 	struct slot slots[NR_BATCHES];
 };
 
@@ -61,7 +76,8 @@ static struct slot *queue_take(struct queue *queue)
 static void release(struct slot *slot)
 {
 	for (size_t i = 0; i < slot->nr; i++)
-		source_release(slot->held[i].by, slot->held[i].record);
+		if (slot->tickets[i].by)
+			source_release(slot->tickets[i].by, slot->tickets[i].record);
 	slot->nr = 0;
 }
 
@@ -125,10 +141,10 @@ static int next(struct ahead *ahead, struct diag *reterr)
 		source_release(held.by, held.record);
 		return 0;
 	}
-	if (!session_decode(ahead->session, &view, &held, &slot->records[slot->nr]))
-		return !ahead->stop; /* if that was the end, the next call says why */
-	slot->held[slot->nr] = held;
-	if (++slot->nr == BATCH_RECORDS)
+	if (source_keeps(held.by, held.record))
+		held.by = NULL;
+	slot->tickets[slot->nr] = (struct ticket){held.record, view.offset, view.file, held.by};
+	if (++slot->nr == ahead->batch_records)
 		hand_over(ahead);
 	return 1;
 }
@@ -152,6 +168,14 @@ static void *run(void *of)
 	return NULL;
 }
 
+static size_t batch_records(const struct session *session)
+{
+	for (size_t i = 0; i < session->nr_events; i++)
+		if (session->events[i].attr.sample_type & PERF_SAMPLE_STACK_USER)
+			return BATCH_STACKS;
+	return BATCH_RECORDS;
+}
+
 int ahead_start(struct session *session, struct ahead **ret)
 {
 	struct ahead *ahead = calloc(1, sizeof(*ahead));
@@ -160,6 +184,7 @@ int ahead_start(struct session *session, struct ahead **ret)
 	if (!ahead)
 		return -ENOMEM;
 	ahead->session = session;
+	ahead->batch_records = batch_records(session);
 	pthread_mutex_init(&ahead->lock, NULL);
 	pthread_cond_init(&ahead->filled_or_ended, NULL);
 	pthread_cond_init(&ahead->came_back, NULL);
@@ -231,7 +256,18 @@ void ahead_close(struct ahead *ahead)
 	free(ahead);
 }
 
-int ahead_next(struct ahead *ahead, const struct session_record **ret, struct diag *reterr)
+/* Records lie in the order of the rings, not in that in which they are used: without this each is waited for. */
+static void fetch(const struct slot *slot, size_t at)
+{
+	if (at >= slot->nr)
+		return;
+	const char *bytes = (const char *)slot->tickets[at].record;
+	for (size_t i = 0; i < PREFETCHED_BYTES; i += LINE_BYTES)
+		__builtin_prefetch(bytes + i);
+}
+
+/* The next ticket: 1; else as session_next(). */
+static int next_ticket(struct ahead *ahead, const struct ticket **ret, struct diag *reterr)
 {
 	if (!ahead->using || ahead->used == ahead->using->nr) {
 		if (ahead->using)
@@ -242,6 +278,33 @@ int ahead_next(struct ahead *ahead, const struct session_record **ret, struct di
 		if (got <= 0)
 			return got;
 	}
-	*ret = &ahead->using->records[ahead->used++];
+	fetch(ahead->using, ahead->used + PREFETCHED);
+	*ret = &ahead->using->tickets[ahead->used++];
 	return 1;
+}
+
+int ahead_next(struct ahead *ahead, const struct session_record **ret, struct diag *reterr)
+{
+	const struct ticket *ticket;
+	int got;
+
+	*ret = &ahead->record;
+	while ((got = next_ticket(ahead, &ticket, reterr)) > 0) {
+		struct diag why; /* not cleared: this runs for each record */
+		const struct record_view view = {ticket->record, ticket->offset, ticket->file};
+		int decoded = session_decode(ahead->session, &view, &ahead->record, &why);
+		if (decoded > 0)
+			return 1;
+		if (decoded < 0 && !ahead->failed) {
+			ahead->failed = decoded;
+			ahead->failure = why;
+			session_name_file(ahead->session, ticket->file, &ahead->failure);
+		}
+	}
+	if (!got && ahead->failed) {
+		got = ahead->failed;
+		if (reterr)
+			*reterr = ahead->failure;
+	}
+	return got;
 }

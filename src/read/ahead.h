@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ahead: the records of a session, found, ordered and decoded by a thread of its own, some batches ahead of the thread
- * that uses them. Memory: a fixed number of batches, whatever the size of the file.
+ * ahead: the records of a session, found and ordered by a thread of its own, some batches ahead of the thread that decodes
+ * and uses them. Memory: a fixed number of batches, whatever the size of the file.
  *
  * From ahead_start() to ahead_close() the session belongs to that thread; others may look at its events, features and
  * info (position and nr_late aside). When a record changes those, the thread first waits until all batches are back.

@@ -79,6 +79,7 @@ static int read_one(struct session *session, size_t index, struct record_view *r
 		end_file(session, index, got, &why);
 		return 0;
 	}
+	in.view.file = file->name;
 	int route = session_route(session, &in, &entry, &why);
 	if (route == SESSION_SORT) {
 		int err = index ? merge_put(&directory->merge, index, &entry) : order_push(&session->order, &entry);
@@ -93,8 +94,6 @@ static int read_one(struct session *session, size_t index, struct record_view *r
 	if (route != SESSION_DELIVER && !(route == SESSION_MARK && session->flags & SESSION_ALL))
 		return 0;
 	*ret = in.view;
-	ret->file = file->name;
-	directory->current = index;
 	session_deliver(session, file->source, ret);
 	return 1;
 }
@@ -137,23 +136,13 @@ static int directory_next(struct session *session, struct record_view *ret)
 	if (!merge_pop(&directory->merge, &entry, &index))
 		return 0;
 	*ret = (struct record_view){entry.record, entry.offset, directory->files[index].name};
-	directory->current = index;
 	session->delivered = (struct session_held){entry.record, directory->files[index].source};
 	session->info.nr_late = directory->merge.nr_late;
 	return 1;
 }
 
-/* The other files are read on: one CPU whose records are damaged leaves those of the others. */
-static void directory_stop(struct session *session)
-{
-	static const struct diag no_reason;
-
-	end_file(session, session->directory->current, 0, &no_reason);
-}
-
 static const struct session_way directory_way = {
 	.next = directory_next,
-	.stop = directory_stop,
 };
 
 /* Opens a regular file, whatever else has its name; *ret -1: it is none. */

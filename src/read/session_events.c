@@ -46,7 +46,8 @@ static int add_event(struct session *session, const struct perf_event_attr *attr
 	if (!event->name)
 		return -ENOMEM;
 	session->layouts[session->nr_events] =
-		(struct session_layout){sample_time_offset(attr), sample_time_distance(attr)};
+		(struct session_layout){sample_time_offset(attr), sample_time_distance(attr), sample_shape(attr),
+					(uint32_t)sample_id_bytes(attr)};
 	if (!session->nr_events++) {
 		session->id_offset = sample_id_offset(attr);
 		session->id_distance = sample_id_distance(attr);
@@ -268,26 +269,5 @@ int session_take(struct session *session, const struct source_record *record, st
 	if (err)
 		return diag_set(reterr, err, "offset %#" PRIx64 ": %s record of %u bytes is not whole",
 				record->view.offset, record_type_name(header->type), header->size);
-	return 0;
-}
-
-int session_event_of(const struct session *session, const struct perf_event_header *record,
-		     const struct event_desc **ret)
-{
-	bool is_sample = record->type == PERF_RECORD_SAMPLE;
-	int place = is_sample ? session->id_offset : session->id_distance;
-	uint64_t id = 0;
-
-	*ret = session->events;
-	if (session->nr_events < 2 || place < 0)
-		return 0;
-	int at = is_sample ? place : record->size - place;
-	if (at < (int)sizeof(*record) || at + (int)sizeof(id) > record->size)
-		return -EBADMSG;
-	memcpy(&id, (const char *)record + at, sizeof(id));
-	if (!id)
-		return 0;
-	ptrdiff_t index = id_map_find(&session->ids, id);
-	*ret = index >= 0 ? &session->events[index] : NULL;
 	return 0;
 }

@@ -8,18 +8,23 @@
 #include "base/log.h"
 #include "read/session_state.h"
 
-void session_fail(struct session *session, const char *file, int result, const struct diag *why)
+void session_name_file(const struct session *session, const char *file, struct diag *why)
 {
 	const char *path = strcmp(session->path, "-") ? session->path : "standard input";
 
+	if (file)
+		diag_prefix(why, "%s/%s", path, file);
+	else
+		diag_prefix(why, "%s", path);
+}
+
+void session_fail(struct session *session, const char *file, int result, const struct diag *why)
+{
 	if (session->result || !result)
 		return;
 	session->result = result;
 	session->why = *why;
-	if (file)
-		diag_prefix(&session->why, "%s/%s", path, file);
-	else
-		diag_prefix(&session->why, "%s", path);
+	session_name_file(session, file, &session->why);
 }
 
 void session_gap(struct session *session, const char *file, const struct diag *what)
@@ -36,62 +41,55 @@ static int wrong_record(const struct perf_event_header *record, uint64_t offset,
 			record_type_name(record->type), record->size, what);
 }
 
-/* 1; 0: a sample of an event that the file does not describe; -EBADMSG. */
-static int decode(const struct session *session, const struct record_view *view, struct session_record *ret,
-		  struct diag *reterr)
+/*
+ * Left out, counted, and told at the end. Linux from 6.3 on writes such samples: of two recorders that count the same
+ * software event on a CPU one gets the ids of the other.
+ */
+static void note_stray(struct session *session, const struct record_view *view)
 {
-	const struct perf_event_header *record = view->header;
-	const struct event_desc *event = NULL;
-	static const struct perf_event_attr no_attr;
-
-	ret->view = *view;
-	ret->event = NULL;
-	if (record->type >= RECORD_USER_FIRST) {
-		ret->sample = (struct sample){.pid = ~0u, .tid = ~0u, .cpu = ~0u};
-		return 1;
+	if (!session->strays.nr++) {
+		session->strays.first_offset = view->offset;
+		session->strays.first_file = view->file;
 	}
-	int err = session_event_of(session, record, &event);
-	if (err)
-		return wrong_record(record, view->offset, "too short for the id of its event", reterr);
-	if (record->type == PERF_RECORD_SAMPLE) {
-		if (!event)
-			return 0;
-		err = sample_decode(&event->attr, record, &ret->sample);
-	} else {
-		const struct perf_event_attr *layout = session->nr_events ? &session->events[0].attr : &no_attr;
-		err = sample_id_decode(event ? &event->attr : layout, record, &ret->sample);
-	}
-	if (err)
-		return wrong_record(record, view->offset, "too short for what its event samples", reterr);
-	ret->event = event;
-	return 1;
 }
 
-/* The time by which a kernel record is sorted; 0: none. -EBADMSG: too short. */
-static int record_time(const struct session *session, const struct perf_event_header *record, uint64_t *ret)
+/* 1: it holds what its event samples; 0: a sample of an event that the file does not describe; -EBADMSG. */
+static int check(struct session *session, const struct record_view *view, const struct event_desc **ret,
+		 struct diag *reterr)
 {
-	const struct event_desc *event;
-	int err = session_event_of(session, record, &event);
+	const struct perf_event_header *record = view->header;
+	bool is_sample = record->type == PERF_RECORD_SAMPLE, whole;
 
-	*ret = 0;
-	if (err)
-		return err;
-	if (!event)
-		event = session->events;
-	if (!event)
+	if (session_event_of(session, record, ret))
+		return wrong_record(record, view->offset, "too short for the id of its event", reterr);
+	if (!*ret && is_sample) {
+		note_stray(session, view);
 		return 0;
-	const struct session_layout *layout = &session->layouts[event - session->events];
-	int at = record->type == PERF_RECORD_SAMPLE ? layout->time_offset : layout->time_distance;
-	if (at < 0)
+	}
+	if (!*ret)
+		*ret = session->events;
+	if (!*ret)
+		return 1;
+	const struct session_layout *layout = &session->layouts[*ret - session->events];
+	if (is_sample)
+		whole = sample_is_whole(&(*ret)->attr, &layout->shape, record);
+	else
+		whole = record->size - sizeof(*record) >= layout->trailer_bytes;
+	return whole ? 1 : wrong_record(record, view->offset, "too short for what its event samples", reterr);
+}
+
+/* The time by which a kernel record is sorted, which is whole; 0: none. */
+static uint64_t record_time(const struct session *session, const struct perf_event_header *record,
+			    const struct event_desc *event)
+{
+	const struct session_layout *layout = event ? &session->layouts[event - session->events] : NULL;
+	uint64_t time_ns;
+
+	if (!layout || layout->time_offset < 0)
 		return 0;
-	if (record->type != PERF_RECORD_SAMPLE)
-		at = record->size - at;
-	if (at < (int)sizeof(*record) || at + (int)sizeof(*ret) > record->size)
-		return -EBADMSG;
-	memcpy(ret, (const char *)record + at, sizeof(*ret));
-	if (*ret == UINT64_MAX)
-		*ret = 0;
-	return 0;
+	int at = record->type == PERF_RECORD_SAMPLE ? layout->time_offset : record->size - layout->time_distance;
+	memcpy(&time_ns, (const char *)record + at, sizeof(time_ns));
+	return time_ns == UINT64_MAX ? 0 : time_ns;
 }
 
 static void note_unknown(struct session *session, const struct record_view *view)
@@ -104,31 +102,43 @@ static void note_unknown(struct session *session, const struct record_view *view
 	log_note("offset %#" PRIx64 ": records of unknown type %" PRIu32 " are skipped", view->offset, type);
 }
 
+static int route_user(struct session *session, const struct source_record *in, struct diag *reterr)
+{
+	if (session->before_change && session_is_change(in->view.header->type))
+		session->before_change(session->before_change_of);
+	int err = session_take(session, in, reterr);
+	if (err || session->flags & SESSION_FILE_ORDER)
+		return err ? err : SESSION_DELIVER;
+	if (in->view.header->type == RECORD_FINISHED_ROUND)
+		return SESSION_MARK;
+	if (record_type_known(in->view.header->type))
+		return SESSION_DELIVER;
+	note_unknown(session, &in->view);
+	return session->flags & SESSION_ALL ? SESSION_DELIVER : SESSION_TAKEN;
+}
+
 int session_route(struct session *session, const struct source_record *in, struct order_entry *ret,
 		  struct diag *reterr)
 {
 	const struct perf_event_header *record = in->view.header;
+	const struct event_desc *event;
+	bool in_file_order = session->flags & SESSION_FILE_ORDER;
 
-	*ret = (struct order_entry){.record = record, .offset = in->view.offset};
-	if (record->type >= RECORD_USER_FIRST) {
-		if (session->before_change && session_is_change(record->type))
-			session->before_change(session->before_change_of);
-		int err = session_take(session, in, reterr);
-		if (err)
-			return err;
-	}
-	if (session->flags & SESSION_FILE_ORDER)
-		return SESSION_DELIVER;
-	if (record->type == RECORD_FINISHED_ROUND)
-		return SESSION_MARK;
-	if (!record_type_known(record->type)) {
-		note_unknown(session, &in->view);
-		return session->flags & SESSION_ALL ? SESSION_DELIVER : SESSION_TAKEN;
-	}
 	if (record->type >= RECORD_USER_FIRST)
+		return route_user(session, in, reterr);
+	bool known = in_file_order || record->type == PERF_RECORD_SAMPLE || record_type_known(record->type);
+	if (!known) {
+		note_unknown(session, &in->view);
+		if (!(session->flags & SESSION_ALL))
+			return SESSION_TAKEN;
+	}
+	int whole = check(session, &in->view, &event, reterr);
+	if (whole <= 0)
+		return whole < 0 ? whole : SESSION_TAKEN;
+	if (in_file_order || !known)
 		return SESSION_DELIVER;
-	if (record_time(session, record, &ret->time_ns))
-		return wrong_record(record, in->view.offset, "too short for what its event samples", reterr);
+	*ret = (struct order_entry){
+		.record = record, .offset = in->view.offset, .time_ns = record_time(session, record, event)};
 	return ret->time_ns ? SESSION_SORT : SESSION_DELIVER;
 }
 
@@ -183,6 +193,7 @@ static int single_next(struct session *session, struct record_view *ret)
 			continue;
 		}
 		bool end = got <= 0;
+		in.view.file = session->file_name;
 		if (!end)
 			got = single_take(session, &in, &why);
 		if (end || got < 0) {
@@ -190,7 +201,6 @@ static int single_next(struct session *session, struct record_view *ret)
 			single_stop(session);
 		} else if (got > 0) {
 			*ret = in.view;
-			ret->file = session->file_name;
 			session_deliver(session, session->source, ret);
 			return 1;
 		}
@@ -203,20 +213,7 @@ static int single_next(struct session *session, struct record_view *ret)
 
 const struct session_way session_single = {
 	.next = single_next,
-	.stop = single_stop,
 };
-
-/*
- * Left out, counted, and told at the end. Linux from 6.3 on writes such samples: of two recorders that count the same
- * software event on a CPU one gets the ids of the other.
- */
-static void note_stray(struct session *session, const struct record_view *view)
-{
-	if (!session->strays.nr++) {
-		session->strays.first_offset = view->offset;
-		session->strays.first_file = view->file;
-	}
-}
 
 static void tell_strays(struct session *session)
 {
@@ -243,41 +240,52 @@ int session_find(struct session *session, struct record_view *ret, struct sessio
 	return session->result;
 }
 
-bool session_decode(struct session *session, const struct record_view *view, const struct session_held *held,
-		    struct session_record *ret)
+int session_decode(const struct session *session, const struct record_view *view, struct session_record *ret,
+		   struct diag *reterr)
 {
-	struct diag why; /* not cleared: this runs for each record */
-	int decoded = decode(session, view, ret, &why);
+	const struct perf_event_header *record = view->header;
+	const struct event_desc *event;
+	static const struct perf_event_attr no_attr;
 
-	if (decoded > 0 && !session_leaves_out(session, ret)) {
-		session->info.position = view->offset;
-		return true;
+	ret->view = *view;
+	ret->event = NULL;
+	if (record->type >= RECORD_USER_FIRST) {
+		ret->sample = (struct sample){.pid = ~0u, .tid = ~0u, .cpu = ~0u};
+		return 1;
 	}
-	source_release(held->by, held->record);
-	if (decoded > 0)
-		return false;
-	if (decoded < 0) {
-		session_fail(session, view->file, decoded, &why);
-		session->way->stop(session);
-	} else {
-		note_stray(session, view);
+	/* It was whole when it was found; but events that came since may have changed which one it is of. */
+	int err = session_event_of(session, record, &event);
+	if (!err && record->type == PERF_RECORD_SAMPLE) {
+		err = event ? sample_decode(&event->attr, record, &ret->sample) : -EBADMSG;
+	} else if (!err) {
+		const struct perf_event_attr *layout = session->nr_events ? &session->events[0].attr : &no_attr;
+		err = sample_id_decode(event ? &event->attr : layout, record, &ret->sample);
 	}
-	return false;
+	if (err)
+		return wrong_record(record, view->offset, "too short for what its event samples", reterr);
+	ret->event = event;
+	return !session_leaves_out(session, ret);
 }
 
 int session_next(struct session *session, struct session_record *ret, struct diag *reterr)
 {
-	struct session_held held = session->delivered;
 	struct record_view view;
+	struct session_held held;
 	int got;
 
-	if (held.by)
-		source_release(held.by, held.record);
-	session->delivered = (struct session_held){0};
-	do
+	do {
+		if (session->delivered.by)
+			source_release(session->delivered.by, session->delivered.record);
+		session->delivered = (struct session_held){0};
 		got = session_find(session, &view, &held, reterr);
-	while (got > 0 && !session_decode(session, &view, &held, ret));
-	if (got > 0)
+		if (got <= 0)
+			return got;
 		session->delivered = held;
+		struct diag why; /* not cleared: this runs for each record */
+		got = session_decode(session, &view, ret, &why);
+		if (got < 0)
+			session_fail(session, view.file, got, &why);
+	} while (got <= 0);
+	session->info.position = view.offset;
 	return got;
 }

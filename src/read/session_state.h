@@ -2,6 +2,9 @@
 /* session_state: what the files of this room share of an open session; nobody outside it includes this. */
 #pragma once
 
+#include <errno.h>
+#include <string.h>
+
 #include "base/diag.h"
 #include "read/id_map.h"
 #include "read/merge.h"
@@ -15,13 +18,13 @@ struct stat;
 struct session_way {
 	/* The next record to deliver: 1, or 0 at the end, be it a failure. */
 	int (*next)(struct session *session, struct record_view *ret);
-	/* What was delivered last is damaged: no more is read where it came from. */
-	void (*stop)(struct session *session);
 };
 
-/* Where the records of an event have their time, as in format/sample.h; -1: none. */
+/* Of the records of an event, as in format/sample.h: where they have their time (-1: none), and what they must hold. */
 struct session_layout {
 	int time_offset, time_distance;
+	struct sample_shape shape;
+	uint32_t trailer_bytes;
 };
 
 /* What was delivered, and who keeps it; by NULL: nothing. */
@@ -85,7 +88,6 @@ struct session_file {
 struct session_directory {
 	struct session_file *files;
 	size_t nr_files;
-	size_t current; /* the file of what was delivered last */
 	struct unpack_workers *workers; /* of all files but the first */
 	size_t nr_names;
 	struct merge merge;
@@ -113,9 +115,12 @@ extern const struct session_way session_single;
 /* The next record to deliver, which is the caller's to release by its source; else as session_next(). */
 int session_find(struct session *session, struct record_view *ret, struct session_held *ret_held, struct diag *reterr);
 
-/* False: it was released and is left out; when it is damaged no more is read where it came from. */
-bool session_decode(struct session *session, const struct record_view *view, const struct session_held *held,
-		    struct session_record *ret);
+/*
+ * A record that session_find() gave: 1; 0: a sample that is not wanted. Changes nothing in the session, so a thread may do
+ * it while another one finds what follows; but not while events change.
+ */
+int session_decode(const struct session *session, const struct record_view *view, struct session_record *ret,
+		   struct diag *reterr);
 
 /* `view` is given to the caller before anything else is read. */
 void session_deliver(struct session *session, struct source *source, const struct record_view *view);
@@ -123,12 +128,15 @@ void session_deliver(struct session *session, struct source *source, const struc
 /* Keeps the first failure, which session_next() gives at the end; result 0 is none. `file`: see record_view. */
 void session_fail(struct session *session, const char *file, int result, const struct diag *why);
 
+/* Says in front which file it is about. */
+void session_name_file(const struct session *session, const char *file, struct diag *why);
+
 /* Records are missing; those behind them are read on. The first gap is told at the end, others at once. */
 void session_gap(struct session *session, const char *file, const struct diag *what);
 
 /* What is to be done with a record that was read; *ret is complete for SESSION_SORT. */
 enum session_route {
-	SESSION_TAKEN,
+	SESSION_TAKEN,   /* nothing: it was taken care of, or is left out */
 	SESSION_DELIVER, /* at once */
 	SESSION_MARK,    /* a round is complete */
 	SESSION_SORT,    /* by its time */
@@ -160,5 +168,23 @@ void session_forget_events(struct session *session);
  * The event of a kernel record: by its id; the first one when it has none. NULL with 0: no events, or an id that is
  * none of theirs. -EBADMSG: too short for an id.
  */
-int session_event_of(const struct session *session, const struct perf_event_header *record,
-		     const struct event_desc **ret);
+static inline int session_event_of(const struct session *session, const struct perf_event_header *record,
+				   const struct event_desc **ret)
+{
+	bool is_sample = record->type == PERF_RECORD_SAMPLE;
+	int place = is_sample ? session->id_offset : session->id_distance;
+	uint64_t id = 0;
+
+	*ret = session->events;
+	if (session->nr_events < 2 || place < 0)
+		return 0;
+	int at = is_sample ? place : record->size - place;
+	if (at < (int)sizeof(*record) || at + (int)sizeof(id) > record->size)
+		return -EBADMSG;
+	memcpy(&id, (const char *)record + at, sizeof(id));
+	if (!id)
+		return 0;
+	ptrdiff_t index = id_map_find(&session->ids, id);
+	*ret = index >= 0 ? &session->events[index] : NULL;
+	return 0;
+}

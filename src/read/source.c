@@ -8,7 +8,7 @@
 #include "base/diag.h"
 
 /* TRACING_DATA: u32 size, rounded to 8. AUXTRACE: u64 size. Both stand right behind the header. */
-uint64_t source_outside_bytes(const struct perf_event_header *record)
+uint64_t source_told_outside(const struct perf_event_header *record)
 {
 	size_t body = record->size - sizeof(*record);
 

@@ -15,6 +15,7 @@ struct diag;
 
 struct source {
 	const struct source_ops *ops;
+	struct span stays; /* records that lie here stay as long as the source, held or not */
 };
 
 struct source_record {
@@ -80,14 +81,21 @@ static inline int source_next(struct source *source, struct source_record *ret, 
 	return source->ops->next(source, ret, reterr);
 }
 
+static inline bool source_keeps(const struct source *source, const void *record)
+{
+	return (uintptr_t)record - (uintptr_t)source->stays.ptr < source->stays.len;
+}
+
 static inline void source_hold(struct source *source, const void *record)
 {
-	source->ops->hold(source, record);
+	if (!source_keeps(source, record))
+		source->ops->hold(source, record);
 }
 
 static inline void source_release(struct source *source, const void *record)
 {
-	source->ops->release(source, record);
+	if (!source_keeps(source, record))
+		source->ops->release(source, record);
 }
 
 /*
@@ -109,7 +117,11 @@ static inline void source_close(struct source *source)
 }
 
 /* Bytes outside header.size that belong to a record (what header.size covers must be readable). */
-uint64_t source_outside_bytes(const struct perf_event_header *record);
+uint64_t source_told_outside(const struct perf_event_header *record);
+static inline uint64_t source_outside_bytes(const struct perf_event_header *record)
+{
+	return record->type < RECORD_USER_FIRST ? 0 : source_told_outside(record);
+}
 
 /* A record's size is sound, and how many bytes there are: 0 or -EBADMSG. */
 int source_check_size(const struct perf_event_header *header, uint64_t offset, struct diag *reterr);

@@ -23,23 +23,14 @@ static struct source_range_state *state_of(struct source *source)
 	return (struct source_range_state *)source;
 }
 
-static bool in_range(const struct source_range_state *state, const void *record)
-{
-	const uint8_t *start = state->range.whole.ptr, *at = record;
-
-	return at >= start && at < start + state->range.whole.len;
-}
-
 static void range_hold(struct source *source, const void *record)
 {
-	if (!in_range(state_of(source), record))
-		arena_hold(&state_of(source)->arena, record);
+	arena_hold(&state_of(source)->arena, record);
 }
 
 static void range_release(struct source *source, const void *record)
 {
-	if (!in_range(state_of(source), record))
-		arena_release(&state_of(source)->arena, record);
+	arena_release(&state_of(source)->arena, record);
 }
 
 static void range_close(struct source *source)
@@ -192,7 +183,7 @@ int source_open_range(const struct source_range *range, struct source **ret)
 
 	if (!state)
 		return -ENOMEM;
-	state->source.ops = &range_ops;
+	state->source = (struct source){.ops = &range_ops, .stays = range->whole};
 	state->range = *range;
 	*ret = &state->source;
 	return 0;

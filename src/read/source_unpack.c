@@ -720,7 +720,7 @@ int source_open_unpack(struct source *under, bool ahead, struct source **ret)
 		source_close(under);
 		return -ENOMEM;
 	}
-	unpack->source.ops = &unpack_ops;
+	unpack->source = (struct source){.ops = &unpack_ops, .stays = under->stays};
 	unpack->under = under;
 	unpack->ahead = ahead;
 	unpack->large.arena.block_bytes = LARGE_BLOCK_BYTES;

@@ -290,6 +290,50 @@ static void test_cut_sample(void **state)
 	free(whole);
 }
 
+/* Some of a record's bytes, of which one word may be another number than it was. */
+static struct perf_event_header *spoil(const struct perf_event_header *whole, uint64_t random)
+{
+	size_t some = sizeof(*whole) + random % (whole->size - sizeof(*whole) + 1u);
+	size_t len = random >> 32 & 1 ? whole->size : some, words = len / 8 - 1;
+	struct perf_event_header *copy = malloc(len);
+
+	memcpy(copy, whole, len);
+	copy->size = (uint16_t)len;
+	if (words && random >> 33 & 1) {
+		static const uint64_t numbers[] = {0, 1, 2, 20, 28, 1 << 20, ~0ull, 1ull << 61};
+		uint64_t *word = (uint64_t *)(copy + 1) + (random >> 40) % words;
+		*word = numbers[random >> 34 & 7];
+	}
+	return copy;
+}
+
+/* What tells quickly whether a sample is whole says what decoding it says. */
+static void test_whole_is_what_can_be_decoded(void **state)
+{
+	static const uint64_t quick = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
+				      PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW;
+	uint64_t random = 88172645463325252ull, nr_whole = 0, nr = 40000;
+
+	(void)state;
+	for (uint64_t i = 0; i < nr; i++) {
+		random ^= random << 13;
+		random ^= random >> 7;
+		random ^= random << 17;
+		uint64_t type = random >> 7 & (i % 4 ? quick : PERF_SAMPLE_MAX - 1);
+		struct perf_event_attr attr = attr_of(type & ~(uint64_t)PERF_SAMPLE_WEIGHT);
+		struct perf_event_header *whole = build(&attr), *spoilt = spoil(whole, random);
+		const struct sample_shape shape = sample_shape(&attr);
+		struct sample sample;
+		bool can = !sample_decode(&attr, spoilt, &sample);
+		assert_int_equal(sample_is_whole(&attr, &shape, spoilt), can);
+		assert_true(sample_is_whole(&attr, &shape, whole));
+		nr_whole += can;
+		free(spoilt);
+		free(whole);
+	}
+	assert_true(nr_whole > nr / 10 && nr_whole < nr * 9 / 10);
+}
+
 /* A count that would overflow when multiplied, in each field that has one. */
 static void test_huge_counts(void **state)
 {
@@ -417,6 +461,7 @@ int main(void)
 		cmocka_unit_test(test_every_pair_of_fields),
 		cmocka_unit_test(test_random_layouts),
 		cmocka_unit_test(test_cut_sample),
+		cmocka_unit_test(test_whole_is_what_can_be_decoded),
 		cmocka_unit_test(test_huge_counts),
 		cmocka_unit_test(test_empty_branch_stack),
 		cmocka_unit_test(test_regs_of_a_kernel_thread),
