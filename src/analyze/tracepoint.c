@@ -401,6 +401,10 @@ void tracepoint_print(struct tracepoints *tracepoints, struct span raw, uint32_t
 		buf_printf(out, "[%zu bytes are not what the format says]", raw.len);
 		return;
 	}
+	if (tracepoint->plan && tracepoint->nr_checked == PLAN_CHECKS && !tracepoint_plan_looks_behind(tracepoint->plan)) {
+		tracepoint_plan_print(tracepoint->plan, raw, out);
+		return;
+	}
 	/* A copy with a NUL behind it: strings of dynamic length are printed up to one, wherever it is. */
 	tracepoints->copy.len = 0;
 	buf_put(&tracepoints->copy, raw.ptr, raw.len);

@@ -8,12 +8,13 @@
 #include <traceevent/event-parse.h>
 
 #include "base/buf.h"
+#include "base/digits.h"
 
-enum { MAX_STEPS = 64, MAX_NUMBER = 32 /* bytes that one takes, its width too */, LONG_BYTES = 8 };
+enum { MAX_STEPS = 64, MAX_NUMBER = 32 /* bytes that one takes, its width too */, LONG_BYTES = 8, TEXT_BYTES = 16 };
 
 struct step {
 	enum { STEP_TEXT, STEP_DECIMAL, STEP_UNSIGNED, STEP_HEX, STEP_CHARS, STEP_DYNAMIC } kind;
-	const char *text; /* STEP_TEXT: in the event's format */
+	char text[TEXT_BYTES]; /* STEP_TEXT: a piece of the event's format */
 	size_t len;       /* STEP_TEXT, STEP_CHARS */
 	unsigned offset;  /* of the field */
 	unsigned bytes;   /* of the number as it is stored */
@@ -27,6 +28,7 @@ struct step {
 struct tracepoint_plan {
 	size_t nr;
 	size_t max_bytes; /* of the text, without what dynamic fields point to */
+	bool looks_behind; /* at what stands behind the record */
 	struct step steps[MAX_STEPS];
 };
 
@@ -134,6 +136,19 @@ static bool place(struct tep_event *event, const struct tep_print_arg *arg, char
 	}
 }
 
+/* In pieces of a size that is known when they are copied. */
+static bool plan_text(struct tracepoint_plan *plan, const char *text, size_t len)
+{
+	while (len && plan->nr < MAX_STEPS) {
+		struct step *step = &plan->steps[plan->nr++];
+		*step = (struct step){.kind = STEP_TEXT, .len = len < TEXT_BYTES ? len : TEXT_BYTES};
+		memcpy(step->text, text, step->len);
+		text += step->len;
+		len -= step->len;
+	}
+	return !len;
+}
+
 /* False: this format is not for a plan. */
 static bool plan_format(struct tracepoint_plan *plan, struct tep_event *event)
 {
@@ -142,18 +157,17 @@ static bool plan_format(struct tracepoint_plan *plan, struct tep_event *event)
 
 	while (*at) {
 		size_t len = strcspn(at, "%\\");
-		if (plan->nr + 2 > MAX_STEPS || at[len] == '\\')
+		if (at[len] == '\\' || !plan_text(plan, at, len))
 			return false;
-		if (len)
-			plan->steps[plan->nr++] = (struct step){.kind = STEP_TEXT, .text = at, .len = len};
 		at += len;
 		if (!*at)
 			break;
 		struct step step = {0};
 		at = read_conversion(at + 1, &step);
-		if (!at || !arg || !place(event, arg, *at, &step))
+		if (!at || !arg || plan->nr == MAX_STEPS || !place(event, arg, *at, &step))
 			return false;
 		plan->steps[plan->nr++] = step;
+		plan->looks_behind |= step.kind == STEP_DYNAMIC;
 		arg = arg->next;
 		at++;
 	}
@@ -175,17 +189,36 @@ struct tracepoint_plan *tracepoint_plan_make(struct tep_event *event)
 	return plan;
 }
 
+bool tracepoint_plan_looks_behind(const struct tracepoint_plan *plan)
+{
+	return plan->looks_behind;
+}
+
 void tracepoint_plan_free(struct tracepoint_plan *plan)
 {
 	free(plan);
 }
 
+#define READ_AS(type)                            \
+	do {                                     \
+		type value;                      \
+		memcpy(&value, from, sizeof(value)); \
+		return value;                    \
+	} while (0)
+
+/* Formats of the other byte order are refused. */
 static uint64_t read_number(const void *from, unsigned bytes)
 {
-	uint64_t value = 0;
-
-	memcpy(&value, from, bytes); /* formats of the other byte order are refused */
-	return value;
+	switch (bytes) {
+	case 1:
+		READ_AS(uint8_t);
+	case 2:
+		READ_AS(uint16_t);
+	case 4:
+		READ_AS(uint32_t);
+	default:
+		READ_AS(uint64_t);
+	}
 }
 
 static int64_t as_signed(uint64_t value, unsigned bytes)
@@ -202,31 +235,6 @@ static uint64_t as_unsigned(uint64_t value, unsigned bytes)
 	return value << shift >> shift;
 }
 
-static unsigned hex_digits(uint64_t value)
-{
-	return value ? (67 - (unsigned)__builtin_clzll(value)) / 4 : 1;
-}
-
-static char *put_hex(char *to, uint64_t value)
-{
-	unsigned nr = hex_digits(value);
-
-	for (char *at = to + nr; at-- > to; value >>= 4)
-		*at = "0123456789abcdef"[value & 15];
-	return to + nr;
-}
-
-static char *put_decimal(char *to, uint64_t value)
-{
-	unsigned nr = 1;
-
-	for (uint64_t rest = value; rest >= 10; rest /= 10)
-		nr++;
-	for (char *at = to + nr; at-- > to; value /= 10)
-		*at = (char)('0' + value % 10);
-	return to + nr;
-}
-
 static char *put_value(char *to, const struct step *step, uint64_t stored)
 {
 	bool negative = step->kind == STEP_DECIMAL && as_signed(stored, step->shown) < 0;
@@ -235,12 +243,12 @@ static char *put_value(char *to, const struct step *step, uint64_t stored)
 	if (negative)
 		*to++ = '-';
 	if (step->kind != STEP_HEX)
-		return put_decimal(to, value);
+		return digits_put_decimal(to, value);
 	if (step->prefix && value) {
 		*to++ = '0';
 		*to++ = 'x';
 	}
-	return put_hex(to, value);
+	return digits_put_hex(to, value);
 }
 
 /* At most MAX_NUMBER bytes. Returns where the text ends. */
@@ -282,7 +290,8 @@ void tracepoint_plan_print(const struct tracepoint_plan *plan, struct span raw, 
 		const char *at = (const char *)raw.ptr + step->offset;
 		switch (step->kind) {
 		case STEP_TEXT:
-			to = put_bytes(to, step->text, step->len);
+			memcpy(to, step->text, TEXT_BYTES); /* there is room for more than its len */
+			to += step->len;
 			break;
 		case STEP_CHARS:
 			to = put_bytes(to, at, strnlen(at, step->len));

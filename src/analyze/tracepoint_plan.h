@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/span.h"
@@ -20,8 +21,11 @@ struct tracepoint_plan;
 struct tracepoint_plan *tracepoint_plan_make(struct tep_event *event);
 void tracepoint_plan_free(struct tracepoint_plan *plan); /* NULL is fine */
 
+/* Whether it looks at what stands behind the record. */
+bool tracepoint_plan_looks_behind(const struct tracepoint_plan *plan);
+
 /*
- * Appends the text. The record holds all fixed fields and what its dynamic ones point to, and a NUL stands behind it,
- * at raw.ptr[raw.len].
+ * Appends the text. The record holds all fixed fields and what its dynamic ones point to, and, if it is looked at, a NUL
+ * stands behind it, at raw.ptr[raw.len].
  */
 void tracepoint_plan_print(const struct tracepoint_plan *plan, struct span raw, struct buf *out);

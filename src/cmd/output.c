@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/digits.h"
 #include "base/fd.h"
 
 int output_open(struct output *out, int fd)
@@ -56,27 +57,17 @@ static char *digits_room(struct output *out, unsigned len, struct output_pad pad
 
 void output_decimal(struct output *out, uint64_t number, struct output_pad pad)
 {
-	static const char pairs[] = "00010203040506070809101112131415161718192021222324"
-				    "25262728293031323334353637383940414243444546474849"
-				    "50515253545556575859606162636465666768697071727374"
-				    "75767778798081828384858687888990919293949596979899";
-	unsigned len = 1;
+	unsigned len = digits_of_decimal(number);
 
-	for (uint64_t limit = 10; number >= limit && len < 20; limit *= 10)
-		len++;
-	char *to = digits_room(out, len, pad);
-	for (; len > 1; number /= 100)
-		memcpy(to + (len -= 2), pairs + number % 100 * 2, 2);
-	if (len)
-		*to = (char)('0' + number % 10);
+	digits_put_last(digits_room(out, len, pad), number, len);
 }
 
 void output_hex(struct output *out, uint64_t number, struct output_pad pad)
 {
-	unsigned len = number ? (67 - (unsigned)__builtin_clzll(number)) / 4 : 1;
+	char digits[DIGITS_ROOM];
+	size_t len = (size_t)(digits_put_hex(digits, number) - digits);
 
-	for (char *to = digits_room(out, len, pad); len--; number >>= 4)
-		to[len] = "0123456789abcdef"[number & 15];
+	memcpy(digits_room(out, (unsigned)len, pad), digits, len);
 }
 
 void output_padded(struct output *out, const char *text, unsigned width)

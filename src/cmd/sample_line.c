@@ -7,6 +7,7 @@
 #include "analyze/srcline.h"
 #include "analyze/tracepoint.h"
 #include "base/diag.h"
+#include "base/digits.h"
 #include "cmd/source_text.h"
 #include "cmd/trace_formats.h"
 #include "event/registers.h"
@@ -144,12 +145,11 @@ static int print_time(struct sample_line *line, struct diag *reterr)
 
 	(void)reterr;
 	output_decimal(out, time / 1000000000, (struct output_pad){5, ' '});
-	output_char(out, '.');
-	if (of->clock & CLOCK_NANOSECONDS)
-		output_decimal(out, time % 1000000000, (struct output_pad){9, '0'});
-	else
-		output_decimal(out, time % 1000000000 / 1000, (struct output_pad){6, '0'});
-	output_bytes(out, ": ", 2);
+	char rest[] = ".000000000: ";
+	unsigned nr = of->clock & CLOCK_NANOSECONDS ? 9 : 6;
+	digits_put_last(rest + 1, nr == 9 ? time % 1000000000 : time % 1000000000 / 1000, nr);
+	memcpy(rest + 1 + nr, ": ", 2);
+	output_bytes(out, rest, nr + 3);
 	return 0;
 }
 

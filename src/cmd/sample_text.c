@@ -19,19 +19,39 @@ struct columns {
 	bool decided;
 	uint32_t fields;
 	unsigned nr, nr_front; /* front: what stands before other records, too */
+	unsigned nr_steady;    /* of the front: all but the time */
 	field_printer *print[NR_FIELDS];
+};
+
+/* All that the steady columns of a line are made of. */
+struct steady_key {
+	const struct columns *columns; /* NULL: an empty slot */
+	const char *comm;              /* in the machine's memory, where no other takes its place */
+	uint32_t pid, tid, cpu;
+	uint32_t type_misc; /* of the record: both */
+	bool chain;
+};
+
+enum { STEADY_SLOTS = 256, STEADY_BYTES = 64 };
+
+/* Their text: threads stay on their CPU for many lines. */
+struct steady {
+	struct steady_key key;
+	size_t len;
+	char text[STEADY_BYTES];
 };
 
 struct sample_text {
 	struct sample_text_options options;
 	struct columns columns[NR_KINDS];
 	size_t nr_events; /* for which the columns were decided */
+	struct steady steady[STEADY_SLOTS];
 	struct line_context context;
 };
 
 static void arrange(struct columns *columns)
 {
-	columns->nr = columns->nr_front = 0;
+	columns->nr = columns->nr_front = columns->nr_steady = 0;
 	for (unsigned field = 0; field < NR_FIELDS; field++) {
 		field_printer *print = sample_fields_table[field].print;
 		if (!print || !(columns->fields >> field & 1))
@@ -39,6 +59,8 @@ static void arrange(struct columns *columns)
 		columns->print[columns->nr++] = print;
 		if (field <= FIELD_TIME)
 			columns->nr_front = columns->nr;
+		if (field < FIELD_TIME)
+			columns->nr_steady = columns->nr;
 	}
 }
 
@@ -108,6 +130,7 @@ int sample_text_settle(struct sample_text *text, struct diag *reterr)
 	size_t nr;
 	const struct event_desc *events = session_events(text->context.session, &nr);
 
+	memset(text->steady, 0, sizeof(text->steady)); /* of other columns */
 	for (size_t i = text->nr_events; i < nr; i++) {
 		const struct perf_event_attr *attr = &events[i].attr;
 		struct columns *columns = &text->columns[sample_kind(attr)];
@@ -151,6 +174,60 @@ static const struct columns *columns_of(struct sample_text *text, const struct s
 	return &text->columns[sample_kind(&record->event->attr)];
 }
 
+static struct steady_key steady_key(const struct columns *columns, const struct sample_line *line)
+{
+	const struct perf_event_header *header = line->record->view.header;
+	const struct sample *sample = &line->record->sample;
+
+	return (struct steady_key){
+		.columns = columns,
+		.comm = task_comm(line->task),
+		.pid = sample->pid,
+		.tid = sample->tid,
+		.cpu = sample->cpu,
+		.type_misc = header->type << 16 | header->misc,
+		.chain = sample_line_shows_chain(line),
+	};
+}
+
+static bool same_key(const struct steady_key *a, const struct steady_key *b)
+{
+	return a->columns == b->columns && a->comm == b->comm && a->pid == b->pid && a->tid == b->tid && a->cpu == b->cpu &&
+	       a->type_misc == b->type_misc && a->chain == b->chain;
+}
+
+static int print_columns(const struct columns *columns, unsigned from, unsigned to, struct sample_line *line,
+			 struct diag *reterr)
+{
+	int err = 0;
+
+	for (unsigned i = from; i < to && !err; i++)
+		err = columns->print[i](line, reterr);
+	return err;
+}
+
+static int print_steady(struct sample_text *text, const struct columns *columns, struct sample_line *line,
+			struct diag *reterr)
+{
+	const struct steady_key key = steady_key(columns, line);
+	struct steady *steady = &text->steady[(key.tid * 31 + key.cpu * 7 + key.type_misc) % STEADY_SLOTS];
+	struct output *out = text->context.out;
+	size_t before = out->len;
+
+	if (same_key(&steady->key, &key)) {
+		output_bytes(out, steady->text, steady->len);
+		return 0;
+	}
+	int err = print_columns(columns, 0, columns->nr_steady, line, reterr);
+	steady->key.columns = NULL;
+	if (err || out->len < before || out->len - before > STEADY_BYTES) /* less: it was flushed on the way */
+		return err;
+	steady->key = key;
+	steady->len = out->len - before;
+	memcpy(steady->text, out->data + before, steady->len);
+	return 0;
+}
+
 int sample_text_print(struct sample_text *text, const struct session_record *record, struct diag *reterr)
 {
 	const struct sample *sample = &record->sample;
@@ -173,13 +250,12 @@ int sample_text_print(struct sample_text *text, const struct session_record *rec
 		return sample_json_print(&line, text->options.json, reterr);
 	if (!text->context.name_width)
 		measure_names(text);
-	for (unsigned i = 0; i < columns->nr; i++) {
-		int err = columns->print[i](&line, reterr);
-		if (err)
-			return err;
-	}
-	output_char(text->context.out, '\n');
-	return 0;
+	int err = print_steady(text, columns, &line, reterr);
+	if (!err)
+		err = print_columns(columns, columns->nr_steady, columns->nr, &line, reterr);
+	if (!err)
+		output_char(text->context.out, '\n');
+	return err;
 }
 
 /* What a record says, as a dump has it. 0 or -ENOMEM. */
@@ -214,10 +290,8 @@ int sample_text_print_record(struct sample_text *text, const struct session_reco
 
 	if (record->event && !columns)
 		return -EINVAL;
-	for (unsigned i = 0; columns && i < columns->nr_front; i++) {
-		int err = columns->print[i](&line, reterr);
-		if (err)
-			return err;
-	}
+	int err = columns ? print_columns(columns, 0, columns->nr_front, &line, reterr) : 0;
+	if (err)
+		return err;
 	return print_meaning(record, text->context.out) ? diag_set(reterr, -ENOMEM, "out of memory") : 0;
 }

@@ -250,7 +250,7 @@ static int run_records(struct script *script, struct diag *reterr)
 	if (err)
 		return diag_set(reterr, err, "cannot start a thread: %s", strerror(-err));
 	while (!(script->header_done && script->options.header.alone) && !output_is_over(&script->out) &&
-	       !ferror(stdout)) {
+	       !(script->options.json && ferror(stdout))) {
 		got = input_records_next(&records, &record, reterr);
 		if (got <= 0)
 			break;
