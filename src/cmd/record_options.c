@@ -72,6 +72,14 @@ static int set_flush(const struct option *option, const char *arg, bool negated,
 	return 0;
 }
 
+static int set_max_memory(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	(void)option, (void)negated;
+	if (option_parse_size(arg, value) || !*(uint64_t *)value)
+		return diag_set(reterr, -EINVAL, "\"%s\" is no size such as 64M", arg);
+	return 0;
+}
+
 static int set_freq(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
 	(void)negated;
@@ -409,6 +417,9 @@ const struct option record_option_table[] = {
 	{.name = "buffer-memory", .arg = "SIZE", .set = set_buffer, .offset = AT(buffer_bytes), .flags = OPTION_NO_NEGATE,
 	 .help = "Memory between draining and writing, for all rings together: bridges storage that stalls. Default: none, "
 		 "or 64M with -z"},
+	{.name = "max-memory", .arg = "SIZE", .set = set_max_memory, .offset = AT(max_memory), .flags = OPTION_NO_NEGATE,
+	 .help = "All rings together take no more, and grow as far as that lets them, also beside -m. Default: rings grow to 8M each "
+		 "at most, and to a part of the memory together; with -m they do not"},
 	{.name = "on-pressure", .arg = "WHAT", .set = set_on_pressure, .offset = AT(on_pressure), .flags = OPTION_NO_NEGATE,
 	 .help = "When that memory is full: drop: what does not fit into the rings is lost and counted; freeze: the command, "
 		 "or the tasks of -p and -t, are stopped until there is room. Default: drop"},

@@ -30,6 +30,7 @@ struct record_options {
 	bool no_inherit;
 	bool no_side_channel;
 	const char *output;
+	uint64_t max_memory;            /* --max-memory; 0: none was named */
 	size_t ring_pages;
 	struct recording_writer writer;
 	int compression_level;

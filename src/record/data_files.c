@@ -228,10 +228,11 @@ static uint64_t left_in_rings(const struct stream *stream)
 {
 	uint64_t bytes = 0;
 
-	for (size_t i = 0; i < stream->nr_rings; i++) {
-		struct span spans[2];
-		bytes += ring_peek(stream_ring(stream, i), spans);
-	}
+	for (size_t i = 0; i < stream->nr_rings; i++)
+		for (struct ring *ring = ring_oldest(stream_ring(stream, i)); ring; ring = ring_next(ring)) {
+			struct span spans[2];
+			bytes += ring_peek(ring, spans);
+		}
 	return bytes;
 }
 

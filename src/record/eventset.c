@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "event/event.h"
+#include "record/ring_carrier.h"
 
 enum {
 	DEFAULT_MLOCK_KB = 516, /* sysctl perf_event_mlock_kb of an untouched kernel: 512 KiB and a control page */
@@ -120,12 +121,55 @@ static int open_slots(struct eventset *set, struct diag *reterr)
 	return nr_open ? 0 : diag_set(reterr, -ESRCH, "the target ended before the recording began");
 }
 
+static bool is_carried(const struct eventset *set, size_t ring)
+{
+	return set->carried && ring < set->plan->nr_drained && set->plan->rings[ring].channel == CHANNEL_DATA;
+}
+
 /* The slot that carries the ring: the first open one of the ring, in the order of the plan. */
 static void choose_ring_fds(struct eventset *set)
 {
-	for (size_t i = set->plan->nr_slots; i-- > 0;)
-		if (set->fds[i] >= 0 && set->plan->slots[i].ring < set->plan->nr_drained)
-			set->ring_fds[set->plan->slots[i].ring] = set->fds[i];
+	for (size_t i = set->plan->nr_slots; i-- > 0;) {
+		size_t ring = set->plan->slots[i].ring;
+		if (set->fds[i] >= 0 && ring < set->plan->nr_drained && !is_carried(set, ring))
+			set->ring_fds[ring] = set->fds[i];
+	}
+}
+
+static void close_carriers(struct eventset *set)
+{
+	for (size_t i = 0; i < set->plan->nr_drained; i++) {
+		if (!is_carried(set, i))
+			continue;
+		if (set->ring_fds[i] >= 0)
+			close(set->ring_fds[i]);
+		set->ring_fds[i] = -1;
+	}
+	set->carried = false;
+}
+
+/* A ring of which no event could be opened gets none. */
+static int open_carriers(struct eventset *set)
+{
+	int err = 0;
+
+	set->carried = true;
+	for (size_t i = 0; i < set->plan->nr_slots && !err; i++) {
+		const struct plan_slot *slot = &set->plan->slots[i];
+		if (set->fds[i] < 0 || !is_carried(set, slot->ring) || set->ring_fds[slot->ring] >= 0)
+			continue;
+		int fd = ring_carrier_open(&set->events->events[slot->event].attr, &set->plan->rings[slot->ring], 0);
+		set->ring_fds[slot->ring] = fd < 0 ? -1 : fd;
+		err = fd < 0 && fd != -ESRCH ? fd : 0;
+	}
+	if (err)
+		close_carriers(set);
+	return err;
+}
+
+static void tell_no_carriers(int err)
+{
+	log_verbose("the kernel does not let rings be exchanged (%s): none will grow", strerror(-err));
 }
 
 static void unmap_all(struct eventset *set)
@@ -227,7 +271,7 @@ static int redirect_outputs(struct eventset *set, struct diag *reterr)
 {
 	for (size_t i = 0; i < set->plan->nr_slots; i++) {
 		int ring_fd = set->ring_fds[set->plan->slots[i].ring];
-		if (set->fds[i] < 0 || set->fds[i] == ring_fd || set->plan->slots[i].ring >= set->plan->nr_drained)
+		if (set->fds[i] < 0 || ring_fd < 0 || set->fds[i] == ring_fd)
 			continue;
 		if (ioctl(set->fds[i], PERF_EVENT_IOC_SET_OUTPUT, (long)ring_fd))
 			return diag_set(reterr, -errno, "%s: cannot share the ring of CPU %d: %s",
@@ -237,12 +281,47 @@ static int redirect_outputs(struct eventset *set, struct diag *reterr)
 	return 0;
 }
 
+/* Rings of our own; if the kernel refuses to send events there, rings of theirs. */
+static int make_rings(struct eventset *set, struct eventset_sizes sizes, struct diag *reterr)
+{
+	int refused = sizes.grows ? open_carriers(set) : 0;
+
+	choose_ring_fds(set);
+	int err = map_rings(set, sizes, reterr);
+	if (err)
+		return err;
+	err = redirect_outputs(set, reterr);
+	if (err && set->carried) {
+		refused = err;
+		unmap_all(set);
+		close_carriers(set);
+		choose_ring_fds(set);
+		err = map_rings(set, sizes, reterr);
+		if (!err)
+			err = redirect_outputs(set, reterr);
+	}
+	if (refused)
+		tell_no_carriers(refused);
+	return err;
+}
+
+/* Rings that grow have two carriers for a while. Where the limit does not allow that, they do not grow. */
+static void allow_carriers(size_t nr_fds, const struct plan *plan)
+{
+	struct diag unheard = {0};
+
+	(void)!allow_fds(nr_fds + 2 * plan->nr_drained, &unheard);
+}
+
 int eventset_open(struct eventset *set, const struct plan *plan, struct event_list *events,
 		  struct eventset_sizes sizes, struct diag *reterr)
 {
 	*set = (struct eventset){.plan = plan, .events = events};
-	int err = allow_fds(plan->nr_slots + plan->nr_rings + OTHER_FDS, reterr);
+	size_t nr_fds = plan->nr_slots + plan->nr_rings + OTHER_FDS;
+	int err = allow_fds(nr_fds, reterr);
 
+	if (!err && sizes.grows)
+		allow_carriers(nr_fds, plan);
 	if (!err) {
 		err = allocate(set);
 		if (err)
@@ -250,12 +329,8 @@ int eventset_open(struct eventset *set, const struct plan *plan, struct event_li
 	}
 	if (!err)
 		err = open_slots(set, reterr);
-	if (!err) {
-		choose_ring_fds(set);
-		err = map_rings(set, sizes, reterr);
-	}
 	if (!err)
-		err = redirect_outputs(set, reterr);
+		err = make_rings(set, sizes, reterr);
 	if (err)
 		eventset_close(set);
 	return err;
@@ -265,6 +340,8 @@ void eventset_close(struct eventset *set)
 {
 	if (set->rings && set->plan)
 		unmap_all(set);
+	if (set->ring_fds && set->plan)
+		close_carriers(set);
 	for (size_t i = 0; set->fds && i < set->plan->nr_slots; i++)
 		if (set->fds[i] >= 0)
 			close(set->fds[i]);
@@ -273,6 +350,15 @@ void eventset_close(struct eventset *set)
 	free(set->rings);
 	free(set->ring_fds);
 	*set = (struct eventset){0};
+}
+
+size_t eventset_ring_bytes(const struct eventset *set, size_t ring)
+{
+	const struct ring *last = &set->rings[ring];
+
+	while (ring_next(last))
+		last = ring_next(last);
+	return last->bytes;
 }
 
 static bool any_waits_for_exec(const struct eventset *set)
@@ -308,6 +394,14 @@ void eventset_disable(struct eventset *set)
 {
 	(void)set;
 	prctl(PR_TASK_PERF_EVENTS_DISABLE);
+}
+
+bool eventset_counts_lost(const struct eventset *set)
+{
+	for (size_t i = 0; i < set->events->nr; i++)
+		if (!(set->events->events[i].attr.read_format & PERF_FORMAT_LOST))
+			return false;
+	return true;
 }
 
 /* Words before the values, and of each value: perf_event_open(2), "Reading results". */

@@ -21,7 +21,8 @@ struct eventset {
 	int *fds;                  /* by slot; -1: the task was gone */
 	uint64_t *ids;             /* by slot; 0 where there is no fd */
 	struct ring *rings;        /* by plan ring that is drained; always empty where no slot could be opened */
-	int *ring_fds;             /* by plan ring: the fd that was mapped, borrowed from fds; -1, and in the flight channel */
+	int *ring_fds;             /* by plan ring: the fd that was mapped; -1: none, and in the flight channel */
+	bool carried;              /* those of the data channel are carriers of ours (ring_carrier.h); else they are of fds */
 	size_t ring_pages;         /* what each data ring has */
 	size_t largest_ring_bytes; /* of those that are drained */
 };
@@ -29,6 +30,7 @@ struct eventset {
 struct eventset_sizes {
 	size_t pages; /* of each ring, a power of two; 0: as much as the kernel gives by default */
 	bool exact;   /* the user named it: fail rather than take less */
+	bool grows;   /* they may be exchanged for larger ones: carriers have them, if the kernel lets us */
 };
 
 /* The largest ring that every user may have: the locked-memory allowance per CPU without the control page. */
@@ -39,9 +41,15 @@ int eventset_open(struct eventset *set, const struct plan *plan, struct event_li
 		  struct eventset_sizes sizes, struct diag *reterr);
 void eventset_close(struct eventset *set);
 
+/* The ring that records of a plan ring come from, or came from last. */
+size_t eventset_ring_bytes(const struct eventset *set, size_t ring);
+
 /* All events that wait to be enabled by us (not by exec). By the thread that opened them. -errno of the first. */
 int eventset_enable(struct eventset *set);
 void eventset_disable(struct eventset *set);
+
+/* Does the kernel count what it drops, of every event? */
+bool eventset_counts_lost(const struct eventset *set);
 
 /* Records that the kernel dropped for this slot so far (PERF_FORMAT_LOST); 0 where the kernel does not tell. */
 uint64_t eventset_lost(const struct eventset *set, size_t slot);

@@ -17,7 +17,7 @@
 #include "base/diag.h"
 #include "base/log.h"
 #include "event/event.h"
-#include "record/flight_carrier.h"
+#include "record/ring_carrier.h"
 #include "ring/backward.h"
 #include "stream/writer.h"
 
@@ -117,7 +117,7 @@ static int map_place(struct flight *flight, struct place *place, size_t pages, s
 
 	place->pauses = false;
 	for (size_t r = 0; attr && r < nr_rings; r++) {
-		place->carriers[r] = flight_carrier_open(attr, ring);
+		place->carriers[r] = ring_carrier_open(attr, ring, 0);
 		if (place->carriers[r] == -ESRCH) {
 			unmap_place(place);
 			return 0;

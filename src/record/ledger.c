@@ -16,14 +16,6 @@ static struct ledger_moment moment_now(const struct eventset *set)
 	return (struct ledger_moment){.ns = clock_ns(CLOCK_MONOTONIC), .perf_ns = perf_ns};
 }
 
-static bool is_counted(const struct event_list *events)
-{
-	for (size_t i = 0; i < events->nr; i++)
-		if (!(events->events[i].attr.read_format & PERF_FORMAT_LOST))
-			return false;
-	return true;
-}
-
 int ledger_book_open(struct ledger_book *book, const struct eventset *set)
 {
 	size_t nr = set->plan->nr_slots;
@@ -32,7 +24,7 @@ int ledger_book_open(struct ledger_book *book, const struct eventset *set)
 				     .open = calloc(nr + 1, sizeof(*book->open))};
 	if (!book->lost || !book->open)
 		return -ENOMEM;
-	book->ledger.counted = is_counted(set->events);
+	book->ledger.counted = eventset_counts_lost(set);
 	book->start = book->span_start = moment_now(set);
 	book->read_ns = book->start.ns;
 	return 0;

@@ -13,6 +13,8 @@
 #include "base/fd.h"
 #include "record/eventset.h"
 #include "record/priority.h"
+#include "record/ring_growth.h"
+#include "ring/ring.h"
 #include "stream/lanes.h"
 #include "stream/stream.h"
 #include "stream/writer.h"
@@ -23,6 +25,8 @@ enum {
 	 * below the mark is collected when this much time has passed without a wake-up.
 	 */
 	IDLE_MS = 1000,
+	/* Events are being sent to another ring, which cannot be polled meanwhile. */
+	MOVING_MS = 2,
 };
 
 /* In reader->watch. */
@@ -76,6 +80,12 @@ static bool is_target(const struct reader *reader, const struct plan_slot *slot)
 	return slot->pid > 0 && slot->pid != reader->workload;
 }
 
+static void watch(struct reader *reader, int fd, size_t ring, short events)
+{
+	reader->watch_rings[reader->nr_watch] = ring;
+	reader->watch[reader->nr_watch++] = (struct pollfd){.fd = fd, .events = events};
+}
+
 /*
  * A ring is watched through the fd that carries it. The fd of a task hangs up when the task ends, though others may
  * still fill the ring: of those every one is watched. Nobody else polls them: poll(2) takes the wake-up away.
@@ -90,25 +100,47 @@ static void watch_slots(struct reader *reader, bool targets)
 		if (set->fds[i] < 0 || is_target(reader, slot) != targets || !drains(reader, slot->ring))
 			continue;
 		if (slot->pid > 0 || carries)
-			reader->watch[reader->nr_watch++] = (struct pollfd){
-				.fd = set->fds[i],
-				.events = slot->ring < set->plan->nr_drained ? POLLIN : 0, /* a hang-up is told all the same */
-			};
+			watch(reader, set->fds[i], slot->ring,
+			      slot->ring < set->plan->nr_drained ? POLLIN : 0); /* a hang-up is told all the same */
 	}
+}
+
+static bool is_carried(const struct eventset *set, size_t ring)
+{
+	return set->carried && ring < set->plan->nr_drained && set->plan->rings[ring].channel == CHANNEL_DATA;
+}
+
+static void watch_carriers(struct reader *reader)
+{
+	const struct eventset *set = reader->set;
+
+	for (size_t i = 0; i < reader->nr_rings; i++)
+		if (is_carried(set, reader->rings[i]) && set->ring_fds[reader->rings[i]] >= 0)
+			watch(reader, set->ring_fds[reader->rings[i]], reader->rings[i], POLLIN);
 }
 
 int reader_init(struct reader *reader)
 {
 	reader->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	reader->watch = calloc(reader->set->plan->nr_slots + FIRST_TASK, sizeof(*reader->watch));
-	if (!reader->watch || reader->wake_fd < 0)
-		return reader->watch ? -errno : -ENOMEM;
+	/* Of each of its rings there are two for a while. */
+	size_t room = FIRST_TASK + reader->set->plan->nr_slots + 2 * reader->nr_rings;
+	reader->watch = calloc(room, sizeof(*reader->watch));
+	reader->watch_rings = calloc(room, sizeof(*reader->watch_rings));
+	if (reader->wake_fd < 0)
+		return -errno;
+	if (!reader->watch || !reader->watch_rings)
+		return -ENOMEM;
 	reader->watch[STOP] = (struct pollfd){.fd = reader->control->stop_fd, .events = POLLIN};
 	reader->watch[WAKE] = (struct pollfd){.fd = reader->wake_fd, .events = POLLIN};
 	reader->nr_watch = FIRST_TASK;
 	watch_slots(reader, true);
 	reader->nr_tasks = reader->nr_living = reader->nr_watch - FIRST_TASK;
 	watch_slots(reader, false);
+	reader->nr_slots = reader->nr_watch;
+	watch_carriers(reader);
+	for (size_t i = 0; reader->growth && i < reader->nr_rings; i++)
+		if (is_carried(reader->set, reader->rings[i]))
+			reader->growth->rings[reader->rings[i]].wake_fd = reader->wake_fd;
 	if (reader->nr_tasks)
 		atomic_fetch_add(&reader->control->nr_with_tasks, 1);
 	return 0;
@@ -119,7 +151,9 @@ void reader_fini(struct reader *reader)
 	if (reader->watch && reader->wake_fd >= 0)
 		close(reader->wake_fd);
 	free(reader->watch);
+	free(reader->watch_rings);
 	reader->watch = NULL;
+	reader->watch_rings = NULL;
 	cpuset_fini(&reader->runs_on);
 }
 
@@ -265,10 +299,97 @@ static bool pump(struct reader *reader, enum stream_pass pass)
 	return true;
 }
 
+/* poll(2) skips what is below 0, and -1 has hung up. */
+static void poll_slots_of(struct reader *reader, size_t ring, bool on)
+{
+	for (size_t i = FIRST_TASK; i < reader->nr_slots; i++) {
+		struct pollfd *watched = &reader->watch[i];
+		if (reader->watch_rings[i] == ring && (on ? watched->fd < -1 : watched->fd > 0))
+			watched->fd = ~watched->fd;
+	}
+}
+
+static void poll_larger(struct reader *reader, size_t ring, bool instead)
+{
+	int fd = reader->growth->rings[ring].larger_fd;
+
+	for (size_t i = reader->nr_slots; i < reader->nr_watch && instead; i++)
+		if (reader->watch_rings[i] == ring)
+			reader->watch[i].fd = fd;
+	if (!instead)
+		watch(reader, fd, ring, POLLIN);
+	poll_slots_of(reader, ring, true);
+}
+
+static void follow_growth_of(struct reader *reader, size_t ring)
+{
+	struct growing_ring *growing = &reader->growth->rings[ring];
+	enum growth_step step = ring_growth_step(reader->growth, ring);
+
+	switch (step) {
+	case GROWTH_PREPARED:
+		ring_follow(growing->current, growing->larger);
+		poll_slots_of(reader, ring, false);
+		reader->nr_moving++;
+		ring_growth_turn(reader->growth, ring, GROWTH_MUTED);
+		break;
+	case GROWTH_MOVED:
+	case GROWTH_SPLIT:
+		poll_larger(reader, ring, step == GROWTH_MOVED);
+		reader->nr_moving--;
+		reader->nr_leaving += step == GROWTH_MOVED;
+		ring_growth_turn(reader->growth, ring, step == GROWTH_MOVED ? GROWTH_LEAVING : GROWTH_FIXED);
+		break;
+	default: /* it is not our turn, or nothing to do here */
+		break;
+	}
+}
+
+static void follow_growth(struct reader *reader)
+{
+	for (size_t i = 0; reader->growth && i < reader->nr_rings; i++)
+		if (is_carried(reader->set, reader->rings[i]))
+			follow_growth_of(reader, reader->rings[i]);
+}
+
+/* After a pass that read them to the end: who writes has been elsewhere since before it. */
+static void leave_drained(struct reader *reader)
+{
+	for (size_t i = 0; i < reader->nr_rings; i++) {
+		size_t ring = reader->rings[i];
+		if (!is_carried(reader->set, ring) || ring_growth_step(reader->growth, ring) != GROWTH_LEAVING)
+			continue;
+		struct ring *old = reader->growth->rings[ring].current;
+		if (!ring_is_drained(old))
+			continue;
+		old->ended = true;
+		reader->nr_leaving--;
+		ring_growth_turn(reader->growth, ring, GROWTH_DRAINED);
+	}
+}
+
+/* Asks for larger rings where some were found nearly full again. */
+static void ask_for_larger(struct reader *reader)
+{
+	uint64_t tight = 0;
+
+	for (size_t i = 0; i < reader->nr_streams; i++)
+		tight += reader->streams[i]->counters.tight;
+	if (tight == reader->told_tight)
+		return;
+	reader->told_tight = tight;
+	for (size_t i = 0; i < reader->nr_rings; i++) {
+		size_t ring = reader->rings[i];
+		if (is_carried(reader->set, ring) && ring_growth_step(reader->growth, ring) == GROWTH_STEADY &&
+		    ring_oldest(&reader->set->rings[ring])->tight >= GROWTH_TIGHT_VISITS)
+			ring_growth_turn(reader->growth, ring, GROWTH_WANTED);
+	}
+}
+
 static void drain_until_stopped(struct reader *reader)
 {
 	for (;;) {
-		int ready = poll(reader->watch, reader->nr_watch, IDLE_MS);
+		int ready = poll(reader->watch, reader->nr_watch, reader->nr_moving ? MOVING_MS : IDLE_MS);
 		if (ready < 0 && errno != EINTR) {
 			int err = -errno;
 			if (pump(reader, STREAM_DRAIN))
@@ -277,12 +398,19 @@ static void drain_until_stopped(struct reader *reader)
 		}
 		reader->wakeups++;
 		bool stop = ready > 0 && reader->watch[STOP].revents;
-		if (ready > 0 && reader->watch[WAKE].revents && !switch_writers(reader))
-			return;
+		if (ready > 0 && reader->watch[WAKE].revents) {
+			if (!switch_writers(reader))
+				return;
+			follow_growth(reader);
+		}
 		if (!pump(reader, stop ? STREAM_DRAIN : ready > 0 ? STREAM_FLOW : STREAM_ALL))
 			return;
 		if (stop)
 			return;
+		if (reader->nr_leaving)
+			leave_drained(reader);
+		if (reader->growth)
+			ask_for_larger(reader);
 		if (ready > 0)
 			note_hang_ups(reader);
 	}

@@ -18,6 +18,7 @@
 
 struct eventset;
 struct pollfd;
+struct ring_growth;
 struct stream;
 struct writer;
 
@@ -57,6 +58,7 @@ struct reader {
 	const size_t *rings;              /* borrowed: which rings of the plan are this reader's */
 	size_t nr_rings;
 	const struct cpuset *affinity;    /* borrowed; NULL: where the recorder runs */
+	struct ring_growth *growth;       /* shared; NULL: rings stay as they are */
 	int realtime;                     /* as in priority_raise() */
 	pid_t workload;                   /* 0: none; it has ended as a process, SIGCHLD, not when one of its threads has */
 
@@ -67,6 +69,10 @@ struct reader {
 	int wake_fd; /* eventfd(2) */
 	uint64_t told_bytes; /* of control->stored: what the present writers had */
 	struct pollfd *watch; /* heap; [0]: stop_fd, [1]: wake_fd, then the fds of tasks whose end is ours to tell, then others */
+	size_t *watch_rings;  /* heap; which ring that is about */
+	uint64_t told_tight;  /* of visits that found a ring nearly full */
+	size_t nr_moving, nr_leaving; /* of its rings: in GROWTH_MUTED, GROWTH_LEAVING */
+	size_t nr_slots; /* of `watch`, without those of carriers, which stand at the end */
 	size_t nr_watch, nr_tasks, nr_living; /* living: tasks that have not hung up */
 	pthread_t thread;
 	bool started;

@@ -62,6 +62,7 @@ static int make(struct readers *readers, const struct readers_params *params)
 		struct reader *reader = &readers->readers[i];
 		reader->control = &readers->control;
 		reader->set = params->set;
+		reader->growth = params->growth;
 		reader->realtime = params->realtime;
 		reader->workload = params->workload;
 		reader->affinity = params->layout ? &params->layout->threads[i].affinity : NULL;

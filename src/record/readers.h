@@ -10,6 +10,7 @@
 struct data_files;
 struct diag;
 struct eventset;
+struct ring_growth;
 struct thread_layout;
 struct writer;
 
@@ -25,6 +26,7 @@ struct readers_params {
 	const struct eventset *set;
 	struct data_files *files;
 	const struct thread_layout *layout; /* borrowed while they run; NULL: one reader, where the recorder runs */
+	struct ring_growth *growth;         /* NULL: rings stay as they are */
 	int realtime;                       /* as in priority_raise() */
 	pid_t workload;                     /* as in struct reader */
 };

@@ -59,6 +59,7 @@ struct recording {
 	struct trigger_events trigger;
 	struct plan plan;
 	struct eventset set;
+	struct ring_growth growth; /* zeroed: none */
 	struct flight *flight;
 	struct described_events described;
 	struct features_params features;
@@ -297,12 +298,24 @@ static int lay_out_threads(struct recording *rec, struct diag *reterr)
 	return err;
 }
 
+/* Where LOST records alone tell what was lost, those of a ring that is left would be missing. */
+static int start_growth(struct recording *rec, struct diag *reterr)
+{
+	if (!rec->set.carried || !eventset_counts_lost(&rec->set))
+		return 0;
+	int err = ring_growth_open(&rec->growth, &rec->set, &rec->options->growth);
+	if (!err)
+		err = ring_growth_start(&rec->growth);
+	return err ? diag_set(reterr, err, "cannot watch over the rings: %s", strerror(-err)) : 0;
+}
+
 static int start_readers(struct recording *rec, struct diag *reterr)
 {
 	struct readers_params readers = {
 		.set = &rec->set,
 		.files = &rec->outlet.files,
 		.layout = rec->options->threads ? &rec->layout : NULL,
+		.growth = rec->growth.started ? &rec->growth : NULL,
 		.realtime = rec->options->realtime,
 		.workload = rec->workload.pid,
 	};
@@ -537,6 +550,7 @@ static int run_events(struct recording *rec, struct recording_result *result, st
 	eventset_disable(&rec->set);
 	pack_pool_press_no_more(rec->pool);
 	keeper_stop(&rec->keeper);
+	ring_growth_stop(&rec->growth);
 	readers_stop(&rec->readers);
 	tell_readers_work(rec);
 	return err ? err : readers_error(&rec->readers, &rec->outlet.files, reterr);
@@ -555,7 +569,7 @@ static int note_loss(struct recording *rec, size_t slot, uint64_t lost, struct r
 		.cpu = plan->cpu,
 		.tid = plan->pid,
 		.records = lost,
-		.ring_bytes = plan->ring < rec->plan.nr_drained ? rec->set.rings[plan->ring].bytes : 0,
+		.ring_bytes = plan->ring < rec->plan.nr_drained ? eventset_ring_bytes(&rec->set, plan->ring) : 0,
 	};
 	result->losses = grown;
 	result->lost_records += lost;
@@ -629,6 +643,7 @@ static void recording_fini(struct recording *rec)
 	freezer_close(&rec->freezer);
 	flight_free(rec->flight);
 	trigger_events_close(&rec->trigger);
+	ring_growth_close(&rec->growth);
 	eventset_close(&rec->set);
 	plan_fini(&rec->plan);
 	workload_end(&rec->workload, rec->signal_fd);
@@ -703,6 +718,8 @@ static int prepare(struct recording *rec, struct diag *reterr)
 		err = start_compression(rec, reterr);
 	if (!err)
 		err = start_output(rec, reterr);
+	if (!err)
+		err = start_growth(rec, reterr);
 	if (!err)
 		err = start_readers(rec, reterr);
 	if (!err) {

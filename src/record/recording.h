@@ -14,6 +14,7 @@
 #include "record/enable_times.h"
 #include "record/engine.h"
 #include "record/flight.h"
+#include "record/ring_growth.h"
 #include "record/eventset.h"
 #include "record/rotation_spec.h"
 #include "record/synth_wishes.h"
@@ -36,6 +37,7 @@ struct recording_options {
 	bool inherit;                   /* false: -i */
 	bool side_channel;              /* what tasks do has rings of its own */
 	struct eventset_sizes ring;
+	struct growth_bounds growth;    /* of rings that grow */
 	struct recording_writer writer;
 	enum on_pressure on_pressure;
 	size_t buffer_bytes;            /* --buffer-memory: between draining and writing; 0: none but what -z needs */

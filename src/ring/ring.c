@@ -33,7 +33,32 @@ void ring_unmap(struct ring *ring)
 {
 	if (ring->mapping)
 		munmap(ring->mapping, ring->mapping_bytes);
-	*ring = (struct ring){0};
+	ring->page = NULL;
+	ring->data = NULL;
+	ring->mapping = NULL;
+	ring->bytes = ring->mapping_bytes = 0;
+}
+
+void ring_follow(struct ring *ring, struct ring *next)
+{
+	ring->next = next;
+}
+
+struct ring *ring_next(const struct ring *ring)
+{
+	return ring->next;
+}
+
+struct ring *ring_oldest(struct ring *ring)
+{
+	while (ring->ended)
+		ring = ring_next(ring);
+	return ring;
+}
+
+bool ring_is_drained(const struct ring *ring)
+{
+	return ring->released == __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
 }
 
 size_t ring_peek(const struct ring *ring, struct span ret_spans[2])

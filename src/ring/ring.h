@@ -5,6 +5,9 @@
  * Bytes are peeked (seen), taken (handed on, still in place), released (given back to the kernel). Released bytes
  * never come back: the kernel writes over them.
  *
+ * While events are recorded a larger ring can take the place of one: it stands behind it (ring_follow()), events are sent to
+ * it one after the other, and when no more comes into the older one, and that was drained, it has ended.
+ *
  * Source: perf_event_open(2) "MMAP layout"; kernel/events/ring_buffer.c for the order of accesses.
  */
 #pragma once
@@ -26,6 +29,9 @@ struct ring {
 	uint64_t released; /* position up to which bytes were given back; released <= taken <= head */
 	void *mapping;     /* NULL: the memory is the caller's (ring_attach) */
 	size_t mapping_bytes;
+	unsigned tight;    /* visits that found it nearly full; whoever visits counts */
+	struct ring *next; /* borrowed; NULL: none */
+	bool ended;        /* all that was written into it was released, and no more comes */
 };
 
 /*
@@ -36,7 +42,17 @@ int ring_map(struct ring *ring, int event_fd, size_t data_pages);
 
 /* A ring over memory that something else fills by the kernel's protocol: tests, synthetic load. */
 void ring_attach(struct ring *ring, struct perf_event_mmap_page *page, const void *data, size_t bytes);
-void ring_unmap(struct ring *ring);
+void ring_unmap(struct ring *ring); /* what stands behind it stays there */
+
+/* From here on `next`, which is mapped, is visited, too. */
+void ring_follow(struct ring *ring, struct ring *next);
+struct ring *ring_next(const struct ring *ring); /* NULL: none */
+
+/* The oldest of the rings that begin with `ring` that has not ended. */
+struct ring *ring_oldest(struct ring *ring);
+
+/* Nobody writes into it any more: was all of it released? */
+bool ring_is_drained(const struct ring *ring);
 
 /*
  * Looks at the head once. The bytes not yet taken, oldest first, the part after the wrap second. Returns their

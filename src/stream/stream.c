@@ -90,16 +90,21 @@ static size_t least_worth(const struct stream *stream, const struct ring *ring)
 	return stream->flush_bytes < most ? stream->flush_bytes : most;
 }
 
-static int64_t pump_ring(struct stream *stream, size_t index, bool whole)
+/* Three quarters: whoever comes that late may come too late. */
+static void note_fill(struct stream *stream, struct ring *ring, size_t bytes)
+{
+	if (bytes <= ring->bytes / 4 * 3)
+		return;
+	ring->tight++;
+	stream->counters.tight++;
+}
+
+/* What was seen goes to the writer. */
+static int64_t take(struct stream *stream, size_t index, struct ring *ring, const struct span spans[2], size_t bytes)
 {
 	struct stream_pending *pending = stream->pending;
-	struct ring *ring = stream_ring(stream, index);
-	size_t least = whole ? 1 : least_worth(stream, ring);
-	struct span spans[2];
-	size_t bytes = ring_peek(ring, spans);
 
-	if (bytes < least || !bytes)
-		return 0;
+	note_fill(stream, ring, bytes);
 	if (pending->nr == pending->room) {
 		int err = reap(stream, WRITER_ALL);
 		if (err)
@@ -117,6 +122,32 @@ static int64_t pump_ring(struct stream *stream, size_t index, bool whole)
 	stream->counters.bytes += bytes;
 	stream->counters.chunks++;
 	return (int64_t)bytes;
+}
+
+/*
+ * Events are on their way from a ring to the larger one behind it. The head of that is read first, and what it shows is taken
+ * last: what any event wrote before is in the older ring by then.
+ */
+static int64_t pump_both(struct stream *stream, size_t index, struct ring *older, struct ring *newer)
+{
+	struct span first[2], then[2];
+	size_t then_bytes = ring_peek(newer, then), first_bytes = ring_peek(older, first);
+	int64_t moved = first_bytes ? take(stream, index, older, first, first_bytes) : 0;
+	int64_t more = moved >= 0 && then_bytes ? take(stream, index, newer, then, then_bytes) : 0;
+
+	return moved < 0 ? moved : more < 0 ? more : moved + more;
+}
+
+static int64_t pump_ring(struct stream *stream, size_t index, bool whole)
+{
+	struct ring *ring = ring_oldest(stream_ring(stream, index)), *next = ring_next(ring);
+	size_t least = whole ? 1 : least_worth(stream, ring);
+	struct span spans[2];
+
+	if (next)
+		return pump_both(stream, index, ring, next);
+	size_t bytes = ring_peek(ring, spans);
+	return bytes && bytes >= least ? take(stream, index, ring, spans, bytes) : 0;
 }
 
 /* All rings were read to the head of this pass: what comes later is not older than what the last mark saw. */

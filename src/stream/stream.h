@@ -21,6 +21,7 @@ struct stream_counters {
 	uint64_t chunks; /* visits that found something */
 	uint64_t passes;
 	uint64_t rounds; /* round marks written */
+	uint64_t tight;  /* visits that found a ring nearly full: ring->tight is part of it */
 };
 
 /* Looks at what comes out of some of the rings, on the stream's thread. Positions count the ring bytes of the stream. */
@@ -55,7 +56,7 @@ enum stream_pass {
 	STREAM_DRAIN, /* the same, mark the round, and wait until the writer needs none of it */
 };
 
-/* The n-th that is visited. */
+/* The n-th that is visited; it may have ended: ring_oldest(). */
 struct ring *stream_ring(const struct stream *stream, size_t n);
 
 /* After the fields above are set. 0 or -ENOMEM. */

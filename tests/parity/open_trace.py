@@ -25,8 +25,8 @@ class Opened:
         return self.attr.get("wakeup_watermark") == "1" and self.attr.get("bpf_event") == "1"
 
     def is_ring_carrier(self):
-        """millrace's owner of an overwritten ring: it counts nothing, and is not in the recording."""
-        return self.attr.get("write_backward") == "1" and self.attr.get("disabled") == "1" and \
+        """millrace's owner of a ring: it counts nothing, and is not in the recording."""
+        return self.attr.get("config") == "PERF_COUNT_SW_DUMMY" and self.attr.get("disabled") == "1" and \
             "sample_type" not in self.attr
 
     def is_clock(self):

@@ -15,14 +15,14 @@
 #include "base/diag.h"
 #include "event/event.h"
 #include "record/flight.h"
-#include "record/flight_carrier.h"
+#include "record/ring_carrier.h"
 
 static unsigned nr_left; /* so many are opened while the thread lives */
 
 /* Stands before the one that asks the kernel. */
-int flight_carrier_open(const struct perf_event_attr *like, const struct plan_ring *ring)
+int ring_carrier_open(const struct perf_event_attr *like, const struct plan_ring *ring, uint32_t wakeup_bytes)
 {
-	(void)like, (void)ring;
+	(void)like, (void)ring, (void)wakeup_bytes;
 	if (!nr_left)
 		return -ESRCH;
 	nr_left--;

@@ -323,6 +323,48 @@ static void test_error_sticks_and_keeps_the_ring(void **state)
 	assert_int_equal(writer_close(stream.writer, NULL), -ENOSPC);
 }
 
+/* What is in both comes out of the older one first, and all of it, however little it is. */
+static void test_a_larger_ring_takes_over(void **state)
+{
+	static struct fake older, newer;
+	struct ring ring, next;
+	uint64_t counts[1] = {0}, marks = 0, number = 0;
+	struct stream stream = {.rings = &ring, .nr_rings = 1, .flush_bytes = 64, .round_bytes = 1};
+
+	(void)state;
+	start(&older, &ring, RING_BYTES - 16);
+	start(&newer, &next, 0);
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &stream.writer), 0);
+	assert_int_equal(stream_init(&stream), 0);
+	while (produce(&older, number))
+		number++;
+	assert_true(stream_pump(&stream, STREAM_FLOW) > 0);
+	assert_int_equal(stream.counters.tight, 1);
+	assert_int_equal(ring.tight, 1);
+	ring_follow(&ring, &next);
+	assert_ptr_equal(ring_oldest(&ring), &ring);
+	assert_true(ring_is_drained(&ring));
+	for (int i = 0; i < 3; i++)
+		produce(&older, number++);
+	assert_false(ring_is_drained(&ring));
+	for (int i = 0; i < 2; i++)
+		produce(&newer, number++);
+	/* Less than is worth taking of a ring that stays. */
+	assert_int_equal(stream_pump(&stream, STREAM_FLOW), 5 * 16);
+	assert_true(ring_is_drained(&ring));
+	ring.ended = true;
+	ring_unmap(&ring);
+	assert_ptr_equal(ring_oldest(&ring), &next);
+	for (int i = 0; i < 3; i++)
+		produce(&newer, number++);
+	assert_int_equal(stream_pump(&stream, STREAM_FLOW), 0);
+	assert_int_equal(stream_pump(&stream, STREAM_DRAIN), 3 * 16);
+	assert_int_equal(newer.page.data_tail, newer.page.data_head);
+	assert_int_equal(check_numbers(writer_mem_bytes(stream.writer), counts, 1, &marks), number);
+	stream_fini(&stream);
+	assert_int_equal(writer_close(stream.writer, NULL), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -331,6 +373,7 @@ int main(void)
 		cmocka_unit_test(test_ring_is_held_until_retired),
 		cmocka_unit_test(test_every_engine_writes_the_same),
 		cmocka_unit_test(test_direct_on_a_disk),
+		cmocka_unit_test(test_a_larger_ring_takes_over),
 		cmocka_unit_test(test_error_sticks_and_keeps_the_ring),
 	};
 	return cmocka_run_group_tests_name("stream", tests, NULL, NULL);
