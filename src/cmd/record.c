@@ -99,7 +99,7 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 		.side_channel = !options->no_side_channel,
 		.ring = {.pages = options->ring_pages, .exact = options->ring_pages != 0,
 			 .grows = !options->ring_pages || options->max_memory},
-		.growth = {.all_bytes = options->max_memory},
+		.max_memory = options->max_memory,
 		.writer = options->writer,
 		.compression_level = options->compression_level,
 		.on_pressure = options->on_pressure,

@@ -148,6 +148,34 @@ static void print_costs(FILE *to, const struct ledger *ledger)
 	}
 }
 
+/* In the order of time, as they were done. */
+static void print_actions(FILE *to, const struct loss_data *data)
+{
+	if (data->ledger.nr_actions)
+		fputs("\n# What was done about it\n", to);
+	for (size_t i = 0; i < data->ledger.nr_actions; i++) {
+		const struct ledger_action *action = &data->ledger.actions[i];
+		fprintf(to, "%13.6f s  ", action->ns > data->start_ns ? (double)(action->ns - data->start_ns) / 1e9 : 0.0);
+		print_place(to, action->cpu, action->tid);
+		fprintf(to, "  %s", ledger_deed_name(action->deed));
+		if (action->from != action->to)
+			fprintf(to, " from %" PRIu64, action->from / 1024);
+		fprintf(to, "%s %" PRIu64 " KiB\n", action->from != action->to ? " to" : " at", action->to / 1024);
+	}
+}
+
+static void json_actions(FILE *to, const struct ledger *ledger)
+{
+	fputs("  \"actions\": [", to);
+	for (size_t i = 0; i < ledger->nr_actions; i++) {
+		const struct ledger_action *action = &ledger->actions[i];
+		fprintf(to, "%s\n    {\"ns\": %" PRIu64 ", \"cpu\": %d, \"tid\": %d, \"deed\": \"%s\", \"from\": %" PRIu64
+			", \"to\": %" PRIu64 "}", i ? "," : "", action->ns, action->cpu, action->tid,
+			ledger_deed_name(action->deed), action->from, action->to);
+	}
+	fputs("],\n", to);
+}
+
 static void json_gaps(FILE *to, const struct loss_data *data)
 {
 	fputs("  \"gaps\": [", to);
@@ -179,6 +207,7 @@ static void print_json(FILE *to, const struct loss_data *data)
 	}
 	fputs("],\n", to);
 	json_gaps(to, data);
+	json_actions(to, &data->ledger);
 	fputs("  \"cost\": {", to);
 	for (size_t i = 0; i < data->ledger.nr_costs; i++) {
 		fprintf(to, "%s\n    ", i ? "," : "");
@@ -202,6 +231,7 @@ int report_loss_print(const struct report_loss_options *options, struct session 
 		print_rows(to, &data);
 		print_places(to, &data);
 		print_timeline(to, &data);
+		print_actions(to, &data);
 		print_costs(to, &data.ledger);
 	}
 	loss_data_fini(&data);

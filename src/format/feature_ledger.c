@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/cursor.h"
 
-enum { VERSION = 1, FLAG_COUNTED = 1, ENTRY_BYTES = 40, COST_BYTES = 40 };
+enum { VERSION = 1, FLAG_COUNTED = 1, ENTRY_BYTES = 40, COST_BYTES = 40, ACTION_BYTES = 40 };
 
 _Static_assert(sizeof(struct ledger_entry) == ENTRY_BYTES, "as it is stored");
 _Static_assert(sizeof(struct ledger_cost) == COST_BYTES, "as it is stored");
@@ -24,10 +24,24 @@ const char *ledger_cause_name(uint32_t cause)
 	return cause < LEDGER_CAUSES ? names[cause] : "unknown";
 }
 
+_Static_assert(sizeof(struct ledger_action) == ACTION_BYTES, "as it is stored");
+
+const char *ledger_deed_name(uint32_t deed)
+{
+	static const char *const names[LEDGER_DEEDS] = {
+		[LEDGER_RING_GREW] = "ring grew",
+		[LEDGER_RING_STAYS] = "ring stays",
+		[LEDGER_RING_SPLIT] = "ring split",
+	};
+
+	return deed < LEDGER_DEEDS ? names[deed] : "unknown";
+}
+
 void ledger_fini(struct ledger *ledger)
 {
 	free(ledger->entries);
 	free(ledger->costs);
+	free(ledger->actions);
 	*ledger = (struct ledger){0};
 }
 
@@ -39,6 +53,17 @@ int ledger_add(struct ledger *ledger, const struct ledger_entry *entry)
 		return -ENOMEM;
 	grown[ledger->nr_entries++] = *entry;
 	ledger->entries = grown;
+	return 0;
+}
+
+int ledger_add_action(struct ledger *ledger, const struct ledger_action *action)
+{
+	struct ledger_action *grown = reallocarray(ledger->actions, ledger->nr_actions + 1, sizeof(*grown));
+
+	if (!grown)
+		return -ENOMEM;
+	grown[ledger->nr_actions++] = *action;
+	ledger->actions = grown;
 	return 0;
 }
 
@@ -76,6 +101,8 @@ void ledger_encode(const struct ledger *ledger, struct buf *out)
 	buf_put_u64(out, ledger->nr_costs);
 	buf_put(out, ledger->entries, ledger->nr_entries * sizeof(*ledger->entries));
 	buf_put(out, ledger->costs, ledger->nr_costs * sizeof(*ledger->costs));
+	buf_put_u64(out, ledger->nr_actions);
+	buf_put(out, ledger->actions, ledger->nr_actions * sizeof(*ledger->actions));
 }
 
 /* A copy of `nr` things that must all be there. NULL and a bad cursor, or NULL alone: out of memory. */
@@ -105,7 +132,10 @@ int ledger_decode(struct span payload, struct ledger *ret)
 		return -EBADMSG;
 	ledger.entries = take_list(&at, ledger.nr_entries, sizeof(*ledger.entries));
 	ledger.costs = at.bad ? NULL : take_list(&at, ledger.nr_costs, sizeof(*ledger.costs));
-	if (!ledger.entries || !ledger.costs) {
+	/* The first files have no actions. */
+	ledger.nr_actions = at.bad || !cursor_left(&at) ? 0 : cursor_u64(&at);
+	ledger.actions = at.bad ? NULL : take_list(&at, ledger.nr_actions, sizeof(*ledger.actions));
+	if (!ledger.entries || !ledger.costs || !ledger.actions) {
 		ledger_fini(&ledger);
 		return at.bad ? -EBADMSG : -ENOMEM;
 	}

@@ -46,6 +46,25 @@ struct ledger_cost {
 	uint64_t value;
 };
 
+enum ledger_deed {
+	LEDGER_RING_GREW,  /* bytes of a ring */
+	LEDGER_RING_STAYS, /* the kernel gave it no more than it had, or nobody wanted more: from = to */
+	LEDGER_RING_SPLIT, /* the kernel sent only some of its events to the larger one: both go on */
+	LEDGER_DEEDS,
+};
+
+/* "ring grew" … ; "unknown" for a number that is none. */
+const char *ledger_deed_name(uint32_t deed);
+
+/* What the recorder did about it while it recorded. */
+struct ledger_action {
+	uint64_t ns;
+	uint32_t deed;
+	int32_t cpu, tid; /* -1: any */
+	uint32_t reserved;
+	uint64_t from, to;
+};
+
 struct ledger {
 	uint64_t started_ns, ended_ns; /* of the recording; 0: not known */
 	bool counted;                  /* the kernel counted what it dropped: the entries hold all of it */
@@ -53,10 +72,13 @@ struct ledger {
 	size_t nr_entries;
 	struct ledger_cost *costs;     /* heap */
 	size_t nr_costs;
+	struct ledger_action *actions; /* heap; none in what earlier versions wrote */
+	size_t nr_actions;
 };
 
 void ledger_fini(struct ledger *ledger); /* zeroed is fine */
 int ledger_add(struct ledger *ledger, const struct ledger_entry *entry);
+int ledger_add_action(struct ledger *ledger, const struct ledger_action *action);
 int ledger_add_cost(struct ledger *ledger, const char *name, uint64_t value);
 /* The same, once for a name: it may be there already. */
 int ledger_set_cost(struct ledger *ledger, const char *name, uint64_t value);

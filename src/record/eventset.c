@@ -233,10 +233,47 @@ static int map_error(int err, size_t asked, size_t fits, size_t nr_rings, struct
 			nr_rings, asked * (size_t)page_kb, fits * (size_t)page_kb);
 }
 
-/* Where memory is short the side rings give way first: their readers wake up sooner then, and nothing else changes. */
-static int map_with_side(struct eventset *set, size_t data_pages)
+/* Of rings: each has a page more. Where they are overwritten there are two in each place. */
+static uint64_t bytes_of_rings(const struct plan *plan, size_t data_pages, size_t side_pages)
 {
-	size_t side_pages = SIDE_BYTES / (size_t)sysconf(_SC_PAGESIZE); /* a power of two, from 64K pages on 2 */
+	size_t nr_data = count_data_rings(plan), nr_side = plan->nr_drained - nr_data;
+	uint64_t pages = (uint64_t)(nr_data + 2 * (plan->nr_rings - plan->nr_drained)) * (data_pages + 1) +
+			 (uint64_t)nr_side * (side_pages + 1);
+
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* A power of two, from 64K pages on 2. */
+static size_t most_side_pages(void)
+{
+	return SIDE_BYTES / (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Halves what may be halved, the side rings first while they are not much smaller, until all take no more than they may. */
+static void fit(const struct plan *plan, struct eventset_sizes sizes, size_t *data_pages, size_t *side_pages)
+{
+	while (sizes.most_bytes && bytes_of_rings(plan, *data_pages, *side_pages) > sizes.most_bytes) {
+		bool data_may = !sizes.exact && *data_pages > 1;
+		if (*side_pages > 1 && (!data_may || *side_pages * 4 > *data_pages))
+			*side_pages /= 2;
+		else if (data_may)
+			*data_pages /= 2;
+		else
+			break;
+	}
+}
+
+static int too_little_memory(const struct plan *plan, struct eventset_sizes sizes, uint64_t bytes, struct diag *reterr)
+{
+	return diag_set(reterr, -ENOMEM,
+			"--max-memory leaves %llu KiB for %zu rings, which need %llu KiB%s: raise it, or record fewer CPUs or threads",
+			(unsigned long long)sizes.most_bytes / 1024, plan->nr_rings, (unsigned long long)bytes / 1024,
+			sizes.exact ? " with this -m" : "");
+}
+
+/* Where memory is short the side rings give way first: their readers wake up sooner then, and nothing else changes. */
+static int map_with_side(struct eventset *set, size_t data_pages, size_t side_pages)
+{
 	int err = try_map(set, data_pages, side_pages);
 
 	while ((err == -EPERM || err == -ENOMEM) && side_pages > 1)
@@ -246,12 +283,17 @@ static int map_with_side(struct eventset *set, size_t data_pages)
 
 static int map_rings(struct eventset *set, struct eventset_sizes sizes, struct diag *reterr)
 {
-	size_t asked = sizes.pages ? sizes.pages : eventset_default_pages();
+	size_t asked = sizes.pages ? sizes.pages : eventset_default_pages(), side_pages = most_side_pages();
+
+	fit(set->plan, sizes, &asked, &side_pages);
+	uint64_t bytes = bytes_of_rings(set->plan, asked, side_pages);
+	if (sizes.bounded && bytes > sizes.most_bytes)
+		return too_little_memory(set->plan, sizes, bytes, reterr);
 	size_t pages = asked;
-	int first_err = map_with_side(set, asked), err = first_err;
+	int first_err = map_with_side(set, asked, side_pages), err = first_err;
 
 	while ((err == -EPERM || err == -ENOMEM) && pages > 1)
-		err = map_with_side(set, pages /= 2);
+		err = map_with_side(set, pages /= 2, side_pages);
 	if (err || (first_err && sizes.exact)) {
 		unmap_all(set);
 		return map_error(first_err, asked, err ? 0 : pages, count_data_rings(set->plan), reterr);

@@ -30,6 +30,8 @@ struct eventset {
 struct eventset_sizes {
 	size_t pages; /* of each ring, a power of two; 0: as much as the kernel gives by default */
 	bool exact;   /* the user named it: fail rather than take less */
+	uint64_t most_bytes; /* of all rings: smaller ones then, unless the size is exact; 0: any */
+	bool bounded; /* the user named most_bytes: fail rather than take more */
 	bool grows;   /* they may be exchanged for larger ones: carriers have them, if the kernel lets us */
 };
 

@@ -140,6 +140,8 @@ static void convert(struct ledger *ledger, const struct ledger_moment *start, co
 		ledger->entries[i].from_ns = to_perf(start, end, ledger->entries[i].from_ns);
 		ledger->entries[i].to_ns = to_perf(start, end, ledger->entries[i].to_ns);
 	}
+	for (size_t i = 0; i < ledger->nr_actions; i++)
+		ledger->actions[i].ns = to_perf(start, end, ledger->actions[i].ns);
 	ledger->started_ns = start->perf_ns;
 	ledger->ended_ns = end->perf_ns;
 }

@@ -59,6 +59,8 @@ struct recording {
 	struct trigger_events trigger;
 	struct plan plan;
 	struct eventset set;
+	struct growth_bounds bounds;
+	size_t pool_bytes; /* 0: none but what -z needs */
 	struct ring_growth growth; /* zeroed: none */
 	struct flight *flight;
 	struct described_events described;
@@ -199,6 +201,47 @@ static int describe_events(struct recording *rec)
 	return err;
 }
 
+/* Is there memory before the writer that nobody named a size for? */
+static bool has_default_pool(const struct recording_options *options)
+{
+	return !options->buffer_bytes && !options->rotation.flight_ns &&
+	       (options->compression_level || options->on_pressure == ON_PRESSURE_FREEZE ||
+		(options->threads && !options->directory));
+}
+
+/* Of what the user named, or of what is sane here: rings get what the memory before the writer leaves. */
+static int divide_memory(struct recording *rec, struct diag *reterr)
+{
+	enum { DEFAULT_POOL = 64 << 20 };
+	const struct recording_options *options = rec->options;
+	uint64_t half = options->max_memory / 2;
+
+	rec->bounds = growth_bounds_here();
+	rec->pool_bytes = options->buffer_bytes;
+	if (!options->max_memory)
+		return 0;
+	if (has_default_pool(options))
+		rec->pool_bytes = half < DEFAULT_POOL ? (size_t)half : DEFAULT_POOL;
+	if (rec->pool_bytes >= options->max_memory)
+		return diag_set(reterr, -ENOMEM, "--max-memory=%lluK leaves nothing for rings beside --buffer-memory=%zuK",
+				(unsigned long long)options->max_memory / 1024, rec->pool_bytes / 1024);
+	rec->bounds.all_bytes = options->max_memory - rec->pool_bytes;
+	return 0;
+}
+
+/* Those of the flight channel are as large as those that are drained. */
+static int open_rings(struct recording *rec, struct diag *reterr)
+{
+	struct eventset_sizes sizes = rec->options->ring;
+
+	sizes.most_bytes = rec->bounds.all_bytes;
+	sizes.bounded = rec->options->max_memory != 0;
+	int err = eventset_open(&rec->set, &rec->plan, rec->options->events, sizes, reterr);
+	if (!err && sizes.bounded)
+		sizes.pages = rec->set.ring_pages;
+	return err ? err : flight_open(&rec->set, sizes, &rec->flight, reterr);
+}
+
 /* Extents are what is dropped: small enough that the last of them are most of what may be held. */
 static size_t flight_extent_bytes(uint64_t held_bytes)
 {
@@ -224,7 +267,7 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 		.nr_events = rec->described.nr_descs,
 	};
 
-	params.budget_bytes = options->buffer_bytes;
+	params.budget_bytes = rec->pool_bytes;
 	/* Who looks on gets an extent for each pass, however little is in it. */
 	if (rec->outlet.sink.pipe && params.level)
 		params.extent_bytes = EXTENT_BYTES_SMALL;
@@ -303,7 +346,7 @@ static int start_growth(struct recording *rec, struct diag *reterr)
 {
 	if (!rec->set.carried || !eventset_counts_lost(&rec->set))
 		return 0;
-	int err = ring_growth_open(&rec->growth, &rec->set, &rec->options->growth);
+	int err = ring_growth_open(&rec->growth, &rec->set, &rec->bounds);
 	if (!err)
 		err = ring_growth_start(&rec->growth);
 	return err ? diag_set(reterr, err, "cannot watch over the rings: %s", strerror(-err)) : 0;
@@ -492,9 +535,11 @@ static int close_ledger(struct recording *rec, struct diag *reterr)
 {
 	int err = cpu_watch_account(&rec->cpus, &rec->book.ledger);
 	int note_err = freezer_note(&rec->freezer, &rec->book.ledger);
+	int growth_err = ring_growth_account(&rec->growth, &rec->book.ledger);
 	int close_err = ledger_book_close(&rec->book);
 
 	err = err ? err : note_err;
+	err = err ? err : growth_err;
 	err = err ? err : close_err;
 	if (!err)
 		err = recorder_cost_add(&rec->cost, &rec->book.ledger);
@@ -700,9 +745,9 @@ static int prepare(struct recording *rec, struct diag *reterr)
 	if (!err)
 		err = open_trigger(rec, reterr);
 	if (!err)
-		err = eventset_open(&rec->set, &rec->plan, rec->options->events, rec->options->ring, reterr);
+		err = divide_memory(rec, reterr);
 	if (!err)
-		err = flight_open(&rec->set, rec->options->ring, &rec->flight, reterr);
+		err = open_rings(rec, reterr);
 	if (!err)
 		err = filters_apply(&rec->set, reterr);
 	if (!err)

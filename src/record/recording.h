@@ -37,7 +37,7 @@ struct recording_options {
 	bool inherit;                   /* false: -i */
 	bool side_channel;              /* what tasks do has rings of its own */
 	struct eventset_sizes ring;
-	struct growth_bounds growth;    /* of rings that grow */
+	uint64_t max_memory;            /* --max-memory: of rings, and of the memory before the writer; 0: as here is sane */
 	struct recording_writer writer;
 	enum on_pressure on_pressure;
 	size_t buffer_bytes;            /* --buffer-memory: between draining and writing; 0: none but what -z needs */

@@ -29,7 +29,7 @@ size_t growth_size(const struct growth_bounds *bounds, size_t bytes, uint64_t al
 }
 
 /* Larger rings cost more CPU than they help; together they leave the machine to others. */
-static struct growth_bounds sane_bounds(void)
+struct growth_bounds growth_bounds_here(void)
 {
 	enum { RING_BYTES = 8 << 20, PART_OF_MEMORY = 32 };
 	uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -44,11 +44,8 @@ static bool may_grow(const struct eventset *set, size_t ring)
 
 int ring_growth_open(struct ring_growth *growth, struct eventset *set, const struct growth_bounds *bounds)
 {
-	struct growth_bounds sane = sane_bounds();
-
 	*growth = (struct ring_growth){.set = set, .news_fd = eventfd(0, EFD_CLOEXEC)};
-	growth->bounds.ring_bytes = bounds->ring_bytes ? bounds->ring_bytes : sane.ring_bytes;
-	growth->bounds.all_bytes = bounds->all_bytes ? bounds->all_bytes : sane.all_bytes;
+	growth->bounds = *bounds;
 	growth->rings = calloc(set->plan->nr_drained + 1, sizeof(*growth->rings));
 	if (growth->news_fd < 0 || !growth->rings)
 		return growth->rings ? -errno : -ENOMEM;
@@ -126,11 +123,37 @@ static const char *place_name(const struct ring_growth *growth, size_t index, ch
 	return text;
 }
 
+/* Out of memory: it was told with -v. */
+static void note(struct ring_growth *growth, size_t index, enum ledger_deed deed, size_t to)
+{
+	const struct plan_ring *ring = &growth->set->plan->rings[index];
+	const struct ledger_action action = {
+		.ns = clock_ns(CLOCK_MONOTONIC),
+		.deed = deed,
+		.cpu = ring->cpu,
+		.tid = ring->tid,
+		.from = growth->rings[index].bytes,
+		.to = to,
+	};
+
+	(void)!ledger_add_action(&growth->done, &action);
+}
+
+int ring_growth_account(const struct ring_growth *growth, struct ledger *ledger)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < growth->done.nr_actions && !err; i++)
+		err = ledger_add_action(ledger, &growth->done.actions[i]);
+	return err;
+}
+
 static void stay(struct ring_growth *growth, size_t index, const char *why)
 {
 	char place[32];
 
 	atomic_store(&growth->rings[index].step, GROWTH_FIXED);
+	note(growth, index, LEDGER_RING_STAYS, growth->rings[index].bytes);
 	log_verbose("the ring of %s stays at %zu KiB: %s", place_name(growth, index, place),
 		    growth->rings[index].bytes / 1024, why);
 }
@@ -189,13 +212,14 @@ static void move(struct ring_growth *growth, size_t index)
 	if (err) {
 		log_verbose("%s keeps two rings, of %zu and %zu KiB: %s", place_name(growth, index, place), ring->bytes / 1024,
 			    ring->larger->bytes / 1024, strerror(-err));
+		note(growth, index, LEDGER_RING_SPLIT, ring->larger->bytes);
 		turn_to_reader(ring, GROWTH_SPLIT);
 		return;
 	}
 	log_verbose("the ring of %s has grown from %zu to %zu KiB, in %.1f ms: it was found nearly full %d times",
 		    place_name(growth, index, place), ring->bytes / 1024, ring->larger->bytes / 1024,
 		    (double)(clock_ns(CLOCK_MONOTONIC) - from_ns) / 1e6, GROWTH_TIGHT_VISITS);
-	growth->nr_grown++;
+	note(growth, index, LEDGER_RING_GREW, ring->larger->bytes);
 	turn_to_reader(ring, GROWTH_MOVED);
 }
 
@@ -295,6 +319,7 @@ void ring_growth_close(struct ring_growth *growth)
 		growth->set->rings[i].next = NULL;
 	}
 	free(growth->rings);
+	ledger_fini(&growth->done);
 	if (growth->news_fd >= 0)
 		close(growth->news_fd);
 	*growth = (struct ring_growth){0};

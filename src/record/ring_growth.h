@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "format/feature_ledger.h"
+
 struct eventset;
 struct ring;
 
@@ -57,16 +59,22 @@ struct ring_growth {
 	atomic_bool quit;
 	pthread_t thread;
 	bool started;
-	unsigned nr_grown;
+	struct ledger done; /* its actions alone, with times of CLOCK_MONOTONIC; the grower's while it runs */
 };
 
-/* 0 or -errno; a set without carriers has rings that are GROWTH_FIXED, and no thread. `bounds` of 0: as large as is sane here. */
+/* What is sane on this machine. */
+struct growth_bounds growth_bounds_here(void);
+
+/* 0 or -errno; a set without carriers has rings that are GROWTH_FIXED, and no thread. */
 int ring_growth_open(struct ring_growth *growth, struct eventset *set, const struct growth_bounds *bounds);
 int ring_growth_start(struct ring_growth *growth);
 
 /* What is under way is left as it is. Before the readers are stopped, which then drain all there is. Idempotent. */
 void ring_growth_stop(struct ring_growth *growth);
 void ring_growth_close(struct ring_growth *growth); /* after the readers; zeroed is fine */
+
+/* Tells the ledger what was done. After ring_growth_stop(). 0 or -ENOMEM. */
+int ring_growth_account(const struct ring_growth *growth, struct ledger *ledger);
 
 /* For readers. */
 enum growth_step ring_growth_step(const struct ring_growth *growth, size_t ring);

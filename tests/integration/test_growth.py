@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Rings that are exchanged for larger ones while events flow: what comes meanwhile is captured once, or counted as lost."""
+import json
 import os
 import re
 import pathlib
@@ -163,6 +164,18 @@ def test_sizes_that_are_named_stay(millrace, programs, need_tracefs, tmp_path):
     done = millrace('record', '-v', '-m', '4K', '-o', tmp_path / 'p.data', '-e', COUNTED, '--', programs / 'syscalls', '-t', '2',
                     '-n', '100000')
     assert 'has grown' not in done.err and 'stays at' not in done.err
+
+
+def test_the_ledger_tells(grow, millrace, tmp_path):
+    file = tmp_path / 'p.data'
+    err, _ = grow(['-m', '4K', '--max-memory=64M', '-o', file], '(?s)has grown.*has grown')
+    loss = json.loads(millrace('report', '--loss', '--json', '-i', file).out)
+    grown = [action for action in loss['actions'] if action['deed'] == 'ring grew']
+    assert len(grown) == err.count('has grown from')
+    assert all(action['to'] > action['from'] >= 4096 for action in grown)
+    end = loss['started_ns'] + loss['elapsed_ns']
+    assert all(loss['started_ns'] <= action['ns'] <= end for action in grown)
+    assert 'ring grew from 4 to 16 KiB' in millrace('report', '--loss', '-i', file).out
 
 
 @pytest.mark.parametrize('memory, said', [('64M', 'has grown from 16 to 64 KiB'), ('1M', 'stays at')])

@@ -20,9 +20,11 @@ static void put_back_and_forth(void **state)
 {
 	struct ledger ledger = {.started_ns = 5, .ended_ns = 9, .counted = true}, read;
 	const struct ledger_entry entry = {1, LEDGER_DISK_FULL, 3, -1, 6, 7, 8};
+	const struct ledger_action action = {7, LEDGER_RING_GREW, 1, -1, 0, 4096, 16384};
 	struct buf out = {0};
 
 	(void)state;
+	assert_int_equal(ledger_add_action(&ledger, &action), 0);
 	assert_int_equal(ledger_add(&ledger, &entry), 0);
 	assert_int_equal(ledger_add_cost(&ledger, "a name that is longer than there is room for it", 11), 0);
 	assert_int_equal(ledger_set_cost(&ledger, "a name that is longer than there is room for it", 12), 0);
@@ -33,10 +35,17 @@ static void put_back_and_forth(void **state)
 	assert_int_equal(read.nr_costs, 1);
 	assert_int_equal(read.costs[0].value, 12);
 	assert_int_equal(strlen(read.costs[0].name), sizeof(read.costs[0].name) - 1);
+	assert_int_equal(read.nr_actions, 1);
+	assert_memory_equal(read.actions, &action, sizeof(action));
 	assert_true(read.counted && read.started_ns == 5 && read.ended_ns == 9);
 	ledger_fini(&read);
+	const size_t first_version = out.len - sizeof(uint64_t) - sizeof(action);
 	for (size_t cut = 0; cut < out.len; cut++)
-		assert_int_equal(ledger_decode((struct span){out.data, cut}, &read), -EBADMSG);
+		if (cut != first_version)
+			assert_int_equal(ledger_decode((struct span){out.data, cut}, &read), -EBADMSG);
+	assert_int_equal(ledger_decode((struct span){out.data, first_version}, &read), 0);
+	assert_int_equal(read.nr_actions, 0);
+	ledger_fini(&read);
 	memset(out.data + 24, 0xff, 16); /* counts beyond everything */
 	assert_int_equal(ledger_decode(buf_span(&out), &read), -EBADMSG);
 	buf_fini(&out);
