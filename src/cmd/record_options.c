@@ -418,8 +418,8 @@ const struct option record_option_table[] = {
 	 .help = "Memory between draining and writing, for all rings together: bridges storage that stalls. Default: none, "
 		 "or 64M with -z"},
 	{.name = "max-memory", .arg = "SIZE", .set = set_max_memory, .offset = AT(max_memory), .flags = OPTION_NO_NEGATE,
-	 .help = "All rings together take no more, and grow as far as that lets them, also beside -m. Default: rings grow to 8M each "
-		 "at most, and to a part of the memory together; with -m they do not"},
+	 .help = "All rings and the memory before the writer together take no more; rings grow as far as that lets them, also beside "
+		 "-m. Default: to 8M each at most, and together to a thirty-second of the memory; with -m they do not"},
 	{.name = "on-pressure", .arg = "WHAT", .set = set_on_pressure, .offset = AT(on_pressure), .flags = OPTION_NO_NEGATE,
 	 .help = "When that memory is full: drop: what does not fit into the rings is lost and counted; freeze: the command, "
 		 "or the tasks of -p and -t, are stopped until there is room. Default: drop"},

@@ -37,9 +37,24 @@ struct growth_bounds growth_bounds_here(void)
 	return (struct growth_bounds){RING_BYTES, memory / PART_OF_MEMORY};
 }
 
-static bool may_grow(const struct eventset *set, size_t ring)
+/* The kernel waits for each: with thousands of tasks the move would take minutes. */
+enum { MOST_EVENTS = 32 };
+
+static void count_events(struct ring_growth *growth)
 {
-	return set->carried && set->plan->rings[ring].channel == CHANNEL_DATA && set->ring_fds[ring] >= 0;
+	const struct plan *plan = growth->set->plan;
+
+	for (size_t i = 0; i < plan->nr_slots; i++)
+		if (plan->slots[i].ring < plan->nr_drained)
+			growth->rings[plan->slots[i].ring].nr_events += growth->set->fds[i] >= 0;
+}
+
+static bool may_grow(const struct ring_growth *growth, size_t ring)
+{
+	const struct eventset *set = growth->set;
+
+	return set->carried && set->plan->rings[ring].channel == CHANNEL_DATA && set->ring_fds[ring] >= 0 &&
+	       growth->rings[ring].nr_events <= MOST_EVENTS;
 }
 
 int ring_growth_open(struct ring_growth *growth, struct eventset *set, const struct growth_bounds *bounds)
@@ -49,11 +64,13 @@ int ring_growth_open(struct ring_growth *growth, struct eventset *set, const str
 	growth->rings = calloc(set->plan->nr_drained + 1, sizeof(*growth->rings));
 	if (growth->news_fd < 0 || !growth->rings)
 		return growth->rings ? -errno : -ENOMEM;
+	count_events(growth);
 	for (size_t i = 0; i < set->plan->nr_drained; i++) {
 		struct growing_ring *ring = &growth->rings[i];
-		*ring = (struct growing_ring){.wake_fd = -1, .larger_fd = -1, .current = &set->rings[i],
-					      .bytes = set->rings[i].bytes};
-		ring->step = may_grow(set, i) ? GROWTH_STEADY : GROWTH_FIXED;
+		ring->wake_fd = ring->larger_fd = -1;
+		ring->current = &set->rings[i];
+		ring->bytes = set->rings[i].bytes;
+		ring->step = may_grow(growth, i) ? GROWTH_STEADY : GROWTH_FIXED;
 		growth->all_bytes += ring->bytes;
 	}
 	return 0;

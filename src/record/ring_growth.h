@@ -48,6 +48,7 @@ struct growing_ring {
 	struct ring *current, *larger; /* heap, but the first, which is the eventset's; larger: from PREPARED on */
 	int larger_fd; /* its carrier */
 	size_t bytes; /* of the current one */
+	size_t nr_events; /* that are sent to it */
 };
 
 struct ring_growth {
