@@ -13,6 +13,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from conftest import stat_of, wait_until  # noqa: E402
+from law import check_law  # noqa: E402
 from perfdata import PerfData  # noqa: E402
 
 CALLS = 100000  # of each of two threads: 80 bytes each, several times the memory
@@ -84,7 +85,7 @@ def test_recorder_that_ends(program, programs, spawn, need_tracefs, tmp_path, ho
     pipe.close()
 
 
-def test_guardian_that_ends(program, programs, spawn, need_tracefs, tmp_path):
+def test_guardian_that_ends(millrace, program, programs, spawn, need_tracefs, tmp_path):
     """Nobody is stopped whom nobody would let go on: then it is as without the option."""
     recorder, pipe = start(program, spawn, tmp_path / 'p', command=programs / 'syscalls')
     command_of(recorder)
@@ -95,8 +96,7 @@ def test_guardian_that_ends(program, programs, spawn, need_tracefs, tmp_path):
         while chunk := pipe.read(1 << 16):
             out.write(chunk)
     assert recorder.wait() == 0
-    data = PerfData(tmp_path / 'p')
-    assert len(list(data.samples())) + data.lost_samples(data.attrs[1]) == 2 * CALLS
+    check_law(millrace, tmp_path / 'p', 'getppid', 2 * CALLS)
     assert 'did not stop it' in said.read_text()
 
 

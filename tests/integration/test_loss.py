@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """The ledger: what was lost is told at the end, stored in the file, and shown by report --loss, never twice."""
-import json
 import os
 import re
 import sys
@@ -9,6 +8,7 @@ import pathlib
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from law import check_law, loss_of  # noqa: E402
 from perfdata import PerfData  # noqa: E402
 
 COUNTED = 'dummy,syscalls:sys_enter_getppid'
@@ -28,10 +28,6 @@ def lossy(millrace, programs, need_tracefs, tmp_path_factory):
     pytest.skip('ten recordings with the smallest rings lost nothing')
 
 
-def loss_of(millrace, file, *options):
-    return json.loads(millrace('report', '--loss', '--json', '-i', file, *options).out)
-
-
 def test_told_at_the_end(lossy):
     _, data, err = lossy
     assert f'lost {data.lost_samples()} ' in err
@@ -40,11 +36,10 @@ def test_told_at_the_end(lossy):
 
 def test_report(millrace, lossy):
     file, data, _ = lossy
+    check_law(millrace, file, 'getppid', MADE)
     loss = loss_of(millrace, file)
     assert data.features >> LEDGER_BIT & 1 and loss['ledger'] and loss['counted']
     assert loss['lost'] == data.lost_samples() == sum(row['lost'] for row in loss['events'])
-    samples = [row for row in loss['events'] if 'getppid' in row['event']]
-    assert sum(row['captured'] + row['lost'] for row in samples) == MADE
     assert 0 < loss['lost_time_ns'] <= loss['elapsed_ns'] and 0 < loss['covered_percent'] < 100
     assert all(loss['started_ns'] <= gap['from_ns'] <= gap['to_ns'] <= loss['started_ns'] + loss['elapsed_ns']
                for gap in loss['gaps'] if gap['cause'] == 'ring full')
@@ -108,9 +103,7 @@ def test_pipe_and_directory(millrace, programs, need_tracefs, tmp_path):
     (tmp_path / 'pipe').write_bytes(pipe.out)
     millrace('record', '--threads', '-o', tmp_path / 'dir', *work)
     for file in ('pipe', 'dir'):
-        loss = loss_of(millrace, tmp_path / file)
-        rows = [row for row in loss['events'] if 'getppid' in row['event']]
-        assert sum(row['captured'] + row['lost'] for row in rows) == 100000, loss
+        check_law(millrace, tmp_path / file, 'getppid', 100000)
 
 
 def test_fail_on_loss(millrace, programs, need_tracefs, tmp_path):

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from law import check_law  # noqa: E402
 from perfdata import FINISHED_INIT, FINISHED_ROUND, PerfData, SAMPLE  # noqa: E402
 
 # As in test_exactly_once.py: the second event has lost nothing but samples.
@@ -58,6 +59,7 @@ def test_exactly_once(millrace, perf, programs, need_tracefs, file, how):
     for run in range(3):
         millrace('record', *ONE, *how, '-m', '4' if run % 2 else '128', '-e', COUNTED, '-o', file, *load(programs))
         samples = check(PerfData(file))
+        check_law(millrace, file, 'getppid', THREADS * CALLS)
     check_perf(perf, samples, '-i', file)
 
 
