@@ -11,6 +11,7 @@
 #include "cmd/bundle.h"
 #include "cmd/command.h"
 #include "cmd/configuration.h"
+#include "cmd/drain_choice.h"
 #include "cmd/record_options.h"
 #include "cmd/record_sampling.h"
 #include "cmd/record_summary.h"
@@ -58,14 +59,6 @@ static bool lost_too_much(const struct recording_result *result, const struct lo
 	return 100.0 * (double)lost > limit->percent * (double)(lost + result->nr_samples);
 }
 
-/* --affinity=node with --threads: threads for each node, unless said otherwise. */
-static const char *thread_spec_of(const struct record_options *options)
-{
-	if (options->threads.spec || !options->affinity)
-		return options->threads.spec;
-	return strcmp(options->affinity, "node") ? "cpu" : "numa";
-}
-
 /* 0 or -errno, which was told. */
 static int bundle(const char *output)
 {
@@ -84,12 +77,7 @@ static int bundle(const char *output)
 static int record(struct record_options *options, int argc, char **argv, int first)
 {
 	struct target target __attribute__((cleanup(target_fini))) = {0};
-	/* What is held in memory is held together, whoever drained it. */
-	bool together = options->single_file || options->rotation.flight_ns || sink_is_pipe(options->output);
-	bool directory = options->threads.given && !together;
-	/* A ring waits for nobody when each CPU has its own reader, which the CPU runs before it goes on filling the ring. */
 	bool freeze = options->on_pressure == ON_PRESSURE_FREEZE;
-	bool to_nowhere = options->writer.ops == &writer_null && !directory;
 	struct recording_options recording = {
 		.target = &target,
 		.threads_only = options->target.tids != NULL,
@@ -105,7 +93,7 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 		.on_pressure = options->on_pressure,
 		.buffer_bytes = (size_t)options->buffer_bytes,
 		.flush_bytes = (size_t)options->flush_bytes,
-		.output = to_nowhere ? "/dev/null" : options->output,
+		.output = options->output,
 		.times = options->times,
 		.control = options->control,
 		.rotation = options->rotation,
@@ -115,9 +103,6 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 		.timestamp_name = options->timestamp_name,
 		.tail_synthesize = options->tail_synthesize,
 		.realtime = options->realtime,
-		.threads = options->threads.given || freeze,
-		.directory = directory,
-		.thread_spec = thread_spec_of(options),
 		.build_ids = !options->no_build_ids && !options->sampling.map_build_ids,
 		.all_build_ids = options->all_build_ids,
 		.synth = options->synth,
@@ -143,6 +128,7 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 		log_error("%s", diag.text);
 		return err == -EINVAL ? EXIT_USAGE : EXIT_ERROR;
 	}
+	drain_choose(options, sink_is_pipe(options->output), &recording);
 	if (!options->events.nr && event_list_add_default(&options->events)) {
 		log_error("out of memory");
 		return EXIT_ERROR;

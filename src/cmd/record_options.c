@@ -161,7 +161,7 @@ static int set_realtime(const struct option *option, const char *arg, bool negat
 static int set_threads(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
 	(void)option, (void)reterr;
-	*(struct threads_option *)value = (struct threads_option){.given = !negated, .spec = arg};
+	*(struct threads_option *)value = (struct threads_option){.given = !negated, .one = negated, .spec = arg};
 	return 0;
 }
 
@@ -427,7 +427,8 @@ const struct option record_option_table[] = {
 	 .flags = OPTION_ARG_OPTIONAL, .help = "Compress the records (zstd) at LEVEL, 1 to 22. Default: 1"},
 	{.name = "threads", .arg = "SPEC", .set = set_threads, .offset = AT(threads), .flags = OPTION_ARG_OPTIONAL,
 	 .help = "Drain with several threads into a data directory: one for each cpu (default), core, package, socket or "
-		 "numa node, or by masks CPUS/AFFINITY:CPUS/AFFINITY…"},
+		 "numa node, or by masks CPUS/AFFINITY:CPUS/AFFINITY…; without it: one, or one for each 8 of more CPUs than that, into "
+		 "one file; --no-threads: one"},
 	{.name = "single-file", .set = option_set_flag, .offset = AT(single_file),
 	 .help = "With --threads: into one ordinary file, as always into a pipe, rather than into a directory"},
 	{.letter = 'r', .name = "realtime", .arg = "PRIO", .set = set_realtime, .offset = AT(realtime),

@@ -13,6 +13,7 @@
 
 struct threads_option {
 	bool given;
+	bool one; /* --no-threads */
 	const char *spec;
 };
 

@@ -22,6 +22,8 @@ struct id_slot {
 
 struct measure {
 	int id_offset, id_distance;
+	int time_offset;        /* of samples of all events; -1: they differ, or have none */
+	uint32_t plain_bytes;   /* a sample of this size has an id and a time where they should be */
 	size_t nr_events;
 	struct layout *layouts; /* by event */
 	struct id_slot *slots;  /* a power of two of them, at least half free */
@@ -64,6 +66,22 @@ static int add_ids(struct measure *measure, const struct event_desc *events)
 	return 0;
 }
 
+/* Most records are samples that have all at the same places. */
+static void set_plain(struct measure *measure)
+{
+	int time_offset = measure->nr_events ? measure->layouts[0].time_offset : -1, id_offset = measure->id_offset;
+
+	for (size_t i = 1; i < measure->nr_events; i++)
+		if (measure->layouts[i].time_offset != time_offset)
+			time_offset = -1;
+	measure->plain_bytes = UINT32_MAX;
+	if (time_offset < (int)sizeof(struct perf_event_header) ||
+	    (measure->nr_events > 1 && id_offset < (int)sizeof(struct perf_event_header)))
+		return;
+	measure->time_offset = time_offset;
+	measure->plain_bytes = (uint32_t)(time_offset > id_offset ? time_offset : id_offset) + sizeof(uint64_t);
+}
+
 int measure_new(const struct event_desc *events, size_t nr_events, struct measure **ret)
 {
 	struct measure *measure = calloc(1, sizeof(*measure));
@@ -81,6 +99,7 @@ int measure_new(const struct event_desc *events, size_t nr_events, struct measur
 	for (size_t i = 0; i < nr_events; i++)
 		measure->layouts[i] = (struct layout){sample_time_offset(&events[i].attr),
 						      sample_time_distance(&events[i].attr)};
+	set_plain(measure);
 	*ret = measure;
 	return 0;
 }
@@ -172,6 +191,46 @@ static void keep_counts(const uint32_t *counts, size_t nr_events, struct extent_
 			info->counts[info->fields.nr_counts++] = (struct extent_count){(uint32_t)i, counts[i]};
 }
 
+static uint64_t load_u64(const uint8_t *at)
+{
+	uint64_t value;
+
+	memcpy(&value, at, sizeof(value));
+	return value;
+}
+
+/*
+ * The samples that records begin with, as far as they are plain: each record of a recording passes here. Returns their
+ * bytes.
+ */
+static size_t take_samples(const struct measure *measure, struct span records, uint32_t *counts,
+			   struct extent_fields *fields)
+{
+	const uint8_t *bytes = records.ptr;
+	const bool has_ids = measure->nr_events > 1;
+	uint64_t first_ns = fields->first_ns, last_ns = fields->last_ns, nr = 0;
+	struct perf_event_header header;
+	size_t at = 0;
+
+	for (; records.len - at >= sizeof(header); at += header.size, nr++) {
+		const uint8_t *record = bytes + at;
+		memcpy(&header, record, sizeof(header));
+		if (header.type != PERF_RECORD_SAMPLE || header.size < measure->plain_bytes || header.size > records.len - at)
+			break;
+		uint64_t time_ns = load_u64(record + measure->time_offset);
+		uint32_t event_plus_1 = has_ids ? slot_of(measure, load_u64(record + measure->id_offset))->event_plus_1 : 1;
+		if (!time_ns)
+			break;
+		first_ns = time_ns < first_ns ? time_ns : first_ns;
+		last_ns = time_ns > last_ns ? time_ns : last_ns;
+		counts[event_plus_1 ? event_plus_1 - 1 : 0]++;
+	}
+	fields->first_ns = first_ns;
+	fields->last_ns = last_ns;
+	fields->nr_records += nr;
+	return at;
+}
+
 void measure_records(const struct measure *measure, struct span records, struct extent_info *ret)
 {
 	AUTO_FREE uint32_t *counts = calloc(measure->nr_events + 1, sizeof(*counts));
@@ -180,6 +239,10 @@ void measure_records(const struct measure *measure, struct span records, struct 
 	struct perf_event_header header;
 
 	for (size_t at = 0; records.len - at >= sizeof(header); at += header.size) {
+		if (counts)
+			at += take_samples(measure, (struct span){bytes + at, records.len - at}, counts, &info.fields);
+		if (records.len - at < sizeof(header))
+			break;
 		memcpy(&header, bytes + at, sizeof(header));
 		if (header.size < sizeof(header) || header.size > records.len - at) {
 			info.fields.first_ns = 0; /* no records: nobody may skip them */

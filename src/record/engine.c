@@ -30,6 +30,7 @@ struct writer_params engine_params(const struct writer_ops *ops, const struct re
 		.nr_blocks = output->nr_rings * (asked->blocks_per_ring ? asked->blocks_per_ring : DEFAULT_BLOCKS),
 		.block_bytes = output->ring_bytes,
 		.window_bytes = asked->window_bytes ? asked->window_bytes : DEFAULT_WINDOW,
+		.must_keep_up = asked->automatic,
 	};
 
 	if (ops->packs) {
@@ -54,7 +55,8 @@ int engine_open(const struct recording_writer *asked, const struct engine_output
 	struct writer_params params = engine_params(ops, asked, output);
 	int err = writer_open(ops, &params, ret);
 	if (err && ops->optional) {
-		log_note("writer %s is not allowed here (%s): serial does it", ops->name, strerror(-err));
+		if (!asked->automatic)
+			log_note("writer %s is not allowed here (%s): serial does it", ops->name, strerror(-err));
 		err = writer_open(&writer_serial, &params, ret);
 	}
 	if (!err && output->pool)

@@ -17,6 +17,7 @@ struct recording_writer {
 	size_t blocks_per_ring;       /* of the staging engines; the blocks of all rings are one pool */
 	size_t nr_blocks, block_bytes; /* of engines that pack */
 	size_t window_bytes;          /* of the mmap engine */
+	bool automatic;               /* nobody asked for it: that something else does it is no news */
 };
 
 struct engine_output {

@@ -261,8 +261,8 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 		.level = options->compression_level,
 		/* At a switch of the output two are open for each. */
 		.nr_stages = 2 * nr_streams,
-		/* One output is written by one at a time; another looks at what comes next. */
-		.nr_workers = shared && !options->compression_level ? 2 + nr_streams / 4 : 0,
+		/* One output is written by one at a time; others look at what comes next, which takes longer than draining. */
+		.nr_workers = shared && !options->compression_level ? 2 + nr_streams : 0,
 		.events = rec->described.descs,
 		.nr_events = rec->described.nr_descs,
 	};
@@ -324,7 +324,19 @@ static int start_output(struct recording *rec, struct diag *reterr)
 	return outlet_put_world(&rec->outlet, &rec->common, &rec->rotation.world_bytes, reterr);
 }
 
-/* Which thread drains which CPUs; with --threads only. */
+static int share_cpus(struct recording *rec, const struct topology *topology, struct diag *reterr)
+{
+	const struct cpuset *cpus = &rec->options->target->cpus;
+	int err = thread_layout_divide(cpus, rec->options->cpus_per_thread, topology, &rec->layout);
+
+	if (err)
+		return diag_set(reterr, err, "out of memory");
+	log_verbose("%u CPUs: %zu threads drain them into one file, one for at most %u CPUs (--no-threads: one for all)",
+		    cpuset_count(cpus), rec->layout.nr_threads, rec->options->cpus_per_thread);
+	return 0;
+}
+
+/* Which thread drains which CPUs; where there is more than one. */
 static int lay_out_threads(struct recording *rec, struct diag *reterr)
 {
 	const struct target *target = rec->options->target;
@@ -333,6 +345,8 @@ static int lay_out_threads(struct recording *rec, struct diag *reterr)
 	if (!rec->options->threads)
 		return 0;
 	int err = topology_read("/sys", &topology, reterr);
+	if (!err && rec->options->cpus_per_thread)
+		return share_cpus(rec, &topology, reterr);
 	if (!err)
 		err = thread_spec_resolve(rec->options->thread_spec, target->per_thread ? NULL : &target->cpus, &topology,
 					  &rec->layout, reterr);
@@ -455,7 +469,8 @@ static void tell_readers_work(const struct recording *rec)
 static int prepare_keeper(struct recording *rec)
 {
 	const struct writer_ops *asked = rec->options->writer.ops;
-	bool one_file = !rec->outlet.sink.pipe && !rec->options->directory && !(asked && asked->cuts);
+	bool cuts = asked && asked->cuts && !rec->pool; /* of extents those count that are whole */
+	bool one_file = !rec->outlet.sink.pipe && !rec->options->directory && !cuts;
 	struct keeper *keeper = &rec->keeper;
 
 	rec->commit = (struct commit){

@@ -47,6 +47,7 @@ struct recording_options {
 	bool threads;                   /* --threads */
 	bool directory;                 /* they drain into a data directory, each ring into a file; else all into one output */
 	const char *thread_spec;        /* NULL: cpu */
+	unsigned cpus_per_thread;       /* a thread for at most so many, whatever thread_spec says; 0: as that says */
 	struct enable_times times;      /* -D */
 	struct control_spec control;    /* --control */
 	struct rotation_spec rotation;  /* --switch-output */

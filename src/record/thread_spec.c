@@ -310,6 +310,64 @@ static int add_group_of(struct cpuset *to, const struct topology *topology, int 
 	return group ? add_common(to, group, NULL) : cpuset_add(to, cpu);
 }
 
+/* The first `nr` of `from`, which lose them. */
+static int take_first(struct cpuset *from, unsigned nr, struct cpuset *ret)
+{
+	AUTO_CPUSET struct cpuset rest = {0};
+	int err = 0;
+
+	for (int cpu = cpuset_next(from, 0); cpu >= 0 && !err; cpu = cpuset_next(from, cpu + 1))
+		err = cpuset_add(nr ? ret : &rest, (unsigned)cpu), nr -= nr > 0;
+	struct cpuset before = *from;
+	*from = rest;
+	rest = before;
+	return err;
+}
+
+/* Takes the CPUs of one group, in parts that are as even as they can be. */
+static int divide_group(struct thread_layout *layout, struct cpuset *cpus, unsigned most)
+{
+	unsigned left = cpuset_count(cpus), parts = (left + most - 1) / most;
+	int err = 0;
+
+	for (; parts && !err; parts--) {
+		AUTO_CPUSET struct cpuset maps = {0}, affinity = {0};
+		unsigned nr = (left + parts - 1) / parts;
+		left -= nr;
+		err = take_first(cpus, nr, &maps);
+		if (!err)
+			err = add_common(&affinity, &maps, NULL);
+		if (!err)
+			err = add_thread(layout, &maps, &affinity);
+	}
+	return err;
+}
+
+int thread_layout_divide(const struct cpuset *cpus, unsigned most, const struct topology *topology,
+			 struct thread_layout *ret)
+{
+	__attribute__((cleanup(thread_layout_fini))) struct thread_layout layout = {0};
+	const struct topology_groups *nodes = &topology->levels[TOPOLOGY_NODE];
+	AUTO_CPUSET struct cpuset others = {0};
+	int err = 0;
+
+	for (int cpu = cpuset_next(cpus, 0); cpu >= 0 && !err; cpu = cpuset_next(cpus, cpu + 1))
+		if (!topology_group(topology, TOPOLOGY_NODE, (unsigned)cpu))
+			err = cpuset_add(&others, (unsigned)cpu); /* online since the topology was read */
+	for (size_t i = 0; i <= nodes->nr_groups && !err; i++) {
+		AUTO_CPUSET struct cpuset part = {0};
+		err = add_common(&part, i < nodes->nr_groups ? &nodes->groups[i] : &others, cpus);
+		if (!err)
+			err = divide_group(&layout, &part, most);
+	}
+	if (err)
+		return err;
+	qsort(layout.threads, layout.nr_threads, sizeof(*layout.threads), compare_places);
+	*ret = layout;
+	layout = (struct thread_layout){0};
+	return 0;
+}
+
 /* level: an enum topology_level, or TOPOLOGY_NR_LEVELS for a thread for each CPU. */
 static int resolve_groups(struct parser *parser, int level)
 {

@@ -35,6 +35,7 @@ struct pack_stage {
 	uint64_t out_bytes;            /* given to `inner` */
 	uint64_t in_bytes;             /* that they stand for */
 	uint64_t stored;               /* as `inner` tells */
+	uint64_t settled_ns;           /* when `inner` was asked for all that it had */
 	struct extent_list extents;    /* written so far */
 	bool extents_failed;           /* memory ran out: no index is better than half of one */
 	struct pack_hold hold;         /* without an output */
@@ -134,13 +135,11 @@ static uint64_t whole_bytes(const struct pack_stage *stage)
 	return end - offset;
 }
 
-void pack_stage_deliver(struct pack_stage *stage)
+/* Those of the line that are done. The lock is held, and let go meanwhile. */
+static void deliver_done(struct pack_stage *stage)
 {
 	struct pack_pool *pool = stage->pool;
 
-	if (stage->busy)
-		return; /* who is at it comes to this job, too */
-	stage->busy = true;
 	while (stage->first && stage->first->done) {
 		struct pack_job *job = stage->first;
 		int err = stage->err;
@@ -167,6 +166,40 @@ void pack_stage_deliver(struct pack_stage *stage)
 		pack_pool_put(pool, job);
 		pthread_cond_broadcast(&pool->news);
 	}
+}
+
+/*
+ * Of an engine that holds bytes back until a block is full: what a kill would take along is as old as an extent may be.
+ * Only when nothing waits. The lock is held, and let go meanwhile.
+ */
+static bool settle(struct pack_stage *stage)
+{
+	struct pack_pool *pool = stage->pool;
+	struct writer *inner = stage->inner;
+	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC_COARSE);
+
+	if (stage->err || !inner || !inner->ops->cuts || inner->stored == inner->queued ||
+	    now_ns - stage->settled_ns < pool->age_ns)
+		return false;
+	stage->settled_ns = now_ns;
+	pthread_mutex_unlock(&pool->lock);
+	int err = writer_reap(inner, WRITER_ALL);
+	pthread_mutex_lock(&pool->lock);
+	stage->err = err;
+	stage->stored = whole_bytes(stage);
+	return true;
+}
+
+void pack_stage_deliver(struct pack_stage *stage)
+{
+	struct pack_pool *pool = stage->pool;
+
+	if (stage->busy)
+		return; /* who is at it comes to this job, too */
+	stage->busy = true;
+	do
+		deliver_done(stage);
+	while (settle(stage));
 	stage->busy = false;
 	pthread_cond_broadcast(&pool->news);
 }

@@ -24,6 +24,8 @@ struct writer_params {
 	size_t nr_blocks;    /* staging engines: how many, each of block_bytes, which is the most that is queued at once */
 	size_t block_bytes;
 	size_t window_bytes; /* mapping engine: how much of the file is mapped at a time */
+	bool must_keep_up;   /* direct engine: its thread is real-time where that is allowed, and what comes faster than the
+				storage takes it goes through the page cache */
 };
 
 /* What reaping waits for. */

@@ -5,12 +5,17 @@
  * are aligned; the last block, which is not full, goes through the page cache at a barrier, and is written once more when
  * it is full.
  *
+ * Where it must keep up (nobody asked for it, but many threads drain into it) what comes faster than the storage takes it
+ * goes through the page cache, which has more memory, and the thread is real-time: it does little but wait for the
+ * storage, and on a machine whose every CPU is busy it would share one with whoever fills the blocks.
+ *
  * Between the two threads: a block belongs to the thread from `filled` to `written`; both are semaphores, and posting
  * one pairs with waiting for it. The stream's thread takes no lock and makes one system call for a block.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -20,6 +25,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "stream/allocation.h"
@@ -30,6 +36,7 @@ enum {
 	LEAST_BLOCKS = 2, /* one is filled while one is written */
 	MAX_BLOCKS = 1 << 16,
 	MOST_REFUSALS = 1000, /* of a storage that is never ready: a millisecond each */
+	SLOW = 8,             /* a direct write that took so many times its CPU time waited for the storage */
 };
 
 struct direct_block {
@@ -54,6 +61,8 @@ struct direct {
 	struct direct_block *current; /* being filled; NULL: none yet */
 	uint64_t next_at;             /* where the next one starts */
 	struct allocation ahead;      /* the thread's */
+	bool must_keep_up;
+	bool slow;                    /* the thread's: the last direct write waited for the storage */
 	pthread_t thread;
 	sem_t filled, written;
 	atomic_bool stop;
@@ -75,7 +84,8 @@ static void refuse_direct(struct direct *direct, const struct direct_block *bloc
 {
 	if (block->done)
 		return;
-	log_note("%s: no direct writes here: they go through the page cache", direct->writer.path);
+	if (!direct->must_keep_up)
+		log_note("%s: no direct writes here: they go through the page cache", direct->writer.path);
 	close(direct->direct_fd);
 	direct->direct_fd = direct->fd;
 }
@@ -111,10 +121,31 @@ static int write_rest(struct direct_block *block, int fd)
 	return err;
 }
 
+/* Half of the blocks wait, and not for a CPU. */
+static bool needs_cache(struct direct *direct)
+{
+	int waiting = 0;
+
+	return direct->must_keep_up && direct->slow && !sem_getvalue(&direct->filled, &waiting) &&
+	       (size_t)waiting >= direct->nr_blocks / 2;
+}
+
+static int write_past_cache(struct direct *direct, struct direct_block *block)
+{
+	uint64_t began_ns = clock_ns(CLOCK_MONOTONIC), cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	int err = write_rest(block, direct->direct_fd);
+
+	cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
+	direct->slow = clock_ns(CLOCK_MONOTONIC) - began_ns > SLOW * cpu_ns;
+	return err;
+}
+
 static int write_block(struct direct *direct, struct direct_block *block)
 {
 	allocation_reach(&direct->ahead, block->at + block->len);
-	int err = write_rest(block, direct->direct_fd);
+	if (needs_cache(direct))
+		return write_rest(block, direct->fd);
+	int err = write_past_cache(direct, block);
 	if (err != -EINVAL || direct->direct_fd == direct->fd)
 		return err;
 	refuse_direct(direct, block);
@@ -133,6 +164,8 @@ static void *write_blocks(void *arg)
 	struct direct *direct = arg;
 	int err = 0;
 
+	if (direct->must_keep_up) /* where that is not allowed it runs as it does */
+		sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &(struct sched_param){.sched_priority = 1});
 	for (size_t next = 0;; next = (next + 1) % direct->nr_blocks) {
 		wait_for(&direct->filled);
 		if (atomic_load_explicit(&direct->stop, memory_order_relaxed))
@@ -235,6 +268,7 @@ static int direct_open(struct writer *writer, const struct writer_params *params
 	if (lseek(params->fd, 0, SEEK_CUR) < 0)
 		return -errno;
 	direct->fd = params->fd;
+	direct->must_keep_up = params->must_keep_up;
 	direct->nr_blocks = params->nr_blocks > LEAST_BLOCKS ? params->nr_blocks : LEAST_BLOCKS;
 	direct->block_bytes = (params->block_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 	direct->ahead = (struct allocation){.fd = params->fd, .start = params->offset};

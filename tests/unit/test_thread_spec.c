@@ -287,6 +287,39 @@ static void sixty_four_cpus(void **state)
 	topology_fini(&topology);
 }
 
+static void assert_parts(const struct topology *topology, unsigned most, const char *cpu_list, const char *expected)
+{
+	struct thread_layout layout;
+	struct cpuset cpus = {0};
+	struct buf text = {0};
+
+	assert_int_equal(cpuset_parse(&cpus, cpu_list), 0);
+	assert_int_equal(thread_layout_divide(&cpus, most, topology, &layout), 0);
+	put_layout(&layout, &text);
+	assert_string_equal(buf_text(&text), expected);
+	buf_fini(&text);
+	cpuset_fini(&cpus);
+	thread_layout_fini(&layout);
+}
+
+/* Even parts, each of one node; also of CPUs that the topology does not know. */
+static void cpus_are_divided(void **state)
+{
+	const struct fake_shape shape = {.nr_cpus = 64, .nr_packages = 2, .nr_nodes = 4, .smt = true, .far_siblings = true};
+	struct topology many;
+
+	assert_parts(*state, 8, "0-7", "0-3/0-3:4-7/4-7");
+	assert_parts(*state, 3, "0-7", "0-1/0-1:2-3/2-3:4-5/4-5:6-7/6-7");
+	assert_parts(*state, 1, "2,5", "2/2:5/5");
+	assert_parts(*state, 100, "1,3", "1,3/1,3");
+	assert_parts(*state, 2, "1,7-10", "1/1:7/7:8-9/8-9:10/10");
+	read_shape(&shape, &many);
+	assert_parts(&many, 8, "0-63",
+		     "0-7/0-7:8-15/8-15:16-23/16-23:24-31/24-31:32-39/32-39:40-47/40-47:48-55/48-55:56-63/56-63");
+	assert_parts(&many, 8, "0-8,40", "0-7/0-7:8,40/8,40");
+	topology_fini(&many);
+}
+
 /* --per-thread */
 static void rings_of_tasks_go_round(void **state)
 {
@@ -319,7 +352,7 @@ int main(void)
 		cmocka_unit_test(the_specs_of_2021),       cmocka_unit_test(other_good_specs),
 		cmocka_unit_test(wrong_specs_are_told),    cmocka_unit_test(nobody_recorded_is_an_error),
 		cmocka_unit_test(offline_cpus_are_told),   cmocka_unit_test(sixty_four_cpus),
-		cmocka_unit_test(rings_of_tasks_go_round),
+		cmocka_unit_test(rings_of_tasks_go_round), cmocka_unit_test(cpus_are_divided),
 	};
 
 	return cmocka_run_group_tests(tests, read_eight, forget);

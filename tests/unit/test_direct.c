@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* The direct engine on storage that is slow: whether the page cache helps is for who opens it to say. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "stream/writer.h"
+
+enum { BLOCK_BYTES = 4096, NR_BLOCKS = 8, NR_PIECES = 64, SLOW_US = 5000 };
+
+static atomic_uint nr_direct, nr_cached;
+
+/* Instead of libc's: a disk that takes its time. */
+ssize_t pwrite(int fd, const void *bytes, size_t len, off_t at)
+{
+	bool direct = fcntl(fd, F_GETFL) & O_DIRECT;
+
+	if (direct)
+		usleep(SLOW_US);
+	atomic_fetch_add(direct ? &nr_direct : &nr_cached, 1);
+	return syscall(SYS_pwrite64, fd, bytes, len, at);
+}
+
+static void put_all(struct writer *writer)
+{
+	static uint8_t piece[BLOCK_BYTES];
+
+	for (unsigned i = 0; i < NR_PIECES; i++) {
+		for (size_t k = 0; k < sizeof(piece); k++)
+			piece[k] = (uint8_t)(i + k);
+		assert_int_equal(writer_put(writer, piece, sizeof(piece)), 0);
+	}
+}
+
+static void assert_all_there(int fd)
+{
+	static uint8_t piece[BLOCK_BYTES];
+
+	for (unsigned i = 0; i < NR_PIECES; i++) {
+		assert_int_equal(pread(fd, piece, sizeof(piece), (off_t)i * BLOCK_BYTES), sizeof(piece));
+		for (size_t k = 0; k < sizeof(piece); k++)
+			assert_int_equal(piece[k], (uint8_t)(i + k));
+	}
+}
+
+static void write_slowly(bool must_keep_up)
+{
+	char path[] = "/var/tmp/test_direct.XXXXXX";
+	int fd = mkstemp(path);
+	const struct writer_params params = {
+		.fd = fd, .path = path, .nr_blocks = NR_BLOCKS, .block_bytes = BLOCK_BYTES, .must_keep_up = must_keep_up};
+	struct writer *writer;
+	uint64_t stored;
+
+	assert_true(fd >= 0);
+	unlink(path);
+	atomic_store(&nr_direct, 0);
+	atomic_store(&nr_cached, 0);
+	if (writer_open(&writer_direct, &params, &writer)) {
+		close(fd);
+		skip(); /* a file system without direct writes */
+	}
+	put_all(writer);
+	assert_int_equal(writer_close(writer, &stored), 0);
+	assert_int_equal(stored, NR_PIECES * BLOCK_BYTES);
+	assert_all_there(fd);
+	close(fd);
+	assert_int_equal(nr_direct + nr_cached, NR_PIECES);
+}
+
+static void nobody_else_writes_by_default(void **state)
+{
+	(void)state;
+	write_slowly(false);
+	assert_int_equal(nr_cached, 0);
+}
+
+static void the_page_cache_takes_what_waits(void **state)
+{
+	(void)state;
+	write_slowly(true);
+	assert_true(nr_direct > 0); /* it has to be seen that it is slow, and to be tried again */
+	assert_true(nr_cached > 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nobody_else_writes_by_default),
+		cmocka_unit_test(the_page_cache_takes_what_waits),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* How many threads drain when nobody says it, and when somebody does. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "cmd/drain_choice.h"
+#include "cmd/record_options.h"
+#include "record/recording.h"
+#include "record/target.h"
+
+static struct recording_options choose(const struct record_options *options, bool pipe, bool per_thread, const char *cpus)
+{
+	static struct target target;
+	struct recording_options recording = {
+		.target = &target,
+		.on_pressure = options->on_pressure,
+		.compression_level = options->compression_level,
+	};
+
+	target = (struct target){.per_thread = per_thread};
+	assert_int_equal(cpuset_parse(&target.cpus, cpus), 0);
+	drain_choose(options, pipe, &recording);
+	cpuset_fini(&target.cpus);
+	return recording;
+}
+
+static void few_cpus_have_one_thread(void **state)
+{
+	static const char *const few[] = {"0", "0-1", "0-7", "5,9,13,64-68"};
+	const struct record_options options = {0};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(few) / sizeof(few[0]); i++) {
+		const struct recording_options chosen = choose(&options, false, false, few[i]);
+		assert_false(chosen.threads);
+		assert_false(chosen.directory);
+		assert_int_equal(chosen.cpus_per_thread, 0);
+		assert_null(chosen.writer.ops);
+	}
+}
+
+static void many_cpus_share_a_file(void **state)
+{
+	static const char *const many[] = {"0-8", "0-63", "1,3,5,7,9,11,13,15,17"};
+	const struct record_options options = {0};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(many) / sizeof(many[0]); i++) {
+		const struct recording_options chosen = choose(&options, false, false, many[i]);
+		assert_true(chosen.threads);
+		assert_false(chosen.directory);
+		assert_int_equal(chosen.cpus_per_thread, 8);
+		assert_ptr_equal(chosen.writer.ops, &writer_direct);
+		assert_true(chosen.writer.automatic);
+	}
+}
+
+/* Who is asked for is not second-guessed. */
+static void what_was_asked_for_is_done(void **state)
+{
+	const struct record_options one = {.threads.one = true}, cpu = {.threads.given = true},
+				    numa = {.threads = {.given = true, .spec = "numa"}},
+				    node = {.threads.given = true, .affinity = "node"},
+				    file = {.threads.given = true, .single_file = true},
+				    freeze = {.on_pressure = ON_PRESSURE_FREEZE};
+
+	(void)state;
+	struct recording_options chosen = choose(&one, false, false, "0-63");
+	assert_false(chosen.threads);
+	assert_null(chosen.writer.ops);
+	chosen = choose(&cpu, false, false, "0-63");
+	assert_true(chosen.threads && chosen.directory);
+	assert_int_equal(chosen.cpus_per_thread, 0);
+	assert_null(chosen.thread_spec);
+	chosen = choose(&numa, false, false, "0-63");
+	assert_string_equal(chosen.thread_spec, "numa");
+	assert_int_equal(chosen.cpus_per_thread, 0);
+	assert_null(chosen.writer.ops);
+	chosen = choose(&node, false, false, "0-63");
+	assert_string_equal(chosen.thread_spec, "numa");
+	chosen = choose(&file, false, false, "0-63");
+	assert_true(chosen.threads && !chosen.directory);
+	assert_int_equal(chosen.cpus_per_thread, 0);
+	chosen = choose(&freeze, false, false, "0-1");
+	assert_true(chosen.threads && !chosen.directory);
+	chosen = choose(&freeze, false, false, "0-63");
+	assert_int_equal(chosen.cpus_per_thread, 0);
+}
+
+static void one_thread_where_many_would_not_do(void **state)
+{
+	const struct record_options options = {0};
+
+	(void)state;
+	assert_false(choose(&options, true, false, "0-63").threads); /* into a pipe */
+	assert_false(choose(&options, false, true, "0-63").threads); /* --per-thread */
+}
+
+static void the_engine_that_was_asked_for_writes(void **state)
+{
+	const struct record_options mapped = {.writer.ops = &writer_mmap}, packed = {.compression_level = 1},
+				    held = {.rotation.flight_ns = 1}, null = {.writer.ops = &writer_null};
+
+	(void)state;
+	struct recording_options chosen = choose(&mapped, false, false, "0-63");
+	assert_true(chosen.threads);
+	assert_ptr_equal(chosen.writer.ops, &writer_mmap);
+	assert_false(chosen.writer.automatic);
+	chosen = choose(&packed, false, false, "0-63");
+	assert_true(chosen.threads);
+	assert_null(chosen.writer.ops);
+	chosen = choose(&held, false, false, "0-63");
+	assert_true(chosen.threads);
+	assert_null(chosen.writer.ops);
+	chosen = choose(&null, false, false, "0-63");
+	assert_string_equal(chosen.output, "/dev/null");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(few_cpus_have_one_thread),
+		cmocka_unit_test(many_cpus_share_a_file),
+		cmocka_unit_test(what_was_asked_for_is_done),
+		cmocka_unit_test(one_thread_where_many_would_not_do),
+		cmocka_unit_test(the_engine_that_was_asked_for_writes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
