@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+"""What was hit is known from what passed on its way into the file: nobody reads a recording back for its build-ids."""
+import os
+import subprocess
+
+import pytest
+
+MODES = ['', '--buffer-memory=64M', '--buffer-memory=64M --writer=direct', '-z', '--threads', '--threads -z', '--threads --single-file',
+         '--threads --single-file -z', '--switch-output=4M', '--switch-output=4M --buffer-memory=64M', '-z --switch-output=300K']
+
+
+def bytes_read(process):
+    """By a process that has ended, until somebody waits for it."""
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    try:
+        with open(f'/proc/{process.pid}/io') as lines:
+            return dict(line.split(': ') for line in lines)['rchar']
+    except (FileNotFoundError, PermissionError):
+        pytest.skip('this kernel does not count what is read')
+
+
+def objects(perf, files):
+    return {line.split(maxsplit=1)[1] for file in files for line in perf('buildid-list', '-i', file).out.splitlines()}
+
+
+def record(program, events, mode, out, calls):
+    """How much the recorder has read."""
+    out.parent.mkdir()
+    with subprocess.Popen([program, 'record', '-q', *mode.split(), '-o', out, *events, '-n', str(calls)],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        said = process.stderr.read()
+        read = int(bytes_read(process))
+    assert process.returncode == 0, said
+    return read
+
+
+@pytest.mark.parametrize('mode', MODES)
+def test_not_read_back(program, perf, programs, need_tracefs, need_root, tmp_path, mode):
+    events = ['-g', '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '2']
+    little, much = tmp_path / 'little' / 'data', tmp_path / 'much' / 'data'
+    read = record(program, events, '', little, 100)
+    more = record(program, events, mode, much, 50000) - read
+    assert more < sum(path.stat().st_size for path in much.parent.rglob('data*') if path.is_file()) / 4
+    files = [much] if much.exists() else sorted(much.parent.iterdir())
+    assert objects(perf, files) == objects(perf, [little])
