@@ -39,6 +39,15 @@ static void cleanup_dir(DIR **dir)
 
 enum size_width { SIZE_U32, SIZE_U64 };
 
+static void put_text(struct tracing *tracing, const struct buf *text, enum size_width width)
+{
+	if (width == SIZE_U32)
+		buf_put_u32(tracing->out, (uint32_t)text->len);
+	else
+		buf_put_u64(tracing->out, text->len);
+	buf_put(tracing->out, text->data, text->len);
+}
+
 /* Appends the size of a file (not known before it is read) and its text. */
 static int put_file(struct tracing *tracing, const char *path, enum size_width width)
 {
@@ -47,11 +56,7 @@ static int put_file(struct tracing *tracing, const char *path, enum size_width w
 
 	if (err)
 		return diag_set(tracing->reterr, err, "cannot read %s: %s", path, strerror(-err));
-	if (width == SIZE_U32)
-		buf_put_u32(tracing->out, (uint32_t)text.len);
-	else
-		buf_put_u64(tracing->out, text.len);
-	buf_put(tracing->out, text.data, text.len);
+	put_text(tracing, &text, width);
 	return 0;
 }
 
@@ -61,6 +66,23 @@ static int put_root_file(struct tracing *tracing, const char *name, enum size_wi
 
 	snprintf(path, sizeof(path), "%s/%s", tracing->root, name);
 	return put_file(tracing, path, width);
+}
+
+/*
+ * The same, of what readers can do without. Who may record tracepoints need not be able to read it: their formats may be
+ * readable for all where these texts, which tell addresses and names of commands, are not.
+ */
+static int put_optional_file(struct tracing *tracing, const char *name, enum size_width width)
+{
+	AUTO_BUF struct buf text = {0};
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/%s", tracing->root, name);
+	int err = fd_slurp(path, FILE_MAX_BYTES, &text);
+	if (err && err != -EACCES && err != -EPERM && err != -ENOENT)
+		return diag_set(tracing->reterr, err, "cannot read %s: %s", path, strerror(-err));
+	put_text(tracing, &text, width);
+	return 0;
 }
 
 static bool is_wanted(const struct tracing *tracing, const char *system, const char *event)
@@ -180,9 +202,9 @@ static int put_all(struct tracing *tracing)
 	if ((err = put_ftrace(tracing)) || (err = put_systems(tracing)))
 		return err;
 	buf_put_u32(tracing->out, 0); /* of kallsyms: readers have it from the MMAP records */
-	if ((err = put_root_file(tracing, "printk_formats", SIZE_U32)))
+	if ((err = put_optional_file(tracing, "printk_formats", SIZE_U32)))
 		return err;
-	return put_root_file(tracing, "saved_cmdlines", SIZE_U64);
+	return put_optional_file(tracing, "saved_cmdlines", SIZE_U64);
 }
 
 /* Each name once, so that they can be counted. */

@@ -119,6 +119,29 @@ static void test_layout(void **state)
 	buf_fini(&out);
 }
 
+/* The texts that readers can do without are empty then. The last test: it takes them away. */
+static void test_without_texts(void **state)
+{
+	const char *const names[] = {"sched:wakeup"};
+	struct buf with = {0}, without = {0};
+	struct diag diag = {""};
+	char path[PATH_MAX];
+
+	assert_int_equal(tracing_data_read(*state, names, 1, &with, &diag), 0);
+	snprintf(path, sizeof(path), "%s/printk_formats", (char *)*state);
+	assert_int_equal(unlink(path), 0);
+	snprintf(path, sizeof(path), "%s/saved_cmdlines", (char *)*state);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(tracing_data_read(*state, names, 1, &without, &diag), 0);
+	size_t common = with.len - 4 - strlen("printk_formats") - 8 - strlen("saved_cmdlines");
+	assert_int_equal(without.len, common + 4 + 8);
+	assert_memory_equal(with.data, without.data, common);
+	for (size_t i = common; i < without.len; i++)
+		assert_int_equal(((const uint8_t *)without.data)[i], 0);
+	buf_fini(&with);
+	buf_fini(&without);
+}
+
 static void test_refused(void **state)
 {
 	const char *const unknown[] = {"sched:switch", "sched:nothing"};
@@ -136,7 +159,8 @@ static void test_refused(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_layout), cmocka_unit_test(test_refused)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_layout), cmocka_unit_test(test_refused),
+					   cmocka_unit_test(test_without_texts)};
 
 	return cmocka_run_group_tests_name("tracing_data", tests, make_tree, remove_tree);
 }
