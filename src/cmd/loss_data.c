@@ -36,6 +36,7 @@ static int join_gaps(struct loss_data *data)
 
 	for (size_t i = 0; i < data->ledger.nr_entries; i++) {
 		const struct ledger_entry *entry = &data->ledger.entries[i];
+		data->nr_trimmed += entry->cause == LEDGER_TRIMMED ? entry->count : 0;
 		data->nr_freezes += entry->cause == LEDGER_FROZEN;
 		data->frozen_ns += entry->cause == LEDGER_FROZEN ? entry->to_ns - entry->from_ns : 0;
 	}
@@ -64,6 +65,7 @@ static void join_rows(struct loss_data *data)
 		if (nr && !by_event(&data->rows[nr - 1], &data->rows[i])) {
 			data->rows[nr - 1].captured += data->rows[i].captured;
 			data->rows[nr - 1].lost += data->rows[i].lost;
+			data->rows[nr - 1].trimmed += data->rows[i].trimmed;
 		} else {
 			data->rows[nr++] = data->rows[i];
 		}
@@ -86,7 +88,7 @@ static int make_rows(struct loss_data *data)
 	if (!data->times.ids)
 		return 0; /* no events: a pipe that ended before them */
 	for (size_t i = 0; i < data->ledger.nr_entries; i++)
-		by_ledger += data->ledger.entries[i].count;
+		by_ledger += ledger_cause_loses(data->ledger.entries[i].cause) ? data->ledger.entries[i].count : 0;
 	data->lost_in_ledger = by_ledger;
 	for (size_t i = 0; i <= data->times.nr_ids; i++)
 		by_samples += data->times.ids[i].lost_samples;
@@ -103,9 +105,15 @@ static int make_rows(struct loss_data *data)
 	}
 	for (size_t i = 0; i < data->ledger.nr_entries && by_ledger >= by_samples; i++) {
 		const struct ledger_entry *entry = &data->ledger.entries[i];
-		if (entry->count)
+		if (entry->count && ledger_cause_loses(entry->cause))
 			data->rows[data->nr_rows++] = (struct loss_row){
 				.event = entry->event, .cpu = entry->cpu, .tid = entry->tid, .lost = entry->count};
+	}
+	for (size_t i = 0; i < data->ledger.nr_entries; i++) {
+		const struct ledger_entry *entry = &data->ledger.entries[i];
+		if (entry->cause == LEDGER_TRIMMED)
+			data->rows[data->nr_rows++] = (struct loss_row){
+				.event = entry->event, .cpu = entry->cpu, .tid = entry->tid, .trimmed = entry->count};
 	}
 	join_rows(data);
 	for (size_t i = 0; i < data->nr_rows; i++) {

@@ -16,6 +16,7 @@ struct loss_row {
 	uint32_t event;
 	int32_t cpu, tid;
 	uint64_t captured, lost;
+	uint64_t trimmed; /* of those captured: the stack was cut short */
 };
 
 /* One CPU, or one task that has a ring. */
@@ -36,6 +37,7 @@ struct loss_data {
 	struct ledger_sum sum;
 	size_t nr_freezes;         /* times that the targets were stopped, which are no gaps: nothing was lost */
 	uint64_t frozen_ns;
+	uint64_t nr_trimmed;       /* samples whose stack was cut short */
 	struct loss_row *rows;     /* heap */
 	size_t nr_rows;
 	struct loss_place *places; /* heap */

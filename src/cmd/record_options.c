@@ -237,10 +237,16 @@ static int set_buffer(const struct option *option, const char *arg, bool negated
 static int set_on_pressure(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
 	(void)option, (void)negated;
-	if (strcmp(arg, "drop") && strcmp(arg, "freeze"))
-		return diag_set(reterr, -EINVAL, "\"%s\" is neither drop nor freeze", arg);
-	*(enum on_pressure *)value = strcmp(arg, "drop") ? ON_PRESSURE_FREEZE : ON_PRESSURE_DROP;
-	return 0;
+	static const char *const words[] = {
+		[ON_PRESSURE_DROP] = "drop", [ON_PRESSURE_TRIM] = "trim", [ON_PRESSURE_FREEZE] = "freeze"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (strcmp(arg, words[i]))
+			continue;
+		*(enum on_pressure *)value = (enum on_pressure)i;
+		return 0;
+	}
+	return diag_set(reterr, -EINVAL, "\"%s\" is neither drop nor trim nor freeze", arg);
 }
 
 static int set_fail_on_loss(const struct option *option, const char *arg, bool negated, void *value,
@@ -421,8 +427,8 @@ const struct option record_option_table[] = {
 	 .help = "All rings and the memory before the writer together take no more; rings grow as far as that lets them, also beside "
 		 "-m. Default: to 8M each at most, and together to a thirty-second of the memory; with -m they do not"},
 	{.name = "on-pressure", .arg = "WHAT", .set = set_on_pressure, .offset = AT(on_pressure), .flags = OPTION_NO_NEGATE,
-	 .help = "When that memory is full: drop: what does not fit into the rings is lost and counted; freeze: the command, "
-		 "or the tasks of -p and -t, are stopped until there is room. Default: drop"},
+	 .help = "When that memory is full: drop: what does not fit into the rings is lost and counted; trim: before that "
+		 "stack dumps are cut short and counted; freeze: the command, or the tasks of -p and -t, are stopped until there is room. Default: drop"},
 	{.letter = 'z', .name = "compression-level", .arg = "LEVEL", .set = set_compression, .offset = AT(compression_level),
 	 .flags = OPTION_ARG_OPTIONAL, .help = "Compress the records (zstd) at LEVEL, 1 to 22. Default: 1"},
 	{.name = "threads", .arg = "SPEC", .set = set_threads, .offset = AT(threads), .flags = OPTION_ARG_OPTIONAL,

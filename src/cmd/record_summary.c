@@ -89,6 +89,8 @@ static void print_coverage(const struct recording_result *result)
 
 static void print_freezes(const struct recording_result *result)
 {
+	if (result->nr_trimmed)
+		log_note("  cut the stacks of %llu samples short, while memory was", (unsigned long long)result->nr_trimmed);
 	if (result->nr_freezes)
 		log_note("  stopped what was recorded %llu times, %.3f s in all, until there was room",
 			 (unsigned long long)result->nr_freezes, (double)result->frozen_ns / 1e9);

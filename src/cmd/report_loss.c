@@ -57,6 +57,9 @@ static void print_front(FILE *to, const struct loss_data *data)
 	if (data->nr_freezes)
 		fprintf(to, "# Stopped: what was recorded, %zu times, %.6f s in all, until there was room in memory\n",
 			data->nr_freezes, (double)data->frozen_ns / 1e9);
+	if (data->nr_trimmed)
+		fprintf(to, "# Cut short: the stacks of %" PRIu64 " samples, while there was little room in memory\n",
+			data->nr_trimmed);
 	if (!data->counted && data->lost)
 		fputs("# Not counted by event: the counts are those of LOST records, which are of a ring\n", to);
 	fputs("#\n", to);
@@ -67,7 +70,7 @@ static void print_rows(FILE *to, const struct loss_data *data)
 	fprintf(to, "# %10s  %12s  %12s  %8s  Event\n", "Where", "Captured", "Lost", "Lost %");
 	for (size_t i = 0; i < data->nr_rows; i++) {
 		const struct loss_row *row = &data->rows[i];
-		if (!row->captured && !row->lost)
+		if (!row->captured && !row->lost && !row->trimmed)
 			continue;
 		print_place(to, row->cpu, row->tid);
 		fprintf(to, "  %12" PRIu64 "  %12" PRIu64 "  %8.2f  %s\n", row->captured, row->lost,
@@ -195,15 +198,16 @@ static void print_json(FILE *to, const struct loss_data *data)
 	fprintf(to, "  \"started_ns\": %" PRIu64 ", \"elapsed_ns\": %" PRIu64 ", \"lost_time_ns\": %" PRIu64
 		", \"covered_percent\": %.6f,\n", data->start_ns, elapsed_ns(data), data->sum.any_ns,
 		covered_percent(data));
-	fprintf(to, "  \"freezes\": %zu, \"frozen_ns\": %" PRIu64 ",\n", data->nr_freezes, data->frozen_ns);
+	fprintf(to, "  \"freezes\": %zu, \"frozen_ns\": %" PRIu64 ", \"trimmed\": %" PRIu64 ",\n", data->nr_freezes,
+		data->frozen_ns, data->nr_trimmed);
 	fprintf(to, "  \"lost_in_ledger\": %" PRIu64 ",\n", data->lost_in_ledger);
 	fputs("  \"events\": [", to);
 	for (size_t i = 0; i < data->nr_rows; i++) {
 		const struct loss_row *row = &data->rows[i];
 		fprintf(to, "%s\n    {\"event\": ", i ? "," : "");
 		json_put_string(to, event_name(data, row->event));
-		fprintf(to, ", \"cpu\": %d, \"tid\": %d, \"captured\": %" PRIu64 ", \"lost\": %" PRIu64 "}", row->cpu,
-			row->tid, row->captured, row->lost);
+		fprintf(to, ", \"cpu\": %d, \"tid\": %d, \"captured\": %" PRIu64 ", \"lost\": %" PRIu64 ", \"trimmed\": %" PRIu64 "}",
+			row->cpu, row->tid, row->captured, row->lost, row->trimmed);
 	}
 	fputs("],\n", to);
 	json_gaps(to, data);

@@ -164,7 +164,7 @@ static void read_ledger(const struct session *session, struct selftest_result *r
 		return;
 	for (size_t i = 0; i < ledger.nr_entries; i++)
 		if (ledger.entries[i].event == 1) /* behind the dummy */
-			result->ledger_lost += ledger.entries[i].count;
+			result->ledger_lost += ledger_cause_loses(ledger.entries[i].cause) ? ledger.entries[i].count : 0;
 	for (size_t i = 0; i < ledger.nr_costs; i++)
 		if (!strcmp(ledger.costs[i].name, "all cpu ns"))
 			result->cpu_ns = ledger.costs[i].value;

@@ -13,6 +13,11 @@ enum { VERSION = 1, FLAG_COUNTED = 1, ENTRY_BYTES = 40, COST_BYTES = 40, ACTION_
 _Static_assert(sizeof(struct ledger_entry) == ENTRY_BYTES, "as it is stored");
 _Static_assert(sizeof(struct ledger_cost) == COST_BYTES, "as it is stored");
 
+bool ledger_cause_loses(uint32_t cause)
+{
+	return cause != LEDGER_FROZEN && cause != LEDGER_TRIMMED;
+}
+
 const char *ledger_cause_name(uint32_t cause)
 {
 	static const char *const names[LEDGER_CAUSES] = {
@@ -171,7 +176,7 @@ static uint64_t covered_ns(const struct ledger_entry *gaps, size_t nr, bool apar
 	for (size_t i = 0; i < nr; i++) {
 		if (apart && i && (gaps[i].cpu != gaps[i - 1].cpu || gaps[i].tid != gaps[i - 1].tid))
 			end = 0;
-		if (gaps[i].cause == LEDGER_FROZEN)
+		if (!ledger_cause_loses(gaps[i].cause))
 			continue;
 		uint64_t from = gaps[i].from_ns > end ? gaps[i].from_ns : end;
 		if (gaps[i].to_ns > from)
@@ -230,7 +235,8 @@ void ledger_clip(struct ledger *ledger, struct ledger_entry *gaps, size_t nr_gap
 /* The ledger's entries of what no record tells, or not so well. */
 static bool only_in_ledger(const struct ledger_entry *entry)
 {
-	return entry->cause != LEDGER_RING_FULL && entry->cause != LEDGER_THROTTLED && entry->cause != LEDGER_FROZEN;
+	return entry->cause != LEDGER_RING_FULL && entry->cause != LEDGER_THROTTLED &&
+	       ledger_cause_loses(entry->cause);
 }
 
 int ledger_join(struct ledger *ledger, struct ledger_entry *told, size_t nr_told, struct ledger_entry **ret,
@@ -271,7 +277,7 @@ int ledger_sum(struct ledger_entry *entries, size_t nr, struct ledger_sum *ret)
 	const struct ledger_entry *worst = NULL;
 	for (size_t i = 0; i < nr; i++) {
 		const struct ledger_entry *entry = &entries[i];
-		if (entry->cause == LEDGER_FROZEN)
+		if (!ledger_cause_loses(entry->cause))
 			continue;
 		if (!worst || entry->to_ns - entry->from_ns > worst->to_ns - worst->from_ns)
 			worst = entry;

@@ -19,7 +19,7 @@ enum ledger_cause {
 	LEDGER_RING_FULL,
 	LEDGER_PAUSED,    /* the ring was paused while it was read */
 	LEDGER_THROTTLED, /* the kernel stopped an event that came too often; how many it left out it does not count */
-	LEDGER_TRIMMED,   /* stacks were cut short by us */
+	LEDGER_TRIMMED,   /* stacks were cut short by us: so many samples, none of which is lost */
 	LEDGER_SHED,      /* given up by us */
 	LEDGER_FROZEN,    /* the targets were stopped: time, but no events */
 	LEDGER_DISK_FULL, /* could not be written */
@@ -29,8 +29,10 @@ enum ledger_cause {
 
 /* "ring full" … ; "unknown" for a number that is none. */
 const char *ledger_cause_name(uint32_t cause);
+/* false: an entry of that cause tells of time or samples that are not missing. */
+bool ledger_cause_loses(uint32_t cause);
 
-/* In some time between the two, so many records were lost. */
+/* In some time between the two, so many records were lost, or what the cause says. */
 struct ledger_entry {
 	uint32_t event; /* index; LEDGER_NO_EVENT: of none alone */
 	uint32_t cause;
@@ -101,7 +103,7 @@ void ledger_clip(struct ledger *ledger, struct ledger_entry *gaps, size_t nr_gap
 
 /*
  * All gaps there were (*ret: heap): those that records tell, clipped, and those of which the ledger alone knows (no
- * frozen time, in which nothing was lost). Paused
+ * frozen time or cut stacks, by which nothing was lost). Paused
  * time is taken from the ledger, where there is one: a LOST record comes with the next event. 0 or -ENOMEM.
  */
 int ledger_join(struct ledger *ledger, struct ledger_entry *told, size_t nr_told, struct ledger_entry **ret,

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "event/event.h"
+#include "pack/stack_cut.h"
 #include "record/eventset.h"
 #include "record/perf_clock.h"
 
@@ -16,13 +17,29 @@ static struct ledger_moment moment_now(const struct eventset *set)
 	return (struct ledger_moment){.ns = clock_ns(CLOCK_MONOTONIC), .perf_ns = perf_ns};
 }
 
-int ledger_book_open(struct ledger_book *book, const struct eventset *set)
+static size_t nr_cut_counts(const struct stack_cutter *cutter)
 {
-	size_t nr = set->plan->nr_slots;
+	struct stack_cut_count count;
+	size_t nr = 0;
 
-	*book = (struct ledger_book){.set = set, .lost = calloc(nr + 1, sizeof(*book->lost)),
-				     .open = calloc(nr + 1, sizeof(*book->open))};
-	if (!book->lost || !book->open)
+	while (cutter && stack_cut_count(cutter, nr, &count))
+		nr++;
+	return nr;
+}
+
+int ledger_book_open(struct ledger_book *book, const struct eventset *set, const struct stack_cutter *cutter)
+{
+	size_t nr = set->plan->nr_slots, nr_cut = nr_cut_counts(cutter);
+
+	*book = (struct ledger_book){
+		.set = set,
+		.lost = calloc(nr + 1, sizeof(*book->lost)),
+		.open = calloc(nr + 1, sizeof(*book->open)),
+		.cutter = cutter,
+		.cut = calloc(nr_cut + 1, sizeof(*book->cut)),
+		.cut_open = calloc(nr_cut + 1, sizeof(*book->cut_open)),
+	};
+	if (!book->lost || !book->open || !book->cut || !book->cut_open)
 		return -ENOMEM;
 	book->ledger.counted = eventset_counts_lost(set);
 	book->start = book->span_start = moment_now(set);
@@ -34,6 +51,8 @@ void ledger_book_fini(struct ledger_book *book)
 {
 	free(book->lost);
 	free(book->open);
+	free(book->cut);
+	free(book->cut_open);
 	ledger_fini(&book->ledger);
 	ledger_fini(&book->span);
 	*book = (struct ledger_book){0};
@@ -61,20 +80,18 @@ static struct ledger_entry loss_of(const struct ledger_book *book, size_t slot, 
 }
 
 /* Each reading that found something is an interval; when there are many, those that follow each other are one. */
-static int note_slot(struct ledger_book *book, size_t slot, uint64_t count, uint64_t now)
+static int note(struct ledger_book *book, size_t *open, const struct ledger_entry *entry)
 {
-	struct ledger_entry *open = book->open[slot] ? &book->ledger.entries[book->open[slot] - 1] : NULL;
+	struct ledger_entry *before = *open ? &book->ledger.entries[*open - 1] : NULL;
 
-	if (open && book->ledger.nr_entries >= MANY) {
-		open->to_ns = now;
-		open->count += count;
+	if (before && book->ledger.nr_entries >= MANY) {
+		before->to_ns = entry->to_ns;
+		before->count += entry->count;
 		return 0;
 	}
-	struct ledger_entry entry = loss_of(book, slot, book->read_ns, now);
-	entry.count = count;
-	int err = ledger_add(&book->ledger, &entry);
+	int err = ledger_add(&book->ledger, entry);
 	if (!err)
-		book->open[slot] = book->ledger.nr_entries;
+		*open = book->ledger.nr_entries;
 	return err;
 }
 
@@ -86,9 +103,36 @@ static int read_slot(struct ledger_book *book, size_t slot, uint64_t now)
 		book->open[slot] = 0;
 		return 0;
 	}
-	int err = note_slot(book, slot, lost - book->lost[slot], now);
+	struct ledger_entry entry = loss_of(book, slot, book->read_ns, now);
+	entry.count = lost - book->lost[slot];
+	int err = note(book, &book->open[slot], &entry);
 	if (!err)
 		book->lost[slot] = lost;
+	return err;
+}
+
+static int read_cuts(struct ledger_book *book, uint64_t now)
+{
+	struct stack_cut_count count;
+	int err = 0;
+
+	for (size_t i = 0; !err && stack_cut_count(book->cutter, i, &count); i++) {
+		const struct ledger_entry entry = {
+			.event = count.event,
+			.cause = LEDGER_TRIMMED,
+			.cpu = count.cpu,
+			.tid = -1,
+			.from_ns = book->read_ns,
+			.to_ns = now,
+			.count = count.count - book->cut[i],
+		};
+		if (entry.count)
+			err = note(book, &book->cut_open[i], &entry);
+		else
+			book->cut_open[i] = 0;
+		if (!err)
+			book->cut[i] = count.count;
+	}
 	return err;
 }
 
@@ -100,6 +144,8 @@ static int read_slots(struct ledger_book *book, bool overwritten)
 	for (size_t i = 0; i < book->set->plan->nr_slots && !err; i++)
 		if (overwritten || !is_overwritten(book, i))
 			err = read_slot(book, i, now);
+	if (!err && book->cutter)
+		err = read_cuts(book, now);
 	book->read_ns = now;
 	book->reading_ns = clock_ns(CLOCK_MONOTONIC) - now;
 	return err;
@@ -162,6 +208,8 @@ static int end_span(struct ledger_book *book, const struct ledger_moment *end, s
 	*ret = span;
 	for (size_t i = 0; i < book->set->plan->nr_slots; i++)
 		book->open[i] = 0;
+	for (size_t i = 0; i < nr_cut_counts(book->cutter); i++)
+		book->cut_open[i] = 0;
 	book->span_start = *end;
 	book->span_entry = book->ledger.nr_entries;
 	return 0;

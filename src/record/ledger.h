@@ -10,6 +10,7 @@
 #include "format/feature_ledger.h"
 
 struct eventset;
+struct stack_cutter;
 
 /* Two clocks at the same moment; perf_ns 0: not known. */
 struct ledger_moment {
@@ -20,6 +21,9 @@ struct ledger_book {
 	const struct eventset *set; /* borrowed */
 	uint64_t *lost;             /* heap; by slot: the counter as it was read last */
 	size_t *open;               /* heap; by slot: index + 1 of the entry that ends at the last reading; 0: none */
+	const struct stack_cutter *cutter; /* borrowed; NULL: nobody cuts stacks */
+	uint64_t *cut;              /* heap; by index of stack_cut_count(): as it was read last */
+	size_t *cut_open;           /* heap; by the same: as `open` */
 	uint64_t read_ns;           /* when that was, by CLOCK_MONOTONIC */
 	uint64_t reading_ns;        /* how long that took */
 	struct ledger_moment start, span_start;
@@ -28,8 +32,8 @@ struct ledger_book {
 	struct ledger span;   /* valid when closed: since the last ledger_book_cut() */
 };
 
-/* Before events are enabled. 0 or -ENOMEM. */
-int ledger_book_open(struct ledger_book *book, const struct eventset *set);
+/* Before events are enabled; cutter NULL: none. 0 or -ENOMEM. */
+int ledger_book_open(struct ledger_book *book, const struct eventset *set, const struct stack_cutter *cutter);
 
 /*
  * One reading of the counters: what they grew by was lost since the reading before. 0 or -ENOMEM. Overwritten rings

@@ -18,6 +18,7 @@
 #include "base/diag.h"
 #include "base/log.h"
 #include "pack/extent.h"
+#include "pack/stack_cut.h"
 #include "record/commit.h"
 #include "record/control.h"
 #include "record/cpu_watch.h"
@@ -274,10 +275,11 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 	params.pressure = rec->freezer.frozen ? &rec->freezer.pressure : NULL;
 	/* Where nothing may be lost the drain does not wait for pages either. */
 	params.ready_bytes = params.pressure ? SIZE_MAX : shared ? SHARED_READY_BYTES : 0;
+	params.trims = options->on_pressure == ON_PRESSURE_TRIM;
 	if (options->rotation.flight_ns)
 		params.extent_bytes = flight_extent_bytes(options->rotation.flight_bytes);
 	/* Threads that share an output fill extents, each its own. */
-	else if (!params.level && !params.budget_bytes && !params.pressure && !shared)
+	else if (!params.level && !params.budget_bytes && !params.pressure && !params.trims && !shared)
 		return 0;
 	rec->compressed = (struct feature_compressed){
 		.type = FEATURE_COMPRESSED_ZSTD,
@@ -534,7 +536,7 @@ static int open_rotation(struct recording *rec, struct diag *reterr)
 /* The ledger is open before the first event is enabled. */
 static int open_ledger(struct recording *rec, struct diag *reterr)
 {
-	int err = ledger_book_open(&rec->book, &rec->set);
+	int err = ledger_book_open(&rec->book, &rec->set, rec->pool ? rec->pool->cutter : NULL);
 
 	if (!err)
 		err = loss_times_init(&rec->losses, rec->described.descs, rec->described.nr_descs);
@@ -792,6 +794,16 @@ static int prepare(struct recording *rec, struct diag *reterr)
 	return err;
 }
 
+static uint64_t count_trimmed(const struct recording *rec)
+{
+	struct stack_cut_count count;
+	uint64_t nr = 0;
+
+	for (size_t i = 0; rec->pool && rec->pool->cutter && stack_cut_count(rec->pool->cutter, i, &count); i++)
+		nr += count.count;
+	return nr;
+}
+
 int recording_run(const struct recording_options *options, struct recording_result *ret, struct diag *reterr)
 {
 	struct recording rec = {
@@ -826,6 +838,7 @@ int recording_run(const struct recording_options *options, struct recording_resu
 	result.nr_freezes = rec.freezer.nr_stops;
 	result.frozen_ns = rec.freezer.total_ns;
 	result.nr_unguarded = rec.freezer.nr_unguarded;
+	result.nr_trimmed = count_trimmed(&rec);
 	result.ring_bytes = rec.set.ring_pages * (size_t)sysconf(_SC_PAGESIZE);
 	result.nr_threads = rec.readers.nr;
 	for (size_t i = 0; i < rec.readers.nr; i++)

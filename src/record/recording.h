@@ -26,6 +26,7 @@ struct diag;
 /* What is done when the memory before the writer is full. */
 enum on_pressure {
 	ON_PRESSURE_DROP,   /* the rings fill, and the kernel drops what does not fit, and counts it */
+	ON_PRESSURE_TRIM,   /* stack dumps are cut short before that; then as above */
 	ON_PRESSURE_FREEZE, /* the command, or the tasks of -p and -t, are stopped until there is room */
 };
 
@@ -86,6 +87,7 @@ struct recording_result {
 	struct coverage coverage;
 	struct flight_counters flight; /* of events that were overwritten */
 	uint64_t nr_freezes, frozen_ns; /* the recorded tasks were stopped */
+	uint64_t nr_trimmed;            /* samples whose stack was cut short */
 	uint64_t nr_unguarded;          /* times that they should have been, but nobody would let them go on if we died */
 	uint64_t unwritten_bytes; /* of records that we had when writing failed */
 	uint64_t cut_samples;  /* given up at the end so that the header fits on a full disk */

@@ -36,6 +36,19 @@ static void press(struct pack_pool *pool)
 	pool->pressure->set(pool->pressure, high);
 }
 
+/*
+ * The less is free the shorter: each step makes what is left last several times as long, and what comes first, the
+ * innermost calls, is what most samples are about.
+ */
+static void trim(struct pack_pool *pool)
+{
+	size_t free = pool->nr_free, all = pool->nr_jobs;
+	unsigned bytes = 2 * free >= all ? STACK_CUT_NOTHING : 8 * free >= 3 * all ? 2048 : 4 * free >= all ? 1024 : 256;
+
+	if (pool->trims)
+		atomic_store_explicit(&pool->stack_bytes, bytes, memory_order_relaxed);
+}
+
 void pack_pool_press_no_more(struct pack_pool *pool)
 {
 	if (!pool)
@@ -57,6 +70,7 @@ struct pack_job *pack_pool_take(struct pack_pool *pool, struct pack_stage *stage
 	pool->free_jobs = job->next;
 	pool->nr_free--;
 	press(pool);
+	trim(pool);
 	*job = (struct pack_job){.data = job->data, .stage = stage};
 	return job;
 }
@@ -67,6 +81,7 @@ void pack_pool_put(struct pack_pool *pool, struct pack_job *job)
 	pool->free_jobs = job;
 	pool->nr_free++;
 	press(pool);
+	trim(pool);
 }
 
 void pack_pool_pack(struct pack_pool *pool, struct pack_job *job)
@@ -263,6 +278,7 @@ int pack_pool_new(const struct pack_params *params, struct pack_pool **ret, stru
 	if (nr_workers > WORKERS_MAX)
 		nr_workers = WORKERS_MAX;
 	pool->level = params->level;
+	atomic_init(&pool->stack_bytes, STACK_CUT_NOTHING);
 	pool->age_ns = age_ns(params);
 	size_t budget = params->budget_bytes ? params->budget_bytes : BUDGET_BYTES;
 	pool->extent_bytes = params->extent_bytes ? params->extent_bytes : extent_bytes(params, budget);
@@ -275,6 +291,7 @@ int pack_pool_new(const struct pack_params *params, struct pack_pool **ret, stru
 	pthread_cond_init(&pool->news, NULL);
 	int err = allocate(pool, nr_workers, params->ready_bytes);
 	pool->pressure = params->pressure;
+	pool->trims = params->trims;
 	if (!err)
 		err = measure_new(params->events, params->nr_events, &pool->measure);
 	if (!err)

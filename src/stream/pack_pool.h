@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -61,6 +62,7 @@ struct pack_params {
 	size_t nr_events;
 	size_t budget_bytes; /* beside one extent for each stage; 0: the default */
 	size_t ready_bytes;  /* of the memory, from the start: who drains waits for no pages there */
+	bool trims; /* stack dumps are cut short when memory runs short */
 	struct pack_pressure *pressure; /* borrowed until pack_pool_press_no_more(); NULL: nobody wants to know */
 };
 
@@ -78,6 +80,8 @@ struct pack_pool {
 	uint64_t age_ns; /* an extent waits no longer to become full */
 	struct measure *measure; /* read only */
 	struct stack_cutter *cutter; /* NULL: nothing dumps stacks */
+	bool trims;
+	atomic_uint stack_bytes; /* of a stack dump stay at most: read without the lock */
 	struct pack_job *jobs; /* heap */
 	uint8_t *memory;       /* mapped: touched only when it is used, or all of it at once */
 	size_t memory_bytes;

@@ -330,9 +330,11 @@ static void copy_in(struct pack_job *job, struct span spans[2], size_t len)
 	}
 }
 
-/* Record by record, stack dumps without what is not stack. A record may wrap in the ring, not in the extent. */
-static void copy_in_cut(const struct stack_cutter *cutter, struct pack_job *job, struct span spans[2], size_t len)
+/* Record by record, stack dumps without what is not stack, or shorter. A record may wrap in the ring, not in the extent. */
+static void copy_in_cut(struct pack_pool *pool, struct pack_job *job, struct span spans[2], size_t len)
 {
+	unsigned most = atomic_load_explicit(&pool->stack_bytes, memory_order_relaxed);
+
 	while (len) {
 		struct perf_event_header header = {0};
 		uint8_t *record = job->data + job->len;
@@ -343,17 +345,17 @@ static void copy_in_cut(const struct stack_cutter *cutter, struct pack_job *job,
 		copy_in(job, spans, part);
 		len -= part;
 		if (part == header.size)
-			job->len -= stack_cut(cutter, record);
+			job->len -= stack_cut(pool->cutter, record, most);
 	}
 }
 
 static void fill(struct pack_lane *lane, struct span spans[2], size_t len)
 {
-	const struct stack_cutter *cutter = lane->stage->pool->cutter;
+	struct pack_pool *pool = lane->stage->pool;
 
 	lane->filling->came_len += len;
-	if (cutter)
-		copy_in_cut(cutter, lane->filling, spans, len);
+	if (pool->cutter)
+		copy_in_cut(pool, lane->filling, spans, len);
 	else
 		copy_in(lane->filling, spans, len);
 }
@@ -370,6 +372,14 @@ static int wait_and_fill(struct pack_lane *lane)
 	return err;
 }
 
+/* Of a chunk that does not fit. Where stacks are cut each record is looked at anyway, and what is left may be a lot. */
+static bool ends_extent(const struct pack_lane *lane)
+{
+	const struct pack_pool *pool = lane->stage->pool;
+
+	return !pool->cutter && lane->filling->len >= pool->extent_bytes / 2;
+}
+
 static int lane_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
 {
 	struct pack_lane *lane = lane_of(writer);
@@ -382,7 +392,7 @@ static int lane_queue(struct writer *writer, const struct span spans[], unsigned
 	while ((len = span_total(left, 2))) {
 		size_t room = extent_bytes - lane->filling->len;
 		if (len > room)
-			len = lane->filling->len >= extent_bytes / 2 ? 0 : whole_records(left, room);
+			len = ends_extent(lane) ? 0 : whole_records(left, room);
 		if (!len && lane->filling->len) {
 			seal(lane);
 			err = wait_and_fill(lane);

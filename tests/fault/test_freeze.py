@@ -155,4 +155,4 @@ def test_whom_not(millrace, need_root, options):
 
 
 def test_words(millrace):
-    assert 'neither drop nor freeze' in millrace('record', '--on-pressure=wait', 'true', status=129).err
+    assert 'neither drop nor trim nor freeze' in millrace('record', '--on-pressure=wait', 'true', status=129).err

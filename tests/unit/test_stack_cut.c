@@ -15,6 +15,8 @@
 #include "format/event_desc.h"
 #include "format/record.h"
 #include "format/sample.h"
+#include "pack/measure.h"
+#include "pack/stack_cut.h"
 #include "pack/zstd.h"
 #include "read/source.h"
 #include "stream/pack_pool.h"
@@ -206,10 +208,63 @@ static void test_only_what_is_used_is_kept(void **state)
 		check(1);
 }
 
+static uint64_t nr_short(const struct stack_cutter *cutter, uint32_t event)
+{
+	struct stack_cut_count count;
+	uint64_t nr = 0;
+
+	for (size_t i = 0; stack_cut_count(cutter, i, &count); i++) {
+		assert_true(!count.count || (count.event == event && count.cpu == -1)); /* these samples tell no CPU */
+		nr += count.count;
+	}
+	return nr;
+}
+
+/* The innermost calls stay, and the record says how much that is. */
+static void test_shorter(void **state)
+{
+	enum { MOST = 64 };
+	struct stack_cutter *cutter;
+	struct measure *measure;
+	uint64_t nr = 0;
+	unsigned seed = 7;
+
+	(void)state;
+	assert_int_equal(measure_new(events, 2, &measure), 0);
+	assert_int_equal(stack_cutter_new(events + 1, 1, measure, &cutter), 0);
+	assert_null(cutter);
+	assert_int_equal(stack_cutter_new(events, 2, measure, &cutter), 0);
+	for (uint64_t time = 1; time <= NR_RECORDS; time++) {
+		struct buf record = {0}, cut = {0};
+		struct sample before, after;
+		put_record(&record, &seed, time);
+		buf_put(&cut, record.data, record.len);
+		const struct perf_event_header *whole = (const void *)record.data, *shorter = (const void *)cut.data;
+		size_t less = stack_cut(cutter, (uint8_t *)cut.data, MOST);
+		assert_int_equal(shorter->size + less, whole->size);
+		if (whole->type == PERF_RECORD_SAMPLE && attr_of(whole) == &events[0].attr) {
+			assert_int_equal(sample_decode(&events[0].attr, whole, &before), 0);
+			assert_int_equal(sample_decode(&events[0].attr, shorter, &after), 0);
+			size_t kept = before.user_stack.len < MOST ? before.user_stack.len : MOST;
+			assert_int_equal(after.user_stack.len, kept);
+			assert_true(!kept || !memcmp(before.user_stack.ptr, after.user_stack.ptr, kept));
+			assert_true(after.data_src == before.data_src && after.time == time);
+			nr += before.user_stack.len > MOST;
+		}
+		buf_fini(&record);
+		buf_fini(&cut);
+	}
+	assert_true(nr > NR_RECORDS / 4);
+	assert_int_equal(nr_short(cutter, 0), nr);
+	stack_cutter_free(cutter);
+	measure_free(measure);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_only_what_is_used_is_kept),
+		cmocka_unit_test(test_shorter),
 	};
 	return cmocka_run_group_tests_name("stack cut", tests, NULL, NULL);
 }
