@@ -268,6 +268,8 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 		.nr_events = rec->described.nr_descs,
 	};
 
+	/* Where all CPUs are busy what is drained piles up before workers that share theirs. */
+	params.realtime = options->cpus_per_thread && !params.level;
 	params.budget_bytes = rec->pool_bytes;
 	/* Who looks on gets an extent for each pass, however little is in it. */
 	if (rec->outlet.sink.pipe && params.level)

@@ -155,6 +155,8 @@ static void *work(void *arg)
 	struct pack_job *job;
 	uint64_t before_ns = 0, packed_ns;
 
+	if (pool->realtime)
+		sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &(struct sched_param){.sched_priority = 1});
 	/* Without memory for it extents stay plain: worse, not wrong. */
 	if (!pool->level || extent_packer_new(&packer))
 		packer = NULL;
@@ -280,6 +282,7 @@ int pack_pool_new(const struct pack_params *params, struct pack_pool **ret, stru
 	pool->level = params->level;
 	atomic_init(&pool->stack_bytes, STACK_CUT_NOTHING);
 	pool->age_ns = age_ns(params);
+	pool->realtime = params->realtime;
 	size_t budget = params->budget_bytes ? params->budget_bytes : BUDGET_BYTES;
 	pool->extent_bytes = params->extent_bytes ? params->extent_bytes : extent_bytes(params, budget);
 	if (!params->budget_bytes && pool->extent_bytes > budget / LEAST_EXTENTS)

@@ -61,6 +61,7 @@ struct pack_params {
 	const struct event_desc *events; /* for the index; borrowed for the call */
 	size_t nr_events;
 	size_t budget_bytes; /* beside one extent for each stage; 0: the default */
+	bool realtime;       /* workers run SCHED_FIFO where that is allowed: for what is as short as draining */
 	size_t ready_bytes;  /* of the memory, from the start: who drains waits for no pages there */
 	bool trims; /* stack dumps are cut short when memory runs short */
 	struct pack_pressure *pressure; /* borrowed until pack_pool_press_no_more(); NULL: nobody wants to know */
@@ -77,6 +78,7 @@ struct pack_totals {
 struct pack_pool {
 	int level;
 	size_t extent_bytes, nr_jobs;
+	bool realtime;
 	uint64_t age_ns; /* an extent waits no longer to become full */
 	struct measure *measure; /* read only */
 	struct stack_cutter *cutter; /* NULL: nothing dumps stacks */
