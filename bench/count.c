@@ -4,7 +4,8 @@
  *   samples=N lost=N repeated=N rounds=N bytes=N cut=N
  * DATA: the data.N of the directory that FILE is the "data" of; each holds records and nothing else.
  * lost: sum of LOST_SAMPLES. repeated: samples of a CPU that are older than one before them in the file, which a
- * ring never gives: they were written twice, or the CPU got a larger ring, and both were drained in turn. cut: bytes that the kernel gave with stack dumps and that were not stored.
+ * ring never gives: they were written twice, or a ring of several events was being exchanged for a larger one.
+ * cut: bytes that the kernel gave with stack dumps and that were not stored.
  * Needs TIME and CPU in a sample_type that is the same for all events.
  */
 #include <fcntl.h>
@@ -127,8 +128,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	memcpy(&header, file, sizeof(header));
-	size_t stored = header.attr_size - sizeof(struct file_section);
-	memcpy(&attr, file + header.attrs.offset, stored < sizeof(attr) ? stored : sizeof(attr));
+	memcpy(&attr, file + header.attrs.offset, LAYOUT_ATTR_MIN_BYTES);
 	if (count_records(file, header.data.offset, header.data.offset + header.data.size, &attr, &totals))
 		return 1;
 	for (int i = 2; i < argc; i++) {
