@@ -67,6 +67,12 @@ static bool looks_at_hits(const struct outlet *outlet, const struct outlet_param
 	return params->options->build_ids && !outlet->sink.pipe && is_regular(outlet->sink.fd);
 }
 
+/* While it is written? Not by threads that each have as many rings as they can copy: that file is read back in the end. */
+static bool looks_on(const struct outlet *outlet, const struct outlet_params *params)
+{
+	return looks_at_hits(outlet, params) && !params->options->cpus_per_thread;
+}
+
 static int open_data_files(struct outlet *outlet, const struct outlet_params *params, struct diag *reterr)
 {
 	struct data_files_params files = {
@@ -78,7 +84,7 @@ static int open_data_files(struct outlet *outlet, const struct outlet_params *pa
 		.layout = params->layout,
 		.path = outlet->sink.path,
 		.pool = params->pool,
-		.events = looks_at_hits(outlet, params) ? params->described->descs : NULL,
+		.events = looks_on(outlet, params) ? params->described->descs : NULL,
 		.nr_events = params->described->nr_descs,
 	};
 
