@@ -16,7 +16,7 @@ struct allocation {
 	bool off;       /* not possible for this output, or no longer: writing tells of a full disk */
 };
 
-/* Called before the file grows to `end` (an offset). Never fails. One system call for many megabytes. */
+/* Called before the file grows to `end` (an offset). Never fails. One system call for some megabytes. */
 void allocation_reach(struct allocation *allocation, uint64_t end);
 
 /* Gives back what was not used of a file that ends at `end`. */
