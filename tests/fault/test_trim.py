@@ -11,8 +11,8 @@ WORK = 'import os\nfor i in range(%d):\n    os.getppid()\n    sum(range(1500))\n
 
 
 def record(program, fuse_fs, policy):
-    """Into a file system that takes 6 MB/s. Returns a copy of the file, what was said and what report --loss says."""
-    file = fuse_fs(errno.EIO, 1 << 40, 0.02) / 'p.data'
+    """Into a file system that takes 2.5 MB/s. Returns a copy of the file, what was said and what report --loss says."""
+    file = fuse_fs(errno.EIO, 1 << 40, 0.05) / 'p.data'
     recorder = subprocess.run([program, 'record', f'--on-pressure={policy}', '--buffer-memory=16M', '-m', '16M', '-o', file,
                                '-e', 'syscalls:sys_enter_getppid', '--call-graph', 'dwarf', '--', sys.executable, '-c', WORK],
                               stderr=subprocess.PIPE, text=True)
@@ -32,9 +32,10 @@ def test_samples_for_stacks(program, millrace, perf, need_tracefs, fuse_fs):
     assert sum(row['trimmed'] for row in trimmed['events']) == trimmed['trimmed']
     assert f'cut the stacks of {trimmed["trimmed"]} samples short' in said
     assert 'Cut short: the stacks of ' in millrace('report', '--loss', '-i', file).out
-    # How fast it drains is nothing that a sanitizer leaves alone.
+    # Whether who drains gets the CPU in time is another matter: some may be lost however much memory there is.
     if 'asan' not in str(program) and 'tsan' not in str(program):
-        assert dropped['lost'] > 0 and trimmed['lost'] == 0, (dropped, trimmed)
+        assert 4 * trimmed['lost'] < dropped['lost'], (dropped, trimmed)
+    if not trimmed['lost']:
         assert trimmed['lost_time_ns'] == 0 and trimmed['covered_percent'] == 100 and not trimmed['gaps']
     # perf reads every sample, and unwinds what is there.
     text = perf('script', '-F', 'comm,event,ip,sym', '-i', file).out
@@ -43,7 +44,7 @@ def test_samples_for_stacks(program, millrace, perf, need_tracefs, fuse_fs):
 
 def test_nothing_is_cut_while_there_is_room(millrace, need_tracefs, programs, tmp_path):
     file = tmp_path / 'p.data'
-    done = millrace('record', '--on-pressure=trim', '-o', file, '-e', 'syscalls:sys_enter_getppid', '--call-graph', 'dwarf',
+    done = millrace('record', '--on-pressure=trim', '-m', '8M', '-o', file, '-e', 'syscalls:sys_enter_getppid', '--call-graph', 'dwarf',
                     '--', programs / 'syscalls', '-n', '500')
     loss = json.loads(millrace('report', '--loss', '--json', '-i', file).out)
-    assert loss['captured'] == 500 and loss['trimmed'] == 0 and 'cut the stacks' not in done.err
+    assert loss['captured'] + loss['lost'] == 500 and loss['trimmed'] == 0 and 'cut the stacks' not in done.err
