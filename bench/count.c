@@ -128,7 +128,8 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	memcpy(&header, file, sizeof(header));
-	memcpy(&attr, file + header.attrs.offset, LAYOUT_ATTR_MIN_BYTES);
+	size_t stored = header.attr_size - sizeof(struct file_section);
+	memcpy(&attr, file + header.attrs.offset, stored < sizeof(attr) ? stored : sizeof(attr));
 	if (count_records(file, header.data.offset, header.data.offset + header.data.size, &attr, &totals))
 		return 1;
 	for (int i = 2; i < argc; i++) {
