@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/* crew: each part of a job is done once, by whoever is free, and is done when the job is. */
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/crew.h"
+
+enum { PARTS = 1000, JOBS = 500, HANDS = 4 };
+
+struct job {
+	const unsigned *from;
+	unsigned done[PARTS]; /* not atomic: parts are nobody else's, and are seen when the job is done */
+	unsigned by_hand[HANDS];
+};
+
+static void square(void *of, unsigned hand, unsigned part)
+{
+	struct job *job = of;
+
+	job->done[part] += job->from[part] * job->from[part];
+	job->by_hand[hand]++;
+}
+
+static void run_jobs(unsigned nr_hands, unsigned nr_parts)
+{
+	struct crew *crew;
+	struct job job = {0};
+	unsigned from[PARTS], nr = 0;
+
+	job.from = from;
+	assert_int_equal(crew_new(nr_hands, &crew), 0);
+	assert_in_range(crew_hands(crew), 1, nr_hands);
+	for (unsigned j = 0; j < JOBS; j++) {
+		for (unsigned i = 0; i < nr_parts; i++) {
+			from[i] = i + j;
+			job.done[i] = 0;
+		}
+		crew_run(crew, square, &job, nr_parts);
+		for (unsigned i = 0; i < nr_parts; i++)
+			assert_int_equal(job.done[i], (i + j) * (i + j));
+	}
+	crew_free(crew);
+	for (unsigned hand = 0; hand < HANDS; hand++)
+		nr += job.by_hand[hand];
+	assert_int_equal(nr, JOBS * nr_parts);
+}
+
+static void each_part_is_done_once(void **state)
+{
+	(void)state;
+	run_jobs(HANDS, PARTS);
+	run_jobs(2, PARTS);
+	run_jobs(HANDS, 3);
+}
+
+static void one_hand_does_all(void **state)
+{
+	(void)state;
+	run_jobs(1, PARTS);
+}
+
+static void a_job_may_have_no_parts(void **state)
+{
+	(void)state;
+	run_jobs(HANDS, 0);
+	run_jobs(HANDS, 1);
+}
+
+static void it_ends_without_a_job(void **state)
+{
+	struct crew *crew;
+
+	(void)state;
+	assert_int_equal(crew_new(HANDS, &crew), 0);
+	crew_free(crew);
+	crew_free(NULL);
+}
+
+static void hands_are_as_many_as_cpus(void **state)
+{
+	cpu_set_t before, one;
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+	assert_in_range(crew_useful(), 1, CPU_COUNT(&before));
+	CPU_ZERO(&one);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (CPU_ISSET(cpu, &before)) {
+			CPU_SET(cpu, &one);
+			break;
+		}
+	}
+	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+	assert_int_equal(crew_useful(), 1);
+	assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_part_is_done_once),
+		cmocka_unit_test(one_hand_does_all),
+		cmocka_unit_test(a_job_may_have_no_parts),
+		cmocka_unit_test(it_ends_without_a_job),
+		cmocka_unit_test(hands_are_as_many_as_cpus),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
