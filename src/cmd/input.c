@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "cmd/pager.h"
 #include "cmd/time_range.h"
-#include "read/ahead.h"
 
 const char *input_path(const struct input_options *options)
 {
@@ -139,6 +138,19 @@ int input_records_next(struct input_records *records, const struct session_recor
 		}
 		records->splitting = true;
 	}
+}
+
+size_t input_records_run(struct input_records *records, const struct ahead_piece **ret)
+{
+	size_t nr;
+	const struct event_desc *events = session_events(records->session, &nr);
+
+	if (!records->ahead || records->splitting)
+		return 0;
+	for (size_t i = 0; i < nr; i++)
+		if (group_split_has(&events[i].attr))
+			return 0;
+	return ahead_run_begin(records->ahead, ret);
 }
 
 void input_records_close(struct input_records *records)

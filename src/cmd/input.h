@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "analyze/machine.h"
+#include "read/ahead.h"
 #include "read/group_split.h"
 #include "read/session.h"
 
@@ -65,7 +66,7 @@ const char *input_path(const struct input_options *options);
 /* Opens the session; `flags` beside SESSION_FORCE. Prints the reason of a failure. 0 or -errno. */
 int input_open(const struct input_options *options, enum session_flags flags, struct session **ret);
 
-/* The records of a session one by one; those of a file are decoded ahead by a thread of their own. Zeroed: closed. */
+/* The records of a session one by one; those of a file are found ahead by a thread of their own. Zeroed: closed. */
 struct input_records {
 	struct session *session; /* borrowed */
 	struct ahead *ahead;     /* NULL: a pipe, which may have nothing to give for long */
@@ -78,6 +79,11 @@ struct input_records {
 int input_records_open(struct input_records *records, struct session *session);
 /* As session_next(), but a sample of a group comes once for each member: group_split.h. */
 int input_records_next(struct input_records *records, const struct session_record **ret, struct diag *reterr);
+/*
+ * As ahead_run_begin(), for the calls of read/ahead.h with records->ahead up to ahead_run_end(). 0 for a pipe, and where
+ * samples are split, too: input_records_next() has what comes next.
+ */
+size_t input_records_run(struct input_records *records, const struct ahead_piece **ret);
 /* Before the session is closed, and before its position is asked for. */
 void input_records_close(struct input_records *records);
 

@@ -6,15 +6,19 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/diag.h"
 #include "read/session_state.h"
 
-/* Each side wakes the other when half of them wait for it, or when it has nothing to do itself: few switches. */
-enum { NR_BATCHES = 16, NR_WORTH_WAKING = NR_BATCHES / 2 };
+/*
+ * Each side wakes the other when half of them wait for it, or when it has nothing to do itself: few switches, and runs
+ * long enough to be shared among threads.
+ */
+enum { NR_BATCHES = 64, NR_WORTH_WAKING = NR_BATCHES / 2 };
 
 /* Of records with stacks few are on their way: what was decompressed stays in memory as long as they are. */
-enum { BATCH_RECORDS = 512, BATCH_STACKS = 32 };
+enum { BATCH_RECORDS = 512, BATCH_STACKS = 8, WORD_BITS = 64 };
 
 enum { PREFETCHED = 6 /* tickets ahead of the one that is used, and the bytes of each */, PREFETCHED_BYTES = 128, LINE_BYTES = 64 };
 
@@ -29,6 +33,7 @@ struct ticket {
 /* A batch of records in the order of session_next(), which their sources keep until it comes back. */
 struct slot {
 	size_t nr;
+	uint64_t others[BATCH_RECORDS / WORD_BITS]; /* a bit for each ticket: no SAMPLE */
 	struct ticket tickets[BATCH_RECORDS];
 };
 
@@ -51,11 +56,13 @@ struct ahead {
 	size_t batch_records;
 	struct slot *filling; /* the thread's own */
 	/* Of ahead_next(): */
-	struct slot *using; /* the batch that it gives from, */
-	size_t used;        /* and how many of it */
+	struct slot *using[NR_BATCHES]; /* the batches that it gives from, */
+	size_t nr_using, first_using;   /* [first_using..nr_using), */
+	size_t used;                    /* and how many of the first it gave */
 	int failed;         /* 0 or -EBADMSG: a record could not be decoded, */
 	struct diag failure; /* and why */
 	struct session_record record;
+	struct ahead_piece pieces[NR_BATCHES]; /* of the run */
 	struct slot slots[NR_BATCHES];
 };
 
@@ -79,6 +86,7 @@ static void release(struct slot *slot)
 		if (slot->tickets[i].by)
 			source_release(slot->tickets[i].by, slot->tickets[i].record);
 	slot->nr = 0;
+	memset(slot->others, 0, sizeof(slot->others));
 }
 
 /* An empty slot of our own. NULL: we are to stop. */
@@ -144,6 +152,8 @@ static int next(struct ahead *ahead, struct diag *reterr)
 	if (source_keeps(held.by, held.record))
 		held.by = NULL;
 	slot->tickets[slot->nr] = (struct ticket){held.record, view.offset, view.file, held.by};
+	if (held.record->type != PERF_RECORD_SAMPLE)
+		slot->others[slot->nr / WORD_BITS] |= 1ull << slot->nr % WORD_BITS;
 	if (++slot->nr == ahead->batch_records)
 		hand_over(ahead);
 	return 1;
@@ -206,28 +216,32 @@ int ahead_start(struct session *session, struct ahead **ret)
 	return 0;
 }
 
-static void slot_return(struct ahead *ahead, struct slot *slot)
+/* The first `nr` of those in use go back. */
+static void give_back(struct ahead *ahead, size_t nr)
 {
 	pthread_mutex_lock(&ahead->lock);
-	queue_put(&ahead->empty, slot);
+	for (size_t i = 0; i < nr; i++)
+		queue_put(&ahead->empty, ahead->using[ahead->first_using++]);
 	if (ahead->empty.nr >= NR_WORTH_WAKING)
 		pthread_cond_signal(&ahead->came_back);
 	pthread_mutex_unlock(&ahead->lock);
+	ahead->used = 0;
 }
 
-/* The next batch, with at least one record: 1. Else what session_next() ended with; again at every later call. */
-static int slot_take(struct ahead *ahead, struct slot **ret, struct diag *reterr)
+/* All batches that are filled, at least one, when none is in use: 1. Else what session_next() ended with, at every later call. */
+static int take_batches(struct ahead *ahead, struct diag *reterr)
 {
 	int result = 1;
 
+	ahead->first_using = ahead->nr_using = 0;
 	pthread_mutex_lock(&ahead->lock);
 	while (!ahead->filled.nr && !ahead->ended) {
 		pthread_cond_signal(&ahead->came_back);
 		pthread_cond_wait(&ahead->filled_or_ended, &ahead->lock);
 	}
-	if (ahead->filled.nr) {
-		*ret = queue_take(&ahead->filled);
-	} else {
+	while (ahead->filled.nr)
+		ahead->using[ahead->nr_using++] = queue_take(&ahead->filled);
+	if (!ahead->nr_using) {
 		result = ahead->result;
 		if (result < 0 && reterr)
 			*reterr = ahead->why;
@@ -236,12 +250,19 @@ static int slot_take(struct ahead *ahead, struct slot **ret, struct diag *reterr
 	return result;
 }
 
+/* The first batch in use has records that were not given: 1; else as session_next(). */
+static int have_batch(struct ahead *ahead, struct diag *reterr)
+{
+	if (ahead->first_using < ahead->nr_using && ahead->used == ahead->using[ahead->first_using]->nr)
+		give_back(ahead, 1);
+	return ahead->first_using < ahead->nr_using ? 1 : take_batches(ahead, reterr);
+}
+
 void ahead_close(struct ahead *ahead)
 {
 	if (!ahead)
 		return;
-	if (ahead->using)
-		slot_return(ahead, ahead->using);
+	give_back(ahead, ahead->nr_using - ahead->first_using);
 	pthread_mutex_lock(&ahead->lock);
 	ahead->stop = true;
 	pthread_cond_signal(&ahead->came_back);
@@ -257,11 +278,10 @@ void ahead_close(struct ahead *ahead)
 }
 
 /* Records lie in the order of the rings, not in that in which they are used: without this each is waited for. */
-static void fetch(const struct slot *slot, size_t at)
+static void fetch(const struct ticket *ticket)
 {
-	if (at >= slot->nr)
-		return;
-	const char *bytes = (const char *)slot->tickets[at].record;
+	const char *bytes = (const char *)ticket->record;
+
 	for (size_t i = 0; i < PREFETCHED_BYTES; i += LINE_BYTES)
 		__builtin_prefetch(bytes + i);
 }
@@ -269,18 +289,36 @@ static void fetch(const struct slot *slot, size_t at)
 /* The next ticket: 1; else as session_next(). */
 static int next_ticket(struct ahead *ahead, const struct ticket **ret, struct diag *reterr)
 {
-	if (!ahead->using || ahead->used == ahead->using->nr) {
-		if (ahead->using)
-			slot_return(ahead, ahead->using);
-		ahead->using = NULL;
-		ahead->used = 0;
-		int got = slot_take(ahead, &ahead->using, reterr);
-		if (got <= 0)
-			return got;
-	}
-	fetch(ahead->using, ahead->used + PREFETCHED);
-	*ret = &ahead->using->tickets[ahead->used++];
+	int got = have_batch(ahead, reterr);
+
+	if (got <= 0)
+		return got;
+	const struct slot *slot = ahead->using[ahead->first_using];
+	if (ahead->used + PREFETCHED < slot->nr)
+		fetch(&slot->tickets[ahead->used + PREFETCHED]);
+	*ret = &slot->tickets[ahead->used++];
 	return 1;
+}
+
+static int decode(const struct ahead *ahead, const struct ticket *ticket, struct session_record *ret, struct diag *reterr)
+{
+	const struct record_view view = {ticket->record, ticket->offset, ticket->file};
+
+	return session_decode(ahead->session, &view, ret, reterr);
+}
+
+/* 1, or 0: there is nothing to give, and if that is a failure it is kept. */
+static int decode_or_fail(struct ahead *ahead, const struct ticket *ticket)
+{
+	struct diag why; /* not cleared: this runs for each record */
+	int decoded = decode(ahead, ticket, &ahead->record, &why);
+
+	if (decoded < 0 && !ahead->failed) {
+		ahead->failed = decoded;
+		ahead->failure = why;
+		session_name_file(ahead->session, ticket->file, &ahead->failure);
+	}
+	return decoded > 0;
 }
 
 int ahead_next(struct ahead *ahead, const struct session_record **ret, struct diag *reterr)
@@ -289,22 +327,69 @@ int ahead_next(struct ahead *ahead, const struct session_record **ret, struct di
 	int got;
 
 	*ret = &ahead->record;
-	while ((got = next_ticket(ahead, &ticket, reterr)) > 0) {
-		struct diag why; /* not cleared: this runs for each record */
-		const struct record_view view = {ticket->record, ticket->offset, ticket->file};
-		int decoded = session_decode(ahead->session, &view, &ahead->record, &why);
-		if (decoded > 0)
+	while ((got = next_ticket(ahead, &ticket, reterr)) > 0)
+		if (decode_or_fail(ahead, ticket))
 			return 1;
-		if (decoded < 0 && !ahead->failed) {
-			ahead->failed = decoded;
-			ahead->failure = why;
-			session_name_file(ahead->session, ticket->file, &ahead->failure);
-		}
-	}
 	if (!got && ahead->failed) {
 		got = ahead->failed;
 		if (reterr)
 			*reterr = ahead->failure;
 	}
 	return got;
+}
+
+/* The first from `at` on that is no sample; slot->nr: none. */
+static size_t next_other(const struct slot *slot, size_t at)
+{
+	size_t word = at / WORD_BITS;
+	uint64_t bits = slot->others[word] & ~0ull << at % WORD_BITS;
+
+	while (!bits) {
+		if (++word >= BATCH_RECORDS / WORD_BITS)
+			return slot->nr;
+		bits = slot->others[word];
+	}
+	return word * WORD_BITS + (size_t)__builtin_ctzll(bits);
+}
+
+size_t ahead_run_begin(struct ahead *ahead, const struct ahead_piece **ret)
+{
+	size_t nr = 0;
+
+	if (have_batch(ahead, NULL) <= 0)
+		return 0;
+	for (size_t i = ahead->first_using, at = ahead->used; i < ahead->nr_using; i++, at = 0) {
+		const struct slot *slot = ahead->using[i];
+		size_t end = next_other(slot, at);
+		if (end > at)
+			ahead->pieces[nr++] = (struct ahead_piece){slot->tickets + at, end - at};
+		if (end < slot->nr)
+			break;
+	}
+	*ret = ahead->pieces;
+	return nr;
+}
+
+int ahead_decode(const struct ahead *ahead, const struct ahead_piece *piece, size_t at, struct session_record *ret)
+{
+	struct diag why; /* not cleared: this runs for each record */
+
+	if (at + PREFETCHED < piece->nr)
+		fetch(&piece->tickets[at + PREFETCHED]);
+	return decode(ahead, &piece->tickets[at], ret, &why);
+}
+
+bool ahead_decode_again(struct ahead *ahead, const struct ahead_piece *piece, size_t at, const struct session_record **ret)
+{
+	*ret = &ahead->record;
+	return decode_or_fail(ahead, &piece->tickets[at]);
+}
+
+void ahead_run_end(struct ahead *ahead, size_t nr_pieces)
+{
+	if (!nr_pieces)
+		return;
+	const struct ahead_piece *last = &ahead->pieces[nr_pieces - 1];
+	give_back(ahead, nr_pieces - 1);
+	ahead->used = (size_t)(last->tickets + last->nr - ahead->using[ahead->first_using]->tickets);
 }

@@ -45,15 +45,14 @@ int group_split_begin(struct group_split *split, struct session *session, const 
 		return 0;
 
 	size_t nr_events;
-	const struct perf_event_attr *attr = &record->event->attr;
-	if (!(attr->sample_type & PERF_SAMPLE_READ) || !(attr->read_format & PERF_FORMAT_ID) || !record->sample.read.len)
+	if (!group_split_has(&record->event->attr) || !record->sample.read.len)
 		return 0;
 	if (!split->known) {
 		int err = learn_ids(split, session);
 		if (err < 0)
 			return err;
 	}
-	if (sample_read_open(attr, record->sample.read, &split->left) < 0)
+	if (sample_read_open(&record->event->attr, record->sample.read, &split->left) < 0)
 		return 0;
 	split->events = session_events(session, &nr_events); /* a pipe may have moved them since */
 	split->record = *record;

@@ -21,6 +21,12 @@ struct group_split {
 	const struct event_desc *events; /* the session's, as of that sample */
 };
 
+/* Samples of such an event may be split. */
+static inline bool group_split_has(const struct perf_event_attr *attr)
+{
+	return attr->sample_type & PERF_SAMPLE_READ && attr->read_format & PERF_FORMAT_ID;
+}
+
 void group_split_fini(struct group_split *split); /* zeroed is fine */
 
 /*

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Records that a thread decodes ahead are those of session_next(), to the same end; in small and in many batches. */
+/*
+ * Records that a thread finds ahead are those of session_next(), to the same end; in small and in many batches, one by one
+ * and in runs that several threads decode.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -10,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/crew.h"
 #include "base/diag.h"
 #include "base/log.h"
 #include "read/ahead.h"
@@ -60,10 +64,102 @@ static size_t read_both(const struct buf *file)
 	return nr;
 }
 
+enum { PIECES_MAX = 64, PIECE_RECORDS = 512 };
+
+/* What was decoded of a run. */
+struct decoded {
+	const struct ahead *ahead;
+	const struct ahead_piece *pieces;
+	struct {
+		int got;
+		struct session_record record;
+	} of[PIECES_MAX][PIECE_RECORDS];
+};
+
+static void decode_piece(void *of, unsigned hand, unsigned index)
+{
+	struct decoded *decoded = of;
+	const struct ahead_piece *piece = &decoded->pieces[index];
+
+	(void)hand;
+	for (size_t at = 0; at < piece->nr; at++)
+		decoded->of[index][at].got = ahead_decode(decoded->ahead, piece, at, &decoded->of[index][at].record);
+}
+
+static size_t expect_piece(struct session *plain, struct ahead *ahead, const struct decoded *decoded, size_t index)
+{
+	const struct ahead_piece *piece = &decoded->pieces[index];
+	const struct session_record *again;
+	struct session_record record;
+	size_t nr = 0;
+
+	for (size_t at = 0; at < piece->nr; at++) {
+		bool there = ahead_decode_again(ahead, piece, at, &again);
+		assert_int_equal(decoded->of[index][at].got > 0, there);
+		if (!there)
+			continue;
+		assert_int_equal(session_next(plain, &record, NULL), 1);
+		assert_int_equal(record.view.header->type, PERF_RECORD_SAMPLE);
+		expect_same(&record, again);
+		expect_same(&record, &decoded->of[index][at].record);
+		nr++;
+	}
+	return nr;
+}
+
+/* As read_both(), in runs; of some only a part is used, and what follows one by one. Returns how many records were in runs. */
+static size_t read_runs(const struct buf *file, const struct session_times *times)
+{
+	struct session *plain = open_session(file), *session = open_session(file);
+	struct decoded *decoded = malloc(sizeof(*decoded));
+	const struct session_record *other;
+	struct session_record record;
+	struct diag why = {0}, other_why = {0};
+	size_t nr = 0, nr_pieces;
+	struct crew *crew;
+	struct ahead *ahead;
+	int got;
+
+	assert_non_null(decoded);
+	assert_int_equal(session_limit_time(plain, times), 0);
+	assert_int_equal(session_limit_time(session, times), 0);
+	assert_int_equal(ahead_start(session, &ahead), 0);
+	assert_int_equal(crew_new(3, &crew), 0);
+	decoded->ahead = ahead;
+	do {
+		while ((nr_pieces = ahead_run_begin(ahead, &decoded->pieces))) {
+			assert_in_range(nr_pieces, 1, PIECES_MAX);
+			crew_run(crew, decode_piece, decoded, (unsigned)nr_pieces);
+			size_t used = nr % 3 ? nr_pieces : (nr_pieces + 1) / 2;
+			for (size_t i = 0; i < used; i++)
+				nr += expect_piece(plain, ahead, decoded, i);
+			ahead_run_end(ahead, used);
+		}
+		for (unsigned i = 0; i < 700; i++) {
+			got = ahead_next(ahead, &other, &other_why);
+			assert_int_equal(session_next(plain, &record, &why), got);
+			if (got <= 0)
+				break;
+			expect_same(&record, other);
+		}
+	} while (got > 0);
+	assert_string_equal(why.text, other_why.text);
+	crew_free(crew);
+	ahead_close(ahead);
+	session_close(session);
+	session_close(plain);
+	free(decoded);
+	return nr;
+}
+
+static const struct session_times always = {0, UINT64_MAX};
+
 static void put_many(struct buf *file, uint64_t nr)
 {
 	for (uint64_t i = 0; i < nr; i++) {
 		file_put_sample(file, 100 + i, FILE_ID_CLOCK);
+		if (i % 1501 == 7)
+			file_put_comm(file, 100 + i, "changes");
 		if (i % 1000 == 999)
 			file_put_mark(file);
 	}
@@ -76,6 +172,7 @@ static void test_few(void **state)
 	(void)state;
 	file_build(&file);
 	assert_true(read_both(&file) > 3);
+	read_runs(&file, &always);
 	buf_fini(&file);
 }
 
@@ -87,12 +184,13 @@ static void test_many_and_changes(void **state)
 
 	(void)state;
 	file_build_pipe(&file);
-	put_many(&file, 20000);
+	put_many(&file, 40000);
 	file_events_init(&events);
 	events.ids[1] = 7000;
 	file_put_attr(&file, &events.events[1]);
 	put_many(&file, 20000);
-	assert_true(read_both(&file) > 40000);
+	assert_true(read_both(&file) > 60000);
+	assert_true(read_runs(&file, &always) > 30000);
 	buf_fini(&file);
 }
 
@@ -105,6 +203,20 @@ static void test_damage(void **state)
 	put_many(&file, 3000);
 	file.len -= 12;
 	read_both(&file);
+	read_runs(&file, &always);
+	buf_fini(&file);
+}
+
+/* Samples that are not wanted are in the runs, and left out when they are decoded. */
+static void test_times(void **state)
+{
+	static const struct session_times some = {300, 5000};
+	struct buf file = {0};
+
+	(void)state;
+	file_build_pipe(&file);
+	put_many(&file, 9000);
+	assert_in_range(read_runs(&file, &some), 1000, 4701);
 	buf_fini(&file);
 }
 
@@ -132,6 +244,7 @@ int main(void)
 		cmocka_unit_test(test_few),
 		cmocka_unit_test(test_many_and_changes),
 		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_times),
 		cmocka_unit_test(test_close_early),
 	};
 
