@@ -32,8 +32,9 @@ def test_samples_for_stacks(program, millrace, perf, need_tracefs, fuse_fs):
     assert sum(row['trimmed'] for row in trimmed['events']) == trimmed['trimmed']
     assert f'cut the stacks of {trimmed["trimmed"]} samples short' in said
     assert 'Cut short: the stacks of ' in millrace('report', '--loss', '-i', file).out
-    # Whether who drains gets the CPU in time is another matter: some may be lost however much memory there is.
-    if 'asan' not in str(program) and 'tsan' not in str(program):
+    # Whether who drains gets the CPU in time is another matter: some may be lost however much memory there is. And a
+    # slow machine may not make more than the file system takes.
+    if 'asan' not in str(program) and 'tsan' not in str(program) and dropped['lost'] > CALLS / 10:
         assert 4 * trimmed['lost'] < dropped['lost'], (dropped, trimmed)
     if not trimmed['lost']:
         assert trimmed['lost_time_ns'] == 0 and trimmed['covered_percent'] == 100 and not trimmed['gaps']
