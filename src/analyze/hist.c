@@ -309,21 +309,11 @@ int hist_add_caller(struct hist *hist, const struct hist_place *place, uint64_t 
 	return 1;
 }
 
-int hist_note_use(struct hist *hist, struct hist_entry *entry, const struct hist_use *use, uint32_t depth)
+int hist_note_use(struct hist *hist, struct hist_entry *entry, const struct use *use, uint32_t depth)
 {
-	struct hist_use *copy = pool_take(&hist->pool, sizeof(*copy));
-
-	if (!copy)
-		return -ENOMEM;
-	*copy = (struct hist_use){.cell = use->cell, .skip = use->skip};
-	if (entry->last)
-		entry->last->next = copy;
-	else
-		entry->uses = copy;
-	entry->last = copy;
 	if (entry->depth < depth)
 		entry->depth = depth;
-	return 0;
+	return use_list_append(&entry->uses, use, &hist->pool);
 }
 
 int hist_link(struct hist *leader, struct hist *const members[], unsigned nr_members)

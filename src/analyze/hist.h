@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "analyze/machine.h"
+#include "analyze/use_list.h"
 
 /* What samples are told apart by, and what is counted of them: the columns of a table. */
 enum hist_column {
@@ -77,19 +78,13 @@ struct hist_amount {
 	uint64_t period, nr_samples;
 };
 
-/* Where an entry occurs: a chain of a cell of the tally, without its first `skip` frames. */
-struct hist_use {
-	struct hist_use *next;
-	uint32_t cell, skip;
-};
-
 struct hist_entry {
 	struct hist_place place; /* of the first sample */
 	uint64_t period;         /* of the samples that were taken here */
 	uint64_t nr_samples;
 	uint64_t level_periods[4];    /* of `period`, by HIST_SELF_KERNEL and so on */
 	uint64_t children_period;     /* and of those below, each sample once */
-	struct hist_use *uses, *last; /* see hist_note_use() */
+	struct use_list uses;         /* see hist_note_use() */
 	uint32_t depth;               /* frames of the longest */
 	/* Of the leader of a group, see hist_link(): those of its members, NULL: that member has none there. */
 	struct hist_entry **members;
@@ -113,8 +108,8 @@ int hist_add(struct hist *hist, const struct hist_place *place, const struct his
  */
 int hist_add_caller(struct hist *hist, const struct hist_place *place, uint64_t period, struct hist_entry **ret);
 
-/* Remembers a use of an entry, behind those it has; depth: the frames that are left. 0 or -ENOMEM. */
-int hist_note_use(struct hist *hist, struct hist_entry *entry, const struct hist_use *use, uint32_t depth);
+/* Remembers a use of an entry, in the order of the cells; depth: the frames that are left. 0 or -ENOMEM. */
+int hist_note_use(struct hist *hist, struct hist_entry *entry, const struct use *use, uint32_t depth);
 
 /*
  * Makes entries of the members of a group parts of the leader's entries of the same places; there it gets entries

@@ -250,36 +250,46 @@ static void print_ends(const struct graph *graph)
 
 static int fill_tree(struct graph *graph, const struct hist_entry *entry)
 {
+	struct use_cursor uses = use_list_first(&entry->uses);
+	struct use use;
+
 	calltree_clear(&graph->tree);
-	for (const struct hist_use *use = entry->uses; use; use = use->next) {
-		const struct tally_cell *cell = &graph->tally->cells[use->cell];
+	while (use_list_next(&uses, &use)) {
+		const struct tally_cell *cell = &graph->tally->cells[use.cell];
 		struct calltree_count count = {cell->amount.period, (uint32_t)cell->amount.nr_samples};
-		int err = calltree_add(&graph->tree, cell->chain, use->skip, graph->options->direction, &count);
+		int err = calltree_add(&graph->tree, cell->chain, use.skip, graph->options->direction, &count);
 		if (err)
 			return err;
 	}
 	return 0;
 }
 
+/* How branches are ordered, and which are too small. */
+static enum calltree_sort sort_of(enum graph_mode mode)
+{
+	if (mode == GRAPH_FRACTAL)
+		return CALLTREE_RELATIVE;
+	return mode == GRAPH_FLAT || mode == GRAPH_FOLDED ? CALLTREE_ENDS : CALLTREE_ABSOLUTE;
+}
+
 int graph_print(struct graph *graph, const struct hist_entry *entry, uint64_t entry_period)
 {
 	const struct graph_options *options = graph->options;
-	bool ends = options->mode == GRAPH_FLAT || options->mode == GRAPH_FOLDED;
-	int err = fill_tree(graph, entry);
+	enum calltree_sort sort = sort_of(options->mode);
+	double limit = options->min_percent / 100;
 
+	if (sort != CALLTREE_RELATIVE) {
+		limit *= (double)graph->shown_total;
+		if (entry_period < (uint64_t)limit) /* none of its branches is larger than itself */
+			return 0;
+	}
+	int err = fill_tree(graph, entry);
+	if (!err)
+		err = calltree_sort(&graph->tree, sort, limit);
 	if (err)
 		return err;
 	graph->entry_period = entry_period;
-	if (ends)
-		err = calltree_sort(&graph->tree, CALLTREE_ENDS, (double)graph->shown_total * (options->min_percent / 100));
-	else if (options->mode == GRAPH_FRACTAL)
-		err = calltree_sort(&graph->tree, CALLTREE_RELATIVE, options->min_percent / 100);
-	else
-		err = calltree_sort(&graph->tree, CALLTREE_ABSOLUTE,
-				    (double)graph->shown_total * (options->min_percent / 100));
-	if (err)
-		return err;
-	if (ends)
+	if (sort == CALLTREE_ENDS)
 		print_ends(graph);
 	else
 		print_tree(graph);

@@ -292,7 +292,7 @@ static int add_callers(struct samples *samples, struct hist *hist, uint32_t inde
 		}
 		int added = hist_add_caller(hist, &place, cell->amount.period, &entry);
 		if (added > 0 && samples->options.chains)
-			added = hist_note_use(hist, entry, &(struct hist_use){.cell = index, .skip = i}, nr - i);
+			added = hist_note_use(hist, entry, &(struct use){.cell = index, .skip = i}, nr - i);
 		if (added < 0)
 			return added;
 	}
@@ -315,7 +315,7 @@ static int settle_cell(struct samples *samples, struct event_samples *event, uin
 	int err = hist_add(event->hist, &cell->place, &cell->amount, &entry);
 
 	if (!err && samples->options.chains && cell->chain)
-		err = hist_note_use(event->hist, entry, &(struct hist_use){.cell = index},
+		err = hist_note_use(event->hist, entry, &(struct use){.cell = index},
 				    chain_depth(samples, cell->chain));
 	return err || !samples->children ? err : add_callers(samples, event->hist, index, cell);
 }

@@ -9,6 +9,7 @@
 
 #include "analyze/dso.h"
 #include "analyze/hist.h"
+#include "analyze/pool.h"
 
 static struct dso lib_a = {.name = "/lib/a.so", .short_name = "a.so"};
 static struct dso lib_b = {.name = "/lib/b.so", .short_name = "b.so"};
@@ -193,10 +194,45 @@ static void test_groups(void **state)
 	}
 }
 
+/* Distances and skips of one to five bytes, in lists that are filled by turns; more than one chunk of each. */
+static void test_uses_come_back(void **state)
+{
+	(void)state;
+	static const struct use steps[] = {{0, 0},	  {1, 126},	 {0, 127},    {127, 128},	    {128, 0},
+					   {16383, 16384}, {16384, 5},	 {1u << 21, 1u << 28}, {1u << 28, UINT32_MAX}, {0, 3}};
+	enum { NR_STEPS = sizeof(steps) / sizeof(steps[0]), NR_LISTS = 3, ROUNDS = 10 };
+	struct use_list lists[NR_LISTS] = {0};
+	struct pool pool = {0};
+	struct use use = {0}, got;
+	uint32_t cells[NR_LISTS] = {0};
+
+	for (unsigned i = 0; i < ROUNDS * NR_STEPS * NR_LISTS; i++) {
+		cells[i % NR_LISTS] += steps[i / NR_LISTS % NR_STEPS].cell;
+		use = (struct use){cells[i % NR_LISTS], steps[i / NR_LISTS % NR_STEPS].skip};
+		assert_int_equal(use_list_append(&lists[i % NR_LISTS], &use, &pool), 0);
+	}
+	for (unsigned list = 0; list < NR_LISTS; list++) {
+		struct use_cursor cursor = use_list_first(&lists[list]);
+		uint32_t cell = 0;
+		for (unsigned i = 0; i < ROUNDS * NR_STEPS; i++) {
+			cell += steps[i % NR_STEPS].cell;
+			assert_true(use_list_next(&cursor, &got));
+			assert_int_equal(got.cell, cell);
+			assert_int_equal(got.skip, steps[i % NR_STEPS].skip);
+		}
+		assert_false(use_list_next(&cursor, &got));
+		assert_false(use_list_next(&cursor, &got));
+	}
+	struct use_cursor none = use_list_first(&(struct use_list){0});
+	assert_false(use_list_next(&none, &got));
+	pool_fini(&pool);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_uses_come_back),
 		cmocka_unit_test(test_equal_samples_are_one_entry),
 		cmocka_unit_test(test_order_of_equals),
 		cmocka_unit_test(test_callers_count_once),
