@@ -19,6 +19,16 @@ static struct task **task_chain(struct machine *machine, uint32_t tid)
 	return &machine->tasks[tid % TASK_CHAINS];
 }
 
+struct task *machine_known_task(const struct machine *machine, uint32_t pid, uint32_t tid)
+{
+	struct task *task = machine->tasks[tid % TASK_CHAINS];
+
+	while (task && task->tid != tid)
+		task = task->next;
+	/* Without its pid it learns it when it is looked up. */
+	return task && task->pid == UINT32_MAX && pid != UINT32_MAX ? NULL : task;
+}
+
 static struct task *task_find(struct machine *machine, uint32_t tid)
 {
 	if (machine->last && machine->last->tid == tid)

@@ -34,6 +34,9 @@ int machine_process(struct machine *machine, const struct session_record *record
 /* The task, made when it was not known yet. NULL: out of memory. Valid until machine_free(). */
 struct task *machine_task(struct machine *machine, uint32_t pid, uint32_t tid);
 
+/* The same when there is nothing to make or to learn; else NULL. By several threads at once, while none changes the machine. */
+struct task *machine_known_task(const struct machine *machine, uint32_t pid, uint32_t tid);
+
 /* Its name as of the records so far; ":TID" when none told it. Valid until machine_free(), also after a
  * change. */
 const char *task_comm(const struct task *task);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { FIRST_ROOM = 256 };
 
@@ -85,4 +86,32 @@ int tally_find(struct tally *tally, const struct hist_place *place, uint32_t cha
 	*ret_cell = tally->nr++;
 	tally->slots[at] = tally->nr;
 	return 0;
+}
+
+void tally_share_fini(struct tally_share *share)
+{
+	free(share->amounts);
+	*share = (struct tally_share){0};
+}
+
+int tally_share_fit(struct tally_share *share, const struct tally *tally)
+{
+	if (share->room >= tally->nr)
+		return 0;
+	struct hist_amount *amounts = reallocarray(share->amounts, tally->room, sizeof(*amounts));
+	if (!amounts)
+		return -ENOMEM;
+	memset(amounts + share->room, 0, (tally->room - share->room) * sizeof(*amounts));
+	share->amounts = amounts;
+	share->room = tally->room;
+	return 0;
+}
+
+void tally_join(struct tally *tally, struct tally_share *share)
+{
+	for (uint32_t i = 0; i < tally->nr && i < share->room; i++) {
+		tally->cells[i].amount.period += share->amounts[i].period;
+		tally->cells[i].amount.nr_samples += share->amounts[i].nr_samples;
+		share->amounts[i] = (struct hist_amount){0};
+	}
 }

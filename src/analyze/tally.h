@@ -28,3 +28,17 @@ void tally_fini(struct tally *tally);
 
 /* The cell of exactly that place and chain, made when there is none. Fields that nobody asks for must be zero. 0 or -ENOMEM. */
 int tally_find(struct tally *tally, const struct hist_place *place, uint32_t chain, uint32_t *ret_cell);
+
+/* Amounts that a thread counts beside the tally: of each of its cells, to be added to them. */
+struct tally_share {
+	struct hist_amount *amounts;
+	uint32_t room;
+};
+
+void tally_share_fini(struct tally_share *share); /* zeroed is fine */
+
+/* Room for all cells that there are now; those that came since the last time are zero. 0 or -ENOMEM. */
+int tally_share_fit(struct tally_share *share, const struct tally *tally);
+
+/* Adds it, and makes it zero. */
+void tally_join(struct tally *tally, struct tally_share *share);

@@ -16,12 +16,14 @@ void progress_start(struct progress *progress, const char *what);
 
 void progress_show(struct progress *progress);
 
-/* After each record. */
-static inline void progress_step(struct progress *progress)
+/* After `nr` more records. */
+static inline void progress_step(struct progress *progress, uint64_t nr)
 {
 	enum { STEP = 1 << 14 };
+	uint64_t before = progress->nr;
 
-	if (++progress->nr % STEP == 0 && progress->what)
+	progress->nr += nr;
+	if (progress->nr / STEP != before / STEP && progress->what)
 		progress_show(progress);
 }
 

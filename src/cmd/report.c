@@ -13,6 +13,7 @@
 #include "cmd/header_text.h"
 #include "cmd/input.h"
 #include "cmd/progress.h"
+#include "cmd/report_crew.h"
 #include "cmd/report_loss.h"
 #include "cmd/report_options.h"
 #include "cmd/report_samples.h"
@@ -25,6 +26,7 @@ struct report {
 	struct session *session;
 	struct machine *machine;
 	struct samples samples;
+	struct report_crew *crew; /* NULL: one thread takes all samples */
 	struct input_losses losses;
 	bool header_done;
 	struct progress progress;
@@ -82,6 +84,11 @@ static bool is_front(uint32_t type)
 	return type == RECORD_HEADER_ATTR || type == RECORD_HEADER_FEATURE;
 }
 
+static int tell_failure(const struct report *report, int err, struct diag *reterr)
+{
+	return diag_set(reterr, err, "%s", err == -ENOMEM ? "out of memory" : report->samples.why.text);
+}
+
 static int take(struct report *report, const struct session_record *record, struct diag *reterr)
 {
 	bool sample = record->view.header->type == PERF_RECORD_SAMPLE;
@@ -94,7 +101,20 @@ static int take(struct report *report, const struct session_record *record, stru
 	} else if (!wants_tasks(report)) {
 		err = samples_take(&report->samples, record);
 	}
-	return err ? diag_set(reterr, err, "%s", err == -ENOMEM ? "out of memory" : report->samples.why.text) : 0;
+	return err ? tell_failure(report, err, reterr) : 0;
+}
+
+/* Samples that follow each other, as many as can be had at once, when there is a crew for them: how many; 0: none; -errno. */
+static int64_t take_run(struct report *report, struct input_records *records, struct diag *reterr)
+{
+	const struct ahead_piece *pieces;
+	size_t nr = report->crew && report->header_done ? input_records_run(records, &pieces) : 0;
+
+	if (!nr)
+		return 0;
+	int64_t got = report_crew_take(report->crew, records->ahead, (struct report_run){pieces, nr});
+	ahead_run_end(records->ahead, nr);
+	return got < 0 ? tell_failure(report, (int)got, reterr) : got;
 }
 
 /* All records, until one fails or the end. The front of a pipe is known when its first record of another kind
@@ -113,14 +133,22 @@ static int read_records(struct report *report, struct diag *reterr)
 	if (err)
 		return diag_set(reterr, err, "cannot start a thread: %s", strerror(-err));
 	progress_start(&report->progress, "reading");
-	while (!(report->header_done && report->options.header.alone) &&
-	       (got = input_records_next(&records, &record, reterr)) > 0) {
+	while (!(report->header_done && report->options.header.alone)) {
+		int64_t taken = take_run(report, &records, reterr);
+		if (taken < 0)
+			return (int)taken;
+		progress_step(&report->progress, (uint64_t)taken);
+		if (taken)
+			continue;
+		got = input_records_next(&records, &record, reterr);
+		if (got <= 0)
+			break;
 		if (!report->header_done && !is_front(record->view.header->type))
 			print_front(report);
 		err = take(report, record, reterr);
 		if (err)
 			return err;
-		progress_step(&report->progress);
+		progress_step(&report->progress, 1);
 	}
 	if (!report->header_done)
 		print_front(report);
@@ -144,9 +172,12 @@ static int run_table(struct report *report, struct diag *reterr)
 	if (!err)
 		err = samples_init(&report->samples, &report->options.samples, report->session,
 				   report->machine);
+	if (!err && !wants_tasks(report))
+		err = report_crew_new(&report->samples, &report->crew);
 	if (err)
 		return diag_set(reterr, err, "out of memory");
 	err = read_records(report, reterr);
+	report_crew_join(report->crew);
 	progress_end(&report->progress);
 	if (!report->options.header.alone) {
 		int table_err = print_tables(report, err ? NULL : reterr);
@@ -249,6 +280,7 @@ static int report_run(int argc, char **argv)
 	pager_open(&report.options.pager);
 	int err = run(&report, &diag);
 	int status = report_status(err, &diag);
+	report_crew_free(report.crew);
 	samples_fini(&report.samples);
 	sample_filter_fini(&report.options.samples.filter);
 	machine_free(report.machine);

@@ -225,6 +225,7 @@ int samples_take(struct samples *samples, const struct session_record *record)
 		int err = find_cell(samples, event, task, record, &cell);
 		if (err)
 			return err;
+		samples->nr_found++;
 		if (memo)
 			*memo = (struct sample_memo){{sum.a, sum.b}, cell};
 	}
@@ -232,6 +233,24 @@ int samples_take(struct samples *samples, const struct session_record *record)
 	amount->period += sample->period;
 	amount->nr_samples++;
 	return 0;
+}
+
+bool samples_recall(const struct samples *samples, const struct session_record *record, const struct task *task,
+		    struct samples_place *ret)
+{
+	const struct sample *sample = &record->sample;
+	size_t event = event_index(samples, record->event);
+
+	if (!samples->started || event >= samples->nr || !can_be_remembered(samples, sample))
+		return false;
+	ret->left_out = !sample_filter_has_cpu(&samples->options.filter, sample->cpu);
+	if (ret->left_out)
+		return true;
+	struct sum sum = sample_sum(samples, record, task);
+	const struct sample_memo *memo = &samples->memo[sum.b % MEMO_SLOTS];
+	ret->event = event;
+	ret->cell = memo->cell;
+	return memo->key[0] == sum.a && memo->key[1] == sum.b;
 }
 
 void samples_note(struct samples *samples, const struct session_record *record)

@@ -16,6 +16,7 @@ struct details;
 struct machine;
 struct session;
 struct session_record;
+struct task;
 
 struct samples_options {
 	struct hist_options hist; /* children: wanted where there are call chains */
@@ -56,6 +57,7 @@ struct samples {
 	struct sample_memo *memo;
 	struct details *details; /* NULL: no key asks for any */
 	struct diag why;         /* of an error that is not -ENOMEM */
+	uint64_t nr_found; /* samples whose place the memo did not have */
 	uint64_t epoch; /* another one after each record that may change what addresses mean */
 };
 
@@ -65,6 +67,20 @@ void samples_fini(struct samples *samples);
 
 /* A SAMPLE record. 0 or -ENOMEM; -EBADMSG, and `why`: the formats of tracepoints are damaged. */
 int samples_take(struct samples *samples, const struct session_record *record);
+
+/* Where a sample is counted that looks like one that was taken. */
+struct samples_place {
+	size_t event; /* index */
+	uint32_t cell;
+	bool left_out; /* nowhere, and the rest is not valid */
+};
+
+/*
+ * false: samples_take() has to find out. Changes nothing: by several threads at once, while none calls anything else here
+ * or changes the machine. `task`: machine_known_task() of the sample; not NULL.
+ */
+bool samples_recall(const struct samples *samples, const struct session_record *record, const struct task *task,
+		    struct samples_place *ret);
 
 /* The machine has processed another record. */
 void samples_note(struct samples *samples, const struct session_record *record);

@@ -15,10 +15,10 @@
  * Each side wakes the other when half of them wait for it, or when it has nothing to do itself: few switches, and runs
  * long enough to be shared among threads.
  */
-enum { NR_BATCHES = 64, NR_WORTH_WAKING = NR_BATCHES / 2 };
+enum { NR_BATCHES = AHEAD_RUN_MAX, NR_WORTH_WAKING = NR_BATCHES / 2 };
 
 /* Of records with stacks few are on their way: what was decompressed stays in memory as long as they are. */
-enum { BATCH_RECORDS = 512, BATCH_STACKS = 8, WORD_BITS = 64 };
+enum { BATCH_RECORDS = AHEAD_PIECE_MAX, BATCH_STACKS = 8, WORD_BITS = 64 };
 
 enum { PREFETCHED = 6 /* tickets ahead of the one that is used, and the bytes of each */, PREFETCHED_BYTES = 128, LINE_BYTES = 64 };
 

@@ -26,10 +26,12 @@ void ahead_close(struct ahead *ahead);
 /* As session_next(): the record is valid until the next call. */
 int ahead_next(struct ahead *ahead, const struct session_record **ret, struct diag *reterr);
 
+enum { AHEAD_RUN_MAX = 64, AHEAD_PIECE_MAX = 512 };
+
 /* Samples that follow each other; so do the pieces of a run, with nothing but samples in between. */
 struct ahead_piece {
 	const struct ticket *tickets;
-	size_t nr; /* 1 to 512 */
+	size_t nr; /* 1 to AHEAD_PIECE_MAX */
 };
 
 /*

@@ -64,7 +64,7 @@ static size_t read_both(const struct buf *file)
 	return nr;
 }
 
-enum { PIECES_MAX = 64, PIECE_RECORDS = 512 };
+enum { PIECES_MAX = AHEAD_RUN_MAX, PIECE_RECORDS = AHEAD_PIECE_MAX };
 
 /* What was decoded of a run. */
 struct decoded {
