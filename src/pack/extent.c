@@ -14,6 +14,8 @@ enum {
 	SMALL_BLOCK_BYTES = 60 << 10,
 	BLOCK_BYTES_MAX = 128 << 10, /* RFC 8878, 3.1.1.2.4 */
 	RECORD_BLOCKS_MAX = EXTENT_RECORD_BYTES_MAX / BLOCK_BYTES_MAX,
+	PROBES = 4,
+	PROBE_BYTES = 32 << 10,
 };
 
 /*
@@ -115,15 +117,36 @@ static bool can_be_cut(struct span frame)
 	return true;
 }
 
+/*
+ * Bytes that are hard to compress: a block of 128 KiB may remain longer than a record. To see that when all is compressed
+ * costs as much again, so a few places are compressed alone, as fast as it goes.
+ */
+static void probe(struct extent_packer *packer, struct span records, struct zstd_pack_params *params)
+{
+	const struct zstd_pack_params fast = {.level = 1};
+	unsigned nr_long = 0, nr_hard = 0;
+
+	if (records.len < PROBES * PROBE_BYTES)
+		return;
+	for (size_t i = 0; i < PROBES; i++) {
+		struct span part = {(const char *)records.ptr + (records.len - PROBE_BYTES) / PROBES * i, PROBE_BYTES};
+		int64_t len = zstd_pack(packer->zstd, &fast, part, packer->frame, packer->room);
+		nr_long += len > PROBE_BYTES / 2;
+		nr_hard += len > PROBE_BYTES / 8 * 7;
+	}
+	params->block_bytes = nr_long ? SMALL_BLOCK_BYTES : 0;
+	params->hard = nr_hard == PROBES;
+}
+
 int64_t extent_pack(struct extent_packer *packer, int level, struct span records, void *out, size_t room)
 {
 	struct zstd_pack_params params = {.level = level};
-	int64_t len = zstd_pack(packer->zstd, &params, records, packer->frame, packer->room);
 
+	probe(packer, records, &params);
+	int64_t len = zstd_pack(packer->zstd, &params, records, packer->frame, packer->room);
 	if (len < 0)
 		return len;
-	if (!can_be_cut((struct span){packer->frame, (size_t)len})) {
-		/* Bytes that are hard to compress: a block of 128 KiB may remain longer than a record. */
+	if (!params.block_bytes && !can_be_cut((struct span){packer->frame, (size_t)len})) {
 		params.block_bytes = SMALL_BLOCK_BYTES;
 		len = zstd_pack(packer->zstd, &params, records, packer->frame, packer->room);
 		if (len < 0)

@@ -95,9 +95,11 @@ static int64_t pack_in_blocks(struct zstd_packer *packer, size_t block_bytes, st
  * stream without end (docs/decisions/0020). Tables that fit into the cache of a core cost half as much and find as much:
  * what repeats does so soon, and in words of 8 bytes. 0: zstd's own.
  */
-static const struct tuning {
-	int strategy, hash_log, chain_log, search_log, min_match;
-} tunings[] = {
+struct tuning {
+	int strategy, hash_log, chain_log, search_log, min_match, target_length;
+};
+
+static const struct tuning tunings[] = {
 	[1] = {.strategy = ZSTD_fast, .hash_log = 16, .min_match = 6},
 	[2] = {.strategy = ZSTD_fast, .hash_log = 16, .min_match = 6},
 	[3] = {.strategy = ZSTD_dfast, .hash_log = 17, .chain_log = 14, .min_match = 6},
@@ -107,15 +109,33 @@ static const struct tuning {
 	[9] = {.strategy = ZSTD_lazy, .hash_log = 19, .search_log = 5, .min_match = 5},
 };
 
-static bool tune(struct zstd_packer *packer, int level)
+/*
+ * Of random stacks the few words around each can be matched, and nothing else: a search that soon takes longer steps finds
+ * those as well as lazy ones do. A target length makes the fastest leave literals as they are. The highest levels are for who
+ * wants the last byte.
+ */
+static const struct tuning hard_fast = {.strategy = ZSTD_fast, .hash_log = 15, .min_match = 6, .target_length = 1},
+			   hard_middle = {.strategy = ZSTD_fast, .hash_log = 17, .min_match = 5, .target_length = 1},
+			   hard_high = {.strategy = ZSTD_dfast, .hash_log = 18, .chain_log = 17, .min_match = 5};
+
+static const struct tuning *tuning_of(const struct zstd_pack_params *params)
 {
 	static const struct tuning none;
-	bool known = (size_t)level < sizeof(tunings) / sizeof(tunings[0]);
-	const struct tuning *tuning = known ? &tunings[level] : &none;
+	int level = params->level;
 
-	return set(packer, ZSTD_c_compressionLevel, level) && set(packer, ZSTD_c_strategy, tuning->strategy) &&
+	if (params->hard && level <= 12)
+		return level <= 2 ? &hard_fast : level <= 4 ? &hard_middle : &hard_high;
+	return (size_t)level < sizeof(tunings) / sizeof(tunings[0]) ? &tunings[level] : &none;
+}
+
+static bool tune(struct zstd_packer *packer, const struct zstd_pack_params *params)
+{
+	const struct tuning *tuning = tuning_of(params);
+
+	return set(packer, ZSTD_c_compressionLevel, params->level) && set(packer, ZSTD_c_strategy, tuning->strategy) &&
 	       set(packer, ZSTD_c_hashLog, tuning->hash_log) && set(packer, ZSTD_c_chainLog, tuning->chain_log) &&
-	       set(packer, ZSTD_c_searchLog, tuning->search_log) && set(packer, ZSTD_c_minMatch, tuning->min_match);
+	       set(packer, ZSTD_c_searchLog, tuning->search_log) && set(packer, ZSTD_c_minMatch, tuning->min_match) &&
+	       set(packer, ZSTD_c_targetLength, tuning->target_length);
 }
 
 int64_t zstd_pack(struct zstd_packer *packer, const struct zstd_pack_params *params, struct span in, void *out,
@@ -123,7 +143,7 @@ int64_t zstd_pack(struct zstd_packer *packer, const struct zstd_pack_params *par
 {
 	ZSTD_CCtx_reset(packer->context, ZSTD_reset_session_only);
 	/* All of the frame is within reach, whatever the level: zstd itself takes less at low levels. */
-	if (!tune(packer, params->level) || !set(packer, ZSTD_c_windowLog, window_log(in.len)) ||
+	if (!tune(packer, params) || !set(packer, ZSTD_c_windowLog, window_log(in.len)) ||
 	    !set(packer, ZSTD_c_contentSizeFlag, !params->no_size) ||
 	    ZSTD_isError(ZSTD_CCtx_setPledgedSrcSize(packer->context, in.len)))
 		return -EIO;

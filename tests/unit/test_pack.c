@@ -193,10 +193,10 @@ static void test_large_extents(void **state)
 }
 
 /*
- * First half random, half not: compressible, but by less than two. Every COMPRESSED record must hold a whole block. Then all
- * the same: few bytes, which give no more than a reader of the format has room for.
+ * From `start` to `end` most bytes are random: compressible, but by less than two; the others are all the same: few bytes,
+ * which give no more than a reader of the format has room for. Every COMPRESSED record must hold a whole block.
  */
-static void test_each_record_gives_bytes(void **state)
+static void check_records_give_bytes(int level, size_t start, size_t end)
 {
 	struct extent_packer *packer;
 	struct zstd_unpacker *unpacker;
@@ -204,12 +204,11 @@ static void test_each_record_gives_bytes(void **state)
 	unsigned seed = 3;
 	size_t given = 0;
 
-	(void)state;
 	for (size_t i = 0; i < EXTENT_BYTES_MAX; i++)
-		bytes[i] = i % 4 == 0 || i > EXTENT_BYTES_MAX / 2 ? 7 : (uint8_t)(rand_r(&seed) >> 7);
+		bytes[i] = i % 256 < 16 || i < start || i >= end ? 7 : (uint8_t)(rand_r(&seed) >> 7);
 	assert_int_equal(extent_packer_new(&packer), 0);
 	assert_int_equal(zstd_unpacker_new(&unpacker), 0);
-	int64_t len = extent_pack(packer, 1, (struct span){bytes, EXTENT_BYTES_MAX}, out, EXTENT_BYTES_MAX);
+	int64_t len = extent_pack(packer, level, (struct span){bytes, EXTENT_BYTES_MAX}, out, EXTENT_BYTES_MAX);
 	assert_true(len > 0 && len < EXTENT_BYTES_MAX);
 	for (int64_t at = 0; at < len;) {
 		struct perf_event_header header;
@@ -229,6 +228,16 @@ static void test_each_record_gives_bytes(void **state)
 	free(bytes);
 	free(out);
 	free(back);
+}
+
+/* Hard in a half, in places that are hard to find without compressing all, and everywhere, at levels that go about it differently. */
+static void test_each_record_gives_bytes(void **state)
+{
+	(void)state;
+	check_records_give_bytes(1, 0, EXTENT_BYTES_MAX / 2);
+	check_records_give_bytes(1, EXTENT_BYTES_MAX / 16, EXTENT_BYTES_MAX / 5);
+	for (int level = 1; level <= 9; level += 2)
+		check_records_give_bytes(level, 0, EXTENT_BYTES_MAX);
 }
 
 struct reading {
