@@ -21,27 +21,24 @@
 #include "stream/pack_stage.h"
 
 /* LANE_ROUND: at a mark each lane hands over what it has, which should be worth an extent. */
-enum { LEAST_PART = 16, LEAST_ROUND = 4 << 20, LANE_ROUND = 1 << 20 };
+enum { LEAST_PART = 8, WORTH_A_WRITE = 32 << 10, LEAST_ROUND = 4 << 20, LANE_ROUND = 1 << 20 };
 
-static size_t ring_bytes_of(const struct eventset *set)
+/* A mark above the kernel's own wake-up would leave bytes where no wake-up comes for them. */
+static size_t flush_bytes(const struct data_files_params *params)
 {
-	return set->ring_pages * (size_t)sysconf(_SC_PAGESIZE);
-}
-
-/* A mark above the kernel's own wake-up, at half a ring, would leave bytes where no wake-up comes for them. */
-static size_t flush_bytes(const struct data_files_params *params, size_t ring_bytes)
-{
-	size_t asked = params->flush_bytes ? params->flush_bytes : ring_bytes / LEAST_PART;
+	size_t wakeup_bytes = params->set->wakeup_bytes;
+	size_t least = wakeup_bytes / LEAST_PART < WORTH_A_WRITE ? wakeup_bytes / LEAST_PART : WORTH_A_WRITE;
+	size_t asked = params->flush_bytes ? params->flush_bytes : least;
 
 	if (params->live)
 		return 1;
-	return asked < ring_bytes / 4 ? asked : ring_bytes / 4;
+	return asked < wakeup_bytes / 2 ? asked : wakeup_bytes / 2;
 }
 
 /* Readers of one file hold back what comes between two marks: not too little, for the marks cost, nor too much. */
-static uint64_t round_bytes(const struct data_files_params *params, size_t ring_bytes)
+static uint64_t round_bytes(const struct data_files_params *params)
 {
-	uint64_t all = (uint64_t)params->set->plan->nr_drained * ring_bytes;
+	uint64_t all = (uint64_t)params->set->plan->nr_drained * params->set->wakeup_bytes * 2;
 
 	if (params->live)
 		return 1;
@@ -98,7 +95,7 @@ static size_t file_of_ring(const struct data_files_params *params, size_t ring)
 static int open_stream(const struct data_files_params *params, struct data_files *files, size_t index, size_t *which)
 {
 	struct data_file *file = &files->files[index];
-	size_t ring_bytes = ring_bytes_of(params->set), nr = 0;
+	size_t nr = 0;
 
 	for (size_t ring = 0; ring < params->set->plan->nr_drained; ring++)
 		if (file_of_ring(params, ring) == index)
@@ -108,10 +105,10 @@ static int open_stream(const struct data_files_params *params, struct data_files
 		.which = which,
 		.nr_rings = nr,
 		.writer = file->lookout ? file->lookout : file->writer,
-		.flush_bytes = flush_bytes(params, ring_bytes),
+		.flush_bytes = flush_bytes(params),
 		/* Marks in the files of a directory would promise what other files do not hold. */
 		/* The flight channel comes behind the last mark, and may be older than it. */
-		.round_bytes = params->into && !params->layout && !has_flight(params) ? round_bytes(params, ring_bytes) : 0,
+		.round_bytes = params->into && !params->layout && !has_flight(params) ? round_bytes(params) : 0,
 	};
 	return stream_init(&file->stream);
 }
@@ -121,7 +118,6 @@ static void share_output(const struct data_files_params *params)
 {
 	const struct plan *plan = params->set->plan;
 	struct lanes_params lanes = {0};
-	size_t ring_bytes = ring_bytes_of(params->set);
 
 	for (size_t i = 0; i < params->layout->nr_threads; i++) {
 		size_t ring = 0;
@@ -131,7 +127,7 @@ static void share_output(const struct data_files_params *params)
 	}
 	if (!has_flight(params)) {
 		uint64_t least = lanes.nr * (uint64_t)LANE_ROUND;
-		lanes.round_bytes = round_bytes(params, ring_bytes);
+		lanes.round_bytes = round_bytes(params);
 		if (lanes.round_bytes > 1 && lanes.round_bytes < least)
 			lanes.round_bytes = least;
 		lanes.hurry_bytes = lanes.round_bytes > least ? lanes.round_bytes : least;

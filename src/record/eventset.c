@@ -15,24 +15,11 @@
 #include "base/log.h"
 #include "event/event.h"
 #include "record/ring_carrier.h"
+#include "record/ring_sizes.h"
 
 enum {
-	DEFAULT_MLOCK_KB = 516, /* sysctl perf_event_mlock_kb of an untouched kernel: 512 KiB and a control page */
-	SIDE_BYTES = 128 << 10, /* of a side ring: what 50 execs of a large program leave, while its reader wakes up */
-	OTHER_FDS = 64,         /* what the process needs beside events and a data file for each ring */
+	OTHER_FDS = 64, /* what the process needs beside events and a data file for each ring */
 };
-
-size_t eventset_default_pages(void)
-{
-	long page_kb = sysconf(_SC_PAGESIZE) / 1024;
-	long mlock_kb = DEFAULT_MLOCK_KB;
-	size_t pages = 1;
-
-	fd_slurp_long("/proc/sys/kernel/perf_event_mlock_kb", &mlock_kb);
-	while ((long)(pages * 2 + 1) * page_kb <= mlock_kb)
-		pages *= 2;
-	return pages;
-}
 
 static int allow_fds(size_t nr, struct diag *reterr)
 {
@@ -149,7 +136,7 @@ static void close_carriers(struct eventset *set)
 }
 
 /* A ring of which no event could be opened gets none. */
-static int open_carriers(struct eventset *set)
+static int open_carriers(struct eventset *set, uint32_t wakeup_bytes)
 {
 	int err = 0;
 
@@ -158,7 +145,7 @@ static int open_carriers(struct eventset *set)
 		const struct plan_slot *slot = &set->plan->slots[i];
 		if (set->fds[i] < 0 || !is_carried(set, slot->ring) || set->ring_fds[slot->ring] >= 0)
 			continue;
-		int fd = ring_carrier_open(&set->events->events[slot->event].attr, &set->plan->rings[slot->ring], 0);
+		int fd = ring_carrier_open(&set->events->events[slot->event].attr, &set->plan->rings[slot->ring], wakeup_bytes);
 		set->ring_fds[slot->ring] = fd < 0 ? -1 : fd;
 		err = fd < 0 && fd != -ESRCH ? fd : 0;
 	}
@@ -204,15 +191,6 @@ static int try_map(struct eventset *set, size_t data_pages, size_t side_pages)
 	return 0;
 }
 
-static size_t count_data_rings(const struct plan *plan)
-{
-	size_t nr = 0;
-
-	for (size_t i = 0; i < plan->nr_drained; i++)
-		nr += plan->rings[i].channel == CHANNEL_DATA;
-	return nr;
-}
-
 static int map_error(int err, size_t asked, size_t fits, size_t nr_rings, struct diag *reterr)
 {
 	long page_kb = sysconf(_SC_PAGESIZE) / 1024;
@@ -233,36 +211,6 @@ static int map_error(int err, size_t asked, size_t fits, size_t nr_rings, struct
 			nr_rings, asked * (size_t)page_kb, fits * (size_t)page_kb);
 }
 
-/* Of rings: each has a page more. Where they are overwritten there are two in each place. */
-static uint64_t bytes_of_rings(const struct plan *plan, size_t data_pages, size_t side_pages)
-{
-	size_t nr_data = count_data_rings(plan), nr_side = plan->nr_drained - nr_data;
-	uint64_t pages = (uint64_t)(nr_data + 2 * (plan->nr_rings - plan->nr_drained)) * (data_pages + 1) +
-			 (uint64_t)nr_side * (side_pages + 1);
-
-	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-/* A power of two, from 64K pages on 2. */
-static size_t most_side_pages(void)
-{
-	return SIDE_BYTES / (size_t)sysconf(_SC_PAGESIZE);
-}
-
-/* Halves what may be halved, the side rings first while they are not much smaller, until all take no more than they may. */
-static void fit(const struct plan *plan, struct eventset_sizes sizes, size_t *data_pages, size_t *side_pages)
-{
-	while (sizes.most_bytes && bytes_of_rings(plan, *data_pages, *side_pages) > sizes.most_bytes) {
-		bool data_may = !sizes.exact && *data_pages > 1;
-		if (*side_pages > 1 && (!data_may || *side_pages * 4 > *data_pages))
-			*side_pages /= 2;
-		else if (data_may)
-			*data_pages /= 2;
-		else
-			break;
-	}
-}
-
 static int too_little_memory(const struct plan *plan, struct eventset_sizes sizes, uint64_t bytes, struct diag *reterr)
 {
 	return diag_set(reterr, -ENOMEM,
@@ -281,12 +229,21 @@ static int map_with_side(struct eventset *set, size_t data_pages, size_t side_pa
 	return err;
 }
 
+static void note_sizes(struct eventset *set, size_t pages, size_t wakeup_bytes)
+{
+	set->ring_pages = pages;
+	set->wakeup_bytes = wakeup_bytes ? wakeup_bytes : pages * (size_t)sysconf(_SC_PAGESIZE) / 2;
+	for (size_t i = 0; i < set->plan->nr_drained; i++)
+		if (set->rings[i].bytes > set->largest_ring_bytes)
+			set->largest_ring_bytes = set->rings[i].bytes;
+}
+
 static int map_rings(struct eventset *set, struct eventset_sizes sizes, struct diag *reterr)
 {
-	size_t asked = sizes.pages ? sizes.pages : eventset_default_pages(), side_pages = most_side_pages();
+	size_t asked = sizes.pages ? sizes.pages : ring_sizes_default_pages(), side_pages = ring_sizes_side_pages();
 
-	fit(set->plan, sizes, &asked, &side_pages);
-	uint64_t bytes = bytes_of_rings(set->plan, asked, side_pages);
+	ring_sizes_fit(set->plan, sizes, &asked, &side_pages);
+	uint64_t bytes = ring_sizes_bytes(set->plan, asked, side_pages);
 	if (sizes.bounded && bytes > sizes.most_bytes)
 		return too_little_memory(set->plan, sizes, bytes, reterr);
 	size_t pages = asked;
@@ -296,16 +253,13 @@ static int map_rings(struct eventset *set, struct eventset_sizes sizes, struct d
 		err = map_with_side(set, pages /= 2, side_pages);
 	if (err || (first_err && sizes.exact)) {
 		unmap_all(set);
-		return map_error(first_err, asked, err ? 0 : pages, count_data_rings(set->plan), reterr);
+		return map_error(first_err, asked, err ? 0 : pages, ring_sizes_count_data(set->plan), reterr);
 	}
 	if (first_err)
 		log_note("rings of %zu KiB instead of %zu KiB: no more locked memory is allowed "
 			 "(kernel.perf_event_mlock_kb, ulimit -l)",
 			 pages * (size_t)sysconf(_SC_PAGESIZE) / 1024, asked * (size_t)sysconf(_SC_PAGESIZE) / 1024);
-	set->ring_pages = pages;
-	for (size_t i = 0; i < set->plan->nr_drained; i++)
-		if (set->rings[i].bytes > set->largest_ring_bytes)
-			set->largest_ring_bytes = set->rings[i].bytes;
+	note_sizes(set, pages, 0);
 	return 0;
 }
 
@@ -323,10 +277,39 @@ static int redirect_outputs(struct eventset *set, struct diag *reterr)
 	return 0;
 }
 
+/*
+ * Where nothing speaks against it: who named no size, and may have more locked memory than everybody. The history of a flight
+ * channel is as long as ever.
+ */
+static bool make_roomy_rings(struct eventset *set, struct eventset_sizes sizes)
+{
+	uint64_t memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	size_t pages = ring_sizes_roomy_pages(set->plan, sizes, memory_bytes);
+	struct diag unheard = {0};
+
+	if (!sizes.roomy || !sizes.grows || sizes.pages || set->plan->nr_rings > set->plan->nr_drained || !pages)
+		return false;
+	if (open_carriers(set, ROOMY_WAKEUP_BYTES))
+		return false;
+	choose_ring_fds(set);
+	int err = try_map(set, pages, ring_sizes_side_pages());
+	if (!err) {
+		note_sizes(set, pages, ROOMY_WAKEUP_BYTES);
+		err = redirect_outputs(set, &unheard);
+	}
+	if (err) {
+		unmap_all(set);
+		close_carriers(set);
+	}
+	return !err;
+}
+
 /* Rings of our own; if the kernel refuses to send events there, rings of theirs. */
 static int make_rings(struct eventset *set, struct eventset_sizes sizes, struct diag *reterr)
 {
-	int refused = sizes.grows ? open_carriers(set) : 0;
+	if (make_roomy_rings(set, sizes))
+		return 0;
+	int refused = sizes.grows ? open_carriers(set, 0) : 0;
 
 	choose_ring_fds(set);
 	int err = map_rings(set, sizes, reterr);

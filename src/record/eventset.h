@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "record/plan.h"
+#include "record/ring_sizes.h"
 #include "ring/ring.h"
 
 struct diag;
@@ -24,19 +25,9 @@ struct eventset {
 	int *ring_fds;             /* by plan ring: the fd that was mapped; -1: none, and in the flight channel */
 	bool carried;              /* those of the data channel are carriers of ours (ring_carrier.h); else they are of fds */
 	size_t ring_pages;         /* what each data ring has */
+	size_t wakeup_bytes;       /* so many that came into one wake up who polls it */
 	size_t largest_ring_bytes; /* of those that are drained */
 };
-
-struct eventset_sizes {
-	size_t pages; /* of each ring, a power of two; 0: as much as the kernel gives by default */
-	bool exact;   /* the user named it: fail rather than take less */
-	uint64_t most_bytes; /* of all rings: smaller ones then, unless the size is exact; 0: any */
-	bool bounded; /* the user named most_bytes: fail rather than take more */
-	bool grows;   /* they may be exchanged for larger ones: carriers have them, if the kernel lets us */
-};
-
-/* The largest ring that every user may have: the locked-memory allowance per CPU without the control page. */
-size_t eventset_default_pages(void);
 
 /* Opens everything, and maps what is drained (flight_open() does the rest). -errno with cause and remedy in the diag; nothing stays open then. */
 int eventset_open(struct eventset *set, const struct plan *plan, struct event_list *events,

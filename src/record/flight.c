@@ -272,7 +272,7 @@ static bool make_places(struct flight *flight)
 
 int flight_open(const struct eventset *set, struct eventset_sizes sizes, struct flight **ret, struct diag *reterr)
 {
-	size_t pages = sizes.pages ? sizes.pages : eventset_default_pages();
+	size_t pages = sizes.pages ? sizes.pages : ring_sizes_default_pages();
 
 	*ret = NULL;
 	if (set->plan->nr_rings == set->plan->nr_drained)

@@ -237,6 +237,8 @@ static int open_rings(struct recording *rec, struct diag *reterr)
 
 	sizes.most_bytes = rec->bounds.all_bytes;
 	sizes.bounded = rec->options->max_memory != 0;
+	/* Who drains one ring alone is not kept from it by another, and should not sleep on half of a roomy one: a kill takes it. */
+	sizes.roomy = !rec->options->threads;
 	int err = eventset_open(&rec->set, &rec->plan, rec->options->events, sizes, reterr);
 	if (!err && sizes.bounded)
 		sizes.pages = rec->set.ring_pages;
@@ -427,9 +429,8 @@ static void tell_plan(const struct recording *rec)
 
 	if (log_level() < LOG_VERBOSE)
 		return;
-	/* The kernel's own mark, as no event asks for another; perf_event_open(2) wakeup_watermark. */
 	buf_printf(&text, "%zu event fds, %zu rings of %zu KiB, wake-up at %zu KiB, flush from %zu KiB; writer %s",
-		   rec->plan.nr_slots, rec->plan.nr_rings, ring_bytes / 1024, ring_bytes / 2 / 1024,
+		   rec->plan.nr_slots, rec->plan.nr_rings, ring_bytes / 1024, rec->set.wakeup_bytes / 1024,
 		   file->stream.flush_bytes / 1024, ops->name);
 	if (ops->stages)
 		buf_printf(&text, ", %zu blocks of %zu KiB", params->nr_blocks, params->block_bytes / 1024);

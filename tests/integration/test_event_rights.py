@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pathlib
+import re
 import shutil
 import tempfile
 
@@ -176,6 +177,15 @@ def test_smaller_rings_rather_than_none(paranoid, record_as_nobody, programs):
     done = record_as_nobody.run(inner)
     assert 'no more locked memory is allowed (kernel.perf_event_mlock_kb, ulimit -l)' in done.err
     assert done.err.count('captured') == 2
+
+
+def test_roomy_rings_are_not_missed(paranoid, record_as_nobody):
+    """Who may lock no more than everybody gets the usual rings, and no word about it."""
+    paranoid(0)
+    done = record_as_nobody.run(['sh', '-c', 'ulimit -l 0; exec "$0" record -v -e cpu-clock:u -o "$1/data" -- true'])
+    ring, wakeup = map(int, re.search(r'rings of (\d+) KiB, wake-up at (\d+) KiB', done.err).groups())
+    assert wakeup * 2 == ring
+    assert ring + 4 <= int(pathlib.Path('/proc/sys/kernel/perf_event_mlock_kb').read_text())
 
 
 def test_in_a_user_namespace(paranoid, record_as_nobody):

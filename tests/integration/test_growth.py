@@ -199,3 +199,28 @@ def test_a_kernel_that_refuses(grow, programs, tmp_path, granted):
     more = ['-e', 'syscalls:sys_enter_getpid'] if granted else []
     err, made = grow(['-m', '4K', '--max-memory=64M', *more, '-o', file], said, env)
     check([file], made, err)
+
+
+SIZES = r'rings of (\d+) KiB, wake-up at (\d+) KiB'
+MLOCK_KB = pathlib.Path('/proc/sys/kernel/perf_event_mlock_kb')
+
+
+def test_the_first_rings_are_roomy(millrace, need_root, tmp_path):
+    """And who drains is woken as early as by small ones."""
+    if os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGESIZE') < 2 << 30 or os.cpu_count() > 8 or int(MLOCK_KB.read_text()) > 600:
+        pytest.skip('not on such a machine')
+    err = millrace('record', '-v', '-a', '-e', 'cpu-clock', '-o', tmp_path / 'p.data', '--', 'true').err
+    assert re.search(SIZES, err).groups() == ('4096', '512'), err
+    err = millrace('record', '-v', '-a', '--max-memory=16M', '-e', 'cpu-clock', '-o', tmp_path / 'p.data', '--', 'true').err
+    assert int(re.search(SIZES, err)[1]) <= 1024, err
+
+
+def test_no_roomy_rings_without_carriers(millrace, programs, need_root, tmp_path):
+    """A ring of an event wakes its reader at a half, when much of a roomy one has left the cache."""
+    if any(word in str(MILLRACE) for word in ('asan', 'tsan')):
+        pytest.skip('a sanitizer wants to be loaded first')
+    env = {**os.environ, 'LD_PRELOAD': str(programs / 'refuse.so'), 'REFUSE_IOCTL': str(SET_OUTPUT), 'REFUSE_AFTER': '0'}
+    done = subprocess.run([MILLRACE, 'record', '-v', '-e', 'cpu-clock', '-o', tmp_path / 'p.data', '--', 'true'], env=env,
+                          stderr=subprocess.PIPE, text=True, check=True)
+    ring, wakeup = map(int, re.search(SIZES, done.stderr).groups())
+    assert wakeup * 2 == ring and (ring + 4 <= int(MLOCK_KB.read_text())), done.stderr

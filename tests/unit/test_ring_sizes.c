@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* How large rings are at the start: a function of the plan, the options and the machine's memory alone. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "record/plan.h"
+#include "record/ring_sizes.h"
+
+enum { MOST_CPUS = 272 };
+
+static const uint64_t MIB = 1 << 20, GIB = 1 << 30;
+
+/* A side ring and a data ring for each CPU. */
+static size_t roomy_bytes(size_t nr_cpus, struct eventset_sizes sizes, uint64_t memory_bytes)
+{
+	struct plan_ring rings[2 * MOST_CPUS] = {0};
+	const struct plan plan = {.rings = rings, .nr_rings = 2 * nr_cpus, .nr_drained = 2 * nr_cpus};
+
+	for (size_t i = 0; i < plan.nr_rings; i++)
+		rings[i].channel = i < nr_cpus ? CHANNEL_SIDE : CHANNEL_DATA;
+	return ring_sizes_roomy_pages(&plan, sizes, memory_bytes) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static size_t default_bytes(void)
+{
+	return ring_sizes_default_pages() * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void a_machine_with_memory_has_roomy_rings(void **state)
+{
+	(void)state;
+	assert_int_equal(roomy_bytes(2, (struct eventset_sizes){0}, 24 * GIB), 4 * MIB);
+	assert_int_equal(roomy_bytes(8, (struct eventset_sizes){0}, 24 * GIB), 4 * MIB);
+}
+
+static void they_take_a_small_part_of_the_memory(void **state)
+{
+	(void)state;
+	assert_int_equal(roomy_bytes(2, (struct eventset_sizes){0}, 1 * GIB), default_bytes() < 2 * MIB ? 2 * MIB : 0);
+	assert_int_equal(roomy_bytes(2, (struct eventset_sizes){0}, GIB / 16), 0);
+}
+
+static void many_cpus_have_no_more_together(void **state)
+{
+	(void)state;
+	assert_int_equal(roomy_bytes(20, (struct eventset_sizes){0}, 1024 * GIB), default_bytes() < 2 * MIB ? 2 * MIB : 0);
+	assert_int_equal(roomy_bytes(272, (struct eventset_sizes){0}, 1024 * GIB), 0);
+}
+
+static void they_take_a_part_of_what_rings_may_have(void **state)
+{
+	(void)state;
+	assert_int_equal(roomy_bytes(2, (struct eventset_sizes){.most_bytes = 40 * MIB}, 24 * GIB), 4 * MIB);
+	assert_int_equal(roomy_bytes(2, (struct eventset_sizes){.most_bytes = default_bytes()}, 24 * GIB), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_machine_with_memory_has_roomy_rings),
+		cmocka_unit_test(they_take_a_small_part_of_the_memory),
+		cmocka_unit_test(many_cpus_have_no_more_together),
+		cmocka_unit_test(they_take_a_part_of_what_rings_may_have),
+	};
+	return cmocka_run_group_tests_name("ring_sizes", tests, NULL, NULL);
+}
