@@ -84,6 +84,16 @@ void pack_pool_put(struct pack_pool *pool, struct pack_job *job)
 	trim(pool);
 }
 
+static void wake_one(struct pack_pool *pool)
+{
+	struct pack_worker *worker = pool->idle;
+
+	if (!worker)
+		return; /* one that is busy comes to it */
+	pool->idle = worker->next_idle;
+	sem_post(&worker->wake);
+}
+
 void pack_pool_pack(struct pack_pool *pool, struct pack_job *job)
 {
 	if (pool->last_to_pack)
@@ -91,21 +101,33 @@ void pack_pool_pack(struct pack_pool *pool, struct pack_job *job)
 	else
 		pool->first_to_pack = job;
 	pool->last_to_pack = job;
-	sem_post(&pool->work);
+	wake_one(pool);
+}
+
+/* The lock is held, and let go meanwhile. */
+static void wait_to_be_woken(struct pack_worker *worker)
+{
+	struct pack_pool *pool = worker->pool;
+
+	worker->next_idle = pool->idle;
+	pool->idle = worker;
+	pthread_mutex_unlock(&pool->lock);
+	while (sem_wait(&worker->wake))
+		;
+	pthread_mutex_lock(&pool->lock);
 }
 
 /* The lock is held, and let go meanwhile. NULL: the end. */
-static struct pack_job *next_job(struct pack_pool *pool)
+static struct pack_job *next_job(struct pack_worker *worker)
 {
+	struct pack_pool *pool = worker->pool;
 	struct pack_job *job;
 
-	pthread_mutex_unlock(&pool->lock);
-	while (sem_wait(&pool->work))
-		;
-	pthread_mutex_lock(&pool->lock);
+	while (!pool->first_to_pack && !pool->ending)
+		wait_to_be_woken(worker);
 	job = pool->first_to_pack;
 	if (!job)
-		return NULL; /* that was pack_pool_stop() */
+		return NULL;
 	pool->first_to_pack = job->next_to_pack;
 	if (!pool->first_to_pack)
 		pool->last_to_pack = NULL;
@@ -150,7 +172,8 @@ static void count(struct pack_pool *pool, const struct pack_job *job, int64_t le
 
 static void *work(void *arg)
 {
-	struct pack_pool *pool = arg;
+	struct pack_worker *worker = arg;
+	struct pack_pool *pool = worker->pool;
 	struct extent_packer *packer = NULL;
 	struct pack_job *job;
 	uint64_t before_ns = 0, packed_ns;
@@ -161,7 +184,7 @@ static void *work(void *arg)
 	if (!pool->level || extent_packer_new(&packer))
 		packer = NULL;
 	pthread_mutex_lock(&pool->lock);
-	while ((job = next_job(pool))) {
+	while ((job = next_job(worker))) {
 		bool hurry = must_hurry(pool);
 		pthread_mutex_unlock(&pool->lock);
 		if (job->len)
@@ -220,12 +243,22 @@ static int allocate(struct pack_pool *pool, size_t nr_workers, size_t ready_byte
 	return 0;
 }
 
+static int start_one(struct pack_pool *pool, struct pack_worker *worker)
+{
+	worker->pool = pool;
+	sem_init(&worker->wake, 0, 0);
+	int err = -pthread_create(&worker->thread, NULL, work, worker);
+	if (err)
+		sem_destroy(&worker->wake);
+	return err;
+}
+
 static int start(struct pack_pool *pool, size_t nr_workers)
 {
 	int err = 0;
 
 	while (pool->nr_workers < nr_workers && !err) {
-		err = -pthread_create(&pool->workers[pool->nr_workers], NULL, work, pool);
+		err = start_one(pool, &pool->workers[pool->nr_workers]);
 		pool->nr_workers += !err;
 	}
 	return pool->nr_workers ? 0 : err; /* fewer do, too */
@@ -290,7 +323,6 @@ int pack_pool_new(const struct pack_params *params, struct pack_pool **ret, stru
 	/* Each stage may fill one; one more is enough to go on with. */
 	pool->nr_jobs = params->nr_stages + budget / pool->extent_bytes + 1;
 	init_lock(&pool->lock);
-	sem_init(&pool->work, 0, 0);
 	pthread_cond_init(&pool->news, NULL);
 	int err = allocate(pool, nr_workers, params->ready_bytes);
 	pool->pressure = params->pressure;
@@ -313,10 +345,15 @@ void pack_pool_stop(struct pack_pool *pool)
 {
 	if (!pool)
 		return;
-	for (size_t i = 0; i < pool->nr_workers; i++)
-		sem_post(&pool->work);
-	for (size_t i = 0; i < pool->nr_workers; i++)
-		pthread_join(pool->workers[i], NULL);
+	pthread_mutex_lock(&pool->lock);
+	pool->ending = true;
+	while (pool->idle)
+		wake_one(pool);
+	pthread_mutex_unlock(&pool->lock);
+	for (size_t i = 0; i < pool->nr_workers; i++) {
+		pthread_join(pool->workers[i].thread, NULL);
+		sem_destroy(&pool->workers[i].wake);
+	}
 	pool->nr_workers = 0;
 }
 
@@ -328,7 +365,6 @@ void pack_pool_free(struct pack_pool *pool)
 	if (pool->memory)
 		munmap(pool->memory, pool->memory_bytes);
 	pthread_cond_destroy(&pool->news);
-	sem_destroy(&pool->work);
 	pthread_mutex_destroy(&pool->lock);
 	stack_cutter_free(pool->cutter);
 	measure_free(pool->measure);

@@ -75,6 +75,18 @@ struct pack_totals {
 	uint64_t pack_cpu_ns, write_cpu_ns; /* of the workers, up to the last extent of each */
 };
 
+/* A thread that packs. It waits at a place of its own, so that the one that did so last is the next to be woken. */
+struct pack_worker {
+	struct pack_pool *pool;
+	struct pack_worker *next_idle;
+	pthread_t thread;
+	/*
+	 * No condition: those have a lock inside that nobody is lent a priority for, and a worker that lost its CPU within it
+	 * would hold up who drains.
+	 */
+	sem_t wake;
+};
+
 struct pack_pool {
 	int level;
 	size_t extent_bytes, nr_jobs;
@@ -87,17 +99,14 @@ struct pack_pool {
 	struct pack_job *jobs; /* heap */
 	uint8_t *memory;       /* mapped: touched only when it is used, or all of it at once */
 	size_t memory_bytes;
-	pthread_t *workers; /* heap */
-	size_t nr_workers;
-	/*
-	 * Posted for each job to pack, and for each worker that is to end. No condition: those have a lock inside that nobody
-	 * is lent a priority for, and a worker that lost its CPU within it would hold up who drains.
-	 */
-	sem_t work;
+	struct pack_worker *workers; /* heap */
+	size_t nr_workers; /* that run */
 
 	pthread_mutex_t lock;
 	pthread_cond_t news; /* a job became free, a stage empty or failed */
 	struct pack_job *free_jobs, *first_to_pack, *last_to_pack;
+	struct pack_worker *idle; /* the last that became so first: its memory is in use already, and perhaps in a cache */
+	bool ending;
 	size_t nr_free;
 	struct pack_pressure *pressure; /* NULL: none */
 	bool pressed;
