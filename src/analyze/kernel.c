@@ -104,8 +104,8 @@ static void image_load(struct kernel *kernel)
 	kernel_symbols_load(kernel);
 	const struct symbol_entry *first = symbols_first(&dso->symbols), *last = symbols_last(&dso->symbols);
 	if (first) {
-		kernel->image.start = first->symbol.start;
-		kernel->image.end = last->symbol.end;
+		kernel->image.start = first->start;
+		kernel->image.end = last->end;
 	}
 }
 

@@ -10,11 +10,22 @@
 
 enum { PAGE = 4096 }; /* what perf rounds the end of a last symbol to */
 
+static void spans_free(struct symbols *symbols)
+{
+	free(symbols->span_starts);
+	free(symbols->span_entries);
+	symbols->span_starts = NULL;
+	symbols->span_entries = NULL;
+	symbols->nr_spans = symbols->last = 0;
+}
+
 void symbols_fini(struct symbols *symbols)
 {
 	pool_fini(&symbols->pool);
 	free(symbols->entries);
-	free(symbols->spans);
+	free(symbols->names);
+	free(symbols->found);
+	spans_free(symbols);
 	*symbols = (struct symbols){0};
 }
 
@@ -23,7 +34,9 @@ static int symbols_reserve(struct symbols *symbols)
 	if (symbols->nr < symbols->room)
 		return 0;
 	size_t room = symbols->room ? symbols->room * 2 : 256;
-	struct symbol_entry **entries = reallocarray(symbols->entries, room, sizeof(*entries));
+	if (symbols->nr >= SYMBOLS_MAX)
+		return -ENOMEM;
+	struct symbol_entry *entries = reallocarray(symbols->entries, room, sizeof(*entries));
 	if (!entries)
 		return -ENOMEM;
 	symbols->entries = entries;
@@ -31,33 +44,64 @@ static int symbols_reserve(struct symbols *symbols)
 	return 0;
 }
 
+static int name_add(struct symbols *symbols, const char *name, size_t len, uint32_t *ret)
+{
+	size_t at = symbols->names_bytes, room = symbols->names_room ? symbols->names_room : 4096;
+
+	if (at + len + 1 > UINT32_MAX)
+		return -ENOMEM;
+	while (room - at <= len)
+		room *= 2;
+	if (room != symbols->names_room) {
+		char *names = realloc(symbols->names, room);
+		if (!names)
+			return -ENOMEM;
+		symbols->names = names;
+		symbols->names_room = room;
+	}
+	memcpy(symbols->names + at, name, len);
+	symbols->names[at + len] = '\0';
+	symbols->names_bytes += len + 1;
+	*ret = (uint32_t)at;
+	return 0;
+}
+
+const char *symbols_name(const struct symbols *symbols, const struct symbol_entry *entry)
+{
+	return symbols->names + entry->name;
+}
+
 int symbols_add(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding,
 		const char *name, size_t name_len)
 {
-	if (symbols_reserve(symbols))
+	struct symbol_entry entry = {.start = start, .end = start + size, .binding = binding};
+
+	if (symbols_reserve(symbols) || name_add(symbols, name, name_len, &entry.name))
 		return -ENOMEM;
-	struct symbol_entry *entry = pool_take(&symbols->pool, sizeof(*entry));
-	char *copy = pool_text(&symbols->pool, name, name_len);
-	if (!entry || !copy)
-		return -ENOMEM;
-	entry->symbol = (struct symbol){.start = start, .end = start + size, .name = copy};
-	if (entry->symbol.end < start)
-		entry->symbol.end = UINT64_MAX;
-	entry->mangled = demangle_wanted(copy);
-	entry->binding = binding;
-	entry->added = ++symbols->clock;
+	if (entry.end < start)
+		entry.end = UINT64_MAX;
+	entry.mangled = demangle_wanted(symbols_name(symbols, &entry));
+	entry.added = ++symbols->clock;
 	symbols->entries[symbols->nr++] = entry;
 	return 0;
 }
 
 static int entry_compare(const void *a, const void *b)
 {
-	const struct symbol_entry *x = *(struct symbol_entry *const *)a,
-				  *y = *(struct symbol_entry *const *)b;
+	const struct symbol_entry *x = a, *y = b;
 
-	if (x->symbol.start != y->symbol.start)
-		return x->symbol.start < y->symbol.start ? -1 : 1;
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
 	return x->added < y->added ? -1 : x->added > y->added;
+}
+
+/* Most tables come so, and sorting takes as much memory again. */
+static bool is_sorted(const struct symbols *symbols)
+{
+	for (size_t i = 1; i < symbols->nr; i++)
+		if (entry_compare(&symbols->entries[i - 1], &symbols->entries[i]) > 0)
+			return false;
+	return true;
 }
 
 static void entry_demangle(struct symbols *symbols, struct symbol_entry *entry)
@@ -65,10 +109,10 @@ static void entry_demangle(struct symbols *symbols, struct symbol_entry *entry)
 	if (!entry->mangled)
 		return;
 	entry->mangled = false;
-	char *name = demangle(entry->symbol.name);
-	char *copy = name ? pool_text(&symbols->pool, name, strlen(name)) : NULL;
-	if (copy)
-		entry->symbol.name = copy;
+	char *name = demangle(symbols_name(symbols, entry));
+	uint32_t at;
+	if (name && !name_add(symbols, name, strlen(name), &at))
+		entry->name = at;
 	free(name);
 }
 
@@ -81,15 +125,15 @@ static uint64_t page_round_up(uint64_t address)
  */
 static void fix_ends(struct symbols *symbols)
 {
-	struct symbol *last = NULL;
+	struct symbol_entry *last = NULL;
 
 	for (size_t i = 0; i < symbols->nr; i++) {
-		struct symbol *symbol = &symbols->entries[i]->symbol;
-		if (symbols->entries[i]->dropped)
+		struct symbol_entry *entry = &symbols->entries[i];
+		if (entry->dropped)
 			continue;
 		if (last && last->end == last->start)
-			last->end = symbol->start;
-		last = symbol;
+			last->end = entry->start;
+		last = entry;
 	}
 	if (last && last->end == last->start)
 		last->end = page_round_up(last->start) + PAGE;
@@ -101,9 +145,10 @@ static size_t leading_underscores(const char *name)
 }
 
 /* Which of two symbols of one address is to be shown: true the first. The rules, in order, are perf's. */
-static bool first_is_better(const struct symbol_entry *a, const struct symbol_entry *b)
+static bool first_is_better(const struct symbols *symbols, const struct symbol_entry *a, const struct symbol_entry *b)
 {
-	bool a_sized = a->symbol.end != a->symbol.start, b_sized = b->symbol.end != b->symbol.start;
+	const char *a_name = symbols_name(symbols, a), *b_name = symbols_name(symbols, b);
+	bool a_sized = a->end != a->start, b_sized = b->end != b->start;
 
 	if (a_sized != b_sized)
 		return a_sized;
@@ -111,16 +156,16 @@ static bool first_is_better(const struct symbol_entry *a, const struct symbol_en
 		return b->binding == SYMBOL_WEAK;
 	if ((a->binding == SYMBOL_GLOBAL) != (b->binding == SYMBOL_GLOBAL))
 		return a->binding == SYMBOL_GLOBAL;
-	size_t a_count = leading_underscores(a->symbol.name), b_count = leading_underscores(b->symbol.name);
+	size_t a_count = leading_underscores(a_name), b_count = leading_underscores(b_name);
 	if (a_count != b_count)
 		return a_count < b_count;
-	a_count = strlen(a->symbol.name);
-	b_count = strlen(b->symbol.name);
+	a_count = strlen(a_name);
+	b_count = strlen(b_name);
 	if (a_count != b_count)
 		return a_count > b_count;
 	/* Kernel aliases of system calls of one length. */
-	return !(a_count >= 3 && strncmp(a->symbol.name, "SyS", 3) == 0) &&
-	       !(a_count >= 10 && strncmp(a->symbol.name, "compat_SyS", 10) == 0);
+	return !(a_count >= 3 && strncmp(a_name, "SyS", 3) == 0) &&
+	       !(a_count >= 10 && strncmp(a_name, "compat_SyS", 10) == 0);
 }
 
 static void drop_aliases(struct symbols *symbols)
@@ -128,16 +173,16 @@ static void drop_aliases(struct symbols *symbols)
 	struct symbol_entry *best = NULL;
 
 	for (size_t i = 0; i < symbols->nr; i++) {
-		struct symbol_entry *entry = symbols->entries[i];
+		struct symbol_entry *entry = &symbols->entries[i];
 		if (entry->dropped)
 			continue;
-		if (!best || best->symbol.start != entry->symbol.start) {
+		if (!best || best->start != entry->start) {
 			best = entry;
 			continue;
 		}
 		entry_demangle(symbols, best);
 		entry_demangle(symbols, entry);
-		struct symbol_entry *loser = first_is_better(best, entry) ? entry : best;
+		struct symbol_entry *loser = first_is_better(symbols, best, entry) ? entry : best;
 		loser->dropped = ++symbols->clock;
 		best = loser == entry ? best : entry;
 	}
@@ -145,38 +190,35 @@ static void drop_aliases(struct symbols *symbols)
 
 void symbols_settle(struct symbols *symbols, enum symbols_settle_flags flags)
 {
-	if (symbols->nr) /* qsort(3) takes no NULL, not even for nothing */
+	if (!is_sorted(symbols))
 		qsort(symbols->entries, symbols->nr, sizeof(*symbols->entries), entry_compare);
 	if (!(flags & SYMBOLS_KEEP_ALIASES)) {
 		fix_ends(symbols);
 		drop_aliases(symbols);
 	}
-	free(symbols->spans);
-	symbols->spans = NULL;
+	spans_free(symbols);
 }
 
 const struct symbol_entry *symbols_first(const struct symbols *symbols)
 {
 	for (size_t i = 0; i < symbols->nr; i++)
-		if (!symbols->entries[i]->dropped)
-			return symbols->entries[i];
+		if (!symbols->entries[i].dropped)
+			return &symbols->entries[i];
 	return NULL;
 }
 
 const struct symbol_entry *symbols_last(const struct symbols *symbols)
 {
 	for (size_t i = symbols->nr; i-- > 0;)
-		if (!symbols->entries[i]->dropped)
-			return symbols->entries[i];
+		if (!symbols->entries[i].dropped)
+			return &symbols->entries[i];
 	return NULL;
 }
 
 /* An address is inside a symbol without a size only when it is its start. */
 static uint64_t entry_end(const struct symbol_entry *entry)
 {
-	const struct symbol *symbol = &entry->symbol;
-
-	return symbol->end == symbol->start && symbol->start != UINT64_MAX ? symbol->start + 1 : symbol->end;
+	return entry->end == entry->start && entry->start != UINT64_MAX ? entry->start + 1 : entry->end;
 }
 
 static bool overlap_anywhere(const struct symbols *symbols)
@@ -184,44 +226,45 @@ static bool overlap_anywhere(const struct symbols *symbols)
 	const struct symbol_entry *last = NULL;
 
 	for (size_t i = 0; i < symbols->nr; i++) {
-		const struct symbol_entry *entry = symbols->entries[i];
+		const struct symbol_entry *entry = &symbols->entries[i];
 		if (entry->dropped)
 			continue;
-		if (last && entry->symbol.start < entry_end(last))
+		if (last && entry->start < entry_end(last))
 			return true;
 		last = entry;
 	}
 	return false;
 }
 
-static void span_append(struct symbols *symbols, uint64_t start, struct symbol_entry *entry)
+/* The entry by its number from 1 on; 0: none. */
+static void span_append(struct symbols *symbols, uint64_t start, uint32_t entry)
 {
-	if (symbols->nr_spans && symbols->spans[symbols->nr_spans - 1].entry == entry)
+	if (symbols->nr_spans && symbols->span_entries[symbols->nr_spans - 1] == entry)
 		return;
-	symbols->spans[symbols->nr_spans++] = (struct symbol_span){start, entry};
+	symbols->span_starts[symbols->nr_spans] = start;
+	symbols->span_entries[symbols->nr_spans++] = entry;
 }
 
 static void spans_from_list(struct symbols *symbols)
 {
-	struct symbol_entry *last = NULL;
+	const struct symbol_entry *last = NULL;
 
-	for (size_t i = 0; i < symbols->nr; i++) {
-		struct symbol_entry *entry = symbols->entries[i];
+	for (uint32_t i = 0; i < symbols->nr; i++) {
+		const struct symbol_entry *entry = &symbols->entries[i];
 		if (entry->dropped)
 			continue;
-		if (last && entry_end(last) < entry->symbol.start)
-			span_append(symbols, entry_end(last), NULL);
-		span_append(symbols, entry->symbol.start, entry);
+		if (last && entry_end(last) < entry->start)
+			span_append(symbols, entry_end(last), 0);
+		span_append(symbols, entry->start, i + 1);
 		last = entry;
 	}
 	if (last)
-		span_append(symbols, entry_end(last), NULL);
+		span_append(symbols, entry_end(last), 0);
 }
 
 /* One thing that happened to the tree. */
 struct replay_step {
-	uint32_t at;
-	struct symbol_entry *entry;
+	uint32_t at, entry;
 };
 
 static int step_compare(const void *a, const void *b)
@@ -240,25 +283,28 @@ static int u64_compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static int tree_replay(const struct symbols *symbols, struct symbols_tree *tree)
+/* nodes: one for each entry, in their order. */
+static int tree_replay(const struct symbols *symbols, struct symbols_node *nodes, struct symbols_tree *tree)
 {
 	struct replay_step *steps = calloc(symbols->nr, 2 * sizeof(*steps));
 	size_t nr = 0;
 
 	if (!steps)
 		return -ENOMEM;
-	for (size_t i = 0; i < symbols->nr; i++) {
-		struct symbol_entry *entry = symbols->entries[i];
-		steps[nr++] = (struct replay_step){entry->added, entry};
+	for (uint32_t i = 0; i < symbols->nr; i++) {
+		const struct symbol_entry *entry = &symbols->entries[i];
+		nodes[i].start = entry->start;
+		nodes[i].end = entry->end;
+		steps[nr++] = (struct replay_step){entry->added, i};
 		if (entry->dropped)
-			steps[nr++] = (struct replay_step){entry->dropped, entry};
+			steps[nr++] = (struct replay_step){entry->dropped, i};
 	}
 	qsort(steps, nr, sizeof(*steps), step_compare);
 	for (size_t i = 0; i < nr; i++) {
-		if (steps[i].at == steps[i].entry->added)
-			symbols_tree_insert(tree, steps[i].entry);
+		if (steps[i].at == symbols->entries[steps[i].entry].added)
+			symbols_tree_insert(tree, &nodes[steps[i].entry]);
 		else
-			symbols_tree_remove(tree, steps[i].entry);
+			symbols_tree_remove(tree, &nodes[steps[i].entry]);
 	}
 	free(steps);
 	return 0;
@@ -268,66 +314,116 @@ static int tree_replay(const struct symbols *symbols, struct symbols_tree *tree)
 static int spans_from_tree(struct symbols *symbols)
 {
 	struct symbols_tree tree = {0};
+	struct symbols_node *nodes = calloc(symbols->nr, sizeof(*nodes));
 	uint64_t *edges = calloc(symbols->nr, 2 * sizeof(*edges));
 	size_t nr = 0;
 
-	if (!edges || tree_replay(symbols, &tree)) {
+	if (!nodes || !edges || tree_replay(symbols, nodes, &tree)) {
+		free(nodes);
 		free(edges);
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < symbols->nr; i++) {
-		if (symbols->entries[i]->dropped)
+		if (symbols->entries[i].dropped)
 			continue;
-		edges[nr++] = symbols->entries[i]->symbol.start;
-		edges[nr++] = entry_end(symbols->entries[i]);
+		edges[nr++] = symbols->entries[i].start;
+		edges[nr++] = entry_end(&symbols->entries[i]);
 	}
 	qsort(edges, nr, sizeof(*edges), u64_compare);
-	for (size_t i = 0; i < nr; i++)
-		if (!i || edges[i] != edges[i - 1])
-			span_append(symbols, edges[i], symbols_tree_find(&tree, edges[i]));
+	for (size_t i = 0; i < nr; i++) {
+		const struct symbols_node *node;
+		if (i && edges[i] == edges[i - 1])
+			continue;
+		node = symbols_tree_find(&tree, edges[i]);
+		span_append(symbols, edges[i], node ? (uint32_t)(node - nodes) + 1 : 0);
+	}
+	free(nodes);
 	free(edges);
 	return 0;
 }
 
-/* 0, or -ENOMEM: then nothing is found. */
+static void spans_shrink(struct symbols *symbols)
+{
+	uint64_t *starts = reallocarray(symbols->span_starts, symbols->nr_spans, sizeof(*starts));
+	uint32_t *entries = reallocarray(symbols->span_entries, symbols->nr_spans, sizeof(*entries));
+
+	symbols->span_starts = starts ? starts : symbols->span_starts;
+	symbols->span_entries = entries ? entries : symbols->span_entries;
+}
+
+/* 0, or -ENOMEM: then nothing is found. Of an empty table nobody asks. */
 static int spans_build(struct symbols *symbols)
 {
-	symbols->nr_spans = symbols->last = 0;
-	symbols->spans = calloc(symbols->nr ? symbols->nr : 1, 2 * sizeof(*symbols->spans));
-	if (!symbols->spans)
-		return -ENOMEM;
-	if (overlap_anywhere(symbols))
-		return spans_from_tree(symbols);
-	spans_from_list(symbols);
-	return 0;
+	int err = 0;
+
+	symbols->span_starts = reallocarray(NULL, symbols->nr, 2 * sizeof(*symbols->span_starts));
+	symbols->span_entries = reallocarray(NULL, symbols->nr, 2 * sizeof(*symbols->span_entries));
+	if (!symbols->span_starts || !symbols->span_entries)
+		err = -ENOMEM;
+	else if (overlap_anywhere(symbols))
+		err = spans_from_tree(symbols);
+	else
+		spans_from_list(symbols);
+	if (err)
+		spans_free(symbols);
+	else if (symbols->nr_spans)
+		spans_shrink(symbols);
+	return err;
 }
 
 static bool span_holds(const struct symbols *symbols, size_t i, uint64_t address)
 {
-	return symbols->spans[i].start <= address &&
-	       (i + 1 == symbols->nr_spans || address < symbols->spans[i + 1].start);
+	return symbols->span_starts[i] <= address &&
+	       (i + 1 == symbols->nr_spans || address < symbols->span_starts[i + 1]);
+}
+
+static int found_reserve(struct symbols *symbols)
+{
+	if (symbols->nr_found < symbols->found_room)
+		return 0;
+	uint32_t room = symbols->found_room ? symbols->found_room * 2 : 16;
+	struct symbol **found = reallocarray(symbols->found, room, sizeof(*found));
+	if (!found)
+		return -ENOMEM;
+	symbols->found = found;
+	symbols->found_room = room;
+	return 0;
+}
+
+/* What others keep pointers to; made when the first of them asks. NULL: out of memory. */
+static const struct symbol *entry_symbol(struct symbols *symbols, struct symbol_entry *entry)
+{
+	if (entry->found)
+		return symbols->found[entry->found - 1];
+	entry_demangle(symbols, entry);
+	const char *name = symbols_name(symbols, entry);
+	struct symbol *symbol = pool_take(&symbols->pool, sizeof(*symbol));
+	char *copy = pool_text(&symbols->pool, name, strlen(name));
+	if (!symbol || !copy || found_reserve(symbols))
+		return NULL;
+	*symbol = (struct symbol){.start = entry->start, .end = entry->end, .name = copy};
+	symbols->found[symbols->nr_found++] = symbol;
+	entry->found = symbols->nr_found;
+	return symbol;
 }
 
 const struct symbol *symbols_find(struct symbols *symbols, uint64_t address)
 {
-	if (!symbols->nr || (!symbols->spans && spans_build(symbols)))
+	if (!symbols->nr || (!symbols->span_starts && spans_build(symbols)))
 		return NULL;
-	if (!symbols->nr_spans || address < symbols->spans[0].start)
+	if (!symbols->nr_spans || address < symbols->span_starts[0])
 		return NULL;
 	if (!span_holds(symbols, symbols->last, address)) {
 		size_t low = 0, high = symbols->nr_spans;
 		while (high - low > 1) {
 			size_t middle = low + (high - low) / 2;
-			if (symbols->spans[middle].start <= address)
+			if (symbols->span_starts[middle] <= address)
 				low = middle;
 			else
 				high = middle;
 		}
 		symbols->last = low;
 	}
-	struct symbol_entry *entry = symbols->spans[symbols->last].entry;
-	if (!entry)
-		return NULL;
-	entry_demangle(symbols, entry);
-	return &entry->symbol;
+	uint32_t entry = symbols->span_entries[symbols->last];
+	return entry ? entry_symbol(symbols, &symbols->entries[entry - 1]) : NULL;
 }

@@ -16,29 +16,35 @@
 
 enum symbol_binding { SYMBOL_LOCAL, SYMBOL_GLOBAL, SYMBOL_WEAK };
 
+/* A symbol of a table, most of which nobody ever asks for; one that was found has a struct symbol, too. */
 struct symbol_entry {
-	struct symbol symbol;
-	struct symbol_entry *left, *right, *up; /* in the look-up tree, see symbols_tree.h */
-	bool red;
-	bool mangled; /* the name may still have to be demangled */
-	enum symbol_binding binding;
-	uint32_t added,
-		dropped; /* when, on the clock below; dropped 0: it is there (else an alias that lost) */
+	uint64_t start, end; /* as in struct symbol */
+	uint32_t name;       /* see symbols_name() */
+	uint32_t added, dropped; /* when, on the clock below; dropped 0: it is there (else an alias that lost) */
+	uint32_t found : 29;     /* among symbols.found, from 1; 0: not yet */
+	uint32_t binding : 2;    /* enum symbol_binding */
+	uint32_t mangled : 1;    /* the name may still have to be demangled */
 };
 
-/* From `start` up to the start of the next span of addresses: which symbol, or none (NULL). */
-struct symbol_span {
-	uint64_t start;
-	struct symbol_entry *entry;
-};
+/* Numbers of found symbols must fit into their field. */
+enum { SYMBOLS_MAX = (1 << 29) - 2 };
 
 struct symbols {
-	struct pool pool;
-	struct symbol_entry **entries; /* settled ones by start, then by age; new ones behind them */
+	struct pool pool;             /* what was found, and its names */
+	struct symbol_entry *entries; /* settled ones by start, then by age; new ones behind them */
 	size_t nr, room;
-	uint32_t clock;            /* counts additions and drops */
-	struct symbol_span *spans; /* what symbols_find() searches; NULL: to be built */
-	size_t nr_spans, last;     /* last: span hit last time */
+	char *names; /* of the entries, each with its NUL */
+	size_t names_bytes, names_room;
+	struct symbol **found;
+	uint32_t nr_found, found_room;
+	uint32_t clock; /* counts additions and drops */
+	/*
+	 * What symbols_find() searches; NULL: to be built. From its start to that of the next span of addresses: which
+	 * entry, from 1 on; 0: none.
+	 */
+	uint64_t *span_starts;
+	uint32_t *span_entries;
+	size_t nr_spans, last; /* last: span hit last time */
 };
 
 enum symbols_settle_flags {
@@ -48,15 +54,21 @@ enum symbols_settle_flags {
 void symbols_fini(struct symbols *symbols); /* leaves them empty and usable */
 
 /* size 0: unknown. The name is copied; a C++ or Rust name is demangled when somebody asks for it. 0 or
- * -ENOMEM. */
+ * -ENOMEM, also for more than SYMBOLS_MAX or 4 GiB of names. */
 int symbols_add(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding,
 		const char *name, size_t name_len);
 
 void symbols_settle(struct symbols *symbols, enum symbols_settle_flags flags);
 
-/* The symbol at `address`, or NULL. Valid until symbols_fini(). Everything added was settled. */
+/* The name of an entry as it is in the table or demangled. Valid until a symbol is added or settled. */
+const char *symbols_name(const struct symbols *symbols, const struct symbol_entry *entry);
+
+/*
+ * The symbol at `address`, or NULL: none, or out of memory. Always the same one for an entry, as it was when first found.
+ * Valid until symbols_fini(). Everything added was settled.
+ */
 const struct symbol *symbols_find(struct symbols *symbols, uint64_t address);
 
-/* First and last symbol by address; NULL: empty. */
+/* First and last symbol by address; NULL: empty. Valid until a symbol is added or settled. */
 const struct symbol_entry *symbols_first(const struct symbols *symbols);
 const struct symbol_entry *symbols_last(const struct symbols *symbols);

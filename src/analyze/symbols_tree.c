@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "analyze/symbols_tree.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
-#include "analyze/symbols.h"
 
-static bool is_red(const struct symbol_entry *node)
+static bool is_red(const struct symbols_node *node)
 {
 	return node && node->red;
 }
 
 /* Puts `with` (may be NULL) where `node` hangs. */
-static void replace(struct symbols_tree *tree, struct symbol_entry *node, struct symbol_entry *with)
+static void replace(struct symbols_tree *tree, struct symbols_node *node, struct symbols_node *with)
 {
 	if (!node->up)
 		tree->root = with;
@@ -24,9 +22,9 @@ static void replace(struct symbols_tree *tree, struct symbol_entry *node, struct
 		with->up = node->up;
 }
 
-static void rotate_left(struct symbols_tree *tree, struct symbol_entry *node)
+static void rotate_left(struct symbols_tree *tree, struct symbols_node *node)
 {
-	struct symbol_entry *right = node->right;
+	struct symbols_node *right = node->right;
 
 	node->right = right->left;
 	if (right->left)
@@ -36,9 +34,9 @@ static void rotate_left(struct symbols_tree *tree, struct symbol_entry *node)
 	node->up = right;
 }
 
-static void rotate_right(struct symbols_tree *tree, struct symbol_entry *node)
+static void rotate_right(struct symbols_tree *tree, struct symbols_node *node)
 {
-	struct symbol_entry *left = node->left;
+	struct symbols_node *left = node->left;
 
 	node->left = left->right;
 	if (left->right)
@@ -49,12 +47,12 @@ static void rotate_right(struct symbols_tree *tree, struct symbol_entry *node)
 }
 
 /* A red node was hung below a node that may be red too. */
-static void insert_fix(struct symbols_tree *tree, struct symbol_entry *node)
+static void insert_fix(struct symbols_tree *tree, struct symbols_node *node)
 {
 	while (is_red(node->up)) {
-		struct symbol_entry *up = node->up, *top = up->up;
+		struct symbols_node *up = node->up, *top = up->up;
 		bool at_left = up == top->left;
-		struct symbol_entry *uncle = at_left ? top->right : top->left;
+		struct symbols_node *uncle = at_left ? top->right : top->left;
 
 		if (is_red(uncle)) {
 			up->red = uncle->red = false;
@@ -74,27 +72,27 @@ static void insert_fix(struct symbols_tree *tree, struct symbol_entry *node)
 	tree->root->red = false;
 }
 
-void symbols_tree_insert(struct symbols_tree *tree, struct symbol_entry *entry)
+void symbols_tree_insert(struct symbols_tree *tree, struct symbols_node *node)
 {
-	struct symbol_entry **slot = &tree->root, *up = NULL;
+	struct symbols_node **slot = &tree->root, *up = NULL;
 
 	while (*slot) {
 		up = *slot;
-		slot = entry->symbol.start < up->symbol.start ? &up->left : &up->right;
+		slot = node->start < up->start ? &up->left : &up->right;
 	}
-	entry->left = entry->right = NULL;
-	entry->up = up;
-	entry->red = true;
-	*slot = entry;
-	insert_fix(tree, entry);
+	node->left = node->right = NULL;
+	node->up = up;
+	node->red = true;
+	*slot = node;
+	insert_fix(tree, node);
 }
 
 /* The subtree `node` (may be NULL) below `up` is one black node short. */
-static void remove_fix(struct symbols_tree *tree, struct symbol_entry *node, struct symbol_entry *up)
+static void remove_fix(struct symbols_tree *tree, struct symbols_node *node, struct symbols_node *up)
 {
 	while (node != tree->root && !is_red(node)) {
 		bool at_left = node == up->left;
-		struct symbol_entry *sibling = at_left ? up->right : up->left;
+		struct symbols_node *sibling = at_left ? up->right : up->left;
 
 		if (is_red(sibling)) {
 			sibling->red = false;
@@ -102,8 +100,8 @@ static void remove_fix(struct symbols_tree *tree, struct symbol_entry *node, str
 			at_left ? rotate_left(tree, up) : rotate_right(tree, up);
 			sibling = at_left ? up->right : up->left;
 		}
-		struct symbol_entry *near = at_left ? sibling->left : sibling->right;
-		struct symbol_entry *far = at_left ? sibling->right : sibling->left;
+		struct symbols_node *near = at_left ? sibling->left : sibling->right;
+		struct symbols_node *far = at_left ? sibling->right : sibling->left;
 		if (!is_red(near) && !is_red(far)) {
 			sibling->red = true;
 			node = up;
@@ -127,46 +125,45 @@ static void remove_fix(struct symbols_tree *tree, struct symbol_entry *node, str
 		node->red = false;
 }
 
-void symbols_tree_remove(struct symbols_tree *tree, struct symbol_entry *entry)
+void symbols_tree_remove(struct symbols_tree *tree, struct symbols_node *node)
 {
-	struct symbol_entry *child, *child_up;
-	bool black_gone = !entry->red;
+	struct symbols_node *child, *child_up;
+	bool black_gone = !node->red;
 
-	if (!entry->left || !entry->right) {
-		child = entry->left ? entry->left : entry->right;
-		child_up = entry->up;
-		replace(tree, entry, child);
+	if (!node->left || !node->right) {
+		child = node->left ? node->left : node->right;
+		child_up = node->up;
+		replace(tree, node, child);
 	} else {
-		struct symbol_entry *next = entry->right;
+		struct symbols_node *next = node->right;
 		while (next->left)
 			next = next->left;
 		black_gone = !next->red;
 		child = next->right;
 		child_up = next;
-		if (next->up != entry) {
+		if (next->up != node) {
 			child_up = next->up;
 			replace(tree, next, child);
-			next->right = entry->right;
+			next->right = node->right;
 			next->right->up = next;
 		}
-		replace(tree, entry, next);
-		next->left = entry->left;
+		replace(tree, node, next);
+		next->left = node->left;
 		next->left->up = next;
-		next->red = entry->red;
+		next->red = node->red;
 	}
 	if (black_gone)
 		remove_fix(tree, child, child_up);
 }
 
-struct symbol_entry *symbols_tree_find(const struct symbols_tree *tree, uint64_t address)
+struct symbols_node *symbols_tree_find(const struct symbols_tree *tree, uint64_t address)
 {
-	struct symbol_entry *node = tree->root;
+	struct symbols_node *node = tree->root;
 
 	while (node) {
-		const struct symbol *symbol = &node->symbol;
-		if (address < symbol->start)
+		if (address < node->start)
 			node = node->left;
-		else if (address > symbol->end || (address == symbol->end && address != symbol->start))
+		else if (address > node->end || (address == node->end && address != node->start))
 			node = node->right;
 		else
 			return node;

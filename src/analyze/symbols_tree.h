@@ -11,15 +11,21 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
-struct symbol_entry;
+/* A symbol; the caller's memory. start and end are set before it is inserted. */
+struct symbols_node {
+	struct symbols_node *left, *right, *up;
+	uint64_t start, end;
+	bool red;
+};
 
 struct symbols_tree {
-	struct symbol_entry *root;
+	struct symbols_node *root;
 };
 
 /* Behind those of equal start. */
-void symbols_tree_insert(struct symbols_tree *tree, struct symbol_entry *entry);
-void symbols_tree_remove(struct symbols_tree *tree, struct symbol_entry *entry);
-struct symbol_entry *symbols_tree_find(const struct symbols_tree *tree, uint64_t address);
+void symbols_tree_insert(struct symbols_tree *tree, struct symbols_node *node);
+void symbols_tree_remove(struct symbols_tree *tree, struct symbols_node *node);
+struct symbols_node *symbols_tree_find(const struct symbols_tree *tree, uint64_t address); /* NULL: none */
