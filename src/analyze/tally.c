@@ -1,91 +1,98 @@
 /* SPDX-License-Identifier: MIT */
 #include "analyze/tally.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { FIRST_ROOM = 256 };
 
+/* What of a place is the task's, what the function's, and which of them are a cell. */
+struct task_part {
+	const struct comm *comm;
+	const struct task *task;
+	const struct hist_details *details;
+	uint32_t tid;
+	int32_t cpu;
+};
+
+struct function_part {
+	struct dso *dso;
+	const struct symbol *symbol;
+	uint64_t address;
+	uint32_t level, filtered;
+};
+
+struct cell_part {
+	uint32_t task, function, chain;
+};
+
+#define WORDS(type) ((uint32_t)(sizeof(type) / sizeof(uint32_t)))
+
+/* Compared by their bytes: nothing is padding. */
+static_assert(sizeof(struct task_part) == 3 * sizeof(void *) + 8, "no padding");
+static_assert(sizeof(struct function_part) == 2 * sizeof(void *) + 16, "no padding");
+static_assert(sizeof(struct cell_part) == 12, "no padding");
+
 void tally_fini(struct tally *tally)
 {
-	free(tally->cells);
-	free(tally->slots);
+	interned_fini(&tally->tasks);
+	interned_fini(&tally->functions);
+	interned_fini(&tally->cells);
+	free(tally->amounts);
 	*tally = (struct tally){0};
-}
-
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-	hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
-	return hash ^ hash >> 32;
-}
-
-static uint32_t cell_hash(const struct hist_place *place, uint32_t chain)
-{
-	uint64_t hash = mix(1, (uintptr_t)place->comm);
-
-	hash = mix(hash, (uintptr_t)place->task);
-	hash = mix(hash, (uintptr_t)place->dso);
-	hash = mix(hash, (uintptr_t)place->symbol);
-	hash = mix(hash, place->address);
-	hash = mix(hash, (uintptr_t)place->details);
-	hash = mix(hash, (uint64_t)place->tid << 32 | (uint32_t)place->cpu);
-	hash = mix(hash, (uint64_t)chain << 16 | (uint8_t)place->level << 1 | place->filtered);
-	return (uint32_t)hash;
-}
-
-static bool same_place(const struct hist_place *a, const struct hist_place *b)
-{
-	return a->comm == b->comm && a->task == b->task && a->dso == b->dso && a->symbol == b->symbol &&
-	       a->address == b->address && a->details == b->details && a->tid == b->tid && a->cpu == b->cpu &&
-	       a->level == b->level && a->filtered == b->filtered;
 }
 
 static int grow(struct tally *tally)
 {
 	uint32_t room = tally->room ? tally->room * 2 : FIRST_ROOM;
+	struct hist_amount *amounts = room <= UINT32_MAX / 4 ? reallocarray(tally->amounts, room, sizeof(*amounts)) : NULL;
 
-	if (room > UINT32_MAX / 4)
+	if (!amounts)
 		return -ENOMEM;
-	struct tally_cell *cells = reallocarray(tally->cells, room, sizeof(*cells));
-	if (cells)
-		tally->cells = cells;
-	uint32_t *slots = calloc((size_t)room * 2, sizeof(*slots));
-	if (!cells || !slots) {
-		free(slots);
-		return -ENOMEM;
-	}
-	for (uint32_t i = 0; i < tally->nr; i++) {
-		uint32_t at = cells[i].hash & (room * 2 - 1);
-		while (slots[at])
-			at = (at + 1) & (room * 2 - 1);
-		slots[at] = i + 1;
-	}
-	free(tally->slots);
-	tally->slots = slots;
-	tally->nr_slots = room * 2;
+	tally->amounts = amounts;
 	tally->room = room;
 	return 0;
 }
 
 int tally_find(struct tally *tally, const struct hist_place *place, uint32_t chain, uint32_t *ret_cell)
 {
-	uint32_t hash = cell_hash(place, chain);
+	const struct task_part task = {place->comm, place->task, place->details, place->tid, place->cpu};
+	const struct function_part function = {place->dso, place->symbol, place->address, (uint8_t)place->level,
+					       place->filtered};
+	struct cell_part cell = {.chain = chain};
 
-	if (tally->nr == tally->room && grow(tally))
+	if ((tally->nr == tally->room && grow(tally)) ||
+	    interned_find(&tally->tasks, &task, WORDS(task), &cell.task) ||
+	    interned_find(&tally->functions, &function, WORDS(function), &cell.function) ||
+	    interned_find(&tally->cells, &cell, WORDS(cell), ret_cell))
 		return -ENOMEM;
-	uint32_t at = hash & (tally->nr_slots - 1);
-	for (; tally->slots[at]; at = (at + 1) & (tally->nr_slots - 1)) {
-		const struct tally_cell *cell = &tally->cells[tally->slots[at] - 1];
-		if (cell->hash == hash && cell->chain == chain && same_place(&cell->place, place)) {
-			*ret_cell = tally->slots[at] - 1;
-			return 0;
-		}
-	}
-	tally->cells[tally->nr] = (struct tally_cell){.place = *place, .chain = chain, .hash = hash};
-	*ret_cell = tally->nr++;
-	tally->slots[at] = tally->nr;
+	if (*ret_cell == tally->nr)
+		tally->amounts[tally->nr++] = (struct hist_amount){0};
 	return 0;
+}
+
+struct tally_cell tally_cell(const struct tally *tally, uint32_t cell)
+{
+	const struct cell_part *parts = interned_at(&tally->cells, WORDS(*parts), cell);
+	const struct task_part *task = interned_at(&tally->tasks, WORDS(*task), parts->task);
+	const struct function_part *function = interned_at(&tally->functions, WORDS(*function), parts->function);
+
+	return (struct tally_cell){
+		.place = {.comm = task->comm,
+			  .task = task->task,
+			  .tid = task->tid,
+			  .cpu = task->cpu,
+			  .dso = function->dso,
+			  .symbol = function->symbol,
+			  .address = function->address,
+			  .details = task->details,
+			  .level = (char)function->level,
+			  .filtered = function->filtered},
+		.chain = parts->chain,
+		.amount = tally->amounts[cell],
+	};
 }
 
 void tally_share_fini(struct tally_share *share)
@@ -110,8 +117,8 @@ int tally_share_fit(struct tally_share *share, const struct tally *tally)
 void tally_join(struct tally *tally, struct tally_share *share)
 {
 	for (uint32_t i = 0; i < tally->nr && i < share->room; i++) {
-		tally->cells[i].amount.period += share->amounts[i].period;
-		tally->cells[i].amount.nr_samples += share->amounts[i].nr_samples;
-		share->amounts[i] = (struct hist_amount){0};
+		tally->amounts[i].period += share->amounts[i].period;
+		tally->amounts[i].nr_samples += share->amounts[i].nr_samples;
 	}
+	tally_share_fini(share);
 }

@@ -9,25 +9,32 @@
 #include <stdint.h>
 
 #include "analyze/hist.h"
+#include "analyze/interned.h"
 
+/* As it is put together for who asks. */
 struct tally_cell {
 	struct hist_place place;
 	uint32_t chain; /* in the stacks; 0: none */
-	uint32_t hash;
 	struct hist_amount amount;
 };
 
+/*
+ * Most cells share their task with thousands of others, and their function with some: a cell is three numbers and its amount,
+ * 28 bytes, and six to eleven to be found by.
+ */
 struct tally {
-	struct tally_cell *cells; /* as they first came */
+	struct interned tasks, functions, cells; /* of the structs in tally.c */
+	struct hist_amount *amounts;             /* of the cells, as they first came */
 	uint32_t nr, room;
-	uint32_t *slots; /* cell + 1; open addressing, at most half full */
-	uint32_t nr_slots;
 };
 
 void tally_fini(struct tally *tally);
 
 /* The cell of exactly that place and chain, made when there is none. Fields that nobody asks for must be zero. 0 or -ENOMEM. */
 int tally_find(struct tally *tally, const struct hist_place *place, uint32_t chain, uint32_t *ret_cell);
+
+/* cell < tally->nr */
+struct tally_cell tally_cell(const struct tally *tally, uint32_t cell);
 
 /* Amounts that a thread counts beside the tally: of each of its cells, to be added to them. */
 struct tally_share {
@@ -40,5 +47,5 @@ void tally_share_fini(struct tally_share *share); /* zeroed is fine */
 /* Room for all cells that there are now; those that came since the last time are zero. 0 or -ENOMEM. */
 int tally_share_fit(struct tally_share *share, const struct tally *tally);
 
-/* Adds it, and makes it zero. */
+/* Adds it, and frees it: there may be another one. */
 void tally_join(struct tally *tally, struct tally_share *share);

@@ -110,8 +110,9 @@ static int name_all(struct names *names)
 		return -ENOMEM;
 	for (size_t i = 0; i < samples->nr; i++) {
 		const struct tally *tally = &samples->events[i].tally;
-		for (uint32_t cell = 0; cell < tally->nr; cell++) {
-			int err = name_cell(names, (uint32_t)i, &tally->cells[cell]);
+		for (uint32_t at = 0; at < tally->nr; at++) {
+			struct tally_cell cell = tally_cell(tally, at);
+			int err = name_cell(names, (uint32_t)i, &cell);
 			if (err)
 				return err;
 		}

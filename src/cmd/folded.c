@@ -54,7 +54,9 @@ void folded_print(const struct samples *samples, size_t event, struct output *ou
 {
 	const struct tally *tally = event < samples->nr ? &samples->events[event].tally : NULL;
 
-	for (uint32_t i = 0; tally && i < tally->nr && !output_is_over(out); i++)
-		if (!tally->cells[i].place.filtered)
-			put_cell(samples, &tally->cells[i], out);
+	for (uint32_t i = 0; tally && i < tally->nr && !output_is_over(out); i++) {
+		struct tally_cell cell = tally_cell(tally, i);
+		if (!cell.place.filtered)
+			put_cell(samples, &cell, out);
+	}
 }

@@ -255,9 +255,9 @@ static int fill_tree(struct graph *graph, const struct hist_entry *entry)
 
 	calltree_clear(&graph->tree);
 	while (use_list_next(&uses, &use)) {
-		const struct tally_cell *cell = &graph->tally->cells[use.cell];
-		struct calltree_count count = {cell->amount.period, (uint32_t)cell->amount.nr_samples};
-		int err = calltree_add(&graph->tree, cell->chain, use.skip, graph->options->direction, &count);
+		const struct tally_cell cell = tally_cell(graph->tally, use.cell);
+		struct calltree_count count = {cell.amount.period, (uint32_t)cell.amount.nr_samples};
+		int err = calltree_add(&graph->tree, cell.chain, use.skip, graph->options->direction, &count);
 		if (err)
 			return err;
 	}

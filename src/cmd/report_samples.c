@@ -229,7 +229,7 @@ int samples_take(struct samples *samples, const struct session_record *record)
 		if (memo)
 			*memo = (struct sample_memo){{sum.a, sum.b}, cell};
 	}
-	struct hist_amount *amount = &event->tally.cells[cell].amount;
+	struct hist_amount *amount = &event->tally.amounts[cell];
 	amount->period += sample->period;
 	amount->nr_samples++;
 	return 0;
@@ -329,14 +329,14 @@ static uint32_t chain_depth(const struct samples *samples, uint32_t chain)
 
 static int settle_cell(struct samples *samples, struct event_samples *event, uint32_t index)
 {
-	const struct tally_cell *cell = &event->tally.cells[index];
+	const struct tally_cell cell = tally_cell(&event->tally, index);
 	struct hist_entry *entry;
-	int err = hist_add(event->hist, &cell->place, &cell->amount, &entry);
+	int err = hist_add(event->hist, &cell.place, &cell.amount, &entry);
 
-	if (!err && samples->options.chains && cell->chain)
+	if (!err && samples->options.chains && cell.chain)
 		err = hist_note_use(event->hist, entry, &(struct use){.cell = index},
-				    chain_depth(samples, cell->chain));
-	return err || !samples->children ? err : add_callers(samples, event->hist, index, cell);
+				    chain_depth(samples, cell.chain));
+	return err || !samples->children ? err : add_callers(samples, event->hist, index, &cell);
 }
 
 static struct hist_options settled_options(const struct samples *samples)

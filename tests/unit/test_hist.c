@@ -10,6 +10,7 @@
 #include "analyze/dso.h"
 #include "analyze/hist.h"
 #include "analyze/pool.h"
+#include "analyze/tally.h"
 
 static struct dso lib_a = {.name = "/lib/a.so", .short_name = "a.so"};
 static struct dso lib_b = {.name = "/lib/b.so", .short_name = "b.so"};
@@ -228,11 +229,54 @@ static void test_uses_come_back(void **state)
 	pool_fini(&pool);
 }
 
+/* Enough of each part of a cell to have their tables grow, asked for twice. */
+static void test_tally_cells(void **state)
+{
+	(void)state;
+	enum { TASKS = 50, ADDRESSES = 200, CHAINS = 3, CELLS = TASKS * ADDRESSES * CHAINS };
+	struct tally tally = {0};
+	struct tally_share share = {0};
+	uint32_t cell;
+
+	for (uint32_t i = 0; i < 2 * CELLS; i++) {
+		uint32_t task = i % TASKS, address = i / TASKS % ADDRESSES, chain = i / TASKS / ADDRESSES % CHAINS;
+		struct hist_place at = place(task % 2 ? &sh : &cat, &lib_a, NULL, address);
+		at.tid = task;
+		at.cpu = -1;
+		at.filtered = address == 7;
+		assert_int_equal(tally_find(&tally, &at, chain, &cell), 0);
+		assert_int_equal(cell, i % CELLS);
+		tally.amounts[cell].period += i;
+		tally.amounts[cell].nr_samples++;
+	}
+	assert_int_equal(tally.nr, CELLS);
+	assert_int_equal(tally_share_fit(&share, &tally), 0);
+	share.amounts[CELLS - 1] = (struct hist_amount){5, 1};
+	tally_join(&tally, &share);
+	for (uint32_t i = 0; i < CELLS; i++) {
+		struct tally_cell found = tally_cell(&tally, i);
+		bool last = i == CELLS - 1;
+		assert_ptr_equal(found.place.comm, i % TASKS % 2 ? &sh : &cat);
+		assert_ptr_equal(found.place.dso, &lib_a);
+		assert_null(found.place.symbol);
+		assert_int_equal(found.place.address, i / TASKS % ADDRESSES);
+		assert_int_equal(found.place.tid, i % TASKS);
+		assert_int_equal(found.place.cpu, -1);
+		assert_int_equal(found.place.level, '.');
+		assert_int_equal(found.place.filtered, i / TASKS % ADDRESSES == 7);
+		assert_int_equal(found.chain, i / TASKS / ADDRESSES);
+		assert_int_equal(found.amount.period, 2 * i + CELLS + (last ? 5 : 0));
+		assert_int_equal(found.amount.nr_samples, last ? 3 : 2);
+	}
+	tally_fini(&tally);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_uses_come_back),
+		cmocka_unit_test(test_tally_cells),
 		cmocka_unit_test(test_equal_samples_are_one_entry),
 		cmocka_unit_test(test_order_of_equals),
 		cmocka_unit_test(test_callers_count_once),
