@@ -9,7 +9,7 @@
 #include "analyze/dso.h"
 #include "analyze/insertion.h"
 
-enum { FIRST_NODES = 64 };
+enum { FIRST_NODES = 64, NR_WEIGHTS = 1 << 15 };
 
 int calltree_init(struct calltree *tree, const struct stacks *stacks, enum calltree_key key)
 {
@@ -18,7 +18,8 @@ int calltree_init(struct calltree *tree, const struct stacks *stacks, enum callt
 	tree->path = calloc(tree->path_room + 1, sizeof(*tree->path));
 	tree->nodes = calloc(FIRST_NODES, sizeof(*tree->nodes));
 	tree->slots = calloc(2 * FIRST_NODES, sizeof(*tree->slots));
-	if (!tree->path || !tree->nodes || !tree->slots) {
+	tree->weights = calloc(NR_WEIGHTS, sizeof(*tree->weights));
+	if (!tree->path || !tree->nodes || !tree->slots || !tree->weights) {
 		calltree_fini(tree);
 		return -ENOMEM;
 	}
@@ -37,11 +38,15 @@ void calltree_fini(struct calltree *tree)
 	free(tree->order);
 	free(tree->ends);
 	free(tree->path);
+	free(tree->weights);
 	*tree = (struct calltree){0};
 }
 
-void calltree_clear(struct calltree *tree)
+void calltree_clear(struct calltree *tree, uint64_t least)
 {
+	if (tree->least) /* else they were not used */
+		memset(tree->weights, 0, NR_WEIGHTS * sizeof(*tree->weights));
+	tree->least = least;
 	tree->nr_slots = 2 * FIRST_NODES; /* most entries have few nodes: only what they use is cleared */
 	memset(tree->slots, 0, tree->nr_slots * sizeof(*tree->slots));
 	tree->nodes[0] = (struct calltree_node){0};
@@ -139,21 +144,52 @@ static int find_child(struct calltree *tree, uint32_t parent, uint32_t frame, ui
 	return 0;
 }
 
-int calltree_add(struct calltree *tree, uint32_t chain, unsigned skip, enum calltree_direction direction,
-		 const struct calltree_count *count)
+/* The frames of a chain into tree->path, the innermost first. Returns how many. */
+static uint32_t take_path(struct calltree *tree, uint32_t chain)
 {
-	uint32_t at = 0, nr = 0;
+	uint32_t nr = 0;
 
 	for (; chain && nr < tree->path_room; chain = stacks_outer(tree->stacks, chain))
 		tree->path[nr++] = stacks_frame(tree->stacks, chain);
-	if (nr <= skip)
+	return nr;
+}
+
+/* The sum that a branch is weighed in, from that of the branch it is on. */
+static uint64_t weigh_in(const struct calltree *tree, uint64_t in, uint32_t frame)
+{
+	uint64_t value = (in ^ stacks_frame_hash(tree->stacks, frame)) * 0x9e3779b97f4a7c15ull;
+
+	return value ^ value >> 32;
+}
+
+void calltree_weigh(struct calltree *tree, struct calltree_chain chain, enum calltree_direction direction, uint64_t period)
+{
+	uint32_t nr = take_path(tree, chain.chain);
+	uint64_t in = 0;
+
+	for (uint32_t i = chain.skip; i < nr; i++) {
+		in = weigh_in(tree, in, tree->path[direction == CALLTREE_CALLEE ? i : nr - 1 - i]);
+		tree->weights[in % NR_WEIGHTS] += period;
+	}
+}
+
+int calltree_add(struct calltree *tree, struct calltree_chain chain, enum calltree_direction direction,
+		 const struct calltree_count *count)
+{
+	uint32_t at = 0, nr = take_path(tree, chain.chain);
+	uint64_t in = 0;
+
+	if (nr <= chain.skip)
 		return 0;
-	for (uint32_t i = skip; i < nr; i++) {
+	for (uint32_t i = chain.skip; i < nr; i++) {
 		uint32_t frame = tree->path[direction == CALLTREE_CALLEE ? i : nr - 1 - i];
 		tree->nodes[at].children_period += count->period;
 		tree->nodes[at].children_nr += count->nr;
+		if (at && tree->least && tree->weights[in % NR_WEIGHTS] < tree->least)
+			return 0;
 		if (find_child(tree, at, frame, &at))
 			return -ENOMEM;
+		in = weigh_in(tree, in, frame);
 	}
 	tree->nodes[at].period += count->period;
 	tree->nodes[at].nr += count->nr;

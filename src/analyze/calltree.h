@@ -42,11 +42,15 @@ struct calltree {
 	uint32_t nr_ends;
 	uint32_t *path; /* of the chain that is added */
 	unsigned path_room;
+	uint64_t *weights; /* see calltree_weigh() */
+	uint64_t least;
 };
 
 int calltree_init(struct calltree *tree, const struct stacks *stacks, enum calltree_key key);
 void calltree_fini(struct calltree *tree);  /* NULL is fine, and what calltree_init() failed to make */
-void calltree_clear(struct calltree *tree); /* for the next entry */
+
+/* For the next entry. least: a period; what is below it is of no interest, see calltree_weigh(). 0: everything is. */
+void calltree_clear(struct calltree *tree, uint64_t least);
 
 enum calltree_direction {
 	CALLTREE_CALLEE, /* the innermost frame is the root */
@@ -58,11 +62,23 @@ struct calltree_count {
 	uint32_t nr;
 };
 
-/* A chain without its first `skip` frames, seen in that direction. 0 or -ENOMEM. */
-int calltree_add(struct calltree *tree, uint32_t chain, unsigned skip, enum calltree_direction direction,
+/* A chain without its first `skip` frames, in the direction it is seen in. */
+struct calltree_chain {
+	uint32_t chain, skip;
+};
+
+/*
+ * Only with a least period: tells the period of each chain that will be added, before the first is. Branches that
+ * are too small then get no branches of their own. What is weighed is a fixed number of sums of some branches each, so
+ * some that are too small are taken for larger, but none for smaller.
+ */
+void calltree_weigh(struct calltree *tree, struct calltree_chain chain, enum calltree_direction direction, uint64_t period);
+
+/* 0 or -ENOMEM */
+int calltree_add(struct calltree *tree, struct calltree_chain chain, enum calltree_direction direction,
 		 const struct calltree_count *count);
 
-/* limit: a period for ABSOLUTE and ENDS, a share (of 1) for RELATIVE. Afterwards nothing can be added. 0 or -ENOMEM. */
+/* limit: a period, not below the least, for ABSOLUTE and ENDS, a share (of 1) for RELATIVE. Afterwards nothing can be added. 0 or -ENOMEM. */
 int calltree_sort(struct calltree *tree, enum calltree_sort how, double limit);
 
 /* After CALLTREE_ENDS, of tree->nr_ends: the node where a chain ends. */

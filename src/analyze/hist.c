@@ -18,7 +18,7 @@ struct hist {
 	uint64_t nr_samples, period, nr_adds;
 };
 
-enum { FIRST_SLOTS = 256 };
+enum { FIRST_SLOTS = 256, NR_LEVELS = HIST_SELF_GUEST_USER - HIST_SELF_KERNEL + 1 };
 
 static void set_default_order(struct hist_options *options)
 {
@@ -280,7 +280,9 @@ int hist_add(struct hist *hist, const struct hist_place *place, const struct his
 {
 	struct hist_entry *entry = hist_find(hist, place);
 
-	if (!entry)
+	if (entry && !entry->level_periods)
+		entry->level_periods = pool_take(&hist->pool, NR_LEVELS * sizeof(*entry->level_periods));
+	if (!entry || !entry->level_periods)
 		return -ENOMEM;
 	entry->stamp = ++hist->nr_adds;
 	entry->period += amount->period;
@@ -359,7 +361,7 @@ uint64_t hist_number(const struct hist_entry *entry, enum hist_column column)
 	case HIST_SELF_USER:
 	case HIST_SELF_GUEST_KERNEL:
 	case HIST_SELF_GUEST_USER:
-		return entry->level_periods[column - HIST_SELF_KERNEL];
+		return entry->level_periods ? entry->level_periods[column - HIST_SELF_KERNEL] : 0;
 	case HIST_SAMPLES:
 		return entry->nr_samples;
 	default:

@@ -82,7 +82,7 @@ struct hist_entry {
 	struct hist_place place; /* of the first sample */
 	uint64_t period;         /* of the samples that were taken here */
 	uint64_t nr_samples;
-	uint64_t level_periods[4];    /* of `period`, by HIST_SELF_KERNEL and so on */
+	uint64_t *level_periods;      /* of `period`, by HIST_SELF_KERNEL and so on; NULL: all 0 */
 	uint64_t children_period;     /* and of those below, each sample once */
 	struct use_list uses;         /* see hist_note_use() */
 	uint32_t depth;               /* frames of the longest */

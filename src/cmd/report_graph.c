@@ -248,16 +248,25 @@ static void print_ends(const struct graph *graph)
 	}
 }
 
-static int fill_tree(struct graph *graph, const struct hist_entry *entry)
+/* What is below the least period will not be shown. */
+static int fill_tree(struct graph *graph, const struct hist_entry *entry, uint64_t least)
 {
+	enum calltree_direction direction = graph->options->direction;
 	struct use_cursor uses = use_list_first(&entry->uses);
 	struct use use;
 
-	calltree_clear(&graph->tree);
+	calltree_clear(&graph->tree, least);
+	while (least && use_list_next(&uses, &use)) {
+		const struct tally_cell cell = tally_cell(graph->tally, use.cell);
+		struct calltree_chain chain = {cell.chain, use.skip};
+		calltree_weigh(&graph->tree, chain, direction, cell.amount.period);
+	}
+	uses = use_list_first(&entry->uses);
 	while (use_list_next(&uses, &use)) {
 		const struct tally_cell cell = tally_cell(graph->tally, use.cell);
+		struct calltree_chain chain = {cell.chain, use.skip};
 		struct calltree_count count = {cell.amount.period, (uint32_t)cell.amount.nr_samples};
-		int err = calltree_add(&graph->tree, cell.chain, use.skip, graph->options->direction, &count);
+		int err = calltree_add(&graph->tree, chain, direction, &count);
 		if (err)
 			return err;
 	}
@@ -277,13 +286,15 @@ int graph_print(struct graph *graph, const struct hist_entry *entry, uint64_t en
 	const struct graph_options *options = graph->options;
 	enum calltree_sort sort = sort_of(options->mode);
 	double limit = options->min_percent / 100;
+	uint64_t least = 0;
 
 	if (sort != CALLTREE_RELATIVE) {
 		limit *= (double)graph->shown_total;
-		if (entry_period < (uint64_t)limit) /* none of its branches is larger than itself */
-			return 0;
+		least = (uint64_t)limit;
 	}
-	int err = fill_tree(graph, entry);
+	if (entry_period < least) /* none of its branches is larger than itself */
+		return 0;
+	int err = fill_tree(graph, entry, least);
 	if (!err)
 		err = calltree_sort(&graph->tree, sort, limit);
 	if (err)
