@@ -151,6 +151,24 @@ static void print_costs(FILE *to, const struct ledger *ledger)
 	}
 }
 
+struct action_unit {
+	uint64_t value;
+	const char *name;
+};
+
+static struct action_unit unit_of(uint32_t deed)
+{
+	switch (deed) {
+	case LEDGER_LEVEL_CHANGED:
+		return (struct action_unit){1, ""};
+	case LEDGER_DRAIN_PACED:
+	case LEDGER_DRAIN_HURRIED:
+		return (struct action_unit){1000000, " ms"};
+	default:
+		return (struct action_unit){1024, " KiB"};
+	}
+}
+
 /* In the order of time, as they were done. */
 static void print_actions(FILE *to, const struct loss_data *data)
 {
@@ -160,10 +178,11 @@ static void print_actions(FILE *to, const struct loss_data *data)
 		const struct ledger_action *action = &data->ledger.actions[i];
 		fprintf(to, "%13.6f s  ", action->ns > data->start_ns ? (double)(action->ns - data->start_ns) / 1e9 : 0.0);
 		print_place(to, action->cpu, action->tid);
+		const struct action_unit unit = unit_of(action->deed);
 		fprintf(to, "  %s", ledger_deed_name(action->deed));
 		if (action->from != action->to)
-			fprintf(to, " from %" PRIu64, action->from / 1024);
-		fprintf(to, "%s %" PRIu64 " KiB\n", action->from != action->to ? " to" : " at", action->to / 1024);
+			fprintf(to, " from %" PRIu64, action->from / unit.value);
+		fprintf(to, "%s %" PRIu64 "%s\n", action->from != action->to ? " to" : " at", action->to / unit.value, unit.name);
 	}
 }
 

@@ -37,6 +37,9 @@ const char *ledger_deed_name(uint32_t deed)
 		[LEDGER_RING_GREW] = "ring grew",
 		[LEDGER_RING_STAYS] = "ring stays",
 		[LEDGER_RING_SPLIT] = "ring split",
+		[LEDGER_LEVEL_CHANGED] = "level changed",
+		[LEDGER_DRAIN_PACED] = "drain paced",
+		[LEDGER_DRAIN_HURRIED] = "drain hurried",
 	};
 
 	return deed < LEDGER_DEEDS ? names[deed] : "unknown";
@@ -70,6 +73,24 @@ int ledger_add_action(struct ledger *ledger, const struct ledger_action *action)
 	grown[ledger->nr_actions++] = *action;
 	ledger->actions = grown;
 	return 0;
+}
+
+static int by_moment(const void *a, const void *b)
+{
+	const struct ledger_action *left = a, *right = b;
+
+	return (left->ns > right->ns) - (left->ns < right->ns);
+}
+
+int ledger_add_actions(struct ledger *ledger, const struct ledger *other)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < other->nr_actions && !err; i++)
+		err = ledger_add_action(ledger, &other->actions[i]);
+	if (ledger->nr_actions)
+		qsort(ledger->actions, ledger->nr_actions, sizeof(*ledger->actions), by_moment);
+	return err;
 }
 
 int ledger_add_cost(struct ledger *ledger, const char *name, uint64_t value)
@@ -193,6 +214,12 @@ static int place_order(const struct ledger_entry *a, const struct ledger_entry *
 	return (a->tid > b->tid) - (a->tid < b->tid);
 }
 
+/* Of a ring that was full LOST records tell, too, but not why. */
+static bool is_of_full_ring(const struct ledger_entry *entry)
+{
+	return entry->cause == LEDGER_RING_FULL || entry->cause == LEDGER_SHED;
+}
+
 /* `readings` begin with those that may touch the gap. */
 static void clip_gap(const struct ledger_entry *readings, size_t nr, struct ledger_entry *gap)
 {
@@ -200,8 +227,9 @@ static void clip_gap(const struct ledger_entry *readings, size_t nr, struct ledg
 	uint64_t from = UINT64_MAX, to = 0;
 
 	for (size_t i = 0; i < nr && !place_order(&readings[i], gap) && readings[i].from_ns <= gap->to_ns; i++) {
-		if (readings[i].cause != LEDGER_RING_FULL || readings[i].to_ns < gap->from_ns)
+		if (!is_of_full_ring(&readings[i]) || readings[i].to_ns < gap->from_ns)
 			continue;
+		gap->cause = readings[i].cause;
 		from = readings[i].from_ns < from ? readings[i].from_ns : from;
 		to = readings[i].to_ns > to ? readings[i].to_ns : to;
 	}
@@ -235,7 +263,7 @@ void ledger_clip(struct ledger *ledger, struct ledger_entry *gaps, size_t nr_gap
 /* The ledger's entries of what no record tells, or not so well. */
 static bool only_in_ledger(const struct ledger_entry *entry)
 {
-	return entry->cause != LEDGER_RING_FULL && entry->cause != LEDGER_THROTTLED &&
+	return !is_of_full_ring(entry) && entry->cause != LEDGER_THROTTLED &&
 	       ledger_cause_loses(entry->cause);
 }
 

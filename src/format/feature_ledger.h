@@ -20,7 +20,7 @@ enum ledger_cause {
 	LEDGER_PAUSED,    /* the ring was paused while it was read */
 	LEDGER_THROTTLED, /* the kernel stopped an event that came too often; how many it left out it does not count */
 	LEDGER_TRIMMED,   /* stacks were cut short by us: so many samples, none of which is lost */
-	LEDGER_SHED,      /* given up by us */
+	LEDGER_SHED,      /* the ring was full because we drained it less often, to use no more CPU time than we may */
 	LEDGER_FROZEN,    /* the targets were stopped: time, but no events */
 	LEDGER_DISK_FULL, /* could not be written */
 	LEDGER_CPU_BACK,  /* the CPU came online while we recorded, and has no events: time, and nobody counts */
@@ -52,6 +52,9 @@ enum ledger_deed {
 	LEDGER_RING_GREW,  /* bytes of a ring */
 	LEDGER_RING_STAYS, /* the kernel gave it no more than it had, or nobody wanted more: from = to */
 	LEDGER_RING_SPLIT, /* the kernel sent only some of its events to the larger one: both go on */
+	LEDGER_LEVEL_CHANGED, /* levels of compression; 0: stored as it is */
+	LEDGER_DRAIN_PACED,   /* nanoseconds between two visits; 0: when rings wake us */
+	LEDGER_DRAIN_HURRIED, /* nanoseconds after which rings are visited before they wake us; 0: when they do */
 	LEDGER_DEEDS,
 };
 
@@ -81,6 +84,7 @@ struct ledger {
 void ledger_fini(struct ledger *ledger); /* zeroed is fine */
 int ledger_add(struct ledger *ledger, const struct ledger_entry *entry);
 int ledger_add_action(struct ledger *ledger, const struct ledger_action *action);
+int ledger_add_actions(struct ledger *ledger, const struct ledger *other); /* all of the other's; sorts by time */
 int ledger_add_cost(struct ledger *ledger, const char *name, uint64_t value);
 /* The same, once for a name: it may be there already. */
 int ledger_set_cost(struct ledger *ledger, const char *name, uint64_t value);
@@ -97,7 +101,8 @@ struct ledger_sum {
 };
 /*
  * A gap that records tell ends with the first record after it, however long nothing came: the readings of the counters in
- * the ledger tell when the loss was over. Cuts the gaps to the readings that found something. Sorts both.
+ * the ledger tell when the loss was over. Cuts the gaps to the readings that found something, whose cause, ring full or
+ * shed, becomes theirs. Sorts both.
  */
 void ledger_clip(struct ledger *ledger, struct ledger_entry *gaps, size_t nr_gaps);
 

@@ -159,11 +159,7 @@ static void note(struct ring_growth *growth, size_t index, enum ledger_deed deed
 
 int ring_growth_account(const struct ring_growth *growth, struct ledger *ledger)
 {
-	int err = 0;
-
-	for (size_t i = 0; i < growth->done.nr_actions && !err; i++)
-		err = ledger_add_action(ledger, &growth->done.actions[i]);
-	return err;
+	return ledger_add_actions(ledger, &growth->done);
 }
 
 static void stay(struct ring_growth *growth, size_t index, const char *why)

@@ -103,6 +103,49 @@ static void readings_end_a_gap(void **state)
 	ledger_fini(&ledger);
 }
 
+/* LOST records do not say why the ring was full, nor are the readings gaps of their own. */
+static void readings_tell_what_was_shed(void **state)
+{
+	enum { MS = 1000000 };
+	struct ledger ledger = {.counted = true};
+	const struct ledger_entry readings[] = {
+		{0, LEDGER_RING_FULL, 0, -1, 200 * MS, 400 * MS, 7},
+		{0, LEDGER_SHED, 0, -1, 600 * MS, 800 * MS, 7},
+	};
+	struct ledger_entry *gaps, told[] = {
+		{0, LEDGER_RING_FULL, 0, -1, 250 * MS, 300 * MS, 7},
+		{0, LEDGER_RING_FULL, 0, -1, 650 * MS, 900 * MS, 7},
+	};
+	size_t nr;
+
+	(void)state;
+	assert_int_equal(ledger_add(&ledger, &readings[0]), 0);
+	assert_int_equal(ledger_add(&ledger, &readings[1]), 0);
+	assert_int_equal(ledger_join(&ledger, told, 2, &gaps, &nr), 0);
+	assert_int_equal(nr, 2);
+	assert_int_equal(gaps[0].cause, LEDGER_RING_FULL);
+	assert_int_equal(gaps[1].cause, LEDGER_SHED);
+	assert_int_equal(gaps[1].to_ns, 801 * MS);
+	free(gaps);
+	ledger_fini(&ledger);
+}
+
+static void actions_in_order_of_time(void **state)
+{
+	struct ledger ledger = {0}, other = {0};
+	const struct ledger_action late = {9, LEDGER_RING_GREW, 1, -1, 0, 4096, 16384}, soon = {7, LEDGER_LEVEL_CHANGED, -1, -1, 0, 9, 1};
+
+	(void)state;
+	assert_int_equal(ledger_add_action(&ledger, &late), 0);
+	assert_int_equal(ledger_add_action(&other, &soon), 0);
+	assert_int_equal(ledger_add_actions(&ledger, &other), 0);
+	assert_int_equal(ledger.nr_actions, 2);
+	assert_memory_equal(&ledger.actions[0], &soon, sizeof(soon));
+	assert_string_equal(ledger_deed_name(ledger.actions[0].deed), "level changed");
+	ledger_fini(&ledger);
+	ledger_fini(&other);
+}
+
 /* A LOST record comes late, and may be in another file. */
 static void the_ledger_knows_pauses_better(void **state)
 {
@@ -207,6 +250,7 @@ int main(void)
 		cmocka_unit_test(put_back_and_forth), cmocka_unit_test(sums_count_each_time_once),
 		cmocka_unit_test(readings_end_a_gap), cmocka_unit_test(records_tell_gaps),
 		cmocka_unit_test(hostile_records), cmocka_unit_test(the_ledger_knows_pauses_better),
+		cmocka_unit_test(readings_tell_what_was_shed), cmocka_unit_test(actions_in_order_of_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
