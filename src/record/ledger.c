@@ -2,6 +2,7 @@
 #include "record/ledger.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -65,13 +66,19 @@ static bool is_overwritten(const struct ledger_book *book, size_t slot)
 	return book->set->plan->slots[slot].ring >= book->set->plan->nr_drained;
 }
 
+/* Readers come as seldom as they are told to: what did not fit meanwhile was given up. */
+static bool was_paced(const struct ledger_book *book)
+{
+	return book->paced_ns && atomic_load_explicit(book->paced_ns, memory_order_relaxed) > book->read_ns;
+}
+
 static struct ledger_entry loss_of(const struct ledger_book *book, size_t slot, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct plan_slot *plan = &book->set->plan->slots[slot];
 
 	return (struct ledger_entry){
 		.event = (uint32_t)plan->event,
-		.cause = is_overwritten(book, slot) ? LEDGER_PAUSED : LEDGER_RING_FULL,
+		.cause = is_overwritten(book, slot) ? LEDGER_PAUSED : was_paced(book) ? LEDGER_SHED : LEDGER_RING_FULL,
 		.cpu = plan->cpu,
 		.tid = plan->cpu < 0 ? plan->pid : -1,
 		.from_ns = from_ns,
@@ -84,7 +91,7 @@ static int note(struct ledger_book *book, size_t *open, const struct ledger_entr
 {
 	struct ledger_entry *before = *open ? &book->ledger.entries[*open - 1] : NULL;
 
-	if (before && book->ledger.nr_entries >= MANY) {
+	if (before && book->ledger.nr_entries >= MANY && before->cause == entry->cause) {
 		before->to_ns = entry->to_ns;
 		before->count += entry->count;
 		return 0;

@@ -24,6 +24,7 @@ struct ledger_book {
 	const struct stack_cutter *cutter; /* borrowed; NULL: nobody cuts stacks */
 	uint64_t *cut;              /* heap; by index of stack_cut_count(): as it was read last */
 	size_t *cut_open;           /* heap; by the same: as `open` */
+	const _Atomic uint64_t *paced_ns; /* borrowed; as reader_control.paced_ns; NULL: there never is a pace */
 	uint64_t read_ns;           /* when that was, by CLOCK_MONOTONIC */
 	uint64_t reading_ns;        /* how long that took */
 	struct ledger_moment start, span_start;

@@ -5,9 +5,11 @@
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/bell.h"
 #include "base/clock.h"
 #include "base/cpuset.h"
 #include "base/fd.h"
@@ -25,6 +27,8 @@ enum {
 	 * below the mark is collected when this much time has passed without a wake-up.
 	 */
 	IDLE_MS = 1000,
+	/* After one that found a ring nearly full: longer than anybody waits for the next. */
+	MOST_HURRIES = 20000,
 	/* Events are being sent to another ring, which cannot be polled meanwhile. */
 	MOVING_MS = 2,
 };
@@ -64,6 +68,13 @@ static void signal_eventfd(int fd)
 void reader_control_stop(struct reader_control *control)
 {
 	signal_eventfd(control->stop_fd);
+}
+
+/* A reader that sleeps until a ring wakes it sees the pace when one has. */
+void reader_control_pace(struct reader_control *control, unsigned pace_ms)
+{
+	atomic_store_explicit(&control->paced_ns, pace_ms ? UINT64_MAX : clock_ns(CLOCK_MONOTONIC), memory_order_relaxed);
+	atomic_store_explicit(&control->pace_ms, pace_ms, memory_order_relaxed);
 }
 
 static bool drains(const struct reader *reader, size_t ring)
@@ -371,13 +382,6 @@ static void leave_drained(struct reader *reader)
 /* Asks for larger rings where some were found nearly full again. */
 static void ask_for_larger(struct reader *reader)
 {
-	uint64_t tight = 0;
-
-	for (size_t i = 0; i < reader->nr_streams; i++)
-		tight += reader->streams[i]->counters.tight;
-	if (tight == reader->told_tight)
-		return;
-	reader->told_tight = tight;
 	for (size_t i = 0; i < reader->nr_rings; i++) {
 		size_t ring = reader->rings[i];
 		if (is_carried(reader->set, ring) && ring_growth_step(reader->growth, ring) == GROWTH_STEADY &&
@@ -386,10 +390,78 @@ static void ask_for_larger(struct reader *reader)
 	}
 }
 
+/* Rings wake nobody who does not poll them: that is for what else has come. */
+static int wait_for_pace(struct reader *reader, int pace_ms)
+{
+	int ready = poll(reader->watch, FIRST_TASK, pace_ms);
+
+	return ready < 0 ? ready : poll(reader->watch, reader->nr_watch, 0);
+}
+
+/* As poll(2); 0: nothing has come for so long that it is time to look at what came without a wake-up. */
+static int wait_for_rings(struct reader *reader)
+{
+	struct reader_control *control = reader->control;
+	int pace_ms = (int)atomic_load_explicit(&control->pace_ms, memory_order_relaxed);
+	int hurry_ms = reader->nr_hurries ? (int)atomic_load_explicit(&control->hurry_ms, memory_order_relaxed) : 0;
+
+	if (pace_ms)
+		return wait_for_pace(reader, pace_ms) < 0 ? -1 : 1;
+	int ready = poll(reader->watch, reader->nr_watch, hurry_ms ? hurry_ms : reader->nr_moving ? MOVING_MS : IDLE_MS);
+	if (ready > 0 && control->tells_wakeups)
+		bell_ring(control->bell);
+	reader->nr_hurries -= hurry_ms > 0;
+	return !ready && hurry_ms ? 1 : ready;
+}
+
+/* Visits that found rings nearly full that no larger ones take the place of. */
+static uint64_t count_stuck(const struct reader *reader)
+{
+	uint64_t nr = 0;
+
+	for (size_t i = 0; i < reader->nr_rings; i++) {
+		size_t ring = reader->rings[i];
+		if (ring < reader->set->plan->nr_drained &&
+		    (!reader->growth || ring_growth_step(reader->growth, ring) == GROWTH_FIXED))
+			nr += ring_oldest(&reader->set->rings[ring])->tight;
+	}
+	return nr;
+}
+
+/* Who is real-time got its CPU at once: sooner is no help. */
+static void tell_stuck(struct reader *reader)
+{
+	struct reader_control *control = reader->control;
+	uint64_t stuck = reader->realtime_now ? 0 : count_stuck(reader);
+
+	if (stuck <= reader->told_stuck)
+		return;
+	atomic_fetch_add_explicit(&control->nr_tight, stuck - reader->told_stuck, memory_order_relaxed);
+	reader->told_stuck = stuck;
+	reader->nr_hurries = MOST_HURRIES;
+	if (!atomic_load_explicit(&control->hurry_ms, memory_order_relaxed))
+		bell_ring(control->bell);
+}
+
+/* Some were found nearly full: whoever can do something about it is told. */
+static void tell_tight(struct reader *reader)
+{
+	uint64_t tight = 0;
+
+	for (size_t i = 0; i < reader->nr_streams; i++)
+		tight += reader->streams[i]->counters.tight;
+	if (tight == reader->told_tight)
+		return;
+	reader->told_tight = tight;
+	if (reader->growth)
+		ask_for_larger(reader);
+	tell_stuck(reader);
+}
+
 static void drain_until_stopped(struct reader *reader)
 {
 	for (;;) {
-		int ready = poll(reader->watch, reader->nr_watch, reader->nr_moving ? MOVING_MS : IDLE_MS);
+		int ready = wait_for_rings(reader);
 		if (ready < 0 && errno != EINTR) {
 			int err = -errno;
 			if (pump(reader, STREAM_DRAIN))
@@ -409,8 +481,7 @@ static void drain_until_stopped(struct reader *reader)
 			return;
 		if (reader->nr_leaving)
 			leave_drained(reader);
-		if (reader->growth)
-			ask_for_larger(reader);
+		tell_tight(reader);
 		if (ready > 0)
 			note_hang_ups(reader);
 	}
@@ -442,6 +513,7 @@ static void *run(void *arg)
 	(void)!cpuset_allowed(&reader->runs_on); /* for those who ask where it went */
 	reader->err = priority_raise(reader->realtime, &before, &how);
 	reader->scheduling = reader->err ? NULL : how;
+	reader->realtime_now = !reader->err && (!strcmp(how, "fifo") || !strcmp(how, "kept"));
 	sem_post(&reader->control->ready);
 	if (!reader->err)
 		drain_until_stopped(reader);

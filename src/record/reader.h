@@ -16,6 +16,7 @@
 #include "base/cpuset.h"
 #include "record/thread_use.h"
 
+struct bell;
 struct eventset;
 struct pollfd;
 struct ring_growth;
@@ -32,6 +33,13 @@ struct reader_control {
 	atomic_size_t nr_switching;  /* readers that were told to switch their writers, and have not yet */
 	_Atomic uint64_t stored;     /* bytes in the outputs so far, of all readers, with all writers */
 	_Atomic uint64_t mark;       /* tell when `stored` is that much; UINT64_MAX: never, or told */
+	struct bell *bell;           /* borrowed; rung when nr_tight has grown; NULL: nobody wants to know */
+	bool tells_wakeups;          /* it is also rung by those that a ring woke */
+	_Atomic uint64_t nr_tight;   /* visits so far that found a ring nearly full that does not grow, of readers that are not
+					real-time and may have waited for a CPU */
+	atomic_uint hurry_ms;        /* those come after so much time, also when no ring wakes them; 0: when one does */
+	atomic_uint pace_ms;         /* reader_control_pace(); 0: rings wake their reader */
+	_Atomic uint64_t paced_ns;   /* CLOCK_MONOTONIC: until when there was a pace; UINT64_MAX: there is; 0: there was none */
 	const struct reader *readers; /* borrowed: all of them, of whom only wake_fd is anybody else's business */
 	size_t nr_readers;
 };
@@ -41,6 +49,12 @@ void reader_control_fini(struct reader_control *control);
 
 /* Tells all readers to drain what is there and to end. Events are disabled first. Idempotent. */
 void reader_control_stop(struct reader_control *control);
+
+/*
+ * Readers leave so much time between two visits, however full the rings are; 0: they come when rings wake them. From one
+ * thread at a time.
+ */
+void reader_control_pace(struct reader_control *control, unsigned pace_ms);
 
 /* What a reader did so far, and used. */
 struct reader_work {
@@ -71,6 +85,9 @@ struct reader {
 	struct pollfd *watch; /* heap; [0]: stop_fd, [1]: wake_fd, then the fds of tasks whose end is ours to tell, then others */
 	size_t *watch_rings;  /* heap; which ring that is about */
 	uint64_t told_tight;  /* of visits that found a ring nearly full */
+	uint64_t told_stuck;  /* of those, of rings that do not grow: in control->nr_tight */
+	unsigned nr_hurries;  /* so often it may still come by the clock: others' rings are no reason */
+	bool realtime_now;
 	size_t nr_moving, nr_leaving; /* of its rings: in GROWTH_MUTED, GROWTH_LEAVING */
 	size_t nr_slots; /* of `watch`, without those of carriers, which stand at the end */
 	size_t nr_watch, nr_tasks, nr_living; /* living: tasks that have not hung up */

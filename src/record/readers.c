@@ -58,6 +58,8 @@ static int make(struct readers *readers, const struct readers_params *params)
 	assign(readers, params);
 	readers->control.readers = readers->readers;
 	readers->control.nr_readers = readers->nr;
+	readers->control.bell = params->bell;
+	readers->control.tells_wakeups = params->tells_wakeups;
 	for (size_t i = 0; i < readers->nr && !err; i++) {
 		struct reader *reader = &readers->readers[i];
 		reader->control = &readers->control;

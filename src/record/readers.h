@@ -27,6 +27,8 @@ struct readers_params {
 	struct data_files *files;
 	const struct thread_layout *layout; /* borrowed while they run; NULL: one reader, where the recorder runs */
 	struct ring_growth *growth;         /* NULL: rings stay as they are */
+	struct bell *bell;                  /* as in struct reader_control, as the next */
+	bool tells_wakeups;
 	int realtime;                       /* as in priority_raise() */
 	pid_t workload;                     /* as in struct reader */
 };

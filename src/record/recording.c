@@ -36,6 +36,7 @@
 #include "record/rotation.h"
 #include "record/sideline.h"
 #include "record/sink.h"
+#include "record/steering.h"
 #include "record/supervise.h"
 #include "record/outlet.h"
 #include "record/plan.h"
@@ -63,6 +64,7 @@ struct recording {
 	struct growth_bounds bounds;
 	size_t pool_bytes; /* 0: none but what -z needs */
 	struct ring_growth growth; /* zeroed: none */
+	struct steering steering;
 	struct flight *flight;
 	struct described_events described;
 	struct features_params features;
@@ -254,6 +256,14 @@ static size_t flight_extent_bytes(uint64_t held_bytes)
 	return bytes < LEAST ? LEAST : bytes > EXTENT_BYTES_SMALL ? EXTENT_BYTES_SMALL : (size_t)bytes;
 }
 
+static int open_steering(struct recording *rec, struct diag *reterr)
+{
+	const struct governor_bounds bounds = {.cpus = rec->options->max_cpus, .level = rec->options->compression_level};
+	int err = steering_open(&rec->steering, &bounds);
+
+	return err ? diag_set(reterr, err, "eventfd: %s", strerror(-err)) : 0;
+}
+
 static int start_compression(struct recording *rec, struct diag *reterr)
 {
 	enum { SHARED_READY_BYTES = 64 << 20 };
@@ -280,6 +290,7 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 	/* Where nothing may be lost the drain does not wait for pages either. */
 	params.ready_bytes = params.pressure ? SIZE_MAX : shared ? SHARED_READY_BYTES : 0;
 	params.trims = options->on_pressure == ON_PRESSURE_TRIM;
+	params.bell = &rec->steering.bell;
 	if (options->rotation.flight_ns)
 		params.extent_bytes = flight_extent_bytes(options->rotation.flight_bytes);
 	/* Threads that share an output fill extents, each its own. */
@@ -379,6 +390,8 @@ static int start_readers(struct recording *rec, struct diag *reterr)
 		.files = &rec->outlet.files,
 		.layout = rec->options->threads ? &rec->layout : NULL,
 		.growth = rec->growth.started ? &rec->growth : NULL,
+		.bell = &rec->steering.bell,
+		.tells_wakeups = rec->options->max_cpus > 0,
 		.realtime = rec->options->realtime,
 		.workload = rec->workload.pid,
 	};
@@ -541,6 +554,7 @@ static int open_ledger(struct recording *rec, struct diag *reterr)
 {
 	int err = ledger_book_open(&rec->book, &rec->set, rec->pool ? rec->pool->cutter : NULL);
 
+	rec->book.paced_ns = &rec->readers.control.paced_ns;
 	if (!err)
 		err = loss_times_init(&rec->losses, rec->described.descs, rec->described.nr_descs);
 	if (!err)
@@ -556,13 +570,17 @@ static int close_ledger(struct recording *rec, struct diag *reterr)
 	int err = cpu_watch_account(&rec->cpus, &rec->book.ledger);
 	int note_err = freezer_note(&rec->freezer, &rec->book.ledger);
 	int growth_err = ring_growth_account(&rec->growth, &rec->book.ledger);
+	int steering_err = steering_account(&rec->steering, &rec->book.ledger);
 	int close_err = ledger_book_close(&rec->book);
 
 	err = err ? err : note_err;
 	err = err ? err : growth_err;
+	err = err ? err : steering_err;
 	err = err ? err : close_err;
 	if (!err)
 		err = recorder_cost_add(&rec->cost, &rec->book.ledger);
+	if (!err)
+		err = steering_cost(&rec->steering, &rec->book.ledger);
 	if (!err)
 		err = recorder_cost_cut(&rec->cost, &rec->book.span);
 	return err ? diag_set(reterr, err, "out of memory") : 0;
@@ -597,6 +615,7 @@ static int run_events(struct recording *rec, struct recording_result *result, st
 		.rotation = &rec->rotation,
 		.trigger = &rec->trigger,
 		.cpus = &rec->cpus,
+		.steering = &rec->steering,
 	};
 
 	tell_plan(rec);
@@ -610,7 +629,9 @@ static int run_events(struct recording *rec, struct recording_result *result, st
 	if (!err)
 		err = start_events(rec, reterr);
 	if (!err) {
+		steering_start(&rec->steering, rec->pool, &rec->readers.control);
 		err = supervise(&supervision, &result->signal, reterr);
+		steering_stop(&rec->steering);
 	}
 	eventset_disable(&rec->set);
 	pack_pool_press_no_more(rec->pool);
@@ -706,6 +727,7 @@ static void recording_fini(struct recording *rec)
 	pack_pool_press_no_more(rec->pool);
 	pack_pool_free(rec->pool);
 	freezer_close(&rec->freezer);
+	steering_close(&rec->steering);
 	flight_free(rec->flight);
 	trigger_events_close(&rec->trigger);
 	ring_growth_close(&rec->growth);
@@ -780,6 +802,8 @@ static int prepare(struct recording *rec, struct diag *reterr)
 			diag_set(reterr, err, "out of memory");
 	}
 	if (!err)
+		err = open_steering(rec, reterr);
+	if (!err)
 		err = start_compression(rec, reterr);
 	if (!err)
 		err = start_output(rec, reterr);
@@ -816,6 +840,7 @@ int recording_run(const struct recording_options *options, struct recording_resu
 		.trigger = {.fd = -1},
 		.cpus = {.fd = -1},
 		.outlet = {.sink.fd = -1},
+		.steering = {.bell.fd = -1},
 	};
 	struct recording_result result = {0};
 	int err = prepare(&rec, reterr);
@@ -842,6 +867,7 @@ int recording_run(const struct recording_options *options, struct recording_resu
 	result.frozen_ns = rec.freezer.total_ns;
 	result.nr_unguarded = rec.freezer.nr_unguarded;
 	result.nr_trimmed = count_trimmed(&rec);
+	result.steering = steering_result(&rec.steering, &rec.book.ledger);
 	result.ring_bytes = rec.set.ring_pages * (size_t)sysconf(_SC_PAGESIZE);
 	result.nr_threads = rec.readers.nr;
 	for (size_t i = 0; i < rec.readers.nr; i++)

@@ -17,6 +17,7 @@
 #include "record/ring_growth.h"
 #include "record/eventset.h"
 #include "record/rotation_spec.h"
+#include "record/steering.h"
 #include "record/synth_wishes.h"
 #include "record/target.h"
 #include "stream/pack_pool.h"
@@ -39,6 +40,7 @@ struct recording_options {
 	bool side_channel;              /* what tasks do has rings of its own */
 	struct eventset_sizes ring;
 	uint64_t max_memory;            /* --max-memory: of rings, and of the memory before the writer; 0: as here is sane */
+	double max_cpus;                /* --max-cpu: CPUs' worth of time that may be used while events flow; 0: any */
 	struct recording_writer writer;
 	enum on_pressure on_pressure;
 	size_t buffer_bytes;            /* --buffer-memory: between draining and writing; 0: none but what -z needs */
@@ -89,6 +91,7 @@ struct recording_result {
 	uint64_t nr_freezes, frozen_ns; /* the recorded tasks were stopped */
 	uint64_t nr_trimmed;            /* samples whose stack was cut short */
 	uint64_t nr_unguarded;          /* times that they should have been, but nobody would let them go on if we died */
+	struct steering_result steering;
 	uint64_t unwritten_bytes; /* of records that we had when writing failed */
 	uint64_t cut_samples;  /* given up at the end so that the header fits on a full disk */
 	size_t nr_threads; /* that drained */

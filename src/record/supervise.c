@@ -19,6 +19,7 @@
 #include "record/event_switch.h"
 #include "record/reader.h"
 #include "record/rotation.h"
+#include "record/steering.h"
 #include "record/trigger_events.h"
 #include "record/workload.h"
 
@@ -127,7 +128,7 @@ static uint64_t earlier(uint64_t one, uint64_t other)
 /* Waits once and does what has come; -errno. */
 static int watch_once(struct watch *watch)
 {
-	enum { SIGNALS, NEWS, CONTROL, SWITCH, TRIGGER, CPUS, NR };
+	enum { SIGNALS, NEWS, CONTROL, SWITCH, TRIGGER, CPUS, BELL, NR };
 	const struct supervision *supervision = watch->supervision;
 	struct pollfd fds[NR] = {
 		[SIGNALS] = {.fd = supervision->signal_fd, .events = POLLIN},
@@ -136,9 +137,11 @@ static int watch_once(struct watch *watch)
 		[SWITCH] = {.fd = supervision->readers->switch_fd, .events = POLLIN},
 		[TRIGGER] = {.fd = supervision->trigger->fd, .events = POLLIN},
 		[CPUS] = {.fd = supervision->cpus->fd, .events = POLLIN},
+		[BELL] = {.fd = supervision->steering->bell.fd, .events = POLLIN},
 	};
 	bool on;
-	int ready = poll(fds, NR, wait_ms(earlier(next_switch_ns(watch, &on), supervision->rotation->next_ns)));
+	uint64_t next_ns = earlier(next_switch_ns(watch, &on), supervision->rotation->next_ns);
+	int ready = poll(fds, NR, wait_ms(earlier(next_ns, supervision->steering->governor.next_ns)));
 
 	if (ready < 0 && errno != EINTR)
 		return diag_set(watch->reterr, -errno, "waiting for the end: %s", strerror(errno));
@@ -153,6 +156,7 @@ static int watch_once(struct watch *watch)
 		watch->snapshot = true;
 	if (ready > 0 && fds[CPUS].revents)
 		cpu_watch_read(supervision->cpus);
+	steering_step(supervision->steering, ready > 0 && fds[BELL].revents);
 	if (ready > 0 && (fds[NEWS].revents || workload_ended(supervision->workload)))
 		watch->stop = true;
 	return rotate(watch);

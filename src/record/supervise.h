@@ -14,6 +14,7 @@ struct eventset;
 struct diag;
 struct reader_control;
 struct rotation;
+struct steering;
 struct trigger_events;
 struct workload;
 
@@ -27,6 +28,7 @@ struct supervision {
 	struct rotation *rotation;
 	struct trigger_events *trigger; /* may be without any */
 	struct cpu_watch *cpus;         /* may be without an fd */
+	struct steering *steering;
 };
 
 /*

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/bell.h"
 #include "base/clock.h"
 #include "base/diag.h"
 #include "pack/extent.h"
@@ -19,7 +20,6 @@ enum {
 	WORKERS_MAX = 32,
 	BUDGET_BYTES = 64 << 20,
 	LEAST_EXTENTS = 8, /* fewer would leave workers and the draining thread waiting for each other */
-	HURRY_LEVEL = 1,
 };
 
 /*
@@ -101,6 +101,7 @@ void pack_pool_pack(struct pack_pool *pool, struct pack_job *job)
 	else
 		pool->first_to_pack = job;
 	pool->last_to_pack = job;
+	pool->nr_to_pack++;
 	wake_one(pool);
 }
 
@@ -131,13 +132,32 @@ static struct pack_job *next_job(struct pack_worker *worker)
 	pool->first_to_pack = job->next_to_pack;
 	if (!pool->first_to_pack)
 		pool->last_to_pack = NULL;
+	pool->nr_to_pack--;
 	return job;
 }
 
-/* A bad ratio is better than a lost record: when half of the memory is in use, time counts. */
-static bool must_hurry(const struct pack_pool *pool)
+struct pack_sight pack_pool_sight(struct pack_pool *pool)
 {
-	return pool->level > HURRY_LEVEL && pool->nr_free < pool->nr_jobs / 2;
+	if (!pool)
+		return (struct pack_sight){0};
+	pthread_mutex_lock(&pool->lock);
+	const struct pack_sight sight = {
+		.nr_extents = pool->nr_jobs,
+		.nr_free = pool->nr_free,
+		.nr_to_pack = pool->nr_to_pack,
+		.nr_packing = pool->nr_packing,
+		.nr_unwritten = pool->nr_unwritten,
+		.nr_packed = pool->totals.nr_extents,
+	};
+	pthread_mutex_unlock(&pool->lock);
+	return sight;
+}
+
+void pack_pool_set_level(struct pack_pool *pool, int level)
+{
+	pthread_mutex_lock(&pool->lock);
+	pool->level_now = level;
+	pthread_mutex_unlock(&pool->lock);
 }
 
 static void measure_job(const struct pack_pool *pool, struct pack_job *job)
@@ -149,14 +169,14 @@ static void measure_job(const struct pack_pool *pool, struct pack_job *job)
 static int64_t pack_job(struct extent_packer *packer, struct pack_job *job, int level)
 {
 	struct span records = {job->data, job->len};
-	int64_t len = job->len && packer ? extent_pack(packer, level, records, job->data, job->len) : -ENOTSUP;
+	int64_t len = job->len && packer && level ? extent_pack(packer, level, records, job->data, job->len) : -ENOTSUP;
 
 	job->plain = len < 0;
 	job->out_len = len < 0 ? job->len : (size_t)len;
 	return len;
 }
 
-static void count(struct pack_pool *pool, const struct pack_job *job, int64_t len, bool hurried)
+static void count(struct pack_pool *pool, const struct pack_job *job, int64_t len, int level)
 {
 	struct pack_totals *totals = &pool->totals;
 
@@ -166,8 +186,8 @@ static void count(struct pack_pool *pool, const struct pack_job *job, int64_t le
 	totals->bytes_in += job->came_len;
 	totals->bytes_out += job->out_len;
 	totals->nr_plain += job->plain;
-	totals->nr_failed += pool->level && len < 0 && len != -ENOSPC;
-	totals->nr_hurried += hurried;
+	totals->nr_failed += level && len < 0 && len != -ENOSPC;
+	totals->nr_hurried += level < pool->level;
 }
 
 static void *work(void *arg)
@@ -185,16 +205,22 @@ static void *work(void *arg)
 		packer = NULL;
 	pthread_mutex_lock(&pool->lock);
 	while ((job = next_job(worker))) {
-		bool hurry = must_hurry(pool);
+		int level = pool->level_now;
+		pool->nr_packing += level > 0;
+		bool is_short = pool->level && 2 * pool->nr_free < pool->nr_jobs;
 		pthread_mutex_unlock(&pool->lock);
+		if (is_short)
+			bell_ring(pool->bell);
 		if (job->len)
 			measure_job(pool, job);
-		int64_t len = pack_job(packer, job, hurry ? HURRY_LEVEL : pool->level);
+		int64_t len = pack_job(packer, job, level);
 		packed_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		pthread_mutex_lock(&pool->lock);
-		count(pool, job, len, hurry);
+		count(pool, job, len, level);
 		pool->totals.pack_cpu_ns += packed_ns - before_ns;
 		job->done = true;
+		pool->nr_packing -= level > 0;
+		pool->nr_unwritten++;
 		pack_stage_deliver(job->stage);
 		before_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		pool->totals.write_cpu_ns += before_ns - packed_ns;
@@ -312,7 +338,8 @@ int pack_pool_new(const struct pack_params *params, struct pack_pool **ret, stru
 		nr_workers = params->nr_stages; /* they only write, and a stage is written by one at a time */
 	if (nr_workers > WORKERS_MAX)
 		nr_workers = WORKERS_MAX;
-	pool->level = params->level;
+	pool->level = pool->level_now = params->level;
+	pool->bell = params->bell;
 	atomic_init(&pool->stack_bytes, STACK_CUT_NOTHING);
 	pool->age_ns = age_ns(params);
 	pool->realtime = params->realtime;

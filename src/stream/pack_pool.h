@@ -20,6 +20,7 @@
 #include "base/span.h"
 #include "pack/extent_index.h"
 
+struct bell;
 struct pack_stage;
 struct diag;
 struct event_desc;
@@ -65,13 +66,14 @@ struct pack_params {
 	size_t ready_bytes;  /* of the memory, from the start: who drains waits for no pages there */
 	bool trims; /* stack dumps are cut short when memory runs short */
 	struct pack_pressure *pressure; /* borrowed until pack_pool_press_no_more(); NULL: nobody wants to know */
+	struct bell *bell; /* borrowed; rung by workers that find half of the memory in use; NULL: nobody wants to know */
 };
 
 /* Valid when all stages are closed. */
 struct pack_totals {
 	uint64_t bytes_in, bytes_out; /* of extents: as the rings gave them, as written */
 	uint64_t nr_extents, nr_plain, nr_failed; /* plain: stored as they are; failed: because the compressor refused */
-	uint64_t nr_hurried;          /* compressed at level 1 because memory ran short */
+	uint64_t nr_hurried;          /* compressed at a lower level than was asked for, or not at all: pack_pool_set_level() */
 	uint64_t pack_cpu_ns, write_cpu_ns; /* of the workers, up to the last extent of each */
 };
 
@@ -88,7 +90,8 @@ struct pack_worker {
 };
 
 struct pack_pool {
-	int level;
+	int level; /* as asked for */
+	struct bell *bell;
 	size_t extent_bytes, nr_jobs;
 	bool realtime;
 	uint64_t age_ns; /* an extent waits no longer to become full */
@@ -107,7 +110,8 @@ struct pack_pool {
 	struct pack_job *free_jobs, *first_to_pack, *last_to_pack;
 	struct pack_worker *idle; /* the last that became so first: its memory is in use already, and perhaps in a cache */
 	bool ending;
-	size_t nr_free;
+	size_t nr_free, nr_to_pack, nr_packing, nr_unwritten; /* of the jobs; packing: at some level; unwritten: done, in the line of their stage */
+	int level_now;
 	struct pack_pressure *pressure; /* NULL: none */
 	bool pressed;
 	struct pack_totals totals;
@@ -118,6 +122,15 @@ int pack_pool_new(const struct pack_params *params, struct pack_pool **ret, stru
 /* Ends the workers; all stages are closed. Totals are complete then. Idempotent. */
 void pack_pool_stop(struct pack_pool *pool);
 void pack_pool_free(struct pack_pool *pool); /* NULL is fine */
+
+struct pack_sight {
+	size_t nr_extents, nr_free, nr_to_pack, nr_packing, nr_unwritten;
+	uint64_t nr_packed; /* so far */
+};
+struct pack_sight pack_pool_sight(struct pack_pool *pool); /* from any thread; NULL: all 0 */
+
+/* What is compressed from here on, also of what waits for it: 0 to pool->level; 0: stored as it is. From any thread. */
+void pack_pool_set_level(struct pack_pool *pool, int level);
 
 /* The last call of the pressure, if it was high, is that it is not. Idempotent; NULL is fine. */
 void pack_pool_press_no_more(struct pack_pool *pool);

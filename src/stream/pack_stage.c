@@ -159,6 +159,7 @@ static void deliver_done(struct pack_stage *stage)
 		stage->err = err;
 		if (stage->inner)
 			stage->stored = whole_bytes(stage);
+		pool->nr_unwritten--;
 		stage->first = job->next_in_line;
 		if (!stage->first)
 			stage->last = NULL;

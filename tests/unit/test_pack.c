@@ -299,6 +299,39 @@ static void assert_one_hole(const struct reading *reading, struct span whole)
 	assert_true(whole.len - found.len <= EXTENT_BYTES + 2 * 8);
 }
 
+/* A level that changes on the way, down to none: what is read is the same, and nobody calls it a failure. */
+static void test_the_level_is_changed_on_the_way(void **state)
+{
+	struct load load = {.seed = 3, .nr_chunks = 60, .chunk_records = 12};
+	const struct pack_params params = {.level = 9, .nr_stages = 1, .extent_bytes = EXTENT_BYTES};
+	struct buf expected = {0};
+
+	(void)state;
+	feed_plain(&load, &expected);
+	for (int level = 0; level < 9; level += 4) {
+		struct buf packed = {0}, found = {0};
+		struct pack_pool *pool;
+		assert_int_equal(pack_pool_new(&params, &pool, NULL), 0);
+		pack_pool_set_level(pool, level);
+		feed_packed(&load, &writer_serial, pool, &packed);
+		struct pack_sight sight = pack_pool_sight(pool);
+		assert_int_equal(sight.nr_free, sight.nr_extents);
+		assert_int_equal(sight.nr_to_pack + sight.nr_packing + sight.nr_unwritten, 0);
+		pack_pool_stop(pool);
+		assert_true(sight.nr_packed && sight.nr_packed == pool->totals.nr_extents);
+		assert_int_equal(pool->totals.nr_hurried, pool->totals.nr_extents);
+		assert_int_equal(pool->totals.nr_plain, level ? 0 : pool->totals.nr_extents);
+		assert_int_equal(pool->totals.nr_failed, 0);
+		unpack(buf_span(&packed), 0, &found);
+		assert_int_equal(found.len, expected.len);
+		assert_memory_equal(found.data, expected.data, expected.len);
+		pack_pool_free(pool);
+		buf_fini(&packed);
+		buf_fini(&found);
+	}
+	buf_fini(&expected);
+}
+
 static void test_a_flipped_byte_costs_one_extent(void **state)
 {
 	struct load load = {.seed = 5, .nr_chunks = 60, .chunk_records = 12};
@@ -614,6 +647,7 @@ int main(void)
 		cmocka_unit_test(test_the_last_is_held),
 		cmocka_unit_test(test_what_is_held_can_be_forgotten),
 		cmocka_unit_test(test_pressure_is_told),
+		cmocka_unit_test(test_the_level_is_changed_on_the_way),
 	};
 	return zstd_available() ? cmocka_run_group_tests_name("pack", tests, NULL, NULL) : 77;
 }

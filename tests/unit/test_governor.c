@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/* What is done about what is seen: a function of made-up observations. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "record/governor.h"
+
+#define MS UINT64_C(1000000)
+
+/* A recording whose clocks we turn. */
+struct world {
+	struct governor governor;
+	struct governor_sight sight;
+	size_t nr_actions;      /* so far */
+	struct governor_action last; /* of them */
+};
+
+static void look(struct world *world)
+{
+	struct governor_action actions[GOVERNOR_MOST_ACTIONS];
+	size_t nr = governor_decide(&world->governor, &world->sight, actions);
+
+	assert_true(nr <= GOVERNOR_MOST_ACTIONS);
+	world->nr_actions += nr;
+	if (nr)
+		world->last = actions[nr - 1];
+}
+
+static struct world begin(double cpus, int level)
+{
+	struct world world = {.sight = {.now_ns = 1000 * MS, .cpu_ns = 77 * MS}};
+
+	governor_init(&world.governor, &(struct governor_bounds){.cpus = cpus, .level = level});
+	assert_true(world.governor.next_ns == UINT64_MAX);
+	look(&world);
+	/* Within a bound it begins with little. */
+	assert_int_equal(world.nr_actions, cpus && level > 1);
+	assert_int_equal(governor_level(&world.governor), cpus && level > 1 ? 1 : level);
+	world.nr_actions = 0;
+	return world;
+}
+
+static void pass(struct world *world, uint64_t ns)
+{
+	world->sight.now_ns += ns;
+	look(world);
+}
+
+static void extents(struct world *world, size_t nr_free, size_t nr_to_pack, size_t nr_unwritten)
+{
+	world->sight.nr_extents = 20;
+	world->sight.nr_free = nr_free;
+	world->sight.nr_to_pack = nr_to_pack;
+	world->sight.nr_unwritten = nr_unwritten;
+}
+
+static void nothing_to_decide(void **state)
+{
+	struct world world = begin(0, 0);
+
+	(void)state;
+	extents(&world, 0, 10, 0); /* memory alone: nothing is compressed */
+	world.sight.cpu_ns += 5000 * MS;
+	pass(&world, 100 * MS);
+	assert_int_equal(world.nr_actions, 0);
+	assert_true(world.governor.next_ns == UINT64_MAX);
+}
+
+static void level_falls_when_compressors_are_late(void **state)
+{
+	struct world world = begin(0, 19);
+
+	(void)state;
+	extents(&world, 10, 9, 0); /* half of it: not yet */
+	pass(&world, 10 * MS);
+	assert_int_equal(world.nr_actions, 0);
+	extents(&world, 9, 9, 0);
+	pass(&world, 10 * MS);
+	assert_int_equal(world.nr_actions, 1);
+	assert_int_equal(world.last.deed, LEDGER_LEVEL_CHANGED);
+	assert_int_equal(world.last.from, 19);
+	assert_int_equal(world.last.to, 1);
+	pass(&world, 10 * MS);
+	assert_int_equal(world.nr_actions, 1); /* once */
+	extents(&world, 4, 14, 0);
+	pass(&world, 10 * MS);
+	assert_int_equal(world.last.from, 1);
+	assert_int_equal(world.last.to, 0);
+	assert_true(world.governor.next_ns <= world.sight.now_ns + 50 * MS);
+}
+
+/* More bytes would be no help. */
+static void level_stays_when_the_output_is_late(void **state)
+{
+	struct world world = begin(0, 19);
+
+	(void)state;
+	extents(&world, 0, 2, 16);
+	pass(&world, 10 * MS);
+	extents(&world, 0, 0, 18);
+	pass(&world, 10 * MS);
+	assert_int_equal(world.nr_actions, 0);
+	assert_true(world.governor.next_ns == UINT64_MAX);
+}
+
+static void level_comes_back_by_and_by(void **state)
+{
+	struct world world = begin(0, 9);
+	uint64_t from;
+
+	(void)state;
+	extents(&world, 2, 15, 0);
+	pass(&world, 10 * MS);
+	assert_int_equal(governor_level(&world.governor), 0);
+	extents(&world, 15, 3, 0); /* room, but some still wait */
+	for (int i = 0; i < 100; i++)
+		pass(&world, 10 * MS);
+	assert_int_equal(governor_level(&world.governor), 0);
+	extents(&world, 18, 0, 1);
+	pass(&world, 10 * MS);
+	from = world.sight.now_ns;
+	for (int level = 1; level <= 16; level *= 2) {
+		assert_true(world.governor.next_ns > world.sight.now_ns && world.governor.next_ns < UINT64_MAX);
+		pass(&world, world.governor.next_ns - world.sight.now_ns);
+		assert_int_equal(governor_level(&world.governor), level < 9 ? level : 9);
+	}
+	assert_true(world.sight.now_ns - from >= 1000 * MS);
+	assert_true(world.governor.next_ns == UINT64_MAX); /* and then nobody is woken any more */
+}
+
+/* Who was raised too early waits longer each time. */
+static void level_does_not_swing(void **state)
+{
+	struct world world = begin(0, 3);
+	size_t before = 0;
+
+	(void)state;
+	for (int i = 0; i < 60000; i += 10) { /* a minute: as soon as it is higher than 1 memory fills */
+		bool slow = governor_level(&world.governor) > 1;
+		extents(&world, slow ? 8 : 18, slow ? 9 : 0, 0);
+		pass(&world, 10 * MS);
+		if (i == 30000)
+			before = world.nr_actions;
+	}
+	assert_true(world.nr_actions < 30);
+	assert_true(world.nr_actions - before <= 6);
+}
+
+static void rings_that_are_nearly_full_are_visited_sooner(void **state)
+{
+	struct world world = begin(0, 0);
+
+	(void)state;
+	pass(&world, 100 * MS);
+	assert_int_equal(world.nr_actions, 0);
+	world.sight.nr_tight++;
+	pass(&world, MS);
+	assert_int_equal(world.nr_actions, 1);
+	assert_int_equal(world.last.deed, LEDGER_DRAIN_HURRIED);
+	assert_int_equal(world.last.to, GOVERNOR_HURRY_MS * MS);
+	world.sight.nr_tight++;
+	pass(&world, world.governor.next_ns - world.sight.now_ns); /* once more: as long again */
+	assert_int_equal(world.nr_actions, 1);
+	while (world.governor.next_ns < UINT64_MAX && world.sight.now_ns < 5000 * MS)
+		pass(&world, world.governor.next_ns - world.sight.now_ns);
+	assert_int_equal(world.nr_actions, 2);
+	assert_int_equal(world.last.to, 0);
+	assert_true(world.governor.next_ns == UINT64_MAX);
+}
+
+/* They are nearly full because nobody came. */
+static void but_not_for_more_cpu_time_than_may_be_used(void **state)
+{
+	struct world world = begin(0.1, 0);
+
+	(void)state;
+	for (int i = 0; i < 200; i++) {
+		world.sight.cpu_ns += 5 * MS;
+		world.sight.nr_tight++;
+		pass(&world, 20 * MS);
+		if (world.governor.pace_ms) {
+			size_t before = world.nr_actions;
+			world.sight.nr_tight++;
+			pass(&world, MS);
+			assert_true(world.nr_actions == before || world.last.deed == LEDGER_DRAIN_PACED);
+		}
+	}
+	assert_true(world.governor.pace_ms > 0);
+}
+
+/*
+ * A recorder that uses, in each ms, compressing_ns for each level and visit_ns, or that for each visit when it has a pace. When
+ * nobody looks, a ring wakes it every 100 ms, and it rings.
+ */
+static void run(struct world *world, unsigned ms, uint64_t compressing_ns, uint64_t visit_ns)
+{
+	for (uint64_t end = world->sight.now_ns + ms * MS; world->sight.now_ns < end;) {
+		uint64_t next = world->governor.next_ns == UINT64_MAX ? world->sight.now_ns + 100 * MS : world->governor.next_ns;
+		uint64_t until = next < end ? next : end;
+		uint64_t wait = until - world->sight.now_ns, pace = world->governor.pace_ms ? world->governor.pace_ms : 1;
+		if (governor_level(&world->governor))
+			world->sight.cpu_ns += wait / MS * compressing_ns * (uint64_t)governor_level(&world->governor);
+		world->sight.cpu_ns += wait / MS / pace * visit_ns;
+		world->sight.nr_packed += compressing_ns > 0;
+		pass(world, wait);
+	}
+}
+
+static void quiet_is_left_alone(void **state)
+{
+	struct world world = begin(0.2, 9);
+
+	(void)state;
+	run(&world, 1000, 0, MS / 100);
+	assert_int_equal(world.nr_actions, 0); /* nothing was compressed: nobody knows what a higher level would cost */
+	assert_true(world.governor.next_ns == UINT64_MAX);
+}
+
+static void within_the_bound_nothing_is_done(void **state)
+{
+	struct world world = begin(0.5, 1);
+
+	(void)state;
+	run(&world, 10000, MS / 4, MS / 10); /* two thirds of it */
+	assert_int_equal(world.nr_actions, 0);
+	assert_true(world.governor.next_ns < UINT64_MAX); /* but it is looked at */
+}
+
+static void as_much_compression_as_there_is_time_for(void **state)
+{
+	struct world world = begin(0.5, 22);
+
+	(void)state;
+	run(&world, 10000, MS / 80, 0);
+	assert_int_equal(governor_level(&world.governor), 22);
+	world = begin(0.5, 22);
+	run(&world, 60000, MS / 20, 0);
+	assert_true(governor_level(&world.governor) >= 4 && governor_level(&world.governor) <= 16);
+	assert_true(world.sight.cpu_ns - 77 * MS <= 30500 * MS);
+	assert_int_equal(world.governor.pace_ms, 0);
+}
+
+/* What was begun at a high level uses CPU until it is done: that is no reason to lose anything. */
+static void what_is_under_way_has_to_end(void **state)
+{
+	struct world world = begin(0.2, 1);
+
+	(void)state;
+	world.sight.nr_packing = 2;
+	for (int i = 0; i < 10; i++) {
+		world.sight.cpu_ns += 40 * MS;
+		pass(&world, 20 * MS);
+	}
+	assert_int_equal(governor_level(&world.governor), 0);
+	assert_int_equal(world.governor.pace_ms, 0);
+	world.sight.nr_packing = 0;
+	world.sight.cpu_ns += 40 * MS;
+	pass(&world, 20 * MS);
+	assert_true(world.governor.pace_ms > 0);
+}
+
+static void first_less_compression(void **state)
+{
+	struct world world = begin(0.2, 16);
+
+	(void)state;
+	run(&world, 10000, MS / 10, MS / 20); /* 0.25 CPUs at level 2 */
+	assert_int_equal(world.governor.pace_ms, 0);
+	assert_true(governor_level(&world.governor) <= 1);
+	assert_int_equal(world.last.deed, LEDGER_LEVEL_CHANGED);
+	assert_true(world.sight.cpu_ns - 77 * MS <= 2100 * MS);
+}
+
+static void then_fewer_visits(void **state)
+{
+	struct world world = begin(0.2, 4);
+	uint64_t from;
+
+	(void)state;
+	run(&world, 3000, MS, MS); /* a CPU each */
+	assert_int_equal(governor_level(&world.governor), 0);
+	assert_true(world.governor.pace_ms >= 4 && world.governor.pace_ms <= 16);
+	assert_true(world.sight.cpu_ns - 77 * MS <= 650 * MS);
+	from = world.sight.cpu_ns;
+	run(&world, 10000, MS, MS);
+	assert_true(world.sight.cpu_ns - from <= 2000 * MS);
+	assert_true(world.sight.cpu_ns - from >= 1000 * MS); /* no less than need be */
+}
+
+/* Nothing helps: the longest pace is all that there is. */
+static void a_bound_that_cannot_be_kept(void **state)
+{
+	struct world world = begin(0.01, 0);
+
+	(void)state;
+	for (int i = 0; i < 1000; i++) {
+		world.sight.cpu_ns += 100 * MS;
+		pass(&world, 100 * MS);
+	}
+	assert_int_equal(world.governor.pace_ms, GOVERNOR_LONGEST_PACE_MS);
+	assert_true(world.nr_actions < 20);
+	assert_true(world.governor.next_ns <= world.sight.now_ns + 1000 * MS);
+}
+
+static void all_comes_back(void **state)
+{
+	struct world world = begin(0.2, 4);
+
+	(void)state;
+	run(&world, 3000, MS, MS);
+	assert_true(world.governor.pace_ms > 0);
+	run(&world, 30000, MS / 1000, 0);
+	assert_int_equal(world.governor.pace_ms, 0);
+	assert_int_equal(governor_level(&world.governor), 4);
+	assert_true(world.governor.next_ns == UINT64_MAX);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_to_decide),
+		cmocka_unit_test(level_falls_when_compressors_are_late),
+		cmocka_unit_test(level_stays_when_the_output_is_late),
+		cmocka_unit_test(level_comes_back_by_and_by),
+		cmocka_unit_test(level_does_not_swing),
+		cmocka_unit_test(rings_that_are_nearly_full_are_visited_sooner),
+		cmocka_unit_test(but_not_for_more_cpu_time_than_may_be_used),
+		cmocka_unit_test(quiet_is_left_alone),
+		cmocka_unit_test(within_the_bound_nothing_is_done),
+		cmocka_unit_test(as_much_compression_as_there_is_time_for),
+		cmocka_unit_test(what_is_under_way_has_to_end),
+		cmocka_unit_test(first_less_compression),
+		cmocka_unit_test(then_fewer_visits),
+		cmocka_unit_test(a_bound_that_cannot_be_kept),
+		cmocka_unit_test(all_comes_back),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
