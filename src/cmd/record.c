@@ -88,6 +88,7 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 		.ring = {.pages = options->ring_pages, .exact = options->ring_pages != 0,
 			 .grows = !options->ring_pages || options->max_memory},
 		.max_memory = options->max_memory,
+		.max_cpus = options->max_cpus,
 		.writer = options->writer,
 		.compression_level = options->compression_level,
 		.on_pressure = options->on_pressure,

@@ -80,6 +80,20 @@ static int set_max_memory(const struct option *option, const char *arg, bool neg
 	return 0;
 }
 
+/* "20", "20%", "0.5", "150" of one CPU. */
+static int set_max_cpu(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	const double least = 0.1, most = 100000;
+	char *end;
+	double percent = strtod(arg, &end);
+
+	(void)option, (void)negated;
+	if (end == arg || (*end && strcmp(end, "%") != 0) || !(percent >= least && percent <= most))
+		return diag_set(reterr, -EINVAL, "\"%s\" is no percentage of one CPU from %g to %.0f, such as 20", arg, least, most);
+	*(double *)value = percent / 100;
+	return 0;
+}
+
 static int set_freq(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
 	(void)negated;
@@ -426,6 +440,9 @@ const struct option record_option_table[] = {
 	{.name = "max-memory", .arg = "SIZE", .set = set_max_memory, .offset = AT(max_memory), .flags = OPTION_NO_NEGATE,
 	 .help = "All rings and the memory before the writer together take no more; rings grow as far as that lets them, also beside "
 		 "-m. Default: to 8M each at most, and together to a thirty-second of the memory; with -m they do not"},
+	{.name = "max-cpu", .arg = "PERCENT", .set = set_max_cpu, .offset = AT(max_cpus), .flags = OPTION_NO_NEGATE,
+	 .help = "While events flow the recorder uses no more than PERCENT of one CPU's time, all its threads together: it compresses "
+		 "less or not at all, then drains less often; what rings lose by that is counted as shed. Default: any"},
 	{.name = "on-pressure", .arg = "WHAT", .set = set_on_pressure, .offset = AT(on_pressure), .flags = OPTION_NO_NEGATE,
 	 .help = "When that memory is full: drop: what does not fit into the rings is lost and counted; trim: before that "
 		 "stack dumps are cut short and counted; freeze: the command, or the tasks of -p and -t, are stopped until there is room. Default: drop"},

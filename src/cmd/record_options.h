@@ -32,6 +32,7 @@ struct record_options {
 	bool no_side_channel;
 	const char *output;
 	uint64_t max_memory;            /* --max-memory; 0: none was named */
+	double max_cpus;                /* --max-cpu; 0: any */
 	size_t ring_pages;
 	struct recording_writer writer;
 	int compression_level;

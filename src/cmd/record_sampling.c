@@ -183,6 +183,9 @@ static int check_pressure(const struct record_options *options, struct diag *ret
 		return diag_set(reterr, -EINVAL, "--on-pressure=freeze does not go with -u: it would stop shells and terminals, too");
 	if (options->rotation.flight_ns)
 		return diag_set(reterr, -EINVAL, "--on-pressure=freeze does not go with --flight, which drops what is old");
+	if (options->max_cpus)
+		return diag_set(reterr, -EINVAL, "--max-cpu and --on-pressure=freeze exclude each other: one gives up events for CPU "
+				"time, the other none");
 	return 0;
 }
 

@@ -51,6 +51,27 @@ static bool rings_were_full(const struct recording_result *result)
 	return false;
 }
 
+/* Nothing when the bound asked for nothing. */
+static void print_steering(const struct recording_result *result)
+{
+	const struct steering_result *steering = &result->steering;
+	bool kept = steering->used <= steering->bound;
+	AUTO_BUF struct buf line = {0};
+
+	if (!steering->bound || (kept && !steering->was_low && !steering->slowest_ns))
+		return;
+	buf_printf(&line, "  --max-cpu=%.4g: used %.1f %% of a CPU while events flowed", 100 * steering->bound, 100 * steering->used);
+	if (steering->was_low)
+		buf_printf(&line, "; compressed at level %d at times", steering->lowest_level);
+	if (steering->slowest_ns)
+		buf_printf(&line, "; drained every %llu ms at times", (unsigned long long)(steering->slowest_ns / 1000000));
+	if (steering->shed)
+		buf_printf(&line, ", by which %llu were lost", (unsigned long long)steering->shed);
+	if (!kept)
+		buf_printf(&line, "; that is more than it may");
+	log_note("%s", buf_text(&line));
+}
+
 /* What would have prevented it. */
 static void print_remedy(const struct recording_result *result)
 {
@@ -59,6 +80,8 @@ static void print_remedy(const struct recording_result *result)
 
 	if (coverage->sum.worst.cause == LEDGER_THROTTLED)
 		log_note("  throttled by the kernel: a lower -F, or more in kernel.perf_cpu_time_max_percent, prevents it");
+	else if (result->steering.shed * 2 > result->lost_records)
+		log_note("  what would have prevented it: more CPU time, --max-cpu");
 	else if (rings_were_full(result))
 		log_note("  what would have prevented it: larger rings, -m %zu%s",
 			 enough % (1 << 20) ? enough / 1024 : enough >> 20, enough % (1 << 20) ? "K" : "M");
@@ -145,6 +168,7 @@ void record_summary_print(const struct recording_result *result)
 		buf_printf(&line, "lost %llu", (unsigned long long)result->lost_records);
 	log_note("%s", buf_text(&line));
 	print_losses(result);
+	print_steering(result);
 	print_freezes(result);
 	print_flight(&result->flight);
 	print_compression(&result->packed);

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: MIT
+"""What is done while recording about memory that fills and CPU time that is bounded, and that it is told and loses nothing unseen."""
+import json
+import os
+import re
+import sys
+import time
+
+import pytest
+
+from conftest import MILLRACE, wait_until
+from test_growth import COUNTED, check, stopped_for_a_while
+
+# Makes calls until somebody says that it is enough, and goes when it is told: nobody else calls getppid(2).
+LOAD = '''
+import pathlib, subprocess, sys, time
+syscalls, told, enough, go = sys.argv[1:]
+with open(told, "w") as out:
+    while not pathlib.Path(enough).exists():
+        subprocess.run([syscalls, "-t", "2", "-n", "10000"], stdout=out, check=True)
+    subprocess.run([syscalls, "-t", "2", "-n", "10000"], stdout=out, check=True)
+while not pathlib.Path(go).exists():
+    time.sleep(0.01)
+'''
+
+
+@pytest.fixture
+def steer(programs, need_tracefs, tmp_path, spawn):
+    """steer(options, said, then='') -> (stderr, calls made): records LOAD until millrace has said so, and then that."""
+    def record(options, said, then='', late=False):
+        told, enough, go, err = (tmp_path / name for name in ('told', 'enough', 'go', 'err'))
+        # Without this right nobody is real-time.
+        ordinary = ['setpriv', '--bounding-set=-sys_nice'] if late and os.geteuid() == 0 else []
+        with open(err, 'wb') as stderr:
+            process = spawn([*ordinary, MILLRACE, 'record', '-v', '-e', COUNTED, *options, '--', sys.executable, '-c', LOAD,
+                             programs / 'syscalls', told, enough, go], stderr=stderr)
+        wait_until(lambda: told.exists() or process.poll() is not None, 'the load has begun')
+        for pattern, done, stop in ((said, enough, late), (then, go, False)):
+            wait_until(lambda: stopped_for_a_while(process, err, pattern) if stop else
+                       re.search(pattern, err.read_text()) or process.poll() is not None, pattern)
+            done.touch()
+        assert process.wait(60) == 0, err.read_text()
+        assert 'Sanitizer' not in err.read_text(), err.read_text()
+        return err.read_text(), sum(int(line.split()[1]) for line in told.read_text().splitlines())
+
+    return record
+
+
+def loss_of(millrace, file):
+    return json.loads(millrace('report', '--loss', '--json', '-i', file).out)
+
+
+def actions_of(loss, deed):
+    return [(action['from'], action['to']) for action in loss['actions'] if action['deed'] == deed]
+
+
+def test_level_falls_while_records_wait_and_rises_again(steer, millrace, tmp_path):
+    file, plain = tmp_path / 'p.data', tmp_path / 'plain.data'
+    err, made = steer(['-z22', '--buffer-memory=8M', '-o', file], 'records wait in memory to be compressed',
+                      'there is time for it again')
+    loss = loss_of(millrace, file)
+    levels = actions_of(loss, 'level changed')
+    assert levels[0][0] == 22 and levels[0][1] <= 1
+    assert any(after > before for before, after in levels)
+    assert all(left[1] == right[0] for left, right in zip(levels, levels[1:]))
+    assert loss['captured'] + loss['lost'] == made and loss['lost'] == loss['lost_in_ledger']
+    assert 'level = 22' in millrace('report', '--header-only', '-i', file).out
+    assert re.search('level changed from 22 to [01]\n', millrace('report', '--loss', '-i', file).out)
+    millrace('merge', file, '-o', plain)
+    check([plain], made, err)
+
+
+@pytest.mark.parametrize('options', [['-m', '8K'], ['-m', '8K', '--threads'], ['-m', '8K', '--writer=uring,blocks=4'],
+                                     ['-m', '8K', '-z', '--threads', '--single-file']])
+def test_rings_that_do_not_grow_are_visited_sooner(steer, millrace, tmp_path, options):
+    file, plain = tmp_path / 'p.data', tmp_path / 'plain.data'
+    err, made = steer([*options, '-o', file], 'rings are visited every ms, before', 'rings are visited when they wake us', late=True)
+    loss = loss_of(millrace, file)
+    hurries = actions_of(loss, 'drain hurried')
+    assert hurries[0] == (0, 1000000) and (1000000, 0) in hurries
+    assert loss['captured'] + loss['lost'] == made and loss['lost'] == loss['lost_in_ledger']
+    assert 'drain hurried from 0 to 1 ms\n' in millrace('report', '--loss', '-i', file).out
+    millrace('merge', file, '-o', plain)
+    check([plain], made, err)
+
+
+WAYS = {
+    'serial': [],
+    'zstd': ['-z19'],
+    'memory': ['--buffer-memory=4M'],
+    'threads': ['--threads'],
+    'single file': ['--threads', '--single-file', '-z9'],
+    'direct': ['--writer=direct'],
+}
+
+
+@pytest.mark.parametrize('way', WAYS)
+def test_what_is_given_up_for_cpu_time_is_counted(steer, millrace, tmp_path, way):
+    """One that cannot be kept by anything else."""
+    file = tmp_path / 'p.data'
+    err, made = steer(['--max-cpu=0.1', '-m', '8K', *WAYS[way], '-o', file], 'rings are visited every [0-9]+ ms')
+    loss = loss_of(millrace, file)
+    assert loss['captured'] + loss['lost'] == made and loss['lost'] == loss['lost_in_ledger'], err
+    assert actions_of(loss, 'drain paced')[0][0] == 0
+    level = int((re.findall(r'-z(\d+)', ' '.join(WAYS[way])) or ['0'])[0])
+    levels = actions_of(loss, 'level changed')
+    assert not level and not levels or levels[0] == (level, 1) and (1, 0) in levels
+    shed = int(re.search(r'--max-cpu=0.1: used .* by which (\d+) were lost', err).group(1))
+    assert 0 < shed <= loss['lost']
+    assert 'shed' in {gap['cause'] for gap in loss['gaps']}
+    assert loss['cost']['bounded cpu ns'] <= loss['cost']['all cpu ns']
+    assert re.search(r'drain paced from 0 to \d+ ms\n', millrace('report', '--loss', '-i', file).out)
+
+
+def test_files_are_switched_meanwhile(steer, tmp_path):
+    err, made = steer(['--max-cpu=0.1', '-m', '8K', '--switch-output=1s', '-o', tmp_path / 'p.data'],
+                      'rings are visited every [0-9]+ ms')
+    check(sorted(tmp_path.glob('p.data.2*')), made, err)
+
+
+def test_cpu_time_is_bounded(programs, millrace, need_tracefs, tmp_path):
+    """At level 19 two CPUs would be busy all the time."""
+    file = tmp_path / 'p.data'
+    end = f'import subprocess, sys, time\nend = time.time() + 3\nwhile time.time() < end:\n' \
+          f'    subprocess.run([{str(programs / "syscalls")!r}, "-t", "2", "-n", "10000"], stdout=subprocess.DEVNULL)'
+    millrace('record', '-z19', '--max-cpu=20%', '-e', COUNTED, '-o', file, '--', sys.executable, '-c', end)
+    cost = loss_of(millrace, file)['cost']
+    assert cost['cpu bound percent'] == 20
+    assert 0 < cost['bounded cpu ns'] < 0.8 * cost['bounded time ns']
+
+
+def sleeps_of_main(process):
+    """How often its main thread has gone to sleep."""
+    with open(f'/proc/{process.pid}/task/{process.pid}/status') as status:
+        return int(re.search(r'^voluntary_ctxt_switches:\s+(\d+)', status.read(), re.M).group(1))
+
+
+@pytest.mark.parametrize('options', [[], ['-z9'], ['-z9', '--max-cpu=50']])
+def test_nobody_is_woken_for_a_quiet_recording(spawn, need_tracefs, tmp_path, options):
+    process = spawn([MILLRACE, 'record', '-e', COUNTED, *options, '-o', tmp_path / 'p.data', '--', 'sleep', '60'],
+                    stderr=tmp_path.joinpath('err').open('wb'))
+
+    def quiet():
+        before = sleeps_of_main(process)
+        time.sleep(0.5)
+        return before > 0 and sleeps_of_main(process) == before and process.poll() is None
+
+    wait_until(quiet, 'half a second in which the main thread sleeps')
+
+
+@pytest.mark.parametrize('value', ['0', '-5', 'much', '20x', '1e9', 'nan'])
+def test_no_percentage(millrace, value):
+    done = millrace('record', f'--max-cpu={value}', '--', 'true', status=129)
+    assert f'"{value}" is no percentage of one CPU' in done.err
+
+
+def test_one_of_two_promises(millrace):
+    done = millrace('record', '--max-cpu=20', '--on-pressure=freeze', '--', 'true', status=129)
+    assert 'exclude each other' in done.err and done.err.count('\n') == 1
