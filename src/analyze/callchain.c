@@ -49,21 +49,25 @@ static struct unwinder *unwinder_of(struct machine *machine)
  * Frame pointers lead past the caller of a function that has no frame of its own. Returns how many locations that
  * makes; samples with a stack need no such help.
  */
-static unsigned add_leaf_caller(struct machine *machine, struct task *task, const struct sample *sample, uint64_t ip,
+static unsigned add_leaf_caller(struct lookup *lookup, struct task *task, const struct sample *sample, uint64_t ip,
 				struct location *ret)
 {
+	struct machine *machine = lookup->machine;
 	uint64_t caller;
 
-	if (!sample->user_regs.regs || sample->present & PERF_SAMPLE_STACK_USER || !task->maps || !unwinder_of(machine))
+	if (!sample->user_regs.regs || sample->present & PERF_SAMPLE_STACK_USER || !task->maps)
+		return 0;
+	lookup->missed |= lookup->fixed;
+	if (lookup->fixed || !unwinder_of(machine))
 		return 0;
 	if (!unwind_leaf_caller(machine->unwinder, task->maps, sample, ip, &caller) || caller == ip)
 		return 0;
-	machine_resolve(machine, task, PERF_RECORD_MISC_USER, caller, ret);
+	lookup_resolve(lookup, task, PERF_RECORD_MISC_USER, caller, ret);
 	return 1;
 }
 
 /* What the kernel walked: its own frames, and by frame pointers those of the program. */
-static unsigned add_recorded(struct machine *machine, struct task *task, const struct sample *sample,
+static unsigned add_recorded(struct lookup *lookup, struct task *task, const struct sample *sample,
 			     struct location *ret, unsigned max)
 {
 	uint8_t cpumode = PERF_RECORD_MISC_USER;
@@ -73,9 +77,9 @@ static unsigned add_recorded(struct machine *machine, struct task *task, const s
 	for (uint64_t i = 0; i < sample->nr_ips && nr < max && nr < MAX_RECORDED; i++) {
 		uint64_t ip = sample->ips[i];
 		if (ip < first_marker) {
-			machine_resolve(machine, task, cpumode, ip, &ret[nr++]);
+			lookup_resolve(lookup, task, cpumode, ip, &ret[nr++]);
 			if (leaf && nr < max)
-				nr += add_leaf_caller(machine, task, sample, ip, &ret[nr]);
+				nr += add_leaf_caller(lookup, task, sample, ip, &ret[nr]);
 			leaf = false;
 			continue;
 		}
@@ -107,12 +111,17 @@ static unsigned add_frame(struct machine *machine, const struct location *frame,
 }
 
 /* The program's frames out of the sample's registers and stack. */
-static unsigned add_unwound(struct machine *machine, struct task *task, const struct sample *sample,
+static unsigned add_unwound(struct lookup *lookup, struct task *task, const struct sample *sample,
 			    struct location *ret, unsigned max)
 {
+	struct machine *machine = lookup->machine;
 	const char *symfs = machine->options.symfs ? machine->options.symfs : "";
 	uint64_t ips[MAX_UNWOUND];
 	unsigned nr = 0;
+
+	lookup->missed |= lookup->fixed;
+	if (lookup->fixed)
+		return 0;
 
 	if (!machine->inlines)
 		machine->inlines = inlines_new(symfs);
@@ -121,19 +130,19 @@ static unsigned add_unwound(struct machine *machine, struct task *task, const st
 	unsigned nr_ips = unwind_sample(machine->unwinder, task->maps, sample, ips, MAX_UNWOUND);
 	for (unsigned i = 0; i < nr_ips && nr < max; i++) {
 		struct location frame;
-		machine_resolve(machine, task, PERF_RECORD_MISC_USER, ips[i], &frame);
+		lookup_resolve(lookup, task, PERF_RECORD_MISC_USER, ips[i], &frame);
 		nr += add_frame(machine, &frame, ret + nr, max - nr);
 	}
 	return nr;
 }
 
-unsigned machine_callchain(struct machine *machine, struct task *task, const struct session_record *record,
-			   struct location *ret, unsigned max)
+unsigned lookup_callchain(struct lookup *lookup, struct task *task, const struct session_record *record,
+			  struct location *ret, unsigned max)
 {
 	const struct sample *sample = &record->sample;
-	unsigned nr = add_recorded(machine, task, sample, ret, max);
+	unsigned nr = add_recorded(lookup, task, sample, ret, max);
 
 	if (sample->user_stack.len && nr < max)
-		nr += add_unwound(machine, task, sample, ret + nr, max - nr);
+		nr += add_unwound(lookup, task, sample, ret + nr, max - nr);
 	return nr;
 }

@@ -124,3 +124,18 @@ const struct map *kernel_find(struct kernel *kernel, uint64_t address)
 	image_load(kernel);
 	return map;
 }
+
+bool kernel_peek(const struct kernel *kernel, uint64_t address, const struct map **ret)
+{
+	const struct map *map = maps_find(kernel->modules, address), *image = &kernel->image;
+
+	*ret = map;
+	if (map)
+		return map->dso->loaded;
+	if (!image->dso)
+		return true;
+	/* Where the image ends is known when its symbols are. */
+	if (image->dso->loaded && address >= image->start && address < image->end)
+		*ret = image;
+	return image->dso->loaded;
+}

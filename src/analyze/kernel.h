@@ -42,3 +42,6 @@ int kernel_symbol(struct kernel *kernel, uint64_t address, uint32_t len, const c
 
 /* The map with its symbols read, or NULL. Valid until the next call on the kernel. */
 const struct map *kernel_find(struct kernel *kernel, uint64_t address);
+
+/* The same without a change of *kernel, by any number of threads. false: symbols are to be read first. */
+bool kernel_peek(const struct kernel *kernel, uint64_t address, const struct map **ret);

@@ -19,23 +19,11 @@ static struct task **task_chain(struct machine *machine, uint32_t tid)
 	return &machine->tasks[tid % TASK_CHAINS];
 }
 
-struct task *machine_known_task(const struct machine *machine, uint32_t pid, uint32_t tid)
+struct task *machine_find_task(const struct machine *machine, uint32_t tid)
 {
-	struct task *task = machine->tasks[tid % TASK_CHAINS];
-
-	while (task && task->tid != tid)
-		task = task->next;
-	/* Without its pid it learns it when it is looked up. */
-	return task && task->pid == UINT32_MAX && pid != UINT32_MAX ? NULL : task;
-}
-
-static struct task *task_find(struct machine *machine, uint32_t tid)
-{
-	if (machine->last && machine->last->tid == tid)
-		return machine->last;
-	for (struct task *task = *task_chain(machine, tid); task; task = task->next)
+	for (struct task *task = machine->tasks[tid % TASK_CHAINS]; task; task = task->next)
 		if (task->tid == tid)
-			return machine->last = task;
+			return task;
 	return NULL;
 }
 
@@ -79,7 +67,7 @@ static struct task *task_make(struct machine *machine, uint32_t pid, uint32_t ti
 /* A task that was first seen without its pid now shows which process it belongs to. */
 static int task_learn_pid(struct machine *machine, struct task *task, uint32_t pid)
 {
-	if (pid == task->pid || pid == UINT32_MAX || task->pid != UINT32_MAX)
+	if (!task_lacks_pid(task, pid))
 		return 0;
 	if (pid != task->tid) {
 		struct maps *maps = task_make_maps(machine, pid, task->tid);
@@ -93,13 +81,25 @@ static int task_learn_pid(struct machine *machine, struct task *task, uint32_t p
 	return 0;
 }
 
-struct task *machine_task(struct machine *machine, uint32_t pid, uint32_t tid)
+struct task *machine_known_task(const struct machine *machine, uint32_t pid, uint32_t tid)
 {
-	struct task *task = task_find(machine, tid);
+	struct task *task = machine_find_task(machine, tid);
+
+	return task && task_lacks_pid(task, pid) ? NULL : task;
+}
+
+struct task *machine_make_task(struct machine *machine, uint32_t pid, uint32_t tid)
+{
+	struct task *task = machine_find_task(machine, tid);
 
 	if (!task)
 		return task_make(machine, pid, tid);
 	return task_learn_pid(machine, task, pid) ? NULL : task;
+}
+
+struct task *machine_task(struct machine *machine, uint32_t pid, uint32_t tid)
+{
+	return lookup_task(&machine->own, pid, tid);
 }
 
 const char *task_comm(const struct task *task)
@@ -175,8 +175,8 @@ static void task_forget(struct machine *machine, struct task *task)
 			break;
 		}
 	}
-	if (machine->last == task)
-		machine->last = NULL;
+	if (machine->own.last == task)
+		machine->own.last = NULL;
 	maps_unref(task->maps);
 	task->maps = NULL;
 }
@@ -207,6 +207,7 @@ int machine_new(const struct machine_options *options, struct session *session, 
 		machine->options = *options;
 	machine->session = session;
 	machine->epoch = 1;
+	machine->own.machine = machine;
 	machine->dsos.bundle = find_bundle(machine, session);
 	int err = kernel_init(&machine->kernel, &machine->options, session, &machine->dsos);
 	/* The idle tasks: no record tells their name. Source: init/init_task.c */
@@ -419,7 +420,7 @@ static int process_fork(struct machine *machine, const struct session_record *re
 		task_forget(machine, parent);
 		parent = machine_task(machine, ppid, ptid);
 	}
-	struct task *child = task_find(machine, tid);
+	struct task *child = machine_find_task(machine, tid);
 	if (child && child != parent)
 		task_forget(machine, child);
 	child = machine_task(machine, pid, tid);
@@ -492,46 +493,13 @@ int machine_learn_build_ids(struct machine *machine, struct span records)
 	return 0;
 }
 
-static const char *machine_symfs(const struct machine *machine)
+void machine_resolve(struct machine *machine, struct task *task, uint8_t cpumode, uint64_t ip, struct location *ret)
 {
-	return machine->options.symfs ? machine->options.symfs : "";
+	lookup_resolve(&machine->own, task, cpumode, ip, ret);
 }
 
-static void resolve(struct machine *machine, struct task *task, uint8_t cpumode, uint64_t ip, struct location *ret)
+unsigned machine_callchain(struct machine *machine, struct task *task, const struct session_record *record,
+			   struct location *ret, unsigned max)
 {
-	const struct map *map = NULL;
-
-	*ret = (struct location){.ip = ip, .address = ip, .level = 'H'};
-	if (cpumode == PERF_RECORD_MISC_KERNEL) {
-		ret->level = 'k';
-		map = kernel_find(&machine->kernel, ip);
-	} else if (cpumode == PERF_RECORD_MISC_USER) {
-		ret->level = '.';
-		map = task->maps ? maps_find(task->maps, ip) : NULL;
-	}
-	if (!map)
-		return;
-	if (!map->dso->loaded)
-		dso_load(map->dso, machine_symfs(machine));
-	ret->dso = map->dso;
-	ret->address = map_address(map, ip);
-	ret->symbol = symbols_find(&map->dso->symbols, ret->address);
-}
-
-/* Samples hit few addresses, again and again: a location holds until a record changes what is mapped somewhere. */
-void machine_resolve(struct machine *machine, struct task *task, uint8_t cpumode, uint64_t ip,
-		     struct location *ret)
-{
-	const void *space = cpumode == PERF_RECORD_MISC_USER ? task->maps : NULL;
-	uint64_t key = (ip ^ (uintptr_t)space) * 0x9e3779b97f4a7c15ull;
-	struct resolved *resolved = &machine->resolved[key >> (64 - RESOLVED_BITS)];
-
-	if (resolved->epoch != machine->epoch || resolved->space != space || resolved->cpumode != cpumode ||
-	    resolved->location.ip != ip) {
-		resolve(machine, task, cpumode, ip, &resolved->location);
-		resolved->space = space;
-		resolved->cpumode = cpumode;
-		resolved->epoch = machine->epoch;
-	}
-	*ret = resolved->location;
+	return lookup_callchain(&machine->own, task, record, ret, max);
 }

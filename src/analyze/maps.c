@@ -15,7 +15,6 @@ struct map_array {
 struct maps {
 	unsigned refs;
 	struct map_array *array; /* NULL: empty */
-	size_t last;             /* index found last */
 	uint64_t generation;
 };
 
@@ -63,7 +62,6 @@ void maps_clear(struct maps *maps)
 {
 	array_unref(maps->array);
 	maps->array = NULL;
-	maps->last = 0;
 	maps->generation++;
 }
 
@@ -162,15 +160,12 @@ static bool array_holds(const struct map_array *array, size_t at, uint64_t addre
 	return at < array->nr && array->maps[at].start <= address && address < array->maps[at].end;
 }
 
-const struct map *maps_find(struct maps *maps, uint64_t address)
+const struct map *maps_find(const struct maps *maps, uint64_t address)
 {
 	const struct map_array *array = maps->array;
+	size_t at = array_lower(array, address);
 
-	if (!array)
-		return NULL;
-	if (!array_holds(array, maps->last, address))
-		maps->last = array_lower(array, address);
-	return array_holds(array, maps->last, address) ? &array->maps[maps->last] : NULL;
+	return array && array_holds(array, at, address) ? &array->maps[at] : NULL;
 }
 
 const struct map *maps_list(const struct maps *maps, size_t *ret_nr)

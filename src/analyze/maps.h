@@ -3,7 +3,7 @@
  * maps: what a process has mapped where, as far as records told. Maps of one set never overlap.
  *
  * The threads of a process share one set (counted references). fork copies it, but the copy is only made when
- * one of the two changes: most children exec at once. One thread.
+ * one of the two changes: most children exec at once. One thread, but several may find while nobody changes them.
  */
 #pragma once
 
@@ -40,7 +40,7 @@ int maps_insert(struct maps *maps, const struct map *map);
 int maps_remove(struct maps *maps, uint64_t address);
 
 /* NULL: nothing there. Valid until the set changes. */
-const struct map *maps_find(struct maps *maps, uint64_t address);
+const struct map *maps_find(const struct maps *maps, uint64_t address);
 
 /* Another number after each change of this set. */
 uint64_t maps_generation(const struct maps *maps);

@@ -407,23 +407,48 @@ static const struct symbol *entry_symbol(struct symbols *symbols, struct symbol_
 	return symbol;
 }
 
+/* Index of the last span that starts at `address` or before; there is one. */
+static size_t span_find(const struct symbols *symbols, uint64_t address)
+{
+	size_t low = 0, high = symbols->nr_spans;
+
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+		if (symbols->span_starts[middle] <= address)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool is_before_all(const struct symbols *symbols, uint64_t address)
+{
+	return !symbols->nr_spans || address < symbols->span_starts[0];
+}
+
 const struct symbol *symbols_find(struct symbols *symbols, uint64_t address)
 {
 	if (!symbols->nr || (!symbols->span_starts && spans_build(symbols)))
 		return NULL;
-	if (!symbols->nr_spans || address < symbols->span_starts[0])
+	if (is_before_all(symbols, address))
 		return NULL;
-	if (!span_holds(symbols, symbols->last, address)) {
-		size_t low = 0, high = symbols->nr_spans;
-		while (high - low > 1) {
-			size_t middle = low + (high - low) / 2;
-			if (symbols->span_starts[middle] <= address)
-				low = middle;
-			else
-				high = middle;
-		}
-		symbols->last = low;
-	}
+	if (!span_holds(symbols, symbols->last, address))
+		symbols->last = span_find(symbols, address);
 	uint32_t entry = symbols->span_entries[symbols->last];
 	return entry ? entry_symbol(symbols, &symbols->entries[entry - 1]) : NULL;
+}
+
+bool symbols_peek(const struct symbols *symbols, uint64_t address, const struct symbol **ret)
+{
+	*ret = NULL;
+	if (!symbols->nr)
+		return true;
+	if (!symbols->span_starts)
+		return false;
+	uint32_t entry = is_before_all(symbols, address) ? 0 : symbols->span_entries[span_find(symbols, address)];
+	uint32_t found = entry ? symbols->entries[entry - 1].found : 0;
+	if (found)
+		*ret = symbols->found[found - 1];
+	return !entry || found;
 }

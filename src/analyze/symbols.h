@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * symbols: the symbols of one object, found by address. One owner (a dso), one thread.
+ * symbols: the symbols of one object, found by address. One owner (a dso), one thread, but for symbols_peek().
  *
  * Filled in batches (one per symbol table): symbols_add() each, symbols_settle() at the end of a batch, which
  * gives symbols without a size an end and leaves one symbol per address, as perf 6.1 does it.
@@ -68,6 +68,9 @@ const char *symbols_name(const struct symbols *symbols, const struct symbol_entr
  * Valid until symbols_fini(). Everything added was settled.
  */
 const struct symbol *symbols_find(struct symbols *symbols, uint64_t address);
+
+/* The same without a change of *symbols, by any number of threads. false: symbols_find() has to be asked first. */
+bool symbols_peek(const struct symbols *symbols, uint64_t address, const struct symbol **ret);
 
 /* First and last symbol by address; NULL: empty. Valid until a symbol is added or settled. */
 const struct symbol_entry *symbols_first(const struct symbols *symbols);

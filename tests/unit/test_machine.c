@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "analyze/lookup.h"
 #include "analyze/machine.h"
 #include "base/buf.h"
 #include "read/session.h"
@@ -280,6 +281,81 @@ static void test_call_chain(void **state)
 	assert_int_equal(machine_callchain(machine, task, &record, chain, 5), 0);
 }
 
+/* Fixed, a lookup tells what is there, and misses what it would have to make. */
+static void test_fixed_lookup(void **state)
+{
+	(void)state;
+	struct lookup *lookup = lookup_new(machine);
+	struct location at;
+
+	tell_comm(10, 10, "one");
+	tell_user_map(10, 10, 0x1000, 0x1000, "/bin/a");
+	lookup_fix(lookup, true);
+	struct task *task = lookup_task(lookup, 10, 10);
+	assert_string_equal(task_comm(task), "one");
+	lookup_resolve(lookup, task, PERF_RECORD_MISC_USER, 0x5000, &at);
+	assert_null(at.dso);
+	assert_false(lookup_missed(lookup));
+
+	assert_null(lookup_task(lookup, 10, 11));
+	assert_true(lookup_missed(lookup));
+	lookup_fix(lookup, true);
+	assert_false(lookup_missed(lookup));
+	lookup_resolve(lookup, task, PERF_RECORD_MISC_USER, 0x1010, &at); /* its symbols are not read yet */
+	assert_true(lookup_missed(lookup));
+
+	lookup_fix(lookup, false);
+	lookup_resolve(lookup, task, PERF_RECORD_MISC_USER, 0x1010, &at);
+	assert_string_equal(dso_long_name(at.dso), "/bin/a");
+	assert_non_null(lookup_task(lookup, 10, 11));
+
+	struct lookup *other = lookup_new(machine);
+	lookup_fix(other, true);
+	assert_ptr_equal(lookup_task(other, 10, 11), machine_task(machine, 10, 11));
+	lookup_resolve(other, task, PERF_RECORD_MISC_USER, 0x1010, &at);
+	assert_string_equal(dso_long_name(at.dso), "/bin/a");
+	assert_false(lookup_missed(other));
+	lookup_free(other);
+	lookup_free(lookup);
+}
+
+/* What was found before does not outlive a change: not the maps, nor whose tid it is. */
+static void test_lookup_after_change(void **state)
+{
+	(void)state;
+	struct lookup *lookup = lookup_new(machine);
+	struct location at;
+
+	tell_comm(10, 10, "one");
+	tell_user_map(10, 10, 0x1000, 0x1000, "/bin/a");
+	machine_resolve(machine, machine_task(machine, 10, 10), PERF_RECORD_MISC_USER, 0x1010, &at);
+	lookup_fix(lookup, true);
+	lookup_resolve(lookup, lookup_task(lookup, 10, 10), PERF_RECORD_MISC_USER, 0x1010, &at);
+	assert_string_equal(dso_long_name(at.dso), "/bin/a");
+
+	uint64_t epoch = lookup_epoch(lookup);
+	tell_user_map(10, 10, 0x1000, 0x1000, "/bin/b");
+	tell_fork((struct birth){.pid = 10, .ppid = 1, .tid = 10, .ptid = 1}, 0);
+	assert_int_not_equal(lookup_epoch(lookup), epoch);
+	assert_ptr_equal(lookup_task(lookup, 10, 10), machine_task(machine, 10, 10));
+	assert_string_equal(task_comm(lookup_task(lookup, 10, 10)), ":10");
+	lookup_resolve(lookup, lookup_task(lookup, 10, 10), PERF_RECORD_MISC_USER, 0x1010, &at);
+	assert_null(at.dso);
+	assert_false(lookup_missed(lookup));
+
+	epoch = lookup_epoch(lookup);
+	lookup_fix(lookup, false);
+	lookup_task(lookup, UINT32_MAX, 20);
+	assert_int_equal(lookup_epoch(lookup), epoch);
+	lookup_fix(lookup, true);
+	assert_non_null(lookup_task(lookup, UINT32_MAX, 20));
+	assert_null(lookup_task(lookup, 10, 20)); /* whose thread it is is news */
+	lookup_fix(lookup, false);
+	assert_non_null(lookup_task(lookup, 10, 20));
+	assert_int_not_equal(lookup_epoch(lookup), epoch);
+	lookup_free(lookup);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -295,6 +371,8 @@ int main(void)
 		TEST(test_memory_without_object),
 		TEST(test_broken_records),
 		TEST(test_call_chain),
+		TEST(test_fixed_lookup),
+		TEST(test_lookup_after_change),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
