@@ -21,6 +21,11 @@ void lookup_free(struct lookup *lookup)
 	free(lookup);
 }
 
+struct lookup *machine_lookup(struct machine *machine)
+{
+	return &machine->own;
+}
+
 void lookup_fix(struct lookup *lookup, bool fixed)
 {
 	lookup->fixed = fixed;

@@ -16,6 +16,9 @@ struct lookup;
 struct lookup *lookup_new(struct machine *machine);
 void lookup_free(struct lookup *lookup); /* NULL is fine */
 
+/* The one through which the machine itself is asked, which is its own. */
+struct lookup *machine_lookup(struct machine *machine);
+
 /*
  * Fixed, it changes nothing. What cannot be told without a change (a task or an object that was not met before, a stack
  * that is to be unwound) is missed: then the answers since are not to be used, and are right once asked for not fixed.

@@ -9,7 +9,7 @@
 
 int output_open(struct output *out, int fd)
 {
-	*out = (struct output){.fd = fd, .data = malloc(OUTPUT_ROOM)};
+	*out = (struct output){.fd = fd, .data = malloc(OUTPUT_ROOM), .room = OUTPUT_ROOM};
 	return out->data ? 0 : -ENOMEM;
 }
 
@@ -20,20 +20,51 @@ void output_flush(struct output *out)
 	out->len = 0;
 }
 
-int output_close(struct output *out)
+void output_move(struct output *out, struct output *from)
 {
 	output_flush(out);
+	if (!out->err)
+		out->err = from->err;
+	if (!out->err)
+		out->err = fd_write(out->fd, from->data, from->len);
+	from->len = 0;
+}
+
+/* False: no memory. */
+static bool grow(struct output *out, size_t more)
+{
+	size_t room = out->room ? out->room : OUTPUT_ROOM;
+
+	while (room - out->len < more)
+		room *= 2;
+	char *data = realloc(out->data, room);
+	if (!data) {
+		out->err = -ENOMEM;
+		return false;
+	}
+	out->data = data;
+	out->room = room;
+	return true;
+}
+
+int output_close(struct output *out)
+{
+	if (out->fd != OUTPUT_MEMORY)
+		output_flush(out);
 	free(out->data);
 	out->data = NULL;
+	out->len = out->room = 0;
 	return out->err;
 }
 
 void output_split(struct output *out, const char *bytes, size_t len)
 {
+	if (out->fd == OUTPUT_MEMORY && !grow(out, len))
+		return;
 	while (len) {
-		if (out->len == OUTPUT_ROOM)
+		if (out->len == out->room)
 			output_flush(out);
-		size_t step = len < OUTPUT_ROOM - out->len ? len : OUTPUT_ROOM - out->len;
+		size_t step = len < out->room - out->len ? len : out->room - out->len;
 		memcpy(out->data + out->len, bytes, step);
 		out->len += step;
 		bytes += step;
@@ -41,33 +72,42 @@ void output_split(struct output *out, const char *bytes, size_t len)
 	}
 }
 
-/* Where `len` digits go, behind what fills the width; there is room for them. */
-static char *digits_room(struct output *out, unsigned len, struct output_pad pad)
+char *output_reserve(struct output *out, size_t len)
+{
+	if (out->room - out->len >= len)
+		return out->data + out->len;
+	if (out->fd == OUTPUT_MEMORY)
+		return grow(out, len) ? out->data + out->len : NULL;
+	output_flush(out);
+	return out->data;
+}
+
+/* `len` digits behind what fills the width. */
+static void put_digits(struct output *out, const char *digits, unsigned len, struct output_pad pad)
 {
 	unsigned width = pad.width < OUTPUT_SLACK ? pad.width : OUTPUT_SLACK;
+	char *to = output_reserve(out, OUTPUT_SLACK);
 
-	if (OUTPUT_ROOM - out->len < OUTPUT_SLACK)
-		output_flush(out);
-	char *to = out->data + out->len;
+	if (!to)
+		return;
 	for (unsigned i = len; i < width; i++)
 		*to++ = pad.fill;
+	memcpy(to, digits, len);
 	out->len = (size_t)(to + len - out->data);
-	return to;
 }
 
 void output_decimal(struct output *out, uint64_t number, struct output_pad pad)
 {
-	unsigned len = digits_of_decimal(number);
+	char digits[DIGITS_ROOM];
 
-	digits_put_last(digits_room(out, len, pad), number, len);
+	put_digits(out, digits, (unsigned)(digits_put_decimal(digits, number) - digits), pad);
 }
 
 void output_hex(struct output *out, uint64_t number, struct output_pad pad)
 {
 	char digits[DIGITS_ROOM];
-	size_t len = (size_t)(digits_put_hex(digits, number) - digits);
 
-	memcpy(digits_room(out, (unsigned)len, pad), digits, len);
+	put_digits(out, digits, (unsigned)(digits_put_hex(digits, number) - digits), pad);
 }
 
 void output_padded(struct output *out, const char *text, unsigned width)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/lookup.h"
 #include "analyze/pool.h"
 #include "analyze/srcline.h"
 #include "analyze/tracepoint.h"
@@ -143,7 +144,7 @@ static const char *trace_of(struct details *details, const struct session_record
 
 	if (record->event->attr.type != PERF_TYPE_TRACEPOINT)
 		buf_put_text(&text, "N/A");
-	else if (trace_formats_open(details->session, details->machine, &details->formats, reterr))
+	else if (trace_formats_open(details->session, machine_lookup(details->machine), &details->formats, reterr))
 		return NULL;
 	else if (details->formats)
 		tracepoint_print(details->formats, record->sample.raw, record->sample.cpu, &text);

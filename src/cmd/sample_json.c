@@ -95,7 +95,7 @@ static void put_source(struct object *object, const struct sample_line *line, co
 static void put_chain(struct object *object, struct sample_line *line)
 {
 	struct line_context *of = line->of;
-	unsigned nr = machine_callchain(of->machine, line->task, line->record, of->frames, of->max_frames);
+	unsigned nr = lookup_callchain(of->lookup, line->task, line->record, of->frames, of->max_frames);
 
 	put_key(object, "callchain");
 	fputc('[', object->to);
@@ -116,7 +116,7 @@ static void put_ip(struct object *object, struct sample_line *line)
 	const struct sample *sample = &line->record->sample;
 	struct location location;
 
-	machine_resolve(line->of->machine, line->task, sample->cpumode, sample->ip, &location);
+	lookup_resolve(line->of->lookup, line->task, sample->cpumode, sample->ip, &location);
 	put_address(object, "ip", sample->ip);
 	put_place(object, line, &location);
 	put_source(object, line, &location, NULL);
@@ -185,7 +185,7 @@ static int put_trace(struct object *object, struct sample_line *line, struct dia
 {
 	struct line_context *of = line->of;
 	struct trace trace = {.object.to = object->to, .text = &of->text};
-	int err = trace_formats_open(of->session, of->machine, &of->tracepoints, reterr);
+	int err = trace_formats_open(of->session, of->lookup, &of->tracepoints, reterr);
 
 	if (err)
 		return err;

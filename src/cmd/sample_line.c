@@ -12,6 +12,8 @@
 #include "cmd/trace_formats.h"
 #include "event/registers.h"
 
+static const uint64_t SECOND_NS = 1000000000;
+
 static bool has(const struct sample_line *line, enum sample_field field)
 {
 	return line->fields & FIELD_BIT(field);
@@ -137,19 +139,37 @@ uint64_t sample_line_time(struct sample_line *line)
 	return since <= time ? time - since : 0; /* perf: a number far from all */
 }
 
+static void enter_second(struct second *second, uint64_t time_ns)
+{
+	uint64_t number = time_ns / SECOND_NS;
+	char digits[DIGITS_ROOM];
+	unsigned nr = (unsigned)(digits_put_decimal(digits, number) - digits), blanks = nr < 5 ? 5 - nr : 0;
+
+	second->start_ns = number * SECOND_NS;
+	second->end_ns = second->start_ns + SECOND_NS;
+	memset(second->text, ' ', blanks);
+	memcpy(second->text + blanks, digits, nr);
+	second->text[blanks + nr] = '.';
+	second->len = blanks + nr + 1;
+}
+
 static int print_time(struct sample_line *line, struct diag *reterr)
 {
 	struct line_context *of = line->of;
-	struct output *out = of->out;
 	uint64_t time = sample_line_time(line);
 
 	(void)reterr;
-	output_decimal(out, time / 1000000000, (struct output_pad){5, ' '});
-	char rest[] = ".000000000: ";
-	unsigned nr = of->clock & CLOCK_NANOSECONDS ? 9 : 6;
-	digits_put_last(rest + 1, nr == 9 ? time % 1000000000 : time % 1000000000 / 1000, nr);
-	memcpy(rest + 1 + nr, ": ", 2);
-	output_bytes(out, rest, nr + 3);
+	if (time < of->second.start_ns || time >= of->second.end_ns)
+		enter_second(&of->second, time);
+	char *to = output_reserve(of->out, OUTPUT_SLACK);
+	if (!to)
+		return 0;
+	uint32_t rest = (uint32_t)(time - of->second.start_ns);
+	unsigned len = of->second.len, nr = of->clock & CLOCK_NANOSECONDS ? 9 : 6;
+	memcpy(to, of->second.text, sizeof(of->second.text)); /* there is room for more than its len */
+	digits_put_last(to + len, nr == 9 ? rest : rest / 1000, nr);
+	memcpy(to + len + nr, ": ", 2);
+	of->out->len += len + nr + 2;
 	return 0;
 }
 
@@ -173,7 +193,7 @@ static int print_trace(struct sample_line *line, struct diag *reterr)
 {
 	struct line_context *of = line->of;
 	const struct sample *sample = &line->record->sample;
-	int err = trace_formats_open(of->session, of->machine, &of->tracepoints, reterr);
+	int err = trace_formats_open(of->session, of->lookup, &of->tracepoints, reterr);
 
 	if (err || !of->tracepoints)
 		return err;
@@ -243,9 +263,9 @@ bool sample_line_resolve_addr(struct sample_line *line, struct location *ret)
 
 	if (!address_is_data(attr) && !address_is_branch(attr))
 		return false;
-	machine_resolve(line->of->machine, line->task, sample->cpumode, sample->addr, ret);
+	lookup_resolve(line->of->lookup, line->task, sample->cpumode, sample->addr, ret);
 	if (!ret->dso && mode != sample->cpumode)
-		machine_resolve(line->of->machine, line->task, mode, sample->addr, ret);
+		lookup_resolve(line->of->lookup, line->task, mode, sample->addr, ret);
 	return true;
 }
 
@@ -296,7 +316,7 @@ static void print_source(const struct sample_line *line, const struct location *
 static void print_chain(const struct sample_line *line)
 {
 	struct line_context *of = line->of;
-	unsigned nr = machine_callchain(of->machine, line->task, line->record, of->frames, of->max_frames);
+	unsigned nr = lookup_callchain(of->lookup, line->task, line->record, of->frames, of->max_frames);
 
 	output_char(of->out, '\n');
 	for (unsigned i = 0; i < nr; i++) {
@@ -317,7 +337,7 @@ static int print_ip(struct sample_line *line, struct diag *reterr)
 		print_chain(line);
 		return 0;
 	}
-	machine_resolve(line->of->machine, line->task, sample->cpumode, sample->ip, &location);
+	lookup_resolve(line->of->lookup, line->task, sample->cpumode, sample->ip, &location);
 	output_char(line->of->out, ' ');
 	print_location(line, &location, sample->ip);
 	print_source(line, &location, NULL);

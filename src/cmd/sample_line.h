@@ -6,7 +6,7 @@
 
 #include <linux/perf_event.h>
 
-#include "analyze/machine.h"
+#include "analyze/lookup.h"
 #include "base/buf.h"
 #include "cmd/output.h"
 #include "read/session.h"
@@ -48,15 +48,23 @@ enum sample_clock {
 	CLOCK_SINCE_LAST = 4,  /* since the line before */
 };
 
+/* A second as text: many lines have the same. */
+struct second {
+	uint64_t start_ns, end_ns; /* both 0: none */
+	char text[24];             /* "12345." */
+	unsigned len;
+};
+
 /* What all lines of an output share. */
 struct line_context {
 	struct session *session;
-	struct machine *machine;
+	struct lookup *lookup;
 	struct output *out;
 	unsigned name_width;
 	unsigned clock; /* enum sample_clock */
 	unsigned max_frames;
 	uint64_t first_ns, last_ns; /* of the lines before; 0: none */
+	struct second second;       /* of the line before */
 	struct tracepoints *tracepoints; /* NULL until the first sample of one */
 	struct srclines *srclines; /* NULL until the first line of source is asked for */
 	const char *symfs;         /* as in struct machine_options */

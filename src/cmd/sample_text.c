@@ -10,8 +10,10 @@
 #include "analyze/tracepoint.h"
 #include "base/diag.h"
 #include "cmd/dump_record.h"
+#include "cmd/sample_filter.h"
 #include "cmd/sample_json.h"
 #include "cmd/sample_line.h"
+#include "cmd/trace_formats.h"
 
 typedef int field_printer(struct sample_line *line, struct diag *reterr);
 
@@ -65,16 +67,19 @@ static void arrange(struct columns *columns)
 }
 
 struct sample_text *sample_text_new(const struct sample_text_options *options, struct session *session,
-				    struct machine *machine, struct output *out)
+				    struct machine *machine)
 {
 	struct sample_text *text = calloc(1, sizeof(*text));
+	struct lookup *lookup = lookup_new(machine);
 
-	if (!text)
+	if (!text || !lookup) {
+		lookup_free(lookup);
+		free(text);
 		return NULL;
+	}
 	text->options = *options;
 	text->context.session = session;
-	text->context.machine = machine;
-	text->context.out = out;
+	text->context.lookup = lookup;
 	text->context.clock = options->clock;
 	text->context.symfs = options->symfs;
 	text->context.full_paths = options->full_paths;
@@ -94,6 +99,7 @@ void sample_text_free(struct sample_text *text)
 	tracepoints_close(text->context.tracepoints);
 	srclines_free(text->context.srclines);
 	buf_fini(&text->context.text);
+	lookup_free(text->context.lookup);
 	free(text);
 }
 
@@ -228,24 +234,82 @@ static int print_steady(struct sample_text *text, const struct columns *columns,
 	return 0;
 }
 
-int sample_text_print(struct sample_text *text, const struct session_record *record, struct diag *reterr)
+bool sample_text_has_lines_apart(const struct sample_text_options *options)
+{
+	uint32_t fields = 0;
+
+	for (unsigned kind = 0; kind < NR_KINDS; kind++)
+		fields |= options->fields.kinds[kind].shown;
+	/* Lines of source are read by one thread. */
+	return !options->json && !(options->clock & (CLOCK_SINCE_FIRST | CLOCK_SINCE_LAST)) &&
+	       !(fields & FIELD_BIT(FIELD_SRCLINE));
+}
+
+int sample_text_prepare(struct sample_text *text)
+{
+	struct line_context *context = &text->context;
+	const struct columns *columns = &text->columns[PERF_TYPE_TRACEPOINT];
+	int err = sample_text_settle(text, NULL);
+
+	if (err || !columns->decided || !(columns->fields & FIELD_BIT(FIELD_TRACE)))
+		return err;
+	return trace_formats_open(context->session, context->lookup, &context->tracepoints, NULL);
+}
+
+struct lookup *sample_text_lookup(struct sample_text *text)
+{
+	return text->context.lookup;
+}
+
+static bool asks_for_places(const struct sample_filter *filter)
+{
+	return filter->comms || filter->pids || filter->tids || filter->dsos || filter->symbols;
+}
+
+static bool is_shown(struct sample_text *text, const struct sample *sample, struct task *task)
+{
+	const struct sample_filter *filter = text->options.filter;
+	struct location at;
+
+	if (!asks_for_places(filter))
+		return true;
+	lookup_resolve(text->context.lookup, task, sample->cpumode, sample->ip, &at);
+	const struct sample_subject subject = {
+		.comm = task_comm(task),
+		.pid = task_pid(task),
+		.tid = sample->tid,
+		.dso = at.dso,
+		.symbol = at.symbol,
+	};
+	return sample_filter_shows(filter, &subject);
+}
+
+int sample_text_print(struct sample_text *text, const struct session_record *record, struct output *out,
+		      struct diag *reterr)
 {
 	const struct sample *sample = &record->sample;
+
+	if (!sample_filter_has_cpu(text->options.filter, sample->cpu))
+		return 0;
+	struct task *task = lookup_task(text->context.lookup, sample->pid, sample->tid);
+	if (!task)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	if (!is_shown(text, sample, task))
+		return 0;
 	const struct columns *columns = columns_of(text, record, reterr);
 	struct sample_line line = {
 		.of = &text->context,
 		.record = record,
-		.task = machine_task(text->context.machine, sample->pid, sample->tid),
+		.task = task,
 		.fields = columns ? columns->fields : 0,
 		.chains = !text->options.hide_chains,
 	};
 
 	if (!columns)
 		return -EINVAL;
-	if (!line.task)
-		return diag_set(reterr, -ENOMEM, "out of memory");
 	if (!columns->fields)
 		return 0;
+	text->context.out = out;
 	if (text->options.json)
 		return sample_json_print(&line, text->options.json, reterr);
 	if (!text->context.name_width)
@@ -254,7 +318,7 @@ int sample_text_print(struct sample_text *text, const struct session_record *rec
 	if (!err)
 		err = print_columns(columns, columns->nr_steady, columns->nr, &line, reterr);
 	if (!err)
-		output_char(text->context.out, '\n');
+		output_char(out, '\n');
 	return err;
 }
 
@@ -277,7 +341,7 @@ static int print_meaning(const struct session_record *record, struct output *out
 }
 
 int sample_text_print_record(struct sample_text *text, const struct session_record *record, struct task *task,
-			     struct diag *reterr)
+			     struct output *out, struct diag *reterr)
 {
 	const struct columns *columns = record->event ? columns_of(text, record, reterr) : NULL;
 	struct sample_line line = {
@@ -290,8 +354,9 @@ int sample_text_print_record(struct sample_text *text, const struct session_reco
 
 	if (record->event && !columns)
 		return -EINVAL;
+	text->context.out = out;
 	int err = columns ? print_columns(columns, 0, columns->nr_front, &line, reterr) : 0;
 	if (err)
 		return err;
-	return print_meaning(record, text->context.out) ? diag_set(reterr, -ENOMEM, "out of memory") : 0;
+	return print_meaning(record, out) ? diag_set(reterr, -ENOMEM, "out of memory") : 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * sample_text: a sample as `perf script` prints it: who, where, when, which event, its fields, its call chain. One
- * thread.
+ * thread; but each thread may have one of its own.
  *
  * Which fields there are is decided per kind of event (software, tracepoint …) by the first event of that kind.
  */
@@ -17,7 +17,10 @@ struct machine;
 struct output;
 struct sample_text;
 
+struct sample_filter;
+
 struct sample_text_options {
+	const struct sample_filter *filter; /* which samples; settled, borrowed */
 	struct sample_fields fields;
 	bool hide_chains;    /* -G: the address of the sample instead */
 	unsigned clock;      /* enum sample_clock */
@@ -27,9 +30,9 @@ struct sample_text_options {
 	FILE *json;          /* samples go there, as sample_json prints them; NULL: as text to the output */
 };
 
-/* Borrows the session, the machine and the output; copies the options. NULL: out of memory. */
+/* Borrows the session and the machine; copies the options. NULL: out of memory. */
 struct sample_text *sample_text_new(const struct sample_text_options *options, struct session *session,
-				    struct machine *machine, struct output *out);
+				    struct machine *machine);
 void sample_text_free(struct sample_text *text); /* NULL is fine */
 
 /*
@@ -38,9 +41,27 @@ void sample_text_free(struct sample_text *text); /* NULL is fine */
  */
 int sample_text_settle(struct sample_text *text, struct diag *reterr);
 
-/* 0, or -errno and why: the tracepoint formats are damaged, or out of memory. */
-int sample_text_print(struct sample_text *text, const struct session_record *record, struct diag *reterr);
+/*
+ * Whether lines can be made by several threads side by side: they are as long as each knows nothing of the line before.
+ */
+bool sample_text_has_lines_apart(const struct sample_text_options *options);
+
+/*
+ * Before others of the same options and session are used beside this one: opens what all samples need. 0, or -errno: this
+ * one cannot, which sample_text_print() will explain.
+ */
+int sample_text_prepare(struct sample_text *text);
+
+/* Through which the text asks the machine, to be fixed while there are others. */
+struct lookup *sample_text_lookup(struct sample_text *text);
+
+/*
+ * A sample of those that are shown, to `out`. 0, or -errno and why: the tracepoint formats are damaged, or out of memory.
+ * When its lookup has missed something, too, what was printed is not the sample's text.
+ */
+int sample_text_print(struct sample_text *text, const struct session_record *record, struct output *out,
+		      struct diag *reterr);
 
 /* A kernel's record that is no sample, of that task: what stands before the event, then what it says. Same errors. */
 int sample_text_print_record(struct sample_text *text, const struct session_record *record, struct task *task,
-			     struct diag *reterr);
+			     struct output *out, struct diag *reterr);

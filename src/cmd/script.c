@@ -17,6 +17,7 @@
 #include "cmd/report_samples.h"
 #include "cmd/sample_filter.h"
 #include "cmd/sample_text.h"
+#include "cmd/script_crew.h"
 #include "cmd/script_show.h"
 
 struct script_options {
@@ -142,6 +143,7 @@ struct script {
 	struct machine *machine;
 	struct sample_text *text; /* NULL: folded, from `samples` */
 	struct samples samples;
+	struct script_crew *crew; /* NULL: one thread makes all lines */
 	struct output out;
 	struct input_losses losses;
 	bool header_done;
@@ -160,34 +162,6 @@ static void print_header(struct script *script)
 	if ((script->options.header.wanted && !script->options.json) || script->options.header.alone)
 		header_print(stdout, script->session, script->options.header.full);
 	fflush(stdout); /* what follows does not go through stdio */
-}
-
-static bool asks_for_places(const struct sample_filter *filter)
-{
-	return filter->comms || filter->pids || filter->tids || filter->dsos || filter->symbols;
-}
-
-static int is_shown(struct script *script, const struct sample *sample)
-{
-	const struct sample_filter *filter = &script->options.filter;
-
-	if (!sample_filter_has_cpu(filter, sample->cpu))
-		return 0;
-	if (!asks_for_places(filter))
-		return 1;
-	struct task *task = machine_task(script->machine, sample->pid, sample->tid);
-	struct location at;
-	if (!task)
-		return -ENOMEM;
-	machine_resolve(script->machine, task, sample->cpumode, sample->ip, &at);
-	const struct sample_subject subject = {
-		.comm = task_comm(task),
-		.pid = task_pid(task),
-		.tid = sample->tid,
-		.dso = at.dso,
-		.symbol = at.symbol,
-	};
-	return sample_filter_shows(filter, &subject);
 }
 
 /* Folded chains are counted, and printed at the end. */
@@ -209,8 +183,10 @@ static int take_other(struct script *script, const struct session_record *record
 	if (!script_show_has(&options->show, record->view.header->type) ||
 	    !sample_filter_has_cpu(&options->filter, record->sample.cpu))
 		return 0;
+	if (script->crew)
+		script_crew_flush(script->crew);
 	struct task *task = script_show_task(script->machine, record);
-	return task ? sample_text_print_record(script->text, record, task, reterr)
+	return task ? sample_text_print_record(script->text, record, task, &script->out, reterr)
 		    : diag_set(reterr, -ENOMEM, "out of memory");
 }
 
@@ -221,15 +197,29 @@ static int take(struct script *script, const struct session_record *record, stru
 		return take_folded(script, record) ? diag_set(reterr, -ENOMEM, "out of memory") : 0;
 	if (record->view.header->type != PERF_RECORD_SAMPLE)
 		return take_other(script, record, reterr);
-	int shown = is_shown(script, &record->sample);
-	if (shown <= 0)
-		return shown ? diag_set(reterr, shown, "out of memory") : 0;
-	int err = sample_text_print(script->text, record, reterr);
+	if (script->crew)
+		script_crew_flush(script->crew);
+	int err = sample_text_print(script->text, record, &script->out, reterr);
 	if (script->watched) {
 		output_flush(&script->out);
 		fflush(stdout);
 	}
 	return err;
+}
+
+/* Several threads make the lines of a file, which is there to be read ahead. */
+static int open_crew(struct script *script)
+{
+	const struct script_crew_options options = {
+		.text = &script->options.text,
+		.session = script->session,
+		.machine = script->machine,
+		.out = &script->out,
+	};
+
+	if (!script->text || session_info(script->session)->pipe)
+		return 0;
+	return script_crew_new(&options, script->text, &script->crew);
 }
 
 /* All records, until one fails, nobody reads the output any more, or the end. */
@@ -246,11 +236,19 @@ static int run_records(struct script *script, struct diag *reterr)
 	int err = script->text ? sample_text_settle(script->text, reterr) : 0;
 	if (err)
 		return err;
+	err = open_crew(script);
+	if (err)
+		return diag_set(reterr, err, "out of memory");
 	err = input_records_open(&records, script->session);
 	if (err)
 		return diag_set(reterr, err, "cannot start a thread: %s", strerror(-err));
 	while (!(script->header_done && script->options.header.alone) && !output_is_over(&script->out) &&
 	       !(script->options.json && ferror(stdout))) {
+		got = script->crew ? script_crew_print(script->crew, &records, reterr) : 0;
+		if (got > 0)
+			continue;
+		if (got < 0)
+			return got;
 		got = input_records_next(&records, &record, reterr);
 		if (got <= 0)
 			break;
@@ -267,6 +265,7 @@ static int run_records(struct script *script, struct diag *reterr)
 
 static void settle_text_options(struct script_options *options)
 {
+	options->text.filter = &options->filter;
 	options->text.symfs = options->input.machine.symfs;
 	options->text.max_frames = options->max_stack < LINE_MAX_FRAMES ? (unsigned)options->max_stack : 0;
 	options->text.clock = (options->nanoseconds ? CLOCK_NANOSECONDS : 0) |
@@ -303,7 +302,7 @@ static int script_open(struct script *script)
 		settle_text_options(&script->options);
 		if (script->options.json)
 			settle_json(&script->options);
-		script->text = sample_text_new(&script->options.text, script->session, script->machine, &script->out);
+		script->text = sample_text_new(&script->options.text, script->session, script->machine);
 		err = script->text ? 0 : -ENOMEM;
 	}
 	if (err)
@@ -313,6 +312,7 @@ static int script_open(struct script *script)
 
 static void script_close(struct script *script)
 {
+	script_crew_free(script->crew);
 	sample_text_free(script->text);
 	samples_fini(&script->samples);
 	sample_filter_fini(&script->options.filter);
@@ -360,6 +360,8 @@ static int script_run(int argc, char **argv)
 	err = run_records(&script, &diag);
 	if (script.options.folded)
 		folded_print(&script.samples, 0, &script.out);
+	if (script.crew)
+		script_crew_flush(script.crew);
 	int out_err = output_close(&script.out);
 	if (script.options.json && (fflush(stdout) || ferror(stdout)) && !out_err)
 		out_err = errno ? -errno : -EIO;

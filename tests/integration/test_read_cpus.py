@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What a report says does not depend on how many CPUs there are to read with."""
+"""What report and script say does not depend on how many CPUs there are to read with."""
 import os
+import signal
 import struct
 
 import pytest
@@ -15,6 +16,7 @@ RECORDINGS = {
     'chains': ['-g', '-F', '20000', '-e', 'cpu-clock'],
     'events': ['-g', '-e', 'raw_syscalls:sys_enter,page-faults,cpu-clock'],
     'group': ['-e', '{cpu-clock,raw_syscalls:sys_enter}:S'],
+    'sched': ['-g', '-a', '-e', 'sched:*,raw_syscalls:sys_exit'],  # formats with functions and flags, too
     'stacks': ['--call-graph', 'dwarf,1024', '-F', '2000', '-e', 'cpu-clock'],
 }
 
@@ -27,6 +29,20 @@ REPORTS = [
     ['-s', 'time,comm', '--time-quantum', '50ms'],
     ['--json'],
 ]
+
+SCRIPTS = {  # of which recordings, with which options
+    'syscalls': [[], ['--ns', '-F', '+pid,+misc'], ['-F', 'comm,tid,trace'], ['--time', '10%-70%'], ['-C', '0'],
+                 ['-c', 'syscalls,ls'], ['--tid', '1'], ['--show-task-events', '--show-mmap-events'], ['--reltime'],
+                 ['--deltatime'], ['--json'], ['--header']],
+    'compressed': [[]],
+    'directory': [[], ['--show-task-events']],
+    'chains': [[], ['-G'], ['--max-stack', '3'], ['-F', 'ip,sym,symoff,dso,srcline', '--max-stack', '1', '--time', '50%-52%'],
+               ['-S', 'do_syscall_64'], ['--dsos', 'libc.so.6'], ['--folded'], ['-F', 'comm,ip', '--show-round-events']],
+    'events': [[], ['-F', 'trace:comm,trace', '-F', 'sw:-comm'], ['-F', 'sw:']],
+    'group': [[]],
+    'stacks': [['--time', '40%-50%'], ['-F', 'comm,time']],
+    'sched': [[], ['-G']],
+}
 
 
 @pytest.fixture(scope='module')
@@ -54,9 +70,46 @@ def test_the_same_report(millrace, run, program, programs, one_cpu, need_tracefs
         assert said(run(report)) == said(run([*one_cpu, *report])), options
 
 
+@pytest.mark.parametrize('name', RECORDINGS)
+def test_the_same_text(millrace, run, program, programs, one_cpu, need_tracefs, tmp_path, name):
+    file = tmp_path / 'p.data'
+    record(millrace, programs, file, RECORDINGS[name])
+    for options in SCRIPTS[name]:
+        script = [program, 'script', '-i', file, *options]
+        all_cpus = run(script, binary=True)
+        one = run([*one_cpu, *script], binary=True)
+        assert all_cpus.out == one.out, options  # pytest would be long at comparing tuples of it
+        assert (all_cpus.status, all_cpus.err) == (one.status, one.err), options
+        assert one.out or options, options
+
+
+def test_a_reader_that_goes_away(millrace, run, program, programs, one_cpu, need_tracefs, tmp_path):
+    file = tmp_path / 'p.data'
+    record(millrace, programs, file, RECORDINGS['syscalls'])
+    whole = run([program, 'script', '-i', file]).out
+    for before in [], one_cpu:
+        line = f'{{ "$@" 2>"{tmp_path}/err"; echo $? >"{tmp_path}/status"; }} | head -n 700'
+        start = run(['sh', '-c', line, 'sh', *before, program, 'script', '-i', file]).out
+        assert start and whole.startswith(start)
+        assert int((tmp_path / 'status').read_text()) == 128 + signal.SIGPIPE
+        assert 'standard output' not in (tmp_path / 'err').read_text()
+
+
+def test_a_full_disk(millrace, run, program, programs, one_cpu, need_tracefs, tmp_path):
+    file = tmp_path / 'p.data'
+    record(millrace, programs, file, RECORDINGS['syscalls'])
+    for before in [], one_cpu:
+        line = '"$@" >/dev/full'
+        done = run(['sh', '-c', line, 'sh', *before, program, 'script', '-i', file], status=None)
+        assert done.status == 255
+        assert 'standard output: No space left on device' in done.err
+
+
+@pytest.mark.parametrize('command', ['report', 'script'])
 @pytest.mark.parametrize('name', ['syscalls', 'compressed'])
 @pytest.mark.parametrize('damage', ['cut', 'overwritten'])
-def test_the_same_of_a_damaged_file(millrace, run, program, programs, one_cpu, need_tracefs, tmp_path, name, damage):
+def test_the_same_of_a_damaged_file(millrace, run, program, programs, one_cpu, need_tracefs, tmp_path, name, damage,
+                               command):
     file = tmp_path / 'p.data'
     record(millrace, programs, file, RECORDINGS[name])
     whole = bytearray(file.read_bytes())
@@ -64,7 +117,7 @@ def test_the_same_of_a_damaged_file(millrace, run, program, programs, one_cpu, n
         start, size = struct.unpack_from('<QQ', whole, 40)  # of the data; see perf.data-file-format.txt
         at = start + size * tenth // 10 & ~7
         file.write_bytes(whole[:at] if damage == 'cut' else whole[:at] + b'\xff' * 256 + whole[at + 256:])
-        report = [program, 'report', '-i', file, *REPORTS[0]]
-        all_cpus = run(report, status=None)
-        assert said(all_cpus) == said(run([*one_cpu, *report], status=None)), at
+        reader = [program, command, '-i', file, *(REPORTS[0] if command == 'report' else [])]
+        all_cpus = run(reader, status=None)
+        assert said(all_cpus) == said(run([*one_cpu, *reader], status=None)), at
         assert all_cpus.status and 'offset' in all_cpus.err
