@@ -20,7 +20,7 @@ enum { NR_BATCHES = AHEAD_RUN_MAX, NR_WORTH_WAKING = NR_BATCHES / 2 };
 /* Of records with stacks few are on their way: what was decompressed stays in memory as long as they are. */
 enum { BATCH_RECORDS = AHEAD_PIECE_MAX, BATCH_STACKS = 8, WORD_BITS = 64 };
 
-enum { PREFETCHED = 6 /* tickets ahead of the one that is used, and the bytes of each */, PREFETCHED_BYTES = 128, LINE_BYTES = 64 };
+enum { PREFETCHED = 6 /* tickets ahead of the one that is used, and the bytes of each */, PREFETCHED_BYTES = 128, LINE_BYTES = 64, SORTED_RECORDS = 64 };
 
 /* A record that was found: what passes from core to core is this, and the record itself is decoded where it is used. */
 struct ticket {
@@ -133,28 +133,56 @@ static void wait_for_all(void *of)
 	pthread_mutex_unlock(&ahead->lock);
 }
 
-/* As session_next(); 0 as well when we are to stop. */
+static void put(struct slot *slot, struct ticket ticket, bool is_sample)
+{
+	slot->others[slot->nr / WORD_BITS] |= (uint64_t)!is_sample << slot->nr % WORD_BITS;
+	slot->tickets[slot->nr++] = ticket;
+}
+
+/* Those that are sorted already: how many. */
+static size_t put_sorted(struct ahead *ahead, struct slot *slot)
+{
+	struct session *session = ahead->session;
+	struct order_entry entries[SORTED_RECORDS];
+	size_t room = ahead->batch_records - slot->nr;
+	size_t nr = session_find_sorted(session, entries, room < SORTED_RECORDS ? room : SORTED_RECORDS);
+
+	for (size_t i = 0; i < nr; i++) {
+		const struct order_entry *entry = &entries[i];
+		struct source *by = source_keeps(session->source, entry->record) ? NULL : session->source;
+		put(slot, (struct ticket){entry->record, entry->offset, session->file_name, by}, entry->is_sample);
+	}
+	return nr;
+}
+
+/* At least one, as session_next(); 0 as well when we are to stop. */
 static int next(struct ahead *ahead, struct diag *reterr)
 {
 	struct record_view view;
 	struct session_held held;
-	int got = session_find(ahead->session, &view, &held, reterr);
 
-	if (got <= 0)
-		return got;
 	if (!ahead->filling)
 		ahead->filling = slot_wait(ahead);
 	struct slot *slot = ahead->filling;
-	if (!slot) {
-		source_release(held.by, held.record);
+	if (!slot)
 		return 0;
+	if (!put_sorted(ahead, slot)) {
+		int got = session_find(ahead->session, &view, &held, reterr);
+		if (got <= 0)
+			return got;
+		slot = ahead->filling; /* it may have been handed over before a change */
+		if (!slot)
+			slot = ahead->filling = slot_wait(ahead);
+		if (!slot) {
+			source_release(held.by, held.record);
+			return 0;
+		}
+		if (source_keeps(held.by, held.record))
+			held.by = NULL;
+		put(slot, (struct ticket){held.record, view.offset, view.file, held.by},
+		    held.record->type == PERF_RECORD_SAMPLE);
 	}
-	if (source_keeps(held.by, held.record))
-		held.by = NULL;
-	slot->tickets[slot->nr] = (struct ticket){held.record, view.offset, view.file, held.by};
-	if (held.record->type != PERF_RECORD_SAMPLE)
-		slot->others[slot->nr / WORD_BITS] |= 1ull << slot->nr % WORD_BITS;
-	if (++slot->nr == ahead->batch_records)
+	if (slot->nr == ahead->batch_records)
 		hand_over(ahead);
 	return 1;
 }

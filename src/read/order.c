@@ -158,18 +158,42 @@ static void order_empty(struct order *order)
 	order->nr_runs = order->nr_settled = 0;
 }
 
+/* Up to which time the entries of the run on top go before those of all others. */
+static uint64_t top_limit(const struct order *order)
+{
+	size_t top = order->heap[0], second;
+
+	if (order->nr_heap == 1)
+		return order->limit_ns;
+	second = order->heap[1];
+	if (order->nr_heap > 2 && goes_first(order, order->heap[2], second))
+		second = order->heap[2];
+	uint64_t second_ns = order->entries[order->runs[second].first].time_ns; /* ready, so not newer than the limit; not 0 */
+	return top < second ? second_ns : second_ns - 1;
+}
+
+size_t order_pop_many(struct order *order, struct order_entry *ret, size_t room)
+{
+	size_t nr = 0;
+
+	while (nr < room && order->nr_heap) {
+		struct order_run *run = &order->runs[order->heap[0]];
+		uint64_t limit_ns = top_limit(order);
+		do
+			ret[nr++] = order->entries[run->first++];
+		while (nr < room && run->first < run->end && order->entries[run->first].time_ns <= limit_ns);
+		order->given_ns = ret[nr - 1].time_ns;
+		if (!has_ready(order, order->heap[0]))
+			order->heap[0] = order->heap[--order->nr_heap];
+		if (order->nr_heap)
+			sift_down(order, 0);
+		else if (order->limit_ns == UINT64_MAX)
+			order_empty(order);
+	}
+	return nr;
+}
+
 bool order_pop(struct order *order, struct order_entry *ret)
 {
-	if (!order->nr_heap)
-		return false;
-	size_t run = order->heap[0];
-	*ret = order->entries[order->runs[run].first++];
-	order->given_ns = ret->time_ns;
-	if (!has_ready(order, run))
-		order->heap[0] = order->heap[--order->nr_heap];
-	if (order->nr_heap)
-		sift_down(order, 0);
-	else if (order->limit_ns == UINT64_MAX)
-		order_empty(order);
-	return true;
+	return order_pop_many(order, ret, 1);
 }

@@ -18,7 +18,8 @@ struct perf_event_header;
 struct order_entry {
 	uint64_t time_ns;
 	const struct perf_event_header *record;
-	uint64_t offset; /* of the record in its file, for messages */
+	uint64_t offset : 63; /* of the record in its file, for messages */
+	uint64_t is_sample : 1;
 };
 
 /* A stretch of the entries that is sorted as it came: what one ring gave. */
@@ -48,3 +49,5 @@ int order_finish(struct order *order); /* nothing follows: all become ready */
 
 /* The oldest ready entry; false: none is ready. */
 bool order_pop(struct order *order, struct order_entry *ret);
+/* As many times as there is room for (at least one) or entries are ready; how many. */
+size_t order_pop_many(struct order *order, struct order_entry *ret, size_t room);

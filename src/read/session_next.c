@@ -138,7 +138,11 @@ int session_route(struct session *session, const struct source_record *in, struc
 	if (in_file_order || !known)
 		return SESSION_DELIVER;
 	*ret = (struct order_entry){
-		.record = record, .offset = in->view.offset, .time_ns = record_time(session, record, event)};
+		.record = record,
+		.offset = in->view.offset,
+		.is_sample = record->type == PERF_RECORD_SAMPLE,
+		.time_ns = record_time(session, record, event),
+	};
 	return ret->time_ns ? SESSION_SORT : SESSION_DELIVER;
 }
 
@@ -178,6 +182,50 @@ void session_deliver(struct session *session, struct source *source, const struc
 	session->delivered = (struct session_held){view->header, source};
 }
 
+/* The sample at the start of the bytes, if there is nothing to be said of it, but its place among the others to be found. */
+static const struct perf_event_header *sound_sample(const struct session *session, struct span bytes, uint64_t *ret_ns)
+{
+	const struct perf_event_header *record = bytes.ptr;
+	const struct event_desc *event;
+
+	if (bytes.len < sizeof(*record) || record->type != PERF_RECORD_SAMPLE || record->size < sizeof(*record) ||
+	    record->size % 8 || record->size > bytes.len)
+		return NULL;
+	if (session_event_of(session, record, &event) || !event ||
+	    !sample_is_whole(&event->attr, &session->layouts[event - session->events].shape, record))
+		return NULL;
+	*ret_ns = record_time(session, record, event);
+	return *ret_ns ? record : NULL;
+}
+
+/* Nearly all of a recording are samples that are as they should be: those that come next, up to one that is not. 0 or -ENOMEM. */
+static int take_samples(struct session *session)
+{
+	struct source_stretch stretch;
+	struct source_passed passed = {0};
+	const struct perf_event_header *record;
+	uint64_t time_ns;
+	int err = 0;
+
+	if (session->flags & SESSION_FILE_ORDER || !source_stretch(session->source, &stretch))
+		return 0;
+	const struct span all = stretch.records;
+	while (!err && (record = sound_sample(session, (struct span){(const uint8_t *)all.ptr + passed.bytes,
+								     all.len - passed.bytes}, &time_ns))) {
+		uint64_t offset = stretch.packed ? stretch.offset : stretch.offset + passed.bytes;
+		err = order_push(&session->order, &(struct order_entry){
+							  .record = record, .offset = offset, .is_sample = true, .time_ns = time_ns});
+		if (err)
+			break;
+		passed.bytes += record->size;
+		passed.nr++;
+		passed.last_offset = offset;
+	}
+	if (passed.nr)
+		source_pass(session->source, &passed);
+	return err;
+}
+
 static int single_next(struct session *session, struct record_view *ret)
 {
 	struct order_entry entry;
@@ -187,7 +235,11 @@ static int single_next(struct session *session, struct record_view *ret)
 	while (!order_pop(&session->order, &entry)) {
 		if (session->ended)
 			return 0;
-		int got = source_next(session->source, &in, &why);
+		int got = take_samples(session);
+		if (got)
+			diag_set(&why, got, "out of memory");
+		else
+			got = source_next(session->source, &in, &why);
 		if (got == SOURCE_GAP) {
 			session_gap(session, session->file_name, &why);
 			continue;
@@ -225,6 +277,14 @@ static void tell_strays(struct session *session)
 				 "describe, which are left out",
 		 session->strays.first_offset, session->strays.nr);
 	session_fail(session, session->strays.first_file, -EBADMSG, &why);
+}
+
+size_t session_find_sorted(struct session *session, struct order_entry *ret, size_t room)
+{
+	size_t nr = session->directory ? 0 : order_pop_many(&session->order, ret, room);
+
+	session->info.nr_late = nr ? session->order.nr_late : session->info.nr_late;
+	return nr;
 }
 
 int session_find(struct session *session, struct record_view *ret, struct session_held *ret_held, struct diag *reterr)

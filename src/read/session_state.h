@@ -116,6 +116,12 @@ extern const struct session_way session_single;
 int session_find(struct session *session, struct record_view *ret, struct session_held *ret_held, struct diag *reterr);
 
 /*
+ * The next records, if they are sorted already: how many, at most `room`; each is the caller's to release by
+ * session->source, and lies in the file session->file_name. 0: session_find() has what comes next.
+ */
+size_t session_find_sorted(struct session *session, struct order_entry *ret, size_t room);
+
+/*
  * A record that session_find() gave: 1; 0: a sample that is not wanted. Changes nothing in the session, so a thread may do
  * it while another one finds what follows; but not while events change.
  */

@@ -28,7 +28,24 @@ struct source_skip {
 	uint64_t offset, bytes;
 };
 
+/* Records that lie one behind the other in memory; the last of them may not be whole, and any may be unsound. */
+struct source_stretch {
+	struct span records; /* 8-aligned, not empty */
+	uint64_t offset;     /* that is told of the first, */
+	bool packed;         /* and of all others, too; else theirs follow from their places */
+};
+
+/* The first records of a stretch: */
+struct source_passed {
+	size_t bytes, nr; /* of all of them, at least one */
+	uint64_t last_offset; /* told of the last one */
+};
+
 struct source_ops {
+	/* NULL: it cannot. What source_next() would give next, if that lies in a stretch; false: it does not. */
+	bool (*stretch)(struct source *source, struct source_stretch *ret);
+	/* They count as given, and are held each by itself. Without a call of anything else since. */
+	void (*pass)(struct source *source, const struct source_passed *passed);
 	int (*next)(struct source *source, struct source_record *ret, struct diag *reterr);
 	void (*hold)(struct source *source, const void *record);
 	void (*release)(struct source *source, const void *record);
@@ -79,6 +96,17 @@ enum { SOURCE_GAP = 2 };
 static inline int source_next(struct source *source, struct source_record *ret, struct diag *reterr)
 {
 	return source->ops->next(source, ret, reterr);
+}
+
+/* See struct source_ops. Only for what is whole, has a size that is a multiple of 8, and no bytes outside. */
+static inline bool source_stretch(struct source *source, struct source_stretch *ret)
+{
+	return source->ops->stretch && source->ops->stretch(source, ret);
+}
+
+static inline void source_pass(struct source *source, const struct source_passed *passed)
+{
+	source->ops->pass(source, passed);
 }
 
 static inline bool source_keeps(const struct source *source, const void *record)

@@ -103,6 +103,27 @@ static void pass_skips(struct source_range_state *state)
 	}
 }
 
+static bool range_stretch(struct source *source, struct source_stretch *ret)
+{
+	struct source_range_state *state = state_of(source);
+	const struct source_range *range = &state->range;
+
+	pass_skips(state);
+	const uint8_t *bytes = (const uint8_t *)range->whole.ptr + range->at;
+	uint64_t end = state->next_skip < state->nr_skips ? state->skips[state->next_skip].offset : range->end;
+	if (end > range->end)
+		end = range->end;
+	if ((uintptr_t)bytes % 8 || range->at >= end)
+		return false;
+	*ret = (struct source_stretch){.records = {bytes, end - range->at}, .offset = range->at};
+	return true;
+}
+
+static void range_pass(struct source *source, const struct source_passed *passed)
+{
+	state_of(source)->range.at += passed->bytes; /* what lies in the range stays */
+}
+
 static int range_next(struct source *source, struct source_record *ret, struct diag *reterr)
 {
 	struct source_range_state *state = state_of(source);
@@ -171,6 +192,8 @@ static bool range_find_extent(struct source *source, uint64_t offset)
 static const struct source_ops range_ops = {
 	.find_extent = range_find_extent,
 	.leave_out = range_skip,
+	.stretch = range_stretch,
+	.pass = range_pass,
 	.next = range_next,
 	.hold = range_hold,
 	.release = range_release,

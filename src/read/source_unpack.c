@@ -699,6 +699,39 @@ static int unpack_next(struct source *source, struct source_record *ret, struct 
 	return unpack->result;
 }
 
+/* Nothing compressed came yet, and nothing is queued. */
+static bool passes_on(const struct source_unpack *unpack)
+{
+	return !unpack->workers && !unpack->ended && !unpack->nr;
+}
+
+static bool unpack_stretch(struct source *source, struct source_stretch *ret)
+{
+	struct source_unpack *unpack = unpack_of(source);
+
+	if (unpack->passed)
+		return false;
+	if (passes_on(unpack))
+		return source_stretch(unpack->under, ret);
+	if (!unpack->block || unpack->at >= unpack->end)
+		return false;
+	*ret = (struct source_stretch){{unpack->at, (size_t)(unpack->end - unpack->at)}, unpack->offset, .packed = true};
+	return true;
+}
+
+static void unpack_pass(struct source *source, const struct source_passed *passed)
+{
+	struct source_unpack *unpack = unpack_of(source);
+
+	if (passes_on(unpack)) {
+		unpack->read_offset = passed->last_offset;
+		source_pass(unpack->under, passed);
+	} else {
+		unpack->at += passed->bytes;
+		unpack->block->held += passed->nr;
+	}
+}
+
 static void unpack_skip(struct source *source, struct source_skip *skips, size_t nr)
 {
 	source_skip(unpack_of(source)->under, skips, nr);
@@ -706,6 +739,8 @@ static void unpack_skip(struct source *source, struct source_skip *skips, size_t
 
 static const struct source_ops unpack_ops = {
 	.leave_out = unpack_skip,
+	.stretch = unpack_stretch,
+	.pass = unpack_pass,
 	.next = unpack_next,
 	.hold = unpack_hold,
 	.release = unpack_release,

@@ -152,6 +152,52 @@ static void test_late_record(void **state)
 	order_fini(&order);
 }
 
+/* Rings with equal times among theirs, popped so many at a time. Appends what came to `ret`; how many. */
+static size_t pop_by(size_t room, struct order_entry *ret)
+{
+	enum { RINGS = 3, ROUNDS = 5, EACH = 40 };
+	struct order order = {0};
+	size_t nr = 0, got;
+
+	for (uint64_t round = 0, offset = 0; round <= ROUNDS; round++) {
+		for (uint64_t ring = 0; ring < RINGS && round < ROUNDS; ring++)
+			for (uint64_t i = 0; i < EACH; i++, offset++)
+				order_push(&order, &(struct order_entry){
+							   .time_ns = 1 + (round * EACH + i) / (1 + ring % 2) * (1 + ring % 2),
+							   .offset = offset, .is_sample = i % 2});
+		if (round < ROUNDS)
+			order_mark(&order);
+		else
+			order_finish(&order);
+		while ((got = order_pop_many(&order, ret + nr, room))) {
+			assert_in_range(got, 1, room);
+			nr += got;
+		}
+	}
+	assert_int_equal(order.nr_late, 0);
+	order_fini(&order);
+	assert_int_equal(nr, RINGS * ROUNDS * EACH);
+	return nr;
+}
+
+static void test_many_at_once(void **state)
+{
+	struct order_entry each[1024], many[1024];
+
+	(void)state;
+	size_t nr = pop_by(1, each);
+	for (size_t i = 1; i < nr; i++)
+		assert_true(each[i - 1].time_ns <= each[i].time_ns);
+	for (size_t room = 2; room < 100; room += 13) {
+		assert_int_equal(pop_by(room, many), nr);
+		for (size_t i = 0; i < nr; i++) {
+			assert_int_equal(many[i].offset, each[i].offset);
+			assert_int_equal(many[i].time_ns, each[i].time_ns);
+			assert_int_equal(many[i].is_sample, each[i].is_sample);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -160,6 +206,7 @@ int main(void)
 		cmocka_unit_test(test_backward_rings),
 		cmocka_unit_test(test_what_a_mark_gives),
 		cmocka_unit_test(test_late_record),
+		cmocka_unit_test(test_many_at_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
