@@ -24,9 +24,7 @@ enum { PREFETCHED = 6 /* tickets ahead of the one that is used, and the bytes of
 
 /* A record that was found: what passes from core to core is this, and the record itself is decoded where it is used. */
 struct ticket {
-	const struct perf_event_header *record;
-	uint64_t offset;
-	const char *file;  /* see record_view */
+	struct record_view view;
 	struct source *by; /* keeps it; NULL: nobody needs to */
 };
 
@@ -84,7 +82,7 @@ static void release(struct slot *slot)
 {
 	for (size_t i = 0; i < slot->nr; i++)
 		if (slot->tickets[i].by)
-			source_release(slot->tickets[i].by, slot->tickets[i].record);
+			source_release(slot->tickets[i].by, slot->tickets[i].view.header);
 	slot->nr = 0;
 	memset(slot->others, 0, sizeof(slot->others));
 }
@@ -150,7 +148,7 @@ static size_t put_sorted(struct ahead *ahead, struct slot *slot)
 	for (size_t i = 0; i < nr; i++) {
 		const struct order_entry *entry = &entries[i];
 		struct source *by = source_keeps(session->source, entry->record) ? NULL : session->source;
-		put(slot, (struct ticket){entry->record, entry->offset, session->file_name, by}, entry->is_sample);
+		put(slot, (struct ticket){{entry->record, entry->offset, session->file_name}, by}, entry->is_sample);
 	}
 	return nr;
 }
@@ -179,8 +177,7 @@ static int next(struct ahead *ahead, struct diag *reterr)
 		}
 		if (source_keeps(held.by, held.record))
 			held.by = NULL;
-		put(slot, (struct ticket){held.record, view.offset, view.file, held.by},
-		    held.record->type == PERF_RECORD_SAMPLE);
+		put(slot, (struct ticket){view, held.by}, held.record->type == PERF_RECORD_SAMPLE);
 	}
 	if (slot->nr == ahead->batch_records)
 		hand_over(ahead);
@@ -308,7 +305,7 @@ void ahead_close(struct ahead *ahead)
 /* Records lie in the order of the rings, not in that in which they are used: without this each is waited for. */
 static void fetch(const struct ticket *ticket)
 {
-	const char *bytes = (const char *)ticket->record;
+	const char *bytes = (const char *)ticket->view.header;
 
 	for (size_t i = 0; i < PREFETCHED_BYTES; i += LINE_BYTES)
 		__builtin_prefetch(bytes + i);
@@ -330,9 +327,7 @@ static int next_ticket(struct ahead *ahead, const struct ticket **ret, struct di
 
 static int decode(const struct ahead *ahead, const struct ticket *ticket, struct session_record *ret, struct diag *reterr)
 {
-	const struct record_view view = {ticket->record, ticket->offset, ticket->file};
-
-	return session_decode(ahead->session, &view, ret, reterr);
+	return session_decode(ahead->session, &ticket->view, ret, reterr);
 }
 
 /* 1, or 0: there is nothing to give, and if that is a failure it is kept. */
@@ -344,7 +339,7 @@ static int decode_or_fail(struct ahead *ahead, const struct ticket *ticket)
 	if (decoded < 0 && !ahead->failed) {
 		ahead->failed = decoded;
 		ahead->failure = why;
-		session_name_file(ahead->session, ticket->file, &ahead->failure);
+		session_name_file(ahead->session, ticket->view.file, &ahead->failure);
 	}
 	return decoded > 0;
 }

@@ -53,24 +53,15 @@ static int start_run(struct order *order)
 	return 0;
 }
 
-int order_push(struct order *order, const struct order_entry *entry)
+int order_make_room(struct order *order, uint64_t time_ns)
 {
 	int err = 0;
 
 	if (order->nr == order->room)
 		err = grow(order);
-	if (!err && (order->nr_runs == order->nr_settled ||
-		     entry->time_ns < order->entries[order->nr - 1].time_ns))
+	if (!err && order_starts_run(order, time_ns))
 		err = start_run(order);
-	if (err)
-		return err;
-	order->entries[order->nr++] = *entry;
-	order->runs[order->nr_runs - 1].end++;
-	if (entry->time_ns < order->given_ns)
-		order->nr_late++;
-	if (entry->time_ns > order->newest_ns)
-		order->newest_ns = entry->time_ns;
-	return 0;
+	return err;
 }
 
 /* What waits moves to the front, run by run. */

@@ -42,8 +42,31 @@ struct order {
 
 void order_fini(struct order *order);
 
-/* 0 or -ENOMEM. */
-int order_push(struct order *order, const struct order_entry *entry);
+static inline bool order_starts_run(const struct order *order, uint64_t time_ns)
+{
+	return order->nr_runs == order->nr_settled || time_ns < order->entries[order->nr - 1].time_ns;
+}
+int order_make_room(struct order *order, uint64_t time_ns);
+
+/* 0 or -ENOMEM. Here, as it runs for each record. */
+static inline int order_push(struct order *order, const struct order_entry *entry)
+{
+	uint64_t time_ns = entry->time_ns;
+
+	if (order->nr == order->room || order_starts_run(order, time_ns)) {
+		int err = order_make_room(order, time_ns);
+		if (err)
+			return err;
+	}
+	order->entries[order->nr++] = *entry;
+	order->runs[order->nr_runs - 1].end++;
+	if (time_ns < order->given_ns)
+		order->nr_late++;
+	if (time_ns > order->newest_ns)
+		order->newest_ns = time_ns;
+	return 0;
+}
+
 int order_mark(struct order *order);   /* a round is complete */
 int order_finish(struct order *order); /* nothing follows: all become ready */
 
