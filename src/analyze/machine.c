@@ -77,6 +77,7 @@ static int task_learn_pid(struct machine *machine, struct task *task, uint32_t p
 		task->maps = maps;
 	}
 	task->pid = pid;
+	task->epoch++;
 	machine->epoch++;
 	return 0;
 }
@@ -100,6 +101,13 @@ struct task *machine_make_task(struct machine *machine, uint32_t pid, uint32_t t
 struct task *machine_task(struct machine *machine, uint32_t pid, uint32_t tid)
 {
 	return lookup_task(&machine->own, pid, tid);
+}
+
+struct task_epoch task_epoch(const struct machine *machine, const struct task *task)
+{
+	uint32_t maps = task->maps ? (uint32_t)maps_generation(task->maps) : 0;
+
+	return (struct task_epoch){machine->world_epoch, (uint64_t)task->epoch << 32 | maps};
 }
 
 const char *task_comm(const struct task *task)
@@ -162,6 +170,7 @@ static int task_set_comm(struct machine *machine, struct task *task, const char 
 		else /* what was seen before its name was told has it too */
 			task->comm->text = comm->text;
 	}
+	task->epoch++;
 	task->comm_told = true;
 	return 0;
 }
@@ -179,6 +188,7 @@ static void task_forget(struct machine *machine, struct task *task)
 		machine->own.last = NULL;
 	maps_unref(task->maps);
 	task->maps = NULL;
+	task->epoch++;
 }
 
 /* What `record --bundle` left beside the file. In the pool; NULL: nothing. */
@@ -303,6 +313,7 @@ static int process_map(struct machine *machine, const struct session_record *rec
 	case PERF_RECORD_MISC_KERNEL: {
 		struct kernel_map_record map = {told->start, told->len, told->pgoff, told->name,
 						told->build_id.len ? &told->build_id : NULL};
+		machine->world_epoch++;
 		return kernel_map(&machine->kernel, &map);
 	}
 	case PERF_RECORD_MISC_GUEST_KERNEL:
@@ -404,6 +415,7 @@ static int fork_maps(struct task *child, const struct task *parent)
 		return -ENOMEM;
 	maps_unref(child->maps);
 	child->maps = maps;
+	child->epoch++;
 	return 0;
 }
 
@@ -448,12 +460,37 @@ static int process_ksymbol(struct machine *machine, const struct session_record 
 			     flags & PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER);
 }
 
-int machine_process(struct machine *machine, const struct session_record *record)
+/* What is not about one task. Of types that are not known here nobody can say what they change. */
+static int process_other(struct machine *machine, const struct session_record *record)
 {
 	const struct perf_event_header *header = record->view.header;
 
-	machine->epoch++;
+	machine->world_epoch++;
 	switch (header->type) {
+	case PERF_RECORD_KSYMBOL:
+		return process_ksymbol(machine, record);
+	case RECORD_BUILD_ID:
+		return machine_learn_build_ids(machine, (struct span){header, header->size});
+	default:
+		return 0;
+	}
+}
+
+int machine_process(struct machine *machine, const struct session_record *record)
+{
+	switch (record->view.header->type) {
+	case PERF_RECORD_LOST:
+	case PERF_RECORD_LOST_SAMPLES:
+	case PERF_RECORD_EXIT:
+	case PERF_RECORD_THROTTLE:
+	case PERF_RECORD_UNTHROTTLE:
+	case PERF_RECORD_SWITCH:
+	case PERF_RECORD_SWITCH_CPU_WIDE:
+		return 0;
+	default:
+		machine->epoch++;
+	}
+	switch (record->view.header->type) {
 	case PERF_RECORD_MMAP:
 		return process_mmap(machine, record);
 	case PERF_RECORD_MMAP2:
@@ -462,12 +499,8 @@ int machine_process(struct machine *machine, const struct session_record *record
 		return process_comm(machine, record);
 	case PERF_RECORD_FORK:
 		return process_fork(machine, record);
-	case PERF_RECORD_KSYMBOL:
-		return process_ksymbol(machine, record);
-	case RECORD_BUILD_ID:
-		return machine_learn_build_ids(machine, (struct span){header, header->size});
 	default:
-		return 0;
+		return process_other(machine, record);
 	}
 }
 

@@ -37,6 +37,15 @@ struct task *machine_task(struct machine *machine, uint32_t pid, uint32_t tid);
 /* The same when there is nothing to make or to learn; else NULL. By several threads at once, while none changes the machine. */
 struct task *machine_known_task(const struct machine *machine, uint32_t pid, uint32_t tid);
 
+/*
+ * Two numbers of which at least one is another after each record that may change what is known of the samples of this
+ * task: its process, its name, what an address of its is. Those of different tasks may be the same.
+ */
+struct task_epoch {
+	uint64_t world, own;
+};
+struct task_epoch task_epoch(const struct machine *machine, const struct task *task);
+
 /* Its name as of the records so far; ":TID" when none told it. Valid until machine_free(), also after a
  * change. */
 const char *task_comm(const struct task *task);

@@ -19,6 +19,7 @@ struct task {
 	struct comm *comm; /* in the machine's pool */
 	bool comm_told;    /* by a record; else ":TID" */
 	struct maps *maps; /* those of the process; NULL: the tid was reused, this task is past */
+	uint32_t epoch;    /* another number after each change of the above */
 };
 
 enum { TASK_CHAINS = 1024 };
@@ -52,6 +53,7 @@ struct machine {
 	struct unwinder *unwinder; /* NULL: not needed yet */
 	struct inlines *inlines;   /* likewise */
 	uint64_t epoch;            /* another number after each change of what is mapped anywhere */
+	uint64_t world_epoch;      /* likewise, and is not one task's alone */
 	struct lookup own;         /* of those who ask the machine itself */
 };
 

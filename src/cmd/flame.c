@@ -68,10 +68,8 @@ static int take(struct flame *flame, const struct session_record *record)
 	const struct sample *sample = &record->sample;
 
 	input_count_losses(&flame->losses, record);
-	if (record->view.header->type != PERF_RECORD_SAMPLE) {
-		samples_note(&flame->samples, record);
+	if (record->view.header->type != PERF_RECORD_SAMPLE)
 		return machine_process(flame->machine, record);
-	}
 	int err = samples_take(&flame->samples, record);
 	if (!err && sample->present & PERF_SAMPLE_TIME)
 		err = timeline_add(&flame->timeline, sample->present & PERF_SAMPLE_CPU ? (int32_t)sample->cpu : -1,

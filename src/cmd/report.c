@@ -95,12 +95,10 @@ static int take(struct report *report, const struct session_record *record, stru
 	int err = 0;
 
 	input_count_losses(&report->losses, record);
-	if (!sample) {
+	if (!sample)
 		err = machine_process(report->machine, record);
-		samples_note(&report->samples, record);
-	} else if (!wants_tasks(report)) {
+	else if (!wants_tasks(report))
 		err = samples_take(&report->samples, record);
-	}
 	return err ? tell_failure(report, err, reterr) : 0;
 }
 

@@ -123,10 +123,11 @@ static struct sum sample_sum(const struct samples *samples, const struct session
 			     const struct task *task)
 {
 	const struct sample *sample = &record->sample;
-	struct sum sum = {samples->epoch, (uintptr_t)record->event};
+	struct task_epoch epoch = task_epoch(samples->machine, task);
+	struct sum sum = {epoch.world, (uintptr_t)record->event};
 
 	sum_add(&sum, (uintptr_t)task);
-	sum_add(&sum, (uintptr_t)task_comm_object(task));
+	sum_add(&sum, epoch.own);
 	sum_add(&sum, sample->ip);
 	sum_add(&sum, (uint64_t)sample->cpumode << 32 | (samples->by_cpu ? sample->cpu : 0));
 	if (samples->details)
@@ -251,22 +252,6 @@ bool samples_recall(const struct samples *samples, const struct session_record *
 	ret->event = event;
 	ret->cell = memo->cell;
 	return memo->key[0] == sum.a && memo->key[1] == sum.b;
-}
-
-void samples_note(struct samples *samples, const struct session_record *record)
-{
-	switch (record->view.header->type) {
-	case PERF_RECORD_LOST:
-	case PERF_RECORD_LOST_SAMPLES:
-	case PERF_RECORD_EXIT:
-	case PERF_RECORD_THROTTLE:
-	case PERF_RECORD_UNTHROTTLE:
-	case PERF_RECORD_SWITCH:
-	case PERF_RECORD_SWITCH_CPU_WIDE:
-		return;
-	default:
-		samples->epoch++;
-	}
 }
 
 /* The frames of a chain in the order in which callers are counted, by link. Returns how many. */

@@ -58,7 +58,6 @@ struct samples {
 	struct details *details; /* NULL: no key asks for any */
 	struct diag why;         /* of an error that is not -ENOMEM */
 	uint64_t nr_found; /* samples whose place the memo did not have */
-	uint64_t epoch; /* another one after each record that may change what addresses mean */
 };
 
 int samples_init(struct samples *samples, const struct samples_options *options, struct session *session,
@@ -81,9 +80,6 @@ struct samples_place {
  */
 bool samples_recall(const struct samples *samples, const struct session_record *record, const struct task *task,
 		    struct samples_place *ret);
-
-/* The machine has processed another record. */
-void samples_note(struct samples *samples, const struct session_record *record);
 
 /* After the last record: makes the histograms. 0 or -ENOMEM. */
 int samples_settle(struct samples *samples);

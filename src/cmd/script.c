@@ -169,7 +169,6 @@ static int take_folded(struct script *script, const struct session_record *recor
 {
 	if (record->view.header->type == PERF_RECORD_SAMPLE)
 		return samples_take(&script->samples, record);
-	samples_note(&script->samples, record);
 	return machine_process(script->machine, record);
 }
 

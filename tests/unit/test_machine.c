@@ -356,6 +356,54 @@ static void test_lookup_after_change(void **state)
 	lookup_free(lookup);
 }
 
+static bool has_changed(struct task *task, struct task_epoch *before)
+{
+	struct task_epoch now = task_epoch(machine, task);
+	bool changed = now.world != before->world || now.own != before->own;
+
+	*before = now;
+	return changed;
+}
+
+/* What is known of samples of a task is asked for again after each record that may change it, and no other. */
+static void test_epochs(void **state)
+{
+	(void)state;
+	struct task *one = machine_task(machine, 10, 10), *thread = machine_task(machine, 10, 11), *other = machine_task(machine, 20, 20);
+	struct task_epoch of_one = task_epoch(machine, one), of_thread = task_epoch(machine, thread);
+	struct task_epoch of_other = task_epoch(machine, other);
+
+	tell_user_map(10, 10, 0x1000, 0x1000, "/nonexistent/a");
+	assert_true(has_changed(one, &of_one));
+	assert_true(has_changed(thread, &of_thread));
+	assert_false(has_changed(other, &of_other));
+	tell_comm(10, 11, "name");
+	assert_true(has_changed(thread, &of_thread));
+	tell_comm(10, 11, "another");
+	assert_true(has_changed(thread, &of_thread));
+	assert_false(has_changed(one, &of_one));
+	tell_fork((struct birth){30, 10, 30, 10}, 0);
+	assert_false(has_changed(one, &of_one));
+	assert_false(has_changed(other, &of_other));
+	struct task *child = machine_task(machine, 30, 30);
+	struct task_epoch of_child = task_epoch(machine, child);
+	tell_user_map(30, 30, 0x1000, 0x1000, "/nonexistent/b");
+	assert_true(has_changed(child, &of_child));
+	assert_false(has_changed(one, &of_one));
+	tell_map(PERF_RECORD_MISC_KERNEL, UINT32_MAX, 0, (struct range){0xffffffff81000000, 0x1000000, 0xffffffff81000000},
+		 "[kernel.kallsyms]_text");
+	assert_true(has_changed(one, &of_one));
+	assert_true(has_changed(other, &of_other));
+	struct task *late = machine_task(machine, UINT32_MAX, 40);
+	struct task_epoch of_late = task_epoch(machine, late);
+	assert_ptr_equal(machine_known_task(machine, UINT32_MAX, 40), late);
+	assert_null(machine_known_task(machine, 10, 40)); /* it is to learn that */
+	assert_ptr_equal(machine_task(machine, 10, 40), late);
+	assert_true(has_changed(late, &of_late));
+	assert_ptr_equal(machine_known_task(machine, 10, 40), late);
+	assert_null(machine_known_task(machine, 50, 50));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -373,6 +421,7 @@ int main(void)
 		TEST(test_call_chain),
 		TEST(test_fixed_lookup),
 		TEST(test_lookup_after_change),
+		TEST(test_epochs),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
