@@ -3,10 +3,10 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 
+#include "base/crew.h"
 #include "pack/zstd.h"
 
 struct unpack_workers {
@@ -21,11 +21,9 @@ struct unpack_workers {
 
 size_t unpack_workers_useful(void)
 {
-	enum { MOST = 8 };
-	cpu_set_t set;
-	size_t nr = sched_getaffinity(0, sizeof(set), &set) ? 1 : (size_t)CPU_COUNT(&set);
+	unsigned nr = crew_useful();
 
-	return nr < 2 ? 0 : nr > MOST ? MOST : nr;
+	return nr < 2 ? 0 : nr;
 }
 
 static void unpack(struct zstd_unpacker *unpacker, struct unpack_job *job)
