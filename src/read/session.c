@@ -60,16 +60,26 @@ void session_close(struct session *session)
 	free(session);
 }
 
-/* The `data` of a directory may have no records at all: then its features stand where they would be. */
-static bool is_empty_part(struct session *session, struct span rest)
+/*
+ * A finished file may have no records at all, as the `data` of a directory or a part of a rotation: then its table of
+ * features stands where they would be. No record begins as such a table: with the offset of what is right behind it.
+ */
+static bool is_empty_part(const struct session *session, struct span table)
 {
-	struct span version;
+	const struct file_header *header = &session->info.header;
+	struct file_section section;
+	uint64_t nr = 0;
 
-	session->feature_table = rest;
-	if (session_feature(session, FEATURE_DIR_FORMAT, &version) && version.len == sizeof(uint64_t))
-		return true;
-	session->feature_table = (struct span){0};
-	return false;
+	for (unsigned bit = 0; bit < FEATURE_BITS; bit++) {
+		int got = feature_section(header->features, table, bit, &section);
+		if (got < 0 || (got && (section.offset > session->whole.len || section.size > session->whole.len - section.offset)))
+			return false;
+		nr += (uint64_t)got;
+	}
+	if (!nr)
+		return false;
+	memcpy(&section, table.ptr, sizeof(section));
+	return section.offset == header->data.offset + nr * sizeof(section);
 }
 
 /* Where the records of a file are; what its sizes promise is held against the size of the file. */
@@ -85,6 +95,7 @@ static int find_data(struct session *session, struct source_range *ret, struct d
 				file_bytes);
 	struct span rest = {(const char *)session->whole.ptr + data->offset, file_bytes - data->offset};
 	if (!data->size && is_empty_part(session, rest)) {
+		session->feature_table = rest;
 		range.end = data->offset;
 	} else if (!data->size || data->size > rest.len) {
 		range.shortage = data->size ? SOURCE_TRUNCATED : SOURCE_UNFINISHED;

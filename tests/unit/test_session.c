@@ -240,6 +240,39 @@ static void test_unfinished(void **state)
 	buf_fini(&bytes);
 }
 
+/* A part of a rotation in which nothing happened is finished; when its table is cut off nobody can know that. */
+static void test_no_records(void **state)
+{
+	struct buf bytes = {0}, whole = {0};
+	struct file_header header;
+	struct feature_set features = {0};
+	struct session *session;
+	struct span payload;
+
+	(void)state;
+	file_build(&whole);
+	memcpy(&header, whole.data, sizeof(header));
+	buf_put(&bytes, whole.data, header.data.offset);
+	header.data.size = 0;
+	memset(header.features, 0, sizeof(header.features));
+	struct buf host = {0};
+	feature_put_string(&host, "somewhere");
+	feature_set_add(&features, FEATURE_HOSTNAME, &host);
+	feature_set_encode(&features, bytes.len, &bytes, header.features);
+	feature_set_fini(&features);
+	memcpy(bytes.data, &header, sizeof(header));
+	assert_int_equal(session_open_memory(buf_span(&bytes), 0, &session, NULL), 0);
+	assert_true(session_feature(session, FEATURE_HOSTNAME, &payload));
+	expect_end(session, 0, NULL);
+	session_close(session);
+	bytes.len = header.data.offset + sizeof(struct file_section) - 1;
+	assert_int_equal(session_open_memory(buf_span(&bytes), 0, &session, NULL), 0);
+	assert_false(session_feature(session, FEATURE_HOSTNAME, &payload));
+	session_close(session);
+	buf_fini(&bytes);
+	buf_fini(&whole);
+}
+
 /* A file whose last record is one of the test's own; everything before it must be delivered all the same. */
 static struct session *open_with_last(struct buf *bytes, void (*put)(struct buf *out), size_t *ret_offset)
 {
@@ -465,6 +498,7 @@ int main(void)
 		cmocka_unit_test(test_file_cut_anywhere),
 		cmocka_unit_test(test_pipe_cut_anywhere),
 		cmocka_unit_test(test_unfinished),
+		cmocka_unit_test(test_no_records),
 		cmocka_unit_test(test_bad_records),
 		cmocka_unit_test(test_unknown_ids_are_left_out),
 		cmocka_unit_test(test_unknown_types_are_skipped),
