@@ -198,6 +198,19 @@ static int write_tail(const struct finish_params *params, const struct feature_s
 	return first_err ? first_err : header_err;
 }
 
+/*
+ * perf takes a file without any records for one whose recorder was killed: it gets one that says nothing, if there is room. In a
+ * directory the other files have them.
+ */
+static void put_only_record(const struct finish_params *params, struct finish_result *result)
+{
+	const struct perf_event_header mark = {.type = RECORD_FINISHED_ROUND, .size = sizeof(mark)};
+
+	if (!result->data_bytes && !params->nr_parts &&
+	    !fd_pwrite(params->fd, &mark, sizeof(mark), params->header.data.offset))
+		result->data_bytes = sizeof(mark);
+}
+
 int finish_file(const struct finish_params *params, struct finish_result *ret, struct diag *reterr)
 {
 	struct finish_result result = {.data_bytes = params->data_bytes};
@@ -209,6 +222,7 @@ int finish_file(const struct finish_params *params, struct finish_result *ret, s
 		result.data_bytes = record_end_before(params, params->data_bytes, 0);
 	if (ftruncate(params->fd, (off_t)(params->header.data.offset + result.data_bytes)) && errno != EINVAL)
 		cut_err = -errno; /* rubbish behind the end harms no reader: go on */
+	put_only_record(params, &result);
 	int err = features_collect(params->features, &set);
 	if (!err)
 		err = add_dir_format(params, &set);

@@ -181,6 +181,10 @@ def test_cut(millrace, programs, perf, need_tracefs, tmp_path):
         assert list(recovered.records())[-1].offset < cut
         assert f'{cut - recovered.end} bytes behind the last whole record' in done.err
         assert not perf('script', '-i', out).err
+    # Before its first record: perf wants at least one.
+    whole.write_bytes(data[:48] + bytes(8) + data[56:start])
+    assert 'recovered 0 samples' in millrace('recover', whole).err
+    assert perf('script', '-i', whole).out == millrace('script', '-i', whole).out == ''
     whole.write_bytes(data[:start - 1])
     assert 'no record is left' in millrace('recover', whole, status=255).err
     whole.write_bytes(b'not a recording')

@@ -283,4 +283,5 @@ def test_readers_have_as_many_threads_for_many_files(millrace, program, programs
     assert len(list(directory.glob('data.*'))) > 20
     reader = spawn([program, 'script', '-i', directory], stdout=subprocess.PIPE)
     reader.stdout.read(1)  # it has read of each file by now, and cannot write all that it has to say
-    assert len(os.listdir(f'/proc/{reader.pid}/task')) <= 2 + os.cpu_count()
+    # One finds the records; others, one for each CPU, decompress, and as many make lines, the main thread among them. ThreadSanitizer has one.
+    assert len(os.listdir(f'/proc/{reader.pid}/task')) <= 2 + 2 * os.cpu_count()
