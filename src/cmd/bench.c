@@ -314,33 +314,13 @@ static int bench_stream(const struct bench_options *options)
 	return nr && !text.failed ? 0 : EXIT_ERROR;
 }
 
-/* Options may stand before and behind "stream". */
-static enum option_result parse(int argc, char **argv, struct bench_options *options, bool *ret_named)
-{
-	int first;
-	enum option_result result = option_parse(&command_bench, argc, argv, options, &first);
-
-	*ret_named = false;
-	while (result == OPTION_OK && first < argc) {
-		if (*ret_named || strcmp(argv[first], "stream")) {
-			log_error("bench measures \"stream\" and nothing else, but got \"%s\"", argv[first]);
-			return OPTION_BAD;
-		}
-		*ret_named = true;
-		argc -= first;
-		argv += first;
-		result = option_parse(&command_bench, argc, argv, options, &first);
-	}
-	return result;
-}
-
 static int run(int argc, char **argv)
 {
 	struct bench_options options = {0};
 	struct diag diag = {0};
-	bool named;
+	int first;
 
-	switch (parse(argc, argv, &options, &named)) {
+	switch (option_parse(&command_bench, argc, argv, &options, &first)) {
 	case OPTION_EXIT:
 		return 0;
 	case OPTION_BAD:
@@ -348,8 +328,13 @@ static int run(int argc, char **argv)
 	case OPTION_OK:
 		break;
 	}
-	if (!named) {
+	if (first == argc) {
 		log_error("what is to be measured? millrace bench stream");
+		return COMMAND_USAGE;
+	}
+	const char *other = strcmp(argv[first], "stream") ? argv[first] : argv[first + 1];
+	if (other) {
+		log_error("bench measures \"stream\" and nothing else, but got \"%s\"", other);
 		return COMMAND_USAGE;
 	}
 	log_set_level(options.verbose);

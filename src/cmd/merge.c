@@ -256,36 +256,12 @@ static int run_status(struct merge_run *run, char *const paths[], int nr)
 	return run->input_err ? INPUT_EXIT_ERROR : 0;
 }
 
-/*
- * Options may stand behind recordings too: what follows a recording is parsed as if that were the command's name. Moves
- * the recordings to the front of argv.
- */
-static enum option_result parse(int argc, char **argv, struct merge_run *run, struct configuration *config, int *ret_nr)
-{
-	enum option_result result = configuration_parse(&command_merge, argc, argv, &run->options, config);
-	int at = config->given.first, nr = 0;
-
-	while (result == OPTION_OK && at < argc) {
-		struct option_given given;
-		char **rest = argv + at;
-		int left = argc - at;
-
-		char *path = *rest;
-		result = option_parse_given(&command_merge, left, rest, &run->options, &given);
-		at += given.first;
-		argv[nr++] = path;
-	}
-	*ret_nr = nr;
-	return result;
-}
-
 static int merge_run_command(int argc, char **argv)
 {
 	struct merge_run run = {0};
 	AUTO_CONFIGURATION struct configuration config = {0};
-	int nr = 0;
 
-	switch (parse(argc, argv, &run, &config, &nr)) {
+	switch (configuration_parse(&command_merge, argc, argv, &run.options, &config)) {
 	case OPTION_EXIT:
 		return 0;
 	case OPTION_BAD:
@@ -293,14 +269,16 @@ static int merge_run_command(int argc, char **argv)
 	case OPTION_OK:
 		break;
 	}
+	char **recordings = argv + config.given.first;
+	int nr = argc - config.given.first;
 	log_set_level(run.options.verbose);
-	if (!nr) {
+	if (nr < 1) {
 		log_error("merge: of what? Name data directories or files");
 		return COMMAND_USAGE;
 	}
-	if (check_output(run.options.output, argv, nr))
+	if (check_output(run.options.output, recordings, nr))
 		return COMMAND_USAGE;
-	int status = run_status(&run, argv, nr);
+	int status = run_status(&run, recordings, nr);
 	run_fini(&run);
 	return status;
 }

@@ -17,7 +17,8 @@ struct parse {
 	const struct command *command;
 	int argc;
 	char **argv;
-	int at; /* of the next argument */
+	int at;  /* of the next argument */
+	int end; /* what was put aside starts here */
 	void *values;
 	struct option_given *given;
 };
@@ -234,7 +235,7 @@ static enum option_result apply_with_arg(struct parse *parse, const struct optio
 					 const char *attached)
 {
 	if (!attached && !(option->flags & OPTION_ARG_OPTIONAL)) {
-		if (parse->at >= parse->argc) {
+		if (parse->at >= parse->end) {
 			log_error("option %s needs a value: %s %s", typed, typed, option->arg);
 			return OPTION_BAD;
 		}
@@ -314,29 +315,50 @@ static size_t table_length(const struct option *options)
 	return nr;
 }
 
+/* To the end of the line, behind those that came before it. */
+static void put_aside(struct parse *parse)
+{
+	char *word = parse->argv[parse->at];
+
+	memmove(&parse->argv[parse->at], &parse->argv[parse->at + 1], sizeof(word) * (size_t)(parse->argc - parse->at - 1));
+	parse->argv[parse->argc - 1] = word;
+	parse->end--;
+}
+
+static enum option_result parse_words(struct parse *parse)
+{
+	bool options_ended = false;
+	enum option_result result = OPTION_OK;
+
+	while (result == OPTION_OK && parse->at < parse->end) {
+		const char *word = parse->argv[parse->at];
+		bool is_option = !options_ended && word[0] == '-' && word[1]; /* "-" alone names stdin or stdout */
+
+		if (!is_option && parse->command->runs_command)
+			break;
+		if (!is_option) {
+			put_aside(parse);
+			continue;
+		}
+		parse->at++;
+		if (strcmp(word, "--") == 0)
+			options_ended = true;
+		else
+			result = word[1] == '-' ? parse_long(parse, word + 2) : parse_letters(parse, word + 1);
+	}
+	return result;
+}
+
 enum option_result option_parse_given(const struct command *command, int argc, char **argv, void *values,
 				      struct option_given *ret)
 {
-	struct parse parse = {
-		.command = command, .argc = argc, .argv = argv, .at = 1, .values = values, .given = ret};
+	struct parse parse = {.command = command, .argc = argc, .argv = argv, .at = 1, .end = argc, .values = values, .given = ret};
 
 	assert(table_length(command->options) <= OPTIONS_MAX);
 	*ret = (struct option_given){0};
-	while (parse.at < argc) {
-		const char *word = argv[parse.at];
-		enum option_result result;
-
-		if (word[0] != '-' || !word[1]) /* "-" alone names stdin or stdout */
-			break;
-		parse.at++;
-		if (strcmp(word, "--") == 0)
-			break;
-		result = word[1] == '-' ? parse_long(&parse, word + 2) : parse_letters(&parse, word + 1);
-		if (result != OPTION_OK)
-			return result;
-	}
+	enum option_result result = parse_words(&parse);
 	ret->first = parse.at;
-	return OPTION_OK;
+	return result;
 }
 
 enum option_result option_parse(const struct command *command, int argc, char **argv, void *values,

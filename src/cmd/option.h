@@ -72,6 +72,7 @@ struct command {
 	 * example. */
 	const char *description;
 	const struct option *options;
+	bool runs_command; /* the first argument that is no option names a command; what is behind it is the command's */
 	int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns the exit status */
 };
 
@@ -82,9 +83,10 @@ enum option_result {
 };
 
 /*
- * Reads options up to the first argument that is none (or "--"), as perf does: long names may be abbreviated
- * when unambiguous, letters joined. *ret_first: index of the first argument left. -h and --help are handled
- * here. The opposite of NAME is --no-NAME; the opposite of an option that is called no-NAME is --NAME.
+ * Reads options, as perf does: long names may be abbreviated when unambiguous, letters joined. -h and --help are
+ * handled here. The opposite of NAME is --no-NAME; the opposite of an option that is called no-NAME is --NAME.
+ * Arguments that are no options, and all behind "--", are moved behind the options, in their order; *ret_first: index of the
+ * first. Where the command runs a command, reading ends at the first of them, and nothing is moved.
  */
 enum option_result option_parse(const struct command *command, int argc, char **argv, void *values,
 				int *ret_first);

@@ -195,5 +195,6 @@ const struct command command_record = {
 		       "  millrace record -a -e 'sched:*' -- sleep 1\n"
 		       "  millrace record -F 999 --call-graph dwarf -p 1234 -o app.data\n",
 	.options = record_option_table,
+	.runs_command = true,
 	.run = run,
 };

@@ -74,7 +74,7 @@ static const struct option options[] = {
 	{.set = NULL},
 };
 
-static const struct command command = {.name = "record", .options = options};
+static const struct command command = {.name = "record", .options = options, .runs_command = true};
 
 enum { ARGS_MAX = 16 };
 

@@ -60,7 +60,10 @@ static const struct command command = {
 	.description = "A paragraph that is long enough to be broken somewhere between its first and its last word, "
 		       "twice if the lines are short.\n\n  millrace try -a   an example\n",
 	.options = options,
+	.runs_command = true,
 };
+
+static const struct command reader = {.name = "read", .options = options};
 
 enum { ARGS_MAX = 16 };
 
@@ -94,7 +97,7 @@ static void restore(FILE *stream, int saved, FILE *file, char *ret_text, size_t 
 	fclose(file);
 }
 
-static struct run *parse(const char *line)
+static struct run *parse_for(const struct command *of, const char *line)
 {
 	static struct run run;
 	int saved_out, saved_err;
@@ -104,10 +107,15 @@ static struct run *parse(const char *line)
 	for (char *word = strtok(run.line, " "); word && run.argc < ARGS_MAX; word = strtok(NULL, " "))
 		run.argv[run.argc++] = word;
 	FILE *out = redirect(stdout, &saved_out), *err = redirect(stderr, &saved_err);
-	run.result = option_parse(&command, run.argc, run.argv, &run.values, &run.first);
+	run.result = option_parse(of, run.argc, run.argv, &run.values, &run.first);
 	restore(stderr, saved_err, err, run.err, sizeof(run.err));
 	restore(stdout, saved_out, out, run.out, sizeof(run.out));
 	return &run;
+}
+
+static struct run *parse(const char *line)
+{
+	return parse_for(&command, line);
 }
 
 static const struct values *good(const char *line, int first)
@@ -187,6 +195,38 @@ static void test_end_of_options(void **state)
 	assert_false(good("ls -a", 1)->all);
 	assert_false(good("-v -- -a", 3)->all);
 	assert_false(good("- -a", 1)->all);
+}
+
+/* Of a command that runs none: all arguments are behind the options, in their order. */
+static void test_arguments_among_options(void **state)
+{
+	static const struct {
+		const char *line, *arguments[4];
+		bool all;
+	} lines[] = {
+		{"", {NULL}, false},
+		{"a", {"a"}, false},
+		{"a -a b", {"a", "b"}, true},
+		{"a --event x b - -a c", {"a", "b", "-", "c"}, true},
+		{"a b -- -a --", {"a", "b", "-a", "--"}, false},
+		{"-- a", {"a"}, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		const struct run *run = parse_for(&reader, lines[i].line);
+		int nr = 0;
+
+		assert_int_equal(run->result, OPTION_OK);
+		assert_int_equal(run->values.all, lines[i].all);
+		while (nr < 4 && lines[i].arguments[nr]) {
+			assert_string_equal(run->argv[run->first + nr], lines[i].arguments[nr]);
+			nr++;
+		}
+		assert_int_equal(run->first + nr, run->argc);
+	}
+	assert_int_equal(parse_for(&reader, "a --event")->result, OPTION_BAD);
+	assert_int_equal(parse_for(&reader, "-F 1 a -F")->result, OPTION_BAD);
 }
 
 static void test_wrong(void **state)
@@ -297,6 +337,7 @@ int main(void)
 		cmocka_unit_test(test_negation),
 		cmocka_unit_test(test_optional_argument),
 		cmocka_unit_test(test_end_of_options),
+		cmocka_unit_test(test_arguments_among_options),
 		cmocka_unit_test(test_wrong),
 		cmocka_unit_test(test_help),
 		cmocka_unit_test(test_words),
