@@ -160,3 +160,29 @@ int cpuset_allowed(struct cpuset *set)
 	CPU_FREE(allowed);
 	return err;
 }
+
+unsigned cpuset_count_allowed(void)
+{
+	struct cpuset set = {0};
+	unsigned nr = cpuset_allowed(&set) ? 0 : cpuset_count(&set);
+
+	cpuset_fini(&set);
+	return nr ? nr : 1;
+}
+
+int cpuset_run_on(const struct cpuset *set)
+{
+	size_t bytes = CPU_ALLOC_SIZE(CPUSET_MAX_CPUS);
+	cpu_set_t *wanted = CPU_ALLOC(CPUSET_MAX_CPUS);
+	int err = 0;
+
+	if (!wanted)
+		return -ENOMEM;
+	CPU_ZERO_S(bytes, wanted);
+	for (int cpu = cpuset_next(set, 0); cpu >= 0; cpu = cpuset_next(set, cpu + 1))
+		CPU_SET_S((size_t)cpu, bytes, wanted);
+	if (sched_setaffinity(0, bytes, wanted))
+		err = -errno;
+	CPU_FREE(wanted);
+	return err;
+}

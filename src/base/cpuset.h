@@ -37,3 +37,12 @@ int cpuset_possible(struct cpuset *set);
 
 /* Where the calling thread may run. 0, -ENOMEM or -errno of sched_getaffinity(2). */
 int cpuset_allowed(struct cpuset *set);
+
+/* How many those are; at least 1, also where nobody can tell. */
+unsigned cpuset_count_allowed(void);
+
+/*
+ * The calling thread runs on those from now on, as far as its cpuset(7) lets it; where nothing is left it stays where it was.
+ * -ENOMEM or -errno of sched_setaffinity(2).
+ */
+int cpuset_run_on(const struct cpuset *set);

@@ -3,11 +3,12 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+
+#include "base/cpuset.h"
 
 enum { HANDS_MAX = 8 };
 
@@ -27,10 +28,9 @@ struct crew {
 
 unsigned crew_useful(void)
 {
-	cpu_set_t set;
-	unsigned nr = sched_getaffinity(0, sizeof(set), &set) ? 1 : (unsigned)CPU_COUNT(&set);
+	unsigned nr = cpuset_count_allowed();
 
-	return nr < 1 ? 1 : nr > HANDS_MAX ? HANDS_MAX : nr;
+	return nr > HANDS_MAX ? HANDS_MAX : nr;
 }
 
 static bool is_over(struct crew *crew)

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/cpuset.h"
 #include "format/sample.h"
 #include "read/session.h"
 
@@ -47,9 +47,7 @@ int selftest_load_parse(const char *text, enum selftest_kind *ret_kind, uint64_t
 
 size_t selftest_load_threads(void)
 {
-	cpu_set_t set;
-
-	return sched_getaffinity(0, sizeof(set), &set) ? 1 : (size_t)CPU_COUNT(&set);
+	return cpuset_count_allowed();
 }
 
 static void make_calls(const struct load_thread *load)
@@ -83,11 +81,11 @@ static int touch_pages(const struct load_thread *load)
 static void *run_thread(void *arg)
 {
 	struct load_thread *load = arg;
-	cpu_set_t set;
+	struct cpuset own = {0};
 
-	CPU_ZERO(&set);
-	CPU_SET((size_t)load->cpu, &set);
-	sched_setaffinity(0, sizeof(set), &set);
+	if (!cpuset_add(&own, (unsigned)load->cpu))
+		cpuset_run_on(&own);
+	cpuset_fini(&own);
 	if (load->kind == SELFTEST_SYSCALLS)
 		make_calls(load);
 	else
@@ -99,19 +97,20 @@ int selftest_load_run(enum selftest_kind kind, uint64_t nr)
 {
 	size_t nr_threads = selftest_load_threads(), at = 0;
 	AUTO_FREE struct load_thread *threads = calloc(nr_threads, sizeof(*threads));
-	cpu_set_t set;
+	struct cpuset cpus = {0};
 	int failed = 0;
 
-	if (!threads || sched_getaffinity(0, sizeof(set), &set))
+	if (!threads || cpuset_allowed(&cpus)) {
+		cpuset_fini(&cpus);
 		return 1;
-	for (int cpu = 0; cpu < CPU_SETSIZE && at < nr_threads; cpu++) {
-		if (!CPU_ISSET((size_t)cpu, &set))
-			continue;
+	}
+	for (int cpu = cpuset_next(&cpus, 0); cpu >= 0 && at < nr_threads; cpu = cpuset_next(&cpus, cpu + 1)) {
 		threads[at] = (struct load_thread){.index = at, .cpu = cpu, .kind = kind, .nr = nr};
 		if (pthread_create(&threads[at].thread, NULL, run_thread, &threads[at]))
 			return 1;
 		at++;
 	}
+	cpuset_fini(&cpus);
 	for (size_t i = 0; i < at; i++) {
 		pthread_join(threads[i].thread, NULL);
 		failed |= threads[i].err != 0;

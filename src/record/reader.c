@@ -487,29 +487,14 @@ static void drain_until_stopped(struct reader *reader)
 	}
 }
 
-/* Its own CPUs, as far as its cpuset(7) lets it: a reader elsewhere is slower, not wrong. */
-static void move_to(const struct cpuset *affinity)
-{
-	cpu_set_t *set = CPU_ALLOC(CPUSET_MAX_CPUS);
-	size_t bytes = CPU_ALLOC_SIZE(CPUSET_MAX_CPUS);
-
-	if (!set)
-		return;
-	CPU_ZERO_S(bytes, set);
-	for (int cpu = cpuset_next(affinity, 0); cpu >= 0; cpu = cpuset_next(affinity, cpu + 1))
-		CPU_SET_S((size_t)cpu, bytes, set);
-	sched_setaffinity(0, bytes, set);
-	CPU_FREE(set);
-}
-
 static void *run(void *arg)
 {
 	struct reader *reader = arg;
 	struct priority before; /* not restored: the thread ends with its work */
 	const char *how;
 
-	if (reader->affinity)
-		move_to(reader->affinity);
+	if (reader->affinity) /* elsewhere it is slower, not wrong */
+		cpuset_run_on(reader->affinity);
 	(void)!cpuset_allowed(&reader->runs_on); /* for those who ask where it went */
 	reader->err = priority_raise(reader->realtime, &before, &how);
 	reader->scheduling = reader->err ? NULL : how;

@@ -9,6 +9,7 @@
 
 #include "base/bell.h"
 #include "base/clock.h"
+#include "base/cpuset.h"
 #include "base/diag.h"
 #include "pack/extent.h"
 #include "pack/measure.h"
@@ -230,15 +231,6 @@ static void *work(void *arg)
 	return NULL;
 }
 
-static size_t usable_cpus(void)
-{
-	cpu_set_t set;
-
-	if (sched_getaffinity(0, sizeof(set), &set))
-		return 1; /* more CPUs than fit into it: still */
-	return (size_t)CPU_COUNT(&set);
-}
-
 static void *map_memory(size_t bytes, size_t ready_bytes)
 {
 	const int prot = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
@@ -327,7 +319,7 @@ static void init_lock(pthread_mutex_t *lock)
 
 int pack_pool_new(const struct pack_params *params, struct pack_pool **ret, struct diag *reterr)
 {
-	size_t nr_workers = params->nr_workers ? params->nr_workers : usable_cpus();
+	size_t nr_workers = params->nr_workers ? params->nr_workers : cpuset_count_allowed();
 
 	if (params->level && !zstd_available())
 		return diag_set(reterr, -ENOTSUP, "this build cannot compress: it was made without libzstd");
