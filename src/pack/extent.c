@@ -16,6 +16,8 @@ enum {
 	RECORD_BLOCKS_MAX = EXTENT_RECORD_BYTES_MAX / BLOCK_BYTES_MAX,
 	PROBES = 4,
 	PROBE_BYTES = 32 << 10,
+	QUICK_LEVEL_LAST = 5,   /* an extent takes less than 20 ms */
+	MIDDLE_LEVEL_LAST = 12, /* less than 200; above it a megabyte takes as long and more */
 };
 
 /*
@@ -24,9 +26,9 @@ enum {
  */
 size_t extent_bytes_for(int level)
 {
-	if (level <= 0 || level > 12)
+	if (level <= 0 || level > MIDDLE_LEVEL_LAST)
 		return EXTENT_BYTES_SMALL;
-	return level <= 2 ? 4 << 20 : level <= 5 ? 8 << 20 : EXTENT_BYTES_MAX;
+	return level <= 2 ? 4 << 20 : level <= QUICK_LEVEL_LAST ? 8 << 20 : EXTENT_BYTES_MAX;
 }
 
 struct extent_packer {
@@ -138,9 +140,10 @@ static void probe(struct extent_packer *packer, struct span records, struct zstd
 	params->hard = nr_hard == PROBES;
 }
 
-int64_t extent_pack(struct extent_packer *packer, int level, struct span records, void *out, size_t room)
+int64_t extent_pack(struct extent_packer *packer, const struct extent_pack_params *how, struct span records, void *out,
+		    size_t room)
 {
-	struct zstd_pack_params params = {.level = level};
+	struct zstd_pack_params params = {.level = how->level, .level_now = how->level > QUICK_LEVEL_LAST ? how->level_now : NULL};
 
 	probe(packer, records, &params);
 	int64_t len = zstd_pack(packer->zstd, &params, records, packer->frame, packer->room);

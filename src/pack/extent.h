@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,11 +25,18 @@ struct extent_packer; /* one thread */
 int extent_packer_new(struct extent_packer **ret); /* 0, -ENOMEM, -ENOTSUP */
 void extent_packer_free(struct extent_packer *packer);
 
+struct extent_pack_params {
+	int level;                   /* 1 to ZSTD_LEVEL_LAST */
+	const atomic_int *level_now; /* what takes long is given up when it falls below `level`; NULL: never */
+};
+
 /*
  * COMPRESSED records that hold `records` (at most EXTENT_BYTES_MAX), in `out`, which may be the same memory.
  * Their length; -ENOSPC: they would take `room` or more: such records are better stored as they are. -EIO: zstd refused.
+ * -ECANCELED: given up. `records` are as they were then.
  *
  * Never padded, and each gives at least a byte when it is decompressed, and at most EXTENT_RECORD_BYTES_MAX: perf 6.1
  * refuses them otherwise, or drops what is more than the header promises.
  */
-int64_t extent_pack(struct extent_packer *packer, int level, struct span records, void *out, size_t room);
+int64_t extent_pack(struct extent_packer *packer, const struct extent_pack_params *how, struct span records, void *out,
+		    size_t room);

@@ -72,9 +72,16 @@ static int window_log(size_t bytes)
 	return log;
 }
 
-/* A block ends where it is flushed. */
-static int64_t pack_in_blocks(struct zstd_packer *packer, size_t block_bytes, struct span in, void *out, size_t room)
+static bool is_given_up(const struct zstd_pack_params *params)
 {
+	return params->level_now && atomic_load_explicit(params->level_now, memory_order_relaxed) < params->level;
+}
+
+/* A block ends where it is flushed. */
+static int64_t pack_in_blocks(struct zstd_packer *packer, const struct zstd_pack_params *params, struct span in, void *out,
+			      size_t room)
+{
+	size_t block_bytes = params->block_bytes ? params->block_bytes : ZSTD_BLOCKSIZE_MAX;
 	ZSTD_outBuffer to = {out, room, 0};
 	size_t at = 0;
 
@@ -86,6 +93,8 @@ static int64_t pack_in_blocks(struct zstd_packer *packer, size_t block_bytes, st
 		if (left || from.pos != len)
 			return -EIO; /* an error, or the room is too small */
 		at += len;
+		if (is_given_up(params))
+			return -ECANCELED;
 	}
 	return (int64_t)to.pos;
 }
@@ -147,8 +156,8 @@ int64_t zstd_pack(struct zstd_packer *packer, const struct zstd_pack_params *par
 	    !set(packer, ZSTD_c_contentSizeFlag, !params->no_size) ||
 	    ZSTD_isError(ZSTD_CCtx_setPledgedSrcSize(packer->context, in.len)))
 		return -EIO;
-	if (params->block_bytes)
-		return pack_in_blocks(packer, params->block_bytes, in, out, room);
+	if (params->block_bytes || params->level_now)
+		return pack_in_blocks(packer, params, in, out, room);
 	size_t len = ZSTD_compress2(packer->context, out, room, in.ptr, in.len);
 	return ZSTD_isError(len) ? -EIO : (int64_t)len;
 }

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,9 +33,10 @@ struct zstd_pack_params {
 	bool no_size;       /* the frame does not say how much it holds, as a stream's */
 	size_t block_bytes; /* no block of the frame holds more of the input; 0: as zstd likes */
 	bool hard;          /* next to nothing can be gained: no more time than that is worth */
+	const atomic_int *level_now; /* looked at after each block: given up when it is below `level`; NULL: never */
 };
 
-/* One whole frame with the size and a checksum of what it holds. Its length; -EIO: zstd refused. */
+/* One whole frame with the size and a checksum of what it holds. Its length; -EIO: zstd refused; -ECANCELED: given up. */
 int64_t zstd_pack(struct zstd_packer *packer, const struct zstd_pack_params *params, struct span in, void *out,
 		  size_t room);
 

@@ -3,7 +3,7 @@
 
 #define MS UINT64_C(1000000)
 
-enum { FAST = 1, PLAIN = 0 };
+enum { THOROUGH = 9, QUICK = 3, FAST = 1, PLAIN = 0 };
 enum { BY_MARKS = 1, BY_CLOCK = 0 };
 
 static const uint64_t FIRST_PATIENCE_NS = 250 * MS, MOST_PATIENCE_NS = 16000 * MS;
@@ -54,13 +54,19 @@ static void lower(struct governor_lever *lever, int level, uint64_t now_ns)
 	lever->raised_ns = 0;
 }
 
+/* Each costs about twice as much as the one before, the highest more. */
+static int higher_level(int level)
+{
+	return level < 8 ? level ? 2 * level : FAST : level + 3;
+}
+
 static void raise_in_time(struct governor_lever *lever, int asked, uint64_t now_ns)
 {
 	if (!lever->calm_ns)
 		lever->calm_ns = now_ns;
 	if (lever->level == asked || now_ns - lever->calm_ns < lever->patience_ns)
 		return;
-	lever->level = lever->level ? lower_of(2 * lever->level, asked) : FAST;
+	lever->level = lower_of(higher_level(lever->level), asked);
 	lever->calm_ns = lever->raised_ns = now_ns;
 }
 
@@ -78,20 +84,32 @@ static void look_at_rings(struct governor *governor, const struct governor_sight
 }
 
 /*
+ * The more of the memory waits for compressors, the faster: what is left of it lasts until that shows, and where it shows it
+ * settles at the level that keeps up.
+ */
+static int level_for(int level, size_t nr_late, size_t nr_free)
+{
+	size_t eighths = nr_late * 8 / (nr_late + nr_free);
+
+	return lower_of(level, eighths < 5 ? THOROUGH : eighths < 6 ? QUICK : eighths < 7 ? FAST : PLAIN);
+}
+
+/*
  * Where the output is what is slow, a lower level would make more of what it has to take: only when more waits to be
- * compressed than to be written.
+ * compressed than to be written. What is compressed, but behind one that is not, waits for that; what is being compressed
+ * does not wait.
  */
 static void look_at_memory(struct governor *governor, const struct governor_sight *sight)
 {
 	struct governor_lever *lever = &governor->for_memory;
-	size_t used = sight->nr_extents - sight->nr_free;
+	size_t nr_late = sight->nr_to_pack + sight->nr_blocked + (sight->nr_free ? 0 : sight->nr_packing);
 
 	if (!sight->nr_extents || !governor->bounds.level)
 		return;
-	governor->pressed = sight->nr_to_pack && sight->nr_to_pack >= sight->nr_unwritten && 2 * used > sight->nr_extents;
+	governor->pressed = 3 * nr_late > sight->nr_free && nr_late >= sight->nr_unwritten;
 	if (governor->pressed)
-		lower(lever, 4 * used > 3 * sight->nr_extents ? PLAIN : lower_of(lever->level, FAST), sight->now_ns);
-	else if (sight->nr_to_pack)
+		lower(lever, level_for(lever->level, nr_late, sight->nr_free), sight->now_ns);
+	else if (sight->nr_to_pack + sight->nr_blocked > sight->nr_extents / 8)
 		lever->calm_ns = 0;
 	else
 		raise_in_time(lever, governor->bounds.level, sight->now_ns);

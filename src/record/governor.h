@@ -33,7 +33,8 @@ struct governor_sight {
 	uint64_t cpu_ns; /* that the recorder has used so far, all its threads; where it is bounded */
 	size_t nr_extents, nr_free; /* of the memory before the writer; 0: there is none */
 	size_t nr_to_pack;   /* that wait to be compressed */
-	size_t nr_packing;   /* that are being compressed, at whatever level was theirs when that began */
+	size_t nr_packing;   /* that are being compressed */
+	size_t nr_blocked;   /* that are compressed, but wait for one before them that is not */
 	size_t nr_unwritten; /* that wait for the output */
 	uint64_t nr_packed;  /* so far */
 	uint64_t nr_tight;   /* visits so far that found a ring nearly full that does not grow */

@@ -84,6 +84,7 @@ static void look(struct steering *steering)
 		.nr_free = packing.nr_free,
 		.nr_to_pack = packing.nr_to_pack,
 		.nr_packing = packing.nr_packing,
+		.nr_blocked = packing.nr_blocked,
 		.nr_unwritten = packing.nr_unwritten,
 		.nr_packed = packing.nr_packed,
 		.nr_tight = atomic_load_explicit(&steering->readers->nr_tight, memory_order_relaxed),

@@ -137,6 +137,11 @@ static struct pack_job *next_job(struct pack_worker *worker)
 	return job;
 }
 
+bool pack_pool_is_late(const struct pack_pool *pool)
+{
+	return pool->level && 3 * (pool->nr_to_pack + pool->nr_blocked) >= pool->nr_free;
+}
+
 struct pack_sight pack_pool_sight(struct pack_pool *pool)
 {
 	if (!pool)
@@ -147,6 +152,7 @@ struct pack_sight pack_pool_sight(struct pack_pool *pool)
 		.nr_free = pool->nr_free,
 		.nr_to_pack = pool->nr_to_pack,
 		.nr_packing = pool->nr_packing,
+		.nr_blocked = pool->nr_blocked,
 		.nr_unwritten = pool->nr_unwritten,
 		.nr_packed = pool->totals.nr_extents,
 	};
@@ -156,9 +162,7 @@ struct pack_sight pack_pool_sight(struct pack_pool *pool)
 
 void pack_pool_set_level(struct pack_pool *pool, int level)
 {
-	pthread_mutex_lock(&pool->lock);
-	pool->level_now = level;
-	pthread_mutex_unlock(&pool->lock);
+	atomic_store_explicit(&pool->level_now, level, memory_order_relaxed);
 }
 
 static void measure_job(const struct pack_pool *pool, struct pack_job *job)
@@ -167,11 +171,17 @@ static void measure_job(const struct pack_pool *pool, struct pack_job *job)
 	job->info.came_bytes = job->came_len;
 }
 
-static int64_t pack_job(struct extent_packer *packer, struct pack_job *job, int level)
+/* Sets *ret_level to that at which it was: it may be lowered while one is under way. */
+static int64_t pack_job(struct pack_pool *pool, struct extent_packer *packer, struct pack_job *job, int *ret_level)
 {
 	struct span records = {job->data, job->len};
-	int64_t len = job->len && packer && level ? extent_pack(packer, level, records, job->data, job->len) : -ENOTSUP;
+	int64_t len;
 
+	do {
+		int level = *ret_level = atomic_load_explicit(&pool->level_now, memory_order_relaxed);
+		const struct extent_pack_params params = {level, &pool->level_now};
+		len = job->len && packer && level ? extent_pack(packer, &params, records, job->data, job->len) : -ENOTSUP;
+	} while (len == -ECANCELED);
 	job->plain = len < 0;
 	job->out_len = len < 0 ? job->len : (size_t)len;
 	return len;
@@ -206,22 +216,20 @@ static void *work(void *arg)
 		packer = NULL;
 	pthread_mutex_lock(&pool->lock);
 	while ((job = next_job(worker))) {
-		int level = pool->level_now;
-		pool->nr_packing += level > 0;
-		bool is_short = pool->level && 2 * pool->nr_free < pool->nr_jobs;
+		int level = atomic_load_explicit(&pool->level_now, memory_order_relaxed);
+		bool is_packed = level > 0;
+		pool->nr_packing += is_packed;
 		pthread_mutex_unlock(&pool->lock);
-		if (is_short)
-			bell_ring(pool->bell);
 		if (job->len)
 			measure_job(pool, job);
-		int64_t len = pack_job(packer, job, level);
+		int64_t len = pack_job(pool, packer, job, &level);
 		packed_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		pthread_mutex_lock(&pool->lock);
 		count(pool, job, len, level);
 		pool->totals.pack_cpu_ns += packed_ns - before_ns;
 		job->done = true;
-		pool->nr_packing -= level > 0;
-		pool->nr_unwritten++;
+		pool->nr_packing -= is_packed;
+		pool->nr_blocked++;
 		pack_stage_deliver(job->stage);
 		before_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		pool->totals.write_cpu_ns += before_ns - packed_ns;
@@ -330,7 +338,8 @@ int pack_pool_new(const struct pack_params *params, struct pack_pool **ret, stru
 		nr_workers = params->nr_stages; /* they only write, and a stage is written by one at a time */
 	if (nr_workers > WORKERS_MAX)
 		nr_workers = WORKERS_MAX;
-	pool->level = pool->level_now = params->level;
+	pool->level = params->level;
+	atomic_init(&pool->level_now, params->level);
 	pool->bell = params->bell;
 	atomic_init(&pool->stack_bytes, STACK_CUT_NOTHING);
 	pool->age_ns = age_ns(params);

@@ -66,7 +66,7 @@ struct pack_params {
 	size_t ready_bytes;  /* of the memory, from the start: who drains waits for no pages there */
 	bool trims; /* stack dumps are cut short when memory runs short */
 	struct pack_pressure *pressure; /* borrowed until pack_pool_press_no_more(); NULL: nobody wants to know */
-	struct bell *bell; /* borrowed; rung by workers that find half of the memory in use; NULL: nobody wants to know */
+	struct bell *bell; /* borrowed; rung by who drains when compressors are late; NULL: nobody wants to know */
 };
 
 /* Valid when all stages are closed. */
@@ -99,6 +99,7 @@ struct pack_pool {
 	struct stack_cutter *cutter; /* NULL: nothing dumps stacks */
 	bool trims;
 	atomic_uint stack_bytes; /* of a stack dump stay at most: read without the lock */
+	atomic_int level_now;    /* of what is compressed: the same */
 	struct pack_job *jobs; /* heap */
 	uint8_t *memory;       /* mapped: touched only when it is used, or all of it at once */
 	size_t memory_bytes;
@@ -110,8 +111,8 @@ struct pack_pool {
 	struct pack_job *free_jobs, *first_to_pack, *last_to_pack;
 	struct pack_worker *idle; /* the last that became so first: its memory is in use already, and perhaps in a cache */
 	bool ending;
-	size_t nr_free, nr_to_pack, nr_packing, nr_unwritten; /* of the jobs; packing: at some level; unwritten: done, in the line of their stage */
-	int level_now;
+	/* Of the jobs. Blocked: done, but behind one that is not in the line of their stage; unwritten: due to be written. */
+	size_t nr_free, nr_to_pack, nr_packing, nr_blocked, nr_unwritten;
 	struct pack_pressure *pressure; /* NULL: none */
 	bool pressed;
 	struct pack_totals totals;
@@ -124,12 +125,15 @@ void pack_pool_stop(struct pack_pool *pool);
 void pack_pool_free(struct pack_pool *pool); /* NULL is fine */
 
 struct pack_sight {
-	size_t nr_extents, nr_free, nr_to_pack, nr_packing, nr_unwritten;
+	size_t nr_extents, nr_free, nr_to_pack, nr_packing, nr_blocked, nr_unwritten;
 	uint64_t nr_packed; /* so far */
 };
 struct pack_sight pack_pool_sight(struct pack_pool *pool); /* from any thread; NULL: all 0 */
 
-/* What is compressed from here on, also of what waits for it: 0 to pool->level; 0: stored as it is. From any thread. */
+/*
+ * What is compressed from here on, also of what waits for it: 0 to pool->level; 0: stored as it is. What is under way at a
+ * higher level and takes long begins anew. From any thread.
+ */
 void pack_pool_set_level(struct pack_pool *pool, int level);
 
 /* The last call of the pressure, if it was high, is that it is not. Idempotent; NULL is fine. */
@@ -138,5 +142,7 @@ void pack_pool_press_no_more(struct pack_pool *pool);
 /* For stages; the lock is held. NULL: none is free. */
 struct pack_job *pack_pool_take(struct pack_pool *pool, struct pack_stage *stage);
 void pack_pool_put(struct pack_pool *pool, struct pack_job *job);
+/* A quarter of what could wait for compressors does: time to look whether they keep up. */
+bool pack_pool_is_late(const struct pack_pool *pool);
 /* Hands a job to the workers. */
 void pack_pool_pack(struct pack_pool *pool, struct pack_job *job);

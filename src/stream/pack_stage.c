@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/bell.h"
 #include "base/clock.h"
 #include "format/record.h"
 #include "pack/stack_cut.h"
@@ -29,6 +30,7 @@ struct pack_stage {
 
 	/* Under the pool's lock: */
 	struct pack_job *first, *last; /* handed over, in order */
+	struct pack_job *due;          /* the last up to which all are done; NULL: the first is not */
 	atomic_bool behind;            /* there are any: read without the lock */
 	bool busy;                     /* somebody uses `inner` */
 	int err;                       /* of `inner`: what comes later is dropped */
@@ -135,6 +137,17 @@ static uint64_t whole_bytes(const struct pack_stage *stage)
 	return end - offset;
 }
 
+/* What is done, and nothing that is not before it. */
+static void find_due(struct pack_stage *stage)
+{
+	struct pack_pool *pool = stage->pool;
+
+	for (struct pack_job *job; (job = stage->due ? stage->due->next_in_line : stage->first) && job->done; stage->due = job) {
+		pool->nr_blocked--;
+		pool->nr_unwritten++;
+	}
+}
+
 /* Those of the line that are done. The lock is held, and let go meanwhile. */
 static void deliver_done(struct pack_stage *stage)
 {
@@ -160,6 +173,8 @@ static void deliver_done(struct pack_stage *stage)
 		if (stage->inner)
 			stage->stored = whole_bytes(stage);
 		pool->nr_unwritten--;
+		if (stage->due == job)
+			stage->due = NULL;
 		stage->first = job->next_in_line;
 		if (!stage->first)
 			stage->last = NULL;
@@ -195,6 +210,7 @@ void pack_stage_deliver(struct pack_stage *stage)
 {
 	struct pack_pool *pool = stage->pool;
 
+	find_due(stage);
 	if (stage->busy)
 		return; /* who is at it comes to this job, too */
 	stage->busy = true;
@@ -240,7 +256,10 @@ static int fill_next(struct pack_lane *lane)
 		err = lane->filling ? 0 : -EAGAIN;
 	}
 	lane->writer.stored = stage->stored;
+	bool is_late = pack_pool_is_late(pool);
 	pthread_mutex_unlock(&pool->lock);
+	if (is_late)
+		bell_ring(pool->bell);
 	if (!err)
 		lane->filling_since_ns = clock_ns(CLOCK_MONOTONIC_COARSE);
 	return err;

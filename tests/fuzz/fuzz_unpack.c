@@ -99,7 +99,7 @@ static void put_extent(unsigned nr, bool random, struct buf *out)
 	put_records(nr, random, &records);
 	if (extent_packer_new(&packer))
 		return;
-	int64_t len = extent_pack(packer, 1, buf_span(&records), records.data, records.len);
+	int64_t len = extent_pack(packer, &(struct extent_pack_params){.level = 1}, buf_span(&records), records.data, records.len);
 	if (len > 0)
 		buf_put(out, records.data, (size_t)len);
 	extent_packer_free(packer);
@@ -117,7 +117,7 @@ static void put_same_extent(size_t bytes, struct buf *out)
 	}
 	if (extent_packer_new(&packer))
 		return;
-	int64_t len = extent_pack(packer, 1, buf_span(&records), records.data, records.len);
+	int64_t len = extent_pack(packer, &(struct extent_pack_params){.level = 1}, buf_span(&records), records.data, records.len);
 	if (len > 0)
 		buf_put(out, records.data, (size_t)len);
 	extent_packer_free(packer);

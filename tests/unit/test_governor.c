@@ -73,25 +73,56 @@ static void nothing_to_decide(void **state)
 
 static void level_falls_when_compressors_are_late(void **state)
 {
+	static const struct {
+		size_t nr_free;
+		int level;
+	} steps[] = {{11, 9}, {6, 3}, {4, 1}, {2, 0}};
 	struct world world = begin(0, 19);
 
 	(void)state;
-	extents(&world, 10, 9, 0); /* half of it: not yet */
+	extents(&world, 12, 4, 0); /* a quarter of those: not yet */
 	pass(&world, 10 * MS);
 	assert_int_equal(world.nr_actions, 0);
-	extents(&world, 9, 9, 0);
-	pass(&world, 10 * MS);
-	assert_int_equal(world.nr_actions, 1);
-	assert_int_equal(world.last.deed, LEDGER_LEVEL_CHANGED);
-	assert_int_equal(world.last.from, 19);
-	assert_int_equal(world.last.to, 1);
-	pass(&world, 10 * MS);
-	assert_int_equal(world.nr_actions, 1); /* once */
-	extents(&world, 4, 14, 0);
-	pass(&world, 10 * MS);
-	assert_int_equal(world.last.from, 1);
-	assert_int_equal(world.last.to, 0);
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		extents(&world, steps[i].nr_free, 16 - steps[i].nr_free, 0);
+		for (int k = 0; k < 2; k++) { /* once each */
+			pass(&world, 10 * MS);
+			assert_int_equal(world.nr_actions, i + 1);
+		}
+		assert_int_equal(world.last.deed, LEDGER_LEVEL_CHANGED);
+		assert_int_equal(world.last.to, steps[i].level);
+		assert_int_equal(governor_level(&world.governor), steps[i].level);
+	}
 	assert_true(world.governor.next_ns <= world.sight.now_ns + 50 * MS);
+}
+
+/* The first is still under way at a level that takes long: what is done behind it waits for that, not for the output. */
+static void what_is_done_behind_one_that_is_not_waits_for_compressors(void **state)
+{
+	struct world world = begin(0, 19);
+
+	(void)state;
+	extents(&world, 9, 0, 0);
+	world.sight.nr_packing = 2;
+	world.sight.nr_blocked = 7;
+	pass(&world, 10 * MS);
+	assert_int_equal(governor_level(&world.governor), 9);
+}
+
+/* As many at a time as there are CPUs, and nothing behind them. */
+static void who_keeps_up_is_left_alone(void **state)
+{
+	struct world world = begin(0, 19);
+
+	(void)state;
+	extents(&world, 2, 0, 0);
+	world.sight.nr_packing = 16;
+	pass(&world, 10 * MS);
+	assert_int_equal(world.nr_actions, 0);
+	extents(&world, 0, 0, 0); /* who drains waits for them */
+	world.sight.nr_packing = 18;
+	pass(&world, 10 * MS);
+	assert_int_equal(world.last.to, 0);
 }
 
 /* More bytes would be no help. */
@@ -325,6 +356,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_to_decide),
 		cmocka_unit_test(level_falls_when_compressors_are_late),
+		cmocka_unit_test(what_is_done_behind_one_that_is_not_waits_for_compressors),
+		cmocka_unit_test(who_keeps_up_is_left_alone),
 		cmocka_unit_test(level_stays_when_the_output_is_late),
 		cmocka_unit_test(level_comes_back_by_and_by),
 		cmocka_unit_test(level_does_not_swing),

@@ -208,7 +208,8 @@ static void check_records_give_bytes(int level, size_t start, size_t end)
 		bytes[i] = i % 256 < 16 || i < start || i >= end ? 7 : (uint8_t)(rand_r(&seed) >> 7);
 	assert_int_equal(extent_packer_new(&packer), 0);
 	assert_int_equal(zstd_unpacker_new(&unpacker), 0);
-	int64_t len = extent_pack(packer, level, (struct span){bytes, EXTENT_BYTES_MAX}, out, EXTENT_BYTES_MAX);
+	const struct extent_pack_params params = {.level = level};
+	int64_t len = extent_pack(packer, &params, (struct span){bytes, EXTENT_BYTES_MAX}, out, EXTENT_BYTES_MAX);
 	assert_true(len > 0 && len < EXTENT_BYTES_MAX);
 	for (int64_t at = 0; at < len;) {
 		struct perf_event_header header;
@@ -299,6 +300,32 @@ static void assert_one_hole(const struct reading *reading, struct span whole)
 	assert_true(whole.len - found.len <= EXTENT_BYTES + 2 * 8);
 }
 
+/* What is under way ends when the level falls, and then has done nothing. */
+static void test_what_takes_long_is_given_up(void **state)
+{
+	enum { BYTES = 1 << 20 };
+	struct extent_packer *packer;
+	uint8_t *bytes = calloc(1, BYTES), *out = malloc(BYTES);
+	atomic_int level_now;
+
+	(void)state;
+	assert_int_equal(extent_packer_new(&packer), 0);
+	for (int level = 1; level <= ZSTD_LEVEL_LAST; level += 7) {
+		const struct extent_pack_params params = {level, &level_now};
+		atomic_init(&level_now, level - 1);
+		int64_t len = extent_pack(packer, &params, (struct span){bytes, BYTES}, bytes, BYTES);
+		assert_true(level == 1 ? len > 0 : len == -ECANCELED);
+		for (size_t i = 0; level > 1 && i < BYTES; i++)
+			assert_int_equal(bytes[i], 0);
+		atomic_init(&level_now, level);
+		assert_true(extent_pack(packer, &params, (struct span){bytes, BYTES}, out, BYTES) > 0);
+		memset(bytes, 0, BYTES);
+	}
+	extent_packer_free(packer);
+	free(bytes);
+	free(out);
+}
+
 /* A level that changes on the way, down to none: what is read is the same, and nobody calls it a failure. */
 static void test_the_level_is_changed_on_the_way(void **state)
 {
@@ -316,7 +343,7 @@ static void test_the_level_is_changed_on_the_way(void **state)
 		feed_packed(&load, &writer_serial, pool, &packed);
 		struct pack_sight sight = pack_pool_sight(pool);
 		assert_int_equal(sight.nr_free, sight.nr_extents);
-		assert_int_equal(sight.nr_to_pack + sight.nr_packing + sight.nr_unwritten, 0);
+		assert_int_equal(sight.nr_to_pack + sight.nr_packing + sight.nr_blocked + sight.nr_unwritten, 0);
 		pack_pool_stop(pool);
 		assert_true(sight.nr_packed && sight.nr_packed == pool->totals.nr_extents);
 		assert_int_equal(pool->totals.nr_hurried, pool->totals.nr_extents);
@@ -647,6 +674,7 @@ int main(void)
 		cmocka_unit_test(test_the_last_is_held),
 		cmocka_unit_test(test_what_is_held_can_be_forgotten),
 		cmocka_unit_test(test_pressure_is_told),
+		cmocka_unit_test(test_what_takes_long_is_given_up),
 		cmocka_unit_test(test_the_level_is_changed_on_the_way),
 	};
 	return zstd_available() ? cmocka_run_group_tests_name("pack", tests, NULL, NULL) : 77;
