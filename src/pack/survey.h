@@ -34,21 +34,28 @@ void survey_part(struct survey *survey, uint32_t part);
 /* A record at that offset of the file, which has header.size readable bytes. time_ns 0: it has no time. */
 void survey_record(struct survey *survey, uint64_t offset, const uint8_t *record, uint64_t time_ns);
 
-/* The same for a sample, of which there are many. */
-static inline void survey_sample(struct survey *survey, uint64_t offset, const uint8_t *record, uint16_t size, uint64_t time_ns)
+/*
+ * The same for samples with a time, of which there are many: how many bytes behind `offset` may be the first of such a one
+ * that goes where the last records went; 0: none, it has to be told alone.
+ */
+static inline uint64_t survey_room(const struct survey *survey, uint64_t offset)
+{
+	const struct extent_fields *now = &survey->now;
+	bool goes_on = now->bytes && !now->nr_world && !survey->now_packed && offset == survey->now_end;
+
+	return goes_on && now->bytes < survey->unit_bytes ? survey->unit_bytes - now->bytes : 0;
+}
+
+/* `nr` samples, the first bytes of which lie within survey_room(). */
+static inline void survey_samples(struct survey *survey, uint64_t bytes, uint64_t nr, uint64_t first_ns, uint64_t last_ns)
 {
 	struct extent_fields *now = &survey->now;
 
-	if (offset != survey->now_end || now->nr_world || now->bytes >= survey->unit_bytes || !now->bytes || survey->now_packed ||
-	    !time_ns) {
-		survey_record(survey, offset, record, time_ns);
-		return;
-	}
-	now->nr_records++;
-	now->first_ns = time_ns < now->first_ns ? time_ns : now->first_ns;
-	now->last_ns = time_ns > now->last_ns ? time_ns : now->last_ns;
-	now->packed_bytes = now->bytes += size;
-	survey->now_end += size;
+	now->nr_records += nr;
+	now->first_ns = first_ns < now->first_ns ? first_ns : now->first_ns;
+	now->last_ns = last_ns > now->last_ns ? last_ns : now->last_ns;
+	now->packed_bytes = now->bytes += bytes;
+	survey->now_end += bytes;
 }
 
 /* A COMPRESSED record; frame_bytes: what a frame that it starts says it holds. 0: it goes on. UINT64_MAX: without end. */

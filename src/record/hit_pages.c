@@ -39,16 +39,12 @@ void hit_pages_clear(struct hit_pages *pages)
 {
 	memset(pages->slots, 0, (pages->mask + 1) * sizeof(*pages->slots));
 	pages->nr = 0;
-	pages->last = NULL;
 }
 
 /* The slot of the pair, or the free one where it belongs. There is always a free one. */
 static struct hit_page *slot_find(const struct hit_pages *pages, uint64_t page, int32_t pid)
 {
-	uint64_t hash =
-		(page ^ (uint64_t)(uint32_t)pid << 40) * 0x9e3779b97f4a7c15ull; /* 2^64 / golden ratio */
-
-	for (size_t i = hash >> 32;; i++) {
+	for (size_t i = hit_page_hash(page, pid);; i++) {
 		struct hit_page *slot = &pages->slots[i & pages->mask];
 
 		if (slot->page == 0 || (slot->page == page && slot->pid == pid))
@@ -91,10 +87,6 @@ int hit_pages_add_slow(struct hit_pages *pages, uint64_t page, int32_t pid, uint
 		*slot = (struct hit_page){.page = page, .pid = pid, .first_ns = time_ns, .last_ns = time_ns};
 		pages->nr++;
 	}
-	if (time_ns < slot->first_ns)
-		slot->first_ns = time_ns;
-	if (time_ns > slot->last_ns)
-		slot->last_ns = time_ns;
-	pages->last = slot;
+	hit_page_reach(slot, time_ns);
 	return 0;
 }

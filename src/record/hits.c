@@ -15,6 +15,7 @@
 #include "record/hit_build_ids.h"
 #include "record/hit_layout.h"
 #include "record/hit_pages.h"
+#include "record/hit_run.h"
 #include "record/hit_world.h"
 #include "record/synth_record.h"
 
@@ -40,6 +41,7 @@ struct scan {
 	size_t nr_ids;
 	struct layout_of_id last_id; /* of the last look-up */
 	int id_offset, id_distance;
+	struct hit_plain plain;
 	struct hit_pages pages;
 	struct hit_world world;
 	struct zstd_unpacker *unpacker; /* NULL: nothing compressed came yet */
@@ -116,6 +118,7 @@ static int scan_init(struct scan *scan, const struct event_desc *events, size_t 
 		scan->layouts[i] = hit_layout_make(&events[i].attr);
 		scan->uniform &= i == 0 || hit_layout_equal(&scan->layouts[0], &scan->layouts[i]);
 	}
+	scan->plain = hit_plain_make(scan->layouts, nr_events);
 	scan->id_offset = sample_id_offset(&events[0].attr);
 	scan->id_distance = sample_id_distance(&events[0].attr);
 	return scan->uniform ? 0 : scan_init_ids(scan);
@@ -230,6 +233,14 @@ static int scan_stack(struct scan *scan, size_t event, const uint8_t *record, in
 	return err;
 }
 
+static void reach(struct hits *hits, uint64_t first_ns, uint64_t last_ns)
+{
+	if (hits->first_ns == 0 || first_ns < hits->first_ns)
+		hits->first_ns = first_ns;
+	if (last_ns > hits->last_ns)
+		hits->last_ns = last_ns;
+}
+
 static int scan_sample(struct scan *scan, const uint8_t *record, size_t size, uint16_t misc)
 {
 	size_t event = scan_event(scan, record, size, true);
@@ -246,10 +257,7 @@ static int scan_sample(struct scan *scan, const uint8_t *record, size_t size, ui
 	}
 	if (layout->time) {
 		time_ns = scan->sample_ns = u64_at(record + layout->time);
-		if (scan->hits->first_ns == 0 || time_ns < scan->hits->first_ns)
-			scan->hits->first_ns = time_ns;
-		if (time_ns > scan->hits->last_ns)
-			scan->hits->last_ns = time_ns;
+		reach(scan->hits, time_ns, time_ns);
 	}
 	if (layout->tid)
 		task_pid = s32_at(record + layout->tid);
@@ -337,7 +345,10 @@ static void survey(struct scan *scan, const uint8_t *record, const struct perf_e
 	if (!scan->survey)
 		return;
 	if (header->type == PERF_RECORD_SAMPLE && !scan->inside) {
-		survey_sample(scan->survey, scan->place, record, header->size, scan->sample_ns);
+		if (scan->sample_ns && survey_room(scan->survey, scan->place))
+			survey_samples(scan->survey, header->size, 1, scan->sample_ns, scan->sample_ns);
+		else
+			survey_record(scan->survey, scan->place, record, scan->sample_ns);
 		return;
 	}
 	if (header->type == PERF_RECORD_SAMPLE)
@@ -603,13 +614,35 @@ static int live_record(struct hits_live *live, const uint8_t *record, const stru
 	return err;
 }
 
+/* The plain samples that the bytes begin with: nearly all that passes here. Returns how many bytes they take. */
+static size_t live_run(struct hits_live *live, const uint8_t *bytes, size_t len)
+{
+	struct scan *scan = &live->scan;
+	uint64_t room = live->staged_bytes ? UINT64_MAX : survey_room(scan->survey, scan->place);
+	struct hit_run run;
+
+	hit_run_take(&scan->plain, &scan->pages, (struct span){bytes, len}, room, &run);
+	if (!run.nr)
+		return 0;
+	scan->hits->nr_samples += run.nr;
+	reach(scan->hits, run.first_ns, run.last_ns);
+	if (!live->staged_bytes)
+		survey_samples(scan->survey, run.bytes, run.nr, run.first_ns, run.last_ns);
+	scan->place += run.bytes;
+	live->sample = bytes + run.last;
+	return run.bytes;
+}
+
 /* Whole records; returns how many bytes they take, or SIZE_MAX. */
 static size_t live_records(struct hits_live *live, const uint8_t *bytes, size_t len)
 {
 	struct perf_event_header header;
 	size_t at = 0;
 
-	while (len - at >= sizeof(header)) {
+	for (;;) {
+		at += live_run(live, bytes + at, len - at);
+		if (len - at < sizeof(header))
+			break;
 		memcpy(&header, bytes + at, sizeof(header));
 		if (header.size > len - at)
 			break;

@@ -536,6 +536,84 @@ static void notes_are_checked(void **state)
 	assert_true(elf_note_of_module("nothing-like-it", id) < 0);
 }
 
+struct draw {
+	uint64_t state; /* not 0 */
+};
+
+static uint64_t draw(struct draw *from, uint64_t below)
+{
+	from->state ^= from->state << 13, from->state ^= from->state >> 7, from->state ^= from->state << 17; /* xorshift64 */
+	return (from->state >> 8) % below;
+}
+
+/* One of a few processes and pages; each `rare` times without a time, of a guest, or a map. */
+static void put_any(struct buf *out, struct draw *from, unsigned nr, uint64_t rare)
+{
+	static const uint16_t modes[] = {PERF_RECORD_MISC_USER, PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_GUEST_USER};
+	uint64_t addr = 0x10000 + 0x1000 * draw(from, 40), time = draw(from, rare) ? 1000 + 10 * nr - draw(from, 400) % nr : 0;
+	uint32_t pid = 7 + (uint32_t)draw(from, 3);
+	struct perf_event_header header;
+
+	if (draw(from, rare) == 0) {
+		put_map(out, pid, addr, draw(from, 2) ? cmocka : libc, time);
+		return;
+	}
+	size_t at = out->len;
+	put_sample(out, pid, addr, time);
+	memcpy(&header, out->data + at, sizeof(header));
+	header.misc = modes[draw(from, rare) ? draw(from, 2) : 2];
+	memcpy(out->data + at, &header, sizeof(header));
+	for (uint64_t words = draw(from, 4); words > 0; words--)
+		buf_put_u64(out, UINT64_MAX);
+	close_record(out, at);
+}
+
+static void assert_same_extents(const struct extent_list *a, const struct extent_list *b)
+{
+	assert_int_equal(a->nr, b->nr);
+	for (size_t i = 0; i < a->nr; i++)
+		assert_memory_equal(&a->infos[i].fields, &b->infos[i].fields, sizeof(a->infos[i].fields));
+}
+
+/* Seen in long visits, most samples go by in one loop; read back, they are looked at one by one. */
+static void what_goes_by_is_what_is_read_back(void **state)
+{
+	static const uint64_t rare[] = {40, 5000, 1 << 20};
+
+	(void)state;
+	for (uint64_t round = 1; round <= 6; round++) {
+		AUTO_BUF struct buf stream = {0}, ids = {0}, live_ids = {0};
+		AUTO_EXTENTS struct extent_list extents = {0}, live_extents = {0};
+		struct hits hits = {.build_ids = &ids, .extents = &extents};
+		struct hits live_hits = {.build_ids = &live_ids, .extents = &live_extents};
+		struct draw from = {round};
+		struct hits_live *live;
+		AUTO_FD int fd = memfd_create("records", MFD_CLOEXEC);
+
+		for (unsigned nr = 1; nr < 50000; nr++)
+			put_any(&stream, &from, nr, rare[round % 3]);
+		assert_int_equal(fd_pwrite(fd, stream.data, stream.len, FRONT), 0);
+		struct hits_region region = {.fd = fd, .offset = FRONT, .bytes = stream.len};
+		assert_int_equal(hits_scan(&region, 1, &plain, 1, &hits), 0);
+		assert_int_equal(hits_live_new(&plain, 1, &live), 0);
+		for (size_t at = 0, end = 0; at < stream.len; at = end) {
+			for (uint64_t left = draw(&from, 2000) + 1; left > 0 && end < stream.len; left--)
+				end = record_end(&stream, end);
+			size_t part = draw(&from, (end - at) / 8) * 8;
+			struct span parts[] = {{stream.data + at, part}, {stream.data + at + part, end - at - part}};
+			hits_live_see(live, FRONT + at, part ? parts : parts + 1, part ? 2 : 1);
+		}
+		region.lives = &live;
+		region.nr_lives = 1;
+		AUTO_FD int nothing = memfd_create("nothing", MFD_CLOEXEC); /* nothing is read back */
+		region.fd = nothing;
+		assert_int_equal(hits_scan(&region, 1, &plain, 1, &live_hits), 0);
+		assert_same(&live_hits, &hits);
+		assert_same_extents(&live_extents, &extents);
+		hits_live_free(live);
+	}
+}
+
 static bool object_of(void *function, char ret[4096])
 {
 	Dl_info info;
@@ -559,6 +637,7 @@ int main(void)
 		cmocka_unit_test(a_cut_at_any_byte_is_told),
 		cmocka_unit_test(a_file_shorter_than_promised_is_told),
 		cmocka_unit_test(scribbled_bytes_do_no_harm),
+		cmocka_unit_test(what_goes_by_is_what_is_read_back),
 		cmocka_unit_test(notes_are_checked),
 	};
 	uint8_t id[ELF_NOTE_BUILD_ID_MAX];
