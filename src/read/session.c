@@ -60,6 +60,22 @@ void session_close(struct session *session)
 	free(session);
 }
 
+/* How many features there are by a table of them; -EBADMSG: not all of what it or the header tells is in the file. */
+static int count_features(const struct session *session, struct span table)
+{
+	uint64_t file_bytes = session->whole.len;
+	struct file_section section;
+	int nr = 0;
+
+	for (unsigned bit = 0; bit < FEATURE_BITS; bit++) {
+		int got = feature_section(session->info.header.features, table, bit, &section);
+		if (got < 0 || (got && (section.offset > file_bytes || section.size > file_bytes - section.offset)))
+			return -EBADMSG;
+		nr += got;
+	}
+	return nr;
+}
+
 /*
  * A finished file may have no records at all, as the `data` of a directory or a part of a rotation: then its table of
  * features stands where they would be. No record begins as such a table: with the offset of what is right behind it.
@@ -67,19 +83,13 @@ void session_close(struct session *session)
 static bool is_empty_part(const struct session *session, struct span table)
 {
 	const struct file_header *header = &session->info.header;
+	int nr = count_features(session, table);
 	struct file_section section;
-	uint64_t nr = 0;
 
-	for (unsigned bit = 0; bit < FEATURE_BITS; bit++) {
-		int got = feature_section(header->features, table, bit, &section);
-		if (got < 0 || (got && (section.offset > session->whole.len || section.size > session->whole.len - section.offset)))
-			return false;
-		nr += (uint64_t)got;
-	}
-	if (!nr)
+	if (nr <= 0)
 		return false;
 	memcpy(&section, table.ptr, sizeof(section));
-	return section.offset == header->data.offset + nr * sizeof(section);
+	return section.offset == header->data.offset + (uint64_t)nr * sizeof(section);
 }
 
 /* Where the records of a file are; what its sizes promise is held against the size of the file. */
@@ -104,6 +114,8 @@ static int find_data(struct session *session, struct source_range *ret, struct d
 		range.end = data->offset + data->size;
 		session->feature_table = (struct span){(const char *)session->whole.ptr + range.end,
 						       file_bytes - range.end};
+		if (count_features(session, session->feature_table) < 0)
+			range.shortage = SOURCE_UNDESCRIBED;
 	}
 	*ret = range;
 	return 0;

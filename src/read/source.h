@@ -59,11 +59,12 @@ struct source_ops {
 struct source_range {
 	struct span whole; /* borrowed for the life of the source */
 	uint64_t at, end;  /* offsets; end <= whole.len */
-	/* Not 0: why there should be more behind `end`; the source then ends with -EBADMSG. */
+	/* Not 0: why there should be more behind `end` or in the file; the source then ends with -EBADMSG. */
 	enum source_shortage {
 		SOURCE_COMPLETE,
-		SOURCE_UNFINISHED, /* the header does not say where the data ends */
-		SOURCE_TRUNCATED,  /* the header says that it ends behind the end of the file */
+		SOURCE_UNFINISHED,  /* the header does not say where the data ends */
+		SOURCE_TRUNCATED,   /* the header says that it ends behind the end of the file */
+		SOURCE_UNDESCRIBED, /* all of it is there, but not all of the features behind it */
 	} shortage;
 };
 int source_open_range(const struct source_range *range, struct source **ret);

@@ -66,6 +66,10 @@ static int range_end(const struct source_range_state *state, struct diag *reterr
 	case SOURCE_TRUNCATED:
 		return diag_set(reterr, -EBADMSG, "offset %#" PRIx64 ": the file is cut off here; more was recorded",
 				range->at);
+	case SOURCE_UNDESCRIBED:
+		return diag_set(reterr, -EBADMSG,
+				"offset %#zx: the file is cut off here; all records were read, but what describes them is not all there",
+				range->whole.len);
 	default:
 		return 0;
 	}
@@ -75,7 +79,7 @@ static int range_cut(const struct source_range_state *state, const char *name, u
 {
 	const struct source_range *range = &state->range;
 
-	if (range->shortage != SOURCE_COMPLETE)
+	if (range->shortage == SOURCE_UNFINISHED || range->shortage == SOURCE_TRUNCATED)
 		return range_end(state, reterr);
 	return diag_set(reterr, -EBADMSG,
 			"offset %#" PRIx64 ": cut off: %s takes %" PRIu64 " bytes, the data ends after %" PRIu64, range->at,
