@@ -263,10 +263,11 @@ int stream_settle(struct stream *stream)
 	}
 	int err = moved < 0 ? (int)moved : 0;
 
-	if (!err && stream->writer->lanes)
-		err = writer_place(stream->writer);
-	else if (!err && stream->round_bytes && stream->unmarked_bytes)
+	if (!err && !stream->writer->lanes && stream->round_bytes && stream->unmarked_bytes)
 		err = mark_round(stream);
+	/* The output is finished when others before it are: nothing of it waits for that in memory. */
+	if (!err)
+		err = writer_place(stream->writer);
 	if (!err && stream->pending->nr)
 		err = reap(stream, WRITER_ALL);
 	return err;

@@ -45,7 +45,7 @@ int writer_reap(struct writer *writer, enum writer_wait wait)
 
 int writer_place(struct writer *writer)
 {
-	return writer->err ? writer->err : stick(writer, writer->ops->place(writer));
+	return writer->err || !writer->ops->place ? writer->err : stick(writer, writer->ops->place(writer));
 }
 
 int writer_put(struct writer *writer, const void *bytes, size_t len)

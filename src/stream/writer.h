@@ -65,7 +65,7 @@ struct writer_ops {
 	int (*queue)(struct writer *writer, const struct span spans[], unsigned nr_spans);
 	/* NULL: queue() does. For bytes that are not from a ring, where that makes a difference; as writer_put(). */
 	int (*put)(struct writer *writer, const void *bytes, size_t len);
-	/* Of lanes: what was queued has its place in the output now, before all that any lane queues from here on. */
+	/* NULL: there is nothing to do. What was queued has its place in the output now, and goes there without anyone's help. */
 	int (*place)(struct writer *writer);
 	/* Advances `retired` and `stored`. */
 	int (*reap)(struct writer *writer, enum writer_wait wait);
@@ -93,7 +93,10 @@ int writer_open(const struct writer_ops *ops, const struct writer_params *params
 int writer_queue(struct writer *writer, const struct span spans[], unsigned nr_spans);
 int writer_reap(struct writer *writer, enum writer_wait wait);
 
-/* Only of lanes. */
+/*
+ * What was queued waits in this thread for nothing that comes later. Of a lane: it stands before all that any lane queues
+ * from here on. 0, or the writer's sticky -errno.
+ */
 int writer_place(struct writer *writer);
 
 /* Queue, however long it takes: for bytes that are not from a ring, which must not be held back. */

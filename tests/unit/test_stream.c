@@ -323,6 +323,45 @@ static void test_error_sticks_and_keeps_the_ring(void **state)
 	assert_int_equal(writer_close(stream.writer, NULL), -ENOSPC);
 }
 
+/* A stage: what it has waits for more, until it is told that nothing comes. */
+static int waiting_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	writer->queued += span_total(spans, nr_spans);
+	writer->retired = writer->queued;
+	return 0;
+}
+
+static int waiting_place(struct writer *writer)
+{
+	writer->stored = writer->queued;
+	return 0;
+}
+
+static const struct writer_ops writer_waiting = {
+	.name = "waiting", .state_bytes = sizeof(struct writer), .queue = waiting_queue, .place = waiting_place,
+};
+
+/* The output is switched: what came before is not left in memory until somebody finishes the former file. */
+static void test_nothing_waits_for_the_end(void **state)
+{
+	static struct fake fake;
+	struct ring ring;
+	struct stream stream = {.rings = &ring, .nr_rings = 1, .flush_bytes = 1};
+
+	(void)state;
+	start(&fake, &ring, 0);
+	assert_int_equal(writer_open(&writer_waiting, &(struct writer_params){.fd = -1}, &stream.writer), 0);
+	assert_int_equal(stream_init(&stream), 0);
+	produce(&fake, 0);
+	assert_int_equal(stream_pump(&stream, STREAM_FLOW), 16);
+	assert_int_equal(stream.writer->stored, 0);
+	produce(&fake, 1);
+	assert_int_equal(stream_settle(&stream), 0);
+	assert_int_equal(stream.writer->stored, 32);
+	stream_fini(&stream);
+	assert_int_equal(writer_close(stream.writer, NULL), 0);
+}
+
 /* What is in both comes out of the older one first, and all of it, however little it is. */
 static void test_a_larger_ring_takes_over(void **state)
 {
@@ -375,6 +414,7 @@ int main(void)
 		cmocka_unit_test(test_direct_on_a_disk),
 		cmocka_unit_test(test_a_larger_ring_takes_over),
 		cmocka_unit_test(test_error_sticks_and_keeps_the_ring),
+		cmocka_unit_test(test_nothing_waits_for_the_end),
 	};
 	return cmocka_run_group_tests_name("stream", tests, NULL, NULL);
 }
