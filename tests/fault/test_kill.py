@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """
 SIGKILL at random moments of recordings in all modes: every file that is left is whole or can be made whole, nothing is in it
-twice, nothing is missing in between, and nothing else is left behind. SEED=N repeats a run, KILLS=N says how many.
+twice, nothing is missing but what was not yet written, and nothing else is left behind. SEED=N repeats a run, KILLS=N says how many.
 """
+import math
 import os
 import pathlib
 import random
@@ -12,6 +13,7 @@ import struct
 import subprocess
 import sys
 import time
+import typing
 
 import pytest
 
@@ -60,33 +62,62 @@ def committed(path):
     return struct.unpack_from('<Q', head, 48)[0] if len(head) == 104 and head[:8] == b'PERFILE2' else None
 
 
-def numbers_in(millrace, perf, path):
-    """(thread, number) of all calls of a recording; perf reads as many samples."""
-    lines = millrace('script', '-F', 'tid,trace', '-i', path).out.splitlines()
+class Call(typing.NamedTuple):
+    tid: int
+    number: int
+    cpu: int
+    time: int
+    file: int  # of those that the recorder wrote one after the other
+
+
+def calls_in(millrace, perf, path, file):
+    """All calls of a recording; perf reads as many samples."""
+    lines = millrace('script', '--ns', '-F', 'tid,cpu,time,trace', '-i', path).out.splitlines()
     assert len(perf('script', '-F', 'tid', '-i', path).out.splitlines()) == len(lines)
-    found = (re.match(r' *(\d+) +NR 110 \((\w+),', line) for line in lines)
-    return [(int(match[1]), int(match[2], 16)) for match in found if match]
+    found = (re.match(r' *(\d+) +\[(\d+)\] +(\d+)\.(\d{9}): +NR 110 \((\w+),', line) for line in lines)
+    return [Call(int(match[1]), int(match[5], 16), int(match[2]), int(match[3] + match[4]), file)
+            for match in found if match]
 
 
-def check_run(numbers, lost):
-    """Nothing twice, and between the first and the last of each thread nothing is missing but what is known to be lost."""
-    assert len(set(numbers)) == len(numbers), 'twice'
-    threads = {}
-    for tid, number in numbers:
-        threads.setdefault(tid, []).append(number)
-    missing = sum(max(of) - min(of) + 1 - len(of) for of in threads.values())
+def unwritten(ring, torn):
+    """When that was what a ring had, of which all is in each file up to some time, and was not yet written: (from, to)."""
+    return [(max((call.time for call in ring if call.file <= file), default=0),
+             min((call.time for call in ring if call.file > file), default=math.inf)) for file in torn]
+
+
+def missing_between(before, after, unwritten_times):
+    """Calls of a thread, but not where they may have been in a ring, and not yet written."""
+    if any(begin < after.time and end > before.time for begin, end in unwritten_times):
+        return 0
+    return after.number - before.number - 1
+
+
+def check_run(calls, lost, pinned, torn, begins=True):
+    """
+    Nothing twice, and nothing is missing but what is known to be lost and what was not yet written of the files that are torn.
+    What a thread did that keeps to its CPU is in the ring of that, of others it may be in any.
+    """
+    assert len({(call.tid, call.number) for call in calls}) == len(calls), 'twice'
+    rings, threads, missing = {cpu: [] for cpu in os.sched_getaffinity(0)}, {}, 0
+    for call in sorted(calls):
+        rings[call.cpu].append(call)
+        threads.setdefault(call.tid, [call._replace(number=-1, time=0)] if begins else []).append(call)
+    times = {cpu: unwritten(ring, torn) for cpu, ring in rings.items()}
+    for of in threads.values():
+        of_rings = times[of[0].cpu] if pinned else sum(times.values(), [])
+        missing += sum(missing_between(*two, of_rings) for two in zip(of, of[1:]))
     assert missing <= lost, f'{missing} missing, {lost} known to be lost'
 
 
-def check_file(millrace, perf, path):
-    """Whole, or made whole. Returns the numbers and the losses, or None where the recorder had not got to its first record."""
+def check_file(millrace, perf, path, file):
+    """Whole, or made whole. Returns the calls and the losses, or None where the recorder had not got to its first record."""
     before = committed(path)
     done = millrace('recover', path, status=None)
     if done.status:
         assert not before and ('no record is left' in done.err or before is None), done
         return None
     assert before is None or committed(path) >= before or path.is_dir()
-    return numbers_in(millrace, perf, path), loss_of(millrace, path)['lost']
+    return calls_in(millrace, perf, path, file), loss_of(millrace, path)['lost']
 
 
 def takes(pid, number):
@@ -101,9 +132,9 @@ def takes(pid, number):
 def kill_one(millrace, program, programs, perf, spawn, directory, rng):
     """Returns what was found."""
     options, output = mode_of(rng)
-    path, calls = directory / 'p', rng.choice([20000, 50000, 10**9])
-    words = [program, 'record', *options, '-o', '-' if output == 'pipe' else path, '-e', 'dummy,raw_syscalls:sys_enter', '--',
-             programs / 'syscalls', '-t', '2', '-n', calls]
+    path, calls, pinned = directory / 'p', rng.choice([20000, 50000, 10**9]), rng.random() < 0.7
+    words = [program, 'record', *options, '-o', '-' if output == 'pipe' else path, '--sample-cpu',
+             '-e', 'dummy,raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '2', '-n', calls, '-c', int(pinned)]
     moment = rng.random() * 0.5
     print(f'kill after {moment:.6f} s:', *words[1:])
     began = time.monotonic()
@@ -119,28 +150,30 @@ def kill_one(millrace, program, programs, perf, spawn, directory, rng):
     wait_until(lambda: all(name != 'millrace' and state != 'T' for _, name, state in processes_of(directory)), 'nothing is left')
     for pid, *_ in processes_of(directory):
         os.kill(pid, signal.SIGKILL)
-    return check_rest(millrace, perf, directory, output)
+    return check_rest(millrace, perf, directory, output, pinned)
 
 
-def check_rest(millrace, perf, directory, output):
+def check_rest(millrace, perf, directory, output, pinned):
     files = sorted(directory.iterdir(), key=lambda path: (path.name == 'p', path.name))
     assert all(re.fullmatch(r'p(\.\d+(\.part)?)?', path.name) for path in files), files
     assert all(not path.name.endswith('.part') for path in files) or output in ('rotation', 'flight')
-    numbers, lost, found = [], 0, 'nothing'
-    for path in files:
+    calls, lost, found = [], 0, 'nothing'
+    torn = [file for file, path in enumerate(files) if path.name.endswith('.part') or path == files[-1]]
+    for file, path in enumerate(files):
         if output == 'pipe':
-            whole = path.stat().st_size > 4096 and (numbers_in(millrace, perf, path), loss_of(millrace, path)['lost'])
+            whole = path.stat().st_size > 4096 and (calls_in(millrace, perf, path, file), loss_of(millrace, path)['lost'])
         else:
-            whole = check_file(millrace, perf, path)
+            whole = check_file(millrace, perf, path, file)
         if not whole:
             continue
         found = f'{len(files)} files'
         if output == 'flight':
-            check_run(*whole)
+            check_run(*whole, pinned, [file] if path.name.endswith('.part') else [], begins=False)
         else:
-            numbers += whole[0]
+            calls += whole[0]
             lost += whole[1]
-    check_run(numbers, lost)
+    if output != 'flight':
+        check_run(calls, lost, pinned, torn)
     return found
 
 
