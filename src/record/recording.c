@@ -321,6 +321,23 @@ static void end_compression(struct recording *rec, struct recording_result *resu
 		result->packed = rec->pool->totals;
 }
 
+/*
+ * Who waits for a reader, of a FIFO that is opened or of a pipe that is full, does so as long as that takes: a signal ends us
+ * there as it did before. Nothing is lost then: the workload has not begun. Threads that are made meanwhile end meanwhile.
+ */
+static void let_signals_end_us(const struct recording *rec, sigset_t *ret_blocked)
+{
+	static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+	sigset_t set;
+
+	pthread_sigmask(SIG_SETMASK, NULL, ret_blocked);
+	set = *ret_blocked;
+	for (size_t i = 0; i < sizeof(ending) / sizeof(*ending); i++)
+		if (!sigismember(&rec->old_mask, ending[i]))
+			sigdelset(&set, ending[i]);
+	pthread_sigmask(SIG_SETMASK, &set, NULL);
+}
+
 /* Header and world: from then on the writer goes on where they end. */
 static int start_output(struct recording *rec, struct diag *reterr)
 {
@@ -339,6 +356,16 @@ static int start_output(struct recording *rec, struct diag *reterr)
 	if (flight)
 		return outlet_learn_world(&rec->outlet, &rec->common, reterr);
 	return outlet_put_world(&rec->outlet, &rec->common, &rec->rotation.world_bytes, reterr);
+}
+
+static int start_pipe(struct recording *rec, struct diag *reterr)
+{
+	sigset_t blocked;
+
+	let_signals_end_us(rec, &blocked);
+	int err = start_output(rec, reterr);
+	pthread_sigmask(SIG_SETMASK, &blocked, NULL);
+	return err;
 }
 
 static int share_cpus(struct recording *rec, const struct topology *topology, struct diag *reterr)
@@ -741,13 +768,9 @@ static void recording_fini(struct recording *rec)
 		close(rec->signal_fd);
 }
 
-/*
- * Opening a FIFO waits for its reader, as long as that takes: a signal ends us there as it did before. Nothing is lost
- * then, and the workload has not begun.
- */
 static int open_sink(struct recording *rec, struct diag *reterr)
 {
-	sigset_t blocked, waiting;
+	sigset_t blocked;
 
 	if (rec->options->rotation.flight_ns) {
 		/* There is none until somebody asks for one. */
@@ -756,10 +779,7 @@ static int open_sink(struct recording *rec, struct diag *reterr)
 	}
 	if (rec->options->directory)
 		return sink_open_directory(rec->options->output, &rec->outlet.sink, reterr);
-	pthread_sigmask(SIG_SETMASK, NULL, &blocked);
-	waiting = rec->old_mask;
-	sigaddset(&waiting, SIGCHLD); /* would be lost: its default is to be ignored */
-	pthread_sigmask(SIG_SETMASK, &waiting, NULL);
+	let_signals_end_us(rec, &blocked);
 	int err = sink_open(rec->options->output, &rec->outlet.sink, reterr);
 	pthread_sigmask(SIG_SETMASK, &blocked, NULL);
 	return err;
@@ -806,7 +826,7 @@ static int prepare(struct recording *rec, struct diag *reterr)
 	if (!err)
 		err = start_compression(rec, reterr);
 	if (!err)
-		err = start_output(rec, reterr);
+		err = rec->outlet.sink.pipe ? start_pipe(rec, reterr) : start_output(rec, reterr);
 	if (!err)
 		err = start_growth(rec, reterr);
 	if (!err)

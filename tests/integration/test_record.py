@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """millrace record: targets, ends, outputs, exit statuses, and errors."""
+import fcntl
 import os
 import pathlib
 import re
@@ -12,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 import pytest
@@ -99,6 +101,25 @@ def test_pipe_whose_reader_leaves(program, programs):
                           '>/dev/null; echo ${PIPESTATUS[0]}', shell=True, executable='/bin/bash', timeout=TIMEOUT,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert done.stdout.strip() == '255' and 'Broken pipe' in done.stderr
+
+
+@pytest.mark.parametrize('options', [[], ['--threads'], ['--buffer-memory=8M'], ['-z'], ['-a']], ids=' '.join)
+@pytest.mark.parametrize('how', [signal.SIGINT, signal.SIGTERM])
+def test_pipe_that_nobody_reads(program, spawn, need_tracefs, tmp_path, options, how):
+    """It is full before the command begins: a signal ends the recorder, and the command never begins."""
+    ours, theirs = os.pipe()
+    fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, 4096)
+    # Tests that run in the background are started with SIGINT ignored.
+    recorder = spawn([program, 'record', *options, '-e', 'raw_syscalls:sys_enter', '-o', '-', '--', 'touch', tmp_path / 'begun'],
+                     stdout=theirs, preexec_fn=lambda: signal.signal(how, signal.SIG_DFL))
+    os.close(theirs)
+    wait_until(lambda: any(fcntl.ioctl(ours, termios.FIONREAD, bytes(4))), 'it writes')
+    command = child_of(recorder)
+    recorder.send_signal(how)
+    assert recorder.wait(TIMEOUT) == -how
+    wait_until(lambda: not os.path.exists(f'/proc/{command}'), 'the command ends')
+    assert not (tmp_path / 'begun').exists()
+    os.close(ours)
 
 
 def test_old_output_is_kept(millrace, file):
