@@ -72,6 +72,32 @@ def child_of(process):
     return found[0]
 
 
+def children(pid):
+    """{name: pid} of the processes that one of several threads, the first, has started."""
+    text = pathlib.Path(f'/proc/{pid}/task/{pid}/children').read_text()
+    return {pathlib.Path(f'/proc/{child}/comm').read_text().strip(): int(child) for child in text.split()}
+
+
+def read_until(condition, what, pipe, out=None):
+    """
+    wait_until() with somebody who reads the pipe meanwhile, which else is full before the recording begins: how much a recorder
+    has to tell of a machine, nobody knows.
+    """
+    def look():
+        try:
+            chunk = os.read(pipe.fileno(), 1 << 16)
+            if out:
+                out.write(chunk)
+        except BlockingIOError:
+            pass
+        return condition()
+
+    os.set_blocking(pipe.fileno(), False)
+    found = wait_until(look, what)
+    os.set_blocking(pipe.fileno(), True)
+    return found
+
+
 class Done:
     """A process that has ended: status (negative: the signal), out and err (text, or bytes with binary=True)."""
 

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from conftest import stat_of, wait_until  # noqa: E402
+from conftest import children, read_until, stat_of, wait_until  # noqa: E402
 from law import check_law  # noqa: E402
 from perfdata import PerfData  # noqa: E402
 
@@ -20,18 +20,13 @@ CALLS = 100000  # of each of two threads: 80 bytes each, several times the memor
 EVENTS = ['-e', 'dummy,syscalls:sys_enter_getppid']
 
 
-def children(pid):
-    text = pathlib.Path(f'/proc/{pid}/task/{pid}/children').read_text()
-    return {pathlib.Path(f'/proc/{child}/comm').read_text().strip(): int(child) for child in text.split()}
-
-
 def state(pid):
     return stat_of(pid)[0]
 
 
-def command_of(recorder):
-    """The recorded command, when it has begun."""
-    return wait_until(lambda: children(recorder.pid).get('syscalls'), 'the command runs')
+def command_of(recorder, pipe, out=None):
+    """The recorded command, when it has begun; nothing is read of the pipe from there on."""
+    return read_until(lambda: children(recorder.pid).get('syscalls'), 'the command runs', pipe, out)
 
 
 def start(program, spawn, output, *options, calls=CALLS, command):
@@ -40,7 +35,7 @@ def start(program, spawn, output, *options, calls=CALLS, command):
     recorder = spawn([program, 'record', '--on-pressure=freeze', '--buffer-memory=4M', *options, '-o', '-', *EVENTS, '--',
                       command, '-t', '2', '-n', str(calls)], stdout=theirs, stderr=words)
     os.close(theirs)
-    return recorder, os.fdopen(ours, 'rb')
+    return recorder, os.fdopen(ours, 'rb', buffering=0)
 
 
 def expect_all(program, data, said, calls=CALLS):
@@ -53,9 +48,9 @@ def expect_all(program, data, said, calls=CALLS):
 def test_reader_that_waits(program, programs, spawn, need_tracefs, tmp_path):
     """Nothing is read of the pipe before the command stands still: after that nothing may be missing."""
     recorder, pipe = start(program, spawn, tmp_path / 'p', command=programs / 'syscalls')
-    command = command_of(recorder)
-    wait_until(lambda: state(command) == 'T', 'the command is stopped')
     with pipe, (tmp_path / 'p').open('wb') as out:
+        command = command_of(recorder, pipe, out)
+        wait_until(lambda: state(command) == 'T', 'the command is stopped')
         while chunk := pipe.read(1 << 16):
             out.write(chunk)
     assert recorder.wait() == 0
@@ -67,7 +62,7 @@ def test_recorder_that_ends(program, programs, spawn, need_tracefs, tmp_path, ho
     """Killed, the command goes on and nobody is left behind; asked to end, the recorder ends the command as ever."""
     calls = CALLS if how == signal.SIGKILL else 2000000000
     recorder, pipe = start(program, spawn, tmp_path / 'p', calls=calls, command=programs / 'syscalls')
-    command = command_of(recorder)
+    command = command_of(recorder, pipe)
     guardian = children(recorder.pid)['millrace-guard']
     wait_until(lambda: state(command) == 'T', 'the command is stopped')
     recorder.send_signal(how)
@@ -88,10 +83,10 @@ def test_recorder_that_ends(program, programs, spawn, need_tracefs, tmp_path, ho
 def test_guardian_that_ends(millrace, program, programs, spawn, need_tracefs, tmp_path):
     """Nobody is stopped whom nobody would let go on: then it is as without the option."""
     recorder, pipe = start(program, spawn, tmp_path / 'p', command=programs / 'syscalls')
-    command_of(recorder)
-    os.kill(children(recorder.pid)['millrace-guard'], signal.SIGKILL)
     said = tmp_path / 'p.words'
     with pipe, (tmp_path / 'p').open('wb') as out:
+        command_of(recorder, pipe, out)
+        os.kill(children(recorder.pid)['millrace-guard'], signal.SIGKILL)
         wait_until(lambda: said.read_text().count(f' {CALLS}\n') == 2, 'the command ends')
         while chunk := pipe.read(1 << 16):
             out.write(chunk)
@@ -107,9 +102,9 @@ def test_other_tasks(program, programs, spawn, need_tracefs, tmp_path):
     recorder = spawn([program, 'record', '--on-pressure=freeze', '--buffer-memory=4M', '-o', '-', *EVENTS, '-p', target.pid],
                      stdout=theirs, stderr=subprocess.DEVNULL)
     os.close(theirs)
-    wait_until(lambda: state(target.pid) == 'T', 'the target is stopped')
-    recorder.send_signal(signal.SIGINT)
-    with os.fdopen(ours, 'rb') as pipe:
+    with os.fdopen(ours, 'rb', buffering=0) as pipe:
+        read_until(lambda: state(target.pid) == 'T', 'the target is stopped', pipe)
+        recorder.send_signal(signal.SIGINT)
         while pipe.read(1 << 16):
             pass
     recorder.wait()

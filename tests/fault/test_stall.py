@@ -8,22 +8,27 @@ import time
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from conftest import children, read_until, wait_until  # noqa: E402
 from law import check_law  # noqa: E402
 
 MADE = 2 * 100000
 
 
 def record_stalled(program, programs, spawn, path, *options):
-    """Nothing is read of the pipe before the work is done and the recorder can only wait."""
+    """Nothing is read of the pipe from the start of the work until it is done and the recorder can only wait."""
     ours, theirs = os.pipe()
     words = path.with_suffix('.words')  # with the recording on standard output the work talks there
     with words.open('wb') as said:
         process = spawn([program, 'record', *options, '-o', '-', '-e', 'dummy,syscalls:sys_enter_getppid', '--',
                          programs / 'syscalls', '-t', '2', '-n', '100000'], stdout=theirs, stderr=said)
     os.close(theirs)
-    with open(ours, 'rb') as pipe, path.open('wb') as out:
-        while words.read_text().count(' 100000\n') < 2 and process.poll() is None:
-            time.sleep(0.01)
+
+    def done():
+        return words.read_text().count(' 100000\n') == 2
+
+    with open(ours, 'rb', buffering=0) as pipe, path.open('wb') as out:
+        read_until(lambda: 'syscalls' in children(process.pid) or done(), 'the work begins', pipe, out)
+        wait_until(done, 'the work is done')
         while chunk := pipe.read(1 << 16):
             out.write(chunk)
     assert process.wait() == 0
