@@ -14,8 +14,8 @@ enum {
 	SMALL_BLOCK_BYTES = 60 << 10,
 	BLOCK_BYTES_MAX = 128 << 10, /* RFC 8878, 3.1.1.2.4 */
 	RECORD_BLOCKS_MAX = EXTENT_RECORD_BYTES_MAX / BLOCK_BYTES_MAX,
-	PROBES = 4,
-	PROBE_BYTES = 32 << 10,
+	PROBES = 16,
+	PROBE_BYTES = 4 << 10,
 	QUICK_LEVEL_LAST = 5,   /* an extent takes less than 20 ms */
 	MIDDLE_LEVEL_LAST = 12, /* less than 200; above it a megabyte takes as long and more */
 };
@@ -121,7 +121,8 @@ static bool can_be_cut(struct span frame)
 
 /*
  * Bytes that are hard to compress: a block of 128 KiB may remain longer than a record. To see that when all is compressed
- * costs as much again, so a few places are compressed alone, as fast as it goes.
+ * costs as much again, so a few places are compressed alone, as fast as it goes. At low levels what is hard costs most, be
+ * it only an eighth of all.
  */
 static void probe(struct extent_packer *packer, struct span records, struct zstd_pack_params *params)
 {
@@ -137,7 +138,7 @@ static void probe(struct extent_packer *packer, struct span records, struct zstd
 		nr_hard += len > PROBE_BYTES / 8 * 7;
 	}
 	params->block_bytes = nr_long ? SMALL_BLOCK_BYTES : 0;
-	params->hard = nr_hard == PROBES;
+	params->hard = nr_hard >= (params->level <= QUICK_LEVEL_LAST ? PROBES / 8 : PROBES / 8 * 7);
 }
 
 int64_t extent_pack(struct extent_packer *packer, const struct extent_pack_params *how, struct span records, void *out,

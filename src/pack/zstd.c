@@ -123,7 +123,7 @@ static const struct tuning tunings[] = {
  * those as well as lazy ones do. A target length makes the fastest leave literals as they are. The highest levels are for who
  * wants the last byte.
  */
-static const struct tuning hard_fast = {.strategy = ZSTD_fast, .hash_log = 15, .min_match = 6, .target_length = 1},
+static const struct tuning hard_fast = {.strategy = ZSTD_fast, .hash_log = 16, .min_match = 6, .target_length = 1},
 			   hard_middle = {.strategy = ZSTD_fast, .hash_log = 17, .min_match = 5, .target_length = 1},
 			   hard_high = {.strategy = ZSTD_dfast, .hash_log = 18, .chain_log = 17, .min_match = 5};
 
