@@ -22,13 +22,16 @@ enum {
 
 /*
  * Measured against one stream without end, as perf's (docs/decisions/0020): at level 1 4 MiB are enough to be smaller
- * than that, at level 3 8 MiB, at level 9 16 MiB. At the highest levels a worker would be away for seconds with so much.
+ * than that, at level 3 8 MiB, at level 9 16 MiB. At the highest levels a worker would be away for seconds with so much, and
+ * is for most of one with 4.
  */
 size_t extent_bytes_for(int level)
 {
-	if (level <= 0 || level > MIDDLE_LEVEL_LAST)
+	if (level <= 0)
 		return EXTENT_BYTES_SMALL;
-	return level <= 2 ? 4 << 20 : level <= QUICK_LEVEL_LAST ? 8 << 20 : EXTENT_BYTES_MAX;
+	if (level <= 2 || level > MIDDLE_LEVEL_LAST)
+		return 4 << 20;
+	return level <= QUICK_LEVEL_LAST ? 8 << 20 : EXTENT_BYTES_MAX;
 }
 
 struct extent_packer {

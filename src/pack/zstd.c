@@ -113,9 +113,10 @@ static const struct tuning tunings[] = {
 	[2] = {.strategy = ZSTD_fast, .hash_log = 16, .min_match = 6},
 	[3] = {.strategy = ZSTD_dfast, .hash_log = 17, .chain_log = 14, .min_match = 6},
 	[4] = {.strategy = ZSTD_dfast, .hash_log = 17, .chain_log = 14, .min_match = 6},
-	[7] = {.strategy = ZSTD_lazy, .hash_log = 19, .search_log = 4, .min_match = 5},
-	[8] = {.strategy = ZSTD_lazy, .hash_log = 19, .search_log = 4, .min_match = 5},
-	[9] = {.strategy = ZSTD_lazy, .hash_log = 19, .search_log = 5, .min_match = 5},
+	[7] = {.strategy = ZSTD_lazy, .hash_log = 17, .search_log = 4, .min_match = 5},
+	[8] = {.strategy = ZSTD_lazy, .hash_log = 17, .search_log = 4, .min_match = 5},
+	[9] = {.strategy = ZSTD_lazy, .hash_log = 18, .search_log = 4, .min_match = 5},
+	[19] = {.strategy = ZSTD_btultra, .hash_log = 20, .chain_log = 20, .search_log = 5, .min_match = 3, .target_length = 96},
 };
 
 /*

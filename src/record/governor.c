@@ -85,13 +85,17 @@ static void look_at_rings(struct governor *governor, const struct governor_sight
 
 /*
  * The more of the memory waits for compressors, the faster: what is left of it lasts until that shows, and where it shows it
- * settles at the level that keeps up.
+ * settles at the level that keeps up. To store takes little less time than the fastest, and much more of the output: only when
+ * that was tried.
  */
-static int level_for(int level, size_t nr_late, size_t nr_free)
+static int level_for(const struct governor *governor, const struct governor_sight *sight, size_t nr_late)
 {
-	size_t eighths = nr_late * 8 / (nr_late + nr_free);
+	size_t eighths = nr_late * 8 / (nr_late + sight->nr_free);
+	int level = governor->for_memory.level;
 
-	return lower_of(level, eighths < 5 ? THOROUGH : eighths < 6 ? QUICK : eighths < 7 ? FAST : PLAIN);
+	if (eighths >= 7 && level <= FAST && sight->nr_packed > governor->nr_packed_before)
+		return PLAIN;
+	return lower_of(level, eighths < 5 ? THOROUGH : eighths < 6 ? QUICK : FAST);
 }
 
 /*
@@ -107,12 +111,15 @@ static void look_at_memory(struct governor *governor, const struct governor_sigh
 	if (!sight->nr_extents || !governor->bounds.level)
 		return;
 	governor->pressed = 3 * nr_late > sight->nr_free && nr_late >= sight->nr_unwritten;
+	int before = lever->level;
 	if (governor->pressed)
-		lower(lever, level_for(lever->level, nr_late, sight->nr_free), sight->now_ns);
+		lower(lever, level_for(governor, sight, nr_late), sight->now_ns);
 	else if (sight->nr_to_pack + sight->nr_blocked > sight->nr_extents / 8)
 		lever->calm_ns = 0;
 	else
 		raise_in_time(lever, governor->bounds.level, sight->now_ns);
+	if (lever->level != before)
+		governor->nr_packed_before = sight->nr_packed;
 }
 
 /* 1, 2, 3, 4, 6, 8, 12, 16, … */

@@ -65,6 +65,7 @@ struct governor {
 	uint64_t nr_packed; /* of the sight at which the bound changed the level last */
 	uint64_t seen_ns, seen_cpu_ns, seen_tight; /* of the last sight; 0: there was none */
 	double saved_ns;  /* CPU time that may be used beyond the bound, for it was not used before; below 0: is to be taken back */
+	uint64_t nr_packed_before; /* of the sight at which memory changed the level last */
 	bool pressed;     /* memory fills for want of compressors */
 	bool quiet;       /* next to no CPU time is used */
 	uint64_t next_ns; /* when it wants to see again; UINT64_MAX: not before something happens */

@@ -76,7 +76,7 @@ static void level_falls_when_compressors_are_late(void **state)
 	static const struct {
 		size_t nr_free;
 		int level;
-	} steps[] = {{11, 9}, {6, 3}, {4, 1}, {2, 0}};
+	} steps[] = {{11, 9}, {6, 3}, {2, 1}};
 	struct world world = begin(0, 19);
 
 	(void)state;
@@ -93,6 +93,11 @@ static void level_falls_when_compressors_are_late(void **state)
 		assert_int_equal(world.last.to, steps[i].level);
 		assert_int_equal(governor_level(&world.governor), steps[i].level);
 	}
+	/* Stored only when the fastest was tried. */
+	world.sight.nr_packed++;
+	pass(&world, 10 * MS);
+	assert_int_equal(world.last.to, 0);
+	assert_int_equal(governor_level(&world.governor), 0);
 	assert_true(world.governor.next_ns <= world.sight.now_ns + 50 * MS);
 }
 
@@ -122,7 +127,7 @@ static void who_keeps_up_is_left_alone(void **state)
 	extents(&world, 0, 0, 0); /* who drains waits for them */
 	world.sight.nr_packing = 18;
 	pass(&world, 10 * MS);
-	assert_int_equal(world.last.to, 0);
+	assert_int_equal(world.last.to, 1);
 }
 
 /* More bytes would be no help. */
@@ -146,6 +151,8 @@ static void level_comes_back_by_and_by(void **state)
 
 	(void)state;
 	extents(&world, 2, 15, 0);
+	pass(&world, 10 * MS);
+	world.sight.nr_packed++;
 	pass(&world, 10 * MS);
 	assert_int_equal(governor_level(&world.governor), 0);
 	extents(&world, 15, 3, 0); /* room, but some still wait */
