@@ -38,7 +38,7 @@ static size_t flush_bytes(const struct data_files_params *params)
 /* Readers of one file hold back what comes between two marks: not too little, for the marks cost, nor too much. */
 static uint64_t round_bytes(const struct data_files_params *params)
 {
-	uint64_t all = (uint64_t)params->set->plan->nr_drained * params->set->wakeup_bytes * 2;
+	uint64_t all = (uint64_t)params->set->plan->nr_drained * params->set->wakeup_bytes;
 
 	if (params->live)
 		return 1;

@@ -289,12 +289,13 @@ static bool make_roomy_rings(struct eventset *set, struct eventset_sizes sizes)
 
 	if (!sizes.roomy || !sizes.grows || sizes.pages || set->plan->nr_rings > set->plan->nr_drained || !pages)
 		return false;
-	if (open_carriers(set, ROOMY_WAKEUP_BYTES))
+	size_t wakeup_bytes = ring_sizes_roomy_wakeup(pages * (size_t)sysconf(_SC_PAGESIZE));
+	if (open_carriers(set, (uint32_t)wakeup_bytes))
 		return false;
 	choose_ring_fds(set);
 	int err = try_map(set, pages, ring_sizes_side_pages());
 	if (!err) {
-		note_sizes(set, pages, ROOMY_WAKEUP_BYTES);
+		note_sizes(set, pages, wakeup_bytes);
 		err = redirect_outputs(set, &unheard);
 	}
 	if (err) {

@@ -116,11 +116,10 @@ static const struct perf_event_attr *attr_of_ring(const struct ring_growth *grow
 	return &growth->set->events->events[growth->set->plan->slots[slot].event].attr;
 }
 
-/* Woken at a quarter, or as soon as it is worth it: who comes late finds room for three times as much, and more. */
 static int map_larger(const struct ring_growth *growth, size_t index, size_t bytes, struct growing_ring *ring)
 {
-	size_t wakeup_bytes = bytes / 4 < ROOMY_WAKEUP_BYTES ? bytes / 4 : ROOMY_WAKEUP_BYTES;
-	int fd = ring_carrier_open(attr_of_ring(growth, index), &growth->set->plan->rings[index], (uint32_t)wakeup_bytes);
+	uint32_t wakeup_bytes = (uint32_t)ring_sizes_roomy_wakeup(bytes);
+	int fd = ring_carrier_open(attr_of_ring(growth, index), &growth->set->plan->rings[index], wakeup_bytes);
 
 	if (fd < 0)
 		return fd;

@@ -10,6 +10,7 @@ enum {
 	DEFAULT_MLOCK_KB = 516, /* sysctl perf_event_mlock_kb of an untouched kernel: 512 KiB and a control page */
 	SIDE_BYTES = 128 << 10, /* of a side ring: what 50 execs of a large program leave, while its reader wakes up */
 	ROOMY_BYTES = 4 << 20,  /* 20 ms of the densest events of a CPU: docs/decisions/0042 */
+	ROOMY_WAKEUP = 1 << 20, /* writes of that size are cheaper than smaller ones */
 	ROOMY_ALL = 64 << 20,   /* filled with zeroes at the start; the more CPUs, the less a drain does itself: decision 0032 */
 	PART_OF_MEMORY = 128,   /* that roomy rings may take */
 	PART_OF_BOUND = 4,      /* of what all rings may take at most: they may still grow, one beside the other */
@@ -75,4 +76,9 @@ size_t ring_sizes_roomy_pages(const struct plan *plan, struct eventset_sizes siz
 	while (pages > least && ring_sizes_bytes(plan, pages, ring_sizes_side_pages()) > most_bytes)
 		pages /= 2;
 	return pages > least ? pages : 0;
+}
+
+size_t ring_sizes_roomy_wakeup(size_t ring_bytes)
+{
+	return ring_bytes / 4 < ROOMY_WAKEUP ? ring_bytes / 4 : ROOMY_WAKEUP;
 }

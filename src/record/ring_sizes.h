@@ -17,8 +17,11 @@ struct eventset_sizes {
 	bool roomy;   /* without a size: larger than by default, where nothing speaks against it */
 };
 
-/* A reader that is woken when so much has come finds it in the cache still, however large the ring is. */
-enum { ROOMY_WAKEUP_BYTES = 512 << 10 };
+/*
+ * How much has come into a larger ring than by default when its reader is woken: a quarter, or as soon as it is worth it, so that
+ * who comes late finds room for three times as much, and more. However large the ring is, that is in some cache still.
+ */
+size_t ring_sizes_roomy_wakeup(size_t ring_bytes);
 
 /* The largest ring that every user may have: the locked-memory allowance per CPU without the control page. */
 size_t ring_sizes_default_pages(void);

@@ -210,7 +210,7 @@ def test_the_first_rings_are_roomy(millrace, need_root, tmp_path):
     if os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGESIZE') < 2 << 30 or os.cpu_count() > 8 or int(MLOCK_KB.read_text()) > 600:
         pytest.skip('not on such a machine')
     err = millrace('record', '-v', '-a', '-e', 'cpu-clock', '-o', tmp_path / 'p.data', '--', 'true').err
-    assert re.search(SIZES, err).groups() == ('4096', '512'), err
+    assert re.search(SIZES, err).groups() == ('4096', '1024'), err
     err = millrace('record', '-v', '-a', '--max-memory=16M', '-e', 'cpu-clock', '-o', tmp_path / 'p.data', '--', 'true').err
     assert int(re.search(SIZES, err)[1]) <= 1024, err
 

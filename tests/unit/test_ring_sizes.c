@@ -59,6 +59,14 @@ static void they_take_a_part_of_what_rings_may_have(void **state)
 	assert_int_equal(roomy_bytes(2, (struct eventset_sizes){.most_bytes = default_bytes()}, 24 * GIB), 0);
 }
 
+static void their_reader_is_woken_early(void **state)
+{
+	(void)state;
+	assert_int_equal(ring_sizes_roomy_wakeup(1 * MIB), MIB / 4);
+	assert_int_equal(ring_sizes_roomy_wakeup(4 * MIB), MIB);
+	assert_int_equal(ring_sizes_roomy_wakeup(8 * MIB), MIB);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -66,6 +74,7 @@ int main(void)
 		cmocka_unit_test(they_take_a_small_part_of_the_memory),
 		cmocka_unit_test(many_cpus_have_no_more_together),
 		cmocka_unit_test(they_take_a_part_of_what_rings_may_have),
+		cmocka_unit_test(their_reader_is_woken_early),
 	};
 	return cmocka_run_group_tests_name("ring_sizes", tests, NULL, NULL);
 }
