@@ -26,6 +26,7 @@ enum {
 	LOST_MAX = 1000,
 	AHEAD_BYTES = 64 << 20, /* of records that are being decompressed */
 	LARGE_BLOCK_BYTES = 16 << 20,
+	NR_FOUND = 128,
 };
 
 enum item_kind { ITEM_PLAIN, ITEM_EXTENT, ITEM_STREAM, ITEM_GAP };
@@ -46,6 +47,12 @@ struct unpack_room {
 	struct id_map blocks; /* of the arena, by address */
 };
 
+/* Where a MiB of memory is. */
+struct unpack_found {
+	uintptr_t mib;
+	struct unpack_room *room;
+};
+
 struct source_unpack {
 	struct source source;
 	struct source *under; /* owned */
@@ -55,6 +62,7 @@ struct source_unpack {
 	size_t nr_sharing;
 	size_t max_extents;
 	struct unpack_room small, large; /* for extents that fit, and for the rest of the world; for others */
+	struct unpack_found found[NR_FOUND];
 
 	struct item items[QUEUE_ITEMS];
 	size_t first, nr, nr_extents;
@@ -91,10 +99,18 @@ static bool is_in(const struct unpack_room *room, const void *record)
 	return room->blocks.nr && id_map_find(&room->blocks, (uintptr_t)record / arena_block_bytes(&room->arena)) >= 0;
 }
 
-/* NULL: none of ours. */
+/* NULL: none of ours. What was found stays true: blocks are freed at the end only. */
 static struct unpack_room *room_of(struct source_unpack *unpack, const void *record)
 {
-	return is_in(&unpack->large, record) ? &unpack->large : is_in(&unpack->small, record) ? &unpack->small : NULL;
+	uintptr_t mib = (uintptr_t)record / ARENA_BLOCK_BYTES;
+	struct unpack_found *found = &unpack->found[mib % NR_FOUND];
+
+	if (found->room && found->mib == mib)
+		return found->room;
+	struct unpack_room *room = is_in(&unpack->large, record) ? &unpack->large : is_in(&unpack->small, record) ? &unpack->small : NULL;
+	if (room)
+		*found = (struct unpack_found){mib, room};
+	return room;
 }
 
 static void unpack_hold(struct source *source, const void *record)
@@ -195,14 +211,14 @@ static int start(struct source_unpack *unpack)
 {
 	size_t nr = unpack->ahead ? unpack_workers_useful() : 0;
 
-	unpack->max_extents = nr ? 2 * nr : 1;
+	unpack->max_extents = nr ? 2 * (nr + 1) : 1;
 	unpack->carry = malloc(CARRY_BYTES);
 	if (!unpack->carry)
 		return -ENOMEM;
 	if (!unpack->shared)
 		return unpack_workers_new(nr, &unpack->workers);
 	/* One is used while the next is decompressed; more only of few. */
-	unpack->max_extents = nr ? 2 + 2 * nr / unpack->nr_sharing : 1;
+	unpack->max_extents = nr ? 2 + 2 * (nr + 1) / unpack->nr_sharing : 1;
 	unpack->workers = unpack->shared;
 	return 0;
 }

@@ -14,16 +14,14 @@ struct unpack_workers {
 	pthread_cond_t work, news;
 	struct unpack_job *first, *last; /* under the lock, as is `done` of a job that was given */
 	bool stop;
-	struct zstd_unpacker *own; /* without threads */
+	struct zstd_unpacker *own; /* of who gives and awaits */
 	size_t nr, nr_wanted; /* threads; not changed by them */
 	pthread_t threads[];
 };
 
 size_t unpack_workers_useful(void)
 {
-	unsigned nr = crew_useful();
-
-	return nr < 2 ? 0 : nr;
+	return crew_useful() - 1; /* who awaits works as well */
 }
 
 static void unpack(struct zstd_unpacker *unpacker, struct unpack_job *job)
@@ -33,6 +31,16 @@ static void unpack(struct zstd_unpacker *unpacker, struct unpack_job *job)
 	job->got = unpacker ? zstd_unpack_frame(unpacker, frame, job->to, job->bytes) : -ENOMEM;
 	if (job->got >= 0 && (uint64_t)job->got != job->bytes)
 		job->got = -EBADMSG;
+}
+
+static struct unpack_job *take_first(struct unpack_workers *workers)
+{
+	struct unpack_job *job = workers->first;
+
+	workers->first = job->next;
+	if (!workers->first)
+		workers->last = NULL;
+	return job;
 }
 
 static void *work(void *arg)
@@ -47,12 +55,9 @@ static void *work(void *arg)
 	for (;;) {
 		while (!workers->first && !workers->stop)
 			pthread_cond_wait(&workers->work, &workers->lock);
-		job = workers->first;
-		if (!job)
-			break;
-		workers->first = job->next;
 		if (!workers->first)
-			workers->last = NULL;
+			break;
+		job = take_first(workers);
 		pthread_mutex_unlock(&workers->lock);
 		unpack(unpacker, job);
 		pthread_mutex_lock(&workers->lock);
@@ -132,10 +137,22 @@ void unpack_workers_give(struct unpack_workers *workers, struct unpack_job *job)
 	pthread_mutex_unlock(&workers->lock);
 }
 
+/* Under the lock. A job that nobody has begun and that comes next, as most do: they are awaited nearly in their order. */
+static bool take_back(struct unpack_workers *workers, struct unpack_job *job)
+{
+	if (workers->first != job)
+		return false;
+	take_first(workers);
+	return true;
+}
+
 void unpack_workers_await(struct unpack_workers *workers, struct unpack_job *job)
 {
 	pthread_mutex_lock(&workers->lock);
-	while (!job->done)
+	bool ours = !job->done && take_back(workers, job);
+	while (!ours && !job->done)
 		pthread_cond_wait(&workers->news, &workers->lock);
 	pthread_mutex_unlock(&workers->lock);
+	if (ours)
+		unpack(workers->own, job);
 }

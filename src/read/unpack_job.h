@@ -25,7 +25,7 @@ struct unpack_job {
 
 struct unpack_workers;
 
-/* As many threads as there are CPUs for us, within reason; 0 when that is one. */
+/* As many threads as there are CPUs for us beside that of who awaits, within reason; 0: one CPU. */
 size_t unpack_workers_useful(void);
 
 /*
@@ -36,4 +36,5 @@ int unpack_workers_new(size_t nr, struct unpack_workers **ret);
 void unpack_workers_free(struct unpack_workers *workers); /* NULL is fine; waits for what was given */
 
 void unpack_workers_give(struct unpack_workers *workers, struct unpack_job *job);
+/* Does the job itself when nobody has begun it and it is the first of those. */
 void unpack_workers_await(struct unpack_workers *workers, struct unpack_job *job);
