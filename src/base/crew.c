@@ -12,6 +12,8 @@
 
 enum { HANDS_MAX = 8 };
 
+enum { CALLER, GUEST, FIRST_THREAD }; /* hands */
+
 struct crew {
 	pthread_mutex_t lock; /* of all that follows up to `threads`, but for `next` */
 	pthread_cond_t begun, left;
@@ -33,9 +35,10 @@ unsigned crew_useful(void)
 	return nr > HANDS_MAX ? HANDS_MAX : nr;
 }
 
-static bool is_over(struct crew *crew)
+/* Of the job that is on, if one is. */
+static bool has_parts(struct crew *crew)
 {
-	return atomic_load_explicit(&crew->next, memory_order_relaxed) >= crew->nr_parts;
+	return crew->open && atomic_load_explicit(&crew->next, memory_order_relaxed) < crew->nr_parts;
 }
 
 static void do_parts(struct crew *crew, unsigned hand)
@@ -45,23 +48,29 @@ static void do_parts(struct crew *crew, unsigned hand)
 		crew->part(crew->of, hand, part);
 }
 
+/* Under the lock, which is open meanwhile. */
+static void join(struct crew *crew, unsigned hand)
+{
+	crew->nr_joined++;
+	pthread_mutex_unlock(&crew->lock);
+	do_parts(crew, hand);
+	pthread_mutex_lock(&crew->lock);
+	if (!--crew->nr_joined)
+		pthread_cond_signal(&crew->left);
+}
+
 static void *work(void *of)
 {
 	struct crew *crew = of;
 
 	pthread_mutex_lock(&crew->lock);
-	unsigned hand = ++crew->nr_named;
+	unsigned hand = FIRST_THREAD + crew->nr_named++;
 	for (;;) {
-		while (!crew->stop && !(crew->open && !is_over(crew)))
+		while (!crew->stop && !has_parts(crew))
 			pthread_cond_wait(&crew->begun, &crew->lock);
 		if (crew->stop)
 			break;
-		crew->nr_joined++;
-		pthread_mutex_unlock(&crew->lock);
-		do_parts(crew, hand);
-		pthread_mutex_lock(&crew->lock);
-		if (!--crew->nr_joined)
-			pthread_cond_signal(&crew->left);
+		join(crew, hand);
 	}
 	pthread_mutex_unlock(&crew->lock);
 	return NULL;
@@ -81,14 +90,15 @@ static void start(struct crew *crew, unsigned nr)
 
 int crew_new(unsigned nr_hands, struct crew **ret)
 {
-	struct crew *crew = calloc(1, sizeof(*crew) + (nr_hands - 1) * sizeof(crew->threads[0]));
+	unsigned nr_threads = nr_hands > FIRST_THREAD ? nr_hands - FIRST_THREAD : 0;
+	struct crew *crew = calloc(1, sizeof(*crew) + nr_threads * sizeof(crew->threads[0]));
 
 	if (!crew)
 		return -ENOMEM;
 	pthread_mutex_init(&crew->lock, NULL);
 	pthread_cond_init(&crew->begun, NULL);
 	pthread_cond_init(&crew->left, NULL);
-	start(crew, nr_hands - 1);
+	start(crew, nr_threads);
 	*ret = crew;
 	return 0;
 }
@@ -109,27 +119,32 @@ void crew_free(struct crew *crew)
 	free(crew);
 }
 
-unsigned crew_hands(const struct crew *crew)
+void crew_begin(struct crew *crew, crew_part *part, void *of, unsigned nr_parts)
 {
-	return crew->nr_threads + 1;
-}
-
-void crew_run(struct crew *crew, crew_part *part, void *of, unsigned nr_parts)
-{
-	if (!crew->nr_threads || nr_parts < 2) {
-		for (unsigned i = 0; i < nr_parts; i++)
-			part(of, 0, i);
-		return;
-	}
 	pthread_mutex_lock(&crew->lock);
 	crew->part = part;
 	crew->of = of;
 	crew->nr_parts = nr_parts;
 	atomic_store_explicit(&crew->next, 0, memory_order_relaxed);
 	crew->open = true;
-	pthread_cond_broadcast(&crew->begun);
+	if (crew->nr_threads)
+		pthread_cond_broadcast(&crew->begun);
 	pthread_mutex_unlock(&crew->lock);
-	do_parts(crew, 0);
+}
+
+bool crew_help(struct crew *crew)
+{
+	pthread_mutex_lock(&crew->lock);
+	bool helps = has_parts(crew);
+	if (helps)
+		join(crew, GUEST);
+	pthread_mutex_unlock(&crew->lock);
+	return helps;
+}
+
+void crew_finish(struct crew *crew)
+{
+	do_parts(crew, CALLER);
 	pthread_mutex_lock(&crew->lock);
 	crew->open = false;
 	while (crew->nr_joined)

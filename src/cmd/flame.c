@@ -91,7 +91,7 @@ static int read_records(struct flame *flame, struct diag *reterr)
 	if (!err)
 		err = samples_init(&flame->samples, &options, flame->session, flame->machine);
 	if (!err)
-		err = input_records_open(&records, flame->session);
+		err = input_records_open(&records, flame->session, 1);
 	while (!err && (got = input_records_next(&records, &record, reterr)) > 0)
 		err = take(flame, record);
 	input_records_close(&records);

@@ -101,10 +101,10 @@ void input_tell_late(const struct session *session)
 			 nr_late);
 }
 
-int input_records_open(struct input_records *records, struct session *session)
+int input_records_open(struct input_records *records, struct session *session, unsigned nr_hands)
 {
 	*records = (struct input_records){.session = session};
-	return session_info(session)->file_bytes ? ahead_start(session, &records->ahead) : 0;
+	return session_info(session)->file_bytes ? ahead_start(session, nr_hands, &records->ahead) : 0;
 }
 
 static int next_record(struct input_records *records, const struct session_record **ret, struct diag *reterr)

@@ -75,8 +75,8 @@ struct input_records {
 	struct session_record record;
 };
 
-/* 0 or -errno: there is no thread to be had. */
-int input_records_open(struct input_records *records, struct session *session);
+/* `nr_hands`: see ahead_start(). 0 or -errno: there is no thread to be had. */
+int input_records_open(struct input_records *records, struct session *session, unsigned nr_hands);
 /* As session_next(), but a sample of a group comes once for each member: group_split.h. */
 int input_records_next(struct input_records *records, const struct session_record **ret, struct diag *reterr);
 /*

@@ -127,7 +127,7 @@ static int read_records(struct report *report, struct diag *reterr)
 		print_front(report);
 	if (report->header_done && report->options.header.alone)
 		return 0;
-	int err = input_records_open(&records, report->session);
+	int err = input_records_open(&records, report->session, report_crew_hands(report->crew));
 	if (err)
 		return diag_set(reterr, err, "cannot start a thread: %s", strerror(-err));
 	progress_start(&report->progress, "reading");

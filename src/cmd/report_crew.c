@@ -29,7 +29,6 @@ struct report_hand {
 
 struct report_crew {
 	struct samples *samples; /* borrowed */
-	struct crew *crew;
 	const struct ahead *ahead; /* during a run, like what follows */
 	const struct ahead_piece *pieces;
 	size_t width; /* pieces that are tried side by side next: the more, the fewer had to be taken one by one before */
@@ -52,10 +51,6 @@ int report_crew_new(struct samples *samples, struct report_crew **ret)
 	memset(crew, 0, bytes);
 	crew->samples = samples;
 	crew->width = 1;
-	if (crew_new(nr, &crew->crew)) {
-		free(crew);
-		return -ENOMEM;
-	}
 	crew->nr_hands = nr;
 	*ret = crew;
 	return 0;
@@ -65,13 +60,17 @@ void report_crew_free(struct report_crew *crew)
 {
 	if (!crew)
 		return;
-	crew_free(crew->crew);
 	for (unsigned i = 0; i < crew->nr_hands; i++) {
 		for (size_t event = 0; event < crew->hands[i].nr_shares; event++)
 			tally_share_fini(&crew->hands[i].shares[event]);
 		free(crew->hands[i].shares);
 	}
 	free(crew);
+}
+
+unsigned report_crew_hands(const struct report_crew *crew)
+{
+	return crew ? crew->nr_hands : 1;
 }
 
 static int hand_fit(struct report_hand *hand, const struct samples *samples)
@@ -164,7 +163,7 @@ static int64_t take_together(struct report_crew *crew, struct ahead *ahead, stru
 	crew->ahead = ahead;
 	crew->pieces = run.pieces;
 	memset(crew->missed, 0, run.nr * sizeof(crew->missed[0]));
-	crew_run(crew->crew, count_piece, crew, (unsigned)run.nr);
+	ahead_share(ahead, count_piece, crew, (unsigned)run.nr);
 	for (size_t i = 0; i < run.nr; i++) {
 		int64_t nr = take_missed(crew, ahead, i);
 		if (nr < 0)

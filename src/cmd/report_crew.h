@@ -18,6 +18,9 @@ struct samples;
 int report_crew_new(struct samples *samples, struct report_crew **ret);
 void report_crew_free(struct report_crew *crew); /* NULL is fine */
 
+/* For ahead_start(). NULL is fine. */
+unsigned report_crew_hands(const struct report_crew *crew);
+
 /* Of ahead_run_begin(). */
 struct report_run {
 	const struct ahead_piece *pieces;

@@ -238,7 +238,7 @@ static int run_records(struct script *script, struct diag *reterr)
 	err = open_crew(script);
 	if (err)
 		return diag_set(reterr, err, "out of memory");
-	err = input_records_open(&records, script->session);
+	err = input_records_open(&records, script->session, script_crew_hands(script->crew));
 	if (err)
 		return diag_set(reterr, err, "cannot start a thread: %s", strerror(-err));
 	while (!(script->header_done && script->options.header.alone) && !output_is_over(&script->out) &&

@@ -32,7 +32,6 @@ struct round {
 
 struct script_crew {
 	struct script_crew_options options;
-	struct crew *crew;
 	unsigned nr_hands;
 	bool ready; /* the texts are there */
 	struct sample_text **texts; /* of each hand; the first is the caller's own */
@@ -61,12 +60,12 @@ int script_crew_new(const struct script_crew_options *options, struct sample_tex
 	for (size_t i = 0; i < NR_SHEETS; i++)
 		crew->made->sheets[i].text.fd = crew->making->sheets[i].text.fd = OUTPUT_MEMORY;
 	crew->texts = calloc(nr_hands, sizeof(struct sample_text *));
-	if (!crew->texts || crew_new(nr_hands, &crew->crew)) {
+	if (!crew->texts) {
 		script_crew_free(crew);
 		return -ENOMEM;
 	}
 	crew->texts[0] = text;
-	crew->nr_hands = crew_hands(crew->crew);
+	crew->nr_hands = nr_hands;
 	crew->nr_pieces = 2 * (size_t)crew->nr_hands;
 	*ret = crew;
 	return 0;
@@ -76,7 +75,6 @@ void script_crew_free(struct script_crew *crew)
 {
 	if (!crew)
 		return;
-	crew_free(crew->crew);
 	for (unsigned hand = 1; crew->texts && hand < crew->nr_hands; hand++)
 		sample_text_free(crew->texts[hand]);
 	free(crew->texts);
@@ -85,6 +83,11 @@ void script_crew_free(struct script_crew *crew)
 		output_close(&crew->rounds[1].sheets[i].text);
 	}
 	free(crew);
+}
+
+unsigned script_crew_hands(const struct script_crew *crew)
+{
+	return crew ? crew->nr_hands : 1;
 }
 
 static void write_sheet(struct script_crew *crew, struct output *text)
@@ -178,7 +181,7 @@ static int run_round(struct script_crew *crew, struct ahead *ahead, size_t nr_pi
 	int result = 1;
 
 	crew->ahead = ahead;
-	crew_run(crew->crew, do_part, crew, 1 + (unsigned)nr);
+	ahead_share(ahead, do_part, crew, 1 + (unsigned)nr);
 	/* In the others it is blocked. */
 	if (crew->options.out->err == -EPIPE)
 		raise(SIGPIPE);

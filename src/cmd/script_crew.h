@@ -29,6 +29,9 @@ struct script_crew_options {
 int script_crew_new(const struct script_crew_options *options, struct sample_text *text, struct script_crew **ret);
 void script_crew_free(struct script_crew *crew); /* NULL is fine */
 
+/* For ahead_start(). NULL is fine. */
+unsigned script_crew_hands(const struct script_crew *crew);
+
 /*
  * Prints some of the samples that come next: 1; 0: the next record is the caller's, as input_records_next() gives it.
  * Otherwise as sample_text_print().

@@ -12,10 +12,14 @@
 #include "read/session_state.h"
 
 /*
- * Each side wakes the other when half of them wait for it, or when it has nothing to do itself: few switches, and runs
- * long enough to be shared among threads.
+ * Each side wakes the other when so many wait for it, or when it has nothing to do itself: few switches, and runs long
+ * enough to be shared among threads.
+ *
+ * What a round of the recording holds (90 batches of raw_syscalls on two CPUs) comes out of the order all at once, and while the
+ * next one is read nothing does: several hands need more than one round of them, or wait for it. One hand works on either
+ * side in turn, and few batches stay in its cache. Of records with stacks few are on their way, too.
  */
-enum { NR_BATCHES = AHEAD_RUN_MAX, NR_WORTH_WAKING = NR_BATCHES / 2 };
+enum { NR_BATCHES = AHEAD_RUN_MAX, NR_FEW = 64, NR_WORTH_WAKING = NR_FEW / 2 };
 
 /* Of records with stacks few are on their way: what was decompressed stays in memory as long as they are. */
 enum { BATCH_RECORDS = AHEAD_PIECE_MAX, BATCH_STACKS = 8, WORD_BITS = 64 };
@@ -43,15 +47,17 @@ struct queue {
 
 struct ahead {
 	struct session *session;
+	struct crew *crew; /* its guest is the thread */
 	pthread_t thread;
 	pthread_mutex_t lock; /* of all that follows, but for what is in a slot: that is whose turn it is */
 	pthread_cond_t filled_or_ended, came_back;
 	struct queue filled, empty;
 	_Atomic bool stop; /* read without the lock, too */
+	bool shared; /* there is a job for the crew since the thread looked for one */
 	bool ended;
 	int result; /* valid when ended: of session_next() */
 	struct diag why;
-	size_t batch_records;
+	size_t batch_records, nr_slots; /* that are in use at all */
 	struct slot *filling; /* the thread's own */
 	/* Of ahead_next(): */
 	struct slot *using[NR_BATCHES]; /* the batches that it gives from, */
@@ -87,17 +93,30 @@ static void release(struct slot *slot)
 	memset(slot->others, 0, sizeof(slot->others));
 }
 
+/* Under the lock. So many slots are empty: true; false: we are to stop. Until then what is there is decoded. */
+static bool wait_for_empty(struct ahead *ahead, size_t nr)
+{
+	while (ahead->empty.nr < nr && !ahead->stop) {
+		pthread_cond_signal(&ahead->filled_or_ended);
+		if (ahead->shared) {
+			ahead->shared = false;
+			pthread_mutex_unlock(&ahead->lock);
+			crew_help(ahead->crew);
+			pthread_mutex_lock(&ahead->lock);
+		} else {
+			pthread_cond_wait(&ahead->came_back, &ahead->lock);
+		}
+	}
+	return !ahead->stop;
+}
+
 /* An empty slot of our own. NULL: we are to stop. */
 static struct slot *slot_wait(struct ahead *ahead)
 {
 	struct slot *slot = NULL;
 
 	pthread_mutex_lock(&ahead->lock);
-	while (!ahead->empty.nr && !ahead->stop) {
-		pthread_cond_signal(&ahead->filled_or_ended);
-		pthread_cond_wait(&ahead->came_back, &ahead->lock);
-	}
-	if (!ahead->stop)
+	if (wait_for_empty(ahead, 1))
 		slot = queue_take(&ahead->empty);
 	pthread_mutex_unlock(&ahead->lock);
 	if (slot)
@@ -124,10 +143,7 @@ static void wait_for_all(void *of)
 		hand_over(ahead);
 	size_t ours = ahead->filling != NULL;
 	pthread_mutex_lock(&ahead->lock);
-	while (ahead->empty.nr + ours < NR_BATCHES && !ahead->stop) {
-		pthread_cond_signal(&ahead->filled_or_ended);
-		pthread_cond_wait(&ahead->came_back, &ahead->lock);
-	}
+	wait_for_empty(ahead, ahead->nr_slots - ours);
 	pthread_mutex_unlock(&ahead->lock);
 }
 
@@ -211,19 +227,32 @@ static size_t batch_records(const struct session *session)
 	return BATCH_RECORDS;
 }
 
-int ahead_start(struct session *session, struct ahead **ret)
+static void ahead_free(struct ahead *ahead)
+{
+	ahead->session->before_change = NULL;
+	crew_free(ahead->crew);
+	pthread_cond_destroy(&ahead->came_back);
+	pthread_cond_destroy(&ahead->filled_or_ended);
+	pthread_mutex_destroy(&ahead->lock);
+	free(ahead);
+}
+
+int ahead_start(struct session *session, unsigned nr_hands, struct ahead **ret)
 {
 	struct ahead *ahead = calloc(1, sizeof(*ahead));
 	sigset_t all, before;
 
-	if (!ahead)
+	if (!ahead || crew_new(nr_hands, &ahead->crew)) {
+		free(ahead);
 		return -ENOMEM;
+	}
 	ahead->session = session;
 	ahead->batch_records = batch_records(session);
+	ahead->nr_slots = nr_hands > 1 && ahead->batch_records == BATCH_RECORDS ? NR_BATCHES : NR_FEW;
 	pthread_mutex_init(&ahead->lock, NULL);
 	pthread_cond_init(&ahead->filled_or_ended, NULL);
 	pthread_cond_init(&ahead->came_back, NULL);
-	for (size_t i = 0; i < NR_BATCHES; i++)
+	for (size_t i = 0; i < ahead->nr_slots; i++)
 		queue_put(&ahead->empty, &ahead->slots[i]);
 	session->before_change = wait_for_all;
 	session->before_change_of = ahead;
@@ -233,8 +262,7 @@ int ahead_start(struct session *session, struct ahead **ret)
 	int err = pthread_create(&ahead->thread, NULL, run, ahead);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (err) {
-		session->before_change = NULL;
-		free(ahead);
+		ahead_free(ahead);
 		return -err;
 	}
 	*ret = ahead;
@@ -293,13 +321,9 @@ void ahead_close(struct ahead *ahead)
 	pthread_cond_signal(&ahead->came_back);
 	pthread_mutex_unlock(&ahead->lock);
 	pthread_join(ahead->thread, NULL);
-	for (size_t i = 0; i < NR_BATCHES; i++)
+	for (size_t i = 0; i < ahead->nr_slots; i++)
 		release(&ahead->slots[i]);
-	ahead->session->before_change = NULL;
-	pthread_cond_destroy(&ahead->came_back);
-	pthread_cond_destroy(&ahead->filled_or_ended);
-	pthread_mutex_destroy(&ahead->lock);
-	free(ahead);
+	ahead_free(ahead);
 }
 
 /* Records lie in the order of the rings, not in that in which they are used: without this each is waited for. */
@@ -391,6 +415,16 @@ size_t ahead_run_begin(struct ahead *ahead, const struct ahead_piece **ret)
 	}
 	*ret = ahead->pieces;
 	return nr;
+}
+
+void ahead_share(struct ahead *ahead, crew_part *part, void *of, unsigned nr_parts)
+{
+	crew_begin(ahead->crew, part, of, nr_parts);
+	pthread_mutex_lock(&ahead->lock);
+	ahead->shared = true;
+	pthread_cond_signal(&ahead->came_back);
+	pthread_mutex_unlock(&ahead->lock);
+	crew_finish(ahead->crew);
 }
 
 int ahead_decode(const struct ahead *ahead, const struct ahead_piece *piece, size_t at, struct session_record *ret)

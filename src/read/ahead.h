@@ -11,14 +11,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/crew.h"
 #include "read/session.h"
 
 struct ahead;
 struct diag;
 struct ticket;
 
-/* The session is borrowed. 0, -ENOMEM, or -errno of pthread_create(3). */
-int ahead_start(struct session *session, struct ahead **ret);
+/*
+ * The session is borrowed. `nr_hands`: threads that ahead_share() is for, that of the caller and that which finds records among
+ * them; 1: it is not called. 0, -ENOMEM, or -errno of pthread_create(3).
+ */
+int ahead_start(struct session *session, unsigned nr_hands, struct ahead **ret);
 
 /* Stops the thread and joins it. NULL is fine. */
 void ahead_close(struct ahead *ahead);
@@ -26,7 +30,7 @@ void ahead_close(struct ahead *ahead);
 /* As session_next(): the record is valid until the next call. */
 int ahead_next(struct ahead *ahead, const struct session_record **ret, struct diag *reterr);
 
-enum { AHEAD_RUN_MAX = 64, AHEAD_PIECE_MAX = 512 };
+enum { AHEAD_RUN_MAX = 256, AHEAD_PIECE_MAX = 512 };
 
 /* Samples that follow each other; so do the pieces of a run, with nothing but samples in between. */
 struct ahead_piece {
@@ -36,10 +40,16 @@ struct ahead_piece {
 
 /*
  * A run: the samples that come next, as far as they were found already, for any number of threads to decode. They are in
- * *ret[0..result), which is valid until ahead_run_end(); nothing else of this header may be called meanwhile but the two
- * ahead_decode...(). May wait, as ahead_next(). 0: what comes next is no sample, or the end: ahead_next() has it.
+ * *ret[0..result), which is valid until ahead_run_end(); nothing else of this header may be called meanwhile but
+ * ahead_share() and the two ahead_decode...(). May wait, as ahead_next(). 0: what comes next is no sample, or the end: ahead_next() has it.
  */
 size_t ahead_run_begin(struct ahead *ahead, const struct ahead_piece **ret);
+
+/*
+ * All parts of a job, as crew_begin() and crew_finish(): by the caller (hand 0), by the thread that finds records when there is
+ * no room for more of them, and by others, as many as hands in all.
+ */
+void ahead_share(struct ahead *ahead, crew_part *part, void *of, unsigned nr_parts);
 
 /*
  * The sample at index `at` of a piece. By any thread, several at once, in any order, though ascending is fastest. 1; 0: it

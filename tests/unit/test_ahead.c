@@ -13,7 +13,6 @@
 
 #include <cmocka.h>
 
-#include "base/crew.h"
 #include "base/diag.h"
 #include "base/log.h"
 #include "read/ahead.h"
@@ -49,7 +48,7 @@ static size_t read_both(const struct buf *file)
 	size_t nr = 0;
 	int got;
 
-	assert_int_equal(ahead_start(session, &ahead), 0);
+	assert_int_equal(ahead_start(session, 1, &ahead), 0);
 	while ((got = session_next(plain, &record, &why)) > 0) {
 		assert_int_equal(ahead_next(ahead, &other, NULL), 1);
 		expect_same(&record, other);
@@ -116,20 +115,18 @@ static size_t read_runs(const struct buf *file, const struct session_times *time
 	struct session_record record;
 	struct diag why = {0}, other_why = {0};
 	size_t nr = 0, nr_pieces;
-	struct crew *crew;
 	struct ahead *ahead;
 	int got;
 
 	assert_non_null(decoded);
 	assert_int_equal(session_limit_time(plain, times), 0);
 	assert_int_equal(session_limit_time(session, times), 0);
-	assert_int_equal(ahead_start(session, &ahead), 0);
-	assert_int_equal(crew_new(3, &crew), 0);
+	assert_int_equal(ahead_start(session, 3, &ahead), 0);
 	decoded->ahead = ahead;
 	do {
 		while ((nr_pieces = ahead_run_begin(ahead, &decoded->pieces))) {
 			assert_in_range(nr_pieces, 1, PIECES_MAX);
-			crew_run(crew, decode_piece, decoded, (unsigned)nr_pieces);
+			ahead_share(ahead, decode_piece, decoded, (unsigned)nr_pieces);
 			size_t used = nr % 3 ? nr_pieces : (nr_pieces + 1) / 2;
 			for (size_t i = 0; i < used; i++)
 				nr += expect_piece(plain, ahead, decoded, i);
@@ -144,7 +141,6 @@ static size_t read_runs(const struct buf *file, const struct session_times *time
 		}
 	} while (got > 0);
 	assert_string_equal(why.text, other_why.text);
-	crew_free(crew);
 	ahead_close(ahead);
 	session_close(session);
 	session_close(plain);
@@ -231,7 +227,7 @@ static void test_close_early(void **state)
 	file_build_pipe(&file);
 	put_many(&file, 20000);
 	struct session *session = open_session(&file);
-	assert_int_equal(ahead_start(session, &ahead), 0);
+	assert_int_equal(ahead_start(session, 3, &ahead), 0);
 	assert_int_equal(ahead_next(ahead, &record, NULL), 1);
 	ahead_close(ahead);
 	session_close(session);

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* crew: each part of a job is done once, by whoever is free, and is done when the job is. */
+#include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,13 +37,13 @@ static void run_jobs(unsigned nr_hands, unsigned nr_parts)
 
 	job.from = from;
 	assert_int_equal(crew_new(nr_hands, &crew), 0);
-	assert_in_range(crew_hands(crew), 1, nr_hands);
 	for (unsigned j = 0; j < JOBS; j++) {
 		for (unsigned i = 0; i < nr_parts; i++) {
 			from[i] = i + j;
 			job.done[i] = 0;
 		}
-		crew_run(crew, square, &job, nr_parts);
+		crew_begin(crew, square, &job, nr_parts);
+		crew_finish(crew);
 		for (unsigned i = 0; i < nr_parts; i++)
 			assert_int_equal(job.done[i], (i + j) * (i + j));
 	}
@@ -69,6 +72,70 @@ static void a_job_may_have_no_parts(void **state)
 	(void)state;
 	run_jobs(HANDS, 0);
 	run_jobs(HANDS, 1);
+}
+
+/* Here by the same thread, so that it is certain who is first. */
+static void a_guest_does_what_is_left(void **state)
+{
+	struct crew *crew;
+	struct job job = {0};
+	unsigned from[PARTS] = {0};
+
+	(void)state;
+	job.from = from;
+	assert_int_equal(crew_new(2, &crew), 0);
+	assert_false(crew_help(crew));
+	for (unsigned j = 1; j <= JOBS; j++) {
+		crew_begin(crew, square, &job, PARTS);
+		assert_true(crew_help(crew));
+		assert_int_equal(job.by_hand[1], j * PARTS);
+		assert_false(crew_help(crew));
+		crew_finish(crew);
+		assert_false(crew_help(crew));
+	}
+	assert_int_equal(job.by_hand[0], 0);
+	crew_free(crew);
+}
+
+struct guest {
+	struct crew *crew;
+	atomic_bool ended;
+};
+
+static void *come_and_go(void *of)
+{
+	struct guest *guest = of;
+
+	while (!atomic_load(&guest->ended))
+		if (!crew_help(guest->crew))
+			sched_yield();
+	return NULL;
+}
+
+static void a_guest_comes_and_goes(void **state)
+{
+	struct job job = {0};
+	unsigned from[PARTS];
+	struct guest guest = {0};
+	pthread_t thread;
+
+	(void)state;
+	job.from = from;
+	assert_int_equal(crew_new(HANDS, &guest.crew), 0);
+	assert_int_equal(pthread_create(&thread, NULL, come_and_go, &guest), 0);
+	for (unsigned j = 0; j < JOBS; j++) {
+		for (unsigned i = 0; i < PARTS; i++) {
+			from[i] = i + j;
+			job.done[i] = 0;
+		}
+		crew_begin(guest.crew, square, &job, PARTS);
+		crew_finish(guest.crew);
+		for (unsigned i = 0; i < PARTS; i++)
+			assert_int_equal(job.done[i], (i + j) * (i + j));
+	}
+	atomic_store(&guest.ended, true);
+	pthread_join(thread, NULL);
+	crew_free(guest.crew);
 }
 
 static void it_ends_without_a_job(void **state)
@@ -106,6 +173,8 @@ int main(void)
 		cmocka_unit_test(each_part_is_done_once),
 		cmocka_unit_test(one_hand_does_all),
 		cmocka_unit_test(a_job_may_have_no_parts),
+		cmocka_unit_test(a_guest_does_what_is_left),
+		cmocka_unit_test(a_guest_comes_and_goes),
 		cmocka_unit_test(it_ends_without_a_job),
 		cmocka_unit_test(hands_are_as_many_as_cpus),
 	};
