@@ -2,7 +2,6 @@
 #include "record/reader.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,9 +31,6 @@ enum {
 	/* Events are being sent to another ring, which cannot be polled meanwhile. */
 	MOVING_MS = 2,
 };
-
-/* In reader->watch. */
-enum { STOP, WAKE, FIRST_TASK };
 
 int reader_control_init(struct reader_control *control)
 {
@@ -91,28 +87,22 @@ static bool is_target(const struct reader *reader, const struct plan_slot *slot)
 	return slot->pid > 0 && slot->pid != reader->workload;
 }
 
-static void watch(struct reader *reader, int fd, size_t ring, short events)
-{
-	reader->watch_rings[reader->nr_watch] = ring;
-	reader->watch[reader->nr_watch++] = (struct pollfd){.fd = fd, .events = events};
-}
-
 /*
  * A ring is watched through the fd that carries it. The fd of a task hangs up when the task ends, though others may
  * still fill the ring: of those every one is watched. Nobody else polls them: poll(2) takes the wake-up away.
  */
-static void watch_slots(struct reader *reader, bool targets)
+static void watch_slots(struct reader *reader)
 {
 	const struct eventset *set = reader->set;
 
 	for (size_t i = 0; i < set->plan->nr_slots; i++) {
 		const struct plan_slot *slot = &set->plan->slots[i];
+		const struct polled what = {is_target(reader, slot) ? POLLED_TASK : POLLED_SLOT, slot->ring};
 		bool carries = set->fds[i] == set->ring_fds[slot->ring];
-		if (set->fds[i] < 0 || is_target(reader, slot) != targets || !drains(reader, slot->ring))
+		if (set->fds[i] < 0 || !drains(reader, slot->ring))
 			continue;
-		if (slot->pid > 0 || carries)
-			watch(reader, set->fds[i], slot->ring,
-			      slot->ring < set->plan->nr_drained ? POLLIN : 0); /* a hang-up is told all the same */
+		if (slot->pid > 0 || carries) /* a hang-up is told all the same */
+			polls_add(&reader->polls, set->fds[i], slot->ring < set->plan->nr_drained ? POLLIN : 0, &what);
 	}
 }
 
@@ -125,62 +115,46 @@ static void watch_carriers(struct reader *reader)
 {
 	const struct eventset *set = reader->set;
 
-	for (size_t i = 0; i < reader->nr_rings; i++)
-		if (is_carried(set, reader->rings[i]) && set->ring_fds[reader->rings[i]] >= 0)
-			watch(reader, set->ring_fds[reader->rings[i]], reader->rings[i], POLLIN);
+	for (size_t i = 0; i < reader->nr_rings; i++) {
+		const struct polled what = {POLLED_CARRIER, reader->rings[i]};
+		if (is_carried(set, what.ring) && set->ring_fds[what.ring] >= 0)
+			polls_add(&reader->polls, set->ring_fds[what.ring], POLLIN, &what);
+	}
 }
 
 int reader_init(struct reader *reader)
 {
 	reader->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	/* Of each of its rings there are two for a while. */
-	size_t room = FIRST_TASK + reader->set->plan->nr_slots + 2 * reader->nr_rings;
-	reader->watch = calloc(room, sizeof(*reader->watch));
-	reader->watch_rings = calloc(room, sizeof(*reader->watch_rings));
+	int err = polls_init(&reader->polls, reader->set->plan->nr_slots + 2 * reader->nr_rings);
 	if (reader->wake_fd < 0)
 		return -errno;
-	if (!reader->watch || !reader->watch_rings)
-		return -ENOMEM;
-	reader->watch[STOP] = (struct pollfd){.fd = reader->control->stop_fd, .events = POLLIN};
-	reader->watch[WAKE] = (struct pollfd){.fd = reader->wake_fd, .events = POLLIN};
-	reader->nr_watch = FIRST_TASK;
-	watch_slots(reader, true);
-	reader->nr_tasks = reader->nr_living = reader->nr_watch - FIRST_TASK;
-	watch_slots(reader, false);
-	reader->nr_slots = reader->nr_watch;
+	if (err)
+		return err;
+	polls_set_own(&reader->polls, reader->control->stop_fd, reader->wake_fd);
+	watch_slots(reader);
 	watch_carriers(reader);
 	for (size_t i = 0; reader->growth && i < reader->nr_rings; i++)
 		if (is_carried(reader->set, reader->rings[i]))
 			reader->growth->rings[reader->rings[i]].wake_fd = reader->wake_fd;
-	if (reader->nr_tasks)
-		atomic_fetch_add(&reader->control->nr_with_tasks, 1);
+	atomic_fetch_add(&reader->control->nr_tasks, polls_count(&reader->polls, POLLED_TASK));
 	return 0;
 }
 
 void reader_fini(struct reader *reader)
 {
-	if (reader->watch && reader->wake_fd >= 0)
+	if (reader->polls.fds && reader->wake_fd >= 0)
 		close(reader->wake_fd);
-	free(reader->watch);
-	free(reader->watch_rings);
-	reader->watch = NULL;
-	reader->watch_rings = NULL;
+	polls_fini(&reader->polls);
 	cpuset_fini(&reader->runs_on);
 }
 
-/* Stops watching what hung up; the reader whose last task was the last of all tells it. */
+/* Whoever sees the last of all tasks end tells it. */
 static void note_hang_ups(struct reader *reader)
 {
-	size_t before = reader->nr_living;
+	size_t nr = polls_drop_hung_up(&reader->polls);
 
-	for (size_t i = FIRST_TASK; i < reader->nr_watch; i++) {
-		struct pollfd *watched = &reader->watch[i];
-		if (watched->fd < 0 || !(watched->revents & (POLLHUP | POLLERR | POLLNVAL)))
-			continue;
-		watched->fd = -1; /* poll(2) skips it */
-		reader->nr_living -= i < FIRST_TASK + reader->nr_tasks;
-	}
-	if (before && !reader->nr_living && atomic_fetch_sub(&reader->control->nr_with_tasks, 1) == 1)
+	if (nr && atomic_fetch_sub(&reader->control->nr_tasks, nr) == nr)
 		signal_eventfd(reader->control->news_fd);
 }
 
@@ -310,26 +284,16 @@ static bool pump(struct reader *reader, enum stream_pass pass)
 	return true;
 }
 
-/* poll(2) skips what is below 0, and -1 has hung up. */
-static void poll_slots_of(struct reader *reader, size_t ring, bool on)
-{
-	for (size_t i = FIRST_TASK; i < reader->nr_slots; i++) {
-		struct pollfd *watched = &reader->watch[i];
-		if (reader->watch_rings[i] == ring && (on ? watched->fd < -1 : watched->fd > 0))
-			watched->fd = ~watched->fd;
-	}
-}
-
 static void poll_larger(struct reader *reader, size_t ring, bool instead)
 {
+	const struct polled what = {POLLED_CARRIER, ring};
 	int fd = reader->growth->rings[ring].larger_fd;
 
-	for (size_t i = reader->nr_slots; i < reader->nr_watch && instead; i++)
-		if (reader->watch_rings[i] == ring)
-			reader->watch[i].fd = fd;
-	if (!instead)
-		watch(reader, fd, ring, POLLIN);
-	poll_slots_of(reader, ring, true);
+	if (instead)
+		polls_change_carrier(&reader->polls, ring, fd);
+	else
+		polls_add(&reader->polls, fd, POLLIN, &what);
+	polls_mute(&reader->polls, ring, false);
 }
 
 static void follow_growth_of(struct reader *reader, size_t ring)
@@ -340,7 +304,7 @@ static void follow_growth_of(struct reader *reader, size_t ring)
 	switch (step) {
 	case GROWTH_PREPARED:
 		ring_follow(growing->current, growing->larger);
-		poll_slots_of(reader, ring, false);
+		polls_mute(&reader->polls, ring, true);
 		reader->nr_moving++;
 		ring_growth_turn(reader->growth, ring, GROWTH_MUTED);
 		break;
@@ -393,9 +357,9 @@ static void ask_for_larger(struct reader *reader)
 /* Rings wake nobody who does not poll them: that is for what else has come. */
 static int wait_for_pace(struct reader *reader, int pace_ms)
 {
-	int ready = poll(reader->watch, FIRST_TASK, pace_ms);
+	int ready = poll(reader->polls.fds, POLLS_FIRST, pace_ms);
 
-	return ready < 0 ? ready : poll(reader->watch, reader->nr_watch, 0);
+	return ready < 0 ? ready : poll(reader->polls.fds, reader->polls.nr, 0);
 }
 
 /* As poll(2); 0: nothing has come for so long that it is time to look at what came without a wake-up. */
@@ -407,7 +371,7 @@ static int wait_for_rings(struct reader *reader)
 
 	if (pace_ms)
 		return wait_for_pace(reader, pace_ms) < 0 ? -1 : 1;
-	int ready = poll(reader->watch, reader->nr_watch, hurry_ms ? hurry_ms : reader->nr_moving ? MOVING_MS : IDLE_MS);
+	int ready = poll(reader->polls.fds, reader->polls.nr, hurry_ms ? hurry_ms : reader->nr_moving ? MOVING_MS : IDLE_MS);
 	if (ready > 0 && control->tells_wakeups)
 		bell_ring(control->bell);
 	reader->nr_hurries -= hurry_ms > 0;
@@ -469,8 +433,8 @@ static void drain_until_stopped(struct reader *reader)
 			return;
 		}
 		reader->wakeups++;
-		bool stop = ready > 0 && reader->watch[STOP].revents;
-		if (ready > 0 && reader->watch[WAKE].revents) {
+		bool stop = ready > 0 && reader->polls.fds[POLLS_STOP].revents;
+		if (ready > 0 && reader->polls.fds[POLLS_WAKE].revents) {
 			if (!switch_writers(reader))
 				return;
 			follow_growth(reader);

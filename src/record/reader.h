@@ -14,11 +14,11 @@
 #include <sys/types.h>
 
 #include "base/cpuset.h"
+#include "record/polls.h"
 #include "record/thread_use.h"
 
 struct bell;
 struct eventset;
-struct pollfd;
 struct ring_growth;
 struct stream;
 struct writer;
@@ -27,7 +27,7 @@ struct writer;
 struct reader_control {
 	int stop_fd;                 /* eventfd(2); readable for ever from reader_control_stop() on */
 	int news_fd;                 /* eventfd(2), non-blocking: readers write when one failed or all tasks ended */
-	atomic_size_t nr_with_tasks; /* readers that still watch a living task */
+	atomic_size_t nr_tasks;      /* events of living tasks that readers still watch */
 	sem_t ready;                 /* posted by each reader that got going */
 	int switch_fd;               /* eventfd(2), non-blocking: the mark was reached, or all readers have switched */
 	atomic_size_t nr_switching;  /* readers that were told to switch their writers, and have not yet */
@@ -82,15 +82,12 @@ struct reader {
 	/* The reader's own. */
 	int wake_fd; /* eventfd(2) */
 	uint64_t told_bytes; /* of control->stored: what the present writers had */
-	struct pollfd *watch; /* heap; [0]: stop_fd, [1]: wake_fd, then the fds of tasks whose end is ours to tell, then others */
-	size_t *watch_rings;  /* heap; which ring that is about */
+	struct polls polls;
 	uint64_t told_tight;  /* of visits that found a ring nearly full */
 	uint64_t told_stuck;  /* of those, of rings that do not grow: in control->nr_tight */
 	unsigned nr_hurries;  /* so often it may still come by the clock: others' rings are no reason */
 	bool realtime_now;
 	size_t nr_moving, nr_leaving; /* of its rings: in GROWTH_MUTED, GROWTH_LEAVING */
-	size_t nr_slots; /* of `watch`, without those of carriers, which stand at the end */
-	size_t nr_watch, nr_tasks, nr_living; /* living: tasks that have not hung up */
 	pthread_t thread;
 	bool started;
 	uint64_t wakeups;
