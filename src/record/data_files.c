@@ -156,11 +156,13 @@ static int open_writer(const struct data_files_params *params, struct data_files
 
 static int open_files(const struct data_files_params *params, struct data_files *files, struct diag *reterr)
 {
-	size_t nr_drained = params->set->plan->nr_drained, at = 0;
+	size_t nr_drained = params->set->plan->nr_drained;
+	/* A stream that shares an output may come to visit any ring. */
+	size_t room = params->into ? nr_drained + 1 : 1;
 	int err = 0;
 
 	files->files = calloc(files->nr + 1, sizeof(*files->files));
-	files->which = calloc(nr_drained + 1, sizeof(*files->which));
+	files->which = calloc(files->nr * room + 1, sizeof(*files->which));
 	if (!files->files || !files->which)
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < files->nr; i++)
@@ -169,9 +171,8 @@ static int open_files(const struct data_files_params *params, struct data_files 
 		share_output(params);
 	for (size_t i = 0; i < files->nr && !err; i++) {
 		err = open_writer(params, files, i, reterr);
-		if (!err && open_stream(params, files, i, files->which + at))
+		if (!err && open_stream(params, files, i, files->which + i * room))
 			err = diag_set(reterr, -ENOMEM, "out of memory");
-		at += files->files[i].stream.nr_rings;
 	}
 	return err;
 }

@@ -38,7 +38,7 @@ struct data_files {
 	struct data_file *files; /* heap; in a directory by ring, else one for each thread, which share the output */
 	size_t nr;
 	bool directory;
-	size_t *which;           /* heap; the rings of the threads that share an output, thread after thread */
+	size_t *which;           /* heap; the rings of each stream, stream after stream, with room for more where they share an output */
 	struct writer_params params; /* as the last writer was opened */
 };
 

@@ -26,7 +26,7 @@ enum { CHUNKS_PER_RING = 64 };
 
 int stream_init(struct stream *stream)
 {
-	size_t room = stream->nr_rings * CHUNKS_PER_RING;
+	size_t room = (stream->nr_rings ? stream->nr_rings : 1) * CHUNKS_PER_RING;
 	struct stream_pending *pending = calloc(1, sizeof(*pending) + room * sizeof(struct chunk));
 
 	if (!pending)
@@ -45,6 +45,24 @@ void stream_fini(struct stream *stream)
 {
 	free(stream->pending);
 	stream->pending = NULL;
+}
+
+void stream_add_ring(struct stream *stream, size_t ring)
+{
+	stream->which[stream->nr_rings++] = ring;
+}
+
+bool stream_drop_ring(struct stream *stream, size_t ring)
+{
+	size_t kept = 0;
+
+	if (stream->pending->nr)
+		return false;
+	for (size_t i = 0; i < stream->nr_rings; i++)
+		if (stream->which[i] != ring)
+			stream->which[kept++] = stream->which[i];
+	stream->nr_rings = kept;
+	return true;
 }
 
 /* Gives back to the kernel what the writer needs no more. */
@@ -200,6 +218,8 @@ static int end_lane_pass(struct stream *stream, uint64_t epoch, uint64_t bytes, 
 	if (!report)
 		return 0;
 	writer->lane_epoch = epoch;
+	if (stream->gate && pass != STREAM_DRAIN)
+		stream->gate->depart(stream->gate);
 	if (!lanes_report(lanes))
 		return 0;
 	uint64_t before = atomic_load(&lanes->unmarked_bytes);
@@ -230,6 +250,8 @@ int64_t stream_pump(struct stream *stream, enum stream_pass pass)
 {
 	struct lanes *lanes = stream->writer->lanes;
 	uint64_t epoch = lanes ? lanes_epoch(lanes) : 0;
+	if (stream->gate)
+		stream->gate->arrive(stream->gate);
 	bool whole = is_due(stream) || pass != STREAM_FLOW || stream->flush_bytes <= 1;
 	int64_t total = 0;
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,9 +31,23 @@ struct stream_tap {
 	void (*cut)(struct stream_tap *tap, uint64_t position); /* what comes from here on goes to another writer */
 };
 
+/*
+ * Where rings go from one stream to another of the same output (writer->lanes). Both are called on the thread of the stream.
+ * A ring that departs in one round is visited by the other stream in the next: marks promise what they always did.
+ */
+struct stream_gate {
+	/* A pass has begun, of whose round it is known: rings that are added now are visited in it. */
+	void (*arrive)(struct stream_gate *gate);
+	/*
+	 * A pass has visited all rings in its round, and what it found has its place in the output; the other streams are told
+	 * so when this returns. A ring that is dropped now may be added to another stream at once.
+	 */
+	void (*depart)(struct stream_gate *gate);
+};
+
 struct stream {
 	struct ring *rings; /* borrowed array */
-	const size_t *which; /* borrowed; of `rings`, in order of visit; NULL: all, as they stand */
+	size_t *which; /* borrowed; of `rings`, in order of visit; NULL: all, as they stand */
 	size_t nr_rings;     /* to visit */
 	struct writer *writer; /* borrowed */
 	size_t flush_bytes;    /* leave less than this in a ring for a later pass; a draining pass takes all */
@@ -47,8 +62,14 @@ struct stream {
 	_Atomic uint64_t stored;
 	struct stream_tap *tap; /* borrowed; NULL: nobody looks */
 	size_t nr_tapped;       /* of the rings, the first: what samples need in order to be understood */
+	struct stream_gate *gate; /* borrowed; NULL: rings stay. With lanes only */
 	struct stream_pending *pending; /* stream_init() to stream_fini(): bytes taken, not yet retired, in order */
 };
+
+/* For a gate. `which` has room; the ring is visited last. */
+void stream_add_ring(struct stream *stream, size_t ring);
+/* false: it stays, for the writer still needs something out of the rings. */
+bool stream_drop_ring(struct stream *stream, size_t ring);
 
 enum stream_pass {
 	STREAM_FLOW,  /* take what is worth taking: rings with at least flush_bytes */
