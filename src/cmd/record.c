@@ -2,6 +2,7 @@
 /* millrace record: options into a recording, and its result into words and an exit status. */
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -74,6 +75,14 @@ static int bundle(const char *output)
 	return err;
 }
 
+/* For tests, which want rings to change threads as often as they may, and not when that is of use. */
+static uint64_t restless_ns(void)
+{
+	const char *ms = getenv("MILLRACE_RESTLESS_MS");
+
+	return ms ? strtoull(ms, NULL, 10) * 1000000 : 0;
+}
+
 static int record(struct record_options *options, int argc, char **argv, int first)
 {
 	struct target target __attribute__((cleanup(target_fini))) = {0};
@@ -95,6 +104,7 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 		.buffer_bytes = (size_t)options->buffer_bytes,
 		.flush_bytes = (size_t)options->flush_bytes,
 		.output = options->output,
+		.restless_ns = restless_ns(),
 		.times = options->times,
 		.control = options->control,
 		.rotation = options->rotation,

@@ -160,6 +160,7 @@ static struct action_unit unit_of(uint32_t deed)
 {
 	switch (deed) {
 	case LEDGER_LEVEL_CHANGED:
+	case LEDGER_THREAD_CHANGED:
 		return (struct action_unit){1, ""};
 	case LEDGER_DRAIN_PACED:
 	case LEDGER_DRAIN_HURRIED:

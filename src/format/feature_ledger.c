@@ -40,6 +40,7 @@ const char *ledger_deed_name(uint32_t deed)
 		[LEDGER_LEVEL_CHANGED] = "level changed",
 		[LEDGER_DRAIN_PACED] = "drain paced",
 		[LEDGER_DRAIN_HURRIED] = "drain hurried",
+		[LEDGER_THREAD_CHANGED] = "thread changed",
 	};
 
 	return deed < LEDGER_DEEDS ? names[deed] : "unknown";

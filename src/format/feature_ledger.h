@@ -55,6 +55,7 @@ enum ledger_deed {
 	LEDGER_LEVEL_CHANGED, /* levels of compression; 0: stored as it is */
 	LEDGER_DRAIN_PACED,   /* nanoseconds between two visits; 0: when rings wake us */
 	LEDGER_DRAIN_HURRIED, /* nanoseconds after which rings are visited before they wake us; 0: when they do */
+	LEDGER_THREAD_CHANGED, /* numbers of threads: who drains a ring */
 	LEDGER_DEEDS,
 };
 

@@ -27,12 +27,23 @@ void governor_init(struct governor *governor, const struct governor_bounds *boun
 		.for_rings = {.level = BY_MARKS, .patience_ns = FIRST_PATIENCE_NS},
 		.for_memory = lever,
 		.for_cpu = lever,
+		.balance = {.next_ns = UINT64_MAX},
 		.told_level = bounds->level,
 		.next_ns = UINT64_MAX,
 	};
 	/* What an extent costs at a high level is known when it is too late. */
 	if (bounds->cpus)
 		governor->for_cpu.level = lower_of(bounds->level, FAST);
+}
+
+void governor_fini(struct governor *governor)
+{
+	balance_fini(&governor->balance);
+}
+
+int governor_watch_threads(struct governor *governor, size_t nr_threads, size_t nr_rings)
+{
+	return balance_init(&governor->balance, nr_threads, nr_rings);
 }
 
 int governor_level(const struct governor *governor)
@@ -242,6 +253,17 @@ static uint64_t next_of_memory(const struct governor *governor, uint64_t now_ns)
 	return lever->calm_ns ? lever->calm_ns + lever->patience_ns : now_ns + 50 * MS;
 }
 
+/* While rings are visited seldom on purpose they are full for that reason. */
+static size_t look_at_threads(struct governor *governor, const struct governor_sight *sight, struct governor_action *ret)
+{
+	struct balance_move move;
+
+	if (!sight->drain || governor->pace_ms || !balance_decide(&governor->balance, sight->now_ns, sight->drain, &move))
+		return 0;
+	*ret = (struct governor_action){LEDGER_THREAD_CHANGED, move.from, move.to, move};
+	return 1;
+}
+
 size_t governor_decide(struct governor *governor, const struct governor_sight *sight,
 		       struct governor_action ret[GOVERNOR_MOST_ACTIONS])
 {
@@ -249,6 +271,7 @@ size_t governor_decide(struct governor *governor, const struct governor_sight *s
 	int by_marks = governor->for_rings.level;
 	size_t nr = 0;
 
+	nr += look_at_threads(governor, sight, &ret[nr]);
 	look_at_memory(governor, sight);
 	look_at_cpu(governor, sight);
 	look_at_rings(governor, sight);
@@ -257,13 +280,15 @@ size_t governor_decide(struct governor *governor, const struct governor_sight *s
 	governor->seen_tight = sight->nr_tight;
 	governor->next_ns = least(next_of_cpu(governor, sight->now_ns), next_of_memory(governor, sight->now_ns));
 	governor->next_ns = least(governor->next_ns, next_of_rings(governor, sight->now_ns));
+	governor->next_ns = least(governor->next_ns, governor->balance.next_ns);
 	int before = governor->told_level, level = governor->told_level = governor_level(governor);
 	if (level != before)
-		ret[nr++] = (struct governor_action){LEDGER_LEVEL_CHANGED, (uint64_t)before, (uint64_t)level};
+		ret[nr++] = (struct governor_action){.deed = LEDGER_LEVEL_CHANGED, .from = (uint64_t)before, .to = (uint64_t)level};
 	if (governor->pace_ms != pace_ms)
-		ret[nr++] = (struct governor_action){LEDGER_DRAIN_PACED, pace_ms * MS, governor->pace_ms * MS};
+		ret[nr++] = (struct governor_action){.deed = LEDGER_DRAIN_PACED, .from = pace_ms * MS, .to = governor->pace_ms * MS};
 	if (governor->for_rings.level != by_marks)
-		ret[nr++] = (struct governor_action){LEDGER_DRAIN_HURRIED, by_marks ? 0 : GOVERNOR_HURRY_MS * MS,
-						     by_marks ? GOVERNOR_HURRY_MS * MS : 0};
+		ret[nr++] = (struct governor_action){.deed = LEDGER_DRAIN_HURRIED,
+						     .from = by_marks ? 0 : GOVERNOR_HURRY_MS * MS,
+						     .to = by_marks ? GOVERNOR_HURRY_MS * MS : 0};
 	return nr;
 }

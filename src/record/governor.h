@@ -3,10 +3,11 @@
  * governor: what to do about what is seen of a recording while it runs. It sees and does nothing by itself: it is told what
  * was seen, and says what is to be done. One thread.
  *
- * Three things are seen to. Rings that are found nearly full and do not grow: they are visited by the clock, before the mark at which they
+ * Four things are seen to. Rings that are found nearly full and do not grow: they are visited by the clock, before the mark at which they
  * would wake us. Memory before the writer that fills because records wait to be compressed: they are compressed faster, or not
  * at all. Both as before when there is no more reason for it. And a bound of the CPU time: what is over it is taken back, first
- * by what loses nothing, then by draining less often, when need be so seldom that rings lose.
+ * by what loses nothing, then by draining less often, when need be so seldom that rings lose. And of several threads that drain one
+ * that has too much to do gives a ring to one that has little (balance.h).
  */
 #pragma once
 
@@ -15,9 +16,10 @@
 #include <stdint.h>
 
 #include "format/feature_ledger.h"
+#include "record/balance.h"
 
 enum {
-	GOVERNOR_MOST_ACTIONS = 3,
+	GOVERNOR_MOST_ACTIONS = 4,
 	GOVERNOR_HURRY_MS = 1,
 	GOVERNOR_LONGEST_PACE_MS = 4096,
 };
@@ -38,15 +40,17 @@ struct governor_sight {
 	size_t nr_unwritten; /* that wait for the output */
 	uint64_t nr_packed;  /* so far */
 	uint64_t nr_tight;   /* visits so far that found a ring nearly full that does not grow */
+	const struct balance_sight *drain; /* of the threads that drain; NULL: rings stay, or nobody has looked */
 };
 
 /*
  * LEDGER_LEVEL_CHANGED: levels, 0: stored as it is. LEDGER_DRAIN_PACED: ns between visits, LEDGER_DRAIN_HURRIED: ns after which
- * rings are visited that did not wake us; of both 0: when rings wake us.
+ * rings are visited that did not wake us; of both 0: when rings wake us. LEDGER_THREAD_CHANGED: threads.
  */
 struct governor_action {
 	enum ledger_deed deed;
 	uint64_t from, to;
+	struct balance_move move; /* of LEDGER_THREAD_CHANGED */
 };
 
 /* A level, of which one reason knows, and how it comes back. Of rings: 1: they wake us, 0: we come before. */
@@ -60,6 +64,7 @@ struct governor_lever {
 struct governor {
 	struct governor_bounds bounds;
 	struct governor_lever for_rings, for_memory, for_cpu;
+	struct balance balance;
 	int told_level;     /* the last that was said */
 	unsigned pace_ms;
 	uint64_t nr_packed; /* of the sight at which the bound changed the level last */
@@ -72,6 +77,10 @@ struct governor {
 };
 
 void governor_init(struct governor *governor, const struct governor_bounds *bounds);
+void governor_fini(struct governor *governor);
+
+/* It may be told of so many threads. 0 or -ENOMEM */
+int governor_watch_threads(struct governor *governor, size_t nr_threads, size_t nr_rings);
 
 /* Fills `ret` with what is to be done now; how many. */
 size_t governor_decide(struct governor *governor, const struct governor_sight *sight,

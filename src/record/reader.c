@@ -15,6 +15,7 @@
 #include "record/eventset.h"
 #include "record/priority.h"
 #include "record/ring_growth.h"
+#include "record/ring_move.h"
 #include "ring/ring.h"
 #include "stream/lanes.h"
 #include "stream/stream.h"
@@ -59,6 +60,11 @@ static void signal_eventfd(int fd)
 
 	/* Fails only when the counter is full: then it is readable all the same. */
 	(void)!fd_write(fd, &one, sizeof(one));
+}
+
+void reader_wake(const struct reader *reader)
+{
+	signal_eventfd(reader->wake_fd);
 }
 
 void reader_control_stop(struct reader_control *control)
@@ -126,7 +132,8 @@ int reader_init(struct reader *reader)
 {
 	reader->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	/* Of each of its rings there are two for a while. */
-	int err = polls_init(&reader->polls, reader->set->plan->nr_slots + 2 * reader->nr_rings);
+	size_t nr_rings = reader->control->move ? reader->set->plan->nr_drained : reader->nr_rings;
+	int err = polls_init(&reader->polls, reader->set->plan->nr_slots + 2 * nr_rings);
 	if (reader->wake_fd < 0)
 		return -errno;
 	if (err)
@@ -187,14 +194,20 @@ static void tell_stored(struct reader *reader)
 		signal_eventfd(control->switch_fd);
 }
 
+static void count_visits(const struct reader *reader, struct reader_work *work)
+{
+	work->visits = work->bytes = 0;
+	for (size_t i = 0; i < reader->nr_streams; i++) {
+		work->visits += reader->streams[i]->counters.chunks;
+		work->bytes += reader->streams[i]->counters.bytes;
+	}
+}
+
 static struct reader_work work_so_far(const struct reader *reader)
 {
 	struct reader_work work = {.use = thread_use_now(), .wakeups = reader->wakeups};
 
-	for (size_t i = 0; i < reader->nr_streams; i++) {
-		work.visits += reader->streams[i]->counters.chunks;
-		work.bytes += reader->streams[i]->counters.bytes;
-	}
+	count_visits(reader, &work);
 	return work;
 }
 
@@ -244,7 +257,7 @@ void reader_control_switch(struct reader_control *control, size_t nr_readers)
 void reader_switch(struct reader *reader, struct writer **next)
 {
 	atomic_store(&reader->next, next);
-	signal_eventfd(reader->wake_fd);
+	reader_wake(reader);
 }
 
 void reader_switch_late(struct reader *reader)
@@ -265,11 +278,46 @@ static void wake_others(const struct reader *reader)
 		return;
 	for (size_t i = 0; i < control->nr_readers; i++)
 		if (&control->readers[i] != reader)
-			signal_eventfd(control->readers[i].wake_fd);
+			reader_wake(&control->readers[i]);
+}
+
+static struct reader *reader_of(struct stream_gate *gate)
+{
+	return (struct reader *)((char *)gate - offsetof(struct reader, gate));
+}
+
+static bool is_turn_of(const struct reader *reader, enum ring_move_step step)
+{
+	return ring_move_is(reader->control->move, step, (size_t)(reader - reader->control->readers));
+}
+
+static void arrive(struct stream_gate *gate)
+{
+	struct reader *reader = reader_of(gate);
+
+	if (is_turn_of(reader, RING_MOVE_POSTED))
+		ring_move_take(reader->control->move, reader);
+}
+
+static void depart(struct stream_gate *gate)
+{
+	struct reader *reader = reader_of(gate);
+
+	if (is_turn_of(reader, RING_MOVE_ORDERED))
+		ring_move_let_go(reader->control->move, reader);
+}
+
+/* Before it runs. A stream that shares its output knows best when a ring may come or go. */
+static void open_gate(struct reader *reader)
+{
+	reader->gate = (struct stream_gate){arrive, depart};
+	reader->gated = reader->control->move && reader->nr_streams && reader->streams[0]->writer->lanes;
+	if (reader->gated)
+		reader->streams[0]->gate = &reader->gate;
 }
 
 /* One pass over all streams; false when a writer failed. */
-static bool pump(struct reader *reader, enum stream_pass pass)
+static bool pump_all(struct reader *reader, enum stream_pass pass)
 {
 	for (size_t i = 0; i < reader->nr_streams; i++) {
 		int64_t moved = stream_pump(reader->streams[i], pass);
@@ -282,6 +330,16 @@ static bool pump(struct reader *reader, enum stream_pass pass)
 	tell_stored(reader);
 	wake_others(reader);
 	return true;
+}
+
+static bool pump(struct reader *reader, enum stream_pass pass)
+{
+	if (!reader->gated)
+		arrive(&reader->gate);
+	bool done = pump_all(reader, pass);
+	if (done && !reader->gated && pass != STREAM_DRAIN)
+		depart(&reader->gate);
+	return done;
 }
 
 static void poll_larger(struct reader *reader, size_t ring, bool instead)
@@ -378,8 +436,7 @@ static int wait_for_rings(struct reader *reader)
 	return !ready && hurry_ms ? 1 : ready;
 }
 
-/* Visits that found rings nearly full that no larger ones take the place of. */
-static uint64_t count_stuck(const struct reader *reader)
+uint64_t reader_count_stuck(const struct reader *reader)
 {
 	uint64_t nr = 0;
 
@@ -396,7 +453,7 @@ static uint64_t count_stuck(const struct reader *reader)
 static void tell_stuck(struct reader *reader)
 {
 	struct reader_control *control = reader->control;
-	uint64_t stuck = reader->realtime_now ? 0 : count_stuck(reader);
+	uint64_t stuck = reader->realtime_now ? 0 : reader_count_stuck(reader);
 
 	if (stuck <= reader->told_stuck)
 		return;
@@ -404,6 +461,30 @@ static void tell_stuck(struct reader *reader)
 	reader->told_stuck = stuck;
 	reader->nr_hurries = MOST_HURRIES;
 	if (!atomic_load_explicit(&control->hurry_ms, memory_order_relaxed))
+		bell_ring(control->bell);
+}
+
+static uint64_t bytes_of_ring(const struct ring *ring)
+{
+	uint64_t bytes = 0;
+
+	for (; ring; ring = ring_next(ring))
+		bytes += ring->taken;
+	return bytes;
+}
+
+/* That there is too much to do, and which ring makes how much of it. */
+static void tell_load(struct reader *reader, uint64_t nr_tight)
+{
+	struct reader_control *control = reader->control;
+
+	for (size_t i = 0; i < reader->nr_rings; i++) {
+		size_t ring = reader->rings[i];
+		if (ring < reader->set->plan->nr_drained)
+			atomic_store_explicit(&control->ring_bytes[ring], bytes_of_ring(&reader->set->rings[ring]), memory_order_relaxed);
+	}
+	atomic_fetch_add_explicit(&reader->nr_tight, nr_tight, memory_order_relaxed);
+	if (!atomic_load_explicit(&control->watched, memory_order_relaxed))
 		bell_ring(control->bell);
 }
 
@@ -416,6 +497,8 @@ static void tell_tight(struct reader *reader)
 		tight += reader->streams[i]->counters.tight;
 	if (tight == reader->told_tight)
 		return;
+	if (reader->control->move)
+		tell_load(reader, tight - reader->told_tight);
 	reader->told_tight = tight;
 	if (reader->growth)
 		ask_for_larger(reader);
@@ -459,6 +542,7 @@ static void *run(void *arg)
 
 	if (reader->affinity) /* elsewhere it is slower, not wrong */
 		cpuset_run_on(reader->affinity);
+	reader->tid = gettid();
 	(void)!cpuset_allowed(&reader->runs_on); /* for those who ask where it went */
 	reader->err = priority_raise(reader->realtime, &before, &how);
 	reader->scheduling = reader->err ? NULL : how;
@@ -491,6 +575,7 @@ int reader_start(struct reader readers[], size_t nr)
 	int err = 0;
 
 	for (; started < nr && !err; started += readers[started].started) {
+		open_gate(&readers[started]);
 		err = -pthread_create(&readers[started].thread, NULL, run, &readers[started]);
 		readers[started].started = !err;
 	}
@@ -510,4 +595,13 @@ void reader_join(struct reader readers[], size_t nr)
 			pthread_join(readers[i].thread, NULL);
 		readers[i].started = false;
 	}
+}
+
+void reader_drain_late(struct reader *reader)
+{
+	ring_move_take(reader->control->move, reader);
+	if (reader->err)
+		return;
+	pump(reader, STREAM_DRAIN);
+	count_visits(reader, &reader->at_end);
 }

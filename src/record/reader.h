@@ -16,11 +16,12 @@
 #include "base/cpuset.h"
 #include "record/polls.h"
 #include "record/thread_use.h"
+#include "stream/stream.h"
 
 struct bell;
 struct eventset;
 struct ring_growth;
-struct stream;
+struct ring_move;
 struct writer;
 
 /* What readers and the thread that watches over them share. */
@@ -40,8 +41,11 @@ struct reader_control {
 	atomic_uint hurry_ms;        /* those come after so much time, also when no ring wakes them; 0: when one does */
 	atomic_uint pace_ms;         /* reader_control_pace(); 0: rings wake their reader */
 	_Atomic uint64_t paced_ns;   /* CLOCK_MONOTONIC: until when there was a pace; UINT64_MAX: there is; 0: there was none */
-	const struct reader *readers; /* borrowed: all of them, of whom only wake_fd is anybody else's business */
+	const struct reader *readers; /* borrowed: all of them, of whom only wake_fd is anybody else's business, and nr_tight */
 	size_t nr_readers;
+	struct ring_move *move;      /* shared; NULL: rings stay with their readers */
+	_Atomic uint64_t *ring_bytes; /* borrowed; with `move`; by ring of the plan: that came out of it, as its reader last told */
+	atomic_bool watched;         /* somebody looks at nr_tight of the readers by himself: the bell is not rung for it */
 };
 
 int reader_control_init(struct reader_control *control);
@@ -67,9 +71,9 @@ struct reader {
 	/* Set before reader_init(). */
 	struct reader_control *control;   /* shared */
 	const struct eventset *set;       /* borrowed, read only */
-	struct stream **streams;          /* borrowed list, used by this thread alone */
+	struct stream **streams;          /* borrowed list, used by this thread alone; with room, as the next, where rings may come */
 	size_t nr_streams;
-	const size_t *rings;              /* borrowed: which rings of the plan are this reader's */
+	size_t *rings;                    /* borrowed: which rings of the plan are this reader's */
 	size_t nr_rings;
 	const struct cpuset *affinity;    /* borrowed; NULL: where the recorder runs */
 	struct ring_growth *growth;       /* shared; NULL: rings stay as they are */
@@ -79,8 +83,13 @@ struct reader {
 	/* Writers to go on with, by stream; NULL: none, or switched: then it holds those that were. */
 	_Atomic(struct writer **) next;
 
+	_Atomic uint64_t nr_tight; /* its visits so far that found a ring nearly full; with control->move */
+	pid_t tid;                 /* valid after reader_start() */
+
 	/* The reader's own. */
 	int wake_fd; /* eventfd(2) */
+	struct stream_gate gate; /* where rings come and go */
+	bool gated;              /* it is that of its stream, which shares the output with those of others */
 	uint64_t told_bytes; /* of control->stored: what the present writers had */
 	struct polls polls;
 	uint64_t told_tight;  /* of visits that found a ring nearly full */
@@ -122,6 +131,15 @@ void reader_join(struct reader readers[], size_t nr);
  */
 void reader_control_switch(struct reader_control *control, size_t nr_readers);
 void reader_switch(struct reader *reader, struct writer **next);
+
+/* It makes a pass soon. Any thread. */
+void reader_wake(const struct reader *reader);
+
+/* Visits that found one of its rings nearly full that no larger one takes the place of. For its thread. */
+uint64_t reader_count_stuck(const struct reader *reader);
+
+/* After the join: a ring that is on its way to this reader is taken and drained. */
+void reader_drain_late(struct reader *reader);
 
 /* After the join: switches what the thread had no time for, without draining. */
 void reader_switch_late(struct reader *reader);

@@ -26,6 +26,8 @@ static void assign(struct readers *readers, const struct readers_params *params)
 
 	for (size_t r = 0; r < readers->nr; r++) {
 		struct reader *reader = &readers->readers[r];
+		if (params->rings_move)
+			at = stream_at = r * (plan->nr_rings + 1);
 		reader->rings = readers->rings + at;
 		reader->streams = readers->streams + stream_at;
 		for (size_t ring = 0; ring < plan->nr_rings; ring++) {
@@ -44,18 +46,33 @@ static void assign(struct readers *readers, const struct readers_params *params)
 	}
 }
 
+static int let_rings_move(struct readers *readers, const struct plan *plan)
+{
+	/* Of a ring that was split there are two. */
+	int err = ring_move_init(&readers->move, plan->nr_drained, plan->nr_slots + 2 * plan->nr_drained);
+
+	readers->ring_bytes = calloc(plan->nr_drained + 1, sizeof(*readers->ring_bytes));
+	if (err || !readers->ring_bytes)
+		return -ENOMEM;
+	readers->control.move = &readers->move;
+	readers->control.ring_bytes = readers->ring_bytes;
+	return 0;
+}
+
 static int make(struct readers *readers, const struct readers_params *params)
 {
-	size_t nr_rings = params->set->plan->nr_rings;
 	int err = reader_control_init(&readers->control);
 
 	readers->nr = params->layout ? params->layout->nr_threads : 1;
+	size_t room = (params->set->plan->nr_rings + 1) * (params->rings_move ? readers->nr : 1);
 	readers->readers = calloc(readers->nr, sizeof(*readers->readers));
-	readers->streams = calloc(nr_rings + 1, sizeof(struct stream *));
-	readers->rings = calloc(nr_rings + 1, sizeof(*readers->rings));
+	readers->streams = calloc(room, sizeof(struct stream *));
+	readers->rings = calloc(room, sizeof(*readers->rings));
 	if (!readers->readers || !readers->streams || !readers->rings)
 		return -ENOMEM;
 	assign(readers, params);
+	if (!err && params->rings_move)
+		err = let_rings_move(readers, params->set->plan);
 	readers->control.readers = readers->readers;
 	readers->control.nr_readers = readers->nr;
 	readers->control.bell = params->bell;
@@ -93,6 +110,8 @@ void readers_stop(struct readers *readers)
 {
 	reader_control_stop(&readers->control);
 	reader_join(readers->readers, readers->nr);
+	if (ring_move_is(readers->control.move, RING_MOVE_POSTED, readers->move.to))
+		reader_drain_late(&readers->readers[readers->move.to]);
 }
 
 int readers_error(const struct readers *readers, const struct data_files *files, struct diag *reterr)
@@ -139,5 +158,7 @@ void readers_fini(struct readers *readers)
 	free(readers->readers);
 	free(readers->streams);
 	free(readers->rings);
+	ring_move_fini(&readers->move);
+	free(readers->ring_bytes);
 	*readers = (struct readers){0};
 }

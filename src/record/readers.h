@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "record/reader.h"
+#include "record/ring_move.h"
 
 struct data_files;
 struct diag;
@@ -18,8 +19,10 @@ struct readers {
 	struct reader *readers; /* heap */
 	size_t nr;
 	struct reader_control control;
-	struct stream **streams; /* heap; of all readers, reader after reader */
+	struct stream **streams; /* heap; of all readers, reader after reader, each with room for all where rings move */
 	size_t *rings;           /* heap; the same */
+	struct ring_move move;
+	_Atomic uint64_t *ring_bytes; /* heap */
 };
 
 struct readers_params {
@@ -29,6 +32,7 @@ struct readers_params {
 	struct ring_growth *growth;         /* NULL: rings stay as they are */
 	struct bell *bell;                  /* as in struct reader_control, as the next */
 	bool tells_wakeups;
+	bool rings_move;                    /* they may be ordered from one reader to another: control.move */
 	int realtime;                       /* as in priority_raise() */
 	pid_t workload;                     /* as in struct reader */
 };

@@ -24,6 +24,7 @@
 #include "record/cpu_watch.h"
 #include "record/data_files.h"
 #include "record/described_events.h"
+#include "record/drain_watch.h"
 #include "record/event_switch.h"
 #include "record/features.h"
 #include "record/filters.h"
@@ -74,7 +75,9 @@ struct recording {
 	struct outlet_params common;
 	struct outlet outlet;
 	struct rotation rotation;
+	struct topology topology; /* zeroed where one thread drains */
 	struct thread_layout layout;
+	struct drain_watch drain;
 	struct readers readers;
 	struct ledger_book book;
 	struct recorder_cost cost;
@@ -384,15 +387,14 @@ static int share_cpus(struct recording *rec, const struct topology *topology, st
 static int lay_out_threads(struct recording *rec, struct diag *reterr)
 {
 	const struct target *target = rec->options->target;
-	struct topology topology __attribute__((cleanup(topology_fini))) = {0};
 
 	if (!rec->options->threads)
 		return 0;
-	int err = topology_read("/sys", &topology, reterr);
+	int err = topology_read("/sys", &rec->topology, reterr);
 	if (!err && rec->options->cpus_per_thread)
-		return share_cpus(rec, &topology, reterr);
+		return share_cpus(rec, &rec->topology, reterr);
 	if (!err)
-		err = thread_spec_resolve(rec->options->thread_spec, target->per_thread ? NULL : &target->cpus, &topology,
+		err = thread_spec_resolve(rec->options->thread_spec, target->per_thread ? NULL : &target->cpus, &rec->topology,
 					  &rec->layout, reterr);
 	if (!err && target->per_thread)
 		thread_layout_trim(&rec->layout, rec->plan.nr_places);
@@ -410,6 +412,18 @@ static int start_growth(struct recording *rec, struct diag *reterr)
 	return err ? diag_set(reterr, err, "cannot watch over the rings: %s", strerror(-err)) : 0;
 }
 
+/*
+ * May the governor give a ring to another thread? Where the output is switched all readers' lists have to stand still, and where
+ * tasks are frozen each CPU has its own reader, which the CPU runs before it fills the ring.
+ */
+static bool rings_move(const struct recording *rec)
+{
+	const struct recording_options *options = rec->options;
+
+	return options->threads && rec->layout.nr_threads > 1 && rec->plan.nr_drained && !options->rotation.on && !options->rotation.flight_ns &&
+	       options->on_pressure != ON_PRESSURE_FREEZE;
+}
+
 static int start_readers(struct recording *rec, struct diag *reterr)
 {
 	struct readers_params readers = {
@@ -419,10 +433,24 @@ static int start_readers(struct recording *rec, struct diag *reterr)
 		.growth = rec->growth.started ? &rec->growth : NULL,
 		.bell = &rec->steering.bell,
 		.tells_wakeups = rec->options->max_cpus > 0,
+		.rings_move = rings_move(rec),
 		.realtime = rec->options->realtime,
 		.workload = rec->workload.pid,
 	};
-	return readers_start(&rec->readers, &readers, reterr);
+	const struct drain_watch_params watch = {
+		.plan = &rec->plan,
+		.layout = &rec->layout,
+		.topology = &rec->topology,
+		.readers = &rec->readers,
+		.restless_ns = rec->options->restless_ns,
+	};
+	int err = readers_start(&rec->readers, &readers, reterr);
+
+	if (!err && drain_watch_open(&rec->drain, &watch)) {
+		readers_stop(&rec->readers);
+		err = diag_set(reterr, -ENOMEM, "out of memory");
+	}
+	return err;
 }
 
 static int start_events(struct recording *rec, struct diag *reterr)
@@ -656,7 +684,7 @@ static int run_events(struct recording *rec, struct recording_result *result, st
 	if (!err)
 		err = start_events(rec, reterr);
 	if (!err) {
-		steering_start(&rec->steering, rec->pool, &rec->readers.control);
+		steering_start(&rec->steering, rec->pool, &rec->readers.control, &rec->drain);
 		err = supervise(&supervision, &result->signal, reterr);
 		steering_stop(&rec->steering);
 	}
@@ -746,8 +774,10 @@ static void recording_fini(struct recording *rec)
 	recorder_cost_fini(&rec->cost);
 	free(rec->sync_fds);
 	loss_times_fini(&rec->losses);
+	drain_watch_close(&rec->drain);
 	readers_fini(&rec->readers);
 	thread_layout_fini(&rec->layout);
+	topology_fini(&rec->topology);
 	rotation_close(&rec->rotation);
 	outlet_fini(&rec->outlet);
 	sideline_free(rec->sideline);

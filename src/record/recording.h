@@ -51,6 +51,7 @@ struct recording_options {
 	bool directory;                 /* they drain into a data directory, each ring into a file; else all into one output */
 	const char *thread_spec;        /* NULL: cpu */
 	unsigned cpus_per_thread;       /* a thread for at most so many, whatever thread_spec says; 0: as that says */
+	uint64_t restless_ns;           /* for tests: so often some ring goes to another thread; 0: when that helps */
 	struct enable_times times;      /* -D */
 	struct control_spec control;    /* --control */
 	struct rotation_spec rotation;  /* --switch-output */

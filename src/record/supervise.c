@@ -141,7 +141,7 @@ static int watch_once(struct watch *watch)
 	};
 	bool on;
 	uint64_t next_ns = earlier(next_switch_ns(watch, &on), supervision->rotation->next_ns);
-	int ready = poll(fds, NR, wait_ms(earlier(next_ns, supervision->steering->governor.next_ns)));
+	int ready = poll(fds, NR, wait_ms(earlier(next_ns, steering_next_ns(supervision->steering))));
 
 	if (ready < 0 && errno != EINTR)
 		return diag_set(watch->reterr, -errno, "waiting for the end: %s", strerror(errno));

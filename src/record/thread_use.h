@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdint.h>
+#include <sys/types.h>
 
 struct thread_use {
 	uint64_t cpu_ns;
@@ -13,3 +14,9 @@ struct thread_use {
 
 /* Some system calls: for the end of a thread and for rare moments. */
 struct thread_use thread_use_now(void);
+
+/* Of another thread of this process: that it ran, and that it waited for a CPU. 0: the kernel does not tell. */
+struct thread_times {
+	uint64_t cpu_ns, waited_ns;
+};
+struct thread_times thread_times_of(pid_t tid);

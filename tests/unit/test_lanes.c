@@ -34,7 +34,7 @@ struct fake {
 struct confluence;
 
 /* A ring that goes from one lane to another, as readers hand it over. */
-enum { STAYS, CHOSEN, ORDERED, POSTED };
+enum { STAYS, CHOSEN, ORDERED, POSTED = ORDERED + NR_LANES }; /* and the lane whose turn it is */
 
 struct gate {
 	struct stream_gate gate;
@@ -53,7 +53,7 @@ struct confluence {
 	_Atomic uint64_t clock;
 	struct gate gates[NR_LANES];
 	atomic_int step;
-	size_t from, to, ring, nr_moves;
+	size_t to, ring, nr_moves;
 };
 
 /* The kernel's part: a record with its time, its ring and its number in there. */
@@ -104,7 +104,7 @@ static void arrive(struct stream_gate *gate)
 	struct gate *ours = (struct gate *)gate;
 	struct confluence *all = ours->all;
 
-	if (atomic_load(&all->step) != POSTED || all->to != ours->lane)
+	if (atomic_load(&all->step) != POSTED + (int)ours->lane)
 		return;
 	stream_add_ring(&all->streams[ours->lane], all->ring);
 	all->nr_moves++;
@@ -116,10 +116,10 @@ static void depart(struct stream_gate *gate)
 	struct gate *ours = (struct gate *)gate;
 	struct confluence *all = ours->all;
 
-	if (atomic_load(&all->step) != ORDERED || all->from != ours->lane)
+	if (atomic_load(&all->step) != ORDERED + (int)ours->lane)
 		return;
 	assert_true(stream_drop_ring(&all->streams[ours->lane], all->ring));
-	atomic_store(&all->step, POSTED);
+	atomic_store(&all->step, POSTED + (int)all->to);
 }
 
 static void open_gates(struct confluence *all)
@@ -139,10 +139,9 @@ static void order_move(struct confluence *all, size_t from, unsigned *random)
 
 	if (!stream->nr_rings || !atomic_compare_exchange_strong(&all->step, &stays, CHOSEN))
 		return;
-	all->from = from;
 	all->to = (from + 1 + (size_t)rand_r(random) % (NR_LANES - 1)) % NR_LANES;
 	all->ring = stream->which[(size_t)rand_r(random) % stream->nr_rings];
-	atomic_store(&all->step, ORDERED);
+	atomic_store(&all->step, ORDERED + (int)from);
 }
 
 /* Each lane has a ring that is mostly left below what is worth taking. */
