@@ -19,6 +19,7 @@ struct balance_seen {
 	unsigned nr_behind; /* windows in which it found rings nearly full, while it was busy */
 	unsigned nr_busy;   /* since the last of those, others in which it was busy */
 	double busy;        /* in the last window */
+	uint64_t came_bytes; /* to its rings since it is behind */
 };
 
 struct balance_rest {
@@ -110,13 +111,12 @@ static void note_window(struct balance *balance, uint64_t now_ns, const struct b
 	balance->nr_calm = count_tight(sight) == balance->nr_tight ? balance->nr_calm + 1 : 0;
 }
 
-static uint64_t came_to(const struct balance *balance, const struct balance_sight *sight, size_t thread)
+static void note_came(struct balance *balance, const struct balance_sight *sight)
 {
-	uint64_t bytes = 0;
-
+	for (size_t i = 0; i < sight->nr_threads; i++)
+		balance->threads[i].came_bytes = 0;
 	for (size_t i = 0; i < sight->nr_rings; i++)
-		bytes += sight->rings[i].thread == thread ? came(balance, sight, i) : 0;
-	return bytes;
+		balance->threads[sight->rings[i].thread].came_bytes += came(balance, sight, i);
 }
 
 static double farness(const struct balance_place *ring, const struct balance_place *thread)
@@ -151,10 +151,9 @@ static bool may_go(const struct balance *balance, uint64_t now_ns, const struct 
 /* What a ring takes of its thread's time. */
 static double part_of(const struct balance *balance, const struct balance_sight *sight, size_t ring)
 {
-	size_t thread = sight->rings[ring].thread;
-	uint64_t all = came_to(balance, sight, thread);
+	const struct balance_seen *thread = &balance->threads[sight->rings[ring].thread];
 
-	return all ? balance->threads[thread].busy * (double)came(balance, sight, ring) / (double)all : 0;
+	return thread->came_bytes ? thread->busy * (double)came(balance, sight, ring) / (double)thread->came_bytes : 0;
 }
 
 /* The one by which most is won, more than `least`; SIZE_MAX: none. */
@@ -247,6 +246,7 @@ bool balance_decide(struct balance *balance, uint64_t now_ns, const struct balan
 		return false;
 	if (balance->from_ns) {
 		note_window(balance, now_ns, sight);
+		note_came(balance, sight);
 		found = find_move(balance, now_ns, sight, ret);
 	}
 	if (found)
