@@ -142,6 +142,8 @@ static int wait_for_one(struct uring *uring)
 
 	if (!err && in_kernel(uring))
 		err = io_uring_wait_cqe(&uring->ring, &done);
+	if (err == -EAGAIN)
+		err = io_uring_wait_cqe(&uring->ring, &done); /* once, as who hands over does */
 	return err == -EINTR ? 0 : err == -EAGAIN ? -EIO : err; /* EAGAIN would mean "full" to who reaps */
 }
 
