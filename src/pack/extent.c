@@ -16,6 +16,7 @@ enum {
 	RECORD_BLOCKS_MAX = EXTENT_RECORD_BYTES_MAX / BLOCK_BYTES_MAX,
 	PROBES = 16,
 	PROBE_BYTES = 4 << 10,
+	PROBE_RECORDS = 64,
 	QUICK_LEVEL_LAST = 5,   /* an extent takes less than 20 ms */
 	MIDDLE_LEVEL_LAST = 12, /* less than 200; above it a megabyte takes as long and more */
 };
@@ -144,11 +145,27 @@ static void probe(struct extent_packer *packer, struct span records, struct zstd
 	params->hard = nr_hard >= (params->level <= QUICK_LEVEL_LAST ? PROBES / 8 : PROBES / 8 * 7);
 }
 
+/* As the first ones are: an extent begins with a record. 0: they cannot be walked. */
+static size_t mean_record_bytes(struct span records)
+{
+	struct perf_event_header header;
+	size_t at = 0, nr = 0;
+
+	for (; nr < PROBE_RECORDS && records.len - at >= sizeof(header); nr++) {
+		memcpy(&header, (const char *)records.ptr + at, sizeof(header));
+		if (header.size < sizeof(header) || header.size > records.len - at)
+			break;
+		at += header.size;
+	}
+	return nr ? at / nr : 0;
+}
+
 int64_t extent_pack(struct extent_packer *packer, const struct extent_pack_params *how, struct span records, void *out,
 		    size_t room)
 {
 	struct zstd_pack_params params = {.level = how->level, .level_now = how->level > QUICK_LEVEL_LAST ? how->level_now : NULL};
 
+	params.record_bytes = mean_record_bytes(records);
 	probe(packer, records, &params);
 	int64_t len = zstd_pack(packer->zstd, &params, records, packer->frame, packer->room);
 	if (len < 0)

@@ -29,10 +29,11 @@ void zstd_packer_free(struct zstd_packer *packer); /* NULL is fine */
 size_t zstd_bound(size_t bytes);
 
 struct zstd_pack_params {
-	int level;          /* 1 to ZSTD_LEVEL_LAST */
-	bool no_size;       /* the frame does not say how much it holds, as a stream's */
-	size_t block_bytes; /* no block of the frame holds more of the input; 0: as zstd likes */
-	bool hard;          /* of most, or much, next to nothing can be gained: no more time than that is worth */
+	int level;           /* 1 to ZSTD_LEVEL_LAST */
+	bool no_size;        /* the frame does not say how much it holds, as a stream's */
+	size_t block_bytes;  /* no block of the frame holds more of the input; 0: as zstd likes */
+	size_t record_bytes; /* about as long are the records in it; 0: not known */
+	bool hard;           /* of most, or much, next to nothing can be gained: no more time than that is worth */
 	const atomic_int *level_now; /* looked at after each block: given up when it is below `level`; NULL: never */
 };
 
