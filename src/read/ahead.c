@@ -10,6 +10,7 @@
 
 #include "base/diag.h"
 #include "read/session_state.h"
+#include "read/unpack_job.h"
 
 /*
  * Each side wakes the other when so many wait for it, or when it has nothing to do itself: few switches, and runs long
@@ -54,6 +55,7 @@ struct ahead {
 	struct queue filled, empty;
 	_Atomic bool stop; /* read without the lock, too */
 	bool shared; /* there is a job for the crew since the thread looked for one */
+	bool helpless; /* the thread gave something to decompress that nobody may have begun */
 	bool ended;
 	int result; /* valid when ended: of session_next() */
 	struct diag why;
@@ -227,8 +229,27 @@ static size_t batch_records(const struct session *session)
 	return BATCH_RECORDS;
 }
 
+/* By the thread that finds records. */
+static void want_help(void *of)
+{
+	struct ahead *ahead = of;
+
+	pthread_mutex_lock(&ahead->lock);
+	ahead->helpless = true;
+	pthread_cond_signal(&ahead->filled_or_ended);
+	pthread_mutex_unlock(&ahead->lock);
+}
+
+/* Those of a directory have threads only. */
+static void invite(struct ahead *ahead, struct unpack_guest guest)
+{
+	if (ahead->session->source)
+		source_invite(ahead->session->source, &guest);
+}
+
 static void ahead_free(struct ahead *ahead)
 {
+	invite(ahead, (struct unpack_guest){0});
 	ahead->session->before_change = NULL;
 	crew_free(ahead->crew);
 	pthread_cond_destroy(&ahead->came_back);
@@ -256,6 +277,7 @@ int ahead_start(struct session *session, unsigned nr_hands, struct ahead **ret)
 		queue_put(&ahead->empty, &ahead->slots[i]);
 	session->before_change = wait_for_all;
 	session->before_change_of = ahead;
+	invite(ahead, (struct unpack_guest){.wanted = want_help, .of = ahead});
 	/* Signals are for the thread that was there. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -281,6 +303,19 @@ static void give_back(struct ahead *ahead, size_t nr)
 	ahead->used = 0;
 }
 
+/* Under the lock, which is released meanwhile. What the next records need is decompressed, if nobody has begun. */
+static bool help(struct ahead *ahead)
+{
+	if (!ahead->helpless)
+		return false;
+	ahead->helpless = false;
+	pthread_mutex_unlock(&ahead->lock);
+	bool helped = source_help(ahead->session->source);
+	pthread_mutex_lock(&ahead->lock);
+	ahead->helpless |= helped; /* there may be more */
+	return ahead->helpless;
+}
+
 /* All batches that are filled, at least one, when none is in use: 1. Else what session_next() ended with, at every later call. */
 static int take_batches(struct ahead *ahead, struct diag *reterr)
 {
@@ -290,7 +325,8 @@ static int take_batches(struct ahead *ahead, struct diag *reterr)
 	pthread_mutex_lock(&ahead->lock);
 	while (!ahead->filled.nr && !ahead->ended) {
 		pthread_cond_signal(&ahead->came_back);
-		pthread_cond_wait(&ahead->filled_or_ended, &ahead->lock);
+		if (!help(ahead))
+			pthread_cond_wait(&ahead->filled_or_ended, &ahead->lock);
 	}
 	while (ahead->filled.nr)
 		ahead->using[ahead->nr_using++] = queue_take(&ahead->filled);

@@ -12,6 +12,7 @@
 #include "format/record.h"
 
 struct diag;
+struct unpack_guest;
 
 struct source {
 	const struct source_ops *ops;
@@ -52,6 +53,9 @@ struct source_ops {
 	void (*leave_out)(struct source *source, struct source_skip *skips, size_t nr); /* NULL: it cannot */
 	/* NULL: it cannot. Goes on at the next extent behind `offset`; false: there is none, nothing has changed. */
 	bool (*find_extent)(struct source *source, uint64_t offset);
+	/* NULL: it cannot. See source_invite() and source_help(). */
+	void (*invite)(struct source *source, const struct unpack_guest *guest);
+	bool (*help)(struct source *source);
 	void (*close)(struct source *source);
 };
 
@@ -113,6 +117,19 @@ static inline void source_pass(struct source *source, const struct source_passed
 static inline bool source_keeps(const struct source *source, const void *record)
 {
 	return (uintptr_t)record - (uintptr_t)source->stays.ptr < source->stays.len;
+}
+
+/* Of a source that decompresses: by its thread, before the first record, or when the guest is gone. The guest is copied. */
+static inline void source_invite(struct source *source, const struct unpack_guest *guest)
+{
+	if (source->ops->invite)
+		source->ops->invite(source, guest);
+}
+
+/* By the guest, after it was wanted: does some of what the source's thread would have to do. false: there was nothing. */
+static inline bool source_help(struct source *source)
+{
+	return source->ops->help && source->ops->help(source);
 }
 
 static inline void source_hold(struct source *source, const void *record)

@@ -60,6 +60,7 @@ struct source_unpack {
 	struct unpack_workers *workers; /* NULL: nothing compressed came yet */
 	struct unpack_workers *shared;  /* borrowed; NULL: they are our own */
 	size_t nr_sharing;
+	struct unpack_guest guest;
 	size_t max_extents;
 	struct unpack_room small, large; /* for extents that fit, and for the rest of the world; for others */
 	struct unpack_found found[NR_FOUND];
@@ -215,8 +216,12 @@ static int start(struct source_unpack *unpack)
 	unpack->carry = malloc(CARRY_BYTES);
 	if (!unpack->carry)
 		return -ENOMEM;
-	if (!unpack->shared)
-		return unpack_workers_new(nr, &unpack->workers);
+	if (!unpack->shared) {
+		int err = unpack_workers_new(nr, &unpack->workers);
+		if (!err)
+			unpack_workers_invite(unpack->workers, &unpack->guest);
+		return err;
+	}
 	/* One is used while the next is decompressed; more only of few. */
 	unpack->max_extents = nr ? 2 + 2 * (nr + 1) / unpack->nr_sharing : 1;
 	unpack->workers = unpack->shared;
@@ -753,7 +758,23 @@ static void unpack_skip(struct source *source, struct source_skip *skips, size_t
 	source_skip(unpack_of(source)->under, skips, nr);
 }
 
+static void unpack_invite(struct source *source, const struct unpack_guest *guest)
+{
+	struct source_unpack *unpack = unpack_of(source);
+
+	unpack->guest = *guest;
+	if (unpack->workers && !unpack->shared)
+		unpack_workers_invite(unpack->workers, guest);
+}
+
+static bool unpack_help(struct source *source)
+{
+	return unpack_workers_help(unpack_of(source)->workers);
+}
+
 static const struct source_ops unpack_ops = {
+	.invite = unpack_invite,
+	.help = unpack_help,
 	.leave_out = unpack_skip,
 	.stretch = unpack_stretch,
 	.pass = unpack_pass,

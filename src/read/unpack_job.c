@@ -15,6 +15,8 @@ struct unpack_workers {
 	struct unpack_job *first, *last; /* under the lock, as is `done` of a job that was given */
 	bool stop;
 	struct zstd_unpacker *own; /* of who gives and awaits */
+	struct zstd_unpacker *guests;
+	struct unpack_guest guest;
 	size_t nr, nr_wanted; /* threads; not changed by them */
 	pthread_t threads[];
 };
@@ -43,11 +45,23 @@ static struct unpack_job *take_first(struct unpack_workers *workers)
 	return job;
 }
 
+/* Under the lock, which is released meanwhile. false: all jobs are begun. */
+static bool do_one(struct unpack_workers *workers, struct zstd_unpacker *unpacker)
+{
+	if (!workers->first)
+		return false;
+	struct unpack_job *job = take_first(workers);
+	pthread_mutex_unlock(&workers->lock);
+	unpack(unpacker, job);
+	pthread_mutex_lock(&workers->lock);
+	job->done = true;
+	return true;
+}
+
 static void *work(void *arg)
 {
 	struct unpack_workers *workers = arg;
 	struct zstd_unpacker *unpacker = NULL;
-	struct unpack_job *job;
 
 	if (zstd_unpacker_new(&unpacker))
 		unpacker = NULL;
@@ -57,11 +71,7 @@ static void *work(void *arg)
 			pthread_cond_wait(&workers->work, &workers->lock);
 		if (!workers->first)
 			break;
-		job = take_first(workers);
-		pthread_mutex_unlock(&workers->lock);
-		unpack(unpacker, job);
-		pthread_mutex_lock(&workers->lock);
-		job->done = true;
+		do_one(workers, unpacker);
 		pthread_cond_signal(&workers->news); /* one thread waits at most */
 	}
 	pthread_mutex_unlock(&workers->lock);
@@ -113,8 +123,24 @@ void unpack_workers_free(struct unpack_workers *workers)
 	pthread_cond_destroy(&workers->news);
 	pthread_cond_destroy(&workers->work);
 	pthread_mutex_destroy(&workers->lock);
+	zstd_unpacker_free(workers->guests);
 	zstd_unpacker_free(workers->own);
 	free(workers);
+}
+
+void unpack_workers_invite(struct unpack_workers *workers, const struct unpack_guest *guest)
+{
+	bool has_threads = workers->nr || workers->nr_wanted;
+
+	if (!guest->wanted) {
+		workers->guest = *guest;
+		return;
+	}
+	if (!has_threads || (!workers->guests && zstd_unpacker_new(&workers->guests)))
+		return;
+	workers->guest = *guest;
+	if (workers->nr_wanted)
+		workers->nr_wanted--;
 }
 
 void unpack_workers_give(struct unpack_workers *workers, struct unpack_job *job)
@@ -122,7 +148,7 @@ void unpack_workers_give(struct unpack_workers *workers, struct unpack_job *job)
 	if (workers->nr_wanted)
 		start(workers);
 	job->next = NULL;
-	job->done = !workers->nr;
+	job->done = !workers->nr && !workers->guest.wanted;
 	if (job->done) {
 		unpack(workers->own, job);
 		return;
@@ -135,24 +161,24 @@ void unpack_workers_give(struct unpack_workers *workers, struct unpack_job *job)
 	workers->last = job;
 	pthread_cond_signal(&workers->work);
 	pthread_mutex_unlock(&workers->lock);
+	if (workers->guest.wanted)
+		workers->guest.wanted(workers->guest.of);
 }
 
-/* Under the lock. A job that nobody has begun and that comes next, as most do: they are awaited nearly in their order. */
-static bool take_back(struct unpack_workers *workers, struct unpack_job *job)
+bool unpack_workers_help(struct unpack_workers *workers)
 {
-	if (workers->first != job)
-		return false;
-	take_first(workers);
-	return true;
+	pthread_mutex_lock(&workers->lock);
+	bool helped = do_one(workers, workers->guests);
+	pthread_cond_signal(&workers->news);
+	pthread_mutex_unlock(&workers->lock);
+	return helped;
 }
 
 void unpack_workers_await(struct unpack_workers *workers, struct unpack_job *job)
 {
 	pthread_mutex_lock(&workers->lock);
-	bool ours = !job->done && take_back(workers, job);
-	while (!ours && !job->done)
-		pthread_cond_wait(&workers->news, &workers->lock);
+	while (!job->done)
+		if (!do_one(workers, workers->own))
+			pthread_cond_wait(&workers->news, &workers->lock);
 	pthread_mutex_unlock(&workers->lock);
-	if (ours)
-		unpack(workers->own, job);
 }

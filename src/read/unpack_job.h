@@ -25,6 +25,12 @@ struct unpack_job {
 
 struct unpack_workers;
 
+/* Who has work of its own and does jobs when it must wait: in place of one of the threads, which would share a CPU with it. */
+struct unpack_guest {
+	void (*wanted)(void *of); /* by the thread that gives: there is a job. NULL: no guest */
+	void *of;
+};
+
 /* As many threads as there are CPUs for us beside that of who awaits, within reason; 0: one CPU. */
 size_t unpack_workers_useful(void);
 
@@ -35,6 +41,11 @@ size_t unpack_workers_useful(void);
 int unpack_workers_new(size_t nr, struct unpack_workers **ret);
 void unpack_workers_free(struct unpack_workers *workers); /* NULL is fine; waits for what was given */
 
+/* By the thread that gives; not while the guest is at work. Without effect where there are no threads. */
+void unpack_workers_invite(struct unpack_workers *workers, const struct unpack_guest *guest);
+/* By the guest, after it was wanted: does a job that nobody has begun. false: there was none. */
+bool unpack_workers_help(struct unpack_workers *workers);
+
 void unpack_workers_give(struct unpack_workers *workers, struct unpack_job *job);
-/* Does the job itself when nobody has begun it and it is the first of those. */
+/* Does this job, or others that were given, as long as there are some that nobody has begun. */
 void unpack_workers_await(struct unpack_workers *workers, struct unpack_job *job);
