@@ -17,6 +17,7 @@ enum {
 	PROBES = 16,
 	PROBE_BYTES = 4 << 10,
 	PROBE_RECORDS = 64,
+	DUMP_BYTES_LEAST = 2 << 10, /* records of call chains are shorter */
 	QUICK_LEVEL_LAST = 5,   /* an extent takes less than 20 ms */
 	MIDDLE_LEVEL_LAST = 12, /* less than 200; above it a megabyte takes as long and more */
 };
@@ -145,19 +146,20 @@ static void probe(struct extent_packer *packer, struct span records, struct zstd
 	params->hard = nr_hard >= (params->level <= QUICK_LEVEL_LAST ? PROBES / 8 : PROBES / 8 * 7);
 }
 
-/* As the first ones are: an extent begins with a record. 0: they cannot be walked. */
-static size_t mean_record_bytes(struct span records)
+/* Most bytes of the first ones, with which an extent begins, are of records without a dump. */
+static bool are_short(struct span records)
 {
 	struct perf_event_header header;
-	size_t at = 0, nr = 0;
+	size_t at = 0, nr = 0, nr_short_bytes = 0;
 
 	for (; nr < PROBE_RECORDS && records.len - at >= sizeof(header); nr++) {
 		memcpy(&header, (const char *)records.ptr + at, sizeof(header));
 		if (header.size < sizeof(header) || header.size > records.len - at)
 			break;
 		at += header.size;
+		nr_short_bytes += header.size < DUMP_BYTES_LEAST ? header.size : 0;
 	}
-	return nr ? at / nr : 0;
+	return nr_short_bytes > at / 2;
 }
 
 int64_t extent_pack(struct extent_packer *packer, const struct extent_pack_params *how, struct span records, void *out,
@@ -165,7 +167,7 @@ int64_t extent_pack(struct extent_packer *packer, const struct extent_pack_param
 {
 	struct zstd_pack_params params = {.level = how->level, .level_now = how->level > QUICK_LEVEL_LAST ? how->level_now : NULL};
 
-	params.record_bytes = mean_record_bytes(records);
+	params.short_records = are_short(records);
 	probe(packer, records, &params);
 	int64_t len = zstd_pack(packer->zstd, &params, records, packer->frame, packer->room);
 	if (len < 0)

@@ -13,7 +13,7 @@ enum {
 	BLOCK_RLE = 1,
 	BLOCK_RESERVED = 3,
 	WINDOW_LOG_MIN = 17, /* of a block */
-	DUMP_BYTES_LEAST = 2 << 10, /* records of call chains are shorter */
+	ZSTD_WITH_ROWS = 10500,
 	WINDOW_LOG_MAX = 27, /* of level 22: 128 MiB; hostile input may not ask for more */
 };
 
@@ -52,12 +52,22 @@ static void set_stable_input(struct zstd_packer *packer)
 		set(packer, ZSTD_c_stableInBuffer, 1);
 }
 
+static bool can_chain(void)
+{
+	return has_experiments() || ZSTD_versionNumber() < ZSTD_WITH_ROWS;
+}
+
 static void set_chains(struct zstd_packer *packer, bool chains)
 {
 	if (has_experiments())
 		set(packer, ZSTD_c_useRowMatchFinder, chains ? ZSTD_ps_disable : ZSTD_ps_auto);
 }
 #else
+static bool can_chain(void)
+{
+	return ZSTD_versionNumber() < ZSTD_WITH_ROWS;
+}
+
 static void set_stable_input(struct zstd_packer *packer)
 {
 	(void)packer;
@@ -182,7 +192,7 @@ static const struct tuning *tuning_of(const struct zstd_pack_params *params)
 
 	if (params->hard && level <= 12)
 		return level <= 2 ? &hard_fast : level <= 4 ? &hard_middle : &hard_high;
-	if (params->record_bytes && params->record_bytes < DUMP_BYTES_LEAST && level >= 5 && level <= 9)
+	if (params->short_records && level >= 5 && level <= 9 && can_chain())
 		return &tunings_short[level];
 	return (size_t)level < sizeof(tunings) / sizeof(tunings[0]) ? &tunings[level] : &none;
 }

@@ -32,7 +32,7 @@ struct zstd_pack_params {
 	int level;           /* 1 to ZSTD_LEVEL_LAST */
 	bool no_size;        /* the frame does not say how much it holds, as a stream's */
 	size_t block_bytes;  /* no block of the frame holds more of the input; 0: as zstd likes */
-	size_t record_bytes; /* about as long are the records in it; 0: not known */
+	bool short_records;  /* without dumps of stacks, for most of its bytes */
 	bool hard;           /* of most, or much, next to nothing can be gained: no more time than that is worth */
 	const atomic_int *level_now; /* looked at after each block: given up when it is below `level`; NULL: never */
 };

@@ -303,7 +303,7 @@ static void give_back(struct ahead *ahead, size_t nr)
 	ahead->used = 0;
 }
 
-/* Under the lock, which is released meanwhile. What the next records need is decompressed, if nobody has begun. */
+/* Under the lock. What the next records need is decompressed, if nobody has begun. true: the lock was open, all may have changed. */
 static bool help(struct ahead *ahead)
 {
 	if (!ahead->helpless)
@@ -313,7 +313,7 @@ static bool help(struct ahead *ahead)
 	bool helped = source_help(ahead->session->source);
 	pthread_mutex_lock(&ahead->lock);
 	ahead->helpless |= helped; /* there may be more */
-	return ahead->helpless;
+	return true;
 }
 
 /* All batches that are filled, at least one, when none is in use: 1. Else what session_next() ended with, at every later call. */

@@ -39,7 +39,7 @@ size_t unpack_workers_useful(void);
  * by one thread. 0, -ENOMEM, -ENOTSUP.
  */
 int unpack_workers_new(size_t nr, struct unpack_workers **ret);
-void unpack_workers_free(struct unpack_workers *workers); /* NULL is fine; waits for what was given */
+void unpack_workers_free(struct unpack_workers *workers); /* NULL is fine; waits for what was begun */
 
 /* By the thread that gives; not while the guest is at work. Without effect where there are no threads. */
 void unpack_workers_invite(struct unpack_workers *workers, const struct unpack_guest *guest);
