@@ -11,14 +11,29 @@ build/build.ninja:
 demo: # installs what is missing, builds, records a threaded workload, prints the report and what was lost
 	@tools/demo
 
+test: build # the unit tests: seconds, no root
+	@meson test -C build --no-rebuild --print-errorlogs -t 10 --suite unit
+
 check: # installs what is missing, builds with gcc and clang, runs every test
 	@tools/check
 
 check-lab: build # the tests that take minutes or need a special machine
 	@MILLRACE=$(CURDIR)/build/millrace pytest-3 -m lab tests
 
+lint: # format of changed files, spelling, cppcheck
+	@tools/lint
+
+format: # formats the changed C files as .clang-format says
+	@tools/format
+
+coverage: # which lines the unit and integration tests run, build-coverage/index.html
+	@tools/coverage
+
+check-asan: # every test with AddressSanitizer and UndefinedBehaviorSanitizer, a quarter of an hour
+	@tools/check-sanitizer asan
+
 check-tsan: # every test that has threads with ThreadSanitizer, a quarter of an hour
-	@tools/check-tsan
+	@tools/check-sanitizer tsan
 
 bench: build # the same load recorded with perf and with millrace, interleaved
 	@bench/vs-perf
@@ -44,4 +59,4 @@ clean:
 help:
 	@sed -n 's/^\([a-z-]*\):[^#]*# /make \1	/p' Makefile
 
-.PHONY: build demo check check-lab check-tsan bench fuzz static clean-room install deps clean help
+.PHONY: build demo test check lint format coverage check-lab check-asan check-tsan bench fuzz static clean-room install deps clean help

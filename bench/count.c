@@ -4,7 +4,7 @@
  *   samples=N lost=N repeated=N rounds=N bytes=N cut=N
  * DATA: the data.N of the directory that FILE is the "data" of; each holds records and nothing else.
  * lost: sum of LOST_SAMPLES. repeated: samples of a CPU that are older than one before them in the file, which a
- * ring never gives: they were written twice, or a ring of several events was being exchanged for a larger one.
+ * ring never gives: they were written twice.
  * cut: bytes that the kernel gave with stack dumps and that were not stored.
  * Needs TIME and CPU in a sample_type that is the same for all events.
  */
@@ -18,9 +18,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "format/layout.h"
-#include "format/record.h"
-#include "format/sample.h"
+#include "perfdata/layout.h"
+#include "perfdata/record.h"
+#include "perfdata/sample.h"
 
 enum { MAX_CPUS = 4096 };
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "cmd/command.h"
-#include "cmd/pager.h"
+#include "cmd/cli/command.h"
+#include "cmd/cli/terminal.h"
 
 /* `millrace help [COMMAND]` */
 static int help(const char *name)

@@ -20,10 +20,12 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MILLRACE = pathlib.Path(os.environ.get('MILLRACE', ROOT / 'build' / 'millrace')).absolute()
 TRACEFS = pathlib.Path('/sys/kernel/tracing')
-TIMEOUT = 60  # seconds; sanitizers are slow
+TIMEOUT = 120  # seconds; sanitizers and other load make programs slow
 
-# The configuration of whoever runs the tests must not change what millrace does.
+# The configuration and the language of the user who runs the tests must not change what the programs do.
 os.environ['MILLRACE_CONFIG'] = os.devnull
+os.environ['LC_ALL'] = 'C'
+os.environ.pop('LANGUAGE', None)
 
 
 # Held alone by tests that change kernel.perf_event_paranoid, together by those that rely on what it says.
@@ -142,6 +144,12 @@ def run_command(args, timeout=TIMEOUT, status=0, binary=False, input=None, env=N
     return done
 
 
+@pytest.fixture(scope='session', autouse=True)
+def empty_home(tmp_path_factory):
+    """Neither the caches of perf (~/.debug) nor its configuration (~/.perfconfig) are those of the user, who may have no home."""
+    os.environ['HOME'] = str(tmp_path_factory.mktemp('home'))
+
+
 @pytest.fixture(scope='session')
 def program():
     """The path of millrace."""
@@ -207,7 +215,7 @@ def steady_sysctl():
 
 @pytest.fixture(scope='session')
 def programs():
-    """The directory of the programs of tests/programs: spin, syscalls, forkstorm."""
+    """The directory of the programs of tests/programs: spin, syscalls, forkstorm, taskstorm."""
     path = MILLRACE.parent / 'tests' / 'programs'
     assert path.is_dir(), f'{path} is not there: run make'
     return path

@@ -15,6 +15,30 @@ Record = namedtuple('Record', 'type misc body offset')
 Sample = namedtuple('Sample', 'ip pid tid time addr id stream cpu period raw')
 
 
+STOCK_FEATURES = 32  # perf 6.1 knows the bits before this one
+EXTENT_INDEX, LEDGER = 132, 134  # numbers of private sections
+
+
+def sections_of(data):
+    """{number: (offset, bytes)} of the features of a file, and of millrace's private sections, which stand behind the table."""
+    start, size = struct.unpack_from('<QQ', data, 0x28)
+    words = struct.unpack_from('<4Q', data, 0x48)
+    bits = [bit for bit in range(256) if words[bit // 64] >> bit % 64 & 1]
+    found = {bit: struct.unpack_from('<QQ', data, start + size + 16 * i) for i, bit in enumerate(bits)}
+    at = start + size + 16 * len(bits)
+    if data[at:at + 8] == b'MILLRACE':
+        version, nr, size, checksum = struct.unpack_from('<IIQQ', data, at + 8)
+        wanted = 0xcbf29ce484222325
+        for byte in data[at:at + 24] + data[at + 32:at + size]:
+            wanted = (wanted ^ byte) * 0x100000001b3 % (1 << 64)
+        assert version == 1 and checksum == wanted
+        for i in range(nr):
+            number, offset, size = struct.unpack_from('<QQQ', data, at + 32 + 24 * i)
+            assert number not in found
+            found[number] = (at + offset, size)
+    return found
+
+
 class PerfData:
     """attrs, and records(): of a file or a pipe that was saved to a file."""
 

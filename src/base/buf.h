@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,6 +20,12 @@ struct buf {
 	size_t len, room; /* bytes in use, bytes allocated */
 	bool failed;      /* -ENOMEM happened */
 };
+
+/* 0, or -ENOMEM when an append failed. */
+static inline int buf_status(const struct buf *buf)
+{
+	return buf->failed ? -ENOMEM : 0;
+}
 
 void buf_fini(struct buf *buf);
 

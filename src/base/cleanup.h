@@ -2,6 +2,7 @@
 /* cleanup: scope guards for locals that own something, and the hand-over that ends the ownership. */
 #pragma once
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -25,8 +26,15 @@ static inline void cleanup_file(FILE **file)
 		fclose(*file);
 }
 
+static inline void cleanup_dir(DIR **dir)
+{
+	if (*dir)
+		closedir(*dir);
+}
+
 #define AUTO_FREE __attribute__((cleanup(cleanup_free)))
 #define AUTO_FD __attribute__((cleanup(cleanup_fd)))
+#define AUTO_DIR __attribute__((cleanup(cleanup_dir)))
 #define AUTO_FILE __attribute__((cleanup(cleanup_file)))
 #define AUTO_BUF __attribute__((cleanup(buf_fini)))
 

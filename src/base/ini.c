@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The rules are those of git-config(1), "CONFIGURATION FILE", "Syntax". */
 #include "base/ini.h"
 
 #include <errno.h>
@@ -14,35 +13,23 @@ void ini_start(struct ini *ini, struct span text)
 	const uint8_t *start = text.ptr;
 
 	*ini = (struct ini){.at = start, .end = text.len ? start + text.len : start, .line = 1};
-	if (text.len >= 3 && memcmp(start, "\xef\xbb\xbf", 3) == 0) /* the byte order mark of UTF-8 */
-		ini->at += 3;
 }
 
 void ini_fini(struct ini *ini)
 {
 	buf_fini(&ini->section);
-	buf_fini(&ini->subsection);
 	buf_fini(&ini->key);
 	buf_fini(&ini->value);
 }
 
-/* The next character; a line that ends with CR LF ends like any other. */
 static int peek(const struct ini *ini)
 {
-	if (ini->at == ini->end)
-		return END;
-	if (*ini->at == '\r' && ini->end - ini->at > 1 && ini->at[1] == '\n')
-		return '\n';
-	return *ini->at;
+	return ini->at < ini->end ? *ini->at : END;
 }
 
 static void step(struct ini *ini)
 {
-	if (*ini->at == '\r' && peek(ini) == '\n')
-		ini->at++;
-	if (*ini->at == '\n')
-		ini->line++;
-	ini->at++;
+	ini->line += *ini->at++ == '\n';
 }
 
 static bool is_blank(int c)
@@ -78,62 +65,29 @@ static int bad(struct ini *ini, struct diag *reterr, const char *why)
 	return diag_set(reterr, -EINVAL, "%s", why);
 }
 
-/* Letters, digits and '-', and '.' where `dots`, as small letters. */
-static void take_name(struct ini *ini, struct buf *ret, bool dots)
+static void put_small(struct buf *to, int c)
 {
-	ret->len = 0;
-	for (int c = peek(ini); is_name(c) || (dots && c == '.'); c = peek(ini)) {
-		buf_put_u8(ret, (uint8_t)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c));
-		step(ini);
-	}
+	buf_put_u8(to, (uint8_t)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c));
 }
 
-/* From behind the opening quote to behind the closing one. A backslash stands for what follows it. */
-static int take_subsection(struct ini *ini, struct diag *reterr)
-{
-	ini->subsection.len = 0;
-	ini->has_subsection = true;
-	for (;;) {
-		int c = peek(ini);
-		if (c == '\\') {
-			step(ini);
-			c = peek(ini);
-		} else if (c == '"') {
-			step(ini);
-			return 0;
-		}
-		if (c == END || c == '\n')
-			return bad(ini, reterr, "the quoted name of the section does not end in this line");
-		if (!c)
-			return bad(ini, reterr, "a NUL byte");
-		buf_put_u8(&ini->subsection, (uint8_t)c);
-		step(ini);
-	}
-}
-
-/* "[name]" or "[name "sub"]", from behind the bracket. */
+/* From behind "[" to behind "]"; without spaces around it. Who reads knows which names there are. */
 static int take_section(struct ini *ini, struct diag *reterr)
 {
-	int err = 0;
+	size_t kept = 0;
 
+	ini->section.len = 0;
 	skip_blanks(ini);
-	take_name(ini, &ini->section, true);
-	ini->has_subsection = false;
-	if (!ini->section.len)
-		return bad(ini, reterr,
-			   "the name of a section must follow \"[\": letters, digits, \"-\" and \".\"");
-	skip_blanks(ini);
-	if (peek(ini) == '"') {
+	for (int c = peek(ini); c != ']'; c = peek(ini)) {
+		if (c == END || c == '\n' || !c)
+			return bad(ini, reterr, "\"]\" is missing behind the name of the section");
+		put_small(&ini->section, c);
+		kept = is_blank(c) ? kept : ini->section.len;
 		step(ini);
-		err = take_subsection(ini, reterr);
 	}
-	if (err)
-		return err;
-	skip_blanks(ini);
-	if (peek(ini) != ']')
-		return bad(ini, reterr, "\"]\" is missing behind the name of the section");
 	step(ini);
-	return 0;
+	if (!ini->section.failed)
+		ini->section.len = kept;
+	return kept ? 0 : bad(ini, reterr, "the name of a section must follow \"[\"");
 }
 
 /* What stands behind a backslash. A line that goes on adds nothing. */
@@ -200,7 +154,9 @@ static int take_entry(struct ini *ini, struct ini_entry *ret, struct diag *reter
 
 	if (!ini->section.len)
 		return bad(ini, reterr, "a key stands before the first [section]");
-	take_name(ini, &ini->key, false);
+	ini->key.len = 0;
+	for (; is_name(peek(ini)); step(ini))
+		put_small(&ini->key, peek(ini));
 	skip_blanks(ini);
 	int c = peek(ini);
 	if (c == '=') {
@@ -217,12 +173,11 @@ static int take_entry(struct ini *ini, struct ini_entry *ret, struct diag *reter
 	}
 	struct ini_entry entry = {
 		.section = buf_text(&ini->section),
-		.subsection = ini->has_subsection ? buf_text(&ini->subsection) : NULL,
 		.key = buf_text(&ini->key),
 		.value = has_value ? buf_text(&ini->value) : NULL,
 		.line = line,
 	};
-	if (ini->section.failed || ini->subsection.failed || ini->key.failed || ini->value.failed)
+	if (ini->section.failed || ini->key.failed || ini->value.failed)
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	*ret = entry;
 	return 1;

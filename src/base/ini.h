@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ini: a configuration text as git-config(1) describes it, read entry by entry:
+ * ini: a configuration text, read entry by entry:
  *
  *	[section]           # comments start with # or ;
  *	key = some value    ; to the end of the line, without the spaces around it
  *	key                 ; no value at all
- *	[section "sub"] key = "quoted # \"text\"" and \
+ *	key = "quoted # \"text\"" and \
  *	                more
  *
- * In values \n, \t, \b, \\ and \" are escapes and a backslash ends a line that goes on. Names of sections and
- *keys are letters, digits and '-' (a key starts with a letter; a section may hold '.') and come back in small
- *letters. Other than in git, a comment may follow a key without a value, and no key may stand before the
- *first section.
+ * In values \n, \t, \b, \\ and \" are escapes and a backslash ends a line that goes on. Keys are letters, digits and '-', the
+ * first a letter. Names of sections and keys come back in small letters.
  *
  * Touches no file. One owner (ini_fini), one thread; borrows the text.
  */
@@ -25,14 +23,12 @@ struct diag;
 struct ini {
 	const uint8_t *at, *end;
 	unsigned line; /* of `at`, from 1 */
-	struct buf section, subsection, key, value;
-	bool has_subsection;
+	struct buf section, key, value;
 };
 
 /* Strings are valid until the next call. */
 struct ini_entry {
 	const char *section;
-	const char *subsection; /* as it is written, or NULL */
 	const char *key;
 	const char *value; /* NULL: a key without "=" */
 	unsigned line;     /* where the key stands */

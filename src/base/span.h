@@ -17,3 +17,9 @@ static inline size_t span_total(const struct span spans[], unsigned nr_spans)
 		len += spans[i].len;
 	return len;
 }
+
+/* A text without its NUL. */
+static inline struct span span_of_text(const char *text)
+{
+	return (struct span){text, __builtin_strlen(text)};
+}

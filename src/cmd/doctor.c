@@ -1,25 +1,54 @@
 /* SPDX-License-Identifier: MIT */
-/* millrace doctor: what works here, found out by doing it, and what would make the rest work. */
-#include "cmd/doctor.h"
+/* millrace doctor: what works here, found out by trying it, and what would make the rest work. */
 
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/cpuset.h"
+#include "base/diag.h"
+#include "base/fd.h"
+#include "base/json_writer.h"
 #include "base/log.h"
-#include "cmd/command.h"
-#include "cmd/json_text.h"
+#include "cmd/cli/command.h"
+#include "event/parse/event.h"
+#include "record/setup/eventset.h"
+#include "record/setup/plan.h"
+#include "record/setup/target.h"
+#include "event/names/names.h"
 
-struct doctor_options {
-	bool json;
+enum doctor_state { DOCTOR_YES, DOCTOR_NO, DOCTOR_NOTE };
+
+struct finding {
+	const char *group, *name;
+	enum doctor_state state;
+	char text[320]; /* no: why, and the one thing that would change it */
 };
 
-static const struct option doctor_table[] = {
-	{.name = "json", .set = option_set_flag, .offset = offsetof(struct doctor_options, json),
-	 .flags = OPTION_NO_NEGATE, .help = "Print a JSON array of objects with group, name, state and text"},
-	{.set = NULL},
+struct doctor {
+	struct finding findings[64];
+	size_t nr;
+	const char *group; /* of what is added next */
 };
 
-void doctor_add(struct doctor *doctor, enum doctor_state state, const char *name, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static void doctor_add(struct doctor *doctor, enum doctor_state state, const char *name, const char *format, ...)
 {
 	va_list args;
 
@@ -31,6 +60,294 @@ void doctor_add(struct doctor *doctor, enum doctor_state state, const char *name
 	vsnprintf(finding->text, sizeof(finding->text), format, args);
 	va_end(args);
 }
+
+/* Parsed and configured as for a recording of that kind. */
+static int make_events(const char *text, const struct event_options *options, struct event_list *list, struct diag *reterr)
+{
+	int err = event_list_parse(list, text, reterr);
+
+	return err ? err : event_list_configure(list, options, reterr);
+}
+
+/* All tasks of the CPU that we run on, or ourselves. */
+static int try_event(const char *text, const struct event_options *options, struct diag *reterr)
+{
+	struct event_list list __attribute__((cleanup(event_list_fini))) = {0};
+	struct event_fallbacks fallbacks = {0};
+	bool all = options->target == EVENT_TARGET_SYSTEM;
+	struct event_open_args place = {.pid = all ? -1 : 0, .cpu = all ? sched_getcpu() : -1, .group_fd = -1};
+	int err = make_events(text, options, &list, reterr);
+
+	if (err)
+		return err;
+	int fd = event_open(&list.events[0], &fallbacks, &place, true, reterr);
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 ? fd : 0;
+}
+
+static void probe(struct doctor *doctor, const char *name, const char *text, struct event_options options)
+{
+	struct diag diag = {""};
+	int err = try_event(text, &options, &diag);
+
+	if (err == -ENOENT && !strncmp(text, "instructions", 12)) {
+		doctor_add(doctor, DOCTOR_NO, name, "this machine has no PMU: a virtual machine needs a virtual PMU from its host; "
+						    "cpu-clock works without");
+		return;
+	}
+	doctor_add(doctor, err ? DOCTOR_NO : DOCTOR_YES, name, "%s", err ? diag.text : "");
+}
+
+/* Where the first instruction of a program lies in its file. 0: no ELF of 64 bits. */
+static uint64_t entry_offset(const char *path)
+{
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+	Elf64_Ehdr header;
+	Elf64_Phdr segment;
+
+	if (fd < 0 || pread(fd, &header, sizeof(header), 0) != sizeof(header) ||
+	    memcmp(header.e_ident, ELFMAG, SELFMAG) || header.e_ident[EI_CLASS] != ELFCLASS64)
+		return 0;
+	for (unsigned i = 0; i < header.e_phnum; i++) {
+		if (pread(fd, &segment, sizeof(segment), (off_t)(header.e_phoff + i * sizeof(segment))) != sizeof(segment))
+			return 0;
+		if (segment.p_type == PT_LOAD && header.e_entry - segment.p_vaddr < segment.p_filesz)
+			return header.e_entry - segment.p_vaddr + segment.p_offset;
+	}
+	return 0;
+}
+
+static void probe_uprobe(struct doctor *doctor)
+{
+	static const char type_path[] = "/sys/bus/event_source/devices/uprobe/type";
+	char self[4096];
+	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	long type;
+
+	if (fd_slurp_long(type_path, &type)) {
+		doctor_add(doctor, DOCTOR_NO, "uprobes", "there is no %s: it takes a kernel with CONFIG_UPROBE_EVENTS, and /sys",
+			   type_path);
+		return;
+	}
+	self[len > 0 ? len : 0] = '\0';
+	struct perf_event_attr attr = {
+		.type = (uint32_t)type,
+		.size = sizeof(attr),
+		.disabled = 1,
+		.uprobe_path = (uint64_t)(uintptr_t)self,
+		.probe_offset = entry_offset(self),
+	};
+	long fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (fd >= 0)
+		close((int)fd);
+	doctor_add(doctor, fd < 0 ? DOCTOR_NO : DOCTOR_YES, "uprobes", "%s%s", fd < 0 ? strerror(errno) : "",
+		   fd < 0 ? ": run as root (CAP_PERFMON)" : "");
+}
+
+static void probe_breakpoint(struct doctor *doctor)
+{
+	static char watched[8] __attribute__((aligned(8)));
+	char text[64];
+
+	snprintf(text, sizeof(text), "mem:%#llx/8:w:u", (unsigned long long)(uintptr_t)watched);
+	probe(doctor, "breakpoints", text, (struct event_options){.target = EVENT_TARGET_TASKS});
+}
+
+static void probe_rings(struct doctor *doctor)
+{
+	struct event_list list __attribute__((cleanup(event_list_fini))) = {0};
+	struct target target __attribute__((cleanup(target_fini))) = {0};
+	char pid[16];
+	snprintf(pid, sizeof(pid), "%d", getpid());
+	struct target_request request = {.tids = pid};
+	struct event_options options = {.target = EVENT_TARGET_TASKS, .threads_only = true};
+	struct ring_sizes sizes = {.exact = true};
+	struct diag diag = {""};
+	struct eventset set = {0};
+	struct plan plan = {0};
+	int err = target_resolve(&request, &target, &diag);
+
+	if (!err)
+		err = make_events("cpu-clock:u", &options, &list, &diag);
+	if (!err)
+		err = plan_make(&list, &target, &plan);
+	if (!err)
+		err = eventset_open(&set, &plan, &list, sizes, &diag);
+	if (!err)
+		doctor_add(doctor, DOCTOR_YES, "rings of the usual size", "%zu of %zu KiB", plan.nr_rings,
+			   set.ring_pages * (size_t)sysconf(_SC_PAGESIZE) / 1024);
+	else
+		doctor_add(doctor, DOCTOR_NO, "rings of the usual size", "%s", diag.text);
+	eventset_close(&set);
+	plan_fini(&plan);
+}
+
+/* Events, call graphs and rings, by opening them. */
+static void doctor_look_at_events(struct doctor *doctor)
+{
+	const struct event_options own = {.target = EVENT_TARGET_TASKS}, all = {.target = EVENT_TARGET_SYSTEM};
+	struct event_options graph = own;
+
+	doctor->group = "Events";
+	probe(doctor, "own processes, user space", "cpu-clock:u", own);
+	probe(doctor, "own processes, in the kernel, too", "cpu-clock:k", own);
+	probe(doctor, "everything (-a)", "cpu-clock:k", all);
+	probe(doctor, "hardware counters", "instructions:u", own);
+	probe(doctor, "tracepoints of own processes", "sched:sched_switch", own);
+	probe(doctor, "tracepoints of everything", "sched:sched_switch", all);
+	probe_breakpoint(doctor);
+	probe_uprobe(doctor);
+	doctor->group = "Call graphs";
+	graph.callgraph = CALLGRAPH_FP;
+	probe(doctor, "fp", "cpu-clock:u", graph);
+	graph.callgraph = CALLGRAPH_DWARF;
+	probe(doctor, "dwarf", "cpu-clock:u", graph);
+	graph.callgraph = CALLGRAPH_LBR;
+	probe(doctor, "lbr", "instructions:u", graph);
+	doctor->group = "Rings";
+	probe_rings(doctor);
+}
+
+/* Meanings of the sysctls: Documentation/admin-guide/sysctl/kernel.rst. */
+/* 0: none, or not known. By capget(2): /proc may not be mounted. */
+static uint64_t own_capabilities(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
+
+	if (syscall(SYS_capget, &header, data))
+		return 0;
+	return data[0].effective | (uint64_t)data[1].effective << 32;
+}
+
+static void look_at_rights(struct doctor *doctor)
+{
+	uint64_t caps = own_capabilities();
+	long level;
+
+	if (caps & (UINT64_C(1) << CAP_PERFMON | UINT64_C(1) << CAP_SYS_ADMIN))
+		doctor_add(doctor, DOCTOR_YES, "CAP_PERFMON", "in this user namespace");
+	else
+		doctor_add(doctor, DOCTOR_NO, "CAP_PERFMON", "run as root, or: setcap cap_perfmon,cap_ipc_lock+ep millrace");
+	if (fd_slurp_long("/proc/sys/kernel/perf_event_paranoid", &level))
+		doctor_add(doctor, DOCTOR_NO, "perf events", "no /proc/sys/kernel/perf_event_paranoid: it takes a kernel with "
+							     "CONFIG_PERF_EVENTS, and /proc");
+	else
+		doctor_add(doctor, DOCTOR_NOTE, "kernel.perf_event_paranoid", "%ld: without CAP_PERFMON %s", level,
+			   level > 2    ? "nothing is allowed"
+			   : level == 2 ? "the user space of own processes"
+			   : level == 1 ? "own processes, in the kernel, too"
+			   : level == 0 ? "everything but raw tracepoints of others"
+					: "everything, with any amount of ring memory");
+}
+
+static void look_at_kallsyms(struct doctor *doctor)
+{
+	AUTO_FILE FILE *file = fopen("/proc/kallsyms", "re");
+	unsigned long long addr = 0;
+
+	if (!file || fscanf(file, "%llx", &addr) != 1)
+		doctor_add(doctor, DOCTOR_NO, "/proc/kallsyms", "cannot be read: kernel addresses have no names; is /proc mounted?");
+	else if (!addr && fscanf(file, "%*[^\n]\n%*[^\n]\n%llx", &addr) >= 0 && !addr)
+		doctor_add(doctor, DOCTOR_NO, "/proc/kallsyms", "tells no addresses: sysctl kernel.kptr_restrict=0 and run as root");
+	else
+		doctor_add(doctor, DOCTOR_YES, "/proc/kallsyms", "kernel addresses have names");
+}
+
+static void look_at_tracefs(struct doctor *doctor)
+{
+	struct diag diag = {""};
+	const char *root = tracefs_path(&diag);
+	AUTO_FREE char *path = NULL;
+
+	if (!root) {
+		doctor_add(doctor, DOCTOR_NO, "tracefs", "%s", diag.text);
+		return;
+	}
+	if (asprintf(&path, "%s/events", root) < 0)
+		path = NULL;
+	DIR *dir = path ? opendir(path) : NULL;
+	if (dir)
+		doctor_add(doctor, DOCTOR_YES, "tracefs", "%s", root);
+	else
+		doctor_add(doctor, DOCTOR_NO, "tracefs", "%s: %s; as root: mount -o remount,mode=750,gid=%u %s", path ? path : root,
+			   strerror(errno), (unsigned)getegid(), root);
+	if (dir)
+		closedir(dir);
+}
+
+static void look_at_limits(struct doctor *doctor)
+{
+	struct rlimit fds = {0}, locked = {0};
+	long mlock_kb = 0, cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	getrlimit(RLIMIT_NOFILE, &fds);
+	getrlimit(RLIMIT_MEMLOCK, &locked);
+	doctor_add(doctor, DOCTOR_NOTE, "open files", "%llu: one for each event, CPU and thread; more: ulimit -n",
+		   (unsigned long long)fds.rlim_max);
+	if (fd_slurp_long("/proc/sys/kernel/perf_event_mlock_kb", &mlock_kb) == 0)
+		doctor_add(doctor, DOCTOR_NOTE, "memory for rings", "kernel.perf_event_mlock_kb %ld KiB for each of %ld CPUs",
+			   mlock_kb, cpus);
+	if (locked.rlim_cur == RLIM_INFINITY)
+		doctor_add(doctor, DOCTOR_NOTE, "locked memory beyond that", "as much as there is");
+	else
+		doctor_add(doctor, DOCTOR_NOTE, "locked memory beyond that", "%llu KiB; more: ulimit -l, or CAP_IPC_LOCK",
+			   (unsigned long long)locked.rlim_cur / 1024);
+}
+
+/* The numbers of the first namespaces: include/linux/proc_ns.h, PROC_USER_INIT_INO and PROC_PID_INIT_INO. */
+static void look_at_surroundings(struct doctor *doctor)
+{
+	const ino_t first_user = 0xEFFFFFFD, first_pid = 0xEFFFFFFC;
+	AUTO_BUF struct buf lockdown = {0};
+	struct stat user, pid;
+
+	if (stat("/proc/self/ns/user", &user) || stat("/proc/self/ns/pid", &pid))
+		doctor_add(doctor, DOCTOR_NO, "/proc", "is not mounted: running tasks have no names: mount -t proc proc /proc");
+	else if (user.st_ino != first_user || pid.st_ino != first_pid)
+		doctor_add(doctor, DOCTOR_NOTE, "container",
+			   "%s: rights and other processes are those of the host; record there to see everything",
+			   user.st_ino != first_user ? "a user namespace" : "a process namespace");
+	else
+		doctor_add(doctor, DOCTOR_NOTE, "container", "none: the first namespaces");
+	if (prctl(PR_GET_SECCOMP) > 0)
+		doctor_add(doctor, DOCTOR_NOTE, "seccomp", "a filter is on: where it refuses perf_event_open(2), start the container "
+							   "with another one");
+	else
+		doctor_add(doctor, DOCTOR_NOTE, "seccomp", "no filter");
+	if (fd_slurp("/sys/kernel/security/lockdown", 256, &lockdown))
+		doctor_add(doctor, DOCTOR_NOTE, "lockdown", "this kernel does not say");
+	else if (strstr(buf_text(&lockdown), "[confidentiality]"))
+		doctor_add(doctor, DOCTOR_NO, "lockdown", "confidentiality: no tracing of the kernel; boot with lockdown=integrity");
+	else
+		doctor_add(doctor, DOCTOR_NOTE, "lockdown", "does not forbid anything here");
+}
+
+/* Sources, limits and what stands around us, by reading and trying them. */
+static void doctor_look_at_system(struct doctor *doctor)
+{
+	doctor->group = "Rights";
+	look_at_rights(doctor);
+	doctor->group = "Sources";
+	look_at_kallsyms(doctor);
+	look_at_tracefs(doctor);
+	doctor->group = "Limits";
+	look_at_limits(doctor);
+	doctor->group = "Surroundings";
+	look_at_surroundings(doctor);
+}
+
+/* millrace doctor: what works here, found out by doing it, and what would make the rest work. */
+struct doctor_options {
+	bool json;
+};
+
+static const struct option doctor_table[] = {
+	{.name = "json", .set = option_set_flag, .offset = offsetof(struct doctor_options, json),
+	 .flags = OPTION_NO_NEGATE, .help = "Print a JSON array of objects with group, name, state and text"},
+	{.set = NULL},
+};
 
 static const char *const state_words[] = {[DOCTOR_YES] = "yes", [DOCTOR_NO] = "no", [DOCTOR_NOTE] = "note"};
 
@@ -49,20 +366,21 @@ static void print_text(const struct doctor *doctor)
 
 static void print_json(const struct doctor *doctor)
 {
+	struct json_writer json = {.to = stdout};
+
+	json_array(&json, NULL);
 	for (size_t i = 0; i < doctor->nr; i++) {
 		const struct finding *finding = &doctor->findings[i];
-		const char *const fields[][2] = {{"group", finding->group},
-						 {"name", finding->name},
-						 {"state", state_words[finding->state]},
-						 {"text", finding->text}};
-		printf("%s{", i ? ",\n " : "[");
-		for (size_t f = 0; f < 4; f++) {
-			printf("%s\"%s\": ", f ? ", " : "", fields[f][0]);
-			json_put_string(stdout, fields[f][1]);
-		}
-		printf("}");
+		json_break(&json);
+		json_object(&json, NULL);
+		json_text(&json, "group", finding->group);
+		json_text(&json, "name", finding->name);
+		json_text(&json, "state", state_words[finding->state]);
+		json_text(&json, "text", finding->text);
+		json_end(&json);
 	}
-	printf("]\n");
+	json_end(&json);
+	printf("\n");
 }
 
 static int run(int argc, char **argv)
@@ -96,7 +414,7 @@ const struct command command_doctor = {
 	.name = "doctor",
 	.summary = "Say what can be recorded here, and what would make the rest work",
 	.usage = "[--json]",
-	.description = "Tries events, call graphs, rings and what recording reads, as whoever runs it, and prints yes or no for "
+	.description = "Tries events, call graphs, rings and what recording reads, with the rights of its user, and prints yes or no for "
 		       "each; for each no, why, and the one thing that would change it. Nothing is changed and no file is "
 		       "written. The exit status is 1 when nothing can be recorded at all.",
 	.options = doctor_table,

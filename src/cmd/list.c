@@ -7,10 +7,11 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
+#include "base/escape.h"
+#include "base/json_writer.h"
 #include "base/log.h"
-#include "cmd/command.h"
-#include "cmd/configuration.h"
-#include "event/inventory.h"
+#include "cmd/cli/command.h"
+#include "event/parse/inventory.h"
 
 enum { EXIT_NONE = 1, EXIT_ERROR = 255 };
 
@@ -76,19 +77,27 @@ static void print_line(const char *name, const char *other, const char *label)
 {
 	AUTO_BUF struct buf names = {0};
 
-	buf_printf(&names, "%s%s%s", name, other ? " OR " : "", other ? other : "");
+	escape_put_text(&names, name);
+	buf_put_text(&names, other ? " OR " : "");
+	escape_put_text(&names, other ? other : "");
 	printf("  %-50s [%s]\n", buf_text(&names), label);
 }
 
-/* Names have neither quotes nor backslashes. */
-static void print_object(const struct inventory_event *event, bool first)
+static void put_object(struct json_writer *json, const struct inventory_event *event)
 {
-	printf("%s\n  {\"name\": \"%s\", \"aliases\": [%s%s%s], \"kind\": \"%s\"}", first ? "" : ",", event->name,
-	       event->other ? "\"" : "", event->other ? event->other : "", event->other ? "\"" : "",
-	       kinds[event->kind].words[0]);
+	json_break(json);
+	json_object(json, NULL);
+	json_text(json, "name", event->name);
+	json_array(json, "aliases");
+	if (event->other)
+		json_text(json, NULL, event->other);
+	json_end(json);
+	json_text(json, "kind", kinds[event->kind].words[0]);
+	json_end(json);
 }
 
-static size_t print_events(const struct inventory *inventory, bool json, char *const words[], int nr_words)
+/* json NULL: as text. */
+static size_t print_events(const struct inventory *inventory, struct json_writer *json, char *const words[], int nr_words)
 {
 	size_t nr = 0;
 
@@ -97,7 +106,7 @@ static size_t print_events(const struct inventory *inventory, bool json, char *c
 		if (!is_wanted(event, words, nr_words))
 			continue;
 		if (json)
-			print_object(event, nr == 0);
+			put_object(json, event);
 		else
 			print_line(event->name, event->other, kinds[event->kind].label);
 		nr++;
@@ -129,13 +138,16 @@ static int print(const struct list_options *options, char *const words[], int nr
 		log_error("out of memory");
 		return EXIT_ERROR;
 	}
+	struct json_writer json = {.to = stdout};
 	if (options->json)
-		printf("[");
-	size_t nr = print_events(&inventory, options->json, words, nr_words);
-	if (options->json)
-		printf("%s]\n", nr ? "\n" : "");
-	else
+		json_array(&json, NULL);
+	size_t nr = print_events(&inventory, options->json ? &json : NULL, words, nr_words);
+	if (options->json) {
+		json_end(&json);
+		printf("\n");
+	} else {
 		nr += print_written(words, nr_words);
+	}
 	inventory_fini(&inventory);
 	if (note.text[0])
 		log_note("no tracepoints: %s", note.text);

@@ -1,17 +1,107 @@
 /* SPDX-License-Identifier: MIT */
-/* millrace recover: recordings whose recorder died, or that lost their end, made whole. */
+/* millrace recover: complete recordings whose recorder died, or whose end is missing. */
+
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/diag.h"
+#include "base/fd.h"
 #include "base/log.h"
-#include "cmd/command.h"
-#include "cmd/configuration.h"
-#include "cmd/input.h"
-#include "cmd/recover_copy.h"
-#include "record/recover.h"
+#include "cmd/cli/command.h"
+#include "cmd/input/input.h"
+#include "record/output/output_path.h"
+#include "record/output/recover.h"
 
+static int copy_bytes(int from, int to)
+{
+	enum { PIECE = 1 << 20 };
+	AUTO_FREE uint8_t *piece = malloc(PIECE);
+
+	while (piece) {
+		ssize_t got = read(from, piece, PIECE);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return got < 0 ? -errno : 0;
+		int err = fd_write(to, piece, (size_t)got);
+		if (err)
+			return err;
+	}
+	return -ENOMEM;
+}
+
+/* One file of a directory. */
+static int copy_part(int from_dir, int to_dir, const char *name, struct diag *reterr)
+{
+	AUTO_FD int from = openat(from_dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	AUTO_FD int to = from < 0 ? -1 : openat(to_dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	int err = to < 0 ? -errno : copy_bytes(from, to);
+
+	return err ? diag_set(reterr, err, "cannot copy %s: %s", name, strerror(-err)) : 0;
+}
+
+static int copy_directory(const char *from, const char *to, struct diag *reterr)
+{
+	struct output_path dest = {.fd = -1};
+	AUTO_FD int to_dir = -1;
+	int err = output_path_open_directory(to, &dest, reterr);
+
+	if (err)
+		return err;
+	output_path_close(&dest);
+	DIR *dir = opendir(from);
+	to_dir = open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (!dir || to_dir < 0)
+		err = diag_set(reterr, -errno, "cannot copy %s to %s: %s", from, to, strerror(errno));
+	for (struct dirent *entry; !err && (entry = readdir(dir));)
+		if (!strcmp(entry->d_name, "data") || !strncmp(entry->d_name, "data.", 5))
+			err = copy_part(dirfd(dir), to_dir, entry->d_name, reterr);
+	if (dir)
+		closedir(dir);
+	return err;
+}
+
+static int copy_file(const char *from, const char *to, struct diag *reterr)
+{
+	AUTO_FD int in = open(from, O_RDONLY | O_CLOEXEC);
+	struct output_path dest = {.fd = -1};
+
+	if (in < 0)
+		return diag_set(reterr, -errno, "%s: %s", from, strerror(errno));
+	int err = output_path_open(to, &dest, reterr);
+	if (err)
+		return err;
+	err = copy_bytes(in, dest.fd);
+	int close_err = output_path_close(&dest);
+	err = err ? err : close_err;
+	return err ? diag_set(reterr, err, "cannot copy %s to %s: %s", from, to, strerror(-err)) : 0;
+}
+
+/* A file, or a directory with its files. What is called `to` already is kept as output_path_open() does. 0 or -errno and why. */
+static int recover_copy(const char *from, const char *to, struct diag *reterr)
+{
+	struct stat st, other;
+
+	if (stat(from, &st))
+		return diag_set(reterr, -errno, "%s: %s", from, strerror(errno));
+	if (stat(to, &other) == 0 && other.st_dev == st.st_dev && other.st_ino == st.st_ino)
+		return diag_set(reterr, -EINVAL, "%s is what is to be recovered: leave -o out to change it in place", to);
+	if (output_path_is_pipe(to))
+		return diag_set(reterr, -EINVAL, "%s: recover writes a file, not a pipe", to);
+	return S_ISDIR(st.st_mode) ? copy_directory(from, to, reterr) : copy_file(from, to, reterr);
+}
+
+/* millrace recover: recordings whose recorder died, or that lost their end, made whole. */
 struct recover_options {
 	const char *output;
 	bool no_build_ids, force, index;
@@ -23,7 +113,7 @@ static const struct option recover_table[] = {
 	 .name = "output",
 	 .arg = "FILE",
 	 .help = "Leave the recording as it is and write FILE, or a directory of that name, instead",
-	 .set = option_set_string,
+	 .set = option_set_path,
 	 .offset = offsetof(struct recover_options, output),
 	 .group = "Output"},
 	{.letter = 'B',
@@ -50,7 +140,7 @@ static const struct option recover_table[] = {
 	{0},
 };
 
-static void tell(const char *path, const struct recover_result *result)
+static void report_result(const char *path, const struct recover_result *result)
 {
 	if (result->nr_extents)
 		log_note("%s is whole; its index has %zu extents", path, result->nr_extents);
@@ -84,7 +174,7 @@ static int recover(const struct recover_options *options, const char *path, int 
 		log_error("%s", diag.text);
 		return INPUT_EXIT_ERROR;
 	}
-	tell(params.path, &result);
+	report_result(params.path, &result);
 	return 0;
 }
 

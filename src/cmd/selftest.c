@@ -10,13 +10,13 @@
 
 #include "base/cleanup.h"
 #include "base/diag.h"
+#include "base/json_writer.h"
 #include "base/log.h"
-#include "cmd/command.h"
-#include "cmd/configuration.h"
+#include "cmd/cli/command.h"
 #include "cmd/selftest_run.h"
-#include "event/tracefs.h"
-#include "pack/zstd.h"
+#include "compress/zstd.h"
 #include "stream/writer.h"
+#include "event/names/names.h"
 
 enum { EXIT_FAILED = 1, EXIT_NOT_RUN = 255, QUICK_EVENTS = 10000, EVENTS = 100000 };
 
@@ -44,7 +44,7 @@ static const struct option selftest_table[] = {
 	 .name = "output",
 	 .arg = "DIR",
 	 .help = "Make the recordings in a new directory below DIR, on the storage that is to be tried; default /tmp",
-	 .set = option_set_string,
+	 .set = option_set_path,
 	 .offset = offsetof(struct selftest_options, directory),
 	 .flags = OPTION_NO_NEGATE},
 	{.name = "load",
@@ -70,6 +70,7 @@ struct selftest {
 	const struct selftest_options *options;
 	struct selftest_params params;
 	size_t nr_run, nr_failed;
+	struct json_writer json;
 };
 
 static const char *yes(bool value)
@@ -82,32 +83,45 @@ static const char *verdict(const struct selftest_result *result, bool passed)
 	return !passed ? "FAILED" : result->captured == result->generated ? "all" : "accounted";
 }
 
-static void print_head(const struct selftest *test)
+static void print_head(struct selftest *test)
 {
-	if (test->options->json)
-		printf("{\"event\": \"%s\", \"runs\": [",
-		       test->params.kind == SELFTEST_SYSCALLS ? "raw_syscalls:sys_enter" : "page-faults:u");
-	else
+	if (test->options->json) {
+		test->json.to = stdout;
+		json_object(&test->json, NULL);
+		json_text(&test->json, "event", test->params.kind == SELFTEST_SYSCALLS ? "raw_syscalls:sys_enter" : "page-faults:u");
+		json_array(&test->json, "runs");
+	} else {
 		printf("# %-8s %-7s %-4s %-8s %10s %10s %10s %7s  Result\n", "Writer", "Threads", "-z", "Ring", "Generated",
 		       "Captured", "Lost", "Twice");
+	}
 }
 
-static void print_result(const struct selftest *test, const struct selftest_case *how,
+static void print_result(struct selftest *test, const struct selftest_case *how,
 			 const struct selftest_result *result, bool passed)
 {
 	const char *ring = how->ring ? how->ring : "default";
 
-	if (test->options->json)
-		printf("%s\n  {\"writer\": \"%s\", \"threads\": %s, \"compressed\": %s, \"ring\": \"%s\", \"generated\": %" PRIu64
-		       ", \"captured\": %" PRIu64 ", \"lost\": %" PRIu64 ", \"ledger_lost\": %" PRIu64 ", \"twice\": %" PRIu64
-		       ", \"strange\": %" PRIu64 ", \"passed\": %s}",
-		       test->nr_run ? "," : "", how->writer, how->threads ? "true" : "false",
-		       how->compressed ? "true" : "false", ring, result->generated, result->captured, result->lost,
-		       result->ledger_lost, result->twice, result->strange, passed ? "true" : "false");
-	else
+	if (test->options->json) {
+		struct json_writer *json = &test->json;
+		json_break(json);
+		json_object(json, NULL);
+		json_text(json, "writer", how->writer);
+		json_bool(json, "threads", how->threads);
+		json_bool(json, "compressed", how->compressed);
+		json_text(json, "ring", ring);
+		json_number(json, "generated", result->generated);
+		json_number(json, "captured", result->captured);
+		json_number(json, "lost", result->lost);
+		json_number(json, "ledger_lost", result->ledger_lost);
+		json_number(json, "twice", result->twice);
+		json_number(json, "strange", result->strange);
+		json_bool(json, "passed", passed);
+		json_end(json);
+	} else {
 		printf("  %-8s %-7s %-4s %-8s %10" PRIu64 " %10" PRIu64 " %10" PRIu64 " %7" PRIu64 "  %s\n", how->writer,
 		       yes(how->threads), yes(how->compressed), ring, result->generated, result->captured, result->lost,
 		       result->twice, verdict(result, passed));
+	}
 	fflush(stdout);
 }
 
@@ -159,12 +173,16 @@ static int run_all(struct selftest *test)
 		try_quickly(test);
 	else
 		try_everything(test);
-	if (test->options->json)
-		printf("],\n \"passed\": %s}\n", test->nr_failed ? "false" : "true");
-	else if (test->nr_failed)
+	if (test->options->json) {
+		json_end(&test->json);
+		json_bool(&test->json, "passed", !test->nr_failed);
+		json_end(&test->json);
+		printf("\n");
+	} else if (test->nr_failed) {
 		printf("# %zu of %zu recordings FAILED\n", test->nr_failed, test->nr_run);
-	else
+	} else {
 		printf("# %zu recordings: captured + lost = generated in each, nothing twice\n", test->nr_run);
+	}
 	return test->nr_failed ? EXIT_FAILED : 0;
 }
 

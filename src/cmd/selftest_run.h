@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* selftest_run: one recording of the numbered load, and what became of each number. */
+/*
+ * selftest_run: the load, whose events are numbered on every CPU, one recording of it, and what became of each number.
+ * Main thread.
+ */
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include "cmd/selftest_load.h"
-
 struct diag;
+struct session_record;
 
-/* How is recorded. */
+enum selftest_kind {
+	SELFTEST_SYSCALLS, /* getppid(2) with the number as an argument, which it ignores: raw_syscalls:sys_enter */
+	SELFTEST_FAULTS,   /* first touches of pages, numbered by their addresses: page-faults:u, which any user may record */
+};
+
+/* How to record. */
 struct selftest_case {
 	const char *writer; /* word of --writer */
 	bool threads, compressed;
@@ -27,7 +35,7 @@ struct selftest_result {
 	uint64_t lost;        /* by the LOST_SAMPLES records of the file */
 	uint64_t ledger_lost; /* by the ledger of the file */
 	uint64_t twice;       /* numbers that came more than once */
-	uint64_t strange;     /* numbers that nobody generated */
+	uint64_t strange;     /* numbers that were not generated */
 	uint64_t cpu_ns;      /* of the recorder while events flowed */
 };
 
@@ -37,3 +45,16 @@ int selftest_run(const struct selftest_params *params, const struct selftest_cas
 
 /* Each number was captured once, or lost and counted. */
 bool selftest_passed(const struct selftest_params *params, const struct selftest_result *result);
+
+/* "KIND:NUMBER", the argument of the hidden option --load. -EINVAL. */
+int selftest_load_parse(const char *text, enum selftest_kind *ret_kind, uint64_t *ret_nr);
+
+/* `nr` events on each CPU that this process may use, one thread each. Exit status. */
+int selftest_load_run(enum selftest_kind kind, uint64_t nr);
+
+/* How many threads that are. */
+size_t selftest_load_threads(void);
+
+/* Does the record come from the load? Its thread and number. */
+int selftest_load_number(enum selftest_kind kind, const struct session_record *record, uint64_t *ret_thread,
+			 uint64_t *ret_nr);

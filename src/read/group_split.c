@@ -12,7 +12,7 @@ struct group_count {
 
 void group_split_fini(struct group_split *split)
 {
-	id_map_fini(&split->ids);
+	hash_table_fini(&split->ids);
 	free(split->counts);
 	*split = (struct group_split){0};
 }
@@ -30,8 +30,10 @@ static int learn_ids(struct group_split *split, struct session *session)
 		return -ENOMEM;
 	for (size_t i = 0; i < nr_events; i++) {
 		for (size_t id = 0; id < events[i].nr_ids; id++) {
-			split->counts[split->nr_counts].event = i;
-			if (id_map_add(&split->ids, events[i].ids[id], split->nr_counts++) < 0)
+			if (hash_table_find(&split->ids, events[i].ids[id]))
+				continue;
+			split->counts[split->nr_counts++].event = i;
+			if (hash_table_add_number(&split->ids, events[i].ids[id], split->nr_counts))
 				return -ENOMEM;
 		}
 	}
@@ -64,10 +66,10 @@ const struct session_record *group_split_next(struct group_split *split)
 	struct sample_value value;
 
 	while (sample_read_next(&split->left, &value)) {
-		ptrdiff_t index = id_map_find(&split->ids, value.id);
-		if (index < 0)
+		uint64_t number = hash_table_find_number(&split->ids, value.id);
+		if (!number)
 			continue;
-		struct group_count *count = &split->counts[index];
+		struct group_count *count = &split->counts[number - 1];
 		uint64_t more = value.value - count->value;
 		count->value = value.value;
 		if (!more) /* it did not happen since */

@@ -7,12 +7,12 @@
 
 #include <stdbool.h>
 
-#include "format/sample.h"
-#include "read/id_map.h"
+#include "base/hash_table.h"
+#include "perfdata/sample.h"
 #include "read/session.h"
 
 struct group_split {
-	struct id_map ids; /* to the index in `counts` */
+	struct hash_table ids; /* to the number in `counts`, from 1 on */
 	struct group_count *counts;
 	size_t nr_counts;
 	bool known;                   /* ids and counts are filled */

@@ -188,3 +188,131 @@ bool order_pop(struct order *order, struct order_entry *ret)
 {
 	return order_pop_many(order, ret, 1);
 }
+
+int merge_init(struct merge *merge, size_t nr_files)
+{
+	*merge = (struct merge){
+		.files = calloc(nr_files, sizeof(*merge->files)),
+		.heap = calloc(nr_files, sizeof(*merge->heap)),
+		.nr_files = nr_files,
+		.nr_open = nr_files,
+	};
+	if (!merge->files || !merge->heap) {
+		merge_fini(merge);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < nr_files; i++)
+		merge->heap[i] = i;
+	return 0;
+}
+
+void merge_fini(struct merge *merge)
+{
+	for (size_t i = 0; merge->files && i < merge->nr_files; i++)
+		free(merge->files[i].window);
+	free(merge->files);
+	free(merge->heap);
+	*merge = (struct merge){0};
+}
+
+static struct order_entry *entry_at(const struct merge_file *file, size_t index)
+{
+	return &file->window[(file->first + index) % MERGE_WINDOW];
+}
+
+static bool is_before(const struct merge *merge, size_t left, size_t right)
+{
+	uint64_t left_ns = entry_at(&merge->files[left], 0)->time_ns;
+	uint64_t right_ns = entry_at(&merge->files[right], 0)->time_ns;
+
+	return left_ns < right_ns || (left_ns == right_ns && left < right);
+}
+
+static void swap(struct merge *merge, size_t a, size_t b)
+{
+	size_t file = merge->heap[a];
+
+	merge->heap[a] = merge->heap[b];
+	merge->heap[b] = file;
+}
+
+static void move_up(struct merge *merge, size_t at)
+{
+	while (at && is_before(merge, merge->heap[at], merge->heap[(at - 1) / 2])) {
+		swap(merge, at, (at - 1) / 2);
+		at = (at - 1) / 2;
+	}
+}
+
+static void move_down(struct merge *merge, size_t at)
+{
+	for (;;) {
+		size_t child = 2 * at + 1;
+		if (child >= merge->nr_heap)
+			return;
+		if (child + 1 < merge->nr_heap && is_before(merge, merge->heap[child + 1], merge->heap[child]))
+			child++;
+		if (!is_before(merge, merge->heap[child], merge->heap[at]))
+			return;
+		swap(merge, at, child);
+		at = child;
+	}
+}
+
+bool merge_needs_entry(struct merge *merge, size_t *ret_file)
+{
+	while (merge->nr_heap < merge->nr_open) {
+		size_t index = merge->heap[merge->nr_heap];
+		const struct merge_file *file = &merge->files[index];
+
+		if (!file->ended && file->nr < MERGE_WINDOW) {
+			*ret_file = index;
+			return true;
+		}
+		if (file->nr)
+			move_up(merge, merge->nr_heap++);
+		else
+			swap(merge, merge->nr_heap, --merge->nr_open);
+	}
+	return false;
+}
+
+int merge_put(struct merge *merge, size_t index, const struct order_entry *entry)
+{
+	struct merge_file *file = &merge->files[index];
+
+	if (!file->window)
+		file->window = malloc(MERGE_WINDOW * sizeof(*file->window));
+	if (!file->window)
+		return -ENOMEM;
+	size_t at = file->nr++;
+	for (; at && entry_at(file, at - 1)->time_ns > entry->time_ns; at--)
+		*entry_at(file, at) = *entry_at(file, at - 1);
+	*entry_at(file, at) = *entry;
+	if (entry->time_ns < merge->given_ns)
+		merge->nr_late++;
+	return 0;
+}
+
+void merge_end(struct merge *merge, size_t file)
+{
+	merge->files[file].ended = true;
+}
+
+bool merge_pop(struct merge *merge, struct order_entry *ret, size_t *ret_file)
+{
+	if (!merge->nr_heap || merge->nr_heap < merge->nr_open)
+		return false;
+	size_t index = merge->heap[0];
+	struct merge_file *file = &merge->files[index];
+
+	*ret = *entry_at(file, 0);
+	*ret_file = index;
+	file->first = (file->first + 1) % MERGE_WINDOW;
+	file->nr--;
+	swap(merge, 0, --merge->nr_heap); /* to the files that are to be fed */
+	move_down(merge, 0);
+	if (ret->time_ns > merge->given_ns)
+		merge->given_ns = ret->time_ns;
+	return true;
+}

@@ -11,23 +11,23 @@
 #include <stdint.h>
 
 #include "base/span.h"
-#include "format/event_desc.h"
-#include "format/layout.h"
-#include "format/record.h"
-#include "format/sample.h"
+#include "perfdata/attr.h"
+#include "perfdata/layout.h"
+#include "perfdata/record.h"
+#include "perfdata/sample.h"
 
 struct diag;
 struct session;
 
 enum session_flags {
-	SESSION_FORCE = 1,      /* -f: whoever owns the file */
+	SESSION_FORCE = 1,      /* -f: also a file of another user */
 	SESSION_FILE_ORDER = 2, /* records as they lie in the file, marks and all; else sorted by time */
 	SESSION_ALL = 4,        /* in time order too: marks and unknown types are delivered when they are met */
 };
 
 /*
  * path "-": standard input (pipe layout only). A regular file, of either layout, is mapped whole: nothing of it is
- * copied, and it may be larger than memory. A file that somebody makes shorter meanwhile costs the process a SIGBUS
+ * copied, and it may be larger than memory. If the file is made shorter while it is read, the process gets a SIGBUS
  * (mmap(2)), which commands should catch and explain.
  *
  * A directory is read as perf's `record --threads` writes it: `data`, a whole file, and beside it files data.* of which
@@ -86,6 +86,6 @@ struct session_info {
 	uint64_t file_bytes;       /* of a directory those of all its files; 0: unknown (pipe) */
 	uint64_t position;         /* offset of the record delivered last, in its file */
 	uint64_t nr_late;          /* records that came after newer ones were delivered: not in the order that was promised */
-	int64_t mtime;             /* seconds; 0: unknown */
+	int64_t mtime_ns;          /* since 1970; 0: unknown */
 };
 const struct session_info *session_info(const struct session *session);

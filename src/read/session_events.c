@@ -8,9 +8,9 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/cursor.h"
-#include "format/event_name.h"
-#include "format/feature.h"
-#include "format/header.h"
+#include "perfdata/attr.h"
+#include "perfdata/feature.h"
+#include "perfdata/header.h"
 #include "read/session_state.h"
 
 void session_forget_events(struct session *session)
@@ -19,7 +19,7 @@ void session_forget_events(struct session *session)
 		event_desc_fini(&session->events[i]);
 	free(session->events);
 	free(session->layouts);
-	id_map_fini(&session->ids);
+	hash_table_fini(&session->ids);
 	for (struct session_feature *record = session->records, *next; record; record = next) {
 		next = record->next;
 		free(record);
@@ -42,7 +42,7 @@ static int add_event(struct session *session, const struct perf_event_attr *attr
 		session->events_room = room;
 	}
 	struct event_desc *event = &session->events[session->nr_events];
-	*event = (struct event_desc){.attr = *attr, .name = event_name(attr)};
+	*event = (struct event_desc){.attr = *attr, .name = attr_name(attr)};
 	if (!event->name)
 		return -ENOMEM;
 	session->layouts[session->nr_events] =
@@ -69,7 +69,7 @@ static int add_ids(struct session *session, struct span ids)
 	memcpy(event->ids, ids.ptr, nr * sizeof(uint64_t));
 	event->nr_ids = nr;
 	for (size_t i = 0; i < nr; i++) {
-		if (id_map_add(&session->ids, event->ids[i], index))
+		if (!hash_table_find(&session->ids, event->ids[i]) && hash_table_add_number(&session->ids, event->ids[i], index + 1))
 			return -ENOMEM;
 	}
 	return 0;
@@ -111,7 +111,7 @@ static int take_names(struct session *session, struct span payload)
 static int check_layouts(const struct session *session, struct diag *reterr)
 {
 	if (session->nr_events > 1 && session->id_offset < 0)
-		return diag_set(reterr, -EBADMSG, "several events whose samples have no id: nobody can tell them apart");
+		return diag_set(reterr, -EBADMSG, "several events whose samples have no id: the event of a sample is not known");
 	for (size_t i = 1; i < session->nr_events; i++) {
 		const struct perf_event_attr *attr = &session->events[i].attr;
 		if (sample_id_offset(attr) == session->id_offset && sample_id_distance(attr) == session->id_distance)
@@ -226,14 +226,14 @@ static int take_feature(struct session *session, struct cursor *at)
 static int take_update(struct session *session, struct cursor *at)
 {
 	uint64_t kind = cursor_u64(at), id = cursor_u64(at);
-	ptrdiff_t index = id_map_find(&session->ids, id);
+	uint64_t number = hash_table_find_number(&session->ids, id);
 
 	if (at->bad)
 		return -EBADMSG;
-	if (kind != EVENT_UPDATE_NAME || index < 0)
+	if (kind != EVENT_UPDATE_NAME || !number)
 		return 0;
 	const char *name = cursor_string(at, cursor_left(at));
-	return name ? set_name(&session->events[index], name) : -EBADMSG;
+	return name ? set_name(&session->events[number - 1], name) : -EBADMSG;
 }
 
 bool session_is_change(uint32_t type)
@@ -270,4 +270,27 @@ int session_take(struct session *session, const struct source_record *record, st
 		return diag_set(reterr, err, "offset %#" PRIx64 ": %s record of %u bytes is not whole",
 				record->view.offset, record_type_name(header->type), header->size);
 	return 0;
+}
+
+bool session_feature(const struct session *session, enum feature_bit bit, struct span *ret)
+{
+	const struct file_header *header = &session->info.header;
+	struct file_section section;
+
+	for (const struct session_feature *record = session->records; record; record = record->next) {
+		if (record->bit == bit) {
+			*ret = (struct span){record->bytes, record->len};
+			return true;
+		}
+	}
+	if (session->private_block.ptr && feature_private_section(session->private_block, bit, ret) == 1)
+		return true;
+	/* Without a data size nothing says where the table would be. */
+	if (!session->feature_table.ptr ||
+	    feature_section(header->features, session->feature_table, bit, &section) != 1)
+		return false;
+	if (section.offset > session->whole.len || section.size > session->whole.len - section.offset)
+		return false;
+	*ret = (struct span){(const char *)session->whole.ptr + section.offset, section.size};
+	return true;
 }

@@ -18,7 +18,8 @@ void session_name_file(const struct session *session, const char *file, struct d
 		diag_prefix(why, "%s", path);
 }
 
-void session_fail(struct session *session, const char *file, int result, const struct diag *why)
+/* Keeps the first failure, which session_next() gives at the end; result 0 is none. `file`: see record_view. */
+static void fail(struct session *session, const char *file, int result, const struct diag *why)
 {
 	if (session->result || !result)
 		return;
@@ -27,11 +28,12 @@ void session_fail(struct session *session, const char *file, int result, const s
 	session_name_file(session, file, &session->why);
 }
 
-void session_gap(struct session *session, const char *file, const struct diag *what)
+/* Records are missing; those behind them are read on. The first gap is told at the end, others at once. */
+static void note_gap(struct session *session, const char *file, const struct diag *what)
 {
 	if (session->result)
 		log_error("%s%s%s: %s", session->path, file ? "/" : "", file ? file : "", what->text);
-	session_fail(session, file, -EBADMSG, what);
+	fail(session, file, -EBADMSG, what);
 }
 
 static int wrong_record(const struct perf_event_header *record, uint64_t offset, const char *what,
@@ -102,22 +104,31 @@ static void note_unknown(struct session *session, const struct record_view *view
 	log_note("offset %#" PRIx64 ": records of unknown type %" PRIu32 " are skipped", view->offset, type);
 }
 
+/* What is to be done with a record that was read. */
+enum route {
+	ROUTE_TAKEN,   /* nothing: it was taken care of, or is left out */
+	ROUTE_DELIVER, /* at once */
+	ROUTE_MARK,    /* a round is complete */
+	ROUTE_SORT,    /* by its time */
+};
+
 static int route_user(struct session *session, const struct source_record *in, struct diag *reterr)
 {
 	if (session->before_change && session_is_change(in->view.header->type))
-		session->before_change(session->before_change_of);
+		session->before_change(session->before_change_ctx);
 	int err = session_take(session, in, reterr);
 	if (err || session->flags & SESSION_FILE_ORDER)
-		return err ? err : SESSION_DELIVER;
+		return err ? err : ROUTE_DELIVER;
 	if (in->view.header->type == RECORD_FINISHED_ROUND)
-		return SESSION_MARK;
+		return ROUTE_MARK;
 	if (record_type_known(in->view.header->type))
-		return SESSION_DELIVER;
+		return ROUTE_DELIVER;
 	note_unknown(session, &in->view);
-	return session->flags & SESSION_ALL ? SESSION_DELIVER : SESSION_TAKEN;
+	return session->flags & SESSION_ALL ? ROUTE_DELIVER : ROUTE_TAKEN;
 }
 
-int session_route(struct session *session, const struct source_record *in, struct order_entry *ret,
+/* An enum route, or -errno; *ret is complete for ROUTE_SORT. */
+static int route_record(struct session *session, const struct source_record *in, struct order_entry *ret,
 		  struct diag *reterr)
 {
 	const struct perf_event_header *record = in->view.header;
@@ -130,20 +141,20 @@ int session_route(struct session *session, const struct source_record *in, struc
 	if (!known) {
 		note_unknown(session, &in->view);
 		if (!(session->flags & SESSION_ALL))
-			return SESSION_TAKEN;
+			return ROUTE_TAKEN;
 	}
 	int whole = check(session, &in->view, &event, reterr);
 	if (whole <= 0)
-		return whole < 0 ? whole : SESSION_TAKEN;
+		return whole < 0 ? whole : ROUTE_TAKEN;
 	if (in_file_order || !known)
-		return SESSION_DELIVER;
+		return ROUTE_DELIVER;
 	*ret = (struct order_entry){
 		.record = record,
 		.offset = in->view.offset,
 		.is_sample = record->type == PERF_RECORD_SAMPLE,
 		.time_ns = record_time(session, record, event),
 	};
-	return ret->time_ns ? SESSION_SORT : SESSION_DELIVER;
+	return ret->time_ns ? ROUTE_SORT : ROUTE_DELIVER;
 }
 
 /* A single file has nothing more to give; what is still queued comes first. */
@@ -157,13 +168,13 @@ static void single_stop(struct session *session)
 static int single_take(struct session *session, const struct source_record *in, struct diag *reterr)
 {
 	struct order_entry entry;
-	int err = 0, route = session_route(session, in, &entry, reterr);
+	int err = 0, route = route_record(session, in, &entry, reterr);
 
 	switch (route) {
-	case SESSION_MARK:
+	case ROUTE_MARK:
 		err = order_mark(&session->order);
 		break;
-	case SESSION_SORT:
+	case ROUTE_SORT:
 		err = order_push(&session->order, &entry);
 		if (!err)
 			source_hold(session->source, entry.record);
@@ -173,10 +184,11 @@ static int single_take(struct session *session, const struct source_record *in, 
 	}
 	if (err)
 		return diag_set(reterr, err, "out of memory");
-	return route == SESSION_MARK && session->flags & SESSION_ALL;
+	return route == ROUTE_MARK && session->flags & SESSION_ALL;
 }
 
-void session_deliver(struct session *session, struct source *source, const struct record_view *view)
+/* `view` is given to the caller before anything else is read. */
+static void deliver(struct session *session, struct source *source, const struct record_view *view)
 {
 	source_hold(source, view->header);
 	session->delivered = (struct session_held){view->header, source};
@@ -241,7 +253,7 @@ static int single_next(struct session *session, struct record_view *ret)
 		else
 			got = source_next(session->source, &in, &why);
 		if (got == SOURCE_GAP) {
-			session_gap(session, session->file_name, &why);
+			note_gap(session, session->file_name, &why);
 			continue;
 		}
 		bool end = got <= 0;
@@ -249,11 +261,11 @@ static int single_next(struct session *session, struct record_view *ret)
 		if (!end)
 			got = single_take(session, &in, &why);
 		if (end || got < 0) {
-			session_fail(session, session->file_name, got, &why);
+			fail(session, session->file_name, got, &why);
 			single_stop(session);
 		} else if (got > 0) {
 			*ret = in.view;
-			session_deliver(session, session->source, ret);
+			deliver(session, session->source, ret);
 			return 1;
 		}
 	}
@@ -263,9 +275,104 @@ static int single_next(struct session *session, struct record_view *ret)
 	return 1;
 }
 
-const struct session_way session_single = {
-	.next = single_next,
-};
+/*
+ * Of a data directory: `data` first, to its end, as what it holds has no time, or little of it has. There are no round marks:
+ * the files are merged by time; see struct merge for what bounds the memory.
+ */
+
+/* The end of a file, for whatever reason. */
+static void end_file(struct session *session, size_t index, int result, const struct diag *why)
+{
+	struct session_directory *directory = session->directory;
+	struct session_file *file = &directory->files[index];
+
+	fail(session, file->name, result, why);
+	file->ended = true;
+	if (index)
+		merge_end(&directory->merge, index);
+	else
+		order_finish(&session->order);
+}
+
+/* Reads one record. 1: to be delivered now; 0: queued, taken care of, or the file has ended. */
+static int read_one(struct session *session, size_t index, struct record_view *ret)
+{
+	struct session_directory *directory = session->directory;
+	struct session_file *file = &directory->files[index];
+	struct source_record in;
+	struct order_entry entry;
+	struct diag why; /* not cleared: this runs for each record */
+	int got = source_next(file->source, &in, &why);
+
+	if (got == SOURCE_GAP) {
+		note_gap(session, file->name, &why);
+		return 0;
+	}
+	if (got <= 0) {
+		end_file(session, index, got, &why);
+		return 0;
+	}
+	in.view.file = file->name;
+	int route = route_record(session, &in, &entry, &why);
+	if (route == ROUTE_SORT) {
+		int err = index ? merge_put(&directory->merge, index, &entry) : order_push(&session->order, &entry);
+		if (err)
+			route = diag_set(&why, err, "out of memory");
+		else
+			source_hold(file->source, entry.record);
+	}
+	if (route < 0)
+		end_file(session, index, route, &why);
+	/* A mark would be of all rings, so in the file of one it means nothing. */
+	if (route != ROUTE_DELIVER && !(route == ROUTE_MARK && session->flags & SESSION_ALL))
+		return 0;
+	*ret = in.view;
+	deliver(session, file->source, ret);
+	return 1;
+}
+
+/* What `data` holds with a time is merged like one more file. */
+static void feed_main(struct session *session)
+{
+	struct merge *merge = &session->directory->merge;
+	struct order_entry entry;
+	struct diag why;
+
+	if (!order_pop(&session->order, &entry)) {
+		merge_end(merge, 0);
+	} else if (merge_put(merge, 0, &entry)) {
+		fail(session, session->directory->files[0].name, diag_set(&why, -ENOMEM, "out of memory"), &why);
+		merge_end(merge, 0);
+	}
+}
+
+static int directory_next(struct session *session, struct record_view *ret)
+{
+	struct session_directory *directory = session->directory;
+	size_t nr_in_turn = session->flags & SESSION_FILE_ORDER ? directory->nr_files : 1, index;
+	struct order_entry entry;
+
+	for (size_t i = 0; i < nr_in_turn; i++) {
+		while (!directory->files[i].ended) {
+			if (read_one(session, i, ret))
+				return 1;
+		}
+	}
+	if (session->flags & SESSION_FILE_ORDER)
+		return 0;
+	while (merge_needs_entry(&directory->merge, &index)) {
+		if (!index)
+			feed_main(session);
+		else if (read_one(session, index, ret))
+			return 1;
+	}
+	if (!merge_pop(&directory->merge, &entry, &index))
+		return 0;
+	*ret = (struct record_view){entry.record, entry.offset, directory->files[index].name};
+	session->delivered = (struct session_held){entry.record, directory->files[index].source};
+	session->info.nr_late = directory->merge.nr_late;
+	return 1;
+}
 
 static void tell_strays(struct session *session)
 {
@@ -276,7 +383,7 @@ static void tell_strays(struct session *session)
 	diag_set(&why, -EBADMSG, "offset %#" PRIx64 ": the first of %" PRIu64 " samples of events that the file does not "
 				 "describe, which are left out",
 		 session->strays.first_offset, session->strays.nr);
-	session_fail(session, session->strays.first_file, -EBADMSG, &why);
+	fail(session, session->strays.first_file, -EBADMSG, &why);
 }
 
 size_t session_find_sorted(struct session *session, struct order_entry *ret, size_t room)
@@ -289,7 +396,7 @@ size_t session_find_sorted(struct session *session, struct order_entry *ret, siz
 
 int session_find(struct session *session, struct record_view *ret, struct session_held *ret_held, struct diag *reterr)
 {
-	if (session->way->next(session, ret)) {
+	if (session->directory ? directory_next(session, ret) : single_next(session, ret)) {
 		*ret_held = session->delivered;
 		session->delivered = (struct session_held){0};
 		return 1;
@@ -298,6 +405,13 @@ int session_find(struct session *session, struct record_view *ret, struct sessio
 	if (session->result && reterr)
 		*reterr = session->why;
 	return session->result;
+}
+
+/* A sample outside of the times that are wanted. */
+static bool leaves_out(const struct session *session, const struct session_record *record)
+{
+	return record->view.header->type == PERF_RECORD_SAMPLE && record->sample.present & PERF_SAMPLE_TIME &&
+	       (record->sample.time < session->times.first_ns || record->sample.time > session->times.last_ns);
 }
 
 int session_decode(const struct session *session, const struct record_view *view, struct session_record *ret,
@@ -324,7 +438,7 @@ int session_decode(const struct session *session, const struct record_view *view
 	if (err)
 		return wrong_record(record, view->offset, "too short for what its event samples", reterr);
 	ret->event = event;
-	return !session_leaves_out(session, ret);
+	return !leaves_out(session, ret);
 }
 
 int session_next(struct session *session, struct session_record *ret, struct diag *reterr)
@@ -344,7 +458,7 @@ int session_next(struct session *session, struct session_record *ret, struct dia
 		struct diag why; /* not cleared: this runs for each record */
 		got = session_decode(session, &view, ret, &why);
 		if (got < 0)
-			session_fail(session, view.file, got, &why);
+			fail(session, view.file, got, &why);
 	} while (got <= 0);
 	session->info.position = view.offset;
 	return got;

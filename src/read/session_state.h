@@ -1,26 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* session_state: what the files of this room share of an open session; nobody outside it includes this. */
+/* session_state: an open session, as the files of this room share it. Private. */
 #pragma once
 
 #include <errno.h>
 #include <string.h>
 
 #include "base/diag.h"
-#include "read/id_map.h"
-#include "read/merge.h"
+#include "base/hash_table.h"
 #include "read/order.h"
 #include "read/session.h"
 #include "read/source.h"
 
-struct stat;
-
-/* How the records are found and brought into order: those of one source, or of the many of a directory. */
-struct session_way {
-	/* The next record to deliver: 1, or 0 at the end, be it a failure. */
-	int (*next)(struct session *session, struct record_view *ret);
-};
-
-/* Of the records of an event, as in format/sample.h: where they have their time (-1: none), and what they must hold. */
+/* Of the records of an event, as in perfdata/sample.h: where they have their time (-1: none), and what they must hold. */
 struct session_layout {
 	int time_offset, time_distance;
 	struct sample_shape shape;
@@ -40,7 +31,6 @@ struct session {
 	int fd;            /* -1: none of ours */
 	struct span whole; /* the mapping of the (main) file, or the memory of a test; {NULL, 0} for a pipe */
 	bool mapped;
-	const struct session_way *way;
 	struct source *source;  /* NULL in a directory */
 	const char *file_name;  /* of the single file that is read of a directory; else NULL */
 	struct order order;
@@ -49,11 +39,12 @@ struct session {
 	struct event_desc *events;
 	struct session_layout *layouts; /* of each event */
 	size_t nr_events, events_room;
-	struct id_map ids;
+	struct hash_table ids; /* of all events: to the index, plus 1 */
 	int id_offset, id_distance; /* of the first event, which all events share; -1: no ids */
 
 	struct session_times times; /* of samples that are wanted */
 	struct span feature_table;       /* of a file */
+	struct span private_block;       /* behind the table; {NULL, 0}: none, or damaged */
 	struct session_feature *records; /* HEADER_FEATURE and TRACING_DATA of a stream, newest first */
 
 	struct session_held delivered; /* kept for the caller until the next call */
@@ -66,8 +57,8 @@ struct session {
 	} strays;                /* samples of events that the file does not describe */
 	uint64_t noted_types[4]; /* of unknown types, which were told: one bit each */
 
-	void (*before_change)(void *of); /* called before a record changes events or features; NULL: nobody cares */
-	void *before_change_of;
+	void (*before_change)(void *ctx); /* called before a record changes events or features; NULL: not wanted */
+	void *before_change_ctx;
 };
 
 struct session_feature {
@@ -88,29 +79,12 @@ struct session_file {
 struct session_directory {
 	struct session_file *files;
 	size_t nr_files;
-	struct unpack_workers *workers; /* of all files but the first */
+	struct unpack_pool *workers; /* of all files but the first */
 	size_t nr_names;
 	struct merge merge;
 };
 
-/* session.c: */
-
-/* Opens the file in session->whole: header, attrs, source. */
-int session_open_whole(struct session *session, struct diag *reterr);
-
-/* For munmap(2). */
-int session_map(int fd, const struct stat *st, struct span *ret, struct diag *reterr);
-int session_check_owner(const struct stat *st, enum session_flags flags, struct diag *reterr);
-
-/* session_directory.c: */
-
-/* session->fd is a directory. */
-int session_open_directory(struct session *session, struct diag *reterr);
-void session_close_directory(struct session *session);
-
 /* session_next.c: */
-
-extern const struct session_way session_single;
 
 /* The next record to deliver, which is the caller's to release by its source; else as session_next(). */
 int session_find(struct session *session, struct record_view *ret, struct session_held *ret_held, struct diag *reterr);
@@ -128,33 +102,8 @@ size_t session_find_sorted(struct session *session, struct order_entry *ret, siz
 int session_decode(const struct session *session, const struct record_view *view, struct session_record *ret,
 		   struct diag *reterr);
 
-/* `view` is given to the caller before anything else is read. */
-void session_deliver(struct session *session, struct source *source, const struct record_view *view);
-
-/* Keeps the first failure, which session_next() gives at the end; result 0 is none. `file`: see record_view. */
-void session_fail(struct session *session, const char *file, int result, const struct diag *why);
-
 /* Says in front which file it is about. */
 void session_name_file(const struct session *session, const char *file, struct diag *why);
-
-/* Records are missing; those behind them are read on. The first gap is told at the end, others at once. */
-void session_gap(struct session *session, const char *file, const struct diag *what);
-
-/* What is to be done with a record that was read; *ret is complete for SESSION_SORT. */
-enum session_route {
-	SESSION_TAKEN,   /* nothing: it was taken care of, or is left out */
-	SESSION_DELIVER, /* at once */
-	SESSION_MARK,    /* a round is complete */
-	SESSION_SORT,    /* by its time */
-};
-/* One of these or -errno. */
-int session_route(struct session *session, const struct source_record *in, struct order_entry *ret,
-		  struct diag *reterr);
-
-/* session_time.c: */
-
-/* A sample that is not wanted. */
-bool session_leaves_out(const struct session *session, const struct session_record *record);
 
 /* session_events.c: */
 
@@ -190,7 +139,7 @@ static inline int session_event_of(const struct session *session, const struct p
 	memcpy(&id, (const char *)record + at, sizeof(id));
 	if (!id)
 		return 0;
-	ptrdiff_t index = id_map_find(&session->ids, id);
-	*ret = index >= 0 ? &session->events[index] : NULL;
+	uint64_t number = hash_table_find_number(&session->ids, id);
+	*ret = number ? &session->events[number - 1] : NULL;
 	return 0;
 }

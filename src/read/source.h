@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * source: records one after the other, as they lie in a file, a pipe or memory. One owner (source_close), one thread.
+ * Sources of records that do not lie in the file itself keep them in an arena.
  */
 #pragma once
 
@@ -9,10 +10,10 @@
 #include <stdlib.h>
 
 #include "base/span.h"
-#include "format/record.h"
+#include "perfdata/record.h"
 
 struct diag;
-struct unpack_guest;
+struct unpack_helper;
 
 struct source {
 	const struct source_ops *ops;
@@ -53,8 +54,8 @@ struct source_ops {
 	void (*leave_out)(struct source *source, struct source_skip *skips, size_t nr); /* NULL: it cannot */
 	/* NULL: it cannot. Goes on at the next extent behind `offset`; false: there is none, nothing has changed. */
 	bool (*find_extent)(struct source *source, uint64_t offset);
-	/* NULL: it cannot. See source_invite() and source_help(). */
-	void (*invite)(struct source *source, const struct unpack_guest *guest);
+	/* NULL: it cannot. See source_set_helper() and source_help(). */
+	void (*set_helper)(struct source *source, const struct unpack_helper *helper);
 	bool (*help)(struct source *source);
 	void (*close)(struct source *source);
 };
@@ -88,8 +89,8 @@ int source_open_unpack(struct source *under, bool ahead, struct source **ret);
  * The same, ahead, for one of `nr_sources` that one thread reads in turn: they share the threads that decompress, and what
  * is decompressed ahead is that much less of each. `workers` is borrowed, and freed after the source.
  */
-struct unpack_workers;
-int source_open_unpack_beside(struct source *under, struct unpack_workers *workers, size_t nr_sources, struct source **ret);
+struct unpack_pool;
+int source_open_unpack_beside(struct source *under, struct unpack_pool *workers, size_t nr_sources, struct source **ret);
 
 enum { SOURCE_GAP = 2 };
 
@@ -119,14 +120,14 @@ static inline bool source_keeps(const struct source *source, const void *record)
 	return (uintptr_t)record - (uintptr_t)source->stays.ptr < source->stays.len;
 }
 
-/* Of a source that decompresses: by its thread, before the first record, or when the guest is gone. The guest is copied. */
-static inline void source_invite(struct source *source, const struct unpack_guest *guest)
+/* Of a source that decompresses: by its thread, before the first record, or when the helper is gone. The helper is copied. */
+static inline void source_set_helper(struct source *source, const struct unpack_helper *helper)
 {
-	if (source->ops->invite)
-		source->ops->invite(source, guest);
+	if (source->ops->set_helper)
+		source->ops->set_helper(source, helper);
 }
 
-/* By the guest, after it was wanted: does some of what the source's thread would have to do. false: there was nothing. */
+/* By the helper, after it was wanted: does some of what the source's thread would have to do. false: there was nothing. */
 static inline bool source_help(struct source *source)
 {
 	return source->ops->help && source->ops->help(source);
@@ -171,3 +172,34 @@ static inline uint64_t source_outside_bytes(const struct perf_event_header *reco
 
 /* A record's size is sound, and how many bytes there are: 0 or -EBADMSG. */
 int source_check_size(const struct perf_event_header *header, uint64_t offset, struct diag *reterr);
+
+/*
+ * arena: big aligned blocks for bytes that many records share. A block is used again when none of its records is
+ * held any more. One owner (arena_fini), one thread.
+ */
+enum { ARENA_BLOCK_BYTES = 1 << 20 }; /* size and alignment of a block, unless the arena says otherwise */
+
+/* Stands at the start of its block; the bytes follow. */
+struct arena_block {
+	struct arena_block *next_all, *next_spare;
+	uint64_t held;
+	uint8_t *end;
+	_Alignas(64) uint8_t bytes[];
+};
+
+struct arena {
+	size_t block_bytes; /* a power of two; 0: ARENA_BLOCK_BYTES */
+	struct arena_block *current; /* NULL: none yet */
+	struct arena_block *all, *spare;
+};
+
+void arena_fini(struct arena *arena);
+
+size_t arena_block_bytes(const struct arena *arena);
+
+/* A new current block; the old one lives on while something in it is held. NULL: out of memory. */
+struct arena_block *arena_renew(struct arena *arena);
+
+/* `within`: a place in a block of the arena. Pair each hold with a release. */
+void arena_hold(struct arena *arena, const void *within);
+void arena_release(struct arena *arena, const void *within);

@@ -2,7 +2,7 @@
 /*
  * Decompresses on the fly. What comes from below is queued in its order; frames that say how much they hold, as those of
  * extents do, are decompressed while the source reads on. A stream without such sizes, as perf writes it, is one frame
- * from the first record to the last: it is decompressed piece by piece when its turn comes.
+ * from the first record to the last: it is decompressed record by record when its turn comes.
  *
  * Records of a frame need not be whole: what is left over of one belongs before the next.
  */
@@ -12,12 +12,11 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "pack/extent.h"
-#include "pack/zstd.h"
-#include "read/arena.h"
-#include "read/id_map.h"
+#include "base/hash_table.h"
+#include "compress/extent.h"
+#include "compress/zstd.h"
 #include "read/source.h"
-#include "read/unpack_job.h"
+#include "read/unpack_pool.h"
 
 enum {
 	QUEUE_ITEMS = 64,
@@ -44,7 +43,7 @@ struct item {
 /* Memory for records. */
 struct unpack_room {
 	struct arena arena;
-	struct id_map blocks; /* of the arena, by address */
+	struct hash_table blocks; /* of the arena, by address */
 };
 
 /* Where a MiB of memory is. */
@@ -57,10 +56,10 @@ struct source_unpack {
 	struct source source;
 	struct source *under; /* owned */
 	bool ahead;
-	struct unpack_workers *workers; /* NULL: nothing compressed came yet */
-	struct unpack_workers *shared;  /* borrowed; NULL: they are our own */
+	struct unpack_pool *workers; /* NULL: nothing compressed came yet */
+	struct unpack_pool *shared;  /* borrowed; NULL: they are our own */
 	size_t nr_sharing;
-	struct unpack_guest guest;
+	struct unpack_helper helper;
 	size_t max_extents;
 	struct unpack_room small, large; /* for extents that fit, and for the rest of the world; for others */
 	struct unpack_found found[NR_FOUND];
@@ -97,7 +96,7 @@ static struct source_unpack *unpack_of(struct source *source)
 
 static bool is_in(const struct unpack_room *room, const void *record)
 {
-	return room->blocks.nr && id_map_find(&room->blocks, (uintptr_t)record / arena_block_bytes(&room->arena)) >= 0;
+	return hash_table_find(&room->blocks, (uintptr_t)record / arena_block_bytes(&room->arena));
 }
 
 /* NULL: none of ours. What was found stays true: blocks are freed at the end only. */
@@ -144,20 +143,20 @@ static void job_free(struct unpack_job *job)
 static void room_fini(struct unpack_room *room)
 {
 	arena_fini(&room->arena);
-	id_map_fini(&room->blocks);
+	hash_table_fini(&room->blocks);
 }
 
 static void stop_jobs(struct source_unpack *unpack)
 {
 	if (!unpack->shared) {
-		unpack_workers_free(unpack->workers);
+		unpack_pool_free(unpack->workers);
 		return;
 	}
 	for (size_t i = 0; i < unpack->nr; i++) {
 		struct item *item = &unpack->items[(unpack->first + i) % QUEUE_ITEMS];
 		bool given = item->job && !(unpack->gathering && i == unpack->nr - 1);
 		if (given)
-			unpack_workers_await(unpack->workers, item->job);
+			unpack_pool_wait(unpack->workers, item->job);
 	}
 }
 
@@ -196,7 +195,8 @@ static struct arena_block *new_block(struct source_unpack *unpack, uint64_t byte
 	struct unpack_room *room = bytes > EXTENT_BYTES_SMALL ? &unpack->large : &unpack->small;
 	struct arena_block *block = arena_renew(&room->arena);
 
-	if (!block || id_map_add(&room->blocks, (uintptr_t)block / arena_block_bytes(&room->arena), 0))
+	if (!block || (!is_in(room, block) &&
+		       hash_table_add(&room->blocks, (uintptr_t)block / arena_block_bytes(&room->arena), block)))
 		return NULL;
 	arena_hold(&room->arena, block);
 	return block;
@@ -210,16 +210,16 @@ static void release_block(struct source_unpack *unpack, struct arena_block *bloc
 /* With the first compressed record. */
 static int start(struct source_unpack *unpack)
 {
-	size_t nr = unpack->ahead ? unpack_workers_useful() : 0;
+	size_t nr = unpack->ahead ? unpack_pool_useful_size() : 0;
 
 	unpack->max_extents = nr ? 2 * (nr + 1) : 1;
 	unpack->carry = malloc(CARRY_BYTES);
 	if (!unpack->carry)
 		return -ENOMEM;
 	if (!unpack->shared) {
-		int err = unpack_workers_new(nr, &unpack->workers);
+		int err = unpack_pool_new(nr, &unpack->workers);
 		if (!err)
-			unpack_workers_invite(unpack->workers, &unpack->guest);
+			unpack_pool_set_helper(unpack->workers, &unpack->helper);
 		return err;
 	}
 	/* One is used while the next is decompressed; more only of few. */
@@ -332,7 +332,7 @@ static void gather(struct source_unpack *unpack)
 		return;
 	}
 	unpack->gathering = false;
-	unpack_workers_give(unpack->workers, job);
+	unpack_pool_submit(unpack->workers, job);
 }
 
 static bool payload_of(const struct perf_event_header *record, struct span *ret)
@@ -550,7 +550,7 @@ static int take_extent(struct source_unpack *unpack, struct item *item, struct d
 
 	unpack->nr_extents--;
 	unpack->extent_bytes -= job->bytes;
-	unpack_workers_await(unpack->workers, job);
+	unpack_pool_wait(unpack->workers, job);
 	leave_block(unpack);
 	job_free(unpack->spare);
 	unpack->spare = job;
@@ -758,22 +758,22 @@ static void unpack_skip(struct source *source, struct source_skip *skips, size_t
 	source_skip(unpack_of(source)->under, skips, nr);
 }
 
-static void unpack_invite(struct source *source, const struct unpack_guest *guest)
+static void unpack_set_helper(struct source *source, const struct unpack_helper *helper)
 {
 	struct source_unpack *unpack = unpack_of(source);
 
-	unpack->guest = *guest;
+	unpack->helper = *helper;
 	if (unpack->workers && !unpack->shared)
-		unpack_workers_invite(unpack->workers, guest);
+		unpack_pool_set_helper(unpack->workers, helper);
 }
 
 static bool unpack_help(struct source *source)
 {
-	return unpack_workers_help(unpack_of(source)->workers);
+	return unpack_pool_help(unpack_of(source)->workers);
 }
 
 static const struct source_ops unpack_ops = {
-	.invite = unpack_invite,
+	.set_helper = unpack_set_helper,
 	.help = unpack_help,
 	.leave_out = unpack_skip,
 	.stretch = unpack_stretch,
@@ -800,7 +800,7 @@ int source_open_unpack(struct source *under, bool ahead, struct source **ret)
 	return 0;
 }
 
-int source_open_unpack_beside(struct source *under, struct unpack_workers *workers, size_t nr_sources, struct source **ret)
+int source_open_unpack_beside(struct source *under, struct unpack_pool *workers, size_t nr_sources, struct source **ret)
 {
 	int err = source_open_unpack(under, true, ret);
 

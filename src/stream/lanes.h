@@ -5,7 +5,7 @@
  *
  * A mark promises that what follows is not older than what stood before the mark that came before it. So a round is
  * whole when each lane has visited all its rings in a pass that began behind the last mark, and what it found has its
- * place in the output. Nobody waits: whoever comes last puts the mark.
+ * place in the output. No thread waits: the last one puts the mark.
  */
 #pragma once
 

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "pack/extent_index.h"
+#include "compress/extent_index.h"
 
 struct pack_job;
 

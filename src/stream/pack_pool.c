@@ -7,19 +7,21 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/bell.h"
+#include "base/notifier.h"
 #include "base/clock.h"
 #include "base/cpuset.h"
 #include "base/diag.h"
-#include "pack/extent.h"
-#include "pack/measure.h"
-#include "pack/stack_cut.h"
-#include "pack/zstd.h"
+#include "compress/extent.h"
+#include "compress/extent_stats.h"
+#include "compress/stack_cut.h"
+#include "compress/zstd.h"
 #include "stream/pack_stage.h"
 
 enum {
 	WORKERS_MAX = 32,
 	BUDGET_BYTES = 64 << 20,
+	BATCH_BYTES = 1 << 20, /* of what is only written: stays in the cache on its way */
+	LEAST_BATCH_BYTES = 64 << 10,
 	LEAST_EXTENTS = 8, /* fewer would leave workers and the draining thread waiting for each other */
 };
 
@@ -70,6 +72,8 @@ struct pack_job *pack_pool_take(struct pack_pool *pool, struct pack_stage *stage
 		return NULL;
 	pool->free_jobs = job->next;
 	pool->nr_free--;
+	if (pool->nr_free < pool->least_free)
+		pool->least_free = pool->nr_free;
 	press(pool);
 	trim(pool);
 	*job = (struct pack_job){.data = job->data, .stage = stage};
@@ -106,11 +110,33 @@ void pack_pool_pack(struct pack_pool *pool, struct pack_job *job)
 	wake_one(pool);
 }
 
-/* The lock is held, and let go meanwhile. */
+void pack_pool_order(struct pack_pool *pool, struct pack_turn *turn)
+{
+	turn->next = NULL;
+	*(pool->last_turn ? &pool->last_turn->next : &pool->first_turn) = turn;
+	pool->last_turn = turn;
+	wake_one(pool);
+}
+
+/* What the thread used since the last call and not for compressing; the lock is held. */
+static void count_writing(struct pack_worker *worker)
+{
+	uint64_t now_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	worker->pool->totals.write_cpu_ns += now_ns - worker->counted_ns - worker->packed_ns;
+	worker->counted_ns = now_ns;
+	worker->packed_ns = 0;
+	worker->nr_uncounted = 0;
+}
+
+/* The lock is held, and released while the worker waits. */
 static void wait_to_be_woken(struct pack_worker *worker)
 {
+	enum { WAITS_PER_COUNT = 16 }; /* the clock is a system call */
 	struct pack_pool *pool = worker->pool;
 
+	if (++worker->nr_uncounted >= WAITS_PER_COUNT)
+		count_writing(worker);
 	worker->next_idle = pool->idle;
 	pool->idle = worker;
 	pthread_mutex_unlock(&pool->lock);
@@ -119,14 +145,29 @@ static void wait_to_be_woken(struct pack_worker *worker)
 	pthread_mutex_lock(&pool->lock);
 }
 
-/* The lock is held, and let go meanwhile. NULL: the end. */
+/* Batches see their stages first: others can be compressed beside that. The lock is held, and released meanwhile. */
+static void take_turn(struct pack_pool *pool)
+{
+	struct pack_turn *turn = pool->first_turn;
+
+	pool->first_turn = turn->next;
+	if (!pool->first_turn)
+		pool->last_turn = NULL;
+	pack_stage_order(turn->stage);
+}
+
+/* The lock is held, and released meanwhile. NULL: the end. */
 static struct pack_job *next_job(struct pack_worker *worker)
 {
 	struct pack_pool *pool = worker->pool;
 	struct pack_job *job;
 
-	while (!pool->first_to_pack && !pool->ending)
-		wait_to_be_woken(worker);
+	while (!pool->first_to_pack && !(pool->ending && !pool->first_turn)) {
+		if (pool->first_turn)
+			take_turn(pool);
+		else
+			wait_to_be_woken(worker);
+	}
 	job = pool->first_to_pack;
 	if (!job)
 		return NULL;
@@ -167,7 +208,7 @@ void pack_pool_set_level(struct pack_pool *pool, int level)
 
 static void measure_job(const struct pack_pool *pool, struct pack_job *job)
 {
-	measure_records(pool->measure, (struct span){job->data, job->len}, &job->info);
+	extent_stats_records(pool->measure, (struct span){job->data, job->len}, &job->info);
 	job->info.came_bytes = job->came_len;
 }
 
@@ -187,7 +228,8 @@ static int64_t pack_job(struct pack_pool *pool, struct extent_packer *packer, st
 	return len;
 }
 
-static void count(struct pack_pool *pool, const struct pack_job *job, int64_t len, int level)
+/* The lock is held. */
+void pack_pool_count(struct pack_pool *pool, const struct pack_job *job, int64_t len, int level)
 {
 	struct pack_totals *totals = &pool->totals;
 
@@ -207,7 +249,6 @@ static void *work(void *arg)
 	struct pack_pool *pool = worker->pool;
 	struct extent_packer *packer = NULL;
 	struct pack_job *job;
-	uint64_t before_ns = 0, packed_ns;
 
 	if (pool->realtime)
 		sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &(struct sched_param){.sched_priority = 1});
@@ -220,20 +261,21 @@ static void *work(void *arg)
 		bool is_packed = level > 0;
 		pool->nr_packing += is_packed;
 		pthread_mutex_unlock(&pool->lock);
-		if (job->len)
+		uint64_t before_ns = pool->level ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
+		if (job->len && !pool->no_index)
 			measure_job(pool, job);
 		int64_t len = pack_job(pool, packer, job, &level);
-		packed_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+		uint64_t packed_ns = pool->level ? clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns : 0;
 		pthread_mutex_lock(&pool->lock);
-		count(pool, job, len, level);
-		pool->totals.pack_cpu_ns += packed_ns - before_ns;
+		pack_pool_count(pool, job, len, level);
+		pool->totals.pack_cpu_ns += packed_ns;
+		worker->packed_ns += packed_ns;
 		job->done = true;
 		pool->nr_packing -= is_packed;
 		pool->nr_blocked++;
 		pack_stage_deliver(job->stage);
-		before_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-		pool->totals.write_cpu_ns += before_ns - packed_ns;
 	}
+	count_writing(worker);
 	pthread_mutex_unlock(&pool->lock);
 	extent_packer_free(packer);
 	return NULL;
@@ -241,7 +283,7 @@ static void *work(void *arg)
 
 static void *map_memory(size_t bytes, size_t ready_bytes)
 {
-	const int prot = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
+	const int prot = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 	void *memory = mmap(NULL, bytes, prot, flags, -1, 0);
 
 	if (memory == MAP_FAILED)
@@ -290,29 +332,22 @@ static int start(struct pack_pool *pool, size_t nr_workers)
 	return pool->nr_workers ? 0 : err; /* fewer do, too */
 }
 
-/* As long as a second of a slow recording would be small for its level; what is not written yet, a SIGKILL takes along. */
-static uint64_t age_ns(const struct pack_params *params)
-{
-	uint64_t seconds = params->extent_bytes || params->level <= 0 ? 1 : params->level <= 5 ? 2 : 4;
-
-	return seconds * 1000000000;
-}
-
 /* As large as the level asks for, unless memory that was set, or many stages, leave less. */
 static size_t extent_bytes(const struct pack_params *params, size_t budget)
 {
-	size_t bytes = extent_bytes_for(params->level), most = budget / LEAST_EXTENTS;
+	size_t bytes = params->no_index ? BATCH_BYTES : extent_bytes_for(params->level), most = budget / LEAST_EXTENTS;
+	size_t least = params->no_index ? LEAST_BATCH_BYTES : EXTENT_BYTES_SMALL;
 
 	if (params->budget_bytes && bytes > most)
 		bytes = most;
 	if (bytes > budget / (params->nr_stages + 1))
 		bytes = budget / (params->nr_stages + 1);
 	bytes &= ~(size_t)4095;
-	return bytes > EXTENT_BYTES_SMALL ? bytes : EXTENT_BYTES_SMALL;
+	return bytes > least ? bytes : least;
 }
 
 /*
- * Who drains has real-time priority (record/priority.h), workers have not: one that holds the lock and lost its CPU to
+ * Who drains has real-time priority (sysinfo/thread.h), workers have not: one that holds the lock and lost its CPU to
  * somebody else is lent the priority of who waits for it.
  */
 static void init_lock(pthread_mutex_t *lock)
@@ -340,9 +375,8 @@ int pack_pool_new(const struct pack_params *params, struct pack_pool **ret, stru
 		nr_workers = WORKERS_MAX;
 	pool->level = params->level;
 	atomic_init(&pool->level_now, params->level);
-	pool->bell = params->bell;
+	pool->notifier = params->notifier;
 	atomic_init(&pool->stack_bytes, STACK_CUT_NOTHING);
-	pool->age_ns = age_ns(params);
 	pool->realtime = params->realtime;
 	size_t budget = params->budget_bytes ? params->budget_bytes : BUDGET_BYTES;
 	pool->extent_bytes = params->extent_bytes ? params->extent_bytes : extent_bytes(params, budget);
@@ -355,8 +389,10 @@ int pack_pool_new(const struct pack_params *params, struct pack_pool **ret, stru
 	int err = allocate(pool, nr_workers, params->ready_bytes);
 	pool->pressure = params->pressure;
 	pool->trims = params->trims;
+	pool->no_index = params->no_index && !params->level;
+	pool->least_free = pool->nr_jobs;
 	if (!err)
-		err = measure_new(params->events, params->nr_events, &pool->measure);
+		err = extent_stats_new(params->events, params->nr_events, &pool->measure);
 	if (!err)
 		err = stack_cutter_new(params->events, params->nr_events, pool->measure, &pool->cutter);
 	if (!err)
@@ -383,6 +419,7 @@ void pack_pool_stop(struct pack_pool *pool)
 		sem_destroy(&pool->workers[i].wake);
 	}
 	pool->nr_workers = 0;
+	pool->totals.most_bytes = (pool->nr_jobs - pool->least_free) * pool->extent_bytes;
 }
 
 void pack_pool_free(struct pack_pool *pool)
@@ -395,7 +432,7 @@ void pack_pool_free(struct pack_pool *pool)
 	pthread_cond_destroy(&pool->news);
 	pthread_mutex_destroy(&pool->lock);
 	stack_cutter_free(pool->cutter);
-	measure_free(pool->measure);
+	extent_stats_free(pool->measure);
 	free(pool->jobs);
 	free(pool->workers);
 	free(pool);

@@ -6,20 +6,21 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/bell.h"
+#include "base/notifier.h"
 #include "base/clock.h"
-#include "format/record.h"
-#include "pack/stack_cut.h"
+#include "perfdata/record.h"
+#include "compress/stack_cut.h"
 #include "stream/lanes.h"
 #include "stream/pack_hold.h"
 #include "stream/pack_pool.h"
+#include "stream/stage.h"
 
 /* What one thread fills. */
 struct pack_lane {
 	struct writer writer;
 	struct pack_stage *stage;
 	struct pack_job *filling; /* NULL: none */
-	uint64_t filling_since_ns;
+	bool aged;                /* it was there at the last commit */
 };
 
 struct pack_stage {
@@ -37,10 +38,18 @@ struct pack_stage {
 	uint64_t out_bytes;            /* given to `inner` */
 	uint64_t in_bytes;             /* that they stand for */
 	uint64_t stored;               /* as `inner` tells */
-	uint64_t settled_ns;           /* when `inner` was asked for all that it had */
+	bool commit;                   /* `inner` holds back what is too old for that */
 	struct extent_list extents;    /* written so far */
 	bool extents_failed;           /* memory ran out: no index is better than half of one */
 	struct pack_hold hold;         /* without an output */
+	struct stage *stages;          /* in order; NULL: none */
+	struct pack_turn turn;
+	bool ordering;                 /* it has its turn, or waits for it */
+	struct pack_job *unordered;    /* the first that no stage has seen; NULL: none */
+	uint64_t ordered_bytes;        /* where that will begin in the output, if it is not compressed */
+	uint64_t *ends;                /* heap; without an index: where the extents end that `inner` has not stored, in order */
+	size_t first_end, nr_ends, room_ends;
+	uint64_t whole;                /* the end of the last one that it has stored */
 };
 
 static struct pack_lane *lane_of(struct writer *writer)
@@ -83,12 +92,47 @@ static int write_pieces(struct writer *inner, struct span packed, struct span ta
 
 	if (!err)
 		err = queue_inner(inner, tail.ptr, tail.len);
-	return err ? err : writer_reap(inner, inner->retired < inner->queued ? WRITER_ALL : WRITER_NOW);
+	return err ? err : writer_reap(inner, WRITER_NOW);
 }
 
-static int write_job(struct writer *inner, const struct pack_job *job)
+/* In one call, where the writer takes it. */
+static int write_job(struct pack_stage *stage, const struct pack_job *job)
 {
-	return write_pieces(inner, (struct span){job->data, job->out_len}, (struct span){job->tail, job->tail_len});
+	const struct span spans[2] = {{job->data, job->out_len}, {job->tail, job->tail_len}};
+	const struct span *first = job->out_len ? spans : spans + 1;
+	unsigned nr = (job->out_len != 0) + (job->tail_len != 0);
+	struct writer *inner = stage->inner;
+	int err;
+
+	if (job->out_len + job->tail_len > PACK_PIECE_BYTES)
+		return write_pieces(inner, spans[0], spans[1]);
+	if (!nr)
+		return 0;
+	while ((err = writer_queue(inner, first, nr)) == -EAGAIN) {
+		err = writer_reap(inner, WRITER_ROOM);
+		if (err)
+			return err;
+	}
+	return err ? err : writer_reap(inner, WRITER_NOW);
+}
+
+/* Where the extent ends that is written now. Without memory for that the output is known to be whole later. */
+static void note_end(struct pack_stage *stage, uint64_t end)
+{
+	if (stage->first_end + stage->nr_ends == stage->room_ends) {
+		if (stage->nr_ends)
+			memmove(stage->ends, stage->ends + stage->first_end, stage->nr_ends * sizeof(*stage->ends));
+		stage->first_end = 0;
+	}
+	if (stage->nr_ends == stage->room_ends) {
+		size_t room = stage->room_ends ? 2 * stage->room_ends : 64;
+		uint64_t *grown = reallocarray(stage->ends, room, sizeof(*grown));
+		if (!grown)
+			return;
+		stage->ends = grown;
+		stage->room_ends = room;
+	}
+	stage->ends[stage->first_end + stage->nr_ends++] = end;
 }
 
 /* Takes over the counts. Also one of which a part is written: cut_extents() has to know where that begins. */
@@ -119,12 +163,17 @@ static int hold_job(struct pack_stage *stage, struct pack_job *job)
 
 static int pass_on(struct pack_stage *stage, struct pack_job *job)
 {
-	return stage->inner ? write_job(stage->inner, job) : hold_job(stage, job);
+	return stage->inner ? write_job(stage, job) : hold_job(stage, job);
 }
 
 /* How far the output is whole: never a part of an extent, which is given to the writer in pieces. */
-static uint64_t whole_bytes(const struct pack_stage *stage)
+static uint64_t whole_bytes(struct pack_stage *stage)
 {
+	if (stage->pool->no_index) {
+		for (; stage->nr_ends && stage->ends[stage->first_end] <= stage->inner->stored; stage->nr_ends--)
+			stage->whole = stage->ends[stage->first_end++];
+		return stage->whole;
+	}
 	uint64_t offset = stage->lane.writer.offset, end = offset + stage->inner->stored;
 
 	for (size_t i = stage->extents.nr; i-- > 0;) {
@@ -161,15 +210,18 @@ static void deliver_done(struct pack_stage *stage)
 		if (!err)
 			err = pass_on(stage, job);
 		pthread_mutex_lock(&pool->lock);
-		if (tried)
+		if (tried && !pool->no_index)
 			note_extent(stage, &job->info, job->len, job->out_len);
 		else
 			free(job->info.counts);
 		if (tried && !err) {
 			stage->in_bytes += job->came_len + job->tail_len;
 			stage->out_bytes += job->out_len + job->tail_len;
+			if (pool->no_index)
+				note_end(stage, stage->out_bytes);
 		}
 		stage->err = err;
+		stage->commit |= job->commit;
 		if (stage->inner)
 			stage->stored = whole_bytes(stage);
 		pool->nr_unwritten--;
@@ -185,21 +237,20 @@ static void deliver_done(struct pack_stage *stage)
 }
 
 /*
- * Of an engine that holds bytes back until a block is full: what a kill would take along is as old as an extent may be.
- * Only when nothing waits. The lock is held, and let go meanwhile.
+ * What the writer behind the stage has was old enough when its extent ended: none of it is held back once more. The lock is
+ * held, and released during the call.
  */
-static bool settle(struct pack_stage *stage)
+static bool commit_inner(struct pack_stage *stage)
 {
 	struct pack_pool *pool = stage->pool;
-	struct writer *inner = stage->inner;
-	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC_COARSE);
 
-	if (stage->err || !inner || !inner->ops->cuts || inner->stored == inner->queued ||
-	    now_ns - stage->settled_ns < pool->age_ns)
+	if (!stage->commit || stage->err)
 		return false;
-	stage->settled_ns = now_ns;
+	stage->commit = false;
 	pthread_mutex_unlock(&pool->lock);
-	int err = writer_reap(inner, WRITER_ALL);
+	int err = writer_commit(stage->inner, true);
+	if (!err)
+		err = writer_reap(stage->inner, WRITER_NOW);
 	pthread_mutex_lock(&pool->lock);
 	stage->err = err;
 	stage->stored = whole_bytes(stage);
@@ -216,9 +267,74 @@ void pack_stage_deliver(struct pack_stage *stage)
 	stage->busy = true;
 	do
 		deliver_done(stage);
-	while (settle(stage));
+	while (commit_inner(stage));
 	stage->busy = false;
 	pthread_cond_broadcast(&pool->news);
+}
+
+static int run_stages(struct pack_stage *stage, struct pack_job *job)
+{
+	struct batch batch = {
+		.records = job->data,
+		.len = job->len,
+		.room = stage->pool->extent_bytes,
+		.tail = job->tail,
+		.tail_len = job->tail_len,
+		.offset = stage->pool->no_index ? stage->lane.writer.offset + stage->ordered_bytes : STAGE_NO_OFFSET,
+	};
+	int err = 0;
+
+	for (struct stage *each = stage->stages; each && !err; each = each->next)
+		err = each->ops->process(each, &batch);
+	job->len = batch.len;
+	return err;
+}
+
+/* Nothing is compressed or listed: it can be written. */
+static void finish_plain(struct pack_stage *stage, struct pack_job *job)
+{
+	job->plain = true;
+	job->out_len = job->len;
+	job->done = true;
+	stage->pool->nr_blocked++;
+	pack_pool_count(stage->pool, job, -ENOTSUP, 0);
+	pack_stage_deliver(stage);
+}
+
+void pack_stage_order(struct pack_stage *stage)
+{
+	struct pack_pool *pool = stage->pool;
+	struct pack_job *job;
+
+	while ((job = stage->unordered)) {
+		int err = stage->err;
+		pthread_mutex_unlock(&pool->lock);
+		if (!err)
+			err = run_stages(stage, job);
+		pthread_mutex_lock(&pool->lock);
+		stage->err = stage->err ? stage->err : err;
+		stage->ordered_bytes += job->len + job->tail_len;
+		stage->unordered = job->next_in_line;
+		if (pool->no_index)
+			finish_plain(stage, job);
+		else
+			pack_pool_pack(pool, job);
+	}
+	stage->ordering = false;
+}
+
+/* Hands the batch to the workers, for the stages or to be compressed. The lock is held. */
+static void hand_over(struct pack_stage *stage, struct pack_job *job)
+{
+	if (!stage->stages) {
+		pack_pool_pack(stage->pool, job);
+		return;
+	}
+	if (!stage->unordered)
+		stage->unordered = job;
+	if (!stage->ordering)
+		pack_pool_order(stage->pool, &stage->turn);
+	stage->ordering = true;
 }
 
 static void seal(struct pack_lane *lane)
@@ -230,6 +346,7 @@ static void seal(struct pack_lane *lane)
 	if (!job)
 		return;
 	lane->filling = NULL;
+	lane->aged = false;
 	pthread_mutex_lock(&pool->lock);
 	if (stage->last)
 		stage->last->next_in_line = job;
@@ -237,7 +354,7 @@ static void seal(struct pack_lane *lane)
 		stage->first = job;
 	stage->last = job;
 	atomic_store_explicit(&stage->behind, true, memory_order_relaxed);
-	pack_pool_pack(pool, job);
+	hand_over(stage, job);
 	pthread_mutex_unlock(&pool->lock);
 }
 
@@ -259,10 +376,16 @@ static int fill_next(struct pack_lane *lane)
 	bool is_late = pack_pool_is_late(pool);
 	pthread_mutex_unlock(&pool->lock);
 	if (is_late)
-		bell_ring(pool->bell);
-	if (!err)
-		lane->filling_since_ns = clock_ns(CLOCK_MONOTONIC_COARSE);
+		notifier_notify(pool->notifier);
 	return err;
+}
+
+static void note_full(struct pack_pool *pool, uint64_t from_ns)
+{
+	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+
+	pool->totals.full_ns += now_ns - from_ns;
+	atomic_store_explicit(&pool->full_until_ns, now_ns, memory_order_relaxed);
 }
 
 /* Waits until an extent is free, or until all that was handed over is written. Returns the error of the inner writer. */
@@ -272,8 +395,13 @@ static int wait_for(struct pack_lane *lane, enum writer_wait wait)
 	struct pack_pool *pool = stage->pool;
 
 	pthread_mutex_lock(&pool->lock);
+	uint64_t from_ns = wait == WRITER_ROOM && !pool->free_jobs ? clock_ns(CLOCK_MONOTONIC) : 0;
+	if (from_ns)
+		atomic_store_explicit(&pool->full_until_ns, UINT64_MAX, memory_order_relaxed);
 	while (wait == WRITER_ROOM ? !stage->err && !pool->free_jobs : wait == WRITER_ALL && (stage->first || stage->busy))
 		pthread_cond_wait(&pool->news, &pool->lock);
+	if (from_ns)
+		note_full(pool, from_ns);
 	int err = stage->err;
 	lane->writer.stored = stage->stored;
 	pthread_mutex_unlock(&pool->lock);
@@ -301,9 +429,12 @@ static void leave_inner(struct pack_lane *lane, int err, size_t bytes)
 
 	pthread_mutex_lock(&stage->pool->lock);
 	stage->err = err;
-	stage->stored = whole_bytes(stage);
 	stage->in_bytes += bytes;
 	stage->out_bytes += bytes;
+	stage->ordered_bytes += bytes;
+	if (stage->pool->no_index && bytes)
+		note_end(stage, stage->out_bytes);
+	stage->stored = whole_bytes(stage);
 	lane->writer.stored = stage->stored;
 	stage->busy = false;
 	pack_stage_deliver(stage); /* what came meanwhile */
@@ -423,7 +554,6 @@ static int lane_queue(struct writer *writer, const struct span spans[], unsigned
 		fill(lane, left, len ? len : room);
 	}
 	writer->queued += span_total(spans, nr_spans);
-	writer->retired = writer->queued;
 	return 0;
 }
 
@@ -455,7 +585,7 @@ static int lane_put(struct writer *writer, const void *bytes, size_t len)
 		}
 	}
 	if (!err)
-		writer->retired = writer->queued += len;
+		writer->queued += len;
 	return err;
 }
 
@@ -465,11 +595,40 @@ static int lane_place(struct writer *writer)
 	return 0;
 }
 
+/* The writer behind the stage is told when it has all that is in the line now; at once, when nothing is. */
+static void ask_for_commit(struct pack_stage *stage)
+{
+	struct pack_pool *pool = stage->pool;
+
+	if (!stage->inner)
+		return;
+	pthread_mutex_lock(&pool->lock);
+	if (stage->last)
+		stage->last->commit = true;
+	else
+		stage->commit = true;
+	pack_stage_deliver(stage);
+	pthread_mutex_unlock(&pool->lock);
+}
+
+static int lane_commit(struct writer *writer, bool all)
+{
+	struct pack_lane *lane = lane_of(writer);
+
+	/* Only what is compressed is worth another period. */
+	if (lane->filling && (all || lane->aged || lane->stage->pool->no_index))
+		seal(lane);
+	else
+		lane->aged = lane->filling != NULL;
+	ask_for_commit(lane->stage);
+	return 0;
+}
+
 static int lane_reap(struct writer *writer, enum writer_wait wait)
 {
 	struct pack_lane *lane = lane_of(writer);
 
-	if (lane->filling && (wait == WRITER_ALL || clock_ns(CLOCK_MONOTONIC_COARSE) - lane->filling_since_ns > lane->stage->pool->age_ns))
+	if (wait == WRITER_ALL)
 		seal(lane);
 	if (wait != WRITER_ALL || !lane->stage->inner)
 		return wait_for(lane, wait);
@@ -505,13 +664,14 @@ static int stage_close(struct writer *writer)
 	int err = writer_end(stage->inner, &end);
 	writer->stored = end.stored;
 	err = err ? err : stage->err;
-	if (err)
+	if (err && !stage->pool->no_index)
 		cut_extents(stage);
 	else
 		writer->packed = stage->in_bytes - stage->out_bytes;
 	if (stage->extents_failed)
 		extent_list_fini(&stage->extents);
 	writer->extents = stage->extents;
+	free(stage->ends);
 	return err;
 }
 
@@ -549,7 +709,6 @@ void pack_stage_settle(struct writer *writer)
 	pthread_mutex_lock(&stage->pool->lock);
 	pack_hold_drop(&stage->hold);
 	writer->queued -= stage->hold.dropped_bytes + stage->hold.dropped_tail_bytes;
-	writer->retired = writer->queued;
 	pthread_mutex_unlock(&stage->pool->lock);
 }
 
@@ -558,6 +717,7 @@ void pack_stage_attach(struct writer *writer, struct writer *inner)
 	struct pack_stage *stage = stage_of(writer);
 
 	writer->offset = inner->offset;
+	writer->stores = inner->ops;
 	writer->path = inner->path;
 	stage->inner = inner;
 }
@@ -590,6 +750,7 @@ static const struct writer_ops pack_stage_ops = {
 	.queue = lane_queue,
 	.put = lane_put,
 	.place = lane_place,
+	.commit = lane_commit,
 	.reap = lane_reap,
 	.close = stage_close,
 };
@@ -619,11 +780,24 @@ int pack_stage_open(struct pack_pool *pool, struct writer *inner, struct writer 
 		return err;
 	}
 	stage_of(writer)->pool = pool;
+	writer->stores = inner->ops;
 	stage_of(writer)->inner = inner;
 	stage_of(writer)->lane.stage = stage_of(writer);
 	writer->behind = &stage_of(writer)->behind;
 	*ret = writer;
 	return 0;
+}
+
+void pack_stage_add(struct writer *writer, struct stage *stage)
+{
+	struct pack_stage *pack = stage_of(writer);
+	struct stage **last = &pack->stages;
+
+	while (*last)
+		last = &(*last)->next;
+	stage->next = NULL;
+	*last = stage;
+	pack->turn.stage = pack;
 }
 
 void pack_stage_share(struct writer *writer, const struct lanes_params *params)
@@ -639,7 +813,6 @@ static int lane_close(struct writer *writer)
 
 	seal(lane_of(writer));
 	first->queued += writer->queued;
-	first->retired += writer->retired;
 	return 0;
 }
 
@@ -649,6 +822,7 @@ static const struct writer_ops pack_lane_ops = {
 	.queue = lane_queue,
 	.put = lane_put,
 	.place = lane_place,
+	.commit = lane_commit,
 	.reap = lane_reap,
 	.close = lane_close,
 };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * pack_stage: a writer that compresses, in front of another writer, whose owner it is. What comes from rings is copied
- * into extents and retired at once; what is put (marks, what stands before and after) stays plain and keeps its place.
+ * into extents at once; what is put (marks, what stands before and after) stays plain and keeps its place.
  *
- * `queued` and `retired` count what came, `stored` what went out.
+ * `queued` counts what came, `stored` what went out.
  */
 #pragma once
 
-#include "pack/extent.h"
+#include "compress/extent.h"
 #include "stream/pack_hold.h"
 #include "stream/writer.h"
 
@@ -16,9 +16,13 @@ enum { PACK_PIECE_BYTES = EXTENT_BYTES_SMALL }; /* the most that the writer behi
 struct lanes_params;
 struct pack_pool;
 struct pack_stage;
+struct stage;
 
 /* Owns `inner` from here on, also when it fails: -ENOMEM. */
 int pack_stage_open(struct pack_pool *pool, struct writer *inner, struct writer **ret);
+
+/* Behind those that were added before; borrowed. Before the first byte comes. */
+void pack_stage_add(struct writer *pack_stage, struct stage *stage);
 
 /*
  * Several threads fill the stage: one through itself, the others through a lane each, which copies as it does into
@@ -51,3 +55,5 @@ int pack_stage_pour(struct writer *writer); /* 0, or the error of the output, wh
 
 /* For workers: a job of the stage is done; writes what is due. The pool's lock is held, and let go meanwhile. */
 void pack_stage_deliver(struct pack_stage *stage);
+/* For workers: the stages of the batches that wait for them. The same. */
+void pack_stage_order(struct pack_stage *stage);

@@ -107,6 +107,6 @@ int staging_bypass(const struct staging *staging, struct writer *writer, int fd,
 		len += spans[i].len;
 	}
 	writer->queued += len;
-	writer->retired = writer->stored = writer->queued;
+	writer->stored = writer->queued;
 	return 0;
 }

@@ -2,90 +2,16 @@
 #include "stream/stream.h"
 
 #include <errno.h>
-#include <stdlib.h>
+#include <string.h>
 
-#include "format/record.h"
-#include "ring/ring.h"
+#include "perfdata/record.h"
+#include "stream/ring.h"
 #include "stream/lanes.h"
 #include "stream/writer.h"
-
-/* What was taken from one ring in one visit and is not released yet. */
-struct chunk {
-	struct ring *ring;
-	size_t bytes;
-	uint64_t end; /* writer->queued behind it */
-};
-
-/* A FIFO in the order of the writer, of fixed room: the pump allocates nothing. */
-struct stream_pending {
-	size_t first, nr, room;
-	struct chunk chunks[];
-};
-
-enum { CHUNKS_PER_RING = 64 };
-
-int stream_init(struct stream *stream)
-{
-	size_t room = (stream->nr_rings ? stream->nr_rings : 1) * CHUNKS_PER_RING;
-	struct stream_pending *pending = calloc(1, sizeof(*pending) + room * sizeof(struct chunk));
-
-	if (!pending)
-		return -ENOMEM;
-	pending->room = room;
-	stream->pending = pending;
-	return 0;
-}
 
 struct ring *stream_ring(const struct stream *stream, size_t n)
 {
 	return &stream->rings[stream->which ? stream->which[n] : n];
-}
-
-void stream_fini(struct stream *stream)
-{
-	free(stream->pending);
-	stream->pending = NULL;
-}
-
-void stream_add_ring(struct stream *stream, size_t ring)
-{
-	stream->which[stream->nr_rings++] = ring;
-}
-
-bool stream_drop_ring(struct stream *stream, size_t ring)
-{
-	size_t kept = 0;
-
-	if (stream->pending->nr)
-		return false;
-	for (size_t i = 0; i < stream->nr_rings; i++)
-		if (stream->which[i] != ring)
-			stream->which[kept++] = stream->which[i];
-	stream->nr_rings = kept;
-	return true;
-}
-
-/* Gives back to the kernel what the writer needs no more. */
-static void release_retired(struct stream *stream)
-{
-	struct stream_pending *pending = stream->pending;
-
-	while (pending->nr) {
-		struct chunk *chunk = &pending->chunks[pending->first];
-		if (chunk->end > stream->writer->retired)
-			break;
-		ring_release(chunk->ring, chunk->bytes);
-		pending->first = (pending->first + 1) % pending->room;
-		pending->nr--;
-	}
-}
-
-static int reap(struct stream *stream, enum writer_wait wait)
-{
-	int err = writer_reap(stream->writer, wait);
-
-	release_retired(stream);
-	return err;
 }
 
 static int queue(struct stream *stream, const struct span spans[2])
@@ -93,7 +19,7 @@ static int queue(struct stream *stream, const struct span spans[2])
 	int err;
 
 	while ((err = writer_queue(stream->writer, spans, spans[1].len ? 2 : 1)) == -EAGAIN) {
-		err = reap(stream, WRITER_ROOM);
+		err = writer_reap(stream->writer, WRITER_ROOM);
 		if (err)
 			return err;
 	}
@@ -109,62 +35,34 @@ static size_t least_worth(const struct stream *stream, const struct ring *ring)
 }
 
 /* Three quarters: whoever comes that late may come too late. */
-static void note_fill(struct stream *stream, struct ring *ring, size_t bytes)
+static bool is_nearly_full(const struct ring *ring, size_t bytes)
 {
-	if (bytes <= ring->bytes / 4 * 3)
-		return;
-	ring->tight++;
-	stream->counters.tight++;
+	return bytes > ring->bytes / 4 * 3;
 }
 
-/* What was seen goes to the writer. */
+/* What was seen goes to the writer, which copies it; then its room is the kernel's again. */
 static int64_t take(struct stream *stream, size_t index, struct ring *ring, const struct span spans[2], size_t bytes)
 {
-	struct stream_pending *pending = stream->pending;
-
-	note_fill(stream, ring, bytes);
-	if (pending->nr == pending->room) {
-		int err = reap(stream, WRITER_ALL);
-		if (err)
-			return err;
-	}
+	stream->counters.tight += is_nearly_full(ring, bytes);
 	int err = queue(stream, spans);
 	if (err)
 		return err;
 	if (stream->tap && index < stream->nr_tapped)
 		stream->tap->see(stream->tap, spans, stream->counters.bytes);
 	ring_take(ring, bytes);
-	pending->chunks[(pending->first + pending->nr++) % pending->room] =
-		(struct chunk){ring, bytes, stream->writer->queued};
-	release_retired(stream);
+	ring_release(ring, bytes);
 	stream->counters.bytes += bytes;
 	stream->counters.chunks++;
 	return (int64_t)bytes;
 }
 
-/*
- * Events are on their way from a ring to the larger one behind it. The head of that is read first, and what it shows is taken
- * last: what any event wrote before is in the older ring by then.
- */
-static int64_t pump_both(struct stream *stream, size_t index, struct ring *older, struct ring *newer)
-{
-	struct span first[2], then[2];
-	size_t then_bytes = ring_peek(newer, then), first_bytes = ring_peek(older, first);
-	int64_t moved = first_bytes ? take(stream, index, older, first, first_bytes) : 0;
-	int64_t more = moved >= 0 && then_bytes ? take(stream, index, newer, then, then_bytes) : 0;
-
-	return moved < 0 ? moved : more < 0 ? more : moved + more;
-}
-
 static int64_t pump_ring(struct stream *stream, size_t index, bool whole)
 {
-	struct ring *ring = ring_oldest(stream_ring(stream, index)), *next = ring_next(ring);
+	struct ring *ring = stream_ring(stream, index);
 	size_t least = whole ? 1 : least_worth(stream, ring);
 	struct span spans[2];
-
-	if (next)
-		return pump_both(stream, index, ring, next);
 	size_t bytes = ring_peek(ring, spans);
+
 	return bytes && bytes >= least ? take(stream, index, ring, spans, bytes) : 0;
 }
 
@@ -218,8 +116,6 @@ static int end_lane_pass(struct stream *stream, uint64_t epoch, uint64_t bytes, 
 	if (!report)
 		return 0;
 	writer->lane_epoch = epoch;
-	if (stream->gate && pass != STREAM_DRAIN)
-		stream->gate->depart(stream->gate);
 	if (!lanes_report(lanes))
 		return 0;
 	uint64_t before = atomic_load(&lanes->unmarked_bytes);
@@ -246,12 +142,69 @@ static bool is_due(const struct stream *stream)
 	return stream->round_bytes && stream->unmarked_bytes >= stream->round_bytes;
 }
 
+/* Is what the ring tells looked at? */
+static bool is_tapped(const struct stream *stream, size_t ring)
+{
+	for (size_t i = 0; stream->tap && i < stream->nr_tapped; i++)
+		if (stream_ring(stream, i) == &stream->rings[ring])
+			return true;
+	return false;
+}
+
+/* Bytes of as many whole records as a visit to the ring finds at most. */
+static size_t piece_of(struct span records, size_t most)
+{
+	const uint8_t *bytes = records.ptr;
+	struct perf_event_header header;
+	size_t at = 0;
+
+	while (records.len - at >= sizeof(header)) {
+		memcpy(&header, bytes + at, sizeof(header));
+		if (header.size < sizeof(header) || header.size > records.len - at || at + header.size > most)
+			break;
+		at += header.size;
+	}
+	return at;
+}
+
+static int put_piece(struct stream *stream, struct span piece, bool tapped)
+{
+	const struct span spans[2] = {piece};
+	int err = queue(stream, spans);
+
+	if (err)
+		return err;
+	if (tapped)
+		stream->tap->see(stream->tap, spans, stream->counters.bytes);
+	stream->counters.bytes += piece.len;
+	stream->counters.chunks++;
+	if (stream->writer->lanes)
+		lanes_count(stream->writer->lanes, piece.len);
+	else
+		stream->unmarked_bytes += piece.len;
+	return 0;
+}
+
+int stream_put_early(struct stream *stream, size_t ring, struct span records)
+{
+	bool tapped = is_tapped(stream, ring);
+
+	while (records.len) {
+		size_t bytes = piece_of(records, stream->rings[ring].bytes);
+		if (!bytes)
+			return -EBADMSG;
+		int err = put_piece(stream, (struct span){records.ptr, bytes}, tapped);
+		if (err)
+			return err;
+		records = (struct span){(const uint8_t *)records.ptr + bytes, records.len - bytes};
+	}
+	return 0;
+}
+
 int64_t stream_pump(struct stream *stream, enum stream_pass pass)
 {
 	struct lanes *lanes = stream->writer->lanes;
 	uint64_t epoch = lanes ? lanes_epoch(lanes) : 0;
-	if (stream->gate)
-		stream->gate->arrive(stream->gate);
 	bool whole = is_due(stream) || pass != STREAM_FLOW || stream->flush_bytes <= 1;
 	int64_t total = 0;
 
@@ -266,7 +219,10 @@ int64_t stream_pump(struct stream *stream, enum stream_pass pass)
 			: end_pass(stream, (uint64_t)total, whole, pass);
 	if (err)
 		return err;
-	err = reap(stream, pass == STREAM_DRAIN ? WRITER_ALL : WRITER_NOW);
+	if (pass == STREAM_COMMIT)
+		err = writer_commit(stream->writer, false);
+	if (!err)
+		err = writer_reap(stream->writer, pass == STREAM_DRAIN ? WRITER_ALL : WRITER_NOW);
 	if (err)
 		return err;
 	/* Pairs with the acquire of whoever tells the file's readers that so much is there. */
@@ -288,11 +244,7 @@ int stream_settle(struct stream *stream)
 	if (!err && !stream->writer->lanes && stream->round_bytes && stream->unmarked_bytes)
 		err = mark_round(stream);
 	/* The output is finished when others before it are: nothing of it waits for that in memory. */
-	if (!err)
-		err = writer_place(stream->writer);
-	if (!err && stream->pending->nr)
-		err = reap(stream, WRITER_ALL);
-	return err;
+	return err ? err : writer_place(stream->writer);
 }
 
 struct writer *stream_exchange(struct stream *stream, struct writer *next)

@@ -22,27 +22,13 @@ struct stream_counters {
 	uint64_t chunks; /* visits that found something */
 	uint64_t passes;
 	uint64_t rounds; /* round marks written */
-	uint64_t tight;  /* visits that found a ring nearly full: ring->tight is part of it */
+	uint64_t tight;  /* visits that found a ring nearly full */
 };
 
 /* Looks at what comes out of some of the rings, on the stream's thread. Positions count the ring bytes of the stream. */
 struct stream_tap {
 	void (*see)(struct stream_tap *tap, const struct span spans[2], uint64_t position);
 	void (*cut)(struct stream_tap *tap, uint64_t position); /* what comes from here on goes to another writer */
-};
-
-/*
- * Where rings go from one stream to another of the same output (writer->lanes). Both are called on the thread of the stream.
- * A ring that departs in one round is visited by the other stream in the next: marks promise what they always did.
- */
-struct stream_gate {
-	/* A pass has begun, of whose round it is known: rings that are added now are visited in it. */
-	void (*arrive)(struct stream_gate *gate);
-	/*
-	 * A pass has visited all rings in its round, and what it found has its place in the output; the other streams are told
-	 * so when this returns. A ring that is dropped now may be added to another stream at once.
-	 */
-	void (*depart)(struct stream_gate *gate);
 };
 
 struct stream {
@@ -62,27 +48,23 @@ struct stream {
 	_Atomic uint64_t stored;
 	struct stream_tap *tap; /* borrowed; NULL: nobody looks */
 	size_t nr_tapped;       /* of the rings, the first: what samples need in order to be understood */
-	struct stream_gate *gate; /* borrowed; NULL: rings stay. With lanes only */
-	struct stream_pending *pending; /* stream_init() to stream_fini(): bytes taken, not yet retired, in order */
 };
-
-/* For a gate. `which` has room; the ring is visited last. */
-void stream_add_ring(struct stream *stream, size_t ring);
-/* false: it stays, for the writer still needs something out of the rings. */
-bool stream_drop_ring(struct stream *stream, size_t ring);
 
 enum stream_pass {
 	STREAM_FLOW,  /* take what is worth taking: rings with at least flush_bytes */
 	STREAM_ALL,   /* take whatever is there */
-	STREAM_DRAIN, /* the same, mark the round, and wait until the writer needs none of it */
+	STREAM_COMMIT, /* the same, and the writer holds back nothing that came before the last such pass: writer_commit() */
+	STREAM_DRAIN, /* take whatever is there, mark the round, and wait until the writer needs none of it */
 };
 
-/* The n-th that is visited; it may have ended: ring_oldest(). */
+/* The n-th that is visited. */
 struct ring *stream_ring(const struct stream *stream, size_t n);
 
-/* After the fields above are set. 0 or -ENOMEM. */
-int stream_init(struct stream *stream);
-void stream_fini(struct stream *stream);
+/*
+ * Whole records that were read out of a ring before the first pass: as if that pass had found them there. 0 or the writer's
+ * -errno.
+ */
+int stream_put_early(struct stream *stream, size_t ring, struct span records);
 
 /*
  * One pass over all rings, each visited once with its head read once. Returns the bytes moved, or -errno (the

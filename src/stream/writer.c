@@ -10,7 +10,7 @@ int writer_open(const struct writer_ops *ops, const struct writer_params *params
 
 	if (!writer)
 		return -ENOMEM;
-	writer->ops = ops;
+	writer->ops = writer->stores = ops;
 	writer->offset = params->offset;
 	writer->path = params->path;
 	int err = ops->open ? ops->open(writer, params) : 0;
@@ -48,10 +48,14 @@ int writer_place(struct writer *writer)
 	return writer->err || !writer->ops->place ? writer->err : stick(writer, writer->ops->place(writer));
 }
 
+int writer_commit(struct writer *writer, bool all)
+{
+	return writer->err || !writer->ops->commit ? writer->err : stick(writer, writer->ops->commit(writer, all));
+}
+
 int writer_put(struct writer *writer, const void *bytes, size_t len)
 {
 	struct span span = {bytes, len};
-	uint64_t before = writer->queued;
 	int err;
 
 	if (!len || writer->err)
@@ -63,9 +67,6 @@ int writer_put(struct writer *writer, const void *bytes, size_t len)
 		if (err)
 			return err;
 	}
-	/* The bytes are the caller's again when we return. */
-	if (!err && writer->retired < before + len)
-		err = writer_reap(writer, WRITER_ALL);
 	return err;
 }
 

@@ -2,7 +2,7 @@
 /*
  * writer: an ordered byte sink. Owned by one stream, used by one thread at a time.
  *
- * Engines differ here only, and say one thing only: how many source bytes they no longer need (`retired`).
+ * What is queued was copied or written when the call returns. Writers differ in how they store, and tell how far (`stored`).
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/span.h"
-#include "pack/extent_index.h"
+#include "compress/extent_index.h"
 
 struct diag;
 struct lanes;
@@ -38,8 +38,8 @@ enum writer_wait {
 /* First member of every engine's own struct. */
 struct writer {
 	const struct writer_ops *ops;
+	const struct writer_ops *stores; /* of the writer that stores: its own, or those of the one behind a pack stage */
 	uint64_t queued;  /* bytes taken so far */
-	uint64_t retired; /* bytes whose source is free again, in order; retired <= queued */
 	uint64_t stored;  /* bytes that are in the output without a gap; the end of a piece unless there was an error */
 	const atomic_bool *behind; /* of a stage: what came earlier still waits for the output; NULL: that tells nothing */
 	uint64_t packed;  /* bytes by which `stored` is less than what it holds: of a stage that compresses */
@@ -67,7 +67,9 @@ struct writer_ops {
 	int (*put)(struct writer *writer, const void *bytes, size_t len);
 	/* NULL: there is nothing to do. What was queued has its place in the output now, and goes there without anyone's help. */
 	int (*place)(struct writer *writer);
-	/* Advances `retired` and `stored`. */
+	/* NULL: nothing is held back until more has come. As writer_commit(). */
+	int (*commit)(struct writer *writer, bool all);
+	/* Advances `stored`. */
 	int (*reap)(struct writer *writer, enum writer_wait wait);
 	/* Drains, frees, returns the first error. Called once, also after errors. What is behind `stored` may be rubbish. */
 	int (*close)(struct writer *writer);
@@ -76,7 +78,6 @@ struct writer_ops {
 extern const struct writer_ops writer_serial; /* write(2) and done */
 extern const struct writer_ops writer_mmap;   /* copies into windows of the file; no pipe */
 extern const struct writer_ops writer_aio;    /* POSIX AIO from staging blocks; no pipe; not in every build */
-extern const struct writer_ops writer_uring;  /* io_uring(7) from staging blocks; no pipe; not in every build */
 extern const struct writer_ops writer_direct; /* O_DIRECT from large blocks, by a thread; not on every file system */
 extern const struct writer_ops writer_mem;    /* keeps everything: writer_mem_bytes() */
 extern const struct writer_ops writer_null;   /* drops everything: the ceiling of what can be drained */
@@ -98,6 +99,14 @@ int writer_reap(struct writer *writer, enum writer_wait wait);
  * from here on. 0, or the writer's sticky -errno.
  */
 int writer_place(struct writer *writer);
+
+/*
+ * What was queued before the last call, or with `all` whatever was queued, is no longer held back until a block or an extent
+ * is full: it is on its way to the output, and this call does not wait until it is there. What came since the last call may
+ * wait for the next one. Called by the clock: so a writer knows what is old without a look at one, and at a high rate, where
+ * blocks and extents fill between two calls, nothing is cut short. 0, or the writer's sticky -errno.
+ */
+int writer_commit(struct writer *writer, bool all);
 
 /* Queue, however long it takes: for bytes that are not from a ring, which must not be held back. */
 int writer_put(struct writer *writer, const void *bytes, size_t len);

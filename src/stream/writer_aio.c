@@ -75,12 +75,11 @@ static int aio_queue(struct writer *writer, const struct span spans[], unsigned 
 		return -EAGAIN;
 	submit(aio, block);
 	writer->queued += len;
-	writer->retired = writer->queued;
 	return 0;
 }
 
 /*
- * Takes the results that are there, oldest first, up to the first that is not: nothing behind it could be retired, and
+ * Takes the results that are there, oldest first, up to the first that is not: nothing behind it counts as stored, and
  * requests of one file end in order. The rest of a short write is queued again.
  */
 static void harvest(struct aio *aio)

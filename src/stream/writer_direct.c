@@ -2,8 +2,8 @@
 /*
  * The direct engine: pieces are packed into large blocks, and a thread writes the full ones past the page cache
  * (O_DIRECT: open(2)), so that no byte is copied again and no page is looked for. Places, sizes and memory of such writes
- * are aligned; the last block, which is not full, goes through the page cache at a barrier, and is written once more when
- * it is full.
+ * are aligned; a block that is not full at a barrier, or is too old, goes through the page cache, and the next one begins
+ * with the part of a page at its end.
  *
  * Where it must keep up (nobody asked for it, but many threads drain into it) what comes faster than the storage takes it
  * goes through the page cache, which has more memory, and the thread is real-time: it does little but wait for the
@@ -59,7 +59,10 @@ struct direct {
 	struct direct_block **spare;  /* heap; a stack: what was used last is still warm */
 	size_t nr_spare;
 	struct direct_block *current; /* being filled; NULL: none yet */
+	bool aged;                    /* it was there at the last commit */
 	uint64_t next_at;             /* where the next one starts */
+	uint8_t lead[ALIGNMENT];      /* what stands there already, */
+	size_t lead_bytes;            /* part of a page */
 	struct allocation ahead;      /* the thread's */
 	bool must_keep_up;
 	bool slow;                    /* the thread's: the last direct write waited for the storage */
@@ -143,7 +146,7 @@ static int write_past_cache(struct direct *direct, struct direct_block *block)
 static int write_block(struct direct *direct, struct direct_block *block)
 {
 	allocation_reach(&direct->ahead, block->at + block->len);
-	if (needs_cache(direct))
+	if (block->len % ALIGNMENT || needs_cache(direct))
 		return write_rest(block, direct->fd);
 	int err = write_past_cache(direct, block);
 	if (err != -EINVAL || direct->direct_fd == direct->fd)
@@ -179,28 +182,27 @@ static void *write_blocks(void *arg)
 
 static struct direct_block *current_block(struct direct *direct)
 {
-	if (!direct->current) {
-		direct->current = direct->spare[--direct->nr_spare];
-		direct->current->at = direct->next_at;
-		direct->current->len = direct->current->done = 0;
-		direct->next_at += direct->block_bytes;
-	}
-	return direct->current;
+	struct direct_block *block = direct->current;
+
+	if (block)
+		return block;
+	block = direct->current = direct->spare[--direct->nr_spare];
+	block->at = direct->next_at;
+	memcpy(block->data, direct->lead, direct->lead_bytes);
+	block->len = direct->lead_bytes;
+	direct->aged = false;
+	return block;
 }
 
-/* The next byte goes to `at`: its block begins with what stands before it in the file. */
+/* The next byte goes to `at`; no block is under way. */
 static int begin_at(struct direct *direct, uint64_t at)
 {
 	size_t lead = at % ALIGNMENT;
 
-	if (direct->current)
-		direct->spare[direct->nr_spare++] = direct->current;
-	direct->current = NULL;
 	direct->next_at = at - lead;
-	struct direct_block *block = current_block(direct);
-	memset(block->data, 0, lead);
-	int err = lead ? fd_pread(direct->fd, block->data, lead, at - lead) : 0;
-	block->len = block->done = lead;
+	direct->lead_bytes = lead;
+	memset(direct->lead, 0, lead);
+	int err = lead ? fd_pread(direct->fd, direct->lead, lead, at - lead) : 0;
 	return err == -ENODATA ? 0 : err;
 }
 
@@ -306,11 +308,19 @@ static int take_written(struct direct *direct)
 	return block->err;
 }
 
+/* The block that is being filled, as full as it is; NULL is fine. */
 static void hand_over(struct direct *direct)
 {
-	direct->current->done = 0; /* also what a barrier has stored of it: a direct write begins at its start */
-	direct->current->err = 0;
-	direct->queue[(direct->first + direct->nr_in_flight) % direct->nr_blocks] = direct->current;
+	struct direct_block *block = direct->current;
+
+	if (!block)
+		return;
+	direct->lead_bytes = block->len % ALIGNMENT;
+	direct->next_at = block->at + block->len - direct->lead_bytes;
+	memcpy(direct->lead, block->data + block->len - direct->lead_bytes, direct->lead_bytes);
+	block->done = 0; /* what stood before it is written once more: a direct write begins at its start */
+	block->err = 0;
+	direct->queue[(direct->first + direct->nr_in_flight) % direct->nr_blocks] = block;
 	direct->nr_in_flight++;
 	direct->current = NULL;
 	sem_post(&direct->filled);
@@ -332,55 +342,12 @@ static void put(struct direct *direct, struct span span)
 	}
 }
 
-/* What is not stored of the block that is being filled. */
-static int store_tail(struct direct *direct)
-{
-	struct direct_block *block = direct->current;
-
-	if (!block || block->done == block->len)
-		return 0;
-	int err = write_rest(block, direct->fd);
-	note_stored(direct, block);
-	return err;
-}
-
-/* A piece that all blocks together cannot hold, when none is under way: it is written here and now. */
-static int write_past(struct direct *direct, const struct span spans[], unsigned nr_spans)
-{
-	struct writer *writer = &direct->writer;
-	int err = store_tail(direct);
-
-	for (unsigned i = 0; i < nr_spans && !err; i++) {
-		size_t done;
-		err = write_at(direct->fd, spans[i], writer->offset + writer->stored, &done);
-		writer->stored += done;
-	}
-	if (err)
-		return err;
-	writer->queued = writer->retired = writer->stored;
-	return begin_at(direct, writer->offset + writer->queued);
-}
-
-static int direct_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
-{
-	struct direct *direct = (struct direct *)writer;
-	size_t len = span_total(spans, nr_spans), room = direct->nr_spare * direct->block_bytes;
-
-	if (direct->current)
-		room += direct->block_bytes - direct->current->len;
-	if (len > room)
-		return direct->nr_in_flight ? -EAGAIN : write_past(direct, spans, nr_spans);
-	for (unsigned i = 0; i < nr_spans; i++)
-		put(direct, spans[i]);
-	writer->queued += len;
-	writer->retired = writer->queued;
-	return 0;
-}
-
 static int direct_reap(struct writer *writer, enum writer_wait wait)
 {
 	struct direct *direct = (struct direct *)writer;
 
+	if (wait == WRITER_ALL)
+		hand_over(direct);
 	while (direct->nr_in_flight) {
 		if (wait == WRITER_NOW) {
 			if (sem_trywait(&direct->written))
@@ -394,7 +361,57 @@ static int direct_reap(struct writer *writer, enum writer_wait wait)
 		if (wait == WRITER_ROOM)
 			wait = WRITER_NOW;
 	}
-	return wait == WRITER_ALL ? store_tail(direct) : 0;
+	return 0;
+}
+
+static int direct_commit(struct writer *writer, bool all)
+{
+	struct direct *direct = (struct direct *)writer;
+
+	if (all || direct->aged)
+		hand_over(direct);
+	else
+		direct->aged = direct->current;
+	return 0;
+}
+
+/* A piece that all blocks together cannot hold, when none is under way: it is written here and now. */
+static int write_past(struct direct *direct, const struct span spans[], unsigned nr_spans)
+{
+	struct writer *writer = &direct->writer;
+	int err = direct_reap(writer, WRITER_ALL);
+
+	for (unsigned i = 0; i < nr_spans && !err; i++) {
+		size_t done;
+		err = write_at(direct->fd, spans[i], writer->offset + writer->stored, &done);
+		writer->stored += done;
+	}
+	if (err)
+		return err;
+	writer->queued = writer->stored;
+	return begin_at(direct, writer->offset + writer->queued);
+}
+
+static size_t room_of(const struct direct *direct)
+{
+	size_t spare = direct->nr_spare * direct->block_bytes;
+
+	if (direct->current)
+		return spare + direct->block_bytes - direct->current->len;
+	return spare ? spare - direct->lead_bytes : 0;
+}
+
+static int direct_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	struct direct *direct = (struct direct *)writer;
+	size_t len = span_total(spans, nr_spans);
+
+	if (len > room_of(direct))
+		return direct->nr_in_flight ? -EAGAIN : write_past(direct, spans, nr_spans);
+	for (unsigned i = 0; i < nr_spans; i++)
+		put(direct, spans[i]);
+	writer->queued += len;
+	return 0;
 }
 
 static int direct_close(struct writer *writer)
@@ -420,6 +437,7 @@ const struct writer_ops writer_direct = {
 	.packs = true,
 	.open = direct_open,
 	.queue = direct_queue,
+	.commit = direct_commit,
 	.reap = direct_reap,
 	.close = direct_close,
 };

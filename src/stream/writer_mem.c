@@ -18,7 +18,7 @@ static int mem_queue(struct writer *writer, const struct span spans[], unsigned 
 		buf_put(&mem->bytes, spans[i].ptr, spans[i].len);
 		writer->queued += spans[i].len;
 	}
-	writer->retired = writer->stored = writer->queued;
+	writer->stored = writer->queued;
 	return mem->bytes.failed ? -ENOMEM : 0;
 }
 

@@ -153,7 +153,7 @@ static int mapped_queue(struct writer *writer, const struct span spans[], unsign
 		if (err)
 			return err;
 	}
-	writer->queued = writer->retired = writer->stored;
+	writer->queued = writer->stored;
 	return 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The serial engine: write(2) straight from the source; retired when it returns. */
+/* The serial engine: write(2) of what it is given. */
 #include "base/fd.h"
 #include "stream/allocation.h"
 #include "stream/writer.h"
@@ -31,7 +31,6 @@ static int serial_queue(struct writer *writer, const struct span spans[], unsign
 	if (err)
 		return err;
 	writer->queued += done;
-	writer->retired = writer->queued;
 	return 0;
 }
 

@@ -12,9 +12,6 @@ const struct writer_ops *const writers[] = {
 #ifdef HAVE_AIO
 	&writer_aio,
 #endif
-#ifdef HAVE_LIBURING
-	&writer_uring,
-#endif
 	&writer_direct,
 	&writer_null,
 	NULL,

@@ -3,7 +3,7 @@
  * there. */
 #pragma once
 
-#include "event/event.h"
+#include "event/parse/event.h"
 
 struct fake_sources {
 	char root[64];

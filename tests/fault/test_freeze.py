@@ -16,6 +16,8 @@ from conftest import children, read_until, stat_of, wait_until  # noqa: E402
 from law import check_law  # noqa: E402
 from perfdata import PerfData  # noqa: E402
 
+pytestmark = pytest.mark.alone
+
 CALLS = 100000  # of each of two threads: 80 bytes each, several times the memory
 EVENTS = ['-e', 'dummy,syscalls:sys_enter_getppid']
 

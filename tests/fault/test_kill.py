@@ -3,6 +3,7 @@
 SIGKILL at random moments of recordings in all modes: every file that is left is whole or can be made whole, nothing is in it
 twice, nothing is missing but what was not yet written, and nothing else is left behind. SEED=N repeats a run, KILLS=N says how many.
 """
+import ctypes
 import math
 import os
 import pathlib
@@ -12,6 +13,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 import typing
 
@@ -21,7 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from conftest import wait_until  # noqa: E402
 from law import loss_of, main_file  # noqa: E402
 
-WRITERS = ['serial', 'mmap', 'aio', 'uring', 'direct']
+WRITERS = ['serial', 'mmap', 'aio', 'direct']
 LAYOUTS = [[], [], ['--threads'], ['--threads', '--single-file']]
 PACKS = [[], [], ['-z'], ['--buffer-memory=8M'], ['--on-pressure=freeze', '--buffer-memory=2M']]
 OUTPUTS = ['file', 'file', 'file', 'rotation', 'rotation', 'flight', 'pipe']
@@ -197,3 +199,100 @@ def test_kill(millrace, program, programs, perf, spawn, need_tracefs, tmp_path):
 @pytest.mark.lab
 def test_kill_200(millrace, program, programs, perf, spawn, need_tracefs, tmp_path):
     kill_many(millrace, program, programs, perf, spawn, tmp_path, 200)
+
+
+GETPPID = 110  # whose arguments nobody looks at: x86-64
+PROMISED_S = 1.0  # millrace-record(1)
+COMMITTED = {
+    'serial': ['--writer=serial'],
+    'aio': ['--aio=4'],
+    'mmap': ['--mmap-output'],
+    'direct': ['--writer=direct'],
+    'zstd': ['-z'],
+    'zstd-slow': ['-z19'],
+    'zstd-aio': ['-z', '--aio=4'],
+    'zstd-mmap': ['-z', '--mmap-output'],
+    'zstd-direct': ['-z', '--writer=direct'],
+    'memory': ['--buffer-memory=8M'],
+    'threads': ['--threads'],
+    'threads-direct': ['--threads', '--writer=direct'],
+    'threads-mmap': ['--threads', '--mmap-output'],
+    'threads-zstd': ['--threads', '-z'],
+    'one-file': ['--threads', '--single-file'],
+    'one-file-direct': ['--threads', '--single-file', '--writer=direct'],
+    'one-file-zstd': ['--threads', '--single-file', '-z'],
+    'switched': ['--switch-output=1s'],
+    'switched-direct': ['--switch-output=1s', '--writer=direct'],
+    'switched-zstd': ['--switch-output=1s', '-z'],
+    'pipe': ['-o', '-'],
+    'pipe-zstd': ['-o', '-', '-z'],
+}
+
+
+def call_for(seconds, cpus):
+    """Numbered calls of this thread, every 10 ms. Returns when each was made, and the longest time between two."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    call, times = ctypes.CDLL(None).syscall, []
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        times.append(time.monotonic())
+        call(GETPPID, ctypes.c_ulong(len(times) - 1), *[ctypes.c_ulong(0)] * 5)  # a record that ends with zeroes
+        time.sleep(0.01)
+    os.sched_setaffinity(0, before)
+    return times, max(b - a for a, b in zip(times, times[1:]))
+
+
+def numbers_in(millrace, path, recover):
+    """Of the calls of this thread that can be read."""
+    if recover:
+        millrace('recover', path)
+    lines = millrace('script', '-F', 'tid,trace', '-i', path).out.splitlines()
+    found = (re.match(rf' *{threading.get_native_id()}:? .*NR {GETPPID} \((\w+),', line) for line in lines)
+    return [int(match[1], 16) for match in found if match]
+
+
+def check_committed(millrace, recorder, directory, options, cpus=None, idle=0):
+    """Kills a recorder at work. What is older than a second is in what it leaves, once."""
+    directory.mkdir(exist_ok=True)
+    pipe = '-' in options
+    events = ['raw_syscalls:sys_enter', '--filter', f'id=={GETPPID} && common_pid=={threading.get_native_id()}']
+    with (directory / 'p').open('wb') if pipe else open(os.devnull, 'wb') as out:
+        process = recorder(['-a', '-e', *events, *options, *([] if pipe else ['-o', directory / 'p'])], stdout=out)
+        times, longest = call_for(2.5 + random.random(), cpus or os.sched_getaffinity(0))
+        time.sleep(idle)
+        killed = time.monotonic()
+        process.kill()
+        process.wait()
+    found = sorted(number for path in sorted(directory.iterdir()) for number in numbers_in(millrace, path, not pipe))
+    # For so long this thread had no CPU; the recorder's threads may have had none at another moment.
+    late = 2 * max(longest, 0.1)
+    wanted = [number for number, made in enumerate(times) if made < killed - PROMISED_S - late]
+    newest = killed - times[found[-1]] if found else math.inf
+    print(f'{len(found)} of {len(times)} calls, the newest is {newest:.3f} s old; {late:.3f} s for the load of the machine')
+    assert len(wanted) > 20 or late > 0.5, 'too much load to tell'
+    assert len(set(found)) == len(found), 'twice'
+    assert not set(wanted) - set(found), 'missing'
+
+
+@pytest.mark.parametrize('mode', COMMITTED)
+def test_commit(millrace, recorder, need_tracefs, tmp_path, mode):
+    """At a rate at which no ring ever wakes its reader, and no block or extent fills."""
+    check_committed(millrace, recorder, tmp_path / 'd', COMMITTED[mode])
+
+
+@pytest.mark.parametrize('mode', ['serial', 'mmap', 'aio', 'direct', 'zstd-direct', 'one-file-zstd', 'switched', 'pipe'])
+def test_commit_to_the_last(millrace, recorder, need_tracefs, tmp_path, mode):
+    """Nothing pushes the last records out of where they wait."""
+    check_committed(millrace, recorder, tmp_path / 'd', COMMITTED[mode], idle=PROMISED_S + 0.5)
+
+
+@pytest.mark.parametrize('mode', ['serial', 'direct', 'zstd', 'one-file', 'threads-zstd'])
+def test_commit_beside_load(millrace, recorder, spawn, programs, need_tracefs, tmp_path, mode):
+    """The reader is woken often, by the ring of another CPU."""
+    here, *others = sorted(os.sched_getaffinity(0))
+    if not others:
+        pytest.skip('a ring is busy and another one is not: that takes two CPUs')
+    spawn(['taskset', '-c', str(others[-1]), programs / 'spin', '-t', '1', '-m', '60000'], stdout=subprocess.DEVNULL)
+    options = [*COMMITTED[mode], '-e', 'cpu-clock:u', '-F', '5000', '-m', '256K']
+    check_committed(millrace, recorder, tmp_path / 'd', options, {here})

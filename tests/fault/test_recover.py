@@ -17,7 +17,7 @@ from perfdata import PerfData, SAMPLE  # noqa: E402
 
 MODES = {
     'serial': [], 'mmap': ['--writer=mmap'], 'aio': ['--aio'], 'aio4': ['--writer=aio,blocks=4'],
-    'uring': ['--writer=uring,blocks=4'], 'small': ['-m', '4'], 'sync': ['--sync=0.05'], 'directory': ['--threads'],
+    'small': ['-m', '4'], 'sync': ['--sync=0.05'], 'directory': ['--threads'],
     'zstd': ['-z'], 'zstd-directory': ['-z', '--threads'],
 }
 PERF_MODES = {'serial': [], 'zstd': ['-z'], 'aio': ['--aio'], 'directory': ['--threads']}
@@ -178,8 +178,11 @@ def test_cut(millrace, programs, perf, need_tracefs, tmp_path):
         done = millrace('recover', '-o', out, path)
         assert path.read_bytes() == data[:cut]
         recovered = PerfData(out)
-        assert list(recovered.records())[-1].offset < cut
-        assert f'{cut - recovered.end} bytes behind the last whole record' in done.err
+        records = list(recovered.records())
+        assert records[-1].offset < cut
+        # Of a file cut in its first record the only one is a mark, which recover puts there.
+        end = start if [record.type for record in records] == [68] else recovered.end
+        assert f'{cut - end} bytes behind the last whole record' in done.err
         assert not perf('script', '-i', out).err
     # Before its first record: perf wants at least one.
     whole.write_bytes(data[:48] + bytes(8) + data[56:start])

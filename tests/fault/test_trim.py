@@ -5,6 +5,10 @@ import json
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.alone
+
 CALLS = 8000  # 8 KiB of stack each: several times the memory, but not when they are cut
 # Between the calls there is time to drain one.
 WORK = 'import os\nfor i in range(%d):\n    os.getppid()\n    sum(range(1500))\n' % CALLS

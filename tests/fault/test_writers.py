@@ -4,7 +4,6 @@ import errno
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -15,7 +14,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 from perfdata import PerfData  # noqa: E402
 
-WRITERS = ['serial', 'mmap', 'aio', 'aio,blocks=4', 'uring', 'uring,blocks=4', 'direct', 'direct,blocks=3,block=16K']
+WRITERS = ['serial', 'mmap', 'aio', 'aio,blocks=4', 'direct', 'direct,blocks=3,block=16K']
 ENDLESS = 2000000000  # calls: the recording ends by itself, or not before the test is cut off
 
 
@@ -97,27 +96,3 @@ def test_window_that_vanishes(program, programs, need_tracefs, spawn, tmp_path):
     err = recorder.communicate(timeout=60)[1]
     assert recorder.returncode == 255
     assert sum('Input/output error' in line for line in err.splitlines()) == 1, err
-
-
-@pytest.mark.parametrize('refused, statuses', [('3+6', [0]), ('3..4', [0, 255]), ('6+', [255])])
-def test_uring_without_kernel_memory(program, programs, need_tracefs, tmp_path, refused, statuses):
-    """io_uring_enter(2) fails with EAGAIN, once or more often: nothing is written twice, and nothing hangs."""
-    if not shutil.which('strace'):
-        pytest.skip('needs strace')
-    file = tmp_path / 'x.data'
-    done = subprocess.run(['strace', '-f', '-o', '/dev/null', '-e', 'trace=io_uring_enter', '-e',
-                           f'inject=io_uring_enter:error=EAGAIN:when={refused}', program, 'record',
-                           '--writer=uring,blocks=4', '-e', 'raw_syscalls:sys_enter', '-o', file, '--',
-                           programs / 'syscalls', '-t', '2', '-n', '50000'],
-                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=60,
-                          env={**os.environ, 'ASAN_OPTIONS': os.environ.get('ASAN_OPTIONS', '') + ':detect_leaks=0'})
-    if 'PTRACE' in done.stderr:
-        pytest.skip('needs ptrace(2)')
-    assert done.returncode in statuses, done.stderr
-    captured, lost = re.search(r'captured (\d+) samples.*lost (\d+)', done.stderr).groups()
-    assert len(list(PerfData(file).samples())) == int(captured)
-    if done.returncode:
-        unwritten = re.search(r'(\d+) bytes of records could not be written', done.stderr)
-        assert unwritten and int(unwritten[1]) < 1 << 30
-    else:
-        assert int(captured) + int(lost) > 100000

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/log.h"
-#include "event/event.h"
+#include "event/parse/configure.h"
 #include "fuzz.h"
 #include "tests/fake/fake_sources.h"
 

@@ -6,12 +6,11 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "cmd/header_text.h"
-#include "format/feature.h"
-#include "format/feature_cpu.h"
-#include "format/feature_memory.h"
-#include "format/feature_pmu.h"
-#include "format/header.h"
+#include "cmd/text/header_text.h"
+#include "perfdata/feature.h"
+#include "perfdata/feature_machine.h"
+#include "perfdata/ledger.h"
+#include "perfdata/header.h"
 #include "fuzz.h"
 #include "read/session.h"
 
@@ -134,6 +133,8 @@ static void add_recording(struct feature_set *set, const struct event_desc event
 	add(set, FEATURE_CLOCK_DATA, &out);
 	buf_put_u64(&out, 1);
 	add(set, FEATURE_CLOCKID, &out);
+	ledger_encode(&(struct ledger){.counted = true}, &out);
+	add(set, FEATURE_LEDGER, &out);
 }
 
 bool fuzz_seed(unsigned number, struct buf *out)

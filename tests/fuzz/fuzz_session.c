@@ -11,9 +11,9 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "format/feature.h"
-#include "format/header.h"
-#include "format/record.h"
+#include "perfdata/feature.h"
+#include "perfdata/header.h"
+#include "perfdata/record.h"
 #include "fuzz.h"
 #include "read/session.h"
 

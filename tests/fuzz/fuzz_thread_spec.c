@@ -7,8 +7,8 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "fuzz.h"
-#include "record/thread_spec.h"
-#include "record/topology.h"
+#include "record/drain/thread_spec.h"
+#include "sysinfo/topology.h"
 
 enum { NR_CPUS = 70 }; /* two words of a set; CPU 66 is offline */
 

@@ -6,11 +6,11 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
-#include "format/record.h"
+#include "perfdata/record.h"
 #include "fuzz.h"
-#include "pack/extent.h"
-#include "pack/extent_index.h"
-#include "pack/zstd.h"
+#include "compress/extent.h"
+#include "compress/extent_index.h"
+#include "compress/zstd.h"
 #include "read/source.h"
 
 enum { RECORDS_MAX = 20000, HELD = 7 }; /* few bytes can hold very many records */

@@ -88,6 +88,7 @@ def count_part(main, path):
     return counts
 
 
+@pytest.mark.alone
 def test_perf_loses_them_and_so_does_a_shared_ring(perf, program, spawn, programs, need_tracefs, tmp_path):
     """The same load: what the side channel is for."""
     for name, recorder, options in (('perf', [shutil.which('perf')], []), ('shared', [program], ['--side-channel=off'])):
@@ -136,3 +137,63 @@ def test_a_file_shows_no_section_for_the_dummy(millrace, perf, programs, tmp_pat
         assert 'dummy' not in report.out and 'spin' in report.out
         assert 'rror' not in report.err
     assert 'dummy' not in perf('script', '-i', file).out
+
+
+@pytest.fixture
+def task_storm(spawn, programs):
+    """Hundreds of processes, of which /proc tells, and one that maps and unmaps executable memory all the time."""
+    storm = spawn([programs / 'taskstorm', '-p', '400'], stdout=subprocess.PIPE, text=True)
+    assert storm.stdout.readline() == 'ready\n'
+    return storm
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize('how', [[], ['-z'], ['--threads', '--single-file'], ['--switch-output=64M']], ids=' '.join)
+def test_no_task_event_is_lost_while_proc_is_read(millrace, task_storm, need_root, need_tracefs, tmp_path, how):
+    for run in range(3):
+        done = millrace('record', *how, '-a', '-e', 'sched:sched_process_exec', '-o', tmp_path / f'p{run}.data', '--', 'true')
+        assert re.search('; lost 0$', done.err, re.MULTILINE), done.err
+
+
+def test_task_events_from_the_start_are_in_the_file(millrace, task_storm, need_root, need_tracefs, tmp_path):
+    """What the kernel told while /proc was read stands behind it, in the order of time of each CPU."""
+    millrace('record', '-a', '-e', 'sched:sched_process_exec', '-o', tmp_path / 'p.data', '--', 'true')
+    data, times = PerfData(tmp_path / 'p.data'), {}
+    for record in data.records():
+        if record.type == MMAP2 and struct.unpack_from('<I', record.body)[0] == task_storm.pid:
+            time_ns, cpu = struct.unpack_from('<QI', record.body, len(record.body) - 24)
+            times.setdefault(cpu, []).append(time_ns)
+    made = [time_ns for of in times.values() for time_ns in of if time_ns]
+    assert len(made) > 100
+    for of in times.values():
+        assert of == sorted(of)
+
+
+@pytest.mark.alone
+def test_renamed_threads(millrace, programs, need_root, tmp_path):
+    file = tmp_path / 'p.data'
+    millrace('record', '-a', '-e', 'cpu-clock', '-F', '10', '-o', file, '--', programs / 'taskstorm', '-t', '2000', '-n', '5')
+    data = PerfData(file)
+    renamed = sum(record.type == COMM and record.body[8:9] == b'n' for record in data.records())
+    assert renamed >= 10000 and data.lost_samples() == 0
+
+
+def test_lost_task_events_are_told_apart(millrace, task_storm, need_root, need_tracefs, tmp_path):
+    """With rings of a page: the event that carries them is not named, and the advice is an option that makes them larger."""
+    file = tmp_path / 'p.data'
+    for _ in range(20):
+        done = millrace('record', '-a', '-e', 'sched:sched_process_exec', '--side-channel=1', '-o', file, '--', 'sleep', '0.1')
+        if lost := PerfData(file).lost_samples():
+            break
+    assert f'; lost 0; lost {lost} task events (mmap, comm, fork, exit)\n' in done.err and 'dummy' not in done.err
+    assert re.search(r'lost \d+ task events on CPU \d+: ring full \(4 KiB\)\n', done.err)
+    assert re.search(r'larger rings for them, --side-channel=\d+[KM]\n', done.err) and 'covered' not in done.err
+    text = millrace('report', '--loss', '-i', file).out
+    assert f'# Lost task events (mmap, comm, fork, exit): {lost}\n' in text and '; lost: 0 (0.00 %)' in text
+    assert 'covered: 100.0000 %' in text
+    assert millrace('record', '--side-channel=many', 'true', status=129).err
+
+
+def test_size_of_side_rings(millrace, need_root, tmp_path):
+    millrace('record', '-e', 'cpu-clock', '--side-channel=2M', '-m', '4', '-o', tmp_path / 'p.data', '--', 'true')
+    millrace('record', '-e', 'cpu-clock', '--side-channel=on', '-o', tmp_path / 'p.data', '--', 'true')

@@ -22,7 +22,7 @@ def argument_of(optional, text):
 def options_of_page(text):
     """{'--freq': 'HZ', '-F': 'HZ', ...} from the .It lines of an mdoc page."""
     found = {}
-    for line in re.findall(r'^\.It (Fl .*)$', text, re.M):
+    for line in re.findall(r'^\.It (Fl (?:(?! Ta ).)*)$', text, re.M):  # not a row of a table
         for item in re.split(r' , (?=Fl )', line):
             name, optional, argument = re.match(r'Fl (\S+)( Ns Op)?.*?(?: Ar (.+))?$', item).groups()
             found['-' + name] = argument_of(optional, argument) if argument else ''

@@ -115,12 +115,17 @@ def test_tracepoints_of_own_tasks(paranoid, need_tracefs, program, run, tmp_path
     assert 'captured' in run(record).err
 
 
-def test_unreadable_tracefs(need_tracefs, record_as_nobody):
+def test_unreadable_tracefs(paranoid, need_tracefs, record_as_nobody):
+    """Both obstacles at once: the modes of tracefs, whose files are for their group only, and the sysctl."""
     if need_tracefs.stat().st_mode & 0o5:
         pytest.skip('everybody may read this tracefs')
+    paranoid(2)
     err = record_as_nobody('-e', 'sched:sched_switch', '--', 'true', status=129).err
     assert 'tracepoint sched:sched_switch: no permission' in err
-    assert f'mount -o remount,mode=755 {need_tracefs}' in err
+    assert 'mount -o remount,mode=750,gid=' in err
+    assert f'{need_tracefs}; sysctl kernel.perf_event_paranoid=-1' in err
+    paranoid(-1)
+    assert 'sysctl' not in record_as_nobody('-e', 'sched:sched_switch', '--', 'true', status=129).err
 
 
 def test_tracefs_is_mounted(need_tracefs, program, run, tmp_path):
@@ -231,3 +236,15 @@ def test_in_a_chroot_without_kallsyms(need_root, program, run, tmp_path):
         assert '/proc/kallsyms: ' in done.err and 'kernel addresses will have no names' in done.err
         assert ('/proc: not mounted: running tasks will have no names' in done.err) == ('umount' in hide)
         run([program, 'report', '-i', tmp_path / 'data'])
+
+
+@pytest.mark.parametrize('options', [[], ['-a'], ['--on-pressure=freeze'], ['-z', '--aio']], ids=' '.join)
+def test_needed_file_descriptors_are_enough(need_root, program, run, tmp_path, options):
+    """What the message asks for is what it takes, and not much more."""
+    def record(limit, status):
+        return run(['sh', '-c', f'ulimit -n {limit}; exec "$@"', 'sh',
+                    'setpriv', '--bounding-set', '-sys_resource', '--inh-caps', '-sys_resource',
+                    program, 'record', '-o', tmp_path / 'data', *options, '--', 'true'], status=status).err
+    needed = int(re.search(r'needs (\d+) file descriptors and the limit is 12', record(12, 255))[1])
+    assert needed <= 20 + 8 * os.cpu_count()
+    assert 'captured' in record(needed, 0)

@@ -30,14 +30,18 @@ def no_duplicates(samples):
         seen.add(key)
 
 
+# make check repeats a recording a few times, make check-lab twenty times.
+RUNS = pytest.mark.parametrize('runs', [4, pytest.param(20, marks=pytest.mark.lab)])
+
+
 @pytest.mark.parametrize('ring', ['', '-m1', '-m4'])
 def test_counted_system_calls(millrace, programs, need_tracefs, tmp_path, ring):
     """Each thread makes exactly N calls; small rings lose on purpose, and the loss is told to the record."""
     file = tmp_path / 'p.data'
-    made = 4 * 50000
-    for _ in range(3):
+    made = 4 * 30000
+    for _ in range(2):
         done = millrace('record', *([ring] if ring else []), '-o', file, '-e', COUNTED, '--',
-                        programs / 'syscalls', '-t', '4', '-n', '50000')
+                        programs / 'syscalls', '-t', '4', '-n', '30000')
         check_law(millrace, file, 'getppid', made)
         data = PerfData(file)
         samples = list(data.samples())
@@ -47,10 +51,11 @@ def test_counted_system_calls(millrace, programs, need_tracefs, tmp_path, ring):
         assert (f'lost {lost} ' in done.err) if lost else ('; lost 0' in done.err)
 
 
-def test_twenty_of_twenty(millrace, programs, need_tracefs, tmp_path):
-    """N sys_enter samples for a program that makes exactly N calls on each thread, in 20 of 20 runs."""
+@RUNS
+def test_every_run(millrace, programs, need_tracefs, tmp_path, runs):
+    """N sys_enter samples for a program that makes exactly N calls on each thread, in each of the runs."""
     calls = 20000
-    for _ in range(20):
+    for _ in range(runs):
         file = tmp_path / 'p.data'
         done = millrace('record', '-o', file, '-e', 'raw_syscalls:sys_enter', '--',
                         programs / 'syscalls', '-t', '3', '-n', str(calls))
@@ -67,10 +72,11 @@ def test_twenty_of_twenty(millrace, programs, need_tracefs, tmp_path):
         no_duplicates(samples)
 
 
-@pytest.mark.parametrize('writer', ['serial', 'mmap', 'aio', 'aio,blocks=4', 'uring,blocks=4', 'direct'])
-def test_every_writer_twenty_times(millrace, programs, need_tracefs, tmp_path, writer):
+@RUNS
+@pytest.mark.parametrize('writer', ['serial', 'mmap', 'aio', 'aio,blocks=4', 'direct'])
+def test_every_writer(millrace, programs, need_tracefs, tmp_path, writer, runs):
     made = 2 * 30000
-    for run in range(20):
+    for run in range(runs):
         file = tmp_path / 'p.data'
         millrace('record', f'--writer={writer}', '-m', '16' if run % 2 else '128', '-o', file,
                  '-e', COUNTED, '--', programs / 'syscalls', '-t', '2', '-n', '30000')

@@ -70,6 +70,10 @@ def test_needs_nothing_else(page):
     assert not re.search(r'(src|href)\s*=|https?://|@import|url\(', text)
 
 
+def test_page_is_the_owners_alone(page):
+    assert page.stat().st_mode & 0o777 == 0o600
+
+
 def test_standard_output_and_pipe(data, page, millrace):
     assert millrace('flame', '-i', data, '-o', '-').out == page.read_text()
     stream = millrace('record', '-e', 'cpu-clock', '-g', '-o', '-', '--', 'true', binary=True).out

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: MIT
 """One file of a directory, or of several files: the same records, in order, that perf reads too."""
+import pathlib
 import re
 import resource
 import struct
 import subprocess
+import sys
 
 import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from law import loss_of  # noqa: E402
+from perfdata import LEDGER, sections_of  # noqa: E402
 
 USAGE = 129
 WORKLOAD = ['sh', '-c', 'for i in 1 2 3; do ls -lR /usr/share/doc/l* | sort | wc -l & done; wait']
@@ -62,6 +68,32 @@ def test_directory(directory, perf, millrace, tmp_path):
     assert feature_bits(out) == feature_bits(directory / 'data') & ~(1 << 24)
     assert perf('evlist', '-v', '-i', out).out == perf('evlist', '-v', '-i', directory).out
     assert perf('buildid-list', '-i', out).out == perf('buildid-list', '-i', directory).out
+
+
+def add_feature(data, bit):
+    """The same file with a feature that nothing knows, of 4 bytes; `bit` is above all others."""
+    start, size = struct.unpack_from('<2Q', data, 40)
+    end, nr = start + size, bin(int.from_bytes(data[72:104], 'little')).count('1')
+    table = [struct.unpack_from('<2Q', data, end + 16 * i) for i in range(nr)]
+    table = [(at + 16, length) for at, length in table] + [(len(data) + 16, 4)]
+    bits = int.from_bytes(data[72:104], 'little') | 1 << bit
+    return (data[:72] + bits.to_bytes(32, 'little') + data[104:end] + b''.join(struct.pack('<2Q', *row) for row in table) +
+            data[end + 16 * nr:] + b'what')
+
+
+def test_ledger_and_features_of_a_newer_perf(records, perf, millrace, tmp_path):
+    """One file keeps its ledger; of several none tells of all. Bits that perf 6.1 does not know are left out."""
+    one, two, newer = tmp_path / 'one', tmp_path / 'two', tmp_path / 'newer'
+    newer.write_bytes(add_feature((records / 'a').read_bytes(), 33))
+    newer.chmod(0o600)
+    assert millrace('script', '-i', newer).out == perf('script', '-i', newer).out == millrace('script', '-i', records / 'a').out
+    assert loss_of(millrace, newer)['ledger']
+    millrace('merge', '-o', one, newer)
+    assert feature_bits(one) == feature_bits(records / 'a') and LEDGER in sections_of(one.read_bytes())
+    assert loss_of(millrace, one)['cost'] == loss_of(millrace, records / 'a')['cost']
+    millrace('merge', '-o', two, newer, records / 'b')
+    assert feature_bits(two) >> 32 == 0 and LEDGER not in sections_of(two.read_bytes())
+    assert not loss_of(millrace, two)['ledger']
 
 
 def test_marks_bound_the_memory_of_readers(directory, millrace, tmp_path):

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Events by the names of libpfm4. Without a PMU those of its "perf" table are all that can be opened."""
+import os
+
 import pytest
 
 from perfdata import PerfData
 
 USAGE = 129
+DEBUGFS = 'mount -t debugfs none /sys/kernel/debug'
 CLOCK, TASK_CLOCK = (1, 0), (1, 1)  # PERF_TYPE_SOFTWARE and its numbers, <linux/perf_event.h>
 
 
@@ -47,3 +50,28 @@ def test_in_e(record, perf, tmp_path):
 def test_errors_name_the_column(record, millrace, text, column, why):
     done = millrace('record', '--pfm-events', text, '--', 'true', status=USAGE)
     assert f'column {column} of' in done.err and why in done.err and done.err.count('\n') == 1
+
+
+@pytest.mark.parametrize('text, why', [
+    ('sched:sched_swich', "column 1 of 'sched:sched_swich': no tracepoint is called 'sched:sched_swich'; did you mean sched:sched_switch?"),
+    ('sched:sched_switch:x', "column 20 of 'sched:sched_switch:x': unknown modifier 'x'"),
+    ('PERF_COUNT_SW_TASK_CLOCK,block:foo', "no tracepoint is called 'block:foo'"),
+    ('block:foo', "no tracepoint is called 'block:foo'"),
+])
+@pytest.mark.parametrize('mount', ['true', DEBUGFS])
+def test_systems_of_tracepoints_are_no_events(need_tracefs, run, program, mount, text, why):
+    """Where debugfs is mounted libpfm4's generic table has an event for each system of tracepoints."""
+    done = run(['unshare', '-m', 'sh', '-c', f'{mount}; exec "$@"', 'sh', program, 'record', '-e', text, '--', 'true'],
+               status=None)
+    if 'mount:' in done.err and not os.path.ismount('/sys/kernel/debug'):
+        pytest.skip(f'cannot mount debugfs: {done.err.strip()}')
+    assert done.status == USAGE and why in done.err.splitlines()[-1], done
+
+
+def test_environment_of_the_command(record, millrace, tmp_path):
+    """What the library is told by its environment is not for the command."""
+    for own in None, 'snb':
+        env = {'LIBPFM_DISABLED_PMUS': own} if own else {}
+        command = ['sh', '-c', 'echo "[${LIBPFM_DISABLED_PMUS-none}]"']
+        done = millrace('record', '-e', 'PERF_COUNT_SW_TASK_CLOCK', '-o', tmp_path / 'data', '--', *command, env=env)
+        assert done.out == f'[{own or "none"}]\n'

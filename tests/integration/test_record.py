@@ -323,6 +323,9 @@ ERRORS = [
     (['-e', 'cpu-clock', '-p', 'x', '--', 'true'], 129, 'list of numbers'),
     (['-e', 'cpu-clock', '-C', '99', '--', 'true'], 255, 'CPU 99 is not online'),
     (['-e', 'cpu-clock', '-o', '/does/not/exist', '--', 'true'], 255, 'directory /does/not does not exist'),
+    (['-e', 'cpu-clock', '-o', '', '--', 'true'], 129, 'option -o: the name is empty'),
+    (['-e', 'cpu-clock', '-b', '--', 'true'], 255, 'branch stacks (-b, -j) need a hardware event'),
+    (['-e', 'cpu-clock', '--call-graph', 'lbr', '--', 'true'], 255, 'use --call-graph fp or dwarf'),
     (['-e', 'cpu-clock', '-o', '/proc/none', '--', 'true'], 255, 'cannot create /proc/none: No such file or directory'),
 ]
 
@@ -383,8 +386,7 @@ def test_ring_that_the_limits_refuse(as_nobody):
     assert re.search(r'-m \d+K would fit', done.err), done.err
 
 
-@pytest.mark.parametrize('major', [0, 8, 254, 259])
-def test_maps_that_only_claim_a_build_id(millrace, programs, need_root, tmp_path, major):
+def test_maps_that_only_claim_a_build_id(millrace, programs, need_root, tmp_path):
     """So the kernel writes them while another recorder wants build-ids: the flag is set, device and inode are in place."""
     file = tmp_path / 'x.data'
     millrace('record', '-e', 'cpu-clock:u', '-o', file, '--', programs / 'spin', '-t', '1', '-m', '50')
@@ -395,6 +397,69 @@ def test_maps_that_only_claim_a_build_id(millrace, programs, need_root, tmp_path
     assert maps
     for record in maps:
         struct.pack_into('<H', data, record.offset + 4, record.misc | 1 << 14)
-        struct.pack_into('<IIQQ', data, record.offset + 40, major, 0, 4711, 1)  # minor, inode, generation
     file.write_bytes(data)
     assert millrace('report', '-i', file).out == report
+
+
+def test_uring_is_refused_by_name(millrace):
+    done = millrace('record', '--writer=uring,blocks=4', '--', 'true', status=129)
+    assert 'no writer "uring"' in done.err and 'aio,blocks=N' in done.err
+
+
+def test_interpreter_is_missing(millrace, tmp_path):
+    """execve(2) says that the script is missing."""
+    script = tmp_path / 'needs-interpreter'
+    script.write_text('#! /no/such/interpreter -x\n')
+    script.chmod(0o755)
+    (tmp_path / 'perf.data').write_text('precious')
+    for command, env in ('./needs-interpreter', {}), ('needs-interpreter', {'PATH': f'{tmp_path}:{os.environ["PATH"]}'}):
+        err = millrace('record', '-e', 'cpu-clock', '--', command, status=255, cwd=tmp_path, env=env).err
+        assert '/needs-interpreter: the interpreter of its first line, /no/such/interpreter: No such file' in err
+        assert err.count('\n') == 1
+    assert (tmp_path / 'perf.data').read_text() == 'precious'
+
+
+def test_interpreter_is_found_behind(millrace, tmp_path):
+    """A later directory of PATH has a program that can be run, as for execvp(3)."""
+    (tmp_path / 'true').write_text('#!/no/such/interpreter\n')
+    (tmp_path / 'true').chmod(0o755)
+    millrace('record', '-e', 'cpu-clock', '-o', tmp_path / 'data', '--', 'true',
+             env={'PATH': f'{tmp_path}:{os.environ["PATH"]}'})
+
+
+def test_tail_synthesize_of_a_command_that_ended(millrace, file):
+    done = millrace('record', '--tail-synthesize', '-e', 'cpu-clock', '-o', file, '--', 'true')
+    assert done.err.count('\n') == 1 and 'captured' in done.err
+    names = [record.body[8:].split(b'\0')[0] for record in PerfData(file).records() if record.type == COMM]
+    assert b'true' in names
+
+
+@pytest.mark.parametrize('name', ['SIGQUIT', 'SIGALRM', 'SIGUSR1'])
+def test_other_signals_finish_the_file(recorder, file, name):
+    recording = recorder(['-a', '-e', 'cpu-clock', '-o', file])
+    os.kill(recording.pid, getattr(signal, name))
+    err = recording.communicate(timeout=TIMEOUT)[1]
+    assert recording.returncode == -getattr(signal, name) and 'captured' in err, err
+    assert PerfData(file).features & (1 << 12)
+
+
+def test_command_that_goes_on(recorder, file):
+    """What is waited for is said, and a snapshot's signal does not kill it, but another SIGINT does."""
+    recording = recorder(['-e', 'cpu-clock', '-o', file, '--', 'sh', '-c', 'trap "" INT TERM; while :; do sleep 0.1; done'],
+                         stdout=subprocess.DEVNULL)
+    command = child_of(recording)
+
+    def ignores():
+        status = pathlib.Path(f'/proc/{command}/status').read_text()
+        return int(re.search(r'SigIgn:\s*(\w+)', status).group(1), 16) & 1 << signal.SIGTERM - 1
+    wait_until(ignores, 'the command ignores SIGTERM')
+    os.kill(recording.pid, signal.SIGINT)
+    line = recording.stderr.readline()
+    assert f'waiting for the command (pid {command})' in line and 'another Ctrl-C kills it' in line
+    os.kill(recording.pid, signal.SIGUSR2)
+    time.sleep(0.1)
+    assert recording.poll() is None
+    os.kill(recording.pid, signal.SIGINT)
+    err = recording.communicate(timeout=TIMEOUT)[1]
+    assert recording.returncode == -signal.SIGKILL and 'captured' in err, err
+    assert PerfData(file).features & (1 << 12)

@@ -65,10 +65,10 @@ def load(programs, times, between=''):
 
 # The recorder is the parent of its command. Signals that come while one is dealt with are one.
 SIGNALS = 'kill -USR2 $PPID; sleep 0.05;'
-WRITERS = [[], ['--writer=mmap'], ['--writer=uring,blocks=2'], ['-z'], ['--threads'], ['--threads', '-z'],
+WRITERS = [[], ['--writer=mmap'], ['--writer=aio,blocks=2'], ['-z'], ['--threads'], ['--threads', '-z'],
            ['--threads', '--writer=mmap'], ['--threads', '--single-file']]
-MORE_WRITERS = [['--writer=aio'], ['--writer=aio,blocks=4'], ['-z', '--writer=uring'], ['--threads', '--writer=uring'],
-                ['--threads=numa', '-z'], ['--threads', '--single-file', '-z', '--writer=uring']]
+MORE_WRITERS = [['--writer=aio'], ['--writer=aio,blocks=4'], ['-z', '--writer=aio'], ['--threads', '--writer=aio'],
+                ['--threads=numa', '-z'], ['--threads', '--single-file', '-z', '--writer=aio']]
 
 
 def rotate(millrace, programs, tmp_path, how, options, times=4):

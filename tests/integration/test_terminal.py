@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: MIT
 """What is different when standard output, or standard error, is a terminal: the pager, colours, the progress."""
+import fcntl
 import os
 import pty
 import re
+import select
 import signal
 import subprocess
 import sys
+import termios
+import time
 
 import pytest
 
@@ -179,7 +183,8 @@ def test_progress_of_long_work(need_root, need_tracefs, millrace, programs, tmp_
     stream = millrace('record', '-e', 'raw_syscalls:sys_enter', '-o', '-', '--', programs / 'syscalls', '-t', '1', '-n', '60000',
                       binary=True).out
     master, slave = pty.openpty()
-    run = subprocess.Popen([MILLRACE, 'report', '-i', '-'], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=slave)
+    run = subprocess.Popen([MILLRACE, 'report', '-i', '-'], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=slave,
+                           start_new_session=True, preexec_fn=lambda: fcntl.ioctl(2, termios.TIOCSCTTY, 0))
     os.close(slave)
     run.stdin.write(stream[:10000])
     run.stdin.flush()
@@ -190,4 +195,45 @@ def test_progress_of_long_work(need_root, need_tracefs, millrace, programs, tmp_
     assert run.wait(timeout=60) == 0
     text = os.read(master, 65536).decode()
     os.close(master)
-    assert re.search(r'\rmillrace: reading: \d+ records', text) and '\r\033[K' in text
+    assert re.search(r'millrace: reading: \d+ records', text) and '\r\033[K' in text
+
+
+def status_of(args, seconds, end=signal.SIGINT):
+    """All that a recording shows on its terminal, which it has in the foreground."""
+    pid, master = pty.fork()
+    if not pid:
+        os.execv(MILLRACE, [str(MILLRACE), 'record', '-e', 'cpu-clock', *map(str, args)])
+    text, limit, sent = b'', time.monotonic() + seconds, False
+    while True:
+        if not sent and end and time.monotonic() > limit:
+            os.kill(pid, end)
+            sent = True
+        if select.select([master], [], [], 0.05)[0]:
+            try:
+                part = os.read(master, 65536)
+            except OSError:  # the other end is closed
+                break
+            text += part
+    os.waitpid(pid, 0)
+    os.close(master)
+    return text.decode(errors='replace')
+
+
+STATUS = re.compile(r'millrace: recording for (\d+) s, (\d+\.\d) MB written, lost \d+; Ctrl-C ends it')
+
+
+def test_recording_shows_that_it_lives(need_root, tmp_path):
+    text = status_of(['-a', '-o', tmp_path / 'data'], 3.5)
+    found = STATUS.findall(text)
+    assert [int(seconds) for seconds, _ in found][:2] == [1, 2], text
+    last = text.split('\r\033[K')[-1]
+    assert last.startswith('millrace: captured') and not STATUS.search(last), text
+    assert STATUS.search(status_of(['-a', '-v', '-o', tmp_path / 'data', '--', 'sleep', '1.5'], 60, None))
+
+
+def test_recording_shows_nothing(need_root, millrace, tmp_path):
+    """With -q, beside a command that may write there, and in pipes."""
+    assert not status_of(['-a', '-q', '-o', tmp_path / 'data'], 1.5)
+    text = status_of(['-a', '-o', tmp_path / 'data', '--', 'sleep', '1.5'], 60, None)
+    assert text.startswith('millrace: captured') and '\033' not in text and text.count('\n') == 1
+    assert 'recording for' not in millrace('record', '-av', '-e', 'cpu-clock', '-o', tmp_path / 'data', '--', 'sleep', '1.5').err

@@ -53,7 +53,7 @@ def check_perf(perf, samples, *args, **more):
     assert sum(line.strip().endswith(':') for line in script.out.splitlines()) == samples
 
 
-@pytest.mark.parametrize('how', [[], ['--writer=mmap'], ['--writer=aio'], ['--writer=uring'], ['--writer=direct'],
+@pytest.mark.parametrize('how', [[], ['--writer=mmap'], ['--writer=aio'], ['--writer=direct'],
                                  ['--buffer-memory=1M']], ids=lambda how: ' '.join(how) or 'serial')
 def test_exactly_once(millrace, perf, programs, need_tracefs, file, how):
     for run in range(3):

@@ -31,6 +31,11 @@ def directory(request, need_root, need_tracefs, perf, of_this_place, tmp_path_fa
     return path
 
 
+def part_with_samples(directory):
+    """The largest file beside `data`: on a busy machine the workload may not come to every CPU."""
+    return max(directory.glob('data.*'), key=lambda part: part.stat().st_size)
+
+
 def by_time(blocks, time):
     """[[blocks of one time, sorted], …] in the order of the text."""
     return [sorted(group) for _, group in itertools.groupby(blocks, time)]
@@ -82,7 +87,7 @@ def test_raw_dump(directory, perf, millrace):
                 for time, group in itertools.groupby(plain, lambda record: record[0])]
 
     theirs = perf('report', '-D', '-i', directory, binary=True).out
-    assert f'@{directory}/data.1 ['.encode() in theirs
+    assert f'@{part_with_samples(directory)} ['.encode() in theirs
     assert_same(records(millrace('report', '-D', '-i', directory, binary=True).out), records(theirs))
 
 
@@ -134,7 +139,7 @@ def test_junk_is_told_and_the_rest_is_read(directory, changed, millrace):
 
 
 def test_truncated_part(directory, changed, millrace):
-    part = changed / 'data.1'
+    part = part_with_samples(changed)
     part.write_bytes(part.read_bytes()[:-4])
     done = millrace('script', '-i', changed, status=255)
     assert f'{part}: offset 0x' in done.err and 'cut off' in done.err

@@ -273,16 +273,16 @@ def test_no_file(millrace, tmp_path):
 
 
 def test_lost_is_told(need_root, need_tracefs, perf, millrace, programs, tmp_path):
-    """A ring of one page for all system calls of the machine overflows."""
+    """Rings of one page for all system calls of a program overflow."""
     data = tmp_path / 'perf.data'
     for _ in range(5):
-        perf('record', '-m', '1', '-e', 'raw_syscalls:*', '-a', '-g', '-o', data, '--', programs / 'syscalls', '-t', '2',
+        perf('record', '-m', '1', '-e', 'raw_syscalls:*', '-g', '-o', data, '--', programs / 'syscalls', '-t', '2',
              '-n', '100000', status=None)
         if 'LOST_SAMPLES' in perf('report', '--stats', '-i', data).out:
             break
     else:
         pytest.skip('nothing was lost')
-    table = ['--no-children', '-g', 'none']
+    table = ['--no-children', '-g', 'none', '-s', 'comm,dso,sym']
     done = millrace('report', *table, '-i', data)
     assert_same(done.out, theirs(perf, *table, '-i', data))
     assert '# Total Lost Samples: 0\n' not in done.out

@@ -19,10 +19,10 @@
 #include "base/buf.h"
 #include "base/cpuset.h"
 #include "base/diag.h"
-#include "event/event.h"
-#include "record/eventset.h"
-#include "record/flight.h"
-#include "record/target.h"
+#include "event/parse/configure.h"
+#include "record/setup/eventset.h"
+#include "record/drain/flight.h"
+#include "record/setup/target.h"
 
 enum { THREADS_MAX = 64, RAW_OFFSET = 8 + 8 + 8 + 8 + 4 }; /* header, TID, TIME, CPU, size of the raw part */
 
@@ -119,7 +119,7 @@ static bool open_flight(struct event_list *events, const struct target *target, 
 			struct eventset *set, struct flight **flight)
 {
 	struct diag diag = {0};
-	struct eventset_sizes sizes = {.pages = pages, .exact = true};
+	struct ring_sizes sizes = {.pages = pages, .exact = true};
 
 	if (event_list_parse(events, "raw_syscalls:sys_enter/overwrite/", &diag)) {
 		fprintf(stderr, "%s\n", diag.text);

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "format/event_desc.h"
-#include "format/feature.h"
-#include "format/header.h"
-#include "format/record.h"
+#include "perfdata/attr.h"
+#include "perfdata/feature.h"
+#include "perfdata/header.h"
+#include "perfdata/record.h"
 
 enum { FILE_PID = 42, FILE_ID_CLOCK = 100, FILE_ID_SWITCH = 101 };
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "format/attr_text.h"
+#include "perfdata/attr.h"
 
 static void check(const struct perf_event_attr *attr, const char *is, const char *expected)
 {

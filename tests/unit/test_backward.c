@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "ring/backward.h"
+#include "stream/backward.h"
 
 enum { BYTES = 256 };
 

@@ -17,7 +17,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
-#include "cmd/configuration.h"
+#include "cmd/cli/command.h"
 
 struct values {
 	bool all, quiet, no_inherit, stat, no_stat;
@@ -263,7 +263,7 @@ static void test_unknown(void **state)
 	noted("[record]\nzzzz", "2: record.zzzz is unknown and ignored");
 	noted("[record]\nfre = 1", "2: record.fre is unknown and ignored; did you mean freq?");
 	noted("[colors]\na = 1\nb = 2\n[script]\nheader = x", "2: [colors] is unknown and ignored");
-	noted("[record \"x\"]\nquiet = maybe", "2: [record x] is unknown and ignored");
+	noted("[record \"x\"]\nquiet = maybe", "2: [record \"x\"] is unknown and ignored");
 	run_text("[record]\nfrq = 1\n[colors]\nx", "-q");
 	assert_string_equal(the_run.err, "");
 	assert_int_equal(the_run.result, OPTION_OK);

@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "base/diag.h"
-#include "record/control.h"
-#include "record/enable_times.h"
+#include "record/run/control.h"
+#include "record/setup/options.h"
 
 static void assert_moments(const char *text, bool delayed, const char *want)
 {

@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "format/feature_ledger.h"
-#include "record/cpu_watch.h"
-#include "record/target.h"
+#include "perfdata/ledger.h"
+#include "record/run/cpu_watch.h"
+#include "record/setup/target.h"
 
 #define CPU "@/devices/system/cpu/cpu"
 

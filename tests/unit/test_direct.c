@@ -92,9 +92,70 @@ static void the_page_cache_takes_what_waits(void **state)
 	assert_true(nr_cached > 0);
 }
 
+static void assert_pattern(int fd, size_t len)
+{
+	for (size_t at = 0; at < len; at++) {
+		uint8_t byte = 0;
+		assert_int_equal(pread(fd, &byte, 1, (off_t)at), 1);
+		assert_int_equal(byte, (uint8_t)(at * 7));
+	}
+}
+
+/* Does the writer come to have stored that many bytes, without being given more? */
+static void wait_stored(struct writer *writer, uint64_t bytes)
+{
+	for (int tries = 0; writer->stored < bytes && tries < 1000; tries++) {
+		usleep(1000);
+		assert_int_equal(writer_reap(writer, WRITER_NOW), 0);
+	}
+	assert_int_equal(writer->stored, bytes);
+}
+
+/* Of a block that does not become full: it leaves at the second commit, and the next one goes on within its last page. */
+static void what_is_old_is_committed(void **state)
+{
+	enum { PIECE = 1000, PIECES = 40 };
+	char path[] = "/var/tmp/test_direct.XXXXXX";
+	int fd = mkstemp(path);
+	const struct writer_params params = {.fd = fd, .path = path, .nr_blocks = NR_BLOCKS, .block_bytes = 2 * BLOCK_BYTES};
+	uint8_t piece[PIECE];
+	struct writer *writer;
+	uint64_t stored;
+
+	(void)state;
+	assert_true(fd >= 0);
+	unlink(path);
+	if (writer_open(&writer_direct, &params, &writer)) {
+		close(fd);
+		skip();
+	}
+	for (size_t i = 0; i < PIECES; i++) {
+		for (size_t k = 0; k < PIECE; k++)
+			piece[k] = (uint8_t)((i * PIECE + k) * 7);
+		assert_int_equal(writer_put(writer, piece, PIECE), 0);
+		assert_int_equal(writer_commit(writer, i % 2), 0);
+		if (i % 2) {
+			wait_stored(writer, (i + 1) * PIECE);
+			assert_pattern(fd, (i + 1) * PIECE);
+		}
+	}
+	/* Neither new nor old: nothing to do. */
+	assert_int_equal(writer_commit(writer, true), 0);
+	assert_int_equal(writer_put(writer, piece, 1), 0);
+	assert_int_equal(writer_commit(writer, false), 0);
+	assert_int_equal(writer_reap(writer, WRITER_NOW), 0);
+	assert_int_equal(writer->stored, PIECES * PIECE);
+	assert_int_equal(writer_commit(writer, false), 0);
+	wait_stored(writer, PIECES * PIECE + 1);
+	assert_int_equal(writer_close(writer, &stored), 0);
+	assert_int_equal(stored, PIECES * PIECE + 1);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_old_is_committed),
 		cmocka_unit_test(nobody_else_writes_by_default),
 		cmocka_unit_test(the_page_cache_takes_what_waits),
 	};

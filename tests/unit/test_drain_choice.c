@@ -8,10 +8,9 @@
 
 #include <cmocka.h>
 
-#include "cmd/drain_choice.h"
-#include "cmd/record_options.h"
-#include "record/recording.h"
-#include "record/target.h"
+#include "cmd/record/record.h"
+#include "record/setup/options.h"
+#include "record/setup/target.h"
 
 static struct recording_options choose(const struct record_options *options, bool pipe, bool per_thread, const char *cpus)
 {

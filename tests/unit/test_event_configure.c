@@ -18,7 +18,7 @@
 #include "base/buf.h"
 #include "base/diag.h"
 #include "base/log.h"
-#include "event/event.h"
+#include "event/parse/configure.h"
 #include "tests/fake/fake_sources.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
@@ -327,7 +327,7 @@ static void test_cycles_fall_back(void **state)
 
 		prepare(&list, cases[i].text);
 		kernel.refuses = without_pmu;
-		assert_int_equal(event_open(&list.events[0], &fallbacks, &(struct event_place){1, 0, -1}, true, NULL), 42);
+		assert_int_equal(event_open(&list.events[0], &fallbacks, &(struct event_open_args){1, 0, -1}, true, NULL), 42);
 		assert_int_equal(kernel.last.type, PERF_TYPE_SOFTWARE);
 		assert_int_equal(kernel.last.config, PERF_COUNT_SW_CPU_CLOCK);
 		assert_int_equal(kernel.last.precise_ip, cases[i].precise);
@@ -345,7 +345,7 @@ static void test_no_pmu_is_explained(void **state)
 	(void)state;
 	prepare(&list, "instructions");
 	kernel.refuses = without_pmu;
-	assert_int_equal(event_open(&list.events[0], &fallbacks, &(struct event_place){1, 0, -1}, true, &diag), -ENOENT);
+	assert_int_equal(event_open(&list.events[0], &fallbacks, &(struct event_open_args){1, 0, -1}, true, &diag), -ENOENT);
 	assert_non_null(strstr(diag.text, "event instructions: no PMU"));
 	event_list_fini(&list);
 }
@@ -365,10 +365,10 @@ static void test_highest_precision_that_opens(void **state)
 	(void)state;
 	prepare(&list, "cycles:P,cycles:pp");
 	kernel.refuses = least_precise;
-	assert_int_equal(event_open(&list.events[0], &fallbacks, &(struct event_place){1, 0, -1}, true, NULL), 42);
+	assert_int_equal(event_open(&list.events[0], &fallbacks, &(struct event_open_args){1, 0, -1}, true, NULL), 42);
 	assert_int_equal(kernel.last.precise_ip, 1);
 	assert_string_equal(list.events[0].name, "cycles:P");
-	assert_int_equal(event_open(&list.events[1], &fallbacks, &(struct event_place){1, 0, -1}, true, &diag), -EOPNOTSUPP);
+	assert_int_equal(event_open(&list.events[1], &fallbacks, &(struct event_open_args){1, 0, -1}, true, &diag), -EOPNOTSUPP);
 	assert_non_null(strstr(diag.text, "precision"));
 	event_list_fini(&list);
 }
@@ -406,13 +406,13 @@ static void test_older_kernels(void **state)
 
 		prepare(&list, "cs/call-graph=lbr/,faults");
 		kernel.refuses = kernels[i];
-		assert_int_equal(event_open(&list.events[0], &fallbacks, &(struct event_place){1, 0, -1}, true, NULL), 42);
+		assert_int_equal(event_open(&list.events[0], &fallbacks, &(struct event_open_args){1, 0, -1}, true, NULL), 42);
 		assert_true(fallbacks.missing);
 		/* What is missing is known from then on: one call each. */
 		kernel.calls = 0;
-		assert_int_equal(event_open(&list.events[0], &fallbacks, &(struct event_place){1, 1, -1}, false, NULL), 42);
+		assert_int_equal(event_open(&list.events[0], &fallbacks, &(struct event_open_args){1, 1, -1}, false, NULL), 42);
 		assert_int_equal(kernel.calls, 1);
-		assert_int_equal(event_open(&list.events[1], &fallbacks, &(struct event_place){1, 0, -1}, true, NULL), 42);
+		assert_int_equal(event_open(&list.events[1], &fallbacks, &(struct event_open_args){1, 0, -1}, true, NULL), 42);
 		assert_int_equal(kernel.calls, 2);
 		event_list_fini(&list);
 	}
@@ -429,7 +429,7 @@ static void test_refusal_ends(void **state)
 	(void)state;
 	prepare(&list, NULL);
 	kernel.refuses = refuses_everything;
-	assert_int_equal(event_open(&list.events[0], &fallbacks, &(struct event_place){1, 0, -1}, true, &diag), -EINVAL);
+	assert_int_equal(event_open(&list.events[0], &fallbacks, &(struct event_open_args){1, 0, -1}, true, &diag), -EINVAL);
 	assert_non_null(strstr(diag.text, "event cycles:P: the kernel refuses"));
 	event_list_fini(&list);
 }
@@ -466,7 +466,7 @@ static void test_errors_name_a_remedy(void **state)
 		prepare(&list, "faults:u");
 		kernel.refuses = refuses_with;
 		wanted_errno = errors[i].number;
-		assert_int_equal(event_open(&list.events[0], &fallbacks, &(struct event_place){7, 3, -1}, true, &diag),
+		assert_int_equal(event_open(&list.events[0], &fallbacks, &(struct event_open_args){7, 3, -1}, true, &diag),
 				 -errors[i].number);
 		if (!strstr(diag.text, errors[i].part) || !strstr(diag.text, "event faults:u: "))
 			fail_msg("%s", diag.text);

@@ -15,7 +15,7 @@
 
 #include "base/diag.h"
 #include "base/buf.h"
-#include "event/event.h"
+#include "event/parse/event.h"
 #include "tests/fake/fake_sources.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))

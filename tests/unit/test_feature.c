@@ -15,13 +15,11 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "format/btf.h"
-#include "format/build_id.h"
-#include "format/feature.h"
-#include "format/feature_cpu.h"
-#include "format/feature_memory.h"
-#include "format/feature_pmu.h"
-#include "format/record.h"
+#include "perfdata/btf.h"
+#include "perfdata/object_id.h"
+#include "perfdata/feature.h"
+#include "perfdata/feature_machine.h"
+#include "perfdata/record.h"
 
 /*
  * walk() reads a payload to its end: number of sound entries, or the error. Every cut must be refused. Each
@@ -553,12 +551,11 @@ static void test_set(void **state)
 	add_text(&set, FEATURE_HOSTNAME, "old");
 	add_text(&set, FEATURE_BRANCH_STACK, "");
 	add_text(&set, FEATURE_HOSTNAME, "host");
-	add_text(&set, 200, "own");
+	add_text(&set, FEATURE_STOCK_END, "of a newer perf");
 	assert_int_equal(set.nr, 4);
 	assert_int_equal(feature_set_encode(&set, AT, &out, bits), 0);
-	assert_int_equal(bits[0], 1u << 3 | 1u << 15 | 1u << 31);
-	assert_int_equal(bits[3], 1u << (200 - 192));
-	assert_int_equal(out.len, 4 * 16 + 4 + 0 + 4 + 3);
+	assert_int_equal(bits[0], (uint64_t)1 << 3 | 1u << 15 | 1u << 31 | (uint64_t)1 << 32);
+	assert_int_equal(out.len, 4 * 16 + 4 + 0 + 4 + 15);
 
 	assert_int_equal(feature_section(bits, buf_span(&out), FEATURE_ARCH, &section), 0);
 	assert_int_equal(feature_section(bits, buf_span(&out), FEATURE_BRANCH_STACK, &section), 1);
@@ -566,14 +563,127 @@ static void test_set(void **state)
 	assert_int_equal(feature_section(bits, buf_span(&out), FEATURE_PMU_CAPS, &section), 1);
 	assert_int_equal(section.size, 4);
 	assert_memory_equal(out.data + section.offset - AT, "caps", 4);
-	assert_int_equal(feature_section(bits, buf_span(&out), 200, &section), 1);
-	assert_memory_equal(out.data + section.offset - AT, "own", 3);
-	assert_int_equal(feature_section(bits, (struct span){out.data, 4 * 16 - 1}, 200, &section), -EBADMSG);
+	assert_int_equal(feature_section(bits, buf_span(&out), FEATURE_STOCK_END, &section), 1);
+	assert_memory_equal(out.data + section.offset - AT, "of a newer perf", 15);
+	assert_int_equal(feature_section(bits, (struct span){out.data, 4 * 16 - 1}, FEATURE_STOCK_END, &section), -EBADMSG);
 	assert_int_equal(
 		feature_section(bits, (struct span){out.data, 4 * 16 - 1}, FEATURE_PMU_CAPS, &section), 1);
 	assert_int_equal(feature_section(bits, buf_span(&out), FEATURE_BITS, &section), 0);
 	buf_fini(&out);
 	feature_set_fini(&set);
+}
+
+enum { TABLE_BYTES = 2 * sizeof(struct file_section) };
+
+/* Two features and, between their table and their payloads, two private sections. */
+static void make_private(struct buf *out, uint64_t bits[LAYOUT_FEATURE_WORDS])
+{
+	struct feature_set set = {0};
+
+	add_text(&set, FEATURE_LEDGER, "losses");
+	add_text(&set, FEATURE_HOSTNAME, "host");
+	add_text(&set, FEATURE_EXTENT_INDEX, "");
+	add_text(&set, FEATURE_ARCH, "arch");
+	assert_int_equal(feature_set_encode(&set, 0, out, bits), 0);
+	feature_set_fini(&set);
+}
+
+/* As the format says, not as the program does it. */
+static void sign(struct buf *out)
+{
+	struct private_header header;
+	uint64_t sum = 14695981039346656037u;
+
+	memcpy(&header, out->data + TABLE_BYTES, sizeof(header));
+	for (uint64_t i = 0; i < header.size && TABLE_BYTES + i < out->len; i++)
+		if (i < 24 || i >= 32)
+			sum = (sum ^ out->data[TABLE_BYTES + i]) * 1099511628211u;
+	header.checksum = sum;
+	memcpy(out->data + TABLE_BYTES, &header, sizeof(header));
+}
+
+/* Whatever the bytes say: every section that is found lies within them. */
+static int read_private(const struct buf *bytes, size_t len, const uint64_t bits[LAYOUT_FEATURE_WORDS])
+{
+	uint8_t *copy = malloc(len ? len : 1);
+	struct span block, payload;
+	uint8_t sum = 0;
+
+	assert_non_null(copy);
+	memcpy(copy, bytes->data, len);
+	int got = feature_private_block(bits, (struct span){copy, len}, &block);
+	for (unsigned bit = 0; got > 0 && bit < FEATURE_BITS; bit++) {
+		if (feature_private_section(block, bit, &payload) != 1)
+			continue;
+		for (size_t i = 0; i < payload.len; i++)
+			sum ^= ((const uint8_t *)payload.ptr)[i];
+	}
+	free(copy);
+	return sum == 255 ? 2 : got; /* so that the bytes are read */
+}
+
+static void test_private(void **state)
+{
+	struct buf out = {0}, before = {0};
+	struct file_section section;
+	struct span block, payload;
+	uint64_t bits[LAYOUT_FEATURE_WORDS];
+
+	(void)state;
+	make_private(&out, bits);
+	assert_int_equal(bits[0], 1u << FEATURE_HOSTNAME | 1u << FEATURE_ARCH);
+	assert_int_equal(bits[1] | bits[2] | bits[3], 0);
+	assert_int_equal(feature_section(bits, buf_span(&out), FEATURE_ARCH, &section), 1);
+	assert_memory_equal(out.data + section.offset, "arch", 4);
+	assert_int_equal(section.offset + section.size, out.len);
+
+	assert_memory_equal(out.data + TABLE_BYTES, "MILLRACE", 8);
+	assert_int_equal(feature_private_block(bits, buf_span(&out), &block), 1);
+	assert_int_equal(feature_private_section(block, FEATURE_LEDGER, &payload), 1);
+	assert_int_equal(payload.len, 6);
+	assert_memory_equal(payload.ptr, "losses", 6);
+	assert_int_equal(feature_private_section(block, FEATURE_EXTENT_INDEX, &payload), 1);
+	assert_int_equal(payload.len, 0);
+	assert_int_equal(feature_private_section(block, FEATURE_HOSTNAME, &payload), 0);
+	buf_put(&before, out.data, out.len);
+	sign(&out);
+	assert_memory_equal(out.data, before.data, out.len);
+
+	/* Cut, or a byte changed: not used. Without its magic it is no block. */
+	for (size_t len = 0; len < TABLE_BYTES + block.len; len++)
+		assert_int_equal(read_private(&out, len, bits), len < TABLE_BYTES + sizeof(struct private_header) ? 0 : -EBADMSG);
+	for (size_t i = 0; i < block.len; i++) {
+		out.data[TABLE_BYTES + i] ^= 1;
+		assert_int_equal(read_private(&out, out.len, bits), i < 8 ? 0 : -EBADMSG);
+		out.data[TABLE_BYTES + i] ^= 1;
+	}
+	memset(bits, 0, sizeof(bits));
+	assert_int_equal(feature_private_block(bits, buf_span(&out), &block), 0);
+	buf_fini(&out);
+	buf_fini(&before);
+}
+
+/* Numbers that lie under a checksum that is right. */
+static void test_private_hostile(void **state)
+{
+	static const uint8_t values[] = {0, 1, 7, 8, 31, 0x7f, 0x80, 0xff};
+	struct buf out = {0};
+	uint64_t bits[LAYOUT_FEATURE_WORDS];
+
+	(void)state;
+	make_private(&out, bits);
+	size_t end = TABLE_BYTES + sizeof(struct private_header) + 2 * sizeof(struct private_entry);
+	for (size_t i = TABLE_BYTES + 8; i < end; i++) {
+		uint8_t kept = out.data[i];
+		for (size_t j = 0; j < sizeof(values); j++) {
+			out.data[i] = values[j];
+			sign(&out);
+			for (size_t len = TABLE_BYTES; len <= out.len; len++)
+				read_private(&out, len, bits);
+		}
+		out.data[i] = kept;
+	}
+	buf_fini(&out);
 }
 
 int main(void)
@@ -586,6 +696,7 @@ int main(void)
 		cmocka_unit_test(test_pmus),         cmocka_unit_test(test_pmu_caps),
 		cmocka_unit_test(test_bpf),          cmocka_unit_test(test_btf),
 		cmocka_unit_test(test_recording),    cmocka_unit_test(test_build_ids),
+		cmocka_unit_test(test_private),      cmocka_unit_test(test_private_hostile),
 	};
 	return cmocka_run_group_tests_name("feature", tests, NULL, NULL);
 }

@@ -13,9 +13,9 @@
 
 #include "base/buf.h"
 #include "base/diag.h"
-#include "event/event.h"
-#include "record/flight.h"
-#include "record/ring_carrier.h"
+#include "event/parse/event.h"
+#include "record/drain/flight.h"
+#include "record/setup/eventset.h"
 
 static unsigned nr_left; /* so many are opened while the thread lives */
 
@@ -47,7 +47,7 @@ static void a_thread_that_is_gone_has_no_records(void **state)
 		struct flight *flight;
 		struct buf records = {0};
 		nr_left = opened;
-		assert_int_equal(flight_open(&set, (struct eventset_sizes){.pages = 1, .exact = true}, &flight, &diag), 0);
+		assert_int_equal(flight_open(&set, (struct ring_sizes){.pages = 1, .exact = true}, &flight, &diag), 0);
 		assert_int_equal(flight_freeze(flight), 0);
 		assert_int_equal(flight_collect(flight, &records), 0);
 		assert_int_equal(records.len, 0);

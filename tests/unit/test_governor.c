@@ -8,14 +8,14 @@
 
 #include <cmocka.h>
 
-#include "record/governor.h"
+#include "record/adapt/governor.h"
 
 #define MS UINT64_C(1000000)
 
 /* A recording whose clocks we turn. */
 struct world {
 	struct governor governor;
-	struct governor_sight sight;
+	struct governor_stats sight;
 	size_t nr_actions;      /* so far */
 	struct governor_action last; /* of them */
 };
@@ -89,7 +89,7 @@ static void level_falls_when_compressors_are_late(void **state)
 			pass(&world, 10 * MS);
 			assert_int_equal(world.nr_actions, i + 1);
 		}
-		assert_int_equal(world.last.deed, LEDGER_LEVEL_CHANGED);
+		assert_int_equal(world.last.kind, LEDGER_LEVEL_CHANGED);
 		assert_int_equal(world.last.to, steps[i].level);
 		assert_int_equal(governor_level(&world.governor), steps[i].level);
 	}
@@ -199,7 +199,7 @@ static void rings_that_are_nearly_full_are_visited_sooner(void **state)
 	world.sight.nr_tight++;
 	pass(&world, MS);
 	assert_int_equal(world.nr_actions, 1);
-	assert_int_equal(world.last.deed, LEDGER_DRAIN_HURRIED);
+	assert_int_equal(world.last.kind, LEDGER_DRAIN_HURRIED);
 	assert_int_equal(world.last.to, GOVERNOR_HURRY_MS * MS);
 	world.sight.nr_tight++;
 	pass(&world, world.governor.next_ns - world.sight.now_ns); /* once more: as long again */
@@ -225,7 +225,7 @@ static void but_not_for_more_cpu_time_than_may_be_used(void **state)
 			size_t before = world.nr_actions;
 			world.sight.nr_tight++;
 			pass(&world, MS);
-			assert_true(world.nr_actions == before || world.last.deed == LEDGER_DRAIN_PACED);
+			assert_true(world.nr_actions == before || world.last.kind == LEDGER_DRAIN_PACED);
 		}
 	}
 	assert_true(world.governor.pace_ms > 0);
@@ -310,7 +310,7 @@ static void first_less_compression(void **state)
 	run(&world, 10000, MS / 10, MS / 20); /* 0.25 CPUs at level 2 */
 	assert_int_equal(world.governor.pace_ms, 0);
 	assert_true(governor_level(&world.governor) <= 1);
-	assert_int_equal(world.last.deed, LEDGER_LEVEL_CHANGED);
+	assert_int_equal(world.last.kind, LEDGER_LEVEL_CHANGED);
 	assert_true(world.sight.cpu_ns - 77 * MS <= 2100 * MS);
 }
 
@@ -358,51 +358,6 @@ static void all_comes_back(void **state)
 	assert_true(world.governor.next_ns == UINT64_MAX);
 }
 
-/* Of two threads the first has too much to do. Returns whether a ring goes to the other within two seconds. */
-static bool gives_a_ring_away(struct world *world)
-{
-	struct balance_thread threads[2] = {0};
-	struct balance_ring rings[2] = {0};
-	const struct balance_sight drain = {.threads = threads, .nr_threads = 2, .rings = rings, .nr_rings = 2};
-
-	assert_int_equal(governor_watch_threads(&world->governor, 2, 2), 0);
-	world->sight.drain = &drain;
-	for (int i = 0; i < 20 && world->last.deed != LEDGER_THREAD_CHANGED; i++) {
-		threads[0].busy_ns = threads[0].cpu_ns += 95 * MS;
-		threads[0].nr_tight++;
-		rings[0].bytes += 1000;
-		rings[1].bytes += 1000;
-		pass(world, 100 * MS);
-	}
-	governor_fini(&world->governor);
-	return world->last.deed == LEDGER_THREAD_CHANGED;
-}
-
-static void a_thread_gives_a_ring_away(void **state)
-{
-	struct world world = begin(0, 0);
-
-	(void)state;
-	assert_true(gives_a_ring_away(&world));
-	assert_int_equal(world.last.from, 0);
-	assert_int_equal(world.last.to, 1);
-	assert_int_equal(world.last.move.from, 0);
-}
-
-static void full_rings_are_no_news_while_visits_are_rare(void **state)
-{
-	struct world world = begin(0.1, 0);
-
-	(void)state;
-	for (int i = 0; i < 50 && !world.governor.pace_ms; i++) {
-		world.sight.cpu_ns += 100 * MS;
-		pass(&world, 100 * MS);
-	}
-	assert_true(world.governor.pace_ms > 0);
-	world.governor.bounds.cpus = 0; /* and it stays so */
-	assert_false(gives_a_ring_away(&world));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -423,8 +378,6 @@ int main(void)
 		cmocka_unit_test(then_fewer_visits),
 		cmocka_unit_test(a_bound_that_cannot_be_kept),
 		cmocka_unit_test(all_comes_back),
-		cmocka_unit_test(a_thread_gives_a_ring_away),
-		cmocka_unit_test(full_rings_are_no_news_while_visits_are_rare),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,8 +13,8 @@
 
 #include "base/buf.h"
 #include "base/diag.h"
-#include "format/event_name.h"
-#include "format/header.h"
+#include "perfdata/attr.h"
+#include "perfdata/header.h"
 
 static void test_round_trip(void **state)
 {
@@ -136,7 +136,7 @@ static void test_attr_of_any_size(void **state)
 
 static void expect_name(const struct perf_event_attr *attr, const char *name)
 {
-	char *got = event_name(attr);
+	char *got = attr_name(attr);
 
 	assert_string_equal(got, name);
 	free(got);

@@ -7,10 +7,10 @@
 
 #include <cmocka.h>
 
-#include "analyze/dso.h"
-#include "analyze/hist.h"
-#include "analyze/pool.h"
-#include "analyze/tally.h"
+#include "analyze/symbols/dso.h"
+#include "analyze/report/hist.h"
+#include "base/pool.h"
+#include "analyze/report/tally.h"
 
 static struct dso lib_a = {.name = "/lib/a.so", .short_name = "a.so"};
 static struct dso lib_b = {.name = "/lib/b.so", .short_name = "b.so"};
@@ -20,7 +20,7 @@ static const struct symbol sym_y = {.start = 0x20, .end = 0x30, .name = "y"};
 
 static const struct hist_options default_keys = {.keys = {HIST_COMM, HIST_DSO, HIST_SYM}, .nr_keys = 3};
 
-static struct comm sh = {"sh"}, cat = {"cat"};
+static struct comm sh = {.text = "sh"}, cat = {.text = "cat"};
 
 static struct hist_entry *const *sorted(struct hist *hist, size_t *ret_nr)
 {

@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "format/record.h"
-#include "ring/ring.h"
+#include "perfdata/record.h"
+#include "stream/ring.h"
 #include "stream/lanes.h"
 #include "stream/pack_pool.h"
 #include "stream/pack_stage.h"
@@ -31,17 +31,6 @@ struct fake {
 	uint64_t made;
 };
 
-struct confluence;
-
-/* A ring that goes from one lane to another, as readers hand it over. */
-enum { STAYS, CHOSEN, ORDERED, POSTED = ORDERED + NR_LANES }; /* and the lane whose turn it is */
-
-struct gate {
-	struct stream_gate gate;
-	struct confluence *all;
-	size_t lane;
-};
-
 struct confluence {
 	struct fake fakes[NR_RINGS];
 	struct ring rings[NR_RINGS];
@@ -51,9 +40,6 @@ struct confluence {
 	struct writer *stage;
 	int fd;
 	_Atomic uint64_t clock;
-	struct gate gates[NR_LANES];
-	atomic_int step;
-	size_t to, ring, nr_moves;
 };
 
 /* The kernel's part: a record with its time, its ring and its number in there. */
@@ -95,53 +81,7 @@ static void confluence_open(struct confluence *all, const struct pack_params *pa
 		};
 		if (i)
 			assert_int_equal(pack_lane_open(all->stage, &stream->writer), 0);
-		assert_int_equal(stream_init(stream), 0);
 	}
-}
-
-static void arrive(struct stream_gate *gate)
-{
-	struct gate *ours = (struct gate *)gate;
-	struct confluence *all = ours->all;
-
-	if (atomic_load(&all->step) != POSTED + (int)ours->lane)
-		return;
-	stream_add_ring(&all->streams[ours->lane], all->ring);
-	all->nr_moves++;
-	atomic_store(&all->step, STAYS);
-}
-
-static void depart(struct stream_gate *gate)
-{
-	struct gate *ours = (struct gate *)gate;
-	struct confluence *all = ours->all;
-
-	if (atomic_load(&all->step) != ORDERED + (int)ours->lane)
-		return;
-	assert_true(stream_drop_ring(&all->streams[ours->lane], all->ring));
-	atomic_store(&all->step, POSTED + (int)all->to);
-}
-
-static void open_gates(struct confluence *all)
-{
-	for (size_t i = 0; i < NR_LANES; i++) {
-		all->gates[i] = (struct gate){{arrive, depart}, all, i};
-		all->streams[i].gate = &all->gates[i].gate;
-	}
-}
-
-/* By the thread of `from`, or the only one. */
-static void order_move(struct confluence *all, size_t from, unsigned *random)
-{
-	const struct stream *stream = &all->streams[from];
-
-	int stays = STAYS;
-
-	if (!stream->nr_rings || !atomic_compare_exchange_strong(&all->step, &stays, CHOSEN))
-		return;
-	all->to = (from + 1 + (size_t)rand_r(random) % (NR_LANES - 1)) % NR_LANES;
-	all->ring = stream->which[(size_t)rand_r(random) % stream->nr_rings];
-	atomic_store(&all->step, ORDERED + (int)from);
 }
 
 /* Each lane has a ring that is mostly left below what is worth taking. */
@@ -186,7 +126,6 @@ static uint64_t confluence_close(struct confluence *all)
 	for (size_t i = 0; i < NR_LANES; i++) {
 		rounds += all->streams[i].counters.rounds;
 		bytes += all->streams[i].counters.bytes;
-		stream_fini(&all->streams[i]);
 		if (i)
 			assert_int_equal(writer_close(all->streams[i].writer, NULL), 0);
 	}
@@ -226,33 +165,7 @@ static void test_promises_in_any_order(void **state)
 	}
 }
 
-/* Between any two passes, and never is a ring forgotten in a round. */
-static void test_promises_while_rings_move(void **state)
-{
-	static struct confluence all;
-
-	(void)state;
-	for (unsigned seed = 1; seed < 20; seed++) {
-		unsigned random = seed;
-		confluence_open(&all, &packing, &sharing);
-		open_gates(&all);
-		for (int step = 0; step < 5000; step++) {
-			for (int i = rand_r(&random) % 16; i > 0; i--)
-				produce(&all, (size_t)rand_r(&random) % NR_RINGS);
-			order_move(&all, (size_t)rand_r(&random) % NR_LANES, &random);
-			size_t lane = rand_r(&random) % 8 ? (size_t)rand_r(&random) % (NR_LANES - 1) : NR_LANES - 1;
-			assert_true(stream_pump(&all.streams[lane], rand_r(&random) % 64 ? STREAM_FLOW : STREAM_ALL) >= 0);
-		}
-		/* The second time who had drained already takes what was under way. */
-		for (size_t i = 0; i < 2 * NR_LANES; i++)
-			assert_true(stream_pump(&all.streams[i % NR_LANES], STREAM_DRAIN) >= 0);
-		assert_true(all.nr_moves > 20);
-		assert_true(confluence_close(&all) > 5);
-	}
-}
-
 struct worker {
-	bool moves;
 	pthread_t thread;
 	struct confluence *all;
 	size_t lane;
@@ -269,8 +182,6 @@ static void *work(void *arg)
 	for (int step = 0; step < 3000 && worker->err >= 0; step++) {
 		for (int i = rand_r(&random) % 64; i > 0 && stream->nr_rings; i--)
 			produce(worker->all, stream->which[(size_t)rand_r(&random) % stream->nr_rings]);
-		if (worker->moves)
-			order_move(worker->all, worker->lane, &random);
 		worker->err = stream_pump(stream, rand_r(&random) % 8 ? STREAM_FLOW : STREAM_ALL);
 	}
 	if (worker->err >= 0)
@@ -278,12 +189,12 @@ static void *work(void *arg)
 	return NULL;
 }
 
-static void run_threads(struct confluence *all, bool moves)
+static void run_threads(struct confluence *all)
 {
 	struct worker workers[NR_LANES];
 
 	for (size_t i = 0; i < NR_LANES; i++)
-		workers[i] = (struct worker){.all = all, .lane = i, .moves = moves};
+		workers[i] = (struct worker){.all = all, .lane = i};
 	for (size_t i = 0; i < NR_LANES; i++)
 		assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
 	for (size_t i = 0; i < NR_LANES; i++) {
@@ -298,22 +209,7 @@ static void test_threads(void **state)
 
 	(void)state;
 	confluence_open(&all, &packing, &sharing);
-	run_threads(&all, false);
-	confluence_close(&all);
-}
-
-static void test_threads_while_rings_move(void **state)
-{
-	static struct confluence all;
-
-	(void)state;
-	confluence_open(&all, &packing, &sharing);
-	open_gates(&all);
-	run_threads(&all, true);
-	/* One that was posted to a lane that had ended. */
-	for (size_t i = 0; i < NR_LANES; i++)
-		assert_true(stream_pump(&all.streams[i], STREAM_DRAIN) >= 0);
-	assert_true(all.nr_moves > 0);
+	run_threads(&all);
 	confluence_close(&all);
 }
 
@@ -369,9 +265,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_promises_in_any_order),
-		cmocka_unit_test(test_promises_while_rings_move),
 		cmocka_unit_test(test_threads),
-		cmocka_unit_test(test_threads_while_rings_move),
 		cmocka_unit_test(test_looked_on),
 		cmocka_unit_test(test_hurry_and_tell_once),
 	};

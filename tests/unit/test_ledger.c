@@ -10,9 +10,8 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "format/feature_ledger.h"
-#include "format/loss_times.h"
-#include "format/record.h"
+#include "perfdata/ledger.h"
+#include "perfdata/record.h"
 
 enum { SAMPLE_TYPE = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TIME };
 
@@ -110,7 +109,7 @@ static void readings_tell_what_was_shed(void **state)
 	struct ledger ledger = {.counted = true};
 	const struct ledger_entry readings[] = {
 		{0, LEDGER_RING_FULL, 0, -1, 200 * MS, 400 * MS, 7},
-		{0, LEDGER_SHED, 0, -1, 600 * MS, 800 * MS, 7},
+		{0, LEDGER_CPU_LIMIT, 0, -1, 600 * MS, 800 * MS, 7},
 	};
 	struct ledger_entry *gaps, told[] = {
 		{0, LEDGER_RING_FULL, 0, -1, 250 * MS, 300 * MS, 7},
@@ -124,7 +123,7 @@ static void readings_tell_what_was_shed(void **state)
 	assert_int_equal(ledger_join(&ledger, told, 2, &gaps, &nr), 0);
 	assert_int_equal(nr, 2);
 	assert_int_equal(gaps[0].cause, LEDGER_RING_FULL);
-	assert_int_equal(gaps[1].cause, LEDGER_SHED);
+	assert_int_equal(gaps[1].cause, LEDGER_CPU_LIMIT);
 	assert_int_equal(gaps[1].to_ns, 801 * MS);
 	free(gaps);
 	ledger_fini(&ledger);
@@ -141,7 +140,7 @@ static void actions_in_order_of_time(void **state)
 	assert_int_equal(ledger_add_actions(&ledger, &other), 0);
 	assert_int_equal(ledger.nr_actions, 2);
 	assert_memory_equal(&ledger.actions[0], &soon, sizeof(soon));
-	assert_string_equal(ledger_deed_name(ledger.actions[0].deed), "level changed");
+	assert_string_equal(ledger_action_kind_name(ledger.actions[0].kind), "level changed");
 	ledger_fini(&ledger);
 	ledger_fini(&other);
 }
@@ -171,7 +170,7 @@ static void the_ledger_knows_pauses_better(void **state)
 
 static void take(struct loss_times *times, uint32_t type, const uint64_t *words, uint16_t nr)
 {
-	uint64_t record[16];
+	uint64_t record[24];
 	struct perf_event_header header = {.type = type, .size = (uint16_t)(8 + nr * 8)};
 
 	memcpy(record, &header, sizeof(header));
@@ -203,7 +202,7 @@ static void records_tell_gaps(void **state)
 	TAKE(&times, PERF_RECORD_THROTTLE, 2200, 101, 101, 2200, 101);
 	TAKE(&times, PERF_RECORD_LOST_SAMPLES, 7, 0, 100);
 	TAKE(&times, PERF_RECORD_SAMPLE, 77, 5); /* nobody's */
-	assert_int_equal(loss_times_end(&times, 2250), 0);
+	assert_int_equal(loss_times_end(&times, 2250, NULL), 0);
 	assert_int_equal(times.nr_places, 2);
 	assert_int_equal(times.nr_gaps, 3);
 	assert_int_equal(times.gaps[0].cpu, 0);
@@ -215,6 +214,97 @@ static void records_tell_gaps(void **state)
 	assert_int_equal(ledger_sum(times.gaps, times.nr_gaps, &sum), 0);
 	assert_int_equal(sum.gap_ns, 900 + 100 + 50);
 	loss_times_fini(&times);
+}
+
+static uint64_t sum_counts(const struct loss_times *times)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < times->nr_gaps; i++)
+		sum += times->gaps[i].count;
+	return sum;
+}
+
+/* Each CPU has a ring of samples, and one of task events. */
+static void begin(struct loss_times *times, struct event_desc events[2], uint64_t ids[4])
+{
+	for (size_t i = 0; i < 4; i++)
+		ids[i] = 100 + i;
+	events[0] = (struct event_desc){.attr = {.type = PERF_TYPE_TRACEPOINT, .sample_type = SAMPLE_TYPE, .sample_id_all = 1},
+					.ids = ids, .nr_ids = 2};
+	events[1] = events[0];
+	events[1].attr.type = PERF_TYPE_SOFTWARE;
+	events[1].attr.config = PERF_COUNT_SW_DUMMY;
+	events[1].ids = ids + 2;
+	assert_int_equal(loss_times_init(times, events, 2), 0);
+	TAKE(times, RECORD_ID_INDEX, 4, 100, 0, 0, (uint64_t)-1, 101, 1, 1, (uint64_t)-1, 102, 0, 0, (uint64_t)-1, 103, 1, 1,
+	     (uint64_t)-1);
+}
+
+/* The recorder was stopped, and the load went elsewhere: the readings alone tell. Gaps and counts agree. */
+static void a_gap_without_an_end(void **state)
+{
+	const struct ledger_entry readings[] = {
+		{0, LEDGER_RING_FULL, 0, -1, 200, 400, 7},    /* told by a LOST record */
+		{0, LEDGER_RING_FULL, 0, -1, 1000, 3000, 50}, /* then nothing came any more */
+		{0, LEDGER_RING_FULL, 0, -1, 3000, 3200, 5},
+		{0, LEDGER_RING_FULL, 1, -1, 200, 400, 9}, /* this ring told 4 of them, and the rest is of the same reading */
+		{1, LEDGER_RING_FULL, 1, -1, 200, 2000, 1000}, /* task events: no sample is missing */
+	};
+	struct ledger ledger = {.counted = true, .task_rings = true};
+	struct event_desc events[2];
+	struct loss_times times;
+	uint64_t ids[4];
+
+	(void)state;
+	begin(&times, events, ids);
+	for (size_t i = 0; i < sizeof(readings) / sizeof(*readings); i++)
+		assert_int_equal(ledger_add(&ledger, &readings[i]), 0);
+	TAKE(&times, PERF_RECORD_SAMPLE, 100, 250);
+	TAKE(&times, PERF_RECORD_LOST, 100, 7, 350, 100);
+	TAKE(&times, PERF_RECORD_SAMPLE, 100, 1100);
+	TAKE(&times, PERF_RECORD_SAMPLE, 101, 210);
+	TAKE(&times, PERF_RECORD_LOST, 101, 4, 220, 101);
+	TAKE(&times, PERF_RECORD_SAMPLE, 101, 230);
+	TAKE(&times, PERF_RECORD_LOST, 103, 900, 1000, 103);
+	TAKE(&times, PERF_RECORD_LOST, 103, 100, 2000, 103);
+	assert_int_equal(loss_times_end(&times, 4000, &ledger), 0);
+	assert_int_equal(times.nr_gaps, 4);
+	assert_int_equal(sum_counts(&times), 7 + 50 + 5 + 9);
+	assert_int_equal(times.gaps[2].from_ns, 1100);
+	assert_int_equal(times.gaps[2].to_ns, 3200);
+	assert_int_equal(times.gaps[2].count, 55);
+	assert_int_equal(times.gaps[3].cpu, 1);
+	assert_int_equal(times.gaps[3].from_ns, 230);
+	assert_int_equal(times.gaps[3].to_ns, 400);
+	loss_times_fini(&times);
+	ledger_fini(&ledger);
+}
+
+/* A ring that holds samples and task events: what a LOST record of the one event counts is of both. */
+static void gaps_of_shared_rings_stay(void **state)
+{
+	const struct ledger_entry readings[] = {
+		{0, LEDGER_RING_FULL, 0, -1, 200, 400, 7},
+		{1, LEDGER_RING_FULL, 0, -1, 200, 400, 2},
+	};
+	struct ledger ledger = {.counted = true};
+	struct event_desc events[2];
+	struct loss_times times;
+	uint64_t ids[4];
+
+	(void)state;
+	begin(&times, events, ids);
+	for (size_t i = 0; i < sizeof(readings) / sizeof(*readings); i++)
+		assert_int_equal(ledger_add(&ledger, &readings[i]), 0);
+	TAKE(&times, PERF_RECORD_SAMPLE, 100, 250);
+	TAKE(&times, PERF_RECORD_LOST, 102, 9, 350, 102);
+	assert_int_equal(loss_times_end(&times, 4000, &ledger), 0);
+	assert_int_equal(times.nr_gaps, 1);
+	assert_int_equal(times.gaps[0].count, 9);
+	assert_int_equal(times.gaps[0].event, (uint32_t)LEDGER_NO_EVENT);
+	loss_times_fini(&times);
+	ledger_fini(&ledger);
 }
 
 /* Whatever a file says, no byte behind a record is looked at: sanitizers watch. */
@@ -240,7 +330,7 @@ static void hostile_records(void **state)
 	assert_int_equal(loss_times_init(&times, NULL, 0), 0);
 	TAKE(&times, PERF_RECORD_SAMPLE, 1, 5);
 	TAKE(&times, RECORD_ID_INDEX, 1, 1, 1, 1, 1);
-	assert_int_equal(loss_times_end(&times, 7), 0);
+	assert_int_equal(loss_times_end(&times, 7, NULL), 0);
 	loss_times_fini(&times);
 }
 
@@ -250,7 +340,8 @@ int main(void)
 		cmocka_unit_test(put_back_and_forth), cmocka_unit_test(sums_count_each_time_once),
 		cmocka_unit_test(readings_end_a_gap), cmocka_unit_test(records_tell_gaps),
 		cmocka_unit_test(hostile_records), cmocka_unit_test(the_ledger_knows_pauses_better),
-		cmocka_unit_test(readings_tell_what_was_shed), cmocka_unit_test(actions_in_order_of_time),
+		cmocka_unit_test(readings_tell_what_was_shed), cmocka_unit_test(a_gap_without_an_end),
+		cmocka_unit_test(gaps_of_shared_rings_stay), cmocka_unit_test(actions_in_order_of_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,8 +7,7 @@
 
 #include <cmocka.h>
 
-#include "analyze/lookup.h"
-#include "analyze/machine.h"
+#include "analyze/machine/machine.h"
 #include "base/buf.h"
 #include "read/session.h"
 
@@ -18,7 +17,7 @@ static int set_up(void **state)
 {
 	(void)state;
 	/* No symbols from this machine: the tests are about maps. */
-	static const struct machine_options options = {.symfs = "/nonexistent"};
+	static const struct symbol_options options = {.symfs = "/nonexistent"};
 	return machine_new(&options, NULL, &machine);
 }
 
@@ -105,19 +104,19 @@ static const char *object_at(uint32_t pid, uint32_t tid, uint64_t ip)
 static void test_names(void **state)
 {
 	(void)state;
-	assert_string_equal(task_comm(machine_task(machine, 0, 0)), "swapper");
-	assert_string_equal(task_comm(machine_task(machine, 10, 11)), ":11");
+	assert_string_equal(machine_task(machine, 0, 0)->comm->text, "swapper");
+	assert_string_equal(machine_task(machine, 10, 11)->comm->text, ":11");
 	tell_comm(10, 11, "one");
 	struct task *task = machine_task(machine, 10, 11);
-	const char *one = task_comm(task);
-	const struct comm *first = task_comm_object(task);
+	const char *one = task->comm->text;
+	const struct comm *first = task->comm;
 	tell_comm(10, 11, "two");
-	assert_string_equal(task_comm(task), "two");
+	assert_string_equal(task->comm->text, "two");
 	assert_string_equal(one, "one");
 	assert_string_equal(first->text, "one");
 
 	/* A name that is told late goes for what was seen before. */
-	const struct comm *late = task_comm_object(machine_task(machine, 12, 12));
+	const struct comm *late = machine_task(machine, 12, 12)->comm;
 	assert_string_equal(late->text, ":12");
 	tell_comm(12, 12, "late");
 	assert_string_equal(late->text, "late");
@@ -139,13 +138,13 @@ static void test_fork(void **state)
 	tell_comm(10, 10, "parent");
 	tell_user_map(10, 10, 0x1000, 0x1000, "/bin/a");
 	tell_fork((struct birth){20, 10, 20, 10}, 0);
-	assert_string_equal(task_comm(machine_task(machine, 20, 20)), "parent");
+	assert_string_equal(machine_task(machine, 20, 20)->comm->text, "parent");
 	assert_string_equal(object_at(20, 20, 0x1000), "/bin/a");
 	tell_comm(20, 20, "child");
 	tell_user_map(20, 20, 0x1000, 0x1000, "/bin/b");
 	assert_string_equal(object_at(20, 20, 0x1000), "/bin/b");
 	assert_string_equal(object_at(10, 10, 0x1000), "/bin/a");
-	assert_string_equal(task_comm(machine_task(machine, 10, 10)), "parent");
+	assert_string_equal(machine_task(machine, 10, 10)->comm->text, "parent");
 
 	/* A thread is no copy: what it maps its process has. */
 	tell_fork((struct birth){20, 20, 21, 20}, 0);
@@ -171,10 +170,10 @@ static void test_tid_is_used_again(void **state)
 	tell_comm(10, 10, "parent");
 	tell_fork((struct birth){20, 10, 20, 10}, 0);
 	assert_string_equal(object_at(20, 20, 0x1000), "");
-	assert_string_equal(task_comm(machine_task(machine, 20, 20)), "parent");
+	assert_string_equal(machine_task(machine, 20, 20)->comm->text, "parent");
 	/* Who still holds the old task may use it. */
 	struct location location;
-	assert_string_equal(task_comm(old), "old");
+	assert_string_equal(old->comm->text, "old");
 	machine_resolve(machine, old, PERF_RECORD_MISC_USER, 0x1000, &location);
 	assert_null(location.dso);
 }
@@ -290,31 +289,31 @@ static void test_fixed_lookup(void **state)
 
 	tell_comm(10, 10, "one");
 	tell_user_map(10, 10, 0x1000, 0x1000, "/bin/a");
-	lookup_fix(lookup, true);
+	lookup_set_read_only(lookup, true);
 	struct task *task = lookup_task(lookup, 10, 10);
-	assert_string_equal(task_comm(task), "one");
+	assert_string_equal(task->comm->text, "one");
 	lookup_resolve(lookup, task, PERF_RECORD_MISC_USER, 0x5000, &at);
 	assert_null(at.dso);
-	assert_false(lookup_missed(lookup));
+	assert_false(lookup_needs_update(lookup));
 
 	assert_null(lookup_task(lookup, 10, 11));
-	assert_true(lookup_missed(lookup));
-	lookup_fix(lookup, true);
-	assert_false(lookup_missed(lookup));
+	assert_true(lookup_needs_update(lookup));
+	lookup_set_read_only(lookup, true);
+	assert_false(lookup_needs_update(lookup));
 	lookup_resolve(lookup, task, PERF_RECORD_MISC_USER, 0x1010, &at); /* its symbols are not read yet */
-	assert_true(lookup_missed(lookup));
+	assert_true(lookup_needs_update(lookup));
 
-	lookup_fix(lookup, false);
+	lookup_set_read_only(lookup, false);
 	lookup_resolve(lookup, task, PERF_RECORD_MISC_USER, 0x1010, &at);
 	assert_string_equal(dso_long_name(at.dso), "/bin/a");
 	assert_non_null(lookup_task(lookup, 10, 11));
 
 	struct lookup *other = lookup_new(machine);
-	lookup_fix(other, true);
+	lookup_set_read_only(other, true);
 	assert_ptr_equal(lookup_task(other, 10, 11), machine_task(machine, 10, 11));
 	lookup_resolve(other, task, PERF_RECORD_MISC_USER, 0x1010, &at);
 	assert_string_equal(dso_long_name(at.dso), "/bin/a");
-	assert_false(lookup_missed(other));
+	assert_false(lookup_needs_update(other));
 	lookup_free(other);
 	lookup_free(lookup);
 }
@@ -329,7 +328,7 @@ static void test_lookup_after_change(void **state)
 	tell_comm(10, 10, "one");
 	tell_user_map(10, 10, 0x1000, 0x1000, "/bin/a");
 	machine_resolve(machine, machine_task(machine, 10, 10), PERF_RECORD_MISC_USER, 0x1010, &at);
-	lookup_fix(lookup, true);
+	lookup_set_read_only(lookup, true);
 	lookup_resolve(lookup, lookup_task(lookup, 10, 10), PERF_RECORD_MISC_USER, 0x1010, &at);
 	assert_string_equal(dso_long_name(at.dso), "/bin/a");
 
@@ -338,19 +337,19 @@ static void test_lookup_after_change(void **state)
 	tell_fork((struct birth){.pid = 10, .ppid = 1, .tid = 10, .ptid = 1}, 0);
 	assert_int_not_equal(lookup_epoch(lookup), epoch);
 	assert_ptr_equal(lookup_task(lookup, 10, 10), machine_task(machine, 10, 10));
-	assert_string_equal(task_comm(lookup_task(lookup, 10, 10)), ":10");
+	assert_string_equal(lookup_task(lookup, 10, 10)->comm->text, ":10");
 	lookup_resolve(lookup, lookup_task(lookup, 10, 10), PERF_RECORD_MISC_USER, 0x1010, &at);
 	assert_null(at.dso);
-	assert_false(lookup_missed(lookup));
+	assert_false(lookup_needs_update(lookup));
 
 	epoch = lookup_epoch(lookup);
-	lookup_fix(lookup, false);
+	lookup_set_read_only(lookup, false);
 	lookup_task(lookup, UINT32_MAX, 20);
 	assert_int_equal(lookup_epoch(lookup), epoch);
-	lookup_fix(lookup, true);
+	lookup_set_read_only(lookup, true);
 	assert_non_null(lookup_task(lookup, UINT32_MAX, 20));
 	assert_null(lookup_task(lookup, 10, 20)); /* whose thread it is is news */
-	lookup_fix(lookup, false);
+	lookup_set_read_only(lookup, false);
 	assert_non_null(lookup_task(lookup, 10, 20));
 	assert_int_not_equal(lookup_epoch(lookup), epoch);
 	lookup_free(lookup);
@@ -359,7 +358,7 @@ static void test_lookup_after_change(void **state)
 static bool has_changed(struct task *task, struct task_epoch *before)
 {
 	struct task_epoch now = task_epoch(machine, task);
-	bool changed = now.world != before->world || now.own != before->own;
+	bool changed = now.common != before->common || now.own != before->own;
 
 	*before = now;
 	return changed;

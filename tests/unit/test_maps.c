@@ -6,14 +6,14 @@
 
 #include <cmocka.h>
 
-#include "analyze/maps.h"
+#include "tasks/maps.h"
 
 /* Marks to tell maps apart; never looked into. */
 static struct dso *const file_a = (struct dso *)0x1000, *const file_b = (struct dso *)0x2000;
 
 static void put(struct maps *maps, uint64_t start, uint64_t end, uint64_t pgoff, struct dso *dso)
 {
-	struct map map = {.start = start, .end = end, .pgoff = pgoff, .dso = dso};
+	struct map map = {.start = start, .end = end, .pgoff = pgoff, .object = dso};
 	assert_int_equal(maps_insert(maps, &map), 0);
 }
 
@@ -23,7 +23,7 @@ static void expect(const struct map *map, uint64_t start, uint64_t end, uint64_t
 	assert_int_equal(map->start, start);
 	assert_int_equal(map->end, end);
 	assert_int_equal(map->pgoff, pgoff);
-	assert_ptr_equal(map->dso, dso);
+	assert_ptr_equal(map->object, dso);
 }
 
 static void test_find(void **state)

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "read/merge.h"
+#include "read/order.h"
 
 /* Times of one lane, and how many of them it has given. */
 struct lane {
@@ -22,7 +22,7 @@ static bool next(struct merge *merge, struct lane *lanes, struct order_entry *re
 {
 	size_t index;
 
-	while (merge_hungry(merge, &index)) {
+	while (merge_needs_entry(merge, &index)) {
 		struct lane *lane = &lanes[index];
 		struct order_entry entry = {.offset = lane->at};
 

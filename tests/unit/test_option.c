@@ -14,8 +14,8 @@
 
 #include "base/cleanup.h"
 #include "base/diag.h"
-#include "base/near.h"
-#include "cmd/option.h"
+#include "base/edit_distance.h"
+#include "cmd/cli/option.h"
 
 struct values {
 	bool all, callgraph, no_inherit, stat, no_samples, hidden;
@@ -315,18 +315,18 @@ static void test_size(void **state)
 static void test_near(void **state)
 {
 	(void)state;
-	assert_int_equal(near_distance("", ""), 0);
-	assert_int_equal(near_distance("abc", ""), 3);
-	assert_int_equal(near_distance("kitten", "sitting"), 3);
-	assert_int_equal(near_distance("recrod", "record"), 1);
+	assert_int_equal(edit_distance("", ""), 0);
+	assert_int_equal(edit_distance("abc", ""), 3);
+	assert_int_equal(edit_distance("kitten", "sitting"), 3);
+	assert_int_equal(edit_distance("recrod", "record"), 1);
 	char lots[200];
 	memset(lots, 'x', sizeof(lots) - 1);
 	lots[sizeof(lots) - 1] = '\0';
-	assert_int_equal(near_distance(lots, lots), 0);
-	assert_int_equal(near_distance(lots, "x"), 62);
-	assert_true(near_enough("rep", "report"));
-	assert_false(near_enough("x", "xyz"));
-	assert_false(near_enough("report", "record"));
+	assert_int_equal(edit_distance(lots, lots), 0);
+	assert_int_equal(edit_distance(lots, "x"), 62);
+	assert_true(edit_distance_is_close("rep", "report"));
+	assert_false(edit_distance_is_close("x", "xyz"));
+	assert_false(edit_distance_is_close("report", "record"));
 }
 
 int main(void)

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,13 +15,14 @@
 
 #include "base/buf.h"
 #include "base/diag.h"
-#include "format/record.h"
-#include "pack/extent.h"
-#include "pack/extent_index.h"
-#include "pack/zstd.h"
+#include "perfdata/record.h"
+#include "compress/extent.h"
+#include "compress/extent_index.h"
+#include "compress/zstd.h"
 #include "read/source.h"
 #include "stream/pack_pool.h"
 #include "stream/pack_stage.h"
+#include "stream/stage.h"
 #include "stream/writer.h"
 
 enum { EXTENT_BYTES = 8192, MAX_RECORD = 512 };
@@ -67,7 +69,6 @@ static void feed(const struct load *load, struct writer *writer)
 		}
 		struct span spans[2] = {{chunk, split}, {chunk + split, len - split}};
 		queue_all(writer, split ? spans : spans + 1, split ? 2 : 1);
-		assert_int_equal(writer->retired, writer->queued);
 		memset(chunk, 0xee, len); /* the kernel writes there again */
 		if (rand_r(&seed) % 8 == 0)
 			assert_int_equal(writer_put(writer, &mark, sizeof(mark)), 0);
@@ -434,7 +435,7 @@ static int failing_queue(struct writer *writer, const struct span spans[], unsig
 		return -ENOSPC;
 	}
 	writer->queued += span_total(spans, nr_spans);
-	writer->retired = writer->stored = writer->queued;
+	writer->stored = writer->queued;
 	return 0;
 }
 
@@ -469,6 +470,55 @@ static void test_error_of_the_engine_sticks(void **state)
 	extent_list_fini(&end.extents);
 	assert_int_equal(end.stored, 0); /* no part of an extent is left */
 	pack_pool_free(pool);
+}
+
+/* An extent that does not become full, in front of an engine with blocks that do not: it is stored by the second commit. */
+static void commit_twice(const struct writer_ops *ops, int level)
+{
+	struct writer_params params = {.nr_blocks = 8, .block_bytes = EXTENT_BYTES, .window_bytes = EXTENT_BYTES};
+	FILE *file = tmpfile();
+	uint8_t chunk[MAX_RECORD];
+	unsigned seed = 5;
+	struct span span = {chunk, make_record(&seed, false, chunk)};
+	struct writer *inner, *writer;
+	struct pack_pool *pool;
+	struct writer_end end;
+
+	params.fd = fileno(file);
+	assert_int_equal(pack_pool_new(&(struct pack_params){.level = level, .nr_stages = 1, .extent_bytes = EXTENT_BYTES}, &pool,
+				       NULL), 0);
+	if (writer_open(ops, &params, &inner))
+		goto out; /* a file system without direct writes */
+	assert_int_equal(pack_stage_open(pool, inner, &writer), 0);
+	for (int round = 0; round < 10; round++) {
+		uint64_t before = writer->stored;
+		queue_all(writer, &span, 1);
+		assert_int_equal(writer_commit(writer, false), 0);
+		assert_int_equal(writer_reap(writer, WRITER_NOW), 0);
+		assert_int_equal(writer->stored, before);
+		assert_int_equal(writer_commit(writer, false), 0);
+		/* The engine has to tell that it is: the next commits ask. */
+		for (int tries = 0; writer->stored == before && tries < 1000; tries++) {
+			usleep(1000);
+			assert_int_equal(writer_commit(writer, false), 0);
+			assert_int_equal(writer_reap(writer, WRITER_NOW), 0);
+		}
+		assert_true(writer->stored > before);
+	}
+	assert_int_equal(writer_end(writer, &end), 0);
+	assert_int_equal(end.extents.nr, 10);
+	extent_list_fini(&end.extents);
+out:
+	pack_pool_free(pool);
+	fclose(file);
+}
+
+static void test_what_is_old_is_committed(void **state)
+{
+	(void)state;
+	for (const struct writer_ops *const *ops = writers; *ops; ops++)
+		for (int level = 0; level <= 1 && *ops != &writer_null; level++)
+			commit_twice(*ops, level);
 }
 
 /* Held, then poured into a file behind something else: the records that come out. */
@@ -661,6 +711,117 @@ static void test_pressure_is_told(void **state)
 	pack_pool_free(pool);
 }
 
+/* Leaves out each third record, and makes a copy of what it gives on. */
+struct thinner {
+	struct stage stage;
+	unsigned nr;
+	struct buf given;
+	uint64_t at; /* offset that is expected */
+	bool has_offset, busy;
+};
+
+static int thin_out(struct stage *stage, struct batch *batch)
+{
+	struct thinner *thinner = (struct thinner *)stage;
+	size_t kept = 0;
+
+	assert_false(thinner->busy);
+	thinner->busy = true;
+	assert_true(thinner->has_offset ? batch->offset == thinner->at : batch->offset == STAGE_NO_OFFSET);
+	for (size_t at = 0; at < batch->len;) {
+		struct perf_event_header header;
+		memcpy(&header, batch->records + at, sizeof(header));
+		assert_true(header.size >= sizeof(header) && header.size <= batch->len - at);
+		if (++thinner->nr % 3) {
+			memmove(batch->records + kept, batch->records + at, header.size);
+			kept += header.size;
+		}
+		at += header.size;
+	}
+	batch->len = kept;
+	buf_put(&thinner->given, batch->records, batch->len);
+	buf_put(&thinner->given, batch->tail, batch->tail_len);
+	thinner->at += batch->len + batch->tail_len;
+	thinner->busy = false;
+	return 0;
+}
+
+static int refuse(struct stage *stage, struct batch *batch)
+{
+	(void)stage, (void)batch;
+	return -EBADMSG;
+}
+
+/* What a stage gives on is what is written, in that order, and one batch is looked at at a time. */
+static void thin_and_check(const struct pack_params *params, const struct writer_ops *ops)
+{
+	static const struct stage_ops thinning = {.name = "thinner", .process = thin_out};
+	const struct load load = {.seed = 4, .nr_chunks = 200, .chunk_records = 8};
+	struct thinner thinner = {.stage.ops = &thinning, .has_offset = params->no_index};
+	struct writer_params writer_params = {.nr_blocks = 4, .block_bytes = EXTENT_BYTES, .window_bytes = EXTENT_BYTES};
+	struct buf found = {0}, stored = {0};
+	FILE *file = tmpfile();
+	struct writer *inner, *writer;
+	struct writer_end end;
+	struct pack_pool *pool;
+
+	writer_params.fd = fileno(file);
+	assert_int_equal(pack_pool_new(params, &pool, NULL), 0);
+	if (writer_open(ops, &writer_params, &inner))
+		goto out;
+	assert_int_equal(pack_stage_open(pool, inner, &writer), 0);
+	pack_stage_add(writer, &thinner.stage);
+	feed(&load, writer);
+	assert_int_equal(writer_end(writer, &end), 0);
+	extent_list_fini(&end.extents);
+	assert_int_equal(pread(fileno(file), buf_extend(&stored, end.stored), end.stored, 0), end.stored);
+	unpack(buf_span(&stored), false, &found);
+	assert_true(thinner.nr > 500);
+	assert_int_equal(found.len, thinner.given.len);
+	assert_memory_equal(found.data, thinner.given.data, found.len);
+out:
+	pack_pool_free(pool);
+	buf_fini(&thinner.given);
+	buf_fini(&found);
+	buf_fini(&stored);
+	fclose(file);
+}
+
+static void test_stages_change_what_is_written(void **state)
+{
+	(void)state;
+	for (const struct writer_ops *const *ops = writers; *ops; ops++)
+		for (int level = 0; level <= 1 && *ops != &writer_null; level++)
+			for (size_t nr_workers = 1; nr_workers <= 3; nr_workers += 2)
+				thin_and_check(&(struct pack_params){.level = level, .no_index = !level, .nr_stages = 2,
+								     .nr_workers = nr_workers, .extent_bytes = EXTENT_BYTES,
+								     .budget_bytes = 4 * EXTENT_BYTES}, *ops);
+}
+
+static void test_error_of_a_stage_sticks(void **state)
+{
+	static const struct stage_ops refusing = {.name = "refusing", .process = refuse};
+	struct stage stage = {.ops = &refusing};
+	struct writer *inner, *writer;
+	struct pack_pool *pool;
+	uint8_t record[MAX_RECORD];
+	unsigned seed = 1;
+	const struct span span = {record, make_record(&seed, false, record)};
+	uint64_t stored;
+
+	(void)state;
+	assert_int_equal(pack_pool_new(&(struct pack_params){.nr_stages = 1, .no_index = true, .extent_bytes = EXTENT_BYTES}, &pool,
+				       NULL), 0);
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pack_stage_open(pool, inner, &writer), 0);
+	pack_stage_add(writer, &stage);
+	queue_all(writer, &span, 1);
+	assert_int_equal(writer_reap(writer, WRITER_ALL), -EBADMSG);
+	assert_int_equal(writer_close(writer, &stored), -EBADMSG);
+	assert_int_equal(stored, 0);
+	pack_pool_free(pool);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -670,7 +831,10 @@ int main(void)
 		cmocka_unit_test(test_a_flipped_byte_costs_one_extent),
 		cmocka_unit_test(test_a_cut_costs_one_extent),
 		cmocka_unit_test(test_error_of_the_engine_sticks),
+		cmocka_unit_test(test_stages_change_what_is_written),
+		cmocka_unit_test(test_error_of_a_stage_sticks),
 		cmocka_unit_test(test_damage_in_a_stream_ends_where_another_begins),
+		cmocka_unit_test(test_what_is_old_is_committed),
 		cmocka_unit_test(test_the_last_is_held),
 		cmocka_unit_test(test_what_is_held_can_be_forgotten),
 		cmocka_unit_test(test_pressure_is_told),

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "record/part_names.h"
+#include "record/output/output_path.h"
 
 /* None of the files is there yet: they are finished later, and other than in this order. */
 static void test_each_name_is_later_than_those_before(void **state)

@@ -13,9 +13,9 @@
 #include <cmocka.h>
 
 #include "base/diag.h"
-#include "event/event.h"
-#include "record/plan.h"
-#include "record/target.h"
+#include "event/parse/configure.h"
+#include "record/setup/plan.h"
+#include "record/setup/target.h"
 
 static struct target make_target(enum event_target kind, const char *cpus, unsigned nr_tids)
 {

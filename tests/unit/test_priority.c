@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "record/priority.h"
+#include "sysinfo/thread.h"
 
 enum { NOBODY = 65534, CANNOT = 77 };
 

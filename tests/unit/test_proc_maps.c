@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "record/proc_maps.h"
+#include "sysinfo/proc_maps.h"
 
 static bool next(const char *text, struct proc_map *ret)
 {

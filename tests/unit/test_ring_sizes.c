@@ -8,22 +8,21 @@
 
 #include <cmocka.h>
 
-#include "record/plan.h"
-#include "record/ring_sizes.h"
+#include "record/setup/plan.h"
 
 enum { MOST_CPUS = 272 };
 
 static const uint64_t MIB = 1 << 20, GIB = 1 << 30;
 
 /* A side ring and a data ring for each CPU. */
-static size_t roomy_bytes(size_t nr_cpus, struct eventset_sizes sizes, uint64_t memory_bytes)
+static size_t large_bytes(size_t nr_cpus, struct ring_sizes sizes, uint64_t memory_bytes)
 {
 	struct plan_ring rings[2 * MOST_CPUS] = {0};
 	const struct plan plan = {.rings = rings, .nr_rings = 2 * nr_cpus, .nr_drained = 2 * nr_cpus};
 
 	for (size_t i = 0; i < plan.nr_rings; i++)
 		rings[i].channel = i < nr_cpus ? CHANNEL_SIDE : CHANNEL_DATA;
-	return ring_sizes_roomy_pages(&plan, sizes, memory_bytes) * (size_t)sysconf(_SC_PAGESIZE);
+	return ring_sizes_large_pages(&plan, sizes, memory_bytes) * (size_t)sysconf(_SC_PAGESIZE);
 }
 
 static size_t default_bytes(void)
@@ -31,49 +30,53 @@ static size_t default_bytes(void)
 	return ring_sizes_default_pages() * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static void a_machine_with_memory_has_roomy_rings(void **state)
+static void a_machine_with_memory_has_large_rings(void **state)
 {
 	(void)state;
-	assert_int_equal(roomy_bytes(2, (struct eventset_sizes){0}, 24 * GIB), 4 * MIB);
-	assert_int_equal(roomy_bytes(8, (struct eventset_sizes){0}, 24 * GIB), 4 * MIB);
+	assert_int_equal(large_bytes(2, (struct ring_sizes){0}, 24 * GIB), 4 * MIB);
+	assert_int_equal(large_bytes(8, (struct ring_sizes){0}, 24 * GIB), 4 * MIB);
 }
 
 static void they_take_a_small_part_of_the_memory(void **state)
 {
 	(void)state;
-	assert_int_equal(roomy_bytes(2, (struct eventset_sizes){0}, 1 * GIB), default_bytes() < 2 * MIB ? 2 * MIB : 0);
-	assert_int_equal(roomy_bytes(2, (struct eventset_sizes){0}, GIB / 16), 0);
+	assert_int_equal(large_bytes(2, (struct ring_sizes){0}, 1 * GIB), default_bytes() < 2 * MIB ? 2 * MIB : 0);
+	assert_int_equal(large_bytes(2, (struct ring_sizes){0}, GIB / 16), 0);
 }
 
 static void many_cpus_have_no_more_together(void **state)
 {
 	(void)state;
-	assert_int_equal(roomy_bytes(20, (struct eventset_sizes){0}, 1024 * GIB), default_bytes() < 2 * MIB ? 2 * MIB : 0);
-	assert_int_equal(roomy_bytes(272, (struct eventset_sizes){0}, 1024 * GIB), 0);
+	assert_int_equal(large_bytes(20, (struct ring_sizes){0}, 1024 * GIB), 4 * MIB);
+	assert_int_equal(large_bytes(64, (struct ring_sizes){0}, 1024 * GIB), default_bytes() < 1 * MIB ? 1 * MIB : 0);
+	assert_int_equal(large_bytes(272, (struct ring_sizes){0}, 1024 * GIB), 0);
 }
 
-static void they_take_a_part_of_what_rings_may_have(void **state)
+static void they_take_no_more_than_rings_may_have(void **state)
 {
 	(void)state;
-	assert_int_equal(roomy_bytes(2, (struct eventset_sizes){.most_bytes = 40 * MIB}, 24 * GIB), 4 * MIB);
-	assert_int_equal(roomy_bytes(2, (struct eventset_sizes){.most_bytes = default_bytes()}, 24 * GIB), 0);
+	assert_int_equal(large_bytes(2, (struct ring_sizes){.most_bytes = 10 * MIB}, 24 * GIB), 4 * MIB);
+	assert_int_equal(large_bytes(2, (struct ring_sizes){.most_bytes = 8 * MIB}, 24 * GIB), default_bytes() < 2 * MIB ? 2 * MIB : 0);
+	assert_int_equal(large_bytes(2, (struct ring_sizes){.most_bytes = default_bytes()}, 24 * GIB), 0);
 }
 
 static void their_reader_is_woken_early(void **state)
 {
 	(void)state;
-	assert_int_equal(ring_sizes_roomy_wakeup(1 * MIB), MIB / 4);
-	assert_int_equal(ring_sizes_roomy_wakeup(4 * MIB), MIB);
-	assert_int_equal(ring_sizes_roomy_wakeup(8 * MIB), MIB);
+	const struct ring_sizes sizes = {.wakeup_bytes = MIB};
+
+	assert_int_equal(ring_sizes_wakeup(1 * MIB, sizes), MIB / 4);
+	assert_int_equal(ring_sizes_wakeup(4 * MIB, sizes), MIB);
+	assert_int_equal(ring_sizes_wakeup(8 * MIB, sizes), MIB);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_machine_with_memory_has_roomy_rings),
+		cmocka_unit_test(a_machine_with_memory_has_large_rings),
 		cmocka_unit_test(they_take_a_small_part_of_the_memory),
 		cmocka_unit_test(many_cpus_have_no_more_together),
-		cmocka_unit_test(they_take_a_part_of_what_rings_may_have),
+		cmocka_unit_test(they_take_no_more_than_rings_may_have),
 		cmocka_unit_test(their_reader_is_woken_early),
 	};
 	return cmocka_run_group_tests_name("ring_sizes", tests, NULL, NULL);

@@ -6,17 +6,16 @@
 
 #include <cmocka.h>
 
-#include "record/rotation.h"
+#include "record/run/rotation.h"
 
 /* It is made when a file is finished: until then no moment comes at which there would be anything to do. */
 static void a_switch_that_must_wait_waits_for_no_clock(void **state)
 {
-	struct outlet outlet = {0};
-	struct rotation rotation = {.spec = {.on = true, .period_ns = 1}, .outlet = &outlet, .next_ns = 1};
+	struct output_file output = {0};
+	struct rotation rotation = {.spec = {.on = true, .period_ns = 1}, .output = &output, .next_ns = 1,
+				    .finisher = {.lock = PTHREAD_MUTEX_INITIALIZER, .nr_jobs = 1000}};
 
 	(void)state;
-	finisher_init(&rotation.finisher);
-	rotation.finisher.nr_jobs = 1000;
 	assert_int_equal(rotation_trigger(&rotation, NULL), 0);
 	assert_true(rotation.wanted);
 	assert_true(rotation.next_ns == UINT64_MAX);

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "format/sample.h"
+#include "perfdata/sample.h"
 
 /* The order of the fields in a record; perf_event_open(2). */
 static const uint64_t field_order[] = {

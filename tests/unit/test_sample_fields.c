@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/diag.h"
-#include "cmd/sample_fields.h"
+#include "cmd/text/sample_text.h"
 
 #define BIT(field) FIELD_BIT(FIELD_##field)
 

@@ -273,6 +273,91 @@ static void test_no_records(void **state)
 	buf_fini(&whole);
 }
 
+/* A file of an earlier version: its private sections are features, with bits of their own. */
+static void file_build_old(struct buf *bytes)
+{
+	static const char *const payloads[] = {"somewhere", "index", "ledger"};
+	static const unsigned bits[] = {FEATURE_HOSTNAME, FEATURE_EXTENT_INDEX, FEATURE_LEDGER};
+	struct file_events file;
+	struct file_header header;
+
+	file_events_init(&file);
+	header_encode(file.events, 2, bytes, &header);
+	file_put_records(bytes);
+	header.data.size = bytes->len - header.data.offset;
+	uint64_t next = bytes->len + sizeof(struct file_section) * 3;
+	for (size_t i = 0; i < 3; i++) {
+		struct file_section section = {next, strlen(payloads[i])};
+		buf_put(bytes, &section, sizeof(section));
+		next += section.size;
+		header.features[bits[i] / 64] |= (uint64_t)1 << bits[i] % 64;
+	}
+	for (size_t i = 0; i < 3; i++)
+		buf_put_text(bytes, payloads[i]);
+	memcpy(bytes->data, &header, sizeof(header));
+}
+
+static void test_old_private(void **state)
+{
+	struct buf bytes = {0};
+	struct session *session;
+
+	(void)state;
+	file_build_old(&bytes);
+	assert_int_equal(session_open_memory(buf_span(&bytes), 0, &session, NULL), 0);
+	expect_feature(session, FEATURE_HOSTNAME, "somewhere", 9);
+	expect_feature(session, FEATURE_EXTENT_INDEX, "index", 5);
+	expect_feature(session, FEATURE_LEDGER, "ledger", 6);
+	session_close(session);
+	buf_fini(&bytes);
+}
+
+static void put_private(struct feature_set *set, enum feature_bit bit, const char *text)
+{
+	struct buf payload = {0};
+
+	buf_put_text(&payload, text);
+	assert_int_equal(feature_set_add(set, bit, &payload), 0);
+}
+
+/* Private sections are found with records and without any; damaged they are left out, and all else is read. */
+static void test_private(void **state)
+{
+	(void)state;
+	for (unsigned with_records = 0; with_records < 2; with_records++) {
+		struct file_events file;
+		struct file_header header;
+		struct feature_set set = {0};
+		struct buf bytes = {0};
+		struct session *session;
+		struct span payload;
+
+		file_events_init(&file);
+		header_encode(file.events, 2, &bytes, &header);
+		if (with_records)
+			file_put_records(&bytes);
+		header.data.size = bytes.len - header.data.offset;
+		put_private(&set, FEATURE_LEDGER, "ledger");
+		put_private(&set, FEATURE_HOSTNAME, "somewhere");
+		size_t table = bytes.len;
+		assert_int_equal(feature_set_encode(&set, table, &bytes, header.features), 0);
+		feature_set_fini(&set);
+		memcpy(bytes.data, &header, sizeof(header));
+		assert_int_equal(session_open_memory(buf_span(&bytes), 0, &session, NULL), 0);
+		expect_feature(session, FEATURE_LEDGER, "ledger", 6);
+		expect_feature(session, FEATURE_HOSTNAME, "somewhere", 9);
+		session_close(session);
+
+		bytes.data[table + sizeof(struct file_section) + sizeof(struct private_header)] ^= 1;
+		assert_int_equal(session_open_memory(buf_span(&bytes), 0, &session, NULL), 0);
+		assert_false(session_feature(session, FEATURE_LEDGER, &payload));
+		if (with_records) /* without any only a sound block tells that this is the table */
+			expect_feature(session, FEATURE_HOSTNAME, "somewhere", 9);
+		session_close(session);
+		buf_fini(&bytes);
+	}
+}
+
 /* A file whose last record is one of the test's own; everything before it must be delivered all the same. */
 static struct session *open_with_last(struct buf *bytes, void (*put)(struct buf *out), size_t *ret_offset)
 {
@@ -499,6 +584,8 @@ int main(void)
 		cmocka_unit_test(test_pipe_cut_anywhere),
 		cmocka_unit_test(test_unfinished),
 		cmocka_unit_test(test_no_records),
+		cmocka_unit_test(test_old_private),
+		cmocka_unit_test(test_private),
 		cmocka_unit_test(test_bad_records),
 		cmocka_unit_test(test_unknown_ids_are_left_out),
 		cmocka_unit_test(test_unknown_types_are_skipped),

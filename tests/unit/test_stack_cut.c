@@ -12,12 +12,12 @@
 
 #include "base/buf.h"
 #include "base/diag.h"
-#include "format/event_desc.h"
-#include "format/record.h"
-#include "format/sample.h"
-#include "pack/measure.h"
-#include "pack/stack_cut.h"
-#include "pack/zstd.h"
+#include "perfdata/attr.h"
+#include "perfdata/record.h"
+#include "perfdata/sample.h"
+#include "compress/extent_stats.h"
+#include "compress/stack_cut.h"
+#include "compress/zstd.h"
 #include "read/source.h"
 #include "stream/pack_pool.h"
 #include "stream/pack_stage.h"
@@ -172,7 +172,6 @@ static void check(int level)
 	assert_int_equal(pack_stage_open(pool, mem, &stage), 0);
 	feed(stage, &records);
 	assert_int_equal(stage->queued, records.len);
-	assert_int_equal(stage->retired, records.len);
 	assert_int_equal(writer_reap(stage, WRITER_ALL), 0);
 	open_packed(writer_mem_bytes(mem), &source);
 	while (source_next(source, &record, &why) == 1) {
@@ -225,12 +224,12 @@ static void test_shorter(void **state)
 {
 	enum { MOST = 64 };
 	struct stack_cutter *cutter;
-	struct measure *measure;
+	struct extent_stats *measure;
 	uint64_t nr = 0;
 	unsigned seed = 7;
 
 	(void)state;
-	assert_int_equal(measure_new(events, 2, &measure), 0);
+	assert_int_equal(extent_stats_new(events, 2, &measure), 0);
 	assert_int_equal(stack_cutter_new(events + 1, 1, measure, &cutter), 0);
 	assert_null(cutter);
 	assert_int_equal(stack_cutter_new(events, 2, measure, &cutter), 0);
@@ -257,7 +256,7 @@ static void test_shorter(void **state)
 	assert_true(nr > NR_RECORDS / 4);
 	assert_int_equal(nr_short(cutter, 0), nr);
 	stack_cutter_free(cutter);
-	measure_free(measure);
+	extent_stats_free(measure);
 }
 
 int main(void)

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "format/record.h"
-#include "ring/ring.h"
+#include "perfdata/record.h"
+#include "stream/ring.h"
 #include "stream/stream.h"
 #include "stream/writer.h"
 
@@ -84,7 +84,6 @@ static void test_wrapped_once_in_order(void **state)
 	start(&fakes[1], &rings[1], RING_BYTES - 16);
 	start(&fakes[2], &rings[2], UINT64_MAX - 47);
 	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &stream.writer), 0);
-	assert_int_equal(stream_init(&stream), 0);
 	srand(1);
 	for (int pass = 0; pass < 1000; pass++) {
 		for (unsigned r = 0; r < NR_RINGS; r++) {
@@ -104,7 +103,6 @@ static void test_wrapped_once_in_order(void **state)
 	assert_int_equal(stream.counters.bytes, made * 16);
 	for (unsigned r = 0; r < NR_RINGS; r++)
 		assert_int_equal(fakes[r].page.data_tail, fakes[r].page.data_head);
-	stream_fini(&stream);
 	assert_int_equal(writer_close(stream.writer, NULL), 0);
 }
 
@@ -117,7 +115,6 @@ static void test_flush_leaves_little(void **state)
 	(void)state;
 	start(&fake, &ring, 0);
 	assert_int_equal(writer_open(&writer_null, &(struct writer_params){.fd = -1}, &stream.writer), 0);
-	assert_int_equal(stream_init(&stream), 0);
 	for (uint64_t i = 0; i < 3; i++)
 		produce(&fake, i);
 	assert_int_equal(stream_pump(&stream, STREAM_FLOW), 0);
@@ -125,68 +122,11 @@ static void test_flush_leaves_little(void **state)
 	assert_int_equal(stream_pump(&stream, STREAM_FLOW), 64);
 	produce(&fake, 4);
 	assert_int_equal(stream_pump(&stream, STREAM_FLOW), 0);
+	assert_int_equal(stream_pump(&stream, STREAM_COMMIT), 16);
+	produce(&fake, 5);
+	assert_int_equal(stream_pump(&stream, STREAM_FLOW), 0);
 	assert_int_equal(stream_pump(&stream, STREAM_DRAIN), 16);
 	assert_int_equal(stream.counters.rounds, 0);
-	stream_fini(&stream);
-	assert_int_equal(writer_close(stream.writer, NULL), 0);
-}
-
-/* An engine that retires late and refuses when it holds two chunks. */
-struct lazy {
-	struct writer writer;
-	int held;
-};
-
-static int lazy_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
-{
-	struct lazy *lazy = (struct lazy *)writer;
-
-	if (lazy->held == 2)
-		return -EAGAIN;
-	lazy->held++;
-	for (unsigned i = 0; i < nr_spans; i++)
-		writer->queued += spans[i].len;
-	return 0;
-}
-
-static int lazy_reap(struct writer *writer, enum writer_wait wait)
-{
-	struct lazy *lazy = (struct lazy *)writer;
-
-	if (wait != WRITER_NOW) {
-		lazy->held = 0;
-		writer->retired = writer->stored = writer->queued;
-	}
-	return 0;
-}
-
-static const struct writer_ops writer_lazy = {
-	.name = "lazy", .state_bytes = sizeof(struct lazy), .queue = lazy_queue, .reap = lazy_reap,
-};
-
-static void test_ring_is_held_until_retired(void **state)
-{
-	static struct fake fakes[2];
-	struct ring rings[2];
-	struct stream stream = {.rings = rings, .nr_rings = 2, .flush_bytes = 1};
-
-	(void)state;
-	start(&fakes[0], &rings[0], 0);
-	start(&fakes[1], &rings[1], 0);
-	assert_int_equal(writer_open(&writer_lazy, &(struct writer_params){.fd = -1}, &stream.writer), 0);
-	assert_int_equal(stream_init(&stream), 0);
-	produce(&fakes[0], 0);
-	produce(&fakes[1], 0);
-	assert_int_equal(stream_pump(&stream, STREAM_FLOW), 32);
-	assert_int_equal(fakes[0].page.data_tail, 0);
-	assert_int_equal(stream_pump(&stream, STREAM_FLOW), 0); /* taken bytes are not taken twice */
-	produce(&fakes[0], 1);
-	assert_int_equal(stream_pump(&stream, STREAM_FLOW), 16); /* full: reaps, which frees the first two */
-	assert_int_equal(fakes[0].page.data_tail, 16);
-	assert_int_equal(fakes[1].page.data_tail, 16);
-	assert_int_equal(stream_pump(&stream, STREAM_DRAIN), 0);
-	assert_int_equal(fakes[0].page.data_tail, 32);
-	stream_fini(&stream);
 	assert_int_equal(writer_close(stream.writer, NULL), 0);
 }
 
@@ -213,7 +153,6 @@ static void pump_run(const struct run *run, struct writer *writer)
 
 	for (unsigned r = 0; r < run->nr_rings; r++)
 		start(&fakes[r], &rings[r], run->start);
-	assert_int_equal(stream_init(&stream), 0);
 	srand(7);
 	for (int pass = 0; pass < NR_PASSES; pass++) {
 		for (unsigned r = 0; r < run->nr_rings; r++)
@@ -224,7 +163,6 @@ static void pump_run(const struct run *run, struct writer *writer)
 	}
 	assert_true(stream_pump(&stream, STREAM_DRAIN) >= 0);
 	assert_int_equal(writer->stored, writer->queued);
-	stream_fini(&stream);
 }
 
 static void compare_with_mem(const struct writer_ops *ops, const struct run *run, size_t nr_blocks, int fd)
@@ -314,12 +252,10 @@ static void test_error_sticks_and_keeps_the_ring(void **state)
 	(void)state;
 	start(&fake, &ring, 0);
 	assert_int_equal(writer_open(&writer_failing, &(struct writer_params){.fd = -1}, &stream.writer), 0);
-	assert_int_equal(stream_init(&stream), 0);
 	produce(&fake, 0);
 	assert_int_equal(stream_pump(&stream, STREAM_FLOW), -ENOSPC);
 	assert_int_equal(stream_pump(&stream, STREAM_DRAIN), -ENOSPC);
 	assert_int_equal(fake.page.data_tail, 0);
-	stream_fini(&stream);
 	assert_int_equal(writer_close(stream.writer, NULL), -ENOSPC);
 }
 
@@ -327,7 +263,6 @@ static void test_error_sticks_and_keeps_the_ring(void **state)
 static int waiting_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
 {
 	writer->queued += span_total(spans, nr_spans);
-	writer->retired = writer->queued;
 	return 0;
 }
 
@@ -351,56 +286,12 @@ static void test_nothing_waits_for_the_end(void **state)
 	(void)state;
 	start(&fake, &ring, 0);
 	assert_int_equal(writer_open(&writer_waiting, &(struct writer_params){.fd = -1}, &stream.writer), 0);
-	assert_int_equal(stream_init(&stream), 0);
 	produce(&fake, 0);
 	assert_int_equal(stream_pump(&stream, STREAM_FLOW), 16);
 	assert_int_equal(stream.writer->stored, 0);
 	produce(&fake, 1);
 	assert_int_equal(stream_settle(&stream), 0);
 	assert_int_equal(stream.writer->stored, 32);
-	stream_fini(&stream);
-	assert_int_equal(writer_close(stream.writer, NULL), 0);
-}
-
-/* What is in both comes out of the older one first, and all of it, however little it is. */
-static void test_a_larger_ring_takes_over(void **state)
-{
-	static struct fake older, newer;
-	struct ring ring, next;
-	uint64_t counts[1] = {0}, marks = 0, number = 0;
-	struct stream stream = {.rings = &ring, .nr_rings = 1, .flush_bytes = 64, .round_bytes = 1};
-
-	(void)state;
-	start(&older, &ring, RING_BYTES - 16);
-	start(&newer, &next, 0);
-	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &stream.writer), 0);
-	assert_int_equal(stream_init(&stream), 0);
-	while (produce(&older, number))
-		number++;
-	assert_true(stream_pump(&stream, STREAM_FLOW) > 0);
-	assert_int_equal(stream.counters.tight, 1);
-	assert_int_equal(ring.tight, 1);
-	ring_follow(&ring, &next);
-	assert_ptr_equal(ring_oldest(&ring), &ring);
-	assert_true(ring_is_drained(&ring));
-	for (int i = 0; i < 3; i++)
-		produce(&older, number++);
-	assert_false(ring_is_drained(&ring));
-	for (int i = 0; i < 2; i++)
-		produce(&newer, number++);
-	/* Less than is worth taking of a ring that stays. */
-	assert_int_equal(stream_pump(&stream, STREAM_FLOW), 5 * 16);
-	assert_true(ring_is_drained(&ring));
-	ring.ended = true;
-	ring_unmap(&ring);
-	assert_ptr_equal(ring_oldest(&ring), &next);
-	for (int i = 0; i < 3; i++)
-		produce(&newer, number++);
-	assert_int_equal(stream_pump(&stream, STREAM_FLOW), 0);
-	assert_int_equal(stream_pump(&stream, STREAM_DRAIN), 3 * 16);
-	assert_int_equal(newer.page.data_tail, newer.page.data_head);
-	assert_int_equal(check_numbers(writer_mem_bytes(stream.writer), counts, 1, &marks), number);
-	stream_fini(&stream);
 	assert_int_equal(writer_close(stream.writer, NULL), 0);
 }
 
@@ -409,10 +300,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_wrapped_once_in_order),
 		cmocka_unit_test(test_flush_leaves_little),
-		cmocka_unit_test(test_ring_is_held_until_retired),
 		cmocka_unit_test(test_every_engine_writes_the_same),
 		cmocka_unit_test(test_direct_on_a_disk),
-		cmocka_unit_test(test_a_larger_ring_takes_over),
 		cmocka_unit_test(test_error_sticks_and_keeps_the_ring),
 		cmocka_unit_test(test_nothing_waits_for_the_end),
 	};

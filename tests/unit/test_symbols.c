@@ -8,10 +8,9 @@
 
 #include <cmocka.h>
 
-#include "analyze/elf_source.h"
-#include "analyze/kallsyms.h"
-#include "analyze/perfmap.h"
-#include "analyze/symbols.h"
+#include "analyze/symbols/elf.h"
+#include "analyze/symbols/symbol_text.h"
+#include "analyze/symbols/symbols.h"
 
 static void add(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding,
 		const char *name)

@@ -18,10 +18,10 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/cpuset.h"
-#include "format/record.h"
-#include "record/synth.h"
-#include "record/synth_maps.h"
-#include "record/synth_record.h"
+#include "perfdata/btf.h"
+#include "perfdata/record.h"
+#include "record/synth/synth.h"
+#include "record/synth/synth_private.h"
 
 struct view {
 	struct perf_event_header header;
@@ -304,19 +304,19 @@ static void btf_names_are_found(void **state)
 	struct span span = {&btf, sizeof(btf)};
 
 	(void)state;
-	assert_string_equal(synth_btf_name(span, 4), "fn");
-	assert_null(synth_btf_name(span, 0));
-	assert_null(synth_btf_name(span, 1)); /* no name */
-	assert_null(synth_btf_name(span, 5)); /* past the end */
-	assert_null(synth_btf_name((struct span){&btf, 20}, 4));
-	assert_null(synth_btf_name((struct span){&btf, sizeof(btf) - 1}, 4));
+	assert_string_equal(btf_type_name(span, 4), "fn");
+	assert_null(btf_type_name(span, 0));
+	assert_null(btf_type_name(span, 1)); /* no name */
+	assert_null(btf_type_name(span, 5)); /* past the end */
+	assert_null(btf_type_name((struct span){&btf, 20}, 4));
+	assert_null(btf_type_name((struct span){&btf, sizeof(btf) - 1}, 4));
 	btf.types[19] = 8;
-	assert_null(synth_btf_name(span, 4));
+	assert_null(btf_type_name(span, 4));
 	btf.types[19] = 3;
 	btf.strings[5] = 'x', btf.strings[6] = 'x', btf.strings[7] = 'x';
-	assert_null(synth_btf_name(span, 4)); /* no NUL */
+	assert_null(btf_type_name(span, 4)); /* no NUL */
 	btf.str_off = UINT32_MAX;
-	assert_null(synth_btf_name(span, 4));
+	assert_null(btf_type_name(span, 4));
 }
 
 /* Ourselves: whoever runs the test has a /proc/self. */

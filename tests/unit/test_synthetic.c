@@ -11,12 +11,12 @@
 #include <cmocka.h>
 
 #include "base/diag.h"
-#include "cmd/bench_stream.h"
-#include "cmd/bench_verify.h"
-#include "cmd/latency.h"
-#include "cmd/synthetic_ring.h"
-#include "record/recording.h"
-#include "ring/ring.h"
+#include "../../bench/stream/bench_stream.h"
+#include "../../bench/stream/bench_verify.h"
+#include "../../bench/stream/latency.h"
+#include "../../bench/stream/synthetic_ring.h"
+#include "record/setup/options.h"
+#include "stream/ring.h"
 
 enum { RING_BYTES = 4096, SAMPLE_BYTES = 64 };
 

@@ -11,8 +11,8 @@
 
 #include "base/buf.h"
 #include "base/diag.h"
-#include "record/thread_spec.h"
-#include "record/topology.h"
+#include "record/drain/thread_spec.h"
+#include "sysinfo/topology.h"
 #include "tests/fake/fake_sysfs.h"
 
 static void read_shape(const struct fake_shape *shape, struct topology *ret)

@@ -12,7 +12,7 @@
 
 #include "base/buf.h"
 #include "base/diag.h"
-#include "record/topology.h"
+#include "sysinfo/topology.h"
 #include "tests/fake/fake_sysfs.h"
 
 /* "0-1 2-3": the groups of a level, in the order of their first CPU. */

@@ -18,7 +18,7 @@
 #include "base/buf.h"
 #include "base/cursor.h"
 #include "base/diag.h"
-#include "record/tracing_data.h"
+#include "record/features/features_private.h"
 
 static const char *const dirs[] = {
 	"events",        "events/sched",       "events/sched/switch", "events/sched/wakeup",

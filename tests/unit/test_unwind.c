@@ -13,10 +13,10 @@
 
 #include <cmocka.h>
 
-#include "analyze/dso.h"
-#include "analyze/maps.h"
-#include "analyze/unwind.h"
-#include "format/sample.h"
+#include "analyze/symbols/dso.h"
+#include "tasks/maps.h"
+#include "unwind/unwind.h"
+#include "perfdata/sample.h"
 
 enum {
 	LEAF = 0x1000,   /* keeps no frame */
@@ -121,6 +121,15 @@ static void make_image(struct image *image)
 	put_tables(image);
 }
 
+static int open_object(void *object, void *ctx)
+{
+	(void)ctx;
+	dso_load(object, "");
+	return dso_open(object, "", DSO_RUNTIME);
+}
+
+static const struct unwind_objects objects = {.open = open_object};
+
 struct world {
 	char path[32];
 	struct dso_table dsos;
@@ -144,10 +153,10 @@ static int make_world(void **state)
 	close(fd);
 	free(image);
 	struct map map = {.start = BASE, .end = BASE + IMAGE_BYTES};
-	map.dso = dso_find(&world->dsos, world->path, NULL, DSO_FILE);
+	map.object = dso_find(&world->dsos, world->path, NULL, DSO_FILE);
 	world->maps = maps_new();
 	assert_int_equal(maps_insert(world->maps, &map), 0);
-	world->unwinder = unwinder_new("", "aarch64");
+	world->unwinder = unwinder_new(&objects, "aarch64");
 	assert_non_null(world->unwinder);
 	*state = world;
 	return 0;
@@ -217,7 +226,7 @@ static void test_unknown_machine(void **state)
 {
 	struct world *world = *state;
 	struct sample sample = in_leaf(world);
-	struct unwinder *unwinder = unwinder_new("", "vax");
+	struct unwinder *unwinder = unwinder_new(&objects, "vax");
 	uint64_t ips[8];
 
 	assert_non_null(unwinder);
@@ -251,7 +260,7 @@ static void read_maps(struct self *self)
 		if (sscanf(line, "%lx-%lx %7s %lx %*s %*s %4095s", &map.start, &map.end, mode, &map.pgoff, path) != 5 ||
 		    mode[2] != 'x' || path[0] != '/')
 			continue;
-		map.dso = dso_find(&self->dsos, path, NULL, DSO_FILE);
+		map.object = dso_find(&self->dsos, path, NULL, DSO_FILE);
 		assert_int_equal(maps_insert(self->maps, &map), 0);
 		if (self->nr_texts < sizeof(self->texts) / sizeof(self->texts[0]))
 			self->texts[self->nr_texts++] = (struct text){map.start, map.end};
@@ -297,13 +306,13 @@ static uint64_t any_word(struct self *self)
 static void test_any_stack_as_the_library(void **state)
 {
 	struct self self = {.maps = maps_new(), .random = 88172645463325252ull};
-	struct unwinder *quick = unwinder_new("", "x86_64"), *library = unwinder_new("", "x86_64");
+	struct unwinder *quick = unwinder_new(&objects, "x86_64"), *library = unwinder_new(&objects, "x86_64");
 	uint64_t regs[NR_SAMPLED], words[256], ips[2][128];
 	unsigned deepest = 0;
 
 	(void)state;
 	assert_true(self.maps && quick && library);
-	unwinder_ask_library(library);
+	unwinder_use_library(library);
 	read_maps(&self);
 	for (unsigned round = 0; round < 40000; round++) {
 		for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)

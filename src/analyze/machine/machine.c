@@ -1,0 +1,678 @@
+/* SPDX-License-Identifier: MIT */
+#include "analyze/machine/machine.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+
+#include "analyze/machine/kernel.h"
+#include "analyze/symbols/debug_info.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/cursor.h"
+#include "base/span.h"
+#include "perfdata/feature.h"
+#include "perfdata/object_id.h"
+#include "read/session.h"
+#include "tasks/maps.h"
+#include "tasks/task_event.h"
+#include "unwind/unwind.h"
+
+/* What an address was, for as long as no record has changed anything. */
+struct resolved {
+	uint64_t epoch;    /* 0: empty */
+	const void *space; /* whose maps; NULL: the kernel's, or unknown */
+	uint8_t cpumode;
+	bool doubtful; /* the object cannot be named: its uses are counted */
+	struct location location;
+};
+
+enum { RESOLVED_BITS = 12 };
+
+struct lookup {
+	struct machine *machine; /* borrowed */
+	bool read_only;          /* the machine must not change */
+	bool needs_update;       /* something would have changed it */
+	struct task *last;       /* found last, */
+	uint64_t last_epoch;     /* and when */
+	struct resolved resolved[1 << RESOLVED_BITS];
+};
+
+struct machine {
+	struct symbol_options options;
+	struct session *session; /* borrowed */
+	char *bundle;            /* heap; as in struct dso_table; NULL: none */
+	struct tasks *tasks;
+	struct dso_table dsos;
+	struct kernel kernel;
+	struct unwinder *unwinder; /* NULL: not needed yet */
+	struct debug_info *debug_info;
+	uint64_t epoch;            /* another number after each change of what is mapped anywhere */
+	uint64_t common_epoch;      /* likewise, and is not one task's alone */
+	struct lookup own;         /* of machine_task(), machine_resolve() … */
+};
+
+/* Its process is not known yet, and would be now. */
+static inline bool task_lacks_pid(const struct task *task, uint32_t pid)
+{
+	return pid != task->pid && pid != UINT32_MAX && task->pid == UINT32_MAX;
+}
+
+static const char *symfs_of(const struct machine *machine)
+{
+	return machine->options.symfs ? machine->options.symfs : "";
+}
+
+/* NULL: out of memory. */
+static struct task *make_task(struct machine *machine, uint32_t pid, uint32_t tid)
+{
+	const struct task *before = tasks_find(machine->tasks, tid);
+
+	machine->epoch += before && task_lacks_pid(before, pid);
+	return tasks_make(machine->tasks, pid, tid);
+}
+
+struct task *machine_known_task(const struct machine *machine, uint32_t pid, uint32_t tid)
+{
+	struct task *task = tasks_find(machine->tasks, tid);
+
+	return task && task_lacks_pid(task, pid) ? NULL : task;
+}
+
+struct task *machine_task(struct machine *machine, uint32_t pid, uint32_t tid)
+{
+	return lookup_task(&machine->own, pid, tid);
+}
+
+struct task_epoch task_epoch(const struct machine *machine, const struct task *task)
+{
+	uint32_t maps = task->maps ? (uint32_t)maps_generation(task->maps) : 0;
+
+	return (struct task_epoch){machine->common_epoch, (uint64_t)task->epoch << 32 | maps};
+}
+
+int machine_list_tasks(const struct machine *machine, struct task ***ret, size_t *ret_nr)
+{
+	return tasks_list(machine->tasks, ret, ret_nr);
+}
+
+/* What `record --bundle` left beside the file. On the heap; NULL: nothing. */
+static char *find_bundle(struct session *session)
+{
+	const char *path = session ? session_info(session)->path : NULL;
+	char *bundle;
+	struct stat status;
+
+	if (!path || asprintf(&bundle, "%s.bundle", path) < 0)
+		return NULL;
+	if (stat(bundle, &status) == 0 && S_ISDIR(status.st_mode))
+		return bundle;
+	free(bundle);
+	return NULL;
+}
+
+static bool is_this_machine(const struct session *session)
+{
+	struct utsname here;
+	struct span payload;
+	const char *name;
+
+	if (!session_feature(session, FEATURE_HOSTNAME, &payload) || uname(&here))
+		return false;
+	return feature_decode_string(payload, &name) == 0 && strcmp(name, here.nodename) == 0;
+}
+
+/* By what the files of this machine can be told from those that were mapped. */
+static void learn_origin(struct dso_table *dsos, const struct session *session)
+{
+	const struct session_info *info = session_info(session);
+	int64_t booted_ns = (int64_t)(clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_BOOTTIME));
+	struct feature_sample_time times = {0};
+	struct span payload;
+
+	session_feature(session, FEATURE_MAPPED_FILES, &dsos->file_ids);
+	if (session_feature(session, FEATURE_SAMPLE_TIME, &payload))
+		feature_decode_sample_time(payload, &times);
+	dsos->of_this_machine = is_this_machine(session);
+	dsos->of_this_boot = info->mtime_ns > booted_ns;
+	dsos->times = (struct mapping_times){info->pipe ? 0 : info->mtime_ns, times.first_ns, times.last_ns};
+}
+
+static bool starts_with(const char *text, const char *with)
+{
+	return strncmp(text, with, strlen(with)) == 0;
+}
+
+static enum dso_kind build_id_kind(const struct build_id *told)
+{
+	if ((told->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL)
+		return starts_with(told->path, "[kernel") ? DSO_KERNEL : DSO_MODULE;
+	return strcmp(told->path, "[vdso]") == 0 ? DSO_VDSO : DSO_FILE;
+}
+
+/* The BUILD_ID feature's records, or one such record. 0 or -ENOMEM. */
+static int learn_build_ids(struct machine *machine, struct span records)
+{
+	struct cursor at = cursor_over(records);
+	struct build_id told;
+
+	while (build_id_decode(&at, &told) == 1) {
+		struct elf_id build_id = {.len = told.id_bytes};
+		memcpy(build_id.bytes, told.id, told.id_bytes);
+		enum dso_kind kind = build_id_kind(&told);
+		struct dso *dso = kind == DSO_FILE ? NULL : dso_find(&machine->dsos, told.path, NULL, kind);
+		if (dso)
+			dso->build_id = build_id;
+		else if (kind != DSO_FILE || dso_learn_build_id(&machine->dsos, told.path, &build_id))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+int machine_new(const struct symbol_options *options, struct session *session, struct machine **ret)
+{
+	struct machine *machine = calloc(1, sizeof(*machine));
+	struct span build_ids;
+
+	if (!machine)
+		return -ENOMEM;
+	if (options)
+		machine->options = *options;
+	machine->session = session;
+	machine->epoch = 1;
+	machine->own.machine = machine;
+	machine->dsos.bundle = machine->bundle = find_bundle(session);
+	if (session)
+		learn_origin(&machine->dsos, session);
+	machine->debug_info = debug_info_new(machine->options.symfs);
+	int err = kernel_init(&machine->kernel, &machine->options, session, &machine->dsos);
+	/* The idle tasks: no record tells their name. Source: init/init_task.c */
+	machine->tasks = tasks_new(TASKS_KEEP);
+	struct task *idle = err || !machine->debug_info || !machine->tasks ? NULL : machine_task(machine, 0, 0);
+	err = idle ? tasks_name(machine->tasks, idle, "swapper") : -ENOMEM;
+	if (!err && session && session_feature(session, FEATURE_BUILD_ID, &build_ids))
+		err = learn_build_ids(machine, build_ids);
+	if (err) {
+		machine_free(machine);
+		return err;
+	}
+	*ret = machine;
+	return 0;
+}
+
+void machine_free(struct machine *machine)
+{
+	if (!machine)
+		return;
+	unwinder_free(machine->unwinder);
+	debug_info_free(machine->debug_info);
+	kernel_fini(&machine->kernel);
+	dso_table_fini(&machine->dsos);
+	tasks_free(machine->tasks);
+	free(machine->bundle);
+	free(machine);
+}
+
+struct debug_info *machine_debug_info(const struct machine *machine)
+{
+	return machine->debug_info;
+}
+
+enum { MMAP2_MAP_SHARED = 1, MMAP2_MAP_HUGETLB = 0x40000 }; /* mmap(2), as x86 and arm64 have them */
+
+/* Memory without a file: what is executed there was compiled at run time. */
+static bool is_anonymous(const struct task_event *event)
+{
+	const char *name = event->name.ptr;
+
+	return event->flags & MMAP2_MAP_HUGETLB || strcmp(name, "//anon") == 0 || starts_with(name, "/dev/zero") ||
+	       starts_with(name, "/anon_hugepage");
+}
+
+static bool is_without_object(const char *name)
+{
+	return starts_with(name, "[stack") || starts_with(name, "/SYSV") || strcmp(name, "[heap]") == 0;
+}
+
+static int user_map(struct machine *machine, const struct task_event *event, uint64_t time_ns)
+{
+	struct task *task = machine_task(machine, event->pid, event->tid);
+	const char *name = event->name.ptr;
+	struct map map = {
+		.start = event->start,
+		.pgoff = event->pgoff,
+		.inode = event->id.file.inode,
+		.rights = (uint8_t)((event->prot & MAP_MAY_ALL) | (event->flags & MMAP2_MAP_SHARED ? MAP_IS_SHARED : 0)),
+		.identity = is_anonymous(event) || is_without_object(name),
+	};
+	struct dso *dso;
+	char perfmap[48];
+
+	if (!task)
+		return -ENOMEM;
+	if (__builtin_add_overflow(event->start, event->len, &map.end))
+		map.end = UINT64_MAX;
+	if (map.identity && map.rights & MAP_MAY_EXECUTE) {
+		snprintf(perfmap, sizeof(perfmap), "/tmp/perf-%d.map", (int)task->pid);
+		dso = dso_find(&machine->dsos, perfmap, NULL, DSO_PERFMAP);
+	} else if (map.identity) {
+		dso = dso_find(&machine->dsos, name, NULL, DSO_NOTHING);
+	} else if (strcmp(name, "[vdso]") == 0) {
+		dso = dso_find(&machine->dsos, name, NULL, DSO_VDSO);
+	} else {
+		dso = dso_find(&machine->dsos, name, &event->id, DSO_FILE);
+	}
+	if (!dso)
+		return -ENOMEM;
+	map.object = dso;
+	dso_note_mapped(dso, time_ns);
+	return task->maps ? maps_insert(task->maps, &map) : 0;
+}
+
+/* time_ns 0: it was there when the recording began. */
+static int process_map(struct machine *machine, const struct task_event *event, uint64_t time_ns)
+{
+	switch (event->misc & PERF_RECORD_MISC_CPUMODE_MASK) {
+	case PERF_RECORD_MISC_KERNEL: {
+		struct kernel_map_record map = {event->start, event->len, event->pgoff, event->name.ptr,
+						event->id.build_id.len ? &event->id.build_id : NULL};
+		machine->common_epoch++;
+		return kernel_map(&machine->kernel, &map);
+	}
+	case PERF_RECORD_MISC_GUEST_KERNEL:
+	case PERF_RECORD_MISC_GUEST_USER:
+		return 0;
+	default:
+		return user_map(machine, event, time_ns);
+	}
+}
+
+static int process_fork(struct machine *machine, const struct task_event *fork)
+{
+	struct task *parent = machine_task(machine, fork->ppid, fork->ptid);
+
+	if (parent && parent->pid != fork->ppid) {
+		/* Its exit, and the fork of this one, were lost. */
+		tasks_end(machine->tasks, parent);
+		machine->own.last = NULL;
+		parent = machine_task(machine, fork->ppid, fork->ptid);
+	}
+	machine->own.last = NULL;
+	return parent ? tasks_fork(machine->tasks, fork, parent) : -ENOMEM;
+}
+
+static int process_task_event(struct machine *machine, const struct session_record *record)
+{
+	const struct perf_event_header *header = record->view.header;
+	struct task_event event;
+	struct task *task;
+
+	/* The name ends with its NUL: the trailer behind it does no harm, however long it is. */
+	if (task_event_decode(header, header, 0, &event) <= 0)
+		return 0;
+	switch (event.type) {
+	case PERF_RECORD_COMM:
+		task = machine_task(machine, event.pid, event.tid);
+		return task ? tasks_name(machine->tasks, task, event.name.ptr) : -ENOMEM;
+	case PERF_RECORD_FORK:
+		return process_fork(machine, &event);
+	default:
+		return process_map(machine, &event, record->sample.present & PERF_SAMPLE_TIME ? record->sample.time : 0);
+	}
+}
+
+static int process_ksymbol(struct machine *machine, const struct perf_event_header *header)
+{
+	struct cursor at = cursor_over((struct span){header + 1, header->size - sizeof(*header)});
+	uint64_t address = cursor_u64(&at);
+	uint32_t len = cursor_u32(&at);
+	cursor_u16(&at); /* what kind of code */
+	uint16_t flags = cursor_u16(&at);
+	const char *name = cursor_string(&at, cursor_left(&at));
+
+	if (at.bad)
+		return 0;
+	return kernel_symbol(&machine->kernel, address, len, name,
+			     flags & PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER);
+}
+
+/* What is not about one task. Records of unknown types may change anything. */
+static int process_other(struct machine *machine, const struct session_record *record)
+{
+	const struct perf_event_header *header = record->view.header;
+
+	machine->common_epoch++;
+	switch (header->type) {
+	case PERF_RECORD_KSYMBOL:
+		return process_ksymbol(machine, header);
+	case RECORD_BUILD_ID:
+		return learn_build_ids(machine, (struct span){header, header->size});
+	default:
+		return 0;
+	}
+}
+
+int machine_process(struct machine *machine, const struct session_record *record)
+{
+	switch (record->view.header->type) {
+	case PERF_RECORD_LOST:
+	case PERF_RECORD_LOST_SAMPLES:
+	case PERF_RECORD_EXIT:
+	case PERF_RECORD_THROTTLE:
+	case PERF_RECORD_UNTHROTTLE:
+	case PERF_RECORD_SWITCH:
+	case PERF_RECORD_SWITCH_CPU_WIDE:
+		return 0;
+	default:
+		machine->epoch++;
+	}
+	switch (record->view.header->type) {
+	case PERF_RECORD_COMM:
+	case PERF_RECORD_FORK:
+	case PERF_RECORD_MMAP:
+	case PERF_RECORD_MMAP2:
+		return process_task_event(machine, record);
+	default:
+		return process_other(machine, record);
+	}
+}
+
+size_t machine_list_doubts(const struct machine *machine, char *ret[], size_t max)
+{
+	const struct dso *dsos[16];
+	size_t room = max < sizeof(dsos) / sizeof(dsos[0]) ? max : sizeof(dsos) / sizeof(dsos[0]);
+	size_t nr = dso_list_doubts(&machine->dsos, dsos, room);
+
+	for (size_t i = 0; i < max; i++)
+		ret[i] = i < room && i < nr ? dso_doubt_text(dsos[i]) : NULL;
+	return nr;
+}
+
+struct lookup *lookup_new(struct machine *machine)
+{
+	struct lookup *lookup = calloc(1, sizeof(*lookup));
+
+	if (lookup)
+		lookup->machine = machine;
+	return lookup;
+}
+
+void lookup_free(struct lookup *lookup)
+{
+	free(lookup);
+}
+
+struct lookup *machine_lookup(struct machine *machine)
+{
+	return &machine->own;
+}
+
+void lookup_set_read_only(struct lookup *lookup, bool read_only)
+{
+	lookup->read_only = read_only;
+	lookup->needs_update = false;
+}
+
+bool lookup_needs_update(const struct lookup *lookup)
+{
+	return lookup->needs_update;
+}
+
+uint64_t lookup_epoch(const struct lookup *lookup)
+{
+	return lookup->machine->epoch;
+}
+
+/* Samples of a task come in a row. Records may give its tid to another task. */
+static struct task *find_task(struct lookup *lookup, uint32_t tid)
+{
+	uint64_t epoch = lookup->machine->epoch;
+
+	if (!lookup->last || lookup->last_epoch != epoch || lookup->last->tid != tid) {
+		lookup->last = tasks_find(lookup->machine->tasks, tid);
+		lookup->last_epoch = epoch;
+	}
+	return lookup->last;
+}
+
+struct task *lookup_task(struct lookup *lookup, uint32_t pid, uint32_t tid)
+{
+	struct task *task = find_task(lookup, tid);
+
+	if (task && !task_lacks_pid(task, pid))
+		return task;
+	lookup->needs_update |= lookup->read_only;
+	return lookup->read_only ? NULL : make_task(lookup->machine, pid, tid);
+}
+
+/* The object whose symbols are to be asked, read; false: that needs an update. */
+static bool find_map(struct lookup *lookup, struct task *task, struct location *at, const struct map **ret)
+{
+	struct machine *machine = lookup->machine;
+
+	*ret = NULL;
+	if (at->level == '.')
+		*ret = task->maps ? maps_find(task->maps, at->ip) : NULL;
+	else if (at->level == 'k' && lookup->read_only)
+		return kernel_peek(&machine->kernel, at->ip, ret);
+	else if (at->level == 'k')
+		*ret = kernel_find(&machine->kernel, at->ip);
+	struct dso *dso = *ret ? (*ret)->object : NULL;
+	if (!dso || dso->loaded)
+		return true;
+	if (!lookup->read_only)
+		dso_load(dso, symfs_of(machine));
+	return !lookup->read_only;
+}
+
+static bool find_symbol(const struct lookup *lookup, struct location *at)
+{
+	if (lookup->read_only)
+		return symbols_peek(&at->dso->symbols, at->address, &at->symbol);
+	at->symbol = symbols_find(&at->dso->symbols, at->address);
+	return true;
+}
+
+static char level_of(uint8_t cpumode)
+{
+	return cpumode == PERF_RECORD_MISC_KERNEL ? 'k' : cpumode == PERF_RECORD_MISC_USER ? '.' : 'H';
+}
+
+/* false: an update is needed. */
+static bool resolve(struct lookup *lookup, struct task *task, uint8_t cpumode, uint64_t ip, struct location *ret)
+{
+	const struct map *map;
+
+	*ret = (struct location){.ip = ip, .address = ip, .level = level_of(cpumode)};
+	if (!find_map(lookup, task, ret, &map))
+		return false;
+	if (!map)
+		return true;
+	ret->dso = map->object;
+	ret->address = map_address(map, ip);
+	return find_symbol(lookup, ret);
+}
+
+/* Samples hit few addresses, again and again: a location holds until a record changes what is mapped somewhere. */
+void lookup_resolve(struct lookup *lookup, struct task *task, uint8_t cpumode, uint64_t ip, struct location *ret)
+{
+	const struct machine *machine = lookup->machine;
+	const void *space = cpumode == PERF_RECORD_MISC_USER ? task->maps : NULL;
+	uint64_t key = (ip ^ (uintptr_t)space) * 0x9e3779b97f4a7c15ull;
+	struct resolved *resolved = &lookup->resolved[key >> (64 - RESOLVED_BITS)];
+
+	if (resolved->epoch != machine->epoch || resolved->space != space || resolved->cpumode != cpumode ||
+	    resolved->location.ip != ip) {
+		bool found = resolve(lookup, task, cpumode, ip, &resolved->location);
+		lookup->needs_update |= !found;
+		resolved->space = space;
+		resolved->cpumode = cpumode;
+		resolved->epoch = found ? machine->epoch : 0;
+		resolved->doubtful = resolved->location.dso && resolved->location.dso->doubt.why;
+	}
+	if (resolved->doubtful)
+		__atomic_fetch_add(&resolved->location.dso->doubt.nr_uses, 1, __ATOMIC_RELAXED);
+	*ret = resolved->location;
+}
+
+/* How much of a chain is taken: as perf. Source: perf-script(1) --max-stack. */
+enum { MAX_RECORDED = 127, MAX_UNWOUND = 127, MAX_INLINES = 32 };
+
+/* From here up an entry of a chain is a marker, no address. Source: <linux/perf_event.h> PERF_CONTEXT_MAX. */
+static const uint64_t first_marker = PERF_CONTEXT_MAX;
+
+/* The mode that a marker announces; -1: a marker without a use here. */
+static int marker_cpumode(uint64_t marker)
+{
+	switch (marker) {
+	case PERF_CONTEXT_HV:
+		return PERF_RECORD_MISC_HYPERVISOR;
+	case PERF_CONTEXT_KERNEL:
+		return PERF_RECORD_MISC_KERNEL;
+	case PERF_CONTEXT_USER:
+		return PERF_RECORD_MISC_USER;
+	default:
+		return -1;
+	}
+}
+
+/* NULL: the recording does not say. */
+static const char *recorded_arch(const struct machine *machine)
+{
+	struct span payload;
+	const char *arch;
+
+	if (!session_feature(machine->session, FEATURE_ARCH, &payload) || feature_decode_string(payload, &arch))
+		return NULL;
+	return arch;
+}
+
+static int open_object(void *object, void *machine)
+{
+	dso_load(object, symfs_of(machine));
+	return dso_open(object, symfs_of(machine), DSO_RUNTIME);
+}
+
+/* Made when the first sample needs it. NULL: out of memory. */
+static struct unwinder *unwinder_of(struct machine *machine)
+{
+	const struct unwind_objects objects = {open_object, machine};
+
+	if (!machine->unwinder)
+		machine->unwinder = unwinder_new(&objects, recorded_arch(machine));
+	return machine->unwinder;
+}
+
+/*
+ * Frame pointers lead past the caller of a function that has no frame of its own. Returns how many locations that
+ * makes; samples with a stack need no such help.
+ */
+static unsigned add_leaf_caller(struct lookup *lookup, struct task *task, const struct sample *sample, uint64_t ip,
+				struct location *ret)
+{
+	struct machine *machine = lookup->machine;
+	uint64_t caller;
+
+	if (!sample->user_regs.regs || sample->present & PERF_SAMPLE_STACK_USER || !task->maps)
+		return 0;
+	lookup->needs_update |= lookup->read_only;
+	if (lookup->read_only || !unwinder_of(machine))
+		return 0;
+	if (!unwind_leaf_caller(machine->unwinder, task->maps, sample, ip, &caller) || caller == ip)
+		return 0;
+	lookup_resolve(lookup, task, PERF_RECORD_MISC_USER, caller, ret);
+	return 1;
+}
+
+/* What the kernel walked: its own frames, and by frame pointers those of the program. */
+static unsigned add_recorded(struct lookup *lookup, struct task *task, const struct sample *sample,
+			     struct location *ret, unsigned max)
+{
+	uint8_t cpumode = PERF_RECORD_MISC_USER;
+	bool leaf = false; /* the program's innermost function comes next */
+	unsigned nr = 0;
+
+	for (uint64_t i = 0; i < sample->nr_ips && nr < max && nr < MAX_RECORDED; i++) {
+		uint64_t ip = sample->ips[i];
+		if (ip < first_marker) {
+			lookup_resolve(lookup, task, cpumode, ip, &ret[nr++]);
+			if (leaf && nr < max)
+				nr += add_leaf_caller(lookup, task, sample, ip, &ret[nr]);
+			leaf = false;
+			continue;
+		}
+		int mode = marker_cpumode(ip);
+		if (mode < 0) /* as perf: such a chain is not to be trusted, not even what came before */
+			return 0;
+		cpumode = (uint8_t)mode;
+		leaf = mode == PERF_RECORD_MISC_USER;
+	}
+	return nr;
+}
+
+/* One frame, and before it those that the compiler put into it. Returns how many locations that makes. */
+static unsigned add_frame(struct machine *machine, const struct location *frame, struct location *ret,
+			  unsigned max)
+{
+	const struct symbol *functions[MAX_INLINES];
+	unsigned nr = frame->symbol
+			      ? debug_info_inlined(machine->debug_info, frame->dso, frame->symbol, frame->address,
+					     functions, max < MAX_INLINES ? max : MAX_INLINES)
+			      : 0;
+
+	ret[0] = *frame;
+	for (unsigned i = 0; i < nr; i++) {
+		ret[i] = *frame;
+		ret[i].symbol = functions[i];
+	}
+	return nr ? nr : 1;
+}
+
+/* The program's frames out of the sample's registers and stack. */
+static unsigned add_unwound(struct lookup *lookup, struct task *task, const struct sample *sample,
+			    struct location *ret, unsigned max)
+{
+	struct machine *machine = lookup->machine;
+	uint64_t ips[MAX_UNWOUND];
+	unsigned nr = 0;
+
+	lookup->needs_update |= lookup->read_only;
+	if (lookup->read_only)
+		return 0;
+
+	if (!unwinder_of(machine) || !task->maps)
+		return 0;
+	unsigned nr_ips = unwind_sample(machine->unwinder, task->maps, sample, ips, MAX_UNWOUND);
+	for (unsigned i = 0; i < nr_ips && nr < max; i++) {
+		struct location frame;
+		lookup_resolve(lookup, task, PERF_RECORD_MISC_USER, ips[i], &frame);
+		nr += add_frame(machine, &frame, ret + nr, max - nr);
+	}
+	return nr;
+}
+
+unsigned lookup_callchain(struct lookup *lookup, struct task *task, const struct session_record *record,
+			  struct location *ret, unsigned max)
+{
+	const struct sample *sample = &record->sample;
+	unsigned nr = add_recorded(lookup, task, sample, ret, max);
+
+	if (sample->user_stack.len && nr < max)
+		nr += add_unwound(lookup, task, sample, ret + nr, max - nr);
+	return nr;
+}
+
+void machine_resolve(struct machine *machine, struct task *task, uint8_t cpumode, uint64_t ip, struct location *ret)
+{
+	lookup_resolve(&machine->own, task, cpumode, ip, ret);
+}
+
+unsigned machine_callchain(struct machine *machine, struct task *task, const struct session_record *record,
+			   struct location *ret, unsigned max)
+{
+	return lookup_callchain(&machine->own, task, record, ret, max);
+}

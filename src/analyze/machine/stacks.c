@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+#include "analyze/machine/stacks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash_table.h"
+
+struct frame {
+	struct location at;
+	uint32_t name_hash;
+};
+
+struct link {
+	uint32_t outer, frame;
+};
+
+struct stacks {
+	struct frame *frames; /* [0] is not used */
+	struct link *links;   /* likewise */
+	uint32_t nr_frames, nr_links, frames_room, links_room;
+	struct hash_table by_place, by_link; /* frames, by a hash; links, by both numbers */
+	unsigned depth;
+	bool by_address;
+};
+
+enum { FIRST_ROOM = 256 };
+
+/* One of 2^31 frames or links is beyond any recording that fits in memory; numbers must not wrap. */
+static const uint32_t max_elements = UINT32_MAX / 4;
+
+struct stacks *stacks_new(void)
+{
+	struct stacks *stacks = calloc(1, sizeof(*stacks));
+
+	if (stacks)
+		stacks->nr_frames = stacks->nr_links = 1;
+	return stacks;
+}
+
+void stacks_free(struct stacks *stacks)
+{
+	if (!stacks)
+		return;
+	free(stacks->frames);
+	free(stacks->links);
+	hash_table_fini(&stacks->by_place);
+	hash_table_fini(&stacks->by_link);
+	free(stacks);
+}
+
+void stacks_tell_addresses(struct stacks *stacks)
+{
+	stacks->by_address = true;
+}
+
+/* Room for one more element of an array. */
+static int make_room(void **array, size_t element_bytes, uint32_t nr, uint32_t *room)
+{
+	if (nr < *room)
+		return 0;
+	uint32_t more = *room ? *room * 2 : FIRST_ROOM;
+	void *grown = more <= max_elements ? reallocarray(*array, more, element_bytes) : NULL;
+	if (!grown)
+		return -ENOMEM;
+	*array = grown;
+	*room = more;
+	return 0;
+}
+
+static uint32_t name_hash(const struct location *at)
+{
+	uint32_t hash = 1;
+
+	if (!at->symbol)
+		return (uint32_t)hash_mix(2, at->ip);
+	for (const char *c = at->symbol->name; *c; c++)
+		hash = hash * 31 + (unsigned char)*c;
+	return hash;
+}
+
+static bool address_counts(const struct stacks *stacks, const struct location *at)
+{
+	return !at->symbol || stacks->by_address;
+}
+
+static uint64_t place_key(const struct stacks *stacks, const struct location *at)
+{
+	uint64_t key = hash_mix((uint64_t)at->level, (uintptr_t)at->dso);
+
+	key = hash_mix(key, (uintptr_t)at->symbol);
+	return address_counts(stacks, at) ? hash_mix(key, at->ip) : key;
+}
+
+static bool same_place(const struct stacks *stacks, const struct location *a, const struct location *b)
+{
+	return a->dso == b->dso && a->symbol == b->symbol && a->level == b->level &&
+	       (!address_counts(stacks, a) || (a->ip == b->ip && a->address == b->address));
+}
+
+static int intern_frame(struct stacks *stacks, const struct location *at, uint32_t *ret)
+{
+	uint64_t key = place_key(stacks, at);
+
+	for (struct hash_slot *slot = hash_table_find(&stacks->by_place, key); slot;
+	     slot = hash_table_next(&stacks->by_place, slot)) {
+		*ret = (uint32_t)slot->number;
+		if (same_place(stacks, &stacks->frames[*ret].at, at))
+			return 0;
+	}
+	if (make_room((void **)&stacks->frames, sizeof(*stacks->frames), stacks->nr_frames, &stacks->frames_room) ||
+	    hash_table_add_number(&stacks->by_place, key, stacks->nr_frames))
+		return -ENOMEM;
+	stacks->frames[stacks->nr_frames] = (struct frame){*at, name_hash(at)};
+	*ret = stacks->nr_frames++;
+	return 0;
+}
+
+static int intern_link(struct stacks *stacks, uint32_t outer, uint32_t frame, uint32_t *ret)
+{
+	uint64_t key = (uint64_t)outer << 32 | frame;
+
+	*ret = (uint32_t)hash_table_find_number(&stacks->by_link, key);
+	if (*ret)
+		return 0;
+	if (make_room((void **)&stacks->links, sizeof(*stacks->links), stacks->nr_links, &stacks->links_room) ||
+	    hash_table_add_number(&stacks->by_link, key, stacks->nr_links))
+		return -ENOMEM;
+	stacks->links[stacks->nr_links] = (struct link){outer, frame};
+	*ret = stacks->nr_links++;
+	return 0;
+}
+
+int stacks_intern(struct stacks *stacks, const struct location frames[], unsigned nr, uint32_t *ret_chain)
+{
+	uint32_t chain = 0, frame;
+
+	for (unsigned i = nr; i-- > 0;) {
+		int err = intern_frame(stacks, &frames[i], &frame);
+		if (!err)
+			err = intern_link(stacks, chain, frame, &chain);
+		if (err)
+			return err;
+	}
+	if (stacks->depth < nr)
+		stacks->depth = nr;
+	*ret_chain = chain;
+	return 0;
+}
+
+uint32_t stacks_outer(const struct stacks *stacks, uint32_t chain)
+{
+	return stacks->links[chain].outer;
+}
+
+uint32_t stacks_frame(const struct stacks *stacks, uint32_t chain)
+{
+	return stacks->links[chain].frame;
+}
+
+const struct location *stacks_location(const struct stacks *stacks, uint32_t frame)
+{
+	return &stacks->frames[frame].at;
+}
+
+uint32_t stacks_frame_hash(const struct stacks *stacks, uint32_t frame)
+{
+	return stacks->frames[frame].name_hash;
+}
+
+unsigned stacks_depth(const struct stacks *stacks)
+{
+	return stacks->depth;
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: MIT */
+#include "analyze/report/hist.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash_table.h"
+#include "base/pool.h"
+#include "base/rbtree.h"
+
+struct hist {
+	struct hist_options options;
+	struct pool pool;            /* the entries */
+	struct hash_table places;    /* entries, by the hash of their place */
+	struct hist_entry **entries; /* all of them, as they came until sorted */
+	size_t nr, room;
+	unsigned nr_members;
+	uint64_t nr_samples, period, nr_adds;
+};
+
+enum { FIRST_ROOM = 128, NR_LEVELS = HIST_SELF_GUEST_USER - HIST_SELF_KERNEL + 1 };
+
+static void set_default_order(struct hist_options *options)
+{
+	options->order[options->nr_order++] = HIST_CHILDREN;
+	options->order[options->nr_order++] = HIST_SELF;
+	for (unsigned i = 0; i < options->nr_keys; i++)
+		options->order[options->nr_order++] = options->keys[i];
+}
+
+int hist_new(const struct hist_options *options, struct hist **ret)
+{
+	struct hist *hist = calloc(1, sizeof(*hist));
+
+	if (!hist)
+		return -ENOMEM;
+	hist->options = *options;
+	if (!options->nr_order)
+		set_default_order(&hist->options);
+	*ret = hist;
+	return 0;
+}
+
+void hist_free(struct hist *hist)
+{
+	if (!hist)
+		return;
+	pool_fini(&hist->pool);
+	hash_table_fini(&hist->places);
+	free(hist->entries);
+	free(hist);
+}
+
+bool hist_has_key(const struct hist_options *options, enum hist_column key)
+{
+	for (unsigned i = 0; i < options->nr_keys; i++)
+		if (options->keys[i] == key)
+			return true;
+	return false;
+}
+
+static bool has_key(const struct hist *hist, enum hist_column key)
+{
+	return hist_has_key(&hist->options, key);
+}
+
+static int compare_u64(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+/* What is known comes before what is not. */
+static int compare_known(const void *a, const void *b)
+{
+	return !a - !b;
+}
+
+/* Objects are told apart by what is shown of them: two files of one name are one. */
+static int compare_dso(const struct hist_place *a, const struct hist_place *b)
+{
+	if (a->dso == b->dso)
+		return 0;
+	if (!a->dso || !b->dso)
+		return compare_known(a->dso, b->dso);
+	return strcmp(dso_short_name(a->dso), dso_short_name(b->dso));
+}
+
+/* By the signed distance, as perf: what is in the kernel's half comes first, and junk goes in circles. */
+static int compare_address(const struct hist_place *a, const struct hist_place *b)
+{
+	int64_t distance = (int64_t)(a->address - b->address);
+
+	return distance < 0 ? -1 : distance > 0;
+}
+
+static int compare_symbol(const struct hist_place *a, const struct hist_place *b)
+{
+	if (a->symbol == b->symbol)
+		return 0;
+	if (a->symbol->inlined || b->symbol->inlined) {
+		int names = strcmp(a->symbol->name, b->symbol->name);
+		if (names || (a->symbol->start <= b->symbol->end && b->symbol->start <= a->symbol->end))
+			return names;
+	}
+	int order = compare_u64(a->symbol->start, b->symbol->start);
+	order = order ? order : compare_u64(a->symbol->end, b->symbol->end);
+	/* Two builds of one name may have different functions at the same place. */
+	return order || a->dso == b->dso ? order : strcmp(a->symbol->name, b->symbol->name);
+}
+
+static int compare_symbol_name(const struct hist_place *a, const struct hist_place *b)
+{
+	if (!a->symbol || !b->symbol)
+		return compare_known(a->symbol, b->symbol);
+	return strcmp(a->symbol->name, b->symbol->name);
+}
+
+enum compare_for { COMPARE_IDENTITY, COMPARE_DISPLAY };
+
+static int compare_details(enum hist_column key, const struct hist_details *a, const struct hist_details *b)
+{
+	if (a == b)
+		return 0;
+	switch (key) {
+	case HIST_SOCKET:
+		return a->socket < b->socket ? -1 : a->socket > b->socket;
+	case HIST_TIME:
+		return compare_u64(a->time_ns, b->time_ns);
+	case HIST_SRCLINE:
+		return strcmp(a->srcline, b->srcline);
+	case HIST_SRCFILE:
+		return strcmp(a->srcfile, b->srcfile);
+	case HIST_TRACE:
+		return strcmp(a->trace, b->trace);
+	default:
+		return 0;
+	}
+}
+
+static int compare_key(const struct hist *hist, enum hist_column key, enum compare_for purpose,
+		       const struct hist_place *a, const struct hist_place *b)
+{
+	int order;
+
+	switch (key) {
+	case HIST_COMM:
+		return a->comm == b->comm ? 0 : strcmp(a->comm->text, b->comm->text);
+	case HIST_DSO:
+		return compare_dso(a, b);
+	case HIST_SYM:
+		if (purpose == COMPARE_DISPLAY)
+			return compare_symbol_name(a, b);
+		if (!a->symbol && !b->symbol)
+			return compare_address(a, b);
+		if (!a->symbol || !b->symbol)
+			return compare_known(a->symbol, b->symbol);
+		/* Addresses of symbols are only comparable inside one object. */
+		order = has_key(hist, HIST_DSO) ? 0 : compare_dso(a, b);
+		return order ? order : compare_symbol(a, b);
+	case HIST_TID:
+		return (int32_t)a->tid < (int32_t)b->tid ? -1 : (int32_t)a->tid > (int32_t)b->tid;
+	case HIST_CPU:
+		return a->cpu < b->cpu ? -1 : a->cpu > b->cpu;
+	default:
+		return compare_details(key, a->details, b->details);
+	}
+}
+
+static int compare_places(const struct hist *hist, const struct hist_place *a, const struct hist_place *b)
+{
+	for (unsigned i = 0; i < hist->options.nr_keys; i++) {
+		int order = compare_key(hist, hist->options.keys[i], COMPARE_IDENTITY, a, b);
+		if (order)
+			return order;
+	}
+	return 0;
+}
+
+/* Of the keys that are cheap to hash; equal places have equal hashes. */
+static uint64_t place_hash(const struct hist *hist, const struct hist_place *place)
+{
+	uint64_t hash = 1;
+
+	for (unsigned i = 0; i < hist->options.nr_keys; i++) {
+		switch (hist->options.keys[i]) {
+		case HIST_COMM:
+			hash = hash_mix(hash, hash_text(place->comm->text));
+			break;
+		case HIST_SYM:
+			hash = hash_mix(hash, place->symbol ? place->symbol->start : place->address);
+			break;
+		case HIST_TID:
+			hash = hash_mix(hash, place->tid);
+			break;
+		case HIST_CPU:
+			hash = hash_mix(hash, (uint64_t)(int64_t)place->cpu);
+			break;
+		case HIST_DSO:
+			hash = hash_mix(hash, place->dso ? strlen(dso_short_name(place->dso)) : 0);
+			break;
+		default:
+			hash = hash_mix(hash, (uintptr_t)place->details);
+			break;
+		}
+	}
+	return hash;
+}
+
+/* NULL: out of memory. */
+static struct hist_entry *hist_find(struct hist *hist, const struct hist_place *place)
+{
+	uint64_t key = place_hash(hist, place);
+
+	for (struct hash_slot *slot = hash_table_find(&hist->places, key); slot; slot = hash_table_next(&hist->places, slot)) {
+		struct hist_entry *entry = slot->item;
+		if (compare_places(hist, &entry->place, place) == 0)
+			return entry;
+	}
+	if (hist->nr == hist->room) {
+		size_t room = hist->room ? 2 * hist->room : FIRST_ROOM;
+		struct hist_entry **entries = reallocarray(hist->entries, room, sizeof(*entries));
+		if (!entries)
+			return NULL;
+		hist->entries = entries;
+		hist->room = room;
+	}
+	struct hist_entry *entry = pool_take(&hist->pool, sizeof(*entry));
+	if (!entry || hash_table_add(&hist->places, key, entry))
+		return NULL;
+	entry->place = *place;
+	hist->entries[hist->nr++] = entry;
+	return entry;
+}
+
+/* The column for what was sampled there; HIST_COLUMNS: none. */
+static enum hist_column level_of(char level)
+{
+	switch (level) {
+	case 'k':
+		return HIST_SELF_KERNEL;
+	case '.':
+		return HIST_SELF_USER;
+	case 'g':
+		return HIST_SELF_GUEST_KERNEL;
+	case 'u':
+		return HIST_SELF_GUEST_USER;
+	default:
+		return HIST_COLUMNS;
+	}
+}
+
+int hist_add(struct hist *hist, const struct hist_place *place, const struct hist_amount *amount,
+	     struct hist_entry **ret)
+{
+	struct hist_entry *entry = hist_find(hist, place);
+
+	if (entry && !entry->level_periods)
+		entry->level_periods = pool_take(&hist->pool, NR_LEVELS * sizeof(*entry->level_periods));
+	if (!entry || !entry->level_periods)
+		return -ENOMEM;
+	entry->stamp = ++hist->nr_adds;
+	entry->period += amount->period;
+	entry->children_period += amount->period;
+	enum hist_column level = level_of(place->level);
+	if (level != HIST_COLUMNS)
+		entry->level_periods[level - HIST_SELF_KERNEL] += amount->period;
+	entry->nr_samples += amount->nr_samples;
+	hist->period += amount->period;
+	hist->nr_samples += amount->nr_samples;
+	*ret = entry;
+	return 0;
+}
+
+int hist_add_caller(struct hist *hist, const struct hist_place *place, uint64_t period, struct hist_entry **ret)
+{
+	struct hist_entry *entry = hist_find(hist, place);
+
+	if (!entry)
+		return -ENOMEM;
+	if (entry->stamp == hist->nr_adds)
+		return 0;
+	entry->stamp = hist->nr_adds;
+	entry->children_period += period;
+	*ret = entry;
+	return 1;
+}
+
+int hist_note_use(struct hist *hist, struct hist_entry *entry, const struct use *use, uint32_t depth)
+{
+	if (entry->depth < depth)
+		entry->depth = depth;
+	return use_list_append(&entry->uses, use, &hist->pool);
+}
+
+int hist_link(struct hist *leader, struct hist *const members[], unsigned nr_members)
+{
+	leader->nr_members = nr_members;
+	for (unsigned member = 0; member < nr_members; member++) {
+		for (size_t i = 0; members[member] && i < members[member]->nr; i++) {
+			struct hist_entry *part = members[member]->entries[i];
+			struct hist_entry *entry = hist_find(leader, &part->place);
+			if (entry && !entry->members)
+				entry->members = pool_take(&leader->pool, nr_members * sizeof(*entry->members));
+			if (!entry || !entry->members)
+				return -ENOMEM;
+			entry->members[member] = part;
+		}
+	}
+	return 0;
+}
+
+uint64_t hist_nr_samples(const struct hist *hist)
+{
+	return hist->nr_samples;
+}
+
+uint64_t hist_period(const struct hist *hist)
+{
+	return hist->period;
+}
+
+static int compare_identity(const void *left, const void *right, const void *of)
+{
+	const struct hist_entry *a = left, *b = right;
+
+	return compare_places(of, &a->place, &b->place);
+}
+
+uint64_t hist_number(const struct hist_entry *entry, enum hist_column column)
+{
+	switch (column) {
+	case HIST_CHILDREN:
+		return entry->children_period;
+	case HIST_SELF_KERNEL:
+	case HIST_SELF_USER:
+	case HIST_SELF_GUEST_KERNEL:
+	case HIST_SELF_GUEST_USER:
+		return entry->level_periods ? entry->level_periods[column - HIST_SELF_KERNEL] : 0;
+	case HIST_SAMPLES:
+		return entry->nr_samples;
+	default:
+		return entry->period;
+	}
+}
+
+/* Of the leader, 0, or a member from 1 on. */
+static uint64_t member_number(const struct hist_entry *entry, unsigned member, enum hist_column column)
+{
+	if (!member)
+		return hist_number(entry, column);
+	const struct hist_entry *part = entry->members ? entry->members[member - 1] : NULL;
+	return part ? hist_number(part, column) : 0;
+}
+
+/* The largest first; a group by one event after the other, or, as perf, by a member that was asked for and then the others. */
+static int compare_numbers(const struct hist *hist, enum hist_column column, const struct hist_entry *a,
+			   const struct hist_entry *b)
+{
+	unsigned wanted = hist->options.sort_member, first = wanted <= hist->nr_members ? wanted : 0;
+	int order = compare_u64(member_number(b, first, column), member_number(a, first, column));
+
+	for (unsigned i = 1; i <= hist->nr_members && !order && first == wanted; i++)
+		order = compare_u64(member_number(b, i, column), member_number(a, i, column));
+	return order;
+}
+
+static int compare_column(const struct hist *hist, enum hist_column column, const struct hist_entry *a,
+			  const struct hist_entry *b)
+{
+	if (column < HIST_KEYS)
+		return compare_key(hist, column, COMPARE_DISPLAY, &a->place, &b->place);
+	if (column == HIST_CHILDREN && !hist->options.children)
+		return 0;
+	int order = compare_numbers(hist, column, a, b);
+	if (!order && column == HIST_CHILDREN && hist->options.by_depth && a->place.task == b->place.task)
+		order = hist->options.by_depth * compare_u64(b->depth, a->depth);
+	return order;
+}
+
+static int compare_display(const void *left, const void *right, const void *of)
+{
+	const struct hist *hist = of;
+
+	for (unsigned i = 0; i < hist->options.nr_order; i++) {
+		int order = compare_column(hist, hist->options.order[i], left, right);
+		if (order)
+			return order;
+	}
+	return 0;
+}
+
+/* perf has them in a tree as they come, in another one when names may have changed, and in a third one for display. */
+int hist_sort(struct hist *hist, struct hist_entry *const **ret, size_t *ret_nr)
+{
+	int err = insertion_sort((void **)hist->entries, hist->nr, compare_identity, hist);
+
+	if (!err && has_key(hist, HIST_COMM))
+		err = insertion_sort((void **)hist->entries, hist->nr, compare_identity, hist);
+	if (!err)
+		err = insertion_sort((void **)hist->entries, hist->nr, compare_display, hist);
+	if (err)
+		return err;
+	*ret = hist->entries;
+	*ret_nr = hist->nr;
+	return 0;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hist: the samples of one event, counted by what they have in common. One owner, one thread.
+ *
+ * What makes two samples fall into one entry, and the order of the entries, are perf 6.1's rules.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyze/machine/machine.h"
+#include "analyze/machine/use_list.h"
+
+/* What samples are told apart by, and what is counted of them: the columns of a table. */
+enum hist_column {
+	HIST_COMM,
+	HIST_DSO,
+	HIST_SYM,
+	HIST_TID,
+	HIST_CPU,
+	/* from here on in struct hist_details */
+	HIST_SOCKET,
+	HIST_TIME,
+	HIST_SRCLINE,
+	HIST_SRCFILE,
+	HIST_TRACE,
+	HIST_KEYS, /* so many keys; numbers follow */
+	HIST_CHILDREN = HIST_KEYS,
+	HIST_SELF,
+	HIST_SELF_KERNEL,
+	HIST_SELF_USER,
+	HIST_SELF_GUEST_KERNEL,
+	HIST_SELF_GUEST_USER,
+	HIST_SAMPLES,
+	HIST_PERIOD,
+	HIST_COLUMNS,
+};
+
+struct hist_options {
+	enum hist_column keys[HIST_KEYS]; /* what tells entries apart; each at most once */
+	unsigned nr_keys;
+	/* Entries are sorted by these, numbers the largest first; 0 of them: children, self, then the keys. */
+	enum hist_column order[HIST_COLUMNS];
+	unsigned nr_order;
+	bool children; /* what an entry called is counted, too: else HIST_CHILDREN is no order */
+	/* Of equal ones of a task, those with the longest chains noted first (1) or last (-1); 0: whatever their length. */
+	int by_depth;
+	unsigned sort_member; /* of a group, numbers are first compared by this one's: 0: the leader, 1: the first member… */
+};
+
+/* What only some keys need to know; those that nobody asks for are zero. Alike ones are one object. */
+struct hist_details {
+	int32_t socket;      /* -1: the recording does not tell */
+	uint64_t time_ns;    /* the beginning of the quantum */
+	const char *srcline; /* "file.c:7", or in place of it what there is */
+	const char *srcfile; /* "file.c"; "": unknown */
+	const char *trace;   /* the fields of the tracepoint */
+};
+
+/* What an entry is about. Strings and pointers live as long as the machine. */
+struct hist_place {
+	const struct comm *comm; /* may get its text later */
+	const struct task *task;
+	uint32_t tid;
+	int32_t cpu;
+	struct dso *dso;             /* NULL: unknown */
+	const struct symbol *symbol; /* NULL: unknown; then the address tells places apart */
+	uint64_t address;
+	const struct hist_details *details; /* NULL: no key asks for any */
+	char level;    /* as in struct location; not compared */
+	bool filtered; /* counted, but not to be shown; depends on nothing but the keys and the above */
+};
+
+/* Samples of one place. */
+struct hist_amount {
+	uint64_t period, nr_samples;
+};
+
+struct hist_entry {
+	struct hist_place place; /* of the first sample */
+	uint64_t period;         /* of the samples that were taken here */
+	uint64_t nr_samples;
+	uint64_t *level_periods;      /* of `period`, by HIST_SELF_KERNEL and so on; NULL: all 0 */
+	uint64_t children_period;     /* and of those below, each sample once */
+	struct use_list uses;         /* see hist_note_use() */
+	uint32_t depth;               /* frames of the longest */
+	/* Of the leader of a group, see hist_link(): those of its members, NULL: that member has none there. */
+	struct hist_entry **members;
+	/* private: */
+	uint64_t stamp;
+};
+
+struct hist;
+
+int hist_new(const struct hist_options *options, struct hist **ret);
+void hist_free(struct hist *hist); /* NULL is fine */
+
+/* Samples were taken there, by tasks whose names are what they will be. *ret lives as long as the hist. 0 or -ENOMEM. */
+int hist_add(struct hist *hist, const struct hist_place *place, const struct hist_amount *amount,
+	     struct hist_entry **ret);
+
+/*
+ * That place called where the samples of the last hist_add() were taken. 1; 0 and nothing is counted when it was told
+ * of them before; -ENOMEM.
+ */
+int hist_add_caller(struct hist *hist, const struct hist_place *place, uint64_t period, struct hist_entry **ret);
+
+/* Remembers a use of an entry, in the order of the cells; depth: the frames that are left. 0 or -ENOMEM. */
+int hist_note_use(struct hist *hist, struct hist_entry *entry, const struct use *use, uint32_t depth);
+
+/*
+ * Makes entries of the members of a group parts of the leader's entries of the same places; there it gets entries
+ * without samples where it has none. Then only the leader is sorted. 0 or -ENOMEM.
+ */
+int hist_link(struct hist *leader, struct hist *const members[], unsigned nr_members);
+
+uint64_t hist_nr_samples(const struct hist *hist);
+uint64_t hist_period(const struct hist *hist); /* sum of all, filtered or not */
+
+/* All entries in order; once, after all was added. Valid until hist_free(). 0 or -ENOMEM. */
+int hist_sort(struct hist *hist, struct hist_entry *const **ret, size_t *ret_nr);
+
+/* The number of that column, HIST_KEYS <= column < HIST_COLUMNS. */
+uint64_t hist_number(const struct hist_entry *entry, enum hist_column column);
+
+/* Is the key among those that tell entries apart? */
+bool hist_has_key(const struct hist_options *options, enum hist_column key);

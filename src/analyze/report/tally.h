@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tally: the samples of one event, those that are alike in everything that is asked for counted together. What it
+ * takes grows with the places and call chains that there are, not with the samples. One owner, one thread.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyze/report/hist.h"
+#include "base/hash_table.h"
+
+/* The parts of a cell put together. */
+struct tally_cell {
+	struct hist_place place;
+	uint32_t chain; /* in the stacks; 0: none */
+	struct hist_amount amount;
+};
+
+/* Items of one size, each kept once and known by a number, from 0 on as they first came. */
+struct interned {
+	uint32_t *items;
+	uint32_t nr, room;
+	struct hash_table numbers; /* plus 1, by the hash of the item */
+};
+
+/*
+ * Most cells share their task with thousands of others, and their function with some: a cell is three numbers, its amount
+ * and its slot in the hash table.
+ */
+struct tally {
+	struct interned tasks, functions, cells; /* of the structs in tally.c */
+	struct hist_amount *amounts;             /* of the cells, as they first came */
+	uint32_t nr, room;
+};
+
+void tally_fini(struct tally *tally);
+
+/* The cell of exactly that place and chain, made when there is none. Fields that are not needed must be zero. 0 or -ENOMEM. */
+int tally_find(struct tally *tally, const struct hist_place *place, uint32_t chain, uint32_t *ret_cell);
+
+/* cell < tally->nr */
+struct tally_cell tally_cell(const struct tally *tally, uint32_t cell);
+
+/* Amounts that a thread counts beside the tally: of each of its cells, to be added to them. */
+struct tally_share {
+	struct hist_amount *amounts;
+	uint32_t room;
+};
+
+void tally_share_fini(struct tally_share *share); /* zeroed is fine */
+
+/* Room for all cells that there are now; those that came since the last time are zero. 0 or -ENOMEM. */
+int tally_share_fit(struct tally_share *share, const struct tally *tally);
+
+/* Adds it, and frees it: there may be another one. */
+void tally_join(struct tally *tally, struct tally_share *share);

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tracepoint: the formats of the recorded machine's tracepoints (TRACING_DATA), and the fields of a sample as text.
+ * One owner (tracepoints_close), one thread. The parsing of formats and the printing are libtraceevent's.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/span.h"
+
+struct buf;
+struct diag;
+struct tracepoints;
+
+/*
+ * `blob`: the payload of the TRACING_DATA feature; copied. -EBADMSG: not whole, or none; -ENOMEM.
+ * Formats that libtraceevent does not understand are left out.
+ */
+int tracepoints_open(struct span blob, struct tracepoints **ret, struct diag *reterr);
+void tracepoints_close(struct tracepoints *tracepoints); /* NULL is fine */
+
+/*
+ * How addresses in fields such as "function=%ps" become names: returns the symbol's name and sets *start to where it
+ * begins, or NULL. `of` is passed on.
+ */
+void tracepoints_set_resolver(struct tracepoints *tracepoints,
+			      const char *(*resolve)(void *of, uint64_t address, uint64_t *ret_start), void *of);
+
+/* "sched:sched_switch" of an attr.config, or NULL. Valid until tracepoints_close(). */
+const char *tracepoint_name(const struct tracepoints *tracepoints, uint64_t id);
+
+/*
+ * Appends the fields of a sample by the format's own "print fmt". Says so in the text when the bytes are too few for the
+ * format. Appends nothing when the tracepoint is not known.
+ */
+void tracepoint_print(struct tracepoints *tracepoints, struct span raw, uint32_t cpu, struct buf *out);
+
+enum tracepoint_value_kind { VALUE_SIGNED, VALUE_UNSIGNED, VALUE_TEXT, VALUE_BYTES };
+
+/* Valid while the record is. */
+struct tracepoint_value {
+	const char *name;
+	enum tracepoint_value_kind kind;
+	uint64_t number;   /* SIGNED: as int64_t */
+	struct span bytes; /* TEXT: without the NUL and what is behind it */
+};
+
+typedef void tracepoint_visitor(const struct tracepoint_value *value, void *ctx);
+
+/*
+ * Calls for each field of a sample but those that all tracepoints have. -ENOENT: the tracepoint is not known; -EBADMSG: the
+ * bytes are too few for the format.
+ */
+int tracepoint_values(struct tracepoints *tracepoints, struct span raw, tracepoint_visitor *visit, void *ctx);

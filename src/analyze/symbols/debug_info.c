@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: MIT */
+#include "analyze/symbols/debug_info.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <gelf.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyze/symbols/debug_functions.h"
+#include "analyze/symbols/dso.h"
+#include "base/cleanup.h"
+#include "base/hash_table.h"
+#include "base/pool.h"
+
+enum {
+	MAX_OPEN = 32,    /* objects */
+	MAX_INLINED = 32, /* functions at one address */
+	/* Debug information may be hostile. */
+	MAX_UNITS = 1 << 22,
+	MAX_RANGES = 1 << 23,  /* of one object, empty ones too */
+	MAX_OVERLAPPING = 8,   /* ranges that begin before an address and after the one it is in */
+};
+
+struct unit_range {
+	Dwarf_Addr low, high; /* high exclusive */
+	Dwarf_Off die;        /* root of the unit */
+};
+
+/* An object whose files are open. */
+struct object {
+	struct dso *dso; /* NULL: not in use */
+	uint64_t used;   /* when last */
+	int runtime_fd, debug_fd; /* -1: none */
+	Elf *runtime;             /* for its segments */
+	Dwarf *dwarf;             /* NULL: there is no debug information */
+	char *directories[2];     /* of the two files; in the pool; NULL: none, or not known */
+	bool units_read;
+	struct unit_range *units; /* by low */
+	size_t nr_units, units_room;
+	struct debug_functions *functions; /* NULL: not needed yet */
+};
+
+/* What was found at an address. */
+struct line_answer {
+	const struct dso *dso;
+	uint64_t address;
+	struct source_line line; /* path NULL: nothing */
+};
+
+struct inlined_answer {
+	const struct symbol *symbol;
+	uint64_t address;
+	unsigned nr;
+	const struct symbol *functions[];
+};
+
+struct debug_info {
+	pthread_mutex_t lock; /* of all below */
+	const char *symfs;
+	struct object objects[MAX_OPEN];
+	uint64_t clock;
+	struct pool pool; /* answers, their paths and symbols */
+	struct hash_table lines, inlined;
+};
+
+struct debug_info *debug_info_new(const char *symfs)
+{
+	struct debug_info *info = calloc(1, sizeof(*info));
+
+	if (!info)
+		return NULL;
+	pthread_mutex_init(&info->lock, NULL);
+	info->symfs = symfs ? symfs : "";
+	return info;
+}
+
+static void object_close(struct object *object)
+{
+	if (!object->dso)
+		return;
+	debug_functions_free(object->functions);
+	free(object->units);
+	dwarf_end(object->dwarf);
+	elf_end(object->runtime);
+	if (object->runtime_fd >= 0)
+		close(object->runtime_fd);
+	if (object->debug_fd >= 0)
+		close(object->debug_fd);
+	*object = (struct object){0};
+}
+
+void debug_info_free(struct debug_info *info)
+{
+	if (!info)
+		return;
+	for (size_t i = 0; i < MAX_OPEN; i++)
+		object_close(&info->objects[i]);
+	hash_table_fini(&info->lines);
+	hash_table_fini(&info->inlined);
+	pool_fini(&info->pool);
+	pthread_mutex_destroy(&info->lock);
+	free(info);
+}
+
+/* Of an open file. NULL: not known. */
+static char *directory_of(struct pool *pool, int fd)
+{
+	char link[64], path[PATH_MAX];
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	ssize_t len = fd < 0 ? -1 : readlink(link, path, sizeof(path));
+	const char *slash = len > 0 && path[0] == '/' ? memrchr(path, '/', (size_t)len) : NULL;
+	return slash ? pool_text(pool, path, (size_t)(slash - path)) : NULL;
+}
+
+static bool has_units(Elf *elf)
+{
+	Elf_Scn *section = NULL;
+	size_t names;
+
+	if (!elf || elf_getshdrstrndx(elf, &names))
+		return false;
+	while ((section = elf_nextscn(elf, section))) {
+		GElf_Shdr header;
+		const char *name = gelf_getshdr(section, &header) ? elf_strptr(elf, names, header.sh_name) : NULL;
+		if (name && (strcmp(name, ".debug_info") == 0 || strcmp(name, ".zdebug_info") == 0))
+			return header.sh_type != SHT_NOBITS;
+	}
+	return false;
+}
+
+/* The debug information is in the object itself, or in a file of its own. */
+static void object_open(struct debug_info *info, struct object *object, struct dso *dso)
+{
+	*object = (struct object){.dso = dso, .runtime_fd = dso_open(dso, info->symfs, DSO_RUNTIME), .debug_fd = -1};
+	if (object->runtime_fd < 0)
+		return;
+	object->runtime = elf_begin(object->runtime_fd, ELF_C_READ_MMAP, NULL);
+	object->directories[0] = directory_of(&info->pool, object->runtime_fd);
+	if (has_units(object->runtime)) {
+		object->dwarf = dwarf_begin_elf(object->runtime, DWARF_C_READ, NULL);
+		return;
+	}
+	object->debug_fd = dso_open(dso, info->symfs, DSO_DEBUG);
+	if (object->debug_fd < 0)
+		return;
+	object->directories[1] = directory_of(&info->pool, object->debug_fd);
+	object->dwarf = dwarf_begin(object->debug_fd, DWARF_C_READ);
+}
+
+/* The one used longest ago makes room. */
+static struct object *object_of(struct debug_info *info, struct dso *dso)
+{
+	struct object *oldest = &info->objects[0];
+
+	for (size_t i = 0; i < MAX_OPEN; i++) {
+		struct object *object = &info->objects[i];
+		if (object->dso == dso) {
+			object->used = ++info->clock;
+			return object;
+		}
+		if (object->used < oldest->used)
+			oldest = object;
+	}
+	object_close(oldest);
+	object_open(info, oldest, dso);
+	oldest->used = ++info->clock;
+	return oldest;
+}
+
+static bool units_add(struct object *object, const struct unit_range *range)
+{
+	if (object->nr_units == object->units_room) {
+		size_t room = object->units_room ? object->units_room * 2 : 64;
+		struct unit_range *units = reallocarray(object->units, room, sizeof(*units));
+		if (!units)
+			return false;
+		object->units = units;
+		object->units_room = room;
+	}
+	object->units[object->nr_units++] = *range;
+	return true;
+}
+
+/* Adds the ranges of a unit. false: that is all that is read of the object. */
+static bool unit_read(struct object *object, Dwarf_Die *root, size_t *nr_seen)
+{
+	struct unit_range range = {.die = dwarf_dieoffset(root)};
+	Dwarf_Addr base;
+	ptrdiff_t offset = 0;
+
+	while ((offset = dwarf_ranges(root, offset, &base, &range.low, &range.high)) > 0) {
+		if (++*nr_seen > MAX_RANGES)
+			return false;
+		/* What the linker has left out begins at 0. */
+		if (range.low && range.low < range.high && !units_add(object, &range))
+			return false;
+	}
+	return true;
+}
+
+static int range_compare(const void *a, const void *b)
+{
+	const struct unit_range *x = a, *y = b;
+
+	if (x->low != y->low)
+		return x->low < y->low ? -1 : 1;
+	return x->die < y->die ? -1 : x->die > y->die;
+}
+
+/* By what the units say of themselves: not all compilers write .debug_aranges. */
+static void units_read(struct object *object)
+{
+	Dwarf_CU *unit = NULL;
+	Dwarf_Die root;
+	size_t nr_seen = 0;
+	uint8_t type;
+
+	object->units_read = true;
+	for (unsigned i = 0; i < MAX_UNITS; i++) {
+		if (dwarf_get_units(object->dwarf, unit, &unit, NULL, &type, &root, NULL))
+			break;
+		if ((type == DW_UT_compile || type == DW_UT_skeleton) && !unit_read(object, &root, &nr_seen))
+			break;
+	}
+	if (object->nr_units)
+		qsort(object->units, object->nr_units, sizeof(*object->units), range_compare);
+}
+
+/* The root DIE of the unit that has the address; of the skeleton where the rest is in a .dwo. false: none has it. */
+static bool find_unit(struct object *object, Dwarf_Addr address, Dwarf_Die *ret)
+{
+	if (!object->units_read)
+		units_read(object);
+	size_t low = 0, high = object->nr_units;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (object->units[middle].low <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (size_t i = low; i > 0 && low - i < MAX_OVERLAPPING; i--)
+		if (address < object->units[i - 1].high)
+			return dwarf_offdie(object->dwarf, object->units[i - 1].die, ret);
+	return dwarf_addrdie(object->dwarf, address, ret); /* units that do not say it may be in .debug_aranges */
+}
+
+/* Where the linker put the byte at a file offset. false: it is not loaded. */
+static bool linked_address(Elf *elf, uint64_t offset, Dwarf_Addr *ret)
+{
+	size_t nr;
+
+	if (!elf || elf_getphdrnum(elf, &nr))
+		return false;
+	for (size_t i = 0; i < nr; i++) {
+		GElf_Phdr load;
+		if (gelf_getphdr(elf, (int)i, &load) && load.p_type == PT_LOAD && offset >= load.p_offset &&
+		    offset - load.p_offset < load.p_filesz) {
+			*ret = offset - load.p_offset + load.p_vaddr;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The object with the unit at an address of a dso, and the address as the debug information counts. NULL: none. */
+static struct object *find_place(struct debug_info *info, struct dso *dso, uint64_t address, Dwarf_Die *ret_unit,
+				 Dwarf_Addr *ret_at)
+{
+	struct object *object = object_of(info, dso);
+
+	if (!object->dwarf || !linked_address(object->runtime, address, ret_at) || !find_unit(object, *ret_at, ret_unit))
+		return NULL;
+	return object;
+}
+
+static void read_line(struct debug_info *info, struct dso *dso, uint64_t address, struct source_line *ret)
+{
+	Dwarf_Addr at;
+	Dwarf_Die unit;
+	int line;
+
+	Dwarf_Line *row = find_place(info, dso, address, &unit, &at) ? dwarf_getsrc_die(&unit, at) : NULL;
+	const char *path = row ? dwarf_linesrc(row, NULL, NULL) : NULL;
+	if (!path || dwarf_lineno(row, &line))
+		return;
+	ret->path = pool_text(&info->pool, path, strlen(path));
+	ret->line = (unsigned)line;
+}
+
+/* NULL: out of memory. */
+static const struct line_answer *find_line(struct debug_info *info, struct dso *dso, uint64_t address)
+{
+	uint64_t key = hash_mix((uintptr_t)dso, address);
+
+	for (struct hash_slot *slot = hash_table_find(&info->lines, key); slot; slot = hash_table_next(&info->lines, slot)) {
+		const struct line_answer *answer = slot->item;
+		if (answer->dso == dso && answer->address == address)
+			return answer;
+	}
+	struct line_answer *answer = pool_take(&info->pool, sizeof(*answer));
+	if (!answer || hash_table_add(&info->lines, key, answer))
+		return NULL;
+	*answer = (struct line_answer){.dso = dso, .address = address};
+	read_line(info, dso, address, &answer->line);
+	return answer;
+}
+
+bool debug_info_line(struct debug_info *info, struct dso *dso, uint64_t address, struct source_line *ret)
+{
+	pthread_mutex_lock(&info->lock);
+	const struct line_answer *answer = find_line(info, dso, address);
+	pthread_mutex_unlock(&info->lock);
+	if (!answer || !answer->line.path)
+		return false;
+	*ret = answer->line;
+	return true;
+}
+
+/* NULL: out of memory. */
+static const struct symbol *make_symbol(struct debug_info *info, const struct symbol *around, const char *name)
+{
+	AUTO_FREE char *readable = symbol_is_mangled(name) ? symbol_demangle(name) : NULL;
+	const char *shown = readable ? readable : name;
+
+	struct symbol *symbol = pool_take(&info->pool, sizeof(*symbol));
+	char *copy = symbol ? pool_text(&info->pool, shown, strlen(shown)) : NULL;
+	if (!copy)
+		return NULL;
+	*symbol = (struct symbol){.start = around->start, .end = around->end, .name = copy, .inlined = true};
+	return symbol;
+}
+
+/* One symbol for all addresses of a function that was inlined in one place. NULL: it has no name; out of memory. */
+static const struct symbol *scope_symbol(struct debug_info *info, const struct symbol *around, struct scope *scope)
+{
+	if (scope->name && scope->around != around) {
+		scope->symbol = make_symbol(info, around, scope->name);
+		scope->around = around;
+	}
+	return scope->name ? scope->symbol : NULL;
+}
+
+static unsigned read_inlined(struct debug_info *info, struct dso *dso, const struct symbol *around, uint64_t address,
+			     const struct symbol *ret[MAX_INLINED])
+{
+	Dwarf_Addr at;
+	Dwarf_Die unit;
+	struct object *object = find_place(info, dso, address, &unit, &at);
+	unsigned nr = 0;
+
+	if (object && !object->functions)
+		object->functions = debug_functions_new(object->directories);
+	if (!object || !object->functions)
+		return 0;
+	struct scope *scope = debug_functions_find(object->functions, &unit, at);
+	for (; scope && scope->outer && nr + 1 < MAX_INLINED; scope = scope->outer) {
+		const struct symbol *symbol = scope_symbol(info, around, scope);
+		if (symbol)
+			ret[nr++] = symbol;
+	}
+	if (nr)
+		ret[nr++] = around;
+	return nr;
+}
+
+/* NULL: out of memory. */
+static const struct inlined_answer *find_inlined(struct debug_info *info, struct dso *dso, const struct symbol *symbol,
+						 uint64_t address)
+{
+	uint64_t key = hash_mix((uintptr_t)symbol, address);
+	const struct symbol *functions[MAX_INLINED];
+
+	for (struct hash_slot *slot = hash_table_find(&info->inlined, key); slot;
+	     slot = hash_table_next(&info->inlined, slot)) {
+		const struct inlined_answer *answer = slot->item;
+		if (answer->symbol == symbol && answer->address == address)
+			return answer;
+	}
+	unsigned nr = read_inlined(info, dso, symbol, address, functions);
+	struct inlined_answer *answer = pool_take(&info->pool, sizeof(*answer) + nr * sizeof(functions[0]));
+	if (!answer || hash_table_add(&info->inlined, key, answer))
+		return NULL;
+	*answer = (struct inlined_answer){.symbol = symbol, .address = address, .nr = nr};
+	memcpy(answer->functions, functions, nr * sizeof(functions[0]));
+	return answer;
+}
+
+unsigned debug_info_inlined(struct debug_info *info, struct dso *dso, const struct symbol *symbol, uint64_t address,
+			    const struct symbol **ret, unsigned max)
+{
+	pthread_mutex_lock(&info->lock);
+	const struct inlined_answer *answer = find_inlined(info, dso, symbol, address);
+	pthread_mutex_unlock(&info->lock);
+	unsigned nr = !answer ? 0 : answer->nr < max ? answer->nr : max;
+
+	if (nr)
+		memcpy(ret, answer->functions, nr * sizeof(*ret));
+	return nr;
+}

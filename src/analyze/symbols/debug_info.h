@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * debug_info: what the debug information of objects (DWARF) says of an address: the line of the source, and the functions
+ * that were inlined there. Each object is opened and indexed once; those used longest ago are closed again. Any thread, one
+ * at a time inside (a lock).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct debug_info;
+struct dso;
+struct symbol;
+
+/* symfs is borrowed; NULL: "". NULL: out of memory. */
+struct debug_info *debug_info_new(const char *symfs);
+void debug_info_free(struct debug_info *info); /* NULL is fine */
+
+struct source_line {
+	const char *path; /* with the directory of compilation where it is known; valid until debug_info_free() */
+	unsigned line;
+};
+
+/* The dso was loaded; `address` as in struct location. false: no debug information, or no line for it. */
+bool debug_info_line(struct debug_info *info, struct dso *dso, uint64_t address, struct source_line *ret);
+
+/*
+ * The functions at `address` of a dso that was loaded, innermost first: those that were inlined there, and last
+ * `symbol` itself, which has the code. Returns how many, at most `max`; 0: nothing was inlined, or there is no
+ * debug information. Valid until debug_info_free().
+ */
+unsigned debug_info_inlined(struct debug_info *info, struct dso *dso, const struct symbol *symbol, uint64_t address,
+			    const struct symbol **ret, unsigned max);

@@ -1,0 +1,604 @@
+/* SPDX-License-Identifier: MIT */
+#include "analyze/symbols/dso.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "analyze/symbols/elf.h"
+#include "analyze/symbols/symbol_text.h"
+#include "base/cleanup.h"
+#include "base/cursor.h"
+#include "base/fd.h"
+
+enum { PERFMAP_MAX_BYTES = 1 << 30 };
+
+const char *dso_long_name(const struct dso *dso)
+{
+	return dso->name;
+}
+
+const char *dso_short_name(const struct dso *dso)
+{
+	return dso->short_name;
+}
+
+void dso_table_fini(struct dso_table *table)
+{
+	for (size_t i = 0; i < table->dsos.nr_slots; i++)
+		for (struct dso *dso = table->dsos.slots[i].item; dso; dso = dso->next)
+			symbols_fini(&dso->symbols);
+	hash_table_fini(&table->dsos);
+	hash_table_fini(&table->path_build_ids);
+	pool_fini(&table->pool);
+	*table = (struct dso_table){0};
+}
+
+/* "/lib/modules/…/kvm-amd.ko.xz" is shown as "[kvm_amd]". */
+static char *module_short_name(struct pool *pool, const char *name)
+{
+	const char *base = strrchr(name, '/');
+	char text[256];
+
+	base = base ? base + 1 : name;
+	if (base[0] == '[')
+		return pool_text(pool, base, strlen(base));
+	const char *suffix = strstr(base, ".ko");
+	snprintf(text, sizeof(text), "[%.*s]", (int)(suffix ? suffix - base : (long)strlen(base)), base);
+	for (char *at = text; *at; at++)
+		if (*at == '-')
+			*at = '_';
+	return pool_text(pool, text, strlen(text));
+}
+
+static const char *make_short_name(struct pool *pool, const char *name, enum dso_kind kind)
+{
+	int tid;
+	char text[64];
+
+	switch (kind) {
+	case DSO_KERNEL:
+	case DSO_KSYMBOL:
+	case DSO_VDSO:
+		return name;
+	case DSO_MODULE:
+		return module_short_name(pool, name);
+	default:
+		break;
+	}
+	if (sscanf(name, "/tmp/perf-%d.map", &tid) == 1) {
+		snprintf(text, sizeof(text), "[JIT] tid %d", tid);
+		return pool_text(pool, text, strlen(text));
+	}
+	char *copy = pool_text(pool, name, strlen(name));
+	return copy ? basename(copy) : NULL;
+}
+
+static void dso_set_id(struct dso *dso, const struct object_id *id)
+{
+	dso->id = *id;
+	if (id->build_id.len)
+		dso->build_id = id->build_id;
+}
+
+/* As the newest of its hash. 0 or -ENOMEM. */
+static int table_put(struct hash_table *table, uint64_t hash, void *item)
+{
+	struct hash_slot *slot = hash_table_find(table, hash);
+
+	if (!slot)
+		return hash_table_add(table, hash, item);
+	slot->item = item;
+	return 0;
+}
+
+struct dso *dso_find(struct dso_table *table, const char *name, const struct object_id *id, enum dso_kind kind)
+{
+	static const struct object_id unknown;
+	const uint64_t hash = hash_text(name);
+
+	if (!id)
+		id = &unknown;
+	struct dso *newest = hash_table_find_item(&table->dsos, hash);
+	for (struct dso *dso = newest; dso; dso = dso->next) {
+		if (strcmp(dso->name, name) != 0 || !object_id_equal(id, &dso->id))
+			continue;
+		if (object_id_unknown(&dso->id))
+			dso_set_id(dso, id);
+		else if (!dso->id.file.generation)
+			dso->id.file.generation = id->file.generation;
+		return dso;
+	}
+	struct dso *dso = pool_take(&table->pool, sizeof(*dso));
+	if (!dso)
+		return NULL;
+	dso->name = pool_text(&table->pool, name, strlen(name));
+	dso->short_name = dso->name ? make_short_name(&table->pool, dso->name, kind) : NULL;
+	if (!dso->short_name)
+		return NULL;
+	dso_set_id(dso, id);
+	dso->mapped_ns = UINT64_MAX;
+	dso->kind = kind;
+	dso->table = table;
+	dso->next = newest;
+	if (table_put(&table->dsos, hash, dso))
+		return NULL;
+	dso->age = ++table->nr;
+	return dso;
+}
+
+void dso_note_mapped(struct dso *dso, uint64_t time_ns)
+{
+	if (time_ns < dso->mapped_ns)
+		dso->mapped_ns = time_ns;
+}
+
+/* The build-ids of a path, one after the other; NULL: no more. Begin with NULL. */
+static const struct path_build_id *next_build_id(const struct dso_table *table, const char *path,
+						 const struct path_build_id *after)
+{
+	const struct path_build_id *at =
+		after ? after->next : hash_table_find_item(&table->path_build_ids, hash_text(path));
+
+	while (at && strcmp(at->path, path) != 0)
+		at = at->next;
+	return at;
+}
+
+/* That one of a path; NULL: it is not among those of the path. */
+static const struct path_build_id *find_build_id(const struct dso_table *table, const char *path, const struct elf_id *id)
+{
+	const struct path_build_id *at = NULL;
+
+	while ((at = next_build_id(table, path, at)) && !elf_id_equal(&at->build_id, id))
+		;
+	return at;
+}
+
+int dso_learn_build_id(struct dso_table *table, const char *path, const struct elf_id *build_id)
+{
+	uint64_t hash = hash_text(path);
+
+	if (find_build_id(table, path, build_id))
+		return 0;
+	struct path_build_id *known = pool_take(&table->pool, sizeof(*known));
+	const char *copy = known ? pool_text(&table->pool, path, strlen(path)) : NULL;
+	if (!copy)
+		return -ENOMEM;
+	*known = (struct path_build_id){
+		.next = hash_table_find_item(&table->path_build_ids, hash), .path = copy, .build_id = *build_id};
+	return table_put(&table->path_build_ids, hash, known);
+}
+
+static const char *id_text(const struct elf_id *id, char text[2 * ELF_ID_MAX_BYTES + 1])
+{
+	strcpy(text, "none");
+	for (unsigned i = 0; i < id->len; i++)
+		snprintf(text + 2 * i, 3, "%02x", id->bytes[i]);
+	return text;
+}
+
+char *dso_doubt_text(const struct dso *dso)
+{
+	char expected[2 * ELF_ID_MAX_BYTES + 1], found[2 * ELF_ID_MAX_BYTES + 1];
+	const struct file_id *file = &dso->id.file;
+	char *text = NULL;
+	int len = -1;
+
+	switch (dso->doubt.why) {
+	case DSO_TRUSTED:
+		break;
+	case DSO_OTHER_BUILD:
+		len = asprintf(&text, "%s has changed since it was recorded (build-id %s expected, %s found): its functions are not named",
+			       dso->name, id_text(&dso->build_id, expected), id_text(&dso->doubt.found, found));
+		break;
+	case DSO_OTHER_FILE:
+		len = asprintf(&text, "%s is not the file that was recorded (%u:%u inode %" PRIu64 " expected, inode %" PRIu64
+			       " found, no build-id recorded): its functions are not named",
+			       dso->name, file->major, file->minor, file->inode, dso->doubt.found_inode);
+		break;
+	case DSO_WRITTEN:
+		len = asprintf(&text, "%s was written to after it was mapped, and no build-id of it was recorded: its functions are "
+			       "not named", dso->name);
+		break;
+	}
+	return len < 0 ? NULL : text;
+}
+
+size_t dso_list_doubts(const struct dso_table *table, const struct dso *ret[], size_t max)
+{
+	size_t nr = 0, kept = 0;
+
+	for (size_t i = 0; i < table->dsos.nr_slots; i++) {
+		for (const struct dso *dso = table->dsos.slots[i].item; dso; dso = dso->next) {
+			if (!dso->doubt.why || !dso->doubt.nr_uses)
+				continue;
+			nr++;
+			size_t at = kept < max ? kept++ : max;
+			for (; at && ret[at - 1]->doubt.nr_uses < dso->doubt.nr_uses; at--)
+				if (at < max)
+					ret[at] = ret[at - 1];
+			if (at < max)
+				ret[at] = dso;
+		}
+	}
+	return nr;
+}
+
+/* Where the symbols of an object are looked for: the places of perf 6.1, in its order. */
+
+/* In a directory that is laid out as perf's cache. */
+static char *copy_path(const char *directory, const struct elf_id *id, const char *leaf)
+{
+	char text[2 * ELF_ID_MAX_BYTES + 1], *path;
+
+	if (!id->len || !directory)
+		return NULL;
+	id_text(id, text);
+	return asprintf(&path, "%s/.build-id/%.2s/%s/%s", directory, text, text + 2, leaf) < 0 ? NULL : path;
+}
+
+/* Where perf keeps copies of what was recorded; with symfs, those below it. Source: perf-buildid-cache(1). */
+static char *cache_path(const struct elf_id *id, const char *symfs, const char *leaf)
+{
+	const char *home = symfs[0] ? symfs : getenv("HOME");
+	AUTO_FREE char *directory = NULL;
+
+	if (!home || asprintf(&directory, "%s/.debug", home) < 0) {
+		directory = NULL;
+		return NULL;
+	}
+	return copy_path(directory, id, leaf);
+}
+
+static char *build_id_debug_path(const struct elf_id *id, const char *symfs)
+{
+	char text[2 * ELF_ID_MAX_BYTES + 1], *path;
+
+	if (!id->len)
+		return NULL;
+	id_text(id, text);
+	if (asprintf(&path, "%s/usr/lib/debug/.build-id/%.2s/%s.debug", symfs, text, text + 2) < 0)
+		return NULL;
+	return path;
+}
+
+static bool is_regular(const char *path)
+{
+	struct stat status;
+
+	return stat(path, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/* The file that .gnu_debuglink names: beside the object, in .debug below it, or under /usr/lib/debug. */
+static char *debuglink_path(const struct dso *dso, const char *symfs)
+{
+	static const char *const forms[] = {"%s%.*s/%s", "%s%.*s/.debug/%s", "%s/usr/lib/debug%.*s/%s"};
+	const char *slash = strrchr(dso->name, '/');
+	AUTO_FREE char *path = NULL;
+	AUTO_FREE char *link = NULL;
+
+	if (!slash || asprintf(&path, "%s%s", symfs, dso->name) < 0)
+		return NULL;
+	link = elf_file_debuglink(path);
+	for (size_t i = 0; link && i < sizeof(forms) / sizeof(forms[0]); i++) {
+		char *found;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+		if (asprintf(&found, forms[i], symfs, (int)(slash - dso->name), dso->name, link) < 0)
+			return NULL;
+#pragma GCC diagnostic pop
+		if (is_regular(found))
+			return found;
+		free(found);
+	}
+	return NULL;
+}
+
+static char *plain_path(const char *symfs, const char *before, const char *name, const char *behind)
+{
+	char *path;
+
+	return asprintf(&path, "%s%s%s%s", symfs, before, name, behind) < 0 ? NULL : path;
+}
+
+enum file_place {
+	PLACE_BUNDLE_DEBUG,
+	PLACE_BUNDLE,
+	PLACE_DEBUGLINK,
+	PLACE_CACHE,
+	PLACE_CACHE_DEBUG,
+	PLACE_LIB_DEBUG_SUFFIX,
+	PLACE_LIB_DEBUG,
+	PLACE_BUILD_ID,
+	PLACE_ITSELF,
+	PLACE_LAST = PLACE_ITSELF,
+};
+
+/* On the heap; NULL: this place has none. */
+static char *place_path(const struct dso *dso, const char *symfs, enum file_place place)
+{
+	bool vdso = dso->kind == DSO_VDSO;
+
+	switch (place) {
+	case PLACE_BUNDLE_DEBUG:
+		return copy_path(dso->table->bundle, &dso->build_id, "debug");
+	case PLACE_BUNDLE:
+		return copy_path(dso->table->bundle, &dso->build_id, vdso ? "vdso" : "elf");
+	case PLACE_DEBUGLINK:
+		return vdso ? NULL : debuglink_path(dso, symfs);
+	case PLACE_CACHE:
+		return cache_path(&dso->build_id, symfs, vdso ? "vdso" : "elf");
+	case PLACE_CACHE_DEBUG:
+		return cache_path(&dso->build_id, symfs, "debug");
+	case PLACE_LIB_DEBUG_SUFFIX:
+		return vdso ? NULL : plain_path(symfs, "/usr/lib/debug", dso->name, ".debug");
+	case PLACE_LIB_DEBUG:
+		return vdso ? NULL : plain_path(symfs, "/usr/lib/debug", dso->name, "");
+	case PLACE_BUILD_ID:
+		return build_id_debug_path(&dso->build_id, symfs);
+	case PLACE_ITSELF:
+		return vdso ? NULL : plain_path(symfs, "", dso->name, "");
+	}
+	return NULL;
+}
+
+/* The vdso of this process; it is the recorded one when its build-id is. NULL: none. */
+static void *vdso_image(size_t *ret_len)
+{
+	const ElfW(Ehdr) *header = (const void *)getauxval(AT_SYSINFO_EHDR);
+
+	if (!header || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
+		return NULL;
+	/* Its section headers come last. */
+	*ret_len = header->e_shoff + (size_t)header->e_shnum * header->e_shentsize;
+	return (void *)(uintptr_t)header;
+}
+
+static int place_open(const struct dso *dso, const char *symfs, enum file_place place, struct elf_source *ret)
+{
+	size_t len;
+	bool ours = dso->kind == DSO_VDSO && place == PLACE_ITSELF && !*symfs; /* --symfs: nothing of this machine */
+	void *image = ours ? vdso_image(&len) : NULL;
+
+	if (image)
+		return elf_source_open_image(image, len, &dso->build_id, ret);
+	AUTO_FREE char *path = place_path(dso, symfs, place);
+	return path ? elf_source_open(path, &dso->build_id, ret) : -1;
+}
+
+/*
+ * The first file with a full symbol table gives the symbols, the first that can run gives PLT and segments. false: there
+ * was neither.
+ */
+static bool load_elf(struct dso *dso, const char *symfs)
+{
+	struct elf_source full = ELF_SOURCE_CLOSED, runtime = ELF_SOURCE_CLOSED;
+
+	for (enum file_place place = 0; place <= PLACE_LAST && (!full.elf || !runtime.elf); place++) {
+		struct elf_source source;
+		if (place_open(dso, symfs, place, &source))
+			continue;
+		if (!full.elf && source.symtab) {
+			bool both = !runtime.elf && source.dynsym;
+			full = source;
+			if (both && place_open(dso, symfs, place, &runtime))
+				runtime = (struct elf_source)ELF_SOURCE_CLOSED;
+		} else if (!runtime.elf && source.dynsym) {
+			runtime = source;
+		} else {
+			elf_source_close(&source);
+		}
+	}
+	const struct elf_source *from = full.elf ? &full : &runtime;
+	if (from->elf)
+		elf_symbols_load(&dso->symbols, from, runtime.elf ? &runtime : from);
+	bool found = from->elf;
+	elf_source_close(&full);
+	elf_source_close(&runtime);
+	return found;
+}
+
+static void load_perfmap(struct dso *dso)
+{
+	AUTO_BUF struct buf text = {0};
+	struct perfmap_line line;
+
+	if (fd_slurp(dso->name, PERFMAP_MAX_BYTES, &text))
+		return;
+	struct span rest = buf_span(&text);
+	while (perfmap_next(&rest, &line))
+		if (symbols_add(&dso->symbols, line.start, line.size, SYMBOL_GLOBAL, line.name,
+				line.name_len))
+			break;
+	symbols_settle(&dso->symbols, SYMBOLS_KEEP_ALIASES);
+}
+
+/* The file under the name of an object, as it is now. fd -1: there is none. */
+struct named_file {
+	int fd;
+	struct stat status;
+	struct elf_id build_id; /* len 0: none */
+	bool is_mapped;         /* device, inode and generation are those of the mapping, or not known */
+};
+
+static void named_file_close(struct named_file *file)
+{
+	if (file->fd >= 0)
+		close(file->fd);
+}
+
+/* Below a --symfs, and on another machine, files are copies with another device and inode. */
+static bool has_own_files(const struct dso *dso, const char *symfs)
+{
+	return !symfs[0] && dso->table->of_this_machine;
+}
+
+static void named_file_open(const struct dso *dso, const char *symfs, struct named_file *ret)
+{
+	AUTO_FREE char *path = plain_path(symfs, "", dso->name, "");
+	struct elf_source source;
+
+	*ret = (struct named_file){.fd = -1, .is_mapped = true};
+	if (!path || elf_source_open(path, NULL, &source))
+		return;
+	elf_source_build_id(&source, &ret->build_id);
+	ret->fd = source.fd;
+	source.fd = -1;
+	elf_source_close(&source);
+	if (has_own_files(dso, symfs) && fstat(ret->fd, &ret->status) == 0)
+		ret->is_mapped = file_id_is(&dso->id.file, ret->fd, &ret->status, !dso->table->of_this_boot);
+}
+
+/* By device and inode, which the recorder stored with the build-id. */
+static bool find_by_file(struct dso *dso)
+{
+	struct cursor at = cursor_over(dso->table->file_ids);
+	struct file_build_id known;
+
+	while (dso->id.file.inode && file_build_id_next(&at, &known)) {
+		if (!file_id_equal(&known.file, &dso->id.file))
+			continue;
+		if (dso->build_id.len && !elf_id_equal(&known.build_id, &dso->build_id)) {
+			dso->build_id.len = 0; /* recordings of several machines were joined */
+			return false;
+		}
+		dso->build_id = known.build_id;
+	}
+	return dso->build_id.len;
+}
+
+/*
+ * A recorder that only looked at the path, when the recording ended, has the build-id of the file that was there then. If that is
+ * still there and not what was mapped, the build-id is of no use. A file that came later has been checked by its build-id.
+ */
+static bool was_there_at_end(const struct dso *dso, const struct named_file *file)
+{
+	int64_t changed_ns = file->status.st_ctim.tv_sec * INT64_C(1000000000) + file->status.st_ctim.tv_nsec;
+
+	return !dso->table->times.end_wall_ns || changed_ns <= dso->table->times.end_wall_ns;
+}
+
+static void find_by_path(struct dso *dso, const struct named_file *file)
+{
+	const struct path_build_id *first = next_build_id(dso->table, dso->name, NULL);
+
+	if (!first || (dso->table->file_ids.ptr && dso->id.file.inode))
+		return; /* a build-id of this file would be among file_ids */
+	const struct path_build_id *same = find_build_id(dso->table, dso->name, &file->build_id);
+	bool several = next_build_id(dso->table, dso->name, first);
+	if (same && (file->is_mapped || (!several && !was_there_at_end(dso, file))))
+		dso->build_id = same->build_id;
+	else if (!same && !several)
+		dso->build_id = first->build_id;
+}
+
+/* The recording has the build-id of this file, but not for the file that was mapped. */
+static bool is_of_another(const struct dso *dso, const struct named_file *file)
+{
+	return dso->table->file_ids.ptr && dso->id.file.inode && file->build_id.len &&
+	       find_build_id(dso->table, dso->name, &file->build_id);
+}
+
+/* Which build-id its files must have, and whether the file under its name can be used. */
+static void decide_identity(struct dso *dso, const char *symfs)
+{
+	__attribute__((cleanup(named_file_close))) struct named_file file;
+
+	named_file_open(dso, symfs, &file);
+	if (!dso->build_id.len && !find_by_file(dso))
+		find_by_path(dso, &file);
+	if (file.fd < 0)
+		return;
+	if (dso->build_id.len) {
+		if (!elf_id_equal(&dso->build_id, &file.build_id))
+			dso->doubt = (struct dso_doubt){.why = DSO_OTHER_BUILD, .found = file.build_id};
+	} else if (!file.is_mapped || is_of_another(dso, &file)) {
+		dso->doubt = (struct dso_doubt){.why = DSO_OTHER_FILE, .found_inode = file.status.st_ino};
+	} else if (has_own_files(dso, symfs) && dso->mapped_ns != UINT64_MAX &&
+		   file_written_after(&file.status, &dso->table->times, dso->mapped_ns)) {
+		dso->doubt = (struct dso_doubt){.why = DSO_WRITTEN};
+	} else {
+		dso->build_id = file.build_id;
+	}
+}
+
+/* Without a build-id no file can be recognized as the right one. */
+static bool is_lost(const struct dso *dso)
+{
+	return dso->doubt.why && !dso->build_id.len;
+}
+
+static void load_file(struct dso *dso, const char *symfs)
+{
+	decide_identity(dso, symfs);
+	if (!is_lost(dso) && load_elf(dso, symfs))
+		dso->doubt.why = DSO_TRUSTED; /* a copy was found elsewhere */
+}
+
+void dso_load(struct dso *dso, const char *symfs)
+{
+	if (dso->loaded)
+		return;
+	dso->loaded = true;
+	switch (dso->kind) {
+	case DSO_FILE:
+		load_file(dso, symfs);
+		break;
+	case DSO_VDSO:
+		load_elf(dso, symfs);
+		break;
+	case DSO_PERFMAP:
+		load_perfmap(dso);
+		break;
+	default:
+		break;
+	}
+}
+
+/* The descriptor out of a source that is not needed otherwise; of an image a file in memory with the same
+ * bytes. */
+static int source_take_fd(struct elf_source *source)
+{
+	size_t len;
+	const char *image = source->fd < 0 ? elf_rawfile(source->elf, &len) : NULL;
+	int fd = source->fd;
+
+	source->fd = -1;
+	if (image) {
+		fd = memfd_create("millrace-vdso", MFD_CLOEXEC);
+		if (fd >= 0 && fd_write(fd, image, len)) {
+			close(fd);
+			fd = -1;
+		}
+	}
+	elf_source_close(source);
+	return fd;
+}
+
+int dso_open(const struct dso *dso, const char *symfs, enum dso_part part)
+{
+	static const enum file_place runtime[] = {PLACE_BUNDLE, PLACE_ITSELF, PLACE_CACHE};
+	static const enum file_place debug[] = {PLACE_BUNDLE_DEBUG, PLACE_DEBUGLINK, PLACE_CACHE_DEBUG, PLACE_BUILD_ID};
+	const enum file_place *places = part == DSO_RUNTIME ? runtime : debug;
+	size_t nr =
+		part == DSO_RUNTIME ? sizeof(runtime) / sizeof(runtime[0]) : sizeof(debug) / sizeof(debug[0]);
+	struct elf_source source;
+
+	if ((dso->kind != DSO_FILE && dso->kind != DSO_VDSO) || is_lost(dso))
+		return -ENOENT;
+	for (size_t i = 0; i < nr; i++) {
+		int fd = place_open(dso, symfs, places[i], &source) ? -1 : source_take_fd(&source);
+		if (fd >= 0)
+			return fd;
+	}
+	return -ENOENT;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dso: an object that addresses point into: a program, a library, the kernel, a module, generated code.
+ * Owned by a dso_table; lives as long as it. Symbols are read when the first address is looked up. One thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "analyze/symbols/symbols.h"
+#include "base/hash_table.h"
+#include "base/pool.h"
+#include "base/span.h"
+#include "perfdata/object_id.h"
+
+/* Where symbols are looked for. Texts are borrowed. */
+struct symbol_options {
+	const char *kallsyms; /* --kallsyms FILE; NULL: /proc/kallsyms when it is this machine's, else none */
+	const char *vmlinux;  /* --vmlinux FILE; NULL: none */
+	const char *symfs;    /* --symfs DIR: where to look for the files of the recorded machine; NULL: "" */
+};
+
+struct map;
+struct session;
+
+enum dso_kind {
+	DSO_FILE,
+	DSO_KERNEL,
+	DSO_MODULE,
+	DSO_VDSO,
+	DSO_PERFMAP, /* code without a file; /tmp/perf-PID.map may have its symbols */
+	DSO_KSYMBOL, /* a symbol of a KSYMBOL record: a BPF program, a trampoline */
+	DSO_NOTHING, /* has no symbols and never will */
+};
+
+/* Why the file under the name of an object is not used. */
+struct dso_doubt {
+	enum {
+		DSO_TRUSTED,
+		DSO_OTHER_BUILD, /* build-ids differ */
+		DSO_OTHER_FILE,  /* there is no build-id, and device, inode or generation differ */
+		DSO_WRITTEN,     /* there is no build-id, and the file was written to after it was mapped */
+	} why;
+	struct elf_id found;  /* of DSO_OTHER_BUILD; len 0: that file has none */
+	uint64_t found_inode; /* of DSO_OTHER_FILE */
+	uint64_t nr_uses;     /* how often an address of the object was looked up; counted by several threads */
+};
+
+struct dso {
+	struct dso *next; /* older one of the same hash */
+	const char *name, *short_name;
+	struct object_id id;    /* as it was mapped */
+	struct elf_id build_id; /* that its files must have; len 0: unknown */
+	uint64_t mapped_ns;     /* first; 0: before the recording began, UINT64_MAX: no record says */
+	enum dso_kind kind;
+	uint32_t age; /* number in its table, from 1 */
+	const struct dso_table *table;
+	bool loaded;
+	struct dso_doubt doubt;
+	struct symbols symbols;
+};
+
+/* A build-id that the recording has for a path; which of the files that were under the path had it is not known. */
+struct path_build_id {
+	struct path_build_id *next; /* older one of the same hash */
+	const char *path;
+	struct elf_id build_id;
+};
+
+struct dso_table {
+	struct pool pool;
+	struct hash_table dsos, path_build_ids; /* by the hash of the name, the newest */
+	uint32_t nr;
+	struct span file_ids;       /* borrowed: FEATURE_MAPPED_FILES; ptr NULL: the recording has none */
+	bool of_this_machine;       /* files have still the device and inode that they had when mapped */
+	bool of_this_boot;          /* and devices their numbers */
+	struct mapping_times times; /* of the recording */
+	/* Borrowed: the directory with the copies that the recording brought along, laid out as perf's ~/.debug; NULL: none. */
+	const char *bundle;
+};
+
+const char *dso_long_name(const struct dso *dso);  /* "/usr/lib/libc.so.6", "[kernel.kallsyms]" */
+const char *dso_short_name(const struct dso *dso); /* "libc.so.6", "[kernel.kallsyms]", "[vdso]" */
+
+void dso_table_fini(struct dso_table *table);
+
+/* The dso of that name and id, made when there is none. An unknown id (NULL) equals any. NULL: out of memory. */
+struct dso *dso_find(struct dso_table *table, const char *name, const struct object_id *id, enum dso_kind kind);
+
+/* A process mapped it at this time. */
+void dso_note_mapped(struct dso *dso, uint64_t time_ns);
+
+/* A build-id of a path, from the recording; before an object of that name is loaded. 0 or -ENOMEM. */
+int dso_learn_build_id(struct dso_table *table, const char *path, const struct elf_id *build_id);
+
+/*
+ * Reads the symbols of a dso, but for those of the kernel and its modules, once. What cannot be read is left out, and so
+ * are files that are not what was mapped, see dso_doubt.
+ */
+void dso_load(struct dso *dso, const char *symfs);
+
+/* What is known of the recorded kernel. All but ref_name is borrowed. */
+struct kernel_image {
+	const struct symbol_options *options;
+	struct session *session; /* names the recorded machine; NULL: unknown */
+	const char *bundle;      /* as in struct dso_table */
+	struct dso *dso;         /* NULL: no record had it */
+	char *ref_name;          /* heap; a symbol and the address it had when recorded: where the kernel was */
+	uint64_t ref_address;    /* 0: unknown */
+};
+
+/* Fills the symbols of the kernel's dso; leaves them empty when no source is that kernel's. */
+void dso_load_kernel(const struct kernel_image *image);
+
+/* Fills the symbols of a module, as offsets from the start of its map (= of its text). */
+void dso_load_module(const struct kernel_image *image, const struct map *map);
+
+/* Objects in doubt that were looked up, most often first, at most `max`. How many there are. */
+size_t dso_list_doubts(const struct dso_table *table, const struct dso *ret[], size_t max);
+char *dso_doubt_text(const struct dso *dso); /* a sentence, on the heap; NULL: no doubt, or out of memory */
+
+enum dso_part { DSO_RUNTIME /* what was mapped */, DSO_DEBUG /* a file with its debug information */ };
+
+/* A file of an object that was loaded, to be closed by the caller, or -ENOENT. */
+int dso_open(const struct dso *dso, const char *symfs, enum dso_part part);

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/* Where the symbols of the recorded kernel and its modules come from. */
+#include "analyze/symbols/dso.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "analyze/symbols/elf.h"
+#include "analyze/symbols/symbol_text.h"
+#include "base/cleanup.h"
+#include "base/cursor.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "read/session.h"
+#include "tasks/maps.h"
+
+enum { KALLSYMS_MAX_BYTES = 1 << 28 };
+
+/* The running kernel's. Source: /sys/kernel/notes, Documentation/ABI/testing/sysfs-kernel-notes. */
+static bool running_build_id(struct elf_id *ret)
+{
+	AUTO_BUF struct buf notes = {0};
+
+	return fd_slurp("/sys/kernel/notes", 1 << 16, &notes) == 0 &&
+	       elf_id_from_notes(notes.data, notes.len, ret);
+}
+
+/* Whether this machine runs a kernel of the recorded release; true when the recording does not tell. */
+static bool release_matches(const struct session *session)
+{
+	struct utsname system;
+	struct span payload;
+
+	if (!session || !session_feature(session, FEATURE_OSRELEASE, &payload) || uname(&system))
+		return true;
+	struct cursor cursor = cursor_over(payload);
+	uint32_t len = cursor_u32(&cursor);
+	const char *release = cursor_string(&cursor, len);
+	return !release || strcmp(release, system.release) == 0;
+}
+
+static bool kernel_is_running(const struct kernel_image *image)
+{
+	const struct elf_id *recorded = &image->dso->build_id;
+	struct elf_id running;
+
+	if (recorded->len && running_build_id(&running))
+		return elf_id_equal(recorded, &running);
+	return release_matches(image->session);
+}
+
+/* A copy in a directory of that name in `home` that is laid out as perf's build-id cache. On the heap, or NULL. */
+static char *cached_path(const char *home, const char *directory, const struct elf_id *id)
+{
+	char text[2 * ELF_ID_MAX_BYTES + 1] = "", *path;
+
+	for (unsigned i = 0; i < id->len; i++)
+		snprintf(text + 2 * i, 3, "%02x", id->bytes[i]);
+	if (!home || !id->len || asprintf(&path, "%s%s/[kernel.kallsyms]/%s/kallsyms", home, directory, text) < 0)
+		return NULL;
+	if (access(path, R_OK) == 0)
+		return path;
+	free(path);
+	return NULL;
+}
+
+/* On the heap; NULL: no kallsyms is that kernel's. */
+static char *kallsyms_path(const struct kernel_image *image)
+{
+	if (image->options->kallsyms)
+		return strdup(image->options->kallsyms);
+	const struct elf_id *id = &image->dso->build_id;
+	char *bundled = cached_path(image->bundle, "", id);
+	if (bundled || (image->options->symfs && image->options->symfs[0]))
+		return bundled;
+	return kernel_is_running(image) ? strdup("/proc/kallsyms") : cached_path(getenv("HOME"), "/.debug", id);
+}
+
+/* Functions and data of the kernel proper; perf leaves out the other types (see nm(1)). */
+static bool type_counts(char type)
+{
+	return memchr("TWDB", toupper((unsigned char)type), 4) != NULL;
+}
+
+static enum symbol_binding type_binding(char type)
+{
+	if (type == 'W')
+		return SYMBOL_WEAK;
+	return isupper((unsigned char)type) ? SYMBOL_GLOBAL : SYMBOL_LOCAL;
+}
+
+/* How far the symbols of this list are from where the kernel was when recorded (address randomisation). */
+static uint64_t kallsyms_shift(const struct kernel_image *image, struct span text)
+{
+	struct kallsyms_line line;
+
+	if (!image->ref_address)
+		return 0;
+	while (kallsyms_next(&text, &line))
+		if (!line.module && line.name_len == strlen(image->ref_name) &&
+		    memcmp(line.name, image->ref_name, line.name_len) == 0)
+			return line.address - image->ref_address;
+	return 0;
+}
+
+static bool kallsyms_read(const struct kernel_image *image, struct buf *ret)
+{
+	AUTO_FREE char *path = kallsyms_path(image);
+
+	if (!path)
+		return false;
+	int err = fd_slurp(path, KALLSYMS_MAX_BYTES, ret);
+	if (err)
+		log_note("kernel symbols: cannot read %s: %s", path, strerror(-err));
+	return !err;
+}
+
+/* All addresses zero: this user may not see them (kernel.kptr_restrict). */
+static bool kallsyms_hidden(struct span text)
+{
+	struct kallsyms_line line;
+
+	for (int i = 0; i < 1000 && kallsyms_next(&text, &line); i++)
+		if (line.address)
+			return false;
+	return true;
+}
+
+static void load_kallsyms(const struct kernel_image *image)
+{
+	struct symbols *symbols = &image->dso->symbols;
+	AUTO_BUF struct buf text = {0};
+	struct kallsyms_line line;
+
+	if (!kallsyms_read(image, &text) || kallsyms_hidden(buf_span(&text)))
+		return;
+	uint64_t shift = kallsyms_shift(image, buf_span(&text));
+	struct span rest = buf_span(&text);
+	while (kallsyms_next(&rest, &line)) {
+		if (line.module || !type_counts(line.type))
+			continue;
+		if (symbols_add(symbols, line.address - shift, 0, type_binding(line.type), line.name,
+				line.name_len))
+			break;
+	}
+	symbols_settle(symbols, 0);
+}
+
+/* The address of the reference symbol in the file, to tell how far the running kernel was moved. */
+static bool vmlinux_load(const struct kernel_image *image, const char *path, const struct elf_id *expect)
+{
+	struct symbols *symbols = &image->dso->symbols;
+	struct elf_source source;
+
+	if (elf_source_open(path, expect, &source))
+		return false;
+	uint64_t in_file;
+	uint64_t shift = image->ref_address && elf_symbol_address(&source, image->ref_name, &in_file)
+				 ? in_file - image->ref_address
+				 : 0;
+	elf_symbols_load_kernel(symbols, &source, NULL, shift);
+	elf_source_close(&source);
+	return symbols->nr > 0;
+}
+
+/* Where distributions and builders put the image with symbols; only taken with the recorded build-id. */
+static bool vmlinux_search(const struct kernel_image *image)
+{
+	static const char *const places[] = {"/boot/vmlinux-", "/usr/lib/debug/boot/vmlinux-",
+					     "/usr/lib/debug/lib/modules/", "/lib/modules/"};
+	static const char *const leaves[] = {"", "", "/vmlinux", "/build/vmlinux"};
+	const struct elf_id *id = &image->dso->build_id;
+	struct utsname system;
+	char path[512];
+
+	if (!id->len || uname(&system))
+		return false;
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		snprintf(path, sizeof(path), "%s%s%s", places[i], system.release, leaves[i]);
+		if (vmlinux_load(image, path, id))
+			return true;
+	}
+	return false;
+}
+
+void dso_load_kernel(const struct kernel_image *image)
+{
+	const struct symbol_options *options = image->options;
+
+	if (!options->kallsyms) {
+		if (options->vmlinux) {
+			if (vmlinux_load(image, options->vmlinux, NULL))
+				return;
+			log_note("kernel symbols: %s is no kernel image with symbols", options->vmlinux);
+		}
+		if (!(options->symfs && options->symfs[0]) && vmlinux_search(image))
+			return;
+	}
+	load_kallsyms(image);
+}
+
+/* Symbols of the module as the running kernel lists them, as offsets from its start. */
+static void module_from_kallsyms(const struct kernel_image *image, const struct map *map)
+{
+	AUTO_BUF struct buf text = {0};
+	struct kallsyms_line line;
+	struct dso *dso = map->object;
+	const char *name = dso->short_name; /* "[name]" */
+
+	if (!image->dso || !kallsyms_read(image, &text))
+		return;
+	struct span rest = buf_span(&text);
+	while (kallsyms_next(&rest, &line)) {
+		if (!line.module || line.module_len + 2 != strlen(name) ||
+		    memcmp(line.module, name + 1, line.module_len) != 0 || !type_counts(line.type) ||
+		    line.address < map->start || line.address >= map->end)
+			continue;
+		if (symbols_add(&dso->symbols, line.address - map->start + map->pgoff, 0,
+				type_binding(line.type), line.name, line.name_len))
+			break;
+	}
+	symbols_settle(&dso->symbols, 0);
+}
+
+void dso_load_module(const struct kernel_image *image, const struct map *map)
+{
+	const char *symfs = image->options->symfs ? image->options->symfs : "";
+	struct dso *dso = map->object;
+	struct elf_source source;
+	AUTO_FREE char *path = NULL;
+
+	dso->loaded = true;
+	if (dso->name[0] == '/' && asprintf(&path, "%s%s", symfs, dso->name) >= 0 &&
+	    elf_source_open(path, &dso->build_id, &source) == 0) {
+		elf_symbols_load_kernel(&dso->symbols, &source, ".text", 0);
+		elf_source_close(&source);
+	}
+	if (!dso->symbols.nr)
+		module_from_kallsyms(image, map);
+}

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: MIT */
+#include "analyze/symbols/elf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "analyze/symbols/symbols.h"
+#include "base/cleanup.h"
+
+/* Source: elf(5) "Notes"; entries are aligned to 4 bytes. */
+bool elf_id_from_notes(const void *bytes, size_t len, struct elf_id *ret)
+{
+	const uint8_t *at = bytes;
+	Elf32_Nhdr note; /* the same words in both classes */
+
+	while (len >= sizeof(note)) {
+		memcpy(&note, at, sizeof(note));
+		uint64_t name_len = ((uint64_t)note.n_namesz + 3) & ~3ull,
+			 id_len = ((uint64_t)note.n_descsz + 3) & ~3ull;
+		const uint8_t *name = at + sizeof(note);
+		if (name_len > len - sizeof(note) || id_len > len - sizeof(note) - name_len)
+			return false;
+		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof("GNU") &&
+		    memcmp(name, "GNU", sizeof("GNU")) == 0 && note.n_descsz > 0) {
+			*ret = (struct elf_id){0};
+			ret->len =
+				note.n_descsz < ELF_ID_MAX_BYTES ? (uint8_t)note.n_descsz : ELF_ID_MAX_BYTES;
+			memcpy(ret->bytes, name + name_len, ret->len);
+			return true;
+		}
+		at += sizeof(note) + name_len + id_len;
+		len -= sizeof(note) + name_len + id_len;
+	}
+	return false;
+}
+
+/* NULL: no section of that name. */
+static Elf_Scn *source_section(const struct elf_source *source, const char *name, GElf_Shdr *ret)
+{
+	Elf_Scn *section = NULL;
+	size_t names;
+
+	if (elf_getshdrstrndx(source->elf, &names))
+		return NULL;
+	while ((section = elf_nextscn(source->elf, section))) {
+		const char *its =
+			gelf_getshdr(section, ret) ? elf_strptr(source->elf, names, ret->sh_name) : NULL;
+		if (its && strcmp(its, name) == 0)
+			return section;
+	}
+	return NULL;
+}
+
+bool elf_source_build_id(const struct elf_source *source, struct elf_id *ret)
+{
+	static const char *const sections[] = {".note.gnu.build-id", ".notes", ".note"};
+
+	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
+		GElf_Shdr header;
+		Elf_Scn *section = source_section(source, sections[i], &header);
+		Elf_Data *data = section && header.sh_type == SHT_NOTE ? elf_getdata(section, NULL) : NULL;
+		if (data && data->d_buf && elf_id_from_notes(data->d_buf, data->d_size, ret))
+			return true;
+	}
+	return false;
+}
+
+static int source_read_loads(struct elf_source *source)
+{
+	size_t nr;
+
+	if (elf_getphdrnum(source->elf, &nr) || !nr)
+		return 0;
+	source->loads = calloc(nr, sizeof(*source->loads));
+	if (!source->loads)
+		return -ENOMEM;
+	for (size_t i = 0; i < nr; i++) {
+		GElf_Phdr *load = &source->loads[source->nr_loads];
+		if (gelf_getphdr(source->elf, (int)i, load) && load->p_type == PT_LOAD)
+			source->nr_loads++;
+	}
+	return 0;
+}
+
+/* Takes over what *source owns; also when it fails. */
+static int source_read(struct elf_source *source, const struct elf_id *expect, struct elf_source *ret)
+{
+	GElf_Shdr header;
+	struct elf_id id;
+	int err = -ENOEXEC;
+
+	if (!source->elf || elf_kind(source->elf) != ELF_K_ELF || !gelf_getehdr(source->elf, &source->header))
+		goto fail;
+	err = -ESTALE;
+	if (expect && expect->len && (!elf_source_build_id(source, &id) || !elf_id_equal(&id, expect)))
+		goto fail;
+	err = source_read_loads(source);
+	if (err)
+		goto fail;
+	source->symtab = source_section(source, ".symtab", &header);
+	if (source->symtab && header.sh_type != SHT_SYMTAB)
+		source->symtab = NULL;
+	source->dynsym = source_section(source, ".dynsym", &header);
+	if (source->dynsym && header.sh_type != SHT_DYNSYM)
+		source->dynsym = NULL;
+	*ret = *source;
+	return 0;
+fail:
+	elf_source_close(source);
+	return err;
+}
+
+int elf_source_open(const char *path, const struct elf_id *expect, struct elf_source *ret)
+{
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat status;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &status))
+		return -errno;
+	if (!S_ISREG(status.st_mode))
+		return -ENOEXEC;
+	elf_version(EV_CURRENT);
+	struct elf_source source = {.elf = elf_begin(fd, ELF_C_READ_MMAP, NULL)};
+	source.fd = take_fd(&fd);
+	return source_read(&source, expect, ret);
+}
+
+int elf_source_open_image(void *image, size_t len, const struct elf_id *expect, struct elf_source *ret)
+{
+	elf_version(EV_CURRENT);
+	struct elf_source source = {.fd = -1, .elf = elf_memory(image, len)};
+	return source_read(&source, expect, ret);
+}
+
+void elf_source_close(struct elf_source *source)
+{
+	elf_end(source->elf);
+	if (source->fd >= 0)
+		close(source->fd);
+	free(source->loads);
+	*source = (struct elf_source)ELF_SOURCE_CLOSED;
+}
+
+char *elf_file_debuglink(const char *path)
+{
+	struct elf_source source;
+	GElf_Shdr header;
+	char *name = NULL;
+
+	if (elf_source_open(path, NULL, &source))
+		return NULL;
+	Elf_Scn *section = source_section(&source, ".gnu_debuglink", &header);
+	Elf_Data *data = section && header.sh_type != SHT_NOBITS ? elf_getdata(section, NULL) : NULL;
+	if (data && data->d_buf && memchr(data->d_buf, '\0', data->d_size))
+		name = strdup(data->d_buf);
+	elf_source_close(&source);
+	return name;
+}
+
+/*
+ * Which symbols count and where they are: as in perf 6.1, so that both print the same names and offsets.
+ */
+
+/* A symbol table that is being gone through. */
+struct table {
+	const struct elf_source *source;
+	Elf_Data *data;
+	size_t nr, names; /* symbols; index of the string section */
+};
+
+static bool table_open(const struct elf_source *source, Elf_Scn *section, struct table *ret)
+{
+	GElf_Shdr header;
+
+	if (!section || !gelf_getshdr(section, &header) || !header.sh_entsize)
+		return false;
+	*ret = (struct table){source, elf_getdata(section, NULL), header.sh_size / header.sh_entsize,
+			      header.sh_link};
+	return ret->data != NULL;
+}
+
+static const char *table_name(const struct table *table, const GElf_Sym *symbol)
+{
+	return elf_strptr(table->source->elf, table->names, symbol->st_name);
+}
+
+static const char *section_name(const struct elf_source *source, const GElf_Shdr *header)
+{
+	size_t names;
+	const char *name = NULL;
+
+	if (!elf_getshdrstrndx(source->elf, &names))
+		name = elf_strptr(source->elf, names, header->sh_name);
+	return name ? name : "";
+}
+
+enum symbol_class { CLASS_NONE, CLASS_SIZED /* function or object */, CLASS_LABEL };
+
+static enum symbol_class symbol_class(const GElf_Sym *symbol)
+{
+	unsigned type = GELF_ST_TYPE(symbol->st_info), visibility = GELF_ST_VISIBILITY(symbol->st_other);
+
+	if (!symbol->st_name || symbol->st_shndx == SHN_UNDEF || symbol->st_shndx == SHN_ABS)
+		return CLASS_NONE;
+	if (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_OBJECT)
+		return CLASS_SIZED;
+	if (type == STT_NOTYPE && visibility != STV_HIDDEN && visibility != STV_INTERNAL)
+		return CLASS_LABEL;
+	return CLASS_NONE;
+}
+
+static enum symbol_binding symbol_binding(const GElf_Sym *symbol)
+{
+	switch (GELF_ST_BIND(symbol->st_info)) {
+	case STB_WEAK:
+		return SYMBOL_WEAK;
+	case STB_GLOBAL:
+		return SYMBOL_GLOBAL;
+	default:
+		return SYMBOL_LOCAL;
+	}
+}
+
+/* The section a symbol is in. Debug files keep no contents (NOBITS): then the runtime file's section of that
+ * index. */
+static bool symbol_section(const struct elf_source *from, const struct elf_source *runtime,
+			   const GElf_Sym *symbol, GElf_Shdr *ret, const char **ret_name)
+{
+	Elf_Scn *section = elf_getscn(from->elf, symbol->st_shndx);
+
+	if (!section || !gelf_getshdr(section, ret) || !(ret->sh_flags & SHF_ALLOC))
+		return false;
+	*ret_name = section_name(from, ret);
+	if (ret->sh_type == SHT_NOBITS) {
+		section = elf_getscn(runtime->elf, symbol->st_shndx);
+		if (!section || !gelf_getshdr(section, ret))
+			return false;
+		*ret_name = section_name(runtime, ret);
+	}
+	return true;
+}
+
+/* Labels without a type count where code or data is. */
+static bool label_counts(const char *section)
+{
+	return strstr(section, ".text") || strstr(section, ".data");
+}
+
+static uint64_t file_offset(const struct elf_source *runtime, const GElf_Shdr *section, uint64_t address)
+{
+	for (size_t i = 0; i < runtime->nr_loads; i++) {
+		const GElf_Phdr *load = &runtime->loads[i];
+		if (address >= load->p_vaddr && address - load->p_vaddr < load->p_memsz)
+			return address - load->p_vaddr + load->p_offset;
+	}
+	return address - (section->sh_addr - section->sh_offset);
+}
+
+/* "$a", "$d.3"…: marks of the ARM assemblers, no symbols. Source: ELF for the Arm Architecture, "Mapping
+ * symbols". */
+static bool arm_mark(const struct elf_source *from, const char *name)
+{
+	if (from->header.e_machine != EM_ARM && from->header.e_machine != EM_AARCH64)
+		return false;
+	return name[0] == '$' && strchr("adtx", name[1]) && name[1] && (name[2] == '\0' || name[2] == '.');
+}
+
+static int load_table(struct symbols *symbols, const struct elf_source *from, Elf_Scn *section,
+		      const struct elf_source *runtime)
+{
+	struct table table;
+
+	if (!table_open(from, section, &table))
+		return 0;
+	for (size_t i = 0; i < table.nr; i++) {
+		GElf_Sym symbol;
+		GElf_Shdr header;
+		const char *in;
+		if (!gelf_getsym(table.data, (int)i, &symbol))
+			break;
+		enum symbol_class class = symbol_class(&symbol);
+		const char *name = class == CLASS_NONE ? NULL : table_name(&table, &symbol);
+		if (!name || arm_mark(from, name) || !symbol_section(from, runtime, &symbol, &header, &in) ||
+		    (class == CLASS_LABEL && !label_counts(in)))
+			continue;
+		if (symbols_add(symbols, file_offset(runtime, &header, symbol.st_value), symbol.st_size,
+				symbol_binding(&symbol), name, strlen(name)))
+			return -ENOMEM;
+	}
+	symbols_settle(symbols, 0);
+	return 0;
+}
+
+struct plt_layout {
+	uint64_t header_bytes, entry_bytes;
+};
+
+/* ELF files only tell the size of x86 entries; the others are fixed by their psABI documents. */
+static struct plt_layout plt_layout(const struct elf_source *runtime, const GElf_Shdr *plt)
+{
+	switch (runtime->header.e_machine) {
+	case EM_ARM:
+		return (struct plt_layout){20, 12};
+	case EM_AARCH64:
+		return (struct plt_layout){32, 16};
+	default:
+		return (struct plt_layout){plt->sh_entsize, plt->sh_entsize};
+	}
+}
+
+/* The dynamic symbol that relocation `i` of a PLT binds. false: there is none such. */
+static bool plt_target(Elf_Data *relocations, unsigned type, size_t i, const struct table *dynamic,
+		       GElf_Sym *ret)
+{
+	GElf_Rela with_addend;
+	GElf_Rel without;
+	uint64_t info;
+
+	if (type == SHT_RELA) {
+		if (!gelf_getrela(relocations, (int)i, &with_addend))
+			return false;
+		info = with_addend.r_info;
+	} else {
+		if (!gelf_getrel(relocations, (int)i, &without))
+			return false;
+		info = without.r_info;
+	}
+	return gelf_getsym(dynamic->data, (int)GELF_R_SYM(info), ret) != NULL;
+}
+
+static int add_plt_entry(struct symbols *symbols, const char *target, uint64_t start, uint64_t size)
+{
+	AUTO_FREE char *readable = symbol_is_mangled(target) ? symbol_demangle(target) : NULL;
+	char name[1024]; /* perf cuts there too */
+
+	snprintf(name, sizeof(name), "%s@plt", readable ? readable : target);
+	return symbols_add(symbols, start, size, SYMBOL_GLOBAL, name, strlen(name));
+}
+
+/* Entry n of .plt jumps to the symbol of relocation n; the name is the symbol's with "@plt" behind. */
+static int load_plt(struct symbols *symbols, const struct elf_source *runtime)
+{
+	GElf_Shdr relocation_header, plt_header;
+	struct table dynamic;
+	Elf_Scn *section = source_section(runtime, ".rela.plt", &relocation_header);
+
+	if (!section)
+		section = source_section(runtime, ".rel.plt", &relocation_header);
+	if (!section || !relocation_header.sh_entsize || !table_open(runtime, runtime->dynsym, &dynamic) ||
+	    relocation_header.sh_link != elf_ndxscn(runtime->dynsym) ||
+	    !source_section(runtime, ".plt", &plt_header))
+		return 0;
+	Elf_Data *relocations = elf_getdata(section, NULL);
+	if (!relocations)
+		return 0;
+
+	struct plt_layout layout = plt_layout(runtime, &plt_header);
+	uint64_t at = plt_header.sh_offset + layout.header_bytes;
+	size_t nr = relocation_header.sh_size / relocation_header.sh_entsize;
+	for (size_t i = 0; i < nr; i++, at += layout.entry_bytes) {
+		GElf_Sym symbol;
+		if (!plt_target(relocations, relocation_header.sh_type, i, &dynamic, &symbol))
+			break;
+		const char *name = table_name(&dynamic, &symbol);
+		if (add_plt_entry(symbols, name ? name : "", at, layout.entry_bytes))
+			return -ENOMEM;
+	}
+	symbols_settle(symbols, SYMBOLS_KEEP_ALIASES);
+	return 0;
+}
+
+int elf_symbols_load(struct symbols *symbols, const struct elf_source *from, const struct elf_source *runtime)
+{
+	int err = load_table(symbols, from, from->symtab, runtime);
+
+	if (!err)
+		err = load_table(symbols, from, from->dynsym, runtime);
+	if (!err && symbols->nr)
+		err = load_plt(symbols, runtime);
+	return err;
+}
+
+int elf_symbols_load_kernel(struct symbols *symbols, const struct elf_source *from, const char *section,
+			    uint64_t shift)
+{
+	struct table table;
+
+	if (!table_open(from, from->symtab, &table))
+		return 0;
+	for (size_t i = 0; i < table.nr; i++) {
+		GElf_Sym symbol;
+		GElf_Shdr header;
+		const char *in;
+		if (!gelf_getsym(table.data, (int)i, &symbol))
+			break;
+		enum symbol_class class = symbol_class(&symbol);
+		const char *name = class == CLASS_NONE ? NULL : table_name(&table, &symbol);
+		if (!name || arm_mark(from, name) || !symbol_section(from, from, &symbol, &header, &in) ||
+		    (class == CLASS_LABEL && !label_counts(in)) || (section && strcmp(section, in) != 0))
+			continue;
+		if (symbols_add(symbols, symbol.st_value - shift, symbol.st_size, symbol_binding(&symbol),
+				name, strlen(name)))
+			return -ENOMEM;
+	}
+	symbols_settle(symbols, 0);
+	return 0;
+}
+
+bool elf_symbol_address(const struct elf_source *source, const char *name, uint64_t *ret)
+{
+	struct table table;
+	GElf_Sym symbol;
+
+	if (!table_open(source, source->symtab, &table))
+		return false;
+	for (size_t i = 0; i < table.nr && gelf_getsym(table.data, (int)i, &symbol); i++) {
+		const char *its = symbol.st_name ? table_name(&table, &symbol) : NULL;
+		if (its && strcmp(its, name) == 0) {
+			*ret = symbol.st_value;
+			return true;
+		}
+	}
+	return false;
+}

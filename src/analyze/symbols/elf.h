@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* elf: an ELF file (or image in memory), and the symbols in it. One owner, one thread. */
+#pragma once
+
+#include <gelf.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "perfdata/object_id.h"
+
+struct symbols;
+
+/* The GNU build-id note among `bytes` (a notes section, /sys/kernel/notes). false: none. */
+bool elf_id_from_notes(const void *bytes, size_t len, struct elf_id *ret);
+
+struct elf_source {
+	int fd; /* -1: in memory */
+	Elf *elf;
+	GElf_Ehdr header;
+	Elf_Scn *symtab, *dynsym; /* NULL: not there */
+	GElf_Phdr *loads;         /* heap; PT_LOAD segments */
+	size_t nr_loads;
+};
+
+#define ELF_SOURCE_CLOSED {.fd = -1}
+
+/*
+ * Regular files only. With an `expect`ed build-id of len > 0 a file that has another one, or none, is
+ * -ESTALE. -errno of open(2), -ENOEXEC: no ELF. *ret is only written with 0; elf_source_close() it then.
+ */
+int elf_source_open(const char *path, const struct elf_id *expect, struct elf_source *ret);
+
+/* An image that stays where it is until elf_source_close(). */
+int elf_source_open_image(void *image, size_t len, const struct elf_id *expect, struct elf_source *ret);
+void elf_source_close(struct elf_source *source); /* ELF_SOURCE_CLOSED is fine */
+
+/* false: none. */
+bool elf_source_build_id(const struct elf_source *source, struct elf_id *ret);
+
+/* The name in .gnu_debuglink of that file, on the heap; NULL: none. */
+char *elf_file_debuglink(const char *path);
+
+/*
+ * Adds the symbols of `from` (a file with symbols, perhaps of debug information only) for an object that runs
+ * from `runtime` (the same or another), as offsets into the runtime file, and the PLT entries of `runtime`.
+ * 0 or -ENOMEM; broken parts are left out.
+ */
+int elf_symbols_load(struct symbols *symbols, const struct elf_source *from,
+		     const struct elf_source *runtime);
+
+/* The text symbols of a kernel image or module: addresses as in the file minus `shift`; of `section` only,
+ * unless NULL. */
+int elf_symbols_load_kernel(struct symbols *symbols, const struct elf_source *from, const char *section,
+			    uint64_t shift);
+
+/* The address of the symbol of that name. false: none. */
+bool elf_symbol_address(const struct elf_source *source, const char *name, uint64_t *ret);

@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: MIT */
+#include "analyze/symbols/symbols.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rbtree.h"
+
+enum { PAGE = 4096 }; /* what perf rounds the end of a last symbol to */
+
+static void spans_free(struct symbols *symbols)
+{
+	free(symbols->span_starts);
+	free(symbols->span_entries);
+	symbols->span_starts = NULL;
+	symbols->span_entries = NULL;
+	symbols->nr_spans = symbols->last = 0;
+}
+
+void symbols_fini(struct symbols *symbols)
+{
+	pool_fini(&symbols->pool);
+	free(symbols->entries);
+	free(symbols->names);
+	free(symbols->found);
+	spans_free(symbols);
+	*symbols = (struct symbols){0};
+}
+
+static int symbols_reserve(struct symbols *symbols)
+{
+	if (symbols->nr < symbols->room)
+		return 0;
+	size_t room = symbols->room ? symbols->room * 2 : 256;
+	if (symbols->nr >= SYMBOLS_MAX)
+		return -ENOMEM;
+	struct symbol_entry *entries = reallocarray(symbols->entries, room, sizeof(*entries));
+	if (!entries)
+		return -ENOMEM;
+	symbols->entries = entries;
+	symbols->room = room;
+	return 0;
+}
+
+static int name_add(struct symbols *symbols, const char *name, size_t len, uint32_t *ret)
+{
+	size_t at = symbols->names_bytes, room = symbols->names_room ? symbols->names_room : 4096;
+
+	if (at + len + 1 > UINT32_MAX)
+		return -ENOMEM;
+	while (room - at <= len)
+		room *= 2;
+	if (room != symbols->names_room) {
+		char *names = realloc(symbols->names, room);
+		if (!names)
+			return -ENOMEM;
+		symbols->names = names;
+		symbols->names_room = room;
+	}
+	memcpy(symbols->names + at, name, len);
+	symbols->names[at + len] = '\0';
+	symbols->names_bytes += len + 1;
+	*ret = (uint32_t)at;
+	return 0;
+}
+
+const char *symbols_name(const struct symbols *symbols, const struct symbol_entry *entry)
+{
+	return symbols->names + entry->name;
+}
+
+int symbols_add(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding,
+		const char *name, size_t name_len)
+{
+	struct symbol_entry entry = {.start = start, .end = start + size, .binding = binding};
+
+	if (symbols_reserve(symbols) || name_add(symbols, name, name_len, &entry.name))
+		return -ENOMEM;
+	if (entry.end < start)
+		entry.end = UINT64_MAX;
+	entry.mangled = symbol_is_mangled(symbols_name(symbols, &entry));
+	entry.added = ++symbols->clock;
+	symbols->entries[symbols->nr++] = entry;
+	return 0;
+}
+
+static int entry_compare(const void *a, const void *b)
+{
+	const struct symbol_entry *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return x->added < y->added ? -1 : x->added > y->added;
+}
+
+/* Most tables come so, and sorting takes as much memory again. */
+static bool is_sorted(const struct symbols *symbols)
+{
+	for (size_t i = 1; i < symbols->nr; i++)
+		if (entry_compare(&symbols->entries[i - 1], &symbols->entries[i]) > 0)
+			return false;
+	return true;
+}
+
+static void entry_demangle(struct symbols *symbols, struct symbol_entry *entry)
+{
+	if (!entry->mangled)
+		return;
+	entry->mangled = false;
+	char *name = symbol_demangle(symbols_name(symbols, entry));
+	uint32_t at;
+	if (name && !name_add(symbols, name, strlen(name), &at))
+		entry->name = at;
+	free(name);
+}
+
+static uint64_t page_round_up(uint64_t address)
+{
+	return (address + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+}
+
+/* A symbol without a size reaches up to the next one; of several at one address so only the last gets an end.
+ */
+static void fix_ends(struct symbols *symbols)
+{
+	struct symbol_entry *last = NULL;
+
+	for (size_t i = 0; i < symbols->nr; i++) {
+		struct symbol_entry *entry = &symbols->entries[i];
+		if (entry->dropped)
+			continue;
+		if (last && last->end == last->start)
+			last->end = entry->start;
+		last = entry;
+	}
+	if (last && last->end == last->start)
+		last->end = page_round_up(last->start) + PAGE;
+}
+
+static size_t leading_underscores(const char *name)
+{
+	return strspn(name, "_");
+}
+
+/* Which of two symbols of one address is to be shown: true the first. The rules, in order, are perf's. */
+static bool first_is_better(const struct symbols *symbols, const struct symbol_entry *a, const struct symbol_entry *b)
+{
+	const char *a_name = symbols_name(symbols, a), *b_name = symbols_name(symbols, b);
+	bool a_sized = a->end != a->start, b_sized = b->end != b->start;
+
+	if (a_sized != b_sized)
+		return a_sized;
+	if ((a->binding == SYMBOL_WEAK) != (b->binding == SYMBOL_WEAK))
+		return b->binding == SYMBOL_WEAK;
+	if ((a->binding == SYMBOL_GLOBAL) != (b->binding == SYMBOL_GLOBAL))
+		return a->binding == SYMBOL_GLOBAL;
+	size_t a_count = leading_underscores(a_name), b_count = leading_underscores(b_name);
+	if (a_count != b_count)
+		return a_count < b_count;
+	a_count = strlen(a_name);
+	b_count = strlen(b_name);
+	if (a_count != b_count)
+		return a_count > b_count;
+	/* Kernel aliases of system calls of one length. */
+	return !(a_count >= 3 && strncmp(a_name, "SyS", 3) == 0) &&
+	       !(a_count >= 10 && strncmp(a_name, "compat_SyS", 10) == 0);
+}
+
+static void drop_aliases(struct symbols *symbols)
+{
+	struct symbol_entry *best = NULL;
+
+	for (size_t i = 0; i < symbols->nr; i++) {
+		struct symbol_entry *entry = &symbols->entries[i];
+		if (entry->dropped)
+			continue;
+		if (!best || best->start != entry->start) {
+			best = entry;
+			continue;
+		}
+		entry_demangle(symbols, best);
+		entry_demangle(symbols, entry);
+		struct symbol_entry *loser = first_is_better(symbols, best, entry) ? entry : best;
+		loser->dropped = ++symbols->clock;
+		best = loser == entry ? best : entry;
+	}
+}
+
+void symbols_settle(struct symbols *symbols, enum symbols_settle_flags flags)
+{
+	if (!is_sorted(symbols))
+		qsort(symbols->entries, symbols->nr, sizeof(*symbols->entries), entry_compare);
+	if (!(flags & SYMBOLS_KEEP_ALIASES)) {
+		fix_ends(symbols);
+		drop_aliases(symbols);
+	}
+	spans_free(symbols);
+}
+
+const struct symbol_entry *symbols_first(const struct symbols *symbols)
+{
+	for (size_t i = 0; i < symbols->nr; i++)
+		if (!symbols->entries[i].dropped)
+			return &symbols->entries[i];
+	return NULL;
+}
+
+const struct symbol_entry *symbols_last(const struct symbols *symbols)
+{
+	for (size_t i = symbols->nr; i-- > 0;)
+		if (!symbols->entries[i].dropped)
+			return &symbols->entries[i];
+	return NULL;
+}
+
+/* An address is inside a symbol without a size only when it is its start. */
+static uint64_t entry_end(const struct symbol_entry *entry)
+{
+	return entry->end == entry->start && entry->start != UINT64_MAX ? entry->start + 1 : entry->end;
+}
+
+static bool overlap_anywhere(const struct symbols *symbols)
+{
+	const struct symbol_entry *last = NULL;
+
+	for (size_t i = 0; i < symbols->nr; i++) {
+		const struct symbol_entry *entry = &symbols->entries[i];
+		if (entry->dropped)
+			continue;
+		if (last && entry->start < entry_end(last))
+			return true;
+		last = entry;
+	}
+	return false;
+}
+
+/* The entry by its number from 1 on; 0: none. */
+static void span_append(struct symbols *symbols, uint64_t start, uint32_t entry)
+{
+	if (symbols->nr_spans && symbols->span_entries[symbols->nr_spans - 1] == entry)
+		return;
+	symbols->span_starts[symbols->nr_spans] = start;
+	symbols->span_entries[symbols->nr_spans++] = entry;
+}
+
+static void spans_from_list(struct symbols *symbols)
+{
+	const struct symbol_entry *last = NULL;
+
+	for (uint32_t i = 0; i < symbols->nr; i++) {
+		const struct symbol_entry *entry = &symbols->entries[i];
+		if (entry->dropped)
+			continue;
+		if (last && entry_end(last) < entry->start)
+			span_append(symbols, entry_end(last), 0);
+		span_append(symbols, entry->start, i + 1);
+		last = entry;
+	}
+	if (last)
+		span_append(symbols, entry_end(last), 0);
+}
+
+/* One thing that happened to the tree. */
+struct replay_step {
+	uint32_t at, entry;
+};
+
+static int step_compare(const void *a, const void *b)
+{
+	const struct replay_step *x = a, *y = b;
+
+	return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static int u64_compare(const void *a, const void *b)
+{
+	uint64_t x, y;
+
+	memcpy(&x, a, sizeof(x));
+	memcpy(&y, b, sizeof(y));
+	return x < y ? -1 : x > y;
+}
+
+struct tree_node {
+	struct rb_node node; /* first */
+	uint64_t start, end;
+};
+
+/* Behind those of equal start. */
+static void tree_insert(struct rb_node **root, struct tree_node *new)
+{
+	struct rb_node **slot = root, *up = NULL;
+
+	while (*slot) {
+		up = *slot;
+		slot = new->start < ((struct tree_node *)up)->start ? &up->left : &up->right;
+	}
+	rb_insert(root, slot, up, &new->node);
+}
+
+/* NULL: none. */
+static const struct tree_node *tree_find(const struct rb_node *root, uint64_t address)
+{
+	while (root) {
+		const struct tree_node *node = (const struct tree_node *)root;
+		if (address < node->start)
+			root = root->left;
+		else if (address > node->end || (address == node->end && address != node->start))
+			root = root->right;
+		else
+			return node;
+	}
+	return NULL;
+}
+
+/* nodes: one for each entry, in their order. */
+static int tree_replay(const struct symbols *symbols, struct tree_node *nodes, struct rb_node **root)
+{
+	struct replay_step *steps = calloc(symbols->nr, 2 * sizeof(*steps));
+	size_t nr = 0;
+
+	if (!steps)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < symbols->nr; i++) {
+		const struct symbol_entry *entry = &symbols->entries[i];
+		nodes[i].start = entry->start;
+		nodes[i].end = entry->end;
+		steps[nr++] = (struct replay_step){entry->added, i};
+		if (entry->dropped)
+			steps[nr++] = (struct replay_step){entry->dropped, i};
+	}
+	qsort(steps, nr, sizeof(*steps), step_compare);
+	for (size_t i = 0; i < nr; i++) {
+		if (steps[i].at == symbols->entries[steps[i].entry].added)
+			tree_insert(root, &nodes[steps[i].entry]);
+		else
+			rb_remove(root, &nodes[steps[i].entry].node);
+	}
+	free(steps);
+	return 0;
+}
+
+/* The answer of the tree can only change where a symbol starts or ends. */
+static int spans_from_tree(struct symbols *symbols)
+{
+	struct rb_node *root = NULL;
+	struct tree_node *nodes = calloc(symbols->nr, sizeof(*nodes));
+	uint64_t *edges = calloc(symbols->nr, 2 * sizeof(*edges));
+	size_t nr = 0;
+
+	if (!nodes || !edges || tree_replay(symbols, nodes, &root)) {
+		free(nodes);
+		free(edges);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < symbols->nr; i++) {
+		if (symbols->entries[i].dropped)
+			continue;
+		edges[nr++] = symbols->entries[i].start;
+		edges[nr++] = entry_end(&symbols->entries[i]);
+	}
+	qsort(edges, nr, sizeof(*edges), u64_compare);
+	for (size_t i = 0; i < nr; i++) {
+		const struct tree_node *node;
+		if (i && edges[i] == edges[i - 1])
+			continue;
+		node = tree_find(root, edges[i]);
+		span_append(symbols, edges[i], node ? (uint32_t)(node - nodes) + 1 : 0);
+	}
+	free(nodes);
+	free(edges);
+	return 0;
+}
+
+static void spans_shrink(struct symbols *symbols)
+{
+	uint64_t *starts = reallocarray(symbols->span_starts, symbols->nr_spans, sizeof(*starts));
+	uint32_t *entries = reallocarray(symbols->span_entries, symbols->nr_spans, sizeof(*entries));
+
+	symbols->span_starts = starts ? starts : symbols->span_starts;
+	symbols->span_entries = entries ? entries : symbols->span_entries;
+}
+
+/* 0, or -ENOMEM: then nothing is found. Of an empty table nobody asks. */
+static int spans_build(struct symbols *symbols)
+{
+	int err = 0;
+
+	symbols->span_starts = reallocarray(NULL, symbols->nr, 2 * sizeof(*symbols->span_starts));
+	symbols->span_entries = reallocarray(NULL, symbols->nr, 2 * sizeof(*symbols->span_entries));
+	if (!symbols->span_starts || !symbols->span_entries)
+		err = -ENOMEM;
+	else if (overlap_anywhere(symbols))
+		err = spans_from_tree(symbols);
+	else
+		spans_from_list(symbols);
+	if (err)
+		spans_free(symbols);
+	else if (symbols->nr_spans)
+		spans_shrink(symbols);
+	return err;
+}
+
+static bool span_holds(const struct symbols *symbols, size_t i, uint64_t address)
+{
+	return symbols->span_starts[i] <= address &&
+	       (i + 1 == symbols->nr_spans || address < symbols->span_starts[i + 1]);
+}
+
+static int found_reserve(struct symbols *symbols)
+{
+	if (symbols->nr_found < symbols->found_room)
+		return 0;
+	uint32_t room = symbols->found_room ? symbols->found_room * 2 : 16;
+	struct symbol **found = reallocarray(symbols->found, room, sizeof(*found));
+	if (!found)
+		return -ENOMEM;
+	symbols->found = found;
+	symbols->found_room = room;
+	return 0;
+}
+
+/* What others keep pointers to; made when the first of them asks. NULL: out of memory. */
+static const struct symbol *entry_symbol(struct symbols *symbols, struct symbol_entry *entry)
+{
+	if (entry->found)
+		return symbols->found[entry->found - 1];
+	entry_demangle(symbols, entry);
+	const char *name = symbols_name(symbols, entry);
+	struct symbol *symbol = pool_take(&symbols->pool, sizeof(*symbol));
+	char *copy = pool_text(&symbols->pool, name, strlen(name));
+	if (!symbol || !copy || found_reserve(symbols))
+		return NULL;
+	*symbol = (struct symbol){.start = entry->start, .end = entry->end, .name = copy};
+	symbols->found[symbols->nr_found++] = symbol;
+	entry->found = symbols->nr_found;
+	return symbol;
+}
+
+/* Index of the last span that starts at `address` or before; there is one. */
+static size_t span_find(const struct symbols *symbols, uint64_t address)
+{
+	size_t low = 0, high = symbols->nr_spans;
+
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+		if (symbols->span_starts[middle] <= address)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool is_before_all(const struct symbols *symbols, uint64_t address)
+{
+	return !symbols->nr_spans || address < symbols->span_starts[0];
+}
+
+const struct symbol *symbols_find(struct symbols *symbols, uint64_t address)
+{
+	if (!symbols->nr || (!symbols->span_starts && spans_build(symbols)))
+		return NULL;
+	if (is_before_all(symbols, address))
+		return NULL;
+	if (!span_holds(symbols, symbols->last, address))
+		symbols->last = span_find(symbols, address);
+	uint32_t entry = symbols->span_entries[symbols->last];
+	return entry ? entry_symbol(symbols, &symbols->entries[entry - 1]) : NULL;
+}
+
+bool symbols_peek(const struct symbols *symbols, uint64_t address, const struct symbol **ret)
+{
+	*ret = NULL;
+	if (!symbols->nr)
+		return true;
+	if (!symbols->span_starts)
+		return false;
+	uint32_t entry = is_before_all(symbols, address) ? 0 : symbols->span_entries[span_find(symbols, address)];
+	uint32_t found = entry ? symbols->entries[entry - 1].found : 0;
+	if (found)
+		*ret = symbols->found[found - 1];
+	return !entry || found;
+}

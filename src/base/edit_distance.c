@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/edit_distance.h"
+
+#include <string.h>
+
+enum { WORD_MAX = 63 };
+
+static unsigned min2(unsigned a, unsigned b)
+{
+	return a < b ? a : b;
+}
+
+/* Optimal string alignment: rows[i % 3][j] is the distance of the first i letters of a from the first j of b.
+ */
+unsigned edit_distance(const char *a, const char *b)
+{
+	size_t len_a = strnlen(a, WORD_MAX), len_b = strnlen(b, WORD_MAX);
+	unsigned rows[3][WORD_MAX + 1];
+
+	for (unsigned j = 0; j <= len_b; j++)
+		rows[0][j] = j;
+	for (unsigned i = 1; i <= len_a; i++) {
+		unsigned *row = rows[i % 3], *above = rows[(i - 1) % 3];
+
+		row[0] = i;
+		for (unsigned j = 1; j <= len_b; j++) {
+			row[j] = min2(above[j], row[j - 1]) + 1;
+			row[j] = min2(row[j], above[j - 1] + (a[i - 1] != b[j - 1]));
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				row[j] = min2(row[j], rows[(i - 2) % 3][j - 2] + 1);
+		}
+	}
+	return rows[len_a % 3][len_b];
+}
+
+bool edit_distance_is_close(const char *word, const char *known)
+{
+	size_t len = strlen(word);
+
+	if (len >= 2 && strncmp(word, known, len) == 0)
+		return true;
+	return edit_distance(word, known) <= (len <= 2 ? 0 : len <= 7 ? 1 : 2 + (len > 11));
+}

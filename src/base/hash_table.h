@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hash_table: from a key of 64 bits to a pointer or a number. One owner, one thread; several threads may find at once while
+ * nothing is added or removed.
+ *
+ * A key that is the whole identity (an id, a pid, two numbers of 32 bits) needs nothing else. For a longer identity (a text,
+ * a struct) the key is a hash of it, different items may have the same key, and the caller compares:
+ *
+ *	for (struct hash_slot *slot = hash_table_find(table, key); slot; slot = hash_table_next(table, slot))
+ *		if (same(slot->item, wanted))
+ *			return slot->item;
+ *
+ * Open addressing with linear probing. A slot is valid until the next add, remove or clear. The items belong to the caller.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct hash_slot {
+	uint64_t key;
+	union {
+		void *item;
+		uint64_t number;
+	}; /* NULL, 0: a free slot */
+};
+_Static_assert(sizeof(void *) == sizeof(uint64_t), "a NULL item is the number 0");
+
+/* Zeroed is an empty table. */
+struct hash_table {
+	struct hash_slot *slots; /* heap */
+	size_t nr_slots, nr;     /* slots: 0 or a power of two; in use */
+};
+
+void hash_table_fini(struct hash_table *table);  /* leaves an empty, usable table */
+void hash_table_clear(struct hash_table *table); /* the same, cheaper for a small table that is filled again */
+
+/* Room for one more, so that the next add cannot fail. 0 or -ENOMEM. */
+int hash_table_reserve(struct hash_table *table);
+
+/* An item or number of that key, beside those that have the same key. Neither may be NULL or 0. 0 or -ENOMEM. */
+int hash_table_add(struct hash_table *table, uint64_t key, void *item);
+int hash_table_add_number(struct hash_table *table, uint64_t key, uint64_t number);
+
+void hash_table_remove(struct hash_table *table, struct hash_slot *slot);
+
+static inline size_t hash_table_place(const struct hash_table *table, uint64_t key)
+{
+	/* 2^64 / golden ratio spreads keys that follow each other; the fold lets their upper bits count. */
+	return ((key ^ key >> 32) * 0x9e3779b97f4a7c15ull) >> 32 & (table->nr_slots - 1);
+}
+
+/* The first slot with that key from `at` on; NULL: none. For the two below. */
+static inline struct hash_slot *hash_table_probe(const struct hash_table *table, size_t at, uint64_t key)
+{
+	for (;; at++) {
+		struct hash_slot *slot = &table->slots[at & (table->nr_slots - 1)];
+		if (!slot->number)
+			return NULL;
+		if (slot->key == key)
+			return slot;
+	}
+}
+
+/* The first slot with that key; NULL: none. */
+static inline struct hash_slot *hash_table_find(const struct hash_table *table, uint64_t key)
+{
+	return table->nr ? hash_table_probe(table, hash_table_place(table, key), key) : NULL;
+}
+
+/* The next one with the key of `slot`; NULL: no other. */
+static inline struct hash_slot *hash_table_next(const struct hash_table *table, const struct hash_slot *slot)
+{
+	return hash_table_probe(table, (size_t)(slot - table->slots) + 1, slot->key);
+}
+
+static inline void *hash_table_find_item(const struct hash_table *table, uint64_t key)
+{
+	const struct hash_slot *slot = hash_table_find(table, key);
+
+	return slot ? slot->item : NULL;
+}
+
+/* 0: none. */
+static inline uint64_t hash_table_find_number(const struct hash_table *table, uint64_t key)
+{
+	const struct hash_slot *slot = hash_table_find(table, key);
+
+	return slot ? slot->number : 0;
+}
+
+/* A hash of bytes, the same in every run. hash_mix() takes one more value into a hash. */
+uint64_t hash_bytes(const void *bytes, size_t len);
+uint64_t hash_text(const char *text);
+
+static inline uint64_t hash_mix(uint64_t hash, uint64_t value)
+{
+	hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
+	return hash ^ hash >> 32;
+}

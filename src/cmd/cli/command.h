@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * command: the table behind `millrace COMMAND`, and how a command gets its options: from the command line, then from the
+ * configuration file. Main thread.
+ */
+#pragma once
+
+#include <stdio.h>
+
+#include "cmd/cli/option.h"
+
+struct configuration_choice;
+
+enum { COMMAND_USAGE = 129 }; /* exit status of a wrong command line, as perf's */
+
+extern const struct command command_doctor;
+extern const struct command command_list;
+extern const struct command command_merge;
+extern const struct command command_flame;
+extern const struct command command_record;
+extern const struct command command_recover;
+extern const struct command command_report;
+extern const struct command command_script;
+extern const struct command command_selftest;
+
+extern const struct command *const commands[]; /* ends with NULL */
+
+/* The command of that name, or NULL. */
+const struct command *command_find(const char *name);
+
+/* Says that there is no such command (or option before the command), and the nearest one. Returns COMMAND_USAGE. */
+int command_unknown(const char *name);
+
+void command_print_version(FILE *to);
+void command_print_help(FILE *to); /* the list of commands */
+
+/* The words that may follow "millrace", as option_print_words() prints those of a command. */
+void command_print_words(FILE *to);
+
+/*
+ * Defaults for options stand in a file, millrace-config(5): "[record]", then "aio = 4" for --aio=4. It is $MILLRACE_CONFIG, else
+ * $XDG_CONFIG_HOME/millrace/config, else ~/.config/millrace/config. Its keys are the long names of the option table.
+ *
+ * A command line completed by that file. Owns texts that the command's values point to.
+ */
+struct configuration {
+	struct option_given given; /* on the command line; given.first: index of the first argument left */
+	struct configuration_choice *choices; /* one for each option of the table */
+};
+
+void configuration_fini(struct configuration *config);
+
+#define AUTO_CONFIGURATION __attribute__((cleanup(configuration_fini)))
+
+/*
+ * option_parse(), and then sets what the command line left out and the configuration has. So the command line
+ * replaces a default even of options that add up, as --event does. An error in the file is OPTION_BAD, after one
+ * line that names file and line; what this version does not know is ignored with a note.
+ * `values` stay valid until configuration_fini(), which may follow any result.
+ */
+enum option_result configuration_parse(const struct command *command, int argc, char **argv, void *values,
+				       struct configuration *ret);

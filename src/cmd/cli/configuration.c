@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT */
+/* Defaults for a command's options from a file: command.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "base/fd.h"
+#include "base/ini.h"
+#include "base/log.h"
+#include "cmd/cli/command.h"
+
+enum {
+	FILE_MAX_BYTES = 1 << 20,
+	COUNT_MAX = 9, /* of an option that counts, such as -v */
+};
+
+/* What the file says of one option. */
+struct configuration_choice {
+	char *arg; /* NULL: none */
+	unsigned line, times;
+	bool set, negated;
+};
+
+/* One file being read for one command. */
+struct reading {
+	const struct command *command;
+	struct configuration *config;
+	const char *path;
+	bool quiet;       /* no notes */
+	char unknown_section[64]; /* the one that was noted last */
+};
+
+/* Keys of perf's configuration with other names here. */
+static const struct {
+	const char *section, *key, *value, *name;
+	bool on;
+} perf_keys[] = {
+	/* perf-config(1): read no build-ids; copy no objects to ~/.debug (never done here) */
+	{"record", "build-id", "skip", "no-buildid", true},
+	{"record", "build-id", "no-cache", "no-buildid", false},
+};
+
+void configuration_fini(struct configuration *config)
+{
+	for (size_t i = 0; config->choices && i < OPTIONS_MAX; i++)
+		free(config->choices[i].arg);
+	free(config->choices);
+	*config = (struct configuration){0};
+}
+
+/* 1, 0, or -EINVAL. NULL is a key alone. */
+static int parse_bool(const char *text)
+{
+	static const char *const words[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
+
+	for (size_t i = 0; text && i < sizeof(words) / sizeof(words[0]); i++)
+		if (strcasecmp(text, words[i]) == 0)
+			return (int)(i % 2);
+	return !text ? 1 : !*text ? 0 : -EINVAL;
+}
+
+static bool is_number(const char *text)
+{
+	return *text && !text[strspn(text, "0123456789")];
+}
+
+static bool same_family(const struct option *a, const struct option *b)
+{
+	return a == b || (a->family && b->family && strcmp(a->family, b->family) == 0);
+}
+
+static void choice_clear(struct configuration_choice *choice)
+{
+	free(choice->arg);
+	*choice = (struct configuration_choice){0};
+}
+
+/* The last one of a family counts. */
+static struct configuration_choice *choose(struct reading *reading, const struct option *option,
+					   unsigned line)
+{
+	const struct option *options = reading->command->options;
+	struct configuration_choice *choices = reading->config->choices;
+
+	for (size_t i = 0; options[i].set; i++)
+		if (same_family(&options[i], option))
+			choice_clear(&choices[i]);
+	struct configuration_choice *choice = &choices[option - options];
+	*choice = (struct configuration_choice){.set = true, .line = line, .times = 1};
+	return choice;
+}
+
+static void choose_flag(struct reading *reading, const struct option *option, unsigned line, bool on)
+{
+	if (on)
+		choose(reading, option, line);
+	else if (option_negatable(option) && !option->family)
+		choose(reading, option, line)->negated = true;
+	else /* not given, whatever an earlier line says */
+		choice_clear(&reading->config->choices[option - reading->command->options]);
+}
+
+static int choose_arg(struct reading *reading, const struct option *option, const struct ini_entry *entry,
+		      struct diag *reterr)
+{
+	char *arg = strdup(entry->value);
+
+	if (!arg)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	choose(reading, option, entry->line)->arg = arg;
+	return 0;
+}
+
+/* `opposite`: the key is the name of the option's opposite. */
+static int take_option(struct reading *reading, const struct option *option, bool opposite,
+		       const struct ini_entry *entry, struct diag *reterr)
+{
+	bool takes_arg = option->arg && !opposite, optional = option->flags & OPTION_ARG_OPTIONAL;
+	int on = parse_bool(entry->value);
+
+	if (option->flags & OPTION_NO_DEFAULT)
+		return diag_set(reterr, -EINVAL, "it has no default: only the command line sets it");
+	if (takes_arg && !optional && !entry->value)
+		return diag_set(reterr, -EINVAL, "a value is missing: %s = %s", entry->key, option->arg);
+	if (takes_arg && (!optional || on < 0 || (entry->value && is_number(entry->value))))
+		return choose_arg(reading, option, entry, reterr);
+	if (option->set == option_set_count && !opposite && entry->value && is_number(entry->value)) {
+		unsigned long times = strtoul(entry->value, NULL, 10);
+		if (times > COUNT_MAX)
+			return diag_set(reterr, -EINVAL, "\"%s\" is more than %d", entry->value, COUNT_MAX);
+		choose_flag(reading, option, entry->line, times > 0);
+		reading->config->choices[option - reading->command->options].times = (unsigned)times;
+		return 0;
+	}
+	if (on < 0)
+		return diag_set(reterr, -EINVAL, "\"%s\" is neither true nor false", entry->value);
+	choose_flag(reading, option, entry->line, opposite ? !on : on);
+	return 0;
+}
+
+/* Whether the entry is one of perf's keys. */
+static bool take_perf_key(struct reading *reading, const struct ini_entry *entry)
+{
+	for (size_t i = 0; i < sizeof(perf_keys) / sizeof(perf_keys[0]); i++) {
+		const struct option *option =
+			option_find(reading->command->options, perf_keys[i].name, false);
+
+		if (option && entry->value && !strcmp(entry->section, perf_keys[i].section) &&
+		    !strcmp(entry->key, perf_keys[i].key) && !strcmp(entry->value, perf_keys[i].value)) {
+			choose_flag(reading, option, entry->line, perf_keys[i].on);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A file may be made for a newer version, or for perf: what is not known here is no error. */
+static void note_unknown(const struct reading *reading, const struct ini_entry *entry)
+{
+	const char *nearest = option_nearest(reading->command->options, entry->key);
+
+	if (reading->quiet)
+		return;
+	if (nearest && strcmp(nearest, entry->key))
+		log_note("%s:%u: %s.%s is unknown and ignored; did you mean %s?", reading->path, entry->line,
+			 entry->section, entry->key, nearest);
+	else
+		log_note("%s:%u: %s.%s is unknown and ignored", reading->path, entry->line, entry->section,
+			 entry->key);
+}
+
+/* A section that is no command's is noted, once for all its keys. */
+static void note_section(struct reading *reading, const struct ini_entry *entry)
+{
+	char name[sizeof(reading->unknown_section)];
+
+	if (reading->quiet || command_find(entry->section))
+		return;
+	snprintf(name, sizeof(name), "%s", entry->section);
+	if (strcmp(name, reading->unknown_section))
+		log_note("%s:%u: [%s] is unknown and ignored", reading->path, entry->line, name);
+	memcpy(reading->unknown_section, name, sizeof(name));
+}
+
+/* "inherit" for "no-inherit", also where the command line has no such word: a file must be able to say false. */
+static const struct option *find_opposite(const struct option *options, const char *key)
+{
+	const struct option *option = option_find(options, key, true);
+	AUTO_BUF struct buf name = {0};
+
+	buf_printf(&name, "no-%s", key);
+	return option ? option : option_find(options, buf_text(&name), false);
+}
+
+static int take_entry(struct reading *reading, const struct ini_entry *entry, struct diag *reterr)
+{
+	const struct option *options = reading->command->options;
+	const struct option *option = option_find(options, entry->key, false);
+	bool opposite = !option;
+
+	if (strcmp(entry->section, reading->command->name)) {
+		note_section(reading, entry);
+		return 0;
+	}
+	if (opposite)
+		option = find_opposite(options, entry->key);
+	if (option) {
+		int err = take_option(reading, option, opposite, entry, reterr);
+		if (err)
+			diag_prefix(reterr, "%s.%s", entry->section, entry->key);
+		return err;
+	}
+	if (!take_perf_key(reading, entry))
+		note_unknown(reading, entry);
+	return 0;
+}
+
+static enum option_result read_text(struct reading *reading, struct span text)
+{
+	__attribute__((cleanup(ini_fini))) struct ini ini;
+	struct ini_entry entry;
+	struct diag diag = {""};
+	int got, err = 0;
+
+	ini_start(&ini, text);
+	while (!err && (got = ini_next(&ini, &entry, &diag)) > 0)
+		err = take_entry(reading, &entry, &diag);
+	if (!err && !got)
+		return OPTION_OK;
+	log_error("%s:%u: %s", reading->path, err ? entry.line : ini.line, diag.text);
+	return OPTION_BAD;
+}
+
+/* The file at its usual place. It may be missing, out of reach (su and sudo keep HOME), or of another user, whose file is not
+ * read. 0: there is none to read. */
+static int find_usual(struct buf *path)
+{
+	const char *base = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+	struct stat st;
+
+	if (base && *base == '/') /* relative ones are to be ignored: XDG Base Directory Specification */
+		buf_printf(path, "%s/millrace/config", base);
+	else if (home && *home)
+		buf_printf(path, "%s/.config/millrace/config", home);
+	if (!path->len || stat(buf_text(path), &st))
+		return 0;
+	if (st.st_uid && st.st_uid != geteuid()) {
+		log_note("%s is ignored: it belongs to neither root nor you", buf_text(path));
+		return 0;
+	}
+	return 1;
+}
+
+/* Whether the command line has this option or one of its family. */
+static bool is_given(const struct option *options, const struct option *option,
+		     const struct option_given *given)
+{
+	for (size_t i = 0; options[i].set; i++)
+		if (given->option[i] && same_family(&options[i], option))
+			return true;
+	return false;
+}
+
+/* Sets what the command line left out. */
+static enum option_result apply(const struct reading *reading, void *values)
+{
+	const struct option *options = reading->command->options;
+	struct configuration *config = reading->config;
+
+	for (size_t i = 0; options[i].set; i++) {
+		const struct configuration_choice *choice = &config->choices[i];
+		struct diag diag = {""};
+		int err = 0;
+
+		if (!choice->set || is_given(options, &options[i], &config->given))
+			continue;
+		for (unsigned times = 0; times < choice->times && !err; times++)
+			err = options[i].set(&options[i], choice->arg, choice->negated,
+					     (char *)values + options[i].offset, &diag);
+		if (err) {
+			log_error("%s:%u: %s.%s: %s", reading->path, choice->line, reading->command->name,
+				  options[i].name, diag.text[0] ? diag.text : strerror(-err));
+			return OPTION_BAD;
+		}
+	}
+	return OPTION_OK;
+}
+
+static enum option_result read_file(struct reading *reading, void *values)
+{
+	const char *named = getenv("MILLRACE_CONFIG");
+	AUTO_BUF struct buf path = {0}, text = {0};
+
+	if (named && *named)
+		buf_put_text(&path, named);
+	else if (!find_usual(&path))
+		return OPTION_OK;
+	reading->path = buf_text(&path);
+	int err = fd_slurp(reading->path, FILE_MAX_BYTES, &text);
+	if (err) {
+		log_error("configuration file %s: %s", reading->path, strerror(-err));
+		return OPTION_BAD;
+	}
+	enum option_result result = read_text(reading, buf_span(&text));
+	return result == OPTION_OK ? apply(reading, values) : result;
+}
+
+enum option_result configuration_parse(const struct command *command, int argc, char **argv, void *values,
+				       struct configuration *ret)
+{
+	enum option_result result;
+
+	*ret = (struct configuration){0};
+	result = option_parse_given(command, argc, argv, values, &ret->given);
+	if (result != OPTION_OK)
+		return result;
+	ret->choices = calloc(OPTIONS_MAX, sizeof(*ret->choices));
+	if (!ret->choices) {
+		log_error("out of memory");
+		return OPTION_BAD;
+	}
+	const struct option *quiet = option_find(command->options, "quiet", false);
+	struct reading reading = {
+		.command = command,
+		.config = ret,
+		.quiet = quiet && ret->given.option[quiet - command->options],
+	};
+	return read_file(&reading, values);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/cli/output.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/digits.h"
+#include "base/escape.h"
+#include "base/fd.h"
+
+int output_open(struct output *out, int fd)
+{
+	*out = (struct output){.fd = fd, .data = malloc(OUTPUT_ROOM), .room = OUTPUT_ROOM};
+	return out->data ? 0 : -ENOMEM;
+}
+
+void output_flush(struct output *out)
+{
+	if (!out->err)
+		out->err = fd_write(out->fd, out->data, out->len);
+	out->len = 0;
+}
+
+void output_move(struct output *out, struct output *from)
+{
+	output_flush(out);
+	if (!out->err)
+		out->err = from->err;
+	if (!out->err)
+		out->err = fd_write(out->fd, from->data, from->len);
+	from->len = 0;
+}
+
+/* False: no memory. */
+static bool grow(struct output *out, size_t more)
+{
+	size_t room = out->room ? out->room : OUTPUT_ROOM;
+
+	while (room - out->len < more)
+		room *= 2;
+	char *data = realloc(out->data, room);
+	if (!data) {
+		out->err = -ENOMEM;
+		return false;
+	}
+	out->data = data;
+	out->room = room;
+	return true;
+}
+
+int output_close(struct output *out)
+{
+	if (out->fd != OUTPUT_MEMORY)
+		output_flush(out);
+	free(out->data);
+	out->data = NULL;
+	out->len = out->room = 0;
+	return out->err;
+}
+
+void output_split(struct output *out, const char *bytes, size_t len)
+{
+	if (out->fd == OUTPUT_MEMORY && !grow(out, len))
+		return;
+	while (len) {
+		if (out->len == out->room)
+			output_flush(out);
+		size_t step = len < out->room - out->len ? len : out->room - out->len;
+		memcpy(out->data + out->len, bytes, step);
+		out->len += step;
+		bytes += step;
+		len -= step;
+	}
+}
+
+char *output_reserve(struct output *out, size_t len)
+{
+	if (out->room - out->len >= len)
+		return out->data + out->len;
+	if (out->fd == OUTPUT_MEMORY)
+		return grow(out, len) ? out->data + out->len : NULL;
+	output_flush(out);
+	return out->data;
+}
+
+/* `len` digits behind what fills the width. */
+static void put_digits(struct output *out, const char *digits, unsigned len, struct output_pad pad)
+{
+	unsigned width = pad.width < OUTPUT_SLACK ? pad.width : OUTPUT_SLACK;
+	char *to = output_reserve(out, OUTPUT_SLACK);
+
+	if (!to)
+		return;
+	for (unsigned i = len; i < width; i++)
+		*to++ = pad.fill;
+	memcpy(to, digits, len);
+	out->len = (size_t)(to + len - out->data);
+}
+
+void output_decimal(struct output *out, uint64_t number, struct output_pad pad)
+{
+	char digits[DIGITS_ROOM];
+
+	put_digits(out, digits, (unsigned)(digits_put_decimal(digits, number) - digits), pad);
+}
+
+void output_hex(struct output *out, uint64_t number, struct output_pad pad)
+{
+	char digits[DIGITS_ROOM];
+
+	put_digits(out, digits, (unsigned)(digits_put_hex(digits, number) - digits), pad);
+}
+
+static void put_blanks(struct output *out, size_t nr)
+{
+	static const char blanks[] = "                                ";
+
+	for (size_t step; nr; nr -= step) {
+		step = nr < sizeof(blanks) - 1 ? nr : sizeof(blanks) - 1;
+		output_bytes(out, blanks, step);
+	}
+}
+
+void output_padded(struct output *out, const char *text, unsigned width)
+{
+	size_t len = strlen(text);
+
+	put_blanks(out, len < width ? width - len : 0);
+	output_bytes(out, text, len);
+}
+
+void output_escaped(struct output *out, const char *bytes, size_t len, unsigned width)
+{
+	AUTO_ESCAPED shown = escaped_bytes(bytes, len);
+
+	len = (size_t)shown.len;
+	put_blanks(out, len < width ? width - len : 0);
+	output_bytes(out, shown.text, len);
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/input/input.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/diag.h"
+#include "base/log.h"
+#include "cmd/cli/terminal.h"
+#include "perfdata/feature.h"
+#include "read/session.h"
+
+enum { NS_DIGITS = 9 };
+
+/* Seconds with up to nine decimals; doubles have too few digits. The end of it, or NULL. */
+static const char *parse_seconds(const char *at, uint64_t *ret_ns)
+{
+	uint64_t ns = 0;
+	int decimals = 0;
+
+	if (!isdigit((unsigned char)*at))
+		return NULL;
+	for (; isdigit((unsigned char)*at); at++)
+		if (__builtin_mul_overflow(ns, 10, &ns) || __builtin_add_overflow(ns, *at - '0', &ns))
+			return NULL;
+	if (*at == '.')
+		at++;
+	for (; decimals < NS_DIGITS; decimals++) {
+		unsigned digit = isdigit((unsigned char)*at) ? (unsigned)(*at++ - '0') : 0;
+		if (__builtin_mul_overflow(ns, 10, &ns) || __builtin_add_overflow(ns, digit, &ns))
+			return NULL;
+	}
+	while (isdigit((unsigned char)*at))
+		at++;
+	*ret_ns = ns;
+	return at;
+}
+
+/* "10%-20%", "10%/2". false: it is neither. */
+static bool parse_percents(const char *text, double *ret_from, double *ret_to)
+{
+	char *end;
+	double first = strtod(text, &end), second;
+
+	if (end == text || *end++ != '%')
+		return false;
+	if (!*end) {
+		*ret_from = 0;
+		*ret_to = first;
+		return first > 0 && first <= 100;
+	}
+	char how = *end;
+	if (how != '-' && how != '/')
+		return false;
+	const char *rest = end + 1;
+	second = strtod(rest, &end);
+	if (end == rest || (how == '-' && *end++ != '%') || *end)
+		return false;
+	*ret_from = how == '-' ? first : first * (second - 1);
+	*ret_to = how == '-' ? second : first * second;
+	return *ret_from >= 0 && *ret_to > *ret_from && *ret_from < 100;
+}
+
+static int of_recording(const struct session *session, double from, double to, struct session_times *ret,
+			struct diag *reterr)
+{
+	struct feature_sample_time all;
+	struct span payload;
+
+	if (!session_feature(session, FEATURE_SAMPLE_TIME, &payload) || feature_decode_sample_time(payload, &all) ||
+	    !all.last_ns || all.last_ns < all.first_ns)
+		return diag_set(reterr, -EINVAL, "the recording does not say when it began and ended: give seconds, not %%");
+	double length_ns = (double)(all.last_ns - all.first_ns);
+	ret->first_ns = all.first_ns + (uint64_t)(length_ns * from / 100);
+	ret->last_ns = to >= 100 ? all.last_ns : all.first_ns + (uint64_t)(length_ns * to / 100);
+	return 0;
+}
+
+/*
+ * "START,STOP" in seconds, either of which may be left out; "10%-20%" or "10%/2" (the second tenth) of the time between
+ * the first and the last sample, which must be in the header of the session. 0, or -EINVAL and why.
+ */
+static int time_range_parse(const char *text, const struct session *session, struct session_times *ret, struct diag *reterr)
+{
+	struct session_times times = {0, UINT64_MAX};
+	const char *at = text;
+	double from, to;
+
+	if (parse_percents(text, &from, &to))
+		return of_recording(session, from, to, ret, reterr);
+	if (*at != ',')
+		at = parse_seconds(at, &times.first_ns);
+	if (at && *at == ',' && at[1])
+		at = parse_seconds(at + 1, &times.last_ns);
+	else if (at && *at == ',')
+		at++;
+	if (!at || *at || times.first_ns > times.last_ns)
+		return diag_set(reterr, -EINVAL, "--time %s: START,STOP in seconds, such as 10.5,12 or 10.5, or ,12; or "
+				 "10%%-20%% or 10%%/2 of the recording", text);
+	*ret = times;
+	return 0;
+}
+
+const char *input_path(const struct input_options *options)
+{
+	struct stat st;
+
+	if (options->path)
+		return options->path;
+	/* As perf: `record -o - | script` needs no -i. */
+	if (fstat(STDIN_FILENO, &st) == 0 && S_ISFIFO(st.st_mode))
+		return "-";
+	return "perf.data";
+}
+
+/* Only async-signal-safe calls; see session_open(). */
+static void file_shrank(int signal)
+{
+	static const char text[] = "millrace: the input became shorter while it was read\n";
+
+	(void)signal;
+	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
+		_exit(INPUT_EXIT_ERROR);
+	pager_close();
+	_exit(INPUT_EXIT_ERROR);
+}
+
+static int limit_time(const char *text, struct session *session, struct diag *reterr)
+{
+	struct session_times times;
+	int err = time_range_parse(text, session, &times, reterr);
+
+	if (!err && session_limit_time(session, &times))
+		err = diag_set(reterr, -ENOMEM, "out of memory");
+	return err;
+}
+
+int input_open(const struct input_options *options, enum session_flags flags, struct session **ret)
+{
+	struct sigaction action = {.sa_handler = file_shrank};
+	struct diag diag = {0};
+
+	if (options->force)
+		flags |= SESSION_FORCE;
+	sigaction(SIGBUS, &action, NULL);
+	int err = session_open(input_path(options), flags, ret, &diag);
+	if (!err && options->time) {
+		err = limit_time(options->time, *ret, &diag);
+		if (err) {
+			session_close(*ret);
+			*ret = NULL;
+		}
+	}
+	bool absent = err == -ENOENT && !options->path && access(input_path(options), F_OK);
+	if (err)
+		log_error("%s%s", diag.text,
+			  absent ? ": record first (millrace record -- COMMAND), or name a file with -i" : "");
+	return err;
+}
+
+void input_count_losses(struct input_losses *losses, const struct session_record *record)
+{
+	const struct perf_event_header *header = record->view.header;
+	const uint64_t *body = (const uint64_t *)(header + 1);
+
+	/* LOST: id, lost; LOST_SAMPLES: lost. perf_event_open(2) */
+	if (header->type == PERF_RECORD_LOST && header->size >= sizeof(*header) + 2 * sizeof(*body)) {
+		losses->lost_records += body[1];
+		losses->lost_chunks++;
+	}
+	if (header->type == PERF_RECORD_LOST_SAMPLES && header->size >= sizeof(*header) + sizeof(*body))
+		losses->lost_samples += body[0];
+}
+
+void input_report_losses(const struct input_losses *losses)
+{
+	/* The two overlap: a lost sample may be in both counts, so they are not added. */
+	if (losses->lost_chunks)
+		log_note("this recording lost %" PRIu64 " records in %" PRIu64 " places", losses->lost_records,
+			 losses->lost_chunks);
+	if (losses->lost_samples)
+		log_note("this recording lost %" PRIu64 " samples", losses->lost_samples);
+}
+
+void input_report_doubts(const struct machine *machine)
+{
+	enum { SHOWN = 3, SHOWN_VERBOSE = 16 };
+	char *texts[SHOWN_VERBOSE];
+	size_t shown = log_level() >= LOG_VERBOSE ? SHOWN_VERBOSE : SHOWN;
+	size_t nr = machine ? machine_list_doubts(machine, texts, shown) : 0;
+
+	for (size_t i = 0; i < nr && i < shown; i++) {
+		if (texts[i])
+			log_note("%s", texts[i]);
+		free(texts[i]);
+	}
+	if (nr > shown)
+		log_verbose("so it is with %zu further files", nr - shown);
+}
+
+void input_report_late(const struct session *session)
+{
+	uint64_t nr_late = session_info(session)->nr_late;
+
+	if (nr_late)
+		log_note("%" PRIu64 " records are out of order in this recording: names and maps may be wrong around them",
+			 nr_late);
+}
+
+int input_records_open(struct input_records *records, struct session *session, unsigned nr_hands)
+{
+	*records = (struct input_records){.session = session};
+	return session_info(session)->file_bytes ? prefetcher_start(session, nr_hands, &records->ahead) : 0;
+}
+
+static int next_record(struct input_records *records, const struct session_record **ret, struct diag *reterr)
+{
+	if (records->ahead)
+		return prefetcher_next(records->ahead, ret, reterr);
+	*ret = &records->record;
+	return session_next(records->session, &records->record, reterr);
+}
+
+int input_records_next(struct input_records *records, const struct session_record **ret, struct diag *reterr)
+{
+	const struct session_record *record, *part;
+
+	for (;;) {
+		part = records->splitting ? group_split_next(&records->split) : NULL;
+		if (part) {
+			*ret = part;
+			return 1;
+		}
+		int got = next_record(records, &record, reterr);
+		records->splitting = false;
+		if (got <= 0)
+			return got;
+		got = group_split_begin(&records->split, records->session, record);
+		if (got < 0)
+			return diag_set(reterr, got, "out of memory");
+		if (!got) {
+			*ret = record;
+			return 1;
+		}
+		records->splitting = true;
+	}
+}
+
+size_t input_records_run(struct input_records *records, const struct prefetcher_chunk **ret)
+{
+	size_t nr;
+	const struct event_desc *events = session_events(records->session, &nr);
+
+	if (!records->ahead || records->splitting)
+		return 0;
+	for (size_t i = 0; i < nr; i++)
+		if (group_split_has(&events[i].attr))
+			return 0;
+	return prefetcher_span_begin(records->ahead, ret);
+}
+
+void input_records_close(struct input_records *records)
+{
+	group_split_fini(&records->split);
+	prefetcher_close(records->ahead);
+	records->ahead = NULL;
+}

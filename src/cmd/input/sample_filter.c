@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/input/sample_filter.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/machine/machine.h"
+#include "base/diag.h"
+
+static bool list_has(const char *list, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (const char *at = list; *at;) {
+		size_t entry = strcspn(at, ",");
+		if (entry == len && strncmp(at, word, len) == 0)
+			return true;
+		at += entry;
+		at += *at == ',';
+	}
+	return false;
+}
+
+static bool list_has_number(const char *list, unsigned number)
+{
+	char *end;
+
+	for (const char *at = list; *at; at = *end ? end + 1 : end)
+		if (strtoul(at, &end, 10) == number && end != at)
+			return true;
+		else if (end == at)
+			return false;
+	return false;
+}
+
+static int check_numbers(const char *list, const char *what, struct diag *reterr)
+{
+	if (list && (!*list || strspn(list, "0123456789,") != strlen(list) || *list == ',' || strstr(list, ",,")))
+		return diag_set(reterr, -EINVAL, "\"%s\" is no list of %s", list, what);
+	return 0;
+}
+
+int sample_filter_settle(struct sample_filter *filter, struct diag *reterr)
+{
+	int err = check_numbers(filter->pids, "process numbers", reterr);
+
+	if (!err)
+		err = check_numbers(filter->tids, "thread numbers", reterr);
+	if (!err && filter->cpus && cpuset_parse(&filter->cpu_set, filter->cpus))
+		err = diag_set(reterr, -EINVAL, "\"%s\" is no list of CPUs", filter->cpus);
+	return err;
+}
+
+void sample_filter_fini(struct sample_filter *filter)
+{
+	cpuset_fini(&filter->cpu_set);
+}
+
+bool sample_filter_shows(const struct sample_filter *filter, const struct sample_subject *subject)
+{
+	const char *name = subject->symbol ? subject->symbol->name : NULL;
+
+	if (filter->comms && !list_has(filter->comms, subject->comm))
+		return false;
+	if (filter->pids && !list_has_number(filter->pids, subject->pid))
+		return false;
+	if (filter->tids && !list_has_number(filter->tids, subject->tid))
+		return false;
+	if (filter->dsos && !(subject->dso && (list_has(filter->dsos, dso_short_name(subject->dso)) ||
+					       list_has(filter->dsos, dso_long_name(subject->dso)))))
+		return false;
+	if (filter->symbols && !(name && list_has(filter->symbols, name)))
+		return false;
+	return !filter->symbol_part || (name && strstr(name, filter->symbol_part));
+}

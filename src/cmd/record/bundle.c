@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/* The layout is that of perf-buildid-cache(1): NAME/ID/elf, and .build-id/ID as a link to it. */
+#include "cmd/record/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "analyze/symbols/dso.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/cursor.h"
+#include "base/diag.h"
+#include "base/fd.h"
+#include "perfdata/object_id.h"
+#include "read/session.h"
+
+enum { KALLSYMS_MAX_BYTES = 1 << 28 };
+
+/* One object. Paths are on the heap. */
+struct copy {
+	const char *bundle;
+	const char *name; /* as it is called in the recording */
+	char id[2 * BUILD_ID_MAX_BYTES + 1];
+};
+
+static int make_directories(char *path)
+{
+	for (char *slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
+		if (slash)
+			*slash = '\0';
+		bool failed = mkdir(path, 0700) && errno != EEXIST;
+		if (slash)
+			*slash = '/';
+		if (failed)
+			return -errno;
+		if (!slash)
+			return 0;
+	}
+}
+
+/* The directory of an object, made; on the heap. NULL: *ret is -errno. */
+static char *copy_directory(const struct copy *copy, int *ret)
+{
+	char *path;
+
+	*ret = -ENOMEM;
+	if (asprintf(&path, "%s%s%s/%s", copy->bundle, copy->name[0] == '/' ? "" : "/", copy->name, copy->id) < 0)
+		return NULL;
+	*ret = make_directories(path);
+	if (!*ret)
+		return path;
+	free(path);
+	return NULL;
+}
+
+/* .build-id/xx/rest -> ../../NAME/ID */
+static int copy_link(const struct copy *copy)
+{
+	AUTO_FREE char *directory = NULL, *link = NULL, *target = NULL;
+
+	if (asprintf(&directory, "%s/.build-id/%.2s", copy->bundle, copy->id) < 0)
+		return -ENOMEM;
+	if (asprintf(&link, "%s/%s", directory, copy->id + 2) < 0)
+		return -ENOMEM;
+	if (asprintf(&target, "../..%s%s/%s", copy->name[0] == '/' ? "" : "/", copy->name, copy->id) < 0)
+		return -ENOMEM;
+	int err = make_directories(directory);
+	return err || symlink(target, link) == 0 || errno == EEXIST ? err : -errno;
+}
+
+static int create(const char *directory, const char *leaf)
+{
+	AUTO_FREE char *path = NULL;
+
+	if (asprintf(&path, "%s/%s", directory, leaf) < 0)
+		return -ENOMEM;
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	return fd < 0 ? -errno : fd;
+}
+
+static int copy_bytes(const struct copy *copy, const char *leaf, int from)
+{
+	int err;
+	AUTO_FREE char *directory = copy_directory(copy, &err);
+	AUTO_FD int to = directory ? create(directory, leaf) : err;
+	ssize_t moved = 1;
+
+	while (to >= 0 && moved > 0)
+		moved = sendfile(to, from, NULL, 1 << 30);
+	return to < 0 ? to : moved < 0 ? -errno : 0;
+}
+
+/* procfs has no pages that could be sent. */
+static int copy_kallsyms(const struct copy *copy)
+{
+	int err;
+	AUTO_BUF struct buf text = {0};
+	AUTO_FREE char *directory = copy_directory(copy, &err);
+	AUTO_FD int to = directory ? create(directory, "kallsyms") : err;
+
+	if (to < 0)
+		return to;
+	err = fd_slurp("/proc/kallsyms", KALLSYMS_MAX_BYTES, &text);
+	return err ? err : fd_write(to, buf_span(&text).ptr, buf_span(&text).len);
+}
+
+/* -ENOENT: there is no such object any more. */
+static int copy_object(const struct copy *copy, const struct dso *dso)
+{
+	AUTO_FD int elf = dso_open(dso, "", DSO_RUNTIME);
+	AUTO_FD int debug = elf >= 0 && dso->kind == DSO_FILE ? dso_open(dso, "", DSO_DEBUG) : -1;
+
+	if (elf < 0)
+		return elf;
+	if (lseek(elf, 0, SEEK_SET) < 0 || (debug >= 0 && lseek(debug, 0, SEEK_SET) < 0))
+		return -errno;
+	int err = copy_bytes(copy, dso->kind == DSO_VDSO ? "vdso" : "elf", elf);
+	return err || debug < 0 ? err : copy_bytes(copy, "debug", debug);
+}
+
+/* What has ".." in its name would be kept elsewhere. */
+static bool is_safe(const char *name)
+{
+	return !strstr(name, "..") && name[0];
+}
+
+static int keep(struct dso_table *dsos, struct copy *copy, const struct build_id *entry)
+{
+	bool vdso = strcmp(entry->path, "[vdso]") == 0;
+
+	if (strcmp(entry->path, "[kernel.kallsyms]") == 0) {
+		int err = copy_kallsyms(copy);
+		return err ? err : copy_link(copy);
+	}
+	struct object_id id = {.build_id.len = entry->id_bytes};
+	memcpy(id.build_id.bytes, entry->id, entry->id_bytes);
+	struct dso *dso = is_safe(entry->path) && (vdso || entry->path[0] == '/')
+				  ? dso_find(dsos, entry->path, &id, vdso ? DSO_VDSO : DSO_FILE)
+				  : NULL;
+	if (!dso)
+		return -ENOENT;
+	int err = copy_object(copy, dso);
+	return err ? err : copy_link(copy);
+}
+
+int bundle_make(const char *path, struct bundle_result *ret, struct diag *reterr)
+{
+	struct session *session;
+	struct span records = {0};
+	struct dso_table dsos = {0};
+	struct build_id entry;
+	AUTO_FREE char *bundle = NULL;
+
+	*ret = (struct bundle_result){0};
+	if (asprintf(&bundle, "%s.bundle", path) < 0)
+		return -ENOMEM;
+	int err = session_open(path, SESSION_FORCE, &session, reterr);
+	if (err)
+		return err;
+	if (mkdir(bundle, 0700) && errno != EEXIST)
+		err = diag_set(reterr, -errno, "%s: %s", bundle, strerror(errno));
+	struct cursor at = cursor_over(!err && session_feature(session, FEATURE_BUILD_ID, &records) ? records : (struct span){0});
+	while (!err && build_id_decode(&at, &entry) == 1) {
+		struct copy copy = {.bundle = bundle, .name = entry.path};
+		/* Their symbols are among the kernel's. */
+		if ((entry.misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL &&
+		    strcmp(entry.path, "[kernel.kallsyms]") != 0)
+			continue;
+		for (unsigned i = 0; i < entry.id_bytes; i++)
+			snprintf(copy.id + 2 * i, 3, "%02x", entry.id[i]);
+		int kept = keep(&dsos, &copy, &entry);
+		if (kept == -ENOSPC || kept == -EIO || kept == -ENOMEM || kept == -EDQUOT)
+			err = diag_set(reterr, kept, "%s: copying %s: %s", bundle, entry.path, strerror(-kept));
+		else if (kept) {
+			ret->nr_missed++;
+			snprintf(ret->missed, sizeof(ret->missed), "%s", entry.path);
+		} else {
+			ret->nr_kept++;
+		}
+	}
+	dso_table_fini(&dsos);
+	session_close(session);
+	return err;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/* millrace record: options into a recording, and its result into words and an exit status. */
+#include "cmd/record/record.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "base/diag.h"
+#include "base/log.h"
+#include "cmd/cli/command.h"
+#include "compress/zstd.h"
+#include "record/output/output_path.h"
+#include "record/run/recording.h"
+#include "record/setup/target.h"
+
+enum {
+	/*
+	 * Of as many one thread copies the rings away, however busy they are, with room to spare: docs/decisions/0005.
+	 * With no more than that it drains them all.
+	 */
+	CPUS_EACH = 8,
+};
+
+/* --affinity=node with --threads: threads for each node, unless said otherwise. */
+static const char *thread_spec_of(const struct record_options *options)
+{
+	if (options->threads.spec || !options->affinity)
+		return options->threads.spec;
+	return strcmp(options->affinity, "node") ? "cpu" : "numa";
+}
+
+/* The reader of a pipe waits for each round, which several threads finish later than one. */
+static bool are_many(const struct record_options *options, bool pipe, const struct target *target)
+{
+	return !options->threads.one && !pipe && !target->per_thread && cpuset_count(&target->cpus) > CPUS_EACH;
+}
+
+void drain_choose(const struct record_options *options, bool pipe, struct recording_options *recording)
+{
+	/* A retained history is one, whichever thread drained it. */
+	bool together = options->single_file || options->rotation.flight_ns || pipe;
+	/* freeze: with a reader on each CPU a ring is drained before its CPU goes on filling it. */
+	bool asked = options->threads.given || options->on_pressure == ON_PRESSURE_FREEZE;
+	bool many = !asked && are_many(options, pipe, recording->target);
+
+	recording->threads = asked || many;
+	recording->directory = options->threads.given && !together;
+	recording->thread_spec = thread_spec_of(options);
+	recording->cpus_per_thread = many ? CPUS_EACH : 0;
+	recording->writer = options->writer;
+	/* The page cache is too slow for what many threads drain, unless it is compressed or retained first. */
+	if (many && !options->writer.ops && !recording->compression_level && !options->rotation.flight_ns)
+		recording->writer = (struct recording_writer){.ops = &writer_direct, .automatic = true};
+	if (options->writer.ops == &writer_null && !recording->directory)
+		recording->output = "/dev/null";
+}
+
+/* millrace record: options into a recording, and its result into words and an exit status. */
+enum {
+	EXIT_LOSS = 3,    /* --fail-on-loss */
+	EXIT_USAGE = 129, /* as perf */
+	EXIT_ERROR = 255,
+};
+
+/* The signal that ended the workload, or the recorder, ends this process too: a shell sees the same as without the recorder. */
+static int exit_status(const struct recording_result *result)
+{
+	int signal_number = result->signal;
+
+	if (result->has_wait_status) {
+		if (WIFEXITED(result->wait_status))
+			return WEXITSTATUS(result->wait_status);
+		signal_number = WTERMSIG(result->wait_status);
+	}
+	if (signal_number) {
+		sigset_t set;
+		sigemptyset(&set);
+		sigaddset(&set, signal_number);
+		prctl(PR_SET_DUMPABLE, 0); /* the core is the command's, not ours */
+		signal(signal_number, SIG_DFL);
+		raise(signal_number);
+		sigprocmask(SIG_UNBLOCK, &set, NULL);
+	}
+	return 0;
+}
+
+/* Where the samples were not counted, any loss is too much. */
+static bool lost_too_much(const struct recording_result *result, const struct loss_limit *limit)
+{
+	uint64_t lost = result->lost_records + result->lost_task_events + result->cut_samples;
+
+	if (!limit->given || (!lost && !result->unwritten_bytes))
+		return false;
+	if (!result->samples_counted || result->unwritten_bytes)
+		return true;
+	return 100.0 * (double)lost > limit->percent * (double)(lost + result->nr_samples);
+}
+
+/* 0 or -errno, which was logged. */
+static int bundle(const char *output)
+{
+	struct bundle_result result;
+	struct diag diag = {0};
+	int err = bundle_make(output, &result, &diag);
+
+	if (err)
+		log_error("--bundle: %s", diag.text);
+	else if (result.nr_missed)
+		log_note("--bundle: kept %zu objects, but %zu, such as %s, are not there any more or have changed", result.nr_kept,
+			 result.nr_missed, result.missed);
+	return err;
+}
+
+static int record(struct record_options *options, int argc, char **argv, int first)
+{
+	struct target target __attribute__((cleanup(target_fini))) = {0};
+	bool freeze = options->on_pressure == ON_PRESSURE_FREEZE;
+	struct recording_options recording = {
+		.target = &target,
+		.threads_only = options->target.tids != NULL,
+		.events = &options->events,
+		.sampling = options->sampling,
+		.inherit = !options->no_inherit,
+		.side_channel = !options->side_channel.off,
+		.ring = {.pages = options->ring_pages, .side_pages = options->side_channel.ring_pages, .exact = options->ring_pages != 0},
+		.max_memory = options->max_memory,
+		.max_cpus = options->max_cpus,
+		.writer = options->writer,
+		.compression_level = options->compression_level,
+		.on_pressure = options->on_pressure,
+		.buffer_bytes = (size_t)options->buffer_bytes,
+		.flush_bytes = (size_t)options->flush_bytes,
+		.output = options->output,
+		.times = options->times,
+		.control = options->control,
+		.rotation = options->rotation,
+		.switch_events = &options->switch_events,
+		.max_files = (size_t)options->max_files,
+		.max_bytes = options->max_bytes,
+		.timestamp_name = options->timestamp_name,
+		.tail_synthesize = options->tail_synthesize,
+		.realtime = options->realtime,
+		.build_ids = !options->no_build_ids && !options->sampling.map_build_ids,
+		.all_build_ids = options->all_build_ids,
+		.synth = options->synth,
+		.sync_ms = options->sync_ms,
+		.workload = first < argc ? argv + first : NULL,
+		.argc = argc,
+		.argv = argv,
+	};
+	struct recording_result result;
+	struct diag diag = {0};
+
+	recording.rotation.on |= options->switch_events.nr > 0;
+	/* A retained history is compressed where zstd is there. */
+	if (recording.rotation.flight_ns && !recording.compression_level && zstd_available())
+		recording.compression_level = 1;
+	options->target.has_workload = recording.workload != NULL;
+	if (freeze && !recording.workload && !options->target.pids && !options->target.tids) {
+		log_error("--on-pressure=freeze needs a command, -p or -t: tasks that were not named are not stopped");
+		return EXIT_USAGE;
+	}
+	int err = target_resolve(&options->target, &target, &diag);
+	if (err) {
+		log_error("%s", diag.text);
+		return err == -EINVAL ? EXIT_USAGE : EXIT_ERROR;
+	}
+	drain_choose(options, output_path_is_pipe(options->output), &recording);
+	if (!options->events.nr && event_list_add_default(&options->events)) {
+		log_error("out of memory");
+		return EXIT_ERROR;
+	}
+	if (options->dry_run)
+		return 0;
+	err = recording_run(&recording, &result, &diag);
+	if (err)
+		log_error("%s", diag.text);
+	if (result.output)
+		record_summary_print(&result);
+	if (!err && options->bundle)
+		err = bundle(result.output);
+	bool failed = result.has_wait_status && result.wait_status;
+	int status = err ? EXIT_ERROR
+		   : lost_too_much(&result, &options->fail_on_loss) && !failed ? EXIT_LOSS : exit_status(&result);
+	recording_result_fini(&result);
+	return status;
+}
+
+static void options_fini(struct record_options *options)
+{
+	event_list_fini(&options->events);
+	event_list_fini(&options->switch_events);
+}
+
+static int run(int argc, char **argv)
+{
+	struct record_options options = {0};
+	AUTO_CONFIGURATION struct configuration config = {0};
+
+	switch (configuration_parse(&command_record, argc, argv, &options, &config)) {
+	case OPTION_EXIT:
+		options_fini(&options);
+		return 0;
+	case OPTION_BAD:
+		options_fini(&options);
+		return EXIT_USAGE;
+	case OPTION_OK:
+		break;
+	}
+	struct diag diag = {0};
+	if (record_options_check(&options, &diag)) {
+		log_error("%s", diag.text);
+		options_fini(&options);
+		return EXIT_USAGE;
+	}
+	log_set_level(options.quiet ? LOG_ERRORS : options.verbose);
+	int status = record(&options, argc, argv, config.given.first);
+	options_fini(&options);
+	return status;
+}
+
+const struct command command_record = {
+	.name = "record",
+	.summary = "Record events of a command, of running tasks or of the whole machine into perf.data",
+	.usage = "[OPTIONS] [--] COMMAND [ARGS]\n[OPTIONS] -a | -C LIST | -p PID | -t TID [[--] COMMAND [ARGS]]",
+	.description = "Runs COMMAND and records what it does until it ends; with -a, -C, -p or -t records those, until "
+		       "COMMAND ends or Ctrl-C. The file is read by millrace report, millrace script and every reader "
+		       "of perf.data. The exit status is that of COMMAND.\n\n"
+		       "Examples:\n"
+		       "  millrace record -g -- make -j8\n"
+		       "  millrace record -a -e 'sched:*' -- sleep 1\n"
+		       "  millrace record -F 999 --call-graph dwarf -p 1234 -o app.data\n",
+	.options = record_option_table,
+	.runs_command = true,
+	.run = run,
+};

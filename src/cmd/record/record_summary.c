@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/record/record.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cmd/input/loss_data.h"
+#include "perfdata/ledger.h"
+#include "record/run/recording.h"
+
+static void print_compression(const struct pack_totals *packed)
+{
+	log_note("  compressed %.3f MB to %.3f MB, ratio %.1f", (double)packed->bytes_in / 1e6,
+		 (double)packed->bytes_out / 1e6, (double)packed->bytes_in / (double)packed->bytes_out);
+	if (packed->nr_failed)
+		log_note("  %llu of %llu extents could not be compressed, and are stored as they are",
+			 (unsigned long long)packed->nr_failed, (unsigned long long)packed->nr_extents);
+	log_verbose("%llu extents, %llu of them plain, %llu at the fastest level, %.3f s of CPU to compress",
+		    (unsigned long long)packed->nr_extents, (unsigned long long)packed->nr_plain,
+		    (unsigned long long)packed->nr_hurried, (double)packed->pack_cpu_ns / 1e9);
+}
+
+/* The memory between draining and writing. */
+static void print_storage(const struct recording_result *result)
+{
+	const struct pack_totals *packed = &result->packed;
+
+	if (packed->full_ns && result->lost_records)
+		log_note("  storage did not keep up for %.1f s: %.0f MiB of memory before it were full", (double)packed->full_ns / 1e9,
+			 (double)result->pool_bytes / 1048576);
+	log_verbose("memory before the output: %.1f MiB used at most, of %.0f MiB; full for %.3f s", (double)packed->most_bytes / 1048576,
+		    (double)result->pool_bytes / 1048576, (double)packed->full_ns / 1e9);
+}
+
+static void print_losses(const struct recording_result *result)
+{
+	enum { SHOWN = 8 };
+
+	for (size_t i = 0; i < result->nr_losses && i < SHOWN; i++) {
+		const struct recording_loss *loss = &result->losses[i];
+		AUTO_BUF struct buf where = {0};
+		if (loss->cpu >= 0)
+			buf_printf(&where, "CPU %d", loss->cpu);
+		if (loss->tid > 0)
+			buf_printf(&where, "%sthread %d", where.len ? ", " : "", loss->tid);
+		if (loss->ring_bytes)
+			buf_printf(&where, ": ring full (%zu KiB)", loss->ring_bytes / 1024);
+		else
+			buf_printf(&where, ": paused while a snapshot was copied");
+		log_note("  lost %llu %s%s on %s", (unsigned long long)loss->records, loss->task_events ? "task events" : "of ",
+			 loss->task_events ? "" : loss->event, buf_text(&where));
+	}
+	if (result->nr_losses > SHOWN)
+		log_note("  and %zu more", result->nr_losses - SHOWN);
+}
+
+static bool rings_were_full(const struct recording_result *result)
+{
+	for (size_t i = 0; i < result->nr_losses; i++)
+		if (result->losses[i].ring_bytes && !result->losses[i].task_events)
+			return true;
+	return false;
+}
+
+/*
+ * A ring that holds all that was lost from it, beside what it held, loses nothing. They have few fields, but a path. 0: none was
+ * full, or such a ring is no sane one.
+ */
+static size_t enough_for_task_events(const struct recording_result *result)
+{
+	enum { LIKELY_RECORD = 128, MOST_BYTES = 256 << 20 };
+	size_t enough = 0;
+
+	for (size_t i = 0; i < result->nr_losses; i++) {
+		const struct recording_loss *loss = &result->losses[i];
+		size_t bytes = loss->ring_bytes;
+		if (!loss->task_events || !loss->ring_bytes)
+			continue;
+		while (bytes < loss->ring_bytes + loss->records * LIKELY_RECORD && bytes <= MOST_BYTES)
+			bytes *= 2;
+		enough = bytes > enough ? bytes : enough;
+	}
+	return enough <= MOST_BYTES ? enough : 0;
+}
+
+/* Nothing when the bound asked for nothing. */
+static void print_steering(const struct recording_result *result)
+{
+	const struct steering_result *steering = &result->steering;
+	bool kept = steering->used <= steering->bound;
+	AUTO_BUF struct buf line = {0};
+
+	if (!steering->bound || (kept && !steering->was_low && !steering->slowest_ns))
+		return;
+	buf_printf(&line, "  --max-cpu=%.4g: used %.1f %% of a CPU while events flowed", 100 * steering->bound, 100 * steering->used);
+	if (steering->was_low)
+		buf_printf(&line, "; compressed at level %d at times", steering->lowest_level);
+	if (steering->slowest_ns)
+		buf_printf(&line, "; drained every %llu ms at times", (unsigned long long)(steering->slowest_ns / 1000000));
+	if (steering->shed)
+		buf_printf(&line, ", by which %llu were lost", (unsigned long long)steering->shed);
+	if (!kept)
+		buf_printf(&line, "; that is more than it may");
+	log_note("%s", buf_text(&line));
+}
+
+/* What would have prevented it. */
+static void print_remedy(const struct recording_result *result)
+{
+	const struct coverage *coverage = &result->coverage;
+	size_t enough = coverage->enough_bytes;
+	size_t for_tasks = enough_for_task_events(result);
+
+	if (coverage->sum.worst.cause == LEDGER_THROTTLED)
+		log_note("  throttled by the kernel: a lower -F, or more in kernel.perf_cpu_time_max_percent, prevents it");
+	else if (result->steering.shed * 2 > result->lost_records)
+		log_note("  what would have prevented it: more CPU time, --max-cpu");
+	else if (coverage->sum.worst.cause == LEDGER_STORAGE)
+		log_note("  what would have prevented it: more memory before the output, --buffer-memory, -z, or faster storage");
+	else if (coverage->blind_ns)
+		log_note("  what would have prevented it: no rings that fit here, for they were full for %.3f s: more CPU time or "
+			 "faster storage for the recorder",
+			 (double)coverage->blind_ns / 1e9);
+	else if (enough && rings_were_full(result))
+		log_note("  what would have prevented it: larger rings, -m %zu%s",
+			 enough % (1 << 20) ? enough / 1024 : enough >> 20, enough % (1 << 20) ? "K" : "M");
+	if (for_tasks)
+		log_note("  what would have kept the task events: larger rings for them, --side-channel=%zu%s",
+			 for_tasks % (1 << 20) ? for_tasks / 1024 : for_tasks >> 20, for_tasks % (1 << 20) ? "K" : "M");
+}
+
+/* Covered, worst gap, what would have prevented it; nothing when nothing was lost. */
+static void print_coverage(const struct recording_result *result)
+{
+	const struct coverage *coverage = &result->coverage;
+	const struct ledger_entry *worst = &coverage->sum.worst;
+	AUTO_BUF struct buf where = {0};
+
+	if (!coverage->sum.gap_ns && !result->nr_losses)
+		return;
+	if (coverage->elapsed_ns && coverage->sum.gap_ns) {
+		log_note("  covered %s%.2f %% of CPU time (%.3f s on %zu %s)", coverage->exact ? "" : "at least ",
+			 coverage_percent(coverage), (double)coverage->elapsed_ns / 1e9, coverage->nr_places,
+			 worst->cpu >= 0 ? "CPUs" : "tasks");
+		if (worst->cpu >= 0)
+			buf_printf(&where, "CPU %d", worst->cpu);
+		else
+			buf_printf(&where, "task %d", worst->tid);
+		log_note("  worst gap: %s%.3f ms on %s: %s", coverage->exact ? "" : "within ",
+			 (double)(worst->to_ns - worst->from_ns) / 1e6, buf_text(&where), ledger_cause_name(worst->cause));
+	}
+	print_remedy(result);
+}
+
+static void print_freezes(const struct recording_result *result)
+{
+	if (result->nr_trimmed)
+		log_note("  cut the stacks of %llu samples short, while memory was", (unsigned long long)result->nr_trimmed);
+	if (result->nr_freezes)
+		log_note("  stopped what was recorded %llu times, %.3f s in all, until there was room",
+			 (unsigned long long)result->nr_freezes, (double)result->frozen_ns / 1e9);
+	if (result->nr_unguarded)
+		log_note("  did not stop it %llu times: the watchdog process has exited, so it could have stayed stopped",
+			 (unsigned long long)result->nr_unguarded);
+}
+
+static void print_flight(const struct flight_counters *flight)
+{
+	if (!flight->nr_snapshots)
+		return;
+	log_verbose("%llu snapshots of overwritten rings: %llu records, %llu bytes; blind for %.3f ms, %.3f ms at a time",
+		    (unsigned long long)flight->nr_snapshots, (unsigned long long)flight->nr_records,
+		    (unsigned long long)flight->bytes, (double)flight->paused_ns / 1e6,
+		    (double)flight->longest_pause_ns / 1e6);
+	if (flight->nr_pauses)
+		log_note("  recording was paused %llu times for snapshots, %.3f ms in all",
+			 (unsigned long long)flight->nr_pauses, (double)flight->paused_ns / 1e6);
+	if (flight->nr_broken)
+		log_note("  %llu overwritten rings held broken records", (unsigned long long)flight->nr_broken);
+}
+
+static void print_costs(const struct recording_result *result)
+{
+	if (result->nr_costs)
+		log_verbose("what recording used:");
+	for (size_t i = 0; i < result->nr_costs; i++) {
+		char line[COST_TEXT_BYTES];
+		log_verbose("%s", cost_text(&result->costs[i], line));
+	}
+}
+
+void record_summary_print(const struct recording_result *result)
+{
+	AUTO_BUF struct buf line = {0};
+
+	if (result->samples_counted)
+		buf_printf(&line, "captured %llu samples, ", (unsigned long long)result->nr_samples);
+	else
+		buf_printf(&line, "captured ");
+	buf_printf(&line, "%.3f MB in %s; ", (double)result->bytes / 1e6, result->output);
+	if (!result->losses_counted)
+		buf_printf(&line, "this kernel does not count what it drops: millrace report shows the counts of LOST records");
+	else if (!result->lost_records)
+		buf_printf(&line, "lost 0");
+	else if (result->samples_counted)
+		buf_printf(&line, "lost %llu (%.2f %%)", (unsigned long long)result->lost_records,
+			   100.0 * (double)result->lost_records /
+				   (double)(result->lost_records + result->nr_samples));
+	else
+		buf_printf(&line, "lost %llu", (unsigned long long)result->lost_records);
+	if (result->losses_counted && result->lost_task_events)
+		buf_printf(&line, "; lost %llu task events (mmap, comm, fork, exit)", (unsigned long long)result->lost_task_events);
+	log_note("%s", buf_text(&line));
+	print_losses(result);
+	print_steering(result);
+	print_freezes(result);
+	print_flight(&result->flight);
+	if (result->compressed)
+		print_compression(&result->packed);
+	print_storage(result);
+	print_coverage(result);
+	if (result->unwritten_bytes)
+		log_note("  %llu bytes of records could not be written", (unsigned long long)result->unwritten_bytes);
+	if (result->cut_samples)
+		log_note("  %llu samples gave way to the header, which did not fit behind them",
+			 (unsigned long long)result->cut_samples);
+	log_verbose("%llu bytes in %zu rings drained, %llu wake-ups, %llu rounds, %.3f s of CPU",
+		    (unsigned long long)result->ring_total_bytes, result->nr_rings,
+		    (unsigned long long)result->wakeups, (unsigned long long)result->rounds,
+		    (double)result->cpu_ns / 1e9);
+	print_costs(result);
+}

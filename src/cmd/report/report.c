@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: MIT */
+/* millrace report: where the samples of a recording fell, as a table. */
+#include "cmd/report/report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "base/escape.h"
+#include "base/log.h"
+#include "cmd/cli/command.h"
+#include "cmd/cli/terminal.h"
+#include "cmd/input/input.h"
+#include "cmd/report/report_samples.h"
+#include "cmd/text/dump.h"
+#include "cmd/text/header_text.h"
+#include "read/session.h"
+
+/* Of one event. */
+struct event_stats {
+	uint64_t samples, lost_samples;
+};
+
+struct stats {
+	uint64_t by_type[RECORD_USER_LAST + 1], total;
+	struct event_stats *events; /* heap; by index */
+	size_t nr_events;
+};
+
+/* NULL: out of memory. */
+static struct event_stats *stats_event(struct stats *stats, const struct session *session,
+				       const struct event_desc *event)
+{
+	size_t nr, at = (size_t)(event - session_events(session, &nr));
+
+	if (at >= stats->nr_events) {
+		struct event_stats *events = reallocarray(stats->events, at + 1, sizeof(*events));
+		if (!events)
+			return NULL;
+		memset(events + stats->nr_events, 0, (at + 1 - stats->nr_events) * sizeof(*events));
+		stats->events = events;
+		stats->nr_events = at + 1;
+	}
+	return &stats->events[at];
+}
+
+static int stats_take(struct stats *stats, const struct session *session, const struct session_record *record)
+{
+	const struct perf_event_header *header = record->view.header;
+	bool lost = header->type == PERF_RECORD_LOST_SAMPLES;
+
+	stats->total++;
+	if (header->type <= RECORD_USER_LAST)
+		stats->by_type[header->type]++;
+	if (!record->event || (header->type != PERF_RECORD_SAMPLE && !lost))
+		return 0;
+	struct event_stats *event = stats_event(stats, session, record->event);
+	if (!event)
+		return -ENOMEM;
+	if (lost && header->size >= sizeof(*header) + sizeof(uint64_t))
+		event->lost_samples += *(const uint64_t *)(header + 1);
+	else
+		event->samples += !lost;
+	return 0;
+}
+
+static void print_line(FILE *to, const char *name, uint64_t nr)
+{
+	fprintf(to, "%16s events: %10" PRIu64, name, nr);
+}
+
+static void print_all(FILE *to, const struct stats *stats, const struct session *session)
+{
+	size_t nr_events;
+	const struct event_desc *events = session_events(session, &nr_events);
+
+	fputs("\nAggregated stats:\n", to);
+	print_line(to, "TOTAL", stats->total);
+	fputc('\n', to);
+	for (uint32_t type = 1; type <= RECORD_USER_LAST; type++) {
+		if (!stats->by_type[type])
+			continue;
+		print_line(to, record_type_name(type), stats->by_type[type]);
+		fprintf(to, "  (%4.1f%%)\n", 100.0 * (double)stats->by_type[type] / (double)stats->total);
+	}
+	for (size_t i = 0; i < nr_events && i < stats->nr_events; i++) {
+		const struct event_stats *event = &stats->events[i];
+		AUTO_ESCAPED name = escaped_text(events[i].name);
+		if (event->samples || event->lost_samples)
+			fprintf(to, "%s stats:\n", name.text);
+		if (event->samples)
+			print_line(to, "SAMPLE", event->samples), fputc('\n', to);
+		if (event->lost_samples)
+			print_line(to, "LOST_SAMPLES", event->lost_samples), fputc('\n', to);
+	}
+}
+
+/* Reads the session, opened with SESSION_FILE_ORDER, to its end and prints. 0, or the error that ended the
+ * reading. */
+static int stats_print(FILE *to, struct session *session, struct diag *reterr)
+{
+	struct stats stats = {0};
+	struct session_record record;
+	int got;
+
+	while ((got = session_next(session, &record, reterr)) > 0) {
+		if (stats_take(&stats, session, &record)) {
+			got = diag_set(reterr, -ENOMEM, "out of memory");
+			break;
+		}
+	}
+	print_all(to, &stats, session);
+	free(stats.events);
+	return got;
+}
+
+/* millrace report: where the samples of a recording fell, as a table. */
+struct report {
+	struct report_options options;
+	struct session *session;
+	struct machine *machine;
+	struct samples samples;
+	struct report_workers *workers; /* NULL: one thread takes all samples */
+	struct input_losses losses;
+	bool header_done;
+	struct progress progress;
+};
+
+/* A filter that leaves one name makes its column needless: the name goes on top. */
+static void hide_columns(struct report *report)
+{
+	const struct samples_options *samples = &report->options.samples;
+	const char *const lists[HIST_KEYS] = {
+		[HIST_COMM] = samples->filter.comms,
+		[HIST_DSO] = samples->filter.dsos,
+		[HIST_SYM] = samples->filter.symbols,
+	};
+	static const char *const names[HIST_KEYS] = {
+		[HIST_COMM] = "comm", [HIST_DSO] = "dso", [HIST_SYM] = "symbol"};
+	bool *hidden = report->options.table.hidden;
+	unsigned shown = 0;
+
+	for (unsigned i = 0; i < samples->hist.nr_keys; i++) {
+		enum hist_column key = samples->hist.keys[i];
+		hidden[key] = lists[key] && lists[key][0] && !strchr(lists[key], ',');
+		AUTO_ESCAPED only = escaped_text(hidden[key] ? lists[key] : "");
+		if (hidden[key] && !report->options.quiet)
+			printf("# %s: %s\n", names[key], only.text);
+		shown += !hidden[key];
+	}
+	if (!shown)
+		memset(hidden, 0, HIST_KEYS * sizeof(*hidden));
+}
+
+static bool wants_tasks(const struct report *report)
+{
+	return report->options.tasks || report->options.mmaps;
+}
+
+static void print_front(struct report *report)
+{
+	const struct report_options *options = &report->options;
+
+	report->header_done = true;
+	if (options->json && !options->header.alone)
+		return;
+	if (options->header.wanted || options->header.alone)
+		header_print(stdout, report->session, options->header.full);
+	else if (!options->quiet && !wants_tasks(report))
+		fputs("# To display the perf.data header info, please use --header/--header-only "
+		      "options.\n#\n",
+		      stdout);
+	if (!options->header.alone && !options->raw_dump && !wants_tasks(report))
+		hide_columns(report);
+}
+
+static bool is_front(uint32_t type)
+{
+	return type == RECORD_HEADER_ATTR || type == RECORD_HEADER_FEATURE;
+}
+
+static int describe_error(const struct report *report, int err, struct diag *reterr)
+{
+	return diag_set(reterr, err, "%s", err == -ENOMEM ? "out of memory" : report->samples.why.text);
+}
+
+static int take(struct report *report, const struct session_record *record, struct diag *reterr)
+{
+	bool sample = record->view.header->type == PERF_RECORD_SAMPLE;
+	int err = 0;
+
+	input_count_losses(&report->losses, record);
+	if (!sample)
+		err = machine_process(report->machine, record);
+	else if (!wants_tasks(report))
+		err = samples_take(&report->samples, record);
+	return err ? describe_error(report, err, reterr) : 0;
+}
+
+/* Samples that follow each other, as many as can be had at once, when there is a workers for them: how many; 0: none; -errno. */
+static int64_t take_run(struct report *report, struct input_records *records, struct diag *reterr)
+{
+	const struct prefetcher_chunk *pieces;
+	size_t nr = report->workers && report->header_done ? input_records_run(records, &pieces) : 0;
+
+	if (!nr)
+		return 0;
+	int64_t got = report_workers_take(report->workers, records->ahead, (struct report_run){pieces, nr});
+	prefetcher_span_end(records->ahead, nr);
+	return got < 0 ? describe_error(report, (int)got, reterr) : got;
+}
+
+/* All records, until one fails or the end. The front of a pipe is known when its first record of another kind
+ * comes. */
+static int read_records(struct report *report, struct diag *reterr)
+{
+	struct input_records records __attribute__((cleanup(input_records_close))) = {0};
+	const struct session_record *record;
+	int got = 0;
+
+	if (!session_info(report->session)->pipe)
+		print_front(report);
+	if (report->header_done && report->options.header.alone)
+		return 0;
+	int err = input_records_open(&records, report->session, report_workers_nr(report->workers));
+	if (err)
+		return diag_set(reterr, err, "cannot start a thread: %s", strerror(-err));
+	progress_start(&report->progress, "reading");
+	while (!(report->header_done && report->options.header.alone)) {
+		int64_t taken = take_run(report, &records, reterr);
+		if (taken < 0)
+			return (int)taken;
+		progress_step(&report->progress, (uint64_t)taken);
+		if (taken)
+			continue;
+		got = input_records_next(&records, &record, reterr);
+		if (got <= 0)
+			break;
+		if (!report->header_done && !is_front(record->view.header->type))
+			print_front(report);
+		err = take(report, record, reterr);
+		if (err)
+			return err;
+		progress_step(&report->progress, 1);
+	}
+	if (!report->header_done)
+		print_front(report);
+	return got < 0 ? got : 0;
+}
+
+/* Tables of what was read before an error are printed, too; the first error is the one that is reported. */
+static int print_tables(struct report *report, struct diag *reterr)
+{
+	const struct report_tables tables = {&report->options, report->session, &report->samples, report->losses.lost_samples};
+
+	if (wants_tasks(report))
+		return report_tasks_print(stdout, report->machine, report->options.mmaps) ? diag_set(reterr, -ENOMEM, "out of memory") : 0;
+	return report_tables_print(&tables, stdout, reterr);
+}
+
+static int run_table(struct report *report, struct diag *reterr)
+{
+	int err = machine_new(&report->options.input.machine, report->session, &report->machine);
+
+	if (!err)
+		err = samples_init(&report->samples, &report->options.samples, report->session,
+				   report->machine);
+	if (!err && !wants_tasks(report))
+		err = report_workers_new(&report->samples, &report->workers);
+	if (err)
+		return diag_set(reterr, err, "out of memory");
+	err = read_records(report, reterr);
+	report_workers_join(report->workers);
+	progress_end(&report->progress);
+	if (!report->options.header.alone) {
+		int table_err = print_tables(report, err ? NULL : reterr);
+		err = err ? err : table_err;
+	}
+	input_report_losses(&report->losses);
+	input_report_doubts(report->machine);
+	return err;
+}
+
+static int report_status(int err, const struct diag *diag)
+{
+	int status = 0;
+
+	if (err) {
+		log_error("%s", diag->text);
+		status = INPUT_EXIT_ERROR;
+	}
+	if (fflush(stdout) && errno != EPIPE) {
+		log_error("standard output: %s", strerror(errno));
+		status = INPUT_EXIT_ERROR;
+	}
+	return status;
+}
+
+/* Tables want records sorted by time; the others want all there are. */
+static enum session_flags session_order(const struct report_options *options)
+{
+	if (options->header.alone)
+		return 0;
+	return options->raw_dump ? SESSION_ALL : options->stats || options->loss ? SESSION_FILE_ORDER : 0;
+}
+
+/* The records, and the counts of their types, for which a file is read again; a pipe can be read once. */
+static int run_dump(struct report *report, struct diag *reterr)
+{
+	const struct report_options *options = &report->options;
+	bool again = !session_info(report->session)->pipe;
+
+	print_front(report);
+	int err = dump_session(report->session, &options->input.machine, stdout, reterr);
+	if (err || !again)
+		return err;
+	session_close(report->session);
+	report->session = NULL;
+	if (input_open(&options->input, SESSION_FILE_ORDER, &report->session))
+		return diag_set(reterr, -EIO, "%s cannot be read again", input_path(&options->input));
+	return stats_print(stdout, report->session, reterr);
+}
+
+static int run(struct report *report, struct diag *reterr)
+{
+	const struct report_options *options = &report->options;
+
+	if (options->header.alone)
+		return run_table(report, reterr);
+	if (options->loss) {
+		const struct report_loss_options loss = {.json = options->json, .headless = options->quiet};
+		return report_loss_print(&loss, report->session, stdout, reterr);
+	}
+	if (options->raw_dump)
+		return run_dump(report, reterr);
+	if (!options->stats)
+		return run_table(report, reterr);
+	if (options->header.wanted)
+		header_print(stdout, report->session, options->header.full);
+	return stats_print(stdout, report->session, reterr);
+}
+
+static int report_run(int argc, char **argv)
+{
+	struct report report = {0};
+	char *joined = NULL;
+	struct diag diag = {0};
+	char **args = calloc((size_t)argc + 1, sizeof(*args));
+	AUTO_CONFIGURATION struct configuration config = {0};
+
+	if (!args)
+		return INPUT_EXIT_ERROR;
+	report_options_init(&report.options);
+	argc = report_options_join_call_graph(argc, argv, args, &joined);
+	enum option_result result = configuration_parse(&command_report, argc, args, &report.options, &config);
+	const char *left = result == OPTION_OK && config.given.first < argc ? args[config.given.first] : NULL;
+	free(args);
+	if (left)
+		log_error("report takes no argument, but got \"%s\"; a file is given with -i", left);
+	if (result != OPTION_OK || left) {
+		free(joined);
+		return result == OPTION_EXIT ? 0 : COMMAND_USAGE;
+	}
+	report_options_settle(&report.options);
+	escape_set_raw(report.options.raw_text && !report.options.json);
+	log_set_level(report.options.quiet ? LOG_ERRORS : report.options.verbose);
+	int settled = sample_filter_settle(&report.options.samples.filter, &diag);
+	if (settled)
+		log_error("%s", diag.text);
+	if (settled || input_open(&report.options.input, session_order(&report.options), &report.session)) {
+		sample_filter_fini(&report.options.samples.filter);
+		free(joined);
+		return settled ? COMMAND_USAGE : INPUT_EXIT_ERROR;
+	}
+	pager_open(&report.options.pager);
+	int err = run(&report, &diag);
+	int status = report_status(err, &diag);
+	report_workers_free(report.workers);
+	samples_fini(&report.samples);
+	sample_filter_fini(&report.options.samples.filter);
+	machine_free(report.machine);
+	session_close(report.session);
+	free(joined);
+	return status;
+}
+
+const struct command command_report = {
+	.name = "report",
+	.summary = "Print a table of where the samples of a recording fell",
+	.usage = "[OPTIONS]",
+	.description =
+		"Reads a recording and prints a table for each event: which share of the samples fell into "
+		"which command, "
+		"object and function, the largest first, in the layout of `perf report --stdio`. With call "
+		"chains in the "
+		"recording the first column, Children, also counts what a function called; Self does not.\n\n"
+		"Examples:\n"
+		"  millrace report\n"
+		"  millrace report --sort dso,sym --percent-limit 1\n"
+		"  millrace report --stats -i other.data",
+	.options = report_options_table,
+	.run = report_run,
+};

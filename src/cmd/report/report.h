@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/* report: the options of `millrace report`, and what it prints. Private to the room; one thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "analyze/report/calltree.h"
+#include "analyze/report/hist.h"
+#include "analyze/report/tally.h"
+#include "cmd/cli/option.h"
+#include "cmd/cli/terminal.h"
+#include "cmd/input/input.h"
+#include "cmd/report/report_samples.h"
+#include "cmd/text/header_text.h"
+
+struct diag;
+struct event_desc;
+struct machine;
+struct samples;
+struct session;
+
+struct column_list {
+	enum hist_column columns[HIST_COLUMNS]; /* each at most once */
+	unsigned nr;
+};
+
+/* Which columns a table has, and what it is sorted by: -s, -F, and the options that add columns. */
+struct column_choice {
+	struct column_list sort;   /* -s; empty: the default */
+	struct column_list fields; /* -F; empty: numbers, then what is sorted by */
+	bool levels, sample_counts, periods;
+};
+
+/* The columns from left to right; children: callers are counted. */
+void column_choice_shown(const struct column_choice *choice, bool children, struct column_list *ret);
+
+/* How the table of an event looks; the layout is that of perf report --stdio. */
+struct table_options {
+	struct column_list columns; /* from left to right */
+	bool children;          /* callers are counted */
+	bool hidden[HIST_KEYS]; /* columns of keys that are sorted by but not shown */
+	bool relative;          /* shares of what is shown, not of all samples */
+	bool nanoseconds;       /* times have nine digits */
+	bool coloured;          /* shares by their size */
+	bool self_named;        /* the own share is called Self */
+	char separator;         /* between columns, and nowhere in them: it becomes a dot; 0: two blanks */
+	const char *widths;     /* of the columns, "8,0,20"; 0 or missing: as wide as needed. NULL: all are */
+	bool headless;          /* -q: only the lines of entries */
+	bool dso_list;          /* --dsos was given: the column is not made wide for unknown symbols */
+	double percent_limit;   /* entries below are left out */
+};
+
+/* The call graph below an entry of a table. */
+enum graph_mode { GRAPH_ABSOLUTE, GRAPH_FRACTAL, GRAPH_FLAT, GRAPH_FOLDED, GRAPH_NONE };
+enum graph_value { GRAPH_PERCENT, GRAPH_PERIOD, GRAPH_COUNT };
+
+struct graph_options {
+	enum graph_mode mode;
+	enum calltree_direction direction;
+	enum calltree_key key;
+	enum graph_value value;
+	bool wanted;        /* by -g: a recording without call chains is an error then */
+	bool direction_set; /* else CALLER for tables with children */
+	double min_percent; /* branches below are left out */
+	unsigned max_lines; /* of one level; 0: all */
+	bool skip_first;    /* the entry itself, which stands above */
+	bool coloured;      /* shares by their size */
+	char separator;     /* of folded chains; 0: ';' */
+};
+
+struct graph {
+	const struct graph_options *options;
+	const struct tally *tally;
+	const struct stacks *stacks;
+	struct calltree tree;
+	uint64_t total; /* what is 100 % */
+	uint64_t shown_total; /* what the least percentage of a branch is of: less where a filter makes the table's shares relative */
+	FILE *to;
+	uint64_t entry_period; /* of the entry that is printed */
+};
+
+/* 0 or -ENOMEM; graph_fini() in any case. */
+int graph_init(struct graph *graph, const struct graph_options *options, const struct tally *tally,
+	       const struct stacks *stacks);
+void graph_fini(struct graph *graph);
+
+/* entry_period: its share with children, where they are counted. 0 or -ENOMEM. */
+int graph_print(struct graph *graph, const struct hist_entry *entry, uint64_t entry_period);
+
+enum group_tables { GROUPS_RECORDED, GROUPS_ALL /* all events are one where none were recorded */, GROUPS_NONE };
+
+struct report_options {
+	struct input_options input;
+	struct samples_options samples;
+	struct table_options table;
+	bool loss, json, raw_text;
+	struct graph_options graph;
+	struct column_choice columns;
+	uint64_t group_sort;
+	struct header_options header;
+	struct pager_options pager;
+	enum colour_when colour;
+	enum group_tables groups;
+	bool inverted, tasks, mmaps;
+	bool stats, raw_dump, stdio;
+	bool quiet;
+	int verbose;
+};
+
+extern const struct option report_options_table[];
+
+/* Defaults. */
+void report_options_init(struct report_options *options);
+
+/*
+ * As in perf the argument of -g may follow as a word of its own, and may be missing: then an option or the end follows.
+ * `ret` has room for argc + 1 words; *ret_joined is for free(), behind the last use of the words. Returns how many.
+ */
+int report_options_join_call_graph(int argc, char **argv, char **ret, char **ret_joined);
+
+/* Derives the options that follow from others. */
+void report_options_settle(struct report_options *options);
+
+/* The tables of a report: one for each event, or for each group of events. */
+struct report_tables {
+	struct report_options *options; /* what the table itself must know is filled in */
+	struct session *session;
+	struct samples *samples; /* after the last record */
+	uint64_t lost_samples;
+};
+
+/* 0, or -errno and why; -EINVAL: the recording lacks what was asked for. The caller looks at the errors of `to`. */
+int report_tables_print(const struct report_tables *tables, FILE *to, struct diag *reterr);
+
+/* The same tables as JSON; the schema is in millrace-report(1). */
+struct report_json_options {
+	double percent_limit;
+	uint64_t lost_samples;
+};
+
+/* After samples_settle(). 0 or -ENOMEM. The caller looks at the errors of `to`. */
+int report_json_print(struct samples *samples, const struct event_desc *events, size_t nr_events,
+		      const struct report_json_options *options, FILE *to);
+
+/* --loss: what any perf.data file lost, where, when and why. */
+struct report_loss_options {
+	bool json;
+	bool headless; /* the tables alone */
+};
+
+/* Reads the whole session, opened with SESSION_FILE_ORDER. What was read before an error is printed all the same. */
+int report_loss_print(const struct report_loss_options *options, struct session *session, FILE *to,
+		      struct diag *reterr);
+
+/* --tasks: a tree of tasks, with `maps` also what each has mapped. After the machine has processed all records. 0 or -ENOMEM. */
+int report_tasks_print(FILE *to, const struct machine *machine, bool maps);

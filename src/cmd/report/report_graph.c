@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/report/report.h"
+
+#include <inttypes.h>
+
+#include "base/escape.h"
+#include "cmd/cli/terminal.h"
+
+enum { LEVEL_WIDTH = 11 /* "|          " */ };
+
+/* Every line of a graph begins with it. */
+static const char graph_indent[] = "            ";
+
+int graph_init(struct graph *graph, const struct graph_options *options, const struct tally *tally,
+	       const struct stacks *stacks)
+{
+	*graph = (struct graph){.options = options, .tally = tally, .stacks = stacks};
+	return calltree_init(&graph->tree, stacks, options->key);
+}
+
+void graph_fini(struct graph *graph)
+{
+	calltree_fini(&graph->tree);
+}
+
+static const struct calltree_node *node_at(const struct graph *graph, uint32_t node)
+{
+	return &graph->tree.nodes[node];
+}
+
+static void print_margin(const struct graph *graph, int margin)
+{
+	fprintf(graph->to, "%s%*s", graph_indent, margin, "");
+}
+
+static void print_frame(const struct graph *graph, uint32_t node)
+{
+	const struct location *at = stacks_location(graph->stacks, node_at(graph, node)->frame);
+
+	if (!at->symbol) {
+		fprintf(graph->to, "%#" PRIx64, at->ip);
+		return;
+	}
+	AUTO_ESCAPED name = escaped_text(at->symbol->name);
+	bool folded = graph->options->mode == GRAPH_FOLDED && !graph->options->separator;
+	for (const char *c = name.text; *c; c++) /* a semicolon would part the name */
+		fputc(folded && *c == ';' ? ':' : *c, graph->to);
+	fputs(at->symbol->inlined ? " (inlined)" : "", graph->to);
+}
+
+static void print_share(const struct graph *graph, double share)
+{
+	struct colour_marks colour = colour_of_share(graph->options->coloured, share);
+
+	fprintf(graph->to, "%s%.2f%%%s", colour.on, share, colour.off);
+}
+
+static void print_value(const struct graph *graph, uint64_t period, uint64_t nr, uint64_t total)
+{
+	switch (graph->options->value) {
+	case GRAPH_PERIOD:
+		fprintf(graph->to, "%" PRIu64, period);
+		break;
+	case GRAPH_COUNT:
+		fprintf(graph->to, "%u", (unsigned)nr);
+		break;
+	default:
+		print_share(graph, total ? (double)period * 100.0 / (double)total : 0);
+	}
+}
+
+/* What stands left of a level: a bit for each outer level that goes on. perf's mask has 32 bits, too, and wraps. */
+struct rails {
+	int depth, margin;
+	uint32_t mask;
+};
+
+static uint32_t rail(int depth)
+{
+	return 1u << ((unsigned)depth & 31);
+}
+
+static bool goes_on(const struct rails *rails, int depth)
+{
+	return rails->mask & rail(depth);
+}
+
+static void print_gap(const struct graph *graph, const struct rails *rails)
+{
+	print_margin(graph, rails->margin);
+	for (int i = 0; i < rails->depth; i++)
+		fputs(goes_on(rails, i) ? "|          " : "           ", graph->to);
+	fputc('\n', graph->to);
+}
+
+/* Up to where the name of a node stands; `value`: it is the first of its run, after its share. */
+static void print_rails(const struct graph *graph, const struct rails *rails, const struct calltree_node *value,
+			uint64_t total)
+{
+	print_margin(graph, rails->margin);
+	for (int i = 0; i < rails->depth; i++) {
+		fputc(goes_on(rails, i) ? '|' : ' ', graph->to);
+		if (!value || i != rails->depth - 1) {
+			fprintf(graph->to, "%*s", LEVEL_WIDTH - 1, "");
+			continue;
+		}
+		fputs("--", graph->to);
+		print_value(graph, calltree_period(value), (uint64_t)value->nr + value->children_nr, total);
+		fputs("--", graph->to);
+	}
+}
+
+/* The frames from a node to the end of its run. */
+static uint32_t next_in_run(const struct graph *graph, uint32_t head, uint32_t node)
+{
+	return node == node_at(graph, head)->last ? 0 : node_at(graph, node)->child;
+}
+
+static void print_run(const struct graph *graph, uint32_t head, const struct rails *rails, uint64_t total)
+{
+	/* All of a run have the counts of its head. */
+	for (uint32_t node = head; node; node = next_in_run(graph, head, node)) {
+		print_rails(graph, rails, node == head ? node_at(graph, head) : NULL, total);
+		print_frame(graph, node);
+		fputc('\n', graph->to);
+	}
+}
+
+/* In fractal graphs: what the branches that are shown leave of their parent. */
+static void print_remainder(const struct graph *graph, uint32_t parent, const struct calltree_node *left,
+			    struct rails rails, uint64_t total)
+{
+	if (graph->options->mode != GRAPH_FRACTAL || !left->period || left->period == total)
+		return;
+	if (graph->options->value == GRAPH_COUNT && (int)left->nr <= 0 && parent)
+		return;
+	rails.mask &= ~rail(rails.depth - 1);
+	print_rails(graph, &rails, left, total);
+	fputs("[...]\n", graph->to);
+}
+
+/* The branches below the run of `parent`. */
+static bool print_branches(const struct graph *graph, uint32_t parent, uint64_t total, struct rails rails)
+{
+	const struct calltree_node *above = node_at(graph, node_at(graph, parent)->last);
+	struct calltree_node left = {.period = total, .nr = above->children_nr};
+	uint32_t mask = rails.mask;
+	unsigned nr = 0;
+
+	for (uint32_t child = above->child; child; child = node_at(graph, child)->next) {
+		const struct calltree_node *node = node_at(graph, child), *last = node_at(graph, node->last);
+		left.period -= calltree_period(node);
+		left.nr -= node->nr + node->children_nr;
+		if (!node->next && (graph->options->mode != GRAPH_FRACTAL || !left.period))
+			mask &= ~rail(rails.depth - 1);
+		print_gap(graph, &rails);
+		struct rails here = {rails.depth, rails.margin, mask};
+		print_run(graph, child, &here, total);
+		struct rails below = {rails.depth + 1, rails.margin, mask | rail(rails.depth)};
+		print_branches(graph, child, graph->options->mode == GRAPH_FRACTAL ? last->children_period : total, below);
+		if (++nr == graph->options->max_lines)
+			break;
+	}
+	rails.mask = mask;
+	print_remainder(graph, parent, &left, rails, total);
+	return nr;
+}
+
+/* A first run that has all of the entry needs no share: it stands on the left, and the branches below it. */
+static bool print_trunk(const struct graph *graph, uint32_t head)
+{
+	unsigned nr = 0;
+	bool first = graph->options->skip_first, printed = false;
+
+	for (uint32_t node = head; node; node = next_in_run(graph, head, node)) {
+		if (first) {
+			first = false;
+			continue;
+		}
+		if (printed) {
+			print_margin(graph, 3);
+		} else {
+			print_margin(graph, 0);
+			fputs("|\n", graph->to);
+			print_margin(graph, 0);
+			fputs("---", graph->to);
+			printed = true;
+		}
+		print_frame(graph, node);
+		fputc('\n', graph->to);
+		if (++nr == graph->options->max_lines)
+			break;
+	}
+	return printed;
+}
+
+static void print_tree(const struct graph *graph)
+{
+	const struct calltree_node *root = node_at(graph, 0);
+	uint32_t head = root->child;
+	bool trunk = head && !node_at(graph, head)->next && calltree_period(node_at(graph, head)) == graph->entry_period;
+	bool printed = trunk && print_trunk(graph, head);
+	uint64_t total = graph->options->mode == GRAPH_FRACTAL ? graph->entry_period : graph->total;
+	struct rails rails = {.depth = 1, .margin = printed ? 3 : 0, .mask = 1};
+
+	printed |= print_branches(graph, trunk ? head : 0, total, rails);
+	if (printed)
+		fputc('\n', graph->to);
+}
+
+/* From the root to the node; depth is bounded by that of the chains. */
+static void print_flat_chain(const struct graph *graph, uint32_t node)
+{
+	if (!node)
+		return;
+	print_flat_chain(graph, node_at(graph, node)->parent);
+	fprintf(graph->to, "%16s", "");
+	print_frame(graph, node);
+	fputc('\n', graph->to);
+}
+
+static void print_folded_chain(const struct graph *graph, uint32_t node)
+{
+	uint32_t parent = node_at(graph, node)->parent;
+
+	if (parent) {
+		print_folded_chain(graph, parent);
+		fputc(graph->options->separator ? graph->options->separator : ';', graph->to);
+	}
+	print_frame(graph, node);
+}
+
+static void print_ends(const struct graph *graph)
+{
+	bool folded = graph->options->mode == GRAPH_FOLDED;
+
+	for (uint32_t i = 0; i < graph->tree.nr_ends; i++) {
+		uint32_t end = calltree_end(&graph->tree, i);
+		const struct calltree_node *node = node_at(graph, end);
+		uint64_t period = folded ? node->period : calltree_period(node);
+		uint64_t count = folded ? node->nr : (uint64_t)node->nr + node->children_nr;
+		fprintf(graph->to, "%*s", folded ? 0 : LEVEL_WIDTH, "");
+		print_value(graph, period, count, graph->total);
+		if (folded) {
+			fputc(' ', graph->to);
+			print_folded_chain(graph, end);
+		} else {
+			fputc('\n', graph->to);
+			print_flat_chain(graph, end);
+		}
+		fputc('\n', graph->to);
+		if (i + 1 == graph->options->max_lines)
+			break;
+	}
+}
+
+/* What is below the least period will not be shown. */
+static int fill_tree(struct graph *graph, const struct hist_entry *entry, uint64_t least)
+{
+	enum calltree_direction direction = graph->options->direction;
+	struct use_cursor uses = use_list_first(&entry->uses);
+	struct use use;
+
+	calltree_clear(&graph->tree, least);
+	while (least && use_list_next(&uses, &use)) {
+		const struct tally_cell cell = tally_cell(graph->tally, use.cell);
+		struct calltree_chain chain = {cell.chain, use.skip};
+		calltree_weigh(&graph->tree, chain, direction, cell.amount.period);
+	}
+	uses = use_list_first(&entry->uses);
+	while (use_list_next(&uses, &use)) {
+		const struct tally_cell cell = tally_cell(graph->tally, use.cell);
+		struct calltree_chain chain = {cell.chain, use.skip};
+		struct calltree_count count = {cell.amount.period, (uint32_t)cell.amount.nr_samples};
+		int err = calltree_add(&graph->tree, chain, direction, &count);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* How branches are ordered, and which are too small. */
+static enum calltree_sort sort_of(enum graph_mode mode)
+{
+	if (mode == GRAPH_FRACTAL)
+		return CALLTREE_RELATIVE;
+	return mode == GRAPH_FLAT || mode == GRAPH_FOLDED ? CALLTREE_ENDS : CALLTREE_ABSOLUTE;
+}
+
+int graph_print(struct graph *graph, const struct hist_entry *entry, uint64_t entry_period)
+{
+	const struct graph_options *options = graph->options;
+	enum calltree_sort sort = sort_of(options->mode);
+	double limit = options->min_percent / 100;
+	uint64_t least = 0;
+
+	if (sort != CALLTREE_RELATIVE) {
+		limit *= (double)graph->shown_total;
+		least = (uint64_t)limit;
+	}
+	if (entry_period < least) /* none of its branches is larger than itself */
+		return 0;
+	int err = fill_tree(graph, entry, least);
+	if (!err)
+		err = calltree_sort(&graph->tree, sort, limit);
+	if (err)
+		return err;
+	graph->entry_period = entry_period;
+	if (sort == CALLTREE_ENDS)
+		print_ends(graph);
+	else
+		print_tree(graph);
+	return 0;
+}

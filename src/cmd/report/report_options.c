@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/report/report.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/diag.h"
+
+/* In the order in which a beginning is looked for: perf's. */
+static const struct {
+	const char *word;
+	enum hist_column column;
+} column_words[] = {
+	{"pid", HIST_TID},
+	{"comm", HIST_COMM},
+	{"dso", HIST_DSO},
+	{"symbol", HIST_SYM},
+	{"cpu", HIST_CPU},
+	{"socket", HIST_SOCKET},
+	{"srcline", HIST_SRCLINE},
+	{"srcfile", HIST_SRCFILE},
+	{"trace", HIST_TRACE},
+	{"time", HIST_TIME},
+	{"overhead", HIST_SELF},
+	{"overhead_sys", HIST_SELF_KERNEL},
+	{"overhead_us", HIST_SELF_USER},
+	{"overhead_guest_sys", HIST_SELF_GUEST_KERNEL},
+	{"overhead_guest_us", HIST_SELF_GUEST_USER},
+	{"overhead_children", HIST_CHILDREN},
+	{"sample", HIST_SAMPLES},
+	{"period", HIST_PERIOD},
+	{"tid", HIST_TID}, /* not perf's */
+};
+
+static const struct column_list default_sort = {.columns = {HIST_COMM, HIST_DSO, HIST_SYM}, .nr = 3};
+
+static bool list_has(const struct column_list *list, enum hist_column column)
+{
+	for (unsigned i = 0; i < list->nr; i++)
+		if (list->columns[i] == column)
+			return true;
+	return false;
+}
+
+static void list_add(struct column_list *list, enum hist_column column)
+{
+	if (!list_has(list, column))
+		list->columns[list->nr++] = column;
+}
+
+static void list_add_all(struct column_list *list, const struct column_list *more)
+{
+	for (unsigned i = 0; i < more->nr; i++)
+		list_add(list, more->columns[i]);
+}
+
+static int parse_word(const char *word, size_t len, enum hist_column *ret, struct diag *reterr)
+{
+	for (size_t i = 0; len && i < sizeof(column_words) / sizeof(column_words[0]); i++)
+		if (strncasecmp(column_words[i].word, word, len) == 0) {
+			*ret = column_words[i].column;
+			return 0;
+		}
+	return diag_set(reterr, -EINVAL,
+			"\"%.*s\" is none of pid, tid, comm, dso, symbol, cpu, socket, srcline, srcfile, trace, time, overhead, "
+			"overhead_sys, overhead_us, overhead_guest_sys, overhead_guest_us, overhead_children, sample, period",
+			(int)len, word);
+}
+
+/* The words of -s or -F; a beginning is enough, as in perf. -EINVAL and why. */
+static int column_list_parse(const char *text, struct column_list *ret, struct diag *reterr)
+{
+	struct column_list list = {0};
+
+	for (const char *at = text;; at++) {
+		size_t len = strcspn(at, ",");
+		enum hist_column column = HIST_COLUMNS;
+		int err = parse_word(at, len, &column, reterr);
+		if (err)
+			return err;
+		list_add(&list, column);
+		at += len;
+		if (!*at)
+			break;
+	}
+	*ret = list;
+	return 0;
+}
+
+static const struct column_list *sort_of(const struct column_choice *choice)
+{
+	return choice->sort.nr ? &choice->sort : &default_sort;
+}
+
+/* The options for hist_new(): keys and order. */
+static void column_choice_settle(const struct column_choice *choice, struct hist_options *ret)
+{
+	struct column_list order = {0};
+
+	if (!choice->fields.nr) {
+		list_add(&order, HIST_CHILDREN);
+		list_add(&order, HIST_SELF);
+		list_add_all(&order, sort_of(choice));
+	} else {
+		list_add_all(&order, &choice->sort);
+		list_add_all(&order, &choice->fields);
+	}
+	memcpy(ret->order, order.columns, sizeof(ret->order));
+	ret->nr_order = order.nr;
+	ret->nr_keys = 0;
+	for (unsigned i = 0; i < order.nr; i++)
+		if (order.columns[i] < HIST_KEYS)
+			ret->keys[ret->nr_keys++] = order.columns[i];
+}
+
+void column_choice_shown(const struct column_choice *choice, bool children, struct column_list *ret)
+{
+	*ret = choice->fields;
+	if (choice->fields.nr) {
+		list_add_all(ret, &choice->sort);
+		return;
+	}
+	if (children)
+		list_add(ret, HIST_CHILDREN);
+	list_add(ret, HIST_SELF);
+	if (choice->levels) {
+		list_add(ret, HIST_SELF_KERNEL);
+		list_add(ret, HIST_SELF_USER);
+	}
+	if (choice->sample_counts)
+		list_add(ret, HIST_SAMPLES);
+	if (choice->periods)
+		list_add(ret, HIST_PERIOD);
+	list_add_all(ret, sort_of(choice));
+}
+
+/* Was a sort order given whose first key is this one? */
+static bool column_choice_begins_with(const struct column_choice *choice, enum hist_column column)
+{
+	return choice->sort.nr && choice->sort.columns[0] == column;
+}
+
+/* What a word sets, by the field. */
+enum field { MODE, DIRECTION, KEY, VALUE, NOTHING };
+
+static const struct word {
+	const char *text;
+	enum field field;
+	int value;
+} graph_words[] = {
+	{"none", MODE, GRAPH_NONE},
+	{"graph", MODE, GRAPH_ABSOLUTE},
+	{"flat", MODE, GRAPH_FLAT},
+	{"fractal", MODE, GRAPH_FRACTAL},
+	{"folded", MODE, GRAPH_FOLDED},
+	{"caller", DIRECTION, CALLTREE_CALLER},
+	{"callee", DIRECTION, CALLTREE_CALLEE},
+	{"function", KEY, CALLTREE_FUNCTION},
+	{"address", KEY, CALLTREE_ADDRESS},
+	{"srcline", KEY, CALLTREE_SRCLINE},
+	{"percent", VALUE, GRAPH_PERCENT},
+	{"period", VALUE, GRAPH_PERIOD},
+	{"count", VALUE, GRAPH_COUNT},
+};
+
+static void set_field(struct graph_options *options, const struct word *word)
+{
+	switch (word->field) {
+	case MODE:
+		options->mode = (enum graph_mode)word->value;
+		break;
+	case DIRECTION:
+		options->direction = (enum calltree_direction)word->value;
+		options->direction_set = true;
+		break;
+	case KEY:
+		options->key = (enum calltree_key)word->value;
+		break;
+	case VALUE:
+		options->value = (enum graph_value)word->value;
+		break;
+	default:
+		break;
+	}
+}
+
+/* As perf takes them: any beginning of a word is the word. */
+static const struct word *find_word(const char *text, size_t len)
+{
+	for (size_t i = 0; len && i < sizeof(graph_words) / sizeof(graph_words[0]); i++)
+		if (strncmp(graph_words[i].text, text, len) == 0)
+			return &graph_words[i];
+	return NULL;
+}
+
+static int set_number(struct graph_options *options, unsigned which, const char *text, size_t len, struct diag *reterr)
+{
+	char *end;
+
+	if (which == 0) {
+		double percent = strtod(text, &end);
+		if (end == text + len && percent >= 0 && percent <= 100) {
+			options->min_percent = percent;
+			return 0;
+		}
+	} else if (which == 1) {
+		unsigned long lines = strtoul(text, &end, 0);
+		if (end == text + len && lines <= 1u << 30) {
+			options->max_lines = (unsigned)lines;
+			return 0;
+		}
+	}
+	return diag_set(reterr, -EINVAL,
+			"\"%.*s\" is neither a mode (graph, flat, fractal, folded, none), an order (caller, callee), a key "
+			"(function), a value (percent, period, count) nor a percentage", (int)len, text);
+}
+
+/*
+ * Words separated by commas as in -g: mode, order, key, value, then numbers for least percentage and most lines. What is
+ * not named stays. -EINVAL and why.
+ */
+static int graph_parse(const char *text, struct graph_options *options, struct diag *reterr)
+{
+	unsigned nr_numbers = 0;
+
+	for (const char *at = text;; at++) {
+		size_t len = strcspn(at, ",");
+		const struct word *word = find_word(at, len);
+		if (len == strlen("branch") && strncmp(at, "branch", len) == 0)
+			return diag_set(reterr, -EINVAL, "branch stacks are not read");
+		if (word && word->field == KEY && word->value != CALLTREE_FUNCTION)
+			return diag_set(reterr, -EINVAL, "call graphs by %s are not there yet", word->text);
+		if (word) {
+			set_field(options, word);
+		} else if (len) {
+			int err = set_number(options, nr_numbers++, at, len, reterr);
+			if (err)
+				return err;
+		}
+		at += len;
+		if (!*at)
+			return 0;
+	}
+}
+
+static int set_columns(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	(void)option, (void)negated;
+	return column_list_parse(arg, value, reterr);
+}
+
+/* "100ms". */
+static int set_quantum(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	static const struct {
+		const char *unit;
+		uint64_t ns;
+	} units[] = {{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}};
+	char *end;
+	unsigned long number = strtoul(arg, &end, 10);
+
+	(void)option, (void)negated;
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (*arg >= '0' && *arg <= '9' && strcmp(end, units[i].unit) == 0 && number && number <= UINT64_MAX / units[i].ns) {
+			*(uint64_t *)value = number * units[i].ns;
+			return 0;
+		}
+	return diag_set(reterr, -EINVAL, "\"%s\" is no time such as 100ms: a number, and ns, us, ms or s", arg);
+}
+
+static int set_percent_limit(const struct option *option, const char *arg, bool negated, void *value,
+			     struct diag *reterr)
+{
+	char *end;
+	double limit = strtod(arg, &end);
+
+	(void)option, (void)negated;
+	if (end == arg || (*end && strcmp(end, "%") != 0) || !(limit >= 0 && limit <= 100))
+		return diag_set(reterr, -EINVAL, "\"%s\" is no percentage from 0 to 100", arg);
+	struct report_options *options = value;
+	options->table.percent_limit = options->graph.min_percent = limit; /* as perf, of graphs, too */
+	return 0;
+}
+
+static int set_groups(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	(void)option, (void)arg, (void)reterr;
+	*(enum group_tables *)value = negated ? GROUPS_NONE : GROUPS_ALL;
+	return 0;
+}
+
+static int set_call_graph(const struct option *option, const char *arg, bool negated, void *value,
+			  struct diag *reterr)
+{
+	struct graph_options *graph = value;
+
+	(void)option;
+	if (negated) {
+		graph->mode = GRAPH_NONE;
+		return 0;
+	}
+	graph->wanted = true;
+	return arg ? graph_parse(arg, graph, reterr) : 0;
+}
+
+static int set_separator(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	(void)option, (void)negated;
+	char separator = strcmp(arg, "\\t") == 0 ? '\t' : arg[0];
+	if (!separator || (arg[1] && separator != '\t') || separator == '.')
+		return diag_set(reterr, -EINVAL, "the separator is one character, or \\t, and no dot, which stands for it in texts");
+	*(char *)value = separator;
+	return 0;
+}
+
+static int set_widths(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	(void)option, (void)negated;
+	if (!*arg || strspn(arg, "0123456789,") != strlen(arg))
+		return diag_set(reterr, -EINVAL, "\"%s\" is no list of widths such as 8,0,20", arg);
+	*(const char **)value = arg;
+	return 0;
+}
+
+static int set_percentage(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	(void)option, (void)negated;
+	if (strcmp(arg, "relative") && strcmp(arg, "absolute"))
+		return diag_set(reterr, -EINVAL, "\"%s\" is neither relative nor absolute", arg);
+	*(bool *)value = !strcmp(arg, "relative");
+	return 0;
+}
+
+#define NO_BRANCHES "branch stacks are not counted here: use perf report, or millrace report -D"
+#define NO_SOURCE "code and its source are not shown here: use perf annotate"
+#define NO_MEMORY "accesses to memory are not counted here: use perf mem report, or millrace script --json"
+#define NO_SWITCHING "no event switches here: use --time"
+
+const struct option report_options_table[] = {
+	INPUT_OPTIONS(struct report_options, input),
+	{.letter = 's',
+	 .name = "sort",
+	 .arg = "KEY,...",
+	 .help = "Count together what is equal in these: comm, dso, symbol, pid (or tid), cpu, socket, srcline, srcfile, trace, "
+		 "time; default comm,dso,symbol; numbers as in --fields are columns that are sorted by",
+	 .set = set_columns,
+	 .offset = offsetof(struct report_options, columns.sort),
+	 .flags = OPTION_NO_NEGATE,
+	 .group = "Table"},
+	{.letter = 'F',
+	 .name = "fields",
+	 .arg = "FIELD,...",
+	 .help = "Print these columns, and sort by them: the keys of --sort, and overhead, overhead_sys, overhead_us, "
+		 "overhead_guest_sys, overhead_guest_us, overhead_children, sample, period",
+	 .set = set_columns,
+	 .offset = offsetof(struct report_options, columns.fields),
+	 .flags = OPTION_NO_NEGATE},
+	{.name = "time-quantum",
+	 .arg = "TIME",
+	 .help = "Times of the key time are those of intervals of this length, such as 10ms; default 100ms",
+	 .set = set_quantum,
+	 .offset = offsetof(struct report_options, samples.quantum_ns),
+	 .flags = OPTION_NO_NEGATE},
+	{.name = "ns",
+	 .help = "Print times with nine decimal places",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, table.nanoseconds)},
+	{.name = "full-source-path",
+	 .help = "Print the whole paths of source files",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, samples.full_paths)},
+	{.name = "max-stack",
+	 .arg = "N",
+	 .help = "Take N functions of each call chain: the outermost, or with -g callee the innermost",
+	 .set = option_set_u64,
+	 .offset = offsetof(struct report_options, samples.max_stack)},
+	{.name = "group",
+	 .help = "Print one table for all events of a group (this is the default), or of all events when no groups were recorded",
+	 .set = set_groups,
+	 .offset = offsetof(struct report_options, groups)},
+	{.name = "group-sort-idx",
+	 .arg = "N",
+	 .help = "Sort the table of a group by its event N; 0: the first one",
+	 .set = option_set_u64,
+	 .offset = offsetof(struct report_options, group_sort),
+	 .flags = OPTION_NO_NEGATE},
+	{.name = "children",
+	 .help = "Of recordings with call chains, count a sample for its callers too (this is the default)",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, samples.hist.children)},
+	{.letter = 'g',
+	 .name = "call-graph",
+	 .arg = "MODE,...",
+	 .help = "Below the entries print call graphs: graph (default), fractal (shares of the parent), flat, folded or none; "
+		 "caller (with --children the default) or callee; percent, period or count; the least "
+		 "percentage of a branch (default 0.5), the most lines",
+	 .set = set_call_graph,
+	 .offset = offsetof(struct report_options, graph),
+	 .flags = OPTION_ARG_OPTIONAL},
+	{.letter = 'G',
+	 .name = "inverted",
+	 .help = "Draw call graphs from the outermost callers on, as -g caller",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, inverted)},
+	{.letter = 'n',
+	 .name = "show-nr-samples",
+	 .help = "Add a column with the number of samples",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, columns.sample_counts)},
+	{.name = "show-total-period",
+	 .help = "Add a column with the sum of periods",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, columns.periods)},
+	{.name = "show-cpu-utilization",
+	 .help = "Add columns with the shares of the kernel and of programs",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, columns.levels)},
+	{.letter = 't',
+	 .name = "field-separator",
+	 .arg = "CHARACTER",
+	 .help = "Part the columns by CHARACTER, which becomes a dot where it is in a text",
+	 .set = set_separator,
+	 .offset = offsetof(struct report_options, table.separator),
+	 .flags = OPTION_NO_NEGATE},
+	{.letter = 'w',
+	 .name = "column-widths",
+	 .arg = "WIDTH,...",
+	 .help = "Make the columns so wide; 0: as wide as needed",
+	 .set = set_widths,
+	 .offset = offsetof(struct report_options, table.widths),
+	 .flags = OPTION_NO_NEGATE},
+	{.name = "percentage",
+	 .arg = "WHAT",
+	 .help = "Of filtered tables, print shares of all samples (absolute, the default) or of those that are shown (relative)",
+	 .set = set_percentage,
+	 .offset = offsetof(struct report_options, table.relative),
+	 .flags = OPTION_NO_NEGATE},
+	{.name = "percent-limit",
+	 .arg = "PERCENT",
+	 .help = "Leave out entries below PERCENT, and branches of call graphs",
+	 .set = set_percent_limit,
+	 .flags = OPTION_NO_NEGATE},
+	SAMPLE_FILTER_OPTIONS(struct report_options, samples.filter, "Filters (percentages stay those of all samples)"),
+	SAMPLE_FILTER_DSOS('d', struct report_options, samples.filter),
+	{.name = "symbol-filter",
+	 .arg = "TEXT",
+	 .help = "Show only samples in functions whose names have TEXT in them",
+	 .set = option_set_string,
+	 .offset = offsetof(struct report_options, samples.filter.symbol_part)},
+	HEADER_OPTIONS(struct report_options, header, "Output"),
+	{.name = "stats",
+	 .help = "Print how many records of each type there are, and nothing else",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, stats)},
+	{.name = "tasks",
+	 .help = "Print the tasks of the recording as a tree, and nothing else",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, tasks)},
+	{.name = "mmaps",
+	 .help = "Print the tasks with what each has mapped, and nothing else",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, mmaps)},
+	{.name = "loss",
+	 .help = "Print what the recording lost, where, when and why, and nothing else",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, loss)},
+	{.name = "json",
+	 .help = "Print the tables as JSON, or with --loss what was lost",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, json)},
+	{.name = "raw-text",
+	 .help = "Print names and texts of the recording byte by byte, as perf does, also what controls a terminal",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, raw_text)},
+	{.letter = 'D',
+	 .name = "dump-raw-trace",
+	 .help = "Print every record of the file: its place, its bytes, their meaning; then how many there "
+		 "are",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, raw_dump)},
+	{.name = "stdio",
+	 .help = "Print text; accepted because perf needs it, there is no other way",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, stdio)},
+	{.name = "stdio-color",
+	 .arg = "MODE",
+	 .help = "Colour shares: always, never, or auto (on a terminal, unless NO_COLOR is set), which is the default",
+	 .set = colour_set,
+	 .offset = offsetof(struct report_options, colour),
+	 .flags = OPTION_ARG_OPTIONAL | OPTION_NO_NEGATE},
+	PAGER_OPTIONS(struct report_options, pager),
+	{.letter = 'q',
+	 .name = "quiet",
+	 .help = "Print the entries of the tables and errors, nothing else",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, quiet),
+	 .family = "talk"},
+	{.letter = 'v',
+	 .name = "verbose",
+	 .help = "Say more on standard error; twice: everything",
+	 .set = option_set_count,
+	 .offset = offsetof(struct report_options, verbose),
+	 .family = "talk"},
+	/* Of perf report, and not here: refused by name. */
+	OPTION_REFUSED('b', "branch-stack", NULL, NO_BRANCHES),
+	OPTION_REFUSED(0, "branch-history", NULL, NO_BRANCHES),
+	OPTION_REFUSED(0, "total-cycles", NULL, NO_BRANCHES),
+	OPTION_REFUSED(0, "stitch-lbr", NULL, NO_BRANCHES),
+	OPTION_REFUSED('M', "disassembler-style", "STYLE", NO_SOURCE),
+	OPTION_REFUSED(0, "asm-raw", NULL, NO_SOURCE),
+	OPTION_REFUSED(0, "source", NULL, NO_SOURCE),
+	OPTION_REFUSED(0, "objdump", "PATH", NO_SOURCE),
+	OPTION_REFUSED(0, "prefix", "PREFIX", NO_SOURCE),
+	OPTION_REFUSED(0, "prefix-strip", "N", NO_SOURCE),
+	OPTION_REFUSED(0, "mem-mode", NULL, NO_MEMORY),
+	OPTION_REFUSED('m', "modules", NULL, "symbols of modules are always looked for: use -k or --kallsyms for another kernel's"),
+	OPTION_REFUSED('p', "parent", "REGEX", "callers are not matched here: use millrace script --folded and grep"),
+	OPTION_REFUSED('x', "exclude-other", NULL, "callers are not matched here: use millrace script --folded and grep"),
+	OPTION_REFUSED(0, "ignore-callees", "REGEX", "callers are not matched here: use millrace script --folded and grep"),
+	OPTION_REFUSED('T', "threads", NULL, "use -s pid -n"),
+	OPTION_REFUSED('U', "hide-unresolved", NULL, "use millrace report --json: what has no symbol has \"sym\":null"),
+	OPTION_REFUSED(0, "demangle", NULL, "names are always demangled: use perf report --no-demangle"),
+	OPTION_REFUSED(0, "demangle-kernel", NULL, "names of the kernel stay as they are: use c++filt behind millrace report"),
+	OPTION_REFUSED(0, "disable-order", NULL, "records are always sorted by time: use -D for their order in the file"),
+	OPTION_REFUSED(0, "hierarchy", NULL, "tables are flat: use -s with fewer keys, or -g, or millrace flame"),
+	OPTION_REFUSED(0, "ignore-vmlinux", NULL, "vmlinux is only read when it is named: use -k, or leave it out"),
+	OPTION_REFUSED(0, "inline", NULL, "inlined functions are always shown: use perf report --no-inline"),
+	OPTION_REFUSED_OPTIONAL("itrace", "traces of the hardware are not decoded here: use perf report --itrace"),
+	OPTION_REFUSED(0, "percent-type", "TYPE", "shares are of periods: use -n for the samples"),
+	OPTION_REFUSED(0, "pretty", "KEY", "values are printed as they are: use --json"),
+	OPTION_REFUSED(0, "raw-trace", NULL, "fields of tracepoints are not counted here: use millrace script --json"),
+	OPTION_REFUSED_OPTIONAL("samples", "single samples are printed by millrace script: use that"),
+	OPTION_REFUSED(0, "show-ref-call-graph", NULL, "each event shows its own call graphs: use -g on that event when recording"),
+	OPTION_REFUSED(0, "skip-empty", NULL, "events without samples are always left out: use --stats to see them"),
+	OPTION_REFUSED(0, "socket-filter", "N", "use -C with the CPUs of the socket, which --header -I prints"),
+	OPTION_REFUSED(0, "show-on-off-events", NULL, NO_SWITCHING),
+	OPTION_REFUSED(0, "switch-on", "EVENT", NO_SWITCHING),
+	OPTION_REFUSED(0, "switch-off", "EVENT", NO_SWITCHING),
+	OPTION_REFUSED(0, "tui", NULL, "there is text only: use a pager, or millrace flame"),
+	{0},
+};
+
+void report_options_init(struct report_options *options)
+{
+	*options = (struct report_options){
+		.samples = {.hist.children = true, .quantum_ns = 100000000},
+		.graph.min_percent = 0.5,
+	};
+}
+
+int report_options_join_call_graph(int argc, char **argv, char **ret, char **ret_joined)
+{
+	int nr = 0;
+
+	for (int i = 0; i < argc; i++) {
+		bool bare = strcmp(argv[i], "-g") == 0 || strcmp(argv[i], "--call-graph") == 0;
+		ret[nr++] = argv[i];
+		if (!bare || *ret_joined || i + 1 == argc || argv[i + 1][0] == '-')
+			continue;
+		if (asprintf(ret_joined, "--call-graph=%s", argv[++i]) < 0)
+			*ret_joined = NULL;
+		else
+			ret[nr - 1] = *ret_joined;
+	}
+	ret[nr] = NULL;
+	return nr;
+}
+
+void report_options_settle(struct report_options *options)
+{
+	struct graph_options *graph = &options->graph;
+
+	if (options->inverted || (options->samples.hist.children && !graph->direction_set))
+		graph->direction = CALLTREE_CALLER;
+	graph->separator = options->table.separator;
+	graph->skip_first = column_choice_begins_with(&options->columns, HIST_SYM);
+	column_choice_settle(&options->columns, &options->samples.hist);
+	options->samples.hist.sort_member = options->group_sort < UINT32_MAX ? (unsigned)options->group_sort : UINT32_MAX;
+	options->samples.chains = graph->mode != GRAPH_NONE;
+	options->samples.direction = graph->direction;
+}

@@ -1,0 +1,642 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/report/report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "base/escape.h"
+#include "cmd/cli/terminal.h"
+#include "perfdata/feature.h"
+#include "read/session.h"
+
+enum {
+	PERCENT_WIDTH = 8,
+	COUNT_WIDTH = 12,
+	ADDRESS_DIGITS = 16,
+	LEVEL_WIDTH = 4, /* "[.] " */
+	TID_WIDTH = 8,   /* "%7d:" */
+	SECONDS_WIDTH = 12,
+	NANOSECONDS_WIDTH = 16,
+	MAX_WIDTH = 10000,
+};
+
+static const char *const titles[HIST_COLUMNS] = {
+	[HIST_COMM] = "Command",
+	[HIST_DSO] = "Shared Object",
+	[HIST_SYM] = "Symbol",
+	[HIST_TID] = "    Pid:Command",
+	[HIST_CPU] = "CPU",
+	[HIST_SOCKET] = "Socket",
+	[HIST_TIME] = "Time",
+	[HIST_SRCLINE] = "Source:Line",
+	[HIST_SRCFILE] = "Source File",
+	[HIST_TRACE] = "Trace output",
+	[HIST_CHILDREN] = "Children",
+	[HIST_SELF] = "Overhead",
+	[HIST_SELF_KERNEL] = "sys",
+	[HIST_SELF_USER] = "usr",
+	[HIST_SELF_GUEST_KERNEL] = "guest sys",
+	[HIST_SELF_GUEST_USER] = "guest usr",
+	[HIST_SAMPLES] = "Samples",
+	[HIST_PERIOD] = "Period",
+};
+
+/* What a table is about: an event, or a group of them, whose hists are linked, the leader first. */
+struct table_subject {
+	struct hist *const *hists; /* the leader's is not NULL */
+	unsigned nr;
+	bool plural;               /* "events" */
+	const char *name;
+};
+
+struct table {
+	FILE *to;
+	const struct table_options *options;
+	const struct table_subject *subject;
+	struct hist_entry *const *entries;
+	size_t nr;
+	uint64_t *periods; /* what is 100 %, of each hist of the subject */
+	uint64_t nr_samples;
+	size_t width[HIST_COLUMNS]; /* of numbers: of each member's */
+};
+
+static void widen(struct table *table, enum hist_column key, size_t width)
+{
+	if (table->width[key] < width)
+		table->width[key] = width;
+}
+
+/* By the text as it is printed, and what stands in front of it. */
+static void widen_for(struct table *table, enum hist_column key, const char *text, size_t front)
+{
+	AUTO_ESCAPED shown = escaped_text(text);
+
+	widen(table, key, front + (size_t)shown.len);
+}
+
+static const char *dso_text(const struct hist_place *place)
+{
+	return place->dso ? dso_short_name(place->dso) : "[unknown]";
+}
+
+static void measure_details(struct table *table, const struct hist_details *details)
+{
+	if (details->srcline)
+		widen_for(table, HIST_SRCLINE, details->srcline, 0);
+	if (details->srcfile)
+		widen_for(table, HIST_SRCFILE, details->srcfile, 0);
+	if (details->trace)
+		widen_for(table, HIST_TRACE, details->trace, 0);
+}
+
+static void measure_entry(struct table *table, const struct hist_place *place)
+{
+	const char *comm = place->task->comm->text; /* its last one; an earlier one may be cut, as in perf */
+
+	widen_for(table, HIST_COMM, comm, 0);
+	widen_for(table, HIST_TID, comm, TID_WIDTH);
+	if (place->dso)
+		widen_for(table, HIST_DSO, dso_text(place), 0);
+	if (place->details)
+		measure_details(table, place->details);
+	if (place->symbol) {
+		widen_for(table, HIST_SYM, place->symbol->name, LEVEL_WIDTH);
+		return;
+	}
+	widen(table, HIST_SYM, LEVEL_WIDTH + ADDRESS_DIGITS + 2);
+	if (!table->options->dso_list)
+		widen(table, HIST_DSO, ADDRESS_DIGITS);
+}
+
+static bool is_share(enum hist_column column)
+{
+	return column >= HIST_KEYS && column != HIST_SAMPLES && column != HIST_PERIOD;
+}
+
+static const char *title_of(const struct table *table, enum hist_column column)
+{
+	return column == HIST_SELF && table->options->self_named ? "Self" : titles[column];
+}
+
+static void measure(struct table *table)
+{
+	for (unsigned column = 0; column < HIST_COLUMNS; column++) {
+		widen(table, column, strlen(title_of(table, column)));
+		if (column >= HIST_KEYS)
+			widen(table, column, is_share(column) ? PERCENT_WIDTH : COUNT_WIDTH);
+	}
+	widen(table, HIST_TIME, table->options->nanoseconds ? NANOSECONDS_WIDTH : SECONDS_WIDTH);
+	for (size_t i = 0; i < table->nr; i++)
+		if (!table->entries[i]->place.filtered)
+			measure_entry(table, &table->entries[i]->place);
+}
+
+/* The columns one by one: those that are shown. */
+static bool next_column(const struct table *table, unsigned *at, enum hist_column *ret)
+{
+	const struct column_list *list = &table->options->columns;
+
+	while (*at < list->nr) {
+		*ret = list->columns[(*at)++];
+		if (*ret >= HIST_KEYS || !table->options->hidden[*ret])
+			return true;
+	}
+	return false;
+}
+
+static void print_dots(FILE *to, size_t nr)
+{
+	while (nr--)
+		fputc('.', to);
+}
+
+/* "Samples: 3K of event": never more than four digits, with a blank where there is no unit. */
+static void print_title(const struct table *table)
+{
+	uint64_t nr_samples = table->nr_samples, period = 0;
+	static const char units[] = " KMG";
+	unsigned unit = 0;
+
+	for (unsigned i = 0; i < table->subject->nr; i++)
+		period += table->periods[i];
+	for (; nr_samples > 1000 && units[unit + 1]; unit++)
+		nr_samples /= 1000;
+	fprintf(table->to, "# Samples: %" PRIu64 "%c of event%s '%s'\n# Event count (approx.): %" PRIu64 "\n#\n", nr_samples,
+		units[unit], table->subject->plural ? "s" : "", table->subject->name, period);
+}
+
+/* The next of "8,0,20": 0 when there is none. */
+static unsigned next_width(const char **at)
+{
+	char *end;
+	unsigned long width = strtoul(*at, &end, 10);
+
+	*at = *end == ',' ? end + 1 : end;
+	return width <= MAX_WIDTH ? (unsigned)width : MAX_WIDTH;
+}
+
+static void set_widths(struct table *table)
+{
+	const char *at = table->options->widths ? table->options->widths : "";
+	enum hist_column column;
+
+	for (unsigned i = 0; next_column(table, &i, &column);) {
+		unsigned width = next_width(&at);
+		if (width)
+			table->width[column] = width;
+	}
+}
+
+/* Numbers have a part for each member of a group, and a title that is never cut. */
+static unsigned column_width(const struct table *table, enum hist_column column)
+{
+	unsigned width = (unsigned)table->width[column], len = (unsigned)strlen(title_of(table, column));
+
+	if (column < HIST_KEYS)
+		return width;
+	width *= table->subject->nr;
+	return width > len ? width : len;
+}
+
+/* Between two columns; the first has none before it. */
+static void print_gap(const struct table *table, bool *first)
+{
+	if (!*first && table->options->separator)
+		fputc(table->options->separator, table->to);
+	else if (!*first)
+		fputs("  ", table->to);
+	*first = false;
+}
+
+static void print_title_dots(const struct table *table)
+{
+	enum hist_column column;
+	bool first = true;
+
+	fputs("\n# ", table->to);
+	for (unsigned i = 0; next_column(table, &i, &column);) {
+		print_gap(table, &first);
+		print_dots(table->to, column_width(table, column));
+	}
+	fputs("\n#", table->to);
+}
+
+static void print_column_titles(const struct table *table)
+{
+	enum hist_column column;
+	bool first = true;
+
+	fputs("# ", table->to);
+	for (unsigned i = 0; next_column(table, &i, &column);) {
+		int width = (int)column_width(table, column);
+		print_gap(table, &first);
+		if (column < HIST_KEYS)
+			fprintf(table->to, "%-*.*s", width, width, title_of(table, column));
+		else
+			fprintf(table->to, "%*s", width, title_of(table, column));
+	}
+	if (!table->options->separator)
+		print_title_dots(table);
+	fputc('\n', table->to);
+}
+
+static int print_time(FILE *to, const struct table *table, uint64_t time_ns)
+{
+	uint64_t seconds = time_ns / 1000000000, rest = time_ns % 1000000000;
+
+	if (table->options->nanoseconds)
+		return fprintf(to, "%" PRIu64 ".%09" PRIu64, seconds, rest);
+	return fprintf(to, "%" PRIu64 ".%06" PRIu64, seconds, rest / 1000);
+}
+
+/* Escaped, at most `most` wide (-1: however wide it is), and blanks up to `least`. Returns the columns taken. */
+static int print_text(FILE *to, const char *text, int least, int most)
+{
+	AUTO_ESCAPED shown = escaped_text(text);
+
+	return fprintf(to, "%-*.*s", least, most < 0 ? most : escaped_cut(shown.text, most), shown.text);
+}
+
+static int print_symbol(FILE *to, const struct hist_place *place, int most)
+{
+	if (!place->symbol)
+		return fprintf(to, "[%c] %-#.*" PRIx64, place->level, ADDRESS_DIGITS, place->address);
+	int taken = fprintf(to, "[%c] ", place->level);
+	taken += print_text(to, place->symbol->name, 0, most);
+	return taken + fprintf(to, "%s", place->symbol->inlined ? " (inlined)" : "");
+}
+
+/* Returns the columns taken. */
+static int print_key_to(FILE *to, const struct table *table, enum hist_column key, const struct hist_place *place)
+{
+	int width = (int)table->width[key];
+	/* Only a width that was asked for cuts a name; -1: none. */
+	int name_width = !table->options->widths ? -1 : width > LEVEL_WIDTH ? width - LEVEL_WIDTH : 0;
+
+	switch (key) {
+	case HIST_COMM:
+		return print_text(to, place->comm->text, width, width);
+	case HIST_DSO:
+		return print_text(to, dso_text(place), width, width);
+	case HIST_SYM:
+		return print_symbol(to, place, name_width);
+	case HIST_TID:
+		width = width > TID_WIDTH ? width - TID_WIDTH : 0;
+		return fprintf(to, "%7d:", (int)place->tid) +
+		       print_text(to, place->task->comm->text, width, table->options->widths ? width : -1);
+	case HIST_CPU:
+		return fprintf(to, "%.*d", width, place->cpu);
+	case HIST_SOCKET:
+		return fprintf(to, "%*.*d", width, width > 3 ? width - 3 : 0, place->details->socket);
+	case HIST_TIME:
+		return print_time(to, table, place->details->time_ns);
+	case HIST_SRCLINE:
+		return print_text(to, place->details->srcline, 0, width);
+	case HIST_SRCFILE:
+		return print_text(to, place->details->srcfile, 0, width);
+	case HIST_TRACE:
+		return print_text(to, place->details->trace, 0, width);
+	default:
+		return 0;
+	}
+}
+
+/* With a separator: as it is, but for the separator in it. */
+static int print_key(const struct table *table, enum hist_column key, const struct hist_place *place)
+{
+	char *text = NULL;
+	size_t len = 0;
+
+	if (!table->options->separator)
+		return print_key_to(table->to, table, key, place);
+	FILE *to = open_memstream(&text, &len);
+	if (!to)
+		return -1;
+	int taken = print_key_to(to, table, key, place);
+	if (fclose(to))
+		taken = -1;
+	for (size_t i = 0; taken >= 0 && i < len; i++)
+		fputc(text[i] == table->options->separator ? '.' : text[i], table->to);
+	free(text);
+	return taken;
+}
+
+static double percent(const struct table *table, unsigned member, uint64_t period)
+{
+	return table->periods[member] ? 100.0 * (double)period / (double)table->periods[member] : 0;
+}
+
+/* Returns the columns taken, which colours do not take. */
+static unsigned print_share(const struct table *table, double share, int width)
+{
+	struct colour_marks colour = colour_of_share(table->options->coloured, share);
+
+	fputs(colour.on, table->to);
+	int taken = fprintf(table->to, " %*.2f%%", width > 2 ? width - 2 : 0, share);
+	fputs(colour.off, table->to);
+	return (unsigned)taken;
+}
+
+/* Of one member of a group. With a separator numbers stand at the left of their columns. Returns the columns taken. */
+static unsigned print_number(const struct table *table, enum hist_column column, unsigned member,
+			     const struct hist_entry *entry)
+{
+	uint64_t number = entry ? hist_number(entry, column) : 0;
+	int width = table->options->separator ? 0 : (int)table->width[column];
+
+	if (is_share(column))
+		return print_share(table, percent(table, member, number), width);
+	return (unsigned)fprintf(table->to, " %*" PRIu64, width > 1 ? width - 1 : 0, number);
+}
+
+static unsigned print_numbers(const struct table *table, enum hist_column column, const struct hist_entry *entry)
+{
+	int width = table->options->separator ? 0 : (int)table->width[column];
+	unsigned taken;
+
+	if (column == HIST_CHILDREN && !table->options->children)
+		return (unsigned)fprintf(table->to, "%*s", width, "N/A");
+	taken = print_number(table, column, 0, entry);
+	for (unsigned i = 1; i < table->subject->nr; i++)
+		taken += print_number(table, column, i, entry->members ? entry->members[i - 1] : NULL);
+	return taken;
+}
+
+static void print_entry(const struct table *table, const struct hist_entry *entry)
+{
+	enum hist_column column;
+	bool first = true;
+
+	if (!table->options->separator)
+		fputs("  ", table->to);
+	for (unsigned i = 0; next_column(table, &i, &column);) {
+		print_gap(table, &first);
+		int taken = column < HIST_KEYS ? print_key(table, column, &entry->place) : (int)print_numbers(table, column, entry);
+		/* Also when those that follow are hidden. */
+		if (i < table->options->columns.nr && taken >= 0 && taken < (int)column_width(table, column))
+			fprintf(table->to, "%*s", (int)column_width(table, column) - taken, "");
+	}
+	fputc('\n', table->to);
+}
+
+/* What is shown is the whole. */
+static void count_shown(struct table *table)
+{
+	memset(table->periods, 0, table->subject->nr * sizeof(*table->periods));
+	table->nr_samples = 0;
+	for (size_t i = 0; i < table->nr; i++) {
+		const struct hist_entry *entry = table->entries[i];
+		if (entry->place.filtered)
+			continue;
+		for (unsigned member = 0; member < table->subject->nr; member++) {
+			const struct hist_entry *part = !member ? entry : entry->members ? entry->members[member - 1] : NULL;
+			table->periods[member] += part ? part->period : 0;
+			table->nr_samples += part ? part->nr_samples : 0;
+		}
+	}
+}
+
+static void count_all(struct table *table)
+{
+	for (unsigned i = 0; i < table->subject->nr; i++) {
+		const struct hist *hist = table->subject->hists[i];
+		table->periods[i] = hist ? hist_period(hist) : 0;
+		table->nr_samples += hist ? hist_nr_samples(hist) : 0;
+	}
+}
+
+static int print_entries(struct table *table, struct graph *graph)
+{
+	const struct table_options *options = table->options;
+	int err = 0;
+
+	for (size_t i = 0; i < table->nr && !err && !ferror(table->to); i++) {
+		const struct hist_entry *entry = table->entries[i];
+		uint64_t shown = options->children ? entry->children_period : entry->period;
+		if (entry->place.filtered || percent(table, 0, shown) < options->percent_limit)
+			continue;
+		print_entry(table, entry);
+		if (graph)
+			err = graph_print(graph, entry, shown);
+	}
+	return err;
+}
+
+/* graph: prints one below each entry; NULL: none. 0 or -ENOMEM; errors of `to` are left to the caller (ferror). */
+static int table_print(FILE *to, const struct table_subject *subject, const struct table_options *options, struct graph *graph)
+{
+	AUTO_FREE uint64_t *periods = calloc(subject->nr, sizeof(*periods));
+	struct table table = {.to = to, .options = options, .subject = subject, .periods = periods};
+	int err = periods ? hist_sort(subject->hists[0], &table.entries, &table.nr) : -ENOMEM;
+
+	if (err)
+		return err;
+	count_all(&table);
+	if (options->relative)
+		count_shown(&table);
+	measure(&table);
+	set_widths(&table);
+	if (!options->headless) {
+		print_title(&table);
+		print_column_titles(&table);
+	}
+	if (graph) {
+		graph->total = hist_period(subject->hists[0]);
+		graph->shown_total = periods[0];
+		graph->to = to;
+	}
+	err = print_entries(&table, graph);
+	fputs("\n\n", to);
+	return err;
+}
+
+/* What one table is about: events that follow each other. */
+struct group {
+	size_t first, nr;
+	const char *name; /* of a group that has one; NULL: none */
+	bool braces;      /* it was recorded as a group */
+};
+
+static bool has_chains(const struct event_desc *event)
+{
+	return event->attr.sample_type & PERF_SAMPLE_CALLCHAIN;
+}
+
+static bool lacks_chains(const struct report_tables *tables)
+{
+	const struct graph_options *graph = &tables->options->graph;
+	size_t nr_events;
+	const struct event_desc *events = session_events(tables->session, &nr_events);
+
+	for (size_t i = 0; i < nr_events; i++)
+		if (has_chains(&events[i]))
+			return false;
+	return graph->wanted && graph->mode != GRAPH_NONE;
+}
+
+static bool tells_cpus(const struct event_desc *events, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++)
+		if (events[i].attr.sample_type & PERF_SAMPLE_CPU)
+			return true;
+	return !nr;
+}
+
+/* The recorded group that begins at that event, or that event alone. */
+static struct group recorded_group(const struct session *session, size_t first, size_t nr_events)
+{
+	struct feature_list list;
+	struct feature_group found;
+	struct span payload;
+
+	if (session_feature(session, FEATURE_GROUP_DESC, &payload) && !feature_list_open(payload, &list))
+		while (feature_list_group(&list, &found) > 0)
+			if (found.leader == first && found.members > 1 && found.members <= nr_events - first)
+				return (struct group){
+					.first = first,
+					.nr = found.members,
+					.name = strcmp(found.name, "{anon_group}") == 0 ? "anon group" : found.name,
+					.braces = true,
+				};
+	return (struct group){.first = first, .nr = 1};
+}
+
+static bool any_groups(const struct session *session, size_t nr_events)
+{
+	for (size_t i = 0; i < nr_events; i++)
+		if (recorded_group(session, i, nr_events).nr > 1)
+			return true;
+	return false;
+}
+
+/* "anon group { a, b }", "a, b", "a"; escaped. */
+static void put_name(const struct group *group, const struct event_desc *events, struct buf *out)
+{
+	if (group->braces)
+		escape_put_text(out, group->name);
+	buf_put_text(out, group->braces ? " { " : "");
+	for (size_t i = 0; i < group->nr; i++) {
+		buf_put_text(out, i ? ", " : "");
+		escape_put_text(out, events[group->first + i].name);
+	}
+	if (group->braces)
+		buf_put_text(out, " }");
+}
+
+static int print_with_graph(const struct report_tables *tables, const struct table_subject *subject,
+			    const struct event_samples *samples, const struct event_desc *event, FILE *to)
+{
+	const struct report_options *options = tables->options;
+	struct graph graph;
+
+	if (options->graph.mode == GRAPH_NONE || !has_chains(event))
+		return table_print(to, subject, &options->table, NULL);
+	int err = graph_init(&graph, &options->graph, &samples->tally, tables->samples->stacks);
+	if (!err)
+		err = table_print(to, subject, &options->table, &graph);
+	graph_fini(&graph);
+	return err;
+}
+
+static bool any(struct hist *const hists[], size_t nr)
+{
+	for (size_t i = 0; i < nr; i++)
+		if (hists[i])
+			return true;
+	return false;
+}
+
+/* A group whose events all have no samples has no table. */
+static int print_group(const struct report_tables *tables, const struct group *group, bool plural, FILE *to)
+{
+	size_t nr_events, nr_sampled = tables->samples->nr;
+	const struct event_desc *events = session_events(tables->session, &nr_events);
+	AUTO_FREE struct hist **hists = calloc(group->nr, sizeof(*hists));
+	struct event_samples *leader = group->first < nr_sampled ? &tables->samples->events[group->first] : NULL;
+	AUTO_BUF struct buf name = {0};
+	int err = 0;
+
+	if (!hists)
+		return -ENOMEM;
+	for (size_t i = 0; i < group->nr && group->first + i < nr_sampled; i++)
+		hists[i] = leader[i].hist;
+	if (!any(hists, group->nr))
+		return 0;
+	if (!hists[0])
+		err = samples_make_hist(tables->samples, group->first, &hists[0]);
+	if (!err && group->nr > 1)
+		err = hist_link(hists[0], hists + 1, (unsigned)group->nr - 1);
+	put_name(group, events, &name);
+	const struct table_subject subject = {
+		.hists = hists, .nr = (unsigned)group->nr, .plural = plural, .name = buf_text(&name)};
+	return err ? err : print_with_graph(tables, &subject, leader, &events[group->first], to);
+}
+
+static int print_groups(const struct report_tables *tables, FILE *to)
+{
+	enum group_tables groups = tables->options->groups;
+	size_t nr_events;
+	int err = 0;
+
+	session_events(tables->session, &nr_events);
+	bool all = groups == GROUPS_ALL && nr_events && !any_groups(tables->session, nr_events);
+	for (size_t i = 0; i < nr_events && !err;) {
+		struct group recorded = recorded_group(tables->session, i, nr_events);
+		struct group group = recorded;
+		if (all)
+			group = (struct group){.nr = nr_events};
+		else if (groups == GROUPS_NONE)
+			group = (struct group){.first = i, .nr = 1};
+		err = print_group(tables, &group, group.nr > 1 || recorded.nr > 1, to);
+		i += group.nr;
+	}
+	return err;
+}
+
+static void settle_table(const struct report_tables *tables)
+{
+	struct report_options *options = tables->options;
+	struct table_options *table = &options->table;
+	bool children = tables->samples->children;
+
+	column_choice_shown(&options->columns, children, &table->columns);
+	table->self_named = children && !options->columns.fields.nr;
+	table->children = children;
+	table->headless = options->quiet;
+	table->coloured = options->graph.coloured = colour_wanted(options->colour, pager_terminal());
+	table->dso_list = options->samples.filter.dsos;
+}
+
+static int print_json(const struct report_tables *tables, const struct event_desc *events, size_t nr_events, FILE *to)
+{
+	const struct report_json_options json = {tables->options->table.percent_limit, tables->lost_samples};
+
+	return report_json_print(tables->samples, events, nr_events, &json, to);
+}
+
+int report_tables_print(const struct report_tables *tables, FILE *to, struct diag *reterr)
+{
+	size_t nr_events;
+	const struct event_desc *events = session_events(tables->session, &nr_events);
+
+	if (tables->options->samples.filter.cpus && !tells_cpus(events, nr_events))
+		return diag_set(reterr, -EINVAL, "this recording does not have the CPUs of its samples: record it with -a, -C or "
+				"--sample-cpu");
+	if (lacks_chains(tables))
+		return diag_set(reterr, -EINVAL, "this recording has no call chains to make a graph of: record it with -g");
+	int err = samples_settle(tables->samples);
+	if (!err && tables->options->json) {
+		err = print_json(tables, events, nr_events, to);
+	} else if (!err) {
+		settle_table(tables);
+		if (!tables->options->quiet)
+			fprintf(to, "#\n# Total Lost Samples: %" PRIu64 "\n#\n", tables->lost_samples);
+		err = print_groups(tables, to);
+	}
+	return err ? diag_set(reterr, err, "out of memory") : 0;
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/report/report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "analyze/machine/machine.h"
+#include "tasks/maps.h"
+#include "base/cleanup.h"
+#include "base/escape.h"
+
+/* A task in the tree. */
+struct node {
+	const struct task *task;
+	struct node *parent;               /* NULL: the root */
+	struct node *first, *last, *next;  /* children, and the next one of the parent */
+	bool placed;
+};
+
+struct tree {
+	struct node root;
+	struct node *nodes; /* by order_of() */
+	size_t nr;
+};
+
+/* perf's: its tables have 256 chains. */
+static uint64_t order_of(uint32_t tid)
+{
+	return (uint64_t)(tid % 256) << 32 | tid;
+}
+
+static int compare_order(const void *left, const void *right)
+{
+	const struct node *a = left, *b = right;
+	uint64_t first = order_of(a->task->tid), second = order_of(b->task->tid);
+
+	return first < second ? -1 : first > second;
+}
+
+static struct node *find_node(const struct tree *tree, uint32_t tid)
+{
+	size_t low = 0, high = tree->nr;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (order_of(tree->nodes[middle].task->tid) < order_of(tid))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < tree->nr && tree->nodes[low].task->tid == tid ? &tree->nodes[low] : NULL;
+}
+
+static struct node *parent_of(struct tree *tree, const struct node *node)
+{
+	struct node *parent = node->task->parent == UINT32_MAX ? NULL : find_node(tree, node->task->parent);
+
+	return parent ? parent : &tree->root;
+}
+
+/* A tid that is used again may make a task its own ancestor. */
+static bool is_below(const struct node *node, const struct node *above)
+{
+	for (; node; node = node->parent)
+		if (node == above)
+			return true;
+	return false;
+}
+
+/* Behind the children that its parent has; then the parent itself, and so on. */
+static void place(struct tree *tree, struct node *node)
+{
+	while (node != &tree->root && !node->placed) {
+		struct node *parent = parent_of(tree, node);
+		if (is_below(parent, node))
+			parent = &tree->root;
+		if (parent->last)
+			parent->last->next = node;
+		else
+			parent->first = node;
+		parent->last = node;
+		node->parent = parent;
+		node->placed = true;
+		node = parent;
+	}
+}
+
+static void print_maps(FILE *to, const struct task *task, int indent)
+{
+	size_t nr = 0;
+	const struct map *maps = task->maps ? maps_list(task->maps, &nr) : NULL;
+
+	for (size_t i = 0; i < nr; i++) {
+		unsigned rights = maps[i].rights;
+		AUTO_ESCAPED name = escaped_text(dso_long_name(maps[i].object));
+		fprintf(to, "%*s  %" PRIx64 "-%" PRIx64 " %c%c%c%c %08" PRIx64 " %" PRIu64 " %s\n", indent, "", maps[i].start,
+			maps[i].end, rights & MAP_MAY_READ ? 'r' : '-', rights & MAP_MAY_WRITE ? 'w' : '-',
+			rights & MAP_MAY_EXECUTE ? 'x' : '-', rights & MAP_IS_SHARED ? 's' : 'p', maps[i].pgoff, maps[i].inode,
+			name.text);
+	}
+}
+
+static void print_task(FILE *to, const struct task *task, int level, bool maps)
+{
+	AUTO_ESCAPED comm = escaped_text(task->comm->text);
+	int indent = fprintf(to, "  %8d %8d %8d |%*s", (int)task->pid, (int)task->tid, (int)task->parent, level, "");
+
+	fprintf(to, "%s\n", comm.text);
+	if (maps)
+		print_maps(to, task, indent);
+}
+
+/* Without recursion: a recording may have as deep a tree as it likes. */
+static void print_tree(FILE *to, const struct tree *tree, bool maps)
+{
+	const struct node *node = tree->root.first;
+	int level = 0;
+
+	while (node && !ferror(to)) {
+		print_task(to, node->task, level, maps);
+		if (node->first) {
+			node = node->first;
+			level++;
+			continue;
+		}
+		while (node && !node->next) {
+			node = node->parent;
+			level--;
+		}
+		node = node ? node->next : NULL;
+	}
+}
+
+int report_tasks_print(FILE *to, const struct machine *machine, bool maps)
+{
+	AUTO_FREE struct task **tasks = NULL;
+	struct tree tree = {0};
+	int err = machine_list_tasks(machine, &tasks, &tree.nr);
+
+	if (err)
+		return err;
+	AUTO_FREE struct node *nodes = calloc(tree.nr + 1, sizeof(*nodes));
+	if (!nodes)
+		return -ENOMEM;
+	tree.nodes = nodes;
+	for (size_t i = 0; i < tree.nr; i++)
+		nodes[i].task = tasks[i];
+	qsort(nodes, tree.nr, sizeof(*nodes), compare_order);
+	for (size_t i = 0; i < tree.nr; i++)
+		place(&tree, &nodes[i]);
+	fprintf(to, "# %8s %8s %8s  %s\n", "pid", "tid", "ppid", "comm");
+	print_tree(to, &tree, maps);
+	return 0;
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+
+#include <errno.h>
+#include <stdalign.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/thread_pool.h"
+#include "cmd/report/report_samples.h"
+#include "read/prefetcher.h"
+
+enum {
+	PIECES_MAX = PREFETCHER_SPAN_MAX, /* side by side */
+	WORD_BITS = 64,
+	PIECE_WORDS = PREFETCHER_CHUNK_MAX / WORD_BITS,
+	LEAST_RECORDS = 2048, /* fewer are done before others have woken up */
+	CACHE_LINE = 64,
+};
+
+/* What one thread has for itself. */
+struct report_worker {
+	alignas(CACHE_LINE) struct tally_share *shares; /* of each event */
+	size_t nr_shares;
+	uint32_t pid, tid; /* of the task that was met last in this run */
+	struct task *task; /* NULL: none */
+};
+
+struct report_workers {
+	struct samples *samples; /* borrowed */
+	const struct prefetcher *ahead; /* during a run, like what follows */
+	const struct prefetcher_chunk *pieces;
+	size_t width; /* pieces that are tried side by side next: the more, the fewer had to be taken one by one before */
+	uint64_t missed[PIECES_MAX][PIECE_WORDS]; /* a bit for each sample that is to be taken one by one */
+	unsigned nr_workers;
+	struct report_worker each[];
+};
+
+int report_workers_new(struct samples *samples, struct report_workers **ret)
+{
+	unsigned nr = thread_pool_useful_size();
+
+	*ret = NULL;
+	if (nr < 2)
+		return 0;
+	size_t bytes = sizeof(struct report_workers) + nr * sizeof(struct report_worker);
+	struct report_workers *workers = aligned_alloc(CACHE_LINE, (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+	if (!workers)
+		return -ENOMEM;
+	memset(workers, 0, bytes);
+	workers->samples = samples;
+	workers->width = 1;
+	workers->nr_workers = nr;
+	*ret = workers;
+	return 0;
+}
+
+void report_workers_free(struct report_workers *workers)
+{
+	if (!workers)
+		return;
+	for (unsigned i = 0; i < workers->nr_workers; i++) {
+		for (size_t event = 0; event < workers->each[i].nr_shares; event++)
+			tally_share_fini(&workers->each[i].shares[event]);
+		free(workers->each[i].shares);
+	}
+	free(workers);
+}
+
+unsigned report_workers_nr(const struct report_workers *workers)
+{
+	return workers ? workers->nr_workers : 1;
+}
+
+static int worker_fit(struct report_worker *worker, const struct samples *samples)
+{
+	if (worker->nr_shares < samples->nr) {
+		struct tally_share *shares = reallocarray(worker->shares, samples->nr, sizeof(*shares));
+		if (!shares)
+			return -ENOMEM;
+		memset(shares + worker->nr_shares, 0, (samples->nr - worker->nr_shares) * sizeof(*shares));
+		worker->shares = shares;
+		worker->nr_shares = samples->nr;
+	}
+	for (size_t event = 0; event < samples->nr; event++)
+		if (tally_share_fit(&worker->shares[event], &samples->events[event].tally))
+			return -ENOMEM;
+	worker->task = NULL; /* it may have gone since the last run */
+	return 0;
+}
+
+static struct task *worker_task(struct report_worker *worker, const struct machine *machine, const struct sample *sample)
+{
+	if (!worker->task || worker->tid != sample->tid || worker->pid != sample->pid) {
+		worker->task = machine_known_task(machine, sample->pid, sample->tid);
+		worker->pid = sample->pid;
+		worker->tid = sample->tid;
+	}
+	return worker->task;
+}
+
+/* false: it is to be taken by samples_take(). */
+static bool count(const struct samples *samples, struct report_worker *worker, const struct session_record *record)
+{
+	const struct task *task = worker_task(worker, samples->machine, &record->sample);
+	struct samples_place place;
+
+	if (!task || !samples_find_cached(samples, record, task, &place))
+		return false;
+	if (place.left_out)
+		return true;
+	struct hist_amount *amount = &worker->shares[place.event].amounts[place.cell];
+	amount->period += record->sample.period;
+	amount->nr_samples++;
+	return true;
+}
+
+static void count_piece(void *of, unsigned worker, unsigned index)
+{
+	struct report_workers *workers = of;
+	const struct prefetcher_chunk *piece = &workers->pieces[index];
+	struct session_record record;
+
+	for (size_t at = 0; at < piece->nr; at++) {
+		int got = prefetcher_decode(workers->ahead, piece, at, &record);
+		if (got && (got < 0 || !count(workers->samples, &workers->each[worker], &record)))
+			workers->missed[index][at / WORD_BITS] |= 1ull << at % WORD_BITS;
+	}
+}
+
+static int take_one(struct report_workers *workers, struct prefetcher *ahead, const struct prefetcher_chunk *piece, size_t at)
+{
+	const struct session_record *record;
+
+	return prefetcher_decode_again(ahead, piece, at, &record) ? samples_take(workers->samples, record) : 0;
+}
+
+/* How many; -errno. */
+static int64_t take_missed(struct report_workers *workers, struct prefetcher *ahead, size_t index)
+{
+	int64_t nr = 0;
+
+	for (size_t word = 0; word < PIECE_WORDS; word++) {
+		for (uint64_t bits = workers->missed[index][word]; bits; bits &= bits - 1, nr++) {
+			size_t at = word * WORD_BITS + (size_t)__builtin_ctzll(bits);
+			int err = take_one(workers, ahead, &workers->pieces[index], at);
+			if (err)
+				return err;
+		}
+	}
+	return nr;
+}
+
+/* How many could not be counted side by side; -errno. */
+static int64_t take_together(struct report_workers *workers, struct prefetcher *ahead, struct report_run run)
+{
+	int64_t nr_missed = 0;
+
+	for (unsigned i = 0; i < workers->nr_workers; i++)
+		if (worker_fit(&workers->each[i], workers->samples))
+			return -ENOMEM;
+	workers->ahead = ahead;
+	workers->pieces = run.pieces;
+	memset(workers->missed, 0, run.nr * sizeof(workers->missed[0]));
+	prefetcher_share(ahead, count_piece, workers, (unsigned)run.nr);
+	for (size_t i = 0; i < run.nr; i++) {
+		int64_t nr = take_missed(workers, ahead, i);
+		if (nr < 0)
+			return nr;
+		nr_missed += nr;
+	}
+	return nr_missed;
+}
+
+/* How many looked like none before; -errno. */
+static int64_t take_alone(struct report_workers *workers, struct prefetcher *ahead, struct report_run run)
+{
+	uint64_t found = workers->samples->nr_found;
+
+	for (size_t i = 0; i < run.nr; i++) {
+		for (size_t at = 0; at < run.pieces[i].nr; at++) {
+			int err = take_one(workers, ahead, &run.pieces[i], at);
+			if (err)
+				return err;
+		}
+	}
+	return (int64_t)(workers->samples->nr_found - found);
+}
+
+/* What is known grows with what was taken one by one; after a record that changed the machine nothing is. */
+static void learn(struct report_workers *workers, int64_t nr_missed, int64_t nr)
+{
+	enum { FEW = 8 }; /* of so many one */
+
+	if (nr_missed > nr / FEW)
+		workers->width = 1;
+	else if (workers->width < PIECES_MAX)
+		workers->width *= 2;
+}
+
+static int64_t run_records(struct report_run run)
+{
+	int64_t nr = 0;
+
+	for (size_t i = 0; i < run.nr; i++)
+		nr += (int64_t)run.pieces[i].nr;
+	return nr;
+}
+
+int64_t report_workers_take(struct report_workers *workers, struct prefetcher *ahead, struct report_run run)
+{
+	int64_t taken = 0;
+
+	for (size_t done = 0; done < run.nr;) {
+		size_t width = workers->width < run.nr - done ? workers->width : run.nr - done;
+		struct report_run part = {run.pieces + done, width};
+		int64_t nr = run_records(part);
+		bool together = width > 1 && nr >= LEAST_RECORDS;
+		int64_t nr_missed = together ? take_together(workers, ahead, part) : take_alone(workers, ahead, part);
+		if (nr_missed < 0)
+			return nr_missed;
+		learn(workers, nr_missed, nr);
+		done += width;
+		taken += nr;
+	}
+	return taken;
+}
+
+void report_workers_join(struct report_workers *workers)
+{
+	for (unsigned i = 0; workers && i < workers->nr_workers; i++)
+		for (size_t event = 0; event < workers->each[i].nr_shares; event++)
+			tally_join(&workers->samples->events[event].tally, &workers->each[i].shares[event]);
+}

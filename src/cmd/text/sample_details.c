@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/text/sample_details.h"
+
+#include <inttypes.h>
+#include <linux/perf_event.h>
+#include <string.h>
+
+#include "analyze/machine/machine.h"
+#include "analyze/report/tracepoint.h"
+#include "analyze/symbols/debug_info.h"
+#include "base/buf.h"
+#include "perfdata/feature.h"
+#include "read/session.h"
+
+static const char *shown_path(const char *path, unsigned flags)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && !(flags & SOURCE_FULL_PATH) ? slash + 1 : path;
+}
+
+bool source_text_line(struct debug_info *info, const struct location *at, unsigned flags, struct buf *out)
+{
+	struct source_line found;
+
+	if (at->dso && debug_info_line(info, at->dso, at->address, &found)) {
+		buf_printf(out, "%s:%u", shown_path(found.path, flags), found.line);
+		return true;
+	}
+	if (at->symbol && flags & SOURCE_SYMBOL)
+		buf_printf(out, "%s+%" PRIu64, at->symbol->name, at->address - at->symbol->start);
+	else if (at->dso)
+		buf_printf(out, "%s[%" PRIx64 "]", dso_short_name(at->dso), at->address);
+	else
+		buf_put_text(out, "??:0");
+	return false;
+}
+
+void source_text_file(struct debug_info *info, const struct location *at, unsigned flags, struct buf *out)
+{
+	struct source_line found;
+
+	if (at->dso && debug_info_line(info, at->dso, at->address, &found))
+		buf_put_text(out, shown_path(found.path, flags));
+}
+
+static const char *resolve_kernel(void *of, uint64_t address, uint64_t *ret_start)
+{
+	struct lookup *lookup = of;
+	struct task *task = lookup_task(lookup, 0, 0);
+	struct location location;
+
+	if (!task)
+		return NULL;
+	lookup_resolve(lookup, task, PERF_RECORD_MISC_KERNEL, address, &location);
+	if (!location.symbol)
+		return NULL;
+	*ret_start = address - (location.address - location.symbol->start);
+	return location.symbol->name;
+}
+
+int trace_formats_open(struct session *session, struct lookup *lookup, struct tracepoints **formats, struct diag *reterr)
+{
+	struct span blob;
+
+	if (*formats || !session_feature(session, FEATURE_TRACING_DATA, &blob))
+		return 0;
+	int err = tracepoints_open(blob, formats, reterr);
+	if (!err)
+		tracepoints_set_resolver(*formats, resolve_kernel, lookup);
+	return err;
+}

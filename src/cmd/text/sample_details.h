@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* source_text: source lines as report and script print them. Any thread. */
+#pragma once
+
+#include <stdbool.h>
+
+struct buf;
+struct debug_info;
+struct diag;
+struct location;
+struct lookup;
+struct session;
+struct tracepoints;
+
+enum source_flags {
+	SOURCE_FULL_PATH = 1, /* else the name of the file alone */
+	SOURCE_SYMBOL = 2,    /* where there is no line, "symbol+7", if there is a symbol */
+};
+
+/*
+ * Appends "file.c:7", or "symbol+7", or "object[address]", or "??:0". The buffer may be left without memory (buf.h).
+ * Returns whether the line is known.
+ */
+bool source_text_line(struct debug_info *info, const struct location *at, unsigned flags, struct buf *out);
+
+/* Appends "file.c"; nothing when it is not known. */
+void source_text_file(struct debug_info *info, const struct location *at, unsigned flags, struct buf *out);
+
+/* trace_formats: the tracepoint formats of a recording, with names for the kernel addresses in their fields. */
+/*
+ * Once they are there (they come in the file, or before the first sample of a pipe) they stay open, for tracepoints_close()
+ * before the lookup goes. 0 also when there are none yet; -EBADMSG, -ENOMEM and why.
+ */
+int trace_formats_open(struct session *session, struct lookup *lookup, struct tracepoints **formats, struct diag *reterr);

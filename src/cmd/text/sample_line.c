@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/text/sample_line.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "analyze/report/tracepoint.h"
+#include "base/diag.h"
+#include "base/digits.h"
+#include "cmd/text/sample_details.h"
+#include "event/names/registers.h"
+
+static const uint64_t SECOND_NS = 1000000000;
+
+static bool has(const struct sample_line *line, enum sample_field field)
+{
+	return line->fields & FIELD_BIT(field);
+}
+
+bool sample_line_shows_chain(const struct sample_line *line)
+{
+	return line->chains && has(line, FIELD_IP) && line->record->event->attr.sample_type & PERF_SAMPLE_CALLCHAIN;
+}
+
+static int print_comm(struct sample_line *line, struct diag *reterr)
+{
+	(void)reterr;
+	/* In front of a call chain the name is not aligned. */
+	output_shown_padded(line->of->out, line->task->comm->text, sample_line_shows_chain(line) ? 0 : 16);
+	output_char(line->of->out, ' ');
+	return 0;
+}
+
+static void print_id(struct output *out, uint32_t id)
+{
+	if (id == ~0u)
+		output_text(out, "   -1");
+	else
+		output_decimal(out, id, (struct output_pad){5, ' '});
+}
+
+static int print_pid(struct sample_line *line, struct diag *reterr)
+{
+	(void)reterr;
+	print_id(line->of->out, line->record->sample.pid);
+	if (!has(line, FIELD_TID))
+		output_char(line->of->out, ' ');
+	return 0;
+}
+
+/* "14498/14498": behind a pid the tid is aligned to the left. */
+static int print_tid(struct sample_line *line, struct diag *reterr)
+{
+	struct output *out = line->of->out;
+	uint32_t tid = line->record->sample.tid;
+
+	(void)reterr;
+	if (!has(line, FIELD_PID)) {
+		print_id(out, tid);
+	} else {
+		output_char(out, '/');
+		if (tid == ~0u)
+			output_text(out, "-1   ");
+		else
+			output_decimal(out, tid, (struct output_pad){0});
+		for (uint64_t least = 10; tid != ~0u && least <= 10000; least *= 10)
+			if (tid < least)
+				output_char(out, ' ');
+	}
+	output_char(out, ' ');
+	return 0;
+}
+
+static int print_cpu(struct sample_line *line, struct diag *reterr)
+{
+	struct output *out = line->of->out;
+
+	(void)reterr;
+	output_char(out, '[');
+	if (line->record->sample.cpu == ~0u)
+		output_text(out, "-01");
+	else
+		output_decimal(out, line->record->sample.cpu, (struct output_pad){3, '0'});
+	output_bytes(out, "] ", 2);
+	return 0;
+}
+
+/* The CPU mode and other bits of the record's header. Six columns. */
+static int print_misc(struct sample_line *line, struct diag *reterr)
+{
+	static const char modes[] = " KUHGg"; /* PERF_RECORD_MISC_CPUMODE_* */
+	const struct perf_event_header *header = line->record->view.header;
+	unsigned mode = header->misc & PERF_RECORD_MISC_CPUMODE_MASK;
+	char text[7] = "      ", *at = text;
+
+	(void)reterr;
+	if (mode && mode < sizeof(modes) - 1)
+		*at++ = modes[mode];
+	switch (header->type) {
+	case PERF_RECORD_MMAP:
+	case PERF_RECORD_MMAP2:
+		if (header->misc & PERF_RECORD_MISC_MMAP_DATA)
+			*at++ = 'M';
+		break;
+	case PERF_RECORD_COMM:
+		if (header->misc & PERF_RECORD_MISC_COMM_EXEC)
+			*at++ = 'E';
+		break;
+	case PERF_RECORD_SWITCH:
+	case PERF_RECORD_SWITCH_CPU_WIDE:
+		if (!(header->misc & PERF_RECORD_MISC_SWITCH_OUT))
+			break;
+		*at++ = 'S';
+		if (header->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT)
+			*at++ = 'p';
+		break;
+	default:
+		break;
+	}
+	output_bytes(line->of->out, text, 6);
+	return 0;
+}
+
+uint64_t sample_line_time(struct sample_line *line)
+{
+	struct line_context *of = line->of;
+	uint64_t time = line->record->sample.time, since = 0;
+
+	if (of->clock & CLOCK_SINCE_FIRST) {
+		if (!of->first_ns)
+			of->first_ns = time;
+		since = of->first_ns;
+	} else if (of->clock & CLOCK_SINCE_LAST) {
+		since = of->last_ns ? of->last_ns : time;
+		of->last_ns = time;
+	}
+	return since <= time ? time - since : 0; /* perf: a number far from all */
+}
+
+static void enter_second(struct second *second, uint64_t time_ns)
+{
+	uint64_t number = time_ns / SECOND_NS;
+	char digits[DIGITS_ROOM];
+	unsigned nr = (unsigned)(digits_put_decimal(digits, number) - digits), blanks = nr < 5 ? 5 - nr : 0;
+
+	second->start_ns = number * SECOND_NS;
+	second->end_ns = second->start_ns + SECOND_NS;
+	memset(second->text, ' ', blanks);
+	memcpy(second->text + blanks, digits, nr);
+	second->text[blanks + nr] = '.';
+	second->len = blanks + nr + 1;
+}
+
+static int print_time(struct sample_line *line, struct diag *reterr)
+{
+	struct line_context *of = line->of;
+	uint64_t time = sample_line_time(line);
+
+	(void)reterr;
+	if (time < of->second.start_ns || time >= of->second.end_ns)
+		enter_second(&of->second, time);
+	char *to = output_reserve(of->out, OUTPUT_SLACK);
+	if (!to)
+		return 0;
+	uint32_t rest = (uint32_t)(time - of->second.start_ns);
+	unsigned len = of->second.len, nr = of->clock & CLOCK_NANOSECONDS ? 9 : 6;
+	memcpy(to, of->second.text, sizeof(of->second.text)); /* there is room for more than its len */
+	digits_put_last(to + len, nr == 9 ? rest : rest / 1000, nr);
+	memcpy(to + len + nr, ": ", 2);
+	of->out->len += len + nr + 2;
+	return 0;
+}
+
+static int print_period(struct sample_line *line, struct diag *reterr)
+{
+	(void)reterr;
+	output_decimal(line->of->out, line->record->sample.period, (struct output_pad){10, ' '});
+	output_char(line->of->out, ' ');
+	return 0;
+}
+
+static int print_event(struct sample_line *line, struct diag *reterr)
+{
+	(void)reterr;
+	output_shown_padded(line->of->out, line->record->event->name, line->of->name_width);
+	output_bytes(line->of->out, ": ", 2);
+	return 0;
+}
+
+static int print_trace(struct sample_line *line, struct diag *reterr)
+{
+	struct line_context *of = line->of;
+	const struct sample *sample = &line->record->sample;
+	int err = trace_formats_open(of->session, of->lookup, &of->tracepoints, reterr);
+
+	if (err || !of->tracepoints)
+		return err;
+	of->text.len = 0;
+	tracepoint_print(of->tracepoints, sample->raw, sample->cpu, &of->text);
+	output_shown_bytes(of->out, (const char *)of->text.data, of->text.len);
+	return 0;
+}
+
+static void print_symbol(const struct sample_line *line, const struct location *location)
+{
+	struct output *out = line->of->out;
+	const struct symbol *symbol = location->symbol;
+
+	output_char(out, ' ');
+	output_shown(out, symbol ? symbol->name : "[unknown]");
+	if (!symbol || !has(line, FIELD_SYMOFF))
+		return;
+	output_bytes(out, "+0x", 3);
+	output_hex(out, location->address - symbol->start, (struct output_pad){0});
+}
+
+static void print_object(const struct sample_line *line, const struct location *location)
+{
+	struct output *out = line->of->out;
+
+	output_bytes(out, " (", 2);
+	output_shown(out, location->dso ? dso_long_name(location->dso) : "[unknown]");
+	output_char(out, ')');
+}
+
+/* "ffffffff81690a75 vfs_read+0x23a ([kernel.kallsyms])" */
+static void print_location(const struct sample_line *line, const struct location *location, uint64_t shown)
+{
+	bool inlined = location->symbol && location->symbol->inlined;
+
+	output_hex(line->of->out, shown, (struct output_pad){16, ' '});
+	if (has(line, FIELD_SYM))
+		print_symbol(line, location);
+	if (has(line, FIELD_DSO) && !inlined)
+		print_object(line, location);
+	if (inlined)
+		output_text(line->of->out, " (inlined)");
+}
+
+/* Of these software events, and of no others here, the address is one that was accessed. */
+static bool address_is_data(const struct perf_event_attr *attr)
+{
+	return attr->type == PERF_TYPE_SOFTWARE &&
+	       (attr->config == PERF_COUNT_SW_PAGE_FAULTS || attr->config == PERF_COUNT_SW_PAGE_FAULTS_MIN ||
+		attr->config == PERF_COUNT_SW_PAGE_FAULTS_MAJ);
+}
+
+/* Every branch, as Intel's BTS records them. */
+static bool address_is_branch(const struct perf_event_attr *attr)
+{
+	return attr->type == PERF_TYPE_HARDWARE && attr->config == PERF_COUNT_HW_BRANCH_INSTRUCTIONS &&
+	       attr->sample_period == 1;
+}
+
+/* Kernel code may access user memory and vice versa: the address decides which side it is. */
+bool sample_line_resolve_addr(struct sample_line *line, struct location *ret)
+{
+	const struct perf_event_attr *attr = &line->record->event->attr;
+	const struct sample *sample = &line->record->sample;
+	uint8_t mode = (int64_t)sample->addr < 0 ? PERF_RECORD_MISC_KERNEL : PERF_RECORD_MISC_USER;
+
+	if (!address_is_data(attr) && !address_is_branch(attr))
+		return false;
+	lookup_resolve(line->of->lookup, line->task, sample->cpumode, sample->addr, ret);
+	if (!ret->dso && mode != sample->cpumode)
+		lookup_resolve(line->of->lookup, line->task, mode, sample->addr, ret);
+	return true;
+}
+
+static int print_addr(struct sample_line *line, struct diag *reterr)
+{
+	struct location location;
+
+	(void)reterr;
+	output_hex(line->of->out, line->record->sample.addr, (struct output_pad){16, ' '});
+	if (!sample_line_resolve_addr(line, &location))
+		return 0;
+	if (has(line, FIELD_SYM))
+		print_symbol(line, &location);
+	if (has(line, FIELD_DSO))
+		print_object(line, &location);
+	return 0;
+}
+
+static int print_weight(struct sample_line *line, struct diag *reterr)
+{
+	(void)reterr;
+	output_decimal(line->of->out, line->record->sample.weight, (struct output_pad){16, ' '});
+	return 0;
+}
+
+const char *sample_line_source(struct line_context *of, const struct location *at, const struct location *inner)
+{
+	if (!at->dso || (inner && inner->symbol && inner->symbol->inlined && inner->ip == at->ip))
+		return NULL;
+	of->text.len = 0;
+	source_text_line(of->debug_info, at, of->full_paths ? SOURCE_FULL_PATH : 0, &of->text);
+	return buf_text(&of->text);
+}
+
+/* On a line of its own below the place. */
+static void print_source(const struct sample_line *line, const struct location *at, const struct location *inner)
+{
+	const char *text = has(line, FIELD_SRCLINE) ? sample_line_source(line->of, at, inner) : NULL;
+
+	if (!text)
+		return;
+	output_bytes(line->of->out, "\n  ", 3);
+	output_shown(line->of->out, text);
+}
+
+static void print_chain(const struct sample_line *line)
+{
+	struct line_context *of = line->of;
+	unsigned nr = lookup_callchain(of->lookup, line->task, line->record, of->frames, of->max_frames);
+
+	output_char(of->out, '\n');
+	for (unsigned i = 0; i < nr; i++) {
+		output_char(of->out, '\t');
+		print_location(line, &of->frames[i], of->frames[i].address);
+		print_source(line, &of->frames[i], i ? &of->frames[i - 1] : NULL);
+		output_char(of->out, '\n');
+	}
+}
+
+static int print_ip(struct sample_line *line, struct diag *reterr)
+{
+	const struct sample *sample = &line->record->sample;
+	struct location location;
+
+	(void)reterr;
+	if (sample_line_shows_chain(line)) {
+		print_chain(line);
+		return 0;
+	}
+	lookup_resolve(line->of->lookup, line->task, sample->cpumode, sample->ip, &location);
+	output_char(line->of->out, ' ');
+	print_location(line, &location, sample->ip);
+	print_source(line, &location, NULL);
+	return 0;
+}
+
+static void print_registers(struct output *out, const struct sample_regs *regs)
+{
+	unsigned nr = 0;
+
+	if (!regs->regs)
+		return;
+	output_text(out, " ABI:");
+	output_decimal(out, regs->abi, (struct output_pad){0});
+	output_char(out, ' ');
+	for (unsigned i = 0; i < 64; i++) {
+		if (!(regs->mask >> i & 1))
+			continue;
+		output_padded(out, register_name(i), 5);
+		output_bytes(out, ":0x", 3);
+		output_hex(out, regs->regs[nr++], (struct output_pad){0});
+		output_char(out, ' ');
+	}
+}
+
+static int print_iregs(struct sample_line *line, struct diag *reterr)
+{
+	(void)reterr;
+	print_registers(line->of->out, &line->record->sample.intr_regs);
+	return 0;
+}
+
+static int print_uregs(struct sample_line *line, struct diag *reterr)
+{
+	(void)reterr;
+	print_registers(line->of->out, &line->record->sample.user_regs);
+	return 0;
+}
+
+static int print_phys_addr(struct sample_line *line, struct diag *reterr)
+{
+	(void)reterr;
+	output_hex(line->of->out, line->record->sample.phys_addr, (struct output_pad){16, ' '});
+	return 0;
+}
+
+/* " 4K", " 2M", and " 1024M": one of a unit is printed in the smaller unit. */
+static void print_page_size(struct output *out, uint64_t bytes)
+{
+	static const char units[] = "BKMG";
+	unsigned unit = 0;
+
+	if (!bytes) {
+		output_text(out, " N/A");
+		return;
+	}
+	for (; units[unit + 1] && bytes / 1024 > 1; bytes /= 1024)
+		unit++;
+	output_char(out, ' ');
+	output_decimal(out, bytes, (struct output_pad){0});
+	output_char(out, units[unit]);
+}
+
+static int print_data_page_size(struct sample_line *line, struct diag *reterr)
+{
+	(void)reterr;
+	print_page_size(line->of->out, line->record->sample.data_page_size);
+	return 0;
+}
+
+static int print_code_page_size(struct sample_line *line, struct diag *reterr)
+{
+	(void)reterr;
+	print_page_size(line->of->out, line->record->sample.code_page_size);
+	return 0;
+}
+
+#define USE_PERF .refused = "use perf script, whose text it is"
+#define HARDWARE_TRACES .refused = "it belongs to traces of the hardware, which are not decoded here: use perf script"
+
+const struct sample_field_row sample_fields_table[] = {
+	[FIELD_COMM] = {.name = "comm", .print = print_comm},
+	[FIELD_PID] = {.name = "pid", .print = print_pid, .sample_type = PERF_SAMPLE_TID},
+	[FIELD_TID] = {.name = "tid", .print = print_tid, .sample_type = PERF_SAMPLE_TID},
+	[FIELD_CPU] = {.name = "cpu", .print = print_cpu, .sample_type = PERF_SAMPLE_CPU},
+	[FIELD_MISC] = {.name = "misc", .print = print_misc},
+	[FIELD_TIME] = {.name = "time", .print = print_time, .sample_type = PERF_SAMPLE_TIME},
+	[FIELD_PERIOD] = {.name = "period", .print = print_period},
+	[FIELD_EVENT] = {.name = "event", .print = print_event},
+	[FIELD_TRACE] = {.name = "trace", .print = print_trace, .kinds = 1 << PERF_TYPE_TRACEPOINT},
+	[FIELD_ADDR] = {.name = "addr", .print = print_addr, .sample_type = PERF_SAMPLE_ADDR},
+	[FIELD_WEIGHT] = {.name = "weight",
+			  .print = print_weight,
+			  .sample_type = PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT},
+	[FIELD_IP] = {.name = "ip", .print = print_ip, .sample_type = PERF_SAMPLE_IP},
+	[FIELD_SYM] = {.name = "sym", .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_ADDR},
+	[FIELD_SYMOFF] = {.name = "symoff"},
+	[FIELD_DSO] = {.name = "dso", .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_ADDR},
+	[FIELD_IREGS] = {.name = "iregs", .print = print_iregs, .sample_type = PERF_SAMPLE_REGS_INTR},
+	[FIELD_UREGS] = {.name = "uregs", .print = print_uregs, .sample_type = PERF_SAMPLE_REGS_USER},
+	[FIELD_PHYS_ADDR] = {.name = "phys_addr", .print = print_phys_addr, .sample_type = PERF_SAMPLE_PHYS_ADDR},
+	[FIELD_DATA_PAGE_SIZE] = {.name = "data_page_size",
+				  .print = print_data_page_size,
+				  .sample_type = PERF_SAMPLE_DATA_PAGE_SIZE},
+	[FIELD_CODE_PAGE_SIZE] = {.name = "code_page_size",
+				  .print = print_code_page_size,
+				  .sample_type = PERF_SAMPLE_CODE_PAGE_SIZE},
+	[FIELD_SRCLINE] = {.name = "srcline", .sample_type = PERF_SAMPLE_IP},
+	{.name = "srccode", USE_PERF},
+	{.name = "tod", USE_PERF},
+	{.name = "data_src", USE_PERF},
+	{.name = "ins_lat", USE_PERF},
+	{.name = "bpf-output", USE_PERF},
+	{.name = "metric", .refused = "counts are not recorded here: use perf stat"},
+	{.name = "brstack", .refused = "branches are not printed here: use perf script, or millrace report -D"},
+	{.name = "brstacksym", .refused = "branches are not printed here: use perf script, or millrace report -D"},
+	{.name = "brstackoff", .refused = "branches are not printed here: use perf script, or millrace report -D"},
+	{.name = "brstackinsn", .refused = "instructions are not decoded here: use perf script"},
+	{.name = "brstackinsnlen", .refused = "instructions are not decoded here: use perf script"},
+	{.name = "insn", HARDWARE_TRACES},
+	{.name = "insnlen", HARDWARE_TRACES},
+	{.name = "flags", HARDWARE_TRACES},
+	{.name = "callindent", HARDWARE_TRACES},
+	{.name = "ipc", HARDWARE_TRACES},
+	{.name = "synth", HARDWARE_TRACES},
+	{0},
+};

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+#include "compress/extent.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "perfdata/record.h"
+#include "compress/zstd.h"
+
+/* Of input: whatever becomes of it, such a block fits into a record with the header of the frame. */
+enum {
+	SMALL_BLOCK_BYTES = 60 << 10,
+	BLOCK_BYTES_MAX = 128 << 10, /* RFC 8878, 3.1.1.2.4 */
+	RECORD_BLOCKS_MAX = EXTENT_RECORD_BYTES_MAX / BLOCK_BYTES_MAX,
+	PROBES = 16,
+	PROBE_BYTES = 4 << 10,
+	PROBE_RECORDS = 64,
+	DUMP_BYTES_LEAST = 2 << 10, /* records of call chains are shorter */
+	QUICK_LEVEL_LAST = 5,   /* an extent takes less than 20 ms */
+	MIDDLE_LEVEL_LAST = 12, /* less than 200; above it a megabyte takes as long and more */
+};
+
+/*
+ * Measured against one stream without end, as perf's (docs/decisions/0006): at level 1 4 MiB are enough to be smaller
+ * than that, at level 3 8 MiB, at level 9 16 MiB. At the highest levels a worker would be away for seconds with so much, and
+ * is for most of one with 4.
+ */
+size_t extent_bytes_for(int level)
+{
+	if (level <= 0)
+		return EXTENT_BYTES_SMALL;
+	if (level <= 2 || level > MIDDLE_LEVEL_LAST)
+		return 4 << 20;
+	return level <= QUICK_LEVEL_LAST ? 8 << 20 : EXTENT_BYTES_MAX;
+}
+
+struct extent_packer {
+	struct zstd_packer *zstd;
+	size_t room;
+	uint8_t frame[];
+};
+
+int extent_packer_new(struct extent_packer **ret)
+{
+	size_t room = zstd_bound(EXTENT_BYTES_MAX);
+	struct extent_packer *packer = malloc(sizeof(*packer) + room);
+
+	if (!packer)
+		return -ENOMEM;
+	packer->room = room;
+	int err = zstd_packer_new(&packer->zstd);
+	if (err) {
+		free(packer);
+		return err;
+	}
+	*ret = packer;
+	return 0;
+}
+
+void extent_packer_free(struct extent_packer *packer)
+{
+	if (!packer)
+		return;
+	zstd_packer_free(packer->zstd);
+	free(packer);
+}
+
+/*
+ * The next part of the frame that goes into one record: as many whole blocks as fit, with the frame's header and
+ * checksum, so that each record gives bytes. 0: a block does not fit.
+ */
+static size_t next_part(struct span frame, size_t at)
+{
+	struct zstd_frame start = {0};
+	size_t end = at, len;
+	bool last = false;
+
+	if (!at && !zstd_frame_start(frame, &start))
+		return 0;
+	end += start.header_bytes;
+	for (unsigned nr = 0; !last && nr < RECORD_BLOCKS_MAX; nr++) {
+		if (!zstd_block((struct span){(const char *)frame.ptr + end, frame.len - end}, &len, &last))
+			break;
+		size_t with = last ? frame.len - at : end + len - at;
+		if (with > EXTENT_PAYLOAD_MAX)
+			return end > at + start.header_bytes ? end - at : 0;
+		end = at + with;
+	}
+	return end - at;
+}
+
+/* -E2BIG: a block does not fit into a record. */
+static int64_t cut(struct span frame, uint8_t *out, size_t room)
+{
+	size_t len = 0;
+
+	for (size_t at = 0, part; at < frame.len; at += part) {
+		part = next_part(frame, at);
+		struct perf_event_header header = {
+			.type = RECORD_COMPRESSED,
+			.size = (uint16_t)(sizeof(header) + part),
+		};
+		if (!part)
+			return -E2BIG;
+		if (len + sizeof(header) + part >= room)
+			return -ENOSPC;
+		memcpy(out + len, &header, sizeof(header));
+		memcpy(out + len + sizeof(header), (const uint8_t *)frame.ptr + at, part);
+		len += sizeof(header) + part;
+	}
+	return (int64_t)len;
+}
+
+/* Whether every block fits, before anything is overwritten. */
+static bool can_be_cut(struct span frame)
+{
+	for (size_t at = 0, part; at < frame.len; at += part) {
+		part = next_part(frame, at);
+		if (!part)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Bytes that are hard to compress: a block of 128 KiB may remain longer than a record. To see that when all is compressed
+ * costs as much again, so a few places are compressed alone, as fast as it goes. At low levels what is hard costs most, be
+ * it only an eighth of all.
+ */
+static void probe(struct extent_packer *packer, struct span records, struct zstd_pack_params *params)
+{
+	const struct zstd_pack_params fast = {.level = 1};
+	unsigned nr_long = 0, nr_hard = 0;
+
+	if (records.len < PROBES * PROBE_BYTES)
+		return;
+	for (size_t i = 0; i < PROBES; i++) {
+		struct span part = {(const char *)records.ptr + (records.len - PROBE_BYTES) / PROBES * i, PROBE_BYTES};
+		int64_t len = zstd_pack(packer->zstd, &fast, part, packer->frame, packer->room);
+		nr_long += len > PROBE_BYTES / 2;
+		nr_hard += len > PROBE_BYTES / 8 * 7;
+	}
+	params->block_bytes = nr_long ? SMALL_BLOCK_BYTES : 0;
+	params->hard = nr_hard >= (params->level <= QUICK_LEVEL_LAST ? PROBES / 8 : PROBES / 8 * 7);
+}
+
+/* Most bytes of the first ones, with which an extent begins, are of records without a dump. */
+static bool are_short(struct span records)
+{
+	struct perf_event_header header;
+	size_t at = 0, nr = 0, nr_short_bytes = 0;
+
+	for (; nr < PROBE_RECORDS && records.len - at >= sizeof(header); nr++) {
+		memcpy(&header, (const char *)records.ptr + at, sizeof(header));
+		if (header.size < sizeof(header) || header.size > records.len - at)
+			break;
+		at += header.size;
+		nr_short_bytes += header.size < DUMP_BYTES_LEAST ? header.size : 0;
+	}
+	return nr_short_bytes > at / 2;
+}
+
+int64_t extent_pack(struct extent_packer *packer, const struct extent_pack_params *how, struct span records, void *out,
+		    size_t room)
+{
+	struct zstd_pack_params params = {.level = how->level, .level_now = how->level > QUICK_LEVEL_LAST ? how->level_now : NULL};
+
+	params.short_records = are_short(records);
+	probe(packer, records, &params);
+	int64_t len = zstd_pack(packer->zstd, &params, records, packer->frame, packer->room);
+	if (len < 0)
+		return len;
+	if (!params.block_bytes && !can_be_cut((struct span){packer->frame, (size_t)len})) {
+		params.block_bytes = SMALL_BLOCK_BYTES;
+		len = zstd_pack(packer->zstd, &params, records, packer->frame, packer->room);
+		if (len < 0)
+			return len;
+	}
+	size_t nr_records = (size_t)len / (EXTENT_PAYLOAD_MAX / 2) + records.len / EXTENT_RECORD_BYTES_MAX + 2;
+	if ((size_t)len + nr_records * sizeof(struct perf_event_header) >= room)
+		return -ENOSPC;
+	return cut((struct span){packer->frame, (size_t)len}, out, room);
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+#include "compress/zstd.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#define ZSTD_STATIC_LINKING_ONLY /* ZSTD_c_stableInBuffer, ZSTD_c_useRowMatchFinder */
+#include <zstd.h>
+
+enum {
+	FRAME_MAGIC_BYTES = 4,
+	BLOCK_HEADER_BYTES = 3,
+	BLOCK_RLE = 1,
+	BLOCK_RESERVED = 3,
+	WINDOW_LOG_MIN = 17, /* of a block */
+	ZSTD_WITH_ROWS = 10500,
+	WINDOW_LOG_MAX = 27, /* of level 22: 128 MiB; hostile input may not ask for more */
+};
+
+struct zstd_packer {
+	ZSTD_CCtx *context;
+};
+
+struct zstd_unpacker {
+	ZSTD_DCtx *context;
+};
+
+bool zstd_available(void)
+{
+	return true;
+}
+
+static bool set(struct zstd_packer *packer, ZSTD_cParameter parameter, int value)
+{
+	return !ZSTD_isError(ZSTD_CCtx_setParameter(packer->context, parameter, value));
+}
+
+/*
+ * Not in zstd's stable interface, and not the same in all versions: a library that is older compresses as it likes, in more
+ * time, and nothing else changes.
+ */
+#if ZSTD_VERSION_NUMBER >= 10504
+static bool has_experiments(void)
+{
+	return ZSTD_versionNumber() >= 10504; /* that of the library in use */
+}
+
+/* What is compressed stays where it is until all of it is: zstd needs no copy. */
+static void set_stable_input(struct zstd_packer *packer)
+{
+	if (has_experiments())
+		set(packer, ZSTD_c_stableInBuffer, 1);
+}
+
+static bool can_chain(void)
+{
+	return has_experiments() || ZSTD_versionNumber() < ZSTD_WITH_ROWS;
+}
+
+static void set_chains(struct zstd_packer *packer, bool chains)
+{
+	if (has_experiments())
+		set(packer, ZSTD_c_useRowMatchFinder, chains ? ZSTD_ps_disable : ZSTD_ps_auto);
+}
+#else
+static bool can_chain(void)
+{
+	return ZSTD_versionNumber() < ZSTD_WITH_ROWS;
+}
+
+static void set_stable_input(struct zstd_packer *packer)
+{
+	(void)packer;
+}
+
+static void set_chains(struct zstd_packer *packer, bool chains)
+{
+	(void)packer, (void)chains;
+}
+#endif
+
+int zstd_packer_new(struct zstd_packer **ret)
+{
+	struct zstd_packer *packer = calloc(1, sizeof(*packer));
+
+	if (!packer)
+		return -ENOMEM;
+	packer->context = ZSTD_createCCtx();
+	if (!packer->context) {
+		free(packer);
+		return -ENOMEM;
+	}
+	set(packer, ZSTD_c_checksumFlag, 1);
+	set_stable_input(packer);
+	*ret = packer;
+	return 0;
+}
+
+void zstd_packer_free(struct zstd_packer *packer)
+{
+	if (!packer)
+		return;
+	ZSTD_freeCCtx(packer->context);
+	free(packer);
+}
+
+size_t zstd_bound(size_t bytes)
+{
+	/* Small blocks each have a header: more than zstd reckons with. */
+	return ZSTD_compressBound(bytes) + bytes / 1024 + 64;
+}
+
+static int window_log(size_t bytes)
+{
+	int log = WINDOW_LOG_MIN;
+
+	while (log < WINDOW_LOG_MAX && (size_t)1 << log < bytes)
+		log++;
+	return log;
+}
+
+static bool is_given_up(const struct zstd_pack_params *params)
+{
+	return params->level_now && atomic_load_explicit(params->level_now, memory_order_relaxed) < params->level;
+}
+
+/* A block ends where it is flushed. */
+static int64_t pack_in_blocks(struct zstd_packer *packer, const struct zstd_pack_params *params, struct span in, void *out,
+			      size_t room)
+{
+	size_t block_bytes = params->block_bytes ? params->block_bytes : ZSTD_BLOCKSIZE_MAX;
+	ZSTD_outBuffer to = {out, room, 0};
+	size_t at = 0;
+
+	while (at < in.len) {
+		size_t len = in.len - at < block_bytes ? in.len - at : block_bytes;
+		ZSTD_inBuffer from = {in.ptr, at + len, at};
+		ZSTD_EndDirective how = at + len == in.len ? ZSTD_e_end : ZSTD_e_flush;
+		size_t left = ZSTD_compressStream2(packer->context, &to, &from, how);
+		if (left || from.pos != at + len)
+			return -EIO; /* an error, or the room is too small */
+		at += len;
+		if (is_given_up(params))
+			return -ECANCELED;
+	}
+	return (int64_t)to.pos;
+}
+
+/*
+ * Where zstd's own parameters for a level are not the best for records in extents of megabytes: measured against one
+ * stream without end (docs/decisions/0006). Tables that fit into the cache of a core cost half as much and find as much:
+ * what repeats does so soon, and in words of 8 bytes. 0: zstd's own.
+ */
+struct tuning {
+	int strategy, hash_log, chain_log, search_log, min_match, target_length;
+	bool chains; /* candidates stand in chains, as before zstd 1.5, not in rows that are compared at once */
+};
+
+static const struct tuning tunings[] = {
+	[1] = {.strategy = ZSTD_fast, .hash_log = 16, .min_match = 6},
+	[2] = {.strategy = ZSTD_fast, .hash_log = 16, .min_match = 6},
+	[3] = {.strategy = ZSTD_dfast, .hash_log = 17, .chain_log = 14, .min_match = 6},
+	[4] = {.strategy = ZSTD_dfast, .hash_log = 17, .chain_log = 14, .min_match = 6},
+	[7] = {.strategy = ZSTD_lazy, .hash_log = 17, .search_log = 4, .min_match = 5},
+	[8] = {.strategy = ZSTD_lazy, .hash_log = 17, .search_log = 4, .min_match = 5},
+	[9] = {.strategy = ZSTD_lazy, .hash_log = 18, .search_log = 4, .min_match = 5},
+	[19] = {.strategy = ZSTD_btopt, .hash_log = 20, .chain_log = 20, .search_log = 5, .min_match = 3, .target_length = 96},
+};
+
+/*
+ * Records without a dump repeat in short pieces that lie close by. Chains find as many of them as rows do, in two thirds of the
+ * time; of dumps, which repeat in long pieces from far away, rows find more, sooner.
+ */
+static const struct tuning tunings_short[] = {
+	[5] = {.strategy = ZSTD_greedy, .hash_log = 14, .chain_log = 16, .search_log = 4, .min_match = 6, .chains = true},
+	[6 ... 9] = {.strategy = ZSTD_lazy, .hash_log = 14, .chain_log = 16, .search_log = 3, .min_match = 6, .chains = true},
+};
+
+/*
+ * Of random stacks the few words around each can be matched, and nothing else: a search that soon takes longer steps finds
+ * those as well as lazy ones do. A target length makes the fastest leave literals as they are. The highest levels are for who
+ * wants the last byte.
+ */
+static const struct tuning hard_fast = {.strategy = ZSTD_fast, .hash_log = 15, .min_match = 6, .target_length = 2},
+			   hard_middle = {.strategy = ZSTD_fast, .hash_log = 17, .min_match = 5, .target_length = 1},
+			   hard_high = {.strategy = ZSTD_dfast, .hash_log = 18, .chain_log = 17, .min_match = 5};
+
+static const struct tuning *tuning_of(const struct zstd_pack_params *params)
+{
+	static const struct tuning none;
+	int level = params->level;
+
+	if (params->hard && level <= 12)
+		return level <= 2 ? &hard_fast : level <= 4 ? &hard_middle : &hard_high;
+	if (params->short_records && level >= 5 && level <= 9 && can_chain())
+		return &tunings_short[level];
+	return (size_t)level < sizeof(tunings) / sizeof(tunings[0]) ? &tunings[level] : &none;
+}
+
+static bool tune(struct zstd_packer *packer, const struct zstd_pack_params *params)
+{
+	const struct tuning *tuning = tuning_of(params);
+
+	set_chains(packer, tuning->chains);
+	return set(packer, ZSTD_c_compressionLevel, params->level) && set(packer, ZSTD_c_strategy, tuning->strategy) &&
+	       set(packer, ZSTD_c_hashLog, tuning->hash_log) && set(packer, ZSTD_c_chainLog, tuning->chain_log) &&
+	       set(packer, ZSTD_c_searchLog, tuning->search_log) && set(packer, ZSTD_c_minMatch, tuning->min_match) &&
+	       set(packer, ZSTD_c_targetLength, tuning->target_length);
+}
+
+int64_t zstd_pack(struct zstd_packer *packer, const struct zstd_pack_params *params, struct span in, void *out,
+		  size_t room)
+{
+	ZSTD_CCtx_reset(packer->context, ZSTD_reset_session_only);
+	/* All of the frame is within reach, whatever the level: zstd itself takes less at low levels. */
+	if (!tune(packer, params) || !set(packer, ZSTD_c_windowLog, window_log(in.len)) ||
+	    !set(packer, ZSTD_c_contentSizeFlag, !params->no_size) ||
+	    ZSTD_isError(ZSTD_CCtx_setPledgedSrcSize(packer->context, in.len)))
+		return -EIO;
+	if (params->block_bytes || params->level_now)
+		return pack_in_blocks(packer, params, in, out, room);
+	size_t len = ZSTD_compress2(packer->context, out, room, in.ptr, in.len);
+	return ZSTD_isError(len) ? -EIO : (int64_t)len;
+}
+
+/* RFC 8878, 3.1.1.1: magic, descriptor, window unless a single segment, dictionary id, content size. */
+bool zstd_frame_start(struct span bytes, struct zstd_frame *ret)
+{
+	static const uint8_t id_bytes[] = {0, 1, 2, 4}, size_bytes[] = {0, 2, 4, 8};
+	const uint8_t *at = bytes.ptr;
+	uint32_t magic;
+
+	if (bytes.len <= FRAME_MAGIC_BYTES)
+		return false;
+	memcpy(&magic, at, sizeof(magic));
+	if (magic != ZSTD_MAGICNUMBER)
+		return false;
+	uint8_t descriptor = at[FRAME_MAGIC_BYTES];
+	bool single = descriptor >> 5 & 1;
+	size_t size = size_bytes[descriptor >> 6];
+	if (single && !size)
+		size = 1;
+	unsigned long long content = ZSTD_getFrameContentSize(bytes.ptr, bytes.len);
+	if (content == ZSTD_CONTENTSIZE_ERROR)
+		return false;
+	*ret = (struct zstd_frame){
+		.header_bytes = FRAME_MAGIC_BYTES + 1 + !single + id_bytes[descriptor & 3] + size,
+		.bytes = content == ZSTD_CONTENTSIZE_UNKNOWN ? UINT64_MAX : content,
+		.checksum_bytes = descriptor & 4 ? 4 : 0,
+	};
+	return true;
+}
+
+bool zstd_block(struct span bytes, size_t *ret_len, bool *ret_last)
+{
+	const uint8_t *at = bytes.ptr;
+
+	if (bytes.len < BLOCK_HEADER_BYTES)
+		return false;
+	uint32_t header = at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16;
+	uint32_t type = header >> 1 & 3;
+	size_t len = BLOCK_HEADER_BYTES + (type == BLOCK_RLE ? 1 : header >> 3);
+	if (type == BLOCK_RESERVED || len > bytes.len)
+		return false;
+	*ret_len = len;
+	*ret_last = header & 1;
+	return true;
+}
+
+int zstd_unpacker_new(struct zstd_unpacker **ret)
+{
+	struct zstd_unpacker *unpacker = calloc(1, sizeof(*unpacker));
+
+	if (!unpacker)
+		return -ENOMEM;
+	unpacker->context = ZSTD_createDCtx();
+	if (!unpacker->context) {
+		free(unpacker);
+		return -ENOMEM;
+	}
+	ZSTD_DCtx_setParameter(unpacker->context, ZSTD_d_windowLogMax, WINDOW_LOG_MAX);
+	*ret = unpacker;
+	return 0;
+}
+
+void zstd_unpacker_free(struct zstd_unpacker *unpacker)
+{
+	if (!unpacker)
+		return;
+	ZSTD_freeDCtx(unpacker->context);
+	free(unpacker);
+}
+
+int64_t zstd_unpack_frame(struct zstd_unpacker *unpacker, struct span frame, void *out, size_t room)
+{
+	size_t len = ZSTD_decompressDCtx(unpacker->context, out, room, frame.ptr, frame.len);
+
+	return ZSTD_isError(len) ? -EBADMSG : (int64_t)len;
+}
+
+void zstd_unpack_reset(struct zstd_unpacker *unpacker)
+{
+	ZSTD_DCtx_reset(unpacker->context, ZSTD_reset_session_only);
+}
+
+int64_t zstd_unpack(struct zstd_unpacker *unpacker, struct span *in, void *out, size_t room)
+{
+	ZSTD_inBuffer from = {in->ptr, in->len, 0};
+	ZSTD_outBuffer to = {out, room, 0};
+
+	while (to.pos < to.size) {
+		size_t taken = from.pos, given = to.pos;
+		size_t err = ZSTD_decompressStream(unpacker->context, &to, &from);
+		if (ZSTD_isError(err))
+			return -EBADMSG;
+		if (from.pos == taken && to.pos == given)
+			break;
+	}
+	*in = (struct span){(const char *)in->ptr + from.pos, in->len - from.pos};
+	return (int64_t)to.pos;
+}

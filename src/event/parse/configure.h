@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/* configure: what the options of a recording make of the attrs of its events. One thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "event/parse/event.h"
+
+struct diag;
+
+enum event_target {
+	EVENT_TARGET_WORKLOAD, /* a command that we start */
+	EVENT_TARGET_SYSTEM,   /* -a */
+	EVENT_TARGET_CPUS,     /* -C: without -a also all tasks, of these CPUs */
+	EVENT_TARGET_TASKS,    /* -p, -t */
+};
+
+#define EVENT_FREQ_MAX UINT64_MAX
+
+enum {
+	EVENT_DUMP_BYTES = 8192, /* of user stack in a sample when nothing was said */
+	EVENT_DUMP_BYTES_MAX =
+		65528, /* perf_event_open(2): a multiple of 8, and the sample's size has 16 bits */
+};
+
+/* What the options say about all events. */
+struct event_options {
+	enum event_target target;
+	uint64_t freq_hz;     /* -F; 0: not given; EVENT_FREQ_MAX: the highest that the kernel allows */
+	uint64_t max_freq_hz; /* the highest that the kernel allows; 0: ask it
+				 (kernel.perf_event_max_sample_rate) */
+	uint64_t period;      /* -c; 0: not given */
+	enum event_callgraph callgraph;
+	uint32_t dump_bytes;  /* of the user stack, with dwarf; 0: EVENT_DUMP_BYTES; rounded up to 8 */
+	bool inherit;         /* false: -i, -t, --per-thread */
+	bool per_thread;      /* --per-thread */
+	bool threads_only;    /* -t */
+	bool addresses;       /* -d */
+	bool timestamps;      /* -T given */
+	bool no_timestamps;   /* --no-timestamp */
+	bool periods;         /* -P given */
+	bool no_periods;      /* --no-period */
+	bool raw;             /* -R */
+	bool no_samples;      /* -n: a period of 0, but for events whose own text says otherwise */
+	bool stat;            /* -s */
+	bool delayed;         /* -D other than 0 */
+	bool pipe_output;     /* the only event needs an id there */
+	bool overwrite_rings; /* the recorder maps rings of their own for events that overwrite; else these
+				 are refused */
+	bool side_channel;    /* what tasks do is carried by an event of its own, which event.side_channel names */
+	bool overwrite;       /* --overwrite: events whose text does not say otherwise */
+	bool has_workload;    /* a command runs also with -a or -p */
+
+	/* What each sample holds beside that: configure.c. */
+	bool cpus, weights, transactions, physical_addresses, data_page_sizes, code_page_sizes;
+	bool identifiers;       /* --sample-identifier */
+	bool running_times;     /* --running-time */
+	uint64_t intr_regs;     /* -I; 0: none */
+	uint64_t user_regs;     /* --user-regs; 0: none, or with dwarf all */
+	uint64_t branches;      /* -b, -j: PERF_SAMPLE_BRANCH_*; 0: no branch stacks */
+	bool kernel_callchains; /* --kernel-callchains: and not the user's */
+	bool user_callchains;   /* --user-callchains: and not the kernel's */
+	bool all_kernel, all_user;
+	bool use_clockid; /* -k */
+	int clockid;
+	bool no_buffering; /* a wake-up for every record */
+	bool group;        /* --group: all events in one */
+	bool strict_freq;  /* refuse a frequency that would have to be lowered */
+
+	/* What the records about tasks tell beside maps, names, forks and exits. */
+	bool switches, namespaces, cgroups, map_build_ids;
+	bool no_bpf_events;
+};
+
+/*
+ * Sets every attr as perf record 6.1 does for the same options, adds the side-band dummy where perf has one
+ * (system-wide recordings), lowers a frequency that the kernel would refuse (with a log_note).
+ */
+int event_list_configure(struct event_list *list, const struct event_options *options, struct diag *reterr);
+
+/* -j: "any_call,u" to PERF_SAMPLE_BRANCH_*. Privileges alone mean any branch, as in perf. -EINVAL: the diag lists the words. */
+int branch_filter_parse(const char *text, uint64_t *ret, struct diag *reterr);

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * event: what to measure. A list is parsed from -e texts, configured by the options of the recording, and
+ * then opened fd by fd. Owned by the recording; one thread.
+ */
+#pragma once
+
+#include <linux/perf_event.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct diag;
+
+/* Bits of event.given: what the event's own text fixed, so that options of the command line leave it alone.
+ */
+enum event_given {
+	EVENT_GIVEN_PERIOD = 1 << 0,
+	EVENT_GIVEN_FREQ = 1 << 1,
+	EVENT_GIVEN_NAME = 1 << 2,
+	EVENT_GIVEN_MODIFIER = 1 << 3,    /* any modifier at all: exclude_guest is not the default then */
+	EVENT_GIVEN_MAX_PRECISE = 1 << 4, /* :P */
+	EVENT_GIVEN_SAMPLE_READ = 1 << 5, /* :S */
+	EVENT_GIVEN_CALLGRAPH = 1 << 6,
+	EVENT_GIVEN_DUMP_BYTES = 1 << 7,
+	EVENT_GIVEN_MAX_STACK = 1 << 8,
+	EVENT_GIVEN_TIME = 1 << 9,
+	EVENT_GIVEN_NO_TIME = 1 << 10,
+	EVENT_GIVEN_INHERIT = 1 << 11,
+	EVENT_GIVEN_NO_INHERIT = 1 << 12,
+	EVENT_GIVEN_SIDES = 1 << 13, /* :G or :H */
+	EVENT_GIVEN_WEAK = 1 << 14,  /* :W: the group may be taken apart */
+	EVENT_GIVEN_BRANCHES = 1 << 15,
+	EVENT_GIVEN_OVERWRITE = 1 << 16, /* or no-overwrite */
+};
+
+enum event_callgraph { CALLGRAPH_NONE, CALLGRAPH_FP, CALLGRAPH_DWARF, CALLGRAPH_LBR };
+
+struct event {
+	struct perf_event_attr attr;    /* after configure: what is passed to the kernel */
+	char *name;                     /* heap; the label in the file: text as typed, with its modifiers */
+	char *tracepoint_system;        /* heap; NULL: no tracepoint */
+	char *tracepoint_name;          /* heap */
+	unsigned given;                 /* enum event_given */
+	enum event_callgraph callgraph; /* with EVENT_GIVEN_CALLGRAPH */
+	uint32_t dump_bytes;            /* with EVENT_GIVEN_DUMP_BYTES */
+	char *group_name;               /* heap; of a leader whose group has a name */
+	unsigned nr_members;            /* of the group that it leads, itself among them; 0: leads none */
+	unsigned behind_leader;         /* so many places in the list; 0: is in no group, or leads it */
+	char *filter;                   /* heap; of a tracepoint: what PERF_EVENT_IOC_SET_FILTER gets */
+	bool leaves_out_recorder;       /* a tracepoint that does not see the recorder */
+	bool side_band;                 /* added by event_list_configure(): only carries what tasks do */
+	bool side_channel;              /* travels apart from samples: see event_options */
+	bool system_wide;               /* a side_band that is opened for all tasks on each CPU */
+	bool in_cgroup;                 /* -G: counts the tasks of one cgroup only */
+	int cgroup_fd;                  /* with in_cgroup: of its directory; owned */
+};
+
+struct event_list {
+	struct event *events;
+	size_t nr;
+	size_t last_text; /* index of the first event of the text that was added last */
+};
+
+void event_list_fini(struct event_list *list);
+
+/*
+ * Adds the events of one -e text. Globs expand in the order of the directory, as in perf. On error nothing
+ * was added and the diag says column, what was expected, and near matches. -EINVAL (syntax, unknown name),
+ * -ENOENT (tracefs or PMU not there), -EACCES (not readable).
+ */
+int event_list_parse(struct event_list *list, const char *text, struct diag *reterr);
+
+/* The same for names of libpfm4, as in --pfm-events: separated by commas, groups in braces. */
+int event_list_parse_pfm(struct event_list *list, const char *text, struct diag *reterr);
+
+/* Where the kernel describes its events. NULL: the usual place. */
+struct event_sources {
+	const char *tracefs;       /* the directory that holds events/; usually tracefs_path() */
+	const char *event_sources; /* one directory per PMU; usually /sys/bus/event_source/devices */
+};
+
+/* The same, from directories that the caller names. */
+int event_list_parse_from(struct event_list *list, const char *text, const struct event_sources *sources,
+			  struct diag *reterr);
+
+/*
+ * Filters the tracepoints of the text that was added last; a second filter holds together with the first.
+ * -EINVAL: there is none, or one of them is no tracepoint.
+ */
+int event_list_filter(struct event_list *list, const char *filter, struct diag *reterr);
+
+/* The same, to leave out what the threads of the recorder do (the recording knows which those are). */
+int event_list_leave_out_recorder(struct event_list *list, struct diag *reterr);
+
+/*
+ * The directory of the hierarchy that perf events follow: the one mounted with perf_event, or cgroup2. Heap; NULL: none is
+ * mounted.
+ */
+char *cgroup_root(void);
+
+/* "a,,b": the next events of the list, from *position on, are counted in these cgroups only; an empty name leaves one out. */
+int cgroup_assign(struct event_list *list, const char *names, unsigned *position, struct diag *reterr);
+
+/* A single name is for all events so far, as in perf. */
+int cgroup_assign_all(struct event_list *list, const char *name, struct diag *reterr);
+
+/* The event that is recorded when none is named: cycles with the highest precision that opens. */
+int event_list_add_default(struct event_list *list);
+
+/* What event_open() found missing in this kernel; starts zeroed, shared by all opens of a recording. */
+struct event_fallbacks {
+	unsigned missing; /* private to open.c */
+	bool cloexec_missing;
+};
+
+/*
+ * The label of an event that was given none: its first name and the modifiers that its attr amounts to, such
+ * as "cpu-clock:ppp" or "dummy:HG". Heap; NULL: out of memory, or neither a hardware nor a software event.
+ */
+char *event_derived_name(const struct perf_event_attr *attr);
+
+/* Takes apart the group that this event is in: from now on each is opened by itself. Returns the index of its leader. */
+size_t event_list_split_group(struct event_list *list, size_t index);
+
+/* Where an event is opened: as perf_event_open(2) means them. */
+struct event_open_args {
+	int pid, cpu;
+	int group_fd; /* the leader's, there; -1: none */
+};
+
+/*
+ * Opens the event there; flags PERF_FLAG_FD_CLOEXEC is added where
+ * there is one. The first open of an event may change its attr and name (older kernel, cycles without a PMU,
+ * no permission for kernel samples; each said with log_note or log_verbose); later opens do not. Returns the
+ * fd, or -errno with a diag that names event, cause and remedy (sysctl, capability).
+ */
+int event_open(struct event *event, struct event_fallbacks *fallbacks, const struct event_open_args *args,
+	       bool first, struct diag *reterr);

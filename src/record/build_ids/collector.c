@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/build_ids/collector.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "compress/extent_index.h"
+#include "compress/index_builder.h"
+#include "perfdata/object_id.h"
+#include "perfdata/record.h"
+#include "record/build_ids/scan.h"
+#include "stream/stage.h"
+#include "sysinfo/elf_note.h"
+
+/* "[ext4]" or "/lib/modules/6.1/kernel/fs/ext4/ext4.ko.xz" -> "ext4". */
+static void module_name(const char *name, char ret[64])
+{
+	const char *slash = strrchr(name, '/');
+	size_t len = 0;
+
+	for (name = slash ? slash + 1 : name + (*name == '['); *name && !strchr(".]", *name) && len < 63;
+	     name++)
+		ret[len++] = *name == '-' ? '_' : *name;
+	ret[len] = '\0';
+}
+
+/* Of any process that mapped it and still lives. */
+static int process_build_id(const struct map_history *history, size_t nr, const struct elf_note_mapped *mapped, uint8_t ret[BUILD_ID_MAX_BYTES])
+{
+	enum { PROCESSES_MAX = 64 };
+	unsigned tried = 0;
+
+	for (size_t i = 0; i < history->nr_processes && tried < PROCESSES_MAX; i++) {
+		const struct history_process *process = &history->processes[i];
+		size_t map = 0;
+		while (map < process->nr_maps && process->maps[map].object != nr)
+			map++;
+		if (map == process->nr_maps || process->pid <= 0)
+			continue;
+		int len = elf_note_of_process(process->pid, history->objects[nr].name, mapped, ret);
+		if (len > 0)
+			return len;
+		tried++;
+	}
+	return -ENOENT;
+}
+
+/* Of the file that was mapped, not of the one that has its name now. */
+static int file_build_id(const struct map_history *history, size_t nr, const struct mapping_times *times, uint8_t ret[BUILD_ID_MAX_BYTES])
+{
+	const struct history_object *object = &history->objects[nr];
+	const struct elf_note_mapped mapped = {object->id.file, object->first_ns, *times};
+
+	if (object->id.build_id.len) {
+		memcpy(ret, object->id.build_id.bytes, object->id.build_id.len);
+		return object->id.build_id.len;
+	}
+	int len = elf_note_of_file(object->name, &mapped, ret);
+	return len > 0 || !object->id.file.inode ? len : process_build_id(history, nr, &mapped, ret);
+}
+
+static int object_build_id(const struct map_history *history, size_t nr, const struct mapping_times *times, struct build_id *ret)
+{
+	const struct history_object *object = &history->objects[nr];
+	static const char kernel[] = "[kernel.kallsyms]";
+	char module[64];
+
+	*ret = (struct build_id){.misc = PERF_RECORD_MISC_USER, .pid = -1, .path = object->name};
+	if (object->kernel) {
+		ret->misc = PERF_RECORD_MISC_KERNEL;
+		if (!strncmp(object->name, kernel, sizeof(kernel) - 1)) {
+			ret->path = kernel;
+			return elf_note_of_kernel(ret->id);
+		}
+		module_name(object->name, module);
+		return elf_note_of_module(module, ret->id);
+	}
+	if (!strcmp(object->name, "[vdso]"))
+		return elf_note_of_vdso(ret->id);
+	return object->name[0] == '/' ? file_build_id(history, nr, times, ret->id) : -ENOENT;
+}
+
+/* Two files may have had the same name, and are one line when they have the same id. */
+static bool is_duplicate(const struct map_history *history, size_t nr)
+{
+	const struct history_object *object = &history->objects[nr];
+
+	for (size_t i = 0; i < nr; i++) {
+		const struct history_object *other = &history->objects[i];
+		if (other->name_hash == object->name_hash && other->build_id.len == object->build_id.len &&
+		    elf_id_equal(&other->build_id, &object->build_id) && !strcmp(other->name, object->name))
+			return true;
+	}
+	return false;
+}
+
+/* Reads the ids (and keeps them in the objects), appends a record each. Objects without one are left out. 0 or -ENOMEM. */
+static int put_build_ids(struct map_history *history, struct collected *hits)
+{
+	const struct mapping_times times = {(int64_t)clock_ns(CLOCK_REALTIME), hits->first_ns, hits->last_ns};
+
+	for (size_t i = 0; i < history->nr_objects; i++) {
+		struct history_object *object = &history->objects[i];
+		bool vdso = !object->kernel && !strcmp(object->name, "[vdso]");
+		struct build_id id;
+		int len = object->hit || vdso ? object_build_id(history, i, &times, &id) : 0;
+
+		if (len <= 0)
+			continue;
+		object->build_id.len = id.id_bytes = (uint8_t)len;
+		memcpy(object->build_id.bytes, id.id, sizeof(id.id));
+		if (hits->files && object->id.file.inode && !object->kernel)
+			file_build_id_put(&(struct file_build_id){object->id.file, object->build_id}, hits->files);
+		int err = is_duplicate(history, i) ? 0 : build_id_encode(&id, 0, hits->build_ids);
+		if (err == -ENOMEM)
+			return err;
+	}
+	return hits->files && hits->files->failed ? -ENOMEM : 0;
+}
+
+enum {
+	LIVE_PAGES = 1 << 15,
+	LIVE_KEPT_BYTES = 8 << 20,
+	LIVE_SAMPLE_BYTES = 96, /* header and the fields of fixed place, id and time among them; perf_event_open(2) */
+};
+
+struct collector {
+	struct stage stage;
+	struct scan scan; /* its history stays empty */
+	uint64_t start, end; /* offsets in the file; 0: nothing came yet, or it is for a stage */
+	uint64_t staged_bytes;
+	bool gave_up;
+	uint8_t *kept; /* heap; copies of records that are looked at in the end: all but samples, and the front of some */
+	size_t kept_bytes;
+	const uint8_t *sample; /* the last one of this visit, while it lasts; NULL: none, or it is kept */
+	_Alignas(8) uint8_t joined[UINT16_MAX + 1]; /* a record that came in two parts */
+};
+
+static int process(struct stage *stage, struct batch *batch)
+{
+	struct collector *live = (struct collector *)stage;
+	const struct span spans[2] = {{batch->records, batch->len}, {batch->tail, batch->tail_len}};
+
+	if (batch->offset == STAGE_NO_OFFSET) {
+		if (batch->len)
+			collector_observe_staged(live, spans, 1);
+	} else if (batch->len) {
+		collector_observe(live, batch->offset, spans, batch->tail_len ? 2 : 1);
+	} else if (batch->tail_len) {
+		collector_observe(live, batch->offset, spans + 1, 1);
+	}
+	return 0;
+}
+
+static const struct stage_ops stage_ops = {.name = "build-ids", .process = process};
+
+struct stage *collector_stage(struct collector *live)
+{
+	return &live->stage;
+}
+
+int collector_new(const struct event_desc *events, size_t nr_events, struct collector **ret)
+{
+	struct collector *live = calloc(1, sizeof(*live));
+	int err = live ? scan_init(&live->scan, events, nr_events) : -ENOMEM;
+
+	for (size_t i = 0; i < nr_events && !err; i++)
+		if (live->scan.layouts[i].has_stack)
+			err = -EOPNOTSUPP;
+	if (!err)
+		err = page_set_init_fixed(&live->scan.pages, LIVE_PAGES);
+	if (!err)
+		err = index_builder_new(&live->scan.index_builder);
+	if (!err) {
+		live->stage.ops = &stage_ops;
+		live->scan.live = true;
+		live->kept = malloc(LIVE_KEPT_BYTES);
+		err = live->kept ? 0 : -ENOMEM;
+	}
+	if (err)
+		collector_free(live);
+	else
+		*ret = live;
+	return err;
+}
+
+void collector_free(struct collector *live)
+{
+	if (!live)
+		return;
+	scan_fini(&live->scan);
+	free(live->kept);
+	free(live);
+}
+
+/* -ENOSPC: it does not fit any more. */
+static int keep(struct collector *live, const uint8_t *record, size_t size)
+{
+	if (size > LIVE_KEPT_BYTES - live->kept_bytes)
+		return -ENOSPC;
+	memcpy(live->kept + live->kept_bytes, record, size);
+	live->kept_bytes += size;
+	return 0;
+}
+
+/* The front of the last sample of a visit, and of the last one before a gap: loss_times needs no other. */
+static int keep_sample(struct collector *live)
+{
+	_Alignas(8) uint8_t front[LIVE_SAMPLE_BYTES];
+	struct perf_event_header header;
+
+	if (!live->sample)
+		return 0;
+	memcpy(&header, live->sample, sizeof(header));
+	header.size = header.size < sizeof(front) ? header.size : (uint16_t)sizeof(front);
+	memcpy(front, live->sample, header.size);
+	memcpy(front, &header, sizeof(header));
+	live->sample = NULL;
+	return keep(live, front, header.size);
+}
+
+static int live_look_at(struct collector *live, const uint8_t *record, const struct perf_event_header *header)
+{
+	int err = 0;
+
+	switch (header->type) {
+	case PERF_RECORD_SAMPLE:
+		live->sample = record;
+		return scan_sample(&live->scan, record, header->size, header->misc);
+	case PERF_RECORD_LOST:
+		err = keep_sample(live);
+		return err ? err : keep(live, record, header->size);
+	case PERF_RECORD_COMM:
+	case PERF_RECORD_FORK:
+	case PERF_RECORD_MMAP:
+	case PERF_RECORD_MMAP2:
+	case PERF_RECORD_LOST_SAMPLES:
+	case PERF_RECORD_THROTTLE:
+	case PERF_RECORD_UNTHROTTLE:
+		return keep(live, record, header->size);
+	default:
+		return 0;
+	}
+}
+
+static int live_record(struct collector *live, const uint8_t *record, const struct perf_event_header *header)
+{
+	int err = live_look_at(live, record, header);
+
+	if (!live->staged_bytes)
+		scan_index(&live->scan, record, header);
+	live->scan.place += header->size;
+	return err;
+}
+
+/* The samples of fixed layout that the bytes begin with: nearly all that passes here. Returns how many bytes they take. */
+static size_t live_run(struct collector *live, const uint8_t *bytes, size_t len)
+{
+	struct scan *scan = &live->scan;
+	uint64_t room = live->staged_bytes ? UINT64_MAX : index_builder_room(scan->index_builder, scan->place);
+	struct sample_batch run;
+
+	fixed_samples_scan(&scan->fixed, &scan->pages, (struct span){bytes, len}, room, &run);
+	if (!run.nr)
+		return 0;
+	sample_totals_add(&scan->totals, run.nr, run.first_ns, run.last_ns);
+	if (!live->staged_bytes)
+		index_builder_samples(scan->index_builder, run.bytes, run.nr, run.first_ns, run.last_ns);
+	scan->place += run.bytes;
+	live->sample = bytes + run.last;
+	return run.bytes;
+}
+
+/* Whole records; returns how many bytes they take, or SIZE_MAX. */
+static size_t live_records(struct collector *live, const uint8_t *bytes, size_t len)
+{
+	struct perf_event_header header;
+	size_t at = 0;
+
+	for (;;) {
+		at += live_run(live, bytes + at, len - at);
+		if (len - at < sizeof(header))
+			break;
+		memcpy(&header, bytes + at, sizeof(header));
+		if (header.size > len - at)
+			break;
+		if (header.size < sizeof(header) || live_record(live, bytes + at, &header))
+			return SIZE_MAX;
+		at += header.size;
+	}
+	return at;
+}
+
+/* The record that begins at the end of one span and ends in the next; returns its bytes in the latter, or SIZE_MAX. */
+static size_t live_joined(struct collector *live, struct span front, struct span back)
+{
+	struct perf_event_header header;
+
+	if (!front.len)
+		return 0;
+	if (front.len < sizeof(header)) /* a ring is a multiple of 8 bytes, as are records */
+		return SIZE_MAX;
+	memcpy(&header, front.ptr, sizeof(header));
+	if (header.size - front.len > back.len)
+		return SIZE_MAX;
+	memcpy(live->joined, front.ptr, front.len);
+	memcpy(live->joined + front.len, back.ptr, header.size - front.len);
+	return live_record(live, live->joined, &header) ? SIZE_MAX : header.size - front.len;
+}
+
+static bool observe(struct collector *live, const struct span spans[], unsigned nr_spans)
+{
+	const uint8_t *first = spans[0].ptr;
+	size_t used = live_records(live, first, spans[0].len);
+
+	if (used == SIZE_MAX)
+		return false;
+	if (nr_spans < 2)
+		return used == spans[0].len;
+	size_t joined = live_joined(live, (struct span){first + used, spans[0].len - used}, spans[1]);
+	if (joined == SIZE_MAX)
+		return false;
+	size_t left = spans[1].len - joined;
+	return live_records(live, (const uint8_t *)spans[1].ptr + joined, left) == left;
+}
+
+void collector_observe(struct collector *live, uint64_t offset, const struct span spans[], unsigned nr_spans)
+{
+	if (live->gave_up)
+		return;
+	if (!live->end)
+		live->start = live->end = live->scan.place = offset;
+	live->gave_up = offset != live->end || !observe(live, spans, nr_spans) || keep_sample(live);
+	live->end += span_total(spans, nr_spans);
+}
+
+void collector_observe_staged(struct collector *live, const struct span spans[], unsigned nr_spans)
+{
+	live->staged_bytes += span_total(spans, nr_spans);
+	if (!live->gave_up)
+		live->gave_up = !observe(live, spans, nr_spans) || keep_sample(live);
+}
+
+/* Of the file that the region is in. */
+static const struct extent_fields *next_extent(const struct collect_region *region, size_t *at)
+{
+	while (*at < region->extents->nr) {
+		const struct extent_fields *fields = &region->extents->infos[(*at)++].fields;
+		if (fields->part == region->part)
+			return fields;
+	}
+	return NULL;
+}
+
+/* Is what was seen what the extents hold? Not after an error, when the last of them are gone. */
+static bool lives_cover_extents(const struct collect_region *region)
+{
+	uint64_t seen = 0, held = 0, end = region->offset;
+	const struct extent_fields *fields;
+
+	for (size_t i = 0; i < region->nr_lives; i++) {
+		if (!region->lives[i] || region->lives[i]->gave_up)
+			return false;
+		seen += region->lives[i]->staged_bytes;
+	}
+	for (size_t at = 0; (fields = next_extent(region, &at));) {
+		if (fields->offset < end)
+			return false;
+		end = fields->offset + fields->packed_bytes;
+		held += fields->bytes;
+	}
+	return held && held == seen && end <= region->offset + region->bytes;
+}
+
+static bool live_covers(const struct collector *live, const struct collect_region *region)
+{
+	return live && live->end && !live->gave_up && live->start >= region->offset && live->end <= region->offset + region->bytes;
+}
+
+/* Can they stand for a part of the region? */
+static bool is_covered(const struct collect_region *region)
+{
+	if (!region->nr_lives)
+		return false;
+	return region->extents ? lives_cover_extents(region) : live_covers(region->lives[0], region);
+}
+
+/* What was kept; the samples were counted, and places noted, when they went by. */
+static int scan_kept(struct scan *scan, const struct collector *live)
+{
+	struct perf_event_header header;
+	int err = 0;
+
+	for (size_t at = 0; at < live->kept_bytes && !err; at += header.size) {
+		memcpy(&header, live->kept + at, sizeof(header));
+		if (header.type != PERF_RECORD_SAMPLE)
+			err = scan_look_at(scan, live->kept + at, &header);
+		else if (scan->losses)
+			err = loss_times_take(scan->losses, live->kept + at, &header);
+	}
+	return err;
+}
+
+static int scan_lives(struct scan *scan, const struct collect_region *region)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < region->nr_lives && !err; i++) {
+		err = scan_kept(scan, region->lives[i]);
+		const struct sample_totals *totals = &region->lives[i]->scan.totals;
+		sample_totals_add(&scan->totals, totals->nr, totals->first_ns, totals->last_ns);
+		if (scan->losses)
+			loss_times_reach(scan->losses, totals->first_ns, totals->last_ns);
+		scan->broken |= region->lives[i]->scan.broken;
+	}
+	return err;
+}
+
+/* Between extents there are marks, which are headers alone and tell nothing here; what else is put there is longer. */
+static int scan_gap(struct scan *scan, const struct collect_region *region, uint64_t from, uint64_t to)
+{
+	return to - from > sizeof(struct perf_event_header) ? scan_file(scan, region->fd, from, to - from) : 0;
+}
+
+/* Where what was seen begins and ends. */
+static void seen_range(const struct collect_region *region, uint64_t *ret_start, uint64_t *ret_end)
+{
+	const struct extent_fields *fields;
+	size_t at = 0;
+
+	*ret_start = region->lives[0]->start;
+	*ret_end = region->lives[0]->end;
+	if (region->extents && (fields = next_extent(region, &at))) {
+		*ret_start = fields->offset;
+		*ret_end = fields->offset + fields->packed_bytes;
+	}
+}
+
+/* What stands around what was seen, and what was mapped in that time. The pages are marked when all is in. */
+static int scan_around(struct scan *scan, const struct collect_region *region)
+{
+	const struct extent_fields *fields;
+	uint64_t start, end;
+
+	seen_range(region, &start, &end);
+	int err = scan_gap(scan, region, region->offset, start);
+	if (!err)
+		err = scan_lives(scan, region);
+	for (size_t at = 0; region->extents && !err && (fields = next_extent(region, &at));) {
+		if (fields->offset > end)
+			err = scan_gap(scan, region, end, fields->offset);
+		end = fields->offset + fields->packed_bytes;
+	}
+	return err ? err : scan_gap(scan, region, end, region->offset + region->bytes);
+}
+
+static int list_extents(const struct scan *scan, const struct collect_region regions[], size_t nr_regions, struct extent_list *list)
+{
+	int err = list ? index_builder_list(scan->index_builder, list) : 0;
+
+	for (size_t i = 0; list && i < nr_regions && !err; i++) {
+		size_t before = list->nr;
+		if (regions[i].extents || !is_covered(&regions[i]))
+			continue;
+		err = index_builder_list(regions[i].lives[0]->scan.index_builder, list);
+		for (size_t k = before; k < list->nr; k++)
+			list->infos[k].fields.part = regions[i].part;
+	}
+	if (list)
+		extent_list_sort(list);
+	return err;
+}
+
+int build_ids_collect(const struct collect_region regions[], size_t nr_regions, const struct event_desc *events, size_t nr_events,
+	      struct collected *ret)
+{
+	__attribute__((cleanup(scan_fini))) struct scan scan = {0};
+
+	ret->first_ns = ret->last_ns = ret->nr_samples = 0;
+	if (nr_events == 0)
+		return -EINVAL;
+	int err = scan_init(&scan, events, nr_events);
+	scan.losses = ret->losses;
+	err = err ? err : page_set_init(&scan.pages);
+	bool cut = false;
+	if (!err && ret->extents)
+		err = index_builder_new(&scan.index_builder);
+	for (size_t i = 0; i < nr_regions && !err; i++) {
+		if (scan.index_builder)
+			index_builder_part(scan.index_builder, regions[i].part);
+		err = is_covered(&regions[i])
+			? scan_around(&scan, &regions[i])
+			: scan_file(&scan, regions[i].fd, regions[i].offset, regions[i].bytes);
+		cut |= err == -EBADMSG;
+		err = err == -EBADMSG ? 0 : err;
+	}
+	ret->nr_samples = scan.totals.nr;
+	ret->first_ns = scan.totals.first_ns;
+	ret->last_ns = scan.totals.last_ns;
+	if (err)
+		return err;
+	scan_mark_pages(&scan, &scan.pages);
+	for (size_t i = 0; ret->all && i < scan.history.nr_objects; i++)
+		scan.history.objects[i].hit = true;
+	for (size_t i = 0; i < nr_regions; i++)
+		for (size_t k = 0; is_covered(&regions[i]) && k < regions[i].nr_lives; k++)
+			scan_mark_pages(&scan, &regions[i].lives[k]->scan.pages);
+	err = list_extents(&scan, regions, nr_regions, ret->extents);
+	if (err)
+		return err;
+	int ids_err = put_build_ids(&scan.history, ret);
+	return ids_err ? ids_err : cut || scan.broken ? -EBADMSG : 0;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * collector: one pass over the finished records of a file: which objects were sampled, and when the first and last
+ * sample were. Their build-ids go into the BUILD_ID feature, and by file into MAPPED_FILES, the times into SAMPLE_TIME.
+ *
+ * An object counts as hit when the address of a sample lay in a map of it, or an address of its call chain
+ * (perf 6.1 looks at the sample alone, and so leaves out callers that were never sampled themselves). With
+ * user stacks, from which the chain is unwound later, each word of the stack is such an address. The [vdso]
+ * counts when it is mapped at all, as in perf.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/span.h"
+#include "perfdata/attr.h"
+#include "perfdata/ledger.h"
+
+struct buf;
+struct extent_list;
+struct collector;
+struct stage;
+
+struct collected {
+	uint64_t first_ns, last_ns; /* 0: no sample had a time */
+	uint64_t nr_samples;
+	bool all;              /* every object counts as hit */
+	struct buf *build_ids; /* caller's: payload of the BUILD_ID feature is appended here */
+	struct buf *files;     /* caller's: and that of MAPPED_FILES; NULL: not wanted */
+	struct loss_times *losses; /* caller's: learns when records went missing; NULL: not wanted */
+	struct extent_list *extents; /* caller's: of all regions, where the records are; NULL: not wanted */
+};
+
+/* Where records lie in a file. */
+struct collect_region {
+	int fd;
+	uint64_t offset, bytes;
+	uint32_t part; /* of extents */
+	/* The collectors that observed a part of them when they came: one for each thread that filled the file. Borrowed; may be NULL */
+	struct collector *const *lives;
+	size_t nr_lives;
+	/* Where the records are that a stage wrote, among those of other parts; borrowed. NULL: no stage wrote them */
+	const struct extent_list *extents;
+};
+
+/*
+ * The records of all regions together. Files may change during the scan: what is read is checked. 0; -errno; -EBADMSG: records
+ * are cut or broken, *ret then tells of those that are whole.
+ */
+int build_ids_collect(const struct collect_region regions[], size_t nr_regions, const struct event_desc *events, size_t nr_events,
+	      struct collected *ret);
+
+/*
+ * The same while records are on their way into a file, when they are in the cache anyway: reading them back costs
+ * as much as writing them did. Of samples nothing is left to do then; the few others are kept for the end.
+ * Memory is fixed: nothing is allocated after the start, and what does not fit is read back as without it. Fed by one
+ * thread. -EOPNOTSUPP: not for these events, whose user stacks
+ * take too long. Owned by the caller.
+ */
+int collector_new(const struct event_desc *events, size_t nr_events, struct collector **ret);
+void collector_free(struct collector *live); /* NULL is fine */
+
+/*
+ * What one visit found: whole records, of which one may be in two parts. Either all that a file gets from here on, as it
+ * is written at `offset`, behind the last ones; or what goes into the extents of a stage, whose offsets are not known yet.
+ */
+void collector_observe(struct collector *live, uint64_t offset, const struct span spans[], unsigned nr_spans);
+void collector_observe_staged(struct collector *live, const struct span spans[], unsigned nr_spans);
+
+/* It as a stage of an output, which calls one of these two for each batch. Valid as long as it is. */
+struct stage *collector_stage(struct collector *live);

@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/build_ids/scan.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "compress/index_builder.h"
+#include "compress/zstd.h"
+#include "perfdata/ledger.h"
+#include "perfdata/record.h"
+#include "perfdata/sample.h"
+#include "tasks/task_event.h"
+
+enum {
+	CHUNK_BYTES = 1 << 20, /* of the file at a time: stays in the cache */
+	UNPACKED_BYTES = 1 << 18, /* at a time, too */
+	USER_TOP_SHIFT = 56,   /* no user address has a higher bit: 5-level paging of x86, 52 bits of arm64 */
+	USER_BOTTOM = 0x10000, /* nothing is mapped below: sysctl vm.mmap_min_addr */
+};
+
+static uint64_t u64_at(const uint8_t *at)
+{
+	uint64_t value;
+
+	memcpy(&value, at, sizeof(value));
+	return value;
+}
+
+static int32_t s32_at(const uint8_t *at)
+{
+	int32_t value;
+
+	memcpy(&value, at, sizeof(value));
+	return value;
+}
+
+/* perf_event_open(2), "PERF_RECORD_SAMPLE": each of these fields is 8 bytes, in this order. */
+static struct sample_layout sample_layout_make(const struct perf_event_attr *attr)
+{
+	static const uint64_t order[] = {
+		PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP,   PERF_SAMPLE_TID,
+		PERF_SAMPLE_TIME,       PERF_SAMPLE_ADDR, PERF_SAMPLE_ID,
+		PERF_SAMPLE_STREAM_ID,  PERF_SAMPLE_CPU,  PERF_SAMPLE_PERIOD,
+	};
+	struct sample_layout layout = {
+		.trailer_bytes = sample_id_bytes(attr),
+		.has_read = attr->sample_type & PERF_SAMPLE_READ,
+		.has_chain = attr->sample_type & PERF_SAMPLE_CALLCHAIN,
+		.has_stack = attr->sample_type & PERF_SAMPLE_STACK_USER,
+	};
+	size_t at = sizeof(struct perf_event_header);
+	int distance = sample_time_distance(attr);
+
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+		if (!(attr->sample_type & order[i]))
+			continue;
+		layout.ip = order[i] == PERF_SAMPLE_IP ? at : layout.ip;
+		layout.tid = order[i] == PERF_SAMPLE_TID ? at : layout.tid;
+		layout.time = order[i] == PERF_SAMPLE_TIME ? at : layout.time;
+		at += sizeof(uint64_t);
+	}
+	if (layout.has_chain)
+		layout.tail = at;
+	if (layout.has_chain && layout.has_read)
+		layout.read_format = attr->read_format;
+	else
+		layout.has_read = false;
+	if (distance > 0)
+		layout.trailer_time = (size_t)distance;
+	return layout;
+}
+
+/* Whether records of both can be read alike. Never with user stacks, which are decoded by their attr. */
+static bool sample_layout_equal(const struct sample_layout *a, const struct sample_layout *b)
+{
+	return a->ip == b->ip && a->tid == b->tid && a->time == b->time && a->tail == b->tail &&
+	       a->trailer_bytes == b->trailer_bytes && a->trailer_time == b->trailer_time &&
+	       a->read_format == b->read_format && a->has_read == b->has_read &&
+	       a->has_chain == b->has_chain && !a->has_stack && !b->has_stack;
+}
+
+/* perf_event_open(2), "read_format": the bytes of a READ field, 0 when it runs past the end. */
+static size_t read_bytes(uint64_t format, const uint8_t *at, size_t left)
+{
+	size_t times =
+		!!(format & PERF_FORMAT_TOTAL_TIME_ENABLED) + !!(format & PERF_FORMAT_TOTAL_TIME_RUNNING);
+	size_t each = 1 + !!(format & PERF_FORMAT_ID) + !!(format & PERF_FORMAT_LOST);
+	uint64_t nr = 1, head = times;
+
+	if (format & PERF_FORMAT_GROUP) {
+		if (left < sizeof(nr))
+			return 0;
+		nr = u64_at(at);
+		head++;
+	}
+	if (nr > left / (each * sizeof(uint64_t)))
+		return 0;
+	size_t bytes = (head + nr * each) * sizeof(uint64_t);
+	return bytes <= left ? bytes : 0;
+}
+
+/*
+ * The call chain of a sample of `size` readable bytes: returns the number of addresses, which start at *ret_offset, or
+ * -EBADMSG.
+ */
+static int64_t sample_layout_chain(const struct sample_layout *layout, const uint8_t *sample, size_t size,
+			 size_t *ret_offset)
+{
+	size_t at = layout->tail;
+
+	if (layout->has_read) {
+		size_t bytes = at <= size ? read_bytes(layout->read_format, sample + at, size - at) : 0;
+		if (bytes == 0)
+			return -EBADMSG;
+		at += bytes;
+	}
+	if (at + sizeof(uint64_t) > size)
+		return -EBADMSG;
+	uint64_t nr = u64_at(sample + at);
+	if (nr > (size - at) / sizeof(uint64_t) - 1)
+		return -EBADMSG;
+	*ret_offset = at + sizeof(uint64_t);
+	return (int64_t)nr;
+}
+
+static struct fixed_layout fixed_layout_make(const struct sample_layout *layouts, size_t nr)
+{
+	struct fixed_layout plain = {
+		.ip = (uint32_t)layouts[0].ip, .tid = (uint32_t)layouts[0].tid, .time = (uint32_t)layouts[0].time};
+	uint32_t last = plain.ip;
+
+	last = plain.tid > last ? plain.tid : last;
+	last = plain.time > last ? plain.time : last;
+	plain.bytes = last + sizeof(uint64_t);
+	for (size_t i = 0; i < nr; i++) {
+		const struct sample_layout *layout = &layouts[i];
+		if (!layout->ip || !layout->tid || !layout->time || layout->has_chain || layout->has_stack ||
+		    layout->ip != plain.ip || layout->tid != plain.tid || layout->time != plain.time)
+			plain.bytes = UINT32_MAX;
+	}
+	return plain;
+}
+
+void fixed_samples_scan(const struct fixed_layout *layout, struct page_set *pages, struct span records, uint64_t room,
+		  struct sample_batch *ret)
+{
+	const struct fixed_layout at = *layout;
+	const uint8_t *const start = records.ptr, *record = start, *last = start;
+	const uint8_t *const end = start + records.len;
+	const uint8_t *const stop = room < records.len ? start + room : end;
+	struct sample_batch run = {.first_ns = UINT64_MAX};
+	struct perf_event_header header;
+
+	for (; record < stop && (size_t)(end - record) >= sizeof(header); record += header.size) {
+		memcpy(&header, record, sizeof(header));
+		if (header.type != PERF_RECORD_SAMPLE || header.size < at.bytes || header.size > end - record)
+			break;
+		uint16_t mode = header.misc & PERF_RECORD_MISC_CPUMODE_MASK;
+		uint64_t time_ns = u64_at(record + at.time);
+		if (!time_ns || (mode != PERF_RECORD_MISC_KERNEL && mode != PERF_RECORD_MISC_USER))
+			break;
+		int32_t pid = mode == PERF_RECORD_MISC_KERNEL ? HISTORY_KERNEL_PID : s32_at(record + at.tid);
+		if (page_set_add(pages, u64_at(record + at.ip), pid, time_ns))
+			break;
+		run.first_ns = time_ns < run.first_ns ? time_ns : run.first_ns;
+		run.last_ns = time_ns > run.last_ns ? time_ns : run.last_ns;
+		run.nr++;
+		last = record;
+	}
+	run.bytes = (uint64_t)(record - start);
+	run.last = (uint64_t)(last - start);
+	*ret = run;
+}
+
+void scan_fini(struct scan *scan)
+{
+	free(scan->layouts);
+	free(scan->ids);
+	page_set_fini(&scan->pages);
+	map_history_fini(&scan->history);
+	zstd_unpacker_free(scan->unpacker);
+	free(scan->unpacked);
+	free(scan->aligned);
+	index_builder_free(scan->index_builder);
+}
+
+static int by_id(const void *a, const void *b)
+{
+	const struct layout_of_id *left = a, *right = b;
+
+	return (left->id > right->id) - (left->id < right->id);
+}
+
+static int scan_init_ids(struct scan *scan)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < scan->nr_layouts; i++)
+		nr += scan->events[i].nr_ids;
+	scan->ids = calloc(nr + 1, sizeof(*scan->ids));
+	if (!scan->ids)
+		return -ENOMEM;
+	for (size_t i = 0; i < scan->nr_layouts; i++) {
+		for (size_t k = 0; k < scan->events[i].nr_ids; k++)
+			scan->ids[scan->nr_ids++] = (struct layout_of_id){scan->events[i].ids[k], i};
+	}
+	qsort(scan->ids, scan->nr_ids, sizeof(*scan->ids), by_id);
+	return 0;
+}
+
+int scan_init(struct scan *scan, const struct event_desc *events, size_t nr_events)
+{
+	*scan = (struct scan){.events = events, .nr_layouts = nr_events, .uniform = true};
+	scan->layouts = calloc(nr_events, sizeof(*scan->layouts));
+	if (!scan->layouts)
+		return -ENOMEM;
+	for (size_t i = 0; i < nr_events; i++) {
+		scan->layouts[i] = sample_layout_make(&events[i].attr);
+		scan->uniform &= i == 0 || sample_layout_equal(&scan->layouts[0], &scan->layouts[i]);
+	}
+	scan->fixed = fixed_layout_make(scan->layouts, nr_events);
+	scan->id_offset = sample_id_offset(&events[0].attr);
+	scan->id_distance = sample_id_distance(&events[0].attr);
+	return scan->uniform ? 0 : scan_init_ids(scan);
+}
+
+/* The event of a record, by its id. Records without a known id have the first event's layout. */
+static size_t scan_event(struct scan *scan, const uint8_t *record, size_t size, bool is_sample)
+{
+	size_t at = is_sample ? (size_t)scan->id_offset : size - (size_t)scan->id_distance;
+	int known = is_sample ? scan->id_offset : scan->id_distance;
+
+	if (scan->uniform || known < 0 || (size_t)known > size || at + sizeof(uint64_t) > size)
+		return 0;
+	struct layout_of_id key = {.id = u64_at(record + at)};
+	if (key.id != scan->last_id.id) {
+		const struct layout_of_id *found =
+			scan->nr_ids ? bsearch(&key, scan->ids, scan->nr_ids, sizeof(key), by_id) : NULL;
+		scan->last_id = found ? *found : key;
+	}
+	return scan->last_id.layout;
+}
+
+void scan_mark_pages(struct scan *scan, const struct page_set *pages)
+{
+	for (size_t i = 0; i < pages->nr; i++) {
+		const struct sampled_page *page = &pages->slots[pages->used[i]];
+		uint64_t start = (page->page - 1) << SAMPLED_PAGE_SHIFT;
+		struct history_range range = {start, start | ((1u << SAMPLED_PAGE_SHIFT) - 1), page->first_ns, page->last_ns};
+		map_history_mark(&scan->history, page->pid, &range);
+	}
+}
+
+static int scan_hit(struct scan *scan, uint64_t ip, int32_t pid, uint64_t time_ns)
+{
+	int err = page_set_add(&scan->pages, ip, pid, time_ns);
+
+	/* memory has a bound: what is mapped behind this place is not found for the pages so far */
+	if (err == -ENOSPC && !scan->live) {
+		scan_mark_pages(scan, &scan->pages);
+		page_set_clear(&scan->pages);
+		err = page_set_add(&scan->pages, ip, pid, time_ns);
+	}
+	return err;
+}
+
+/* The process of an address. false: unknown (a hypervisor, a guest). */
+static bool mode_pid(uint16_t mode, int32_t task_pid, int32_t *ret)
+{
+	*ret = mode == PERF_RECORD_MISC_KERNEL ? HISTORY_KERNEL_PID : task_pid;
+	return mode == PERF_RECORD_MISC_KERNEL || mode == PERF_RECORD_MISC_USER;
+}
+
+/* Addresses, with markers between them that say whose the following ones are (perf_callchain_context). */
+static int scan_chain(struct scan *scan, const uint8_t *ips, uint64_t nr, int32_t task_pid, uint64_t time_ns)
+{
+	bool known = false;
+	int32_t pid = 0;
+	int err = 0;
+
+	for (uint64_t i = 0; !err && i < nr; i++) {
+		uint64_t ip = u64_at(ips + i * sizeof(ip));
+
+		if (ip >= (uint64_t)PERF_CONTEXT_MAX) {
+			known = ip == (uint64_t)PERF_CONTEXT_KERNEL || ip == (uint64_t)PERF_CONTEXT_USER;
+			pid = ip == (uint64_t)PERF_CONTEXT_KERNEL ? HISTORY_KERNEL_PID : task_pid;
+		} else if (known && ip) {
+			err = scan_hit(scan, ip, pid, time_ns);
+		}
+	}
+	return err;
+}
+
+static int scan_sample_chain(struct scan *scan, const struct sample_layout *layout, const uint8_t *record,
+			     size_t size, int32_t pid, uint64_t time_ns)
+{
+	size_t at;
+	int64_t nr = sample_layout_chain(layout, record, size, &at);
+
+	if (nr < 0) {
+		scan->broken = true;
+		return 0;
+	}
+	return scan_chain(scan, record + at, (uint64_t)nr, pid, time_ns);
+}
+
+/* Records behind compressed ones may lie anywhere. NULL: out of memory. */
+static const uint8_t *align(struct scan *scan, const uint8_t *record, size_t size)
+{
+	if ((uintptr_t)record % 8 == 0)
+		return record;
+	if (!scan->aligned)
+		scan->aligned = malloc(RECORD_MAX_BYTES + 1);
+	return scan->aligned ? memcpy(scan->aligned, record, size) : NULL;
+}
+
+/* Any word of the stack may be a return address. */
+static int scan_stack(struct scan *scan, size_t event, const uint8_t *record, int32_t pid, uint64_t time_ns)
+{
+	struct sample sample;
+	int err = 0;
+
+	if (!record)
+		return -ENOMEM;
+	if (sample_decode(&scan->events[event].attr, (const void *)record, &sample)) {
+		scan->broken = true;
+		return 0;
+	}
+	const uint8_t *words = sample.user_stack.ptr;
+	for (size_t at = 0; !err && at + sizeof(uint64_t) <= sample.user_stack.len; at += sizeof(uint64_t)) {
+		uint64_t word = u64_at(words + at);
+		if (word >= USER_BOTTOM && word >> USER_TOP_SHIFT == 0)
+			err = scan_hit(scan, word, pid, time_ns);
+	}
+	return err;
+}
+
+void sample_totals_add(struct sample_totals *totals, uint64_t nr, uint64_t first_ns, uint64_t last_ns)
+{
+	totals->nr += nr;
+	if (first_ns && (totals->first_ns == 0 || first_ns < totals->first_ns))
+		totals->first_ns = first_ns;
+	if (last_ns > totals->last_ns)
+		totals->last_ns = last_ns;
+}
+
+int scan_sample(struct scan *scan, const uint8_t *record, size_t size, uint16_t misc)
+{
+	size_t event = scan_event(scan, record, size, true);
+	const struct sample_layout *layout = &scan->layouts[event];
+	int32_t task_pid = 0, pid;
+	uint64_t time_ns = 0;
+	int err = 0;
+
+	scan->totals.nr++;
+	scan->sample_ns = 0;
+	if (layout->ip + 8 > size || layout->tid + 8 > size || layout->time + 8 > size) {
+		scan->broken = true;
+		return 0;
+	}
+	if (layout->time) {
+		time_ns = scan->sample_ns = u64_at(record + layout->time);
+		sample_totals_add(&scan->totals, 0, time_ns, time_ns);
+	}
+	if (layout->tid)
+		task_pid = s32_at(record + layout->tid);
+	if (layout->ip && mode_pid(misc & PERF_RECORD_MISC_CPUMODE_MASK, task_pid, &pid))
+		err = scan_hit(scan, u64_at(record + layout->ip), pid, time_ns);
+	if (!err && layout->has_chain)
+		err = scan_sample_chain(scan, layout, record, size, task_pid, time_ns);
+	if (!err && layout->has_stack)
+		err = scan_stack(scan, event, align(scan, record, size), task_pid, time_ns);
+	return err;
+}
+
+/* The time in the trailer of a record that is no sample, whose own fields take `fixed` bytes. */
+static uint64_t trailer_time(const struct sample_layout *layout, const uint8_t *record, size_t size,
+			     size_t fixed)
+{
+	if (layout->trailer_time == 0 || fixed + layout->trailer_time > size)
+		return 0;
+	return u64_at(record + size - layout->trailer_time);
+}
+
+/* COMM, FORK, MMAP, MMAP2 */
+static int scan_task_event(struct scan *scan, const uint8_t *record, const struct perf_event_header *header)
+{
+	const struct sample_layout *layout = &scan->layouts[scan_event(scan, record, header->size, false)];
+	struct task_event event;
+	int got = task_event_decode(header, record, layout->trailer_bytes, &event);
+
+	if (got < 0) {
+		scan->broken = true;
+		return 0;
+	}
+	return map_history_add(&scan->history, &event, trailer_time(layout, record, header->size, sizeof(*header)));
+}
+
+/* For the index. */
+void scan_index(struct scan *scan, const uint8_t *record, const struct perf_event_header *header)
+{
+	uint64_t time_ns = 0;
+
+	if (!scan->index_builder)
+		return;
+	if (header->type == PERF_RECORD_SAMPLE && !scan->inside) {
+		if (scan->sample_ns && index_builder_room(scan->index_builder, scan->place))
+			index_builder_samples(scan->index_builder, header->size, 1, scan->sample_ns, scan->sample_ns);
+		else
+			index_builder_record(scan->index_builder, scan->place, record, scan->sample_ns);
+		return;
+	}
+	if (header->type == PERF_RECORD_SAMPLE)
+		time_ns = scan->sample_ns;
+	else if (header->type < RECORD_USER_FIRST)
+		time_ns = trailer_time(&scan->layouts[scan_event(scan, record, header->size, false)], record, header->size,
+				       sizeof(*header));
+	if (scan->inside)
+		index_builder_unpacked(scan->index_builder, record, time_ns);
+	else
+		index_builder_record(scan->index_builder, scan->place, record, time_ns);
+}
+
+static void index_builder_compressed(struct scan *scan, struct span payload)
+{
+	struct zstd_frame frame;
+	bool starts = zstd_frame_start(payload, &frame);
+
+	if (scan->index_builder)
+		index_builder_packed(scan->index_builder, scan->place, (uint16_t)(payload.len + sizeof(struct perf_event_header)),
+			      !starts ? 0 : frame.bytes ? frame.bytes : UINT64_MAX);
+}
+
+static int scan_bytes(struct scan *scan, const uint8_t *bytes, size_t len, size_t *ret_used);
+
+static int start_unpacking(struct scan *scan)
+{
+	if (!scan->unpacked)
+		scan->unpacked = malloc(UNPACKED_BYTES);
+	if (!scan->unpacked)
+		return -ENOMEM;
+	return scan->unpacker ? 0 : zstd_unpacker_new(&scan->unpacker);
+}
+
+static int scan_compressed(struct scan *scan, struct span payload)
+{
+	uint8_t *unpacked;
+	int64_t got = 0;
+	size_t used;
+	int err = scan->inside ? -EBADMSG : start_unpacking(scan);
+
+	if (!err)
+		index_builder_compressed(scan, payload);
+	unpacked = (uint8_t *)scan->unpacked;
+	scan->inside = true;
+	while (!err) {
+		size_t kept = scan->unpacked_len;
+		got = zstd_unpack(scan->unpacker, &payload, unpacked + kept, UNPACKED_BYTES - kept);
+		if (got <= 0)
+			break;
+		scan->unpacked_len += (size_t)got;
+		err = scan_bytes(scan, unpacked, scan->unpacked_len, &used);
+		scan->unpacked_len -= used;
+		memmove(unpacked, unpacked + used, scan->unpacked_len);
+	}
+	scan->inside = false;
+	if (err || got >= 0)
+		return err;
+	scan->broken = true;
+	zstd_unpack_reset(scan->unpacker);
+	scan->unpacked_len = 0;
+	return 0;
+}
+
+/* `record` has header->size readable bytes. */
+int scan_look_at(struct scan *scan, const uint8_t *record, const struct perf_event_header *header)
+{
+	if (header->type == RECORD_COMPRESSED)
+		return scan_compressed(scan, (struct span){record + sizeof(*header), header->size - sizeof(*header)});
+	if (scan->losses) {
+		int err = loss_times_take(scan->losses, record, header);
+		if (err)
+			return err;
+	}
+	if (header->type == PERF_RECORD_SAMPLE)
+		return scan_sample(scan, record, header->size, header->misc);
+	switch (header->type) {
+	case PERF_RECORD_COMM:
+	case PERF_RECORD_FORK:
+	case PERF_RECORD_MMAP:
+	case PERF_RECORD_MMAP2:
+		return scan_task_event(scan, record, header);
+	default:
+		return 0;
+	}
+}
+
+static int scan_record(struct scan *scan, const uint8_t *record, const struct perf_event_header *header)
+{
+	int err = scan_look_at(scan, record, header);
+
+	if (!err && header->type != RECORD_COMPRESSED)
+		scan_index(scan, record, header);
+	if (!scan->inside)
+		scan->place += header->size;
+	return err;
+}
+
+/* All whole records of the bytes. *ret_used: how many bytes they take. -EBADMSG: here is no record. */
+static int scan_bytes(struct scan *scan, const uint8_t *bytes, size_t len, size_t *ret_used)
+{
+	struct perf_event_header header;
+	size_t at = 0;
+	int err = 0;
+
+	while (!err && len - at >= sizeof(header)) {
+		memcpy(&header, bytes + at, sizeof(header));
+		if (header.size < sizeof(header))
+			err = -EBADMSG;
+		else if (header.size > len - at)
+			break;
+		else
+			err = scan_record(scan, bytes + at, &header);
+		at += err ? 0 : header.size;
+	}
+	*ret_used = at;
+	return err;
+}
+
+/*
+ * Read, not mapped: when another process cuts a mapped file, a load ends in SIGBUS; and a byte that was checked must not
+ * change before it is used.
+ */
+int scan_file(struct scan *scan, int fd, uint64_t offset, uint64_t bytes)
+{
+	AUTO_FREE uint8_t *chunk = malloc(CHUNK_BYTES);
+	size_t kept = 0, used;
+
+	if (!chunk)
+		return -ENOMEM;
+	scan->place = offset;
+	while (bytes > 0) {
+		size_t want = CHUNK_BYTES - kept < bytes ? CHUNK_BYTES - kept : (size_t)bytes;
+		ssize_t got = pread(fd, chunk + kept, want, (off_t)offset);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return got < 0 ? -errno : -EBADMSG;
+		offset += (uint64_t)got;
+		bytes -= (uint64_t)got;
+		kept += (size_t)got;
+		int err = scan_bytes(scan, chunk, kept, &used);
+		if (err)
+			return err;
+		kept -= used;
+		memmove(chunk, chunk + used, kept);
+	}
+	return kept ? -EBADMSG : 0;
+}

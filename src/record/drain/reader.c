@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/drain/reader.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/notifier.h"
+#include "base/clock.h"
+#include "base/cpuset.h"
+#include "base/fd.h"
+#include "record/setup/eventset.h"
+#include "sysinfo/thread.h"
+#include "stream/ring.h"
+#include "stream/lanes.h"
+#include "stream/stream.h"
+#include "stream/writer.h"
+
+enum {
+	/*
+	 * The kernel wakes a reader at half a ring and then stays silent until half a ring more has come: what lies
+	 * below the mark is collected so often, and leaves the writer's blocks and extents at the next such pass. So a
+	 * kill takes along what is younger than twice this, and what was just being compressed and written: the manual
+	 * promises a second.
+	 */
+	COMMIT_MS = 400,
+	/* After one that found a ring nearly full: longer than anybody waits for the next. */
+	MOST_HURRIES = 20000,
+};
+
+int reader_control_init(struct reader_control *control)
+{
+	*control = (struct reader_control){.stop_fd = -1, .news_fd = -1, .switch_fd = -1, .mark = UINT64_MAX};
+	sem_init(&control->ready, 0, 0);
+	control->stop_fd = eventfd(0, EFD_CLOEXEC);
+	control->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	control->switch_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return control->stop_fd < 0 || control->news_fd < 0 || control->switch_fd < 0 ? -errno : 0;
+}
+
+void reader_control_fini(struct reader_control *control)
+{
+	if (control->stop_fd >= 0)
+		close(control->stop_fd);
+	if (control->news_fd >= 0)
+		close(control->news_fd);
+	if (control->switch_fd >= 0)
+		close(control->switch_fd);
+	control->stop_fd = control->news_fd = control->switch_fd = -1;
+}
+
+static void signal_eventfd(int fd)
+{
+	const uint64_t one = 1;
+
+	/* Fails only when the counter is full: then it is readable all the same. */
+	(void)!fd_write(fd, &one, sizeof(one));
+}
+
+void reader_wake(const struct reader *reader)
+{
+	signal_eventfd(reader->wake_fd);
+}
+
+void reader_control_stop(struct reader_control *control)
+{
+	signal_eventfd(control->stop_fd);
+}
+
+/* A reader that sleeps until a ring wakes it sees the pace when one has. */
+void reader_control_pace(struct reader_control *control, unsigned pace_ms)
+{
+	atomic_store_explicit(&control->paced_ns, pace_ms ? UINT64_MAX : clock_ns(CLOCK_MONOTONIC), memory_order_relaxed);
+	atomic_store_explicit(&control->pace_ms, pace_ms, memory_order_relaxed);
+}
+
+static bool drains(const struct reader *reader, size_t ring)
+{
+	for (size_t i = 0; i < reader->nr_rings; i++)
+		if (reader->rings[i] == ring)
+			return true;
+	return false;
+}
+
+/* Is its end a sign that the targets end? That of the workload is told by SIGCHLD: its first thread may end before. */
+static bool is_target(const struct reader *reader, const struct plan_slot *slot)
+{
+	return slot->pid > 0 && slot->pid != reader->workload;
+}
+
+/*
+ * A ring is watched through the fd that carries it. The fd of a task hangs up when the task ends, though others may
+ * still fill the ring: of those every one is watched. No other thread polls them: poll(2) takes the wake-up away.
+ */
+static void watch_slots(struct reader *reader)
+{
+	const struct eventset *set = reader->set;
+
+	for (size_t i = 0; i < set->plan->nr_slots; i++) {
+		const struct plan_slot *slot = &set->plan->slots[i];
+		bool carries = set->fds[i] == set->ring_fds[slot->ring];
+		if (set->fds[i] < 0 || !drains(reader, slot->ring))
+			continue;
+		if (slot->pid > 0 || carries) /* a hang-up is told all the same */
+			polls_add(&reader->polls, set->fds[i], slot->ring < set->plan->nr_drained ? POLLIN : 0, is_target(reader, slot));
+	}
+}
+
+static bool is_carried(const struct eventset *set, size_t ring)
+{
+	return set->carried && ring < set->plan->nr_drained && set->plan->rings[ring].channel == CHANNEL_DATA;
+}
+
+static void watch_carriers(struct reader *reader)
+{
+	const struct eventset *set = reader->set;
+
+	for (size_t i = 0; i < reader->nr_rings; i++) {
+		size_t ring = reader->rings[i];
+		if (is_carried(set, ring) && set->ring_fds[ring] >= 0)
+			polls_add(&reader->polls, set->ring_fds[ring], POLLIN, false);
+	}
+}
+
+int reader_init(struct reader *reader)
+{
+	reader->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	int err = polls_init(&reader->polls, reader->set->plan->nr_slots + reader->nr_rings);
+	if (reader->wake_fd < 0)
+		return -errno;
+	if (err)
+		return err;
+	polls_set_own(&reader->polls, reader->control->stop_fd, reader->wake_fd);
+	watch_slots(reader);
+	watch_carriers(reader);
+	atomic_fetch_add(&reader->control->nr_tasks, polls_count_tasks(&reader->polls));
+	return 0;
+}
+
+void reader_fini(struct reader *reader)
+{
+	if (reader->polls.fds && reader->wake_fd >= 0)
+		close(reader->wake_fd);
+	polls_fini(&reader->polls);
+	cpuset_fini(&reader->runs_on);
+}
+
+/* The reader that sees the last of all tasks end reports it. */
+static void note_hang_ups(struct reader *reader)
+{
+	size_t nr = polls_drop_hung_up(&reader->polls);
+
+	if (nr && atomic_fetch_sub(&reader->control->nr_tasks, nr) == nr)
+		signal_eventfd(reader->control->news_fd);
+}
+
+/* What is stored beyond what was told: of an output that several readers have, whichever of them sees it first. */
+static uint64_t untold(struct reader *reader, uint64_t bytes)
+{
+	struct lanes *lanes = reader->nr_streams ? reader->streams[0]->writer->lanes : NULL;
+	uint64_t told = reader->told_bytes;
+
+	if (lanes)
+		return lanes_tell(lanes, bytes);
+	reader->told_bytes = bytes;
+	return bytes - told;
+}
+
+/* How much is in the outputs; a thread that waits for a mark is notified once. */
+static void tell_stored(struct reader *reader)
+{
+	struct reader_control *control = reader->control;
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < reader->nr_streams; i++)
+		bytes += reader->streams[i]->writer->stored;
+	uint64_t more = untold(reader, bytes);
+	if (!more)
+		return;
+	uint64_t stored = atomic_fetch_add_explicit(&control->stored, more, memory_order_relaxed) + more;
+	if (stored >= atomic_load_explicit(&control->mark, memory_order_relaxed) &&
+	    atomic_exchange(&control->mark, UINT64_MAX) != UINT64_MAX)
+		signal_eventfd(control->switch_fd);
+}
+
+static struct reader_work work_so_far(const struct reader *reader)
+{
+	struct reader_work work = {.use = thread_use_now(), .wakeups = reader->wakeups};
+
+	for (size_t i = 0; i < reader->nr_streams; i++) {
+		work.visits += reader->streams[i]->counters.chunks;
+		work.bytes += reader->streams[i]->counters.bytes;
+	}
+	return work;
+}
+
+/* The writers trade places with those in `next`; the last reader of all tells it. */
+static void exchange_writers(struct reader *reader, struct writer **next)
+{
+	struct reader_control *control = reader->control;
+
+	reader->told_bytes = 0;
+	for (size_t i = 0; i < reader->nr_streams; i++) {
+		next[i] = stream_exchange(reader->streams[i], next[i]);
+		reader->told_bytes += reader->streams[i]->writer->stored;
+	}
+	atomic_store(&reader->next, NULL);
+	/* Pairs with the load of the thread that takes the former writers. */
+	if (atomic_fetch_sub(&control->nr_switching, 1) == 1)
+		signal_eventfd(control->switch_fd);
+}
+
+/* All streams or none: false when one failed. */
+static bool switch_writers(struct reader *reader)
+{
+	struct writer **next = atomic_load(&reader->next);
+	uint64_t count;
+
+	(void)!read(reader->wake_fd, &count, sizeof(count));
+	for (size_t i = 0; next && i < reader->nr_streams; i++) {
+		reader->err = stream_settle(reader->streams[i]);
+		if (reader->err) {
+			reader->failed = reader->streams[i];
+			return false;
+		}
+	}
+	if (next) {
+		tell_stored(reader);
+		reader->at_switch = work_so_far(reader);
+		exchange_writers(reader, next);
+	}
+	return true;
+}
+
+void reader_control_switch(struct reader_control *control, size_t nr_readers)
+{
+	atomic_store(&control->nr_switching, nr_readers);
+}
+
+void reader_switch(struct reader *reader, struct writer **next)
+{
+	atomic_store(&reader->next, next);
+	reader_wake(reader);
+}
+
+void reader_switch_late(struct reader *reader)
+{
+	struct writer **next = atomic_load(&reader->next);
+
+	if (next)
+		exchange_writers(reader, next);
+}
+
+/* A round of an output that others have, too, is due: those who have little to do make their pass now. */
+static void wake_others(const struct reader *reader)
+{
+	const struct reader_control *control = reader->control;
+	struct lanes *lanes = reader->nr_streams ? reader->streams[0]->writer->lanes : NULL;
+
+	if (!lanes || !lanes_hurry(lanes))
+		return;
+	for (size_t i = 0; i < control->nr_readers; i++)
+		if (&control->readers[i] != reader)
+			reader_wake(&control->readers[i]);
+}
+
+/* One pass over all streams; false when a writer failed. */
+static bool pump(struct reader *reader, enum stream_pass pass)
+{
+	for (size_t i = 0; i < reader->nr_streams; i++) {
+		int64_t moved = stream_pump(reader->streams[i], pass);
+		if (moved < 0) {
+			reader->err = (int)moved;
+			reader->failed = reader->streams[i];
+			return false;
+		}
+	}
+	tell_stored(reader);
+	wake_others(reader);
+	return true;
+}
+
+/* Rings do not wake a thread that does not poll them: this poll is for stop, wake-ups and hang-ups. */
+static int wait_for_pace(struct reader *reader, int pace_ms)
+{
+	int ready = poll(reader->polls.fds, POLLS_FIRST, pace_ms);
+
+	return ready < 0 ? ready : poll(reader->polls.fds, reader->polls.nr, 0);
+}
+
+static uint64_t now_ms(void)
+{
+	return clock_ns(CLOCK_MONOTONIC) / 1000000;
+}
+
+/* 0: it is time to look at what came without a wake-up. */
+static int ms_to_commit(const struct reader *reader)
+{
+	uint64_t passed_ms = now_ms() - reader->committed_ms;
+
+	return passed_ms < COMMIT_MS ? (int)(COMMIT_MS - passed_ms) : 0;
+}
+
+/* As poll(2). */
+static int wait_for_rings(struct reader *reader)
+{
+	struct reader_control *control = reader->control;
+	int pace_ms = (int)atomic_load_explicit(&control->pace_ms, memory_order_relaxed);
+	int hurry_ms = reader->nr_hurries ? (int)atomic_load_explicit(&control->hurry_ms, memory_order_relaxed) : 0;
+
+	if (pace_ms)
+		return wait_for_pace(reader, pace_ms) < 0 ? -1 : 1;
+	int ms = hurry_ms ? hurry_ms : ms_to_commit(reader);
+	int ready = poll(reader->polls.fds, reader->polls.nr, ms);
+	if (ready > 0 && control->tells_wakeups)
+		notifier_notify(control->notifier);
+	reader->nr_hurries -= hurry_ms > 0;
+	return !ready && hurry_ms ? 1 : ready;
+}
+
+/* Some were found nearly full. Who is real-time got its CPU at once: sooner is no help. */
+static void tell_tight(struct reader *reader)
+{
+	struct reader_control *control = reader->control;
+	uint64_t tight = 0;
+
+	for (size_t i = 0; i < reader->nr_streams; i++)
+		tight += reader->streams[i]->counters.tight;
+	if (tight == reader->told_tight || reader->realtime_now)
+		return;
+	atomic_fetch_add_explicit(&control->nr_tight, tight - reader->told_tight, memory_order_relaxed);
+	reader->told_tight = tight;
+	reader->nr_hurries = MOST_HURRIES;
+	if (!atomic_load_explicit(&control->hurry_ms, memory_order_relaxed))
+		notifier_notify(control->notifier);
+}
+
+static enum stream_pass next_pass(struct reader *reader, bool stop, bool woken)
+{
+	if (stop)
+		return STREAM_DRAIN;
+	if (ms_to_commit(reader))
+		return woken ? STREAM_FLOW : STREAM_ALL;
+	reader->committed_ms = now_ms();
+	return STREAM_COMMIT;
+}
+
+static void drain_until_stopped(struct reader *reader)
+{
+	reader->committed_ms = now_ms();
+	for (;;) {
+		int ready = wait_for_rings(reader);
+		if (ready < 0 && errno != EINTR) {
+			int err = -errno;
+			if (pump(reader, STREAM_DRAIN))
+				reader->err = err;
+			return;
+		}
+		reader->wakeups++;
+		bool stop = ready > 0 && reader->polls.fds[POLLS_STOP].revents;
+		if (ready > 0 && reader->polls.fds[POLLS_WAKE].revents && !switch_writers(reader))
+			return;
+		if (!pump(reader, next_pass(reader, stop, ready > 0)))
+			return;
+		if (stop)
+			return;
+		tell_tight(reader);
+		if (ready > 0)
+			note_hang_ups(reader);
+	}
+}
+
+static void *run(void *arg)
+{
+	struct reader *reader = arg;
+	struct priority before; /* not restored: the thread ends with its work */
+	const char *how;
+
+	if (reader->affinity) /* elsewhere it is slower, not wrong */
+		cpuset_run_on(reader->affinity);
+	(void)!cpuset_allowed(&reader->runs_on); /* for those who ask where it went */
+	reader->err = priority_raise(reader->realtime, &before, &how);
+	reader->scheduling = reader->err ? NULL : how;
+	reader->realtime_now = !reader->err && (!strcmp(how, "fifo") || !strcmp(how, "kept"));
+	sem_post(&reader->control->ready);
+	if (!reader->err)
+		drain_until_stopped(reader);
+	if (reader->err)
+		signal_eventfd(reader->control->news_fd);
+	reader->at_end = work_so_far(reader);
+	return NULL;
+}
+
+/* Waits until the first `nr` are going. Did one of them fail on the way? */
+static int wait_ready(struct reader readers[], size_t nr)
+{
+	for (size_t i = 0; i < nr; i++)
+		while (sem_wait(&readers[0].control->ready) && errno == EINTR)
+			;
+	/* What they wrote before they posted is seen here: sem_wait() pairs with sem_post(). */
+	for (size_t i = 0; i < nr; i++)
+		if (!readers[i].scheduling)
+			return -EPERM;
+	return 0;
+}
+
+int reader_start(struct reader readers[], size_t nr)
+{
+	size_t started = 0;
+	int err = 0;
+
+	for (; started < nr && !err; started += readers[started].started) {
+		err = -pthread_create(&readers[started].thread, NULL, run, &readers[started]);
+		readers[started].started = !err;
+	}
+	int ready_err = wait_ready(readers, started);
+	err = err ? err : ready_err;
+	if (err) {
+		reader_control_stop(readers[0].control);
+		reader_join(readers, nr);
+	}
+	return err;
+}
+
+void reader_join(struct reader readers[], size_t nr)
+{
+	for (size_t i = 0; i < nr; i++) {
+		if (readers[i].started)
+			pthread_join(readers[i].thread, NULL);
+		readers[i].started = false;
+	}
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * reader: one thread that drains rings into streams. Streams, rings and fds are lent to it from reader_start() to
+ * reader_join(); it shares nothing else than struct reader_control.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/cpuset.h"
+#include "record/drain/polls.h"
+#include "sysinfo/thread.h"
+#include "stream/stream.h"
+
+struct notifier;
+struct eventset;
+struct writer;
+
+/* What readers and the thread that watches over them share. */
+struct reader_control {
+	int stop_fd;                 /* eventfd(2); readable for ever from reader_control_stop() on */
+	int news_fd;                 /* eventfd(2), non-blocking: readers write when one failed or all tasks ended */
+	atomic_size_t nr_tasks;      /* events of living tasks that readers still watch */
+	sem_t ready;                 /* posted by each reader that got going */
+	int switch_fd;               /* eventfd(2), non-blocking: the mark was reached, or all readers have switched */
+	atomic_size_t nr_switching;  /* readers that were told to switch their writers, and have not yet */
+	_Atomic uint64_t stored;     /* bytes in the outputs so far, of all readers, with all writers */
+	_Atomic uint64_t mark;       /* tell when `stored` is that much; UINT64_MAX: never, or told */
+	struct notifier *notifier;           /* borrowed; rung when nr_tight has grown; NULL: not wanted */
+	bool tells_wakeups;          /* it is also rung by those that a ring woke */
+	_Atomic uint64_t nr_tight;   /* visits so far that found a ring nearly full, of readers that are not
+					real-time and may have waited for a CPU */
+	atomic_uint hurry_ms;        /* those come after so much time, also when no ring wakes them; 0: when one does */
+	atomic_uint pace_ms;         /* reader_control_pace(); 0: rings wake their reader */
+	_Atomic uint64_t paced_ns;   /* CLOCK_MONOTONIC: until when there was a pace; UINT64_MAX: there is; 0: there was none */
+	const struct reader *readers; /* borrowed: all of them, of whom only wake_fd is anybody else's business */
+	size_t nr_readers;
+};
+
+int reader_control_init(struct reader_control *control);
+void reader_control_fini(struct reader_control *control);
+
+/* Tells all readers to drain what is there and to end. Events are disabled first. Idempotent. */
+void reader_control_stop(struct reader_control *control);
+
+/*
+ * Readers leave so much time between two visits, however full the rings are; 0: they come when rings wake them. From one
+ * thread at a time.
+ */
+void reader_control_pace(struct reader_control *control, unsigned pace_ms);
+
+/* What a reader did so far, and used. */
+struct reader_work {
+	struct thread_use use;
+	uint64_t wakeups;       /* returns of poll(2) */
+	uint64_t visits, bytes; /* of rings that held something */
+};
+
+struct reader {
+	/* Set before reader_init(). */
+	struct reader_control *control;   /* shared */
+	const struct eventset *set;       /* borrowed, read only */
+	struct stream **streams;          /* borrowed list, used by this thread alone */
+	size_t nr_streams;
+	size_t *rings;                    /* borrowed: which rings of the plan are this reader's */
+	size_t nr_rings;
+	const struct cpuset *affinity;    /* borrowed; NULL: where the recorder runs */
+	int realtime;                     /* as in priority_raise() */
+	pid_t workload;                   /* 0: none; it has ended as a process, SIGCHLD, not when one of its threads has */
+
+	/* Writers to go on with, by stream; NULL: none, or switched: then it holds those that were. */
+	_Atomic(struct writer **) next;
+
+	/* The reader's own. */
+	int wake_fd; /* eventfd(2) */
+	uint64_t told_bytes; /* of control->stored: what the present writers had */
+	struct polls polls;
+	uint64_t told_tight;  /* of visits that found a ring nearly full */
+	unsigned nr_hurries;  /* so often it may still come by the clock: others' rings are no reason */
+	bool realtime_now;
+	pthread_t thread;
+	bool started;
+	uint64_t wakeups;
+	uint64_t committed_ms; /* CLOCK_MONOTONIC: its last pass that left nothing in a ring for long */
+
+	struct reader_work at_switch; /* valid when it is done (control->nr_switching is 0) */
+
+	/* Results, valid after reader_join(). */
+	struct reader_work at_end;
+	int err;                     /* first -errno: of a writer, or of getting going */
+	struct stream *failed;       /* the stream whose writer it was; NULL: none */
+	const char *scheduling;      /* word of priority_raise(); valid after reader_start() */
+	struct cpuset runs_on;       /* the kernel's word; empty: not known; valid after reader_start() */
+};
+
+/* Finds out which fds to watch. 0 or -ENOMEM. */
+int reader_init(struct reader *reader);
+void reader_fini(struct reader *reader); /* zeroed is fine; not while the thread runs */
+
+/*
+ * Starts the threads of one control and returns when all of them run with their priority and affinity. -errno when one
+ * could not (-EPERM: the real-time priority that was asked for): none runs then.
+ */
+int reader_start(struct reader readers[], size_t nr);
+
+/* Waits for threads that were stopped. Threads that were not started are skipped. */
+void reader_join(struct reader readers[], size_t nr);
+
+/*
+ * Each reader goes on with other writers, between two of its passes, when it has drained into the present ones what was
+ * there. `next` has one for each of its streams, and holds the former ones when control->nr_switching is 0. Called for
+ * every reader; reader_control_switch() goes before.
+ */
+void reader_control_switch(struct reader_control *control, size_t nr_readers);
+void reader_switch(struct reader *reader, struct writer **next);
+
+/* It makes a pass soon. Any thread. */
+void reader_wake(const struct reader *reader);
+
+/* After the join: switches what the thread had no time for, without draining. */
+void reader_switch_late(struct reader *reader);

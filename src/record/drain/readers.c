@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/drain/readers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "record/output/data_files.h"
+#include "record/drain/early_drain.h"
+#include "record/setup/eventset.h"
+#include "sysinfo/thread.h"
+#include "record/drain/thread_spec.h"
+
+/* The stream that a drained ring is drained by: its own, that of its thread, or the one for all. */
+static struct stream *stream_of_ring(const struct readers_params *params, size_t ring)
+{
+	size_t reader = thread_layout_of_ring(params->layout, &params->set->plan->rings[ring]);
+
+	return &params->files->files[params->files->directory ? ring : reader].stream;
+}
+
+/* Gives each reader its stretch of the two lists: rings to watch, and streams. */
+static void assign(struct readers *readers, const struct readers_params *params)
+{
+	const struct plan *plan = params->set->plan;
+	size_t at = 0, stream_at = 0;
+
+	for (size_t r = 0; r < readers->nr; r++) {
+		struct reader *reader = &readers->readers[r];
+		reader->rings = readers->rings + at;
+		reader->streams = readers->streams + stream_at;
+		for (size_t ring = 0; ring < plan->nr_rings; ring++) {
+			if (thread_layout_of_ring(params->layout, &plan->rings[ring]) != r)
+				continue;
+			readers->rings[at++] = ring;
+			reader->nr_rings++;
+			if (ring >= plan->nr_drained)
+				continue;
+			struct stream *stream = stream_of_ring(params, ring);
+			if (reader->nr_streams && reader->streams[reader->nr_streams - 1] == stream)
+				continue;
+			readers->streams[stream_at++] = stream;
+			reader->nr_streams++;
+		}
+	}
+}
+
+static int make(struct readers *readers, const struct readers_params *params)
+{
+	int err = reader_control_init(&readers->control);
+
+	readers->nr = params->layout ? params->layout->nr_threads : 1;
+	size_t room = params->set->plan->nr_rings + 1;
+	readers->readers = calloc(readers->nr, sizeof(*readers->readers));
+	readers->streams = calloc(room, sizeof(struct stream *));
+	readers->rings = calloc(room, sizeof(*readers->rings));
+	if (!readers->readers || !readers->streams || !readers->rings)
+		return -ENOMEM;
+	assign(readers, params);
+	readers->control.readers = readers->readers;
+	readers->control.nr_readers = readers->nr;
+	readers->control.notifier = params->notifier;
+	readers->control.tells_wakeups = params->tells_wakeups;
+	for (size_t i = 0; i < readers->nr && !err; i++) {
+		struct reader *reader = &readers->readers[i];
+		reader->control = &readers->control;
+		reader->set = params->set;
+		reader->realtime = params->realtime;
+		reader->workload = params->workload;
+		reader->affinity = params->layout ? &params->layout->threads[i].affinity : NULL;
+		err = reader_init(reader);
+	}
+	return err;
+}
+
+/*
+ * What was read before the readers run goes where they would have written it. Bytes. An error is the writer's, which keeps it
+ * for the reader.
+ */
+static size_t put_early(const struct readers_params *params)
+{
+	size_t bytes = 0;
+
+	for (size_t ring = 0; ring < params->set->plan->nr_drained; ring++) {
+		AUTO_BUF struct buf records = early_drain_take(params->early, ring);
+		if (records.len)
+			(void)!stream_put_early(stream_of_ring(params, ring), ring, buf_span(&records));
+		bytes += records.len;
+	}
+	return bytes;
+}
+
+/*
+ * While the most of it is written the rings are still drained. Then no thread drains them until the readers run: on a loaded
+ * machine this thread must not wait for a CPU there.
+ */
+static int hand_over(struct readers *readers, const struct readers_params *params)
+{
+	enum { MOST_TRIES = 8, FEW_BYTES = 32 << 10 };
+	struct priority before;
+	const char *how;
+
+	for (int i = 0; i < MOST_TRIES && put_early(params) > FEW_BYTES; i++)
+		;
+	(void)!priority_raise(0, &before, &how);
+	early_drain_stop(params->early);
+	put_early(params);
+	int err = reader_start(readers->readers, readers->nr);
+	priority_restore(&before);
+	return err;
+}
+
+int readers_start(struct readers *readers, const struct readers_params *params, struct diag *reterr)
+{
+	*readers = (struct readers){.control = {.stop_fd = -1, .news_fd = -1, .switch_fd = -1}};
+	int err = make(readers, params);
+
+	if (!err)
+		err = hand_over(readers, params);
+	if (err == -EPERM)
+		diag_set(reterr, err, "-r %d: not permitted: needs CAP_SYS_NICE or ulimit -r", params->realtime);
+	else if (err)
+		diag_set(reterr, err, "cannot start %zu threads: %s", readers->nr, strerror(-err));
+	if (err)
+		readers_fini(readers);
+	return err;
+}
+
+void readers_stop(struct readers *readers)
+{
+	reader_control_stop(&readers->control);
+	reader_join(readers->readers, readers->nr);
+}
+
+int readers_error(const struct readers *readers, const struct data_files *files, struct diag *reterr)
+{
+	for (size_t i = 0; i < readers->nr; i++)
+		if (readers->readers[i].err)
+			return data_files_error(files, readers->readers[i].failed, readers->readers[i].err, reterr);
+	return 0;
+}
+
+void readers_switch(struct readers *readers, const struct data_files *files, const struct data_files *next,
+		    struct writer **room)
+{
+	size_t at = 0;
+
+	reader_control_switch(&readers->control, readers->nr);
+	for (size_t r = 0; r < readers->nr; r++) {
+		struct reader *reader = &readers->readers[r];
+		struct writer **first = room + at;
+		for (size_t i = 0; i < reader->nr_streams; i++)
+			room[at++] = next->files[data_files_index(files, reader->streams[i])].stream.writer;
+		reader_switch(reader, first);
+	}
+}
+
+bool readers_switched(const struct readers *readers)
+{
+	return !atomic_load(&readers->control.nr_switching);
+}
+
+void readers_switch_late(struct readers *readers)
+{
+	for (size_t r = 0; r < readers->nr; r++)
+		reader_switch_late(&readers->readers[r]);
+}
+
+void readers_fini(struct readers *readers)
+{
+	if (!readers->readers)
+		return;
+	for (size_t i = 0; i < readers->nr; i++)
+		reader_fini(&readers->readers[i]);
+	reader_control_fini(&readers->control);
+	free(readers->readers);
+	free(readers->streams);
+	free(readers->rings);
+	*readers = (struct readers){0};
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * features: what the header says about machine, events and recording, gathered from /proc, /sys and uname.
+ * A source that is not there leaves its feature out; that is no error.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "perfdata/feature.h"
+
+struct buf;
+struct diag;
+
+struct features_params {
+	const struct event_desc *events;
+	size_t nr_events;
+	int argc; /* of the subcommand: argv[0] is "record" */
+	char **argv;
+	bool pipe;                          /* only those that a pipe carries */
+	const struct feature_group *groups; /* {…} of -e */
+	uint32_t nr_groups;
+	/* "sys:event" of every tracepoint, for TRACING_DATA; NULL when there is none */
+	const char *const *tracepoints;
+	size_t nr_tracepoints;
+	const struct feature_compressed *compressed; /* how records are; NULL: plain */
+};
+
+/*
+ * All features that are known without reading the data: everything but BUILD_ID and SAMPLE_TIME, which the
+ * caller adds (perf has a SAMPLE_TIME of 0, 0 in a pipe). In a pipe TRACING_DATA is left out too: see
+ * tracing_data_collect(). -ENOMEM, or an error of tracing_data_collect(), which was logged then.
+ */
+int features_collect(const struct features_params *params, struct feature_set *ret);
+
+/*
+ * The TRACING_DATA blob of these tracepoints. -errno with the path in the diag; -ENOENT also when one of
+ * them does not exist, for readers refuse a file whose tracepoint is not in the blob.
+ */
+int tracing_data_collect(const char *const *tracepoints, size_t nr, struct buf *out, struct diag *reterr);

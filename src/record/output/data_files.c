@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/output/data_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "record/build_ids/collector.h"
+#include "record/drain/thread_spec.h"
+#include "record/output/record_end.h"
+#include "record/setup/eventset.h"
+#include "stream/lanes.h"
+#include "stream/pack_pool.h"
+#include "stream/pack_stage.h"
+#include "stream/ring.h"
+
+/* LANE_ROUND: at a mark each lane hands over what it has, which should be worth an extent. */
+enum { LEAST_PART = 8, WORTH_A_WRITE = 32 << 10, LEAST_ROUND = 4 << 20, LANE_ROUND = 1 << 20 };
+
+/* A mark above the kernel's own wake-up would leave bytes where no wake-up comes for them. */
+static size_t flush_bytes(const struct data_files_params *params)
+{
+	size_t wakeup_bytes = params->set->wakeup_bytes;
+	size_t least = wakeup_bytes / LEAST_PART < WORTH_A_WRITE ? wakeup_bytes / LEAST_PART : WORTH_A_WRITE;
+	size_t asked = params->flush_bytes ? params->flush_bytes : least;
+
+	if (params->live)
+		return 1;
+	return asked < wakeup_bytes / 2 ? asked : wakeup_bytes / 2;
+}
+
+/* Readers of one file hold back what comes between two marks: not too little, for the marks cost, nor too much. */
+static uint64_t round_bytes(const struct data_files_params *params)
+{
+	uint64_t all = (uint64_t)params->set->plan->nr_drained * params->set->wakeup_bytes;
+
+	if (params->live)
+		return 1;
+	if (params->pool && all < params->pool->extent_bytes)
+		all = params->pool->extent_bytes; /* an extent ends at a mark */
+	return all > LEAST_ROUND ? all : LEAST_ROUND;
+}
+
+static int open_file(const struct data_files_params *params, size_t ring, struct data_files *files,
+		     struct diag *reterr)
+{
+	struct data_file *file = &files->files[ring];
+
+	if (asprintf(&file->path, "%s/data.%zu", params->path, ring) < 0) {
+		file->path = NULL;
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	}
+	file->fd = open(file->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (file->fd < 0)
+		return diag_set(reterr, -errno, "cannot create %s: %s", file->path, strerror(errno));
+	struct engine_output output = {
+		.fd = file->fd,
+		.path = file->path,
+		.nr_rings = 1,
+		.ring_bytes = params->set->largest_ring_bytes,
+		.pool = params->pool,
+	};
+	return engine_open(params->writer, &output, &file->writer, &files->params, reterr);
+}
+
+static bool has_flight(const struct data_files_params *params)
+{
+	return params->set->plan->nr_rings > params->set->plan->nr_drained;
+}
+
+/* The collector of build-ids sees what goes by. Where it cannot the file is read back in the end. */
+static int add_build_ids(const struct data_files_params *params, struct data_file *file)
+{
+	if (!params->events || file->lane)
+		return 0;
+	int err = collector_new(params->events, params->nr_events, &file->live);
+	if (!err)
+		pack_stage_add(file->writer, collector_stage(file->live));
+	return err == -EOPNOTSUPP ? 0 : err;
+}
+
+/* The file that a ring is drained into. */
+static size_t file_of_ring(const struct data_files_params *params, size_t ring)
+{
+	return params->into ? thread_layout_of_ring(params->layout, &params->set->plan->rings[ring]) : ring;
+}
+
+/* `which` has room for the rings of the stream. */
+static void open_stream(const struct data_files_params *params, struct data_files *files, size_t index, size_t *which)
+{
+	struct data_file *file = &files->files[index];
+	size_t nr = 0;
+
+	for (size_t ring = 0; ring < params->set->plan->nr_drained; ring++)
+		if (file_of_ring(params, ring) == index)
+			which[nr++] = ring;
+	file->stream = (struct stream){
+		.rings = params->set->rings,
+		.which = which,
+		.nr_rings = nr,
+		.writer = file->writer,
+		.flush_bytes = flush_bytes(params),
+		/* Marks in the files of a directory would promise what other files do not hold. */
+		/* The flight channel comes behind the last mark, and may be older than it. */
+		.round_bytes = params->into && !params->layout && !has_flight(params) ? round_bytes(params) : 0,
+	};
+}
+
+/* The threads that share an output mark its rounds together. */
+static void share_output(const struct data_files_params *params)
+{
+	const struct plan *plan = params->set->plan;
+	struct lanes_params lanes = {0};
+
+	for (size_t i = 0; i < params->layout->nr_threads; i++) {
+		size_t ring = 0;
+		while (ring < plan->nr_drained && file_of_ring(params, ring) != i)
+			ring++;
+		lanes.nr += ring < plan->nr_drained;
+	}
+	if (!has_flight(params)) {
+		uint64_t least = lanes.nr * (uint64_t)LANE_ROUND;
+		lanes.round_bytes = round_bytes(params);
+		if (lanes.round_bytes > 1 && lanes.round_bytes < least)
+			lanes.round_bytes = least;
+		lanes.hurry_bytes = lanes.round_bytes > least ? lanes.round_bytes : least;
+	}
+	pack_stage_share(params->into, &lanes);
+}
+
+static int open_writer(const struct data_files_params *params, struct data_files *files, size_t index,
+		       struct diag *reterr)
+{
+	struct data_file *file = &files->files[index];
+	int err = 0;
+
+	if (!params->into) {
+		err = open_file(params, index, files, reterr);
+	} else if (index) {
+		err = pack_lane_open(params->into, &file->writer);
+		file->lane = !err;
+	} else {
+		file->writer = params->into;
+	}
+	if (!err && add_build_ids(params, file))
+		err = diag_set(reterr, -ENOMEM, "out of memory");
+	return err;
+}
+
+static int open_files(const struct data_files_params *params, struct data_files *files, struct diag *reterr)
+{
+	size_t nr_drained = params->set->plan->nr_drained;
+	/* A stream that shares an output may come to visit any ring. */
+	size_t room = params->into ? nr_drained + 1 : 1;
+	int err = 0;
+
+	files->files = calloc(files->nr + 1, sizeof(*files->files));
+	files->which = calloc(files->nr * room + 1, sizeof(*files->which));
+	if (!files->files || !files->which)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < files->nr; i++)
+		files->files[i].fd = -1;
+	if (params->layout && params->into)
+		share_output(params);
+	for (size_t i = 0; i < files->nr && !err; i++) {
+		err = open_writer(params, files, i, reterr);
+		if (!err)
+			open_stream(params, files, i, files->which + i * room);
+	}
+	return err;
+}
+
+int data_files_open(const struct data_files_params *params, struct data_files *ret, struct diag *reterr)
+{
+	/* A file is in order of time only as a ring is: rings that shared one would mix what readers cannot sort. */
+	struct data_files files = {.nr = params->set->plan->nr_drained, .directory = !params->into};
+
+	if (params->into)
+		files.nr = params->layout ? params->layout->nr_threads : 1;
+	int err = open_files(params, &files, reterr);
+	if (err) {
+		data_files_fini(&files);
+		return err;
+	}
+	*ret = files;
+	return 0;
+}
+
+size_t data_files_index(const struct data_files *files, const struct stream *stream)
+{
+	for (size_t i = 0; i < files->nr; i++)
+		if (&files->files[i].stream == stream)
+			return i;
+	return 0;
+}
+
+#define EXCHANGE(a, b)                                                                                       \
+	do {                                                                                                 \
+		__typeof__(a) kept_ = (a);                                                                   \
+		(a) = (b);                                                                                   \
+		(b) = kept_;                                                                                 \
+	} while (0)
+
+void data_files_exchange(struct data_files *files, struct data_files *next)
+{
+	for (size_t i = 0; i < files->nr; i++) {
+		struct data_file *file = &files->files[i], *other = &next->files[i];
+		EXCHANGE(file->writer, other->writer);
+		EXCHANGE(file->live, other->live);
+		EXCHANGE(file->path, other->path);
+		EXCHANGE(file->fd, other->fd);
+		other->stream.nr_rings = 0; /* what is in them is for the others */
+	}
+}
+
+static uint64_t left_in_rings(const struct stream *stream)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < stream->nr_rings; i++) {
+		struct span spans[2];
+		bytes += ring_peek(stream_ring(stream, i), spans);
+	}
+	return bytes;
+}
+
+static int close_file(struct data_file *file, struct diag *reterr)
+{
+	uint64_t queued = file->writer->queued;
+	struct writer_end end;
+	int err = writer_end(take_ptr(file->writer), &end);
+	file->stored = end.stored;
+	file->extents = end.extents;
+	uint64_t failed_at = file->stored;
+
+	file->stream.writer = NULL;
+	/* The part that was written of a piece that failed is not queued, but may still be in its ring. */
+	uint64_t had = queued + left_in_rings(&file->stream);
+	uint64_t kept = end.stored + end.packed;
+	file->unwritten_bytes = had > kept ? had - kept : 0;
+	if (!err)
+		return 0;
+	file->stored = whole_records(file->fd, 0, file->stored);
+	if (ftruncate(file->fd, (off_t)file->stored) && errno != EINVAL)
+		return diag_set(reterr, -errno, "%s: cannot be cut to its length: %s", file->path, strerror(errno));
+	return diag_set(reterr, err, "%s: writing at offset %llu failed: %s", file->path,
+			(unsigned long long)failed_at, strerror(-err));
+}
+
+void data_files_join(struct data_files *files)
+{
+	for (size_t i = 0; i < files->nr; i++)
+		if (files->files[i].lane)
+			writer_close(take_ptr(files->files[i].writer), NULL); /* its error is that of the output */
+}
+
+int data_files_close(struct data_files *files, struct diag *reterr)
+{
+	int first_err = 0;
+
+	for (size_t i = 0; i < files->nr; i++) {
+		struct data_file *file = &files->files[i];
+		if (!file->path || !file->writer)
+			continue;
+		int err = close_file(file, first_err ? NULL : reterr);
+		first_err = first_err ? first_err : err;
+	}
+	return first_err;
+}
+
+uint64_t data_files_left(const struct data_files *files)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < files->nr; i++)
+		bytes += left_in_rings(&files->files[i].stream);
+	return bytes;
+}
+
+void data_files_fini(struct data_files *files)
+{
+	data_files_join(files);
+	for (size_t i = 0; i < files->nr; i++) {
+		struct data_file *file = &files->files[i];
+		extent_list_fini(&file->extents);
+		if (file->path)
+			writer_close(file->writer, NULL);
+		collector_free(file->live); /* it is a stage of that writer */
+		if (file->fd >= 0)
+			close(file->fd);
+		free(file->path);
+	}
+	free(files->files);
+	free(files->which);
+	*files = (struct data_files){0};
+}
+
+int data_files_error(const struct data_files *files, const struct stream *stream, int err, struct diag *reterr)
+{
+	for (size_t i = 0; i < files->nr; i++) {
+		const struct data_file *file = &files->files[i];
+		if (&file->stream == stream)
+			return diag_set(reterr, err, "%s: writing at offset %llu failed: %s", file->writer->path,
+					(unsigned long long)(file->writer->offset + file->writer->stored),
+					strerror(-err));
+	}
+	return diag_set(reterr, err, "draining the rings: %s", strerror(-err));
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/output/finish.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/diag.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "compress/extent_index.h"
+#include "perfdata/feature.h"
+#include "perfdata/ledger.h"
+#include "perfdata/record.h"
+#include "record/build_ids/collector.h"
+#include "record/features/features.h"
+#include "record/output/record_end.h"
+
+static int add_sample_time(const struct collected *hits, struct feature_set *set)
+{
+	AUTO_BUF struct buf payload = {0};
+
+	buf_put_u64(&payload, hits->first_ns);
+	buf_put_u64(&payload, hits->last_ns);
+	return payload.failed ? -ENOMEM : feature_set_add(set, FEATURE_SAMPLE_TIME, &payload);
+}
+
+static bool has_extents(const struct finish_params *params)
+{
+	return params->extents && params->extents->nr;
+}
+
+/* The records of the file itself, then those of a directory's other files. */
+static int scan(const struct finish_params *params, uint64_t data_bytes, struct collected *hits)
+{
+	AUTO_FREE struct collect_region *regions = calloc(params->nr_parts + 1, sizeof(*regions));
+
+	if (!regions)
+		return -ENOMEM;
+	regions[0] = (struct collect_region){
+		.fd = params->fd,
+		.offset = params->header.data.offset,
+		.bytes = data_bytes,
+		.lives = params->lives,
+		.nr_lives = params->nr_lives,
+	};
+	if (params->nr_parts)
+		memcpy(regions + 1, params->parts, params->nr_parts * sizeof(*regions));
+	for (size_t i = 0; has_extents(params) && i <= params->nr_parts; i++)
+		regions[i].extents = params->extents;
+	return build_ids_collect(regions, params->nr_parts + 1, params->features->events, params->features->nr_events, hits);
+}
+
+static int add_dir_format(const struct finish_params *params, struct feature_set *set)
+{
+	AUTO_BUF struct buf payload = {0};
+
+	if (!params->nr_parts)
+		return 0;
+	buf_put_u64(&payload, 1); /* the only version there is */
+	return payload.failed ? -ENOMEM : feature_set_add(set, FEATURE_DIR_FORMAT, &payload);
+}
+
+static int add_extents(const struct finish_params *params, const struct extent_list *extents, uint64_t data_bytes,
+		       struct feature_set *set)
+{
+	AUTO_BUF struct buf payload = {0};
+
+	if (!extents->nr)
+		return 0;
+	extent_index_encode(extents, params->header.data.offset + data_bytes, &payload);
+	return payload.failed ? -ENOMEM : feature_set_add(set, FEATURE_EXTENT_INDEX, &payload);
+}
+
+static int add_ledger(const struct finish_params *params, struct feature_set *set)
+{
+	AUTO_BUF struct buf payload = {0};
+
+	if (!params->ledger)
+		return 0;
+	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - params->cpu_from_ns;
+	if (ledger_set_cost(params->ledger, "end cpu ns", cpu_ns))
+		return -ENOMEM;
+	ledger_encode(params->ledger, &payload);
+	return payload.failed ? -ENOMEM : feature_set_add(set, FEATURE_LEDGER, &payload);
+}
+
+/* The features that only the data tell. Records that cannot be read back leave them out. */
+static int add_hits(const struct finish_params *params, struct feature_set *set, struct finish_result *result)
+{
+	AUTO_BUF struct buf build_ids = {0}, files = {0};
+	AUTO_EXTENTS struct extent_list extents = {0};
+	struct collected hits = {.build_ids = &build_ids, .files = &files, .all = params->all_build_ids, .losses = params->losses};
+
+	if (!has_extents(params))
+		hits.extents = &extents;
+	if (params->build_ids) {
+		int err = scan(params, result->data_bytes, &hits);
+		if (err)
+			log_note("%s: cannot read the records back for their build-ids: %s", params->path,
+				 strerror(-err));
+		result->samples_counted = !err;
+		result->nr_samples = hits.nr_samples;
+	}
+	int err = add_sample_time(&hits, set);
+	if (!err && build_ids.len)
+		err = feature_set_add(set, FEATURE_BUILD_ID, &build_ids);
+	if (!err && files.len)
+		err = feature_set_add(set, FEATURE_MAPPED_FILES, &files);
+	if (!err && hits.extents && result->samples_counted)
+		err = add_extents(params, &extents, result->data_bytes, set);
+	return err;
+}
+
+/* Where the last whole record ends that leaves `bytes` behind it free. */
+static uint64_t record_end_before(const struct finish_params *params, uint64_t data_bytes, uint64_t bytes)
+{
+	uint64_t start = params->header.data.offset;
+	uint64_t end = start + whole_records(params->fd, start, data_bytes > bytes ? data_bytes - bytes : 0);
+
+	/* The part of an extent would be no use. */
+	return (params->extents ? extent_list_start(params->extents, 0, end) : end) - start;
+}
+
+static int write_features(const struct finish_params *params, const struct feature_set *set, uint64_t data_bytes,
+			  struct file_header *header)
+{
+	AUTO_BUF struct buf out = {0};
+	uint64_t at = header->data.offset + data_bytes;
+	int err = feature_set_encode(set, at, &out, header->features);
+
+	if (err)
+		return err;
+	err = fd_pwrite(params->fd, out.data, out.len, at);
+	if (err) {
+		memset(header->features, 0, sizeof(header->features));
+		if (ftruncate(params->fd, (off_t)at) && errno != EINVAL)
+			log_note("%s: cannot be cut to its length: %s", params->path, strerror(errno));
+	}
+	return err;
+}
+
+static void count_cut_samples(const struct finish_params *params, struct finish_result *result)
+{
+	AUTO_BUF struct buf unused = {0};
+	struct collected left = {.build_ids = &unused};
+
+	if (!result->samples_counted)
+		return;
+	scan(params, result->data_bytes, &left);
+	result->cut_samples = result->nr_samples - left.nr_samples;
+	result->nr_samples = left.nr_samples;
+}
+
+static size_t encoded_bytes(const struct feature_set *set)
+{
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < set->nr; i++)
+		bytes += sizeof(struct file_section) + set->payloads[i].len;
+	return bytes;
+}
+
+/* Is it the output that takes no more? For any other failure no record is given up. */
+static bool takes_no_more(int err)
+{
+	return err == -ENOSPC || err == -EDQUOT || err == -EFBIG || err == -EIO;
+}
+
+/*
+ * Features behind the data, then the header, which makes them count. Where nothing more fits the last records make room,
+ * an eighth of them at a time: without features tracepoints and names could not be read at all. The file is readable
+ * then, and the first error is told all the same.
+ */
+static int write_tail(const struct finish_params *params, const struct feature_set *set, struct finish_result *result)
+{
+	enum { SLACK = 2 * 4096, PART = 8 }; /* slack: disk blocks only partly ours, headers of private sections */
+	struct file_header header = params->header;
+	uint64_t data_bytes = result->data_bytes, need = encoded_bytes(set) + SLACK;
+	int first_err = write_features(params, set, data_bytes, &header);
+
+	for (int err = first_err; takes_no_more(err);) {
+		uint64_t less = data_bytes / PART > need ? data_bytes / PART : need;
+		uint64_t shorter = record_end_before(params, data_bytes, less);
+		if (!shorter || ftruncate(params->fd, (off_t)(header.data.offset + shorter)))
+			break;
+		data_bytes = shorter;
+		err = write_features(params, set, data_bytes, &header);
+	}
+	if (data_bytes != result->data_bytes) {
+		result->data_bytes = data_bytes;
+		count_cut_samples(params, result);
+	}
+	header.data.size = data_bytes;
+	int header_err = fd_pwrite(params->fd, &header, sizeof(header), 0);
+	return first_err ? first_err : header_err;
+}
+
+/*
+ * perf takes a file without any records for one whose recorder was killed: it gets one that says nothing, if there is room. In a
+ * directory the other files have them.
+ */
+static void put_only_record(const struct finish_params *params, struct finish_result *result)
+{
+	const struct perf_event_header mark = {.type = RECORD_FINISHED_ROUND, .size = sizeof(mark)};
+
+	if (!result->data_bytes && !params->nr_parts &&
+	    !fd_pwrite(params->fd, &mark, sizeof(mark), params->header.data.offset))
+		result->data_bytes = sizeof(mark);
+}
+
+int finish_file(const struct finish_params *params, struct finish_result *ret, struct diag *reterr)
+{
+	struct finish_result result = {.data_bytes = params->data_bytes};
+	struct feature_set set = {0};
+	int cut_err = 0;
+
+	/* A write that failed half-way may have cut a record. A device has no length. */
+	if (params->torn)
+		result.data_bytes = record_end_before(params, params->data_bytes, 0);
+	if (ftruncate(params->fd, (off_t)(params->header.data.offset + result.data_bytes)) && errno != EINVAL)
+		cut_err = -errno; /* rubbish behind the end harms no reader: go on */
+	put_only_record(params, &result);
+	int err = features_collect(params->features, &set);
+	if (!err)
+		err = add_dir_format(params, &set);
+	if (!err)
+		err = add_hits(params, &set, &result);
+	if (!err)
+		err = add_ledger(params, &set);
+	if (!err && has_extents(params))
+		err = add_extents(params, params->extents, result.data_bytes, &set);
+	int tail_err = write_tail(params, &set, &result);
+	feature_set_fini(&set);
+	err = err ? err : tail_err ? tail_err : cut_err;
+	*ret = result;
+	return err ? diag_set(reterr, err, "%s: cannot finish the file: %s", params->path, strerror(-err)) : 0;
+}
+
+int write_provisional_header(const struct finish_params *params)
+{
+	struct file_header header = params->header;
+	struct feature_set set = {0};
+	int err = features_collect(params->features, &set);
+
+	if (!err)
+		err = add_dir_format(params, &set);
+	if (!err)
+		err = write_features(params, &set, params->data_bytes, &header);
+	feature_set_fini(&set);
+	header.data.size = params->data_bytes;
+	return err ? err : fd_pwrite(params->fd, &header, sizeof(header), 0);
+}
+
+int reopen_header(const struct finish_params *params)
+{
+	int err = fd_pwrite(params->fd, &params->header, sizeof(params->header), 0);
+
+	if (!err && ftruncate(params->fd, (off_t)(params->header.data.offset + params->data_bytes)))
+		err = -errno;
+	return err;
+}

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/output/output_file.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "base/fd.h"
+#include "compress/extent.h"
+#include "compress/extent_index.h"
+#include "record/build_ids/collector.h"
+#include "record/features/features.h"
+#include "record/output/finish.h"
+#include "record/output/prologue.h"
+#include "record/output/task_log.h"
+#include "record/setup/eventset.h"
+#include "record/setup/options.h"
+#include "stream/pack_pool.h"
+#include "stream/pack_stage.h"
+
+static int storing_error(const struct output_file *output, uint64_t stored, int err, struct diag *reterr)
+{
+	return diag_set(reterr, err, "%s: writing at offset %llu failed: %s", output->dest.path,
+			(unsigned long long)stored, strerror(-err));
+}
+
+static int write_error(const struct output_file *output, int err, struct diag *reterr)
+{
+	return storing_error(output, output->writer->offset + output->writer->stored, err, reterr);
+}
+
+/* The engine is for what comes out of the rings; the main file of a directory holds little else. */
+static int open_writer(struct output_file *output, const struct output_params *params, uint64_t offset, struct diag *reterr)
+{
+	static const struct recording_writer plain = {.ops = &writer_serial};
+	const struct recording_options *options = params->options;
+	struct engine_output engine = {
+		.fd = output->dest.fd,
+		.path = output->dest.main_path ? output->dest.main_path : output->dest.path,
+		.pipe = output->dest.pipe,
+		.offset = offset,
+		.nr_rings = params->set->plan->nr_places,
+		.ring_bytes = params->set->largest_ring_bytes,
+		.pool = options->directory ? NULL : params->pool,
+	};
+
+	return engine_open(options->directory ? &plain : &options->writer, &engine, &output->writer,
+			   &output->writer_params, reterr);
+}
+
+/* What went to a device cannot be read back. */
+static bool is_regular(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+static bool looks_at_hits(const struct output_file *output, const struct output_params *params)
+{
+	return params->options->build_ids && !output->dest.pipe && is_regular(output->dest.fd);
+}
+
+/* While it is written? Not by threads that each have as many rings as they can copy: that file is read back in the end. */
+static bool looks_on(const struct output_file *output, const struct output_params *params)
+{
+	return looks_at_hits(output, params) && !params->options->cpus_per_thread;
+}
+
+static int open_data_files(struct output_file *output, const struct output_params *params, struct diag *reterr)
+{
+	struct data_files_params files = {
+		.set = params->set,
+		.writer = &params->options->writer,
+		.flush_bytes = params->options->flush_bytes,
+		.live = output->dest.pipe,
+		.into = params->options->directory ? NULL : output->writer,
+		.layout = params->layout,
+		.path = output->dest.path,
+		.pool = params->pool,
+		.events = looks_on(output, params) ? params->described->descs : NULL,
+		.nr_events = params->described->nr_descs,
+	};
+
+	return data_files_open(&files, &output->files, reterr);
+}
+
+/* Behind the front, room for the initial state, which is written from its end to its start: readers follow header.data. */
+static uint64_t leave_room(struct output_file *output, size_t front_bytes, size_t initial_bytes)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	output->front_bytes = front_bytes;
+	output->initial_end = (front_bytes + initial_bytes + page - 1) / page * page;
+	output->header.data.offset = output->initial_end;
+	return output->initial_end;
+}
+
+/* Header first. Where the initial state comes later the writer begins behind the room for it. */
+static int start_file(struct output_file *output, const struct output_params *params, struct buf *front,
+		      size_t initial_bytes, struct diag *reterr)
+{
+	bool room = initial_bytes && !params->options->directory;
+	uint64_t offset = room ? leave_room(output, front->len, initial_bytes) : 0;
+	int err = 0;
+
+	if (room) {
+		memcpy(front->data, &output->header, sizeof(output->header));
+		err = fd_pwrite(output->dest.fd, front->data, front->len, 0);
+		if (!err && lseek(output->dest.fd, (off_t)offset, SEEK_SET) < 0)
+			err = -errno;
+		if (err)
+			return storing_error(output, 0, err, reterr);
+	}
+	err = open_writer(output, params, offset, reterr);
+	if (err || room)
+		return err;
+	err = writer_put(output->writer, front->data, front->len);
+	return err ? write_error(output, err, reterr) : 0;
+}
+
+int output_file_open(struct output_file *output, const struct output_params *params, size_t initial_bytes, struct diag *reterr)
+{
+	AUTO_BUF struct buf front = {0};
+	const struct described_events *described = params->described;
+	int err = output->dest.pipe
+			  ? prologue_pipe(params->features, &front, reterr)
+			  : prologue_file(described->descs, described->nr_descs, &front, &output->header);
+
+	if (err == -ENOMEM || front.failed)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	if (!err)
+		err = start_file(output, params, &front, initial_bytes, reterr);
+	return err ? err : open_data_files(output, params, reterr);
+}
+
+int output_file_open_retained(struct output_file *output, const struct output_params *params, struct diag *reterr)
+{
+	const struct rotation_spec *spec = &params->options->rotation;
+	const struct pack_hold_limits limits = {spec->flight_ns, (size_t)spec->flight_bytes};
+	int err = pack_stage_open_held(params->pool, &limits, &output->writer);
+
+	if (err)
+		return diag_set(reterr, err, "out of memory");
+	output->held = true;
+	return open_data_files(output, params, reterr);
+}
+
+/* The writer, of which the stage becomes the front. */
+static int open_inner(struct output_file *output, const struct output_params *params, struct writer **ret, struct diag *reterr)
+{
+	const struct engine_output engine = {
+		.fd = output->dest.fd,
+		.path = output->dest.path,
+		.nr_rings = params->set->plan->nr_places,
+		.ring_bytes = PACK_PIECE_BYTES,
+	};
+
+	return engine_open(&params->options->writer, &engine, ret, &output->writer_params, reterr);
+}
+
+int output_file_write_retained(struct output_file *output, const struct output_params *params, const char *path, struct diag *reterr)
+{
+	const struct described_events *described = params->described;
+	AUTO_BUF struct buf front = {0};
+	struct writer *inner;
+
+	data_files_join(&output->files);
+	pack_stage_settle(output->writer);
+	int err = output_path_open(path, &output->dest, reterr);
+	if (err)
+		return err;
+	err = prologue_file(described->descs, described->nr_descs, &front, &output->header);
+	if (err || front.failed)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	const struct pack_held held = pack_stage_held(output->writer);
+	if (held.last_ns > held.whole_ns)
+		output->history_s = (double)(held.last_ns - held.whole_ns) / 1e9;
+	task_log_window(params->task_log, held.first_ns, held.dropped_bytes);
+	err = open_inner(output, params, &inner, reterr);
+	if (err)
+		return err;
+	pack_stage_attach(output->writer, inner);
+	output->held = false;
+	err = output_file_put(output, params, &front, reterr);
+	if (!err)
+		err = output_file_put_initial_state(output, params, NULL, reterr);
+	if (err)
+		return err;
+	err = pack_stage_pour(output->writer);
+	return err ? write_error(output, err, reterr) : 0;
+}
+
+/* Bytes of as many whole records as `room` holds. */
+static size_t whole_within(const struct buf *records, size_t room)
+{
+	size_t at = 0;
+
+	while (records->len - at >= sizeof(struct perf_event_header)) {
+		struct perf_event_header header;
+		memcpy(&header, records->data + at, sizeof(header));
+		if (header.size < sizeof(header) || header.size > room - at)
+			break;
+		at += header.size;
+	}
+	return at;
+}
+
+/* Before the first byte of the rings; then the header counts it. */
+static int put_initial_before(struct output_file *output, struct span state)
+{
+	uint64_t start = output->initial_end - state.len;
+	int err = fd_pwrite(output->dest.fd, state.ptr, state.len, start);
+
+	if (err)
+		return err;
+	output->header.data.offset = start;
+	return fd_pwrite(output->dest.fd, &output->header, sizeof(output->header), 0);
+}
+
+static int collect_initial_state(const struct output_file *output, const struct output_params *params, struct buf *out,
+		      struct diag *reterr)
+{
+	const struct initial_state state = {
+		.set = params->set,
+		.descs = params->described->descs,
+		.nr_descs = params->described->nr_descs,
+		.target = params->options->target,
+		.workload = params->workload,
+		.names = output->dest.pipe,
+		.synth_options = params->options->synth,
+		.task_log = params->task_log,
+	};
+
+	return prologue_initial_state(&state, out, reterr);
+}
+
+int output_file_begin_task_log(const struct output_file *output, const struct output_params *params, struct diag *reterr)
+{
+	AUTO_BUF struct buf records = {0};
+
+	return collect_initial_state(output, params, &records, reterr);
+}
+
+int output_file_put_initial_state(struct output_file *output, const struct output_params *params, size_t *ret_bytes,
+		     struct diag *reterr)
+{
+	AUTO_BUF struct buf records = {0};
+	int err = collect_initial_state(output, params, &records, reterr);
+
+	if (err)
+		return err;
+	if (ret_bytes)
+		*ret_bytes = records.len;
+	if (!output->initial_end)
+		return output_file_put(output, params, &records, reterr);
+	/* What has grown out of its room since the last file goes to the end: readers use the writer at the same time. */
+	size_t before = whole_within(&records, output->initial_end - output->front_bytes);
+	buf_put(&output->initial_rest, records.data + before, records.len - before);
+	if (output->initial_rest.failed)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	err = put_initial_before(output, (struct span){records.data, before});
+	return err ? storing_error(output, 0, err, reterr) : 0;
+}
+
+/* The main file of a directory as it is while the data files grow. */
+static struct finish_params main_file(const struct output_file *output, const struct output_params *params)
+{
+	return (struct finish_params){
+		.fd = output->dest.fd,
+		.path = output->dest.path,
+		.header = output->header,
+		.data_bytes = output->writer->stored - output->header.data.offset,
+		.features = params->features,
+		.nr_parts = output->files.nr,
+	};
+}
+
+void output_file_write_provisional_header(struct output_file *output, const struct output_params *params)
+{
+	if (!params->options->directory)
+		return;
+	const struct finish_params finishing = main_file(output, params);
+	output->ahead = true;
+	(void)!write_provisional_header(&finishing);
+}
+
+int output_file_put(struct output_file *output, const struct output_params *params, const struct buf *records,
+	       struct diag *reterr)
+{
+	if (output->ahead && records->len) {
+		const struct finish_params finishing = main_file(output, params);
+		(void)!reopen_header(&finishing); /* what fails here fails for the writer, too */
+	}
+	int err = writer_put(output->writer, records->data, records->len);
+
+	return err ? write_error(output, err, reterr) : 0;
+}
+
+/* What the rings held and no file got. */
+static uint64_t unwritten(const struct output_file *output, uint64_t of_main_file)
+{
+	uint64_t bytes = of_main_file;
+
+	for (size_t i = 0; i < output->files.nr; i++)
+		bytes += output->files.files[i].unwritten_bytes;
+	return bytes;
+}
+
+/* How well it went so far, in the whole recording. */
+static const struct feature_compressed *tell_ratio(const struct output_params *params, struct feature_compressed *ret)
+{
+	*ret = *params->features->compressed;
+	pthread_mutex_lock(&params->pool->lock);
+	const struct pack_totals *totals = &params->pool->totals;
+	if (totals->bytes_out)
+		ret->ratio = (uint32_t)((totals->bytes_in + totals->bytes_out / 2) / totals->bytes_out);
+	pthread_mutex_unlock(&params->pool->lock);
+	return ret;
+}
+
+static int finish(struct output_file *output, const struct output_params *common, const struct output_closing *closing,
+		  struct finish_params *params, struct output_result *result, struct diag *reterr)
+{
+	AUTO_FREE struct collect_region *parts = calloc(output->files.nr + 1, sizeof(*parts));
+	AUTO_FREE struct collector **lives = calloc(output->files.nr + 1, sizeof(*lives));
+	struct features_params features = *common->features;
+	struct feature_compressed compressed;
+	struct finish_result finished;
+
+	if (!parts || !lives)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	params->fd = output->dest.fd;
+	params->path = output->dest.path;
+	params->header = output->header;
+	params->features = &features;
+	if (common->features->compressed)
+		features.compressed = tell_ratio(common, &compressed);
+	params->all_build_ids = common->options->all_build_ids;
+	params->build_ids = looks_at_hits(output, common);
+	for (size_t i = 0; i < output->files.nr; i++)
+		lives[i] = output->files.files[i].live;
+	params->lives = lives;
+	params->nr_lives = !common->options->directory;
+	params->parts = parts;
+	params->nr_parts = common->options->directory ? output->files.nr : 0;
+	params->ledger = closing->ledger;
+	params->losses = closing->losses;
+	params->cpu_from_ns = closing->cpu_from_ns;
+	result->bytes = 0;
+	for (size_t i = 0; i < params->nr_parts; i++) {
+		parts[i] = (struct collect_region){
+			.fd = output->files.files[i].fd,
+			.bytes = output->files.files[i].stored,
+			.part = (uint32_t)i + 1,
+			.lives = lives + i,
+			.nr_lives = 1,
+		};
+		result->bytes += parts[i].bytes;
+	}
+	int err = finish_file(params, &finished, reterr);
+	result->bytes += finished.data_bytes;
+	result->cut_samples = finished.cut_samples;
+	result->nr_samples = finished.nr_samples;
+	result->samples_counted = finished.samples_counted;
+	/* Where the disk is elsewhere its errors may wait until now: close(2). */
+	int close_err = output_path_close(&output->dest);
+	if (close_err && !params->torn && !err)
+		err = diag_set(reterr, close_err, "%s: cannot finish the file: %s", output->dest.path,
+			       strerror(-close_err));
+	return err;
+}
+
+/* An index that cannot be made whole for want of memory is left out: it only saves time. */
+static struct extent_list join_extents(struct output_file *output, struct extent_list *of_main)
+{
+	struct extent_list all = {0};
+	int err = extent_list_join(&all, of_main, 0);
+
+	for (size_t i = 0; i < output->files.nr; i++) {
+		int join_err = extent_list_join(&all, &output->files.files[i].extents, (uint32_t)i + 1);
+		err = err ? err : join_err;
+	}
+	if (err)
+		extent_list_fini(&all);
+	return all;
+}
+
+int output_file_close(struct output_file *output, const struct output_params *params, const struct output_closing *closing,
+		 struct output_result *ret, struct diag *reterr)
+{
+	struct diag later;
+	struct writer_end end;
+	data_files_join(&output->files);
+	writer_put(output->writer, output->initial_rest.data, output->initial_rest.len); /* an error is kept for the end */
+	uint64_t queued = output->writer->queued, offset = output->writer->offset, left = 0;
+	int write_err = writer_end(take_ptr(output->writer), &end);
+	uint64_t written = end.stored, kept = end.stored + end.packed;
+
+	*ret = (struct output_result){0};
+	if (write_err) {
+		storing_error(output, offset + written, write_err, reterr);
+		/* The part that was written of a piece that failed is not queued, but may still be in its ring. */
+		uint64_t had = queued + (params->options->directory ? 0 : data_files_left(&output->files));
+		left = had > kept ? had - kept : 0;
+	}
+	int files_err = data_files_close(&output->files, write_err ? &later : reterr);
+	AUTO_EXTENTS struct extent_list extents = join_extents(output, &end.extents);
+	int err = write_err ? write_err : files_err;
+
+	ret->unwritten_bytes = err ? unwritten(output, left) : 0;
+	ret->bytes = written;
+	if (output->dest.pipe)
+		return err;
+	written += offset;
+	struct finish_params finishing = {
+		.data_bytes = written > output->header.data.offset ? written - output->header.data.offset : 0,
+		.torn = write_err != 0,
+		.extents = &extents,
+	};
+	int finish_err = finish(output, params, closing, &finishing, ret, err ? &later : reterr);
+	return err ? err : finish_err;
+}
+
+void output_file_fini(struct output_file *output)
+{
+	data_files_join(&output->files);
+	writer_close(take_ptr(output->writer), NULL);
+	data_files_fini(&output->files);
+	buf_fini(&output->initial_rest);
+	output_path_close(&output->dest);
+	free(take_ptr(output->name));
+}

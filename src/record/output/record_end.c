@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/output/record_end.h"
+
+#include <linux/perf_event.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "compress/zstd.h"
+#include "perfdata/record.h"
+
+enum { PIECE = 1 << 20 };
+
+struct walk {
+	int fd;
+	uint64_t offset, bytes; /* of the file: what is looked at */
+	uint64_t at, last;      /* relative to offset: of this record and of the one before */
+	uint8_t *piece;
+	uint64_t piece_at, piece_bytes;
+	struct buf frame;  /* of the COMPRESSED records that came last, when they are such a frame */
+	uint64_t frame_at; /* where it began */
+};
+
+/* `len` bytes at `at`; NULL: they are not there. */
+static const uint8_t *bytes_at(struct walk *walk, uint64_t at, size_t len)
+{
+	if (at + len > walk->bytes)
+		return NULL;
+	if (at < walk->piece_at || at + len > walk->piece_at + walk->piece_bytes) {
+		walk->piece_at = at;
+		walk->piece_bytes = walk->bytes - at < PIECE ? walk->bytes - at : PIECE;
+		if (fd_pread(walk->fd, walk->piece, walk->piece_bytes, walk->offset + at)) {
+			walk->piece_bytes = 0;
+			return NULL;
+		}
+	}
+	return walk->piece + (at - walk->piece_at);
+}
+
+static bool is_record(const struct perf_event_header *header)
+{
+	return header->size >= sizeof(*header) && header->type && header->type <= RECORD_USER_LAST;
+}
+
+static bool is_zero(const uint8_t *bytes, size_t len)
+{
+	for (size_t i = 0; bytes && i < len; i++)
+		if (bytes[i])
+			return false;
+	return bytes != NULL;
+}
+
+/* Blocks up to the last one, then the checksum: RFC 8878. */
+static bool frame_is_whole(struct span frame)
+{
+	struct zstd_frame start;
+	bool last = false;
+	size_t len;
+
+	if (!zstd_frame_start(frame, &start))
+		return false;
+	for (size_t at = start.header_bytes; !last; at += len) {
+		const struct span left = {(const uint8_t *)frame.ptr + at, frame.len - at};
+		if (!zstd_block(left, &len, &last) || len > left.len ||
+		    (last && left.len - len < start.checksum_bytes))
+			return false;
+	}
+	return true;
+}
+
+/* A frame that tells its size is kept until the next one begins. */
+static void note_compressed(struct walk *walk, const struct perf_event_header *header, struct record_end *end)
+{
+	const uint8_t *record = bytes_at(walk, walk->at, header->size);
+	struct zstd_frame start;
+
+	if (!record)
+		return;
+	const struct span payload = {record + sizeof(*header), header->size - sizeof(*header)};
+	end->compressed = true;
+	if (zstd_frame_start(payload, &start) && start.bytes != UINT64_MAX) {
+		end->framed = true;
+		walk->frame.len = 0;
+		walk->frame_at = walk->at;
+		buf_put(&walk->frame, payload.ptr, payload.len);
+	} else if (walk->frame.len) {
+		buf_put(&walk->frame, payload.ptr, payload.len);
+	}
+}
+
+/* A record before a place that was never written: was its own end written? */
+static bool may_be_torn(struct walk *walk)
+{
+	enum { TAIL = 8 };
+	uint64_t rest = walk->bytes - walk->at;
+
+	if (walk->at == 0 || rest == 0 || !is_zero(bytes_at(walk, walk->at, rest < TAIL ? (size_t)rest : TAIL),
+						     rest < TAIL ? (size_t)rest : TAIL))
+		return false;
+	return walk->at - walk->last > TAIL && is_zero(bytes_at(walk, walk->at - TAIL, TAIL), TAIL);
+}
+
+struct record_end record_end_find(int fd, uint64_t offset, uint64_t bytes)
+{
+	AUTO_FREE uint8_t *piece = malloc(PIECE);
+	struct walk walk = {.fd = fd, .offset = offset, .bytes = bytes, .piece = piece};
+	struct record_end end = {0};
+	struct perf_event_header header;
+
+	while (piece) {
+		const uint8_t *at = bytes_at(&walk, walk.at, sizeof(header));
+		if (!at)
+			break;
+		memcpy(&header, at, sizeof(header));
+		if (!is_record(&header) || header.size > bytes - walk.at)
+			break;
+		if (header.type == RECORD_COMPRESSED)
+			note_compressed(&walk, &header, &end);
+		else
+			walk.frame.len = 0;
+		walk.last = walk.at;
+		walk.at += header.size;
+	}
+	end.bytes = piece && may_be_torn(&walk) ? walk.last : walk.at;
+	if (walk.frame.len && (end.bytes != walk.at || !frame_is_whole(buf_span(&walk.frame))))
+		end.bytes = walk.frame_at;
+	buf_fini(&walk.frame);
+	return end;
+}
+
+uint64_t whole_records(int fd, uint64_t offset, uint64_t bytes)
+{
+	AUTO_FREE uint8_t *piece = malloc(PIECE);
+	struct walk walk = {.fd = fd, .offset = offset, .bytes = bytes, .piece = piece};
+	struct perf_event_header header;
+	const uint8_t *at;
+
+	while (piece && (at = bytes_at(&walk, walk.at, sizeof(header)))) {
+		memcpy(&header, at, sizeof(header)); /* behind a COMPRESSED record it may lie anywhere */
+		if (header.size < sizeof(header) || header.size > bytes - walk.at)
+			break;
+		walk.at += header.size;
+	}
+	return walk.at;
+}

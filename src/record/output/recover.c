@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/output/recover.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "base/fd.h"
+#include "compress/extent.h"
+#include "compress/extent_index.h"
+#include "event/names/names.h"
+#include "perfdata/attr.h"
+#include "perfdata/feature.h"
+#include "perfdata/header.h"
+#include "record/build_ids/collector.h"
+#include "record/features/features.h"
+#include "record/output/finish.h"
+#include "record/output/record_end.h"
+
+enum {
+	MAX_ATTRS_BYTES = 64 << 20,
+	TAIL_BYTES_MAX = 1 << 30,
+	/* No COMPRESSED record of perf gives more than a ring; how large those were, only its end would tell. */
+	FOREIGN_MMAP_BYTES = 16 << 20,
+};
+
+/* Everything that one recovery holds. */
+struct recovery {
+	const struct recover_params *params;
+	char *main_path; /* heap */
+	int fd;          /* of the main file */
+	uint64_t file_bytes;
+	struct file_header header;
+	struct event_desc *events; /* heap */
+	size_t nr_events;
+	char **tracepoints; /* heap; "sys:event" */
+	size_t nr_tracepoints;
+	struct collect_region *parts; /* heap; of a directory; their fds are ours */
+	size_t nr_parts;
+	bool directory, compressed, framed;
+	struct recover_result result;
+};
+
+static void recovery_fini(struct recovery *rec)
+{
+	for (size_t i = 0; i < rec->nr_events; i++)
+		event_desc_fini(&rec->events[i]);
+	for (size_t i = 0; i < rec->nr_tracepoints; i++)
+		free(rec->tracepoints[i]);
+	for (size_t i = 0; i < rec->nr_parts; i++)
+		close(rec->parts[i].fd);
+	free(rec->events);
+	free(rec->tracepoints);
+	free(rec->parts);
+	free(rec->main_path);
+	if (rec->fd >= 0)
+		close(rec->fd);
+}
+
+static int open_file(const struct recovery *rec, int dir_fd, const char *name, struct stat *ret_st, struct diag *reterr)
+{
+	int fd = openat(dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW * (dir_fd != AT_FDCWD));
+
+	if (fd < 0 || fstat(fd, ret_st))
+		return diag_set(reterr, -errno, "%s: %s", name, strerror(errno));
+	if (!S_ISREG(ret_st->st_mode) || (ret_st->st_uid && ret_st->st_uid != geteuid() && !rec->params->force)) {
+		close(fd);
+		return diag_set(reterr, -EPERM, "%s: %s", name,
+				S_ISREG(ret_st->st_mode) ? "belongs to neither root nor you (recover it all the same with -f)"
+							 : "is no file");
+	}
+	return fd;
+}
+
+/* data.N, as the index counts. */
+static uint32_t part_of(const char *name)
+{
+	return (uint32_t)strtoul(name + strlen("data."), NULL, 10) + 1;
+}
+
+static int add_part(struct recovery *rec, int dir_fd, const char *name, struct diag *reterr)
+{
+	struct collect_region *grown = reallocarray(rec->parts, rec->nr_parts + 1, sizeof(*grown));
+	struct stat st;
+
+	if (!grown)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	rec->parts = grown;
+	int fd = open_file(rec, dir_fd, name, &st, reterr);
+	if (fd < 0)
+		return fd;
+	grown[rec->nr_parts++] = (struct collect_region){.fd = fd, .bytes = (uint64_t)st.st_size, .part = part_of(name)};
+	return 0;
+}
+
+static int open_parts(struct recovery *rec, struct diag *reterr)
+{
+	DIR *dir = opendir(rec->params->path);
+	int err = 0;
+
+	if (!dir)
+		return diag_set(reterr, -errno, "%s: %s", rec->params->path, strerror(errno));
+	for (struct dirent *entry; !err && (entry = readdir(dir));)
+		if (!strncmp(entry->d_name, "data.", 5))
+			err = add_part(rec, dirfd(dir), entry->d_name, reterr);
+	closedir(dir);
+	return err;
+}
+
+static int open_all(struct recovery *rec, struct diag *reterr)
+{
+	struct stat st;
+
+	if (stat(rec->params->path, &st))
+		return diag_set(reterr, -errno, "%s: %s", rec->params->path, strerror(errno));
+	rec->directory = S_ISDIR(st.st_mode);
+	if (asprintf(&rec->main_path, rec->directory ? "%s/data" : "%s", rec->params->path) < 0) {
+		rec->main_path = NULL;
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	}
+	rec->fd = open_file(rec, AT_FDCWD, rec->main_path, &st, reterr);
+	if (rec->fd < 0)
+		return rec->fd;
+	rec->file_bytes = (uint64_t)st.st_size;
+	return rec->directory ? open_parts(rec, reterr) : 0;
+}
+
+static int read_header(struct recovery *rec, struct diag *reterr)
+{
+	uint8_t bytes[sizeof(struct file_header)];
+	size_t len = rec->file_bytes < sizeof(bytes) ? (size_t)rec->file_bytes : sizeof(bytes);
+	bool pipe;
+
+	if (fd_pread(rec->fd, bytes, len, 0))
+		return diag_set(reterr, -EIO, "%s: cannot be read", rec->main_path);
+	int err = header_decode((struct span){bytes, len}, &rec->header, &pipe, reterr);
+	if (err) {
+		diag_prefix(reterr, "%s", rec->main_path);
+		return err;
+	}
+	if (pipe)
+		return diag_set(reterr, -ENOTSUP, "%s: of a pipe, which has no end that could be missing: read it as it is",
+				rec->main_path);
+	if (rec->header.size != sizeof(rec->header) || rec->header.data.offset > rec->file_bytes)
+		return diag_set(reterr, -EBADMSG, "%s: no record is left", rec->main_path);
+	return 0;
+}
+
+/* The bytes of a section, if it lies in the file. */
+static int read_section(const struct recovery *rec, struct file_section section, struct buf *ret)
+{
+	if (section.size > MAX_ATTRS_BYTES || section.offset > rec->file_bytes ||
+	    section.size > rec->file_bytes - section.offset)
+		return -EBADMSG;
+	void *into = buf_extend(ret, (size_t)section.size);
+	return !into ? -ENOMEM : fd_pread(rec->fd, into, (size_t)section.size, section.offset);
+}
+
+static int read_event(struct recovery *rec, struct span at, size_t *ret_used)
+{
+	AUTO_BUF struct buf ids = {0};
+	struct event_desc *event = &rec->events[rec->nr_events];
+	struct file_section section;
+	struct perf_event_attr attr;
+	size_t size;
+	int err = attr_decode(at, &attr, &size);
+
+	if (err || at.len - size < sizeof(section))
+		return -EBADMSG;
+	memcpy(&section, (const uint8_t *)at.ptr + size, sizeof(section));
+	err = section.size ? read_section(rec, section, &ids) : 0;
+	if (err)
+		return err;
+	*event = (struct event_desc){.attr = attr, .name = attr_name(&attr)};
+	rec->nr_events++;
+	if (!event->name)
+		return -ENOMEM;
+	event->nr_ids = ids.len / sizeof(uint64_t);
+	event->ids = (uint64_t *)(void *)take_ptr(ids.data);
+	*ret_used = size + sizeof(section);
+	return 0;
+}
+
+static int read_events(struct recovery *rec, struct diag *reterr)
+{
+	AUTO_BUF struct buf attrs = {0};
+	int err = read_section(rec, rec->header.attrs, &attrs);
+	size_t used = 0;
+
+	rec->events = calloc(attrs.len / LAYOUT_ATTR_MIN_BYTES + 1, sizeof(*rec->events));
+	if (!rec->events)
+		err = -ENOMEM;
+	for (size_t at = 0; at < attrs.len && !err; at += used)
+		err = read_event(rec, (struct span){attrs.data + at, attrs.len - at}, &used);
+	if (!err && !rec->nr_events)
+		err = -EBADMSG;
+	return err ? diag_set(reterr, err, "%s: its events cannot be read: %s", rec->main_path, strerror(-err)) : 0;
+}
+
+static bool in_file(const struct recovery *rec, const struct file_section *section)
+{
+	return section->offset <= rec->file_bytes && section->size <= rec->file_bytes - section->offset;
+}
+
+/* Is the end there that the header tells of? */
+static bool is_whole(const struct recovery *rec)
+{
+	struct file_section table[FEATURE_BITS];
+	const struct file_header *header = &rec->header;
+	uint64_t end = header->data.offset + header->data.size;
+	size_t nr = 0;
+
+	for (size_t i = 0; i < LAYOUT_FEATURE_WORDS; i++)
+		nr += (size_t)__builtin_popcountll(header->features[i]);
+	/* A file without records may be whole, too: no record looks like a table of sections. */
+	if (!nr || !in_file(rec, &header->data) ||
+	    fd_pread(rec->fd, table, nr * sizeof(*table), end))
+		return false;
+	for (size_t i = 0; i < nr; i++)
+		if (!in_file(rec, &table[i]) || table[i].offset < end)
+			return false;
+	/* A directory is finished ahead, but for what only the data tell: write_provisional_header(). */
+	if (rec->nr_parts && !(header->features[0] >> FEATURE_SAMPLE_TIME & 1))
+		return false;
+	for (size_t i = 0; i < rec->nr_parts; i++)
+		if (record_end_find(rec->parts[i].fd, 0, rec->parts[i].bytes).bytes != rec->parts[i].bytes)
+			return false;
+	return record_end_find(rec->fd, header->data.offset, header->data.size).bytes == header->data.size;
+}
+
+static int name_tracepoint(const struct tracepoint *tracepoint, void *data)
+{
+	struct recovery *rec = data;
+	char *name = NULL;
+
+	for (size_t i = 0; i < rec->nr_events; i++) {
+		struct event_desc *event = &rec->events[i];
+		if (event->attr.type != PERF_TYPE_TRACEPOINT || event->attr.config != tracepoint->id)
+			continue;
+		if (!name && asprintf(&name, "%s:%s", tracepoint->system, tracepoint->name) < 0)
+			return -ENOMEM;
+		free(event->name);
+		event->name = strdup(name);
+		if (!event->name) {
+			free(name);
+			return -ENOMEM;
+		}
+	}
+	if (name)
+		rec->tracepoints[rec->nr_tracepoints++] = name;
+	return 0;
+}
+
+/* The file knows tracepoints by their numbers only. */
+static int name_tracepoints(struct recovery *rec, struct diag *reterr)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < rec->nr_events; i++)
+		nr += rec->events[i].attr.type == PERF_TYPE_TRACEPOINT;
+	if (!nr)
+		return 0;
+	const char *tracefs = tracefs_path(reterr);
+	rec->tracepoints = calloc(nr + 1, sizeof(*rec->tracepoints));
+	if (!tracefs || !rec->tracepoints)
+		return tracefs ? diag_set(reterr, -ENOMEM, "out of memory") : -ENOENT;
+	int err = tracepoint_visit(tracefs, "*", "*", name_tracepoint, rec, reterr);
+	if (err)
+		return err;
+	return rec->nr_tracepoints ? 0 : diag_set(reterr, -ENOENT, "none of the tracepoints of %s is known here: recover it "
+						  "on the machine where it was recorded", rec->params->path);
+}
+
+/* Cuts what is behind the last whole record of each part. */
+static int cut_parts(struct recovery *rec, struct diag *reterr)
+{
+	for (size_t i = 0; i < rec->nr_parts; i++) {
+		struct collect_region *part = &rec->parts[i];
+		struct record_end end = record_end_find(part->fd, 0, part->bytes);
+		rec->compressed |= end.compressed;
+		rec->framed |= end.framed;
+		rec->result.dropped_bytes += part->bytes - end.bytes;
+		rec->result.data_bytes += end.bytes;
+		if (end.bytes != part->bytes && ftruncate(part->fd, (off_t)end.bytes))
+			return diag_set(reterr, -errno, "%s: cannot be cut to its length: %s", rec->params->path,
+					strerror(errno));
+		part->bytes = end.bytes;
+	}
+	return 0;
+}
+
+/* Where the header tells how much there is, what stands behind may be features. */
+static uint64_t data_room(const struct recovery *rec)
+{
+	uint64_t room = rec->file_bytes - rec->header.data.offset;
+	bool finished = false;
+
+	for (size_t i = 0; i < LAYOUT_FEATURE_WORDS; i++)
+		finished |= rec->header.features[i] != 0;
+	return finished && rec->header.data.size && rec->header.data.size < room ? rec->header.data.size : room;
+}
+
+static int make_whole(struct recovery *rec, struct diag *reterr)
+{
+	uint64_t room = data_room(rec);
+	struct record_end end = record_end_find(rec->fd, rec->header.data.offset, room);
+	struct finish_result finished;
+	struct feature_compressed how = {.type = FEATURE_COMPRESSED_ZSTD, .level = 1, .ratio = 1};
+	struct features_params features = {
+		.events = rec->events,
+		.nr_events = rec->nr_events,
+		.argc = rec->params->argc,
+		.argv = rec->params->argv,
+		.tracepoints = (const char *const *)rec->tracepoints,
+		.nr_tracepoints = rec->nr_tracepoints,
+	};
+	struct finish_params params = {
+		.fd = rec->fd,
+		.path = rec->main_path,
+		.header = rec->header,
+		.data_bytes = end.bytes,
+		.features = &features,
+		.build_ids = rec->params->build_ids,
+		.parts = rec->parts,
+		.nr_parts = rec->nr_parts,
+	};
+
+	int err = cut_parts(rec, reterr);
+	if (err)
+		return err;
+	rec->framed |= end.framed;
+	/* Extents of earlier versions went into one record each. */
+	how.mmap_bytes = rec->framed ? EXTENT_BYTES_SMALL + (uint32_t)sysconf(_SC_PAGESIZE) : FOREIGN_MMAP_BYTES;
+	features.compressed = rec->compressed || end.compressed ? &how : NULL;
+	memset(params.header.features, 0, sizeof(params.header.features));
+	err = finish_file(&params, &finished, reterr);
+	rec->result.dropped_bytes += room - end.bytes;
+	rec->result.data_bytes += finished.data_bytes;
+	rec->result.nr_samples = finished.nr_samples;
+	rec->result.samples_counted = finished.samples_counted;
+	return err;
+}
+
+static int find_extents(const struct recovery *rec, struct extent_list *ret)
+{
+	AUTO_FREE struct collect_region *regions = calloc(rec->nr_parts + 1, sizeof(*regions));
+	AUTO_BUF struct buf unused = {0};
+	struct collected collected = {.build_ids = &unused, .extents = ret};
+
+	if (!regions)
+		return -ENOMEM;
+	regions[0] = (struct collect_region){
+		.fd = rec->fd,
+		.offset = rec->header.data.offset,
+		.bytes = rec->header.data.size,
+	};
+	if (rec->nr_parts)
+		memcpy(regions + 1, rec->parts, rec->nr_parts * sizeof(*regions));
+	return build_ids_collect(regions, rec->nr_parts + 1, rec->events, rec->nr_events, &collected);
+}
+
+/* Behind the data: the table of features, private sections, and payloads. */
+static int read_tail(const struct recovery *rec, uint64_t at, struct buf *ret)
+{
+	struct stat st;
+
+	if (fstat(rec->fd, &st))
+		return -errno;
+	if ((uint64_t)st.st_size < at || (uint64_t)st.st_size - at > TAIL_BYTES_MAX)
+		return -EBADMSG;
+	size_t len = (size_t)((uint64_t)st.st_size - at);
+	void *into = buf_extend(ret, len);
+	return into ? fd_pread(rec->fd, into, len, at) : -ENOMEM;
+}
+
+/* A payload of the tail, which starts at file offset `at`; `block`: of private sections, or empty. 1, 0 or -EBADMSG. */
+static int find_payload(const uint64_t *bits, struct span tail, uint64_t at, struct span block, enum feature_bit bit,
+			struct span *ret)
+{
+	struct file_section section;
+	int got = block.len ? feature_private_section(block, bit, ret) : 0;
+
+	if (got)
+		return got;
+	got = feature_section(bits, tail, bit, &section);
+	if (got <= 0)
+		return got;
+	if (section.offset < at || section.offset - at > tail.len ||
+	    section.size > tail.len - (section.offset - at))
+		return -EBADMSG;
+	*ret = (struct span){(const uint8_t *)tail.ptr + (section.offset - at), section.size};
+	return 1;
+}
+
+/* All that there is, but for the index. */
+static int read_features(const struct recovery *rec, struct feature_set *set)
+{
+	AUTO_BUF struct buf tail = {0};
+	const uint64_t *bits = rec->header.features;
+	uint64_t at = rec->header.data.offset + rec->header.data.size;
+	struct span block = {0};
+	int got = read_tail(rec, at, &tail);
+
+	if (!got)
+		got = feature_private_block(bits, buf_span(&tail), &block);
+	for (unsigned bit = 0; bit < FEATURE_BITS && got >= 0; bit++) {
+		AUTO_BUF struct buf payload = {0};
+		struct span found;
+		if (bit == FEATURE_EXTENT_INDEX)
+			continue;
+		got = find_payload(bits, buf_span(&tail), at, block, bit, &found);
+		if (got <= 0)
+			continue;
+		buf_put(&payload, found.ptr, found.len);
+		got = feature_set_add(set, bit, &payload);
+	}
+	return got < 0 ? got : 0;
+}
+
+/* In between the header has no feature: if this is killed, the file can be recovered. */
+static int write_features(const struct recovery *rec, const struct feature_set *set)
+{
+	uint64_t at = rec->header.data.offset + rec->header.data.size;
+	struct file_header header = rec->header;
+	AUTO_BUF struct buf out = {0};
+
+	memset(header.features, 0, sizeof(header.features));
+	int err = fd_pwrite(rec->fd, &header, sizeof(header), 0);
+	if (!err)
+		err = feature_set_encode(set, at, &out, header.features);
+	if (!err)
+		err = fd_pwrite(rec->fd, out.data, out.len, at);
+	if (!err && ftruncate(rec->fd, (off_t)(at + out.len)))
+		err = -errno;
+	return err ? err : fd_pwrite(rec->fd, &header, sizeof(header), 0);
+}
+
+/* Replaces the index of extents, or adds it, and leaves everything else as it was. */
+static int rebuild_index(struct recovery *rec, struct diag *reterr)
+{
+	AUTO_EXTENTS struct extent_list extents = {0};
+	AUTO_BUF struct buf payload = {0};
+	struct feature_set set = {0};
+	int err = find_extents(rec, &extents);
+
+	if (!err)
+		err = read_features(rec, &set);
+	if (!err) {
+		extent_index_encode(&extents, UINT64_MAX, &payload);
+		err = payload.failed ? -ENOMEM : feature_set_add(&set, FEATURE_EXTENT_INDEX, &payload);
+	}
+	if (!err)
+		err = write_features(rec, &set);
+	feature_set_fini(&set);
+	if (!err)
+		rec->result.nr_extents = extents.nr;
+	const char *why = err == -EBADMSG ? "its records, features or private sections are damaged" : strerror(-err);
+	return err ? diag_set(reterr, err, "%s: its index cannot be made: %s", rec->main_path, why) : 0;
+}
+
+int recover_recording(const struct recover_params *params, struct recover_result *ret, struct diag *reterr)
+{
+	__attribute__((cleanup(recovery_fini))) struct recovery rec = {.params = params, .fd = -1};
+	int err = open_all(&rec, reterr);
+
+	if (!err)
+		err = read_header(&rec, reterr);
+	if (!err)
+		err = read_events(&rec, reterr);
+	if (!err && is_whole(&rec)) {
+		rec.result.was_whole = true;
+		err = params->index ? rebuild_index(&rec, reterr) : 0;
+		*ret = rec.result;
+		return err;
+	}
+	if (!err)
+		err = name_tracepoints(&rec, reterr);
+	if (!err)
+		err = make_whole(&rec, reterr);
+	if (!err)
+		*ret = rec.result;
+	return err;
+}

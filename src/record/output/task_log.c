@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/output/task_log.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "perfdata/sample.h"
+#include "record/output/data_files.h"
+#include "record/setup/plan.h"
+#include "tasks/task_table.h"
+#include "stream/stream.h"
+
+/* Rings are drained once a second at the least: what is so much older than the newest record is told in order. */
+#define SETTLED_NS 3000000000ull
+
+/* The records of one stream on their way; filled by its thread. */
+struct tap {
+	struct stream_tap hook;
+	pthread_mutex_t lock;
+	struct buf chunks; /* struct chunk, then so many bytes; and again */
+	uint64_t cut;      /* position in the stream at which the present output began */
+	uint64_t before;   /* at which the one before it did */
+};
+
+struct chunk {
+	uint64_t position, bytes;
+};
+
+/* One record that is not in the book yet. */
+struct entry {
+	uint64_t time, position;
+	uint32_t tap;
+	uint32_t size;
+	size_t at; /* in the log */
+};
+
+struct task_log {
+	pthread_mutex_t lock; /* of what follows but the taps */
+	const struct perf_event_attr *attr;
+	struct task_table *book;
+	bool begun, lost, timed;
+	bool windowed; /* task_log_window() */
+	uint64_t dropped;
+	uint64_t newest, held; /* times; held: of what is not to go into the book yet; UINT64_MAX: nothing is */
+	struct buf log;
+	struct entry *entries; /* heap */
+	size_t nr_entries, room;
+	size_t nr_taps;
+	struct tap taps[];
+};
+
+static struct tap *tap_of(struct stream_tap *hook)
+{
+	return (struct tap *)hook;
+}
+
+static void see(struct stream_tap *hook, const struct span spans[2], uint64_t position)
+{
+	struct tap *tap = tap_of(hook);
+	const struct chunk chunk = {.position = position, .bytes = span_total(spans, 2)};
+
+	pthread_mutex_lock(&tap->lock);
+	buf_put(&tap->chunks, &chunk, sizeof(chunk));
+	for (unsigned i = 0; i < 2; i++)
+		buf_put(&tap->chunks, spans[i].ptr, spans[i].len);
+	pthread_mutex_unlock(&tap->lock);
+}
+
+static void cut(struct stream_tap *hook, uint64_t position)
+{
+	struct tap *tap = tap_of(hook);
+
+	pthread_mutex_lock(&tap->lock);
+	tap->before = tap->cut;
+	tap->cut = position;
+	pthread_mutex_unlock(&tap->lock);
+}
+
+/* Side rings come first in the plan, and so in a stream. */
+static size_t count_side_rings(const struct plan *plan)
+{
+	size_t nr = 0;
+
+	while (nr < plan->nr_drained && plan->rings[nr].channel == CHANNEL_SIDE)
+		nr++;
+	return nr;
+}
+
+/* And in each stream; of the rings that it drains. */
+static size_t side_rings_of(const struct stream *stream, size_t nr_side)
+{
+	size_t nr = 0;
+
+	while (nr < stream->nr_rings && stream->which[nr] < nr_side)
+		nr++;
+	return nr;
+}
+
+int task_log_new(const struct plan *plan, const struct perf_event_attr *attr, struct data_files *files,
+		 struct task_log **ret)
+{
+	size_t nr_side = count_side_rings(plan), nr_taps = 0;
+
+	*ret = NULL;
+	if (!nr_side)
+		return 0;
+	for (size_t i = 0; i < files->nr; i++)
+		nr_taps += side_rings_of(&files->files[i].stream, nr_side) != 0;
+	struct task_log *task_log = calloc(1, sizeof(*task_log) + nr_taps * sizeof(task_log->taps[0]));
+	if (!task_log)
+		return -ENOMEM;
+	task_log->book = task_table_new(sample_id_bytes(attr));
+	if (!task_log->book) {
+		free(task_log);
+		return -ENOMEM;
+	}
+	task_log->attr = attr;
+	task_log->timed = sample_time_distance(attr) > 0;
+	task_log->held = UINT64_MAX;
+	task_log->nr_taps = nr_taps;
+	pthread_mutex_init(&task_log->lock, NULL);
+	for (size_t i = 0, at = 0; i < files->nr; i++) {
+		struct stream *stream = &files->files[i].stream;
+		size_t nr_tapped = side_rings_of(stream, nr_side);
+		if (!nr_tapped)
+			continue;
+		struct tap *tap = &task_log->taps[at++];
+		pthread_mutex_init(&tap->lock, NULL);
+		tap->hook = (struct stream_tap){.see = see, .cut = cut};
+		stream->tap = &tap->hook;
+		stream->nr_tapped = nr_tapped;
+	}
+	*ret = task_log;
+	return 0;
+}
+
+void task_log_free(struct task_log *task_log)
+{
+	if (!task_log)
+		return;
+	for (size_t i = 0; i < task_log->nr_taps; i++)
+		buf_fini(&task_log->taps[i].chunks);
+	task_table_free(task_log->book);
+	buf_fini(&task_log->log);
+	free(task_log->entries);
+	free(task_log);
+}
+
+static uint64_t time_of(const struct task_log *task_log, const uint8_t *record, uint16_t size)
+{
+	int distance = sample_time_distance(task_log->attr);
+	uint64_t time = 0;
+
+	if (distance > 0 && (size_t)distance + sizeof(struct perf_event_header) <= size)
+		memcpy(&time, record + size - (size_t)distance, sizeof(time));
+	return time;
+}
+
+static int add_entry(struct task_log *task_log, const struct entry *entry)
+{
+	if (task_log->nr_entries == task_log->room) {
+		size_t room = task_log->room ? 2 * task_log->room : 64;
+		struct entry *grown = reallocarray(task_log->entries, room, sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		task_log->entries = grown;
+		task_log->room = room;
+	}
+	task_log->entries[task_log->nr_entries++] = *entry;
+	return 0;
+}
+
+static int take_records(struct task_log *task_log, uint32_t tap, const uint8_t *bytes, const struct chunk *chunk)
+{
+	struct perf_event_header header;
+	int err = 0;
+
+	for (uint64_t at = 0; !err && chunk->bytes - at >= sizeof(header); at += header.size) {
+		memcpy(&header, bytes + at, sizeof(header));
+		if (header.size < sizeof(header) || header.size > chunk->bytes - at)
+			break;
+		const struct entry entry = {
+			.time = time_of(task_log, bytes + at, header.size),
+			.position = chunk->position + at,
+			.tap = tap,
+			.size = header.size,
+			.at = task_log->log.len,
+		};
+		buf_put(&task_log->log, bytes + at, header.size);
+		task_log->lost |= header.type == PERF_RECORD_LOST;
+		if (entry.time > task_log->newest)
+			task_log->newest = entry.time;
+		err = task_log->log.failed ? -ENOMEM : add_entry(task_log, &entry);
+	}
+	return err;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct entry *one = a, *other = b;
+
+	if (one->time != other->time)
+		return one->time < other->time ? -1 : 1;
+	if (one->tap != other->tap)
+		return one->tap < other->tap ? -1 : 1;
+	return (one->position > other->position) - (one->position < other->position);
+}
+
+/* What lies in the taps joins the log. */
+static int take_taps(struct task_log *task_log)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < task_log->nr_taps; i++) {
+		struct tap *tap = &task_log->taps[i];
+		pthread_mutex_lock(&tap->lock);
+		struct buf chunks = tap->chunks;
+		tap->chunks = (struct buf){0};
+		pthread_mutex_unlock(&tap->lock);
+		task_log->lost |= chunks.failed;
+		for (size_t at = 0; !err && at < chunks.len && !chunks.failed;) {
+			struct chunk chunk;
+			memcpy(&chunk, chunks.data + at, sizeof(chunk));
+			err = take_records(task_log, i, chunks.data + at + sizeof(chunk), &chunk);
+			at += sizeof(chunk) + chunk.bytes;
+		}
+		buf_fini(&chunks);
+	}
+	if (task_log->nr_entries)
+		qsort(task_log->entries, task_log->nr_entries, sizeof(*task_log->entries), by_time);
+	task_log->lost |= err != 0;
+	return err;
+}
+
+static int book_entry(struct task_log *task_log, const struct entry *entry)
+{
+	/* Records have multiples of 8 bytes, and so has the log. */
+	return task_table_take(task_log->book, (const struct perf_event_header *)(const void *)(task_log->log.data + entry->at));
+}
+
+/* The log without what has gone into the book. */
+static int compact(struct task_log *task_log, size_t nr_kept)
+{
+	struct buf kept = {0};
+
+	for (size_t i = 0; i < nr_kept; i++) {
+		struct entry *entry = &task_log->entries[i];
+		size_t at = kept.len;
+		buf_put(&kept, task_log->log.data + entry->at, entry->size);
+		entry->at = at;
+	}
+	buf_fini(&task_log->log);
+	task_log->log = kept;
+	task_log->nr_entries = kept.failed ? 0 : nr_kept;
+	return kept.failed ? -ENOMEM : 0;
+}
+
+/* Does the output have it for which the initial state is? */
+static bool is_of_output(const struct task_log *task_log, const struct entry *entry)
+{
+	const struct tap *tap = &task_log->taps[entry->tap];
+
+	return entry->position >= (task_log->windowed ? tap->before + task_log->dropped : tap->cut);
+}
+
+/* Into the book goes what is older; `past`: but nothing that the output has. */
+static int apply(struct task_log *task_log, uint64_t until, bool past)
+{
+	size_t nr_kept = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < task_log->nr_entries; i++) {
+		const struct entry *entry = &task_log->entries[i];
+		if (entry->time >= until || (past && is_of_output(task_log, entry)))
+			task_log->entries[nr_kept++] = *entry;
+		else if (!err)
+			err = book_entry(task_log, entry);
+	}
+	int compact_err = nr_kept < task_log->nr_entries ? compact(task_log, nr_kept) : 0;
+	err = err ? err : compact_err;
+	task_log->lost |= err != 0;
+	return err;
+}
+
+/* After a loss: what is known by now may be wrong. */
+static int begin_again(struct task_log *task_log)
+{
+	struct task_table *book = task_table_new(sample_id_bytes(task_log->attr));
+
+	if (!book)
+		return -ENOMEM;
+	task_table_free(task_log->book);
+	task_log->book = book;
+	return 0;
+}
+
+int task_log_begin(struct task_log *task_log, struct span records)
+{
+	const uint8_t *bytes = records.ptr;
+	struct perf_event_header header;
+	int err = 0;
+
+	if (!task_log)
+		return 0;
+	pthread_mutex_lock(&task_log->lock);
+	err = task_log->begun ? begin_again(task_log) : 0;
+	for (size_t at = 0; !err && records.len - at >= sizeof(header); at += header.size) {
+		memcpy(&header, bytes + at, sizeof(header));
+		if (header.size < sizeof(header) || header.size > records.len - at)
+			break;
+		err = task_table_take(task_log->book, (const struct perf_event_header *)(const void *)(bytes + at));
+	}
+	task_log->begun = true;
+	task_log->lost = err != 0;
+	pthread_mutex_unlock(&task_log->lock);
+	return err;
+}
+
+static uint64_t earlier(uint64_t one, uint64_t other)
+{
+	return one < other ? one : other;
+}
+
+int task_log_absorb(struct task_log *task_log)
+{
+	if (!task_log)
+		return 0;
+	pthread_mutex_lock(&task_log->lock);
+	int err = take_taps(task_log);
+	uint64_t settled = !task_log->timed		  ? UINT64_MAX
+			   : task_log->newest > SETTLED_NS ? task_log->newest - SETTLED_NS
+							   : 0;
+	if (!err && task_log->begun)
+		err = apply(task_log, earlier(settled, task_log->held), false);
+	pthread_mutex_unlock(&task_log->lock);
+	return err;
+}
+
+int task_log_hold(struct task_log *task_log)
+{
+	if (!task_log)
+		return 0;
+	pthread_mutex_lock(&task_log->lock);
+	int err = take_taps(task_log);
+	if (task_log->timed)
+		task_log->held = task_log->newest;
+	pthread_mutex_unlock(&task_log->lock);
+	return err;
+}
+
+void task_log_keep_from(struct task_log *task_log, uint64_t from_ns)
+{
+	if (!task_log || !task_log->timed)
+		return;
+	pthread_mutex_lock(&task_log->lock);
+	if (!task_log->windowed)
+		/* Extents that come later may begin a little earlier. */
+		task_log->held = from_ns == UINT64_MAX ? from_ns : from_ns > SETTLED_NS ? from_ns - SETTLED_NS : 0;
+	pthread_mutex_unlock(&task_log->lock);
+}
+
+void task_log_window(struct task_log *task_log, uint64_t from_ns, uint64_t dropped_bytes)
+{
+	if (!task_log)
+		return;
+	pthread_mutex_lock(&task_log->lock);
+	task_log->windowed = true;
+	task_log->dropped = dropped_bytes;
+	task_log->held = task_log->timed ? from_ns : UINT64_MAX;
+	pthread_mutex_unlock(&task_log->lock);
+}
+
+void task_log_end(struct task_log *task_log)
+{
+	for (size_t i = 0; task_log && i < task_log->nr_taps; i++)
+		cut(&task_log->taps[i].hook, UINT64_MAX);
+}
+
+static void put_past(const struct task_log *task_log, struct buf *out)
+{
+	for (size_t i = 0; i < task_log->nr_entries; i++) {
+		const struct entry *entry = &task_log->entries[i];
+		if (!is_of_output(task_log, entry))
+			buf_put(out, task_log->log.data + entry->at, entry->size);
+	}
+}
+
+int task_log_put(struct task_log *task_log, struct buf *out, bool *ret_whole)
+{
+	*ret_whole = false;
+	if (!task_log)
+		return 0;
+	pthread_mutex_lock(&task_log->lock);
+	int err = take_taps(task_log);
+	if (!err)
+		err = apply(task_log, task_log->held, true);
+	if (!err) {
+		task_table_put(task_log->book, out);
+		put_past(task_log, out);
+	}
+	/* The housekeeping, who knows what is held, will say. */
+	task_log->held = task_log->windowed && task_log->timed ? 0 : UINT64_MAX;
+	task_log->windowed = false;
+	*ret_whole = task_log->begun && !task_log->lost; /* now: the taps may just have told of a loss */
+	pthread_mutex_unlock(&task_log->lock);
+	return err ? err : out->failed ? -ENOMEM : 0;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/run/cpu_watch.h"
+
+#include <errno.h>
+#include <linux/netlink.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "perfdata/ledger.h"
+#include "record/setup/target.h"
+
+enum { GROUP_OF_KERNEL = 1 }; /* of NETLINK_KOBJECT_UEVENT; 2 is what udev sends */
+
+void cpu_watch_open(struct cpu_watch *watch, const struct target *target)
+{
+	struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = GROUP_OF_KERNEL};
+
+	*watch = (struct cpu_watch){.target = target};
+	watch->fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_KOBJECT_UEVENT);
+	if (watch->fd >= 0 && bind(watch->fd, (struct sockaddr *)&address, sizeof(address))) {
+		close(watch->fd);
+		watch->fd = -1;
+	}
+}
+
+void cpu_watch_close(struct cpu_watch *watch)
+{
+	if (watch->fd >= 0)
+		close(watch->fd);
+	watch->fd = -1;
+	cpuset_fini(&watch->gone);
+	cpuset_fini(&watch->watched);
+	free(watch->blind);
+	watch->blind = NULL;
+	watch->nr_blind = 0;
+}
+
+/* Events of tasks go on wherever those run. */
+static bool counts_whole_cpus(const struct target *target)
+{
+	return target->kind == EVENT_TARGET_SYSTEM || target->kind == EVENT_TARGET_CPUS;
+}
+
+static int add_blind(struct cpu_watch *watch, unsigned cpu, uint64_t now_ns)
+{
+	if (cpuset_has(&watch->watched, cpu))
+		return 0;
+	struct cpu_blind *grown = reallocarray(watch->blind, watch->nr_blind + 1, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	watch->blind = grown;
+	grown[watch->nr_blind++] = (struct cpu_blind){cpu, now_ns};
+	return cpuset_add(&watch->watched, cpu);
+}
+
+static int take_offline(struct cpu_watch *watch, unsigned cpu)
+{
+	if (!counts_whole_cpus(watch->target) || !cpuset_has(&watch->target->cpus, cpu) || cpuset_has(&watch->gone, cpu))
+		return 0;
+	log_note("CPU %u went offline, and its events ended: it is not recorded from now on", cpu);
+	return cpuset_add(&watch->gone, cpu);
+}
+
+static int take_online(struct cpu_watch *watch, unsigned cpu, uint64_t now_ns)
+{
+	const struct target *target = watch->target;
+	bool ours = cpuset_has(&target->cpus, cpu);
+
+	if (target->per_thread || cpuset_has(&watch->watched, cpu))
+		return 0;
+	if (ours ? !cpuset_has(&watch->gone, cpu) : target->kind == EVENT_TARGET_CPUS)
+		return 0;
+	log_note("CPU %u came online%s: it is not recorded", cpu, ours ? " again" : "");
+	return add_blind(watch, cpu, now_ns);
+}
+
+int cpu_watch_take(struct cpu_watch *watch, const char *text, uint64_t now_ns)
+{
+	unsigned cpu;
+	int len = 0;
+
+	if (sscanf(text, "offline@/devices/system/cpu/cpu%u%n", &cpu, &len) == 1 && !text[len])
+		return take_offline(watch, cpu);
+	if (sscanf(text, "online@/devices/system/cpu/cpu%u%n", &cpu, &len) == 1 && !text[len])
+		return take_online(watch, cpu, now_ns);
+	return 0;
+}
+
+void cpu_watch_read(struct cpu_watch *watch)
+{
+	char text[4096];
+	ssize_t len;
+
+	while ((len = recv(watch->fd, text, sizeof(text) - 1, MSG_DONTWAIT)) > 0) {
+		text[len] = '\0';
+		/* Out of memory: it was told, and is not in the ledger. */
+		(void)!cpu_watch_take(watch, text, clock_ns(CLOCK_MONOTONIC));
+	}
+}
+
+int cpu_watch_account(const struct cpu_watch *watch, struct ledger *ledger)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < watch->nr_blind && !err; i++) {
+		const struct ledger_entry entry = {
+			.event = (uint32_t)LEDGER_NO_EVENT,
+			.cause = LEDGER_CPU_BACK,
+			.cpu = (int32_t)watch->blind[i].cpu,
+			.tid = -1,
+			.from_ns = watch->blind[i].from_ns,
+			.to_ns = clock_ns(CLOCK_MONOTONIC),
+		};
+		err = ledger_add(ledger, &entry);
+	}
+	return err;
+}

@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/run/ledger.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "compress/stack_cut.h"
+#include "event/parse/event.h"
+#include "perfdata/ledger.h"
+#include "record/drain/readers.h"
+#include "record/setup/eventset.h"
+#include "stream/pack_pool.h"
+#include "stream/ring.h"
+
+/* A COMM record with nothing but the time behind the name: perf_event_open(2). */
+static uint64_t time_of_comm(const struct ring *ring)
+{
+	struct span spans[2];
+	uint64_t time_ns = 0;
+
+	if (ring_peek(ring, spans) && !spans[1].len && spans[0].len >= sizeof(time_ns))
+		memcpy(&time_ns, (const uint8_t *)spans[0].ptr + spans[0].len - sizeof(time_ns), sizeof(time_ns));
+	return time_ns;
+}
+
+/*
+ * The clock of records of events like `attr`. There is no call that tells it, and the control page of a ring has it not on
+ * every machine: the kernel is made to write a record of this thread, whose time is it. So not while events are enabled: they
+ * would count that, too. 0: not known.
+ */
+static uint64_t perf_clock_now(const struct perf_event_attr *attr)
+{
+	struct perf_event_attr comm = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = PERF_ATTR_SIZE_VER5,
+		.config = PERF_COUNT_SW_DUMMY,
+		.sample_type = PERF_SAMPLE_TIME,
+		.sample_id_all = 1,
+		.comm = 1,
+		.exclude_kernel = 1,
+		.exclude_hv = 1,
+	};
+	struct ring ring;
+	char name[16] = "";
+	uint64_t now = 0;
+
+	if (attr && attr->use_clockid)
+		return clock_ns(attr->clockid);
+	int fd = (int)syscall(SYS_perf_event_open, &comm, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	if (ring_map(&ring, fd, 1) == 0) {
+		prctl(PR_GET_NAME, name);
+		prctl(PR_SET_NAME, name);
+		now = time_of_comm(&ring);
+		ring_unmap(&ring);
+	}
+	close(fd);
+	return now;
+}
+
+static struct ledger_moment moment_now(const struct eventset *set)
+{
+	uint64_t perf_ns = perf_clock_now(set->events->nr ? &set->events->events[0].attr : NULL);
+
+	return (struct ledger_moment){.ns = clock_ns(CLOCK_MONOTONIC), .perf_ns = perf_ns};
+}
+
+static size_t nr_cut_counts(const struct stack_cutter *cutter)
+{
+	struct stack_cut_count count;
+	size_t nr = 0;
+
+	while (cutter && stack_cut_count(cutter, nr, &count))
+		nr++;
+	return nr;
+}
+
+int ledger_book_open(struct ledger_book *book, const struct eventset *set, const struct stack_cutter *cutter)
+{
+	size_t nr = set->plan->nr_slots, nr_cut = nr_cut_counts(cutter);
+
+	*book = (struct ledger_book){
+		.set = set,
+		.lost = calloc(nr + 1, sizeof(*book->lost)),
+		.open = calloc(nr + 1, sizeof(*book->open)),
+		.cutter = cutter,
+		.cut = calloc(nr_cut + 1, sizeof(*book->cut)),
+		.cut_open = calloc(nr_cut + 1, sizeof(*book->cut_open)),
+	};
+	if (!book->lost || !book->open || !book->cut || !book->cut_open)
+		return -ENOMEM;
+	book->ledger.counted = eventset_counts_lost(set);
+	for (size_t i = 0; i < set->plan->nr_drained; i++)
+		book->ledger.task_rings |= set->plan->rings[i].channel == CHANNEL_SIDE;
+	book->start = book->span_start = moment_now(set);
+	book->read_ns = book->start.ns;
+	return 0;
+}
+
+void ledger_book_fini(struct ledger_book *book)
+{
+	free(book->lost);
+	free(book->open);
+	free(book->cut);
+	free(book->cut_open);
+	ledger_fini(&book->ledger);
+	ledger_fini(&book->span);
+	*book = (struct ledger_book){0};
+}
+
+enum { MANY = 16384 };
+
+static bool is_overwritten(const struct ledger_book *book, size_t slot)
+{
+	return book->set->plan->slots[slot].ring >= book->set->plan->nr_drained;
+}
+
+/* Readers wait as long as --max-cpu makes them: what did not fit in between was dropped by the CPU limit. */
+static bool was_paced(const struct ledger_book *book)
+{
+	return book->paced_ns && atomic_load_explicit(book->paced_ns, memory_order_relaxed) > book->read_ns;
+}
+
+/* Draining threads waited for memory since the last reading. */
+static bool was_storage_late(const struct ledger_book *book)
+{
+	return book->full_ns && atomic_load_explicit(book->full_ns, memory_order_relaxed) > book->read_ns;
+}
+
+static enum ledger_cause cause_of(const struct ledger_book *book, size_t slot)
+{
+	if (is_overwritten(book, slot))
+		return LEDGER_PAUSED;
+	return was_paced(book) ? LEDGER_CPU_LIMIT : was_storage_late(book) ? LEDGER_STORAGE : LEDGER_RING_FULL;
+}
+
+static struct ledger_entry loss_of(const struct ledger_book *book, size_t slot, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct plan_slot *plan = &book->set->plan->slots[slot];
+
+	return (struct ledger_entry){
+		.event = (uint32_t)plan->event,
+		.cause = cause_of(book, slot),
+		.cpu = plan->cpu,
+		.tid = plan->cpu < 0 ? plan->pid : -1,
+		.from_ns = from_ns,
+		.to_ns = to_ns,
+	};
+}
+
+/* Each reading that found something is an interval; when there are many, those that follow each other are one. */
+static int note(struct ledger_book *book, size_t *open, const struct ledger_entry *entry)
+{
+	struct ledger_entry *before = *open ? &book->ledger.entries[*open - 1] : NULL;
+
+	if (before && book->ledger.nr_entries >= MANY && before->cause == entry->cause) {
+		before->to_ns = entry->to_ns;
+		before->count += entry->count;
+		return 0;
+	}
+	int err = ledger_add(&book->ledger, entry);
+	if (!err)
+		*open = book->ledger.nr_entries;
+	return err;
+}
+
+static int read_slot(struct ledger_book *book, size_t slot, uint64_t now)
+{
+	uint64_t lost = eventset_lost(book->set, slot);
+
+	if (lost <= book->lost[slot]) {
+		book->open[slot] = 0;
+		return 0;
+	}
+	struct ledger_entry entry = loss_of(book, slot, book->read_ns, now);
+	entry.count = lost - book->lost[slot];
+	int err = note(book, &book->open[slot], &entry);
+	if (err)
+		return err;
+	atomic_fetch_add_explicit(&book->nr_lost, lost - book->lost[slot], memory_order_relaxed);
+	book->lost[slot] = lost;
+	return 0;
+}
+
+static int read_cuts(struct ledger_book *book, uint64_t now)
+{
+	struct stack_cut_count count;
+	int err = 0;
+
+	for (size_t i = 0; !err && stack_cut_count(book->cutter, i, &count); i++) {
+		const struct ledger_entry entry = {
+			.event = count.event,
+			.cause = LEDGER_TRIMMED,
+			.cpu = count.cpu,
+			.tid = -1,
+			.from_ns = book->read_ns,
+			.to_ns = now,
+			.count = count.count - book->cut[i],
+		};
+		if (entry.count)
+			err = note(book, &book->cut_open[i], &entry);
+		else
+			book->cut_open[i] = 0;
+		if (!err)
+			book->cut[i] = count.count;
+	}
+	return err;
+}
+
+static int read_slots(struct ledger_book *book, bool overwritten)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+	int err = 0;
+
+	for (size_t i = 0; i < book->set->plan->nr_slots && !err; i++)
+		if (overwritten || !is_overwritten(book, i))
+			err = read_slot(book, i, now);
+	if (!err && book->cutter)
+		err = read_cuts(book, now);
+	book->read_ns = now;
+	book->reading_ns = clock_ns(CLOCK_MONOTONIC) - now;
+	return err;
+}
+
+int ledger_book_read(struct ledger_book *book)
+{
+	return read_slots(book, false);
+}
+
+int ledger_book_note_pause(struct ledger_book *book, size_t slot, uint64_t from_ns, uint64_t to_ns)
+{
+	struct ledger_entry entry = loss_of(book, slot, from_ns, to_ns);
+	uint64_t lost = eventset_lost(book->set, slot);
+
+	entry.count = lost > book->lost[slot] ? lost - book->lost[slot] : 0;
+	/* Time in which nothing happened is worth telling, but not worth any amount of memory. */
+	if (!entry.count && book->ledger.nr_entries >= MANY)
+		return 0;
+	int err = ledger_add(&book->ledger, &entry);
+	if (!err)
+		book->lost[slot] += entry.count;
+	return err;
+}
+
+/* From one clock to the other, which need not go at the same pace. */
+static uint64_t to_perf(const struct ledger_moment *start, const struct ledger_moment *end, uint64_t ns)
+{
+	if (!start->perf_ns || !end->perf_ns || end->ns <= start->ns || ns <= start->ns)
+		return start->perf_ns;
+	double pace = (double)(end->perf_ns - start->perf_ns) / (double)(end->ns - start->ns);
+	return start->perf_ns + (uint64_t)((double)(ns - start->ns) * pace);
+}
+
+static void convert(struct ledger *ledger, const struct ledger_moment *start, const struct ledger_moment *end)
+{
+	for (size_t i = 0; i < ledger->nr_entries; i++) {
+		ledger->entries[i].from_ns = to_perf(start, end, ledger->entries[i].from_ns);
+		ledger->entries[i].to_ns = to_perf(start, end, ledger->entries[i].to_ns);
+	}
+	for (size_t i = 0; i < ledger->nr_actions; i++)
+		ledger->actions[i].ns = to_perf(start, end, ledger->actions[i].ns);
+	ledger->started_ns = start->perf_ns;
+	ledger->ended_ns = end->perf_ns;
+}
+
+/* From here on what is lost is that of the next span. */
+static int end_span(struct ledger_book *book, const struct ledger_moment *end, struct ledger *ret)
+{
+	struct ledger span = {.counted = book->ledger.counted, .task_rings = book->ledger.task_rings};
+	int err = 0;
+
+	for (size_t i = book->span_entry; i < book->ledger.nr_entries && !err; i++)
+		err = ledger_add(&span, &book->ledger.entries[i]);
+	if (err) {
+		ledger_fini(&span);
+		return err;
+	}
+	convert(&span, &book->span_start, end);
+	*ret = span;
+	for (size_t i = 0; i < book->set->plan->nr_slots; i++)
+		book->open[i] = 0;
+	for (size_t i = 0; i < nr_cut_counts(book->cutter); i++)
+		book->cut_open[i] = 0;
+	book->span_start = *end;
+	book->span_entry = book->ledger.nr_entries;
+	return 0;
+}
+
+int ledger_book_cut(struct ledger_book *book, struct ledger *ret)
+{
+	int err = read_slots(book, true);
+	const struct ledger_moment end = moment_now(book->set);
+
+	return err ? err : end_span(book, &end, ret);
+}
+
+int ledger_book_close(struct ledger_book *book)
+{
+	int err = read_slots(book, true);
+	const struct ledger_moment end = moment_now(book->set);
+	int span_err = end_span(book, &end, &book->span);
+
+	convert(&book->ledger, &book->start, &end);
+	return err ? err : span_err;
+}
+
+/* The ring, and as much again as came while it was full, in the next power of two. */
+static size_t enough_bytes(const struct coverage_params *params, uint64_t lost)
+{
+	enum { LIKELY_RECORD = 128 };
+	uint64_t record = params->nr_samples ? params->drained_bytes / params->nr_samples + 1 : LIKELY_RECORD;
+	uint64_t need = params->ring_bytes + lost * record;
+	size_t bytes = params->ring_bytes ? params->ring_bytes : 1;
+
+	while (bytes < need && bytes < (size_t)1 << 40)
+		bytes *= 2;
+	return bytes;
+}
+
+/* Of gaps in which nothing is known to be lost no size follows. */
+static void advise(const struct coverage_params *params, const struct ledger_entry *gaps, size_t nr_gaps, struct coverage *ret)
+{
+	for (size_t i = 0; i < nr_gaps; i++) {
+		const struct ledger_entry *gap = &gaps[i];
+		size_t bytes = gap->count ? enough_bytes(params, gap->count) : 0;
+		if (gap->cause != LEDGER_RING_FULL)
+			continue;
+		if (bytes > params->most_ring_bytes && gap->to_ns - gap->from_ns > ret->blind_ns)
+			ret->blind_ns = gap->to_ns - gap->from_ns;
+		ret->enough_bytes = bytes > ret->enough_bytes ? bytes : ret->enough_bytes;
+	}
+	if (ret->blind_ns)
+		ret->enough_bytes = 0;
+}
+
+static bool has_input(const struct loss_times *losses)
+{
+	return losses && losses->nr_places && losses->last_ns;
+}
+
+static int gaps_of_records(struct ledger *ledger, struct loss_times *losses, struct ledger_entry **ret, size_t *ret_nr)
+{
+	int err = loss_times_end(losses, ledger->ended_ns ? ledger->ended_ns : losses->last_ns, ledger);
+
+	return err ? err : ledger_join(ledger, losses->gaps, losses->nr_gaps, ret, ret_nr);
+}
+
+/* Without those of task events. */
+static int gaps_of_readings(const struct coverage_params *params, struct ledger_entry **ret, size_t *ret_nr)
+{
+	const struct ledger *ledger = params->ledger;
+	size_t nr = 0;
+
+	*ret = calloc(ledger->nr_entries + 1, sizeof(**ret));
+	for (size_t i = 0; *ret && i < ledger->nr_entries; i++)
+		if (!ledger->task_rings || !params->losses || loss_times_samples(params->losses, ledger->entries[i].event))
+			(*ret)[nr++] = ledger->entries[i];
+	*ret_nr = nr;
+	return *ret ? 0 : -ENOMEM;
+}
+
+int coverage_make(const struct coverage_params *params, struct coverage *ret)
+{
+	struct ledger *ledger = params->ledger;
+	struct coverage coverage = {.exact = has_input(params->losses), .nr_places = params->nr_places};
+	AUTO_FREE struct ledger_entry *gaps = NULL;
+	size_t nr_gaps;
+	int err = coverage.exact ? gaps_of_records(ledger, params->losses, &gaps, &nr_gaps)
+				 : gaps_of_readings(params, &gaps, &nr_gaps);
+
+	if (!err)
+		err = ledger_sum(gaps, nr_gaps, &coverage.sum);
+	if (err)
+		return err;
+	if (coverage.exact)
+		coverage.nr_places = params->losses->nr_places;
+	if (ledger->ended_ns > ledger->started_ns)
+		coverage.elapsed_ns = ledger->ended_ns - ledger->started_ns;
+	else if (coverage.exact)
+		coverage.elapsed_ns = params->losses->last_ns - params->losses->first_ns;
+	advise(params, gaps, nr_gaps, &coverage);
+	*ret = coverage;
+	return 0;
+}
+
+double coverage_percent(const struct coverage *coverage)
+{
+	double all_ns = (double)coverage->elapsed_ns * (double)coverage->nr_places;
+	double percent = all_ns > 0 ? 100.0 * (1.0 - (double)coverage->sum.gap_ns / all_ns) : 100.0;
+
+	return percent < 0 ? 0 : percent;
+}
+
+struct named_cost {
+	const char *name;
+	uint64_t value;
+};
+
+static int add_all(struct ledger *ledger, const struct named_cost costs[], size_t nr)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < nr && !err; i++)
+		err = ledger_add_cost(ledger, costs[i].name, costs[i].value);
+	return err;
+}
+
+#define ADD_ALL(ledger, costs) add_all(ledger, costs, sizeof(costs) / sizeof((costs)[0]))
+
+/* proc_pid_io(5): "syscw: 12". 0: the kernel does not count it. */
+static uint64_t io_count(const char *text, const char *name)
+{
+	const char *at = strstr(text, name);
+
+	return at ? strtoull(at + strlen(name), NULL, 10) : 0;
+}
+
+static int add_io(struct ledger *ledger)
+{
+	AUTO_BUF struct buf io = {0};
+
+	if (fd_slurp("/proc/self/io", 4096, &io))
+		return 0;
+	const char *text = buf_text(&io);
+	const struct named_cost costs[] = {
+		{"read calls", io_count(text, "syscr: ")},
+		{"write calls", io_count(text, "syscw: ")},
+		{"written bytes", io_count(text, "wchar: ")},
+	};
+	return ADD_ALL(ledger, costs);
+}
+
+static int add_process(struct ledger *ledger)
+{
+	struct rusage usage;
+
+	if (getrusage(RUSAGE_SELF, &usage))
+		return 0;
+	const struct named_cost costs[] = {
+		{"all cpu ns", clock_ns(CLOCK_PROCESS_CPUTIME_ID)},
+		{"page faults", (uint64_t)(usage.ru_minflt + usage.ru_majflt)},
+		{"sleeps", (uint64_t)usage.ru_nvcsw},
+		{"preemptions", (uint64_t)usage.ru_nivcsw},
+	};
+	int err = ADD_ALL(ledger, costs);
+	return err ? err : add_io(ledger);
+}
+
+static const struct reader_work *work_of(const struct reader *reader)
+{
+	return reader->started ? &reader->at_switch : &reader->at_end;
+}
+
+/* Of several: each by itself. */
+static int add_threads(const struct readers *readers, struct ledger *ledger)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < readers->nr && readers->nr > 1 && !err; i++) {
+		AUTO_BUF struct buf name = {0};
+		buf_printf(&name, "drain thread %zu cpu ns", i);
+		err = ledger_add_cost(ledger, buf_text(&name), work_of(&readers->readers[i])->use.cpu_ns);
+	}
+	return err;
+}
+
+static int add_drain(const struct readers *readers, struct ledger *ledger)
+{
+	struct reader_work all = {0};
+
+	for (size_t i = 0; i < readers->nr; i++) {
+		const struct reader_work *work = work_of(&readers->readers[i]);
+		all.use.cpu_ns += work->use.cpu_ns;
+		all.use.waited_ns += work->use.waited_ns;
+		all.use.sleeps += work->use.sleeps;
+		all.use.preemptions += work->use.preemptions;
+		all.wakeups += work->wakeups;
+		all.visits += work->visits;
+		all.bytes += work->bytes;
+	}
+	const struct named_cost costs[] = {
+		{"drain cpu ns", all.use.cpu_ns},
+		{"drain waited for a CPU ns", all.use.waited_ns},
+		{"drain wake-ups", all.wakeups},
+		{"drain sleeps", all.use.sleeps},
+		{"drain preemptions", all.use.preemptions},
+		{"drain visits", all.visits},
+		{"drained bytes", all.bytes},
+	};
+	int err = ADD_ALL(ledger, costs);
+	return err ? err : add_threads(readers, ledger);
+}
+
+/* The threads that compress and write. */
+static int add_pool(struct pack_pool *pool, struct ledger *ledger)
+{
+	if (!pool)
+		return 0;
+	pthread_mutex_lock(&pool->lock);
+	const struct named_cost costs[] = {
+		{"compress cpu ns", pool->totals.pack_cpu_ns},
+		{"write cpu ns", pool->totals.write_cpu_ns},
+	};
+	pthread_mutex_unlock(&pool->lock);
+	/* The same costs in each cut: a level that is lowered to 0 still compressed before. */
+	if (!pool->level)
+		return ledger_add_cost(ledger, costs[1].name, costs[1].value);
+	return ADD_ALL(ledger, costs);
+}
+
+/* All that grows, always in the same order. */
+static int add_sums(const struct recorder_cost *cost, struct ledger *ledger)
+{
+	int err = ledger_add_cost(ledger, "start cpu ns", cost->start_cpu_ns);
+
+	if (!err)
+		err = add_drain(cost->readers, ledger);
+	if (!err)
+		err = add_pool(cost->pool, ledger);
+	if (!err)
+		err = ledger_add_cost(ledger, "housekeeping cpu ns", *cost->housekeeping_cpu_ns);
+	return err ? err : add_process(ledger);
+}
+
+static int add_peak(struct ledger *ledger)
+{
+	struct rusage usage;
+
+	if (getrusage(RUSAGE_SELF, &usage))
+		return 0;
+	return ledger_add_cost(ledger, "peak memory bytes", (uint64_t)usage.ru_maxrss * 1024);
+}
+
+int recorder_cost_cut(struct recorder_cost *cost, struct ledger *ledger)
+{
+	struct ledger now = {0};
+	int err = add_sums(cost, &now);
+
+	for (size_t i = 0; i < now.nr_costs && !err; i++) {
+		uint64_t before = i < cost->reported.nr_costs ? cost->reported.costs[i].value : 0;
+		err = ledger_add_cost(ledger, now.costs[i].name, now.costs[i].value - before);
+	}
+	if (!err)
+		err = add_peak(ledger);
+	ledger_fini(&cost->reported);
+	cost->reported = now;
+	return err;
+}
+
+int recorder_cost_add(const struct recorder_cost *cost, struct ledger *ledger)
+{
+	int err = add_sums(cost, ledger);
+
+	return err ? err : add_peak(ledger);
+}
+
+void recorder_cost_fini(struct recorder_cost *cost)
+{
+	ledger_fini(&cost->reported);
+}

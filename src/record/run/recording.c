@@ -1,0 +1,957 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/run/recording.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/cpuset.h"
+#include "base/diag.h"
+#include "base/log.h"
+#include "compress/extent.h"
+#include "compress/stack_cut.h"
+#include "record/adapt/steering.h"
+#include "record/adapt/task_pauser.h"
+#include "record/build_ids/collector.h"
+#include "record/drain/early_drain.h"
+#include "record/drain/flight.h"
+#include "record/drain/readers.h"
+#include "record/drain/thread_spec.h"
+#include "record/features/features.h"
+#include "record/output/data_files.h"
+#include "record/output/finish.h"
+#include "record/output/output_file.h"
+#include "record/output/output_path.h"
+#include "record/output/prologue.h"
+#include "record/output/task_log.h"
+#include "record/run/control.h"
+#include "record/run/cpu_watch.h"
+#include "record/run/housekeeping.h"
+#include "record/run/ledger.h"
+#include "record/run/rotation.h"
+#include "record/run/supervise.h"
+#include "record/setup/eventset.h"
+#include "record/setup/plan.h"
+#include "record/setup/target.h"
+#include "record/setup/trigger_events.h"
+#include "record/setup/workload.h"
+#include "record/synth/synth.h"
+#include "stream/pack_pool.h"
+#include "sysinfo/topology.h"
+
+/* Everything that one recording owns; each part is made by one step of recording_run() and ended by recording_fini(). */
+struct recording {
+	const struct recording_options *options;
+	sigset_t old_mask;
+	int signal_fd;
+	struct control control;
+	struct workload workload;
+	struct task_pauser task_pauser; /* zeroed: none */
+	struct trigger_events trigger;
+	struct plan plan;
+	struct eventset set;
+	uint64_t most_ring_bytes; /* of all rings together */
+	size_t pool_bytes; /* 0: none but what -z needs */
+	struct early_drain *early; /* NULL: no task events, or readers run */
+	struct steering steering;
+	struct flight *flight;
+	struct described_events described;
+	struct features_params features;
+	struct pack_pool *pool; /* NULL: nothing is compressed */
+	struct feature_compressed compressed;
+	struct task_log *task_log; /* NULL: one file is all there will be */
+	struct output_params common;
+	struct output_file output;
+	struct rotation rotation;
+	struct topology topology; /* zeroed where one thread drains */
+	struct thread_layout layout;
+	struct readers readers;
+	struct ledger_book book;
+	struct recorder_cost cost;
+	struct cpu_watch cpus;
+	struct commit commit;
+	struct housekeeping housekeeping;
+	int *sync_fds; /* heap */
+	struct loss_times losses;
+};
+
+/* Such as SIGHUP by nohup(1): the recording goes on when its terminal is gone. */
+static bool is_ignored(int signal_number)
+{
+	struct sigaction action;
+
+	return sigaction(signal_number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+/* They end the recording, and its file is whole. These two even where they are ignored: shells do that to background jobs. */
+static const int always_ending[] = {SIGINT, SIGTERM};
+static const int ending[] = {SIGHUP, SIGQUIT, SIGALRM, SIGUSR1};
+
+static int catch_signals(struct recording *rec, struct diag *reterr)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(always_ending) / sizeof(*always_ending); i++)
+		sigaddset(&set, always_ending[i]);
+	for (size_t i = 0; i < sizeof(ending) / sizeof(*ending); i++)
+		if (!is_ignored(ending[i]))
+			sigaddset(&set, ending[i]);
+	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGUSR2);
+	rec->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (rec->signal_fd < 0)
+		return diag_set(reterr, -errno, "signalfd: %s", strerror(errno));
+	/* A reader that goes away and a file that may not grow are errors of the output, not our death. */
+	sigaddset(&set, SIGPIPE);
+	sigaddset(&set, SIGXFSZ);
+	sigaddset(&set, SIGUSR2); /* asks for a snapshot, of recorders that make any; perf ignores it, too */
+	pthread_sigmask(SIG_BLOCK, &set, &rec->old_mask);
+	return 0;
+}
+
+static struct event_options sampling_of(const struct recording *rec)
+{
+	const struct recording_options *options = rec->options;
+	struct event_options sampling = options->sampling;
+
+	sampling.target = rec->options->target->kind;
+	sampling.per_thread = rec->options->target->per_thread;
+	sampling.threads_only = options->threads_only;
+	sampling.inherit = options->inherit && !sampling.per_thread && !sampling.threads_only;
+	sampling.delayed = options->times.delayed;
+	sampling.pipe_output = output_path_is_pipe(options->output);
+	sampling.side_channel = options->side_channel;
+	sampling.overwrite_rings = true;
+	sampling.has_workload = options->workload != NULL;
+	return sampling;
+}
+
+static int configure(struct recording *rec, struct diag *reterr)
+{
+	const struct event_options sampling = sampling_of(rec);
+
+	return event_list_configure(rec->options->events, &sampling, reterr);
+}
+
+static int open_trigger(struct recording *rec, struct diag *reterr)
+{
+	const struct event_options sampling = sampling_of(rec);
+
+	return trigger_events_open(&rec->trigger, rec->options->switch_events, &sampling, rec->options->target, reterr);
+}
+
+static int fork_workload(struct recording *rec, struct diag *reterr)
+{
+	const struct recording_options *options = rec->options;
+
+	if (!options->workload)
+		return 0;
+	enum workload_flags flags = (output_path_is_stdout(options->output) ? WORKLOAD_STDOUT_TO_STDERR : 0) |
+				    (options->on_pressure == ON_PRESSURE_FREEZE ? WORKLOAD_OWN_SESSION : 0);
+	int err = workload_fork(&rec->workload, options->workload, flags, &rec->old_mask, reterr);
+	if (!err && rec->options->target->kind == EVENT_TARGET_WORKLOAD)
+		err = target_add_tid(rec->options->target, rec->workload.pid);
+	return err;
+}
+
+/* Whom: those of -p, or of -t, or else the command with all that it starts in its process group. */
+static int open_task_pauser(struct recording *rec, struct diag *reterr)
+{
+	const struct target *target = rec->options->target;
+	const pid_t group = -rec->workload.pid;
+	int err;
+
+	if (rec->options->on_pressure != ON_PRESSURE_FREEZE)
+		return 0;
+	if (target->nr_pids)
+		err = task_pauser_open(&rec->task_pauser, target->pids, target->nr_pids);
+	else if (target->kind == EVENT_TARGET_TASKS)
+		err = task_pauser_open(&rec->task_pauser, target->tids, target->nr_tids);
+	else
+		err = task_pauser_open(&rec->task_pauser, &group, 1);
+	return err ? diag_set(reterr, err, "--on-pressure=freeze: %s", strerror(-err)) : 0;
+}
+
+static int describe_events(struct recording *rec, struct diag *reterr)
+{
+	int err = described_events_make(&rec->set, &rec->described);
+
+	rec->features = (struct features_params){
+		.events = rec->described.descs,
+		.nr_events = rec->described.nr_descs,
+		.argc = rec->options->argc,
+		.argv = rec->options->argv,
+		.pipe = rec->output.dest.pipe,
+		.tracepoints = (const char *const *)rec->described.tracepoints,
+		.nr_tracepoints = rec->described.nr_tracepoints,
+		.groups = rec->described.groups,
+		.nr_groups = rec->described.nr_groups,
+	};
+	rec->common = (struct output_params){
+		.options = rec->options,
+		.set = &rec->set,
+		.described = &rec->described,
+		.features = &rec->features,
+		.workload = &rec->workload,
+		.layout = rec->options->threads ? &rec->layout : NULL,
+	};
+	return err ? diag_set(reterr, err, "out of memory") : 0;
+}
+
+/* Is there memory before the writer whose size the user did not name? */
+static bool has_default_pool(const struct recording_options *options)
+{
+	return !options->buffer_bytes && !options->rotation.flight_ns;
+}
+
+/* Memory that can be had without swapping; 0: not known. */
+static uint64_t available_bytes(void)
+{
+	FILE *meminfo = fopen("/proc/meminfo", "re");
+	unsigned long long kib = 0;
+	char line[128];
+
+	while (meminfo && fgets(line, sizeof(line), meminfo) && sscanf(line, "MemAvailable: %llu kB", &kib) != 1)
+		;
+	if (meminfo)
+		fclose(meminfo);
+	return (uint64_t)kib * 1024;
+}
+
+/* Storage may stall for seconds: what comes then waits here. Memory is touched when it is needed, not before. */
+static size_t default_pool_bytes(const struct recording_options *options)
+{
+	enum { MOST = 1 << 30, WHEN_FROZEN = 64 << 20, PART_OF_AVAILABLE = 8 };
+	uint64_t bytes = available_bytes() / PART_OF_AVAILABLE;
+
+	if (options->on_pressure == ON_PRESSURE_FREEZE) /* all of it is touched at the start, and tasks are stopped before it is full */
+		return WHEN_FROZEN;
+	return bytes < MOST ? (size_t)bytes : MOST;
+}
+
+/* Of what the user named, or of what is sane here: rings get what the memory before the writer leaves. */
+static int divide_memory(struct recording *rec, struct diag *reterr)
+{
+	enum { PART_OF_MEMORY = 32 };
+	const struct recording_options *options = rec->options;
+	uint64_t half = options->max_memory / 2;
+
+	rec->most_ring_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / PART_OF_MEMORY;
+	rec->pool_bytes = options->buffer_bytes;
+	if (has_default_pool(options))
+		rec->pool_bytes = default_pool_bytes(options);
+	if (!options->max_memory)
+		return 0;
+	if (has_default_pool(options) && rec->pool_bytes > half)
+		rec->pool_bytes = (size_t)half;
+	if (rec->pool_bytes >= options->max_memory)
+		return diag_set(reterr, -ENOMEM, "--max-memory=%lluK leaves nothing for rings beside --buffer-memory=%zuK",
+				(unsigned long long)options->max_memory / 1024, rec->pool_bytes / 1024);
+	rec->most_ring_bytes = options->max_memory - rec->pool_bytes;
+	return 0;
+}
+
+/* Those of the flight channel are as large as those that are drained. */
+static int open_rings(struct recording *rec, struct diag *reterr)
+{
+	/* Writes of 1 MiB are cheaper than smaller ones; what a thread that sleeps has not drained is gone if the recorder is killed. */
+	enum { WAKEUP = 1 << 20, WAKEUP_OF_THREADS = 256 << 10 };
+	struct ring_sizes sizes = rec->options->ring;
+
+	sizes.most_bytes = rec->most_ring_bytes;
+	sizes.bounded = rec->options->max_memory != 0;
+	sizes.wakeup_bytes = rec->options->threads ? WAKEUP_OF_THREADS : WAKEUP;
+	int err = eventset_open(&rec->set, &rec->plan, rec->options->events, sizes, reterr);
+	if (err)
+		return err;
+	err = early_drain_start(&rec->set, rec->options->realtime, &rec->early);
+	if (err)
+		return diag_set(reterr, err, "cannot drain the rings of task events: %s", strerror(-err));
+	if (sizes.bounded)
+		sizes.pages = rec->set.ring_pages;
+	err = flight_open(&rec->set, sizes, &rec->flight, reterr);
+	return err ? err : eventset_set_filters(&rec->set, reterr);
+}
+
+/* Extents are what is dropped: small enough that the last of them are most of what may be held. */
+static size_t flight_extent_bytes(uint64_t held_bytes)
+{
+	enum { PARTS = 16, LEAST = 64 << 10 };
+	uint64_t bytes = held_bytes / PARTS / 4096 * 4096;
+
+	return bytes < LEAST ? LEAST : bytes > EXTENT_BYTES_SMALL ? EXTENT_BYTES_SMALL : (size_t)bytes;
+}
+
+static int open_steering(struct recording *rec, struct diag *reterr)
+{
+	const struct governor_bounds bounds = {.cpus = rec->options->max_cpus, .level = rec->options->compression_level};
+	int err = steering_open(&rec->steering, &bounds);
+
+	return err ? diag_set(reterr, err, "eventfd: %s", strerror(-err)) : 0;
+}
+
+static int start_compression(struct recording *rec, struct diag *reterr)
+{
+	enum { SHARED_READY_BYTES = 64 << 20 };
+	const struct recording_options *options = rec->options;
+	bool shared = options->threads && !options->directory;
+	size_t nr_streams = options->directory ? rec->plan.nr_drained : shared ? rec->layout.nr_threads : 1;
+	struct pack_params params = {
+		.level = options->compression_level,
+		/* At a switch of the output two are open for each. */
+		.nr_stages = 2 * nr_streams,
+		.events = rec->described.descs,
+		.nr_events = rec->described.nr_descs,
+	};
+
+	/* Where all CPUs are busy what is drained piles up before workers that share theirs. */
+	params.realtime = !params.level;
+	params.no_index = !params.level && !options->rotation.flight_ns;
+	params.budget_bytes = rec->pool_bytes;
+	/* Who looks on gets an extent for each pass, however little is in it. */
+	if (rec->output.dest.pipe && params.level)
+		params.extent_bytes = EXTENT_BYTES_SMALL;
+	params.pressure = rec->task_pauser.frozen ? &rec->task_pauser.pressure : NULL;
+	/* Where nothing may be lost the drain does not wait for pages either. */
+	params.ready_bytes = params.pressure ? SIZE_MAX : options->cpus_per_thread ? SHARED_READY_BYTES : 0;
+	params.trims = options->on_pressure == ON_PRESSURE_TRIM;
+	params.notifier = &rec->steering.notifier;
+	if (options->rotation.flight_ns)
+		params.extent_bytes = flight_extent_bytes(options->rotation.flight_bytes);
+	rec->compressed = (struct feature_compressed){
+		.type = FEATURE_COMPRESSED_ZSTD,
+		.level = (uint32_t)params.level,
+		.ratio = 1, /* of a pipe it is not known before */
+		/* perf decompresses a record into a buffer of this size. */
+		.mmap_bytes = EXTENT_RECORD_BYTES_MAX + (uint32_t)sysconf(_SC_PAGESIZE),
+	};
+	int err = pack_pool_new(&params, &rec->pool, reterr);
+	if (err)
+		return err;
+	rec->features.compressed = params.level ? &rec->compressed : NULL;
+	rec->common.pool = rec->pool;
+	return 0;
+}
+
+/* All that was compressed is written. */
+static void end_compression(struct recording *rec, struct recording_result *result)
+{
+	if (!rec->pool)
+		return;
+	pack_pool_stop(rec->pool);
+	result->packed = rec->pool->totals;
+	result->compressed = rec->compressed.level != 0;
+	result->pool_bytes = rec->pool->memory_bytes;
+}
+
+/*
+ * Opening a FIFO and writing into a full pipe wait for their reader as long as that takes: a signal ends us there as it did
+ * before. Nothing is lost then: the workload has not begun. Threads that are started here end here.
+ */
+static void unblock_termination_signals(const struct recording *rec, sigset_t *ret_blocked)
+{
+	sigset_t set;
+
+	pthread_sigmask(SIG_SETMASK, NULL, ret_blocked);
+	set = *ret_blocked;
+	for (size_t i = 0; i < sizeof(always_ending) / sizeof(*always_ending); i++)
+		if (!sigismember(&rec->old_mask, always_ending[i]))
+			sigdelset(&set, always_ending[i]);
+	for (size_t i = 0; i < sizeof(ending) / sizeof(*ending); i++)
+		if (!sigismember(&rec->old_mask, ending[i]))
+			sigdelset(&set, ending[i]);
+	pthread_sigmask(SIG_SETMASK, &set, NULL);
+}
+
+/* Header and initial state: the writer goes on where they end. */
+static int start_output(struct recording *rec, struct diag *reterr)
+{
+	bool flight = rec->options->rotation.flight_ns;
+	int err = flight ? output_file_open_retained(&rec->output, &rec->common, reterr)
+			 : output_file_open(&rec->output, &rec->common, 0, reterr);
+
+	if (err || rec->options->tail_synthesize)
+		return err;
+	if (rec->options->rotation.on) {
+		err = task_log_new(&rec->plan, &rec->described.descs[0].attr, &rec->output.files, &rec->task_log);
+		if (err)
+			return diag_set(reterr, err, "out of memory");
+		rec->common.task_log = rec->housekeeping.task_log = rec->task_log;
+	}
+	if (flight)
+		return output_file_begin_task_log(&rec->output, &rec->common, reterr);
+	return output_file_put_initial_state(&rec->output, &rec->common, &rec->rotation.initial_bytes, reterr);
+}
+
+static int open_output(struct recording *rec, struct diag *reterr)
+{
+	sigset_t blocked;
+
+	if (!rec->output.dest.pipe)
+		return start_output(rec, reterr);
+	unblock_termination_signals(rec, &blocked);
+	int err = start_output(rec, reterr);
+	pthread_sigmask(SIG_SETMASK, &blocked, NULL);
+	return err;
+}
+
+static int share_cpus(struct recording *rec, const struct topology *topology, struct diag *reterr)
+{
+	const struct cpuset *cpus = &rec->options->target->cpus;
+	int err = thread_layout_divide(cpus, rec->options->cpus_per_thread, topology, &rec->layout);
+
+	if (err)
+		return diag_set(reterr, err, "out of memory");
+	log_verbose("%u CPUs: %zu threads drain them into one file, one for at most %u CPUs (--no-threads: one for all)",
+		    cpuset_count(cpus), rec->layout.nr_threads, rec->options->cpus_per_thread);
+	return 0;
+}
+
+/* Which thread drains which CPUs; where there is more than one. */
+static int lay_out_threads(struct recording *rec, struct diag *reterr)
+{
+	const struct target *target = rec->options->target;
+
+	if (!rec->options->threads)
+		return 0;
+	int err = topology_read("/sys", &rec->topology, reterr);
+	if (!err && rec->options->cpus_per_thread)
+		return share_cpus(rec, &rec->topology, reterr);
+	if (!err)
+		err = thread_spec_resolve(rec->options->thread_spec, target->per_thread ? NULL : &target->cpus, &rec->topology,
+					  &rec->layout, reterr);
+	if (!err && target->per_thread)
+		thread_layout_trim(&rec->layout, rec->plan.nr_places);
+	return err;
+}
+
+static int start_readers(struct recording *rec, struct diag *reterr)
+{
+	struct readers_params readers = {
+		.set = &rec->set,
+		.files = &rec->output.files,
+		.layout = rec->options->threads ? &rec->layout : NULL,
+		.early = rec->early,
+		.notifier = &rec->steering.notifier,
+		.tells_wakeups = rec->options->max_cpus > 0,
+		.realtime = rec->options->realtime,
+		.workload = rec->workload.pid,
+	};
+
+	int err = readers_start(&rec->readers, &readers, reterr);
+
+	early_drain_free(take_ptr(rec->early));
+	return err;
+}
+
+static int start_events(struct recording *rec, struct diag *reterr)
+{
+	/* All our threads run by now. */
+	int err = eventset_leave_out_recorder(&rec->set, reterr);
+
+	if (err)
+		return err;
+	if (!rec->options->times.delayed)
+		err = eventset_enable(&rec->set);
+	else if (!rec->workload.pid)
+		err = eventset_switch(&rec->set, EVENTSET_SIDE_BAND, true);
+	if (!err)
+		err = trigger_events_enable(&rec->trigger);
+	if (err)
+		return diag_set(reterr, err, "cannot enable the events: %s", strerror(-err));
+	return rec->workload.pid ? workload_release(&rec->workload, rec->options->workload[0], reterr) : 0;
+}
+
+static void log_reader(const struct reader *reader, size_t index)
+{
+	AUTO_BUF struct buf rings = {0}, where = {0}, wanted = {0};
+	const char *separator = "";
+
+	for (size_t i = 0; i < reader->nr_rings; i++, separator = ",")
+		buf_printf(&rings, "%s%zu", separator, reader->rings[i]);
+	cpuset_format(&reader->runs_on, &where);
+	if (reader->affinity)
+		cpuset_format(reader->affinity, &wanted);
+	/* A container, say: cpuset(7). */
+	bool elsewhere = wanted.len && strcmp(buf_text(&wanted), buf_text(&where));
+	log_verbose("thread %zu: rings %s; on CPUs %s%s%s; scheduling %s", index, buf_text(&rings), buf_text(&where),
+		    elsewhere ? ", not allowed on all of " : "", elsewhere ? buf_text(&wanted) : "", reader->scheduling);
+}
+
+static void log_plan(const struct recording *rec)
+{
+	AUTO_BUF struct buf text = {0};
+	const struct data_file *file = &rec->output.files.files[0];
+	const struct writer_params *params = rec->options->directory ? &rec->output.files.params : &rec->output.writer_params;
+	const struct writer_ops *ops = file->writer->stores;
+	size_t ring_bytes = rec->set.ring_pages * (size_t)sysconf(_SC_PAGESIZE);
+
+	if (log_level() < LOG_VERBOSE)
+		return;
+	buf_printf(&text, "%zu event fds, %zu rings of %zu KiB, wake-up at %zu KiB, flush from %zu KiB; writer %s",
+		   rec->plan.nr_slots, rec->plan.nr_rings, ring_bytes / 1024, rec->set.wakeup_bytes / 1024,
+		   file->stream.flush_bytes / 1024, ops->name);
+	if (ops->stages)
+		buf_printf(&text, ", %zu blocks of %zu KiB", params->nr_blocks, params->block_bytes / 1024);
+	if (ops->maps)
+		buf_printf(&text, ", windows of %zu KiB", params->window_bytes / 1024);
+	if (rec->pool)
+		buf_printf(&text, "; level %d, %zu workers, %zu extents of %zu KiB", rec->pool->level, rec->pool->nr_workers,
+			   rec->pool->nr_jobs, rec->pool->extent_bytes / 1024);
+	log_verbose("%s", buf_text(&text));
+	for (size_t i = 0; i < rec->readers.nr; i++)
+		log_reader(&rec->readers.readers[i], i);
+}
+
+/* What was lost for want of room in the rings of a thread, which it did not drain in time. */
+static uint64_t lost_of(const struct recording *rec, const struct reader *reader)
+{
+	uint64_t lost = 0;
+
+	for (size_t slot = 0; slot < rec->plan.nr_slots; slot++)
+		for (size_t i = 0; i < reader->nr_rings; i++)
+			if (reader->rings[i] == rec->plan.slots[slot].ring)
+				lost += eventset_lost(&rec->set, slot);
+	return lost;
+}
+
+static void log_readers_work(const struct recording *rec)
+{
+	if (log_level() < LOG_VERBOSE)
+		return;
+	for (size_t i = 0; i < rec->readers.nr; i++) {
+		const struct reader *reader = &rec->readers.readers[i];
+		uint64_t bytes = 0;
+		for (size_t s = 0; s < reader->nr_streams; s++)
+			bytes += reader->streams[s]->counters.bytes;
+		log_verbose("thread %zu: %llu bytes, %llu wake-ups, %.3f s of CPU, lost %llu", i, (unsigned long long)bytes,
+			    (unsigned long long)reader->wakeups, (double)reader->at_end.use.cpu_ns / 1e9,
+			    (unsigned long long)lost_of(rec, reader));
+	}
+}
+
+static int prepare_housekeeping(struct recording *rec)
+{
+	const struct writer_ops *asked = rec->options->writer.ops;
+	bool cuts = asked && asked->cuts && !rec->pool; /* of extents those count that are whole */
+	bool one_file = !rec->output.dest.pipe && !rec->options->directory && !cuts;
+	struct housekeeping *housekeeping = &rec->housekeeping;
+
+	rec->commit = (struct commit){
+		.fd = one_file ? rec->output.dest.fd : -1,
+		.data_offset = rec->output.header.data.offset,
+		.start = rec->output.writer->offset,
+		.files = &rec->output.files,
+	};
+	housekeeping->nr_sync_fds = 0;
+	free(rec->sync_fds);
+	rec->sync_fds = calloc(rec->output.files.nr + 1, sizeof(*rec->sync_fds));
+	if (!rec->sync_fds)
+		return -ENOMEM;
+	for (size_t i = 0; i < rec->output.files.nr; i++)
+		if (rec->output.files.files[i].fd >= 0)
+			rec->sync_fds[housekeeping->nr_sync_fds++] = rec->output.files.files[i].fd;
+	housekeeping->held = rec->output.held ? rec->output.writer : NULL;
+	if (!rec->output.dest.pipe && rec->output.dest.fd >= 0)
+		rec->sync_fds[housekeeping->nr_sync_fds++] = rec->output.dest.fd;
+	housekeeping->sync_fds = rec->sync_fds;
+	housekeeping->sync_ms = rec->options->sync_ms;
+	housekeeping->book = &rec->book;
+	housekeeping->task_pauser = &rec->task_pauser;
+	housekeeping->commit = &rec->commit;
+	return 0;
+}
+
+/* For the rotation: the housekeeping looks at the present output only. */
+static void pause_housekeeping(void *recording)
+{
+	housekeeping_stop(&((struct recording *)recording)->housekeeping);
+}
+
+static int resume_housekeeping(void *recording)
+{
+	struct recording *rec = recording;
+	int err = prepare_housekeeping(rec);
+
+	return err ? err : housekeeping_start(&rec->housekeeping);
+}
+
+static int open_rotation(struct recording *rec, struct diag *reterr)
+{
+	struct rotation *rotation = &rec->rotation;
+
+	rotation->spec = rec->options->rotation;
+	rotation->max_bytes = rec->options->max_bytes;
+	rotation->timestamp = rec->options->timestamp_name;
+	rotation->params = &rec->common;
+	rotation->output = &rec->output;
+	rotation->readers = &rec->readers;
+	rotation->flight = rec->flight;
+	rotation->book = &rec->book;
+	rotation->cost = &rec->cost;
+	rotation->pause = pause_housekeeping;
+	rotation->resume = resume_housekeeping;
+	rotation->ctx = rec;
+	int err = rotation_open(rotation, reterr);
+	if (err)
+		readers_stop(&rec->readers);
+	return err;
+}
+
+/* The ledger is open before the first event is enabled. */
+static int open_ledger(struct recording *rec, struct diag *reterr)
+{
+	int err = ledger_book_open(&rec->book, &rec->set, rec->pool ? rec->pool->cutter : NULL);
+
+	rec->book.paced_ns = &rec->readers.control.paced_ns;
+	rec->book.full_ns = &rec->pool->full_until_ns;
+	if (!err)
+		err = loss_times_init(&rec->losses, rec->described.descs, rec->described.nr_descs);
+	if (!err)
+		err = prepare_housekeeping(rec);
+	if (!err)
+		err = housekeeping_start(&rec->housekeeping);
+	return err ? diag_set(reterr, err, "cannot keep the ledger: %s", strerror(-err)) : 0;
+}
+
+/* Its last readings, when nothing comes any more. */
+static int close_ledger(struct recording *rec, struct diag *reterr)
+{
+	int err = cpu_watch_account(&rec->cpus, &rec->book.ledger);
+	int note_err = task_pauser_note(&rec->task_pauser, &rec->book.ledger);
+	int steering_err = steering_account(&rec->steering, &rec->book.ledger);
+	int close_err = ledger_book_close(&rec->book);
+
+	err = err ? err : note_err;
+	err = err ? err : steering_err;
+	err = err ? err : close_err;
+	if (!err)
+		err = recorder_cost_add(&rec->cost, &rec->book.ledger);
+	if (!err)
+		err = steering_cost(&rec->steering, &rec->book.ledger);
+	if (!err)
+		err = recorder_cost_cut(&rec->cost, &rec->book.span);
+	return err ? diag_set(reterr, err, "out of memory") : 0;
+}
+
+/* How much of its time the recording saw; after the file was finished. */
+static void add_coverage(struct recording *rec, struct recording_result *result)
+{
+	enum { PART_OF_MEMORY = 8 };
+	uint64_t memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	const struct coverage_params params = {
+		.ledger = &rec->book.ledger,
+		.losses = &rec->losses,
+		.nr_places = rec->plan.nr_places,
+		.ring_bytes = rec->set.ring_pages * (size_t)sysconf(_SC_PAGESIZE),
+		.drained_bytes = result->ring_total_bytes,
+		.most_ring_bytes = (size_t)(memory_bytes / PART_OF_MEMORY / (rec->plan.nr_places ? rec->plan.nr_places : 1)),
+		.nr_samples = result->nr_samples,
+	};
+
+	/* Out of memory: then it is not known. */
+	(void)!coverage_make(&params, &result->coverage);
+}
+
+/* Events flow from here until the workload, the targets, a signal or a failed writer ends it. */
+static int run_events(struct recording *rec, struct recording_result *result, struct diag *reterr)
+{
+	struct supervision supervision = {
+		.set = &rec->set,
+		.workload = &rec->workload,
+		.readers = &rec->readers.control,
+		.signal_fd = rec->signal_fd,
+		.times = &rec->options->times,
+		.control = &rec->control,
+		.rotation = &rec->rotation,
+		.trigger = &rec->trigger,
+		.cpus = &rec->cpus,
+		.steering = &rec->steering,
+		/* A command may write on the same terminal: only for those who ask for more. */
+		.shows_status = isatty(STDERR_FILENO) && (!rec->options->workload || log_level() >= LOG_VERBOSE),
+		.files = &rec->output.files,
+		.separate_files = rec->options->directory,
+		.book = &rec->book,
+	};
+
+	log_plan(rec);
+	int err = open_ledger(rec, reterr);
+	rec->cost = (struct recorder_cost){
+		.readers = &rec->readers,
+		.pool = rec->pool,
+		.housekeeping_cpu_ns = &rec->housekeeping.cpu_ns,
+		.start_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID),
+	};
+	if (!err)
+		err = start_events(rec, reterr);
+	if (!err) {
+		steering_start(&rec->steering, rec->pool, &rec->readers.control);
+		err = supervise(&supervision, &result->signal, reterr);
+		steering_stop(&rec->steering);
+	}
+	eventset_disable(&rec->set);
+	pack_pool_press_no_more(rec->pool);
+	housekeeping_stop(&rec->housekeeping);
+	readers_stop(&rec->readers);
+	log_readers_work(rec);
+	return err ? err : readers_error(&rec->readers, &rec->output.files, reterr);
+}
+
+static int note_loss(struct recording *rec, size_t slot, uint64_t lost, struct recording_result *result)
+{
+	const struct plan_slot *plan = &rec->plan.slots[slot];
+	const struct event *event = &rec->options->events->events[plan->event];
+	struct recording_loss *grown =
+		realloc(result->losses, (result->nr_losses + 1) * sizeof(*result->losses));
+
+	if (!grown)
+		return -ENOMEM;
+	grown[result->nr_losses++] = (struct recording_loss){
+		.event = event->name,
+		.cpu = plan->cpu,
+		.tid = plan->pid,
+		.records = lost,
+		.ring_bytes = plan->ring < rec->plan.nr_drained ? rec->set.rings[plan->ring].bytes : 0,
+		.task_events = event->side_band || event->side_channel,
+	};
+	result->losses = grown;
+	*(grown[result->nr_losses - 1].task_events ? &result->lost_task_events : &result->lost_records) += lost;
+	return 0;
+}
+
+/* What the kernel could not give us, per event fd, into the result. */
+static int account_losses(struct recording *rec, struct recording_result *result, struct diag *reterr)
+{
+	result->losses_counted = rec->book.ledger.counted;
+	for (size_t i = 0; i < rec->plan.nr_slots; i++) {
+		uint64_t lost = eventset_lost(&rec->set, i);
+		if (lost && note_loss(rec, i, lost, result))
+			return diag_set(reterr, -ENOMEM, "out of memory");
+	}
+	return 0;
+}
+
+/* A name for what was written; NULL: out of memory. */
+static char *name_output(const struct recording *rec)
+{
+	const struct rotation *rotation = &rec->rotation;
+	char *name = NULL;
+
+	if (rotation->names.nr == 1)
+		return strdup(rotation->names.names[0]);
+	if (rotation->spec.flight_ns && !rotation->names.nr)
+		return strdup("no file: no snapshot was requested");
+	if (!rotation->names.nr)
+		return strdup(rec->output.dest.path);
+	if (asprintf(&name, "%zu files %s.*", rotation->spec.flight_ns ? rotation->names.nr : rotation->nr_switches + 1,
+		     rotation->names.base) < 0)
+		return NULL;
+	return name;
+}
+
+static int close_output(struct recording *rec, struct recording_result *result, struct diag *reterr)
+{
+	struct output_closing closing = {.ledger = &rec->book.ledger, .losses = &rec->losses};
+	struct output_result closed;
+	int err = rotation_finish(&rec->rotation, &closing, &closed, reterr);
+
+	/* Out of memory: then it is not told. */
+	(void)!ledger_set_cost(&rec->book.ledger, "end cpu ns", closed.end_cpu_ns);
+	free(result->output);
+	result->output = name_output(rec);
+	end_compression(rec, result);
+	result->flight = flight_counters(rec->flight);
+	result->bytes = closed.bytes;
+	result->nr_samples = closed.nr_samples;
+	result->samples_counted = closed.samples_counted;
+	result->unwritten_bytes = closed.unwritten_bytes;
+	result->cut_samples = closed.cut_samples;
+	return err;
+}
+
+static void recording_fini(struct recording *rec)
+{
+	housekeeping_stop(&rec->housekeeping);
+	ledger_book_fini(&rec->book);
+	recorder_cost_fini(&rec->cost);
+	free(rec->sync_fds);
+	loss_times_fini(&rec->losses);
+	readers_fini(&rec->readers);
+	thread_layout_fini(&rec->layout);
+	topology_fini(&rec->topology);
+	rotation_close(&rec->rotation);
+	output_file_fini(&rec->output);
+	task_log_free(rec->task_log);
+	pack_pool_press_no_more(rec->pool);
+	pack_pool_free(rec->pool);
+	task_pauser_close(&rec->task_pauser);
+	steering_close(&rec->steering);
+	flight_free(rec->flight);
+	trigger_events_close(&rec->trigger);
+	early_drain_free(rec->early);
+	eventset_close(&rec->set);
+	plan_fini(&rec->plan);
+	workload_end(&rec->workload, rec->signal_fd);
+	described_events_fini(&rec->described);
+	control_close(&rec->control);
+	cpu_watch_close(&rec->cpus);
+	if (rec->signal_fd >= 0)
+		close(rec->signal_fd);
+}
+
+static int open_path(struct recording *rec, struct diag *reterr)
+{
+	sigset_t blocked;
+
+	if (rec->options->rotation.flight_ns) {
+		/* There is none until a snapshot is requested. */
+		rec->output.dest.path = rec->options->output ? rec->options->output : "perf.data";
+		return 0;
+	}
+	if (rec->options->directory)
+		return output_path_open_directory(rec->options->output, &rec->output.dest, reterr);
+	unblock_termination_signals(rec, &blocked);
+	int err = output_path_open(rec->options->output, &rec->output.dest, reterr);
+	pthread_sigmask(SIG_SETMASK, &blocked, NULL);
+	return err;
+}
+
+static int open_control(struct recording *rec, struct diag *reterr)
+{
+	return control_open(&rec->control, &rec->options->control, reterr);
+}
+
+static int make_plan(struct recording *rec, struct diag *reterr)
+{
+	int err = plan_make(rec->options->events, rec->options->target, &rec->plan);
+
+	cpu_watch_open(&rec->cpus, rec->options->target);
+	return err ? diag_set(reterr, err, "%s", strerror(-err)) : 0;
+}
+
+/* Everything up to the point where events can flow, in this order. recording_fini() undoes as much as was done. */
+static int prepare(struct recording *rec, struct diag *reterr)
+{
+	static int (*const steps[])(struct recording *rec, struct diag *reterr) = {
+		configure,
+		catch_signals,
+		open_control,
+		fork_workload,
+		open_task_pauser,
+		make_plan,
+		open_trigger, /* before the rings that take all the memory that may be locked */
+		divide_memory,
+		open_rings,
+		lay_out_threads,
+		open_path,
+		describe_events,
+		open_steering,
+		start_compression,
+		open_output,
+		start_readers,
+		open_rotation,
+	};
+
+	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
+		int err = steps[i](rec, reterr);
+		if (err)
+			return err;
+	}
+	output_file_write_provisional_header(&rec->output, &rec->common);
+	return 0;
+}
+
+static uint64_t count_trimmed(const struct recording *rec)
+{
+	struct stack_cut_count count;
+	uint64_t nr = 0;
+
+	for (size_t i = 0; rec->pool && rec->pool->cutter && stack_cut_count(rec->pool->cutter, i, &count); i++)
+		nr += count.count;
+	return nr;
+}
+
+/* Whatever happened, what is there is finished; the first error is reported. */
+static int finish(struct recording *rec, struct recording_result *result, int err, struct diag *reterr)
+{
+	struct diag later;
+	int settle_err = rotation_settle(&rec->rotation, err ? &later : reterr);
+
+	err = err ? err : settle_err;
+	int ledger_err = close_ledger(rec, err ? &later : reterr);
+	err = err ? err : ledger_err;
+	int loss_err = account_losses(rec, result, err ? &later : reterr);
+	err = err ? err : loss_err;
+	int close_err = close_output(rec, result, err ? &later : reterr);
+	return err ? err : close_err;
+}
+
+/* What the parts have counted, before they end. */
+static void collect_result(struct recording *rec, struct recording_result *result)
+{
+	result->has_wait_status = rec->workload.pid != 0;
+	result->wait_status = rec->workload.wait_status;
+	result->nr_rings = rec->plan.nr_rings;
+	result->nr_freezes = rec->task_pauser.nr_stops;
+	result->frozen_ns = rec->task_pauser.total_ns;
+	result->nr_unguarded = rec->task_pauser.nr_unguarded;
+	result->nr_trimmed = count_trimmed(rec);
+	result->steering = steering_result(&rec->steering, &rec->book.ledger);
+	result->ring_bytes = rec->set.ring_pages * (size_t)sysconf(_SC_PAGESIZE);
+	result->nr_threads = rec->readers.nr;
+	for (size_t i = 0; i < rec->readers.nr; i++)
+		result->wakeups += rec->readers.readers[i].wakeups;
+	for (size_t i = 0; i < rec->output.files.nr; i++) {
+		result->rounds += rec->output.files.files[i].stream.counters.rounds;
+		result->ring_total_bytes += rec->output.files.files[i].stream.counters.bytes;
+	}
+	add_coverage(rec, result);
+	result->nr_costs = rec->book.ledger.nr_costs;
+	result->costs = take_ptr(rec->book.ledger.costs);
+}
+
+int recording_run(const struct recording_options *options, struct recording_result *ret, struct diag *reterr)
+{
+	struct recording rec = {
+		.options = options,
+		.signal_fd = -1,
+		.control = {.fd = -1, .ack_fd = -1},
+		.trigger = {.fd = -1},
+		.cpus = {.fd = -1},
+		.output = {.dest.fd = -1},
+		.steering = {.notifier.fd = -1},
+	};
+	struct recording_result result = {0};
+	int err = prepare(&rec, reterr);
+
+	if (!err) {
+		result.output = strdup(rec.output.dest.path);
+		err = run_events(&rec, &result, reterr);
+		err = finish(&rec, &result, err, reterr);
+	}
+	workload_end(&rec.workload, rec.signal_fd);
+	collect_result(&rec, &result);
+	recording_fini(&rec);
+	result.cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+	*ret = result;
+	return err;
+}
+
+void recording_result_fini(struct recording_result *result)
+{
+	free(result->losses);
+	free(result->output);
+	free(result->costs);
+	*result = (struct recording_result){0};
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * recording: one run of `millrace record`, from options to finished file. Used by the main thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "record/adapt/steering.h"
+#include "record/drain/flight.h"
+#include "record/run/ledger.h"
+#include "record/setup/options.h"
+#include "stream/pack_pool.h"
+
+struct diag;
+
+/* What could not be kept, by event and CPU, and why. */
+struct recording_loss {
+	const char *event; /* valid as long as the events */
+	int cpu;           /* -1: any */
+	pid_t tid;         /* -1: any */
+	uint64_t records;
+	size_t ring_bytes; /* of the ring that was full; 0: the flight channel, which was paused */
+	bool task_events;  /* records were those of an event that we added, which has no samples */
+};
+
+struct recording_result {
+	uint64_t bytes;        /* of records, as written */
+	uint64_t nr_samples;   /* 0 when they are not counted (-B, pipe) */
+	bool samples_counted;
+	struct recording_loss *losses; /* heap: recording_result_fini(); only what is not 0 */
+	size_t nr_losses;
+	uint64_t lost_records; /* sum of losses, without the next */
+	uint64_t lost_task_events;
+	bool losses_counted;   /* false: this kernel has no PERF_FORMAT_LOST (before 6.0); only LOST records tell */
+	struct coverage coverage;
+	struct flight_counters flight; /* of events that were overwritten */
+	uint64_t nr_freezes, frozen_ns; /* the recorded tasks were stopped */
+	uint64_t nr_trimmed;            /* samples whose stack was cut short */
+	uint64_t nr_unguarded;          /* times that they should have been, but the watchdog process was gone */
+	struct steering_result steering;
+	uint64_t unwritten_bytes; /* of records that we had when writing failed */
+	uint64_t cut_samples;  /* given up at the end so that the header fits on a full disk */
+	size_t nr_threads; /* that drained */
+	size_t nr_rings;
+	size_t ring_bytes;         /* of each */
+	uint64_t ring_total_bytes; /* that came out of the rings */
+	struct pack_totals packed; /* what went through the memory before the output */
+	uint64_t pool_bytes;       /* of that memory */
+	bool compressed;
+	uint64_t wakeups, rounds, cpu_ns; /* cpu_ns: of the recorder, all its threads */
+	struct ledger_cost *costs; /* heap; as in a ledger, of the whole recording */
+	size_t nr_costs;
+	char *output;    /* heap; what to call it; NULL: the recording did not begin */
+	int wait_status;       /* of the workload */
+	bool has_wait_status;
+	int signal;            /* that ended the recording; 0: none */
+};
+
+/*
+ * Records until workload, targets or a signal end it. 0, or -errno with the reason in the diag; after an error of
+ * the output the file is finished as far as it goes, and *ret tells what it holds.
+ */
+int recording_run(const struct recording_options *options, struct recording_result *ret, struct diag *reterr);
+void recording_result_fini(struct recording_result *result);

@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/run/rotation.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/diag.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "record/drain/flight.h"
+#include "record/drain/readers.h"
+#include "record/output/output_file.h"
+#include "record/output/task_log.h"
+#include "record/run/ledger.h"
+#include "record/setup/eventset.h"
+#include "record/setup/options.h"
+#include "record/synth/synth.h"
+#include "stream/pack_stage.h"
+
+enum {
+	JOBS_MAX = 3,              /* files that are finished while another is recorded: each has memory and fds */
+	INITIAL_GROWTH = 256 * 1024, /* beside twice what the initial state took */
+};
+
+/* An output that is to be finished. */
+struct finisher_job {
+	struct finisher_job *next;
+	struct output_file output;
+	char *while_open; /* heap; the name of the file until it is finished; NULL: as its output says */
+	char *name;       /* heap; and then */
+	struct buf records; /* behind all others */
+	struct ledger ledger; /* of its time */
+	uint64_t lost;      /* of events, as told by `records` */
+	struct flight *flight; /* borrowed; of the last file: its records go there, too. NULL: none */
+};
+
+static void job_free(struct finisher_job *job)
+{
+	if (!job)
+		return;
+	output_file_fini(&job->output);
+	buf_fini(&job->records);
+	ledger_fini(&job->ledger);
+	free(job->while_open);
+	free(job->name);
+	free(job);
+}
+
+static void log_finished(const struct output_params *params, const struct finisher_job *job, const struct output_file *output,
+		 const struct output_result *result)
+{
+	AUTO_BUF struct buf line = {0};
+
+	buf_printf(&line, "wrote %s: ", job->name);
+	if (result->samples_counted)
+		buf_printf(&line, "%llu samples, ", (unsigned long long)result->nr_samples);
+	buf_printf(&line, "%.3f MB; lost %llu", (double)result->bytes / 1e6, (unsigned long long)job->lost);
+	if (params->options->rotation.flight_ns)
+		buf_printf(&line, "; the last %.3f s", output->history_s);
+	log_note("%s", buf_text(&line));
+}
+
+static void add_result(struct output_result *totals, const struct output_result *result)
+{
+	totals->bytes += result->bytes;
+	totals->nr_samples += result->nr_samples;
+	totals->samples_counted = result->samples_counted;
+	totals->unwritten_bytes += result->unwritten_bytes;
+	totals->cut_samples += result->cut_samples;
+	totals->end_cpu_ns += result->end_cpu_ns;
+}
+
+/* There is no file for the retained records. */
+static int give_up(struct finisher *finisher, struct output_file *output, int err)
+{
+	pthread_mutex_lock(&finisher->lock);
+	finisher->totals.unwritten_bytes += output->writer->queued;
+	pthread_mutex_unlock(&finisher->lock);
+	writer_close(take_ptr(output->writer), NULL);
+	return err;
+}
+
+/* Finishes an output here and now. The job, whose own output is not used, stays the caller's. */
+static int finish_output(struct rotation *rotation, struct finisher_job *job, struct output_file *output,
+		const struct output_closing *closing, struct diag *reterr)
+{
+	const struct output_params *params = rotation->params;
+	struct finisher *finisher = &rotation->finisher;
+	struct output_closing of_end = *closing;
+	struct output_result result;
+	struct diag later;
+	const char *path = job->while_open ? job->while_open : output->dest.path;
+	of_end.cpu_from_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	int err = output->held ? output_file_write_retained(output, params, path, reterr) : 0;
+
+	if (output->held)
+		return give_up(finisher, output, err);
+	int flight_err = flight_end(job->flight, output->writer);
+	if (flight_err && !err)
+		err = diag_set(reterr, flight_err, "%s: writing the last moments failed: %s", output->dest.path,
+			       strerror(-flight_err));
+	if (params->options->tail_synthesize)
+		err = err ? err : output_file_put_initial_state(output, params, NULL, reterr);
+
+	int put_err = output_file_put(output, params, &job->records, err ? &later : reterr);
+	err = err ? err : put_err;
+	int close_err = output_file_close(output, params, &of_end, &result, err ? &later : reterr);
+	err = err ? err : close_err;
+	result.end_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - of_end.cpu_from_ns;
+	if (job->name && rename(path, job->name)) {
+		if (!err)
+			err = diag_set(reterr, -errno, "cannot rename %s to %s: %s", path, job->name, strerror(errno));
+	} else if (job->name) {
+		log_finished(params, job, output, &result);
+		int add_err = part_names_add(&rotation->names, take_ptr(job->name));
+		err = err ? err : add_err;
+	}
+	pthread_mutex_lock(&finisher->lock);
+	add_result(&finisher->totals, &result);
+	pthread_mutex_unlock(&finisher->lock);
+	return err;
+}
+
+static void wake(int fd)
+{
+	const uint64_t one = 1;
+
+	(void)!fd_write(fd, &one, sizeof(one));
+}
+
+static void note_error(struct rotation *rotation, int err, const struct diag *diag)
+{
+	struct finisher *finisher = &rotation->finisher;
+
+	pthread_mutex_lock(&finisher->lock);
+	if (!finisher->err) {
+		finisher->err = err;
+		finisher->diag = *diag;
+	}
+	pthread_mutex_unlock(&finisher->lock);
+	wake(rotation->readers->control.news_fd);
+}
+
+/* NULL: there is none, and none will come. */
+static struct finisher_job *next_job(struct finisher *finisher)
+{
+	pthread_mutex_lock(&finisher->lock);
+	while (!finisher->first && !finisher->stop)
+		pthread_cond_wait(&finisher->work, &finisher->lock);
+	struct finisher_job *job = finisher->first;
+	if (job) {
+		finisher->first = job->next;
+		if (!finisher->first)
+			finisher->last = NULL;
+	}
+	pthread_mutex_unlock(&finisher->lock);
+	return job;
+}
+
+static void *run_finisher(void *arg)
+{
+	struct rotation *rotation = arg;
+	struct finisher *finisher = &rotation->finisher;
+
+	for (struct finisher_job *job; (job = next_job(finisher));) {
+		const struct output_closing closing = {.ledger = &job->ledger};
+		struct diag diag = {0};
+		int err = finish_output(rotation, job, &job->output, &closing, &diag);
+		job_free(job);
+		if (err)
+			note_error(rotation, err, &diag);
+		pthread_mutex_lock(&finisher->lock);
+		finisher->nr_jobs--;
+		pthread_mutex_unlock(&finisher->lock);
+		wake(rotation->readers->control.switch_fd);
+	}
+	return NULL;
+}
+
+/* Owns the job from here on. */
+static void finisher_add(struct finisher *finisher, struct finisher_job *job)
+{
+	pthread_mutex_lock(&finisher->lock);
+	job->next = NULL;
+	*(finisher->last ? &finisher->last->next : &finisher->first) = job;
+	finisher->last = job;
+	finisher->nr_jobs++;
+	pthread_cond_signal(&finisher->work);
+	pthread_mutex_unlock(&finisher->lock);
+}
+
+static size_t finisher_nr_jobs(struct finisher *finisher)
+{
+	pthread_mutex_lock(&finisher->lock);
+	size_t nr = finisher->nr_jobs;
+	pthread_mutex_unlock(&finisher->lock);
+	return nr;
+}
+
+/* When all that was added is done. Idempotent; one that was not started is fine. */
+static void finisher_stop(struct finisher *finisher)
+{
+	if (!finisher->started)
+		return;
+	pthread_mutex_lock(&finisher->lock);
+	finisher->stop = true;
+	pthread_cond_signal(&finisher->work);
+	pthread_mutex_unlock(&finisher->lock);
+	pthread_join(finisher->thread, NULL);
+	finisher->started = false;
+}
+
+static int check_path(const struct rotation *rotation, struct diag *reterr)
+{
+	const struct output_path *dest = &rotation->output->dest;
+	struct stat st;
+
+	if (rotation->output->held)
+		return 0;
+	if (!rotation->spec.on && !rotation->max_bytes && !rotation->timestamp)
+		return 0;
+	if (dest->pipe || fstat(dest->fd, &st) || !S_ISREG(st.st_mode))
+		return diag_set(reterr, -EINVAL, "%s: --switch-output, --max-size and --timestamp-filename are for files",
+				dest->path);
+	return 0;
+}
+
+int rotation_open(struct rotation *rotation, struct diag *reterr)
+{
+	const struct plan *plan = rotation->params->set->plan;
+	int err = check_path(rotation, reterr);
+
+	if (err)
+		return err;
+	rotation->next_ns = UINT64_MAX;
+	rotation->names.base = rotation->output->dest.path;
+	rotation->names.keep = rotation->params->options->max_files;
+	pthread_mutex_init(&rotation->finisher.lock, NULL);
+	pthread_cond_init(&rotation->finisher.work, NULL);
+	rotation->reported_lost = calloc(plan->nr_slots + 1, sizeof(*rotation->reported_lost));
+	rotation->room = calloc(plan->nr_rings + 1, sizeof(struct writer *));
+	if (!rotation->reported_lost || !rotation->room)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	if (rotation->spec.on) {
+		err = -pthread_create(&rotation->finisher.thread, NULL, run_finisher, rotation);
+		rotation->finisher.started = !err;
+	}
+	return err ? diag_set(reterr, err, "cannot start a thread: %s", strerror(-err)) : 0;
+}
+
+/* Sets the next mark and the next moment, as seen from the present file. */
+static void aim(struct rotation *rotation)
+{
+	uint64_t bytes = rotation->spec.bytes, max_bytes = rotation->max_bytes;
+	uint64_t least = !bytes || (max_bytes && max_bytes < bytes) ? max_bytes : bytes;
+
+	rotation->base_bytes = rotation->nr_switches ? atomic_load(&rotation->readers->control.stored) : 0;
+	if (least)
+		atomic_store(&rotation->readers->control.mark, rotation->base_bytes + least);
+	if (rotation->spec.period_ns)
+		rotation->next_ns = clock_ns(CLOCK_MONOTONIC) + rotation->spec.period_ns;
+}
+
+void rotation_start(struct rotation *rotation)
+{
+	aim(rotation);
+}
+
+static int open_path(struct rotation *rotation, struct finisher_job *job, struct diag *reterr)
+{
+	const struct recording_options *options = rotation->params->options;
+	const char *path = rotation->output->dest.path;
+
+	return options->directory ? output_path_open_directory(path, &job->output.dest, reterr)
+				: output_path_open(path, &job->output.dest, reterr);
+}
+
+/* The present file makes room for the next, under a name that tells that it is not finished. */
+static int open_next(struct rotation *rotation, struct finisher_job *job, struct diag *reterr)
+{
+	const char *path = rotation->output->dest.path;
+	size_t initial_bytes = rotation->params->options->tail_synthesize ? 0 : 2 * rotation->initial_bytes + INITIAL_GROWTH;
+
+	job->name = part_names_next(&rotation->names);
+	if (!job->name || asprintf(&job->while_open, "%s.part", job->name) < 0)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	if (rotation->output->held) {
+		job->output.dest.path = path;
+		return output_file_open_retained(&job->output, rotation->params, reterr);
+	}
+	if (rename(path, job->while_open))
+		return diag_set(reterr, -errno, "cannot rename %s to %s: %s", path, job->while_open, strerror(errno));
+	int err = open_path(rotation, job, reterr);
+	if (!err)
+		err = output_file_open(&job->output, rotation->params, initial_bytes, reterr);
+	if (err) {
+		if (job->output.dest.fd >= 0)
+			output_path_remove(path);
+		rename(job->while_open, path);
+	}
+	return err;
+}
+
+static int begin(struct rotation *rotation, struct diag *reterr)
+{
+	struct finisher_job *job = calloc(1, sizeof(*job));
+
+	rotation->wanted = rotation->post = false;
+	rotation->next_ns = UINT64_MAX;
+	if (!job)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	job->output.dest.fd = -1;
+	int err = open_next(rotation, job, reterr);
+	if (err) {
+		diag_prefix(reterr, "switching the output");
+		job_free(job);
+		return err;
+	}
+	/* What tasks do from here on belongs to what the next snapshot holds. */
+	if (rotation->flight)
+		(void)!task_log_hold(rotation->params->task_log); /* out of memory: then /proc is asked */
+	/* The moment of the snapshot. What an ioctl refuses makes it short, and nothing is lost. */
+	err = flight_freeze(rotation->flight);
+	if (err)
+		log_note("the last moments may be incomplete: %s", strerror(-err));
+	rotation->job = job;
+	rotation->pause(rotation->ctx);
+	readers_switch(rotation->readers, &rotation->output->files, &job->output.files, rotation->room);
+	return 0;
+}
+
+/* A snapshot of the retained records is requested: is --flight-post to pass first? */
+static bool begin_post(struct rotation *rotation)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+
+	pack_stage_ask(rotation->output->writer);
+	if (!rotation->spec.post_ns || rotation->job || rotation->wanted)
+		return false;
+	if (!rotation->post)
+		rotation->next_ns = now + rotation->spec.post_ns;
+	rotation->post = true;
+	return now < rotation->next_ns;
+}
+
+int rotation_trigger(struct rotation *rotation, struct diag *reterr)
+{
+	if (!rotation->spec.on)
+		return 0;
+	if (rotation->output->held && begin_post(rotation))
+		return 0;
+	if (rotation->job || finisher_nr_jobs(&rotation->finisher) >= (rotation->output->held ? 1 : JOBS_MAX)) {
+		rotation->wanted = true;
+		rotation->next_ns = UINT64_MAX;
+		return 0;
+	}
+	return begin(rotation, reterr);
+}
+
+/* Exchanges the two outputs, but for the streams, which the readers have. */
+static void exchange(struct rotation *rotation)
+{
+	struct output_file *now = rotation->output, *next = &rotation->job->output;
+
+	data_files_exchange(&now->files, &next->files);
+	struct output_file before = *now;
+	struct data_files streams = now->files;
+	*now = *next;
+	*next = before;
+	next->files = now->files;
+	now->files = streams;
+}
+
+/* What the kernel dropped since the last file: a LOST_SAMPLES for each slot that has lost more. 0 or -ENOMEM. */
+static int add_loss_records(struct rotation *rotation, struct finisher_job *job)
+{
+	const struct eventset *set = rotation->params->set;
+	const uint64_t *lost = rotation->book->lost;
+	uint64_t *reported = rotation->reported_lost;
+
+	for (size_t i = 0; i < set->plan->nr_slots; i++) {
+		if (lost[i] <= reported[i])
+			continue;
+		int err = synth_lost_samples(&rotation->params->described->descs[set->plan->slots[i].event].attr, set->ids[i],
+					     lost[i] - reported[i], &job->records);
+		if (err)
+			return err;
+		job->lost += lost[i] - reported[i];
+		reported[i] = lost[i];
+	}
+	return 0;
+}
+
+/* What was lost up to here is told in the former file: all that is lost while its rings are paused, too. */
+static int account(struct rotation *rotation, struct finisher_job *job)
+{
+	const struct output_params *params = rotation->params;
+	int err = 0;
+
+	for (size_t i = 0; i < params->set->plan->nr_slots && !err; i++) {
+		const struct flight_pause pause = flight_pause_of(rotation->flight, i);
+		if (pause.to_ns)
+			err = ledger_book_note_pause(rotation->book, i, pause.from_ns, pause.to_ns);
+	}
+	if (!err)
+		err = ledger_book_cut(rotation->book, &job->ledger);
+	if (!err)
+		err = recorder_cost_cut(rotation->cost, &job->ledger);
+	return err ? err : add_loss_records(rotation, job);
+}
+
+/* All readers have the next output: the former one is to be finished, and the initial state of the next one is as of now. */
+static int complete(struct rotation *rotation, struct diag *reterr)
+{
+	struct finisher_job *job = rotation->job;
+	const struct output_params *params = rotation->params;
+
+	exchange(rotation);
+	rotation->job = NULL;
+	rotation->nr_switches++;
+	int err = flight_collect(rotation->flight, &job->records);
+	if (!err)
+		err = account(rotation, job);
+	if (err)
+		diag_set(reterr, err, "out of memory");
+	if (job->output.held)
+		task_log_window(params->task_log, 0, 0); /* nothing is too old until it is written */
+	finisher_add(&rotation->finisher, job);
+	if (!err && !params->options->tail_synthesize && !rotation->output->held)
+		err = output_file_put_initial_state(rotation->output, params, &rotation->initial_bytes, reterr);
+	output_file_write_provisional_header(rotation->output, params);
+	aim(rotation);
+	return err;
+}
+
+static int complete_and_resume(struct rotation *rotation, struct diag *reterr)
+{
+	int err = complete(rotation, reterr);
+	int resume_err = rotation->resume(rotation->ctx);
+
+	if (resume_err && !err)
+		err = diag_set(reterr, resume_err, "switching the output: %s", strerror(-resume_err));
+	return err;
+}
+
+int rotation_step(struct rotation *rotation, bool *ret_full, struct diag *reterr)
+{
+	struct reader_control *control = &rotation->readers->control;
+	uint64_t count;
+	int err = 0;
+
+	(void)!read(control->switch_fd, &count, sizeof(count));
+	if (rotation->job && readers_switched(rotation->readers))
+		err = complete_and_resume(rotation, reterr);
+	uint64_t bytes = atomic_load(&control->stored) - rotation->base_bytes;
+	*ret_full = rotation->max_bytes && bytes >= rotation->max_bytes && !rotation->job;
+	bool due = rotation->spec.bytes && bytes >= rotation->spec.bytes;
+	if (err || *ret_full || rotation->job)
+		return err;
+	if (due || rotation->wanted || clock_ns(CLOCK_MONOTONIC) >= rotation->next_ns)
+		err = rotation_trigger(rotation, reterr);
+	return err;
+}
+
+/* The one that is recorded into at the end. */
+static int finish_last(struct rotation *rotation, const struct output_closing *closing, struct diag *reterr)
+{
+	const struct output_closing of_span = {.ledger = &rotation->book->span};
+	const struct output_params *params = rotation->params;
+	struct finisher_job job = {.flight = rotation->flight};
+	int err = 0;
+
+	if (rotation->output->held && !rotation->post && !rotation->wanted) {
+		data_files_join(&rotation->output->files);
+		writer_close(take_ptr(rotation->output->writer), NULL); /* no snapshot was requested */
+		return 0;
+	}
+	if (rotation->output->held)
+		task_log_end(params->task_log);
+	if (rotation->spec.on || rotation->timestamp) {
+		job.name = part_names_next(&rotation->names);
+		if (!job.name || (rotation->output->held && asprintf(&job.while_open, "%s.part", job.name) < 0))
+			err = diag_set(reterr, -ENOMEM, "out of memory");
+	}
+	if (add_loss_records(rotation, &job) && !err)
+		err = diag_set(reterr, -ENOMEM, "out of memory");
+	/* The closing is of the whole recording: it would be wrong about one file of several. */
+	int do_err = finish_output(rotation, &job, rotation->output, rotation->nr_switches ? &of_span : closing,
+				 err ? NULL : reterr);
+	buf_fini(&job.records);
+	free(job.while_open);
+	free(job.name);
+	return err ? err : do_err;
+}
+
+int rotation_settle(struct rotation *rotation, struct diag *reterr)
+{
+	if (!rotation->job)
+		return 0;
+	readers_switch_late(rotation->readers);
+	return complete(rotation, reterr);
+}
+
+int rotation_finish(struct rotation *rotation, const struct output_closing *closing, struct output_result *ret,
+		    struct diag *reterr)
+{
+	struct diag later;
+	int err = 0;
+
+	finisher_stop(&rotation->finisher);
+	if (rotation->finisher.err) {
+		err = rotation->finisher.err;
+		diag_set(reterr, err, "%s", rotation->finisher.diag.text);
+	}
+	int last_err = finish_last(rotation, closing, err ? &later : reterr);
+	*ret = rotation->finisher.totals;
+	return err ? err : last_err;
+}
+
+void rotation_close(struct rotation *rotation)
+{
+	finisher_stop(&rotation->finisher);
+	job_free(take_ptr(rotation->job));
+	free(take_ptr(rotation->room));
+	free(take_ptr(rotation->reported_lost));
+	part_names_fini(&rotation->names);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rotation: a recording that goes on in another file. The next output is opened first; each reader takes it over between
+ * two of its passes; the former one is finished by a thread of its own. Draining never waits. Also the end of every
+ * recording: its last file, or its only one. Owned by the recording; used by the main thread.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/diag.h"
+#include "record/output/output_file.h"
+#include "record/output/output_path.h"
+#include "record/setup/options.h"
+
+struct flight;
+struct ledger_book;
+struct readers;
+struct recorder_cost;
+struct writer;
+
+/* The thread that finishes outputs, one after the other, while readers drain into the next. */
+struct finisher {
+	pthread_t thread;
+	bool started, stop; /* stop: under the lock, as is what follows */
+	pthread_mutex_t lock;
+	pthread_cond_t work;
+	struct finisher_job *first, *last;
+	size_t nr_jobs;              /* waiting or under way */
+	struct output_result totals; /* of all that were finished */
+	int err; /* the first, with its reason */
+	struct diag diag;
+};
+
+struct rotation {
+	/* Set before rotation_open(). */
+	struct rotation_spec spec;
+	uint64_t max_bytes; /* of a file; when it has them the recording ends. 0: any number */
+	bool timestamp;     /* the last file gets its time, too */
+	const struct output_params *params; /* borrowed, as all that follows */
+	struct output_file *output;         /* the present one, at one address for ever */
+	struct readers *readers;
+	struct flight *flight; /* its records go behind those of a file; NULL: there is none */
+	struct ledger_book *book;
+	struct recorder_cost *cost;
+	size_t initial_bytes; /* what the initial state took in the first file */
+	/* The housekeeping thread uses the present output and the book: it is paused while they change. */
+	void (*pause)(void *ctx);
+	int (*resume)(void *ctx);
+	void *ctx;
+
+	/* Its own. */
+	struct part_names names; /* the finisher's while that runs */
+	struct finisher finisher;
+	struct finisher_job *job; /* heap; holds the next output until all readers have it, then the former one */
+	struct writer **room;     /* heap */
+	uint64_t *reported_lost;  /* heap; by slot: what finished files tell */
+	bool wanted;              /* a switch that could not be made yet */
+	bool post;                /* of retained records: wanted, at next_ns */
+	uint64_t next_ns;         /* CLOCK_MONOTONIC; UINT64_MAX: not by time */
+	uint64_t base_bytes;      /* of readers.control.stored: where the present file began */
+	size_t nr_switches;
+};
+
+int rotation_open(struct rotation *rotation, struct diag *reterr);
+
+/* From here on sizes and times count. */
+void rotation_start(struct rotation *rotation);
+
+/* Switch now, or, while a switch is under way or too many files are being finished, as soon as that is over. */
+int rotation_trigger(struct rotation *rotation, struct diag *reterr);
+
+/* When control.switch_fd is readable, or next_ns has come. *ret_full: the file has reached its limit. */
+int rotation_step(struct rotation *rotation, bool *ret_full, struct diag *reterr);
+
+/* When the readers have ended: completes a switch that was under way. */
+int rotation_settle(struct rotation *rotation, struct diag *reterr);
+
+/* After that: finishes everything. *ret is valid in any case. */
+int rotation_finish(struct rotation *rotation, const struct output_closing *closing, struct output_result *ret,
+		    struct diag *reterr);
+void rotation_close(struct rotation *rotation); /* zeroed is fine */

@@ -1,0 +1,701 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/setup/eventset.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "event/parse/event.h"
+#include "record/setup/plan.h"
+#include "event/names/names.h"
+
+enum {
+	/*
+	 * What the process needs beside events and the carrier or data file of each ring. Counted on 2 CPUs: 13, 15 with
+	 * --on-pressure=freeze; --threads takes 3 more for each thread.
+	 */
+	OTHER_FDS = 16,
+	THREAD_FDS = 3,
+};
+
+static int allow_fds(size_t nr, struct diag *reterr)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= nr)
+		return 0;
+	rlim_t hard = limit.rlim_max;
+	limit.rlim_cur = nr < hard ? nr : hard;
+	if (limit.rlim_cur < nr) {
+		/* With CAP_SYS_RESOURCE the hard limit can be raised too. */
+		struct rlimit raised = {nr, nr};
+		if (setrlimit(RLIMIT_NOFILE, &raised) == 0)
+			return 0;
+		return diag_set(reterr, -EMFILE,
+				"this recording needs %zu file descriptors and the limit is %llu: raise it (ulimit -n "
+				"%zu), or record fewer events, CPUs or threads",
+				nr, (unsigned long long)hard, nr);
+	}
+	return setrlimit(RLIMIT_NOFILE, &limit) ? diag_set(reterr, -errno, "setrlimit: %s", strerror(errno)) : 0;
+}
+
+static int allocate(struct eventset *set)
+{
+	const struct plan *plan = set->plan;
+
+	set->fds = calloc(plan->nr_slots + 1, sizeof(*set->fds));
+	set->ids = calloc(plan->nr_slots + 1, sizeof(*set->ids));
+	set->rings = calloc(plan->nr_rings + 1, sizeof(*set->rings));
+	set->ring_fds = calloc(plan->nr_rings + 1, sizeof(*set->ring_fds));
+	if (!set->fds || !set->ids || !set->rings || !set->ring_fds)
+		return -ENOMEM;
+	for (size_t i = 0; i < plan->nr_slots; i++)
+		set->fds[i] = -1;
+	for (size_t i = 0; i < plan->nr_rings; i++)
+		set->ring_fds[i] = -1;
+	return 0;
+}
+
+/* The members of a weak group are opened again, each by itself: the first slot of those. */
+static size_t split_group(struct eventset *set, size_t slot)
+{
+	const struct plan_slot *slots = set->plan->slots;
+	size_t leader = event_list_split_group(set->events, slots[slot].event), first = slot;
+
+	log_verbose("%s: the events of its group are counted one by one: together they do not fit",
+		    set->events->events[leader].name);
+	for (; first > 0 && slots[first - 1].event > leader; first--) {
+		if (set->fds[first - 1] >= 0)
+			close(set->fds[first - 1]);
+		set->fds[first - 1] = -1;
+	}
+	return first;
+}
+
+/* A thread among several may end while we open; a target that is gone altogether is an error. */
+static int open_slots(struct eventset *set, struct diag *reterr)
+{
+	struct event_fallbacks fallbacks = {0};
+	const struct plan *plan = set->plan;
+	size_t nr_open = 0, last_event = SIZE_MAX;
+
+	for (size_t i = 0; i < plan->nr_slots; i++) {
+		const struct plan_slot *slot = &plan->slots[i];
+		struct event *event = &set->events->events[slot->event];
+		struct event_open_args place = {slot->pid, slot->cpu,
+					    event->behind_leader ? set->fds[slot->leader] : -1};
+		if (event->behind_leader && place.group_fd < 0)
+			continue; /* the task was gone when its leader was opened */
+		int fd = event_open(event, &fallbacks, &place, slot->event != last_event, reterr);
+		if (fd == -EINVAL && event->behind_leader && event->given & EVENT_GIVEN_WEAK) {
+			last_event = SIZE_MAX;
+			i = split_group(set, i) - 1;
+			continue;
+		}
+		if (fd == -ESRCH && slot->pid > 0)
+			continue;
+		if (fd < 0)
+			return fd;
+		last_event = slot->event;
+		set->fds[i] = fd;
+		nr_open++;
+		if (ioctl(fd, PERF_EVENT_IOC_ID, &set->ids[i]))
+			return diag_set(reterr, -errno, "cannot read the id of an event: %s", strerror(errno));
+	}
+	return nr_open ? 0 : diag_set(reterr, -ESRCH, "the target ended before the recording began");
+}
+
+int ring_carrier_open(const struct perf_event_attr *like, const struct plan_ring *ring, uint32_t wakeup_bytes)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = like->size,
+		.config = PERF_COUNT_SW_DUMMY,
+		.disabled = 1,
+		.exclude_kernel = 1,
+		.exclude_hv = 1,
+		.write_backward = like->write_backward,
+		.watermark = wakeup_bytes != 0,
+		.wakeup_watermark = wakeup_bytes,
+		.use_clockid = like->use_clockid,
+		.clockid = like->clockid,
+	};
+	pid_t pid = ring->cpu < 0 ? ring->tid : getpid();
+	int fd = (int)syscall(SYS_perf_event_open, &attr, pid, ring->cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static bool is_carried(const struct eventset *set, size_t ring)
+{
+	return set->carried && ring < set->plan->nr_drained && set->plan->rings[ring].channel == CHANNEL_DATA;
+}
+
+/* The slot that carries the ring: the first open one of the ring, in the order of the plan. */
+static void choose_ring_fds(struct eventset *set)
+{
+	for (size_t i = set->plan->nr_slots; i-- > 0;) {
+		size_t ring = set->plan->slots[i].ring;
+		if (set->fds[i] >= 0 && ring < set->plan->nr_drained && !is_carried(set, ring))
+			set->ring_fds[ring] = set->fds[i];
+	}
+}
+
+static void close_carriers(struct eventset *set)
+{
+	for (size_t i = 0; i < set->plan->nr_drained; i++) {
+		if (!is_carried(set, i))
+			continue;
+		if (set->ring_fds[i] >= 0)
+			close(set->ring_fds[i]);
+		set->ring_fds[i] = -1;
+	}
+	set->carried = false;
+}
+
+/* A ring of which no event could be opened gets none. */
+static int open_carriers(struct eventset *set, uint32_t wakeup_bytes)
+{
+	int err = 0;
+
+	set->carried = true;
+	for (size_t i = 0; i < set->plan->nr_slots && !err; i++) {
+		const struct plan_slot *slot = &set->plan->slots[i];
+		if (set->fds[i] < 0 || !is_carried(set, slot->ring) || set->ring_fds[slot->ring] >= 0)
+			continue;
+		int fd = ring_carrier_open(&set->events->events[slot->event].attr, &set->plan->rings[slot->ring], wakeup_bytes);
+		set->ring_fds[slot->ring] = fd < 0 ? -1 : fd;
+		err = fd < 0 && fd != -ESRCH ? fd : 0;
+	}
+	if (err)
+		close_carriers(set);
+	return err;
+}
+
+static void unmap_all(struct eventset *set)
+{
+	for (size_t i = 0; i < set->plan->nr_rings; i++)
+		ring_unmap(&set->rings[i]);
+}
+
+/* Stands in for the ring of a thread that was gone before it could be opened: always empty. */
+static void attach_empty(struct ring *ring)
+{
+	static struct perf_event_mmap_page empty;
+	enum { SOME_BYTES = 1024 };
+
+	ring_attach(ring, &empty, &empty, SOME_BYTES);
+}
+
+/* Side rings last: task events come into them from then on. */
+static int try_map(struct eventset *set, size_t data_pages, size_t side_pages)
+{
+	for (size_t i = set->plan->nr_drained; i-- > 0;) {
+		size_t pages = set->plan->rings[i].channel == CHANNEL_SIDE ? side_pages : data_pages;
+		if (set->ring_fds[i] < 0) {
+			attach_empty(&set->rings[i]);
+			continue;
+		}
+		int err = ring_map(&set->rings[i], set->ring_fds[i], pages);
+		if (err) {
+			unmap_all(set);
+			return err;
+		}
+	}
+	return 0;
+}
+
+static int map_error(int err, size_t asked, size_t fits, size_t nr_rings, struct diag *reterr)
+{
+	long page_kb = sysconf(_SC_PAGESIZE) / 1024;
+
+	if (err != -EPERM && err != -ENOMEM)
+		return diag_set(reterr, err, "cannot map rings of %zu pages: %s", asked, strerror(-err));
+	if (!fits)
+		return diag_set(reterr, err,
+				"no locked memory left for even one page in each of %zu rings: raise "
+				"kernel.perf_event_mlock_kb or ulimit -l, or run with CAP_IPC_LOCK",
+				nr_rings);
+	if (err == -ENOMEM)
+		return diag_set(reterr, err, "the kernel has no memory for %zu rings of %zu KiB: -m %zuK would fit", nr_rings,
+				asked * (size_t)page_kb, fits * (size_t)page_kb);
+	return diag_set(reterr, err,
+			"%zu rings of %zu KiB exceed the locked memory that is left: -m %zuK would fit; or raise "
+			"kernel.perf_event_mlock_kb or ulimit -l, or run with CAP_IPC_LOCK",
+			nr_rings, asked * (size_t)page_kb, fits * (size_t)page_kb);
+}
+
+static int too_little_memory(const struct plan *plan, struct ring_sizes sizes, uint64_t bytes, struct diag *reterr)
+{
+	return diag_set(reterr, -ENOMEM,
+			"--max-memory leaves %llu KiB for %zu rings, which need %llu KiB%s: raise it, or record fewer CPUs or threads",
+			(unsigned long long)sizes.most_bytes / 1024, plan->nr_rings, (unsigned long long)bytes / 1024,
+			sizes.exact ? " with this -m" : "");
+}
+
+/*
+ * Where memory is short the side rings give way first: their readers wake up sooner then, and nothing else changes. Not where
+ * the user named their size.
+ */
+static int map_with_side(struct eventset *set, struct ring_sizes sizes, size_t data_pages, size_t side_pages)
+{
+	int err = try_map(set, data_pages, side_pages);
+
+	while ((err == -EPERM || err == -ENOMEM) && side_pages > 1 && !sizes.side_pages)
+		err = try_map(set, data_pages, side_pages = side_pages > 4 ? side_pages / 4 : 1);
+	return err;
+}
+
+static void note_sizes(struct eventset *set, size_t pages, size_t wakeup_bytes)
+{
+	set->ring_pages = pages;
+	set->wakeup_bytes = wakeup_bytes ? wakeup_bytes : pages * (size_t)sysconf(_SC_PAGESIZE) / 2;
+	for (size_t i = 0; i < set->plan->nr_drained; i++)
+		if (set->rings[i].bytes > set->largest_ring_bytes)
+			set->largest_ring_bytes = set->rings[i].bytes;
+}
+
+static uint64_t locked_bytes_allowed(void)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_MEMLOCK, &limit) ? 0 : limit.rlim_cur;
+}
+
+static int map_rings(struct eventset *set, struct ring_sizes sizes, struct diag *reterr)
+{
+	size_t asked = sizes.pages ? sizes.pages : ring_sizes_default_pages();
+	size_t side_pages = ring_sizes_side_pages(set->plan, sizes, locked_bytes_allowed());
+
+	ring_sizes_fit(set->plan, sizes, &asked, &side_pages);
+	uint64_t bytes = ring_sizes_bytes(set->plan, asked, side_pages);
+	if (sizes.bounded && bytes > sizes.most_bytes)
+		return too_little_memory(set->plan, sizes, bytes, reterr);
+	size_t pages = asked;
+	int first_err = map_with_side(set, sizes, asked, side_pages), err = first_err;
+
+	while ((err == -EPERM || err == -ENOMEM) && pages > 1)
+		err = map_with_side(set, sizes, pages /= 2, side_pages);
+	if (err && sizes.side_pages && (err == -EPERM || err == -ENOMEM)) {
+		unmap_all(set);
+		return diag_set(reterr, err,
+				"side rings of %zu KiB exceed the locked memory that is left: name less (--side-channel=SIZE), or "
+				"raise kernel.perf_event_mlock_kb or ulimit -l, or run with CAP_IPC_LOCK",
+				side_pages * (size_t)sysconf(_SC_PAGESIZE) / 1024);
+	}
+	if (err || (first_err && sizes.exact)) {
+		unmap_all(set);
+		return map_error(first_err, asked, err ? 0 : pages, ring_sizes_count_data(set->plan), reterr);
+	}
+	if (first_err)
+		log_note("rings of %zu KiB instead of %zu KiB: no more locked memory is allowed "
+			 "(kernel.perf_event_mlock_kb, ulimit -l)",
+			 pages * (size_t)sysconf(_SC_PAGESIZE) / 1024, asked * (size_t)sysconf(_SC_PAGESIZE) / 1024);
+	note_sizes(set, pages, 0);
+	return 0;
+}
+
+static int redirect_outputs(struct eventset *set, struct diag *reterr)
+{
+	for (size_t i = 0; i < set->plan->nr_slots; i++) {
+		int ring_fd = set->ring_fds[set->plan->slots[i].ring];
+		if (set->fds[i] < 0 || ring_fd < 0 || set->fds[i] == ring_fd)
+			continue;
+		if (ioctl(set->fds[i], PERF_EVENT_IOC_SET_OUTPUT, (long)ring_fd))
+			return diag_set(reterr, -errno, "%s: cannot share the ring of CPU %d: %s",
+					set->events->events[set->plan->slots[i].event].name,
+					set->plan->slots[i].cpu, strerror(errno));
+	}
+	return 0;
+}
+
+/* Rings of carriers, so that their readers are woken long before they are half full. */
+static int try_large_rings(struct eventset *set, struct ring_sizes sizes, size_t pages, size_t wakeup_bytes)
+{
+	struct diag ignored = {0};
+	size_t side_pages = ring_sizes_side_pages(set->plan, sizes, UINT64_MAX);
+	int err = open_carriers(set, (uint32_t)wakeup_bytes);
+
+	if (err)
+		return err;
+	choose_ring_fds(set);
+	ring_sizes_fit(set->plan, sizes, &pages, &side_pages);
+	err = try_map(set, pages, side_pages);
+	if (err == -EPERM) { /* samples come first: task events take a part of what may be locked */
+		side_pages = ring_sizes_side_pages(set->plan, sizes, locked_bytes_allowed());
+		ring_sizes_fit(set->plan, sizes, &pages, &side_pages);
+		err = try_map(set, pages, side_pages);
+	}
+	if (!err) {
+		note_sizes(set, pages, wakeup_bytes);
+		err = redirect_outputs(set, &ignored);
+	}
+	if (err) {
+		unmap_all(set);
+		close_carriers(set);
+	}
+	return err;
+}
+
+/*
+ * Without a size from the user: as much as the kernel lets us lock, within the limits of ring_sizes_large_pages(). Overwritten
+ * rings keep the default: their size is the length of the history.
+ */
+static bool make_large_rings(struct eventset *set, struct ring_sizes sizes)
+{
+	size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE), least = ring_sizes_default_pages();
+	size_t pages = ring_sizes_large_pages(set->plan, sizes, (uint64_t)sysconf(_SC_PHYS_PAGES) * page_bytes);
+	int err = -EPERM;
+
+	if (!sizes.wakeup_bytes || sizes.pages || set->plan->nr_rings > set->plan->nr_drained)
+		return false;
+	for (; pages > least && (err == -EPERM || err == -ENOMEM); pages /= 2)
+		err = try_large_rings(set, sizes, pages, ring_sizes_wakeup(pages * page_bytes, sizes));
+	return !err;
+}
+
+static int make_rings(struct eventset *set, struct ring_sizes sizes, struct diag *reterr)
+{
+	if (make_large_rings(set, sizes))
+		return 0;
+	choose_ring_fds(set);
+	int err = map_rings(set, sizes, reterr);
+	return err ? err : redirect_outputs(set, reterr);
+}
+
+int eventset_open(struct eventset *set, const struct plan *plan, struct event_list *events,
+		  struct ring_sizes sizes, struct diag *reterr)
+{
+	*set = (struct eventset){.plan = plan, .events = events};
+	struct diag ignored = {0};
+	size_t nr_fds = plan->nr_slots + plan->nr_rings + OTHER_FDS;
+	int err = allow_fds(nr_fds, reterr);
+
+	if (!err) { /* Where the limit does not allow carriers, rings are as by default; threads may still fail to start. */
+		(void)!allow_fds(nr_fds + (1 + THREAD_FDS) * plan->nr_drained, &ignored);
+		err = allocate(set);
+		if (err)
+			diag_set(reterr, err, "out of memory");
+	}
+	if (!err)
+		err = open_slots(set, reterr);
+	if (!err)
+		err = make_rings(set, sizes, reterr);
+	if (err)
+		eventset_close(set);
+	return err;
+}
+
+void eventset_close(struct eventset *set)
+{
+	if (set->rings && set->plan)
+		unmap_all(set);
+	if (set->ring_fds && set->plan)
+		close_carriers(set);
+	for (size_t i = 0; set->fds && i < set->plan->nr_slots; i++)
+		if (set->fds[i] >= 0)
+			close(set->fds[i]);
+	free(set->fds);
+	free(set->ids);
+	free(set->rings);
+	free(set->ring_fds);
+	*set = (struct eventset){0};
+}
+
+static bool any_waits_for_exec(const struct eventset *set)
+{
+	for (size_t i = 0; i < set->events->nr; i++)
+		if (set->events->events[i].attr.enable_on_exec)
+			return true;
+	return false;
+}
+
+/*
+ * prctl(2) enables everything that this thread opened in one call: the CPUs begin together, and a recording of
+ * system calls does not begin with one ioctl(2) for each event and CPU. Events that wait for an exec are ours too and
+ * must go on waiting: with such events, one by one.
+ */
+int eventset_enable(struct eventset *set)
+{
+	int err = 0;
+
+	if (!any_waits_for_exec(set))
+		return prctl(PR_TASK_PERF_EVENTS_ENABLE) ? -errno : 0;
+	for (size_t i = 0; i < set->plan->nr_slots; i++) {
+		const struct perf_event_attr *attr = &set->events->events[set->plan->slots[i].event].attr;
+		if (set->fds[i] < 0 || !attr->disabled || attr->enable_on_exec)
+			continue;
+		if (ioctl(set->fds[i], PERF_EVENT_IOC_ENABLE, 0) && !err)
+			err = -errno;
+	}
+	return err;
+}
+
+void eventset_disable(struct eventset *set)
+{
+	(void)set;
+	prctl(PR_TASK_PERF_EVENTS_DISABLE);
+}
+
+static bool is_switched(const struct eventset *set, size_t index, int event, bool on)
+{
+	bool side_band = set->events->events[index].side_band;
+
+	if (side_band && !on)
+		return false;
+	return event == EVENTSET_ALL || (event == EVENTSET_SIDE_BAND ? side_band : index == (size_t)event);
+}
+
+int eventset_switch(struct eventset *set, int event, bool on)
+{
+	int err = 0;
+
+	if (event >= 0 && !on && set->events->events[event].side_band)
+		return -EPERM;
+	for (size_t i = 0; i < set->plan->nr_slots; i++) {
+		if (set->fds[i] < 0 || !is_switched(set, set->plan->slots[i].event, event, on))
+			continue;
+		if (ioctl(set->fds[i], on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0) && !err)
+			err = -errno;
+	}
+	return err;
+}
+
+int eventset_find(const struct eventset *set, const char *name)
+{
+	for (size_t i = 0; i < set->events->nr; i++)
+		if (!strcmp(set->events->events[i].name, name))
+			return (int)i;
+	return -ENOENT;
+}
+
+/* Appends the names of a tracepoint's fields: of "field:pid_t prev_pid;" the last word, without "[16]". */
+static void put_fields(const char *format, struct buf *out)
+{
+	const char *at = format;
+
+	while ((at = strstr(at, "field:"))) {
+		const char *end = strchr(at, ';'), *from;
+		if (!end)
+			return;
+		const char *bracket = memchr(at, '[', (size_t)(end - at));
+		const char *last = bracket ? bracket : end;
+		for (from = last; from > at && from[-1] != ' ' && from[-1] != '*';)
+			from--;
+		if (out->len + (size_t)(last - from) < 140 && strncmp(from, "common_", 7) != 0)
+			buf_printf(out, " %.*s", (int)(last - from), from);
+		at = end;
+	}
+}
+
+static int refused(const struct event *event, const char *filter, int err, struct diag *reterr)
+{
+	enum { FORMAT_BYTES = 1 << 16 };
+	AUTO_BUF struct buf format = {0}, fields = {0};
+	const char *tracefs = tracefs_path(NULL);
+	char path[512];
+
+	if (err != -EINVAL)
+		return diag_set(reterr, err, "filter '%s' for %s: %s", filter, event->name, strerror(-err));
+	snprintf(path, sizeof(path), "%s/events/%s/%s/format", tracefs ? tracefs : "", event->tracepoint_system,
+		 event->tracepoint_name);
+	if (tracefs && fd_slurp(path, FORMAT_BYTES, &format) >= 0)
+		put_fields(buf_text(&format), &fields);
+	return diag_set(reterr, err, "filter '%.80s' for %s is refused by the kernel; fields:%s", filter, event->name,
+			fields.len ? buf_text(&fields) : " see its format in tracefs");
+}
+
+/* All fds of the event: the kernel keeps a filter for each. */
+static int set_filter(const struct eventset *set, size_t index, const char *filter, struct diag *reterr)
+{
+	for (size_t i = 0; i < set->plan->nr_slots; i++) {
+		if (set->plan->slots[i].event != index || set->fds[i] < 0)
+			continue;
+		if (ioctl(set->fds[i], PERF_EVENT_IOC_SET_FILTER, filter))
+			return refused(&set->events->events[index], filter, -errno, reterr);
+	}
+	return 0;
+}
+
+int eventset_set_filters(const struct eventset *set, struct diag *reterr)
+{
+	int err = 0;
+
+	for (size_t e = 0; e < set->events->nr && !err; e++) {
+		const struct event *event = &set->events->events[e];
+		/* The kernel takes one filter for each fd, once. */
+		if (event->filter && !event->leaves_out_recorder)
+			err = set_filter(set, e, event->filter, reterr);
+	}
+	return err;
+}
+
+/* "common_pid != 17 && common_pid != 18": common_pid is what user space calls a thread id. */
+static int put_own_threads(struct buf *out)
+{
+	DIR *dir = opendir("/proc/self/task");
+
+	if (!dir)
+		return -errno;
+	for (struct dirent *entry; (entry = readdir(dir));)
+		if (entry->d_name[0] != '.')
+			buf_printf(out, "%scommon_pid != %s", out->len ? " && " : "", entry->d_name);
+	closedir(dir);
+	return out->failed ? -ENOMEM : 0;
+}
+
+int eventset_leave_out_recorder(const struct eventset *set, struct diag *reterr)
+{
+	AUTO_BUF struct buf others = {0};
+	int err = 0;
+
+	for (size_t e = 0; e < set->events->nr && !err; e++) {
+		const struct event *event = &set->events->events[e];
+		AUTO_BUF struct buf whole = {0};
+		if (!event->leaves_out_recorder)
+			continue;
+		if (!others.len && (err = put_own_threads(&others)) < 0)
+			return diag_set(reterr, err, "--exclude-perf needs /proc: %s", strerror(-err));
+		if (event->filter)
+			buf_printf(&whole, "(%s) && (%s)", event->filter, buf_text(&others));
+		err = set_filter(set, e, event->filter ? buf_text(&whole) : buf_text(&others), reterr);
+	}
+	return err;
+}
+
+bool eventset_counts_lost(const struct eventset *set)
+{
+	for (size_t i = 0; i < set->events->nr; i++)
+		if (!(set->events->events[i].attr.read_format & PERF_FORMAT_LOST))
+			return false;
+	return true;
+}
+
+/* Words before the values, and of each value: perf_event_open(2), "Reading results". */
+static size_t times_words(uint64_t format)
+{
+	return !!(format & PERF_FORMAT_TOTAL_TIME_ENABLED) + !!(format & PERF_FORMAT_TOTAL_TIME_RUNNING);
+}
+
+/* nr, times, {value, id, lost} of each member: the one with our id counts. */
+static uint64_t lost_in_group(const struct eventset *set, size_t slot, const struct perf_event_attr *attr)
+{
+	size_t index = set->plan->slots[slot].event;
+	const struct event *event = &set->events->events[index], *leader = event - event->behind_leader;
+	size_t nr_words = 1 + times_words(attr->read_format) + 3 * (size_t)(leader->nr_members ? leader->nr_members : 1);
+	uint64_t *words = calloc(nr_words, sizeof(*words)), lost = 0;
+	ssize_t bytes = words ? read(set->fds[slot], words, nr_words * sizeof(*words)) : 0;
+
+	for (size_t at = 1 + times_words(attr->read_format); bytes > 0 && (at + 3) * sizeof(*words) <= (size_t)bytes;
+	     at += 3)
+		if (words[at + 1] == set->ids[slot])
+			lost = words[at + 2];
+	free(words);
+	return lost;
+}
+
+uint64_t eventset_lost(const struct eventset *set, size_t slot)
+{
+	const struct perf_event_attr *attr = &set->events->events[set->plan->slots[slot].event].attr;
+	uint64_t values[5]; /* value, enabled, running, id, lost: each when its bit is set */
+	size_t nr = 1 + times_words(attr->read_format) + !!(attr->read_format & PERF_FORMAT_ID);
+
+	if (set->fds[slot] < 0 || !(attr->read_format & PERF_FORMAT_LOST))
+		return 0;
+	if (attr->read_format & PERF_FORMAT_GROUP)
+		return lost_in_group(set, slot, attr);
+	if (read(set->fds[slot], values, sizeof(values)) < (ssize_t)((nr + 1) * sizeof(values[0])))
+		return 0;
+	return values[nr];
+}
+
+/* The plan is event-major: the ids of an event are those of one stretch of slots, which begins at *slot. */
+static int describe(const struct eventset *set, size_t index, size_t *slot, struct event_desc *desc)
+{
+	const struct event *event = &set->events->events[index];
+	const struct plan *plan = set->plan;
+	size_t first = *slot;
+
+	while (*slot < plan->nr_slots && plan->slots[*slot].event == index)
+		++*slot;
+	desc->attr = event->attr;
+	desc->name = strdup(event->name);
+	desc->ids = calloc(*slot - first + 1, sizeof(*desc->ids));
+	if (!desc->name || !desc->ids)
+		return -ENOMEM;
+	for (size_t i = first; i < *slot; i++)
+		if (set->fds[i] >= 0)
+			desc->ids[desc->nr_ids++] = set->ids[i];
+	return 0;
+}
+
+static int add_tracepoint(const struct event *event, struct described_events *events)
+{
+	char **name = &events->tracepoints[events->nr_tracepoints];
+
+	if (!event->tracepoint_system)
+		return 0;
+	if (asprintf(name, "%s:%s", event->tracepoint_system, event->tracepoint_name) < 0)
+		return -ENOMEM;
+	events->nr_tracepoints++;
+	return 0;
+}
+
+static void add_group(const struct event_list *list, size_t leader, struct described_events *events)
+{
+	const struct event *event = &list->events[leader];
+
+	if (event->nr_members > 1)
+		events->groups[events->nr_groups++] =
+			(struct feature_group){event->group_name, (uint32_t)leader, event->nr_members};
+}
+
+int described_events_make(const struct eventset *set, struct described_events *ret)
+{
+	struct described_events events = {.nr_descs = set->events->nr};
+	size_t slot = 0;
+	int err = 0;
+
+	events.descs = calloc(events.nr_descs + 1, sizeof(*events.descs));
+	events.tracepoints = calloc(events.nr_descs + 1, sizeof(*events.tracepoints));
+	events.groups = calloc(events.nr_descs + 1, sizeof(*events.groups));
+	if (!events.descs || !events.tracepoints || !events.groups)
+		err = -ENOMEM;
+	for (size_t i = 0; i < events.nr_descs && !err; i++) {
+		err = describe(set, i, &slot, &events.descs[i]);
+		if (!err)
+			err = add_tracepoint(&set->events->events[i], &events);
+		add_group(set->events, i, &events);
+	}
+	if (err) {
+		described_events_fini(&events);
+		return err;
+	}
+	*ret = events;
+	return 0;
+}
+
+void described_events_fini(struct described_events *events)
+{
+	for (size_t i = 0; events->descs && i < events->nr_descs; i++)
+		event_desc_fini(&events->descs[i]);
+	free(events->descs);
+	for (size_t i = 0; i < events->nr_tracepoints; i++)
+		free(events->tracepoints[i]);
+	free(events->tracepoints);
+	free(events->groups);
+	*events = (struct described_events){0};
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/setup/plan.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/cpuset.h"
+#include "base/fd.h"
+#include "event/parse/configure.h"
+#include "record/setup/target.h"
+
+static enum channel channel_of(const struct event *event)
+{
+	if (event->attr.write_backward)
+		return CHANNEL_FLIGHT;
+	return event->side_channel ? CHANNEL_SIDE : CHANNEL_DATA;
+}
+
+static bool has_channel(const struct event_list *events, enum channel channel)
+{
+	for (size_t e = 0; e < events->nr; e++)
+		if (channel_of(&events->events[e]) == channel)
+			return true;
+	return false;
+}
+
+static void add_ring(struct plan *plan, const struct plan_ring *place, enum channel channel)
+{
+	struct plan_ring *ring = &plan->rings[plan->nr_rings++];
+
+	*ring = *place;
+	ring->channel = channel;
+}
+
+static struct plan_ring *list_places(const struct target *target, size_t *ret_nr)
+{
+	size_t nr = target->per_thread ? target->nr_tids : cpuset_count(&target->cpus), at = 0;
+	struct plan_ring *places = calloc(nr + 1, sizeof(*places));
+
+	if (!places)
+		return NULL;
+	for (; target->per_thread && at < nr; at++)
+		places[at] = (struct plan_ring){.place = at, .cpu = -1, .tid = target->tids[at]};
+	for (int cpu = cpuset_next(&target->cpus, 0); at < nr && cpu >= 0; cpu = cpuset_next(&target->cpus, cpu + 1), at++)
+		places[at] = (struct plan_ring){.place = at, .cpu = cpu, .tid = -1};
+	*ret_nr = nr;
+	return places;
+}
+
+static int make_rings(const struct event_list *events, const struct target *target, struct plan *plan)
+{
+	AUTO_FREE struct plan_ring *places = list_places(target, &plan->nr_places);
+	bool has[] = {
+		[CHANNEL_SIDE] = has_channel(events, CHANNEL_SIDE),
+		[CHANNEL_DATA] = has_channel(events, CHANNEL_DATA),
+		[CHANNEL_FLIGHT] = has_channel(events, CHANNEL_FLIGHT),
+	};
+
+	plan->rings = calloc(plan->nr_places * NR_CHANNELS + 1, sizeof(*plan->rings));
+	if (!places || !plan->rings)
+		return -ENOMEM;
+	for (enum channel c = CHANNEL_SIDE; c <= CHANNEL_DATA; c++)
+		for (size_t p = 0; has[c] && p < plan->nr_places; p++)
+			add_ring(plan, &places[p], c);
+	plan->nr_drained = plan->nr_rings;
+	for (size_t p = 0; has[CHANNEL_FLIGHT] && p < plan->nr_places; p++)
+		add_ring(plan, &places[p], CHANNEL_FLIGHT);
+	return 0;
+}
+
+/* The ring of a channel in a place; the plan has it. */
+static size_t find_ring(const struct plan *plan, enum channel channel, size_t place)
+{
+	size_t r = 0;
+
+	while (r + 1 < plan->nr_rings && (plan->rings[r].channel != channel || plan->rings[r].place != place))
+		r++;
+	return r;
+}
+
+static bool opened_for_all_tasks(const struct event *event, const struct target *target)
+{
+	return event->system_wide || target->kind == EVENT_TARGET_SYSTEM || target->kind == EVENT_TARGET_CPUS;
+}
+
+/* How many slots an event has in one place. */
+static size_t slots_per_place(const struct event *event, const struct target *target)
+{
+	return target->per_thread || opened_for_all_tasks(event, target) ? 1 : target->nr_tids;
+}
+
+static size_t count_slots(const struct event_list *events, const struct target *target, size_t nr_places)
+{
+	size_t nr = 0;
+
+	for (size_t e = 0; e < events->nr; e++)
+		nr += nr_places * slots_per_place(&events->events[e], target);
+	return nr;
+}
+
+static void fill_slots(const struct event_list *events, const struct target *target, struct plan *plan)
+{
+	struct plan_slot *slot = plan->slots;
+
+	for (size_t e = 0; e < events->nr; e++) {
+		const struct event *event = &events->events[e];
+		bool all_tasks = opened_for_all_tasks(event, target);
+		/* The members of a group stand together and have as many slots each. */
+		size_t behind = event->behind_leader * plan->nr_places * slots_per_place(event, target);
+		for (size_t p = 0; p < plan->nr_places; p++) {
+			size_t r = find_ring(plan, channel_of(event), p);
+			const struct plan_ring *ring = &plan->rings[r];
+			for (size_t t = 0; t < slots_per_place(event, target); t++) {
+				pid_t tid = target->per_thread ? ring->tid : all_tasks ? -1 : target->tids[t];
+				size_t here = (size_t)(slot - plan->slots);
+				*slot++ = (struct plan_slot){.event = e, .pid = tid, .cpu = ring->cpu, .ring = r,
+							     .leader = here - behind};
+			}
+		}
+	}
+	plan->nr_slots = (size_t)(slot - plan->slots);
+}
+
+int plan_make(const struct event_list *events, const struct target *target, struct plan *ret)
+{
+	struct plan plan = {0};
+	int err = make_rings(events, target, &plan);
+	size_t nr = err ? 0 : count_slots(events, target, plan.nr_places);
+
+	if (!err && nr > INT_MAX)
+		err = -E2BIG;
+	if (!err) {
+		plan.slots = calloc(nr ? nr : 1, sizeof(*plan.slots));
+		err = plan.slots ? 0 : -ENOMEM;
+	}
+	if (err) {
+		plan_fini(&plan);
+		return err;
+	}
+	fill_slots(events, target, &plan);
+	*ret = plan;
+	return 0;
+}
+
+void plan_fini(struct plan *plan)
+{
+	free(plan->slots);
+	free(plan->rings);
+	*plan = (struct plan){0};
+}
+
+enum {
+	DEFAULT_MLOCK_KB = 516, /* sysctl perf_event_mlock_kb of an untouched kernel: 512 KiB and a control page */
+	SIDE_LEAST = 128 << 10, /* of a side ring: what 50 execs of a large program leave, while its reader wakes up */
+	SIDE_MOST = 1 << 20,    /* 10,000 threads that rename themselves; 60 ms of a loop of mmap(2) */
+	SIDE_ALL = 16 << 20,
+	SIDE_PART = 4,          /* of what may be locked */
+	LARGE_BYTES = 4 << 20,  /* 20 ms of the densest events of a CPU: docs/decisions/0004 */
+	LARGE_ALL = 128 << 20,  /* filled with zeroes at the start */
+	PART_OF_MEMORY = 128,   /* that large rings may take */
+};
+
+size_t ring_sizes_default_pages(void)
+{
+	long page_kb = sysconf(_SC_PAGESIZE) / 1024;
+	long mlock_kb = DEFAULT_MLOCK_KB;
+	size_t pages = 1;
+
+	fd_slurp_long("/proc/sys/kernel/perf_event_mlock_kb", &mlock_kb);
+	while ((long)(pages * 2 + 1) * page_kb <= mlock_kb)
+		pages *= 2;
+	return pages;
+}
+
+size_t ring_sizes_count_data(const struct plan *plan)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < plan->nr_drained; i++)
+		nr += plan->rings[i].channel == CHANNEL_DATA;
+	return nr;
+}
+
+/* Of rings: each has a page more. Where they are overwritten there are two in each place. */
+uint64_t ring_sizes_bytes(const struct plan *plan, size_t data_pages, size_t side_pages)
+{
+	size_t nr_data = ring_sizes_count_data(plan), nr_side = plan->nr_drained - nr_data;
+	uint64_t pages = (uint64_t)(nr_data + 2 * (plan->nr_rings - plan->nr_drained)) * (data_pages + 1) +
+			 (uint64_t)nr_side * (side_pages + 1);
+
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* A power of two, from 64K pages on 2. */
+static size_t least_side_pages(void)
+{
+	return SIDE_LEAST / (size_t)sysconf(_SC_PAGESIZE);
+}
+
+size_t ring_sizes_side_pages(const struct plan *plan, struct ring_sizes sizes, uint64_t locked_bytes)
+{
+	size_t nr_side = plan->nr_drained - ring_sizes_count_data(plan), bytes = SIDE_MOST;
+	uint64_t most_bytes = locked_bytes / SIDE_PART < SIDE_ALL ? locked_bytes / SIDE_PART : SIDE_ALL;
+
+	while (bytes > SIDE_LEAST && nr_side * bytes > most_bytes)
+		bytes /= 2;
+	return sizes.side_pages ? sizes.side_pages : bytes / (size_t)sysconf(_SC_PAGESIZE);
+}
+
+void ring_sizes_fit(const struct plan *plan, struct ring_sizes sizes, size_t *data_pages, size_t *side_pages)
+{
+	while (sizes.most_bytes && ring_sizes_bytes(plan, *data_pages, *side_pages) > sizes.most_bytes) {
+		bool data_may = !sizes.exact && *data_pages > 1;
+		bool side_may = !sizes.side_pages && *side_pages > 1;
+		if (side_may && (!data_may || *side_pages * 4 > *data_pages))
+			*side_pages /= 2;
+		else if (data_may)
+			*data_pages /= 2;
+		else
+			break;
+	}
+}
+
+size_t ring_sizes_large_pages(const struct plan *plan, struct ring_sizes sizes, uint64_t memory_bytes)
+{
+	size_t pages = LARGE_BYTES / (size_t)sysconf(_SC_PAGESIZE), least = ring_sizes_default_pages();
+	uint64_t most_bytes = memory_bytes / PART_OF_MEMORY < LARGE_ALL ? memory_bytes / PART_OF_MEMORY : LARGE_ALL;
+
+	if (sizes.most_bytes && sizes.most_bytes < most_bytes)
+		most_bytes = sizes.most_bytes;
+	while (pages > least && ring_sizes_bytes(plan, pages, least_side_pages()) > most_bytes)
+		pages /= 2;
+	return pages > least ? pages : 0;
+}
+
+size_t ring_sizes_wakeup(size_t ring_bytes, struct ring_sizes sizes)
+{
+	return ring_bytes / 4 < sizes.wakeup_bytes ? ring_bytes / 4 : sizes.wakeup_bytes;
+}

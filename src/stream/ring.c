@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+#include "stream/ring.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int ring_map(struct ring *ring, int event_fd, size_t data_pages)
+{
+	size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	size_t bytes = (data_pages + 1) * page_bytes;
+	/* Who drains must not wait for its first look at each page: before Linux 6.14 that is a fault, as dear as 100 records. */
+	void *mapping = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, event_fd, 0);
+
+	if (mapping == MAP_FAILED)
+		return -errno;
+	ring_attach(ring, mapping, (const char *)mapping + page_bytes, data_pages * page_bytes);
+	ring->mapping = mapping;
+	ring->mapping_bytes = bytes;
+	return 0;
+}
+
+void ring_attach(struct ring *ring, struct perf_event_mmap_page *page, const void *data, size_t bytes)
+{
+	assert(bytes && !(bytes & (bytes - 1)));
+	*ring = (struct ring){.page = page, .data = data, .bytes = bytes};
+	ring->taken = ring->released = page->data_tail;
+}
+
+void ring_unmap(struct ring *ring)
+{
+	if (ring->mapping)
+		munmap(ring->mapping, ring->mapping_bytes);
+	ring->page = NULL;
+	ring->data = NULL;
+	ring->mapping = NULL;
+	ring->bytes = ring->mapping_bytes = 0;
+}
+
+size_t ring_peek(const struct ring *ring, struct span ret_spans[2])
+{
+	/* Pairs with the write barrier in perf_output_put_handle(): what lies below the head has been written. */
+	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+	size_t ready = (size_t)(head - ring->taken);
+
+	assert(ready <= ring->bytes);
+	if (!ready)
+		return 0;
+	size_t at = (size_t)(ring->taken & (ring->bytes - 1));
+	size_t first = ring->bytes - at < ready ? ring->bytes - at : ready;
+	ret_spans[0] = (struct span){ring->data + at, first};
+	ret_spans[1] = (struct span){ring->data, ready - first};
+	return ready;
+}
+
+void ring_take(struct ring *ring, size_t bytes)
+{
+	ring->taken += bytes;
+}
+
+void ring_release(struct ring *ring, size_t bytes)
+{
+	assert(bytes <= ring->taken - ring->released);
+	ring->released += bytes;
+	/* Pairs with the control dependency on data_tail in __perf_output_begin(): our reads come before its writes. */
+	__atomic_store_n(&ring->page->data_tail, ring->released, __ATOMIC_RELEASE);
+}

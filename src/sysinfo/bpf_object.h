@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bpf_object: what the kernel tells of loaded BPF programs and their types. Any thread.
+ * Source: bpf(2), <linux/bpf.h>.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf;
+
+enum { BPF_OBJECT_MAX_BYTES = 64 << 20 }; /* of one program's arrays, or one BTF */
+
+/* *id becomes the id of the next program; 0 to begin with. -ENOENT behind the last; -errno: not for us to see. */
+int bpf_object_next_program(uint32_t *id);
+
+/* A new fd, or -errno; -ENOENT: it has been unloaded. */
+int bpf_object_open_program(uint32_t id);
+
+/* Fills the bpf_prog_info or bpf_btf_info. How many bytes of it the kernel knows, or -errno. */
+int bpf_object_info(int fd, void *info, size_t bytes);
+
+/* Appends the types. 0 or -errno; then `ret` may hold a part. */
+int bpf_object_read_btf(uint32_t id, struct buf *ret);

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+#include "sysinfo/elf_note.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <inttypes.h>
+#include <libelf.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/cursor.h"
+#include "base/fd.h"
+#include "sysinfo/proc_maps.h"
+
+enum { NOTES_MAX_BYTES = 1 << 20, MAPS_MAX_BYTES = 1 << 26 };
+
+static size_t align4(size_t bytes)
+{
+	return (bytes + 3) & ~(size_t)3;
+}
+
+int elf_note_build_id(struct span notes, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
+{
+	struct cursor at = cursor_over(notes);
+
+	while (cursor_left(&at) >= sizeof(Elf64_Nhdr)) {
+		Elf64_Nhdr note; /* the same in both classes */
+
+		cursor_copy(&at, &note, sizeof(note));
+		const char *name = cursor_take(&at, note.n_namesz);
+		cursor_take(&at, align4(note.n_namesz) - note.n_namesz);
+		const uint8_t *id = cursor_take(&at, note.n_descsz);
+		if (at.bad)
+			return -ENOENT;
+		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof("GNU") &&
+		    !memcmp(name, "GNU", sizeof("GNU")) && note.n_descsz > 0) {
+			size_t len =
+				note.n_descsz < ELF_NOTE_BUILD_ID_MAX ? note.n_descsz : ELF_NOTE_BUILD_ID_MAX;
+			memcpy(ret, id, len);
+			return (int)len;
+		}
+		size_t pad = align4(note.n_descsz) - note.n_descsz;
+		cursor_take(&at, pad < cursor_left(&at) ? pad : cursor_left(&at));
+	}
+	return -ENOENT;
+}
+
+/* The range of the file holds notes, maybe in the other byte order. */
+static int build_id_in_range(Elf *elf, uint64_t offset, uint64_t bytes, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
+{
+	if (bytes == 0 || bytes > NOTES_MAX_BYTES || offset > INT64_MAX)
+		return -ENOENT;
+	const Elf_Data *data = elf_getdata_rawchunk(elf, (int64_t)offset, bytes, ELF_T_NHDR);
+
+	return data ? elf_note_build_id((struct span){data->d_buf, data->d_size}, ret) : -ENOENT;
+}
+
+static int build_id_of_elf(Elf *elf, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
+{
+	size_t nr = 0;
+	int len;
+
+	if (elf_kind(elf) != ELF_K_ELF)
+		return -EINVAL;
+	if (elf_getphdrnum(elf, &nr))
+		nr = 0;
+	for (size_t i = 0; i < nr; i++) {
+		GElf_Phdr phdr;
+
+		if (!gelf_getphdr(elf, (int)i, &phdr) || phdr.p_type != PT_NOTE)
+			continue;
+		len = build_id_in_range(elf, phdr.p_offset, phdr.p_filesz, ret);
+		if (len > 0)
+			return len;
+	}
+	for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));) {
+		GElf_Shdr shdr;
+
+		if (!gelf_getshdr(section, &shdr) || shdr.sh_type != SHT_NOTE)
+			continue;
+		len = build_id_in_range(elf, shdr.sh_offset, shdr.sh_size, ret);
+		if (len > 0)
+			return len;
+	}
+	return -ENOENT;
+}
+
+static bool is_mapped(const struct elf_note_mapped *mapped, int fd, const struct stat *st)
+{
+	return !mapped || (file_id_is(&mapped->file, fd, st, false) && !file_written_after(st, &mapped->times, mapped->since_ns));
+}
+
+int elf_note_of_file(const char *path, const struct elf_note_mapped *mapped, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
+{
+	struct stat st;
+
+	/* the name is what some process mapped: opening a device could do something */
+	if (stat(path, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0 || fstat(fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode) || !is_mapped(mapped, fd, &st))
+		return -ESTALE;
+	elf_version(EV_CURRENT);
+	Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+	if (!elf)
+		return -EINVAL;
+	int len = build_id_of_elf(elf, ret);
+	elf_end(elf);
+	return len;
+}
+
+/* The first mapping of the file; false: it has none. */
+static bool find_mapping(const struct span *maps, const struct file_id *file, struct proc_map *ret)
+{
+	for (struct span rest = *maps; proc_maps_next(&rest, ret);)
+		if (ret->ino && ret->ino == file->inode && ret->maj == file->major && ret->min == file->minor)
+			return true;
+	return false;
+}
+
+/* Also when it is deleted, and whatever it is called there. */
+static int note_of_mapping(pid_t pid, const struct elf_note_mapped *mapped, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
+{
+	AUTO_BUF struct buf maps = {0};
+	struct proc_map map;
+	char path[96];
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	if (!mapped->file.inode || fd_slurp(path, MAPS_MAX_BYTES, &maps))
+		return -ENOENT;
+	struct span text = buf_span(&maps);
+	if (!find_mapping(&text, &mapped->file, &map))
+		return -ENOENT;
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid, map.start, map.end);
+	return elf_note_of_file(path, mapped, ret);
+}
+
+int elf_note_of_process(pid_t pid, const char *path, const struct elf_note_mapped *mapped, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
+{
+	AUTO_FREE char *inside = NULL;
+
+	if (asprintf(&inside, "/proc/%d/root%s", (int)pid, path) < 0) {
+		inside = NULL;
+		return -ENOMEM;
+	}
+	int len = elf_note_of_file(inside, mapped, ret);
+	return len > 0 ? len : note_of_mapping(pid, mapped, ret);
+}
+
+static int build_id_of_notes(const char *path, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
+{
+	AUTO_BUF struct buf notes = {0};
+	int err = fd_slurp(path, NOTES_MAX_BYTES, &notes);
+
+	return err ? err : elf_note_build_id(buf_span(&notes), ret);
+}
+
+int elf_note_of_kernel(uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
+{
+	return build_id_of_notes("/sys/kernel/notes", ret);
+}
+
+int elf_note_of_module(const char *name, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "/sys/module/%.64s/notes/.note.gnu.build-id", name);
+	return build_id_of_notes(path, ret);
+}
+
+int elf_note_of_vdso(uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
+{
+	const char *image = (const char *)getauxval(AT_SYSINFO_EHDR); /* getauxval(3) */
+	const ElfW(Ehdr) *header = (const void *)image;
+
+	if (!image)
+		return -ENOENT;
+	const ElfW(Phdr) *phdrs = (const void *)(image + header->e_phoff);
+	for (unsigned i = 0; i < header->e_phnum; i++) {
+		if (phdrs[i].p_type != PT_NOTE)
+			continue;
+		int len = elf_note_build_id((struct span){image + phdrs[i].p_offset, phdrs[i].p_filesz}, ret);
+		if (len > 0)
+			return len;
+	}
+	return -ENOENT;
+}

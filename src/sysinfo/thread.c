@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+#include "sysinfo/thread.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+/* sched_setattr(2); glibc of Debian 12 has no declaration. */
+struct sched_request {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime_ns, deadline_ns, period_ns;
+};
+
+enum {
+	LOWEST_REALTIME = 1,
+	/* Shortest slice that the fair class grants: a task with a short one runs sooner (kernel 6.12, 857b158dc5e8). */
+	SHORT_SLICE_NS = 100000,
+};
+
+static int set_slice(uint64_t slice_ns, int nice)
+{
+	struct sched_request request = {
+		.size = sizeof(request),
+		.policy = SCHED_OTHER,
+		.nice = nice,
+		.runtime_ns = slice_ns,
+	};
+
+	return syscall(SYS_sched_setattr, 0, &request, 0) ? -errno : 0;
+}
+
+static int set_policy(int policy, int level)
+{
+	struct sched_param param = {.sched_priority = level};
+
+	return sched_setscheduler(0, policy, &param) ? -errno : 0;
+}
+
+/* Is the thread before all ordinary ones already, by the will of the user (chrt)? */
+static bool is_realtime(int policy)
+{
+	policy &= ~SCHED_RESET_ON_FORK;
+	return policy == SCHED_FIFO || policy == SCHED_RR || policy == SCHED_DEADLINE;
+}
+
+int priority_raise(int realtime, struct priority *ret_saved, const char **ret_how)
+{
+	struct sched_param param = {0};
+
+	errno = 0;
+	ret_saved->saved_nice = getpriority(PRIO_PROCESS, 0);
+	ret_saved->saved_policy = sched_getscheduler(0);
+	sched_getparam(0, &param);
+	ret_saved->saved_realtime = param.sched_priority;
+
+	if (realtime <= 0 && is_realtime(ret_saved->saved_policy)) {
+		*ret_how = "kept";
+		return 0;
+	}
+	int level = realtime > 0 ? realtime : LOWEST_REALTIME;
+	*ret_how = "fifo";
+	int err = set_policy(SCHED_FIFO | SCHED_RESET_ON_FORK, level);
+	if (!err || realtime > 0)
+		return err;
+	*ret_how = set_slice(SHORT_SLICE_NS, ret_saved->saved_nice) ? "none" : "slice";
+	return 0;
+}
+
+void priority_restore(const struct priority *saved)
+{
+	int policy = saved->saved_policy;
+	int err = set_policy(policy, saved->saved_realtime);
+
+	if (err == -EPERM) /* only the privileged take RESET_ON_FORK back: sched(7) */
+		err = set_policy(policy | SCHED_RESET_ON_FORK, saved->saved_realtime);
+	if (!err && policy == SCHED_OTHER)
+		set_slice(0, saved->saved_nice); /* 0: the default slice again */
+}
+
+/* "cpu_ns waited_ns slices": Documentation/scheduler/sched-stats.rst. */
+static uint64_t read_waited_ns(void)
+{
+	char text[96], *at = text;
+	int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return 0;
+	ssize_t len = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[len > 0 ? len : 0] = '\0';
+	strtoull(at, &at, 10);
+	return strtoull(at, NULL, 10);
+}
+
+struct thread_use thread_use_now(void)
+{
+	struct thread_use use = {.cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID), .waited_ns = read_waited_ns()};
+	struct rusage usage;
+
+	if (!getrusage(RUSAGE_THREAD, &usage)) {
+		use.sleeps = (uint64_t)usage.ru_nvcsw;
+		use.preemptions = (uint64_t)usage.ru_nivcsw;
+	}
+	return use;
+}

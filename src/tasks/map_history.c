@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+#include "tasks/map_history.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/span.h"
+#include "perfdata/record.h"
+#include "tasks/task_event.h"
+
+/* Generations without an exec that are followed: a loop in damaged records ends here. */
+enum { FORKS_MAX = 4096 };
+
+void map_history_fini(struct map_history *history)
+{
+	for (size_t i = 0; i < history->nr_objects; i++)
+		free(history->objects[i].name);
+	for (size_t i = 0; i < history->nr_processes; i++) {
+		free(history->processes[i].maps);
+		free(history->processes[i].resets);
+	}
+	free(history->objects);
+	free(history->processes);
+	hash_table_fini(&history->object_numbers);
+	hash_table_fini(&history->process_numbers);
+	*history = (struct map_history){0};
+}
+
+/* Room for one more element of `size` bytes in the heap array. */
+static int array_reserve(void *array, size_t nr, size_t *room, size_t size)
+{
+	void *old;
+
+	if (nr < *room)
+		return 0;
+	memcpy(&old, array, sizeof(old));
+	void *grown = reallocarray(old, *room ? 2 * *room : 8, size);
+	if (!grown)
+		return -ENOMEM;
+	*room = *room ? 2 * *room : 8;
+	memcpy(array, &grown, sizeof(grown));
+	return 0;
+}
+
+static bool object_is(const struct history_object *object, const struct task_event *map, bool kernel)
+{
+	return object->kernel == kernel &&
+	       !memcmp(&object->id.build_id, &map->id.build_id, sizeof(object->id.build_id)) &&
+	       object->id.file.inode == map->id.file.inode && file_id_equal(&object->id.file, &map->id.file) &&
+	       !strcmp(object->name, map->name.ptr);
+}
+
+static int object_intern(struct map_history *history, const struct task_event *map, bool kernel, uint64_t time_ns, size_t *ret)
+{
+	uint64_t name_hash = hash_bytes(map->name.ptr, map->name.len), of_build;
+	struct hash_table *numbers = &history->object_numbers;
+
+	memcpy(&of_build, map->id.build_id.bytes, sizeof(of_build));
+	uint64_t key = hash_mix(hash_mix(name_hash, map->id.file.inode), of_build ^ kernel);
+	for (struct hash_slot *slot = hash_table_find(numbers, key); slot; slot = hash_table_next(numbers, slot)) {
+		struct history_object *object = &history->objects[slot->number - 1];
+		if (!object_is(object, map, kernel))
+			continue;
+		if (time_ns < object->first_ns)
+			object->first_ns = time_ns;
+		if (!object->id.file.generation)
+			object->id.file.generation = map->id.file.generation;
+		*ret = slot->number - 1;
+		return 0;
+	}
+	int err = array_reserve(&history->objects, history->nr_objects, &history->objects_room, sizeof(*history->objects));
+	char *name = err ? NULL : strdup(map->name.ptr);
+	if (!name || hash_table_add_number(numbers, key, history->nr_objects + 1)) {
+		free(name);
+		return -ENOMEM;
+	}
+	*ret = history->nr_objects++;
+	history->objects[*ret] = (struct history_object){
+		.name = name, .id = map->id, .first_ns = time_ns, .name_hash = name_hash, .kernel = kernel};
+	return 0;
+}
+
+static struct history_process *process_find(const struct map_history *history, int32_t pid)
+{
+	uint64_t number = hash_table_find_number(&history->process_numbers, (uint32_t)pid);
+
+	return number ? &history->processes[number - 1] : NULL;
+}
+
+static int process_intern(struct map_history *history, int32_t pid, struct history_process **ret)
+{
+	*ret = process_find(history, pid);
+	if (*ret)
+		return 0;
+	if (array_reserve(&history->processes, history->nr_processes, &history->processes_room, sizeof(**ret)) ||
+	    hash_table_add_number(&history->process_numbers, (uint32_t)pid, history->nr_processes + 1))
+		return -ENOMEM;
+	*ret = &history->processes[history->nr_processes++];
+	**ret = (struct history_process){.pid = pid};
+	return 0;
+}
+
+static int add_map(struct map_history *history, const struct task_event *map, uint64_t time_ns)
+{
+	bool kernel = (map->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
+	uint64_t last = map->start + (map->len - 1);
+	struct history_process *process;
+	size_t object;
+
+	if (map->len == 0 || map->misc & PERF_RECORD_MISC_MMAP_DATA)
+		return 0; /* nothing runs there */
+	int err = object_intern(history, map, kernel, time_ns, &object);
+	err = err ? err : process_intern(history, kernel ? HISTORY_KERNEL_PID : (int32_t)map->pid, &process);
+	err = err ? err : array_reserve(&process->maps, process->nr_maps, &process->maps_room, sizeof(*process->maps));
+	if (err)
+		return err;
+	process->maps[process->nr_maps++] = (struct history_map){
+		.start = map->start,
+		.last = last < map->start ? UINT64_MAX : last,
+		.time_ns = time_ns,
+		.object = object,
+	};
+	process->sorted = false;
+	return 0;
+}
+
+static int add_reset(struct map_history *history, int32_t pid, int32_t parent, uint64_t time_ns)
+{
+	struct history_process *process;
+	int err = process_intern(history, pid, &process);
+
+	err = err ? err : array_reserve(&process->resets, process->nr_resets, &process->resets_room, sizeof(*process->resets));
+	if (err)
+		return err;
+	process->resets[process->nr_resets++] = (struct history_reset){.time_ns = time_ns, .parent = parent};
+	process->sorted = false;
+	return 0;
+}
+
+int map_history_add(struct map_history *history, const struct task_event *event, uint64_t time_ns)
+{
+	int32_t pid = (int32_t)event->pid;
+
+	switch (event->type) {
+	case PERF_RECORD_MMAP:
+	case PERF_RECORD_MMAP2:
+		return add_map(history, event, time_ns);
+	case PERF_RECORD_COMM:
+		return event->misc & PERF_RECORD_MISC_COMM_EXEC ? add_reset(history, pid, HISTORY_NO_PARENT, time_ns) : 0;
+	case PERF_RECORD_FORK:
+		if (event->pid == event->ppid)
+			return 0; /* a thread: it has the maps of its process */
+		return add_reset(history, pid, event->misc & RECORD_MISC_FORK_EXEC ? HISTORY_NO_PARENT : (int32_t)event->ppid,
+				 time_ns);
+	default:
+		return 0;
+	}
+}
+
+static int map_by_start(const void *a, const void *b)
+{
+	const struct history_map *left = a, *right = b;
+
+	return (left->start > right->start) - (left->start < right->start);
+}
+
+static int reset_by_time(const void *a, const void *b)
+{
+	const struct history_reset *left = a, *right = b;
+
+	return (left->time_ns > right->time_ns) - (left->time_ns < right->time_ns);
+}
+
+static void process_sort(struct history_process *process)
+{
+	uint64_t max_last = 0;
+
+	if (process->sorted)
+		return;
+	process->sorted = true;
+	if (process->nr_resets)
+		qsort(process->resets, process->nr_resets, sizeof(*process->resets), reset_by_time);
+	if (process->nr_maps)
+		qsort(process->maps, process->nr_maps, sizeof(*process->maps), map_by_start);
+	for (size_t i = 0; i < process->nr_maps; i++) {
+		if (process->maps[i].last > max_last)
+			max_last = process->maps[i].last;
+		process->maps[i].max_last = max_last;
+	}
+}
+
+/* How many maps start at or below the address: those that may lie under it stand before. */
+static size_t maps_from(const struct history_process *process, uint64_t addr)
+{
+	size_t low = 0, high = process->nr_maps;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (process->maps[middle].start <= addr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The latest reset not after the time. NULL: none. */
+static const struct history_reset *reset_before(const struct history_process *process, uint64_t time_ns)
+{
+	size_t low = 0, high = process->nr_resets;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (process->resets[middle].time_ns <= time_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? &process->resets[low - 1] : NULL;
+}
+
+enum mark_which { MARK_LATER, MARK_AT };
+
+/*
+ * MARK_LATER: marks what was mapped in the range after first_ns and not after last_ns; MARK_AT: what was
+ * mapped at `since_ns`. Returns the time of the latest map from since_ns to first_ns; UINT64_MAX: there is
+ * none.
+ */
+static uint64_t maps_mark(struct map_history *history, const struct history_process *process, const struct history_range *range,
+			  uint64_t since_ns, enum mark_which which)
+{
+	uint64_t latest = UINT64_MAX;
+
+	for (size_t i = maps_from(process, range->last); i-- > 0;) {
+		const struct history_map *map = &process->maps[i];
+
+		if (map->max_last < range->start)
+			break;
+		if (map->last < range->start)
+			continue;
+		bool later = map->time_ns > range->first_ns && map->time_ns <= range->last_ns;
+		if (which == MARK_LATER ? later : map->time_ns == since_ns)
+			history->objects[map->object].hit = true;
+		if (map->time_ns >= since_ns && map->time_ns <= range->first_ns &&
+		    (latest == UINT64_MAX || map->time_ns > latest))
+			latest = map->time_ns;
+	}
+	return latest;
+}
+
+/*
+ * Marks what lay in the range at its first time and what came there until its last. Where the
+ * process has mapped nothing itself since its fork, it has what its parent had then.
+ */
+static void lineage_mark(struct map_history *history, int32_t pid, struct history_range range)
+{
+	for (unsigned generation = 0; generation < FORKS_MAX; generation++) {
+		struct history_process *process = process_find(history, pid);
+
+		if (!process)
+			return;
+		process_sort(process);
+		const struct history_reset *reset = reset_before(process, range.first_ns);
+		uint64_t latest = maps_mark(history, process, &range, reset ? reset->time_ns : 0, MARK_LATER);
+
+		if (latest != UINT64_MAX) {
+			maps_mark(history, process, &range, latest, MARK_AT);
+			return;
+		}
+		if (!reset || reset->parent == HISTORY_NO_PARENT)
+			return;
+		pid = reset->parent;
+		range.first_ns = range.last_ns = reset->time_ns;
+	}
+}
+
+void map_history_mark(struct map_history *history, int32_t pid, const struct history_range *range)
+{
+	lineage_mark(history, pid, *range);
+	const struct history_process *process = process_find(history, pid);
+	for (size_t i = process ? process->nr_resets : 0; i-- > 0;) {
+		const struct history_reset *reset = &process->resets[i];
+
+		if (reset->time_ns <= range->first_ns)
+			break;
+		/* the pid was used again between the two times */
+		if (reset->time_ns <= range->last_ns && reset->parent != HISTORY_NO_PARENT) {
+			struct history_range then = {range->start, range->last, reset->time_ns, reset->time_ns};
+			lineage_mark(history, reset->parent, then);
+		}
+	}
+}

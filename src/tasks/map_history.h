@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * map_history: which object was mapped where, in which process, when.
+ *
+ * Fed by records in any order of time (a file holds one ring after the other), asked when all are in: so a map whose record
+ * stands behind the samples that fell on it is found as well. One owner, one thread. All times: ns, of the records.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/hash_table.h"
+#include "perfdata/object_id.h"
+
+struct task_event;
+
+enum { HISTORY_KERNEL_PID = -1 };
+
+struct history_object {
+	char *name; /* heap; as in the record that mapped it */
+	struct object_id id;
+	uint64_t first_ns;      /* when it was mapped first; 0: before the recording */
+	uint64_t name_hash;
+	bool kernel;            /* the kernel or a module */
+	bool hit;               /* by map_history_mark() */
+	struct elf_id build_id; /* the user's to set */
+};
+
+struct history_map {
+	uint64_t start, last; /* first and last address */
+	uint64_t time_ns;
+	uint64_t max_last; /* of all maps up to this one, once they are sorted by start */
+	size_t object;
+};
+
+/* From here on the process has none of the maps that it had before. */
+struct history_reset {
+	uint64_t time_ns;
+	int32_t parent; /* a fork: it has this one's; HISTORY_NO_PARENT: an exec */
+};
+enum { HISTORY_NO_PARENT = -2 };
+
+struct history_process {
+	int32_t pid; /* HISTORY_KERNEL_PID: the kernel */
+	bool sorted;
+	struct history_map *maps; /* heap */
+	size_t nr_maps, maps_room;
+	struct history_reset *resets; /* heap */
+	size_t nr_resets, resets_room;
+};
+
+/* Zeroed: empty. */
+struct map_history {
+	struct history_object *objects; /* heap; in the order in which they came */
+	size_t nr_objects, objects_room;
+	struct history_process *processes; /* heap; likewise */
+	size_t nr_processes, processes_room;
+	struct hash_table object_numbers;  /* by hash of name and identity: index + 1 */
+	struct hash_table process_numbers; /* by pid: index + 1 */
+};
+
+void map_history_fini(struct map_history *history);
+
+/* COMM of an exec, FORK, MMAP, MMAP2; others change nothing. 0 or -ENOMEM. */
+int map_history_add(struct map_history *history, const struct task_event *event, uint64_t time_ns);
+
+/* Marks as hit the objects that lay under these addresses of the process between the two times. */
+struct history_range {
+	uint64_t start, last;
+	uint64_t first_ns, last_ns;
+};
+void map_history_mark(struct map_history *history, int32_t pid, const struct history_range *range);

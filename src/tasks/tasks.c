@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+#include "tasks/tasks.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash_table.h"
+#include "perfdata/record.h"
+#include "tasks/maps.h"
+#include "tasks/task_event.h"
+
+struct tasks {
+	enum tasks_flags flags;
+	struct hash_table by_tid; /* of struct task */
+	struct task *past;        /* with TASKS_KEEP */
+};
+
+struct tasks *tasks_new(enum tasks_flags flags)
+{
+	struct tasks *tasks = calloc(1, sizeof(*tasks));
+
+	if (tasks)
+		tasks->flags = flags;
+	return tasks;
+}
+
+static void task_free(struct task *task)
+{
+	while (task->comm) {
+		struct comm *comm = task->comm;
+		task->comm = comm->next;
+		free((char *)comm->text);
+		free(comm);
+	}
+	maps_unref(task->maps);
+	free(task);
+}
+
+void tasks_free(struct tasks *tasks)
+{
+	if (!tasks)
+		return;
+	for (size_t i = 0; i < tasks->by_tid.nr_slots; i++)
+		if (tasks->by_tid.slots[i].item)
+			task_free(tasks->by_tid.slots[i].item);
+	while (tasks->past) {
+		struct task *task = tasks->past;
+		tasks->past = task->next;
+		task_free(task);
+	}
+	hash_table_fini(&tasks->by_tid);
+	free(tasks);
+}
+
+struct task *tasks_find(const struct tasks *tasks, uint32_t tid)
+{
+	return hash_table_find_item(&tasks->by_tid, tid);
+}
+
+/* Threads share the maps of their process, that is of the task whose tid is the pid. NULL: out of memory. */
+static struct maps *process_maps(struct tasks *tasks, uint32_t pid, uint32_t tid)
+{
+	if (pid == tid || pid == UINT32_MAX)
+		return maps_new();
+	struct task *leader = tasks->flags & TASKS_KEEP ? tasks_make(tasks, pid, pid) : tasks_find(tasks, pid);
+	if (leader)
+		return maps_ref(leader->maps);
+	/* While recording no leader is made: there would be no record that ends it. */
+	return tasks->flags & TASKS_KEEP ? NULL : maps_new();
+}
+
+/* Takes over the reference. NULL: out of memory. */
+static struct task *task_new(struct tasks *tasks, uint32_t pid, uint32_t tid, struct maps *maps)
+{
+	struct task *task = maps ? calloc(1, sizeof(*task)) : NULL;
+	struct comm *comm = calloc(1, sizeof(*comm));
+	char *text;
+
+	if (!task || !comm || asprintf(&text, ":%d", (int)tid) < 0) {
+		maps_unref(maps);
+		free(task);
+		free(comm);
+		return NULL;
+	}
+	comm->text = text;
+	*task = (struct task){.pid = pid, .tid = tid, .parent = UINT32_MAX, .parent_pid = UINT32_MAX, .comm = comm, .maps = maps};
+	if (hash_table_add(&tasks->by_tid, tid, task)) {
+		task_free(task);
+		return NULL;
+	}
+	return task;
+}
+
+struct task *tasks_make(struct tasks *tasks, uint32_t pid, uint32_t tid)
+{
+	struct task *task = tasks_find(tasks, tid);
+
+	if (!task)
+		return task_new(tasks, pid, tid, process_maps(tasks, pid, tid));
+	if (task->pid != UINT32_MAX || pid == UINT32_MAX)
+		return task;
+	if (pid != tid) {
+		struct maps *maps = process_maps(tasks, pid, tid);
+		if (!maps)
+			return NULL;
+		maps_unref(task->maps);
+		task->maps = maps;
+	}
+	task->pid = pid;
+	task->epoch++;
+	return task;
+}
+
+int tasks_name(struct tasks *tasks, struct task *task, const char *text)
+{
+	if (strcmp(task->comm->text, text) != 0 || !task->is_named) {
+		char *copy = strdup(text);
+		struct comm *comm = task->is_named && tasks->flags & TASKS_KEEP ? calloc(1, sizeof(*comm)) : task->comm;
+		if (!copy || !comm) {
+			free(copy);
+			if (comm != task->comm)
+				free(comm);
+			return -ENOMEM;
+		}
+		if (comm != task->comm) {
+			comm->next = task->comm;
+			task->comm = comm;
+		} else if (task->is_named || !(tasks->flags & TASKS_KEEP)) {
+			free((char *)comm->text);
+		} else { /* what was seen before its name was told has it, too; ":TID" may still be in use */
+			struct comm *before = calloc(1, sizeof(*before));
+			if (!before) {
+				free(copy);
+				return -ENOMEM;
+			}
+			*before = *comm;
+			comm->next = before;
+		}
+		comm->text = copy;
+	}
+	task->epoch++;
+	task->is_named = true;
+	return 0;
+}
+
+void tasks_end(struct tasks *tasks, struct task *task)
+{
+	struct hash_slot *slot = hash_table_find(&tasks->by_tid, task->tid);
+
+	if (slot && slot->item == task)
+		hash_table_remove(&tasks->by_tid, slot);
+	if (!(tasks->flags & TASKS_KEEP)) {
+		task_free(task);
+		return;
+	}
+	maps_unref(task->maps);
+	task->maps = NULL;
+	task->epoch++;
+	task->next = tasks->past;
+	tasks->past = task;
+}
+
+/* Ends the other threads of its process but `kept`. They are looked for only where there are some: that is seldom. */
+static void end_siblings(struct tasks *tasks, const struct task *task, const struct task *kept)
+{
+	struct task **list;
+	size_t nr;
+
+	if (maps_users(task->maps) < 2 || tasks_list(tasks, &list, &nr))
+		return;
+	for (size_t i = 0; i < nr; i++)
+		if (list[i] != task && list[i] != kept && list[i]->pid == task->pid)
+			tasks_end(tasks, list[i]);
+	free(list);
+}
+
+void tasks_exec(struct tasks *tasks, struct task *task)
+{
+	end_siblings(tasks, task, NULL);
+	maps_clear(task->maps);
+	task->epoch++;
+}
+
+int tasks_fork(struct tasks *tasks, const struct task_event *fork, struct task *parent)
+{
+	struct task *child = tasks_find(tasks, fork->tid);
+	bool is_thread = fork->pid == fork->ppid;
+
+	if (child && child != parent) { /* a tid that is used again */
+		if (!is_thread && !(tasks->flags & TASKS_KEEP))
+			end_siblings(tasks, child, parent);
+		tasks_end(tasks, child);
+		child = NULL;
+	}
+	if (!child && is_thread && parent && parent->maps && parent->pid == fork->pid)
+		child = task_new(tasks, fork->pid, fork->tid, maps_ref(parent->maps));
+	else
+		child = tasks_make(tasks, fork->pid, fork->tid);
+	if (!child)
+		return -ENOMEM;
+	child->parent = fork->ptid;
+	child->parent_pid = fork->ppid;
+	if (!parent)
+		return 0;
+	if (parent->is_named && tasks_name(tasks, child, parent->comm->text))
+		return -ENOMEM;
+	/* Recorders that tell of running processes list their maps afterwards. */
+	if (child->pid == parent->pid || !parent->maps || child->maps == parent->maps || fork->misc & RECORD_MISC_FORK_EXEC)
+		return 0;
+	struct maps *maps = maps_clone(parent->maps);
+	if (!maps)
+		return -ENOMEM;
+	maps_unref(child->maps);
+	child->maps = maps;
+	child->epoch++;
+	return 0;
+}
+
+int tasks_list(const struct tasks *tasks, struct task ***ret, size_t *ret_nr)
+{
+	struct task **list = calloc(tasks->by_tid.nr + 1, sizeof(struct task *));
+	size_t nr = 0;
+
+	if (!list)
+		return -ENOMEM;
+	for (size_t i = 0; i < tasks->by_tid.nr_slots; i++)
+		if (tasks->by_tid.slots[i].item)
+			list[nr++] = tasks->by_tid.slots[i].item;
+	*ret = list;
+	*ret_nr = nr;
+	return 0;
+}

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+"""Two files under one path: each is named by its own functions, or not at all."""
+import os
+import re
+import subprocess
+
+import pytest
+
+SOURCE = '''
+#include <time.h>
+static volatile unsigned long n;
+__attribute__((noinline)) void pad(void) { for (int i = 0; i < PAD; i++) n -= i; }
+__attribute__((noinline)) void NAME(void) { for (int i = 0; i < 100000; i++) n += i * (PAD + 1); }
+int main(int argc, char **argv)
+{
+    struct timespec now;
+    double from = 0;
+    do {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        from = from ? from : now.tv_sec + now.tv_nsec / 1e9;
+        NAME();
+    } while (now.tv_sec + now.tv_nsec / 1e9 < from + 0.4);
+    pad();
+}
+'''
+MODES = [[], ['--buildid-mmap'], ['--no-buildid']]
+
+
+@pytest.fixture(scope='module')
+def builds(tmp_path_factory, need_root):
+    place = tmp_path_factory.mktemp('builds')
+    (place / 'hot.c').write_text(SOURCE)
+    for nr, name in enumerate(['hot_v1_a', 'hot_v2_a_longer_name']):
+        subprocess.run(['gcc', '-O1', '-Wl,--build-id', f'-DNAME={name}', f'-DPAD={nr}', *(['-falign-functions=64'] if nr else []),
+                        '-o', place / f'v{nr + 1}', place / 'hot.c'], check=True)
+    return place
+
+
+def record(millrace, builds, tmp_path, script, *options):
+    data = tmp_path / 'data'
+    done = millrace('record', '-q', *options, '-e', 'cpu-clock', '-F', '1999', '-o', data, '--', 'sh', '-ec', script, cwd=tmp_path,
+                    env={**os.environ, 'B': str(builds)})
+    assert done.status == 0
+    return data
+
+
+def report(millrace, data, *options):
+    done = millrace('report', '-i', data, '-s', 'dso,sym', '--dsos', 'app', *options)
+    share = {'hot_v1_a': 0, 'hot_v2_a_longer_name': 0, 'address': 0}
+    for part, name in re.findall(r'^ *([\d.]+)%.*\[\.\] (\S+)', done.out, re.M):
+        name = 'address' if name.startswith('0x') else name
+        share[name] = share.get(name, 0) + float(part)
+    return share, done.err
+
+
+@pytest.mark.parametrize('mode', MODES, ids=' '.join)
+def test_deploy(millrace, builds, tmp_path, mode):
+    data = record(millrace, builds, tmp_path, 'cp $B/v1 app; ./app; cp $B/v2 app.new; mv app.new app', *mode)
+    share, said = report(millrace, data)
+    assert share['hot_v2_a_longer_name'] == share['hot_v1_a'] == 0 < share['address']
+    assert len(re.findall('its functions are not named', said)) == 1, said
+    assert ('build-id' in said) and ('has changed' in said) == ('--buildid-mmap' in mode), said
+
+
+@pytest.mark.parametrize('mode', MODES, ids=' '.join)
+def test_both_builds(millrace, perf, builds, tmp_path, mode):
+    """The old one is kept where the caches of perf are; with --no-buildid nothing tells that it is the one."""
+    data = record(millrace, builds, tmp_path, 'cp $B/v1 app; ./app; cp $B/v2 app.new; mv app.new app; ./app', *mode)
+    share, _ = report(millrace, data)
+    assert share['hot_v1_a'] == 0 < share['hot_v2_a_longer_name'] and share['address'] > 0
+    for reader in ['report', 'script', 'buildid-list']:
+        perf(reader, '-i', data)
+    perf('inject', '-i', data, '-o', tmp_path / 'injected')
+    home = tmp_path / 'home'
+    build_id = re.search('Build ID: ([0-9a-f]+)', subprocess.run(['readelf', '-n', builds / 'v1'], stdout=subprocess.PIPE,
+                                                                 text=True, check=True).stdout).group(1)
+    place = home / '.debug' / '.build-id' / build_id[:2] / build_id[2:]
+    place.mkdir(parents=True)
+    (place / 'elf').write_bytes((builds / 'v1').read_bytes())
+    done = millrace('report', '-i', data, '-s', 'dso,sym', env={**os.environ, 'HOME': str(home)})
+    assert 'hot_v2_a_longer_name' in done.out
+    assert ('hot_v1_a' in done.out) == ('--buildid-mmap' in mode)
+
+
+@pytest.mark.parametrize('mode', MODES, ids=' '.join)
+def test_namespace(millrace, builds, tmp_path, mode):
+    script = ('cp $B/v2 app; unshare -m sh -ec "mount --make-rprivate /; mount --bind $B/v1 app; ./app" & ./app; wait')
+    share, said = report(millrace, record(millrace, builds, tmp_path, script, '-a', *mode))
+    assert share['hot_v1_a'] == 0 < share['hot_v2_a_longer_name'] and share['address'] > 0
+    assert 'its functions are not named' in said
+
+
+def test_two_living_builds_have_their_build_ids(millrace, perf, builds, tmp_path):
+    """Both still run when the recording ends: one is found in the root of its process, the other under the path."""
+    script = ('cp $B/v2 app; unshare -m sh -ec "mount --make-rprivate /; mount --bind $B/v1 app; ./app; ./app; ./app" & '
+              './app & sleep 0.4')
+    data = record(millrace, builds, tmp_path, script, '-a')
+    told = re.findall('build id event received for .*/app: (.*)', perf('buildid-list', '-v', '-i', data).err)
+    assert len(set(told)) == 2, told
+    for reader in ['report', 'script']:
+        perf(reader, '-i', data)
+
+
+@pytest.mark.parametrize('mode', MODES[:2], ids=' '.join)  # with --no-buildid the times of the samples are not told
+def test_written_in_place(millrace, builds, tmp_path, mode):
+    """The inode stays, what is in it does not."""
+    data = record(millrace, builds, tmp_path, 'cp $B/v1 app; ./app; sleep 0.3; cat $B/v2 >app; $B/v2', *mode)
+    share, said = report(millrace, data)
+    assert share['hot_v2_a_longer_name'] == share['hot_v1_a'] == 0 < share['address']
+    assert 'its functions are not named' in said
+
+
+@pytest.mark.parametrize('mode', MODES, ids=' '.join)
+def test_unchanged(millrace, builds, tmp_path, mode):
+    data = record(millrace, builds, tmp_path, 'cp $B/v1 app; ./app', *mode)
+    share, said = report(millrace, data)
+    assert share['hot_v1_a'] > 90 and said == ''

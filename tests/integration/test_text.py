@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT
+"""Names of threads, files and functions are chosen by others: printed, they control no terminal and forge no line."""
+import json
+import os
+import re
+import stat
+import sys
+
+import pytest
+
+COMM = b'\n  99.99%  root'       # what the kernel keeps of a name: 15 bytes
+LIBRARY = b'lib\x1b[2J\xff.so'
+EXECUTED = b'ex\x1b]0;P\x07\n\xe2\x80\xaeec'
+FUNCTION = b'sp;\x1b\n\xc2\x9b\xffabc'  # takes the place of spin_thread
+
+# Bears the name, maps the library, takes CPU time, becomes the other program.
+LAUNCHER = '''
+import ctypes, mmap, os, sys, time
+comm, library, executed = map(os.fsencode, sys.argv[1:])
+ctypes.CDLL(None).prctl(15, comm)  # PR_SET_NAME
+with open(library, 'rb') as file:
+    mapped = mmap.mmap(file.fileno(), 4096, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_EXEC)
+end = time.process_time() + 0.2
+while time.process_time() < end:
+    pass
+os.execv(executed, [executed, b'-t', b'1', b'-m', b'200'])
+'''
+
+
+@pytest.fixture(scope='module')
+def recording(millrace, programs, tmp_path_factory):
+    """recording(option, ...) -> a file of what bears such names."""
+    home = tmp_path_factory.mktemp('hostile')
+    library, executed = (os.fsencode(home) + b'/' + name for name in (LIBRARY, EXECUTED))
+    code = (programs / 'spin').read_bytes()
+    assert len(FUNCTION) == len(b'spin_thread') and b'\0spin_thread\0' in code
+    note = b'\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0'  # of a build-id; by the program's own, symbols come from ~/.debug
+    at = code.find(note) + len(note)
+    assert at >= len(note)
+    code = code[:at] + os.urandom(20) + code[at + 20:]
+    for path in library, executed:
+        with open(path, 'wb') as file:
+            file.write(code.replace(b'\0spin_thread\0', b'\0' + FUNCTION + b'\0'))
+            os.fchmod(file.fileno(), stat.S_IRWXU)
+
+    def make(*options):
+        data = home / f'{len(list(home.iterdir()))}.data'
+        millrace('record', '-q', '-o', data, *options, '--', sys.executable, '-c', LAUNCHER, os.fsdecode(COMM),
+                 os.fsdecode(library), os.fsdecode(executed))
+        return data
+    return make
+
+
+@pytest.fixture(scope='module')
+def clocked(recording):
+    return recording('-e', 'cpu-clock', '-F', '2000', '-g')
+
+
+def check_text(text):
+    """Bytes that a terminal prints as they are."""
+    characters = text.decode()  # UTF-8, all of it
+    bad = re.findall('[^\n\t -~\u00a0-\uffff\U00010000-\U0010ffff]|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]', characters)
+    assert not bad, bad
+    return characters
+
+
+PRINTED = [
+    ['report'], ['report', '-g', 'caller'], ['report', '-g', 'folded'], ['report', '-t', ','], ['report', '-w', '5,5,6,7,8'],
+    ['report', '-s', 'pid,comm,dso,sym'], ['report', '-s', 'srcline,srcfile'], ['report', '--header', '-I'], ['report', '--stats'],
+    ['report', '--tasks'], ['report', '--mmaps'], ['report', '--loss'], ['report', '-D'], ['script'], ['script', '-G', '-F', '+srcline'],
+    ['script', '--show-task-events', '--show-mmap-events'], ['script', '--folded'], ['script', '--json'], ['report', '--json'],
+    ['flame', '-o', '-'],
+]
+
+
+@pytest.mark.parametrize('args', PRINTED, ids=' '.join)
+def test_nothing_controls_the_terminal(millrace, clocked, args):
+    done = millrace(*args, '-i', clocked, binary=True)
+    assert done.out
+    check_text(done.out)
+    check_text(done.err)
+
+
+@pytest.mark.parametrize('args, said', [
+    (['report'], r'\\n  99\.99%  root .*'),
+    (['report'], r'\[\.\] sp;\\x1b\\n\\u\{9b\}\\xffabc$'),
+    (['report', '--tasks'], r'\|\s*ex\\x1b]0;P\\x07\\n\\u\{202e\}ec$'),
+    (['report', '--mmaps'], r'/lib\\x1b\[2J\\xff\.so$'),
+    (['report', '-D'], r'PERF_RECORD_MMAP2 .*/ex\\x1b]0;P\\x07\\n\\u\{202e\}ec$'),
+    (['report', '-D'], r' \.\.\. thread: \\n  99\.99%  root:\d+$'),
+    (['report', '--header'], r'^# cmdline : .*lib\\x1b\[2J\\xff\.so'),
+    (['script'], r'^\\n  99\.99%  root +\d+ +\d'),
+    (['script'], r'^\t +[0-9a-f]+ sp;\\x1b\\n\\u\{9b\}\\xffabc\+0x[0-9a-f]+ \(/.*/ex\\x1b]0;P\\x07\\n\\u\{202e\}ec\)$'),
+    (['script', '--show-task-events'], r'PERF_RECORD_COMM: \\n  99\.99%  root:\d+/\d+$'),
+    (['script', '--folded'], r'^[^;]*;(.*;)?sp:\\x1b\\n\\u\{9b\}\\xffabc;'),
+])
+def test_names_are_legible(millrace, clocked, args, said):
+    assert re.search(said, check_text(millrace(*args, '-i', clocked, binary=True).out), re.MULTILINE)
+
+
+def test_rows_are_not_forged(millrace, clocked):
+    rows = [line for line in millrace('report', '-g', 'none', '-i', clocked).out.splitlines() if line and line[0] != '#']
+    assert rows
+    assert all(re.match(r' +\d+\.\d\d% +\d+\.\d\d%  \S', row) for row in rows), rows
+    assert not any(re.match(r' *99\.99%  root', row) for row in rows)
+    for line in millrace('script', '--folded', '-i', clocked).out.splitlines():
+        assert re.fullmatch(r'(spin|\\n  99|python|ex\\x1b|perf|millrace).* \d+', line), line
+
+
+def test_columns_are_as_wide_as_what_is_printed(millrace, clocked):
+    rows = [line for line in millrace('report', '-g', 'none', '-s', 'comm,dso,sym', '-i', clocked, '-q').out.splitlines() if line]
+    assert {re.search(r'\[[.k]\] ', row).start() for row in rows} == {re.search(r'\[[.k]\] ', rows[0]).start()}
+
+
+@pytest.mark.parametrize('args', [['script', '--json'], ['report', '--json'], ['report', '--loss', '--json']], ids=' '.join)
+def test_json_is_valid(millrace, clocked, args):
+    out = millrace(*args, '-i', clocked, binary=True).out.decode()
+    parsed = [json.loads(line) for line in out.splitlines()] if args[0] == 'script' else json.loads(out)
+    if args == ['script', '--json']:
+        assert any(sample['comm'] == COMM.decode() for sample in parsed)
+        assert any(frame.get('sym') == 'sp;\x1b\n\x9b\ufffdabc' for sample in parsed for frame in sample['callchain'])
+
+
+def test_page_is_valid(millrace, clocked):
+    page = millrace('flame', '-o', '-', '-i', clocked, binary=True).out.decode()
+    data = json.loads(re.search(r'\n(\{"version":1,.*?\})\n</script>', page, re.DOTALL)[1])
+    assert 'sp;\x1b\n\x9b\ufffdabc' in data['names']
+
+
+def test_fields_of_tracepoints(millrace, recording, need_tracefs):
+    data = recording('-e', 'sched:sched_process_exec,sched:sched_process_exit')
+    out = check_text(millrace('script', '-i', data, binary=True).out)
+    assert re.search(r'sched:sched_process_exec: filename=/.*/ex\\x1b]0;P\\x07\\n\\u\{202e\}ec pid=\d+ old_pid=\d+$', out, re.MULTILINE)
+    for sample in millrace('script', '--json', '-i', data).out.splitlines():
+        json.loads(sample)
+    check_text(millrace('report', '-s', 'trace', '-i', data, binary=True).out)
+
+
+@pytest.mark.parametrize('args', [
+    ['report', '-i', 'no\x1b[2J\nmillrace: all is well\udcff'],
+    ['report', '--opt\x1b[2J\nion'],
+    ['record', '-e', 'ev\x1b[2J\nent', '--', 'true'],
+    ['record', '-o', '/dev/null/a\x1b\nb', '--', 'true'],
+    ['record', '--', './no\x1b[2J\nprogram'],
+    ['list', 'no\x1b[2J'],
+])
+def test_messages(millrace, tmp_path, args):
+    done = millrace(*args, status=None, binary=True, cwd=tmp_path)
+    assert done.err and done.status
+    said = check_text(done.err)
+    assert all(line.startswith('millrace: ') for line in said.splitlines())
+    assert 'millrace: all is well' not in said.splitlines()
+
+
+def test_raw_text_is_that_of_perf(millrace, perf, clocked):
+    fields = ['-F', 'comm,tid,time,ip,sym,dso', '-i', clocked]
+    raw = millrace('script', '--raw-text', *fields, binary=True).out
+    assert COMM in raw and FUNCTION in raw and EXECUTED in raw
+    assert raw == perf('script', *fields, binary=True).out
+    assert FUNCTION in millrace('report', '--raw-text', '-i', clocked, binary=True).out
+    check_text(millrace('script', '--raw-text', '--folded', '-i', clocked, binary=True).out)
