@@ -52,13 +52,15 @@ static uint64_t cut_bytes(const struct perf_event_header *record, const struct p
 	struct sample sample;
 	uint64_t size;
 
-	if (!(attr->sample_type & PERF_SAMPLE_STACK_USER) || sample_decode(attr, record, &sample) || !sample.user_stack.ptr)
+	if (!(attr->sample_type & PERF_SAMPLE_STACK_USER) || sample_decode(attr, record, &sample) ||
+	    !sample.user_stack.ptr)
 		return 0;
 	memcpy(&size, (const char *)sample.user_stack.ptr - sizeof(size), sizeof(size));
 	return attr->sample_stack_user - size;
 }
 
-static void count_record(const struct perf_event_header *record, const struct perf_event_attr *attr, struct totals *totals)
+static void count_record(const struct perf_event_header *record, const struct perf_event_attr *attr,
+			 struct totals *totals)
 {
 	uint64_t type = attr->sample_type;
 	size_t time, cpu;
@@ -137,8 +139,8 @@ int main(int argc, char **argv)
 		if (!file || count_records(file, 0, bytes, &attr, &totals))
 			return 1;
 	}
-	printf("samples=%llu lost=%llu repeated=%llu rounds=%llu bytes=%llu cut=%llu\n", (unsigned long long)totals.samples,
-	       (unsigned long long)totals.lost, (unsigned long long)totals.repeated, (unsigned long long)totals.rounds,
-	       (unsigned long long)totals.bytes, (unsigned long long)totals.cut);
+	printf("samples=%llu lost=%llu repeated=%llu rounds=%llu bytes=%llu cut=%llu\n",
+	       (unsigned long long)totals.samples, (unsigned long long)totals.lost, (unsigned long long)totals.repeated,
+	       (unsigned long long)totals.rounds, (unsigned long long)totals.bytes, (unsigned long long)totals.cut);
 	return 0;
 }

@@ -219,18 +219,19 @@ static void put_json_run(const struct bench_stream_result *result, struct buf *r
 	buf_printf(ret, "}");
 }
 
-void bench_report_json(const struct bench_stream_options *options, const struct bench_report_row rows[],
-		       size_t nr_rows, struct buf *ret)
+void bench_report_json(const struct bench_stream_options *options, const struct bench_report_row rows[], size_t nr_rows,
+		       struct buf *ret)
 {
 	const struct synthetic_load_options *load = &options->load;
 
-	buf_printf(ret,
-		   "{\"rings\": %zu, \"ring_bytes\": %zu, \"busy\": %zu, \"samples_per_s\": %.6f, \"sample_bytes\": %zu,\n"
-		   " \"on_ms\": %.6f, \"off_ms\": %.6f, \"duration_s\": %.6f, \"storage_mb_per_s\": %.6f,\n"
-		   " \"writers\": [",
-		   options->nr_rings, options->ring_bytes, load->nr_busy, load->rate, load->sample_bytes,
-		   (double)load->on_ns / 1e6, (double)load->off_ns / 1e6, (double)load->duration_ns / 1e9,
-		   (double)options->storage_bytes_per_s / 1e6);
+	buf_printf(
+		ret,
+		"{\"rings\": %zu, \"ring_bytes\": %zu, \"busy\": %zu, \"samples_per_s\": %.6f, \"sample_bytes\": %zu,\n"
+		" \"on_ms\": %.6f, \"off_ms\": %.6f, \"duration_s\": %.6f, \"storage_mb_per_s\": %.6f,\n"
+		" \"writers\": [",
+		options->nr_rings, options->ring_bytes, load->nr_busy, load->rate, load->sample_bytes,
+		(double)load->on_ns / 1e6, (double)load->off_ns / 1e6, (double)load->duration_ns / 1e9,
+		(double)options->storage_bytes_per_s / 1e6);
 	for (size_t row = 0; row < nr_rows; row++) {
 		/* The name went through the parser of --writer: letters, digits, ",=". */
 		buf_printf(ret, "%s\n  {\"writer\": \"%s\", \"runs\": [", row ? "," : "", rows[row].writer);

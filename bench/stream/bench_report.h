@@ -9,7 +9,7 @@
 struct buf;
 
 struct bench_report_row {
-	const char *writer; /* as the user wrote it; borrowed */
+	const char *writer;                        /* as the user wrote it; borrowed */
 	const struct bench_stream_result *results; /* borrowed; one for each run */
 	size_t nr_results;
 };
@@ -19,5 +19,5 @@ void bench_report_table(const struct bench_stream_options *options, const struct
 			size_t nr_rows, struct buf *ret);
 
 /* The options and every run. */
-void bench_report_json(const struct bench_stream_options *options, const struct bench_report_row rows[],
-		       size_t nr_rows, struct buf *ret);
+void bench_report_json(const struct bench_stream_options *options, const struct bench_report_row rows[], size_t nr_rows,
+		       struct buf *ret);

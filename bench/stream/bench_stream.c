@@ -11,13 +11,13 @@
 #include "base/clock.h"
 #include "base/diag.h"
 #include "bench_verify.h"
-#include "storage.h"
-#include "visit_writer.h"
 #include "record/output/engine.h"
-#include "sysinfo/thread.h"
 #include "record/setup/options.h"
+#include "storage.h"
 #include "stream/ring.h"
 #include "stream/writer.h"
+#include "sysinfo/thread.h"
+#include "visit_writer.h"
 
 /* As a recording has them. */
 enum { LEAST_PART = 16, LEAST_ROUND = 4 << 20, IDLE_MS = 1000 };

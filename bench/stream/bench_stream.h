@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "latency.h"
-#include "synthetic_load.h"
 #include "stream/stream.h"
+#include "synthetic_load.h"
 
 struct diag;
 struct recording_writer;
@@ -24,13 +24,13 @@ struct bench_stream_options {
 
 struct bench_stream_result {
 	struct synthetic_totals load;
-	uint64_t bytes;            /* stored, of records and round marks */
-	double stored_s;           /* from the first sample until all is stored and the file is closed */
-	uint64_t reader_cpu_ns;    /* of the thread that pumps */
-	uint64_t recorder_cpu_ns;  /* of the process without the threads that make samples */
+	uint64_t bytes;           /* stored, of records and round marks */
+	double stored_s;          /* from the first sample until all is stored and the file is closed */
+	uint64_t reader_cpu_ns;   /* of the thread that pumps */
+	uint64_t recorder_cpu_ns; /* of the process without the threads that make samples */
 	uint64_t wakeups;
 	struct stream_counters counters;
-	struct latency waits;      /* of rings, from half full to visited */
+	struct latency waits; /* of rings, from half full to visited */
 };
 
 /*

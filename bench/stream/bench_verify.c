@@ -10,8 +10,8 @@
 #include "base/cleanup.h"
 #include "base/cursor.h"
 #include "base/diag.h"
-#include "synthetic_ring.h"
 #include "perfdata/record.h"
+#include "synthetic_ring.h"
 
 struct check {
 	const struct synthetic_rings *rings;
@@ -34,7 +34,8 @@ static int check_sample(struct check *check, const uint8_t *record, uint64_t off
 				(unsigned long long)offset, (unsigned long long)found.number,
 				(unsigned long long)found.ring, (unsigned long long)check->next[found.ring]);
 	if (memcmp(record + sizeof(found), check->sample + 1, check->sample_bytes - sizeof(found)))
-		return diag_set(check->reterr, -EBADMSG, "offset %llu: the sample is damaged", (unsigned long long)offset);
+		return diag_set(check->reterr, -EBADMSG, "offset %llu: the sample is damaged",
+				(unsigned long long)offset);
 	check->next[found.ring]++;
 	return 0;
 }
@@ -84,15 +85,15 @@ static int check_all(struct check *check, struct span bytes)
 		const struct synthetic_ring *ring = &check->rings->rings[i];
 		if (check->next[i] != ring->made - ring->untold)
 			return diag_set(check->reterr, -EBADMSG,
-					"ring %zu: samples up to %llu are stored, but %llu were made, the last %llu of them lost",
+					"ring %zu: samples up to %llu are stored, but %llu were made, the last %llu of "
+					"them lost",
 					i, (unsigned long long)check->next[i], (unsigned long long)ring->made,
 					(unsigned long long)ring->untold);
 	}
 	return 0;
 }
 
-int bench_verify(int fd, uint64_t bytes, size_t sample_bytes, const struct synthetic_rings *rings,
-		 struct diag *reterr)
+int bench_verify(int fd, uint64_t bytes, size_t sample_bytes, const struct synthetic_rings *rings, struct diag *reterr)
 {
 	AUTO_FREE struct synthetic_sample *sample = malloc(sample_bytes);
 	AUTO_FREE uint64_t *next = calloc(rings->nr, sizeof(*next));

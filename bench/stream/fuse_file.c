@@ -58,15 +58,15 @@ static struct answer get_attr(struct server *server)
 	if (fstat(server->data_fd, &stat))
 		return failed();
 	out = (struct fuse_attr_out){.attr = {
-		.ino = FUSE_ROOT_ID,
-		.size = (uint64_t)stat.st_size,
-		.blocks = (uint64_t)stat.st_blocks,
-		.mode = S_IFREG | 0600,
-		.nlink = 1,
-		.uid = geteuid(),
-		.gid = getegid(),
-		.blksize = 4096,
-	}};
+					     .ino = FUSE_ROOT_ID,
+					     .size = (uint64_t)stat.st_size,
+					     .blocks = (uint64_t)stat.st_blocks,
+					     .mode = S_IFREG | 0600,
+					     .nlink = 1,
+					     .uid = geteuid(),
+					     .gid = getegid(),
+					     .blksize = 4096,
+				     }};
 	return (struct answer){.bytes = &out, .len = sizeof(out)};
 }
 
@@ -143,29 +143,19 @@ static struct answer serve(struct server *server, const struct fuse_in_header *h
 
 	/* The kernel sends whole structs; the buffer behind is longer than any of them. */
 	switch (header->opcode) {
-	case FUSE_INIT:
-		return init(in);
-	case FUSE_GETATTR:
-		return get_attr(server);
-	case FUSE_SETATTR:
-		return set_attr(server, in);
-	case FUSE_OPEN:
-		return (struct answer){.bytes = &opened, .len = sizeof(opened)};
-	case FUSE_READ:
-		return read_data(server, in);
-	case FUSE_WRITE:
-		return write_data(server, in, header->len - sizeof(*header));
-	case FUSE_FALLOCATE:
-		return allocate(server, in);
-	case FUSE_STATFS:
-		return (struct answer){.bytes = &room, .len = sizeof(room)};
+	case FUSE_INIT: return init(in);
+	case FUSE_GETATTR: return get_attr(server);
+	case FUSE_SETATTR: return set_attr(server, in);
+	case FUSE_OPEN: return (struct answer){.bytes = &opened, .len = sizeof(opened)};
+	case FUSE_READ: return read_data(server, in);
+	case FUSE_WRITE: return write_data(server, in, header->len - sizeof(*header));
+	case FUSE_FALLOCATE: return allocate(server, in);
+	case FUSE_STATFS: return (struct answer){.bytes = &room, .len = sizeof(room)};
 	case FUSE_FLUSH:
 	case FUSE_FSYNC:
 	case FUSE_RELEASE:
-	case FUSE_DESTROY:
-		return ok;
-	default:
-		return (struct answer){.err = -ENOSYS};
+	case FUSE_DESTROY: return ok;
+	default: return (struct answer){.err = -ENOSYS};
 	}
 }
 
@@ -190,7 +180,8 @@ void fuse_file_serve(int device_fd, int data_fd, uint64_t bytes_per_s)
 	sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){.sched_priority = SERVER_PRIORITY});
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_TIMERSLACK, 1);
-	server.request = mmap(NULL, REQUEST_BYTES + MOST_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	server.request =
+		mmap(NULL, REQUEST_BYTES + MOST_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (server.request == MAP_FAILED)
 		return;
 	server.answer = server.request + REQUEST_BYTES;

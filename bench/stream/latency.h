@@ -7,7 +7,8 @@
 enum { LATENCY_STEPS = 32, LATENCY_OCTAVES = 60 };
 
 struct latency {
-	uint64_t counts[LATENCY_OCTAVES][LATENCY_STEPS]; /* octave 0: 0 to 31 ns; then steps of 1/32 of a power of two */
+	uint64_t counts[LATENCY_OCTAVES]
+		       [LATENCY_STEPS]; /* octave 0: 0 to 31 ns; then steps of 1/32 of a power of two */
 	uint64_t nr, max_ns;
 };
 

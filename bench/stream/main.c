@@ -125,42 +125,107 @@ static int add_writer(const struct option *option, const char *arg, bool negated
 #define AT(field) offsetof(struct bench_options, field)
 
 static const struct option bench_table[] = {
-	{.name = "writer", .arg = "NAME[,KEY=VALUE...]", .set = add_writer, .offset = AT(writers),
-	 .flags = OPTION_NO_NEGATE, .group = "What is measured",
+	{.name = "writer",
+	 .arg = "NAME[,KEY=VALUE...]",
+	 .set = add_writer,
+	 .offset = AT(writers),
+	 .flags = OPTION_NO_NEGATE,
+	 .group = "What is measured",
 	 .help = "The engine, as for millrace record: serial, mmap, aio, direct, null, with blocks=N of staging "
-		 "per ring (direct: in all, each of block=SIZE) or window=SIZE. May be given several times. Default: each engine of this build"},
-	{.name = "flush", .arg = "SIZE", .set = set_size, .offset = AT(flush_bytes), .flags = OPTION_NO_NEGATE,
+		 "per ring (direct: in all, each of block=SIZE) or window=SIZE. May be given several times. Default: "
+		 "each engine of this build"},
+	{.name = "flush",
+	 .arg = "SIZE",
+	 .set = set_size,
+	 .offset = AT(flush_bytes),
+	 .flags = OPTION_NO_NEGATE,
 	 .help = "Leave less than this in a ring for a later pass. Default: 1/16 of a ring"},
-	{.name = "runs", .arg = "N", .set = set_count, .offset = AT(nr_runs), .flags = OPTION_NO_NEGATE,
+	{.name = "runs",
+	 .arg = "N",
+	 .set = set_count,
+	 .offset = AT(nr_runs),
+	 .flags = OPTION_NO_NEGATE,
 	 .help = "Runs of each writer, in turn. Default: 1"},
-	{.name = "rings", .arg = "N", .set = set_count, .offset = AT(nr_rings), .flags = OPTION_NO_NEGATE,
-	 .group = "The load", .help = "Number of rings. Default: 272"},
-	{.name = "busy", .arg = "N", .set = set_count, .offset = AT(nr_busy), .flags = OPTION_NO_NEGATE,
+	{.name = "rings",
+	 .arg = "N",
+	 .set = set_count,
+	 .offset = AT(nr_rings),
+	 .flags = OPTION_NO_NEGATE,
+	 .group = "The load",
+	 .help = "Number of rings. Default: 272"},
+	{.name = "busy",
+	 .arg = "N",
+	 .set = set_count,
+	 .offset = AT(nr_busy),
+	 .flags = OPTION_NO_NEGATE,
 	 .help = "Only so many of the rings get samples. Default: all"},
-	{.name = "ring-size", .arg = "SIZE", .set = set_size, .offset = AT(ring_bytes), .flags = OPTION_NO_NEGATE,
+	{.name = "ring-size",
+	 .arg = "SIZE",
+	 .set = set_size,
+	 .offset = AT(ring_bytes),
+	 .flags = OPTION_NO_NEGATE,
 	 .help = "Size of each ring, a power of two. Default: 128K"},
-	{.name = "record-size", .arg = "SIZE", .set = set_size, .offset = AT(sample_bytes), .flags = OPTION_NO_NEGATE,
+	{.name = "record-size",
+	 .arg = "SIZE",
+	 .set = set_size,
+	 .offset = AT(sample_bytes),
+	 .flags = OPTION_NO_NEGATE,
 	 .help = "Size of each sample, a multiple of 8. Default: 1K"},
-	{.name = "rate", .arg = "N", .set = set_positive, .offset = AT(rate), .flags = OPTION_NO_NEGATE,
+	{.name = "rate",
+	 .arg = "N",
+	 .set = set_positive,
+	 .offset = AT(rate),
+	 .flags = OPTION_NO_NEGATE,
 	 .help = "Samples per second of each busy ring"},
-	{.name = "load", .arg = "MB", .set = set_positive, .offset = AT(load), .flags = OPTION_NO_NEGATE,
+	{.name = "load",
+	 .arg = "MB",
+	 .set = set_positive,
+	 .offset = AT(load),
+	 .flags = OPTION_NO_NEGATE,
 	 .help = "Instead: megabytes per second of all rings together. Default: 100"},
-	{.name = "burst", .arg = "ON/OFF", .set = set_burst, .flags = OPTION_NO_NEGATE,
+	{.name = "burst",
+	 .arg = "ON/OFF",
+	 .set = set_burst,
+	 .flags = OPTION_NO_NEGATE,
 	 .help = "Samples come for ON milliseconds at that rate, then for OFF milliseconds not. Default: always"},
-	{.name = "duration", .arg = "SECONDS", .set = set_positive, .offset = AT(duration_s), .flags = OPTION_NO_NEGATE,
+	{.name = "duration",
+	 .arg = "SECONDS",
+	 .set = set_positive,
+	 .offset = AT(duration_s),
+	 .flags = OPTION_NO_NEGATE,
 	 .help = "How long samples come. Default: 5"},
-	{.name = "producers", .arg = "N", .set = set_count, .offset = AT(nr_threads), .flags = OPTION_NO_NEGATE,
+	{.name = "producers",
+	 .arg = "N",
+	 .set = set_count,
+	 .offset = AT(nr_threads),
+	 .flags = OPTION_NO_NEGATE,
 	 .help = "Threads that make samples. Default: one for each CPU"},
-	{.letter = 'o', .name = "output", .arg = "FILE", .set = option_set_path, .offset = AT(output),
-	 .flags = OPTION_NO_NEGATE, .group = "The storage",
-	 .help = "Where the records go; each run overwrites it. Default: a file in $TMPDIR or /tmp without a name; with "
+	{.letter = 'o',
+	 .name = "output",
+	 .arg = "FILE",
+	 .set = option_set_path,
+	 .offset = AT(output),
+	 .flags = OPTION_NO_NEGATE,
+	 .group = "The storage",
+	 .help = "Where the records go; each run overwrites it. Default: a file in $TMPDIR or /tmp without a name; "
+		 "with "
 		 "--storage-rate, memory"},
-	{.name = "storage-rate", .arg = "MB", .set = set_positive, .offset = AT(storage_rate), .flags = OPTION_NO_NEGATE,
+	{.name = "storage-rate",
+	 .arg = "MB",
+	 .set = set_positive,
+	 .offset = AT(storage_rate),
+	 .flags = OPTION_NO_NEGATE,
 	 .help = "Storage that takes in so many megabytes per second, past the page cache"},
-	{.name = "verify", .set = option_set_flag, .offset = AT(verify), .group = "Results",
+	{.name = "verify",
+	 .set = option_set_flag,
+	 .offset = AT(verify),
+	 .group = "Results",
 	 .help = "Read back what was stored: each sample that a ring took must be there, once, whole, in order"},
 	{.name = "json", .set = option_set_flag, .offset = AT(json), .help = "Print every run as JSON"},
-	{.letter = 'v', .name = "verbose", .set = option_set_count, .offset = AT(verbose),
+	{.letter = 'v',
+	 .name = "verbose",
+	 .set = option_set_count,
+	 .offset = AT(verbose),
 	 .help = "Tell on standard error what is being run"},
 	{0},
 };
@@ -178,10 +243,11 @@ static int check_sizes(const struct bench_options *options, struct diag *reterr)
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 
 	if (options->nr_rings > MAX_RINGS)
-		return diag_set(reterr, -EINVAL, "--rings %llu: at most %d", (unsigned long long)options->nr_rings, MAX_RINGS);
+		return diag_set(reterr, -EINVAL, "--rings %llu: at most %d", (unsigned long long)options->nr_rings,
+				MAX_RINGS);
 	if (options->nr_busy > options->nr_rings)
-		return diag_set(reterr, -EINVAL, "--busy %llu: there are %llu rings", (unsigned long long)options->nr_busy,
-				(unsigned long long)options->nr_rings);
+		return diag_set(reterr, -EINVAL, "--busy %llu: there are %llu rings",
+				(unsigned long long)options->nr_busy, (unsigned long long)options->nr_rings);
 	if (options->ring_bytes & (options->ring_bytes - 1) || options->ring_bytes < page)
 		return diag_set(reterr, -EINVAL, "--ring-size: a power of two, at least a page of %llu bytes",
 				(unsigned long long)page);
@@ -190,7 +256,8 @@ static int check_sizes(const struct bench_options *options, struct diag *reterr)
 				(unsigned long long)(max_rings_bytes >> 30));
 	if (options->sample_bytes % 8 || options->sample_bytes < SYNTHETIC_SAMPLE_MIN ||
 	    options->sample_bytes > SYNTHETIC_SAMPLE_MAX || options->sample_bytes > options->ring_bytes / 4)
-		return diag_set(reterr, -EINVAL, "--record-size: a multiple of 8 from %d to %d, and at most a quarter of a ring",
+		return diag_set(reterr, -EINVAL,
+				"--record-size: a multiple of 8 from %d to %d, and at most a quarter of a ring",
 				(int)SYNTHETIC_SAMPLE_MIN, (int)SYNTHETIC_SAMPLE_MAX);
 	return 0;
 }
@@ -230,22 +297,23 @@ static void fill_defaults(struct bench_options *options)
 static struct bench_stream_options make_stream_options(const struct bench_options *options)
 {
 	double load = options->load ? options->load : DEFAULT_LOAD;
-	double rate = options->rate ? options->rate
-				    : load * 1e6 / (double)options->nr_busy / (double)options->sample_bytes;
+	double rate =
+		options->rate ? options->rate : load * 1e6 / (double)options->nr_busy / (double)options->sample_bytes;
 
 	return (struct bench_stream_options){
 		.nr_rings = options->nr_rings,
 		.ring_bytes = options->ring_bytes,
-		.load = {
-			.nr_busy = options->nr_busy,
-			.nr_threads = (unsigned)(options->nr_threads < options->nr_busy ? options->nr_threads
-										    : options->nr_busy),
-			.rate = rate,
-			.sample_bytes = options->sample_bytes,
-			.on_ns = options->on_ns,
-			.off_ns = options->off_ns,
-			.duration_ns = (uint64_t)(options->duration_s * 1e9),
-		},
+		.load =
+			{
+				.nr_busy = options->nr_busy,
+				.nr_threads = (unsigned)(options->nr_threads < options->nr_busy ? options->nr_threads
+												: options->nr_busy),
+				.rate = rate,
+				.sample_bytes = options->sample_bytes,
+				.on_ns = options->on_ns,
+				.off_ns = options->off_ns,
+				.duration_ns = (uint64_t)(options->duration_s * 1e9),
+			},
 		.flush_bytes = options->flush_bytes,
 		.output = options->output,
 		.storage_bytes_per_s = options->storage_rate ? (uint64_t)ceil(options->storage_rate * 1e6) : 0,
@@ -324,12 +392,9 @@ int main(int argc, char **argv)
 	int first;
 
 	switch (option_parse(&command, argc, argv, &options, &first)) {
-	case OPTION_EXIT:
-		return 0;
-	case OPTION_BAD:
-		return COMMAND_USAGE;
-	case OPTION_OK:
-		break;
+	case OPTION_EXIT: return 0;
+	case OPTION_BAD: return COMMAND_USAGE;
+	case OPTION_OK: break;
 	}
 	if (first < argc) {
 		log_error("bench/stream takes options alone, but got \"%s\"", argv[first]);
@@ -349,14 +414,17 @@ static const struct command command = {
 	.program = "bench/stream",
 	.summary = "Measure how the writers keep up with a load",
 	.usage = "[OPTIONS]",
-	.description =
-		"Threads fill rings in memory as the kernel fills those of events, and one reader drains them through an "
-		"engine of millrace record into a file. Prints what was made, what was dropped, the part of the time that "
-		"lies in gaps between samples with a loss (of any ring, and of one ring on average), how long rings waited "
-		"for their visit after they were half full, and the cost in CPU time. No kernel event and no privilege is "
-		"needed, except for --storage-rate.\n\n"
-		"Examples:\n"
-		"  build/bench/stream --load 300 --burst 100/300\n"
-		"  build/bench/stream --writer serial --writer aio,blocks=8 --storage-rate 100",
+	.description = "Threads fill rings in memory as the kernel fills those of events, and one reader drains them "
+		       "through an "
+		       "engine of millrace record into a file. Prints what was made, what was dropped, the part of the "
+		       "time that "
+		       "lies in gaps between samples with a loss (of any ring, and of one ring on average), how long "
+		       "rings waited "
+		       "for their visit after they were half full, and the cost in CPU time. No kernel event and no "
+		       "privilege is "
+		       "needed, except for --storage-rate.\n\n"
+		       "Examples:\n"
+		       "  build/bench/stream --load 300 --burst 100/300\n"
+		       "  build/bench/stream --writer serial --writer aio,blocks=8 --storage-rate 100",
 	.options = bench_table,
 };

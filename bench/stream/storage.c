@@ -48,7 +48,8 @@ int storage_prepare(struct diag *reterr)
 		err = enter_user_namespace();
 	if (!err && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
 		err = -errno;
-	return err ? diag_set(reterr, err, "slow storage is a FUSE file, which needs a mount namespace: %s: try as root",
+	return err ? diag_set(reterr, err,
+			      "slow storage is a FUSE file, which needs a mount namespace: %s: try as root",
 			      strerror(-err))
 		   : 0;
 }

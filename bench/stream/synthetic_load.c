@@ -58,8 +58,7 @@ static uint64_t active_ns(const struct synthetic_load_options *options, uint64_t
 	if (!options->off_ns)
 		return since_ns;
 	uint64_t in_period_ns = since_ns % period_ns;
-	return since_ns / period_ns * options->on_ns +
-	       (in_period_ns < options->on_ns ? in_period_ns : options->on_ns);
+	return since_ns / period_ns * options->on_ns + (in_period_ns < options->on_ns ? in_period_ns : options->on_ns);
 }
 
 static void produce(struct synthetic_producer *producer)

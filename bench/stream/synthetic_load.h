@@ -14,9 +14,9 @@
 #include "synthetic_ring.h"
 
 struct synthetic_load_options {
-	size_t nr_busy;    /* the first rings of all: the others stay empty */
+	size_t nr_busy; /* the first rings of all: the others stay empty */
 	unsigned nr_threads;
-	double rate;       /* samples per second of each busy ring, while they come */
+	double rate; /* samples per second of each busy ring, while they come */
 	size_t sample_bytes;
 	uint64_t on_ns, off_ns; /* samples come and stay away in turn; off 0: they always come */
 	uint64_t duration_ns;
@@ -53,10 +53,10 @@ struct synthetic_load {
 /* What became of the samples. */
 struct synthetic_totals {
 	uint64_t made, dropped;
-	double elapsed_s;  /* run time of the load */
-	double lost_any;   /* part of it in which at least one ring had lost samples: lost_time / elapsed_time */
-	double lost_mean;  /* the same of one ring, mean of the busy ones */
-	uint64_t cpu_ns;   /* of all producers */
+	double elapsed_s; /* run time of the load */
+	double lost_any;  /* part of it in which at least one ring had lost samples: lost_time / elapsed_time */
+	double lost_mean; /* the same of one ring, mean of the busy ones */
+	uint64_t cpu_ns;  /* of all producers */
 };
 
 /* Takes copies of the options; borrows the rings until synthetic_load_join(). 0 or -errno. */

@@ -35,16 +35,16 @@ struct synthetic_ring {
 	uint64_t index;
 	/* Of the filling thread; read by others when it is done. */
 	uint64_t head;
-	uint64_t wakeup;  /* where the last wake-up was due */
-	uint64_t made;    /* samples, with the dropped ones */
+	uint64_t wakeup; /* where the last wake-up was due */
+	uint64_t made;   /* samples, with the dropped ones */
 	uint64_t dropped;
-	uint64_t untold;  /* dropped since the last LOST record */
-	uint64_t fit_ns;  /* when the last sample fitted */
+	uint64_t untold;      /* dropped since the last LOST record */
+	uint64_t fit_ns;      /* when the last sample fitted */
 	uint64_t marked_tail; /* where the tail was at the last mark */
 	/*
-	 * When the ring became half full: set by the filling thread, cleared by the reader's visit. 0: it has not. A mark
-	 * that is set while the reader takes the bytes is left over: it tells of a later visit only if that finds more
-	 * than half a ring.
+	 * When the ring became half full: set by the filling thread, cleared by the reader's visit. 0: it has not. A
+	 * mark that is set while the reader takes the bytes is left over: it tells of a later visit only if that finds
+	 * more than half a ring.
 	 */
 	_Atomic uint64_t marked_ns;
 };

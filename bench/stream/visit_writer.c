@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "latency.h"
-#include "synthetic_ring.h"
 #include "stream/writer.h"
+#include "synthetic_ring.h"
 
 struct visit_writer {
 	struct writer writer;

@@ -39,11 +39,11 @@ static inline void cleanup_dir(DIR **dir)
 #define AUTO_BUF __attribute__((cleanup(buf_fini)))
 
 /* The pointer, out of its guard. */
-#define take_ptr(slot)                                                                                       \
-	({                                                                                                   \
-		__typeof__(slot) taken_ = (slot);                                                            \
-		(slot) = NULL;                                                                               \
-		taken_;                                                                                      \
+#define take_ptr(slot)                                                                                                 \
+	({                                                                                                             \
+		__typeof__(slot) taken_ = (slot);                                                                      \
+		(slot) = NULL;                                                                                         \
+		taken_;                                                                                                \
 	})
 
 static inline int take_fd(int *fd)

@@ -42,7 +42,7 @@ int cpuset_allowed(struct cpuset *set);
 unsigned cpuset_count_allowed(void);
 
 /*
- * The calling thread runs on those from now on, as far as its cpuset(7) lets it; where nothing is left it stays where it was.
- * -ENOMEM or -errno of sched_setaffinity(2).
+ * The calling thread runs on those from now on, as far as its cpuset(7) lets it; where nothing is left it stays where
+ * it was. -ENOMEM or -errno of sched_setaffinity(2).
  */
 int cpuset_run_on(const struct cpuset *set);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * escape: text that others chose (names of threads, files, symbols, events, fields of records), made safe to print: a byte
- * of it can neither control a terminal, nor end a line, nor pass for what we print ourselves.
+ * escape: text that others chose (names of threads, files, symbols, events, fields of records), made safe to print: a
+ *byte of it can neither control a terminal, nor end a line, nor pass for what we print ourselves.
  *
  *	\n \t \\         newline, tab, backslash
  *	\xNN             another control character of ASCII, DEL, or a byte that is no UTF-8
@@ -30,13 +30,14 @@ uint32_t escape_code_point(const char *character, size_t len);
 bool escape_is_printable(const char *character, size_t len);
 
 /*
- * Escapes as much from the front of *left as fits into `room` bytes, and takes it away from there. Returns the bytes written.
- * Never splits a character or an escape; room for 12 bytes always takes something.
+ * Escapes as much from the front of *left as fits into `room` bytes, and takes it away from there. Returns the bytes
+ * written. Never splits a character or an escape; room for 12 bytes always takes something.
  */
 size_t escape_take(struct span *left, char *to, size_t room);
 
 /*
- * perf's exact bytes instead, in all of what follows. Set once, by a command that was asked for it, before threads start.
+ * perf's exact bytes instead, in all of what follows. Set once, by a command that was asked for it, before threads
+ * start.
  */
 void escape_set_raw(bool raw);
 

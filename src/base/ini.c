@@ -168,8 +168,7 @@ static int take_entry(struct ini *ini, struct ini_entry *ret, struct diag *reter
 	} else if (c == '#' || c == ';') {
 		skip_line(ini);
 	} else if (c != END && c != '\n') {
-		return bad(ini, reterr,
-			   "\"=\" or the end of the line must follow a key: letters, digits and \"-\"");
+		return bad(ini, reterr, "\"=\" or the end of the line must follow a key: letters, digits and \"-\"");
 	}
 	struct ini_entry entry = {
 		.section = buf_text(&ini->section),

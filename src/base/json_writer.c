@@ -30,7 +30,8 @@ static size_t plain_bytes(const char *bytes, size_t len)
 {
 	size_t nr = 0;
 
-	while (nr < len && bytes[nr] >= ' ' && bytes[nr] <= '~' && bytes[nr] != '"' && bytes[nr] != '\\' && bytes[nr] != '<')
+	while (nr < len && bytes[nr] >= ' ' && bytes[nr] <= '~' && bytes[nr] != '"' && bytes[nr] != '\\' &&
+	       bytes[nr] != '<')
 		nr++;
 	return nr;
 }
@@ -54,7 +55,8 @@ static void put_quoted(struct json_writer *json, const char *bytes, size_t left)
 		} else if (len && *bytes != '<' && escape_is_printable(bytes, len)) {
 			put(json, bytes, len);
 		} else {
-			snprintf(escape, sizeof(escape), "\\u%04x", len ? (unsigned)escape_code_point(bytes, len) & 0xffff : 0xfffd);
+			snprintf(escape, sizeof(escape), "\\u%04x",
+				 len ? (unsigned)escape_code_point(bytes, len) & 0xffff : 0xfffd);
 			put(json, escape, 6);
 		}
 		bytes += len ? len : 1;

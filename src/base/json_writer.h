@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * json_writer: JSON (RFC 8259) into a stream or a buf, as it is made: commas, quotes, escapes and brackets. Whatever bytes a
- * text holds, the result is valid. One owner, one thread.
+ * json_writer: JSON (RFC 8259) into a stream or a buf, as it is made: commas, quotes, escapes and brackets. Whatever
+ *bytes a text holds, the result is valid. One owner, one thread.
  *
  *	struct json_writer json = {.to = stdout};
  *	json_object(&json, NULL);
@@ -11,8 +11,8 @@
  *	json_end(&json);
  *	json_end(&json);
  *
- * `key`: the name of a value in an object; NULL in an array and outside of both. Errors stand in the stream (ferror(3)) or the
- * buf (`failed`).
+ * `key`: the name of a value in an object; NULL in an array and outside of both. Errors stand in the stream (ferror(3))
+ *or the buf (`failed`).
  */
 #pragma once
 
@@ -39,8 +39,8 @@ void json_array(struct json_writer *json, const char *key);
 void json_end(struct json_writer *json); /* of the object or array that was begun last */
 
 /*
- * Bytes that are no UTF-8 become U+FFFD; "<" is escaped, so that the text may stand inside a <script> of a page (the HTML
- * standard on script data); so are control characters and marks of direction (base/escape.h). NULL: null.
+ * Bytes that are no UTF-8 become U+FFFD; "<" is escaped, so that the text may stand inside a <script> of a page (the
+ * HTML standard on script data); so are control characters and marks of direction (base/escape.h). NULL: null.
  */
 void json_text(struct json_writer *json, const char *key, const char *text);
 void json_bytes(struct json_writer *json, const char *key, const char *bytes, size_t len);
@@ -52,7 +52,8 @@ void json_null(struct json_writer *json, const char *key);
 /* "0x…", "0" as a text: half of the readers of JSON have no integers of 64 bits. */
 void json_address(struct json_writer *json, const char *key, uint64_t address);
 /* What printf(3) makes, as it is: a number with a point. */
-void json_printf(struct json_writer *json, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void json_printf(struct json_writer *json, const char *key, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* The next value begins on a new line, for people who look at it. */
 void json_break(struct json_writer *json);

@@ -43,15 +43,15 @@ static void __attribute__((format(printf, 1, 0))) log_line(const char *format, v
 	errno = saved;
 }
 
-#define LOG_FUNCTION(name, level)                                                                            \
-	void name(const char *format, ...)                                                                   \
-	{                                                                                                    \
-		va_list args;                                                                                \
-		if (current_level < (level))                                                                 \
-			return;                                                                              \
-		va_start(args, format);                                                                      \
-		log_line(format, args);                                                                      \
-		va_end(args);                                                                                \
+#define LOG_FUNCTION(name, level)                                                                                      \
+	void name(const char *format, ...)                                                                             \
+	{                                                                                                              \
+		va_list args;                                                                                          \
+		if (current_level < (level))                                                                           \
+			return;                                                                                        \
+		va_start(args, format);                                                                                \
+		log_line(format, args);                                                                                \
+		va_end(args);                                                                                          \
 	}
 
 LOG_FUNCTION(log_error, LOG_ERRORS)

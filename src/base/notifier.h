@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * notifier: wakes a thread that sleeps in poll(2) when another one has seen something, once: a thread that finds it so again and
- * again pays for a load. Owned by the one who sleeps; anybody may ring.
+ * notifier: wakes a thread that sleeps in poll(2) when another one has seen something, once: a thread that finds it so
+ * again and again pays for a load. Owned by the one who sleeps; anybody may ring.
  */
 #pragma once
 

@@ -44,7 +44,8 @@ static bool has_tasks(struct thread_pool *pool)
 static void do_tasks(struct thread_pool *pool, unsigned worker)
 {
 	/* Relaxed: it only tells them apart; the lock makes what they read and write visible. */
-	for (unsigned number; (number = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < pool->nr_tasks;)
+	for (unsigned number;
+	     (number = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < pool->nr_tasks;)
 		pool->task(pool->ctx, worker, number);
 }
 

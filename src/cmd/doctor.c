@@ -28,11 +28,11 @@
 #include "base/json_writer.h"
 #include "base/log.h"
 #include "cmd/cli/command.h"
+#include "event/names/names.h"
 #include "event/parse/event.h"
 #include "record/setup/eventset.h"
 #include "record/setup/plan.h"
 #include "record/setup/target.h"
-#include "event/names/names.h"
 
 enum doctor_state { DOCTOR_YES, DOCTOR_NO, DOCTOR_NOTE };
 
@@ -48,7 +48,8 @@ struct doctor {
 	const char *group; /* of what is added next */
 };
 
-__attribute__((format(printf, 4, 5))) static void doctor_add(struct doctor *doctor, enum doctor_state state, const char *name, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static void doctor_add(struct doctor *doctor, enum doctor_state state,
+							     const char *name, const char *format, ...)
 {
 	va_list args;
 
@@ -62,7 +63,8 @@ __attribute__((format(printf, 4, 5))) static void doctor_add(struct doctor *doct
 }
 
 /* Parsed and configured as for a recording of that kind. */
-static int make_events(const char *text, const struct event_options *options, struct event_list *list, struct diag *reterr)
+static int make_events(const char *text, const struct event_options *options, struct event_list *list,
+		       struct diag *reterr)
 {
 	int err = event_list_parse(list, text, reterr);
 
@@ -92,8 +94,9 @@ static void probe(struct doctor *doctor, const char *name, const char *text, str
 	int err = try_event(text, &options, &diag);
 
 	if (err == -ENOENT && !strncmp(text, "instructions", 12)) {
-		doctor_add(doctor, DOCTOR_NO, name, "this machine has no PMU: a virtual machine needs a virtual PMU from its host; "
-						    "cpu-clock works without");
+		doctor_add(doctor, DOCTOR_NO, name,
+			   "this machine has no PMU: a virtual machine needs a virtual PMU from its host; "
+			   "cpu-clock works without");
 		return;
 	}
 	doctor_add(doctor, err ? DOCTOR_NO : DOCTOR_YES, name, "%s", err ? diag.text : "");
@@ -110,7 +113,8 @@ static uint64_t entry_offset(const char *path)
 	    memcmp(header.e_ident, ELFMAG, SELFMAG) || header.e_ident[EI_CLASS] != ELFCLASS64)
 		return 0;
 	for (unsigned i = 0; i < header.e_phnum; i++) {
-		if (pread(fd, &segment, sizeof(segment), (off_t)(header.e_phoff + i * sizeof(segment))) != sizeof(segment))
+		if (pread(fd, &segment, sizeof(segment), (off_t)(header.e_phoff + i * sizeof(segment))) !=
+		    sizeof(segment))
 			return 0;
 		if (segment.p_type == PT_LOAD && header.e_entry - segment.p_vaddr < segment.p_filesz)
 			return header.e_entry - segment.p_vaddr + segment.p_offset;
@@ -126,8 +130,8 @@ static void probe_uprobe(struct doctor *doctor)
 	long type;
 
 	if (fd_slurp_long(type_path, &type)) {
-		doctor_add(doctor, DOCTOR_NO, "uprobes", "there is no %s: it takes a kernel with CONFIG_UPROBE_EVENTS, and /sys",
-			   type_path);
+		doctor_add(doctor, DOCTOR_NO, "uprobes",
+			   "there is no %s: it takes a kernel with CONFIG_UPROBE_EVENTS, and /sys", type_path);
 		return;
 	}
 	self[len > 0 ? len : 0] = '\0';
@@ -229,10 +233,12 @@ static void look_at_rights(struct doctor *doctor)
 	if (caps & (UINT64_C(1) << CAP_PERFMON | UINT64_C(1) << CAP_SYS_ADMIN))
 		doctor_add(doctor, DOCTOR_YES, "CAP_PERFMON", "in this user namespace");
 	else
-		doctor_add(doctor, DOCTOR_NO, "CAP_PERFMON", "run as root, or: setcap cap_perfmon,cap_ipc_lock+ep millrace");
+		doctor_add(doctor, DOCTOR_NO, "CAP_PERFMON",
+			   "run as root, or: setcap cap_perfmon,cap_ipc_lock+ep millrace");
 	if (fd_slurp_long("/proc/sys/kernel/perf_event_paranoid", &level))
-		doctor_add(doctor, DOCTOR_NO, "perf events", "no /proc/sys/kernel/perf_event_paranoid: it takes a kernel with "
-							     "CONFIG_PERF_EVENTS, and /proc");
+		doctor_add(doctor, DOCTOR_NO, "perf events",
+			   "no /proc/sys/kernel/perf_event_paranoid: it takes a kernel with "
+			   "CONFIG_PERF_EVENTS, and /proc");
 	else
 		doctor_add(doctor, DOCTOR_NOTE, "kernel.perf_event_paranoid", "%ld: without CAP_PERFMON %s", level,
 			   level > 2    ? "nothing is allowed"
@@ -248,9 +254,11 @@ static void look_at_kallsyms(struct doctor *doctor)
 	unsigned long long addr = 0;
 
 	if (!file || fscanf(file, "%llx", &addr) != 1)
-		doctor_add(doctor, DOCTOR_NO, "/proc/kallsyms", "cannot be read: kernel addresses have no names; is /proc mounted?");
+		doctor_add(doctor, DOCTOR_NO, "/proc/kallsyms",
+			   "cannot be read: kernel addresses have no names; is /proc mounted?");
 	else if (!addr && fscanf(file, "%*[^\n]\n%*[^\n]\n%llx", &addr) >= 0 && !addr)
-		doctor_add(doctor, DOCTOR_NO, "/proc/kallsyms", "tells no addresses: sysctl kernel.kptr_restrict=0 and run as root");
+		doctor_add(doctor, DOCTOR_NO, "/proc/kallsyms",
+			   "tells no addresses: sysctl kernel.kptr_restrict=0 and run as root");
 	else
 		doctor_add(doctor, DOCTOR_YES, "/proc/kallsyms", "kernel addresses have names");
 }
@@ -271,8 +279,8 @@ static void look_at_tracefs(struct doctor *doctor)
 	if (dir)
 		doctor_add(doctor, DOCTOR_YES, "tracefs", "%s", root);
 	else
-		doctor_add(doctor, DOCTOR_NO, "tracefs", "%s: %s; as root: mount -o remount,mode=750,gid=%u %s", path ? path : root,
-			   strerror(errno), (unsigned)getegid(), root);
+		doctor_add(doctor, DOCTOR_NO, "tracefs", "%s: %s; as root: mount -o remount,mode=750,gid=%u %s",
+			   path ? path : root, strerror(errno), (unsigned)getegid(), root);
 	if (dir)
 		closedir(dir);
 }
@@ -287,13 +295,13 @@ static void look_at_limits(struct doctor *doctor)
 	doctor_add(doctor, DOCTOR_NOTE, "open files", "%llu: one for each event, CPU and thread; more: ulimit -n",
 		   (unsigned long long)fds.rlim_max);
 	if (fd_slurp_long("/proc/sys/kernel/perf_event_mlock_kb", &mlock_kb) == 0)
-		doctor_add(doctor, DOCTOR_NOTE, "memory for rings", "kernel.perf_event_mlock_kb %ld KiB for each of %ld CPUs",
-			   mlock_kb, cpus);
+		doctor_add(doctor, DOCTOR_NOTE, "memory for rings",
+			   "kernel.perf_event_mlock_kb %ld KiB for each of %ld CPUs", mlock_kb, cpus);
 	if (locked.rlim_cur == RLIM_INFINITY)
 		doctor_add(doctor, DOCTOR_NOTE, "locked memory beyond that", "as much as there is");
 	else
-		doctor_add(doctor, DOCTOR_NOTE, "locked memory beyond that", "%llu KiB; more: ulimit -l, or CAP_IPC_LOCK",
-			   (unsigned long long)locked.rlim_cur / 1024);
+		doctor_add(doctor, DOCTOR_NOTE, "locked memory beyond that",
+			   "%llu KiB; more: ulimit -l, or CAP_IPC_LOCK", (unsigned long long)locked.rlim_cur / 1024);
 }
 
 /* The numbers of the first namespaces: include/linux/proc_ns.h, PROC_USER_INIT_INO and PROC_PID_INIT_INO. */
@@ -304,7 +312,8 @@ static void look_at_surroundings(struct doctor *doctor)
 	struct stat user, pid;
 
 	if (stat("/proc/self/ns/user", &user) || stat("/proc/self/ns/pid", &pid))
-		doctor_add(doctor, DOCTOR_NO, "/proc", "is not mounted: running tasks have no names: mount -t proc proc /proc");
+		doctor_add(doctor, DOCTOR_NO, "/proc",
+			   "is not mounted: running tasks have no names: mount -t proc proc /proc");
 	else if (user.st_ino != first_user || pid.st_ino != first_pid)
 		doctor_add(doctor, DOCTOR_NOTE, "container",
 			   "%s: rights and other processes are those of the host; record there to see everything",
@@ -312,14 +321,16 @@ static void look_at_surroundings(struct doctor *doctor)
 	else
 		doctor_add(doctor, DOCTOR_NOTE, "container", "none: the first namespaces");
 	if (prctl(PR_GET_SECCOMP) > 0)
-		doctor_add(doctor, DOCTOR_NOTE, "seccomp", "a filter is on: where it refuses perf_event_open(2), start the container "
-							   "with another one");
+		doctor_add(doctor, DOCTOR_NOTE, "seccomp",
+			   "a filter is on: where it refuses perf_event_open(2), start the container "
+			   "with another one");
 	else
 		doctor_add(doctor, DOCTOR_NOTE, "seccomp", "no filter");
 	if (fd_slurp("/sys/kernel/security/lockdown", 256, &lockdown))
 		doctor_add(doctor, DOCTOR_NOTE, "lockdown", "this kernel does not say");
 	else if (strstr(buf_text(&lockdown), "[confidentiality]"))
-		doctor_add(doctor, DOCTOR_NO, "lockdown", "confidentiality: no tracing of the kernel; boot with lockdown=integrity");
+		doctor_add(doctor, DOCTOR_NO, "lockdown",
+			   "confidentiality: no tracing of the kernel; boot with lockdown=integrity");
 	else
 		doctor_add(doctor, DOCTOR_NOTE, "lockdown", "does not forbid anything here");
 }
@@ -344,8 +355,11 @@ struct doctor_options {
 };
 
 static const struct option doctor_table[] = {
-	{.name = "json", .set = option_set_flag, .offset = offsetof(struct doctor_options, json),
-	 .flags = OPTION_NO_NEGATE, .help = "Print a JSON array of objects with group, name, state and text"},
+	{.name = "json",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct doctor_options, json),
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "Print a JSON array of objects with group, name, state and text"},
 	{.set = NULL},
 };
 
@@ -360,7 +374,8 @@ static void print_text(const struct doctor *doctor)
 		if (finding->group != group)
 			printf("%s%s\n", group ? "\n" : "", finding->group);
 		group = finding->group;
-		printf("  %-4s  %-*s%s\n", state_words[finding->state], *finding->text ? 38 : 0, finding->name, finding->text);
+		printf("  %-4s  %-*s%s\n", state_words[finding->state], *finding->text ? 38 : 0, finding->name,
+		       finding->text);
 	}
 }
 
@@ -390,12 +405,9 @@ static int run(int argc, char **argv)
 	int first;
 
 	switch (option_parse(&command_doctor, argc, argv, &options, &first)) {
-	case OPTION_EXIT:
-		return 0;
-	case OPTION_BAD:
-		return COMMAND_USAGE;
-	case OPTION_OK:
-		break;
+	case OPTION_EXIT: return 0;
+	case OPTION_BAD: return COMMAND_USAGE;
+	case OPTION_OK: break;
 	}
 	if (first < argc) {
 		log_error("doctor takes no argument, but got \"%s\"", argv[first]);
@@ -414,9 +426,11 @@ const struct command command_doctor = {
 	.name = "doctor",
 	.summary = "Say what can be recorded here, and what would make the rest work",
 	.usage = "[--json]",
-	.description = "Tries events, call graphs, rings and what recording reads, with the rights of its user, and prints yes or no for "
-		       "each; for each no, why, and the one thing that would change it. Nothing is changed and no file is "
-		       "written. The exit status is 1 when nothing can be recorded at all.",
+	.description =
+		"Tries events, call graphs, rings and what recording reads, with the rights of its user, and prints "
+		"yes or no for "
+		"each; for each no, why, and the one thing that would change it. Nothing is changed and no file is "
+		"written. The exit status is 1 when nothing can be recorded at all.",
 	.options = doctor_table,
 	.run = run,
 };

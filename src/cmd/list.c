@@ -20,8 +20,11 @@ struct list_options {
 };
 
 static const struct option list_table[] = {
-	{.name = "json", .help = "Print an array of objects with name, aliases and kind", .set = option_set_flag,
-	 .offset = offsetof(struct list_options, json), .group = "Output"},
+	{.name = "json",
+	 .help = "Print an array of objects with name, aliases and kind",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct list_options, json),
+	 .group = "Output"},
 	{0},
 };
 
@@ -67,7 +70,8 @@ static bool is_wanted(const struct inventory_event *event, char *const words[], 
 {
 	for (int i = 0; i < nr_words; i++) {
 		int kind = is_kind(words[i], event->kind);
-		if (kind > 0 || (kind < 0 && (name_matches(event->name, words[i]) || name_matches(event->other, words[i]))))
+		if (kind > 0 ||
+		    (kind < 0 && (name_matches(event->name, words[i]) || name_matches(event->other, words[i]))))
 			return true;
 	}
 	return nr_words == 0;
@@ -97,7 +101,8 @@ static void put_object(struct json_writer *json, const struct inventory_event *e
 }
 
 /* json NULL: as text. */
-static size_t print_events(const struct inventory *inventory, struct json_writer *json, char *const words[], int nr_words)
+static size_t print_events(const struct inventory *inventory, struct json_writer *json, char *const words[],
+			   int nr_words)
 {
 	size_t nr = 0;
 
@@ -167,12 +172,9 @@ static int run(int argc, char **argv)
 	AUTO_CONFIGURATION struct configuration config = {0};
 
 	switch (configuration_parse(&command_list, argc, argv, &options, &config)) {
-	case OPTION_EXIT:
-		return 0;
-	case OPTION_BAD:
-		return COMMAND_USAGE;
-	case OPTION_OK:
-		break;
+	case OPTION_EXIT: return 0;
+	case OPTION_BAD: return COMMAND_USAGE;
+	case OPTION_OK: break;
 	}
 	return print(&options, argv + config.given.first, argc - config.given.first);
 }
@@ -181,13 +183,15 @@ const struct command command_list = {
 	.name = "list",
 	.summary = "List the events of this machine, as record -e takes them",
 	.usage = "[OPTIONS] [KIND | PATTERN | PART]...",
-	.description = "Lists hardware, software and cache events, those that sysfs has names for, and tracepoints; only what "
-		       "this machine can count. KIND is hw, sw, cache, pmu, tracepoint or bp; PATTERN has *, ? or []; anything "
-		       "else is a part of the name.\n\n"
-		       "Examples:\n"
-		       "  millrace list 'sched:*'\n"
-		       "  millrace list --json sw\n"
-		       "  millrace list fault",
+	.description =
+		"Lists hardware, software and cache events, those that sysfs has names for, and tracepoints; only what "
+		"this machine can count. KIND is hw, sw, cache, pmu, tracepoint or bp; PATTERN has *, ? or []; "
+		"anything "
+		"else is a part of the name.\n\n"
+		"Examples:\n"
+		"  millrace list 'sched:*'\n"
+		"  millrace list --json sw\n"
+		"  millrace list fault",
 	.options = list_table,
 	.run = run,
 };

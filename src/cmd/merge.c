@@ -78,8 +78,7 @@ static int check_machine(const struct join *join, const struct session *session,
 }
 
 /* What the readers of one file need to be alike in all its events; see perfdata/sample.h for the places of the id. */
-static int check_layout(const struct join *join, const struct event_desc *event, const char *path,
-			struct diag *reterr)
+static int check_layout(const struct join *join, const struct event_desc *event, const char *path, struct diag *reterr)
 {
 	const struct perf_event_attr *first = &join->events[0].attr, *attr = &event->attr;
 	const char *what = NULL;
@@ -180,10 +179,11 @@ static int check_ids(const struct join *join, const struct session *session, str
 	for (size_t i = 0; i < join->nr_events; i++) {
 		if (join->events[i].nr_ids && sample_id_offset(&join->events[i].attr) >= 0)
 			continue;
-		return diag_set(reterr, -EINVAL,
-				"%s cannot be joined: the samples of %s have no id, by which they could be told from those of "
-				"other events",
-				path_of(session), join->events[i].name);
+		return diag_set(
+			reterr, -EINVAL,
+			"%s cannot be joined: the samples of %s have no id, by which they could be told from those of "
+			"other events",
+			path_of(session), join->events[i].name);
 	}
 	return 0;
 }
@@ -201,7 +201,8 @@ static int join_add(struct join *join, const struct session *session, struct dia
 		return no_memory(reterr);
 	session_events(session, &nr);
 	if (session_info(session)->pipe)
-		return diag_set(reterr, -EINVAL, "%s has the layout of a pipe: only files and data directories are merged",
+		return diag_set(reterr, -EINVAL,
+				"%s has the layout of a pipe: only files and data directories are merged",
 				path_of(session));
 	if (!nr)
 		return diag_set(reterr, -EINVAL, "%s has no events", path_of(session));
@@ -326,8 +327,8 @@ static int add_sample_time(struct join *join, struct session *const sessions[], 
 static bool is_of_file(enum feature_bit bit)
 {
 	return bit == FEATURE_TRACING_DATA || bit == FEATURE_BUILD_ID || bit == FEATURE_SAMPLE_TIME ||
-	       bit == FEATURE_EVENT_DESC || bit == FEATURE_DIR_FORMAT || bit == FEATURE_COMPRESSED || bit == FEATURE_EXTENT_INDEX ||
-	       bit == FEATURE_AUXTRACE || bit == FEATURE_MAPPED_FILES;
+	       bit == FEATURE_EVENT_DESC || bit == FEATURE_DIR_FORMAT || bit == FEATURE_COMPRESSED ||
+	       bit == FEATURE_EXTENT_INDEX || bit == FEATURE_AUXTRACE || bit == FEATURE_MAPPED_FILES;
 }
 
 /* What a newer perf wrote is not known to be true of several files; and some versions of perf crash on such bits. */
@@ -339,7 +340,8 @@ static bool is_known(enum feature_bit bit)
 /* All else as the first recording says it that says it; places of events stay, for those of the first come first. */
 static int copy_features(struct join *join, struct session *const sessions[], size_t nr, struct diag *reterr)
 {
-	uint64_t room = (uint64_t)session_info(join->first)->file_bytes; /* no honest features are longer than the file */
+	uint64_t room =
+		(uint64_t)session_info(join->first)->file_bytes; /* no honest features are longer than the file */
 
 	for (unsigned bit = 1; bit < FEATURE_BITS; bit++) {
 		AUTO_BUF struct buf copy = {0};
@@ -400,7 +402,7 @@ enum {
 
 /* Creates the file as output_path_open() does, and what stands before the data. -errno and why. */
 static int data_file_open(const char *path, const struct event_desc *events, size_t nr_events, struct data_file *ret,
-		   struct diag *reterr)
+			  struct diag *reterr)
 {
 	struct data_file file = {0};
 	int err = header_encode(events, nr_events, &file.pending, &file.header);
@@ -451,7 +453,8 @@ static int data_file_add(struct data_file *file, const struct perf_event_header 
 {
 	int err = 0;
 
-	/* A reader takes what has no time at once. The first mark lets it set a limit, the second one give all up to it. */
+	/* A reader takes what has no time at once. The first mark lets it set a limit, the second one give all up to
+	 * it. */
 	if (!time_ns && file->timed_since_mark) {
 		err = mark(file);
 		if (!err)
@@ -579,7 +582,8 @@ static void input_advance(struct merge_run *run, struct merge_input *input)
 
 	do
 		got = session_next(input->session, &input->record, &diag);
-	while (got > 0 && input->record.view.header->type == RECORD_FINISHED_ROUND); /* those of the output are others */
+	while (got > 0 &&
+	       input->record.view.header->type == RECORD_FINISHED_ROUND); /* those of the output are others */
 	input->ended = got <= 0;
 	if (got < 0) {
 		log_error("%s", diag.text);
@@ -742,12 +746,9 @@ static int merge_run_command(int argc, char **argv)
 	AUTO_CONFIGURATION struct configuration config = {0};
 
 	switch (configuration_parse(&command_merge, argc, argv, &run.options, &config)) {
-	case OPTION_EXIT:
-		return 0;
-	case OPTION_BAD:
-		return COMMAND_USAGE;
-	case OPTION_OK:
-		break;
+	case OPTION_EXIT: return 0;
+	case OPTION_BAD: return COMMAND_USAGE;
+	case OPTION_OK: break;
 	}
 	char **recordings = argv + config.given.first;
 	int nr = argc - config.given.first;
@@ -768,10 +769,12 @@ const struct command command_merge = {
 	.summary = "Make one perf.data file of a data directory or of several files",
 	.usage = "[OPTIONS] -o FILE RECORDING...",
 	.description =
-		"Reads data directories, as recording with several threads makes them, and ordinary files, and writes all "
+		"Reads data directories, as recording with several threads makes them, and ordinary files, and writes "
+		"all "
 		"their records in the order of time into one ordinary file, which every reader of the format takes. "
 		"Memory does not grow with the recordings.\n\n"
-		"Several recordings must be of one machine and one boot. Events that are equal become one, others stand side "
+		"Several recordings must be of one machine and one boot. Events that are equal become one, others "
+		"stand side "
 		"by side; for that their samples must have the same layout.\n\n"
 		"Examples:\n"
 		"  millrace merge perf.data -o merged.data\n"

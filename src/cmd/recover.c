@@ -87,7 +87,8 @@ static int copy_file(const char *from, const char *to, struct diag *reterr)
 	return err ? diag_set(reterr, err, "cannot copy %s to %s: %s", from, to, strerror(-err)) : 0;
 }
 
-/* A file, or a directory with its files. What is called `to` already is kept as output_path_open() does. 0 or -errno and why. */
+/* A file, or a directory with its files. What is called `to` already is kept as output_path_open() does. 0 or -errno
+ * and why. */
 static int recover_copy(const char *from, const char *to, struct diag *reterr)
 {
 	struct stat st, other;
@@ -95,7 +96,8 @@ static int recover_copy(const char *from, const char *to, struct diag *reterr)
 	if (stat(from, &st))
 		return diag_set(reterr, -errno, "%s: %s", from, strerror(errno));
 	if (stat(to, &other) == 0 && other.st_dev == st.st_dev && other.st_ino == st.st_ino)
-		return diag_set(reterr, -EINVAL, "%s is what is to be recovered: leave -o out to change it in place", to);
+		return diag_set(reterr, -EINVAL, "%s is what is to be recovered: leave -o out to change it in place",
+				to);
 	if (output_path_is_pipe(to))
 		return diag_set(reterr, -EINVAL, "%s: recover writes a file, not a pipe", to);
 	return S_ISDIR(st.st_mode) ? copy_directory(from, to, reterr) : copy_file(from, to, reterr);
@@ -122,7 +124,8 @@ static const struct option recover_table[] = {
 	 .set = option_set_flag,
 	 .offset = offsetof(struct recover_options, no_build_ids)},
 	{.name = "index",
-	 .help = "Write the index of extents anew, by which --time of report and script leaves out what it does not need, also "
+	 .help = "Write the index of extents anew, by which --time of report and script leaves out what it does not "
+		 "need, also "
 		 "of a recording that is whole",
 	 .set = option_set_flag,
 	 .offset = offsetof(struct recover_options, index)},
@@ -147,7 +150,8 @@ static void report_result(const char *path, const struct recover_result *result)
 	else if (result->was_whole)
 		log_note("%s is whole: nothing to recover", path);
 	else if (result->samples_counted)
-		log_note("%s: recovered %" PRIu64 " samples, %.3f MB; %" PRIu64 " bytes behind the last whole record were cut off",
+		log_note("%s: recovered %" PRIu64 " samples, %.3f MB; %" PRIu64
+			 " bytes behind the last whole record were cut off",
 			 path, result->nr_samples, (double)result->data_bytes / 1e6, result->dropped_bytes);
 	else
 		log_note("%s: recovered %.3f MB; %" PRIu64 " bytes behind the last whole record were cut off", path,
@@ -199,13 +203,14 @@ const struct command command_recover = {
 	.name = "recover",
 	.summary = "Make recordings whole whose recorder died, or that lost their end",
 	.usage = "[OPTIONS] FILE",
-	.description = "Finds the last whole record of FILE, or of every file of the data directory FILE, cuts off what is "
-		       "behind it, and writes what the recorder would have written at its end, so that every reader takes "
-		       "it. Works with what a killed perf record left, too. What the file does not hold, such as the "
-		       "formats of tracepoints, is taken from this machine: recover where it was recorded.\n\n"
-		       "Examples:\n"
-		       "  millrace recover perf.data\n"
-		       "  millrace recover -o whole.data broken.data\n",
+	.description =
+		"Finds the last whole record of FILE, or of every file of the data directory FILE, cuts off what is "
+		"behind it, and writes what the recorder would have written at its end, so that every reader takes "
+		"it. Works with what a killed perf record left, too. What the file does not hold, such as the "
+		"formats of tracepoints, is taken from this machine: recover where it was recorded.\n\n"
+		"Examples:\n"
+		"  millrace recover perf.data\n"
+		"  millrace recover -o whole.data broken.data\n",
 	.options = recover_table,
 	.run = run,
 };

@@ -15,8 +15,8 @@
 #include "cmd/cli/command.h"
 #include "cmd/selftest_run.h"
 #include "compress/zstd.h"
-#include "stream/writer.h"
 #include "event/names/names.h"
+#include "stream/writer.h"
 
 enum { EXIT_FAILED = 1, EXIT_NOT_RUN = 255, QUICK_EVENTS = 10000, EVENTS = 100000 };
 
@@ -88,16 +88,17 @@ static void print_head(struct selftest *test)
 	if (test->options->json) {
 		test->json.to = stdout;
 		json_object(&test->json, NULL);
-		json_text(&test->json, "event", test->params.kind == SELFTEST_SYSCALLS ? "raw_syscalls:sys_enter" : "page-faults:u");
+		json_text(&test->json, "event",
+			  test->params.kind == SELFTEST_SYSCALLS ? "raw_syscalls:sys_enter" : "page-faults:u");
 		json_array(&test->json, "runs");
 	} else {
-		printf("# %-8s %-7s %-4s %-8s %10s %10s %10s %7s  Result\n", "Writer", "Threads", "-z", "Ring", "Generated",
-		       "Captured", "Lost", "Twice");
+		printf("# %-8s %-7s %-4s %-8s %10s %10s %10s %7s  Result\n", "Writer", "Threads", "-z", "Ring",
+		       "Generated", "Captured", "Lost", "Twice");
 	}
 }
 
-static void print_result(struct selftest *test, const struct selftest_case *how,
-			 const struct selftest_result *result, bool passed)
+static void print_result(struct selftest *test, const struct selftest_case *how, const struct selftest_result *result,
+			 bool passed)
 {
 	const char *ring = how->ring ? how->ring : "default";
 
@@ -118,9 +119,9 @@ static void print_result(struct selftest *test, const struct selftest_case *how,
 		json_bool(json, "passed", passed);
 		json_end(json);
 	} else {
-		printf("  %-8s %-7s %-4s %-8s %10" PRIu64 " %10" PRIu64 " %10" PRIu64 " %7" PRIu64 "  %s\n", how->writer,
-		       yes(how->threads), yes(how->compressed), ring, result->generated, result->captured, result->lost,
-		       result->twice, verdict(result, passed));
+		printf("  %-8s %-7s %-4s %-8s %10" PRIu64 " %10" PRIu64 " %10" PRIu64 " %7" PRIu64 "  %s\n",
+		       how->writer, yes(how->threads), yes(how->compressed), ring, result->generated, result->captured,
+		       result->lost, result->twice, verdict(result, passed));
 	}
 	fflush(stdout);
 }
@@ -133,7 +134,8 @@ static void try_case(struct selftest *test, const struct selftest_case *how)
 	bool passed = !err && selftest_passed(&test->params, &result);
 
 	if (err)
-		log_error("%s%s%s: %s", how->writer, how->threads ? ", threads" : "", how->compressed ? ", -z" : "", diag.text);
+		log_error("%s%s%s: %s", how->writer, how->threads ? ", threads" : "", how->compressed ? ", -z" : "",
+			  diag.text);
 	print_result(test, how, &result, passed);
 	test->nr_run++;
 	test->nr_failed += !passed;
@@ -202,7 +204,10 @@ static int selftest(const struct selftest_options *options)
 	AUTO_FREE char *directory = NULL;
 	struct selftest test = {
 		.options = options,
-		.params = {.kind = best_kind(), .nr = options->nr ? options->nr : options->quick ? QUICK_EVENTS : EVENTS},
+		.params = {.kind = best_kind(),
+			   .nr = options->nr      ? options->nr
+				 : options->quick ? QUICK_EVENTS
+						  : EVENTS},
 	};
 
 	if (asprintf(&directory, "%s/millrace-selftest-XXXXXX", options->directory ? options->directory : "/tmp") < 0)
@@ -242,14 +247,15 @@ const struct command command_selftest = {
 	.name = "selftest",
 	.summary = "Prove on this machine that captured + lost = generated",
 	.usage = "[OPTIONS]",
-	.description = "Records numbered events on every CPU with each writer, with and without threads and compression, with "
-		       "rings of the usual size and with rings that are too small, reads each recording back, and checks "
-		       "that every number was captured once, or counted as lost. As root the events are system calls; "
-		       "otherwise page faults, which every user may record. The exit status is 0 when all of that holds, "
-		       "1 when it does not.\n\n"
-		       "Examples:\n"
-		       "  millrace selftest --quick\n"
-		       "  millrace selftest -o /mnt/recordings\n",
+	.description =
+		"Records numbered events on every CPU with each writer, with and without threads and compression, with "
+		"rings of the usual size and with rings that are too small, reads each recording back, and checks "
+		"that every number was captured once, or counted as lost. As root the events are system calls; "
+		"otherwise page faults, which every user may record. The exit status is 0 when all of that holds, "
+		"1 when it does not.\n\n"
+		"Examples:\n"
+		"  millrace selftest --quick\n"
+		"  millrace selftest -o /mnt/recordings\n",
 	.options = selftest_table,
 	.run = run,
 };

@@ -148,7 +148,8 @@ static int number_of_fault(const struct session_record *record, uint64_t *ret_th
 
 	*ret_thread = at / PAGES_OF_THREAD;
 	*ret_nr = at % PAGES_OF_THREAD / (uint64_t)sysconf(_SC_PAGESIZE);
-	return record->sample.present & PERF_SAMPLE_ADDR && record->sample.addr >= PAGES_AT && *ret_thread < CPU_SETSIZE;
+	return record->sample.present & PERF_SAMPLE_ADDR && record->sample.addr >= PAGES_AT &&
+	       *ret_thread < CPU_SETSIZE;
 }
 
 int selftest_load_number(enum selftest_kind kind, const struct session_record *record, uint64_t *ret_thread,
@@ -225,8 +226,8 @@ static int make_arguments(const struct selftest_params *params, const struct sel
 	err |= add(args, "--");
 	err |= add(args, "/proc/self/exe");
 	err |= add(args, "selftest");
-	return err | add(args, "--load=%s:%" PRIu64, params->kind == SELFTEST_SYSCALLS ? "syscalls" : "faults",
-			 params->nr);
+	return err |
+	       add(args, "--load=%s:%" PRIu64, params->kind == SELFTEST_SYSCALLS ? "syscalls" : "faults", params->nr);
 }
 
 /* Runs this program again, its words into a file. */
@@ -305,7 +306,8 @@ static void read_ledger(const struct session *session, struct selftest_result *r
 		return;
 	for (size_t i = 0; i < ledger.nr_entries; i++)
 		if (ledger.entries[i].event == 1) /* behind the dummy */
-			result->ledger_lost += ledger_cause_loses(ledger.entries[i].cause) ? ledger.entries[i].count : 0;
+			result->ledger_lost +=
+				ledger_cause_loses(ledger.entries[i].cause) ? ledger.entries[i].count : 0;
 	for (size_t i = 0; i < ledger.nr_costs; i++)
 		if (!strcmp(ledger.costs[i].name, "all cpu ns"))
 			result->cpu_ns = ledger.costs[i].value;
@@ -346,7 +348,8 @@ int selftest_run(const struct selftest_params *params, const struct selftest_cas
 	struct tally tally = {.params = params, .nr_threads = selftest_load_threads()};
 
 	tally.seen = seen = calloc(tally.nr_threads, params->nr);
-	if (!seen || asprintf(&path, "%s/recording", params->directory) < 0 || asprintf(&words, "%s/words", params->directory) < 0)
+	if (!seen || asprintf(&path, "%s/recording", params->directory) < 0 ||
+	    asprintf(&words, "%s/words", params->directory) < 0)
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	int err = record(params, how, path, words, reterr);
 	if (!err)
@@ -367,5 +370,6 @@ bool selftest_passed(const struct selftest_params *params, const struct selftest
 	bool accounted = params->kind == SELFTEST_SYSCALLS ? missing == result->lost : missing <= result->lost;
 
 	/* A recorder that captures nothing tests nothing, however well it counts. */
-	return accounted && result->captured && !result->twice && !result->strange && result->lost == result->ledger_lost;
+	return accounted && result->captured && !result->twice && !result->strange &&
+	       result->lost == result->ledger_lost;
 }

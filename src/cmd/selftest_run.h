@@ -14,7 +14,8 @@ struct session_record;
 
 enum selftest_kind {
 	SELFTEST_SYSCALLS, /* getppid(2) with the number as an argument, which it ignores: raw_syscalls:sys_enter */
-	SELFTEST_FAULTS,   /* first touches of pages, numbered by their addresses: page-faults:u, which any user may record */
+	SELFTEST_FAULTS,   /* first touches of pages, numbered by their addresses: page-faults:u, which any user may
+			      record */
 };
 
 /* How to record. */

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "perfdata/record.h"
 #include "compress/zstd.h"
+#include "perfdata/record.h"
 
 /* Of input: whatever becomes of it, such a block fits into a record with the header of the frame. */
 enum {
@@ -18,14 +18,14 @@ enum {
 	PROBE_BYTES = 4 << 10,
 	PROBE_RECORDS = 64,
 	DUMP_BYTES_LEAST = 2 << 10, /* records of call chains are shorter */
-	QUICK_LEVEL_LAST = 5,   /* an extent takes less than 20 ms */
-	MIDDLE_LEVEL_LAST = 12, /* less than 200; above it a megabyte takes as long and more */
+	QUICK_LEVEL_LAST = 5,       /* an extent takes less than 20 ms */
+	MIDDLE_LEVEL_LAST = 12,     /* less than 200; above it a megabyte takes as long and more */
 };
 
 /*
  * Measured against one stream without end, as perf's (docs/decisions/0006): at level 1 4 MiB are enough to be smaller
- * than that, at level 3 8 MiB, at level 9 16 MiB. At the highest levels a worker would be away for seconds with so much, and
- * is for most of one with 4.
+ * than that, at level 3 8 MiB, at level 9 16 MiB. At the highest levels a worker would be away for seconds with so
+ * much, and is for most of one with 4.
  */
 size_t extent_bytes_for(int level)
 {
@@ -125,9 +125,9 @@ static bool can_be_cut(struct span frame)
 }
 
 /*
- * Bytes that are hard to compress: a block of 128 KiB may remain longer than a record. To see that when all is compressed
- * costs as much again, so a few places are compressed alone, as fast as it goes. At low levels what is hard costs most, be
- * it only an eighth of all.
+ * Bytes that are hard to compress: a block of 128 KiB may remain longer than a record. To see that when all is
+ * compressed costs as much again, so a few places are compressed alone, as fast as it goes. At low levels what is hard
+ * costs most, be it only an eighth of all.
  */
 static void probe(struct extent_packer *packer, struct span records, struct zstd_pack_params *params)
 {
@@ -165,7 +165,8 @@ static bool are_short(struct span records)
 int64_t extent_pack(struct extent_packer *packer, const struct extent_pack_params *how, struct span records, void *out,
 		    size_t room)
 {
-	struct zstd_pack_params params = {.level = how->level, .level_now = how->level > QUICK_LEVEL_LAST ? how->level_now : NULL};
+	struct zstd_pack_params params = {.level = how->level,
+					  .level_now = how->level > QUICK_LEVEL_LAST ? how->level_now : NULL};
 
 	params.short_records = are_short(records);
 	probe(packer, records, &params);

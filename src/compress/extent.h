@@ -13,15 +13,16 @@
 
 enum {
 	EXTENT_BYTES_MAX = (16 << 20) - (1 << 17), /* of records in one: with a record before it, it fits into 16 MiB */
-	EXTENT_BYTES_SMALL = (15 << 16) - 4096,    /* where memory counts more than the ratio, and what is not compressed */
-	EXTENT_RECORD_BYTES_MAX = 7 << 17,         /* that one COMPRESSED record gives */
-	EXTENT_PAYLOAD_MAX = 65535 - 8,            /* of frame in one COMPRESSED record */
+	EXTENT_BYTES_SMALL =
+		(15 << 16) - 4096,         /* where memory counts more than the ratio, and what is not compressed */
+	EXTENT_RECORD_BYTES_MAX = 7 << 17, /* that one COMPRESSED record gives */
+	EXTENT_PAYLOAD_MAX = 65535 - 8,    /* of frame in one COMPRESSED record */
 };
 
 /* The size that is worth its memory: a higher level asks more of the ratio, the highest take very long. */
 size_t extent_bytes_for(int level);
 
-struct extent_packer; /* one thread */
+struct extent_packer;                              /* one thread */
 int extent_packer_new(struct extent_packer **ret); /* 0, -ENOMEM, -ENOTSUP */
 void extent_packer_free(struct extent_packer *packer);
 
@@ -32,8 +33,8 @@ struct extent_pack_params {
 
 /*
  * COMPRESSED records that hold `records` (at most EXTENT_BYTES_MAX), in `out`, which may be the same memory.
- * Their length; -ENOSPC: they would take `room` or more: such records are better stored as they are. -EIO: zstd refused.
- * -ECANCELED: given up. `records` are as they were then.
+ * Their length; -ENOSPC: they would take `room` or more: such records are better stored as they are. -EIO: zstd
+ * refused. -ECANCELED: given up. `records` are as they were then.
  *
  * Never padded, and each gives at least a byte when it is decompressed, and at most EXTENT_RECORD_BYTES_MAX: perf 6.1
  * refuses them otherwise, or drops what is more than the header promises.

@@ -22,14 +22,14 @@ enum { EXTENT_INDEX_VERSION = 1 };
 
 /* As stored. */
 struct extent_fields {
-	uint64_t offset;       /* in its file, of its first record */
-	uint64_t packed_bytes; /* that it takes there */
-	uint64_t bytes;        /* of the records that it holds; equal to packed_bytes: it is stored plain */
+	uint64_t offset;            /* in its file, of its first record */
+	uint64_t packed_bytes;      /* that it takes there */
+	uint64_t bytes;             /* of the records that it holds; equal to packed_bytes: it is stored plain */
 	uint64_t first_ns, last_ns; /* of its records; 0, UINT64_MAX: some have no time */
-	uint64_t lost;       /* as its LOST records say */
+	uint64_t lost;              /* as its LOST records say */
 	uint32_t nr_records;
-	uint32_t nr_world;   /* of those: neither SAMPLE nor LOST nor THROTTLE: what samples elsewhere may need */
-	uint32_t part;       /* 0: the file itself, N + 1: data.N of its directory */
+	uint32_t nr_world; /* of those: neither SAMPLE nor LOST nor THROTTLE: what samples elsewhere may need */
+	uint32_t part;     /* 0: the file itself, N + 1: data.N of its directory */
 	uint32_t nr_counts;
 };
 _Static_assert(sizeof(struct extent_fields) == 64, "as stored");
@@ -41,7 +41,7 @@ struct extent_count {
 struct extent_info {
 	struct extent_fields fields;
 	struct extent_count *counts; /* heap */
-	uint64_t came_bytes; /* not stored: what the rings gave, before stacks were cut; 0: nobody knows */
+	uint64_t came_bytes;         /* not stored: what the rings gave, before stacks were cut; 0: nobody knows */
 };
 
 struct extent_list {

@@ -18,8 +18,8 @@ struct layout {
 
 struct extent_stats {
 	int id_offset, id_distance;
-	int time_offset;        /* of samples of all events; -1: they differ, or have none */
-	uint32_t plain_bytes;   /* a sample of this size has an id and a time where they should be */
+	int time_offset;      /* of samples of all events; -1: they differ, or have none */
+	uint32_t plain_bytes; /* a sample of this size has an id and a time where they should be */
 	size_t nr_events;
 	struct layout *layouts; /* by event */
 	struct hash_table ids;  /* to the event, plus 1 */
@@ -75,8 +75,8 @@ int extent_stats_new(const struct event_desc *events, size_t nr_events, struct e
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < nr_events; i++)
-		stats->layouts[i] = (struct layout){sample_time_offset(&events[i].attr),
-						      sample_time_distance(&events[i].attr)};
+		stats->layouts[i] =
+			(struct layout){sample_time_offset(&events[i].attr), sample_time_distance(&events[i].attr)};
 	set_plain(stats);
 	*ret = stats;
 	return 0;
@@ -115,7 +115,9 @@ static void note_time(const struct layout *layout, const uint8_t *record, const 
 		      struct extent_fields *fields)
 {
 	bool is_sample = header->type == PERF_RECORD_SAMPLE;
-	int at = is_sample ? layout->time_offset : layout->time_distance < 0 ? -1 : header->size - layout->time_distance;
+	int at = is_sample                   ? layout->time_offset
+		 : layout->time_distance < 0 ? -1
+					     : header->size - layout->time_distance;
 	uint64_t time_ns;
 
 	if (u64_at(record, header, at, &time_ns) || !time_ns) {
@@ -148,10 +150,8 @@ static void take(const struct extent_stats *stats, const uint8_t *record, const 
 			fields->lost += lost;
 		break;
 	case PERF_RECORD_THROTTLE:
-	case PERF_RECORD_UNTHROTTLE:
-		break;
-	default:
-		fields->nr_world++;
+	case PERF_RECORD_UNTHROTTLE: break;
+	default: fields->nr_world++;
 	}
 }
 
@@ -193,7 +193,8 @@ static size_t take_samples(const struct extent_stats *stats, struct span records
 	for (; records.len - at >= sizeof(header); at += header.size, nr++) {
 		const uint8_t *record = bytes + at;
 		memcpy(&header, record, sizeof(header));
-		if (header.type != PERF_RECORD_SAMPLE || header.size < stats->plain_bytes || header.size > records.len - at)
+		if (header.type != PERF_RECORD_SAMPLE || header.size < stats->plain_bytes ||
+		    header.size > records.len - at)
 			break;
 		uint64_t time_ns = load_u64(record + stats->time_offset);
 		uint64_t event_plus_1 =

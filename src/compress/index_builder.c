@@ -103,7 +103,8 @@ static bool is_world(uint32_t type)
 	       type != PERF_RECORD_UNTHROTTLE && type != RECORD_FINISHED_ROUND;
 }
 
-static void note(struct extent_fields *now, const uint8_t *record, const struct perf_event_header *header, uint64_t time_ns)
+static void note(struct extent_fields *now, const uint8_t *record, const struct perf_event_header *header,
+		 uint64_t time_ns)
 {
 	uint64_t lost;
 
@@ -129,7 +130,8 @@ void index_builder_record(struct index_builder *index_builder, uint64_t offset, 
 
 	memcpy(&header, record, sizeof(header));
 	bool changes = (now->nr_world != 0) != is_world(header.type) && now->bytes >= index_builder->least_bytes;
-	if (!now->nr_records || offset != index_builder->now_end || index_builder->now_packed || changes || now->bytes >= index_builder->unit_bytes) {
+	if (!now->nr_records || offset != index_builder->now_end || index_builder->now_packed || changes ||
+	    now->bytes >= index_builder->unit_bytes) {
 		end_extent(index_builder);
 		now->offset = index_builder->now_end = offset;
 	}

@@ -7,15 +7,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "compress/extent_stats.h"
 #include "perfdata/attr.h"
 #include "perfdata/record.h"
 #include "perfdata/sample.h"
-#include "compress/extent_stats.h"
 
 struct stack_cutter {
 	const struct extent_stats *stats;
 	size_t nr_events, nr_cpus;
-	_Atomic uint64_t *counts; /* heap; by event, and for each by CPU, -1 first */
+	_Atomic uint64_t *counts;       /* heap; by event, and for each by CPU, -1 first */
 	struct perf_event_attr attrs[]; /* by event */
 };
 
@@ -90,7 +90,8 @@ size_t stack_cut(struct stack_cutter *cutter, uint8_t *record, uint64_t most)
 		return 0;
 	size_t event = measure_event_of(cutter->stats, record);
 	const struct perf_event_attr *attr = &cutter->attrs[event];
-	if (!(attr->sample_type & PERF_SAMPLE_STACK_USER) || sample_decode(attr, header, &sample) || !sample.user_stack.ptr)
+	if (!(attr->sample_type & PERF_SAMPLE_STACK_USER) || sample_decode(attr, header, &sample) ||
+	    !sample.user_stack.ptr)
 		return 0;
 	size_t at = (size_t)((const uint8_t *)sample.user_stack.ptr - record);
 	memcpy(&size, record + at - sizeof(size), sizeof(size));

@@ -3,9 +3,9 @@
  * stack_cut: user stack dumps (PERF_SAMPLE_STACK_USER) as short as what is in them.
  *
  * The kernel reserves as much as the event asks for in every sample and then tells how much of it is the stack
- * (dyn_size); behind that stands whatever the ring held before. When memory runs short, dumps are cut shorter than that,
- * and counted. Owned by the pool; used by many threads at once.
- * Source: kernel/events/core.c perf_output_sample_ustack().
+ * (dyn_size); behind that stands whatever the ring held before. When memory runs short, dumps are cut shorter than
+ * that, and counted. Owned by the pool; used by many threads at once. Source: kernel/events/core.c
+ * perf_output_sample_ustack().
  */
 #pragma once
 

@@ -36,8 +36,8 @@ static bool set(struct zstd_packer *packer, ZSTD_cParameter parameter, int value
 }
 
 /*
- * Not in zstd's stable interface, and not the same in all versions: a library that is older compresses as it likes, in more
- * time, and nothing else changes.
+ * Not in zstd's stable interface, and not the same in all versions: a library that is older compresses as it likes, in
+ * more time, and nothing else changes.
  */
 #if ZSTD_VERSION_NUMBER >= 10504
 static bool has_experiments(void)
@@ -125,8 +125,8 @@ static bool is_given_up(const struct zstd_pack_params *params)
 }
 
 /* A block ends where it is flushed. */
-static int64_t pack_in_blocks(struct zstd_packer *packer, const struct zstd_pack_params *params, struct span in, void *out,
-			      size_t room)
+static int64_t pack_in_blocks(struct zstd_packer *packer, const struct zstd_pack_params *params, struct span in,
+			      void *out, size_t room)
 {
 	size_t block_bytes = params->block_bytes ? params->block_bytes : ZSTD_BLOCKSIZE_MAX;
 	ZSTD_outBuffer to = {out, room, 0};
@@ -148,8 +148,8 @@ static int64_t pack_in_blocks(struct zstd_packer *packer, const struct zstd_pack
 
 /*
  * Where zstd's own parameters for a level are not the best for records in extents of megabytes: measured against one
- * stream without end (docs/decisions/0006). Tables that fit into the cache of a core cost half as much and find as much:
- * what repeats does so soon, and in words of 8 bytes. 0: zstd's own.
+ * stream without end (docs/decisions/0006). Tables that fit into the cache of a core cost half as much and find as
+ * much: what repeats does so soon, and in words of 8 bytes. 0: zstd's own.
  */
 struct tuning {
 	int strategy, hash_log, chain_log, search_log, min_match, target_length;
@@ -164,22 +164,37 @@ static const struct tuning tunings[] = {
 	[7] = {.strategy = ZSTD_lazy, .hash_log = 17, .search_log = 4, .min_match = 5},
 	[8] = {.strategy = ZSTD_lazy, .hash_log = 17, .search_log = 4, .min_match = 5},
 	[9] = {.strategy = ZSTD_lazy, .hash_log = 18, .search_log = 4, .min_match = 5},
-	[19] = {.strategy = ZSTD_btopt, .hash_log = 20, .chain_log = 20, .search_log = 5, .min_match = 3, .target_length = 96},
+	[19] = {.strategy = ZSTD_btopt,
+		.hash_log = 20,
+		.chain_log = 20,
+		.search_log = 5,
+		.min_match = 3,
+		.target_length = 96},
 };
 
 /*
- * Records without a dump repeat in short pieces that lie close by. Chains find as many of them as rows do, in two thirds of the
- * time; of dumps, which repeat in long pieces from far away, rows find more, sooner.
+ * Records without a dump repeat in short pieces that lie close by. Chains find as many of them as rows do, in two
+ * thirds of the time; of dumps, which repeat in long pieces from far away, rows find more, sooner.
  */
 static const struct tuning tunings_short[] = {
-	[5] = {.strategy = ZSTD_greedy, .hash_log = 14, .chain_log = 16, .search_log = 4, .min_match = 6, .chains = true},
-	[6 ... 9] = {.strategy = ZSTD_lazy, .hash_log = 14, .chain_log = 16, .search_log = 3, .min_match = 6, .chains = true},
+	[5] = {.strategy = ZSTD_greedy,
+	       .hash_log = 14,
+	       .chain_log = 16,
+	       .search_log = 4,
+	       .min_match = 6,
+	       .chains = true},
+	[6 ... 9] = {.strategy = ZSTD_lazy,
+		     .hash_log = 14,
+		     .chain_log = 16,
+		     .search_log = 3,
+		     .min_match = 6,
+		     .chains = true},
 };
 
 /*
- * Of random stacks the few words around each can be matched, and nothing else: a search that soon takes longer steps finds
- * those as well as lazy ones do. A target length makes the fastest leave literals as they are. The highest levels are for who
- * wants the last byte.
+ * Of random stacks the few words around each can be matched, and nothing else: a search that soon takes longer steps
+ * finds those as well as lazy ones do. A target length makes the fastest leave literals as they are. The highest levels
+ * are for who wants the last byte.
  */
 static const struct tuning hard_fast = {.strategy = ZSTD_fast, .hash_log = 15, .min_match = 6, .target_length = 2},
 			   hard_middle = {.strategy = ZSTD_fast, .hash_log = 17, .min_match = 5, .target_length = 1},

@@ -22,22 +22,23 @@ enum {
 bool zstd_available(void);
 
 struct zstd_packer;
-int zstd_packer_new(struct zstd_packer **ret); /* 0, -ENOMEM, -ENOTSUP */
+int zstd_packer_new(struct zstd_packer **ret);     /* 0, -ENOMEM, -ENOTSUP */
 void zstd_packer_free(struct zstd_packer *packer); /* NULL is fine */
 
 /* What a frame of so many bytes may take at most. */
 size_t zstd_bound(size_t bytes);
 
 struct zstd_pack_params {
-	int level;           /* 1 to ZSTD_LEVEL_LAST */
-	bool no_size;        /* the frame does not say how much it holds, as a stream's */
-	size_t block_bytes;  /* no block of the frame holds more of the input; 0: as zstd likes */
-	bool short_records;  /* without dumps of stacks, for most of its bytes */
-	bool hard;           /* of most, or much, next to nothing can be gained: no more time than that is worth */
+	int level;          /* 1 to ZSTD_LEVEL_LAST */
+	bool no_size;       /* the frame does not say how much it holds, as a stream's */
+	size_t block_bytes; /* no block of the frame holds more of the input; 0: as zstd likes */
+	bool short_records; /* without dumps of stacks, for most of its bytes */
+	bool hard;          /* of most, or much, next to nothing can be gained: no more time than that is worth */
 	const atomic_int *level_now; /* looked at after each block: given up when it is below `level`; NULL: never */
 };
 
-/* One whole frame with the size and a checksum of what it holds. Its length; -EIO: zstd refused; -ECANCELED: given up. */
+/* One whole frame with the size and a checksum of what it holds. Its length; -EIO: zstd refused; -ECANCELED: given up.
+ */
 int64_t zstd_pack(struct zstd_packer *packer, const struct zstd_pack_params *params, struct span in, void *out,
 		  size_t room);
 
@@ -53,7 +54,7 @@ bool zstd_frame_start(struct span bytes, struct zstd_frame *ret);
 bool zstd_block(struct span bytes, size_t *ret_len, bool *ret_last);
 
 struct zstd_unpacker;
-int zstd_unpacker_new(struct zstd_unpacker **ret); /* 0, -ENOMEM, -ENOTSUP */
+int zstd_unpacker_new(struct zstd_unpacker **ret);       /* 0, -ENOMEM, -ENOTSUP */
 void zstd_unpacker_free(struct zstd_unpacker *unpacker); /* NULL is fine */
 
 /* A whole frame at once. How many bytes it held; -EBADMSG: damaged, or more than `room`. */
@@ -62,8 +63,8 @@ int64_t zstd_unpack_frame(struct zstd_unpacker *unpacker, struct span frame, voi
 /* What was fed before is forgotten; a frame starts. */
 void zstd_unpack_reset(struct zstd_unpacker *unpacker);
 /*
- * Frames in pieces: takes from the front of *in, which is moved on, and gives up to `room` bytes. Their number: 0 when it
- * needs more input, or needs none: *in is empty then. -EBADMSG: damaged, or wants more memory than a frame of zstd's
+ * Frames in pieces: takes from the front of *in, which is moved on, and gives up to `room` bytes. Their number: 0 when
+ * it needs more input, or needs none: *in is empty then. -EBADMSG: damaged, or wants more memory than a frame of zstd's
  * highest level. Frames may follow one another.
  */
 int64_t zstd_unpack(struct zstd_unpacker *unpacker, struct span *in, void *out, size_t room);

@@ -82,8 +82,8 @@ struct bit_name {
  * Bits without a name are dropped beside others, as perf does; alone they are shown as a number (perf shows
  * what the field before left in its buffer).
  */
-static void field_bits(struct attr_fields *fields, const char *name, uint64_t value,
-		       const struct bit_name names[], size_t nr_names)
+static void field_bits(struct attr_fields *fields, const char *name, uint64_t value, const struct bit_name names[],
+		       size_t nr_names)
 {
 	const char *between = "";
 
@@ -102,9 +102,9 @@ static void field_bits(struct attr_fields *fields, const char *name, uint64_t va
 
 #define NR(names) (sizeof(names) / sizeof((names)[0]))
 
-#define NAME(prefix, name)                                                                                   \
-	{                                                                                                    \
-		prefix##name, #name                                                                          \
+#define NAME(prefix, name)                                                                                             \
+	{                                                                                                              \
+		prefix##name, #name                                                                                    \
 	}
 
 /* In perf's order, which is not quite that of the bits. TRANSACTION has no name there. */
@@ -232,12 +232,13 @@ void attr_text(const struct perf_event_attr *attr, const char *is, struct buf *o
 
 /* Numbers and order: enum perf_hw_id, perf_sw_ids, perf_hw_cache_id … of <linux/perf_event.h>. */
 static const char *const hardware[] = {
-	"cycles",     "instructions",            "cache-references",       "cache-misses", "branches", "branch-misses",
-	"bus-cycles", "stalled-cycles-frontend", "stalled-cycles-backend", "ref-cycles",
+	"cycles",        "instructions", "cache-references",        "cache-misses",           "branches",
+	"branch-misses", "bus-cycles",   "stalled-cycles-frontend", "stalled-cycles-backend", "ref-cycles",
 };
 static const char *const software[] = {
-	"cpu-clock",    "task-clock",   "page-faults",      "context-switches", "cpu-migrations", "minor-faults",
-	"major-faults", "alignment-faults", "emulation-faults", "dummy",        "bpf-output",     "cgroup-switches",
+	"cpu-clock",        "task-clock",   "page-faults",  "context-switches",
+	"cpu-migrations",   "minor-faults", "major-faults", "alignment-faults",
+	"emulation-faults", "dummy",        "bpf-output",   "cgroup-switches",
 };
 static const char *const caches[] = {"L1-dcache", "L1-icache", "LLC", "dTLB", "iTLB", "branch", "node"};
 static const char *const accesses[] = {"load", "store", "prefetch"};
@@ -300,27 +301,13 @@ char *attr_name(const struct perf_event_attr *attr)
 	AUTO_BUF struct buf out = {0};
 
 	switch (attr->type) {
-	case PERF_TYPE_HARDWARE:
-		put_known(hardware, COUNT(hardware), "hardware", attr->config, &out);
-		break;
-	case PERF_TYPE_SOFTWARE:
-		put_known(software, COUNT(software), "software", attr->config, &out);
-		break;
-	case PERF_TYPE_HW_CACHE:
-		put_cache(attr->config, &out);
-		break;
-	case PERF_TYPE_TRACEPOINT:
-		buf_printf(&out, "tracepoint %" PRIu64, (uint64_t)attr->config);
-		break;
-	case PERF_TYPE_BREAKPOINT:
-		put_breakpoint(attr, &out);
-		break;
-	case PERF_TYPE_RAW:
-		buf_printf(&out, "raw 0x%" PRIx64, (uint64_t)attr->config);
-		break;
-	default:
-		buf_printf(&out, "type %u 0x%" PRIx64, attr->type, (uint64_t)attr->config);
-		break;
+	case PERF_TYPE_HARDWARE: put_known(hardware, COUNT(hardware), "hardware", attr->config, &out); break;
+	case PERF_TYPE_SOFTWARE: put_known(software, COUNT(software), "software", attr->config, &out); break;
+	case PERF_TYPE_HW_CACHE: put_cache(attr->config, &out); break;
+	case PERF_TYPE_TRACEPOINT: buf_printf(&out, "tracepoint %" PRIu64, (uint64_t)attr->config); break;
+	case PERF_TYPE_BREAKPOINT: put_breakpoint(attr, &out); break;
+	case PERF_TYPE_RAW: buf_printf(&out, "raw 0x%" PRIx64, (uint64_t)attr->config); break;
+	default: buf_printf(&out, "type %u 0x%" PRIx64, attr->type, (uint64_t)attr->config); break;
 	}
 	if (attr->type != PERF_TYPE_TRACEPOINT && attr->type != PERF_TYPE_BREAKPOINT)
 		put_modifiers(attr, &out);

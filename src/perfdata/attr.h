@@ -10,7 +10,8 @@
 
 struct buf;
 
-/* One event of a file: its attr, its label, its ids. The owner of the array calls event_desc_fini(), which frees name and ids. */
+/* One event of a file: its attr, its label, its ids. The owner of the array calls event_desc_fini(), which frees name
+ * and ids. */
 struct event_desc {
 	struct perf_event_attr attr;
 	char *name;    /* heap; what perf calls the event, e.g. "cpu-clock:u" */
@@ -24,19 +25,19 @@ void event_desc_fini(struct event_desc *desc);
 void attr_encode(const struct perf_event_attr *attr, struct buf *out);
 
 /*
- * Reads an attr of any size: unknown tail dropped, missing tail zero. `bytes` starts at the attr and may go on behind it.
- * *ret_size: the bytes it takes there (its own attr.size; 64 for 0). -EBADMSG when it does not fit.
+ * Reads an attr of any size: unknown tail dropped, missing tail zero. `bytes` starts at the attr and may go on behind
+ * it. *ret_size: the bytes it takes there (its own attr.size; 64 for 0). -EBADMSG when it does not fit.
  */
 int attr_decode(struct span bytes, struct perf_event_attr *ret, size_t *ret_size);
 
 /*
- * What an event is called when its file does not say: "cpu-clock:u", "L1-dcache-load-misses", "raw 0x1c2". Heap, the caller
- * frees; NULL: out of memory. A tracepoint is only known by its number here: "tracepoint 316".
+ * What an event is called when its file does not say: "cpu-clock:u", "L1-dcache-load-misses", "raw 0x1c2". Heap, the
+ * caller frees; NULL: out of memory. A tracepoint is only known by its number here: "tracepoint 316".
  */
 char *attr_name(const struct perf_event_attr *attr);
 
 /*
- * Appends "type: 1, size: 128, config: 0x3, …": the fields that are not zero, in the order and spelling of `perf evlist -v`.
- * `is` stands between name and value (": " there, " = " in the header of a report).
+ * Appends "type: 1, size: 128, config: 0x3, …": the fields that are not zero, in the order and spelling of `perf evlist
+ * -v`. `is` stands between name and value (": " there, " = " in the header of a report).
  */
 void attr_text(const struct perf_event_attr *attr, const char *is, struct buf *out);

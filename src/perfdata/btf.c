@@ -11,27 +11,17 @@ static uint64_t type_tail_bytes(const struct btf_type *type)
 	uint64_t nr = BTF_INFO_VLEN(type->info);
 
 	switch (BTF_INFO_KIND(type->info)) {
-	case BTF_KIND_INT:
-		return sizeof(uint32_t);
-	case BTF_KIND_VAR:
-		return sizeof(struct btf_var);
-	case BTF_KIND_DECL_TAG:
-		return sizeof(struct btf_decl_tag);
-	case BTF_KIND_ARRAY:
-		return sizeof(struct btf_array);
+	case BTF_KIND_INT: return sizeof(uint32_t);
+	case BTF_KIND_VAR: return sizeof(struct btf_var);
+	case BTF_KIND_DECL_TAG: return sizeof(struct btf_decl_tag);
+	case BTF_KIND_ARRAY: return sizeof(struct btf_array);
 	case BTF_KIND_STRUCT:
-	case BTF_KIND_UNION:
-		return nr * sizeof(struct btf_member);
-	case BTF_KIND_ENUM:
-		return nr * sizeof(struct btf_enum);
-	case BTF_KIND_ENUM64:
-		return nr * sizeof(struct btf_enum64);
-	case BTF_KIND_FUNC_PROTO:
-		return nr * sizeof(struct btf_param);
-	case BTF_KIND_DATASEC:
-		return nr * sizeof(struct btf_var_secinfo);
-	default:
-		return 0;
+	case BTF_KIND_UNION: return nr * sizeof(struct btf_member);
+	case BTF_KIND_ENUM: return nr * sizeof(struct btf_enum);
+	case BTF_KIND_ENUM64: return nr * sizeof(struct btf_enum64);
+	case BTF_KIND_FUNC_PROTO: return nr * sizeof(struct btf_param);
+	case BTF_KIND_DATASEC: return nr * sizeof(struct btf_var_secinfo);
+	default: return 0;
 	}
 }
 

@@ -199,8 +199,7 @@ int feature_private_block(const uint64_t bits[LAYOUT_FEATURE_WORDS], struct span
 	memcpy(&header, block, sizeof(header));
 	if (header.magic != LAYOUT_PRIVATE_MAGIC)
 		return 0;
-	if (header.version != LAYOUT_PRIVATE_VERSION || header.size < sizeof(header) ||
-	    header.size > table.len - at ||
+	if (header.version != LAYOUT_PRIVATE_VERSION || header.size < sizeof(header) || header.size > table.len - at ||
 	    header.nr > (header.size - sizeof(header)) / sizeof(struct private_entry) ||
 	    block_checksum(block, header.size) != header.checksum)
 		return -EBADMSG;

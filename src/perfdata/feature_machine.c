@@ -91,8 +91,7 @@ int feature_decode_cpu_topology(struct span payload, uint32_t nr_cpus, struct fe
 	return 0;
 }
 
-void feature_cpu_topology_ids(const struct feature_cpu_topology *topology, uint32_t cpu,
-			      struct feature_cpu_ids *ret)
+void feature_cpu_topology_ids(const struct feature_cpu_topology *topology, uint32_t cpu, struct feature_cpu_ids *ret)
 {
 	*ret = (struct feature_cpu_ids){.die = FEATURE_CPU_UNKNOWN_ID};
 	memcpy(&ret->core, topology->ids + (size_t)cpu * 8, 4);

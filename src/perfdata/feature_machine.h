@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * feature_machine: what the header tells of CPUs, memory and PMUs: NRCPUS, CPU_TOPOLOGY, CACHE; NUMA_TOPOLOGY, MEM_TOPOLOGY;
- * PMU_MAPPINGS, CPU_PMU_CAPS, PMU_CAPS, HYBRID_TOPOLOGY. Decoded texts point into the payload.
+ * feature_machine: what the header tells of CPUs, memory and PMUs: NRCPUS, CPU_TOPOLOGY, CACHE; NUMA_TOPOLOGY,
+ * MEM_TOPOLOGY; PMU_MAPPINGS, CPU_PMU_CAPS, PMU_CAPS, HYBRID_TOPOLOGY. Decoded texts point into the payload.
  */
 #pragma once
 
@@ -44,8 +44,7 @@ struct feature_cpu_topology {
 int feature_decode_cpu_topology(struct span payload, uint32_t nr_cpus, struct feature_cpu_topology *ret);
 
 /* cpu < nr_cpus; has_ids. die is FEATURE_CPU_UNKNOWN_ID without has_die_ids. */
-void feature_cpu_topology_ids(const struct feature_cpu_topology *topology, uint32_t cpu,
-			      struct feature_cpu_ids *ret);
+void feature_cpu_topology_ids(const struct feature_cpu_topology *topology, uint32_t cpu, struct feature_cpu_ids *ret);
 
 struct feature_cache {
 	uint32_t level, line_bytes, sets, ways;
@@ -90,7 +89,8 @@ void feature_put_memory(const struct feature_memory_node *node, struct buf *out)
 int feature_memory_open(struct span payload, struct feature_list *ret, uint64_t *ret_block_bytes);
 int feature_list_memory(struct feature_list *list, struct feature_memory_node *ret);
 
-/* The sections of PMUs are lists; encoded as the u32 count and then that many entries. PMU_MAPPINGS: attr.type and name. */
+/* The sections of PMUs are lists; encoded as the u32 count and then that many entries. PMU_MAPPINGS: attr.type and
+ * name. */
 struct feature_pmu {
 	uint32_t type;
 	const char *name;

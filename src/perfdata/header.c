@@ -54,15 +54,13 @@ void header_encode_pipe(struct buf *out)
 static int check_magic(uint64_t magic, struct diag *reterr)
 {
 	switch (magic) {
-	case LAYOUT_MAGIC:
-		return 0;
+	case LAYOUT_MAGIC: return 0;
 	case LAYOUT_MAGIC_SWAPPED:
 		return diag_set(reterr, -EBADMSG,
 				"recorded on a machine of the other byte order, which this version does not read");
 	case HEADER_MAGIC_V1:
 		return diag_set(reterr, -EBADMSG, "a perf.data file of before 2010 (PERFFILE), which is not supported");
-	default:
-		return diag_set(reterr, -EBADMSG, "not a perf.data file (offset 0: no PERFILE2)");
+	default: return diag_set(reterr, -EBADMSG, "not a perf.data file (offset 0: no PERFILE2)");
 	}
 }
 

@@ -28,9 +28,14 @@ bool ledger_cause_is_full(uint32_t cause)
 const char *ledger_cause_name(uint32_t cause)
 {
 	static const char *const names[LEDGER_CAUSES] = {
-		[LEDGER_RING_FULL] = "ring full", [LEDGER_PAUSED] = "paused",	    [LEDGER_THROTTLED] = "throttled",
-		[LEDGER_TRIMMED] = "trimmed",	  [LEDGER_CPU_LIMIT] = "CPU limit",	    [LEDGER_FROZEN] = "frozen",
-		[LEDGER_DISK_FULL] = "disk full", [LEDGER_CPU_BACK] = "CPU came online",
+		[LEDGER_RING_FULL] = "ring full",
+		[LEDGER_PAUSED] = "paused",
+		[LEDGER_THROTTLED] = "throttled",
+		[LEDGER_TRIMMED] = "trimmed",
+		[LEDGER_CPU_LIMIT] = "CPU limit",
+		[LEDGER_FROZEN] = "frozen",
+		[LEDGER_DISK_FULL] = "disk full",
+		[LEDGER_CPU_BACK] = "CPU came online",
 		[LEDGER_STORAGE] = "storage did not keep up",
 	};
 
@@ -42,12 +47,9 @@ _Static_assert(sizeof(struct ledger_action) == ACTION_BYTES, "as it is stored");
 const char *ledger_action_kind_name(uint32_t kind)
 {
 	static const char *const names[LEDGER_ACTION_KINDS] = {
-		[LEDGER_RING_GREW] = "ring grew",
-		[LEDGER_RING_STAYS] = "ring stays",
-		[LEDGER_RING_SPLIT] = "ring split",
-		[LEDGER_LEVEL_CHANGED] = "level changed",
-		[LEDGER_DRAIN_PACED] = "drain paced",
-		[LEDGER_DRAIN_HURRIED] = "drain hurried",
+		[LEDGER_RING_GREW] = "ring grew",           [LEDGER_RING_STAYS] = "ring stays",
+		[LEDGER_RING_SPLIT] = "ring split",         [LEDGER_LEVEL_CHANGED] = "level changed",
+		[LEDGER_DRAIN_PACED] = "drain paced",       [LEDGER_DRAIN_HURRIED] = "drain hurried",
 		[LEDGER_THREAD_CHANGED] = "thread changed",
 	};
 
@@ -377,15 +379,18 @@ static int find_rings(struct loss_times *times)
 	return 0;
 }
 
-/* Where a sample of the one event of a file without ids tells its CPU: perf_event_open(2) for the order of the fields. */
+/* Where a sample of the one event of a file without ids tells its CPU: perf_event_open(2) for the order of the fields.
+ */
 static void find_cpu(struct loss_times *times)
 {
 	uint64_t type = times->events[0].attr.sample_type;
-	const uint64_t before = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR | PERF_SAMPLE_STREAM_ID;
+	const uint64_t before =
+		PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR | PERF_SAMPLE_STREAM_ID;
 
 	times->cpu_offset = -1;
 	if (type & PERF_SAMPLE_CPU)
-		times->cpu_offset = (int)(sizeof(struct perf_event_header) + 8 * (size_t)__builtin_popcountll(type & before));
+		times->cpu_offset =
+			(int)(sizeof(struct perf_event_header) + 8 * (size_t)__builtin_popcountll(type & before));
 	times->cpu_distance = times->events[0].attr.sample_id_all && type & PERF_SAMPLE_CPU ? 8 : -1;
 }
 
@@ -405,8 +410,8 @@ int loss_times_init(struct loss_times *times, const struct event_desc *events, s
 		return -ENOMEM;
 	for (size_t i = 0; i < nr_events; i++)
 		for (size_t k = 0; k < events[i].nr_ids; k++)
-			times->ids[times->nr_ids++] = (struct loss_id){
-				.id = events[i].ids[k], .event = (uint32_t)i, .cpu = -1, .tid = -1};
+			times->ids[times->nr_ids++] =
+				(struct loss_id){.id = events[i].ids[k], .event = (uint32_t)i, .cpu = -1, .tid = -1};
 	qsort(times->ids, times->nr_ids, sizeof(*times->ids), by_id);
 	times->ids[times->nr_ids] = (struct loss_id){.cpu = -1, .tid = -1, .ring = times->nr_ids};
 	find_cpu(times);
@@ -425,8 +430,7 @@ static struct loss_id *find_id(struct loss_times *times, uint64_t id)
 	if (times->last < times->nr_ids && times->ids[times->last].id == id)
 		return &times->ids[times->last];
 	struct loss_id key = {.id = id};
-	struct loss_id *found =
-		times->nr_ids ? bsearch(&key, times->ids, times->nr_ids, sizeof(key), by_id) : NULL;
+	struct loss_id *found = times->nr_ids ? bsearch(&key, times->ids, times->nr_ids, sizeof(key), by_id) : NULL;
 	if (found)
 		times->last = (size_t)(found - times->ids);
 	return found;
@@ -442,7 +446,8 @@ static uint64_t u64_at(const uint8_t *record, size_t at, size_t size)
 }
 
 /* A file of one event has no ids in its records: the CPU tells which it would be, if that is there. */
-static struct loss_id *id_of_cpu(struct loss_times *times, const uint8_t *record, const struct perf_event_header *header)
+static struct loss_id *id_of_cpu(struct loss_times *times, const uint8_t *record,
+				 const struct perf_event_header *header)
 {
 	bool sample = header->type == PERF_RECORD_SAMPLE;
 	int known = sample ? times->cpu_offset : times->cpu_distance;
@@ -669,7 +674,8 @@ static struct ledger_entry *full_readings(const struct loss_times *times, const 
 
 	for (size_t i = 0; readings && i < ledger->nr_entries; i++) {
 		const struct ledger_entry *entry = &ledger->entries[i];
-		if (ledger_cause_is_full(entry->cause) && (!ledger->task_rings || loss_times_samples(times, entry->event)))
+		if (ledger_cause_is_full(entry->cause) &&
+		    (!ledger->task_rings || loss_times_samples(times, entry->event)))
 			readings[nr++] = *entry;
 	}
 	if (nr)
@@ -698,8 +704,8 @@ static bool is_told(const struct loss_times *times, size_t nr, const struct ledg
 }
 
 /* One gap with that which comes behind it, when nothing lies between. */
-static int add_untold_gap(struct loss_times *times, size_t nr_told, const struct ledger_entry *reading, uint64_t last_ns,
-			  uint64_t count)
+static int add_untold_gap(struct loss_times *times, size_t nr_told, const struct ledger_entry *reading,
+			  uint64_t last_ns, uint64_t count)
 {
 	struct ledger_entry *later = times->nr_gaps > nr_told ? &times->gaps[times->nr_gaps - 1] : NULL;
 	uint64_t from_ns = last_ns > reading->from_ns ? last_ns : reading->from_ns;
@@ -719,7 +725,8 @@ static int add_untold_gap(struct loss_times *times, size_t nr_told, const struct
 	return err;
 }
 
-/* `readings`: all of one place. The last come first: a loss that a LOST record tells came before those that none does. */
+/* `readings`: all of one place. The last come first: a loss that a LOST record tells came before those that none does.
+ */
 static int add_untold_of(struct loss_times *times, size_t nr_told, const struct ledger_entry *readings, size_t nr,
 			 const struct loss_at *at)
 {
@@ -740,8 +747,8 @@ static int add_untold_of(struct loss_times *times, size_t nr_told, const struct 
 }
 
 /*
- * A LOST record is written before the next record of its ring. Where none came any more the counters alone tell that there was
- * a gap: from the last record, or the reading before the loss, to the reading that found it.
+ * A LOST record is written before the next record of its ring. Where none came any more the counters alone tell that
+ * there was a gap: from the last record, or the reading before the loss, to the reading that found it.
  */
 static int add_untold(struct loss_times *times, const struct ledger *ledger)
 {
@@ -756,7 +763,8 @@ static int add_untold(struct loss_times *times, const struct ledger *ledger)
 		const struct loss_at key = {.cpu = readings[i].cpu, .tid = readings[i].tid};
 		for (end = i + 1; end < nr_readings && readings[end].cpu == key.cpu && readings[end].tid == key.tid;)
 			end++;
-		const struct loss_at *at = nr_places ? bsearch(&key, places, nr_places, sizeof(key), by_loss_place) : NULL;
+		const struct loss_at *at =
+			nr_places ? bsearch(&key, places, nr_places, sizeof(key), by_loss_place) : NULL;
 		if (at)
 			err = add_untold_of(times, nr_told, readings + i, end - i, at);
 	}

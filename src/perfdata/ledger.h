@@ -22,7 +22,7 @@ enum ledger_cause {
 	LEDGER_PAUSED,    /* the ring was paused while it was read */
 	LEDGER_THROTTLED, /* the kernel stopped an event that came too often; how many it left out it does not count */
 	LEDGER_TRIMMED,   /* stacks were cut short by us: so many samples, none of which is lost */
-	LEDGER_CPU_LIMIT,      /* the ring was full because we drained it less often, to use no more CPU time than we may */
+	LEDGER_CPU_LIMIT, /* the ring was full because we drained it less often, to use no more CPU time than we may */
 	LEDGER_FROZEN,    /* the targets were stopped: time, but no events */
 	LEDGER_DISK_FULL, /* could not be written */
 	LEDGER_CPU_BACK,  /* the CPU came online while we recorded, and has no events: time, but no counts */
@@ -54,12 +54,12 @@ struct ledger_cost {
 };
 
 enum ledger_action_kind {
-	LEDGER_RING_GREW,  /* bytes of a ring; this and the next two: in files of earlier versions */
-	LEDGER_RING_STAYS, /* the kernel gave it no more than it had, or no more was asked for: from = to */
-	LEDGER_RING_SPLIT, /* the kernel sent only some of its events to the larger one: both go on */
-	LEDGER_LEVEL_CHANGED, /* levels of compression; 0: stored as it is */
-	LEDGER_DRAIN_PACED,   /* nanoseconds between two visits; 0: when rings wake us */
-	LEDGER_DRAIN_HURRIED, /* nanoseconds after which rings are visited before they wake us; 0: when they do */
+	LEDGER_RING_GREW,      /* bytes of a ring; this and the next two: in files of earlier versions */
+	LEDGER_RING_STAYS,     /* the kernel gave it no more than it had, or no more was asked for: from = to */
+	LEDGER_RING_SPLIT,     /* the kernel sent only some of its events to the larger one: both go on */
+	LEDGER_LEVEL_CHANGED,  /* levels of compression; 0: stored as it is */
+	LEDGER_DRAIN_PACED,    /* nanoseconds between two visits; 0: when rings wake us */
+	LEDGER_DRAIN_HURRIED,  /* nanoseconds after which rings are visited before they wake us; 0: when they do */
 	LEDGER_THREAD_CHANGED, /* numbers of threads that drained a ring: in files of earlier versions */
 	LEDGER_ACTION_KINDS,
 };
@@ -82,7 +82,7 @@ struct ledger {
 	bool task_rings;               /* task events had rings of their own: what is lost there is no sample */
 	struct ledger_entry *entries;  /* heap */
 	size_t nr_entries;
-	struct ledger_cost *costs;     /* heap */
+	struct ledger_cost *costs; /* heap */
 	size_t nr_costs;
 	struct ledger_action *actions; /* heap; none in what earlier versions wrote */
 	size_t nr_actions;
@@ -102,14 +102,15 @@ void ledger_encode(const struct ledger *ledger, struct buf *out);
 int ledger_decode(struct span payload, struct ledger *ret);
 
 struct ledger_sum {
-	uint64_t gap_ns; /* over all CPUs: a time counts once for each CPU (or task with a ring) that lost something in it */
+	uint64_t gap_ns; /* over all CPUs: a time counts once for each CPU (or task with a ring) that lost something in
+			    it */
 	uint64_t any_ns; /* in which at least one lost something */
 	struct ledger_entry worst; /* the longest; all 0 when there is none */
 };
 /*
- * A gap that records tell ends with the first record after it, however long nothing came: the readings of the counters in
- * the ledger tell when the loss was over. Cuts the gaps to the readings that found something, whose cause, ring full or
- * CPU limit, becomes theirs. Sorts both.
+ * A gap that records tell ends with the first record after it, however long nothing came: the readings of the counters
+ * in the ledger tell when the loss was over. Cuts the gaps to the readings that found something, whose cause, ring full
+ * or CPU limit, becomes theirs. Sorts both.
  */
 void ledger_clip(struct ledger *ledger, struct ledger_entry *gaps, size_t nr_gaps);
 
@@ -125,8 +126,8 @@ int ledger_join(struct ledger *ledger, struct ledger_entry *told, size_t nr_told
 int ledger_sum(struct ledger_entry *entries, size_t nr, struct ledger_sum *ret);
 
 /*
- * loss_times: when records of a ring went missing, as the records around the gap tell. Fed with the records of each ring
- * in the order in which the ring gave them; rings may alternate. One owner (loss_times_fini), one thread.
+ * loss_times: when records of a ring went missing, as the records around the gap tell. Fed with the records of each
+ * ring in the order in which the ring gave them; rings may alternate. One owner (loss_times_fini), one thread.
  *
  * A LOST record is written when there is room again: the gap began at some time after the last record before it.
  * A throttled event is told by two records. How many were lost is counted elsewhere (PERF_FORMAT_LOST), where that is
@@ -150,12 +151,12 @@ struct loss_times {
 	size_t nr_events;
 	struct loss_id *ids; /* heap; ascending by id, and behind them one for records that tell no id */
 	size_t nr_ids;
-	size_t nr_places;    /* CPUs, or tasks with a ring each */
-	size_t last;         /* index of the last look-up */
+	size_t nr_places; /* CPUs, or tasks with a ring each */
+	size_t last;      /* index of the last look-up */
 	int id_offset, id_distance;
 	int cpu_offset, cpu_distance; /* in a file without ids; -1: not there */
-	uint64_t first_ns, last_ns; /* of all samples; 0: none has a time */
-	struct ledger_entry *gaps;  /* heap; count: of a LOST record, 0 for throttled time */
+	uint64_t first_ns, last_ns;   /* of all samples; 0: none has a time */
+	struct ledger_entry *gaps;    /* heap; count: of a LOST record, 0 for throttled time */
 	size_t nr_gaps, gaps_room;
 };
 
@@ -172,7 +173,8 @@ int loss_times_take(struct loss_times *times, const uint8_t *record, const struc
 void loss_times_reach(struct loss_times *times, uint64_t first_ns, uint64_t last_ns);
 
 /*
- * At the end, once: events that are still throttled then are so until `end_ns`, and gaps that no record of their ring ended are
- * those that the ledger counts. NULL: there is no ledger. Then the counts of the gaps are those of the ledger. 0 or -ENOMEM.
+ * At the end, once: events that are still throttled then are so until `end_ns`, and gaps that no record of their ring
+ * ended are those that the ledger counts. NULL: there is no ledger. Then the counts of the gaps are those of the
+ * ledger. 0 or -ENOMEM.
  */
 int loss_times_end(struct loss_times *times, uint64_t end_ns, const struct ledger *ledger);

@@ -28,8 +28,8 @@ bool elf_id_equal(const struct elf_id *a, const struct elf_id *b)
 
 /*
  * What the flag says is there in place of device and inode (perf_event_open(2)). The kernel sets it in records without
- * a build-id, too, while another process records all CPUs with them (seen on Linux 6.18): then it is none by its form, a
- * length of at most 20, zeros, and bytes that are zero behind that length.
+ * a build-id, too, while another process records all CPUs with them (seen on Linux 6.18): then it is none by its form,
+ * a length of at most 20, zeros, and bytes that are zero behind that length.
  */
 static bool take_build_id(struct cursor *at, struct elf_id *ret)
 {
@@ -123,8 +123,8 @@ static bool mapped_as(int fd, struct file_id *ret)
 }
 
 /*
- * stat(2) of btrfs and overlayfs shows a device of its own making, which mappings do not have; Linux 6.8 to 6.17 show the files
- * below an overlay in MMAP2, but not in maps.
+ * stat(2) of btrfs and overlayfs shows a device of its own making, which mappings do not have; Linux 6.8 to 6.17 show
+ * the files below an overlay in MMAP2, but not in maps.
  */
 static bool is_mapped_device(const struct file_id *mapped, int fd)
 {

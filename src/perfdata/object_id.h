@@ -49,8 +49,8 @@ bool object_id_equal(const struct object_id *a, const struct object_id *b);
 bool object_id_unknown(const struct object_id *id);
 
 /*
- * Is this open file the one that was mapped as `mapped`? With any_device the device is not compared: it gets another number
- * when the machine starts anew. An unknown inode is true.
+ * Is this open file the one that was mapped as `mapped`? With any_device the device is not compared: it gets another
+ * number when the machine starts anew. An unknown inode is true.
  */
 bool file_id_is(const struct file_id *mapped, int fd, const struct stat *status, bool any_device);
 
@@ -59,7 +59,7 @@ bool file_id_is(const struct file_id *mapped, int fd, const struct stat *status,
  * the end of the recording, which is when both were last looked at. Errors of the clocks count for the file.
  */
 struct mapping_times {
-	int64_t end_wall_ns;       /* when the recording ended, or later; 0: unknown */
+	int64_t end_wall_ns;        /* when the recording ended, or later; 0: unknown */
 	uint64_t first_ns, last_ns; /* of the samples; 0: unknown */
 };
 bool file_written_after(const struct stat *status, const struct mapping_times *times, uint64_t mapped_ns);

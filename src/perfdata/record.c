@@ -32,10 +32,10 @@ static const char *const kernel_names[] = {
 };
 
 static const char *const user_names[] = {
-	"ATTR",          "EVENT_TYPE",     "TRACING_DATA",  "BUILD_ID", "FINISHED_ROUND", "ID_INDEX",
-	"AUXTRACE_INFO", "AUXTRACE",       "AUXTRACE_ERROR", "THREAD_MAP", "CPU_MAP",     "STAT_CONFIG",
-	"STAT",          "STAT_ROUND",     "EVENT_UPDATE",  "TIME_CONV", "FEATURE",       "COMPRESSED",
-	"FINISHED_INIT", "COMPRESSED2",    "BPF_METADATA",  "SCHEDSTAT_CPU", "SCHEDSTAT_DOMAIN",
+	"ATTR",          "EVENT_TYPE",  "TRACING_DATA",   "BUILD_ID",      "FINISHED_ROUND",   "ID_INDEX",
+	"AUXTRACE_INFO", "AUXTRACE",    "AUXTRACE_ERROR", "THREAD_MAP",    "CPU_MAP",          "STAT_CONFIG",
+	"STAT",          "STAT_ROUND",  "EVENT_UPDATE",   "TIME_CONV",     "FEATURE",          "COMPRESSED",
+	"FINISHED_INIT", "COMPRESSED2", "BPF_METADATA",   "SCHEDSTAT_CPU", "SCHEDSTAT_DOMAIN",
 };
 _Static_assert(sizeof(user_names) / sizeof(user_names[0]) == RECORD_USER_LAST - RECORD_USER_FIRST + 1,
 	       "a name for every record that recorders add");

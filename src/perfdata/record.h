@@ -57,7 +57,7 @@ enum event_update_kind {
 /* One record where it lies. `header` is valid until the next call on what gave it. */
 struct record_view {
 	const struct perf_event_header *header;
-	uint64_t offset; /* bytes from the start of the file or pipe, for messages */
+	uint64_t offset;  /* bytes from the start of the file or pipe, for messages */
 	const char *file; /* which file of a data directory: "data", "data.0"; NULL: there is only one */
 };
 

@@ -10,12 +10,14 @@
 
 /* The fields of one word, which come first. */
 enum { NR_WORDS = 9 };
-#define WORDS ((uint64_t)(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR | \
-			  PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD))
+#define WORDS                                                                                                          \
+	((uint64_t)(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR |  \
+		    PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD))
 
 /* What comes behind them: of any length. */
-#define VARIABLE ((uint64_t)(PERF_SAMPLE_READ | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW | PERF_SAMPLE_BRANCH_STACK | \
-			     PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER))
+#define VARIABLE                                                                                                       \
+	((uint64_t)(PERF_SAMPLE_READ | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW | PERF_SAMPLE_BRANCH_STACK |            \
+		    PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER))
 
 struct decoder {
 	struct cursor at;
@@ -229,8 +231,7 @@ static void clear(void *at, size_t bytes)
 	memset(at, 0, bytes);
 }
 
-static void sample_start(const struct perf_event_attr *attr, const struct perf_event_header *record,
-			 struct sample *ret)
+static void sample_start(const struct perf_event_attr *attr, const struct perf_event_header *record, struct sample *ret)
 {
 	clear(ret, sizeof(*ret));
 	ret->period = attr->sample_period;
@@ -240,8 +241,8 @@ static void sample_start(const struct perf_event_attr *attr, const struct perf_e
 }
 
 /*
- * The body of a record whose size is sound; nothing when it is not. Field by field: a struct that is returned is copied by
- * 16 bytes right after it was written by 8, and the processor waits until that is in the cache.
+ * The body of a record whose size is sound; nothing when it is not. Field by field: a struct that is returned is copied
+ * by 16 bytes right after it was written by 8, and the processor waits until that is in the cache.
  */
 static void body_open(struct cursor *ret, const struct perf_event_header *record)
 {
@@ -287,9 +288,9 @@ int sample_decode(const struct perf_event_attr *attr, const struct perf_event_he
 enum trailer_field { TRAILER_TID, TRAILER_TIME, TRAILER_ID, TRAILER_STREAM, TRAILER_CPU, TRAILER_IDENTIFIER };
 
 static const uint64_t trailer_bits[] = {
-	[TRAILER_TID] = PERF_SAMPLE_TID,       [TRAILER_TIME] = PERF_SAMPLE_TIME,
-	[TRAILER_ID] = PERF_SAMPLE_ID,         [TRAILER_STREAM] = PERF_SAMPLE_STREAM_ID,
-	[TRAILER_CPU] = PERF_SAMPLE_CPU,       [TRAILER_IDENTIFIER] = PERF_SAMPLE_IDENTIFIER,
+	[TRAILER_TID] = PERF_SAMPLE_TID, [TRAILER_TIME] = PERF_SAMPLE_TIME,
+	[TRAILER_ID] = PERF_SAMPLE_ID,   [TRAILER_STREAM] = PERF_SAMPLE_STREAM_ID,
+	[TRAILER_CPU] = PERF_SAMPLE_CPU, [TRAILER_IDENTIFIER] = PERF_SAMPLE_IDENTIFIER,
 };
 
 static size_t trailer_bytes_from(const struct perf_event_attr *attr, enum trailer_field from)

@@ -15,9 +15,9 @@ struct group_split {
 	struct hash_table ids; /* to the number in `counts`, from 1 on */
 	struct group_count *counts;
 	size_t nr_counts;
-	bool known;                   /* ids and counts are filled */
-	struct sample_read left;      /* of the sample that is being split */
-	struct session_record record; /* that, as the event whose turn it is */
+	bool known;                      /* ids and counts are filled */
+	struct sample_read left;         /* of the sample that is being split */
+	struct session_record record;    /* that, as the event whose turn it is */
 	const struct event_desc *events; /* the session's, as of that sample */
 };
 
@@ -30,8 +30,8 @@ static inline bool group_split_has(const struct perf_event_attr *attr)
 void group_split_fini(struct group_split *split); /* zeroed is fine */
 
 /*
- * 1: this is such a sample, and group_split_next() has its parts, as long as the record is valid. 0: a record for itself.
- * -ENOMEM.
+ * 1: this is such a sample, and group_split_next() has its parts, as long as the record is valid. 0: a record for
+ * itself. -ENOMEM.
  */
 int group_split_begin(struct group_split *split, struct session *session, const struct session_record *record);
 

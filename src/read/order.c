@@ -85,7 +85,8 @@ static void compact(struct order *order)
 /* Whether the first entry of a run goes before that of another: of equal times the one that was pushed first. */
 static bool goes_first(const struct order *order, size_t a, size_t b)
 {
-	uint64_t a_ns = order->entries[order->runs[a].first].time_ns, b_ns = order->entries[order->runs[b].first].time_ns;
+	uint64_t a_ns = order->entries[order->runs[a].first].time_ns,
+		 b_ns = order->entries[order->runs[b].first].time_ns;
 
 	return a_ns != b_ns ? a_ns < b_ns : a < b;
 }
@@ -159,7 +160,8 @@ static uint64_t top_limit(const struct order *order)
 	second = order->heap[1];
 	if (order->nr_heap > 2 && goes_first(order, order->heap[2], second))
 		second = order->heap[2];
-	uint64_t second_ns = order->entries[order->runs[second].first].time_ns; /* ready, so not newer than the limit; not 0 */
+	uint64_t second_ns =
+		order->entries[order->runs[second].first].time_ns; /* ready, so not newer than the limit; not 0 */
 	return top < second ? second_ns : second_ns - 1;
 }
 

@@ -3,9 +3,9 @@
  * order: brings records into the order of their times, in one of two ways. Holds pointers only, never bytes. One owner
  * (order_fini, merge_fini), one thread.
  *
- * struct order: the records of several rings in one file, with the help of round marks. After FINISHED_ROUND every record
- * up to the newest time of the round before can go. Records of the same time keep the order in which they were pushed.
- * What one ring gave is sorted already: such stretches are merged, not sorted.
+ * struct order: the records of several rings in one file, with the help of round marks. After FINISHED_ROUND every
+ * record up to the newest time of the round before can go. Records of the same time keep the order in which they were
+ * pushed. What one ring gave is sorted already: such stretches are merged, not sorted.
  */
 #pragma once
 
@@ -30,11 +30,11 @@ struct order_run {
 struct order {
 	struct order_entry *entries;
 	size_t nr, room;
-	struct order_run *runs; /* one behind the other in the entries */
+	struct order_run *runs;                /* one behind the other in the entries */
 	size_t nr_runs, nr_settled, runs_room; /* settled: those that were there at the last mark, which do not grow */
-	size_t *heap;      /* of the runs that have ready entries, the oldest on top; as much room as the runs */
+	size_t *heap; /* of the runs that have ready entries, the oldest on top; as much room as the runs */
 	size_t nr_heap;
-	uint64_t limit_ns; /* what is not newer is ready, if it is in a run of the heap */
+	uint64_t limit_ns;           /* what is not newer is ready, if it is in a run of the heap */
 	uint64_t newest_ns, safe_ns; /* of all; of those before the last mark */
 	uint64_t given_ns;           /* newest that went: what is older and comes now is late */
 	uint64_t nr_late;
@@ -86,8 +86,6 @@ size_t order_pop_many(struct order *order, struct order_entry *ret, size_t room)
  * Memory: MERGE_WINDOW entries per file, whatever the size of the files. Holds pointers only, never bytes. One owner
  * (merge_fini), one thread.
  */
-
-
 
 enum { MERGE_WINDOW = 2048 }; /* records; a power of two */
 

@@ -13,18 +13,24 @@
 #include "read/unpack_pool.h"
 
 /*
- * Each side wakes the other when NR_WORTH_WAKING batches wait for it, or when it has nothing to do itself: few switches, and
- * spans long enough to be shared among threads.
+ * Each side wakes the other when NR_WORTH_WAKING batches wait for it, or when it has nothing to do itself: few
+ * switches, and spans long enough to be shared among threads.
  *
- * A round of the recording (90 batches of raw_syscalls on two CPUs) becomes ready all at once, and nothing does while the
- * next one is read: several workers need more than one round, or they wait. With one worker few batches stay in the cache.
+ * A round of the recording (90 batches of raw_syscalls on two CPUs) becomes ready all at once, and nothing does while
+ * the next one is read: several workers need more than one round, or they wait. With one worker few batches stay in the
+ * cache.
  */
 enum { NR_BATCHES = PREFETCHER_SPAN_MAX, NR_FEW = 64, NR_WORTH_WAKING = NR_FEW / 2 };
 
 /* Of records with stacks few are on their way: what was decompressed stays in memory as long as they are. */
 enum { BATCH_RECORDS = PREFETCHER_CHUNK_MAX, BATCH_STACKS = 8, WORD_BITS = 64 };
 
-enum { PREFETCHED = 6 /* record refs ahead of the one that is used, and the bytes of each */, PREFETCHED_BYTES = 128, LINE_BYTES = 64, SORTED_RECORDS = 64 };
+enum {
+	PREFETCHED = 6 /* record refs ahead of the one that is used, and the bytes of each */,
+	PREFETCHED_BYTES = 128,
+	LINE_BYTES = 64,
+	SORTED_RECORDS = 64
+};
 
 /* A record that was found. This passes from core to core; the record itself is decoded where it is used. */
 struct record_ref {
@@ -52,20 +58,20 @@ struct prefetcher {
 	pthread_mutex_t lock; /* of all that follows, but for what is in a batch: that is whose turn it is */
 	pthread_cond_t filled_or_ended, came_back;
 	struct queue filled, empty;
-	_Atomic bool stop; /* read without the lock, too */
-	bool shared; /* a job was shared since the prefetch thread looked for one */
+	_Atomic bool stop;    /* read without the lock, too */
+	bool shared;          /* a job was shared since the prefetch thread looked for one */
 	bool has_unpack_task; /* an extent was queued for decompression since the consumer looked */
 	bool ended;
 	int result; /* valid when ended: of session_next() */
 	struct diag why;
 	size_t batch_records, nr_batches; /* that are in use at all */
-	struct batch *filling; /* the thread's own */
+	struct batch *filling;            /* the thread's own */
 	/* Of prefetcher_next(): */
 	struct batch *using[NR_BATCHES]; /* the batches that it gives from, */
-	size_t nr_using, first_using;   /* [first_using..nr_using), */
-	size_t used;                    /* and how many of the first it gave */
-	int failed;         /* 0 or -EBADMSG: a record could not be decoded, */
-	struct diag failure; /* and why */
+	size_t nr_using, first_using;    /* [first_using..nr_using), */
+	size_t used;                     /* and how many of the first it gave */
+	int failed;                      /* 0 or -EBADMSG: a record could not be decoded, */
+	struct diag failure;             /* and why */
 	struct session_record record;
 	struct prefetcher_chunk chunks[NR_BATCHES]; /* of the run */
 	struct batch batches[NR_BATCHES];
@@ -165,7 +171,8 @@ static size_t put_sorted(struct prefetcher *prefetcher, struct batch *batch)
 	for (size_t i = 0; i < nr; i++) {
 		const struct order_entry *entry = &entries[i];
 		struct source *by = source_keeps(session->source, entry->record) ? NULL : session->source;
-		put(batch, (struct record_ref){{entry->record, entry->offset, session->file_name}, by}, entry->is_sample);
+		put(batch, (struct record_ref){{entry->record, entry->offset, session->file_name}, by},
+		    entry->is_sample);
 	}
 	return nr;
 }
@@ -302,7 +309,8 @@ static void give_back(struct prefetcher *prefetcher, size_t nr)
 	prefetcher->used = 0;
 }
 
-/* Under the lock. What the next records need is decompressed, if no thread has begun. true: the lock was released, all may have changed. */
+/* Under the lock. What the next records need is decompressed, if no thread has begun. true: the lock was released, all
+ * may have changed. */
 static bool help(struct prefetcher *prefetcher)
 {
 	if (!prefetcher->has_unpack_task)
@@ -315,7 +323,8 @@ static bool help(struct prefetcher *prefetcher)
 	return true;
 }
 
-/* All batches that are filled, at least one, when none is in use: 1. Else what session_next() ended with, at every later call. */
+/* All batches that are filled, at least one, when none is in use: 1. Else what session_next() ended with, at every
+ * later call. */
 static int take_batches(struct prefetcher *prefetcher, struct diag *reterr)
 {
 	int result = 1;
@@ -341,7 +350,8 @@ static int take_batches(struct prefetcher *prefetcher, struct diag *reterr)
 /* The first batch in use has records that were not given: 1; else as session_next(). */
 static int have_batch(struct prefetcher *prefetcher, struct diag *reterr)
 {
-	if (prefetcher->first_using < prefetcher->nr_using && prefetcher->used == prefetcher->using[prefetcher->first_using]->nr)
+	if (prefetcher->first_using < prefetcher->nr_using &&
+		    prefetcher->used == prefetcher->using[prefetcher->first_using] -> nr)
 		give_back(prefetcher, 1);
 	return prefetcher->first_using < prefetcher->nr_using ? 1 : take_batches(prefetcher, reterr);
 }
@@ -384,7 +394,8 @@ static int next_ref(struct prefetcher *prefetcher, const struct record_ref **ret
 	return 1;
 }
 
-static int decode(const struct prefetcher *prefetcher, const struct record_ref *ref, struct session_record *ret, struct diag *reterr)
+static int decode(const struct prefetcher *prefetcher, const struct record_ref *ref, struct session_record *ret,
+		  struct diag *reterr)
 {
 	return session_decode(prefetcher->session, &ref->view, ret, reterr);
 }
@@ -462,7 +473,8 @@ void prefetcher_share(struct prefetcher *prefetcher, thread_pool_task *task, voi
 	thread_pool_finish(prefetcher->pool);
 }
 
-int prefetcher_decode(const struct prefetcher *prefetcher, const struct prefetcher_chunk *chunk, size_t at, struct session_record *ret)
+int prefetcher_decode(const struct prefetcher *prefetcher, const struct prefetcher_chunk *chunk, size_t at,
+		      struct session_record *ret)
 {
 	struct diag why; /* not cleared: this runs for each record */
 
@@ -471,7 +483,8 @@ int prefetcher_decode(const struct prefetcher *prefetcher, const struct prefetch
 	return decode(prefetcher, &chunk->refs[at], ret, &why);
 }
 
-bool prefetcher_decode_again(struct prefetcher *prefetcher, const struct prefetcher_chunk *chunk, size_t at, const struct session_record **ret)
+bool prefetcher_decode_again(struct prefetcher *prefetcher, const struct prefetcher_chunk *chunk, size_t at,
+			     const struct session_record **ret)
 {
 	*ret = &prefetcher->record;
 	return decode_or_fail(prefetcher, &chunk->refs[at]);
@@ -483,5 +496,5 @@ void prefetcher_span_end(struct prefetcher *prefetcher, size_t nr_chunks)
 		return;
 	const struct prefetcher_chunk *last = &prefetcher->chunks[nr_chunks - 1];
 	give_back(prefetcher, nr_chunks - 1);
-	prefetcher->used = (size_t)(last->refs + last->nr - prefetcher->using[prefetcher->first_using]->refs);
+	prefetcher->used = (size_t)(last->refs + last->nr - prefetcher->using[prefetcher->first_using] -> refs);
 }

@@ -58,11 +58,11 @@ int session_limit_time(struct session *session, const struct session_times *time
 struct session_record {
 	struct record_view view;
 	/*
-	 * Of a SAMPLE, always. Of another kernel record: the one of its id; the first event when the layout has no ids or
-	 * the record's is 0 (made by a recorder); NULL when the id is unknown. NULL for user records.
+	 * Of a SAMPLE, always. Of another kernel record: the one of its id; the first event when the layout has no ids
+	 * or the record's is 0 (made by a recorder); NULL when the id is unknown. NULL for user records.
 	 */
 	const struct event_desc *event;
-	struct sample sample;           /* SAMPLE: all fields; other kernel record: those of the trailer */
+	struct sample sample; /* SAMPLE: all fields; other kernel record: those of the trailer */
 };
 
 /*
@@ -85,7 +85,7 @@ struct session_info {
 	struct file_header header; /* of a pipe: magic and size only; of a directory that of `data` */
 	uint64_t file_bytes;       /* of a directory those of all its files; 0: unknown (pipe) */
 	uint64_t position;         /* offset of the record delivered last, in its file */
-	uint64_t nr_late;          /* records that came after newer ones were delivered: not in the order that was promised */
-	int64_t mtime_ns;          /* since 1970; 0: unknown */
+	uint64_t nr_late; /* records that came after newer ones were delivered: not in the order that was promised */
+	int64_t mtime_ns; /* since 1970; 0: unknown */
 };
 const struct session_info *session_info(const struct session *session);

@@ -69,7 +69,8 @@ static int add_ids(struct session *session, struct span ids)
 	memcpy(event->ids, ids.ptr, nr * sizeof(uint64_t));
 	event->nr_ids = nr;
 	for (size_t i = 0; i < nr; i++) {
-		if (!hash_table_find(&session->ids, event->ids[i]) && hash_table_add_number(&session->ids, event->ids[i], index + 1))
+		if (!hash_table_find(&session->ids, event->ids[i]) &&
+		    hash_table_add_number(&session->ids, event->ids[i], index + 1))
 			return -ENOMEM;
 	}
 	return 0;
@@ -111,7 +112,8 @@ static int take_names(struct session *session, struct span payload)
 static int check_layouts(const struct session *session, struct diag *reterr)
 {
 	if (session->nr_events > 1 && session->id_offset < 0)
-		return diag_set(reterr, -EBADMSG, "several events whose samples have no id: the event of a sample is not known");
+		return diag_set(reterr, -EBADMSG,
+				"several events whose samples have no id: the event of a sample is not known");
 	for (size_t i = 1; i < session->nr_events; i++) {
 		const struct perf_event_attr *attr = &session->events[i].attr;
 		if (sample_id_offset(attr) == session->id_offset && sample_id_distance(attr) == session->id_distance)
@@ -168,7 +170,8 @@ int session_read_attrs(struct session *session, struct diag *reterr)
 				", the file ends at %#zx",
 				header->attrs.offset + header->attrs.size, session->whole.len);
 	if (header->attr_size < LAYOUT_ATTR_MIN_BYTES)
-		return diag_set(reterr, -EBADMSG, "offset 0x10: an event of %" PRIu64 " bytes: was the file written whole?",
+		return diag_set(reterr, -EBADMSG,
+				"offset 0x10: an event of %" PRIu64 " bytes: was the file written whole?",
 				header->attr_size);
 	struct cursor at = cursor_over(attrs);
 	for (uint64_t i = 0; i < header->attrs.size / header->attr_size; i++) {
@@ -249,20 +252,11 @@ int session_take(struct session *session, const struct source_record *record, st
 	int err = 0;
 
 	switch (header->type) {
-	case RECORD_HEADER_ATTR:
-		err = take_attr(session, &at);
-		break;
-	case RECORD_HEADER_FEATURE:
-		err = take_feature(session, &at);
-		break;
-	case RECORD_EVENT_UPDATE:
-		err = take_update(session, &at);
-		break;
-	case RECORD_TRACING_DATA:
-		err = keep_feature(session, FEATURE_TRACING_DATA, record->outside);
-		break;
-	default:
-		break;
+	case RECORD_HEADER_ATTR: err = take_attr(session, &at); break;
+	case RECORD_HEADER_FEATURE: err = take_feature(session, &at); break;
+	case RECORD_EVENT_UPDATE: err = take_update(session, &at); break;
+	case RECORD_TRACING_DATA: err = keep_feature(session, FEATURE_TRACING_DATA, record->outside); break;
+	default: break;
 	}
 	if (err == -ENOMEM)
 		return diag_set(reterr, err, "out of memory");

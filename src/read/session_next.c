@@ -36,8 +36,7 @@ static void note_gap(struct session *session, const char *file, const struct dia
 	fail(session, file, -EBADMSG, what);
 }
 
-static int wrong_record(const struct perf_event_header *record, uint64_t offset, const char *what,
-			struct diag *reterr)
+static int wrong_record(const struct perf_event_header *record, uint64_t offset, const char *what, struct diag *reterr)
 {
 	return diag_set(reterr, -EBADMSG, "offset %#" PRIx64 ": %s record of %u bytes: %s", offset,
 			record_type_name(record->type), record->size, what);
@@ -129,7 +128,7 @@ static int route_user(struct session *session, const struct source_record *in, s
 
 /* An enum route, or -errno; *ret is complete for ROUTE_SORT. */
 static int route_record(struct session *session, const struct source_record *in, struct order_entry *ret,
-		  struct diag *reterr)
+			struct diag *reterr)
 {
 	const struct perf_event_header *record = in->view.header;
 	const struct event_desc *event;
@@ -171,16 +170,13 @@ static int single_take(struct session *session, const struct source_record *in, 
 	int err = 0, route = route_record(session, in, &entry, reterr);
 
 	switch (route) {
-	case ROUTE_MARK:
-		err = order_mark(&session->order);
-		break;
+	case ROUTE_MARK: err = order_mark(&session->order); break;
 	case ROUTE_SORT:
 		err = order_push(&session->order, &entry);
 		if (!err)
 			source_hold(session->source, entry.record);
 		break;
-	default:
-		return route;
+	default: return route;
 	}
 	if (err)
 		return diag_set(reterr, err, "out of memory");
@@ -194,7 +190,8 @@ static void deliver(struct session *session, struct source *source, const struct
 	session->delivered = (struct session_held){view->header, source};
 }
 
-/* The sample at the start of the bytes, if there is nothing to be said of it, but its place among the others to be found. */
+/* The sample at the start of the bytes, if there is nothing to be said of it, but its place among the others to be
+ * found. */
 static const struct perf_event_header *sound_sample(const struct session *session, struct span bytes, uint64_t *ret_ns)
 {
 	const struct perf_event_header *record = bytes.ptr;
@@ -210,7 +207,8 @@ static const struct perf_event_header *sound_sample(const struct session *sessio
 	return *ret_ns ? record : NULL;
 }
 
-/* Nearly all of a recording are samples that are as they should be: those that come next, up to one that is not. 0 or -ENOMEM. */
+/* Nearly all of a recording are samples that are as they should be: those that come next, up to one that is not. 0 or
+ * -ENOMEM. */
 static int take_samples(struct session *session)
 {
 	struct source_stretch stretch;
@@ -222,11 +220,13 @@ static int take_samples(struct session *session)
 	if (session->flags & SESSION_FILE_ORDER || !source_stretch(session->source, &stretch))
 		return 0;
 	const struct span all = stretch.records;
-	while (!err && (record = sound_sample(session, (struct span){(const uint8_t *)all.ptr + passed.bytes,
-								     all.len - passed.bytes}, &time_ns))) {
+	while (!err && (record = sound_sample(
+				session, (struct span){(const uint8_t *)all.ptr + passed.bytes, all.len - passed.bytes},
+				&time_ns))) {
 		uint64_t offset = stretch.packed ? stretch.offset : stretch.offset + passed.bytes;
-		err = order_push(&session->order, &(struct order_entry){
-							  .record = record, .offset = offset, .is_sample = true, .time_ns = time_ns});
+		err = order_push(&session->order,
+				 &(struct order_entry){
+					 .record = record, .offset = offset, .is_sample = true, .time_ns = time_ns});
 		if (err)
 			break;
 		passed.bytes += record->size;
@@ -276,8 +276,8 @@ static int single_next(struct session *session, struct record_view *ret)
 }
 
 /*
- * Of a data directory: `data` first, to its end, as what it holds has no time, or little of it has. There are no round marks:
- * the files are merged by time; see struct merge for what bounds the memory.
+ * Of a data directory: `data` first, to its end, as what it holds has no time, or little of it has. There are no round
+ * marks: the files are merged by time; see struct merge for what bounds the memory.
  */
 
 /* The end of a file, for whatever reason. */
@@ -380,8 +380,9 @@ static void tell_strays(struct session *session)
 
 	if (!session->strays.nr)
 		return;
-	diag_set(&why, -EBADMSG, "offset %#" PRIx64 ": the first of %" PRIu64 " samples of events that the file does not "
-				 "describe, which are left out",
+	diag_set(&why, -EBADMSG,
+		 "offset %#" PRIx64 ": the first of %" PRIu64 " samples of events that the file does not "
+		 "describe, which are left out",
 		 session->strays.first_offset, session->strays.nr);
 	fail(session, session->strays.first_file, -EBADMSG, &why);
 }

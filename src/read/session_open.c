@@ -141,8 +141,8 @@ static int find_data(struct session *session, struct source_range *ret, struct d
 
 	if (data->offset > file_bytes)
 		return diag_set(reterr, -EBADMSG,
-				"offset 0x28: the data starts at %#" PRIx64 ", the file ends at %#" PRIx64, data->offset,
-				file_bytes);
+				"offset 0x28: the data starts at %#" PRIx64 ", the file ends at %#" PRIx64,
+				data->offset, file_bytes);
 	struct span rest = {(const char *)session->whole.ptr + data->offset, file_bytes - data->offset};
 	if (!data->size && is_empty_part(session, rest)) {
 		session->feature_table = rest;
@@ -153,8 +153,8 @@ static int find_data(struct session *session, struct source_range *ret, struct d
 		range.end = file_bytes;
 	} else {
 		range.end = data->offset + data->size;
-		session->feature_table = (struct span){(const char *)session->whole.ptr + range.end,
-						       file_bytes - range.end};
+		session->feature_table =
+			(struct span){(const char *)session->whole.ptr + range.end, file_bytes - range.end};
 		if (count_features(session, session->feature_table) < 0)
 			range.shortage = SOURCE_UNDESCRIBED;
 		else
@@ -355,15 +355,16 @@ static int add_files(struct session *session, const struct name_list *names, str
 	for (size_t i = 0; i < names->nr && !err; i++)
 		err = add_file(session, names->entries[i]->d_name, &nr_found, reterr);
 	if (!err && !nr_found)
-		err = diag_set(reterr, -EBADMSG, "no file " FILE_PREFIX "* beside it: the records of the rings are missing");
+		err = diag_set(reterr, -EBADMSG,
+			       "no file " FILE_PREFIX "* beside it: the records of the rings are missing");
 	if (!err && merge_init(&session->directory->merge, session->directory->nr_files))
 		err = diag_set(reterr, -ENOMEM, "out of memory");
 	return err;
 }
 
 /*
- * Whether `data` says that there is more beside it: 1 or 0. A recording that was not finished does not say it, so the files
- * that are there decide.
+ * Whether `data` says that there is more beside it: 1 or 0. A recording that was not finished does not say it, so the
+ * files that are there decide.
  */
 static int has_parts(const struct session *session, const struct name_list *names, struct diag *reterr)
 {
@@ -420,8 +421,10 @@ static int open_directory(struct session *session, struct diag *reterr)
 		return add_files(session, &names, reterr);
 	session->file_name = MAIN_FILE;
 	if (parts == 0 && names.nr)
-		log_note("%s/" MAIN_FILE " does not say that it is a part of a data directory: the %zu files " FILE_PREFIX
-			 "* beside it are not read", session->path, names.nr);
+		log_note("%s/" MAIN_FILE
+			 " does not say that it is a part of a data directory: the %zu files " FILE_PREFIX
+			 "* beside it are not read",
+			 session->path, names.nr);
 	return parts;
 }
 

@@ -11,7 +11,8 @@
 #include "read/session.h"
 #include "read/source.h"
 
-/* Of the records of an event, as in perfdata/sample.h: where they have their time (-1: none), and what they must hold. */
+/* Of the records of an event, as in perfdata/sample.h: where they have their time (-1: none), and what they must hold.
+ */
 struct session_layout {
 	int time_offset, time_distance;
 	struct sample_shape shape;
@@ -31,31 +32,31 @@ struct session {
 	int fd;            /* -1: none of ours */
 	struct span whole; /* the mapping of the (main) file, or the memory of a test; {NULL, 0} for a pipe */
 	bool mapped;
-	struct source *source;  /* NULL in a directory */
-	const char *file_name;  /* of the single file that is read of a directory; else NULL */
+	struct source *source; /* NULL in a directory */
+	const char *file_name; /* of the single file that is read of a directory; else NULL */
 	struct order order;
 	struct session_directory *directory; /* NULL: a single file */
 
 	struct event_desc *events;
 	struct session_layout *layouts; /* of each event */
 	size_t nr_events, events_room;
-	struct hash_table ids; /* of all events: to the index, plus 1 */
+	struct hash_table ids;      /* of all events: to the index, plus 1 */
 	int id_offset, id_distance; /* of the first event, which all events share; -1: no ids */
 
-	struct session_times times; /* of samples that are wanted */
+	struct session_times times;      /* of samples that are wanted */
 	struct span feature_table;       /* of a file */
 	struct span private_block;       /* behind the table; {NULL, 0}: none, or damaged */
 	struct session_feature *records; /* HEADER_FEATURE and TRACING_DATA of a stream, newest first */
 
 	struct session_held delivered; /* kept for the caller until the next call */
-	bool ended;                                /* the source has nothing more to give */
-	int result;                                /* of the end: 0 or -errno, and why */
+	bool ended;                    /* the source has nothing more to give */
+	int result;                    /* of the end: 0 or -errno, and why */
 	struct diag why;
 	struct {
 		uint64_t nr, first_offset;
 		const char *first_file; /* see record_view */
-	} strays;                /* samples of events that the file does not describe */
-	uint64_t noted_types[4]; /* of unknown types, which were told: one bit each */
+	} strays;                       /* samples of events that the file does not describe */
+	uint64_t noted_types[4];        /* of unknown types, which were told: one bit each */
 
 	void (*before_change)(void *ctx); /* called before a record changes events or features; NULL: not wanted */
 	void *before_change_ctx;
@@ -96,8 +97,8 @@ int session_find(struct session *session, struct record_view *ret, struct sessio
 size_t session_find_sorted(struct session *session, struct order_entry *ret, size_t room);
 
 /*
- * A record that session_find() gave: 1; 0: a sample that is not wanted. Changes nothing in the session, so a thread may do
- * it while another one finds what follows; but not while events change.
+ * A record that session_find() gave: 1; 0: a sample that is not wanted. Changes nothing in the session, so a thread may
+ * do it while another one finds what follows; but not while events change.
  */
 int session_decode(const struct session *session, const struct record_view *view, struct session_record *ret,
 		   struct diag *reterr);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Records of a mapped file and of a pipe, and the arena that both may need. source_unpack.c decompresses what they give. */
+/* Records of a mapped file and of a pipe, and the arena that both may need. source_unpack.c decompresses what they
+ * give. */
 #include "read/source.h"
 
 #include <errno.h>
@@ -110,10 +111,10 @@ int source_check_size(const struct perf_event_header *header, uint64_t offset, s
 struct source_range_state {
 	struct source source;
 	struct source_range range;
-	struct arena arena; /* aligned copies of records that do not lie on a multiple of 8 */
+	struct arena arena;        /* aligned copies of records that do not lie on a multiple of 8 */
 	struct source_skip *skips; /* heap; ascending, from next_skip on still to come */
 	size_t nr_skips, next_skip;
-	uint8_t *free;      /* in the arena's current block; NULL: none */
+	uint8_t *free; /* in the arena's current block; NULL: none */
 };
 
 static struct source_range_state *state_of(struct source *source)
@@ -160,16 +161,17 @@ static int range_end(const struct source_range_state *state, struct diag *reterr
 	switch (range->shortage) {
 	case SOURCE_UNFINISHED:
 		return diag_set(reterr, -EBADMSG,
-				"offset %#" PRIx64 ": the recording was not finished; what was there is read", range->at);
+				"offset %#" PRIx64 ": the recording was not finished; what was there is read",
+				range->at);
 	case SOURCE_TRUNCATED:
 		return diag_set(reterr, -EBADMSG, "offset %#" PRIx64 ": the file is cut off here; more was recorded",
 				range->at);
 	case SOURCE_UNDESCRIBED:
 		return diag_set(reterr, -EBADMSG,
-				"offset %#zx: the file is cut off here; all records were read, but what describes them is not all there",
+				"offset %#zx: the file is cut off here; all records were read, but what describes them "
+				"is not all there",
 				range->whole.len);
-	default:
-		return 0;
+	default: return 0;
 	}
 }
 
@@ -180,8 +182,8 @@ static int range_cut(const struct source_range_state *state, const char *name, u
 	if (range->shortage == SOURCE_UNFINISHED || range->shortage == SOURCE_TRUNCATED)
 		return range_end(state, reterr);
 	return diag_set(reterr, -EBADMSG,
-			"offset %#" PRIx64 ": cut off: %s takes %" PRIu64 " bytes, the data ends after %" PRIu64, range->at,
-			name, need, range->end - range->at);
+			"offset %#" PRIx64 ": cut off: %s takes %" PRIu64 " bytes, the data ends after %" PRIu64,
+			range->at, name, need, range->end - range->at);
 }
 
 static void range_skip(struct source *source, struct source_skip *skips, size_t nr)
@@ -393,8 +395,7 @@ static int fill(struct source_pipe *pipe, size_t need)
 			return err;
 	}
 	while ((size_t)(pipe->filled - pipe->at) < need) {
-		ssize_t got =
-			read_some(pipe->fd, pipe->filled, (size_t)(pipe->arena.current->end - pipe->filled));
+		ssize_t got = read_some(pipe->fd, pipe->filled, (size_t)(pipe->arena.current->end - pipe->filled));
 		if (got <= 0)
 			return (int)got;
 		pipe->filled += got;

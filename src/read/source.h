@@ -39,7 +39,7 @@ struct source_stretch {
 
 /* The first records of a stretch: */
 struct source_passed {
-	size_t bytes, nr; /* of all of them, at least one */
+	size_t bytes, nr;     /* of all of them, at least one */
 	uint64_t last_offset; /* told of the last one */
 };
 
@@ -80,17 +80,18 @@ int source_open_range(const struct source_range *range, struct source **ret);
 int source_open_pipe(int fd, struct source **ret);
 
 /*
- * Gives the records of `under`, and instead of COMPRESSED ones those that they hold. Owns `under` from here on, also when
- * it fails: -ENOMEM. `ahead`: `under` never waits, so several extents may be decompressed at once.
+ * Gives the records of `under`, and instead of COMPRESSED ones those that they hold. Owns `under` from here on, also
+ * when it fails: -ENOMEM. `ahead`: `under` never waits, so several extents may be decompressed at once.
  */
 int source_open_unpack(struct source *under, bool ahead, struct source **ret);
 
 /*
- * The same, ahead, for one of `nr_sources` that one thread reads in turn: they share the threads that decompress, and what
- * is decompressed ahead is that much less of each. `workers` is borrowed, and freed after the source.
+ * The same, ahead, for one of `nr_sources` that one thread reads in turn: they share the threads that decompress, and
+ * what is decompressed ahead is that much less of each. `workers` is borrowed, and freed after the source.
  */
 struct unpack_pool;
-int source_open_unpack_beside(struct source *under, struct unpack_pool *workers, size_t nr_sources, struct source **ret);
+int source_open_unpack_beside(struct source *under, struct unpack_pool *workers, size_t nr_sources,
+			      struct source **ret);
 
 enum { SOURCE_GAP = 2 };
 
@@ -120,14 +121,16 @@ static inline bool source_keeps(const struct source *source, const void *record)
 	return (uintptr_t)record - (uintptr_t)source->stays.ptr < source->stays.len;
 }
 
-/* Of a source that decompresses: by its thread, before the first record, or when the helper is gone. The helper is copied. */
+/* Of a source that decompresses: by its thread, before the first record, or when the helper is gone. The helper is
+ * copied. */
 static inline void source_set_helper(struct source *source, const struct unpack_helper *helper)
 {
 	if (source->ops->set_helper)
 		source->ops->set_helper(source, helper);
 }
 
-/* By the helper, after it was wanted: does some of what the source's thread would have to do. false: there was nothing. */
+/* By the helper, after it was wanted: does some of what the source's thread would have to do. false: there was nothing.
+ */
 static inline bool source_help(struct source *source)
 {
 	return source->ops->help && source->ops->help(source);
@@ -146,8 +149,8 @@ static inline void source_release(struct source *source, const void *record)
 }
 
 /*
- * Records that are not wanted, ascending by offset; the list (of malloc(3)) is the source's from here on. Before the first
- * source_next(). A source that cannot skip gives them all the same.
+ * Records that are not wanted, ascending by offset; the list (of malloc(3)) is the source's from here on. Before the
+ * first source_next(). A source that cannot skip gives them all the same.
  */
 static inline void source_skip(struct source *source, struct source_skip *skips, size_t nr)
 {
@@ -188,7 +191,7 @@ struct arena_block {
 };
 
 struct arena {
-	size_t block_bytes; /* a power of two; 0: ARENA_BLOCK_BYTES */
+	size_t block_bytes;          /* a power of two; 0: ARENA_BLOCK_BYTES */
 	struct arena_block *current; /* NULL: none yet */
 	struct arena_block *all, *spare;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Decompresses on the fly. What comes from below is queued in its order; frames that say how much they hold, as those of
- * extents do, are decompressed while the source reads on. A stream without such sizes, as perf writes it, is one frame
- * from the first record to the last: it is decompressed record by record when its turn comes.
+ * Decompresses on the fly. What comes from below is queued in its order; frames that say how much they hold, as those
+ * of extents do, are decompressed while the source reads on. A stream without such sizes, as perf writes it, is one
+ * frame from the first record to the last: it is decompressed record by record when its turn comes.
  *
  * Records of a frame need not be whole: what is left over of one belongs before the next.
  */
@@ -67,11 +67,11 @@ struct source_unpack {
 	struct item items[QUEUE_ITEMS];
 	size_t first, nr, nr_extents;
 	uint64_t extent_bytes; /* that those hold */
-	uint64_t read_offset; /* of the record that was read last */
-	size_t nr_lost; /* extents */
-	bool gathering;  /* the last item is an EXTENT that is not whole */
-	bool streaming;  /* what is compressed belongs to a stream */
-	bool stuck;      /* the last record has bytes outside, which the next call takes away */
+	uint64_t read_offset;  /* of the record that was read last */
+	size_t nr_lost;        /* extents */
+	bool gathering;        /* the last item is an EXTENT that is not whole */
+	bool streaming;        /* what is compressed belongs to a stream */
+	bool stuck;            /* the last record has bytes outside, which the next call takes away */
 	bool ended;
 	int result;
 	struct diag why;
@@ -84,9 +84,9 @@ struct source_unpack {
 	uint8_t *carry;            /* heap, CARRY_BYTES */
 	size_t carry_len;
 	struct zstd_unpacker *stream;
-	struct item input;         /* STREAM whose payload is not empty, or its record is held */
+	struct item input; /* STREAM whose payload is not empty, or its record is held */
 	bool has_input;
-	const void *passed;        /* a plain record that was queued: held until the next call */
+	const void *passed; /* a plain record that was queued: held until the next call */
 };
 
 static struct source_unpack *unpack_of(struct source *source)
@@ -107,7 +107,9 @@ static struct unpack_room *room_of(struct source_unpack *unpack, const void *rec
 
 	if (found->room && found->mib == mib)
 		return found->room;
-	struct unpack_room *room = is_in(&unpack->large, record) ? &unpack->large : is_in(&unpack->small, record) ? &unpack->small : NULL;
+	struct unpack_room *room = is_in(&unpack->large, record)   ? &unpack->large
+				   : is_in(&unpack->small, record) ? &unpack->small
+								   : NULL;
 	if (room)
 		*found = (struct unpack_found){mib, room};
 	return room;
@@ -319,8 +321,9 @@ static void gather(struct source_unpack *unpack)
 	struct unpack_job *job = last_item(unpack)->job;
 	size_t len;
 
-	while (!job->whole && zstd_block((struct span){job->packed + job->blocks_end, job->packed_len - job->blocks_end},
-					 &len, &job->whole))
+	while (!job->whole &&
+	       zstd_block((struct span){job->packed + job->blocks_end, job->packed_len - job->blocks_end}, &len,
+			  &job->whole))
 		job->blocks_end += len;
 	if (!job->whole) {
 		if (job->packed_len > 2 * (job->bytes + CARRY_BYTES)) /* it would have been stored plain */
@@ -342,7 +345,8 @@ static bool payload_of(const struct perf_event_header *record, struct span *ret)
 	uint64_t data_bytes;
 
 	if (record->type == RECORD_COMPRESSED2) {
-		/* u64 length of the data, the data, padding. Source: tools/lib/perf/include/perf/event.h of 6.16 (facts) */
+		/* u64 length of the data, the data, padding. Source: tools/lib/perf/include/perf/event.h of 6.16
+		 * (facts) */
 		if (len < sizeof(data_bytes))
 			return false;
 		memcpy(&data_bytes, body, sizeof(data_bytes));
@@ -380,7 +384,8 @@ static int take_compressed(struct source_unpack *unpack, const struct source_rec
 		if (unpack->gathering)
 			lose_extent(unpack, "a compressed extent is damaged: its records are missing");
 		else
-			note_gap(unpack, NULL, record->view.offset, "a compressed record is damaged: what it held is missing");
+			note_gap(unpack, NULL, record->view.offset,
+				 "a compressed record is damaged: what it held is missing");
 		return 0;
 	}
 	bool starts = zstd_frame_start(payload, &frame);
@@ -396,7 +401,8 @@ static int take_compressed(struct source_unpack *unpack, const struct source_rec
 		push_stream(unpack, record, payload, starts);
 		return 0;
 	} else if (!unpack->gathering) {
-		note_gap(unpack, NULL, record->view.offset, "compressed bytes without their beginning: what they held is missing");
+		note_gap(unpack, NULL, record->view.offset,
+			 "compressed bytes without their beginning: what they held is missing");
 		go_on_behind(unpack, record->view.offset + 1); /* it may be too short, and bytes of a frame follow */
 		return 0;
 	}
@@ -427,8 +433,8 @@ static void queue_compressed(struct source_unpack *unpack, const struct source_r
 
 	if (!err)
 		return;
-	diag_set(&why, err, "%s", err == -ENOTSUP ? "this build was made without libzstd, which this recording needs"
-						     : "out of memory");
+	diag_set(&why, err, "%s",
+		 err == -ENOTSUP ? "this build was made without libzstd, which this recording needs" : "out of memory");
 	end_input(unpack, err, &why);
 }
 
@@ -533,8 +539,10 @@ static int next_in_block(struct source_unpack *unpack, struct source_record *ret
 	/* The kernel makes no others, and decoding relies on it. */
 	if (header->size < sizeof(*header) || header->size % 8) {
 		give_up_stream(unpack);
-		diag_set(reterr, -EBADMSG, "offset %#" PRIx64 ": no record among what was decompressed (type %" PRIu32
-			 ", size %u): the rest of it is missing", unpack->offset, header->type, header->size);
+		diag_set(reterr, -EBADMSG,
+			 "offset %#" PRIx64 ": no record among what was decompressed (type %" PRIu32
+			 ", size %u): the rest of it is missing",
+			 unpack->offset, header->type, header->size);
 		return SOURCE_GAP;
 	}
 	if (header->size > left)
@@ -558,8 +566,10 @@ static int take_extent(struct source_unpack *unpack, struct item *item, struct d
 	if (job->got < 0) {
 		release_block(unpack, item->block);
 		drop_rest(unpack);
-		diag_set(reterr, -EBADMSG, "offset %#" PRIx64 ": a compressed extent is damaged: %" PRIu64 " bytes of records "
-			 "are missing", job->offset, job->bytes);
+		diag_set(reterr, -EBADMSG,
+			 "offset %#" PRIx64 ": a compressed extent is damaged: %" PRIu64 " bytes of records "
+			 "are missing",
+			 job->offset, job->bytes);
 		return SOURCE_GAP;
 	}
 	unpack->block = item->block;
@@ -625,8 +635,10 @@ static int stream_on(struct source_unpack *unpack, struct diag *reterr)
 	if (!damaged)
 		return 0;
 	give_up_stream(unpack);
-	diag_set(reterr, -EBADMSG, "offset %#" PRIx64 ": compressed bytes are damaged: what follows up to the next beginning is "
-		 "missing", unpack->offset);
+	diag_set(reterr, -EBADMSG,
+		 "offset %#" PRIx64 ": compressed bytes are damaged: what follows up to the next beginning is "
+		 "missing",
+		 unpack->offset);
 	return SOURCE_GAP;
 }
 
@@ -643,9 +655,7 @@ static int take_item(struct source_unpack *unpack, struct source_record *ret, st
 		unpack->stuck &= unpack->nr > 1;
 		got = 1;
 		break;
-	case ITEM_EXTENT:
-		got = take_extent(unpack, item, reterr);
-		break;
+	case ITEM_EXTENT: got = take_extent(unpack, item, reterr); break;
 	case ITEM_STREAM:
 		unpack->input = *item;
 		unpack->has_input = true;
@@ -736,7 +746,8 @@ static bool unpack_stretch(struct source *source, struct source_stretch *ret)
 		return source_stretch(unpack->under, ret);
 	if (!unpack->block || unpack->at >= unpack->end)
 		return false;
-	*ret = (struct source_stretch){{unpack->at, (size_t)(unpack->end - unpack->at)}, unpack->offset, .packed = true};
+	*ret = (struct source_stretch){
+		{unpack->at, (size_t)(unpack->end - unpack->at)}, unpack->offset, .packed = true};
 	return true;
 }
 

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 /*
- * A small recording asks for nothing. Nor is it more at a time: tmpfs takes each page and fills it with zeroes, 16 ms for
- * 64 MiB, and who drains waits for that.
+ * A small recording asks for nothing. Nor is it more at a time: tmpfs takes each page and fills it with zeroes, 16 ms
+ * for 64 MiB, and who drains waits for that.
  */
 enum { STEP = 4 << 20 };
 

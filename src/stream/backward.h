@@ -30,8 +30,8 @@ void backward_ring_unmap(struct backward_ring *ring); /* zeroed is fine */
 struct backward_taken {
 	const uint8_t *records; /* oldest first, in the caller's room */
 	size_t bytes, nr_records;
-	size_t nr_broken;       /* 1: a header that no record can have ended the walk; never seen in a still ring */
-	uint64_t came;          /* bytes that were written since the last take, also those that are overwritten */
+	size_t nr_broken; /* 1: a header that no record can have ended the walk; never seen in a still ring */
+	uint64_t came;    /* bytes that were written since the last take, also those that are overwritten */
 };
 
 /*

@@ -65,7 +65,8 @@ void pack_hold_drop(struct pack_hold *hold)
 
 	while (is_too_much(hold, now_ns)) {
 		struct pack_piece *piece = pack_hold_take(hold);
-		if (piece->len && piece->info.fields.last_ns != UINT64_MAX && piece->info.fields.last_ns > hold->dropped_ns)
+		if (piece->len && piece->info.fields.last_ns != UINT64_MAX &&
+		    piece->info.fields.last_ns > hold->dropped_ns)
 			hold->dropped_ns = piece->info.fields.last_ns;
 		hold->dropped_bytes += piece->len;
 		hold->dropped_tail_bytes += piece->tail_len;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pack_hold: extents that are not written but kept, the last of some time and size: what a pack stage has in front of it
- * as long as it has no output. Private to the stage; under its pool's lock.
+ * pack_hold: extents that are not written but kept, the last of some time and size: what a pack stage has in front of
+ * it as long as it has no output. Private to the stage; under its pool's lock.
  */
 #pragma once
 
@@ -30,7 +30,7 @@ struct pack_hold {
 	struct pack_hold_limits limits;
 	uint64_t asked_ns; /* when somebody asked for what is held: time goes no further; 0: nobody has */
 	struct pack_piece *first, *last;
-	size_t bytes;           /* held */
+	size_t bytes;        /* held */
 	uint64_t dropped_ns; /* the newest record that is gone: since then all are there; 0: none is gone */
 	uint64_t dropped_bytes, dropped_tail_bytes; /* of extents, of what stood behind them */
 };

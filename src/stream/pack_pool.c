@@ -7,10 +7,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/notifier.h"
 #include "base/clock.h"
 #include "base/cpuset.h"
 #include "base/diag.h"
+#include "base/notifier.h"
 #include "compress/extent.h"
 #include "compress/extent_stats.h"
 #include "compress/stack_cut.h"
@@ -46,7 +46,10 @@ static void press(struct pack_pool *pool)
 static void trim(struct pack_pool *pool)
 {
 	size_t free = pool->nr_free, all = pool->nr_jobs;
-	unsigned bytes = 2 * free >= all ? STACK_CUT_NOTHING : 8 * free >= 3 * all ? 2048 : 4 * free >= all ? 1024 : 256;
+	unsigned bytes = 2 * free >= all       ? STACK_CUT_NOTHING
+			 : 8 * free >= 3 * all ? 2048
+			 : 4 * free >= all     ? 1024
+					       : 256;
 
 	if (pool->trims)
 		atomic_store_explicit(&pool->stack_bytes, bytes, memory_order_relaxed);
@@ -221,7 +224,8 @@ static int64_t pack_job(struct pack_pool *pool, struct extent_packer *packer, st
 	do {
 		int level = *ret_level = atomic_load_explicit(&pool->level_now, memory_order_relaxed);
 		const struct extent_pack_params params = {level, &pool->level_now};
-		len = job->len && packer && level ? extent_pack(packer, &params, records, job->data, job->len) : -ENOTSUP;
+		len = job->len && packer && level ? extent_pack(packer, &params, records, job->data, job->len)
+						  : -ENOTSUP;
 	} while (len == -ECANCELED);
 	job->plain = len < 0;
 	job->out_len = len < 0 ? job->len : (size_t)len;
@@ -288,8 +292,8 @@ static void *map_memory(size_t bytes, size_t ready_bytes)
 
 	if (memory == MAP_FAILED)
 		return NULL;
-	if (ready_bytes && mmap(memory, ready_bytes < bytes ? ready_bytes : bytes, prot, flags | MAP_FIXED | MAP_POPULATE, -1, 0) ==
-				   MAP_FAILED) {
+	if (ready_bytes && mmap(memory, ready_bytes < bytes ? ready_bytes : bytes, prot,
+				flags | MAP_FIXED | MAP_POPULATE, -1, 0) == MAP_FAILED) {
 		munmap(memory, bytes);
 		return NULL;
 	}

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/notifier.h"
 #include "base/clock.h"
-#include "perfdata/record.h"
+#include "base/notifier.h"
 #include "compress/stack_cut.h"
+#include "perfdata/record.h"
 #include "stream/lanes.h"
 #include "stream/pack_hold.h"
 #include "stream/pack_pool.h"
@@ -26,8 +26,8 @@ struct pack_lane {
 struct pack_stage {
 	struct pack_lane lane; /* the first, and often the only one */
 	struct pack_pool *pool;
-	struct writer *inner;  /* owned; used by whoever set `busy` */
-	struct lanes lanes;    /* when there are others */
+	struct writer *inner; /* owned; used by whoever set `busy` */
+	struct lanes lanes;   /* when there are others */
 
 	/* Under the pool's lock: */
 	struct pack_job *first, *last; /* handed over, in order */
@@ -44,12 +44,12 @@ struct pack_stage {
 	struct pack_hold hold;         /* without an output */
 	struct stage *stages;          /* in order; NULL: none */
 	struct pack_turn turn;
-	bool ordering;                 /* it has its turn, or waits for it */
-	struct pack_job *unordered;    /* the first that no stage has seen; NULL: none */
-	uint64_t ordered_bytes;        /* where that will begin in the output, if it is not compressed */
-	uint64_t *ends;                /* heap; without an index: where the extents end that `inner` has not stored, in order */
+	bool ordering;              /* it has its turn, or waits for it */
+	struct pack_job *unordered; /* the first that no stage has seen; NULL: none */
+	uint64_t ordered_bytes;     /* where that will begin in the output, if it is not compressed */
+	uint64_t *ends; /* heap; without an index: where the extents end that `inner` has not stored, in order */
 	size_t first_end, nr_ends, room_ends;
-	uint64_t whole;                /* the end of the last one that it has stored */
+	uint64_t whole; /* the end of the last one that it has stored */
 };
 
 static struct pack_lane *lane_of(struct writer *writer)
@@ -191,7 +191,8 @@ static void find_due(struct pack_stage *stage)
 {
 	struct pack_pool *pool = stage->pool;
 
-	for (struct pack_job *job; (job = stage->due ? stage->due->next_in_line : stage->first) && job->done; stage->due = job) {
+	for (struct pack_job *job; (job = stage->due ? stage->due->next_in_line : stage->first) && job->done;
+	     stage->due = job) {
 		pool->nr_blocked--;
 		pool->nr_unwritten++;
 	}
@@ -237,8 +238,8 @@ static void deliver_done(struct pack_stage *stage)
 }
 
 /*
- * What the writer behind the stage has was old enough when its extent ended: none of it is held back once more. The lock is
- * held, and released during the call.
+ * What the writer behind the stage has was old enough when its extent ended: none of it is held back once more. The
+ * lock is held, and released during the call.
  */
 static bool commit_inner(struct pack_stage *stage)
 {
@@ -388,7 +389,8 @@ static void note_full(struct pack_pool *pool, uint64_t from_ns)
 	atomic_store_explicit(&pool->full_until_ns, now_ns, memory_order_relaxed);
 }
 
-/* Waits until an extent is free, or until all that was handed over is written. Returns the error of the inner writer. */
+/* Waits until an extent is free, or until all that was handed over is written. Returns the error of the inner writer.
+ */
 static int wait_for(struct pack_lane *lane, enum writer_wait wait)
 {
 	struct pack_stage *stage = lane->stage;
@@ -398,7 +400,8 @@ static int wait_for(struct pack_lane *lane, enum writer_wait wait)
 	uint64_t from_ns = wait == WRITER_ROOM && !pool->free_jobs ? clock_ns(CLOCK_MONOTONIC) : 0;
 	if (from_ns)
 		atomic_store_explicit(&pool->full_until_ns, UINT64_MAX, memory_order_relaxed);
-	while (wait == WRITER_ROOM ? !stage->err && !pool->free_jobs : wait == WRITER_ALL && (stage->first || stage->busy))
+	while (wait == WRITER_ROOM ? !stage->err && !pool->free_jobs
+				   : wait == WRITER_ALL && (stage->first || stage->busy))
 		pthread_cond_wait(&pool->news, &pool->lock);
 	if (from_ns)
 		note_full(pool, from_ns);
@@ -481,7 +484,8 @@ static void copy_in(struct pack_job *job, struct span spans[2], size_t len)
 	}
 }
 
-/* Record by record, stack dumps without what is not stack, or shorter. A record may wrap in the ring, not in the extent. */
+/* Record by record, stack dumps without what is not stack, or shorter. A record may wrap in the ring, not in the
+ * extent. */
 static void copy_in_cut(struct pack_pool *pool, struct pack_job *job, struct span spans[2], size_t len)
 {
 	unsigned most = atomic_load_explicit(&pool->stack_bytes, memory_order_relaxed);

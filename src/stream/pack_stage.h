@@ -33,9 +33,9 @@ void pack_stage_share(struct writer *stage, const struct lanes_params *params);
 int pack_lane_open(struct writer *stage, struct writer **ret); /* after that. 0 or -ENOMEM */
 
 /*
- * One without an output: of what comes, the last is held in memory. Later it gets its output: pack_stage_settle(), when no
- * reader uses it any more, then pack_stage_attach(), and when what stands in front has been put, pack_stage_pour(). Closing
- * it without an output forgets what it held. 0 or -ENOMEM.
+ * One without an output: of what comes, the last is held in memory. Later it gets its output: pack_stage_settle(), when
+ * no reader uses it any more, then pack_stage_attach(), and when what stands in front has been put, pack_stage_pour().
+ * Closing it without an output forgets what it held. 0 or -ENOMEM.
  */
 int pack_stage_open_held(struct pack_pool *pool, const struct pack_hold_limits *limits, struct writer **ret);
 
@@ -44,14 +44,14 @@ void pack_stage_ask(struct writer *writer);
 
 struct pack_held {
 	uint64_t first_ns, last_ns; /* of its records; UINT64_MAX, 0: there are none */
-	uint64_t whole_ns; /* since then none is missing */
+	uint64_t whole_ns;          /* since then none is missing */
 	uint64_t dropped_bytes;     /* of records that came before those, out of all that ever came */
 };
 struct pack_held pack_stage_held(struct writer *writer); /* from any thread */
 
 void pack_stage_settle(struct writer *writer);
 void pack_stage_attach(struct writer *writer, struct writer *inner); /* owns it */
-int pack_stage_pour(struct writer *writer); /* 0, or the error of the output, which sticks */
+int pack_stage_pour(struct writer *writer);                          /* 0, or the error of the output, which sticks */
 
 /* For workers: a job of the stage is done; writes what is due. The pool's lock is held, and let go meanwhile. */
 void pack_stage_deliver(struct pack_stage *stage);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stage: looks at the records of one output on their way from the rings to the writer, or changes them: the build-id collector,
- * and whatever else comes between (pack_stage_add()). Draining does not wait for a stage: worker threads call it, one at a
- * time, with one batch after the other in the order of the output. Each ring's records come in their order, those of
- * different rings mixed up to the next FINISHED_ROUND. Order, memory, back-pressure and the end are the pipeline's business.
+ * stage: looks at the records of one output on their way from the rings to the writer, or changes them: the build-id
+ * collector, and whatever else comes between (pack_stage_add()). Draining does not wait for a stage: worker threads
+ * call it, one at a time, with one batch after the other in the order of the output. Each ring's records come in their
+ * order, those of different rings mixed up to the next FINISHED_ROUND. Order, memory, back-pressure and the end are the
+ * pipeline's business.
  */
 #pragma once
 
@@ -25,7 +26,8 @@ struct stage;
 
 struct stage_ops {
 	const char *name;
-	/* 0, or -errno, with which the output ends. Takes as long as it has to: what comes meanwhile waits in memory. */
+	/* 0, or -errno, with which the output ends. Takes as long as it has to: what comes meanwhile waits in memory.
+	 */
 	int (*process)(struct stage *stage, struct batch *batch);
 };
 

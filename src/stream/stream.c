@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "perfdata/record.h"
-#include "stream/ring.h"
 #include "stream/lanes.h"
+#include "stream/ring.h"
 #include "stream/writer.h"
 
 struct ring *stream_ring(const struct stream *stream, size_t n)
@@ -85,16 +85,16 @@ static bool is_behind(const struct writer *writer)
 }
 
 /*
- * Where somebody looks on a round is due with every byte. Not while what came earlier still waits for the output: nobody
- * would see it sooner, and each mark ends an extent of the memory that is short then.
+ * Where somebody looks on a round is due with every byte. Not while what came earlier still waits for the output:
+ * nobody would see it sooner, and each mark ends an extent of the memory that is short then.
  */
 static bool mark_can_wait(const struct stream *stream)
 {
 	enum { WORTH_A_MARK = 4 << 20 };
 	const struct lanes *lanes = stream->writer->lanes;
 	uint64_t round_bytes = lanes ? lanes->params.round_bytes : stream->round_bytes;
-	uint64_t unmarked = lanes ? atomic_load_explicit(&lanes->unmarked_bytes, memory_order_relaxed)
-				  : stream->unmarked_bytes;
+	uint64_t unmarked =
+		lanes ? atomic_load_explicit(&lanes->unmarked_bytes, memory_order_relaxed) : stream->unmarked_bytes;
 
 	return round_bytes <= 1 && unmarked < WORTH_A_MARK && is_behind(stream->writer);
 }

@@ -25,21 +25,23 @@ struct stream_counters {
 	uint64_t tight;  /* visits that found a ring nearly full */
 };
 
-/* Looks at what comes out of some of the rings, on the stream's thread. Positions count the ring bytes of the stream. */
+/* Looks at what comes out of some of the rings, on the stream's thread. Positions count the ring bytes of the stream.
+ */
 struct stream_tap {
 	void (*see)(struct stream_tap *tap, const struct span spans[2], uint64_t position);
 	void (*cut)(struct stream_tap *tap, uint64_t position); /* what comes from here on goes to another writer */
 };
 
 struct stream {
-	struct ring *rings; /* borrowed array */
-	size_t *which; /* borrowed; of `rings`, in order of visit; NULL: all, as they stand */
-	size_t nr_rings;     /* to visit */
+	struct ring *rings;    /* borrowed array */
+	size_t *which;         /* borrowed; of `rings`, in order of visit; NULL: all, as they stand */
+	size_t nr_rings;       /* to visit */
 	struct writer *writer; /* borrowed */
 	size_t flush_bytes;    /* leave less than this in a ring for a later pass; a draining pass takes all */
 	/*
 	 * A round is marked behind a pass that read every ring to its head, when this many bytes have come since the
-	 * last mark or the pass drains. 0: never. With other streams of the same output (writer->lanes) they decide together.
+	 * last mark or the pass drains. 0: never. With other streams of the same output (writer->lanes) they decide
+	 * together.
 	 */
 	uint64_t round_bytes;
 	uint64_t unmarked_bytes;
@@ -51,18 +53,19 @@ struct stream {
 };
 
 enum stream_pass {
-	STREAM_FLOW,  /* take what is worth taking: rings with at least flush_bytes */
-	STREAM_ALL,   /* take whatever is there */
-	STREAM_COMMIT, /* the same, and the writer holds back nothing that came before the last such pass: writer_commit() */
-	STREAM_DRAIN, /* take whatever is there, mark the round, and wait until the writer needs none of it */
+	STREAM_FLOW,   /* take what is worth taking: rings with at least flush_bytes */
+	STREAM_ALL,    /* take whatever is there */
+	STREAM_COMMIT, /* the same, and the writer holds back nothing that came before the last such pass:
+			  writer_commit() */
+	STREAM_DRAIN,  /* take whatever is there, mark the round, and wait until the writer needs none of it */
 };
 
 /* The n-th that is visited. */
 struct ring *stream_ring(const struct stream *stream, size_t n);
 
 /*
- * Whole records that were read out of a ring before the first pass: as if that pass had found them there. 0 or the writer's
- * -errno.
+ * Whole records that were read out of a ring before the first pass: as if that pass had found them there. 0 or the
+ * writer's -errno.
  */
 int stream_put_early(struct stream *stream, size_t ring, struct span records);
 
@@ -73,8 +76,8 @@ int stream_put_early(struct stream *stream, size_t ring, struct span records);
 int64_t stream_pump(struct stream *stream, enum stream_pass pass);
 
 /*
- * Takes whatever is there, of the tapped rings also what came meanwhile, marks the round, and waits until the writer needs none of it: then it can be exchanged.
- * What the writer still has to store is its own business. 0 or -errno.
+ * Takes whatever is there, of the tapped rings also what came meanwhile, marks the round, and waits until the writer
+ * needs none of it: then it can be exchanged. What the writer still has to store is its own business. 0 or -errno.
  */
 int stream_settle(struct stream *stream);
 

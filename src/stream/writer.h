@@ -2,7 +2,8 @@
 /*
  * writer: an ordered byte sink. Owned by one stream, used by one thread at a time.
  *
- * What is queued was copied or written when the call returns. Writers differ in how they store, and tell how far (`stored`).
+ * What is queued was copied or written when the call returns. Writers differ in how they store, and tell how far
+ * (`stored`).
  */
 #pragma once
 
@@ -18,14 +19,14 @@ struct diag;
 struct lanes;
 
 struct writer_params {
-	int fd;              /* borrowed; -1 for engines that need none */
-	uint64_t offset;     /* where the first queued byte goes, in a file */
-	const char *path;    /* for messages; borrowed for the life of the writer */
-	size_t nr_blocks;    /* staging engines: how many, each of block_bytes, which is the most that is queued at once */
+	int fd;           /* borrowed; -1 for engines that need none */
+	uint64_t offset;  /* where the first queued byte goes, in a file */
+	const char *path; /* for messages; borrowed for the life of the writer */
+	size_t nr_blocks; /* staging engines: how many, each of block_bytes, which is the most that is queued at once */
 	size_t block_bytes;
 	size_t window_bytes; /* mapping engine: how much of the file is mapped at a time */
-	bool must_keep_up;   /* direct engine: its thread is real-time where that is allowed, and what comes faster than the
-				storage takes it goes through the page cache */
+	bool must_keep_up;   /* direct engine: its thread is real-time where that is allowed, and what comes faster than
+				the   storage takes it goes through the page cache */
 };
 
 /* What reaping waits for. */
@@ -38,15 +39,17 @@ enum writer_wait {
 /* First member of every engine's own struct. */
 struct writer {
 	const struct writer_ops *ops;
-	const struct writer_ops *stores; /* of the writer that stores: its own, or those of the one behind a pack stage */
-	uint64_t queued;  /* bytes taken so far */
-	uint64_t stored;  /* bytes that are in the output without a gap; the end of a piece unless there was an error */
-	const atomic_bool *behind; /* of a stage: what came earlier still waits for the output; NULL: that tells nothing */
-	uint64_t packed;  /* bytes by which `stored` is less than what it holds: of a stage that compresses */
+	const struct writer_ops
+		*stores; /* of the writer that stores: its own, or those of the one behind a pack stage */
+	uint64_t queued; /* bytes taken so far */
+	uint64_t stored; /* bytes that are in the output without a gap; the end of a piece unless there was an error */
+	const atomic_bool
+		*behind; /* of a stage: what came earlier still waits for the output; NULL: that tells nothing */
+	uint64_t packed; /* bytes by which `stored` is less than what it holds: of a stage that compresses */
 	struct extent_list extents; /* valid when closed: of the same */
-	uint64_t offset;  /* file offset of the first byte */
+	uint64_t offset;            /* file offset of the first byte */
 	const char *path;
-	int err; /* sticky: the first -errno; every later call returns it */
+	int err;             /* sticky: the first -errno; every later call returns it */
 	struct lanes *lanes; /* of the output, when other streams drain into it, too; NULL: this one alone */
 	uint64_t lane_epoch; /* of the last pass that was reported to them */
 };
@@ -65,13 +68,15 @@ struct writer_ops {
 	int (*queue)(struct writer *writer, const struct span spans[], unsigned nr_spans);
 	/* NULL: queue() does. For bytes that are not from a ring, where that makes a difference; as writer_put(). */
 	int (*put)(struct writer *writer, const void *bytes, size_t len);
-	/* NULL: there is nothing to do. What was queued has its place in the output now, and goes there without anyone's help. */
+	/* NULL: there is nothing to do. What was queued has its place in the output now, and goes there without
+	 * anyone's help. */
 	int (*place)(struct writer *writer);
 	/* NULL: nothing is held back until more has come. As writer_commit(). */
 	int (*commit)(struct writer *writer, bool all);
 	/* Advances `stored`. */
 	int (*reap)(struct writer *writer, enum writer_wait wait);
-	/* Drains, frees, returns the first error. Called once, also after errors. What is behind `stored` may be rubbish. */
+	/* Drains, frees, returns the first error. Called once, also after errors. What is behind `stored` may be
+	 * rubbish. */
 	int (*close)(struct writer *writer);
 };
 
@@ -95,16 +100,16 @@ int writer_queue(struct writer *writer, const struct span spans[], unsigned nr_s
 int writer_reap(struct writer *writer, enum writer_wait wait);
 
 /*
- * What was queued waits in this thread for nothing that comes later. Of a lane: it stands before all that any lane queues
- * from here on. 0, or the writer's sticky -errno.
+ * What was queued waits in this thread for nothing that comes later. Of a lane: it stands before all that any lane
+ * queues from here on. 0, or the writer's sticky -errno.
  */
 int writer_place(struct writer *writer);
 
 /*
- * What was queued before the last call, or with `all` whatever was queued, is no longer held back until a block or an extent
- * is full: it is on its way to the output, and this call does not wait until it is there. What came since the last call may
- * wait for the next one. Called by the clock: so a writer knows what is old without a look at one, and at a high rate, where
- * blocks and extents fill between two calls, nothing is cut short. 0, or the writer's sticky -errno.
+ * What was queued before the last call, or with `all` whatever was queued, is no longer held back until a block or an
+ * extent is full: it is on its way to the output, and this call does not wait until it is there. What came since the
+ * last call may wait for the next one. Called by the clock: so a writer knows what is old without a look at one, and at
+ * a high rate, where blocks and extents fill between two calls, nothing is cut short. 0, or the writer's sticky -errno.
  */
 int writer_commit(struct writer *writer, bool all);
 

@@ -19,7 +19,7 @@ struct aio {
 	struct writer writer;
 	int fd;
 	struct staging staging;
-	struct aiocb *controls;        /* by block */
+	struct aiocb *controls; /* by block */
 };
 
 static struct aiocb *control_of(struct aio *aio, const struct staging_block *block)
@@ -69,8 +69,7 @@ static int aio_queue(struct writer *writer, const struct span spans[], unsigned 
 		len += spans[i].len;
 	if (len > aio->staging.block_bytes)
 		return staging_bypass(&aio->staging, writer, aio->fd, spans, nr_spans);
-	struct staging_block *block =
-		staging_fill(&aio->staging, spans, nr_spans, writer->offset + writer->queued);
+	struct staging_block *block = staging_fill(&aio->staging, spans, nr_spans, writer->offset + writer->queued);
 	if (!block)
 		return -EAGAIN;
 	submit(aio, block);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The direct engine: pieces are packed into large blocks, and a thread writes the full ones past the page cache
- * (O_DIRECT: open(2)), so that no byte is copied again and no page is looked for. Places, sizes and memory of such writes
- * are aligned; a block that is not full at a barrier, or is too old, goes through the page cache, and the next one begins
- * with the part of a page at its end.
+ * (O_DIRECT: open(2)), so that no byte is copied again and no page is looked for. Places, sizes and memory of such
+ * writes are aligned; a block that is not full at a barrier, or is too old, goes through the page cache, and the next
+ * one begins with the part of a page at its end.
  *
- * Where it must keep up (nobody asked for it, but many threads drain into it) what comes faster than the storage takes it
- * goes through the page cache, which has more memory, and the thread is real-time: it does little but wait for the
+ * Where it must keep up (nobody asked for it, but many threads drain into it) what comes faster than the storage takes
+ * it goes through the page cache, which has more memory, and the thread is real-time: it does little but wait for the
  * storage, and on a machine whose every CPU is busy it would share one with whoever fills the blocks.
  *
  * Between the two threads: a block belongs to the thread from `filled` to `written`; both are semaphores, and posting
@@ -53,10 +53,10 @@ struct direct {
 	int direct_fd; /* ours; the thread's, which changes it to `fd` where it is refused after all */
 	size_t block_bytes, nr_blocks;
 	uint8_t *memory;
-	struct direct_block *blocks;  /* heap */
-	struct direct_block **queue;  /* heap; handed to the thread: nr_in_flight from `first` on, round the end */
+	struct direct_block *blocks; /* heap */
+	struct direct_block **queue; /* heap; handed to the thread: nr_in_flight from `first` on, round the end */
 	size_t first, nr_in_flight;
-	struct direct_block **spare;  /* heap; a stack: what was used last is still warm */
+	struct direct_block **spare; /* heap; a stack: what was used last is still warm */
 	size_t nr_spare;
 	struct direct_block *current; /* being filled; NULL: none yet */
 	bool aged;                    /* it was there at the last commit */
@@ -65,7 +65,7 @@ struct direct {
 	size_t lead_bytes;            /* part of a page */
 	struct allocation ahead;      /* the thread's */
 	bool must_keep_up;
-	bool slow;                    /* the thread's: the last direct write waited for the storage */
+	bool slow; /* the thread's: the last direct write waited for the storage */
 	pthread_t thread;
 	sem_t filled, written;
 	atomic_bool stop;

@@ -4,9 +4,9 @@
  * system call per piece, so that a recording of system calls does not record its own writes.
  *
  * Blocks are allocated before they are mapped: a full disk is an error of fallocate(2) here, not a SIGBUS later. Where
- * the file system cannot do that, or the device fails, the SIGBUS of the copy becomes -EIO. A device that fails is heard
- * of when pages are written back: that is begun now and then, and its errors are asked for, so that a recording does not
- * go on for the half minute that the kernel may take.
+ * the file system cannot do that, or the device fails, the SIGBUS of the copy becomes -EIO. A device that fails is
+ * heard of when pages are written back: that is begun now and then, and its errors are asked for, so that a recording
+ * does not go on for the half minute that the kernel may take.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -159,8 +159,8 @@ static int mapped_queue(struct writer *writer, const struct span spans[], unsign
 
 /*
  * Begins to write back what is complete, without waiting, and asks for the errors of what was begun before:
- * SYNC_FILE_RANGE_WAIT_BEFORE waits for pages of its range only, of which the first one of the file is long done, and tells
- * the errors of all (sync_file_range(2); fs/sync.c). Where that is no such file there is nothing to hear.
+ * SYNC_FILE_RANGE_WAIT_BEFORE waits for pages of its range only, of which the first one of the file is long done, and
+ * tells the errors of all (sync_file_range(2); fs/sync.c). Where that is no such file there is nothing to hear.
  */
 static int mapped_reap(struct writer *writer, enum writer_wait wait)
 {
@@ -173,8 +173,10 @@ static int mapped_reap(struct writer *writer, enum writer_wait wait)
 		return 0;
 	int err = sync_file_range(mapped->fd, 0, (off_t)page, SYNC_FILE_RANGE_WAIT_BEFORE) ? -errno : 0;
 	if (!err && end > mapped->begun)
-		err = sync_file_range(mapped->fd, (off_t)mapped->begun, (off_t)(end - mapped->begun), SYNC_FILE_RANGE_WRITE)
-			? -errno : 0;
+		err = sync_file_range(mapped->fd, (off_t)mapped->begun, (off_t)(end - mapped->begun),
+				      SYNC_FILE_RANGE_WRITE)
+			      ? -errno
+			      : 0;
 	mapped->begun = end;
 	mapped->begun_ns = now_ns;
 	return err == -EIO || err == -ENOSPC || err == -EDQUOT ? err : 0;

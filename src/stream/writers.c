@@ -7,14 +7,11 @@
 #include "stream/writer.h"
 
 const struct writer_ops *const writers[] = {
-	&writer_serial,
-	&writer_mmap,
+	&writer_serial, &writer_mmap,
 #ifdef HAVE_AIO
 	&writer_aio,
 #endif
-	&writer_direct,
-	&writer_null,
-	NULL,
+	&writer_direct, &writer_null, NULL,
 };
 
 const struct writer_ops *writer_find(const char *name)

@@ -36,9 +36,7 @@ int bpf_object_open_program(uint32_t id)
 int bpf_object_info(int fd, void *info, size_t bytes)
 {
 	union bpf_attr attr = {
-		.info = {.bpf_fd = (uint32_t)fd,
-			 .info_len = (uint32_t)bytes,
-			 .info = (uint64_t)(uintptr_t)info},
+		.info = {.bpf_fd = (uint32_t)fd, .info_len = (uint32_t)bytes, .info = (uint64_t)(uintptr_t)info},
 	};
 	int err = bpf_call(BPF_OBJ_GET_INFO_BY_FD, &attr);
 

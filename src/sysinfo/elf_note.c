@@ -42,8 +42,7 @@ int elf_note_build_id(struct span notes, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
 			return -ENOENT;
 		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof("GNU") &&
 		    !memcmp(name, "GNU", sizeof("GNU")) && note.n_descsz > 0) {
-			size_t len =
-				note.n_descsz < ELF_NOTE_BUILD_ID_MAX ? note.n_descsz : ELF_NOTE_BUILD_ID_MAX;
+			size_t len = note.n_descsz < ELF_NOTE_BUILD_ID_MAX ? note.n_descsz : ELF_NOTE_BUILD_ID_MAX;
 			memcpy(ret, id, len);
 			return (int)len;
 		}
@@ -95,7 +94,8 @@ static int build_id_of_elf(Elf *elf, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
 
 static bool is_mapped(const struct elf_note_mapped *mapped, int fd, const struct stat *st)
 {
-	return !mapped || (file_id_is(&mapped->file, fd, st, false) && !file_written_after(st, &mapped->times, mapped->since_ns));
+	return !mapped ||
+	       (file_id_is(&mapped->file, fd, st, false) && !file_written_after(st, &mapped->times, mapped->since_ns));
 }
 
 int elf_note_of_file(const char *path, const struct elf_note_mapped *mapped, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
@@ -147,7 +147,8 @@ static int note_of_mapping(pid_t pid, const struct elf_note_mapped *mapped, uint
 	return elf_note_of_file(path, mapped, ret);
 }
 
-int elf_note_of_process(pid_t pid, const char *path, const struct elf_note_mapped *mapped, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
+int elf_note_of_process(pid_t pid, const char *path, const struct elf_note_mapped *mapped,
+			uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
 {
 	AUTO_FREE char *inside = NULL;
 

@@ -19,8 +19,8 @@ enum { ELF_NOTE_BUILD_ID_MAX = 20 };
 int elf_note_build_id(struct span notes, uint8_t ret[ELF_NOTE_BUILD_ID_MAX]);
 
 /*
- * -EINVAL: no regular file, or no ELF. Devices and fifos are never opened. -ESTALE: another file than `mapped` (NULL: any is
- * right), or written to since then.
+ * -EINVAL: no regular file, or no ELF. Devices and fifos are never opened. -ESTALE: another file than `mapped` (NULL:
+ * any is right), or written to since then.
  */
 struct elf_note_mapped {
 	struct file_id file;
@@ -30,7 +30,8 @@ struct elf_note_mapped {
 int elf_note_of_file(const char *path, const struct elf_note_mapped *mapped, uint8_t ret[ELF_NOTE_BUILD_ID_MAX]);
 
 /* The same as a living process has it: below its root, or through its mapping. */
-int elf_note_of_process(pid_t pid, const char *path, const struct elf_note_mapped *mapped, uint8_t ret[ELF_NOTE_BUILD_ID_MAX]);
+int elf_note_of_process(pid_t pid, const char *path, const struct elf_note_mapped *mapped,
+			uint8_t ret[ELF_NOTE_BUILD_ID_MAX]);
 
 int elf_note_of_kernel(uint8_t ret[ELF_NOTE_BUILD_ID_MAX]);
 

@@ -26,8 +26,8 @@ void priority_restore(const struct priority *saved);
 
 struct thread_use {
 	uint64_t cpu_ns;
-	uint64_t waited_ns;   /* able to run, without a CPU; 0 also where the kernel does not tell (CONFIG_SCHED_INFO) */
-	uint64_t sleeps;      /* it waited for something */
+	uint64_t waited_ns; /* able to run, without a CPU; 0 also where the kernel does not tell (CONFIG_SCHED_INFO) */
+	uint64_t sleeps;    /* it waited for something */
 	uint64_t preemptions; /* another task got its CPU */
 };
 

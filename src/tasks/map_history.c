@@ -52,7 +52,8 @@ static bool object_is(const struct history_object *object, const struct task_eve
 	       !strcmp(object->name, map->name.ptr);
 }
 
-static int object_intern(struct map_history *history, const struct task_event *map, bool kernel, uint64_t time_ns, size_t *ret)
+static int object_intern(struct map_history *history, const struct task_event *map, bool kernel, uint64_t time_ns,
+			 size_t *ret)
 {
 	uint64_t name_hash = hash_bytes(map->name.ptr, map->name.len), of_build;
 	struct hash_table *numbers = &history->object_numbers;
@@ -70,7 +71,8 @@ static int object_intern(struct map_history *history, const struct task_event *m
 		*ret = slot->number - 1;
 		return 0;
 	}
-	int err = array_reserve(&history->objects, history->nr_objects, &history->objects_room, sizeof(*history->objects));
+	int err = array_reserve(&history->objects, history->nr_objects, &history->objects_room,
+				sizeof(*history->objects));
 	char *name = err ? NULL : strdup(map->name.ptr);
 	if (!name || hash_table_add_number(numbers, key, history->nr_objects + 1)) {
 		free(name);
@@ -131,7 +133,9 @@ static int add_reset(struct map_history *history, int32_t pid, int32_t parent, u
 	struct history_process *process;
 	int err = process_intern(history, pid, &process);
 
-	err = err ? err : array_reserve(&process->resets, process->nr_resets, &process->resets_room, sizeof(*process->resets));
+	err = err ? err
+		  : array_reserve(&process->resets, process->nr_resets, &process->resets_room,
+				  sizeof(*process->resets));
 	if (err)
 		return err;
 	process->resets[process->nr_resets++] = (struct history_reset){.time_ns = time_ns, .parent = parent};
@@ -145,17 +149,17 @@ int map_history_add(struct map_history *history, const struct task_event *event,
 
 	switch (event->type) {
 	case PERF_RECORD_MMAP:
-	case PERF_RECORD_MMAP2:
-		return add_map(history, event, time_ns);
+	case PERF_RECORD_MMAP2: return add_map(history, event, time_ns);
 	case PERF_RECORD_COMM:
-		return event->misc & PERF_RECORD_MISC_COMM_EXEC ? add_reset(history, pid, HISTORY_NO_PARENT, time_ns) : 0;
+		return event->misc & PERF_RECORD_MISC_COMM_EXEC ? add_reset(history, pid, HISTORY_NO_PARENT, time_ns)
+								: 0;
 	case PERF_RECORD_FORK:
 		if (event->pid == event->ppid)
 			return 0; /* a thread: it has the maps of its process */
-		return add_reset(history, pid, event->misc & RECORD_MISC_FORK_EXEC ? HISTORY_NO_PARENT : (int32_t)event->ppid,
+		return add_reset(history, pid,
+				 event->misc & RECORD_MISC_FORK_EXEC ? HISTORY_NO_PARENT : (int32_t)event->ppid,
 				 time_ns);
-	default:
-		return 0;
+	default: return 0;
 	}
 }
 
@@ -228,8 +232,8 @@ enum mark_which { MARK_LATER, MARK_AT };
  * mapped at `since_ns`. Returns the time of the latest map from since_ns to first_ns; UINT64_MAX: there is
  * none.
  */
-static uint64_t maps_mark(struct map_history *history, const struct history_process *process, const struct history_range *range,
-			  uint64_t since_ns, enum mark_which which)
+static uint64_t maps_mark(struct map_history *history, const struct history_process *process,
+			  const struct history_range *range, uint64_t since_ns, enum mark_which which)
 {
 	uint64_t latest = UINT64_MAX;
 

@@ -2,8 +2,9 @@
 /*
  * map_history: which object was mapped where, in which process, when.
  *
- * Fed by records in any order of time (a file holds one ring after the other), asked when all are in: so a map whose record
- * stands behind the samples that fell on it is found as well. One owner, one thread. All times: ns, of the records.
+ * Fed by records in any order of time (a file holds one ring after the other), asked when all are in: so a map whose
+ * record stands behind the samples that fell on it is found as well. One owner, one thread. All times: ns, of the
+ * records.
  */
 #pragma once
 
@@ -21,7 +22,7 @@ enum { HISTORY_KERNEL_PID = -1 };
 struct history_object {
 	char *name; /* heap; as in the record that mapped it */
 	struct object_id id;
-	uint64_t first_ns;      /* when it was mapped first; 0: before the recording */
+	uint64_t first_ns; /* when it was mapped first; 0: before the recording */
 	uint64_t name_hash;
 	bool kernel;            /* the kernel or a module */
 	bool hit;               /* by map_history_mark() */

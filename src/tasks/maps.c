@@ -104,8 +104,7 @@ static size_t array_lower(const struct map_array *array, uint64_t address)
 }
 
 /* Puts `nr_new` maps in place of those in [at, at + nr_old). There is room. */
-static void array_replace(struct map_array *array, size_t at, size_t nr_old, const struct map *new,
-			  size_t nr_new)
+static void array_replace(struct map_array *array, size_t at, size_t nr_old, const struct map *new, size_t nr_new)
 {
 	memmove(array->maps + at + nr_new, array->maps + at + nr_old,
 		(array->nr - at - nr_old) * sizeof(array->maps[0]));

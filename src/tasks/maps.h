@@ -18,9 +18,9 @@ struct map {
 	uint64_t start, end; /* end exclusive */
 	uint64_t pgoff;      /* where in the file `start` is */
 	void *object;        /* what is mapped: the caller's, in the reader a dso */
-	uint64_t inode; /* of the file; 0: unknown */
-	uint8_t rights; /* enum map_rights */
-	bool identity; /* addresses inside the object are those of memory (no file behind it; the kernel) */
+	uint64_t inode;      /* of the file; 0: unknown */
+	uint8_t rights;      /* enum map_rights */
+	bool identity;       /* addresses inside the object are those of memory (no file behind it; the kernel) */
 };
 
 struct maps;

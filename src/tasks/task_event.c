@@ -8,7 +8,8 @@
 
 #include "base/cursor.h"
 
-int task_event_decode(const struct perf_event_header *header, const void *record, size_t trailer_bytes, struct task_event *ret)
+int task_event_decode(const struct perf_event_header *header, const void *record, size_t trailer_bytes,
+		      struct task_event *ret)
 {
 	struct task_event event = {.type = header->type, .misc = header->misc};
 
@@ -17,8 +18,8 @@ int task_event_decode(const struct perf_event_header *header, const void *record
 		return 0;
 	if (header->size < sizeof(*header) + trailer_bytes)
 		return -EBADMSG;
-	struct cursor at = cursor_over((struct span){(const char *)record + sizeof(*header),
-						     header->size - sizeof(*header) - trailer_bytes});
+	struct cursor at = cursor_over(
+		(struct span){(const char *)record + sizeof(*header), header->size - sizeof(*header) - trailer_bytes});
 	event.pid = cursor_u32(&at);
 	if (header->type == PERF_RECORD_FORK || header->type == PERF_RECORD_EXIT) {
 		event.ppid = cursor_u32(&at);

@@ -17,15 +17,16 @@ struct task_event {
 	uint32_t type; /* PERF_RECORD_COMM, FORK, EXIT, MMAP or MMAP2 */
 	uint16_t misc; /* of the header */
 	uint32_t pid, tid;
-	uint32_t ppid, ptid;         /* FORK, EXIT */
-	uint64_t start, len, pgoff;  /* MMAP, MMAP2 */
-	struct object_id id;         /* MMAP2; of MMAP it is unknown */
-	uint32_t prot, flags;        /* as of mmap(2); of MMAP: PROT_EXEC, or 0 for data */
-	struct span name;            /* COMM, MMAP, MMAP2: in the record; there is a NUL behind it */
+	uint32_t ppid, ptid;        /* FORK, EXIT */
+	uint64_t start, len, pgoff; /* MMAP, MMAP2 */
+	struct object_id id;        /* MMAP2; of MMAP it is unknown */
+	uint32_t prot, flags;       /* as of mmap(2); of MMAP: PROT_EXEC, or 0 for data */
+	struct span name;           /* COMM, MMAP, MMAP2: in the record; there is a NUL behind it */
 };
 
 /*
- * `record` has header->size readable bytes, at any alignment, and ends with `trailer_bytes` of sample_id. 1, 0: it is of
- * another type, or -EBADMSG: it is too short, or its name does not end.
+ * `record` has header->size readable bytes, at any alignment, and ends with `trailer_bytes` of sample_id. 1, 0: it is
+ * of another type, or -EBADMSG: it is too short, or its name does not end.
  */
-int task_event_decode(const struct perf_event_header *header, const void *record, size_t trailer_bytes, struct task_event *ret);
+int task_event_decode(const struct perf_event_header *header, const void *record, size_t trailer_bytes,
+		      struct task_event *ret);

@@ -17,7 +17,7 @@
 /* What the record of a map says beside the range: the object of struct map. */
 struct mapped_file {
 	struct mapped_file *next;
-	bool in_use; /* while unused ones are looked for */
+	bool in_use;               /* while unused ones are looked for */
 	struct record_mmap2 fixed; /* a MMAP record fills the front */
 	char name[];
 };
@@ -98,7 +98,8 @@ static int add_map(struct task_table *table, const struct task_event *event, con
 
 	if (!file)
 		return -ENOMEM;
-	memcpy(&file->fixed, record, event->type == PERF_RECORD_MMAP2 ? sizeof(struct record_mmap2) : sizeof(struct record_mmap));
+	memcpy(&file->fixed, record,
+	       event->type == PERF_RECORD_MMAP2 ? sizeof(struct record_mmap2) : sizeof(struct record_mmap));
 	memcpy(file->name, event->name.ptr, event->name.len);
 	file->next = table->files;
 	table->files = file;
@@ -126,15 +127,13 @@ int task_table_take(struct task_table *table, const struct perf_event_header *re
 		if (event.misc & PERF_RECORD_MISC_COMM_EXEC)
 			tasks_exec(table->tasks, task);
 		return 0;
-	case PERF_RECORD_FORK:
-		return tasks_fork(table->tasks, &event, tasks_find(table->tasks, event.ptid));
+	case PERF_RECORD_FORK: return tasks_fork(table->tasks, &event, tasks_find(table->tasks, event.ptid));
 	case PERF_RECORD_EXIT:
 		task = tasks_find(table->tasks, event.tid);
 		if (task && task->pid == event.pid)
 			tasks_end(table->tasks, task);
 		return 0;
-	default:
-		return add_map(table, &event, record);
+	default: return add_map(table, &event, record);
 	}
 }
 
@@ -158,7 +157,8 @@ static void put_task(const struct task_table *table, const struct task *task, st
 	if (parent && parent != UINT32_MAX)
 		record_put(out, &fork, sizeof(fork), (struct span){0}, table->trailer_bytes);
 	if (task->is_named)
-		record_put(out, &comm, sizeof(comm), (struct span){task->comm->text, strlen(task->comm->text)}, table->trailer_bytes);
+		record_put(out, &comm, sizeof(comm), (struct span){task->comm->text, strlen(task->comm->text)},
+			   table->trailer_bytes);
 }
 
 static void put_maps(const struct task_table *table, const struct task *task, struct buf *out)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * task_table: the tasks that have not ended, and their maps, as the task events of a recording describe them; and back as
- * records.
- * Fed in the order of time. One owner, one thread at a time.
+ * task_table: the tasks that have not ended, and their maps, as the task events of a recording describe them; and back
+ * as records. Fed in the order of time. One owner, one thread at a time.
  */
 #pragma once
 

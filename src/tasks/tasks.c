@@ -85,7 +85,8 @@ static struct task *task_new(struct tasks *tasks, uint32_t pid, uint32_t tid, st
 		return NULL;
 	}
 	comm->text = text;
-	*task = (struct task){.pid = pid, .tid = tid, .parent = UINT32_MAX, .parent_pid = UINT32_MAX, .comm = comm, .maps = maps};
+	*task = (struct task){
+		.pid = pid, .tid = tid, .parent = UINT32_MAX, .parent_pid = UINT32_MAX, .comm = comm, .maps = maps};
 	if (hash_table_add(&tasks->by_tid, tid, task)) {
 		task_free(task);
 		return NULL;
@@ -207,7 +208,8 @@ int tasks_fork(struct tasks *tasks, const struct task_event *fork, struct task *
 	if (parent->is_named && tasks_name(tasks, child, parent->comm->text))
 		return -ENOMEM;
 	/* Recorders that tell of running processes list their maps afterwards. */
-	if (child->pid == parent->pid || !parent->maps || child->maps == parent->maps || fork->misc & RECORD_MISC_FORK_EXEC)
+	if (child->pid == parent->pid || !parent->maps || child->maps == parent->maps ||
+	    fork->misc & RECORD_MISC_FORK_EXEC)
 		return 0;
 	struct maps *maps = maps_clone(parent->maps);
 	if (!maps)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tasks: the tasks as of the records so far, fed in the order of time: which process each belongs to, its name, its maps.
- * While recording those that have ended are forgotten; a reader keeps them, for samples point at them. One owner, one
- * thread; several threads may look up while none changes anything.
+ * tasks: the tasks as of the records so far, fed in the order of time: which process each belongs to, its name, its
+ * maps. While recording those that have ended are forgotten; a reader keeps them, for samples point at them. One owner,
+ * one thread; several threads may look up while none changes anything.
  */
 #pragma once
 
@@ -24,15 +24,15 @@ struct comm {
 
 /* To be read only. */
 struct task {
-	uint32_t pid;       /* UINT32_MAX: unknown */
+	uint32_t pid; /* UINT32_MAX: unknown */
 	uint32_t tid;
-	uint32_t parent;    /* the tid of the task that forked it; UINT32_MAX: unknown */
+	uint32_t parent;     /* the tid of the task that forked it; UINT32_MAX: unknown */
 	uint32_t parent_pid; /* the process of that task */
-	uint32_t epoch;     /* another number after each change of pid, comm, or which maps it has */
-	bool is_named;      /* by a record; else ":TID" */
+	uint32_t epoch;      /* another number after each change of pid, comm, or which maps it has */
+	bool is_named;       /* by a record; else ":TID" */
 	struct comm *comm;
-	struct maps *maps;  /* shared by the tasks of the process; NULL: another task has the tid now */
-	struct task *next;  /* private: ended before */
+	struct maps *maps; /* shared by the tasks of the process; NULL: another task has the tid now */
+	struct task *next; /* private: ended before */
 };
 
 enum tasks_flags {

@@ -102,7 +102,8 @@ static bool is_offset(const Dwarf_Op *op)
 	       (Dwarf_Sword)op->number <= INT32_MAX;
 }
 
-/* *ret is all zeroes. The forms that libdw gives to the simple rules of DWARF (dwarf_frame_register in libdw.h); others stay operations. */
+/* *ret is all zeroes. The forms that libdw gives to the simple rules of DWARF (dwarf_frame_register in libdw.h); others
+ * stay operations. */
 static bool read_rule(struct cfi_rows *rows, const Dwarf_Op *ops, size_t nr, struct cfi_rule *ret)
 {
 	size_t at = 1;

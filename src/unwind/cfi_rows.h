@@ -13,11 +13,11 @@ enum { CFI_REGISTERS = 17 /* of x86_64, which is all that there are rows for */,
 
 enum cfi_how {
 	CFI_UNDEFINED, /* the table says that it cannot be told */
-	CFI_SAME,     /* as it is */
-	CFI_REGISTER, /* what the register `offset` has */
-	CFI_VALUE,    /* CFA + offset */
-	CFI_STORED,   /* what is stored at CFA + offset */
-	CFI_OPS,      /* the result of the operations */
+	CFI_SAME,      /* as it is */
+	CFI_REGISTER,  /* what the register `offset` has */
+	CFI_VALUE,     /* CFA + offset */
+	CFI_STORED,    /* what is stored at CFA + offset */
+	CFI_OPS,       /* the result of the operations */
 };
 
 struct cfi_ops {
@@ -33,8 +33,8 @@ struct cfi_rule {
 
 /* The rules that hold at an address. */
 struct cfi_row {
-	uint8_t cfa_register;      /* the canonical frame address is it plus the offset, unless there are operations */
-	bool signal;               /* the caller was interrupted, and did not call */
+	uint8_t cfa_register; /* the canonical frame address is it plus the offset, unless there are operations */
+	bool signal;          /* the caller was interrupted, and did not call */
 	int32_t cfa_offset;
 	const struct cfi_ops *cfa; /* NULL: none */
 	struct cfi_rule registers[CFI_REGISTERS];

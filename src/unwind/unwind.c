@@ -53,11 +53,10 @@ struct unwinder {
  * Unwind tables are in what was mapped. Separate debug information may have more, but seldom does, takes long
  * to read, and libdwfl, looking for it by itself, would ask servers on the network.
  */
-static int find_debug(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
-		      const char *file, const char *link, GElf_Word crc, char **ret_path)
+static int find_debug(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base, const char *file,
+		      const char *link, GElf_Word crc, char **ret_path)
 {
-	(void)module, (void)userdata, (void)name, (void)base, (void)file, (void)link, (void)crc,
-		(void)ret_path;
+	(void)module, (void)userdata, (void)name, (void)base, (void)file, (void)link, (void)crc, (void)ret_path;
 	return -1;
 }
 
@@ -149,8 +148,7 @@ static bool memory_read(Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *ret, void *a
 	uint64_t offset = address - unwinder->stack_start;
 
 	(void)dwfl;
-	if (address < unwinder->stack_start || stack->len < sizeof(*ret) ||
-	    offset > stack->len - sizeof(*ret))
+	if (address < unwinder->stack_start || stack->len < sizeof(*ret) || offset > stack->len - sizeof(*ret))
 		return false;
 	memcpy(ret, (const char *)stack->ptr + offset, sizeof(*ret));
 	return true;
@@ -282,8 +280,7 @@ static bool process_attach(struct process *process, uint64_t ip)
 	for (size_t i = 0; i < nr && !module; i++)
 		module = process_module(process, maps[i].start);
 	if (!process->attached && module)
-		process->attached =
-			dwfl_attach_state(process->dwfl, NULL, SOME_PID, &thread_callbacks, process);
+		process->attached = dwfl_attach_state(process->dwfl, NULL, SOME_PID, &thread_callbacks, process);
 	return process->attached;
 }
 
@@ -301,8 +298,8 @@ static unsigned library_chain(struct unwinder *unwinder, struct maps *maps, cons
 	return unwinder->nr;
 }
 
-unsigned unwind_sample(struct unwinder *unwinder, struct maps *maps, const struct sample *sample,
-		       uint64_t *ret_ips, unsigned max)
+unsigned unwind_sample(struct unwinder *unwinder, struct maps *maps, const struct sample *sample, uint64_t *ret_ips,
+		       unsigned max)
 {
 	const struct unwind_registers *registers = unwinder->registers;
 	uint64_t ip, sp;

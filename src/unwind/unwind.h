@@ -14,7 +14,8 @@ struct unwinder;
 
 /* How the caller gets at the mapped objects; `object` is what its struct map has. */
 struct unwind_objects {
-	int (*open)(void *object, void *ctx); /* a descriptor of the file that was mapped, to be closed by the unwinder; or -errno */
+	int (*open)(void *object,
+		    void *ctx); /* a descriptor of the file that was mapped, to be closed by the unwinder; or -errno */
 	void *ctx;
 };
 
@@ -30,8 +31,8 @@ void unwinder_use_library(struct unwinder *unwinder);
  * that they lie in the call. At most `max`; returns how many. 0 when the sample has no registers or stack, or
  * it is not known how to unwind on that machine.
  */
-unsigned unwind_sample(struct unwinder *unwinder, struct maps *maps, const struct sample *sample,
-		       uint64_t *ret_ips, unsigned max);
+unsigned unwind_sample(struct unwinder *unwinder, struct maps *maps, const struct sample *sample, uint64_t *ret_ips,
+		       unsigned max);
 
 /*
  * The caller of a function at `ip` that has not stored its return address: by the unwind tables, and the link

@@ -58,7 +58,7 @@ bool unwind_register(const struct sample *sample, unsigned nr, uint64_t *ret)
 
 struct object {
 	struct object *next;
-	const void *key; /* struct map's object */
+	const void *key;       /* struct map's object */
 	struct cfi_rows *rows; /* NULL: none */
 };
 
@@ -167,28 +167,22 @@ static bool compute_two(struct machine_stack *stack, uint8_t atom)
 		return false;
 	uint64_t right = stack->at[--stack->nr], *left = &stack->at[stack->nr - 1];
 	switch (atom) {
-	case DW_OP_plus:
-		*left += right;
-		return true;
-	case DW_OP_and:
-		*left &= right;
-		return true;
+	case DW_OP_plus: *left += right; return true;
+	case DW_OP_and: *left &= right; return true;
 	case DW_OP_shl:
 		if (right > 63)
 			return false;
 		*left <<= right;
 		return true;
-	case DW_OP_ge:
-		*left = (int64_t)*left >= (int64_t)right;
-		return true;
-	default:
-		return false;
+	case DW_OP_ge: *left = (int64_t)*left >= (int64_t)right; return true;
+	default: return false;
 	}
 }
 
 enum outcome { STEP_DONE, STEP_LOST /* a register or a piece of stack is not known */, STEP_UNKNOWN /* ask libdwfl */ };
 
-static enum outcome compute_op(const struct frame *frame, const uint64_t *cfa, const Dwarf_Op *op, struct machine_stack *stack)
+static enum outcome compute_op(const struct frame *frame, const uint64_t *cfa, const Dwarf_Op *op,
+			       struct machine_stack *stack)
 {
 	uint64_t value;
 
@@ -205,9 +199,7 @@ static enum outcome compute_op(const struct frame *frame, const uint64_t *cfa, c
 		if (!cfa)
 			return STEP_LOST;
 		return push(stack, *cfa) ? STEP_DONE : STEP_UNKNOWN;
-	case DW_OP_stack_value:
-		stack->location = false;
-		return STEP_DONE;
+	case DW_OP_stack_value: stack->location = false; return STEP_DONE;
 	case DW_OP_plus_uconst:
 		if (!stack->nr)
 			return STEP_UNKNOWN;
@@ -217,8 +209,7 @@ static enum outcome compute_op(const struct frame *frame, const uint64_t *cfa, c
 		if (!stack->nr)
 			return STEP_UNKNOWN;
 		return frame_load(frame, stack->at[stack->nr - 1], &stack->at[stack->nr - 1]) ? STEP_DONE : STEP_LOST;
-	default:
-		return compute_two(stack, op->atom) ? STEP_DONE : STEP_UNKNOWN;
+	default: return compute_two(stack, op->atom) ? STEP_DONE : STEP_UNKNOWN;
 	}
 }
 
@@ -246,24 +237,16 @@ static enum outcome follow(const struct frame *frame, const uint64_t *cfa, const
 	bool found = false;
 
 	switch (rule->how) {
-	case CFI_UNDEFINED:
-		break;
-	case CFI_SAME:
-		found = frame_register(frame, which, ret);
-		break;
-	case CFI_REGISTER:
-		found = frame_register(frame, (unsigned)rule->offset, ret);
-		break;
+	case CFI_UNDEFINED: break;
+	case CFI_SAME: found = frame_register(frame, which, ret); break;
+	case CFI_REGISTER: found = frame_register(frame, (unsigned)rule->offset, ret); break;
 	case CFI_VALUE:
 		found = cfa;
 		if (cfa)
 			*ret = *cfa + (uint64_t)rule->offset;
 		break;
-	case CFI_STORED:
-		found = cfa && frame_load(frame, *cfa + (uint64_t)rule->offset, ret);
-		break;
-	case CFI_OPS:
-		return compute(frame, cfa, rule->ops, ret);
+	case CFI_STORED: found = cfa && frame_load(frame, *cfa + (uint64_t)rule->offset, ret); break;
+	case CFI_OPS: return compute(frame, cfa, rule->ops, ret);
 	}
 	return found ? STEP_DONE : STEP_LOST;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unwind_steps: call chains from sampled stacks by cfi_rows, in the same frames as libdwfl; and which sampled register is
- * which for the unwind tables, of the recorded machine, which may not be this one. Private to unwind. One owner, one thread.
+ * unwind_steps: call chains from sampled stacks by cfi_rows, in the same frames as libdwfl; and which sampled register
+ * is which for the unwind tables, of the recorded machine, which may not be this one. Private to unwind. One owner, one
+ * thread.
  */
 #pragma once
 
@@ -15,10 +16,10 @@ struct unwind_steps;
 enum { UNWIND_REGISTERS_MAX = 32 };
 
 struct unwind_registers {
-	const char *arch; /* as uname -m calls it */
-	unsigned nr;      /* of DWARF's registers that are set before the first step */
+	const char *arch;                      /* as uname -m calls it */
+	unsigned nr;                           /* of DWARF's registers that are set before the first step */
 	uint8_t sampled[UNWIND_REGISTERS_MAX]; /* the sampled register that is DWARF's register i */
-	bool rows;           /* cfi_rows can be read for it */
+	bool rows;                             /* cfi_rows can be read for it */
 	unsigned lr, sp, ip; /* among the sampled ones, in this order; lr 0: return addresses are on the stack only */
 };
 
@@ -28,7 +29,8 @@ const struct unwind_registers *unwind_registers_of(const char *arch);
 /* A sampled register, by its number there. false: it was not sampled. */
 bool unwind_register(const struct sample *sample, unsigned nr, uint64_t *ret);
 
-/* Objects and their rows are kept, whichever process has them mapped. open, ctx: as in struct unwind_objects. NULL: out of memory. */
+/* Objects and their rows are kept, whichever process has them mapped. open, ctx: as in struct unwind_objects. NULL: out
+ * of memory. */
 struct unwind_steps *unwind_steps_new(int (*open)(void *object, void *ctx), void *ctx);
 void unwind_steps_free(struct unwind_steps *steps); /* NULL is fine */
 
@@ -38,8 +40,8 @@ struct unwind_chain {
 };
 
 /*
- * As unwind_sample(), of a sample that has registers and stack. false: some step needs more than the rows have; the chain
- * is not to be used.
+ * As unwind_sample(), of a sample that has registers and stack. false: some step needs more than the rows have; the
+ * chain is not to be used.
  */
 bool unwind_steps(struct unwind_steps *steps, const struct unwind_registers *registers, struct maps *maps,
 		  const struct sample *sample, struct unwind_chain *chain);

@@ -71,8 +71,8 @@ static void put_set(const struct fake_sysfs *fake, const char *path, const struc
 	buf_fini(&text);
 }
 
-static void put_run(const struct fake_sysfs *fake, const struct fake_shape *shape,
-		    const struct cpuset *online, unsigned nr_groups, unsigned group, const char *path)
+static void put_run(const struct fake_sysfs *fake, const struct fake_shape *shape, const struct cpuset *online,
+		    unsigned nr_groups, unsigned group, const char *path)
 {
 	struct cpuset set = {0};
 
@@ -84,8 +84,8 @@ static void put_run(const struct fake_sysfs *fake, const struct fake_shape *shap
 	cpuset_fini(&set);
 }
 
-static void put_cpu(const struct fake_sysfs *fake, const struct fake_shape *shape,
-		    const struct cpuset *online, unsigned cpu)
+static void put_cpu(const struct fake_sysfs *fake, const struct fake_shape *shape, const struct cpuset *online,
+		    unsigned cpu)
 {
 	static const char *const names[][2] = {{"core_cpus_list", "thread_siblings_list"},
 					       {"package_cpus_list", "core_siblings_list"}};
@@ -94,8 +94,7 @@ static void put_cpu(const struct fake_sysfs *fake, const struct fake_shape *shap
 
 	for (int i = 0; i < 4; i++) {
 		unsigned nr_groups = i < 2 ? nr_cores : shape->nr_packages;
-		snprintf(path, sizeof(path), "devices/system/cpu/cpu%u/topology/%s", cpu,
-			 names[i / 2][i % 2]);
+		snprintf(path, sizeof(path), "devices/system/cpu/cpu%u/topology/%s", cpu, names[i / 2][i % 2]);
 		put_run(fake, shape, online, nr_groups, run_of(shape, nr_groups, cpu), path);
 	}
 }

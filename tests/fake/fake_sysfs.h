@@ -18,7 +18,6 @@ struct fake_sysfs {
 
 /* Each ends the program when it cannot. */
 void fake_sysfs_init(struct fake_sysfs *fake, const struct fake_shape *shape);
-void fake_sysfs_put(const struct fake_sysfs *fake, const char *path,
-		    const char *text);                                   /* path: below the root */
-void fake_sysfs_remove(const struct fake_sysfs *fake, const char *path); /* a file or a whole tree */
+void fake_sysfs_put(const struct fake_sysfs *fake, const char *path, const char *text); /* path: below the root */
+void fake_sysfs_remove(const struct fake_sysfs *fake, const char *path);                /* a file or a whole tree */
 void fake_sysfs_fini(struct fake_sysfs *fake);

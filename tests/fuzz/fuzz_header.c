@@ -7,11 +7,11 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "cmd/text/header_text.h"
+#include "fuzz.h"
 #include "perfdata/feature.h"
 #include "perfdata/feature_machine.h"
-#include "perfdata/ledger.h"
 #include "perfdata/header.h"
-#include "fuzz.h"
+#include "perfdata/ledger.h"
 #include "read/session.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -87,8 +87,7 @@ static void add_pmus(struct feature_set *set)
 
 static void add_bpf(struct feature_set *set)
 {
-	static const uint32_t btf[] = {0x1eb9f, 24, 0, 12, 12, 8, 1, 12 << 24, 0, 0x6e756600 /* "\0fun" */,
-				       0};
+	static const uint32_t btf[] = {0x1eb9f, 24, 0, 12, 12, 8, 1, 12 << 24, 0, 0x6e756600 /* "\0fun" */, 0};
 	static const uint64_t data[] = {0x1000, 20, 0x1122334455667788, (uint64_t)1 << 32};
 	const struct bpf_prog_info info = {
 		.id = 7,
@@ -105,8 +104,7 @@ static void add_bpf(struct feature_set *set)
 	struct buf out = {0};
 
 	buf_put_u32(&out, 1);
-	feature_put_bpf_prog(&(struct feature_bpf_prog){0x1f9, {&info, sizeof(info)}, {data, sizeof(data)}},
-			     &out);
+	feature_put_bpf_prog(&(struct feature_bpf_prog){0x1f9, {&info, sizeof(info)}, {data, sizeof(data)}}, &out);
 	add(set, FEATURE_BPF_PROG_INFO, &out);
 	buf_put_u32(&out, 1);
 	feature_put_bpf_btf(&(struct feature_bpf_btf){5, {btf, sizeof(btf)}}, &out);

@@ -40,8 +40,8 @@ static void check_round_trip(const struct ini_entry *entry)
 		put_quoted(&text, entry->value);
 	}
 	ini_start(&ini, buf_span(&text));
-	if (ini_next(&ini, &again, NULL) != 1 || !same(again.section, entry->section) ||
-	    !same(again.key, entry->key) || !same(again.value, entry->value) || again.line != 1)
+	if (ini_next(&ini, &again, NULL) != 1 || !same(again.section, entry->section) || !same(again.key, entry->key) ||
+	    !same(again.value, entry->value) || again.line != 1)
 		abort();
 	if (ini_next(&ini, &again, NULL))
 		abort();

@@ -11,10 +11,10 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "fuzz.h"
 #include "perfdata/feature.h"
 #include "perfdata/header.h"
 #include "perfdata/record.h"
-#include "fuzz.h"
 #include "read/session.h"
 
 /* So that no result is dead code, and every span that is handed out is readable. */
@@ -101,7 +101,8 @@ static void read_through_pipe(struct span bytes, enum session_flags flags, struc
 	if (session_open("-", flags, &session, NULL))
 		abort(); /* in memory the same header was taken */
 	struct seen seen = read_all(session);
-	/* Behind damage a file is read on where it has a beginning, which a pipe cannot look for: only the end is the same. */
+	/* Behind damage a file is read on where it has a beginning, which a pipe cannot look for: only the end is the
+	 * same. */
 	bool same = seen.records == expected.records && seen.bytes == expected.bytes;
 	if (seen.result != expected.result || (!expected.result && !same))
 		abort();
@@ -157,7 +158,7 @@ static void put_words(struct buf *out, const uint64_t words[], size_t nr)
 		buf_put_u64(out, words[i]);
 }
 
-#define PUT_WORDS(out, ...)                                                                                  \
+#define PUT_WORDS(out, ...)                                                                                            \
 	put_words(out, (const uint64_t[]){__VA_ARGS__}, sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
 static void put_record(struct buf *out, uint32_t type, const uint64_t words[], size_t nr)

@@ -6,11 +6,11 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
-#include "perfdata/record.h"
-#include "fuzz.h"
 #include "compress/extent.h"
 #include "compress/extent_index.h"
 #include "compress/zstd.h"
+#include "fuzz.h"
+#include "perfdata/record.h"
 #include "read/source.h"
 
 enum { RECORDS_MAX = 20000, HELD = 7 }; /* few bytes can hold very many records */
@@ -61,7 +61,8 @@ static void read_index(struct span bytes)
 	if (extent_reader_open(bytes, &reader))
 		return;
 	while (extent_reader_next(&reader, &fields, &counts) == 1)
-		if (fields.first_ns > fields.last_ns || counts.len != (size_t)fields.nr_counts * sizeof(struct extent_count))
+		if (fields.first_ns > fields.last_ns ||
+		    counts.len != (size_t)fields.nr_counts * sizeof(struct extent_count))
 			abort();
 }
 
@@ -99,7 +100,8 @@ static void put_extent(unsigned nr, bool random, struct buf *out)
 	put_records(nr, random, &records);
 	if (extent_packer_new(&packer))
 		return;
-	int64_t len = extent_pack(packer, &(struct extent_pack_params){.level = 1}, buf_span(&records), records.data, records.len);
+	int64_t len = extent_pack(packer, &(struct extent_pack_params){.level = 1}, buf_span(&records), records.data,
+				  records.len);
 	if (len > 0)
 		buf_put(out, records.data, (size_t)len);
 	extent_packer_free(packer);
@@ -117,7 +119,8 @@ static void put_same_extent(size_t bytes, struct buf *out)
 	}
 	if (extent_packer_new(&packer))
 		return;
-	int64_t len = extent_pack(packer, &(struct extent_pack_params){.level = 1}, buf_span(&records), records.data, records.len);
+	int64_t len = extent_pack(packer, &(struct extent_pack_params){.level = 1}, buf_span(&records), records.data,
+				  records.len);
 	if (len > 0)
 		buf_put(out, records.data, (size_t)len);
 	extent_packer_free(packer);
@@ -140,7 +143,8 @@ static void put_stream(unsigned nr, uint32_t type, struct buf *out)
 	for (int64_t at = 0; at < len; at += 50) {
 		uint64_t part = len - at < 50 ? (uint64_t)(len - at) : 50;
 		bool is_2 = type == RECORD_COMPRESSED2;
-		struct perf_event_header header = {.type = type, .size = (uint16_t)(8 + (is_2 ? 8 + (part + 7) / 8 * 8 : part))};
+		struct perf_event_header header = {.type = type,
+						   .size = (uint16_t)(8 + (is_2 ? 8 + (part + 7) / 8 * 8 : part))};
 		buf_put(out, &header, sizeof(header));
 		if (is_2)
 			buf_put_u64(out, part);
@@ -153,7 +157,8 @@ static void put_stream(unsigned nr, uint32_t type, struct buf *out)
 static void put_index(struct buf *out)
 {
 	struct extent_count counts[2] = {{0, 5}, {1, 6}};
-	struct extent_info info = {.fields = {.offset = 8, .packed_bytes = 100, .last_ns = 9, .nr_counts = 2}, .counts = counts};
+	struct extent_info info = {.fields = {.offset = 8, .packed_bytes = 100, .last_ns = 9, .nr_counts = 2},
+				   .counts = counts};
 	struct extent_list list = {.infos = &info, .nr = 1};
 
 	extent_index_encode(&list, 1000, out);
@@ -172,15 +177,9 @@ bool fuzz_seed(unsigned number, struct buf *out)
 		put_extent(4, false, out);
 		put_extent(10, false, out);
 		return true;
-	case 2:
-		put_stream(60, RECORD_COMPRESSED, out);
-		return true;
-	case 3:
-		put_stream(60, RECORD_COMPRESSED2, out);
-		return true;
-	case 4:
-		put_index(out);
-		return true;
+	case 2: put_stream(60, RECORD_COMPRESSED, out); return true;
+	case 3: put_stream(60, RECORD_COMPRESSED2, out); return true;
+	case 4: put_index(out); return true;
 	case 5: /* more than small blocks of memory take, in few bytes */
 		put_same_extent(1 << 20, out);
 		put_extent(4, false, out);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * replay CORPUS: a plain test of a fuzz target. Feeds it the files of the corpus, if there is one, and each seed: whole,
- * cut at each length, with each byte changed, with each word replaced by numbers that like to overflow. Prints TAP.
- * replay --write-seeds DIRECTORY: the seeds as files, for a fuzzer to start from.
+ * replay CORPUS: a plain test of a fuzz target. Feeds it the files of the corpus, if there is one, and each seed:
+ * whole, cut at each length, with each byte changed, with each word replaced by numbers that like to overflow. Prints
+ * TAP. replay --write-seeds DIRECTORY: the seeds as files, for a fuzzer to start from.
  */
 #include <dirent.h>
 #include <stdio.h>

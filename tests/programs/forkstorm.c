@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * forkstorm: makes exactly N children in each of P processes; each child calls getppid(2) once and exits. With -x 1 each
- * child executes this program again (which then only calls getppid(2) and exits).
+ * forkstorm: makes exactly N children in each of P processes; each child calls getppid(2) once and exits. With -x 1
+ * each child executes this program again (which then only calls getppid(2) and exits).
  */
 #include <stdio.h>
 #include <stdlib.h>

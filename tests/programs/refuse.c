@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A kernel that knows less: loaded with LD_PRELOAD, it refuses perf_event_open(2) with EINVAL when the attr has any of the bits
- * that the environment names: REFUSE_BYTE and REFUSE_MASK (a number; of the 8 bytes at that offset of the attr), or
- * REFUSE_FLAGS (of the call). It refuses ioctl(2) with the request REFUSE_IOCTL, after REFUSE_AFTER that it grants.
+ * A kernel that knows less: loaded with LD_PRELOAD, it refuses perf_event_open(2) with EINVAL when the attr has any of
+ * the bits that the environment names: REFUSE_BYTE and REFUSE_MASK (a number; of the 8 bytes at that offset of the
+ * attr), or REFUSE_FLAGS (of the call). It refuses ioctl(2) with the request REFUSE_IOCTL, after REFUSE_AFTER that it
+ * grants.
  */
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -34,7 +35,8 @@ static int refused(const struct perf_event_attr *attr, unsigned long flags)
 	return (word & mask) != 0;
 }
 
-/* The system call itself: what this stands before would only be found with dlsym(3), and the raw call is all it does. */
+/* The system call itself: what this stands before would only be found with dlsym(3), and the raw call is all it does.
+ */
 static long call(long nr, const long a[6])
 {
 #if defined(__x86_64__)

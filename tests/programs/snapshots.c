@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * snapshots: N snapshots of overwritten rings, one after the other, while T threads of ours make system calls that count
- * up in an argument. Each snapshot must be a run without a gap for each thread that ran, and must begin behind the one
- * before; unless the ring was overwritten meanwhile it must begin right there. Prints what was seen; exit status 1: a law
- * was broken; 77: events cannot be opened.
+ * snapshots: N snapshots of overwritten rings, one after the other, while T threads of ours make system calls that
+ * count up in an argument. Each snapshot must be a run without a gap for each thread that ran, and must begin behind
+ * the one before; unless the ring was overwritten meanwhile it must begin right there. Prints what was seen; exit
+ * status 1: a law was broken; 77: events cannot be opened.
  */
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -20,8 +20,8 @@
 #include "base/cpuset.h"
 #include "base/diag.h"
 #include "event/parse/configure.h"
-#include "record/setup/eventset.h"
 #include "record/drain/flight.h"
+#include "record/setup/eventset.h"
 #include "record/setup/target.h"
 
 enum { THREADS_MAX = 64, RAW_OFFSET = 8 + 8 + 8 + 8 + 4 }; /* header, TID, TIME, CPU, size of the raw part */
@@ -78,7 +78,8 @@ static bool parse(const struct buf *bytes, struct record *records, size_t *ret_n
 			return false;
 		memcpy(ids, bytes->data + at + 8, sizeof(ids));
 		memcpy(&time, bytes->data + at + 16, sizeof(uint64_t));
-		memcpy(raw, bytes->data + at + RAW_OFFSET, sizeof(raw)); /* common, id, args[0]: raw_syscalls/sys_enter */
+		memcpy(raw, bytes->data + at + RAW_OFFSET,
+		       sizeof(raw)); /* common, id, args[0]: raw_syscalls/sys_enter */
 		if (raw[1] == SYS_getppid)
 			records[nr++] = (struct record){.time = time, .number = raw[2], .tid = (pid_t)ids[1]};
 		at += header.size;
@@ -199,8 +200,9 @@ int main(int argc, char **argv)
 		lost += eventset_lost(&set, i);
 	struct flight_counters counters = flight_counters(flight);
 	printf("%llu snapshots, %llu joined, %llu calls, %u gaps, %u torn, %llu lost, blind %llu ns\n",
-	       (unsigned long long)counters.nr_snapshots, (unsigned long long)nr_joined, (unsigned long long)nr_calls, nr_gaps,
-	       nr_bad + (unsigned)counters.nr_broken, (unsigned long long)lost, (unsigned long long)counters.paused_ns);
+	       (unsigned long long)counters.nr_snapshots, (unsigned long long)nr_joined, (unsigned long long)nr_calls,
+	       nr_gaps, nr_bad + (unsigned)counters.nr_broken, (unsigned long long)lost,
+	       (unsigned long long)counters.paused_ns);
 	free(records);
 	flight_free(flight);
 	eventset_close(&set);

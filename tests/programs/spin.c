@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * spin: each thread burns the given CPU time in functions of known names: spin_thread -> spin_outer -> spin_left or
- * spin_right (three times as long as spin_left). Compiled with frame pointers. Thread i calls itself "spin-i" while it does
- * that, and "spin" before and after: what bears the name has none of the threads' start and end.
+ * spin_right (three times as long as spin_left). Compiled with frame pointers. Thread i calls itself "spin-i" while it
+ * does that, and "spin" before and after: what bears the name has none of the threads' start and end.
  */
 #include <pthread.h>
 #include <stdint.h>

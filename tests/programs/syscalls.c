@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * syscalls: each thread calls getppid(2) exactly N times; the k-th call of a thread, from 0 on, carries k as an argument,
- * which getppid(2) does not look at and raw_syscalls:sys_enter shows. Nothing else in this program does, so a recording of
- * raw_syscalls:sys_enter (or of syscalls:sys_enter_getppid) must have threads * N of them. With -c 1 no thread changes its CPU,
- * so that what a CPU did is numbered, too. At its end it prints a line "TID N" for each thread.
+ * syscalls: each thread calls getppid(2) exactly N times; the k-th call of a thread, from 0 on, carries k as an
+ * argument, which getppid(2) does not look at and raw_syscalls:sys_enter shows. Nothing else in this program does, so a
+ * recording of raw_syscalls:sys_enter (or of syscalls:sys_enter_getppid) must have threads * N of them. With -c 1 no
+ * thread changes its CPU, so that what a CPU did is numbered, too. At its end it prints a line "TID N" for each thread.
  */
 #include <pthread.h>
 #include <sched.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * taskstorm: makes task events as fast as it can. First P processes that sleep, each of which is to be found in /proc; it tells
- * so with a line on its standard output. Then T threads that each rename themselves N times; without threads one that maps
- * and unmaps executable memory until it is killed. The processes end with it.
+ * taskstorm: makes task events as fast as it can. First P processes that sleep, each of which is to be found in /proc;
+ * it tells so with a line on its standard output. Then T threads that each rename themselves N times; without threads
+ * one that maps and unmaps executable memory until it is killed. The processes end with it.
  */
 #include <pthread.h>
 #include <signal.h>

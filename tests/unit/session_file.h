@@ -12,9 +12,9 @@
 
 enum { FILE_PID = 42, FILE_ID_CLOCK = 100, FILE_ID_SWITCH = 101 };
 
-#define FILE_SAMPLE_TYPE                                                                                     \
-	(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID | PERF_SAMPLE_CPU |            \
-	 PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN)
+#define FILE_SAMPLE_TYPE                                                                                               \
+	(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | \
+	 PERF_SAMPLE_CALLCHAIN)
 
 /* Two events, told apart by their ids; the second one samples RAW too. */
 struct file_events {

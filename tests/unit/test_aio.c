@@ -22,7 +22,7 @@ enum { NR_BLOCKS = 2048, PIECE = 24 };
 static struct {
 	struct aiocb *waiting[4 * NR_BLOCKS]; /* in order; those below `done` were served */
 	size_t nr, done;
-	size_t looked_at; /* requests that aio_error() and aio_suspend() were given */
+	size_t looked_at;  /* requests that aio_error() and aio_suspend() were given */
 	size_t most_bytes; /* that a request writes; 0: all */
 	uint8_t written[NR_BLOCKS * 4 * PIECE];
 } fake;

@@ -20,11 +20,11 @@
 #include "base/cleanup.h"
 #include "base/cursor.h"
 #include "base/fd.h"
+#include "compress/extent_index.h"
 #include "perfdata/object_id.h"
 #include "perfdata/record.h"
-#include "compress/extent_index.h"
-#include "sysinfo/elf_note.h"
 #include "record/build_ids/collector.h"
+#include "sysinfo/elf_note.h"
 
 enum { FRONT = 40 }; /* bytes before the records */
 
@@ -35,15 +35,14 @@ static const struct event_desc plain = {
 	.attr = {.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME, .sample_id_all = 1},
 };
 static const struct event_desc chains[] = {
-	{.attr = {.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
-				 PERF_SAMPLE_TIME | PERF_SAMPLE_PERIOD | PERF_SAMPLE_READ |
-				 PERF_SAMPLE_CALLCHAIN,
+	{.attr = {.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
+				 PERF_SAMPLE_PERIOD | PERF_SAMPLE_READ | PERF_SAMPLE_CALLCHAIN,
 		  .read_format = PERF_FORMAT_ID | PERF_FORMAT_GROUP | PERF_FORMAT_LOST,
 		  .sample_id_all = 1},
 	 .ids = event_ids,
 	 .nr_ids = 1},
-	{.attr = {.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
-				 PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN,
+	{.attr = {.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
+				 PERF_SAMPLE_CALLCHAIN,
 		  .sample_id_all = 1},
 	 .ids = event_ids + 1,
 	 .nr_ids = 1},
@@ -222,14 +221,14 @@ static void scan_staged(const struct buf *stream, const struct event_desc *event
 	collector_free(lives[1]);
 }
 
-static int scan(const struct buf *stream, const struct event_desc *events, size_t nr_events,
-		struct collected *hits)
+static int scan(const struct buf *stream, const struct event_desc *events, size_t nr_events, struct collected *hits)
 {
 	AUTO_FD int fd = memfd_create("records", MFD_CLOEXEC);
 
 	assert_true(fd >= 0);
 	assert_int_equal(fd_pwrite(fd, stream->data, stream->len, FRONT), 0);
-	int err = build_ids_collect(&(struct collect_region){.fd = fd, .offset = FRONT, .bytes = stream->len}, 1, events, nr_events, hits);
+	int err = build_ids_collect(&(struct collect_region){.fd = fd, .offset = FRONT, .bytes = stream->len}, 1,
+				    events, nr_events, hits);
 	if (!err) {
 		scan_live(fd, stream, events, nr_events, hits);
 		scan_staged(stream, events, nr_events, hits);
@@ -377,8 +376,7 @@ static void put_chain_map(struct buf *out, uint64_t addr, const char *name)
 
 static void call_chains_count(void **state)
 {
-	const uint64_t user[] = {(uint64_t)PERF_CONTEXT_KERNEL, 0x20000, (uint64_t)PERF_CONTEXT_USER,
-				 0x10800};
+	const uint64_t user[] = {(uint64_t)PERF_CONTEXT_KERNEL, 0x20000, (uint64_t)PERF_CONTEXT_USER, 0x10800};
 	const uint64_t guest[] = {(uint64_t)PERF_CONTEXT_GUEST_USER, 0x20000};
 
 	(void)state;
@@ -480,9 +478,11 @@ static void a_file_shorter_than_promised_is_told(void **state)
 	AUTO_FD int fd = memfd_create("empty", MFD_CLOEXEC);
 
 	(void)state;
-	assert_int_equal(build_ids_collect(&(struct collect_region){.fd = fd, .bytes = 4096}, 1, &plain, 1, &hits), -EBADMSG);
+	assert_int_equal(build_ids_collect(&(struct collect_region){.fd = fd, .bytes = 4096}, 1, &plain, 1, &hits),
+			 -EBADMSG);
 	assert_int_equal(build_ids_collect(&(struct collect_region){.fd = fd}, 1, &plain, 1, &hits), 0);
-	assert_int_equal(build_ids_collect(&(struct collect_region){.fd = -1, .bytes = 8}, 1, &plain, 1, &hits), -EBADF);
+	assert_int_equal(build_ids_collect(&(struct collect_region){.fd = -1, .bytes = 8}, 1, &plain, 1, &hits),
+			 -EBADF);
 }
 
 /* Whatever the bytes are: it ends, and says 0 or -EBADMSG. */
@@ -503,8 +503,7 @@ static void scribbled_bytes_do_no_harm(void **state)
 
 		buf_put(&copy, stream.data, stream.len);
 		for (unsigned i = 0; i <= round % 8; i++) {
-			random ^= random << 13, random ^= random >> 7,
-				random ^= random << 17; /* xorshift64 */
+			random ^= random << 13, random ^= random >> 7, random ^= random << 17; /* xorshift64 */
 			copy.data[(random >> 8) % copy.len] = (uint8_t)random;
 		}
 		int err = scan(&copy, chains, 2, &hits);
@@ -541,7 +540,8 @@ struct draw {
 
 static uint64_t draw(struct draw *from, uint64_t below)
 {
-	from->state ^= from->state << 13, from->state ^= from->state >> 7, from->state ^= from->state << 17; /* xorshift64 */
+	from->state ^= from->state << 13, from->state ^= from->state >> 7,
+		from->state ^= from->state << 17; /* xorshift64 */
 	return (from->state >> 8) % below;
 }
 
@@ -549,7 +549,8 @@ static uint64_t draw(struct draw *from, uint64_t below)
 static void put_any(struct buf *out, struct draw *from, unsigned nr, uint64_t rare)
 {
 	static const uint16_t modes[] = {PERF_RECORD_MISC_USER, PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_GUEST_USER};
-	uint64_t addr = 0x10000 + 0x1000 * draw(from, 40), time = draw(from, rare) ? 1000 + 10 * nr - draw(from, 400) % nr : 0;
+	uint64_t addr = 0x10000 + 0x1000 * draw(from, 40),
+		 time = draw(from, rare) ? 1000 + 10 * nr - draw(from, 400) % nr : 0;
 	uint32_t pid = 7 + (uint32_t)draw(from, 3);
 	struct perf_event_header header;
 

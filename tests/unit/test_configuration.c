@@ -59,13 +59,26 @@ static int set_stat(const struct option *option, const char *arg, bool negated, 
 
 static const struct option options[] = {
 	{.letter = 'a', .name = "all-cpus", .set = option_set_flag, .offset = AT(all), .flags = OPTION_NO_DEFAULT},
-	{.letter = 'i', .name = "no-inherit", .set = option_set_flag, .offset = AT(no_inherit), .flags = OPTION_NO_NEGATE},
-	{.letter = 'e', .name = "event", .arg = "EVENT", .set = add_event, .offset = AT(events), .flags = OPTION_NO_NEGATE},
+	{.letter = 'i',
+	 .name = "no-inherit",
+	 .set = option_set_flag,
+	 .offset = AT(no_inherit),
+	 .flags = OPTION_NO_NEGATE},
+	{.letter = 'e',
+	 .name = "event",
+	 .arg = "EVENT",
+	 .set = add_event,
+	 .offset = AT(events),
+	 .flags = OPTION_NO_NEGATE},
 	{.letter = 'F', .name = "freq", .arg = "HZ", .set = option_set_u64, .offset = AT(freq), .family = "rate"},
 	{.letter = 'c', .name = "count", .arg = "N", .set = option_set_u64, .offset = AT(count), .family = "rate"},
 	{.letter = 'o', .name = "output", .arg = "FILE", .set = option_set_string, .offset = AT(output)},
 	{.name = "writer", .arg = "NAME", .set = option_set_string, .offset = AT(writer), .family = "writer"},
-	{.name = "aio", .arg = "N", .set = set_aio, .offset = AT(writer), .family = "writer",
+	{.name = "aio",
+	 .arg = "N",
+	 .set = set_aio,
+	 .offset = AT(writer),
+	 .family = "writer",
 	 .flags = OPTION_ARG_OPTIONAL},
 	{.name = "sort", .arg = "KEYS", .set = set_aio, .offset = AT(sort), .flags = OPTION_ARG_OPTIONAL},
 	{.name = "stat", .set = set_stat},
@@ -167,7 +180,8 @@ static void noted(const char *text, const char *expected)
 static void test_sets(void **state)
 {
 	(void)state;
-	const struct values *values = good("freq = 99\noutput = a b\nno-inherit\nEvent = x,y\nquiet = yes\nverbose = 2", "");
+	const struct values *values =
+		good("freq = 99\noutput = a b\nno-inherit\nEvent = x,y\nquiet = yes\nverbose = 2", "");
 	assert_int_equal(values->freq, 99);
 	assert_string_equal(values->output, "a b");
 	assert_string_equal(values->events, "x,y,");
@@ -287,7 +301,8 @@ static void test_places(void **state)
 	setenv("XDG_CONFIG_HOME", "relative", 1);
 	assert_int_equal(run_line("")->freq, 0);
 	assert_string_equal(the_run.err, "");
-	for (const char *const *part = (const char *const[]){"/.config", "/.config/millrace", "/millrace", NULL}; *part; part++) {
+	for (const char *const *part = (const char *const[]){"/.config", "/.config/millrace", "/millrace", NULL}; *part;
+	     part++) {
 		snprintf(name, sizeof(name), "%s%s", directory, *part);
 		assert_int_equal(mkdir(name, 0700), 0);
 	}
@@ -325,8 +340,8 @@ static int make_directory(void **state)
 
 static int remove_directory(void **state)
 {
-	static const char *const names[] = {"file", ".config/millrace/config", "millrace/config",
-					    ".config/millrace", ".config", "millrace", ""};
+	static const char *const names[] = {
+		"file", ".config/millrace/config", "millrace/config", ".config/millrace", ".config", "millrace", ""};
 	char name[128];
 
 	(void)state;
@@ -341,14 +356,10 @@ static int remove_directory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sets),
-		cmocka_unit_test(test_command_line_wins),
-		cmocka_unit_test(test_booleans),
-		cmocka_unit_test(test_optional_argument),
-		cmocka_unit_test(test_last_counts),
-		cmocka_unit_test(test_wrong),
-		cmocka_unit_test(test_unknown),
-		cmocka_unit_test(test_command_line_first),
+		cmocka_unit_test(test_sets),        cmocka_unit_test(test_command_line_wins),
+		cmocka_unit_test(test_booleans),    cmocka_unit_test(test_optional_argument),
+		cmocka_unit_test(test_last_counts), cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_unknown),     cmocka_unit_test(test_command_line_first),
 		cmocka_unit_test(test_places),
 	};
 	return cmocka_run_group_tests_name("configuration", tests, make_directory, remove_directory);

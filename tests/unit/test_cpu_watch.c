@@ -61,7 +61,8 @@ static void test_a_new_one(void **state)
 	static const struct {
 		enum event_target kind;
 		size_t nr_blind;
-	} cases[] = {{EVENT_TARGET_SYSTEM, 1}, {EVENT_TARGET_CPUS, 0}, {EVENT_TARGET_WORKLOAD, 1}, {EVENT_TARGET_TASKS, 1}};
+	} cases[] = {
+		{EVENT_TARGET_SYSTEM, 1}, {EVENT_TARGET_CPUS, 0}, {EVENT_TARGET_WORKLOAD, 1}, {EVENT_TARGET_TASKS, 1}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -88,8 +89,14 @@ static void test_tasks_go_on(void **state)
 
 static void test_others_are_left_alone(void **state)
 {
-	static const char *const texts[] = {"", "offline", "offline" CPU, "offline" CPU "2/x", "offline" CPU "9",
-					    "add" CPU "2", "online" CPU "2", "offline@/devices/system/memory/memory2"};
+	static const char *const texts[] = {"",
+					    "offline",
+					    "offline" CPU,
+					    "offline" CPU "2/x",
+					    "offline" CPU "9",
+					    "add" CPU "2",
+					    "online" CPU "2",
+					    "offline@/devices/system/memory/memory2"};
 	struct target target;
 	struct cpu_watch watch = make_watch(&target, EVENT_TARGET_SYSTEM);
 

@@ -56,8 +56,11 @@ static void write_slowly(bool must_keep_up)
 {
 	char path[] = "/var/tmp/test_direct.XXXXXX";
 	int fd = mkstemp(path);
-	const struct writer_params params = {
-		.fd = fd, .path = path, .nr_blocks = NR_BLOCKS, .block_bytes = BLOCK_BYTES, .must_keep_up = must_keep_up};
+	const struct writer_params params = {.fd = fd,
+					     .path = path,
+					     .nr_blocks = NR_BLOCKS,
+					     .block_bytes = BLOCK_BYTES,
+					     .must_keep_up = must_keep_up};
 	struct writer *writer;
 	uint64_t stored;
 
@@ -111,13 +114,15 @@ static void wait_stored(struct writer *writer, uint64_t bytes)
 	assert_int_equal(writer->stored, bytes);
 }
 
-/* Of a block that does not become full: it leaves at the second commit, and the next one goes on within its last page. */
+/* Of a block that does not become full: it leaves at the second commit, and the next one goes on within its last page.
+ */
 static void what_is_old_is_committed(void **state)
 {
 	enum { PIECE = 1000, PIECES = 40 };
 	char path[] = "/var/tmp/test_direct.XXXXXX";
 	int fd = mkstemp(path);
-	const struct writer_params params = {.fd = fd, .path = path, .nr_blocks = NR_BLOCKS, .block_bytes = 2 * BLOCK_BYTES};
+	const struct writer_params params = {
+		.fd = fd, .path = path, .nr_blocks = NR_BLOCKS, .block_bytes = 2 * BLOCK_BYTES};
 	uint8_t piece[PIECE];
 	struct writer *writer;
 	uint64_t stored;

@@ -12,7 +12,8 @@
 #include "record/setup/options.h"
 #include "record/setup/target.h"
 
-static struct recording_options choose(const struct record_options *options, bool pipe, bool per_thread, const char *cpus)
+static struct recording_options choose(const struct record_options *options, bool pipe, bool per_thread,
+				       const char *cpus)
 {
 	static struct target target;
 	struct recording_options recording = {

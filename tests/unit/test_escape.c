@@ -43,9 +43,11 @@ static void test_ordinary(void **state)
 	stays("");
 	stays("std::vector<int, std::allocator<int> >::operator[](unsigned long) const [clone .isra.0]");
 	stays("/usr/lib/x86_64-linux-gnu/libstdc++.so.6.0.30 (deleted)");
-	stays("Gr\xc3\xb6\xc3\x9f" "e \xe2\x82\xac \xf0\x9f\x90\xa7"); /* two, three and four bytes */
-	stays("\xc2\xa0\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xf0\x90\x80\x80\xf4\x8f\xbf\xbf"); /* edges */
-	stays("\xe2\x80\x8d\xe2\x80\x90\xe2\x80\xa7\xe2\x80\xaf\xe2\x81\xa5\xe2\x81\xaa"); /* beside those that are escaped */
+	stays("Gr\xc3\xb6\xc3\x9f"
+	      "e \xe2\x82\xac \xf0\x9f\x90\xa7"); /* two, three and four bytes */
+	/* the edges of each length, and the neighbours of those that are escaped */
+	stays("\xc2\xa0\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xf0\x90\x80\x80\xf4\x8f\xbf\xbf");
+	stays("\xe2\x80\x8d\xe2\x80\x90\xe2\x80\xa7\xe2\x80\xaf\xe2\x81\xa5\xe2\x81\xaa");
 }
 
 /* Each byte alone, and at each place of a longer text: the quick look takes eight at a time. */
@@ -64,7 +66,8 @@ static void test_every_byte(void **state)
 				memset(text, 'z', len);
 				text[at] = (char)byte;
 				int nr = snprintf(wanted, sizeof(wanted), "%.*s%s", (int)at, text, expected);
-				snprintf(wanted + nr, sizeof(wanted) - (size_t)nr, "%.*s", (int)(len - at - 1), text + at + 1);
+				snprintf(wanted + nr, sizeof(wanted) - (size_t)nr, "%.*s", (int)(len - at - 1),
+					 text + at + 1);
 				check_bytes(text, len, wanted);
 			}
 		}
@@ -85,16 +88,16 @@ static void test_no_utf8(void **state)
 {
 	(void)state;
 	check("\xc3", "\\xc3");
-	check("a\xe2\x82", "a\\xe2\\x82");                     /* cut off */
+	check("a\xe2\x82", "a\\xe2\\x82"); /* cut off */
 	check("\xf0\x9f\x90z", "\\xf0\\x9f\\x90z");
-	check("\xe2\x82\xc3\xb6", "\\xe2\\x82\xc3\xb6");       /* the next one is whole */
-	check("\xc0\xaf\xc1\xbf", "\\xc0\\xaf\\xc1\\xbf");     /* overlong */
+	check("\xe2\x82\xc3\xb6", "\\xe2\\x82\xc3\xb6");   /* the next one is whole */
+	check("\xc0\xaf\xc1\xbf", "\\xc0\\xaf\\xc1\\xbf"); /* overlong */
 	check("\xe0\x9f\xbf", "\\xe0\\x9f\\xbf");
 	check("\xf0\x8f\xbf\xbf", "\\xf0\\x8f\\xbf\\xbf");
-	check("\xc0\x9b[2J", "\\xc0\\x9b[2J");                 /* an escape in disguise */
-	check("\xed\xa0\x80\xed\xbf\xbf", "\\xed\\xa0\\x80\\xed\\xbf\\xbf"); /* surrogates */
+	check("\xc0\x9b[2J", "\\xc0\\x9b[2J");                                        /* an escape in disguise */
+	check("\xed\xa0\x80\xed\xbf\xbf", "\\xed\\xa0\\x80\\xed\\xbf\\xbf");          /* surrogates */
 	check("\xf4\x90\x80\x80\xf5\xfe\xff", "\\xf4\\x90\\x80\\x80\\xf5\\xfe\\xff"); /* beyond Unicode */
-	check_bytes("\xe2\x82\xac", 2, "\\xe2\\x82"); /* what follows is not read */
+	check_bytes("\xe2\x82\xac", 2, "\\xe2\\x82");                                 /* what follows is not read */
 }
 
 static void test_backslash(void **state)
@@ -141,8 +144,14 @@ static void test_cut(void **state)
 	(void)state;
 	assert_int_equal(escaped_cut("abc", 2), 2);
 	assert_int_equal(escaped_cut("abc", 9), 3);
-	assert_int_equal(escaped_cut("a\xc3\xb6" "b", 2), 1);
-	assert_int_equal(escaped_cut("a\xc3\xb6" "b", 3), 3);
+	assert_int_equal(escaped_cut("a\xc3\xb6"
+				     "b",
+				     2),
+			 1);
+	assert_int_equal(escaped_cut("a\xc3\xb6"
+				     "b",
+				     3),
+			 3);
 	assert_int_equal(escaped_cut("\xf0\x9f\x90\xa7", 3), 0);
 	assert_int_equal(escaped_cut("", 0), 0);
 }
@@ -161,8 +170,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ordinary), cmocka_unit_test(test_every_byte), cmocka_unit_test(test_marks),
-		cmocka_unit_test(test_no_utf8),	 cmocka_unit_test(test_backslash),  cmocka_unit_test(test_hostile),
-		cmocka_unit_test(test_pieces),	 cmocka_unit_test(test_cut),	    cmocka_unit_test(test_raw),
+		cmocka_unit_test(test_no_utf8),  cmocka_unit_test(test_backslash),  cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_pieces),   cmocka_unit_test(test_cut),        cmocka_unit_test(test_raw),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

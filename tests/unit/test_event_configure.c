@@ -57,19 +57,17 @@ static void describe(const struct perf_event_attr *attr, struct buf *ret)
 	struct buf type = {0};
 
 	describe_type(attr->sample_type, &type);
-	buf_printf(ret, "%s %s%llu", buf_text(&type), attr->freq ? "F" : "c",
-		   (unsigned long long)attr->sample_freq);
+	buf_printf(ret, "%s %s%llu", buf_text(&type), attr->freq ? "F" : "c", (unsigned long long)attr->sample_freq);
 	buf_fini(&type);
-#define SHOW(field, word)                                                                                    \
-	do {                                                                                                 \
-		if (attr->field)                                                                             \
-			buf_put_text(ret, " " word);                                                         \
+#define SHOW(field, word)                                                                                              \
+	do {                                                                                                           \
+		if (attr->field)                                                                                       \
+			buf_put_text(ret, " " word);                                                                   \
 	} while (0)
 	SHOW(disabled, "off");
 	SHOW(inherit, "inherit");
 	SHOW(enable_on_exec, "exec");
-	SHOW(mmap && attr->mmap2 && attr->comm && attr->comm_exec && attr->task && attr->ksymbol &&
-		     attr->bpf_event,
+	SHOW(mmap && attr->mmap2 && attr->comm && attr->comm_exec && attr->task && attr->ksymbol && attr->bpf_event,
 	     "track");
 	SHOW(mmap_data, "data");
 	SHOW(inherit_stat, "stat");
@@ -89,13 +87,13 @@ static const struct {
 	struct event_options options;
 	const char *attrs; /* of all events, with "; " between */
 } rows[] = {
-#define O(...)                                                                                               \
-	{                                                                                                    \
-		.inherit = true, .max_freq_hz = 100000, __VA_ARGS__                                          \
+#define O(...)                                                                                                         \
+	{                                                                                                              \
+		.inherit = true, .max_freq_hz = 100000, __VA_ARGS__                                                    \
 	}
-#define ALONE(...)                                                                                           \
-	{                                                                                                    \
-		.max_freq_hz = 100000, __VA_ARGS__                                                           \
+#define ALONE(...)                                                                                                     \
+	{                                                                                                              \
+		.max_freq_hz = 100000, __VA_ARGS__                                                                     \
 	} /* does not inherit */
 	{"cs", O(), "IP|TID|TIME|PERIOD F4000 off inherit exec track"},
 	{"cs", O(.freq_hz = 99), "IP|TID|TIME|PERIOD F99 off inherit exec track"},
@@ -113,8 +111,7 @@ static const struct {
 	{"cs", O(.no_timestamps = true), "IP|TID|PERIOD F4000 off inherit exec track"},
 	{"cs/time=1/", O(.no_timestamps = true), "IP|TID|TIME|PERIOD F4000 off inherit exec track"},
 	{"cs/time=0/", O(), "IP|TID|PERIOD F4000 off inherit exec track"},
-	{"cs", O(.raw = true, .no_timestamps = true),
-	 "IP|TID|TIME|CPU|PERIOD|RAW F4000 off inherit exec track"},
+	{"cs", O(.raw = true, .no_timestamps = true), "IP|TID|TIME|CPU|PERIOD|RAW F4000 off inherit exec track"},
 	{"cs", O(.stat = true), "IP|TID|TIME|PERIOD F4000 off inherit exec track stat"},
 	{"cs", O(.addresses = true), "IP|TID|TIME|ADDR|PERIOD|SRC F4000 off inherit exec track data"},
 	{"cs", O(.pipe_output = true), "IP|TID|TIME|ID|PERIOD F4000 off inherit exec track"},
@@ -123,8 +120,7 @@ static const struct {
 	{"cs", ALONE(.per_thread = true), "IP|TID|PERIOD F4000 off exec track"},
 	{"cs", ALONE(.per_thread = true, .timestamps = true), "IP|TID|TIME|PERIOD F4000 off exec track"},
 	{"cs", O(.target = EVENT_TARGET_TASKS), "IP|TID|TIME|PERIOD F4000 off inherit track"},
-	{"cs", O(.target = EVENT_TARGET_TASKS, .has_workload = true),
-	 "IP|TID|TIME|PERIOD F4000 off inherit track"},
+	{"cs", O(.target = EVENT_TARGET_TASKS, .has_workload = true), "IP|TID|TIME|PERIOD F4000 off inherit track"},
 	{"cs:S", O(), "IP|TID|TIME|READ|ID|PERIOD F4000 off inherit exec track"},
 	/* call graphs */
 	{"cs", O(.callgraph = CALLGRAPH_FP), "IP|TID|TIME|CHAIN|PERIOD F4000 off inherit exec track"},
@@ -139,10 +135,8 @@ static const struct {
 	 "stack=512"},
 	{"cs", O(.callgraph = CALLGRAPH_LBR),
 	 "IP|TID|TIME|CHAIN|PERIOD|BRANCH F4000 off inherit exec track no-user-chain"},
-	{"cs/call-graph=no/", O(.callgraph = CALLGRAPH_FP),
-	 "IP|TID|TIME|PERIOD F4000 off inherit exec track"},
-	{"cs/call-graph=fp/", O(.callgraph = CALLGRAPH_DWARF),
-	 "IP|TID|TIME|CHAIN|PERIOD F4000 off inherit exec track"},
+	{"cs/call-graph=no/", O(.callgraph = CALLGRAPH_FP), "IP|TID|TIME|PERIOD F4000 off inherit exec track"},
+	{"cs/call-graph=fp/", O(.callgraph = CALLGRAPH_DWARF), "IP|TID|TIME|CHAIN|PERIOD F4000 off inherit exec track"},
 	{"cs/max-stack=5/", O(), "IP|TID|TIME|CHAIN|PERIOD F4000 off inherit exec track max=5"},
 	{"cs/max-stack=5,call-graph=no/", O(), "IP|TID|TIME|PERIOD F4000 off inherit exec track"},
 	/* tracepoints and breakpoints */
@@ -208,8 +202,7 @@ static void test_each_option(void **state)
 			describe(&list.events[j].attr, &is);
 		}
 		if (strcmp(buf_text(&is), rows[i].attrs) != 0)
-			fail_msg("row %zu, %s:\n is     %s\n should %s", i, rows[i].text, buf_text(&is),
-				 rows[i].attrs);
+			fail_msg("row %zu, %s:\n is     %s\n should %s", i, rows[i].text, buf_text(&is), rows[i].attrs);
 		buf_fini(&is);
 		event_list_fini(&list);
 	}
@@ -217,8 +210,7 @@ static void test_each_option(void **state)
 
 static void test_side_band_is_marked(void **state)
 {
-	struct event_options options = {
-		.target = EVENT_TARGET_SYSTEM, .inherit = true, .max_freq_hz = 100000};
+	struct event_options options = {.target = EVENT_TARGET_SYSTEM, .inherit = true, .max_freq_hz = 100000};
 	struct event_list list = {0};
 
 	(void)state;
@@ -291,8 +283,7 @@ long syscall(long number, ...)
 
 static void prepare(struct event_list *list, const char *text)
 {
-	struct event_options options = {
-		.inherit = true, .max_freq_hz = 100000, .target = EVENT_TARGET_WORKLOAD};
+	struct event_options options = {.inherit = true, .max_freq_hz = 100000, .target = EVENT_TARGET_WORKLOAD};
 
 	log_set_level(LOG_ERRORS);
 	memset(&kernel, 0, sizeof(kernel));
@@ -315,9 +306,8 @@ static void test_cycles_fall_back(void **state)
 		const char *text, *name;
 		unsigned precise;
 	} cases[] = {
-		{NULL, "cpu-clock:ppp", 3},       {"cycles", "cpu-clock", 0},
-		{"cycles:u", "cpu-clock:uH", 0},  {"cycles:pp", "cpu-clock:ppH", 2},
-		{"cycles/name=mine/", "mine", 0},
+		{NULL, "cpu-clock:ppp", 3},        {"cycles", "cpu-clock", 0},       {"cycles:u", "cpu-clock:uH", 0},
+		{"cycles:pp", "cpu-clock:ppH", 2}, {"cycles/name=mine/", "mine", 0},
 	};
 
 	(void)state;
@@ -327,7 +317,8 @@ static void test_cycles_fall_back(void **state)
 
 		prepare(&list, cases[i].text);
 		kernel.refuses = without_pmu;
-		assert_int_equal(event_open(&list.events[0], &fallbacks, &(struct event_open_args){1, 0, -1}, true, NULL), 42);
+		assert_int_equal(
+			event_open(&list.events[0], &fallbacks, &(struct event_open_args){1, 0, -1}, true, NULL), 42);
 		assert_int_equal(kernel.last.type, PERF_TYPE_SOFTWARE);
 		assert_int_equal(kernel.last.config, PERF_COUNT_SW_CPU_CLOCK);
 		assert_int_equal(kernel.last.precise_ip, cases[i].precise);
@@ -345,7 +336,8 @@ static void test_no_pmu_is_explained(void **state)
 	(void)state;
 	prepare(&list, "instructions");
 	kernel.refuses = without_pmu;
-	assert_int_equal(event_open(&list.events[0], &fallbacks, &(struct event_open_args){1, 0, -1}, true, &diag), -ENOENT);
+	assert_int_equal(event_open(&list.events[0], &fallbacks, &(struct event_open_args){1, 0, -1}, true, &diag),
+			 -ENOENT);
 	assert_non_null(strstr(diag.text, "event instructions: no PMU"));
 	event_list_fini(&list);
 }
@@ -368,17 +360,18 @@ static void test_highest_precision_that_opens(void **state)
 	assert_int_equal(event_open(&list.events[0], &fallbacks, &(struct event_open_args){1, 0, -1}, true, NULL), 42);
 	assert_int_equal(kernel.last.precise_ip, 1);
 	assert_string_equal(list.events[0].name, "cycles:P");
-	assert_int_equal(event_open(&list.events[1], &fallbacks, &(struct event_open_args){1, 0, -1}, true, &diag), -EOPNOTSUPP);
+	assert_int_equal(event_open(&list.events[1], &fallbacks, &(struct event_open_args){1, 0, -1}, true, &diag),
+			 -EOPNOTSUPP);
 	assert_non_null(strstr(diag.text, "precision"));
 	event_list_fini(&list);
 }
 
 /* One kernel that lacks each feature alone. */
-#define REFUSES(name, condition)                                                                             \
-	static int name(const struct perf_event_attr *attr, unsigned long flags)                             \
-	{                                                                                                    \
-		(void)attr, (void)flags;                                                                     \
-		return (condition) ? EINVAL : 0;                                                             \
+#define REFUSES(name, condition)                                                                                       \
+	static int name(const struct perf_event_attr *attr, unsigned long flags)                                       \
+	{                                                                                                              \
+		(void)attr, (void)flags;                                                                               \
+		return (condition) ? EINVAL : 0;                                                                       \
 	}
 REFUSES(refuses_lost, attr->read_format &PERF_FORMAT_LOST)
 REFUSES(refuses_bpf, attr->bpf_event)
@@ -406,13 +399,16 @@ static void test_older_kernels(void **state)
 
 		prepare(&list, "cs/call-graph=lbr/,faults");
 		kernel.refuses = kernels[i];
-		assert_int_equal(event_open(&list.events[0], &fallbacks, &(struct event_open_args){1, 0, -1}, true, NULL), 42);
+		assert_int_equal(
+			event_open(&list.events[0], &fallbacks, &(struct event_open_args){1, 0, -1}, true, NULL), 42);
 		assert_true(fallbacks.missing);
 		/* What is missing is known from then on: one call each. */
 		kernel.calls = 0;
-		assert_int_equal(event_open(&list.events[0], &fallbacks, &(struct event_open_args){1, 1, -1}, false, NULL), 42);
+		assert_int_equal(
+			event_open(&list.events[0], &fallbacks, &(struct event_open_args){1, 1, -1}, false, NULL), 42);
 		assert_int_equal(kernel.calls, 1);
-		assert_int_equal(event_open(&list.events[1], &fallbacks, &(struct event_open_args){1, 0, -1}, true, NULL), 42);
+		assert_int_equal(
+			event_open(&list.events[1], &fallbacks, &(struct event_open_args){1, 0, -1}, true, NULL), 42);
 		assert_int_equal(kernel.calls, 2);
 		event_list_fini(&list);
 	}
@@ -429,7 +425,8 @@ static void test_refusal_ends(void **state)
 	(void)state;
 	prepare(&list, NULL);
 	kernel.refuses = refuses_everything;
-	assert_int_equal(event_open(&list.events[0], &fallbacks, &(struct event_open_args){1, 0, -1}, true, &diag), -EINVAL);
+	assert_int_equal(event_open(&list.events[0], &fallbacks, &(struct event_open_args){1, 0, -1}, true, &diag),
+			 -EINVAL);
 	assert_non_null(strstr(diag.text, "event cycles:P: the kernel refuses"));
 	event_list_fini(&list);
 }
@@ -466,8 +463,9 @@ static void test_errors_name_a_remedy(void **state)
 		prepare(&list, "faults:u");
 		kernel.refuses = refuses_with;
 		wanted_errno = errors[i].number;
-		assert_int_equal(event_open(&list.events[0], &fallbacks, &(struct event_open_args){7, 3, -1}, true, &diag),
-				 -errors[i].number);
+		assert_int_equal(
+			event_open(&list.events[0], &fallbacks, &(struct event_open_args){7, 3, -1}, true, &diag),
+			-errors[i].number);
 		if (!strstr(diag.text, errors[i].part) || !strstr(diag.text, "event faults:u: "))
 			fail_msg("%s", diag.text);
 		event_list_fini(&list);

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "base/diag.h"
 #include "base/buf.h"
+#include "base/diag.h"
 #include "event/parse/event.h"
 #include "tests/fake/fake_sources.h"
 
@@ -28,15 +28,15 @@ static void describe(const struct event *event, struct buf *ret)
 {
 	const struct perf_event_attr *attr = &event->attr;
 
-#define SHOW(field)                                                                                          \
-	do {                                                                                                 \
-		if (attr->field)                                                                             \
-			buf_printf(ret, " " #field "=%llu", (unsigned long long)attr->field);                \
+#define SHOW(field)                                                                                                    \
+	do {                                                                                                           \
+		if (attr->field)                                                                                       \
+			buf_printf(ret, " " #field "=%llu", (unsigned long long)attr->field);                          \
 	} while (0)
-#define GIVEN(bit, word)                                                                                     \
-	do {                                                                                                 \
-		if (event->given & (bit))                                                                    \
-			buf_put_text(ret, " " word);                                                         \
+#define GIVEN(bit, word)                                                                                               \
+	do {                                                                                                           \
+		if (event->given & (bit))                                                                              \
+			buf_put_text(ret, " " word);                                                                   \
 	} while (0)
 	buf_printf(ret, "%u:%#llx", attr->type, (unsigned long long)attr->config);
 	SHOW(exclude_user);
@@ -203,7 +203,8 @@ static const struct row rows[] = {
 	{"cs/no-overwrite/", 1, 3, GUEST, NULL},
 	/* PMUs */
 	{"software/config=3/", 1, 3, GUEST, NULL},
-	{"software/period=1,name=cs,config=0x3/Duk", 1, 3, " exclude_hv=1" GUEST " pinned=1 sample_period=1 period", "cs"},
+	{"software/period=1,name=cs,config=0x3/Duk", 1, 3, " exclude_hv=1" GUEST " pinned=1 sample_period=1 period",
+	 "cs"},
 	{"cpu/event=0x3c/", 4, 0x3c, GUEST, NULL},
 	{"cpu/event=0x13c,umask=2/", 4, 0x10000023c, GUEST, NULL},
 	{"cpu/event=0x3c,edge/u", 4, 0x4003c, " exclude_kernel=1 exclude_hv=1" GUEST, NULL},
@@ -222,7 +223,8 @@ static const struct row rows[] = {
 	{"sch[e]d:sched_switch", 2, 311, GUEST, "sched:sched_switch"},
 	{"*:softirq*", 2, 151, GUEST, "irq:softirq_entry"},
 	{"*:sched_switch", 2, 311, GUEST, "sched:sched_switch"},
-	{"sched:sched_switch/call-graph=fp,max-stack=3,inherit,overwrite/", 2, 311, GUEST " sample_max_stack=3 write_backward=1 inherit chain=1", "sched:sched_switch"},
+	{"sched:sched_switch/call-graph=fp,max-stack=3,inherit,overwrite/", 2, 311,
+	 GUEST " sample_max_stack=3 write_backward=1 inherit chain=1", "sched:sched_switch"},
 	{"irq:softirq_entry/no-inherit/k", 2, 151, " exclude_user=1 exclude_hv=1 no-inherit", "irq:softirq_entry"},
 	/* breakpoints: address and length share the words of config1 and config2 */
 	{"mem:0x1000", 5, 0, GUEST " config1=4096 config2=4 bp_type=3", NULL},
@@ -527,9 +529,9 @@ static void test_derived_names(void **state)
 	static const struct {
 		const char *text, *name;
 	} names[] = {
-		{"cpu-clock", "cpu-clock"}, {"cycles:u", "cycles:uH"}, {"cycles:k", "cycles:k"},
-		{"cycles:pp", "cycles:ppH"}, {"cycles:P", "cycles:ppp"}, {"cycles:uP", "cycles:upppH"},
-		{"dummy:GH", "dummy:HG"}, {"cs:G", "context-switches:G"},
+		{"cpu-clock", "cpu-clock"},  {"cycles:u", "cycles:uH"},      {"cycles:k", "cycles:k"},
+		{"cycles:pp", "cycles:ppH"}, {"cycles:P", "cycles:ppp"},     {"cycles:uP", "cycles:upppH"},
+		{"dummy:GH", "dummy:HG"},    {"cs:G", "context-switches:G"},
 	};
 
 	(void)state;
@@ -548,14 +550,10 @@ static void test_derived_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_each_text),
-		cmocka_unit_test(test_each_wrong_text),
-		cmocka_unit_test(test_lists_grow_or_stay),
-		cmocka_unit_test(test_groups),
-		cmocka_unit_test(test_group_modifiers),
-		cmocka_unit_test(test_globs_take_all_systems),
-		cmocka_unit_test(test_no_tracefs),
-		cmocka_unit_test(test_derived_names),
+		cmocka_unit_test(test_each_text),          cmocka_unit_test(test_each_wrong_text),
+		cmocka_unit_test(test_lists_grow_or_stay), cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_group_modifiers),    cmocka_unit_test(test_globs_take_all_systems),
+		cmocka_unit_test(test_no_tracefs),         cmocka_unit_test(test_derived_names),
 	};
 
 	fake_sources_init(&fake);

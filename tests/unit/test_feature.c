@@ -16,9 +16,9 @@
 
 #include "base/buf.h"
 #include "perfdata/btf.h"
-#include "perfdata/object_id.h"
 #include "perfdata/feature.h"
 #include "perfdata/feature_machine.h"
+#include "perfdata/object_id.h"
 #include "perfdata/record.h"
 
 /*
@@ -157,8 +157,7 @@ static int walk_groups(struct span payload)
 
 static void test_groups(void **state)
 {
-	const struct feature_group groups[] = {{.name = "g", .leader = 0, .members = 2},
-					       {.leader = 2, .members = 3}};
+	const struct feature_group groups[] = {{.name = "g", .leader = 0, .members = 2}, {.leader = 2, .members = 3}};
 	struct buf out = {0};
 	struct feature_list list;
 	struct feature_group group;
@@ -395,11 +394,7 @@ static void test_build_ids(void **state)
 		 .id_bytes = 20,
 		 .id = {1, 2, 3},
 		 .path = "[kernel.kallsyms]"},
-		{.misc = PERF_RECORD_MISC_USER,
-		 .pid = -1,
-		 .id_bytes = 16,
-		 .id = {9},
-		 .path = "/usr/bin/true"},
+		{.misc = PERF_RECORD_MISC_USER, .pid = -1, .id_bytes = 16, .id = {9}, .path = "/usr/bin/true"},
 	};
 	struct buf out = {0};
 	struct build_id id;
@@ -418,8 +413,7 @@ static void test_build_ids(void **state)
 	assert_string_equal(id.path, "/usr/bin/true");
 	assert_int_equal(build_id_decode(&at, &id), 0);
 	for (size_t len = 0; len < out.len; len++)
-		assert_int_equal(walk_build_ids((struct span){out.data, len}),
-				 len % 100 ? -EBADMSG : (int)(len / 100));
+		assert_int_equal(walk_build_ids((struct span){out.data, len}), len % 100 ? -EBADMSG : (int)(len / 100));
 	out.data[32] = 21; /* bytes of the id */
 	assert_int_equal(walk_build_ids(buf_span(&out)), -EBADMSG);
 	out.data[5] &= 0x7f; /* without its size it has 20 bytes */
@@ -565,9 +559,9 @@ static void test_set(void **state)
 	assert_memory_equal(out.data + section.offset - AT, "caps", 4);
 	assert_int_equal(feature_section(bits, buf_span(&out), FEATURE_STOCK_END, &section), 1);
 	assert_memory_equal(out.data + section.offset - AT, "of a newer perf", 15);
-	assert_int_equal(feature_section(bits, (struct span){out.data, 4 * 16 - 1}, FEATURE_STOCK_END, &section), -EBADMSG);
-	assert_int_equal(
-		feature_section(bits, (struct span){out.data, 4 * 16 - 1}, FEATURE_PMU_CAPS, &section), 1);
+	assert_int_equal(feature_section(bits, (struct span){out.data, 4 * 16 - 1}, FEATURE_STOCK_END, &section),
+			 -EBADMSG);
+	assert_int_equal(feature_section(bits, (struct span){out.data, 4 * 16 - 1}, FEATURE_PMU_CAPS, &section), 1);
 	assert_int_equal(feature_section(bits, buf_span(&out), FEATURE_BITS, &section), 0);
 	buf_fini(&out);
 	feature_set_fini(&set);
@@ -651,7 +645,8 @@ static void test_private(void **state)
 
 	/* Cut, or a byte changed: not used. Without its magic it is no block. */
 	for (size_t len = 0; len < TABLE_BYTES + block.len; len++)
-		assert_int_equal(read_private(&out, len, bits), len < TABLE_BYTES + sizeof(struct private_header) ? 0 : -EBADMSG);
+		assert_int_equal(read_private(&out, len, bits),
+				 len < TABLE_BYTES + sizeof(struct private_header) ? 0 : -EBADMSG);
 	for (size_t i = 0; i < block.len; i++) {
 		out.data[TABLE_BYTES + i] ^= 1;
 		assert_int_equal(read_private(&out, out.len, bits), i < 8 ? 0 : -EBADMSG);

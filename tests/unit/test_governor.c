@@ -16,7 +16,7 @@
 struct world {
 	struct governor governor;
 	struct governor_stats sight;
-	size_t nr_actions;      /* so far */
+	size_t nr_actions;           /* so far */
 	struct governor_action last; /* of them */
 };
 
@@ -101,7 +101,8 @@ static void level_falls_when_compressors_are_late(void **state)
 	assert_true(world.governor.next_ns <= world.sight.now_ns + 50 * MS);
 }
 
-/* The first is still under way at a level that takes long: what is done behind it waits for that, not for the output. */
+/* The first is still under way at a level that takes long: what is done behind it waits for that, not for the output.
+ */
 static void what_is_done_behind_one_that_is_not_waits_for_compressors(void **state)
 {
 	struct world world = begin(0, 19);
@@ -232,15 +233,17 @@ static void but_not_for_more_cpu_time_than_may_be_used(void **state)
 }
 
 /*
- * A recorder that uses, in each ms, compressing_ns for each level and visit_ns, or that for each visit when it has a pace. When
- * nobody looks, a ring wakes it every 100 ms, and it rings.
+ * A recorder that uses, in each ms, compressing_ns for each level and visit_ns, or that for each visit when it has a
+ * pace. When nobody looks, a ring wakes it every 100 ms, and it rings.
  */
 static void run(struct world *world, unsigned ms, uint64_t compressing_ns, uint64_t visit_ns)
 {
 	for (uint64_t end = world->sight.now_ns + ms * MS; world->sight.now_ns < end;) {
-		uint64_t next = world->governor.next_ns == UINT64_MAX ? world->sight.now_ns + 100 * MS : world->governor.next_ns;
+		uint64_t next = world->governor.next_ns == UINT64_MAX ? world->sight.now_ns + 100 * MS
+								      : world->governor.next_ns;
 		uint64_t until = next < end ? next : end;
-		uint64_t wait = until - world->sight.now_ns, pace = world->governor.pace_ms ? world->governor.pace_ms : 1;
+		uint64_t wait = until - world->sight.now_ns,
+			 pace = world->governor.pace_ms ? world->governor.pace_ms : 1;
 		if (governor_level(&world->governor))
 			world->sight.cpu_ns += wait / MS * compressing_ns * (uint64_t)governor_level(&world->governor);
 		world->sight.cpu_ns += wait / MS / pace * visit_ns;

@@ -144,8 +144,8 @@ static void test_hashes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_empty),	 cmocka_unit_test(test_numbers), cmocka_unit_test(test_spreads),
-		cmocka_unit_test(test_same_key), cmocka_unit_test(test_remove),	 cmocka_unit_test(test_clear),
+		cmocka_unit_test(test_empty),    cmocka_unit_test(test_numbers), cmocka_unit_test(test_spreads),
+		cmocka_unit_test(test_same_key), cmocka_unit_test(test_remove),  cmocka_unit_test(test_clear),
 		cmocka_unit_test(test_hashes),
 	};
 

@@ -163,12 +163,9 @@ static void test_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip),
-		cmocka_unit_test(test_pipe),
-		cmocka_unit_test(test_foreign_files),
-		cmocka_unit_test(test_header_without_features),
-		cmocka_unit_test(test_attr_of_any_size),
-		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_round_trip),       cmocka_unit_test(test_pipe),
+		cmocka_unit_test(test_foreign_files),    cmocka_unit_test(test_header_without_features),
+		cmocka_unit_test(test_attr_of_any_size), cmocka_unit_test(test_names),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,10 +7,10 @@
 
 #include <cmocka.h>
 
-#include "analyze/symbols/dso.h"
 #include "analyze/report/hist.h"
-#include "base/pool.h"
 #include "analyze/report/tally.h"
+#include "analyze/symbols/dso.h"
+#include "base/pool.h"
 
 static struct dso lib_a = {.name = "/lib/a.so", .short_name = "a.so"};
 static struct dso lib_b = {.name = "/lib/b.so", .short_name = "b.so"};
@@ -30,11 +30,9 @@ static struct hist_entry *const *sorted(struct hist *hist, size_t *ret_nr)
 	return entries;
 }
 
-static struct hist_place place(const struct comm *comm, struct dso *dso, const struct symbol *symbol,
-			       uint64_t address)
+static struct hist_place place(const struct comm *comm, struct dso *dso, const struct symbol *symbol, uint64_t address)
 {
-	return (struct hist_place){
-		.comm = comm, .dso = dso, .symbol = symbol, .address = address, .level = '.'};
+	return (struct hist_place){.comm = comm, .dso = dso, .symbol = symbol, .address = address, .level = '.'};
 }
 
 static void add(struct hist *hist, struct hist_place at, uint64_t period)
@@ -199,8 +197,16 @@ static void test_groups(void **state)
 static void test_uses_come_back(void **state)
 {
 	(void)state;
-	static const struct use steps[] = {{0, 0},	  {1, 126},	 {0, 127},    {127, 128},	    {128, 0},
-					   {16383, 16384}, {16384, 5},	 {1u << 21, 1u << 28}, {1u << 28, UINT32_MAX}, {0, 3}};
+	static const struct use steps[] = {{0, 0},
+					   {1, 126},
+					   {0, 127},
+					   {127, 128},
+					   {128, 0},
+					   {16383, 16384},
+					   {16384, 5},
+					   {1u << 21, 1u << 28},
+					   {1u << 28, UINT32_MAX},
+					   {0, 3}};
 	enum { NR_STEPS = sizeof(steps) / sizeof(steps[0]), NR_LISTS = 3, ROUNDS = 10 };
 	struct use_list lists[NR_LISTS] = {0};
 	struct pool pool = {0};

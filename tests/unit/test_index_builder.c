@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "perfdata/record.h"
 #include "compress/extent_index.h"
 #include "compress/index_builder.h"
+#include "perfdata/record.h"
 
 enum { RECORD_BYTES = 1 << 12, START = 4096 };
 
@@ -33,7 +33,8 @@ static void go(struct course *course, uint32_t type, unsigned nr)
 
 	for (unsigned i = 0; i < nr; i++) {
 		memcpy(record, &header, sizeof(header));
-		index_builder_record(course->index_builder, course->at, record, type == RECORD_FINISHED_ROUND ? 0 : ++course->nr);
+		index_builder_record(course->index_builder, course->at, record,
+				     type == RECORD_FINISHED_ROUND ? 0 : ++course->nr);
 		course->at += RECORD_BYTES;
 	}
 }

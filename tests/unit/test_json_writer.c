@@ -42,7 +42,8 @@ static void put_all(struct json_writer *json)
 }
 
 static const char expected[] =
-	"{\"name\":\"a\\\"b\\\\c\",\"none\":null,\"empty\":{},\"numbers\":[18446744073709551615,-9223372036854775808,0,17,"
+	"{\"name\":\"a\\\"b\\\\c\",\"none\":null,\"empty\":{},\"numbers\":[18446744073709551615,-9223372036854775808,0,"
+	"17,"
 	"0.50,[],\n{\"ip\":\"0xffffffff81000000\",\"zero\":\"0\"}],\"yes\":true,\"no\":false,\"null\":null}";
 
 static void test_buf(void **state)
@@ -92,7 +93,7 @@ static void test_texts(void **state)
 	check("a\0b", 3, "\"a\\u0000b\"");
 	check("\n\x1b[2J\x7f", 6, "\"\\u000a\\u001b[2J\\u007f\"");
 	check("</script>", 9, "\"\\u003c/script>\"");
-	check("\xe2\x80\xae", 3, "\"\\u202e\"");         /* right-to-left override */
+	check("\xe2\x80\xae", 3, "\"\\u202e\"");              /* right-to-left override */
 	check("\xf0\x9f\x98\x80", 4, "\"\xf0\x9f\x98\x80\""); /* beyond U+FFFF */
 	/* no UTF-8: a lone byte, one that is cut off, a surrogate, an overlong one */
 	check("\xff", 1, "\"\\ufffd\"");

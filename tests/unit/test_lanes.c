@@ -16,10 +16,10 @@
 #include <cmocka.h>
 
 #include "perfdata/record.h"
-#include "stream/ring.h"
 #include "stream/lanes.h"
 #include "stream/pack_pool.h"
 #include "stream/pack_stage.h"
+#include "stream/ring.h"
 #include "stream/stream.h"
 #include "stream/writer.h"
 
@@ -47,8 +47,8 @@ static void produce(struct confluence *all, size_t ring)
 {
 	struct fake *fake = &all->fakes[ring];
 	uint64_t head = fake->page.data_head;
-	uint64_t record[4] = {(uint64_t)RECORD_BYTES << 48 | PERF_RECORD_SAMPLE, atomic_fetch_add(&all->clock, 1) + 1, ring,
-			      fake->made};
+	uint64_t record[4] = {(uint64_t)RECORD_BYTES << 48 | PERF_RECORD_SAMPLE, atomic_fetch_add(&all->clock, 1) + 1,
+			      ring, fake->made};
 
 	if (RING_BYTES - (head - fake->page.data_tail) < RECORD_BYTES)
 		return;
@@ -157,7 +157,8 @@ static void test_promises_in_any_order(void **state)
 			for (int i = rand_r(&random) % 16; i > 0; i--)
 				produce(&all, some_ring(&random));
 			size_t lane = rand_r(&random) % 8 ? (size_t)rand_r(&random) % (NR_LANES - 1) : NR_LANES - 1;
-			assert_true(stream_pump(&all.streams[lane], rand_r(&random) % 64 ? STREAM_FLOW : STREAM_ALL) >= 0);
+			assert_true(stream_pump(&all.streams[lane], rand_r(&random) % 64 ? STREAM_FLOW : STREAM_ALL) >=
+				    0);
 		}
 		for (size_t i = 0; i < NR_LANES; i++)
 			assert_true(stream_pump(&all.streams[i], STREAM_DRAIN) >= 0);

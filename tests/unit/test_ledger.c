@@ -112,9 +112,9 @@ static void readings_tell_what_was_shed(void **state)
 		{0, LEDGER_CPU_LIMIT, 0, -1, 600 * MS, 800 * MS, 7},
 	};
 	struct ledger_entry *gaps, told[] = {
-		{0, LEDGER_RING_FULL, 0, -1, 250 * MS, 300 * MS, 7},
-		{0, LEDGER_RING_FULL, 0, -1, 650 * MS, 900 * MS, 7},
-	};
+					   {0, LEDGER_RING_FULL, 0, -1, 250 * MS, 300 * MS, 7},
+					   {0, LEDGER_RING_FULL, 0, -1, 650 * MS, 900 * MS, 7},
+				   };
 	size_t nr;
 
 	(void)state;
@@ -132,7 +132,8 @@ static void readings_tell_what_was_shed(void **state)
 static void actions_in_order_of_time(void **state)
 {
 	struct ledger ledger = {0}, other = {0};
-	const struct ledger_action late = {9, LEDGER_RING_GREW, 1, -1, 0, 4096, 16384}, soon = {7, LEDGER_LEVEL_CHANGED, -1, -1, 0, 9, 1};
+	const struct ledger_action late = {9, LEDGER_RING_GREW, 1, -1, 0, 4096, 16384},
+				   soon = {7, LEDGER_LEVEL_CHANGED, -1, -1, 0, 9, 1};
 
 	(void)state;
 	assert_int_equal(ledger_add_action(&ledger, &late), 0);
@@ -151,9 +152,9 @@ static void the_ledger_knows_pauses_better(void **state)
 	struct ledger ledger = {.counted = true, .started_ns = 1};
 	const struct ledger_entry pause = {0, LEDGER_PAUSED, 0, -1, 20, 30, 7};
 	struct ledger_entry *gaps, told[] = {
-		{0, LEDGER_PAUSED, 0, -1, 10, 90, 7},
-		{0, LEDGER_THROTTLED, 0, -1, 40, 50, 0},
-	};
+					   {0, LEDGER_PAUSED, 0, -1, 10, 90, 7},
+					   {0, LEDGER_THROTTLED, 0, -1, 40, 50, 0},
+				   };
 	size_t nr;
 
 	(void)state;
@@ -178,15 +179,16 @@ static void take(struct loss_times *times, uint32_t type, const uint64_t *words,
 	assert_int_equal(loss_times_take(times, (const uint8_t *)record, &header), 0);
 }
 
-#define TAKE(times, type, ...)                                              \
-	take(times, type, (const uint64_t[]){__VA_ARGS__},                  \
-	     sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+#define TAKE(times, type, ...)                                                                                         \
+	take(times, type, (const uint64_t[]){__VA_ARGS__}, sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
 static void records_tell_gaps(void **state)
 {
 	uint64_t ids[] = {100, 101};
-	struct event_desc event = {.attr = {.type = PERF_TYPE_TRACEPOINT, .sample_type = SAMPLE_TYPE, .sample_id_all = 1},
-				   .ids = ids, .nr_ids = 2};
+	struct event_desc event = {
+		.attr = {.type = PERF_TYPE_TRACEPOINT, .sample_type = SAMPLE_TYPE, .sample_id_all = 1},
+		.ids = ids,
+		.nr_ids = 2};
 	struct loss_times times;
 	struct ledger_sum sum;
 
@@ -195,7 +197,7 @@ static void records_tell_gaps(void **state)
 	TAKE(&times, RECORD_ID_INDEX, 2, 100, 0, 0, (uint64_t)-1, 101, 1, 1, (uint64_t)-1);
 	TAKE(&times, PERF_RECORD_SAMPLE, 100, 1000); /* identifier, time */
 	TAKE(&times, PERF_RECORD_SAMPLE, 101, 1500);
-	TAKE(&times, PERF_RECORD_LOST, 100, 7, 1900, 100);    /* id, lost; time, identifier */
+	TAKE(&times, PERF_RECORD_LOST, 100, 7, 1900, 100); /* id, lost; time, identifier */
 	TAKE(&times, PERF_RECORD_SAMPLE, 100, 1901);
 	TAKE(&times, PERF_RECORD_THROTTLE, 2000, 101, 101, 2000, 101);
 	TAKE(&times, PERF_RECORD_UNTHROTTLE, 2100, 101, 101, 2100, 101);
@@ -230,15 +232,17 @@ static void begin(struct loss_times *times, struct event_desc events[2], uint64_
 {
 	for (size_t i = 0; i < 4; i++)
 		ids[i] = 100 + i;
-	events[0] = (struct event_desc){.attr = {.type = PERF_TYPE_TRACEPOINT, .sample_type = SAMPLE_TYPE, .sample_id_all = 1},
-					.ids = ids, .nr_ids = 2};
+	events[0] = (struct event_desc){
+		.attr = {.type = PERF_TYPE_TRACEPOINT, .sample_type = SAMPLE_TYPE, .sample_id_all = 1},
+		.ids = ids,
+		.nr_ids = 2};
 	events[1] = events[0];
 	events[1].attr.type = PERF_TYPE_SOFTWARE;
 	events[1].attr.config = PERF_COUNT_SW_DUMMY;
 	events[1].ids = ids + 2;
 	assert_int_equal(loss_times_init(times, events, 2), 0);
-	TAKE(times, RECORD_ID_INDEX, 4, 100, 0, 0, (uint64_t)-1, 101, 1, 1, (uint64_t)-1, 102, 0, 0, (uint64_t)-1, 103, 1, 1,
-	     (uint64_t)-1);
+	TAKE(times, RECORD_ID_INDEX, 4, 100, 0, 0, (uint64_t)-1, 101, 1, 1, (uint64_t)-1, 102, 0, 0, (uint64_t)-1, 103,
+	     1, 1, (uint64_t)-1);
 }
 
 /* The recorder was stopped, and the load went elsewhere: the readings alone tell. Gaps and counts agree. */
@@ -248,7 +252,8 @@ static void a_gap_without_an_end(void **state)
 		{0, LEDGER_RING_FULL, 0, -1, 200, 400, 7},    /* told by a LOST record */
 		{0, LEDGER_RING_FULL, 0, -1, 1000, 3000, 50}, /* then nothing came any more */
 		{0, LEDGER_RING_FULL, 0, -1, 3000, 3200, 5},
-		{0, LEDGER_RING_FULL, 1, -1, 200, 400, 9}, /* this ring told 4 of them, and the rest is of the same reading */
+		{0, LEDGER_RING_FULL, 1, -1, 200, 400,
+		 9}, /* this ring told 4 of them, and the rest is of the same reading */
 		{1, LEDGER_RING_FULL, 1, -1, 200, 2000, 1000}, /* task events: no sample is missing */
 	};
 	struct ledger ledger = {.counted = true, .task_rings = true};
@@ -337,11 +342,16 @@ static void hostile_records(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(put_back_and_forth), cmocka_unit_test(sums_count_each_time_once),
-		cmocka_unit_test(readings_end_a_gap), cmocka_unit_test(records_tell_gaps),
-		cmocka_unit_test(hostile_records), cmocka_unit_test(the_ledger_knows_pauses_better),
-		cmocka_unit_test(readings_tell_what_was_shed), cmocka_unit_test(a_gap_without_an_end),
-		cmocka_unit_test(gaps_of_shared_rings_stay), cmocka_unit_test(actions_in_order_of_time),
+		cmocka_unit_test(put_back_and_forth),
+		cmocka_unit_test(sums_count_each_time_once),
+		cmocka_unit_test(readings_end_a_gap),
+		cmocka_unit_test(records_tell_gaps),
+		cmocka_unit_test(hostile_records),
+		cmocka_unit_test(the_ledger_knows_pauses_better),
+		cmocka_unit_test(readings_tell_what_was_shed),
+		cmocka_unit_test(a_gap_without_an_end),
+		cmocka_unit_test(gaps_of_shared_rings_stay),
+		cmocka_unit_test(actions_in_order_of_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,8 +31,7 @@ static int tear_down(void **state)
 static void tell(uint32_t type, uint16_t misc, struct buf *body)
 {
 	struct buf bytes = {0};
-	struct perf_event_header header = {
-		.type = type, .misc = misc, .size = (uint16_t)(sizeof(header) + body->len)};
+	struct perf_event_header header = {.type = type, .misc = misc, .size = (uint16_t)(sizeof(header) + body->len)};
 
 	buf_put(&bytes, &header, sizeof(header));
 	buf_put(&bytes, body->data, body->len);
@@ -187,8 +186,8 @@ static void test_kernel(void **state)
 	machine_resolve(machine, task, PERF_RECORD_MISC_KERNEL, 0xffffffff81000010, &location);
 	assert_null(location.dso);
 	assert_int_equal(location.level, 'k');
-	tell_map(PERF_RECORD_MISC_KERNEL, UINT32_MAX, 0,
-		 (struct range){0xffffffff81000000, 0x1000, 0xffffffff81000000}, "[kernel.kallsyms]_text");
+	tell_map(PERF_RECORD_MISC_KERNEL, UINT32_MAX, 0, (struct range){0xffffffff81000000, 0x1000, 0xffffffff81000000},
+		 "[kernel.kallsyms]_text");
 	tell_map(PERF_RECORD_MISC_KERNEL, UINT32_MAX, 0, (struct range){0xffffffffc0000000, 0x1000, 0},
 		 "/lib/modules/x/kvm-amd.ko");
 	machine_resolve(machine, task, PERF_RECORD_MISC_KERNEL, 0xffffffff81000010, &location);
@@ -368,7 +367,8 @@ static bool has_changed(struct task *task, struct task_epoch *before)
 static void test_epochs(void **state)
 {
 	(void)state;
-	struct task *one = machine_task(machine, 10, 10), *thread = machine_task(machine, 10, 11), *other = machine_task(machine, 20, 20);
+	struct task *one = machine_task(machine, 10, 10), *thread = machine_task(machine, 10, 11),
+		    *other = machine_task(machine, 20, 20);
 	struct task_epoch of_one = task_epoch(machine, one), of_thread = task_epoch(machine, thread);
 	struct task_epoch of_other = task_epoch(machine, other);
 
@@ -389,8 +389,8 @@ static void test_epochs(void **state)
 	tell_user_map(30, 30, 0x1000, 0x1000, "/nonexistent/b");
 	assert_true(has_changed(child, &of_child));
 	assert_false(has_changed(one, &of_one));
-	tell_map(PERF_RECORD_MISC_KERNEL, UINT32_MAX, 0, (struct range){0xffffffff81000000, 0x1000000, 0xffffffff81000000},
-		 "[kernel.kallsyms]_text");
+	tell_map(PERF_RECORD_MISC_KERNEL, UINT32_MAX, 0,
+		 (struct range){0xffffffff81000000, 0x1000000, 0xffffffff81000000}, "[kernel.kallsyms]_text");
 	assert_true(has_changed(one, &of_one));
 	assert_true(has_changed(other, &of_other));
 	struct task *late = machine_task(machine, UINT32_MAX, 40);

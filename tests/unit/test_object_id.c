@@ -16,7 +16,7 @@
 #include "perfdata/object_id.h"
 
 #define BUILD_ID(first) ((struct object_id){.build_id = {{first, 2, 3}, 3}})
-#define FILE_ID(minor_, inode_, generation_) \
+#define FILE_ID(minor_, inode_, generation_)                                                                           \
 	((struct object_id){.file = {.major = 8, .minor = minor_, .inode = inode_, .generation = generation_}})
 
 static void objects_are_told_apart(void **state)
@@ -26,11 +26,16 @@ static void objects_are_told_apart(void **state)
 		struct object_id a, b;
 		bool equal;
 	} cases[] = {
-		{BUILD_ID(1), BUILD_ID(1), true},	  {BUILD_ID(1), BUILD_ID(4), false},
-		{FILE_ID(1, 7, 5), FILE_ID(1, 7, 5), true},  {FILE_ID(1, 7, 5), FILE_ID(1, 7, 0), true},
-		{FILE_ID(1, 7, 5), FILE_ID(1, 7, 6), false}, {FILE_ID(1, 7, 5), FILE_ID(1, 8, 5), false},
-		{FILE_ID(1, 7, 5), FILE_ID(2, 7, 5), false}, {BUILD_ID(1), FILE_ID(1, 7, 5), false},
-		{BUILD_ID(1), {.file.inode = 0}, true},	  {FILE_ID(1, 7, 5), {.file.inode = 0}, true},
+		{BUILD_ID(1), BUILD_ID(1), true},
+		{BUILD_ID(1), BUILD_ID(4), false},
+		{FILE_ID(1, 7, 5), FILE_ID(1, 7, 5), true},
+		{FILE_ID(1, 7, 5), FILE_ID(1, 7, 0), true},
+		{FILE_ID(1, 7, 5), FILE_ID(1, 7, 6), false},
+		{FILE_ID(1, 7, 5), FILE_ID(1, 8, 5), false},
+		{FILE_ID(1, 7, 5), FILE_ID(2, 7, 5), false},
+		{BUILD_ID(1), FILE_ID(1, 7, 5), false},
+		{BUILD_ID(1), {.file.inode = 0}, true},
+		{FILE_ID(1, 7, 5), {.file.inode = 0}, true},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -39,13 +39,15 @@ static int set_sort(const struct option *option, const char *arg, bool negated, 
 
 static const struct option options[] = {
 	{'a', "all-cpus", NULL, "all tasks", option_set_flag, offsetof(struct values, all), 0, "Targets", NULL},
-	{'i', "no-inherit", NULL, "not the children", option_set_flag, offsetof(struct values, no_inherit), 0, NULL, NULL},
+	{'i', "no-inherit", NULL, "not the children", option_set_flag, offsetof(struct values, no_inherit), 0, NULL,
+	 NULL},
 	{'e', "event", "EVENT", "what to record", option_set_string, offsetof(struct values, event), 0, "Events", NULL},
 	{'F', "freq", "HZ", "samples per second", option_set_u64, offsetof(struct values, freq), 0, NULL, NULL},
 	{'g', NULL, NULL, "call graphs", option_set_flag, offsetof(struct values, callgraph), 0, NULL, NULL},
 	{'s', "stat", NULL, "counts per thread", option_set_flag, offsetof(struct values, stat), 0, NULL, NULL},
 	{'n', "no-samples", NULL, "only counts", option_set_flag, offsetof(struct values, no_samples), 0, NULL, NULL},
-	{'o', "output", "FILE", "where to", option_set_string, offsetof(struct values, output), OPTION_NO_NEGATE, NULL, NULL},
+	{'o', "output", "FILE", "where to", option_set_string, offsetof(struct values, output), OPTION_NO_NEGATE, NULL,
+	 NULL},
 	{'v', "verbose", NULL, "tell more", option_set_count, offsetof(struct values, verbose), 0, NULL, NULL},
 	{0, "sort", "KEYS", "order\nof lines", set_sort, 0, OPTION_ARG_OPTIONAL, NULL, NULL},
 	{'p', "pids", "PID,…", "which", option_set_string, offsetof(struct values, output), 0, NULL, NULL},
@@ -252,7 +254,8 @@ static void test_wrong(void **state)
 static void test_help(void **state)
 {
 	static const char *const lines[] = {
-		"Usage: millrace try [OPTIONS] [--] COMMAND\n       millrace try [OPTIONS] -a | -C LIST | -p PID | -t TID\n                    | and so on\n\nA paragraph",
+		"Usage: millrace try [OPTIONS] [--] COMMAND\n       millrace try [OPTIONS] -a | -C LIST | -p PID | -t "
+		"TID\n                    | and so on\n\nA paragraph",
 		"\n  millrace try -a   an example\n\nTargets:\n  -a, --all-cpus              all tasks\n",
 		"\n\nEvents:\n  -e, --event EVENT           what to record\n  -F, --freq HZ  ",
 		"\n  -g                          call graphs\n",
@@ -297,10 +300,10 @@ static void test_size(void **state)
 	static const struct {
 		const char *text;
 		uint64_t bytes;
-	} sizes[] = {{"0", 0},         {"10", 10},      {"10B", 10},
-		     {"4K", 4096},     {"4k", 4096},    {"2M", 2 << 20},
-		     {"1G", 1 << 30},  {"17179869183G", UINT64_C(17179869183) << 30}};
-	static const char *const wrong[] = {"", "K", "-1", " 1", "1T", "1KB", "1.5K", "17179869184G", "99999999999999999999"};
+	} sizes[] = {{"0", 0},     {"10", 10},      {"10B", 10},     {"4K", 4096},
+		     {"4k", 4096}, {"2M", 2 << 20}, {"1G", 1 << 30}, {"17179869183G", UINT64_C(17179869183) << 30}};
+	static const char *const wrong[] = {
+		"", "K", "-1", " 1", "1T", "1KB", "1.5K", "17179869184G", "99999999999999999999"};
 	uint64_t bytes;
 
 	(void)state;
@@ -332,16 +335,11 @@ static void test_near(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_letters),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_negation),
-		cmocka_unit_test(test_optional_argument),
-		cmocka_unit_test(test_end_of_options),
-		cmocka_unit_test(test_arguments_among_options),
-		cmocka_unit_test(test_wrong),
-		cmocka_unit_test(test_help),
-		cmocka_unit_test(test_words),
-		cmocka_unit_test(test_size),
+		cmocka_unit_test(test_letters),        cmocka_unit_test(test_names),
+		cmocka_unit_test(test_negation),       cmocka_unit_test(test_optional_argument),
+		cmocka_unit_test(test_end_of_options), cmocka_unit_test(test_arguments_among_options),
+		cmocka_unit_test(test_wrong),          cmocka_unit_test(test_help),
+		cmocka_unit_test(test_words),          cmocka_unit_test(test_size),
 		cmocka_unit_test(test_near),
 	};
 	return cmocka_run_group_tests_name("option", tests, NULL, NULL);

@@ -162,9 +162,11 @@ static size_t pop_by(size_t room, struct order_entry *ret)
 	for (uint64_t round = 0, offset = 0; round <= ROUNDS; round++) {
 		for (uint64_t ring = 0; ring < RINGS && round < ROUNDS; ring++)
 			for (uint64_t i = 0; i < EACH; i++, offset++)
-				order_push(&order, &(struct order_entry){
-							   .time_ns = 1 + (round * EACH + i) / (1 + ring % 2) * (1 + ring % 2),
-							   .offset = offset, .is_sample = i % 2});
+				order_push(&order,
+					   &(struct order_entry){.time_ns = 1 + (round * EACH + i) / (1 + ring % 2) *
+											(1 + ring % 2),
+								 .offset = offset,
+								 .is_sample = i % 2});
 		if (round < ROUNDS)
 			order_mark(&order);
 		else
@@ -201,12 +203,9 @@ static void test_many_at_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rounds),
-		cmocka_unit_test(test_no_marks),
-		cmocka_unit_test(test_backward_rings),
-		cmocka_unit_test(test_what_a_mark_gives),
-		cmocka_unit_test(test_late_record),
-		cmocka_unit_test(test_many_at_once),
+		cmocka_unit_test(test_rounds),         cmocka_unit_test(test_no_marks),
+		cmocka_unit_test(test_backward_rings), cmocka_unit_test(test_what_a_mark_gives),
+		cmocka_unit_test(test_late_record),    cmocka_unit_test(test_many_at_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

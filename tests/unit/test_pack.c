@@ -15,10 +15,10 @@
 
 #include "base/buf.h"
 #include "base/diag.h"
-#include "perfdata/record.h"
 #include "compress/extent.h"
 #include "compress/extent_index.h"
 #include "compress/zstd.h"
+#include "perfdata/record.h"
 #include "read/source.h"
 #include "stream/pack_pool.h"
 #include "stream/pack_stage.h"
@@ -188,14 +188,15 @@ static void test_every_engine_keeps_the_records(void **state)
 static void test_large_extents(void **state)
 {
 	(void)state;
-	check(&(struct load){.seed = 9, .nr_chunks = 12, .chunk_records = 2000}, &(struct pack_params){.level = 1, .nr_stages = 1});
+	check(&(struct load){.seed = 9, .nr_chunks = 12, .chunk_records = 2000},
+	      &(struct pack_params){.level = 1, .nr_stages = 1});
 	check(&(struct load){.seed = 9, .nr_chunks = 12, .chunk_records = 2000, .random = true},
 	      &(struct pack_params){.level = 3, .nr_stages = 1});
 }
 
 /*
- * From `start` to `end` most bytes are random: compressible, but by less than two; the others are all the same: few bytes,
- * which give no more than a reader of the format has room for. Every COMPRESSED record must hold a whole block.
+ * From `start` to `end` most bytes are random: compressible, but by less than two; the others are all the same: few
+ * bytes, which give no more than a reader of the format has room for. Every COMPRESSED record must hold a whole block.
  */
 static void check_records_give_bytes(int level, size_t start, size_t end)
 {
@@ -232,7 +233,8 @@ static void check_records_give_bytes(int level, size_t start, size_t end)
 	free(back);
 }
 
-/* Hard in a half, in places that are hard to find without compressing all, and everywhere, at levels that go about it differently. */
+/* Hard in a half, in places that are hard to find without compressing all, and everywhere, at levels that go about it
+ * differently. */
 static void test_each_record_gives_bytes(void **state)
 {
 	(void)state;
@@ -369,8 +371,9 @@ static void test_a_flipped_byte_costs_one_extent(void **state)
 
 	(void)state;
 	feed_plain(&load, &expected);
-	assert_int_equal(pack_pool_new(&(struct pack_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES}, &pool,
-				       NULL), 0);
+	assert_int_equal(pack_pool_new(&(struct pack_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES},
+				       &pool, NULL),
+			 0);
 	feed_packed(&load, &writer_serial, pool, &packed);
 	pack_pool_free(pool);
 	for (size_t at = 0, next, step = 0; at < packed.len; at = next) {
@@ -405,8 +408,9 @@ static void test_a_cut_costs_one_extent(void **state)
 
 	(void)state;
 	feed_plain(&load, &expected);
-	assert_int_equal(pack_pool_new(&(struct pack_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES}, &pool,
-				       NULL), 0);
+	assert_int_equal(pack_pool_new(&(struct pack_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES},
+				       &pool, NULL),
+			 0);
 	feed_packed(&load, &writer_serial, pool, &packed);
 	pack_pool_free(pool);
 	for (size_t at = 1000; at + 40 < packed.len; at += 777) {
@@ -440,7 +444,9 @@ static int failing_queue(struct writer *writer, const struct span spans[], unsig
 }
 
 static const struct writer_ops writer_failing = {
-	.name = "failing", .state_bytes = sizeof(struct writer), .queue = failing_queue,
+	.name = "failing",
+	.state_bytes = sizeof(struct writer),
+	.queue = failing_queue,
 };
 
 static void test_error_of_the_engine_sticks(void **state)
@@ -456,8 +462,12 @@ static void test_error_of_the_engine_sticks(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(chunk); i++)
 		chunk[i] = (uint8_t)(rand_r(&seed) >> 7);
-	assert_int_equal(pack_pool_new(&(struct pack_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES,
-							     .budget_bytes = EXTENT_BYTES}, &pool, NULL), 0);
+	assert_int_equal(pack_pool_new(&(struct pack_params){.level = 1,
+							     .nr_stages = 1,
+							     .extent_bytes = EXTENT_BYTES,
+							     .budget_bytes = EXTENT_BYTES},
+				       &pool, NULL),
+			 0);
 	assert_int_equal(writer_open(&writer_failing, &(struct writer_params){.fd = -1}, &inner), 0);
 	assert_int_equal(pack_stage_open(pool, inner, &writer), 0);
 	for (int i = 0; i < 100 && !err; i++) {
@@ -472,7 +482,8 @@ static void test_error_of_the_engine_sticks(void **state)
 	pack_pool_free(pool);
 }
 
-/* An extent that does not become full, in front of an engine with blocks that do not: it is stored by the second commit. */
+/* An extent that does not become full, in front of an engine with blocks that do not: it is stored by the second
+ * commit. */
 static void commit_twice(const struct writer_ops *ops, int level)
 {
 	struct writer_params params = {.nr_blocks = 8, .block_bytes = EXTENT_BYTES, .window_bytes = EXTENT_BYTES};
@@ -485,8 +496,10 @@ static void commit_twice(const struct writer_ops *ops, int level)
 	struct writer_end end;
 
 	params.fd = fileno(file);
-	assert_int_equal(pack_pool_new(&(struct pack_params){.level = level, .nr_stages = 1, .extent_bytes = EXTENT_BYTES}, &pool,
-				       NULL), 0);
+	assert_int_equal(
+		pack_pool_new(&(struct pack_params){.level = level, .nr_stages = 1, .extent_bytes = EXTENT_BYTES},
+			      &pool, NULL),
+		0);
 	if (writer_open(ops, &params, &inner))
 		goto out; /* a file system without direct writes */
 	assert_int_equal(pack_stage_open(pool, inner, &writer), 0);
@@ -532,8 +545,9 @@ static void hold_and_pour(const struct load *load, size_t limit_bytes, struct bu
 	struct pack_pool *pool;
 	struct writer_end end;
 
-	assert_int_equal(pack_pool_new(&(struct pack_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES}, &pool,
-				       NULL), 0);
+	assert_int_equal(pack_pool_new(&(struct pack_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES},
+				       &pool, NULL),
+			 0);
 	assert_int_equal(pack_stage_open_held(pool, &limits, &writer), 0);
 	feed(load, writer);
 	pack_stage_ask(writer);
@@ -587,8 +601,9 @@ static void test_what_is_held_can_be_forgotten(void **state)
 	struct writer_end end;
 
 	(void)state;
-	assert_int_equal(pack_pool_new(&(struct pack_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES}, &pool,
-				       NULL), 0);
+	assert_int_equal(pack_pool_new(&(struct pack_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES},
+				       &pool, NULL),
+			 0);
 	assert_int_equal(pack_stage_open_held(pool, &limits, &writer), 0);
 	feed(&(struct load){.seed = 5, .nr_chunks = 20, .chunk_records = 8}, writer);
 	assert_int_equal(writer_end(writer, &end), 0);
@@ -613,7 +628,8 @@ static void put_stream(struct span records, struct buf *out)
 	for (int64_t at = 0, part; at < len; at += part) {
 		part = STREAM_RECORD - (int64_t)sizeof(struct perf_event_header);
 		part = len - at < part ? len - at : part;
-		struct perf_event_header header = {.type = RECORD_COMPRESSED, .size = (uint16_t)(sizeof(header) + (size_t)part)};
+		struct perf_event_header header = {.type = RECORD_COMPRESSED,
+						   .size = (uint16_t)(sizeof(header) + (size_t)part)};
 		buf_put(out, &header, sizeof(header));
 		buf_put(out, frame + at, (size_t)part);
 	}
@@ -669,12 +685,15 @@ static void note_pressure(struct pack_pressure *pressure, bool high)
 	*(high ? &told->nr_high : &told->nr_low) += 1;
 }
 
-/* At a quarter, and not again before half has become free: what is told takes time and must not be told all the time. */
+/* At a quarter, and not again before half has become free: what is told takes time and must not be told all the time.
+ */
 static void test_pressure_is_told(void **state)
 {
 	struct told told = {.pressure.set = note_pressure};
-	struct pack_params params = {
-		.nr_stages = 1, .extent_bytes = EXTENT_BYTES, .budget_bytes = 14 * EXTENT_BYTES, .pressure = &told.pressure};
+	struct pack_params params = {.nr_stages = 1,
+				     .extent_bytes = EXTENT_BYTES,
+				     .budget_bytes = 14 * EXTENT_BYTES,
+				     .pressure = &told.pressure};
 	struct pack_job *jobs[16];
 	struct pack_pool *pool;
 	size_t nr = 0;
@@ -758,7 +777,8 @@ static void thin_and_check(const struct pack_params *params, const struct writer
 	static const struct stage_ops thinning = {.name = "thinner", .process = thin_out};
 	const struct load load = {.seed = 4, .nr_chunks = 200, .chunk_records = 8};
 	struct thinner thinner = {.stage.ops = &thinning, .has_offset = params->no_index};
-	struct writer_params writer_params = {.nr_blocks = 4, .block_bytes = EXTENT_BYTES, .window_bytes = EXTENT_BYTES};
+	struct writer_params writer_params = {
+		.nr_blocks = 4, .block_bytes = EXTENT_BYTES, .window_bytes = EXTENT_BYTES};
 	struct buf found = {0}, stored = {0};
 	FILE *file = tmpfile();
 	struct writer *inner, *writer;
@@ -793,9 +813,13 @@ static void test_stages_change_what_is_written(void **state)
 	for (const struct writer_ops *const *ops = writers; *ops; ops++)
 		for (int level = 0; level <= 1 && *ops != &writer_null; level++)
 			for (size_t nr_workers = 1; nr_workers <= 3; nr_workers += 2)
-				thin_and_check(&(struct pack_params){.level = level, .no_index = !level, .nr_stages = 2,
-								     .nr_workers = nr_workers, .extent_bytes = EXTENT_BYTES,
-								     .budget_bytes = 4 * EXTENT_BYTES}, *ops);
+				thin_and_check(&(struct pack_params){.level = level,
+								     .no_index = !level,
+								     .nr_stages = 2,
+								     .nr_workers = nr_workers,
+								     .extent_bytes = EXTENT_BYTES,
+								     .budget_bytes = 4 * EXTENT_BYTES},
+					       *ops);
 }
 
 static void test_error_of_a_stage_sticks(void **state)
@@ -810,8 +834,10 @@ static void test_error_of_a_stage_sticks(void **state)
 	uint64_t stored;
 
 	(void)state;
-	assert_int_equal(pack_pool_new(&(struct pack_params){.nr_stages = 1, .no_index = true, .extent_bytes = EXTENT_BYTES}, &pool,
-				       NULL), 0);
+	assert_int_equal(
+		pack_pool_new(&(struct pack_params){.nr_stages = 1, .no_index = true, .extent_bytes = EXTENT_BYTES},
+			      &pool, NULL),
+		0);
 	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
 	assert_int_equal(pack_stage_open(pool, inner, &writer), 0);
 	pack_stage_add(writer, &stage);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records that a thread finds ahead are those of session_next(), to the same end; in small and in many batches, one by one
- * and in runs that several threads decode.
+ * Records that a thread finds ahead are those of session_next(), to the same end; in small and in many batches, one by
+ * one and in runs that several threads decode.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -82,10 +82,12 @@ static void decode_chunk(void *ctx, unsigned worker, unsigned index)
 
 	(void)worker;
 	for (size_t at = 0; at < chunk->nr; at++)
-		decoded->of[index][at].got = prefetcher_decode(decoded->prefetcher, chunk, at, &decoded->of[index][at].record);
+		decoded->of[index][at].got =
+			prefetcher_decode(decoded->prefetcher, chunk, at, &decoded->of[index][at].record);
 }
 
-static size_t expect_chunk(struct session *plain, struct prefetcher *prefetcher, const struct decoded *decoded, size_t index)
+static size_t expect_chunk(struct session *plain, struct prefetcher *prefetcher, const struct decoded *decoded,
+			   size_t index)
 {
 	const struct prefetcher_chunk *chunk = &decoded->chunks[index];
 	const struct session_record *again;
@@ -106,7 +108,8 @@ static size_t expect_chunk(struct session *plain, struct prefetcher *prefetcher,
 	return nr;
 }
 
-/* As read_both(), in runs; of some only a part is used, and what follows one by one. Returns how many records were in runs. */
+/* As read_both(), in runs; of some only a part is used, and what follows one by one. Returns how many records were in
+ * runs. */
 static size_t read_runs(const struct buf *file, const struct session_times *times)
 {
 	struct session *plain = open_session(file), *session = open_session(file);
@@ -237,11 +240,8 @@ static void test_close_early(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_few),
-		cmocka_unit_test(test_many_and_changes),
-		cmocka_unit_test(test_damage),
-		cmocka_unit_test(test_times),
-		cmocka_unit_test(test_close_early),
+		cmocka_unit_test(test_few),   cmocka_unit_test(test_many_and_changes), cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_times), cmocka_unit_test(test_close_early),
 	};
 
 	log_set_level(LOG_ERRORS);

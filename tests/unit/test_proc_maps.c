@@ -26,8 +26,7 @@ static void a_line_is_taken_apart(void **state)
 	char name[64];
 
 	(void)state;
-	assert_true(
-		next("7f2f53904000-7f2f53a5a000 r-xs 00026000 fe:1f 332835      /usr/lib/libc.so.6\n", &map));
+	assert_true(next("7f2f53904000-7f2f53a5a000 r-xs 00026000 fe:1f 332835      /usr/lib/libc.so.6\n", &map));
 	assert_true(map.start == 0x7f2f53904000 && map.end == 0x7f2f53a5a000);
 	assert_true(map.pgoff == 0x26000);
 	assert_int_equal(map.maj, 0xfe);

@@ -56,7 +56,8 @@ static void they_take_no_more_than_rings_may_have(void **state)
 {
 	(void)state;
 	assert_int_equal(large_bytes(2, (struct ring_sizes){.most_bytes = 10 * MIB}, 24 * GIB), 4 * MIB);
-	assert_int_equal(large_bytes(2, (struct ring_sizes){.most_bytes = 8 * MIB}, 24 * GIB), default_bytes() < 2 * MIB ? 2 * MIB : 0);
+	assert_int_equal(large_bytes(2, (struct ring_sizes){.most_bytes = 8 * MIB}, 24 * GIB),
+			 default_bytes() < 2 * MIB ? 2 * MIB : 0);
 	assert_int_equal(large_bytes(2, (struct ring_sizes){.most_bytes = default_bytes()}, 24 * GIB), 0);
 }
 

@@ -12,7 +12,9 @@
 static void a_switch_that_must_wait_waits_for_no_clock(void **state)
 {
 	struct output_file output = {0};
-	struct rotation rotation = {.spec = {.on = true, .period_ns = 1}, .output = &output, .next_ns = 1,
+	struct rotation rotation = {.spec = {.on = true, .period_ns = 1},
+				    .output = &output,
+				    .next_ns = 1,
 				    .finisher = {.lock = PTHREAD_MUTEX_INITIALIZER, .nr_jobs = 1000}};
 
 	(void)state;

@@ -16,13 +16,31 @@
 
 /* The order of the fields in a record; perf_event_open(2). */
 static const uint64_t field_order[] = {
-	PERF_SAMPLE_IDENTIFIER,  PERF_SAMPLE_IP,           PERF_SAMPLE_TID,         PERF_SAMPLE_TIME,
-	PERF_SAMPLE_ADDR,        PERF_SAMPLE_ID,           PERF_SAMPLE_STREAM_ID,   PERF_SAMPLE_CPU,
-	PERF_SAMPLE_PERIOD,      PERF_SAMPLE_READ,         PERF_SAMPLE_CALLCHAIN,   PERF_SAMPLE_RAW,
-	PERF_SAMPLE_BRANCH_STACK, PERF_SAMPLE_REGS_USER,   PERF_SAMPLE_STACK_USER,  PERF_SAMPLE_WEIGHT,
-	PERF_SAMPLE_WEIGHT_STRUCT, PERF_SAMPLE_DATA_SRC,   PERF_SAMPLE_TRANSACTION, PERF_SAMPLE_REGS_INTR,
-	PERF_SAMPLE_PHYS_ADDR,   PERF_SAMPLE_CGROUP,       PERF_SAMPLE_DATA_PAGE_SIZE,
-	PERF_SAMPLE_CODE_PAGE_SIZE, PERF_SAMPLE_AUX,
+	PERF_SAMPLE_IDENTIFIER,
+	PERF_SAMPLE_IP,
+	PERF_SAMPLE_TID,
+	PERF_SAMPLE_TIME,
+	PERF_SAMPLE_ADDR,
+	PERF_SAMPLE_ID,
+	PERF_SAMPLE_STREAM_ID,
+	PERF_SAMPLE_CPU,
+	PERF_SAMPLE_PERIOD,
+	PERF_SAMPLE_READ,
+	PERF_SAMPLE_CALLCHAIN,
+	PERF_SAMPLE_RAW,
+	PERF_SAMPLE_BRANCH_STACK,
+	PERF_SAMPLE_REGS_USER,
+	PERF_SAMPLE_STACK_USER,
+	PERF_SAMPLE_WEIGHT,
+	PERF_SAMPLE_WEIGHT_STRUCT,
+	PERF_SAMPLE_DATA_SRC,
+	PERF_SAMPLE_TRANSACTION,
+	PERF_SAMPLE_REGS_INTR,
+	PERF_SAMPLE_PHYS_ADDR,
+	PERF_SAMPLE_CGROUP,
+	PERF_SAMPLE_DATA_PAGE_SIZE,
+	PERF_SAMPLE_CODE_PAGE_SIZE,
+	PERF_SAMPLE_AUX,
 };
 enum { NR_FIELDS = sizeof(field_order) / sizeof(field_order[0]) };
 
@@ -73,9 +91,7 @@ static void put_field(struct buf *out, uint64_t bit)
 		buf_put_u64(out, 16);
 		put_words(out, bit, 2);
 		break;
-	default:
-		put_words(out, bit, 1);
-		break;
+	default: put_words(out, bit, 1); break;
 	}
 }
 
@@ -418,7 +434,7 @@ static void test_trailers(void **state)
 		assert_int_equal(sample_id_decode(&attr, record, &sample), 0);
 		/* What only samples have stays away; check_word_fields() expects the rest as in a sample. */
 		attr.sample_type &= ~(uint64_t)(PERF_SAMPLE_IP | PERF_SAMPLE_CALLCHAIN);
-		uint64_t id = set & 1u << 5 ? value(PERF_SAMPLE_IDENTIFIER, 0)
+		uint64_t id = set & 1u << 5   ? value(PERF_SAMPLE_IDENTIFIER, 0)
 			      : set & 1u << 2 ? value(PERF_SAMPLE_ID, 0)
 					      : 0;
 		assert_int_equal(sample.id, id);

@@ -63,11 +63,20 @@ static void test_bad_lists(void **state)
 	static const struct {
 		const char *text, *why;
 	} cases[] = {
-		{"", "is no field"},	     {",", "is no field"},	      {"comm,", "is no field"},
-		{"+", "is no field"},	     {"comm,+tid", "or none"},	      {"+comm,tid", "or none"},
-		{"nothing", "\"nothing\""}, {"event:comm", "kind of events"}, {":comm", "kind of events"},
-		{"sw:trace", "software"},    {"brstack", "use perf script"},  {"sw:comm:tid", "is no field"},
-		{"com", "\"com\""},	     {"comm ", "is no field"},
+		{"", "is no field"},
+		{",", "is no field"},
+		{"comm,", "is no field"},
+		{"+", "is no field"},
+		{"comm,+tid", "or none"},
+		{"+comm,tid", "or none"},
+		{"nothing", "\"nothing\""},
+		{"event:comm", "kind of events"},
+		{":comm", "kind of events"},
+		{"sw:trace", "software"},
+		{"brstack", "use perf script"},
+		{"sw:comm:tid", "is no field"},
+		{"com", "\"com\""},
+		{"comm ", "is no field"},
 	};
 
 	(void)state;

@@ -15,11 +15,11 @@ static void all_captured_or_all_accounted_for_passes(void **state)
 {
 	(void)state;
 	assert_true(selftest_passed(&syscalls, &(struct selftest_result){.generated = 10, .captured = 10}));
-	assert_true(selftest_passed(&syscalls, &(struct selftest_result){
-						       .generated = 10, .captured = 7, .lost = 3, .ledger_lost = 3}));
+	assert_true(selftest_passed(
+		&syscalls, &(struct selftest_result){.generated = 10, .captured = 7, .lost = 3, .ledger_lost = 3}));
 	/* Faults of others are lost, too. */
-	assert_true(selftest_passed(&faults, &(struct selftest_result){
-						     .generated = 10, .captured = 7, .lost = 5, .ledger_lost = 5}));
+	assert_true(selftest_passed(
+		&faults, &(struct selftest_result){.generated = 10, .captured = 7, .lost = 5, .ledger_lost = 5}));
 }
 
 static void what_is_missing_doubled_or_told_otherwise_fails(void **state)

@@ -82,8 +82,8 @@ static void test_file_by_time(void **state)
 
 static void test_file_as_it_lies(void **state)
 {
-	static const uint32_t types[] = {PERF_RECORD_COMM, PERF_RECORD_SAMPLE,    PERF_RECORD_SAMPLE,
-					 PERF_RECORD_COMM, RECORD_FINISHED_ROUND, PERF_RECORD_SAMPLE,
+	static const uint32_t types[] = {PERF_RECORD_COMM,   PERF_RECORD_SAMPLE,    PERF_RECORD_SAMPLE,
+					 PERF_RECORD_COMM,   RECORD_FINISHED_ROUND, PERF_RECORD_SAMPLE,
 					 PERF_RECORD_SAMPLE, RECORD_FINISHED_ROUND};
 	struct buf bytes = {0};
 	struct session *session;
@@ -213,7 +213,8 @@ static void test_pipe_cut_anywhere(void **state)
 	buf_fini(&bytes);
 }
 
-/* The recorder was killed: no data size, whatever the feature bits say; all is delivered, sorted, before the failure. */
+/* The recorder was killed: no data size, whatever the feature bits say; all is delivered, sorted, before the failure.
+ */
 static void test_unfinished(void **state)
 {
 	struct buf bytes = {0};
@@ -445,14 +446,10 @@ static void test_bad_records(void **state)
 		int result;
 		const char *why;
 	} cases[] = {
-		{put_unknown_id, -EBADMSG, "does not describe"},
-		{put_short_sample, -EBADMSG, "too short"},
-		{put_cut_chain, -EBADMSG, "too short"},
-		{put_zeroes, -EBADMSG, "no record"},
-		{put_compressed, -EBADMSG, "missing"},
-		{put_long, -EBADMSG, "cut off"},
-		{put_wild_auxtrace, -EBADMSG, "cut off"},
-		{put_short_attr, -EBADMSG, "not whole"},
+		{put_unknown_id, -EBADMSG, "does not describe"}, {put_short_sample, -EBADMSG, "too short"},
+		{put_cut_chain, -EBADMSG, "too short"},          {put_zeroes, -EBADMSG, "no record"},
+		{put_compressed, -EBADMSG, "missing"},           {put_long, -EBADMSG, "cut off"},
+		{put_wild_auxtrace, -EBADMSG, "cut off"},        {put_short_attr, -EBADMSG, "not whole"},
 	};
 
 	(void)state;

@@ -12,12 +12,12 @@
 
 #include "base/buf.h"
 #include "base/diag.h"
-#include "perfdata/attr.h"
-#include "perfdata/record.h"
-#include "perfdata/sample.h"
 #include "compress/extent_stats.h"
 #include "compress/stack_cut.h"
 #include "compress/zstd.h"
+#include "perfdata/attr.h"
+#include "perfdata/record.h"
+#include "perfdata/sample.h"
 #include "read/source.h"
 #include "stream/pack_pool.h"
 #include "stream/pack_stage.h"
@@ -63,7 +63,8 @@ static void put_stack(struct buf *to, unsigned *seed)
 
 static void put_record(struct buf *to, unsigned *seed, uint64_t time)
 {
-	struct perf_event_header header = {.type = rand_r(seed) % 8 ? PERF_RECORD_SAMPLE : PERF_RECORD_SWITCH, .misc = 2};
+	struct perf_event_header header = {.type = rand_r(seed) % 8 ? PERF_RECORD_SAMPLE : PERF_RECORD_SWITCH,
+					   .misc = 2};
 	bool dumps = rand_r(seed) % 8;
 	struct buf body = {0};
 
@@ -121,7 +122,8 @@ static void open_packed(struct span bytes, struct source **ret)
 
 static const struct perf_event_attr *attr_of(const struct perf_event_header *record)
 {
-	return record->size > 8 && ((const uint64_t *)(record + 1))[0] == dumping_id ? &events[0].attr : &events[1].attr;
+	return record->size > 8 && ((const uint64_t *)(record + 1))[0] == dumping_id ? &events[0].attr
+										     : &events[1].attr;
 }
 
 static uint64_t word_before(const void *at)
@@ -154,8 +156,8 @@ static size_t expect_same(const struct perf_event_header *whole, const struct pe
 
 static void check(int level)
 {
-	const struct pack_params params = {.level = level, .nr_stages = 1, .extent_bytes = EXTENT_BYTES, .events = events,
-					   .nr_events = 2};
+	const struct pack_params params = {
+		.level = level, .nr_stages = 1, .extent_bytes = EXTENT_BYTES, .events = events, .nr_events = 2};
 	struct buf records = {0};
 	struct pack_pool *pool;
 	struct writer *mem, *stage;

@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
-#include <stdbool.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -240,7 +240,9 @@ static int failing_queue(struct writer *writer, const struct span spans[], unsig
 }
 
 static const struct writer_ops writer_failing = {
-	.name = "failing", .state_bytes = sizeof(struct writer), .queue = failing_queue,
+	.name = "failing",
+	.state_bytes = sizeof(struct writer),
+	.queue = failing_queue,
 };
 
 static void test_error_sticks_and_keeps_the_ring(void **state)
@@ -273,7 +275,10 @@ static int waiting_place(struct writer *writer)
 }
 
 static const struct writer_ops writer_waiting = {
-	.name = "waiting", .state_bytes = sizeof(struct writer), .queue = waiting_queue, .place = waiting_place,
+	.name = "waiting",
+	.state_bytes = sizeof(struct writer),
+	.queue = waiting_queue,
+	.place = waiting_place,
 };
 
 /* The output is switched: what came before is not left in memory until somebody finishes the former file. */

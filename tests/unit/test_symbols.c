@@ -12,8 +12,7 @@
 #include "analyze/symbols/symbol_text.h"
 #include "analyze/symbols/symbols.h"
 
-static void add(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding,
-		const char *name)
+static void add(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding, const char *name)
 {
 	assert_int_equal(symbols_add(symbols, start, size, binding, name, strlen(name)), 0);
 }
@@ -90,8 +89,7 @@ static void test_aliases(void **state)
 			struct symbols symbols = {0};
 			for (int k = 0; k < 2; k++) {
 				int which = first ^ k;
-				add(&symbols, 64, cases[i].size[which], cases[i].binding[which],
-				    cases[i].name[which]);
+				add(&symbols, 64, cases[i].size[which], cases[i].binding[which], cases[i].name[which]);
 			}
 			symbols_settle(&symbols, 0);
 			assert_string_equal(name_at(&symbols, 65), cases[i].name[0]);
@@ -216,9 +214,8 @@ static void test_own_elf(void **state)
 static void test_elf_build_id(void **state)
 {
 	(void)state;
-	static const uint8_t notes[] = {4,   0, 0, 0, 2,   0,   0,   0, 9,    0,    0,    0, 'X', 'e',
-					'n', 0, 1, 2, 0,   0,   4,   0, 0,    0,    3,    0, 0,   0,
-					3,   0, 0, 0, 'G', 'N', 'U', 0, 0xab, 0xcd, 0xef, 0};
+	static const uint8_t notes[] = {4, 0, 0, 0, 2, 0, 0, 0, 9, 0, 0, 0, 'X', 'e', 'n', 0, 1,    2,    0,    0,
+					4, 0, 0, 0, 3, 0, 0, 0, 3, 0, 0, 0, 'G', 'N', 'U', 0, 0xab, 0xcd, 0xef, 0};
 	struct elf_id id, other = {.bytes = {0xab, 0xcd, 0xef}, .len = 20};
 	struct elf_source source;
 

@@ -220,8 +220,8 @@ static void cpus_take_their_shortest_form(void **state)
 static void lost_samples_carry_the_id(void **state)
 {
 	const struct perf_event_attr attr = {
-		.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU |
-			       PERF_SAMPLE_ID | PERF_SAMPLE_IDENTIFIER,
+		.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_ID |
+			       PERF_SAMPLE_IDENTIFIER,
 		.sample_id_all = 1,
 	};
 	AUTO_BUF struct buf out = {0};
@@ -357,8 +357,7 @@ static void a_process_is_described(void **state)
 		assert_int_equal(view.header.type, PERF_RECORD_MMAP);
 		bool is_stack = !strcmp((const char *)view.bytes + 40, "[stack]");
 		if (is_stack)
-			assert_int_equal(view.header.misc,
-					 PERF_RECORD_MISC_USER | PERF_RECORD_MISC_MMAP_DATA);
+			assert_int_equal(view.header.misc, PERF_RECORD_MISC_USER | PERF_RECORD_MISC_MMAP_DATA);
 		stack |= is_stack;
 	}
 	assert_true(stack);
@@ -382,14 +381,12 @@ static void maps_are_the_same_by_query_and_by_text(void **state)
 		unlink(names[i]);
 	}
 	for (int data_maps = 0; data_maps < 2; data_maps++) {
-		const struct synth_params params = {
-			.trailer_bytes = 8, .mmap2 = true, .data_maps = data_maps};
+		const struct synth_params params = {.trailer_bytes = 8, .mmap2 = true, .data_maps = data_maps};
 		AUTO_BUF struct buf text = {0}, query = {0};
 		AUTO_FD int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 		struct synth_maps by_text, by_query;
 
-		buf_extend(&text, 1 << 20),
-			buf_extend(&query, 1 << 20); /* nothing is mapped between the two */
+		buf_extend(&text, 1 << 20), buf_extend(&query, 1 << 20); /* nothing is mapped between the two */
 		text.len = query.len = 0;
 		assert_int_equal(synth_maps_init(&by_text, &params, &text), 0);
 		assert_int_equal(synth_maps_init(&by_query, &params, &query), 0);

@@ -10,11 +10,11 @@
 
 #include <cmocka.h>
 
-#include "base/diag.h"
 #include "../../bench/stream/bench_stream.h"
 #include "../../bench/stream/bench_verify.h"
 #include "../../bench/stream/latency.h"
 #include "../../bench/stream/synthetic_ring.h"
+#include "base/diag.h"
 #include "record/setup/options.h"
 #include "stream/ring.h"
 
@@ -141,15 +141,16 @@ static void run_load(const struct writer_ops *ops, bool verify, double rate, str
 	struct bench_stream_options options = {
 		.nr_rings = 6,
 		.ring_bytes = RING_BYTES,
-		.load = {
-			.nr_busy = 5,
-			.nr_threads = 2,
-			.rate = rate,
-			.sample_bytes = SAMPLE_BYTES,
-			.on_ns = 5000000,
-			.off_ns = 5000000,
-			.duration_ns = 200000000,
-		},
+		.load =
+			{
+				.nr_busy = 5,
+				.nr_threads = 2,
+				.rate = rate,
+				.sample_bytes = SAMPLE_BYTES,
+				.on_ns = 5000000,
+				.off_ns = 5000000,
+				.duration_ns = 200000000,
+			},
 		.verify = verify,
 	};
 	struct recording_writer writer = {.ops = ops};
@@ -194,7 +195,8 @@ static void test_quantiles(void **state)
 	for (uint64_t ns = 1; ns <= 100000; ns++)
 		latency_add(&latency, ns);
 	for (double part = 0.01; part < 1; part += 0.07)
-		assert_in_range(latency_quantile(&latency, part), (uint64_t)(part * 100000), (uint64_t)(part * 103500) + 1);
+		assert_in_range(latency_quantile(&latency, part), (uint64_t)(part * 100000),
+				(uint64_t)(part * 103500) + 1);
 	assert_int_equal(latency_quantile(&latency, 1), 100000);
 	latency_add(&latency, UINT64_MAX);
 	assert_true(latency_quantile(&latency, 1) == UINT64_MAX && latency.max_ns == UINT64_MAX);

@@ -10,10 +10,10 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "record/output/data_files.h"
-#include "record/setup/plan.h"
-#include "record/output/task_log.h"
 #include "perfdata/record.h"
+#include "record/output/data_files.h"
+#include "record/output/task_log.h"
+#include "record/setup/plan.h"
 #include "stream/stream.h"
 
 enum { TRAILER = 16 /* TID, TIME */ };

@@ -183,8 +183,10 @@ static void a_thread_id_that_is_used_again_ends_its_process(void **state)
 	fork_or_exit(table, PERF_RECORD_FORK, 11, 12, 11);
 	fork_or_exit(table, PERF_RECORD_FORK, 11, 13, 11);
 	fork_or_exit(table, PERF_RECORD_FORK, 12, 12, 11);
-	assert_string_equal(told(table), "comm 10/10 sh; map 10 1000+1000 /bin/sh; fork 11/11<10; comm 11/11 sh; map 11 1000+1000 /bin/sh; "
-			    "fork 12/12<11; comm 12/12 sh; map 12 1000+1000 /bin/sh; ");
+	assert_string_equal(
+		told(table),
+		"comm 10/10 sh; map 10 1000+1000 /bin/sh; fork 11/11<10; comm 11/11 sh; map 11 1000+1000 /bin/sh; "
+		"fork 12/12<11; comm 12/12 sh; map 12 1000+1000 /bin/sh; ");
 	task_table_free(table);
 }
 

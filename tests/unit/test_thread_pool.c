@@ -170,12 +170,9 @@ static void hands_are_as_many_as_cpus(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_part_is_done_once),
-		cmocka_unit_test(one_hand_does_all),
-		cmocka_unit_test(a_job_may_have_no_parts),
-		cmocka_unit_test(a_guest_does_what_is_left),
-		cmocka_unit_test(a_guest_comes_and_goes),
-		cmocka_unit_test(it_ends_without_a_job),
+		cmocka_unit_test(each_part_is_done_once),    cmocka_unit_test(one_hand_does_all),
+		cmocka_unit_test(a_job_may_have_no_parts),   cmocka_unit_test(a_guest_does_what_is_left),
+		cmocka_unit_test(a_guest_comes_and_goes),    cmocka_unit_test(it_ends_without_a_job),
 		cmocka_unit_test(hands_are_as_many_as_cpus),
 	};
 

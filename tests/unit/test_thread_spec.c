@@ -31,8 +31,7 @@ static int read_eight(void **state)
 {
 	static struct topology topology;
 
-	read_shape(&(struct fake_shape){.nr_cpus = 8, .nr_packages = 2, .nr_nodes = 2, .smt = true},
-		   &topology);
+	read_shape(&(struct fake_shape){.nr_cpus = 8, .nr_packages = 2, .nr_nodes = 2, .smt = true}, &topology);
 	*state = &topology;
 	return 0;
 }
@@ -43,8 +42,8 @@ static int forget(void **state)
 	return 0;
 }
 
-static int resolve(const struct topology *topology, const char *spec, const char *cpu_list,
-		   struct thread_layout *ret, struct diag *why)
+static int resolve(const struct topology *topology, const char *spec, const char *cpu_list, struct thread_layout *ret,
+		   struct diag *why)
 {
 	struct cpuset cpus = {0};
 
@@ -66,16 +65,14 @@ static void put_layout(const struct thread_layout *layout, struct buf *text)
 }
 
 /* `expected`: the layout, written as masks. */
-static void assert_layout(const struct topology *topology, const char *spec, const char *cpu_list,
-			  const char *expected)
+static void assert_layout(const struct topology *topology, const char *spec, const char *cpu_list, const char *expected)
 {
 	struct thread_layout layout;
 	struct buf text = {0};
 	struct diag why = {""};
 
 	if (resolve(topology, spec, cpu_list, &layout, &why))
-		fail_msg("\"%s\" -C %s: %s", spec ? spec : "(none)", cpu_list ? cpu_list : "(none)",
-			 why.text);
+		fail_msg("\"%s\" -C %s: %s", spec ? spec : "(none)", cpu_list ? cpu_list : "(none)", why.text);
 	put_layout(&layout, &text);
 	assert_string_equal(buf_text(&text), expected);
 	buf_fini(&text);
@@ -181,8 +178,7 @@ static void wrong_specs_are_told(void **state)
 		{" 0/0", NULL, "\" 0\" at column 1: neither a CPU nor a range such as 2-5"},
 		{"0-3/0 :4-7/1", NULL, "\"0 \" at column 5: neither a CPU nor a range such as 2-5"},
 		{"+1/0", NULL, "\"+1\" at column 1: neither a CPU nor a range such as 2-5"},
-		{"0-3/0;4-7/1", NULL,
-		 "\"0-3/0;4-7/1\" at column 1: more than one \"/\"; masks are separated by \":\""},
+		{"0-3/0;4-7/1", NULL, "\"0-3/0;4-7/1\" at column 1: more than one \"/\"; masks are separated by \":\""},
 		{"0,/0", NULL, "\"\" at column 3: a CPU number is missing here"},
 		{",0/0", NULL, "\"\" at column 1: a CPU number is missing here"},
 		{"0-3/0,,1", NULL, "\"\" at column 7: a CPU number is missing here"},
@@ -199,14 +195,10 @@ static void wrong_specs_are_told(void **state)
 		 "\"99999999999999999999999\" at column 1: no CPU has such a number; online: 0-7"},
 		{"0-3/0:3-7/1", NULL, "\"3-7/1\" at column 7: CPU 3 is drained by an earlier mask already"},
 		{"0-3/0:0-7/1", NULL, "\"0-7/1\" at column 7: CPU 0 is drained by an earlier mask already"},
-		{"0-1/0:2-3/1:4-7,1/2", NULL,
-		 "\"4-7,1/2\" at column 13: CPU 1 is drained by an earlier mask already"},
-		{"0-3/0:4-7/0", NULL,
-		 "\"4-7/0\" at column 7: the thread of an earlier mask runs on CPU 0 already"},
-		{"0-3/0-3:4-7/2", NULL,
-		 "\"4-7/2\" at column 9: the thread of an earlier mask runs on CPU 2 already"},
-		{"0/0", NULL,
-		 "\"0/0\" at column 1: no mask drains CPU 1-7; add it to one, or choose others with -C"},
+		{"0-1/0:2-3/1:4-7,1/2", NULL, "\"4-7,1/2\" at column 13: CPU 1 is drained by an earlier mask already"},
+		{"0-3/0:4-7/0", NULL, "\"4-7/0\" at column 7: the thread of an earlier mask runs on CPU 0 already"},
+		{"0-3/0-3:4-7/2", NULL, "\"4-7/2\" at column 9: the thread of an earlier mask runs on CPU 2 already"},
+		{"0/0", NULL, "\"0/0\" at column 1: no mask drains CPU 1-7; add it to one, or choose others with -C"},
 		{"0-2/0:4-6/1", NULL,
 		 "\"0-2/0:4-6/1\" at column 1: no mask drains CPU 3,7; add it to one, or choose others with "
 		 "-C"},
@@ -305,7 +297,8 @@ static void assert_parts(const struct topology *topology, unsigned most, const c
 /* Even parts, each of one node; also of CPUs that the topology does not know. */
 static void cpus_are_divided(void **state)
 {
-	const struct fake_shape shape = {.nr_cpus = 64, .nr_packages = 2, .nr_nodes = 4, .smt = true, .far_siblings = true};
+	const struct fake_shape shape = {
+		.nr_cpus = 64, .nr_packages = 2, .nr_nodes = 4, .smt = true, .far_siblings = true};
 	struct topology many;
 
 	assert_parts(*state, 8, "0-7", "0-3/0-3:4-7/4-7");

@@ -20,9 +20,8 @@
 #include "base/diag.h"
 #include "record/features/features_private.h"
 
-static const char *const dirs[] = {
-	"events",        "events/sched",       "events/sched/switch", "events/sched/wakeup",
-	"events/ftrace", "events/ftrace/print"};
+static const char *const dirs[] = {"events",        "events/sched",       "events/sched/switch", "events/sched/wakeup",
+				   "events/ftrace", "events/ftrace/print"};
 static const char *const files[] = {
 	"events/header_page",
 	"events/header_event",

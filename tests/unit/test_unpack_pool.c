@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Extents are decompressed once, and rightly, by whoever has time: threads, a helper, who awaits them, or all of these. */
+/* Extents are decompressed once, and rightly, by whoever has time: threads, a helper, who awaits them, or all of these.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

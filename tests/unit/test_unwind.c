@@ -14,9 +14,9 @@
 #include <cmocka.h>
 
 #include "analyze/symbols/dso.h"
+#include "perfdata/sample.h"
 #include "tasks/maps.h"
 #include "unwind/unwind.h"
-#include "perfdata/sample.h"
 
 enum {
 	LEAF = 0x1000,   /* keeps no frame */
@@ -26,7 +26,7 @@ enum {
 	TABLE = 0x1200, /* .eh_frame_hdr */
 	CFI = 0x1240,   /* .eh_frame */
 	IMAGE_BYTES = 0x2000,
-	CIE_BYTES = 20,            /* behind their length fields */
+	CIE_BYTES = 20, /* behind their length fields */
 	FUNCTION_ENTRY_BYTES = 28,
 	BASE = 0x400000, /* where it is mapped */
 	STACK = 0x7fff0000,
@@ -76,7 +76,7 @@ static uint32_t put_function(struct image *image, uint32_t function, const void 
 
 static void put_tables(struct image *image)
 {
-	static const uint8_t cie[] = {1,    'z', 'R',  0, 4, 0x78 /* -8 */, REG_LR, 1, 0x1b /* relative, 4 bytes */,
+	static const uint8_t cie[] = {1,    'z',    'R', 0, 4, 0x78 /* -8 */, REG_LR, 1, 0x1b /* relative, 4 bytes */,
 				      0x0c, REG_SP, 0 /* def_cfa sp+0 */};
 	/* def_cfa_offset 16, x29 at -16, x30 at -8 */
 	static const uint8_t frame[] = {0x0e, FRAME_BYTES, 0x80 | REG_FP, 2, 0x80 | REG_LR, 1};
@@ -111,9 +111,18 @@ static void make_image(struct image *image)
 		.e_phnum = 2,
 	};
 	const Elf64_Phdr segments[] = {
-		{.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_filesz = IMAGE_BYTES, .p_memsz = IMAGE_BYTES, .p_align = 0x1000},
-		{.p_type = PT_GNU_EH_FRAME, .p_flags = PF_R, .p_offset = TABLE, .p_vaddr = TABLE, .p_filesz = CFI - TABLE,
-		 .p_memsz = CFI - TABLE, .p_align = 4},
+		{.p_type = PT_LOAD,
+		 .p_flags = PF_R | PF_X,
+		 .p_filesz = IMAGE_BYTES,
+		 .p_memsz = IMAGE_BYTES,
+		 .p_align = 0x1000},
+		{.p_type = PT_GNU_EH_FRAME,
+		 .p_flags = PF_R,
+		 .p_offset = TABLE,
+		 .p_vaddr = TABLE,
+		 .p_filesz = CFI - TABLE,
+		 .p_memsz = CFI - TABLE,
+		 .p_align = 4},
 	};
 
 	put(image, &header, sizeof(header));
@@ -185,7 +194,9 @@ static struct sample in_leaf(struct world *world)
 	world->regs[REG_SP] = STACK;
 	world->regs[REG_PC] = BASE + LEAF + 4;
 	return (struct sample){
-		.user_regs = {.abi = PERF_SAMPLE_REGS_ABI_64, .mask = (UINT64_C(1) << NR_REGS) - 1, .regs = world->regs},
+		.user_regs = {.abi = PERF_SAMPLE_REGS_ABI_64,
+			      .mask = (UINT64_C(1) << NR_REGS) - 1,
+			      .regs = world->regs},
 		.user_stack = {world->stack, sizeof(frames)},
 	};
 }
@@ -234,7 +245,12 @@ static void test_unknown_machine(void **state)
 	unwinder_free(unwinder);
 }
 
-enum { SAMPLED_MASK = 0xff0fff /* as recorders ask for on x86_64: all but segments */, NR_SAMPLED = 20, SP = 7, IP = 8 };
+enum {
+	SAMPLED_MASK = 0xff0fff /* as recorders ask for on x86_64: all but segments */,
+	NR_SAMPLED = 20,
+	SP = 7,
+	IP = 8
+};
 
 struct text {
 	uint64_t start, end;
@@ -290,15 +306,11 @@ static uint64_t any_code(struct self *self)
 static uint64_t any_word(struct self *self)
 {
 	switch (any(self) % 8) {
-	case 0:
-		return any(self);
-	case 1:
-		return any(self) % 64;
+	case 0: return any(self);
+	case 1: return any(self) % 64;
 	case 2:
-	case 3:
-		return STACK + any(self) % 4096;
-	default:
-		return any_code(self);
+	case 3: return STACK + any(self) % 4096;
+	default: return any_code(self);
 	}
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* kernel: the recorded kernel and its modules: where they lie, and their symbols. Part of a machine, private to it. One thread. */
+/* kernel: the recorded kernel and its modules: where they lie, and their symbols. Part of a machine, private to it. One
+ * thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,9 +13,9 @@ struct elf_id;
 struct session;
 
 struct kernel {
-	struct dso_table *dsos;    /* borrowed */
-	struct maps *modules;      /* modules, BPF programs, trampolines */
-	struct map map;            /* of the kernel itself; object NULL: no record had it */
+	struct dso_table *dsos; /* borrowed */
+	struct maps *modules;   /* modules, BPF programs, trampolines */
+	struct map map;         /* of the kernel itself; object NULL: no record had it */
 	struct kernel_image image;
 };
 

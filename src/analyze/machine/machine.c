@@ -51,9 +51,9 @@ struct machine {
 	struct kernel kernel;
 	struct unwinder *unwinder; /* NULL: not needed yet */
 	struct debug_info *debug_info;
-	uint64_t epoch;            /* another number after each change of what is mapped anywhere */
-	uint64_t common_epoch;      /* likewise, and is not one task's alone */
-	struct lookup own;         /* of machine_task(), machine_resolve() … */
+	uint64_t epoch;        /* another number after each change of what is mapped anywhere */
+	uint64_t common_epoch; /* likewise, and is not one task's alone */
+	struct lookup own;     /* of machine_task(), machine_resolve() … */
 };
 
 /* Its process is not known yet, and would be now. */
@@ -246,7 +246,8 @@ static int user_map(struct machine *machine, const struct task_event *event, uin
 		.start = event->start,
 		.pgoff = event->pgoff,
 		.inode = event->id.file.inode,
-		.rights = (uint8_t)((event->prot & MAP_MAY_ALL) | (event->flags & MMAP2_MAP_SHARED ? MAP_IS_SHARED : 0)),
+		.rights =
+			(uint8_t)((event->prot & MAP_MAY_ALL) | (event->flags & MMAP2_MAP_SHARED ? MAP_IS_SHARED : 0)),
 		.identity = is_anonymous(event) || is_without_object(name),
 	};
 	struct dso *dso;
@@ -284,10 +285,8 @@ static int process_map(struct machine *machine, const struct task_event *event, 
 		return kernel_map(&machine->kernel, &map);
 	}
 	case PERF_RECORD_MISC_GUEST_KERNEL:
-	case PERF_RECORD_MISC_GUEST_USER:
-		return 0;
-	default:
-		return user_map(machine, event, time_ns);
+	case PERF_RECORD_MISC_GUEST_USER: return 0;
+	default: return user_map(machine, event, time_ns);
 	}
 }
 
@@ -318,10 +317,10 @@ static int process_task_event(struct machine *machine, const struct session_reco
 	case PERF_RECORD_COMM:
 		task = machine_task(machine, event.pid, event.tid);
 		return task ? tasks_name(machine->tasks, task, event.name.ptr) : -ENOMEM;
-	case PERF_RECORD_FORK:
-		return process_fork(machine, &event);
+	case PERF_RECORD_FORK: return process_fork(machine, &event);
 	default:
-		return process_map(machine, &event, record->sample.present & PERF_SAMPLE_TIME ? record->sample.time : 0);
+		return process_map(machine, &event,
+				   record->sample.present & PERF_SAMPLE_TIME ? record->sample.time : 0);
 	}
 }
 
@@ -336,8 +335,7 @@ static int process_ksymbol(struct machine *machine, const struct perf_event_head
 
 	if (at.bad)
 		return 0;
-	return kernel_symbol(&machine->kernel, address, len, name,
-			     flags & PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER);
+	return kernel_symbol(&machine->kernel, address, len, name, flags & PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER);
 }
 
 /* What is not about one task. Records of unknown types may change anything. */
@@ -347,12 +345,9 @@ static int process_other(struct machine *machine, const struct session_record *r
 
 	machine->common_epoch++;
 	switch (header->type) {
-	case PERF_RECORD_KSYMBOL:
-		return process_ksymbol(machine, header);
-	case RECORD_BUILD_ID:
-		return learn_build_ids(machine, (struct span){header, header->size});
-	default:
-		return 0;
+	case PERF_RECORD_KSYMBOL: return process_ksymbol(machine, header);
+	case RECORD_BUILD_ID: return learn_build_ids(machine, (struct span){header, header->size});
+	default: return 0;
 	}
 }
 
@@ -365,19 +360,15 @@ int machine_process(struct machine *machine, const struct session_record *record
 	case PERF_RECORD_THROTTLE:
 	case PERF_RECORD_UNTHROTTLE:
 	case PERF_RECORD_SWITCH:
-	case PERF_RECORD_SWITCH_CPU_WIDE:
-		return 0;
-	default:
-		machine->epoch++;
+	case PERF_RECORD_SWITCH_CPU_WIDE: return 0;
+	default: machine->epoch++;
 	}
 	switch (record->view.header->type) {
 	case PERF_RECORD_COMM:
 	case PERF_RECORD_FORK:
 	case PERF_RECORD_MMAP:
-	case PERF_RECORD_MMAP2:
-		return process_task_event(machine, record);
-	default:
-		return process_other(machine, record);
+	case PERF_RECORD_MMAP2: return process_task_event(machine, record);
+	default: return process_other(machine, record);
 	}
 }
 
@@ -529,14 +520,10 @@ static const uint64_t first_marker = PERF_CONTEXT_MAX;
 static int marker_cpumode(uint64_t marker)
 {
 	switch (marker) {
-	case PERF_CONTEXT_HV:
-		return PERF_RECORD_MISC_HYPERVISOR;
-	case PERF_CONTEXT_KERNEL:
-		return PERF_RECORD_MISC_KERNEL;
-	case PERF_CONTEXT_USER:
-		return PERF_RECORD_MISC_USER;
-	default:
-		return -1;
+	case PERF_CONTEXT_HV: return PERF_RECORD_MISC_HYPERVISOR;
+	case PERF_CONTEXT_KERNEL: return PERF_RECORD_MISC_KERNEL;
+	case PERF_CONTEXT_USER: return PERF_RECORD_MISC_USER;
+	default: return -1;
 	}
 }
 
@@ -615,14 +602,12 @@ static unsigned add_recorded(struct lookup *lookup, struct task *task, const str
 }
 
 /* One frame, and before it those that the compiler put into it. Returns how many locations that makes. */
-static unsigned add_frame(struct machine *machine, const struct location *frame, struct location *ret,
-			  unsigned max)
+static unsigned add_frame(struct machine *machine, const struct location *frame, struct location *ret, unsigned max)
 {
 	const struct symbol *functions[MAX_INLINES];
-	unsigned nr = frame->symbol
-			      ? debug_info_inlined(machine->debug_info, frame->dso, frame->symbol, frame->address,
-					     functions, max < MAX_INLINES ? max : MAX_INLINES)
-			      : 0;
+	unsigned nr = frame->symbol ? debug_info_inlined(machine->debug_info, frame->dso, frame->symbol, frame->address,
+							 functions, max < MAX_INLINES ? max : MAX_INLINES)
+				    : 0;
 
 	ret[0] = *frame;
 	for (unsigned i = 0; i < nr; i++) {
@@ -633,8 +618,8 @@ static unsigned add_frame(struct machine *machine, const struct location *frame,
 }
 
 /* The program's frames out of the sample's registers and stack. */
-static unsigned add_unwound(struct lookup *lookup, struct task *task, const struct sample *sample,
-			    struct location *ret, unsigned max)
+static unsigned add_unwound(struct lookup *lookup, struct task *task, const struct sample *sample, struct location *ret,
+			    unsigned max)
 {
 	struct machine *machine = lookup->machine;
 	uint64_t ips[MAX_UNWOUND];

@@ -18,8 +18,8 @@ struct session;
 struct session_record;
 
 /*
- * The session gives build-ids and names the machine; borrowed for the life of the machine, NULL: none. options NULL: none
- * are set. 0 or -ENOMEM.
+ * The session gives build-ids and names the machine; borrowed for the life of the machine, NULL: none. options NULL:
+ * none are set. 0 or -ENOMEM.
  */
 int machine_new(const struct symbol_options *options, struct session *session, struct machine **ret);
 void machine_free(struct machine *machine); /* NULL is fine */
@@ -27,7 +27,8 @@ void machine_free(struct machine *machine); /* NULL is fine */
 /* MMAP, MMAP2, COMM, FORK, KSYMBOL, BUILD_ID…; other records change nothing. 0 or -ENOMEM. */
 int machine_process(struct machine *machine, const struct session_record *record);
 
-/* The task, made when there is none yet; the objects of its maps are struct dso. NULL: out of memory. Valid until machine_free(). */
+/* The task, made when there is none yet; the objects of its maps are struct dso. NULL: out of memory. Valid until
+ * machine_free(). */
 struct task *machine_task(struct machine *machine, uint32_t pid, uint32_t tid);
 
 /* NULL: machine_task() would make it, or set its pid. By several threads at once, while none changes the machine. */
@@ -47,9 +48,9 @@ int machine_list_tasks(const struct machine *machine, struct task ***ret, size_t
 
 /* An address of a sample, looked up. Pointers are valid until machine_free(). */
 struct location {
-	uint64_t ip;      /* as sampled */
-	uint64_t address; /* inside the object: what perf prints in call chains and looks up symbols by */
-	struct dso *dso;  /* NULL: no map there */
+	uint64_t ip;                 /* as sampled */
+	uint64_t address;            /* inside the object: what perf prints in call chains and looks up symbols by */
+	struct dso *dso;             /* NULL: no map there */
 	const struct symbol *symbol; /* NULL: none there */
 	char level;                  /* 'k', '.', 'H', 'g', 'u': perf's [k], [.] … */
 };
@@ -61,8 +62,8 @@ struct debug_info *machine_debug_info(const struct machine *machine);
 void machine_resolve(struct machine *machine, struct task *task, uint8_t cpumode, uint64_t ip, struct location *ret);
 
 /*
- * The call chain of a sample, innermost frame first, context markers applied and removed. Writes at most `max` locations
- * and returns how many. The user part of a dwarf recording is unwound from its stack dump.
+ * The call chain of a sample, innermost frame first, context markers applied and removed. Writes at most `max`
+ * locations and returns how many. The user part of a dwarf recording is unwound from its stack dump.
  */
 unsigned machine_callchain(struct machine *machine, struct task *task, const struct session_record *record,
 			   struct location *ret, unsigned max);
@@ -74,8 +75,8 @@ unsigned machine_callchain(struct machine *machine, struct task *task, const str
 size_t machine_list_doubts(const struct machine *machine, char *ret[], size_t max);
 
 /*
- * lookup: the questions above with a cache of the caller's own, by one thread. Read-only lookups, one for each thread, may
- * be used at the same time while nothing changes the machine.
+ * lookup: the questions above with a cache of the caller's own, by one thread. Read-only lookups, one for each thread,
+ * may be used at the same time while nothing changes the machine.
  */
 struct lookup;
 
@@ -87,9 +88,10 @@ void lookup_free(struct lookup *lookup); /* NULL is fine */
 struct lookup *machine_lookup(struct machine *machine);
 
 /*
- * A read-only lookup never changes the machine. When it would have to (a task or an object that was not met before, a stack
- * that is to be unwound) it needs an update: the results since are not to be used, and the caller asks once more on the
- * thread that may change the machine, with a lookup that is not read-only. Setting it forgets that an update was needed.
+ * A read-only lookup never changes the machine. When it would have to (a task or an object that was not met before, a
+ * stack that is to be unwound) it needs an update: the results since are not to be used, and the caller asks once more
+ * on the thread that may change the machine, with a lookup that is not read-only. Setting it forgets that an update was
+ * needed.
  */
 void lookup_set_read_only(struct lookup *lookup, bool read_only);
 bool lookup_needs_update(const struct lookup *lookup);

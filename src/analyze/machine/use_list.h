@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * use_list: where an entry of a table occurs, for its call graph: a list that takes two or three bytes for most uses. One owner,
- * one thread; the bytes are a pool's.
+ * use_list: where an entry of a table occurs, for its call graph: a list that takes two or three bytes for most uses.
+ * One owner, one thread; the bytes are a pool's.
  */
 #pragma once
 

@@ -82,7 +82,8 @@ static int find_child(struct calltree *tree, uint32_t parent, uint32_t frame, ui
 {
 	uint64_t key = (uint64_t)parent << 32 | stacks_frame_hash(tree->stacks, frame);
 
-	for (struct hash_slot *slot = hash_table_find(&tree->children, key); slot; slot = hash_table_next(&tree->children, slot)) {
+	for (struct hash_slot *slot = hash_table_find(&tree->children, key); slot;
+	     slot = hash_table_next(&tree->children, slot)) {
 		*ret = (uint32_t)slot->number;
 		if (compare_frames(tree, tree->nodes[*ret].frame, frame) == 0)
 			return 0;
@@ -121,7 +122,8 @@ static uint64_t weigh_in(const struct calltree *tree, uint64_t in, uint32_t fram
 	return value ^ value >> 32;
 }
 
-void calltree_weigh(struct calltree *tree, struct calltree_chain chain, enum calltree_direction direction, uint64_t period)
+void calltree_weigh(struct calltree *tree, struct calltree_chain chain, enum calltree_direction direction,
+		    uint64_t period)
 {
 	uint32_t nr = take_path(tree, chain.chain);
 	uint64_t in = 0;

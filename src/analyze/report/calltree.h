@@ -37,8 +37,8 @@ struct calltree {
 	struct calltree_node *nodes; /* [0] is the root */
 	uint32_t nr, room;
 	struct hash_table children; /* nodes, by parent and name of the frame */
-	void **order; /* for sorting siblings */
-	void **ends;  /* after CALLTREE_ENDS: the nodes where chains end */
+	void **order;               /* for sorting siblings */
+	void **ends;                /* after CALLTREE_ENDS: the nodes where chains end */
 	uint32_t nr_ends;
 	uint32_t *path; /* of the chain that is added */
 	unsigned path_room;
@@ -47,7 +47,7 @@ struct calltree {
 };
 
 int calltree_init(struct calltree *tree, const struct stacks *stacks, enum calltree_key key);
-void calltree_fini(struct calltree *tree);  /* NULL is fine, and what calltree_init() failed to make */
+void calltree_fini(struct calltree *tree); /* NULL is fine, and what calltree_init() failed to make */
 
 /* For the next entry. least: a period; what is below it is of no interest, see calltree_weigh(). 0: everything is. */
 void calltree_clear(struct calltree *tree, uint64_t least);
@@ -72,13 +72,15 @@ struct calltree_chain {
  * are too small then get no branches of their own. What is weighed is a fixed number of sums of some branches each, so
  * some that are too small are taken for larger, but none for smaller.
  */
-void calltree_weigh(struct calltree *tree, struct calltree_chain chain, enum calltree_direction direction, uint64_t period);
+void calltree_weigh(struct calltree *tree, struct calltree_chain chain, enum calltree_direction direction,
+		    uint64_t period);
 
 /* 0 or -ENOMEM */
 int calltree_add(struct calltree *tree, struct calltree_chain chain, enum calltree_direction direction,
 		 const struct calltree_count *count);
 
-/* limit: a period, not below the least, for ABSOLUTE and ENDS, a share (of 1) for RELATIVE. Afterwards nothing can be added. 0 or -ENOMEM. */
+/* limit: a period, not below the least, for ABSOLUTE and ENDS, a share (of 1) for RELATIVE. Afterwards nothing can be
+ * added. 0 or -ENOMEM. */
 int calltree_sort(struct calltree *tree, enum calltree_sort how, double limit);
 
 /* After CALLTREE_ENDS, of tree->nr_ends: the node where a chain ends. */

@@ -123,18 +123,12 @@ static int compare_details(enum hist_column key, const struct hist_details *a, c
 	if (a == b)
 		return 0;
 	switch (key) {
-	case HIST_SOCKET:
-		return a->socket < b->socket ? -1 : a->socket > b->socket;
-	case HIST_TIME:
-		return compare_u64(a->time_ns, b->time_ns);
-	case HIST_SRCLINE:
-		return strcmp(a->srcline, b->srcline);
-	case HIST_SRCFILE:
-		return strcmp(a->srcfile, b->srcfile);
-	case HIST_TRACE:
-		return strcmp(a->trace, b->trace);
-	default:
-		return 0;
+	case HIST_SOCKET: return a->socket < b->socket ? -1 : a->socket > b->socket;
+	case HIST_TIME: return compare_u64(a->time_ns, b->time_ns);
+	case HIST_SRCLINE: return strcmp(a->srcline, b->srcline);
+	case HIST_SRCFILE: return strcmp(a->srcfile, b->srcfile);
+	case HIST_TRACE: return strcmp(a->trace, b->trace);
+	default: return 0;
 	}
 }
 
@@ -144,10 +138,8 @@ static int compare_key(const struct hist *hist, enum hist_column key, enum compa
 	int order;
 
 	switch (key) {
-	case HIST_COMM:
-		return a->comm == b->comm ? 0 : strcmp(a->comm->text, b->comm->text);
-	case HIST_DSO:
-		return compare_dso(a, b);
+	case HIST_COMM: return a->comm == b->comm ? 0 : strcmp(a->comm->text, b->comm->text);
+	case HIST_DSO: return compare_dso(a, b);
 	case HIST_SYM:
 		if (purpose == COMPARE_DISPLAY)
 			return compare_symbol_name(a, b);
@@ -158,12 +150,9 @@ static int compare_key(const struct hist *hist, enum hist_column key, enum compa
 		/* Addresses of symbols are only comparable inside one object. */
 		order = has_key(hist, HIST_DSO) ? 0 : compare_dso(a, b);
 		return order ? order : compare_symbol(a, b);
-	case HIST_TID:
-		return (int32_t)a->tid < (int32_t)b->tid ? -1 : (int32_t)a->tid > (int32_t)b->tid;
-	case HIST_CPU:
-		return a->cpu < b->cpu ? -1 : a->cpu > b->cpu;
-	default:
-		return compare_details(key, a->details, b->details);
+	case HIST_TID: return (int32_t)a->tid < (int32_t)b->tid ? -1 : (int32_t)a->tid > (int32_t)b->tid;
+	case HIST_CPU: return a->cpu < b->cpu ? -1 : a->cpu > b->cpu;
+	default: return compare_details(key, a->details, b->details);
 	}
 }
 
@@ -184,24 +173,12 @@ static uint64_t place_hash(const struct hist *hist, const struct hist_place *pla
 
 	for (unsigned i = 0; i < hist->options.nr_keys; i++) {
 		switch (hist->options.keys[i]) {
-		case HIST_COMM:
-			hash = hash_mix(hash, hash_text(place->comm->text));
-			break;
-		case HIST_SYM:
-			hash = hash_mix(hash, place->symbol ? place->symbol->start : place->address);
-			break;
-		case HIST_TID:
-			hash = hash_mix(hash, place->tid);
-			break;
-		case HIST_CPU:
-			hash = hash_mix(hash, (uint64_t)(int64_t)place->cpu);
-			break;
-		case HIST_DSO:
-			hash = hash_mix(hash, place->dso ? strlen(dso_short_name(place->dso)) : 0);
-			break;
-		default:
-			hash = hash_mix(hash, (uintptr_t)place->details);
-			break;
+		case HIST_COMM: hash = hash_mix(hash, hash_text(place->comm->text)); break;
+		case HIST_SYM: hash = hash_mix(hash, place->symbol ? place->symbol->start : place->address); break;
+		case HIST_TID: hash = hash_mix(hash, place->tid); break;
+		case HIST_CPU: hash = hash_mix(hash, (uint64_t)(int64_t)place->cpu); break;
+		case HIST_DSO: hash = hash_mix(hash, place->dso ? strlen(dso_short_name(place->dso)) : 0); break;
+		default: hash = hash_mix(hash, (uintptr_t)place->details); break;
 		}
 	}
 	return hash;
@@ -212,7 +189,8 @@ static struct hist_entry *hist_find(struct hist *hist, const struct hist_place *
 {
 	uint64_t key = place_hash(hist, place);
 
-	for (struct hash_slot *slot = hash_table_find(&hist->places, key); slot; slot = hash_table_next(&hist->places, slot)) {
+	for (struct hash_slot *slot = hash_table_find(&hist->places, key); slot;
+	     slot = hash_table_next(&hist->places, slot)) {
 		struct hist_entry *entry = slot->item;
 		if (compare_places(hist, &entry->place, place) == 0)
 			return entry;
@@ -237,16 +215,11 @@ static struct hist_entry *hist_find(struct hist *hist, const struct hist_place *
 static enum hist_column level_of(char level)
 {
 	switch (level) {
-	case 'k':
-		return HIST_SELF_KERNEL;
-	case '.':
-		return HIST_SELF_USER;
-	case 'g':
-		return HIST_SELF_GUEST_KERNEL;
-	case 'u':
-		return HIST_SELF_GUEST_USER;
-	default:
-		return HIST_COLUMNS;
+	case 'k': return HIST_SELF_KERNEL;
+	case '.': return HIST_SELF_USER;
+	case 'g': return HIST_SELF_GUEST_KERNEL;
+	case 'u': return HIST_SELF_GUEST_USER;
+	default: return HIST_COLUMNS;
 	}
 }
 
@@ -330,17 +303,13 @@ static int compare_identity(const void *left, const void *right, const void *of)
 uint64_t hist_number(const struct hist_entry *entry, enum hist_column column)
 {
 	switch (column) {
-	case HIST_CHILDREN:
-		return entry->children_period;
+	case HIST_CHILDREN: return entry->children_period;
 	case HIST_SELF_KERNEL:
 	case HIST_SELF_USER:
 	case HIST_SELF_GUEST_KERNEL:
-	case HIST_SELF_GUEST_USER:
-		return entry->level_periods ? entry->level_periods[column - HIST_SELF_KERNEL] : 0;
-	case HIST_SAMPLES:
-		return entry->nr_samples;
-	default:
-		return entry->period;
+	case HIST_SELF_GUEST_USER: return entry->level_periods ? entry->level_periods[column - HIST_SELF_KERNEL] : 0;
+	case HIST_SAMPLES: return entry->nr_samples;
+	default: return entry->period;
 	}
 }
 
@@ -353,7 +322,8 @@ static uint64_t member_number(const struct hist_entry *entry, unsigned member, e
 	return part ? hist_number(part, column) : 0;
 }
 
-/* The largest first; a group by one event after the other, or, as perf, by a member that was asked for and then the others. */
+/* The largest first; a group by one event after the other, or, as perf, by a member that was asked for and then the
+ * others. */
 static int compare_numbers(const struct hist *hist, enum hist_column column, const struct hist_entry *a,
 			   const struct hist_entry *b)
 {

@@ -45,9 +45,11 @@ struct hist_options {
 	enum hist_column order[HIST_COLUMNS];
 	unsigned nr_order;
 	bool children; /* what an entry called is counted, too: else HIST_CHILDREN is no order */
-	/* Of equal ones of a task, those with the longest chains noted first (1) or last (-1); 0: whatever their length. */
+	/* Of equal ones of a task, those with the longest chains noted first (1) or last (-1); 0: whatever their
+	 * length. */
 	int by_depth;
-	unsigned sort_member; /* of a group, numbers are first compared by this one's: 0: the leader, 1: the first member… */
+	unsigned sort_member; /* of a group, numbers are first compared by this one's: 0: the leader, 1: the first
+				 member… */
 };
 
 /* What only some keys need to know; those that nobody asks for are zero. Alike ones are one object. */
@@ -69,7 +71,7 @@ struct hist_place {
 	const struct symbol *symbol; /* NULL: unknown; then the address tells places apart */
 	uint64_t address;
 	const struct hist_details *details; /* NULL: no key asks for any */
-	char level;    /* as in struct location; not compared */
+	char level;                         /* as in struct location; not compared */
 	bool filtered; /* counted, but not to be shown; depends on nothing but the keys and the above */
 };
 
@@ -82,10 +84,10 @@ struct hist_entry {
 	struct hist_place place; /* of the first sample */
 	uint64_t period;         /* of the samples that were taken here */
 	uint64_t nr_samples;
-	uint64_t *level_periods;      /* of `period`, by HIST_SELF_KERNEL and so on; NULL: all 0 */
-	uint64_t children_period;     /* and of those below, each sample once */
-	struct use_list uses;         /* see hist_note_use() */
-	uint32_t depth;               /* frames of the longest */
+	uint64_t *level_periods;  /* of `period`, by HIST_SELF_KERNEL and so on; NULL: all 0 */
+	uint64_t children_period; /* and of those below, each sample once */
+	struct use_list uses;     /* see hist_note_use() */
+	uint32_t depth;           /* frames of the longest */
 	/* Of the leader of a group, see hist_link(): those of its members, NULL: that member has none there. */
 	struct hist_entry **members;
 	/* private: */
@@ -97,7 +99,8 @@ struct hist;
 int hist_new(const struct hist_options *options, struct hist **ret);
 void hist_free(struct hist *hist); /* NULL is fine */
 
-/* Samples were taken there, by tasks whose names are what they will be. *ret lives as long as the hist. 0 or -ENOMEM. */
+/* Samples were taken there, by tasks whose names are what they will be. *ret lives as long as the hist. 0 or -ENOMEM.
+ */
 int hist_add(struct hist *hist, const struct hist_place *place, const struct hist_amount *amount,
 	     struct hist_entry **ret);
 

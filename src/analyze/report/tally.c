@@ -37,8 +37,8 @@ static int grow_items(struct interned *interned, uint32_t words)
 }
 
 /*
- * The number of an item of so many 32-bit words, the same for all of a table; nothing in it is padding. It is copied when it
- * is new. 0 or -ENOMEM.
+ * The number of an item of so many 32-bit words, the same for all of a table; nothing in it is padding. It is copied
+ * when it is new. 0 or -ENOMEM.
  */
 static int interned_find(struct interned *interned, const void *item, uint32_t words, uint32_t *ret)
 {
@@ -99,7 +99,8 @@ void tally_fini(struct tally *tally)
 static int grow(struct tally *tally)
 {
 	uint32_t room = tally->room ? tally->room * 2 : FIRST_ROOM;
-	struct hist_amount *amounts = room <= UINT32_MAX / 4 ? reallocarray(tally->amounts, room, sizeof(*amounts)) : NULL;
+	struct hist_amount *amounts =
+		room <= UINT32_MAX / 4 ? reallocarray(tally->amounts, room, sizeof(*amounts)) : NULL;
 
 	if (!amounts)
 		return -ENOMEM;
@@ -115,8 +116,7 @@ int tally_find(struct tally *tally, const struct hist_place *place, uint32_t cha
 					       place->filtered};
 	struct cell_part cell = {.chain = chain};
 
-	if ((tally->nr == tally->room && grow(tally)) ||
-	    interned_find(&tally->tasks, &task, WORDS(task), &cell.task) ||
+	if ((tally->nr == tally->room && grow(tally)) || interned_find(&tally->tasks, &task, WORDS(task), &cell.task) ||
 	    interned_find(&tally->functions, &function, WORDS(function), &cell.function) ||
 	    interned_find(&tally->cells, &cell, WORDS(cell), ret_cell))
 		return -ENOMEM;

@@ -26,8 +26,8 @@ struct interned {
 };
 
 /*
- * Most cells share their task with thousands of others, and their function with some: a cell is three numbers, its amount
- * and its slot in the hash table.
+ * Most cells share their task with thousands of others, and their function with some: a cell is three numbers, its
+ * amount and its slot in the hash table.
  */
 struct tally {
 	struct interned tasks, functions, cells; /* of the structs in tally.c */
@@ -37,7 +37,8 @@ struct tally {
 
 void tally_fini(struct tally *tally);
 
-/* The cell of exactly that place and chain, made when there is none. Fields that are not needed must be zero. 0 or -ENOMEM. */
+/* The cell of exactly that place and chain, made when there is none. Fields that are not needed must be zero. 0 or
+ * -ENOMEM. */
 int tally_find(struct tally *tally, const struct hist_place *place, uint32_t chain, uint32_t *ret_cell);
 
 /* cell < tally->nr */

@@ -18,19 +18,19 @@
 
 /*
  * A plan: the text of a tracepoint's sample, worked out once for the event instead of for each sample, from what
- * libtraceevent parsed of the format ("print fmt"): pieces of text, numbers and strings at known places. Formats with anything
- * else (flags, symbols, functions, arithmetic) have no plan: libtraceevent prints those. What a plan prints is, byte for
- * byte, what libtraceevent prints.
+ * libtraceevent parsed of the format ("print fmt"): pieces of text, numbers and strings at known places. Formats with
+ * anything else (flags, symbols, functions, arithmetic) have no plan: libtraceevent prints those. What a plan prints
+ * is, byte for byte, what libtraceevent prints.
  */
 enum { MAX_STEPS = 64, MAX_NUMBER = 32 /* bytes that one takes, its width too */, LONG_BYTES = 8, TEXT_BYTES = 16 };
 
 struct step {
 	enum { STEP_TEXT, STEP_DECIMAL, STEP_UNSIGNED, STEP_HEX, STEP_CHARS, STEP_DYNAMIC } kind;
 	char text[TEXT_BYTES]; /* STEP_TEXT: a piece of the event's format */
-	size_t len;       /* STEP_TEXT, STEP_CHARS */
-	unsigned offset;  /* of the field */
-	unsigned bytes;   /* of the number as it is stored */
-	unsigned shown;   /* bytes of it that the conversion prints */
+	size_t len;            /* STEP_TEXT, STEP_CHARS */
+	unsigned offset;       /* of the field */
+	unsigned bytes;        /* of the number as it is stored */
+	unsigned shown;        /* bytes of it that the conversion prints */
 	unsigned width;
 	char fill;
 	bool prefix;   /* "%#x" */
@@ -39,7 +39,7 @@ struct step {
 
 struct plan {
 	size_t nr;
-	size_t max_bytes; /* of the text, without what dynamic fields point to */
+	size_t max_bytes;  /* of the text, without what dynamic fields point to */
 	bool looks_behind; /* at what stands behind the record */
 	struct step steps[MAX_STEPS];
 };
@@ -109,7 +109,7 @@ static bool find_number(struct tep_event *event, const struct tep_print_arg *arg
 /* A char array in the record, or __get_str(field). */
 static bool find_string(struct tep_event *event, const struct tep_print_arg *arg, struct step *ret)
 {
-	const char *name = arg->type == TEP_PRINT_FIELD	   ? arg->field.name
+	const char *name = arg->type == TEP_PRINT_FIELD    ? arg->field.name
 			   : arg->type == TEP_PRINT_STRING ? arg->string.string
 							   : NULL;
 	const struct tep_format_field *field = name ? tep_find_any_field(event, name) : NULL;
@@ -132,19 +132,11 @@ static bool find_value(struct tep_event *event, const struct tep_print_arg *arg,
 {
 	switch (letter) {
 	case 'd':
-	case 'i':
-		ret->kind = STEP_DECIMAL;
-		return !ret->prefix && ret->fill == ' ' && find_number(event, arg, ret);
-	case 'u':
-		ret->kind = STEP_UNSIGNED;
-		return !ret->prefix && find_number(event, arg, ret);
-	case 'x':
-		ret->kind = STEP_HEX;
-		return find_number(event, arg, ret);
-	case 's':
-		return !ret->prefix && ret->shown == sizeof(int) && find_string(event, arg, ret);
-	default:
-		return false;
+	case 'i': ret->kind = STEP_DECIMAL; return !ret->prefix && ret->fill == ' ' && find_number(event, arg, ret);
+	case 'u': ret->kind = STEP_UNSIGNED; return !ret->prefix && find_number(event, arg, ret);
+	case 'x': ret->kind = STEP_HEX; return find_number(event, arg, ret);
+	case 's': return !ret->prefix && ret->shown == sizeof(int) && find_string(event, arg, ret);
+	default: return false;
 	}
 }
 
@@ -188,8 +180,8 @@ static bool plan_format(struct plan *plan, struct tep_event *event)
 
 static struct plan *plan_make(struct tep_event *event)
 {
-	if (event->handler || event->flags & (TEP_EVENT_FL_FAILED | TEP_EVENT_FL_PRINTRAW) || !event->print_fmt.format ||
-	    tep_get_long_size(event->tep) != LONG_BYTES)
+	if (event->handler || event->flags & (TEP_EVENT_FL_FAILED | TEP_EVENT_FL_PRINTRAW) ||
+	    !event->print_fmt.format || tep_get_long_size(event->tep) != LONG_BYTES)
 		return NULL;
 	struct plan *plan = calloc(1, sizeof(*plan));
 	if (plan && !plan_format(plan, event)) {
@@ -201,25 +193,21 @@ static struct plan *plan_make(struct tep_event *event)
 	return plan;
 }
 
-#define READ_AS(type)                            \
-	do {                                     \
-		type value;                      \
-		memcpy(&value, from, sizeof(value)); \
-		return value;                    \
+#define READ_AS(type)                                                                                                  \
+	do {                                                                                                           \
+		type value;                                                                                            \
+		memcpy(&value, from, sizeof(value));                                                                   \
+		return value;                                                                                          \
 	} while (0)
 
 /* Formats of the other byte order are refused. */
 static uint64_t read_number(const void *from, unsigned bytes)
 {
 	switch (bytes) {
-	case 1:
-		READ_AS(uint8_t);
-	case 2:
-		READ_AS(uint16_t);
-	case 4:
-		READ_AS(uint32_t);
-	default:
-		READ_AS(uint64_t);
+	case 1: READ_AS(uint8_t);
+	case 2: READ_AS(uint16_t);
+	case 4: READ_AS(uint32_t);
+	default: READ_AS(uint64_t);
 	}
 }
 
@@ -284,8 +272,8 @@ static char *put_bytes(char *to, const char *bytes, size_t len)
 }
 
 /*
- * Appends the text. The record holds all fixed fields and what its dynamic ones point to; if the plan looks behind it, a NUL
- * stands at raw.ptr[raw.len].
+ * Appends the text. The record holds all fixed fields and what its dynamic ones point to; if the plan looks behind it,
+ * a NUL stands at raw.ptr[raw.len].
  */
 static void plan_print(const struct plan *plan, struct span raw, struct buf *out)
 {
@@ -299,16 +287,13 @@ static void plan_print(const struct plan *plan, struct span raw, struct buf *out
 			memcpy(to, step->text, TEXT_BYTES); /* there is room for more than its len */
 			to += step->len;
 			break;
-		case STEP_CHARS:
-			to = put_bytes(to, at, strnlen(at, step->len));
-			break;
+		case STEP_CHARS: to = put_bytes(to, at, strnlen(at, step->len)); break;
 		case STEP_DYNAMIC: /* of any length */
 			out->len += (size_t)(to - start);
 			buf_put_text(out, dynamic_text(step, raw));
 			start = to = buf_room(out, plan->max_bytes);
 			break;
-		default:
-			to = put_number(to, step, read_number(at, step->bytes));
+		default: to = put_number(to, step, read_number(at, step->bytes));
 		}
 	}
 	if (to)
@@ -322,17 +307,17 @@ static void plan_print(const struct plan *plan, struct span raw, struct buf *out
 
 struct tracepoint {
 	uint64_t id;
-	char *name;             /* "system:event" */
+	char *name;              /* "system:event" */
 	struct tep_event *event; /* owned by the tep handle */
-	size_t fixed_bytes;     /* what the format's fields take */
+	size_t fixed_bytes;      /* what the format's fields take */
 	struct dynamic_field {
 		unsigned offset;
 		bool relative; /* to the end of the field, not to the start of the record */
 	} * dynamic;
 	size_t nr_dynamic;
-	struct plan *plan; /* NULL: libtraceevent prints this one */
-	bool planned;                 /* whether there can be one was looked at */
-	unsigned nr_checked;          /* samples for which the plan said what libtraceevent says */
+	struct plan *plan;   /* NULL: libtraceevent prints this one */
+	bool planned;        /* whether there can be one was looked at */
+	unsigned nr_checked; /* samples for which the plan said what libtraceevent says */
 };
 
 /* So many samples of each tracepoint are printed both ways; a plan that ever differs is dropped. */
@@ -698,7 +683,8 @@ static bool field_number(const struct tep_format_field *field, struct span bytes
 {
 	unsigned bits = (unsigned)bytes.len * 8;
 
-	if (field->flags & (TEP_FIELD_IS_ARRAY | TEP_FIELD_IS_DYNAMIC) || !bytes.len || bytes.len > sizeof(value->number))
+	if (field->flags & (TEP_FIELD_IS_ARRAY | TEP_FIELD_IS_DYNAMIC) || !bytes.len ||
+	    bytes.len > sizeof(value->number))
 		return false;
 	value->number = 0;
 	memcpy(&value->number, bytes.ptr, bytes.len);

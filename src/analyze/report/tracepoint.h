@@ -31,8 +31,8 @@ void tracepoints_set_resolver(struct tracepoints *tracepoints,
 const char *tracepoint_name(const struct tracepoints *tracepoints, uint64_t id);
 
 /*
- * Appends the fields of a sample by the format's own "print fmt". Says so in the text when the bytes are too few for the
- * format. Appends nothing when the tracepoint is not known.
+ * Appends the fields of a sample by the format's own "print fmt". Says so in the text when the bytes are too few for
+ * the format. Appends nothing when the tracepoint is not known.
  */
 void tracepoint_print(struct tracepoints *tracepoints, struct span raw, uint32_t cpu, struct buf *out);
 
@@ -49,7 +49,7 @@ struct tracepoint_value {
 typedef void tracepoint_visitor(const struct tracepoint_value *value, void *ctx);
 
 /*
- * Calls for each field of a sample but those that all tracepoints have. -ENOENT: the tracepoint is not known; -EBADMSG: the
- * bytes are too few for the format.
+ * Calls for each field of a sample but those that all tracepoints have. -ENOENT: the tracepoint is not known; -EBADMSG:
+ * the bytes are too few for the format.
  */
 int tracepoint_values(struct tracepoints *tracepoints, struct span raw, tracepoint_visitor *visit, void *ctx);

@@ -30,8 +30,8 @@ enum {
 struct parent {
 	struct parent *up;
 	Dwarf_Die die;
-	Dwarf_Off start, end;    /* end: of all that is in it, exclusive */
-	bool read;               /* children are known */
+	Dwarf_Off start, end; /* end: of all that is in it, exclusive */
+	bool read;            /* children are known */
 	uint32_t nr, room;
 	struct parent *children; /* those that have children themselves, by start */
 };
@@ -177,16 +177,11 @@ static bool is_class(int tag)
 static const char *unnamed(int tag)
 {
 	switch (tag) {
-	case DW_TAG_namespace:
-		return "(anonymous namespace)";
-	case DW_TAG_structure_type:
-		return "(anonymous struct)";
-	case DW_TAG_union_type:
-		return "(anonymous union)";
-	case DW_TAG_enumeration_type:
-		return "(anonymous enum)";
-	default:
-		return "(anonymous class)";
+	case DW_TAG_namespace: return "(anonymous namespace)";
+	case DW_TAG_structure_type: return "(anonymous struct)";
+	case DW_TAG_union_type: return "(anonymous union)";
+	case DW_TAG_enumeration_type: return "(anonymous enum)";
+	default: return "(anonymous class)";
 	}
 }
 
@@ -464,8 +459,9 @@ static bool split_is_harmless(const struct debug_functions *functions, Dwarf_Die
 	if (directory && directory[0] == '/' && !is_harmless(directory, "", name))
 		return false;
 	for (unsigned i = 0; i < 2; i++)
-		if (functions->directories[i] && (!is_harmless(functions->directories[i], "", name) ||
-					       !is_harmless(functions->directories[i], directory ? directory : "", name)))
+		if (functions->directories[i] &&
+		    (!is_harmless(functions->directories[i], "", name) ||
+		     !is_harmless(functions->directories[i], directory ? directory : "", name)))
 			return false;
 	return true;
 }
@@ -531,12 +527,12 @@ static struct function *unit_function(struct unit *unit, Dwarf_Addr address)
 	return unit_search(unit, address);
 }
 
-static bool function_add_node(struct debug_functions *functions, struct function *function, Dwarf_Die *die, uint32_t outer)
+static bool function_add_node(struct debug_functions *functions, struct function *function, Dwarf_Die *die,
+			      uint32_t outer)
 {
 	if (function->nr == function->room) {
 		uint32_t room = function->room ? function->room * 2 : 4;
-		struct node **nodes =
-			room <= MAX_RANGES ? reallocarray(function->nodes, room, sizeof(*nodes)) : NULL;
+		struct node **nodes = room <= MAX_RANGES ? reallocarray(function->nodes, room, sizeof(*nodes)) : NULL;
 		if (!nodes)
 			return false;
 		function->nodes = nodes;
@@ -553,8 +549,8 @@ static bool function_add_node(struct debug_functions *functions, struct function
 }
 
 /* What is inlined in `parent`, a part of the node `outer`. false: out of room. */
-static bool function_read(struct debug_functions *functions, struct unit *unit, struct function *function, Dwarf_Die *parent,
-			  uint32_t outer, unsigned depth)
+static bool function_read(struct debug_functions *functions, struct unit *unit, struct function *function,
+			  Dwarf_Die *parent, uint32_t outer, unsigned depth)
 {
 	Dwarf_Die die;
 
@@ -600,7 +596,8 @@ struct scope *debug_functions_find(struct debug_functions *functions, Dwarf_Die 
 	function->read = true;
 	if (!function->nr)
 		return NULL;
-	/* Inwards. Compilers write empty ranges for nodes with others in them: not each step has to have the address. */
+	/* Inwards. Compilers write empty ranges for nodes with others in them: not each step has to have the address.
+	 */
 	uint32_t found = 0;
 	for (size_t i = 0; i < function->ranges.nr; i++) {
 		const struct range *range = &function->ranges.at[i];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * debug_functions: where the functions of an object are, and what was inlined into them where, by its debug information.
- * Each unit and each function is read when the first address in it is looked up. One owner, one thread.
+ * debug_functions: where the functions of an object are, and what was inlined into them where, by its debug
+ * information. Each unit and each function is read when the first address in it is looked up. One owner, one thread.
  */
 #pragma once
 
@@ -14,8 +14,8 @@ struct symbol;
 struct scope {
 	struct scope *outer; /* what it was inlined into; NULL: it is the function itself */
 	/*
-	 * Of one that was inlined: as the linker knows it (perhaps mangled), or else as in the source, with namespaces and
-	 * classes: "ns::(anonymous namespace)::Class::function". NULL: it has none.
+	 * Of one that was inlined: as the linker knows it (perhaps mangled), or else as in the source, with namespaces
+	 * and classes: "ns::(anonymous namespace)::Class::function". NULL: it has none.
 	 */
 	const char *name;
 	/* The caller's: the symbol that it made of the name for addresses in `around`. */
@@ -34,4 +34,3 @@ void debug_functions_free(struct debug_functions *functions); /* NULL is fine */
  * counts. The object stays open as long as the debug_functions. NULL: no function there.
  */
 struct scope *debug_functions_find(struct debug_functions *functions, Dwarf_Die *unit, Dwarf_Addr address);
-

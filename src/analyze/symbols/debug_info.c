@@ -22,8 +22,8 @@ enum {
 	MAX_INLINED = 32, /* functions at one address */
 	/* Debug information may be hostile. */
 	MAX_UNITS = 1 << 22,
-	MAX_RANGES = 1 << 23,  /* of one object, empty ones too */
-	MAX_OVERLAPPING = 8,   /* ranges that begin before an address and after the one it is in */
+	MAX_RANGES = 1 << 23, /* of one object, empty ones too */
+	MAX_OVERLAPPING = 8,  /* ranges that begin before an address and after the one it is in */
 };
 
 struct unit_range {
@@ -33,8 +33,8 @@ struct unit_range {
 
 /* An object whose files are open. */
 struct object {
-	struct dso *dso; /* NULL: not in use */
-	uint64_t used;   /* when last */
+	struct dso *dso;          /* NULL: not in use */
+	uint64_t used;            /* when last */
 	int runtime_fd, debug_fd; /* -1: none */
 	Elf *runtime;             /* for its segments */
 	Dwarf *dwarf;             /* NULL: there is no debug information */
@@ -276,7 +276,8 @@ static struct object *find_place(struct debug_info *info, struct dso *dso, uint6
 {
 	struct object *object = object_of(info, dso);
 
-	if (!object->dwarf || !linked_address(object->runtime, address, ret_at) || !find_unit(object, *ret_at, ret_unit))
+	if (!object->dwarf || !linked_address(object->runtime, address, ret_at) ||
+	    !find_unit(object, *ret_at, ret_unit))
 		return NULL;
 	return object;
 }
@@ -300,7 +301,8 @@ static const struct line_answer *find_line(struct debug_info *info, struct dso *
 {
 	uint64_t key = hash_mix((uintptr_t)dso, address);
 
-	for (struct hash_slot *slot = hash_table_find(&info->lines, key); slot; slot = hash_table_next(&info->lines, slot)) {
+	for (struct hash_slot *slot = hash_table_find(&info->lines, key); slot;
+	     slot = hash_table_next(&info->lines, slot)) {
 		const struct line_answer *answer = slot->item;
 		if (answer->dso == dso && answer->address == address)
 			return answer;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * debug_info: what the debug information of objects (DWARF) says of an address: the line of the source, and the functions
- * that were inlined there. Each object is opened and indexed once; those used longest ago are closed again. Any thread, one
- * at a time inside (a lock).
+ * debug_info: what the debug information of objects (DWARF) says of an address: the line of the source, and the
+ * functions that were inlined there. Each object is opened and indexed once; those used longest ago are closed again.
+ * Any thread, one at a time inside (a lock).
  */
 #pragma once
 

@@ -44,8 +44,7 @@ static char *demangle_ocaml(const char *name)
 		if (name[0] == '_' && name[1] == '_') {
 			*to++ = '.';
 			name += 2;
-		} else if (name[0] == '$' && sscanf(name + 1, "%2x%n", &code, &taken) == 1 && taken == 2 &&
-			   code) {
+		} else if (name[0] == '$' && sscanf(name + 1, "%2x%n", &code, &taken) == 1 && taken == 2 && code) {
 			*to++ = (char)code;
 			name += 3;
 		} else {

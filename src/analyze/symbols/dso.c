@@ -67,12 +67,9 @@ static const char *make_short_name(struct pool *pool, const char *name, enum dso
 	switch (kind) {
 	case DSO_KERNEL:
 	case DSO_KSYMBOL:
-	case DSO_VDSO:
-		return name;
-	case DSO_MODULE:
-		return module_short_name(pool, name);
-	default:
-		break;
+	case DSO_VDSO: return name;
+	case DSO_MODULE: return module_short_name(pool, name);
+	default: break;
 	}
 	if (sscanf(name, "/tmp/perf-%d.map", &tid) == 1) {
 		snprintf(text, sizeof(text), "[JIT] tid %d", tid);
@@ -154,7 +151,8 @@ static const struct path_build_id *next_build_id(const struct dso_table *table, 
 }
 
 /* That one of a path; NULL: it is not among those of the path. */
-static const struct path_build_id *find_build_id(const struct dso_table *table, const char *path, const struct elf_id *id)
+static const struct path_build_id *find_build_id(const struct dso_table *table, const char *path,
+						 const struct elf_id *id)
 {
 	const struct path_build_id *at = NULL;
 
@@ -194,20 +192,25 @@ char *dso_doubt_text(const struct dso *dso)
 	int len = -1;
 
 	switch (dso->doubt.why) {
-	case DSO_TRUSTED:
-		break;
+	case DSO_TRUSTED: break;
 	case DSO_OTHER_BUILD:
-		len = asprintf(&text, "%s has changed since it was recorded (build-id %s expected, %s found): its functions are not named",
+		len = asprintf(&text,
+			       "%s has changed since it was recorded (build-id %s expected, %s found): its functions "
+			       "are not named",
 			       dso->name, id_text(&dso->build_id, expected), id_text(&dso->doubt.found, found));
 		break;
 	case DSO_OTHER_FILE:
-		len = asprintf(&text, "%s is not the file that was recorded (%u:%u inode %" PRIu64 " expected, inode %" PRIu64
+		len = asprintf(&text,
+			       "%s is not the file that was recorded (%u:%u inode %" PRIu64 " expected, inode %" PRIu64
 			       " found, no build-id recorded): its functions are not named",
 			       dso->name, file->major, file->minor, file->inode, dso->doubt.found_inode);
 		break;
 	case DSO_WRITTEN:
-		len = asprintf(&text, "%s was written to after it was mapped, and no build-id of it was recorded: its functions are "
-			       "not named", dso->name);
+		len = asprintf(
+			&text,
+			"%s was written to after it was mapped, and no build-id of it was recorded: its functions are "
+			"not named",
+			dso->name);
 		break;
 	}
 	return len < 0 ? NULL : text;
@@ -329,24 +332,15 @@ static char *place_path(const struct dso *dso, const char *symfs, enum file_plac
 	bool vdso = dso->kind == DSO_VDSO;
 
 	switch (place) {
-	case PLACE_BUNDLE_DEBUG:
-		return copy_path(dso->table->bundle, &dso->build_id, "debug");
-	case PLACE_BUNDLE:
-		return copy_path(dso->table->bundle, &dso->build_id, vdso ? "vdso" : "elf");
-	case PLACE_DEBUGLINK:
-		return vdso ? NULL : debuglink_path(dso, symfs);
-	case PLACE_CACHE:
-		return cache_path(&dso->build_id, symfs, vdso ? "vdso" : "elf");
-	case PLACE_CACHE_DEBUG:
-		return cache_path(&dso->build_id, symfs, "debug");
-	case PLACE_LIB_DEBUG_SUFFIX:
-		return vdso ? NULL : plain_path(symfs, "/usr/lib/debug", dso->name, ".debug");
-	case PLACE_LIB_DEBUG:
-		return vdso ? NULL : plain_path(symfs, "/usr/lib/debug", dso->name, "");
-	case PLACE_BUILD_ID:
-		return build_id_debug_path(&dso->build_id, symfs);
-	case PLACE_ITSELF:
-		return vdso ? NULL : plain_path(symfs, "", dso->name, "");
+	case PLACE_BUNDLE_DEBUG: return copy_path(dso->table->bundle, &dso->build_id, "debug");
+	case PLACE_BUNDLE: return copy_path(dso->table->bundle, &dso->build_id, vdso ? "vdso" : "elf");
+	case PLACE_DEBUGLINK: return vdso ? NULL : debuglink_path(dso, symfs);
+	case PLACE_CACHE: return cache_path(&dso->build_id, symfs, vdso ? "vdso" : "elf");
+	case PLACE_CACHE_DEBUG: return cache_path(&dso->build_id, symfs, "debug");
+	case PLACE_LIB_DEBUG_SUFFIX: return vdso ? NULL : plain_path(symfs, "/usr/lib/debug", dso->name, ".debug");
+	case PLACE_LIB_DEBUG: return vdso ? NULL : plain_path(symfs, "/usr/lib/debug", dso->name, "");
+	case PLACE_BUILD_ID: return build_id_debug_path(&dso->build_id, symfs);
+	case PLACE_ITSELF: return vdso ? NULL : plain_path(symfs, "", dso->name, "");
 	}
 	return NULL;
 }
@@ -376,8 +370,8 @@ static int place_open(const struct dso *dso, const char *symfs, enum file_place 
 }
 
 /*
- * The first file with a full symbol table gives the symbols, the first that can run gives PLT and segments. false: there
- * was neither.
+ * The first file with a full symbol table gives the symbols, the first that can run gives PLT and segments. false:
+ * there was neither.
  */
 static bool load_elf(struct dso *dso, const char *symfs)
 {
@@ -416,8 +410,7 @@ static void load_perfmap(struct dso *dso)
 		return;
 	struct span rest = buf_span(&text);
 	while (perfmap_next(&rest, &line))
-		if (symbols_add(&dso->symbols, line.start, line.size, SYMBOL_GLOBAL, line.name,
-				line.name_len))
+		if (symbols_add(&dso->symbols, line.start, line.size, SYMBOL_GLOBAL, line.name, line.name_len))
 			break;
 	symbols_settle(&dso->symbols, SYMBOLS_KEEP_ALIASES);
 }
@@ -477,8 +470,9 @@ static bool find_by_file(struct dso *dso)
 }
 
 /*
- * A recorder that only looked at the path, when the recording ended, has the build-id of the file that was there then. If that is
- * still there and not what was mapped, the build-id is of no use. A file that came later has been checked by its build-id.
+ * A recorder that only looked at the path, when the recording ended, has the build-id of the file that was there then.
+ * If that is still there and not what was mapped, the build-id is of no use. A file that came later has been checked by
+ * its build-id.
  */
 static bool was_there_at_end(const struct dso *dso, const struct named_file *file)
 {
@@ -550,17 +544,10 @@ void dso_load(struct dso *dso, const char *symfs)
 		return;
 	dso->loaded = true;
 	switch (dso->kind) {
-	case DSO_FILE:
-		load_file(dso, symfs);
-		break;
-	case DSO_VDSO:
-		load_elf(dso, symfs);
-		break;
-	case DSO_PERFMAP:
-		load_perfmap(dso);
-		break;
-	default:
-		break;
+	case DSO_FILE: load_file(dso, symfs); break;
+	case DSO_VDSO: load_elf(dso, symfs); break;
+	case DSO_PERFMAP: load_perfmap(dso); break;
+	default: break;
 	}
 }
 
@@ -589,8 +576,7 @@ int dso_open(const struct dso *dso, const char *symfs, enum dso_part part)
 	static const enum file_place runtime[] = {PLACE_BUNDLE, PLACE_ITSELF, PLACE_CACHE};
 	static const enum file_place debug[] = {PLACE_BUNDLE_DEBUG, PLACE_DEBUGLINK, PLACE_CACHE_DEBUG, PLACE_BUILD_ID};
 	const enum file_place *places = part == DSO_RUNTIME ? runtime : debug;
-	size_t nr =
-		part == DSO_RUNTIME ? sizeof(runtime) / sizeof(runtime[0]) : sizeof(debug) / sizeof(debug[0]);
+	size_t nr = part == DSO_RUNTIME ? sizeof(runtime) / sizeof(runtime[0]) : sizeof(debug) / sizeof(debug[0]);
 	struct elf_source source;
 
 	if ((dso->kind != DSO_FILE && dso->kind != DSO_VDSO) || is_lost(dso))

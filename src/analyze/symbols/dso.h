@@ -76,7 +76,8 @@ struct dso_table {
 	bool of_this_machine;       /* files have still the device and inode that they had when mapped */
 	bool of_this_boot;          /* and devices their numbers */
 	struct mapping_times times; /* of the recording */
-	/* Borrowed: the directory with the copies that the recording brought along, laid out as perf's ~/.debug; NULL: none. */
+	/* Borrowed: the directory with the copies that the recording brought along, laid out as perf's ~/.debug; NULL:
+	 * none. */
 	const char *bundle;
 };
 
@@ -95,8 +96,8 @@ void dso_note_mapped(struct dso *dso, uint64_t time_ns);
 int dso_learn_build_id(struct dso_table *table, const char *path, const struct elf_id *build_id);
 
 /*
- * Reads the symbols of a dso, but for those of the kernel and its modules, once. What cannot be read is left out, and so
- * are files that are not what was mapped, see dso_doubt.
+ * Reads the symbols of a dso, but for those of the kernel and its modules, once. What cannot be read is left out, and
+ * so are files that are not what was mapped, see dso_doubt.
  */
 void dso_load(struct dso *dso, const char *symfs);
 

@@ -25,8 +25,7 @@ static bool running_build_id(struct elf_id *ret)
 {
 	AUTO_BUF struct buf notes = {0};
 
-	return fd_slurp("/sys/kernel/notes", 1 << 16, &notes) == 0 &&
-	       elf_id_from_notes(notes.data, notes.len, ret);
+	return fd_slurp("/sys/kernel/notes", 1 << 16, &notes) == 0 && elf_id_from_notes(notes.data, notes.len, ret);
 }
 
 /* Whether this machine runs a kernel of the recorded release; true when the recording does not tell. */
@@ -143,8 +142,7 @@ static void load_kallsyms(const struct kernel_image *image)
 	while (kallsyms_next(&rest, &line)) {
 		if (line.module || !type_counts(line.type))
 			continue;
-		if (symbols_add(symbols, line.address - shift, 0, type_binding(line.type), line.name,
-				line.name_len))
+		if (symbols_add(symbols, line.address - shift, 0, type_binding(line.type), line.name, line.name_len))
 			break;
 	}
 	symbols_settle(symbols, 0);
@@ -219,8 +217,8 @@ static void module_from_kallsyms(const struct kernel_image *image, const struct 
 		    memcmp(line.module, name + 1, line.module_len) != 0 || !type_counts(line.type) ||
 		    line.address < map->start || line.address >= map->end)
 			continue;
-		if (symbols_add(&dso->symbols, line.address - map->start + map->pgoff, 0,
-				type_binding(line.type), line.name, line.name_len))
+		if (symbols_add(&dso->symbols, line.address - map->start + map->pgoff, 0, type_binding(line.type),
+				line.name, line.name_len))
 			break;
 	}
 	symbols_settle(&dso->symbols, 0);

@@ -28,8 +28,7 @@ bool elf_id_from_notes(const void *bytes, size_t len, struct elf_id *ret)
 		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof("GNU") &&
 		    memcmp(name, "GNU", sizeof("GNU")) == 0 && note.n_descsz > 0) {
 			*ret = (struct elf_id){0};
-			ret->len =
-				note.n_descsz < ELF_ID_MAX_BYTES ? (uint8_t)note.n_descsz : ELF_ID_MAX_BYTES;
+			ret->len = note.n_descsz < ELF_ID_MAX_BYTES ? (uint8_t)note.n_descsz : ELF_ID_MAX_BYTES;
 			memcpy(ret->bytes, name + name_len, ret->len);
 			return true;
 		}
@@ -48,8 +47,7 @@ static Elf_Scn *source_section(const struct elf_source *source, const char *name
 	if (elf_getshdrstrndx(source->elf, &names))
 		return NULL;
 	while ((section = elf_nextscn(source->elf, section))) {
-		const char *its =
-			gelf_getshdr(section, ret) ? elf_strptr(source->elf, names, ret->sh_name) : NULL;
+		const char *its = gelf_getshdr(section, ret) ? elf_strptr(source->elf, names, ret->sh_name) : NULL;
 		if (its && strcmp(its, name) == 0)
 			return section;
 	}
@@ -181,8 +179,7 @@ static bool table_open(const struct elf_source *source, Elf_Scn *section, struct
 
 	if (!section || !gelf_getshdr(section, &header) || !header.sh_entsize)
 		return false;
-	*ret = (struct table){source, elf_getdata(section, NULL), header.sh_size / header.sh_entsize,
-			      header.sh_link};
+	*ret = (struct table){source, elf_getdata(section, NULL), header.sh_size / header.sh_entsize, header.sh_link};
 	return ret->data != NULL;
 }
 
@@ -219,19 +216,16 @@ static enum symbol_class symbol_class(const GElf_Sym *symbol)
 static enum symbol_binding symbol_binding(const GElf_Sym *symbol)
 {
 	switch (GELF_ST_BIND(symbol->st_info)) {
-	case STB_WEAK:
-		return SYMBOL_WEAK;
-	case STB_GLOBAL:
-		return SYMBOL_GLOBAL;
-	default:
-		return SYMBOL_LOCAL;
+	case STB_WEAK: return SYMBOL_WEAK;
+	case STB_GLOBAL: return SYMBOL_GLOBAL;
+	default: return SYMBOL_LOCAL;
 	}
 }
 
 /* The section a symbol is in. Debug files keep no contents (NOBITS): then the runtime file's section of that
  * index. */
-static bool symbol_section(const struct elf_source *from, const struct elf_source *runtime,
-			   const GElf_Sym *symbol, GElf_Shdr *ret, const char **ret_name)
+static bool symbol_section(const struct elf_source *from, const struct elf_source *runtime, const GElf_Sym *symbol,
+			   GElf_Shdr *ret, const char **ret_name)
 {
 	Elf_Scn *section = elf_getscn(from->elf, symbol->st_shndx);
 
@@ -306,18 +300,14 @@ struct plt_layout {
 static struct plt_layout plt_layout(const struct elf_source *runtime, const GElf_Shdr *plt)
 {
 	switch (runtime->header.e_machine) {
-	case EM_ARM:
-		return (struct plt_layout){20, 12};
-	case EM_AARCH64:
-		return (struct plt_layout){32, 16};
-	default:
-		return (struct plt_layout){plt->sh_entsize, plt->sh_entsize};
+	case EM_ARM: return (struct plt_layout){20, 12};
+	case EM_AARCH64: return (struct plt_layout){32, 16};
+	default: return (struct plt_layout){plt->sh_entsize, plt->sh_entsize};
 	}
 }
 
 /* The dynamic symbol that relocation `i` of a PLT binds. false: there is none such. */
-static bool plt_target(Elf_Data *relocations, unsigned type, size_t i, const struct table *dynamic,
-		       GElf_Sym *ret)
+static bool plt_target(Elf_Data *relocations, unsigned type, size_t i, const struct table *dynamic, GElf_Sym *ret)
 {
 	GElf_Rela with_addend;
 	GElf_Rel without;
@@ -354,8 +344,7 @@ static int load_plt(struct symbols *symbols, const struct elf_source *runtime)
 	if (!section)
 		section = source_section(runtime, ".rel.plt", &relocation_header);
 	if (!section || !relocation_header.sh_entsize || !table_open(runtime, runtime->dynsym, &dynamic) ||
-	    relocation_header.sh_link != elf_ndxscn(runtime->dynsym) ||
-	    !source_section(runtime, ".plt", &plt_header))
+	    relocation_header.sh_link != elf_ndxscn(runtime->dynsym) || !source_section(runtime, ".plt", &plt_header))
 		return 0;
 	Elf_Data *relocations = elf_getdata(section, NULL);
 	if (!relocations)
@@ -387,8 +376,7 @@ int elf_symbols_load(struct symbols *symbols, const struct elf_source *from, con
 	return err;
 }
 
-int elf_symbols_load_kernel(struct symbols *symbols, const struct elf_source *from, const char *section,
-			    uint64_t shift)
+int elf_symbols_load_kernel(struct symbols *symbols, const struct elf_source *from, const char *section, uint64_t shift)
 {
 	struct table table;
 
@@ -405,8 +393,8 @@ int elf_symbols_load_kernel(struct symbols *symbols, const struct elf_source *fr
 		if (!name || arm_mark(from, name) || !symbol_section(from, from, &symbol, &header, &in) ||
 		    (class == CLASS_LABEL && !label_counts(in)) || (section && strcmp(section, in) != 0))
 			continue;
-		if (symbols_add(symbols, symbol.st_value - shift, symbol.st_size, symbol_binding(&symbol),
-				name, strlen(name)))
+		if (symbols_add(symbols, symbol.st_value - shift, symbol.st_size, symbol_binding(&symbol), name,
+				strlen(name)))
 			return -ENOMEM;
 	}
 	symbols_settle(symbols, 0);

@@ -23,7 +23,10 @@ struct elf_source {
 	size_t nr_loads;
 };
 
-#define ELF_SOURCE_CLOSED {.fd = -1}
+#define ELF_SOURCE_CLOSED                                                                                              \
+	{                                                                                                              \
+		.fd = -1                                                                                               \
+	}
 
 /*
  * Regular files only. With an `expect`ed build-id of len > 0 a file that has another one, or none, is
@@ -46,8 +49,7 @@ char *elf_file_debuglink(const char *path);
  * from `runtime` (the same or another), as offsets into the runtime file, and the PLT entries of `runtime`.
  * 0 or -ENOMEM; broken parts are left out.
  */
-int elf_symbols_load(struct symbols *symbols, const struct elf_source *from,
-		     const struct elf_source *runtime);
+int elf_symbols_load(struct symbols *symbols, const struct elf_source *from, const struct elf_source *runtime);
 
 /* The text symbols of a kernel image or module: addresses as in the file minus `shift`; of `section` only,
  * unless NULL. */

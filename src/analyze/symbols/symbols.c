@@ -70,8 +70,8 @@ const char *symbols_name(const struct symbols *symbols, const struct symbol_entr
 	return symbols->names + entry->name;
 }
 
-int symbols_add(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding,
-		const char *name, size_t name_len)
+int symbols_add(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding, const char *name,
+		size_t name_len)
 {
 	struct symbol_entry entry = {.start = start, .end = start + size, .binding = binding};
 

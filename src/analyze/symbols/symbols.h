@@ -24,8 +24,8 @@ enum symbol_binding { SYMBOL_LOCAL, SYMBOL_GLOBAL, SYMBOL_WEAK };
 
 /* A symbol of a table; one that was looked up has a struct symbol, too. */
 struct symbol_entry {
-	uint64_t start, end; /* as in struct symbol */
-	uint32_t name;       /* see symbols_name() */
+	uint64_t start, end;     /* as in struct symbol */
+	uint32_t name;           /* see symbols_name() */
 	uint32_t added, dropped; /* when, on the clock below; dropped 0: not (else another alias was chosen) */
 	uint32_t found : 29;     /* among symbols.found, from 1; 0: not yet */
 	uint32_t binding : 2;    /* enum symbol_binding */
@@ -61,8 +61,8 @@ void symbols_fini(struct symbols *symbols); /* leaves them empty and usable */
 
 /* size 0: unknown. The name is copied, and demangled when it is first needed. 0 or -ENOMEM, also for more than
  * SYMBOLS_MAX symbols or 4 GiB of names. */
-int symbols_add(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding,
-		const char *name, size_t name_len);
+int symbols_add(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding, const char *name,
+		size_t name_len);
 
 void symbols_settle(struct symbols *symbols, enum symbols_settle_flags flags);
 
@@ -70,8 +70,8 @@ void symbols_settle(struct symbols *symbols, enum symbols_settle_flags flags);
 const char *symbols_name(const struct symbols *symbols, const struct symbol_entry *entry);
 
 /*
- * The symbol at `address`, or NULL: none, or out of memory. Always the same one for an entry, as it was when first found.
- * Valid until symbols_fini(). Everything added was settled.
+ * The symbol at `address`, or NULL: none, or out of memory. Always the same one for an entry, as it was when first
+ * found. Valid until symbols_fini(). Everything added was settled.
  */
 const struct symbol *symbols_find(struct symbols *symbols, uint64_t address);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * command: the table behind `millrace COMMAND`, and how a command gets its options: from the command line, then from the
- * configuration file. Main thread.
+ * command: the table behind `millrace COMMAND`, and how a command gets its options: from the command line, then from
+ * the configuration file. Main thread.
  */
 #pragma once
 
@@ -38,13 +38,14 @@ void command_print_help(FILE *to); /* the list of commands */
 void command_print_words(FILE *to);
 
 /*
- * Defaults for options stand in a file, millrace-config(5): "[record]", then "aio = 4" for --aio=4. It is $MILLRACE_CONFIG, else
- * $XDG_CONFIG_HOME/millrace/config, else ~/.config/millrace/config. Its keys are the long names of the option table.
+ * Defaults for options stand in a file, millrace-config(5): "[record]", then "aio = 4" for --aio=4. It is
+ * $MILLRACE_CONFIG, else $XDG_CONFIG_HOME/millrace/config, else ~/.config/millrace/config. Its keys are the long names
+ * of the option table.
  *
  * A command line completed by that file. Owns texts that the command's values point to.
  */
 struct configuration {
-	struct option_given given; /* on the command line; given.first: index of the first argument left */
+	struct option_given given;            /* on the command line; given.first: index of the first argument left */
 	struct configuration_choice *choices; /* one for each option of the table */
 };
 

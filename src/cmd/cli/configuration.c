@@ -31,7 +31,7 @@ struct reading {
 	const struct command *command;
 	struct configuration *config;
 	const char *path;
-	bool quiet;       /* no notes */
+	bool quiet;               /* no notes */
 	char unknown_section[64]; /* the one that was noted last */
 };
 
@@ -81,8 +81,7 @@ static void choice_clear(struct configuration_choice *choice)
 }
 
 /* The last one of a family counts. */
-static struct configuration_choice *choose(struct reading *reading, const struct option *option,
-					   unsigned line)
+static struct configuration_choice *choose(struct reading *reading, const struct option *option, unsigned line)
 {
 	const struct option *options = reading->command->options;
 	struct configuration_choice *choices = reading->config->choices;
@@ -147,8 +146,7 @@ static int take_option(struct reading *reading, const struct option *option, boo
 static bool take_perf_key(struct reading *reading, const struct ini_entry *entry)
 {
 	for (size_t i = 0; i < sizeof(perf_keys) / sizeof(perf_keys[0]); i++) {
-		const struct option *option =
-			option_find(reading->command->options, perf_keys[i].name, false);
+		const struct option *option = option_find(reading->command->options, perf_keys[i].name, false);
 
 		if (option && entry->value && !strcmp(entry->section, perf_keys[i].section) &&
 		    !strcmp(entry->key, perf_keys[i].key) && !strcmp(entry->value, perf_keys[i].value)) {
@@ -170,8 +168,7 @@ static void note_unknown(const struct reading *reading, const struct ini_entry *
 		log_note("%s:%u: %s.%s is unknown and ignored; did you mean %s?", reading->path, entry->line,
 			 entry->section, entry->key, nearest);
 	else
-		log_note("%s:%u: %s.%s is unknown and ignored", reading->path, entry->line, entry->section,
-			 entry->key);
+		log_note("%s:%u: %s.%s is unknown and ignored", reading->path, entry->line, entry->section, entry->key);
 }
 
 /* A section that is no command's is noted, once for all its keys. */
@@ -236,8 +233,8 @@ static enum option_result read_text(struct reading *reading, struct span text)
 	return OPTION_BAD;
 }
 
-/* The file at its usual place. It may be missing, out of reach (su and sudo keep HOME), or of another user, whose file is not
- * read. 0: there is none to read. */
+/* The file at its usual place. It may be missing, out of reach (su and sudo keep HOME), or of another user, whose file
+ * is not read. 0: there is none to read. */
 static int find_usual(struct buf *path)
 {
 	const char *base = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
@@ -257,8 +254,7 @@ static int find_usual(struct buf *path)
 }
 
 /* Whether the command line has this option or one of its family. */
-static bool is_given(const struct option *options, const struct option *option,
-		     const struct option_given *given)
+static bool is_given(const struct option *options, const struct option *option, const struct option_given *given)
 {
 	for (size_t i = 0; options[i].set; i++)
 		if (given->option[i] && same_family(&options[i], option))

@@ -118,7 +118,8 @@ bool option_negatable(const struct option *option)
 	return option->name && !(option->flags & OPTION_NO_NEGATE);
 }
 
-/* The name behind the dashes that sets the option, or unsets it: "no-stat" for "stat", "inherit" for "no-inherit". "": none. */
+/* The name behind the dashes that sets the option, or unsets it: "no-stat" for "stat", "inherit" for "no-inherit". "":
+ * none. */
 static struct spelling long_name(const struct option *option, bool negated)
 {
 	struct spelling name = {""};
@@ -210,8 +211,8 @@ static enum option_result bad_unknown(const struct command *command, const char 
 	return OPTION_BAD;
 }
 
-static enum option_result apply(struct parse *parse, const struct option *option, const char *typed,
-				const char *arg, bool negated)
+static enum option_result apply(struct parse *parse, const struct option *option, const char *typed, const char *arg,
+				bool negated)
 {
 	struct diag diag = {""};
 	int r = option->set(option, arg, negated, (char *)parse->values + option->offset, &diag);
@@ -253,8 +254,7 @@ static enum option_result parse_long(struct parse *parse, const char *name)
 		return bad_unknown(parse->command, name, len);
 	if (match.other) {
 		log_error("option --%.*s is ambiguous: --%s or --%s?", (int)len, name,
-			  long_name(match.option, match.negated).text,
-			  long_name(match.other, match.negated).text);
+			  long_name(match.option, match.negated).text, long_name(match.other, match.negated).text);
 		return OPTION_BAD;
 	}
 	snprintf(typed.text, sizeof(typed.text), "--%.*s", (int)len, name);
@@ -304,7 +304,8 @@ static void move_to_end(struct parse *parse)
 {
 	char *word = parse->argv[parse->at];
 
-	memmove(&parse->argv[parse->at], &parse->argv[parse->at + 1], sizeof(word) * (size_t)(parse->argc - parse->at - 1));
+	memmove(&parse->argv[parse->at], &parse->argv[parse->at + 1],
+		sizeof(word) * (size_t)(parse->argc - parse->at - 1));
 	parse->argv[parse->argc - 1] = word;
 	parse->end--;
 }
@@ -336,7 +337,8 @@ static enum option_result parse_words(struct parse *parse)
 enum option_result option_parse_given(const struct command *command, int argc, char **argv, void *values,
 				      struct option_given *ret)
 {
-	struct parse parse = {.command = command, .argc = argc, .argv = argv, .at = 1, .end = argc, .values = values, .given = ret};
+	struct parse parse = {
+		.command = command, .argc = argc, .argv = argv, .at = 1, .end = argc, .values = values, .given = ret};
 
 	for (size_t nr = 0; command->options[nr].set; nr++)
 		assert(nr < OPTIONS_MAX);
@@ -346,8 +348,7 @@ enum option_result option_parse_given(const struct command *command, int argc, c
 	return result;
 }
 
-enum option_result option_parse(const struct command *command, int argc, char **argv, void *values,
-				int *ret_first)
+enum option_result option_parse(const struct command *command, int argc, char **argv, void *values, int *ret_first)
 {
 	struct option_given given;
 	enum option_result result = option_parse_given(command, argc, argv, values, &given);
@@ -443,7 +444,7 @@ static void print_usage(const struct command *command, FILE *to, int width)
 	do {
 		size_t len = strcspn(usage, "\n");
 		int column = command->program ? fprintf(to, "%-6s %s ", lead, command->program)
-					    : fprintf(to, "%-6s millrace %s ", lead, command->name);
+					      : fprintf(to, "%-6s millrace %s ", lead, command->name);
 
 		print_wrapped(to, usage, len, column, column, width);
 		usage += len + (usage[len] == '\n');
@@ -462,11 +463,10 @@ static int print_spelling(const struct option *option, FILE *to)
 	else
 		fputs("    ", to);
 	if (option->flags & OPTION_ARG_OPTIONAL)
-		snprintf(text, sizeof(text), "%s[%s%s]", option->name ? option->name : "",
-			 option->name ? "=" : "", arg);
-	else
-		snprintf(text, sizeof(text), "%s%s%s", option->name ? option->name : "", *arg ? " " : "",
+		snprintf(text, sizeof(text), "%s[%s%s]", option->name ? option->name : "", option->name ? "=" : "",
 			 arg);
+	else
+		snprintf(text, sizeof(text), "%s%s%s", option->name ? option->name : "", *arg ? " " : "", arg);
 	if (option->name)
 		fputs(option->letter ? ", --" : "  --", to);
 	fputs(text, to);
@@ -525,11 +525,9 @@ void option_print_words(const struct command *command, FILE *to)
 		if (option->flags & OPTION_HIDDEN)
 			continue;
 		if (option->letter)
-			fprintf(to, "-%c\t%s%s%s\n", option->letter, optional ? "[" : "", arg,
-				optional ? "]" : "");
+			fprintf(to, "-%c\t%s%s%s\n", option->letter, optional ? "[" : "", arg, optional ? "]" : "");
 		if (option->name)
-			fprintf(to, "--%s\t%s%s%s\n", option->name, optional ? "[" : "", arg,
-				optional ? "]" : "");
+			fprintf(to, "--%s\t%s%s%s\n", option->name, optional ? "[" : "", arg, optional ? "]" : "");
 	}
 	fprintf(to, "-h\t\n--help\t\n");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * option: the command line of a command as a table, from which parsing, --help, completion and the test of the man pages work.
- * Tables are static and constant; values are stored in a struct of the command, by offset. Main thread.
+ * option: the command line of a command as a table, from which parsing, --help, completion and the test of the man
+ * pages work. Tables are static and constant; values are stored in a struct of the command, by offset. Main thread.
  */
 #pragma once
 
@@ -25,14 +25,15 @@ struct option {
 	const char *arg;  /* what --help calls the argument ("N", "FILE"); NULL: takes none */
 	const char *help; /* lines without a full stop at the end */
 	/*
-	 * Stores the value at `value`, in the command's struct. arg NULL: given without one, or, with `negated`, as --no-NAME
-	 * (unset it). 0, or -EINVAL and what would be right (the caller names the option).
+	 * Stores the value at `value`, in the command's struct. arg NULL: given without one, or, with `negated`, as
+	 * --no-NAME (unset it). 0, or -EINVAL and what would be right (the caller names the option).
 	 */
 	int (*set)(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr);
 	size_t offset; /* of the value in the command's struct */
 	unsigned flags;
 	const char *group; /* heading in --help that starts at this option; NULL: as the one before */
-	/* When one option of a family is on the command line, the configuration file sets none of the others. NULL: no family. */
+	/* When one option of a family is on the command line, the configuration file sets none of the others. NULL: no
+	 * family. */
 	const char *family;
 };
 
@@ -48,19 +49,24 @@ int option_set_u64(const struct option *, const char *arg, bool negated, void *u
 /* Setter of perf's options that do not exist here: -EINVAL and the help text, which says what to use instead. */
 int option_refuse(const struct option *, const char *arg, bool negated, void *value, struct diag *);
 
-#define OPTION_REFUSED(letter_of, name_of, arg_of, why) \
-	{.letter = letter_of, .name = name_of, .arg = arg_of, .set = option_refuse, .help = why, \
-	 .flags = OPTION_HIDDEN | OPTION_NO_NEGATE | OPTION_NO_DEFAULT}
-#define OPTION_REFUSED_OPTIONAL(name_of, why) \
-	{.name = name_of, .arg = "ARG", .set = option_refuse, .help = why, \
-	 .flags = OPTION_HIDDEN | OPTION_NO_NEGATE | OPTION_NO_DEFAULT | OPTION_ARG_OPTIONAL}
+#define OPTION_REFUSED(letter_of, name_of, arg_of, why)                                                                \
+	{                                                                                                              \
+		.letter = letter_of, .name = name_of, .arg = arg_of, .set = option_refuse, .help = why,                \
+		.flags = OPTION_HIDDEN | OPTION_NO_NEGATE | OPTION_NO_DEFAULT                                          \
+	}
+#define OPTION_REFUSED_OPTIONAL(name_of, why)                                                                          \
+	{                                                                                                              \
+		.name = name_of, .arg = "ARG", .set = option_refuse, .help = why,                                      \
+		.flags = OPTION_HIDDEN | OPTION_NO_NEGATE | OPTION_NO_DEFAULT | OPTION_ARG_OPTIONAL                    \
+	}
 
 struct command {
 	const char *name;    /* "record" */
 	const char *program; /* how it is called; NULL: "millrace", and the name behind it */
 	const char *summary; /* one line for the list of commands */
 	const char *usage;   /* what follows the name: "[OPTIONS] [--] COMMAND [ARGS]"; lines split by \n */
-	/* For --help: lines are wrapped; an empty one separates paragraphs; one that starts with a space is an example. */
+	/* For --help: lines are wrapped; an empty one separates paragraphs; one that starts with a space is an example.
+	 */
 	const char *description;
 	const struct option *options;
 	bool runs_command; /* the first argument that is no option is a command, and all behind it are its arguments */
@@ -76,8 +82,8 @@ enum option_result {
 /*
  * Reads options, as perf does: long names may be abbreviated when unambiguous, letters joined. -h and --help are
  * handled here. The opposite of NAME is --no-NAME; the opposite of an option that is called no-NAME is --NAME.
- * Arguments that are no options, and all behind "--", are moved behind the options, in their order; *ret_first: index of the
- * first. Where the command runs a command, reading ends at the first of them, and nothing is moved.
+ * Arguments that are no options, and all behind "--", are moved behind the options, in their order; *ret_first: index
+ * of the first. Where the command runs a command, reading ends at the first of them, and nothing is moved.
  */
 enum option_result option_parse(const struct command *command, int argc, char **argv, void *values, int *ret_first);
 

@@ -3,8 +3,8 @@
  * output: text for standard output in large writes, with the number formats that reports need. One thread.
  * After a write has failed nothing more is written; output_close() returns the error.
  *
- * With fd OUTPUT_MEMORY it only keeps its text, for output_move(): valid when zeroed but for that; allocates when it is written
- * to; after -ENOMEM its text is incomplete.
+ * With fd OUTPUT_MEMORY it only keeps its text, for output_move(): valid when zeroed but for that; allocates when it is
+ * written to; after -ENOMEM its text is incomplete.
  */
 #pragma once
 

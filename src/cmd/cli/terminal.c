@@ -146,7 +146,8 @@ void pager_open(const struct pager_options *options)
 
 int colour_set(const struct option *option, const char *arg, bool negated, void *colour_when, struct diag *reterr)
 {
-	static const char *const words[] = {[COLOUR_AUTO] = "auto", [COLOUR_ALWAYS] = "always", [COLOUR_NEVER] = "never"};
+	static const char *const words[] = {
+		[COLOUR_AUTO] = "auto", [COLOUR_ALWAYS] = "always", [COLOUR_NEVER] = "never"};
 
 	(void)option;
 	if (!arg || negated)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * terminal: what is only for people: a pager on standard output, coloured shares, the progress of long work on standard error.
- * There is one of each in the process. Called by the main thread; pager_open() before there are other threads.
+ * terminal: what is only for people: a pager on standard output, coloured shares, the progress of long work on standard
+ * error. There is one of each in the process. Called by the main thread; pager_open() before there are other threads.
  */
 #pragma once
 
@@ -16,17 +16,19 @@ struct pager_options {
 };
 
 /* Its row in the table of a command whose struct `type` has a struct pager_options `field`. */
-#define PAGER_OPTIONS(type, field) \
-	{.name = "no-pager", \
-	 .help = "Print to the terminal itself; else what PERF_PAGER or PAGER names, or less, shows it page by page", \
-	 .set = option_set_flag, \
-	 .offset = offsetof(type, field.off)}
+#define PAGER_OPTIONS(type, field)                                                                                     \
+	{                                                                                                              \
+		.name = "no-pager",                                                                                    \
+		.help = "Print to the terminal itself; else what PERF_PAGER or PAGER names, or less, shows it page "   \
+			"by page",                                                                                     \
+		.set = option_set_flag, .offset = offsetof(type, field.off)                                            \
+	}
 
 /*
  * When standard output is a terminal, and neither the options nor the environment (PERF_PAGER, then PAGER: empty or
- * "cat") speak against it, standard output becomes a pipe to a pager, which starts when there is something to show. From
- * then on a signal that ends the process ends it when the pager has ended, and the end of the pager ends it with success.
- * Without a pager, or when none can be started, nothing happens.
+ * "cat") speak against it, standard output becomes a pipe to a pager, which starts when there is something to show.
+ * From then on a signal that ends the process ends it when the pager has ended, and the end of the pager ends it with
+ * success. Without a pager, or when none can be started, nothing happens.
  */
 void pager_open(const struct pager_options *options);
 

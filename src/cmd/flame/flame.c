@@ -36,9 +36,9 @@ static struct timeline_cpu *find_cpu(struct timeline *timeline, int32_t cpu)
 			return &timeline->cpus[i];
 		}
 	}
-	struct timeline_cpu *cpus =
-		timeline->nr_cpus < MAX_CPUS
-			? reallocarray(timeline->cpus, timeline->nr_cpus + 1, sizeof(*cpus)) : NULL;
+	struct timeline_cpu *cpus = timeline->nr_cpus < MAX_CPUS
+					    ? reallocarray(timeline->cpus, timeline->nr_cpus + 1, sizeof(*cpus))
+					    : NULL;
 	if (!cpus)
 		return NULL;
 	timeline->cpus = cpus;
@@ -186,8 +186,8 @@ static void read_losses(struct flame *flame)
 	struct session *session;
 	struct diag diag = {0};
 
-	if (session_info(flame->session)->pipe || session_open(input_path(&flame->options.input),
-							       SESSION_FORCE | SESSION_FILE_ORDER, &session, &diag))
+	if (session_info(flame->session)->pipe ||
+	    session_open(input_path(&flame->options.input), SESSION_FORCE | SESSION_FILE_ORDER, &session, &diag))
 		return;
 	loss_data_read(session, &flame->lost, &diag); /* what it could read is what there is */
 	session_close(session);
@@ -286,13 +286,14 @@ const struct command command_flame = {
 	.name = "flame",
 	.summary = "Draw a recording as a page: flame graph and timeline",
 	.usage = "[OPTIONS]",
-	.description =
-		"Reads a recording and writes one HTML file that needs nothing else: a flame graph of the call chains, to be "
-		"searched and zoomed, of all threads or of one, for each event; and above it how many samples each CPU had "
-		"when, with the gaps marked where data was lost.\n\n"
-		"Examples:\n"
-		"  millrace flame -o flame.html\n"
-		"  millrace record -g -o - -- make | millrace flame",
+	.description = "Reads a recording and writes one HTML file that needs nothing else: a flame graph of the call "
+		       "chains, to be "
+		       "searched and zoomed, of all threads or of one, for each event; and above it how many samples "
+		       "each CPU had "
+		       "when, with the gaps marked where data was lost.\n\n"
+		       "Examples:\n"
+		       "  millrace flame -o flame.html\n"
+		       "  millrace record -g -o - -- make | millrace flame",
 	.options = flame_table,
 	.run = flame_run,
 };

@@ -117,7 +117,8 @@ static struct slice thread_slice(const struct flame_tree *tree, uint32_t from, u
 	return slice;
 }
 
-static void put_thread_weights(struct json_writer *json, const struct flame_tree *tree, struct slice slice, uint64_t unit)
+static void put_thread_weights(struct json_writer *json, const struct flame_tree *tree, struct slice slice,
+			       uint64_t unit)
 {
 	uint32_t last = 0;
 
@@ -224,7 +225,8 @@ static void put_notes(struct json_writer *json, const struct flame_page *page)
 	snprintf(text, sizeof(text), "%" PRIu64 " samples were lost.", page->lost);
 	if (page->lost)
 		json_text(json, NULL, text);
-	snprintf(text, sizeof(text), "%" PRIu64 " samples stand with a caller: branches with few samples are cut off.", tree->nr_cut);
+	snprintf(text, sizeof(text), "%" PRIu64 " samples stand with a caller: branches with few samples are cut off.",
+		 tree->nr_cut);
 	if (tree->nr_cut)
 		json_text(json, NULL, text);
 	json_end(json);

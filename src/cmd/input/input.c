@@ -75,7 +75,8 @@ static int of_recording(const struct session *session, double from, double to, s
 
 	if (!session_feature(session, FEATURE_SAMPLE_TIME, &payload) || feature_decode_sample_time(payload, &all) ||
 	    !all.last_ns || all.last_ns < all.first_ns)
-		return diag_set(reterr, -EINVAL, "the recording does not say when it began and ended: give seconds, not %%");
+		return diag_set(reterr, -EINVAL,
+				"the recording does not say when it began and ended: give seconds, not %%");
 	double length_ns = (double)(all.last_ns - all.first_ns);
 	ret->first_ns = all.first_ns + (uint64_t)(length_ns * from / 100);
 	ret->last_ns = to >= 100 ? all.last_ns : all.first_ns + (uint64_t)(length_ns * to / 100);
@@ -86,7 +87,8 @@ static int of_recording(const struct session *session, double from, double to, s
  * "START,STOP" in seconds, either of which may be left out; "10%-20%" or "10%/2" (the second tenth) of the time between
  * the first and the last sample, which must be in the header of the session. 0, or -EINVAL and why.
  */
-static int time_range_parse(const char *text, const struct session *session, struct session_times *ret, struct diag *reterr)
+static int time_range_parse(const char *text, const struct session *session, struct session_times *ret,
+			    struct diag *reterr)
 {
 	struct session_times times = {0, UINT64_MAX};
 	const char *at = text;
@@ -101,8 +103,10 @@ static int time_range_parse(const char *text, const struct session *session, str
 	else if (at && *at == ',')
 		at++;
 	if (!at || *at || times.first_ns > times.last_ns)
-		return diag_set(reterr, -EINVAL, "--time %s: START,STOP in seconds, such as 10.5,12 or 10.5, or ,12; or "
-				 "10%%-20%% or 10%%/2 of the recording", text);
+		return diag_set(reterr, -EINVAL,
+				"--time %s: START,STOP in seconds, such as 10.5,12 or 10.5, or ,12; or "
+				"10%%-20%% or 10%%/2 of the recording",
+				text);
 	*ret = times;
 	return 0;
 }
@@ -209,7 +213,8 @@ void input_report_late(const struct session *session)
 	uint64_t nr_late = session_info(session)->nr_late;
 
 	if (nr_late)
-		log_note("%" PRIu64 " records are out of order in this recording: names and maps may be wrong around them",
+		log_note("%" PRIu64
+			 " records are out of order in this recording: names and maps may be wrong around them",
 			 nr_late);
 }
 

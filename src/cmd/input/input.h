@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "analyze/machine/machine.h"
-#include "read/prefetcher.h"
 #include "read/group_split.h"
+#include "read/prefetcher.h"
 #include "read/session.h"
 
 enum { INPUT_EXIT_ERROR = 255 }; /* exit status when the input cannot be read (to its end), as perf's */
@@ -21,44 +21,46 @@ struct input_options {
 };
 
 /* Their rows in the table of a command whose struct `type` has a struct input_options `field`. */
-#define INPUT_OPTIONS(type, field) \
-	{.letter = 'i', \
-	 .name = "input", \
-	 .arg = "FILE", \
-	 .help = "Read FILE, or the data directory of that name, or - for standard input; default perf.data, or standard input " \
-		 "when that is a pipe", \
-	 .set = option_set_path, \
-	 .offset = offsetof(type, field.path), \
-	 .group = "Input"}, \
-	{.letter = 'f', \
-	 .name = "force", \
-	 .help = "Read a file that belongs to neither root nor you", \
-	 .set = option_set_flag, \
-	 .offset = offsetof(type, field.force)}, \
-	{.name = "time", \
-	 .arg = "RANGE", \
-	 .help = "Only samples from START,STOP (seconds, as in the output of script; either may be left out), or of a part of the " \
-		 "recording: 10%-20%, 10%/2", \
-	 .set = option_set_string, \
-	 .offset = offsetof(type, field.time), \
-	 .flags = OPTION_NO_DEFAULT}, \
-	{.name = "kallsyms", \
-	 .arg = "FILE", \
-	 .help = "Take the kernel's symbols from FILE, a copy of /proc/kallsyms", \
-	 .set = option_set_string, \
-	 .offset = offsetof(type, field.machine.kallsyms), \
-	 .group = "Symbols"}, \
-	{.letter = 'k', \
-	 .name = "vmlinux", \
-	 .arg = "FILE", \
-	 .help = "Take the kernel's symbols from this kernel image", \
-	 .set = option_set_string, \
-	 .offset = offsetof(type, field.machine.vmlinux)}, \
-	{.name = "symfs", \
-	 .arg = "DIR", \
-	 .help = "Look for the programs and libraries of the recording below DIR", \
-	 .set = option_set_string, \
-	 .offset = offsetof(type, field.machine.symfs)}
+#define INPUT_OPTIONS(type, field)                                                                                     \
+	{.letter = 'i',                                                                                                \
+	 .name = "input",                                                                                              \
+	 .arg = "FILE",                                                                                                \
+	 .help = "Read FILE, or the data directory of that name, or - for standard input; default perf.data, or "      \
+		 "standard input "                                                                                     \
+		 "when that is a pipe",                                                                                \
+	 .set = option_set_path,                                                                                       \
+	 .offset = offsetof(type, field.path),                                                                         \
+	 .group = "Input"},                                                                                            \
+		{.letter = 'f',                                                                                        \
+		 .name = "force",                                                                                      \
+		 .help = "Read a file that belongs to neither root nor you",                                           \
+		 .set = option_set_flag,                                                                               \
+		 .offset = offsetof(type, field.force)},                                                               \
+		{.name = "time",                                                                                       \
+		 .arg = "RANGE",                                                                                       \
+		 .help = "Only samples from START,STOP (seconds, as in the output of script; either may be left "      \
+			 "out), or of a part of the "                                                                  \
+			 "recording: 10%-20%, 10%/2",                                                                  \
+		 .set = option_set_string,                                                                             \
+		 .offset = offsetof(type, field.time),                                                                 \
+		 .flags = OPTION_NO_DEFAULT},                                                                          \
+		{.name = "kallsyms",                                                                                   \
+		 .arg = "FILE",                                                                                        \
+		 .help = "Take the kernel's symbols from FILE, a copy of /proc/kallsyms",                              \
+		 .set = option_set_string,                                                                             \
+		 .offset = offsetof(type, field.machine.kallsyms),                                                     \
+		 .group = "Symbols"},                                                                                  \
+		{.letter = 'k',                                                                                        \
+		 .name = "vmlinux",                                                                                    \
+		 .arg = "FILE",                                                                                        \
+		 .help = "Take the kernel's symbols from this kernel image",                                           \
+		 .set = option_set_string,                                                                             \
+		 .offset = offsetof(type, field.machine.vmlinux)},                                                     \
+	{                                                                                                              \
+		.name = "symfs", .arg = "DIR",                                                                         \
+		.help = "Look for the programs and libraries of the recording below DIR", .set = option_set_string,    \
+		.offset = offsetof(type, field.machine.symfs)                                                          \
+	}
 
 /* The path that is read. */
 const char *input_path(const struct input_options *options);
@@ -68,8 +70,8 @@ int input_open(const struct input_options *options, enum session_flags flags, st
 
 /* The records of a session one by one; those of a file are found ahead by a thread of their own. Zeroed: closed. */
 struct input_records {
-	struct session *session; /* borrowed */
-	struct prefetcher *ahead;     /* NULL: a pipe, which may have nothing to give for long */
+	struct session *session;  /* borrowed */
+	struct prefetcher *ahead; /* NULL: a pipe, which may have nothing to give for long */
 	struct group_split split;
 	bool splitting; /* the last record has parts left */
 	struct session_record record;
@@ -80,8 +82,8 @@ int input_records_open(struct input_records *records, struct session *session, u
 /* As session_next(), but a sample of a group comes once for each member: group_split.h. */
 int input_records_next(struct input_records *records, const struct session_record **ret, struct diag *reterr);
 /*
- * As prefetcher_span_begin(), for the calls of read/prefetcher.h with records->ahead up to prefetcher_span_end(). 0 for a pipe, and where
- * samples are split, too: input_records_next() has what comes next.
+ * As prefetcher_span_begin(), for the calls of read/prefetcher.h with records->ahead up to prefetcher_span_end(). 0 for
+ * a pipe, and where samples are split, too: input_records_next() has what comes next.
  */
 size_t input_records_run(struct input_records *records, const struct prefetcher_chunk **ret);
 /* Before the session is closed, and before its position is asked for. */

@@ -77,8 +77,8 @@ static void join_rows(struct loss_data *data)
 }
 
 /*
- * The ledger and the LOST_SAMPLES records have the same counts: the larger is used, which matters when the recording was
- * cut off before the records were written. LOST records count what these count, too.
+ * The ledger and the LOST_SAMPLES records have the same counts: the larger is used, which matters when the recording
+ * was cut off before the records were written. LOST records count what these count, too.
  */
 static int make_rows(struct loss_data *data)
 {
@@ -222,7 +222,8 @@ const char *cost_text(const struct ledger_cost *cost, char line[COST_TEXT_BYTES]
 	size_t len = strlen(cost->name);
 
 	if (len > 3 && !strcmp(cost->name + len - 3, " ns"))
-		snprintf(line, COST_TEXT_BYTES, "%24.*s  %15.6f s", (int)len - 3, cost->name, (double)cost->value / 1e9);
+		snprintf(line, COST_TEXT_BYTES, "%24.*s  %15.6f s", (int)len - 3, cost->name,
+			 (double)cost->value / 1e9);
 	else
 		snprintf(line, COST_TEXT_BYTES, "%24s  %15" PRIu64, cost->name, cost->value);
 	return line;

@@ -30,16 +30,17 @@ struct loss_place {
 struct loss_data {
 	struct loss_times times;
 	struct ledger ledger;
-	bool has_ledger;          /* the file has one */
-	bool counted;             /* per event: by the ledger, or by LOST_SAMPLES; else only LOST records count */
+	bool has_ledger; /* the file has one */
+	bool counted;    /* per event: by the ledger, or by LOST_SAMPLES; else only LOST records count */
 	uint64_t start_ns, end_ns;
-	struct ledger_entry *gaps; /* heap; by place and time: of LOST and THROTTLE records, and of the ledger's other causes */
+	struct ledger_entry
+		*gaps; /* heap; by place and time: of LOST and THROTTLE records, and of the ledger's other causes */
 	size_t nr_gaps;
 	struct ledger_sum sum;
-	size_t nr_freezes;         /* times that the targets were stopped, which are no gaps: nothing was lost */
+	size_t nr_freezes; /* times that the targets were stopped, which are no gaps: nothing was lost */
 	uint64_t frozen_ns;
-	uint64_t nr_trimmed;       /* samples whose stack was cut short */
-	struct loss_row *rows;     /* heap */
+	uint64_t nr_trimmed;   /* samples whose stack was cut short */
+	struct loss_row *rows; /* heap */
 	size_t nr_rows;
 	struct loss_place *places; /* heap */
 	size_t nr_places;

@@ -21,45 +21,43 @@ struct sample_filter {
 };
 
 /* Their rows in the table of a command whose struct `type` has a struct sample_filter `field`. */
-#define SAMPLE_FILTER_OPTIONS(type, field, heading) \
-	{.letter = 'c', \
-	 .name = "comms", \
-	 .arg = "NAME,...", \
-	 .help = "Show only samples of commands with these names", \
-	 .set = option_set_string, \
-	 .offset = offsetof(type, field.comms), \
-	 .group = heading}, \
-	{.name = "pid", \
-	 .arg = "PID,...", \
-	 .help = "Show only samples of these processes", \
-	 .set = option_set_string, \
-	 .offset = offsetof(type, field.pids)}, \
-	{.name = "tid", \
-	 .arg = "TID,...", \
-	 .help = "Show only samples of these threads", \
-	 .set = option_set_string, \
-	 .offset = offsetof(type, field.tids)}, \
-	{.letter = 'S', \
-	 .name = "symbols", \
-	 .arg = "NAME,...", \
-	 .help = "Show only samples in these functions", \
-	 .set = option_set_string, \
-	 .offset = offsetof(type, field.symbols)}, \
-	{.letter = 'C', \
-	 .name = "cpu", \
-	 .arg = "CPU,...", \
-	 .help = "Take only the samples of these CPUs, such as 0-3,7; the others are not counted either", \
-	 .set = option_set_string, \
-	 .offset = offsetof(type, field.cpus)}
+#define SAMPLE_FILTER_OPTIONS(type, field, heading)                                                                    \
+	{.letter = 'c',                                                                                                \
+	 .name = "comms",                                                                                              \
+	 .arg = "NAME,...",                                                                                            \
+	 .help = "Show only samples of commands with these names",                                                     \
+	 .set = option_set_string,                                                                                     \
+	 .offset = offsetof(type, field.comms),                                                                        \
+	 .group = heading},                                                                                            \
+		{.name = "pid",                                                                                        \
+		 .arg = "PID,...",                                                                                     \
+		 .help = "Show only samples of these processes",                                                       \
+		 .set = option_set_string,                                                                             \
+		 .offset = offsetof(type, field.pids)},                                                                \
+		{.name = "tid",                                                                                        \
+		 .arg = "TID,...",                                                                                     \
+		 .help = "Show only samples of these threads",                                                         \
+		 .set = option_set_string,                                                                             \
+		 .offset = offsetof(type, field.tids)},                                                                \
+		{.letter = 'S',                                                                                        \
+		 .name = "symbols",                                                                                    \
+		 .arg = "NAME,...",                                                                                    \
+		 .help = "Show only samples in these functions",                                                       \
+		 .set = option_set_string,                                                                             \
+		 .offset = offsetof(type, field.symbols)},                                                             \
+	{                                                                                                              \
+		.letter = 'C', .name = "cpu", .arg = "CPU,...",                                                        \
+		.help = "Take only the samples of these CPUs, such as 0-3,7; the others are not counted either",       \
+		.set = option_set_string, .offset = offsetof(type, field.cpus)                                         \
+	}
 
 /* And the one whose letter is not the same everywhere; 0: none. */
-#define SAMPLE_FILTER_DSOS(letter_of, type, field) \
-	{.letter = letter_of, \
-	 .name = "dsos", \
-	 .arg = "NAME,...", \
-	 .help = "Show only samples in these programs and libraries", \
-	 .set = option_set_string, \
-	 .offset = offsetof(type, field.dsos)}
+#define SAMPLE_FILTER_DSOS(letter_of, type, field)                                                                     \
+	{                                                                                                              \
+		.letter = letter_of, .name = "dsos", .arg = "NAME,...",                                                \
+		.help = "Show only samples in these programs and libraries", .set = option_set_string,                 \
+		.offset = offsetof(type, field.dsos)                                                                   \
+	}
 
 /* Checks what was given. 0, or -errno and why. Then sample_filter_fini(). */
 int sample_filter_settle(struct sample_filter *filter, struct diag *reterr);

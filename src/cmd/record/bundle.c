@@ -166,7 +166,8 @@ int bundle_make(const char *path, struct bundle_result *ret, struct diag *reterr
 		return err;
 	if (mkdir(bundle, 0700) && errno != EEXIST)
 		err = diag_set(reterr, -errno, "%s: %s", bundle, strerror(errno));
-	struct cursor at = cursor_over(!err && session_feature(session, FEATURE_BUILD_ID, &records) ? records : (struct span){0});
+	struct cursor at =
+		cursor_over(!err && session_feature(session, FEATURE_BUILD_ID, &records) ? records : (struct span){0});
 	while (!err && build_id_decode(&at, &entry) == 1) {
 		struct copy copy = {.bundle = bundle, .name = entry.path};
 		/* Their symbols are among the kernel's. */

@@ -65,7 +65,8 @@ enum {
 	EXIT_ERROR = 255,
 };
 
-/* The signal that ended the workload, or the recorder, ends this process too: a shell sees the same as without the recorder. */
+/* The signal that ended the workload, or the recorder, ends this process too: a shell sees the same as without the
+ * recorder. */
 static int exit_status(const struct recording_result *result)
 {
 	int signal_number = result->signal;
@@ -109,8 +110,8 @@ static int bundle(const char *output)
 	if (err)
 		log_error("--bundle: %s", diag.text);
 	else if (result.nr_missed)
-		log_note("--bundle: kept %zu objects, but %zu, such as %s, are not there any more or have changed", result.nr_kept,
-			 result.nr_missed, result.missed);
+		log_note("--bundle: kept %zu objects, but %zu, such as %s, are not there any more or have changed",
+			 result.nr_kept, result.nr_missed, result.missed);
 	return err;
 }
 
@@ -125,7 +126,9 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 		.sampling = options->sampling,
 		.inherit = !options->no_inherit,
 		.side_channel = !options->side_channel.off,
-		.ring = {.pages = options->ring_pages, .side_pages = options->side_channel.ring_pages, .exact = options->ring_pages != 0},
+		.ring = {.pages = options->ring_pages,
+			 .side_pages = options->side_channel.ring_pages,
+			 .exact = options->ring_pages != 0},
 		.max_memory = options->max_memory,
 		.max_cpus = options->max_cpus,
 		.writer = options->writer,
@@ -183,8 +186,9 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 	if (!err && options->bundle)
 		err = bundle(result.output);
 	bool failed = result.has_wait_status && result.wait_status;
-	int status = err ? EXIT_ERROR
-		   : lost_too_much(&result, &options->fail_on_loss) && !failed ? EXIT_LOSS : exit_status(&result);
+	int status = err                                                         ? EXIT_ERROR
+		     : lost_too_much(&result, &options->fail_on_loss) && !failed ? EXIT_LOSS
+										 : exit_status(&result);
 	recording_result_fini(&result);
 	return status;
 }
@@ -201,14 +205,9 @@ static int run(int argc, char **argv)
 	AUTO_CONFIGURATION struct configuration config = {0};
 
 	switch (configuration_parse(&command_record, argc, argv, &options, &config)) {
-	case OPTION_EXIT:
-		options_fini(&options);
-		return 0;
-	case OPTION_BAD:
-		options_fini(&options);
-		return EXIT_USAGE;
-	case OPTION_OK:
-		break;
+	case OPTION_EXIT: options_fini(&options); return 0;
+	case OPTION_BAD: options_fini(&options); return EXIT_USAGE;
+	case OPTION_OK: break;
 	}
 	struct diag diag = {0};
 	if (record_options_check(&options, &diag)) {
@@ -226,13 +225,14 @@ const struct command command_record = {
 	.name = "record",
 	.summary = "Record events of a command, of running tasks or of the whole machine into perf.data",
 	.usage = "[OPTIONS] [--] COMMAND [ARGS]\n[OPTIONS] -a | -C LIST | -p PID | -t TID [[--] COMMAND [ARGS]]",
-	.description = "Runs COMMAND and records what it does until it ends; with -a, -C, -p or -t records those, until "
-		       "COMMAND ends or Ctrl-C. The file is read by millrace report, millrace script and every reader "
-		       "of perf.data. The exit status is that of COMMAND.\n\n"
-		       "Examples:\n"
-		       "  millrace record -g -- make -j8\n"
-		       "  millrace record -a -e 'sched:*' -- sleep 1\n"
-		       "  millrace record -F 999 --call-graph dwarf -p 1234 -o app.data\n",
+	.description =
+		"Runs COMMAND and records what it does until it ends; with -a, -C, -p or -t records those, until "
+		"COMMAND ends or Ctrl-C. The file is read by millrace report, millrace script and every reader "
+		"of perf.data. The exit status is that of COMMAND.\n\n"
+		"Examples:\n"
+		"  millrace record -g -- make -j8\n"
+		"  millrace record -a -e 'sched:*' -- sleep 1\n"
+		"  millrace record -F 999 --call-graph dwarf -p 1234 -o app.data\n",
 	.options = record_option_table,
 	.runs_command = true,
 	.run = run,

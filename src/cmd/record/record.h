@@ -38,8 +38,8 @@ struct record_options {
 		size_t ring_pages; /* 0: a default for this machine */
 	} side_channel;
 	const char *output;
-	uint64_t max_memory;            /* --max-memory; 0: none was named */
-	double max_cpus;                /* --max-cpu; 0: any */
+	uint64_t max_memory; /* --max-memory; 0: none was named */
+	double max_cpus;     /* --max-cpu; 0: any */
 	size_t ring_pages;
 	struct recording_writer writer;
 	int compression_level;
@@ -58,9 +58,9 @@ struct record_options {
 	uint64_t sync_ms;
 	struct loss_limit fail_on_loss;
 	bool all_build_ids;
-	bool bundle; /* --bundle */
-	unsigned nr_cgroups;    /* of -G so far */
-	const char *affinity;   /* --affinity; NULL: not given */
+	bool bundle;          /* --bundle */
+	unsigned nr_cgroups;  /* of -G so far */
+	const char *affinity; /* --affinity; NULL: not given */
 	struct synth_options synth;
 	bool no_build_id_cache; /* -N; there is none to be updated */
 	bool dry_run;
@@ -72,8 +72,8 @@ extern const struct option record_option_table[];
 
 /*
  * How many threads drain the rings, into what, and which writer stores it. Pure. Fills in threads, directory,
- * thread_spec, cpus_per_thread and writer of a recording whose target and compression_level are known, and its output where the
- * writer is null. pipe: the output is one.
+ * thread_spec, cpus_per_thread and writer of a recording whose target and compression_level are known, and its output
+ * where the writer is null. pipe: the output is one.
  */
 void drain_choose(const struct record_options *options, bool pipe, struct recording_options *recording);
 
@@ -81,8 +81,9 @@ void drain_choose(const struct record_options *options, bool pipe, struct record
 void record_summary_print(const struct recording_result *result);
 
 /*
- * --bundle: copies of what a recording refers to, kept beside it, so that it can be read on another machine. The directory
- * is laid out as perf's cache of build-ids, so that perf can be pointed at it: perf --buildid-dir FILE.bundle report.
+ * --bundle: copies of what a recording refers to, kept beside it, so that it can be read on another machine. The
+ * directory is laid out as perf's cache of build-ids, so that perf can be pointed at it: perf --buildid-dir FILE.bundle
+ * report.
  */
 struct bundle_result {
 	size_t nr_kept, nr_missed; /* objects */
@@ -90,8 +91,8 @@ struct bundle_result {
 };
 
 /*
- * Makes `path`.bundle, or adds to it, from the build-ids in the recording at `path`, which is complete. Objects that are
- * not there any more, or have changed since, are missed. 0 or -errno.
+ * Makes `path`.bundle, or adds to it, from the build-ids in the recording at `path`, which is complete. Objects that
+ * are not there any more, or have changed since, are missed. 0 or -errno.
  */
 int bundle_make(const char *path, struct bundle_result *ret, struct diag *reterr);
 

@@ -27,10 +27,12 @@ static int set_registers(const struct option *option, const char *arg, bool nega
 	if (arg)
 		return registers_parse(arg, value, reterr);
 	*(uint64_t *)value = registers_all();
-	return *(uint64_t *)value ? 0 : diag_set(reterr, -EINVAL, "the registers of this architecture are not known here");
+	return *(uint64_t *)value ? 0
+				  : diag_set(reterr, -EINVAL, "the registers of this architecture are not known here");
 }
 
-static int set_branch_filter(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+static int set_branch_filter(const struct option *option, const char *arg, bool negated, void *value,
+			     struct diag *reterr)
 {
 	(void)option, (void)negated;
 	if (*(uint64_t *)value)
@@ -52,8 +54,10 @@ static int set_clockid(const struct option *option, const char *arg, bool negate
 		const char *name, *abbreviation;
 		int clockid;
 	} clocks[] = {
-		{"monotonic", "mono", CLOCK_MONOTONIC}, {"monotonic_raw", "raw", CLOCK_MONOTONIC_RAW},
-		{"realtime", "real", CLOCK_REALTIME},	{"boottime", "boot", CLOCK_BOOTTIME},
+		{"monotonic", "mono", CLOCK_MONOTONIC},
+		{"monotonic_raw", "raw", CLOCK_MONOTONIC_RAW},
+		{"realtime", "real", CLOCK_REALTIME},
+		{"boottime", "boot", CLOCK_BOOTTIME},
 		{"tai", "tai", CLOCK_TAI},
 	};
 	struct event_options *sampling = value;
@@ -73,10 +77,11 @@ static int set_clockid(const struct option *option, const char *arg, bool negate
 	sampling->clockid = (int)number;
 	if (*arg && !*end && number >= 0 && number < 64 && clock_gettime((clockid_t)number, &now) == 0)
 		return 0;
-	return diag_set(reterr, -EINVAL,
-			"\"%s\" is no clock; there are monotonic, monotonic_raw, realtime, boottime, tai, or a number of "
-			"clock_gettime(2)",
-			arg);
+	return diag_set(
+		reterr, -EINVAL,
+		"\"%s\" is no clock; there are monotonic, monotonic_raw, realtime, boottime, tai, or a number of "
+		"clock_gettime(2)",
+		arg);
 }
 
 /* -G, into a struct record_options. */
@@ -105,7 +110,8 @@ static int set_synth(const struct option *option, const char *arg, bool negated,
 		bool task = len == 4 && !strncmp(word, "task", len), map = len == 4 && !strncmp(word, "mmap", len);
 		bool cgroup = len == 6 && !strncmp(word, "cgroup", len);
 		if (!all && !no && !task && !map && !cgroup)
-			return diag_set(reterr, -EINVAL, "\"%.*s\" is none of no, all, task, mmap, cgroup", (int)len, word);
+			return diag_set(reterr, -EINVAL, "\"%.*s\" is none of no, all, task, mmap, cgroup", (int)len,
+					word);
 		tasks |= all || task;
 		maps |= all || map;
 		cgroups |= all || cgroup;
@@ -120,7 +126,8 @@ static int set_synth(const struct option *option, const char *arg, bool negated,
 }
 
 /* A number from 1 to 1000000. */
-static int set_small_number(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+static int set_small_number(const struct option *option, const char *arg, bool negated, void *value,
+			    struct diag *reterr)
 {
 	enum { MOST = 1000000 };
 	uint64_t number = 0;
@@ -162,11 +169,13 @@ static int check_flight(const struct record_options *options, struct diag *reter
 	if (!spec->flight_ns)
 		return 0;
 	if (spec->bytes || spec->period_ns || options->max_bytes)
-		return diag_set(reterr, -EINVAL, "--flight writes when it is asked to: neither --switch-output=SIZE or TIME nor "
-						 "--max-size go with it");
+		return diag_set(reterr, -EINVAL,
+				"--flight writes when it is asked to: neither --switch-output=SIZE or TIME nor "
+				"--max-size go with it");
 	if (options->tail_synthesize)
-		return diag_set(reterr, -EINVAL, "--flight tells what was there at its start: --tail-synthesize does not go "
-						 "with it");
+		return diag_set(reterr, -EINVAL,
+				"--flight tells what was there at its start: --tail-synthesize does not go "
+				"with it");
 	if (options->output && !strcmp(options->output, "-"))
 		return diag_set(reterr, -EINVAL, "--flight writes files: it needs a name for them (-o)");
 	return 0;
@@ -180,10 +189,12 @@ static int check_bundle(const struct record_options *options, struct diag *reter
 	if (!options->bundle)
 		return 0;
 	if (options->no_build_ids || options->sampling.map_build_ids)
-		return diag_set(reterr, -EINVAL, "--bundle copies what the build-ids at the end of the file name: neither -B nor "
-						 "--buildid-mmap go with it");
+		return diag_set(reterr, -EINVAL,
+				"--bundle copies what the build-ids at the end of the file name: neither -B nor "
+				"--buildid-mmap go with it");
 	if (spec->on || spec->flight_ns || options->switch_events.nr)
-		return diag_set(reterr, -EINVAL, "--bundle is for one file: --switch-output and --flight do not go with it");
+		return diag_set(reterr, -EINVAL,
+				"--bundle is for one file: --switch-output and --flight do not go with it");
 	if (options->output && !strcmp(options->output, "-"))
 		return diag_set(reterr, -EINVAL, "--bundle lies beside the file: it needs a name for it (-o)");
 	return 0;
@@ -195,11 +206,14 @@ static int check_pressure(const struct record_options *options, struct diag *ret
 	if (options->on_pressure != ON_PRESSURE_FREEZE)
 		return 0;
 	if (options->target.user)
-		return diag_set(reterr, -EINVAL, "--on-pressure=freeze does not go with -u: it would stop shells and terminals, too");
+		return diag_set(reterr, -EINVAL,
+				"--on-pressure=freeze does not go with -u: it would stop shells and terminals, too");
 	if (options->rotation.flight_ns)
-		return diag_set(reterr, -EINVAL, "--on-pressure=freeze does not go with --flight, which drops what is old");
+		return diag_set(reterr, -EINVAL,
+				"--on-pressure=freeze does not go with --flight, which drops what is old");
 	if (options->max_cpus)
-		return diag_set(reterr, -EINVAL, "--max-cpu and --on-pressure=freeze exclude each other: one gives up events for CPU "
+		return diag_set(reterr, -EINVAL,
+				"--max-cpu and --on-pressure=freeze exclude each other: one gives up events for CPU "
 				"time, the other none");
 	return 0;
 }
@@ -211,13 +225,15 @@ int record_options_check(const struct record_options *options, struct diag *rete
 	if (sampling->freq_hz && sampling->period)
 		return diag_set(reterr, -EINVAL, "-F and -c exclude each other: a frequency, or a period");
 	if (sampling->all_kernel && sampling->all_user)
-		return diag_set(reterr, -EINVAL, "--all-kernel and --all-user exclude each other: leave out both for all");
+		return diag_set(reterr, -EINVAL,
+				"--all-kernel and --all-user exclude each other: leave out both for all");
 	if (sampling->kernel_callchains && sampling->user_callchains)
 		return diag_set(reterr, -EINVAL,
 				"--kernel-callchains and --user-callchains exclude each other: leave out both for all");
 	if (options->affinity && !options->threads.given)
 		return diag_set(reterr, -EINVAL,
-				"--affinity: one thread drains all rings, and would only be sent around: use --threads=%s, whose "
+				"--affinity: one thread drains all rings, and would only be sent around: use "
+				"--threads=%s, whose "
 				"threads stay where their rings are",
 				strcmp(options->affinity, "cpu") ? "numa" : "cpu");
 	if (options->nr_cgroups && !options->target.all_cpus && !options->target.cpu_list)
@@ -229,21 +245,22 @@ int record_options_check(const struct record_options *options, struct diag *rete
 }
 
 /* trigger_option: setters of the options that say when something happens while recording. See option.h. */
-static int set_delay(const struct option *option, const char *arg, bool negated, void *enable_times, struct diag *reterr)
+static int set_delay(const struct option *option, const char *arg, bool negated, void *enable_times,
+		     struct diag *reterr)
 {
 	(void)option, (void)negated;
 	return enable_times_parse(arg, enable_times, reterr);
 }
 
 static int set_control(const struct option *option, const char *arg, bool negated, void *control_spec,
-		struct diag *reterr)
+		       struct diag *reterr)
 {
 	(void)option, (void)negated;
 	return control_parse(arg, control_spec, reterr);
 }
 
 static int set_switch_output(const struct option *option, const char *arg, bool negated, void *rotation_spec,
-		      struct diag *reterr)
+			     struct diag *reterr)
 {
 	struct rotation_spec *spec = rotation_spec;
 
@@ -255,20 +272,22 @@ static int set_switch_output(const struct option *option, const char *arg, bool 
 	return rotation_spec_parse(arg ? arg : "signal", spec, reterr);
 }
 
-static int set_flight(const struct option *option, const char *arg, bool negated, void *rotation_spec, struct diag *reterr)
+static int set_flight(const struct option *option, const char *arg, bool negated, void *rotation_spec,
+		      struct diag *reterr)
 {
 	(void)option, (void)negated;
 	return rotation_spec_parse_flight(arg, rotation_spec, reterr);
 }
 
-static int set_flight_post(const struct option *option, const char *arg, bool negated, void *uint64_ns, struct diag *reterr)
+static int set_flight_post(const struct option *option, const char *arg, bool negated, void *uint64_ns,
+			   struct diag *reterr)
 {
 	(void)option, (void)negated;
 	return rotation_spec_parse_time(arg, uint64_ns, reterr);
 }
 
 static int set_max_size(const struct option *option, const char *arg, bool negated, void *uint64_value,
-		 struct diag *reterr)
+			struct diag *reterr)
 {
 	(void)option, (void)negated;
 	if (option_parse_size(arg, uint64_value) || !*(uint64_t *)uint64_value)
@@ -277,8 +296,7 @@ static int set_max_size(const struct option *option, const char *arg, bool negat
 }
 
 /* The table of millrace record's options, and what their arguments mean. */
-static int set_pfm_events(const struct option *option, const char *arg, bool negated, void *value,
-			  struct diag *reterr)
+static int set_pfm_events(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
 	(void)option, (void)negated;
 	return event_list_parse_pfm(value, arg, reterr);
@@ -313,7 +331,8 @@ static int parse_ring_pages(const char *arg, size_t *ret, struct diag *reterr)
 	errno = 0;
 	number = strtoull(arg, &end, 10);
 	if (errno || end == arg || *arg == '-' || (*end && option_parse_size(arg, &number)))
-		return diag_set(reterr, -EINVAL, "\"%s\" is neither a number of pages nor a size such as 512K or 4M", arg);
+		return diag_set(reterr, -EINVAL, "\"%s\" is neither a number of pages nor a size such as 512K or 4M",
+				arg);
 	if (*end)
 		number = (number + page_bytes - 1) / page_bytes;
 	if (!number || number > (SIZE_MAX / 4) / page_bytes)
@@ -324,8 +343,7 @@ static int parse_ring_pages(const char *arg, size_t *ret, struct diag *reterr)
 	return 0;
 }
 
-static int set_ring_pages(const struct option *option, const char *arg, bool negated, void *value,
-			  struct diag *reterr)
+static int set_ring_pages(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
 	(void)option, (void)negated;
 	return parse_ring_pages(arg, value, reterr);
@@ -356,7 +374,8 @@ static int set_max_cpu(const struct option *option, const char *arg, bool negate
 
 	(void)option, (void)negated;
 	if (end == arg || (*end && strcmp(end, "%") != 0) || !(percent >= least && percent <= most))
-		return diag_set(reterr, -EINVAL, "\"%s\" is no percentage of one CPU from %g to %.0f, such as 20", arg, least, most);
+		return diag_set(reterr, -EINVAL, "\"%s\" is no percentage of one CPU from %g to %.0f, such as 20", arg,
+				least, most);
 	*(double *)value = percent / 100;
 	return 0;
 }
@@ -395,13 +414,13 @@ static int set_dump_bytes(const char *text, struct event_options *sampling, stru
 
 	bytes = (bytes + 7) / 8 * 8;
 	if (err || !bytes || bytes > EVENT_DUMP_BYTES_MAX)
-		return diag_set(reterr, -EINVAL, "dwarf,%s: the stack dump is 8 to %d bytes", text, EVENT_DUMP_BYTES_MAX);
+		return diag_set(reterr, -EINVAL, "dwarf,%s: the stack dump is 8 to %d bytes", text,
+				EVENT_DUMP_BYTES_MAX);
 	sampling->dump_bytes = (uint32_t)bytes;
 	return 0;
 }
 
-static int set_callgraph(const struct option *option, const char *arg, bool negated, void *value,
-			 struct diag *reterr)
+static int set_callgraph(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
 	(void)option;
 	struct event_options *sampling = value;
@@ -426,8 +445,7 @@ static int set_callgraph(const struct option *option, const char *arg, bool nega
 	return diag_set(reterr, -EINVAL, "\"%s\" is none of fp, dwarf, dwarf,SIZE, lbr, no", arg);
 }
 
-static int set_realtime(const struct option *option, const char *arg, bool negated, void *value,
-			struct diag *reterr)
+static int set_realtime(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
 	uint64_t level = 0;
 	int err = option_set_u64(option, arg, negated, &level, reterr);
@@ -446,8 +464,7 @@ static int set_threads(const struct option *option, const char *arg, bool negate
 	return 0;
 }
 
-static int set_compression(const struct option *option, const char *arg, bool negated, void *value,
-			   struct diag *reterr)
+static int set_compression(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
 	uint64_t level = ZSTD_LEVEL_DEFAULT;
 	int err = arg ? option_set_u64(option, arg, false, &level, reterr) : 0;
@@ -475,8 +492,7 @@ static int set_side_channel(const struct option *option, const char *arg, bool n
 	return 0;
 }
 
-static int set_timestamps(const struct option *option, const char *arg, bool negated, void *value,
-			  struct diag *reterr)
+static int set_timestamps(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
 	(void)option, (void)arg, (void)reterr;
 	struct event_options *sampling = value;
@@ -555,238 +571,561 @@ enum { REFUSED = OPTION_HIDDEN | OPTION_NO_NEGATE | OPTION_NO_DEFAULT };
 #define AT(field) offsetof(struct record_options, field)
 
 const struct option record_option_table[] = {
-	{.letter = 'e', .name = "event", .arg = "EVENT", .set = set_event, .offset = AT(events),
-	 .flags = OPTION_NO_NEGATE, .group = "What to record",
+	{.letter = 'e',
+	 .name = "event",
+	 .arg = "EVENT",
+	 .set = set_event,
+	 .offset = AT(events),
+	 .flags = OPTION_NO_NEGATE,
+	 .group = "What to record",
 	 .help = "Events, separated by commas: cpu-clock, cycles:u, sched:*, cpu-clock/period=1000,name=x/. Default: "
 		 "cycles, or cpu-clock where there is no hardware counter"},
-	{.name = "pfm-events", .arg = "EVENTS", .set = set_pfm_events, .offset = AT(events), .flags = OPTION_NO_NEGATE,
-	 .help = "Events by the names of libpfm4, separated by commas: inst_retired:any_p:u; those in braces are a group"},
-	{.name = "filter", .arg = "FILTER", .set = set_filter, .offset = AT(events),
+	{.name = "pfm-events",
+	 .arg = "EVENTS",
+	 .set = set_pfm_events,
+	 .offset = AT(events),
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "Events by the names of libpfm4, separated by commas: inst_retired:any_p:u; those in braces are a "
+		 "group"},
+	{.name = "filter",
+	 .arg = "FILTER",
+	 .set = set_filter,
+	 .offset = AT(events),
 	 .flags = OPTION_NO_NEGATE | OPTION_NO_DEFAULT,
-	 .help = "Only hits of the tracepoints of the last -e for which this is true: 'prev_pid == 0 || next_pid > 100'"},
-	{.name = "exclude-perf", .set = set_exclude_perf, .offset = AT(events),
+	 .help = "Only hits of the tracepoints of the last -e for which this is true: 'prev_pid == 0 || next_pid > "
+		 "100'"},
+	{.name = "exclude-perf",
+	 .set = set_exclude_perf,
+	 .offset = AT(events),
 	 .flags = OPTION_NO_NEGATE | OPTION_NO_DEFAULT,
 	 .help = "Only hits of the tracepoints of the last -e that are not the recorder's own"},
-	{.letter = 'F', .name = "freq", .arg = "HZ", .set = set_freq, .offset = AT(sampling.freq_hz), .family = "rate",
-	 .flags = OPTION_NO_NEGATE, .help = "Samples per second of each event, or \"max\". Default: 4000"},
-	{.letter = 'c', .name = "count", .arg = "N", .set = set_period, .offset = AT(sampling.period), .family = "rate",
-	 .flags = OPTION_NO_NEGATE, .help = "One sample for every N events, instead of a frequency"},
+	{.letter = 'F',
+	 .name = "freq",
+	 .arg = "HZ",
+	 .set = set_freq,
+	 .offset = AT(sampling.freq_hz),
+	 .family = "rate",
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "Samples per second of each event, or \"max\". Default: 4000"},
+	{.letter = 'c',
+	 .name = "count",
+	 .arg = "N",
+	 .set = set_period,
+	 .offset = AT(sampling.period),
+	 .family = "rate",
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "One sample for every N events, instead of a frequency"},
 	{.letter = 'g', .set = set_callgraph_fp, .offset = AT(sampling), .help = "Call chains by frame pointers"},
-	{.name = "call-graph", .arg = "MODE", .set = set_callgraph, .offset = AT(sampling),
+	{.name = "call-graph",
+	 .arg = "MODE",
+	 .set = set_callgraph,
+	 .offset = AT(sampling),
 	 .help = "Call chains: fp (frame pointers), dwarf[,SIZE] (dumps SIZE bytes of the stack to unwind later; "
 		 "default 8192), lbr (branch records of the CPU)"},
 
-	{.name = "group", .set = option_set_flag, .offset = AT(sampling.group),
+	{.name = "group",
+	 .set = option_set_flag,
+	 .offset = AT(sampling.group),
 	 .help = "All events in one group: counted at the same times"},
-	{.name = "kernel-callchains", .set = option_set_flag, .offset = AT(sampling.kernel_callchains),
+	{.name = "kernel-callchains",
+	 .set = option_set_flag,
+	 .offset = AT(sampling.kernel_callchains),
 	 .help = "Only the kernel's part of call chains"},
-	{.name = "user-callchains", .set = option_set_flag, .offset = AT(sampling.user_callchains),
+	{.name = "user-callchains",
+	 .set = option_set_flag,
+	 .offset = AT(sampling.user_callchains),
 	 .help = "Only the user's part of call chains"},
-	{.name = "all-kernel", .set = option_set_flag, .offset = AT(sampling.all_kernel),
+	{.name = "all-kernel",
+	 .set = option_set_flag,
+	 .offset = AT(sampling.all_kernel),
 	 .help = "All events in the kernel only, whatever their modifiers say"},
-	{.name = "all-user", .set = option_set_flag, .offset = AT(sampling.all_user),
+	{.name = "all-user",
+	 .set = option_set_flag,
+	 .offset = AT(sampling.all_user),
 	 .help = "All events in user space only, whatever their modifiers say"},
-	{.name = "strict-freq", .set = option_set_flag, .offset = AT(sampling.strict_freq),
+	{.name = "strict-freq",
+	 .set = option_set_flag,
+	 .offset = AT(sampling.strict_freq),
 	 .help = "Fail when the kernel does not allow the frequency of -F, instead of lowering it"},
-	{.name = "switch-events", .set = option_set_flag, .offset = AT(sampling.switches),
+	{.name = "switch-events",
+	 .set = option_set_flag,
+	 .offset = AT(sampling.switches),
 	 .help = "Also a record for each context switch"},
-	{.name = "namespaces", .set = option_set_flag, .offset = AT(sampling.namespaces),
+	{.name = "namespaces",
+	 .set = option_set_flag,
+	 .offset = AT(sampling.namespaces),
 	 .help = "Also which namespaces tasks are in"},
-	{.name = "all-cgroups", .set = option_set_flag, .offset = AT(sampling.cgroups),
+	{.name = "all-cgroups",
+	 .set = option_set_flag,
+	 .offset = AT(sampling.cgroups),
 	 .help = "Also the cgroup of each sample, and the names of all cgroups"},
-	{.name = "no-bpf-event", .set = option_set_flag, .offset = AT(sampling.no_bpf_events),
+	{.name = "no-bpf-event",
+	 .set = option_set_flag,
+	 .offset = AT(sampling.no_bpf_events),
 	 .help = "No records about BPF programs"},
 
-	{.letter = 'a', .name = "all-cpus", .set = option_set_flag, .offset = AT(target.all_cpus),
-	 .flags = OPTION_NO_DEFAULT, .group = "Of whom", .help = "Everything that runs, on all CPUs"},
-	{.letter = 'C', .name = "cpu", .arg = "LIST", .set = option_set_string, .offset = AT(target.cpu_list),
-	 .flags = OPTION_NO_NEGATE | OPTION_NO_DEFAULT, .help = "Only these CPUs: 0-3,7"},
-	{.letter = 'p', .name = "pid", .arg = "PID,…", .set = option_set_string, .offset = AT(target.pids),
+	{.letter = 'a',
+	 .name = "all-cpus",
+	 .set = option_set_flag,
+	 .offset = AT(target.all_cpus),
+	 .flags = OPTION_NO_DEFAULT,
+	 .group = "Of whom",
+	 .help = "Everything that runs, on all CPUs"},
+	{.letter = 'C',
+	 .name = "cpu",
+	 .arg = "LIST",
+	 .set = option_set_string,
+	 .offset = AT(target.cpu_list),
+	 .flags = OPTION_NO_NEGATE | OPTION_NO_DEFAULT,
+	 .help = "Only these CPUs: 0-3,7"},
+	{.letter = 'p',
+	 .name = "pid",
+	 .arg = "PID,…",
+	 .set = option_set_string,
+	 .offset = AT(target.pids),
 	 .flags = OPTION_NO_NEGATE | OPTION_NO_DEFAULT,
 	 .help = "Running processes, with all their threads and the children to come"},
-	{.letter = 't', .name = "tid", .arg = "TID,…", .set = option_set_string, .offset = AT(target.tids),
-	 .flags = OPTION_NO_NEGATE | OPTION_NO_DEFAULT, .help = "Running threads, and only these"},
-	{.letter = 'u', .name = "uid", .arg = "USER", .set = option_set_string, .offset = AT(target.user),
-	 .flags = OPTION_NO_NEGATE | OPTION_NO_DEFAULT, .help = "The running processes of a user, by name or number"},
-	{.letter = 'G', .name = "cgroup", .arg = "NAME,…", .set = set_cgroups, .offset = 0,
+	{.letter = 't',
+	 .name = "tid",
+	 .arg = "TID,…",
+	 .set = option_set_string,
+	 .offset = AT(target.tids),
+	 .flags = OPTION_NO_NEGATE | OPTION_NO_DEFAULT,
+	 .help = "Running threads, and only these"},
+	{.letter = 'u',
+	 .name = "uid",
+	 .arg = "USER",
+	 .set = option_set_string,
+	 .offset = AT(target.user),
+	 .flags = OPTION_NO_NEGATE | OPTION_NO_DEFAULT,
+	 .help = "The running processes of a user, by name or number"},
+	{.letter = 'G',
+	 .name = "cgroup",
+	 .arg = "NAME,…",
+	 .set = set_cgroups,
+	 .offset = 0,
 	 .flags = OPTION_NO_NEGATE | OPTION_NO_DEFAULT,
 	 .help = "With -a or -C: the events before it only in these cgroups, one for each event, or one for all"},
-	{.letter = 'i', .name = "no-inherit", .set = option_set_flag, .offset = AT(no_inherit),
-	 .flags = OPTION_NO_NEGATE, .help = "Do not follow into children"},
-	{.name = "per-thread", .set = option_set_flag, .offset = AT(target.per_thread),
-	 .flags = OPTION_NO_NEGATE, .help = "A ring for each thread instead of one for each CPU"},
-	{.letter = 'D', .name = "delay", .arg = "MS", .set = set_delay, .offset = AT(times),
-	 .flags = OPTION_NO_NEGATE, .help = "Start recording MS milliseconds after the program; -1: start disabled; "
-					     "10-20,30-40: record in these ranges of time only"},
-	{.name = "control", .arg = "WHERE", .set = set_control, .offset = AT(control), .flags = OPTION_NO_NEGATE,
+	{.letter = 'i',
+	 .name = "no-inherit",
+	 .set = option_set_flag,
+	 .offset = AT(no_inherit),
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "Do not follow into children"},
+	{.name = "per-thread",
+	 .set = option_set_flag,
+	 .offset = AT(target.per_thread),
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "A ring for each thread instead of one for each CPU"},
+	{.letter = 'D',
+	 .name = "delay",
+	 .arg = "MS",
+	 .set = set_delay,
+	 .offset = AT(times),
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "Start recording MS milliseconds after the program; -1: start disabled; "
+		 "10-20,30-40: record in these ranges of time only"},
+	{.name = "control",
+	 .arg = "WHERE",
+	 .set = set_control,
+	 .offset = AT(control),
+	 .flags = OPTION_NO_NEGATE,
 	 .help = "fd:CTL[,ACK] or fifo:CTL[,ACK]: take commands while recording: enable [EVENT], disable [EVENT], "
 		 "evlist [-v|-g|-F], snapshot, ping, stop; each is answered with \"ack\""},
 
-	{.letter = 'd', .name = "data", .set = option_set_flag, .offset = AT(sampling.addresses),
-	 .group = "What each sample holds", .help = "The data address"},
+	{.letter = 'd',
+	 .name = "data",
+	 .set = option_set_flag,
+	 .offset = AT(sampling.addresses),
+	 .group = "What each sample holds",
+	 .help = "The data address"},
 	{.letter = 'T', .name = "timestamp", .set = set_timestamps, .offset = AT(sampling), .help = "The time"},
 	{.letter = 'P', .name = "period", .set = set_periods, .offset = AT(sampling), .help = "The period"},
-	{.letter = 'R', .name = "raw-samples", .set = option_set_flag, .offset = AT(sampling.raw),
+	{.letter = 'R',
+	 .name = "raw-samples",
+	 .set = option_set_flag,
+	 .offset = AT(sampling.raw),
 	 .help = "The raw record of every counter (the default for tracepoints)"},
-	{.letter = 's', .name = "stat", .set = option_set_flag, .offset = AT(sampling.stat),
+	{.letter = 's',
+	 .name = "stat",
+	 .set = option_set_flag,
+	 .offset = AT(sampling.stat),
 	 .help = "Counts per thread, too"},
-	{.letter = 'W', .name = "weight", .set = option_set_flag, .offset = AT(sampling.weights),
+	{.letter = 'W',
+	 .name = "weight",
+	 .set = option_set_flag,
+	 .offset = AT(sampling.weights),
 	 .help = "The weight: what the instruction cost, for events of PMUs that measure it"},
-	{.name = "transaction", .set = option_set_flag, .offset = AT(sampling.transactions),
+	{.name = "transaction",
+	 .set = option_set_flag,
+	 .offset = AT(sampling.transactions),
 	 .help = "Flags of hardware transactions, for events of PMUs that have them"},
-	{.name = "phys-data", .set = option_set_flag, .offset = AT(sampling.physical_addresses),
+	{.name = "phys-data",
+	 .set = option_set_flag,
+	 .offset = AT(sampling.physical_addresses),
 	 .help = "The physical address of the data"},
-	{.name = "data-page-size", .set = option_set_flag, .offset = AT(sampling.data_page_sizes),
+	{.name = "data-page-size",
+	 .set = option_set_flag,
+	 .offset = AT(sampling.data_page_sizes),
 	 .help = "The size of the page that the data is on"},
-	{.name = "code-page-size", .set = option_set_flag, .offset = AT(sampling.code_page_sizes),
+	{.name = "code-page-size",
+	 .set = option_set_flag,
+	 .offset = AT(sampling.code_page_sizes),
 	 .help = "The size of the page that the instruction is on"},
-	{.letter = 'I', .name = "intr-regs", .arg = "REGS", .set = set_registers, .offset = AT(sampling.intr_regs),
+	{.letter = 'I',
+	 .name = "intr-regs",
+	 .arg = "REGS",
+	 .set = set_registers,
+	 .offset = AT(sampling.intr_regs),
 	 .flags = OPTION_ARG_OPTIONAL | OPTION_NO_NEGATE,
 	 .help = "Registers of the interrupted code: a list such as ax,ip; \"?\" lists them. Default: all"},
-	{.name = "user-regs", .arg = "REGS", .set = set_registers, .offset = AT(sampling.user_regs),
+	{.name = "user-regs",
+	 .arg = "REGS",
+	 .set = set_registers,
+	 .offset = AT(sampling.user_regs),
 	 .flags = OPTION_ARG_OPTIONAL | OPTION_NO_NEGATE,
 	 .help = "Registers of user space: a list; \"?\" lists them. Default: all"},
-	{.letter = 'b', .name = "branch-any", .set = set_branch_any, .offset = AT(sampling.branches), .family = "branches",
-	 .flags = OPTION_NO_NEGATE, .help = "The last branches taken, of CPUs that record them"},
-	{.letter = 'j', .name = "branch-filter", .arg = "KIND,…", .set = set_branch_filter,
-	 .offset = AT(sampling.branches), .family = "branches", .flags = OPTION_NO_NEGATE,
-	 .help = "The last branches of these kinds: any, any_call, any_ret, ind_call, ind_jmp, call, cond, abort_tx, in_tx, "
+	{.letter = 'b',
+	 .name = "branch-any",
+	 .set = set_branch_any,
+	 .offset = AT(sampling.branches),
+	 .family = "branches",
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "The last branches taken, of CPUs that record them"},
+	{.letter = 'j',
+	 .name = "branch-filter",
+	 .arg = "KIND,…",
+	 .set = set_branch_filter,
+	 .offset = AT(sampling.branches),
+	 .family = "branches",
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "The last branches of these kinds: any, any_call, any_ret, ind_call, ind_jmp, call, cond, abort_tx, "
+		 "in_tx, "
 		 "no_tx, stack; u, k, hv; save_type, priv"},
 	{.name = "sample-cpu", .set = option_set_flag, .offset = AT(sampling.cpus), .help = "The CPU"},
-	{.name = "sample-identifier", .set = option_set_flag, .offset = AT(sampling.identifiers),
+	{.name = "sample-identifier",
+	 .set = option_set_flag,
+	 .offset = AT(sampling.identifiers),
 	 .help = "The event's id at a fixed place"},
-	{.name = "running-time", .set = option_set_flag, .offset = AT(sampling.running_times),
+	{.name = "running-time",
+	 .set = option_set_flag,
+	 .offset = AT(sampling.running_times),
 	 .help = "How long the event was enabled and how long it ran, where values are read (:S)"},
-	{.letter = 'k', .name = "clockid", .arg = "CLOCK", .set = set_clockid, .offset = AT(sampling),
+	{.letter = 'k',
+	 .name = "clockid",
+	 .arg = "CLOCK",
+	 .set = set_clockid,
+	 .offset = AT(sampling),
 	 .flags = OPTION_NO_NEGATE,
 	 .help = "Which clock the times are of: monotonic, monotonic_raw, realtime, boottime, tai, or a number"},
-	{.letter = 'n', .name = "no-samples", .set = option_set_flag, .offset = AT(sampling.no_samples),
-	 .flags = OPTION_NO_NEGATE, .help = "No samples, only side-band records"},
-
-	{.letter = 'o', .name = "output", .arg = "FILE", .set = option_set_path, .offset = AT(output),
-	 .flags = OPTION_NO_NEGATE, .group = "Where to, and how",
-	 .help = "Default: perf.data. One that exists is kept as FILE.old. \"-\": to standard output, as a pipe"},
-	{.name = "switch-output", .arg = "WHEN", .set = set_switch_output, .offset = AT(rotation),
-	 .flags = OPTION_ARG_OPTIONAL, .help = "Go on in another file, FILE.TIMESTAMP: on SIGUSR2 or the control command "
-						"snapshot (signal, the default), each SIZE (100M), or each time (30s, 5m)"},
-	{.name = "switch-output-event", .arg = "EVENT", .set = set_event, .offset = AT(switch_events),
+	{.letter = 'n',
+	 .name = "no-samples",
+	 .set = option_set_flag,
+	 .offset = AT(sampling.no_samples),
 	 .flags = OPTION_NO_NEGATE,
-	 .help = "Also on each sample of these events, which are not recorded themselves: --switch-output comes with it"},
-	{.name = "flight", .arg = "TIME[,SIZE]", .set = set_flight, .offset = AT(rotation), .flags = OPTION_NO_NEGATE,
-	 .help = "Keep the last TIME (30s) in memory, of at most SIZE (64M), compressed; write FILE.TIMESTAMP only when "
+	 .help = "No samples, only side-band records"},
+
+	{.letter = 'o',
+	 .name = "output",
+	 .arg = "FILE",
+	 .set = option_set_path,
+	 .offset = AT(output),
+	 .flags = OPTION_NO_NEGATE,
+	 .group = "Where to, and how",
+	 .help = "Default: perf.data. One that exists is kept as FILE.old. \"-\": to standard output, as a pipe"},
+	{.name = "switch-output",
+	 .arg = "WHEN",
+	 .set = set_switch_output,
+	 .offset = AT(rotation),
+	 .flags = OPTION_ARG_OPTIONAL,
+	 .help = "Go on in another file, FILE.TIMESTAMP: on SIGUSR2 or the control command "
+		 "snapshot (signal, the default), each SIZE (100M), or each time (30s, 5m)"},
+	{.name = "switch-output-event",
+	 .arg = "EVENT",
+	 .set = set_event,
+	 .offset = AT(switch_events),
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "Also on each sample of these events, which are not recorded themselves: --switch-output comes with "
+		 "it"},
+	{.name = "flight",
+	 .arg = "TIME[,SIZE]",
+	 .set = set_flight,
+	 .offset = AT(rotation),
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "Keep the last TIME (30s) in memory, of at most SIZE (64M), compressed; write FILE.TIMESTAMP only "
+		 "when "
 		 "asked: SIGUSR2, the control command snapshot, --switch-output-event"},
-	{.name = "flight-post", .arg = "TIME", .set = set_flight_post, .offset = AT(rotation.post_ns),
-	 .flags = OPTION_NO_NEGATE, .help = "And what comes within TIME after that"},
-	{.name = "switch-max-files", .arg = "N", .set = option_set_u64, .offset = AT(max_files),
-	 .flags = OPTION_NO_NEGATE, .help = "Keep only the last N of these files"},
-	{.name = "timestamp-filename", .set = option_set_flag, .offset = AT(timestamp_name),
+	{.name = "flight-post",
+	 .arg = "TIME",
+	 .set = set_flight_post,
+	 .offset = AT(rotation.post_ns),
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "And what comes within TIME after that"},
+	{.name = "switch-max-files",
+	 .arg = "N",
+	 .set = option_set_u64,
+	 .offset = AT(max_files),
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "Keep only the last N of these files"},
+	{.name = "timestamp-filename",
+	 .set = option_set_flag,
+	 .offset = AT(timestamp_name),
 	 .help = "Add the time of its end to the name of the file"},
-	{.name = "timestamp-boundary", .set = option_set_flag, .offset = AT(timestamp_boundary),
+	{.name = "timestamp-boundary",
+	 .set = option_set_flag,
+	 .offset = AT(timestamp_boundary),
 	 .help = "Store the times of the first and the last sample, which is always done"},
-	{.name = "tail-synthesize", .set = option_set_flag, .offset = AT(tail_synthesize),
+	{.name = "tail-synthesize",
+	 .set = option_set_flag,
+	 .offset = AT(tail_synthesize),
 	 .help = "Describe tasks and maps as they are at the end of a file, not at its start"},
-	{.name = "max-size", .arg = "SIZE", .set = set_max_size, .offset = AT(max_bytes),
-	 .flags = OPTION_NO_NEGATE, .help = "End when a file is this long"},
-	{.letter = 'm', .name = "mmap-pages", .arg = "SIZE", .set = set_ring_pages, .offset = AT(ring_pages),
-	 .flags = OPTION_NO_NEGATE, .help = "Size of each ring in pages, or with K, M, G; rounded up to a power of two"},
-	{.name = "overwrite", .set = option_set_flag, .offset = AT(sampling.overwrite),
-	 .help = "A flight recorder: rings are overwritten for ever, and what they hold is written at the end. One event "
+	{.name = "max-size",
+	 .arg = "SIZE",
+	 .set = set_max_size,
+	 .offset = AT(max_bytes),
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "End when a file is this long"},
+	{.letter = 'm',
+	 .name = "mmap-pages",
+	 .arg = "SIZE",
+	 .set = set_ring_pages,
+	 .offset = AT(ring_pages),
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "Size of each ring in pages, or with K, M, G; rounded up to a power of two"},
+	{.name = "overwrite",
+	 .set = option_set_flag,
+	 .offset = AT(sampling.overwrite),
+	 .help = "A flight recorder: rings are overwritten for ever, and what they hold is written at the end. One "
+		 "event "
 		 "alone: EVENT/overwrite/, and EVENT/no-overwrite/ beside this"},
-	{.name = "side-channel", .arg = "WHEN", .set = set_side_channel,
-	 .help = "on: what tasks do (maps, names, forks, exits) has rings of its own and is not lost with samples; SIZE: the "
-		 "same with rings of that size, in pages, or with K, M, G; off: it shares the rings of the first event, as in "
+	{.name = "side-channel",
+	 .arg = "WHEN",
+	 .set = set_side_channel,
+	 .help = "on: what tasks do (maps, names, forks, exits) has rings of its own and is not lost with samples; "
+		 "SIZE: the "
+		 "same with rings of that size, in pages, or with K, M, G; off: it shares the rings of the first "
+		 "event, as in "
 		 "perf. Default: on"},
-	{.name = "mmap-flush", .arg = "SIZE", .set = set_flush, .offset = AT(flush_bytes),
-	 .flags = OPTION_NO_NEGATE, .help = "Leave less than this in a ring for a later pass. Default: a sixteenth of "
-					     "the ring"},
-	{.name = "writer", .arg = "NAME[,KEY=VALUE]", .set = set_writer, .offset = AT(writer), .family = "writer",
-	 .flags = OPTION_NO_NEGATE, .help = "How the file is written: serial, mmap[,window=SIZE], aio[,blocks=N], "
-					     "direct[,blocks=N,block=SIZE] (past the page cache), null "
-					     "(to nowhere), auto"},
-	{.name = "aio", .arg = "N", .set = set_aio, .offset = AT(writer), .family = "writer", .flags = OPTION_ARG_OPTIONAL,
+	{.name = "mmap-flush",
+	 .arg = "SIZE",
+	 .set = set_flush,
+	 .offset = AT(flush_bytes),
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "Leave less than this in a ring for a later pass. Default: a sixteenth of "
+		 "the ring"},
+	{.name = "writer",
+	 .arg = "NAME[,KEY=VALUE]",
+	 .set = set_writer,
+	 .offset = AT(writer),
+	 .family = "writer",
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "How the file is written: serial, mmap[,window=SIZE], aio[,blocks=N], "
+		 "direct[,blocks=N,block=SIZE] (past the page cache), null "
+		 "(to nowhere), auto"},
+	{.name = "aio",
+	 .arg = "N",
+	 .set = set_aio,
+	 .offset = AT(writer),
+	 .family = "writer",
+	 .flags = OPTION_ARG_OPTIONAL,
 	 .help = "Asynchronous: --writer=aio with N staging blocks for each ring. Default: 1"},
-	{.name = "mmap-output", .arg = "SIZE", .set = set_mmap_output, .offset = AT(writer), .family = "writer",
-	 .flags = OPTION_ARG_OPTIONAL, .help = "Mapped: --writer=mmap with windows of SIZE. Default: 64M"},
-	{.name = "buffer-memory", .arg = "SIZE", .set = set_buffer, .offset = AT(buffer_bytes), .flags = OPTION_NO_NEGATE,
-	 .help = "Memory between draining and writing, for all rings together: bridges storage that stalls. Default: none, "
+	{.name = "mmap-output",
+	 .arg = "SIZE",
+	 .set = set_mmap_output,
+	 .offset = AT(writer),
+	 .family = "writer",
+	 .flags = OPTION_ARG_OPTIONAL,
+	 .help = "Mapped: --writer=mmap with windows of SIZE. Default: 64M"},
+	{.name = "buffer-memory",
+	 .arg = "SIZE",
+	 .set = set_buffer,
+	 .offset = AT(buffer_bytes),
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "Memory between draining and writing, for all rings together: bridges storage that stalls. Default: "
+		 "none, "
 		 "or 64M with -z"},
-	{.name = "max-memory", .arg = "SIZE", .set = set_max_memory, .offset = AT(max_memory), .flags = OPTION_NO_NEGATE,
-	 .help = "All rings and the memory before the writer together take no more. Default: rings take no more than a thirty-second of "
+	{.name = "max-memory",
+	 .arg = "SIZE",
+	 .set = set_max_memory,
+	 .offset = AT(max_memory),
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "All rings and the memory before the writer together take no more. Default: rings take no more than a "
+		 "thirty-second of "
 		 "the memory"},
-	{.name = "max-cpu", .arg = "PERCENT", .set = set_max_cpu, .offset = AT(max_cpus), .flags = OPTION_NO_NEGATE,
-	 .help = "While events flow the recorder uses no more than PERCENT of one CPU's time, all its threads together: it compresses "
-		 "less or not at all, then drains less often; what rings lose by that is counted as \"CPU limit\". Default: any"},
-	{.name = "on-pressure", .arg = "WHAT", .set = set_on_pressure, .offset = AT(on_pressure), .flags = OPTION_NO_NEGATE,
-	 .help = "When that memory is full: drop: what does not fit into the rings is lost and counted; trim: before that "
-		 "stack dumps are cut short and counted; freeze: the command, or the tasks of -p and -t, are stopped until there is room. Default: drop"},
-	{.letter = 'z', .name = "compression-level", .arg = "LEVEL", .set = set_compression, .offset = AT(compression_level),
-	 .flags = OPTION_ARG_OPTIONAL, .help = "Compress the records (zstd) at LEVEL, 1 to 22. Default: 1"},
-	{.name = "threads", .arg = "SPEC", .set = set_threads, .offset = AT(threads), .flags = OPTION_ARG_OPTIONAL,
-	 .help = "Drain with several threads into a data directory: one for each cpu (default), core, package, socket or "
-		 "numa node, or by masks CPUS/AFFINITY:CPUS/AFFINITY…; without it: one, or one for each 8 of more CPUs than that, into "
+	{.name = "max-cpu",
+	 .arg = "PERCENT",
+	 .set = set_max_cpu,
+	 .offset = AT(max_cpus),
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "While events flow the recorder uses no more than PERCENT of one CPU's time, all its threads "
+		 "together: it compresses "
+		 "less or not at all, then drains less often; what rings lose by that is counted as \"CPU limit\". "
+		 "Default: any"},
+	{.name = "on-pressure",
+	 .arg = "WHAT",
+	 .set = set_on_pressure,
+	 .offset = AT(on_pressure),
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "When that memory is full: drop: what does not fit into the rings is lost and counted; trim: before "
+		 "that "
+		 "stack dumps are cut short and counted; freeze: the command, or the tasks of -p and -t, are stopped "
+		 "until there is room. Default: drop"},
+	{.letter = 'z',
+	 .name = "compression-level",
+	 .arg = "LEVEL",
+	 .set = set_compression,
+	 .offset = AT(compression_level),
+	 .flags = OPTION_ARG_OPTIONAL,
+	 .help = "Compress the records (zstd) at LEVEL, 1 to 22. Default: 1"},
+	{.name = "threads",
+	 .arg = "SPEC",
+	 .set = set_threads,
+	 .offset = AT(threads),
+	 .flags = OPTION_ARG_OPTIONAL,
+	 .help = "Drain with several threads into a data directory: one for each cpu (default), core, package, socket "
+		 "or "
+		 "numa node, or by masks CPUS/AFFINITY:CPUS/AFFINITY…; without it: one, or one for each 8 of more CPUs "
+		 "than that, into "
 		 "one file; --no-threads: one"},
-	{.name = "single-file", .set = option_set_flag, .offset = AT(single_file),
+	{.name = "single-file",
+	 .set = option_set_flag,
+	 .offset = AT(single_file),
 	 .help = "With --threads: into one ordinary file, as always into a pipe, rather than into a directory"},
-	{.letter = 'r', .name = "realtime", .arg = "PRIO", .set = set_realtime, .offset = AT(realtime),
-	 .flags = OPTION_NO_NEGATE, .help = "Drain the rings with this real-time priority (SCHED_FIFO)"},
-	{.letter = 'B', .name = "no-buildid", .set = option_set_flag, .offset = AT(no_build_ids),
-	 .flags = OPTION_NO_NEGATE, .help = "Do not look up the build-ids of what was hit: a faster end, but symbols "
-					     "may not be found later"},
-	{.name = "sync", .arg = "SECONDS", .set = set_sync, .offset = AT(sync_ms), .flags = OPTION_NO_NEGATE,
-	 .help = "Send what was written to the disk that often: all that a power cut can take. Default: when the kernel "
+	{.letter = 'r',
+	 .name = "realtime",
+	 .arg = "PRIO",
+	 .set = set_realtime,
+	 .offset = AT(realtime),
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "Drain the rings with this real-time priority (SCHED_FIFO)"},
+	{.letter = 'B',
+	 .name = "no-buildid",
+	 .set = option_set_flag,
+	 .offset = AT(no_build_ids),
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "Do not look up the build-ids of what was hit: a faster end, but symbols "
+		 "may not be found later"},
+	{.name = "sync",
+	 .arg = "SECONDS",
+	 .set = set_sync,
+	 .offset = AT(sync_ms),
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "Send what was written to the disk that often: all that a power cut can take. Default: when the "
+		 "kernel "
 		 "does"},
-	{.name = "fail-on-loss", .arg = "PCT", .set = set_fail_on_loss, .offset = AT(fail_on_loss),
-	 .flags = OPTION_ARG_OPTIONAL, .help = "Exit with status 3 when more than PCT percent of the events were lost. "
-						 "Default: 0"},
-	{.name = "buildid-all", .set = option_set_flag, .offset = AT(all_build_ids),
+	{.name = "fail-on-loss",
+	 .arg = "PCT",
+	 .set = set_fail_on_loss,
+	 .offset = AT(fail_on_loss),
+	 .flags = OPTION_ARG_OPTIONAL,
+	 .help = "Exit with status 3 when more than PCT percent of the events were lost. "
+		 "Default: 0"},
+	{.name = "buildid-all",
+	 .set = option_set_flag,
+	 .offset = AT(all_build_ids),
 	 .help = "The build-ids of all objects that were mapped, hit or not"},
-	{.name = "bundle", .set = option_set_flag, .offset = AT(bundle),
-	 .help = "Copy the objects that were hit, with their debug information, and the kernel's symbols into the directory "
+	{.name = "bundle",
+	 .set = option_set_flag,
+	 .offset = AT(bundle),
+	 .help = "Copy the objects that were hit, with their debug information, and the kernel's symbols into the "
+		 "directory "
 		 "FILE.bundle: report and script on another machine look there first"},
-	{.name = "buildid-mmap", .set = option_set_flag, .offset = AT(sampling.map_build_ids),
+	{.name = "buildid-mmap",
+	 .set = option_set_flag,
+	 .offset = AT(sampling.map_build_ids),
 	 .help = "The build-ids in the records of maps: they need not be looked up at the end"},
-	{.letter = 'N', .name = "no-buildid-cache", .set = option_set_flag, .offset = AT(no_build_id_cache),
+	{.letter = 'N',
+	 .name = "no-buildid-cache",
+	 .set = option_set_flag,
+	 .offset = AT(no_build_id_cache),
 	 .help = "Copy no objects into a cache: millrace never does"},
-	{.name = "synth", .arg = "TYPE,…", .set = set_synth, .offset = AT(synth), .flags = OPTION_NO_NEGATE,
+	{.name = "synth",
+	 .arg = "TYPE,…",
+	 .set = set_synth,
+	 .offset = AT(synth),
+	 .flags = OPTION_NO_NEGATE,
 	 .help = "What to record of tasks that run already: all, no, task, mmap, cgroup. Default: all"},
-	{.name = "num-thread-synthesize", .arg = "N", .set = set_small_number, .offset = AT(synth.nr_threads),
-	 .flags = OPTION_NO_NEGATE, .help = "Look at them with N threads. Default: 1"},
-	{.name = "proc-map-timeout", .arg = "MS", .set = set_small_number, .offset = AT(synth.maps_timeout_ms),
-	 .flags = OPTION_NO_NEGATE, .help = "Give up the maps of a process after so many milliseconds. Default: never"},
-	{.name = "affinity", .arg = "WHERE", .set = set_affinity, .offset = 0, .flags = OPTION_NO_NEGATE,
+	{.name = "num-thread-synthesize",
+	 .arg = "N",
+	 .set = set_small_number,
+	 .offset = AT(synth.nr_threads),
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "Look at them with N threads. Default: 1"},
+	{.name = "proc-map-timeout",
+	 .arg = "MS",
+	 .set = set_small_number,
+	 .offset = AT(synth.maps_timeout_ms),
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "Give up the maps of a process after so many milliseconds. Default: never"},
+	{.name = "affinity",
+	 .arg = "WHERE",
+	 .set = set_affinity,
+	 .offset = 0,
+	 .flags = OPTION_NO_NEGATE,
 	 .help = "With --threads: threads that stay on the cpu or the node of their rings"},
-	{.name = "no-buffering", .set = option_set_flag, .offset = AT(sampling.no_buffering),
+	{.name = "no-buffering",
+	 .set = option_set_flag,
+	 .offset = AT(sampling.no_buffering),
 	 .help = "Wake up for every record: sooner in the file, at a high cost"},
-	{.name = "dry-run", .set = option_set_flag, .offset = AT(dry_run), .flags = OPTION_NO_DEFAULT,
+	{.name = "dry-run",
+	 .set = option_set_flag,
+	 .offset = AT(dry_run),
+	 .flags = OPTION_NO_DEFAULT,
 	 .help = "Check the command line and end"},
-	{.letter = 'q', .name = "quiet", .set = option_set_flag, .offset = AT(quiet), .family = "talk",
-	 .flags = OPTION_NO_NEGATE, .help = "Print nothing but errors"},
-	{.letter = 'v', .name = "verbose", .set = option_set_count, .offset = AT(verbose), .family = "talk",
-	 .flags = OPTION_NO_NEGATE, .help = "Tell what is done; twice: in detail"},
+	{.letter = 'q',
+	 .name = "quiet",
+	 .set = option_set_flag,
+	 .offset = AT(quiet),
+	 .family = "talk",
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "Print nothing but errors"},
+	{.letter = 'v',
+	 .name = "verbose",
+	 .set = option_set_count,
+	 .offset = AT(verbose),
+	 .family = "talk",
+	 .flags = OPTION_NO_NEGATE,
+	 .help = "Tell what is done; twice: in detail"},
 
 	/* Of perf record, and not here: refused by name. */
-	{.letter = 'S', .name = "snapshot", .arg = "OPTS", .set = refuse_option,
+	{.letter = 'S',
+	 .name = "snapshot",
+	 .arg = "OPTS",
+	 .set = refuse_option,
 	 .flags = REFUSED | OPTION_ARG_OPTIONAL,
 	 .help = "AUX area tracing (Intel PT, CoreSight) is not recorded here: use perf record -S"},
-	{.name = "aux-sample", .arg = "OPTS", .set = refuse_option,
+	{.name = "aux-sample",
+	 .arg = "OPTS",
+	 .set = refuse_option,
 	 .flags = REFUSED | OPTION_ARG_OPTIONAL,
 	 .help = "AUX area tracing (Intel PT, CoreSight) is not recorded here: use perf record --aux-sample"},
-	{.name = "clang-opt", .arg = "OPTIONS", .set = refuse_option,
+	{.name = "clang-opt",
+	 .arg = "OPTIONS",
+	 .set = refuse_option,
 	 .flags = REFUSED,
 	 .help = "no BPF programs are compiled here: load the program with bpftool, and record its tracepoints"},
-	{.name = "clang-path", .arg = "PATH", .set = refuse_option,
+	{.name = "clang-path",
+	 .arg = "PATH",
+	 .set = refuse_option,
 	 .flags = REFUSED,
 	 .help = "no BPF programs are compiled here: load the program with bpftool, and record its tracepoints"},
-	{.name = "vmlinux", .arg = "FILE", .set = refuse_option,
+	{.name = "vmlinux",
+	 .arg = "FILE",
+	 .set = refuse_option,
 	 .flags = REFUSED,
-	 .help = "only BPF programs need it in a recording, which are not compiled here; millrace report finds vmlinux by itself"},
-	{.name = "off-cpu", .set = refuse_option,
+	 .help = "only BPF programs need it in a recording, which are not compiled here; millrace report finds vmlinux "
+		 "by itself"},
+	{.name = "off-cpu",
+	 .set = refuse_option,
 	 .flags = REFUSED,
 	 .help = "needs a BPF program in the kernel; -e sched:sched_switch -g shows what tasks wait for"},
-	{.name = "kcore", .set = refuse_option,
+	{.name = "kcore",
+	 .set = refuse_option,
 	 .flags = REFUSED,
 	 .help = "copies of kernel code are not kept; take one with: perf buildid-cache --kcore /proc/kcore"},
-	{.name = "debuginfod", .arg = "URLS", .set = refuse_option,
+	{.name = "debuginfod",
+	 .arg = "URLS",
+	 .set = refuse_option,
 	 .flags = REFUSED | OPTION_ARG_OPTIONAL,
 	 .help = "recording fetches nothing; readers do when DEBUGINFOD_URLS is set"},
 	{.set = NULL},

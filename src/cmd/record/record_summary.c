@@ -26,10 +26,11 @@ static void print_storage(const struct recording_result *result)
 	const struct pack_totals *packed = &result->packed;
 
 	if (packed->full_ns && result->lost_records)
-		log_note("  storage did not keep up for %.1f s: %.0f MiB of memory before it were full", (double)packed->full_ns / 1e9,
-			 (double)result->pool_bytes / 1048576);
-	log_verbose("memory before the output: %.1f MiB used at most, of %.0f MiB; full for %.3f s", (double)packed->most_bytes / 1048576,
-		    (double)result->pool_bytes / 1048576, (double)packed->full_ns / 1e9);
+		log_note("  storage did not keep up for %.1f s: %.0f MiB of memory before it were full",
+			 (double)packed->full_ns / 1e9, (double)result->pool_bytes / 1048576);
+	log_verbose("memory before the output: %.1f MiB used at most, of %.0f MiB; full for %.3f s",
+		    (double)packed->most_bytes / 1048576, (double)result->pool_bytes / 1048576,
+		    (double)packed->full_ns / 1e9);
 }
 
 static void print_losses(const struct recording_result *result)
@@ -47,8 +48,9 @@ static void print_losses(const struct recording_result *result)
 			buf_printf(&where, ": ring full (%zu KiB)", loss->ring_bytes / 1024);
 		else
 			buf_printf(&where, ": paused while a snapshot was copied");
-		log_note("  lost %llu %s%s on %s", (unsigned long long)loss->records, loss->task_events ? "task events" : "of ",
-			 loss->task_events ? "" : loss->event, buf_text(&where));
+		log_note("  lost %llu %s%s on %s", (unsigned long long)loss->records,
+			 loss->task_events ? "task events" : "of ", loss->task_events ? "" : loss->event,
+			 buf_text(&where));
 	}
 	if (result->nr_losses > SHOWN)
 		log_note("  and %zu more", result->nr_losses - SHOWN);
@@ -63,8 +65,8 @@ static bool rings_were_full(const struct recording_result *result)
 }
 
 /*
- * A ring that holds all that was lost from it, beside what it held, loses nothing. They have few fields, but a path. 0: none was
- * full, or such a ring is no sane one.
+ * A ring that holds all that was lost from it, beside what it held, loses nothing. They have few fields, but a path. 0:
+ * none was full, or such a ring is no sane one.
  */
 static size_t enough_for_task_events(const struct recording_result *result)
 {
@@ -92,11 +94,13 @@ static void print_steering(const struct recording_result *result)
 
 	if (!steering->bound || (kept && !steering->was_low && !steering->slowest_ns))
 		return;
-	buf_printf(&line, "  --max-cpu=%.4g: used %.1f %% of a CPU while events flowed", 100 * steering->bound, 100 * steering->used);
+	buf_printf(&line, "  --max-cpu=%.4g: used %.1f %% of a CPU while events flowed", 100 * steering->bound,
+		   100 * steering->used);
 	if (steering->was_low)
 		buf_printf(&line, "; compressed at level %d at times", steering->lowest_level);
 	if (steering->slowest_ns)
-		buf_printf(&line, "; drained every %llu ms at times", (unsigned long long)(steering->slowest_ns / 1000000));
+		buf_printf(&line, "; drained every %llu ms at times",
+			   (unsigned long long)(steering->slowest_ns / 1000000));
 	if (steering->shed)
 		buf_printf(&line, ", by which %llu were lost", (unsigned long long)steering->shed);
 	if (!kept)
@@ -112,13 +116,16 @@ static void print_remedy(const struct recording_result *result)
 	size_t for_tasks = enough_for_task_events(result);
 
 	if (coverage->sum.worst.cause == LEDGER_THROTTLED)
-		log_note("  throttled by the kernel: a lower -F, or more in kernel.perf_cpu_time_max_percent, prevents it");
+		log_note("  throttled by the kernel: a lower -F, or more in kernel.perf_cpu_time_max_percent, prevents "
+			 "it");
 	else if (result->steering.shed * 2 > result->lost_records)
 		log_note("  what would have prevented it: more CPU time, --max-cpu");
 	else if (coverage->sum.worst.cause == LEDGER_STORAGE)
-		log_note("  what would have prevented it: more memory before the output, --buffer-memory, -z, or faster storage");
+		log_note("  what would have prevented it: more memory before the output, --buffer-memory, -z, or "
+			 "faster storage");
 	else if (coverage->blind_ns)
-		log_note("  what would have prevented it: no rings that fit here, for they were full for %.3f s: more CPU time or "
+		log_note("  what would have prevented it: no rings that fit here, for they were full for %.3f s: more "
+			 "CPU time or "
 			 "faster storage for the recorder",
 			 (double)coverage->blind_ns / 1e9);
 	else if (enough && rings_were_full(result))
@@ -147,7 +154,8 @@ static void print_coverage(const struct recording_result *result)
 		else
 			buf_printf(&where, "task %d", worst->tid);
 		log_note("  worst gap: %s%.3f ms on %s: %s", coverage->exact ? "" : "within ",
-			 (double)(worst->to_ns - worst->from_ns) / 1e6, buf_text(&where), ledger_cause_name(worst->cause));
+			 (double)(worst->to_ns - worst->from_ns) / 1e6, buf_text(&where),
+			 ledger_cause_name(worst->cause));
 	}
 	print_remedy(result);
 }
@@ -155,12 +163,14 @@ static void print_coverage(const struct recording_result *result)
 static void print_freezes(const struct recording_result *result)
 {
 	if (result->nr_trimmed)
-		log_note("  cut the stacks of %llu samples short, while memory was", (unsigned long long)result->nr_trimmed);
+		log_note("  cut the stacks of %llu samples short, while memory was",
+			 (unsigned long long)result->nr_trimmed);
 	if (result->nr_freezes)
 		log_note("  stopped what was recorded %llu times, %.3f s in all, until there was room",
 			 (unsigned long long)result->nr_freezes, (double)result->frozen_ns / 1e9);
 	if (result->nr_unguarded)
-		log_note("  did not stop it %llu times: the watchdog process has exited, so it could have stayed stopped",
+		log_note("  did not stop it %llu times: the watchdog process has exited, so it could have stayed "
+			 "stopped",
 			 (unsigned long long)result->nr_unguarded);
 }
 
@@ -168,10 +178,11 @@ static void print_flight(const struct flight_counters *flight)
 {
 	if (!flight->nr_snapshots)
 		return;
-	log_verbose("%llu snapshots of overwritten rings: %llu records, %llu bytes; blind for %.3f ms, %.3f ms at a time",
-		    (unsigned long long)flight->nr_snapshots, (unsigned long long)flight->nr_records,
-		    (unsigned long long)flight->bytes, (double)flight->paused_ns / 1e6,
-		    (double)flight->longest_pause_ns / 1e6);
+	log_verbose(
+		"%llu snapshots of overwritten rings: %llu records, %llu bytes; blind for %.3f ms, %.3f ms at a time",
+		(unsigned long long)flight->nr_snapshots, (unsigned long long)flight->nr_records,
+		(unsigned long long)flight->bytes, (double)flight->paused_ns / 1e6,
+		(double)flight->longest_pause_ns / 1e6);
 	if (flight->nr_pauses)
 		log_note("  recording was paused %llu times for snapshots, %.3f ms in all",
 			 (unsigned long long)flight->nr_pauses, (double)flight->paused_ns / 1e6);
@@ -199,17 +210,19 @@ void record_summary_print(const struct recording_result *result)
 		buf_printf(&line, "captured ");
 	buf_printf(&line, "%.3f MB in %s; ", (double)result->bytes / 1e6, result->output);
 	if (!result->losses_counted)
-		buf_printf(&line, "this kernel does not count what it drops: millrace report shows the counts of LOST records");
+		buf_printf(
+			&line,
+			"this kernel does not count what it drops: millrace report shows the counts of LOST records");
 	else if (!result->lost_records)
 		buf_printf(&line, "lost 0");
 	else if (result->samples_counted)
 		buf_printf(&line, "lost %llu (%.2f %%)", (unsigned long long)result->lost_records,
-			   100.0 * (double)result->lost_records /
-				   (double)(result->lost_records + result->nr_samples));
+			   100.0 * (double)result->lost_records / (double)(result->lost_records + result->nr_samples));
 	else
 		buf_printf(&line, "lost %llu", (unsigned long long)result->lost_records);
 	if (result->losses_counted && result->lost_task_events)
-		buf_printf(&line, "; lost %llu task events (mmap, comm, fork, exit)", (unsigned long long)result->lost_task_events);
+		buf_printf(&line, "; lost %llu task events (mmap, comm, fork, exit)",
+			   (unsigned long long)result->lost_task_events);
 	log_note("%s", buf_text(&line));
 	print_losses(result);
 	print_steering(result);
@@ -225,8 +238,7 @@ void record_summary_print(const struct recording_result *result)
 		log_note("  %llu samples gave way to the header, which did not fit behind them",
 			 (unsigned long long)result->cut_samples);
 	log_verbose("%llu bytes in %zu rings drained, %llu wake-ups, %llu rounds, %.3f s of CPU",
-		    (unsigned long long)result->ring_total_bytes, result->nr_rings,
-		    (unsigned long long)result->wakeups, (unsigned long long)result->rounds,
-		    (double)result->cpu_ns / 1e9);
+		    (unsigned long long)result->ring_total_bytes, result->nr_rings, (unsigned long long)result->wakeups,
+		    (unsigned long long)result->rounds, (double)result->cpu_ns / 1e9);
 	print_costs(result);
 }

@@ -15,8 +15,9 @@ static int unknown_writer(const char *name, struct diag *reterr)
 	AUTO_BUF struct buf names = {0};
 
 	if (!strcmp(name, "uring"))
-		return diag_set(reterr, -EINVAL, "no writer \"uring\": it was no better than serial; for storage that stalls there are "
-						 "aio,blocks=N and --buffer-memory");
+		return diag_set(reterr, -EINVAL,
+				"no writer \"uring\": it was no better than serial; for storage that stalls there are "
+				"aio,blocks=N and --buffer-memory");
 	for (const struct writer_ops *const *ops = writers; *ops; ops++)
 		buf_printf(&names, "%s, ", (*ops)->name);
 	return diag_set(reterr, -EINVAL, "no writer \"%s\" in this build; there are %sauto", name, buf_text(&names));
@@ -54,7 +55,8 @@ static int parse_block(const char *text, struct recording_writer *writer, struct
 	uint64_t bytes;
 
 	if (!writer->ops || !writer->ops->packs)
-		return diag_set(reterr, -EINVAL, "block=SIZE is for the writer direct; the blocks of others are as long as a ring");
+		return diag_set(reterr, -EINVAL,
+				"block=SIZE is for the writer direct; the blocks of others are as long as a ring");
 	if (option_parse_size(text, &bytes) || bytes < 4096 || bytes > MAX_BLOCK_BYTES)
 		return diag_set(reterr, -EINVAL, "\"%s\" is no size of a block such as 1M: 4K to 1G", text);
 	writer->block_bytes = (size_t)bytes;

@@ -138,8 +138,7 @@ static void hide_columns(struct report *report)
 		[HIST_DSO] = samples->filter.dsos,
 		[HIST_SYM] = samples->filter.symbols,
 	};
-	static const char *const names[HIST_KEYS] = {
-		[HIST_COMM] = "comm", [HIST_DSO] = "dso", [HIST_SYM] = "symbol"};
+	static const char *const names[HIST_KEYS] = {[HIST_COMM] = "comm", [HIST_DSO] = "dso", [HIST_SYM] = "symbol"};
 	bool *hidden = report->options.table.hidden;
 	unsigned shown = 0;
 
@@ -200,7 +199,8 @@ static int take(struct report *report, const struct session_record *record, stru
 	return err ? describe_error(report, err, reterr) : 0;
 }
 
-/* Samples that follow each other, as many as can be had at once, when there is a workers for them: how many; 0: none; -errno. */
+/* Samples that follow each other, as many as can be had at once, when there is a workers for them: how many; 0: none;
+ * -errno. */
 static int64_t take_run(struct report *report, struct input_records *records, struct diag *reterr)
 {
 	const struct prefetcher_chunk *pieces;
@@ -254,10 +254,13 @@ static int read_records(struct report *report, struct diag *reterr)
 /* Tables of what was read before an error are printed, too; the first error is the one that is reported. */
 static int print_tables(struct report *report, struct diag *reterr)
 {
-	const struct report_tables tables = {&report->options, report->session, &report->samples, report->losses.lost_samples};
+	const struct report_tables tables = {&report->options, report->session, &report->samples,
+					     report->losses.lost_samples};
 
 	if (wants_tasks(report))
-		return report_tasks_print(stdout, report->machine, report->options.mmaps) ? diag_set(reterr, -ENOMEM, "out of memory") : 0;
+		return report_tasks_print(stdout, report->machine, report->options.mmaps)
+			       ? diag_set(reterr, -ENOMEM, "out of memory")
+			       : 0;
 	return report_tables_print(&tables, stdout, reterr);
 }
 
@@ -266,8 +269,7 @@ static int run_table(struct report *report, struct diag *reterr)
 	int err = machine_new(&report->options.input.machine, report->session, &report->machine);
 
 	if (!err)
-		err = samples_init(&report->samples, &report->options.samples, report->session,
-				   report->machine);
+		err = samples_init(&report->samples, &report->options.samples, report->session, report->machine);
 	if (!err && !wants_tasks(report))
 		err = report_workers_new(&report->samples, &report->workers);
 	if (err)
@@ -391,16 +393,15 @@ const struct command command_report = {
 	.name = "report",
 	.summary = "Print a table of where the samples of a recording fell",
 	.usage = "[OPTIONS]",
-	.description =
-		"Reads a recording and prints a table for each event: which share of the samples fell into "
-		"which command, "
-		"object and function, the largest first, in the layout of `perf report --stdio`. With call "
-		"chains in the "
-		"recording the first column, Children, also counts what a function called; Self does not.\n\n"
-		"Examples:\n"
-		"  millrace report\n"
-		"  millrace report --sort dso,sym --percent-limit 1\n"
-		"  millrace report --stats -i other.data",
+	.description = "Reads a recording and prints a table for each event: which share of the samples fell into "
+		       "which command, "
+		       "object and function, the largest first, in the layout of `perf report --stdio`. With call "
+		       "chains in the "
+		       "recording the first column, Children, also counts what a function called; Self does not.\n\n"
+		       "Examples:\n"
+		       "  millrace report\n"
+		       "  millrace report --sort dso,sym --percent-limit 1\n"
+		       "  millrace report --stats -i other.data",
 	.options = report_options_table,
 	.run = report_run,
 };

@@ -40,17 +40,17 @@ void column_choice_shown(const struct column_choice *choice, bool children, stru
 /* How the table of an event looks; the layout is that of perf report --stdio. */
 struct table_options {
 	struct column_list columns; /* from left to right */
-	bool children;          /* callers are counted */
-	bool hidden[HIST_KEYS]; /* columns of keys that are sorted by but not shown */
-	bool relative;          /* shares of what is shown, not of all samples */
-	bool nanoseconds;       /* times have nine digits */
-	bool coloured;          /* shares by their size */
-	bool self_named;        /* the own share is called Self */
-	char separator;         /* between columns, and nowhere in them: it becomes a dot; 0: two blanks */
-	const char *widths;     /* of the columns, "8,0,20"; 0 or missing: as wide as needed. NULL: all are */
-	bool headless;          /* -q: only the lines of entries */
-	bool dso_list;          /* --dsos was given: the column is not made wide for unknown symbols */
-	double percent_limit;   /* entries below are left out */
+	bool children;              /* callers are counted */
+	bool hidden[HIST_KEYS];     /* columns of keys that are sorted by but not shown */
+	bool relative;              /* shares of what is shown, not of all samples */
+	bool nanoseconds;           /* times have nine digits */
+	bool coloured;              /* shares by their size */
+	bool self_named;            /* the own share is called Self */
+	char separator;             /* between columns, and nowhere in them: it becomes a dot; 0: two blanks */
+	const char *widths;         /* of the columns, "8,0,20"; 0 or missing: as wide as needed. NULL: all are */
+	bool headless;              /* -q: only the lines of entries */
+	bool dso_list;              /* --dsos was given: the column is not made wide for unknown symbols */
+	double percent_limit;       /* entries below are left out */
 };
 
 /* The call graph below an entry of a table. */
@@ -76,8 +76,9 @@ struct graph {
 	const struct tally *tally;
 	const struct stacks *stacks;
 	struct calltree tree;
-	uint64_t total; /* what is 100 % */
-	uint64_t shown_total; /* what the least percentage of a branch is of: less where a filter makes the table's shares relative */
+	uint64_t total;       /* what is 100 % */
+	uint64_t shown_total; /* what the least percentage of a branch is of: less where a filter makes the table's
+				 shares relative */
 	FILE *to;
 	uint64_t entry_period; /* of the entry that is printed */
 };
@@ -155,5 +156,6 @@ struct report_loss_options {
 int report_loss_print(const struct report_loss_options *options, struct session *session, FILE *to,
 		      struct diag *reterr);
 
-/* --tasks: a tree of tasks, with `maps` also what each has mapped. After the machine has processed all records. 0 or -ENOMEM. */
+/* --tasks: a tree of tasks, with `maps` also what each has mapped. After the machine has processed all records. 0 or
+ * -ENOMEM. */
 int report_tasks_print(FILE *to, const struct machine *machine, bool maps);

@@ -58,14 +58,9 @@ static void print_share(const struct graph *graph, double share)
 static void print_value(const struct graph *graph, uint64_t period, uint64_t nr, uint64_t total)
 {
 	switch (graph->options->value) {
-	case GRAPH_PERIOD:
-		fprintf(graph->to, "%" PRIu64, period);
-		break;
-	case GRAPH_COUNT:
-		fprintf(graph->to, "%u", (unsigned)nr);
-		break;
-	default:
-		print_share(graph, total ? (double)period * 100.0 / (double)total : 0);
+	case GRAPH_PERIOD: fprintf(graph->to, "%" PRIu64, period); break;
+	case GRAPH_COUNT: fprintf(graph->to, "%u", (unsigned)nr); break;
+	default: print_share(graph, total ? (double)period * 100.0 / (double)total : 0);
 	}
 }
 
@@ -157,7 +152,8 @@ static bool print_branches(const struct graph *graph, uint32_t parent, uint64_t 
 		struct rails here = {rails.depth, rails.margin, mask};
 		print_run(graph, child, &here, total);
 		struct rails below = {rails.depth + 1, rails.margin, mask | rail(rails.depth)};
-		print_branches(graph, child, graph->options->mode == GRAPH_FRACTAL ? last->children_period : total, below);
+		print_branches(graph, child, graph->options->mode == GRAPH_FRACTAL ? last->children_period : total,
+			       below);
 		if (++nr == graph->options->max_lines)
 			break;
 	}
@@ -198,7 +194,8 @@ static void print_tree(const struct graph *graph)
 {
 	const struct calltree_node *root = node_at(graph, 0);
 	uint32_t head = root->child;
-	bool trunk = head && !node_at(graph, head)->next && calltree_period(node_at(graph, head)) == graph->entry_period;
+	bool trunk =
+		head && !node_at(graph, head)->next && calltree_period(node_at(graph, head)) == graph->entry_period;
 	bool printed = trunk && print_trunk(graph, head);
 	uint64_t total = graph->options->mode == GRAPH_FRACTAL ? graph->entry_period : graph->total;
 	struct rails rails = {.depth = 1, .margin = printed ? 3 : 0, .mask = 1};

@@ -12,41 +12,22 @@ static void put_key(struct json_writer *json, enum hist_column key, const struct
 	const char level[] = {place->level, '\0'};
 
 	switch (key) {
-	case HIST_COMM:
-		json_text(json, "comm", place->comm->text);
-		break;
-	case HIST_DSO:
-		json_text(json, "dso", place->dso ? dso_long_name(place->dso) : NULL);
-		break;
+	case HIST_COMM: json_text(json, "comm", place->comm->text); break;
+	case HIST_DSO: json_text(json, "dso", place->dso ? dso_long_name(place->dso) : NULL); break;
 	case HIST_SYM:
 		json_text(json, "sym", place->symbol ? place->symbol->name : NULL);
 		if (!place->symbol)
 			json_address(json, "address", place->address);
 		json_text(json, "level", level);
 		break;
-	case HIST_TID:
-		json_signed(json, "tid", (int)place->tid);
-		break;
-	case HIST_CPU:
-		json_signed(json, "cpu", place->cpu);
-		break;
-	case HIST_SOCKET:
-		json_signed(json, "socket", place->details->socket);
-		break;
-	case HIST_TIME:
-		json_number(json, "time_ns", place->details->time_ns);
-		break;
-	case HIST_SRCLINE:
-		json_text(json, "srcline", place->details->srcline);
-		break;
-	case HIST_SRCFILE:
-		json_text(json, "srcfile", place->details->srcfile);
-		break;
-	case HIST_TRACE:
-		json_text(json, "trace", place->details->trace);
-		break;
-	default:
-		break;
+	case HIST_TID: json_signed(json, "tid", (int)place->tid); break;
+	case HIST_CPU: json_signed(json, "cpu", place->cpu); break;
+	case HIST_SOCKET: json_signed(json, "socket", place->details->socket); break;
+	case HIST_TIME: json_number(json, "time_ns", place->details->time_ns); break;
+	case HIST_SRCLINE: json_text(json, "srcline", place->details->srcline); break;
+	case HIST_SRCFILE: json_text(json, "srcfile", place->details->srcfile); break;
+	case HIST_TRACE: json_text(json, "trace", place->details->trace); break;
+	default: break;
 	}
 }
 

@@ -45,7 +45,8 @@ static double covered_percent(const struct loss_data *data)
 	double all_ns = (double)elapsed_ns(data) * (double)(data->nr_places ? data->nr_places : 1);
 
 	return all_ns > 0 && (double)data->sum.gap_ns < all_ns ? 100.0 * (1 - (double)data->sum.gap_ns / all_ns)
-		: data->sum.gap_ns ? 0 : 100.0;
+	       : data->sum.gap_ns                              ? 0
+							       : 100.0;
 }
 
 static void print_front(FILE *to, const struct loss_data *data)
@@ -165,13 +166,10 @@ static struct action_unit unit_of(uint32_t kind)
 {
 	switch (kind) {
 	case LEDGER_LEVEL_CHANGED:
-	case LEDGER_THREAD_CHANGED:
-		return (struct action_unit){1, ""};
+	case LEDGER_THREAD_CHANGED: return (struct action_unit){1, ""};
 	case LEDGER_DRAIN_PACED:
-	case LEDGER_DRAIN_HURRIED:
-		return (struct action_unit){1000000, " ms"};
-	default:
-		return (struct action_unit){1024, " KiB"};
+	case LEDGER_DRAIN_HURRIED: return (struct action_unit){1000000, " ms"};
+	default: return (struct action_unit){1024, " KiB"};
 	}
 }
 
@@ -182,13 +180,15 @@ static void print_actions(FILE *to, const struct loss_data *data)
 		fputs("\n# What was done about it\n", to);
 	for (size_t i = 0; i < data->ledger.nr_actions; i++) {
 		const struct ledger_action *action = &data->ledger.actions[i];
-		fprintf(to, "%13.6f s  ", action->ns > data->start_ns ? (double)(action->ns - data->start_ns) / 1e9 : 0.0);
+		fprintf(to, "%13.6f s  ",
+			action->ns > data->start_ns ? (double)(action->ns - data->start_ns) / 1e9 : 0.0);
 		print_place(to, action->cpu, action->tid);
 		const struct action_unit unit = unit_of(action->kind);
 		fprintf(to, "  %s", ledger_action_kind_name(action->kind));
 		if (action->from != action->to)
 			fprintf(to, " from %" PRIu64, action->from / unit.value);
-		fprintf(to, "%s %" PRIu64 "%s\n", action->from != action->to ? " to" : " at", action->to / unit.value, unit.name);
+		fprintf(to, "%s %" PRIu64 "%s\n", action->from != action->to ? " to" : " at", action->to / unit.value,
+			unit.name);
 	}
 }
 
@@ -286,8 +286,7 @@ static void print_json(FILE *to, const struct loss_data *data)
 	fputc('\n', to);
 }
 
-int report_loss_print(const struct report_loss_options *options, struct session *session, FILE *to,
-		      struct diag *reterr)
+int report_loss_print(const struct report_loss_options *options, struct session *session, FILE *to, struct diag *reterr)
 {
 	struct loss_data data;
 	int err = loss_data_read(session, &data, reterr);

@@ -64,10 +64,12 @@ static int parse_word(const char *word, size_t len, enum hist_column *ret, struc
 			*ret = column_words[i].column;
 			return 0;
 		}
-	return diag_set(reterr, -EINVAL,
-			"\"%.*s\" is none of pid, tid, comm, dso, symbol, cpu, socket, srcline, srcfile, trace, time, overhead, "
-			"overhead_sys, overhead_us, overhead_guest_sys, overhead_guest_us, overhead_children, sample, period",
-			(int)len, word);
+	return diag_set(
+		reterr, -EINVAL,
+		"\"%.*s\" is none of pid, tid, comm, dso, symbol, cpu, socket, srcline, srcfile, trace, time, "
+		"overhead, "
+		"overhead_sys, overhead_us, overhead_guest_sys, overhead_guest_us, overhead_children, sample, period",
+		(int)len, word);
 }
 
 /* The words of -s or -F; a beginning is enough, as in perf. -EINVAL and why. */
@@ -169,21 +171,14 @@ static const struct word {
 static void set_field(struct graph_options *options, const struct word *word)
 {
 	switch (word->field) {
-	case MODE:
-		options->mode = (enum graph_mode)word->value;
-		break;
+	case MODE: options->mode = (enum graph_mode)word->value; break;
 	case DIRECTION:
 		options->direction = (enum calltree_direction)word->value;
 		options->direction_set = true;
 		break;
-	case KEY:
-		options->key = (enum calltree_key)word->value;
-		break;
-	case VALUE:
-		options->value = (enum graph_value)word->value;
-		break;
-	default:
-		break;
+	case KEY: options->key = (enum calltree_key)word->value; break;
+	case VALUE: options->value = (enum graph_value)word->value; break;
+	default: break;
 	}
 }
 
@@ -213,14 +208,16 @@ static int set_number(struct graph_options *options, unsigned which, const char 
 			return 0;
 		}
 	}
-	return diag_set(reterr, -EINVAL,
-			"\"%.*s\" is neither a mode (graph, flat, fractal, folded, none), an order (caller, callee), a key "
-			"(function), a value (percent, period, count) nor a percentage", (int)len, text);
+	return diag_set(
+		reterr, -EINVAL,
+		"\"%.*s\" is neither a mode (graph, flat, fractal, folded, none), an order (caller, callee), a key "
+		"(function), a value (percent, period, count) nor a percentage",
+		(int)len, text);
 }
 
 /*
- * Words separated by commas as in -g: mode, order, key, value, then numbers for least percentage and most lines. What is
- * not named stays. -EINVAL and why.
+ * Words separated by commas as in -g: mode, order, key, value, then numbers for least percentage and most lines. What
+ * is not named stays. -EINVAL and why.
  */
 static int graph_parse(const char *text, struct graph_options *options, struct diag *reterr)
 {
@@ -264,7 +261,8 @@ static int set_quantum(const struct option *option, const char *arg, bool negate
 
 	(void)option, (void)negated;
 	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-		if (*arg >= '0' && *arg <= '9' && strcmp(end, units[i].unit) == 0 && number && number <= UINT64_MAX / units[i].ns) {
+		if (*arg >= '0' && *arg <= '9' && strcmp(end, units[i].unit) == 0 && number &&
+		    number <= UINT64_MAX / units[i].ns) {
 			*(uint64_t *)value = number * units[i].ns;
 			return 0;
 		}
@@ -292,8 +290,7 @@ static int set_groups(const struct option *option, const char *arg, bool negated
 	return 0;
 }
 
-static int set_call_graph(const struct option *option, const char *arg, bool negated, void *value,
-			  struct diag *reterr)
+static int set_call_graph(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
 	struct graph_options *graph = value;
 
@@ -311,7 +308,8 @@ static int set_separator(const struct option *option, const char *arg, bool nega
 	(void)option, (void)negated;
 	char separator = strcmp(arg, "\\t") == 0 ? '\t' : arg[0];
 	if (!separator || (arg[1] && separator != '\t') || separator == '.')
-		return diag_set(reterr, -EINVAL, "the separator is one character, or \\t, and no dot, which stands for it in texts");
+		return diag_set(reterr, -EINVAL,
+				"the separator is one character, or \\t, and no dot, which stands for it in texts");
 	*(char *)value = separator;
 	return 0;
 }
@@ -344,7 +342,8 @@ const struct option report_options_table[] = {
 	{.letter = 's',
 	 .name = "sort",
 	 .arg = "KEY,...",
-	 .help = "Count together what is equal in these: comm, dso, symbol, pid (or tid), cpu, socket, srcline, srcfile, trace, "
+	 .help = "Count together what is equal in these: comm, dso, symbol, pid (or tid), cpu, socket, srcline, "
+		 "srcfile, trace, "
 		 "time; default comm,dso,symbol; numbers as in --fields are columns that are sorted by",
 	 .set = set_columns,
 	 .offset = offsetof(struct report_options, columns.sort),
@@ -378,7 +377,8 @@ const struct option report_options_table[] = {
 	 .set = option_set_u64,
 	 .offset = offsetof(struct report_options, samples.max_stack)},
 	{.name = "group",
-	 .help = "Print one table for all events of a group (this is the default), or of all events when no groups were recorded",
+	 .help = "Print one table for all events of a group (this is the default), or of all events when no groups "
+		 "were recorded",
 	 .set = set_groups,
 	 .offset = offsetof(struct report_options, groups)},
 	{.name = "group-sort-idx",
@@ -394,7 +394,8 @@ const struct option report_options_table[] = {
 	{.letter = 'g',
 	 .name = "call-graph",
 	 .arg = "MODE,...",
-	 .help = "Below the entries print call graphs: graph (default), fractal (shares of the parent), flat, folded or none; "
+	 .help = "Below the entries print call graphs: graph (default), fractal (shares of the parent), flat, folded "
+		 "or none; "
 		 "caller (with --children the default) or callee; percent, period or count; the least "
 		 "percentage of a branch (default 0.5), the most lines",
 	 .set = set_call_graph,
@@ -434,7 +435,8 @@ const struct option report_options_table[] = {
 	 .flags = OPTION_NO_NEGATE},
 	{.name = "percentage",
 	 .arg = "WHAT",
-	 .help = "Of filtered tables, print shares of all samples (absolute, the default) or of those that are shown (relative)",
+	 .help = "Of filtered tables, print shares of all samples (absolute, the default) or of those that are shown "
+		 "(relative)",
 	 .set = set_percentage,
 	 .offset = offsetof(struct report_options, table.relative),
 	 .flags = OPTION_NO_NEGATE},
@@ -516,15 +518,20 @@ const struct option report_options_table[] = {
 	OPTION_REFUSED(0, "prefix", "PREFIX", NO_SOURCE),
 	OPTION_REFUSED(0, "prefix-strip", "N", NO_SOURCE),
 	OPTION_REFUSED(0, "mem-mode", NULL, NO_MEMORY),
-	OPTION_REFUSED('m', "modules", NULL, "symbols of modules are always looked for: use -k or --kallsyms for another kernel's"),
+	OPTION_REFUSED('m', "modules", NULL,
+		       "symbols of modules are always looked for: use -k or --kallsyms for another kernel's"),
 	OPTION_REFUSED('p', "parent", "REGEX", "callers are not matched here: use millrace script --folded and grep"),
-	OPTION_REFUSED('x', "exclude-other", NULL, "callers are not matched here: use millrace script --folded and grep"),
-	OPTION_REFUSED(0, "ignore-callees", "REGEX", "callers are not matched here: use millrace script --folded and grep"),
+	OPTION_REFUSED('x', "exclude-other", NULL,
+		       "callers are not matched here: use millrace script --folded and grep"),
+	OPTION_REFUSED(0, "ignore-callees", "REGEX",
+		       "callers are not matched here: use millrace script --folded and grep"),
 	OPTION_REFUSED('T', "threads", NULL, "use -s pid -n"),
 	OPTION_REFUSED('U', "hide-unresolved", NULL, "use millrace report --json: what has no symbol has \"sym\":null"),
 	OPTION_REFUSED(0, "demangle", NULL, "names are always demangled: use perf report --no-demangle"),
-	OPTION_REFUSED(0, "demangle-kernel", NULL, "names of the kernel stay as they are: use c++filt behind millrace report"),
-	OPTION_REFUSED(0, "disable-order", NULL, "records are always sorted by time: use -D for their order in the file"),
+	OPTION_REFUSED(0, "demangle-kernel", NULL,
+		       "names of the kernel stay as they are: use c++filt behind millrace report"),
+	OPTION_REFUSED(0, "disable-order", NULL,
+		       "records are always sorted by time: use -D for their order in the file"),
 	OPTION_REFUSED(0, "hierarchy", NULL, "tables are flat: use -s with fewer keys, or -g, or millrace flame"),
 	OPTION_REFUSED(0, "ignore-vmlinux", NULL, "vmlinux is only read when it is named: use -k, or leave it out"),
 	OPTION_REFUSED(0, "inline", NULL, "inlined functions are always shown: use perf report --no-inline"),
@@ -533,7 +540,8 @@ const struct option report_options_table[] = {
 	OPTION_REFUSED(0, "pretty", "KEY", "values are printed as they are: use --json"),
 	OPTION_REFUSED(0, "raw-trace", NULL, "fields of tracepoints are not counted here: use millrace script --json"),
 	OPTION_REFUSED_OPTIONAL("samples", "single samples are printed by millrace script: use that"),
-	OPTION_REFUSED(0, "show-ref-call-graph", NULL, "each event shows its own call graphs: use -g on that event when recording"),
+	OPTION_REFUSED(0, "show-ref-call-graph", NULL,
+		       "each event shows its own call graphs: use -g on that event when recording"),
 	OPTION_REFUSED(0, "skip-empty", NULL, "events without samples are always left out: use --stats to see them"),
 	OPTION_REFUSED(0, "socket-filter", "N", "use -C with the CPUs of the socket, which --header -I prints"),
 	OPTION_REFUSED(0, "show-on-off-events", NULL, NO_SWITCHING),
@@ -578,7 +586,8 @@ void report_options_settle(struct report_options *options)
 	graph->separator = options->table.separator;
 	graph->skip_first = column_choice_begins_with(&options->columns, HIST_SYM);
 	column_choice_settle(&options->columns, &options->samples.hist);
-	options->samples.hist.sort_member = options->group_sort < UINT32_MAX ? (unsigned)options->group_sort : UINT32_MAX;
+	options->samples.hist.sort_member =
+		options->group_sort < UINT32_MAX ? (unsigned)options->group_sort : UINT32_MAX;
 	options->samples.chains = graph->mode != GRAPH_NONE;
 	options->samples.direction = graph->direction;
 }

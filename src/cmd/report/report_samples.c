@@ -32,8 +32,8 @@ struct details {
 	struct tracepoints *formats; /* NULL until they are needed */
 	struct feature_cpu_topology topology;
 	bool topology_read;
-	struct pool pool;         /* what the trees hold */
-	void *texts, *known;      /* tsearch(3): strings, struct hist_details */
+	struct pool pool;    /* what the trees hold */
+	void *texts, *known; /* tsearch(3): strings, struct hist_details */
 };
 
 static bool asks(const struct details *details, enum hist_column key)
@@ -42,7 +42,8 @@ static bool asks(const struct details *details, enum hist_column key)
 }
 
 /* NULL: out of memory. */
-static struct details *details_new(const struct details_options *options, struct session *session, struct machine *machine)
+static struct details *details_new(const struct details_options *options, struct session *session,
+				   struct machine *machine)
 {
 	struct details *details = calloc(1, sizeof(*details));
 
@@ -174,7 +175,7 @@ static bool add_source(struct details *details, const struct location *at, struc
 
 /* Of a sample that was taken at `at`. Valid until details_free(). 0, or -ENOMEM or -EBADMSG and why. */
 static int details_of_sample(struct details *details, const struct session_record *record, const struct location *at,
-		      const struct hist_details **ret, struct diag *reterr)
+			     const struct hist_details **ret, struct diag *reterr)
 {
 	uint64_t quantum = details->options.quantum_ns, time = record->sample.time;
 	struct hist_details found = {0};
@@ -197,7 +198,7 @@ static int details_of_sample(struct details *details, const struct session_recor
 
 /* Of a caller at `at` of a sample with details `callee`: NULL: out of memory. */
 static const struct hist_details *details_of_caller(struct details *details, const struct hist_details *callee,
-					     const struct location *at)
+						    const struct location *at)
 {
 	struct hist_details found = *callee;
 
@@ -432,7 +433,7 @@ int samples_take(struct samples *samples, const struct session_record *record)
 }
 
 bool samples_find_cached(const struct samples *samples, const struct session_record *record, const struct task *task,
-		    struct samples_place *ret)
+			 struct samples_place *ret)
 {
 	const struct sample *sample = &record->sample;
 	size_t event = event_index(samples, record->event);
@@ -467,8 +468,8 @@ static unsigned chain_links(const struct samples *samples, uint32_t chain, uint3
 }
 
 /*
- * As perf does it, and with its ways: a caller without a symbol is known by its address in memory, not in its object, and
- * one that nothing is known of is shown at the level of the frame before. Callers are shown when the sample is.
+ * As perf does it, and with its ways: a caller without a symbol is known by its address in memory, not in its object,
+ * and one that nothing is known of is shown at the level of the frame before. Callers are shown when the sample is.
  */
 static int add_callers(struct samples *samples, struct hist *hist, uint32_t index, const struct tally_cell *cell)
 {
@@ -477,7 +478,8 @@ static int add_callers(struct samples *samples, struct hist *hist, uint32_t inde
 	unsigned nr = chain_links(samples, cell->chain, links);
 
 	for (unsigned i = 0; i < nr; i++) {
-		const struct location *caller = stacks_location(samples->stacks, stacks_frame(samples->stacks, links[i]));
+		const struct location *caller =
+			stacks_location(samples->stacks, stacks_frame(samples->stacks, links[i]));
 		struct hist_entry *entry;
 		place.dso = caller->dso;
 		place.symbol = caller->symbol;
@@ -514,8 +516,7 @@ static int settle_cell(struct samples *samples, struct event_samples *event, uin
 	int err = hist_add(event->hist, &cell.place, &cell.amount, &entry);
 
 	if (!err && samples->options.chains && cell.chain)
-		err = hist_note_use(event->hist, entry, &(struct use){.cell = index},
-				    chain_depth(samples, cell.chain));
+		err = hist_note_use(event->hist, entry, &(struct use){.cell = index}, chain_depth(samples, cell.chain));
 	return err || !samples->children ? err : add_callers(samples, event->hist, index, &cell);
 }
 

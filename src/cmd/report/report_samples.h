@@ -23,13 +23,13 @@ struct session_record;
 struct task;
 
 struct samples_options {
-	struct hist_options hist; /* children: wanted where there are call chains */
-	struct sample_filter filter; /* settled; what it hides is counted, but not shown, except by CPU */
-	bool chains; /* keep them: there will be call graphs */
+	struct hist_options hist;          /* children: wanted where there are call chains */
+	struct sample_filter filter;       /* settled; what it hides is counted, but not shown, except by CPU */
+	bool chains;                       /* keep them: there will be call graphs */
 	enum calltree_direction direction; /* in which callers are counted */
-	uint64_t max_stack;  /* functions of a chain, from the innermost on; 0: all */
-	uint64_t quantum_ns; /* of the key time */
-	bool full_paths;     /* of source files */
+	uint64_t max_stack;                /* functions of a chain, from the innermost on; 0: all */
+	uint64_t quantum_ns;               /* of the key time */
+	bool full_paths;                   /* of source files */
 };
 
 /* The samples of one event. */
@@ -48,19 +48,20 @@ struct cached_sample {
 
 struct samples {
 	struct samples_options options;
-	struct session *session; /* borrowed */
-	struct machine *machine; /* borrowed */
+	struct session *session;      /* borrowed */
+	struct machine *machine;      /* borrowed */
 	struct event_samples *events; /* by index */
 	size_t nr;
-	bool started, children; /* children: known from the first sample on */
-	bool chains;            /* likewise: any are recorded */
-	bool by_cpu, not_cacheable; /* likewise: keys; not_cacheable: by time or by fields, which each sample has for itself */
+	bool started, children;     /* children: known from the first sample on */
+	bool chains;                /* likewise: any are recorded */
+	bool by_cpu, not_cacheable; /* likewise: keys; not_cacheable: by time or by fields, which each sample has for
+				       itself */
 	struct stacks *stacks;
 	struct location *frames;
 	struct cached_sample *cache;
 	struct details *details; /* NULL: no key asks for any */
 	struct diag why;         /* of an error that is not -ENOMEM */
-	uint64_t nr_found; /* samples that were not in the cache */
+	uint64_t nr_found;       /* samples that were not in the cache */
 };
 
 int samples_init(struct samples *samples, const struct samples_options *options, struct session *session,
@@ -78,22 +79,23 @@ struct samples_place {
 };
 
 /*
- * false: not in the cache, use samples_take(). Changes nothing: several threads may call it at once, while none calls another
- * function here or changes the machine. task: machine_known_task() of the sample; not NULL.
+ * false: not in the cache, use samples_take(). Changes nothing: several threads may call it at once, while none calls
+ * another function here or changes the machine. task: machine_known_task() of the sample; not NULL.
  */
 bool samples_find_cached(const struct samples *samples, const struct session_record *record, const struct task *task,
-		    struct samples_place *ret);
+			 struct samples_place *ret);
 
 /* After the last record: makes the histograms. 0 or -ENOMEM. */
 int samples_settle(struct samples *samples);
 
-/* Then: an empty histogram for an event without samples, which has a member of a group that had some behind it. 0 or -ENOMEM. */
+/* Then: an empty histogram for an event without samples, which has a member of a group that had some behind it. 0 or
+ * -ENOMEM. */
 int samples_make_hist(struct samples *samples, size_t event, struct hist **ret);
 
 /*
- * report_workers: samples equal to earlier ones, counted by several threads at once with samples_find_cached(). All others go one
- * by one, in their order, through samples_take(), the slow and complete way: so the result is the same with any number of threads
- * (tests/integration/test_read_cpus.py). One owner (report_workers_free), one thread calls.
+ * report_workers: samples equal to earlier ones, counted by several threads at once with samples_find_cached(). All
+ * others go one by one, in their order, through samples_take(), the slow and complete way: so the result is the same
+ * with any number of threads (tests/integration/test_read_cpus.py). One owner (report_workers_free), one thread calls.
  */
 /* `samples` is borrowed. 0 (*ret is NULL where this process has one CPU) or -ENOMEM. */
 int report_workers_new(struct samples *samples, struct report_workers **ret);

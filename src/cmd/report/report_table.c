@@ -50,7 +50,7 @@ static const char *const titles[HIST_COLUMNS] = {
 struct table_subject {
 	struct hist *const *hists; /* the leader's is not NULL */
 	unsigned nr;
-	bool plural;               /* "events" */
+	bool plural; /* "events" */
 	const char *name;
 };
 
@@ -166,8 +166,8 @@ static void print_title(const struct table *table)
 		period += table->periods[i];
 	for (; nr_samples > 1000 && units[unit + 1]; unit++)
 		nr_samples /= 1000;
-	fprintf(table->to, "# Samples: %" PRIu64 "%c of event%s '%s'\n# Event count (approx.): %" PRIu64 "\n#\n", nr_samples,
-		units[unit], table->subject->plural ? "s" : "", table->subject->name, period);
+	fprintf(table->to, "# Samples: %" PRIu64 "%c of event%s '%s'\n# Event count (approx.): %" PRIu64 "\n#\n",
+		nr_samples, units[unit], table->subject->plural ? "s" : "", table->subject->name, period);
 }
 
 /* The next of "8,0,20": 0 when there is none. */
@@ -279,30 +279,20 @@ static int print_key_to(FILE *to, const struct table *table, enum hist_column ke
 	int name_width = !table->options->widths ? -1 : width > LEVEL_WIDTH ? width - LEVEL_WIDTH : 0;
 
 	switch (key) {
-	case HIST_COMM:
-		return print_text(to, place->comm->text, width, width);
-	case HIST_DSO:
-		return print_text(to, dso_text(place), width, width);
-	case HIST_SYM:
-		return print_symbol(to, place, name_width);
+	case HIST_COMM: return print_text(to, place->comm->text, width, width);
+	case HIST_DSO: return print_text(to, dso_text(place), width, width);
+	case HIST_SYM: return print_symbol(to, place, name_width);
 	case HIST_TID:
 		width = width > TID_WIDTH ? width - TID_WIDTH : 0;
 		return fprintf(to, "%7d:", (int)place->tid) +
 		       print_text(to, place->task->comm->text, width, table->options->widths ? width : -1);
-	case HIST_CPU:
-		return fprintf(to, "%.*d", width, place->cpu);
-	case HIST_SOCKET:
-		return fprintf(to, "%*.*d", width, width > 3 ? width - 3 : 0, place->details->socket);
-	case HIST_TIME:
-		return print_time(to, table, place->details->time_ns);
-	case HIST_SRCLINE:
-		return print_text(to, place->details->srcline, 0, width);
-	case HIST_SRCFILE:
-		return print_text(to, place->details->srcfile, 0, width);
-	case HIST_TRACE:
-		return print_text(to, place->details->trace, 0, width);
-	default:
-		return 0;
+	case HIST_CPU: return fprintf(to, "%.*d", width, place->cpu);
+	case HIST_SOCKET: return fprintf(to, "%*.*d", width, width > 3 ? width - 3 : 0, place->details->socket);
+	case HIST_TIME: return print_time(to, table, place->details->time_ns);
+	case HIST_SRCLINE: return print_text(to, place->details->srcline, 0, width);
+	case HIST_SRCFILE: return print_text(to, place->details->srcfile, 0, width);
+	case HIST_TRACE: return print_text(to, place->details->trace, 0, width);
+	default: return 0;
 	}
 }
 
@@ -376,7 +366,8 @@ static void print_entry(const struct table *table, const struct hist_entry *entr
 		fputs("  ", table->to);
 	for (unsigned i = 0; next_column(table, &i, &column);) {
 		print_gap(table, &first);
-		int taken = column < HIST_KEYS ? print_key(table, column, &entry->place) : (int)print_numbers(table, column, entry);
+		int taken = column < HIST_KEYS ? print_key(table, column, &entry->place)
+					       : (int)print_numbers(table, column, entry);
 		/* Also when those that follow are hidden. */
 		if (i < table->options->columns.nr && taken >= 0 && taken < (int)column_width(table, column))
 			fprintf(table->to, "%*s", (int)column_width(table, column) - taken, "");
@@ -394,7 +385,9 @@ static void count_shown(struct table *table)
 		if (entry->place.filtered)
 			continue;
 		for (unsigned member = 0; member < table->subject->nr; member++) {
-			const struct hist_entry *part = !member ? entry : entry->members ? entry->members[member - 1] : NULL;
+			const struct hist_entry *part = !member          ? entry
+							: entry->members ? entry->members[member - 1]
+									 : NULL;
 			table->periods[member] += part ? part->period : 0;
 			table->nr_samples += part ? part->nr_samples : 0;
 		}
@@ -428,7 +421,8 @@ static int print_entries(struct table *table, struct graph *graph)
 }
 
 /* graph: prints one below each entry; NULL: none. 0 or -ENOMEM; errors of `to` are left to the caller (ferror). */
-static int table_print(FILE *to, const struct table_subject *subject, const struct table_options *options, struct graph *graph)
+static int table_print(FILE *to, const struct table_subject *subject, const struct table_options *options,
+		       struct graph *graph)
 {
 	AUTO_FREE uint64_t *periods = calloc(subject->nr, sizeof(*periods));
 	struct table table = {.to = to, .options = options, .subject = subject, .periods = periods};
@@ -625,10 +619,12 @@ int report_tables_print(const struct report_tables *tables, FILE *to, struct dia
 	const struct event_desc *events = session_events(tables->session, &nr_events);
 
 	if (tables->options->samples.filter.cpus && !tells_cpus(events, nr_events))
-		return diag_set(reterr, -EINVAL, "this recording does not have the CPUs of its samples: record it with -a, -C or "
+		return diag_set(reterr, -EINVAL,
+				"this recording does not have the CPUs of its samples: record it with -a, -C or "
 				"--sample-cpu");
 	if (lacks_chains(tables))
-		return diag_set(reterr, -EINVAL, "this recording has no call chains to make a graph of: record it with -g");
+		return diag_set(reterr, -EINVAL,
+				"this recording has no call chains to make a graph of: record it with -g");
 	int err = samples_settle(tables->samples);
 	if (!err && tables->options->json) {
 		err = print_json(tables, events, nr_events, to);

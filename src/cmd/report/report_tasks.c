@@ -7,15 +7,15 @@
 #include <stdlib.h>
 
 #include "analyze/machine/machine.h"
-#include "tasks/maps.h"
 #include "base/cleanup.h"
 #include "base/escape.h"
+#include "tasks/maps.h"
 
 /* A task in the tree. */
 struct node {
 	const struct task *task;
-	struct node *parent;               /* NULL: the root */
-	struct node *first, *last, *next;  /* children, and the next one of the parent */
+	struct node *parent;              /* NULL: the root */
+	struct node *first, *last, *next; /* children, and the next one of the parent */
 	bool placed;
 };
 
@@ -95,10 +95,10 @@ static void print_maps(FILE *to, const struct task *task, int indent)
 	for (size_t i = 0; i < nr; i++) {
 		unsigned rights = maps[i].rights;
 		AUTO_ESCAPED name = escaped_text(dso_long_name(maps[i].object));
-		fprintf(to, "%*s  %" PRIx64 "-%" PRIx64 " %c%c%c%c %08" PRIx64 " %" PRIu64 " %s\n", indent, "", maps[i].start,
-			maps[i].end, rights & MAP_MAY_READ ? 'r' : '-', rights & MAP_MAY_WRITE ? 'w' : '-',
-			rights & MAP_MAY_EXECUTE ? 'x' : '-', rights & MAP_IS_SHARED ? 's' : 'p', maps[i].pgoff, maps[i].inode,
-			name.text);
+		fprintf(to, "%*s  %" PRIx64 "-%" PRIx64 " %c%c%c%c %08" PRIx64 " %" PRIu64 " %s\n", indent, "",
+			maps[i].start, maps[i].end, rights & MAP_MAY_READ ? 'r' : '-',
+			rights & MAP_MAY_WRITE ? 'w' : '-', rights & MAP_MAY_EXECUTE ? 'x' : '-',
+			rights & MAP_IS_SHARED ? 's' : 'p', maps[i].pgoff, maps[i].inode, name.text);
 	}
 }
 

@@ -27,10 +27,11 @@ struct report_worker {
 };
 
 struct report_workers {
-	struct samples *samples; /* borrowed */
+	struct samples *samples;        /* borrowed */
 	const struct prefetcher *ahead; /* during a run, like what follows */
 	const struct prefetcher_chunk *pieces;
-	size_t width; /* pieces that are tried side by side next: the more, the fewer had to be taken one by one before */
+	size_t width; /* pieces that are tried side by side next: the more, the fewer had to be taken one by one before
+		       */
 	uint64_t missed[PIECES_MAX][PIECE_WORDS]; /* a bit for each sample that is to be taken one by one */
 	unsigned nr_workers;
 	struct report_worker each[];
@@ -89,7 +90,8 @@ static int worker_fit(struct report_worker *worker, const struct samples *sample
 	return 0;
 }
 
-static struct task *worker_task(struct report_worker *worker, const struct machine *machine, const struct sample *sample)
+static struct task *worker_task(struct report_worker *worker, const struct machine *machine,
+				const struct sample *sample)
 {
 	if (!worker->task || worker->tid != sample->tid || worker->pid != sample->pid) {
 		worker->task = machine_known_task(machine, sample->pid, sample->tid);
@@ -128,7 +130,8 @@ static void count_piece(void *of, unsigned worker, unsigned index)
 	}
 }
 
-static int take_one(struct report_workers *workers, struct prefetcher *ahead, const struct prefetcher_chunk *piece, size_t at)
+static int take_one(struct report_workers *workers, struct prefetcher *ahead, const struct prefetcher_chunk *piece,
+		    size_t at)
 {
 	const struct session_record *record;
 

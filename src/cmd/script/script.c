@@ -90,24 +90,31 @@ struct script_show {
 };
 
 /* Their rows in the table of a command whose struct `type` has a struct script_show `field`. */
-#define SCRIPT_SHOW_OPTION(option, what, type, member) \
-	{.name = option, .help = what, .set = option_set_flag, .offset = offsetof(type, member)}
-#define SCRIPT_SHOW_OPTIONS(type, field, heading) \
-	{.name = "show-task-events", \
-	 .help = "Print also the records of names, forks and exits", \
-	 .set = option_set_flag, \
-	 .offset = offsetof(type, field.tasks), \
-	 .group = heading}, \
-	SCRIPT_SHOW_OPTION("show-mmap-events", "Print also the records of maps", type, field.mmaps), \
-	SCRIPT_SHOW_OPTION("show-switch-events", "Print also the records of context switches", type, field.switches), \
-	SCRIPT_SHOW_OPTION("show-namespace-events", "Print also the records of namespaces", type, field.namespaces), \
-	SCRIPT_SHOW_OPTION("show-lost-events", "Print also the records of lost records", type, field.lost), \
-	SCRIPT_SHOW_OPTION("show-bpf-events", "Print also the records of BPF programs and their symbols", type, field.bpf), \
-	SCRIPT_SHOW_OPTION("show-cgroup-events", "Print also the records of control groups", type, field.cgroups), \
-	SCRIPT_SHOW_OPTION("show-text-poke-events", "Print also the records of kernel code that was changed", type, \
-			   field.text_pokes), \
-	SCRIPT_SHOW_OPTION("show-round-events", "Print also the marks that end a round, all in the order of the file", type, \
-			   field.rounds)
+#define SCRIPT_SHOW_OPTION(option, what, type, member)                                                                 \
+	{                                                                                                              \
+		.name = option, .help = what, .set = option_set_flag, .offset = offsetof(type, member)                 \
+	}
+#define SCRIPT_SHOW_OPTIONS(type, field, heading)                                                                      \
+	{.name = "show-task-events",                                                                                   \
+	 .help = "Print also the records of names, forks and exits",                                                   \
+	 .set = option_set_flag,                                                                                       \
+	 .offset = offsetof(type, field.tasks),                                                                        \
+	 .group = heading},                                                                                            \
+		SCRIPT_SHOW_OPTION("show-mmap-events", "Print also the records of maps", type, field.mmaps),           \
+		SCRIPT_SHOW_OPTION("show-switch-events", "Print also the records of context switches", type,           \
+				   field.switches),                                                                    \
+		SCRIPT_SHOW_OPTION("show-namespace-events", "Print also the records of namespaces", type,              \
+				   field.namespaces),                                                                  \
+		SCRIPT_SHOW_OPTION("show-lost-events", "Print also the records of lost records", type, field.lost),    \
+		SCRIPT_SHOW_OPTION("show-bpf-events", "Print also the records of BPF programs and their symbols",      \
+				   type, field.bpf),                                                                   \
+		SCRIPT_SHOW_OPTION("show-cgroup-events", "Print also the records of control groups", type,             \
+				   field.cgroups),                                                                     \
+		SCRIPT_SHOW_OPTION("show-text-poke-events", "Print also the records of kernel code that was changed",  \
+				   type, field.text_pokes),                                                            \
+		SCRIPT_SHOW_OPTION("show-round-events",                                                                \
+				   "Print also the marks that end a round, all in the order of the file", type,        \
+				   field.rounds)
 
 enum whose {
 	OF_SAMPLE,   /* of its sample_id trailer */
@@ -205,8 +212,10 @@ static const struct option script_table[] = {
 	{.letter = 'F',
 	 .name = "fields",
 	 .arg = "FIELD,...",
-	 .help = "Print these fields: comm, tid, pid, time, cpu, event, trace, ip, sym, symoff, dso, addr, period, iregs, uregs, "
-		 "misc, srcline, weight, phys_addr, data_page_size, code_page_size; with + or - before each, these more or less "
+	 .help = "Print these fields: comm, tid, pid, time, cpu, event, trace, ip, sym, symoff, dso, addr, period, "
+		 "iregs, uregs, "
+		 "misc, srcline, weight, phys_addr, data_page_size, code_page_size; with + or - before each, these "
+		 "more or less "
 		 "than there are; with hw:, sw:, trace:, raw: or break: in front, of these events alone",
 	 .set = set_fields,
 	 .offset = offsetof(struct script_options, text.fields),
@@ -242,7 +251,8 @@ static const struct option script_table[] = {
 	 .family = "times"},
 	SCRIPT_SHOW_OPTIONS(struct script_options, show, "Records that are no samples"),
 	{.name = "folded",
-	 .help = "Print how often each call chain of the first event occurs, a line each, as flamegraph.pl and speedscope read it",
+	 .help = "Print how often each call chain of the first event occurs, a line each, as flamegraph.pl and "
+		 "speedscope read it",
 	 .set = option_set_flag,
 	 .offset = offsetof(struct script_options, folded),
 	 .group = "Output"},
@@ -264,33 +274,44 @@ static const struct option script_table[] = {
 	/* Of perf script, and not here: refused by name. */
 	OPTION_REFUSED('D', "dump-raw-trace", NULL, "the records as they are: use millrace report -D"),
 	OPTION_REFUSED(0, "dump-unsorted-raw-trace", NULL, "the records as they are: use millrace report -D"),
-	OPTION_REFUSED('L', "Latency", NULL, "irqs and preemption are fields of tracepoints: they are printed with those"),
+	OPTION_REFUSED('L', "Latency", NULL,
+		       "irqs and preemption are fields of tracepoints: they are printed with those"),
 	OPTION_REFUSED('d', "debug-mode", NULL, "the order of records is always checked, and losses are reported"),
 	OPTION_REFUSED('a', "all-cpus", NULL, "a recording is read, none is made: use millrace record -a"),
-	OPTION_REFUSED('g', "gen-script", "LANG", "scripts are not run here: read the lines of millrace script, or use perf script -g"),
-	OPTION_REFUSED('s', "script", "NAME", "scripts are not run here: read the lines of millrace script, or use perf script -s"),
+	OPTION_REFUSED('g', "gen-script", "LANG",
+		       "scripts are not run here: read the lines of millrace script, or use perf script -g"),
+	OPTION_REFUSED('s', "script", "NAME",
+		       "scripts are not run here: read the lines of millrace script, or use perf script -s"),
 	OPTION_REFUSED('l', "list", NULL, "scripts are not run here: use perf script -l"),
 	OPTION_REFUSED(0, "addr-range", "N", "use -S with the name of the function, or perf script --addr-range"),
 	OPTION_REFUSED(0, "dlfilter", "FILE", "no code is loaded here: use -c, -S, --pid, --tid, --dsos, -C or --time"),
 	OPTION_REFUSED(0, "dlarg", "ARG", "no code is loaded here: use -c, -S, --pid, --tid, --dsos, -C or --time"),
-	OPTION_REFUSED(0, "list-dlfilters", NULL, "no code is loaded here: use -c, -S, --pid, --tid, --dsos, -C or --time"),
-	OPTION_REFUSED_OPTIONAL("call-trace", "traces of the hardware are not decoded here: use perf script --call-trace"),
-	OPTION_REFUSED_OPTIONAL("call-ret-trace", "traces of the hardware are not decoded here: use perf script --call-ret-trace"),
-	OPTION_REFUSED_OPTIONAL("insn-trace", "traces of the hardware are not decoded here: use perf script --insn-trace"),
+	OPTION_REFUSED(0, "list-dlfilters", NULL,
+		       "no code is loaded here: use -c, -S, --pid, --tid, --dsos, -C or --time"),
+	OPTION_REFUSED_OPTIONAL("call-trace",
+				"traces of the hardware are not decoded here: use perf script --call-trace"),
+	OPTION_REFUSED_OPTIONAL("call-ret-trace",
+				"traces of the hardware are not decoded here: use perf script --call-ret-trace"),
+	OPTION_REFUSED_OPTIONAL("insn-trace",
+				"traces of the hardware are not decoded here: use perf script --insn-trace"),
 	OPTION_REFUSED_OPTIONAL("itrace", "traces of the hardware are not decoded here: use perf script --itrace"),
 	OPTION_REFUSED_OPTIONAL("xed", "traces of the hardware are not decoded here: use perf script --xed"),
-	OPTION_REFUSED(0, "graph-function", "NAME", "traces of the hardware are not decoded here: use perf script --graph-function"),
+	OPTION_REFUSED(0, "graph-function", "NAME",
+		       "traces of the hardware are not decoded here: use perf script --graph-function"),
 	OPTION_REFUSED(0, "max-blocks", "N", "instructions are not decoded here: use perf script --max-blocks"),
 	OPTION_REFUSED(0, "stitch-lbr", NULL, "branch stacks are not joined here: use perf script --stitch-lbr"),
-	OPTION_REFUSED(0, "per-event-dump", NULL, "one output holds all events: choose by the event's name, or use perf script"),
+	OPTION_REFUSED(0, "per-event-dump", NULL,
+		       "one output holds all events: choose by the event's name, or use perf script"),
 	OPTION_REFUSED(0, "show-on-off-events", NULL, "no event switches here: use --time"),
 	OPTION_REFUSED(0, "switch-on", "EVENT", "no event switches here: use --time"),
 	OPTION_REFUSED(0, "switch-off", "EVENT", "no event switches here: use --time"),
 	OPTION_REFUSED(0, "stop-bt", "NAME", "use --max-stack, or millrace script --folded and a text tool"),
 	OPTION_REFUSED(0, "demangle", NULL, "names are always demangled: use perf script --no-demangle"),
-	OPTION_REFUSED(0, "demangle-kernel", NULL, "names of the kernel stay as they are: use c++filt behind millrace script"),
+	OPTION_REFUSED(0, "demangle-kernel", NULL,
+		       "names of the kernel stay as they are: use c++filt behind millrace script"),
 	OPTION_REFUSED(0, "inline", NULL, "inlined functions are always printed: use -G to hide call chains"),
-	OPTION_REFUSED(0, "show-kernel-path", NULL, "the kernel is always [kernel.kallsyms] here: use perf script --show-kernel-path"),
+	OPTION_REFUSED(0, "show-kernel-path", NULL,
+		       "the kernel is always [kernel.kallsyms] here: use perf script --show-kernel-path"),
 	OPTION_REFUSED(0, "guest-code", NULL, "guests of this machine are not looked into: use perf script"),
 	OPTION_REFUSED(0, "guestkallsyms", "FILE", "guests of this machine are not looked into: use perf script"),
 	OPTION_REFUSED(0, "guestmodules", "FILE", "guests of this machine are not looked into: use perf script"),
@@ -430,7 +451,8 @@ static void settle_text_options(struct script_options *options)
 	options->text.filter = &options->filter;
 	options->text.max_frames = options->max_stack < LINE_MAX_FRAMES ? (unsigned)options->max_stack : 0;
 	options->text.clock = (options->nanoseconds ? CLOCK_NANOSECONDS : 0) |
-			      (options->since_first ? CLOCK_SINCE_FIRST : 0) | (options->since_last ? CLOCK_SINCE_LAST : 0);
+			      (options->since_first ? CLOCK_SINCE_FIRST : 0) |
+			      (options->since_last ? CLOCK_SINCE_LAST : 0);
 }
 
 /* JSON has the process, too. */
@@ -445,7 +467,8 @@ static void settle_json(struct script_options *options)
 static int script_open(struct script *script)
 {
 	/* Marks are where they are in the file: sorted by time there are none. As perf does it. */
-	int err = input_open(&script->options.input, script->options.show.rounds ? SESSION_FILE_ORDER : 0, &script->session);
+	int err = input_open(&script->options.input, script->options.show.rounds ? SESSION_FILE_ORDER : 0,
+			     &script->session);
 
 	if (err)
 		return err;
@@ -490,12 +513,9 @@ static int script_run(int argc, char **argv)
 
 	sample_fields_init(&script.options.text.fields);
 	switch (configuration_parse(&command_script, argc, argv, &script.options, &config)) {
-	case OPTION_EXIT:
-		return 0;
-	case OPTION_BAD:
-		return COMMAND_USAGE;
-	case OPTION_OK:
-		break;
+	case OPTION_EXIT: return 0;
+	case OPTION_BAD: return COMMAND_USAGE;
+	case OPTION_OK: break;
 	}
 	int first = config.given.first;
 	if (first < argc) {
@@ -546,15 +566,16 @@ const struct command command_script = {
 	.name = "script",
 	.summary = "Print every sample of a recording as text",
 	.usage = "[OPTIONS]",
-	.description =
-		"Reads a recording and prints its samples in the order of time, as `perf script` does: command, thread, CPU "
-		"where it was sampled, time in seconds, period, event, and the address with its symbol, or the call chain "
-		"on lines of their own, or the fields of a tracepoint.\n\n"
-		"Examples:\n"
-		"  millrace script | head -50\n"
-		"  millrace script --folded | flamegraph.pl > flame.svg\n"
-		"  millrace script --json | jq .callchain[0].sym\n"
-		"  millrace record -e 'sched:*' -a -o - -- sleep 1 | millrace script",
+	.description = "Reads a recording and prints its samples in the order of time, as `perf script` does: command, "
+		       "thread, CPU "
+		       "where it was sampled, time in seconds, period, event, and the address with its symbol, or the "
+		       "call chain "
+		       "on lines of their own, or the fields of a tracepoint.\n\n"
+		       "Examples:\n"
+		       "  millrace script | head -50\n"
+		       "  millrace script --folded | flamegraph.pl > flame.svg\n"
+		       "  millrace script --json | jq .callchain[0].sym\n"
+		       "  millrace record -e 'sched:*' -a -o - -- sleep 1 | millrace script",
 	.options = script_table,
 	.run = script_run,
 };

@@ -7,13 +7,13 @@
 
 #include "analyze/machine/machine.h"
 #include "base/thread_pool.h"
-#include "cmd/input/input.h"
 #include "cmd/cli/output.h"
+#include "cmd/input/input.h"
 
 /*
- * A round: each piece of a run becomes a chunk of text, made by any worker, while one of them writes the chunks of the round before.
- * Where a sample needs a change of the machine (a task or an object that is met for the first time), its piece stops, and the
- * caller makes the rest of that chunk when the round is over.
+ * A round: each piece of a run becomes a chunk of text, made by any worker, while one of them writes the chunks of the
+ * round before. Where a sample needs a change of the machine (a task or an object that is met for the first time), its
+ * piece stops, and the caller makes the rest of that chunk when the round is over.
  */
 enum { NR_CHUNKS = 32, ROUND_BYTES = 16 << 20 /* of a round, about */, CHUNK_KEPT_BYTES = 1 << 20 };
 
@@ -33,7 +33,7 @@ struct round {
 struct script_workers {
 	struct script_workers_options options;
 	unsigned nr_workers;
-	bool ready; /* the texts are there */
+	bool ready;                 /* the texts are there */
 	struct sample_text **texts; /* of each worker; the first is the caller's own */
 	struct round rounds[2];
 	struct round *made, *making; /* made: to be written */
@@ -44,7 +44,8 @@ struct script_workers {
 	const struct prefetcher_chunk *pieces;
 };
 
-int script_workers_new(const struct script_workers_options *options, struct sample_text *text, struct script_workers **ret)
+int script_workers_new(const struct script_workers_options *options, struct sample_text *text,
+		       struct script_workers **ret)
 {
 	unsigned nr_workers = thread_pool_useful_size();
 
@@ -194,7 +195,8 @@ static int run_round(struct script_workers *workers, struct prefetcher *ahead, s
 	return result < 0 ? result : 1;
 }
 
-/* Makes the other workers' texts, at the first long run. When that fails one thread makes all lines, and will say why. */
+/* Makes the other workers' texts, at the first long run. When that fails one thread makes all lines, and will say why.
+ */
 static bool is_ready(struct script_workers *workers)
 {
 	const struct script_workers_options *options = &workers->options;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * script_workers: the lines of many samples, made by several threads and written in the order of the samples. What they print is
- * what sample_text_print() prints in one thread, the slow way (tests/integration/test_read_cpus.py).
- * One owner (script_workers_free), used by one thread. Memory: bounded, whatever the size of the file.
+ * script_workers: the lines of many samples, made by several threads and written in the order of the samples. What they
+ * print is what sample_text_print() prints in one thread, the slow way (tests/integration/test_read_cpus.py). One owner
+ * (script_workers_free), used by one thread. Memory: bounded, whatever the size of the file.
  */
 #pragma once
 
@@ -27,7 +27,8 @@ struct script_workers_options {
  * text: the caller's own, which prints the samples that need a change of the machine. *ret is NULL when there
  * is only one CPU, or the lines depend on each other. 0 or -ENOMEM.
  */
-int script_workers_new(const struct script_workers_options *options, struct sample_text *text, struct script_workers **ret);
+int script_workers_new(const struct script_workers_options *options, struct sample_text *text,
+		       struct script_workers **ret);
 void script_workers_free(struct script_workers *workers); /* NULL is fine */
 
 /* For prefetcher_start(). NULL is fine. */

@@ -120,7 +120,8 @@ static void dump_sample_text(const struct session_record *record, FILE *to)
 	uint64_t type = sample->present;
 
 	fprintf(to, "(IP, 0x%x): %d/%d: %#" PRIx64 " period: %" PRIu64 " addr: %#" PRIx64 "\n",
-		record->view.header->misc, (int)sample->pid, (int)sample->tid, sample->ip, sample->period, sample->addr);
+		record->view.header->misc, (int)sample->pid, (int)sample->tid, sample->ip, sample->period,
+		sample->addr);
 	if (type & PERF_SAMPLE_CALLCHAIN)
 		print_chain(sample, to);
 	if (type & PERF_SAMPLE_BRANCH_STACK)
@@ -194,7 +195,8 @@ static void print_comm(struct cursor *at, uint16_t misc, FILE *to)
 	int pid = (int)cursor_u32(at), tid = (int)cursor_u32(at);
 	AUTO_ESCAPED comm = take_text(at);
 
-	fprintf(to, "%s: %.*s:%d/%d\n", misc & PERF_RECORD_MISC_COMM_EXEC ? " exec" : "", comm.len, comm.text, pid, tid);
+	fprintf(to, "%s: %.*s:%d/%d\n", misc & PERF_RECORD_MISC_COMM_EXEC ? " exec" : "", comm.len, comm.text, pid,
+		tid);
 }
 
 static void print_fork(struct cursor *at, FILE *to)
@@ -208,9 +210,9 @@ static void print_fork(struct cursor *at, FILE *to)
 static void print_switch(struct cursor *at, const struct perf_event_header *header, FILE *to)
 {
 	bool out = header->misc & PERF_RECORD_MISC_SWITCH_OUT;
-	const char *what = !out                                                  ? "IN         "
+	const char *what = !out                                                 ? "IN         "
 			   : header->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT ? "OUT preempt"
-										 : "OUT        ";
+										: "OUT        ";
 
 	if (header->type == PERF_RECORD_SWITCH) {
 		fprintf(to, " %s\n", what);
@@ -229,10 +231,11 @@ static void print_namespaces(struct cursor *at, FILE *to)
 	fprintf(to, " %d/%d - nr_namespaces: %" PRIu64 "\n\t\t[", pid, tid, nr);
 	for (uint64_t i = 0; i < nr && cursor_left(at) >= 16; i++) {
 		uint64_t device = cursor_u64(at), inode = cursor_u64(at);
-		fprintf(to, "%" PRIu64 "/%s: %" PRIu64 "/%#" PRIx64 "%s", i, i < 7 ? names[i] : "unknown", device, inode,
-			i + 1 == nr    ? "]\n"
+		fprintf(to, "%" PRIu64 "/%s: %" PRIu64 "/%#" PRIx64 "%s", i, i < 7 ? names[i] : "unknown", device,
+			inode,
+			i + 1 == nr  ? "]\n"
 			: i % 4 == 3 ? ", \n\t\t "
-				       : ", ");
+				     : ", ");
 	}
 }
 
@@ -243,7 +246,8 @@ static void print_ksymbol(struct cursor *at, FILE *to)
 	unsigned type = cursor_u16(at), flags = cursor_u16(at);
 	AUTO_ESCAPED name = take_text(at);
 
-	fprintf(to, " addr %" PRIx64 " len %u type %u flags 0x%x name %.*s\n", addr, len, type, flags, name.len, name.text);
+	fprintf(to, " addr %" PRIx64 " len %u type %u flags 0x%x name %.*s\n", addr, len, type, flags, name.len,
+		name.text);
 }
 
 static void print_id_index(struct cursor *at, FILE *to)
@@ -254,8 +258,8 @@ static void print_id_index(struct cursor *at, FILE *to)
 	for (uint64_t i = 0; i < nr && cursor_left(at) >= 32; i++) {
 		uint64_t id = cursor_u64(at), index = cursor_u64(at);
 		int64_t cpu = (int64_t)cursor_u64(at), tid = (int64_t)cursor_u64(at);
-		fprintf(to, " ... id: %" PRIu64 "  idx: %" PRIu64 "  cpu: %" PRId64 "  tid: %" PRId64 "\n", id, index, cpu,
-			tid);
+		fprintf(to, " ... id: %" PRIu64 "  idx: %" PRIu64 "  cpu: %" PRId64 "  tid: %" PRId64 "\n", id, index,
+			cpu, tid);
 	}
 }
 
@@ -327,46 +331,25 @@ static void print_update(struct cursor *at, FILE *to)
 		cursor_copy(at, &scale, sizeof(scale));
 		fprintf(to, "... scale: %f\n", scale);
 		break;
-	case EVENT_UPDATE_UNIT:
-		fprintf(to, "... unit:  %.*s\n", text.len, text.text);
-		break;
-	case EVENT_UPDATE_NAME:
-		fprintf(to, "... name:  %.*s\n", text.len, text.text);
-		break;
-	case EVENT_UPDATE_CPUS:
-		fputs("... cpus\n", to);
-		break;
-	default:
-		fputs("... unknown type\n", to);
-		break;
+	case EVENT_UPDATE_UNIT: fprintf(to, "... unit:  %.*s\n", text.len, text.text); break;
+	case EVENT_UPDATE_NAME: fprintf(to, "... name:  %.*s\n", text.len, text.text); break;
+	case EVENT_UPDATE_CPUS: fputs("... cpus\n", to); break;
+	default: fputs("... unknown type\n", to); break;
 	}
 }
 
 static void print_user(struct cursor *at, const struct perf_event_header *header, FILE *to)
 {
 	switch (header->type) {
-	case RECORD_ID_INDEX:
-		print_id_index(at, to);
-		break;
-	case RECORD_THREAD_MAP:
-		print_thread_map(at, to);
-		break;
-	case RECORD_CPU_MAP:
-		print_cpu_map(at, to);
-		break;
-	case RECORD_EVENT_UPDATE:
-		print_update(at, to);
-		break;
+	case RECORD_ID_INDEX: print_id_index(at, to); break;
+	case RECORD_THREAD_MAP: print_thread_map(at, to); break;
+	case RECORD_CPU_MAP: print_cpu_map(at, to); break;
+	case RECORD_EVENT_UPDATE: print_update(at, to); break;
 	case RECORD_HEADER_ATTR:
 	case RECORD_HEADER_FEATURE:
-	case RECORD_TRACING_DATA:
-		break; /* the next record's line ends this one */
-	case RECORD_FINISHED_ROUND:
-		fputc('\n', to);
-		break;
-	default:
-		fputs(": unhandled!\n", to);
-		break;
+	case RECORD_TRACING_DATA: break; /* the next record's line ends this one */
+	case RECORD_FINISHED_ROUND: fputc('\n', to); break;
+	default: fputs(": unhandled!\n", to); break;
 	}
 }
 
@@ -375,9 +358,7 @@ static void print_small(struct cursor *at, const struct session_record *record, 
 	uint64_t first = cursor_u64(at);
 
 	switch (record->view.header->type) {
-	case PERF_RECORD_LOST:
-		fprintf(to, ": id:%" PRIu64 ": lost:%" PRIu64 "\n", first, cursor_u64(at));
-		break;
+	case PERF_RECORD_LOST: fprintf(to, ": id:%" PRIu64 ": lost:%" PRIu64 "\n", first, cursor_u64(at)); break;
 	case PERF_RECORD_LOST_SAMPLES:
 		fprintf(to, ": id:%" PRIu64 ": lost samples :%" PRIu64 "\n", record->sample.id, first);
 		break;
@@ -390,9 +371,7 @@ static void print_small(struct cursor *at, const struct session_record *record, 
 		fprintf(to, " type %u, flags %u, id %u\n", (unsigned)(first & 0xffff), (unsigned)(first >> 16 & 0xffff),
 			(unsigned)(first >> 32));
 		break;
-	default:
-		fputs(": unhandled!\n", to);
-		break;
+	default: fputs(": unhandled!\n", to); break;
 	}
 }
 
@@ -402,32 +381,16 @@ void dump_record_text(const struct session_record *record, FILE *to)
 	struct cursor at = cursor_over((struct span){header + 1, header->size - sizeof(*header)});
 
 	switch (header->type) {
-	case PERF_RECORD_SAMPLE:
-		dump_sample_text(record, to);
-		break;
-	case PERF_RECORD_MMAP:
-		print_mmap(&at, header->misc, to);
-		break;
-	case PERF_RECORD_MMAP2:
-		print_mmap2(&at, header->misc, to);
-		break;
-	case PERF_RECORD_COMM:
-		print_comm(&at, header->misc, to);
-		break;
+	case PERF_RECORD_SAMPLE: dump_sample_text(record, to); break;
+	case PERF_RECORD_MMAP: print_mmap(&at, header->misc, to); break;
+	case PERF_RECORD_MMAP2: print_mmap2(&at, header->misc, to); break;
+	case PERF_RECORD_COMM: print_comm(&at, header->misc, to); break;
 	case PERF_RECORD_FORK:
-	case PERF_RECORD_EXIT:
-		print_fork(&at, to);
-		break;
+	case PERF_RECORD_EXIT: print_fork(&at, to); break;
 	case PERF_RECORD_SWITCH:
-	case PERF_RECORD_SWITCH_CPU_WIDE:
-		print_switch(&at, header, to);
-		break;
-	case PERF_RECORD_NAMESPACES:
-		print_namespaces(&at, to);
-		break;
-	case PERF_RECORD_KSYMBOL:
-		print_ksymbol(&at, to);
-		break;
+	case PERF_RECORD_SWITCH_CPU_WIDE: print_switch(&at, header, to); break;
+	case PERF_RECORD_NAMESPACES: print_namespaces(&at, to); break;
+	case PERF_RECORD_KSYMBOL: print_ksymbol(&at, to); break;
 	default:
 		if (header->type >= RECORD_USER_FIRST)
 			print_user(&at, header, to);
@@ -472,8 +435,8 @@ static void print_bytes(FILE *to, const struct session_info *info, uint64_t offs
 	const uint8_t *bytes = (const uint8_t *)record;
 	AUTO_ESCAPED path = escaped_text(strcmp(info->path, "-") ? info->path : "pipe");
 
-	fprintf(to, "\n%#" PRIx64 "@%s%s%s [%#x]: event: %u\n.\n. ... raw event: size %u bytes\n", offset, path.text, view->file ? "/" : "", view->file ? view->file : "",
-		record->size, record->type, record->size);
+	fprintf(to, "\n%#" PRIx64 "@%s%s%s [%#x]: event: %u\n.\n. ... raw event: size %u bytes\n", offset, path.text,
+		view->file ? "/" : "", view->file ? view->file : "", record->size, record->type, record->size);
 	for (size_t at = 0; at < record->size; at += BYTES_PER_LINE) {
 		size_t left = record->size - at;
 		print_line(to, bytes, at, left < BYTES_PER_LINE ? left : BYTES_PER_LINE);

@@ -24,8 +24,7 @@ enum { FUNCTIONS_MAX = 256 };
  * Elements of an array of the info: `offset` is where it lies in the program's data. A bad cursor when it
  * does not.
  */
-static struct cursor array_over(const struct feature_bpf_prog *prog, uint64_t offset, uint64_t nr,
-				size_t element)
+static struct cursor array_over(const struct feature_bpf_prog *prog, uint64_t offset, uint64_t nr, size_t element)
 {
 	struct cursor at = cursor_over(prog->data);
 
@@ -232,8 +231,7 @@ static int header_print_cpu_topology(struct session *session, struct span payloa
 	if (sound && (!dies || topology.has_die_ids))
 		put_cpu_ids(&topology, dies, out);
 	else
-		buf_printf(out, "# Core ID%s and Socket ID information is not available\n",
-			   dies ? ", Die ID" : "");
+		buf_printf(out, "# Core ID%s and Socket ID information is not available\n", dies ? ", Die ID" : "");
 	return 0;
 }
 
@@ -247,8 +245,8 @@ static int header_print_numa(struct session *session, struct span payload, struc
 	if (got)
 		return got;
 	while ((got = feature_list_numa(&list, &node)) > 0) {
-		buf_printf(out, "# node%u meminfo  : total = %" PRIu64 " kB, free = %" PRIu64 " kB\n",
-			   node.node, node.total_kb, node.free_kb);
+		buf_printf(out, "# node%u meminfo  : total = %" PRIu64 " kB, free = %" PRIu64 " kB\n", node.node,
+			   node.total_kb, node.free_kb);
 		/* A node of memory alone; perf's word for no CPUs. */
 		AUTO_ESCAPED cpus = escaped_text(*node.cpus ? node.cpus : "-1");
 		buf_printf(out, "# node%u cpu list : %s\n", node.node, cpus.text);
@@ -344,8 +342,7 @@ static int header_print_memory(struct session *session, struct span payload, str
 	(void)session;
 	if (got)
 		return got;
-	buf_printf(out, "# memory nodes (nr %" PRIu64 ", block size 0x%" PRIx64 "):\n", list.left,
-		   block_bytes);
+	buf_printf(out, "# memory nodes (nr %" PRIu64 ", block size 0x%" PRIx64 "):\n", list.left, block_bytes);
 	while ((got = feature_list_memory(&list, &node)) > 0) {
 		buf_printf(out, "#  %3" PRIu64 " [", node.node);
 		put_bytes(block_bytes * count_blocks(&node), out);
@@ -638,18 +635,12 @@ static int print_compressed(struct session *session, struct span payload, struct
 static const char *clock_name(uint32_t clockid)
 {
 	switch (clockid) {
-	case CLOCK_REALTIME:
-		return "realtime";
-	case CLOCK_MONOTONIC:
-		return "monotonic";
-	case CLOCK_MONOTONIC_RAW:
-		return "monotonic_raw";
-	case CLOCK_BOOTTIME:
-		return "boottime";
-	case CLOCK_TAI:
-		return "tai";
-	default:
-		return "(not found)";
+	case CLOCK_REALTIME: return "realtime";
+	case CLOCK_MONOTONIC: return "monotonic";
+	case CLOCK_MONOTONIC_RAW: return "monotonic_raw";
+	case CLOCK_BOOTTIME: return "boottime";
+	case CLOCK_TAI: return "tai";
+	default: return "(not found)";
 	}
 }
 
@@ -672,10 +663,10 @@ static int print_clock(struct session *session, struct span payload, struct buf 
 	if (localtime_r(&wall_s, &local))
 		strftime(date, sizeof(date), "%F %T", &local);
 	buf_printf(out, "# clockid: %s (%u)\n", clock_name(clock.clockid), clock.clockid);
-	buf_printf(out, "# reference time: %s.%06" PRIu64 " = %" PRIu64 ".%06" PRIu64 " (TOD) = ", date,
-		   wall_us, (uint64_t)wall_s, wall_us);
-	buf_printf(out, "%" PRIu64 ".%09" PRIu64 " (%s)\n", clock.clock_ns / 1000000000,
-		   clock.clock_ns % 1000000000, clock_name(clock.clockid));
+	buf_printf(out, "# reference time: %s.%06" PRIu64 " = %" PRIu64 ".%06" PRIu64 " (TOD) = ", date, wall_us,
+		   (uint64_t)wall_s, wall_us);
+	buf_printf(out, "%" PRIu64 ".%09" PRIu64 " (%s)\n", clock.clock_ns / 1000000000, clock.clock_ns % 1000000000,
+		   clock_name(clock.clockid));
 	return 0;
 }
 

@@ -15,21 +15,20 @@ struct header_options {
 };
 
 /* Their rows in the table of a command whose struct `type` has a struct header_options `field`. */
-#define HEADER_OPTIONS(type, field, heading) \
-	{.name = "header", \
-	 .help = "Print first what the file says of itself and of the machine", \
-	 .set = option_set_flag, \
-	 .offset = offsetof(type, field.wanted), \
-	 .group = heading}, \
-	{.name = "header-only", \
-	 .help = "Print that alone", \
-	 .set = option_set_flag, \
-	 .offset = offsetof(type, field.alone)}, \
-	{.letter = 'I', \
-	 .name = "show-info", \
-	 .help = "Print the long parts of it too: topology and caches", \
-	 .set = option_set_flag, \
-	 .offset = offsetof(type, field.full)}
+#define HEADER_OPTIONS(type, field, heading)                                                                           \
+	{.name = "header",                                                                                             \
+	 .help = "Print first what the file says of itself and of the machine",                                        \
+	 .set = option_set_flag,                                                                                       \
+	 .offset = offsetof(type, field.wanted),                                                                       \
+	 .group = heading},                                                                                            \
+		{.name = "header-only",                                                                                \
+		 .help = "Print that alone",                                                                           \
+		 .set = option_set_flag,                                                                               \
+		 .offset = offsetof(type, field.alone)},                                                               \
+	{                                                                                                              \
+		.letter = 'I', .name = "show-info", .help = "Print the long parts of it too: topology and caches",     \
+		.set = option_set_flag, .offset = offsetof(type, field.full)                                           \
+	}
 
 /*
  * Prints the block of "# …" lines. full: also the long parts (-I); else a line says that they are there. Of

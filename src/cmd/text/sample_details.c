@@ -59,7 +59,8 @@ static const char *resolve_kernel(void *of, uint64_t address, uint64_t *ret_star
 	return location.symbol->name;
 }
 
-int trace_formats_open(struct session *session, struct lookup *lookup, struct tracepoints **formats, struct diag *reterr)
+int trace_formats_open(struct session *session, struct lookup *lookup, struct tracepoints **formats,
+		       struct diag *reterr)
 {
 	struct span blob;
 

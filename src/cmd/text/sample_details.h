@@ -28,7 +28,8 @@ void source_text_file(struct debug_info *info, const struct location *at, unsign
 
 /* trace_formats: the tracepoint formats of a recording, with names for the kernel addresses in their fields. */
 /*
- * Once they are there (they come in the file, or before the first sample of a pipe) they stay open, for tracepoints_close()
- * before the lookup goes. 0 also when there are none yet; -EBADMSG, -ENOMEM and why.
+ * Once they are there (they come in the file, or before the first sample of a pipe) they stay open, for
+ * tracepoints_close() before the lookup goes. 0 also when there are none yet; -EBADMSG, -ENOMEM and why.
  */
-int trace_formats_open(struct session *session, struct lookup *lookup, struct tracepoints **formats, struct diag *reterr);
+int trace_formats_open(struct session *session, struct lookup *lookup, struct tracepoints **formats,
+		       struct diag *reterr);

@@ -115,12 +115,8 @@ static void put_value(const struct tracepoint_value *value, void *ctx)
 		json_object(trace->json, "trace");
 	trace->begun = true;
 	switch (value->kind) {
-	case VALUE_SIGNED:
-		json_signed(trace->json, value->name, (int64_t)value->number);
-		break;
-	case VALUE_UNSIGNED:
-		json_number(trace->json, value->name, value->number);
-		break;
+	case VALUE_SIGNED: json_signed(trace->json, value->name, (int64_t)value->number); break;
+	case VALUE_UNSIGNED: json_number(trace->json, value->name, value->number); break;
 	case VALUE_TEXT:
 		json_bytes(trace->json, value->name, value->bytes.ptr, strnlen(value->bytes.ptr, value->bytes.len));
 		break;
@@ -141,7 +137,8 @@ static int put_trace(struct json_writer *json, struct sample_line *line, struct 
 
 	if (err)
 		return err;
-	int bad = of->tracepoints ? tracepoint_values(of->tracepoints, line->record->sample.raw, put_value, &trace) : -ENOENT;
+	int bad = of->tracepoints ? tracepoint_values(of->tracepoints, line->record->sample.raw, put_value, &trace)
+				  : -ENOENT;
 	if (bad) {
 		json_null(json, "trace");
 	} else {

@@ -114,8 +114,7 @@ static int print_misc(struct sample_line *line, struct diag *reterr)
 		if (header->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT)
 			*at++ = 'p';
 		break;
-	default:
-		break;
+	default: break;
 	}
 	output_bytes(line->of->out, text, 6);
 	return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sample_line: the fields that a line of `millrace script` is made of: a row each, in the order of the line. One thread.
+ * sample_line: the fields that a line of `millrace script` is made of: a row each, in the order of the line. One
+ * thread.
  */
 #pragma once
 
@@ -74,11 +75,11 @@ struct line_context {
 	unsigned name_width;
 	unsigned clock; /* enum sample_clock */
 	unsigned max_frames;
-	uint64_t first_ns, last_ns; /* of the lines before; 0: none */
-	struct second second;       /* of the line before */
+	uint64_t first_ns, last_ns;      /* of the lines before; 0: none */
+	struct second second;            /* of the line before */
 	struct tracepoints *tracepoints; /* NULL until the first sample of one */
-	struct debug_info *debug_info; /* the machine's */
-	bool full_paths;           /* of source files */
+	struct debug_info *debug_info;   /* the machine's */
+	bool full_paths;                 /* of source files */
 	struct buf text;
 	struct location frames[LINE_MAX_FRAMES];
 };
@@ -112,8 +113,8 @@ bool sample_line_shows_chain(const struct sample_line *line);
 uint64_t sample_line_time(struct sample_line *line);
 
 /*
- * The line of the source of a frame; `inner` is the frame inside of it, NULL: none. NULL: there is nothing to look up, or
- * the frame is what `inner` was compiled into, whose line is not that of the address. Valid until the next call.
+ * The line of the source of a frame; `inner` is the frame inside of it, NULL: none. NULL: there is nothing to look up,
+ * or the frame is what `inner` was compiled into, whose line is not that of the address. Valid until the next call.
  */
 const char *sample_line_source(struct line_context *of, const struct location *at, const struct location *inner);
 

@@ -19,9 +19,12 @@
 enum { ALL_KINDS = NR_KINDS };
 
 static const char *const kind_names[NR_KINDS] = {
-	[PERF_TYPE_HARDWARE] = "hardware",     [PERF_TYPE_SOFTWARE] = "software",
-	[PERF_TYPE_TRACEPOINT] = "tracepoint", [PERF_TYPE_HW_CACHE] = "hardware-cache",
-	[PERF_TYPE_RAW] = "raw",	       [PERF_TYPE_BREAKPOINT] = "breakpoint",
+	[PERF_TYPE_HARDWARE] = "hardware",
+	[PERF_TYPE_SOFTWARE] = "software",
+	[PERF_TYPE_TRACEPOINT] = "tracepoint",
+	[PERF_TYPE_HW_CACHE] = "hardware-cache",
+	[PERF_TYPE_RAW] = "raw",
+	[PERF_TYPE_BREAKPOINT] = "breakpoint",
 	[KIND_OTHER] = "other",
 };
 
@@ -70,8 +73,8 @@ static int parse_kind(const char *text, size_t len, unsigned *ret, struct diag *
 			*ret = kind_words[i].kind;
 			return 0;
 		}
-	return diag_set(reterr, -EINVAL, "\"%.*s\" is no kind of events; there are hw, sw, trace, raw and break", (int)len,
-			text);
+	return diag_set(reterr, -EINVAL, "\"%.*s\" is no kind of events; there are hw, sw, trace, raw and break",
+			(int)len, text);
 }
 
 static int no_such_field(const char *text, size_t len, struct diag *reterr)
@@ -150,7 +153,8 @@ static int parse_list(const char *text, unsigned only, struct sample_fields *fie
 		if (err)
 			return err;
 		if (only != ALL_KINDS && !kind_has(field, only))
-			return diag_set(reterr, -EINVAL, "%s events have no field \"%.*s\"", kind_names[only], (int)len, at);
+			return diag_set(reterr, -EINVAL, "%s events have no field \"%.*s\"", kind_names[only], (int)len,
+					at);
 		change(fields, only, field, how);
 		at += len;
 		if (!*at)
@@ -182,8 +186,8 @@ int sample_fields_settle(struct kind_fields *fields, const struct event_desc *ev
 		if (!(fields->shown >> field & 1) || !row->sample_type || event->attr.sample_type & row->sample_type)
 			continue;
 		if (fields->asked >> field & 1)
-			return diag_set(reterr, -EINVAL, "the samples of %s have no \"%s\": leave it out of -F", event->name,
-					row->name);
+			return diag_set(reterr, -EINVAL, "the samples of %s have no \"%s\": leave it out of -F",
+					event->name, row->name);
 		fields->shown &= ~FIELD_BIT(field);
 	}
 	if (fields->shown & FIELD_BIT(FIELD_SYMOFF) && !(fields->shown & FIELD_BIT(FIELD_SYM))) {
@@ -283,10 +287,14 @@ void sample_text_free(struct sample_text *text)
 	free(text);
 }
 
-/* Call chains bring addresses: to tracepoints, unless they have a list of their own; perf leaves the rest out in pipes. */
+/* Call chains bring addresses: to tracepoints, unless they have a list of their own; perf leaves the rest out in pipes.
+ */
 static void add_chains(const struct sample_text *text, const struct perf_event_attr *attr, struct columns *columns)
 {
-	enum { IP_SYM = FIELD_BIT(FIELD_IP) | FIELD_BIT(FIELD_SYM), REST = FIELD_BIT(FIELD_SYMOFF) | FIELD_BIT(FIELD_DSO) };
+	enum {
+		IP_SYM = FIELD_BIT(FIELD_IP) | FIELD_BIT(FIELD_SYM),
+		REST = FIELD_BIT(FIELD_SYMOFF) | FIELD_BIT(FIELD_DSO)
+	};
 	const struct kind_fields *chosen = &text->options.fields.kinds[sample_kind(attr)];
 
 	if (text->options.hide_chains || !(attr->sample_type & PERF_SAMPLE_CALLCHAIN))
@@ -307,7 +315,8 @@ static int check_silenced(const struct sample_text *text, struct diag *reterr)
 {
 	for (unsigned kind = 0; kind < NR_KINDS; kind++)
 		if (text->options.fields.kinds[kind].silenced && !text->columns[kind].decided)
-			return diag_set(reterr, -EINVAL, "there are no %s events, which -F speaks of", sample_kind_name(kind));
+			return diag_set(reterr, -EINVAL, "there are no %s events, which -F speaks of",
+					sample_kind_name(kind));
 	return 0;
 }
 
@@ -378,8 +387,8 @@ static struct steady_key steady_key(const struct columns *columns, const struct 
 
 static bool same_key(const struct steady_key *a, const struct steady_key *b)
 {
-	return a->columns == b->columns && a->comm == b->comm && a->pid == b->pid && a->tid == b->tid && a->cpu == b->cpu &&
-	       a->type_misc == b->type_misc && a->chain == b->chain;
+	return a->columns == b->columns && a->comm == b->comm && a->pid == b->pid && a->tid == b->tid &&
+	       a->cpu == b->cpu && a->type_misc == b->type_misc && a->chain == b->chain;
 }
 
 static int print_columns(const struct columns *columns, unsigned from, unsigned to, struct sample_line *line,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sample_text: a sample as `perf script` prints it: who, where, when, which event, its fields, its call chain. Each object is used
- * by one thread; several may exist side by side. Which fields are printed is decided for each kind of event (software, tracepoint
+ * sample_text: a sample as `perf script` prints it: who, where, when, which event, its fields, its call chain. Each
+ * object is used by one thread; several may exist side by side. Which fields are printed is decided for each kind of
+ * event (software, tracepoint
  * ...) by the first event of that kind.
  */
 #pragma once
@@ -38,14 +39,14 @@ struct sample_fields {
 void sample_fields_init(struct sample_fields *fields);
 
 /*
- * "comm,tid,ip" (just these), "+pid,-comm" (changes), "trace:comm,trace" (of one kind: hw, sw, trace, raw, break), "trace:"
- * (nothing of that kind). Once for each -F. 0, or -EINVAL and why.
+ * "comm,tid,ip" (just these), "+pid,-comm" (changes), "trace:comm,trace" (of one kind: hw, sw, trace, raw, break),
+ * "trace:" (nothing of that kind). Once for each -F. 0, or -EINVAL and why.
  */
 int sample_fields_parse(const char *text, struct sample_fields *fields, struct diag *reterr);
 
 /*
- * By the first event of a kind: removes the fields that its samples do not have; -EINVAL and why when one of them was asked for by
- * name, or when the fields make no sense together.
+ * By the first event of a kind: removes the fields that its samples do not have; -EINVAL and why when one of them was
+ * asked for by name, or when the fields make no sense together.
  */
 int sample_fields_settle(struct kind_fields *fields, const struct event_desc *event, struct diag *reterr);
 
@@ -65,8 +66,8 @@ struct sample_text *sample_text_new(const struct sample_text_options *options, s
 void sample_text_free(struct sample_text *text); /* NULL is fine */
 
 /*
- * Before the first record of a file (again, by itself, when a pipe brings more events): do samples have the fields that were asked
- * for? 0, or -EINVAL and why.
+ * Before the first record of a file (again, by itself, when a pipe brings more events): do samples have the fields that
+ * were asked for? 0, or -EINVAL and why.
  */
 int sample_text_settle(struct sample_text *text, struct diag *reterr);
 
@@ -74,8 +75,8 @@ int sample_text_settle(struct sample_text *text, struct diag *reterr);
 bool sample_text_lines_are_independent(const struct sample_text_options *options);
 
 /*
- * Opens what all samples need, before other objects of the same options and session are used beside this one. 0, or -errno, which
- * sample_text_print() will explain.
+ * Opens what all samples need, before other objects of the same options and session are used beside this one. 0, or
+ * -errno, which sample_text_print() will explain.
  */
 int sample_text_prepare(struct sample_text *text);
 
@@ -83,12 +84,13 @@ int sample_text_prepare(struct sample_text *text);
 struct lookup *sample_text_lookup(struct sample_text *text);
 
 /*
- * Prints a sample, if it passes the filter. 0, or -errno and why: the tracepoint formats are damaged, or out of memory. When its
- * read-only lookup would have had to change the machine, the printed text is not valid.
+ * Prints a sample, if it passes the filter. 0, or -errno and why: the tracepoint formats are damaged, or out of memory.
+ * When its read-only lookup would have had to change the machine, the printed text is not valid.
  */
 int sample_text_print(struct sample_text *text, const struct session_record *record, struct output *out,
 		      struct diag *reterr);
 
-/* Prints a kernel record of that task that is not a sample: the fields in front of the event, then its content. Same errors. */
+/* Prints a kernel record of that task that is not a sample: the fields in front of the event, then its content. Same
+ * errors. */
 int sample_text_print_record(struct sample_text *text, const struct session_record *record, struct task *task,
 			     struct output *out, struct diag *reterr);

@@ -127,13 +127,10 @@ static const struct name *take_part(const struct name names[], size_t nr, const 
 static bool cache_has_op(uint64_t cache, uint64_t op)
 {
 	switch (cache) {
-	case PERF_COUNT_HW_CACHE_L1I:
-		return op != PERF_COUNT_HW_CACHE_OP_WRITE;
+	case PERF_COUNT_HW_CACHE_L1I: return op != PERF_COUNT_HW_CACHE_OP_WRITE;
 	case PERF_COUNT_HW_CACHE_ITLB:
-	case PERF_COUNT_HW_CACHE_BPU:
-		return op == PERF_COUNT_HW_CACHE_OP_READ;
-	default:
-		return true;
+	case PERF_COUNT_HW_CACHE_BPU: return op == PERF_COUNT_HW_CACHE_OP_READ;
+	default: return true;
 	}
 }
 
@@ -224,8 +221,7 @@ static int visit_caches(names_visitor *visit, void *data)
 {
 	static const char *const endings[] = {"-loads",        "-load-misses", "-stores",
 					      "-store-misses", "-prefetches",  "-prefetch-misses"};
-	static const char *const first[] = {"L1-dcache", "L1-icache", "LLC", "dTLB",
-					    "iTLB",      "branch",    "node"};
+	static const char *const first[] = {"L1-dcache", "L1-icache", "LLC", "dTLB", "iTLB", "branch", "node"};
 	struct named_event event;
 	char word[64];
 	int err = 0;
@@ -315,8 +311,7 @@ void suggest_offer_as(struct suggest *suggest, const char *known, const char *sh
 		return;
 	if (suggest->nr < SUGGEST_MOST)
 		suggest->nr++;
-	memmove(&suggest->near[at + 1], &suggest->near[at],
-		(suggest->nr - 1 - at) * sizeof(suggest->near[0]));
+	memmove(&suggest->near[at + 1], &suggest->near[at], (suggest->nr - 1 - at) * sizeof(suggest->near[0]));
 	memcpy(suggest->near[at].word, shown, strlen(shown) + 1);
 	suggest->near[at].distance = distance;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * names: what the words of -e mean: hardware, software, caches and raw numbers, which are the same on every machine; PMUs and
- * tracepoints, as sysfs and tracefs describe them; names of libpfm4. Nothing is kept but the state of libpfm4.
+ * names: what the words of -e mean: hardware, software, caches and raw numbers, which are the same on every machine;
+ * PMUs and tracepoints, as sysfs and tracefs describe them; names of libpfm4. Nothing is kept but the state of libpfm4.
  */
 #pragma once
 
@@ -53,8 +53,8 @@ bool names_find_raw(const char *word, size_t len, struct named_event *ret);
 const char *names_of(uint32_t type, uint64_t config);
 
 /*
- * Calls `visit` with each word: software, hardware, then caches, those in one spelling. Words for the same number follow
- * each other. What it returns, when not 0, ends the visit.
+ * Calls `visit` with each word: software, hardware, then caches, those in one spelling. Words for the same number
+ * follow each other. What it returns, when not 0, ends the visit.
  */
 typedef int names_visitor(const char *word, const struct named_event *event, void *ctx);
 int names_visit(names_visitor *visit, void *ctx);
@@ -62,8 +62,9 @@ int names_visit(names_visitor *visit, void *ctx);
 void names_offer(struct suggest *suggest);
 
 /*
- * A PMU is a directory of /sys/bus/event_source/devices: the number of its type, where the terms of its events go in the attr
- * (format/), and the events that have a name (events/). Source: Documentation/ABI/testing/sysfs-bus-event_source-*.
+ * A PMU is a directory of /sys/bus/event_source/devices: the number of its type, where the terms of its events go in
+ * the attr (format/), and the events that have a name (events/). Source:
+ * Documentation/ABI/testing/sysfs-bus-event_source-*.
  */
 #define PMU_SOURCES "/sys/bus/event_source/devices" /* the usual place */
 
@@ -102,8 +103,8 @@ void pmu_offer_terms(const struct pmu *pmu, struct suggest *suggest);
 int pmu_visit_events(const char *sources, int (*visit)(const char *pmu, const char *event, void *ctx), void *ctx);
 
 /*
- * The directory that holds events/ ("/sys/kernel/tracing" or debugfs' copy); when none is mounted it is mounted here, if that
- * is permitted. Static text, or NULL and the diag says what to do. Any thread, but the first call.
+ * The directory that holds events/ ("/sys/kernel/tracing" or debugfs' copy); when none is mounted it is mounted here,
+ * if that is permitted. Static text, or NULL and the diag says what to do. Any thread, but the first call.
  */
 const char *tracefs_path(struct diag *reterr);
 
@@ -113,9 +114,9 @@ struct tracepoint {
 };
 
 /*
- * Calls `visit` for every tracepoint (events/SYSTEM/NAME/id) that matches both patterns (fnmatch(3); a plain name is one), in
- * the order of the directories; what it returns, when not 0, ends the visit. 0 also when there was none; -EACCES and other
- * errors of the directories with a diag.
+ * Calls `visit` for every tracepoint (events/SYSTEM/NAME/id) that matches both patterns (fnmatch(3); a plain name is
+ * one), in the order of the directories; what it returns, when not 0, ends the visit. 0 also when there was none;
+ * -EACCES and other errors of the directories with a diag.
  */
 int tracepoint_visit(const char *tracefs, const char *system_pattern, const char *name_pattern,
 		     int (*visit)(const struct tracepoint *tracepoint, void *ctx), void *ctx, struct diag *reterr);
@@ -126,8 +127,9 @@ void tracepoint_names(const char *tracefs, void (*offer)(const char *system, con
 bool tracepoint_is_pattern(const char *text);
 
 /*
- * Which names of libpfm4 are looked up. The generic table holds the kernel's own events (PERF_COUNT_*, "perf::…") and, where
- * debugfs is mounted, each tracepoint's system as an event: making it reads the id of every tracepoint of the machine.
+ * Which names of libpfm4 are looked up. The generic table holds the kernel's own events (PERF_COUNT_*, "perf::…") and,
+ * where debugfs is mounted, each tracepoint's system as an event: making it reads the id of every tracepoint of the
+ * machine.
  */
 enum pfm_tables {
 	PFM_CPU,     /* those of the CPU's PMUs; the generic table only for names that begin with PERF_COUNT_ */
@@ -138,6 +140,7 @@ bool pfm_built(void); /* false: this build has no libpfm4, and no name is known 
 
 /*
  * "EVENT[:UMASK][:MODIFIER]…" of libpfm(3): what to count, and where not (exclude_*); nothing else of *ret is set. On
- * failure -EINVAL, *ret is untouched, and *ret_why (NULL: not wanted) is the library's reason, static text. One thread at a time.
+ * failure -EINVAL, *ret is untouched, and *ret_why (NULL: not wanted) is the library's reason, static text. One thread
+ * at a time.
  */
 int pfm_encode(const char *name, enum pfm_tables tables, struct perf_event_attr *ret, const char **ret_why);

@@ -20,8 +20,8 @@ static const char disabled_variable[] = "LIBPFM_DISABLED_PMUS";
 
 /*
  * Says which tables the next pfm_initialize() leaves out: those that the user does, and the generic ones. Always said,
- * because the library goes on with the pointer that it had when the variable is not set. *ret_before is the value before
- * (heap; NULL: the variable was not set). libpfm(3), ENVIRONMENT VARIABLES.
+ * because the library goes on with the pointer that it had when the variable is not set. *ret_before is the value
+ * before (heap; NULL: the variable was not set). libpfm(3), ENVIRONMENT VARIABLES.
  */
 static int disable_tables(bool generic, char **ret_before)
 {
@@ -30,7 +30,10 @@ static int disable_tables(bool generic, char **ret_before)
 
 	if (own && !(before = strdup(own)))
 		return -ENOMEM;
-	if (asprintf(&all, "%s%s", own ? own : "", !generic ? "" : own && *own ? ",perf,perf_raw" : "perf,perf_raw") < 0) {
+	if (asprintf(&all, "%s%s", own ? own : "",
+		     !generic      ? ""
+		     : own && *own ? ",perf,perf_raw"
+				   : "perf,perf_raw") < 0) {
 		all = NULL;
 		return -ENOMEM;
 	}
@@ -60,7 +63,8 @@ static bool is_generic(int idx)
 /* A code of libpfm(3). */
 static int encode(const char *name, bool generic, pfm_perf_encode_arg_t *arg)
 {
-	/* State of the library's: a table that was read once and is left out later is used all the same, though freed. */
+	/* State of the library's: a table that was read once and is left out later is used all the same, though freed.
+	 */
 	static bool generic_read;
 	AUTO_FREE char *before = NULL;
 

@@ -122,15 +122,9 @@ int pmu_format_apply(const struct pmu_format *format, uint64_t value, struct per
 	if (value)
 		return -ERANGE;
 	switch (format->word) {
-	case PMU_CONFIG:
-		attr->config = (attr->config & ~format->mask) | bits;
-		break;
-	case PMU_CONFIG1:
-		attr->config1 = (attr->config1 & ~format->mask) | bits;
-		break;
-	case PMU_CONFIG2:
-		attr->config2 = (attr->config2 & ~format->mask) | bits;
-		break;
+	case PMU_CONFIG: attr->config = (attr->config & ~format->mask) | bits; break;
+	case PMU_CONFIG1: attr->config1 = (attr->config1 & ~format->mask) | bits; break;
+	case PMU_CONFIG2: attr->config2 = (attr->config2 & ~format->mask) | bits; break;
 	}
 	return 0;
 }

@@ -8,15 +8,16 @@
 struct buf;
 struct diag;
 
-/* All that the kernel gives of user space and of the interrupted code: what unwinding with DWARF needs. 0: unknown here. */
+/* All that the kernel gives of user space and of the interrupted code: what unwinding with DWARF needs. 0: unknown
+ * here. */
 uint64_t registers_all(void);
 
 /* Instruction and stack pointer. */
 uint64_t registers_ip_sp(void);
 
 /*
- * What tells the caller of a function that has not stored its frame pointer yet: the link register of arm64, which perf samples
- * along with chains of frame pointers. 0: this architecture has none.
+ * What tells the caller of a function that has not stored its frame pointer yet: the link register of arm64, which perf
+ * samples along with chains of frame pointers. 0: this architecture has none.
  */
 uint64_t registers_leaf(void);
 

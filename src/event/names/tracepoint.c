@@ -38,14 +38,12 @@ const char *tracefs_path(struct diag *reterr)
 	if (mount("nodev", mount_point, "tracefs", 0, NULL) == 0)
 		return mount_point;
 	if (errno == ENODEV)
-		diag_set(reterr, 0,
-			 "this kernel has no tracefs (CONFIG_TRACING), so there are no tracepoints");
+		diag_set(reterr, 0, "this kernel has no tracefs (CONFIG_TRACING), so there are no tracepoints");
 	else if (errno == ENOENT)
-		diag_set(reterr, 0, "tracefs is not mounted and there is no %s: is /sys mounted?",
-			 mount_point);
+		diag_set(reterr, 0, "tracefs is not mounted and there is no %s: is /sys mounted?", mount_point);
 	else
-		diag_set(reterr, 0, "tracefs is not mounted (%s); as root: mount -t tracefs nodev %s",
-			 strerror(errno), mount_point);
+		diag_set(reterr, 0, "tracefs is not mounted (%s); as root: mount -t tracefs nodev %s", strerror(errno),
+			 mount_point);
 	return NULL;
 }
 
@@ -66,8 +64,8 @@ static int unreadable(int error, const char *path, struct diag *reterr)
 	if (error != EACCES && error != EPERM)
 		return diag_set(reterr, -error, "%s: %s", path, strerror(error));
 	bool restricted = fd_slurp_long("/proc/sys/kernel/perf_event_paranoid", &paranoid) == 0 && paranoid > -1;
-	return diag_set(reterr, -EACCES, "no permission to read %s; as root: mount -o remount,mode=750,gid=%u %.*s%s", path,
-			(unsigned)getegid(), (int)(events ? events - path : 0), path,
+	return diag_set(reterr, -EACCES, "no permission to read %s; as root: mount -o remount,mode=750,gid=%u %.*s%s",
+			path, (unsigned)getegid(), (int)(events ? events - path : 0), path,
 			restricted ? "; sysctl kernel.perf_event_paranoid=-1" : "");
 }
 
@@ -107,8 +105,7 @@ static int visit_one(struct visit *visit, const char *system, size_t system_len,
 
 static int visit_system(struct visit *visit, const char *system)
 {
-	int len =
-		snprintf(visit->path + visit->root_len, sizeof(visit->path) - visit->root_len, "/%s", system);
+	int len = snprintf(visit->path + visit->root_len, sizeof(visit->path) - visit->root_len, "/%s", system);
 	size_t system_len = visit->root_len + (size_t)len;
 
 	if (system_len >= sizeof(visit->path))
@@ -118,8 +115,7 @@ static int visit_system(struct visit *visit, const char *system)
 
 	AUTO_DIR DIR *dir = opendir(visit->path);
 	if (!dir)
-		return errno == ENOTDIR || errno == ENOENT ? 0
-							   : unreadable(errno, visit->path, visit->reterr);
+		return errno == ENOTDIR || errno == ENOENT ? 0 : unreadable(errno, visit->path, visit->reterr);
 	for (struct dirent *entry; (entry = readdir(dir));) {
 		if (entry->d_name[0] == '.' || entry->d_type == DT_REG)
 			continue;
@@ -133,8 +129,7 @@ static int visit_system(struct visit *visit, const char *system)
 }
 
 int tracepoint_visit(const char *tracefs, const char *system_pattern, const char *name_pattern,
-		     int (*call)(const struct tracepoint *tracepoint, void *data), void *data,
-		     struct diag *reterr)
+		     int (*call)(const struct tracepoint *tracepoint, void *data), void *data, struct diag *reterr)
 {
 	struct visit visit = {.system_pattern = system_pattern,
 			      .name_pattern = name_pattern,
@@ -143,8 +138,7 @@ int tracepoint_visit(const char *tracefs, const char *system_pattern, const char
 			      .reterr = reterr};
 	int len = snprintf(visit.path, sizeof(visit.path), "%s/events", tracefs);
 
-	if (len < 0 || (size_t)len >= sizeof(visit.path) || system_pattern[0] == '.' ||
-	    name_pattern[0] == '.')
+	if (len < 0 || (size_t)len >= sizeof(visit.path) || system_pattern[0] == '.' || name_pattern[0] == '.')
 		return 0;
 	visit.root_len = (size_t)len;
 
@@ -165,8 +159,7 @@ int tracepoint_visit(const char *tracefs, const char *system_pattern, const char
 	return 0;
 }
 
-void tracepoint_names(const char *tracefs, void (*offer)(const char *system, const char *name, void *data),
-		      void *data)
+void tracepoint_names(const char *tracefs, void (*offer)(const char *system, const char *name, void *data), void *data)
 {
 	char path[PATH_MAX];
 	size_t root_len = (size_t)snprintf(path, sizeof(path), "%s/events", tracefs);

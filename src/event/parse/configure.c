@@ -201,8 +201,8 @@ static uint64_t cap_freq(const struct setup *setup, uint64_t freq_hz, const char
 /* Each of these comes with a payload of its own. */
 static bool is_raw_record(const struct event *event)
 {
-	return event->tracepoint_system || (event->attr.type == PERF_TYPE_SOFTWARE &&
-					    event->attr.config == PERF_COUNT_SW_BPF_OUTPUT);
+	return event->tracepoint_system ||
+	       (event->attr.type == PERF_TYPE_SOFTWARE && event->attr.config == PERF_COUNT_SW_BPF_OUTPUT);
 }
 
 static void set_period(struct event *event, const struct setup *setup)
@@ -281,24 +281,26 @@ static int set_callgraph(struct event *event, const struct setup *setup, enum ev
 		attr->sample_regs_user = setup->options->user_regs | registers_leaf();
 	}
 	if (callgraph == CALLGRAPH_DWARF) {
-		uint64_t regs = setup->options->user_regs ? setup->options->user_regs | registers_ip_sp() : registers_all();
+		uint64_t regs =
+			setup->options->user_regs ? setup->options->user_regs | registers_ip_sp() : registers_all();
 		if (!regs)
-			return diag_set(setup->reterr, -ENOTSUP,
-					"no DWARF call graphs on this architecture: use fp");
+			return diag_set(setup->reterr, -ENOTSUP, "no DWARF call graphs on this architecture: use fp");
 		attr->sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
 		attr->sample_regs_user = regs;
 		attr->sample_stack_user = dump_bytes_of(event, setup->options);
 		attr->exclude_callchain_user = 1;
 	}
 	if (callgraph == CALLGRAPH_LBR && setup->options->branches)
-		return diag_set(setup->reterr, -EINVAL,
-				"the branch records of the CPU serve either call graphs (lbr) or -b and -j: choose one");
+		return diag_set(
+			setup->reterr, -EINVAL,
+			"the branch records of the CPU serve either call graphs (lbr) or -b and -j: choose one");
 	if (callgraph == CALLGRAPH_LBR) {
 		attr->sample_type |= PERF_SAMPLE_BRANCH_STACK;
 		attr->branch_sample_type = PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_CALL_STACK |
 					   PERF_SAMPLE_BRANCH_NO_FLAGS | PERF_SAMPLE_BRANCH_NO_CYCLES |
 					   PERF_SAMPLE_BRANCH_HW_INDEX;
-		attr->exclude_callchain_user = !(event->given & EVENT_GIVEN_CALLGRAPH); /* as perf: of the option only */
+		attr->exclude_callchain_user =
+			!(event->given & EVENT_GIVEN_CALLGRAPH); /* as perf: of the option only */
 	}
 	return 0;
 }
@@ -448,8 +450,7 @@ static int prepare(struct setup *setup)
 	setup->all_tasks = options->target == EVENT_TARGET_SYSTEM || options->target == EVENT_TARGET_CPUS;
 	setup->task_rings = options->per_thread && !setup->all_tasks;
 	setup->max_freq_hz = options->max_freq_hz;
-	if (!setup->max_freq_hz && fd_slurp_long("/proc/sys/kernel/perf_event_max_sample_rate", &max) == 0 &&
-	    max > 0)
+	if (!setup->max_freq_hz && fd_slurp_long("/proc/sys/kernel/perf_event_max_sample_rate", &max) == 0 && max > 0)
 		setup->max_freq_hz = (uint64_t)max;
 	if (options->freq_hz && options->period)
 		return diag_set(setup->reterr, -EINVAL, "either a frequency or a period, not both");

@@ -19,9 +19,8 @@ enum event_target {
 #define EVENT_FREQ_MAX UINT64_MAX
 
 enum {
-	EVENT_DUMP_BYTES = 8192, /* of user stack in a sample when nothing was said */
-	EVENT_DUMP_BYTES_MAX =
-		65528, /* perf_event_open(2): a multiple of 8, and the sample's size has 16 bits */
+	EVENT_DUMP_BYTES = 8192,      /* of user stack in a sample when nothing was said */
+	EVENT_DUMP_BYTES_MAX = 65528, /* perf_event_open(2): a multiple of 8, and the sample's size has 16 bits */
 };
 
 /* What the options say about all events. */
@@ -79,5 +78,6 @@ struct event_options {
  */
 int event_list_configure(struct event_list *list, const struct event_options *options, struct diag *reterr);
 
-/* -j: "any_call,u" to PERF_SAMPLE_BRANCH_*. Privileges alone mean any branch, as in perf. -EINVAL: the diag lists the words. */
+/* -j: "any_call,u" to PERF_SAMPLE_BRANCH_*. Privileges alone mean any branch, as in perf. -EINVAL: the diag lists the
+ * words. */
 int branch_filter_parse(const char *text, uint64_t *ret, struct diag *reterr);

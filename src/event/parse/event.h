@@ -94,12 +94,13 @@ int event_list_filter(struct event_list *list, const char *filter, struct diag *
 int event_list_leave_out_recorder(struct event_list *list, struct diag *reterr);
 
 /*
- * The directory of the hierarchy that perf events follow: the one mounted with perf_event, or cgroup2. Heap; NULL: none is
- * mounted.
+ * The directory of the hierarchy that perf events follow: the one mounted with perf_event, or cgroup2. Heap; NULL: none
+ * is mounted.
  */
 char *cgroup_root(void);
 
-/* "a,,b": the next events of the list, from *position on, are counted in these cgroups only; an empty name leaves one out. */
+/* "a,,b": the next events of the list, from *position on, are counted in these cgroups only; an empty name leaves one
+ * out. */
 int cgroup_assign(struct event_list *list, const char *names, unsigned *position, struct diag *reterr);
 
 /* A single name is for all events so far, as in perf. */
@@ -120,7 +121,8 @@ struct event_fallbacks {
  */
 char *event_derived_name(const struct perf_event_attr *attr);
 
-/* Takes apart the group that this event is in: from now on each is opened by itself. Returns the index of its leader. */
+/* Takes apart the group that this event is in: from now on each is opened by itself. Returns the index of its leader.
+ */
 size_t event_list_split_group(struct event_list *list, size_t index);
 
 /* Where an event is opened: as perf_event_open(2) means them. */
@@ -135,5 +137,5 @@ struct event_open_args {
  * no permission for kernel samples; each said with log_note or log_verbose); later opens do not. Returns the
  * fd, or -errno with a diag that names event, cause and remedy (sysctl, capability).
  */
-int event_open(struct event *event, struct event_fallbacks *fallbacks, const struct event_open_args *args,
-	       bool first, struct diag *reterr);
+int event_open(struct event *event, struct event_fallbacks *fallbacks, const struct event_open_args *args, bool first,
+	       struct diag *reterr);

@@ -56,8 +56,8 @@ static int parse_letters(struct grammar *g, struct event *event)
 	const char *why;
 
 	if (modifier_apply(event, word.text, word.len, &bad, &why) < 0)
-		return parse_error(&g->parse, word.start + bad, "%s '%c'; modifiers are " MODIFIER_LETTERS,
-				   why, word.text[bad]);
+		return parse_error(&g->parse, word.start + bad, "%s '%c'; modifiers are " MODIFIER_LETTERS, why,
+				   word.text[bad]);
 	return 0;
 }
 
@@ -173,8 +173,7 @@ static int parse_tracepoint(struct grammar *g, const struct token *system)
 		return -ENOENT;
 	}
 	/* Looked up before the rest is read, so that a misspelt name is what the message is about. */
-	int err = tracepoint_visit(tracefs, system_text, name_text, expand_tracepoint, &expansion,
-				   g->parse.reterr);
+	int err = tracepoint_visit(tracefs, system_text, name_text, expand_tracepoint, &expansion, g->parse.reterr);
 	if (err < 0) {
 		diag_prefix(g->parse.reterr, "tracepoint %s:%s", system_text, name_text);
 		return err;
@@ -194,10 +193,7 @@ static bool read_access(const struct token *word, uint32_t *ret)
 
 	for (size_t i = 0; i < word->len; i++) {
 		char c = word->text[i];
-		uint32_t bit = c == 'r'   ? HW_BREAKPOINT_R
-			       : c == 'w' ? HW_BREAKPOINT_W
-			       : c == 'x' ? HW_BREAKPOINT_X
-					  : 0;
+		uint32_t bit = c == 'r' ? HW_BREAKPOINT_R : c == 'w' ? HW_BREAKPOINT_W : c == 'x' ? HW_BREAKPOINT_X : 0;
 		if (!bit || access & bit)
 			return false;
 		access |= bit;
@@ -238,8 +234,7 @@ static int parse_breakpoint(struct grammar *g, size_t start)
 	return err < 0 ? err : add_event(g, &event, start);
 }
 
-static int parse_named(struct grammar *g, size_t start, const struct named_event *named,
-		       const struct pmu *pmu)
+static int parse_named(struct grammar *g, size_t start, const struct named_event *named, const struct pmu *pmu)
 {
 	__attribute__((cleanup(event_fini))) struct event event = list_new_event(named->type, named->config);
 	int err = parse_tail(g, pmu ? TERM_HOST_PMU : TERM_HOST_SYMBOLIC, pmu, &event);
@@ -295,7 +290,8 @@ static int parse_alias(struct grammar *g, const struct token *word, const char *
 	return err < 0 ? err : add_event(g, &event, word->start);
 }
 
-/* An event that only libpfm4 has a name for, one without colons. -ENOENT: it has none, or these are not of this machine. */
+/* An event that only libpfm4 has a name for, one without colons. -ENOENT: it has none, or these are not of this
+ * machine. */
 static int parse_pfm(struct grammar *g, const struct token *word, const char *name)
 {
 	__attribute__((cleanup(event_fini))) struct event event = list_new_event(0, 0);
@@ -369,8 +365,8 @@ static int parse_group_letters(struct grammar *g, struct event_list *members)
 		size_t bad;
 		const char *why;
 		if (modifier_add(&members->events[i], word.text, word.len, &bad, &why) < 0)
-			return parse_error(&g->parse, word.start + bad,
-					   "%s '%c'; modifiers are " MODIFIER_LETTERS, why, word.text[bad]);
+			return parse_error(&g->parse, word.start + bad, "%s '%c'; modifiers are " MODIFIER_LETTERS, why,
+					   word.text[bad]);
 	}
 	return 0;
 }

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "base/diag.h"
+#include "event/names/names.h"
 #include "event/parse/event.h"
 #include "event/parse/parse.h"
-#include "event/names/names.h"
 
 struct making {
 	struct inventory *inventory;
@@ -28,8 +28,7 @@ static int add(struct making *making, enum inventory_kind kind, char *name)
 
 	while (room < inventory->nr + 1)
 		room *= 2;
-	struct inventory_event *grown =
-		name ? realloc(inventory->events, room * sizeof(*inventory->events)) : NULL;
+	struct inventory_event *grown = name ? realloc(inventory->events, room * sizeof(*inventory->events)) : NULL;
 	if (!grown) {
 		free(name);
 		return making->err = -ENOMEM;
@@ -107,8 +106,8 @@ int inventory_make(const struct event_sources *sources, struct inventory *ret, s
 
 	names_visit(add_named, &making);
 	if (!making.err)
-		pmu_visit_events(sources && sources->event_sources ? sources->event_sources : PMU_SOURCES, add_pmu_event,
-				 &making);
+		pmu_visit_events(sources && sources->event_sources ? sources->event_sources : PMU_SOURCES,
+				 add_pmu_event, &making);
 	if (!making.err && tracefs)
 		tracepoint_visit(tracefs, "*", "*", add_tracepoint, &making, retnote);
 	if (making.err) {

@@ -12,20 +12,13 @@
 static enum token_kind separator_kind(char c)
 {
 	switch (c) {
-	case ',':
-		return TOKEN_COMMA;
-	case ':':
-		return TOKEN_COLON;
-	case '/':
-		return TOKEN_SLASH;
-	case '=':
-		return TOKEN_EQUALS;
-	case '{':
-		return TOKEN_BRACE_OPEN;
-	case '}':
-		return TOKEN_BRACE_CLOSE;
-	default:
-		return TOKEN_WORD;
+	case ',': return TOKEN_COMMA;
+	case ':': return TOKEN_COLON;
+	case '/': return TOKEN_SLASH;
+	case '=': return TOKEN_EQUALS;
+	case '{': return TOKEN_BRACE_OPEN;
+	case '}': return TOKEN_BRACE_CLOSE;
+	default: return TOKEN_WORD;
 	}
 }
 
@@ -65,8 +58,7 @@ struct token lexer_next(struct lexer *lexer)
 		lexer->at++;
 
 	const char *text = lexer->text + lexer->at;
-	struct token token = {
-		.text = text, .start = lexer->at, .end = lexer->at, .spaced = lexer->at > before};
+	struct token token = {.text = text, .start = lexer->at, .end = lexer->at, .spaced = lexer->at > before};
 
 	if (*text == '\0')
 		return token;
@@ -88,28 +80,17 @@ struct token lexer_next(struct lexer *lexer)
 const char *token_kind_text(enum token_kind kind)
 {
 	switch (kind) {
-	case TOKEN_END:
-		return "the end";
-	case TOKEN_WORD:
-		return "a word";
-	case TOKEN_STRING:
-		return "a quoted text";
-	case TOKEN_COMMA:
-		return "','";
-	case TOKEN_COLON:
-		return "':'";
-	case TOKEN_SLASH:
-		return "'/'";
-	case TOKEN_EQUALS:
-		return "'='";
-	case TOKEN_BRACE_OPEN:
-		return "'{'";
-	case TOKEN_BRACE_CLOSE:
-		return "'}'";
-	case TOKEN_OPEN_STRING:
-		return "a quote that is not closed";
-	case TOKEN_CONTROL:
-		return "a control character";
+	case TOKEN_END: return "the end";
+	case TOKEN_WORD: return "a word";
+	case TOKEN_STRING: return "a quoted text";
+	case TOKEN_COMMA: return "','";
+	case TOKEN_COLON: return "':'";
+	case TOKEN_SLASH: return "'/'";
+	case TOKEN_EQUALS: return "'='";
+	case TOKEN_BRACE_OPEN: return "'{'";
+	case TOKEN_BRACE_CLOSE: return "'}'";
+	case TOKEN_OPEN_STRING: return "a quote that is not closed";
+	case TOKEN_CONTROL: return "a control character";
 	}
 	return "?";
 }
@@ -195,19 +176,17 @@ int parse_expected(const struct parse *parse, const char *what)
 				   token->spaced && token->kind != TOKEN_END ? "a blank and " : "",
 				   token_kind_text(token->kind));
 	return parse_error(parse, token->start, "expected %s, found %s'%.*s'", what,
-			   token->spaced ? "a blank and " : "", token->len > 60 ? 60 : (int)token->len,
-			   token->text);
+			   token->spaced ? "a blank and " : "", token->len > 60 ? 60 : (int)token->len, token->text);
 }
 
-int parse_unknown(const struct parse *parse, const struct token *word, const char *what,
-		  const struct suggest *suggest)
+int parse_unknown(const struct parse *parse, const struct token *word, const char *what, const struct suggest *suggest)
 {
 	AUTO_BUF struct buf near = {0};
 
 	if (suggest)
 		suggest_format(suggest, &near);
-	return parse_error(parse, word->start, "%s '%.*s'%s", what, word->len > 60 ? 60 : (int)word->len,
-			   word->text, buf_text(&near));
+	return parse_error(parse, word->start, "%s '%.*s'%s", what, word->len > 60 ? 60 : (int)word->len, word->text,
+			   buf_text(&near));
 }
 
 char *parse_text(const struct token *token)
@@ -224,12 +203,10 @@ int parse_number(const struct token *token, uint64_t *ret)
 		return -EINVAL;
 	for (size_t i = hex ? 2 : 0; i < token->len; i++) {
 		char c = token->text[i];
-		unsigned digit =
-			c >= '0' && c <= '9' ? (unsigned)(c - '0') : (unsigned)((c | 0x20) - 'a') + 10;
+		unsigned digit = c >= '0' && c <= '9' ? (unsigned)(c - '0') : (unsigned)((c | 0x20) - 'a') + 10;
 		if (digit >= base || c < '0')
 			return -EINVAL;
-		if (__builtin_mul_overflow(value, base, &value) ||
-		    __builtin_add_overflow(value, digit, &value))
+		if (__builtin_mul_overflow(value, base, &value) || __builtin_add_overflow(value, digit, &value))
 			return -ERANGE;
 	}
 	*ret = value;

@@ -176,7 +176,8 @@ char *event_derived_name(const struct perf_event_attr *attr)
 	return name;
 }
 
-/* --filter and --exclude-perf: to which events they apply. Source: Documentation/trace/events.rst, "Event filtering". */
+/* --filter and --exclude-perf: to which events they apply. Source: Documentation/trace/events.rst, "Event filtering".
+ */
 
 /* The events of the last text are all tracepoints. */
 static int check_tracepoints(const struct event_list *list, const char *option, struct diag *reterr)
@@ -185,10 +186,11 @@ static int check_tracepoints(const struct event_list *list, const char *option, 
 		return diag_set(reterr, -EINVAL, "%s stands behind the -e of the tracepoints that it is for", option);
 	for (size_t i = list->last_text; i < list->nr; i++)
 		if (!list->events[i].tracepoint_system)
-			return diag_set(reterr, -EINVAL,
-					"%s is for tracepoints, and %s is none: give it an -e of its own, and the filter "
-					"behind that of the tracepoints",
-					option, list->events[i].name);
+			return diag_set(
+				reterr, -EINVAL,
+				"%s is for tracepoints, and %s is none: give it an -e of its own, and the filter "
+				"behind that of the tracepoints",
+				option, list->events[i].name);
 	return 0;
 }
 
@@ -287,8 +289,8 @@ int cgroup_assign(struct event_list *list, const char *names, unsigned *position
 	for (const char *name = names;; ++*position) {
 		size_t len = strcspn(name, ",");
 		if (len && *position >= list->nr)
-			return diag_set(reterr, -EINVAL, "\"%.*s\" is one cgroup more than there are events before it", (int)len,
-					name);
+			return diag_set(reterr, -EINVAL, "\"%.*s\" is one cgroup more than there are events before it",
+					(int)len, name);
 		int err = len ? assign(&list->events[*position], name, len, reterr) : 0;
 		if (err)
 			return err;

@@ -19,7 +19,8 @@
 #include "base/log.h"
 #include "event/parse/event.h"
 
-/* What an event asks for that nothing can stand in for. Releases: the comments of <linux/perf_event.h> and its history; for messages only, never compared. */
+/* What an event asks for that nothing can stand in for. Releases: the comments of <linux/perf_event.h> and its history;
+ * for messages only, never compared. */
 static const struct {
 	uint64_t sample_bit;
 	const char *word;
@@ -62,51 +63,33 @@ static const char *const words[NR_BITS] = {
 	[NEED_SWITCHES] = "records of context switches (4.3): leave out --switch-events",
 	[NEED_CLOCKID] = "a choice of the clock (4.1), or not this one: leave out -k, or try -k monotonic",
 	[NEED_NO_KERNEL_CHAIN] = "call chains without the kernel (3.7): leave out --user-callchains",
-	[NEED_NO_USER_CHAIN] = "call chains without user space (3.7): leave out --kernel-callchains, use --call-graph fp",
+	[NEED_NO_USER_CHAIN] =
+		"call chains without user space (3.7): leave out --kernel-callchains, use --call-graph fp",
 };
 
 static void leave_bit_out(struct perf_event_attr *attr, enum need_bit bit)
 {
 	switch (bit) {
-	case NEED_BUILD_ID:
-		attr->build_id = 0;
-		break;
-	case NEED_CGROUP:
-		attr->cgroup = 0;
-		break;
-	case NEED_AUX_OUTPUT:
-		attr->aux_output = 0;
-		break;
-	case NEED_NAMESPACES:
-		attr->namespaces = 0;
-		break;
-	case NEED_BACKWARD:
-		attr->write_backward = 0;
-		break;
-	case NEED_MAX_STACK:
-		attr->sample_max_stack = 0;
-		break;
-	case NEED_SWITCHES:
-		attr->context_switch = 0;
-		break;
+	case NEED_BUILD_ID: attr->build_id = 0; break;
+	case NEED_CGROUP: attr->cgroup = 0; break;
+	case NEED_AUX_OUTPUT: attr->aux_output = 0; break;
+	case NEED_NAMESPACES: attr->namespaces = 0; break;
+	case NEED_BACKWARD: attr->write_backward = 0; break;
+	case NEED_MAX_STACK: attr->sample_max_stack = 0; break;
+	case NEED_SWITCHES: attr->context_switch = 0; break;
 	case NEED_CLOCKID:
 		attr->use_clockid = 0;
 		attr->clockid = 0;
 		break;
-	case NEED_NO_KERNEL_CHAIN:
-		attr->exclude_callchain_kernel = 0;
-		break;
-	case NEED_NO_USER_CHAIN:
-		attr->exclude_callchain_user = 0;
-		break;
-	case NR_BITS:
-		break;
+	case NEED_NO_KERNEL_CHAIN: attr->exclude_callchain_kernel = 0; break;
+	case NEED_NO_USER_CHAIN: attr->exclude_callchain_user = 0; break;
+	case NR_BITS: break;
 	}
 }
 
 /*
- * Takes the index-th need out of the attr. false: the attr has no such need. *ret_word: what it is, and how it is left out,
- * for a message.
+ * Takes the index-th need out of the attr. false: the attr has no such need. *ret_word: what it is, and how it is left
+ * out, for a message.
  */
 static bool leave_need_out(struct perf_event_attr *attr, size_t index, const char **ret_word)
 {
@@ -150,7 +133,8 @@ static bool is_probe(const struct event *event)
 	       event->attr.type == sysctl_or("/sys/bus/event_source/devices/kprobe/type", -1);
 }
 
-/* Source: kernel/trace/trace_event_perf.c, perf_trace_event_perm(): of own tasks only system calls are open to every user. */
+/* Source: kernel/trace/trace_event_perf.c, perf_trace_event_perm(): of own tasks only system calls are open to every
+ * user. */
 static bool is_raw_tracepoint(const struct event *event, int pid)
 {
 	const char *system = event->tracepoint_system;
@@ -176,7 +160,8 @@ static int explain_permission(const struct event *event, int err, int pid, struc
 
 	if (is_probe(event))
 		return diag_set(reterr, err,
-				"event %s: not permitted: uprobes and kprobes take CAP_PERFMON (run as root)", event->name);
+				"event %s: not permitted: uprobes and kprobes take CAP_PERFMON (run as root)",
+				event->name);
 	if (level > enough)
 		return diag_set(reterr, err,
 				"event %s: not permitted: kernel.perf_event_paranoid is %ld; it takes "
@@ -189,11 +174,10 @@ static int explain_permission(const struct event *event, int err, int pid, struc
 				"or run as root",
 				event->name);
 	if (pid > 0 && is_of_another_user(pid))
-		return diag_set(
-			reterr, err,
-			"event %s: process %d may not be watched: it belongs to another user, which takes "
-			"CAP_PERFMON and CAP_SYS_PTRACE (run as root)",
-			event->name, pid);
+		return diag_set(reterr, err,
+				"event %s: process %d may not be watched: it belongs to another user, which takes "
+				"CAP_PERFMON and CAP_SYS_PTRACE (run as root)",
+				event->name, pid);
 	return diag_set(reterr, err,
 			"event %s: not permitted, although kernel.perf_event_paranoid is %ld: a security "
 			"module, lockdown "
@@ -244,8 +228,7 @@ static int explain_invalid(const struct event *event, int err, struct diag *rete
 static int explain_group(const struct event *event, int err, struct diag *reterr)
 {
 	if (event->attr.pinned || event->attr.exclusive)
-		return diag_set(reterr, err,
-				"event %s: only the first event of a group can have the modifiers D and e",
+		return diag_set(reterr, err, "event %s: only the first event of a group can have the modifiers D and e",
 				event->name);
 	return diag_set(reterr, err,
 			"event %s: cannot be counted together with the first event of its group: fewer "
@@ -260,18 +243,21 @@ static int explain_branches(const struct event *event, int err, struct diag *ret
 
 	if (attr->branch_sample_type & PERF_SAMPLE_BRANCH_CALL_STACK)
 		return diag_set(reterr, err,
-				"event %s: this CPU, or virtual machine, does not offer call stacks of the hardware (Intel LBR): "
+				"event %s: this CPU, or virtual machine, does not offer call stacks of the hardware "
+				"(Intel LBR): "
 				"use --call-graph fp or dwarf",
 				event->name);
 	if (attr->type == PERF_TYPE_SOFTWARE || attr->type == PERF_TYPE_TRACEPOINT)
-		return diag_set(reterr, err,
-				"event %s: branch stacks (-b, -j) need a hardware event, and a CPU that records branches "
-				"(Intel LBR, AMD LbrExtV2, Arm BRBE): this one is counted by software here",
-				event->name);
-	return diag_set(reterr, err,
-			"event %s: branch stacks (-b, -j) need hardware that records branches (Intel LBR, AMD LbrExtV2, "
-			"Arm BRBE), which this CPU, or virtual machine, does not offer",
+		return diag_set(
+			reterr, err,
+			"event %s: branch stacks (-b, -j) need a hardware event, and a CPU that records branches "
+			"(Intel LBR, AMD LbrExtV2, Arm BRBE): this one is counted by software here",
 			event->name);
+	return diag_set(
+		reterr, err,
+		"event %s: branch stacks (-b, -j) need hardware that records branches (Intel LBR, AMD LbrExtV2, "
+		"Arm BRBE), which this CPU, or virtual machine, does not offer",
+		event->name);
 }
 
 static int explain_unsupported(const struct event *event, int err, struct diag *reterr)
@@ -307,44 +293,31 @@ static int explain_open(const struct event *event, int err, const struct event_o
 
 	switch (-err) {
 	case EACCES:
-	case EPERM:
-		return explain_permission(event, err, pid, reterr);
+	case EPERM: return explain_permission(event, err, pid, reterr);
 	case EINVAL:
-		return args->group_fd >= 0 ? explain_group(event, err, reterr)
-					    : explain_invalid(event, err, reterr);
-	case EOPNOTSUPP:
-		return explain_unsupported(event, err, reterr);
+		return args->group_fd >= 0 ? explain_group(event, err, reterr) : explain_invalid(event, err, reterr);
+	case EOPNOTSUPP: return explain_unsupported(event, err, reterr);
 	case EMFILE:
-	case ENFILE:
-		return explain_no_fds(event, err, reterr);
+	case ENFILE: return explain_no_fds(event, err, reterr);
 	case ENOENT:
-		return diag_set(reterr, err,
-				"event %s: no PMU of this machine counts it; cpu-clock works everywhere",
+		return diag_set(reterr, err, "event %s: no PMU of this machine counts it; cpu-clock works everywhere",
 				event->name);
 	case ENODEV:
-	case ENXIO:
-		return diag_set(reterr, err, "event %s: CPU %d is offline, or its PMU is gone", event->name,
-				cpu);
-	case ESRCH:
-		return diag_set(reterr, err, "event %s: there is no task %d", event->name, pid);
+	case ENXIO: return diag_set(reterr, err, "event %s: CPU %d is offline, or its PMU is gone", event->name, cpu);
+	case ESRCH: return diag_set(reterr, err, "event %s: there is no task %d", event->name, pid);
 	case EOVERFLOW:
-		return diag_set(reterr, err,
-				"event %s: max-stack %u is more than kernel.perf_event_max_stack (%ld)",
+		return diag_set(reterr, err, "event %s: max-stack %u is more than kernel.perf_event_max_stack (%ld)",
 				event->name, event->attr.sample_max_stack,
 				sysctl_or("/proc/sys/kernel/perf_event_max_stack", 0));
 	case ENOSPC:
-		return diag_set(reterr, err, "event %s: all breakpoint registers of the CPU are in use",
-				event->name);
-	case EBUSY:
-		return diag_set(reterr, err, "event %s: another user of the PMU has it exclusively", event->name);
+		return diag_set(reterr, err, "event %s: all breakpoint registers of the CPU are in use", event->name);
+	case EBUSY: return diag_set(reterr, err, "event %s: another user of the PMU has it exclusively", event->name);
 	case ENOSYS:
 		return diag_set(reterr, err, "event %s: this kernel has no perf events (CONFIG_PERF_EVENTS)",
 				event->name);
-	default:
-		return diag_set(reterr, err, "event %s: perf_event_open: %s", event->name, strerror(-err));
+	default: return diag_set(reterr, err, "event %s: perf_event_open: %s", event->name, strerror(-err));
 	}
 }
-
 
 /* Bits of event_fallbacks.missing. */
 enum {
@@ -383,23 +356,15 @@ static bool leave_out(struct perf_event_attr *attr, int feature)
 	struct perf_event_attr before = *attr;
 
 	switch (feature) {
-	case MISSING_LOST:
-		attr->read_format &= ~(uint64_t)PERF_FORMAT_LOST;
-		break;
+	case MISSING_LOST: attr->read_format &= ~(uint64_t)PERF_FORMAT_LOST; break;
 	case MISSING_WEIGHT_STRUCT:
 		if (attr->sample_type & PERF_SAMPLE_WEIGHT_STRUCT)
 			attr->sample_type |= PERF_SAMPLE_WEIGHT;
 		attr->sample_type &= ~(uint64_t)PERF_SAMPLE_WEIGHT_STRUCT;
 		break;
-	case MISSING_BRANCH_HW_INDEX:
-		attr->branch_sample_type &= ~(uint64_t)PERF_SAMPLE_BRANCH_HW_INDEX;
-		break;
-	case MISSING_BPF_EVENT:
-		attr->bpf_event = 0;
-		break;
-	case MISSING_KSYMBOL:
-		attr->ksymbol = 0;
-		break;
+	case MISSING_BRANCH_HW_INDEX: attr->branch_sample_type &= ~(uint64_t)PERF_SAMPLE_BRANCH_HW_INDEX; break;
+	case MISSING_BPF_EVENT: attr->bpf_event = 0; break;
+	case MISSING_KSYMBOL: attr->ksymbol = 0; break;
 	case MISSING_MMAP2:
 		attr->mmap2 = 0;
 		attr->comm_exec = 0;
@@ -408,12 +373,9 @@ static bool leave_out(struct perf_event_attr *attr, int feature)
 		attr->exclude_guest = 0;
 		attr->exclude_host = 0;
 		break;
-	case MISSING_SAMPLE_ID_ALL:
-		attr->sample_id_all = 0;
-		break;
+	case MISSING_SAMPLE_ID_ALL: attr->sample_id_all = 0; break;
 	case MISSING_BRANCH_FLAGS:
-		attr->branch_sample_type &=
-			~(uint64_t)(PERF_SAMPLE_BRANCH_NO_FLAGS | PERF_SAMPLE_BRANCH_NO_CYCLES);
+		attr->branch_sample_type &= ~(uint64_t)(PERF_SAMPLE_BRANCH_NO_FLAGS | PERF_SAMPLE_BRANCH_NO_CYCLES);
 		break;
 	}
 	return memcmp(&before, attr, sizeof(before)) != 0;
@@ -547,8 +509,7 @@ static bool restrict_to_user(struct event *event, int err)
 {
 	struct perf_event_attr *attr = &event->attr;
 
-	if ((err != -EACCES && err != -EPERM) || attr->exclude_kernel || attr->exclude_user ||
-	    paranoid_level() <= 1)
+	if ((err != -EACCES && err != -EPERM) || attr->exclude_kernel || attr->exclude_user || paranoid_level() <= 1)
 		return false;
 	attr->exclude_kernel = 1;
 	attr->exclude_hv = 1;
@@ -574,8 +535,7 @@ static void say_changed(struct event *event, bool replaced, bool restricted)
 {
 	if (!replaced && !restricted)
 		return;
-	log_note("%s: %s%s%s: sampling %s%s", event->name,
-		 replaced ? "this machine has no PMU that counts cycles" : "",
+	log_note("%s: %s%s%s: sampling %s%s", event->name, replaced ? "this machine has no PMU that counts cycles" : "",
 		 replaced && restricted ? ", and " : "",
 		 restricted ? "kernel.perf_event_paranoid forbids to watch the kernel" : "",
 		 replaced ? "cpu-clock instead" : "user space only",
@@ -591,7 +551,8 @@ static void say_changed(struct event *event, bool replaced, bool restricted)
  * What an event is refused for although everything went that can go: the one thing without which it opens. It is
  * an error: to record less than was asked for would not be seen.
  */
-static const char *missing_need(const struct event *event, struct event_fallbacks *fallbacks, const struct event_open_args *args)
+static const char *missing_need(const struct event *event, struct event_fallbacks *fallbacks,
+				const struct event_open_args *args)
 {
 	for (size_t i = 0; i < NR_FIELDS + NR_BITS; i++) {
 		struct event less = *event;
@@ -607,8 +568,8 @@ static const char *missing_need(const struct event *event, struct event_fallback
 	return NULL;
 }
 
-static int refuse(const struct event *event, int err, struct event_fallbacks *fallbacks, const struct event_open_args *args,
-		  struct diag *reterr)
+static int refuse(const struct event *event, int err, struct event_fallbacks *fallbacks,
+		  const struct event_open_args *args, struct diag *reterr)
 {
 	bool forbidden = err == -EACCES || err == -EPERM;
 	const char *word = err == -EINVAL || forbidden ? missing_need(event, fallbacks, args) : NULL;
@@ -619,8 +580,8 @@ static int refuse(const struct event *event, int err, struct event_fallbacks *fa
 	return explain_open(event, err, args, reterr);
 }
 
-int event_open(struct event *event, struct event_fallbacks *fallbacks, const struct event_open_args *args,
-	       bool first, struct diag *reterr)
+int event_open(struct event *event, struct event_fallbacks *fallbacks, const struct event_open_args *args, bool first,
+	       struct diag *reterr)
 {
 	if (!first) {
 		int fd = try_open(event, fallbacks, args);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * parse: what the files of this room share: tokens, the parser of -e, terms, modifiers, and how event lists grow.
- * Tokens borrow the text and have columns. Every byte that is no separator belongs to a word, so that one lexical grammar
- * serves names, globs and numbers.
+ * Tokens borrow the text and have columns. Every byte that is no separator belongs to a word, so that one lexical
+ * grammar serves names, globs and numbers.
  */
 #pragma once
 
@@ -76,8 +76,7 @@ int parse_error(const struct parse *parse, size_t offset, const char *format, ..
 int parse_expected(const struct parse *parse, const char *what);
 
 /* "…: WHAT 'WORD'; did you mean …?" */
-int parse_unknown(const struct parse *parse, const struct token *word, const char *what,
-		  const struct suggest *suggest);
+int parse_unknown(const struct parse *parse, const struct token *word, const char *what, const struct suggest *suggest);
 
 /* The token's text as a C string on the heap; NULL: out of memory. */
 char *parse_text(const struct token *token);
@@ -105,11 +104,10 @@ void list_copy_settings(struct event *event, const struct event *model);
 void list_make_group(struct event_list *list, size_t first, char *name);
 
 /*
- * The letters behind an event that say where it counts: "u", "kpp", "GHD". Applies the letters to the event's attr and `given`. 0, or -EINVAL: *ret_bad is the index of the letter
- * that is unknown or one too many, and *ret_why says so.
+ * The letters behind an event that say where it counts: "u", "kpp", "GHD". Applies the letters to the event's attr and
+ * `given`. 0, or -EINVAL: *ret_bad is the index of the letter that is unknown or one too many, and *ret_why says so.
  */
-int modifier_apply(struct event *event, const char *letters, size_t len, size_t *ret_bad,
-		   const char **ret_why);
+int modifier_apply(struct event *event, const char *letters, size_t len, size_t *ret_bad, const char **ret_why);
 
 /* The same for letters behind the group of the event, which add to the event's own. */
 int modifier_add(struct event *event, const char *letters, size_t len, size_t *ret_bad, const char **ret_why);

@@ -23,8 +23,7 @@ static bool has(const struct modifiers *mods, char letter)
 	return mods->counts[(unsigned char)letter] > 0;
 }
 
-static int read_letters(struct modifiers *mods, const char *letters, size_t len, size_t *ret_bad,
-			const char **ret_why)
+static int read_letters(struct modifiers *mods, const char *letters, size_t len, size_t *ret_bad, const char **ret_why)
 {
 	for (size_t i = 0; i < len; i++) {
 		char letter = letters[i];
@@ -91,8 +90,7 @@ static void apply_all(struct event *event, const struct modifiers *mods)
 		event->given |= EVENT_GIVEN_WEAK;
 }
 
-int modifier_apply(struct event *event, const char *letters, size_t len, size_t *ret_bad,
-		   const char **ret_why)
+int modifier_apply(struct event *event, const char *letters, size_t len, size_t *ret_bad, const char **ret_why)
 {
 	struct modifiers mods = {0};
 	int err = read_letters(&mods, letters, len, ret_bad, ret_why);
@@ -207,10 +205,7 @@ static int apply_callgraph(const struct parse *parse, const struct term *term, c
 	static const struct {
 		const char *word;
 		enum event_callgraph callgraph;
-	} words[] = {{"fp", CALLGRAPH_FP},
-		     {"dwarf", CALLGRAPH_DWARF},
-		     {"lbr", CALLGRAPH_LBR},
-		     {"no", CALLGRAPH_NONE}};
+	} words[] = {{"fp", CALLGRAPH_FP}, {"dwarf", CALLGRAPH_DWARF}, {"lbr", CALLGRAPH_LBR}, {"no", CALLGRAPH_NONE}};
 
 	(void)rule;
 	for (size_t i = 0; term->has_value && i < sizeof(words) / sizeof(words[0]); i++) {
@@ -367,8 +362,7 @@ static const struct term_rule rules[] = {
 
 enum { NR_RULES = sizeof(rules) / sizeof(rules[0]) };
 
-static int unknown_term(const struct parse *parse, const struct term *term, enum term_host host,
-			const struct pmu *pmu)
+static int unknown_term(const struct parse *parse, const struct term *term, enum term_host host, const struct pmu *pmu)
 {
 	struct suggest suggest;
 	AUTO_BUF struct buf words = {0};
@@ -390,8 +384,7 @@ static int unknown_term(const struct parse *parse, const struct term *term, enum
 }
 
 /* A term of the PMU's own: a field of its format, or the name of one of its events. -ENOENT: neither. */
-static int apply_pmu_term(struct parse *parse, const struct term *term, const struct pmu *pmu,
-			  struct event *event)
+static int apply_pmu_term(struct parse *parse, const struct term *term, const struct pmu *pmu, struct event *event)
 {
 	AUTO_FREE char *name = parse_text(&term->name);
 	AUTO_BUF struct buf alias = {0};
@@ -402,8 +395,7 @@ static int apply_pmu_term(struct parse *parse, const struct term *term, const st
 		return diag_set(parse->reterr, -ENOMEM, "out of memory");
 	int err = pmu_format_find(pmu, name, &format);
 	if (err == -EBADMSG)
-		return parse_error(parse, term->name.start, "the format of '%s' in sysfs is not understood",
-				   name);
+		return parse_error(parse, term->name.start, "the format of '%s' in sysfs is not understood", name);
 	if (err == 0) {
 		err = term_number(parse, term, UINT64_MAX, &value);
 		if (err == 0 && pmu_format_apply(&format, value, &event->attr) < 0)
@@ -416,8 +408,8 @@ static int apply_pmu_term(struct parse *parse, const struct term *term, const st
 	return -ENOENT;
 }
 
-static int apply_term(struct parse *parse, const struct term *term, enum term_host host,
-		      const struct pmu *pmu, struct event *event)
+static int apply_term(struct parse *parse, const struct term *term, enum term_host host, const struct pmu *pmu,
+		      struct event *event)
 {
 	for (size_t i = 0; i < NR_RULES; i++) {
 		if (host == TERM_HOST_TRACEPOINT && !rules[i].tracepoint)

@@ -84,9 +84,9 @@ static void look_at_rings(struct governor *governor, const struct governor_stats
 }
 
 /*
- * The more of the memory waits for compressors, the faster: what is left of it lasts until that shows, and where it shows it
- * settles at the level that keeps up. To store takes little less time than the fastest, and much more of the output: only when
- * that was tried.
+ * The more of the memory waits for compressors, the faster: what is left of it lasts until that shows, and where it
+ * shows it settles at the level that keeps up. To store takes little less time than the fastest, and much more of the
+ * output: only when that was tried.
  */
 static int level_for(const struct governor *governor, const struct governor_stats *stats, size_t nr_late)
 {
@@ -100,8 +100,8 @@ static int level_for(const struct governor *governor, const struct governor_stat
 
 /*
  * Where the output is what is slow, a lower level would make more of what it has to take: only when more waits to be
- * compressed than to be written. What is compressed, but behind one that is not, waits for that; what is being compressed
- * does not wait.
+ * compressed than to be written. What is compressed, but behind one that is not, waits for that; what is being
+ * compressed does not wait.
  */
 static void look_at_memory(struct governor *governor, const struct governor_stats *stats)
 {
@@ -145,7 +145,8 @@ static unsigned slow_down(unsigned ms, double excess)
 	return ms < GOVERNOR_LONGEST_PACE_MS ? ms : GOVERNOR_LONGEST_PACE_MS;
 }
 
-/* `excess`: how many times as much as should be. First what loses nothing, and then what is still under way has to end. */
+/* `excess`: how many times as much as should be. First what loses nothing, and then what is still under way has to end.
+ */
 static void save_cpu(struct governor *governor, const struct governor_stats *stats, double excess)
 {
 	int level = governor_level(governor);
@@ -193,7 +194,8 @@ static void look_at_cpu(struct governor *governor, const struct governor_stats *
 		governor->saved_ns = most_saved;
 		return;
 	}
-	double ns = (double)(stats->now_ns - governor->seen_ns), used_ns = (double)(stats->cpu_ns - governor->seen_cpu_ns);
+	double ns = (double)(stats->now_ns - governor->seen_ns),
+	       used_ns = (double)(stats->cpu_ns - governor->seen_cpu_ns);
 	governor->saved_ns += cpus * ns - used_ns;
 	bool full = governor->saved_ns >= most_saved;
 	if (full)
@@ -259,9 +261,11 @@ size_t governor_decide(struct governor *governor, const struct governor_stats *s
 	governor->next_ns = least(governor->next_ns, next_of_rings(governor, stats->now_ns));
 	int before = governor->told_level, level = governor->told_level = governor_level(governor);
 	if (level != before)
-		ret[nr++] = (struct governor_action){.kind = LEDGER_LEVEL_CHANGED, .from = (uint64_t)before, .to = (uint64_t)level};
+		ret[nr++] = (struct governor_action){
+			.kind = LEDGER_LEVEL_CHANGED, .from = (uint64_t)before, .to = (uint64_t)level};
 	if (governor->pace_ms != pace_ms)
-		ret[nr++] = (struct governor_action){.kind = LEDGER_DRAIN_PACED, .from = pace_ms * MS, .to = governor->pace_ms * MS};
+		ret[nr++] = (struct governor_action){
+			.kind = LEDGER_DRAIN_PACED, .from = pace_ms * MS, .to = governor->pace_ms * MS};
 	if (governor->for_rings.level != by_marks)
 		ret[nr++] = (struct governor_action){.kind = LEDGER_DRAIN_HURRIED,
 						     .from = by_marks ? 0 : GOVERNOR_HURRY_MS * MS,

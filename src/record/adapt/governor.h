@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * governor: what to do about what is seen of a recording while it runs. It sees and does nothing by itself: it is told what
- * was seen, and says what is to be done. One thread.
+ * governor: what to do about what is seen of a recording while it runs. It sees and does nothing by itself: it is told
+ * what was seen, and says what is to be done. One thread.
  *
- * Three things are seen to. Rings that are found nearly full: they are visited by the clock, before the mark at which they
- * would wake us. Memory before the writer that fills because records wait to be compressed: they are compressed faster, or not
- * at all. Both as before when there is no more reason for it. And a bound of the CPU time: what is over it is taken back, first
- * by what loses nothing, then by draining less often, when need be so seldom that rings lose.
+ * Three things are seen to. Rings that are found nearly full: they are visited by the clock, before the mark at which
+ * they would wake us. Memory before the writer that fills because records wait to be compressed: they are compressed
+ * faster, or not at all. Both as before when there is no more reason for it. And a bound of the CPU time: what is over
+ * it is taken back, first by what loses nothing, then by draining less often, when need be so seldom that rings lose.
  */
 #pragma once
 
@@ -29,20 +29,20 @@ struct governor_bounds {
 
 /* What was seen. */
 struct governor_stats {
-	uint64_t now_ns; /* CLOCK_MONOTONIC */
-	uint64_t cpu_ns; /* that the recorder has used so far, all its threads; where it is bounded */
+	uint64_t now_ns;            /* CLOCK_MONOTONIC */
+	uint64_t cpu_ns;            /* that the recorder has used so far, all its threads; where it is bounded */
 	size_t nr_extents, nr_free; /* of the memory before the writer; 0: there is none */
-	size_t nr_to_pack;   /* that wait to be compressed */
-	size_t nr_packing;   /* that are being compressed */
-	size_t nr_blocked;   /* that are compressed, but wait for one before them that is not */
-	size_t nr_unwritten; /* that wait for the output */
-	uint64_t nr_packed;  /* so far */
-	uint64_t nr_tight;   /* visits so far that found a ring nearly full */
+	size_t nr_to_pack;          /* that wait to be compressed */
+	size_t nr_packing;          /* that are being compressed */
+	size_t nr_blocked;          /* that are compressed, but wait for one before them that is not */
+	size_t nr_unwritten;        /* that wait for the output */
+	uint64_t nr_packed;         /* so far */
+	uint64_t nr_tight;          /* visits so far that found a ring nearly full */
 };
 
 /*
- * LEDGER_LEVEL_CHANGED: levels, 0: stored as it is. LEDGER_DRAIN_PACED: ns between visits, LEDGER_DRAIN_HURRIED: ns after which
- * rings are visited that did not wake us; of both 0: when rings wake us.
+ * LEDGER_LEVEL_CHANGED: levels, 0: stored as it is. LEDGER_DRAIN_PACED: ns between visits, LEDGER_DRAIN_HURRIED: ns
+ * after which rings are visited that did not wake us; of both 0: when rings wake us.
  */
 struct governor_action {
 	enum ledger_action_kind kind;
@@ -60,15 +60,16 @@ struct governor_lever {
 struct governor {
 	struct governor_bounds bounds;
 	struct governor_lever for_rings, for_memory, for_cpu;
-	int told_level;     /* the last that was said */
+	int told_level; /* the last that was said */
 	unsigned pace_ms;
-	uint64_t nr_packed; /* of the stats at which the bound changed the level last */
+	uint64_t nr_packed;                        /* of the stats at which the bound changed the level last */
 	uint64_t seen_ns, seen_cpu_ns, seen_tight; /* of the last stats; 0: there was none */
-	double saved_ns;  /* CPU time that may be used beyond the bound, for it was not used before; below 0: is to be taken back */
+	double saved_ns; /* CPU time that may be used beyond the bound, for it was not used before; below 0: is to be
+			    taken back */
 	uint64_t nr_packed_before; /* of the stats at which memory changed the level last */
-	bool pressed;     /* memory fills for want of compressors */
-	bool quiet;       /* next to no CPU time is used */
-	uint64_t next_ns; /* when it wants to see again; UINT64_MAX: not before something happens */
+	bool pressed;              /* memory fills for want of compressors */
+	bool quiet;                /* next to no CPU time is used */
+	uint64_t next_ns;          /* when it wants to see again; UINT64_MAX: not before something happens */
 };
 
 void governor_init(struct governor *governor, const struct governor_bounds *bounds);

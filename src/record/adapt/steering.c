@@ -40,9 +40,9 @@ static void carry_out(struct steering *steering, const struct governor_action *a
 	case LEDGER_LEVEL_CHANGED:
 		pack_pool_set_level(steering->pool, (int)action->to);
 		log_verbose("compression: level %d instead of %d: %s", (int)action->to, (int)action->from,
-			    action->to > action->from		  ? "there is time for it again"
+			    action->to > action->from    ? "there is time for it again"
 			    : steering->governor.pressed ? "records wait in memory to be compressed"
-							  : "--max-cpu");
+							 : "--max-cpu");
 		break;
 	case LEDGER_DRAIN_PACED:
 		reader_control_pace(steering->readers, (unsigned)(action->to / 1000000));
@@ -50,12 +50,13 @@ static void carry_out(struct steering *steering, const struct governor_action *a
 			    (int)(action->to / 1000000), (int)(action->from / 1000000));
 		break;
 	case LEDGER_DRAIN_HURRIED:
-		atomic_store_explicit(&steering->readers->hurry_ms, (unsigned)(action->to / 1000000), memory_order_relaxed);
-		log_verbose(action->to ? "rings are visited every ms, before they wake us: some were found nearly full"
-				       : "rings are visited when they wake us again: none was found nearly full any more");
+		atomic_store_explicit(&steering->readers->hurry_ms, (unsigned)(action->to / 1000000),
+				      memory_order_relaxed);
+		log_verbose(action->to
+				    ? "rings are visited every ms, before they wake us: some were found nearly full"
+				    : "rings are visited when they wake us again: none was found nearly full any more");
 		break;
-	default: /* others are others' */
-		break;
+	default: /* others are others' */ break;
 	}
 }
 
@@ -145,7 +146,8 @@ int steering_account(struct steering *steering, struct ledger *ledger)
 
 struct steering_result steering_result(const struct steering *steering, const struct ledger *ledger)
 {
-	struct steering_result result = {.bound = steering->governor.bounds.cpus, .lowest_level = steering->governor.bounds.level};
+	struct steering_result result = {.bound = steering->governor.bounds.cpus,
+					 .lowest_level = steering->governor.bounds.level};
 
 	for (size_t i = 0; i < steering->done.nr_actions; i++) {
 		const struct ledger_action *action = &steering->done.actions[i];
@@ -158,6 +160,7 @@ struct steering_result steering_result(const struct steering *steering, const st
 	for (size_t i = 0; i < ledger->nr_entries; i++)
 		result.shed += ledger->entries[i].cause == LEDGER_CPU_LIMIT ? ledger->entries[i].count : 0;
 	if (steering->end_ns > steering->start_ns)
-		result.used = (double)(steering->end_cpu_ns - steering->start_cpu_ns) / (double)(steering->end_ns - steering->start_ns);
+		result.used = (double)(steering->end_cpu_ns - steering->start_cpu_ns) /
+			      (double)(steering->end_ns - steering->start_ns);
 	return result;
 }

@@ -18,7 +18,7 @@ struct reader_control;
 struct steering {
 	struct notifier notifier; /* for those who find that there is something to decide */
 	struct governor governor;
-	struct pack_pool *pool; /* borrowed; NULL: none */
+	struct pack_pool *pool;         /* borrowed; NULL: none */
 	struct reader_control *readers; /* borrowed */
 	uint64_t start_ns, start_cpu_ns, end_ns, end_cpu_ns;
 	struct ledger done; /* its actions alone, with times of CLOCK_MONOTONIC */
@@ -26,11 +26,11 @@ struct steering {
 
 /* How a recording kept to its bound, and what that cost it. */
 struct steering_result {
-	double bound, used; /* CPUs while events flowed; bound 0: there was none */
-	int lowest_level;   /* of compression */
-	bool was_low;       /* it was lower than asked for, for one reason or the other */
+	double bound, used;  /* CPUs while events flowed; bound 0: there was none */
+	int lowest_level;    /* of compression */
+	bool was_low;        /* it was lower than asked for, for one reason or the other */
 	uint64_t slowest_ns; /* between visits; 0: rings were visited when they woke us */
-	uint64_t shed;      /* records dropped by the CPU limit */
+	uint64_t shed;       /* records dropped by the CPU limit */
 };
 
 /* Before the parts that ring its notifier. 0 or -errno. */
@@ -46,7 +46,8 @@ uint64_t steering_next_ns(const struct steering *steering);
 /* Does what is due. `notified`: the notifier was. */
 void steering_step(struct steering *steering, bool notified);
 
-/* Tells the ledger what was done, and what came of it; after steering_stop() and when no reader runs any more. 0 or -ENOMEM. */
+/* Tells the ledger what was done, and what came of it; after steering_stop() and when no reader runs any more. 0 or
+ * -ENOMEM. */
 int steering_account(struct steering *steering, struct ledger *ledger);
 int steering_cost(const struct steering *steering, struct ledger *ledger);
 /* `ledger`: with all that was lost. */

@@ -19,8 +19,8 @@
 enum { TIMES_MAX = 16384 };
 
 /*
- * The child: waits until the recorder is gone. In a session of its own, so that signals to the recorder's process group, from a
- * terminal or by kill(1), do not end it.
+ * The child: waits until the recorder is gone. In a session of its own, so that signals to the recorder's process
+ * group, from a terminal or by kill(1), do not end it.
  */
 static void __attribute__((noreturn)) watchdog_main(int fd, const struct task_pauser *task_pauser)
 {
@@ -133,12 +133,14 @@ static void set_pressure(struct pack_pressure *pressure, bool high)
 static void open_pidfds(struct task_pauser *task_pauser)
 {
 	for (size_t i = 0; i < task_pauser->nr_pids; i++)
-		task_pauser->pidfds[i] = task_pauser->pids[i] > 0 ? (int)syscall(SYS_pidfd_open, task_pauser->pids[i], 0) : -1;
+		task_pauser->pidfds[i] =
+			task_pauser->pids[i] > 0 ? (int)syscall(SYS_pidfd_open, task_pauser->pids[i], 0) : -1;
 }
 
 int task_pauser_open(struct task_pauser *task_pauser, const pid_t pids[], size_t nr_pids)
 {
-	void *shared = mmap(NULL, sizeof(*task_pauser->frozen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	void *shared =
+		mmap(NULL, sizeof(*task_pauser->frozen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	*task_pauser = (struct task_pauser){.pressure.set = set_pressure, .nr_pids = nr_pids};
 	if (shared == MAP_FAILED)

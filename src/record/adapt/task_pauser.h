@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * task_pauser: stops the recorded tasks when the memory before the writer runs short, and continues them when there is room
- * again, or when the recorder is gone (--on-pressure=freeze). Owned by the recording; made and ended by the main thread.
+ * task_pauser: stops the recorded tasks when the memory before the writer runs short, and continues them when there is
+ * room again, or when the recorder is gone (--on-pressure=freeze). Owned by the recording; made and ended by the main
+ * thread.
  */
 #pragma once
 
@@ -36,7 +37,7 @@ struct task_pauser {
 	struct frozen_time *times; /* heap; the first TIMES_MAX stops, when they are over */
 	atomic_size_t nr_times;
 	size_t nr_noted;
-	uint64_t since_ns;         /* while they are stopped */
+	uint64_t since_ns; /* while they are stopped */
 	uint64_t nr_stops, total_ns;
 	uint64_t nr_unguarded; /* times that they were not stopped, because the watchdog was gone */
 };

@@ -22,14 +22,14 @@ static void module_name(const char *name, char ret[64])
 	const char *slash = strrchr(name, '/');
 	size_t len = 0;
 
-	for (name = slash ? slash + 1 : name + (*name == '['); *name && !strchr(".]", *name) && len < 63;
-	     name++)
+	for (name = slash ? slash + 1 : name + (*name == '['); *name && !strchr(".]", *name) && len < 63; name++)
 		ret[len++] = *name == '-' ? '_' : *name;
 	ret[len] = '\0';
 }
 
 /* Of any process that mapped it and still lives. */
-static int process_build_id(const struct map_history *history, size_t nr, const struct elf_note_mapped *mapped, uint8_t ret[BUILD_ID_MAX_BYTES])
+static int process_build_id(const struct map_history *history, size_t nr, const struct elf_note_mapped *mapped,
+			    uint8_t ret[BUILD_ID_MAX_BYTES])
 {
 	enum { PROCESSES_MAX = 64 };
 	unsigned tried = 0;
@@ -50,7 +50,8 @@ static int process_build_id(const struct map_history *history, size_t nr, const 
 }
 
 /* Of the file that was mapped, not of the one that has its name now. */
-static int file_build_id(const struct map_history *history, size_t nr, const struct mapping_times *times, uint8_t ret[BUILD_ID_MAX_BYTES])
+static int file_build_id(const struct map_history *history, size_t nr, const struct mapping_times *times,
+			 uint8_t ret[BUILD_ID_MAX_BYTES])
 {
 	const struct history_object *object = &history->objects[nr];
 	const struct elf_note_mapped mapped = {object->id.file, object->first_ns, *times};
@@ -63,7 +64,8 @@ static int file_build_id(const struct map_history *history, size_t nr, const str
 	return len > 0 || !object->id.file.inode ? len : process_build_id(history, nr, &mapped, ret);
 }
 
-static int object_build_id(const struct map_history *history, size_t nr, const struct mapping_times *times, struct build_id *ret)
+static int object_build_id(const struct map_history *history, size_t nr, const struct mapping_times *times,
+			   struct build_id *ret)
 {
 	const struct history_object *object = &history->objects[nr];
 	static const char kernel[] = "[kernel.kallsyms]";
@@ -98,7 +100,8 @@ static bool is_duplicate(const struct map_history *history, size_t nr)
 	return false;
 }
 
-/* Reads the ids (and keeps them in the objects), appends a record each. Objects without one are left out. 0 or -ENOMEM. */
+/* Reads the ids (and keeps them in the objects), appends a record each. Objects without one are left out. 0 or -ENOMEM.
+ */
 static int put_build_ids(struct map_history *history, struct collected *hits)
 {
 	const struct mapping_times times = {(int64_t)clock_ns(CLOCK_REALTIME), hits->first_ns, hits->last_ns};
@@ -130,11 +133,12 @@ enum {
 
 struct collector {
 	struct stage stage;
-	struct scan scan; /* its history stays empty */
+	struct scan scan;    /* its history stays empty */
 	uint64_t start, end; /* offsets in the file; 0: nothing came yet, or it is for a stage */
 	uint64_t staged_bytes;
 	bool gave_up;
-	uint8_t *kept; /* heap; copies of records that are looked at in the end: all but samples, and the front of some */
+	uint8_t *kept; /* heap; copies of records that are looked at in the end: all but samples, and the front of some
+			*/
 	size_t kept_bytes;
 	const uint8_t *sample; /* the last one of this visit, while it lasts; NULL: none, or it is kept */
 	_Alignas(8) uint8_t joined[UINT16_MAX + 1]; /* a record that came in two parts */
@@ -231,19 +235,15 @@ static int live_look_at(struct collector *live, const uint8_t *record, const str
 	case PERF_RECORD_SAMPLE:
 		live->sample = record;
 		return scan_sample(&live->scan, record, header->size, header->misc);
-	case PERF_RECORD_LOST:
-		err = keep_sample(live);
-		return err ? err : keep(live, record, header->size);
+	case PERF_RECORD_LOST: err = keep_sample(live); return err ? err : keep(live, record, header->size);
 	case PERF_RECORD_COMM:
 	case PERF_RECORD_FORK:
 	case PERF_RECORD_MMAP:
 	case PERF_RECORD_MMAP2:
 	case PERF_RECORD_LOST_SAMPLES:
 	case PERF_RECORD_THROTTLE:
-	case PERF_RECORD_UNTHROTTLE:
-		return keep(live, record, header->size);
-	default:
-		return 0;
+	case PERF_RECORD_UNTHROTTLE: return keep(live, record, header->size);
+	default: return 0;
 	}
 }
 
@@ -257,7 +257,8 @@ static int live_record(struct collector *live, const uint8_t *record, const stru
 	return err;
 }
 
-/* The samples of fixed layout that the bytes begin with: nearly all that passes here. Returns how many bytes they take. */
+/* The samples of fixed layout that the bytes begin with: nearly all that passes here. Returns how many bytes they take.
+ */
 static size_t live_run(struct collector *live, const uint8_t *bytes, size_t len)
 {
 	struct scan *scan = &live->scan;
@@ -378,7 +379,8 @@ static bool lives_cover_extents(const struct collect_region *region)
 
 static bool live_covers(const struct collector *live, const struct collect_region *region)
 {
-	return live && live->end && !live->gave_up && live->start >= region->offset && live->end <= region->offset + region->bytes;
+	return live && live->end && !live->gave_up && live->start >= region->offset &&
+	       live->end <= region->offset + region->bytes;
 }
 
 /* Can they stand for a part of the region? */
@@ -458,7 +460,8 @@ static int scan_around(struct scan *scan, const struct collect_region *region)
 	return err ? err : scan_gap(scan, region, end, region->offset + region->bytes);
 }
 
-static int list_extents(const struct scan *scan, const struct collect_region regions[], size_t nr_regions, struct extent_list *list)
+static int list_extents(const struct scan *scan, const struct collect_region regions[], size_t nr_regions,
+			struct extent_list *list)
 {
 	int err = list ? index_builder_list(scan->index_builder, list) : 0;
 
@@ -475,8 +478,8 @@ static int list_extents(const struct scan *scan, const struct collect_region reg
 	return err;
 }
 
-int build_ids_collect(const struct collect_region regions[], size_t nr_regions, const struct event_desc *events, size_t nr_events,
-	      struct collected *ret)
+int build_ids_collect(const struct collect_region regions[], size_t nr_regions, const struct event_desc *events,
+		      size_t nr_events, struct collected *ret)
 {
 	__attribute__((cleanup(scan_fini))) struct scan scan = {0};
 
@@ -492,9 +495,8 @@ int build_ids_collect(const struct collect_region regions[], size_t nr_regions, 
 	for (size_t i = 0; i < nr_regions && !err; i++) {
 		if (scan.index_builder)
 			index_builder_part(scan.index_builder, regions[i].part);
-		err = is_covered(&regions[i])
-			? scan_around(&scan, &regions[i])
-			: scan_file(&scan, regions[i].fd, regions[i].offset, regions[i].bytes);
+		err = is_covered(&regions[i]) ? scan_around(&scan, &regions[i])
+					      : scan_file(&scan, regions[i].fd, regions[i].offset, regions[i].bytes);
 		cut |= err == -EBADMSG;
 		err = err == -EBADMSG ? 0 : err;
 	}

@@ -26,10 +26,10 @@ struct stage;
 struct collected {
 	uint64_t first_ns, last_ns; /* 0: no sample had a time */
 	uint64_t nr_samples;
-	bool all;              /* every object counts as hit */
-	struct buf *build_ids; /* caller's: payload of the BUILD_ID feature is appended here */
-	struct buf *files;     /* caller's: and that of MAPPED_FILES; NULL: not wanted */
-	struct loss_times *losses; /* caller's: learns when records went missing; NULL: not wanted */
+	bool all;                    /* every object counts as hit */
+	struct buf *build_ids;       /* caller's: payload of the BUILD_ID feature is appended here */
+	struct buf *files;           /* caller's: and that of MAPPED_FILES; NULL: not wanted */
+	struct loss_times *losses;   /* caller's: learns when records went missing; NULL: not wanted */
 	struct extent_list *extents; /* caller's: of all regions, where the records are; NULL: not wanted */
 };
 
@@ -38,7 +38,8 @@ struct collect_region {
 	int fd;
 	uint64_t offset, bytes;
 	uint32_t part; /* of extents */
-	/* The collectors that observed a part of them when they came: one for each thread that filled the file. Borrowed; may be NULL */
+	/* The collectors that observed a part of them when they came: one for each thread that filled the file.
+	 * Borrowed; may be NULL */
 	struct collector *const *lives;
 	size_t nr_lives;
 	/* Where the records are that a stage wrote, among those of other parts; borrowed. NULL: no stage wrote them */
@@ -46,11 +47,11 @@ struct collect_region {
 };
 
 /*
- * The records of all regions together. Files may change during the scan: what is read is checked. 0; -errno; -EBADMSG: records
- * are cut or broken, *ret then tells of those that are whole.
+ * The records of all regions together. Files may change during the scan: what is read is checked. 0; -errno; -EBADMSG:
+ * records are cut or broken, *ret then tells of those that are whole.
  */
-int build_ids_collect(const struct collect_region regions[], size_t nr_regions, const struct event_desc *events, size_t nr_events,
-	      struct collected *ret);
+int build_ids_collect(const struct collect_region regions[], size_t nr_regions, const struct event_desc *events,
+		      size_t nr_events, struct collected *ret);
 
 /*
  * The same while records are on their way into a file, when they are in the cache anyway: reading them back costs
@@ -63,8 +64,9 @@ int collector_new(const struct event_desc *events, size_t nr_events, struct coll
 void collector_free(struct collector *live); /* NULL is fine */
 
 /*
- * What one visit found: whole records, of which one may be in two parts. Either all that a file gets from here on, as it
- * is written at `offset`, behind the last ones; or what goes into the extents of a stage, whose offsets are not known yet.
+ * What one visit found: whole records, of which one may be in two parts. Either all that a file gets from here on, as
+ * it is written at `offset`, behind the last ones; or what goes into the extents of a stage, whose offsets are not
+ * known yet.
  */
 void collector_observe(struct collector *live, uint64_t offset, const struct span spans[], unsigned nr_spans);
 void collector_observe_staged(struct collector *live, const struct span spans[], unsigned nr_spans);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pages: the distinct (process, page) pairs that samples fell on, and when. A set of bounded room, which the owner empties
- * when it is full. Its own table, not base/hash_table.h: each sample passes here on its way from the ring, and two loads
- * must do. Private to build_ids. One owner, one thread.
+ * pages: the distinct (process, page) pairs that samples fell on, and when. A set of bounded room, which the owner
+ * empties when it is full. Its own table, not base/hash_table.h: each sample passes here on its way from the ring, and
+ * two loads must do. Private to build_ids. One owner, one thread.
  */
 #pragma once
 
@@ -20,9 +20,10 @@ struct sampled_page {
 
 struct page_set {
 	struct sampled_page *slots; /* heap; a power of two of them */
-	size_t mask;            /* slots - 1 */
-	uint32_t *used;         /* heap; which slots are in use, in the order in which they came: most tables are nearly empty */
-	size_t nr, most;        /* in use; allowed */
+	size_t mask;                /* slots - 1 */
+	uint32_t
+		*used; /* heap; which slots are in use, in the order in which they came: most tables are nearly empty */
+	size_t nr, most; /* in use; allowed */
 };
 
 int page_set_init(struct page_set *pages);
@@ -41,7 +42,8 @@ static inline uint64_t page_hash(uint64_t page, int32_t pid)
 	return ((page ^ (uint64_t)(uint32_t)pid << 40) * 0x9e3779b97f4a7c15ull) >> 32; /* 2^64 / golden ratio */
 }
 
-/* The slot of the pair when it is the first one of its hash, as is nearly always so; else NULL. Valid until pages are added. */
+/* The slot of the pair when it is the first one of its hash, as is nearly always so; else NULL. Valid until pages are
+ * added. */
 static inline struct sampled_page *page_set_find(const struct page_set *pages, uint64_t page, int32_t pid)
 {
 	struct sampled_page *slot = &pages->slots[page_hash(page, pid) & pages->mask];

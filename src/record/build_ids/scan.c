@@ -16,10 +16,10 @@
 #include "tasks/task_event.h"
 
 enum {
-	CHUNK_BYTES = 1 << 20, /* of the file at a time: stays in the cache */
+	CHUNK_BYTES = 1 << 20,    /* of the file at a time: stays in the cache */
 	UNPACKED_BYTES = 1 << 18, /* at a time, too */
-	USER_TOP_SHIFT = 56,   /* no user address has a higher bit: 5-level paging of x86, 52 bits of arm64 */
-	USER_BOTTOM = 0x10000, /* nothing is mapped below: sysctl vm.mmap_min_addr */
+	USER_TOP_SHIFT = 56,      /* no user address has a higher bit: 5-level paging of x86, 52 bits of arm64 */
+	USER_BOTTOM = 0x10000,    /* nothing is mapped below: sysctl vm.mmap_min_addr */
 };
 
 static uint64_t u64_at(const uint8_t *at)
@@ -42,9 +42,8 @@ static int32_t s32_at(const uint8_t *at)
 static struct sample_layout sample_layout_make(const struct perf_event_attr *attr)
 {
 	static const uint64_t order[] = {
-		PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP,   PERF_SAMPLE_TID,
-		PERF_SAMPLE_TIME,       PERF_SAMPLE_ADDR, PERF_SAMPLE_ID,
-		PERF_SAMPLE_STREAM_ID,  PERF_SAMPLE_CPU,  PERF_SAMPLE_PERIOD,
+		PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP,        PERF_SAMPLE_TID, PERF_SAMPLE_TIME,   PERF_SAMPLE_ADDR,
+		PERF_SAMPLE_ID,         PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_CPU, PERF_SAMPLE_PERIOD,
 	};
 	struct sample_layout layout = {
 		.trailer_bytes = sample_id_bytes(attr),
@@ -79,15 +78,14 @@ static bool sample_layout_equal(const struct sample_layout *a, const struct samp
 {
 	return a->ip == b->ip && a->tid == b->tid && a->time == b->time && a->tail == b->tail &&
 	       a->trailer_bytes == b->trailer_bytes && a->trailer_time == b->trailer_time &&
-	       a->read_format == b->read_format && a->has_read == b->has_read &&
-	       a->has_chain == b->has_chain && !a->has_stack && !b->has_stack;
+	       a->read_format == b->read_format && a->has_read == b->has_read && a->has_chain == b->has_chain &&
+	       !a->has_stack && !b->has_stack;
 }
 
 /* perf_event_open(2), "read_format": the bytes of a READ field, 0 when it runs past the end. */
 static size_t read_bytes(uint64_t format, const uint8_t *at, size_t left)
 {
-	size_t times =
-		!!(format & PERF_FORMAT_TOTAL_TIME_ENABLED) + !!(format & PERF_FORMAT_TOTAL_TIME_RUNNING);
+	size_t times = !!(format & PERF_FORMAT_TOTAL_TIME_ENABLED) + !!(format & PERF_FORMAT_TOTAL_TIME_RUNNING);
 	size_t each = 1 + !!(format & PERF_FORMAT_ID) + !!(format & PERF_FORMAT_LOST);
 	uint64_t nr = 1, head = times;
 
@@ -108,7 +106,7 @@ static size_t read_bytes(uint64_t format, const uint8_t *at, size_t left)
  * -EBADMSG.
  */
 static int64_t sample_layout_chain(const struct sample_layout *layout, const uint8_t *sample, size_t size,
-			 size_t *ret_offset)
+				   size_t *ret_offset)
 {
 	size_t at = layout->tail;
 
@@ -146,7 +144,7 @@ static struct fixed_layout fixed_layout_make(const struct sample_layout *layouts
 }
 
 void fixed_samples_scan(const struct fixed_layout *layout, struct page_set *pages, struct span records, uint64_t room,
-		  struct sample_batch *ret)
+			struct sample_batch *ret)
 {
 	const struct fixed_layout at = *layout;
 	const uint8_t *const start = records.ptr, *record = start, *last = start;
@@ -250,7 +248,8 @@ void scan_mark_pages(struct scan *scan, const struct page_set *pages)
 	for (size_t i = 0; i < pages->nr; i++) {
 		const struct sampled_page *page = &pages->slots[pages->used[i]];
 		uint64_t start = (page->page - 1) << SAMPLED_PAGE_SHIFT;
-		struct history_range range = {start, start | ((1u << SAMPLED_PAGE_SHIFT) - 1), page->first_ns, page->last_ns};
+		struct history_range range = {start, start | ((1u << SAMPLED_PAGE_SHIFT) - 1), page->first_ns,
+					      page->last_ns};
 		map_history_mark(&scan->history, page->pid, &range);
 	}
 }
@@ -295,8 +294,8 @@ static int scan_chain(struct scan *scan, const uint8_t *ips, uint64_t nr, int32_
 	return err;
 }
 
-static int scan_sample_chain(struct scan *scan, const struct sample_layout *layout, const uint8_t *record,
-			     size_t size, int32_t pid, uint64_t time_ns)
+static int scan_sample_chain(struct scan *scan, const struct sample_layout *layout, const uint8_t *record, size_t size,
+			     int32_t pid, uint64_t time_ns)
 {
 	size_t at;
 	int64_t nr = sample_layout_chain(layout, record, size, &at);
@@ -378,8 +377,7 @@ int scan_sample(struct scan *scan, const uint8_t *record, size_t size, uint16_t 
 }
 
 /* The time in the trailer of a record that is no sample, whose own fields take `fixed` bytes. */
-static uint64_t trailer_time(const struct sample_layout *layout, const uint8_t *record, size_t size,
-			     size_t fixed)
+static uint64_t trailer_time(const struct sample_layout *layout, const uint8_t *record, size_t size, size_t fixed)
 {
 	if (layout->trailer_time == 0 || fixed + layout->trailer_time > size)
 		return 0;
@@ -417,8 +415,8 @@ void scan_index(struct scan *scan, const uint8_t *record, const struct perf_even
 	if (header->type == PERF_RECORD_SAMPLE)
 		time_ns = scan->sample_ns;
 	else if (header->type < RECORD_USER_FIRST)
-		time_ns = trailer_time(&scan->layouts[scan_event(scan, record, header->size, false)], record, header->size,
-				       sizeof(*header));
+		time_ns = trailer_time(&scan->layouts[scan_event(scan, record, header->size, false)], record,
+				       header->size, sizeof(*header));
 	if (scan->inside)
 		index_builder_unpacked(scan->index_builder, record, time_ns);
 	else
@@ -431,8 +429,11 @@ static void index_builder_compressed(struct scan *scan, struct span payload)
 	bool starts = zstd_frame_start(payload, &frame);
 
 	if (scan->index_builder)
-		index_builder_packed(scan->index_builder, scan->place, (uint16_t)(payload.len + sizeof(struct perf_event_header)),
-			      !starts ? 0 : frame.bytes ? frame.bytes : UINT64_MAX);
+		index_builder_packed(scan->index_builder, scan->place,
+				     (uint16_t)(payload.len + sizeof(struct perf_event_header)),
+				     !starts       ? 0
+				     : frame.bytes ? frame.bytes
+						   : UINT64_MAX);
 }
 
 static int scan_bytes(struct scan *scan, const uint8_t *bytes, size_t len, size_t *ret_used);
@@ -492,10 +493,8 @@ int scan_look_at(struct scan *scan, const uint8_t *record, const struct perf_eve
 	case PERF_RECORD_COMM:
 	case PERF_RECORD_FORK:
 	case PERF_RECORD_MMAP:
-	case PERF_RECORD_MMAP2:
-		return scan_task_event(scan, record, header);
-	default:
-		return 0;
+	case PERF_RECORD_MMAP2: return scan_task_event(scan, record, header);
+	default: return 0;
 	}
 }
 
@@ -532,8 +531,8 @@ static int scan_bytes(struct scan *scan, const uint8_t *bytes, size_t len, size_
 }
 
 /*
- * Read, not mapped: when another process cuts a mapped file, a load ends in SIGBUS; and a byte that was checked must not
- * change before it is used.
+ * Read, not mapped: when another process cuts a mapped file, a load ends in SIGBUS; and a byte that was checked must
+ * not change before it is used.
  */
 int scan_file(struct scan *scan, int fd, uint64_t offset, uint64_t bytes)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scan: one pass over records: the pages that samples fell on, the history of the maps, and what the index needs of each
- * record. Private to build_ids. One owner, one thread.
+ * scan: one pass over records: the pages that samples fell on, the history of the maps, and what the index needs of
+ * each record. Private to build_ids. One owner, one thread.
  */
 #pragma once
 
@@ -63,13 +63,13 @@ struct scan {
 	struct zstd_unpacker *unpacker; /* NULL: nothing compressed came yet */
 	uint64_t *unpacked;             /* heap, UNPACKED_BYTES; records, the last of which may not be whole */
 	size_t unpacked_len;
-	bool inside; /* of a COMPRESSED record */
-	uint64_t *aligned; /* heap, RECORD_MAX_BYTES; NULL: not yet needed */
-	bool broken; /* a record was not what it should be */
-	bool live;   /* pages are kept until the end: their room is fixed */
+	bool inside;                         /* of a COMPRESSED record */
+	uint64_t *aligned;                   /* heap, RECORD_MAX_BYTES; NULL: not yet needed */
+	bool broken;                         /* a record was not what it should be */
+	bool live;                           /* pages are kept until the end: their room is fixed */
 	struct index_builder *index_builder; /* owned; NULL: not wanted */
-	uint64_t place;     /* in the file, of the next record; not that of one that was compressed */
-	uint64_t sample_ns; /* of the last sample; 0: it has none */
+	uint64_t place;                      /* in the file, of the next record; not that of one that was compressed */
+	uint64_t sample_ns;                  /* of the last sample; 0: it has none */
 };
 
 /* Neither pages nor the index builder are made. 0 or -errno; scan_fini() in any case. */
@@ -99,9 +99,9 @@ struct sample_batch {
 };
 
 /*
- * The samples of fixed layout that `records` begins with, as far as they begin in its first `room` bytes: their pages are
- * added, in one loop: most of what is recorded, and each one passes here on its way from the ring. It ends before anything
- * else: a record that is not whole, without a time, of a guest, or for whose page there is no room.
+ * The samples of fixed layout that `records` begins with, as far as they begin in its first `room` bytes: their pages
+ * are added, in one loop: most of what is recorded, and each one passes here on its way from the ring. It ends before
+ * anything else: a record that is not whole, without a time, of a guest, or for whose page there is no room.
  */
 void fixed_samples_scan(const struct fixed_layout *layout, struct page_set *pages, struct span records, uint64_t room,
 			struct sample_batch *ret);

@@ -13,8 +13,8 @@
 #include "base/fd.h"
 #include "record/setup/eventset.h"
 #include "record/setup/plan.h"
-#include "sysinfo/thread.h"
 #include "stream/ring.h"
+#include "sysinfo/thread.h"
 
 enum {
 	/* Then the rings fill, and the kernel counts what it drops: a FIFO may wait for its reader for any time. */
@@ -39,7 +39,8 @@ struct early_drain {
 
 static bool is_side(const struct eventset *set, size_t ring)
 {
-	return ring < set->plan->nr_drained && set->plan->rings[ring].channel == CHANNEL_SIDE && set->ring_fds[ring] >= 0;
+	return ring < set->plan->nr_drained && set->plan->rings[ring].channel == CHANNEL_SIDE &&
+	       set->ring_fds[ring] >= 0;
 }
 
 /* Nothing leaves the ring that has no room in memory. */

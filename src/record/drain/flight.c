@@ -25,12 +25,12 @@
 enum { ALL_SLOTS = -1 };
 
 /*
- * One place: its rings, and which one records go to. Each is carried by an event of ours that counts nothing, and all events
- * of the plan's ring are sent there; where the kernel refuses that, each event has a ring of its own.
+ * One place: its rings, and which one records go to. Each is carried by an event of ours that counts nothing, and all
+ * events of the plan's ring are sent there; where the kernel refuses that, each event has a ring of its own.
  */
 struct place {
-	size_t ring;    /* of the plan */
-	ssize_t slot;   /* whose ring it is, which carries it; ALL_SLOTS: carriers do */
+	size_t ring;     /* of the plan */
+	ssize_t slot;    /* whose ring it is, which carries it; ALL_SLOTS: carriers do */
 	int carriers[2]; /* fd; -1: none. [1]: none where there is one ring */
 	struct backward_ring rings[2];
 	unsigned active;
@@ -165,7 +165,8 @@ static void tell_smaller(const struct flight *flight, size_t pages, size_t asked
 {
 	if (pages != asked)
 		log_note("overwritten rings of %zu KiB: no more locked memory is allowed (kernel.perf_event_mlock_kb, "
-			 "ulimit -l)", flight->ring_bytes / 1024);
+			 "ulimit -l)",
+			 flight->ring_bytes / 1024);
 }
 
 /* Two rings, smaller ones if the user named no size, or at last one. */
@@ -179,8 +180,9 @@ static int map_all(struct flight *flight, size_t asked, bool exact, struct diag 
 	if (too_much(err)) {
 		err = try_map(flight, pages = asked, 1);
 		if (!err)
-			log_note("no locked memory for two overwritten rings each: recording pauses while a snapshot is "
-				 "copied (kernel.perf_event_mlock_kb, ulimit -l)");
+			log_note(
+				"no locked memory for two overwritten rings each: recording pauses while a snapshot is "
+				"copied (kernel.perf_event_mlock_kb, ulimit -l)");
 	}
 	if (err)
 		return cannot_map(flight, pages, err, reterr);
@@ -245,8 +247,10 @@ static int map_own(struct flight *flight, size_t asked, bool exact, struct diag 
 
 static void tell_refused(int err)
 {
-	log_note("the kernel refuses to swap overwritten rings (PERF_EVENT_IOC_SET_OUTPUT: %s): recording pauses while a "
-		 "snapshot is copied", strerror(-err));
+	log_note("the kernel refuses to swap overwritten rings (PERF_EVENT_IOC_SET_OUTPUT: %s): recording pauses while "
+		 "a "
+		 "snapshot is copied",
+		 strerror(-err));
 }
 
 static int connect_or_split(struct flight *flight, size_t pages, bool exact, struct diag *reterr)
@@ -266,7 +270,8 @@ static bool make_places(struct flight *flight)
 	flight->nr_places = plan->nr_rings - plan->nr_drained;
 	flight->places = calloc(plan->nr_slots + flight->nr_places, sizeof(*flight->places));
 	for (size_t i = 0; flight->places && i < flight->nr_places; i++)
-		flight->places[i] = (struct place){.ring = plan->nr_drained + i, .slot = ALL_SLOTS, .carriers = {-1, -1}};
+		flight->places[i] =
+			(struct place){.ring = plan->nr_drained + i, .slot = ALL_SLOTS, .carriers = {-1, -1}};
 	return flight->places != NULL;
 }
 
@@ -308,8 +313,8 @@ void flight_free(struct flight *flight)
 }
 
 /*
- * Nothing waits for RCU between the new ring and the old one's last record: the CPU always finds one of the two. What the
- * kernel refuses now, and did not before, leaves events at both rings: from here on both are paused.
+ * Nothing waits for RCU between the new ring and the old one's last record: the CPU always finds one of the two. What
+ * the kernel refuses now, and did not before, leaves events at both rings: from here on both are paused.
  */
 static int swap_all(struct flight *flight)
 {
@@ -337,8 +342,8 @@ static int pause_output(const struct place *place, bool pause)
 	int first_err = 0;
 
 	for (size_t r = 0; r < 2; r++)
-		if (place->carriers[r] >= 0 &&
-		    ioctl(place->carriers[r], PERF_EVENT_IOC_PAUSE_OUTPUT, (long)pause) && !first_err)
+		if (place->carriers[r] >= 0 && ioctl(place->carriers[r], PERF_EVENT_IOC_PAUSE_OUTPUT, (long)pause) &&
+		    !first_err)
 			first_err = -errno;
 	return first_err;
 }

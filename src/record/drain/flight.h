@@ -5,8 +5,8 @@
  *
  * Each place has two rings. A snapshot sends the live events to the other one (PERF_EVENT_IOC_SET_OUTPUT) and reads the
  * filled one at leisure: no moment is missed, and between two snapshots nothing is lost that fits. Where there is no
- * room for two, or the kernel does not send events to other rings, they are paused while they are copied, and the gap is
- * measured.
+ * room for two, or the kernel does not send events to other rings, they are paused while they are copied, and the gap
+ * is measured.
  */
 #pragma once
 
@@ -24,7 +24,7 @@ struct flight_counters {
 	uint64_t nr_snapshots, nr_records, bytes;
 	uint64_t nr_pauses, paused_ns, longest_pause_ns; /* blind time: 0 with swapped rings */
 	uint64_t nr_overwritten; /* rings, of all snapshots, that had more to hold than they could */
-	uint64_t nr_broken; /* rings that did not hold what they should; never seen */
+	uint64_t nr_broken;      /* rings that did not hold what they should; never seen */
 };
 
 /*

@@ -8,16 +8,16 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/notifier.h"
 #include "base/clock.h"
 #include "base/cpuset.h"
 #include "base/fd.h"
+#include "base/notifier.h"
 #include "record/setup/eventset.h"
-#include "sysinfo/thread.h"
-#include "stream/ring.h"
 #include "stream/lanes.h"
+#include "stream/ring.h"
 #include "stream/stream.h"
 #include "stream/writer.h"
+#include "sysinfo/thread.h"
 
 enum {
 	/*
@@ -73,7 +73,8 @@ void reader_control_stop(struct reader_control *control)
 /* A reader that sleeps until a ring wakes it sees the pace when one has. */
 void reader_control_pace(struct reader_control *control, unsigned pace_ms)
 {
-	atomic_store_explicit(&control->paced_ns, pace_ms ? UINT64_MAX : clock_ns(CLOCK_MONOTONIC), memory_order_relaxed);
+	atomic_store_explicit(&control->paced_ns, pace_ms ? UINT64_MAX : clock_ns(CLOCK_MONOTONIC),
+			      memory_order_relaxed);
 	atomic_store_explicit(&control->pace_ms, pace_ms, memory_order_relaxed);
 }
 
@@ -105,7 +106,8 @@ static void watch_slots(struct reader *reader)
 		if (set->fds[i] < 0 || !drains(reader, slot->ring))
 			continue;
 		if (slot->pid > 0 || carries) /* a hang-up is told all the same */
-			polls_add(&reader->polls, set->fds[i], slot->ring < set->plan->nr_drained ? POLLIN : 0, is_target(reader, slot));
+			polls_add(&reader->polls, set->fds[i], slot->ring < set->plan->nr_drained ? POLLIN : 0,
+				  is_target(reader, slot));
 	}
 }
 

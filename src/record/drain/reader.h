@@ -15,8 +15,8 @@
 
 #include "base/cpuset.h"
 #include "record/drain/polls.h"
-#include "sysinfo/thread.h"
 #include "stream/stream.h"
+#include "sysinfo/thread.h"
 
 struct notifier;
 struct eventset;
@@ -24,21 +24,22 @@ struct writer;
 
 /* What readers and the thread that watches over them share. */
 struct reader_control {
-	int stop_fd;                 /* eventfd(2); readable for ever from reader_control_stop() on */
-	int news_fd;                 /* eventfd(2), non-blocking: readers write when one failed or all tasks ended */
-	atomic_size_t nr_tasks;      /* events of living tasks that readers still watch */
-	sem_t ready;                 /* posted by each reader that got going */
-	int switch_fd;               /* eventfd(2), non-blocking: the mark was reached, or all readers have switched */
-	atomic_size_t nr_switching;  /* readers that were told to switch their writers, and have not yet */
-	_Atomic uint64_t stored;     /* bytes in the outputs so far, of all readers, with all writers */
-	_Atomic uint64_t mark;       /* tell when `stored` is that much; UINT64_MAX: never, or told */
-	struct notifier *notifier;           /* borrowed; rung when nr_tight has grown; NULL: not wanted */
-	bool tells_wakeups;          /* it is also rung by those that a ring woke */
-	_Atomic uint64_t nr_tight;   /* visits so far that found a ring nearly full, of readers that are not
+	int stop_fd;                /* eventfd(2); readable for ever from reader_control_stop() on */
+	int news_fd;                /* eventfd(2), non-blocking: readers write when one failed or all tasks ended */
+	atomic_size_t nr_tasks;     /* events of living tasks that readers still watch */
+	sem_t ready;                /* posted by each reader that got going */
+	int switch_fd;              /* eventfd(2), non-blocking: the mark was reached, or all readers have switched */
+	atomic_size_t nr_switching; /* readers that were told to switch their writers, and have not yet */
+	_Atomic uint64_t stored;    /* bytes in the outputs so far, of all readers, with all writers */
+	_Atomic uint64_t mark;      /* tell when `stored` is that much; UINT64_MAX: never, or told */
+	struct notifier *notifier;  /* borrowed; rung when nr_tight has grown; NULL: not wanted */
+	bool tells_wakeups;         /* it is also rung by those that a ring woke */
+	_Atomic uint64_t nr_tight;  /* visits so far that found a ring nearly full, of readers that are not
 					real-time and may have waited for a CPU */
-	atomic_uint hurry_ms;        /* those come after so much time, also when no ring wakes them; 0: when one does */
-	atomic_uint pace_ms;         /* reader_control_pace(); 0: rings wake their reader */
-	_Atomic uint64_t paced_ns;   /* CLOCK_MONOTONIC: until when there was a pace; UINT64_MAX: there is; 0: there was none */
+	atomic_uint hurry_ms;       /* those come after so much time, also when no ring wakes them; 0: when one does */
+	atomic_uint pace_ms;        /* reader_control_pace(); 0: rings wake their reader */
+	_Atomic uint64_t
+		paced_ns; /* CLOCK_MONOTONIC: until when there was a pace; UINT64_MAX: there is; 0: there was none */
 	const struct reader *readers; /* borrowed: all of them, of whom only wake_fd is anybody else's business */
 	size_t nr_readers;
 };
@@ -50,8 +51,8 @@ void reader_control_fini(struct reader_control *control);
 void reader_control_stop(struct reader_control *control);
 
 /*
- * Readers leave so much time between two visits, however full the rings are; 0: they come when rings wake them. From one
- * thread at a time.
+ * Readers leave so much time between two visits, however full the rings are; 0: they come when rings wake them. From
+ * one thread at a time.
  */
 void reader_control_pace(struct reader_control *control, unsigned pace_ms);
 
@@ -64,25 +65,25 @@ struct reader_work {
 
 struct reader {
 	/* Set before reader_init(). */
-	struct reader_control *control;   /* shared */
-	const struct eventset *set;       /* borrowed, read only */
-	struct stream **streams;          /* borrowed list, used by this thread alone */
+	struct reader_control *control; /* shared */
+	const struct eventset *set;     /* borrowed, read only */
+	struct stream **streams;        /* borrowed list, used by this thread alone */
 	size_t nr_streams;
-	size_t *rings;                    /* borrowed: which rings of the plan are this reader's */
+	size_t *rings; /* borrowed: which rings of the plan are this reader's */
 	size_t nr_rings;
-	const struct cpuset *affinity;    /* borrowed; NULL: where the recorder runs */
-	int realtime;                     /* as in priority_raise() */
-	pid_t workload;                   /* 0: none; it has ended as a process, SIGCHLD, not when one of its threads has */
+	const struct cpuset *affinity; /* borrowed; NULL: where the recorder runs */
+	int realtime;                  /* as in priority_raise() */
+	pid_t workload; /* 0: none; it has ended as a process, SIGCHLD, not when one of its threads has */
 
 	/* Writers to go on with, by stream; NULL: none, or switched: then it holds those that were. */
 	_Atomic(struct writer **) next;
 
 	/* The reader's own. */
-	int wake_fd; /* eventfd(2) */
+	int wake_fd;         /* eventfd(2) */
 	uint64_t told_bytes; /* of control->stored: what the present writers had */
 	struct polls polls;
-	uint64_t told_tight;  /* of visits that found a ring nearly full */
-	unsigned nr_hurries;  /* so often it may still come by the clock: others' rings are no reason */
+	uint64_t told_tight; /* of visits that found a ring nearly full */
+	unsigned nr_hurries; /* so often it may still come by the clock: others' rings are no reason */
 	bool realtime_now;
 	pthread_t thread;
 	bool started;
@@ -93,10 +94,10 @@ struct reader {
 
 	/* Results, valid after reader_join(). */
 	struct reader_work at_end;
-	int err;                     /* first -errno: of a writer, or of getting going */
-	struct stream *failed;       /* the stream whose writer it was; NULL: none */
-	const char *scheduling;      /* word of priority_raise(); valid after reader_start() */
-	struct cpuset runs_on;       /* the kernel's word; empty: not known; valid after reader_start() */
+	int err;                /* first -errno: of a writer, or of getting going */
+	struct stream *failed;  /* the stream whose writer it was; NULL: none */
+	const char *scheduling; /* word of priority_raise(); valid after reader_start() */
+	struct cpuset runs_on;  /* the kernel's word; empty: not known; valid after reader_start() */
 };
 
 /* Finds out which fds to watch. 0 or -ENOMEM. */

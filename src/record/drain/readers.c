@@ -8,11 +8,11 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
-#include "record/output/data_files.h"
 #include "record/drain/early_drain.h"
+#include "record/drain/thread_spec.h"
+#include "record/output/data_files.h"
 #include "record/setup/eventset.h"
 #include "sysinfo/thread.h"
-#include "record/drain/thread_spec.h"
 
 /* The stream that a drained ring is drained by: its own, that of its thread, or the one for all. */
 static struct stream *stream_of_ring(const struct readers_params *params, size_t ring)
@@ -77,8 +77,8 @@ static int make(struct readers *readers, const struct readers_params *params)
 }
 
 /*
- * What was read before the readers run goes where they would have written it. Bytes. An error is the writer's, which keeps it
- * for the reader.
+ * What was read before the readers run goes where they would have written it. Bytes. An error is the writer's, which
+ * keeps it for the reader.
  */
 static size_t put_early(const struct readers_params *params)
 {
@@ -94,8 +94,8 @@ static size_t put_early(const struct readers_params *params)
 }
 
 /*
- * While the most of it is written the rings are still drained. Then no thread drains them until the readers run: on a loaded
- * machine this thread must not wait for a CPU there.
+ * While the most of it is written the rings are still drained. Then no thread drains them until the readers run: on a
+ * loaded machine this thread must not wait for a CPU there.
  */
 static int hand_over(struct readers *readers, const struct readers_params *params)
 {

@@ -26,10 +26,10 @@ struct readers_params {
 	struct data_files *files;
 	const struct thread_layout *layout; /* borrowed while they run; NULL: one reader, where the recorder runs */
 	struct early_drain *early;          /* stopped, and what it read is written first; NULL: there is none */
-	struct notifier *notifier;                  /* as in struct reader_control, as the next */
+	struct notifier *notifier;          /* as in struct reader_control, as the next */
 	bool tells_wakeups;
-	int realtime;                       /* as in priority_raise() */
-	pid_t workload;                     /* as in struct reader */
+	int realtime;   /* as in priority_raise() */
+	pid_t workload; /* as in struct reader */
 };
 
 /* All of them run when it returns. Nothing is left behind on failure. */
@@ -40,7 +40,8 @@ void readers_stop(struct readers *readers);
 
 /*
  * All readers go on with the writers of `next` instead of those of `files`; `room` is for one for each stream,
- * and is lent to them until readers_switched(), or, when they have ended, readers_switch_late(). control.switch_fd tells.
+ * and is lent to them until readers_switched(), or, when they have ended, readers_switch_late(). control.switch_fd
+ * tells.
  */
 void readers_switch(struct readers *readers, const struct data_files *files, const struct data_files *next,
 		    struct writer **room);

@@ -216,8 +216,7 @@ static int keep_mask(struct parser *parser, struct part mask, struct cpuset *map
 	if (err)
 		return err;
 	if (!cpuset_count(&recorded)) {
-		log_verbose("--threads: \"%.*s\" gets no thread: none of its CPUs is recorded", (int)mask.len,
-			    mask.at);
+		log_verbose("--threads: \"%.*s\" gets no thread: none of its CPUs is recorded", (int)mask.len, mask.at);
 		return 0;
 	}
 	int twice = first_common(&recorded, &parser->taken_maps);
@@ -263,8 +262,7 @@ static int check_all_covered(const struct parser *parser)
 	const struct cpuset *cpus = parser->cpus;
 
 	for (int cpu = cpus ? cpuset_next(cpus, 0) : -1; cpu >= 0; cpu = cpuset_next(cpus, cpu + 1)) {
-		int err =
-			cpuset_has(&parser->taken_maps, (unsigned)cpu) ? 0 : cpuset_add(&rest, (unsigned)cpu);
+		int err = cpuset_has(&parser->taken_maps, (unsigned)cpu) ? 0 : cpuset_add(&rest, (unsigned)cpu);
 		if (err)
 			return err;
 	}
@@ -274,8 +272,7 @@ static int check_all_covered(const struct parser *parser)
 	struct part all = {parser->spec, strlen(parser->spec)};
 	if (!parser->layout->nr_threads)
 		return refuse(parser, all, "none of the recorded CPUs (%s) is in a mask", buf_text(&text));
-	return refuse(parser, all, "no mask drains CPU %s; add it to one, or choose others with -C",
-		      buf_text(&text));
+	return refuse(parser, all, "no mask drains CPU %s; add it to one, or choose others with -C", buf_text(&text));
 }
 
 static int compare_places(const void *a, const void *b)

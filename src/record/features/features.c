@@ -142,8 +142,7 @@ static void copy_field(struct bpf_prog_info *to, const struct bpf_prog_info *fro
  * Asks for the arrays, each at a multiple of 8 in `data`. The pointers of the answer become offsets. The
  * program may have been replaced between the calls: an answer that counts more than was asked for is -EAGAIN.
  */
-static int prog_read_arrays(int fd, const struct bpf_prog_info *sizes, struct buf *data,
-			    struct bpf_prog_info *ret)
+static int prog_read_arrays(int fd, const struct bpf_prog_info *sizes, struct buf *data, struct bpf_prog_info *ret)
 {
 	uint64_t offsets[NR_ARRAYS];
 	struct bpf_prog_info info = {0};
@@ -417,8 +416,7 @@ static const struct collector collectors[] = {
 	{.bit = FEATURE_PMU_CAPS, .in_pipe = true, .host = features_host_pmu_caps},
 };
 
-static int collect_one(const struct collector *collector, const struct features_params *params,
-		       struct feature_set *set)
+static int collect_one(const struct collector *collector, const struct features_params *params, struct feature_set *set)
 {
 	AUTO_BUF struct buf payload = {0};
 	int got = collector->recording ? collector->recording(params, &payload) : collector->host(&payload);

@@ -214,9 +214,8 @@ static void caches_fini(struct caches *caches)
 
 static bool cache_equal(const struct feature_cache *a, const struct feature_cache *b)
 {
-	return a->level == b->level && a->line_bytes == b->line_bytes && a->sets == b->sets &&
-	       a->ways == b->ways && !strcmp(a->type, b->type) && !strcmp(a->size, b->size) &&
-	       !strcmp(a->cpus, b->cpus);
+	return a->level == b->level && a->line_bytes == b->line_bytes && a->sets == b->sets && a->ways == b->ways &&
+	       !strcmp(a->type, b->type) && !strcmp(a->size, b->size) && !strcmp(a->cpus, b->cpus);
 }
 
 /* Takes the texts over, also on error. */

@@ -61,8 +61,8 @@ static int put_root_file(struct tracing *tracing, const char *name, enum size_wi
 }
 
 /*
- * The same, of what readers can do without. Who may record tracepoints need not be able to read it: their formats may be
- * readable for all where these texts, which tell addresses and names of commands, are not.
+ * The same, of what readers can do without. Who may record tracepoints need not be able to read it: their formats may
+ * be readable for all where these texts, which tell addresses and names of commands, are not.
  */
 static int put_optional_file(struct tracing *tracing, const char *name, enum size_width width)
 {
@@ -83,8 +83,7 @@ static bool is_wanted(const struct tracing *tracing, const char *system, const c
 
 	for (size_t i = 0; i < tracing->nr; i++) {
 		const char *name = tracing->tracepoints[i];
-		if (!strncmp(name, system, len) && name[len] == ':' &&
-		    (!event || !strcmp(name + len + 1, event)))
+		if (!strncmp(name, system, len) && name[len] == ':' && (!event || !strcmp(name + len + 1, event)))
 			return true;
 	}
 	return false;
@@ -188,8 +187,7 @@ static int put_all(struct tracing *tracing)
 	int err;
 
 	put_preamble(tracing->out);
-	if ((err = put_header_file(tracing, "header_page")) ||
-	    (err = put_header_file(tracing, "header_event")))
+	if ((err = put_header_file(tracing, "header_page")) || (err = put_header_file(tracing, "header_event")))
 		return err;
 	if ((err = put_ftrace(tracing)) || (err = put_systems(tracing)))
 		return err;
@@ -213,11 +211,9 @@ static size_t nr_different(const char *const *names, size_t nr)
 	return different;
 }
 
-int tracing_data_read(const char *root, const char *const *tracepoints, size_t nr, struct buf *out,
-		      struct diag *reterr)
+int tracing_data_read(const char *root, const char *const *tracepoints, size_t nr, struct buf *out, struct diag *reterr)
 {
-	struct tracing tracing = {
-		.root = root, .tracepoints = tracepoints, .nr = nr, .out = out, .reterr = reterr};
+	struct tracing tracing = {.root = root, .tracepoints = tracepoints, .nr = nr, .out = out, .reterr = reterr};
 	int err = put_all(&tracing);
 
 	if (err)

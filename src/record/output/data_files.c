@@ -46,8 +46,7 @@ static uint64_t round_bytes(const struct data_files_params *params)
 	return all > LEAST_ROUND ? all : LEAST_ROUND;
 }
 
-static int open_file(const struct data_files_params *params, size_t ring, struct data_files *files,
-		     struct diag *reterr)
+static int open_file(const struct data_files_params *params, size_t ring, struct data_files *files, struct diag *reterr)
 {
 	struct data_file *file = &files->files[ring];
 
@@ -199,11 +198,11 @@ size_t data_files_index(const struct data_files *files, const struct stream *str
 	return 0;
 }
 
-#define EXCHANGE(a, b)                                                                                       \
-	do {                                                                                                 \
-		__typeof__(a) kept_ = (a);                                                                   \
-		(a) = (b);                                                                                   \
-		(b) = kept_;                                                                                 \
+#define EXCHANGE(a, b)                                                                                                 \
+	do {                                                                                                           \
+		__typeof__(a) kept_ = (a);                                                                             \
+		(a) = (b);                                                                                             \
+		(b) = kept_;                                                                                           \
 	} while (0)
 
 void data_files_exchange(struct data_files *files, struct data_files *next)
@@ -248,8 +247,8 @@ static int close_file(struct data_file *file, struct diag *reterr)
 	file->stored = whole_records(file->fd, 0, file->stored);
 	if (ftruncate(file->fd, (off_t)file->stored) && errno != EINVAL)
 		return diag_set(reterr, -errno, "%s: cannot be cut to its length: %s", file->path, strerror(errno));
-	return diag_set(reterr, err, "%s: writing at offset %llu failed: %s", file->path,
-			(unsigned long long)failed_at, strerror(-err));
+	return diag_set(reterr, err, "%s: writing at offset %llu failed: %s", file->path, (unsigned long long)failed_at,
+			strerror(-err));
 }
 
 void data_files_join(struct data_files *files)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * data_files: where the rings go: in a data directory each into a file of its own, else all into one output. One stream
- * for each file, or for each thread that drains into the one output. Owned by the recording; the streams are lent to readers.
+ * for each file, or for each thread that drains into the one output. Owned by the recording; the streams are lent to
+ * readers.
  */
 #pragma once
 
@@ -24,32 +25,34 @@ struct thread_layout;
 struct data_file {
 	struct stream stream;
 	struct writer *writer;
-	bool lane;                /* the writer is a lane into that of the first file (pack_stage.h), and ours */
-	struct collector *live;   /* a stage of the output: collects build-ids; NULL: of lanes, and where they are not wanted */
-	char *path;               /* heap; of a directory's file; NULL: the recording's one output */
-	int fd;                   /* -1: not ours */
-	uint64_t stored;          /* valid when closed: bytes in the file, whole records */
+	bool lane; /* the writer is a lane into that of the first file (pack_stage.h), and ours */
+	struct collector
+		*live;   /* a stage of the output: collects build-ids; NULL: of lanes, and where they are not wanted */
+	char *path;      /* heap; of a directory's file; NULL: the recording's one output */
+	int fd;          /* -1: not ours */
+	uint64_t stored; /* valid when closed: bytes in the file, whole records */
 	struct extent_list extents; /* valid when closed; of what was compressed */
-	uint64_t unwritten_bytes; /* valid when closed: what an error kept out of it */
+	uint64_t unwritten_bytes;   /* valid when closed: what an error kept out of it */
 };
 
 struct data_files {
 	struct data_file *files; /* heap; in a directory by ring, else one for each thread, which share the output */
 	size_t nr;
 	bool directory;
-	size_t *which;           /* heap; the rings of each stream, stream after stream, with room for more where they share an output */
+	size_t *which; /* heap; the rings of each stream, stream after stream, with room for more where they share an
+			  output */
 	struct writer_params params; /* as the last writer was opened */
 };
 
 struct data_files_params {
 	struct eventset *set;
 	const struct recording_writer *writer;
-	size_t flush_bytes;   /* 0: the default */
-	bool live;            /* the output may be read as it grows: hold nothing back */
-	struct writer *into;  /* the one output; its owner closes it. NULL: a directory */
+	size_t flush_bytes;                 /* 0: the default */
+	bool live;                          /* the output may be read as it grows: hold nothing back */
+	struct writer *into;                /* the one output; its owner closes it. NULL: a directory */
 	const struct thread_layout *layout; /* with `into`: who drains what; NULL: one thread */
-	const char *path;     /* of the output or the directory */
-	struct pack_pool *pool; /* compresses; NULL: nothing is compressed */
+	const char *path;                   /* of the output or the directory */
+	struct pack_pool *pool;             /* compresses; NULL: nothing is compressed */
 	/* Whose samples are observed by a build-id collector; NULL: none. */
 	const struct event_desc *events;
 	size_t nr_events;

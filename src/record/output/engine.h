@@ -16,7 +16,7 @@ struct engine_output {
 	int fd;
 	const char *path; /* for messages; borrowed for the life of the writer */
 	bool pipe;
-	uint64_t offset; /* of the first byte; the fd stands there */
+	uint64_t offset;             /* of the first byte; the fd stands there */
 	size_t nr_rings, ring_bytes; /* that are drained into it */
 	struct pack_pool *pool;      /* compresses what comes from rings; NULL: nothing is compressed */
 };

@@ -52,7 +52,8 @@ static int scan(const struct finish_params *params, uint64_t data_bytes, struct 
 		memcpy(regions + 1, params->parts, params->nr_parts * sizeof(*regions));
 	for (size_t i = 0; has_extents(params) && i <= params->nr_parts; i++)
 		regions[i].extents = params->extents;
-	return build_ids_collect(regions, params->nr_parts + 1, params->features->events, params->features->nr_events, hits);
+	return build_ids_collect(regions, params->nr_parts + 1, params->features->events, params->features->nr_events,
+				 hits);
 }
 
 static int add_dir_format(const struct finish_params *params, struct feature_set *set)
@@ -94,7 +95,8 @@ static int add_hits(const struct finish_params *params, struct feature_set *set,
 {
 	AUTO_BUF struct buf build_ids = {0}, files = {0};
 	AUTO_EXTENTS struct extent_list extents = {0};
-	struct collected hits = {.build_ids = &build_ids, .files = &files, .all = params->all_build_ids, .losses = params->losses};
+	struct collected hits = {
+		.build_ids = &build_ids, .files = &files, .all = params->all_build_ids, .losses = params->losses};
 
 	if (!has_extents(params))
 		hits.extents = &extents;
@@ -172,9 +174,9 @@ static bool takes_no_more(int err)
 }
 
 /*
- * Features behind the data, then the header, which makes them count. Where nothing more fits the last records make room,
- * an eighth of them at a time: without features tracepoints and names could not be read at all. The file is readable
- * then, and the first error is told all the same.
+ * Features behind the data, then the header, which makes them count. Where nothing more fits the last records make
+ * room, an eighth of them at a time: without features tracepoints and names could not be read at all. The file is
+ * readable then, and the first error is told all the same.
  */
 static int write_tail(const struct finish_params *params, const struct feature_set *set, struct finish_result *result)
 {
@@ -201,8 +203,8 @@ static int write_tail(const struct finish_params *params, const struct feature_s
 }
 
 /*
- * perf takes a file without any records for one whose recorder was killed: it gets one that says nothing, if there is room. In a
- * directory the other files have them.
+ * perf takes a file without any records for one whose recorder was killed: it gets one that says nothing, if there is
+ * room. In a directory the other files have them.
  */
 static void put_only_record(const struct finish_params *params, struct finish_result *result)
 {

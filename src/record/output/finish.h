@@ -18,24 +18,24 @@ struct loss_times;
 struct finish_params {
 	int fd;
 	const char *path;
-	struct file_header header;             /* as written at the start; data.size 0 */
-	uint64_t data_bytes; /* from header.data.offset on; what follows is cut off */
-	bool torn;           /* writing failed: the last record may be cut */
+	struct file_header header; /* as written at the start; data.size 0 */
+	uint64_t data_bytes;       /* from header.data.offset on; what follows is cut off */
+	bool torn;                 /* writing failed: the last record may be cut */
 	const struct features_params *features;
-	bool all_build_ids; /* of every object that was mapped, hit or not */
-	bool build_ids; /* look what was hit */
-	struct collector *const *lives;  /* of the file itself; see hits_region */
+	bool all_build_ids;             /* of every object that was mapped, hit or not */
+	bool build_ids;                 /* look what was hit */
+	struct collector *const *lives; /* of the file itself; see hits_region */
 	size_t nr_lives;
 	const struct collect_region *parts; /* the other files of a data directory; borrowed */
 	size_t nr_parts;
 	const struct extent_list *extents; /* of all files; borrowed */
-	struct ledger *ledger;       /* what was lost, and used; the cost of the end is added. NULL: none was kept */
-	uint64_t cpu_from_ns;        /* CPU time of this thread when the end began */
-	struct loss_times *losses;   /* learns when, if the records are read back; NULL: not wanted */
+	struct ledger *ledger;     /* what was lost, and used; the cost of the end is added. NULL: none was kept */
+	uint64_t cpu_from_ns;      /* CPU time of this thread when the end began */
+	struct loss_times *losses; /* learns when, if the records are read back; NULL: not wanted */
 };
 
 struct finish_result {
-	uint64_t data_bytes; /* what the file tells */
+	uint64_t data_bytes;  /* what the file tells */
 	uint64_t cut_samples; /* given up so that the header fits on a full disk */
 	uint64_t nr_samples;
 	bool samples_counted;

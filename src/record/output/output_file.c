@@ -36,7 +36,8 @@ static int write_error(const struct output_file *output, int err, struct diag *r
 }
 
 /* The engine is for what comes out of the rings; the main file of a directory holds little else. */
-static int open_writer(struct output_file *output, const struct output_params *params, uint64_t offset, struct diag *reterr)
+static int open_writer(struct output_file *output, const struct output_params *params, uint64_t offset,
+		       struct diag *reterr)
 {
 	static const struct recording_writer plain = {.ops = &writer_serial};
 	const struct recording_options *options = params->options;
@@ -67,7 +68,8 @@ static bool looks_at_hits(const struct output_file *output, const struct output_
 	return params->options->build_ids && !output->dest.pipe && is_regular(output->dest.fd);
 }
 
-/* While it is written? Not by threads that each have as many rings as they can copy: that file is read back in the end. */
+/* While it is written? Not by threads that each have as many rings as they can copy: that file is read back in the end.
+ */
 static bool looks_on(const struct output_file *output, const struct output_params *params)
 {
 	return looks_at_hits(output, params) && !params->options->cpus_per_thread;
@@ -91,7 +93,8 @@ static int open_data_files(struct output_file *output, const struct output_param
 	return data_files_open(&files, &output->files, reterr);
 }
 
-/* Behind the front, room for the initial state, which is written from its end to its start: readers follow header.data. */
+/* Behind the front, room for the initial state, which is written from its end to its start: readers follow header.data.
+ */
 static uint64_t leave_room(struct output_file *output, size_t front_bytes, size_t initial_bytes)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -125,13 +128,13 @@ static int start_file(struct output_file *output, const struct output_params *pa
 	return err ? write_error(output, err, reterr) : 0;
 }
 
-int output_file_open(struct output_file *output, const struct output_params *params, size_t initial_bytes, struct diag *reterr)
+int output_file_open(struct output_file *output, const struct output_params *params, size_t initial_bytes,
+		     struct diag *reterr)
 {
 	AUTO_BUF struct buf front = {0};
 	const struct described_events *described = params->described;
-	int err = output->dest.pipe
-			  ? prologue_pipe(params->features, &front, reterr)
-			  : prologue_file(described->descs, described->nr_descs, &front, &output->header);
+	int err = output->dest.pipe ? prologue_pipe(params->features, &front, reterr)
+				    : prologue_file(described->descs, described->nr_descs, &front, &output->header);
 
 	if (err == -ENOMEM || front.failed)
 		return diag_set(reterr, -ENOMEM, "out of memory");
@@ -153,7 +156,8 @@ int output_file_open_retained(struct output_file *output, const struct output_pa
 }
 
 /* The writer, of which the stage becomes the front. */
-static int open_inner(struct output_file *output, const struct output_params *params, struct writer **ret, struct diag *reterr)
+static int open_inner(struct output_file *output, const struct output_params *params, struct writer **ret,
+		      struct diag *reterr)
 {
 	const struct engine_output engine = {
 		.fd = output->dest.fd,
@@ -165,7 +169,8 @@ static int open_inner(struct output_file *output, const struct output_params *pa
 	return engine_open(&params->options->writer, &engine, ret, &output->writer_params, reterr);
 }
 
-int output_file_write_retained(struct output_file *output, const struct output_params *params, const char *path, struct diag *reterr)
+int output_file_write_retained(struct output_file *output, const struct output_params *params, const char *path,
+			       struct diag *reterr)
 {
 	const struct described_events *described = params->described;
 	AUTO_BUF struct buf front = {0};
@@ -225,7 +230,7 @@ static int put_initial_before(struct output_file *output, struct span state)
 }
 
 static int collect_initial_state(const struct output_file *output, const struct output_params *params, struct buf *out,
-		      struct diag *reterr)
+				 struct diag *reterr)
 {
 	const struct initial_state state = {
 		.set = params->set,
@@ -241,7 +246,8 @@ static int collect_initial_state(const struct output_file *output, const struct 
 	return prologue_initial_state(&state, out, reterr);
 }
 
-int output_file_begin_task_log(const struct output_file *output, const struct output_params *params, struct diag *reterr)
+int output_file_begin_task_log(const struct output_file *output, const struct output_params *params,
+			       struct diag *reterr)
 {
 	AUTO_BUF struct buf records = {0};
 
@@ -249,7 +255,7 @@ int output_file_begin_task_log(const struct output_file *output, const struct ou
 }
 
 int output_file_put_initial_state(struct output_file *output, const struct output_params *params, size_t *ret_bytes,
-		     struct diag *reterr)
+				  struct diag *reterr)
 {
 	AUTO_BUF struct buf records = {0};
 	int err = collect_initial_state(output, params, &records, reterr);
@@ -260,7 +266,8 @@ int output_file_put_initial_state(struct output_file *output, const struct outpu
 		*ret_bytes = records.len;
 	if (!output->initial_end)
 		return output_file_put(output, params, &records, reterr);
-	/* What has grown out of its room since the last file goes to the end: readers use the writer at the same time. */
+	/* What has grown out of its room since the last file goes to the end: readers use the writer at the same time.
+	 */
 	size_t before = whole_within(&records, output->initial_end - output->front_bytes);
 	buf_put(&output->initial_rest, records.data + before, records.len - before);
 	if (output->initial_rest.failed)
@@ -292,7 +299,7 @@ void output_file_write_provisional_header(struct output_file *output, const stru
 }
 
 int output_file_put(struct output_file *output, const struct output_params *params, const struct buf *records,
-	       struct diag *reterr)
+		    struct diag *reterr)
 {
 	if (output->ahead && records->len) {
 		const struct finish_params finishing = main_file(output, params);
@@ -392,13 +399,14 @@ static struct extent_list join_extents(struct output_file *output, struct extent
 	return all;
 }
 
-int output_file_close(struct output_file *output, const struct output_params *params, const struct output_closing *closing,
-		 struct output_result *ret, struct diag *reterr)
+int output_file_close(struct output_file *output, const struct output_params *params,
+		      const struct output_closing *closing, struct output_result *ret, struct diag *reterr)
 {
 	struct diag later;
 	struct writer_end end;
 	data_files_join(&output->files);
-	writer_put(output->writer, output->initial_rest.data, output->initial_rest.len); /* an error is kept for the end */
+	writer_put(output->writer, output->initial_rest.data,
+		   output->initial_rest.len); /* an error is kept for the end */
 	uint64_t queued = output->writer->queued, offset = output->writer->offset, left = 0;
 	int write_err = writer_end(take_ptr(output->writer), &end);
 	uint64_t written = end.stored, kept = end.stored + end.packed;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * output_path: where an output goes: a file of our own, a data directory or a pipe; and the names of the files of a recording
- * that switches its output. Owned by the recording, used by one thread at a time.
+ * output_path: where an output goes: a file of our own, a data directory or a pipe; and the names of the files of a
+ * recording that switches its output. Owned by the recording, used by one thread at a time.
  */
 #pragma once
 
@@ -50,7 +50,8 @@ struct part_names {
 	uint64_t last; /* the last time that was given, in hundredths of a second of CLOCK_REALTIME */
 };
 
-/* "perf.data.2026112210183800", as perf calls it: local time with hundredths, later than any before. Heap; NULL: -ENOMEM. */
+/* "perf.data.2026112210183800", as perf calls it: local time with hundredths, later than any before. Heap; NULL:
+ * -ENOMEM. */
 char *part_names_next(struct part_names *names);
 
 /* A file is finished; removes those that are too many. Owns `name`. 0 or -ENOMEM. */

@@ -15,11 +15,11 @@
 #include "perfdata/header.h"
 #include "perfdata/record.h"
 #include "perfdata/sample.h"
-#include "record/setup/eventset.h"
 #include "record/output/task_log.h"
-#include "record/synth/synth.h"
+#include "record/setup/eventset.h"
 #include "record/setup/target.h"
 #include "record/setup/workload.h"
+#include "record/synth/synth.h"
 
 int prologue_file(const struct event_desc *descs, size_t nr, struct buf *out, struct file_header *ret_header)
 {

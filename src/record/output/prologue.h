@@ -30,7 +30,7 @@ struct initial_state {
 	size_t nr_descs;
 	const struct target *target;
 	const struct workload *workload; /* pid 0: none */
-	bool names; /* the events' names too: a pipe */
+	bool names;                      /* the events' names too: a pipe */
 	struct synth_options synth_options;
 	struct task_log *task_log; /* knows the tasks once it was told of the first; NULL: /proc tells */
 };

@@ -64,8 +64,7 @@ static bool frame_is_whole(struct span frame)
 		return false;
 	for (size_t at = start.header_bytes; !last; at += len) {
 		const struct span left = {(const uint8_t *)frame.ptr + at, frame.len - at};
-		if (!zstd_block(left, &len, &last) || len > left.len ||
-		    (last && left.len - len < start.checksum_bytes))
+		if (!zstd_block(left, &len, &last) || len > left.len || (last && left.len - len < start.checksum_bytes))
 			return false;
 	}
 	return true;
@@ -97,8 +96,8 @@ static bool may_be_torn(struct walk *walk)
 	enum { TAIL = 8 };
 	uint64_t rest = walk->bytes - walk->at;
 
-	if (walk->at == 0 || rest == 0 || !is_zero(bytes_at(walk, walk->at, rest < TAIL ? (size_t)rest : TAIL),
-						     rest < TAIL ? (size_t)rest : TAIL))
+	if (walk->at == 0 || rest == 0 ||
+	    !is_zero(bytes_at(walk, walk->at, rest < TAIL ? (size_t)rest : TAIL), rest < TAIL ? (size_t)rest : TAIL))
 		return false;
 	return walk->at - walk->last > TAIL && is_zero(bytes_at(walk, walk->at - TAIL, TAIL), TAIL);
 }

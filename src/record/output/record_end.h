@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record_end: where the whole records of a file end, read from the records alone. Pieces are read, not mapped: a file that is
- * truncated at the same time is an early end, not a SIGBUS.
+ * record_end: where the whole records of a file end, read from the records alone. Pieces are read, not mapped: a file
+ * that is truncated at the same time is an early end, not a SIGBUS.
  */
 #pragma once
 
@@ -16,8 +16,8 @@ struct record_end {
 
 /*
  * Looks at the `bytes` from `offset` on. Recorders that write ahead, map or write at offsets leave zeroes where they
- * did not come to write: the records end before them; a record whose last bytes are zeroes, too, may be incomplete and is left
- * out, as is an incomplete frame in COMPRESSED records.
+ * did not come to write: the records end before them; a record whose last bytes are zeroes, too, may be incomplete and
+ * is left out, as is an incomplete frame in COMPRESSED records.
  */
 struct record_end record_end_find(int fd, uint64_t offset, uint64_t bytes);
 

@@ -75,8 +75,9 @@ static int open_file(const struct recovery *rec, int dir_fd, const char *name, s
 	if (!S_ISREG(ret_st->st_mode) || (ret_st->st_uid && ret_st->st_uid != geteuid() && !rec->params->force)) {
 		close(fd);
 		return diag_set(reterr, -EPERM, "%s: %s", name,
-				S_ISREG(ret_st->st_mode) ? "belongs to neither root nor you (recover it all the same with -f)"
-							 : "is no file");
+				S_ISREG(ret_st->st_mode)
+					? "belongs to neither root nor you (recover it all the same with -f)"
+					: "is no file");
 	}
 	return fd;
 }
@@ -98,7 +99,8 @@ static int add_part(struct recovery *rec, int dir_fd, const char *name, struct d
 	int fd = open_file(rec, dir_fd, name, &st, reterr);
 	if (fd < 0)
 		return fd;
-	grown[rec->nr_parts++] = (struct collect_region){.fd = fd, .bytes = (uint64_t)st.st_size, .part = part_of(name)};
+	grown[rec->nr_parts++] =
+		(struct collect_region){.fd = fd, .bytes = (uint64_t)st.st_size, .part = part_of(name)};
 	return 0;
 }
 
@@ -148,7 +150,8 @@ static int read_header(struct recovery *rec, struct diag *reterr)
 		return err;
 	}
 	if (pipe)
-		return diag_set(reterr, -ENOTSUP, "%s: of a pipe, which has no end that could be missing: read it as it is",
+		return diag_set(reterr, -ENOTSUP,
+				"%s: of a pipe, which has no end that could be missing: read it as it is",
 				rec->main_path);
 	if (rec->header.size != sizeof(rec->header) || rec->header.data.offset > rec->file_bytes)
 		return diag_set(reterr, -EBADMSG, "%s: no record is left", rec->main_path);
@@ -222,8 +225,7 @@ static bool is_whole(const struct recovery *rec)
 	for (size_t i = 0; i < LAYOUT_FEATURE_WORDS; i++)
 		nr += (size_t)__builtin_popcountll(header->features[i]);
 	/* A file without records may be whole, too: no record looks like a table of sections. */
-	if (!nr || !in_file(rec, &header->data) ||
-	    fd_pread(rec->fd, table, nr * sizeof(*table), end))
+	if (!nr || !in_file(rec, &header->data) || fd_pread(rec->fd, table, nr * sizeof(*table), end))
 		return false;
 	for (size_t i = 0; i < nr; i++)
 		if (!in_file(rec, &table[i]) || table[i].offset < end)
@@ -276,8 +278,11 @@ static int name_tracepoints(struct recovery *rec, struct diag *reterr)
 	int err = tracepoint_visit(tracefs, "*", "*", name_tracepoint, rec, reterr);
 	if (err)
 		return err;
-	return rec->nr_tracepoints ? 0 : diag_set(reterr, -ENOENT, "none of the tracepoints of %s is known here: recover it "
-						  "on the machine where it was recorded", rec->params->path);
+	return rec->nr_tracepoints ? 0
+				   : diag_set(reterr, -ENOENT,
+					      "none of the tracepoints of %s is known here: recover it "
+					      "on the machine where it was recorded",
+					      rec->params->path);
 }
 
 /* Cuts what is behind the last whole record of each part. */
@@ -394,8 +399,7 @@ static int find_payload(const uint64_t *bits, struct span tail, uint64_t at, str
 	got = feature_section(bits, tail, bit, &section);
 	if (got <= 0)
 		return got;
-	if (section.offset < at || section.offset - at > tail.len ||
-	    section.size > tail.len - (section.offset - at))
+	if (section.offset < at || section.offset - at > tail.len || section.size > tail.len - (section.offset - at))
 		return -EBADMSG;
 	*ret = (struct span){(const uint8_t *)tail.ptr + (section.offset - at), section.size};
 	return 1;

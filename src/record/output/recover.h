@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * recover: makes a whole recording, in place, of one whose recorder died or that lost its end. What only the data tell is
- * read from them again; what the recorder would have written at its end, is taken from this machine.
+ * recover: makes a whole recording, in place, of one whose recorder died or that lost its end. What only the data tell
+ * is read from them again; what the recorder would have written at its end, is taken from this machine.
  */
 #pragma once
 
@@ -21,9 +21,9 @@ struct recover_params {
 };
 
 struct recover_result {
-	bool was_whole;         /* nothing was done, but for the index */
-	size_t nr_extents;      /* in an index that was made anew */
-	uint64_t data_bytes;    /* of records, of all files */
+	bool was_whole;      /* nothing was done, but for the index */
+	size_t nr_extents;   /* in an index that was made anew */
+	uint64_t data_bytes; /* of records, of all files */
 	uint64_t nr_samples;
 	bool samples_counted;
 	uint64_t dropped_bytes; /* behind the last whole record of each file */

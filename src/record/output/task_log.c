@@ -11,8 +11,8 @@
 #include "perfdata/sample.h"
 #include "record/output/data_files.h"
 #include "record/setup/plan.h"
-#include "tasks/task_table.h"
 #include "stream/stream.h"
+#include "tasks/task_table.h"
 
 /* Rings are drained once a second at the least: what is so much older than the newest record is told in order. */
 #define SETTLED_NS 3000000000ull
@@ -239,7 +239,8 @@ static int take_taps(struct task_log *task_log)
 static int book_entry(struct task_log *task_log, const struct entry *entry)
 {
 	/* Records have multiples of 8 bytes, and so has the log. */
-	return task_table_take(task_log->book, (const struct perf_event_header *)(const void *)(task_log->log.data + entry->at));
+	return task_table_take(task_log->book,
+			       (const struct perf_event_header *)(const void *)(task_log->log.data + entry->at));
 }
 
 /* The log without what has gone into the book. */
@@ -331,7 +332,7 @@ int task_log_absorb(struct task_log *task_log)
 		return 0;
 	pthread_mutex_lock(&task_log->lock);
 	int err = take_taps(task_log);
-	uint64_t settled = !task_log->timed		  ? UINT64_MAX
+	uint64_t settled = !task_log->timed                ? UINT64_MAX
 			   : task_log->newest > SETTLED_NS ? task_log->newest - SETTLED_NS
 							   : 0;
 	if (!err && task_log->begun)

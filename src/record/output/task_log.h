@@ -20,8 +20,8 @@ struct plan;
 struct task_log;
 
 /*
- * The streams of the first output, to which they belong for ever; before readers start. `attr`: of the first event. *ret is
- * NULL when the plan has no side channel: every function takes that. 0 or -ENOMEM.
+ * The streams of the first output, to which they belong for ever; before readers start. `attr`: of the first event.
+ * *ret is NULL when the plan has no side channel: every function takes that. 0 or -ENOMEM.
  */
 int task_log_new(const struct plan *plan, const struct perf_event_attr *attr, struct data_files *files,
 		 struct task_log **ret);
@@ -37,20 +37,21 @@ int task_log_absorb(struct task_log *task_log);
 int task_log_hold(struct task_log *task_log);
 
 /*
- * For recordings that hold their records in memory, in one stream. What is older than from_ns (times of records) may go into
- * the book now; UINT64_MAX: anything.
+ * For recordings that hold their records in memory, in one stream. What is older than from_ns (times of records) may go
+ * into the book now; UINT64_MAX: anything.
  */
 void task_log_keep_from(struct task_log *task_log, uint64_t from_ns);
 
-/* The next task_log_put() is as of from_ns, followed by what lies before `dropped_bytes` of the output that was left last. */
+/* The next task_log_put() is as of from_ns, followed by what lies before `dropped_bytes` of the output that was left
+ * last. */
 void task_log_window(struct task_log *task_log, uint64_t from_ns, uint64_t dropped_bytes);
 
 /* The streams have ended: the output that was the present one is left, too. */
 void task_log_end(struct task_log *task_log);
 
 /*
- * After all streams have been given the writers of another output: all tasks as they were then; and after task_log_hold() as
- * it was when that was called, followed by what has happened since. *ret_whole: that is all of it; else something is missing
- * since task_log_begin(), or it was not called. 0 or -ENOMEM.
+ * After all streams have been given the writers of another output: all tasks as they were then; and after
+ * task_log_hold() as it was when that was called, followed by what has happened since. *ret_whole: that is all of it;
+ * else something is missing since task_log_begin(), or it was not called. 0 or -ENOMEM.
  */
 int task_log_put(struct task_log *task_log, struct buf *out, bool *ret_whole);

@@ -24,8 +24,9 @@
 
 static int check_fd(int fd, struct diag *reterr)
 {
-	return fcntl(fd, F_GETFD) < 0 ? diag_set(reterr, -errno, "--control: file descriptor %d: %s", fd,
-						 strerror(errno)) : 0;
+	return fcntl(fd, F_GETFD) < 0
+		       ? diag_set(reterr, -errno, "--control: file descriptor %d: %s", fd, strerror(errno))
+		       : 0;
 }
 
 /* For reading and writing: then it opens without waiting for the other side, and lives through one that goes. */
@@ -73,8 +74,8 @@ void control_close(struct control *control)
 }
 
 /*
- * poll(2) said that something is there, but another process may have taken it, and an fd that was handed to us may be one
- * that blocks, which is not ours to change.
+ * poll(2) said that something is there, but another process may have taken it, and an fd that was handed to us may be
+ * one that blocks, which is not ours to change.
  */
 static ssize_t read_now(int fd, void *bytes, size_t room)
 {

@@ -61,7 +61,8 @@ static int add_blind(struct cpu_watch *watch, unsigned cpu, uint64_t now_ns)
 
 static int take_offline(struct cpu_watch *watch, unsigned cpu)
 {
-	if (!counts_whole_cpus(watch->target) || !cpuset_has(&watch->target->cpus, cpu) || cpuset_has(&watch->gone, cpu))
+	if (!counts_whole_cpus(watch->target) || !cpuset_has(&watch->target->cpus, cpu) ||
+	    cpuset_has(&watch->gone, cpu))
 		return 0;
 	log_note("CPU %u went offline, and its events ended: it is not recorded from now on", cpu);
 	return cpuset_add(&watch->gone, cpu);

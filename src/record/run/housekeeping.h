@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * housekeeping: a thread beside the readers for periodic work that must not hold up a drain: reading the counters for the
- * ledger, committing the file, fdatasync(2). Owned by the recording; book and commit are the thread's from
+ * housekeeping: a thread beside the readers for periodic work that must not hold up a drain: reading the counters for
+ * the ledger, committing the file, fdatasync(2). Owned by the recording; book and commit are the thread's from
  * housekeeping_start() to housekeeping_stop().
  */
 #pragma once
@@ -19,20 +19,20 @@ struct writer;
 
 /* How much of an unfinished file is there, as its header says: so it can be read when the recorder was killed. */
 struct commit {
-	int fd;                      /* of the file; -1: none (a pipe, a directory) */
-	uint64_t data_offset;        /* as in its header */
-	uint64_t start;              /* offset in the file of the first byte that counts as stored */
+	int fd;                         /* of the file; -1: none (a pipe, a directory) */
+	uint64_t data_offset;           /* as in its header */
+	uint64_t start;                 /* offset in the file of the first byte that counts as stored */
 	const struct data_files *files; /* borrowed; each of its streams knows how much of the file is stored */
-	uint64_t data_bytes;         /* as written last */
+	uint64_t data_bytes;            /* as written last */
 };
 
 struct housekeeping {
-	struct ledger_book *book; /* borrowed */
-	struct commit *commit;    /* borrowed */
-	struct task_pauser *task_pauser;  /* borrowed; zeroed: there is none */
-	struct task_log *task_log; /* borrowed; NULL: there is none */
-	struct writer *held;      /* borrowed; a stage that retains records (pack_stage.h); NULL: none */
-	const int *sync_fds;      /* borrowed; for fdatasync(2) every sync_ms */
+	struct ledger_book *book;        /* borrowed */
+	struct commit *commit;           /* borrowed */
+	struct task_pauser *task_pauser; /* borrowed; zeroed: there is none */
+	struct task_log *task_log;       /* borrowed; NULL: there is none */
+	struct writer *held;             /* borrowed; a stage that retains records (pack_stage.h); NULL: none */
+	const int *sync_fds;             /* borrowed; for fdatasync(2) every sync_ms */
 	size_t nr_sync_fds;
 	uint64_t sync_ms; /* 0: never */
 	int stop_fd;      /* eventfd(2) */

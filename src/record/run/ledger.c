@@ -36,9 +36,9 @@ static uint64_t time_of_comm(const struct ring *ring)
 }
 
 /*
- * The clock of records of events like `attr`. There is no call that tells it, and the control page of a ring has it not on
- * every machine: the kernel is made to write a record of this thread, whose time is it. So not while events are enabled: they
- * would count that, too. 0: not known.
+ * The clock of records of events like `attr`. There is no call that tells it, and the control page of a ring has it not
+ * on every machine: the kernel is made to write a record of this thread, whose time is it. So not while events are
+ * enabled: they would count that, too. 0: not known.
  */
 static uint64_t perf_clock_now(const struct perf_event_attr *attr)
 {
@@ -331,7 +331,8 @@ static size_t enough_bytes(const struct coverage_params *params, uint64_t lost)
 }
 
 /* Of gaps in which nothing is known to be lost no size follows. */
-static void advise(const struct coverage_params *params, const struct ledger_entry *gaps, size_t nr_gaps, struct coverage *ret)
+static void advise(const struct coverage_params *params, const struct ledger_entry *gaps, size_t nr_gaps,
+		   struct coverage *ret)
 {
 	for (size_t i = 0; i < nr_gaps; i++) {
 		const struct ledger_entry *gap = &gaps[i];
@@ -366,7 +367,8 @@ static int gaps_of_readings(const struct coverage_params *params, struct ledger_
 
 	*ret = calloc(ledger->nr_entries + 1, sizeof(**ret));
 	for (size_t i = 0; *ret && i < ledger->nr_entries; i++)
-		if (!ledger->task_rings || !params->losses || loss_times_samples(params->losses, ledger->entries[i].event))
+		if (!ledger->task_rings || !params->losses ||
+		    loss_times_samples(params->losses, ledger->entries[i].event))
 			(*ret)[nr++] = ledger->entries[i];
 	*ret_nr = nr;
 	return *ret ? 0 : -ENOMEM;

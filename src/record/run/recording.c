@@ -49,7 +49,8 @@
 #include "stream/pack_pool.h"
 #include "sysinfo/topology.h"
 
-/* Everything that one recording owns; each part is made by one step of recording_run() and ended by recording_fini(). */
+/* Everything that one recording owns; each part is made by one step of recording_run() and ended by recording_fini().
+ */
 struct recording {
 	const struct recording_options *options;
 	sigset_t old_mask;
@@ -60,8 +61,8 @@ struct recording {
 	struct trigger_events trigger;
 	struct plan plan;
 	struct eventset set;
-	uint64_t most_ring_bytes; /* of all rings together */
-	size_t pool_bytes; /* 0: none but what -z needs */
+	uint64_t most_ring_bytes;  /* of all rings together */
+	size_t pool_bytes;         /* 0: none but what -z needs */
 	struct early_drain *early; /* NULL: no task events, or readers run */
 	struct steering steering;
 	struct flight *flight;
@@ -93,7 +94,8 @@ static bool is_ignored(int signal_number)
 	return sigaction(signal_number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-/* They end the recording, and its file is whole. These two even where they are ignored: shells do that to background jobs. */
+/* They end the recording, and its file is whole. These two even where they are ignored: shells do that to background
+ * jobs. */
 static const int always_ending[] = {SIGINT, SIGTERM};
 static const int ending[] = {SIGHUP, SIGQUIT, SIGALRM, SIGUSR1};
 
@@ -235,7 +237,8 @@ static size_t default_pool_bytes(const struct recording_options *options)
 	enum { MOST = 1 << 30, WHEN_FROZEN = 64 << 20, PART_OF_AVAILABLE = 8 };
 	uint64_t bytes = available_bytes() / PART_OF_AVAILABLE;
 
-	if (options->on_pressure == ON_PRESSURE_FREEZE) /* all of it is touched at the start, and tasks are stopped before it is full */
+	if (options->on_pressure ==
+	    ON_PRESSURE_FREEZE) /* all of it is touched at the start, and tasks are stopped before it is full */
 		return WHEN_FROZEN;
 	return bytes < MOST ? (size_t)bytes : MOST;
 }
@@ -256,7 +259,8 @@ static int divide_memory(struct recording *rec, struct diag *reterr)
 	if (has_default_pool(options) && rec->pool_bytes > half)
 		rec->pool_bytes = (size_t)half;
 	if (rec->pool_bytes >= options->max_memory)
-		return diag_set(reterr, -ENOMEM, "--max-memory=%lluK leaves nothing for rings beside --buffer-memory=%zuK",
+		return diag_set(reterr, -ENOMEM,
+				"--max-memory=%lluK leaves nothing for rings beside --buffer-memory=%zuK",
 				(unsigned long long)options->max_memory / 1024, rec->pool_bytes / 1024);
 	rec->most_ring_bytes = options->max_memory - rec->pool_bytes;
 	return 0;
@@ -265,7 +269,8 @@ static int divide_memory(struct recording *rec, struct diag *reterr)
 /* Those of the flight channel are as large as those that are drained. */
 static int open_rings(struct recording *rec, struct diag *reterr)
 {
-	/* Writes of 1 MiB are cheaper than smaller ones; what a thread that sleeps has not drained is gone if the recorder is killed. */
+	/* Writes of 1 MiB are cheaper than smaller ones; what a thread that sleeps has not drained is gone if the
+	 * recorder is killed. */
 	enum { WAKEUP = 1 << 20, WAKEUP_OF_THREADS = 256 << 10 };
 	struct ring_sizes sizes = rec->options->ring;
 
@@ -295,7 +300,8 @@ static size_t flight_extent_bytes(uint64_t held_bytes)
 
 static int open_steering(struct recording *rec, struct diag *reterr)
 {
-	const struct governor_bounds bounds = {.cpus = rec->options->max_cpus, .level = rec->options->compression_level};
+	const struct governor_bounds bounds = {.cpus = rec->options->max_cpus,
+					       .level = rec->options->compression_level};
 	int err = steering_open(&rec->steering, &bounds);
 
 	return err ? diag_set(reterr, err, "eventfd: %s", strerror(-err)) : 0;
@@ -356,8 +362,8 @@ static void end_compression(struct recording *rec, struct recording_result *resu
 }
 
 /*
- * Opening a FIFO and writing into a full pipe wait for their reader as long as that takes: a signal ends us there as it did
- * before. Nothing is lost then: the workload has not begun. Threads that are started here end here.
+ * Opening a FIFO and writing into a full pipe wait for their reader as long as that takes: a signal ends us there as it
+ * did before. Nothing is lost then: the workload has not begun. Threads that are started here end here.
  */
 static void unblock_termination_signals(const struct recording *rec, sigset_t *ret_blocked)
 {
@@ -413,8 +419,9 @@ static int share_cpus(struct recording *rec, const struct topology *topology, st
 
 	if (err)
 		return diag_set(reterr, err, "out of memory");
-	log_verbose("%u CPUs: %zu threads drain them into one file, one for at most %u CPUs (--no-threads: one for all)",
-		    cpuset_count(cpus), rec->layout.nr_threads, rec->options->cpus_per_thread);
+	log_verbose(
+		"%u CPUs: %zu threads drain them into one file, one for at most %u CPUs (--no-threads: one for all)",
+		cpuset_count(cpus), rec->layout.nr_threads, rec->options->cpus_per_thread);
 	return 0;
 }
 
@@ -429,8 +436,8 @@ static int lay_out_threads(struct recording *rec, struct diag *reterr)
 	if (!err && rec->options->cpus_per_thread)
 		return share_cpus(rec, &rec->topology, reterr);
 	if (!err)
-		err = thread_spec_resolve(rec->options->thread_spec, target->per_thread ? NULL : &target->cpus, &rec->topology,
-					  &rec->layout, reterr);
+		err = thread_spec_resolve(rec->options->thread_spec, target->per_thread ? NULL : &target->cpus,
+					  &rec->topology, &rec->layout, reterr);
 	if (!err && target->per_thread)
 		thread_layout_trim(&rec->layout, rec->plan.nr_places);
 	return err;
@@ -486,14 +493,16 @@ static void log_reader(const struct reader *reader, size_t index)
 	/* A container, say: cpuset(7). */
 	bool elsewhere = wanted.len && strcmp(buf_text(&wanted), buf_text(&where));
 	log_verbose("thread %zu: rings %s; on CPUs %s%s%s; scheduling %s", index, buf_text(&rings), buf_text(&where),
-		    elsewhere ? ", not allowed on all of " : "", elsewhere ? buf_text(&wanted) : "", reader->scheduling);
+		    elsewhere ? ", not allowed on all of " : "", elsewhere ? buf_text(&wanted) : "",
+		    reader->scheduling);
 }
 
 static void log_plan(const struct recording *rec)
 {
 	AUTO_BUF struct buf text = {0};
 	const struct data_file *file = &rec->output.files.files[0];
-	const struct writer_params *params = rec->options->directory ? &rec->output.files.params : &rec->output.writer_params;
+	const struct writer_params *params =
+		rec->options->directory ? &rec->output.files.params : &rec->output.writer_params;
 	const struct writer_ops *ops = file->writer->stores;
 	size_t ring_bytes = rec->set.ring_pages * (size_t)sysconf(_SC_PAGESIZE);
 
@@ -507,8 +516,8 @@ static void log_plan(const struct recording *rec)
 	if (ops->maps)
 		buf_printf(&text, ", windows of %zu KiB", params->window_bytes / 1024);
 	if (rec->pool)
-		buf_printf(&text, "; level %d, %zu workers, %zu extents of %zu KiB", rec->pool->level, rec->pool->nr_workers,
-			   rec->pool->nr_jobs, rec->pool->extent_bytes / 1024);
+		buf_printf(&text, "; level %d, %zu workers, %zu extents of %zu KiB", rec->pool->level,
+			   rec->pool->nr_workers, rec->pool->nr_jobs, rec->pool->extent_bytes / 1024);
 	log_verbose("%s", buf_text(&text));
 	for (size_t i = 0; i < rec->readers.nr; i++)
 		log_reader(&rec->readers.readers[i], i);
@@ -535,9 +544,9 @@ static void log_readers_work(const struct recording *rec)
 		uint64_t bytes = 0;
 		for (size_t s = 0; s < reader->nr_streams; s++)
 			bytes += reader->streams[s]->counters.bytes;
-		log_verbose("thread %zu: %llu bytes, %llu wake-ups, %.3f s of CPU, lost %llu", i, (unsigned long long)bytes,
-			    (unsigned long long)reader->wakeups, (double)reader->at_end.use.cpu_ns / 1e9,
-			    (unsigned long long)lost_of(rec, reader));
+		log_verbose("thread %zu: %llu bytes, %llu wake-ups, %.3f s of CPU, lost %llu", i,
+			    (unsigned long long)bytes, (unsigned long long)reader->wakeups,
+			    (double)reader->at_end.use.cpu_ns / 1e9, (unsigned long long)lost_of(rec, reader));
 	}
 }
 
@@ -656,7 +665,8 @@ static void add_coverage(struct recording *rec, struct recording_result *result)
 		.nr_places = rec->plan.nr_places,
 		.ring_bytes = rec->set.ring_pages * (size_t)sysconf(_SC_PAGESIZE),
 		.drained_bytes = result->ring_total_bytes,
-		.most_ring_bytes = (size_t)(memory_bytes / PART_OF_MEMORY / (rec->plan.nr_places ? rec->plan.nr_places : 1)),
+		.most_ring_bytes =
+			(size_t)(memory_bytes / PART_OF_MEMORY / (rec->plan.nr_places ? rec->plan.nr_places : 1)),
 		.nr_samples = result->nr_samples,
 	};
 
@@ -712,8 +722,7 @@ static int note_loss(struct recording *rec, size_t slot, uint64_t lost, struct r
 {
 	const struct plan_slot *plan = &rec->plan.slots[slot];
 	const struct event *event = &rec->options->events->events[plan->event];
-	struct recording_loss *grown =
-		realloc(result->losses, (result->nr_losses + 1) * sizeof(*result->losses));
+	struct recording_loss *grown = realloc(result->losses, (result->nr_losses + 1) * sizeof(*result->losses));
 
 	if (!grown)
 		return -ENOMEM;
@@ -843,24 +852,11 @@ static int make_plan(struct recording *rec, struct diag *reterr)
 /* Everything up to the point where events can flow, in this order. recording_fini() undoes as much as was done. */
 static int prepare(struct recording *rec, struct diag *reterr)
 {
-	static int (*const steps[])(struct recording *rec, struct diag *reterr) = {
-		configure,
-		catch_signals,
-		open_control,
-		fork_workload,
-		open_task_pauser,
-		make_plan,
-		open_trigger, /* before the rings that take all the memory that may be locked */
-		divide_memory,
-		open_rings,
-		lay_out_threads,
-		open_path,
-		describe_events,
-		open_steering,
-		start_compression,
-		open_output,
-		start_readers,
-		open_rotation,
+	static int (*const steps[])(struct recording * rec, struct diag * reterr) = {
+		configure,     catch_signals,     open_control,    fork_workload, open_task_pauser,
+		make_plan,     open_trigger, /* before the rings that take all the memory that may be locked */
+		divide_memory, open_rings,        lay_out_threads, open_path,     describe_events,
+		open_steering, start_compression, open_output,     start_readers, open_rotation,
 	};
 
 	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {

@@ -27,23 +27,23 @@ struct recording_loss {
 };
 
 struct recording_result {
-	uint64_t bytes;        /* of records, as written */
-	uint64_t nr_samples;   /* 0 when they are not counted (-B, pipe) */
+	uint64_t bytes;      /* of records, as written */
+	uint64_t nr_samples; /* 0 when they are not counted (-B, pipe) */
 	bool samples_counted;
 	struct recording_loss *losses; /* heap: recording_result_fini(); only what is not 0 */
 	size_t nr_losses;
 	uint64_t lost_records; /* sum of losses, without the next */
 	uint64_t lost_task_events;
-	bool losses_counted;   /* false: this kernel has no PERF_FORMAT_LOST (before 6.0); only LOST records tell */
+	bool losses_counted; /* false: this kernel has no PERF_FORMAT_LOST (before 6.0); only LOST records tell */
 	struct coverage coverage;
-	struct flight_counters flight; /* of events that were overwritten */
+	struct flight_counters flight;  /* of events that were overwritten */
 	uint64_t nr_freezes, frozen_ns; /* the recorded tasks were stopped */
 	uint64_t nr_trimmed;            /* samples whose stack was cut short */
 	uint64_t nr_unguarded;          /* times that they should have been, but the watchdog process was gone */
 	struct steering_result steering;
 	uint64_t unwritten_bytes; /* of records that we had when writing failed */
-	uint64_t cut_samples;  /* given up at the end so that the header fits on a full disk */
-	size_t nr_threads; /* that drained */
+	uint64_t cut_samples;     /* given up at the end so that the header fits on a full disk */
+	size_t nr_threads;        /* that drained */
 	size_t nr_rings;
 	size_t ring_bytes;         /* of each */
 	uint64_t ring_total_bytes; /* that came out of the rings */
@@ -51,12 +51,12 @@ struct recording_result {
 	uint64_t pool_bytes;       /* of that memory */
 	bool compressed;
 	uint64_t wakeups, rounds, cpu_ns; /* cpu_ns: of the recorder, all its threads */
-	struct ledger_cost *costs; /* heap; as in a ledger, of the whole recording */
+	struct ledger_cost *costs;        /* heap; as in a ledger, of the whole recording */
 	size_t nr_costs;
 	char *output;    /* heap; what to call it; NULL: the recording did not begin */
-	int wait_status;       /* of the workload */
+	int wait_status; /* of the workload */
 	bool has_wait_status;
-	int signal;            /* that ended the recording; 0: none */
+	int signal; /* that ended the recording; 0: none */
 };
 
 /*

@@ -25,7 +25,7 @@
 #include "stream/pack_stage.h"
 
 enum {
-	JOBS_MAX = 3,              /* files that are finished while another is recorded: each has memory and fds */
+	JOBS_MAX = 3,                /* files that are finished while another is recorded: each has memory and fds */
 	INITIAL_GROWTH = 256 * 1024, /* beside twice what the initial state took */
 };
 
@@ -33,11 +33,11 @@ enum {
 struct finisher_job {
 	struct finisher_job *next;
 	struct output_file output;
-	char *while_open; /* heap; the name of the file until it is finished; NULL: as its output says */
-	char *name;       /* heap; and then */
-	struct buf records; /* behind all others */
-	struct ledger ledger; /* of its time */
-	uint64_t lost;      /* of events, as told by `records` */
+	char *while_open;      /* heap; the name of the file until it is finished; NULL: as its output says */
+	char *name;            /* heap; and then */
+	struct buf records;    /* behind all others */
+	struct ledger ledger;  /* of its time */
+	uint64_t lost;         /* of events, as told by `records` */
 	struct flight *flight; /* borrowed; of the last file: its records go there, too. NULL: none */
 };
 
@@ -53,8 +53,8 @@ static void job_free(struct finisher_job *job)
 	free(job);
 }
 
-static void log_finished(const struct output_params *params, const struct finisher_job *job, const struct output_file *output,
-		 const struct output_result *result)
+static void log_finished(const struct output_params *params, const struct finisher_job *job,
+			 const struct output_file *output, const struct output_result *result)
 {
 	AUTO_BUF struct buf line = {0};
 
@@ -89,7 +89,7 @@ static int give_up(struct finisher *finisher, struct output_file *output, int er
 
 /* Finishes an output here and now. The job, whose own output is not used, stays the caller's. */
 static int finish_output(struct rotation *rotation, struct finisher_job *job, struct output_file *output,
-		const struct output_closing *closing, struct diag *reterr)
+			 const struct output_closing *closing, struct diag *reterr)
 {
 	const struct output_params *params = rotation->params;
 	struct finisher *finisher = &rotation->finisher;
@@ -227,8 +227,8 @@ static int check_path(const struct rotation *rotation, struct diag *reterr)
 	if (!rotation->spec.on && !rotation->max_bytes && !rotation->timestamp)
 		return 0;
 	if (dest->pipe || fstat(dest->fd, &st) || !S_ISREG(st.st_mode))
-		return diag_set(reterr, -EINVAL, "%s: --switch-output, --max-size and --timestamp-filename are for files",
-				dest->path);
+		return diag_set(reterr, -EINVAL,
+				"%s: --switch-output, --max-size and --timestamp-filename are for files", dest->path);
 	return 0;
 }
 
@@ -279,14 +279,15 @@ static int open_path(struct rotation *rotation, struct finisher_job *job, struct
 	const char *path = rotation->output->dest.path;
 
 	return options->directory ? output_path_open_directory(path, &job->output.dest, reterr)
-				: output_path_open(path, &job->output.dest, reterr);
+				  : output_path_open(path, &job->output.dest, reterr);
 }
 
 /* The present file makes room for the next, under a name that tells that it is not finished. */
 static int open_next(struct rotation *rotation, struct finisher_job *job, struct diag *reterr)
 {
 	const char *path = rotation->output->dest.path;
-	size_t initial_bytes = rotation->params->options->tail_synthesize ? 0 : 2 * rotation->initial_bytes + INITIAL_GROWTH;
+	size_t initial_bytes =
+		rotation->params->options->tail_synthesize ? 0 : 2 * rotation->initial_bytes + INITIAL_GROWTH;
 
 	job->name = part_names_next(&rotation->names);
 	if (!job->name || asprintf(&job->while_open, "%s.part", job->name) < 0)
@@ -388,8 +389,8 @@ static int add_loss_records(struct rotation *rotation, struct finisher_job *job)
 	for (size_t i = 0; i < set->plan->nr_slots; i++) {
 		if (lost[i] <= reported[i])
 			continue;
-		int err = synth_lost_samples(&rotation->params->described->descs[set->plan->slots[i].event].attr, set->ids[i],
-					     lost[i] - reported[i], &job->records);
+		int err = synth_lost_samples(&rotation->params->described->descs[set->plan->slots[i].event].attr,
+					     set->ids[i], lost[i] - reported[i], &job->records);
 		if (err)
 			return err;
 		job->lost += lost[i] - reported[i];
@@ -416,7 +417,8 @@ static int account(struct rotation *rotation, struct finisher_job *job)
 	return err ? err : add_loss_records(rotation, job);
 }
 
-/* All readers have the next output: the former one is to be finished, and the initial state of the next one is as of now. */
+/* All readers have the next output: the former one is to be finished, and the initial state of the next one is as of
+ * now. */
 static int complete(struct rotation *rotation, struct diag *reterr)
 {
 	struct finisher_job *job = rotation->job;
@@ -493,7 +495,7 @@ static int finish_last(struct rotation *rotation, const struct output_closing *c
 		err = diag_set(reterr, -ENOMEM, "out of memory");
 	/* The closing is of the whole recording: it would be wrong about one file of several. */
 	int do_err = finish_output(rotation, &job, rotation->output, rotation->nr_switches ? &of_span : closing,
-				 err ? NULL : reterr);
+				   err ? NULL : reterr);
 	buf_fini(&job.records);
 	free(job.while_open);
 	free(job.name);

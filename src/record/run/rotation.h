@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rotation: a recording that goes on in another file. The next output is opened first; each reader takes it over between
- * two of its passes; the former one is finished by a thread of its own. Draining never waits. Also the end of every
- * recording: its last file, or its only one. Owned by the recording; used by the main thread.
+ * rotation: a recording that goes on in another file. The next output is opened first; each reader takes it over
+ * between two of its passes; the former one is finished by a thread of its own. Draining never waits. Also the end of
+ * every recording: its last file, or its only one. Owned by the recording; used by the main thread.
  */
 #pragma once
 
@@ -31,15 +31,15 @@ struct finisher {
 	struct finisher_job *first, *last;
 	size_t nr_jobs;              /* waiting or under way */
 	struct output_result totals; /* of all that were finished */
-	int err; /* the first, with its reason */
+	int err;                     /* the first, with its reason */
 	struct diag diag;
 };
 
 struct rotation {
 	/* Set before rotation_open(). */
 	struct rotation_spec spec;
-	uint64_t max_bytes; /* of a file; when it has them the recording ends. 0: any number */
-	bool timestamp;     /* the last file gets its time, too */
+	uint64_t max_bytes;                 /* of a file; when it has them the recording ends. 0: any number */
+	bool timestamp;                     /* the last file gets its time, too */
 	const struct output_params *params; /* borrowed, as all that follows */
 	struct output_file *output;         /* the present one, at one address for ever */
 	struct readers *readers;

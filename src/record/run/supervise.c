@@ -27,13 +27,13 @@
 /* What the supervisor keeps from one wake-up to the next. */
 struct watch {
 	const struct supervision *supervision;
-	uint64_t start_ns;     /* CLOCK_MONOTONIC */
-	uint64_t status_ns;    /* when the status is shown next; UINT64_MAX: never */
-	size_t nr_switched;    /* moments of `times` that have come */
-	unsigned nr_refused;   /* lines of --control */
-	int signal;            /* that ends the recording; 0: none */
-	bool stop;             /* something else ends it */
-	bool snapshot;         /* a snapshot was asked for */
+	uint64_t start_ns;   /* CLOCK_MONOTONIC */
+	uint64_t status_ns;  /* when the status is shown next; UINT64_MAX: never */
+	size_t nr_switched;  /* moments of `times` that have come */
+	unsigned nr_refused; /* lines of --control */
+	int signal;          /* that ends the recording; 0: none */
+	bool stop;           /* something else ends it */
+	bool snapshot;       /* a snapshot was asked for */
 	struct diag *reterr;
 };
 
@@ -94,15 +94,12 @@ static void obey(struct watch *watch)
 	control_read(control);
 	while (!watch->stop && (line = control_next(control)))
 		switch (control_command(control, supervision->set, line, &watch->nr_refused)) {
-		case CONTROL_STOP:
-			watch->stop = true;
-			break;
+		case CONTROL_STOP: watch->stop = true; break;
 		case CONTROL_SNAPSHOT:
 			watch->snapshot = supervision->rotation->spec.on;
 			control_reply(control, watch->snapshot ? "ack\n" : "error: snapshot: needs --switch-output\n");
 			break;
-		case CONTROL_NOTHING:
-			break;
+		case CONTROL_NOTHING: break;
 		}
 }
 

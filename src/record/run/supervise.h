@@ -22,25 +22,25 @@ struct trigger_events;
 struct workload;
 
 struct supervision {
-	struct eventset *set; /* borrowed, as all the others */
+	struct eventset *set;      /* borrowed, as all the others */
 	struct workload *workload; /* pid 0: none */
 	const struct reader_control *readers;
-	int signal_fd;           /* signalfd(2) of SIGCHLD and of the signals that end a recording; non-blocking */
+	int signal_fd; /* signalfd(2) of SIGCHLD and of the signals that end a recording; non-blocking */
 	const struct enable_times *times;
 	struct control *control; /* may be without any fd */
 	struct rotation *rotation;
 	struct trigger_events *trigger; /* may be without any */
 	struct cpu_watch *cpus;         /* may be without an fd */
 	struct steering *steering;
-	bool shows_status;             /* a line with the time and the two below, about once a second: log_status() */
+	bool shows_status; /* a line with the time and the two below, about once a second: log_status() */
 	const struct data_files *files;
-	bool separate_files;           /* the files have bytes of their own; false: they are one output */
+	bool separate_files; /* the files have bytes of their own; false: they are one output */
 	const struct ledger_book *book;
 };
 
 /*
  * Returns when the workload ended, when a signal came (*ret_signal, else 0), when every task of -p or -t ended, when a
- * reader failed, when --control said so, or when the file is as long as it may be. -errno when waiting failed, or what it
- * waited for.
+ * reader failed, when --control said so, or when the file is as long as it may be. -errno when waiting failed, or what
+ * it waited for.
  */
 int supervise(struct supervision *supervision, int *ret_signal, struct diag *reterr);

@@ -18,13 +18,14 @@
 #include "base/diag.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "event/names/names.h"
 #include "event/parse/event.h"
 #include "record/setup/plan.h"
-#include "event/names/names.h"
 
 enum {
 	/*
-	 * What the process needs beside events and the carrier or data file of each ring. Counted on 2 CPUs: 13, 15 with
+	 * What the process needs beside events and the carrier or data file of each ring. Counted on 2 CPUs: 13, 15
+	 * with
 	 * --on-pressure=freeze; --threads takes 3 more for each thread.
 	 */
 	OTHER_FDS = 16,
@@ -96,7 +97,7 @@ static int open_slots(struct eventset *set, struct diag *reterr)
 		const struct plan_slot *slot = &plan->slots[i];
 		struct event *event = &set->events->events[slot->event];
 		struct event_open_args place = {slot->pid, slot->cpu,
-					    event->behind_leader ? set->fds[slot->leader] : -1};
+						event->behind_leader ? set->fds[slot->leader] : -1};
 		if (event->behind_leader && place.group_fd < 0)
 			continue; /* the task was gone when its leader was opened */
 		int fd = event_open(event, &fallbacks, &place, slot->event != last_event, reterr);
@@ -176,7 +177,8 @@ static int open_carriers(struct eventset *set, uint32_t wakeup_bytes)
 		const struct plan_slot *slot = &set->plan->slots[i];
 		if (set->fds[i] < 0 || !is_carried(set, slot->ring) || set->ring_fds[slot->ring] >= 0)
 			continue;
-		int fd = ring_carrier_open(&set->events->events[slot->event].attr, &set->plan->rings[slot->ring], wakeup_bytes);
+		int fd = ring_carrier_open(&set->events->events[slot->event].attr, &set->plan->rings[slot->ring],
+					   wakeup_bytes);
 		set->ring_fds[slot->ring] = fd < 0 ? -1 : fd;
 		err = fd < 0 && fd != -ESRCH ? fd : 0;
 	}
@@ -230,8 +232,8 @@ static int map_error(int err, size_t asked, size_t fits, size_t nr_rings, struct
 				"kernel.perf_event_mlock_kb or ulimit -l, or run with CAP_IPC_LOCK",
 				nr_rings);
 	if (err == -ENOMEM)
-		return diag_set(reterr, err, "the kernel has no memory for %zu rings of %zu KiB: -m %zuK would fit", nr_rings,
-				asked * (size_t)page_kb, fits * (size_t)page_kb);
+		return diag_set(reterr, err, "the kernel has no memory for %zu rings of %zu KiB: -m %zuK would fit",
+				nr_rings, asked * (size_t)page_kb, fits * (size_t)page_kb);
 	return diag_set(reterr, err,
 			"%zu rings of %zu KiB exceed the locked memory that is left: -m %zuK would fit; or raise "
 			"kernel.perf_event_mlock_kb or ulimit -l, or run with CAP_IPC_LOCK",
@@ -241,14 +243,15 @@ static int map_error(int err, size_t asked, size_t fits, size_t nr_rings, struct
 static int too_little_memory(const struct plan *plan, struct ring_sizes sizes, uint64_t bytes, struct diag *reterr)
 {
 	return diag_set(reterr, -ENOMEM,
-			"--max-memory leaves %llu KiB for %zu rings, which need %llu KiB%s: raise it, or record fewer CPUs or threads",
+			"--max-memory leaves %llu KiB for %zu rings, which need %llu KiB%s: raise it, or record fewer "
+			"CPUs or threads",
 			(unsigned long long)sizes.most_bytes / 1024, plan->nr_rings, (unsigned long long)bytes / 1024,
 			sizes.exact ? " with this -m" : "");
 }
 
 /*
- * Where memory is short the side rings give way first: their readers wake up sooner then, and nothing else changes. Not where
- * the user named their size.
+ * Where memory is short the side rings give way first: their readers wake up sooner then, and nothing else changes. Not
+ * where the user named their size.
  */
 static int map_with_side(struct eventset *set, struct ring_sizes sizes, size_t data_pages, size_t side_pages)
 {
@@ -292,7 +295,8 @@ static int map_rings(struct eventset *set, struct ring_sizes sizes, struct diag 
 	if (err && sizes.side_pages && (err == -EPERM || err == -ENOMEM)) {
 		unmap_all(set);
 		return diag_set(reterr, err,
-				"side rings of %zu KiB exceed the locked memory that is left: name less (--side-channel=SIZE), or "
+				"side rings of %zu KiB exceed the locked memory that is left: name less "
+				"(--side-channel=SIZE), or "
 				"raise kernel.perf_event_mlock_kb or ulimit -l, or run with CAP_IPC_LOCK",
 				side_pages * (size_t)sysconf(_SC_PAGESIZE) / 1024);
 	}
@@ -316,8 +320,8 @@ static int redirect_outputs(struct eventset *set, struct diag *reterr)
 			continue;
 		if (ioctl(set->fds[i], PERF_EVENT_IOC_SET_OUTPUT, (long)ring_fd))
 			return diag_set(reterr, -errno, "%s: cannot share the ring of CPU %d: %s",
-					set->events->events[set->plan->slots[i].event].name,
-					set->plan->slots[i].cpu, strerror(errno));
+					set->events->events[set->plan->slots[i].event].name, set->plan->slots[i].cpu,
+					strerror(errno));
 	}
 	return 0;
 }
@@ -351,8 +355,8 @@ static int try_large_rings(struct eventset *set, struct ring_sizes sizes, size_t
 }
 
 /*
- * Without a size from the user: as much as the kernel lets us lock, within the limits of ring_sizes_large_pages(). Overwritten
- * rings keep the default: their size is the length of the history.
+ * Without a size from the user: as much as the kernel lets us lock, within the limits of ring_sizes_large_pages().
+ * Overwritten rings keep the default: their size is the length of the history.
  */
 static bool make_large_rings(struct eventset *set, struct ring_sizes sizes)
 {
@@ -376,15 +380,16 @@ static int make_rings(struct eventset *set, struct ring_sizes sizes, struct diag
 	return err ? err : redirect_outputs(set, reterr);
 }
 
-int eventset_open(struct eventset *set, const struct plan *plan, struct event_list *events,
-		  struct ring_sizes sizes, struct diag *reterr)
+int eventset_open(struct eventset *set, const struct plan *plan, struct event_list *events, struct ring_sizes sizes,
+		  struct diag *reterr)
 {
 	*set = (struct eventset){.plan = plan, .events = events};
 	struct diag ignored = {0};
 	size_t nr_fds = plan->nr_slots + plan->nr_rings + OTHER_FDS;
 	int err = allow_fds(nr_fds, reterr);
 
-	if (!err) { /* Where the limit does not allow carriers, rings are as by default; threads may still fail to start. */
+	if (!err) { /* Where the limit does not allow carriers, rings are as by default; threads may still fail to
+		       start. */
 		(void)!allow_fds(nr_fds + (1 + THREAD_FDS) * plan->nr_drained, &ignored);
 		err = allocate(set);
 		if (err)
@@ -595,7 +600,8 @@ static uint64_t lost_in_group(const struct eventset *set, size_t slot, const str
 {
 	size_t index = set->plan->slots[slot].event;
 	const struct event *event = &set->events->events[index], *leader = event - event->behind_leader;
-	size_t nr_words = 1 + times_words(attr->read_format) + 3 * (size_t)(leader->nr_members ? leader->nr_members : 1);
+	size_t nr_words =
+		1 + times_words(attr->read_format) + 3 * (size_t)(leader->nr_members ? leader->nr_members : 1);
 	uint64_t *words = calloc(nr_words, sizeof(*words)), lost = 0;
 	ssize_t bytes = words ? read(set->fds[slot], words, nr_words * sizeof(*words)) : 0;
 

@@ -26,15 +26,15 @@ struct eventset {
 	uint64_t *ids;             /* by slot; 0 where there is no fd */
 	struct ring *rings;        /* by plan ring that is drained; always empty where no slot could be opened */
 	int *ring_fds;             /* by plan ring: the fd that was mapped; -1: none, and in the flight channel */
-	bool carried;              /* ring_fds of the data channel are carriers (ring_carrier_open()); else they are of fds */
-	size_t ring_pages;         /* what each data ring has */
-	size_t wakeup_bytes;       /* poll(2) wakes up when so many came into one ring */
+	bool carried;        /* ring_fds of the data channel are carriers (ring_carrier_open()); else they are of fds */
+	size_t ring_pages;   /* what each data ring has */
+	size_t wakeup_bytes; /* poll(2) wakes up when so many came into one ring */
 	size_t largest_ring_bytes; /* of those that are drained */
 };
 
 /* Opens everything, and maps what is drained (flight_open() does the rest). After an error nothing stays open. */
-int eventset_open(struct eventset *set, const struct plan *plan, struct event_list *events,
-		  struct ring_sizes sizes, struct diag *reterr);
+int eventset_open(struct eventset *set, const struct plan *plan, struct event_list *events, struct ring_sizes sizes,
+		  struct diag *reterr);
 void eventset_close(struct eventset *set);
 
 /* All events that wait to be enabled by us (not by exec). By the thread that opened them. -errno of the first. */
@@ -44,21 +44,22 @@ void eventset_disable(struct eventset *set);
 enum { EVENTSET_ALL = -1, EVENTSET_SIDE_BAND = -2 };
 
 /*
- * Enables or disables the event of that index, or these, while they are recorded; by the thread that opened them. Side-band
- * events (maps, names, tasks) are never disabled, as later samples need them: -EPERM when one is named. -errno of the first
- * that failed.
+ * Enables or disables the event of that index, or these, while they are recorded; by the thread that opened them.
+ * Side-band events (maps, names, tasks) are never disabled, as later samples need them: -EPERM when one is named.
+ * -errno of the first that failed.
  */
 int eventset_switch(struct eventset *set, int event, bool on);
 
 /* The index of the event of that name; -ENOENT. */
 int eventset_find(const struct eventset *set, const char *name);
 
-/* Sets the filters of --filter, but of events that leave out the recorder. The diag names event, filter and known fields. */
+/* Sets the filters of --filter, but of events that leave out the recorder. The diag names event, filter and known
+ * fields. */
 int eventset_set_filters(const struct eventset *set, struct diag *reterr);
 
 /*
- * Of events that leave out the recorder: sets the same filter, and none of the threads that this process has now. When all
- * of its threads run, before the events are enabled.
+ * Of events that leave out the recorder: sets the same filter, and none of the threads that this process has now. When
+ * all of its threads run, before the events are enabled.
  */
 int eventset_leave_out_recorder(const struct eventset *set, struct diag *reterr);
 
@@ -69,10 +70,11 @@ bool eventset_counts_lost(const struct eventset *set);
 uint64_t eventset_lost(const struct eventset *set, size_t slot);
 
 /*
- * A carrier: an event that counts nothing and owns a ring, to which the output of other events is sent (SET_OUTPUT). Carrier
- * and events (`like`: one of them) must have the same CPU (for the ring of a thread: the same thread), clock and direction:
- * kernel/events/core.c, perf_event_set_output(). The carrier of a CPU watches our first thread there, which needs no
- * privilege. wakeup_bytes: so many in the ring wake up its reader; 0: half of it. The fd, or -errno (-ESRCH: the thread is gone).
+ * A carrier: an event that counts nothing and owns a ring, to which the output of other events is sent (SET_OUTPUT).
+ * Carrier and events (`like`: one of them) must have the same CPU (for the ring of a thread: the same thread), clock
+ * and direction: kernel/events/core.c, perf_event_set_output(). The carrier of a CPU watches our first thread there,
+ * which needs no privilege. wakeup_bytes: so many in the ring wake up its reader; 0: half of it. The fd, or -errno
+ * (-ESRCH: the thread is gone).
  */
 int ring_carrier_open(const struct perf_event_attr *like, const struct plan_ring *ring, uint32_t wakeup_bytes);
 

@@ -35,11 +35,15 @@ static int parse_ranges(const char *text, struct enable_times *times, struct dia
 			return diag_set(reterr, -E2BIG, "more than %d ranges", ENABLE_TIMES_MAX);
 		if (!parse_ms(&at, &range.on_ms) || *at++ != '-' || !parse_ms(&at, &range.off_ms) ||
 		    (*at && *at != ','))
-			return diag_set(reterr, -EINVAL, "\"%s\" is neither milliseconds, nor -1, nor ranges of them "
-							 "such as 10-20,30-40", text);
+			return diag_set(reterr, -EINVAL,
+					"\"%s\" is neither milliseconds, nor -1, nor ranges of them "
+					"such as 10-20,30-40",
+					text);
 		if (range.on_ms <= before || range.off_ms <= range.on_ms)
-			return diag_set(reterr, -EINVAL, "\"%s\": each range begins after the one before, and ends after it "
-							 "begins", text);
+			return diag_set(reterr, -EINVAL,
+					"\"%s\": each range begins after the one before, and ends after it "
+					"begins",
+					text);
 		before = range.off_ms;
 		times->ranges[times->nr++] = range;
 		if (!*at++)
@@ -146,7 +150,7 @@ static uint64_t unit_of(char letter, bool *ret_time)
 		uint64_t factor;
 	} units[] = {
 		{'B', false, 1}, {'K', false, 1 << 10}, {'M', false, 1 << 20}, {'G', false, 1 << 30},
-		{'s', true, 1}, {'m', true, 60}, {'h', true, 3600}, {'d', true, 86400},
+		{'s', true, 1},  {'m', true, 60},       {'h', true, 3600},     {'d', true, 86400},
 	};
 
 	for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++)
@@ -191,8 +195,10 @@ int rotation_spec_parse_flight(const char *text, struct rotation_spec *spec, str
 	uint64_t bytes = text[len] ? number_of(text + len + 1, strlen(text + len + 1), &size_is_time) : default_bytes;
 
 	if (!ns || !time || !bytes || size_is_time)
-		return diag_set(reterr, -EINVAL, "\"%s\" is neither a time such as 30s (s, m, h, d), nor a time and a size such "
-						 "as 30s,64M (B, K, M, G)", text);
+		return diag_set(reterr, -EINVAL,
+				"\"%s\" is neither a time such as 30s (s, m, h, d), nor a time and a size such "
+				"as 30s,64M (B, K, M, G)",
+				text);
 	spec->on = true;
 	spec->flight_ns = ns;
 	spec->flight_bytes = bytes;
@@ -209,8 +215,10 @@ int rotation_spec_parse(const char *text, struct rotation_spec *ret, struct diag
 	if (strcmp(text, "signal")) {
 		uint64_t number = number_of(text, strlen(text), &time);
 		if (!number)
-			return diag_set(reterr, -EINVAL, "\"%s\" is neither \"signal\", nor a size such as 100M (B, K, M, G), "
-							 "nor a time such as 30s (s, m, h, d)", text);
+			return diag_set(reterr, -EINVAL,
+					"\"%s\" is neither \"signal\", nor a size such as 100M (B, K, M, G), "
+					"nor a time such as 30s (s, m, h, d)",
+					text);
 		*(time ? &spec.period_ns : &spec.bytes) = number;
 	}
 	*ret = spec;

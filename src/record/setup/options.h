@@ -41,9 +41,10 @@ struct rotation_spec {
 	bool on;            /* at least by SIGUSR2 and by --control */
 	uint64_t bytes;     /* 0: not by size */
 	uint64_t period_ns; /* 0: not by time */
-	uint64_t flight_ns; /* --flight: a file gets the last so much, and is written only on request; 0: all is written */
+	uint64_t flight_ns; /* --flight: a file gets the last so much, and is written only on request; 0: all is written
+			     */
 	uint64_t flight_bytes; /* of memory for that */
-	uint64_t post_ns;   /* --flight-post: so much more after the request */
+	uint64_t post_ns;      /* --flight-post: so much more after the request */
 };
 
 /* How the state of the machine at the start is collected. */
@@ -70,44 +71,47 @@ enum on_pressure {
 };
 
 struct recording_options {
-	struct target *target;          /* resolved; borrowed, the workload is added */
-	bool threads_only;              /* -t */
-	struct event_list *events;      /* parsed; borrowed, configured and adapted by the recording */
-	struct event_options sampling;  /* target, inherit, delayed, pipe_output, has_workload are set by the recording */
-	bool inherit;                   /* false: -i */
-	bool side_channel;              /* task events have rings of their own */
+	struct target *target;     /* resolved; borrowed, the workload is added */
+	bool threads_only;         /* -t */
+	struct event_list *events; /* parsed; borrowed, configured and adapted by the recording */
+	struct event_options
+		sampling;  /* target, inherit, delayed, pipe_output, has_workload are set by the recording */
+	bool inherit;      /* false: -i */
+	bool side_channel; /* task events have rings of their own */
 	struct ring_sizes ring;
-	uint64_t max_memory;            /* --max-memory: bytes of rings and of the memory before the writer; 0: default */
-	double max_cpus;                /* --max-cpu: CPUs' worth of time that may be used while events flow; 0: any */
+	uint64_t max_memory; /* --max-memory: bytes of rings and of the memory before the writer; 0: default */
+	double max_cpus;     /* --max-cpu: CPUs' worth of time that may be used while events flow; 0: any */
 	struct recording_writer writer;
 	enum on_pressure on_pressure;
-	size_t buffer_bytes;            /* --buffer-memory: between drain and writer; 0: the default */
-	int compression_level;          /* 1 to ZSTD_LEVEL_LAST; 0: nothing is compressed */
-	size_t flush_bytes;             /* --mmap-flush; 0: the default */
-	const char *output;             /* NULL: perf.data */
-	bool threads;                   /* --threads */
-	bool directory;                 /* with threads: a data directory with a file for each ring; else one output */
-	const char *thread_spec;        /* NULL: cpu */
-	unsigned cpus_per_thread;       /* at most so many for each thread, instead of thread_spec; 0: as thread_spec says */
-	struct enable_times times;      /* -D */
-	struct control_spec control;    /* --control */
-	struct rotation_spec rotation;  /* --switch-output */
-	struct event_list *switch_events; /* --switch-output-event; parsed; borrowed, configured by the recording; NULL: none */
-	size_t max_files;               /* --switch-max-files; 0: all */
-	uint64_t max_bytes;             /* --max-size; 0: any */
-	bool timestamp_name;            /* --timestamp-filename */
-	bool tail_synthesize;           /* --tail-synthesize */
-	int realtime;                   /* -r; 0: the default of sysinfo/thread.h */
-	bool build_ids;                 /* false: -B */
-	bool all_build_ids;             /* --buildid-all */
+	size_t buffer_bytes;       /* --buffer-memory: between drain and writer; 0: the default */
+	int compression_level;     /* 1 to ZSTD_LEVEL_LAST; 0: nothing is compressed */
+	size_t flush_bytes;        /* --mmap-flush; 0: the default */
+	const char *output;        /* NULL: perf.data */
+	bool threads;              /* --threads */
+	bool directory;            /* with threads: a data directory with a file for each ring; else one output */
+	const char *thread_spec;   /* NULL: cpu */
+	unsigned cpus_per_thread;  /* at most so many for each thread, instead of thread_spec; 0: as thread_spec says */
+	struct enable_times times; /* -D */
+	struct control_spec control;   /* --control */
+	struct rotation_spec rotation; /* --switch-output */
+	struct event_list
+		*switch_events; /* --switch-output-event; parsed; borrowed, configured by the recording; NULL: none */
+	size_t max_files;       /* --switch-max-files; 0: all */
+	uint64_t max_bytes;     /* --max-size; 0: any */
+	bool timestamp_name;    /* --timestamp-filename */
+	bool tail_synthesize;   /* --tail-synthesize */
+	int realtime;           /* -r; 0: the default of sysinfo/thread.h */
+	bool build_ids;         /* false: -B */
+	bool all_build_ids;     /* --buildid-all */
 	struct synth_options synth;
-	uint64_t sync_ms;               /* --sync: interval of fdatasync(2); 0: never */
-	char **workload;                /* NULL-terminated argv; NULL: none */
-	int argc;                       /* of the subcommand, for the CMDLINE feature */
+	uint64_t sync_ms; /* --sync: interval of fdatasync(2); 0: never */
+	char **workload;  /* NULL-terminated argv; NULL: none */
+	int argc;         /* of the subcommand, for the CMDLINE feature */
 	char **argv;
 };
 
-/* The parsers return 0, or -EINVAL (-E2BIG: too many ranges) with the right form in the diag; *ret is unchanged then. */
+/* The parsers return 0, or -EINVAL (-E2BIG: too many ranges) with the right form in the diag; *ret is unchanged then.
+ */
 
 /* "100"; "-1": never by itself; "10-20,30-40". */
 int enable_times_parse(const char *text, struct enable_times *ret, struct diag *reterr);

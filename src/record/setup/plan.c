@@ -44,7 +44,8 @@ static struct plan_ring *list_places(const struct target *target, size_t *ret_nr
 		return NULL;
 	for (; target->per_thread && at < nr; at++)
 		places[at] = (struct plan_ring){.place = at, .cpu = -1, .tid = target->tids[at]};
-	for (int cpu = cpuset_next(&target->cpus, 0); at < nr && cpu >= 0; cpu = cpuset_next(&target->cpus, cpu + 1), at++)
+	for (int cpu = cpuset_next(&target->cpus, 0); at < nr && cpu >= 0;
+	     cpu = cpuset_next(&target->cpus, cpu + 1), at++)
 		places[at] = (struct plan_ring){.place = at, .cpu = cpu, .tid = -1};
 	*ret_nr = nr;
 	return places;
@@ -116,8 +117,8 @@ static void fill_slots(const struct event_list *events, const struct target *tar
 			for (size_t t = 0; t < slots_per_place(event, target); t++) {
 				pid_t tid = target->per_thread ? ring->tid : all_tasks ? -1 : target->tids[t];
 				size_t here = (size_t)(slot - plan->slots);
-				*slot++ = (struct plan_slot){.event = e, .pid = tid, .cpu = ring->cpu, .ring = r,
-							     .leader = here - behind};
+				*slot++ = (struct plan_slot){
+					.event = e, .pid = tid, .cpu = ring->cpu, .ring = r, .leader = here - behind};
 			}
 		}
 	}
@@ -157,10 +158,10 @@ enum {
 	SIDE_LEAST = 128 << 10, /* of a side ring: what 50 execs of a large program leave, while its reader wakes up */
 	SIDE_MOST = 1 << 20,    /* 10,000 threads that rename themselves; 60 ms of a loop of mmap(2) */
 	SIDE_ALL = 16 << 20,
-	SIDE_PART = 4,          /* of what may be locked */
-	LARGE_BYTES = 4 << 20,  /* 20 ms of the densest events of a CPU: docs/decisions/0004 */
-	LARGE_ALL = 128 << 20,  /* filled with zeroes at the start */
-	PART_OF_MEMORY = 128,   /* that large rings may take */
+	SIDE_PART = 4,         /* of what may be locked */
+	LARGE_BYTES = 4 << 20, /* 20 ms of the densest events of a CPU: docs/decisions/0004 */
+	LARGE_ALL = 128 << 20, /* filled with zeroes at the start */
+	PART_OF_MEMORY = 128,  /* that large rings may take */
 };
 
 size_t ring_sizes_default_pages(void)

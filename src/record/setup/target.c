@@ -41,7 +41,8 @@ static int parse_ids(const char *list, const char *what, pid_t **ids, size_t *nr
 		errno = 0;
 		long id = isdigit((unsigned char)*at) ? strtol(at, &end, 10) : 0;
 		if (errno || id <= 0 || id > INT_MAX || (*end != ',' && *end))
-			return diag_set(reterr, -EINVAL, "%s: \"%s\" is not a list of numbers such as 17,23", what, list);
+			return diag_set(reterr, -EINVAL, "%s: \"%s\" is not a list of numbers such as 17,23", what,
+					list);
 		int err = append(ids, nr, (pid_t)id);
 		if (err)
 			return diag_set(reterr, err, "out of memory");
@@ -174,7 +175,8 @@ static int resolve_user(const char *user, struct target *target, struct diag *re
 		pid_t pid = (pid_t)atoi(entry->d_name);
 		err = add_threads_of(target, pid, reterr);
 		if (!err)
-			err = append(&target->pids, &target->nr_pids, pid) ? diag_set(reterr, -ENOMEM, "out of memory") : 0;
+			err = append(&target->pids, &target->nr_pids, pid) ? diag_set(reterr, -ENOMEM, "out of memory")
+									   : 0;
 		err = err == -ESRCH ? 0 : err; /* it has ended since */
 	}
 	if (!err && !target->nr_tids)
@@ -191,8 +193,9 @@ static int check(const struct target_request *request, struct diag *reterr)
 	if (request->all_cpus && tasks)
 		return diag_set(reterr, -EINVAL, "-a records everything: leave out -p and -t, or -a");
 	if (request->per_thread && (request->all_cpus || request->cpu_list))
-		return diag_set(reterr, -EINVAL, "--per-thread has a ring for each thread, -a and -C one for each CPU: "
-						 "choose one");
+		return diag_set(reterr, -EINVAL,
+				"--per-thread has a ring for each thread, -a and -C one for each CPU: "
+				"choose one");
 	if (!request->all_cpus && !request->cpu_list && !tasks && !request->user && !request->has_workload)
 		return diag_set(reterr, -EINVAL, "nothing to record: give a command, or -a, -C, -p or -t");
 	return 0;

@@ -25,8 +25,8 @@ struct before {
 	void (*sigchld)(int);
 };
 
-static void __attribute__((noreturn)) child(char *const argv[], enum workload_flags flags, struct before before,
-					    int cork, int failure)
+static void __attribute__((noreturn))
+child(char *const argv[], enum workload_flags flags, struct before before, int cork, int failure)
 {
 	const int ready = 0;
 	char go;
@@ -57,8 +57,8 @@ static bool can_run(const char *path)
 }
 
 /*
- * Is the interpreter there that a script names in its first line, "#!INTERPRETER [ARG]"? execve(2) says ENOENT, as if it
- * were the script that is missing. What cannot be read here may be run all the same: exec will tell.
+ * Is the interpreter there that a script names in its first line, "#!INTERPRETER [ARG]"? execve(2) says ENOENT, as if
+ * it were the script that is missing. What cannot be read here may be run all the same: exec will tell.
  */
 static int check_interpreter(const char *path, struct diag *reterr)
 {
@@ -72,7 +72,8 @@ static int check_interpreter(const char *path, struct diag *reterr)
 	interpreter[strcspn(interpreter, " \t\n")] = '\0';
 	if (!*interpreter || access(interpreter, F_OK) == 0)
 		return 0;
-	return diag_set(reterr, -errno, "%s: the interpreter of its first line, %s: %s", path, interpreter, strerror(errno));
+	return diag_set(reterr, -errno, "%s: the interpreter of its first line, %s: %s", path, interpreter,
+			strerror(errno));
 }
 
 /* execvp(3) would find out too, but only when everything is open and an older recording has been put aside. */
@@ -140,7 +141,8 @@ int workload_fork(struct workload *workload, char *const argv[], enum workload_f
 		.failure = failure[0],
 		.own_session = flags & WORKLOAD_OWN_SESSION,
 	};
-	/* It has its name: who looks at it from now on sees that. If it died here, its end is told like that of any command. */
+	/* It has its name: who looks at it from now on sees that. If it died here, its end is told like that of any
+	 * command. */
 	int ready;
 	(void)!fd_read(failure[0], &ready, sizeof(ready));
 	return 0;
@@ -160,9 +162,10 @@ int workload_release(struct workload *workload, const char *program, struct diag
 	if (err)
 		return 0;
 	if (exec_errno == ENOENT) /* the program was found before */
-		return diag_set(reterr, -exec_errno,
-				"%s: cannot be run: the loader that it names (see file %s) or the file itself is missing",
-				program, program);
+		return diag_set(
+			reterr, -exec_errno,
+			"%s: cannot be run: the loader that it names (see file %s) or the file itself is missing",
+			program, program);
 	return diag_set(reterr, -exec_errno, "%s: %s", program, strerror(exec_errno));
 }
 
@@ -200,7 +203,8 @@ static void wait_for_end(struct workload *workload, int signal_fd)
 
 	for (bool told = false; !workload_ended(workload);) {
 		if (poll(&signals, 1, told ? -1 : QUIET_MS) == 0) {
-			log_note("nothing is recorded any more; waiting for the command (pid %d), which has not ended after "
+			log_note("nothing is recorded any more; waiting for the command (pid %d), which has not ended "
+				 "after "
 				 "SIGTERM: another Ctrl-C kills it (SIGKILL)",
 				 workload->pid);
 			told = true;

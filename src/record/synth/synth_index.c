@@ -51,8 +51,7 @@ int synth_id_index(const struct synth_id *ids, size_t nr, struct buf *out)
 	return buf_status(out);
 }
 
-static void put_update(struct buf *out, enum event_update_kind kind, uint64_t id, const void *data,
-		       size_t len)
+static void put_update(struct buf *out, enum event_update_kind kind, uint64_t id, const void *data, size_t len)
 {
 	size_t bytes = (UPDATE_SLACK + len + 7) & ~(size_t)7;
 	uint8_t *record = bytes <= RECORD_MAX_BYTES ? buf_extend(out, bytes) : NULL;

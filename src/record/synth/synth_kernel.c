@@ -15,8 +15,8 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "perfdata/btf.h"
-#include "record/synth/synth.h"
 #include "perfdata/record.h"
+#include "record/synth/synth.h"
 #include "record/synth/synth_private.h"
 #include "sysinfo/bpf_object.h"
 #include "sysinfo/elf_note.h"
@@ -134,8 +134,8 @@ static int kernel_text_visit(const struct kallsyms_line *line, void *arg)
 }
 
 /* With a build-id of `id_bytes` (<= 0: none) it is the longer record, which has room for one. */
-static void put_kernel_map(const struct synth_params *params, const struct record_mmap *map, const char *name, int id_bytes,
-			   const uint8_t id[ELF_NOTE_BUILD_ID_MAX], struct buf *out)
+static void put_kernel_map(const struct synth_params *params, const struct record_mmap *map, const char *name,
+			   int id_bytes, const uint8_t id[ELF_NOTE_BUILD_ID_MAX], struct buf *out)
 {
 	struct record_mmap2 record = {.prot = PROT_EXEC, .flags = MAP_PRIVATE};
 
@@ -152,8 +152,9 @@ static void put_kernel_map(const struct synth_params *params, const struct recor
 }
 
 /*
- * How long the kernel's text is, as /proc/iomem tells root: to find its last symbol takes longer than all else that is done
- * before a recording. x86 ends the code there at _etext (arch/x86/kernel/setup.c), others elsewhere: 0, as for users.
+ * How long the kernel's text is, as /proc/iomem tells root: to find its last symbol takes longer than all else that is
+ * done before a recording. x86 ends the code there at _etext (arch/x86/kernel/setup.c), others elsewhere: 0, as for
+ * users.
  */
 static uint64_t kernel_code_bytes(void)
 {
@@ -305,8 +306,8 @@ static void put_module(const struct synth_params *params, const struct module *m
 		       params->build_ids ? elf_note_of_module(module->name, id) : 0, id, out);
 }
 
-int synth_modules_text(const struct synth_params *params, const char *modules_text, const char *dep,
-		       const char *dir, struct buf *out)
+int synth_modules_text(const struct synth_params *params, const char *modules_text, const char *dep, const char *dir,
+		       struct buf *out)
 {
 	struct module *modules = NULL;
 	size_t nr = 0;
@@ -358,8 +359,8 @@ int synth_kernel(const struct synth_params *params, struct buf *out)
  */
 
 enum {
-	FUNCS_MAX = 1 << 16,     /* functions of one program */
-	KSYM_NAME_BYTES = 512,   /* KSYM_NAME_LEN of the kernel */
+	FUNCS_MAX = 1 << 16,   /* functions of one program */
+	KSYM_NAME_BYTES = 512, /* KSYM_NAME_LEN of the kernel */
 };
 
 /* A loaded program, as far as it becomes records. */
@@ -392,8 +393,7 @@ static int program_read(int fd, struct program *ret)
 	if (sizes.nr_jited_ksyms == 0 || sizes.nr_jited_ksyms > FUNCS_MAX ||
 	    sizes.nr_jited_func_lens != sizes.nr_jited_ksyms || sizes.nr_prog_tags != sizes.nr_jited_ksyms)
 		return -EOPNOTSUPP;
-	if (sizes.nr_func_info != sizes.nr_jited_ksyms ||
-	    sizes.func_info_rec_size < sizeof(struct bpf_func_info))
+	if (sizes.nr_func_info != sizes.nr_jited_ksyms || sizes.func_info_rec_size < sizeof(struct bpf_func_info))
 		sizes.nr_func_info = 0;
 	ret->addrs = calloc(sizes.nr_jited_ksyms, sizeof(*ret->addrs));
 	ret->lens = calloc(sizes.nr_jited_ksyms, sizeof(*ret->lens));

@@ -15,10 +15,10 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "perfdata/record.h"
+#include "record/synth/synth.h"
 #include "sysinfo/elf_note.h"
 #include "sysinfo/proc_maps.h"
-#include "record/synth/synth.h"
-#include "perfdata/record.h"
 
 enum {
 	/* more than the longest line of maps: a path of 4 KiB, each byte escaped */
@@ -62,8 +62,7 @@ static char *huge_dir_find(void)
 
 	if (fd_slurp("/proc/self/mounts", 1 << 22, &mounts) || !buf_text(&mounts)[0])
 		return NULL;
-	for (char *line = strtok_r((char *)mounts.data, "\n", &rest); line;
-	     line = strtok_r(NULL, "\n", &rest)) {
+	for (char *line = strtok_r((char *)mounts.data, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
 		char dir[PATH_MAX], type[32];
 
 		if (sscanf(line, "%*s %4095s %31s", dir, type) == 2 && !strcmp(type, "hugetlbfs"))
@@ -199,8 +198,7 @@ static void put_text(struct synth_maps *maps, pid_t pid, struct span *text)
 
 	while (!timed_out(maps) && proc_maps_next(text, &map)) {
 		if (map_wanted(maps, map.prot))
-			put_map(maps, pid, &map,
-				proc_map_name(&map, name, sizeof(name)) < 0 ? "//toolong" : name);
+			put_map(maps, pid, &map, proc_map_name(&map, name, sizeof(name)) < 0 ? "//toolong" : name);
 	}
 }
 

@@ -33,5 +33,5 @@ void synth_maps_fini(struct synth_maps *maps);
 int synth_maps_put(struct synth_maps *maps, pid_t pid, int fd);
 
 /* The records of modules, from the texts of /proc/modules and `dir`/modules.dep. Apart so that tests can give them. */
-int synth_modules_text(const struct synth_params *params, const char *modules, const char *dep,
-		       const char *dir, struct buf *out);
+int synth_modules_text(const struct synth_params *params, const char *modules, const char *dep, const char *dir,
+		       struct buf *out);

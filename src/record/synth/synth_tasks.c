@@ -45,9 +45,9 @@ struct task {
 static void walk_fini(struct walk *walk)
 {
 	if (walk->nr_unreadable)
-		(walk->all ? log_verbose : log_note)(
-			"the maps of %zu process%s may not be read: their samples will have no symbols",
-			walk->nr_unreadable, walk->nr_unreadable == 1 ? "" : "es");
+		(walk->all ? log_verbose
+			   : log_note)("the maps of %zu process%s may not be read: their samples will have no symbols",
+				       walk->nr_unreadable, walk->nr_unreadable == 1 ? "" : "es");
 	if (walk->proc_fd >= 0)
 		close(walk->proc_fd);
 	synth_maps_fini(&walk->maps);
@@ -102,8 +102,7 @@ static int task_parse(const char *text, struct task *ret)
 
 	if (!open_at || !close_at || close_at < open_at)
 		return -EBADMSG;
-	if (sscanf(close_at + 1,
-		   " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %*u %llu",
+	if (sscanf(close_at + 1, " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %*u %llu",
 		   &ret->ppid, &ret->nr_threads, &vsize) != 3)
 		return -EBADMSG;
 	ret->has_memory = vsize != 0;
@@ -420,7 +419,8 @@ static int put_cgroup(const struct synth_params *params, const char *path, size_
 	if (stat(path, &st))
 		return -errno;
 	struct record_cgroup record = {.header = {.type = PERF_RECORD_CGROUP}, .id = st.st_ino};
-	record_put(out, &record, sizeof(record), span_of_text(path[root_len] ? path + root_len : "/"), params->trailer_bytes);
+	record_put(out, &record, sizeof(record), span_of_text(path[root_len] ? path + root_len : "/"),
+		   params->trailer_bytes);
 	return buf_status(out);
 }
 
