@@ -228,8 +228,9 @@ def perf():
     if not path:
         pytest.skip('perf is not installed (Debian: linux-perf)')
     # The configuration of whoever runs the tests must not change what perf does; nor may it ask the network.
-    settled = {'PERF_CONFIG': '/dev/null', 'PERF_PAGER': 'cat', 'DEBUGINFOD_URLS': ''}
-    return lambda *args, env=None, **keywords: run_command([path, *args], env={**settled, **(env or {})}, **keywords)
+    environment = {'PERF_CONFIG': '/dev/null', 'PERF_PAGER': 'cat', 'DEBUGINFOD_URLS': ''}
+    return lambda *args, env=None, **keywords: run_command(
+        [path, *args], env={**environment, **(env or {})}, **keywords)
 
 
 @pytest.fixture(scope='session')
@@ -261,12 +262,12 @@ def of_this_place(others_live_elsewhere):
     of_this_place(options) -> the options of a recording, or, when it is of all CPUs and others live elsewhere, those that
     record no addresses of theirs: clock samples of the kernel only, without chains.
     """
-    def settle(options):
+    def complete(options):
         if '-a' not in options or not others_live_elsewhere():
             return options
         return [re.sub(r'\bcpu-clock\b', 'cpu-clock:k', option) for option in options if option != '-g']
 
-    return settle
+    return complete
 
 
 @pytest.fixture(scope='session')

@@ -43,7 +43,7 @@ static void fill(struct synthetic_producer *producer, struct synthetic_ring *rin
 	while (nr--) {
 		uint64_t before_ns = ring->fit_ns;
 		unsigned outcome = synthetic_ring_put(ring, producer->sample, now_ns);
-		if (outcome & SYNTHETIC_TOLD)
+		if (outcome & SYNTHETIC_REPORTED)
 			add_gap(producer, before_ns, now_ns);
 		if (outcome & SYNTHETIC_WAKE)
 			wake(producer->load);

@@ -105,7 +105,7 @@ unsigned synthetic_ring_put(struct synthetic_ring *ring, struct synthetic_sample
 	if (ring->untold) {
 		append(ring, &lost, sizeof(lost));
 		ring->untold = 0;
-		outcome |= SYNTHETIC_TOLD;
+		outcome |= SYNTHETIC_REPORTED;
 	}
 	append(ring, sample, sample->header.size);
 	ring->fit_ns = now_ns;

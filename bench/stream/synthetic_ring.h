@@ -73,8 +73,8 @@ void synthetic_sample_init(struct synthetic_sample *sample, size_t bytes);
 
 enum synthetic_outcome {
 	SYNTHETIC_STORED = 1,
-	SYNTHETIC_WAKE = 2, /* and the reader is to be woken */
-	SYNTHETIC_TOLD = 4, /* and a LOST record went before it */
+	SYNTHETIC_WAKE = 2,     /* and the reader is to be woken */
+	SYNTHETIC_REPORTED = 4, /* and a LOST record went before it */
 };
 
 /* Numbers the sample and puts it, or drops it: 0. */

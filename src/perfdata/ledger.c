@@ -49,7 +49,7 @@ const char *ledger_action_kind_name(uint32_t kind)
 	static const char *const names[LEDGER_ACTION_KINDS] = {
 		[LEDGER_RING_GREW] = "ring grew",           [LEDGER_RING_STAYS] = "ring stays",
 		[LEDGER_RING_SPLIT] = "ring split",         [LEDGER_LEVEL_CHANGED] = "level changed",
-		[LEDGER_DRAIN_PACED] = "drain paced",       [LEDGER_DRAIN_HURRIED] = "drain hurried",
+		[LEDGER_POLL_INTERVAL] = "poll interval",   [LEDGER_FAST_POLL] = "fast poll",
 		[LEDGER_THREAD_CHANGED] = "thread changed",
 	};
 
@@ -273,18 +273,18 @@ static bool only_in_ledger(const struct ledger_entry *entry)
 	       ledger_cause_loses(entry->cause);
 }
 
-int ledger_join(struct ledger *ledger, struct ledger_entry *told, size_t nr_told, struct ledger_entry **ret,
+int ledger_join(struct ledger *ledger, struct ledger_entry *reported, size_t nr_reported, struct ledger_entry **ret,
 		size_t *ret_nr)
 {
-	struct ledger_entry *gaps = calloc(nr_told + ledger->nr_entries + 1, sizeof(*gaps));
+	struct ledger_entry *gaps = calloc(nr_reported + ledger->nr_entries + 1, sizeof(*gaps));
 	size_t nr = 0;
 
 	if (!gaps)
 		return -ENOMEM;
-	ledger_clip(ledger, told, nr_told);
-	for (size_t i = 0; i < nr_told; i++)
-		if (told[i].cause != LEDGER_PAUSED || !ledger->ended_ns)
-			gaps[nr++] = told[i];
+	ledger_clip(ledger, reported, nr_reported);
+	for (size_t i = 0; i < nr_reported; i++)
+		if (reported[i].cause != LEDGER_PAUSED || !ledger->ended_ns)
+			gaps[nr++] = reported[i];
 	for (size_t i = 0; i < ledger->nr_entries; i++)
 		if (only_in_ledger(&ledger->entries[i]))
 			gaps[nr++] = ledger->entries[i];
@@ -628,8 +628,8 @@ static void leave_out_task_events(struct loss_times *times, bool task_rings)
 /* What is known of the rings of one CPU, or of one task that has a ring. */
 struct loss_at {
 	int32_t cpu, tid;
-	uint64_t told;    /* by LOST records */
-	uint64_t last_ns; /* of the last record */
+	uint64_t reported; /* by LOST records */
+	uint64_t last_ns;  /* of the last record */
 };
 
 static int by_loss_place(const void *a, const void *b)
@@ -642,7 +642,7 @@ static int by_loss_place(const void *a, const void *b)
 }
 
 /* In the order of places. Heap; NULL: out of memory. */
-static struct loss_at *told_by_place(const struct loss_times *times, bool task_rings, size_t *ret_nr)
+static struct loss_at *reported_by_place(const struct loss_times *times, bool task_rings, size_t *ret_nr)
 {
 	struct loss_at *all = calloc(times->nr_ids + 1, sizeof(*all));
 	size_t nr = 0, nr_all = 0;
@@ -659,7 +659,7 @@ static struct loss_at *told_by_place(const struct loss_times *times, bool task_r
 			all[nr++] = all[i];
 			continue;
 		}
-		all[nr - 1].told += all[i].told;
+		all[nr - 1].reported += all[i].reported;
 		all[nr - 1].last_ns = all[i].last_ns > all[nr - 1].last_ns ? all[i].last_ns : all[nr - 1].last_ns;
 	}
 	*ret_nr = nr;
@@ -685,7 +685,7 @@ static struct ledger_entry *full_readings(const struct loss_times *times, const 
 }
 
 /* Does a gap that a LOST record ended touch it? The first `nr` gaps are in the order of place and time. */
-static bool is_told(const struct loss_times *times, size_t nr, const struct ledger_entry *reading)
+static bool is_reported(const struct loss_times *times, size_t nr, const struct ledger_entry *reading)
 {
 	struct ledger_entry key = {.cpu = reading->cpu, .tid = reading->tid, .from_ns = reading->to_ns};
 	size_t low = 0, high = nr;
@@ -704,10 +704,10 @@ static bool is_told(const struct loss_times *times, size_t nr, const struct ledg
 }
 
 /* One gap with that which comes behind it, when nothing lies between. */
-static int add_untold_gap(struct loss_times *times, size_t nr_told, const struct ledger_entry *reading,
-			  uint64_t last_ns, uint64_t count)
+static int add_unreported_gap(struct loss_times *times, size_t nr_reported, const struct ledger_entry *reading,
+			      uint64_t last_ns, uint64_t count)
 {
-	struct ledger_entry *later = times->nr_gaps > nr_told ? &times->gaps[times->nr_gaps - 1] : NULL;
+	struct ledger_entry *later = times->nr_gaps > nr_reported ? &times->gaps[times->nr_gaps - 1] : NULL;
 	uint64_t from_ns = last_ns > reading->from_ns ? last_ns : reading->from_ns;
 	const struct loss_id place = {.cpu = reading->cpu, .tid = reading->tid, .event = reading->event};
 
@@ -727,23 +727,24 @@ static int add_untold_gap(struct loss_times *times, size_t nr_told, const struct
 
 /* `readings`: all of one place. The last come first: a loss that a LOST record tells came before those that none does.
  */
-static int add_untold_of(struct loss_times *times, size_t nr_told, const struct ledger_entry *readings, size_t nr,
-			 const struct loss_at *at)
+static int add_unreported_of(struct loss_times *times, size_t nr_reported, const struct ledger_entry *readings,
+			     size_t nr, const struct loss_at *at)
 {
-	uint64_t counted = 0, untold;
+	uint64_t counted = 0, unreported;
 	int err = 0;
 
 	for (size_t i = 0; i < nr; i++)
 		counted += readings[i].count;
-	untold = counted > at->told ? counted - at->told : 0;
-	for (size_t i = nr; i-- > 0 && untold && !err;) {
-		uint64_t count = readings[i].count < untold ? readings[i].count : untold;
-		if (is_told(times, nr_told, &readings[i]))
+	unreported = counted > at->reported ? counted - at->reported : 0;
+	for (size_t i = nr; i-- > 0 && unreported && !err;) {
+		uint64_t count = readings[i].count < unreported ? readings[i].count : unreported;
+		if (is_reported(times, nr_reported, &readings[i]))
 			continue;
-		err = add_untold_gap(times, nr_told, &readings[i], at->last_ns, count);
-		untold -= count;
+		err = add_unreported_gap(times, nr_reported, &readings[i], at->last_ns, count);
+		unreported -= count;
 	}
-	return untold && !err ? add_untold_gap(times, nr_told, &readings[nr - 1], at->last_ns, untold) : err;
+	return unreported && !err ? add_unreported_gap(times, nr_reported, &readings[nr - 1], at->last_ns, unreported)
+				  : err;
 }
 
 /*
@@ -752,13 +753,13 @@ static int add_untold_of(struct loss_times *times, size_t nr_told, const struct 
  */
 static int add_untold(struct loss_times *times, const struct ledger *ledger)
 {
-	size_t nr_places, nr_readings, nr_told = times->nr_gaps, end;
-	struct loss_at *places = told_by_place(times, ledger->task_rings, &nr_places);
+	size_t nr_places, nr_readings, nr_reported = times->nr_gaps, end;
+	struct loss_at *places = reported_by_place(times, ledger->task_rings, &nr_places);
 	struct ledger_entry *readings = full_readings(times, ledger, &nr_readings);
 	int err = places && readings ? 0 : -ENOMEM;
 
-	if (!err && nr_told)
-		qsort(times->gaps, nr_told, sizeof(*times->gaps), by_place);
+	if (!err && nr_reported)
+		qsort(times->gaps, nr_reported, sizeof(*times->gaps), by_place);
 	for (size_t i = 0; !err && i < nr_readings; i = end) {
 		const struct loss_at key = {.cpu = readings[i].cpu, .tid = readings[i].tid};
 		for (end = i + 1; end < nr_readings && readings[end].cpu == key.cpu && readings[end].tid == key.tid;)
@@ -766,7 +767,7 @@ static int add_untold(struct loss_times *times, const struct ledger *ledger)
 		const struct loss_at *at =
 			nr_places ? bsearch(&key, places, nr_places, sizeof(key), by_loss_place) : NULL;
 		if (at)
-			err = add_untold_of(times, nr_told, readings + i, end - i, at);
+			err = add_unreported_of(times, nr_reported, readings + i, end - i, at);
 	}
 	free(places);
 	free(readings);

@@ -58,8 +58,8 @@ enum ledger_action_kind {
 	LEDGER_RING_STAYS,     /* the kernel gave it no more than it had, or no more was asked for: from = to */
 	LEDGER_RING_SPLIT,     /* the kernel sent only some of its events to the larger one: both go on */
 	LEDGER_LEVEL_CHANGED,  /* levels of compression; 0: stored as it is */
-	LEDGER_DRAIN_PACED,    /* nanoseconds between two visits; 0: when rings wake us */
-	LEDGER_DRAIN_HURRIED,  /* nanoseconds after which rings are visited before they wake us; 0: when they do */
+	LEDGER_POLL_INTERVAL,  /* nanoseconds between two visits; 0: when rings wake us */
+	LEDGER_FAST_POLL,      /* nanoseconds after which rings are visited before they wake us; 0: when they do */
 	LEDGER_THREAD_CHANGED, /* numbers of threads that drained a ring: in files of earlier versions */
 	LEDGER_ACTION_KINDS,
 };
@@ -119,7 +119,7 @@ void ledger_clip(struct ledger *ledger, struct ledger_entry *gaps, size_t nr_gap
  * frozen time or cut stacks, by which nothing was lost). Paused
  * time is taken from the ledger, where there is one: a LOST record comes with the next event. 0 or -ENOMEM.
  */
-int ledger_join(struct ledger *ledger, struct ledger_entry *told, size_t nr_told, struct ledger_entry **ret,
+int ledger_join(struct ledger *ledger, struct ledger_entry *reported, size_t nr_reported, struct ledger_entry **ret,
 		size_t *ret_nr);
 
 /* Sorts the entries by CPU, task and time. While targets were stopped nothing was lost. 0 or -ENOMEM. */

@@ -112,7 +112,7 @@ static bool has_ready(const struct order *order, size_t run)
 	return its->first < its->end && order->entries[its->first].time_ns <= order->limit_ns;
 }
 
-static void settle(struct order *order, uint64_t limit_ns)
+static void merge_runs(struct order *order, uint64_t limit_ns)
 {
 	compact(order);
 	order->limit_ns = limit_ns;
@@ -122,7 +122,7 @@ static void settle(struct order *order, uint64_t limit_ns)
 			order->heap[order->nr_heap++] = i;
 	for (size_t at = order->nr_heap / 2; at-- > 0;)
 		sift_down(order, at);
-	order->nr_settled = order->nr_runs;
+	order->nr_closed = order->nr_runs;
 }
 
 int order_mark(struct order *order)
@@ -130,14 +130,14 @@ int order_mark(struct order *order)
 	if (!order->nr)
 		return 0;
 	if (order->safe_ns)
-		settle(order, order->safe_ns);
+		merge_runs(order, order->safe_ns);
 	order->safe_ns = order->newest_ns;
 	return 0;
 }
 
 int order_finish(struct order *order)
 {
-	settle(order, UINT64_MAX);
+	merge_runs(order, UINT64_MAX);
 	return 0;
 }
 
@@ -147,7 +147,7 @@ static void order_empty(struct order *order)
 	free(order->entries);
 	order->entries = NULL;
 	order->nr = order->room = 0;
-	order->nr_runs = order->nr_settled = 0;
+	order->nr_runs = order->nr_closed = 0;
 }
 
 /* Up to which time the entries of the run on top go before those of all others. */

@@ -30,8 +30,8 @@ struct order_run {
 struct order {
 	struct order_entry *entries;
 	size_t nr, room;
-	struct order_run *runs;                /* one behind the other in the entries */
-	size_t nr_runs, nr_settled, runs_room; /* settled: those that were there at the last mark, which do not grow */
+	struct order_run *runs;               /* one behind the other in the entries */
+	size_t nr_runs, nr_closed, runs_room; /* settled: those that were there at the last mark, which do not grow */
 	size_t *heap; /* of the runs that have ready entries, the oldest on top; as much room as the runs */
 	size_t nr_heap;
 	uint64_t limit_ns;           /* what is not newer is ready, if it is in a run of the heap */
@@ -44,7 +44,7 @@ void order_fini(struct order *order);
 
 static inline bool order_starts_run(const struct order *order, uint64_t time_ns)
 {
-	return order->nr_runs == order->nr_settled || time_ns < order->entries[order->nr - 1].time_ns;
+	return order->nr_runs == order->nr_closed || time_ns < order->entries[order->nr - 1].time_ns;
 }
 int order_make_room(struct order *order, uint64_t time_ns);
 

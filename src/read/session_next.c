@@ -374,7 +374,7 @@ static int directory_next(struct session *session, struct record_view *ret)
 	return 1;
 }
 
-static void tell_strays(struct session *session)
+static void report_strays(struct session *session)
 {
 	struct diag why;
 
@@ -402,7 +402,7 @@ int session_find(struct session *session, struct record_view *ret, struct sessio
 		session->delivered = (struct session_held){0};
 		return 1;
 	}
-	tell_strays(session);
+	report_strays(session);
 	if (session->result && reterr)
 		*reterr = session->why;
 	return session->result;

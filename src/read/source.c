@@ -83,7 +83,7 @@ void arena_release(struct arena *arena, const void *within)
 }
 
 /* TRACING_DATA: u32 size, rounded to 8. AUXTRACE: u64 size. Both stand right behind the header. */
-uint64_t source_told_outside(const struct perf_event_header *record)
+uint64_t source_trailing_bytes(const struct perf_event_header *record)
 {
 	size_t body = record->size - sizeof(*record);
 

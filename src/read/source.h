@@ -167,10 +167,10 @@ static inline void source_close(struct source *source)
 }
 
 /* Bytes outside header.size that belong to a record (what header.size covers must be readable). */
-uint64_t source_told_outside(const struct perf_event_header *record);
+uint64_t source_trailing_bytes(const struct perf_event_header *record);
 static inline uint64_t source_outside_bytes(const struct perf_event_header *record)
 {
-	return record->type < RECORD_USER_FIRST ? 0 : source_told_outside(record);
+	return record->type < RECORD_USER_FIRST ? 0 : source_trailing_bytes(record);
 }
 
 /* A record's size is sound, and how many bytes there are: 0 or -EBADMSG. */

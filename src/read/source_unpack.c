@@ -66,12 +66,12 @@ struct source_unpack {
 
 	struct item items[QUEUE_ITEMS];
 	size_t first, nr, nr_extents;
-	uint64_t extent_bytes; /* that those hold */
-	uint64_t read_offset;  /* of the record that was read last */
-	size_t nr_lost;        /* extents */
-	bool gathering;        /* the last item is an EXTENT that is not whole */
-	bool streaming;        /* what is compressed belongs to a stream */
-	bool stuck;            /* the last record has bytes outside, which the next call takes away */
+	uint64_t extent_bytes;   /* that those hold */
+	uint64_t read_offset;    /* of the record that was read last */
+	size_t nr_lost;          /* extents */
+	bool gathering;          /* the last item is an EXTENT that is not whole */
+	bool streaming;          /* what is compressed belongs to a stream */
+	bool has_trailing_bytes; /* the last record has bytes outside, which the next call takes away */
 	bool ended;
 	int result;
 	struct diag why;
@@ -485,13 +485,13 @@ static void read_one(struct source_unpack *unpack)
 	}
 	push(unpack, ITEM_PLAIN)->record = record;
 	source_hold(unpack->under, record.view.header);
-	unpack->stuck = record.outside.len != 0;
+	unpack->has_trailing_bytes = record.outside.len != 0;
 }
 
 static bool reads_on(const struct source_unpack *unpack)
 {
 	/* Room for a gap beside what comes. */
-	if (unpack->ended || unpack->stuck || unpack->nr >= QUEUE_ITEMS - 2)
+	if (unpack->ended || unpack->has_trailing_bytes || unpack->nr >= QUEUE_ITEMS - 2)
 		return false;
 	if (!unpack->nr || unpack->gathering)
 		return true;
@@ -652,7 +652,7 @@ static int take_item(struct source_unpack *unpack, struct source_record *ret, st
 	case ITEM_PLAIN:
 		*ret = item->record;
 		unpack->passed = item->record.view.header;
-		unpack->stuck &= unpack->nr > 1;
+		unpack->has_trailing_bytes &= unpack->nr > 1;
 		got = 1;
 		break;
 	case ITEM_EXTENT: got = take_extent(unpack, item, reterr); break;

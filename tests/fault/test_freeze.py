@@ -65,7 +65,7 @@ def test_recorder_that_ends(program, programs, spawn, need_tracefs, tmp_path, ho
     calls = CALLS if how == signal.SIGKILL else 2000000000
     recorder, pipe = start(program, spawn, tmp_path / 'p', calls=calls, command=programs / 'syscalls')
     command = command_of(recorder, pipe)
-    guardian = children(recorder.pid)['millrace-guard']
+    watchdog = children(recorder.pid)['millrace-guard']
     wait_until(lambda: state(command) == 'T', 'the command is stopped')
     recorder.send_signal(how)
     if how == signal.SIGKILL:
@@ -77,12 +77,12 @@ def test_recorder_that_ends(program, programs, spawn, need_tracefs, tmp_path, ho
             while pipe.read(1 << 16):
                 pass
         assert recorder.wait() == -signal.SIGTERM  # what ended the command
-    for pid in (command, guardian):
+    for pid in (command, watchdog):
         wait_until(lambda: not pathlib.Path(f'/proc/{pid}').exists(), f'{pid} has ended')
     pipe.close()
 
 
-def test_guardian_that_ends(millrace, program, programs, spawn, need_tracefs, tmp_path):
+def test_watchdog_that_ends(millrace, program, programs, spawn, need_tracefs, tmp_path):
     """Nobody is stopped whom nobody would let go on: then it is as without the option."""
     recorder, pipe = start(program, spawn, tmp_path / 'p', command=programs / 'syscalls')
     said = tmp_path / 'p.words'

@@ -178,7 +178,7 @@ def test_renamed_threads(millrace, programs, need_root, tmp_path):
     assert renamed >= 10000 and data.lost_samples() == 0
 
 
-def test_lost_task_events_are_told_apart(millrace, task_storm, need_root, need_tracefs, tmp_path):
+def test_lost_task_events_are_counted_apart(millrace, task_storm, need_root, need_tracefs, tmp_path):
     """With rings of a page: the event that carries them is not named, and the advice is an option that makes them larger."""
     file = tmp_path / 'p.data'
     for _ in range(20):

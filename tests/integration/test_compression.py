@@ -53,7 +53,7 @@ def test_pipe(millrace, perf, programs, need_tracefs, tmp_path):
     assert sorted(perf(*fields).out.split()) == sorted(millrace(*fields).out.split())
 
 
-def test_header_tells(millrace, perf, programs, tmp_path):
+def test_header_describes_compression(millrace, perf, programs, tmp_path):
     file = tmp_path / 'z.data'
     millrace('record', '-z3', '-o', file, '-e', 'cpu-clock', '--', programs / 'syscalls', '-t', '1', '-n', '100000')
     assert 'compressed : Zstd, level = 3, ratio = ' in perf('report', '--header-only', '-i', file).out

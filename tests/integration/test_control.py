@@ -209,7 +209,7 @@ def test_ranges_of_time(millrace, programs, tmp_path):
     assert max(after - before for before, after in zip(times, times[1:])) > 500e6
 
 
-def test_running_tasks_tell_their_maps_before_the_delay_is_over(millrace, spawn, tmp_path):
+def test_maps_of_running_tasks_come_before_the_delay_is_over(millrace, spawn, tmp_path):
     """With -p no exec turns on the event that carries maps and names: we do, before the others are on."""
     target = spawn(['sh', '-c', 'read line; exec true'], stdin=subprocess.PIPE)
     file = tmp_path / 'p.data'

@@ -42,7 +42,7 @@ def test_record_does_what_doctor_says(findings, millrace, tmp_path, name, args):
     assert (done.status == 0) == (findings[name]['state'] == 'yes'), done
 
 
-def test_an_ordinary_user_is_told_what_to_change(paranoid, record_as_nobody):
+def test_an_ordinary_user_sees_what_to_change(paranoid, record_as_nobody):
     def doctor():
         done = record_as_nobody.run(['sh', '-c', '"$0" doctor --json'])
         return {finding['name']: finding for finding in json.loads(done.out)}

@@ -184,7 +184,7 @@ def test_smaller_rings_rather_than_none(paranoid, record_as_nobody, programs):
     assert done.err.count('captured') == 2
 
 
-def test_roomy_rings_are_not_missed(paranoid, record_as_nobody):
+def test_small_rings_lose_nothing(paranoid, record_as_nobody):
     """Who may lock no more than everybody gets the usual rings, and no word about it."""
     paranoid(0)
     done = record_as_nobody.run(['sh', '-c', 'ulimit -l 0; exec "$0" record -v -e cpu-clock:u -o "$1/data" -- true'])

@@ -165,7 +165,7 @@ class Browser:
                  {'type': 'pointerUp', 'button': 0}]
         self.post('/actions', {'actions': [{'type': 'pointer', 'id': 'mouse', 'actions': steps}]})
 
-    def press(self, key):
+    def type_key(self, key):
         self.post('/actions', {'actions': [{'type': 'key', 'id': 'keys', 'actions': [
             {'type': 'keyDown', 'value': key}, {'type': 'keyUp', 'value': key}]}]})
 
@@ -224,7 +224,7 @@ def test_zoom(shown):
     assert shown.run('return zoom') == where[0]
     assert shown.run("return place(zoom, document.getElementById('flame').clientWidth)") == [
         0, shown.run("return document.getElementById('flame').clientWidth")]
-    shown.press(ESCAPE)
+    shown.type_key(ESCAPE)
     assert shown.run('return zoom') == shown.run(f'return parent[{where[0]}]')
     shown.click_at(where[1], where[2])
     shown.run("document.getElementById('reset').click()")

@@ -99,10 +99,10 @@ def test_rings_that_are_nearly_full_are_visited_sooner(steer, millrace, tmp_path
     file, plain = tmp_path / 'p.data', tmp_path / 'plain.data'
     err, made = steer([*options, '-o', file], 'rings are visited every ms, before', 'rings are visited when they wake us', late=True)
     loss = loss_of(millrace, file)
-    hurries = actions_of(loss, 'drain hurried')
-    assert hurries[0] == (0, 1000000) and (1000000, 0) in hurries
+    fast_polls = actions_of(loss, 'fast poll')
+    assert fast_polls[0] == (0, 1000000) and (1000000, 0) in fast_polls
     assert loss['captured'] + loss['lost'] == made and loss['lost'] == loss['lost_in_ledger']
-    assert 'drain hurried from 0 to 1 ms\n' in millrace('report', '--loss', '-i', file).out
+    assert 'fast poll from 0 to 1 ms\n' in millrace('report', '--loss', '-i', file).out
     millrace('merge', file, '-o', plain)
     check([plain], made, err)
 
@@ -124,15 +124,15 @@ def test_what_is_given_up_for_cpu_time_is_counted(steer, millrace, tmp_path, way
     err, made = steer(['--max-cpu=0.1', '-m', '8K', *WAYS[way], '-o', file], 'rings are visited every [0-9]+ ms')
     loss = loss_of(millrace, file)
     assert loss['captured'] + loss['lost'] == made and loss['lost'] == loss['lost_in_ledger'], err
-    assert actions_of(loss, 'drain paced')[0][0] == 0
+    assert actions_of(loss, 'poll interval')[0][0] == 0
     level = int((re.findall(r'-z(\d+)', ' '.join(WAYS[way])) or ['0'])[0])
     levels = actions_of(loss, 'level changed')
     assert not level and not levels or levels[0] == (level, 1) and (1, 0) in levels
-    shed = int(re.search(r'--max-cpu=0.1: used .* by which (\d+) were lost', err).group(1))
-    assert 0 < shed <= loss['lost']
+    dropped = int(re.search(r'--max-cpu=0.1: used .* by which (\d+) were lost', err).group(1))
+    assert 0 < dropped <= loss['lost']
     assert 'CPU limit' in {gap['cause'] for gap in loss['gaps']}
     assert loss['cost']['bounded cpu ns'] <= loss['cost']['all cpu ns']
-    assert re.search(r'drain paced from 0 to \d+ ms\n', millrace('report', '--loss', '-i', file).out)
+    assert re.search(r'poll interval from 0 to \d+ ms\n', millrace('report', '--loss', '-i', file).out)
 
 
 def test_files_are_switched_meanwhile(steer, tmp_path):

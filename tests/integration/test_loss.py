@@ -32,7 +32,7 @@ def lossy(millrace, programs, need_tracefs, tmp_path_factory):
     pytest.skip('ten recordings with the smallest rings lost nothing')
 
 
-def test_told_at_the_end(lossy):
+def test_reported_at_the_end(lossy):
     _, data, err = lossy
     assert f'lost {data.lost_samples()} ' in err
     assert '% of CPU time' in err and 'worst gap: ' in err and 'what would have prevented it' in err

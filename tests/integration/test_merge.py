@@ -183,7 +183,7 @@ def test_command_line(records, millrace, tmp_path):
     assert copy.read_bytes() == a.read_bytes() and not (tmp_path / 'out').exists()
 
 
-def test_damage_is_told_and_the_rest_merged(records, millrace, tmp_path):
+def test_damage_is_reported_and_the_rest_merged(records, millrace, tmp_path):
     cut = tmp_path / 'cut'
     data = (records / 'a').read_bytes()
     start, size = struct.unpack_from('<2Q', data, 40)

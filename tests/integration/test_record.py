@@ -42,7 +42,7 @@ def test_command(millrace, programs, file):
     assert kinds.count(FINISHED_INIT) == 1 and kinds[-1] in (FINISHED_ROUND, 13)
 
 
-def test_children_are_followed_unless_told_not_to(millrace, programs, file):
+def test_children_are_followed_unless_i_is_given(millrace, programs, file):
     command = ['sh', '-c', f'i=0; while [ $i -lt 9999 ]; do i=$((i+1)); done; {programs}/spin -t 1 -m 100; :']
     millrace('record', '-e', 'cpu-clock', '-o', file, '--', *command)
     with_children = {sample.pid for sample in PerfData(file).samples()}

@@ -135,7 +135,7 @@ def test_matrix(millrace, perf, programs, need_tracefs, tmp_path, options, how, 
     perf_reads(perf, told, made)
 
 
-def test_losses_are_told_in_the_file_that_has_them(millrace, programs, need_tracefs, tmp_path):
+def test_losses_are_reported_in_the_file_that_has_them(millrace, programs, need_tracefs, tmp_path):
     file, *_ = rotate(millrace, programs, tmp_path, 'signal', ['-m', '1'])
     end = 0
     for part in parts_of(file):
@@ -145,7 +145,7 @@ def test_losses_are_told_in_the_file_that_has_them(millrace, programs, need_trac
         end = loss['started_ns'] + loss['elapsed_ns']
 
 
-def test_each_file_knows_the_world(millrace, programs, spawn, tmp_path):
+def test_each_file_has_the_initial_state(millrace, programs, spawn, tmp_path):
     """A task that began before the first file, and is sampled in each, has its name and its maps in each."""
     target = spawn([programs / 'spin', '-t', '1', '-m', '100000'])
     file = tmp_path / 'p.data'
@@ -193,7 +193,7 @@ def test_size_limit(millrace, programs, need_tracefs, tmp_path):
     assert any(True for _ in PerfData(file).samples())
 
 
-def test_world_at_the_end(millrace, perf, programs, tmp_path):
+def test_initial_state_at_the_end(millrace, perf, programs, tmp_path):
     file = tmp_path / 'p.data'
     millrace('record', '--tail-synthesize', '-e', 'cpu-clock', '-o', file, '--', programs / 'spin', '-t', '1', '-m', '50')
     types = [record.type for record in PerfData(file).records()]

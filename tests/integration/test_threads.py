@@ -118,7 +118,7 @@ def test_affinity(millrace, programs, need_tracefs, directory, output, affinity,
 
 
 @OUTPUTS
-def test_each_thread_is_told_at_the_end(millrace, programs, need_tracefs, directory, output):
+def test_each_thread_is_reported_at_the_end(millrace, programs, need_tracefs, directory, output):
     done = millrace('record', '-v', '--threads', '-m', '1', *output, '-e', COUNTED, '-o', directory, '--',
                     programs / 'syscalls', '-t', '3', '-n', '50000')
     found = re.findall(r'thread \d+: (\d+) bytes, (\d+) wake-ups, [\d.]+ s of CPU, lost (\d+)$', done.err, re.M)

@@ -234,7 +234,7 @@ def test_same_records_as_in_one_file(machine, perf, name):
 
 
 @pytest.mark.parametrize('name', CASES)
-def test_each_thread_is_told(machine, name):
+def test_each_thread_is_reported(machine, name):
     case, err = CASES[name], machine.done(name)
     threads = case.threads[machine.nodes] if isinstance(case.threads, dict) else case.threads
     assert re.findall(r'thread \d+: rings [\d,]+; on CPUs (\S+); scheduling', err) == threads

@@ -130,7 +130,7 @@ def test_without_the_feature_the_parts_are_not_read(changed, millrace):
     assert 'are not read' in done.err and done.err.count('\n') == 1
 
 
-def test_junk_is_told_and_the_rest_is_read(directory, changed, millrace):
+def test_junk_is_reported_and_the_rest_is_read(directory, changed, millrace):
     (changed / 'data.bak').write_bytes(b'what somebody has left behind')
     (changed / 'data.empty').touch()
     done = millrace('script', '-i', changed, status=255)

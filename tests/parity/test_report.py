@@ -272,7 +272,7 @@ def test_no_file(millrace, tmp_path):
     assert done.out == '' and done.err.count('\n') == 1
 
 
-def test_lost_is_told(need_root, need_tracefs, perf, millrace, programs, tmp_path):
+def test_lost_is_reported(need_root, need_tracefs, perf, millrace, programs, tmp_path):
     """Rings of one page for all system calls of a program overflow."""
     data = tmp_path / 'perf.data'
     for _ in range(5):

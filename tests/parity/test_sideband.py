@@ -108,7 +108,7 @@ def assert_equal(ours, theirs):
 
 
 @pytest.mark.parametrize('options', [[], ['-d'], ['-g', '-e', 'cpu-clock,cs'], ['--per-thread']], ids=' '.join)
-def test_a_process_is_told_as_perf_tells_it(both, target, options):
+def test_a_process_is_synthesised_as_by_perf(both, target, options):
     ours, theirs = both('-e', 'cpu-clock', *options, '-p', target.pid)
     records = of_pids(ours, [target.pid])
     assert_equal(records, of_pids(theirs, [target.pid]))
@@ -117,14 +117,14 @@ def test_a_process_is_told_as_perf_tells_it(both, target, options):
         assert any(part in record for record in records), part
 
 
-def test_threads_are_told_as_perf_tells_them(both, target):
+def test_threads_are_synthesised_as_by_perf(both, target):
     tids = sorted(os.listdir(f'/proc/{target.pid}/task'))  # as text: the order that perf gives them
     for chosen in [tids[1]], tids[1:3], [tids[0], tids[2]]:
         ours, theirs = both('-e', 'cpu-clock', '-t', ','.join(chosen))
         assert_equal(of_pids(ours, [target.pid]), of_pids(theirs, [target.pid]))
 
 
-def settled(number):
+def quiet_state(number):
     """What must not change while two recorders look at a process one after the other."""
     process = pathlib.Path('/proc') / str(number)
     try:
@@ -135,10 +135,10 @@ def settled(number):
         return None
 
 
-def test_all_processes_are_told_as_perf_tells_them(both, target):
-    before = {number: settled(number) for number in map(int, filter(str.isdigit, os.listdir('/proc')))}
+def test_all_processes_are_synthesised_as_by_perf(both, target):
+    before = {number: quiet_state(number) for number in map(int, filter(str.isdigit, os.listdir('/proc')))}
     ours, theirs = both('-e', 'cpu-clock', '-a')
-    same = {number for number, state in before.items() if state and state == settled(number)}
+    same = {number for number, state in before.items() if state and state == quiet_state(number)}
     # not those whose description says what they do at the moment, nor those with names that perf leaves escaped
     same -= {number for number in same if before[number][0][0][1].startswith('kworker') or '\\' in before[number][1]}
     assert target.pid in same
@@ -181,7 +181,7 @@ def load_bpf(name):
 
 
 @pytest.mark.skipif(os.uname().machine != 'x86_64', reason='knows the number of bpf(2) on x86-64 only')
-def test_bpf_programs_are_told_as_perf_tells_them(both):
+def test_bpf_programs_are_synthesised_as_by_perf(both):
     name = f'mr{os.getpid() % 1000000}'.encode()
     fd = load_bpf(name)
     if fd is None:

@@ -116,8 +116,8 @@ static unsigned gaps(struct record *records, size_t nr, bool joined)
 	return nr_gaps;
 }
 
-static bool open_flight(struct event_list *events, const struct target *target, unsigned pages, struct plan *plan,
-			struct eventset *set, struct flight **flight)
+static bool open_overwrite(struct event_list *events, const struct target *target, unsigned pages, struct plan *plan,
+			   struct eventset *set, struct flight **flight)
 {
 	struct diag diag = {0};
 	struct ring_sizes sizes = {.pages = pages, .exact = true};
@@ -175,7 +175,7 @@ int main(int argc, char **argv)
 	start_callers();
 	for (unsigned i = 0; i < nr_callers; i++)
 		sched_setaffinity(callers[i].tid, sizeof(here), &here);
-	if (cpuset_parse(&target.cpus, cpu) || !open_flight(&events, &target, args[2].value, &plan, &set, &flight))
+	if (cpuset_parse(&target.cpus, cpu) || !open_overwrite(&events, &target, args[2].value, &plan, &set, &flight))
 		return 77;
 	struct record *records = calloc((size_t)args[2].value * 4096 / 64 + 1, sizeof(*records));
 	if (!records || eventset_enable(&set))

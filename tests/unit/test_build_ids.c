@@ -142,14 +142,14 @@ static size_t record_end(const struct buf *stream, size_t at)
 	return at + header.size;
 }
 
-static void assert_same(const struct collected *hits, const struct collected *expected)
+static void assert_same(const struct collected *collected, const struct collected *expected)
 {
-	assert_int_equal(hits->nr_samples, expected->nr_samples);
-	assert_int_equal(hits->first_ns, expected->first_ns);
-	assert_int_equal(hits->last_ns, expected->last_ns);
-	assert_int_equal(hits->build_ids->len, expected->build_ids->len);
+	assert_int_equal(collected->nr_samples, expected->nr_samples);
+	assert_int_equal(collected->first_ns, expected->first_ns);
+	assert_int_equal(collected->last_ns, expected->last_ns);
+	assert_int_equal(collected->build_ids->len, expected->build_ids->len);
 	if (expected->build_ids->len)
-		assert_memory_equal(hits->build_ids->data, expected->build_ids->data, expected->build_ids->len);
+		assert_memory_equal(collected->build_ids->data, expected->build_ids->data, expected->build_ids->len);
 }
 
 /* All but the first and the last record go by while they are written, in visits of three, in two parts. */
@@ -157,7 +157,7 @@ static void scan_live(int fd, const struct buf *stream, const struct event_desc 
 		      const struct collected *expected)
 {
 	AUTO_BUF struct buf build_ids = {0};
-	struct collected hits = {.build_ids = &build_ids};
+	struct collected collected = {.build_ids = &build_ids};
 	struct collector *live;
 	size_t last = 0, at = stream->len ? record_end(stream, 0) : 0;
 
@@ -175,8 +175,8 @@ static void scan_live(int fd, const struct buf *stream, const struct event_desc 
 		at = end;
 	}
 	struct collect_region region = {.fd = fd, .offset = FRONT, .bytes = stream->len, .lives = &live, .nr_lives = 1};
-	assert_int_equal(build_ids_collect(&region, 1, events, nr_events, &hits), 0);
-	assert_same(&hits, expected);
+	assert_int_equal(build_ids_collect(&region, 1, events, nr_events, &collected), 0);
+	assert_same(&collected, expected);
 	collector_free(live);
 }
 
@@ -188,7 +188,7 @@ static void scan_staged(const struct buf *stream, const struct event_desc *event
 	AUTO_FD int fd = memfd_create("records", MFD_CLOEXEC);
 	AUTO_BUF struct buf build_ids = {0}, file = {0};
 	AUTO_EXTENTS struct extent_list extents = {0};
-	struct collected hits = {.build_ids = &build_ids};
+	struct collected collected = {.build_ids = &build_ids};
 	struct collector *lives[2];
 	size_t first = stream->len ? record_end(stream, 0) : 0, last = first;
 
@@ -212,26 +212,27 @@ static void scan_staged(const struct buf *stream, const struct event_desc *event
 	assert_int_equal(fd_pwrite(fd, file.data, file.len, FRONT), 0);
 	struct collect_region region = {
 		.fd = fd, .offset = FRONT, .bytes = file.len, .lives = lives, .nr_lives = 2, .extents = &extents};
-	assert_int_equal(build_ids_collect(&region, 1, events, nr_events, &hits), 0);
-	assert_same(&hits, expected);
+	assert_int_equal(build_ids_collect(&region, 1, events, nr_events, &collected), 0);
+	assert_same(&collected, expected);
 	extents.infos[0].fields.bytes -= 8; /* somebody has seen more than there is: the file counts */
 	buf_fini(&build_ids);
-	assert_int_equal(build_ids_collect(&region, 1, events, nr_events, &hits), -EBADMSG);
+	assert_int_equal(build_ids_collect(&region, 1, events, nr_events, &collected), -EBADMSG);
 	collector_free(lives[0]);
 	collector_free(lives[1]);
 }
 
-static int scan(const struct buf *stream, const struct event_desc *events, size_t nr_events, struct collected *hits)
+static int scan(const struct buf *stream, const struct event_desc *events, size_t nr_events,
+		struct collected *collected)
 {
 	AUTO_FD int fd = memfd_create("records", MFD_CLOEXEC);
 
 	assert_true(fd >= 0);
 	assert_int_equal(fd_pwrite(fd, stream->data, stream->len, FRONT), 0);
 	int err = build_ids_collect(&(struct collect_region){.fd = fd, .offset = FRONT, .bytes = stream->len}, 1,
-				    events, nr_events, hits);
+				    events, nr_events, collected);
 	if (!err) {
-		scan_live(fd, stream, events, nr_events, hits);
-		scan_staged(stream, events, nr_events, hits);
+		scan_live(fd, stream, events, nr_events, collected);
+		scan_staged(stream, events, nr_events, collected);
 	}
 	return err;
 }
@@ -248,10 +249,10 @@ static bool told(const struct buf *build_ids, const char *path)
 	return nr == 1;
 }
 
-static void only_what_was_hit_is_told(void **state)
+static void only_sampled_objects_are_listed(void **state)
 {
 	AUTO_BUF struct buf stream = {0}, ids = {0};
-	struct collected hits = {.build_ids = &ids};
+	struct collected collected = {.build_ids = &ids};
 
 	(void)state;
 	put_map(&stream, 7, 0x10000, cmocka, 0);
@@ -259,25 +260,25 @@ static void only_what_was_hit_is_told(void **state)
 	put_sample(&stream, 7, 0x10ffe, 50);
 	put_sample(&stream, 8, 0x20ffe, 40); /* somebody else's */
 	put_sample(&stream, 7, 0x1f000, 60);
-	assert_int_equal(scan(&stream, &plain, 1, &hits), 0);
+	assert_int_equal(scan(&stream, &plain, 1, &collected), 0);
 	assert_true(told(&ids, cmocka));
 	assert_false(told(&ids, libc));
-	assert_int_equal(hits.nr_samples, 3);
-	assert_int_equal(hits.first_ns, 40);
-	assert_int_equal(hits.last_ns, 60);
+	assert_int_equal(collected.nr_samples, 3);
+	assert_int_equal(collected.first_ns, 40);
+	assert_int_equal(collected.last_ns, 60);
 }
 
 static void a_map_behind_its_sample_is_found(void **state)
 {
 	AUTO_BUF struct buf stream = {0}, ids = {0};
-	struct collected hits = {.build_ids = &ids};
+	struct collected collected = {.build_ids = &ids};
 
 	(void)state;
 	put_sample(&stream, 7, 0x10000, 50); /* another ring's records came first */
 	put_map(&stream, 7, 0x10000, cmocka, 10);
 	put_sample(&stream, 7, 0x20000, 50);
 	put_map(&stream, 7, 0x20000, libc, 60); /* too late */
-	assert_int_equal(scan(&stream, &plain, 1, &hits), 0);
+	assert_int_equal(scan(&stream, &plain, 1, &collected), 0);
 	assert_true(told(&ids, cmocka));
 	assert_false(told(&ids, libc));
 }
@@ -285,7 +286,7 @@ static void a_map_behind_its_sample_is_found(void **state)
 static void an_exec_ends_the_maps(void **state)
 {
 	AUTO_BUF struct buf stream = {0}, ids = {0};
-	struct collected hits = {.build_ids = &ids};
+	struct collected collected = {.build_ids = &ids};
 
 	(void)state;
 	put_map(&stream, 7, 0x10000, cmocka, 10);
@@ -293,7 +294,7 @@ static void an_exec_ends_the_maps(void **state)
 	put_map(&stream, 7, 0x20000, libc, 30);
 	put_sample(&stream, 7, 0x10000, 40);
 	put_sample(&stream, 7, 0x20000, 40);
-	assert_int_equal(scan(&stream, &plain, 1, &hits), 0);
+	assert_int_equal(scan(&stream, &plain, 1, &collected), 0);
 	assert_false(told(&ids, cmocka));
 	assert_true(told(&ids, libc));
 }
@@ -301,7 +302,7 @@ static void an_exec_ends_the_maps(void **state)
 static void the_same_place_before_and_after_counts_twice(void **state)
 {
 	AUTO_BUF struct buf stream = {0}, ids = {0};
-	struct collected hits = {.build_ids = &ids};
+	struct collected collected = {.build_ids = &ids};
 
 	(void)state;
 	put_map(&stream, 7, 0x10000, cmocka, 10);
@@ -309,7 +310,7 @@ static void the_same_place_before_and_after_counts_twice(void **state)
 	put_map(&stream, 7, 0x10000, libc, 30);
 	put_sample(&stream, 7, 0x10000, 15);
 	put_sample(&stream, 7, 0x10000, 35);
-	assert_int_equal(scan(&stream, &plain, 1, &hits), 0);
+	assert_int_equal(scan(&stream, &plain, 1, &collected), 0);
 	assert_true(told(&ids, cmocka));
 	assert_true(told(&ids, libc));
 }
@@ -317,7 +318,7 @@ static void the_same_place_before_and_after_counts_twice(void **state)
 static void a_fork_has_its_parents_maps(void **state)
 {
 	AUTO_BUF struct buf stream = {0}, ids = {0};
-	struct collected hits = {.build_ids = &ids};
+	struct collected collected = {.build_ids = &ids};
 
 	(void)state;
 	put_map(&stream, 7, 0x10000, cmocka, 10);
@@ -326,7 +327,7 @@ static void a_fork_has_its_parents_maps(void **state)
 	put_map(&stream, 7, 0x20000, libc, 40); /* of the parent alone */
 	put_sample(&stream, 9, 0x10000, 50);
 	put_sample(&stream, 9, 0x20000, 50);
-	assert_int_equal(scan(&stream, &plain, 1, &hits), 0);
+	assert_int_equal(scan(&stream, &plain, 1, &collected), 0);
 	assert_true(told(&ids, cmocka));
 	assert_false(told(&ids, libc));
 }
@@ -334,13 +335,13 @@ static void a_fork_has_its_parents_maps(void **state)
 static void forks_in_a_circle_end(void **state)
 {
 	AUTO_BUF struct buf stream = {0}, ids = {0};
-	struct collected hits = {.build_ids = &ids};
+	struct collected collected = {.build_ids = &ids};
 
 	(void)state;
 	put_fork(&stream, 8, 7, 20);
 	put_fork(&stream, 7, 8, 20);
 	put_sample(&stream, 8, 0x10000, 50);
-	assert_int_equal(scan(&stream, &plain, 1, &hits), 0);
+	assert_int_equal(scan(&stream, &plain, 1, &collected), 0);
 	assert_int_equal(ids.len, 0);
 }
 
@@ -382,13 +383,13 @@ static void call_chains_count(void **state)
 	(void)state;
 	for (unsigned event = 0; event < 2; event++) {
 		AUTO_BUF struct buf stream = {0}, ids = {0};
-		struct collected hits = {.build_ids = &ids};
+		struct collected collected = {.build_ids = &ids};
 
 		put_chain_map(&stream, 0x10000, cmocka);
 		put_chain_map(&stream, 0x20000, libc);
 		put_chain(&stream, event, user, 4);
 		put_chain(&stream, event, guest, 2);
-		assert_int_equal(scan(&stream, chains, 2, &hits), 0);
+		assert_int_equal(scan(&stream, chains, 2, &collected), 0);
 		assert_true(told(&ids, cmocka));
 		assert_false(told(&ids, libc));
 	}
@@ -397,7 +398,7 @@ static void call_chains_count(void **state)
 static void a_chain_longer_than_its_record_is_refused(void **state)
 {
 	AUTO_BUF struct buf stream = {0}, ids = {0};
-	struct collected hits = {.build_ids = &ids};
+	struct collected collected = {.build_ids = &ids};
 	uint64_t huge = UINT64_MAX / 8 + 2;
 
 	(void)state;
@@ -406,22 +407,22 @@ static void a_chain_longer_than_its_record_is_refused(void **state)
 	put_chain(&stream, 1, (const uint64_t[]){(uint64_t)PERF_CONTEXT_USER, 0x10000}, 2);
 	memcpy(stream.data + at + 40, &huge, sizeof(huge));
 	put_chain(&stream, 1, (const uint64_t[]){(uint64_t)PERF_CONTEXT_USER, 0x10000}, 2);
-	assert_int_equal(scan(&stream, chains, 2, &hits), -EBADMSG);
-	assert_int_equal(hits.nr_samples, 2);
+	assert_int_equal(scan(&stream, chains, 2, &collected), -EBADMSG);
+	assert_int_equal(collected.nr_samples, 2);
 	assert_true(told(&ids, cmocka)); /* what is whole counts */
 }
 
-static void the_vdso_is_told_when_it_is_mapped(void **state)
+static void the_vdso_is_listed_when_it_is_mapped(void **state)
 {
 	AUTO_BUF struct buf stream = {0}, ids = {0};
-	struct collected hits = {.build_ids = &ids};
+	struct collected collected = {.build_ids = &ids};
 	uint8_t id[ELF_NOTE_BUILD_ID_MAX];
 
 	(void)state;
 	if (elf_note_of_vdso(id) <= 0)
 		skip();
 	put_map(&stream, 7, 0x10000, "[vdso]", 0);
-	assert_int_equal(scan(&stream, &plain, 1, &hits), 0);
+	assert_int_equal(scan(&stream, &plain, 1, &collected), 0);
 	assert_true(told(&ids, "[vdso]"));
 }
 
@@ -430,7 +431,7 @@ static void what_is_no_file_is_left_out(void **state)
 	static const char *const names[] = {"//anon", "[heap]",      "/dev/zero", "/proc/self/mem", "/",
 					    "",       "/etc/passwd", "relative",  "/gone (deleted)"};
 	AUTO_BUF struct buf stream = {0}, ids = {0};
-	struct collected hits = {.build_ids = &ids};
+	struct collected collected = {.build_ids = &ids};
 	char dir[] = "/tmp/hits-XXXXXX", fifo[64];
 
 	(void)state;
@@ -443,13 +444,13 @@ static void what_is_no_file_is_left_out(void **state)
 	}
 	put_map(&stream, 7, 0x90000, fifo, 0);
 	put_sample(&stream, 7, 0x90000, 5);
-	assert_int_equal(scan(&stream, &plain, 1, &hits), 0);
+	assert_int_equal(scan(&stream, &plain, 1, &collected), 0);
 	assert_int_equal(ids.len, 0);
 	unlink(fifo);
 	rmdir(dir);
 }
 
-static void a_cut_at_any_byte_is_told(void **state)
+static void a_cut_at_any_byte_is_reported(void **state)
 {
 	AUTO_BUF struct buf stream = {0};
 	size_t whole[3], nr = 0;
@@ -462,26 +463,26 @@ static void a_cut_at_any_byte_is_told(void **state)
 	whole[nr++] = stream.len;
 	for (size_t len = 0; len <= whole[2]; len++) {
 		AUTO_BUF struct buf ids = {0};
-		struct collected hits = {.build_ids = &ids};
+		struct collected collected = {.build_ids = &ids};
 		struct buf cut = {.data = stream.data, .len = len};
 		bool at_end = len == whole[0] || len == whole[1] || len == whole[2];
 
-		assert_int_equal(scan(&cut, &plain, 1, &hits), at_end ? 0 : -EBADMSG);
+		assert_int_equal(scan(&cut, &plain, 1, &collected), at_end ? 0 : -EBADMSG);
 		assert_int_equal(told(&ids, cmocka), len == whole[2]);
 	}
 }
 
-static void a_file_shorter_than_promised_is_told(void **state)
+static void a_file_shorter_than_promised_is_reported(void **state)
 {
 	AUTO_BUF struct buf ids = {0};
-	struct collected hits = {.build_ids = &ids};
+	struct collected collected = {.build_ids = &ids};
 	AUTO_FD int fd = memfd_create("empty", MFD_CLOEXEC);
 
 	(void)state;
-	assert_int_equal(build_ids_collect(&(struct collect_region){.fd = fd, .bytes = 4096}, 1, &plain, 1, &hits),
+	assert_int_equal(build_ids_collect(&(struct collect_region){.fd = fd, .bytes = 4096}, 1, &plain, 1, &collected),
 			 -EBADMSG);
-	assert_int_equal(build_ids_collect(&(struct collect_region){.fd = fd}, 1, &plain, 1, &hits), 0);
-	assert_int_equal(build_ids_collect(&(struct collect_region){.fd = -1, .bytes = 8}, 1, &plain, 1, &hits),
+	assert_int_equal(build_ids_collect(&(struct collect_region){.fd = fd}, 1, &plain, 1, &collected), 0);
+	assert_int_equal(build_ids_collect(&(struct collect_region){.fd = -1, .bytes = 8}, 1, &plain, 1, &collected),
 			 -EBADF);
 }
 
@@ -499,14 +500,14 @@ static void scribbled_bytes_do_no_harm(void **state)
 	put_chain(&stream, 1, (const uint64_t[]){(uint64_t)PERF_CONTEXT_USER, 0x10000}, 2);
 	for (unsigned round = 0; round < 3000; round++) {
 		AUTO_BUF struct buf ids = {0}, copy = {0};
-		struct collected hits = {.build_ids = &ids};
+		struct collected collected = {.build_ids = &ids};
 
 		buf_put(&copy, stream.data, stream.len);
 		for (unsigned i = 0; i <= round % 8; i++) {
 			random ^= random << 13, random ^= random >> 7, random ^= random << 17; /* xorshift64 */
 			copy.data[(random >> 8) % copy.len] = (uint8_t)random;
 		}
-		int err = scan(&copy, chains, 2, &hits);
+		int err = scan(&copy, chains, 2, &collected);
 		assert_true(err == 0 || err == -EBADMSG);
 	}
 }
@@ -584,8 +585,8 @@ static void what_goes_by_is_what_is_read_back(void **state)
 	for (uint64_t round = 1; round <= 6; round++) {
 		AUTO_BUF struct buf stream = {0}, ids = {0}, live_ids = {0};
 		AUTO_EXTENTS struct extent_list extents = {0}, live_extents = {0};
-		struct collected hits = {.build_ids = &ids, .extents = &extents};
-		struct collected live_hits = {.build_ids = &live_ids, .extents = &live_extents};
+		struct collected collected = {.build_ids = &ids, .extents = &extents};
+		struct collected live_collected = {.build_ids = &live_ids, .extents = &live_extents};
 		struct draw from = {round};
 		struct collector *live;
 		AUTO_FD int fd = memfd_create("records", MFD_CLOEXEC);
@@ -594,7 +595,7 @@ static void what_goes_by_is_what_is_read_back(void **state)
 			put_any(&stream, &from, nr, rare[round % 3]);
 		assert_int_equal(fd_pwrite(fd, stream.data, stream.len, FRONT), 0);
 		struct collect_region region = {.fd = fd, .offset = FRONT, .bytes = stream.len};
-		assert_int_equal(build_ids_collect(&region, 1, &plain, 1, &hits), 0);
+		assert_int_equal(build_ids_collect(&region, 1, &plain, 1, &collected), 0);
 		assert_int_equal(collector_new(&plain, 1, &live), 0);
 		for (size_t at = 0, end = 0; at < stream.len; at = end) {
 			for (uint64_t left = draw(&from, 2000) + 1; left > 0 && end < stream.len; left--)
@@ -607,8 +608,8 @@ static void what_goes_by_is_what_is_read_back(void **state)
 		region.nr_lives = 1;
 		AUTO_FD int nothing = memfd_create("nothing", MFD_CLOEXEC); /* nothing is read back */
 		region.fd = nothing;
-		assert_int_equal(build_ids_collect(&region, 1, &plain, 1, &live_hits), 0);
-		assert_same(&live_hits, &hits);
+		assert_int_equal(build_ids_collect(&region, 1, &plain, 1, &live_collected), 0);
+		assert_same(&live_collected, &collected);
 		assert_same_extents(&live_extents, &extents);
 		collector_free(live);
 	}
@@ -624,7 +625,7 @@ static bool object_of(void *function, char ret[4096])
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(only_what_was_hit_is_told),
+		cmocka_unit_test(only_sampled_objects_are_listed),
 		cmocka_unit_test(a_map_behind_its_sample_is_found),
 		cmocka_unit_test(an_exec_ends_the_maps),
 		cmocka_unit_test(the_same_place_before_and_after_counts_twice),
@@ -632,10 +633,10 @@ int main(void)
 		cmocka_unit_test(forks_in_a_circle_end),
 		cmocka_unit_test(call_chains_count),
 		cmocka_unit_test(a_chain_longer_than_its_record_is_refused),
-		cmocka_unit_test(the_vdso_is_told_when_it_is_mapped),
+		cmocka_unit_test(the_vdso_is_listed_when_it_is_mapped),
 		cmocka_unit_test(what_is_no_file_is_left_out),
-		cmocka_unit_test(a_cut_at_any_byte_is_told),
-		cmocka_unit_test(a_file_shorter_than_promised_is_told),
+		cmocka_unit_test(a_cut_at_any_byte_is_reported),
+		cmocka_unit_test(a_file_shorter_than_promised_is_reported),
 		cmocka_unit_test(scribbled_bytes_do_no_harm),
 		cmocka_unit_test(what_goes_by_is_what_is_read_back),
 		cmocka_unit_test(notes_are_checked),

@@ -104,7 +104,7 @@ static void one_thread_where_many_would_not_do(void **state)
 static void the_engine_that_was_asked_for_writes(void **state)
 {
 	const struct record_options mapped = {.writer.ops = &writer_mmap}, packed = {.compression_level = 1},
-				    held = {.rotation.flight_ns = 1}, null = {.writer.ops = &writer_null};
+				    held = {.rotation.history_ns = 1}, null = {.writer.ops = &writer_null};
 
 	(void)state;
 	struct recording_options chosen = choose(&mapped, false, false, "0-63");

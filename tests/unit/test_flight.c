@@ -36,7 +36,7 @@ static void a_thread_that_is_gone_has_no_records(void **state)
 	struct event event = {0};
 	struct event_list events = {.events = &event, .nr = 1};
 	struct plan_slot slot = {.pid = 1, .cpu = -1};
-	struct plan_ring ring = {.channel = CHANNEL_FLIGHT, .cpu = -1, .tid = 1};
+	struct plan_ring ring = {.channel = CHANNEL_OVERWRITE, .cpu = -1, .tid = 1};
 	struct plan plan = {.slots = &slot, .nr_slots = 1, .rings = &ring, .nr_rings = 1, .nr_places = 1};
 	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	struct eventset set = {.plan = &plan, .events = &events, .fds = &fd};

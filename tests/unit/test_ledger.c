@@ -103,7 +103,7 @@ static void readings_end_a_gap(void **state)
 }
 
 /* LOST records do not say why the ring was full, nor are the readings gaps of their own. */
-static void readings_tell_what_was_shed(void **state)
+static void readings_count_what_the_cpu_limit_dropped(void **state)
 {
 	enum { MS = 1000000 };
 	struct ledger ledger = {.counted = true};
@@ -182,7 +182,7 @@ static void take(struct loss_times *times, uint32_t type, const uint64_t *words,
 #define TAKE(times, type, ...)                                                                                         \
 	take(times, type, (const uint64_t[]){__VA_ARGS__}, sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
-static void records_tell_gaps(void **state)
+static void records_show_gaps(void **state)
 {
 	uint64_t ids[] = {100, 101};
 	struct event_desc event = {
@@ -345,10 +345,10 @@ int main(void)
 		cmocka_unit_test(put_back_and_forth),
 		cmocka_unit_test(sums_count_each_time_once),
 		cmocka_unit_test(readings_end_a_gap),
-		cmocka_unit_test(records_tell_gaps),
+		cmocka_unit_test(records_show_gaps),
 		cmocka_unit_test(hostile_records),
 		cmocka_unit_test(the_ledger_knows_pauses_better),
-		cmocka_unit_test(readings_tell_what_was_shed),
+		cmocka_unit_test(readings_count_what_the_cpu_limit_dropped),
 		cmocka_unit_test(a_gap_without_an_end),
 		cmocka_unit_test(gaps_of_shared_rings_stay),
 		cmocka_unit_test(actions_in_order_of_time),

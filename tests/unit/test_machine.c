@@ -28,7 +28,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void tell(uint32_t type, uint16_t misc, struct buf *body)
+static void feed(uint32_t type, uint16_t misc, struct buf *body)
 {
 	struct buf bytes = {0};
 	struct perf_event_header header = {.type = type, .misc = misc, .size = (uint16_t)(sizeof(header) + body->len)};
@@ -51,7 +51,7 @@ struct range {
 	uint64_t start, len, pgoff;
 };
 
-static void tell_map(uint16_t misc, uint32_t pid, uint32_t tid, struct range range, const char *name)
+static void feed_map(uint16_t misc, uint32_t pid, uint32_t tid, struct range range, const char *name)
 {
 	struct buf body = {0};
 
@@ -61,35 +61,35 @@ static void tell_map(uint16_t misc, uint32_t pid, uint32_t tid, struct range ran
 	buf_put_u64(&body, range.len);
 	buf_put_u64(&body, range.pgoff);
 	put_name(&body, name);
-	tell(PERF_RECORD_MMAP, misc, &body);
+	feed(PERF_RECORD_MMAP, misc, &body);
 }
 
-static void tell_user_map(uint32_t pid, uint32_t tid, uint64_t start, uint64_t len, const char *name)
+static void feed_user_map(uint32_t pid, uint32_t tid, uint64_t start, uint64_t len, const char *name)
 {
-	tell_map(PERF_RECORD_MISC_USER, pid, tid, (struct range){start, len, 0}, name);
+	feed_map(PERF_RECORD_MISC_USER, pid, tid, (struct range){start, len, 0}, name);
 }
 
-static void tell_comm(uint32_t pid, uint32_t tid, const char *comm)
+static void feed_comm(uint32_t pid, uint32_t tid, const char *comm)
 {
 	struct buf body = {0};
 
 	buf_put_u32(&body, pid);
 	buf_put_u32(&body, tid);
 	put_name(&body, comm);
-	tell(PERF_RECORD_COMM, 0, &body);
+	feed(PERF_RECORD_COMM, 0, &body);
 }
 
 struct birth {
 	uint32_t pid, ppid, tid, ptid;
 };
 
-static void tell_fork(struct birth birth, uint16_t misc)
+static void feed_fork(struct birth birth, uint16_t misc)
 {
 	struct buf body = {0};
 
 	buf_put(&body, &birth, sizeof(birth));
 	buf_put_u64(&body, 0);
-	tell(PERF_RECORD_FORK, misc, &body);
+	feed(PERF_RECORD_FORK, misc, &body);
 }
 
 static const char *object_at(uint32_t pid, uint32_t tid, uint64_t ip)
@@ -105,11 +105,11 @@ static void test_names(void **state)
 	(void)state;
 	assert_string_equal(machine_task(machine, 0, 0)->comm->text, "swapper");
 	assert_string_equal(machine_task(machine, 10, 11)->comm->text, ":11");
-	tell_comm(10, 11, "one");
+	feed_comm(10, 11, "one");
 	struct task *task = machine_task(machine, 10, 11);
 	const char *one = task->comm->text;
 	const struct comm *first = task->comm;
-	tell_comm(10, 11, "two");
+	feed_comm(10, 11, "two");
 	assert_string_equal(task->comm->text, "two");
 	assert_string_equal(one, "one");
 	assert_string_equal(first->text, "one");
@@ -117,14 +117,14 @@ static void test_names(void **state)
 	/* A name that is told late goes for what was seen before. */
 	const struct comm *late = machine_task(machine, 12, 12)->comm;
 	assert_string_equal(late->text, ":12");
-	tell_comm(12, 12, "late");
+	feed_comm(12, 12, "late");
 	assert_string_equal(late->text, "late");
 }
 
 static void test_threads_share_maps(void **state)
 {
 	(void)state;
-	tell_user_map(10, 12, 0x1000, 0x1000, "/bin/a");
+	feed_user_map(10, 12, 0x1000, 0x1000, "/bin/a");
 	assert_string_equal(object_at(10, 10, 0x1800), "/bin/a");
 	assert_string_equal(object_at(10, 11, 0x1800), "/bin/a");
 	assert_string_equal(object_at(20, 20, 0x1800), "");
@@ -134,20 +134,20 @@ static void test_threads_share_maps(void **state)
 static void test_fork(void **state)
 {
 	(void)state;
-	tell_comm(10, 10, "parent");
-	tell_user_map(10, 10, 0x1000, 0x1000, "/bin/a");
-	tell_fork((struct birth){20, 10, 20, 10}, 0);
+	feed_comm(10, 10, "parent");
+	feed_user_map(10, 10, 0x1000, 0x1000, "/bin/a");
+	feed_fork((struct birth){20, 10, 20, 10}, 0);
 	assert_string_equal(machine_task(machine, 20, 20)->comm->text, "parent");
 	assert_string_equal(object_at(20, 20, 0x1000), "/bin/a");
-	tell_comm(20, 20, "child");
-	tell_user_map(20, 20, 0x1000, 0x1000, "/bin/b");
+	feed_comm(20, 20, "child");
+	feed_user_map(20, 20, 0x1000, 0x1000, "/bin/b");
 	assert_string_equal(object_at(20, 20, 0x1000), "/bin/b");
 	assert_string_equal(object_at(10, 10, 0x1000), "/bin/a");
 	assert_string_equal(machine_task(machine, 10, 10)->comm->text, "parent");
 
 	/* A thread is no copy: what it maps its process has. */
-	tell_fork((struct birth){20, 20, 21, 20}, 0);
-	tell_user_map(20, 21, 0x5000, 0x1000, "/lib/c");
+	feed_fork((struct birth){20, 20, 21, 20}, 0);
+	feed_user_map(20, 21, 0x5000, 0x1000, "/lib/c");
 	assert_string_equal(object_at(20, 20, 0x5000), "/lib/c");
 }
 
@@ -155,19 +155,19 @@ static void test_fork(void **state)
 static void test_fork_of_recorder(void **state)
 {
 	(void)state;
-	tell_user_map(10, 10, 0x1000, 0x1000, "/bin/a");
-	tell_fork((struct birth){20, 10, 20, 10}, RECORD_MISC_FORK_EXEC);
+	feed_user_map(10, 10, 0x1000, 0x1000, "/bin/a");
+	feed_fork((struct birth){20, 10, 20, 10}, RECORD_MISC_FORK_EXEC);
 	assert_string_equal(object_at(20, 20, 0x1000), "");
 }
 
 static void test_tid_is_used_again(void **state)
 {
 	(void)state;
-	tell_comm(20, 20, "old");
-	tell_user_map(20, 20, 0x1000, 0x1000, "/bin/old");
+	feed_comm(20, 20, "old");
+	feed_user_map(20, 20, 0x1000, 0x1000, "/bin/old");
 	struct task *old = machine_task(machine, 20, 20);
-	tell_comm(10, 10, "parent");
-	tell_fork((struct birth){20, 10, 20, 10}, 0);
+	feed_comm(10, 10, "parent");
+	feed_fork((struct birth){20, 10, 20, 10}, 0);
 	assert_string_equal(object_at(20, 20, 0x1000), "");
 	assert_string_equal(machine_task(machine, 20, 20)->comm->text, "parent");
 	/* Who still holds the old task may use it. */
@@ -186,9 +186,9 @@ static void test_kernel(void **state)
 	machine_resolve(machine, task, PERF_RECORD_MISC_KERNEL, 0xffffffff81000010, &location);
 	assert_null(location.dso);
 	assert_int_equal(location.level, 'k');
-	tell_map(PERF_RECORD_MISC_KERNEL, UINT32_MAX, 0, (struct range){0xffffffff81000000, 0x1000, 0xffffffff81000000},
+	feed_map(PERF_RECORD_MISC_KERNEL, UINT32_MAX, 0, (struct range){0xffffffff81000000, 0x1000, 0xffffffff81000000},
 		 "[kernel.kallsyms]_text");
-	tell_map(PERF_RECORD_MISC_KERNEL, UINT32_MAX, 0, (struct range){0xffffffffc0000000, 0x1000, 0},
+	feed_map(PERF_RECORD_MISC_KERNEL, UINT32_MAX, 0, (struct range){0xffffffffc0000000, 0x1000, 0},
 		 "/lib/modules/x/kvm-amd.ko");
 	machine_resolve(machine, task, PERF_RECORD_MISC_KERNEL, 0xffffffff81000010, &location);
 	assert_string_equal(dso_short_name(location.dso), "[kernel.kallsyms]");
@@ -203,7 +203,7 @@ static void test_kernel(void **state)
 	assert_int_equal(location.level, 'H');
 }
 
-static void tell_ksymbol(uint16_t flags, const char *name)
+static void feed_ksymbol(uint16_t flags, const char *name)
 {
 	struct buf body = {0};
 
@@ -212,7 +212,7 @@ static void tell_ksymbol(uint16_t flags, const char *name)
 	buf_put_u16(&body, PERF_RECORD_KSYMBOL_TYPE_BPF);
 	buf_put_u16(&body, flags);
 	put_name(&body, name);
-	tell(PERF_RECORD_KSYMBOL, 0, &body);
+	feed(PERF_RECORD_KSYMBOL, 0, &body);
 }
 
 static void test_ksymbol(void **state)
@@ -221,10 +221,10 @@ static void test_ksymbol(void **state)
 	struct location location;
 	struct task *task = machine_task(machine, 1, 1);
 
-	tell_ksymbol(0, "bpf_prog_one");
+	feed_ksymbol(0, "bpf_prog_one");
 	machine_resolve(machine, task, PERF_RECORD_MISC_KERNEL, 0xffffffffc0100010, &location);
 	assert_string_equal(location.symbol->name, "bpf_prog_one");
-	tell_ksymbol(PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER, "bpf_prog_one");
+	feed_ksymbol(PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER, "bpf_prog_one");
 	machine_resolve(machine, task, PERF_RECORD_MISC_KERNEL, 0xffffffffc0100010, &location);
 	assert_null(location.dso);
 }
@@ -234,7 +234,7 @@ static void test_memory_without_object(void **state)
 	(void)state;
 	struct location location;
 
-	tell_user_map(10, 10, 0x1000, 0x1000, "//anon");
+	feed_user_map(10, 10, 0x1000, 0x1000, "//anon");
 	machine_resolve(machine, machine_task(machine, 10, 10), PERF_RECORD_MISC_USER, 0x1800, &location);
 	assert_string_equal(dso_long_name(location.dso), "/tmp/perf-10.map");
 	assert_string_equal(dso_short_name(location.dso), "[JIT] tid 10");
@@ -253,7 +253,7 @@ static void test_broken_records(void **state)
 			struct buf body = {0};
 			memset(buf_extend(&body, len + 1), 0xff, len + 1);
 			body.len = len;
-			tell(types[i], 0, &body);
+			feed(types[i], 0, &body);
 		}
 	}
 }
@@ -267,7 +267,7 @@ static void test_call_chain(void **state)
 	struct task *task = machine_task(machine, 10, 10);
 	struct location chain[5];
 
-	tell_user_map(10, 10, 0x1000, 0x1000, "/bin/a");
+	feed_user_map(10, 10, 0x1000, 0x1000, "/bin/a");
 	assert_int_equal(machine_callchain(machine, task, &record, chain, 5), 3);
 	assert_int_equal(chain[0].level, 'k');
 	assert_int_equal(chain[1].ip, 0x1010);
@@ -286,8 +286,8 @@ static void test_fixed_lookup(void **state)
 	struct lookup *lookup = lookup_new(machine);
 	struct location at;
 
-	tell_comm(10, 10, "one");
-	tell_user_map(10, 10, 0x1000, 0x1000, "/bin/a");
+	feed_comm(10, 10, "one");
+	feed_user_map(10, 10, 0x1000, 0x1000, "/bin/a");
 	lookup_set_read_only(lookup, true);
 	struct task *task = lookup_task(lookup, 10, 10);
 	assert_string_equal(task->comm->text, "one");
@@ -324,16 +324,16 @@ static void test_lookup_after_change(void **state)
 	struct lookup *lookup = lookup_new(machine);
 	struct location at;
 
-	tell_comm(10, 10, "one");
-	tell_user_map(10, 10, 0x1000, 0x1000, "/bin/a");
+	feed_comm(10, 10, "one");
+	feed_user_map(10, 10, 0x1000, 0x1000, "/bin/a");
 	machine_resolve(machine, machine_task(machine, 10, 10), PERF_RECORD_MISC_USER, 0x1010, &at);
 	lookup_set_read_only(lookup, true);
 	lookup_resolve(lookup, lookup_task(lookup, 10, 10), PERF_RECORD_MISC_USER, 0x1010, &at);
 	assert_string_equal(dso_long_name(at.dso), "/bin/a");
 
 	uint64_t epoch = lookup_epoch(lookup);
-	tell_user_map(10, 10, 0x1000, 0x1000, "/bin/b");
-	tell_fork((struct birth){.pid = 10, .ppid = 1, .tid = 10, .ptid = 1}, 0);
+	feed_user_map(10, 10, 0x1000, 0x1000, "/bin/b");
+	feed_fork((struct birth){.pid = 10, .ppid = 1, .tid = 10, .ptid = 1}, 0);
 	assert_int_not_equal(lookup_epoch(lookup), epoch);
 	assert_ptr_equal(lookup_task(lookup, 10, 10), machine_task(machine, 10, 10));
 	assert_string_equal(lookup_task(lookup, 10, 10)->comm->text, ":10");
@@ -372,24 +372,24 @@ static void test_epochs(void **state)
 	struct task_epoch of_one = task_epoch(machine, one), of_thread = task_epoch(machine, thread);
 	struct task_epoch of_other = task_epoch(machine, other);
 
-	tell_user_map(10, 10, 0x1000, 0x1000, "/nonexistent/a");
+	feed_user_map(10, 10, 0x1000, 0x1000, "/nonexistent/a");
 	assert_true(has_changed(one, &of_one));
 	assert_true(has_changed(thread, &of_thread));
 	assert_false(has_changed(other, &of_other));
-	tell_comm(10, 11, "name");
+	feed_comm(10, 11, "name");
 	assert_true(has_changed(thread, &of_thread));
-	tell_comm(10, 11, "another");
+	feed_comm(10, 11, "another");
 	assert_true(has_changed(thread, &of_thread));
 	assert_false(has_changed(one, &of_one));
-	tell_fork((struct birth){30, 10, 30, 10}, 0);
+	feed_fork((struct birth){30, 10, 30, 10}, 0);
 	assert_false(has_changed(one, &of_one));
 	assert_false(has_changed(other, &of_other));
 	struct task *child = machine_task(machine, 30, 30);
 	struct task_epoch of_child = task_epoch(machine, child);
-	tell_user_map(30, 30, 0x1000, 0x1000, "/nonexistent/b");
+	feed_user_map(30, 30, 0x1000, 0x1000, "/nonexistent/b");
 	assert_true(has_changed(child, &of_child));
 	assert_false(has_changed(one, &of_one));
-	tell_map(PERF_RECORD_MISC_KERNEL, UINT32_MAX, 0,
+	feed_map(PERF_RECORD_MISC_KERNEL, UINT32_MAX, 0,
 		 (struct range){0xffffffff81000000, 0x1000000, 0xffffffff81000000}, "[kernel.kallsyms]_text");
 	assert_true(has_changed(one, &of_one));
 	assert_true(has_changed(other, &of_other));

@@ -19,7 +19,7 @@
 #define FILE_ID(minor_, inode_, generation_)                                                                           \
 	((struct object_id){.file = {.major = 8, .minor = minor_, .inode = inode_, .generation = generation_}})
 
-static void objects_are_told_apart(void **state)
+static void objects_are_distinguished(void **state)
 {
 	(void)state;
 	static const struct {
@@ -109,7 +109,7 @@ static void what_was_written_later_is_noticed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(objects_are_told_apart),
+		cmocka_unit_test(objects_are_distinguished),
 		cmocka_unit_test(a_build_id_is_known_by_its_form),
 		cmocka_unit_test(an_open_file_is_compared),
 		cmocka_unit_test(what_was_written_later_is_noticed),

@@ -535,7 +535,7 @@ static void test_what_is_old_is_committed(void **state)
 }
 
 /* Held, then poured into a file behind something else: the records that come out. */
-static void hold_and_pour(const struct load *load, size_t limit_bytes, struct buf *ret)
+static void hold_and_flush(const struct load *load, size_t limit_bytes, struct buf *ret)
 {
 	static const struct perf_event_header front = {.type = RECORD_FINISHED_INIT, .size = sizeof(front)};
 	const struct pack_hold_limits limits = {.duration_ns = UINT64_MAX / 2, .bytes = limit_bytes};
@@ -582,7 +582,7 @@ static void test_the_last_is_held(void **state)
 	feed_plain(&load, &expected);
 	for (size_t limit = 8 * EXTENT_BYTES; limit < 64 * EXTENT_BYTES * 64; limit *= 8) {
 		struct buf found = {0};
-		hold_and_pour(&load, limit, &found);
+		hold_and_flush(&load, limit, &found);
 		size_t held = found.len - FRONT;
 		assert_true(held <= expected.len && held > 0);
 		assert_true(limit > 2 * expected.len ? held == expected.len : held < limit);

@@ -129,7 +129,7 @@ static void test_channels_have_rings_of_their_own(void **state)
 	assert_int_equal(plan.rings[0].channel, CHANNEL_SIDE);
 	assert_int_equal(plan.rings[1].channel, CHANNEL_SIDE);
 	for (size_t i = 0; i < plan.nr_slots; i++) {
-		static const enum channel channels[] = {CHANNEL_FLIGHT, CHANNEL_DATA, CHANNEL_SIDE};
+		static const enum channel channels[] = {CHANNEL_OVERWRITE, CHANNEL_DATA, CHANNEL_SIDE};
 		const struct plan_ring *ring = &plan.rings[plan.slots[i].ring];
 		assert_int_equal(ring->channel, channels[plan.slots[i].event]);
 		assert_int_equal(ring->cpu, plan.slots[i].cpu);

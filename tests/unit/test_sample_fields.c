@@ -100,15 +100,15 @@ static void test_what_samples_have_not_got(void **state)
 
 	(void)state;
 	sample_fields_init(&fields);
-	assert_int_equal(sample_fields_settle(of, &event, NULL), 0);
+	assert_int_equal(sample_fields_complete(of, &event, NULL), 0);
 	assert_int_equal(of->shown & (BIT(CPU) | BIT(TIME) | BIT(TID)), BIT(TID));
 	assert_int_equal(sample_fields_parse("+cpu", &fields, NULL), 0);
-	assert_int_equal(sample_fields_settle(of, &event, NULL), -EINVAL);
+	assert_int_equal(sample_fields_complete(of, &event, NULL), -EINVAL);
 	assert_int_equal(sample_fields_parse("ip,symoff", &fields, NULL), 0);
-	assert_int_equal(sample_fields_settle(of, &event, NULL), -EINVAL);
+	assert_int_equal(sample_fields_complete(of, &event, NULL), -EINVAL);
 	event.attr.sample_type = PERF_SAMPLE_TID;
 	sample_fields_init(&fields);
-	assert_int_equal(sample_fields_settle(of, &event, NULL), 0);
+	assert_int_equal(sample_fields_complete(of, &event, NULL), 0);
 	assert_int_equal(of->shown & (BIT(IP) | BIT(SYM) | BIT(SYMOFF) | BIT(DSO)), 0);
 }
 

@@ -22,7 +22,7 @@ static void all_captured_or_all_accounted_for_passes(void **state)
 		&faults, &(struct selftest_result){.generated = 10, .captured = 7, .lost = 5, .ledger_lost = 5}));
 }
 
-static void what_is_missing_doubled_or_told_otherwise_fails(void **state)
+static void missing_doubled_or_changed_records_fail(void **state)
 {
 	static const struct selftest_result bad[] = {
 		{.generated = 10, .captured = 9},
@@ -45,7 +45,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_captured_or_all_accounted_for_passes),
-		cmocka_unit_test(what_is_missing_doubled_or_told_otherwise_fails),
+		cmocka_unit_test(missing_doubled_or_changed_records_fail),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,7 +28,7 @@ static void test_empty(void **state)
 	(void)state;
 	struct symbols symbols = {0};
 
-	symbols_settle(&symbols, 0);
+	symbols_fixup(&symbols, 0);
 	assert_null(symbols_find(&symbols, 0));
 	assert_null(symbols_first(&symbols));
 	symbols_fini(&symbols);
@@ -42,7 +42,7 @@ static void test_sized_and_gaps(void **state)
 	add(&symbols, 300, 10, SYMBOL_LOCAL, "c");
 	add(&symbols, 100, 50, SYMBOL_LOCAL, "a");
 	add(&symbols, 150, 50, SYMBOL_LOCAL, "b");
-	symbols_settle(&symbols, 0);
+	symbols_fixup(&symbols, 0);
 	assert_string_equal(name_at(&symbols, 99), "(none)");
 	assert_string_equal(name_at(&symbols, 100), "a");
 	assert_string_equal(name_at(&symbols, 149), "a");
@@ -61,7 +61,7 @@ static void test_ends(void **state)
 
 	add(&symbols, 0x1000, 0, SYMBOL_LOCAL, "first");
 	add(&symbols, 0x1800, 0, SYMBOL_LOCAL, "last");
-	symbols_settle(&symbols, 0);
+	symbols_fixup(&symbols, 0);
 	assert_string_equal(name_at(&symbols, 0x17ff), "first");
 	assert_string_equal(name_at(&symbols, 0x2fff), "last");
 	assert_string_equal(name_at(&symbols, 0x3000), "(none)");
@@ -91,7 +91,7 @@ static void test_aliases(void **state)
 				int which = first ^ k;
 				add(&symbols, 64, cases[i].size[which], cases[i].binding[which], cases[i].name[which]);
 			}
-			symbols_settle(&symbols, 0);
+			symbols_fixup(&symbols, 0);
 			assert_string_equal(name_at(&symbols, 65), cases[i].name[0]);
 			symbols_fini(&symbols);
 		}
@@ -107,7 +107,7 @@ static void test_alias_with_size(void **state)
 	add(&symbols, 64, 0, SYMBOL_GLOBAL, "empty");
 	add(&symbols, 64, 8, SYMBOL_WEAK, "__sized");
 	add(&symbols, 96, 8, SYMBOL_GLOBAL, "next");
-	symbols_settle(&symbols, 0);
+	symbols_fixup(&symbols, 0);
 	assert_string_equal(name_at(&symbols, 70), "__sized");
 	assert_string_equal(name_at(&symbols, 80), "(none)");
 	symbols_fini(&symbols);
@@ -122,7 +122,7 @@ static void test_aliases_without_size(void **state)
 	add(&symbols, 64, 0, SYMBOL_GLOBAL, "one_with_a_long_name");
 	add(&symbols, 64, 0, SYMBOL_WEAK, "two");
 	add(&symbols, 96, 0, SYMBOL_GLOBAL, "next");
-	symbols_settle(&symbols, 0);
+	symbols_fixup(&symbols, 0);
 	assert_string_equal(name_at(&symbols, 70), "two");
 	symbols_fini(&symbols);
 }
@@ -140,7 +140,7 @@ static void test_overlap_follows_tree(void **state)
 	add(&symbols, 0, 1000, SYMBOL_LOCAL, "outer");
 	add(&symbols, 100, 10, SYMBOL_LOCAL, "inner");
 	add(&symbols, 2000, 10, SYMBOL_LOCAL, "far");
-	symbols_settle(&symbols, 0);
+	symbols_fixup(&symbols, 0);
 	assert_string_equal(name_at(&symbols, 50), "outer");
 	assert_string_equal(name_at(&symbols, 105), "inner");
 	assert_string_equal(name_at(&symbols, 500), "(none)");
@@ -149,7 +149,7 @@ static void test_overlap_follows_tree(void **state)
 	/* With two the outer one is the root and hides the inner one. */
 	add(&symbols, 0, 1000, SYMBOL_LOCAL, "outer");
 	add(&symbols, 100, 10, SYMBOL_LOCAL, "inner");
-	symbols_settle(&symbols, 0);
+	symbols_fixup(&symbols, 0);
 	assert_string_equal(name_at(&symbols, 105), "outer");
 	assert_string_equal(name_at(&symbols, 500), "outer");
 	symbols_fini(&symbols);
@@ -165,7 +165,7 @@ static void test_demangling(void **state)
 	add(&symbols, 48, 16, SYMBOL_GLOBAL, "_ZN4core3fmt9Formatter3pad17h0123456789abcdefE");
 	add(&symbols, 64, 16, SYMBOL_GLOBAL, "_RNvC6_123foo3bar");
 	add(&symbols, 80, 16, SYMBOL_GLOBAL, "camlStdlib__List__$2b_1");
-	symbols_settle(&symbols, 0);
+	symbols_fixup(&symbols, 0);
 	assert_string_equal(name_at(&symbols, 64), "123foo::bar");
 	assert_string_equal(name_at(&symbols, 80), "Stdlib.List.+_1");
 	assert_string_equal(name_at(&symbols, 16), "ns::Foo<double>::run");

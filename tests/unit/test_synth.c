@@ -423,7 +423,7 @@ static void threads_that_are_gone_are_skipped(void **state)
 	assert_int_equal(gone.len, 0);
 }
 
-static void who_is_gone_is_told(void **state)
+static void a_task_that_is_gone_is_reported(void **state)
 {
 	const struct synth_params params = {.mmap2 = true};
 	AUTO_BUF struct buf out = {0};
@@ -453,7 +453,7 @@ int main(void)
 		cmocka_unit_test(a_process_is_described),
 		cmocka_unit_test(maps_are_the_same_by_query_and_by_text),
 		cmocka_unit_test(threads_that_are_gone_are_skipped),
-		cmocka_unit_test(who_is_gone_is_told),
+		cmocka_unit_test(a_task_that_is_gone_is_reported),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

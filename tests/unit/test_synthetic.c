@@ -44,7 +44,7 @@ static void take(struct one *one, size_t bytes)
 	ring_release(&one->reader, bytes);
 }
 
-static void test_full_ring_drops_and_tells(void **state)
+static void test_full_ring_drops_and_reports(void **state)
 {
 	struct one one;
 	struct span spans[2];
@@ -64,7 +64,7 @@ static void test_full_ring_drops_and_tells(void **state)
 	take(&one, 16);
 	assert_int_equal(synthetic_ring_put(one.ring, &one.sample, 102), 0);
 	take(&one, SAMPLE_BYTES - 16);
-	assert_true(synthetic_ring_put(one.ring, &one.sample, 103) & SYNTHETIC_TOLD);
+	assert_true(synthetic_ring_put(one.ring, &one.sample, 103) & SYNTHETIC_REPORTED);
 	assert_int_equal(one.ring->made, 67);
 	assert_int_equal(one.ring->untold, 0);
 	/* LOST lies before the sample, which wraps. */
@@ -207,7 +207,7 @@ static void test_quantiles(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_full_ring_drops_and_tells),
+		cmocka_unit_test(test_full_ring_drops_and_reports),
 		cmocka_unit_test(test_wake_up_comes_at_half_a_ring),
 		cmocka_unit_test(test_verify_finds_what_is_wrong),
 		cmocka_unit_test(test_threads_fill_what_the_pump_drains),

@@ -80,7 +80,7 @@ static void see(struct scene *scene, struct buf *records)
 }
 
 /* The output is switched. */
-static bool put_world(struct scene *scene, struct buf *world)
+static bool put_initial_state(struct scene *scene, struct buf *world)
 {
 	bool whole;
 
@@ -109,34 +109,34 @@ static void nothing_is_whole_before_it_began(void **state)
 
 	put_comm(&comm, 7, "seven");
 	see(*state, &comm);
-	assert_false(put_world(*state, &world));
+	assert_false(put_initial_state(*state, &world));
 	buf_fini(&world);
 }
 
-static void tells_of_what_was_there_and_of_what_came(void **state)
+static void lists_what_was_there_and_what_came(void **state)
 {
 	struct buf world = {0}, comm = {0};
 
 	start_with(*state, 6, "six");
 	put_comm(&comm, 7, "seven");
 	see(*state, &comm);
-	assert_true(put_world(*state, &world));
+	assert_true(put_initial_state(*state, &world));
 	assert_true(names(&world, "six") && names(&world, "seven"));
 	buf_fini(&world);
 }
 
 /* Also one that nobody has looked at when the output is switched; until it begins again. */
-static void a_loss_is_told_at_once(void **state)
+static void a_loss_is_reported_at_once(void **state)
 {
 	struct buf world = {0}, lost = {0};
 
 	start_with(*state, 6, "six");
 	put_lost(&lost);
 	see(*state, &lost);
-	assert_false(put_world(*state, &world));
+	assert_false(put_initial_state(*state, &world));
 	start_with(*state, 8, "eight");
 	world.len = 0;
-	assert_true(put_world(*state, &world));
+	assert_true(put_initial_state(*state, &world));
 	assert_true(names(&world, "eight") && !names(&world, "six"));
 	buf_fini(&world);
 }
@@ -145,8 +145,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(nothing_is_whole_before_it_began, begin, end),
-		cmocka_unit_test_setup_teardown(tells_of_what_was_there_and_of_what_came, begin, end),
-		cmocka_unit_test_setup_teardown(a_loss_is_told_at_once, begin, end),
+		cmocka_unit_test_setup_teardown(lists_what_was_there_and_what_came, begin, end),
+		cmocka_unit_test_setup_teardown(a_loss_is_reported_at_once, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

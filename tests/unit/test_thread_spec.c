@@ -143,7 +143,7 @@ static void other_good_specs(void **state)
 		assert_layout(*state, cases[i].spec, cases[i].cpus, cases[i].expected);
 }
 
-static void wrong_specs_are_told(void **state)
+static void wrong_specs_are_refused(void **state)
 {
 	static const struct {
 		const char *spec, *cpus, *message; /* without the leading "--threads: " */
@@ -231,7 +231,7 @@ static void nobody_recorded_is_an_error(void **state)
 	assert_int_equal(thread_spec_resolve("0/0", &none, *state, &layout, NULL), -EINVAL);
 }
 
-static void offline_cpus_are_told(void **state)
+static void offline_cpus_are_named(void **state)
 {
 	const struct fake_shape shape = {
 		.nr_cpus = 8, .nr_packages = 2, .nr_nodes = 2, .smt = true, .offline = "1,4-5"};
@@ -343,8 +343,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_specs_of_2021),       cmocka_unit_test(other_good_specs),
-		cmocka_unit_test(wrong_specs_are_told),    cmocka_unit_test(nobody_recorded_is_an_error),
-		cmocka_unit_test(offline_cpus_are_told),   cmocka_unit_test(sixty_four_cpus),
+		cmocka_unit_test(wrong_specs_are_refused), cmocka_unit_test(nobody_recorded_is_an_error),
+		cmocka_unit_test(offline_cpus_are_named),  cmocka_unit_test(sixty_four_cpus),
 		cmocka_unit_test(rings_of_tasks_go_round), cmocka_unit_test(cpus_are_divided),
 	};
 

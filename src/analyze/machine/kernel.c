@@ -90,7 +90,7 @@ int kernel_symbol(struct kernel *kernel, uint64_t address, uint32_t len, const c
 	dso->loaded = true;
 	if (symbols_add(&dso->symbols, at ? map_address(at, address) : address, len, SYMBOL_LOCAL, name, strlen(name)))
 		return -ENOMEM;
-	symbols_settle(&dso->symbols, SYMBOLS_KEEP_ALIASES);
+	symbols_fixup(&dso->symbols, SYMBOLS_KEEP_ALIASES);
 	const struct map map = {.start = address, .end = address + len, .object = dso, .identity = true};
 	return at ? 0 : maps_insert(kernel->modules, &map);
 }

@@ -147,27 +147,27 @@ static bool starts_with(const char *text, const char *with)
 	return strncmp(text, with, strlen(with)) == 0;
 }
 
-static enum dso_kind build_id_kind(const struct build_id *told)
+static enum dso_kind build_id_kind(const struct build_id *listed)
 {
-	if ((told->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL)
-		return starts_with(told->path, "[kernel") ? DSO_KERNEL : DSO_MODULE;
-	return strcmp(told->path, "[vdso]") == 0 ? DSO_VDSO : DSO_FILE;
+	if ((listed->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL)
+		return starts_with(listed->path, "[kernel") ? DSO_KERNEL : DSO_MODULE;
+	return strcmp(listed->path, "[vdso]") == 0 ? DSO_VDSO : DSO_FILE;
 }
 
 /* The BUILD_ID feature's records, or one such record. 0 or -ENOMEM. */
 static int learn_build_ids(struct machine *machine, struct span records)
 {
 	struct cursor at = cursor_over(records);
-	struct build_id told;
+	struct build_id listed;
 
-	while (build_id_decode(&at, &told) == 1) {
-		struct elf_id build_id = {.len = told.id_bytes};
-		memcpy(build_id.bytes, told.id, told.id_bytes);
-		enum dso_kind kind = build_id_kind(&told);
-		struct dso *dso = kind == DSO_FILE ? NULL : dso_find(&machine->dsos, told.path, NULL, kind);
+	while (build_id_decode(&at, &listed) == 1) {
+		struct elf_id build_id = {.len = listed.id_bytes};
+		memcpy(build_id.bytes, listed.id, listed.id_bytes);
+		enum dso_kind kind = build_id_kind(&listed);
+		struct dso *dso = kind == DSO_FILE ? NULL : dso_find(&machine->dsos, listed.path, NULL, kind);
 		if (dso)
 			dso->build_id = build_id;
-		else if (kind != DSO_FILE || dso_learn_build_id(&machine->dsos, told.path, &build_id))
+		else if (kind != DSO_FILE || dso_learn_build_id(&machine->dsos, listed.path, &build_id))
 			return -ENOMEM;
 	}
 	return 0;

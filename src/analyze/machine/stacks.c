@@ -50,7 +50,7 @@ void stacks_free(struct stacks *stacks)
 	free(stacks);
 }
 
-void stacks_tell_addresses(struct stacks *stacks)
+void stacks_keep_addresses(struct stacks *stacks)
 {
 	stacks->by_address = true;
 }

@@ -33,7 +33,7 @@ const struct location *stacks_location(const struct stacks *stacks, uint32_t fra
 uint32_t stacks_frame_hash(const struct stacks *stacks, uint32_t frame);
 
 /* Tells frames of one symbol apart by their addresses; before the first chain. */
-void stacks_tell_addresses(struct stacks *stacks);
+void stacks_keep_addresses(struct stacks *stacks);
 
 /* At most so many frames in any chain so far. */
 unsigned stacks_depth(const struct stacks *stacks);

@@ -412,7 +412,7 @@ static void load_perfmap(struct dso *dso)
 	while (perfmap_next(&rest, &line))
 		if (symbols_add(&dso->symbols, line.start, line.size, SYMBOL_GLOBAL, line.name, line.name_len))
 			break;
-	symbols_settle(&dso->symbols, SYMBOLS_KEEP_ALIASES);
+	symbols_fixup(&dso->symbols, SYMBOLS_KEEP_ALIASES);
 }
 
 /* The file under the name of an object, as it is now. fd -1: there is none. */

@@ -145,7 +145,7 @@ static void load_kallsyms(const struct kernel_image *image)
 		if (symbols_add(symbols, line.address - shift, 0, type_binding(line.type), line.name, line.name_len))
 			break;
 	}
-	symbols_settle(symbols, 0);
+	symbols_fixup(symbols, 0);
 }
 
 /* The address of the reference symbol in the file, to tell how far the running kernel was moved. */
@@ -221,7 +221,7 @@ static void module_from_kallsyms(const struct kernel_image *image, const struct 
 				line.name, line.name_len))
 			break;
 	}
-	symbols_settle(&dso->symbols, 0);
+	symbols_fixup(&dso->symbols, 0);
 }
 
 void dso_load_module(const struct kernel_image *image, const struct map *map)

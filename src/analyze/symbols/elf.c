@@ -288,7 +288,7 @@ static int load_table(struct symbols *symbols, const struct elf_source *from, El
 				symbol_binding(&symbol), name, strlen(name)))
 			return -ENOMEM;
 	}
-	symbols_settle(symbols, 0);
+	symbols_fixup(symbols, 0);
 	return 0;
 }
 
@@ -361,7 +361,7 @@ static int load_plt(struct symbols *symbols, const struct elf_source *runtime)
 		if (add_plt_entry(symbols, name ? name : "", at, layout.entry_bytes))
 			return -ENOMEM;
 	}
-	symbols_settle(symbols, SYMBOLS_KEEP_ALIASES);
+	symbols_fixup(symbols, SYMBOLS_KEEP_ALIASES);
 	return 0;
 }
 
@@ -397,7 +397,7 @@ int elf_symbols_load_kernel(struct symbols *symbols, const struct elf_source *fr
 				strlen(name)))
 			return -ENOMEM;
 	}
-	symbols_settle(symbols, 0);
+	symbols_fixup(symbols, 0);
 	return 0;
 }
 

@@ -187,7 +187,7 @@ static void drop_aliases(struct symbols *symbols)
 	}
 }
 
-void symbols_settle(struct symbols *symbols, enum symbols_settle_flags flags)
+void symbols_fixup(struct symbols *symbols, enum symbols_fixup_flags flags)
 {
 	if (!is_sorted(symbols))
 		qsort(symbols->entries, symbols->nr, sizeof(*symbols->entries), entry_compare);

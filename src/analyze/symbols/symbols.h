@@ -2,7 +2,7 @@
 /*
  * symbols: the symbols of one object, found by address. One owner (a dso), one thread, but for symbols_peek().
  *
- * Filled in batches (one per symbol table): symbols_add() each, symbols_settle() at the end of a batch, which
+ * Filled in batches (one per symbol table): symbols_add() each, symbols_fixup() at the end of a batch, which
  * gives symbols without a size an end and leaves one symbol per address, as perf 6.1 does it.
  */
 #pragma once
@@ -53,7 +53,7 @@ struct symbols {
 	size_t nr_spans, last; /* last: span hit last time */
 };
 
-enum symbols_settle_flags {
+enum symbols_fixup_flags {
 	SYMBOLS_KEEP_ALIASES = 1, /* neither ends nor aliases are touched (PLT entries, perf maps) */
 };
 
@@ -64,7 +64,7 @@ void symbols_fini(struct symbols *symbols); /* leaves them empty and usable */
 int symbols_add(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding, const char *name,
 		size_t name_len);
 
-void symbols_settle(struct symbols *symbols, enum symbols_settle_flags flags);
+void symbols_fixup(struct symbols *symbols, enum symbols_fixup_flags flags);
 
 /* The name of an entry as it is in the table or demangled. Valid until a symbol is added or settled. */
 const char *symbols_name(const struct symbols *symbols, const struct symbol_entry *entry);

@@ -86,7 +86,7 @@ static int compare_cpu(const void *left, const void *right)
 }
 
 /* Merges bins until a table of all CPUs has `max` at most, and orders the CPUs. Returns the bins in use of each. */
-static unsigned timeline_settle(struct timeline *timeline, unsigned max)
+static unsigned timeline_shrink(struct timeline *timeline, unsigned max)
 {
 	unsigned bins = TIMELINE_BINS;
 
@@ -198,7 +198,7 @@ static int write_page(struct flame *flame, FILE *to)
 	struct flame_page page = {
 		.title = flame->options.title ? flame->options.title : input_path(&flame->options.input),
 		.timeline = &flame->timeline,
-		.nr_bins = timeline_settle(&flame->timeline, MAX_CELLS),
+		.nr_bins = timeline_shrink(&flame->timeline, MAX_CELLS),
 		.gaps = flame->lost.gaps,
 		.nr_gaps = flame->lost.nr_gaps,
 		.lost = flame->losses.lost_samples,

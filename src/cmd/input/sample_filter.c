@@ -41,7 +41,7 @@ static int check_numbers(const char *list, const char *what, struct diag *reterr
 	return 0;
 }
 
-int sample_filter_settle(struct sample_filter *filter, struct diag *reterr)
+int sample_filter_complete(struct sample_filter *filter, struct diag *reterr)
 {
 	int err = check_numbers(filter->pids, "process numbers", reterr);
 

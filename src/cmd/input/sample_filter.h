@@ -60,7 +60,7 @@ struct sample_filter {
 	}
 
 /* Checks what was given. 0, or -errno and why. Then sample_filter_fini(). */
-int sample_filter_settle(struct sample_filter *filter, struct diag *reterr);
+int sample_filter_complete(struct sample_filter *filter, struct diag *reterr);
 void sample_filter_fini(struct sample_filter *filter); /* zeroed is fine */
 
 static inline bool sample_filter_has_cpu(const struct sample_filter *filter, unsigned cpu)

@@ -41,7 +41,7 @@ static bool are_many(const struct record_options *options, bool pipe, const stru
 void drain_choose(const struct record_options *options, bool pipe, struct recording_options *recording)
 {
 	/* A retained history is one, whichever thread drained it. */
-	bool together = options->single_file || options->rotation.flight_ns || pipe;
+	bool together = options->single_file || options->rotation.history_ns || pipe;
 	/* freeze: with a reader on each CPU a ring is drained before its CPU goes on filling it. */
 	bool asked = options->threads.given || options->on_pressure == ON_PRESSURE_FREEZE;
 	bool many = !asked && are_many(options, pipe, recording->target);
@@ -52,7 +52,7 @@ void drain_choose(const struct record_options *options, bool pipe, struct record
 	recording->cpus_per_thread = many ? CPUS_EACH : 0;
 	recording->writer = options->writer;
 	/* The page cache is too slow for what many threads drain, unless it is compressed or retained first. */
-	if (many && !options->writer.ops && !recording->compression_level && !options->rotation.flight_ns)
+	if (many && !options->writer.ops && !recording->compression_level && !options->rotation.history_ns)
 		recording->writer = (struct recording_writer){.ops = &writer_direct, .automatic = true};
 	if (options->writer.ops == &writer_null && !recording->directory)
 		recording->output = "/dev/null";
@@ -159,7 +159,7 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 
 	recording.rotation.on |= options->switch_events.nr > 0;
 	/* A retained history is compressed where zstd is there. */
-	if (recording.rotation.flight_ns && !recording.compression_level && zstd_available())
+	if (recording.rotation.history_ns && !recording.compression_level && zstd_available())
 		recording.compression_level = 1;
 	options->target.has_workload = recording.workload != NULL;
 	if (freeze && !recording.workload && !options->target.pids && !options->target.tids) {

@@ -160,13 +160,13 @@ static int refuse_option(const struct option *option, const char *arg, bool nega
 }
 
 /* What is held in memory becomes one whole file, when it is asked for. */
-static int check_flight(const struct record_options *options, struct diag *reterr)
+static int check_history(const struct record_options *options, struct diag *reterr)
 {
 	const struct rotation_spec *spec = &options->rotation;
 
-	if (spec->post_ns && !spec->flight_ns)
+	if (spec->post_ns && !spec->history_ns)
 		return diag_set(reterr, -EINVAL, "--flight-post is for what --flight holds");
-	if (!spec->flight_ns)
+	if (!spec->history_ns)
 		return 0;
 	if (spec->bytes || spec->period_ns || options->max_bytes)
 		return diag_set(reterr, -EINVAL,
@@ -192,7 +192,7 @@ static int check_bundle(const struct record_options *options, struct diag *reter
 		return diag_set(reterr, -EINVAL,
 				"--bundle copies what the build-ids at the end of the file name: neither -B nor "
 				"--buildid-mmap go with it");
-	if (spec->on || spec->flight_ns || options->switch_events.nr)
+	if (spec->on || spec->history_ns || options->switch_events.nr)
 		return diag_set(reterr, -EINVAL,
 				"--bundle is for one file: --switch-output and --flight do not go with it");
 	if (options->output && !strcmp(options->output, "-"))
@@ -208,7 +208,7 @@ static int check_pressure(const struct record_options *options, struct diag *ret
 	if (options->target.user)
 		return diag_set(reterr, -EINVAL,
 				"--on-pressure=freeze does not go with -u: it would stop shells and terminals, too");
-	if (options->rotation.flight_ns)
+	if (options->rotation.history_ns)
 		return diag_set(reterr, -EINVAL,
 				"--on-pressure=freeze does not go with --flight, which drops what is old");
 	if (options->max_cpus)
@@ -240,7 +240,7 @@ int record_options_check(const struct record_options *options, struct diag *rete
 		return diag_set(reterr, -EINVAL, "-G looks at CPUs: add -a or -C");
 	int err = check_bundle(options, reterr);
 	if (!err)
-		err = check_flight(options, reterr);
+		err = check_history(options, reterr);
 	return err ? err : check_pressure(options, reterr);
 }
 
@@ -272,15 +272,15 @@ static int set_switch_output(const struct option *option, const char *arg, bool 
 	return rotation_spec_parse(arg ? arg : "signal", spec, reterr);
 }
 
-static int set_flight(const struct option *option, const char *arg, bool negated, void *rotation_spec,
-		      struct diag *reterr)
+static int set_history(const struct option *option, const char *arg, bool negated, void *rotation_spec,
+		       struct diag *reterr)
 {
 	(void)option, (void)negated;
-	return rotation_spec_parse_flight(arg, rotation_spec, reterr);
+	return rotation_spec_parse_history(arg, rotation_spec, reterr);
 }
 
-static int set_flight_post(const struct option *option, const char *arg, bool negated, void *uint64_ns,
-			   struct diag *reterr)
+static int set_history_post(const struct option *option, const char *arg, bool negated, void *uint64_ns,
+			    struct diag *reterr)
 {
 	(void)option, (void)negated;
 	return rotation_spec_parse_time(arg, uint64_ns, reterr);
@@ -849,7 +849,7 @@ const struct option record_option_table[] = {
 		 "it"},
 	{.name = "flight",
 	 .arg = "TIME[,SIZE]",
-	 .set = set_flight,
+	 .set = set_history,
 	 .offset = AT(rotation),
 	 .flags = OPTION_NO_NEGATE,
 	 .help = "Keep the last TIME (30s) in memory, of at most SIZE (64M), compressed; write FILE.TIMESTAMP only "
@@ -857,7 +857,7 @@ const struct option record_option_table[] = {
 		 "asked: SIGUSR2, the control command snapshot, --switch-output-event"},
 	{.name = "flight-post",
 	 .arg = "TIME",
-	 .set = set_flight_post,
+	 .set = set_history_post,
 	 .offset = AT(rotation.post_ns),
 	 .flags = OPTION_NO_NEGATE,
 	 .help = "And what comes within TIME after that"},

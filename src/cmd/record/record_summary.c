@@ -101,8 +101,8 @@ static void print_steering(const struct recording_result *result)
 	if (steering->slowest_ns)
 		buf_printf(&line, "; drained every %llu ms at times",
 			   (unsigned long long)(steering->slowest_ns / 1000000));
-	if (steering->shed)
-		buf_printf(&line, ", by which %llu were lost", (unsigned long long)steering->shed);
+	if (steering->nr_dropped)
+		buf_printf(&line, ", by which %llu were lost", (unsigned long long)steering->nr_dropped);
 	if (!kept)
 		buf_printf(&line, "; that is more than it may");
 	log_note("%s", buf_text(&line));
@@ -118,7 +118,7 @@ static void print_remedy(const struct recording_result *result)
 	if (coverage->sum.worst.cause == LEDGER_THROTTLED)
 		log_note("  throttled by the kernel: a lower -F, or more in kernel.perf_cpu_time_max_percent, prevents "
 			 "it");
-	else if (result->steering.shed * 2 > result->lost_records)
+	else if (result->steering.nr_dropped * 2 > result->lost_records)
 		log_note("  what would have prevented it: more CPU time, --max-cpu");
 	else if (coverage->sum.worst.cause == LEDGER_STORAGE)
 		log_note("  what would have prevented it: more memory before the output, --buffer-memory, -z, or "
@@ -174,7 +174,7 @@ static void print_freezes(const struct recording_result *result)
 			 (unsigned long long)result->nr_unguarded);
 }
 
-static void print_flight(const struct flight_counters *flight)
+static void print_overwrite(const struct flight_counters *flight)
 {
 	if (!flight->nr_snapshots)
 		return;
@@ -227,7 +227,7 @@ void record_summary_print(const struct recording_result *result)
 	print_losses(result);
 	print_steering(result);
 	print_freezes(result);
-	print_flight(&result->flight);
+	print_overwrite(&result->flight);
 	if (result->compressed)
 		print_compression(&result->packed);
 	print_storage(result);

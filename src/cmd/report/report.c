@@ -366,16 +366,16 @@ static int report_run(int argc, char **argv)
 		free(joined);
 		return result == OPTION_EXIT ? 0 : COMMAND_USAGE;
 	}
-	report_options_settle(&report.options);
+	report_options_complete(&report.options);
 	escape_set_raw(report.options.raw_text && !report.options.json);
 	log_set_level(report.options.quiet ? LOG_ERRORS : report.options.verbose);
-	int settled = sample_filter_settle(&report.options.samples.filter, &diag);
-	if (settled)
+	int filter_err = sample_filter_complete(&report.options.samples.filter, &diag);
+	if (filter_err)
 		log_error("%s", diag.text);
-	if (settled || input_open(&report.options.input, session_order(&report.options), &report.session)) {
+	if (filter_err || input_open(&report.options.input, session_order(&report.options), &report.session)) {
 		sample_filter_fini(&report.options.samples.filter);
 		free(joined);
-		return settled ? COMMAND_USAGE : INPUT_EXIT_ERROR;
+		return filter_err ? COMMAND_USAGE : INPUT_EXIT_ERROR;
 	}
 	pager_open(&report.options.pager);
 	int err = run(&report, &diag);

@@ -123,7 +123,7 @@ void report_options_init(struct report_options *options);
 int report_options_join_call_graph(int argc, char **argv, char **ret, char **ret_joined);
 
 /* Derives the options that follow from others. */
-void report_options_settle(struct report_options *options);
+void report_options_complete(struct report_options *options);
 
 /* The tables of a report: one for each event, or for each group of events. */
 struct report_tables {
@@ -142,7 +142,7 @@ struct report_json_options {
 	uint64_t lost_samples;
 };
 
-/* After samples_settle(). 0 or -ENOMEM. The caller looks at the errors of `to`. */
+/* After samples_count(). 0 or -ENOMEM. The caller looks at the errors of `to`. */
 int report_json_print(struct samples *samples, const struct event_desc *events, size_t nr_events,
 		      const struct report_json_options *options, FILE *to);
 

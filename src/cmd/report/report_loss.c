@@ -167,8 +167,8 @@ static struct action_unit unit_of(uint32_t kind)
 	switch (kind) {
 	case LEDGER_LEVEL_CHANGED:
 	case LEDGER_THREAD_CHANGED: return (struct action_unit){1, ""};
-	case LEDGER_DRAIN_PACED:
-	case LEDGER_DRAIN_HURRIED: return (struct action_unit){1000000, " ms"};
+	case LEDGER_POLL_INTERVAL:
+	case LEDGER_FAST_POLL: return (struct action_unit){1000000, " ms"};
 	default: return (struct action_unit){1024, " KiB"};
 	}
 }

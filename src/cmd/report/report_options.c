@@ -98,7 +98,7 @@ static const struct column_list *sort_of(const struct column_choice *choice)
 }
 
 /* The options for hist_new(): keys and order. */
-static void column_choice_settle(const struct column_choice *choice, struct hist_options *ret)
+static void column_choice_apply(const struct column_choice *choice, struct hist_options *ret)
 {
 	struct column_list order = {0};
 
@@ -577,7 +577,7 @@ int report_options_join_call_graph(int argc, char **argv, char **ret, char **ret
 	return nr;
 }
 
-void report_options_settle(struct report_options *options)
+void report_options_complete(struct report_options *options)
 {
 	struct graph_options *graph = &options->graph;
 
@@ -585,7 +585,7 @@ void report_options_settle(struct report_options *options)
 		graph->direction = CALLTREE_CALLER;
 	graph->separator = options->table.separator;
 	graph->skip_first = column_choice_begins_with(&options->columns, HIST_SYM);
-	column_choice_settle(&options->columns, &options->samples.hist);
+	column_choice_apply(&options->columns, &options->samples.hist);
 	options->samples.hist.sort_member =
 		options->group_sort < UINT32_MAX ? (unsigned)options->group_sort : UINT32_MAX;
 	options->samples.chains = graph->mode != GRAPH_NONE;

@@ -221,7 +221,7 @@ static int init_details(struct samples *samples)
 		any = any || hist->keys[i] >= HIST_SOCKET;
 	}
 	if (options.wanted[HIST_SRCLINE] || options.wanted[HIST_SRCFILE])
-		stacks_tell_addresses(samples->stacks);
+		stacks_keep_addresses(samples->stacks);
 	samples->details = any ? details_new(&options, samples->session, samples->machine) : NULL;
 	return any && !samples->details ? -ENOMEM : 0;
 }
@@ -509,7 +509,7 @@ static uint32_t chain_depth(const struct samples *samples, uint32_t chain)
 	return nr;
 }
 
-static int settle_cell(struct samples *samples, struct event_samples *event, uint32_t index)
+static int count_cell(struct samples *samples, struct event_samples *event, uint32_t index)
 {
 	const struct tally_cell cell = tally_cell(&event->tally, index);
 	struct hist_entry *entry;
@@ -520,7 +520,7 @@ static int settle_cell(struct samples *samples, struct event_samples *event, uin
 	return err || !samples->children ? err : add_callers(samples, event->hist, index, &cell);
 }
 
-static struct hist_options settled_options(const struct samples *samples)
+static struct hist_options complete_hist_options(const struct samples *samples)
 {
 	struct hist_options options = samples->options.hist;
 
@@ -532,7 +532,7 @@ static struct hist_options settled_options(const struct samples *samples)
 
 int samples_make_hist(struct samples *samples, size_t event, struct hist **ret)
 {
-	const struct hist_options options = settled_options(samples);
+	const struct hist_options options = complete_hist_options(samples);
 	int err = hist_new(&options, &samples->events[event].hist);
 
 	if (!err)
@@ -540,15 +540,15 @@ int samples_make_hist(struct samples *samples, size_t event, struct hist **ret)
 	return err;
 }
 
-int samples_settle(struct samples *samples)
+int samples_count(struct samples *samples)
 {
-	const struct hist_options options = settled_options(samples);
+	const struct hist_options options = complete_hist_options(samples);
 
 	for (size_t i = 0; i < samples->nr; i++) {
 		struct event_samples *event = &samples->events[i];
 		int err = event->tally.nr ? hist_new(&options, &event->hist) : 0;
 		for (uint32_t cell = 0; cell < event->tally.nr && !err; cell++)
-			err = settle_cell(samples, event, cell);
+			err = count_cell(samples, event, cell);
 		if (err)
 			return err;
 	}

@@ -35,7 +35,7 @@ struct samples_options {
 /* The samples of one event. */
 struct event_samples {
 	struct tally tally;
-	struct hist *hist; /* once samples_settle() was called */
+	struct hist *hist; /* once samples_count() was called */
 };
 
 enum { CACHE_SLOTS = 1 << 14 };
@@ -86,7 +86,7 @@ bool samples_find_cached(const struct samples *samples, const struct session_rec
 			 struct samples_place *ret);
 
 /* After the last record: makes the histograms. 0 or -ENOMEM. */
-int samples_settle(struct samples *samples);
+int samples_count(struct samples *samples);
 
 /* Then: an empty histogram for an event without samples, which has a member of a group that had some behind it. 0 or
  * -ENOMEM. */
@@ -113,5 +113,5 @@ struct report_run {
 /* samples_take() for all samples of a run: how many there were. As samples_take() when it fails. */
 int64_t report_workers_take(struct report_workers *workers, struct prefetcher *ahead, struct report_run run);
 
-/* Adds what was counted to the tallies: before anything is read of those, and samples_settle(). NULL is fine. */
+/* Adds what was counted to the tallies: before anything is read of those, and samples_count(). NULL is fine. */
 void report_workers_join(struct report_workers *workers);

@@ -473,7 +473,7 @@ static bool lacks_chains(const struct report_tables *tables)
 	return graph->wanted && graph->mode != GRAPH_NONE;
 }
 
-static bool tells_cpus(const struct event_desc *events, size_t nr)
+static bool has_cpus(const struct event_desc *events, size_t nr)
 {
 	for (size_t i = 0; i < nr; i++)
 		if (events[i].attr.sample_type & PERF_SAMPLE_CPU)
@@ -592,7 +592,7 @@ static int print_groups(const struct report_tables *tables, FILE *to)
 	return err;
 }
 
-static void settle_table(const struct report_tables *tables)
+static void complete_table_options(const struct report_tables *tables)
 {
 	struct report_options *options = tables->options;
 	struct table_options *table = &options->table;
@@ -618,18 +618,18 @@ int report_tables_print(const struct report_tables *tables, FILE *to, struct dia
 	size_t nr_events;
 	const struct event_desc *events = session_events(tables->session, &nr_events);
 
-	if (tables->options->samples.filter.cpus && !tells_cpus(events, nr_events))
+	if (tables->options->samples.filter.cpus && !has_cpus(events, nr_events))
 		return diag_set(reterr, -EINVAL,
 				"this recording does not have the CPUs of its samples: record it with -a, -C or "
 				"--sample-cpu");
 	if (lacks_chains(tables))
 		return diag_set(reterr, -EINVAL,
 				"this recording has no call chains to make a graph of: record it with -g");
-	int err = samples_settle(tables->samples);
+	int err = samples_count(tables->samples);
 	if (!err && tables->options->json) {
 		err = print_json(tables, events, nr_events, to);
 	} else if (!err) {
-		settle_table(tables);
+		complete_table_options(tables);
 		if (!tables->options->quiet)
 			fprintf(to, "#\n# Total Lost Samples: %" PRIu64 "\n#\n", tables->lost_samples);
 		err = print_groups(tables, to);

@@ -416,7 +416,7 @@ static int run_records(struct script *script, struct diag *reterr)
 		print_header(script);
 	if (script->header_done && script->options.header.alone)
 		return 0;
-	int err = script->text ? sample_text_settle(script->text, reterr) : 0;
+	int err = script->text ? sample_text_check(script->text, reterr) : 0;
 	if (err)
 		return err;
 	err = open_thread_pool(script);
@@ -446,7 +446,7 @@ static int run_records(struct script *script, struct diag *reterr)
 	return got < 0 ? got : 0;
 }
 
-static void settle_text_options(struct script_options *options)
+static void complete_text_options(struct script_options *options)
 {
 	options->text.filter = &options->filter;
 	options->text.max_frames = options->max_stack < LINE_MAX_FRAMES ? (unsigned)options->max_stack : 0;
@@ -456,7 +456,7 @@ static void settle_text_options(struct script_options *options)
 }
 
 /* JSON has the process, too. */
-static void settle_json(struct script_options *options)
+static void choose_json(struct script_options *options)
 {
 	options->text.json = stdout;
 	for (unsigned kind = 0; kind < NR_KINDS; kind++)
@@ -483,9 +483,9 @@ static int script_open(struct script *script)
 		};
 		err = samples_init(&script->samples, &options, script->session, script->machine);
 	} else if (!err) {
-		settle_text_options(&script->options);
+		complete_text_options(&script->options);
 		if (script->options.json)
-			settle_json(&script->options);
+			choose_json(&script->options);
 		script->text = sample_text_new(&script->options.text, script->session, script->machine);
 		err = script->text ? 0 : -ENOMEM;
 	}
@@ -528,7 +528,7 @@ static int script_run(int argc, char **argv)
 	}
 	log_set_level(script.options.verbose);
 	escape_set_raw(script.options.raw_text && !script.options.json && !script.options.folded);
-	if (sample_filter_settle(&script.options.filter, &diag)) {
+	if (sample_filter_complete(&script.options.filter, &diag)) {
 		log_error("%s", diag.text);
 		sample_filter_fini(&script.options.filter);
 		return COMMAND_USAGE;

@@ -159,7 +159,7 @@ static int complete_chunk(struct script_workers *workers, struct prefetcher *ahe
 }
 
 /* The number of pieces of the next round, by the size of their text. */
-static void settle_size(struct script_workers *workers)
+static void adapt_round(struct script_workers *workers)
 {
 	size_t largest = 1;
 
@@ -189,7 +189,7 @@ static int run_round(struct script_workers *workers, struct prefetcher *ahead, s
 	for (round->nr = 0; round->nr < nr && result > 0; round->nr++)
 		result = complete_chunk(workers, ahead, round->nr, reterr);
 	prefetcher_span_end(ahead, round->nr);
-	settle_size(workers);
+	adapt_round(workers);
 	workers->making = workers->made;
 	workers->made = round;
 	return result < 0 ? result : 1;

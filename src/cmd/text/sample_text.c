@@ -179,7 +179,7 @@ int sample_fields_parse(const char *text, struct sample_fields *fields, struct d
 	return 0;
 }
 
-int sample_fields_settle(struct kind_fields *fields, const struct event_desc *event, struct diag *reterr)
+int sample_fields_complete(struct kind_fields *fields, const struct event_desc *event, struct diag *reterr)
 {
 	for (unsigned field = 0; field < NR_FIELDS; field++) {
 		const struct sample_field_row *row = &sample_fields_table[field];
@@ -320,7 +320,7 @@ static int check_silenced(const struct sample_text *text, struct diag *reterr)
 	return 0;
 }
 
-int sample_text_settle(struct sample_text *text, struct diag *reterr)
+int sample_text_check(struct sample_text *text, struct diag *reterr)
 {
 	size_t nr;
 	const struct event_desc *events = session_events(text->context.session, &nr);
@@ -332,7 +332,7 @@ int sample_text_settle(struct sample_text *text, struct diag *reterr)
 		/* perf decides by the first one that has samples, in a pipe by the first. */
 		if (!columns->decided && (!is_dummy(attr) || session_info(text->context.session)->pipe)) {
 			struct kind_fields fields = text->options.fields.kinds[sample_kind(attr)];
-			int err = sample_fields_settle(&fields, &events[i], reterr);
+			int err = sample_fields_complete(&fields, &events[i], reterr);
 			if (err)
 				return err;
 			columns->fields = fields.shown;
@@ -364,7 +364,7 @@ static const struct columns *columns_of(struct sample_text *text, const struct s
 	size_t nr;
 
 	session_events(text->context.session, &nr);
-	if (nr != text->nr_events && sample_text_settle(text, reterr))
+	if (nr != text->nr_events && sample_text_check(text, reterr))
 		return NULL;
 	return &text->columns[sample_kind(&record->event->attr)];
 }
@@ -438,7 +438,7 @@ int sample_text_prepare(struct sample_text *text)
 {
 	struct line_context *context = &text->context;
 	const struct columns *columns = &text->columns[PERF_TYPE_TRACEPOINT];
-	int err = sample_text_settle(text, NULL);
+	int err = sample_text_check(text, NULL);
 
 	if (err || !columns->decided || !(columns->fields & FIELD_BIT(FIELD_TRACE)))
 		return err;

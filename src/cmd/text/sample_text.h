@@ -48,7 +48,7 @@ int sample_fields_parse(const char *text, struct sample_fields *fields, struct d
  * By the first event of a kind: removes the fields that its samples do not have; -EINVAL and why when one of them was
  * asked for by name, or when the fields make no sense together.
  */
-int sample_fields_settle(struct kind_fields *fields, const struct event_desc *event, struct diag *reterr);
+int sample_fields_complete(struct kind_fields *fields, const struct event_desc *event, struct diag *reterr);
 
 struct sample_text_options {
 	const struct sample_filter *filter; /* which samples; settled, borrowed */
@@ -69,7 +69,7 @@ void sample_text_free(struct sample_text *text); /* NULL is fine */
  * Before the first record of a file (again, by itself, when a pipe brings more events): do samples have the fields that
  * were asked for? 0, or -EINVAL and why.
  */
-int sample_text_settle(struct sample_text *text, struct diag *reterr);
+int sample_text_check(struct sample_text *text, struct diag *reterr);
 
 /* Can several threads make lines side by side? Not where a line depends on the one before. */
 bool sample_text_lines_are_independent(const struct sample_text_options *options);

@@ -27,7 +27,7 @@ void governor_init(struct governor *governor, const struct governor_bounds *boun
 		.for_rings = {.level = BY_MARKS, .patience_ns = FIRST_PATIENCE_NS},
 		.for_memory = lever,
 		.for_cpu = lever,
-		.told_level = bounds->level,
+		.reported_level = bounds->level,
 		.next_ns = UINT64_MAX,
 	};
 	/* What an extent costs at a high level is known when it is too late. */
@@ -75,9 +75,9 @@ static void look_at_rings(struct governor *governor, const struct governor_stats
 {
 	struct governor_lever *lever = &governor->for_rings;
 
-	if (governor->bounds.cpus && (governor->saved_ns < 0 || governor->pace_ms))
+	if (governor->bounds.cpus && (governor->saved_ns < 0 || governor->interval_ms))
 		lever->level = BY_MARKS;
-	else if (stats->nr_tight > governor->seen_tight)
+	else if (stats->nr_near_full > governor->seen_near_full)
 		lower(lever, BY_CLOCK, stats->now_ns);
 	else
 		raise_in_time(lever, BY_MARKS, stats->now_ns);
@@ -110,9 +110,9 @@ static void look_at_memory(struct governor *governor, const struct governor_stat
 
 	if (!stats->nr_extents || !governor->bounds.level)
 		return;
-	governor->pressed = 3 * nr_late > stats->nr_free && nr_late >= stats->nr_unwritten;
+	governor->is_memory_short = 3 * nr_late > stats->nr_free && nr_late >= stats->nr_unwritten;
 	int before = lever->level;
-	if (governor->pressed)
+	if (governor->is_memory_short)
 		lower(lever, level_for(governor, stats, nr_late), stats->now_ns);
 	else if (stats->nr_to_pack + stats->nr_blocked > stats->nr_extents / 8)
 		lever->calm_ns = 0;
@@ -123,12 +123,12 @@ static void look_at_memory(struct governor *governor, const struct governor_stat
 }
 
 /* 1, 2, 3, 4, 6, 8, 12, 16, … */
-static unsigned slower_pace(unsigned ms)
+static unsigned lengthen_interval(unsigned ms)
 {
 	return ms < 2 ? ms + 1 : ms & (ms - 1) ? ms / 3 * 4 : ms / 2 * 3;
 }
 
-static unsigned faster_pace(unsigned ms)
+static unsigned shorten_interval(unsigned ms)
 {
 	return ms < 3 ? ms - 1 : ms & (ms - 1) ? ms / 3 * 2 : ms / 4 * 3;
 }
@@ -140,9 +140,9 @@ static unsigned slow_down(unsigned ms, double excess)
 	double wanted = (ms ? ms : 1) * (excess < MOST_AT_ONCE ? excess : MOST_AT_ONCE);
 
 	do
-		ms = slower_pace(ms);
-	while (ms < wanted && ms < GOVERNOR_LONGEST_PACE_MS);
-	return ms < GOVERNOR_LONGEST_PACE_MS ? ms : GOVERNOR_LONGEST_PACE_MS;
+		ms = lengthen_interval(ms);
+	while (ms < wanted && ms < GOVERNOR_LONGEST_INTERVAL_MS);
+	return ms < GOVERNOR_LONGEST_INTERVAL_MS ? ms : GOVERNOR_LONGEST_INTERVAL_MS;
 }
 
 /* `excess`: how many times as much as should be. First what loses nothing, and then what is still under way has to end.
@@ -156,14 +156,14 @@ static void save_cpu(struct governor *governor, const struct governor_stats *sta
 	else if (level)
 		lower(&governor->for_cpu, level / 2, stats->now_ns);
 	else if (!stats->nr_packing)
-		governor->pace_ms = slow_down(governor->pace_ms, excess);
+		governor->interval_ms = slow_down(governor->interval_ms, excess);
 }
 
 /* The other way round. What a level costs shows when something was compressed at it. */
 static void spend_cpu(struct governor *governor, const struct governor_stats *stats)
 {
-	if (governor->pace_ms)
-		governor->pace_ms = faster_pace(governor->pace_ms);
+	if (governor->interval_ms)
+		governor->interval_ms = shorten_interval(governor->interval_ms);
 	else if (stats->nr_packed > governor->nr_packed)
 		raise_in_time(&governor->for_cpu, governor->bounds.level, stats->now_ns);
 }
@@ -171,7 +171,7 @@ static void spend_cpu(struct governor *governor, const struct governor_stats *st
 /* What was not used may be used in a burst, and a visit at that pace is one. */
 static double most_saved_ns(const struct governor *governor)
 {
-	return governor->bounds.cpus * (double)((100 + 2 * governor->pace_ms) * MS);
+	return governor->bounds.cpus * (double)((100 + 2 * governor->interval_ms) * MS);
 }
 
 /* What is over the bound is taken back within a second, with half of what may be used at most. */
@@ -208,7 +208,7 @@ static void look_at_cpu(struct governor *governor, const struct governor_stats *
 	else
 		governor->for_cpu.calm_ns = 0;
 	/* A worker that was woken a moment ago has not begun yet. */
-	governor->quiet = full && part < QUIET && ns >= (double)MS * 10 && !governor->pace_ms;
+	governor->quiet = full && part < QUIET && ns >= (double)MS * 10 && !governor->interval_ms;
 	if (governor->for_cpu.level != level)
 		governor->nr_packed = stats->nr_packed;
 }
@@ -217,7 +217,7 @@ static void look_at_cpu(struct governor *governor, const struct governor_stats *
 static uint64_t next_of_cpu(const struct governor *governor, uint64_t now_ns)
 {
 	enum { SOONEST_MS = 20, LATEST_MS = 1000 };
-	uint64_t visits_ms = 4 * governor->pace_ms;
+	uint64_t visits_ms = 4 * governor->interval_ms;
 
 	if (!governor->bounds.cpus || governor->quiet)
 		return UINT64_MAX;
@@ -237,7 +237,7 @@ static uint64_t next_of_memory(const struct governor *governor, uint64_t now_ns)
 {
 	const struct governor_lever *lever = &governor->for_memory;
 
-	if (governor->pressed)
+	if (governor->is_memory_short)
 		return now_ns + (lever->level ? 10 : 50) * MS;
 	if (lever->level == governor->bounds.level)
 		return UINT64_MAX;
@@ -247,7 +247,7 @@ static uint64_t next_of_memory(const struct governor *governor, uint64_t now_ns)
 size_t governor_decide(struct governor *governor, const struct governor_stats *stats,
 		       struct governor_action ret[GOVERNOR_MOST_ACTIONS])
 {
-	unsigned pace_ms = governor->pace_ms;
+	unsigned interval_ms = governor->interval_ms;
 	int by_marks = governor->for_rings.level;
 	size_t nr = 0;
 
@@ -256,19 +256,19 @@ size_t governor_decide(struct governor *governor, const struct governor_stats *s
 	look_at_rings(governor, stats);
 	governor->seen_ns = stats->now_ns;
 	governor->seen_cpu_ns = stats->cpu_ns;
-	governor->seen_tight = stats->nr_tight;
+	governor->seen_near_full = stats->nr_near_full;
 	governor->next_ns = least(next_of_cpu(governor, stats->now_ns), next_of_memory(governor, stats->now_ns));
 	governor->next_ns = least(governor->next_ns, next_of_rings(governor, stats->now_ns));
-	int before = governor->told_level, level = governor->told_level = governor_level(governor);
+	int before = governor->reported_level, level = governor->reported_level = governor_level(governor);
 	if (level != before)
 		ret[nr++] = (struct governor_action){
 			.kind = LEDGER_LEVEL_CHANGED, .from = (uint64_t)before, .to = (uint64_t)level};
-	if (governor->pace_ms != pace_ms)
+	if (governor->interval_ms != interval_ms)
 		ret[nr++] = (struct governor_action){
-			.kind = LEDGER_DRAIN_PACED, .from = pace_ms * MS, .to = governor->pace_ms * MS};
+			.kind = LEDGER_POLL_INTERVAL, .from = interval_ms * MS, .to = governor->interval_ms * MS};
 	if (governor->for_rings.level != by_marks)
-		ret[nr++] = (struct governor_action){.kind = LEDGER_DRAIN_HURRIED,
-						     .from = by_marks ? 0 : GOVERNOR_HURRY_MS * MS,
-						     .to = by_marks ? GOVERNOR_HURRY_MS * MS : 0};
+		ret[nr++] = (struct governor_action){.kind = LEDGER_FAST_POLL,
+						     .from = by_marks ? 0 : GOVERNOR_FAST_POLL_MS * MS,
+						     .to = by_marks ? GOVERNOR_FAST_POLL_MS * MS : 0};
 	return nr;
 }

@@ -18,8 +18,8 @@
 
 enum {
 	GOVERNOR_MOST_ACTIONS = 3,
-	GOVERNOR_HURRY_MS = 1,
-	GOVERNOR_LONGEST_PACE_MS = 4096,
+	GOVERNOR_FAST_POLL_MS = 1,
+	GOVERNOR_LONGEST_INTERVAL_MS = 4096,
 };
 
 struct governor_bounds {
@@ -37,11 +37,11 @@ struct governor_stats {
 	size_t nr_blocked;          /* that are compressed, but wait for one before them that is not */
 	size_t nr_unwritten;        /* that wait for the output */
 	uint64_t nr_packed;         /* so far */
-	uint64_t nr_tight;          /* visits so far that found a ring nearly full */
+	uint64_t nr_near_full;      /* visits so far that found a ring nearly full */
 };
 
 /*
- * LEDGER_LEVEL_CHANGED: levels, 0: stored as it is. LEDGER_DRAIN_PACED: ns between visits, LEDGER_DRAIN_HURRIED: ns
+ * LEDGER_LEVEL_CHANGED: levels, 0: stored as it is. LEDGER_POLL_INTERVAL: ns between visits, LEDGER_FAST_POLL: ns
  * after which rings are visited that did not wake us; of both 0: when rings wake us.
  */
 struct governor_action {
@@ -60,14 +60,14 @@ struct governor_lever {
 struct governor {
 	struct governor_bounds bounds;
 	struct governor_lever for_rings, for_memory, for_cpu;
-	int told_level; /* the last that was said */
-	unsigned pace_ms;
-	uint64_t nr_packed;                        /* of the stats at which the bound changed the level last */
-	uint64_t seen_ns, seen_cpu_ns, seen_tight; /* of the last stats; 0: there was none */
+	int reported_level; /* the last that was said */
+	unsigned interval_ms;
+	uint64_t nr_packed;                            /* of the stats at which the bound changed the level last */
+	uint64_t seen_ns, seen_cpu_ns, seen_near_full; /* of the last stats; 0: there was none */
 	double saved_ns; /* CPU time that may be used beyond the bound, for it was not used before; below 0: is to be
 			    taken back */
 	uint64_t nr_packed_before; /* of the stats at which memory changed the level last */
-	bool pressed;              /* memory fills for want of compressors */
+	bool is_memory_short;      /* memory fills for want of compressors */
 	bool quiet;                /* next to no CPU time is used */
 	uint64_t next_ns;          /* when it wants to see again; UINT64_MAX: not before something happens */
 };

@@ -40,16 +40,16 @@ static void carry_out(struct steering *steering, const struct governor_action *a
 	case LEDGER_LEVEL_CHANGED:
 		pack_pool_set_level(steering->pool, (int)action->to);
 		log_verbose("compression: level %d instead of %d: %s", (int)action->to, (int)action->from,
-			    action->to > action->from    ? "there is time for it again"
-			    : steering->governor.pressed ? "records wait in memory to be compressed"
-							 : "--max-cpu");
+			    action->to > action->from            ? "there is time for it again"
+			    : steering->governor.is_memory_short ? "records wait in memory to be compressed"
+								 : "--max-cpu");
 		break;
-	case LEDGER_DRAIN_PACED:
+	case LEDGER_POLL_INTERVAL:
 		reader_control_pace(steering->readers, (unsigned)(action->to / 1000000));
 		log_verbose("rings are visited every %d ms (0: when they wake us), not every %d, for --max-cpu",
 			    (int)(action->to / 1000000), (int)(action->from / 1000000));
 		break;
-	case LEDGER_DRAIN_HURRIED:
+	case LEDGER_FAST_POLL:
 		atomic_store_explicit(&steering->readers->hurry_ms, (unsigned)(action->to / 1000000),
 				      memory_order_relaxed);
 		log_verbose(action->to
@@ -88,7 +88,7 @@ static void look(struct steering *steering)
 		.nr_blocked = packing.nr_blocked,
 		.nr_unwritten = packing.nr_unwritten,
 		.nr_packed = packing.nr_packed,
-		.nr_tight = atomic_load_explicit(&steering->readers->nr_tight, memory_order_relaxed),
+		.nr_near_full = atomic_load_explicit(&steering->readers->nr_tight, memory_order_relaxed),
 	};
 	struct governor_action actions[GOVERNOR_MOST_ACTIONS];
 	size_t nr = governor_decide(&steering->governor, &stats, actions);
@@ -153,12 +153,12 @@ struct steering_result steering_result(const struct steering *steering, const st
 		const struct ledger_action *action = &steering->done.actions[i];
 		if (action->kind == LEDGER_LEVEL_CHANGED && (int)action->to < result.lowest_level)
 			result.lowest_level = (int)action->to;
-		if (action->kind == LEDGER_DRAIN_PACED && action->to > result.slowest_ns)
+		if (action->kind == LEDGER_POLL_INTERVAL && action->to > result.slowest_ns)
 			result.slowest_ns = action->to;
 	}
 	result.was_low = result.lowest_level < steering->governor.bounds.level;
 	for (size_t i = 0; i < ledger->nr_entries; i++)
-		result.shed += ledger->entries[i].cause == LEDGER_CPU_LIMIT ? ledger->entries[i].count : 0;
+		result.nr_dropped += ledger->entries[i].cause == LEDGER_CPU_LIMIT ? ledger->entries[i].count : 0;
 	if (steering->end_ns > steering->start_ns)
 		result.used = (double)(steering->end_cpu_ns - steering->start_cpu_ns) /
 			      (double)(steering->end_ns - steering->start_ns);

@@ -30,7 +30,7 @@ struct steering_result {
 	int lowest_level;    /* of compression */
 	bool was_low;        /* it was lower than asked for, for one reason or the other */
 	uint64_t slowest_ns; /* between visits; 0: rings were visited when they woke us */
-	uint64_t shed;       /* records dropped by the CPU limit */
+	uint64_t nr_dropped; /* records dropped by the CPU limit */
 };
 
 /* Before the parts that ring its notifier. 0 or -errno. */

@@ -102,9 +102,9 @@ static bool is_duplicate(const struct map_history *history, size_t nr)
 
 /* Reads the ids (and keeps them in the objects), appends a record each. Objects without one are left out. 0 or -ENOMEM.
  */
-static int put_build_ids(struct map_history *history, struct collected *hits)
+static int put_build_ids(struct map_history *history, struct collected *collected)
 {
-	const struct mapping_times times = {(int64_t)clock_ns(CLOCK_REALTIME), hits->first_ns, hits->last_ns};
+	const struct mapping_times times = {(int64_t)clock_ns(CLOCK_REALTIME), collected->first_ns, collected->last_ns};
 
 	for (size_t i = 0; i < history->nr_objects; i++) {
 		struct history_object *object = &history->objects[i];
@@ -116,13 +116,13 @@ static int put_build_ids(struct map_history *history, struct collected *hits)
 			continue;
 		object->build_id.len = id.id_bytes = (uint8_t)len;
 		memcpy(object->build_id.bytes, id.id, sizeof(id.id));
-		if (hits->files && object->id.file.inode && !object->kernel)
-			file_build_id_put(&(struct file_build_id){object->id.file, object->build_id}, hits->files);
-		int err = is_duplicate(history, i) ? 0 : build_id_encode(&id, 0, hits->build_ids);
+		if (collected->files && object->id.file.inode && !object->kernel)
+			file_build_id_put(&(struct file_build_id){object->id.file, object->build_id}, collected->files);
+		int err = is_duplicate(history, i) ? 0 : build_id_encode(&id, 0, collected->build_ids);
 		if (err == -ENOMEM)
 			return err;
 	}
-	return hits->files && hits->files->failed ? -ENOMEM : 0;
+	return collected->files && collected->files->failed ? -ENOMEM : 0;
 }
 
 enum {

@@ -20,12 +20,12 @@
 #include "record/features/features.h"
 #include "record/output/record_end.h"
 
-static int add_sample_time(const struct collected *hits, struct feature_set *set)
+static int add_sample_time(const struct collected *collected, struct feature_set *set)
 {
 	AUTO_BUF struct buf payload = {0};
 
-	buf_put_u64(&payload, hits->first_ns);
-	buf_put_u64(&payload, hits->last_ns);
+	buf_put_u64(&payload, collected->first_ns);
+	buf_put_u64(&payload, collected->last_ns);
 	return payload.failed ? -ENOMEM : feature_set_add(set, FEATURE_SAMPLE_TIME, &payload);
 }
 
@@ -35,7 +35,7 @@ static bool has_extents(const struct finish_params *params)
 }
 
 /* The records of the file itself, then those of a directory's other files. */
-static int scan(const struct finish_params *params, uint64_t data_bytes, struct collected *hits)
+static int scan(const struct finish_params *params, uint64_t data_bytes, struct collected *collected)
 {
 	AUTO_FREE struct collect_region *regions = calloc(params->nr_parts + 1, sizeof(*regions));
 
@@ -53,7 +53,7 @@ static int scan(const struct finish_params *params, uint64_t data_bytes, struct 
 	for (size_t i = 0; has_extents(params) && i <= params->nr_parts; i++)
 		regions[i].extents = params->extents;
 	return build_ids_collect(regions, params->nr_parts + 1, params->features->events, params->features->nr_events,
-				 hits);
+				 collected);
 }
 
 static int add_dir_format(const struct finish_params *params, struct feature_set *set)
@@ -91,29 +91,29 @@ static int add_ledger(const struct finish_params *params, struct feature_set *se
 }
 
 /* The features that only the data tell. Records that cannot be read back leave them out. */
-static int add_hits(const struct finish_params *params, struct feature_set *set, struct finish_result *result)
+static int add_collected(const struct finish_params *params, struct feature_set *set, struct finish_result *result)
 {
 	AUTO_BUF struct buf build_ids = {0}, files = {0};
 	AUTO_EXTENTS struct extent_list extents = {0};
-	struct collected hits = {
+	struct collected collected = {
 		.build_ids = &build_ids, .files = &files, .all = params->all_build_ids, .losses = params->losses};
 
 	if (!has_extents(params))
-		hits.extents = &extents;
+		collected.extents = &extents;
 	if (params->build_ids) {
-		int err = scan(params, result->data_bytes, &hits);
+		int err = scan(params, result->data_bytes, &collected);
 		if (err)
 			log_note("%s: cannot read the records back for their build-ids: %s", params->path,
 				 strerror(-err));
 		result->samples_counted = !err;
-		result->nr_samples = hits.nr_samples;
+		result->nr_samples = collected.nr_samples;
 	}
-	int err = add_sample_time(&hits, set);
+	int err = add_sample_time(&collected, set);
 	if (!err && build_ids.len)
 		err = feature_set_add(set, FEATURE_BUILD_ID, &build_ids);
 	if (!err && files.len)
 		err = feature_set_add(set, FEATURE_MAPPED_FILES, &files);
-	if (!err && hits.extents && result->samples_counted)
+	if (!err && collected.extents && result->samples_counted)
 		err = add_extents(params, &extents, result->data_bytes, set);
 	return err;
 }
@@ -231,7 +231,7 @@ int finish_file(const struct finish_params *params, struct finish_result *ret, s
 	if (!err)
 		err = add_dir_format(params, &set);
 	if (!err)
-		err = add_hits(params, &set, &result);
+		err = add_collected(params, &set, &result);
 	if (!err)
 		err = add_ledger(params, &set);
 	if (!err && has_extents(params))

@@ -63,7 +63,7 @@ static bool is_regular(int fd)
 	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-static bool looks_at_hits(const struct output_file *output, const struct output_params *params)
+static bool wants_build_ids(const struct output_file *output, const struct output_params *params)
 {
 	return params->options->build_ids && !output->dest.pipe && is_regular(output->dest.fd);
 }
@@ -72,7 +72,7 @@ static bool looks_at_hits(const struct output_file *output, const struct output_
  */
 static bool looks_on(const struct output_file *output, const struct output_params *params)
 {
-	return looks_at_hits(output, params) && !params->options->cpus_per_thread;
+	return wants_build_ids(output, params) && !params->options->cpus_per_thread;
 }
 
 static int open_data_files(struct output_file *output, const struct output_params *params, struct diag *reterr)
@@ -146,7 +146,7 @@ int output_file_open(struct output_file *output, const struct output_params *par
 int output_file_open_retained(struct output_file *output, const struct output_params *params, struct diag *reterr)
 {
 	const struct rotation_spec *spec = &params->options->rotation;
-	const struct pack_hold_limits limits = {spec->flight_ns, (size_t)spec->flight_bytes};
+	const struct pack_hold_limits limits = {spec->history_ns, (size_t)spec->history_bytes};
 	int err = pack_stage_open_held(params->pool, &limits, &output->writer);
 
 	if (err)
@@ -321,7 +321,8 @@ static uint64_t unwritten(const struct output_file *output, uint64_t of_main_fil
 }
 
 /* How well it went so far, in the whole recording. */
-static const struct feature_compressed *tell_ratio(const struct output_params *params, struct feature_compressed *ret)
+static const struct feature_compressed *describe_ratio(const struct output_params *params,
+						       struct feature_compressed *ret)
 {
 	*ret = *params->features->compressed;
 	pthread_mutex_lock(&params->pool->lock);
@@ -348,9 +349,9 @@ static int finish(struct output_file *output, const struct output_params *common
 	params->header = output->header;
 	params->features = &features;
 	if (common->features->compressed)
-		features.compressed = tell_ratio(common, &compressed);
+		features.compressed = describe_ratio(common, &compressed);
 	params->all_build_ids = common->options->all_build_ids;
-	params->build_ids = looks_at_hits(output, common);
+	params->build_ids = wants_build_ids(output, common);
 	for (size_t i = 0; i < output->files.nr; i++)
 		lives[i] = output->files.files[i].live;
 	params->lives = lives;

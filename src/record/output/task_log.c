@@ -15,7 +15,7 @@
 #include "tasks/task_table.h"
 
 /* Rings are drained once a second at the least: what is so much older than the newest record is told in order. */
-#define SETTLED_NS 3000000000ull
+#define LONGEST_DELAY_NS 3000000000ull
 
 /* The records of one stream on their way; filled by its thread. */
 struct tap {
@@ -332,11 +332,11 @@ int task_log_absorb(struct task_log *task_log)
 		return 0;
 	pthread_mutex_lock(&task_log->lock);
 	int err = take_taps(task_log);
-	uint64_t settled = !task_log->timed                ? UINT64_MAX
-			   : task_log->newest > SETTLED_NS ? task_log->newest - SETTLED_NS
-							   : 0;
+	uint64_t complete_until = !task_log->timed                      ? UINT64_MAX
+				  : task_log->newest > LONGEST_DELAY_NS ? task_log->newest - LONGEST_DELAY_NS
+									: 0;
 	if (!err && task_log->begun)
-		err = apply(task_log, earlier(settled, task_log->held), false);
+		err = apply(task_log, earlier(complete_until, task_log->held), false);
 	pthread_mutex_unlock(&task_log->lock);
 	return err;
 }
@@ -360,7 +360,9 @@ void task_log_keep_from(struct task_log *task_log, uint64_t from_ns)
 	pthread_mutex_lock(&task_log->lock);
 	if (!task_log->windowed)
 		/* Extents that come later may begin a little earlier. */
-		task_log->held = from_ns == UINT64_MAX ? from_ns : from_ns > SETTLED_NS ? from_ns - SETTLED_NS : 0;
+		task_log->held = from_ns == UINT64_MAX        ? from_ns
+				 : from_ns > LONGEST_DELAY_NS ? from_ns - LONGEST_DELAY_NS
+							      : 0;
 	pthread_mutex_unlock(&task_log->lock);
 }
 

@@ -260,8 +260,8 @@ static uint64_t to_perf(const struct ledger_moment *start, const struct ledger_m
 {
 	if (!start->perf_ns || !end->perf_ns || end->ns <= start->ns || ns <= start->ns)
 		return start->perf_ns;
-	double pace = (double)(end->perf_ns - start->perf_ns) / (double)(end->ns - start->ns);
-	return start->perf_ns + (uint64_t)((double)(ns - start->ns) * pace);
+	double rate = (double)(end->perf_ns - start->perf_ns) / (double)(end->ns - start->ns);
+	return start->perf_ns + (uint64_t)((double)(ns - start->ns) * rate);
 }
 
 static void convert(struct ledger *ledger, const struct ledger_moment *start, const struct ledger_moment *end)

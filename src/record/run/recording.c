@@ -214,7 +214,7 @@ static int describe_events(struct recording *rec, struct diag *reterr)
 /* Is there memory before the writer whose size the user did not name? */
 static bool has_default_pool(const struct recording_options *options)
 {
-	return !options->buffer_bytes && !options->rotation.flight_ns;
+	return !options->buffer_bytes && !options->rotation.history_ns;
 }
 
 /* Memory that can be had without swapping; 0: not known. */
@@ -290,7 +290,7 @@ static int open_rings(struct recording *rec, struct diag *reterr)
 }
 
 /* Extents are what is dropped: small enough that the last of them are most of what may be held. */
-static size_t flight_extent_bytes(uint64_t held_bytes)
+static size_t history_extent_bytes(uint64_t held_bytes)
 {
 	enum { PARTS = 16, LEAST = 64 << 10 };
 	uint64_t bytes = held_bytes / PARTS / 4096 * 4096;
@@ -323,7 +323,7 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 
 	/* Where all CPUs are busy what is drained piles up before workers that share theirs. */
 	params.realtime = !params.level;
-	params.no_index = !params.level && !options->rotation.flight_ns;
+	params.no_index = !params.level && !options->rotation.history_ns;
 	params.budget_bytes = rec->pool_bytes;
 	/* Who looks on gets an extent for each pass, however little is in it. */
 	if (rec->output.dest.pipe && params.level)
@@ -333,8 +333,8 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 	params.ready_bytes = params.pressure ? SIZE_MAX : options->cpus_per_thread ? SHARED_READY_BYTES : 0;
 	params.trims = options->on_pressure == ON_PRESSURE_TRIM;
 	params.notifier = &rec->steering.notifier;
-	if (options->rotation.flight_ns)
-		params.extent_bytes = flight_extent_bytes(options->rotation.flight_bytes);
+	if (options->rotation.history_ns)
+		params.extent_bytes = history_extent_bytes(options->rotation.history_bytes);
 	rec->compressed = (struct feature_compressed){
 		.type = FEATURE_COMPRESSED_ZSTD,
 		.level = (uint32_t)params.level,
@@ -383,7 +383,7 @@ static void unblock_termination_signals(const struct recording *rec, sigset_t *r
 /* Header and initial state: the writer goes on where they end. */
 static int start_output(struct recording *rec, struct diag *reterr)
 {
-	bool flight = rec->options->rotation.flight_ns;
+	bool flight = rec->options->rotation.history_ns;
 	int err = flight ? output_file_open_retained(&rec->output, &rec->common, reterr)
 			 : output_file_open(&rec->output, &rec->common, 0, reterr);
 
@@ -759,11 +759,12 @@ static char *name_output(const struct recording *rec)
 
 	if (rotation->names.nr == 1)
 		return strdup(rotation->names.names[0]);
-	if (rotation->spec.flight_ns && !rotation->names.nr)
+	if (rotation->spec.history_ns && !rotation->names.nr)
 		return strdup("no file: no snapshot was requested");
 	if (!rotation->names.nr)
 		return strdup(rec->output.dest.path);
-	if (asprintf(&name, "%zu files %s.*", rotation->spec.flight_ns ? rotation->names.nr : rotation->nr_switches + 1,
+	if (asprintf(&name, "%zu files %s.*",
+		     rotation->spec.history_ns ? rotation->names.nr : rotation->nr_switches + 1,
 		     rotation->names.base) < 0)
 		return NULL;
 	return name;
@@ -823,7 +824,7 @@ static int open_path(struct recording *rec, struct diag *reterr)
 {
 	sigset_t blocked;
 
-	if (rec->options->rotation.flight_ns) {
+	if (rec->options->rotation.history_ns) {
 		/* There is none until a snapshot is requested. */
 		rec->output.dest.path = rec->options->output ? rec->options->output : "perf.data";
 		return 0;
@@ -882,9 +883,9 @@ static uint64_t count_trimmed(const struct recording *rec)
 static int finish(struct recording *rec, struct recording_result *result, int err, struct diag *reterr)
 {
 	struct diag later;
-	int settle_err = rotation_settle(&rec->rotation, err ? &later : reterr);
+	int wait_err = rotation_wait(&rec->rotation, err ? &later : reterr);
 
-	err = err ? err : settle_err;
+	err = err ? err : wait_err;
 	int ledger_err = close_ledger(rec, err ? &later : reterr);
 	err = err ? err : ledger_err;
 	int loss_err = account_losses(rec, result, err ? &later : reterr);

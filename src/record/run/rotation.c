@@ -62,7 +62,7 @@ static void log_finished(const struct output_params *params, const struct finish
 	if (result->samples_counted)
 		buf_printf(&line, "%llu samples, ", (unsigned long long)result->nr_samples);
 	buf_printf(&line, "%.3f MB; lost %llu", (double)result->bytes / 1e6, (unsigned long long)job->lost);
-	if (params->options->rotation.flight_ns)
+	if (params->options->rotation.history_ns)
 		buf_printf(&line, "; the last %.3f s", output->history_s);
 	log_note("%s", buf_text(&line));
 }
@@ -102,10 +102,10 @@ static int finish_output(struct rotation *rotation, struct finisher_job *job, st
 
 	if (output->held)
 		return give_up(finisher, output, err);
-	int flight_err = flight_end(job->flight, output->writer);
-	if (flight_err && !err)
-		err = diag_set(reterr, flight_err, "%s: writing the last moments failed: %s", output->dest.path,
-			       strerror(-flight_err));
+	int overwrite_err = flight_end(job->flight, output->writer);
+	if (overwrite_err && !err)
+		err = diag_set(reterr, overwrite_err, "%s: writing the last moments failed: %s", output->dest.path,
+			       strerror(-overwrite_err));
 	if (params->options->tail_synthesize)
 		err = err ? err : output_file_put_initial_state(output, params, NULL, reterr);
 
@@ -502,7 +502,7 @@ static int finish_last(struct rotation *rotation, const struct output_closing *c
 	return err ? err : do_err;
 }
 
-int rotation_settle(struct rotation *rotation, struct diag *reterr)
+int rotation_wait(struct rotation *rotation, struct diag *reterr)
 {
 	if (!rotation->job)
 		return 0;

@@ -77,7 +77,7 @@ int rotation_trigger(struct rotation *rotation, struct diag *reterr);
 int rotation_step(struct rotation *rotation, bool *ret_full, struct diag *reterr);
 
 /* When the readers have ended: completes a switch that was under way. */
-int rotation_settle(struct rotation *rotation, struct diag *reterr);
+int rotation_wait(struct rotation *rotation, struct diag *reterr);
 
 /* After that: finishes everything. *ret is valid in any case. */
 int rotation_finish(struct rotation *rotation, const struct output_closing *closing, struct output_result *ret,

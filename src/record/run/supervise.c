@@ -154,7 +154,7 @@ static uint64_t earlier(uint64_t one, uint64_t other)
 /* Waits once and does what has come; -errno. */
 static int watch_once(struct watch *watch)
 {
-	enum { SIGNALS, NEWS, CONTROL, SWITCH, TRIGGER, CPUS, BELL, NR };
+	enum { SIGNALS, NEWS, CONTROL, SWITCH, TRIGGER, CPUS, NOTIFIER, NR };
 	const struct supervision *supervision = watch->supervision;
 	struct pollfd fds[NR] = {
 		[SIGNALS] = {.fd = supervision->signal_fd, .events = POLLIN},
@@ -163,7 +163,7 @@ static int watch_once(struct watch *watch)
 		[SWITCH] = {.fd = supervision->readers->switch_fd, .events = POLLIN},
 		[TRIGGER] = {.fd = supervision->trigger->fd, .events = POLLIN},
 		[CPUS] = {.fd = supervision->cpus->fd, .events = POLLIN},
-		[BELL] = {.fd = supervision->steering->notifier.fd, .events = POLLIN},
+		[NOTIFIER] = {.fd = supervision->steering->notifier.fd, .events = POLLIN},
 	};
 	bool on;
 	uint64_t next_ns = earlier(next_switch_ns(watch, &on), supervision->rotation->next_ns);
@@ -183,7 +183,7 @@ static int watch_once(struct watch *watch)
 		watch->snapshot = true;
 	if (ready > 0 && fds[CPUS].revents)
 		cpu_watch_read(supervision->cpus);
-	steering_step(supervision->steering, ready > 0 && fds[BELL].revents);
+	steering_step(supervision->steering, ready > 0 && fds[NOTIFIER].revents);
 	if (ready > 0 && (fds[NEWS].revents || workload_ended(supervision->workload)))
 		watch->stop = true;
 	show_status(watch);

@@ -186,7 +186,7 @@ int rotation_spec_parse_time(const char *text, uint64_t *ret_ns, struct diag *re
 	return 0;
 }
 
-int rotation_spec_parse_flight(const char *text, struct rotation_spec *spec, struct diag *reterr)
+int rotation_spec_parse_history(const char *text, struct rotation_spec *spec, struct diag *reterr)
 {
 	static const uint64_t default_bytes = 64 << 20;
 	size_t len = strcspn(text, ",");
@@ -200,8 +200,8 @@ int rotation_spec_parse_flight(const char *text, struct rotation_spec *spec, str
 				"as 30s,64M (B, K, M, G)",
 				text);
 	spec->on = true;
-	spec->flight_ns = ns;
-	spec->flight_bytes = bytes;
+	spec->history_ns = ns;
+	spec->history_bytes = bytes;
 	return 0;
 }
 

@@ -41,10 +41,11 @@ struct rotation_spec {
 	bool on;            /* at least by SIGUSR2 and by --control */
 	uint64_t bytes;     /* 0: not by size */
 	uint64_t period_ns; /* 0: not by time */
-	uint64_t flight_ns; /* --flight: a file gets the last so much, and is written only on request; 0: all is written
+	uint64_t
+		history_ns; /* --flight: a file gets the last so much, and is written only on request; 0: all is written
 			     */
-	uint64_t flight_bytes; /* of memory for that */
-	uint64_t post_ns;      /* --flight-post: so much more after the request */
+	uint64_t history_bytes; /* of memory for that */
+	uint64_t post_ns;       /* --flight-post: so much more after the request */
 };
 
 /* How the state of the machine at the start is collected. */
@@ -126,7 +127,7 @@ int control_parse(const char *text, struct control_spec *ret, struct diag *reter
 int rotation_spec_parse(const char *text, struct rotation_spec *ret, struct diag *reterr);
 
 /* "10s", "10s,64M". Sets what belongs to --flight. */
-int rotation_spec_parse_flight(const char *text, struct rotation_spec *spec, struct diag *reterr);
+int rotation_spec_parse_history(const char *text, struct rotation_spec *spec, struct diag *reterr);
 
 /* "30s". */
 int rotation_spec_parse_time(const char *text, uint64_t *ret_ns, struct diag *reterr);

@@ -15,7 +15,7 @@
 static enum channel channel_of(const struct event *event)
 {
 	if (event->attr.write_backward)
-		return CHANNEL_FLIGHT;
+		return CHANNEL_OVERWRITE;
 	return event->side_channel ? CHANNEL_SIDE : CHANNEL_DATA;
 }
 
@@ -57,7 +57,7 @@ static int make_rings(const struct event_list *events, const struct target *targ
 	bool has[] = {
 		[CHANNEL_SIDE] = has_channel(events, CHANNEL_SIDE),
 		[CHANNEL_DATA] = has_channel(events, CHANNEL_DATA),
-		[CHANNEL_FLIGHT] = has_channel(events, CHANNEL_FLIGHT),
+		[CHANNEL_OVERWRITE] = has_channel(events, CHANNEL_OVERWRITE),
 	};
 
 	plan->rings = calloc(plan->nr_places * NR_CHANNELS + 1, sizeof(*plan->rings));
@@ -67,8 +67,8 @@ static int make_rings(const struct event_list *events, const struct target *targ
 		for (size_t p = 0; has[c] && p < plan->nr_places; p++)
 			add_ring(plan, &places[p], c);
 	plan->nr_drained = plan->nr_rings;
-	for (size_t p = 0; has[CHANNEL_FLIGHT] && p < plan->nr_places; p++)
-		add_ring(plan, &places[p], CHANNEL_FLIGHT);
+	for (size_t p = 0; has[CHANNEL_OVERWRITE] && p < plan->nr_places; p++)
+		add_ring(plan, &places[p], CHANNEL_OVERWRITE);
 	return 0;
 }
 

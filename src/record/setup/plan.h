@@ -17,9 +17,9 @@ struct event_list;
 struct target;
 
 enum channel {
-	CHANNEL_SIDE,   /* task events alone; drained first */
-	CHANNEL_DATA,   /* samples, drained as they come; task events, too, when there is no side channel */
-	CHANNEL_FLIGHT, /* overwritten until a snapshot is requested; never drained: flight.h */
+	CHANNEL_SIDE,      /* task events alone; drained first */
+	CHANNEL_DATA,      /* samples, drained as they come; task events, too, when there is no side channel */
+	CHANNEL_OVERWRITE, /* overwritten until a snapshot is requested; never drained: flight.h */
 	NR_CHANNELS,
 };
 

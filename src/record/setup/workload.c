@@ -201,13 +201,13 @@ static void wait_for_end(struct workload *workload, int signal_fd)
 	enum { QUIET_MS = 300 };
 	struct pollfd signals = {.fd = signal_fd, .events = POLLIN};
 
-	for (bool told = false; !workload_ended(workload);) {
-		if (poll(&signals, 1, told ? -1 : QUIET_MS) == 0) {
+	for (bool warned = false; !workload_ended(workload);) {
+		if (poll(&signals, 1, warned ? -1 : QUIET_MS) == 0) {
 			log_note("nothing is recorded any more; waiting for the command (pid %d), which has not ended "
 				 "after "
 				 "SIGTERM: another Ctrl-C kills it (SIGKILL)",
 				 workload->pid);
-			told = true;
+			warned = true;
 		}
 		if (signal_arrived(signal_fd))
 			send(workload, SIGKILL);
