@@ -37,6 +37,7 @@ const char *ledger_cause_name(uint32_t cause)
 		[LEDGER_DISK_FULL] = "disk full",
 		[LEDGER_CPU_BACK] = "CPU came online",
 		[LEDGER_STORAGE] = "storage did not keep up",
+		[LEDGER_DROPPED] = "dropped by the recorder",
 	};
 
 	return cause < LEDGER_CAUSES ? names[cause] : "unknown";

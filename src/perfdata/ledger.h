@@ -27,6 +27,7 @@ enum ledger_cause {
 	LEDGER_DISK_FULL, /* could not be written */
 	LEDGER_CPU_BACK,  /* the CPU came online while we recorded, and has no events: time, but no counts */
 	LEDGER_STORAGE,   /* the ring was full because the memory before the output was: storage did not keep up */
+	LEDGER_DROPPED,   /* the recorder dropped samples that it had: not counted by the kernel */
 	LEDGER_CAUSES,
 };
 

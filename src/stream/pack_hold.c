@@ -10,7 +10,7 @@
 
 struct pack_piece *pack_piece_new(struct pack_job *job)
 {
-	struct pack_piece *piece = malloc(sizeof(*piece) + job->out_len + job->tail_len);
+	struct pack_piece *piece = malloc(sizeof(*piece) + job->out_len + job->batch.tail_len);
 
 	if (!piece)
 		return NULL;
@@ -19,11 +19,11 @@ struct pack_piece *pack_piece_new(struct pack_job *job)
 		.came_ns = clock_ns(CLOCK_MONOTONIC),
 		.len = job->came_len,
 		.out_len = job->out_len,
-		.tail_len = job->tail_len,
+		.tail_len = job->batch.tail_len,
 	};
 	job->info = (struct extent_info){0};
-	memcpy(piece->bytes, job->data, job->out_len);
-	memcpy(piece->bytes + job->out_len, job->tail, job->tail_len);
+	memcpy(piece->bytes, job->batch.records, job->out_len);
+	memcpy(piece->bytes + job->out_len, job->tail, job->batch.tail_len);
 	return piece;
 }
 

@@ -79,7 +79,10 @@ struct pack_job *pack_pool_take(struct pack_pool *pool, struct pack_stage *stage
 		pool->least_free = pool->nr_free;
 	press(pool);
 	trim(pool);
-	*job = (struct pack_job){.data = job->data, .stage = stage};
+	*job = (struct pack_job){
+		.batch = {.records = job->batch.records, .room = pool->extent_bytes, .tail = job->tail},
+		.stage = stage,
+	};
 	return job;
 }
 
@@ -211,24 +214,25 @@ void pack_pool_set_level(struct pack_pool *pool, int level)
 
 static void measure_job(const struct pack_pool *pool, struct pack_job *job)
 {
-	extent_stats_records(pool->measure, (struct span){job->data, job->len}, &job->info);
+	extent_stats_records(pool->measure, (struct span){job->batch.records, job->batch.len}, &job->info);
 	job->info.came_bytes = job->came_len;
 }
 
 /* Sets *ret_level to that at which it was: it may be lowered while one is under way. */
 static int64_t pack_job(struct pack_pool *pool, struct extent_packer *packer, struct pack_job *job, int *ret_level)
 {
-	struct span records = {job->data, job->len};
+	struct span records = {job->batch.records, job->batch.len};
 	int64_t len;
 
 	do {
 		int level = *ret_level = atomic_load_explicit(&pool->level_now, memory_order_relaxed);
 		const struct extent_pack_params params = {level, &pool->level_now};
-		len = job->len && packer && level ? extent_pack(packer, &params, records, job->data, job->len)
-						  : -ENOTSUP;
+		len = job->batch.len && packer && level
+			      ? extent_pack(packer, &params, records, job->batch.records, job->batch.len)
+			      : -ENOTSUP;
 	} while (len == -ECANCELED);
 	job->plain = len < 0;
-	job->out_len = len < 0 ? job->len : (size_t)len;
+	job->out_len = len < 0 ? job->batch.len : (size_t)len;
 	return len;
 }
 
@@ -237,7 +241,7 @@ void pack_pool_count(struct pack_pool *pool, const struct pack_job *job, int64_t
 {
 	struct pack_totals *totals = &pool->totals;
 
-	if (!job->len)
+	if (!job->batch.len)
 		return;
 	totals->nr_extents++;
 	totals->bytes_in += job->came_len;
@@ -266,7 +270,7 @@ static void *work(void *arg)
 		pool->nr_packing += is_packed;
 		pthread_mutex_unlock(&pool->lock);
 		uint64_t before_ns = pool->level ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
-		if (job->len && !pool->no_index)
+		if (job->batch.len && !pool->no_index)
 			measure_job(pool, job);
 		int64_t len = pack_job(pool, packer, job, &level);
 		uint64_t packed_ns = pool->level ? clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns : 0;
@@ -309,7 +313,7 @@ static int allocate(struct pack_pool *pool, size_t nr_workers, size_t ready_byte
 	if (!pool->jobs || !pool->workers || !pool->memory)
 		return -ENOMEM;
 	for (size_t i = pool->nr_jobs; i-- > 0;) {
-		pool->jobs[i].data = pool->memory + i * pool->extent_bytes;
+		pool->jobs[i].batch.records = pool->memory + i * pool->extent_bytes;
 		pack_pool_put(pool, &pool->jobs[i]);
 	}
 	return 0;

@@ -19,29 +19,32 @@
 
 #include "base/span.h"
 #include "compress/extent_index.h"
+#include "stream/stage.h"
 
 struct notifier;
+struct pack_lane;
 struct pack_stage;
 struct diag;
 struct event_desc;
 struct extent_stats;
 struct stack_cutter;
 
-enum { PACK_TAIL_BYTES = 56 };
+enum { POOL_DROP_REASONS = 8 };
 
 /* An extent under way. It has one owner at a time: free list, stage, or worker. */
 struct pack_job {
+	struct batch batch;            /* first: stages see no more of it */
 	struct pack_job *next;         /* in the free list */
 	struct pack_job *next_to_pack; /* in the queue of the workers */
 	struct pack_job *next_in_line; /* in the order of its stage */
 	struct pack_stage *stage;
-	uint8_t *data;                 /* room for pool->extent_bytes */
-	size_t len;                    /* of records that were put in */
-	size_t came_len;               /* of those, before their stacks were cut: as the rings gave them */
-	size_t out_len;                /* valid when done: of what is to be written instead */
-	uint8_t tail[PACK_TAIL_BYTES]; /* plain records that follow them */
-	size_t tail_len;
-	bool plain;  /* stored as it is */
+	size_t came_len;                /* of its records, as the rings gave them: before their stacks were cut */
+	size_t out_len;                 /* valid when done: of what is to be written instead */
+	uint8_t tail[BATCH_TAIL_BYTES]; /* the batch's */
+	struct pack_lane *lane;         /* that filled it; NULL: a stage did */
+	uint64_t complete_ns;           /* for that one: stage->complete_ns in stage.h */
+	bool flush;                     /* STAGE_COMMIT for the stages, behind it */
+	bool plain;                     /* stored as it is */
 	bool commit; /* when it is written the writer behind the stage holds nothing back; under the pool's lock */
 	struct extent_info info; /* of its records; the stage takes it */
 	bool done;
@@ -68,6 +71,12 @@ struct pack_params {
 	struct notifier *notifier;      /* borrowed; rung by who drains when compressors are late; NULL: not wanted */
 };
 
+struct pack_drops { /* stage_count_dropped() */
+	const char *reason;
+	uint64_t nr_samples;
+	uint64_t nr_in_ledger; /* of these; of the thread that finishes outputs */
+};
+
 /* Valid when all stages are closed. */
 struct pack_totals {
 	uint64_t bytes_in, bytes_out; /* of extents: as the rings gave them, as written */
@@ -76,6 +85,7 @@ struct pack_totals {
 	uint64_t nr_hurried; /* compressed at a lower level than was asked for, or not at all: pack_pool_set_level() */
 	uint64_t most_bytes; /* of memory that was in use at a time */
 	uint64_t full_ns;    /* that a draining thread waited because all of it was in use */
+	struct pack_drops drops[POOL_DROP_REASONS]; /* by stages; the first with no reason ends them */
 	uint64_t pack_cpu_ns, write_cpu_ns; /* of the workers; the latter up to some batches ago, and all of it when
 					       they have ended */
 };
@@ -120,6 +130,7 @@ struct pack_pool {
 	struct pack_worker
 		*idle; /* the last that became so first: its memory is in use already, and perhaps in a cache */
 	bool ending;
+	struct pack_stage *with_stages; /* those whose stages may keep batches */
 	/* Of the jobs. Blocked: done, but behind one that is not in the line of their stage; unwritten: due to be
 	 * written. */
 	size_t least_free; /* of nr_free, ever: the rest was used at once */

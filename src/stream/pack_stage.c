@@ -21,6 +21,8 @@ struct pack_lane {
 	struct pack_stage *stage;
 	struct pack_job *filling; /* NULL: none */
 	bool aged;                /* it was there at the last commit */
+	struct pack_lane *next;   /* of the same output */
+	uint64_t complete_ns;     /* of what stages have seen: writer.complete_ns; the orderer's */
 };
 
 struct pack_stage {
@@ -44,9 +46,13 @@ struct pack_stage {
 	struct pack_hold hold;         /* without an output */
 	struct stage *stages;          /* in order; NULL: none */
 	struct pack_turn turn;
-	bool ordering;              /* it has its turn, or waits for it */
-	struct pack_job *unordered; /* the first that no stage has seen; NULL: none */
-	uint64_t ordered_bytes;     /* where that will begin in the output, if it is not compressed */
+	bool flushes;                            /* some of them keep batches */
+	bool ordering;                           /* it has its turn, or waits for it: its thread calls the stages */
+	struct pack_job *arrived, *last_arrived; /* that no stage has seen, in order */
+	size_t nr_staged;                        /* batches that stages have */
+	uint64_t freed_bytes;                    /* that came in batches which they freed */
+	uint64_t ordered_bytes; /* where the next one will begin in the output, if it is not compressed */
+	struct pack_stage *next_with_stages;
 	uint64_t *ends; /* heap; without an index: where the extents end that `inner` has not stored, in order */
 	size_t first_end, nr_ends, room_ends;
 	uint64_t whole; /* the end of the last one that it has stored */
@@ -98,13 +104,13 @@ static int write_pieces(struct writer *inner, struct span packed, struct span ta
 /* In one call, where the writer takes it. */
 static int write_job(struct pack_stage *stage, const struct pack_job *job)
 {
-	const struct span spans[2] = {{job->data, job->out_len}, {job->tail, job->tail_len}};
+	const struct span spans[2] = {{job->batch.records, job->out_len}, {job->tail, job->batch.tail_len}};
 	const struct span *first = job->out_len ? spans : spans + 1;
-	unsigned nr = (job->out_len != 0) + (job->tail_len != 0);
+	unsigned nr = (job->out_len != 0) + (job->batch.tail_len != 0);
 	struct writer *inner = stage->inner;
 	int err;
 
-	if (job->out_len + job->tail_len > PACK_PIECE_BYTES)
+	if (job->out_len + job->batch.tail_len > PACK_PIECE_BYTES)
 		return write_pieces(inner, spans[0], spans[1]);
 	if (!nr)
 		return 0;
@@ -212,12 +218,12 @@ static void deliver_done(struct pack_stage *stage)
 			err = pass_on(stage, job);
 		pthread_mutex_lock(&pool->lock);
 		if (tried && !pool->no_index)
-			note_extent(stage, &job->info, job->len, job->out_len);
+			note_extent(stage, &job->info, job->batch.len, job->out_len);
 		else
 			free(job->info.counts);
 		if (tried && !err) {
-			stage->in_bytes += job->came_len + job->tail_len;
-			stage->out_bytes += job->out_len + job->tail_len;
+			stage->in_bytes += job->came_len + job->batch.tail_len;
+			stage->out_bytes += job->out_len + job->batch.tail_len;
 			if (pool->no_index)
 				note_end(stage, stage->out_bytes);
 		}
@@ -231,7 +237,7 @@ static void deliver_done(struct pack_stage *stage)
 		stage->first = job->next_in_line;
 		if (!stage->first)
 			stage->last = NULL;
-		atomic_store_explicit(&stage->behind, stage->first != NULL, memory_order_relaxed);
+		atomic_store_explicit(&stage->behind, stage->first || stage->arrived, memory_order_relaxed);
 		pack_pool_put(pool, job);
 		pthread_cond_broadcast(&pool->news);
 	}
@@ -273,69 +279,207 @@ void pack_stage_deliver(struct pack_stage *stage)
 	pthread_cond_broadcast(&pool->news);
 }
 
-static int run_stages(struct pack_stage *stage, struct pack_job *job)
-{
-	struct batch batch = {
-		.records = job->data,
-		.len = job->len,
-		.room = stage->pool->extent_bytes,
-		.tail = job->tail,
-		.tail_len = job->tail_len,
-		.offset = stage->pool->no_index ? stage->lane.writer.offset + stage->ordered_bytes : STAGE_NO_OFFSET,
-	};
-	int err = 0;
-
-	for (struct stage *each = stage->stages; each && !err; each = each->next)
-		err = each->ops->process(each, &batch);
-	job->len = batch.len;
-	return err;
-}
-
 /* Nothing is compressed or listed: it can be written. */
 static void finish_plain(struct pack_stage *stage, struct pack_job *job)
 {
 	job->plain = true;
-	job->out_len = job->len;
+	job->out_len = job->batch.len;
 	job->done = true;
 	stage->pool->nr_blocked++;
 	pack_pool_count(stage->pool, job, -ENOTSUP, 0);
 	pack_stage_deliver(stage);
 }
 
+static void append(struct pack_job **first, struct pack_job **last, struct pack_job *job)
+{
+	job->next_in_line = NULL;
+	*(*first ? &(*last)->next_in_line : first) = job;
+	*last = job;
+}
+
+/* Its place in the output is known. The lock is held, and released while something is written. */
+static void line_up(struct pack_stage *stage, struct pack_job *job)
+{
+	append(&stage->first, &stage->last, job);
+	atomic_store_explicit(&stage->behind, true, memory_order_relaxed);
+	stage->ordered_bytes += job->batch.len + job->batch.tail_len;
+	if (stage->stages && stage->pool->no_index)
+		finish_plain(stage, job);
+	else
+		pack_pool_pack(stage->pool, job);
+}
+
+/* Its memory is free, and what came in it is accounted for. The lock is held. */
+static void free_job(struct pack_stage *stage, struct pack_job *job)
+{
+	stage->nr_staged--;
+	stage->freed_bytes += job->came_len;
+	stage->commit |= job->commit;
+	pack_pool_put(stage->pool, job);
+	pthread_cond_broadcast(&stage->pool->news);
+}
+
+static uint64_t offset_of_next(const struct pack_stage *stage)
+{
+	return stage->pool->no_index ? stage->lane.writer.offset + stage->ordered_bytes : STAGE_NO_OFFSET;
+}
+
+static int enter_stage(struct pack_stage *output, struct stage *stage, struct batch *batch)
+{
+	batch->next = NULL;
+	batch->offset = offset_of_next(output);
+	return stage->ops->process(stage, batch);
+}
+
+int stage_pass(struct stage *stage, struct batch *batch)
+{
+	struct pack_stage *output = stage->output;
+	struct pack_job *job = (struct pack_job *)batch;
+
+	if (stage->next)
+		return enter_stage(output, stage->next, batch);
+	pthread_mutex_lock(&output->pool->lock);
+	if (batch->len || batch->tail_len) {
+		output->nr_staged--;
+		line_up(output, job);
+	} else {
+		free_job(output, job);
+	}
+	int err = output->err;
+	pthread_mutex_unlock(&output->pool->lock);
+	return err;
+}
+
+struct batch *stage_batch_new(struct stage *stage)
+{
+	struct pack_stage *output = stage->output;
+
+	pthread_mutex_lock(&output->pool->lock);
+	struct pack_job *job = pack_pool_take(output->pool, output);
+	output->nr_staged += job != NULL;
+	pthread_mutex_unlock(&output->pool->lock);
+	return job ? &job->batch : NULL;
+}
+
+void stage_batch_free(struct stage *stage, struct batch *batch)
+{
+	pthread_mutex_lock(&stage->output->pool->lock);
+	free_job(stage->output, (struct pack_job *)batch);
+	pthread_mutex_unlock(&stage->output->pool->lock);
+}
+
+void stage_count_dropped(struct stage *stage, const char *reason, uint64_t nr_samples)
+{
+	struct pack_pool *pool = stage->output->pool;
+	size_t at = 0;
+
+	pthread_mutex_lock(&pool->lock);
+	while (at < POOL_DROP_REASONS - 1 && pool->totals.drops[at].reason &&
+	       strcmp(pool->totals.drops[at].reason, reason))
+		at++;
+	if (!pool->totals.drops[at].reason)
+		pool->totals.drops[at].reason = reason;
+	pool->totals.drops[at].nr_samples += nr_samples;
+	pthread_mutex_unlock(&pool->lock);
+}
+
+static int flush_stages(struct pack_stage *stage, enum stage_flush why)
+{
+	int first_err = 0;
+
+	for (struct stage *each = stage->stages; each && (!first_err || why == STAGE_END); each = each->next) {
+		int err = each->ops->flush ? each->ops->flush(each, why) : 0;
+		first_err = first_err ? first_err : err;
+	}
+	return first_err;
+}
+
+/* Up to when is all known that came from the rings of all who fill the output? */
+static bool has_grown_complete(struct pack_stage *stage)
+{
+	uint64_t complete_ns = UINT64_MAX;
+
+	for (const struct pack_lane *lane = &stage->lane; lane; lane = lane->next)
+		if (lane->writer.complete_ns != UINT64_MAX && lane->complete_ns < complete_ns)
+			complete_ns = lane->complete_ns;
+	bool grown = complete_ns > stage->stages->complete_ns;
+	for (struct stage *each = stage->stages; each && grown; each = each->next)
+		each->complete_ns = complete_ns;
+	return grown;
+}
+
+static int run_stages(struct pack_stage *stage, struct pack_job *job)
+{
+	bool commit = job->flush;
+
+	if (job->lane)
+		job->lane->complete_ns = job->complete_ns;
+	int err = enter_stage(stage, stage->stages, &job->batch);
+	bool grown = stage->flushes && has_grown_complete(stage);
+	if (!err && (commit || grown))
+		err = flush_stages(stage, commit ? STAGE_COMMIT : STAGE_ROUND);
+	return err;
+}
+
+static bool is_short(const struct pack_pool *pool)
+{
+	return pool->nr_free <= pool->nr_jobs / 4;
+}
+
 void pack_stage_order(struct pack_stage *stage)
 {
 	struct pack_pool *pool = stage->pool;
-	struct pack_job *job;
+	bool flushed = false; /* what they keep all the same is not worth asking again */
 
-	while ((job = stage->unordered)) {
+	while (stage->arrived || (!flushed && stage->nr_staged && is_short(pool))) {
+		struct pack_job *job = stage->arrived;
 		int err = stage->err;
+		if (job) {
+			stage->arrived = job->next_in_line;
+			stage->nr_staged++;
+		}
+		if (job && err) {
+			stage->nr_staged--;
+			line_up(stage, job); /* where it is dropped */
+			continue;
+		}
 		pthread_mutex_unlock(&pool->lock);
-		if (!err)
-			err = run_stages(stage, job);
+		err = job ? run_stages(stage, job) : flush_stages(stage, STAGE_MEMORY);
 		pthread_mutex_lock(&pool->lock);
 		stage->err = stage->err ? stage->err : err;
-		stage->ordered_bytes += job->len + job->tail_len;
-		stage->unordered = job->next_in_line;
-		if (pool->no_index)
-			finish_plain(stage, job);
-		else
-			pack_pool_pack(pool, job);
+		flushed = !job;
 	}
 	stage->ordering = false;
+	pthread_cond_broadcast(&pool->news);
+}
+
+static void schedule(struct pack_stage *stage)
+{
+	if (!stage->ordering)
+		pack_pool_order(stage->pool, &stage->turn);
+	stage->ordering = true;
+}
+
+/* Stages that keep batches give them back. The lock is held. */
+static void ask_for_memory(struct pack_pool *pool)
+{
+	if (!is_short(pool))
+		return;
+	for (struct pack_stage *each = pool->with_stages; each; each = each->next_with_stages)
+		if (each->nr_staged)
+			schedule(each);
 }
 
 /* Hands the batch to the workers, for the stages or to be compressed. The lock is held. */
 static void hand_over(struct pack_stage *stage, struct pack_job *job)
 {
 	if (!stage->stages) {
-		pack_pool_pack(stage->pool, job);
+		line_up(stage, job);
 		return;
 	}
-	if (!stage->unordered)
-		stage->unordered = job;
-	if (!stage->ordering)
-		pack_pool_order(stage->pool, &stage->turn);
-	stage->ordering = true;
+	append(&stage->arrived, &stage->last_arrived, job);
+	atomic_store_explicit(&stage->behind, true, memory_order_relaxed);
+	schedule(stage);
 }
 
 static void seal(struct pack_lane *lane)
@@ -348,13 +492,10 @@ static void seal(struct pack_lane *lane)
 		return;
 	lane->filling = NULL;
 	lane->aged = false;
+	job->lane = lane;
+	job->complete_ns = lane->writer.complete_ns;
+	job->batch.read_ns = clock_ns(CLOCK_MONOTONIC);
 	pthread_mutex_lock(&pool->lock);
-	if (stage->last)
-		stage->last->next_in_line = job;
-	else
-		stage->first = job;
-	stage->last = job;
-	atomic_store_explicit(&stage->behind, true, memory_order_relaxed);
 	hand_over(stage, job);
 	pthread_mutex_unlock(&pool->lock);
 }
@@ -371,6 +512,7 @@ static int fill_next(struct pack_lane *lane)
 	int err = stage->err;
 	if (!err) {
 		lane->filling = pack_pool_take(pool, stage);
+		ask_for_memory(pool);
 		err = lane->filling ? 0 : -EAGAIN;
 	}
 	lane->writer.stored = stage->stored;
@@ -379,6 +521,11 @@ static int fill_next(struct pack_lane *lane)
 	if (is_late)
 		notifier_notify(pool->notifier);
 	return err;
+}
+
+static bool is_idle(const struct pack_stage *stage)
+{
+	return !stage->arrived && !stage->ordering && !stage->first && !stage->busy;
 }
 
 static void note_full(struct pack_pool *pool, uint64_t from_ns)
@@ -400,8 +547,7 @@ static int wait_for(struct pack_lane *lane, enum writer_wait wait)
 	uint64_t from_ns = wait == WRITER_ROOM && !pool->free_jobs ? clock_ns(CLOCK_MONOTONIC) : 0;
 	if (from_ns)
 		atomic_store_explicit(&pool->full_until_ns, UINT64_MAX, memory_order_relaxed);
-	while (wait == WRITER_ROOM ? !stage->err && !pool->free_jobs
-				   : wait == WRITER_ALL && (stage->first || stage->busy))
+	while (wait == WRITER_ROOM ? !stage->err && !pool->free_jobs : wait == WRITER_ALL && !is_idle(stage))
 		pthread_cond_wait(&pool->news, &pool->lock);
 	if (from_ns)
 		note_full(pool, from_ns);
@@ -417,7 +563,7 @@ static int take_inner(struct pack_stage *stage)
 	struct pack_pool *pool = stage->pool;
 
 	pthread_mutex_lock(&pool->lock);
-	while (stage->first || stage->busy)
+	while (!is_idle(stage))
 		pthread_cond_wait(&pool->news, &pool->lock);
 	int err = stage->err;
 	stage->busy = true;
@@ -476,8 +622,8 @@ static void copy_in(struct pack_job *job, struct span spans[2], size_t len)
 		size_t part = spans[i].len < len ? spans[i].len : len;
 		if (!part)
 			continue;
-		memcpy(job->data + job->len, spans[i].ptr, part);
-		job->len += part;
+		memcpy(job->batch.records + job->batch.len, spans[i].ptr, part);
+		job->batch.len += part;
 		len -= part;
 		spans[i].ptr = (const char *)spans[i].ptr + part;
 		spans[i].len -= part;
@@ -492,7 +638,7 @@ static void copy_in_cut(struct pack_pool *pool, struct pack_job *job, struct spa
 
 	while (len) {
 		struct perf_event_header header = {0};
-		uint8_t *record = job->data + job->len;
+		uint8_t *record = job->batch.records + job->batch.len;
 		if (len >= sizeof(header))
 			memcpy(&header, spans[0].len ? spans[0].ptr : spans[1].ptr, sizeof(header));
 		/* No records: as they are. */
@@ -500,7 +646,7 @@ static void copy_in_cut(struct pack_pool *pool, struct pack_job *job, struct spa
 		copy_in(job, spans, part);
 		len -= part;
 		if (part == header.size)
-			job->len -= stack_cut(pool->cutter, record, most);
+			job->batch.len -= stack_cut(pool->cutter, record, most);
 	}
 }
 
@@ -532,7 +678,7 @@ static bool ends_extent(const struct pack_lane *lane)
 {
 	const struct pack_pool *pool = lane->stage->pool;
 
-	return !pool->cutter && lane->filling->len >= pool->extent_bytes / 2;
+	return !pool->cutter && lane->filling->batch.len >= pool->extent_bytes / 2;
 }
 
 static int lane_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
@@ -545,10 +691,10 @@ static int lane_queue(struct writer *writer, const struct span spans[], unsigned
 	if (err)
 		return err;
 	while ((len = span_total(left, 2))) {
-		size_t room = extent_bytes - lane->filling->len;
+		size_t room = extent_bytes - lane->filling->batch.len;
 		if (len > room)
 			len = ends_extent(lane) ? 0 : whole_records(left, room);
-		if (!len && lane->filling->len) {
+		if (!len && lane->filling->batch.len) {
 			seal(lane);
 			err = wait_and_fill(lane);
 			if (err)
@@ -577,14 +723,14 @@ static int lane_put(struct writer *writer, const void *bytes, size_t len)
 	struct pack_lane *lane = lane_of(writer);
 	int err = 0;
 
-	if (len > PACK_TAIL_BYTES) {
+	if (len > BATCH_TAIL_BYTES) {
 		err = put_long(lane, bytes, len);
 	} else {
 		err = wait_and_fill(lane);
 		if (!err) {
 			struct pack_job *job = lane->filling;
 			memcpy(job->tail, bytes, len);
-			job->tail_len = len;
+			job->batch.tail_len = len;
 			seal(lane);
 		}
 	}
@@ -607,7 +753,9 @@ static void ask_for_commit(struct pack_stage *stage)
 	if (!stage->inner)
 		return;
 	pthread_mutex_lock(&pool->lock);
-	if (stage->last)
+	if (stage->arrived)
+		stage->last_arrived->commit = true;
+	else if (stage->last)
 		stage->last->commit = true;
 	else
 		stage->commit = true;
@@ -615,10 +763,28 @@ static void ask_for_commit(struct pack_stage *stage)
 	pthread_mutex_unlock(&pool->lock);
 }
 
+/* Stages are flushed behind all that has come. An empty batch does where nothing has; if there is none, the next time.
+ */
+static void flush_by_clock(struct pack_lane *lane)
+{
+	struct pack_pool *pool = lane->stage->pool;
+
+	if (!lane->filling) {
+		pthread_mutex_lock(&pool->lock);
+		lane->filling = pack_pool_take(pool, lane->stage);
+		pthread_mutex_unlock(&pool->lock);
+	}
+	if (lane->filling)
+		lane->filling->flush = true;
+	seal(lane);
+}
+
 static int lane_commit(struct writer *writer, bool all)
 {
 	struct pack_lane *lane = lane_of(writer);
 
+	if (lane->stage->flushes)
+		flush_by_clock(lane);
 	/* Only what is compressed is worth another period. */
 	if (lane->filling && (all || lane->aged || lane->stage->pool->no_index))
 		seal(lane);
@@ -657,12 +823,43 @@ static void cut_extents(struct pack_stage *stage)
 		writer->packed += extents->infos[i].came_bytes - extents->infos[i].fields.packed_bytes;
 }
 
-static int stage_close(struct writer *writer)
+void pack_stage_run_stages(struct writer *writer)
 {
 	struct pack_stage *stage = stage_of(writer);
 
 	seal(&stage->lane);
 	wait_for(&stage->lane, WRITER_ALL);
+}
+
+/* They pass on what they have, and all of it is written. No worker calls them any more. */
+static void end_stages(struct pack_stage *stage)
+{
+	struct pack_pool *pool = stage->pool;
+
+	pack_stage_run_stages(&stage->lane.writer);
+	if (!stage->stages)
+		return;
+	for (struct stage *each = stage->stages; each; each = each->next)
+		each->complete_ns = UINT64_MAX;
+	int err = flush_stages(stage, STAGE_END);
+	pthread_mutex_lock(&pool->lock);
+	stage->err = stage->err ? stage->err : err;
+	struct pack_stage **each = &pool->with_stages;
+	while (*each && *each != stage)
+		each = &(*each)->next_with_stages;
+	if (*each)
+		*each = stage->next_with_stages;
+	stage->next_with_stages = NULL;
+	pthread_mutex_unlock(&pool->lock);
+	wait_for(&stage->lane, WRITER_ALL);
+	stage->stages = NULL;
+}
+
+static int stage_close(struct writer *writer)
+{
+	struct pack_stage *stage = stage_of(writer);
+
+	end_stages(stage);
 	pack_hold_fini(&stage->hold);
 	struct writer_end end;
 	int err = writer_end(stage->inner, &end);
@@ -671,7 +868,7 @@ static int stage_close(struct writer *writer)
 	if (err && !stage->pool->no_index)
 		cut_extents(stage);
 	else
-		writer->packed = stage->in_bytes - stage->out_bytes;
+		writer->packed = stage->in_bytes + stage->freed_bytes - stage->out_bytes;
 	if (stage->extents_failed)
 		extent_list_fini(&stage->extents);
 	writer->extents = stage->extents;
@@ -708,8 +905,7 @@ void pack_stage_settle(struct writer *writer)
 {
 	struct pack_stage *stage = stage_of(writer);
 
-	seal(&stage->lane);
-	wait_for(&stage->lane, WRITER_ALL);
+	end_stages(stage);
 	pthread_mutex_lock(&stage->pool->lock);
 	pack_hold_drop(&stage->hold);
 	writer->queued -= stage->hold.dropped_bytes + stage->hold.dropped_tail_bytes;
@@ -800,8 +996,36 @@ void pack_stage_add(struct writer *writer, struct stage *stage)
 	while (*last)
 		last = &(*last)->next;
 	stage->next = NULL;
+	stage->output = pack;
 	*last = stage;
 	pack->turn.stage = pack;
+	if (!stage->ops->flush || pack->flushes)
+		return;
+	pack->flushes = true;
+	pthread_mutex_lock(&pack->pool->lock);
+	pack->next_with_stages = pack->pool->with_stages;
+	pack->pool->with_stages = pack;
+	pthread_mutex_unlock(&pack->pool->lock);
+}
+
+void stage_makers_add(struct stage_maker **first, struct stage_maker *maker)
+{
+	while (*first)
+		first = &(*first)->next;
+	maker->next = NULL;
+	*first = maker;
+}
+
+int stage_makers_initial_state(struct stage_maker *first, struct span records)
+{
+	int err = 0;
+
+	for (; first && !err; first = first->next) {
+		if (first->initial_state && !first->knows_state)
+			err = first->initial_state(first, records);
+		first->knows_state = true;
+	}
+	return err;
 }
 
 void pack_stage_share(struct writer *writer, const struct lanes_params *params)
@@ -813,10 +1037,19 @@ void pack_stage_share(struct writer *writer, const struct lanes_params *params)
 /* What it holds is in the line; the stage counts it as its own from here on. */
 static int lane_close(struct writer *writer)
 {
-	struct writer *first = &lane_of(writer)->stage->lane.writer;
+	struct pack_lane *lane = lane_of(writer);
+	struct pack_stage *stage = lane->stage;
+	struct pack_lane **each = &stage->lane.next;
 
-	seal(lane_of(writer));
-	first->queued += writer->queued;
+	seal(lane);
+	pthread_mutex_lock(&stage->pool->lock);
+	while (stage->arrived || stage->ordering) /* what stages have not seen refers to us */
+		pthread_cond_wait(&stage->pool->news, &stage->pool->lock);
+	while (*each != lane)
+		each = &(*each)->next;
+	*each = lane->next;
+	pthread_mutex_unlock(&stage->pool->lock);
+	stage->lane.writer.queued += writer->queued;
 	return 0;
 }
 
@@ -840,6 +1073,8 @@ int pack_lane_open(struct writer *stage, struct writer **ret)
 	if (err)
 		return err;
 	lane_of(writer)->stage = stage_of(stage);
+	lane_of(writer)->next = stage_of(stage)->lane.next;
+	stage_of(stage)->lane.next = lane_of(writer);
 	writer->lanes = &stage_of(stage)->lanes;
 	writer->behind = &stage_of(stage)->behind;
 	*ret = writer;

@@ -23,6 +23,11 @@ int pack_stage_open(struct pack_pool *pool, struct writer *inner, struct writer 
 
 /* Behind those that were added before; borrowed. Before the first byte comes. */
 void pack_stage_add(struct writer *pack_stage, struct stage *stage);
+/*
+ * All that was queued has come to the stages, and is written but for what they keep. Closing a writer ends its stages:
+ * with several outputs this is called for each of them before the first is closed.
+ */
+void pack_stage_run_stages(struct writer *writer);
 
 /*
  * Several threads fill the stage: one through itself, the others through a lane each, which copies as it does into

@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "perfdata/record.h"
 #include "stream/lanes.h"
 #include "stream/ring.h"
@@ -206,6 +208,7 @@ int64_t stream_pump(struct stream *stream, enum stream_pass pass)
 	struct lanes *lanes = stream->writer->lanes;
 	uint64_t epoch = lanes ? lanes_epoch(lanes) : 0;
 	bool whole = is_due(stream) || pass != STREAM_FLOW || stream->flush_bytes <= 1;
+	uint64_t began_ns = whole ? clock_ns(CLOCK_MONOTONIC) : 0;
 	int64_t total = 0;
 
 	for (size_t i = 0; i < stream->nr_rings; i++) {
@@ -215,6 +218,8 @@ int64_t stream_pump(struct stream *stream, enum stream_pass pass)
 		total += moved;
 	}
 	stream->counters.passes++;
+	if (whole && stream->nr_rings)
+		stream->writer->complete_ns = began_ns;
 	int err = lanes ? end_lane_pass(stream, epoch, (uint64_t)total, whole, pass)
 			: end_pass(stream, (uint64_t)total, whole, pass);
 	if (err)

@@ -762,12 +762,12 @@ static int thin_out(struct stage *stage, struct batch *batch)
 	buf_put(&thinner->given, batch->tail, batch->tail_len);
 	thinner->at += batch->len + batch->tail_len;
 	thinner->busy = false;
-	return 0;
+	return stage_pass(stage, batch);
 }
 
 static int refuse(struct stage *stage, struct batch *batch)
 {
-	(void)stage, (void)batch;
+	stage_batch_free(stage, batch);
 	return -EBADMSG;
 }
 
@@ -822,6 +822,121 @@ static void test_stages_change_what_is_written(void **state)
 					       *ops);
 }
 
+/* Keeps all batches until it is asked for them, some of them as a copy. */
+struct keeping {
+	struct stage stage;
+	struct batch *first, **last;
+	unsigned nr, nr_kept, most_kept, nr_copied, flushes;
+};
+
+static int keep(struct stage *stage, struct batch *batch)
+{
+	struct keeping *keeping = (struct keeping *)stage;
+	struct batch *copy = keeping->nr++ % 4 == 3 ? stage_batch_new(stage) : NULL;
+
+	assert_null(batch->next);
+	if (copy) {
+		assert_true(copy->room >= batch->len && !copy->len && !copy->tail_len);
+		memcpy(copy->records, batch->records, batch->len);
+		memcpy(copy->tail, batch->tail, batch->tail_len);
+		copy->len = batch->len;
+		copy->tail_len = batch->tail_len;
+		stage_batch_free(stage, batch);
+		batch = copy;
+		keeping->nr_copied++;
+	}
+	*keeping->last = batch;
+	keeping->last = &batch->next;
+	if (++keeping->nr_kept > keeping->most_kept)
+		keeping->most_kept = keeping->nr_kept;
+	return 0;
+}
+
+static int give_out(struct stage *stage, enum stage_flush why)
+{
+	struct keeping *keeping = (struct keeping *)stage;
+	int err = 0;
+
+	keeping->flushes |= 1U << why;
+	if (why == STAGE_COMMIT) {
+		stage_count_dropped(stage, "one reason", 2);
+		stage_count_dropped(stage, "another", 1);
+		stage_count_dropped(stage, "one reason", 3);
+	}
+	if (why == STAGE_ROUND)
+		assert_int_equal(stage->complete_ns, 7);
+	for (struct batch *batch = keeping->first, *next; batch; batch = next) {
+		next = batch->next;
+		int pass_err = stage_pass(stage, batch);
+		err = err ? err : pass_err;
+	}
+	keeping->first = NULL;
+	keeping->last = &keeping->first;
+	keeping->nr_kept = 0;
+	return err;
+}
+
+static void keep_and_check(const struct pack_params *params)
+{
+	static const struct stage_ops ops = {.name = "keeping", .process = keep, .flush = give_out};
+	const struct load load = {.seed = 5, .nr_chunks = 200, .chunk_records = 8};
+	struct keeping keeping = {.stage.ops = &ops, .last = &keeping.first};
+	struct buf expected = {0}, found = {0}, stored = {0};
+	FILE *file = tmpfile();
+	const struct writer_params writer_params = {.fd = fileno(file)};
+	struct writer *inner, *writer;
+	struct writer_end end;
+	struct pack_pool *pool;
+
+	feed_plain(&load, &expected);
+	assert_int_equal(pack_pool_new(params, &pool, NULL), 0);
+	assert_int_equal(writer_open(&writer_serial, &writer_params, &inner), 0);
+	assert_int_equal(pack_stage_open(pool, inner, &writer), 0);
+	pack_stage_add(writer, &keeping.stage);
+	writer->complete_ns = 7;
+	feed(&load, writer);
+	assert_int_equal(writer_commit(writer, true), 0);
+	pack_stage_run_stages(writer);
+	assert_int_equal(keeping.flushes, 1U << STAGE_ROUND | 1U << STAGE_MEMORY | 1U << STAGE_COMMIT);
+	assert_int_equal(keeping.nr_kept, 0);
+	feed(&load, writer);
+	uint64_t queued = writer->queued;
+	assert_int_equal(writer_end(writer, &end), 0);
+	assert_true(keeping.flushes & 1U << STAGE_END);
+	assert_int_equal(end.stored + end.packed, queued);
+	assert_true(keeping.most_kept > 1 && keeping.nr_copied);
+	extent_list_fini(&end.extents);
+	assert_int_equal(pread(fileno(file), buf_extend(&stored, end.stored), end.stored, 0), end.stored);
+	unpack(buf_span(&stored), false, &found);
+	assert_int_equal(found.len, 2 * expected.len);
+	assert_memory_equal(found.data, expected.data, expected.len);
+	assert_memory_equal(found.data + expected.len, expected.data, expected.len);
+	assert_int_equal(pool->nr_free, pool->nr_jobs);
+	assert_string_equal(pool->totals.drops[0].reason, "one reason");
+	assert_int_equal(pool->totals.drops[0].nr_samples, 5);
+	assert_int_equal(pool->totals.drops[1].nr_samples, 1);
+	assert_null(pool->totals.drops[2].reason);
+	pack_pool_free(pool);
+	buf_fini(&expected);
+	buf_fini(&found);
+	buf_fini(&stored);
+	fclose(file);
+}
+
+/* They count against the memory, which they give back when it runs short: the drain does not wait for ever. */
+static void test_stages_keep_batches(void **state)
+{
+	(void)state;
+	for (int level = 0; level <= 1; level++)
+		for (size_t nr_workers = 1; nr_workers <= 3; nr_workers += 2)
+			keep_and_check(&(struct pack_params){.level = level,
+							     .no_index = !level,
+							     .nr_stages = 2,
+							     .nr_workers = nr_workers,
+							     .extent_bytes = EXTENT_BYTES,
+							     .budget_bytes = 8 * EXTENT_BYTES});
+}
+
 static void test_error_of_a_stage_sticks(void **state)
 {
 	static const struct stage_ops refusing = {.name = "refusing", .process = refuse};
@@ -858,6 +973,7 @@ int main(void)
 		cmocka_unit_test(test_a_cut_costs_one_extent),
 		cmocka_unit_test(test_error_of_the_engine_sticks),
 		cmocka_unit_test(test_stages_change_what_is_written),
+		cmocka_unit_test(test_stages_keep_batches),
 		cmocka_unit_test(test_error_of_a_stage_sticks),
 		cmocka_unit_test(test_damage_in_a_stream_ends_where_another_begins),
 		cmocka_unit_test(test_what_is_old_is_committed),

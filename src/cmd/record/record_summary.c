@@ -54,6 +54,9 @@ static void print_losses(const struct recording_result *result)
 	}
 	if (result->nr_losses > SHOWN)
 		log_note("  and %zu more", result->nr_losses - SHOWN);
+	for (size_t i = 0; i < POOL_DROP_REASONS && result->packed.drops[i].reason; i++)
+		log_note("  lost %llu samples: %s", (unsigned long long)result->packed.drops[i].nr_samples,
+			 result->packed.drops[i].reason);
 }
 
 static bool rings_were_full(const struct recording_result *result)

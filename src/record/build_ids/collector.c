@@ -157,14 +157,34 @@ static int process(struct stage *stage, struct batch *batch)
 	} else if (batch->tail_len) {
 		collector_observe(live, batch->offset, spans + 1, 1);
 	}
-	return 0;
+	return stage_pass(stage, batch);
 }
 
-static const struct stage_ops stage_ops = {.name = "build-ids", .process = process};
-
-struct stage *collector_stage(struct collector *live)
+static void free_stage(struct stage *stage)
 {
-	return &live->stage;
+	collector_free((struct collector *)stage);
+}
+
+static const struct stage_ops stage_ops = {.name = "build-ids", .process = process, .free = free_stage};
+
+int collector_make(struct stage_maker *maker, const struct stage_output *output, struct stage **ret)
+{
+	const struct collector_maker *ours = (const struct collector_maker *)maker;
+	struct collector *live;
+
+	if (!output->regular)
+		return 0;
+	int err = collector_new(ours->events, ours->nr_events, &live);
+	if (!err)
+		*ret = &live->stage;
+	return err == -EOPNOTSUPP ? 0 : err; /* the file is read back in the end */
+}
+
+struct collector *collector_of(struct stage *stages)
+{
+	while (stages && stages->ops != &stage_ops)
+		stages = stages->next;
+	return (struct collector *)stages;
 }
 
 int collector_new(const struct event_desc *events, size_t nr_events, struct collector **ret)

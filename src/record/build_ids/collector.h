@@ -17,11 +17,11 @@
 #include "base/span.h"
 #include "perfdata/attr.h"
 #include "perfdata/ledger.h"
+#include "stream/stage.h"
 
 struct buf;
 struct extent_list;
 struct collector;
-struct stage;
 
 struct collected {
 	uint64_t first_ns, last_ns; /* 0: no sample had a time */
@@ -71,5 +71,14 @@ void collector_free(struct collector *live); /* NULL is fine */
 void collector_observe(struct collector *live, uint64_t offset, const struct span spans[], unsigned nr_spans);
 void collector_observe_staged(struct collector *live, const struct span spans[], unsigned nr_spans);
 
-/* It as a stage of an output, which calls one of these two for each batch. Valid as long as it is. */
-struct stage *collector_stage(struct collector *live);
+/*
+ * It as a stage, which calls one of these two for each batch: the last of the stages that change records. Not for
+ * outputs that cannot be read back. The maker's fields are set by its owner, who keeps it as long as outputs open.
+ */
+struct collector_maker {
+	struct stage_maker maker; /* .make = collector_make */
+	const struct event_desc *events;
+	size_t nr_events;
+};
+int collector_make(struct stage_maker *maker, const struct stage_output *output, struct stage **ret);
+struct collector *collector_of(struct stage *stages); /* the first of them; NULL: none is one */

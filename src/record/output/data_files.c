@@ -10,7 +10,6 @@
 
 #include "base/cleanup.h"
 #include "base/diag.h"
-#include "record/build_ids/collector.h"
 #include "record/drain/thread_spec.h"
 #include "record/output/record_end.h"
 #include "record/setup/eventset.h"
@@ -18,6 +17,7 @@
 #include "stream/pack_pool.h"
 #include "stream/pack_stage.h"
 #include "stream/ring.h"
+#include "stream/stage.h"
 
 /* LANE_ROUND: at a mark each lane hands over what it has, which should be worth an extent. */
 enum { LEAST_PART = 8, WORTH_A_WRITE = 32 << 10, LEAST_ROUND = 4 << 20, LANE_ROUND = 1 << 20 };
@@ -72,15 +72,34 @@ static bool has_flight(const struct data_files_params *params)
 	return params->set->plan->nr_rings > params->set->plan->nr_drained;
 }
 
-/* The collector of build-ids sees what goes by. Where it cannot the file is read back in the end. */
-static int add_build_ids(const struct data_files_params *params, struct data_file *file)
+/* In their order; of threads that share an output the first one's writer has them. */
+static int add_stages(const struct data_files_params *params, const struct data_files *files, size_t index)
 {
-	if (!params->events || file->lane)
-		return 0;
-	int err = collector_new(params->events, params->nr_events, &file->live);
-	if (!err)
-		pack_stage_add(file->writer, collector_stage(file->live));
-	return err == -EOPNOTSUPP ? 0 : err;
+	const struct stage_output output = {
+		.index = params->into ? 0 : index, .nr = params->into ? 1 : files->nr, .regular = params->regular};
+	struct data_file *file = &files->files[index];
+	struct stage **last = &file->stages;
+	int err = 0;
+
+	for (struct stage_maker *maker = params->makers; maker && !file->lane && !err; maker = maker->next) {
+		struct stage *stage = NULL;
+		err = maker->make(maker, &output, &stage);
+		if (err || !stage)
+			continue;
+		pack_stage_add(file->writer, stage);
+		*last = stage;
+		last = &stage->next;
+	}
+	return err;
+}
+
+static void free_stages(struct data_file *file)
+{
+	for (struct stage *stage = file->stages, *next; stage; stage = next) {
+		next = stage->next;
+		stage->ops->free(stage);
+	}
+	file->stages = NULL;
 }
 
 /* The file that a ring is drained into. */
@@ -98,6 +117,8 @@ static void open_stream(const struct data_files_params *params, struct data_file
 	for (size_t ring = 0; ring < params->set->plan->nr_drained; ring++)
 		if (file_of_ring(params, ring) == index)
 			which[nr++] = ring;
+	if (!nr)
+		file->writer->complete_ns = UINT64_MAX;
 	file->stream = (struct stream){
 		.rings = params->set->rings,
 		.which = which,
@@ -146,9 +167,10 @@ static int open_writer(const struct data_files_params *params, struct data_files
 	} else {
 		file->writer = params->into;
 	}
-	if (!err && add_build_ids(params, file))
-		err = diag_set(reterr, -ENOMEM, "out of memory");
-	return err;
+	if (err)
+		return err;
+	err = add_stages(params, files, index);
+	return err ? diag_set(reterr, err, "%s: stages: %s", params->path, strerror(-err)) : 0;
 }
 
 static int open_files(const struct data_files_params *params, struct data_files *files, struct diag *reterr)
@@ -210,7 +232,7 @@ void data_files_exchange(struct data_files *files, struct data_files *next)
 	for (size_t i = 0; i < files->nr; i++) {
 		struct data_file *file = &files->files[i], *other = &next->files[i];
 		EXCHANGE(file->writer, other->writer);
-		EXCHANGE(file->live, other->live);
+		EXCHANGE(file->stages, other->stages);
 		EXCHANGE(file->path, other->path);
 		EXCHANGE(file->fd, other->fd);
 		other->stream.nr_rings = 0; /* what is in them is for the others */
@@ -262,6 +284,10 @@ int data_files_close(struct data_files *files, struct diag *reterr)
 {
 	int first_err = 0;
 
+	/* A stage of one file may wait for what comes out of the rings of others. */
+	for (size_t i = 0; i < files->nr; i++)
+		if (files->files[i].path && files->files[i].writer && files->files[i].stages)
+			pack_stage_run_stages(files->files[i].writer);
 	for (size_t i = 0; i < files->nr; i++) {
 		struct data_file *file = &files->files[i];
 		if (!file->path || !file->writer)
@@ -289,7 +315,7 @@ void data_files_fini(struct data_files *files)
 		extent_list_fini(&file->extents);
 		if (file->path)
 			writer_close(file->writer, NULL);
-		collector_free(file->live); /* it is a stage of that writer */
+		free_stages(file); /* of that writer */
 		if (file->fd >= 0)
 			close(file->fd);
 		free(file->path);

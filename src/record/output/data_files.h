@@ -15,22 +15,21 @@
 #include "stream/stream.h"
 
 struct diag;
-struct event_desc;
 struct eventset;
-struct collector;
 struct pack_pool;
+struct stage;
+struct stage_maker;
 
 struct thread_layout;
 
 struct data_file {
 	struct stream stream;
 	struct writer *writer;
-	bool lane; /* the writer is a lane into that of the first file (pack_stage.h), and ours */
-	struct collector
-		*live;   /* a stage of the output: collects build-ids; NULL: of lanes, and where they are not wanted */
-	char *path;      /* heap; of a directory's file; NULL: the recording's one output */
-	int fd;          /* -1: not ours */
-	uint64_t stored; /* valid when closed: bytes in the file, whole records */
+	bool lane;                  /* the writer is a lane into that of the first file (pack_stage.h), and ours */
+	struct stage *stages;       /* ours; of the writer, in order; NULL: none, as of lanes */
+	char *path;                 /* heap; of a directory's file; NULL: the recording's one output */
+	int fd;                     /* -1: not ours */
+	uint64_t stored;            /* valid when closed: bytes in the file, whole records */
 	struct extent_list extents; /* valid when closed; of what was compressed */
 	uint64_t unwritten_bytes;   /* valid when closed: what an error kept out of it */
 };
@@ -53,9 +52,8 @@ struct data_files_params {
 	const struct thread_layout *layout; /* with `into`: who drains what; NULL: one thread */
 	const char *path;                   /* of the output or the directory */
 	struct pack_pool *pool;             /* compresses; NULL: nothing is compressed */
-	/* Whose samples are observed by a build-id collector; NULL: none. */
-	const struct event_desc *events;
-	size_t nr_events;
+	struct stage_maker *makers;         /* borrowed; stages that each output gets, in order; NULL: none */
+	bool regular;                       /* the output can be read back */
 };
 
 int data_files_open(const struct data_files_params *params, struct data_files *ret, struct diag *reterr);

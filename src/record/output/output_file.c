@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "compress/extent.h"
 #include "compress/extent_index.h"
+#include "perfdata/ledger.h"
 #include "record/build_ids/collector.h"
 #include "record/features/features.h"
 #include "record/output/finish.h"
@@ -23,6 +24,7 @@
 #include "record/setup/options.h"
 #include "stream/pack_pool.h"
 #include "stream/pack_stage.h"
+#include "stream/stage.h"
 
 static int storing_error(const struct output_file *output, uint64_t stored, int err, struct diag *reterr)
 {
@@ -68,13 +70,6 @@ static bool wants_build_ids(const struct output_file *output, const struct outpu
 	return params->options->build_ids && !output->dest.pipe && is_regular(output->dest.fd);
 }
 
-/* While it is written? Not by threads that each have as many rings as they can copy: that file is read back in the end.
- */
-static bool looks_on(const struct output_file *output, const struct output_params *params)
-{
-	return wants_build_ids(output, params) && !params->options->cpus_per_thread;
-}
-
 static int open_data_files(struct output_file *output, const struct output_params *params, struct diag *reterr)
 {
 	struct data_files_params files = {
@@ -86,8 +81,8 @@ static int open_data_files(struct output_file *output, const struct output_param
 		.layout = params->layout,
 		.path = output->dest.path,
 		.pool = params->pool,
-		.events = looks_on(output, params) ? params->described->descs : NULL,
-		.nr_events = params->described->nr_descs,
+		.makers = params->makers,
+		.regular = !output->dest.pipe && is_regular(output->dest.fd),
 	};
 
 	return data_files_open(&files, &output->files, reterr);
@@ -243,7 +238,12 @@ static int collect_initial_state(const struct output_file *output, const struct 
 		.task_log = params->task_log,
 	};
 
-	return prologue_initial_state(&state, out, reterr);
+	int err = prologue_initial_state(&state, out, reterr);
+
+	if (err)
+		return err;
+	err = stage_makers_initial_state(params->makers, buf_span(out));
+	return err ? diag_set(reterr, err, "stages: %s", strerror(-err)) : 0;
 }
 
 int output_file_begin_task_log(const struct output_file *output, const struct output_params *params,
@@ -333,6 +333,30 @@ static const struct feature_compressed *describe_ratio(const struct output_param
 	return ret;
 }
 
+/* What stages have dropped since the last output was finished. When, they do not tell. */
+static int add_drops(struct pack_pool *pool, struct ledger *ledger)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&pool->lock);
+	for (size_t i = 0; i < POOL_DROP_REASONS && !err; i++) {
+		struct pack_drops *drops = &pool->totals.drops[i];
+		const struct ledger_entry entry = {
+			.event = (uint32_t)LEDGER_NO_EVENT,
+			.cause = LEDGER_DROPPED,
+			.cpu = -1,
+			.tid = -1,
+			.from_ns = ledger->ended_ns,
+			.to_ns = ledger->ended_ns,
+			.count = drops->nr_samples - drops->nr_in_ledger,
+		};
+		err = entry.count ? ledger_add(ledger, &entry) : 0;
+		drops->nr_in_ledger = drops->nr_samples;
+	}
+	pthread_mutex_unlock(&pool->lock);
+	return err;
+}
+
 static int finish(struct output_file *output, const struct output_params *common, const struct output_closing *closing,
 		  struct finish_params *params, struct output_result *result, struct diag *reterr)
 {
@@ -353,12 +377,14 @@ static int finish(struct output_file *output, const struct output_params *common
 	params->all_build_ids = common->options->all_build_ids;
 	params->build_ids = wants_build_ids(output, common);
 	for (size_t i = 0; i < output->files.nr; i++)
-		lives[i] = output->files.files[i].live;
+		lives[i] = collector_of(output->files.files[i].stages);
 	params->lives = lives;
 	params->nr_lives = !common->options->directory;
 	params->parts = parts;
 	params->nr_parts = common->options->directory ? output->files.nr : 0;
 	params->ledger = closing->ledger;
+	if (closing->ledger && add_drops(common->pool, closing->ledger))
+		return diag_set(reterr, -ENOMEM, "out of memory");
 	params->losses = closing->losses;
 	params->cpu_from_ns = closing->cpu_from_ns;
 	result->bytes = 0;

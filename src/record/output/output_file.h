@@ -23,6 +23,7 @@ struct ledger;
 struct loss_times;
 struct pack_pool;
 struct recording_options;
+struct stage_maker;
 struct task_log;
 struct target;
 struct thread_layout;
@@ -38,6 +39,7 @@ struct output_params {
 	struct pack_pool *pool;             /* compresses; NULL: nothing is compressed */
 	struct task_log *task_log;          /* knows the tasks; NULL: /proc does */
 	const struct thread_layout *layout; /* who drains what; NULL: one thread does */
+	struct stage_maker *makers;         /* of the stages of each output; NULL: none */
 };
 
 struct output_file {

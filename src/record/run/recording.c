@@ -47,6 +47,7 @@
 #include "record/setup/workload.h"
 #include "record/synth/synth.h"
 #include "stream/pack_pool.h"
+#include "stream/stage.h"
 #include "sysinfo/topology.h"
 
 /* Everything that one recording owns; each part is made by one step of recording_run() and ended by recording_fini().
@@ -70,7 +71,9 @@ struct recording {
 	struct features_params features;
 	struct pack_pool *pool; /* NULL: nothing is compressed */
 	struct feature_compressed compressed;
-	struct task_log *task_log; /* NULL: one file is all there will be */
+	struct task_log *task_log;  /* NULL: one file is all there will be */
+	struct stage_maker *makers; /* of the stages of each output */
+	struct collector_maker collectors;
 	struct output_params common;
 	struct output_file output;
 	struct rotation rotation;
@@ -350,6 +353,21 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 	return 0;
 }
 
+/* The stages of each output, in their order: what changes records stands before what looks at them. */
+static int choose_stages(struct recording *rec, struct diag *reterr)
+{
+	const struct recording_options *options = rec->options;
+
+	(void)reterr;
+	rec->collectors = (struct collector_maker){
+		.maker.make = collector_make, .events = rec->described.descs, .nr_events = rec->described.nr_descs};
+	/* Threads that each have as many rings as they can copy: that file is read back in the end. */
+	if (options->build_ids && !options->cpus_per_thread)
+		stage_makers_add(&rec->makers, &rec->collectors.maker);
+	rec->common.makers = rec->makers;
+	return 0;
+}
+
 /* All that was compressed is written. */
 static void end_compression(struct recording *rec, struct recording_result *result)
 {
@@ -357,6 +375,8 @@ static void end_compression(struct recording *rec, struct recording_result *resu
 		return;
 	pack_pool_stop(rec->pool);
 	result->packed = rec->pool->totals;
+	for (size_t i = 0; i < POOL_DROP_REASONS; i++)
+		result->lost_records += result->packed.drops[i].nr_samples;
 	result->compressed = rec->compressed.level != 0;
 	result->pool_bytes = rec->pool->memory_bytes;
 }
@@ -854,10 +874,10 @@ static int make_plan(struct recording *rec, struct diag *reterr)
 static int prepare(struct recording *rec, struct diag *reterr)
 {
 	static int (*const steps[])(struct recording * rec, struct diag * reterr) = {
-		configure,     catch_signals,     open_control,    fork_workload, open_task_pauser,
-		make_plan,     open_trigger, /* before the rings that take all the memory that may be locked */
-		divide_memory, open_rings,        lay_out_threads, open_path,     describe_events,
-		open_steering, start_compression, open_output,     start_readers, open_rotation,
+		configure,         catch_signals, open_control,    fork_workload, open_task_pauser, make_plan,
+		open_trigger, /* before the rings that take all the memory that may be locked */
+		divide_memory,     open_rings,    lay_out_threads, open_path,     describe_events,  open_steering,
+		start_compression, choose_stages, open_output,     start_readers, open_rotation,
 	};
 
 	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
