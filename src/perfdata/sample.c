@@ -190,10 +190,12 @@ static void decode_variable(struct decoder *d, struct sample *ret)
 		ret->raw = take_padded(at, cursor_u32(at), sizeof(uint32_t));
 	if (type & PERF_SAMPLE_BRANCH_STACK)
 		decode_branches(d, ret);
+	const uint8_t *dump = at->at;
 	if (type & PERF_SAMPLE_REGS_USER)
 		decode_regs(at, attr->sample_regs_user, &ret->user_regs);
 	if (type & PERF_SAMPLE_STACK_USER)
 		decode_stack(at, ret);
+	ret->user_dump = (struct span){dump, (size_t)(at->at - dump)};
 }
 
 static void decode_rest(struct decoder *d, struct sample *ret)

@@ -41,6 +41,7 @@ struct sample {
 	struct sample_branch_stack branches;
 	struct sample_regs user_regs, intr_regs;
 	struct span user_stack; /* the bytes in use (dyn_size), not the whole dump */
+	struct span user_dump;  /* both as they lie in the record, with all their sizes */
 	uint64_t weight, data_src, transaction, phys_addr, cgroup, data_page_size, code_page_size;
 	struct span aux;
 };
