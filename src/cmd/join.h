@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * join: what stands before and behind the records of a file that is made of one or several recordings of one machine:
+ * their events and their features. Used by one thread.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/hash_table.h"
+#include "perfdata/attr.h"
+#include "perfdata/feature.h"
+
+struct diag;
+struct session;
+
+/* Zeroed: nothing was added. */
+struct join {
+	struct event_desc *events;
+	size_t nr_events;
+	struct hash_table ids; /* of all events: to the index, plus 1 */
+	struct feature_set features;
+	const struct session *first; /* NULL: nothing was added */
+};
+
+/*
+ * Adds a recording, which must stay open until join_fini(): an event equal to one that is there gives its ids to that
+ * one, others are appended. -EINVAL: it cannot be joined, and why; -ENOMEM, -EBADMSG.
+ */
+int join_add(struct join *join, const struct session *session, struct diag *reterr);
+
+/* join->features of all that were added, in the order of their adding. -EINVAL, -EBADMSG, -ENOMEM. */
+int join_features(struct join *join, struct session *const sessions[], size_t nr, struct diag *reterr);
+
+void join_fini(struct join *join); /* zeroed is fine */
