@@ -82,8 +82,8 @@ def children(pid):
 
 def read_until(condition, what, pipe, out=None):
     """
-    wait_until() with somebody who reads the pipe meanwhile, which else is full before the recording begins: how much a recorder
-    has to tell of a machine, nobody knows.
+    wait_until() that reads the pipe, which else is full before the recording begins: the size of the initial state
+    is not known.
     """
     def look():
         try:
@@ -207,7 +207,7 @@ def recorder(program, spawn):
 
 @pytest.fixture
 def steady_sysctl():
-    """No test changes kernel.perf_event_paranoid meanwhile."""
+    """No test changes kernel.perf_event_paranoid until the end of this one."""
     with open(SYSCTL_LOCK, 'w') as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
         yield
@@ -227,7 +227,7 @@ def perf():
     path = shutil.which(os.environ.get('PERF', 'perf'))
     if not path:
         pytest.skip('perf is not installed (Debian: linux-perf)')
-    # The configuration of whoever runs the tests must not change what perf does; nor may it ask the network.
+    # The configuration of the user must not change what perf does; nor may it ask the network.
     environment = {'PERF_CONFIG': '/dev/null', 'PERF_PAGER': 'cat', 'DEBUGINFOD_URLS': ''}
     return lambda *args, env=None, **keywords: run_command(
         [path, *args], env={**environment, **(env or {})}, **keywords)
@@ -249,7 +249,7 @@ def others_live_elsewhere(need_root):
                 os.readlink(f'{task}/exe')
                 if home(task) != home('/proc/self'):
                     return True
-            except OSError:  # a thread of the kernel; it has ended; nobody may look
+            except OSError:  # a thread of the kernel; it has ended; it may not be read
                 pass
         return False
 

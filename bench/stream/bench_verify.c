@@ -61,7 +61,7 @@ static int check_record(struct check *check, const struct perf_event_header *hea
 		return check_lost(check, record, offset);
 	if (header->type == RECORD_FINISHED_ROUND && header->size == sizeof(*header))
 		return 0;
-	return diag_set(check->reterr, -EBADMSG, "offset %llu: a record of type %u and %u bytes that nobody made",
+	return diag_set(check->reterr, -EBADMSG, "offset %llu: a record of type %u and %u bytes that was not generated",
 			(unsigned long long)offset, header->type, header->size);
 }
 

@@ -168,7 +168,7 @@ static int reply(struct server *server, uint64_t unique, const struct answer *an
 	};
 	struct iovec parts[] = {{&header, sizeof(header)}, {(void *)(uintptr_t)answer->bytes, answer->len}};
 
-	/* ENOENT: whoever asked was interrupted and gave up. */
+	/* ENOENT: the request was interrupted and given up. */
 	return writev(server->device_fd, parts, answer->len ? 2 : 1) < 0 && errno != ENOENT ? -errno : 0;
 }
 

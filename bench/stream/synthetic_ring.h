@@ -49,7 +49,7 @@ struct synthetic_ring {
 	_Atomic uint64_t marked_ns;
 };
 
-/* All in one mapping. Owned by whoever mapped them. */
+/* All in one mapping. Owned by their creator. */
 struct synthetic_rings {
 	struct synthetic_ring *rings;
 	size_t nr, ring_bytes, stride; /* stride: bytes from one data area to the next */

@@ -38,7 +38,7 @@ int cpuset_possible(struct cpuset *set);
 /* Where the calling thread may run. 0, -ENOMEM or -errno of sched_getaffinity(2). */
 int cpuset_allowed(struct cpuset *set);
 
-/* How many those are; at least 1, also where nobody can tell. */
+/* How many those are; at least 1, also where it is not known. */
 unsigned cpuset_count_allowed(void);
 
 /*

@@ -3,7 +3,7 @@
 
 Each file takes BYTES bytes; a write behind them fails with ERRNO. BYTES 0: writes are fine, close(2) fails, as on a
 remote disk that turns out to be full. With SECONDS each write takes so long; the first that ends behind STALL_AT takes
-STALL_SECONDS more, and whatever else is asked for meanwhile waits. Files live in memory.
+STALL_SECONDS more, and other requests wait for its end. Files live in memory.
 """
 import errno
 import stat

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""--on-pressure=freeze: what is recorded stands still until there is room, and nothing is lost; whoever dies, it goes on."""
+"""--on-pressure=freeze: what is recorded stands still until there is room, and nothing is lost; it goes on when the
+recorder or the watchdog dies."""
 import errno
 import json
 import os
@@ -61,7 +62,7 @@ def test_reader_that_waits(program, programs, spawn, need_tracefs, tmp_path):
 
 @pytest.mark.parametrize('how', [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_recorder_that_ends(program, programs, spawn, need_tracefs, tmp_path, how):
-    """Killed, the command goes on and nobody is left behind; asked to end, the recorder ends the command as ever."""
+    """A recorder that is killed leaves a running command and no process; one that is asked to end ends the command."""
     calls = CALLS if how == signal.SIGKILL else 2000000000
     recorder, pipe = start(program, spawn, tmp_path / 'p', calls=calls, command=programs / 'syscalls')
     command = command_of(recorder, pipe)
@@ -83,7 +84,7 @@ def test_recorder_that_ends(program, programs, spawn, need_tracefs, tmp_path, ho
 
 
 def test_watchdog_that_ends(millrace, program, programs, spawn, need_tracefs, tmp_path):
-    """Nobody is stopped whom nobody would let go on: then it is as without the option."""
+    """Without its watchdog the recorder stops no task: then it is as without the option."""
     recorder, pipe = start(program, spawn, tmp_path / 'p', command=programs / 'syscalls')
     said = tmp_path / 'p.words'
     with pipe, (tmp_path / 'p').open('wb') as out:

@@ -201,7 +201,7 @@ def test_kill_200(millrace, program, programs, perf, spawn, need_tracefs, tmp_pa
     kill_many(millrace, program, programs, perf, spawn, tmp_path, 200)
 
 
-GETPPID = 110  # whose arguments nobody looks at: x86-64
+GETPPID = 110  # whose arguments the kernel ignores: x86-64
 PROMISED_S = 1.0  # millrace-record(1)
 COMMITTED = {
     'serial': ['--writer=serial'],

@@ -84,7 +84,7 @@ def test_close_that_fails(millrace, failing_fs):
 
 
 def test_window_that_vanishes(program, programs, need_tracefs, spawn, tmp_path):
-    """Somebody cuts the mapped file: SIGBUS in the window, which ends the recording and not the recorder."""
+    """Another process truncates the mapped file: SIGBUS in the window ends the recording, not the recorder."""
     file = tmp_path / 'x.data'
     recorder = spawn([program, 'record', '--mmap-output', '-o', file, '-e', 'raw_syscalls:sys_enter', '--',
                       programs / 'syscalls', '-t', '2', '-n', str(ENDLESS)], stderr=subprocess.PIPE,

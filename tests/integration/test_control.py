@@ -159,7 +159,7 @@ def test_garbage_and_partial_lines(control, way):
     assert err.count('unknown command') < 40 and '\xff' not in err and '\1' not in err
 
 
-def test_acknowledgements_that_nobody_reads(control, way):
+def test_acknowledgements_that_are_not_read(control, way):
     """They fill what the kernel keeps, and are dropped then: the recording goes on, and stops when told."""
     recording = control(way, '-e', 'cpu-clock')
     for _ in range(3000):

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from test_event_rights import fixture_paranoid, fixture_record_as_nobody  # noqa: F401 (fixtures)
+from test_event_rights import fixture_paranoid, fixture_record_unprivileged  # noqa: F401 (fixtures)
 
 
 @pytest.fixture(name='findings')
@@ -42,9 +42,9 @@ def test_record_does_what_doctor_says(findings, millrace, tmp_path, name, args):
     assert (done.status == 0) == (findings[name]['state'] == 'yes'), done
 
 
-def test_an_ordinary_user_sees_what_to_change(paranoid, record_as_nobody):
+def test_an_ordinary_user_sees_what_to_change(paranoid, record_unprivileged):
     def doctor():
-        done = record_as_nobody.run(['sh', '-c', '"$0" doctor --json'])
+        done = record_unprivileged.run(['sh', '-c', '"$0" doctor --json'])
         return {finding['name']: finding for finding in json.loads(done.out)}
 
     paranoid(2)

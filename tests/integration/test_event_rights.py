@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What somebody without rights may record, and what the refusals say."""
+"""What a user without privileges may record, and what the refusals say."""
 import fcntl
 import os
 import pathlib
@@ -12,7 +12,7 @@ import pytest
 from conftest import SYSCTL_LOCK
 
 PARANOID = pathlib.Path('/proc/sys/kernel/perf_event_paranoid')
-NOBODY = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups', '--inh-caps=-all']
+UNPRIVILEGED = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups', '--inh-caps=-all']
 USER_ONLY = 'forbids to watch the kernel: sampling user space only'
 
 
@@ -37,9 +37,9 @@ def fixture_paranoid(need_root):
     lock.close()
 
 
-@pytest.fixture(name='record_as_nobody')
-def fixture_record_as_nobody(need_root, program, run):
-    """record_as_nobody('-e', 'cs', '--', 'true') -> Done of a millrace that nobody runs, in a directory of nobody's."""
+@pytest.fixture(name='record_unprivileged')
+def fixture_record_unprivileged(need_root, program, run):
+    """record_unprivileged('-e', 'cs', '--', 'true') -> Done of a millrace of uid 65534, in its directory."""
     with tempfile.TemporaryDirectory() as path:
         directory = pathlib.Path(path)
         directory.chmod(0o777)
@@ -48,19 +48,19 @@ def fixture_record_as_nobody(need_root, program, run):
         copy.chmod(0o755)
 
         def record(*args, **keywords):
-            return run([*NOBODY, copy, 'record', '-o', directory / 'data', *args], **keywords)
+            return run([*UNPRIVILEGED, copy, 'record', '-o', directory / 'data', *args], **keywords)
 
-        # A command of nobody's, whose last two arguments are the program and the directory.
-        record.run = lambda command, **keywords: run([*NOBODY, *command, copy, directory], **keywords)
+        # A command of that user, whose last two arguments are the program and the directory.
+        record.run = lambda command, **keywords: run([*UNPRIVILEGED, *command, copy, directory], **keywords)
         yield record
 
 
-def test_kernel_is_left_out(paranoid, record_as_nobody):
+def test_kernel_is_left_out(paranoid, record_unprivileged):
     paranoid(2)
-    assert f'cs: kernel.perf_event_paranoid {USER_ONLY}' in record_as_nobody('-e', 'cs', '--', 'true').err
-    assert 'forbids' not in record_as_nobody('-e', 'cs:u', '--', 'true').err
+    assert f'cs: kernel.perf_event_paranoid {USER_ONLY}' in record_unprivileged('-e', 'cs', '--', 'true').err
+    assert 'forbids' not in record_unprivileged('-e', 'cs:u', '--', 'true').err
     paranoid(1)
-    assert 'forbids' not in record_as_nobody('-e', 'cs', '--', 'true').err
+    assert 'forbids' not in record_unprivileged('-e', 'cs', '--', 'true').err
 
 
 @pytest.mark.parametrize('level, args, enough', [
@@ -68,26 +68,26 @@ def test_kernel_is_left_out(paranoid, record_as_nobody):
     (2, ['-e', 'cs', '-a'], 0),
     (1, ['-e', 'cs', '-a'], 0),
 ])
-def test_refusal_names_the_sysctl(paranoid, record_as_nobody, level, args, enough):
+def test_refusal_names_the_sysctl(paranoid, record_unprivileged, level, args, enough):
     paranoid(level)
-    err = record_as_nobody(*args, '--', 'true', status=255).err
+    err = record_unprivileged(*args, '--', 'true', status=255).err
     assert f'event {args[1]}: not permitted: kernel.perf_event_paranoid is {level}' in err
     assert f'sysctl kernel.perf_event_paranoid={enough}' in err
     assert 'CAP_PERFMON' in err
     assert len(err.splitlines()) == 1
 
 
-def test_foreign_process(paranoid, record_as_nobody):
+def test_foreign_process(paranoid, record_unprivileged):
     paranoid(1)
-    err = record_as_nobody('-e', 'cs', '-p', '1', status=255).err
+    err = record_unprivileged('-e', 'cs', '-p', '1', status=255).err
     assert 'event cs: process 1 may not be watched' in err
 
 
-def test_probes_take_a_right(paranoid, record_as_nobody):
+def test_probes_take_a_right(paranoid, record_unprivileged):
     if not os.path.exists('/sys/bus/event_source/devices/uprobe'):
         pytest.skip('this kernel has no uprobes')
     paranoid(1)
-    err = record_as_nobody('-e', 'uprobe/config=0/', '--', 'true', status=255).err
+    err = record_unprivileged('-e', 'uprobe/config=0/', '--', 'true', status=255).err
     assert 'event uprobe/config=0/: not permitted: uprobes and kprobes take CAP_PERFMON' in err
 
 
@@ -115,17 +115,17 @@ def test_tracepoints_of_own_tasks(paranoid, need_tracefs, program, run, tmp_path
     assert 'captured' in run(record).err
 
 
-def test_unreadable_tracefs(paranoid, need_tracefs, record_as_nobody):
+def test_unreadable_tracefs(paranoid, need_tracefs, record_unprivileged):
     """Both obstacles at once: the modes of tracefs, whose files are for their group only, and the sysctl."""
     if need_tracefs.stat().st_mode & 0o5:
         pytest.skip('everybody may read this tracefs')
     paranoid(2)
-    err = record_as_nobody('-e', 'sched:sched_switch', '--', 'true', status=129).err
+    err = record_unprivileged('-e', 'sched:sched_switch', '--', 'true', status=129).err
     assert 'tracepoint sched:sched_switch: no permission' in err
     assert 'mount -o remount,mode=750,gid=' in err
     assert f'{need_tracefs}; sysctl kernel.perf_event_paranoid=-1' in err
     paranoid(-1)
-    assert 'sysctl' not in record_as_nobody('-e', 'sched:sched_switch', '--', 'true', status=129).err
+    assert 'sysctl' not in record_unprivileged('-e', 'sched:sched_switch', '--', 'true', status=129).err
 
 
 def test_tracefs_is_mounted(need_tracefs, program, run, tmp_path):
@@ -146,14 +146,14 @@ ALL_LEVELS = [2, 1, 0, -1]
 
 
 @pytest.mark.parametrize('level', ALL_LEVELS)
-def test_each_level_gives_what_it_allows(paranoid, record_as_nobody, level):
+def test_each_level_gives_what_it_allows(paranoid, record_unprivileged, level):
     paranoid(level)
-    done = record_as_nobody('-e', 'cpu-clock', '--', 'true')
+    done = record_unprivileged('-e', 'cpu-clock', '--', 'true')
     assert ('user space only' in done.err) == (level > 1) and 'captured' in done.err
-    assert record_as_nobody('-e', 'cpu-clock:u', '-g', '--', 'true').err.startswith('millrace: captured')
-    everything = record_as_nobody('-e', 'cpu-clock', '-a', '--', 'true', status=255 if level > 0 else 0)
+    assert record_unprivileged('-e', 'cpu-clock:u', '-g', '--', 'true').err.startswith('millrace: captured')
+    everything = record_unprivileged('-e', 'cpu-clock', '-a', '--', 'true', status=255 if level > 0 else 0)
     assert ('not permitted' in everything.err) == (level > 0)
-    kernel = record_as_nobody('-e', 'cpu-clock', '--all-kernel', '--', 'true', status=255 if level > 1 else 0)
+    kernel = record_unprivileged('-e', 'cpu-clock', '--all-kernel', '--', 'true', status=255 if level > 1 else 0)
     assert ('not permitted' in kernel.err) == (level > 1)
 
 
@@ -165,43 +165,43 @@ def test_root_is_given_everything_at_any_level(paranoid, program, run, tmp_path)
 
 
 @pytest.mark.parametrize('option', ['--namespaces', '--phys-data'])
-def test_what_only_root_gets_is_named(paranoid, record_as_nobody, option):
+def test_what_only_root_gets_is_named(paranoid, record_unprivileged, option):
     paranoid(2)
-    err = record_as_nobody('-e', 'cpu-clock:u', option, '--', 'true', status=255).err
+    err = record_unprivileged('-e', 'cpu-clock:u', option, '--', 'true', status=255).err
     assert 'only CAP_PERFMON (root) gives' in err and f'leave out {option}' in err
 
 
-def test_smaller_rings_rather_than_none(paranoid, record_as_nobody, programs):
+def test_smaller_rings_rather_than_none(paranoid, record_unprivileged, programs):
     """The first recording takes most of the memory that a user may lock, and starts the second, which gets the rest."""
     paranoid(0)
     for size, message in (('512K', None), ('64M', 'would fit')):
-        done = record_as_nobody('-m', size, '-e', 'cpu-clock:u', '--', 'true', status=255 if message else 0)
+        done = record_unprivileged('-m', size, '-e', 'cpu-clock:u', '--', 'true', status=255 if message else 0)
         assert (message or 'captured') in done.err
     inner = ['sh', '-c', 'ulimit -l 0; exec "$0" record -m 256K -a -e cpu-clock -o "$1/a" -- '
                          '"$0" record -a -e cpu-clock -o "$1/b" -- true']
-    done = record_as_nobody.run(inner)
+    done = record_unprivileged.run(inner)
     assert 'no more locked memory is allowed (kernel.perf_event_mlock_kb, ulimit -l)' in done.err
     assert done.err.count('captured') == 2
 
 
-def test_small_rings_lose_nothing(paranoid, record_as_nobody):
+def test_small_rings_lose_nothing(paranoid, record_unprivileged):
     """Who may lock no more than everybody gets the usual rings, and no word about it."""
     paranoid(0)
-    done = record_as_nobody.run(['sh', '-c', 'ulimit -l 0; exec "$0" record -v -e cpu-clock:u -o "$1/data" -- true'])
+    done = record_unprivileged.run(['sh', '-c', 'ulimit -l 0; exec "$0" record -v -e cpu-clock:u -o "$1/data" -- true'])
     ring, wakeup = map(int, re.search(r'rings of (\d+) KiB, wake-up at (\d+) KiB', done.err).groups())
     assert wakeup * 2 == ring
     assert ring + 4 <= int(pathlib.Path('/proc/sys/kernel/perf_event_mlock_kb').read_text())
 
 
-def test_in_a_user_namespace(paranoid, record_as_nobody):
-    """Root there is nobody here."""
+def test_in_a_user_namespace(paranoid, record_unprivileged):
+    """Root there is uid 65534 here."""
     paranoid(2)
-    probe = record_as_nobody.run(['unshare', '-Ur', 'true'], status=None)
+    probe = record_unprivileged.run(['unshare', '-Ur', 'true'], status=None)
     if probe.status:
         pytest.skip(f'no user namespaces: {probe.err.strip()}')
     within = ['unshare', '-Ur', 'sh', '-c']
-    assert USER_ONLY in record_as_nobody.run([*within, '"$0" record -e cpu-clock -o "$1/data" -- true']).err
-    err = record_as_nobody.run([*within, '"$0" record -a -e cpu-clock -o "$1/data" -- true'], status=255).err
+    assert USER_ONLY in record_unprivileged.run([*within, '"$0" record -e cpu-clock -o "$1/data" -- true']).err
+    err = record_unprivileged.run([*within, '"$0" record -a -e cpu-clock -o "$1/data" -- true'], status=255).err
     assert 'not permitted: kernel.perf_event_paranoid is 2' in err
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
 Older kernels: tests/programs/refuse.c refuses perf_event_open(2) when one bit of the attr is set, each bit in turn. What can be
-left out is left out, and said with -v; what somebody asked for is refused, by name. It refuses ioctls, too.
+left out is left out, and said with -v; what was asked for is refused, by name. It refuses ioctls, too.
 """
 import json
 import os
@@ -37,7 +37,7 @@ DROPPED = {
     'sample_id_all': (BITS, 1 << 18, '', 'sample_id_all (2.6.38)'),
 }
 
-# Bits that somebody asked for: what the error says.
+# Bits that an option asked for: what the error says.
 REFUSED = {
     'code_page_size': (SAMPLE_TYPE, 1 << 23, '--code-page-size'),
     'data_page_size': (SAMPLE_TYPE, 1 << 22, '--data-page-size'),

@@ -108,7 +108,7 @@ def test_snapshots_of_rings_that_overflow_are_runs(run, programs, need_tracefs):
 
 
 def test_perf_is_blind_at_a_snapshot_and_we_are_not(run, perf, need_root, need_tracefs):
-    """The same counted calls: what is missing between two files was made while nobody looked."""
+    """The same counted calls: what is missing between two files was made between two snapshots."""
     for _ in range(5):
         seen = json.loads(run([BENCH / 'blind', '--json', '--runs', '1', '--snapshots', '3'], timeout=120).out)
         if max(of['bytes'] for of in seen.values()) > 96 << 20:

@@ -17,12 +17,12 @@ pytestmark = pytest.mark.alone
 # The second event has lost nothing but samples.
 COUNTED = 'dummy,syscalls:sys_enter_getppid'
 
-# Makes calls until somebody says that it is enough, and goes when it is told: nobody else calls getppid(2).
+# Makes calls until the file `enough` exists, and ends when `go` does: no other program calls getppid(2).
 LOAD = '''
 import pathlib, subprocess, sys, time
 
-syscalls, told, enough, go = sys.argv[1:]
-with open(told, "w") as out:
+syscalls, counts, enough, go = sys.argv[1:]
+with open(counts, "w") as out:
     while not pathlib.Path(enough).exists():
         subprocess.run([syscalls, "-t", "2", "-n", "10000"], stdout=out, check=True)
     subprocess.run([syscalls, "-t", "2", "-n", "10000"], stdout=out, check=True)
@@ -51,20 +51,20 @@ def check(files, made, err):
 def steer(programs, need_tracefs, tmp_path, spawn):
     """steer(options, said, then='') -> (stderr, calls made): records LOAD until millrace has said so, and then that."""
     def record(options, said, then='', late=False):
-        told, enough, go, err = (tmp_path / name for name in ('told', 'enough', 'go', 'err'))
-        # Without this right nobody is real-time.
+        counts, enough, go, err = (tmp_path / name for name in ('counts', 'enough', 'go', 'err'))
+        # Without this right no thread is real-time.
         ordinary = ['setpriv', '--bounding-set=-sys_nice'] if late and os.geteuid() == 0 else []
         with open(err, 'wb') as stderr:
             process = spawn([*ordinary, MILLRACE, 'record', '-v', '-e', COUNTED, *options, '--', sys.executable, '-c', LOAD,
-                             programs / 'syscalls', told, enough, go], stderr=stderr)
-        wait_until(lambda: told.exists() or process.poll() is not None, 'the load has begun')
+                             programs / 'syscalls', counts, enough, go], stderr=stderr)
+        wait_until(lambda: counts.exists() or process.poll() is not None, 'the load has begun')
         for pattern, done, stop in ((said, enough, late), (then, go, False)):
             wait_until(lambda: stopped_for_a_while(process, err, pattern) if stop else
                        re.search(pattern, err.read_text()) or process.poll() is not None, pattern)
             done.touch()
         assert process.wait(60) == 0, err.read_text()
         assert 'Sanitizer' not in err.read_text(), err.read_text()
-        return err.read_text(), sum(int(line.split()[1]) for line in told.read_text().splitlines())
+        return err.read_text(), sum(int(line.split()[1]) for line in counts.read_text().splitlines())
 
     return record
 
@@ -135,7 +135,7 @@ def test_what_is_given_up_for_cpu_time_is_counted(steer, millrace, tmp_path, way
     assert re.search(r'poll interval from 0 to \d+ ms\n', millrace('report', '--loss', '-i', file).out)
 
 
-def test_files_are_switched_meanwhile(steer, tmp_path):
+def test_files_are_switched_under_a_limit(steer, tmp_path):
     err, made = steer(['--max-cpu=0.1', '-m', '8K', '--switch-output=1s', '-o', tmp_path / 'p.data'],
                       'rings are visited every [0-9]+ ms')
     check(sorted(tmp_path.glob('p.data.2*')), made, err)
@@ -159,7 +159,7 @@ def sleeps_of_main(process):
 
 
 @pytest.mark.parametrize('options', [[], ['-z9'], ['-z9', '--max-cpu=50']])
-def test_nobody_is_woken_for_a_quiet_recording(spawn, need_tracefs, tmp_path, options):
+def test_a_quiet_recording_wakes_no_thread(spawn, need_tracefs, tmp_path, options):
     process = spawn([MILLRACE, 'record', '-e', COUNTED, *options, '-o', tmp_path / 'p.data', '--', 'sleep', '60'],
                     stderr=tmp_path.joinpath('err').open('wb'))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""--flight: the last moments of a normal recording, kept in memory and written when somebody asks."""
+"""--flight: the last moments of a normal recording, kept in memory and written on request."""
 
 from collections import Counter
 
@@ -38,7 +38,8 @@ def test_size_is_the_limit(millrace, perf, programs, need_tracefs, tmp_path, opt
     assert files(tmp_path)[0].stat().st_size < 1 << 20
     script = perf('script', '-i', files(tmp_path)[0], status=None)
     if 'build-id.c' in script.err:
-        pytest.skip('somebody records --buildid-mmap for all tasks: the kernel marks our maps, too, and perf 6.1 trips over them')
+        pytest.skip('another recorder has --buildid-mmap for all tasks: the kernel marks our maps, too, '
+                    'and perf 6.1 fails on them')
     assert script.status == 0 and numbers(script.out) == calls and 'out of order' not in script.err
 
 
@@ -85,7 +86,7 @@ def test_post(millrace, programs, need_tracefs, tmp_path):
 
 
 def test_the_end_comes_before_the_post(millrace, tmp_path):
-    """What was asked for is written, also when the recording ends meanwhile."""
+    """A snapshot that was requested is written, also when the recording ends before it is."""
     millrace('record', '--flight=10s', '--flight-post=1h', '-e', 'cpu-clock', '-o', tmp_path / 'p.data', '--', 'sh', '-c',
              'kill -USR2 $PPID; sleep 0.2; kill -USR2 $PPID; sleep 0.2')
     assert len(files(tmp_path)) == 1

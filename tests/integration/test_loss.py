@@ -79,7 +79,7 @@ def test_each_file_has_what_it_cost(millrace, programs, need_tracefs, tmp_path):
     done = millrace('record', '-v', '--switch-output=1M', '-o', tmp_path / 'p', '-e', COUNTED, '--',
                     programs / 'syscalls', '-t', '2', '-n', '200000')
     costs = [loss_of(millrace, file)['cost'] for file in tmp_path.glob('p.*')]
-    # A switch that is under way at the end is made when nobody drains any more: the last file then costs no draining.
+    # A switch that is under way at the end is made when draining has ended: the last file then costs no draining.
     assert all(cost['end cpu ns'] > 0 for cost in costs) and any(cost['drain cpu ns'] > 0 for cost in costs)
     for name in ('drained bytes', 'drain visits', 'drain wake-ups'):
         assert re.search(rf' {name} +{sum(cost[name] for cost in costs)}$', done.err, re.MULTILINE), (done.err, costs)

@@ -32,7 +32,7 @@ def test_names_and_groups(record, perf, tmp_path):
 
 
 def test_in_e(record, perf, tmp_path):
-    """Where nobody else knows the word; modifiers and terms are those of -e."""
+    """Words that only libpfm4 knows; modifiers and terms are those of -e."""
     found = record('-e', 'PERF_COUNT_SW_TASK_CLOCK:u,PERF_COUNT_SW_CPU_CLOCK')
     assert [what for what, attr in found] == [TASK_CLOCK, CLOCK]
     assert perf('evlist', '-i', tmp_path / 'perf.data').out.splitlines()[0] == 'PERF_COUNT_SW_TASK_CLOCK:u'

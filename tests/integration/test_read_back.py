@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What was hit is known from what passed on its way into the file: nobody reads a recording back for its build-ids."""
+"""Build-ids are collected while records are written: no recording is read back for them."""
 import os
 import subprocess
 
@@ -10,7 +10,7 @@ MODES = ['', '--buffer-memory=64M', '--buffer-memory=64M --writer=direct', '-z',
 
 
 def bytes_read(process):
-    """By a process that has ended, until somebody waits for it."""
+    """By a process that has ended and was not waited for."""
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     try:
         with open(f'/proc/{process.pid}/io') as lines:

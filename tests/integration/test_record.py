@@ -105,7 +105,7 @@ def test_pipe_whose_reader_leaves(program, programs):
 
 @pytest.mark.parametrize('options', [[], ['--threads'], ['--buffer-memory=8M'], ['-z'], ['-a']], ids=' '.join)
 @pytest.mark.parametrize('how', [signal.SIGINT, signal.SIGTERM])
-def test_pipe_that_nobody_reads(program, spawn, need_tracefs, tmp_path, options, how):
+def test_pipe_that_is_not_read(program, spawn, need_tracefs, tmp_path, options, how):
     """It is full before the command begins: a signal ends the recorder, and the command never begins."""
     ours, theirs = os.pipe()
     fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, 4096)
@@ -136,7 +136,7 @@ def test_old_output_is_kept(millrace, file):
 
 
 @pytest.mark.parametrize('name', ['mine', 'mine.old'])
-def test_directory_of_somebody_else_is_left_alone(millrace, tmp_path, name):
+def test_directory_that_is_no_recording_is_left_alone(millrace, tmp_path, name):
     (tmp_path / name / 'deep').mkdir(parents=True)
     (tmp_path / name / 'precious').write_text('x')
     file = tmp_path / 'mine'
@@ -248,7 +248,7 @@ def test_command_that_does_not_end(recorder, tmp_path, file, stop):
 
 
 def test_command_outlives_its_first_thread(millrace, file):
-    """With -i nobody is recorded any more, but the command is not ours to end."""
+    """With -i no task is recorded any more, but the command is not ours to end."""
     code = ('import ctypes, os, threading, time\n'
             'def rest():\n time.sleep(1)\n os._exit(5)\n'
             'threading.Thread(target=rest).start()\n'
@@ -355,34 +355,35 @@ def test_cycles_fall_back_with_one_line(millrace, file):
 
 
 @pytest.fixture
-def as_nobody(need_root, steady_sysctl, run, program):
-    """as_nobody(args) runs a copy of the program without any privilege, in a directory that anybody may enter."""
+def unprivileged(need_root, steady_sysctl, run, program):
+    """unprivileged(args) runs a copy of the program without any privilege, in a directory that anybody may enter."""
     with tempfile.TemporaryDirectory(dir='/tmp') as directory:
         os.chmod(directory, 0o777)
         own = pathlib.Path(shutil.copy(program, directory))
         own.chmod(0o755)
-        nobody = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups']
-        yield lambda *args, **keywords: run([*nobody, own, *args], cwd=directory, **keywords)
+        drop = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups']
+        yield lambda *args, **keywords: run([*drop, own, *args], cwd=directory, **keywords)
 
 
 @pytest.mark.parametrize('args', [['-a', '-e', 'cpu-clock'], ['-e', 'cpu-clock:k']])
-def test_no_permission_says_what_would_give_it(as_nobody, args):
+def test_no_permission_says_what_would_give_it(unprivileged, args):
     if int(pathlib.Path('/proc/sys/kernel/perf_event_paranoid').read_text()) < 2:
         pytest.skip('kernel.perf_event_paranoid allows it here')
-    done = as_nobody('record', *args, '-o', 'x', '--', 'true', status=255)
+    done = unprivileged('record', *args, '-o', 'x', '--', 'true', status=255)
     lines = done.err.splitlines()
     assert len(lines) == 1 and 'perf_event_paranoid' in lines[0] and 'CAP_PERFMON' in lines[0], done.err
 
 
-def test_own_program_without_privilege(as_nobody, programs):
+def test_own_program_without_privilege(unprivileged, programs):
     if int(pathlib.Path('/proc/sys/kernel/perf_event_paranoid').read_text()) > 2:
         pytest.skip('kernel.perf_event_paranoid allows nothing here')
-    done = as_nobody('record', '-e', 'cpu-clock', '-o', 'x', '--', 'sh', '-c', 'i=0; while [ $i -lt 99999 ]; do i=$((i+1)); done')
+    done = unprivileged('record', '-e', 'cpu-clock', '-o', 'x', '--',
+                        'sh', '-c', 'i=0; while [ $i -lt 99999 ]; do i=$((i+1)); done')
     assert 'captured' in done.err and 'captured 0' not in done.err
 
 
-def test_ring_that_the_limits_refuse(as_nobody):
-    done = as_nobody('record', '-e', 'cpu-clock', '-m', '64M', '-o', 'x', '--', 'true', status=255)
+def test_ring_that_the_limits_refuse(unprivileged):
+    done = unprivileged('record', '-e', 'cpu-clock', '-m', '64M', '-o', 'x', '--', 'true', status=255)
     assert re.search(r'-m \d+K would fit', done.err), done.err
 
 

@@ -30,7 +30,7 @@ def test_ordinary_user(program, need_root, steady_sysctl, tmp_path):
     os.chmod(tmp_path, 0o777)
     command = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups', program]
     if subprocess.run([*command, '--version'], capture_output=True).returncode:
-        pytest.skip('nobody cannot run the program where it is')
+        pytest.skip('an ordinary user cannot run the program where it is')
     done = subprocess.run([*command, 'selftest', '--quick', '--events', '2000', '--json', '-o', '/tmp'],
                           capture_output=True, text=True, timeout=120)
     result = json.loads(done.stdout)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * steps: the same work in each run, however fast the machine and whoever watches it: main -> steps_outer ->
+ * steps: the same work in each run, on any machine and under any recorder: main -> steps_outer ->
  * steps_middle -> steps_leaf, and reads of zeros, which is work of the kernel. Usage: steps [ROUNDS [READS]]
  */
 #include <fcntl.h>

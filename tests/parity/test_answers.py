@@ -179,7 +179,7 @@ class Recordings:
         return path
 
     def mounts(self, path):
-        """The program is where only its own mount namespace has it: here nobody can read it."""
+        """The program is where only its own mount namespace has it: it cannot be read from here."""
         done = subprocess.run(['unshare', '-m', 'true'], check=False)
         if done.returncode:
             pytest.skip('no mount namespaces here')

@@ -131,7 +131,7 @@ def test_without_the_feature_the_parts_are_not_read(changed, millrace):
 
 
 def test_junk_is_reported_and_the_rest_is_read(directory, changed, millrace):
-    (changed / 'data.bak').write_bytes(b'what somebody has left behind')
+    (changed / 'data.bak').write_bytes(b'left by another program')
     (changed / 'data.empty').touch()
     done = millrace('script', '-i', changed, status=255)
     assert f'{changed}/data.bak: offset 0' in done.err

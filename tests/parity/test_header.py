@@ -149,7 +149,7 @@ MADE_GROUPS = {
     'two': groups(('gn', 0, 2), ('{anon_group}', 2, 3)),
     'in disorder': groups(('gn', 2, 2), ('{anon_group}', 0, 2)),
     'of one': groups(('gn', 0, 1)),
-    'of nobody': groups(('gn', 7, 2)),
+    'of one member': groups(('gn', 7, 2)),
     'none': groups(),
 }
 

@@ -12,7 +12,7 @@ from test_attrs import MILLRACE, assert_same_attrs, fixture_task, run  # noqa: F
 
 pytestmark = test_attrs.pytestmark
 
-# None has --buildid-mmap for all CPUs: MMAP2 records of whoever else records then say that they have a build-id, with device
+# None has --buildid-mmap for all CPUs: MMAP2 records of other recorders then say that they have a build-id, with device
 # and inode in its place (seen on Linux 6.18), and perf, which believes them, aborts: in a test that runs beside.
 COMMAND_LINES = """
 -e cpu-clock --all-cgroups -- true

@@ -325,7 +325,7 @@ def test_file_through_a_pipe(data, millrace):
     assert b'give its name with -i' in done.err
 
 
-def test_file_of_somebody_else(data, perf, millrace, tmp_path):
+def test_file_of_another_user(data, perf, millrace, tmp_path):
     foreign = tmp_path / 'foreign'
     foreign.write_bytes(data.read_bytes())
     os.chown(foreign, 12345, 12345)

@@ -224,7 +224,7 @@ def test_bundle_misses_what_was_replaced(need_root, millrace, tmp_path):
     program, data = tmp_path / 'inlined', tmp_path / 'perf.data'
     subprocess.run(['gcc', '-g', '-O2', '-o', program, tmp_path / 'inlined.c'], check=True)
     done = millrace('record', '-e', 'cpu-clock', '--bundle', '-o', data, '--', 'sh', '-c', f'{program}; rm {program}')
-    # Without its build-id, as it was gone by then, nobody knows that there was something to be copied.
+    # Without its build-id, as it was gone by then, it is not known that there was something to be copied.
     assert (tmp_path / 'perf.data.bundle' / '.build-id').is_dir()
     assert not list((tmp_path / 'perf.data.bundle').rglob('inlined'))
     assert done.status == 0

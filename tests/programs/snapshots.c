@@ -2,7 +2,7 @@
 /*
  * snapshots: N snapshots of overwritten rings, one after the other, while T threads of ours make system calls that
  * count up in an argument. Each snapshot must be a run without a gap for each thread that ran, and must begin behind
- * the one before; unless the ring was overwritten meanwhile it must begin right there. Prints what was seen; exit
+ * the one before; unless the ring was overwritten since it must begin right there. Prints what was seen; exit
  * status 1: a law was broken; 77: events cannot be opened.
  */
 #include <errno.h>

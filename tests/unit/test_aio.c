@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The aio engine against a POSIX AIO of this test's own, which serves a request only when somebody waits for it: as
+ * The aio engine against a POSIX AIO of this test's own, which serves a request only when it is waited for: as
  * storage that is always slower than the reader.
  */
 #include <aio.h>

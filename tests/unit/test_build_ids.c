@@ -180,7 +180,7 @@ static void scan_live(int fd, const struct buf *stream, const struct event_desc 
 	collector_free(live);
 }
 
-/* The records between the first and the last go into extents that nobody could read, by two threads in turn. */
+/* The records between the first and the last go into extents that cannot be decoded, by two threads in turn. */
 static void scan_staged(const struct buf *stream, const struct event_desc *events, size_t nr_events,
 			const struct collected *expected)
 {
@@ -214,7 +214,7 @@ static void scan_staged(const struct buf *stream, const struct event_desc *event
 		.fd = fd, .offset = FRONT, .bytes = file.len, .lives = lives, .nr_lives = 2, .extents = &extents};
 	assert_int_equal(build_ids_collect(&region, 1, events, nr_events, &collected), 0);
 	assert_same(&collected, expected);
-	extents.infos[0].fields.bytes -= 8; /* somebody has seen more than there is: the file counts */
+	extents.infos[0].fields.bytes -= 8; /* more was observed than there is: the file counts */
 	buf_fini(&build_ids);
 	assert_int_equal(build_ids_collect(&region, 1, events, nr_events, &collected), -EBADMSG);
 	collector_free(lives[0]);
@@ -258,7 +258,7 @@ static void only_sampled_objects_are_listed(void **state)
 	put_map(&stream, 7, 0x10000, cmocka, 0);
 	put_map(&stream, 7, 0x20000, libc, 0);
 	put_sample(&stream, 7, 0x10ffe, 50);
-	put_sample(&stream, 8, 0x20ffe, 40); /* somebody else's */
+	put_sample(&stream, 8, 0x20ffe, 40); /* of another process */
 	put_sample(&stream, 7, 0x1f000, 60);
 	assert_int_equal(scan(&stream, &plain, 1, &collected), 0);
 	assert_true(told(&ids, cmocka));

@@ -151,8 +151,8 @@ static void test_other_side_closes(void **state)
 	assert_false(control_read(&wire->control));
 }
 
-/* A pipe that nobody reads takes what it can hold, and then nothing: without waiting. */
-static void test_reply_to_nobody(void **state)
+/* A pipe that is not read takes what it can hold, and then nothing: without waiting. */
+static void test_reply_that_is_not_read(void **state)
 {
 	struct wire *wire = *state;
 	int fds[2];
@@ -174,7 +174,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_lines, open_wire, close_wire),
 		cmocka_unit_test_setup_teardown(test_line_without_end, open_wire, close_wire),
 		cmocka_unit_test_setup_teardown(test_other_side_closes, open_wire, close_wire),
-		cmocka_unit_test_setup_teardown(test_reply_to_nobody, open_wire, close_wire),
+		cmocka_unit_test_setup_teardown(test_reply_that_is_not_read, open_wire, close_wire),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,7 +80,7 @@ static void write_slowly(bool must_keep_up)
 	assert_int_equal(nr_direct + nr_cached, NR_PIECES);
 }
 
-static void nobody_else_writes_by_default(void **state)
+static void no_other_thread_writes_by_default(void **state)
 {
 	(void)state;
 	write_slowly(false);
@@ -161,7 +161,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_old_is_committed),
-		cmocka_unit_test(nobody_else_writes_by_default),
+		cmocka_unit_test(no_other_thread_writes_by_default),
 		cmocka_unit_test(the_page_cache_takes_what_waits),
 	};
 

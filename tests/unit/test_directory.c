@@ -296,7 +296,7 @@ static void test_damaged(void **state)
 			out.len -= 4;
 		put_file(place, "data.1", &out);
 		if (i == 0) {
-			buf_put_text(&out, "junk that somebody has left behind");
+			buf_put_text(&out, "junk that was left behind");
 			put_file(place, "data.bak", &out);
 		}
 		struct session *session = open_place(place, 0);

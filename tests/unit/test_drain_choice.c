@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How many threads drain when nobody says it, and when somebody does. */
+/* How many threads drain by default, and with --threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

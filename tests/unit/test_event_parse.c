@@ -419,7 +419,7 @@ static void test_lists_grow_or_stay(void **state)
 	assert_int_equal(list.nr, 4);
 	assert_string_equal(list.events[0].name, "cs:u");
 	assert_string_equal(list.events[1].name, "faults");
-	for (size_t i = 2; i < 4; i++) { /* in the order of the directory, which is nobody's */
+	for (size_t i = 2; i < 4; i++) { /* in the order of the directory, which is not defined */
 		assert_string_equal(list.events[i].tracepoint_system, "sched");
 		assert_memory_equal(list.events[i].tracepoint_name, "sched_w", 7);
 		assert_in_range(list.events[i].attr.config, 312, 313);

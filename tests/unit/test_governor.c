@@ -169,7 +169,7 @@ static void level_comes_back_by_and_by(void **state)
 		assert_int_equal(governor_level(&fixture.governor), level < 9 ? level : 9);
 	}
 	assert_true(fixture.stats.now_ns - from >= 1000 * MS);
-	assert_true(fixture.governor.next_ns == UINT64_MAX); /* and then nobody is woken any more */
+	assert_true(fixture.governor.next_ns == UINT64_MAX); /* and then no thread is woken any more */
 }
 
 /* Who was raised too early waits longer each time. */
@@ -212,7 +212,7 @@ static void rings_that_are_nearly_full_are_visited_sooner(void **state)
 	assert_true(fixture.governor.next_ns == UINT64_MAX);
 }
 
-/* They are nearly full because nobody came. */
+/* They are nearly full because they were not visited. */
 static void but_not_for_more_cpu_time_than_may_be_used(void **state)
 {
 	struct fixture fixture = begin(0.1, 0);
@@ -234,7 +234,7 @@ static void but_not_for_more_cpu_time_than_may_be_used(void **state)
 
 /*
  * A recorder that uses, in each ms, compressing_ns for each level and visit_ns, or that for each visit when it has a
- * pace. When nobody looks, a ring wakes it every 100 ms, and it rings.
+ * pace. Without visits a ring wakes it every 100 ms, and it notifies.
  */
 static void run(struct fixture *fixture, unsigned ms, uint64_t compressing_ns, uint64_t visit_ns)
 {
@@ -259,8 +259,7 @@ static void quiet_is_left_alone(void **state)
 
 	(void)state;
 	run(&fixture, 1000, 0, MS / 100);
-	assert_int_equal(fixture.nr_actions,
-			 0); /* nothing was compressed: nobody knows what a higher level would cost */
+	assert_int_equal(fixture.nr_actions, 0); /* nothing was compressed: the cost of a higher level is not known */
 	assert_true(fixture.governor.next_ns == UINT64_MAX);
 }
 

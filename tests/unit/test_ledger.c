@@ -203,7 +203,7 @@ static void records_show_gaps(void **state)
 	TAKE(&times, PERF_RECORD_UNTHROTTLE, 2100, 101, 101, 2100, 101);
 	TAKE(&times, PERF_RECORD_THROTTLE, 2200, 101, 101, 2200, 101);
 	TAKE(&times, PERF_RECORD_LOST_SAMPLES, 7, 0, 100);
-	TAKE(&times, PERF_RECORD_SAMPLE, 77, 5); /* nobody's */
+	TAKE(&times, PERF_RECORD_SAMPLE, 77, 5); /* of no event */
 	assert_int_equal(loss_times_end(&times, 2250, NULL), 0);
 	assert_int_equal(times.nr_places, 2);
 	assert_int_equal(times.nr_gaps, 3);

@@ -219,7 +219,7 @@ static void test_times(void **state)
 	buf_fini(&file);
 }
 
-/* Somebody who has seen enough closes while the thread waits for room. */
+/* The reader closes it early, while the thread waits for room. */
 static void test_close_early(void **state)
 {
 	struct buf file = {0};

@@ -14,7 +14,7 @@
 
 #include "sysinfo/thread.h"
 
-enum { NOBODY = 65534, CANNOT = 77 };
+enum { UNPRIVILEGED = 65534, CANNOT = 77 };
 
 static int policy_now(void)
 {
@@ -53,7 +53,7 @@ static int without_privilege(void)
 
 	if (priority_raise(0, &saved, &how))
 		return 1;
-	if (strcmp(how, "fifo") || setresuid(NOBODY, NOBODY, NOBODY))
+	if (strcmp(how, "fifo") || setresuid(UNPRIVILEGED, UNPRIVILEGED, UNPRIVILEGED))
 		return CANNOT;
 	if (policy_now() != SCHED_FIFO)
 		return 2;

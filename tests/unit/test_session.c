@@ -241,7 +241,7 @@ static void test_unfinished(void **state)
 	buf_fini(&bytes);
 }
 
-/* A part of a rotation in which nothing happened is finished; when its table is cut off nobody can know that. */
+/* A part of a rotation in which nothing happened is finished; when its table is cut off that cannot be known. */
 static void test_no_records(void **state)
 {
 	struct buf bytes = {0}, whole = {0};
@@ -532,7 +532,7 @@ static void test_unknown_types_are_skipped(void **state)
 	buf_fini(&bytes);
 }
 
-/* Without ids in the samples nobody knows which event they are of. */
+/* Without ids in the samples it is not known which event they are of. */
 static void test_events_without_ids(void **state)
 {
 	struct file_events file;

@@ -281,7 +281,7 @@ static const struct writer_ops writer_waiting = {
 	.place = waiting_place,
 };
 
-/* The output is switched: what came before is not left in memory until somebody finishes the former file. */
+/* The output is switched: what came before is not left in memory until the former file is finished. */
 static void test_nothing_waits_for_the_end(void **state)
 {
 	static struct fake fake;

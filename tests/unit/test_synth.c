@@ -319,7 +319,7 @@ static void btf_names_are_found(void **state)
 	assert_null(btf_type_name(span, 4));
 }
 
-/* Ourselves: whoever runs the test has a /proc/self. */
+/* Ourselves: /proc/self is always there. */
 static void a_process_is_described(void **state)
 {
 	const struct synth_params params = {.trailer_bytes = 24, .mmap2 = true};
@@ -411,14 +411,14 @@ static void threads_that_are_gone_are_skipped(void **state)
 {
 	const struct synth_params params = {.mmap2 = true};
 	AUTO_BUF struct buf process = {0}, once = {0}, gone = {0};
-	pid_t self = getpid(), nobody = 0x7ffffff0;
+	pid_t self = getpid(), no_task = 0x7ffffff0;
 
 	(void)state;
 	assert_int_equal(synth_process(&params, self, &process), 0);
-	assert_int_equal(synth_threads(&params, (pid_t[]){nobody, self}, 2, &once), 0);
+	assert_int_equal(synth_threads(&params, (pid_t[]){no_task, self}, 2, &once), 0);
 	assert_int_equal(once.len, process.len);
 	assert_memory_equal(once.data, process.data, once.len);
-	assert_int_equal(synth_threads(&params, &nobody, 1, &gone), -ESRCH);
+	assert_int_equal(synth_threads(&params, &no_task, 1, &gone), -ESRCH);
 	assert_int_equal(synth_threads(&params, NULL, 0, &gone), 0);
 	assert_int_equal(gone.len, 0);
 }

@@ -125,7 +125,7 @@ static void lists_what_was_there_and_what_came(void **state)
 	buf_fini(&world);
 }
 
-/* Also one that nobody has looked at when the output is switched; until it begins again. */
+/* Also one that was not read when the output is switched; until it begins again. */
 static void a_loss_is_reported_at_once(void **state)
 {
 	struct buf world = {0}, lost = {0};

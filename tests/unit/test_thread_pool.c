@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* thread_pool: each part of a job is done once, by whoever is free, and is done when the job is. */
+/* thread_pool: each part of a job is done once, by any free worker, and before the job ends. */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -17,7 +17,7 @@ enum { PARTS = 1000, JOBS = 500, HANDS = 4 };
 
 struct job {
 	const unsigned *from;
-	unsigned done[PARTS]; /* not atomic: parts are nobody else's, and are seen when the job is done */
+	unsigned done[PARTS]; /* not atomic: one worker writes a part, and it is read after the job */
 	unsigned by_hand[HANDS];
 };
 

@@ -134,7 +134,7 @@ static void other_good_specs(void **state)
 		{"0,2-4/2-4:1,5-7/5-7", NULL, "0,2-4/2-4:1,5-7/5-7"},
 		{"3-3,00/07:1-2,4-7/0", NULL, "0,3/7:1-2,4-7/0"},
 		{"0-3/3:4-7/4", "0-3", "0-3/3"}, /* the second has nothing to do */
-		{"0-3/3:4-7/3", "7", "7/3"},     /* overlaps with nobody who is there */
+		{"0-3/3:4-7/3", "7", "7/3"},     /* overlaps with no online CPU */
 		{"0-3/3:3-7/4", "0,5", "0/3:5/4"},
 		{"0/7", "0", "0/7"}, /* runs where nothing is recorded */
 	};
@@ -220,7 +220,7 @@ static void wrong_specs_are_refused(void **state)
 	}
 }
 
-static void nobody_recorded_is_an_error(void **state)
+static void no_recorded_cpu_is_an_error(void **state)
 {
 	struct cpuset none = {0};
 	struct thread_layout layout;
@@ -343,7 +343,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_specs_of_2021),       cmocka_unit_test(other_good_specs),
-		cmocka_unit_test(wrong_specs_are_refused), cmocka_unit_test(nobody_recorded_is_an_error),
+		cmocka_unit_test(wrong_specs_are_refused), cmocka_unit_test(no_recorded_cpu_is_an_error),
 		cmocka_unit_test(offline_cpus_are_named),  cmocka_unit_test(sixty_four_cpus),
 		cmocka_unit_test(rings_of_tasks_go_round), cmocka_unit_test(cpus_are_divided),
 	};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Extents are decompressed once, and rightly, by whoever has time: threads, a helper, who awaits them, or all of these.
+/* Extents are decompressed once, and rightly, by any that has time: threads, a helper, the caller, or all of them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -141,7 +141,7 @@ static void test_by_a_guest(void **state)
 	with(3, true);
 }
 
-/* The helper does what it is wanted for, when nobody else does. */
+/* The helper does what it is wanted for, when no other thread does. */
 static void test_guest_does_them(void **state)
 {
 	struct visit visit = {0};

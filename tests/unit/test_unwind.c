@@ -183,7 +183,7 @@ static int end_world(void **state)
 	return 0;
 }
 
-/* In the leaf, called by a function that was called by itself, which nobody called. */
+/* In the leaf, called by a recursive function, which is the outermost one. */
 static struct sample in_leaf(struct world *world)
 {
 	const uint64_t frames[] = {STACK + 16, BASE + CALLER + 12, 0, 0};

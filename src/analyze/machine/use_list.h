@@ -24,7 +24,7 @@ struct use_list {
 /* Behind those there are; its cell is that of the last one or a later one. 0 or -ENOMEM. */
 int use_list_append(struct use_list *list, const struct use *use, struct pool *pool);
 
-/* Goes through a list that does not change meanwhile. */
+/* Iterates over a list, which must not change until the end. */
 struct use_cursor {
 	const struct use_list *list;
 	const struct use_chunk *chunk; /* NULL: at the end */

@@ -52,7 +52,7 @@ struct hist_options {
 				 member… */
 };
 
-/* What only some keys need to know; those that nobody asks for are zero. Alike ones are one object. */
+/* What only some keys need to know; those that no key needs are zero. Equal ones share one object. */
 struct hist_details {
 	int32_t socket;      /* -1: the recording does not tell */
 	uint64_t time_ns;    /* the beginning of the quantum */

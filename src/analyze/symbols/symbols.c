@@ -382,7 +382,7 @@ static void spans_shrink(struct symbols *symbols)
 	symbols->span_entries = entries ? entries : symbols->span_entries;
 }
 
-/* 0, or -ENOMEM: then nothing is found. Of an empty table nobody asks. */
+/* 0, or -ENOMEM: then nothing is found. The table is not empty. */
 static int spans_build(struct symbols *symbols)
 {
 	int err = 0;
