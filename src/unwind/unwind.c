@@ -310,7 +310,7 @@ unsigned unwind_sample(struct unwinder *unwinder, struct maps *maps, const struc
 	unwinder->stack_start = sp;
 	unwinder->ips = ret_ips;
 	unwinder->max = max;
-	struct unwind_chain chain = {.ips = ret_ips, .max = max};
+	struct steps_chain chain = {.ips = ret_ips, .max = max};
 	if (unwinder->steps && unwind_steps(unwinder->steps, registers, maps, sample, &chain))
 		return chain.nr;
 	return library_chain(unwinder, maps, sample, ip);

@@ -1,13 +1,118 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unwind: call chains out of the registers and the piece of stack that a dwarf recording has in each sample, by the
- * unwind tables (.eh_frame) of the mapped objects. One thread.
+ * unwind: call chains out of the user registers and the copy of the stack that a sample has, by the unwind tables
+ * (.eh_frame, .debug_frame) of the mapped objects. For recording and reading.
+ *
+ *   unwind_tables  the tables of all objects, shared by all processes and threads
+ *   unwind_object  one of those objects; its table is built once
+ *   unwind_cache   what one thread remembers between samples
  */
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "base/span.h"
+#include "perfdata/sample.h"
+
+struct diag;
+struct unwind_cache;
+struct unwind_object;
+struct unwind_tables;
+
+/*
+ * arch: of the recorded machine, as uname -m says it; NULL: this one's. max_bytes: of all tables together; what would
+ * exceed it gets no table. NULL: out of memory.
+ */
+struct unwind_tables *unwind_tables_new(const char *arch, size_t max_bytes);
+void unwind_tables_free(struct unwind_tables *tables); /* after all caches. NULL is fine */
+
+/* Whether chains can be unwound on that arch at all. */
+bool unwind_tables_supported(const struct unwind_tables *tables);
+
+/*
+ * The object that the caller identifies by these bytes (a device and inode, a build-id, a pointer), made when there is
+ * none. Valid until unwind_tables_free(). NULL: out of memory. Any thread; takes a lock: not once for each frame.
+ */
+struct unwind_object *unwind_tables_object(struct unwind_tables *tables, const void *id, size_t len);
+
+enum unwind_object_state {
+	UNWIND_OBJECT_NEW,      /* to be built */
+	UNWIND_OBJECT_BUILDING, /* a thread does that now */
+	UNWIND_OBJECT_READY,
+	UNWIND_OBJECT_NO_TABLE, /* was built, and has no unwind information that can be used */
+	UNWIND_OBJECT_NO_FILE,  /* could not be opened or read; may be built again */
+};
+enum unwind_object_state unwind_object_state(const struct unwind_object *object); /* any thread */
+
+/*
+ * Reads the file and builds the table; takes up to seconds for 100 MB of code. Files of the same content share one
+ * table. Any thread, while others unwind; the file may be hostile. fd stays the caller's; below 0: it could not be
+ * opened. 0; -EALREADY: another thread builds it or has built it; -ENOENT: no file; -ENOEXEC: no ELF file of that arch;
+ * -EBADMSG: it has unwind information that breaks off, what precedes is used; -ENOMEM; -EFBIG: max_bytes.
+ */
+int unwind_object_build(struct unwind_object *object, int fd, struct diag *reterr);
+
+struct unwind_stats {
+	uint64_t nr_objects, nr_tables; /* tables: of different content */
+	uint64_t nr_rows, nr_rules;
+	uint64_t table_bytes; /* rows and rules */
+	uint64_t build_ns;    /* CPU time of all builds */
+};
+void unwind_tables_stats(struct unwind_tables *tables, struct unwind_stats *ret); /* any thread */
+
+/* One thread at a time. NULL: out of memory. */
+struct unwind_cache *unwind_cache_new(struct unwind_tables *tables);
+void unwind_cache_free(struct unwind_cache *cache); /* NULL is fine */
+
+/* An address space at the time of a sample. */
+struct unwind_space {
+	/* The object whose file is mapped at pc, and which byte of the file is there. NULL: none (unmapped, JIT code).
+	 */
+	struct unwind_object *(*find)(void *ctx, uint64_t pc, uint64_t *ret_offset);
+	void *ctx;
+	/*
+	 * Of what is mapped: another number after each change, never the same for two address spaces, see
+	 * maps_generation(). 0: unknown, nothing is cached.
+	 */
+	uint64_t generation;
+};
+
+enum unwind_end {
+	UNWIND_COMPLETE,     /* the outermost frame: _start, clone, or a frame pointer of 0 */
+	UNWIND_FULL,         /* `max` frames */
+	UNWIND_CUT_STACK,    /* the next frame is in a part of the stack that was not copied */
+	UNWIND_NO_CFI,       /* code without unwind information, and no frame pointer to follow */
+	UNWIND_BAD_MEMORY,   /* what CFI says leads out of this stack: damaged, or the stack was switched */
+	UNWIND_NO_OBJECT,    /* no file is mapped there or it cannot be read, and there is no frame pointer to follow */
+	UNWIND_NOT_READY,    /* the table of `object` is yet to be built; nr is 0 */
+	UNWIND_NO_REGISTERS, /* no user registers or stack (a kernel thread), those of a 32-bit program; nr is 0 */
+	UNWIND_NR_ENDS,
+};
+
+struct unwind_chain {
+	/* The caller's; of `max` elements. */
+	uint64_t *ips;  /* innermost first; of callers one less than where they go on, so that it is in the call */
+	uint64_t *cfas; /* NULL: not wanted. Of each frame its stack address (DWARF's CFA); 0: unknown */
+	unsigned max;
+
+	unsigned nr;
+	enum unwind_end end;
+	struct unwind_object *object; /* of UNWIND_NOT_READY and of UNWIND_NO_CFI, else NULL */
+};
+
+/*
+ * Unwinds a sample. regs: sampled with all general registers. stack: the bytes in use of the copy, which begins at the
+ * stack pointer. The registers and the stack may hold anything. Allocates nothing and takes no lock.
+ */
+void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, const struct sample_regs *regs,
+		  struct span stack, struct unwind_chain *chain);
+
+/* A sampled register by its number there. false: it was not sampled. */
+bool unwind_sampled_register(const struct sample_regs *regs, unsigned nr, uint64_t *ret);
+
+/* The former interface, for reading; goes when the reader uses the above. */
 struct maps;
 struct sample;
 struct unwinder;

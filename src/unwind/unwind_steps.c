@@ -293,7 +293,7 @@ static bool first_frame(const struct unwind_registers *registers, const struct s
 }
 
 bool unwind_steps(struct unwind_steps *steps, const struct unwind_registers *registers, struct maps *maps,
-		  const struct sample *sample, struct unwind_chain *chain)
+		  const struct sample *sample, struct steps_chain *chain)
 {
 	struct frame frames[2];
 	unsigned at = 0;

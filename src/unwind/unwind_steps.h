@@ -34,7 +34,7 @@ bool unwind_register(const struct sample *sample, unsigned nr, uint64_t *ret);
 struct unwind_steps *unwind_steps_new(int (*open)(void *object, void *ctx), void *ctx);
 void unwind_steps_free(struct unwind_steps *steps); /* NULL is fine */
 
-struct unwind_chain {
+struct steps_chain {
 	uint64_t *ips;
 	unsigned nr, max;
 };
@@ -44,4 +44,4 @@ struct unwind_chain {
  * chain is not to be used.
  */
 bool unwind_steps(struct unwind_steps *steps, const struct unwind_registers *registers, struct maps *maps,
-		  const struct sample *sample, struct unwind_chain *chain);
+		  const struct sample *sample, struct steps_chain *chain);
