@@ -5,9 +5,9 @@ MILLRACE   the program (default: build/millrace); helper programs are found besi
 PERF       the perf to compare with (default: perf of the PATH)
 """
 import fcntl
+import math
 import os
 import pathlib
-import re
 import select
 import shutil
 import signal
@@ -20,6 +20,10 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MILLRACE = pathlib.Path(os.environ.get('MILLRACE', ROOT / 'build' / 'millrace')).absolute()
 TRACEFS = pathlib.Path('/sys/kernel/tracing')
+# Samples of all CPUs whose text is compared with perf's: of the kernel alone. Programs of others may be replaced or be
+# in another mount namespace, and perf then prints names of other files; what runs in user space is compared in
+# recordings of own processes.
+ALL_CPUS = ['-a', '--kernel-callchains', '-e', 'cpu-clock:k']
 TIMEOUT = 120  # seconds; sanitizers and other load make programs slow
 
 # The configuration and the language of the user who runs the tests must not change what the programs do.
@@ -27,6 +31,10 @@ os.environ['MILLRACE_CONFIG'] = os.devnull
 os.environ['LC_ALL'] = 'C'
 os.environ.pop('LANGUAGE', None)
 
+
+# A shell that starts the tests in the background has these ignored, and programs inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 # Held alone by tests that change kernel.perf_event_paranoid, together by those that rely on what it says.
 SYSCTL_LOCK = os.path.join(tempfile.gettempdir(), 'millrace-sysctl.lock')
@@ -59,6 +67,13 @@ def cpu_seconds(pid):
     """CPU time that a process has had: utime and stime."""
     user, kernel = stat_of(pid)[11:13]
     return (int(user) + int(kernel)) / os.sysconf('SC_CLK_TCK')
+
+
+def while_it_runs(pid, seconds):
+    """A command for a recording beside a process: it ends when that has had so much CPU time since."""
+    script = ('ticks() { read -r line </proc/$0/stat; set -- ${line##*) }; echo $((${12} + ${13})); }\n'
+              'end=$(($(ticks) + $1)); while [ $(ticks) -lt $end ]; do sleep 0.02; done')
+    return ['sh', '-ec', script, pid, math.ceil(seconds * os.sysconf('SC_CLK_TCK'))]
 
 
 def child_of(process):
@@ -231,43 +246,6 @@ def perf():
     environment = {'PERF_CONFIG': '/dev/null', 'PERF_PAGER': 'cat', 'DEBUGINFOD_URLS': ''}
     return lambda *args, env=None, **keywords: run_command(
         [path, *args], env={**environment, **(env or {})}, **keywords)
-
-
-@pytest.fixture(scope='session')
-def others_live_elsewhere(need_root):
-    """
-    others_live_elsewhere() -> Have other tasks files of their own now (a container, a chroot)? perf goes there for symbols,
-    millrace does not. Ask before each recording: one may start at any time.
-    """
-    def home(task):
-        root = os.stat(f'{task}/root/.')
-        return os.readlink(f'{task}/ns/mnt'), root.st_dev, root.st_ino
-
-    def ask():
-        for task in pathlib.Path('/proc').glob('[0-9]*'):
-            try:
-                os.readlink(f'{task}/exe')
-                if home(task) != home('/proc/self'):
-                    return True
-            except OSError:  # a thread of the kernel; it has ended; it may not be read
-                pass
-        return False
-
-    return ask
-
-
-@pytest.fixture(scope='session')
-def of_this_place(others_live_elsewhere):
-    """
-    of_this_place(options) -> the options of a recording, or, when it is of all CPUs and others live elsewhere, those that
-    record no addresses of theirs: clock samples of the kernel only, without chains.
-    """
-    def complete(options):
-        if '-a' not in options or not others_live_elsewhere():
-            return options
-        return [re.sub(r'\bcpu-clock\b', 'cpu-clock:k', option) for option in options if option != '-g']
-
-    return complete
 
 
 @pytest.fixture(scope='session')

@@ -12,6 +12,7 @@ import time
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from conftest import while_it_runs  # noqa: E402
 from law import check_law  # noqa: E402
 from perfdata import COMM, EXIT, FORK, IDENTIFIER, LOST, LOST_SAMPLES, MMAP2, PerfData, SAMPLE  # noqa: E402
 
@@ -157,7 +158,8 @@ def test_no_task_event_is_lost_while_proc_is_read(millrace, task_storm, need_roo
 
 def test_task_events_from_the_start_are_in_the_file(millrace, task_storm, need_root, need_tracefs, tmp_path):
     """What the kernel told while /proc was read stands behind it, in the order of time of each CPU."""
-    millrace('record', '-a', '-e', 'sched:sched_process_exec', '-o', tmp_path / 'p.data', '--', 'true')
+    millrace('record', '-a', '-e', 'sched:sched_process_exec', '-o', tmp_path / 'p.data', '--',
+             *while_it_runs(task_storm.pid, 0.1))
     data, times = PerfData(tmp_path / 'p.data'), {}
     for record in data.records():
         if record.type == MMAP2 and struct.unpack_from('<I', record.body)[0] == task_storm.pid:

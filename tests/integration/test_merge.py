@@ -10,6 +10,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from conftest import ALL_CPUS  # noqa: E402
 from law import loss_of  # noqa: E402
 from perfdata import LEDGER, sections_of  # noqa: E402
 
@@ -20,7 +21,7 @@ WORKLOAD = ['sh', '-c', 'for i in 1 2 3; do ls -lR /usr/share/doc/l* | sort | wc
 @pytest.fixture(scope='module')
 def directory(need_root, need_tracefs, perf, tmp_path_factory):
     path = tmp_path_factory.mktemp('merge') / 'dir'
-    perf('record', '--threads=cpu', '-a', '-g', '-e', 'sched:sched_switch,sched:sched_waking,cpu-clock', '-o', path,
+    perf('record', '--threads=cpu', '-e', 'sched:sched_switch,sched:sched_waking', *ALL_CPUS, '-g', '-o', path,
          '--', 'sh', '-c', 'for i in 1 2 3 4 5 6; do ls -lR /usr/share/doc /usr/include | sort | wc -l & done; wait')
     return path
 

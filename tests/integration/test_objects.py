@@ -7,23 +7,22 @@ import subprocess
 import pytest
 
 SOURCE = '''
+#include <stdlib.h>
 #include <time.h>
+/* Runs for 0.3 s of CPU time, or for as many seconds as its argument says. */
 static volatile unsigned long n;
 __attribute__((noinline)) void pad(void) { for (int i = 0; i < PAD; i++) n -= i; }
 __attribute__((noinline)) void NAME(void) { for (int i = 0; i < 100000; i++) n += i * (PAD + 1); }
 int main(int argc, char **argv)
 {
-    struct timespec now;
-    double from = 0;
-    do {
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        from = from ? from : now.tv_sec + now.tv_nsec / 1e9;
+    double seconds = argc > 1 ? atof(argv[1]) : 0.3;
+    while (clock() < seconds * CLOCKS_PER_SEC)
         NAME();
-    } while (now.tv_sec + now.tv_nsec / 1e9 < from + 0.4);
     pad();
 }
 '''
 MODES = [[], ['--buildid-mmap'], ['--no-buildid']]
+APP = f'app{os.getpid()}'  # not the one of a test beside this one, which -a records too
 
 
 @pytest.fixture(scope='module')
@@ -39,13 +38,13 @@ def builds(tmp_path_factory, need_root):
 def record(millrace, builds, tmp_path, script, *options):
     data = tmp_path / 'data'
     done = millrace('record', '-q', *options, '-e', 'cpu-clock', '-F', '1999', '-o', data, '--', 'sh', '-ec', script, cwd=tmp_path,
-                    env={**os.environ, 'B': str(builds)})
+                    env={**os.environ, 'A': APP, 'B': str(builds)})
     assert done.status == 0
     return data
 
 
 def report(millrace, data, *options):
-    done = millrace('report', '-i', data, '-s', 'dso,sym', '--dsos', 'app', *options)
+    done = millrace('report', '-i', data, '-s', 'dso,sym', '--dsos', APP, *options)
     share = {'hot_v1_a': 0, 'hot_v2_a_longer_name': 0, 'address': 0}
     for part, name in re.findall(r'^ *([\d.]+)%.*\[\.\] (\S+)', done.out, re.M):
         name = 'address' if name.startswith('0x') else name
@@ -55,7 +54,7 @@ def report(millrace, data, *options):
 
 @pytest.mark.parametrize('mode', MODES, ids=' '.join)
 def test_deploy(millrace, builds, tmp_path, mode):
-    data = record(millrace, builds, tmp_path, 'cp $B/v1 app; ./app; cp $B/v2 app.new; mv app.new app', *mode)
+    data = record(millrace, builds, tmp_path, 'cp $B/v1 $A; ./$A; cp $B/v2 $A.new; mv $A.new $A', *mode)
     share, said = report(millrace, data)
     assert share['hot_v2_a_longer_name'] == share['hot_v1_a'] == 0 < share['address']
     assert len(re.findall('its functions are not named', said)) == 1, said
@@ -65,7 +64,7 @@ def test_deploy(millrace, builds, tmp_path, mode):
 @pytest.mark.parametrize('mode', MODES, ids=' '.join)
 def test_both_builds(millrace, perf, builds, tmp_path, mode):
     """The old one is kept where the caches of perf are; with --no-buildid nothing tells that it is the one."""
-    data = record(millrace, builds, tmp_path, 'cp $B/v1 app; ./app; cp $B/v2 app.new; mv app.new app; ./app', *mode)
+    data = record(millrace, builds, tmp_path, 'cp $B/v1 $A; ./$A; cp $B/v2 $A.new; mv $A.new $A; ./$A', *mode)
     share, _ = report(millrace, data)
     assert share['hot_v1_a'] == 0 < share['hot_v2_a_longer_name'] and share['address'] > 0
     for reader in ['report', 'script', 'buildid-list']:
@@ -84,18 +83,22 @@ def test_both_builds(millrace, perf, builds, tmp_path, mode):
 
 @pytest.mark.parametrize('mode', MODES, ids=' '.join)
 def test_namespace(millrace, builds, tmp_path, mode):
-    script = ('cp $B/v2 app; unshare -m sh -ec "mount --make-rprivate /; mount --bind $B/v1 app; ./app" & ./app; wait')
-    share, said = report(millrace, record(millrace, builds, tmp_path, script, '-a', *mode))
+    script = ('cp $B/v2 $A; unshare -m sh -ec "mount --make-rprivate /; mount --bind $B/v1 $A; ./$A" & ./$A; wait')
+    # With -a, the MMAP2 records of all other recorders would say that they have build-ids; see test_option_attrs.py.
+    options = mode if '--buildid-mmap' in mode else ['-a', *mode]
+    share, said = report(millrace, record(millrace, builds, tmp_path, script, *options))
     assert share['hot_v1_a'] == 0 < share['hot_v2_a_longer_name'] and share['address'] > 0
     assert 'its functions are not named' in said
 
 
 def test_two_living_builds_have_their_build_ids(millrace, perf, builds, tmp_path):
     """Both still run when the recording ends: one is found in the root of its process, the other under the path."""
-    script = ('cp $B/v2 app; unshare -m sh -ec "mount --make-rprivate /; mount --bind $B/v1 app; ./app; ./app; ./app" & '
-              './app & sleep 0.4')
+    script = ('exec >/dev/null 2>&1; cp $B/v2 $A\n'
+              'unshare -m sh -ec "mount --make-rprivate /; mount --bind $B/v1 $A; exec ./$A 1000" & one=$!\n'
+              './$A 1000 & two=$!; ran() { read -r line </proc/$1/stat; set -- ${line##*) }; [ ${12} -ge 10 ]; }\n'
+              'for i in $one $two; do until [ "$(cat /proc/$i/comm)" = $A ] && ran $i; do sleep 0.02; done; done')
     data = record(millrace, builds, tmp_path, script, '-a')
-    told = re.findall('build id event received for .*/app: (.*)', perf('buildid-list', '-v', '-i', data).err)
+    told = re.findall(f'build id event received for .*/{APP}: (.*)', perf('buildid-list', '-v', '-i', data).err)
     assert len(set(told)) == 2, told
     for reader in ['report', 'script']:
         perf(reader, '-i', data)
@@ -104,7 +107,7 @@ def test_two_living_builds_have_their_build_ids(millrace, perf, builds, tmp_path
 @pytest.mark.parametrize('mode', MODES[:2], ids=' '.join)  # with --no-buildid the times of the samples are not told
 def test_written_in_place(millrace, builds, tmp_path, mode):
     """The inode stays, what is in it does not."""
-    data = record(millrace, builds, tmp_path, 'cp $B/v1 app; ./app; sleep 0.3; cat $B/v2 >app; $B/v2', *mode)
+    data = record(millrace, builds, tmp_path, 'cp $B/v1 $A; ./$A; sleep 0.3; cat $B/v2 >$A; $B/v2', *mode)
     share, said = report(millrace, data)
     assert share['hot_v2_a_longer_name'] == share['hot_v1_a'] == 0 < share['address']
     assert 'its functions are not named' in said
@@ -112,6 +115,6 @@ def test_written_in_place(millrace, builds, tmp_path, mode):
 
 @pytest.mark.parametrize('mode', MODES, ids=' '.join)
 def test_unchanged(millrace, builds, tmp_path, mode):
-    data = record(millrace, builds, tmp_path, 'cp $B/v1 app; ./app', *mode)
+    data = record(millrace, builds, tmp_path, 'cp $B/v1 $A; ./$A', *mode)
     share, said = report(millrace, data)
     assert share['hot_v1_a'] > 90 and said == ''

@@ -12,21 +12,23 @@ import struct
 
 import pytest
 
+from conftest import ALL_CPUS
+
 WORKLOAD = ['sh', '-c', 'for i in 1 2 3 4; do ls -lR /usr/share/doc | sort | wc -l & done; wait']
 
 CASES = {
-    'cpu': ['--threads=cpu', '-a', '-e', 'cpu-clock,raw_syscalls:sys_enter'],
-    'default': ['--threads', '-a', '-e', 'cpu-clock', '-g'],
+    'cpu': ['--threads=cpu', *ALL_CPUS, '-e', 'raw_syscalls:sys_enter'],
+    'default': ['--threads', *ALL_CPUS, '-g'],
     'core': ['--threads=core', '-a', '-e', 'sched:sched_switch,sched:sched_wakeup'],
     'package': ['--threads=package', '-e', 'cpu-clock', '-g'],
-    'numa': ['--threads=numa', '-a', '-e', 'dummy,cpu-clock', '-c', '100000', '-d'],
+    'numa': ['--threads=numa', '-e', 'dummy', *ALL_CPUS, '-c', '100000', '-d'],
 }
 
 
 @pytest.fixture(scope='module', params=CASES)
-def directory(request, need_root, need_tracefs, perf, of_this_place, tmp_path_factory):
+def directory(request, need_root, need_tracefs, perf, tmp_path_factory):
     path = tmp_path_factory.mktemp('directory') / 'perf.data'
-    perf('record', *of_this_place(CASES[request.param]), '-o', path, '--', *WORKLOAD)
+    perf('record', *CASES[request.param], '-o', path, '--', *WORKLOAD)
     assert path.is_dir() and len(list(path.glob('data.*'))) > 1
     return path
 

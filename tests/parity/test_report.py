@@ -10,6 +10,8 @@ import subprocess
 
 import pytest
 
+from conftest import ALL_CPUS
+
 # The end of perf's report is a tip, another one each time, or a hint at debug files.
 TIP = re.compile(r'\n#\n# \(.*\)\n#\n\Z')
 
@@ -18,7 +20,7 @@ PYTHON = ['python3', '-c', 'import json; json.dumps([list(range(100)) for _ in r
 CASES = {
     'clock': (['-e', 'cpu-clock'], PYTHON),
     'chains': (['-e', 'cpu-clock', '-g'], PYTHON),
-    'all-cpus': (['-e', 'cpu-clock', '-g', '-a'], PYTHON),
+    'all-cpus': ([*ALL_CPUS, '-g'], PYTHON),
     'events': (['-e', 'cpu-clock,context-switches,page-faults'], PYTHON),
     'events-chains': (['-e', 'cpu-clock,page-faults', '-g'], PYTHON),
     'sched': (['-e', 'sched:sched_switch,sched:sched_wakeup', '-a'], PYTHON),
@@ -80,11 +82,11 @@ def case(request):
 
 
 @pytest.fixture(scope='module', params=['perf', 'millrace'])
-def data(request, case, need_root, need_tracefs, perf, millrace, programs, of_this_place, tmp_path_factory):
+def data(request, case, need_root, need_tracefs, perf, millrace, programs, tmp_path_factory):
     events, workload = CASES[case]
     path = tmp_path_factory.mktemp(case) / 'perf.data'
     recorder = perf if request.param == 'perf' else millrace
-    recorder('record', *of_this_place(events), '-o', path, '--', *(workload or [programs / 'spin', '-t', '4', '-m', '100']))
+    recorder('record', *events, '-o', path, '--', *(workload or [programs / 'spin', '-t', '4', '-m', '100']))
     return path
 
 
@@ -241,9 +243,9 @@ def test_json(small, millrace):
         assert f"{100 * entry['period'] / event['period']:.2f}" == own and str(entry['samples']) == samples
 
 
-def test_cpus(need_root, perf, millrace, of_this_place, tmp_path):
+def test_cpus(need_root, perf, millrace, tmp_path):
     data = tmp_path / 'perf.data'
-    perf('record', *of_this_place(['-e', 'cpu-clock', '-a']), '-o', data, '--', *PYTHON)
+    perf('record', *ALL_CPUS, '-o', data, '--', *PYTHON)
     for cpus in '0', '0-1':
         table = ['--no-children', '-C', cpus, '-i', data]
         assert_same(millrace('report', *table).out, theirs(perf, *table))

@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 import perf_file
+from conftest import ALL_CPUS, threads_of, while_it_runs
 from test_report import lines  # noqa: F401 (a fixture)
 
 WORKLOAD = ['sh', '-c', 'ls -lR /usr/share/doc | sort | wc -l; true & wait']
@@ -16,7 +17,7 @@ WORKLOAD = ['sh', '-c', 'ls -lR /usr/share/doc | sort | wc -l; true & wait']
 CASES = {
     'clock': ['-e', 'cpu-clock'],
     'chains': ['-e', 'cpu-clock', '-g'],
-    'all-cpus': ['-e', 'cpu-clock', '-g', '-a'],
+    'all-cpus': [*ALL_CPUS, '-g'],
     'user-only': ['-e', 'cpu-clock:u', '-g'],
     'period': ['-e', 'cpu-clock', '-c', '300000'],
     'per-thread': ['-e', 'cpu-clock', '--per-thread'],
@@ -53,13 +54,24 @@ def assert_same(ours, theirs):
 
 
 @pytest.mark.parametrize('case', CASES)
-def test_file(case, recorder, perf, millrace, tmp_path, of_this_place):
+def test_file(case, recorder, perf, millrace, tmp_path):
     data = tmp_path / 'perf.data'
     # Of a workload that forks, --per-thread sees only the first process.
     workload = ['ls', '-lR', '/usr/share/doc'] if case == 'per-thread' else WORKLOAD
-    recorder('record', *of_this_place(CASES[case]), '-o', data, '--', *workload)
+    recorder('record', *CASES[case], '-o', data, '--', *workload)
     theirs = perf('script', '-i', data, binary=True).out
     assert theirs.count(b'\n') > 5
+    assert_same(millrace('script', '-i', data, binary=True).out, theirs)
+
+
+def test_running_process(recorder, perf, millrace, programs, spawn, tmp_path):
+    """Its maps are from /proc."""
+    process = spawn([programs / 'spin', '-m', '60000'], stdout=subprocess.DEVNULL)
+    threads_of(process.pid, 2)
+    data = tmp_path / 'perf.data'
+    recorder('record', '-e', 'cpu-clock', '-g', '-p', process.pid, '-o', data, '--', *while_it_runs(process.pid, 0.1))
+    theirs = perf('script', '-i', data, binary=True).out
+    assert b'/spin)' in theirs
     assert_same(millrace('script', '-i', data, binary=True).out, theirs)
 
 
