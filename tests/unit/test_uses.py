@@ -30,7 +30,7 @@ PUBLIC = {
     'stream': 'backward.h lanes.h pack_pool.h pack_stage.h ring.h stage.h stream.h writer.h',
     'tasks': 'map_history.h maps.h task_event.h task_table.h tasks.h',
     'unwind': 'unwind.h',
-    'record/setup': 'eventset.h options.h plan.h target.h trigger_events.h workload.h',
+    'record/setup': 'eventset.h fd_closer.h options.h plan.h target.h trigger_events.h workload.h',
     'record/drain': 'early_drain.h flight.h reader.h readers.h thread_spec.h',
     'record/adapt': 'steering.h task_pauser.h',
     'record/synth': 'synth.h',

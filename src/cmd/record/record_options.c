@@ -1013,6 +1013,10 @@ const struct option record_option_table[] = {
 	 .help = "Send what was written to the disk that often: all that a power cut can take. Default: when the "
 		 "kernel "
 		 "does"},
+	{.name = "wait-close",
+	 .set = option_set_flag,
+	 .offset = AT(wait_close),
+	 .help = "Return when the kernel has closed all events: seconds later, with hundreds of tracepoints"},
 	{.name = "fail-on-loss",
 	 .arg = "PCT",
 	 .set = set_fail_on_loss,

@@ -41,6 +41,7 @@
 #include "record/run/rotation.h"
 #include "record/run/supervise.h"
 #include "record/setup/eventset.h"
+#include "record/setup/fd_closer.h"
 #include "record/setup/plan.h"
 #include "record/setup/target.h"
 #include "record/setup/trigger_events.h"
@@ -266,6 +267,15 @@ static int divide_memory(struct recording *rec, struct diag *reterr)
 				"--max-memory=%lluK leaves nothing for rings beside --buffer-memory=%zuK",
 				(unsigned long long)options->max_memory / 1024, rec->pool_bytes / 1024);
 	rec->most_ring_bytes = options->max_memory - rec->pool_bytes;
+	return 0;
+}
+
+/* Where closing the events takes long, another process does it. If it cannot be started, we do. */
+static int start_fd_closer(struct recording *rec, struct diag *reterr)
+{
+	(void)reterr;
+	if (!rec->options->wait_close && fd_closer_is_worth_it(rec->options->events))
+		rec->set.leaves_fds = fd_closer_start() == 0;
 	return 0;
 }
 
@@ -874,10 +884,10 @@ static int make_plan(struct recording *rec, struct diag *reterr)
 static int prepare(struct recording *rec, struct diag *reterr)
 {
 	static int (*const steps[])(struct recording * rec, struct diag * reterr) = {
-		configure,         catch_signals, open_control,    fork_workload, open_task_pauser, make_plan,
+		configure,     catch_signals,     open_control,  fork_workload,   open_task_pauser, make_plan,
 		open_trigger, /* before the rings that take all the memory that may be locked */
-		divide_memory,     open_rings,    lay_out_threads, open_path,     describe_events,  open_steering,
-		start_compression, choose_stages, open_output,     start_readers, open_rotation,
+		divide_memory, start_fd_closer,   open_rings,    lay_out_threads, open_path,        describe_events,
+		open_steering, start_compression, choose_stages, open_output,     start_readers,    open_rotation,
 	};
 
 	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {

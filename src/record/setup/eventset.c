@@ -383,7 +383,7 @@ static int make_rings(struct eventset *set, struct ring_sizes sizes, struct diag
 int eventset_open(struct eventset *set, const struct plan *plan, struct event_list *events, struct ring_sizes sizes,
 		  struct diag *reterr)
 {
-	*set = (struct eventset){.plan = plan, .events = events};
+	*set = (struct eventset){.plan = plan, .events = events, .leaves_fds = set->leaves_fds};
 	struct diag ignored = {0};
 	size_t nr_fds = plan->nr_slots + plan->nr_rings + OTHER_FDS;
 	int err = allow_fds(nr_fds, reterr);
@@ -410,7 +410,7 @@ void eventset_close(struct eventset *set)
 		unmap_all(set);
 	if (set->ring_fds && set->plan)
 		close_carriers(set);
-	for (size_t i = 0; set->fds && i < set->plan->nr_slots; i++)
+	for (size_t i = 0; set->fds && !set->leaves_fds && i < set->plan->nr_slots; i++)
 		if (set->fds[i] >= 0)
 			close(set->fds[i]);
 	free(set->fds);

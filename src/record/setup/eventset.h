@@ -30,9 +30,13 @@ struct eventset {
 	size_t ring_pages;   /* what each data ring has */
 	size_t wakeup_bytes; /* poll(2) wakes up when so many came into one ring */
 	size_t largest_ring_bytes; /* of those that are drained */
+	bool leaves_fds;           /* eventset_close() leaves event fds open, for fd_closer.h; set before the opening */
 };
 
-/* Opens everything, and maps what is drained (flight_open() does the rest). After an error nothing stays open. */
+/*
+ * Opens everything, and maps what is drained (flight_open() does the rest). After an error nothing stays open, but as
+ * set->leaves_fds says; all other fields are set here.
+ */
 int eventset_open(struct eventset *set, const struct plan *plan, struct event_list *events, struct ring_sizes sizes,
 		  struct diag *reterr);
 void eventset_close(struct eventset *set);

@@ -106,6 +106,7 @@ struct recording_options {
 	bool all_build_ids;     /* --buildid-all */
 	struct synth_options synth;
 	uint64_t sync_ms; /* --sync: interval of fdatasync(2); 0: never */
+	bool wait_close;  /* --wait-close: many tracepoints, too, are closed before the recording returns */
 	char **workload;  /* NULL-terminated argv; NULL: none */
 	int argc;         /* of the subcommand, for the CMDLINE feature */
 	char **argv;
