@@ -161,7 +161,8 @@ def run_command(args, timeout=TIMEOUT, status=0, binary=False, input=None, env=N
 
 @pytest.fixture(scope='session', autouse=True)
 def empty_home(tmp_path_factory):
-    """Neither the caches of perf (~/.debug) nor its configuration (~/.perfconfig) are those of the user, who may have no home."""
+    """Neither the caches of perf (~/.debug) nor its configuration (~/.perfconfig) are those of the user, who may have
+    no home."""
     os.environ['HOME'] = str(tmp_path_factory.mktemp('home'))
 
 
@@ -201,7 +202,8 @@ def spawn():
 
 @pytest.fixture
 def recorder(program, spawn):
-    """recorder(args, **Popen keywords) -> Popen of a recording that goes on: its command runs, its events are enabled."""
+    """recorder(args, **Popen keywords) -> Popen of a recording that goes on: its command runs, its events are
+    enabled."""
     def start(args, **keywords):
         commands, answers = os.pipe(), os.pipe()
         theirs = commands[0], answers[1]
@@ -296,7 +298,8 @@ def fuse_fs(need_root, tmp_path):
             pytest.skip('needs python3-fusepy')
         path = tmp_path / f'fuse{len(mounted)}'
         path.mkdir()
-        server = subprocess.Popen(['/usr/bin/python3', ROOT / 'tests' / 'fault' / 'failing_fs.py', path, *map(str, args)],
+        server = subprocess.Popen(['/usr/bin/python3', ROOT / 'tests' / 'fault' / 'failing_fs.py', path,
+                                   *map(str, args)],
                                   stderr=subprocess.DEVNULL)
         mounted.append((path, server))
         limit = time.monotonic() + TIMEOUT

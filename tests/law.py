@@ -30,8 +30,8 @@ def plain_samples(data):
 
 def check_law(millrace, path, event, made, attr=1):
     """
-    Of a recording of an event that came so often, whose index is `attr`, behind a dummy, which has the lost records of task's
-    lives: our own reader, the ledger and the LOST_SAMPLES records agree. Returns how much was lost.
+    Of a recording of an event that came so often, whose index is `attr`, behind a dummy, which has the lost records of
+    task's lives: our own reader, the ledger and the LOST_SAMPLES records agree. Returns how much was lost.
     """
     path = pathlib.Path(path)
     loss, main = loss_of(millrace, path), PerfData(main_file(path))

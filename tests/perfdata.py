@@ -20,7 +20,8 @@ EXTENT_INDEX, LEDGER = 132, 134  # numbers of private sections
 
 
 def sections_of(data):
-    """{number: (offset, bytes)} of the features of a file, and of millrace's private sections, which stand behind the table."""
+    """{number: (offset, bytes)} of the features of a file, and of millrace's private sections, which stand behind the
+    table."""
     start, size = struct.unpack_from('<QQ', data, 0x28)
     words = struct.unpack_from('<4Q', data, 0x48)
     bits = [bit for bit in range(256) if words[bit // 64] >> bit % 64 & 1]

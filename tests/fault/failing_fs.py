@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A file system in user space whose writes fail: failing_fs.py DIRECTORY ERRNO BYTES [SECONDS [STALL_AT STALL_SECONDS]]. Ends when it is unmounted.
+"""A file system in user space whose writes fail: failing_fs.py DIRECTORY ERRNO BYTES [SECONDS [STALL_AT
+STALL_SECONDS]]. Ends when it is unmounted.
 
 Each file takes BYTES bytes; a write behind them fails with ERRNO. BYTES 0: writes are fine, close(2) fails, as on a
 remote disk that turns out to be full. With SECONDS each write takes so long; the first that ends behind STALL_AT takes

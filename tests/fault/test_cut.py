@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Files that lost their end, at each 4 KiB: what is there is read, one line tells where it ends, and recover makes it whole."""
+"""Files that lost their end, at each 4 KiB: what is there is read, one line tells where it ends, and recover makes it
+whole."""
 import re
 import struct
 
@@ -48,7 +49,8 @@ def test_each_cut(millrace, perf, whole, tmp_path):
     path, before = tmp_path / 'cut', 0
     private = whole.find(b'MILLRACE', start + size)  # the private sections
     inside = {private, private + 8, private + 32, private + 100} if private > 0 else set()
-    cuts = sorted({*inside, *range(STEP, len(whole), STEP), start + size - 1, start + size, (start + size + len(whole)) // 2, len(whole) - 1})
+    cuts = sorted({*inside, *range(STEP, len(whole), STEP), start + size - 1, start + size,
+                   (start + size + len(whole)) // 2, len(whole) - 1})
     for turn, cut in enumerate(cuts):
         path.write_bytes(whole[:cut])
         nr = read_cut(millrace, path)

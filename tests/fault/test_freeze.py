@@ -35,8 +35,8 @@ def command_of(recorder, pipe, out=None):
 def start(program, spawn, output, *options, calls=CALLS, command):
     words = output.with_suffix('.words').open('wb')
     ours, theirs = os.pipe()
-    recorder = spawn([program, 'record', '--on-pressure=freeze', '--buffer-memory=4M', *options, '-o', '-', *EVENTS, '--',
-                      command, '-t', '2', '-n', str(calls)], stdout=theirs, stderr=words)
+    recorder = spawn([program, 'record', '--on-pressure=freeze', '--buffer-memory=4M', *options, '-o', '-', *EVENTS,
+                      '--', command, '-t', '2', '-n', str(calls)], stdout=theirs, stderr=words)
     os.close(theirs)
     return recorder, os.fdopen(ours, 'rb', buffering=0)
 
@@ -102,7 +102,8 @@ def test_other_tasks(program, programs, spawn, need_tracefs, tmp_path):
     """-p: the process that was named, which goes on when the recording ends."""
     target = spawn([programs / 'syscalls', '-t', '2', '-n', '2000000000'], stdout=subprocess.DEVNULL)
     ours, theirs = os.pipe()
-    recorder = spawn([program, 'record', '--on-pressure=freeze', '--buffer-memory=4M', '-o', '-', *EVENTS, '-p', target.pid],
+    recorder = spawn([program, 'record', '--on-pressure=freeze', '--buffer-memory=4M', '-o', '-', *EVENTS,
+                      '-p', target.pid],
                      stdout=theirs, stderr=subprocess.DEVNULL)
     os.close(theirs)
     with os.fdopen(ours, 'rb', buffering=0) as pipe:
@@ -119,8 +120,8 @@ def record_slowly(program, spawn, fuse_fs, programs, seconds, calls, *options):
     file = fuse_fs(errno.EIO, 1 << 40, seconds) / 'p.data'
     clock = ('import subprocess, sys, time; start = time.monotonic(); subprocess.run(sys.argv[1:], stdout=2); '
              'print("took", time.monotonic() - start)')
-    recorder = spawn([program, 'record', '--on-pressure=freeze', *options, '-o', file, *EVENTS, '--', sys.executable, '-c',
-                      clock, programs / 'syscalls', '-t', '2', '-n', str(calls)], stdout=subprocess.PIPE,
+    recorder = spawn([program, 'record', '--on-pressure=freeze', *options, '-o', file, *EVENTS, '--', sys.executable,
+                      '-c', clock, programs / 'syscalls', '-t', '2', '-n', str(calls)], stdout=subprocess.PIPE,
                      stderr=subprocess.PIPE, text=True)
     out, err = recorder.communicate()
     assert recorder.returncode == 0, err

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """
-SIGKILL at random moments of recordings in all modes: every file that is left is whole or can be made whole, nothing is in it
-twice, nothing is missing but what was not yet written, and nothing else is left behind. SEED=N repeats a run, KILLS=N says how many.
+SIGKILL at random moments of recordings in all modes: every file that is left is whole or can be made whole, nothing is
+in it twice, nothing is missing but what was not yet written, and nothing else is left behind. SEED=N repeats a run,
+KILLS=N says how many.
 """
 import ctypes
 import math
@@ -82,7 +83,8 @@ def calls_in(millrace, perf, path, file):
 
 
 def unwritten(ring, torn):
-    """When that was what a ring had, of which all is in each file up to some time, and was not yet written: (from, to)."""
+    """When that was what a ring had, of which all is in each file up to some time, and was not yet written: (from,
+    to)."""
     return [(max((call.time for call in ring if call.file <= file), default=0),
              min((call.time for call in ring if call.file > file), default=math.inf)) for file in torn]
 
@@ -96,8 +98,8 @@ def missing_between(before, after, unwritten_times):
 
 def check_run(calls, lost, pinned, torn, begins=True):
     """
-    Nothing twice, and nothing is missing but what is known to be lost and what was not yet written of the files that are torn.
-    What a thread did that keeps to its CPU is in the ring of that, of others it may be in any.
+    Nothing twice, and nothing is missing but what is known to be lost and what was not yet written of the files that
+    are torn. What a thread did that keeps to its CPU is in the ring of that, of others it may be in any.
     """
     assert len({(call.tid, call.number) for call in calls}) == len(calls), 'twice'
     rings, threads, missing = {cpu: [] for cpu in os.sched_getaffinity(0)}, {}, 0
@@ -112,7 +114,8 @@ def check_run(calls, lost, pinned, torn, begins=True):
 
 
 def check_file(millrace, perf, path, file):
-    """Whole, or made whole. Returns the calls and the losses, or None where the recorder had not got to its first record."""
+    """Whole, or made whole. Returns the calls and the losses, or None where the recorder had not got to its first
+    record."""
     before = committed(path)
     done = millrace('recover', path, status=None)
     if done.status:
@@ -136,7 +139,8 @@ def kill_one(millrace, program, programs, perf, spawn, directory, rng):
     options, output = mode_of(rng)
     path, calls, pinned = directory / 'p', rng.choice([20000, 50000, 10**9]), rng.random() < 0.7
     words = [program, 'record', *options, '-o', '-' if output == 'pipe' else path, '--sample-cpu',
-             '-e', 'dummy,raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '2', '-n', calls, '-c', int(pinned)]
+             '-e', 'dummy,raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '2', '-n', calls,
+             '-c', int(pinned)]
     moment = rng.random() * 0.5
     print(f'kill after {moment:.6f} s:', *words[1:])
     began = time.monotonic()
@@ -149,7 +153,8 @@ def kill_one(millrace, program, programs, perf, spawn, directory, rng):
     process.kill()
     process.wait()
     # Who guards what was stopped lets it go on, and goes.
-    wait_until(lambda: all(name != 'millrace' and state != 'T' for _, name, state in processes_of(directory)), 'nothing is left')
+    wait_until(lambda: all(name != 'millrace' and state != 'T' for _, name, state in processes_of(directory)),
+               'nothing is left')
     for pid, *_ in processes_of(directory):
         os.kill(pid, signal.SIGKILL)
     return check_rest(millrace, perf, directory, output, pinned)
@@ -163,7 +168,8 @@ def check_rest(millrace, perf, directory, output, pinned):
     torn = [file for file, path in enumerate(files) if path.name.endswith('.part') or path == files[-1]]
     for file, path in enumerate(files):
         if output == 'pipe':
-            whole = path.stat().st_size > 4096 and (calls_in(millrace, perf, path, file), loss_of(millrace, path)['lost'])
+            whole = path.stat().st_size > 4096 and (calls_in(millrace, perf, path, file),
+                                                    loss_of(millrace, path)['lost'])
         else:
             whole = check_file(millrace, perf, path, file)
         if not whole:
@@ -269,7 +275,8 @@ def check_committed(millrace, recorder, directory, options, cpus=None, idle=0):
     late = 2 * max(longest, 0.1)
     wanted = [number for number, made in enumerate(times) if made < killed - PROMISED_S - late]
     newest = killed - times[found[-1]] if found else math.inf
-    print(f'{len(found)} of {len(times)} calls, the newest is {newest:.3f} s old; {late:.3f} s for the load of the machine')
+    print(f'{len(found)} of {len(times)} calls, the newest is {newest:.3f} s old; {late:.3f} s for the load of the '
+          'machine')
     assert len(wanted) > 20 or late > 0.5, 'too much load to tell'
     assert len(set(found)) == len(found), 'twice'
     assert not set(wanted) - set(found), 'missing'
@@ -281,7 +288,8 @@ def test_commit(millrace, recorder, need_tracefs, tmp_path, mode):
     check_committed(millrace, recorder, tmp_path / 'd', COMMITTED[mode])
 
 
-@pytest.mark.parametrize('mode', ['serial', 'mmap', 'aio', 'direct', 'zstd-direct', 'one-file-zstd', 'switched', 'pipe'])
+@pytest.mark.parametrize('mode', ['serial', 'mmap', 'aio', 'direct', 'zstd-direct', 'one-file-zstd', 'switched',
+                                  'pipe'])
 def test_commit_to_the_last(millrace, recorder, need_tracefs, tmp_path, mode):
     """Nothing pushes the last records out of where they wait."""
     check_committed(millrace, recorder, tmp_path / 'd', COMMITTED[mode], idle=PROMISED_S + 0.5)

@@ -132,8 +132,8 @@ def test_killed_at_the_start(millrace, program, programs, spawn, tmp_path):
 def test_readable_without_recover(program, programs, perf, spawn, tmp_path):
     """The header of a file tells of what was committed, also while the recording goes on."""
     path = tmp_path / 'p'
-    process = spawn([program, 'record', '-F', '2000', '-m', '8K', '-o', path, '-e', 'cpu-clock', '--', programs / 'spin',
-                     '-m', '60000'])
+    process = spawn([program, 'record', '-F', '2000', '-m', '8K', '-o', path, '-e', 'cpu-clock',
+                     '--', programs / 'spin', '-m', '60000'])
     until = time.monotonic() + 40
     size = 0
     while size < 20000 and time.monotonic() < until:

@@ -36,7 +36,8 @@ def record_stalled(program, programs, spawn, path, *options):
     assert process.wait() == 0
 
 
-@pytest.mark.parametrize('options', [['--buffer-memory=128M'], ['--buffer-memory=1M', '-m512K'], [], ['-z', '--buffer-memory=128M']],
+@pytest.mark.parametrize('options', [['--buffer-memory=128M'], ['--buffer-memory=1M', '-m512K'], [],
+                                     ['-z', '--buffer-memory=128M']],
                          ids=['memory', 'little', 'default', 'zstd'])
 def test_stalled(program, millrace, programs, spawn, need_tracefs, tmp_path, options):
     record_stalled(program, programs, spawn, tmp_path / 'p', *options)
@@ -47,9 +48,9 @@ def test_stalled(program, millrace, programs, spawn, need_tracefs, tmp_path, opt
 
 
 FILE_MODES = {
-    'serial': [], 'aio': ['--aio=4'], 'direct': ['--writer=direct'], 'mmap': ['--writer=mmap'], 'little': ['--buffer-memory=1M', '-m512K'],
-    'memory': ['--buffer-memory=128M'], 'zstd': ['-z', '--buffer-memory=128M'],
-    'threads': ['--threads', '--single-file', '--buffer-memory=128M'],
+    'serial': [], 'aio': ['--aio=4'], 'direct': ['--writer=direct'], 'mmap': ['--writer=mmap'],
+    'little': ['--buffer-memory=1M', '-m512K'], 'memory': ['--buffer-memory=128M'],
+    'zstd': ['-z', '--buffer-memory=128M'], 'threads': ['--threads', '--single-file', '--buffer-memory=128M'],
     'zstd-threads': ['-z', '--threads', '--single-file', '--buffer-memory=128M'],
 }
 
@@ -82,6 +83,6 @@ def test_sizes(millrace):
 def test_every_writer(millrace, programs, need_tracefs, tmp_path):
     for options in (['--writer=mmap'], ['--aio'], ['--writer=direct'], ['--threads']):
         file = tmp_path / 'p'
-        done = millrace('record', '--buffer-memory=4M', *options, '-o', file, '-e', 'dummy,syscalls:sys_enter_getppid', '--',
-                        programs / 'syscalls', '-t', '2', '-n', '20000')
+        done = millrace('record', '--buffer-memory=4M', *options, '-o', file, '-e', 'dummy,syscalls:sys_enter_getppid',
+                        '--', programs / 'syscalls', '-t', '2', '-n', '20000')
         assert 'captured 40000 samples' in done.err or 'lost 0' not in done.err, done

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""--on-pressure=trim: stacks are cut short, marked and counted, where samples would be lost; nothing else is touched."""
+"""--on-pressure=trim: stacks are cut short, marked and counted, where samples would be lost; nothing else is
+touched."""
 import errno
 import json
 import subprocess
@@ -17,8 +18,9 @@ WORK = 'import os\nfor i in range(%d):\n    os.getppid()\n    sum(range(1500))\n
 def record(program, fuse_fs, policy):
     """Into a file system that takes 2.5 MB/s. Returns a copy of the file, what was said and what report --loss says."""
     file = fuse_fs(errno.EIO, 1 << 40, 0.05) / 'p.data'
-    recorder = subprocess.run([program, 'record', f'--on-pressure={policy}', '--buffer-memory=16M', '-m', '16M', '-o', file,
-                               '-e', 'syscalls:sys_enter_getppid', '--call-graph', 'dwarf', '--', sys.executable, '-c', WORK],
+    recorder = subprocess.run([program, 'record', f'--on-pressure={policy}', '--buffer-memory=16M', '-m', '16M',
+                               '-o', file, '-e', 'syscalls:sys_enter_getppid', '--call-graph', 'dwarf',
+                               '--', sys.executable, '-c', WORK],
                               stderr=subprocess.PIPE, text=True)
     assert recorder.returncode == 0, recorder.stderr
     copy = file.parent.parent / f'{policy}.data'
@@ -49,7 +51,7 @@ def test_samples_for_stacks(program, millrace, perf, need_tracefs, fuse_fs):
 
 def test_nothing_is_cut_while_there_is_room(millrace, need_tracefs, programs, tmp_path):
     file = tmp_path / 'p.data'
-    done = millrace('record', '--on-pressure=trim', '-m', '8M', '-o', file, '-e', 'syscalls:sys_enter_getppid', '--call-graph', 'dwarf',
-                    '--', programs / 'syscalls', '-n', '500')
+    done = millrace('record', '--on-pressure=trim', '-m', '8M', '-o', file, '-e', 'syscalls:sys_enter_getppid',
+                    '--call-graph', 'dwarf', '--', programs / 'syscalls', '-n', '500')
     loss = json.loads(millrace('report', '--loss', '--json', '-i', file).out)
     assert loss['captured'] + loss['lost'] == 500 and loss['trimmed'] == 0 and 'cut the stacks' not in done.err

@@ -91,8 +91,8 @@ def test_slow_storage_has_its_rate(run_stream, slow):
 def test_blocks_absorb_bursts(run_stream, slow):
     """Bursts above the rate of the storage, with less than it on the whole: memory makes the difference."""
     refused(run_stream(*SMALL, '--duration', '0.01', '--writer', 'aio', status=None))
-    found = bench(run_stream, *slow, '--writer', 'serial', '--writer', 'aio,blocks=16', '--load', '40', '--burst', '60/240',
-                  '--duration', '1.2', '--runs', '3')
+    found = bench(run_stream, *slow, '--writer', 'serial', '--writer', 'aio,blocks=16', '--load', '40',
+                  '--burst', '60/240', '--duration', '1.2', '--runs', '3')
     serial, aio = [sorted(run['dropped_percent'] for run in row['runs'])[1] for row in found['writers']]
     assert serial > 10, found
     assert aio < serial / 3, found

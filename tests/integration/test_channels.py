@@ -23,10 +23,11 @@ EXEC = 0x2000  # misc of a COMM
 
 def overflow(spawn, programs, recorder, *options):
     """
-    Hundreds of thousands of events into rings of a page, while programs come and go, and a recorder that does not get the
-    CPU again and again. Its standard error.
+    Hundreds of thousands of events into rings of a page, while programs come and go, and a recorder that does not get
+    the CPU again and again. Its standard error.
     """
-    load = f'{programs}/syscalls -t 2 -n 100000 > /dev/null & {programs}/forkstorm -p {PROCESSES} -n {CHILDREN} -x 1; wait'
+    load = (f'{programs}/syscalls -t 2 -n 100000 > /dev/null & '
+            f'{programs}/forkstorm -p {PROCESSES} -n {CHILDREN} -x 1; wait')
     process = spawn([*recorder, 'record', '-m', '1', '-e', 'raw_syscalls:*', *options, '--', 'sh', '-c', load],
                     stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     limit = time.monotonic() + 120
@@ -92,7 +93,8 @@ def count_part(main, path):
 @pytest.mark.alone
 def test_perf_loses_them_and_so_does_a_shared_ring(perf, program, spawn, programs, need_tracefs, tmp_path):
     """The same load: what the side channel is for."""
-    for name, recorder, options in (('perf', [shutil.which('perf')], []), ('shared', [program], ['--side-channel=off'])):
+    for name, recorder, options in (('perf', [shutil.which('perf')], []),
+                                    ('shared', [program], ['--side-channel=off'])):
         file = tmp_path / f'{name}.data'
         overflow(spawn, programs, recorder, *options, '-o', file)
         assert any(r.type in (LOST, LOST_SAMPLES) for r in PerfData(file).records())
@@ -152,7 +154,8 @@ def task_storm(spawn, programs):
 @pytest.mark.parametrize('how', [[], ['-z'], ['--threads', '--single-file'], ['--switch-output=64M']], ids=' '.join)
 def test_no_task_event_is_lost_while_proc_is_read(millrace, task_storm, need_root, need_tracefs, tmp_path, how):
     for run in range(3):
-        done = millrace('record', *how, '-a', '-e', 'sched:sched_process_exec', '-o', tmp_path / f'p{run}.data', '--', 'true')
+        done = millrace('record', *how, '-a', '-e', 'sched:sched_process_exec', '-o', tmp_path / f'p{run}.data',
+                        '--', 'true')
         assert re.search('; lost 0$', done.err, re.MULTILINE), done.err
 
 
@@ -174,17 +177,20 @@ def test_task_events_from_the_start_are_in_the_file(millrace, task_storm, need_r
 @pytest.mark.alone
 def test_renamed_threads(millrace, programs, need_root, tmp_path):
     file = tmp_path / 'p.data'
-    millrace('record', '-a', '-e', 'cpu-clock', '-F', '10', '-o', file, '--', programs / 'taskstorm', '-t', '2000', '-n', '5')
+    millrace('record', '-a', '-e', 'cpu-clock', '-F', '10', '-o', file, '--', programs / 'taskstorm', '-t', '2000',
+             '-n', '5')
     data = PerfData(file)
     renamed = sum(record.type == COMM and record.body[8:9] == b'n' for record in data.records())
     assert renamed >= 10000 and data.lost_samples() == 0
 
 
 def test_lost_task_events_are_counted_apart(millrace, task_storm, need_root, need_tracefs, tmp_path):
-    """With rings of a page: the event that carries them is not named, and the advice is an option that makes them larger."""
+    """With rings of a page: the event that carries them is not named, and the advice is an option that makes them
+    larger."""
     file = tmp_path / 'p.data'
     for _ in range(20):
-        done = millrace('record', '-a', '-e', 'sched:sched_process_exec', '--side-channel=1', '-o', file, '--', 'sleep', '0.1')
+        done = millrace('record', '-a', '-e', 'sched:sched_process_exec', '--side-channel=1', '-o', file, '--', 'sleep',
+                        '0.1')
         if lost := PerfData(file).lost_samples():
             break
     assert f'; lost 0; lost {lost} task events (mmap, comm, fork, exit)\n' in done.err and 'dummy' not in done.err

@@ -95,6 +95,7 @@ def test_full_stdout_is_an_error(run, program):
 
 @pytest.mark.parametrize('command', ['report', 'script', 'flame'])
 def test_nothing_was_recorded(millrace, tmp_path, command):
-    one_line(millrace(command, status=255, cwd=tmp_path), 'perf.data: No such file or directory: record first', 'with -i')
+    one_line(millrace(command, status=255, cwd=tmp_path), 'perf.data: No such file or directory: record first',
+             'with -i')
     assert 'record first' not in millrace(command, '-i', 'nosuch', status=255, cwd=tmp_path).err
     one_line(millrace(command, '-i', '', status=USAGE, cwd=tmp_path), 'option -i: the name is empty')

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Who closes the events: with many tracepoints a process of its own, for which the end of the recorder does not wait."""
+"""Who closes the events: with many tracepoints a process of its own, for which the end of the recorder does not
+wait."""
 import os
 import pathlib
 import signal

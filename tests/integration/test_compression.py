@@ -23,7 +23,8 @@ MODES = ['--writer=serial', '--writer=mmap', '--writer=aio', '--writer=direct', 
 def test_every_record_once(millrace, perf, programs, need_tracefs, tmp_path, mode, level):
     packed, plain = tmp_path / 'z.data', tmp_path / 'plain.data'
     made = 2 * 30000
-    done = millrace('record', *mode.split(), level, '-o', packed, '-e', COUNTED, '--', programs / 'syscalls', '-t', '2', '-n', '30000')
+    done = millrace('record', *mode.split(), level, '-o', packed, '-e', COUNTED, '--', programs / 'syscalls', '-t', '2',
+                    '-n', '30000')
     assert ', ratio ' in done.err
     millrace('merge', packed, '-o', plain)
     data = PerfData(plain)
@@ -69,8 +70,8 @@ def test_wrong_levels(millrace, tmp_path):
 def test_time_leaves_out_the_same_as_perf(millrace, perf, programs, need_tracefs, tmp_path, packing):
     for mode in ('--writer=serial', '--threads'):
         file = tmp_path / mode
-        millrace('record', *packing, mode, '-m', '64', '-o', file, '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls',
-                 '-t', '2', '-n', '40000')
+        millrace('record', *packing, mode, '-m', '64', '-o', file, '-e', 'raw_syscalls:sys_enter',
+                 '--', programs / 'syscalls', '-t', '2', '-n', '40000')
         times = sorted(float(line.split()[3].rstrip(':')) for line in millrace('script', '-i', file).out.splitlines())
         fifth = len(times) // 5
         # Where nothing ran, or the ring was full, a part of the time has no samples: the parts are those of a sample.
@@ -118,12 +119,13 @@ def spoil_others(file, millrace):
     return wanted, whole
 
 
-@pytest.mark.parametrize('mode', [['--writer=serial'], ['--threads'], ['--threads', '--single-file'], ['-z', '--threads']],
+@pytest.mark.parametrize('mode', [['--writer=serial'], ['--threads'], ['--threads', '--single-file'],
+                                  ['-z', '--threads']],
                          ids=' '.join)
 def test_time_does_not_read_the_rest(millrace, programs, need_tracefs, tmp_path, mode):
     file = tmp_path / 'x'
-    millrace('record', *mode, '-m', '256', '-o', file, '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '2',
-             '-n', '300000')
+    millrace('record', *mode, '-m', '256', '-o', file, '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls',
+             '-t', '2', '-n', '300000')
     wanted, whole = spoil_others(file, millrace)
     assert millrace('script', '-i', file, '--time', wanted).out == whole
     millrace('script', '-i', file, status=255)
@@ -132,7 +134,8 @@ def test_time_does_not_read_the_rest(millrace, programs, need_tracefs, tmp_path,
 @pytest.mark.parametrize('mode', [['-B'], ['-B', '--threads'], ['-z'], ['-z', '--threads']], ids=' '.join)
 def test_recover_makes_the_index_anew(millrace, perf, programs, need_tracefs, tmp_path, mode):
     file, new = tmp_path / 'x', tmp_path / 'new'
-    millrace('record', *mode, '-o', file, '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '2', '-n', '100000')
+    millrace('record', *mode, '-o', file, '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '2',
+             '-n', '100000')
     main = file / 'data' if file.is_dir() else file
     before = sections_of(main.read_bytes())
     assert (132 in before) == ('-z' in mode)
@@ -155,7 +158,8 @@ def test_recover_makes_the_index_anew(millrace, perf, programs, need_tracefs, tm
 
 def test_recover_makes_an_index_for_perf(millrace, perf, programs, need_tracefs, tmp_path):
     file = tmp_path / 'x'
-    perf('record', '-B', '-m', '4M', '-o', file, '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '2', '-n', '300000')
+    perf('record', '-B', '-m', '4M', '-o', file, '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '2',
+         '-n', '300000')
     millrace('recover', '--index', file)
     wanted, whole = spoil_others(file, millrace)
     assert millrace('script', '-i', file, '--time', wanted).out == whole
@@ -172,8 +176,8 @@ def extents_of(data):
 
 def test_damage_costs_one_extent(millrace, programs, need_tracefs, tmp_path):
     file, damaged = tmp_path / 'z.data', tmp_path / 'damaged.data'
-    millrace('record', '-z', '-B', '-m', '256', '-o', file, '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '1',
-             '-n', '100000')
+    millrace('record', '-z', '-B', '-m', '256', '-o', file, '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls',
+             '-t', '1', '-n', '100000')
     whole = len(millrace('script', '-i', file).out.splitlines())
     data = file.read_bytes()
     extents = extents_of(data)
@@ -191,7 +195,8 @@ def test_damage_costs_one_extent(millrace, programs, need_tracefs, tmp_path):
 def test_reads_what_perf_compresses(millrace, perf, programs, need_tracefs, tmp_path):
     file = tmp_path / 'perf.data'
     for how in ([], ['--threads']):
-        perf('record', '-z', *how, '-o', file, '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '2', '-n', '20000')
+        perf('record', '-z', *how, '-o', file, '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '2',
+             '-n', '20000')
         ours = millrace('script', '-i', file).out.splitlines()
         theirs = perf('script', '-i', file, '-F', 'tid').out.splitlines()
         assert len(ours) == len(theirs) > 10000
@@ -236,7 +241,8 @@ def file_with_compressed2(data):
 def test_reads_compressed2(millrace, perf, programs, need_tracefs, tmp_path, who):
     old, new = tmp_path / 'old.data', tmp_path / 'new.data'
     command = {'perf': perf, 'millrace': millrace}[who]
-    command('record', '-z', '-o', old, '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '2', '-n', '20000')
+    command('record', '-z', '-o', old, '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '2',
+            '-n', '20000')
     new.write_bytes(file_with_compressed2(old.read_bytes()))
     expected = millrace('script', '-i', old).out
     assert len(expected.splitlines()) > 10000
@@ -246,8 +252,8 @@ def test_reads_compressed2(millrace, perf, programs, need_tracefs, tmp_path, who
 
 
 def test_reads_compressed2_from_a_pipe(millrace, perf, programs, need_tracefs):
-    old = perf('record', '-z', '-o', '-', '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '1', '-n', '20000',
-               binary=True).out
+    old = perf('record', '-z', '-o', '-', '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '1',
+               '-n', '20000', binary=True).out
     new = with_tracing_data(old, converted)
     expected = millrace('script', '-i', '-', input=old, binary=True).out
     assert len(expected.splitlines()) > 10000
@@ -270,10 +276,11 @@ def test_readers_have_as_many_threads_for_many_files(millrace, program, programs
     directory = tmp_path / 'd.data'
     target = spawn([programs / 'spin', '-t', '20', '-m', '60000'])
     threads_of(target.pid, 21)
-    millrace('record', '--threads', '--per-thread', '-z', '-e', 'cpu-clock', '-g', '-p', target.pid, '-o', directory, '--',
-             'sleep', '1')
+    millrace('record', '--threads', '--per-thread', '-z', '-e', 'cpu-clock', '-g', '-p', target.pid, '-o', directory,
+             '--', 'sleep', '1')
     assert len(list(directory.glob('data.*'))) > 20
     reader = spawn([program, 'script', '-i', directory], stdout=subprocess.PIPE)
     reader.stdout.read(1)  # it has read of each file by now, and cannot write all that it has to say
-    # One finds the records; others, one for each CPU, decompress, and as many make lines, the main thread among them. ThreadSanitizer has one.
+    # One finds the records; others, one for each CPU, decompress, and as many make lines, the main thread among them.
+    # ThreadSanitizer has one.
     assert len(os.listdir(f'/proc/{reader.pid}/task')) <= 2 + 2 * os.cpu_count()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
-Older kernels: tests/programs/refuse.c refuses perf_event_open(2) when one bit of the attr is set, each bit in turn. What can be
-left out is left out, and said with -v; what was asked for is refused, by name. It refuses ioctls, too.
+Older kernels: tests/programs/refuse.c refuses perf_event_open(2) when one bit of the attr is set, each bit in turn.
+What can be left out is left out, and said with -v; what was asked for is refused, by name. It refuses ioctls, too.
 """
 import json
 import os
@@ -119,8 +119,8 @@ def fixture_old_kernel(programs, run, tmp_path):
     no_sanitizer()
 
     def record(offset, mask, options, flags=0, status=0):
-        env = {**os.environ, 'LD_PRELOAD': str(programs / 'refuse.so'), 'REFUSE_BYTE': str(offset), 'REFUSE_MASK': str(mask),
-               'REFUSE_FLAGS': str(flags)}
+        env = {**os.environ, 'LD_PRELOAD': str(programs / 'refuse.so'), 'REFUSE_BYTE': str(offset),
+               'REFUSE_MASK': str(mask), 'REFUSE_FLAGS': str(flags)}
         modifiers = options if options.startswith(':') else ''
         return run([MILLRACE, 'record', '-v', '-o', tmp_path / 'x.data', '-e', f'cpu-clock{modifiers}',
                     *([] if modifiers else options.split()), '--', 'true'], env=env, status=status)
@@ -187,16 +187,16 @@ def paused(run, file):
 @pytest.mark.parametrize('where', [[], ['-a']], ids=['command', 'all CPUs'])
 def test_rings_that_cannot_be_swapped_are_paused(run, programs, need_tracefs, tmp_path, where, granted):
     """
-    From the start or later, for all places or some. Each call is in one file, or was lost in a pause of that file, which
-    the ledger tells, with its time.
+    From the start or later, for all places or some. Each call is in one file, or was lost in a pause of that file,
+    which the ledger tells, with its time.
     """
     no_sanitizer()
     file, rounds, made = tmp_path / 'p.data', 3, 5000
     load = f'{programs}/syscalls -t 2 -n {made} >/dev/null & sleep 0.02; kill -USR2 $PPID; wait;'
     # Bytes for all calls: what is overwritten is neither captured nor lost.
-    done = run(['env', f'LD_PRELOAD={programs}/refuse.so', f'REFUSE_IOCTL={SET_OUTPUT}', f'REFUSE_AFTER={granted}', MILLRACE,
-                'record', '--switch-output', *where, '-e', 'syscalls:sys_enter_getppid/overwrite/', '-m', '8M', '-o', file,
-                '--', 'sh', '-c', load * rounds])
+    done = run(['env', f'LD_PRELOAD={programs}/refuse.so', f'REFUSE_IOCTL={SET_OUTPUT}', f'REFUSE_AFTER={granted}',
+                MILLRACE, 'record', '--switch-output', *where, '-e', 'syscalls:sys_enter_getppid/overwrite/',
+                '-m', '8M', '-o', file, '--', 'sh', '-c', load * rounds])
     assert done.err.count('the kernel refuses to swap overwritten rings') in (1, 2), done.err
     assert 'recording was paused' in done.err
     calls, lost, pauses = [], 0, []

@@ -115,10 +115,13 @@ class Browser:
         driver, browser = shutil.which('chromedriver'), shutil.which('chromium') or shutil.which('google-chrome')
         if not driver or not browser:
             pytest.skip('needs chromium and chromium-driver')
-        self.driver = subprocess.Popen([driver, '--port=0'], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        port = next((found.group(1) for line in self.driver.stdout if (found := re.search(r'successfully on port (\d+)', line))), None)
+        self.driver = subprocess.Popen([driver, '--port=0'], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                       text=True)
+        port = next((found.group(1) for line in self.driver.stdout
+                     if (found := re.search(r'successfully on port (\d+)', line))), None)
         self.base, self.session = f'http://127.0.0.1:{port}/session', None
-        options = {'binary': browser, 'args': ['--headless=new', '--no-sandbox', '--disable-gpu', '--window-size=1200,900',
+        options = {'binary': browser, 'args': ['--headless=new',
+                                               '--no-sandbox', '--disable-gpu', '--window-size=1200,900',
                                                f'--user-data-dir={profile}']}
         try:
             asked = {'capabilities': {'alwaysMatch': {'browserName': 'chrome', 'goog:chromeOptions': options,
@@ -198,7 +201,8 @@ def test_page_opens(shown):
     assert int(shown.run('return document.body.dataset.ready')) >= 0
     assert 'Samples of each CPU' in shown.text('#time-title') and 'cpu-clock' in shown.text('#event')
     painted = shown.run("""const canvas = document.getElementById('flame');
-        return new Set(new Uint32Array(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.buffer)).size""")
+        const image = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+        return new Set(new Uint32Array(image.data.buffer)).size""")
     assert painted > 5
     assert len(shown.request('GET', '/screenshot')) > 10000
 
@@ -243,7 +247,8 @@ def test_threads_of_the_page(shown, page):
 
 def test_events_of_the_page(browser, need_root, millrace, programs, tmp_path):
     data, page = tmp_path / 'perf.data', tmp_path / 'page.html'
-    millrace('record', '-e', 'cpu-clock,page-faults/period=1/', '-g', '-o', data, '--', programs / 'spin', '-t', '2', '-m', '50')
+    millrace('record', '-e', 'cpu-clock,page-faults/period=1/', '-g', '-o', data, '--', programs / 'spin', '-t', '2',
+             '-m', '50')
     millrace('flame', '-i', data, '-o', page)
     found = content(page)
     assert len(found['events']) == 2
@@ -259,11 +264,13 @@ def test_gaps_of_the_page(browser, lost):
     browser.open(lost)
     assert 'data was lost' in browser.text('#time-title') and browser.text('#notes')
     gap = browser.run("return getComputedStyle(document.documentElement).getPropertyValue('--gap')").strip()
-    painted = browser.run("""const probe = document.createElement('canvas').getContext('2d'), canvas = document.getElementById('time');
+    painted = browser.run("""const probe = document.createElement('canvas').getContext('2d');
+        const canvas = document.getElementById('time');
         probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue('--gap');
         probe.fillRect(0, 0, 1, 1);
         const wanted = new Uint32Array(probe.getImageData(0, 0, 1, 1).data.buffer)[0];
-        const all = new Uint32Array(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.buffer);
+        const image = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+        const all = new Uint32Array(image.data.buffer);
         return all.filter(pixel => pixel === wanted).length""")
     assert gap and painted > 0
     assert browser.errors() == []

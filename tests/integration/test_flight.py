@@ -93,7 +93,8 @@ def snapshots(run, programs, *options):
     if done.status == 77:
         pytest.skip(f'needs overwritable tracepoints: {done.err}')
     assert done.status == 0, done
-    return dict((word, int(number)) for number, word in re.findall(r'(\d+) (snapshots|joined|calls|gaps|torn|lost)', done.out))
+    return dict((word, int(number)) for number, word in re.findall(r'(\d+) (snapshots|joined|calls|gaps|torn|lost)',
+                                                                   done.out))
 
 
 def test_snapshots_follow_each_other_without_a_gap(run, programs, need_tracefs):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What is done while recording about memory that fills and CPU time that is bounded, and that it is told and loses nothing unseen."""
+"""What is done while recording about memory that fills and CPU time that is bounded, and that it is told and loses
+nothing unseen."""
 import json
 import os
 import re
@@ -55,8 +56,8 @@ def steer(programs, need_tracefs, tmp_path, spawn):
         # Without this right no thread is real-time.
         ordinary = ['setpriv', '--bounding-set=-sys_nice'] if late and os.geteuid() == 0 else []
         with open(err, 'wb') as stderr:
-            process = spawn([*ordinary, MILLRACE, 'record', '-v', '-e', COUNTED, *options, '--', sys.executable, '-c', LOAD,
-                             programs / 'syscalls', counts, enough, go], stderr=stderr)
+            process = spawn([*ordinary, MILLRACE, 'record', '-v', '-e', COUNTED, *options, '--', sys.executable,
+                             '-c', LOAD, programs / 'syscalls', counts, enough, go], stderr=stderr)
         wait_until(lambda: counts.exists() or process.poll() is not None, 'the load has begun')
         for pattern, done, stop in ((said, enough, late), (then, go, False)):
             wait_until(lambda: stopped_for_a_while(process, err, pattern) if stop else
@@ -97,7 +98,8 @@ def test_level_falls_while_records_wait_and_rises_again(steer, millrace, tmp_pat
                                      ['-m', '8K', '-z', '--threads', '--single-file']])
 def test_rings_that_are_nearly_full_are_visited_sooner(steer, millrace, tmp_path, options):
     file, plain = tmp_path / 'p.data', tmp_path / 'plain.data'
-    err, made = steer([*options, '-o', file], 'rings are visited every ms, before', 'rings are visited when they wake us', late=True)
+    err, made = steer([*options, '-o', file], 'rings are visited every ms, before',
+                      'rings are visited when they wake us', late=True)
     loss = loss_of(millrace, file)
     fast_polls = actions_of(loss, 'fast poll')
     assert fast_polls[0] == (0, 1000000) and (1000000, 0) in fast_polls

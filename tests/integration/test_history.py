@@ -24,12 +24,14 @@ def numbers(script):
     return [int(text.split(',')[0], 16) for text in found]
 
 
-@pytest.mark.parametrize('options', [[], ['--writer=mmap'], ['--side-channel=off'], ['--threads'], ['--threads', '--writer=aio']], ids=' '.join)
+@pytest.mark.parametrize('options', [[], ['--writer=mmap'], ['--side-channel=off'], ['--threads'],
+                                     ['--threads', '--writer=aio']], ids=' '.join)
 def test_size_is_the_limit(millrace, perf, programs, need_tracefs, tmp_path, options):
     """The newest calls, without a gap, and no more than there is memory for; perf reads the same."""
     file = tmp_path / 'p.data'
     done = millrace('record', '--flight=1000s,128K', *options, *COUNTED, '-o', file, '--',
-                    'sh', '-c', f'taskset -c 0 {programs}/syscalls -t 1 -n {CALLS} >/dev/null; kill -USR2 $PPID; {wait_for(file, 1)}')
+                    'sh', '-c', f'taskset -c 0 {programs}/syscalls -t 1 -n {CALLS} >/dev/null; kill -USR2 $PPID; '
+                                f'{wait_for(file, 1)}')
     assert len(files(tmp_path)) == 1 and 'the last ' in done.err
     calls = numbers(millrace('script', '-i', files(tmp_path)[0]).out)
     assert calls[-1] == CALLS - 1 and 0 < len(calls) < CALLS
@@ -55,7 +57,8 @@ def test_tasks_that_have_ended(millrace, tmp_path, options):
     file = tmp_path / 'p.data'
     task = 'awk "BEGIN { for (i = 0; i < 2e5; i++) x += sin(i) }"'
     rounds = ''.join(f'{task}; {task}; kill -USR2 $PPID; {wait_for(file, nr)}; ' for nr in (1, 2, 3))
-    millrace('record', '--flight=1000s', *options, '-c', '100000', '-e', 'cpu-clock:u', '-o', file, '--', 'sh', '-c', rounds)
+    millrace('record', '--flight=1000s', *options, '-c', '100000', '-e', 'cpu-clock:u', '-o', file, '--', 'sh',
+             '-c', rounds)
     assert len(files(tmp_path)) == 3
     for part in files(tmp_path):
         lines = millrace('script', '-i', part).out.splitlines()
@@ -67,7 +70,8 @@ def test_tasks_of_which_the_window_lost_the_start(millrace, programs, need_trace
     """The names and maps of a task are dropped with the oldest extents, and are told all the same."""
     file = tmp_path / 'p.data'
     millrace('record', '--flight=1000s,64K', *COUNTED, '-o', file, '--',
-             'sh', '-c', f'taskset -c 0 {programs}/syscalls -t 1 -n {CALLS} >/dev/null; kill -USR2 $PPID; {wait_for(file, 1)}')
+             'sh', '-c', f'taskset -c 0 {programs}/syscalls -t 1 -n {CALLS} >/dev/null; kill -USR2 $PPID; '
+                         f'{wait_for(file, 1)}')
     lines = millrace('script', '-i', files(tmp_path)[0]).out.splitlines()
     assert 0 < len(lines) < CALLS and {line.split()[0] for line in lines} - {'sh'} == {'syscalls'}
 
@@ -77,8 +81,8 @@ def test_post(millrace, programs, need_tracefs, tmp_path):
     file = tmp_path / 'p.data'
     calls = f'{programs}/syscalls -t 1 -n 100 >/dev/null'
     loop = wait_for(file, 1).replace('sleep 0.02', f'{calls}; sleep 0.02')
-    done = millrace('record', '--flight=1000s', '--flight-post=1s', '-e', 'syscalls:sys_enter_getppid', '-o', file, '--',
-                    'sh', '-c', f'{calls}; kill -USR2 $PPID; {loop}')
+    done = millrace('record', '--flight=1000s', '--flight-post=1s', '-e', 'syscalls:sys_enter_getppid', '-o', file,
+                    '--', 'sh', '-c', f'{calls}; kill -USR2 $PPID; {loop}')
     assert len(files(tmp_path)) == 1, done.err
     lines = millrace('script', '-i', files(tmp_path)[0]).out.splitlines()
     runs = {line.split()[1] for line in lines if line.split()[0] == 'syscalls'}
@@ -87,15 +91,16 @@ def test_post(millrace, programs, need_tracefs, tmp_path):
 
 def test_the_end_comes_before_the_post(millrace, tmp_path):
     """A snapshot that was requested is written, also when the recording ends before it is."""
-    millrace('record', '--flight=10s', '--flight-post=1h', '-e', 'cpu-clock', '-o', tmp_path / 'p.data', '--', 'sh', '-c',
-             'kill -USR2 $PPID; sleep 0.2; kill -USR2 $PPID; sleep 0.2')
+    millrace('record', '--flight=10s', '--flight-post=1h', '-e', 'cpu-clock', '-o', tmp_path / 'p.data', '--', 'sh',
+             '-c', 'kill -USR2 $PPID; sleep 0.2; kill -USR2 $PPID; sleep 0.2')
     assert len(files(tmp_path)) == 1
 
 
 def test_threads_forget_nothing(millrace, programs, need_tracefs, tmp_path):
     """As long as there is room: each call is in one of the files, from whatever CPU a thread drained it."""
     file, made = tmp_path / 'p.data', 5000
-    rounds = ''.join(f'{programs}/syscalls -t 3 -n {made} >/dev/null; kill -USR2 $PPID; {wait_for(file, nr)}; ' for nr in (1, 2, 3))
+    rounds = ''.join(f'{programs}/syscalls -t 3 -n {made} >/dev/null; kill -USR2 $PPID; {wait_for(file, nr)}; '
+                     for nr in (1, 2, 3))
     millrace('record', '--flight=1000s', '--threads', *COUNTED, '-o', file, '--', 'sh', '-c', rounds)
     calls = Counter()
     for part in files(tmp_path):
@@ -107,16 +112,18 @@ def test_threads_forget_nothing(millrace, programs, need_tracefs, tmp_path):
 def test_rings_that_are_overwritten(millrace, programs, need_tracefs, tmp_path, asked):
     """What they hold at the end is in the file that was asked for, and in none if there is none."""
     calls = f'{programs}/syscalls -t 1 -n 100 >/dev/null'
-    millrace('record', '--flight=1000s', '--flight-post=1h', '--overwrite', '-m', '64', '-e', 'syscalls:sys_enter_getppid',
-             '-o', tmp_path / 'p.data', '--', 'sh', '-c', f'{calls}; {asked}; {calls}')
+    millrace('record', '--flight=1000s', '--flight-post=1h', '--overwrite', '-m', '64',
+             '-e', 'syscalls:sys_enter_getppid', '-o', tmp_path / 'p.data', '--', 'sh',
+             '-c', f'{calls}; {asked}; {calls}')
     assert len(files(tmp_path)) == (asked != 'true')
     for part in files(tmp_path):
         lines = millrace('script', '-i', part).out.splitlines()
         assert sum(line.split()[0] == 'syscalls' for line in lines) == 200
 
 
-@pytest.mark.parametrize('options, end', [([], 'exec sleep 1000'), (['--threads'], 'exec sleep 1000'), (['--flight-post=1h'], 'true'),
-                                          (['--threads', '--flight-post=1h'], 'true')], ids=lambda value: ' '.join(value))
+@pytest.mark.parametrize('options, end', [([], 'exec sleep 1000'), (['--threads'], 'exec sleep 1000'),
+                                          (['--flight-post=1h'], 'true'), (['--threads', '--flight-post=1h'], 'true')],
+                                          ids=lambda value: ' '.join(value))
 def test_a_directory_that_vanishes(millrace, tmp_path, options, end):
     """What was held and has no file is told, whether the recording goes on or ends."""
     (tmp_path / 'd').mkdir()
@@ -129,7 +136,8 @@ def test_a_full_disk(millrace, programs, need_tracefs, tmpfs):
     disk = tmpfs('1m')
     (disk / 'ballast').write_bytes(bytes(900 << 10))
     done = millrace('record', '--flight=1000s,8M', *COUNTED, '-o', disk / 'p.data', '--',
-                    'sh', '-c', f'{programs}/syscalls -t 1 -n 200000 >/dev/null; kill -USR2 $PPID; exec sleep 1000', status=255)
+                    'sh', '-c', f'{programs}/syscalls -t 1 -n 200000 >/dev/null; kill -USR2 $PPID; exec sleep 1000',
+                    status=255)
     assert 'No space left' in done.err
 
 

@@ -13,8 +13,8 @@ def listed(text):
     return dict(match.groups() for match in map(LINE.match, text.splitlines()) if match)
 
 
-@pytest.mark.parametrize('words', [['hw'], ['sw'], ['cache'], ['pmu'], ['tracepoint'], ['sched:*'], ['clock'], ['fault', 'sw'],
-                                   ['sched:sched_sw?tch', 'cs']])
+@pytest.mark.parametrize('words', [['hw'], ['sw'], ['cache'], ['pmu'], ['tracepoint'], ['sched:*'], ['clock'],
+                                   ['fault', 'sw'], ['sched:sched_sw?tch', 'cs']])
 def test_as_perf(millrace, perf, need_tracefs, words):
     ours = listed(millrace('list', *words, status=None).out)
     theirs = {}

@@ -25,7 +25,8 @@ def lossy(millrace, programs, need_tracefs, tmp_path_factory):
     """A recording that lost something, and what its recorder said."""
     file = tmp_path_factory.mktemp('lossy') / 'p.data'
     for _ in range(10):
-        done = millrace('record', '-m1', '-o', file, '-e', COUNTED, '--', programs / 'syscalls', '-t', '4', '-n', '50000')
+        done = millrace('record', '-m1', '-o', file, '-e', COUNTED, '--', programs / 'syscalls', '-t', '4',
+                        '-n', '50000')
         data = PerfData(file)
         if data.lost_samples():
             return file, data, done.err
@@ -53,15 +54,16 @@ def test_report(millrace, lossy):
     assert 'lost_time/elapsed_time' in text and 'Timeline' in text and 'ring full' in text
 
 
-STAGES = ['start cpu ns', 'drain cpu ns', 'drain wake-ups', 'drain sleeps', 'drain preemptions', 'drain visits', 'drained bytes',
-          'housekeeping cpu ns', 'all cpu ns', 'write calls', 'written bytes', 'end cpu ns']
+STAGES = ['start cpu ns', 'drain cpu ns', 'drain wake-ups', 'drain sleeps', 'drain preemptions', 'drain visits',
+          'drained bytes', 'housekeeping cpu ns', 'all cpu ns', 'write calls', 'written bytes', 'end cpu ns']
 
 
 @pytest.mark.parametrize('options', [[], ['-z'], ['--threads'], ['-z', '--threads', '--single-file']], ids=' '.join)
 def test_what_recording_used(millrace, programs, need_tracefs, tmp_path, options):
     """The same numbers at the end and in the file, of each stage that there is."""
     file = tmp_path / 'p.data'
-    done = millrace('record', '-v', *options, '-o', file, '-e', COUNTED, '--', programs / 'syscalls', '-t', '2', '-n', '50000')
+    done = millrace('record', '-v', *options, '-o', file, '-e', COUNTED, '--', programs / 'syscalls', '-t', '2',
+                    '-n', '50000')
     cost = loss_of(millrace, file)['cost']
     assert all(name in cost for name in STAGES), cost
     for name in ('drained bytes', 'drain visits', 'drain wake-ups'):
@@ -96,7 +98,8 @@ def test_old_readers_do_not_stumble(lossy, perf, tmp_path):
 
 def test_of_perf(perf, millrace, programs, need_tracefs, tmp_path):
     """perf's files tell the same sums, from its LOST_SAMPLES or LOST records."""
-    perf('record', '-m1', '-o', tmp_path / 'p.data', '-e', COUNTED, '--', programs / 'syscalls', '-t', '2', '-n', '50000')
+    perf('record', '-m1', '-o', tmp_path / 'p.data', '-e', COUNTED, '--', programs / 'syscalls', '-t', '2',
+         '-n', '50000')
     data = PerfData(tmp_path / 'p.data')
     loss = loss_of(millrace, tmp_path / 'p.data')
     assert not loss['ledger'] and loss['captured'] == sum(1 for _ in data.samples())
@@ -123,7 +126,8 @@ def test_fail_on_loss(millrace, programs, need_tracefs, tmp_path):
 
 
 def test_a_gap_that_no_record_ends(recorder, millrace, spawn, need_root, need_tracefs, tmp_path):
-    """The recorder is stopped, the rings fill, and what filled one of them goes to another CPU: no record comes there any more."""
+    """The recorder is stopped, the rings fill, and what filled one of them goes to another CPU: no record comes there
+    any more."""
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
         pytest.skip('one CPU only')

@@ -78,7 +78,8 @@ def add_feature(data, bit):
     table = [struct.unpack_from('<2Q', data, end + 16 * i) for i in range(nr)]
     table = [(at + 16, length) for at, length in table] + [(len(data) + 16, 4)]
     bits = int.from_bytes(data[72:104], 'little') | 1 << bit
-    return (data[:72] + bits.to_bytes(32, 'little') + data[104:end] + b''.join(struct.pack('<2Q', *row) for row in table) +
+    return (data[:72] + bits.to_bytes(32, 'little') + data[104:end]
+            + b''.join(struct.pack('<2Q', *row) for row in table) +
             data[end + 16 * nr:] + b'what')
 
 
@@ -87,7 +88,8 @@ def test_ledger_and_features_of_a_newer_perf(records, perf, millrace, tmp_path):
     one, two, newer = tmp_path / 'one', tmp_path / 'two', tmp_path / 'newer'
     newer.write_bytes(add_feature((records / 'a').read_bytes(), 33))
     newer.chmod(0o600)
-    assert millrace('script', '-i', newer).out == perf('script', '-i', newer).out == millrace('script', '-i', records / 'a').out
+    assert millrace('script', '-i', newer).out == perf('script', '-i', newer).out == millrace('script',
+        '-i', records / 'a').out
     assert loss_of(millrace, newer)['ledger']
     millrace('merge', '-o', one, newer)
     assert feature_bits(one) == feature_bits(records / 'a') and LEDGER in sections_of(one.read_bytes())

@@ -30,15 +30,16 @@ def builds(tmp_path_factory, need_root):
     place = tmp_path_factory.mktemp('builds')
     (place / 'hot.c').write_text(SOURCE)
     for nr, name in enumerate(['hot_v1_a', 'hot_v2_a_longer_name']):
-        subprocess.run(['gcc', '-O1', '-Wl,--build-id', f'-DNAME={name}', f'-DPAD={nr}', *(['-falign-functions=64'] if nr else []),
-                        '-o', place / f'v{nr + 1}', place / 'hot.c'], check=True)
+        subprocess.run(['gcc', '-O1', '-Wl,--build-id', f'-DNAME={name}', f'-DPAD={nr}',
+                        *(['-falign-functions=64'] if nr else []), '-o', place / f'v{nr + 1}', place / 'hot.c'],
+                        check=True)
     return place
 
 
 def record(millrace, builds, tmp_path, script, *options):
     data = tmp_path / 'data'
-    done = millrace('record', '-q', *options, '-e', 'cpu-clock', '-F', '1999', '-o', data, '--', 'sh', '-ec', script, cwd=tmp_path,
-                    env={**os.environ, 'A': APP, 'B': str(builds)})
+    done = millrace('record', '-q', *options, '-e', 'cpu-clock', '-F', '1999', '-o', data, '--', 'sh', '-ec', script,
+                    cwd=tmp_path, env={**os.environ, 'A': APP, 'B': str(builds)})
     assert done.status == 0
     return data
 
@@ -71,8 +72,9 @@ def test_both_builds(millrace, perf, builds, tmp_path, mode):
         perf(reader, '-i', data)
     perf('inject', '-i', data, '-o', tmp_path / 'injected')
     home = tmp_path / 'home'
-    build_id = re.search('Build ID: ([0-9a-f]+)', subprocess.run(['readelf', '-n', builds / 'v1'], stdout=subprocess.PIPE,
-                                                                 text=True, check=True).stdout).group(1)
+    build_id = re.search('Build ID: ([0-9a-f]+)', subprocess.run(['readelf', '-n', builds / 'v1'],
+                                                                 stdout=subprocess.PIPE, text=True,
+                                                                 check=True).stdout).group(1)
     place = home / '.debug' / '.build-id' / build_id[:2] / build_id[2:]
     place.mkdir(parents=True)
     (place / 'elf').write_bytes((builds / 'v1').read_bytes())

@@ -53,7 +53,8 @@ def test_errors_name_the_column(record, millrace, text, column, why):
 
 
 @pytest.mark.parametrize('text, why', [
-    ('sched:sched_swich', "column 1 of 'sched:sched_swich': no tracepoint is called 'sched:sched_swich'; did you mean sched:sched_switch?"),
+    ('sched:sched_swich', "column 1 of 'sched:sched_swich': no tracepoint is called 'sched:sched_swich'; did you mean "
+                          "sched:sched_switch?"),
     ('sched:sched_switch:x', "column 20 of 'sched:sched_switch:x': unknown modifier 'x'"),
     ('PERF_COUNT_SW_TASK_CLOCK,block:foo', "no tracepoint is called 'block:foo'"),
     ('block:foo', "no tracepoint is called 'block:foo'"),

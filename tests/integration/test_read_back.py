@@ -5,8 +5,9 @@ import subprocess
 
 import pytest
 
-MODES = ['', '--buffer-memory=64M', '--buffer-memory=64M --writer=direct', '-z', '--threads', '--threads -z', '--threads --single-file',
-         '--threads --single-file -z', '--switch-output=4M', '--switch-output=4M --buffer-memory=64M', '-z --switch-output=300K']
+MODES = ['', '--buffer-memory=64M', '--buffer-memory=64M --writer=direct', '-z', '--threads', '--threads -z',
+         '--threads --single-file', '--threads --single-file -z', '--switch-output=4M',
+         '--switch-output=4M --buffer-memory=64M', '-z --switch-output=300K']
 
 
 def bytes_read(process):

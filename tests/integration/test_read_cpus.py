@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-WORK = '{0}/syscalls -t 2 -n 15000 >/dev/null; {0}/forkstorm -n 40 >/dev/null; {0}/syscalls -t 1 -n 10000 >/dev/null; ' \
-       'ls -lR /usr/share/doc | wc -l'
+WORK = '{0}/syscalls -t 2 -n 15000 >/dev/null; {0}/forkstorm -n 40 >/dev/null; ' \
+       '{0}/syscalls -t 1 -n 10000 >/dev/null; ls -lR /usr/share/doc | wc -l'
 
 RECORDINGS = {
     'syscalls': ['-e', 'raw_syscalls:*'],
@@ -36,8 +36,10 @@ SCRIPTS = {  # of which recordings, with which options
                  ['--deltatime'], ['--json'], ['--header']],
     'compressed': [[]],
     'directory': [[], ['--show-task-events']],
-    'chains': [[], ['-G'], ['--max-stack', '3'], ['-F', 'ip,sym,symoff,dso,srcline', '--max-stack', '1', '--time', '50%-52%'],
-               ['-S', 'do_syscall_64'], ['--dsos', 'libc.so.6'], ['--folded'], ['-F', 'comm,ip', '--show-round-events']],
+    'chains': [[], ['-G'], ['--max-stack', '3'], ['-F', 'ip,sym,symoff,dso,srcline', '--max-stack', '1',
+                                                  '--time', '50%-52%'],
+               ['-S', 'do_syscall_64'], ['--dsos', 'libc.so.6'], ['--folded'],
+               ['-F', 'comm,ip', '--show-round-events']],
     'events': [[], ['-F', 'trace:comm,trace', '-F', 'sw:-comm'], ['-F', 'sw:']],
     'group': [[]],
     'stacks': [['--time', '40%-50%'], ['-F', 'comm,time']],

@@ -110,7 +110,8 @@ def test_pipe_that_is_not_read(program, spawn, need_tracefs, tmp_path, options, 
     ours, theirs = os.pipe()
     fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, 4096)
     # Tests that run in the background are started with SIGINT ignored.
-    recorder = spawn([program, 'record', *options, '-e', 'raw_syscalls:sys_enter', '-o', '-', '--', 'touch', tmp_path / 'begun'],
+    recorder = spawn([program, 'record', *options, '-e', 'raw_syscalls:sys_enter', '-o', '-', '--', 'touch',
+                      tmp_path / 'begun'],
                      stdout=theirs, preexec_fn=lambda: signal.signal(how, signal.SIG_DFL))
     os.close(theirs)
     wait_until(lambda: any(fcntl.ioctl(ours, termios.FIONREAD, bytes(4))), 'it writes')
@@ -388,7 +389,8 @@ def test_ring_that_the_limits_refuse(unprivileged):
 
 
 def test_maps_that_only_claim_a_build_id(millrace, programs, need_root, tmp_path):
-    """So the kernel writes them while another recorder wants build-ids: the flag is set, device and inode are in place."""
+    """So the kernel writes them while another recorder wants build-ids: the flag is set, device and inode are in
+    place."""
     file = tmp_path / 'x.data'
     millrace('record', '-e', 'cpu-clock:u', '-o', file, '--', programs / 'spin', '-t', '1', '-m', '50')
     report = millrace('report', '-i', file).out
@@ -413,7 +415,8 @@ def test_interpreter_is_missing(millrace, tmp_path):
     script.write_text('#! /no/such/interpreter -x\n')
     script.chmod(0o755)
     (tmp_path / 'perf.data').write_text('precious')
-    for command, env in ('./needs-interpreter', {}), ('needs-interpreter', {'PATH': f'{tmp_path}:{os.environ["PATH"]}'}):
+    for command, env in ('./needs-interpreter', {}), ('needs-interpreter',
+                                                      {'PATH': f'{tmp_path}:{os.environ["PATH"]}'}):
         err = millrace('record', '-e', 'cpu-clock', '--', command, status=255, cwd=tmp_path, env=env).err
         assert '/needs-interpreter: the interpreter of its first line, /no/such/interpreter: No such file' in err
         assert err.count('\n') == 1
@@ -446,7 +449,8 @@ def test_other_signals_finish_the_file(recorder, file, name):
 
 def test_command_that_goes_on(recorder, file):
     """What is waited for is said, and a snapshot's signal does not kill it, but another SIGINT does."""
-    recording = recorder(['-e', 'cpu-clock', '-o', file, '--', 'sh', '-c', 'trap "" INT TERM; while :; do sleep 0.1; done'],
+    recording = recorder(['-e', 'cpu-clock', '-o', file, '--', 'sh',
+                          '-c', 'trap "" INT TERM; while :; do sleep 0.1; done'],
                          stdout=subprocess.DEVNULL)
     command = child_of(recording)
 

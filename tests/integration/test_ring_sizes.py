@@ -31,14 +31,16 @@ def sizes_of(err):
 @pytest.fixture(name='usual')
 def fixture_usual(need_root):
     """A machine of which we know what is right."""
-    if os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGESIZE') < 2 << 30 or os.cpu_count() > 8 or int(MLOCK_KB.read_text()) > 600:
+    memory = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGESIZE')
+    if memory < 2 << 30 or os.cpu_count() > 8 or int(MLOCK_KB.read_text()) > 600:
         pytest.skip('not on such a machine')
 
 
 def test_rings_are_large(usual, millrace, tmp_path):
     """And who drains is woken as early as by small ones."""
     def record(*options):
-        return sizes_of(millrace('record', '-v', '-a', *options, '-e', 'cpu-clock', '-o', tmp_path / 'p.data', '--', 'true').err)
+        return sizes_of(millrace('record', '-v', '-a', *options, '-e', 'cpu-clock', '-o', tmp_path / 'p.data',
+                                 '--', 'true').err)
 
     assert record() == (4096, 1024)
     assert record('--threads', '--single-file') == (4096, 256)
@@ -55,8 +57,9 @@ def test_an_ordinary_user_has_what_may_be_locked(usual, millrace, tmp_path, lock
               if re.search(r'^VmPin:\s+[1-9]', text_of(path), re.MULTILINE)]
     if pinned:
         pytest.skip('another recorder of this user has locked memory, of which there is one account')
-    done = subprocess.run(['setpriv', '--bounding-set=-ipc_lock', 'prlimit', f'--memlock={locked}:{locked}', MILLRACE, 'record', '-v', '-a',
-                           '-e', 'cpu-clock', '-o', tmp_path / 'p.data', '--', 'true'], stderr=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(['setpriv', '--bounding-set=-ipc_lock', 'prlimit', f'--memlock={locked}:{locked}', MILLRACE,
+                           'record', '-v', '-a', '-e', 'cpu-clock', '-o', tmp_path / 'p.data', '--', 'true'],
+                           stderr=subprocess.PIPE, text=True, check=True)
     ring, wakeup = sizes_of(done.stderr)
     allowed = os.cpu_count() * int(MLOCK_KB.read_text()) * 1024 + locked
     assert ring >= least and wakeup == (min(ring // 4, 1024) if ring + 4 > int(MLOCK_KB.read_text()) else ring // 2)
@@ -68,8 +71,9 @@ def test_no_large_rings_without_carriers(millrace, programs, need_root, tmp_path
     """A ring of an event wakes its reader at a half, when much of a large one has left the cache."""
     if any(word in str(MILLRACE) for word in ('asan', 'tsan')):
         pytest.skip('a sanitizer wants to be loaded first')
-    env = {**os.environ, 'LD_PRELOAD': str(programs / 'refuse.so'), 'REFUSE_IOCTL': str(SET_OUTPUT), 'REFUSE_AFTER': '0'}
-    done = subprocess.run([MILLRACE, 'record', '-v', '-e', 'cpu-clock', '-o', tmp_path / 'p.data', '--', 'true'], env=env,
-                          stderr=subprocess.PIPE, text=True, check=True)
+    env = {**os.environ, 'LD_PRELOAD': str(programs / 'refuse.so'), 'REFUSE_IOCTL': str(SET_OUTPUT),
+           'REFUSE_AFTER': '0'}
+    done = subprocess.run([MILLRACE, 'record', '-v', '-e', 'cpu-clock', '-o', tmp_path / 'p.data', '--', 'true'],
+                          env=env, stderr=subprocess.PIPE, text=True, check=True)
     ring, wakeup = sizes_of(done.stderr)
     assert wakeup * 2 == ring and (ring + 4 <= int(MLOCK_KB.read_text())), done.stderr

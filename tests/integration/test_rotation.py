@@ -160,7 +160,8 @@ def test_each_file_has_the_initial_state(millrace, programs, spawn, tmp_path):
 
 @pytest.mark.parametrize('options', [[], ['--overwrite'], ['-z']], ids=' '.join)
 def test_tasks_that_end_around_a_switch(millrace, tmp_path, options):
-    """Each begins as the output switches, calls into a library and ends: /proc knows nothing of it by the time it is asked."""
+    """Each begins as the output switches, calls into a library and ends: /proc knows nothing of it by the time it is
+    asked."""
     file = tmp_path / 'p.data'
     task = 'kill -USR2 $PPID; exec awk "BEGIN { for (i = 0; i < 2e5; i++) x += sin(i) }"'
     millrace('record', '--switch-output', *options, '-m', '64', '-c', '100000', '-e', 'cpu-clock:u', '-o', file, '--',
@@ -195,7 +196,8 @@ def test_size_limit(millrace, programs, need_tracefs, tmp_path):
 
 def test_initial_state_at_the_end(millrace, perf, programs, tmp_path):
     file = tmp_path / 'p.data'
-    millrace('record', '--tail-synthesize', '-e', 'cpu-clock', '-o', file, '--', programs / 'spin', '-t', '1', '-m', '50')
+    millrace('record', '--tail-synthesize', '-e', 'cpu-clock', '-o', file, '--', programs / 'spin', '-t', '1',
+             '-m', '50')
     types = [record.type for record in PerfData(file).records()]
     assert types.index(9) < types.index(FINISHED_INIT)
     assert not perf('script', '-i', file).err.strip()
@@ -205,8 +207,9 @@ def test_snapshot_by_command(millrace, tmp_path):
     file = tmp_path / 'p.data'
     for name in ('ctl', 'ack'):
         os.mkfifo(tmp_path / name)
-    millrace('record', '--switch-output', f'--control=fifo:{tmp_path}/ctl,{tmp_path}/ack', '-e', 'cpu-clock', '-o', file,
-             '--', 'sh', '-c', f'exec 3<>{tmp_path}/ctl 4<>{tmp_path}/ack; for i in 1 2 3; do echo snapshot >&3; '
+    millrace('record', '--switch-output', f'--control=fifo:{tmp_path}/ctl,{tmp_path}/ack', '-e', 'cpu-clock',
+             '-o', file, '--', 'sh', '-c', f'exec 3<>{tmp_path}/ctl 4<>{tmp_path}/ack; for i in 1 2 3; do echo '
+                                           'snapshot >&3; '
              'read line <&4; [ "$line" = ack ] || exit 9; sleep 0.1; done')
     assert len(parts_of(file)) >= 2
 
@@ -216,8 +219,8 @@ def test_by_event(millrace, programs, need_tracefs, tmp_path, options):
     """Each round goes on when the file is there that its call asked for. The event itself is in none."""
     file = tmp_path / 'p.data'
     again = f'until [ $(ls -d {file}.2*[0-9] 2>/dev/null | wc -l) -ge $i ]; do sleep 0.02; done'
-    millrace('record', '--switch-output-event', 'syscalls:sys_enter_getppid', *options, '-e', 'cpu-clock', '-o', file, '--',
-             'sh', '-c', f'for i in 1 2 3; do {programs}/syscalls -t 1 -n 1 >/dev/null; {again}; done')
+    millrace('record', '--switch-output-event', 'syscalls:sys_enter_getppid', *options, '-e', 'cpu-clock', '-o', file,
+             '--', 'sh', '-c', f'for i in 1 2 3; do {programs}/syscalls -t 1 -n 1 >/dev/null; {again}; done')
     assert len(parts_of(file)) >= 4
     tracepoints = [attr for part in parts_of(file) for attr in regions(part)[0].attrs if attr.type == 2]
     assert not tracepoints
@@ -233,8 +236,8 @@ def test_last_moments_at_each_switch(millrace, perf, programs, need_tracefs, tmp
     """Rings that overwrite are written at each switch: what was sampled between two of them, each once."""
     file = tmp_path / 'p.data'
     command, made = load(programs, 3, SIGNALS)
-    done = millrace('record', '--switch-output', '--overwrite', '-m', '1024', *options, '-e', 'syscalls:sys_enter_getppid',
-                    '-o', file, '--', *command)
+    done = millrace('record', '--switch-output', '--overwrite', '-m', '1024', *options,
+                    '-e', 'syscalls:sys_enter_getppid', '-o', file, '--', *command)
     keys = []
     for part in parts_of(file):
         keys += [(s.tid, s.cpu, s.time) for region in regions(part) for s in region.samples()]

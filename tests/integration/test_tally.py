@@ -45,7 +45,8 @@ def test_all_well_the_second_time(tmp_path):
 def test_no_second_run(tmp_path):
     """Not for many failures, what a sanitizer says, and files that could not even be collected."""
     many = junit(tmp_path / 'many.xml', *((HERE, f'test_{i}', 'wrong') for i in range(11)))
-    certain = junit(tmp_path / 'certain.xml', (HERE, 'test_a', 'wrong'), (HERE, 'test_b', 'Failed: a sanitizer spoke: x'))
+    certain = junit(tmp_path / 'certain.xml', (HERE, 'test_a', 'wrong'),
+                    (HERE, 'test_b', 'Failed: a sanitizer spoke: x'))
     broken = junit(tmp_path / 'broken.xml', ('', 'tests.integration.test_x', 'collection failure'))
     for file in many, certain, broken:
         assert tally('--repeat', file) == (0, [])

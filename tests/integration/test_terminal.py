@@ -41,8 +41,10 @@ class Terminal:
 
     def __init__(self, args, env=None, err=False):
         self.master, slave = pty.openpty()
-        names = {name: value for name, value in os.environ.items() if name not in ('PAGER', 'PERF_PAGER', 'NO_COLOR', 'LESS')}
-        self.process = subprocess.Popen([MILLRACE, *map(str, args)], stdin=slave, stdout=subprocess.DEVNULL if err else slave,
+        names = {name: value for name, value in os.environ.items()
+                 if name not in ('PAGER', 'PERF_PAGER', 'NO_COLOR', 'LESS')}
+        self.process = subprocess.Popen([MILLRACE, *map(str, args)], stdin=slave,
+                                        stdout=subprocess.DEVNULL if err else slave,
                                         stderr=slave if err else subprocess.PIPE, start_new_session=True,
                                         env={**names, 'TERM': 'xterm', 'TSAN_OPTIONS': TSAN_OPTIONS, **(env or {})})
         os.close(slave)
@@ -110,7 +112,8 @@ def test_pager_variable_of_others(data, pager):
 def test_less_ends_behind_a_page(data):
     if not os.path.exists('/usr/bin/less'):
         pytest.skip('needs less')
-    text, status = Terminal(['report', '-i', data, '-s', 'comm', '-g', 'none', '--no-children'], {'PAGER': 'less'}).end()
+    text, status = Terminal(['report', '-i', data, '-s', 'comm', '-g', 'none', '--no-children'],
+                            {'PAGER': 'less'}).end()
     assert status == 0 and 'Total Lost Samples' in text and 'spin-0' in text
 
 
@@ -157,7 +160,8 @@ def test_colours(data):
         return Terminal(['report', '-i', data, '--no-pager', *options], env).end()[0]
 
     assert re.search(r'^ +\033\[31m +\d\d\.\d\d%\033\[m', shown(), re.M)
-    assert '\033' not in shown(NO_COLOR='1') and '\033' not in shown(TERM='dumb') and '\033' not in shown('--stdio-color=never')
+    assert '\033' not in shown(NO_COLOR='1') and '\033' not in shown(TERM='dumb')
+    assert '\033' not in shown('--stdio-color=never')
     assert '\033[31m' in shown(NO_COLOR='') and '\033[31m' in shown('--stdio-color=always', NO_COLOR='1')
 
 
@@ -180,11 +184,12 @@ def test_no_progress_of_what_is_quick(data):
 
 def test_progress_of_long_work(need_root, need_tracefs, millrace, programs, tmp_path):
     """A pipe that takes its time."""
-    stream = millrace('record', '-e', 'raw_syscalls:sys_enter', '-o', '-', '--', programs / 'syscalls', '-t', '1', '-n', '60000',
-                      binary=True).out
+    stream = millrace('record', '-e', 'raw_syscalls:sys_enter', '-o', '-', '--', programs / 'syscalls', '-t', '1',
+                      '-n', '60000', binary=True).out
     master, slave = pty.openpty()
-    run = subprocess.Popen([MILLRACE, 'report', '-i', '-'], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=slave,
-                           start_new_session=True, preexec_fn=lambda: fcntl.ioctl(2, termios.TIOCSCTTY, 0))
+    run = subprocess.Popen([MILLRACE, 'report', '-i', '-'], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                           stderr=slave, start_new_session=True,
+                           preexec_fn=lambda: fcntl.ioctl(2, termios.TIOCSCTTY, 0))
     os.close(slave)
     run.stdin.write(stream[:10000])
     run.stdin.flush()
@@ -236,4 +241,5 @@ def test_recording_shows_nothing(need_root, millrace, tmp_path):
     assert not status_of(['-a', '-q', '-o', tmp_path / 'data'], 1.5)
     text = status_of(['-a', '-o', tmp_path / 'data', '--', 'sleep', '1.5'], 60, None)
     assert text.startswith('millrace: captured') and '\033' not in text and text.count('\n') == 1
-    assert 'recording for' not in millrace('record', '-av', '-e', 'cpu-clock', '-o', tmp_path / 'data', '--', 'sleep', '1.5').err
+    assert 'recording for' not in millrace('record', '-av', '-e', 'cpu-clock', '-o', tmp_path / 'data', '--', 'sleep',
+                                           '1.5').err

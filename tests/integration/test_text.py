@@ -59,17 +59,19 @@ def clocked(recording):
 def check_text(text):
     """Bytes that a terminal prints as they are."""
     characters = text.decode()  # UTF-8, all of it
-    bad = re.findall('[^\n\t -~\u00a0-\uffff\U00010000-\U0010ffff]|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]', characters)
+    bad = re.findall('[^\n\t -~\u00a0-\uffff\U00010000-\U0010ffff]|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]',
+                     characters)
     assert not bad, bad
     return characters
 
 
 PRINTED = [
-    ['report'], ['report', '-g', 'caller'], ['report', '-g', 'folded'], ['report', '-t', ','], ['report', '-w', '5,5,6,7,8'],
-    ['report', '-s', 'pid,comm,dso,sym'], ['report', '-s', 'srcline,srcfile'], ['report', '--header', '-I'], ['report', '--stats'],
-    ['report', '--tasks'], ['report', '--mmaps'], ['report', '--loss'], ['report', '-D'], ['script'], ['script', '-G', '-F', '+srcline'],
-    ['script', '--show-task-events', '--show-mmap-events'], ['script', '--folded'], ['script', '--json'], ['report', '--json'],
-    ['flame', '-o', '-'],
+    ['report'], ['report', '-g', 'caller'], ['report', '-g', 'folded'], ['report', '-t', ','],
+    ['report', '-w', '5,5,6,7,8'], ['report', '-s', 'pid,comm,dso,sym'], ['report', '-s', 'srcline,srcfile'],
+    ['report', '--header', '-I'], ['report', '--stats'], ['report', '--tasks'], ['report', '--mmaps'],
+    ['report', '--loss'], ['report', '-D'], ['script'], ['script', '-G', '-F', '+srcline'],
+    ['script', '--show-task-events', '--show-mmap-events'], ['script', '--folded'], ['script', '--json'],
+    ['report', '--json'], ['flame', '-o', '-'],
 ]
 
 
@@ -99,7 +101,8 @@ def test_names_are_legible(millrace, clocked, args, said):
 
 
 def test_rows_are_not_forged(millrace, clocked):
-    rows = [line for line in millrace('report', '-g', 'none', '-i', clocked).out.splitlines() if line and line[0] != '#']
+    rows = [line for line in millrace('report', '-g', 'none', '-i', clocked).out.splitlines() if line
+            and line[0] != '#']
     assert rows
     assert all(re.match(r' +\d+\.\d\d% +\d+\.\d\d%  \S', row) for row in rows), rows
     assert not any(re.match(r' *99\.99%  root', row) for row in rows)
@@ -108,11 +111,13 @@ def test_rows_are_not_forged(millrace, clocked):
 
 
 def test_columns_are_as_wide_as_what_is_printed(millrace, clocked):
-    rows = [line for line in millrace('report', '-g', 'none', '-s', 'comm,dso,sym', '-i', clocked, '-q').out.splitlines() if line]
+    rows = [line for line in millrace('report', '-g', 'none', '-s', 'comm,dso,sym', '-i', clocked,
+                                      '-q').out.splitlines() if line]
     assert {re.search(r'\[[.k]\] ', row).start() for row in rows} == {re.search(r'\[[.k]\] ', rows[0]).start()}
 
 
-@pytest.mark.parametrize('args', [['script', '--json'], ['report', '--json'], ['report', '--loss', '--json']], ids=' '.join)
+@pytest.mark.parametrize('args', [['script', '--json'], ['report', '--json'], ['report', '--loss', '--json']],
+                         ids=' '.join)
 def test_json_is_valid(millrace, clocked, args):
     out = millrace(*args, '-i', clocked, binary=True).out.decode()
     parsed = [json.loads(line) for line in out.splitlines()] if args[0] == 'script' else json.loads(out)
@@ -130,7 +135,8 @@ def test_page_is_valid(millrace, clocked):
 def test_fields_of_tracepoints(millrace, recording, need_tracefs):
     data = recording('-e', 'sched:sched_process_exec,sched:sched_process_exit')
     out = check_text(millrace('script', '-i', data, binary=True).out)
-    assert re.search(r'sched:sched_process_exec: filename=/.*/ex\\x1b]0;P\\x07\\n\\u\{202e\}ec pid=\d+ old_pid=\d+$', out, re.MULTILINE)
+    assert re.search(r'sched:sched_process_exec: filename=/.*/ex\\x1b]0;P\\x07\\n\\u\{202e\}ec pid=\d+ old_pid=\d+$',
+                     out, re.MULTILINE)
     for sample in millrace('script', '--json', '-i', data).out.splitlines():
         json.loads(sample)
     check_text(millrace('report', '-s', 'trace', '-i', data, binary=True).out)

@@ -40,7 +40,11 @@ done
 wait
 END
 chmod +x /bin/crowd
-record() { name=$1; shift; /bin/millrace record -v -e raw_syscalls:sys_enter --filter id==110 -o $name "$@" 2>$name.err; echo $? >$name.status; }
+record() {
+	name=$1; shift
+	/bin/millrace record -v -e raw_syscalls:sys_enter --filter id==110 -o $name "$@" 2>$name.err
+	echo $? >$name.status
+}
 '''
 
 
@@ -48,11 +52,12 @@ record() { name=$1; shift; /bin/millrace record -v -e raw_syscalls:sys_enter --f
 def fixture_out(tmp_path_factory):
     out = tmp_path_factory.mktemp('many')
     lines = [SCRIPT, *(f'record {name} {options} -- crowd {CALLS}' for name, (options, _) in CASES.items()),
-             f'/bin/millrace record -v -e raw_syscalls:sys_enter --filter id==110 -a -o - -- crowd {CALLS} 2>pipe.err >pipe',
+             f'/bin/millrace record -v -e raw_syscalls:sys_enter --filter id==110 -a -o - -- crowd {CALLS} 2>pipe.err '
+             '>pipe',
              'echo all >ended']
-    done = subprocess.run([LAB, 'run', '--cpus', str(CPUS), '--sockets', '2', '--threads', '2', '--nodes', '2', '--timeout', '600',
-                           '--add', f'{STATIC}:/bin/millrace', '--add', f'{SYSCALLS}:/bin/syscalls', '--out', str(out), '--',
-                           '\n'.join(lines)],
+    done = subprocess.run([LAB, 'run', '--cpus', str(CPUS), '--sockets', '2', '--threads', '2', '--nodes', '2',
+                           '--timeout', '600', '--add', f'{STATIC}:/bin/millrace', '--add', f'{SYSCALLS}:/bin/syscalls',
+                           '--out', str(out), '--', '\n'.join(lines)],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1200)
     assert (out / 'ended').exists(), done.stdout
     return out

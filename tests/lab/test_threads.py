@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """
 --threads on machines with more CPUs than this one: what `make static` built, run in emulated machines of 8 CPUs in 2
-sockets, SMT, and 2 or 4 NUMA nodes. A counted load runs there, N system calls on each CPU; perf script reads here what was
-recorded. LAB names the script that boots them: LAB run --cpus 8 --sockets 2 --threads 2 --nodes N --timeout SECONDS
---add FILE:PATH --out DIR -- COMMAND puts FILE into the machine with the libraries it needs, runs COMMAND there as root, and
-leaves what COMMAND wrote to /out in DIR.
+sockets, SMT, and 2 or 4 NUMA nodes. A counted load runs there, N system calls on each CPU; perf script reads here what
+was recorded. LAB names the script that boots them: LAB run --cpus 8 --sockets 2 --threads 2 --nodes N --timeout SECONDS
+--add FILE:PATH --out DIR -- COMMAND puts FILE into the machine with the libraries it needs, runs COMMAND there as root,
+and leaves what COMMAND wrote to /out in DIR.
 Run with: make static && LAB=path make check-lab
 """
 import collections
@@ -127,7 +127,8 @@ CONTROL = r'''
 mkfifo commands answers
 exec 3<>commands 4<>answers
 crowd 300
-/bin/millrace record -v $EVENTS -D -1 --control fd:10,11 --threads=numa -a -o control -- sleep 1000 10<&3 11>&4 2>control.err &
+/bin/millrace record -v $EVENTS -D -1 --control fd:10,11 --threads=numa -a -o control -- sleep 1000 \
+	10<&3 11>&4 2>control.err &
 ask() { echo $1 >&3; read answer <&4; echo $1 $answer >>control.answers; }
 ask ping
 crowd 300

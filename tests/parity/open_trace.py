@@ -30,7 +30,8 @@ class Opened:
             "sample_type" not in self.attr
 
     def is_clock(self):
-        """millrace's look at the clock of events: a dummy of its own with a ring of its own, gone before the recording ends."""
+        """millrace's look at the clock of events: a dummy of its own with a ring of its own, gone before the recording
+        ends."""
         return self.attr.get("config") == "PERF_COUNT_SW_DUMMY" and self.attr.get("sample_type") == "PERF_SAMPLE_TIME"
 
 
@@ -85,8 +86,9 @@ def calls(text):
 
 def parse(text):
     """
-    The events of the recording, and the attr of the last open that was refused. A probe is an fd that is closed again (or never returned) without having been mapped,
-    given to SET_OUTPUT, or enabled: recorders try out what the kernel can with such events; they are left out.
+    The events of the recording, and the attr of the last open that was refused. A probe is an fd that is closed again
+    (or never returned) without having been mapped, given to SET_OUTPUT, or enabled: recorders try out what the kernel
+    can with such events; they are left out.
     """
     opened, by_fd, tids, refused = [], {}, set(), None
     for line in whole_lines(text):
@@ -126,8 +128,8 @@ def parse(text):
 
 def trace(command, log, timeout=60):
     """Runs `command` under strace, which writes to the file `log`."""
-    done = subprocess.run(["strace", "-f", "--seccomp-bpf", "-v", "-qq", "-s", "256", "-e", "trace=" + CALLS, "-e", "signal=none",
-                           "-o", str(log), *command],
+    done = subprocess.run(["strace", "-f", "--seccomp-bpf", "-v", "-qq", "-s", "256", "-e", "trace=" + CALLS, "-e",
+                           "signal=none", "-o", str(log), *command],
                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                           errors="replace", timeout=timeout, check=False)
     with open(log, encoding="utf-8", errors="replace") as lines:

@@ -102,8 +102,8 @@ class Recordings:
         return self.record(self.millrace, path, [*CLOCK, '--threads'], SHELL)
 
     def pipe(self, path):
-        path.write_bytes(self.millrace('record', *CLOCK, '-o', '-', '--', 'sh', '-c', 'ls -lR /usr/share/doc >/dev/null',
-                                       binary=True).out)
+        path.write_bytes(self.millrace('record', *CLOCK, '-o', '-', '--', 'sh',
+                                       '-c', 'ls -lR /usr/share/doc >/dev/null', binary=True).out)
         return path
 
     def threads(self, path):
@@ -166,7 +166,8 @@ class Recordings:
 
     def execs_perf(self, path):
         return self.record(self.perf, path, [*CLOCK, '-F', '5000'],
-                           ['sh', '-c', 'for i in 1 2 3 4; do (ls -R /usr/share/doc; exec sh -c "sort /etc/services") >/dev/null & done; wait'])
+                           ['sh', '-c', 'for i in 1 2 3 4; do (ls -R /usr/share/doc; exec sh -c "sort /etc/services") '
+                                        '>/dev/null & done; wait'])
 
     def jit(self, path):
         source, program = self.base / 'jit.c', self.base / 'jit'
@@ -185,7 +186,8 @@ class Recordings:
             pytest.skip('no mount namespaces here')
         inside = self.base / 'inside'
         inside.mkdir()
-        script = (f'mount -t tmpfs none {inside} && cp {self.programs}/spin {inside}/contained && exec {inside}/contained -t 1 -m 60')
+        script = (f'mount -t tmpfs none {inside} && cp {self.programs}/spin {inside}/contained && exec '
+                  f'{inside}/contained -t 1 -m 60')
         return self.record(self.perf, path, ['-N', '-e', 'cpu-clock:u', '-g', '--namespaces'],
                            ['unshare', '-m', '--propagation', 'private', 'sh', '-c', script])
 
@@ -193,12 +195,14 @@ class Recordings:
         program = self.base / 'gone-ours'
         program.write_bytes((self.programs / 'spin').read_bytes())
         program.chmod(0o755)
-        self.record(self.millrace, path, ['-e', 'cpu-clock', '-g', '-N'], ['sh', '-c', f'{program} -t 1 -m 60 & sleep 0; rm {program}; wait'])
+        self.record(self.millrace, path, ['-e', 'cpu-clock', '-g', '-N'],
+                    ['sh', '-c', f'{program} -t 1 -m 60 & sleep 0; rm {program}; wait'])
         return path
 
     def execs(self, path):
         return self.record(self.millrace, path, ['-e', 'cpu-clock', '-c', '200000'],
-                           ['sh', '-c', 'for i in 1 2 3 4 5 6; do sh -c "exec ls /usr/share/doc" >/dev/null & done; wait'])
+                           ['sh', '-c', 'for i in 1 2 3 4 5 6; do sh -c "exec ls /usr/share/doc" >/dev/null & done; '
+                                        'wait'])
 
 
 @pytest.fixture(scope='session')
@@ -214,9 +218,10 @@ def recordings(need_root, need_tracefs, perf, millrace, programs, tmp_path_facto
             path.unlink()
 
 
-# What the threads of spin do between start and end. Around that a sample may fall on a function written in assembler, or
-# on a stack deeper than what was recorded of it, of which perf shows more than there is: docs/differences-from-perf.md.
-# Not what libc's functions are called: perf names them by their debug information, and says (inlined).
+# What the threads of spin do between start and end. Around that a sample may fall on a function written in assembler,
+# or on a stack deeper than what was recorded of it, of which perf shows more than there is:
+# docs/differences-from-perf.md. Not what libc's functions are called: perf names them by their debug information, and
+# says (inlined).
 WORK = ['--comms', 'spin-0,spin-1', '--dsos', 'spin']
 
 GRAPHS = [[], ['--no-children'], ['-g', 'flat,2', '--no-children'], ['-g', 'none', '-s', 'comm,dso']]
@@ -226,17 +231,22 @@ REPORTS = (
     [('dwarf', options + WORK) for options in GRAPHS] +
     [('pipe', ['--no-children']), ('pipe', ['--no-children', '-g', 'none', '-s', 'dso,sym'])] +
     [(name, options) for name in ('tracepoints', 'events', 'deleted')
-     for options in (['-g', 'none'], ['--no-children', '-g', 'caller'], ['--no-children', '-g', 'folded,1', '-s', 'sym'])] +
+     for options in (['-g', 'none'], ['--no-children', '-g', 'caller'],
+                     ['--no-children', '-g', 'folded,1', '-s', 'sym'])] +
     [(name, options) for name in ('group', 'group-perf', 'forks', 'execs-perf', 'mounts', 'deleted-ours')
      for options in ([], ['--no-children', '-s', 'comm,dso'], ['-g', 'none', '-n', '-s', 'pid,dso,sym'])] +
-    [(name, ['-s', keys]) for name in ('tracepoints-perf', 'tracepoints-compressed', 'pipe-compressed', 'jit', 'pipe-perf')
+    [(name, ['-s', keys]) for name in ('tracepoints-perf', 'tracepoints-compressed', 'pipe-compressed', 'jit',
+                                       'pipe-perf')
      for keys in ('comm,dso,sym', 'dso', 'time,comm')] +
-    [('dwarf-perf', options + WORK) for options in GRAPHS] + [('tracepoints-perf', ['-s', 'trace', '--percent-limit', '1'])] +
+    [('dwarf-perf', options + WORK) for options in GRAPHS]
+    + [('tracepoints-perf', ['-s', 'trace', '--percent-limit', '1'])] +
     [(name, [option]) for name in ('forks', 'execs-perf', 'mounts', 'threads') for option in ('--tasks', '--mmaps')] +
     [('execs', options) for options in ([], ['-s', 'pid,dso', '-n'], ['-s', 'comm'], ['-q'])] +
-    [('execs', ['-n', '-t', ',']), ('cxx', ['-t', ':', '-g', 'none']), ('fp', ['--no-children', '-g', 'none', '-t', '_', '-s', 'pid,sym']),
+    [('execs', ['-n', '-t', ',']), ('cxx', ['-t', ':', '-g', 'none']),
+     ('fp', ['--no-children', '-g', 'none', '-t', '_', '-s', 'pid,sym']),
      ('execs', ['--show-total-period', '-n', '-s', 'dso']), ('execs', ['-w', '5,10,4', '-s', 'comm,dso,sym']),
-     ('fp', ['-g', 'none', '-w', '0,20,0,6', '-s', 'pid,dso']), ('fp', ['--percentage', 'relative', '-c', 'ls', '-g', 'none', '-s', 'comm,dso']),
+     ('fp', ['-g', 'none', '-w', '0,20,0,6', '-s', 'pid,dso']),
+     ('fp', ['--percentage', 'relative', '-c', 'ls', '-g', 'none', '-s', 'comm,dso']),
      ('fp', ['--percentage', 'relative', '-c', 'sort', '--no-children', '-g', 'none', '-s', 'comm,dso']),
      ('execs', ['--percentage', 'absolute', '-c', 'ls', '-s', 'comm,dso'])]
 )
@@ -253,15 +263,17 @@ def test_report(case, recordings, perf, millrace):
     theirs = TIP.sub('\n', perf('report', '--stdio', *options, '-i', data).out).replace('[...] (inlined)', '[...]')
     ours = millrace('report', '--stdio', *options, '-i', data).out
     assert theirs.count('\n') > 3
-    if name.startswith('dwarf'):  # rows that the filter hides count for the width, and their frames have other names in perf
+    # rows that the filter hides count for the width, and their frames have other names in perf
+    if name.startswith('dwarf'):
         ours, theirs = (re.sub(r'(?m)^(#.*?)(\.\.+| +)$', r'\1', text) for text in (ours, theirs))
         theirs = theirs.replace('__GI___clock_gettime (inlined)', 'clock_gettime@@GLIBC_2.17')
     assert_same_graphs(ours, theirs)
 
 
-@pytest.mark.parametrize('name', ['fp', 'fp-ours', 'compressed', 'compressed-perf', 'directory', 'pipe', 'pipe-perf', 'pipe-compressed',
-                                  'threads', 'cxx', 'tracepoints', 'tracepoints-perf', 'tracepoints-compressed', 'events', 'group', 'group-perf',
-                                  'deleted', 'deleted-ours', 'execs', 'execs-perf', 'forks', 'jit', 'mounts'])
+@pytest.mark.parametrize('name', ['fp', 'fp-ours', 'compressed', 'compressed-perf', 'directory', 'pipe', 'pipe-perf',
+                                  'pipe-compressed', 'threads', 'cxx', 'tracepoints', 'tracepoints-perf',
+                                  'tracepoints-compressed', 'events', 'group', 'group-perf', 'deleted', 'deleted-ours',
+                                  'execs', 'execs-perf', 'forks', 'jit', 'mounts'])
 def test_script(name, recordings, perf, millrace):
     data = recordings[name]
     # Of a directory perf gives records of the same nanosecond in an order that hangs on how far it has read each file.

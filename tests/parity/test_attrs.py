@@ -197,7 +197,8 @@ DIFFERENCES = {
         "perf drops registers and stack: what remains is a chain of the kernel only",
     "-e cpu-clock/stack-size=512/ --call-graph dwarf -- true":
         "perf drops the call graph; a stack size is about the dwarf call graph that the option asks for",
-    **dict.fromkeys(["-e '{cpu-clock:D,cs:D}' -- true", "-e '{cpu-clock,cs:S}' -- true", "-e '{cpu-clock:S,cs}' -- true"],
+    **dict.fromkeys(["-e '{cpu-clock:D,cs:D}' -- true", "-e '{cpu-clock,cs:S}' -- true",
+                     "-e '{cpu-clock:S,cs}' -- true"],
                     "refused by the kernel: perf then tries without features that are not missing"),
 }
 

@@ -24,7 +24,8 @@ pytestmark = [
 HARDWARE = """cpu-cycles cycles instructions cache-references cache-misses branch-instructions branches branch-misses
 bus-cycles stalled-cycles-frontend idle-cycles-frontend stalled-cycles-backend idle-cycles-backend ref-cycles""".split()
 
-SOFTWARE = """cpu-clock task-clock page-faults faults context-switches cs cpu-migrations migrations minor-faults major-faults
+SOFTWARE = """cpu-clock task-clock page-faults faults context-switches cs cpu-migrations migrations minor-faults
+major-faults
 alignment-faults emulation-faults dummy bpf-output cgroup-switches""".split()
 
 CACHES = """L1-dcache l1-d l1d L1-data L1-icache l1-i l1i L1-instruction LLC L2 dTLB d-tlb Data-TLB iTLB i-tlb
@@ -54,50 +55,58 @@ def modifiers():
         for some in itertools.combinations(letters, count):
             yield "cycles:" + "".join(some)
     yield from ("cycles:" + some for some in ("ukh", "pp", "ppp", "uppp", "kGHpp", "ukhGHIpDe", "pkp", "Pu", "Hpu"))
-    yield from ("cs:u", "cs u", "faults: k".replace(": ", ":"), "L1-dcache-loads:uk", "r1a8:kp", "1:3:G", "mem:0x10:w:u",
-                "sched:sched_switch:k", "software/config=3/uG", "cs/period=3/kH", "sched:sched_switch/nr=2/u")
+    yield from ("cs:u", "cs u", "faults: k".replace(": ", ":"), "L1-dcache-loads:uk", "r1a8:kp", "1:3:G",
+                "mem:0x10:w:u", "sched:sched_switch:k", "software/config=3/uG", "cs/period=3/kH",
+                "sched:sched_switch/nr=2/u")
 
 
 TERMS = """
 cs/period=5/ cs/period=0/ cs/period=0x10/ cs/period=010/ cs/period/ cs/freq=5/ cs/freq=0/ cs/freq/ cs/freq=08/
-cs/period=5,freq=7/ cs/freq=7,period=5/ cs/time=0/ cs/time=1/ cs/time/ cs/inherit/ cs/inherit=0/ cs/inherit=1/ cs/no-inherit/
+cs/period=5,freq=7/ cs/freq=7,period=5/ cs/time=0/ cs/time=1/ cs/time/ cs/inherit/ cs/inherit=0/ cs/inherit=1/
+cs/no-inherit/
 cs/no-inherit=0/ cs/no-inherit=1/ cs/call-graph=fp/ cs/call-graph=dwarf/ cs/call-graph=lbr/ cs/call-graph=no/
 cs/call-graph=dwarf,stack-size=512/ cs/call-graph=dwarf,stack-size=1001/ cs/call-graph=fp,max-stack=5/ cs/max-stack=7/
 cs/stack-size=64/ cs/name=x/ cs/name=a.b-c/ cs/name=a:b:c/ cs/name='x:y,z'/ cs/config=2/ cs/config1=2/ cs/config2=3/
 cs/config=2,config1=3,config2=4/ cs/branch_type=any/ cs/branch_type=no/ cs/branch_type=any_call/ cs/branch_type=any_ret/
 cs/branch_type=ind_call/ cs/branch_type=cond/ cs/branch_type=call/ cs/branch_type=u/ cs/branch_type='any,u'/
-cs/branch_type='any_call,k,hv'/ cs/branch_type='ind_jmp,save_type'/ cs/branch_type='abort_tx,in_tx,no_tx'/ cs/nr=5/ cs/percore/
+cs/branch_type='any_call,k,hv'/ cs/branch_type='ind_jmp,save_type'/ cs/branch_type='abort_tx,in_tx,no_tx'/ cs/nr=5/
+cs/percore/
 cs/percore=1/ cs/metric-id=x/ cs// cs//u cs/no-overwrite/ cs/period=3,name=n,time=0,no-inherit/uD
 cycles/period=1000/pp cycles/freq=10/P L1-dcache-loads/period=9/u r1a8/period=3/ r1a8/name=raw,freq=4/k 1:3/period=4/
 1:3 1:0x3 0:0 0:1:u 2:300 3:0x10002 4:0x1a8:u 6:0x123 0x1:3
 r1 rABC rabcdef r0123456789abcdef r1a8:u rffffffffffffffff
 mem:0x1000 mem:4096 mem:0x1000:r mem:0x1000:w mem:0x1000:rw mem:0x1000:wr mem:0x1000:x mem:0x1000:u mem:0x1000/1:w
 mem:0x1000/2 mem:0x1000/4:rw mem:0x1000/8:r mem:0x1000:x:u mem:0x1000:rw:k mem:0xffffffff81000000:x:k mem:0x1000/8:w:uD
-software/config=0/ software/config=3/u software/config=0x3/ software// software/config/ software/name=n/ software/config=3,freq=7/
+software/config=0/ software/config=3/u software/config=0x3/ software// software/config/ software/name=n/
+software/config=3,freq=7/
 software/config=0x3,period=1,name=cs/Duk software/config=1,config1=2,config2=3/ software/period=1,name=cs,config=0x3/Duk
 software/config=3,overwrite=0/ software/config=3,call-graph=dwarf/ software/config=3,percore/ software/name='a:b,c'/u
 software/config=18446744073709551615/
-sched:sched_switch sched:sched_wakeup:u sched:sched_switch// sched:sched_switch/call-graph=fp/ sched:sched_switch/stack-size=64/
+sched:sched_switch sched:sched_wakeup:u sched:sched_switch// sched:sched_switch/call-graph=fp/
+sched:sched_switch/stack-size=64/
 sched:sched_switch/call-graph=dwarf,stack-size=128/ sched:sched_switch/max-stack=3/ sched:sched_switch/inherit/
-sched:sched_switch/no-inherit/k sched:sched_switch/nr=3/ sched:sched_[sw]* sched:*wake* sche?:sched_switch raw_syscalls:*
+sched:sched_switch/no-inherit/k sched:sched_switch/nr=3/ sched:sched_[sw]* sched:*wake* sche?:sched_switch
+raw_syscalls:*
 *sched:sched_process_exec syscalls:sys_enter_open*
 """.split()
 
 UNITS = {
-    "msr": ["msr/tsc/", "msr/event=0/", "msr/event=0x123/u", "msr/tsc,period=5/", "tsc", "tsc:u", "msr/tsc,name=n,freq=3/k",
-            "msr/event=0xffffffffffffffff/", "msr/event/"],
-    "uprobe": ["uprobe/retprobe/", "uprobe/retprobe=1/", "uprobe/retprobe=0,config1=1,config2=2/", "uprobe/ref_ctr_offset=5/u",
-               "uprobe/ref_ctr_offset=0xffffffff,retprobe,name=u/", "uprobe/config=3/"],
+    "msr": ["msr/tsc/", "msr/event=0/", "msr/event=0x123/u", "msr/tsc,period=5/", "tsc", "tsc:u",
+            "msr/tsc,name=n,freq=3/k", "msr/event=0xffffffffffffffff/", "msr/event/"],
+    "uprobe": ["uprobe/retprobe/", "uprobe/retprobe=1/", "uprobe/retprobe=0,config1=1,config2=2/",
+               "uprobe/ref_ctr_offset=5/u", "uprobe/ref_ctr_offset=0xffffffff,retprobe,name=u/", "uprobe/config=3/"],
     "kprobe": ["kprobe/retprobe/", "kprobe/retprobe=1,config1=4096/", "kprobe/config=1,name=k/u"],
     "tracepoint": ["tracepoint/config=300/", "tracepoint/config=300,period=4/"],
 }
 
 GROUPS = """
 {cs} {cs,faults} {cs,faults,cpu-clock}:u {cs:u,faults:k}:k {cs:p,faults}:pp {cs:H,faults}:G {cs,faults}:S {cs,faults}:SD
-{cs,faults}:De {cs:De,faults} {cs,faults}:P {cs,faults}:W {cs,faults}:b {cs,faults:u}:uk {cs:I,faults}:h g{cs,faults} g{cs}:S
+{cs,faults}:De {cs:De,faults} {cs,faults}:P {cs,faults}:W {cs,faults}:b {cs,faults:u}:uk {cs:I,faults}:h g{cs,faults}
+g{cs}:S
 {cs/period=5/,faults/period=7/}:S {cs/freq=5/,faults/freq=7/}:S {cs/freq=5/,faults}:S {cs,faults/period=7/}:S
 {cycles,instructions}:S {cycles:pp,instructions,branch-misses}:Su {cycles,L1-dcache-loads,L1-dcache-load-misses}:k
-{cs,sched:*wake*} {sched:*wake*,cs}:S {raw_syscalls:*}:S {mem:0x1000:w,cs}:S {r1a8,r1a9}:u {cs/call-graph=dwarf/,faults}:S
+{cs,sched:*wake*} {sched:*wake*,cs}:S {raw_syscalls:*}:S {mem:0x1000:w,cs}:S {r1a8,r1a9}:u
+{cs/call-graph=dwarf/,faults}:S
 {cs,faults/call-graph=fp/}:S {dummy,cs}:S {software/config=3/u,1:2}:S {cs:S,faults} {cs,faults:S} {cs/time=0/,faults}:S
 """.split() + ["{ cs , faults }", "{cs,faults} :u", "{cs,faults}: u"]
 
@@ -108,9 +117,10 @@ OPTIONS = ["-a", "-g", "-c 100", "-F 50 -d", "--call-graph dwarf -i", "-n -s", "
 
 def lists():
     """(name, events, options): the events of one run. The first of each is one that carries what tasks do."""
-    units = [text for unit, texts in UNITS.items() if os.path.isdir(f"/sys/bus/event_source/devices/{unit}") for text in texts]
-    single = {"names": HARDWARE + SOFTWARE + units, "caches": list(caches()), "modifiers": list(modifiers()), "terms": TERMS,
-              "groups": GROUPS}
+    units = [text for unit, texts in UNITS.items() if os.path.isdir(f"/sys/bus/event_source/devices/{unit}")
+             for text in texts]
+    single = {"names": HARDWARE + SOFTWARE + units, "caches": list(caches()), "modifiers": list(modifiers()),
+              "terms": TERMS, "groups": GROUPS}
     for name, events in single.items():
         yield name, events, ""
     mixed = HARDWARE[:3] + ["cs", "bpf-output"] + TERMS[::5] + units[::4] + GROUPS[::5]
@@ -121,17 +131,19 @@ def lists():
 
 def opens(program, events, options, log):
     arguments = [word for event in events for word in ("-e", event)]
-    done = subprocess.run(["strace", "-f", "--seccomp-bpf", "-v", "-qq", "-s", "256", "-e", "trace=perf_event_open,ioctl", "-e",
-                           "inject=perf_event_open:retval=1000", "-e", "inject=ioctl:retval=0", "-e", "signal=none", "-o", str(log),
+    done = subprocess.run(["strace", "-f", "--seccomp-bpf", "-v", "-qq", "-s", "256", "-e",
+                           "trace=perf_event_open,ioctl", "-e", "inject=perf_event_open:retval=1000", "-e",
+                           "inject=ioctl:retval=0", "-e", "signal=none", "-o", str(log),
                            *program, "record", "-o", "/dev/null", *arguments, *options.split(), "--", "true"],
-                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
-                          timeout=120, check=False)
+                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                          errors="replace", timeout=120, check=False)
     with open(log, encoding="utf-8", errors="replace") as lines:
         calls = list(open_trace.calls(lines.read()))
     # Recorders try out what the kernel can with events that would sample nothing.
     kept = [call for call in calls if call.attr.get("sample_type") and call.attr.get("sample_id_all")]
     assert kept, done.stderr
-    return [{**call.attr, "(pid)": min(call.pid, 1), "(cpu)": call.cpu, "(group)": call.group != "-1", "(flags)": call.flags}
+    return [{**call.attr, "(pid)": min(call.pid, 1), "(cpu)": call.cpu, "(group)": call.group != "-1",
+             "(flags)": call.flags}
             for call in kept]
 
 

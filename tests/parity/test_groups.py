@@ -14,8 +14,9 @@ GROUPS = [
 ]
 
 
-TABLES = [[], ['--no-group', '--no-children'], ['--group', '-n', '-g', 'none'], ['--group-sort-idx', '1', '-s', 'comm,dso'],
-          ['--group-sort-idx', '9', '-s', 'dso,sym'], ['-F', 'overhead_children,comm,sample,period']]
+TABLES = [[], ['--no-group', '--no-children'], ['--group', '-n', '-g', 'none'],
+          ['--group-sort-idx', '1', '-s', 'comm,dso'], ['--group-sort-idx', '9', '-s', 'dso,sym'],
+          ['-F', 'overhead_children,comm,sample,period']]
 
 
 def test_group_of_samples(millrace, perf, need_tracefs, tmp_path):
@@ -26,10 +27,12 @@ def test_group_of_samples(millrace, perf, need_tracefs, tmp_path):
             theirs, ours = perf('script', '-i', file).out, millrace('script', '-i', file).out
             assert theirs and ours == theirs
             for table in TABLES:
-                assert_same_graphs(millrace('report', '--stdio', *table, '-i', file).out, theirs_of(perf, *table, '-i', file))
+                assert_same_graphs(millrace('report', '--stdio', *table, '-i', file).out,
+                                   theirs_of(perf, *table, '-i', file))
 
 
-@pytest.mark.parametrize('text, groups', [('{cpu-clock,faults}', '{cpu-clock,faults}'), ('g{cpu-clock,cs,faults}:S', 'g{cpu-clock,cs,faults}'),
+@pytest.mark.parametrize('text, groups', [('{cpu-clock,faults}', '{cpu-clock,faults}'),
+                                          ('g{cpu-clock,cs,faults}:S', 'g{cpu-clock,cs,faults}'),
                                           ('faults,x{cs,faults}:u', 'x{cs,faults}')])
 def test_perf_sees_the_group(millrace, perf, need_root, tmp_path, text, groups):
     file = tmp_path / 'x.data'

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Names of C++, Rust and C functions in dwarf call graphs, as different compilers describe them; other readers as judges."""
+"""Names of C++, Rust and C functions in dwarf call graphs, as different compilers describe them; other readers as
+judges."""
 import os
 import re
 import shutil
@@ -104,7 +105,9 @@ struct Weights { bias: u64 }
 impl Weights {
     #[inline(always)]
     fn apply(&self, mut value: u64) -> u64 {
-        for i in 0..200u64 { value = std::hint::black_box(value.wrapping_mul(6364136223846793005).wrapping_add(self.bias ^ i)); }
+        for i in 0..200u64 {
+            value = std::hint::black_box(value.wrapping_mul(6364136223846793005).wrapping_add(self.bias ^ i));
+        }
         value
     }
 }
@@ -133,7 +136,8 @@ def build(tmp_path, compiler, flags, source):
     if compiler == 'rustc':
         steps = [[compiler, *flags, '-o', program, path]]
     else:
-        steps = [[compiler, *flags, '-c', '-o', tmp_path / 'code.o', path], [compiler, *flags, '-o', program, tmp_path / 'code.o']]
+        steps = [[compiler, *flags, '-c', '-o', tmp_path / 'code.o', path],
+                 [compiler, *flags, '-o', program, tmp_path / 'code.o']]
     for step in steps:
         done = subprocess.run(step, cwd=tmp_path, capture_output=True, text=True)
         if done.returncode and ('-flto' in flags or '-gdwarf-4' in flags or compiler == 'rustc'):
@@ -174,20 +178,21 @@ def assert_symbols(perf, data, found):
 def nr_functions(judge, program, addresses):
     """How many functions another program finds at each address."""
     options = ['-f', '-i'] if judge == 'addr2line' else ['--functions=linkage']
-    told = subprocess.run([judge, '-a', *options, '-e', program, *[f'0x{address}' for address in addresses]], check=True,
-                          capture_output=True, text=True).stdout
+    told = subprocess.run([judge, '-a', *options, '-e', program, *[f'0x{address}' for address in addresses]],
+                          check=True, capture_output=True, text=True).stdout
     # An address, then two lines for each function.
     parts = re.split(r'^0x0*([0-9a-f]+)\n', told, flags=re.M)[1:]
     return {address: len(text.splitlines()) // 2 for address, text in zip(parts[::2], map(str.strip, parts[1::2]))}
 
 
-CXX_BUILDS = [('g++', ['-g', '-O0']), ('g++', ['-g', '-O2']), ('g++', ['-g', '-O2', '-gdwarf-4']), ('g++', ['-g', '-O2', '-flto']),
-              ('g++', ['-g', '-O2', '-gsplit-dwarf']), ('clang++', ['-g', '-O0']), ('clang++', ['-g', '-O2']),
-              ('clang++', ['-g', '-O2', '-gdwarf-4']), ('clang++', ['-g', '-O2', '-gsplit-dwarf']),
-              ('clang++', ['-g', '-O2', '-flto', '-fuse-ld=lld'])]
+CXX_BUILDS = [('g++', ['-g', '-O0']), ('g++', ['-g', '-O2']), ('g++', ['-g', '-O2', '-gdwarf-4']),
+              ('g++', ['-g', '-O2', '-flto']), ('g++', ['-g', '-O2', '-gsplit-dwarf']), ('clang++', ['-g', '-O0']),
+              ('clang++', ['-g', '-O2']), ('clang++', ['-g', '-O2', '-gdwarf-4']),
+              ('clang++', ['-g', '-O2', '-gsplit-dwarf']), ('clang++', ['-g', '-O2', '-flto', '-fuse-ld=lld'])]
 
 
-@pytest.mark.parametrize('compiler, flags', CXX_BUILDS, ids=lambda value: value if isinstance(value, str) else ''.join(value))
+@pytest.mark.parametrize('compiler, flags', CXX_BUILDS,
+                         ids=lambda value: value if isinstance(value, str) else ''.join(value))
 def test_cxx(need_root, perf, millrace, tmp_path, compiler, flags):
     program = build(tmp_path, compiler, flags, CXX)
     data = recorded(perf, millrace, tmp_path, program)
@@ -211,11 +216,13 @@ def test_cxx(need_root, perf, millrace, tmp_path, compiler, flags):
 
 
 C_BUILDS = [(compiler, flags) for compiler in ('gcc', 'clang')
-            for flags in (['-g', '-O1'], ['-g', '-O1', '-gdwarf-4'], ['-g', '-O2', '-gsplit-dwarf'], ['-g', '-O2', '-gdwarf-4', '-gsplit-dwarf'],
+            for flags in (['-g', '-O1'], ['-g', '-O1', '-gdwarf-4'], ['-g', '-O2', '-gsplit-dwarf'],
+                          ['-g', '-O2', '-gdwarf-4', '-gsplit-dwarf'],
                           ['-g', '-O2', '-ffunction-sections', '-Wl,--gc-sections'])]
 
 
-@pytest.mark.parametrize('compiler, flags', C_BUILDS, ids=lambda value: value if isinstance(value, str) else ''.join(value))
+@pytest.mark.parametrize('compiler, flags', C_BUILDS, ids=lambda value: value
+                         if isinstance(value, str) else ''.join(value))
 def test_c(need_root, perf, millrace, tmp_path, compiler, flags):
     program = build(tmp_path, compiler, flags, C)
     data = recorded(perf, millrace, tmp_path, program)

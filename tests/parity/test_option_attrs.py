@@ -118,7 +118,8 @@ ENDS_BEFORE = {
 }
 
 DIFFERENCES = {
-    "-e cpu-clock:u,dummy --group -a -- true": "the event that tells of tasks is no member: it runs while the leader is off",
+    "-e cpu-clock:u,dummy --group -a -- true": "the event that tells of tasks is no member: it runs while the leader "
+                                               "is off",
 }
 
 

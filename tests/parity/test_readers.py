@@ -56,7 +56,8 @@ def recorded(millrace, program, programs, spawn, need_tracefs, tmp_path):
             tid = max(os.listdir(f'/proc/{pid}/task'), key=int)  # the last one spins, the first one waits
         filled = []
         for arg in args:
-            filled += [str(programs / 'spin'), *SPIN] if arg == '{spin}' else [arg.replace('{pid}', pid).replace('{tid}', tid)]
+            filled += [str(programs / 'spin'), *SPIN] if arg == '{spin}' else [arg.replace('{pid}',
+                pid).replace('{tid}', tid)]
         file = tmp_path / 'x.data'
         if pipe:
             with open(file, 'wb') as out:
@@ -115,7 +116,8 @@ def test_hotspot_accepts_it(recorded, perfparser, run, tmp_path, mode, pipe):
     assert out.stat().st_size > 2000 and 'rror' not in done.err, done.err
 
 
-FEED = ['-e', 'cpu-clock,context-switches']  # what perf inject writes of tracepoints to a pipe perf cannot read, of its own files either
+# what perf inject writes of tracepoints to a pipe perf cannot read, of its own files either
+FEED = ['-e', 'cpu-clock,context-switches']
 KINDS = {
     'plain': [],
     'compressed': ['-z'],
@@ -163,8 +165,8 @@ def of_kind(millrace, programs, need_tracefs, tmp_path):
 @pytest.mark.parametrize('kind', [*KINDS, 'recovered', 'indexed', 'merged', 'pipe'])
 def test_all_of_perf_takes_it(of_kind, perf, tmp_path, kind):
     """
-    Tools of perf that go over the bits of the header without a look at what they know of end by a signal when there is one
-    too many: inject 6.1, to a pipe. A rewritten file has what the original has, but for private sections.
+    Tools of perf that go over the bits of the header without a look at what they know of end by a signal when there is
+    one too many: inject 6.1, to a pipe. A rewritten file has what the original has, but for private sections.
     """
     files, compressed = of_kind(kind), '-z' in KINDS.get(kind, [])
     assert files and (kind != 'rotation' or len(files) > 1)
@@ -172,7 +174,8 @@ def test_all_of_perf_takes_it(of_kind, perf, tmp_path, kind):
         main = (file / 'data' if file.is_dir() else file).read_bytes()
         if kind != 'pipe':
             assert max(bit for bit in range(256) if int.from_bytes(main[72:104], 'little') >> bit & 1) < STOCK_FEATURES
-        for command in [('script',), ('report', '--header-only'), ('report', '--stdio'), ('evlist',), ('buildid-list',)]:
+        for command in [('script',), ('report', '--header-only'), ('report', '--stdio'), ('evlist',),
+                        ('buildid-list',)]:
             perf(*command, '-i', file)
         samples = perf('script', '-F', 'tid,time', '-i', file).out
         assert samples

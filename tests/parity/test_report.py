@@ -203,7 +203,8 @@ def lines(need_root, perf, tmp_path_factory):
 
 
 def test_source_lines(lines, perf, millrace):
-    """In libraries and start files addr2line, which perf asks, and libdw may differ; so the program's own functions alone."""
+    """In libraries and start files addr2line, which perf asks, and libdw may differ; so the program's own functions
+    alone."""
     for table in (['-w', '0,60', '-s', 'srcline,sym'], ['-w', '0,0,60', '-s', 'srcfile,comm', '-n'],
                   ['-w', '90', '-F', 'srcline,overhead', '--full-source-path']):
         table = ['--no-children', '-g', 'none', '--dsos', 'lines', '--symbols', 'leaf,middle,main', '-i', lines, *table]
@@ -217,7 +218,8 @@ def test_source_lines_of_callers(lines, millrace):
     assert re.search(r'^ +\d\d\.\d\d% +0\.00%  lines\.c:1[567] +\[\.\] main', table, re.M)
     found = json.loads(millrace('report', '--json', '--no-children', '-s', 'srcline,srcfile,time', '-i', lines).out)
     best = found['events'][0]['entries'][0]
-    assert re.match(r'lines\.c:[56]$', best['srcline']) and best['srcfile'] == 'lines.c' and best['time_ns'] % 10 ** 8 == 0
+    assert re.match(r'lines\.c:[56]$', best['srcline'])
+    assert best['srcfile'] == 'lines.c' and best['time_ns'] % 10 ** 8 == 0
 
 
 def test_bare_call_graph_option(small, millrace):
@@ -237,7 +239,8 @@ def test_json(small, millrace):
     event, = found['events']
     assert found['version'] == 1 and found['children']
     rows = re.findall(r'^ +([\d.]+)% +([\d.]+)% +(\d+)  ', table, re.M)
-    assert len(rows) == len(event['entries']) and sum(entry['samples'] for entry in event['entries']) == event['samples']
+    assert len(rows) == len(event['entries']) and sum(entry['samples']
+                                                      for entry in event['entries']) == event['samples']
     for (children, own, samples), entry in zip(rows, event['entries']):
         assert f"{100 * entry['children_period'] / event['period']:.2f}" == children
         assert f"{100 * entry['period'] / event['period']:.2f}" == own and str(entry['samples']) == samples
@@ -252,7 +255,8 @@ def test_cpus(need_root, perf, millrace, tmp_path):
 
 
 def test_wrong_words(small, millrace):
-    for args, word in (['-s', 'comm,what'], 'what'), (['-s', ''], 'none of'), (['-F', 'overhead,x'], 'x'), (['--time-quantum', '0ms'], 'time'), (['--percent-limit', 'x'], 'percentage'), (['-g', 'x'], 'mode'), (
+    for args, word in (['-s', 'comm,what'], 'what'), (['-s', ''], 'none of'), (['-F', 'overhead,x'],
+        'x'), (['--time-quantum', '0ms'], 'time'), (['--percent-limit', 'x'], 'percentage'), (['-g', 'x'], 'mode'), (
             ['name'], 'name'):
         done = millrace('report', '-i', small, *args, status=129)
         assert word in done.err and done.err.count('\n') == 1

@@ -119,9 +119,10 @@ FIELD_EVENTS = {
     'dummy': ['-e', 'dummy', '--switch-events'],
 }
 CHANGED_FIELDS = [  # (of which recording, options)
-    ('chains', ['-F', '+pid,+misc']), ('chains', ['-F', 'ip']), ('chains', ['-F', '-comm,-ip']), ('chains', ['-G', '--ns']),
-    ('chains', ['-F', 'comm', '-F', '+pid']), ('chains', ['--max-stack', '2']), ('chains', ['-F', 'symoff,ip']),
-    ('chains', ['-F', 'trace:']), ('chains', ['-F', '+addr']), ('chains', ['-F', 'comm,+tid']), ('chains', ['-F', 'sw:trace']),
+    ('chains', ['-F', '+pid,+misc']), ('chains', ['-F', 'ip']), ('chains', ['-F', '-comm,-ip']),
+    ('chains', ['-G', '--ns']), ('chains', ['-F', 'comm', '-F', '+pid']), ('chains', ['--max-stack', '2']),
+    ('chains', ['-F', 'symoff,ip']), ('chains', ['-F', 'trace:']), ('chains', ['-F', '+addr']),
+    ('chains', ['-F', 'comm,+tid']), ('chains', ['-F', 'sw:trace']),
     ('chains', ['--show-round-events', '--show-mmap-events']),
     ('kinds', ['-F', 'comm,tid,pid,time,event,ip,sym,symoff,dso,addr,period,iregs,trace']),
     ('kinds', ['-F', 'addr,sym,dso']), ('kinds', ['-F', 'sw:period']), ('kinds', ['-F', 'trace:', '-F', 'sw:-comm']),
@@ -154,7 +155,8 @@ def assert_same_run(options, path, perf, millrace):
     return theirs
 
 
-@pytest.mark.parametrize('name, options', CHANGED_FIELDS, ids=lambda value: value if isinstance(value, str) else ' '.join(value))
+@pytest.mark.parametrize('name, options', CHANGED_FIELDS,
+                         ids=lambda value: value if isinstance(value, str) else ' '.join(value))
 def test_fields(name, options, field_files, perf, millrace):
     assert_same_run(options, field_files(name), perf, millrace)
 
@@ -178,7 +180,8 @@ def test_fields_of_memory_events(kind, config, perf, millrace, tmp_path):
     event = perf_file.attr(type=kind, config=config, sample_type=sampled, sample_period=100, bits=1 << 18)
     path = tmp_path / 'memory'
     path.write_bytes(perf_file.build([event], {}, records=records + perf_file.FINISHED_ROUND))
-    for options in ([], ['-F', '+weight'], ['-F', 'addr,phys_addr'], ['-F', 'weight,ip,phys_addr,data_page_size,code_page_size']):
+    for options in ([], ['-F', '+weight'], ['-F', 'addr,phys_addr'],
+                    ['-F', 'weight,ip,phys_addr,data_page_size,code_page_size']):
         assert assert_same_run(options, path, perf, millrace).out.count('\n') == 3
 
 
@@ -205,7 +208,8 @@ def test_fields_that_are_refused(data, millrace):
 
 def test_source_lines(lines, perf, millrace):
     """Of the program alone: in libraries addr2line, which perf asks, takes the names of files from elsewhere."""
-    for options in (['-F', 'comm,ip,sym,srcline'], ['-G', '-F', '+srcline', '--full-source-path'], ['-F', 'ip,srcline', '-G']):
+    for options in (['-F', 'comm,ip,sym,srcline'], ['-G', '-F', '+srcline', '--full-source-path'],
+                    ['-F', 'ip,srcline', '-G']):
         ours, theirs = (tool('script', *options, '-i', lines).out for tool in (millrace, perf))
         place = re.compile(r'^  \S*lines\.c:\d+$', re.M)
         assert place.findall(theirs) and place.findall(ours) == place.findall(theirs)
@@ -223,8 +227,8 @@ def odd_data(need_tracefs, millrace, tmp_path_factory):
     program = os.fsencode(base) + b'/q"\\<\x07\xff\xc3\xa9'
     os.symlink('/bin/ls', program)
     path = base / 'perf.data'
-    millrace('record', '-e', 'cpu-clock,sched:sched_switch,sched:sched_process_exec', '-g', '-o', path, '--', 'sh', '-c',
-             '"$0"* -lR /usr/share/doc >/dev/null; true & wait', f'{base}/q')
+    millrace('record', '-e', 'cpu-clock,sched:sched_switch,sched:sched_process_exec', '-g', '-o', path, '--', 'sh',
+             '-c', '"$0"* -lR /usr/share/doc >/dev/null; true & wait', f'{base}/q')
     return path
 
 
@@ -253,7 +257,8 @@ def test_json_has_the_fields_that_are_chosen(odd_data, millrace):
     lines = millrace('script', '--json', '-F', 'tid,trace', '-i', odd_data, binary=True).out.splitlines()
     assert {frozenset(json.loads(line)) for line in lines} == {frozenset({'tid'}), frozenset({'tid', 'trace'})}
     frames = [len(json.loads(line)['callchain'])
-              for line in millrace('script', '--json', '--max-stack', '3', '-i', odd_data, binary=True).out.splitlines()]
+              for line in millrace('script', '--json', '--max-stack', '3', '-i', odd_data,
+                                   binary=True).out.splitlines()]
     assert max(frames) == 3
     assert 'leave out' in millrace('script', '--json', '--folded', '-i', odd_data, status=129).err
     assert 'leave out' in millrace('script', '--json', '--show-task-events', '-i', odd_data, status=129).err
@@ -261,7 +266,8 @@ def test_json_has_the_fields_that_are_chosen(odd_data, millrace):
 
 def test_json_to_a_full_disk(odd_data, program):
     with open('/dev/full', 'wb') as full:
-        done = subprocess.run([program, 'script', '--json', '-i', odd_data], stdout=full, stderr=subprocess.PIPE, timeout=60)
+        done = subprocess.run([program, 'script', '--json', '-i', odd_data], stdout=full, stderr=subprocess.PIPE,
+                              timeout=60)
     assert done.returncode == 255 and b'No space left' in done.stderr
 
 

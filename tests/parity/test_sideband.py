@@ -92,7 +92,8 @@ def pid(record):
 
 
 def of_pids(data, pids):
-    return [record for record in before_samples(data) if kind(record) in (COMM, FORK, MMAP, MMAP2) and pid(record) in pids]
+    return [record for record in before_samples(data) if kind(record) in (COMM, FORK, MMAP, MMAP2)
+            and pid(record) in pids]
 
 
 def readable(records):
@@ -206,7 +207,8 @@ def objects(perf, data, *options):
     return {line for line in lines if not line.startswith(' ') and '[vdso]' not in line}
 
 
-@pytest.mark.parametrize('options', [['-e', 'cpu-clock'], ['-e', 'cpu-clock', '-a'], ['-e', 'cpu-clock,sched:sched_switch', '-a', '-F', '9000'],
+@pytest.mark.parametrize('options', [['-e', 'cpu-clock'], ['-e', 'cpu-clock', '-a'],
+                                     ['-e', 'cpu-clock,sched:sched_switch', '-a', '-F', '9000'],
                                      ['-e', 'page-faults', '-c', '1']], ids=' '.join)
 def test_the_objects_are_those_that_perf_finds(millrace, perf, tmp_path, options):
     """--with-hits makes perf look for the samples' objects itself."""

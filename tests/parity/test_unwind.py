@@ -42,8 +42,8 @@ def chains(text, word):
 
 
 def with_real_functions(inlined, plain):
-    """perf's chain, with the symbol for the function that has the code: perf names it as the debug information does, and
-    calls it "(inlined)" where that is not the symbol's name."""
+    """perf's chain, with the symbol for the function that has the code: perf names it as the debug information does,
+    and calls it "(inlined)" where that is not the symbol's name."""
     real, result = plain.splitlines()[1:], []
     lines = inlined.splitlines()
     for i, line in enumerate(lines[1:], 1):
@@ -79,7 +79,8 @@ def test_kernel_part_comes_first(need_root, perf, millrace, programs, tmp_path):
     data = tmp_path / 'perf.data'
     perf('record', '-e', 'cpu-clock', '--call-graph', 'dwarf', '-o', data, '--', programs / 'syscalls', '-t', '2',
          '-n', '200000')
-    # Only of the loop: what libc does for a thread it does in functions written in assembler, of which perf has other names.
+    # Only of the loop: what libc does for a thread it does in functions written in assembler, of which perf has other
+    # names.
     found = assert_same_chains(data, ' work+', perf, millrace)
     assert any('entry_SYSCALL_64' in chain for chain in found)
 
@@ -143,7 +144,8 @@ def test_inlined_templates(need_root, perf, millrace, tmp_path):
         if all('.so' not in frame[1] for frame in frames[:functions]):
             found[address] = min(functions, found.get(address, functions))
     assert len(found) > 10
-    told = subprocess.run(['addr2line', '-a', '-f', '-i', '-e', program, *found], check=True, capture_output=True, text=True)
+    told = subprocess.run(['addr2line', '-a', '-f', '-i', '-e', program, *found], check=True, capture_output=True,
+                          text=True)
     # An address, then two lines for each function.
     known = [len(part.splitlines()) // 2 for part in re.split(r'^0x[0-9a-f]+\n', told.stdout, flags=re.M)[1:]]
     assert list(found.values()) == known
@@ -199,7 +201,8 @@ def test_signal_handler(need_root, perf, millrace, tmp_path):
     # perf asks for the name of what the handler returns to one byte before it.
     assert [re.sub(r'\w+ \[unknown\] \(.*libc', 'libc', chain) for chain in theirs] == \
         [re.sub(r'\w+ __restore_rt\+0x0 \(.*libc', 'libc', chain) for chain in ours]
-    assert any(re.search(r'in_handler.*\n.*handler.*\n.*__restore_rt.*\n.*interrupted.*\n.*main', chain) for chain in ours)
+    assert any(re.search(r'in_handler.*\n.*handler.*\n.*__restore_rt.*\n.*interrupted.*\n.*main', chain)
+               for chain in ours)
 
 
 def test_bundle(need_root, perf, millrace, tmp_path):

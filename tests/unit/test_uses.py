@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Holds the rooms of ARCHITECTURE.md: what a room may include, which of its headers others may include, that neither rooms
-nor files include each other in a circle, and how large a room may be. Also: every header compiles alone.
+"""Holds the rooms of ARCHITECTURE.md: what a room may include, which of its headers others may include, that neither
+rooms nor files include each other in a circle, and how large a room may be. Also: every header compiles alone.
 
 Arguments: the source directory, then the compiler with its flags. Prints TAP.
 """
@@ -62,7 +62,7 @@ NOT_YET_SMALL = {'base', 'stream'}
 NOT_YET_SHORT = {'stream/pack_pool.h'}
 
 # Lines of more columns than MOST_COLUMNS, by the end of the name, in the whole tree. The numbers only become smaller.
-NOT_YET_NARROW = {('.c', '.h'): 0, ('.py',): 217}
+NOT_YET_NARROW = {('.c', '.h'): 0, ('.py',): 0}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 PRINTS = re.compile(r'\b(printf|puts|putchar|vprintf|perror)\s*\(|\bstdout\b')
@@ -181,7 +181,8 @@ def width_problems(root):
     for suffixes, most in NOT_YET_NARROW.items():
         wide = list(wide_lines(root, suffixes))
         if len(wide) > most:
-            yield f'{len(wide)} lines of {" ".join(suffixes)} files have more than {MOST_COLUMNS} columns, {most} may: {" ".join(wide[:20])}'
+            yield (f'{len(wide)} lines of {" ".join(suffixes)} files have more than {MOST_COLUMNS} columns, '
+                   f'{most} may: {" ".join(wide[:20])}')
 
 
 def compile_alone(compiler, path):

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""The functions that ARCHITECTURE.md names exist, and its walks are short. Argument: the top of the tree. Prints TAP."""
+"""The functions that ARCHITECTURE.md names exist, and its walks are short. Argument: the top of the tree. Prints
+TAP."""
 import pathlib
 import re
 import sys
@@ -27,7 +28,8 @@ def main():
     assert 'nothing() is not in src' in list(problems('`nothing()`', 'int something(void)'))
     top = pathlib.Path(sys.argv[1])
     paths = sorted(path for path in (top / 'src').rglob('*') if path.suffix in ('.c', '.h'))
-    code = '\n'.join(path.read_text() for path in paths) + ''.join(f'\0{path.relative_to(top / "src")}\0' for path in paths)
+    code = '\n'.join(path.read_text() for path in paths) + ''.join(f'\0{path.relative_to(top / "src")}\0'
+                                                                   for path in paths)
     why = list(problems((top / 'ARCHITECTURE.md').read_text(), code))
     print(f'1..1\n{"not ok" if why else "ok"} 1 - ARCHITECTURE.md names what there is')
     for line in why:

@@ -11,9 +11,9 @@ import sys
 # Words that a reader cannot look up anywhere; the glossary of ARCHITECTURE.md has the words that are used instead.
 # A name (of a file, too) must not have one of them between two underscores.
 NOT_IN_NAMES = set('''
-    sideline sidelines outlet outlets keeper keepers guardian guardians bell bells crew crews lookout lookouts lane lanes
-    survey surveys sight sights wish wishes deed deeds roomy ticket tickets hits restless shed hurry hurries pace paces
-    pour poured pours settle settled settles pressed memo memos recall recalled told tell tells'''.split())
+    sideline sidelines outlet outlets keeper keepers guardian guardians bell bells crew crews lookout lookouts lane
+    lanes survey surveys sight sights wish wishes deed deeds roomy ticket tickets hits restless shed hurry hurries
+    pace paces pour poured pours settle settled settles pressed memo memos recall recalled told tell tells'''.split())
 # Of libc and of Python.
 OTHER_PEOPLES = {'tell'}    # file.tell()
 # Words that hide who does something, or when. They stand nowhere, neither in texts nor in names.
