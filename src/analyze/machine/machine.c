@@ -617,6 +617,14 @@ static unsigned add_frame(struct machine *machine, const struct location *frame,
 	return nr ? nr : 1;
 }
 
+unsigned machine_unwind(struct machine *machine, const struct task *task, const struct sample *sample,
+			uint64_t *ret_ips, unsigned max)
+{
+	if (!unwinder_of(machine) || !task->maps)
+		return 0;
+	return unwind_sample(machine->unwinder, task->maps, sample, ret_ips, max);
+}
+
 /* The program's frames out of the sample's registers and stack. */
 static unsigned add_unwound(struct lookup *lookup, struct task *task, const struct sample *sample, struct location *ret,
 			    unsigned max)
@@ -629,9 +637,7 @@ static unsigned add_unwound(struct lookup *lookup, struct task *task, const stru
 	if (lookup->read_only)
 		return 0;
 
-	if (!unwinder_of(machine) || !task->maps)
-		return 0;
-	unsigned nr_ips = unwind_sample(machine->unwinder, task->maps, sample, ips, MAX_UNWOUND);
+	unsigned nr_ips = machine_unwind(machine, task, sample, ips, MAX_UNWOUND);
 	for (unsigned i = 0; i < nr_ips && nr < max; i++) {
 		struct location frame;
 		lookup_resolve(lookup, task, PERF_RECORD_MISC_USER, ips[i], &frame);

@@ -14,6 +14,7 @@
 
 struct debug_info;
 struct machine;
+struct sample;
 struct session;
 struct session_record;
 
@@ -67,6 +68,13 @@ void machine_resolve(struct machine *machine, struct task *task, uint8_t cpumode
  */
 unsigned machine_callchain(struct machine *machine, struct task *task, const struct session_record *record,
 			   struct location *ret, unsigned max);
+
+/*
+ * The user frames of a sample that has registers and a copy of the stack, innermost first; addresses of callers are one
+ * less than where they go on. At most `max`; returns how many. 0: neither is there, or they cannot be unwound.
+ */
+unsigned machine_unwind(struct machine *machine, const struct task *task, const struct sample *sample,
+			uint64_t *ret_ips, unsigned max);
 
 /*
  * Objects that have no names because the file under their name is not what was mapped: a sentence each, those that were

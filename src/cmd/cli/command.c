@@ -10,8 +10,8 @@
 #include "config.h"
 
 const struct command *const commands[] = {
-	&command_record, &command_report,  &command_script,   &command_flame,  &command_list,
-	&command_merge,  &command_recover, &command_selftest, &command_doctor, NULL,
+	&command_record, &command_report,  &command_script,   &command_flame,  &command_list, &command_merge,
+	&command_unwind, &command_recover, &command_selftest, &command_doctor, NULL,
 };
 
 const struct command *command_find(const char *name)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: MIT
+"""`millrace unwind`: call chains in place of stack dumps. What it writes says to perf what the dumps said to perf."""
+import pathlib
+import re
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from perfdata import CALLCHAIN, LEDGER, SAMPLE, PerfData, sections_of  # noqa: E402
+
+ERROR, USAGE = 255, 129
+REGS_USER, STACK_USER = 1 << 12, 1 << 13
+SECRET = b'STACK-SECRET'
+
+
+@pytest.fixture(scope='module')
+def dumps(need_root, perf, programs, tmp_path_factory):
+    """A recording of perf: one event with stack dumps, one without."""
+    path = tmp_path_factory.mktemp('unwind') / 'dumps'
+    events = 'cpu-clock/call-graph=dwarf,stack-size=8192/,page-faults/call-graph=no/'
+    perf('record', '-F', '500', '-e', events, '-o', path, '--', programs / 'deep', '-m', '200', '-c', '1')
+    return path
+
+
+@pytest.fixture(scope='module')
+def ours(need_root, millrace, programs, tmp_path_factory):
+    """The same of millrace, compressed."""
+    path = tmp_path_factory.mktemp('unwind') / 'ours'
+    millrace('record', '-z', '-F', '500', '-e', 'cpu-clock', '--call-graph', 'dwarf', '-o', path, '--',
+             programs / 'deep', '-m', '200', '-c', '1')
+    return path
+
+
+@pytest.fixture(scope='module')
+def chains(dumps, millrace):
+    path = dumps.parent / 'chains'
+    done = millrace('unwind', '-i', dumps, '-o', path)
+    assert done.out == '' and re.search(r'chains: \d+ stacks unwound', done.err)
+    return path
+
+
+def samples(text, word):
+    """What script printed of the samples with that word; without the address of no frame that perf puts last, and
+    without samples that have no chain, which take one line."""
+    text = re.sub(r'^.*page-faults.*\n', '', text, flags=re.M)
+    return [re.sub(r'\n\tffffffffffffffff .*', '', sample) for sample in text.split('\n\n') if word in sample]
+
+
+def without_inlined(text):
+    return re.sub(r'\n[^\n]*\(inlined\)', '', text)
+
+
+def test_perf_prints_the_same_chains(dumps, chains, perf):
+    before, after = (samples(perf('script', '--no-inline', '-i', path).out, 'deep_burn') for path in (dumps, chains))
+    assert len(before) > 50 and after == before
+    assert all(sample.count('deep_call+') == 21 and ' _start+' in sample for sample in after)
+
+
+def test_all_else_stays(dumps, chains, perf, millrace):
+    before, after = PerfData(dumps), PerfData(chains)
+    for old, new in zip(before.attrs, after.attrs):
+        dumped = old.sample_type & STACK_USER
+        without = old.sample_type & ~(REGS_USER | STACK_USER)
+        assert new.sample_type == (without | CALLCHAIN if dumped else old.sample_type)
+        assert new.ids == old.ids
+    assert after.features == before.features
+    # Every record, but for marks, which are where the writer wants them.
+    stats = [millrace('report', '--stats', '-i', path).out for path in (dumps, chains)]
+    counts = [re.findall(r'^ *(?!TOTAL|FINISHED_ROUND)(\w+) events: +(\d+)', text, re.M) for text in stats]
+    assert counts[0] == counts[1]
+    assert perf('buildid-list', '-i', chains).out == perf('buildid-list', '-i', dumps).out
+    assert chains.stat().st_size * 10 < dumps.stat().st_size
+    assert SECRET in dumps.read_bytes() and SECRET not in chains.read_bytes()
+    assert all(record.body.count(SECRET) == 0 for record in after.records() if record.type == SAMPLE)
+
+
+def test_our_own_files(ours, perf, millrace, tmp_path):
+    """Compressed; the ledger stays. Our reader unwinds as the command does."""
+    out = tmp_path / 'chains'
+    millrace('unwind', '-i', ours, '-o', out)
+    assert LEDGER in sections_of(out.read_bytes())
+    assert millrace('script', '-i', out).out == without_inlined(millrace('script', '-i', ours).out)
+    found = samples(perf('script', '--no-inline', '-i', out).out, 'deep_burn')
+    assert len(found) > 50 and all(' _start+' in sample for sample in found)
+    assert 'deep_call' in perf('report', '--stdio', '-g', 'caller', '-i', out).out
+
+
+def test_directories_and_pipes(ours, perf, millrace, programs, tmp_path):
+    directory, pipe = tmp_path / 'directory', tmp_path / 'pipe'
+    load = ['--', programs / 'deep', '-m', '100']
+    dwarf = ['-F', '500', '--call-graph', 'dwarf']
+    millrace('record', '--threads', '-a', '-e', 'cpu-clock', *dwarf, '-o', directory, *load)
+    pipe.write_bytes(perf('record', '-e', 'cpu-clock,page-faults', *dwarf, '-o', '-', *load, binary=True).out)
+    for path in directory, pipe:
+        out = tmp_path / f'{path.name}.chains'
+        millrace('unwind', '-i', path, '-o', out)
+        assert without_inlined(millrace('script', '-i', path).out) == without_inlined(millrace('script', '-i', out).out)
+        assert samples(perf('script', '-i', out).out, 'deep_burn')
+    streamed = tmp_path / 'streamed'
+    millrace('unwind', '-i', '-', '-o', streamed, input=pipe.read_bytes())
+    assert streamed.read_bytes() == (tmp_path / 'pipe.chains').read_bytes()
+
+
+def test_frames_farthest_out_are_left_out(dumps, perf, millrace, tmp_path):
+    out = tmp_path / 'short'
+    millrace('unwind', '--max-stack', '4', '-i', dumps, '-o', out)
+    found = samples(perf('script', '--no-inline', '-i', out).out, 'deep_burn')
+    assert len(found) > 50
+    for sample in found:
+        assert len(sample.strip().splitlines()) == 1 + 4
+
+
+def one_line(done, *texts):
+    assert done.out == '' and done.err.count('\n') == 1, done
+    for text in texts:
+        assert text in done.err, done
+
+
+def test_what_is_refused(dumps, chains, millrace, tmp_path):
+    out = tmp_path / 'out'
+    one_line(millrace('unwind', '-i', chains, '-o', out, status=ERROR), 'no stacks', '--call-graph dwarf')
+    one_line(millrace('unwind', '-i', dumps, '-o', dumps, status=USAGE), 'give another -o')
+    one_line(millrace('unwind', '-i', dumps, status=USAGE), '-o FILE')
+    one_line(millrace('unwind', '-i', dumps, '-o', '-', status=USAGE), 'not a pipe')
+    one_line(millrace('unwind', dumps, '-o', out, status=USAGE), '-i')
+    one_line(millrace('unwind', '-i', dumps, '-o', out, '--max-stack', '0', status=USAGE), '1 to 1024')
+    assert not out.exists()
+
+
+def test_damage_is_reported_and_the_rest_kept(dumps, millrace, tmp_path):
+    cut, out = tmp_path / 'cut', tmp_path / 'out'
+    data = dumps.read_bytes()
+    cut.write_bytes(data[:len(data) // 2])
+    cut.chmod(0o600)
+    done = millrace('unwind', '-i', cut, '-o', out, status=ERROR)
+    assert 'offset' in done.err or 'cut' in done.err
+    assert millrace('script', '-i', out).out.count('deep_burn') > 10
