@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "base/cursor.h"
 #include "base/diag.h"
+#include "base/span.h"
 #include "perfdata/record.h"
 #include "synthetic_ring.h"
 

@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -181,4 +183,44 @@ int fd_slurp_long(const char *path, long *ret)
 		return -EINVAL;
 	*ret = value;
 	return 0;
+}
+
+int notifier_open(struct notifier *notifier)
+{
+	*notifier = (struct notifier){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+	return notifier->fd < 0 ? -errno : 0;
+}
+
+void notifier_close(struct notifier *notifier)
+{
+	if (notifier->fd >= 0)
+		close(notifier->fd);
+	notifier->fd = -1;
+}
+
+void notifier_arm(struct notifier *notifier)
+{
+	atomic_store_explicit(&notifier->armed, true, memory_order_relaxed);
+}
+
+void notifier_disarm(struct notifier *notifier)
+{
+	atomic_store_explicit(&notifier->armed, false, memory_order_relaxed);
+}
+
+void notifier_acknowledge(struct notifier *notifier)
+{
+	uint64_t count;
+
+	(void)!read(notifier->fd, &count, sizeof(count));
+}
+
+void notifier_notify(struct notifier *notifier)
+{
+	const uint64_t one = 1;
+
+	if (!notifier || !atomic_load_explicit(&notifier->armed, memory_order_relaxed))
+		return;
+	if (atomic_exchange_explicit(&notifier->armed, false, memory_order_relaxed))
+		(void)!fd_write(notifier->fd, &one, sizeof(one));
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* fd: whole transfers through file descriptors. EINTR and short transfers end here. Any thread. */
+/* fd: whole transfers through file descriptors, and wake-ups by one. EINTR and short transfers end here. Any thread. */
 #pragma once
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,3 +27,22 @@ int fd_slurp(const char *path, size_t max_bytes, struct buf *ret);
 
 /* The number in a one-line file such as those of /proc/sys. */
 int fd_slurp_long(const char *path, long *ret);
+
+/*
+ * notifier: wakes a thread that sleeps in poll(2), once: the threads that notify it again before it is armed again pay
+ * one load, and no system call. Owned by the thread that sleeps; any thread may notify.
+ */
+struct notifier {
+	int fd; /* eventfd(2), non-blocking: readable after a notification; -1: none */
+	atomic_bool armed;
+};
+
+int notifier_open(struct notifier *notifier); /* not armed; -errno */
+void notifier_close(struct notifier *notifier);
+
+/* By the owner. After notifier_arm() the next notification wakes it; it may be for what the owner has just seen. */
+void notifier_arm(struct notifier *notifier);
+void notifier_disarm(struct notifier *notifier);
+void notifier_acknowledge(struct notifier *notifier); /* makes fd unreadable again */
+
+void notifier_notify(struct notifier *notifier); /* NULL: nothing happens */

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* span: borrowed bytes. Owns nothing; valid as long as what it points into. */
+/* span: borrowed bytes, and reading them. Owns nothing; valid as long as the bytes are. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
 struct span {
 	const void *ptr;
@@ -21,5 +24,89 @@ static inline size_t span_total(const struct span spans[], unsigned nr_spans)
 /* A text without its NUL. */
 static inline struct span span_of_text(const char *text)
 {
-	return (struct span){text, __builtin_strlen(text)};
+	return (struct span){text, strlen(text)};
+}
+
+/*
+ * cursor: reads fixed-size values from a span, front to back, never past the end.
+ *
+ * A read that does not fit sets `bad` and returns zero or NULL, and so does every read after it: a decoder reads
+ * all its fields and tests `bad` once. Values are in native byte order and need no alignment.
+ */
+struct cursor {
+	const uint8_t *at, *end;
+	bool bad;
+};
+
+static inline struct cursor cursor_over(struct span bytes)
+{
+	const uint8_t *start = bytes.ptr;
+	return (struct cursor){.at = start, .end = start + bytes.len};
+}
+
+static inline size_t cursor_left(const struct cursor *c)
+{
+	return (size_t)(c->end - c->at);
+}
+
+/* The next `len` bytes, or NULL when there are not as many. */
+static inline const void *cursor_take(struct cursor *c, uint64_t len)
+{
+	if (c->bad || len > cursor_left(c)) {
+		c->bad = true;
+		return NULL;
+	}
+	const void *taken = c->at;
+	c->at += len;
+	return taken;
+}
+
+static inline void cursor_copy(struct cursor *c, void *ret, size_t len)
+{
+	const void *from = cursor_take(c, len);
+
+	if (from)
+		memcpy(ret, from, len);
+	else
+		memset(ret, 0, len);
+}
+
+static inline uint8_t cursor_u8(struct cursor *c)
+{
+	uint8_t value;
+	cursor_copy(c, &value, sizeof(value));
+	return value;
+}
+
+static inline uint16_t cursor_u16(struct cursor *c)
+{
+	uint16_t value;
+	cursor_copy(c, &value, sizeof(value));
+	return value;
+}
+
+static inline uint32_t cursor_u32(struct cursor *c)
+{
+	uint32_t value;
+	cursor_copy(c, &value, sizeof(value));
+	return value;
+}
+
+static inline uint64_t cursor_u64(struct cursor *c)
+{
+	uint64_t value;
+	cursor_copy(c, &value, sizeof(value));
+	return value;
+}
+
+/* A NUL-terminated string inside the next `len` bytes, or NULL (and bad) when no NUL is among them. */
+static inline const char *cursor_string(struct cursor *c, uint64_t len)
+{
+	const char *text = cursor_take(c, len);
+
+	if (text && !memchr(text, '\0', len)) {
+		c->bad = true;
+		return NULL;
+	}
+	return text;
 }

@@ -8,9 +8,9 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/escape.h"
-#include "base/json_writer.h"
 #include "base/log.h"
 #include "cmd/cli/command.h"
+#include "cmd/cli/json_writer.h"
 #include "event/parse/inventory.h"
 
 enum { EXIT_NONE = 1, EXIT_ERROR = 255 };

@@ -10,9 +10,9 @@
 
 #include "base/cleanup.h"
 #include "base/diag.h"
-#include "base/json_writer.h"
 #include "base/log.h"
 #include "cmd/cli/command.h"
+#include "cmd/cli/json_writer.h"
 #include "cmd/selftest_run.h"
 #include "compress/zstd.h"
 #include "event/names/names.h"

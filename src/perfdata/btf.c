@@ -3,7 +3,7 @@
 
 #include <linux/btf.h>
 
-#include "base/cursor.h"
+#include "base/span.h"
 
 /* Bytes that follow struct btf_type. */
 static uint64_t type_tail_bytes(const struct btf_type *type)

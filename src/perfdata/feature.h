@@ -7,7 +7,6 @@
 
 #include <stdint.h>
 
-#include "base/cursor.h"
 #include "base/span.h"
 #include "perfdata/attr.h"
 #include "perfdata/layout.h"

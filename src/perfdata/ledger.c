@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/cursor.h"
+#include "base/span.h"
 #include "perfdata/record.h"
 #include "perfdata/sample.h"
 

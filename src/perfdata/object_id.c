@@ -14,7 +14,7 @@
 #include <sys/vfs.h>
 
 #include "base/buf.h"
-#include "base/cursor.h"
+#include "base/span.h"
 #include "perfdata/record.h"
 
 bool elf_id_equal(const struct elf_id *a, const struct elf_id *b)

@@ -11,7 +11,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/cursor.h"
 #include "base/span.h"
 
 struct sample_regs {

@@ -7,7 +7,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/cursor.h"
+#include "base/span.h"
 #include "perfdata/attr.h"
 #include "perfdata/feature.h"
 #include "perfdata/header.h"

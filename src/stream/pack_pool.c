@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/cpuset.h"
 #include "base/diag.h"
-#include "base/notifier.h"
+#include "base/fd.h"
 #include "compress/extent.h"
 #include "compress/extent_stats.h"
 #include "compress/stack_cut.h"

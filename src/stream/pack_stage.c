@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/notifier.h"
+#include "base/fd.h"
 #include "compress/stack_cut.h"
 #include "perfdata/record.h"
 #include "stream/lanes.h"

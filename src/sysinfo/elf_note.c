@@ -16,8 +16,8 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/cursor.h"
 #include "base/fd.h"
+#include "base/span.h"
 #include "sysinfo/proc_maps.h"
 
 enum { NOTES_MAX_BYTES = 1 << 20, MAPS_MAX_BYTES = 1 << 26 };

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/cursor.h"
+#include "base/span.h"
 
 int task_event_decode(const struct perf_event_header *header, const void *record, size_t trailer_bytes,
 		      struct task_event *ret)

@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/diag.h"
-#include "base/ini.h"
+#include "cmd/cli/ini.h"
 #include "fuzz.h"
 
 static void put_quoted(struct buf *to, const char *text)

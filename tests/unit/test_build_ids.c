@@ -18,8 +18,8 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/cursor.h"
 #include "base/fd.h"
+#include "base/span.h"
 #include "compress/extent_index.h"
 #include "perfdata/object_id.h"
 #include "perfdata/record.h"

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "base/digits.h"
+#include "base/text.h"
 
 static void check(uint64_t number)
 {

@@ -13,7 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/diag.h"
-#include "base/ini.h"
+#include "cmd/cli/ini.h"
 
 #define AUTO_INI __attribute__((cleanup(ini_fini)))
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "base/json_writer.h"
+#include "cmd/cli/json_writer.h"
 
 static void put_all(struct json_writer *json)
 {

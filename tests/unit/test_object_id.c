@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <linux/perf_event.h>
 
-#include "base/cursor.h"
+#include "base/span.h"
 #include "perfdata/object_id.h"
 
 #define BUILD_ID(first) ((struct object_id){.build_id = {{first, 2, 3}, 3}})

@@ -14,7 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/diag.h"
-#include "base/edit_distance.h"
+#include "base/text.h"
 #include "cmd/cli/option.h"
 
 struct values {

@@ -16,8 +16,8 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "base/cursor.h"
 #include "base/diag.h"
+#include "base/span.h"
 #include "record/features/features_private.h"
 
 static const char *const dirs[] = {"events",        "events/sched",       "events/sched/switch", "events/sched/wakeup",

@@ -42,7 +42,7 @@ PUBLIC = {
     'analyze/symbols': 'debug_info.h dso.h symbols.h',
     'analyze/machine': 'machine.h stacks.h use_list.h',
     'analyze/report': 'calltree.h hist.h tally.h tracepoint.h',
-    'cmd/cli': 'command.h option.h output.h terminal.h',
+    'cmd/cli': 'command.h json_writer.h option.h output.h terminal.h',
     'cmd/input': 'input.h loss_data.h sample_filter.h',
     'cmd/text': 'dump.h header_text.h sample_details.h sample_text.h',
     'cmd/report': 'report_samples.h',
@@ -58,7 +58,7 @@ NOT_YET_DOWN = {
 NOT_YET_WITHOUT_CIRCLE = {
     'stream/pack_hold', 'stream/pack_pool', 'stream/pack_stage',
 }
-NOT_YET_SMALL = {'base', 'stream'}
+NOT_YET_SMALL = {'stream'}
 NOT_YET_SHORT = {'stream/pack_pool.h'}
 
 # Lines of more columns than MOST_COLUMNS, by the end of the name, in the whole tree. The numbers only become smaller.

@@ -13,7 +13,6 @@
 #include "analyze/symbols/debug_info.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/cursor.h"
 #include "base/span.h"
 #include "perfdata/feature.h"
 #include "perfdata/object_id.h"

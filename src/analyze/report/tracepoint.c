@@ -11,10 +11,10 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/cursor.h"
 #include "base/diag.h"
-#include "base/digits.h"
 #include "base/log.h"
+#include "base/span.h"
+#include "base/text.h"
 
 /*
  * A plan: the text of a tracepoint's sample, worked out once for the event instead of for each sample, from what

@@ -16,8 +16,8 @@
 #include "analyze/symbols/elf.h"
 #include "analyze/symbols/symbol_text.h"
 #include "base/cleanup.h"
-#include "base/cursor.h"
 #include "base/fd.h"
+#include "base/span.h"
 
 enum { PERFMAP_MAX_BYTES = 1 << 30 };
 

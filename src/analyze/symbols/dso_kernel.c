@@ -12,9 +12,9 @@
 #include "analyze/symbols/elf.h"
 #include "analyze/symbols/symbol_text.h"
 #include "base/cleanup.h"
-#include "base/cursor.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/span.h"
 #include "read/session.h"
 #include "tasks/maps.h"
 

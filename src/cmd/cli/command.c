@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/edit_distance.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "config.h"
 
 const struct command *const commands[] = {

@@ -10,9 +10,9 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/fd.h"
-#include "base/ini.h"
 #include "base/log.h"
 #include "cmd/cli/command.h"
+#include "cmd/cli/ini.h"
 
 enum {
 	FILE_MAX_BYTES = 1 << 20,

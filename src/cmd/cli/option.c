@@ -11,8 +11,8 @@
 
 #include "base/cleanup.h"
 #include "base/diag.h"
-#include "base/edit_distance.h"
 #include "base/log.h"
+#include "base/text.h"
 
 /* One parse: what the helpers below need to know. */
 struct parse {

@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/digits.h"
 #include "base/escape.h"
 #include "base/fd.h"
+#include "base/text.h"
 
 int output_open(struct output *out, int fd)
 {

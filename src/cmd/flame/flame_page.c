@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/json_writer.h"
+#include "cmd/cli/json_writer.h"
 #include "cmd/flame/flame.h"
 #include "perfdata/attr.h"
 #include "perfdata/ledger.h"

@@ -15,9 +15,9 @@
 #include "analyze/symbols/dso.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/cursor.h"
 #include "base/diag.h"
 #include "base/fd.h"
+#include "base/span.h"
 #include "perfdata/object_id.h"
 #include "read/session.h"
 

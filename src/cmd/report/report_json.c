@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "base/json_writer.h"
+#include "cmd/cli/json_writer.h"
 #include "cmd/report/report_samples.h"
 #include "perfdata/attr.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/diag.h"
 #include "base/escape.h"
-#include "base/json_writer.h"
+#include "cmd/cli/json_writer.h"
 #include "cmd/input/loss_data.h"
 #include "read/session.h"
 

@@ -11,10 +11,10 @@
 
 #include "analyze/machine/machine.h"
 #include "analyze/machine/stacks.h"
-#include "base/cursor.h"
 #include "base/diag.h"
 #include "base/escape.h"
 #include "base/log.h"
+#include "base/span.h"
 #include "cmd/cli/command.h"
 #include "cmd/cli/output.h"
 #include "cmd/cli/terminal.h"

@@ -10,9 +10,9 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/cpuset.h"
-#include "base/cursor.h"
 #include "base/diag.h"
 #include "base/escape.h"
+#include "base/span.h"
 #include "read/session.h"
 
 /* <asm/perf_regs.h> of x86, the names in perf's spelling. */

@@ -5,7 +5,7 @@
 
 #include "analyze/report/tracepoint.h"
 #include "base/diag.h"
-#include "base/json_writer.h"
+#include "cmd/cli/json_writer.h"
 #include "cmd/text/sample_details.h"
 #include "cmd/text/sample_line.h"
 #include "event/names/registers.h"

@@ -6,7 +6,7 @@
 
 #include "analyze/report/tracepoint.h"
 #include "base/diag.h"
-#include "base/digits.h"
+#include "base/text.h"
 #include "cmd/text/sample_details.h"
 #include "event/names/registers.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/edit_distance.h"
+#include "base/text.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 

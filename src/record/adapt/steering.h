@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/notifier.h"
+#include "base/fd.h"
 #include "perfdata/ledger.h"
 #include "record/adapt/governor.h"
 

@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/cpuset.h"
 #include "base/fd.h"
-#include "base/notifier.h"
 #include "record/setup/eventset.h"
 #include "stream/lanes.h"
 #include "stream/ring.h"

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* digits: numbers as text, where there are millions of them. Pure; nothing ends with a NUL. */
+/*
+ * text: numbers as text, where there are millions of them, and how similar two words are. Pure functions.
+ * What digits_put_*() write has no NUL at its end.
+ */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -90,3 +94,9 @@ static inline char *digits_put_decimal(char *to, uint64_t number)
 	digits_put_last(to, number, nr);
 	return to + nr;
 }
+
+/* How many letters to insert, delete, change or swap with their neighbour. Only the first 63 letters count. */
+unsigned edit_distance(const char *a, const char *b);
+
+/* Whether `word` is a likely misspelling of `known`, or the beginning of it. */
+bool edit_distance_is_close(const char *word, const char *known);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/json_writer.h"
+#include "cmd/cli/json_writer.h"
 
 #include <assert.h>
 #include <stdarg.h>
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/digits.h"
 #include "base/escape.h"
+#include "base/text.h"
 
 static void put(struct json_writer *json, const char *bytes, size_t len)
 {

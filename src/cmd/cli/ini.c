@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/ini.h"
+#include "cmd/cli/ini.h"
 
 #include <errno.h>
 #include <string.h>
