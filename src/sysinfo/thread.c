@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -115,4 +117,23 @@ struct thread_use thread_use_now(void)
 		use.preemptions = (uint64_t)usage.ru_nivcsw;
 	}
 	return use;
+}
+
+static int lock_segments(struct dl_phdr_info *object, size_t size, void *ctx)
+{
+	(void)size, (void)ctx;
+	for (size_t i = 0; i < object->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
+		if (segment->p_type == PT_LOAD)
+			(void)!mlock2((const void *)(object->dlpi_addr + segment->p_vaddr), segment->p_memsz,
+				      MLOCK_ONFAULT);
+	}
+	return 0;
+}
+
+/* Not what is mapped later (MCL_FUTURE): where locked memory has a limit mmap(2) would fail. */
+void memory_stay(void)
+{
+	if (mlockall(MCL_CURRENT | MCL_ONFAULT))
+		dl_iterate_phdr(lock_segments, NULL);
 }

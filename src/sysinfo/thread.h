@@ -33,3 +33,10 @@ struct thread_use {
 
 /* Some system calls: for the end of a thread and for rare moments. */
 struct thread_use thread_use_now(void);
+
+/*
+ * Keeps in memory what this process has mapped, once it was touched: a thread that drains must not wait for a busy disk
+ * until the kernel has read program text again that it dropped for the sake of its page cache. Where not all of it may
+ * be locked (RLIMIT_MEMLOCK), program and libraries are, as far as allowed. When all threads have been started.
+ */
+void memory_stay(void);

@@ -468,3 +468,13 @@ def test_command_that_goes_on(recorder, file):
     err = recording.communicate(timeout=TIMEOUT)[1]
     assert recording.returncode == -signal.SIGKILL and 'captured' in err, err
     assert PerfData(file).features & (1 << 12)
+
+
+def test_what_drains_stays_in_memory(recorder, need_root, file):
+    """Or a thread that drains waits, beside other programs' files, until a busy disk has read its program again."""
+    process = recorder(['-a', '-e', 'cpu-clock', '-o', file])
+    status = pathlib.Path(f'/proc/{process.pid}/status').read_text()
+    locked_kib = int(re.search(r'^VmLck:\s*(\d+) kB', status, re.M).group(1))
+    if not locked_kib and resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] == 0:
+        pytest.skip('no memory may be locked here (ulimit -l)')
+    assert locked_kib > 0

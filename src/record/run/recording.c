@@ -49,6 +49,7 @@
 #include "record/synth/synth.h"
 #include "stream/pack_pool.h"
 #include "stream/stage.h"
+#include "sysinfo/thread.h"
 #include "sysinfo/topology.h"
 
 /* Everything that one recording owns; each part is made by one step of recording_run() and ended by recording_fini().
@@ -495,6 +496,7 @@ static int start_readers(struct recording *rec, struct diag *reterr)
 static int start_events(struct recording *rec, struct diag *reterr)
 {
 	/* All our threads run by now. */
+	memory_stay();
 	int err = eventset_leave_out_recorder(&rec->set, reterr);
 
 	if (err)
