@@ -2,6 +2,7 @@
 #include "tasks/maps.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,14 @@ struct maps {
 	struct map_array *array; /* NULL: empty */
 	uint64_t generation;
 };
+
+/* Over all sets, so that a generation stands for one state of one set, also after that set is gone. */
+static uint64_t next_generation(void)
+{
+	static _Atomic uint64_t last;
+
+	return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+}
 
 static void array_unref(struct map_array *array)
 {
@@ -52,6 +61,7 @@ struct maps *maps_clone(struct maps *maps)
 	struct maps *clone = maps_new();
 
 	if (clone && maps->array) {
+		clone->generation = maps->generation; /* it has the same maps */
 		clone->array = maps->array;
 		clone->array->refs++;
 	}
@@ -62,7 +72,7 @@ void maps_clear(struct maps *maps)
 {
 	array_unref(maps->array);
 	maps->array = NULL;
-	maps->generation++;
+	maps->generation = next_generation();
 }
 
 /* An array of our own with room for `more` maps. */
@@ -71,7 +81,7 @@ static int array_prepare(struct maps *maps, size_t more)
 	struct map_array *old = maps->array;
 	size_t nr = old ? old->nr : 0;
 
-	maps->generation++;
+	maps->generation = next_generation();
 	if (old && old->refs == 1 && old->room - nr >= more)
 		return 0;
 	size_t room = (nr + more) + (nr + more) / 2 + 8;

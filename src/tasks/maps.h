@@ -42,7 +42,7 @@ const struct map *maps_find(const struct maps *maps, uint64_t address);
 
 unsigned maps_users(const struct maps *maps); /* references to it */
 
-/* Another number after each change of this set. */
+/* Another number after each change. Sets with the same number have the same maps; 0: empty. */
 uint64_t maps_generation(const struct maps *maps);
 
 /* All maps by address. Valid until the set changes. */

@@ -49,7 +49,8 @@ enum unwind_object_state unwind_object_state(const struct unwind_object *object)
 /*
  * Reads the file and builds the table; takes up to seconds for 100 MB of code. Files of the same content share one
  * table. Any thread, while others unwind; the file may be hostile. fd stays the caller's; below 0: it could not be
- * opened. 0; -EALREADY: another thread builds it or has built it; -ENOENT: no file; -ENOEXEC: no ELF file of that arch;
+ * opened. 0; -EALREADY: another thread builds it or has built it; -ENOENT: no file, or it has no unwind information;
+ * -ENOEXEC: no ELF file of that arch;
  * -EBADMSG: it has unwind information that breaks off, what precedes is used; -ENOMEM; -EFBIG: max_bytes.
  */
 int unwind_object_build(struct unwind_object *object, int fd, struct diag *reterr);
@@ -109,40 +110,13 @@ struct unwind_chain {
 void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, const struct sample_regs *regs,
 		  struct span stack, struct unwind_chain *chain);
 
-/* A sampled register by its number there. false: it was not sampled. */
-bool unwind_sampled_register(const struct sample_regs *regs, unsigned nr, uint64_t *ret);
-
-/* The former interface, for reading; goes when the reader uses the above. */
-struct maps;
-struct sample;
-struct unwinder;
-
-/* How the caller gets at the mapped objects; `object` is what its struct map has. */
-struct unwind_objects {
-	int (*open)(void *object,
-		    void *ctx); /* a descriptor of the file that was mapped, to be closed by the unwinder; or -errno */
-	void *ctx;
-};
-
-/* arch: the recorded machine's, as uname -m says it; NULL: this one's. NULL: out of memory. */
-struct unwinder *unwinder_new(const struct unwind_objects *objects, const char *arch);
-void unwinder_free(struct unwinder *unwinder); /* NULL is fine */
-
-/* For tests, before the first sample: libdwfl makes every step. unwind_steps.c must give the same frames. */
-void unwinder_use_library(struct unwinder *unwinder);
-
 /*
- * The addresses of the user frames, innermost first; those of callers are one less than where they go on, so
- * that they lie in the call. At most `max`; returns how many. 0 when the sample has no registers or stack, or
- * it is not known how to unwind on that machine.
- */
-unsigned unwind_sample(struct unwinder *unwinder, struct maps *maps, const struct sample *sample, uint64_t *ret_ips,
-		       unsigned max);
-
-/*
- * The caller of a function at `ip` that has not stored its return address: by the unwind tables, and the link
- * register of a sample that has no stack. Less one, as above. false: it has stored it, or there is no such
+ * The caller of a function at `pc` that has not stored its return address: by the unwind tables, and the link
+ * register of a sample without stack (arm64). Less one, as above. false: it has stored it, or there is no such
  * register.
  */
-bool unwind_leaf_caller(struct unwinder *unwinder, struct maps *maps, const struct sample *sample, uint64_t ip,
-			uint64_t *ret);
+bool unwind_leaf_caller(struct unwind_cache *cache, const struct unwind_space *space, const struct sample_regs *regs,
+			uint64_t pc, uint64_t *ret);
+
+/* A sampled register by its number there. false: it was not sampled. */
+bool unwind_sampled_register(const struct sample_regs *regs, unsigned nr, uint64_t *ret);

@@ -1,363 +1,633 @@
 /* SPDX-License-Identifier: MIT */
-/* Stacks of arm64, whatever machine this is: a small object with unwind tables is made, and samples in it unwound. */
+/* Chains through made objects: each kind of rule, each way to end, and what hostile registers, stacks and tables can
+ * do. */
+#include <dwarf.h>
 #include <elf.h>
+#include <errno.h>
 #include <linux/perf_event.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "analyze/symbols/dso.h"
-#include "perfdata/sample.h"
-#include "tasks/maps.h"
+#include "base/diag.h"
+#include "tests/fake/fake_elf.h"
 #include "unwind/unwind.h"
 
 enum {
-	LEAF = 0x1000,   /* keeps no frame */
-	CALLER = 0x1020, /* two words: x29 and x30 */
-	FUNCTION_BYTES = 0x20,
-	FRAME_BYTES = 16,
-	TABLE = 0x1200, /* .eh_frame_hdr */
-	CFI = 0x1240,   /* .eh_frame */
-	IMAGE_BYTES = 0x2000,
-	CIE_BYTES = 20, /* behind their length fields */
-	FUNCTION_ENTRY_BYTES = 28,
-	BASE = 0x400000, /* where it is mapped */
+	BASE = 0x400000,  /* where the executable segment is mapped */
+	OTHER = 0x800000, /* code without a file */
 	STACK = 0x7fff0000,
-	REG_FP = 29,
-	REG_LR = 30,
-	REG_SP = 31,
-	REG_PC = 32,
-	NR_REGS = 33,
+	NR_WORDS = 64,
+	/* Sampled on x86_64, all but segments: 0 to 8 and 16 to 23. Source: <asm/perf_regs.h>. */
+	SAMPLED_MASK = 0xff01ff,
+	NR_SAMPLED = 17,
+	AX = 0,
+	BX = 1,
+	BP = 6,
+	SP = 7,
+	IP = 8,
+	R10 = 11, /* its place among them */
+	ARM_FP = 29,
+	ARM_LR = 30,
+	ARM_SP = 31,
+	ARM_PC = 32,
+	ARM_NR = 33,
 };
 
-struct image {
-	uint8_t bytes[IMAGE_BYTES];
-	size_t at;
+/* Functions of 0x20 bytes. */
+enum {
+	FRAMELESS = 0x00,  /* CFA = rsp + 8 */
+	WITH_FRAME = 0x20, /* push rbp; mov rbp, rsp: CFA = rbp + 16 */
+	SAVES = 0x40,      /* CFA = rsp + 32; rbx at CFA - 24, rbp at CFA - 16 */
+	REALIGNED = 0x60,  /* CFA = *(rbp - 8) */
+	OUTERMOST = 0x80,  /* return address undefined */
+	LEAF_R10 = 0xa0,   /* CFA = r10 + 8 */
+	RA_IN_RAX = 0xc0,
+	TRAMPOLINE = 0xe0,   /* signal frame: CFA = *(rsp + 16), rip at rsp + 8, rbp at rsp + 24 */
+	UNSAVED_RBP = 0x100, /* CFA = rsp + 16, rbp undefined */
+	BROKEN = 0x120,      /* good up to byte 4, then an instruction that does not exist */
+	GAP = 0x140,         /* no CFI */
+	MISALIGNED = 0x160,  /* CFA = rsp + 12 */
+	PLT = 0x180,         /* the expression of PLTs, entries of 16 bytes */
+	LOOP = 0x1a0,        /* CFA = an expression that jumps to itself */
+	BACKWARDS = 0x1c0,   /* CFA = rsp - 16, rip at CFA + 16 */
 };
 
-static void put(struct image *image, const void *bytes, size_t len)
+#define BYTES(...) (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__})
+
+static void make_x86(struct fake_elf *elf)
 {
-	memcpy(image->bytes + image->at, bytes, len);
-	image->at += len;
+	fake_elf_init(elf, EM_X86_64);
+	fake_elf_cie(elf, "zR", BYTES(DW_CFA_def_cfa, 7, 8, DW_CFA_offset | 16, 1));
+	/* Not in the order of their addresses. */
+	fake_elf_fde(elf, WITH_FRAME, 0x20,
+		     BYTES(DW_CFA_advance_loc | 1, DW_CFA_def_cfa_offset, 16, DW_CFA_offset | 6, 2,
+			   DW_CFA_advance_loc | 3, DW_CFA_def_cfa_register, 6, DW_CFA_advance_loc | 0x1a,
+			   DW_CFA_remember_state, DW_CFA_def_cfa, 7, 8, DW_CFA_restore | 6, DW_CFA_advance_loc | 1,
+			   DW_CFA_restore_state));
+	fake_elf_fde(elf, FRAMELESS, 0x20, "", 0);
+	fake_elf_fde(elf, SAVES, 0x20, BYTES(DW_CFA_def_cfa_offset, 32, DW_CFA_offset | 3, 3, DW_CFA_offset | 6, 2));
+	fake_elf_fde(elf, REALIGNED, 0x20,
+		     BYTES(DW_CFA_def_cfa_expression, 3, DW_OP_breg6, 0x78, DW_OP_deref, DW_CFA_expression, 6, 2,
+			   DW_OP_breg6, 0));
+	fake_elf_fde(elf, OUTERMOST, 0x20, BYTES(DW_CFA_undefined, 16));
+	fake_elf_fde(elf, LEAF_R10, 0x20, BYTES(DW_CFA_def_cfa, 10, 8));
+	fake_elf_fde(elf, RA_IN_RAX, 0x20, BYTES(DW_CFA_register, 16, 0));
+	fake_elf_fde(elf, UNSAVED_RBP, 0x20, BYTES(DW_CFA_def_cfa_offset, 16, DW_CFA_undefined, 6));
+	fake_elf_fde(elf, BROKEN, 0x20, BYTES(DW_CFA_advance_loc | 4, 0x3f));
+	fake_elf_fde(elf, MISALIGNED, 0x20, BYTES(DW_CFA_def_cfa_offset, 12));
+	fake_elf_fde(elf, PLT, 0x20,
+		     BYTES(DW_CFA_def_cfa_expression, 11, DW_OP_breg7, 8, DW_OP_breg16, 0, DW_OP_lit15, DW_OP_and,
+			   DW_OP_lit11, DW_OP_ge, DW_OP_lit3, DW_OP_shl, DW_OP_plus));
+	fake_elf_fde(elf, LOOP, 0x20, BYTES(DW_CFA_def_cfa_expression, 4, DW_OP_lit1, DW_OP_skip, 0xfd, 0xff));
+	fake_elf_fde(elf, BACKWARDS, 0x20, BYTES(DW_CFA_def_cfa_sf, 7, 2, DW_CFA_offset_extended_sf, 16, 0x7e));
+	fake_elf_cie(elf, "zRS", BYTES(DW_CFA_def_cfa, 7, 8));
+	fake_elf_fde(elf, TRAMPOLINE, 0x20,
+		     BYTES(DW_CFA_def_cfa_expression, 3, DW_OP_breg7, 16, DW_OP_deref, DW_CFA_expression, 16, 2,
+			   DW_OP_breg7, 8, DW_CFA_expression, 6, 2, DW_OP_breg7, 24));
 }
 
-static void put_u32(struct image *image, uint32_t value)
-{
-	put(image, &value, sizeof(value));
-}
-
-/* A field relative to where it is itself. */
-static void put_relative(struct image *image, uint32_t target)
-{
-	put_u32(image, target - (uint32_t)image->at);
-}
-
-/* A function of the CIE at CFI. Source: DWARF 5, 6.4; LSB, "Exception frames". */
-static uint32_t put_function(struct image *image, uint32_t function, const void *rules, size_t len)
-{
-	uint32_t start = (uint32_t)image->at;
-
-	put_u32(image, FUNCTION_ENTRY_BYTES);
-	put_u32(image, start + 4 - CFI); /* back to the CIE */
-	put_relative(image, function);
-	put_u32(image, FUNCTION_BYTES);
-	put(image, "", 1); /* no augmentation data */
-	put(image, rules, len);
-	image->at = start + 4 + FUNCTION_ENTRY_BYTES; /* what is left is 0: DW_CFA_nop */
-	return start;
-}
-
-static void put_tables(struct image *image)
-{
-	static const uint8_t cie[] = {1,    'z',    'R', 0, 4, 0x78 /* -8 */, REG_LR, 1, 0x1b /* relative, 4 bytes */,
-				      0x0c, REG_SP, 0 /* def_cfa sp+0 */};
-	/* def_cfa_offset 16, x29 at -16, x30 at -8 */
-	static const uint8_t frame[] = {0x0e, FRAME_BYTES, 0x80 | REG_FP, 2, 0x80 | REG_LR, 1};
-
-	image->at = CFI;
-	put_u32(image, CIE_BYTES);
-	put_u32(image, 0);
-	put(image, cie, sizeof(cie));
-	image->at = CFI + 4 + CIE_BYTES;
-	uint32_t leaf = put_function(image, LEAF, "", 0), caller = put_function(image, CALLER, frame, sizeof(frame));
-	put_u32(image, 0);
-	image->at = TABLE;
-	put(image, (const uint8_t[]){1, 0x1b, 3, 0x3b /* relative to the table, 4 bytes */}, 4);
-	put_relative(image, CFI);
-	put_u32(image, 2);
-	put_u32(image, (uint32_t)LEAF - TABLE);
-	put_u32(image, leaf - TABLE);
-	put_u32(image, (uint32_t)CALLER - TABLE);
-	put_u32(image, caller - TABLE);
-}
-
-static void make_image(struct image *image)
-{
-	const Elf64_Ehdr header = {
-		.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-		.e_type = ET_DYN,
-		.e_machine = EM_AARCH64,
-		.e_version = EV_CURRENT,
-		.e_phoff = sizeof(header),
-		.e_ehsize = sizeof(header),
-		.e_phentsize = sizeof(Elf64_Phdr),
-		.e_phnum = 2,
-	};
-	const Elf64_Phdr segments[] = {
-		{.p_type = PT_LOAD,
-		 .p_flags = PF_R | PF_X,
-		 .p_filesz = IMAGE_BYTES,
-		 .p_memsz = IMAGE_BYTES,
-		 .p_align = 0x1000},
-		{.p_type = PT_GNU_EH_FRAME,
-		 .p_flags = PF_R,
-		 .p_offset = TABLE,
-		 .p_vaddr = TABLE,
-		 .p_filesz = CFI - TABLE,
-		 .p_memsz = CFI - TABLE,
-		 .p_align = 4},
-	};
-
-	put(image, &header, sizeof(header));
-	put(image, segments, sizeof(segments));
-	put_tables(image);
-}
-
-static int open_object(void *object, void *ctx)
-{
-	(void)ctx;
-	dso_load(object, "");
-	return dso_open(object, "", DSO_RUNTIME);
-}
-
-static const struct unwind_objects objects = {.open = open_object};
-
-struct world {
-	char path[32];
-	struct dso_table dsos;
-	struct maps *maps;
-	struct unwinder *unwinder;
-	uint64_t regs[NR_REGS];
-	uint64_t stack[8];
+struct process {
+	struct unwind_tables *tables;
+	struct unwind_object *object;
+	struct unwind_cache *cache;
+	struct unwind_space space;
+	uint64_t regs[ARM_NR];
+	struct sample_regs sampled;
+	uint64_t words[NR_WORDS]; /* the stack */
+	uint64_t ips[NR_WORDS], cfas[NR_WORDS];
+	struct unwind_chain chain;
 };
 
-static int make_world(void **state)
+static struct unwind_object *find(void *ctx, uint64_t pc, uint64_t *ret_offset)
 {
-	struct world *world = calloc(1, sizeof(*world));
-	struct image *image = calloc(1, sizeof(*image));
+	struct process *process = ctx;
 
-	assert_true(world && image);
-	make_image(image);
-	strcpy(world->path, "/tmp/millrace-unwind.XXXXXX");
-	int fd = mkstemp(world->path);
+	if (pc - BASE >= FAKE_ELF_CODE_BYTES)
+		return NULL;
+	*ret_offset = pc - BASE + FAKE_ELF_CODE;
+	return process->object;
+}
+
+static struct process *new_process(const char *arch, uint64_t mask)
+{
+	struct process *process = calloc(1, sizeof(*process));
+
+	assert_non_null(process);
+	process->tables = unwind_tables_new(arch, 1 << 20);
+	assert_non_null(process->tables);
+	process->object = unwind_tables_object(process->tables, "object", 6);
+	process->cache = unwind_cache_new(process->tables);
+	assert_true(process->object && process->cache);
+	process->space = (struct unwind_space){.find = find, .ctx = process, .generation = 1};
+	process->sampled = (struct sample_regs){.abi = PERF_SAMPLE_REGS_ABI_64, .mask = mask, .regs = process->regs};
+	process->chain = (struct unwind_chain){.ips = process->ips, .cfas = process->cfas, .max = NR_WORDS};
+	return process;
+}
+
+static int build(struct process *process, const struct fake_elf *elf)
+{
+	struct diag why = {""};
+	int fd = fake_elf_open(elf);
+
 	assert_true(fd >= 0);
-	assert_int_equal(write(fd, image->bytes, IMAGE_BYTES), IMAGE_BYTES);
+	int err = unwind_object_build(process->object, fd, &why);
 	close(fd);
-	free(image);
-	struct map map = {.start = BASE, .end = BASE + IMAGE_BYTES};
-	map.object = dso_find(&world->dsos, world->path, NULL, DSO_FILE);
-	world->maps = maps_new();
-	assert_int_equal(maps_insert(world->maps, &map), 0);
-	world->unwinder = unwinder_new(&objects, "aarch64");
-	assert_non_null(world->unwinder);
-	*state = world;
+	return err;
+}
+
+static int start(void **state)
+{
+	struct process *process = new_process("x86_64", SAMPLED_MASK);
+	struct fake_elf elf;
+
+	make_x86(&elf);
+	assert_int_equal(build(process, &elf), -EBADMSG); /* one function is broken on purpose */
+	assert_int_equal(unwind_object_state(process->object), UNWIND_OBJECT_READY);
+	process->regs[SP] = STACK;
+	*state = process;
 	return 0;
 }
 
-static int end_world(void **state)
+static int end(void **state)
 {
-	struct world *world = *state;
+	struct process *process = *state;
 
-	unwinder_free(world->unwinder);
-	maps_unref(world->maps);
-	dso_table_fini(&world->dsos);
-	unlink(world->path);
-	free(world);
+	unwind_cache_free(process->cache);
+	unwind_tables_free(process->tables);
+	free(process);
 	return 0;
 }
 
-/* In the leaf, called by a recursive function, which is the outermost one. */
-static struct sample in_leaf(struct world *world)
+/* A sample at that byte of the code. */
+static void unwind_at(struct process *process, uint64_t code, size_t nr_words)
 {
-	const uint64_t frames[] = {STACK + 16, BASE + CALLER + 12, 0, 0};
-
-	memcpy(world->stack, frames, sizeof(frames));
-	world->regs[REG_FP] = STACK;
-	world->regs[REG_LR] = BASE + CALLER + 8;
-	world->regs[REG_SP] = STACK;
-	world->regs[REG_PC] = BASE + LEAF + 4;
-	return (struct sample){
-		.user_regs = {.abi = PERF_SAMPLE_REGS_ABI_64,
-			      .mask = (UINT64_C(1) << NR_REGS) - 1,
-			      .regs = world->regs},
-		.user_stack = {world->stack, sizeof(frames)},
-	};
+	process->regs[IP] = BASE + code;
+	unwind_chain(process->cache, &process->space, &process->sampled,
+		     (struct span){process->words, nr_words * sizeof(process->words[0])}, &process->chain);
 }
 
-static void test_stack_of_another_machine(void **state)
-{
-	struct world *world = *state;
-	struct sample sample = in_leaf(world);
-	uint64_t ips[8];
+#define CHAIN(...) (const uint64_t[]){__VA_ARGS__}, sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t)
 
-	assert_int_equal(unwind_sample(world->unwinder, world->maps, &sample, ips, 8), 3);
-	assert_int_equal(ips[0], BASE + LEAF + 4);
-	assert_int_equal(ips[1], BASE + CALLER + 7);
-	assert_int_equal(ips[2], BASE + CALLER + 11);
-	assert_int_equal(unwind_sample(world->unwinder, world->maps, &sample, ips, 2), 2);
+static void assert_chain(const struct process *process, enum unwind_end why, const uint64_t *ips, size_t nr)
+{
+	assert_int_equal(process->chain.end, why);
+	assert_int_equal(process->chain.nr, nr);
+	assert_memory_equal(process->ips, ips, nr * sizeof(*ips));
 }
 
-static void test_caller_of_a_leaf(void **state)
+static void test_simple_frames(void **state)
 {
-	struct world *world = *state;
-	uint64_t lr = BASE + CALLER + 8, caller = 0;
-	const struct sample sample = {
-		.user_regs = {.abi = PERF_SAMPLE_REGS_ABI_64, .mask = UINT64_C(1) << REG_LR, .regs = &lr}};
-	struct sample none = {0};
+	struct process *process = *state;
+	uint64_t *words = process->words;
 
-	assert_true(unwind_leaf_caller(world->unwinder, world->maps, &sample, BASE + LEAF + 4, &caller));
-	assert_int_equal(caller, BASE + CALLER + 7);
-	/* That one has stored its return address; it is in the chain of frames. */
-	assert_false(unwind_leaf_caller(world->unwinder, world->maps, &sample, BASE + CALLER + 4, &caller));
-	/* Nor is anything known of code without tables. */
-	assert_false(unwind_leaf_caller(world->unwinder, world->maps, &sample, BASE + LEAF - 4, &caller));
-	assert_false(unwind_leaf_caller(world->unwinder, world->maps, &sample, BASE - 4, &caller));
-	assert_false(unwind_leaf_caller(world->unwinder, world->maps, &none, BASE + LEAF + 4, &caller));
-	assert_int_equal(caller, BASE + CALLER + 7);
+	words[0] = BASE + SAVES + 8; /* back from the leaf; rsp is STACK + 8 then */
+	words[2] = 7777;             /* rbx */
+	words[3] = STACK + 8 * 8;    /* rbp: of WITH_FRAME */
+	words[4] = BASE + WITH_FRAME + 0x10;
+	words[8] = 0;
+	words[9] = BASE + OUTERMOST + 4;
+	unwind_at(process, FRAMELESS + 5, 16);
+	assert_chain(process, UNWIND_COMPLETE,
+		     CHAIN(BASE + FRAMELESS + 5, BASE + SAVES + 7, BASE + WITH_FRAME + 0xf, BASE + OUTERMOST + 3));
+	assert_int_equal(process->cfas[0], STACK + 8);
+	assert_int_equal(process->cfas[1], STACK + 8 + 32);
+	assert_int_equal(process->cfas[2], STACK + 8 * 8 + 16);
+	process->chain.max = 2;
+	unwind_at(process, FRAMELESS + 5, 16);
+	assert_chain(process, UNWIND_FULL, CHAIN(BASE + FRAMELESS + 5, BASE + SAVES + 7));
+}
+
+/* Each row of WITH_FRAME: before and after its push, behind its pop. */
+static void test_rows_of_a_function(void **state)
+{
+	struct process *process = *state;
+
+	process->words[0] = BASE + OUTERMOST + 1;
+	process->words[1] = BASE + OUTERMOST + 2;
+	process->words[5] = BASE + OUTERMOST + 3;
+	process->regs[BP] = STACK + 32;
+	unwind_at(process, WITH_FRAME, 8);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + WITH_FRAME, BASE + OUTERMOST));
+	unwind_at(process, WITH_FRAME + 1, 8);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + WITH_FRAME + 1, BASE + OUTERMOST + 1));
+	unwind_at(process, WITH_FRAME + 4, 8);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + WITH_FRAME + 4, BASE + OUTERMOST + 2));
+	unwind_at(process, WITH_FRAME + 0x1e, 8);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + WITH_FRAME + 0x1e, BASE + OUTERMOST));
+	unwind_at(process, WITH_FRAME + 0x1f, 8);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + WITH_FRAME + 0x1f, BASE + OUTERMOST + 2));
+}
+
+static void test_rare_rules(void **state)
+{
+	struct process *process = *state;
+	uint64_t *words = process->words;
+
+	process->regs[BP] = STACK + 32;
+	words[3] = STACK + 80; /* what the realigned function was called with */
+	words[4] = 0;
+	words[9] = BASE + OUTERMOST + 4;
+	unwind_at(process, REALIGNED + 8, 16);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + REALIGNED + 8, BASE + OUTERMOST + 3));
+	assert_int_equal(process->cfas[0], STACK + 80);
+
+	process->regs[R10] = STACK + 72;
+	unwind_at(process, LEAF_R10 + 8, 16);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + LEAF_R10 + 8, BASE + OUTERMOST + 3));
+
+	process->regs[AX] = BASE + OUTERMOST + 8;
+	unwind_at(process, RA_IN_RAX + 8, 16);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + RA_IN_RAX + 8, BASE + OUTERMOST + 7));
+
+	words[0] = BASE + OUTERMOST + 1;
+	words[1] = BASE + OUTERMOST + 2;
+	unwind_at(process, PLT + 10, 16);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + PLT + 10, BASE + OUTERMOST));
+	unwind_at(process, PLT + 27, 16);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + PLT + 27, BASE + OUTERMOST + 1));
+}
+
+/* What was interrupted is where it was, not behind a call; so is the trampoline that nothing has called. */
+static void test_signal(void **state)
+{
+	struct process *process = *state;
+	uint64_t *words = process->words;
+
+	words[0] = BASE + TRAMPOLINE;    /* the handler returns there */
+	words[1 + 1] = BASE + FRAMELESS; /* was interrupted at its first byte */
+	words[1 + 2] = STACK + 64;       /* its rsp */
+	words[1 + 3] = 0;                /* its rbp */
+	words[8] = BASE + OUTERMOST + 4;
+	/* The byte before the trampoline is another function's: the kernel's signal frames are looked up one lower,
+	 * too. */
+	unwind_at(process, FRAMELESS + 5, 16);
+	assert_int_equal(process->chain.nr > 1, 1);
+	words[0] = BASE + TRAMPOLINE + 1;
+	unwind_at(process, FRAMELESS + 5, 16);
+	assert_chain(process, UNWIND_COMPLETE,
+		     CHAIN(BASE + FRAMELESS + 5, BASE + TRAMPOLINE + 1, BASE + FRAMELESS, BASE + OUTERMOST + 3));
+	/* The handler had a stack of its own; of the other one nothing was sampled. */
+	words[1 + 2] = 0x100000;
+	unwind_at(process, FRAMELESS + 5, 16);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + FRAMELESS + 5, BASE + TRAMPOLINE + 1, BASE + FRAMELESS));
+}
+
+static void test_code_without_cfi(void **state)
+{
+	struct process *process = *state;
+	uint64_t *words = process->words;
+
+	/* JIT code calls JIT code, which was called by a function of the file. */
+	process->regs[BP] = STACK + 16;
+	words[2] = STACK + 40;
+	words[3] = OTHER + 0x100;
+	words[5] = STACK + 8 * 10; /* rbp of WITH_FRAME */
+	words[6] = BASE + WITH_FRAME + 8;
+	words[11] = BASE + OUTERMOST + 4;
+	process->regs[IP] = OTHER;
+	unwind_chain(process->cache, &process->space, &process->sampled, (struct span){words, 16 * 8}, &process->chain);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(OTHER, OTHER + 0xff, BASE + WITH_FRAME + 7, BASE + OUTERMOST + 3));
+	/* A gap in the file, and behind the end of the last function before it. */
+	words[3] = BASE + OUTERMOST + 4;
+	unwind_at(process, GAP + 3, 16);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + GAP + 3, BASE + OUTERMOST + 3));
+	process->regs[BP] = 1;
+	unwind_at(process, GAP, 16);
+	assert_chain(process, UNWIND_NO_CFI, CHAIN(BASE + GAP));
+	process->regs[IP] = OTHER;
+	unwind_chain(process->cache, &process->space, &process->sampled, (struct span){words, 16 * 8}, &process->chain);
+	assert_chain(process, UNWIND_NO_OBJECT, CHAIN(OTHER));
+	/* A frame pointer of 0 ends the chain of those who keep one; of the innermost function nothing is known. */
+	process->regs[BP] = 0;
+	unwind_at(process, GAP, 16);
+	assert_chain(process, UNWIND_NO_CFI, CHAIN(BASE + GAP));
+	process->regs[BP] = STACK + 16;
+	words[2] = 0;
+	words[3] = BASE + GAP + 4;
+	unwind_at(process, GAP, 16);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + GAP, BASE + GAP + 3));
+}
+
+static void test_broken_function(void **state)
+{
+	struct process *process = *state;
+
+	process->words[0] = BASE + OUTERMOST + 4;
+	unwind_at(process, BROKEN + 3, 8);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + BROKEN + 3, BASE + OUTERMOST + 3));
+	unwind_at(process, BROKEN + 4, 8);
+	assert_chain(process, UNWIND_NO_CFI, CHAIN(BASE + BROKEN + 4));
+}
+
+static void test_hostile_stacks(void **state)
+{
+	struct process *process = *state;
+	uint64_t *words = process->words;
+
+	/* Cut: the return address, or what its frame is found by, is above what was copied. */
+	unwind_at(process, SAVES + 4, 3);
+	assert_chain(process, UNWIND_CUT_STACK, CHAIN(BASE + SAVES + 4));
+	words[0] = BASE + WITH_FRAME + 8;
+	process->regs[BP] = STACK + 4096;
+	unwind_at(process, FRAMELESS, 8);
+	assert_chain(process, UNWIND_CUT_STACK, CHAIN(BASE + FRAMELESS, BASE + WITH_FRAME + 7));
+	/* Another stack, below or far above. */
+	process->regs[BP] = STACK - 4096;
+	unwind_at(process, FRAMELESS, 8);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + FRAMELESS, BASE + WITH_FRAME + 7));
+	process->regs[BP] = UINT64_C(0x7fffffff0000);
+	unwind_at(process, FRAMELESS, 8);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + FRAMELESS, BASE + WITH_FRAME + 7));
+	process->regs[BP] = UINT64_MAX - 7;
+	unwind_at(process, FRAMELESS, 8);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + FRAMELESS, BASE + WITH_FRAME + 7));
+	/* A frame that is its own caller. */
+	process->regs[BP] = STACK + 16;
+	words[2] = STACK + 16;
+	words[3] = BASE + WITH_FRAME + 8;
+	unwind_at(process, WITH_FRAME + 8, 8);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + WITH_FRAME + 8, BASE + WITH_FRAME + 7));
+	unwind_at(process, MISALIGNED, 8);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + MISALIGNED));
+	unwind_at(process, BACKWARDS, 8);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + BACKWARDS));
+	unwind_at(process, LOOP, 8);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + LOOP));
+	/* What would be needed was not kept. */
+	words[0] = 0;
+	words[1] = BASE + WITH_FRAME + 8;
+	unwind_at(process, UNSAVED_RBP, 8);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + UNSAVED_RBP, BASE + WITH_FRAME + 7));
+	/* A return address that no program can have. */
+	words[0] = 1;
+	unwind_at(process, FRAMELESS, 8);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + FRAMELESS));
+	/* A few bytes of stack, less than a word. */
+	unwind_chain(process->cache, &process->space, &process->sampled, (struct span){words, 7}, &process->chain);
+	assert_chain(process, UNWIND_CUT_STACK, CHAIN(BASE + FRAMELESS));
+}
+
+static void test_without_registers(void **state)
+{
+	struct process *process = *state;
+
+	process->sampled.abi = PERF_SAMPLE_REGS_ABI_32;
+	unwind_at(process, FRAMELESS, 8);
+	assert_chain(process, UNWIND_NO_REGISTERS, NULL, 0);
+	process->sampled.abi = PERF_SAMPLE_REGS_ABI_64;
+	unwind_at(process, FRAMELESS, 0);
+	assert_chain(process, UNWIND_NO_REGISTERS, NULL, 0);
+	process->sampled.mask = SAMPLED_MASK & ~(1u << SP);
+	unwind_at(process, FRAMELESS, 8);
+	assert_chain(process, UNWIND_NO_REGISTERS, NULL, 0);
+	process->sampled.mask = SAMPLED_MASK;
+	process->words[0] = BASE + OUTERMOST + 1;
+	unwind_at(process, FRAMELESS, 8);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + FRAMELESS, BASE + OUTERMOST));
+}
+
+/* What is mapped changes: rules of the former object do not count any more. */
+static void test_generations(void **state)
+{
+	struct process *process = *state;
+	struct unwind_object *object = process->object;
+
+	process->words[0] = BASE + OUTERMOST + 1;
+	unwind_at(process, FRAMELESS, 8);
+	assert_int_equal(process->chain.nr, 2);
+	process->object = unwind_tables_object(process->tables, "other", 5);
+	assert_ptr_not_equal(process->object, object);
+	process->space.generation = 2;
+	unwind_at(process, FRAMELESS, 8);
+	assert_chain(process, UNWIND_NOT_READY, NULL, 0);
+	assert_ptr_equal(process->chain.object, process->object);
+	assert_int_equal(unwind_object_build(process->object, -1, NULL), -ENOENT);
+	unwind_at(process, FRAMELESS, 8);
+	assert_chain(process, UNWIND_NO_OBJECT, CHAIN(BASE + FRAMELESS));
+	/* Another process finds the file. */
+	struct fake_elf elf;
+	make_x86(&elf);
+	assert_int_equal(build(process, &elf), 0); /* the content is known */
+	assert_int_equal(build(process, &elf), -EALREADY);
+	unwind_at(process, FRAMELESS, 8);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + FRAMELESS, BASE + OUTERMOST));
+	struct unwind_stats stats;
+	unwind_tables_stats(process->tables, &stats);
+	assert_int_equal(stats.nr_objects, 2);
+	assert_int_equal(stats.nr_tables, 1);
+	assert_true(stats.nr_rows > 10 && stats.table_bytes >= stats.nr_rows * 6);
+}
+
+/* ---- tables ---- */
+
+static int build_elf(const struct fake_elf *elf, size_t max_bytes, struct unwind_stats *ret)
+{
+	struct process *process = new_process("x86_64", SAMPLED_MASK);
+
+	unwind_tables_free(process->tables);
+	process->tables = unwind_tables_new("x86_64", max_bytes);
+	process->object = unwind_tables_object(process->tables, "", 0);
+	int err = build(process, elf);
+	unwind_tables_stats(process->tables, ret);
+	void *state = process;
+	end(&state);
+	return err;
+}
+
+static void test_hostile_files(void **state)
+{
+	struct fake_elf elf;
+	struct unwind_stats stats;
+
+	(void)state;
+	make_x86(&elf);
+	assert_int_equal(build_elf(&elf, 100, &stats), -EFBIG);
+	assert_int_equal(stats.table_bytes, 0);
+	memset(elf.bytes, 0, 4);
+	assert_int_equal(build_elf(&elf, 1 << 20, &stats), -ENOEXEC);
+	/* An entry that goes on behind the end of the file: those before count. */
+	make_x86(&elf);
+	memcpy(elf.bytes + elf.at, "\xf0\xff\xff\x7f", 4);
+	assert_int_equal(build_elf(&elf, 1 << 20, &stats), -EBADMSG);
+	assert_true(stats.nr_rows > 10);
+	/* Rows that are all behind the end of their function, and a function that overlaps all others: it has the first
+	 * bytes, and what follows each of the others has no CFI. */
+	fake_elf_init(&elf, EM_X86_64);
+	fake_elf_cie(&elf, "zR", BYTES(DW_CFA_def_cfa, 7, 8, DW_CFA_offset | 16, 1));
+	fake_elf_fde(&elf, 0, FAKE_ELF_CODE_BYTES, BYTES(DW_CFA_def_cfa_offset, 16));
+	for (uint32_t i = 0; i < 100; i++)
+		fake_elf_fde(&elf, 4 * i, 2, BYTES(DW_CFA_advance_loc4, 0, 0, 0, 0x80, DW_CFA_def_cfa_offset, 24));
+	assert_int_equal(build_elf(&elf, 1 << 20, &stats), 0);
+	assert_int_equal(stats.nr_rows, 199);
+	/* More states remembered than there is room for, and one taken back that was not remembered. */
+	fake_elf_fde(&elf, 0x800, 0x20,
+		     BYTES(DW_CFA_remember_state, DW_CFA_remember_state, DW_CFA_remember_state, DW_CFA_remember_state,
+			   DW_CFA_remember_state, DW_CFA_remember_state, DW_CFA_remember_state, DW_CFA_remember_state,
+			   DW_CFA_remember_state));
+	fake_elf_fde(&elf, 0x840, 0x20, BYTES(DW_CFA_restore_state));
+	assert_int_equal(build_elf(&elf, 1 << 20, &stats), -EBADMSG);
+	assert_int_equal(stats.nr_rows, 199);
+	/* Functions outside of the file's code, as a linker leaves them when it removes code. */
+	fake_elf_init(&elf, EM_X86_64);
+	fake_elf_cie(&elf, "zR", BYTES(DW_CFA_def_cfa, 7, 8, DW_CFA_offset | 16, 1));
+	fake_elf_fde(&elf, (uint32_t) - (FAKE_ELF_CODE + FAKE_ELF_SHIFT), 0x20, "", 0);
+	fake_elf_fde(&elf, FAKE_ELF_CODE_BYTES - 1, 2, "", 0);
+	assert_int_equal(build_elf(&elf, 1 << 20, &stats), 0);
+	assert_int_equal(stats.nr_rows, 0);
 }
 
 static void test_unknown_machine(void **state)
 {
-	struct world *world = *state;
-	struct sample sample = in_leaf(world);
-	struct unwinder *unwinder = unwinder_new(&objects, "vax");
-	uint64_t ips[8];
-
-	assert_non_null(unwinder);
-	assert_int_equal(unwind_sample(unwinder, world->maps, &sample, ips, 8), 0);
-	unwinder_free(unwinder);
-}
-
-enum {
-	SAMPLED_MASK = 0xff0fff /* as recorders ask for on x86_64: all but segments */,
-	NR_SAMPLED = 20,
-	SP = 7,
-	IP = 8
-};
-
-struct text {
-	uint64_t start, end;
-};
-
-/* What this program has mapped, as a recording tells it. */
-struct self {
-	struct dso_table dsos;
-	struct maps *maps;
-	struct text texts[64];
-	size_t nr_texts;
-	uint64_t random;
-};
-
-static void read_maps(struct self *self)
-{
-	FILE *file = fopen("/proc/self/maps", "re");
-	char line[4096 + 128], mode[8], path[4096];
-
-	assert_non_null(file);
-	while (fgets(line, sizeof(line), file)) {
-		struct map map = {0};
-		if (sscanf(line, "%lx-%lx %7s %lx %*s %*s %4095s", &map.start, &map.end, mode, &map.pgoff, path) != 5 ||
-		    mode[2] != 'x' || path[0] != '/')
-			continue;
-		map.object = dso_find(&self->dsos, path, NULL, DSO_FILE);
-		assert_int_equal(maps_insert(self->maps, &map), 0);
-		if (self->nr_texts < sizeof(self->texts) / sizeof(self->texts[0]))
-			self->texts[self->nr_texts++] = (struct text){map.start, map.end};
-	}
-	fclose(file);
-	assert_true(self->nr_texts > 1);
-}
-
-static uint64_t any(struct self *self)
-{
-	self->random ^= self->random << 13;
-	self->random ^= self->random >> 7;
-	self->random ^= self->random << 17;
-	return self->random;
-}
-
-/* Somewhere in code; often where jumps to other objects are, which have rules of their own. */
-static uint64_t any_code(struct self *self)
-{
-	const struct text *text = &self->texts[any(self) % self->nr_texts];
-	uint64_t bytes = text->end - text->start;
-
-	return text->start + any(self) % (any(self) % 4 || bytes < 2048 ? bytes : 2048);
-}
-
-/* Like what is on stacks: addresses of code and of the stack, and anything. */
-static uint64_t any_word(struct self *self)
-{
-	switch (any(self) % 8) {
-	case 0: return any(self);
-	case 1: return any(self) % 64;
-	case 2:
-	case 3: return STACK + any(self) % 4096;
-	default: return any_code(self);
-	}
-}
-
-/* Whatever is on the stack: what is quick must say what libdwfl says. */
-static void test_any_stack_as_the_library(void **state)
-{
-	struct self self = {.maps = maps_new(), .random = 88172645463325252ull};
-	struct unwinder *quick = unwinder_new(&objects, "x86_64"), *library = unwinder_new(&objects, "x86_64");
-	uint64_t regs[NR_SAMPLED], words[256], ips[2][128];
-	unsigned deepest = 0;
+	struct process *process = new_process("vax", SAMPLED_MASK);
+	struct fake_elf elf;
 
 	(void)state;
-	assert_true(self.maps && quick && library);
-	unwinder_use_library(library);
-	read_maps(&self);
-	for (unsigned round = 0; round < 40000; round++) {
-		for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-			words[i] = any_word(&self);
-		for (unsigned i = 0; i < NR_SAMPLED; i++)
-			regs[i] = any_word(&self);
-		regs[SP] = STACK;
-		regs[IP] = any_code(&self);
-		const struct sample sample = {
-			.user_regs = {.abi = PERF_SAMPLE_REGS_ABI_64, .mask = SAMPLED_MASK, .regs = regs},
-			.user_stack = {words, 1 + any(&self) % sizeof(words)},
-		};
-		unsigned max = 1 + (unsigned)(any(&self) % 128);
-		unsigned nr = unwind_sample(library, self.maps, &sample, ips[0], max);
-		assert_int_equal(unwind_sample(quick, self.maps, &sample, ips[1], max), nr);
-		assert_memory_equal(ips[0], ips[1], nr * sizeof(ips[0][0]));
-		if (nr > deepest)
-			deepest = nr;
+	make_x86(&elf);
+	assert_false(unwind_tables_supported(process->tables));
+	assert_int_equal(build(process, &elf), -ENOEXEC);
+	assert_int_equal(unwind_object_state(process->object), UNWIND_OBJECT_NO_TABLE);
+	unwind_at(process, FRAMELESS, 8);
+	assert_chain(process, UNWIND_NO_REGISTERS, NULL, 0);
+	*state = process;
+	end(state);
+}
+
+struct shared {
+	struct process *process;
+	struct fake_elf elf;
+	_Atomic bool done;
+	_Atomic unsigned nr_built;
+};
+
+static void *build_beside(void *arg)
+{
+	struct shared *shared = arg;
+	int err = build(shared->process, &shared->elf);
+
+	assert_true(err == -EBADMSG || err == -EALREADY);
+	shared->nr_built += err == -EBADMSG;
+	return NULL;
+}
+
+/* Two threads want to build the table while this one unwinds: NOT_READY until it is there, and one builds it. */
+static void test_build_beside(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 50; round++) {
+		struct shared shared = {.process = new_process("x86_64", SAMPLED_MASK)};
+		struct process *process = shared.process;
+		pthread_t threads[2];
+
+		make_x86(&shared.elf);
+		process->regs[SP] = STACK;
+		process->words[0] = BASE + OUTERMOST + 4;
+		for (size_t i = 0; i < 2; i++)
+			assert_int_equal(pthread_create(&threads[i], NULL, build_beside, &shared), 0);
+		do {
+			unwind_at(process, FRAMELESS, 8);
+			if (process->chain.end == UNWIND_NOT_READY)
+				assert_int_equal(process->chain.nr, 0);
+		} while (process->chain.end == UNWIND_NOT_READY);
+		assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + FRAMELESS, BASE + OUTERMOST + 3));
+		for (size_t i = 0; i < 2; i++)
+			assert_int_equal(pthread_join(threads[i], NULL), 0);
+		assert_int_equal(shared.nr_built, 1);
+		void *ending = process;
+		end(&ending);
 	}
-	assert_true(deepest > 5);
-	unwinder_free(quick);
-	unwinder_free(library);
-	maps_unref(self.maps);
-	dso_table_fini(&self.dsos);
+}
+
+/* ---- arm64, whatever machine this is ---- */
+
+enum { ARM_LEAF = 0, ARM_CALLER = 0x20, ARM_OUTERMOST = 0x40, ARM_NO_CFI = 0x60 };
+
+static int start_arm(void **state)
+{
+	struct process *process = new_process("aarch64", (UINT64_C(1) << ARM_NR) - 1);
+	struct fake_elf elf;
+
+	fake_elf_init(&elf, EM_AARCH64);
+	fake_elf_cie(&elf, "zRB", BYTES(DW_CFA_def_cfa, 31, 0));
+	fake_elf_fde(&elf, ARM_LEAF, 0x20, BYTES(0x2d /* DW_CFA_AARCH64_negate_ra_state */));
+	/* stp x29, x30, [sp, #-16]! */
+	fake_elf_fde(
+		&elf, ARM_CALLER, 0x20,
+		BYTES(DW_CFA_advance_loc | 4, DW_CFA_def_cfa_offset, 16, DW_CFA_offset | 29, 2, DW_CFA_offset | 30, 1));
+	fake_elf_fde(&elf, ARM_OUTERMOST, 0x20, BYTES(DW_CFA_undefined, 30));
+	assert_int_equal(build(process, &elf), 0);
+	*state = process;
+	return 0;
+}
+
+static void test_arm64(void **state)
+{
+	struct process *process = *state;
+	const uint64_t signature = UINT64_C(0x5a) << 48;
+
+	process->regs[ARM_FP] = STACK;
+	process->regs[ARM_LR] = (BASE + ARM_CALLER + 8) | signature;
+	process->regs[ARM_SP] = STACK;
+	process->regs[ARM_PC] = BASE + ARM_LEAF + 4;
+	process->words[0] = STACK + 16;
+	process->words[1] = (BASE + ARM_NO_CFI + 12) | signature;
+	process->words[2] = 0;
+	process->words[3] = (BASE + ARM_OUTERMOST + 4) | signature;
+	const struct span stack = {process->words, 32};
+	unwind_chain(process->cache, &process->space, &process->sampled, stack, &process->chain);
+	assert_chain(
+		process, UNWIND_COMPLETE,
+		CHAIN(BASE + ARM_LEAF + 4, BASE + ARM_CALLER + 7, BASE + ARM_NO_CFI + 11, BASE + ARM_OUTERMOST + 3));
+	/* Only the innermost function has its return address in a register: else it would be its own caller. */
+	process->words[1] = BASE + ARM_LEAF + 4;
+	unwind_chain(process->cache, &process->space, &process->sampled, stack, &process->chain);
+	assert_chain(process, UNWIND_BAD_MEMORY,
+		     CHAIN(BASE + ARM_LEAF + 4, BASE + ARM_CALLER + 7, BASE + ARM_LEAF + 3));
+}
+
+static void test_caller_of_a_leaf(void **state)
+{
+	struct process *process = *state;
+	uint64_t lr = (BASE + ARM_CALLER + 8) | UINT64_C(1) << 55, caller = 0;
+	const struct sample_regs regs = {.abi = PERF_SAMPLE_REGS_ABI_64, .mask = UINT64_C(1) << ARM_LR, .regs = &lr};
+	const struct sample_regs none = {0};
+
+	assert_true(unwind_leaf_caller(process->cache, &process->space, &regs, BASE + ARM_LEAF + 4, &caller));
+	assert_int_equal(caller, BASE + ARM_CALLER + 7);
+	/* That one has stored its return address; it is in the chain of frames. */
+	assert_false(unwind_leaf_caller(process->cache, &process->space, &regs, BASE + ARM_CALLER + 4, &caller));
+	/* Nor is anything known of code without tables. */
+	assert_false(unwind_leaf_caller(process->cache, &process->space, &regs, BASE + ARM_NO_CFI, &caller));
+	assert_false(unwind_leaf_caller(process->cache, &process->space, &regs, BASE - 4, &caller));
+	assert_false(unwind_leaf_caller(process->cache, &process->space, &none, BASE + ARM_LEAF + 4, &caller));
+	assert_int_equal(caller, BASE + ARM_CALLER + 7);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_stack_of_another_machine, make_world, end_world),
-		cmocka_unit_test_setup_teardown(test_caller_of_a_leaf, make_world, end_world),
-		cmocka_unit_test_setup_teardown(test_unknown_machine, make_world, end_world),
-		cmocka_unit_test(test_any_stack_as_the_library),
+		cmocka_unit_test_setup_teardown(test_simple_frames, start, end),
+		cmocka_unit_test_setup_teardown(test_rows_of_a_function, start, end),
+		cmocka_unit_test_setup_teardown(test_rare_rules, start, end),
+		cmocka_unit_test_setup_teardown(test_signal, start, end),
+		cmocka_unit_test_setup_teardown(test_code_without_cfi, start, end),
+		cmocka_unit_test_setup_teardown(test_broken_function, start, end),
+		cmocka_unit_test_setup_teardown(test_hostile_stacks, start, end),
+		cmocka_unit_test_setup_teardown(test_without_registers, start, end),
+		cmocka_unit_test_setup_teardown(test_generations, start, end),
+		cmocka_unit_test(test_hostile_files),
+		cmocka_unit_test(test_unknown_machine),
+		cmocka_unit_test(test_build_beside),
+		cmocka_unit_test_setup_teardown(test_arm64, start_arm, end),
+		cmocka_unit_test_setup_teardown(test_caller_of_a_leaf, start_arm, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

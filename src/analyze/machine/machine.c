@@ -10,6 +10,7 @@
 #include <sys/utsname.h>
 
 #include "analyze/machine/kernel.h"
+#include "analyze/machine/user_stacks.h"
 #include "analyze/symbols/debug_info.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -19,7 +20,6 @@
 #include "read/session.h"
 #include "tasks/maps.h"
 #include "tasks/task_event.h"
-#include "unwind/unwind.h"
 
 /* What an address was, for as long as no record has changed anything. */
 struct resolved {
@@ -48,7 +48,7 @@ struct machine {
 	struct tasks *tasks;
 	struct dso_table dsos;
 	struct kernel kernel;
-	struct unwinder *unwinder; /* NULL: not needed yet */
+	struct user_stacks *user_stacks; /* NULL: not needed yet */
 	struct debug_info *debug_info;
 	uint64_t epoch;        /* another number after each change of what is mapped anywhere */
 	uint64_t common_epoch; /* likewise, and is not one task's alone */
@@ -207,7 +207,7 @@ void machine_free(struct machine *machine)
 {
 	if (!machine)
 		return;
-	unwinder_free(machine->unwinder);
+	user_stacks_free(machine->user_stacks);
 	debug_info_free(machine->debug_info);
 	kernel_fini(&machine->kernel);
 	dso_table_fini(&machine->dsos);
@@ -537,20 +537,12 @@ static const char *recorded_arch(const struct machine *machine)
 	return arch;
 }
 
-static int open_object(void *object, void *machine)
-{
-	dso_load(object, symfs_of(machine));
-	return dso_open(object, symfs_of(machine), DSO_RUNTIME);
-}
-
 /* Made when the first sample needs it. NULL: out of memory. */
-static struct unwinder *unwinder_of(struct machine *machine)
+static struct user_stacks *user_stacks_of(struct machine *machine)
 {
-	const struct unwind_objects objects = {open_object, machine};
-
-	if (!machine->unwinder)
-		machine->unwinder = unwinder_new(&objects, recorded_arch(machine));
-	return machine->unwinder;
+	if (!machine->user_stacks)
+		machine->user_stacks = user_stacks_new(recorded_arch(machine), symfs_of(machine));
+	return machine->user_stacks;
 }
 
 /*
@@ -566,9 +558,9 @@ static unsigned add_leaf_caller(struct lookup *lookup, struct task *task, const 
 	if (!sample->user_regs.regs || sample->present & PERF_SAMPLE_STACK_USER || !task->maps)
 		return 0;
 	lookup->needs_update |= lookup->read_only;
-	if (lookup->read_only || !unwinder_of(machine))
+	if (lookup->read_only || !user_stacks_of(machine))
 		return 0;
-	if (!unwind_leaf_caller(machine->unwinder, task->maps, sample, ip, &caller) || caller == ip)
+	if (!user_stack_leaf_caller(machine->user_stacks, task->maps, sample, ip, &caller) || caller == ip)
 		return 0;
 	lookup_resolve(lookup, task, PERF_RECORD_MISC_USER, caller, ret);
 	return 1;
@@ -619,9 +611,9 @@ static unsigned add_frame(struct machine *machine, const struct location *frame,
 unsigned machine_unwind(struct machine *machine, const struct task *task, const struct sample *sample,
 			uint64_t *ret_ips, unsigned max)
 {
-	if (!unwinder_of(machine) || !task->maps)
+	if (!user_stacks_of(machine) || !task->maps)
 		return 0;
-	return unwind_sample(machine->unwinder, task->maps, sample, ret_ips, max);
+	return user_stack_chain(machine->user_stacks, task->maps, sample, ret_ips, max);
 }
 
 /* The program's frames out of the sample's registers and stack. */

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From frame to frame. What a step trusts: nothing. The CFA of each frame is above that of the frame before, so a chain
+ * ends; values come from the registers and from the copy of the stack only.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "unwind/frame.h"
+#include "unwind/object.h"
+
+enum { CACHE_ENTRIES = 2048 /* a power of two */, GO_ON = UNWIND_NR_ENDS };
+
+/* The rule at a pc of an address space. */
+struct cached {
+	uint64_t pc, generation; /* generation 0: empty */
+	const struct unwind_rule *rule;
+	const struct unwind_table *table; /* NULL: of no object */
+};
+
+struct unwind_cache {
+	struct unwind_tables *tables;
+	const struct unwind_arch *arch;
+	uint64_t mask;                       /* the sampled registers that `positions` is of */
+	bool whole;                          /* all that are needed are sampled */
+	uint8_t positions[UNWIND_REGISTERS]; /* of DWARF's registers among the sampled ones */
+	uint8_t pc_position;
+	struct cached entries[CACHE_ENTRIES];
+};
+
+static const struct unwind_rule no_object = {.flags = RULE_NO_CFI};
+
+struct unwind_cache *unwind_cache_new(struct unwind_tables *tables)
+{
+	struct unwind_cache *cache = calloc(1, sizeof(*cache));
+
+	if (cache) {
+		cache->tables = tables;
+		cache->arch = unwind_tables_arch(tables);
+	}
+	return cache;
+}
+
+void unwind_cache_free(struct unwind_cache *cache)
+{
+	free(cache);
+}
+
+/* Into *entry, whether or not it is to stay there. The object whose table is not ready, or NULL. */
+static struct unwind_object *look_up(const struct unwind_space *space, uint64_t pc, struct cached *entry)
+{
+	uint64_t offset = 0, address;
+	struct unwind_object *object = space->find(space->ctx, pc, &offset);
+	enum unwind_object_state state = object ? unwind_object_state(object) : UNWIND_OBJECT_NO_TABLE;
+
+	*entry = (struct cached){.pc = pc, .generation = space->generation, .rule = &no_object};
+	if (state == UNWIND_OBJECT_NEW || state == UNWIND_OBJECT_BUILDING)
+		return object;
+	if (state == UNWIND_OBJECT_NO_FILE) /* it may be found later */
+		entry->generation = 0;
+	if (state == UNWIND_OBJECT_READY && table_address(object->table, offset, &address)) {
+		entry->table = object->table;
+		entry->rule = table_find(object->table, address);
+	}
+	return NULL;
+}
+
+/* NULL: the table of *ret_object is not ready. */
+static const struct cached *find_rule(struct unwind_cache *cache, const struct unwind_space *space, uint64_t pc,
+				      struct unwind_object **ret_object)
+{
+	uint64_t hash = (pc ^ space->generation << 20) * 0x9e3779b97f4a7c15ull;
+	struct cached *entry = &cache->entries[hash >> 32 & (CACHE_ENTRIES - 1)];
+
+	if (entry->pc == pc && entry->generation == space->generation && space->generation)
+		return entry;
+	struct unwind_object *object = look_up(space, pc, entry);
+	if (!object)
+		return entry;
+	entry->generation = 0;
+	*ret_object = object;
+	return NULL;
+}
+
+/* ---- steps: GO_ON, or why there is no caller ---- */
+
+static int failed_load(const struct frame *frame, uint64_t address)
+{
+	return frame_is_cut(frame, address) ? UNWIND_CUT_STACK : UNWIND_BAD_MEMORY;
+}
+
+/* A function that was interrupted may have nothing on the stack yet, where calls store nothing there. */
+static bool is_above(const struct frame *frame, uint64_t cfa)
+{
+	return cfa % 8 == 0 && (cfa > frame->low || (frame->exact && cfa == frame->low));
+}
+
+/* Where programs can have code. Their first page is never mapped, and the upper half is the kernel's. */
+static bool may_be_code(uint64_t pc)
+{
+	return pc >= 4096 && pc >> 56 == 0;
+}
+
+static int go_to(const struct unwind_arch *arch, struct frame *frame, uint64_t pc)
+{
+	pc &= arch->address_bits;
+	if (!pc)
+		return UNWIND_COMPLETE;
+	if (!may_be_code(pc))
+		return UNWIND_BAD_MEMORY;
+	frame->pc = pc;
+	frame->low = frame->cfa;
+	return GO_ON;
+}
+
+static int step_by_rule(const struct unwind_arch *arch, struct frame *frame, const struct unwind_rule *rule)
+{
+	uint64_t cfa, ra, known = UINT64_C(1) << arch->sp | UINT64_C(1) << arch->ra;
+
+	if (!frame_register(frame, rule->cfa_register, &cfa))
+		return frame->cut ? UNWIND_CUT_STACK : UNWIND_BAD_MEMORY;
+	cfa += (uint64_t)(int64_t)rule->cfa_offset;
+	if (rule->slots[0] == SLOT_LOST) {
+		frame->cfa = cfa;
+		return UNWIND_COMPLETE;
+	}
+	if (!is_above(frame, cfa))
+		return UNWIND_BAD_MEMORY;
+	frame->cfa = cfa;
+	if (rule->slots[0] == SLOT_SAME) {
+		if (!frame_register(frame, arch->ra, &ra) || arch->call_bytes || !frame->exact)
+			return UNWIND_BAD_MEMORY;
+	} else {
+		uint64_t address = cfa + (uint64_t)(rule->slots[0] * 8ll);
+		if (!frame_load(frame, address, &ra))
+			return failed_load(frame, address);
+	}
+	for (unsigned i = 1; i < arch->nr_slots; i++) {
+		unsigned nr = arch->slots[i];
+		int16_t slot = rule->slots[i];
+		if (slot == SLOT_SAME) {
+			known |= frame->known & UINT64_C(1) << nr;
+		} else if (slot != SLOT_LOST) {
+			uint64_t address = cfa + (uint64_t)(slot * 8ll);
+			if (frame_load(frame, address, &frame->registers[nr]))
+				known |= UINT64_C(1) << nr;
+			else
+				frame->cut |= frame_is_cut(frame, address);
+		}
+	}
+	frame->known = known;
+	frame->registers[arch->sp] = cfa;
+	frame->registers[arch->ra] = ra;
+	frame->exact = rule->flags & RULE_SIGNAL;
+	return go_to(arch, frame, ra);
+}
+
+/* The caller's value of one register. false: it is lost. */
+static bool restore(const struct unwind_table *table, struct frame *frame, const struct cfi_register *rule, unsigned nr,
+		    uint64_t *ret)
+{
+	uint64_t address = frame->cfa + (uint64_t)(int64_t)rule->value;
+
+	switch ((enum cfi_how)rule->how) {
+	case CFI_LOST: return false;
+	case CFI_SAME: return frame_register(frame, nr, ret);
+	case CFI_REGISTER: return frame_register(frame, (uint64_t)rule->value, ret);
+	case CFI_VALUE: *ret = address; return true;
+	case CFI_VALUE_EXPRESSION:
+		return frame_compute(frame, table_expression(table, rule->value), &frame->cfa, ret, &frame->cut);
+	case CFI_EXPRESSION:
+		if (!frame_compute(frame, table_expression(table, rule->value), &frame->cfa, &address, &frame->cut))
+			return false;
+		break;
+	case CFI_STORED: break;
+	}
+	if (frame_load(frame, address, ret))
+		return true;
+	frame->cut |= frame_is_cut(frame, address);
+	return false;
+}
+
+/* As step_by_rule(), for the few rules that need more. */
+static int step_by_wide_rule(const struct unwind_arch *arch, struct frame *frame, const struct unwind_table *table,
+			     const struct unwind_rule *rule)
+{
+	const struct cfi_state *state = &table->wide[rule->wide].state;
+	uint64_t values[UNWIND_REGISTERS], known = 0, cfa;
+	bool cut = frame->cut;
+
+	bool found = state->cfa_is_expression
+			     ? frame_compute(frame, table_expression(table, state->cfa_value), NULL, &cfa, &cut)
+			     : frame_register(frame, state->cfa_register, &cfa);
+	if (state->registers[arch->ra].how == CFI_LOST)
+		return UNWIND_COMPLETE;
+	if (!found)
+		return cut ? UNWIND_CUT_STACK : UNWIND_BAD_MEMORY;
+	if (!state->cfa_is_expression)
+		cfa += (uint64_t)(int64_t)state->cfa_value;
+	/* A signal handler may have a stack of its own, anywhere else. */
+	bool other_stack = rule->flags & RULE_SIGNAL && cfa - frame->stack_start >= frame->stack_bytes;
+	if (!other_stack && !is_above(frame, cfa))
+		return UNWIND_BAD_MEMORY;
+	frame->cfa = cfa;
+	for (unsigned i = 0; i < arch->nr; i++)
+		if (restore(table, frame, &state->registers[i], i, &values[i]))
+			known |= UINT64_C(1) << i;
+	if (!(known >> arch->ra & 1) || (arch->call_bytes && state->registers[arch->ra].how == CFI_SAME))
+		return frame->cut ? UNWIND_CUT_STACK : UNWIND_BAD_MEMORY;
+	for (unsigned i = 0; i < arch->nr; i++)
+		frame->registers[i] = values[i];
+	frame->known = known;
+	frame->exact = rule->flags & RULE_SIGNAL;
+	return go_to(arch, frame, values[arch->ra]);
+}
+
+/*
+ * Without CFI: JIT code, assembler. The frame pointer leads to the caller when this code keeps frames or leaves the
+ * caller's alone; of the innermost function, which may have changed it, that is an assumption.
+ */
+static int step_by_frame_pointer(const struct unwind_arch *arch, struct frame *frame, bool in_file)
+{
+	int why = in_file ? UNWIND_NO_CFI : UNWIND_NO_OBJECT;
+	uint64_t fp, caller_fp, ra;
+
+	if (!frame_register(frame, arch->fp, &fp))
+		return frame->cut ? UNWIND_CUT_STACK : why;
+	if (!fp && !frame->exact)
+		return UNWIND_COMPLETE;
+	if (fp < frame->low || fp % 8)
+		return why;
+	if (!frame_load(frame, fp, &caller_fp) || !frame_load(frame, fp + 8, &ra))
+		return frame_is_cut(frame, fp + 8) ? UNWIND_CUT_STACK : why;
+	if (ra && !may_be_code(ra & arch->address_bits))
+		return why;
+	frame->cfa = fp + 16;
+	frame->known = UINT64_C(1) << arch->fp | UINT64_C(1) << arch->sp | UINT64_C(1) << arch->ra;
+	frame->registers[arch->fp] = caller_fp;
+	frame->registers[arch->sp] = frame->cfa;
+	frame->registers[arch->ra] = ra;
+	frame->exact = false;
+	return go_to(arch, frame, ra);
+}
+
+/* ---- chains ---- */
+
+bool unwind_sampled_register(const struct sample_regs *regs, unsigned nr, uint64_t *ret)
+{
+	if (nr >= 64 || !(regs->mask >> nr & 1) || !regs->regs)
+		return false;
+	*ret = regs->regs[__builtin_popcountll(regs->mask & ((UINT64_C(1) << nr) - 1))];
+	return true;
+}
+
+static uint8_t position(uint64_t mask, unsigned nr)
+{
+	return (uint8_t)__builtin_popcountll(mask & ((UINT64_C(1) << nr) - 1));
+}
+
+/* Where the registers are among those that were sampled; the same for all samples of an event. */
+static void learn_positions(struct unwind_cache *cache, uint64_t mask)
+{
+	const struct unwind_arch *arch = cache->arch;
+
+	cache->mask = mask;
+	cache->whole = mask >> arch->sampled_pc & 1;
+	cache->pc_position = position(mask, arch->sampled_pc);
+	for (unsigned i = 0; i < arch->nr_sampled; i++) {
+		cache->whole &= mask >> arch->sampled[i] & 1;
+		cache->positions[i] = position(mask, arch->sampled[i]);
+	}
+}
+
+/* The innermost frame. false: there are no registers or no stack. */
+static bool first_frame(struct unwind_cache *cache, const struct sample_regs *regs, struct span stack,
+			struct frame *ret)
+{
+	const struct unwind_arch *arch = cache->arch;
+
+	if (!arch || regs->abi != PERF_SAMPLE_REGS_ABI_64 || !regs->regs || !stack.len)
+		return false;
+	if (regs->mask != cache->mask)
+		learn_positions(cache, regs->mask);
+	if (!cache->whole)
+		return false;
+	for (unsigned i = 0; i < arch->nr_sampled; i++)
+		ret->registers[i] = regs->regs[cache->positions[i]];
+	ret->known = (UINT64_C(1) << arch->nr_sampled) - 1;
+	ret->stack = stack.ptr;
+	ret->stack_bytes = stack.len;
+	ret->stack_start = ret->low = ret->registers[arch->sp];
+	ret->pc = regs->regs[cache->pc_position];
+	ret->exact = true;
+	ret->cut = false;
+	return true;
+}
+
+/* To the caller of the frame. GO_ON, or why there is none. */
+static int step(struct unwind_cache *cache, struct frame *frame, const struct cached *cached)
+{
+	const struct unwind_rule *rule = cached->rule;
+
+	frame->cfa = 0;
+	if (rule->flags & RULE_NO_CFI)
+		return step_by_frame_pointer(cache->arch, frame, cached->table);
+	if (rule->flags & RULE_WIDE)
+		return step_by_wide_rule(cache->arch, frame, cached->table, rule);
+	return step_by_rule(cache->arch, frame, rule);
+}
+
+void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, const struct sample_regs *regs,
+		  struct span stack, struct unwind_chain *chain)
+{
+	struct frame frame;
+
+	chain->nr = 0;
+	chain->object = NULL;
+	chain->end = UNWIND_NO_REGISTERS;
+	if (!first_frame(cache, regs, stack, &frame))
+		return;
+	for (int end = GO_ON; end == GO_ON;) {
+		bool exact = frame.exact;
+		uint64_t pc = frame.pc;
+		if (chain->nr == chain->max) {
+			chain->end = UNWIND_FULL;
+			return;
+		}
+		const struct cached *cached = find_rule(cache, space, exact ? pc : pc - 1, &chain->object);
+		if (!cached) {
+			chain->nr = 0;
+			chain->end = UNWIND_NOT_READY;
+			return;
+		}
+		end = step(cache, &frame, cached);
+		/* Nobody has called the code to which a signal handler returns. */
+		chain->ips[chain->nr] = exact || cached->rule->flags & RULE_SIGNAL ? pc : pc - 1;
+		if (chain->cfas)
+			chain->cfas[chain->nr] = frame.cfa;
+		chain->nr++;
+		if (end != GO_ON)
+			chain->end = (enum unwind_end)end;
+	}
+}
+
+bool unwind_leaf_caller(struct unwind_cache *cache, const struct unwind_space *space, const struct sample_regs *regs,
+			uint64_t pc, uint64_t *ret)
+{
+	const struct unwind_arch *arch = cache->arch;
+	struct unwind_object *object;
+	uint64_t caller;
+
+	if (!arch || !arch->sampled_lr || regs->abi != PERF_SAMPLE_REGS_ABI_64 ||
+	    !unwind_sampled_register(regs, arch->sampled_lr, &caller) || !(caller &= arch->address_bits))
+		return false;
+	const struct cached *cached = find_rule(cache, space, pc, &object);
+	if (!cached || cached->rule->flags & RULE_NO_CFI)
+		return false;
+	bool kept = cached->rule->flags & RULE_WIDE
+			    ? cached->table->wide[cached->rule->wide].state.registers[arch->ra].how == CFI_SAME
+			    : cached->rule->slots[0] == SLOT_SAME;
+	if (kept)
+		*ret = caller - 1;
+	return kept;
+}

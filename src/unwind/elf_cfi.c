@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+#include "unwind/elf_cfi.h"
+
+#include <dwarf.h>
+#include <errno.h>
+#include <gelf.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/diag.h"
+
+enum { MOST_HEADERS = 1 << 16 };
+
+void elf_cfi_close(struct elf_cfi *elf)
+{
+	elf_end(elf->owned);
+	elf->owned = NULL;
+}
+
+static bool read_segments(Elf *elf, struct table_source *source)
+{
+	size_t nr;
+
+	if (elf_getphdrnum(elf, &nr) || nr > MOST_HEADERS)
+		return false;
+	for (size_t i = 0; i < nr && source->nr_segments < TABLE_MAX_SEGMENTS; i++) {
+		GElf_Phdr load;
+		uint64_t end;
+		if (!gelf_getphdr(elf, (int)i, &load) || load.p_type != PT_LOAD || !(load.p_flags & PF_X) ||
+		    !load.p_filesz || __builtin_add_overflow(load.p_vaddr, load.p_filesz, &end) ||
+		    __builtin_add_overflow(load.p_offset, load.p_filesz, &end))
+			continue;
+		source->segments[source->nr_segments++] =
+			(struct table_segment){load.p_offset, load.p_filesz, load.p_vaddr};
+	}
+	return source->nr_segments;
+}
+
+/* Bytes of the file. They live as long as `elf`. 0 or -errno. */
+static int read_bytes(Elf *elf, uint64_t offset, uint64_t bytes, struct span *ret)
+{
+	if (bytes > CFI_SECTION_MAX_BYTES)
+		return -EFBIG;
+	if (offset > INT64_MAX)
+		return -ENOENT;
+	const Elf_Data *data = elf_getdata_rawchunk(elf, (int64_t)offset, bytes, ELF_T_BYTE);
+	if (!data || !data->d_buf || !data->d_size)
+		return -ENOENT;
+	*ret = (struct span){data->d_buf, data->d_size};
+	return 0;
+}
+
+/* Compressed ones, too: Go does that. 0 or -errno. */
+static int read_section(Elf *elf, Elf_Scn *scn, const GElf_Shdr *header, struct span *ret)
+{
+	GElf_Chdr compressed;
+
+	if (!(header->sh_flags & SHF_COMPRESSED))
+		return read_bytes(elf, header->sh_offset, header->sh_size, ret);
+	if (header->sh_size > CFI_SECTION_MAX_BYTES || !gelf_getchdr(scn, &compressed) ||
+	    compressed.ch_size > CFI_SECTION_MAX_BYTES)
+		return -EFBIG;
+	const Elf_Data *data = elf_compress(scn, 0, 0) < 0 ? NULL : elf_rawdata(scn, NULL);
+	if (!data || !data->d_buf || !data->d_size)
+		return -ENOENT;
+	*ret = (struct span){data->d_buf, data->d_size};
+	return 0;
+}
+
+struct found {
+	Elf_Scn *eh_frame, *debug_frame;
+};
+
+static void note_extra(struct table_source *source, const char *name, const GElf_Shdr *header)
+{
+	bool is_plt = !strcmp(name, ".plt"), is_stub = !strcmp(name, ".plt.got") || !strcmp(name, ".plt.sec");
+
+	if ((is_plt || is_stub) && header->sh_flags & SHF_EXECINSTR &&
+	    source->nr_extras < sizeof(source->extras) / sizeof(source->extras[0]))
+		source->extras[source->nr_extras++] = (struct table_extra){
+			header->sh_addr, header->sh_addr + header->sh_size, is_plt ? EXTRA_PLT : EXTRA_STUB};
+}
+
+static void find_sections(Elf *elf, struct table_source *source, struct found *ret)
+{
+	Elf_Scn *scn = NULL;
+	size_t names, nr = 0;
+
+	if (elf_getshdrstrndx(elf, &names))
+		return;
+	while ((scn = elf_nextscn(elf, scn)) && nr++ < MOST_HEADERS) {
+		GElf_Shdr header;
+		if (!gelf_getshdr(scn, &header) || header.sh_type == SHT_NOBITS || !header.sh_size)
+			continue;
+		const char *name = elf_strptr(elf, names, header.sh_name);
+		if (!name)
+			continue;
+		if (!strcmp(name, ".eh_frame"))
+			ret->eh_frame = scn;
+		else if (!strcmp(name, ".debug_frame"))
+			ret->debug_frame = scn;
+		else
+			note_extra(source, name, &header);
+	}
+}
+
+/* Where the program header says that .eh_frame begins; it has a mark at its end. 0 or -errno. */
+static int read_by_program_header(Elf *elf, struct cfi_section *section)
+{
+	struct {
+		uint8_t version, encoding, count_encoding, table_encoding;
+		int32_t eh_frame; /* relative to this field */
+	} header;
+	size_t nr;
+	uint64_t address = 0;
+	bool found = false;
+	GElf_Phdr load;
+	struct span bytes;
+
+	if (elf_getphdrnum(elf, &nr) || nr > MOST_HEADERS)
+		return -ENOENT;
+	for (size_t i = 0; i < nr && !found; i++) {
+		if (!gelf_getphdr(elf, (int)i, &load) || load.p_type != PT_GNU_EH_FRAME ||
+		    load.p_filesz < sizeof(header) || read_bytes(elf, load.p_offset, sizeof(header), &bytes) ||
+		    bytes.len < sizeof(header))
+			continue;
+		memcpy(&header, bytes.ptr, sizeof(header));
+		found = header.version == 1 && header.encoding == (DW_EH_PE_pcrel | DW_EH_PE_sdata4);
+		address = load.p_vaddr + 4 + (uint64_t)(int64_t)header.eh_frame;
+	}
+	for (size_t i = 0; i < nr && found; i++) {
+		if (!gelf_getphdr(elf, (int)i, &load) || load.p_type != PT_LOAD || address < load.p_vaddr ||
+		    address - load.p_vaddr >= load.p_filesz)
+			continue;
+		uint64_t offset = address - load.p_vaddr, left = load.p_filesz - offset;
+		section->is_eh_frame = true;
+		section->address = address;
+		return read_bytes(elf, load.p_offset + offset,
+				  left < CFI_SECTION_MAX_BYTES ? left : CFI_SECTION_MAX_BYTES, &section->bytes);
+	}
+	return -ENOENT;
+}
+
+/* 0 or -errno. */
+static int read_cfi(Elf *elf, struct table_source *source)
+{
+	struct cfi_section *section = &source->section;
+	struct found found = {0};
+	GElf_Shdr header;
+	int err = -ENOENT;
+
+	find_sections(elf, source, &found);
+	if (found.eh_frame && gelf_getshdr(found.eh_frame, &header)) {
+		section->is_eh_frame = true;
+		section->address = header.sh_addr;
+		err = read_section(elf, found.eh_frame, &header, &section->bytes);
+	} else {
+		err = read_by_program_header(elf, section);
+	}
+	/* An .eh_frame of a few bytes is that of the C runtime in a program without. */
+	if ((err == -ENOENT || section->bytes.len <= 4) && found.debug_frame &&
+	    gelf_getshdr(found.debug_frame, &header)) {
+		section->is_eh_frame = false;
+		section->address = header.sh_addr;
+		err = read_section(elf, found.debug_frame, &header, &section->bytes);
+	}
+	return err;
+}
+
+int elf_cfi_open(int fd, struct elf_cfi *ret, struct diag *reterr)
+{
+	struct table_source *source = &ret->source;
+	struct stat file;
+	GElf_Ehdr header;
+
+	elf_version(EV_CURRENT);
+	if (fstat(fd, &file))
+		return -errno;
+	if (!S_ISREG(file.st_mode))
+		return diag_set(reterr, -ENOEXEC, "not a regular file");
+	Elf *elf = ret->owned = elf_begin(fd, ELF_C_READ, NULL);
+	if (!elf || !gelf_getehdr(elf, &header) || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    header.e_ident[EI_DATA] != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB) ||
+	    header.e_machine != source->section.arch->elf_machine || !read_segments(elf, source))
+		return diag_set(reterr, -ENOEXEC, "no executable ELF file of %s", source->section.arch->name);
+	int err = read_cfi(elf, source);
+	if (err == -EFBIG)
+		return diag_set(reterr, err, "more than %d MB of unwind information", CFI_SECTION_MAX_BYTES >> 20);
+	return err ? diag_set(reterr, err, "no unwind information") : 0;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* object: a mapped file and its table. Owned by the unwind_tables. Private to unwind. */
+#pragma once
+
+#include <stdatomic.h>
+
+#include "unwind/table.h"
+#include "unwind/unwind.h"
+
+struct unwind_object {
+	struct unwind_tables *tables;
+	const struct unwind_table *table; /* of UNWIND_OBJECT_READY; constant then */
+	_Atomic int state;                /* enum unwind_object_state */
+	size_t id_bytes;
+	uint8_t id[]; /* the caller's */
+};
+
+/* NULL: it is not known how to unwind there. */
+const struct unwind_arch *unwind_tables_arch(const struct unwind_tables *tables);

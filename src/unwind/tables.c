@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/* The tables of all objects. What a caller calls an object is one thing, and its content another: files of the same
+ * content, as in containers, share one table. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/diag.h"
+#include "base/hash_table.h"
+#include "unwind/elf_cfi.h"
+#include "unwind/object.h"
+
+struct content {
+	struct unwind_table *table;
+	size_t section_bytes;
+	uint64_t section_address;
+};
+
+struct unwind_tables {
+	const struct unwind_arch *arch; /* NULL: not known */
+	size_t max_bytes;
+	pthread_mutex_t lock; /* for all below */
+	struct hash_table objects, contents;
+	struct unwind_stats stats;
+};
+
+struct unwind_tables *unwind_tables_new(const char *arch, size_t max_bytes)
+{
+	struct unwind_tables *tables = calloc(1, sizeof(*tables));
+
+	if (tables) {
+		tables->arch = unwind_arch_of(arch);
+		tables->max_bytes = max_bytes;
+		pthread_mutex_init(&tables->lock, NULL);
+	}
+	return tables;
+}
+
+void unwind_tables_free(struct unwind_tables *tables)
+{
+	if (!tables)
+		return;
+	for (size_t i = 0; i < tables->objects.nr_slots; i++)
+		free(tables->objects.slots[i].item);
+	for (size_t i = 0; i < tables->contents.nr_slots; i++) {
+		struct content *content = tables->contents.slots[i].item;
+		if (content)
+			table_free(content->table);
+		free(content);
+	}
+	hash_table_fini(&tables->objects);
+	hash_table_fini(&tables->contents);
+	pthread_mutex_destroy(&tables->lock);
+	free(tables);
+}
+
+bool unwind_tables_supported(const struct unwind_tables *tables)
+{
+	return tables->arch;
+}
+
+const struct unwind_arch *unwind_tables_arch(const struct unwind_tables *tables)
+{
+	return tables->arch;
+}
+
+static struct unwind_object *find_object(struct unwind_tables *tables, uint64_t hash, const void *id, size_t len)
+{
+	for (struct hash_slot *slot = hash_table_find(&tables->objects, hash); slot;
+	     slot = hash_table_next(&tables->objects, slot)) {
+		struct unwind_object *object = slot->item;
+		if (object->id_bytes == len && !memcmp(object->id, id, len))
+			return object;
+	}
+	return NULL;
+}
+
+struct unwind_object *unwind_tables_object(struct unwind_tables *tables, const void *id, size_t len)
+{
+	uint64_t hash = hash_bytes(id, len);
+
+	pthread_mutex_lock(&tables->lock);
+	struct unwind_object *object = find_object(tables, hash, id, len);
+	if (!object && (object = calloc(1, sizeof(*object) + len))) {
+		object->tables = tables;
+		object->id_bytes = len;
+		memcpy(object->id, id, len);
+		if (hash_table_add(&tables->objects, hash, object)) {
+			free(object);
+			object = NULL;
+		} else {
+			tables->stats.nr_objects++;
+		}
+	}
+	pthread_mutex_unlock(&tables->lock);
+	return object;
+}
+
+enum unwind_object_state unwind_object_state(const struct unwind_object *object)
+{
+	return atomic_load_explicit(&object->state, memory_order_acquire); /* pairs with finish() */
+}
+
+static void finish(struct unwind_object *object, enum unwind_object_state state, const struct unwind_table *table)
+{
+	object->table = table;
+	atomic_store_explicit(&object->state, state, memory_order_release); /* what was built is visible with it */
+}
+
+static uint64_t content_hash(const struct table_source *source)
+{
+	uint64_t hash = hash_bytes(source->section.bytes.ptr, source->section.bytes.len);
+
+	for (unsigned i = 0; i < source->nr_segments; i++) {
+		hash = hash_mix(hash, source->segments[i].offset);
+		hash = hash_mix(hash, source->segments[i].bytes);
+		hash = hash_mix(hash, source->segments[i].address);
+	}
+	for (unsigned i = 0; i < source->nr_extras; i++)
+		hash = hash_mix(hash_mix(hash, source->extras[i].start), source->extras[i].end);
+	return hash;
+}
+
+/* Under the lock. NULL: none. */
+static const struct unwind_table *find_content(struct unwind_tables *tables, uint64_t hash,
+					       const struct table_source *source)
+{
+	for (struct hash_slot *slot = hash_table_find(&tables->contents, hash); slot;
+	     slot = hash_table_next(&tables->contents, slot)) {
+		const struct content *content = slot->item;
+		if (content->section_bytes == source->section.bytes.len &&
+		    content->section_address == source->section.address &&
+		    content->table->nr_segments == source->nr_segments &&
+		    !memcmp(content->table->segments, source->segments, sizeof(source->segments)))
+			return content->table;
+	}
+	return NULL;
+}
+
+/* Under the lock. Takes over the table; the one to be used is *table then. 0, -ENOMEM, -EFBIG. */
+static int add_content(struct unwind_tables *tables, uint64_t hash, const struct table_source *source,
+		       const struct unwind_table **ret, struct unwind_table *table)
+{
+	const struct unwind_table *other = find_content(tables, hash, source);
+	struct content *content;
+
+	if (other) { /* another thread was quicker */
+		table_free(table);
+		*ret = other;
+		return 0;
+	}
+	if (table->bytes > tables->max_bytes - tables->stats.table_bytes) {
+		table_free(table);
+		return -EFBIG;
+	}
+	content = malloc(sizeof(*content));
+	if (!content || hash_table_add(&tables->contents, hash, content)) {
+		free(content);
+		table_free(table);
+		return -ENOMEM;
+	}
+	*content = (struct content){table, source->section.bytes.len, source->section.address};
+	tables->stats.nr_tables++;
+	tables->stats.nr_rows += table->nr_rows;
+	tables->stats.nr_rules += table->nr_rules;
+	tables->stats.table_bytes += table->bytes;
+	*ret = table;
+	return 0;
+}
+
+/* 0 and -EBADMSG: *ret is the table. */
+static int build(struct unwind_tables *tables, const struct table_source *source, const struct unwind_table **ret,
+		 struct diag *reterr)
+{
+	uint64_t hash = content_hash(source);
+	struct unwind_table *table;
+
+	pthread_mutex_lock(&tables->lock);
+	*ret = find_content(tables, hash, source);
+	pthread_mutex_unlock(&tables->lock);
+	if (*ret)
+		return 0;
+	int err = table_build(source, &table);
+	if (err && err != -EBADMSG)
+		return diag_set(reterr, err, "%s",
+				err == -EFBIG ? "too many rows of unwind information" : strerror(-err));
+	pthread_mutex_lock(&tables->lock);
+	int added = add_content(tables, hash, source, ret, table);
+	pthread_mutex_unlock(&tables->lock);
+	if (added == -EFBIG)
+		return diag_set(reterr, added, "unwind tables have reached their limit of %zu MB",
+				tables->max_bytes >> 20);
+	if (added)
+		return added;
+	return err ? diag_set(reterr, err, "unwind information that cannot be understood") : 0;
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* false: another thread builds it or has built it. */
+static bool claim(struct unwind_object *object)
+{
+	int state = UNWIND_OBJECT_NEW;
+
+	if (atomic_compare_exchange_strong(&object->state, &state, UNWIND_OBJECT_BUILDING))
+		return true;
+	return state == UNWIND_OBJECT_NO_FILE &&
+	       atomic_compare_exchange_strong(&object->state, &state, UNWIND_OBJECT_BUILDING);
+}
+
+int unwind_object_build(struct unwind_object *object, int fd, struct diag *reterr)
+{
+	struct unwind_tables *tables = object->tables;
+	const struct unwind_table *table = NULL;
+	struct elf_cfi elf = {.source.section.arch = tables->arch};
+	int err = -ENOENT;
+
+	if (!claim(object))
+		return -EALREADY;
+	if (fd < 0) {
+		finish(object, UNWIND_OBJECT_NO_FILE, NULL);
+		return diag_set(reterr, err, "no file");
+	}
+	uint64_t begin = cpu_ns();
+	err = tables->arch ? elf_cfi_open(fd, &elf, reterr) : -ENOEXEC;
+	if (!err)
+		err = build(tables, &elf.source, &table, reterr);
+	elf_cfi_close(&elf);
+	finish(object, table ? UNWIND_OBJECT_READY : UNWIND_OBJECT_NO_TABLE, table);
+	pthread_mutex_lock(&tables->lock);
+	tables->stats.build_ns += cpu_ns() - begin;
+	pthread_mutex_unlock(&tables->lock);
+	return err;
+}
+
+void unwind_tables_stats(struct unwind_tables *tables, struct unwind_stats *ret)
+{
+	pthread_mutex_lock(&tables->lock);
+	*ret = tables->stats;
+	pthread_mutex_unlock(&tables->lock);
+}
