@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * escape: text that others chose (names of threads, files, symbols, events, fields of records), made safe to print: a
- *byte of it can neither control a terminal, nor end a line, nor pass for what we print ourselves.
+ * byte of it can neither control a terminal, nor end a line, nor pass for what we print ourselves.
  *
  *	\n \t \\         newline, tab, backslash
  *	\xNN             another control character of ASCII, DEL, or a byte that is no UTF-8

@@ -30,7 +30,8 @@ static void iov_advance(struct iovec **iov, int *nr, size_t done)
 	}
 }
 
-/* After EAGAIN: a process that shares the file may have made it non-blocking. A reader that leaves ends the wait, too.
+/*
+ * After EAGAIN: a process that shares the file may have made it non-blocking. A reader that leaves ends the wait, too.
  */
 static int wait_for_room(int fd)
 {

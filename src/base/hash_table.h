@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * hash_table: from a key of 64 bits to a pointer or a number. One owner, one thread; several threads may find at once
- *while nothing is added or removed.
+ * while nothing is added or removed.
  *
  * A key that is the whole identity (an id, a pid, two numbers of 32 bits) needs nothing else. For a longer identity (a
- *text, a struct) the key is a hash of it, different items may have the same key, and the caller compares:
+ * text, a struct) the key is a hash of it, different items may have the same key, and the caller compares:
  *
  *	for (struct hash_slot *slot = hash_table_find(table, key); slot; slot = hash_table_next(table, slot))
  *		if (same(slot->item, wanted))
  *			return slot->item;
  *
  * Open addressing with linear probing. A slot is valid until the next add, remove or clear. The items belong to the
- *caller.
+ * caller.
  */
 #pragma once
 

@@ -10,7 +10,8 @@ static unsigned min2(unsigned a, unsigned b)
 	return a < b ? a : b;
 }
 
-/* Optimal string alignment: rows[i % 3][j] is the distance of the first i letters of a from the first j of b.
+/*
+ * Optimal string alignment: rows[i % 3][j] is the distance of the first i letters of a from the first j of b.
  */
 unsigned edit_distance(const char *a, const char *b)
 {

@@ -380,7 +380,8 @@ static int find_rings(struct loss_times *times)
 	return 0;
 }
 
-/* Where a sample of the one event of a file without ids tells its CPU: perf_event_open(2) for the order of the fields.
+/*
+ * Where a sample of the one event of a file without ids tells its CPU: perf_event_open(2) for the order of the fields.
  */
 static void find_cpu(struct loss_times *times)
 {
@@ -726,7 +727,8 @@ static int add_unreported_gap(struct loss_times *times, size_t nr_reported, cons
 	return err;
 }
 
-/* `readings`: all of one place. The last come first: a loss that a LOST record tells came before those that none does.
+/*
+ * `readings`: all of one place. The last come first: a loss that a LOST record tells came before those that none does.
  */
 static int add_unreported_of(struct loss_times *times, size_t nr_reported, const struct ledger_entry *readings,
 			     size_t nr, const struct loss_at *at)

@@ -11,7 +11,8 @@
 #include "read/session.h"
 #include "read/source.h"
 
-/* Of the records of an event, as in perfdata/sample.h: where they have their time (-1: none), and what they must hold.
+/*
+ * Of the records of an event, as in perfdata/sample.h: where they have their time (-1: none), and what they must hold.
  */
 struct session_layout {
 	int time_offset, time_distance;

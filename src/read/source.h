@@ -129,7 +129,8 @@ static inline void source_set_helper(struct source *source, const struct unpack_
 		source->ops->set_helper(source, helper);
 }
 
-/* By the helper, after it was wanted: does some of what the source's thread would have to do. false: there was nothing.
+/*
+ * By the helper, after it was wanted: does some of what the source's thread would have to do. false: there was nothing.
  */
 static inline bool source_help(struct source *source)
 {

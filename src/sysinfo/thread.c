@@ -27,7 +27,8 @@ struct sched_request {
 
 enum {
 	LOWEST_REALTIME = 1,
-	/* Shortest slice that the fair class grants: a task with a short one runs sooner (kernel 6.12, 857b158dc5e8).
+	/*
+	 * Shortest slice that the fair class grants: a task with a short one runs sooner (kernel 6.12, 857b158dc5e8).
 	 */
 	SHORT_SLICE_NS = 100000,
 };

@@ -35,7 +35,8 @@ static int refused(const struct perf_event_attr *attr, unsigned long flags)
 	return (word & mask) != 0;
 }
 
-/* The system call itself: what this stands before would only be found with dlsym(3), and the raw call is all it does.
+/*
+ * The system call itself: what this stands before would only be found with dlsym(3), and the raw call is all it does.
  */
 static long call(long nr, const long a[6])
 {

@@ -114,7 +114,8 @@ static void wait_stored(struct writer *writer, uint64_t bytes)
 	assert_int_equal(writer->stored, bytes);
 }
 
-/* Of a block that does not become full: it leaves at the second commit, and the next one goes on within its last page.
+/*
+ * Of a block that does not become full: it leaves at the second commit, and the next one goes on within its last page.
  */
 static void what_is_old_is_committed(void **state)
 {

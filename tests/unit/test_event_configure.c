@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Options to attrs, as strace showed them of perf record 6.1; and what opening does when the kernel refuses.
+/*
+ * Options to attrs, as strace showed them of perf record 6.1; and what opening does when the kernel refuses.
  */
 #include <errno.h>
 #include <setjmp.h>

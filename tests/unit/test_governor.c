@@ -101,7 +101,8 @@ static void level_falls_when_compressors_are_late(void **state)
 	assert_true(fixture.governor.next_ns <= fixture.stats.now_ns + 50 * MS);
 }
 
-/* The first is still under way at a level that takes long: what is done behind it waits for that, not for the output.
+/*
+ * The first is still under way at a level that takes long: what is done behind it waits for that, not for the output.
  */
 static void what_is_done_behind_one_that_is_not_waits_for_compressors(void **state)
 {

@@ -685,7 +685,8 @@ static void note_pressure(struct pack_pressure *pressure, bool high)
 	*(high ? &told->nr_high : &told->nr_low) += 1;
 }
 
-/* At a quarter, and not again before half has become free: what is told takes time and must not be told all the time.
+/*
+ * At a quarter, and not again before half has become free: what is told takes time and must not be told all the time.
  */
 static void test_pressure_is_told(void **state)
 {

@@ -213,7 +213,8 @@ static void test_pipe_cut_anywhere(void **state)
 	buf_fini(&bytes);
 }
 
-/* The recorder was killed: no data size, whatever the feature bits say; all is delivered, sorted, before the failure.
+/*
+ * The recorder was killed: no data size, whatever the feature bits say; all is delivered, sorted, before the failure.
  */
 static void test_unfinished(void **state)
 {

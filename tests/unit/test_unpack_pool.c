@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Extents are decompressed once, and rightly, by any that has time: threads, a helper, the caller, or all of them.
+/*
+ * Extents are decompressed once, and rightly, by any that has time: threads, a helper, the caller, or all of them.
  */
 #include <setjmp.h>
 #include <stdarg.h>

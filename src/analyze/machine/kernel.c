@@ -110,7 +110,8 @@ const struct map *kernel_find(struct kernel *kernel, uint64_t address)
 	if (!dso->loaded) {
 		dso->loaded = true;
 		dso_load_kernel(&kernel->image);
-		/* With its symbols known the image reaches from the first to the last of them, whatever the record had.
+		/*
+		 * With its symbols known the image reaches from the first to the last of them, whatever the record had.
 		 */
 		const struct symbol_entry *first = symbols_first(&dso->symbols), *last = symbols_last(&dso->symbols);
 		if (first) {

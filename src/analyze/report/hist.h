@@ -99,7 +99,8 @@ struct hist;
 int hist_new(const struct hist_options *options, struct hist **ret);
 void hist_free(struct hist *hist); /* NULL is fine */
 
-/* Samples were taken there, by tasks whose names are what they will be. *ret lives as long as the hist. 0 or -ENOMEM.
+/*
+ * Samples were taken there, by tasks whose names are what they will be. *ret lives as long as the hist. 0 or -ENOMEM.
  */
 int hist_add(struct hist *hist, const struct hist_place *place, const struct hist_amount *amount,
 	     struct hist_entry **ret);

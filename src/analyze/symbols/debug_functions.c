@@ -596,7 +596,8 @@ struct scope *debug_functions_find(struct debug_functions *functions, Dwarf_Die 
 	function->read = true;
 	if (!function->nr)
 		return NULL;
-	/* Inwards. Compilers write empty ranges for nodes with others in them: not each step has to have the address.
+	/*
+	 * Inwards. Compilers write empty ranges for nodes with others in them: not each step has to have the address.
 	 */
 	uint32_t found = 0;
 	for (size_t i = 0; i < function->ranges.nr; i++) {

@@ -120,7 +120,8 @@ static uint64_t page_round_up(uint64_t address)
 	return (address + PAGE - 1) & ~(uint64_t)(PAGE - 1);
 }
 
-/* A symbol without a size reaches up to the next one; of several at one address so only the last gets an end.
+/*
+ * A symbol without a size reaches up to the next one; of several at one address so only the last gets an end.
  */
 static void fix_ends(struct symbols *symbols)
 {

@@ -9,7 +9,7 @@
  *	                more
  *
  * In values \n, \t, \b, \\ and \" are escapes and a backslash ends a line that goes on. Keys are letters, digits and
- *'-', the first a letter. Names of sections and keys come back in small letters.
+ * '-', the first a letter. Names of sections and keys come back in small letters.
  *
  * Touches no file. One owner (ini_fini), one thread; borrows the text.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * json_writer: JSON (RFC 8259) into a stream or a buf, as it is made: commas, quotes, escapes and brackets. Whatever
- *bytes a text holds, the result is valid. One owner, one thread.
+ * bytes a text holds, the result is valid. One owner, one thread.
  *
  *	struct json_writer json = {.to = stdout};
  *	json_object(&json, NULL);
@@ -12,7 +12,7 @@
  *	json_end(&json);
  *
  * `key`: the name of a value in an object; NULL in an array and outside of both. Errors stand in the stream (ferror(3))
- *or the buf (`failed`).
+ * or the buf (`failed`).
  */
 #pragma once
 

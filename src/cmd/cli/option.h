@@ -65,7 +65,8 @@ struct command {
 	const char *program; /* how it is called; NULL: "millrace", and the name behind it */
 	const char *summary; /* one line for the list of commands */
 	const char *usage;   /* what follows the name: "[OPTIONS] [--] COMMAND [ARGS]"; lines split by \n */
-	/* For --help: lines are wrapped; an empty one separates paragraphs; one that starts with a space is an example.
+	/*
+	 * For --help: lines are wrapped; an empty one separates paragraphs; one that starts with a space is an example.
 	 */
 	const char *description;
 	const struct option *options;

@@ -195,7 +195,8 @@ static int run_round(struct script_workers *workers, struct prefetcher *ahead, s
 	return result < 0 ? result : 1;
 }
 
-/* Makes the other workers' texts, at the first long run. When that fails one thread makes all lines, and will say why.
+/*
+ * Makes the other workers' texts, at the first long run. When that fails one thread makes all lines, and will say why.
  */
 static bool is_ready(struct script_workers *workers)
 {

@@ -287,7 +287,8 @@ void sample_text_free(struct sample_text *text)
 	free(text);
 }
 
-/* Call chains bring addresses: to tracepoints, unless they have a list of their own; perf leaves the rest out in pipes.
+/*
+ * Call chains bring addresses: to tracepoints, unless they have a list of their own; perf leaves the rest out in pipes.
  */
 static void add_chains(const struct sample_text *text, const struct perf_event_attr *attr, struct columns *columns)
 {

@@ -63,7 +63,8 @@ static bool is_generic(int idx)
 /* A code of libpfm(3). */
 static int encode(const char *name, bool generic, pfm_perf_encode_arg_t *arg)
 {
-	/* State of the library's: a table that was read once and is left out later is used all the same, though freed.
+	/*
+	 * State of the library's: a table that was read once and is left out later is used all the same, though freed.
 	 */
 	static bool generic_read;
 	AUTO_FREE char *before = NULL;

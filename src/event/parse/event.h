@@ -12,7 +12,8 @@
 
 struct diag;
 
-/* Bits of event.given: what the event's own text fixed, so that options of the command line leave it alone.
+/*
+ * Bits of event.given: what the event's own text fixed, so that options of the command line leave it alone.
  */
 enum event_given {
 	EVENT_GIVEN_PERIOD = 1 << 0,
@@ -121,7 +122,8 @@ struct event_fallbacks {
  */
 char *event_derived_name(const struct perf_event_attr *attr);
 
-/* Takes apart the group that this event is in: from now on each is opened by itself. Returns the index of its leader.
+/*
+ * Takes apart the group that this event is in: from now on each is opened by itself. Returns the index of its leader.
  */
 size_t event_list_split_group(struct event_list *list, size_t index);
 

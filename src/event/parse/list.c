@@ -176,7 +176,8 @@ char *event_derived_name(const struct perf_event_attr *attr)
 	return name;
 }
 
-/* --filter and --exclude-perf: to which events they apply. Source: Documentation/trace/events.rst, "Event filtering".
+/*
+ * --filter and --exclude-perf: to which events they apply. Source: Documentation/trace/events.rst, "Event filtering".
  */
 
 /* The events of the last text are all tracepoints. */

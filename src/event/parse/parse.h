@@ -127,6 +127,7 @@ enum term_host {
  * NULL. */
 int term_parse_list(struct parse *parse, enum term_host host, const struct pmu *pmu, struct event *event);
 
-/* Reads the terms of a named event of the PMU, as sysfs has them. Complaints are at the columns of that text.
+/*
+ * Reads the terms of a named event of the PMU, as sysfs has them. Complaints are at the columns of that text.
  */
 int term_parse_alias(const char *terms, const struct pmu *pmu, struct event *event, struct parse *parse);

@@ -145,7 +145,8 @@ static unsigned slow_down(unsigned ms, double excess)
 	return ms < GOVERNOR_LONGEST_INTERVAL_MS ? ms : GOVERNOR_LONGEST_INTERVAL_MS;
 }
 
-/* `excess`: how many times as much as should be. First what loses nothing, and then what is still under way has to end.
+/*
+ * `excess`: how many times as much as should be. First what loses nothing, and then what is still under way has to end.
  */
 static void save_cpu(struct governor *governor, const struct governor_stats *stats, double excess)
 {

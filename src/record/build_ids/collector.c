@@ -100,7 +100,8 @@ static bool is_duplicate(const struct map_history *history, size_t nr)
 	return false;
 }
 
-/* Reads the ids (and keeps them in the objects), appends a record each. Objects without one are left out. 0 or -ENOMEM.
+/*
+ * Reads the ids (and keeps them in the objects), appends a record each. Objects without one are left out. 0 or -ENOMEM.
  */
 static int put_build_ids(struct map_history *history, struct collected *collected)
 {
@@ -277,7 +278,8 @@ static int live_record(struct collector *live, const uint8_t *record, const stru
 	return err;
 }
 
-/* The samples of fixed layout that the bytes begin with: nearly all that passes here. Returns how many bytes they take.
+/*
+ * The samples of fixed layout that the bytes begin with: nearly all that passes here. Returns how many bytes they take.
  */
 static size_t live_run(struct collector *live, const uint8_t *bytes, size_t len)
 {

@@ -88,7 +88,8 @@ static int open_data_files(struct output_file *output, const struct output_param
 	return data_files_open(&files, &output->files, reterr);
 }
 
-/* Behind the front, room for the initial state, which is written from its end to its start: readers follow header.data.
+/*
+ * Behind the front, room for the initial state, which is written from its end to its start: readers follow header.data.
  */
 static uint64_t leave_room(struct output_file *output, size_t front_bytes, size_t initial_bytes)
 {
@@ -266,7 +267,8 @@ int output_file_put_initial_state(struct output_file *output, const struct outpu
 		*ret_bytes = records.len;
 	if (!output->initial_end)
 		return output_file_put(output, params, &records, reterr);
-	/* What has grown out of its room since the last file goes to the end: readers use the writer at the same time.
+	/*
+	 * What has grown out of its room since the last file goes to the end: readers use the writer at the same time.
 	 */
 	size_t before = whole_within(&records, output->initial_end - output->front_bytes);
 	buf_put(&output->initial_rest, records.data + before, records.len - before);

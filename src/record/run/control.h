@@ -28,7 +28,8 @@ struct control {
 int control_open(struct control *control, const struct control_spec *spec, struct diag *reterr);
 void control_close(struct control *control);
 
-/* Reads what is there, once. False: there was nothing; when the other side has closed, control->fd is -1 from then on.
+/*
+ * Reads what is there, once. False: there was nothing; when the other side has closed, control->fd is -1 from then on.
  */
 bool control_read(struct control *control);
 

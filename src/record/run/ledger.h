@@ -51,7 +51,8 @@ int ledger_book_open(struct ledger_book *book, const struct eventset *set, const
  */
 int ledger_book_read(struct ledger_book *book);
 
-/* The ring of the slot was paused in that time (CLOCK_MONOTONIC): what its counter grew by was lost then. 0 or -ENOMEM.
+/*
+ * The ring of the slot was paused in that time (CLOCK_MONOTONIC): what its counter grew by was lost then. 0 or -ENOMEM.
  */
 int ledger_book_note_pause(struct ledger_book *book, size_t slot, uint64_t from_ns, uint64_t to_ns);
 

@@ -52,7 +52,8 @@
 #include "sysinfo/thread.h"
 #include "sysinfo/topology.h"
 
-/* Everything that one recording owns; each part is made by one step of recording_run() and ended by recording_fini().
+/*
+ * Everything that one recording owns; each part is made by one step of recording_run() and ended by recording_fini().
  */
 struct recording {
 	const struct recording_options *options;

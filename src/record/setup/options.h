@@ -112,7 +112,8 @@ struct recording_options {
 	char **argv;
 };
 
-/* The parsers return 0, or -EINVAL (-E2BIG: too many ranges) with the right form in the diag; *ret is unchanged then.
+/*
+ * The parsers return 0, or -EINVAL (-E2BIG: too many ranges) with the right form in the diag; *ret is unchanged then.
  */
 
 /* "100"; "-1": never by itself; "10-20,30-40". */

@@ -84,7 +84,8 @@ size_t ring_sizes_count_data(const struct plan *plan);
 /* Of all rings of the plan, with their control pages. */
 uint64_t ring_sizes_bytes(const struct plan *plan, size_t data_pages, size_t side_pages);
 
-/* Halves what may be halved, side rings first while they are not much smaller, until all take no more than most_bytes.
+/*
+ * Halves what may be halved, side rings first while they are not much smaller, until all take no more than most_bytes.
  */
 void ring_sizes_fit(const struct plan *plan, struct ring_sizes sizes, size_t *data_pages, size_t *side_pages);
 
