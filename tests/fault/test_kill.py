@@ -4,8 +4,10 @@ SIGKILL at random moments of recordings in all modes: every file that is left is
 in it twice, nothing is missing but what was not yet written, and nothing else is left behind. SEED=N repeats a run,
 KILLS=N says how many.
 """
+import contextlib
 import ctypes
 import math
+import mmap
 import os
 import pathlib
 import random
@@ -235,8 +237,43 @@ COMMITTED = {
 }
 
 
+@contextlib.contextmanager
+def load_of(cpus, path):
+    """
+    A list, filled at its end: how long at most a thread on each CPU waited for the CPU and the storage of a block. The
+    recorder has threads on all CPUs, and stores past the page cache with --writer=direct.
+    """
+    stop, longest = threading.Event(), []
+
+    def watch(cpu):
+        os.sched_setaffinity(0, {cpu})
+        with mmap.mmap(-1, 4096) as block, open(path, 'wb', opener=direct_if_possible) as file:
+            times = [time.monotonic()]
+            while not stop.wait(0.01):
+                os.pwrite(file.fileno(), block, cpu * 4096)
+                times.append(time.monotonic())
+        longest.append(max((b - a for a, b in zip(times, times[1:])), default=math.inf))
+
+    threads = [threading.Thread(target=watch, args=[cpu]) for cpu in cpus]
+    for thread in threads:
+        thread.start()
+    try:
+        yield longest
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def direct_if_possible(path, flags):
+    try:
+        return os.open(path, flags | os.O_DIRECT, 0o600)
+    except OSError:
+        return os.open(path, flags, 0o600)
+
+
 def call_for(seconds, cpus):
-    """Numbered calls of this thread, every 10 ms. Returns when each was made, and the longest time between two."""
+    """Numbered calls of this thread, every 10 ms. Returns when each was made."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cpus)
     call, times = ctypes.CDLL(None).syscall, []
@@ -246,7 +283,7 @@ def call_for(seconds, cpus):
         call(GETPPID, ctypes.c_ulong(len(times) - 1), *[ctypes.c_ulong(0)] * 5)  # a record that ends with zeroes
         time.sleep(0.01)
     os.sched_setaffinity(0, before)
-    return times, max(b - a for a, b in zip(times, times[1:]))
+    return times
 
 
 def numbers_in(millrace, path, recover):
@@ -265,21 +302,23 @@ def check_committed(millrace, recorder, directory, options, cpus=None, idle=0):
     events = ['raw_syscalls:sys_enter', '--filter', f'id=={GETPPID} && common_pid=={threading.get_native_id()}']
     with (directory / 'p').open('wb') if pipe else open(os.devnull, 'wb') as out:
         process = recorder(['-a', '-e', *events, *options, *([] if pipe else ['-o', directory / 'p'])], stdout=out)
-        times, longest = call_for(2.5 + random.random(), cpus or os.sched_getaffinity(0))
-        time.sleep(idle)
-        killed = time.monotonic()
-        process.kill()
+        with load_of(os.sched_getaffinity(0), directory.with_name('load')) as longest:
+            times = call_for(2.5 + random.random(), cpus or os.sched_getaffinity(0))
+            time.sleep(idle)
+            killed = time.monotonic()
+            process.kill()
         process.wait()
     found = sorted(number for path in sorted(directory.iterdir()) for number in numbers_in(millrace, path, not pipe))
-    # For so long this thread had no CPU; the recorder's threads may have had none at another moment.
-    late = 2 * max(longest, 0.1)
+    # The recorder's threads may have waited as long at another moment.
+    late = 2 * max(*longest, 0.1)
     wanted = [number for number, made in enumerate(times) if made < killed - PROMISED_S - late]
     newest = killed - times[found[-1]] if found else math.inf
     print(f'{len(found)} of {len(times)} calls, the newest is {newest:.3f} s old; {late:.3f} s for the load of the '
           'machine')
     assert len(wanted) > 20 or late > 0.5, 'too much load to tell'
     assert len(set(found)) == len(found), 'twice'
-    assert not set(wanted) - set(found), 'missing'
+    missing = sorted(set(wanted) - set(found))
+    assert not missing, f'missing: {[f"{number}, {killed - times[number]:.3f} s old" for number in missing]}'
 
 
 @pytest.mark.parametrize('mode', COMMITTED)
