@@ -12,11 +12,11 @@ STEP = 4096 if 'asan' not in str(MILLRACE) else 8 * 4096
 DATA_ERROR = 255
 
 RECORDINGS = {  # who records, with which options; what the program is told
-    'plain': ('millrace', ['-e', 'raw_syscalls:*'], ['-t', '2', '-n', '1200']),
-    'compressed': ('millrace', ['-z', '-e', 'raw_syscalls:*'], ['-t', '2', '-n', '12000']),
-    'stacks': ('millrace', ['-e', 'raw_syscalls:sys_enter', '--call-graph', 'dwarf'], ['-t', '1', '-n', '40']),
-    'perf': ('perf', ['-m', '4M', '-e', 'raw_syscalls:*'], ['-t', '2', '-n', '1200']),
-    'perf-compressed': ('perf', ['-m', '4M', '-z', '-e', 'raw_syscalls:*'], ['-t', '2', '-n', '12000']),
+    'plain': ('millrace', ['-e', 'raw_syscalls:*'], ['-t', '2', '-n', '600']),
+    'compressed': ('millrace', ['-z', '-e', 'raw_syscalls:*'], ['-t', '2', '-n', '6000']),
+    'stacks': ('millrace', ['-e', 'raw_syscalls:sys_enter', '--call-graph', 'dwarf'], ['-t', '1', '-n', '20']),
+    'perf': ('perf', ['-m', '4M', '-e', 'raw_syscalls:*'], ['-t', '2', '-n', '600']),
+    'perf-compressed': ('perf', ['-m', '4M', '-z', '-e', 'raw_syscalls:*'], ['-t', '2', '-n', '6000']),
 }
 
 

@@ -16,8 +16,8 @@ WORK = 'import os\nfor i in range(%d):\n    os.getppid()\n    sum(range(1500))\n
 
 
 def record(program, fuse_fs, policy):
-    """Into a file system that takes 2.5 MB/s. Returns a copy of the file, what was said and what report --loss says."""
-    file = fuse_fs(errno.EIO, 1 << 40, 0.05) / 'p.data'
+    """Into a file system that takes at most 6 MB/s. Returns a copy of the file, messages and report --loss."""
+    file = fuse_fs(errno.EIO, 1 << 40, 0.02) / 'p.data'
     recorder = subprocess.run([program, 'record', f'--on-pressure={policy}', '--buffer-memory=16M', '-m', '16M',
                                '-o', file, '-e', 'syscalls:sys_enter_getppid', '--call-graph', 'dwarf',
                                '--', sys.executable, '-c', WORK],

@@ -8,8 +8,6 @@ import pytest
 
 from conftest import MILLRACE
 
-pytestmark = pytest.mark.alone
-
 USAGE = 129
 STREAM = MILLRACE.parent / 'bench' / 'stream'
 SMALL = ['--rings', '20', '--ring-size', '16K', '--duration', '0.3']
@@ -81,6 +79,7 @@ def test_slow_storage_stores_everything_too(run_stream, slow, writer):
     assert not [name for name in os.listdir(os.environ.get('TMPDIR', '/tmp')) if name.startswith('millrace-storage')]
 
 
+@pytest.mark.alone
 def test_slow_storage_has_its_rate(run_stream, slow):
     """Twice what it takes, in rings that hold little: half cannot be stored, and the rest takes its time."""
     found = bench(run_stream, *slow, '--writer', 'serial', '--load', '60', '--duration', '1')
@@ -88,6 +87,7 @@ def test_slow_storage_has_its_rate(run_stream, slow):
     assert 8 < run['mb_per_s'] < 22, run
 
 
+@pytest.mark.alone
 def test_blocks_absorb_bursts(run_stream, slow):
     """Bursts above the rate of the storage, with less than it on the whole: memory makes the difference."""
     refused(run_stream(*SMALL, '--duration', '0.01', '--writer', 'aio', status=None))

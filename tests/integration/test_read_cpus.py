@@ -59,23 +59,31 @@ def said(done):
     return done.status, done.out, done.err
 
 
-def record(millrace, programs, file, options):
-    millrace('record', '--sample-cpu', '-o', file, *options, '--', 'sh', '-c', WORK.format(programs))
+@pytest.fixture(scope='module')
+def recordings(millrace, programs, one_cpu, need_tracefs, tmp_path_factory):
+    """recordings(name) -> its path; recorded when it is asked for first."""
+    base = tmp_path_factory.mktemp('recordings')
+
+    def get(name):
+        if not (base / name).exists():
+            millrace('record', '--sample-cpu', '-o', base / name, *RECORDINGS[name],
+                     '--', 'sh', '-c', WORK.format(programs))
+        return base / name
+
+    return get
 
 
 @pytest.mark.parametrize('name', RECORDINGS)
-def test_the_same_report(millrace, run, program, programs, one_cpu, need_tracefs, tmp_path, name):
-    file = tmp_path / 'p.data'
-    record(millrace, programs, file, RECORDINGS[name])
+def test_the_same_report(run, program, recordings, one_cpu, name):
+    file = recordings(name)
     for options in REPORTS:
         report = [program, 'report', '-i', file, *options]
         assert said(run(report)) == said(run([*one_cpu, *report])), options
 
 
 @pytest.mark.parametrize('name', RECORDINGS)
-def test_the_same_text(millrace, run, program, programs, one_cpu, need_tracefs, tmp_path, name):
-    file = tmp_path / 'p.data'
-    record(millrace, programs, file, RECORDINGS[name])
+def test_the_same_text(run, program, recordings, one_cpu, name):
+    file = recordings(name)
     for options in SCRIPTS[name]:
         script = [program, 'script', '-i', file, *options]
         all_cpus = run(script, binary=True)
@@ -85,9 +93,8 @@ def test_the_same_text(millrace, run, program, programs, one_cpu, need_tracefs, 
         assert one.out or options, options
 
 
-def test_a_reader_that_goes_away(millrace, run, program, programs, one_cpu, need_tracefs, tmp_path):
-    file = tmp_path / 'p.data'
-    record(millrace, programs, file, RECORDINGS['syscalls'])
+def test_a_reader_that_goes_away(run, program, recordings, one_cpu, tmp_path):
+    file = recordings('syscalls')
     whole = run([program, 'script', '-i', file]).out
     for before in [], one_cpu:
         line = f'{{ "$@" 2>"{tmp_path}/err"; echo $? >"{tmp_path}/status"; }} | head -n 700'
@@ -97,9 +104,8 @@ def test_a_reader_that_goes_away(millrace, run, program, programs, one_cpu, need
         assert 'standard output' not in (tmp_path / 'err').read_text()
 
 
-def test_a_full_disk(millrace, run, program, programs, one_cpu, need_tracefs, tmp_path):
-    file = tmp_path / 'p.data'
-    record(millrace, programs, file, RECORDINGS['syscalls'])
+def test_a_full_disk(run, program, recordings, one_cpu):
+    file = recordings('syscalls')
     for before in [], one_cpu:
         line = '"$@" >/dev/full'
         done = run(['sh', '-c', line, 'sh', *before, program, 'script', '-i', file], status=None)
@@ -110,11 +116,9 @@ def test_a_full_disk(millrace, run, program, programs, one_cpu, need_tracefs, tm
 @pytest.mark.parametrize('command', ['report', 'script'])
 @pytest.mark.parametrize('name', ['syscalls', 'compressed'])
 @pytest.mark.parametrize('damage', ['cut', 'overwritten'])
-def test_the_same_of_a_damaged_file(millrace, run, program, programs, one_cpu, need_tracefs, tmp_path, name, damage,
-                               command):
-    file = tmp_path / 'p.data'
-    record(millrace, programs, file, RECORDINGS[name])
-    whole = bytearray(file.read_bytes())
+def test_the_same_of_a_damaged_file(run, program, recordings, one_cpu, tmp_path, name, damage, command):
+    file, whole = tmp_path / 'p.data', bytearray(recordings(name).read_bytes())
+    file.touch(0o600)
     for tenth in 3, 6, 9:
         start, size = struct.unpack_from('<QQ', whole, 40)  # of the data; see perf.data-file-format.txt
         at = start + size * tenth // 10 & ~7

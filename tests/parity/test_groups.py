@@ -26,7 +26,7 @@ def test_group_of_samples(millrace, perf, need_tracefs, tmp_path):
             record('record', '-q', '-o', file, *options, '--', *BUSY)
             theirs, ours = perf('script', '-i', file).out, millrace('script', '-i', file).out
             assert theirs and ours == theirs
-            for table in TABLES:
+            for table in TABLES[number % 2::2]:
                 assert_same_graphs(millrace('report', '--stdio', *table, '-i', file).out,
                                    theirs_of(perf, *table, '-i', file))
 

@@ -76,17 +76,16 @@ GRAPHS = [
 ]
 
 
-@pytest.fixture(scope='module', params=CASES)
-def case(request):
-    return request.param
+RECORDINGS = [f'{case} of {recorder}' for case in CASES for recorder in ('perf', 'millrace')]
 
 
-@pytest.fixture(scope='module', params=['perf', 'millrace'])
-def data(request, case, need_root, need_tracefs, perf, millrace, programs, tmp_path_factory):
+@pytest.fixture(scope='module')
+def data(request, need_root, need_tracefs, perf, millrace, programs, tmp_path_factory):
+    case, recorder = request.param.split(' of ')
     events, workload = CASES[case]
     path = tmp_path_factory.mktemp(case) / 'perf.data'
-    recorder = perf if request.param == 'perf' else millrace
-    recorder('record', *events, '-o', path, '--', *(workload or [programs / 'spin', '-t', '4', '-m', '100']))
+    {'perf': perf, 'millrace': millrace}[recorder]('record', *events, '-o', path, '--',
+                                                   *(workload or [programs / 'spin', '-t', '4', '-m', '100']))
     return path
 
 
@@ -114,7 +113,10 @@ def assert_same(left, right):
     assert left == right
 
 
-@pytest.mark.parametrize('table', TABLES, ids=' '.join)
+# Each table of five or six of the recordings, each recording in ten tables.
+@pytest.mark.parametrize('data, table', [(name, table) for number, name in enumerate(RECORDINGS)
+                                         for table in TABLES[(number + 1) % 3::3]],
+                         indirect=['data'], ids=lambda value: value if isinstance(value, str) else ' '.join(value))
 def test_file(table, data, perf, millrace):
     expected = theirs(perf, *table, '-i', data)
     assert len(expected) > 20
