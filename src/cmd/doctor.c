@@ -258,7 +258,7 @@ static void look_at_kallsyms(struct doctor *doctor)
 			   "cannot be read: kernel addresses have no names; is /proc mounted?");
 	else if (!addr && fscanf(file, "%*[^\n]\n%*[^\n]\n%llx", &addr) >= 0 && !addr)
 		doctor_add(doctor, DOCTOR_NO, "/proc/kallsyms",
-			   "tells no addresses: sysctl kernel.kptr_restrict=0 and run as root");
+			   "shows no addresses: sysctl kernel.kptr_restrict=0 and run as root");
 	else
 		doctor_add(doctor, DOCTOR_YES, "/proc/kallsyms", "kernel addresses have names");
 }

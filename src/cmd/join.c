@@ -70,7 +70,7 @@ static int check_layout(const struct join *join, const struct event_desc *event,
 	else if (attr->read_format != first->read_format)
 		what = "another format of counts";
 	else if ((attr->sample_type ^ first->sample_type) & PERF_SAMPLE_TIME)
-		what = "other ideas of time";
+		what = "another clock";
 	if (!what)
 		return 0;
 	return diag_set(reterr, -EINVAL, "%s cannot be joined: its event %s has %s than %s in %s", path, event->name,
@@ -160,8 +160,7 @@ static int check_ids(const struct join *join, const struct session *session, str
 			continue;
 		return diag_set(
 			reterr, -EINVAL,
-			"%s cannot be joined: the samples of %s have no id, by which they could be told from those of "
-			"other events",
+			"%s cannot be joined: the samples of %s have no id, which they need beside other events",
 			path_of(session), join->events[i].name);
 	}
 	return 0;

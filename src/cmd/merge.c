@@ -243,7 +243,7 @@ static int merge_run_command(int argc, char **argv)
 	int nr = argc - config.given.first;
 	log_set_level(run.options.verbose);
 	if (nr < 1) {
-		log_error("merge: of what? Name data directories or files");
+		log_error("merge needs data directories or files");
 		return COMMAND_USAGE;
 	}
 	if (sorted_file_check_path("merge", run.options.output, recordings, (size_t)nr))

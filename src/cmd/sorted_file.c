@@ -122,7 +122,7 @@ int sorted_file_check_path(const char *command, const char *output, char *const 
 	AUTO_FREE char *old = NULL;
 
 	if (!output) {
-		log_error("%s: where to? Give -o FILE", command);
+		log_error("%s needs an output file: -o FILE", command);
 		return -EINVAL;
 	}
 	if (output_path_is_pipe(output)) {

@@ -148,7 +148,7 @@ static int add_rest(struct topology *topology, enum topology_level level)
 	if (err || !cpuset_count(&rest))
 		return err;
 	cpuset_format(&rest, &text);
-	log_verbose("sysfs does not tell the %s of CPU %s: %s", names[level], buf_text(&text),
+	log_verbose("sysfs does not have the %s of CPU %s: %s", names[level], buf_text(&text),
 		    level == TOPOLOGY_CORE ? "each counts as a core of its own" : "taken together as one");
 	return 0;
 }

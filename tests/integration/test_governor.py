@@ -81,7 +81,7 @@ def actions_of(loss, kind):
 def test_level_falls_while_records_wait_and_rises_again(steer, millrace, tmp_path):
     file, plain = tmp_path / 'p.data', tmp_path / 'plain.data'
     err, made = steer(['-z22', '--buffer-memory=8M', '-o', file], 'records wait in memory to be compressed',
-                      'there is time for it again')
+                      'there is CPU time for it again')
     loss = loss_of(millrace, file)
     levels = actions_of(loss, 'level changed')
     assert levels[0][0] == 22 and levels[0][1] <= 9

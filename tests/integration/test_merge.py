@@ -176,7 +176,7 @@ def test_what_cannot_be_joined(records, millrace, tmp_path):
 def test_command_line(records, millrace, tmp_path):
     a = records / 'a'
     one_line(millrace('merge', a, status=USAGE), '-o FILE')
-    one_line(millrace('merge', '-o', tmp_path / 'out', status=USAGE), 'of what')
+    one_line(millrace('merge', '-o', tmp_path / 'out', status=USAGE), 'needs data directories')
     one_line(millrace('merge', a, '-o', a, status=USAGE), 'another -o')
     copy = tmp_path / 'x.old'
     copy.write_bytes(a.read_bytes())

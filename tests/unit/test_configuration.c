@@ -266,7 +266,7 @@ static void test_wrong(void **state)
 	bad("[record]\nall-cpus = true", "", "2: record.all-cpus: it has no default: only the command line sets it");
 	bad("[record]\nverbose = 1000000000000", "", "2: record.verbose: \"1000000000000\" is more than 9");
 	bad("[record]\nquiet = \"yes", "", "2: a quote (\") is not closed in its line");
-	bad("freq = 9", "-q", "1: a key stands before the first [section]");
+	bad("freq = 9", "-q", "1: a key before the first [section]");
 	good("freq = x", "-F 9");
 }
 

@@ -86,7 +86,7 @@ static void test_values(void **state)
 static void test_wrong(void **state)
 {
 	(void)state;
-	check("a = b", "1!a key stands");
+	check("a = b", "1!a key before");
 	check("\n[", "2!\"]\" is missi");
 	check("[]", "1!the name of ");
 	check_bytes("[a\0]", 4, "1!\"]\" is missi");

@@ -153,7 +153,7 @@ static int take_entry(struct ini *ini, struct ini_entry *ret, struct diag *reter
 	bool has_value = false;
 
 	if (!ini->section.len)
-		return bad(ini, reterr, "a key stands before the first [section]");
+		return bad(ini, reterr, "a key before the first [section]");
 	ini->key.len = 0;
 	for (; is_name(peek(ini)); step(ini))
 		put_small(&ini->key, peek(ini));

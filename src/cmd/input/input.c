@@ -205,7 +205,7 @@ void input_report_doubts(const struct machine *machine)
 		free(texts[i]);
 	}
 	if (nr > shown)
-		log_verbose("so it is with %zu further files", nr - shown);
+		log_verbose("%zu further files: the same", nr - shown);
 }
 
 void input_report_late(const struct session *session)

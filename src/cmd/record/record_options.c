@@ -165,19 +165,19 @@ static int check_history(const struct record_options *options, struct diag *rete
 	const struct rotation_spec *spec = &options->rotation;
 
 	if (spec->post_ns && !spec->history_ns)
-		return diag_set(reterr, -EINVAL, "--flight-post is for what --flight holds");
+		return diag_set(reterr, -EINVAL, "--flight-post needs --flight");
 	if (!spec->history_ns)
 		return 0;
 	if (spec->bytes || spec->period_ns || options->max_bytes)
 		return diag_set(reterr, -EINVAL,
-				"--flight writes when it is asked to: neither --switch-output=SIZE or TIME nor "
-				"--max-size go with it");
-	if (options->tail_synthesize)
-		return diag_set(reterr, -EINVAL,
-				"--flight tells what was there at its start: --tail-synthesize does not go "
+				"--flight writes on request: --switch-output=SIZE or TIME and --max-size do not go "
 				"with it");
+	if (options->tail_synthesize)
+		return diag_set(
+			reterr, -EINVAL,
+			"--flight stores the tasks and maps of its start: --tail-synthesize does not go with it");
 	if (options->output && !strcmp(options->output, "-"))
-		return diag_set(reterr, -EINVAL, "--flight writes files: it needs a name for them (-o)");
+		return diag_set(reterr, -EINVAL, "--flight writes files: name them with -o");
 	return 0;
 }
 
@@ -196,7 +196,7 @@ static int check_bundle(const struct record_options *options, struct diag *reter
 		return diag_set(reterr, -EINVAL,
 				"--bundle is for one file: --switch-output and --flight do not go with it");
 	if (options->output && !strcmp(options->output, "-"))
-		return diag_set(reterr, -EINVAL, "--bundle lies beside the file: it needs a name for it (-o)");
+		return diag_set(reterr, -EINVAL, "--bundle makes a directory beside the file: name the file with -o");
 	return 0;
 }
 
@@ -592,13 +592,13 @@ const struct option record_option_table[] = {
 	 .set = set_filter,
 	 .offset = AT(events),
 	 .flags = OPTION_NO_NEGATE | OPTION_NO_DEFAULT,
-	 .help = "Only hits of the tracepoints of the last -e for which this is true: 'prev_pid == 0 || next_pid > "
+	 .help = "Only events of the tracepoints of the last -e for which this is true: 'prev_pid == 0 || next_pid > "
 		 "100'"},
 	{.name = "exclude-perf",
 	 .set = set_exclude_perf,
 	 .offset = AT(events),
 	 .flags = OPTION_NO_NEGATE | OPTION_NO_DEFAULT,
-	 .help = "Only hits of the tracepoints of the last -e that are not the recorder's own"},
+	 .help = "Only events of the tracepoints of the last -e that are not the recorder's own"},
 	{.letter = 'F',
 	 .name = "freq",
 	 .arg = "HZ",
@@ -669,7 +669,7 @@ const struct option record_option_table[] = {
 	 .set = option_set_flag,
 	 .offset = AT(target.all_cpus),
 	 .flags = OPTION_NO_DEFAULT,
-	 .group = "Of whom",
+	 .group = "Which tasks and CPUs",
 	 .help = "Everything that runs, on all CPUs"},
 	{.letter = 'C',
 	 .name = "cpu",
@@ -684,7 +684,7 @@ const struct option record_option_table[] = {
 	 .set = option_set_string,
 	 .offset = AT(target.pids),
 	 .flags = OPTION_NO_NEGATE | OPTION_NO_DEFAULT,
-	 .help = "Running processes, with all their threads and the children to come"},
+	 .help = "Running processes, with all their threads and future children"},
 	{.letter = 't',
 	 .name = "tid",
 	 .arg = "TID,…",
@@ -831,7 +831,7 @@ const struct option record_option_table[] = {
 	 .set = option_set_path,
 	 .offset = AT(output),
 	 .flags = OPTION_NO_NEGATE,
-	 .group = "Where to, and how",
+	 .group = "Output",
 	 .help = "Default: perf.data. One that exists is kept as FILE.old. \"-\": to standard output, as a pipe"},
 	{.name = "switch-output",
 	 .arg = "WHEN",
@@ -860,7 +860,7 @@ const struct option record_option_table[] = {
 	 .set = set_history_post,
 	 .offset = AT(rotation.post_ns),
 	 .flags = OPTION_NO_NEGATE,
-	 .help = "And what comes within TIME after that"},
+	 .help = "And the records of TIME after the request"},
 	{.name = "switch-max-files",
 	 .arg = "N",
 	 .set = option_set_u64,
@@ -1003,7 +1003,7 @@ const struct option record_option_table[] = {
 	 .set = option_set_flag,
 	 .offset = AT(no_build_ids),
 	 .flags = OPTION_NO_NEGATE,
-	 .help = "Do not look up the build-ids of what was hit: a faster end, but symbols "
+	 .help = "Do not look up the build-ids of the sampled objects: a faster end, but symbols "
 		 "may not be found later"},
 	{.name = "sync",
 	 .arg = "SECONDS",
@@ -1027,11 +1027,11 @@ const struct option record_option_table[] = {
 	{.name = "buildid-all",
 	 .set = option_set_flag,
 	 .offset = AT(all_build_ids),
-	 .help = "The build-ids of all objects that were mapped, hit or not"},
+	 .help = "The build-ids of all objects that were mapped, sampled or not"},
 	{.name = "bundle",
 	 .set = option_set_flag,
 	 .offset = AT(bundle),
-	 .help = "Copy the objects that were hit, with their debug information, and the kernel's symbols into the "
+	 .help = "Copy the sampled objects, with their debug information, and the kernel's symbols into the "
 		 "directory "
 		 "FILE.bundle: report and script on another machine look there first"},
 	{.name = "buildid-mmap",
@@ -1089,7 +1089,7 @@ const struct option record_option_table[] = {
 	 .offset = AT(verbose),
 	 .family = "talk",
 	 .flags = OPTION_NO_NEGATE,
-	 .help = "Tell what is done; twice: in detail"},
+	 .help = "Print what is done; twice: in detail"},
 
 	/* Of perf record, and not here: refused by name. */
 	{.letter = 'S',

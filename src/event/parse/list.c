@@ -184,7 +184,7 @@ char *event_derived_name(const struct perf_event_attr *attr)
 static int check_tracepoints(const struct event_list *list, const char *option, struct diag *reterr)
 {
 	if (!list->nr)
-		return diag_set(reterr, -EINVAL, "%s stands behind the -e of the tracepoints that it is for", option);
+		return diag_set(reterr, -EINVAL, "%s must follow the -e of its tracepoints", option);
 	for (size_t i = list->last_text; i < list->nr; i++)
 		if (!list->events[i].tracepoint_system)
 			return diag_set(

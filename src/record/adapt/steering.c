@@ -40,21 +40,23 @@ static void carry_out(struct steering *steering, const struct governor_action *a
 	case LEDGER_LEVEL_CHANGED:
 		pack_pool_set_level(steering->pool, (int)action->to);
 		log_verbose("compression: level %d instead of %d: %s", (int)action->to, (int)action->from,
-			    action->to > action->from            ? "there is time for it again"
+			    action->to > action->from            ? "there is CPU time for it again"
 			    : steering->governor.is_memory_short ? "records wait in memory to be compressed"
 								 : "--max-cpu");
 		break;
 	case LEDGER_POLL_INTERVAL:
 		reader_control_pace(steering->readers, (unsigned)(action->to / 1000000));
-		log_verbose("rings are visited every %d ms (0: when they wake us), not every %d, for --max-cpu",
-			    (int)(action->to / 1000000), (int)(action->from / 1000000));
+		log_verbose(
+			"rings are visited every %d ms (0: when they wake the recorder), not every %d, for --max-cpu",
+			(int)(action->to / 1000000), (int)(action->from / 1000000));
 		break;
 	case LEDGER_FAST_POLL:
 		atomic_store_explicit(&steering->readers->hurry_ms, (unsigned)(action->to / 1000000),
 				      memory_order_relaxed);
-		log_verbose(action->to
-				    ? "rings are visited every ms, before they wake us: some were found nearly full"
-				    : "rings are visited when they wake us again: none was found nearly full any more");
+		log_verbose(action->to ? "rings are visited every ms, before they wake the recorder: some were found "
+					 "nearly full"
+				       : "rings are visited when they wake the recorder again: none was found nearly "
+					 "full any more");
 		break;
 	default: /* others are others' */ break;
 	}

@@ -107,9 +107,7 @@ static int remove_old(const char *old, bool by_directory, struct diag *reterr)
 		return by_directory && unlink(old) ? diag_set(reterr, -errno, "%s: %s", old, strerror(errno)) : 0;
 	if (count_parts(old) < 0)
 		return diag_set(reterr, -EISDIR,
-				"%s is a directory and no recording: it is in the way of what was recorded "
-				"before",
-				old);
+				"%s is a directory and no recording: the earlier recording cannot get this name", old);
 	remove_recording(old);
 	return 0;
 }

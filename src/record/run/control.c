@@ -160,7 +160,7 @@ static void refuse(struct control *control, const char *why, const char *what, u
 	if ((*nr_refused)++ < LOGGED)
 		log_error("--control: %s: \"%s\"", why, text);
 	else if (*nr_refused == LOGGED + 1)
-		log_error("--control: further errors are not told");
+		log_error("--control: further errors are not reported");
 }
 
 static enum control_request enable(struct control *control, struct eventset *set, const char *name, bool on,

@@ -62,7 +62,7 @@ static void close_dir(DIR **dir)
 static int no_such(const char *what, pid_t id, struct diag *reterr)
 {
 	if (access("/proc/self", F_OK))
-		return diag_set(reterr, -ESRCH, "%s %d: /proc, which tells of tasks, is not mounted", what, id);
+		return diag_set(reterr, -ESRCH, "%s %d: /proc, where tasks are listed, is not mounted", what, id);
 	return diag_set(reterr, -ESRCH, "%s %d does not exist", what, id);
 }
 
@@ -102,7 +102,7 @@ static int resolve_cpus(const char *list, struct target *target, struct diag *re
 	int err = cpuset_online(&online);
 
 	if (err)
-		return diag_set(reterr, err, "cannot tell which CPUs are online: %s", strerror(-err));
+		return diag_set(reterr, err, "cannot read which CPUs are online: %s", strerror(-err));
 	if (!list) {
 		target->cpus = online;
 		online = (struct cpuset){0};
