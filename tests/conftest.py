@@ -60,7 +60,7 @@ def threads_of(pid, number):
 
 def stat_of(pid):
     """What /proc/PID/stat says behind the name: the state first, then the parent; see proc(5)."""
-    return pathlib.Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
+    return pathlib.Path(f'/proc/{pid}/stat').read_text(errors='replace').rpartition(')')[2].split()
 
 
 def cpu_seconds(pid):

@@ -40,11 +40,19 @@ static int copy_bytes(int from, int to)
 	return -ENOMEM;
 }
 
+/* The main file of the new directory is there, and empty. */
+static int open_part(int dir, const char *name)
+{
+	bool main = strcmp(name, "data") == 0;
+
+	return openat(dir, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | (main ? 0 : O_CREAT | O_EXCL), 0600);
+}
+
 /* One file of a directory. */
 static int copy_part(int from_dir, int to_dir, const char *name, struct diag *reterr)
 {
 	AUTO_FD int from = openat(from_dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	AUTO_FD int to = from < 0 ? -1 : openat(to_dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	AUTO_FD int to = from < 0 ? -1 : open_part(to_dir, name);
 	int err = to < 0 ? -errno : copy_bytes(from, to);
 
 	return err ? diag_set(reterr, err, "cannot copy %s: %s", name, strerror(-err)) : 0;
@@ -54,13 +62,16 @@ static int copy_directory(const char *from, const char *to, struct diag *reterr)
 {
 	struct output_path dest = {.fd = -1};
 	AUTO_FD int to_dir = -1;
-	int err = output_path_open_directory(to, &dest, reterr);
+	AUTO_FREE char *path = NULL;
+	int err = output_path_resolve(to, &path, reterr);
 
+	if (!err)
+		err = output_path_open_directory(path, &dest, reterr);
 	if (err)
 		return err;
 	output_path_close(&dest);
 	DIR *dir = opendir(from);
-	to_dir = open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	to_dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (!dir || to_dir < 0)
 		err = diag_set(reterr, -errno, "cannot copy %s to %s: %s", from, to, strerror(errno));
 	for (struct dirent *entry; !err && (entry = readdir(dir));)
@@ -160,8 +171,8 @@ static void report_result(const char *path, const struct recover_result *result)
 
 static int recover(const struct recover_options *options, const char *path, int argc, char **argv)
 {
+	AUTO_FREE char *found = NULL;
 	struct recover_params params = {
-		.path = options->output ? options->output : path,
 		.build_ids = !options->no_build_ids,
 		.force = options->force,
 		.index = options->index,
@@ -172,6 +183,9 @@ static int recover(const struct recover_options *options, const char *path, int 
 	struct diag diag = {0};
 	int err = options->output ? recover_copy(path, options->output, &diag) : 0;
 
+	if (!err)
+		err = output_path_resolve(options->output ? options->output : path, &found, &diag);
+	params.path = found;
 	if (!err)
 		err = recover_recording(&params, &result, &diag);
 	if (err) {

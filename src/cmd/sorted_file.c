@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/diag.h"
@@ -29,9 +29,12 @@ int sorted_file_open(const char *path, const struct event_desc *events, size_t n
 		buf_fini(&file.pending);
 		return diag_set(reterr, err, "out of memory");
 	}
-	err = output_path_open(path, &file.dest, reterr);
+	err = output_path_resolve(path, &file.path, reterr);
+	if (!err)
+		err = output_path_open(file.path, &file.dest, reterr);
 	if (err) {
 		buf_fini(&file.pending);
+		free(file.path);
 		return err;
 	}
 	*ret = file;
@@ -101,12 +104,13 @@ int sorted_file_close(struct sorted_file *file)
 {
 	struct stat st;
 
-	if (!file->dest.path)
+	if (!file->path)
 		return 0;
 	/* A device is not ours to remove. */
 	if (!file->finished && fstat(file->dest.fd, &st) == 0 && S_ISREG(st.st_mode))
-		unlink(file->dest.path);
+		output_path_remove(file->path);
 	buf_fini(&file->pending);
+	free(take_ptr(file->path));
 	return output_path_close(&file->dest);
 }
 

@@ -20,6 +20,7 @@ struct perf_event_header;
 
 struct sorted_file {
 	struct output_path dest;
+	char *path; /* heap; that dest borrows */
 	struct file_header header;
 	struct buf pending;      /* bytes to be written */
 	uint64_t data_bytes;     /* of all records so far */

@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/diag.h"
 #include "base/fd.h"
+#include "base/file_place.h"
 #include "base/log.h"
 #include "cmd/cli/command.h"
 #include "cmd/input/input.h"
@@ -214,17 +216,44 @@ static int write_page(struct flame *flame, FILE *to)
 	return err;
 }
 
+/* The page is complete before it replaces what has its name. -errno and why. */
+static int write_file(const char *path, const char *text, size_t len, struct diag *reterr)
+{
+	AUTO_FILE_PLACE struct file_place place = {.dir_fd = -1};
+	char temporary[FILE_PLACE_TEMPORARY_ROOM];
+	int err = file_place_find(path, &place, reterr);
+
+	if (err)
+		return err;
+	bool special = place.exists && !S_ISREG(place.st.st_mode) && !S_ISLNK(place.st.st_mode);
+	int fd = special ? file_place_open(&place, O_WRONLY) : file_place_create_temporary(&place, temporary);
+	if (fd < 0)
+		return diag_set(reterr, fd, "%s: %s", path, strerror(-fd));
+	err = fd_write(fd, text, len);
+	if (close(fd) && !err)
+		err = -errno;
+	if (!err && !special)
+		err = file_place_rename(&place, temporary);
+	if (err && !special)
+		file_place_discard(&place, temporary);
+	return err ? diag_set(reterr, err, "%s: %s", path, strerror(-err)) : 0;
+}
+
 static int write_text(const struct flame_options *options, const char *text, size_t len)
 {
 	const char *path = options->output ? options->output : "flame.html";
-	bool standard = strcmp(path, "-") == 0;
-	int fd = standard ? STDOUT_FILENO : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	int err = fd < 0 ? -errno : fd_write(fd, text, len);
+	struct diag diag = {0};
+	int err;
 
-	if (fd >= 0 && !standard && close(fd) && !err)
-		err = -errno;
+	if (strcmp(path, "-")) {
+		err = write_file(path, text, len, &diag);
+	} else {
+		err = fd_write(STDOUT_FILENO, text, len);
+		if (err)
+			diag_set(&diag, err, "standard output: %s", strerror(-err));
+	}
 	if (err)
-		log_error("%s: %s", path, strerror(-err));
+		log_error("%s", diag.text);
 	return err;
 }
 

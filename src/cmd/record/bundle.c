@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,79 +18,85 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/fd.h"
+#include "base/file_place.h"
 #include "base/span.h"
 #include "perfdata/object_id.h"
 #include "read/session.h"
 
 enum { KALLSYMS_MAX_BYTES = 1 << 28 };
 
-/* One object. Paths are on the heap. */
+/* One object. */
 struct copy {
-	const char *bundle;
+	int bundle_fd;
 	const char *name; /* as it is called in the recording */
 	char id[2 * BUILD_ID_MAX_BYTES + 1];
 };
 
-static int make_directories(char *path)
+/* A directory below `at`, and those above it, made where they are not: an fd, or -errno. */
+static int make_directories(int at, const char *path)
 {
-	for (char *slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
-		if (slash)
-			*slash = '\0';
-		bool failed = mkdir(path, 0700) && errno != EEXIST;
-		if (slash)
-			*slash = '/';
-		if (failed)
+	AUTO_FD int dir = fcntl(at, F_DUPFD_CLOEXEC, 0);
+	char name[NAME_MAX + 1];
+
+	while (dir >= 0) {
+		path += strspn(path, "/");
+		size_t len = strcspn(path, "/");
+		if (!len)
+			return take_fd(&dir);
+		if (len >= sizeof(name))
+			return -ENAMETOOLONG;
+		memcpy(name, path, len);
+		name[len] = '\0';
+		if (mkdirat(dir, name, 0700) && errno != EEXIST)
 			return -errno;
-		if (!slash)
-			return 0;
+		int next = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (next < 0)
+			return -errno;
+		close(dir);
+		dir = next;
+		path += len;
 	}
+	return -errno;
 }
 
-/* The directory of an object, made; on the heap. NULL: *ret is -errno. */
-static char *copy_directory(const struct copy *copy, int *ret)
+/* The directory of an object, made: an fd, or -errno. */
+static int copy_directory(const struct copy *copy)
 {
-	char *path;
+	AUTO_FREE char *path = NULL;
 
-	*ret = -ENOMEM;
-	if (asprintf(&path, "%s%s%s/%s", copy->bundle, copy->name[0] == '/' ? "" : "/", copy->name, copy->id) < 0)
-		return NULL;
-	*ret = make_directories(path);
-	if (!*ret)
-		return path;
-	free(path);
-	return NULL;
+	if (asprintf(&path, "%s/%s", copy->name, copy->id) < 0)
+		return -ENOMEM;
+	return make_directories(copy->bundle_fd, path);
 }
 
 /* .build-id/xx/rest -> ../../NAME/ID */
 static int copy_link(const struct copy *copy)
 {
-	AUTO_FREE char *directory = NULL, *link = NULL, *target = NULL;
+	AUTO_FREE char *directory = NULL, *target = NULL;
 
-	if (asprintf(&directory, "%s/.build-id/%.2s", copy->bundle, copy->id) < 0)
-		return -ENOMEM;
-	if (asprintf(&link, "%s/%s", directory, copy->id + 2) < 0)
+	if (asprintf(&directory, ".build-id/%.2s", copy->id) < 0)
 		return -ENOMEM;
 	if (asprintf(&target, "../..%s%s/%s", copy->name[0] == '/' ? "" : "/", copy->name, copy->id) < 0)
 		return -ENOMEM;
-	int err = make_directories(directory);
-	return err || symlink(target, link) == 0 || errno == EEXIST ? err : -errno;
+	AUTO_FD int dir = make_directories(copy->bundle_fd, directory);
+	if (dir < 0)
+		return dir;
+	return symlinkat(target, dir, copy->id + 2) && errno != EEXIST ? -errno : 0;
 }
 
-static int create(const char *directory, const char *leaf)
+/* A new file, instead of one that an earlier recording of this name has left. */
+static int create(int directory_fd, const char *leaf)
 {
-	AUTO_FREE char *path = NULL;
-
-	if (asprintf(&path, "%s/%s", directory, leaf) < 0)
-		return -ENOMEM;
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (unlinkat(directory_fd, leaf, 0) && errno != ENOENT)
+		return -errno;
+	int fd = openat(directory_fd, leaf, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	return fd < 0 ? -errno : fd;
 }
 
 static int copy_bytes(const struct copy *copy, const char *leaf, int from)
 {
-	int err;
-	AUTO_FREE char *directory = copy_directory(copy, &err);
-	AUTO_FD int to = directory ? create(directory, leaf) : err;
+	AUTO_FD int directory = copy_directory(copy);
+	AUTO_FD int to = directory < 0 ? directory : create(directory, leaf);
 	ssize_t moved = 1;
 
 	while (to >= 0 && moved > 0)
@@ -100,14 +107,13 @@ static int copy_bytes(const struct copy *copy, const char *leaf, int from)
 /* procfs has no pages that could be sent. */
 static int copy_kallsyms(const struct copy *copy)
 {
-	int err;
 	AUTO_BUF struct buf text = {0};
-	AUTO_FREE char *directory = copy_directory(copy, &err);
-	AUTO_FD int to = directory ? create(directory, "kallsyms") : err;
+	AUTO_FD int directory = copy_directory(copy);
+	AUTO_FD int to = directory < 0 ? directory : create(directory, "kallsyms");
 
 	if (to < 0)
 		return to;
-	err = fd_slurp("/proc/kallsyms", KALLSYMS_MAX_BYTES, &text);
+	int err = fd_slurp("/proc/kallsyms", KALLSYMS_MAX_BYTES, &text);
 	return err ? err : fd_write(to, buf_span(&text).ptr, buf_span(&text).len);
 }
 
@@ -150,6 +156,26 @@ static int keep(struct dso_table *dsos, struct copy *copy, const struct build_id
 	return err ? err : copy_link(copy);
 }
 
+/* The directory of that name; one that is there already is used when nobody else can have put anything into it. An fd,
+ * or -errno and why. */
+static int open_bundle(const char *path, struct diag *reterr)
+{
+	AUTO_FILE_PLACE struct file_place place = {.dir_fd = -1};
+	struct stat st;
+	int err = file_place_find(path, &place, reterr);
+
+	if (err)
+		return err;
+	if (mkdirat(place.dir_fd, place.name, 0700) && errno != EEXIST)
+		return diag_set(reterr, -errno, "%s: %s", path, strerror(errno));
+	AUTO_FD int fd = openat(place.dir_fd, place.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st))
+		return diag_set(reterr, -errno, "%s: %s", path, strerror(errno));
+	if (st.st_uid != geteuid() || (st.st_mode & 022))
+		return diag_set(reterr, -EPERM, "%s is there already, and others can write to it: remove it", path);
+	return take_fd(&fd);
+}
+
 int bundle_make(const char *path, struct bundle_result *ret, struct diag *reterr)
 {
 	struct session *session;
@@ -164,12 +190,13 @@ int bundle_make(const char *path, struct bundle_result *ret, struct diag *reterr
 	int err = session_open(path, SESSION_FORCE, &session, reterr);
 	if (err)
 		return err;
-	if (mkdir(bundle, 0700) && errno != EEXIST)
-		err = diag_set(reterr, -errno, "%s: %s", bundle, strerror(errno));
+	AUTO_FD int bundle_fd = open_bundle(bundle, reterr);
+	if (bundle_fd < 0)
+		err = bundle_fd;
 	struct cursor at =
 		cursor_over(!err && session_feature(session, FEATURE_BUILD_ID, &records) ? records : (struct span){0});
 	while (!err && build_id_decode(&at, &entry) == 1) {
-		struct copy copy = {.bundle = bundle, .name = entry.path};
+		struct copy copy = {.bundle_fd = bundle_fd, .name = entry.path};
 		/* Their symbols are among the kernel's. */
 		if ((entry.misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL &&
 		    strcmp(entry.path, "[kernel.kallsyms]") != 0)

@@ -2,7 +2,6 @@
 #include "record/output/data_files.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "record/drain/thread_spec.h"
+#include "record/output/output_path.h"
 #include "record/output/record_end.h"
 #include "record/setup/eventset.h"
 #include "stream/lanes.h"
@@ -54,9 +54,9 @@ static int open_file(const struct data_files_params *params, size_t ring, struct
 		file->path = NULL;
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	}
-	file->fd = open(file->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	file->fd = output_path_create_part(file->path, reterr);
 	if (file->fd < 0)
-		return diag_set(reterr, -errno, "cannot create %s: %s", file->path, strerror(errno));
+		return file->fd;
 	struct engine_output output = {
 		.fd = file->fd,
 		.path = file->path,

@@ -15,31 +15,53 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/diag.h"
+#include "base/file_place.h"
+#include "base/log.h"
 
 static bool is_fifo(const struct stat *st)
 {
 	return S_ISFIFO(st->st_mode) || S_ISSOCK(st->st_mode);
 }
 
+static bool is_standard_output(const char *path)
+{
+	return strcmp(path, "-") == 0;
+}
+
 bool output_path_is_pipe(const char *path)
 {
 	struct stat st;
+	AUTO_FILE_PLACE struct file_place place = {.dir_fd = -1};
 
-	if (path && !strcmp(path, "-"))
-		return true;
-	if (path)
-		return stat(path, &st) == 0 && is_fifo(&st);
-	return fstat(STDOUT_FILENO, &st) == 0 && S_ISFIFO(st.st_mode);
+	if (!path)
+		return fstat(STDOUT_FILENO, &st) == 0 && S_ISFIFO(st.st_mode);
+	return is_standard_output(path) ||
+	       (file_place_find(path, &place, NULL) == 0 && place.exists && is_fifo(&place.st));
 }
 
 bool output_path_is_stdout(const char *path)
 {
 	struct stat st, out;
 
-	if (!path || !strcmp(path, "-"))
+	if (!path || is_standard_output(path))
 		return output_path_is_pipe(path);
 	return stat(path, &st) == 0 && fstat(STDOUT_FILENO, &out) == 0 && !S_ISCHR(st.st_mode) &&
 	       st.st_dev == out.st_dev && st.st_ino == out.st_ino;
+}
+
+int output_path_resolve(const char *path, char **ret, struct diag *reterr)
+{
+	AUTO_FILE_PLACE struct file_place place = {.dir_fd = -1};
+	bool standard = path ? is_standard_output(path) : output_path_is_pipe(NULL);
+	int err = standard ? 0 : file_place_find(path ? path : "perf.data", &place, reterr);
+
+	if (err)
+		return err;
+	char *found = standard ? strdup("-") : take_ptr(place.path);
+	if (!found)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	*ret = found;
+	return 0;
 }
 
 static void close_dir(DIR **dir)
@@ -56,10 +78,21 @@ static bool is_part(const struct dirent *entry)
 	return !strcmp(name, "header") || !strcmp(name, "data") || !strncmp(name, "data.", 5);
 }
 
-/* The files of a directory that is a recording; -EISDIR: it is something else. */
-static int count_parts(const char *path)
+/* NULL: errno says why. */
+static DIR *open_directory(int at, const char *name)
 {
-	__attribute__((cleanup(close_dir))) DIR *dir = opendir(path);
+	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (fd >= 0 && !dir)
+		close(fd);
+	return dir;
+}
+
+/* The files of a directory that is a recording; -EISDIR: it is something else. */
+static int count_parts(int at, const char *name)
+{
+	__attribute__((cleanup(close_dir))) DIR *dir = open_directory(at, name);
 	int nr = 0;
 
 	if (!dir)
@@ -74,142 +107,188 @@ static int count_parts(const char *path)
 	return nr;
 }
 
-static void remove_recording(const char *path)
+static void remove_recording(int at, const char *name)
 {
-	__attribute__((cleanup(close_dir))) DIR *dir = opendir(path);
+	__attribute__((cleanup(close_dir))) DIR *dir = open_directory(at, name);
 
 	for (struct dirent *entry; dir && (entry = readdir(dir));)
 		if (is_part(entry))
 			unlinkat(dirfd(dir), entry->d_name, 0);
-	rmdir(path); /* what is left keeps it: renaming tells */
+	unlinkat(at, name, AT_REMOVEDIR); /* what is left keeps it: renaming tells */
 }
 
 void output_path_remove(const char *path)
 {
-	struct stat st;
+	AUTO_FILE_PLACE struct file_place place = {.dir_fd = -1};
 
-	if (lstat(path, &st))
+	if (file_place_find(path, &place, NULL) || !place.exists || place.descriptor)
 		return;
-	if (S_ISDIR(st.st_mode))
-		remove_recording(path);
+	if (S_ISDIR(place.st.st_mode))
+		remove_recording(place.dir_fd, place.name);
 	else
-		unlink(path);
+		unlinkat(place.dir_fd, place.name, 0);
 }
 
 /* Makes room for the name, but not by removing a directory that is no recording. */
-static int remove_old(const char *old, bool by_directory, struct diag *reterr)
+static int remove_old(const struct file_place *place, const char *old, bool by_directory, struct diag *reterr)
 {
 	struct stat st;
 
-	if (lstat(old, &st))
+	if (fstatat(place->dir_fd, old, &st, AT_SYMLINK_NOFOLLOW))
 		return 0;
 	if (!S_ISDIR(st.st_mode))
-		return by_directory && unlink(old) ? diag_set(reterr, -errno, "%s: %s", old, strerror(errno)) : 0;
-	if (count_parts(old) < 0)
+		return by_directory && unlinkat(place->dir_fd, old, 0)
+			       ? diag_set(reterr, -errno, "%s.old: %s", place->path, strerror(errno))
+			       : 0;
+	if (count_parts(place->dir_fd, old) < 0)
 		return diag_set(reterr, -EISDIR,
-				"%s is a directory and no recording: the earlier recording cannot get this name", old);
-	remove_recording(old);
+				"%s.old is a directory and no recording: the earlier recording cannot get this name",
+				place->path);
+	remove_recording(place->dir_fd, old);
 	return 0;
 }
 
-/* A link to a recording stays, and what it leads to is kept beside that; not /dev/stdout and the like. */
-static char *follow_link(const char *path)
+/* What was recorded before, or a link that is not followed, is kept, one generation of it. A device is simply used, and
+ * an empty file replaced. */
+static int keep_old(const struct file_place *place, struct diag *reterr)
 {
-	struct stat st;
-	bool link = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+	AUTO_FREE char *old = NULL;
+	mode_t mode = place->exists ? place->st.st_mode : 0;
 
-	return link && strncmp(path, "/dev/", 5) && strncmp(path, "/proc/", 6) ? realpath(path, NULL) : NULL;
-}
-
-/* What was recorded before is kept, one generation of it. A device or an empty file is simply used. */
-static int keep_old(const char *path, struct diag *reterr)
-{
-	AUTO_FREE char *old = NULL, *behind = follow_link(path);
-	struct stat st;
-
-	if (behind)
-		path = behind;
-	if (lstat(path, &st) || !(S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && st.st_size)))
+	if (!S_ISDIR(mode) && !S_ISLNK(mode) && !(S_ISREG(mode) && place->st.st_size))
 		return 0;
-	if (S_ISDIR(st.st_mode) && count_parts(path) <= 0)
-		return diag_set(reterr, -EISDIR, "%s is a directory and no recording: give the name of a file", path);
-	if (asprintf(&old, "%s.old", path) < 0) {
+	if (S_ISDIR(mode) && count_parts(place->dir_fd, place->name) <= 0)
+		return diag_set(reterr, -EISDIR, "%s is a directory and no recording: give the name of a file",
+				place->path);
+	if (asprintf(&old, "%s.old", place->name) < 0) {
 		old = NULL;
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	}
-	int err = remove_old(old, S_ISDIR(st.st_mode), reterr);
+	int err = remove_old(place, old, S_ISDIR(mode), reterr);
 	if (err)
 		return err;
-	if (rename(path, old))
-		return diag_set(reterr, -errno, "cannot keep %s as %s: %s", path, old, strerror(errno));
+	if (renameat(place->dir_fd, place->name, place->dir_fd, old))
+		return diag_set(reterr, -errno, "cannot keep %s as %s.old: %s", place->path, place->path,
+				strerror(errno));
+	if (S_ISLNK(mode))
+		log_note("%s was a link of another user: it is not followed, and is now called %s.old", place->path,
+			 place->path);
 	return 0;
 }
 
-static int open_error(const char *path, int err, struct diag *reterr)
+static int create_error(const char *path, int err, struct diag *reterr)
 {
-	AUTO_FREE char *dir = strdup(path);
-	char *slash = dir ? strrchr(dir, '/') : NULL;
-
-	if (slash && err == -ENOENT) {
-		*slash = '\0';
-		const char *parent = slash == dir ? "/" : dir;
-		if (access(parent, F_OK)) /* /proc is there, and takes no files */
-			return diag_set(reterr, err, "cannot create %s: directory %s does not exist", path, parent);
-	}
 	return diag_set(reterr, err, "cannot create %s: %s", path, strerror(-err));
+}
+
+/* The file is made before what was recorded before is touched: one that cannot be made has changed nothing. */
+static int create_file(const struct file_place *place, struct diag *reterr)
+{
+	char temporary[FILE_PLACE_TEMPORARY_ROOM];
+	AUTO_FD int fd = file_place_create_temporary(place, temporary);
+
+	if (fd < 0)
+		return create_error(place->path, fd, reterr);
+	int err = keep_old(place, reterr);
+	if (!err) {
+		err = file_place_rename(place, temporary);
+		if (err)
+			create_error(place->path, err, reterr);
+	}
+	if (err)
+		file_place_discard(place, temporary);
+	return err ? err : take_fd(&fd);
+}
+
+/* Something that is there, and stays: a device, a named pipe, one of our own descriptors. */
+static bool is_special(const struct file_place *place)
+{
+	mode_t mode = place->st.st_mode;
+
+	return place->exists && !S_ISDIR(mode) && (place->descriptor || !(S_ISREG(mode) || S_ISLNK(mode)));
 }
 
 int output_path_open(const char *path, struct output_path *ret, struct diag *reterr)
 {
-	struct output_path dest = {.pipe = output_path_is_pipe(path), .path = path};
+	struct output_path dest = {.path = path ? path : "perf.data"};
+	AUTO_FILE_PLACE struct file_place place = {.dir_fd = -1};
 
-	if (dest.pipe && (!path || !strcmp(path, "-"))) {
+	if (path ? is_standard_output(path) : output_path_is_pipe(NULL)) {
 		if (isatty(STDOUT_FILENO))
 			return diag_set(reterr, -EINVAL, "-o -: standard output is a terminal: redirect it");
-		dest.path = "-";
-		dest.fd = STDOUT_FILENO;
-		*ret = dest;
+		*ret = (struct output_path){.fd = STDOUT_FILENO, .pipe = true, .path = "-"};
 		return 0;
 	}
-	if (!path)
-		dest.path = "perf.data";
-	if (!dest.pipe) {
-		int err = keep_old(dest.path, reterr);
-		if (err)
-			return err;
+	int err = file_place_find(dest.path, &place, reterr);
+	if (err)
+		return err;
+	dest.pipe = place.exists && is_fifo(&place.st);
+	if (is_special(&place)) {
+		/* O_CREAT: for the kernel's protected_fifos, proc_sys_fs(5), to hold. */
+		dest.fd = file_place_open(&place, dest.pipe ? O_WRONLY | O_CREAT : O_RDWR | O_TRUNC);
+		if (dest.fd < 0)
+			return create_error(dest.path, dest.fd, reterr);
+	} else {
+		dest.fd = create_file(&place, reterr);
+		if (dest.fd < 0)
+			return dest.fd;
 	}
-	dest.fd = open(dest.path, (dest.pipe ? O_WRONLY : O_RDWR) | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	if (dest.fd < 0)
-		return open_error(dest.path, -errno, reterr);
-	struct stat st;
-	if (fstat(dest.fd, &st) == 0 && S_ISREG(st.st_mode))
-		fchmod(dest.fd, 0600); /* an empty file that was there may have had another mode */
 	*ret = dest;
 	return 0;
+}
+
+/* The new directory of a place, as it was made: nobody else can have put another one there. */
+static int make_directory(const struct file_place *place, struct diag *reterr)
+{
+	struct stat st;
+
+	if (mkdirat(place->dir_fd, place->name, 0700))
+		return create_error(place->path, -errno, reterr);
+	AUTO_FD int fd = openat(place->dir_fd, place->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st))
+		return create_error(place->path, -errno, reterr);
+	if (st.st_uid != geteuid() || (st.st_mode & 077))
+		return create_error(place->path, -EPERM, reterr);
+	return take_fd(&fd);
 }
 
 int output_path_open_directory(const char *path, struct output_path *ret, struct diag *reterr)
 {
 	struct output_path dest = {.path = path ? path : "perf.data", .fd = -1};
+	AUTO_FILE_PLACE struct file_place place = {.dir_fd = -1};
 
-	int err = keep_old(dest.path, reterr);
+	int err = file_place_find(dest.path, &place, reterr);
 	if (err)
 		return err;
-	struct stat st;
-	if (lstat(dest.path, &st) == 0 && S_ISREG(st.st_mode))
-		unlink(dest.path); /* an empty file, which keep_old() leaves */
-	if (mkdir(dest.path, 0700))
-		return open_error(dest.path, -errno, reterr);
-	if (asprintf(&dest.main_path, "%s/data", dest.path) < 0)
+	err = keep_old(&place, reterr);
+	if (err)
+		return err;
+	if (place.exists && S_ISREG(place.st.st_mode) && !place.st.st_size)
+		unlinkat(place.dir_fd, place.name, 0);
+	AUTO_FD int dir_fd = make_directory(&place, reterr);
+	if (dir_fd < 0)
+		return dir_fd;
+	if (asprintf(&dest.main_path, "%s/data", place.path) < 0)
 		return diag_set(reterr, -ENOMEM, "out of memory");
-	dest.fd = open(dest.main_path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	dest.fd = openat(dir_fd, "data", O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (dest.fd < 0) {
-		err = open_error(dest.main_path, -errno, reterr);
+		err = create_error(dest.main_path, -errno, reterr);
 		free(dest.main_path);
 		return err;
 	}
 	*ret = dest;
 	return 0;
+}
+
+int output_path_create_part(const char *path, struct diag *reterr)
+{
+	AUTO_FILE_PLACE struct file_place place = {.dir_fd = -1};
+	int err = file_place_find(path, &place, reterr);
+
+	if (err)
+		return err;
+	int fd = file_place_create(&place);
+	return fd < 0 ? create_error(path, fd, reterr) : fd;
 }
 
 int output_path_close(struct output_path *dest)

@@ -28,14 +28,23 @@ bool output_path_is_pipe(const char *path);
 bool output_path_is_stdout(const char *path);
 
 /*
- * Creates the file with mode 0600. A recording that is there already, file or directory, is kept as PATH.old; behind
- * a symbolic link it is kept beside the file itself. Any other directory is left alone: -EISDIR. -errno, with path
- * and remedy in the diag.
+ * The path with the links at its end followed, as far as they may be (base/file_place.h): what files of the recording
+ * are named after; heap. "-": a pipe on standard output.
+ */
+int output_path_resolve(const char *path, char **ret, struct diag *reterr);
+
+/*
+ * Makes a new file of mode 0600. A recording that is there already, file or directory, is kept as PATH.old; behind a
+ * link of the caller's or root's it is kept beside the file itself; a link of another user is itself what is kept. Any
+ * other directory is left alone: -EISDIR. Devices and named pipes are opened. -errno, with path and remedy in the diag.
  */
 int output_path_open(const char *path, struct output_path *ret, struct diag *reterr);
 
 /* The same for a data directory, of mode 0700: fd is that of its main file. Not for pipes. */
 int output_path_open_directory(const char *path, struct output_path *ret, struct diag *reterr);
+
+/* A new file in such a directory, of mode 0600: an fd. -EEXIST: it is there. */
+int output_path_create_part(const char *path, struct diag *reterr);
 int output_path_close(struct output_path *dest);
 
 /* A recording of our own that is not wanted any more: a file, or a directory with nothing else in it. */

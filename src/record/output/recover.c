@@ -68,7 +68,7 @@ static void recovery_fini(struct recovery *rec)
 
 static int open_file(const struct recovery *rec, int dir_fd, const char *name, struct stat *ret_st, struct diag *reterr)
 {
-	int fd = openat(dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW * (dir_fd != AT_FDCWD));
+	int fd = openat(dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 
 	if (fd < 0 || fstat(fd, ret_st))
 		return diag_set(reterr, -errno, "%s: %s", name, strerror(errno));
@@ -122,8 +122,10 @@ static int open_all(struct recovery *rec, struct diag *reterr)
 {
 	struct stat st;
 
-	if (stat(rec->params->path, &st))
+	if (lstat(rec->params->path, &st))
 		return diag_set(reterr, -errno, "%s: %s", rec->params->path, strerror(errno));
+	if (S_ISLNK(st.st_mode))
+		return diag_set(reterr, -ELOOP, "%s is a link of another user: it is not followed", rec->params->path);
 	rec->directory = S_ISDIR(st.st_mode);
 	if (asprintf(&rec->main_path, rec->directory ? "%s/data" : "%s", rec->params->path) < 0) {
 		rec->main_path = NULL;

@@ -78,6 +78,7 @@ struct recording {
 	struct stage_maker *makers; /* of the stages of each output */
 	struct collector_maker collectors;
 	struct output_params common;
+	char *output_path; /* heap; where the output is, links followed */
 	struct output_file output;
 	struct rotation rotation;
 	struct topology topology; /* zeroed where one thread drains */
@@ -851,21 +852,25 @@ static void recording_fini(struct recording *rec)
 	cpu_watch_close(&rec->cpus);
 	if (rec->signal_fd >= 0)
 		close(rec->signal_fd);
+	free(rec->output_path);
 }
 
 static int open_path(struct recording *rec, struct diag *reterr)
 {
 	sigset_t blocked;
 
-	if (rec->options->rotation.history_ns) {
-		/* There is none until a snapshot is requested. */
-		rec->output.dest.path = rec->options->output ? rec->options->output : "perf.data";
+	bool named = rec->options->rotation.history_ns || rec->options->directory;
+	int err = output_path_resolve(rec->options->output || !named ? rec->options->output : "perf.data",
+				      &rec->output_path, reterr);
+	if (err)
+		return err;
+	rec->output.dest.path = rec->output_path;
+	if (rec->options->rotation.history_ns) /* there is none until a snapshot is requested */
 		return 0;
-	}
 	if (rec->options->directory)
-		return output_path_open_directory(rec->options->output, &rec->output.dest, reterr);
+		return output_path_open_directory(rec->output_path, &rec->output.dest, reterr);
 	unblock_termination_signals(rec, &blocked);
-	int err = output_path_open(rec->options->output, &rec->output.dest, reterr);
+	err = output_path_open(rec->output_path, &rec->output.dest, reterr);
 	pthread_sigmask(SIG_SETMASK, &blocked, NULL);
 	return err;
 }
