@@ -23,13 +23,15 @@ static int help(const char *name)
 	return 0;
 }
 
-/* `millrace --complete [COMMAND]`: for the shell completion and the tests that hold the man pages to the
- * tables. */
-static int complete(const char *name)
+/* `millrace --complete [COMMAND [--accepted]]`: for the shell completion and the tests that hold the man pages and
+ * docs/perf-options.md to the tables. */
+static int complete(const char *name, const char *which)
 {
 	const struct command *command = name ? command_find(name) : NULL;
 
-	if (command)
+	if (command && which && strcmp(which, "--accepted") == 0)
+		option_print_accepted(command, stdout);
+	else if (command)
 		option_print_words(command, stdout);
 	else if (!name)
 		command_print_words(stdout);
@@ -52,7 +54,7 @@ static int dispatch(int argc, char **argv)
 		return 0;
 	}
 	if (strcmp(word, "--complete") == 0)
-		return complete(argc > 2 ? argv[2] : NULL);
+		return complete(argc > 2 ? argv[2] : NULL, argc > 3 ? argv[3] : NULL);
 	command = command_find(word);
 	return command ? command->run(argc - 1, argv + 1) : command_unknown(word);
 }

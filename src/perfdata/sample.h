@@ -51,6 +51,20 @@ struct sample {
  */
 int sample_decode(const struct perf_event_attr *attr, const struct perf_event_header *record, struct sample *ret);
 
+/*
+ * The weight, and of events with PERF_SAMPLE_WEIGHT_STRUCT the latency of the instruction beside it. Source:
+ * <linux/perf_event.h>, union perf_sample_weight.
+ */
+static inline uint64_t sample_weight(const struct sample *sample)
+{
+	return sample->present & PERF_SAMPLE_WEIGHT_STRUCT ? (uint32_t)sample->weight : sample->weight;
+}
+
+static inline uint64_t sample_instruction_latency(const struct sample *sample)
+{
+	return sample->present & PERF_SAMPLE_WEIGHT_STRUCT ? (uint16_t)(sample->weight >> 32) : 0;
+}
+
 /* What tells quickly, of every sample of an event, whether it holds all its fields. */
 struct sample_shape {
 	uint32_t words_bytes; /* the record's header and the fields of one word, which come first */

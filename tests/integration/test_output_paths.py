@@ -8,7 +8,7 @@ import pytest
 
 from perfdata import PerfData
 
-NOBODY = 65534
+OTHER_USER = 65534
 RECORD = ['record', '-e', 'cpu-clock', '-o']
 
 
@@ -26,7 +26,7 @@ def foreign_link(need_root, tmp_path):
     target.write_text('precious')
     link = tmp_path / 'out'
     link.symlink_to(target)
-    os.lchown(link, NOBODY, NOBODY)
+    os.lchown(link, OTHER_USER, OTHER_USER)
     return link
 
 
@@ -84,10 +84,10 @@ def test_link_of_ones_own_is_followed(millrace, recording, tmp_path, which):
 def test_directory_link_of_another_user_that_leads_elsewhere(millrace, need_root, tmp_path):
     (tmp_path / 'of_root').mkdir()
     (tmp_path / 'theirs').mkdir()
-    os.chown(tmp_path / 'theirs', NOBODY, NOBODY)
+    os.chown(tmp_path / 'theirs', OTHER_USER, OTHER_USER)
     for name in ('of_root', 'theirs'):
         (tmp_path / f'to_{name}').symlink_to(name)
-        os.lchown(tmp_path / f'to_{name}', NOBODY, NOBODY)
+        os.lchown(tmp_path / f'to_{name}', OTHER_USER, OTHER_USER)
     done = millrace(*RECORD, tmp_path / 'to_of_root' / 'perf.data', '--', 'true', status=255)
     assert 'belongs to another user' in done.err and not list((tmp_path / 'of_root').iterdir())
     millrace(*RECORD, tmp_path / 'to_theirs' / 'perf.data', '--', 'true')
@@ -98,7 +98,7 @@ def test_empty_file_of_another_user_gives_nothing_away(millrace, need_root, tmp_
     """Who made it may have it open."""
     path = tmp_path / 'out'
     path.write_text('')
-    os.chown(path, NOBODY, NOBODY)
+    os.chown(path, OTHER_USER, OTHER_USER)
     with open(path, 'rb') as theirs:
         millrace(*RECORD, path, '--', 'true')
         assert theirs.read() == b'' and os.stat(path).st_uid == 0 and PerfData(path).end > 0
@@ -107,20 +107,20 @@ def test_empty_file_of_another_user_gives_nothing_away(millrace, need_root, tmp_
 def test_recover_does_not_follow_a_link_of_another_user(millrace, recording, foreign_link):
     os.unlink(foreign_link)
     foreign_link.symlink_to(recording)
-    os.lchown(foreign_link, NOBODY, NOBODY)
+    os.lchown(foreign_link, OTHER_USER, OTHER_USER)
     assert 'link of another user' in millrace('recover', foreign_link, status=255).err
 
 
 def test_bundle_is_not_made_behind_a_link_or_where_others_write(millrace, need_root, tmp_path):
     (tmp_path / 'of_root').mkdir()
     (tmp_path / 'out.bundle').symlink_to('of_root')
-    os.lchown(tmp_path / 'out.bundle', NOBODY, NOBODY)
+    os.lchown(tmp_path / 'out.bundle', OTHER_USER, OTHER_USER)
     record = ['record', '--bundle', '-e', 'cpu-clock', '-o', tmp_path / 'out', '--', 'true']
     done = millrace(*record, status=255)
     assert 'out.bundle' in done.err and not list((tmp_path / 'of_root').iterdir())
     os.unlink(tmp_path / 'out.bundle')
     (tmp_path / 'out.bundle').mkdir()
-    os.chown(tmp_path / 'out.bundle', NOBODY, NOBODY)
+    os.chown(tmp_path / 'out.bundle', OTHER_USER, OTHER_USER)
     assert 'others can write to it' in millrace(*record, status=255).err
     os.rmdir(tmp_path / 'out.bundle')
     millrace(*record)

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/diag.h"
-#include "base/file_place.h"
+#include "record/output/file_place.h"
 
 static char directory[] = "/tmp/file_place.XXXXXX";
 

@@ -36,7 +36,8 @@ PUBLIC = {
     'record/synth': 'synth.h',
     'record/features': 'features.h',
     'record/build_ids': 'collector.h',
-    'record/output': 'data_files.h engine.h finish.h output_file.h output_path.h prologue.h recover.h task_log.h',
+    'record/output': '''data_files.h engine.h file_place.h finish.h output_file.h output_path.h prologue.h recover.h
+                        task_log.h''',
     'record/run': 'recording.h',
     'read': 'group_split.h prefetcher.h session.h',
     'analyze/symbols': 'debug_info.h dso.h symbols.h',

@@ -14,6 +14,8 @@
 #include "analyze/symbols/debug_info.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/hash_table.h"
+#include "base/pool.h"
 #include "base/span.h"
 #include "perfdata/feature.h"
 #include "perfdata/object_id.h"
@@ -50,6 +52,8 @@ struct machine {
 	struct kernel kernel;
 	struct user_stacks *user_stacks; /* NULL: not needed yet */
 	struct debug_info *debug_info;
+	struct hash_table cgroups; /* paths, by id */
+	struct pool cgroup_paths;
 	uint64_t epoch;        /* another number after each change of what is mapped anywhere */
 	uint64_t common_epoch; /* likewise, and is not one task's alone */
 	struct lookup own;     /* of machine_task(), machine_resolve() … */
@@ -185,9 +189,11 @@ int machine_new(const struct symbol_options *options, struct session *session, s
 	machine->epoch = 1;
 	machine->own.machine = machine;
 	machine->dsos.bundle = machine->bundle = find_bundle(session);
+	machine->dsos.no_demangle = machine->options.no_demangle;
+	machine->dsos.no_demangle_kernel = !machine->options.demangle_kernel;
 	if (session)
 		learn_origin(&machine->dsos, session);
-	machine->debug_info = debug_info_new(machine->options.symfs);
+	machine->debug_info = debug_info_new(&machine->options);
 	int err = kernel_init(&machine->kernel, &machine->options, session, &machine->dsos);
 	/* The idle tasks: no record tells their name. Source: init/init_task.c */
 	machine->tasks = tasks_new(TASKS_KEEP);
@@ -212,8 +218,17 @@ void machine_free(struct machine *machine)
 	kernel_fini(&machine->kernel);
 	dso_table_fini(&machine->dsos);
 	tasks_free(machine->tasks);
+	hash_table_fini(&machine->cgroups);
+	pool_fini(&machine->cgroup_paths);
 	free(machine->bundle);
 	free(machine);
+}
+
+const char *machine_cgroup(const struct machine *machine, uint64_t id)
+{
+	const char *path = hash_table_find_item(&machine->cgroups, id);
+
+	return path ? path : "unknown";
 }
 
 struct debug_info *machine_debug_info(const struct machine *machine)
@@ -337,6 +352,19 @@ static int process_ksymbol(struct machine *machine, const struct perf_event_head
 	return kernel_symbol(&machine->kernel, address, len, name, flags & PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER);
 }
 
+/* Source: perf_event_open(2), PERF_RECORD_CGROUP: u64 id; char path[]. The first name stays. */
+static int process_cgroup(struct machine *machine, const struct perf_event_header *header)
+{
+	struct cursor at = cursor_over((struct span){header + 1, header->size - sizeof(*header)});
+	uint64_t id = cursor_u64(&at);
+	const char *name = cursor_string(&at, cursor_left(&at));
+
+	if (at.bad || hash_table_find_item(&machine->cgroups, id))
+		return 0;
+	char *path = pool_text(&machine->cgroup_paths, name, strlen(name));
+	return path ? hash_table_add(&machine->cgroups, id, path) : -ENOMEM;
+}
+
 /* What is not about one task. Records of unknown types may change anything. */
 static int process_other(struct machine *machine, const struct session_record *record)
 {
@@ -345,6 +373,7 @@ static int process_other(struct machine *machine, const struct session_record *r
 	machine->common_epoch++;
 	switch (header->type) {
 	case PERF_RECORD_KSYMBOL: return process_ksymbol(machine, header);
+	case PERF_RECORD_CGROUP: return process_cgroup(machine, header);
 	case RECORD_BUILD_ID: return learn_build_ids(machine, (struct span){header, header->size});
 	default: return 0;
 	}
@@ -399,6 +428,11 @@ void lookup_free(struct lookup *lookup)
 struct lookup *machine_lookup(struct machine *machine)
 {
 	return &machine->own;
+}
+
+const char *lookup_cgroup(const struct lookup *lookup, uint64_t id)
+{
+	return machine_cgroup(lookup->machine, id);
 }
 
 void lookup_set_read_only(struct lookup *lookup, bool read_only)
@@ -596,9 +630,10 @@ static unsigned add_recorded(struct lookup *lookup, struct task *task, const str
 static unsigned add_frame(struct machine *machine, const struct location *frame, struct location *ret, unsigned max)
 {
 	const struct symbol *functions[MAX_INLINES];
-	unsigned nr = frame->symbol ? debug_info_inlined(machine->debug_info, frame->dso, frame->symbol, frame->address,
-							 functions, max < MAX_INLINES ? max : MAX_INLINES)
-				    : 0;
+	unsigned nr = frame->symbol && !machine->options.no_inline
+			      ? debug_info_inlined(machine->debug_info, frame->dso, frame->symbol, frame->address,
+						   functions, max < MAX_INLINES ? max : MAX_INLINES)
+			      : 0;
 
 	ret[0] = *frame;
 	for (unsigned i = 0; i < nr; i++) {

@@ -56,6 +56,9 @@ struct location {
 	char level;                  /* 'k', '.', 'H', 'g', 'u': perf's [k], [.] … */
 };
 
+/* The path of a cgroup, as a record named it; "unknown": none did. Valid until machine_free(). */
+const char *machine_cgroup(const struct machine *machine, uint64_t id);
+
 /* The debug information of its objects. Valid until machine_free(). */
 struct debug_info *machine_debug_info(const struct machine *machine);
 
@@ -106,6 +109,9 @@ bool lookup_needs_update(const struct lookup *lookup);
 
 /* Another number after a change of the machine that may alter earlier results. */
 uint64_t lookup_epoch(const struct lookup *lookup);
+
+/* As machine_cgroup(). */
+const char *lookup_cgroup(const struct lookup *lookup, uint64_t id);
 
 /* As machine_task(); NULL: also when an update is needed. */
 struct task *lookup_task(struct lookup *lookup, uint32_t pid, uint32_t tid);

@@ -87,11 +87,16 @@ static int compare_dso(const struct hist_place *a, const struct hist_place *b)
 }
 
 /* By the signed distance, as perf: what is in the kernel's half comes first, and junk goes in circles. */
-static int compare_address(const struct hist_place *a, const struct hist_place *b)
+static int compare_distance(uint64_t a, uint64_t b)
 {
-	int64_t distance = (int64_t)(a->address - b->address);
+	int64_t distance = (int64_t)(a - b);
 
 	return distance < 0 ? -1 : distance > 0;
+}
+
+static int compare_address(const struct hist_place *a, const struct hist_place *b)
+{
+	return compare_distance(a->address, b->address);
 }
 
 static int compare_symbol(const struct hist_place *a, const struct hist_place *b)
@@ -128,7 +133,14 @@ static int compare_details(enum hist_column key, const struct hist_details *a, c
 	case HIST_SRCLINE: return strcmp(a->srcline, b->srcline);
 	case HIST_SRCFILE: return strcmp(a->srcfile, b->srcfile);
 	case HIST_TRACE: return strcmp(a->trace, b->trace);
-	default: return 0;
+	case HIST_WEIGHT:
+	case HIST_LOCAL_WEIGHT:
+	case HIST_INS_LAT:
+	case HIST_LOCAL_INS_LAT:
+		/* the largest first */
+		return compare_u64(b->numbers[key - HIST_WEIGHT], a->numbers[key - HIST_WEIGHT]);
+	case HIST_ADDRESS: return compare_distance(a->numbers[key - HIST_WEIGHT], b->numbers[key - HIST_WEIGHT]);
+	default: return compare_u64(a->numbers[key - HIST_WEIGHT], b->numbers[key - HIST_WEIGHT]);
 	}
 }
 
@@ -178,7 +190,12 @@ static uint64_t place_hash(const struct hist *hist, const struct hist_place *pla
 		case HIST_TID: hash = hash_mix(hash, place->tid); break;
 		case HIST_CPU: hash = hash_mix(hash, (uint64_t)(int64_t)place->cpu); break;
 		case HIST_DSO: hash = hash_mix(hash, place->dso ? strlen(dso_short_name(place->dso)) : 0); break;
-		default: hash = hash_mix(hash, (uintptr_t)place->details); break;
+		case HIST_SOCKET:
+		case HIST_TIME:
+		case HIST_SRCLINE:
+		case HIST_SRCFILE:
+		case HIST_TRACE: hash = hash_mix(hash, (uintptr_t)place->details); break;
+		default: hash = hash_mix(hash, place->details->numbers[hist->options.keys[i] - HIST_WEIGHT]); break;
 		}
 	}
 	return hash;

@@ -26,6 +26,14 @@ enum hist_column {
 	HIST_SRCLINE,
 	HIST_SRCFILE,
 	HIST_TRACE,
+	/* from here on in its numbers */
+	HIST_WEIGHT,
+	HIST_LOCAL_WEIGHT,
+	HIST_INS_LAT,
+	HIST_LOCAL_INS_LAT,
+	HIST_CGROUP,
+	HIST_CODE_PAGE_SIZE,
+	HIST_ADDRESS,
 	HIST_KEYS, /* so many keys; numbers follow */
 	HIST_CHILDREN = HIST_KEYS,
 	HIST_SELF,
@@ -52,6 +60,8 @@ struct hist_options {
 				 member… */
 };
 
+enum { HIST_NUMBERS = HIST_KEYS - HIST_WEIGHT };
+
 /* What only some keys need to know; those that no key needs are zero. Equal ones share one object. */
 struct hist_details {
 	int32_t socket;      /* -1: the recording does not tell */
@@ -59,6 +69,8 @@ struct hist_details {
 	const char *srcline; /* "file.c:7", or in place of it what there is */
 	const char *srcfile; /* "file.c"; "": unknown */
 	const char *trace;   /* the fields of the tracepoint */
+	const char *cgroup;  /* the path of numbers[HIST_CGROUP - HIST_WEIGHT], its id */
+	uint64_t numbers[HIST_NUMBERS];
 };
 
 /* What an entry is about. Strings and pointers live as long as the machine. */

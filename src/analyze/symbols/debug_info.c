@@ -62,20 +62,22 @@ struct inlined_answer {
 struct debug_info {
 	pthread_mutex_t lock; /* of all below */
 	const char *symfs;
+	bool no_demangle;
 	struct object objects[MAX_OPEN];
 	uint64_t clock;
 	struct pool pool; /* answers, their paths and symbols */
 	struct hash_table lines, inlined;
 };
 
-struct debug_info *debug_info_new(const char *symfs)
+struct debug_info *debug_info_new(const struct symbol_options *options)
 {
 	struct debug_info *info = calloc(1, sizeof(*info));
 
 	if (!info)
 		return NULL;
 	pthread_mutex_init(&info->lock, NULL);
-	info->symfs = symfs ? symfs : "";
+	info->symfs = options->symfs ? options->symfs : "";
+	info->no_demangle = options->no_demangle;
 	return info;
 }
 
@@ -329,7 +331,7 @@ bool debug_info_line(struct debug_info *info, struct dso *dso, uint64_t address,
 /* NULL: out of memory. */
 static const struct symbol *make_symbol(struct debug_info *info, const struct symbol *around, const char *name)
 {
-	AUTO_FREE char *readable = symbol_is_mangled(name) ? symbol_demangle(name) : NULL;
+	AUTO_FREE char *readable = !info->no_demangle && symbol_is_mangled(name) ? symbol_demangle(name) : NULL;
 	const char *shown = readable ? readable : name;
 
 	struct symbol *symbol = pool_take(&info->pool, sizeof(*symbol));

@@ -12,9 +12,10 @@
 struct debug_info;
 struct dso;
 struct symbol;
+struct symbol_options;
 
-/* symfs is borrowed; NULL: "". NULL: out of memory. */
-struct debug_info *debug_info_new(const char *symfs);
+/* The texts of the options are borrowed. NULL: out of memory. */
+struct debug_info *debug_info_new(const struct symbol_options *options);
 void debug_info_free(struct debug_info *info); /* NULL is fine */
 
 struct source_line {

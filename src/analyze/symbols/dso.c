@@ -125,6 +125,8 @@ struct dso *dso_find(struct dso_table *table, const char *name, const struct obj
 	dso->mapped_ns = UINT64_MAX;
 	dso->kind = kind;
 	dso->table = table;
+	dso->symbols.no_demangle =
+		kind == DSO_KERNEL || kind == DSO_MODULE ? table->no_demangle_kernel : table->no_demangle;
 	dso->next = newest;
 	if (table_put(&table->dsos, hash, dso))
 		return NULL;

@@ -19,6 +19,10 @@ struct symbol_options {
 	const char *kallsyms; /* --kallsyms FILE; NULL: /proc/kallsyms when it is this machine's, else none */
 	const char *vmlinux;  /* --vmlinux FILE; NULL: none */
 	const char *symfs;    /* --symfs DIR: where to look for the files of the recorded machine; NULL: "" */
+	bool no_inline;       /* --no-inline: a frame is one function, not those that were inlined there, too */
+	bool no_demangle;     /* --no-demangle: names as the linker has them */
+	bool demangle_kernel; /* --demangle-kernel: those of the kernel and its modules, too */
+	bool ignore_vmlinux;  /* --ignore-vmlinux: the kernel's symbols come from kallsyms */
 };
 
 struct map;
@@ -72,6 +76,8 @@ struct dso_table {
 	struct pool pool;
 	struct hash_table dsos, path_build_ids; /* by the hash of the name, the newest */
 	uint32_t nr;
+	/* Names of what is made from now on are as the linker has them: of programs; of the kernel. */
+	bool no_demangle, no_demangle_kernel;
 	struct span file_ids;       /* borrowed: FEATURE_MAPPED_FILES; ptr NULL: the recording has none */
 	bool of_this_machine;       /* files have still the device and inode that they had when mapped */
 	bool of_this_boot;          /* and devices their numbers */

@@ -189,7 +189,7 @@ void dso_load_kernel(const struct kernel_image *image)
 {
 	const struct symbol_options *options = image->options;
 
-	if (!options->kallsyms) {
+	if (!options->kallsyms && !options->ignore_vmlinux) {
 		if (options->vmlinux) {
 			if (vmlinux_load(image, options->vmlinux, NULL))
 				return;

@@ -327,7 +327,7 @@ static bool plt_target(Elf_Data *relocations, unsigned type, size_t i, const str
 
 static int add_plt_entry(struct symbols *symbols, const char *target, uint64_t start, uint64_t size)
 {
-	AUTO_FREE char *readable = symbol_is_mangled(target) ? symbol_demangle(target) : NULL;
+	AUTO_FREE char *readable = !symbols->no_demangle && symbol_is_mangled(target) ? symbol_demangle(target) : NULL;
 	char name[1024]; /* perf cuts there too */
 
 	snprintf(name, sizeof(name), "%s@plt", readable ? readable : target);

@@ -79,7 +79,7 @@ int symbols_add(struct symbols *symbols, uint64_t start, uint64_t size, enum sym
 		return -ENOMEM;
 	if (entry.end < start)
 		entry.end = UINT64_MAX;
-	entry.mangled = symbol_is_mangled(symbols_name(symbols, &entry));
+	entry.mangled = !symbols->no_demangle && symbol_is_mangled(symbols_name(symbols, &entry));
 	entry.added = ++symbols->clock;
 	symbols->entries[symbols->nr++] = entry;
 	return 0;

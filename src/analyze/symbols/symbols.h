@@ -37,6 +37,7 @@ enum { SYMBOLS_MAX = (1 << 29) - 2 };
 
 struct symbols {
 	struct pool pool;             /* what was found, and its names */
+	bool no_demangle;             /* set before the first symbol is added */
 	struct symbol_entry *entries; /* settled ones by start, then as added; then new ones */
 	size_t nr, room;
 	char *names; /* of the entries, each with its NUL */

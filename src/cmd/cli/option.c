@@ -77,8 +77,14 @@ static int parse_u64(const char *text, const char **ret_end, uint64_t *ret)
 
 int option_refuse(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
-	(void)arg, (void)negated, (void)value;
-	return diag_set(reterr, -EINVAL, "%s", option->help);
+	(void)arg, (void)value;
+	return negated ? 0 : diag_set(reterr, -EINVAL, "%s", option->help);
+}
+
+int option_accept(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	(void)option, (void)arg, (void)negated, (void)value, (void)reterr;
+	return 0;
 }
 
 int option_set_u64(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
@@ -530,4 +536,11 @@ void option_print_words(const struct command *command, FILE *to)
 			fprintf(to, "--%s\t%s%s%s\n", option->name, optional ? "[" : "", arg, optional ? "]" : "");
 	}
 	fprintf(to, "-h\t\n--help\t\n");
+}
+
+void option_print_accepted(const struct command *command, FILE *to)
+{
+	for (const struct option *option = command->options; option->set; option++)
+		if (option->set == option_accept)
+			fprintf(to, "--%s\t%s\n", option->name, option->help);
 }

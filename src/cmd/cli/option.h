@@ -46,18 +46,27 @@ int option_set_string(const struct option *, const char *arg, bool negated, void
 int option_set_path(const struct option *, const char *arg, bool negated, void *const_char_ptr, struct diag *);
 int option_set_u64(const struct option *, const char *arg, bool negated, void *uint64_value, struct diag *);
 
-/* Setter of perf's options that do not exist here: -EINVAL and the help text, which says what to use instead. */
+/*
+ * Setters of perf's options that are not there. Refused: -EINVAL and the help text, which says what to use instead; the
+ * opposite is taken, for it is so. Accepted: nothing is done, for the help text says that it is so already.
+ */
 int option_refuse(const struct option *, const char *arg, bool negated, void *value, struct diag *);
+int option_accept(const struct option *, const char *arg, bool negated, void *value, struct diag *);
 
 #define OPTION_REFUSED(letter_of, name_of, arg_of, why)                                                                \
 	{                                                                                                              \
 		.letter = letter_of, .name = name_of, .arg = arg_of, .set = option_refuse, .help = why,                \
-		.flags = OPTION_HIDDEN | OPTION_NO_NEGATE | OPTION_NO_DEFAULT                                          \
+		.flags = OPTION_HIDDEN | OPTION_NO_DEFAULT                                                             \
 	}
-#define OPTION_REFUSED_OPTIONAL(name_of, why)                                                                          \
+#define OPTION_REFUSED_OPTIONAL(letter_of, name_of, why)                                                               \
 	{                                                                                                              \
-		.name = name_of, .arg = "ARG", .set = option_refuse, .help = why,                                      \
-		.flags = OPTION_HIDDEN | OPTION_NO_NEGATE | OPTION_NO_DEFAULT | OPTION_ARG_OPTIONAL                    \
+		.letter = letter_of, .name = name_of, .arg = "ARG", .set = option_refuse, .help = why,                 \
+		.flags = OPTION_HIDDEN | OPTION_NO_DEFAULT | OPTION_ARG_OPTIONAL                                       \
+	}
+#define OPTION_ACCEPTED(letter_of, name_of, arg_of, why)                                                               \
+	{                                                                                                              \
+		.letter = letter_of, .name = name_of, .arg = arg_of, .set = option_accept, .help = why,                \
+		.flags = OPTION_HIDDEN | OPTION_NO_DEFAULT                                                             \
 	}
 
 struct command {
@@ -111,6 +120,9 @@ void option_print_help(const struct command *command, FILE *to);
 
 /* One line for each spelling that is not hidden: "--freq<TAB>HZ"; "[N]" for an optional argument, "" for none. */
 void option_print_words(const struct command *command, FILE *to);
+
+/* One line for each option that changes nothing: "--modules<TAB>why". */
+void option_print_accepted(const struct command *command, FILE *to);
 
 /* "10", "4K", "2M", "1G" (also "10B" and small letters) to bytes. -EINVAL. */
 int option_parse_size(const char *text, uint64_t *ret_bytes);

@@ -11,13 +11,13 @@
 
 #include "base/diag.h"
 #include "base/fd.h"
-#include "base/file_place.h"
 #include "base/log.h"
 #include "cmd/cli/command.h"
 #include "cmd/input/input.h"
 #include "cmd/input/loss_data.h"
 #include "cmd/report/report_samples.h"
 #include "perfdata/ledger.h"
+#include "record/output/file_place.h"
 
 enum { FIRST_BIN_NS = 10000, MAX_CPUS = 65536 };
 

@@ -56,6 +56,18 @@ struct input_options {
 		 .help = "Take the kernel's symbols from this kernel image",                                           \
 		 .set = option_set_string,                                                                             \
 		 .offset = offsetof(type, field.machine.vmlinux)},                                                     \
+		{.name = "no-inline",                                                                                  \
+		 .help = "Do not show the functions that were inlined into a frame of a call chain",                   \
+		 .set = option_set_flag,                                                                               \
+		 .offset = offsetof(type, field.machine.no_inline)},                                                   \
+		{.name = "no-demangle",                                                                                \
+		 .help = "Print names of C++, Rust and OCaml as the linker has them",                                  \
+		 .set = option_set_flag,                                                                               \
+		 .offset = offsetof(type, field.machine.no_demangle)},                                                 \
+		{.name = "demangle-kernel",                                                                            \
+		 .help = "Make names of the kernel readable, too, such as those of its Rust code",                     \
+		 .set = option_set_flag,                                                                               \
+		 .offset = offsetof(type, field.machine.demangle_kernel)},                                             \
 	{                                                                                                              \
 		.name = "symfs", .arg = "DIR",                                                                         \
 		.help = "Look for the programs and libraries of the recording below DIR", .set = option_set_string,    \

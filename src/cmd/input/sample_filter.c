@@ -8,7 +8,7 @@
 #include "analyze/machine/machine.h"
 #include "base/diag.h"
 
-static bool list_has(const char *list, const char *word)
+bool list_has_word(const char *list, const char *word)
 {
 	size_t len = strlen(word);
 
@@ -61,16 +61,16 @@ bool sample_filter_shows(const struct sample_filter *filter, const struct sample
 {
 	const char *name = subject->symbol ? subject->symbol->name : NULL;
 
-	if (filter->comms && !list_has(filter->comms, subject->comm))
+	if (filter->comms && !list_has_word(filter->comms, subject->comm))
 		return false;
 	if (filter->pids && !list_has_number(filter->pids, subject->pid))
 		return false;
 	if (filter->tids && !list_has_number(filter->tids, subject->tid))
 		return false;
-	if (filter->dsos && !(subject->dso && (list_has(filter->dsos, dso_short_name(subject->dso)) ||
-					       list_has(filter->dsos, dso_long_name(subject->dso)))))
+	if (filter->dsos && !(subject->dso && (list_has_word(filter->dsos, dso_short_name(subject->dso)) ||
+					       list_has_word(filter->dsos, dso_long_name(subject->dso)))))
 		return false;
-	if (filter->symbols && !(name && list_has(filter->symbols, name)))
+	if (filter->symbols && !(name && list_has_word(filter->symbols, name)))
 		return false;
 	return !filter->symbol_part || (name && strstr(name, filter->symbol_part));
 }

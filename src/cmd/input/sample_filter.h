@@ -68,6 +68,9 @@ static inline bool sample_filter_has_cpu(const struct sample_filter *filter, uns
 	return !filter->cpus || cpuset_has(&filter->cpu_set, cpu);
 }
 
+/* Is the word one of a list that is separated by commas? */
+bool list_has_word(const char *list, const char *word);
+
 /* What a sample or a caller is about. */
 struct sample_subject {
 	const char *comm;

@@ -18,10 +18,10 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/fd.h"
-#include "base/file_place.h"
 #include "base/span.h"
 #include "perfdata/object_id.h"
 #include "read/session.h"
+#include "record/output/file_place.h"
 
 enum { KALLSYMS_MAX_BYTES = 1 << 28 };
 
@@ -156,8 +156,8 @@ static int keep(struct dso_table *dsos, struct copy *copy, const struct build_id
 	return err ? err : copy_link(copy);
 }
 
-/* The directory of that name; one that is there already is used when nobody else can have put anything into it. An fd,
- * or -errno and why. */
+/* The directory of that name; one that is there already is used when no other user can have put anything into it. An
+ * fd, or -errno and why. */
 static int open_bundle(const char *path, struct diag *reterr)
 {
 	AUTO_FILE_PLACE struct file_place place = {.dir_fd = -1};

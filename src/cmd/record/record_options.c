@@ -34,7 +34,11 @@ static int set_registers(const struct option *option, const char *arg, bool nega
 static int set_branch_filter(const struct option *option, const char *arg, bool negated, void *value,
 			     struct diag *reterr)
 {
-	(void)option, (void)negated;
+	(void)option;
+	if (negated) {
+		*(uint64_t *)value = 0;
+		return 0;
+	}
 	if (*(uint64_t *)value)
 		return diag_set(reterr, -EINVAL, "-b and -j exclude each other, and are given once: -j takes a list");
 	return branch_filter_parse(arg, value, reterr);
@@ -153,12 +157,6 @@ static int set_affinity(const struct option *option, const char *arg, bool negat
 }
 
 /* An option of perf record that is not here: its help says why and what to use. */
-static int refuse_option(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
-{
-	(void)arg, (void)negated, (void)value;
-	return diag_set(reterr, -EINVAL, "%s", option->help);
-}
-
 /* What is held in memory becomes one whole file, when it is asked for. */
 static int check_history(const struct record_options *options, struct diag *reterr)
 {
@@ -317,8 +315,8 @@ static int set_filter(const struct option *option, const char *arg, bool negated
 static int set_exclude_perf(const struct option *option, const char *arg, bool negated, void *value,
 			    struct diag *reterr)
 {
-	(void)option, (void)arg, (void)negated;
-	return event_list_leave_out_recorder(value, reterr);
+	(void)option, (void)arg;
+	return negated ? 0 : event_list_leave_out_recorder(value, reterr);
 }
 
 /* "128" is pages, "4M" bytes; either is rounded up to a power of two. */
@@ -566,7 +564,8 @@ static int set_fail_on_loss(const struct option *option, const char *arg, bool n
 	return 0;
 }
 
-enum { REFUSED = OPTION_HIDDEN | OPTION_NO_NEGATE | OPTION_NO_DEFAULT };
+#define NO_AUX "AUX area tracing (Intel PT, CoreSight) is not recorded here: use perf record "
+#define NO_BPF_PROGRAMS "no BPF programs are compiled here: load the program with bpftool, and record its tracepoints"
 
 #define AT(field) offsetof(struct record_options, field)
 
@@ -597,7 +596,7 @@ const struct option record_option_table[] = {
 	{.name = "exclude-perf",
 	 .set = set_exclude_perf,
 	 .offset = AT(events),
-	 .flags = OPTION_NO_NEGATE | OPTION_NO_DEFAULT,
+	 .flags = OPTION_NO_DEFAULT,
 	 .help = "Only events of the tracepoints of the last -e that are not the recorder's own"},
 	{.letter = 'F',
 	 .name = "freq",
@@ -710,12 +709,10 @@ const struct option record_option_table[] = {
 	 .name = "no-inherit",
 	 .set = option_set_flag,
 	 .offset = AT(no_inherit),
-	 .flags = OPTION_NO_NEGATE,
 	 .help = "Do not follow into children"},
 	{.name = "per-thread",
 	 .set = option_set_flag,
 	 .offset = AT(target.per_thread),
-	 .flags = OPTION_NO_NEGATE,
 	 .help = "A ring for each thread instead of one for each CPU"},
 	{.letter = 'D',
 	 .name = "delay",
@@ -790,7 +787,6 @@ const struct option record_option_table[] = {
 	 .set = set_branch_any,
 	 .offset = AT(sampling.branches),
 	 .family = "branches",
-	 .flags = OPTION_NO_NEGATE,
 	 .help = "The last branches taken, of CPUs that record them"},
 	{.letter = 'j',
 	 .name = "branch-filter",
@@ -822,7 +818,6 @@ const struct option record_option_table[] = {
 	 .name = "no-samples",
 	 .set = option_set_flag,
 	 .offset = AT(sampling.no_samples),
-	 .flags = OPTION_NO_NEGATE,
 	 .help = "No samples, only side-band records"},
 
 	{.letter = 'o',
@@ -1002,7 +997,6 @@ const struct option record_option_table[] = {
 	 .name = "no-buildid",
 	 .set = option_set_flag,
 	 .offset = AT(no_build_ids),
-	 .flags = OPTION_NO_NEGATE,
 	 .help = "Do not look up the build-ids of the sampled objects: a faster end, but symbols "
 		 "may not be found later"},
 	{.name = "sync",
@@ -1081,56 +1075,26 @@ const struct option record_option_table[] = {
 	 .set = option_set_flag,
 	 .offset = AT(quiet),
 	 .family = "talk",
-	 .flags = OPTION_NO_NEGATE,
 	 .help = "Print nothing but errors"},
 	{.letter = 'v',
 	 .name = "verbose",
 	 .set = option_set_count,
 	 .offset = AT(verbose),
 	 .family = "talk",
-	 .flags = OPTION_NO_NEGATE,
 	 .help = "Print what is done; twice: in detail"},
 
 	/* Of perf record, and not here: refused by name. */
-	{.letter = 'S',
-	 .name = "snapshot",
-	 .arg = "OPTS",
-	 .set = refuse_option,
-	 .flags = REFUSED | OPTION_ARG_OPTIONAL,
-	 .help = "AUX area tracing (Intel PT, CoreSight) is not recorded here: use perf record -S"},
-	{.name = "aux-sample",
-	 .arg = "OPTS",
-	 .set = refuse_option,
-	 .flags = REFUSED | OPTION_ARG_OPTIONAL,
-	 .help = "AUX area tracing (Intel PT, CoreSight) is not recorded here: use perf record --aux-sample"},
-	{.name = "clang-opt",
-	 .arg = "OPTIONS",
-	 .set = refuse_option,
-	 .flags = REFUSED,
-	 .help = "no BPF programs are compiled here: load the program with bpftool, and record its tracepoints"},
-	{.name = "clang-path",
-	 .arg = "PATH",
-	 .set = refuse_option,
-	 .flags = REFUSED,
-	 .help = "no BPF programs are compiled here: load the program with bpftool, and record its tracepoints"},
-	{.name = "vmlinux",
-	 .arg = "FILE",
-	 .set = refuse_option,
-	 .flags = REFUSED,
-	 .help = "only BPF programs need it in a recording, which are not compiled here; millrace report finds vmlinux "
-		 "by itself"},
-	{.name = "off-cpu",
-	 .set = refuse_option,
-	 .flags = REFUSED,
-	 .help = "needs a BPF program in the kernel; -e sched:sched_switch -g shows what tasks wait for"},
-	{.name = "kcore",
-	 .set = refuse_option,
-	 .flags = REFUSED,
-	 .help = "copies of kernel code are not kept; take one with: perf buildid-cache --kcore /proc/kcore"},
-	{.name = "debuginfod",
-	 .arg = "URLS",
-	 .set = refuse_option,
-	 .flags = REFUSED | OPTION_ARG_OPTIONAL,
-	 .help = "recording fetches nothing; readers do when DEBUGINFOD_URLS is set"},
+	OPTION_REFUSED_OPTIONAL('S', "snapshot", NO_AUX "-S"),
+	OPTION_REFUSED_OPTIONAL(0, "aux-sample", NO_AUX "--aux-sample"),
+	OPTION_REFUSED(0, "clang-opt", "OPTIONS", NO_BPF_PROGRAMS),
+	OPTION_REFUSED(0, "clang-path", "PATH", NO_BPF_PROGRAMS),
+	OPTION_REFUSED(0, "vmlinux", "FILE",
+		       "only BPF programs need it in a recording, which are not compiled here; millrace report finds "
+		       "vmlinux by itself"),
+	OPTION_REFUSED(0, "off-cpu", NULL,
+		       "needs a BPF program in the kernel; -e sched:sched_switch -g shows what tasks wait for"),
+	OPTION_REFUSED(0, "kcore", NULL,
+		       "copies of kernel code are not kept; take one with: perf buildid-cache --kcore /proc/kcore"),
+	OPTION_REFUSED_OPTIONAL(0, "debuginfod", "recording fetches nothing; readers do when DEBUGINFOD_URLS is set"),
 	{.set = NULL},
 };

@@ -7,6 +7,14 @@
 #include "cmd/report/report_samples.h"
 #include "perfdata/attr.h"
 
+static const char *const number_names[HIST_NUMBERS] = {
+	[HIST_WEIGHT - HIST_WEIGHT] = "weight",
+	[HIST_LOCAL_WEIGHT - HIST_WEIGHT] = "local_weight",
+	[HIST_INS_LAT - HIST_WEIGHT] = "ins_lat",
+	[HIST_LOCAL_INS_LAT - HIST_WEIGHT] = "local_ins_lat",
+	[HIST_CODE_PAGE_SIZE - HIST_WEIGHT] = "code_page_size",
+};
+
 static void put_key(struct json_writer *json, enum hist_column key, const struct hist_place *place)
 {
 	const char level[] = {place->level, '\0'};
@@ -27,7 +35,9 @@ static void put_key(struct json_writer *json, enum hist_column key, const struct
 	case HIST_SRCLINE: json_text(json, "srcline", place->details->srcline); break;
 	case HIST_SRCFILE: json_text(json, "srcfile", place->details->srcfile); break;
 	case HIST_TRACE: json_text(json, "trace", place->details->trace); break;
-	default: break;
+	case HIST_CGROUP: json_text(json, "cgroup", place->details->cgroup); break;
+	case HIST_ADDRESS: json_address(json, "addr", place->details->numbers[key - HIST_WEIGHT]); break;
+	default: json_number(json, number_names[key - HIST_WEIGHT], place->details->numbers[key - HIST_WEIGHT]); break;
 	}
 }
 

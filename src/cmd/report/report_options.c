@@ -24,6 +24,13 @@ static const struct {
 	{"srcfile", HIST_SRCFILE},
 	{"trace", HIST_TRACE},
 	{"time", HIST_TIME},
+	{"weight", HIST_WEIGHT},
+	{"local_weight", HIST_LOCAL_WEIGHT},
+	{"ins_lat", HIST_INS_LAT},
+	{"local_ins_lat", HIST_LOCAL_INS_LAT},
+	{"cgroup", HIST_CGROUP},
+	{"code_page_size", HIST_CODE_PAGE_SIZE},
+	{"addr", HIST_ADDRESS},
 	{"overhead", HIST_SELF},
 	{"overhead_sys", HIST_SELF_KERNEL},
 	{"overhead_us", HIST_SELF_USER},
@@ -57,6 +64,31 @@ static void list_add_all(struct column_list *list, const struct column_list *mor
 		list_add(list, more->columns[i]);
 }
 
+/* perf's, and not here. */
+static const struct {
+	const char *words, *why;
+} refused_words[] = {
+	{"symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked",
+	 "accesses to memory are not counted here: use perf mem report, or millrace script -F +addr,phys_addr"},
+	{"dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to addr_from "
+	 "addr_to "
+	 "ipc_lbr ipc_null",
+	 "branches are not counted here: use perf report -b"},
+	{"parent", "callers are not matched here: use millrace script --folded and grep"},
+	{"p_stage_cyc local_p_stage_cyc", "no CPU of this architecture tells it, and perf prints no column either"},
+	{"transaction", "perf report -s transaction prints it"},
+	{"dso_size symbol_size", "-s dso,symbol tells which object and function it is"},
+	{"cgroup_id", "-s cgroup prints the names"},
+};
+
+static bool words_have(const char *words, const char *word, size_t len)
+{
+	for (const char *at = words; *at; at += strcspn(at, " "), at += strspn(at, " "))
+		if (strcspn(at, " ") == len && strncasecmp(at, word, len) == 0)
+			return true;
+	return false;
+}
+
 static int parse_word(const char *word, size_t len, enum hist_column *ret, struct diag *reterr)
 {
 	for (size_t i = 0; len && i < sizeof(column_words) / sizeof(column_words[0]); i++)
@@ -64,10 +96,14 @@ static int parse_word(const char *word, size_t len, enum hist_column *ret, struc
 			*ret = column_words[i].column;
 			return 0;
 		}
+	for (size_t i = 0; i < sizeof(refused_words) / sizeof(refused_words[0]); i++)
+		if (words_have(refused_words[i].words, word, len))
+			return diag_set(reterr, -EINVAL, "\"%.*s\" is not here: %s", (int)len, word,
+					refused_words[i].why);
 	return diag_set(
 		reterr, -EINVAL,
 		"\"%.*s\" is none of pid, tid, comm, dso, symbol, cpu, socket, srcline, srcfile, trace, time, "
-		"overhead, "
+		"weight, local_weight, ins_lat, local_ins_lat, cgroup, code_page_size, addr, overhead, "
 		"overhead_sys, overhead_us, overhead_guest_sys, overhead_guest_us, overhead_children, sample, period",
 		(int)len, word);
 }
@@ -343,8 +379,8 @@ const struct option report_options_table[] = {
 	 .name = "sort",
 	 .arg = "KEY,...",
 	 .help = "Count together what is equal in these: comm, dso, symbol, pid (or tid), cpu, socket, srcline, "
-		 "srcfile, trace, "
-		 "time; default comm,dso,symbol; numbers as in --fields are columns that are sorted by",
+		 "srcfile, trace, time, cgroup, weight, local_weight, ins_lat, local_ins_lat, code_page_size, "
+		 "addr; default comm,dso,symbol; numbers as in --fields are columns that are sorted by",
 	 .set = set_columns,
 	 .offset = offsetof(struct report_options, columns.sort),
 	 .flags = OPTION_NO_NEGATE,
@@ -419,6 +455,11 @@ const struct option report_options_table[] = {
 	 .help = "Add columns with the shares of the kernel and of programs",
 	 .set = option_set_flag,
 	 .offset = offsetof(struct report_options, columns.levels)},
+	{.name = "showcpuutilization", /* as perf-report(1) spells it */
+	 .help = "Add columns with the shares of the kernel and of programs",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, columns.levels),
+	 .flags = OPTION_HIDDEN},
 	{.letter = 't',
 	 .name = "field-separator",
 	 .arg = "CHARACTER",
@@ -452,6 +493,15 @@ const struct option report_options_table[] = {
 	 .help = "Show only samples in functions whose names have TEXT in them",
 	 .set = option_set_string,
 	 .offset = offsetof(struct report_options, samples.filter.symbol_part)},
+	{.letter = 'U',
+	 .name = "hide-unresolved",
+	 .help = "Leave out samples in code without a symbol: they are not counted either",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, samples.hide_unresolved)},
+	{.name = "ignore-vmlinux",
+	 .help = "Take the kernel's symbols from kallsyms, even when there is an image of that kernel",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, input.machine.ignore_vmlinux)},
 	HEADER_OPTIONS(struct report_options, header, "Output"),
 	{.name = "stats",
 	 .help = "Print how many records of each type there are, and nothing else",
@@ -492,7 +542,7 @@ const struct option report_options_table[] = {
 	 .help = "Colour shares: always, never, or auto (on a terminal, unless NO_COLOR is set), which is the default",
 	 .set = colour_set,
 	 .offset = offsetof(struct report_options, colour),
-	 .flags = OPTION_ARG_OPTIONAL | OPTION_NO_NEGATE},
+	 .flags = OPTION_NO_NEGATE},
 	PAGER_OPTIONS(struct report_options, pager),
 	{.letter = 'q',
 	 .name = "quiet",
@@ -506,47 +556,42 @@ const struct option report_options_table[] = {
 	 .set = option_set_count,
 	 .offset = offsetof(struct report_options, verbose),
 	 .family = "talk"},
+	/* Of perf report, and so anyway: accepted. */
+	OPTION_ACCEPTED(0, "percent-type", "TYPE", "it is about annotated code, in perf --stdio, too"),
+	OPTION_ACCEPTED('m', "modules", NULL, "symbols of modules are always looked for"),
+	OPTION_ACCEPTED(0, "asm-raw", NULL, "a table has no instructions, in perf --stdio neither"),
+	OPTION_ACCEPTED(0, "source", NULL, "a table has no source code, in perf --stdio neither"),
+	OPTION_ACCEPTED(0, "skip-empty", NULL, "events without samples are always left out"),
 	/* Of perf report, and not here: refused by name. */
 	OPTION_REFUSED('b', "branch-stack", NULL, NO_BRANCHES),
 	OPTION_REFUSED(0, "branch-history", NULL, NO_BRANCHES),
 	OPTION_REFUSED(0, "total-cycles", NULL, NO_BRANCHES),
 	OPTION_REFUSED(0, "stitch-lbr", NULL, NO_BRANCHES),
 	OPTION_REFUSED('M', "disassembler-style", "STYLE", NO_SOURCE),
-	OPTION_REFUSED(0, "asm-raw", NULL, NO_SOURCE),
-	OPTION_REFUSED(0, "source", NULL, NO_SOURCE),
 	OPTION_REFUSED(0, "objdump", "PATH", NO_SOURCE),
 	OPTION_REFUSED(0, "prefix", "PREFIX", NO_SOURCE),
 	OPTION_REFUSED(0, "prefix-strip", "N", NO_SOURCE),
 	OPTION_REFUSED(0, "mem-mode", NULL, NO_MEMORY),
-	OPTION_REFUSED('m', "modules", NULL,
-		       "symbols of modules are always looked for: use -k or --kallsyms for another kernel's"),
 	OPTION_REFUSED('p', "parent", "REGEX", "callers are not matched here: use millrace script --folded and grep"),
 	OPTION_REFUSED('x', "exclude-other", NULL,
 		       "callers are not matched here: use millrace script --folded and grep"),
 	OPTION_REFUSED(0, "ignore-callees", "REGEX",
 		       "callers are not matched here: use millrace script --folded and grep"),
 	OPTION_REFUSED('T', "threads", NULL, "use -s pid -n"),
-	OPTION_REFUSED('U', "hide-unresolved", NULL, "use millrace report --json: what has no symbol has \"sym\":null"),
-	OPTION_REFUSED(0, "demangle", NULL, "names are always demangled: use perf report --no-demangle"),
-	OPTION_REFUSED(0, "demangle-kernel", NULL,
-		       "names of the kernel stay as they are: use c++filt behind millrace report"),
 	OPTION_REFUSED(0, "disable-order", NULL,
 		       "records are always sorted by time: use -D for their order in the file"),
 	OPTION_REFUSED(0, "hierarchy", NULL, "tables are flat: use -s with fewer keys, or -g, or millrace flame"),
-	OPTION_REFUSED(0, "ignore-vmlinux", NULL, "vmlinux is only read when it is named: use -k, or leave it out"),
-	OPTION_REFUSED(0, "inline", NULL, "inlined functions are always shown: use perf report --no-inline"),
-	OPTION_REFUSED_OPTIONAL("itrace", "traces of the hardware are not decoded here: use perf report --itrace"),
-	OPTION_REFUSED(0, "percent-type", "TYPE", "shares are of periods: use -n for the samples"),
+	OPTION_REFUSED_OPTIONAL(0, "itrace", "traces of the hardware are not decoded here: use perf report --itrace"),
 	OPTION_REFUSED(0, "pretty", "KEY", "values are printed as they are: use --json"),
 	OPTION_REFUSED(0, "raw-trace", NULL, "fields of tracepoints are not counted here: use millrace script --json"),
-	OPTION_REFUSED_OPTIONAL("samples", "single samples are printed by millrace script: use that"),
+	OPTION_REFUSED_OPTIONAL(0, "samples", "single samples are printed by millrace script: use that"),
 	OPTION_REFUSED(0, "show-ref-call-graph", NULL,
 		       "each event shows its own call graphs: use -g on that event when recording"),
-	OPTION_REFUSED(0, "skip-empty", NULL, "events without samples are always left out: use --stats to see them"),
 	OPTION_REFUSED(0, "socket-filter", "N", "use -C with the CPUs of the socket, which --header -I prints"),
 	OPTION_REFUSED(0, "show-on-off-events", NULL, NO_SWITCHING),
 	OPTION_REFUSED(0, "switch-on", "EVENT", NO_SWITCHING),
 	OPTION_REFUSED(0, "switch-off", "EVENT", NO_SWITCHING),
+	OPTION_REFUSED(0, "gtk", NULL, "there is text only: use a pager, or millrace flame"),
 	OPTION_REFUSED(0, "tui", NULL, "there is text only: use a pager, or millrace flame"),
 	{0},
 };

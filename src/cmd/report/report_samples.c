@@ -104,7 +104,9 @@ static int compare_known(const void *left, const void *right)
 		order = compare_pointers(a->srcline, b->srcline);
 	if (!order)
 		order = compare_pointers(a->srcfile, b->srcfile);
-	return order ? order : compare_pointers(a->trace, b->trace);
+	if (!order)
+		order = compare_pointers(a->trace, b->trace);
+	return order ? order : memcmp(a->numbers, b->numbers, sizeof(a->numbers));
 }
 
 static const struct hist_details *keep(struct details *details, const struct hist_details *wanted)
@@ -173,6 +175,39 @@ static bool add_source(struct details *details, const struct location *at, struc
 	return true;
 }
 
+static void set_number(struct hist_details *details, enum hist_column key, uint64_t number)
+{
+	details->numbers[key - HIST_WEIGHT] = number;
+}
+
+/* The numbers of a sample that are asked for. */
+static void add_numbers(const struct details *details, const struct session_record *record, struct hist_details *ret)
+{
+	const struct sample *sample = &record->sample;
+
+	if (asks(details, HIST_WEIGHT))
+		set_number(ret, HIST_WEIGHT, sample_weight(sample));
+	if (asks(details, HIST_LOCAL_WEIGHT))
+		set_number(ret, HIST_LOCAL_WEIGHT, sample_weight(sample));
+	if (asks(details, HIST_INS_LAT))
+		set_number(ret, HIST_INS_LAT, sample_instruction_latency(sample));
+	if (asks(details, HIST_LOCAL_INS_LAT))
+		set_number(ret, HIST_LOCAL_INS_LAT, sample_instruction_latency(sample));
+	if (asks(details, HIST_CODE_PAGE_SIZE))
+		set_number(ret, HIST_CODE_PAGE_SIZE, sample->code_page_size);
+	if (asks(details, HIST_CGROUP)) {
+		set_number(ret, HIST_CGROUP, sample->cgroup);
+		ret->cgroup = machine_cgroup(details->machine, sample->cgroup);
+	}
+}
+
+/* And those of a place in code. */
+static void add_place_numbers(const struct details *details, const struct location *at, struct hist_details *ret)
+{
+	if (asks(details, HIST_ADDRESS))
+		set_number(ret, HIST_ADDRESS, at->ip);
+}
+
 /* Of a sample that was taken at `at`. Valid until details_free(). 0, or -ENOMEM or -EBADMSG and why. */
 static int details_of_sample(struct details *details, const struct session_record *record, const struct location *at,
 			     const struct hist_details **ret, struct diag *reterr)
@@ -190,6 +225,8 @@ static int details_of_sample(struct details *details, const struct session_recor
 		if (!found.trace)
 			return -EBADMSG;
 	}
+	add_numbers(details, record, &found);
+	add_place_numbers(details, at, &found);
 	if (!add_source(details, at, &found))
 		return -ENOMEM;
 	*ret = keep(details, &found);
@@ -202,8 +239,11 @@ static const struct hist_details *details_of_caller(struct details *details, con
 {
 	struct hist_details found = *callee;
 
+	add_place_numbers(details, at, &found);
 	return add_source(details, at, &found) ? keep(details, &found) : NULL;
 }
+
+#define CELL_LEFT_OUT UINT32_MAX /* of a sample that is not counted */
 
 enum { MAX_FRAMES = 512 }; /* 127 recorded, 127 unwound, and what was inlined */
 
@@ -361,6 +401,10 @@ static int find_cell(struct samples *samples, struct event_samples *event, struc
 	uint32_t chain = 0;
 
 	machine_resolve(samples->machine, task, sample->cpumode, sample->ip, &at);
+	if (samples->options.hide_unresolved && !at.symbol) {
+		*ret = CELL_LEFT_OUT;
+		return 0;
+	}
 	struct hist_place place = {
 		.comm = task->comm,
 		.task = task,
@@ -391,7 +435,9 @@ static void start(struct samples *samples)
 
 	samples->started = true;
 	samples->by_cpu = has_key(samples, HIST_CPU);
-	samples->not_cacheable = has_key(samples, HIST_TIME) || has_key(samples, HIST_TRACE);
+	samples->not_cacheable = has_key(samples, HIST_TIME);
+	for (enum hist_column key = HIST_TRACE; key < HIST_KEYS; key++)
+		samples->not_cacheable |= has_key(samples, key);
 	samples->children = samples->options.hist.children && any;
 	samples->chains = any && (samples->options.chains || samples->children);
 }
@@ -426,6 +472,8 @@ int samples_take(struct samples *samples, const struct session_record *record)
 		if (cached)
 			*cached = (struct cached_sample){{sum.a, sum.b}, cell};
 	}
+	if (cell == CELL_LEFT_OUT)
+		return 0;
 	struct hist_amount *amount = &event->tally.amounts[cell];
 	amount->period += sample->period;
 	amount->nr_samples++;
@@ -447,6 +495,7 @@ bool samples_find_cached(const struct samples *samples, const struct session_rec
 	const struct cached_sample *cached = &samples->cache[sum.b % CACHE_SLOTS];
 	ret->event = event;
 	ret->cell = cached->cell;
+	ret->left_out = cached->cell == CELL_LEFT_OUT;
 	return cached->key[0] == sum.a && cached->key[1] == sum.b;
 }
 

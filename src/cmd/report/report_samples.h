@@ -30,6 +30,7 @@ struct samples_options {
 	uint64_t max_stack;                /* functions of a chain, from the innermost on; 0: all */
 	uint64_t quantum_ns;               /* of the key time */
 	bool full_paths;                   /* of source files */
+	bool hide_unresolved;              /* samples in code without a symbol are not counted */
 };
 
 /* The samples of one event. */

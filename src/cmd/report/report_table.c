@@ -36,6 +36,13 @@ static const char *const titles[HIST_COLUMNS] = {
 	[HIST_SRCLINE] = "Source:Line",
 	[HIST_SRCFILE] = "Source File",
 	[HIST_TRACE] = "Trace output",
+	[HIST_WEIGHT] = "Weight",
+	[HIST_LOCAL_WEIGHT] = "Local Weight",
+	[HIST_INS_LAT] = "INSTR Latency",
+	[HIST_LOCAL_INS_LAT] = "Local INSTR Latency",
+	[HIST_CGROUP] = "Cgroup",
+	[HIST_CODE_PAGE_SIZE] = "Code Page Size",
+	[HIST_ADDRESS] = "Address",
 	[HIST_CHILDREN] = "Children",
 	[HIST_SELF] = "Overhead",
 	[HIST_SELF_KERNEL] = "sys",
@@ -92,6 +99,8 @@ static void measure_details(struct table *table, const struct hist_details *deta
 		widen_for(table, HIST_SRCFILE, details->srcfile, 0);
 	if (details->trace)
 		widen_for(table, HIST_TRACE, details->trace, 0);
+	if (details->cgroup)
+		widen_for(table, HIST_CGROUP, details->cgroup, 0);
 }
 
 static void measure_entry(struct table *table, const struct hist_place *place)
@@ -127,6 +136,10 @@ static void measure(struct table *table)
 {
 	for (unsigned column = 0; column < HIST_COLUMNS; column++) {
 		widen(table, column, strlen(title_of(table, column)));
+		if (column == HIST_WEIGHT)
+			widen(table, column, strlen(titles[HIST_LOCAL_WEIGHT]));
+		else if (column == HIST_ADDRESS)
+			widen(table, column, strlen("0x") + ADDRESS_DIGITS);
 		if (column >= HIST_KEYS)
 			widen(table, column, is_share(column) ? PERCENT_WIDTH : COUNT_WIDTH);
 	}
@@ -271,6 +284,25 @@ static int print_symbol(FILE *to, const struct hist_place *place, int most)
 	return taken + fprintf(to, "%s", place->symbol->inlined ? " (inlined)" : "");
 }
 
+static uint64_t number_of(const struct hist_place *place, enum hist_column key)
+{
+	return place->details->numbers[key - HIST_WEIGHT];
+}
+
+/* "4K", "2M", "N/A"; one of a unit is printed in the smaller unit. */
+static int print_page_size(FILE *to, uint64_t bytes, int width)
+{
+	static const char units[] = "BKMG";
+	char text[32] = "N/A";
+	unsigned unit = 0;
+
+	for (; units[unit + 1] && bytes / 1024 > 1; bytes /= 1024)
+		unit++;
+	if (bytes)
+		snprintf(text, sizeof(text), "%" PRIu64 "%c", bytes, units[unit]);
+	return fprintf(to, "%-*s", width, text);
+}
+
 /* Returns the columns taken. */
 static int print_key_to(FILE *to, const struct table *table, enum hist_column key, const struct hist_place *place)
 {
@@ -292,7 +324,10 @@ static int print_key_to(FILE *to, const struct table *table, enum hist_column ke
 	case HIST_SRCLINE: return print_text(to, place->details->srcline, 0, width);
 	case HIST_SRCFILE: return print_text(to, place->details->srcfile, 0, width);
 	case HIST_TRACE: return print_text(to, place->details->trace, 0, width);
-	default: return 0;
+	case HIST_CGROUP: return print_text(to, place->details->cgroup, 0, -1);
+	case HIST_ADDRESS: return fprintf(to, "0x%-16" PRIx64, number_of(place, key));
+	case HIST_CODE_PAGE_SIZE: return print_page_size(to, number_of(place, key), width);
+	default: return fprintf(to, "%-*" PRIu64, width, number_of(place, key));
 	}
 }
 

@@ -214,7 +214,8 @@ static const struct option script_table[] = {
 	 .arg = "FIELD,...",
 	 .help = "Print these fields: comm, tid, pid, time, cpu, event, trace, ip, sym, symoff, dso, addr, period, "
 		 "iregs, uregs, "
-		 "misc, srcline, weight, phys_addr, data_page_size, code_page_size; with + or - before each, these "
+		 "misc, srcline, weight, ins_lat, phys_addr, data_page_size, code_page_size, cgroup; with + or - "
+		 "before each, these "
 		 "more or less "
 		 "than there are; with hw:, sw:, trace:, raw: or break: in front, of these events alone",
 	 .set = set_fields,
@@ -235,6 +236,11 @@ static const struct option script_table[] = {
 	 .help = "Print at most the N innermost functions of a call chain",
 	 .set = option_set_u64,
 	 .offset = offsetof(struct script_options, max_stack)},
+	{.name = "stop-bt",
+	 .arg = "NAME,...",
+	 .help = "Print call chains up to the first of these functions",
+	 .set = option_set_string,
+	 .offset = offsetof(struct script_options, text.stop_at)},
 	{.name = "ns",
 	 .help = "Print times with nine decimal places",
 	 .set = option_set_flag,
@@ -271,12 +277,13 @@ static const struct option script_table[] = {
 	 .help = "Say more on standard error; twice: everything",
 	 .set = option_set_count,
 	 .offset = offsetof(struct script_options, verbose)},
+	/* Of perf script, and so anyway: accepted. */
+	OPTION_ACCEPTED('d', "debug-mode", NULL, "the order of records is always checked, and losses are reported"),
 	/* Of perf script, and not here: refused by name. */
 	OPTION_REFUSED('D', "dump-raw-trace", NULL, "the records as they are: use millrace report -D"),
 	OPTION_REFUSED(0, "dump-unsorted-raw-trace", NULL, "the records as they are: use millrace report -D"),
 	OPTION_REFUSED('L', "Latency", NULL,
 		       "irqs and preemption are fields of tracepoints: they are printed with those"),
-	OPTION_REFUSED('d', "debug-mode", NULL, "the order of records is always checked, and losses are reported"),
 	OPTION_REFUSED('a', "all-cpus", NULL, "a recording is read, none is made: use millrace record -a"),
 	OPTION_REFUSED('g', "gen-script", "LANG",
 		       "scripts are not run here: read the lines of millrace script, or use perf script -g"),
@@ -288,14 +295,14 @@ static const struct option script_table[] = {
 	OPTION_REFUSED(0, "dlarg", "ARG", "no code is loaded here: use -c, -S, --pid, --tid, --dsos, -C or --time"),
 	OPTION_REFUSED(0, "list-dlfilters", NULL,
 		       "no code is loaded here: use -c, -S, --pid, --tid, --dsos, -C or --time"),
-	OPTION_REFUSED_OPTIONAL("call-trace",
+	OPTION_REFUSED_OPTIONAL(0, "call-trace",
 				"traces of the hardware are not decoded here: use perf script --call-trace"),
-	OPTION_REFUSED_OPTIONAL("call-ret-trace",
+	OPTION_REFUSED_OPTIONAL(0, "call-ret-trace",
 				"traces of the hardware are not decoded here: use perf script --call-ret-trace"),
-	OPTION_REFUSED_OPTIONAL("insn-trace",
+	OPTION_REFUSED_OPTIONAL(0, "insn-trace",
 				"traces of the hardware are not decoded here: use perf script --insn-trace"),
-	OPTION_REFUSED_OPTIONAL("itrace", "traces of the hardware are not decoded here: use perf script --itrace"),
-	OPTION_REFUSED_OPTIONAL("xed", "traces of the hardware are not decoded here: use perf script --xed"),
+	OPTION_REFUSED_OPTIONAL(0, "itrace", "traces of the hardware are not decoded here: use perf script --itrace"),
+	OPTION_REFUSED_OPTIONAL(0, "xed", "traces of the hardware are not decoded here: use perf script --xed"),
 	OPTION_REFUSED(0, "graph-function", "NAME",
 		       "traces of the hardware are not decoded here: use perf script --graph-function"),
 	OPTION_REFUSED(0, "max-blocks", "N", "instructions are not decoded here: use perf script --max-blocks"),
@@ -305,11 +312,6 @@ static const struct option script_table[] = {
 	OPTION_REFUSED(0, "show-on-off-events", NULL, "no event switches here: use --time"),
 	OPTION_REFUSED(0, "switch-on", "EVENT", "no event switches here: use --time"),
 	OPTION_REFUSED(0, "switch-off", "EVENT", "no event switches here: use --time"),
-	OPTION_REFUSED(0, "stop-bt", "NAME", "use --max-stack, or millrace script --folded and a text tool"),
-	OPTION_REFUSED(0, "demangle", NULL, "names are always demangled: use perf script --no-demangle"),
-	OPTION_REFUSED(0, "demangle-kernel", NULL,
-		       "names of the kernel stay as they are: use c++filt behind millrace script"),
-	OPTION_REFUSED(0, "inline", NULL, "inlined functions are always printed: use -G to hide call chains"),
 	OPTION_REFUSED(0, "show-kernel-path", NULL,
 		       "the kernel is always [kernel.kallsyms] here: use perf script --show-kernel-path"),
 	OPTION_REFUSED(0, "guest-code", NULL, "guests of this machine are not looked into: use perf script"),

@@ -154,13 +154,17 @@ static void put_memory(struct json_writer *json, const struct sample_line *line)
 	const struct sample *sample = &line->record->sample;
 
 	if (has(line, FIELD_WEIGHT))
-		json_number(json, "weight", sample->weight);
+		json_number(json, "weight", sample_weight(sample));
 	if (has(line, FIELD_PHYS_ADDR))
 		json_address(json, "phys_addr", sample->phys_addr);
 	if (has(line, FIELD_DATA_PAGE_SIZE))
 		json_number(json, "data_page_size", sample->data_page_size);
 	if (has(line, FIELD_CODE_PAGE_SIZE))
 		json_number(json, "code_page_size", sample->code_page_size);
+	if (has(line, FIELD_INS_LAT))
+		json_number(json, "ins_lat", sample_instruction_latency(sample));
+	if (has(line, FIELD_CGROUP))
+		json_text(json, "cgroup", lookup_cgroup(line->of->lookup, sample->cgroup));
 }
 
 static void put_front(struct json_writer *json, struct sample_line *line)

@@ -7,6 +7,7 @@
 #include "analyze/report/tracepoint.h"
 #include "base/diag.h"
 #include "base/text.h"
+#include "cmd/input/sample_filter.h"
 #include "cmd/text/sample_details.h"
 #include "event/names/registers.h"
 
@@ -284,7 +285,22 @@ static int print_addr(struct sample_line *line, struct diag *reterr)
 static int print_weight(struct sample_line *line, struct diag *reterr)
 {
 	(void)reterr;
-	output_decimal(line->of->out, line->record->sample.weight, (struct output_pad){16, ' '});
+	output_decimal(line->of->out, sample_weight(&line->record->sample), (struct output_pad){16, ' '});
+	return 0;
+}
+
+static int print_instruction_latency(struct sample_line *line, struct diag *reterr)
+{
+	(void)reterr;
+	output_decimal(line->of->out, sample_instruction_latency(&line->record->sample), (struct output_pad){16, ' '});
+	return 0;
+}
+
+static int print_cgroup(struct sample_line *line, struct diag *reterr)
+{
+	(void)reterr;
+	output_char(line->of->out, ' ');
+	output_shown(line->of->out, lookup_cgroup(line->of->lookup, line->record->sample.cgroup));
 	return 0;
 }
 
@@ -319,6 +335,8 @@ static void print_chain(const struct sample_line *line)
 		print_location(line, &of->frames[i], of->frames[i].address);
 		print_source(line, &of->frames[i], i ? &of->frames[i - 1] : NULL);
 		output_char(of->out, '\n');
+		if (of->stop_at && of->frames[i].symbol && list_has_word(of->stop_at, of->frames[i].symbol->name))
+			break;
 	}
 }
 
@@ -441,10 +459,13 @@ const struct sample_field_row sample_fields_table[] = {
 				  .print = print_code_page_size,
 				  .sample_type = PERF_SAMPLE_CODE_PAGE_SIZE},
 	[FIELD_SRCLINE] = {.name = "srcline", .sample_type = PERF_SAMPLE_IP},
+	[FIELD_INS_LAT] = {.name = "ins_lat",
+			   .print = print_instruction_latency,
+			   .sample_type = PERF_SAMPLE_WEIGHT_STRUCT},
+	[FIELD_CGROUP] = {.name = "cgroup", .print = print_cgroup, .sample_type = PERF_SAMPLE_CGROUP},
 	{.name = "srccode", USE_PERF},
 	{.name = "tod", USE_PERF},
 	{.name = "data_src", USE_PERF},
-	{.name = "ins_lat", USE_PERF},
 	{.name = "bpf-output", USE_PERF},
 	{.name = "metric", .refused = "counts are not recorded here: use perf stat"},
 	{.name = "brstack", .refused = "branches are not printed here: use perf script, or millrace report -D"},

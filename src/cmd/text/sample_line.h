@@ -38,6 +38,8 @@ enum sample_field {
 	FIELD_DATA_PAGE_SIZE,
 	FIELD_CODE_PAGE_SIZE,
 	FIELD_SRCLINE,
+	FIELD_INS_LAT,
+	FIELD_CGROUP,
 	NR_FIELDS, /* those behind are refused by name */
 };
 
@@ -80,6 +82,7 @@ struct line_context {
 	struct tracepoints *tracepoints; /* NULL until the first sample of one */
 	struct debug_info *debug_info;   /* the machine's */
 	bool full_paths;                 /* of source files */
+	const char *stop_at;             /* --stop-bt: functions behind which a chain is not printed; NULL: none */
 	struct buf text;
 	struct location frames[LINE_MAX_FRAMES];
 };

@@ -268,6 +268,7 @@ struct sample_text *sample_text_new(const struct sample_text_options *options, s
 	text->context.clock = options->clock;
 	text->context.debug_info = machine_debug_info(machine);
 	text->context.full_paths = options->full_paths;
+	text->context.stop_at = options->stop_at;
 	bool all = !options->max_frames || options->max_frames > LINE_MAX_FRAMES;
 	text->context.max_frames = all ? LINE_MAX_FRAMES : options->max_frames;
 	for (unsigned kind = 0; kind < NR_KINDS; kind++) {

@@ -57,7 +57,9 @@ struct sample_text_options {
 	unsigned clock;      /* enum sample_clock */
 	unsigned max_frames; /* 0: all */
 	bool full_paths;     /* of source files */
-	FILE *json;          /* samples go there, as sample_json prints them; NULL: as text to the output */
+	const char
+		*stop_at; /* names, separated by commas: a call chain ends at the first of them; borrowed. NULL: none */
+	FILE *json;       /* samples go there, as sample_json prints them; NULL: as text to the output */
 };
 
 /* Borrows the session and the machine; copies the options. NULL: out of memory. */

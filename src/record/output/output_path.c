@@ -15,8 +15,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/diag.h"
-#include "base/file_place.h"
 #include "base/log.h"
+#include "record/output/file_place.h"
 
 static bool is_fifo(const struct stat *st)
 {
@@ -237,7 +237,7 @@ int output_path_open(const char *path, struct output_path *ret, struct diag *ret
 	return 0;
 }
 
-/* The new directory of a place, as it was made: nobody else can have put another one there. */
+/* The new directory of a place, as it was made: no other user can have put another one there. */
 static int make_directory(const struct file_place *place, struct diag *reterr)
 {
 	struct stat st;

@@ -28,8 +28,8 @@ bool output_path_is_pipe(const char *path);
 bool output_path_is_stdout(const char *path);
 
 /*
- * The path with the links at its end followed, as far as they may be (base/file_place.h): what files of the recording
- * are named after; heap. "-": a pipe on standard output.
+ * The path with the links at its end followed, as far as they may be (file_place.h): what files of the recording are
+ * named after; heap. "-": a pipe on standard output.
  */
 int output_path_resolve(const char *path, char **ret, struct diag *reterr);
 

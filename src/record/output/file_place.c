@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/file_place.h"
+#include "record/output/file_place.h"
 
 #include <errno.h>
 #include <fcntl.h>
