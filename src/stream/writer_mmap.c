@@ -10,8 +10,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/perf_event.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -146,6 +148,21 @@ static int put(struct mapped *mapped, struct span span)
 	return 0;
 }
 
+/*
+ * What stands behind the stored bytes until more come, or the file gets its length: no record, and not zeroes, so that
+ * after a SIGKILL a record before it that ends with zeroes is known to be complete (record/output/record_end.h).
+ */
+static int mark_end(struct mapped *mapped)
+{
+	static const struct perf_event_header mark = {.type = 0, .misc = UINT16_MAX, .size = UINT16_MAX};
+	uint64_t inside = mapped->writer.offset + mapped->writer.stored - mapped->start;
+
+	if (!mapped->window || mapped->bytes - inside < sizeof(mark))
+		return 0;
+	atomic_signal_fence(memory_order_release); /* the record was copied before */
+	return guarded_copy(mapped->window + inside, (const uint8_t *)&mark, sizeof(mark));
+}
+
 static int mapped_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
 {
 	for (unsigned i = 0; i < nr_spans; i++) {
@@ -154,7 +171,7 @@ static int mapped_queue(struct writer *writer, const struct span spans[], unsign
 			return err;
 	}
 	writer->queued = writer->stored;
-	return 0;
+	return mark_end((struct mapped *)writer);
 }
 
 /*

@@ -327,8 +327,8 @@ def test_commit(millrace, recorder, need_tracefs, tmp_path, mode):
     check_committed(millrace, recorder, tmp_path / 'd', COMMITTED[mode])
 
 
-@pytest.mark.parametrize('mode', ['serial', 'mmap', 'aio', 'direct', 'zstd-direct', 'one-file-zstd', 'switched',
-                                  'pipe'])
+@pytest.mark.parametrize('mode', ['serial', 'mmap', 'aio', 'direct', 'zstd-direct', 'threads-mmap', 'one-file-zstd',
+                                  'switched', 'pipe'])
 def test_commit_to_the_last(millrace, recorder, need_tracefs, tmp_path, mode):
     """Nothing pushes the last records out of where they wait."""
     check_committed(millrace, recorder, tmp_path / 'd', COMMITTED[mode], idle=PROMISED_S + 0.5)

@@ -17,7 +17,7 @@ struct record_end {
 /*
  * Looks at the `bytes` from `offset` on. Recorders that write ahead, map or write at offsets leave zeroes where they
  * did not come to write: the records end before them; a record whose last bytes are zeroes, too, may be incomplete and
- * is left out, as is an incomplete frame in COMPRESSED records.
+ * is left out, as is an incomplete frame in COMPRESSED records. Our mmap writer puts what is no record behind the last.
  */
 struct record_end record_end_find(int fd, uint64_t offset, uint64_t bytes);
 
