@@ -48,7 +48,7 @@ def test_rings_are_large(usual, millrace, tmp_path):
     assert record('-m', '64K') == (64, 32)
 
 
-@pytest.mark.parametrize('locked, least', [(0, 256), (2 << 20, 512)])
+@pytest.mark.parametrize('locked, least', [(0, 256), (2 << 20, 512), (os.cpu_count() * 4 << 20, 4096)])
 def test_an_ordinary_user_has_what_may_be_locked(usual, millrace, tmp_path, locked, least):
     """All of it from the start, in rings of one size."""
     if int(pathlib.Path('/proc/sys/kernel/perf_event_paranoid').read_text()) < 0:

@@ -338,11 +338,9 @@ static int try_large_rings(struct eventset *set, struct ring_sizes sizes, size_t
 	choose_ring_fds(set);
 	ring_sizes_fit(set->plan, sizes, &pages, &side_pages);
 	err = try_map(set, pages, side_pages);
-	if (err == -EPERM) { /* samples come first: task events take a part of what may be locked */
-		side_pages = ring_sizes_side_pages(set->plan, sizes, locked_bytes_allowed());
-		ring_sizes_fit(set->plan, sizes, &pages, &side_pages);
-		err = try_map(set, pages, side_pages);
-	}
+	/* Samples come first: task events take what they leave of the memory that may be locked. */
+	while (err == -EPERM && side_pages > ring_sizes_side_pages(set->plan, sizes, 0))
+		err = try_map(set, pages, side_pages /= 2);
 	if (!err) {
 		note_sizes(set, pages, wakeup_bytes);
 		err = redirect_outputs(set, &ignored);
