@@ -99,7 +99,7 @@ def test_level_falls_while_records_wait_and_rises_again(steer, millrace, tmp_pat
 def test_rings_that_are_nearly_full_are_visited_sooner(steer, millrace, tmp_path, options):
     file, plain = tmp_path / 'p.data', tmp_path / 'plain.data'
     err, made = steer([*options, '-o', file], 'rings are visited every ms, before',
-                      'rings are visited when they wake us', late=True)
+                      'rings are visited when they wake the recorder', late=True)
     loss = loss_of(millrace, file)
     fast_polls = actions_of(loss, 'fast poll')
     assert fast_polls[0] == (0, 1000000) and (1000000, 0) in fast_polls
