@@ -13,7 +13,8 @@ import sys
 
 # From the lowest to the highest: a room includes rooms above it in this list only (and within the limits of APART).
 ROOMS = '''base perfdata sysinfo compress event/names event/parse stream tasks unwind
-           record/setup record/drain record/adapt record/synth record/features record/build_ids record/output record/run
+           record/setup record/drain record/adapt record/synth record/features record/build_ids record/unwind
+           record/output record/run
            read analyze/symbols analyze/machine analyze/report
            cmd/cli cmd/input cmd/text cmd/report cmd/script cmd/flame cmd/record cmd'''.split()
 # Recording and reading know nothing of each other: neither side includes a room of the other.
@@ -36,6 +37,7 @@ PUBLIC = {
     'record/synth': 'synth.h',
     'record/features': 'features.h',
     'record/build_ids': 'collector.h',
+    'record/unwind': 'unwinding.h',
     'record/output': '''data_files.h engine.h file_place.h finish.h output_file.h output_path.h prologue.h recover.h
                         task_log.h''',
     'record/run': 'recording.h',

@@ -236,6 +236,10 @@ int record_options_check(const struct record_options *options, struct diag *rete
 				strcmp(options->affinity, "cpu") ? "numa" : "cpu");
 	if (options->nr_cgroups && !options->target.all_cpus && !options->target.cpu_list)
 		return diag_set(reterr, -EINVAL, "-G looks at CPUs: add -a or -C");
+	if (options->tail_synthesize && options->sampling.callgraph == CALLGRAPH_UNWIND)
+		return diag_set(reterr, -EINVAL,
+				"--call-graph unwind has to know from the start what is mapped: --tail-synthesize does "
+				"not go with it");
 	int err = check_bundle(options, reterr);
 	if (!err)
 		err = check_history(options, reterr);
@@ -405,14 +409,14 @@ static int set_callgraph_fp(const struct option *option, const char *arg, bool n
 	return 0;
 }
 
-static int set_dump_bytes(const char *text, struct event_options *sampling, struct diag *reterr)
+static int set_dump_bytes(const char *mode, const char *text, struct event_options *sampling, struct diag *reterr)
 {
 	uint64_t bytes;
 	int err = option_parse_size(text, &bytes);
 
 	bytes = (bytes + 7) / 8 * 8;
 	if (err || !bytes || bytes > EVENT_DUMP_BYTES_MAX)
-		return diag_set(reterr, -EINVAL, "dwarf,%s: the stack dump is 8 to %d bytes", text,
+		return diag_set(reterr, -EINVAL, "%s,%s: the copy of the stack is 8 to %d bytes", mode, text,
 				EVENT_DUMP_BYTES_MAX);
 	sampling->dump_bytes = (uint32_t)bytes;
 	return 0;
@@ -438,9 +442,14 @@ static int set_callgraph(const struct option *option, const char *arg, bool nega
 	if (!strncmp(arg, "dwarf", 5) && (!arg[5] || arg[5] == ',')) {
 		sampling->callgraph = CALLGRAPH_DWARF;
 		sampling->dump_bytes = EVENT_DUMP_BYTES;
-		return arg[5] ? set_dump_bytes(arg + 6, sampling, reterr) : 0;
+		return arg[5] ? set_dump_bytes("dwarf", arg + 6, sampling, reterr) : 0;
 	}
-	return diag_set(reterr, -EINVAL, "\"%s\" is none of fp, dwarf, dwarf,SIZE, lbr, no", arg);
+	if (!strncmp(arg, "unwind", 6) && (!arg[6] || arg[6] == ',')) {
+		sampling->callgraph = CALLGRAPH_UNWIND;
+		sampling->dump_bytes = EVENT_UNWIND_BYTES;
+		return arg[6] ? set_dump_bytes("unwind", arg + 7, sampling, reterr) : 0;
+	}
+	return diag_set(reterr, -EINVAL, "\"%s\" is none of fp, unwind, unwind,SIZE, dwarf, dwarf,SIZE, lbr, no", arg);
 }
 
 static int set_realtime(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
@@ -619,8 +628,9 @@ const struct option record_option_table[] = {
 	 .arg = "MODE",
 	 .set = set_callgraph,
 	 .offset = AT(sampling),
-	 .help = "Call chains: fp (frame pointers), dwarf[,SIZE] (dumps SIZE bytes of the stack to unwind later; "
-		 "default 8192), lbr (branch records of the CPU)"},
+	 .help = "Call chains: fp (frame pointers), unwind[,SIZE] (the kernel copies SIZE bytes of the stack, default "
+		 "16384; they are unwound while recording, and only chains are stored), dwarf[,SIZE] (the copies are "
+		 "stored, to unwind them later; default 8192), lbr (branch records of the CPU)"},
 
 	{.name = "group",
 	 .set = option_set_flag,

@@ -203,6 +203,34 @@ static void print_costs(const struct recording_result *result)
 	}
 }
 
+/* Chains that end too soon, and why. */
+static void print_unwinding(const struct unwinding_counts *counts)
+{
+	const struct {
+		uint64_t nr;
+		const char *why;
+	} rows[] = {
+		{counts->by_end[UNWIND_NO_CFI], "lead into code without unwind information"},
+		{counts->by_end[UNWIND_NO_OBJECT], "lead into code without a file that could be read"},
+		{counts->by_end[UNWIND_BAD_MEMORY], "lead out of the stack"},
+		{counts->by_end[UNWIND_NO_REGISTERS], "had no stack, or are of 32-bit programs"},
+		{counts->nr_unmapped, "are of processes of which nothing is known"},
+		{counts->nr_too_soon, "came when memory was full: more --buffer-memory prevents it"},
+	};
+	unsigned long long all = counts->nr_stacks, cut = counts->by_end[UNWIND_CUT_STACK];
+
+	if (cut)
+		log_note("  %llu of %llu stacks did not fit in %.4g KiB: --call-graph unwind,SIZE", cut, all,
+			 counts->stack_bytes / 1024.0);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (rows[i].nr)
+			log_note("  %llu of %llu stacks %s", (unsigned long long)rows[i].nr, all, rows[i].why);
+	if (all)
+		log_verbose("unwinding %llu stacks took %.3f s of CPU, %.3f s of it for %llu tables of %.1f MB", all,
+			    (double)counts->cpu_ns / 1e9, (double)counts->build_ns / 1e9,
+			    (unsigned long long)counts->nr_tables, (double)counts->table_bytes / 1e6);
+}
+
 void record_summary_print(const struct recording_result *result)
 {
 	AUTO_BUF struct buf line = {0};
@@ -231,6 +259,7 @@ void record_summary_print(const struct recording_result *result)
 	print_steering(result);
 	print_freezes(result);
 	print_overwrite(&result->flight);
+	print_unwinding(&result->unwinding);
 	if (result->compressed)
 		print_compression(&result->packed);
 	print_storage(result);

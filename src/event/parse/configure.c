@@ -237,7 +237,9 @@ static void set_time(struct event *event, const struct setup *setup)
 	const struct event_options *options = setup->options;
 	struct perf_event_attr *attr = &event->attr;
 
-	if (!options->no_timestamps && (!setup->task_rings || options->timestamps))
+	bool unwinds = options->callgraph == CALLGRAPH_UNWIND; /* by what was mapped at that time */
+
+	if (!options->no_timestamps && (!setup->task_rings || options->timestamps || unwinds))
 		attr->sample_type |= PERF_SAMPLE_TIME;
 	if (options->raw || is_raw_record(event))
 		attr->sample_type |= PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_RAW;
@@ -258,13 +260,16 @@ static enum event_callgraph callgraph_of(const struct event *event, const struct
 	return options->callgraph;
 }
 
-static uint32_t dump_bytes_of(const struct event *event, const struct event_options *options)
+static uint32_t dump_bytes_of(const struct event *event, const struct event_options *options,
+			      enum event_callgraph callgraph)
 {
 	uint32_t bytes = event->given & EVENT_GIVEN_DUMP_BYTES ? event->dump_bytes : options->dump_bytes;
 
 	if (bytes > EVENT_DUMP_BYTES_MAX)
 		bytes = EVENT_DUMP_BYTES_MAX;
-	return bytes ? (bytes + 7) / 8 * 8 : EVENT_DUMP_BYTES;
+	if (!bytes)
+		return callgraph == CALLGRAPH_UNWIND ? EVENT_UNWIND_BYTES : EVENT_DUMP_BYTES;
+	return (bytes + 7) / 8 * 8;
 }
 
 static int set_callgraph(struct event *event, const struct setup *setup, enum event_callgraph callgraph)
@@ -280,14 +285,28 @@ static int set_callgraph(struct event *event, const struct setup *setup, enum ev
 		attr->sample_type |= PERF_SAMPLE_REGS_USER;
 		attr->sample_regs_user = setup->options->user_regs | registers_leaf();
 	}
-	if (callgraph == CALLGRAPH_DWARF) {
+	event->unwinds = callgraph == CALLGRAPH_UNWIND;
+	if (callgraph == CALLGRAPH_DWARF || callgraph == CALLGRAPH_UNWIND) {
 		uint64_t regs =
 			setup->options->user_regs ? setup->options->user_regs | registers_ip_sp() : registers_all();
+		if (event->unwinds && setup->options->user_regs)
+			return diag_set(setup->reterr, -EINVAL,
+					"--user-regs: call graphs by unwind take the registers out of the samples: use "
+					"--call-graph dwarf, or leave it out");
+		if (event->unwinds && attr->write_backward)
+			return diag_set(setup->reterr, -ENOTSUP,
+					"event %s: call graphs by unwind need the maps of each moment, which are over "
+					"when a ring that overwrites is read: use --flight, or --call-graph dwarf",
+					event->name);
+		if (event->unwinds && !(attr->sample_type & PERF_SAMPLE_TIME))
+			return diag_set(setup->reterr, -EINVAL,
+					"call graphs by unwind need times, to know what was mapped then: use "
+					"--timestamp, or leave out what takes them away");
 		if (!regs)
 			return diag_set(setup->reterr, -ENOTSUP, "no DWARF call graphs on this architecture: use fp");
 		attr->sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
 		attr->sample_regs_user = regs;
-		attr->sample_stack_user = dump_bytes_of(event, setup->options);
+		attr->sample_stack_user = dump_bytes_of(event, setup->options, callgraph);
 		attr->exclude_callchain_user = 1;
 	}
 	if (callgraph == CALLGRAPH_LBR && setup->options->branches)
@@ -431,7 +450,8 @@ static void set_ids(struct event_list *list, bool pipe)
 	bool equal = true, read = false;
 
 	for (size_t i = 0; i < list->nr; i++) {
-		equal &= list->events[i].attr.sample_type == list->events[0].attr.sample_type;
+		equal &= list->events[i].attr.sample_type == list->events[0].attr.sample_type &&
+			 list->events[i].unwinds == list->events[0].unwinds; /* which changes the type in the file */
 		read |= (list->events[i].attr.sample_type & PERF_SAMPLE_READ) != 0;
 	}
 	if (list->nr == 1 && !pipe && !read)

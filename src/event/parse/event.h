@@ -35,7 +35,13 @@ enum event_given {
 	EVENT_GIVEN_OVERWRITE = 1 << 16, /* or no-overwrite */
 };
 
-enum event_callgraph { CALLGRAPH_NONE, CALLGRAPH_FP, CALLGRAPH_DWARF, CALLGRAPH_LBR };
+enum event_callgraph {
+	CALLGRAPH_NONE,
+	CALLGRAPH_FP,
+	CALLGRAPH_DWARF, /* registers and a copy of the stack are stored */
+	CALLGRAPH_LBR,
+	CALLGRAPH_UNWIND, /* the kernel gives the same, the recorder unwinds it, and only chains are stored */
+};
 
 struct event {
 	struct perf_event_attr attr;    /* after configure: what is passed to the kernel */
@@ -50,6 +56,7 @@ struct event {
 	unsigned behind_leader;         /* so many places in the list; 0: is in no group, or leads it */
 	char *filter;                   /* heap; of a tracepoint: what PERF_EVENT_IOC_SET_FILTER gets */
 	bool leaves_out_recorder;       /* a tracepoint that does not see the recorder */
+	bool unwinds;                   /* after configure: CALLGRAPH_UNWIND */
 	bool side_band;                 /* added by event_list_configure(): only carries what tasks do */
 	bool side_channel;              /* travels apart from samples: see event_options */
 	bool system_wide;               /* a side_band that is opened for all tasks on each CPU */

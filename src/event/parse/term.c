@@ -205,7 +205,11 @@ static int apply_callgraph(const struct parse *parse, const struct term *term, c
 	static const struct {
 		const char *word;
 		enum event_callgraph callgraph;
-	} words[] = {{"fp", CALLGRAPH_FP}, {"dwarf", CALLGRAPH_DWARF}, {"lbr", CALLGRAPH_LBR}, {"no", CALLGRAPH_NONE}};
+	} words[] = {{"fp", CALLGRAPH_FP},
+		     {"dwarf", CALLGRAPH_DWARF},
+		     {"unwind", CALLGRAPH_UNWIND},
+		     {"lbr", CALLGRAPH_LBR},
+		     {"no", CALLGRAPH_NONE}};
 
 	(void)rule;
 	for (size_t i = 0; term->has_value && i < sizeof(words) / sizeof(words[0]); i++) {
@@ -216,7 +220,7 @@ static int apply_callgraph(const struct parse *parse, const struct term *term, c
 		}
 	}
 	return parse_error(parse, term->has_value ? term->value.start : term->name.end,
-			   "expected fp, dwarf, lbr or no for 'call-graph'");
+			   "expected fp, dwarf, unwind, lbr or no for 'call-graph'");
 }
 
 static int apply_dump_bytes(const struct parse *parse, const struct term *term, const struct term_rule *rule,

@@ -47,6 +47,7 @@
 #include "record/setup/trigger_events.h"
 #include "record/setup/workload.h"
 #include "record/synth/synth.h"
+#include "record/unwind/unwinding.h"
 #include "stream/pack_pool.h"
 #include "stream/stage.h"
 #include "sysinfo/thread.h"
@@ -74,8 +75,9 @@ struct recording {
 	struct features_params features;
 	struct pack_pool *pool; /* NULL: nothing is compressed */
 	struct feature_compressed compressed;
-	struct task_log *task_log;  /* NULL: one file is all there will be */
-	struct stage_maker *makers; /* of the stages of each output */
+	struct task_log *task_log;   /* NULL: one file is all there will be */
+	struct stage_maker *makers;  /* of the stages of each output */
+	struct unwinding *unwinding; /* NULL: no event needs it */
 	struct collector_maker collectors;
 	struct output_params common;
 	char *output_path; /* heap; where the output is, links followed */
@@ -323,6 +325,15 @@ static int open_steering(struct recording *rec, struct diag *reterr)
 	return err ? diag_set(reterr, err, "eventfd: %s", strerror(-err)) : 0;
 }
 
+/* Workers unwind, and build tables of whole programs. */
+static bool unwinds(const struct recording *rec)
+{
+	for (size_t i = 0; i < rec->options->events->nr; i++)
+		if (rec->options->events->events[i].unwinds)
+			return true;
+	return false;
+}
+
 static int start_compression(struct recording *rec, struct diag *reterr)
 {
 	enum { SHARED_READY_BYTES = 64 << 20 };
@@ -333,12 +344,12 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 		.level = options->compression_level,
 		/* At a switch of the output two are open for each. */
 		.nr_stages = 2 * nr_streams,
-		.events = rec->described.descs,
+		.events = rec->described.ring_descs,
 		.nr_events = rec->described.nr_descs,
 	};
 
 	/* Where all CPUs are busy what is drained piles up before workers that share theirs. */
-	params.realtime = !params.level;
+	params.realtime = !params.level && !unwinds(rec);
 	params.no_index = !params.level && !options->rotation.history_ns;
 	params.budget_bytes = rec->pool_bytes;
 	/* Who looks on gets an extent for each pass, however little is in it. */
@@ -366,12 +377,34 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 	return 0;
 }
 
+static int open_unwinding(struct recording *rec, struct diag *reterr)
+{
+	const struct event_list *events = rec->options->events;
+	AUTO_FREE bool *which = calloc(events->nr + 1, sizeof(*which));
+	const struct unwinding_params params = {
+		.events = rec->described.ring_descs, .unwinds = which, .nr_events = rec->described.nr_descs};
+
+	for (size_t i = 0; which && i < events->nr; i++)
+		which[i] = events->events[i].unwinds;
+	int err = which ? unwinding_new(&params, &rec->unwinding) : -ENOMEM;
+	if (err == -EINVAL)
+		return diag_set(reterr, err,
+				"call graphs by unwind need times in the samples of the first event, too: use "
+				"--timestamp");
+	if (err)
+		return diag_set(reterr, err, "out of memory");
+	stage_makers_add(&rec->makers, unwinding_maker(rec->unwinding));
+	return 0;
+}
+
 /* The stages of each output, in their order: what changes records stands before what looks at them. */
 static int choose_stages(struct recording *rec, struct diag *reterr)
 {
 	const struct recording_options *options = rec->options;
+	int err = unwinds(rec) ? open_unwinding(rec, reterr) : 0;
 
-	(void)reterr;
+	if (err)
+		return err;
 	rec->collectors = (struct collector_maker){
 		.maker.make = collector_make, .events = rec->described.descs, .nr_events = rec->described.nr_descs};
 	/* Threads that each have as many rings as they can copy: that file is read back in the end. */
@@ -836,6 +869,7 @@ static void recording_fini(struct recording *rec)
 	topology_fini(&rec->topology);
 	rotation_close(&rec->rotation);
 	output_file_fini(&rec->output);
+	unwinding_free(rec->unwinding);
 	task_log_free(rec->task_log);
 	pack_pool_press_no_more(rec->pool);
 	pack_pool_free(rec->pool);
@@ -942,6 +976,7 @@ static void collect_result(struct recording *rec, struct recording_result *resul
 	result->frozen_ns = rec->task_pauser.total_ns;
 	result->nr_unguarded = rec->task_pauser.nr_unguarded;
 	result->nr_trimmed = count_trimmed(rec);
+	result->unwinding = unwinding_counts(rec->unwinding);
 	result->steering = steering_result(&rec->steering, &rec->book.ledger);
 	result->ring_bytes = rec->set.ring_pages * (size_t)sysconf(_SC_PAGESIZE);
 	result->nr_threads = rec->readers.nr;

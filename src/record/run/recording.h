@@ -12,6 +12,7 @@
 #include "record/drain/flight.h"
 #include "record/run/ledger.h"
 #include "record/setup/options.h"
+#include "record/unwind/unwinding.h"
 #include "stream/pack_pool.h"
 
 struct diag;
@@ -39,7 +40,8 @@ struct recording_result {
 	struct flight_counters flight;  /* of events that were overwritten */
 	uint64_t nr_freezes, frozen_ns; /* the recorded tasks were stopped */
 	uint64_t nr_trimmed;            /* samples whose stack was cut short */
-	uint64_t nr_unguarded;          /* times that they should have been, but the watchdog process was gone */
+	struct unwinding_counts unwinding;
+	uint64_t nr_unguarded; /* times that they should have been, but the watchdog process was gone */
 	struct steering_result steering;
 	uint64_t unwritten_bytes; /* of records that we had when writing failed */
 	uint64_t cut_samples;     /* given up at the end so that the header fits on a full disk */

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "event/names/names.h"
 #include "event/parse/event.h"
+#include "perfdata/callchain.h"
 #include "record/setup/plan.h"
 
 enum {
@@ -676,12 +677,16 @@ int described_events_make(const struct eventset *set, struct described_events *r
 	events.descs = calloc(events.nr_descs + 1, sizeof(*events.descs));
 	events.tracepoints = calloc(events.nr_descs + 1, sizeof(*events.tracepoints));
 	events.groups = calloc(events.nr_descs + 1, sizeof(*events.groups));
-	if (!events.descs || !events.tracepoints || !events.groups)
+	events.ring_descs = calloc(events.nr_descs + 1, sizeof(*events.ring_descs));
+	if (!events.ring_descs || !events.descs || !events.tracepoints || !events.groups)
 		err = -ENOMEM;
 	for (size_t i = 0; i < events.nr_descs && !err; i++) {
 		err = describe(set, i, &slot, &events.descs[i]);
 		if (!err)
 			err = add_tracepoint(&set->events->events[i], &events);
+		events.ring_descs[i] = events.descs[i];
+		if (set->events->events[i].unwinds)
+			callchain_convert_attr(&events.descs[i].attr);
 		add_group(set->events, i, &events);
 	}
 	if (err) {
@@ -697,6 +702,7 @@ void described_events_fini(struct described_events *events)
 	for (size_t i = 0; events->descs && i < events->nr_descs; i++)
 		event_desc_fini(&events->descs[i]);
 	free(events->descs);
+	free(events->ring_descs);
 	for (size_t i = 0; i < events->nr_tracepoints; i++)
 		free(events->tracepoints[i]);
 	free(events->tracepoints);

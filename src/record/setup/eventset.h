@@ -84,7 +84,9 @@ int ring_carrier_open(const struct perf_event_attr *like, const struct plan_ring
 
 /* The events as the file describes them, once opening has adapted their attrs. */
 struct described_events {
-	struct event_desc *descs; /* heap; in the order of the events */
+	struct event_desc *descs;      /* heap; in the order of the events */
+	struct event_desc *ring_descs; /* heap; the same, but with the attrs of the records in the rings; names and ids
+					  are those of descs */
 	size_t nr_descs;
 	char **tracepoints; /* heap; "sys:event" of those that are one */
 	size_t nr_tracepoints;

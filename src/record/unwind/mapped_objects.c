@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/unwind/mapped_objects.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <link.h>
+#include <linux/openat2.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "base/fd.h"
+#include "base/hash_table.h"
+#include "base/log.h"
+#include "perfdata/object_id.h"
+#include "sysinfo/elf_note.h"
+#include "tasks/task_event.h"
+#include "unwind/unwind.h"
+
+enum { NR_MAPPINGS = 4, VDSO_MAX_BYTES = 1 << 20 };
+
+/* Where a process has it. */
+struct mapping {
+	uint32_t pid; /* 0: none */
+	uint64_t start, end;
+};
+
+struct mapped_object {
+	struct object_id id;
+	struct unwind_object *table;
+	bool has_new_mapping;                 /* since it was tried to build the table */
+	struct mapping mappings[NR_MAPPINGS]; /* the last ones */
+	unsigned next_mapping;
+	char name[];
+};
+
+struct mapped_objects {
+	struct unwind_tables *tables;
+	struct hash_table by_name; /* of struct mapped_object */
+};
+
+struct mapped_objects *mapped_objects_new(struct unwind_tables *tables)
+{
+	struct mapped_objects *objects = calloc(1, sizeof(*objects));
+
+	if (objects)
+		objects->tables = tables;
+	return objects;
+}
+
+void mapped_objects_free(struct mapped_objects *objects)
+{
+	if (!objects)
+		return;
+	for (size_t i = 0; i < objects->by_name.nr_slots; i++)
+		free(objects->by_name.slots[i].item);
+	hash_table_fini(&objects->by_name);
+	free(objects);
+}
+
+/* mmap(2): memory of huge pages has the name of a file that holds nothing of it. */
+enum { MMAP2_MAP_HUGETLB = 0x40000 };
+
+static bool is_file(const struct task_event *mmap)
+{
+	const char *name = mmap->name.ptr;
+
+	if (!strcmp(name, "[vdso]"))
+		return true;
+	return name[0] == '/' && strncmp(name, "//", 2) && strncmp(name, "/SYSV", 5) && strncmp(name, "/dev/zero", 9) &&
+	       strncmp(name, "/anon_hugepage", 14) && !(mmap->flags & MMAP2_MAP_HUGETLB);
+}
+
+static struct mapped_object *object_new(struct mapped_objects *objects, const struct task_event *mmap, uint64_t key)
+{
+	struct mapped_object *object = calloc(1, sizeof(*object) + mmap->name.len + 1);
+
+	if (!object)
+		return NULL;
+	object->id = mmap->id;
+	memcpy(object->name, mmap->name.ptr, mmap->name.len);
+	object->table = unwind_tables_object(objects->tables, &object, sizeof(object));
+	if (object->table && !hash_table_add(&objects->by_name, key, object))
+		return object;
+	free(object);
+	return NULL;
+}
+
+struct mapped_object *mapped_objects_find(struct mapped_objects *objects, const struct task_event *mmap)
+{
+	struct mapped_object *object = NULL;
+
+	if (!is_file(mmap))
+		return NULL;
+	uint64_t key = hash_text(mmap->name.ptr);
+	for (struct hash_slot *slot = hash_table_find(&objects->by_name, key); slot && !object;
+	     slot = hash_table_next(&objects->by_name, slot)) {
+		struct mapped_object *other = slot->item;
+		if (!strcmp(other->name, mmap->name.ptr) && object_id_equal(&other->id, &mmap->id))
+			object = other;
+	}
+	if (!object)
+		object = object_new(objects, mmap, key);
+	if (object && object->mappings[(object->next_mapping + NR_MAPPINGS - 1) % NR_MAPPINGS].pid != mmap->pid) {
+		object->mappings[object->next_mapping++ % NR_MAPPINGS] =
+			(struct mapping){mmap->pid, mmap->start, mmap->start + mmap->len};
+		object->has_new_mapping = true;
+	}
+	return object;
+}
+
+/* What the path leads to, if that is a regular file: a fifo or a device is never opened. Takes over `path_fd`. */
+static int reopen(int path_fd)
+{
+	AUTO_FD int fd = path_fd;
+	struct stat status;
+	char path[48];
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &status))
+		return -errno;
+	if (!S_ISREG(status.st_mode))
+		return -EINVAL;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	int opened = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	return opened < 0 ? -errno : opened;
+}
+
+/* By build-id, or else by device, inode and generation; what the kernel did not say is not compared. */
+static bool is_that_file(const struct mapped_object *object, int fd)
+{
+	struct stat status;
+	struct elf_id found = {0};
+	char path[48];
+
+	if (!object->id.build_id.len)
+		return !fstat(fd, &status) && file_id_is(&object->id.file, fd, &status, false);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	int len = elf_note_of_file(path, NULL, found.bytes);
+	found.len = len > 0 ? (uint8_t)len : 0;
+	return found.len && elf_id_equal(&found, &object->id.build_id);
+}
+
+/* Through the mapping itself: proc(5) map_files. For root, and those with CAP_CHECKPOINT_RESTORE. */
+static int open_mapping(const struct mapping *mapping)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "/proc/%u/map_files/%" PRIx64 "-%" PRIx64, mapping->pid, mapping->start,
+		 mapping->end);
+	return reopen(open(path, O_PATH | O_CLOEXEC));
+}
+
+/* The name below the root of the process, whose links must not lead out of it. openat2(2), Linux 5.6. */
+static int open_below_root(uint32_t pid, const char *name)
+{
+	const struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%u/root", pid);
+	AUTO_FD int root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root < 0)
+		return -errno;
+	return reopen((int)syscall(SYS_openat2, root, name, &how, sizeof(how)));
+}
+
+/* It is the same in every process of our word size; there is no file of it. */
+static int open_vdso(void)
+{
+	const char *image = (const char *)getauxval(AT_SYSINFO_EHDR); /* getauxval(3) */
+	const ElfW(Ehdr) *header = (const void *)image;
+
+	if (!image)
+		return -ENOENT;
+	size_t bytes = header->e_shoff + (size_t)header->e_shnum * header->e_shentsize;
+	AUTO_FD int fd = bytes > VDSO_MAX_BYTES ? -1 : memfd_create("vdso", MFD_CLOEXEC);
+	int err = fd < 0 ? -EFBIG : fd_write(fd, image, bytes);
+	return err ? err : take_fd(&fd);
+}
+
+/* `fd` if it is that file, else closed, and *err says why. */
+static int checked(const struct mapped_object *object, int fd, int *err)
+{
+	AUTO_FD int opened = fd;
+
+	if (fd < 0)
+		*err = *err == -ESTALE ? *err : fd;
+	else if (is_that_file(object, fd))
+		return take_fd(&opened);
+	else
+		*err = -ESTALE;
+	return -1;
+}
+
+/* A descriptor, or why there is none: -ESTALE, another file has its name now. */
+static int open_object(const struct mapped_object *object)
+{
+	int err = -ENOENT, fd = -1;
+
+	if (!strcmp(object->name, "[vdso]"))
+		return open_vdso();
+	for (unsigned i = 1; i <= NR_MAPPINGS && fd < 0; i++) {
+		const struct mapping *mapping =
+			&object->mappings[(object->next_mapping + NR_MAPPINGS - i) % NR_MAPPINGS];
+		if (!mapping->pid)
+			continue;
+		fd = checked(object, open_below_root(mapping->pid, object->name), &err);
+		if (fd < 0)
+			fd = checked(object, open_mapping(mapping), &err);
+	}
+	/* Those processes have ended: what has that name here may be the same file. */
+	if (fd < 0)
+		fd = checked(object, reopen(open(object->name, O_PATH | O_CLOEXEC)), &err);
+	return fd < 0 ? err : fd;
+}
+
+void mapped_object_build(struct mapped_object *object)
+{
+	struct diag why = {""};
+	int fd = open_object(object);
+	int err = unwind_object_build(object->table, fd, &why);
+
+	object->has_new_mapping = false;
+	if (fd < 0)
+		log_verbose("%s: no call chains through it: %s", object->name, strerror(-fd));
+	else if (err && err != -EALREADY)
+		log_verbose("%s: %s", object->name, why.text[0] ? why.text : strerror(-err));
+	if (fd >= 0)
+		close(fd);
+}
+
+struct unwind_object *mapped_object_table(struct mapped_object *object)
+{
+	if (object->has_new_mapping && unwind_object_state(object->table) == UNWIND_OBJECT_NO_FILE)
+		mapped_object_build(object);
+	return object->table;
+}

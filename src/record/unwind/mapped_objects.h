@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mapped_objects: the files that recorded processes have mapped, by what the kernel says of them, and how to open one
+ * as the process sees it: in its own mount namespace, deleted, replaced by another of its name, or a memfd; and their
+ * unwind tables, which stay when the process has ended. Private to record/unwind. One owner, one thread at a time.
+ */
+#pragma once
+
+struct mapped_object;
+struct mapped_objects;
+struct task_event;
+struct unwind_object;
+struct unwind_tables;
+
+struct mapped_objects *mapped_objects_new(struct unwind_tables *tables); /* NULL: out of memory */
+void mapped_objects_free(struct mapped_objects *objects);                /* with all objects. NULL is fine */
+
+/*
+ * The object that a MMAP or MMAP2 record names, made when there is none; its process is one where it can be found.
+ * NULL: memory without a file, or out of memory. Valid until mapped_objects_free().
+ */
+struct mapped_object *mapped_objects_find(struct mapped_objects *objects, const struct task_event *mmap);
+
+/*
+ * Its unwind table, which may be one that is not built yet. When it could not be opened, it is tried again once more
+ * processes have mapped it.
+ */
+struct unwind_object *mapped_object_table(struct mapped_object *object);
+
+/*
+ * Opens that very file and builds its table, which may take a second. What has its name now may be another file: then
+ * it has none. Only regular files are opened.
+ */
+void mapped_object_build(struct mapped_object *object);

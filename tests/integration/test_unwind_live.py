@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: MIT
+"""`record --call-graph unwind`: whole call chains in every mode of recording, and no byte of a stack in any file."""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from conftest import wait_until  # noqa: E402
+from perfdata import CALLCHAIN, PerfData  # noqa: E402
+
+USAGE, ERROR = 129, 255
+UNWIND = ['-F', '497', '-e', 'cpu-clock', '--call-graph', 'unwind']
+REGS_USER, STACK_USER = 1 << 12, 1 << 13
+SECRET = b'STACK-SECRET'
+CALLS = 21
+
+pytestmark = pytest.mark.usefixtures('need_root')
+
+
+def files_of(path):
+    return sorted(path.iterdir()) if path.is_dir() else [path]
+
+
+def check_no_stack(path):
+    for file in files_of(path):
+        data = file.read_bytes()
+        assert SECRET not in data
+        if file.name in ('data', path.name) and data[:8] == b'PERFILE2':
+            for attr in PerfData(file).attrs:
+                assert not attr.sample_type & (REGS_USER | STACK_USER)
+
+
+def chains(millrace, path):
+    """The chains through deep_burn(), innermost first: each as the functions' names."""
+    text = millrace('script', '-i', path, '-F', 'comm,ip,sym').out
+    samples = [re.findall(r'^\s+[0-9a-f]+ (\S+)', sample, re.M) for sample in text.split('\n\n')]
+    return [names for names in samples if any(name.startswith('deep_burn') for name in names)]
+
+
+def check_chains(found, least=30):
+    """A sample may be in the kernel, or in what deep_burn() calls; all callers are there, up to _start()."""
+    assert len(found) >= least
+    for names in found:
+        assert sum(name.startswith('deep_call') for name in names) == CALLS, names
+        assert names[-1].startswith('_start'), names
+
+
+MODES = {
+    'file': [],
+    'system': ['-a'],
+    'compressed': ['-z'],
+    'directory': ['-a', '--threads'],
+    'directory-z': ['-a', '--threads', '-z'],
+    'single-file': ['-a', '--threads', '--single-file'],
+    'aio': ['--aio'],
+    'mmap': ['--mmap-output'],
+    'small-memory': ['--buffer-memory', '2M'],
+    'one-channel': ['--side-channel=off'],
+    'per-thread': ['--per-thread'],
+    'size': ['--call-graph', 'unwind,8192'],
+    'term': ['--call-graph', 'no', '-e', 'task-clock/call-graph=unwind/'],
+}
+
+
+@pytest.mark.parametrize('mode', MODES)
+def test_modes(mode, millrace, perf, programs, tmp_path):
+    path = tmp_path / 'perf.data'
+    done = millrace('record', *UNWIND, *MODES[mode], '-o', path, '--', programs / 'deep', '-m', '150', '-c', '1')
+    assert 'lost 0' in done.err
+    check_no_stack(path)
+    check_chains(chains(millrace, path))
+    if mode in ('file', 'compressed'):
+        theirs = [sample for sample in perf('script', '-i', path).out.split('\n\n') if 'deep_burn' in sample]
+        assert len(theirs) >= 30 and all(sample.count('deep_call+') == CALLS for sample in theirs)
+        assert PerfData(path).attrs[0].sample_type & CALLCHAIN
+
+
+def test_pipe(millrace, perf, programs, tmp_path):
+    for options in [], ['-z']:
+        path = tmp_path / 'pipe'
+        path.write_bytes(millrace('record', *UNWIND, *options, '-o', '-', '--', programs / 'deep', '-m', '150',
+                                  binary=True).out)
+        check_no_stack(path)
+        check_chains(chains(millrace, path))
+        assert 'deep_call' in perf('script', '-i', path).out
+
+
+def test_switched_output(millrace, programs, tmp_path):
+    millrace('record', *UNWIND, '--switch-output=20K', '-o', tmp_path / 'part', '--', programs / 'deep', '-m', '400',
+             '-c', '1')
+    parts, found = sorted(tmp_path.glob('part.*')), []
+    assert len(parts) > 1
+    for path in parts:
+        check_no_stack(path)
+        found += chains(millrace, path)
+    check_chains(found, least=100)
+
+
+def test_flight(millrace, programs, tmp_path):
+    script = f'{programs}/deep -m 200; kill -USR2 $PPID; while ! ls {tmp_path}/held.*; do sleep 0.05; done'
+    millrace('record', *UNWIND, '--flight=60s', '-o', tmp_path / 'held', '--', 'sh', '-c', script)
+    path, = tmp_path.glob('held.*')
+    check_no_stack(path)
+    check_chains(chains(millrace, path))
+
+
+def test_control(recorder, millrace, programs, run, tmp_path):
+    path = tmp_path / 'perf.data'
+    process = recorder([*UNWIND, '-a', '-o', path])
+    run([programs / 'deep', '-m', '150'])
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    check_no_stack(path)
+    check_chains(chains(millrace, path))
+
+
+def test_process_that_runs(millrace, programs, spawn, tmp_path):
+    """With all its maps, which /proc describes."""
+    path = tmp_path / 'perf.data'
+    process = spawn([programs / 'deep', '-m', '60000'])
+    wait_until(lambda: os.readlink(f'/proc/{process.pid}/exe') == str(programs / 'deep'), 'the program runs')
+    millrace('record', *UNWIND, '-p', process.pid, '-o', path, '--', 'sleep', '0.3')
+    process.kill()
+    check_no_stack(path)
+    check_chains(chains(millrace, path))
+
+
+def test_program_that_is_deleted(millrace, programs, spawn, tmp_path):
+    """Names are gone with it, and what is under its name now is no ELF file; its chains are not."""
+    program, path = tmp_path / 'deep', tmp_path / 'perf.data'
+    shutil.copy(programs / 'deep', program)
+    process = spawn([program, '-m', '60000'])
+    wait_until(lambda: os.readlink(f'/proc/{process.pid}/exe') == str(program), 'the program runs')
+    program.unlink()
+    program.write_bytes(b'another file')
+    millrace('record', *UNWIND, '-p', process.pid, '-o', path, '--', 'sleep', '0.3')
+    process.kill()
+    text = millrace('script', '-i', path, '-F', 'comm,ip,sym,dso').out
+    found = [len(sample.strip().splitlines()) - 1 for sample in text.split('\n\n') if 'deep' in sample]
+    in_program = [frames for frames in found if frames >= CALLS + 4]
+    assert len(in_program) >= 30 and len(in_program) == len(found)
+
+
+def test_program_in_another_mount_namespace(millrace, programs, spawn, tmp_path):
+    """Its path leads nowhere but inside."""
+    inside, path = tmp_path / 'inside', tmp_path / 'perf.data'
+    inside.mkdir()
+    script = (f'mount -t tmpfs none {inside} && cp {programs}/deep {inside}/deep && touch {tmp_path}/ready && '
+              f'exec {inside}/deep -m 60000')
+    process = spawn(['unshare', '-m', 'sh', '-c', script])
+    wait_until(lambda: os.readlink(f'/proc/{process.pid}/exe') == f'{inside}/deep', 'the program runs')
+    assert not (inside / 'deep').exists()
+    millrace('record', *UNWIND, '-p', process.pid, '-o', path, '--', 'sleep', '0.3')
+    process.kill()
+    text = millrace('script', '-i', path, '-F', 'comm,ip,sym,dso').out
+    found = [len(sample.strip().splitlines()) - 1 for sample in text.split('\n\n') if 'deep' in sample]
+    assert len(found) >= 30 and min(found) >= CALLS + 4
+
+
+def test_short_processes(millrace, programs, tmp_path):
+    """They have ended when their samples are looked at."""
+    path = tmp_path / 'perf.data'
+    script = f'for i in $(seq 40); do {programs}/deep -m 10; done'
+    millrace('record', *UNWIND, '-F', '997', '-o', path, '--', 'sh', '-c', script)
+    check_chains(chains(millrace, path), least=100)
+
+
+def test_killed_recorder(recorder, millrace, programs, spawn, tmp_path):
+    """What is in the file while it grows, and what SIGKILL leaves."""
+    path, whole = tmp_path / 'perf.data', tmp_path / 'whole'
+    process = recorder([*UNWIND, '-a', '-o', path])
+    load = spawn([programs / 'deep', '-m', '60000'])
+    wait_until(lambda: path.stat().st_size > 1 << 20, 'the file has grown')
+    assert SECRET not in path.read_bytes()
+    process.kill()
+    process.wait()
+    load.kill()
+    assert SECRET not in path.read_bytes()
+    millrace('recover', '-o', whole, path)
+    check_chains(chains(millrace, whole))
+
+
+def test_events_without_it_stay_as_they_are(millrace, programs, tmp_path):
+    path = tmp_path / 'perf.data'
+    millrace('record', '-F', '497', '-e', 'cpu-clock/call-graph=unwind/,task-clock/call-graph=dwarf/,page-faults',
+             '-o', path, '--', programs / 'deep', '-m', '150')
+    types = [attr.sample_type for attr in PerfData(path).attrs]
+    assert types[0] & CALLCHAIN and not types[0] & STACK_USER
+    assert types[1] & STACK_USER and not types[2] & (CALLCHAIN | STACK_USER)
+    found = chains(millrace, path)
+    assert len(found) >= 60 and all(sum('deep_call' in name for name in names) == CALLS for names in found)
+
+
+def test_ordinary_user(millrace, program, run, programs, steady_sysctl, tmp_path):
+    if int(pathlib.Path('/proc/sys/kernel/perf_event_paranoid').read_text()) > 2:
+        pytest.skip('kernel.perf_event_paranoid is above 2')
+    place = pathlib.Path(subprocess.run(['mktemp', '-d', '/tmp/millrace-unwind.XXXXXX'], check=True, text=True,
+                                        stdout=subprocess.PIPE).stdout.strip())
+    try:
+        place.chmod(0o777)
+        for source in program, programs / 'deep':
+            shutil.copy(source, place / source.name)
+        options = ['-F', '497', '-e', 'cpu-clock:u', '--call-graph', 'unwind', '-o', place / 'perf.data']
+        run(['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups', place / program.name, 'record', *options,
+             '--', place / 'deep', '-m', '150'], cwd=place)
+        os.chown(place / 'perf.data', 0, 0)
+        check_no_stack(place / 'perf.data')
+        check_chains(chains(millrace, place / 'perf.data'))
+    finally:
+        shutil.rmtree(place)
+
+
+@pytest.mark.parametrize('options,words', [
+    (['--overwrite'], ['overwrites', '--flight']),
+    (['--tail-synthesize'], ['--tail-synthesize']),
+    (['--no-timestamp'], ['times']),
+    (['--user-regs=ip,sp'], ['--user-regs']),
+    (['--call-graph', 'unwind,0'], ['unwind,0', '65528']),
+    (['--call-graph', 'unwind,1M'], ['unwind,1M', '65528']),
+    (['--call-graph', 'unwound'], ['unwind,SIZE']),
+])
+def test_what_is_refused(options, words, millrace, tmp_path):
+    done = millrace('record', *UNWIND, *options, '-o', tmp_path / 'x', '--', 'true', status=None)
+    assert done.status in (USAGE, ERROR) and not (tmp_path / 'x').exists()
+    for word in words:
+        assert word in done.err

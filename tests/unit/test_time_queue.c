@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* What waits comes out in the order of time, and of the same time in the order in which it went in. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "record/unwind/time_queue.h"
+
+enum { NR = 5000 };
+
+static void test_order(void **state)
+{
+	static uint64_t values[NR];
+	struct time_queue queue = {0};
+	uint64_t random = 88172645463325252ull, last_time = 0, last_value = 0;
+	size_t put = 0, taken = 0;
+
+	(void)state;
+	while (taken < NR) {
+		random ^= random << 13;
+		random ^= random >> 7;
+		random ^= random << 17;
+		/* Times go on while entries are taken out, as those of records do; many are equal. */
+		if (put < NR && (random & 3 || !queue.nr)) {
+			values[put] = put;
+			struct time_entry entry = {.time_ns = last_time + (random >> 8) % 16, .item = &values[put]};
+			assert_int_equal(time_queue_put(&queue, &entry), 0);
+			put++;
+			continue;
+		}
+		const struct time_entry *first = time_queue_first(&queue);
+		assert_non_null(first);
+		uint64_t value = *(const uint64_t *)first->item;
+		assert_true(first->time_ns >= last_time);
+		if (taken && first->time_ns == last_time)
+			assert_true(value > last_value);
+		last_time = first->time_ns;
+		last_value = value;
+		time_queue_drop_first(&queue);
+		taken++;
+	}
+	assert_null(time_queue_first(&queue));
+	time_queue_fini(&queue);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_order)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
