@@ -288,17 +288,20 @@ def tmpfs(need_root, tmp_path):
 
 @pytest.fixture
 def fuse_fs(need_root, tmp_path):
-    """fuse_fs(errno, bytes, seconds, ...) -> a directory with failing_fs.py below it, unmounted after the test."""
+    """
+    fuse_fs(errno, bytes, seconds, ...) -> a directory with failing_fs.py below it, or another program of tests/fault,
+    unmounted after the test.
+    """
     mounted = []
 
-    def mount(*args):
+    def mount(*args, program='failing_fs.py'):
         if not os.path.exists('/dev/fuse'):
             pytest.skip('needs /dev/fuse')
         if subprocess.run(['/usr/bin/python3', '-c', 'import fusepy'], stderr=subprocess.DEVNULL).returncode:
             pytest.skip('needs python3-fusepy')
         path = tmp_path / f'fuse{len(mounted)}'
         path.mkdir()
-        server = subprocess.Popen(['/usr/bin/python3', ROOT / 'tests' / 'fault' / 'failing_fs.py', path,
+        server = subprocess.Popen(['/usr/bin/python3', ROOT / 'tests' / 'fault' / program, path,
                                    *map(str, args)],
                                   stderr=subprocess.DEVNULL)
         mounted.append((path, server))

@@ -150,6 +150,7 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 		.all_build_ids = options->all_build_ids,
 		.synth = options->synth,
 		.sync_ms = options->sync_ms,
+		.durable = options->durable,
 		.wait_close = options->wait_close,
 		.workload = first < argc ? argv + first : NULL,
 		.argc = argc,

@@ -56,6 +56,7 @@ struct record_options {
 	int realtime;
 	bool no_build_ids;
 	uint64_t sync_ms;
+	bool durable;
 	bool wait_close;
 	struct loss_limit fail_on_loss;
 	bool all_build_ids;

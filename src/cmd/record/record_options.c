@@ -530,6 +530,16 @@ static int set_sync(const struct option *option, const char *arg, bool negated, 
 	return 0;
 }
 
+/* Into the options of record. */
+static int set_durable(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	struct record_options *options = value;
+	int err = set_sync(option, arg ? arg : "1", negated, &options->sync_ms, reterr);
+
+	options->durable = !err;
+	return err;
+}
+
 static int set_buffer(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
 	enum { LEAST = 1 << 20 };
@@ -1017,6 +1027,12 @@ const struct option record_option_table[] = {
 	 .help = "Send what was written to the disk that often: all that a power cut can take. Default: when the "
 		 "kernel "
 		 "does"},
+	{.name = "durable",
+	 .arg = "SECONDS",
+	 .set = set_durable,
+	 .offset = 0,
+	 .flags = OPTION_ARG_OPTIONAL | OPTION_NO_NEGATE,
+	 .help = "As --sync, every second by default, and the finished file is on the disk when record returns"},
 	{.name = "wait-close",
 	 .set = option_set_flag,
 	 .offset = AT(wait_close),

@@ -173,6 +173,17 @@ static bool takes_no_more(int err)
 	return err == -ENOSPC || err == -EDQUOT || err == -EFBIG || err == -EIO;
 }
 
+/* 0 or -errno of the first. A file system without fdatasync(2) says EINVAL: fsync(2). */
+static int sync_files(const struct finish_params *params)
+{
+	int err = fdatasync(params->fd) && errno != EINVAL ? -errno : 0;
+
+	for (size_t i = 0; i < params->nr_parts; i++)
+		if (fdatasync(params->parts[i].fd) && errno != EINVAL && !err)
+			err = -errno;
+	return err;
+}
+
 /*
  * Features behind the data, then the header, which makes them count. Where nothing more fits the last records make
  * room, an eighth of them at a time: without features tracepoints and names could not be read at all. The file is
@@ -198,7 +209,11 @@ static int write_tail(const struct finish_params *params, const struct feature_s
 		count_cut_samples(params, result);
 	}
 	header.data.size = data_bytes;
+	int sync_err = params->durable ? sync_files(params) : 0;
 	int header_err = fd_pwrite(params->fd, &header, sizeof(header), 0);
+	if (params->durable && !header_err)
+		header_err = sync_files(params);
+	first_err = first_err ? first_err : sync_err;
 	return first_err ? first_err : header_err;
 }
 

@@ -21,6 +21,7 @@ struct finish_params {
 	struct file_header header; /* as written at the start; data.size 0 */
 	uint64_t data_bytes;       /* from header.data.offset on; what follows is cut off */
 	bool torn;                 /* writing failed: the last record may be cut */
+	bool durable;              /* what the header counts is on the disk before it, and both when this returns */
 	const struct features_params *features;
 	bool all_build_ids;             /* of every object that was mapped, hit or not */
 	bool build_ids;                 /* look what was hit */

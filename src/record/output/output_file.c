@@ -101,6 +101,16 @@ static uint64_t leave_room(struct output_file *output, size_t front_bytes, size_
 	return output->initial_end;
 }
 
+/* With --durable. */
+static int sync_names(const struct output_file *output, const struct output_params *params, struct diag *reterr)
+{
+	int err = params->options->durable && !output->dest.pipe ? output_path_sync_names(&output->dest) : 0;
+
+	return err ? diag_set(reterr, err, "%s: --durable: fsync of its directory: %s", output->dest.path,
+			      strerror(-err))
+		   : 0;
+}
+
 /* Header first. Where the initial state comes later the writer begins behind the room for it. */
 static int start_file(struct output_file *output, const struct output_params *params, struct buf *front,
 		      size_t initial_bytes, struct diag *reterr)
@@ -136,7 +146,9 @@ int output_file_open(struct output_file *output, const struct output_params *par
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	if (!err)
 		err = start_file(output, params, &front, initial_bytes, reterr);
-	return err ? err : open_data_files(output, params, reterr);
+	if (!err)
+		err = open_data_files(output, params, reterr);
+	return err ? err : sync_names(output, params, reterr);
 }
 
 int output_file_open_retained(struct output_file *output, const struct output_params *params, struct diag *reterr)
@@ -184,7 +196,9 @@ int output_file_write_retained(struct output_file *output, const struct output_p
 	if (held.last_ns > held.whole_ns)
 		output->history_s = (double)(held.last_ns - held.whole_ns) / 1e9;
 	task_log_window(params->task_log, held.first_ns, held.dropped_bytes);
-	err = open_inner(output, params, &inner, reterr);
+	err = sync_names(output, params, reterr);
+	if (!err)
+		err = open_inner(output, params, &inner, reterr);
 	if (err)
 		return err;
 	pack_stage_attach(output->writer, inner);
@@ -372,6 +386,7 @@ static int finish(struct output_file *output, const struct output_params *common
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	params->fd = output->dest.fd;
 	params->path = output->dest.path;
+	params->durable = common->options->durable;
 	params->header = output->header;
 	params->features = &features;
 	if (common->features->compressed)

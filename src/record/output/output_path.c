@@ -291,6 +291,37 @@ int output_path_create_part(const char *path, struct diag *reterr)
 	return fd < 0 ? create_error(path, fd, reterr) : fd;
 }
 
+/* Of a directory; without the right to read it is left to the file system, as is one that cannot (EINVAL). */
+static int sync_directory(const char *path)
+{
+	AUTO_FD int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return errno == EACCES ? 0 : -errno;
+	return fsync(fd) && errno != EINVAL ? -errno : 0;
+}
+
+int output_path_sync_names(const struct output_path *dest)
+{
+	char link[32], path[PATH_MAX], *slash;
+	struct stat st;
+	int err = 0;
+
+	if (fstat(dest->fd, &st) || !S_ISREG(st.st_mode))
+		return 0;
+	/* Where it really is: links were followed. */
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", dest->fd);
+	ssize_t len = readlink(link, path, sizeof(path) - 1);
+	if (len < 0)
+		return -errno;
+	path[len] = '\0';
+	for (int levels = dest->main_path ? 2 : 1; levels-- && !err && (slash = strrchr(path, '/'));) {
+		slash[slash == path] = '\0';
+		err = sync_directory(path);
+	}
+	return err;
+}
+
 int output_path_close(struct output_path *dest)
 {
 	free(dest->main_path);

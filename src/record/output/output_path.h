@@ -47,6 +47,12 @@ int output_path_open_directory(const char *path, struct output_path *ret, struct
 int output_path_create_part(const char *path, struct diag *reterr);
 int output_path_close(struct output_path *dest);
 
+/*
+ * fsync(2) of the directory of the main file, and of the one above it for a data directory: the names outlive a power
+ * cut. 0 or -errno; what is no regular file has no such name.
+ */
+int output_path_sync_names(const struct output_path *dest);
+
 /* A recording of our own that is not wanted any more: a file, or a directory with nothing else in it. */
 void output_path_remove(const char *path);
 

@@ -105,7 +105,8 @@ struct recording_options {
 	bool build_ids;         /* false: -B */
 	bool all_build_ids;     /* --buildid-all */
 	struct synth_options synth;
-	uint64_t sync_ms; /* --sync: interval of fdatasync(2); 0: never */
+	uint64_t sync_ms; /* --sync, --durable: interval of fdatasync(2); 0: never */
+	bool durable;     /* --durable: names and the finished file are on the disk as well */
 	bool wait_close;  /* --wait-close: many tracepoints, too, are closed before the recording returns */
 	char **workload;  /* NULL-terminated argv; NULL: none */
 	int argc;         /* of the subcommand, for the CMDLINE feature */
