@@ -17,6 +17,8 @@ struct hist {
 	size_t nr, room;
 	unsigned nr_members;
 	uint64_t nr_samples, period, nr_adds;
+	const struct comm *last_comm; /* the last one that was hashed; names of tasks outlive the hist */
+	uint64_t last_comm_hash;
 };
 
 enum { FIRST_ROOM = 128, NR_LEVELS = HIST_SELF_GUEST_USER - HIST_SELF_KERNEL + 1 };
@@ -160,7 +162,7 @@ static int compare_key(const struct hist *hist, enum hist_column key, enum compa
 		if (!a->symbol || !b->symbol)
 			return compare_known(a->symbol, b->symbol);
 		/* Addresses of symbols are only comparable inside one object. */
-		order = has_key(hist, HIST_DSO) ? 0 : compare_dso(a, b);
+		order = a->dso == b->dso || has_key(hist, HIST_DSO) ? 0 : compare_dso(a, b);
 		return order ? order : compare_symbol(a, b);
 	case HIST_TID: return (int32_t)a->tid < (int32_t)b->tid ? -1 : (int32_t)a->tid > (int32_t)b->tid;
 	case HIST_CPU: return a->cpu < b->cpu ? -1 : a->cpu > b->cpu;
@@ -178,14 +180,24 @@ static int compare_places(const struct hist *hist, const struct hist_place *a, c
 	return 0;
 }
 
+/* Callers of one sample have one name, and so have many samples in a row. */
+static uint64_t comm_hash(struct hist *hist, const struct comm *comm)
+{
+	if (comm != hist->last_comm) {
+		hist->last_comm = comm;
+		hist->last_comm_hash = hash_text(comm->text);
+	}
+	return hist->last_comm_hash;
+}
+
 /* Of the keys that are cheap to hash; equal places have equal hashes. */
-static uint64_t place_hash(const struct hist *hist, const struct hist_place *place)
+static uint64_t place_hash(struct hist *hist, const struct hist_place *place)
 {
 	uint64_t hash = 1;
 
 	for (unsigned i = 0; i < hist->options.nr_keys; i++) {
 		switch (hist->options.keys[i]) {
-		case HIST_COMM: hash = hash_mix(hash, hash_text(place->comm->text)); break;
+		case HIST_COMM: hash = hash_mix(hash, comm_hash(hist, place->comm)); break;
 		case HIST_SYM: hash = hash_mix(hash, place->symbol ? place->symbol->start : place->address); break;
 		case HIST_TID: hash = hash_mix(hash, place->tid); break;
 		case HIST_CPU: hash = hash_mix(hash, (uint64_t)(int64_t)place->cpu); break;

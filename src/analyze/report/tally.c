@@ -36,6 +36,19 @@ static int grow_items(struct interned *interned, uint32_t words)
 	return 0;
 }
 
+/* Inline, as most items have few words: a sample needs three of these. */
+static inline uint64_t item_hash(const void *item, uint32_t words)
+{
+	uint64_t hash = 1;
+	uint32_t word;
+
+	for (uint32_t i = 0; i < words; i++) {
+		memcpy(&word, (const uint8_t *)item + i * sizeof(word), sizeof(word));
+		hash = hash_mix(hash, word);
+	}
+	return hash;
+}
+
 /*
  * The number of an item of so many 32-bit words, the same for all of a table; nothing in it is padding. It is copied
  * when it is new. 0 or -ENOMEM.
@@ -43,7 +56,7 @@ static int grow_items(struct interned *interned, uint32_t words)
 static int interned_find(struct interned *interned, const void *item, uint32_t words, uint32_t *ret)
 {
 	const size_t bytes = words * sizeof(*interned->items);
-	uint64_t key = hash_bytes(item, bytes);
+	uint64_t key = item_hash(item, words);
 
 	for (struct hash_slot *slot = hash_table_find(&interned->numbers, key); slot;
 	     slot = hash_table_next(&interned->numbers, slot)) {
