@@ -20,6 +20,12 @@ check: # installs what is missing, builds with gcc and clang, runs every test
 check-lab: build # the tests that take minutes or need a special machine
 	@MILLRACE=$(CURDIR)/build/millrace pytest-3 -m lab tests
 
+check-corpus: build # recordings of other projects, compared with perf: fetches two source packages of Debian (370 MB)
+	@MILLRACE=$(CURDIR)/build/millrace tools/check-corpus
+
+check-perf-tests: build # perf's own shell tests with record, report and script of millrace: fetches Debian's kernel source
+	@MILLRACE=$(CURDIR)/build/millrace tools/check-perf-tests
+
 lint: # format of changed files, spelling, cppcheck
 	@tools/lint
 
@@ -59,4 +65,4 @@ clean:
 help:
 	@sed -n 's/^\([a-z-]*\):[^#]*# /make \1	/p' Makefile
 
-.PHONY: build demo test check lint format coverage check-lab check-asan check-tsan bench fuzz static clean-room install deps clean help
+.PHONY: build demo test check lint format coverage check-lab check-corpus check-perf-tests check-asan check-tsan bench fuzz static clean-room install deps clean help

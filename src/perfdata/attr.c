@@ -274,6 +274,8 @@ static void put_modifiers(const struct perf_event_attr *attr, struct buf *out)
 {
 	char letters[16] = "";
 	size_t nr = 0;
+	/* Which event excludes guests by default: as event_derived_name(). */
+	bool guest_excluded = attr->exclude_user || attr->exclude_kernel || attr->exclude_hv || attr->precise_ip;
 
 	if (attr->exclude_user || attr->exclude_kernel || attr->exclude_hv) {
 		if (!attr->exclude_kernel)
@@ -285,7 +287,7 @@ static void put_modifiers(const struct perf_event_attr *attr, struct buf *out)
 	}
 	for (unsigned i = 0; i < attr->precise_ip; i++)
 		letters[nr++] = 'p';
-	if (attr->exclude_host || !attr->exclude_guest) {
+	if (attr->exclude_host || attr->exclude_guest == guest_excluded) {
 		if (!attr->exclude_host)
 			letters[nr++] = 'H';
 		if (!attr->exclude_guest)

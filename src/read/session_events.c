@@ -11,6 +11,7 @@
 #include "perfdata/attr.h"
 #include "perfdata/feature.h"
 #include "perfdata/header.h"
+#include "perfdata/tracing.h"
 #include "read/session_state.h"
 
 void session_forget_events(struct session *session)
@@ -245,6 +246,29 @@ bool session_is_change(uint32_t type)
 	       type == RECORD_TRACING_DATA;
 }
 
+/* Of a pipe without EVENT_DESC, or a file without: what an attr alone tells of a tracepoint is its number. */
+static int name_tracepoints(struct session *session, struct span blob)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < session->nr_events && !err; i++) {
+		struct event_desc *event = &session->events[i];
+		bool unnamed = event->attr.type == PERF_TYPE_TRACEPOINT && strchr(event->name, ' ');
+		char *name = unnamed ? tracing_name(blob, event->attr.config) : NULL;
+		if (name)
+			err = set_name(event, name);
+		free(name);
+	}
+	return err;
+}
+
+static int take_tracing_data(struct session *session, struct span blob)
+{
+	int err = keep_feature(session, FEATURE_TRACING_DATA, blob);
+
+	return err ? err : name_tracepoints(session, blob);
+}
+
 int session_take(struct session *session, const struct source_record *record, struct diag *reterr)
 {
 	const struct perf_event_header *header = record->view.header;
@@ -255,7 +279,7 @@ int session_take(struct session *session, const struct source_record *record, st
 	case RECORD_HEADER_ATTR: err = take_attr(session, &at); break;
 	case RECORD_HEADER_FEATURE: err = take_feature(session, &at); break;
 	case RECORD_EVENT_UPDATE: err = take_update(session, &at); break;
-	case RECORD_TRACING_DATA: err = keep_feature(session, FEATURE_TRACING_DATA, record->outside); break;
+	case RECORD_TRACING_DATA: err = take_tracing_data(session, record->outside); break;
 	default: break;
 	}
 	if (err == -ENOMEM)

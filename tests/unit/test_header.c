@@ -151,7 +151,7 @@ static void test_names(void **state)
 	attr.exclude_guest = 0;
 	expect_name(&attr, "cpu-clock:HG");
 	attr = (struct perf_event_attr){.exclude_guest = 1, .exclude_kernel = 1, .exclude_hv = 1, .precise_ip = 2};
-	expect_name(&attr, "cycles:upp");
+	expect_name(&attr, "cycles:uppH");
 	attr = (struct perf_event_attr){.type = PERF_TYPE_HW_CACHE, .config = 0x10003, .exclude_guest = 1};
 	expect_name(&attr, "dTLB-load-misses");
 	attr.config = 0xffffff;

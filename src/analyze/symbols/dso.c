@@ -163,6 +163,11 @@ static const struct path_build_id *find_build_id(const struct dso_table *table, 
 	return at;
 }
 
+const char *dso_printed_name(const struct dso *dso)
+{
+	return dso->kind == DSO_MODULE && !dso->build_id.len ? dso->short_name : dso->name;
+}
+
 int dso_learn_build_id(struct dso_table *table, const char *path, const struct elf_id *build_id)
 {
 	uint64_t hash = hash_text(path);

@@ -90,6 +90,9 @@ struct dso_table {
 const char *dso_long_name(const struct dso *dso);  /* "/usr/lib/libc.so.6", "[kernel.kallsyms]" */
 const char *dso_short_name(const struct dso *dso); /* "libc.so.6", "[kernel.kallsyms]", "[vdso]" */
 
+/* As script prints it: the long name; of a module that no build-id of the recording names, "[module]". */
+const char *dso_printed_name(const struct dso *dso);
+
 void dso_table_fini(struct dso_table *table);
 
 /* The dso of that name and id, made when there is none. An unknown id (NULL) equals any. NULL: out of memory. */

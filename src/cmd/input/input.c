@@ -180,6 +180,9 @@ void input_count_losses(struct input_losses *losses, const struct session_record
 	}
 	if (header->type == PERF_RECORD_LOST_SAMPLES && header->size >= sizeof(*header) + sizeof(*body))
 		losses->lost_samples += body[0];
+	/* u64 size first, of data behind the record: tools/perf/util/event.h, struct perf_record_auxtrace. */
+	if (header->type == RECORD_AUXTRACE && header->size >= sizeof(*header) + sizeof(*body))
+		losses->aux_bytes += body[0];
 }
 
 void input_report_losses(const struct input_losses *losses)
@@ -190,6 +193,11 @@ void input_report_losses(const struct input_losses *losses)
 			 losses->lost_chunks);
 	if (losses->lost_samples)
 		log_note("this recording lost %" PRIu64 " samples", losses->lost_samples);
+	if (losses->aux_bytes)
+		log_note("this recording has %" PRIu64
+			 " bytes of AUX data (Intel PT and the like), which are not decoded "
+			 "here: use perf script --itrace",
+			 losses->aux_bytes);
 }
 
 void input_report_doubts(const struct machine *machine)

@@ -106,6 +106,7 @@ struct input_losses {
 	uint64_t lost_records; /* by LOST */
 	uint64_t lost_chunks;
 	uint64_t lost_samples; /* by LOST_SAMPLES */
+	uint64_t aux_bytes;    /* of AUXTRACE: not decoded */
 };
 void input_count_losses(struct input_losses *losses, const struct session_record *record);
 void input_report_losses(const struct input_losses *losses);

@@ -72,5 +72,10 @@ bool sample_filter_shows(const struct sample_filter *filter, const struct sample
 		return false;
 	if (filter->symbols && !(name && list_has_word(filter->symbols, name)))
 		return false;
-	return !filter->symbol_part || (name && strstr(name, filter->symbol_part));
+	return true;
+}
+
+bool sample_filter_shows_symbol(const struct sample_filter *filter, const struct symbol *symbol)
+{
+	return !filter->symbol_part || (symbol && strstr(symbol->name, filter->symbol_part));
 }

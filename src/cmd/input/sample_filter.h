@@ -79,5 +79,8 @@ struct sample_subject {
 	const struct symbol *symbol; /* NULL: unknown */
 };
 
-/* Is it one that is shown? CPUs are not asked for. */
+/* Is it one that is shown? CPUs and symbol_part are not asked for. */
 bool sample_filter_shows(const struct sample_filter *filter, const struct sample_subject *subject);
+
+/* Is it an entry that symbol_part shows? The callers of a sample are entries of their own. */
+bool sample_filter_shows_symbol(const struct sample_filter *filter, const struct symbol *symbol);

@@ -345,6 +345,19 @@ static int run(struct report *report, struct diag *reterr)
 	return stats_print(stdout, report->session, reterr);
 }
 
+/* perf report counts branches where there are any. */
+static void note_branches(const struct report *report)
+{
+	const struct report_options *options = &report->options;
+	size_t nr, nr_branches = 0;
+	const struct event_desc *events = session_events(report->session, &nr);
+
+	for (size_t i = 0; i < nr; i++)
+		nr_branches += (events[i].attr.sample_type & PERF_SAMPLE_BRANCH_STACK) != 0;
+	if (nr_branches && !options->stats && !options->loss && !options->raw_dump && !options->header.alone)
+		log_note("this recording has branch stacks: samples are counted here; perf report counts branches");
+}
+
 static int report_run(int argc, char **argv)
 {
 	struct report report = {0};
@@ -377,6 +390,8 @@ static int report_run(int argc, char **argv)
 		free(joined);
 		return filter_err ? COMMAND_USAGE : INPUT_EXIT_ERROR;
 	}
+	report_options_fit(&report.options, report.session);
+	note_branches(&report);
 	pager_open(&report.options.pager);
 	int err = run(&report, &diag);
 	int status = report_status(err, &diag);

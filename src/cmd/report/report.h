@@ -125,6 +125,9 @@ int report_options_join_call_graph(int argc, char **argv, char **ret, char **ret
 /* Derives the options that follow from others. */
 void report_options_complete(struct report_options *options);
 
+/* What a recording changes: one of nothing but tracepoints is sorted by their fields, as perf does. Completes again. */
+void report_options_fit(struct report_options *options, const struct session *session);
+
 /* The tables of a report: one for each event, or for each group of events. */
 struct report_tables {
 	struct report_options *options; /* what the table itself must know is filled in */

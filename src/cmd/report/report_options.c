@@ -8,6 +8,8 @@
 #include <strings.h>
 
 #include "base/diag.h"
+#include "perfdata/feature.h"
+#include "read/session.h"
 
 /* In the order in which a beginning is looked for: perf's. */
 static const struct {
@@ -139,8 +141,11 @@ static void column_choice_apply(const struct column_choice *choice, struct hist_
 	struct column_list order = {0};
 
 	if (!choice->fields.nr) {
-		list_add(&order, HIST_CHILDREN);
-		list_add(&order, HIST_SELF);
+		/* As perf: the shares come first unless -s has them elsewhere. */
+		if (!list_has(sort_of(choice), HIST_CHILDREN))
+			list_add(&order, HIST_CHILDREN);
+		if (!list_has(sort_of(choice), HIST_SELF))
+			list_add(&order, HIST_SELF);
 		list_add_all(&order, sort_of(choice));
 	} else {
 		list_add_all(&order, &choice->sort);
@@ -635,4 +640,17 @@ void report_options_complete(struct report_options *options)
 		options->group_sort < UINT32_MAX ? (unsigned)options->group_sort : UINT32_MAX;
 	options->samples.chains = graph->mode != GRAPH_NONE;
 	options->samples.direction = graph->direction;
+}
+
+void report_options_fit(struct report_options *options, const struct session *session)
+{
+	size_t nr, nr_tracepoints = 0;
+	const struct event_desc *events = session_events(session, &nr);
+
+	for (size_t i = 0; i < nr; i++)
+		nr_tracepoints += events[i].attr.type == PERF_TYPE_TRACEPOINT;
+	if (!nr || nr_tracepoints < nr || options->columns.sort.nr || options->columns.fields.nr)
+		return;
+	list_add(&options->columns.sort, HIST_TRACE);
+	report_options_complete(options);
 }

@@ -415,7 +415,8 @@ static int find_cell(struct samples *samples, struct event_samples *event, struc
 		.address = at.symbol ? 0 : at.address,
 		.level = at.level,
 	};
-	place.filtered = is_filtered(&samples->options, &place);
+	place.filtered = is_filtered(&samples->options, &place) ||
+			 !sample_filter_shows_symbol(&samples->options.filter, place.symbol);
 	if (samples->details) {
 		int err = details_of_sample(samples->details, record, &at, &place.details, &samples->why);
 		if (err)
@@ -523,6 +524,7 @@ static unsigned chain_links(const struct samples *samples, uint32_t chain, uint3
 static int add_callers(struct samples *samples, struct hist *hist, uint32_t index, const struct tally_cell *cell)
 {
 	struct hist_place place = cell->place;
+	const bool filtered = place.filtered && is_filtered(&samples->options, &place);
 	uint32_t links[MAX_FRAMES];
 	unsigned nr = chain_links(samples, cell->chain, links);
 
@@ -533,6 +535,7 @@ static int add_callers(struct samples *samples, struct hist *hist, uint32_t inde
 		place.dso = caller->dso;
 		place.symbol = caller->symbol;
 		place.address = caller->symbol ? 0 : caller->ip;
+		place.filtered = filtered || !sample_filter_shows_symbol(&samples->options.filter, place.symbol);
 		if (caller->dso)
 			place.level = caller->level;
 		if (samples->details) {

@@ -219,7 +219,7 @@ static void print_object(const struct sample_line *line, const struct location *
 	struct output *out = line->of->out;
 
 	output_bytes(out, " (", 2);
-	output_shown(out, location->dso ? dso_long_name(location->dso) : "[unknown]");
+	output_shown(out, location->dso ? dso_printed_name(location->dso) : "[unknown]");
 	output_char(out, ')');
 }
 
@@ -324,6 +324,12 @@ static void print_source(const struct sample_line *line, const struct location *
 	output_shown(line->of->out, text);
 }
 
+/* As perf: inside the object, but of a kernel module without symbols in memory. */
+static uint64_t frame_address(const struct location *frame)
+{
+	return frame->dso && frame->dso->kind == DSO_MODULE && !frame->symbol ? frame->ip : frame->address;
+}
+
 static void print_chain(const struct sample_line *line)
 {
 	struct line_context *of = line->of;
@@ -332,7 +338,7 @@ static void print_chain(const struct sample_line *line)
 	output_char(of->out, '\n');
 	for (unsigned i = 0; i < nr; i++) {
 		output_char(of->out, '\t');
-		print_location(line, &of->frames[i], of->frames[i].address);
+		print_location(line, &of->frames[i], frame_address(&of->frames[i]));
 		print_source(line, &of->frames[i], i ? &of->frames[i - 1] : NULL);
 		output_char(of->out, '\n');
 		if (of->stop_at && of->frames[i].symbol && list_has_word(of->stop_at, of->frames[i].symbol->name))

@@ -139,8 +139,9 @@ enum pfm_tables {
 bool pfm_built(void); /* false: this build has no libpfm4, and no name is known */
 
 /*
- * "EVENT[:UMASK][:MODIFIER]…" of libpfm(3): what to count, and where not (exclude_*); nothing else of *ret is set. On
- * failure -EINVAL, *ret is untouched, and *ret_why (NULL: not wanted) is the library's reason, static text. One thread
- * at a time.
+ * "EVENT[:UMASK][:MODIFIER]…" of libpfm(3), with the modifiers of perf events (PFM_OS_PERF_EVENT_EXT): what to count,
+ * where not (exclude_*), freq, sample_period (0: not given), precise_ip, pinned, exclusive; nothing else of *ret is
+ * set. On failure -EINVAL, *ret is untouched, and *ret_why (NULL: not wanted) is the library's reason, static text. One
+ * thread at a time.
  */
 int pfm_encode(const char *name, enum pfm_tables tables, struct perf_event_attr *ret, const char **ret_why);

@@ -76,7 +76,7 @@ static int encode(const char *name, bool generic, pfm_perf_encode_arg_t *arg)
 	restore_variable(before);
 	if (err != PFM_SUCCESS)
 		return err;
-	err = pfm_get_os_event_encoding(name, PFM_PLM0 | PFM_PLM3, PFM_OS_PERF_EVENT, arg);
+	err = pfm_get_os_event_encoding(name, PFM_PLM0 | PFM_PLM3, PFM_OS_PERF_EVENT_EXT, arg);
 	if (err == PFM_SUCCESS && !generic && is_generic(arg->idx))
 		err = PFM_ERR_NOTFOUND;
 	pfm_terminate();
@@ -107,5 +107,11 @@ int pfm_encode(const char *name, enum pfm_tables tables, struct perf_event_attr 
 	ret->exclude_user = attr.exclude_user;
 	ret->exclude_kernel = attr.exclude_kernel;
 	ret->exclude_hv = attr.exclude_hv;
+	/* The modifiers that are perf_event_open(2)'s: period=, freq=, precise=, pinned, excl. */
+	ret->freq = attr.freq;
+	ret->sample_period = attr.sample_period;
+	ret->precise_ip = attr.precise_ip;
+	ret->pinned = attr.pinned;
+	ret->exclusive = attr.exclusive;
 	return 0;
 }

@@ -467,6 +467,8 @@ static int add_name(struct pfm_list *list, const char *text, size_t start, size_
 		return diag_set(list->parse.reterr, -ENOMEM, "out of memory");
 	if (pfm_encode(event.name, PFM_GENERIC, &event.attr, &why))
 		return parse_error(&list->parse, start, "libpfm4: %s", why);
+	if (event.attr.sample_period)
+		event.given |= event.attr.freq ? EVENT_GIVEN_FREQ : EVENT_GIVEN_PERIOD;
 	return list_add(&list->found, &event, list->parse.reterr);
 }
 
