@@ -55,12 +55,12 @@ struct ledger_cost {
 };
 
 enum ledger_action_kind {
-	LEDGER_RING_GREW,      /* bytes of a ring; this and the next two: in files of earlier versions */
-	LEDGER_RING_STAYS,     /* the kernel gave it no more than it had, or no more was asked for: from = to */
-	LEDGER_RING_SPLIT,     /* the kernel sent only some of its events to the larger one: both go on */
-	LEDGER_LEVEL_CHANGED,  /* levels of compression; 0: stored as it is */
-	LEDGER_POLL_INTERVAL,  /* nanoseconds between two visits; 0: when rings wake us */
-	LEDGER_FAST_POLL,      /* nanoseconds after which rings are visited before they wake us; 0: when they do */
+	LEDGER_RING_GREW,     /* bytes of a ring; this and the next two: in files of earlier versions */
+	LEDGER_RING_STAYS,    /* the kernel gave it no more than it had, or no more was asked for: from = to */
+	LEDGER_RING_SPLIT,    /* the kernel sent only some of its events to the larger one: both go on */
+	LEDGER_LEVEL_CHANGED, /* levels of compression; 0: stored as it is */
+	LEDGER_POLL_INTERVAL, /* nanoseconds between two visits; 0: when rings wake the recorder */
+	LEDGER_FAST_POLL, /* nanoseconds after which rings are visited before they wake the recorder; 0: when they do */
 	LEDGER_THREAD_CHANGED, /* numbers of threads that drained a ring: in files of earlier versions */
 	LEDGER_ACTION_KINDS,
 };

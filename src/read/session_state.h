@@ -57,7 +57,7 @@ struct session {
 		uint64_t nr, first_offset;
 		const char *first_file; /* see record_view */
 	} strays;                       /* samples of events that the file does not describe */
-	uint64_t noted_types[4];        /* of unknown types, which were told: one bit each */
+	uint64_t noted_types[4];        /* of unknown types that were reported: one bit each */
 
 	void (*before_change)(void *ctx); /* called before a record changes events or features; NULL: not wanted */
 	void *before_change_ctx;

@@ -33,14 +33,14 @@ struct source_skip {
 /* Records that lie one behind the other in memory; the last of them may not be whole, and any may be unsound. */
 struct source_stretch {
 	struct span records; /* 8-aligned, not empty */
-	uint64_t offset;     /* that is told of the first, */
-	bool packed;         /* and of all others, too; else theirs follow from their places */
+	uint64_t offset;     /* of the first record, for messages */
+	bool packed;         /* all others have that offset, too; else theirs follow from their places */
 };
 
 /* The first records of a stretch: */
 struct source_passed {
 	size_t bytes, nr;     /* of all of them, at least one */
-	uint64_t last_offset; /* told of the last one */
+	uint64_t last_offset; /* of the last one */
 };
 
 struct source_ops {

@@ -80,7 +80,7 @@ struct source_unpack {
 	/* What is given now. */
 	struct arena_block *block; /* held; NULL: none */
 	uint8_t *at, *end;         /* records, the last of which may not be whole */
-	uint64_t offset;           /* told of them */
+	uint64_t offset;           /* for messages about them */
 	uint8_t *carry;            /* heap, CARRY_BYTES */
 	size_t carry_len;
 	struct zstd_unpacker *stream;

@@ -2,9 +2,8 @@
 /*
  * map_history: which object was mapped where, in which process, when.
  *
- * Fed by records in any order of time (a file holds one ring after the other), asked when all are in: so a map whose
- * record stands behind the samples that fell on it is found as well. One owner, one thread. All times: ns, of the
- * records.
+ * Records come in any order of time (a file holds one ring after the other), and lookups follow the last of them: so a
+ * map is found also when its record follows the samples in it. One owner, one thread. All times: ns, of the records.
  */
 #pragma once
 
@@ -67,7 +66,7 @@ void map_history_fini(struct map_history *history);
 /* COMM of an exec, FORK, MMAP, MMAP2; others change nothing. 0 or -ENOMEM. */
 int map_history_add(struct map_history *history, const struct task_event *event, uint64_t time_ns);
 
-/* Marks as hit the objects that lay under these addresses of the process between the two times. */
+/* Marks as sampled the objects that were mapped at these addresses of the process between the two times. */
 struct history_range {
 	uint64_t start, last;
 	uint64_t first_ns, last_ns;

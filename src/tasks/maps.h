@@ -31,7 +31,7 @@ void maps_unref(struct maps *maps);         /* NULL is fine */
 struct maps *maps_clone(struct maps *maps); /* one reference; NULL: out of memory */
 void maps_clear(struct maps *maps);
 
-/* Puts the map in and cuts away what others have there. Empty maps are left out. 0 or -ENOMEM. */
+/* Adds the map, and removes what other maps have in its range. Empty maps are left out. 0 or -ENOMEM. */
 int maps_insert(struct maps *maps, const struct map *map);
 
 /* Takes out the map that holds `address`, if there is one. 0 or -ENOMEM. */

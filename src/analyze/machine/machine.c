@@ -129,7 +129,7 @@ static bool is_this_machine(const struct session *session)
 	return feature_decode_string(payload, &name) == 0 && strcmp(name, here.nodename) == 0;
 }
 
-/* By what the files of this machine can be told from those that were mapped. */
+/* What distinguishes the files of this machine from those that were mapped. */
 static void learn_origin(struct dso_table *dsos, const struct session *session)
 {
 	const struct session_info *info = session_info(session);

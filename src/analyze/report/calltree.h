@@ -68,7 +68,7 @@ struct calltree_chain {
 };
 
 /*
- * Only with a least period: tells the period of each chain that will be added, before the first is. Branches that
+ * Only with a least period: gives the period of each chain that will be added, before the first one is. Branches that
  * are too small then get no branches of their own. What is weighed is a fixed number of sums of some branches each, so
  * some that are too small are taken for larger, but none for smaller.
  */

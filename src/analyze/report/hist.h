@@ -112,14 +112,15 @@ int hist_new(const struct hist_options *options, struct hist **ret);
 void hist_free(struct hist *hist); /* NULL is fine */
 
 /*
- * Samples were taken there, by tasks whose names are what they will be. *ret lives as long as the hist. 0 or -ENOMEM.
+ * Counts samples that were taken there. The names of their tasks must be final. *ret lives as long as the hist. 0 or
+ * -ENOMEM.
  */
 int hist_add(struct hist *hist, const struct hist_place *place, const struct hist_amount *amount,
 	     struct hist_entry **ret);
 
 /*
- * That place called where the samples of the last hist_add() were taken. 1; 0 and nothing is counted when it was told
- * of them before; -ENOMEM.
+ * That place called where the samples of the last hist_add() were taken. 1; 0 when the place was counted for these
+ * samples before; -ENOMEM.
  */
 int hist_add_caller(struct hist *hist, const struct hist_place *place, uint64_t period, struct hist_entry **ret);
 

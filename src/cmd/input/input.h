@@ -83,13 +83,13 @@ int input_open(const struct input_options *options, enum session_flags flags, st
 /* The records of a session one by one; those of a file are found ahead by a thread of their own. Zeroed: closed. */
 struct input_records {
 	struct session *session;  /* borrowed */
-	struct prefetcher *ahead; /* NULL: a pipe, which may have nothing to give for long */
+	struct prefetcher *ahead; /* NULL: a pipe, which may have no records for a long time */
 	struct group_split split;
 	bool splitting; /* the last record has parts left */
 	struct session_record record;
 };
 
-/* `nr_hands`: see prefetcher_start(). 0 or -errno: there is no thread to be had. */
+/* `nr_hands`: see prefetcher_start(). 0 or -errno: no thread could be started. */
 int input_records_open(struct input_records *records, struct session *session, unsigned nr_hands);
 /* As session_next(), but a sample of a group comes once for each member: group_split.h. */
 int input_records_next(struct input_records *records, const struct session_record **ret, struct diag *reterr);

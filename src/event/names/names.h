@@ -26,7 +26,7 @@ struct suggest {
 	} near[SUGGEST_MOST]; /* nearest first */
 };
 
-/* A word of SUGGEST_WORD_BYTES or more is near nothing. */
+/* A word of SUGGEST_WORD_BYTES or more gets no suggestion. */
 void suggest_init(struct suggest *suggest, const char *word, size_t len);
 
 /* Keeps `known` when it is edit_distance_is_close(). */

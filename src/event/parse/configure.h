@@ -19,7 +19,7 @@ enum event_target {
 #define EVENT_FREQ_MAX UINT64_MAX
 
 enum {
-	EVENT_DUMP_BYTES = 8192,      /* of user stack in a sample when nothing was said */
+	EVENT_DUMP_BYTES = 8192,      /* of user stack in a sample, by default */
 	EVENT_UNWIND_BYTES = 16384,   /* the same where the recorder unwinds it: none of it is stored */
 	EVENT_DUMP_BYTES_MAX = 65528, /* perf_event_open(2): a multiple of 8, and the sample's size has 16 bits */
 };
@@ -68,7 +68,7 @@ struct event_options {
 	bool group;        /* --group: all events in one */
 	bool strict_freq;  /* refuse a frequency that would have to be lowered */
 
-	/* What the records about tasks tell beside maps, names, forks and exits. */
+	/* What is recorded of tasks beside maps, names, forks and exits. */
 	bool switches, namespaces, cgroups, map_build_ids;
 	bool no_bpf_events;
 };

@@ -28,8 +28,8 @@ struct inventory {
 };
 
 /*
- * Hardware and cache events are tried: only those that open are in. NULL: the usual sources. 0 or -ENOMEM; *retnote is
- * told why there are no tracepoints, if there are none.
+ * Hardware and cache events that cannot be opened are left out. NULL: the usual sources. 0 or -ENOMEM; *retnote gets
+ * the reason when there are no tracepoints.
  */
 int inventory_make(const struct event_sources *sources, struct inventory *ret, struct diag *retnote);
 void inventory_fini(struct inventory *inventory);

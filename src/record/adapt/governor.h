@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * governor: what to do about what is seen of a recording while it runs. It sees and does nothing by itself: it is told
- * what was seen, and says what is to be done. One thread.
+ * governor: what to do about what is seen of a recording while it runs. It does nothing by itself: it gets statistics,
+ * and returns what is to be done. One thread.
  *
- * Three things are seen to. Rings that are found nearly full: they are visited by the clock, before the mark at which
- * they would wake us. Memory before the writer that fills because records wait to be compressed: they are compressed
- * faster, or not at all. Both as before when there is no more reason for it. And a bound of the CPU time: what is over
- * it is taken back, first by what loses nothing, then by draining less often, when need be so seldom that rings lose.
+ * It reacts to three conditions. Rings that are found nearly full: they are visited by the clock, before they wake the
+ * recorder. Memory before the writer that fills because records wait to be compressed: they are compressed faster, or
+ * not at all. Both end when their reason is gone. And a bound of the CPU time: when more was used it is saved again,
+ * first by a lower compression level, which loses nothing, then by draining less often, if necessary so seldom that
+ * rings overflow.
  */
 #pragma once
 
@@ -41,15 +42,15 @@ struct governor_stats {
 };
 
 /*
- * LEDGER_LEVEL_CHANGED: levels, 0: stored as it is. LEDGER_POLL_INTERVAL: ns between visits, LEDGER_FAST_POLL: ns
- * after which rings are visited that did not wake us; of both 0: when rings wake us.
+ * LEDGER_LEVEL_CHANGED: levels, 0: stored as it is. LEDGER_POLL_INTERVAL: ns between visits, LEDGER_FAST_POLL: ns after
+ * which rings are visited that did not wake the recorder; of both 0: when they wake it.
  */
 struct governor_action {
 	enum ledger_action_kind kind;
 	uint64_t from, to;
 };
 
-/* A level, of which one reason knows, and how it comes back. Of rings: 1: they wake us, 0: we come before. */
+/* The level that one condition asks for, and how it recovers. For rings: 1: they wake the recorder, 0: it polls. */
 struct governor_lever {
 	int level;
 	uint64_t calm_ns;     /* since when there is no reason to be low; 0: there is one */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * steering: looks for the governor, and does what it says: the level of compression, and how often rings are visited.
- * Owned by the recording; used by the main thread, which sleeps while there is nothing to decide.
+ * steering: collects statistics for the governor, and carries out its decisions: the level of compression, and how
+ * often rings are visited. Owned by the recording; used by the main thread, which sleeps while there is nothing to
+ * decide.
  */
 #pragma once
 
@@ -16,7 +17,7 @@ struct pack_pool;
 struct reader_control;
 
 struct steering {
-	struct notifier notifier; /* for those who find that there is something to decide */
+	struct notifier notifier; /* notified when there is something to decide */
 	struct governor governor;
 	struct pack_pool *pool;         /* borrowed; NULL: none */
 	struct reader_control *readers; /* borrowed */
@@ -24,16 +25,16 @@ struct steering {
 	struct ledger done; /* its actions alone, with times of CLOCK_MONOTONIC */
 };
 
-/* How a recording kept to its bound, and what that cost it. */
+/* How a recording kept to its bound, and what was lost by that. */
 struct steering_result {
 	double bound, used;  /* CPUs while events flowed; bound 0: there was none */
 	int lowest_level;    /* of compression */
 	bool was_low;        /* it was lower than asked for, for one reason or the other */
-	uint64_t slowest_ns; /* between visits; 0: rings were visited when they woke us */
+	uint64_t slowest_ns; /* between visits; 0: rings were visited when they woke the recorder */
 	uint64_t nr_dropped; /* records dropped by the CPU limit */
 };
 
-/* Before the parts that ring its notifier. 0 or -errno. */
+/* To be called before the parts are opened that notify it. 0 or -errno. */
 int steering_open(struct steering *steering, const struct governor_bounds *bounds);
 void steering_close(struct steering *steering); /* after them */
 
@@ -46,8 +47,10 @@ uint64_t steering_next_ns(const struct steering *steering);
 /* Does what is due. `notified`: the notifier was. */
 void steering_step(struct steering *steering, bool notified);
 
-/* Tells the ledger what was done, and what came of it; after steering_stop() and when no reader runs any more. 0 or
- * -ENOMEM. */
+/*
+ * Adds to the ledger what was done, and its effect; after steering_stop() and when no reader runs any more. 0 or
+ * -ENOMEM.
+ */
 int steering_account(struct steering *steering, struct ledger *ledger);
 int steering_cost(const struct steering *steering, struct ledger *ledger);
 /* `ledger`: with all that was lost. */

@@ -24,7 +24,7 @@ struct finish_params {
 	bool durable;              /* what the header counts is on the disk before it, and both when this returns */
 	const struct features_params *features;
 	bool all_build_ids;             /* of every object that was mapped, hit or not */
-	bool build_ids;                 /* look what was hit */
+	bool build_ids;                 /* look up the build-ids of sampled objects */
 	struct collector *const *lives; /* of the file itself; see hits_region */
 	size_t nr_lives;
 	const struct collect_region *parts; /* the other files of a data directory; borrowed */

@@ -32,6 +32,6 @@ struct initial_state {
 	const struct workload *workload; /* pid 0: none */
 	bool names;                      /* the events' names too: a pipe */
 	struct synth_options synth_options;
-	struct task_log *task_log; /* knows the tasks once it was told of the first; NULL: /proc tells */
+	struct task_log *task_log; /* knows the tasks once it got the first task event; NULL: /proc is read */
 };
 int prologue_initial_state(const struct initial_state *state, struct buf *out, struct diag *reterr);

@@ -13,7 +13,7 @@ struct diag;
 
 struct recover_params {
 	const char *path; /* a file, or a data directory; a link is not followed: output_path_resolve() */
-	bool build_ids;   /* look up what was hit */
+	bool build_ids;   /* look up the build-ids of sampled objects */
 	bool force;       /* whatever user owns it */
 	bool index;       /* of extents: make it anew, also in a recording that is whole */
 	int argc;         /* for CMDLINE */

@@ -25,10 +25,10 @@ struct eventset {
 	int *fds;                  /* by slot; -1: the task was gone */
 	uint64_t *ids;             /* by slot; 0 where there is no fd */
 	struct ring *rings;        /* by plan ring that is drained; always empty where no slot could be opened */
-	int *ring_fds;             /* by plan ring: the fd that was mapped; -1: none, and in the flight channel */
+	int *ring_fds;             /* by plan ring: the fd that was mapped; -1: none, and in the overwrite channel */
 	bool carried;        /* ring_fds of the data channel are carriers (ring_carrier_open()); else they are of fds */
 	size_t ring_pages;   /* what each data ring has */
-	size_t wakeup_bytes; /* poll(2) wakes up when so many came into one ring */
+	size_t wakeup_bytes; /* poll(2) wakes up after so many bytes in one ring */
 	size_t largest_ring_bytes; /* of those that are drained */
 	bool leaves_fds;           /* eventset_close() leaves event fds open, for fd_closer.h; set before the opening */
 };
@@ -67,10 +67,10 @@ int eventset_set_filters(const struct eventset *set, struct diag *reterr);
  */
 int eventset_leave_out_recorder(const struct eventset *set, struct diag *reterr);
 
-/* Does the kernel count what it drops, of every event? */
+/* Whether the kernel counts the lost records of every event. */
 bool eventset_counts_lost(const struct eventset *set);
 
-/* Records that the kernel dropped for this slot so far (PERF_FORMAT_LOST); 0 where the kernel does not tell. */
+/* Records that the kernel dropped for this slot so far (PERF_FORMAT_LOST); 0 where the kernel does not count them. */
 uint64_t eventset_lost(const struct eventset *set, size_t slot);
 
 /*

@@ -19,6 +19,6 @@ bool fd_closer_is_worth_it(const struct event_list *events);
  * Starts the process, in a session of its own: it shares our table of fds, also what is opened later, and waits until
  * this process has ended, in whatever way. Then it closes all fds that are no events, disables the events, and ends,
  * which closes them. What this process leaves open is closed then. Before any thread is started. 0 or -errno: without
- * it, who opened the events closes them.
+ * it, the process that opened the events closes them.
  */
 int fd_closer_start(void);

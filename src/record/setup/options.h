@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * options: everything that a recording is told to do, resolved by the command before the first event opens; and how the
- * texts of -D, --control, --switch-output and --flight are read. Values only: strings and lists are borrowed. A zeroed
- * field is the default, unless its comment says more.
+ * options: all settings of a recording, resolved by the command before the first event opens; and how the texts of -D,
+ * --control, --switch-output and --flight are read. Values only: strings and lists are borrowed. A zeroed field is the
+ * default, unless its comment says more.
  */
 #pragma once
 
@@ -38,12 +38,12 @@ struct control_spec {
 
 /* --switch-output and --flight: when the recording goes on in another file. */
 struct rotation_spec {
-	bool on;            /* at least by SIGUSR2 and by --control */
-	uint64_t bytes;     /* 0: not by size */
-	uint64_t period_ns; /* 0: not by time */
-	uint64_t
-		history_ns; /* --flight: a file gets the last so much, and is written only on request; 0: all is written
-			     */
+	bool on;             /* at least by SIGUSR2 and by --control */
+	uint64_t bytes;      /* 0: not by size */
+	uint64_t period_ns;  /* 0: not by time */
+	uint64_t history_ns; /* --flight: a file gets the records of so many last ns, and is written only on request; 0:
+			      * all is written
+			      */
 	uint64_t history_bytes; /* of memory for that */
 	uint64_t post_ns;       /* --flight-post: so much more after the request */
 };
