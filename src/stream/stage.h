@@ -55,6 +55,7 @@ enum stage_flush {
 	STAGE_END,    /* the output ends, at a switch or with the recording: everything must go, the last call */
 };
 
+struct ledger;
 struct stage;
 
 struct stage_ops {
@@ -96,6 +97,11 @@ struct stage_maker {
 	 * for the call. Not called with --tail-synthesize. 0 or -errno.
 	 */
 	int (*initial_state)(struct stage_maker *maker, struct span records);
+	/*
+	 * NULL: not wanted. When all stages of an output have ended: adds to its ledger what they counted since the
+	 * last call. By the thread that finishes the output. 0 or -errno.
+	 */
+	int (*account)(struct stage_maker *maker, struct ledger *ledger);
 	/* Set by the pipeline: */
 	struct stage_maker *next;
 	bool knows_state;

@@ -186,6 +186,21 @@ def test_killed_recorder(recorder, millrace, programs, spawn, tmp_path):
     check_chains(chains(millrace, whole))
 
 
+def test_stacks_that_do_not_fit(millrace, programs, tmp_path):
+    """What is cut is counted: in the summary, and in the ledger, with all other chains."""
+    path = tmp_path / 'perf.data'
+    done = millrace('record', '-F', '497', '-e', 'cpu-clock', '--call-graph', 'unwind,4096', '-o', path, '--',
+                    programs / 'deep', '-m', '150', '-b', '3000')
+    cut, all_stacks = map(int, re.search(r'(\d+) of (\d+) stacks did not fit in 4 KiB', done.err).groups())
+    found = chains(millrace, path)
+    assert 30 <= len(found) <= cut <= all_stacks
+    for names in found:
+        assert 0 < sum(name.startswith('deep_call') for name in names) < 3
+    loss = millrace('report', '--loss', '-i', path).out
+    counts = {name: int(number) for name, number in re.findall(r'^ *stacks (\w+) +(\d+)$', loss, re.M)}
+    assert counts['cut'] == cut and sum(counts.values()) <= all_stacks
+
+
 def test_events_without_it_stay_as_they_are(millrace, programs, tmp_path):
     path = tmp_path / 'perf.data'
     millrace('record', '-F', '497', '-e', 'cpu-clock/call-graph=unwind/,task-clock/call-graph=dwarf/,page-faults',

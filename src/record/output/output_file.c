@@ -373,6 +373,15 @@ static int add_drops(struct pack_pool *pool, struct ledger *ledger)
 	return err;
 }
 
+static int account_stages(const struct output_params *params, struct ledger *ledger)
+{
+	int err = add_drops(params->pool, ledger);
+
+	for (struct stage_maker *maker = params->makers; maker && !err; maker = maker->next)
+		err = maker->account ? maker->account(maker, ledger) : 0;
+	return err;
+}
+
 static int finish(struct output_file *output, const struct output_params *common, const struct output_closing *closing,
 		  struct finish_params *params, struct output_result *result, struct diag *reterr)
 {
@@ -400,7 +409,7 @@ static int finish(struct output_file *output, const struct output_params *common
 	params->parts = parts;
 	params->nr_parts = common->options->directory ? output->files.nr : 0;
 	params->ledger = closing->ledger;
-	if (closing->ledger && add_drops(common->pool, closing->ledger))
+	if (closing->ledger && account_stages(common, closing->ledger))
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	params->losses = closing->losses;
 	params->cpu_from_ns = closing->cpu_from_ns;

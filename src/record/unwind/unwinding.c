@@ -13,6 +13,7 @@
 #include "base/hash_table.h"
 #include "perfdata/attr.h"
 #include "perfdata/callchain.h"
+#include "perfdata/ledger.h"
 #include "perfdata/record.h"
 #include "perfdata/sample.h"
 #include "record/unwind/mapped_objects.h"
@@ -67,9 +68,9 @@ struct unwinding {
 	struct mapped_objects *objects;
 	struct unwind_tables *tables;
 	struct unwind_cache *cache;
-	const struct maps *maps;     /* of the sample that is unwound */
-	struct mapped_object *found; /* looked up last */
-	struct unwinding_counts counts;
+	const struct maps *maps;                   /* of the sample that is unwound */
+	struct mapped_object *found;               /* looked up last */
+	struct unwinding_counts counts, in_ledger; /* so far; of those, what ledgers of finished outputs have */
 	uint64_t ips[MOST_FRAMES];
 };
 
@@ -576,6 +577,37 @@ static int make(struct stage_maker *maker, const struct stage_output *output, st
 	return 0;
 }
 
+/* Numbers of chains by how they end, for `report --loss`. */
+static int account(struct stage_maker *maker, struct ledger *ledger)
+{
+	static const char *const names[UNWIND_NR_ENDS] = {
+		[UNWIND_COMPLETE] = "stacks whole",
+		[UNWIND_FULL] = "stacks of more frames",
+		[UNWIND_CUT_STACK] = "stacks cut",
+		[UNWIND_NO_CFI] = "stacks without CFI",
+		[UNWIND_BAD_MEMORY] = "stacks of bad memory",
+		[UNWIND_NO_OBJECT] = "stacks without object",
+		[UNWIND_NO_REGISTERS] = "stacks missing",
+	};
+	struct unwinding *unwinding = (struct unwinding *)maker;
+	struct unwinding_counts *now = &unwinding->counts, *before = &unwinding->in_ledger;
+	int err = 0;
+
+	pthread_mutex_lock(&unwinding->lock);
+	for (size_t i = 0; i < UNWIND_NR_ENDS && !err; i++)
+		if (names[i] && now->by_end[i] > before->by_end[i])
+			err = ledger_add_cost(ledger, names[i], now->by_end[i] - before->by_end[i]);
+	if (!err && now->nr_unmapped > before->nr_unmapped)
+		err = ledger_add_cost(ledger, "stacks without maps", now->nr_unmapped - before->nr_unmapped);
+	if (!err && now->nr_too_soon > before->nr_too_soon)
+		err = ledger_add_cost(ledger, "stacks without memory", now->nr_too_soon - before->nr_too_soon);
+	if (!err && now->cpu_ns > before->cpu_ns)
+		err = ledger_add_cost(ledger, "unwinding cpu ns", now->cpu_ns - before->cpu_ns);
+	*before = *now;
+	pthread_mutex_unlock(&unwinding->lock);
+	return err;
+}
+
 int unwinding_new(const struct unwinding_params *params, struct unwinding **ret)
 {
 	struct unwinding *unwinding = calloc(1, sizeof(*unwinding));
@@ -583,7 +615,7 @@ int unwinding_new(const struct unwinding_params *params, struct unwinding **ret)
 	if (!unwinding)
 		return -ENOMEM;
 	pthread_mutex_init(&unwinding->lock, NULL);
-	unwinding->maker = (struct stage_maker){.make = make, .initial_state = take_initial_state};
+	unwinding->maker = (struct stage_maker){.make = make, .initial_state = take_initial_state, .account = account};
 	unwinding->max_stack = params->max_stack ? params->max_stack : CALLCHAIN_FRAMES;
 	if (unwinding->max_stack > MOST_FRAMES)
 		unwinding->max_stack = MOST_FRAMES;
