@@ -8,8 +8,8 @@
 
 static void put(struct fake_elf *elf, const void *bytes, size_t len)
 {
-	if (len > sizeof(elf->bytes) - elf->at)
-		len = sizeof(elf->bytes) - elf->at;
+	if (len > FAKE_ELF_CODE - elf->at)
+		len = FAKE_ELF_CODE - elf->at;
 	if (len)
 		memcpy(elf->bytes + elf->at, bytes, len);
 	elf->at += len;
@@ -37,8 +37,8 @@ void fake_elf_init(struct fake_elf *elf, uint16_t machine)
 		 .p_flags = PF_R,
 		 .p_offset = FAKE_ELF_EH_FRAME - 8,
 		 .p_vaddr = FAKE_ELF_EH_FRAME - 8,
-		 .p_filesz = FAKE_ELF_BYTES - FAKE_ELF_EH_FRAME + 8,
-		 .p_memsz = FAKE_ELF_BYTES - FAKE_ELF_EH_FRAME + 8,
+		 .p_filesz = FAKE_ELF_CODE - FAKE_ELF_EH_FRAME + 8,
+		 .p_memsz = FAKE_ELF_CODE - FAKE_ELF_EH_FRAME + 8,
 		 .p_align = 0x1000},
 		{.p_type = PT_LOAD,
 		 .p_flags = PF_R | PF_X,

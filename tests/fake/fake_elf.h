@@ -9,8 +9,8 @@ enum {
 	FAKE_ELF_CODE = 0x1000,  /* file offset of the executable segment */
 	FAKE_ELF_SHIFT = 0x7000, /* p_vaddr - p_offset of it */
 	FAKE_ELF_CODE_BYTES = 0x1000,
-	FAKE_ELF_EH_FRAME = 0x2008, /* file offset, = p_vaddr */
-	FAKE_ELF_BYTES = 0x4000,
+	FAKE_ELF_EH_FRAME = 0x108, /* file offset, = p_vaddr */
+	FAKE_ELF_BYTES = 0x2000,
 };
 
 struct fake_elf {
