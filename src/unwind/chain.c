@@ -120,13 +120,12 @@ static int step_by_rule(const struct unwind_arch *arch, struct frame *frame, con
 	if (!frame_register(frame, rule->cfa_register, &cfa))
 		return frame->cut ? UNWIND_CUT_STACK : UNWIND_BAD_MEMORY;
 	cfa += (uint64_t)(int64_t)rule->cfa_offset;
-	if (rule->slots[0] == SLOT_LOST) {
+	if (is_above(frame, cfa))
 		frame->cfa = cfa;
+	if (rule->slots[0] == SLOT_LOST)
 		return UNWIND_COMPLETE;
-	}
-	if (!is_above(frame, cfa))
+	if (!frame->cfa)
 		return UNWIND_BAD_MEMORY;
-	frame->cfa = cfa;
 	if (rule->slots[0] == SLOT_SAME) {
 		if (!frame_register(frame, arch->ra, &ra) || arch->call_bytes || !frame->exact)
 			return UNWIND_BAD_MEMORY;
@@ -210,6 +209,10 @@ static int step_by_wide_rule(const struct unwind_arch *arch, struct frame *frame
 	for (unsigned i = 0; i < arch->nr; i++)
 		frame->registers[i] = values[i];
 	frame->known = known;
+	if (other_stack) { /* of which nothing was copied */
+		frame->stack_start = cfa;
+		frame->stack_bytes = 0;
+	}
 	frame->exact = rule->flags & RULE_SIGNAL;
 	return go_to(arch, frame, values[arch->ra]);
 }
