@@ -105,7 +105,7 @@ static void find_sections(Elf *elf, struct table_source *source, struct found *r
 }
 
 /* Where the program header says that .eh_frame begins; it has a mark at its end. 0 or -errno. */
-static int read_by_program_header(Elf *elf, struct cfi_section *section)
+static int read_by_program_header(Elf *elf, uint64_t file_bytes, struct cfi_section *section)
 {
 	struct {
 		uint8_t version, encoding, count_encoding, table_encoding;
@@ -133,16 +133,19 @@ static int read_by_program_header(Elf *elf, struct cfi_section *section)
 		    address - load.p_vaddr >= load.p_filesz)
 			continue;
 		uint64_t offset = address - load.p_vaddr, left = load.p_filesz - offset;
+		if (__builtin_add_overflow(offset, load.p_offset, &offset) || offset >= file_bytes)
+			return -ENOENT;
+		left = left < file_bytes - offset ? left : file_bytes - offset;
 		section->is_eh_frame = true;
 		section->address = address;
-		return read_bytes(elf, load.p_offset + offset,
-				  left < CFI_SECTION_MAX_BYTES ? left : CFI_SECTION_MAX_BYTES, &section->bytes);
+		return read_bytes(elf, offset, left < CFI_SECTION_MAX_BYTES ? left : CFI_SECTION_MAX_BYTES,
+				  &section->bytes);
 	}
 	return -ENOENT;
 }
 
 /* 0 or -errno. */
-static int read_cfi(Elf *elf, struct table_source *source)
+static int read_cfi(Elf *elf, uint64_t file_bytes, struct table_source *source)
 {
 	struct cfi_section *section = &source->section;
 	struct found found = {0};
@@ -155,7 +158,7 @@ static int read_cfi(Elf *elf, struct table_source *source)
 		section->address = header.sh_addr;
 		err = read_section(elf, found.eh_frame, &header, &section->bytes);
 	} else {
-		err = read_by_program_header(elf, section);
+		err = read_by_program_header(elf, file_bytes, section);
 	}
 	/* An .eh_frame of a few bytes is that of the C runtime in a program without. */
 	if ((err == -ENOENT || section->bytes.len <= 4) && found.debug_frame &&
@@ -183,7 +186,7 @@ int elf_cfi_open(int fd, struct elf_cfi *ret, struct diag *reterr)
 	    header.e_ident[EI_DATA] != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB) ||
 	    header.e_machine != source->section.arch->elf_machine || !read_segments(elf, source))
 		return diag_set(reterr, -ENOEXEC, "no executable ELF file of %s", source->section.arch->name);
-	int err = read_cfi(elf, source);
+	int err = read_cfi(elf, (uint64_t)file.st_size, source);
 	if (err == -EFBIG)
 		return diag_set(reterr, err, "more than %d MB of unwind information", CFI_SECTION_MAX_BYTES >> 20);
 	return err ? diag_set(reterr, err, "no unwind information") : 0;

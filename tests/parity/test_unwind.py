@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Call chains of dwarf recordings: unwound from the stack dumps as perf does it."""
+import os
+import pathlib
 import re
 import subprocess
 
 import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 INLINED = '''
 #include <stdlib.h>
@@ -237,6 +241,20 @@ def test_bundle_misses_what_was_replaced(need_root, millrace, tmp_path):
 def test_bundle_needs_one_file_with_build_ids(millrace, tmp_path, options):
     done = millrace('record', '--bundle', '-o', tmp_path / 'perf.data', *options, '--', 'true', status=129)
     assert '--bundle' in done.err
+
+
+# What perf finds, and all of it: C++ with exceptions, realigned stacks, handlers with and without a stack of their own.
+@pytest.mark.parametrize('name', ['c++', 'avx2', 'signals', 'sigaltstack', 'static-pie'])
+def test_agreement(need_root, perf, program, name):
+    """Address by address; the other programs of bench/unwind-agreement take longer or need what is seldom installed."""
+    command = [ROOT / 'bench' / 'unwind-agreement', '--seconds', '60', name]
+    text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True,
+                          env={**os.environ, 'MILLRACE': str(program)}).stdout
+    samples, same, longer, shorter, signal, other = re.search(
+        rf'^{re.escape(name)} +(\d+) +([0-9.]+)% +(\d+) +(\d+) +(\d+) +(\d+)', text, re.M).groups()
+    assert int(samples) > 20
+    assert [int(kind) for kind in (longer, shorter, other)] == [0, 0, 0], text
+    assert float(same) == 100 or 'sig' in name and int(signal)
 
 
 def test_recorded_by_millrace(need_root, perf, millrace, programs, tmp_path):
