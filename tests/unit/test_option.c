@@ -254,8 +254,8 @@ static void test_wrong(void **state)
 static void test_help(void **state)
 {
 	static const char *const lines[] = {
-		"Usage: millrace try [OPTIONS] [--] COMMAND\n       millrace try [OPTIONS] -a | -C LIST | -p PID | -t "
-		"TID\n                    | and so on\n\nA paragraph",
+		("Usage: millrace try [OPTIONS] [--] COMMAND\n       millrace try [OPTIONS] -a | -C LIST | -p PID | -t "
+		 "TID\n                    | and so on\n\nA paragraph"),
 		"\n  millrace try -a   an example\n\nTargets:\n  -a, --all-cpus              all tasks\n",
 		"\n\nEvents:\n  -e, --event EVENT           what to record\n  -F, --freq HZ  ",
 		"\n  -g                          call graphs\n",
