@@ -10,7 +10,12 @@
 #include "base/cleanup.h"
 #include "base/hash_table.h"
 
-enum { NO_CFI = 0 /* the first rule */, FIRST_ROWS = 1024, RULE_BUCKETS = 4096 /* a power of two */ };
+enum {
+	NO_CFI = 0 /* the first rule */,
+	FIRST_ROWS = 1024,
+	RULE_BUCKETS = 4096 /* a power of two */,
+	MOST_EXPRESSION_BYTES = 16 << 20
+};
 
 /* A function whose rows are to be made: of the section, or extra. */
 struct range {
@@ -40,7 +45,7 @@ static int32_t keep_expression(struct builder *b, int32_t value)
 {
 	struct span text = cfi_expression(&b->source->section, value);
 
-	if (text.len > UINT16_MAX || b->expressions.len > INT32_MAX / 2)
+	if (text.len > UINT16_MAX || b->expressions.len > MOST_EXPRESSION_BYTES)
 		return -1;
 	uint64_t hash = hash_bytes(text.ptr, text.len);
 	for (struct hash_slot *slot = hash_table_find(&b->texts, hash); slot; slot = hash_table_next(&b->texts, slot)) {
@@ -293,6 +298,10 @@ static bool put_range(struct builder *b, uint64_t start, uint64_t end, struct ra
 {
 	if (start >= end || !in_segments(b->source, start, end) || end - b->table->base > UINT32_MAX)
 		return true;
+	if (b->nr_ranges == TABLE_MAX_FUNCTIONS) {
+		b->bad = true;
+		return true;
+	}
 	if (b->nr_ranges == b->room_ranges) {
 		size_t room = b->room_ranges ? b->room_ranges * 2 : FIRST_ROWS;
 		struct range *ranges = reallocarray(b->ranges, room, sizeof(*ranges));

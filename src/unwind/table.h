@@ -13,6 +13,7 @@
 enum {
 	TABLE_MAX_SEGMENTS = 8,
 	TABLE_MAX_ROWS = 1 << 25,
+	TABLE_MAX_FUNCTIONS = 1 << 22, /* a browser with all its unwind information has 600,000 */
 	TABLE_MAX_RULES = UINT16_MAX,
 };
 
