@@ -20,7 +20,7 @@
 enum {
 	WORKERS_MAX = 32,
 	BUDGET_BYTES = 64 << 20,
-	BATCH_BYTES = 1 << 20, /* of what is only written: stays in the cache on its way */
+	BATCH_BYTES = 256 << 10, /* of what is only written: stays in the cache on its way */
 	LEAST_BATCH_BYTES = 64 << 10,
 	LEAST_EXTENTS = 8, /* fewer would leave workers and the draining thread waiting for each other */
 };
@@ -116,12 +116,19 @@ void pack_pool_pack(struct pack_pool *pool, struct pack_job *job)
 	wake_one(pool);
 }
 
-void pack_pool_order(struct pack_pool *pool, struct pack_turn *turn)
+void pack_pool_order(struct pack_pool *pool, struct pack_turn *turn, bool wake)
 {
 	turn->next = NULL;
 	*(pool->last_turn ? &pool->last_turn->next : &pool->first_turn) = turn;
 	pool->last_turn = turn;
-	wake_one(pool);
+	if (wake)
+		wake_one(pool);
+}
+
+void pack_pool_wake(struct pack_pool *pool)
+{
+	if (pool->first_turn)
+		wake_one(pool);
 }
 
 /* What the thread used since the last call and not for compressing; the lock is held. */
@@ -152,14 +159,27 @@ static void wait_to_be_woken(struct pack_worker *worker)
 }
 
 /* Batches see their stages first: others can be compressed beside that. The lock is held, and released meanwhile. */
-static void take_turn(struct pack_pool *pool)
+static void take_turn(struct pack_pool *pool, size_t most)
 {
 	struct pack_turn *turn = pool->first_turn;
 
 	pool->first_turn = turn->next;
 	if (!pool->first_turn)
 		pool->last_turn = NULL;
-	pack_stage_order(turn->stage);
+	pack_stage_order(turn->stage, most);
+}
+
+uint64_t pack_pool_store(struct pack_pool *pool)
+{
+	enum { AT_ONCE = 4 }; /* more than that is late: a worker goes on beside the drain */
+
+	if (!pool->first_turn)
+		return 0;
+	uint64_t before_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	take_turn(pool, AT_ONCE);
+	uint64_t ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns;
+	pool->totals.write_cpu_ns += ns;
+	return ns;
 }
 
 /* The lock is held, and released meanwhile. NULL: the end. */
@@ -170,7 +190,7 @@ static struct pack_job *next_job(struct pack_worker *worker)
 
 	while (!pool->first_to_pack && !(pool->ending && !pool->first_turn)) {
 		if (pool->first_turn)
-			take_turn(pool);
+			take_turn(pool, SIZE_MAX);
 		else
 			wait_to_be_woken(worker);
 	}

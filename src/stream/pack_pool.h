@@ -165,5 +165,9 @@ void pack_pool_put(struct pack_pool *pool, struct pack_job *job);
 bool pack_pool_is_late(const struct pack_pool *pool);
 /* Hands a job, or a stage whose turn it is, to the workers. */
 void pack_pool_pack(struct pack_pool *pool, struct pack_job *job);
-void pack_pool_order(struct pack_pool *pool, struct pack_turn *turn);
+void pack_pool_order(struct pack_pool *pool, struct pack_turn *turn, bool wake);
+/* A thread waits for what is queued: a worker does it, where no drain comes to it. */
+void pack_pool_wake(struct pack_pool *pool);
+/* Some of what is queued, on this thread. The lock is held, and released while it works. The CPU time that it took. */
+uint64_t pack_pool_store(struct pack_pool *pool);
 void pack_pool_count(struct pack_pool *pool, const struct pack_job *job, int64_t len, int level); /* into totals */

@@ -46,8 +46,9 @@ struct pack_stage {
 	struct pack_hold hold;         /* without an output */
 	struct stage *stages;          /* in order; NULL: none */
 	struct pack_turn turn;
-	bool flushes;                            /* some of them keep batches */
-	bool ordering;                           /* it has its turn, or waits for it: its thread calls the stages */
+	bool flushes;      /* some of them keep batches */
+	bool drain_stores; /* who drains calls lane_store(): no worker is woken, but where a thread waits */
+	bool ordering;     /* it has its turn, or waits for it: its thread calls the stages */
 	struct pack_job *arrived, *last_arrived; /* that no stage has seen, in order */
 	size_t nr_staged;                        /* batches that stages have */
 	uint64_t freed_bytes;                    /* that came in batches which they freed */
@@ -303,7 +304,7 @@ static void line_up(struct pack_stage *stage, struct pack_job *job)
 	append(&stage->first, &stage->last, job);
 	atomic_store_explicit(&stage->behind, true, memory_order_relaxed);
 	stage->ordered_bytes += job->batch.len + job->batch.tail_len;
-	if (stage->stages && stage->pool->no_index)
+	if (stage->pool->no_index)
 		finish_plain(stage, job);
 	else
 		pack_pool_pack(stage->pool, job);
@@ -426,37 +427,37 @@ static bool is_short(const struct pack_pool *pool)
 	return pool->nr_free <= pool->nr_jobs / 4;
 }
 
-void pack_stage_order(struct pack_stage *stage)
+void pack_stage_order(struct pack_stage *stage, size_t most)
 {
 	struct pack_pool *pool = stage->pool;
 	bool flushed = false; /* what they keep all the same is not worth asking again */
 
-	while (stage->arrived || (!flushed && stage->nr_staged && is_short(pool))) {
+	for (size_t nr = 0; nr < most && (stage->arrived || (!flushed && stage->nr_staged && is_short(pool))); nr++) {
 		struct pack_job *job = stage->arrived;
 		int err = stage->err;
-		if (job) {
+		if (job)
 			stage->arrived = job->next_in_line;
-			stage->nr_staged++;
-		}
-		if (job && err) {
-			stage->nr_staged--;
-			line_up(stage, job); /* where it is dropped */
+		if (job && (err || !stage->stages)) {
+			line_up(stage, job); /* after an error it is dropped there */
 			continue;
 		}
+		stage->nr_staged += job != NULL;
 		pthread_mutex_unlock(&pool->lock);
 		err = job ? run_stages(stage, job) : flush_stages(stage, STAGE_MEMORY);
 		pthread_mutex_lock(&pool->lock);
 		stage->err = stage->err ? stage->err : err;
 		flushed = !job;
 	}
-	stage->ordering = false;
+	stage->ordering = stage->arrived != NULL;
+	if (stage->ordering)
+		pack_pool_order(pool, &stage->turn, true);
 	pthread_cond_broadcast(&pool->news);
 }
 
 static void schedule(struct pack_stage *stage)
 {
 	if (!stage->ordering)
-		pack_pool_order(stage->pool, &stage->turn);
+		pack_pool_order(stage->pool, &stage->turn, !stage->drain_stores);
 	stage->ordering = true;
 }
 
@@ -473,7 +474,7 @@ static void ask_for_memory(struct pack_pool *pool)
 /* Hands the batch to the workers, for the stages or to be compressed. The lock is held. */
 static void hand_over(struct pack_stage *stage, struct pack_job *job)
 {
-	if (!stage->stages) {
+	if (!stage->stages && !stage->pool->no_index) {
 		line_up(stage, job);
 		return;
 	}
@@ -547,6 +548,8 @@ static int wait_for(struct pack_lane *lane, enum writer_wait wait)
 	uint64_t from_ns = wait == WRITER_ROOM && !pool->free_jobs ? clock_ns(CLOCK_MONOTONIC) : 0;
 	if (from_ns)
 		atomic_store_explicit(&pool->full_until_ns, UINT64_MAX, memory_order_relaxed);
+	if (wait != WRITER_NOW)
+		pack_pool_wake(pool);
 	while (wait == WRITER_ROOM ? !stage->err && !pool->free_jobs : wait == WRITER_ALL && !is_idle(stage))
 		pthread_cond_wait(&pool->news, &pool->lock);
 	if (from_ns)
@@ -563,6 +566,7 @@ static int take_inner(struct pack_stage *stage)
 	struct pack_pool *pool = stage->pool;
 
 	pthread_mutex_lock(&pool->lock);
+	pack_pool_wake(pool);
 	while (!is_idle(stage))
 		pthread_cond_wait(&pool->news, &pool->lock);
 	int err = stage->err;
@@ -614,6 +618,16 @@ static size_t whole_records(const struct span spans[2], size_t room)
 		at += header.size;
 	}
 	return at;
+}
+
+static void skip_spans(struct span spans[2], size_t len)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		size_t part = spans[i].len < len ? spans[i].len : len;
+		spans[i].ptr = (const char *)spans[i].ptr + part;
+		spans[i].len -= part;
+		len -= part;
+	}
 }
 
 static void copy_in(struct pack_job *job, struct span spans[2], size_t len)
@@ -681,30 +695,61 @@ static bool ends_extent(const struct pack_lane *lane)
 	return !pool->cutter && lane->filling->batch.len >= pool->extent_bytes / 2;
 }
 
-static int lane_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
+/* What has room in the present batch, or in the next one. */
+static int64_t lane_take(struct writer *writer, const struct span spans[], unsigned nr_spans)
 {
 	struct pack_lane *lane = lane_of(writer);
 	struct span left[2] = {spans[0], nr_spans > 1 ? spans[1] : (struct span){0}};
-	size_t extent_bytes = lane->stage->pool->extent_bytes, len;
-	int err = fill_next(lane);
+	const size_t total = span_total(left, 2), extent_bytes = lane->stage->pool->extent_bytes;
 
-	if (err)
-		return err;
-	while ((len = span_total(left, 2))) {
-		size_t room = extent_bytes - lane->filling->batch.len;
+	for (;;) {
+		int err = fill_next(lane);
+		if (err)
+			return err;
+		size_t room = extent_bytes - lane->filling->batch.len, len = total;
 		if (len > room)
 			len = ends_extent(lane) ? 0 : whole_records(left, room);
-		if (!len && lane->filling->batch.len) {
-			seal(lane);
-			err = wait_and_fill(lane);
-			if (err)
-				return err;
-			continue;
+		if (len || !lane->filling->batch.len) {
+			len = len ? len : room; /* no records */
+			fill(lane, left, len);
+			writer->queued += len;
+			if (len < total)
+				seal(lane);
+			return (int64_t)len;
 		}
-		fill(lane, left, len ? len : room);
+		seal(lane);
 	}
-	writer->queued += span_total(spans, nr_spans);
+}
+
+static int lane_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	struct span left[2] = {spans[0], nr_spans > 1 ? spans[1] : (struct span){0}};
+	bool begun = false;
+
+	while (span_total(left, 2)) {
+		int64_t len = lane_take(writer, left, 2);
+		if (len < 0 && (len != -EAGAIN || !begun))
+			return (int)len;
+		int err = len < 0 ? wait_for(lane_of(writer), WRITER_ROOM) : 0;
+		if (err)
+			return err;
+		begun = true;
+		skip_spans(left, len < 0 ? 0 : (size_t)len);
+	}
 	return 0;
+}
+
+static uint64_t lane_store(struct writer *writer)
+{
+	struct pack_stage *stage = lane_of(writer)->stage;
+
+	if (stage->flushes)
+		return 0; /* stages that keep batches do more than look at them: that is for workers */
+	pthread_mutex_lock(&stage->pool->lock);
+	stage->drain_stores = true;
+	uint64_t ns = pack_pool_store(stage->pool);
+	pthread_mutex_unlock(&stage->pool->lock);
+	return ns;
 }
 
 /* What does not fit behind an extent is written at once, behind all that came before. */
@@ -948,6 +993,8 @@ static const struct writer_ops pack_stage_ops = {
 	.name = "zstd",
 	.state_bytes = sizeof(struct pack_stage),
 	.queue = lane_queue,
+	.take = lane_take,
+	.store = lane_store,
 	.put = lane_put,
 	.place = lane_place,
 	.commit = lane_commit,
@@ -965,6 +1012,7 @@ int pack_stage_open_held(struct pack_pool *pool, const struct pack_hold_limits *
 	stage_of(*ret)->pool = pool;
 	stage_of(*ret)->lane.stage = stage_of(*ret);
 	(*ret)->behind = &stage_of(*ret)->behind;
+	stage_of(*ret)->turn.stage = stage_of(*ret);
 	stage_of(*ret)->hold.limits = *limits;
 	return 0;
 }
@@ -984,6 +1032,7 @@ int pack_stage_open(struct pack_pool *pool, struct writer *inner, struct writer 
 	stage_of(writer)->inner = inner;
 	stage_of(writer)->lane.stage = stage_of(writer);
 	writer->behind = &stage_of(writer)->behind;
+	stage_of(writer)->turn.stage = stage_of(writer);
 	*ret = writer;
 	return 0;
 }
@@ -998,7 +1047,6 @@ void pack_stage_add(struct writer *writer, struct stage *stage)
 	stage->next = NULL;
 	stage->output = pack;
 	*last = stage;
-	pack->turn.stage = pack;
 	if (!stage->ops->flush || pack->flushes)
 		return;
 	pack->flushes = true;
@@ -1043,6 +1091,7 @@ static int lane_close(struct writer *writer)
 
 	seal(lane);
 	pthread_mutex_lock(&stage->pool->lock);
+	pack_pool_wake(stage->pool);
 	while (stage->arrived || stage->ordering) /* what stages have not seen refers to us */
 		pthread_cond_wait(&stage->pool->news, &stage->pool->lock);
 	while (*each != lane)
@@ -1057,6 +1106,8 @@ static const struct writer_ops pack_lane_ops = {
 	.name = "lane",
 	.state_bytes = sizeof(struct pack_lane),
 	.queue = lane_queue,
+	.take = lane_take,
+	.store = lane_store,
 	.put = lane_put,
 	.place = lane_place,
 	.commit = lane_commit,

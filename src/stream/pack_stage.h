@@ -61,4 +61,4 @@ int pack_stage_pour(struct writer *writer);                          /* 0, or th
 /* For workers: a job of the stage is done; writes what is due. The pool's lock is held, and let go meanwhile. */
 void pack_stage_deliver(struct pack_stage *stage);
 /* For workers: the stages of the batches that wait for them. The same. */
-void pack_stage_order(struct pack_stage *stage);
+void pack_stage_order(struct pack_stage *stage, size_t most); /* so many, then it has another turn */

@@ -2,8 +2,12 @@
 #include "stream/stream.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/timerfd.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "perfdata/record.h"
@@ -28,6 +32,50 @@ static int queue(struct stream *stream, const struct span spans[2])
 	return err;
 }
 
+/* A ring of the usual size takes some times as long to fill. */
+enum { PATIENCE_NS = 2000000 };
+
+struct relief {
+	struct stream **streams; /* borrowed */
+	size_t nr_streams;
+	int realtime;
+	int timer_fd; /* timerfd(2): ticks from the first store of a pass to its end */
+	bool armed;
+	atomic_bool stop;
+	pthread_mutex_t lock; /* of the streams */
+	pthread_t thread;
+	bool started;
+	uint64_t store_ns;
+	struct thread_use use; /* of the thread, when it has ended */
+};
+
+static void set_timer(struct relief *relief, long first_ns)
+{
+	const struct itimerspec spec = {.it_value.tv_nsec = first_ns,
+					.it_interval.tv_nsec = first_ns ? PATIENCE_NS : 0};
+
+	timerfd_settime(relief->timer_fd, 0, &spec, NULL);
+	relief->armed = first_ns != 0;
+}
+
+void relief_store(struct relief *relief, struct writer *writer)
+{
+	if (!writer->ops->store || !writer_is_behind(writer))
+		return;
+	if (!relief->armed)
+		set_timer(relief, PATIENCE_NS);
+	pthread_mutex_unlock(&relief->lock);
+	relief->store_ns += writer->ops->store(writer);
+	pthread_mutex_lock(&relief->lock);
+}
+
+static void cut_spans(struct span spans[2], size_t bytes)
+{
+	if (spans[0].len > bytes)
+		spans[0].len = bytes;
+	spans[1].len = bytes - spans[0].len;
+}
+
 /* What is worth taking from a ring: no mark may lie above the kernel's own wake-up, which is at half a ring. */
 static size_t least_worth(const struct stream *stream, const struct ring *ring)
 {
@@ -42,30 +90,65 @@ static bool is_nearly_full(const struct ring *ring, size_t bytes)
 	return bytes > ring->bytes / 4 * 3;
 }
 
-/* What was seen goes to the writer, which copies it; then its room is the kernel's again. */
-static int64_t take(struct stream *stream, size_t index, struct ring *ring, const struct span spans[2], size_t bytes)
+/* As much of what was seen as the writer copies at once; then its room is the kernel's again. */
+static int64_t take(struct stream *stream, size_t index, struct ring *ring, const struct span spans[2])
 {
-	stream->counters.tight += is_nearly_full(ring, bytes);
-	int err = queue(stream, spans);
-	if (err)
-		return err;
-	if (stream->tap && index < stream->nr_tapped)
-		stream->tap->see(stream->tap, spans, stream->counters.bytes);
-	ring_take(ring, bytes);
-	ring_release(ring, bytes);
-	stream->counters.bytes += bytes;
-	stream->counters.chunks++;
-	return (int64_t)bytes;
+	int64_t bytes;
+
+	while ((bytes = writer_take(stream->writer, spans, spans[1].len ? 2 : 1)) == -EAGAIN) {
+		int err = writer_reap(stream->writer, WRITER_ROOM);
+		if (err)
+			return err;
+	}
+	if (bytes < 0)
+		return bytes;
+	if (stream->tap && index < stream->nr_tapped) {
+		struct span taken[2] = {spans[0], spans[1]};
+		cut_spans(taken, (size_t)bytes);
+		stream->tap->see(stream->tap, taken, stream->counters.bytes);
+	}
+	ring_take(ring, (size_t)bytes);
+	ring_release(ring, (size_t)bytes);
+	stream->counters.bytes += (uint64_t)bytes;
+	return bytes;
 }
 
-static int64_t pump_ring(struct stream *stream, size_t index, bool whole)
+/* What is in the ring up to that position. */
+static size_t peek_until(const struct ring *ring, uint64_t end, struct span ret_spans[2])
+{
+	int64_t left = (int64_t)(end - ring->taken); /* positions wrap */
+	size_t most = left > 0 ? (size_t)left : 0;
+	size_t bytes = most ? ring_peek(ring, ret_spans) : 0;
+
+	if (bytes > most)
+		cut_spans(ret_spans, most);
+	return bytes < most ? bytes : most;
+}
+
+/* Up to the head that was seen first. Between two batches the first is stored, and the relief may take more than that.
+ */
+static int64_t pump_ring(struct stream *stream, size_t index, bool whole, bool stores)
 {
 	struct ring *ring = stream_ring(stream, index);
 	size_t least = whole ? 1 : least_worth(stream, ring);
 	struct span spans[2];
 	size_t bytes = ring_peek(ring, spans);
+	const uint64_t end = ring->taken + bytes;
+	int64_t moved = 0;
 
-	return bytes && bytes >= least ? take(stream, index, ring, spans, bytes) : 0;
+	if (!bytes || bytes < least)
+		return 0;
+	stream->counters.tight += is_nearly_full(ring, bytes);
+	stream->counters.chunks++;
+	while (peek_until(ring, end, spans)) {
+		int64_t taken = take(stream, index, ring, spans);
+		if (taken < 0)
+			return taken;
+		moved += taken;
+		if (stores && stream->relief)
+			relief_store(stream->relief, stream->writer);
+	}
+	return moved;
 }
 
 /* All rings were read to the head of this pass: what comes later is not older than what the last mark saw. */
@@ -81,11 +164,6 @@ static int mark_round(struct stream *stream)
 	return writer_put(stream->writer, &mark, sizeof(mark));
 }
 
-static bool is_behind(const struct writer *writer)
-{
-	return writer->behind && atomic_load_explicit(writer->behind, memory_order_relaxed);
-}
-
 /*
  * Where somebody looks on a round is due with every byte. Not while what came earlier still waits for the output:
  * nobody would see it sooner, and each mark ends an extent of the memory that is short then.
@@ -98,7 +176,7 @@ static bool mark_can_wait(const struct stream *stream)
 	uint64_t unmarked =
 		lanes ? atomic_load_explicit(&lanes->unmarked_bytes, memory_order_relaxed) : stream->unmarked_bytes;
 
-	return round_bytes <= 1 && unmarked < WORTH_A_MARK && is_behind(stream->writer);
+	return round_bytes <= 1 && unmarked < WORTH_A_MARK && writer_is_behind(stream->writer);
 }
 
 /* One lane's part of a round: a whole pass of the present epoch. What is left to the others they do by themselves. */
@@ -110,7 +188,7 @@ static int end_lane_pass(struct stream *stream, uint64_t epoch, uint64_t bytes, 
 	bool report = whole && !wait && writer->lane_epoch != epoch && lanes_due(lanes, bytes, pass == STREAM_DRAIN);
 	int err = 0;
 
-	if (report || pass == STREAM_DRAIN || (stream->flush_bytes <= 1 && !is_behind(writer)))
+	if (report || pass == STREAM_DRAIN || (stream->flush_bytes <= 1 && !writer_is_behind(writer)))
 		err = writer_place(writer);
 	if (err)
 		return err;
@@ -212,7 +290,7 @@ int64_t stream_pump(struct stream *stream, enum stream_pass pass)
 	int64_t total = 0;
 
 	for (size_t i = 0; i < stream->nr_rings; i++) {
-		int64_t moved = pump_ring(stream, i, whole);
+		int64_t moved = pump_ring(stream, i, whole, true);
 		if (moved < 0)
 			return moved;
 		total += moved;
@@ -226,6 +304,8 @@ int64_t stream_pump(struct stream *stream, enum stream_pass pass)
 		return err;
 	if (pass == STREAM_COMMIT)
 		err = writer_commit(stream->writer, false);
+	if (stream->relief)
+		relief_store(stream->relief, stream->writer);
 	if (!err)
 		err = writer_reap(stream->writer, pass == STREAM_DRAIN ? WRITER_ALL : WRITER_NOW);
 	if (err)
@@ -235,13 +315,26 @@ int64_t stream_pump(struct stream *stream, enum stream_pass pass)
 	return total;
 }
 
+void stream_relieve(struct stream *stream)
+{
+	for (size_t i = 0; i < stream->nr_rings; i++) {
+		int64_t moved = pump_ring(stream, i, true, false);
+		if (moved < 0)
+			return;
+		if (stream->writer->lanes)
+			lanes_count(stream->writer->lanes, (uint64_t)moved);
+		else
+			stream->unmarked_bytes += (uint64_t)moved;
+	}
+}
+
 int stream_settle(struct stream *stream)
 {
 	int64_t moved = stream_pump(stream, STREAM_ALL);
 
 	/* The last samples may need what their tasks did while the other rings were visited. */
 	for (size_t i = 0; i < stream->nr_tapped && moved >= 0; i++) {
-		moved = pump_ring(stream, i, true);
+		moved = pump_ring(stream, i, true, true);
 		stream->unmarked_bytes += moved > 0 ? (uint64_t)moved : 0;
 	}
 	int err = moved < 0 ? (int)moved : 0;
@@ -262,4 +355,100 @@ struct writer *stream_exchange(struct stream *stream, struct writer *next)
 	stream->unmarked_bytes = 0;
 	atomic_store_explicit(&stream->stored, next->stored, memory_order_release);
 	return before;
+}
+
+static void *run(void *arg)
+{
+	struct relief *relief = arg;
+	struct priority before; /* not restored: the thread ends with its work */
+	const char *how;
+	uint64_t ticks;
+
+	(void)!priority_raise(relief->realtime, &before, &how);
+	while (read(relief->timer_fd, &ticks, sizeof(ticks)) == sizeof(ticks) || errno == EINTR) {
+		if (atomic_load_explicit(&relief->stop, memory_order_relaxed))
+			break;
+		if (pthread_mutex_trylock(&relief->lock))
+			continue; /* it is back */
+		for (size_t i = 0; i < relief->nr_streams; i++)
+			stream_relieve(relief->streams[i]);
+		pthread_mutex_unlock(&relief->lock);
+	}
+	relief->use = thread_use_now();
+	return NULL;
+}
+
+int relief_start(struct stream **streams, size_t nr_streams, int realtime, struct relief **ret)
+{
+	struct relief *relief = calloc(1, sizeof(*relief));
+	pthread_mutexattr_t attr;
+
+	if (!relief)
+		return -ENOMEM;
+	relief->streams = streams;
+	relief->nr_streams = nr_streams;
+	relief->realtime = realtime;
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
+	pthread_mutex_init(&relief->lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+	relief->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+	int err = relief->timer_fd < 0 ? -errno : -pthread_create(&relief->thread, NULL, run, relief);
+	relief->started = !err;
+	if (err) {
+		relief_free(relief);
+		return err;
+	}
+	for (size_t i = 0; i < nr_streams; i++)
+		streams[i]->relief = relief;
+	*ret = relief;
+	return 0;
+}
+
+void relief_stop(struct relief *relief)
+{
+	if (!relief || !relief->started)
+		return;
+	atomic_store_explicit(&relief->stop, true, memory_order_relaxed);
+	set_timer(relief, 1);
+	pthread_join(relief->thread, NULL);
+	relief->started = false;
+	for (size_t i = 0; i < relief->nr_streams; i++)
+		relief->streams[i]->relief = NULL;
+}
+
+void relief_free(struct relief *relief)
+{
+	if (!relief)
+		return;
+	relief_stop(relief);
+	if (relief->timer_fd >= 0)
+		close(relief->timer_fd);
+	pthread_mutex_destroy(&relief->lock);
+	free(relief);
+}
+
+void relief_lock(struct relief *relief)
+{
+	if (relief)
+		pthread_mutex_lock(&relief->lock);
+}
+
+void relief_unlock(struct relief *relief)
+{
+	if (!relief)
+		return;
+	pthread_mutex_unlock(&relief->lock);
+	if (relief->armed)
+		set_timer(relief, 0);
+}
+
+uint64_t relief_store_ns(const struct relief *relief)
+{
+	return relief ? relief->store_ns : 0;
+}
+
+struct thread_use relief_use(const struct relief *relief)
+{
+	return relief->use;
 }

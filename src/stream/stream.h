@@ -12,7 +12,9 @@
 #include <stdint.h>
 
 #include "base/span.h"
+#include "sysinfo/thread.h"
 
+struct relief;
 struct ring;
 struct writer;
 
@@ -50,6 +52,7 @@ struct stream {
 	_Atomic uint64_t stored;
 	struct stream_tap *tap; /* borrowed; NULL: nobody looks */
 	size_t nr_tapped;       /* of the rings, the first: what samples need in order to be understood */
+	struct relief *relief;  /* borrowed; this thread stores, that one drains while it does; NULL: workers store */
 };
 
 enum stream_pass {
@@ -75,6 +78,10 @@ int stream_put_early(struct stream *stream, size_t ring, struct span records);
  */
 int64_t stream_pump(struct stream *stream, enum stream_pass pass);
 
+/* For the relief: takes whatever is there; marks and commits wait for the stream's thread. An error sticks to the
+ * writer. */
+void stream_relieve(struct stream *stream);
+
 /*
  * Takes whatever is there, of the tapped rings also what came meanwhile, marks the round, and waits until the writer
  * needs none of it: then it can be exchanged. What the writer still has to store is its own business. 0 or -errno.
@@ -83,3 +90,28 @@ int stream_settle(struct stream *stream);
 
 /* What comes from here on goes to `next`. Returns the writer that was. Only after stream_settle(), or at the end. */
 struct writer *stream_exchange(struct stream *stream, struct writer *next);
+
+/*
+ * relief: drains the streams of a thread while that thread stores. Storing on the thread that drains is the cheapest
+ * way (the bytes are in its cache, and no other thread is woken), but storage may stall for seconds: when a store takes
+ * longer than some milliseconds the relief, a thread that sleeps otherwise, drains in its place until it is back.
+ *
+ * Both hold a lock while they use the streams. Owned by the reader, whose thread calls all functions.
+ */
+/* The streams are borrowed, and know it from here on. The thread raises its priority as `realtime` says. 0 or -errno.
+ */
+int relief_start(struct stream **streams, size_t nr_streams, int realtime, struct relief **ret);
+/* Its thread ends. NULL is fine. */
+void relief_stop(struct relief *relief);
+
+/* Around each use of the streams. NULL is fine. */
+void relief_lock(struct relief *relief);
+void relief_unlock(struct relief *relief);
+
+/* For streams, between two batches: stores what waits, while the relief may use the stream. */
+void relief_store(struct relief *relief, struct writer *writer);
+
+/* CPU time of the caller's that went into storing so far. NULL: 0. */
+uint64_t relief_store_ns(const struct relief *relief);
+struct thread_use relief_use(const struct relief *relief); /* after relief_stop() */
+void relief_free(struct relief *relief);                   /* stops it; NULL is fine */

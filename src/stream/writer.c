@@ -43,6 +43,21 @@ int writer_reap(struct writer *writer, enum writer_wait wait)
 	return writer->ops->reap ? stick(writer, writer->ops->reap(writer, wait)) : 0;
 }
 
+int64_t writer_take(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	if (!writer->err && writer->ops->take) {
+		int64_t bytes = writer->ops->take(writer, spans, nr_spans);
+		return bytes < 0 ? stick(writer, (int)bytes) : bytes;
+	}
+	int err = writer_queue(writer, spans, nr_spans);
+	return err ? err : (int64_t)span_total(spans, nr_spans);
+}
+
+bool writer_is_behind(const struct writer *writer)
+{
+	return writer->behind && atomic_load_explicit(writer->behind, memory_order_relaxed);
+}
+
 int writer_place(struct writer *writer)
 {
 	return writer->err || !writer->ops->place ? writer->err : stick(writer, writer->ops->place(writer));

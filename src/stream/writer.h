@@ -68,6 +68,12 @@ struct writer_ops {
 	int (*open)(struct writer *writer, const struct writer_params *params);
 	/* All or nothing; -EAGAIN: full, reap first. One or two spans, none empty. */
 	int (*queue)(struct writer *writer, const struct span spans[], unsigned nr_spans);
+	/* NULL: queue() does. The first bytes of the spans: whole records, as many as have room where they are stored
+	 * from. How many, or -errno as queue(). */
+	int64_t (*take)(struct writer *writer, const struct span spans[], unsigned nr_spans);
+	/* NULL: there is nothing to do. Stores some of what waits, on this thread, however long it takes. Other threads
+	 * may use the writer at the same time. The CPU time that it took. */
+	uint64_t (*store)(struct writer *writer);
 	/* NULL: queue() does. For bytes that are not from a ring, where that makes a difference; as writer_put(). */
 	int (*put)(struct writer *writer, const void *bytes, size_t len);
 	/* NULL: there is nothing to do. What was queued has its place in the output now, and goes there without
@@ -100,6 +106,10 @@ int writer_open(const struct writer_ops *ops, const struct writer_params *params
 /* 0, or the writer's sticky -errno. -EAGAIN does not stick. */
 int writer_queue(struct writer *writer, const struct span spans[], unsigned nr_spans);
 int writer_reap(struct writer *writer, enum writer_wait wait);
+int64_t writer_take(struct writer *writer, const struct span spans[], unsigned nr_spans);
+
+/* Does anything wait for the output? From any thread; false where that is not known. */
+bool writer_is_behind(const struct writer *writer);
 
 /*
  * What was queued waits in this thread for nothing that comes later. Of a lane: it stands before all that any lane

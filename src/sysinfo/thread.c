@@ -138,3 +138,11 @@ void memory_stay(void)
 	if (mlockall(MCL_CURRENT | MCL_ONFAULT))
 		dl_iterate_phdr(lock_segments, NULL);
 }
+
+void thread_use_add(struct thread_use *use, struct thread_use other)
+{
+	use->cpu_ns += other.cpu_ns;
+	use->waited_ns += other.waited_ns;
+	use->sleeps += other.sleeps;
+	use->preemptions += other.preemptions;
+}

@@ -33,6 +33,7 @@ struct thread_use {
 
 /* Some system calls: for the end of a thread and for rare moments. */
 struct thread_use thread_use_now(void);
+void thread_use_add(struct thread_use *use, struct thread_use other);
 
 /*
  * Keeps in memory what this process has mapped, once it was touched: a thread that drains must not wait for a busy disk

@@ -2,6 +2,9 @@
 /* The pump and its engines, fed by rings that this test fills by the kernel's protocol. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -15,6 +18,8 @@
 #include <cmocka.h>
 
 #include "perfdata/record.h"
+#include "stream/pack_pool.h"
+#include "stream/pack_stage.h"
 #include "stream/ring.h"
 #include "stream/stream.h"
 #include "stream/writer.h"
@@ -300,6 +305,104 @@ static void test_nothing_waits_for_the_end(void **state)
 	assert_int_equal(writer_close(stream.writer, NULL), 0);
 }
 
+/* A writer whose storage stalls once. */
+struct stalling {
+	struct writer writer;
+	sem_t *stalled, *goes_on;
+	bool was;
+	struct writer *inner;
+};
+
+static int stalling_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	struct stalling *stalling = (struct stalling *)writer;
+
+	if (!stalling->was) {
+		stalling->was = true;
+		sem_post(stalling->stalled);
+		sem_wait(stalling->goes_on);
+	}
+	writer->queued += span_total(spans, nr_spans);
+	writer->stored = writer->queued;
+	return writer_queue(stalling->inner, spans, nr_spans);
+}
+
+static const struct writer_ops stalling_ops = {
+	.name = "stalling", .state_bytes = sizeof(struct stalling), .queue = stalling_queue};
+
+struct producing {
+	struct fake *fake;
+	sem_t stalled, goes_on;
+	uint64_t made;
+};
+
+/* While the storage stalls several rings full are made: each has to be drained before the next. */
+static void *produce_in_stall(void *arg)
+{
+	struct producing *producing = arg;
+	struct fake *fake = producing->fake;
+
+	sem_wait(&producing->stalled);
+	while (producing->made < 8 * RING_BYTES / 16)
+		if (produce(fake, fake->next)) {
+			fake->next++;
+			producing->made++;
+		} else {
+			sched_yield();
+		}
+	while (__atomic_load_n(&fake->page.data_tail, __ATOMIC_ACQUIRE) != fake->page.data_head)
+		sched_yield();
+	sem_post(&producing->goes_on);
+	return NULL;
+}
+
+/* The thread that drains stores, and another one drains while that stalls: each record once, in order. */
+static void test_a_stall_is_relieved(void **state)
+{
+	static struct fake fake;
+	struct producing producing = {.fake = &fake};
+	struct ring ring;
+	struct stream stream = {.rings = &ring, .nr_rings = 1, .flush_bytes = 1, .round_bytes = RING_BYTES};
+	struct stream *streams[] = {&stream};
+	const struct pack_params params = {.nr_stages = 1, .no_index = true, .extent_bytes = 1024};
+	struct writer *stalling;
+	struct pack_pool *pool;
+	struct relief *relief;
+	uint64_t counts[1] = {0}, marks = 0;
+	pthread_t thread;
+
+	(void)state;
+	sem_init(&producing.stalled, 0, 0);
+	sem_init(&producing.goes_on, 0, 0);
+	start(&fake, &ring, 0);
+	assert_int_equal(writer_open(&stalling_ops, &(struct writer_params){.fd = -1}, &stalling), 0);
+	struct stalling *own = (struct stalling *)stalling;
+	own->stalled = &producing.stalled;
+	own->goes_on = &producing.goes_on;
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &own->inner), 0);
+	struct writer *mem = own->inner;
+	assert_int_equal(pack_pool_new(&params, &pool, NULL), 0);
+	assert_int_equal(pack_stage_open(pool, stalling, &stream.writer), 0);
+	assert_int_equal(relief_start(streams, 1, 0, &relief), 0);
+	assert_int_equal(pthread_create(&thread, NULL, produce_in_stall, &producing), 0);
+	relief_lock(relief);
+	stream.writer->ops->store(stream.writer); /* from here on no worker does it */
+	while (produce(&fake, fake.next))
+		fake.next++;
+	assert_true(stream_pump(&stream, STREAM_ALL) >= 0);
+	assert_true(stream_pump(&stream, STREAM_DRAIN) >= 0);
+	relief_unlock(relief);
+	pthread_join(thread, NULL);
+	assert_true(stream_pump(&stream, STREAM_DRAIN) >= 0);
+	relief_free(relief);
+	assert_int_equal(writer_close(stream.writer, NULL), 0);
+	assert_int_equal(check_numbers(writer_mem_bytes(mem), counts, 1, &marks), RING_BYTES / 16 + producing.made);
+	writer_close(mem, NULL);
+	pack_pool_free(pool);
+	sem_destroy(&producing.stalled);
+	sem_destroy(&producing.goes_on);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -309,6 +412,7 @@ int main(void)
 		cmocka_unit_test(test_direct_on_a_disk),
 		cmocka_unit_test(test_error_sticks_and_keeps_the_ring),
 		cmocka_unit_test(test_nothing_waits_for_the_end),
+		cmocka_unit_test(test_a_stall_is_relieved),
 	};
 	return cmocka_run_group_tests_name("stream", tests, NULL, NULL);
 }

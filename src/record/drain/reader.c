@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/cpuset.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "record/setup/eventset.h"
 #include "stream/lanes.h"
 #include "stream/ring.h"
@@ -145,6 +146,7 @@ void reader_fini(struct reader *reader)
 {
 	if (reader->polls.fds && reader->wake_fd >= 0)
 		close(reader->wake_fd);
+	relief_free(reader->relief);
 	polls_fini(&reader->polls);
 	cpuset_fini(&reader->runs_on);
 }
@@ -191,6 +193,7 @@ static struct reader_work work_so_far(const struct reader *reader)
 {
 	struct reader_work work = {.use = thread_use_now(), .wakeups = reader->wakeups};
 
+	work.use.cpu_ns -= relief_store_ns(reader->relief); /* the pool counts that */
 	for (size_t i = 0; i < reader->nr_streams; i++) {
 		work.visits += reader->streams[i]->counters.chunks;
 		work.bytes += reader->streams[i]->counters.bytes;
@@ -349,28 +352,36 @@ static enum stream_pass next_pass(struct reader *reader, bool stop, bool woken)
 	return STREAM_COMMIT;
 }
 
+/* What poll(2) found is visited; false: the end. */
+static bool visit(struct reader *reader, int ready)
+{
+	bool stop = ready > 0 && reader->polls.fds[POLLS_STOP].revents;
+
+	if (ready > 0 && reader->polls.fds[POLLS_WAKE].revents && !switch_writers(reader))
+		return false;
+	if (!pump(reader, next_pass(reader, stop, ready > 0)) || stop)
+		return false;
+	tell_tight(reader);
+	if (ready > 0)
+		note_hang_ups(reader);
+	return true;
+}
+
 static void drain_until_stopped(struct reader *reader)
 {
+	bool goes_on = true;
+
 	reader->committed_ms = now_ms();
-	for (;;) {
+	while (goes_on) {
 		int ready = wait_for_rings(reader);
-		if (ready < 0 && errno != EINTR) {
-			int err = -errno;
-			if (pump(reader, STREAM_DRAIN))
-				reader->err = err;
-			return;
-		}
+		int err = ready < 0 && errno != EINTR ? -errno : 0;
 		reader->wakeups++;
-		bool stop = ready > 0 && reader->polls.fds[POLLS_STOP].revents;
-		if (ready > 0 && reader->polls.fds[POLLS_WAKE].revents && !switch_writers(reader))
-			return;
-		if (!pump(reader, next_pass(reader, stop, ready > 0)))
-			return;
-		if (stop)
-			return;
-		tell_tight(reader);
-		if (ready > 0)
-			note_hang_ups(reader);
+		relief_lock(reader->relief);
+		goes_on = err ? pump(reader, STREAM_DRAIN) : visit(reader, ready);
+		relief_unlock(reader->relief);
+		if (err && goes_on)
+			reader->err = err;
+		goes_on = goes_on && !err;
 	}
 }
 
@@ -380,6 +391,8 @@ static void *run(void *arg)
 	struct priority before; /* not restored: the thread ends with its work */
 	const char *how;
 
+	if (reader->stores && relief_start(reader->streams, reader->nr_streams, reader->realtime, &reader->relief))
+		log_verbose("no thread to drain while this one stores: workers store");
 	if (reader->affinity) /* elsewhere it is slower, not wrong */
 		cpuset_run_on(reader->affinity);
 	(void)!cpuset_allowed(&reader->runs_on); /* for those who ask where it went */
@@ -389,9 +402,12 @@ static void *run(void *arg)
 	sem_post(&reader->control->ready);
 	if (!reader->err)
 		drain_until_stopped(reader);
+	relief_stop(reader->relief);
 	if (reader->err)
 		signal_eventfd(reader->control->news_fd);
 	reader->at_end = work_so_far(reader);
+	if (reader->relief)
+		thread_use_add(&reader->at_end.use, relief_use(reader->relief));
 	return NULL;
 }
 

@@ -73,6 +73,7 @@ struct reader {
 	size_t nr_rings;
 	const struct cpuset *affinity; /* borrowed; NULL: where the recorder runs */
 	int realtime;                  /* as in priority_raise() */
+	bool stores;    /* what it drains, where that is not compressed; a relief drains when that takes long */
 	pid_t workload; /* 0: none; it has ended as a process, SIGCHLD, not when one of its threads has */
 
 	/* Writers to go on with, by stream; NULL: none, or switched: then it holds those that were. */
@@ -82,8 +83,9 @@ struct reader {
 	int wake_fd;         /* eventfd(2) */
 	uint64_t told_bytes; /* of control->stored: what the present writers had */
 	struct polls polls;
-	uint64_t told_tight; /* of visits that found a ring nearly full */
-	unsigned nr_hurries; /* so often it may still come by the clock: others' rings are no reason */
+	struct relief *relief; /* NULL: workers store */
+	uint64_t told_tight;   /* of visits that found a ring nearly full */
+	unsigned nr_hurries;   /* so often it may still come by the clock: others' rings are no reason */
 	bool realtime_now;
 	pthread_t thread;
 	bool started;

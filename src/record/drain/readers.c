@@ -69,6 +69,7 @@ static int make(struct readers *readers, const struct readers_params *params)
 		reader->control = &readers->control;
 		reader->set = params->set;
 		reader->realtime = params->realtime;
+		reader->stores = params->stores;
 		reader->workload = params->workload;
 		reader->affinity = params->layout ? &params->layout->threads[i].affinity : NULL;
 		err = reader_init(reader);

@@ -29,6 +29,7 @@ struct readers_params {
 	struct notifier *notifier;          /* as in struct reader_control, as the next */
 	bool tells_wakeups;
 	int realtime;   /* as in priority_raise() */
+	bool stores;    /* as in struct reader */
 	pid_t workload; /* as in struct reader */
 };
 

@@ -519,6 +519,7 @@ static int start_readers(struct recording *rec, struct diag *reterr)
 		.notifier = &rec->steering.notifier,
 		.tells_wakeups = rec->options->max_cpus > 0,
 		.realtime = rec->options->realtime,
+		.stores = !rec->options->threads && rec->pool->no_index,
 		.workload = rec->workload.pid,
 	};
 
