@@ -60,7 +60,6 @@ MODES = {
     'single-file': ['-a', '--threads', '--single-file'],
     'aio': ['--aio'],
     'mmap': ['--mmap-output'],
-    'small-memory': ['--buffer-memory', '2M'],
     'one-channel': ['--side-channel=off'],
     'per-thread': ['--per-thread'],
     'size': ['--call-graph', 'unwind,8192'],
@@ -79,6 +78,18 @@ def test_modes(mode, millrace, perf, programs, tmp_path):
         theirs = [sample for sample in perf('script', '-i', path).out.split('\n\n') if 'deep_burn' in sample]
         assert len(theirs) >= 30 and all(sample.count('deep_call+') == CALLS for sample in theirs)
         assert PerfData(path).attrs[0].sample_type & CALLCHAIN
+
+
+def test_small_memory(millrace, programs, tmp_path):
+    """What cannot wait until its maps are known keeps its innermost frame, and is counted."""
+    path = tmp_path / 'perf.data'
+    done = millrace('record', *UNWIND, '--buffer-memory', '2M', '-o', path, '--', programs / 'deep', '-m', '150')
+    check_no_stack(path)
+    reported = re.search(r'(\d+) of \d+ stacks came when memory was full', done.err)
+    found = chains(millrace, path)
+    whole = [names for names in found if names[-1].startswith('_start')]
+    check_chains(whole, least=0)
+    assert len(found) - len(whole) <= (int(reported.group(1)) if reported else 0)
 
 
 def test_pipe(millrace, perf, programs, tmp_path):
