@@ -3,24 +3,20 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <gelf.h>
-#include <inttypes.h>
 #include <libelf.h>
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/span.h"
-#include "sysinfo/proc_maps.h"
 
-enum { NOTES_MAX_BYTES = 1 << 20, MAPS_MAX_BYTES = 1 << 26 };
+enum { NOTES_MAX_BYTES = 1 << 20 };
 
 static size_t align4(size_t bytes)
 {
@@ -92,28 +88,11 @@ static int build_id_of_elf(Elf *elf, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
 	return -ENOENT;
 }
 
-static bool is_mapped(const struct elf_note_mapped *mapped, int fd, const struct stat *st)
+int elf_note_of_fd(int fd, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
 {
-	return !mapped ||
-	       (file_id_is(&mapped->file, fd, st, false) && !file_written_after(st, &mapped->times, mapped->since_ns));
-}
-
-int elf_note_of_file(const char *path, const struct elf_note_mapped *mapped, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
-{
-	struct stat st;
-
-	/* the name is what some process mapped: opening a device could do something */
-	if (stat(path, &st))
-		return -errno;
-	if (!S_ISREG(st.st_mode))
-		return -EINVAL;
-	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0 || fstat(fd, &st))
-		return -errno;
-	if (!S_ISREG(st.st_mode) || !is_mapped(mapped, fd, &st))
-		return -ESTALE;
 	elf_version(EV_CURRENT);
 	Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+
 	if (!elf)
 		return -EINVAL;
 	int len = build_id_of_elf(elf, ret);
@@ -121,43 +100,19 @@ int elf_note_of_file(const char *path, const struct elf_note_mapped *mapped, uin
 	return len;
 }
 
-/* The first mapping of the file; false: it has none. */
-static bool find_mapping(const struct span *maps, const struct file_id *file, struct proc_map *ret)
+int elf_note_of_file(const char *path, const struct object_mapping *mapped, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
 {
-	for (struct span rest = *maps; proc_maps_next(&rest, ret);)
-		if (ret->ino && ret->ino == file->inode && ret->maj == file->major && ret->min == file->minor)
-			return true;
-	return false;
+	AUTO_FD int fd = object_file_open(path, mapped);
+
+	return fd < 0 ? fd : elf_note_of_fd(fd, ret);
 }
 
-/* Also when it is deleted, and whatever it is called there. */
-static int note_of_mapping(pid_t pid, const struct elf_note_mapped *mapped, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
-{
-	AUTO_BUF struct buf maps = {0};
-	struct proc_map map;
-	char path[96];
-
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	if (!mapped->file.inode || fd_slurp(path, MAPS_MAX_BYTES, &maps))
-		return -ENOENT;
-	struct span text = buf_span(&maps);
-	if (!find_mapping(&text, &mapped->file, &map))
-		return -ENOENT;
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid, map.start, map.end);
-	return elf_note_of_file(path, mapped, ret);
-}
-
-int elf_note_of_process(pid_t pid, const char *path, const struct elf_note_mapped *mapped,
+int elf_note_of_process(pid_t pid, const char *path, const struct object_mapping *mapped,
 			uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
 {
-	AUTO_FREE char *inside = NULL;
+	AUTO_FD int fd = object_file_open_of_process(pid, path, mapped);
 
-	if (asprintf(&inside, "/proc/%d/root%s", (int)pid, path) < 0) {
-		inside = NULL;
-		return -ENOMEM;
-	}
-	int len = elf_note_of_file(inside, mapped, ret);
-	return len > 0 ? len : note_of_mapping(pid, mapped, ret);
+	return fd < 0 ? fd : elf_note_of_fd(fd, ret);
 }
 
 static int build_id_of_notes(const char *path, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])

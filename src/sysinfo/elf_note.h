@@ -10,6 +10,7 @@
 
 #include "base/span.h"
 #include "perfdata/object_id.h"
+#include "sysinfo/object_file.h"
 
 enum { ELF_NOTE_BUILD_ID_MAX = 20 };
 
@@ -18,19 +19,12 @@ enum { ELF_NOTE_BUILD_ID_MAX = 20 };
 /* In notes as they lie in memory of this machine; for a longer id its front. */
 int elf_note_build_id(struct span notes, uint8_t ret[ELF_NOTE_BUILD_ID_MAX]);
 
-/*
- * -EINVAL: no regular file, or no ELF. Devices and fifos are never opened. -ESTALE: another file than `mapped` (NULL:
- * any is right), or written to since then.
- */
-struct elf_note_mapped {
-	struct file_id file;
-	uint64_t since_ns;
-	struct mapping_times times; /* end_wall_ns 0: when it was written does not matter */
-};
-int elf_note_of_file(const char *path, const struct elf_note_mapped *mapped, uint8_t ret[ELF_NOTE_BUILD_ID_MAX]);
+/* -EINVAL: no ELF. */
+int elf_note_of_fd(int fd, uint8_t ret[ELF_NOTE_BUILD_ID_MAX]);
 
-/* The same as a living process has it: below its root, or through its mapping. */
-int elf_note_of_process(pid_t pid, const char *path, const struct elf_note_mapped *mapped,
+/* The same of a path, and of a path as a living process has it; errors and `mapped`: sysinfo/object_file.h. */
+int elf_note_of_file(const char *path, const struct object_mapping *mapped, uint8_t ret[ELF_NOTE_BUILD_ID_MAX]);
+int elf_note_of_process(pid_t pid, const char *path, const struct object_mapping *mapped,
 			uint8_t ret[ELF_NOTE_BUILD_ID_MAX]);
 
 int elf_note_of_kernel(uint8_t ret[ELF_NOTE_BUILD_ID_MAX]);

@@ -2,15 +2,14 @@
 #include "analyze/symbols/elf.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "analyze/symbols/symbols.h"
 #include "base/cleanup.h"
+#include "sysinfo/object_file.h"
 
 /* Source: elf(5) "Notes"; entries are aligned to 4 bytes. */
 bool elf_id_from_notes(const void *bytes, size_t len, struct elf_id *ret)
@@ -115,15 +114,10 @@ fail:
 
 int elf_source_open(const char *path, const struct elf_id *expect, struct elf_source *ret)
 {
-	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct stat status;
+	AUTO_FD int fd = object_file_open(path, NULL);
 
 	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &status))
-		return -errno;
-	if (!S_ISREG(status.st_mode))
-		return -ENOEXEC;
+		return fd;
 	elf_version(EV_CURRENT);
 	struct elf_source source = {.elf = elf_begin(fd, ELF_C_READ_MMAP, NULL)};
 	source.fd = take_fd(&fd);

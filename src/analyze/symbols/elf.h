@@ -30,7 +30,7 @@ struct elf_source {
 
 /*
  * Regular files only. With an `expect`ed build-id of len > 0 a file that has another one, or none, is
- * -ESTALE. -errno of open(2), -ENOEXEC: no ELF. *ret is only written with 0; elf_source_close() it then.
+ * -ESTALE. Errors of object_file_open(), -ENOEXEC: no ELF. *ret is only written with 0; elf_source_close() it then.
  */
 int elf_source_open(const char *path, const struct elf_id *expect, struct elf_source *ret);
 

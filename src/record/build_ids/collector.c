@@ -28,7 +28,7 @@ static void module_name(const char *name, char ret[64])
 }
 
 /* Of any process that mapped it and still lives. */
-static int process_build_id(const struct map_history *history, size_t nr, const struct elf_note_mapped *mapped,
+static int process_build_id(const struct map_history *history, size_t nr, const struct object_mapping *mapped,
 			    uint8_t ret[BUILD_ID_MAX_BYTES])
 {
 	enum { PROCESSES_MAX = 64 };
@@ -54,7 +54,7 @@ static int file_build_id(const struct map_history *history, size_t nr, const str
 			 uint8_t ret[BUILD_ID_MAX_BYTES])
 {
 	const struct history_object *object = &history->objects[nr];
-	const struct elf_note_mapped mapped = {object->id.file, object->first_ns, *times};
+	const struct object_mapping mapped = {object->id.file, object->first_ns, *times};
 
 	if (object->id.build_id.len) {
 		memcpy(ret, object->id.build_id.bytes, object->id.build_id.len);

@@ -121,7 +121,7 @@ static bool timed_out(const struct synth_maps *maps)
 
 static int read_build_id(pid_t pid, const struct proc_map *map, const char *name, uint8_t id[ELF_NOTE_BUILD_ID_MAX])
 {
-	const struct elf_note_mapped mapped = {.file = {.major = map->maj, .minor = map->min, .inode = map->ino}};
+	const struct object_mapping mapped = {.file = {.major = map->maj, .minor = map->min, .inode = map->ino}};
 
 	if (!strcmp(name, "[vdso]"))
 		return elf_note_of_vdso(id);

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "sysinfo/object_file.h"
+
+/* A directory that looks like the root of a container. */
+static char root[] = "/tmp/millrace-object-file-XXXXXX";
+static int root_fd;
+
+static void put(const char *path, const char *text)
+{
+	int fd = openat(root_fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+}
+
+static int make_root(void **state)
+{
+	(void)state;
+	if (!mkdtemp(root))
+		return -1;
+	root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	put("passwd", "inside");
+	put("plain", "plain");
+	return mkdirat(root_fd, "etc", 0700) || symlinkat("/passwd", root_fd, "etc/passwd") ||
+	       symlinkat("../../../../../passwd", root_fd, "up") || symlinkat("plain", root_fd, "link") ||
+	       symlinkat("/proc/self/exe", root_fd, "exe") || mkfifoat(root_fd, "fifo", 0600) ||
+	       symlinkat("fifo", root_fd, "to_fifo");
+}
+
+static int remove_root(void **state)
+{
+	static const char *const names[] = {"passwd", "plain", "etc/passwd", "up", "link", "exe", "fifo", "to_fifo"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		unlinkat(root_fd, names[i], 0);
+	unlinkat(root_fd, "etc", AT_REMOVEDIR);
+	close(root_fd);
+	return rmdir(root);
+}
+
+/* Errors are checked by the caller. */
+static int text_of(int fd, char ret[16])
+{
+	if (fd < 0)
+		return fd;
+	ssize_t len = read(fd, ret, 15);
+	close(fd);
+	ret[len < 0 ? 0 : len] = '\0';
+	return 0;
+}
+
+static char *path_of(const char *name)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", root, name);
+	return path;
+}
+
+static void only_regular_files_are_opened(void **state)
+{
+	char text[16];
+
+	(void)state;
+	assert_int_equal(text_of(object_file_open(path_of("link"), NULL), text), 0);
+	assert_string_equal(text, "plain");
+	assert_int_equal(object_file_open(path_of("fifo"), NULL), -EINVAL); /* open(2) would wait for a writer */
+	assert_int_equal(object_file_open(path_of("to_fifo"), NULL), -EINVAL);
+	assert_int_equal(object_file_open(path_of("etc"), NULL), -EINVAL);
+	assert_int_equal(object_file_open("/dev/zero", NULL), -EINVAL);
+	assert_int_equal(object_file_open(path_of("absent"), NULL), -ENOENT);
+}
+
+static void symbolic_link_is_refused_where_all_may_write(void **state)
+{
+	char text[16];
+
+	(void)state;
+	assert_int_equal(object_file_open_nofollow(path_of("link")), -EINVAL);
+	assert_int_equal(object_file_open_nofollow(path_of("fifo")), -EINVAL);
+	assert_int_equal(text_of(object_file_open_nofollow(path_of("plain")), text), 0);
+	assert_string_equal(text, "plain");
+}
+
+static void path_stays_below_its_root(void **state)
+{
+	static const char *const inside[] = {"/etc/passwd", "up", "/../../passwd", "etc/../up"};
+	char text[16];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(inside) / sizeof(inside[0]); i++) {
+		int err = text_of(object_file_open_in(root_fd, inside[i], NULL), text);
+		if (err == -ENOSYS)
+			skip(); /* a kernel without openat2(2) */
+		assert_int_equal(err, 0);
+		assert_string_equal(text, "inside");
+	}
+	assert_int_equal(object_file_open_in(root_fd, "/etc/hostname", NULL), -ENOENT);
+	assert_true(object_file_open_in(root_fd, "exe", NULL) < 0);
+	assert_int_equal(object_file_open_in(root_fd, "to_fifo", NULL), -EINVAL);
+}
+
+static struct object_mapping mapping_of(const char *path)
+{
+	struct stat status;
+
+	assert_int_equal(stat(path, &status), 0);
+	return (struct object_mapping){
+		.file = {.major = major(status.st_dev), .minor = minor(status.st_dev), .inode = status.st_ino}};
+}
+
+static void replaced_file_is_stale(void **state)
+{
+	struct object_mapping mapped = mapping_of(path_of("plain"));
+	char text[16];
+
+	(void)state;
+	assert_int_equal(text_of(object_file_open(path_of("plain"), &mapped), text), 0);
+	assert_int_equal(object_file_open(path_of("passwd"), &mapped), -ESTALE);
+}
+
+static void deleted_file_is_opened_through_its_mapping(void **state)
+{
+	char text[16];
+
+	(void)state;
+	put("gone", "gone");
+	int fd = open(path_of("gone"), O_RDONLY | O_CLOEXEC);
+	void *memory = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+	assert_ptr_not_equal(memory, MAP_FAILED);
+	close(fd);
+	const struct object_mapping mapped = mapping_of(path_of("gone"));
+	unlinkat(root_fd, "gone", 0);
+	put("gone", "another"); /* a deploy */
+	int err = text_of(object_file_open_of_process(getpid(), path_of("gone"), &mapped), text);
+	munmap(memory, 4096);
+	unlinkat(root_fd, "gone", 0);
+	if (err == -EPERM)
+		skip(); /* CAP_SYS_ADMIN is needed */
+	assert_int_equal(err, 0);
+	assert_string_equal(text, "gone");
+}
+
+static void process_that_is_gone_has_no_files(void **state)
+{
+	(void)state;
+	assert_int_equal(object_file_open_of_process(0x7fffffff, "/etc/passwd", NULL), -ENOENT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_regular_files_are_opened),
+		cmocka_unit_test(symbolic_link_is_refused_where_all_may_write),
+		cmocka_unit_test(path_stays_below_its_root),
+		cmocka_unit_test(replaced_file_is_stale),
+		cmocka_unit_test(deleted_file_is_opened_through_its_mapping),
+		cmocka_unit_test(process_that_is_gone_has_no_files),
+	};
+
+	return cmocka_run_group_tests(tests, make_root, remove_root);
+}
