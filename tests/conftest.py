@@ -232,7 +232,7 @@ def steady_sysctl():
 
 @pytest.fixture(scope='session')
 def programs():
-    """The directory of the programs of tests/programs: spin, syscalls, forkstorm, taskstorm."""
+    """The directory of the programs of tests/programs: spin, jit, syscalls, forkstorm, taskstorm."""
     path = MILLRACE.parent / 'tests' / 'programs'
     assert path.is_dir(), f'{path} is not there: run make'
     return path

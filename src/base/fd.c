@@ -139,13 +139,10 @@ int fd_pread(int fd, void *ret, size_t len, uint64_t offset)
 	return 0;
 }
 
-int fd_slurp(const char *path, size_t max_bytes, struct buf *ret)
+int fd_slurp_rest(int fd, size_t max_bytes, struct buf *ret)
 {
-	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
 	size_t start = ret->len;
 
-	if (fd < 0)
-		return -errno;
 	for (;;) {
 		enum { STEP = 16384 };
 		void *to = buf_extend(ret, STEP);
@@ -168,6 +165,13 @@ int fd_slurp(const char *path, size_t max_bytes, struct buf *ret)
 			return -EFBIG;
 		}
 	}
+}
+
+int fd_slurp(const char *path, size_t max_bytes, struct buf *ret)
+{
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd_slurp_rest(fd, max_bytes, ret);
 }
 
 int fd_slurp_long(const char *path, long *ret)

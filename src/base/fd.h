@@ -25,6 +25,9 @@ int fd_pread(int fd, void *ret, size_t len, uint64_t offset);
 /* Appends a whole file (also of procfs and sysfs) to `ret`, at most `max_bytes`: -EFBIG when it is longer. */
 int fd_slurp(const char *path, size_t max_bytes, struct buf *ret);
 
+/* The same of what is left of an open file. */
+int fd_slurp_rest(int fd, size_t max_bytes, struct buf *ret);
+
 /* The number in a one-line file such as those of /proc/sys. */
 int fd_slurp_long(const char *path, long *ret);
 

@@ -2,6 +2,7 @@
 """Two files under one path: each is named by its own functions, or not at all."""
 import os
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -120,3 +121,23 @@ def test_unchanged(millrace, builds, tmp_path, mode):
     data = record(millrace, builds, tmp_path, 'cp $B/v1 $A; ./$A', *mode)
     share, said = report(millrace, data)
     assert share['hot_v1_a'] > 90 and said == ''
+
+
+def test_fifo_in_place_of_alternate_debug_information(millrace, builds, tmp_path):
+    """dwz(1) moves what two programs have in common into a third file, which libdw would open and wait for."""
+    if not shutil.which('dwz'):
+        pytest.skip('dwz is not installed')
+    source = SOURCE.replace('__attribute__((noinline)) void NAME(void)',
+                            'static inline __attribute__((always_inline)) void inlined(void) { for (int i = 0; i < 1000; i++) n += i; }\n'
+                            '__attribute__((noinline)) void NAME(void)').replace('NAME();', 'NAME(); for (int i = 0; i < 100; i++) inlined();')
+    (tmp_path / 'app.c').write_text(source)
+    for name in ['app', 'other']:
+        subprocess.run(['gcc', '-g', '-O1', '-DNAME=hot', '-DPAD=0', '-Wl,--build-id', '-o', name, 'app.c'], cwd=tmp_path, check=True)
+    subprocess.run(['dwz', '-m', 'common', '-M', tmp_path / 'common', 'app', 'other'], cwd=tmp_path, check=True)
+    data = tmp_path / 'data'
+    millrace('record', '-q', '--call-graph', 'dwarf,1024', '-e', 'cpu-clock', '-F', '999', '-o', data, '--', './app', cwd=tmp_path)
+    assert re.search(r'inlined\+0x\S+ \(inlined\)', millrace('script', '-i', data).out)
+    (tmp_path / 'common').unlink()
+    os.mkfifo(tmp_path / 'common')
+    script = millrace('script', '-i', data, timeout=30)
+    assert re.search(r'\bhot\+', script.out) and 'inlined' not in script.out

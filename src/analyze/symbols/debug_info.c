@@ -3,9 +3,11 @@
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
+#include <elfutils/libdwelf.h>
 #include <gelf.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +15,7 @@
 
 #include "analyze/symbols/debug_functions.h"
 #include "analyze/symbols/dso.h"
+#include "analyze/symbols/elf.h"
 #include "base/cleanup.h"
 #include "base/hash_table.h"
 #include "base/pool.h"
@@ -38,6 +41,9 @@ struct object {
 	int runtime_fd, debug_fd; /* -1: none */
 	Elf *runtime;             /* for its segments */
 	Dwarf *dwarf;             /* NULL: there is no debug information */
+	Dwarf *alternate;         /* what several objects have in common (dwz); NULL: the object names none */
+	Elf *stand_in;            /* that it is made of if the file is not there; else NULL */
+	int alternate_fd;         /* -1: none */
 	char *directories[2];     /* of the two files; in the pool; NULL: none, or not known */
 	bool units_read;
 	struct unit_range *units; /* by low */
@@ -88,11 +94,15 @@ static void object_close(struct object *object)
 	debug_functions_free(object->functions);
 	free(object->units);
 	dwarf_end(object->dwarf);
+	dwarf_end(object->alternate);
+	elf_end(object->stand_in);
 	elf_end(object->runtime);
 	if (object->runtime_fd >= 0)
 		close(object->runtime_fd);
 	if (object->debug_fd >= 0)
 		close(object->debug_fd);
+	if (object->alternate_fd >= 0)
+		close(object->alternate_fd);
 	*object = (struct object){0};
 }
 
@@ -136,10 +146,94 @@ static bool has_units(Elf *elf)
 	return false;
 }
 
-/* The debug information is in the object itself, or in a file of its own. */
-static void object_open(struct debug_info *info, struct object *object, struct dso *dso)
+/* Of .gnu_debugaltlink: a path, perhaps from the directory of the file that names it, and a build-id. -1: not there. */
+static int open_alternate(const char *directory, const char *name, const struct elf_id *id)
 {
-	*object = (struct object){.dso = dso, .runtime_fd = dso_open(dso, info->symfs, DSO_RUNTIME), .debug_fd = -1};
+	char text[2 * ELF_ID_MAX_BYTES + 1] = "";
+	AUTO_FREE char *path = NULL;
+	AUTO_FREE char *by_id = NULL;
+	struct elf_source source;
+
+	for (unsigned i = 0; i < id->len; i++)
+		snprintf(text + 2 * i, 3, "%02x", id->bytes[i]);
+	if (asprintf(&path, "%s%s%s", name[0] == '/' || !directory ? "" : directory, name[0] == '/' ? "" : "/", name) <
+	    0)
+		path = NULL;
+	if (asprintf(&by_id, "/usr/lib/debug/.build-id/%.2s/%s.debug", text, text + 2) < 0)
+		by_id = NULL;
+	const char *const paths[] = {path, by_id};
+	for (size_t i = 0; i < 2; i++) {
+		if (!id->len || !paths[i] || elf_source_open(paths[i], id, &source))
+			continue;
+		int fd = source.fd;
+		source.fd = -1;
+		elf_source_close(&source);
+		return fd;
+	}
+	return -1;
+}
+
+/* An object with debug information of nothing. */
+static Elf *make_stand_in(void)
+{
+	static struct {
+		Elf64_Ehdr header;
+		Elf64_Shdr sections[3];
+		char names[32];
+		char frame[8];
+	} image = {
+		.header = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+			   .e_type = ET_DYN,
+			   .e_version = EV_CURRENT,
+			   .e_ehsize = sizeof(Elf64_Ehdr),
+			   .e_shentsize = sizeof(Elf64_Shdr),
+			   .e_shnum = 3,
+			   .e_shstrndx = 1},
+		.names = "\0.shstrtab\0.debug_frame",
+	};
+
+	image.header.e_shoff = offsetof(__typeof__(image), sections);
+	image.sections[1] = (Elf64_Shdr){.sh_name = 1,
+					 .sh_type = SHT_STRTAB,
+					 .sh_offset = offsetof(__typeof__(image), names),
+					 .sh_size = sizeof(image.names)};
+	image.sections[2] = (Elf64_Shdr){.sh_name = 11,
+					 .sh_type = SHT_PROGBITS,
+					 .sh_offset = offsetof(__typeof__(image), frame),
+					 .sh_size = sizeof(image.frame)};
+	return elf_memory((char *)&image, sizeof(image));
+}
+
+/* libdw would open the file as soon as it needs it, and wait for the writer of a fifo: it always gets one of ours. */
+static void set_alternate(struct object *object)
+{
+	const char *name;
+	const void *id;
+	ssize_t len = object->dwarf ? dwelf_dwarf_gnu_debugaltlink(object->dwarf, &name, &id) : 0;
+	struct elf_id expect = {.len = len > 0 && len <= ELF_ID_MAX_BYTES ? (uint8_t)len : 0};
+
+	if (len <= 0)
+		return;
+	memcpy(expect.bytes, id, expect.len);
+	object->alternate_fd = open_alternate(object->directories[object->debug_fd >= 0], name, &expect);
+	if (object->alternate_fd >= 0)
+		object->alternate = dwarf_begin(object->alternate_fd, DWARF_C_READ);
+	if (!object->alternate) {
+		object->stand_in = make_stand_in();
+		object->alternate = object->stand_in ? dwarf_begin_elf(object->stand_in, DWARF_C_READ, NULL) : NULL;
+	}
+	if (object->alternate) {
+		dwarf_setalt(object->dwarf, object->alternate);
+		return;
+	}
+	dwarf_end(object->dwarf); /* no memory */
+	object->dwarf = NULL;
+}
+
+/* The debug information is in the object itself, or in a file of its own. */
+static void object_open_files(struct debug_info *info, struct object *object)
+{
+	object->runtime_fd = dso_open(object->dso, info->symfs, DSO_RUNTIME);
 	if (object->runtime_fd < 0)
 		return;
 	object->runtime = elf_begin(object->runtime_fd, ELF_C_READ_MMAP, NULL);
@@ -148,11 +242,18 @@ static void object_open(struct debug_info *info, struct object *object, struct d
 		object->dwarf = dwarf_begin_elf(object->runtime, DWARF_C_READ, NULL);
 		return;
 	}
-	object->debug_fd = dso_open(dso, info->symfs, DSO_DEBUG);
+	object->debug_fd = dso_open(object->dso, info->symfs, DSO_DEBUG);
 	if (object->debug_fd < 0)
 		return;
 	object->directories[1] = directory_of(&info->pool, object->debug_fd);
 	object->dwarf = dwarf_begin(object->debug_fd, DWARF_C_READ);
+}
+
+static void object_open(struct debug_info *info, struct object *object, struct dso *dso)
+{
+	*object = (struct object){.dso = dso, .runtime_fd = -1, .debug_fd = -1, .alternate_fd = -1};
+	object_open_files(info, object);
+	set_alternate(object);
 }
 
 /* The one used longest ago makes room. */

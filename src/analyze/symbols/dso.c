@@ -18,8 +18,9 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/span.h"
+#include "sysinfo/object_file.h"
 
-enum { PERFMAP_MAX_BYTES = 1 << 30 };
+enum { PERFMAP_MAX_BYTES = 1 << 29 };
 
 const char *dso_long_name(const struct dso *dso)
 {
@@ -219,6 +220,12 @@ char *dso_doubt_text(const struct dso *dso)
 			"not named",
 			dso->name);
 		break;
+	case DSO_FOREIGN_MAP:
+		len = asprintf(&text,
+			       "%s is not read: it has to be a regular file of root or of the user who reads, of at "
+			       "most %d MiB; code compiled at run time is not named",
+			       dso->name, PERFMAP_MAX_BYTES >> 20);
+		break;
 	}
 	return len < 0 ? NULL : text;
 }
@@ -408,13 +415,35 @@ static bool load_elf(struct dso *dso, const char *symfs)
 	return found;
 }
 
+/*
+ * Any user can put a file of that name into /tmp: only those of root and of the user who reads are believed, as in
+ * perf. 0 or -errno; -EPERM: it is another user's.
+ */
+static int read_perfmap(const char *path, struct buf *ret)
+{
+	AUTO_FD int fd = object_file_open_nofollow(path);
+	struct stat status;
+
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &status))
+		return -errno;
+	if (status.st_uid && status.st_uid != geteuid())
+		return -EPERM;
+	return fd_slurp_rest(fd, PERFMAP_MAX_BYTES, ret);
+}
+
 static void load_perfmap(struct dso *dso)
 {
 	AUTO_BUF struct buf text = {0};
 	struct perfmap_line line;
+	int err = read_perfmap(dso->name, &text);
 
-	if (fd_slurp(dso->name, PERFMAP_MAX_BYTES, &text))
+	if (err) {
+		if (err != -ENOENT)
+			dso->doubt.why = DSO_FOREIGN_MAP;
 		return;
+	}
 	struct span rest = buf_span(&text);
 	while (perfmap_next(&rest, &line))
 		if (symbols_add(&dso->symbols, line.start, line.size, SYMBOL_GLOBAL, line.name, line.name_len))

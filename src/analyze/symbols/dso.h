@@ -45,6 +45,7 @@ struct dso_doubt {
 		DSO_OTHER_BUILD, /* build-ids differ */
 		DSO_OTHER_FILE,  /* there is no build-id, and device, inode or generation differ */
 		DSO_WRITTEN,     /* there is no build-id, and the file was written to after it was mapped */
+		DSO_FOREIGN_MAP, /* /tmp/perf-PID.map belongs to another user, or is no regular file, or too large */
 	} why;
 	struct elf_id found;  /* of DSO_OTHER_BUILD; len 0: that file has none */
 	uint64_t found_inode; /* of DSO_OTHER_FILE */
