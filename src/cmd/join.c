@@ -12,6 +12,7 @@
 #include "base/diag.h"
 #include "perfdata/layout.h"
 #include "perfdata/object_id.h"
+#include "perfdata/perf_maps.h"
 #include "read/session.h"
 
 void join_fini(struct join *join)
@@ -270,6 +271,41 @@ static int add_mapped_files(struct join *join, struct session *const sessions[],
 	return feature_set_add(&join->features, FEATURE_MAPPED_FILES, &all) ? no_memory(reterr) : 0;
 }
 
+static bool has_perf_map(struct session *session, uint32_t pid)
+{
+	struct kept_perf_map map;
+	struct span payload;
+
+	if (!session_feature(session, FEATURE_PERF_MAPS, &payload))
+		return false;
+	for (struct cursor at = cursor_over(payload); perf_map_next(&at, &map);)
+		if (map.pid == pid)
+			return true;
+	return false;
+}
+
+/* Processes of several recordings with one number are no longer told apart: neither has names then. */
+static int add_perf_maps(struct join *join, struct session *const sessions[], size_t nr, struct diag *reterr)
+{
+	AUTO_BUF struct buf all = {0};
+	struct kept_perf_map map;
+	struct span payload;
+
+	for (size_t i = 0; i < nr; i++) {
+		if (!session_feature(sessions[i], FEATURE_PERF_MAPS, &payload))
+			continue;
+		for (struct cursor at = cursor_over(payload); perf_map_next(&at, &map);) {
+			for (size_t k = 0; k < nr; k++)
+				if (k != i && has_perf_map(sessions[k], map.pid))
+					map = (struct kept_perf_map){.pid = map.pid, .missing = 1};
+			perf_map_put(&map, &all);
+		}
+	}
+	if (!all.len && !all.failed)
+		return 0;
+	return feature_set_add(&join->features, FEATURE_PERF_MAPS, &all) ? no_memory(reterr) : 0;
+}
+
 static int add_sample_time(struct join *join, struct session *const sessions[], size_t nr, struct diag *reterr)
 {
 	AUTO_BUF struct buf payload = {0};
@@ -298,7 +334,8 @@ static bool is_of_file(enum feature_bit bit)
 {
 	return bit == FEATURE_TRACING_DATA || bit == FEATURE_BUILD_ID || bit == FEATURE_SAMPLE_TIME ||
 	       bit == FEATURE_EVENT_DESC || bit == FEATURE_DIR_FORMAT || bit == FEATURE_COMPRESSED ||
-	       bit == FEATURE_EXTENT_INDEX || bit == FEATURE_AUXTRACE || bit == FEATURE_MAPPED_FILES;
+	       bit == FEATURE_EXTENT_INDEX || bit == FEATURE_AUXTRACE || bit == FEATURE_MAPPED_FILES ||
+	       bit == FEATURE_PERF_MAPS;
 }
 
 /* What a newer perf wrote is not known to be true of several files; and some versions of perf crash on such bits. */
@@ -346,6 +383,8 @@ int join_features(struct join *join, struct session *const sessions[], size_t nr
 		err = add_build_ids(join, sessions, nr, reterr);
 	if (!err)
 		err = add_mapped_files(join, sessions, nr, reterr);
+	if (!err)
+		err = add_perf_maps(join, sessions, nr, reterr);
 	if (!err)
 		err = add_sample_time(join, sessions, nr, reterr);
 	if (err)

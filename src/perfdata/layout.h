@@ -74,6 +74,7 @@ enum feature_bit {
 	FEATURE_EXTENT_INDEX = 132, /* extent_index.h */
 	FEATURE_LEDGER = 134,       /* ledger.h */
 	FEATURE_MAPPED_FILES = 135, /* object_id.h */
+	FEATURE_PERF_MAPS = 136,    /* perf_maps.h */
 	FEATURE_BITS = 256,
 };
 

@@ -56,6 +56,13 @@ static bool is_mapped(const struct object_mapping *mapped, int fd, const struct 
 			   !file_written_after(status, &mapped->times, mapped->since_ns));
 }
 
+bool object_file_is(int fd, const struct object_mapping *mapped)
+{
+	struct stat status;
+
+	return fstat(fd, &status) == 0 && is_mapped(mapped, fd, &status);
+}
+
 static int open_place(const struct place *place, const struct object_mapping *mapped)
 {
 	AUTO_FD int path_fd = place_open(place, O_PATH);
@@ -82,9 +89,9 @@ int object_file_open(const char *path, const struct object_mapping *mapped)
 	return open_place(&(struct place){AT_FDCWD, path, 0, 0}, mapped);
 }
 
-int object_file_open_nofollow(const char *path)
+int object_file_open_nofollow(int dir_fd, const char *path)
 {
-	return open_place(&(struct place){AT_FDCWD, path, O_NOFOLLOW, 0}, NULL);
+	return open_place(&(struct place){dir_fd, path, O_NOFOLLOW, 0}, NULL);
 }
 
 int object_file_open_in(int root_fd, const char *path, const struct object_mapping *mapped)

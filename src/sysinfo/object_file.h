@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -21,11 +22,17 @@ struct object_mapping {
 	struct mapping_times times; /* end_wall_ns 0: when it was written to does not matter */
 };
 
+/* Whether an open file is the one that was mapped, and not written to since. */
+bool object_file_is(int fd, const struct object_mapping *mapped);
+
 /* A path of this process. */
 int object_file_open(const char *path, const struct object_mapping *mapped);
 
-/* The same; a symbolic link as the last component is -EINVAL: for files in directories that all users may write to. */
-int object_file_open_nofollow(const char *path);
+/*
+ * The same from that directory, or AT_FDCWD; a symbolic link as the last component is -EINVAL: for files in directories
+ * that all users may write to.
+ */
+int object_file_open_nofollow(int dir_fd, const char *path);
 
 /* A path as seen from the directory, which is its root. -ENOSYS: the kernel is older than openat2(2) (5.6). */
 int object_file_open_in(int root_fd, const char *path, const struct object_mapping *mapped);

@@ -79,8 +79,12 @@ static int object_intern(struct map_history *history, const struct task_event *m
 		return -ENOMEM;
 	}
 	*ret = history->nr_objects++;
-	history->objects[*ret] = (struct history_object){
-		.name = name, .id = map->id, .first_ns = time_ns, .name_hash = name_hash, .kernel = kernel};
+	history->objects[*ret] = (struct history_object){.name = name,
+							 .id = map->id,
+							 .first_ns = time_ns,
+							 .name_hash = name_hash,
+							 .kernel = kernel,
+							 .anonymous = !kernel && task_event_is_anonymous(map)};
 	return 0;
 }
 
@@ -227,6 +231,14 @@ static const struct history_reset *reset_before(const struct history_process *pr
 
 enum mark_which { MARK_LATER, MARK_AT };
 
+static void mark_object(struct map_history *history, size_t nr)
+{
+	struct history_object *object = &history->objects[nr];
+
+	object->hit = true;
+	history->nr_ran_anonymous += object->anonymous;
+}
+
 /*
  * MARK_LATER: marks what was mapped in the range after first_ns and not after last_ns; MARK_AT: what was
  * mapped at `since_ns`. Returns the time of the latest map from since_ns to first_ns; UINT64_MAX: there is
@@ -246,7 +258,7 @@ static uint64_t maps_mark(struct map_history *history, const struct history_proc
 			continue;
 		bool later = map->time_ns > range->first_ns && map->time_ns <= range->last_ns;
 		if (which == MARK_LATER ? later : map->time_ns == since_ns)
-			history->objects[map->object].hit = true;
+			mark_object(history, map->object);
 		if (map->time_ns >= since_ns && map->time_ns <= range->first_ns &&
 		    (latest == UINT64_MAX || map->time_ns > latest))
 			latest = map->time_ns;
@@ -282,8 +294,12 @@ static void lineage_mark(struct map_history *history, int32_t pid, struct histor
 
 void map_history_mark(struct map_history *history, int32_t pid, const struct history_range *range)
 {
+	uint64_t before = history->nr_ran_anonymous;
+
 	lineage_mark(history, pid, *range);
-	const struct history_process *process = process_find(history, pid);
+	struct history_process *process = process_find(history, pid);
+	if (process)
+		process->ran_anonymous |= history->nr_ran_anonymous != before;
 	for (size_t i = process ? process->nr_resets : 0; i-- > 0;) {
 		const struct history_reset *reset = &process->resets[i];
 

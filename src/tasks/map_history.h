@@ -24,6 +24,7 @@ struct history_object {
 	uint64_t first_ns; /* when it was mapped first; 0: before the recording */
 	uint64_t name_hash;
 	bool kernel;            /* the kernel or a module */
+	bool anonymous;         /* memory without a file */
 	bool hit;               /* by map_history_mark() */
 	struct elf_id build_id; /* the user's to set */
 };
@@ -45,6 +46,7 @@ enum { HISTORY_NO_PARENT = -2 };
 struct history_process {
 	int32_t pid; /* HISTORY_KERNEL_PID: the kernel */
 	bool sorted;
+	bool ran_anonymous;       /* by map_history_mark(): an anonymous object was hit */
 	struct history_map *maps; /* heap */
 	size_t nr_maps, maps_room;
 	struct history_reset *resets; /* heap */
@@ -55,6 +57,7 @@ struct history_process {
 struct map_history {
 	struct history_object *objects; /* heap; in the order in which they came */
 	size_t nr_objects, objects_room;
+	uint64_t nr_ran_anonymous;
 	struct history_process *processes; /* heap; likewise */
 	size_t nr_processes, processes_room;
 	struct hash_table object_numbers;  /* by hash of name and identity: index + 1 */

@@ -48,3 +48,18 @@ int task_event_decode(const struct perf_event_header *header, const void *record
 	*ret = event;
 	return 1;
 }
+
+enum { MMAP2_MAP_HUGETLB = 0x40000 }; /* mmap(2), as x86 and arm64 have it */
+
+static bool starts_with(const char *text, const char *with)
+{
+	return strncmp(text, with, strlen(with)) == 0;
+}
+
+bool task_event_is_anonymous(const struct task_event *map)
+{
+	const char *name = map->name.ptr;
+
+	return map->flags & MMAP2_MAP_HUGETLB || strcmp(name, "//anon") == 0 || starts_with(name, "/dev/zero") ||
+	       starts_with(name, "/anon_hugepage");
+}

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,3 +31,6 @@ struct task_event {
  */
 int task_event_decode(const struct perf_event_header *header, const void *record, size_t trailer_bytes,
 		      struct task_event *ret);
+
+/* Of MMAP, MMAP2: memory without a file. What is executed there was compiled at run time. */
+bool task_event_is_anonymous(const struct task_event *map);

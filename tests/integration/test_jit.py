@@ -17,7 +17,8 @@ class Recorded:
 
 def record(recorder, programs, tmp_path, *options):
     data = tmp_path / 'data'
-    done = recorder('record', *options, '-e', 'cpu-clock', '-F', '999', '-o', data, '--', programs / 'jit', '0.3', '/tmp')
+    done = recorder('record', *options, '-e', 'cpu-clock', '-F', '999', '-o', data, '--',
+                    programs / 'jit', '0.3', '/tmp')
     return Recorded(data, int(re.search(r'^(\d+) [0-9a-f]+$', done.out, re.M).group(1)))
 
 
@@ -59,3 +60,80 @@ def test_map_that_is_no_regular_file_is_not_opened(millrace, recorded_by_perf, t
         if kind == 'directory':
             path.rmdir()
     assert 'jit_hot' not in found and 'is not read' in said
+
+
+@pytest.fixture
+def recorded(millrace, programs, tmp_path, need_root):
+    recorded = record(millrace, programs, tmp_path)
+    yield recorded
+    recorded.map.unlink(missing_ok=True)
+
+
+def test_map_is_kept_with_the_recording(millrace, recorded):
+    """What lies in /tmp later may be of another process with that number."""
+    line = recorded.map.read_text()
+    recorded.map.write_text(line.replace('jit_hot', 'of_another_process'))
+    found, _ = names(millrace, recorded)
+    assert found[0] == 'jit_hot' and 'of_another_process' not in found
+    recorded.map.unlink()
+    assert names(millrace, recorded)[0][0] == 'jit_hot'
+    os.mkfifo(recorded.map)
+    assert names(millrace, recorded, timeout=30)[0][0] == 'jit_hot'
+
+
+def test_other_readers_take_a_file_with_maps(millrace, perf, recorded, tmp_path):
+    for reader in ['report', 'script', 'buildid-list', 'evlist']:
+        perf(reader, '-i', recorded.data)
+    perf('inject', '-i', recorded.data, '-o', tmp_path / 'injected')
+    assert names(millrace, Recorded(tmp_path / 'injected', recorded.pid))[0][0] == 'jit_hot'  # by /tmp
+
+
+def record_all(millrace, tmp_path, script):
+    data = tmp_path / 'data'
+    done = millrace('record', '-a', '-e', 'cpu-clock', '-F', '999', '-o', data, '--', 'sh', '-ec', script,
+                    cwd=tmp_path)
+    done.names, _ = names(millrace, Recorded(data, 0), '--comms', 'jit', '--percent-limit', '0')
+    return done
+
+
+# A /tmp of its own, with the program.
+OWN_TMP = 'mount --make-rprivate /; mkdir own; mount -t tmpfs none own; cp {} own; chmod 1777 own; '\
+          'mount --move own /tmp; '
+
+
+def test_map_in_a_container(millrace, programs, tmp_path, need_root):
+    """Its own /tmp, where it is process 1; all is gone when the recording ends."""
+    own = OWN_TMP.format(programs / 'jit')
+    done = record_all(millrace, tmp_path, f'unshare -m -p -f sh -ec "{own} exec /tmp/jit 0.3 /tmp"')
+    assert done.out.startswith('1 ') and 'jit_hot' in done.names
+
+
+@pytest.mark.parametrize('owner', ['65534', '65533'])
+def test_map_of_the_user_whose_process_it_is(millrace, programs, tmp_path, need_root, owner):
+    (tmp_path / 'run').write_text(OWN_TMP.format(programs / 'jit') + f"""
+        setpriv --reuid 65534 --clear-groups /tmp/jit 0.5 /tmp &
+        until grep -q jit_hot /tmp/perf-$!.map; do sleep 0.01; done
+        chown {owner} /tmp/perf-$!.map
+        wait""")
+    done = record_all(millrace, tmp_path, 'unshare -m sh -e run 2>/dev/null')
+    assert ('jit_hot' in done.names) == (owner == '65534') == ('belongs to another user' not in done.err), done
+
+
+def test_map_that_is_missing_is_not_looked_for_again(millrace, programs, tmp_path, need_root):
+    done = record_all(millrace, tmp_path, f'{programs}/jit 0.3')
+    pid, address = re.search(r'^(\d+) ([0-9a-f]+)$', done.out, re.M).groups()
+    later = pathlib.Path(f'/tmp/perf-{pid}.map')
+    later.write_text(f'{address} 10 of_another_process\n')
+    try:
+        found, _ = names(millrace, Recorded(tmp_path / 'data', pid), '--comms', 'jit')
+    finally:
+        later.unlink()
+    assert found and 'of_another_process' not in found
+
+
+def test_processes_of_two_recordings_with_one_number(millrace, recorded, tmp_path):
+    once, twice = (Recorded(tmp_path / name, recorded.pid) for name in ['once', 'twice'])
+    millrace('merge', '-o', once.data, recorded.data)
+    assert names(millrace, once)[0][0] == 'jit_hot'
+    millrace('merge', '-o', twice.data, recorded.data, recorded.data)
+    assert 'jit_hot' not in names(millrace, twice)[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Two files under one path: each is named by its own functions, or not at all."""
+"""Two files under one path: each is named by its own functions, or not at all. What is gone is kept, but for -N."""
 import os
 import re
 import shutil
@@ -34,13 +34,15 @@ def builds(tmp_path_factory, need_root):
         subprocess.run(['gcc', '-O1', '-Wl,--build-id', f'-DNAME={name}', f'-DPAD={nr}',
                         *(['-falign-functions=64'] if nr else []), '-o', place / f'v{nr + 1}', place / 'hot.c'],
                         check=True)
+    subprocess.run(['gcc', '-O1', '-static', '-Wl,--build-id', '-DNAME=hot_v1_a', '-DPAD=0', '-o', place / 'v1.static',
+                    place / 'hot.c'], check=True)
     return place
 
 
-def record(millrace, builds, tmp_path, script, *options):
+def record(millrace, builds, tmp_path, script, *options, keep=('-N',)):
     data = tmp_path / 'data'
-    done = millrace('record', '-q', *options, '-e', 'cpu-clock', '-F', '1999', '-o', data, '--', 'sh', '-ec', script,
-                    cwd=tmp_path, env={**os.environ, 'A': APP, 'B': str(builds)})
+    done = millrace('record', '-q', *keep, *options, '-e', 'cpu-clock', '-F', '1999', '-o', data, '--', 'sh', '-ec',
+                    script, cwd=tmp_path, env={**os.environ, 'A': APP, 'B': str(builds)})
     assert done.status == 0
     return data
 
@@ -60,7 +62,7 @@ def test_deploy(millrace, builds, tmp_path, mode):
     share, said = report(millrace, data)
     assert share['hot_v2_a_longer_name'] == share['hot_v1_a'] == 0 < share['address']
     assert len(re.findall('its functions are not named', said)) == 1, said
-    assert ('build-id' in said) and ('has changed' in said) == ('--buildid-mmap' in mode), said
+    assert ('build-id' in said) and ('has changed' in said) == ('--no-buildid' not in mode), said
 
 
 @pytest.mark.parametrize('mode', MODES, ids=' '.join)
@@ -81,7 +83,7 @@ def test_both_builds(millrace, perf, builds, tmp_path, mode):
     (place / 'elf').write_bytes((builds / 'v1').read_bytes())
     done = millrace('report', '-i', data, '-s', 'dso,sym', env={**os.environ, 'HOME': str(home)})
     assert 'hot_v2_a_longer_name' in done.out
-    assert ('hot_v1_a' in done.out) == ('--buildid-mmap' in mode)
+    assert ('hot_v1_a' in done.out) == ('--no-buildid' not in mode)
 
 
 @pytest.mark.parametrize('mode', MODES, ids=' '.join)
@@ -123,19 +125,81 @@ def test_unchanged(millrace, builds, tmp_path, mode):
     assert share['hot_v1_a'] > 90 and said == ''
 
 
+# A file that is nowhere to be found when the recording has ended; OWN: in a mount namespace.
+OWN = 'mount --make-rprivate /; mount -t tmpfs none own; '
+GONE = {
+    'deploy': 'cp $B/v1 $A; ./$A; cp $B/v2 $A.new; mv $A.new $A',
+    'deleted': 'cp $B/v1 $A; ./$A; rm $A',
+    'namespace': f'unshare -m sh -ec "{OWN} cp $B/v1 own/$A; own/$A"',
+    'short': f'unshare -m sh -ec "{OWN} cp $B/v1 own/$A; own/$A 0.01; own/$A 0.01; own/$A 0.01"',
+    'namespace and here': f'cp $B/v2 $A; unshare -m sh -ec "{OWN} cp $B/v1 own/$A; mount --bind own/$A $A; ./$A"; ./$A',
+    'overlay': f'mkdir low all; unshare -m sh -ec "{OWN} mkdir own/up own/work; mount -t overlay none -o lowerdir=low,'
+               'upperdir=own/up,workdir=own/work all; cp $B/v1 all/$A; all/$A"',
+    'chroot': 'mkdir -p own/bin; cp $B/v1.static own/bin/$A; chroot own /bin/$A; rm -r own',
+    'memfd': 'exec python3 memfd.py',
+}
+MEMFD = """
+import os
+fd = os.memfd_create(os.environ['A'])
+os.write(fd, open(os.environ['B'] + '/v1', 'rb').read())
+os.execve(f'/proc/self/fd/{fd}', [os.environ['A']], os.environ)
+"""
+
+
+@pytest.fixture
+def record_what_goes(millrace, builds, tmp_path):
+    def run(what, *options, **environ):
+        (tmp_path / 'own').mkdir(exist_ok=True)
+        (tmp_path / 'memfd.py').write_text(MEMFD)
+        return millrace('record', *options, '-e', 'cpu-clock', '-F', '4999', '-o', tmp_path / 'data', '--', 'sh', '-ec',
+                        GONE[what], cwd=tmp_path, env={**os.environ, **environ, 'A': APP, 'B': str(builds)})
+    return run
+
+
+@pytest.mark.parametrize('what', GONE)
+def test_kept_while_it_lived(millrace, perf, record_what_goes, tmp_path, what):
+    """Named by its own functions, by perf as well."""
+    home = {'HOME': str(tmp_path / 'home')}
+    done = record_what_goes(what, '-a', **home)
+    assert f'into {tmp_path}/home/.debug, because' in done.err
+    for reader in [millrace] + [perf] * ('here' not in what):  # of two files under one path perf knows one
+        out = reader('report', '-i', tmp_path / 'data', '-s', 'dso,sym', '--dsos', f'{APP},memfd:{APP} (deleted)',
+                      '--percent-limit', '0', env={**os.environ, **home}).out
+        assert 'hot_v1_a' in out and ('hot_v2_a_longer_name' in out) == ('here' in what), out
+        assert not re.search(r'\[\.\] 0x', out), out
+
+
+def test_not_kept_with_no_buildid_cache(record_what_goes, tmp_path):
+    done = record_what_goes('deleted', '-N', HOME=str(tmp_path / 'home'))
+    assert 'copied' not in done.err and not (tmp_path / 'home').exists()
+
+
+def test_kept_once_in_a_directory_of_choice(record_what_goes, builds, tmp_path):
+    cache = tmp_path / 'cache'
+    for nr in range(2):
+        assert ('copied' in record_what_goes('deleted', '--buildid-dir', cache).err) == (nr == 0)
+    elf, = cache.glob('.build-id/*/*/elf')
+    assert elf.read_bytes() == (builds / 'v1').read_bytes() and elf.resolve().is_relative_to(cache)
+    assert [path for path in cache.rglob('*') if path.name.startswith('.elf')] == []
+
+
+DWZ = SOURCE.replace('__attribute__((noinline)) void NAME(void)', """
+static inline __attribute__((always_inline)) void inlined(void) { for (int i = 0; i < 1000; i++) n += i; }
+__attribute__((noinline)) void NAME(void)""").replace('NAME();', '{ NAME(); for (int i = 0; i < 100; i++) inlined(); }')
+
+
 def test_fifo_in_place_of_alternate_debug_information(millrace, builds, tmp_path):
     """dwz(1) moves what two programs have in common into a third file, which libdw would open and wait for."""
     if not shutil.which('dwz'):
         pytest.skip('dwz is not installed')
-    source = SOURCE.replace('__attribute__((noinline)) void NAME(void)',
-                            'static inline __attribute__((always_inline)) void inlined(void) { for (int i = 0; i < 1000; i++) n += i; }\n'
-                            '__attribute__((noinline)) void NAME(void)').replace('NAME();', 'NAME(); for (int i = 0; i < 100; i++) inlined();')
-    (tmp_path / 'app.c').write_text(source)
+    (tmp_path / 'app.c').write_text(DWZ)
     for name in ['app', 'other']:
-        subprocess.run(['gcc', '-g', '-O1', '-DNAME=hot', '-DPAD=0', '-Wl,--build-id', '-o', name, 'app.c'], cwd=tmp_path, check=True)
+        subprocess.run(['gcc', '-g', '-O1', '-DNAME=hot', '-DPAD=0', '-Wl,--build-id', '-o', name, 'app.c'],
+                       cwd=tmp_path, check=True)
     subprocess.run(['dwz', '-m', 'common', '-M', tmp_path / 'common', 'app', 'other'], cwd=tmp_path, check=True)
     data = tmp_path / 'data'
-    millrace('record', '-q', '--call-graph', 'dwarf,1024', '-e', 'cpu-clock', '-F', '999', '-o', data, '--', './app', cwd=tmp_path)
+    millrace('record', '-q', '--call-graph', 'dwarf,1024', '-e', 'cpu-clock', '-F', '999', '-o', data, '--', './app',
+             cwd=tmp_path)
     assert re.search(r'inlined\+0x\S+ \(inlined\)', millrace('script', '-i', data).out)
     (tmp_path / 'common').unlink()
     os.mkfifo(tmp_path / 'common')

@@ -94,9 +94,9 @@ static void symbolic_link_is_refused_where_all_may_write(void **state)
 	char text[16];
 
 	(void)state;
-	assert_int_equal(object_file_open_nofollow(path_of("link")), -EINVAL);
-	assert_int_equal(object_file_open_nofollow(path_of("fifo")), -EINVAL);
-	assert_int_equal(text_of(object_file_open_nofollow(path_of("plain")), text), 0);
+	assert_int_equal(object_file_open_nofollow(AT_FDCWD, path_of("link")), -EINVAL);
+	assert_int_equal(object_file_open_nofollow(AT_FDCWD, path_of("fifo")), -EINVAL);
+	assert_int_equal(text_of(object_file_open_nofollow(AT_FDCWD, path_of("plain")), text), 0);
 	assert_string_equal(text, "plain");
 }
 

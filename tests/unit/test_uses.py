@@ -36,7 +36,7 @@ PUBLIC = {
     'record/adapt': 'steering.h task_pauser.h',
     'record/synth': 'synth.h',
     'record/features': 'features.h',
-    'record/build_ids': 'collector.h',
+    'record/build_ids': 'collector.h object_cache.h object_watch.h',
     'record/unwind': 'unwinding.h',
     'record/output': '''data_files.h engine.h file_place.h finish.h output_file.h output_path.h prologue.h recover.h
                         task_log.h''',

@@ -138,6 +138,7 @@ static void learn_origin(struct dso_table *dsos, const struct session *session)
 	struct span payload;
 
 	session_feature(session, FEATURE_MAPPED_FILES, &dsos->file_ids);
+	session_feature(session, FEATURE_PERF_MAPS, &dsos->perf_maps);
 	if (session_feature(session, FEATURE_SAMPLE_TIME, &payload))
 		feature_decode_sample_time(payload, &times);
 	dsos->of_this_machine = is_this_machine(session);
@@ -236,16 +237,7 @@ struct debug_info *machine_debug_info(const struct machine *machine)
 	return machine->debug_info;
 }
 
-enum { MMAP2_MAP_SHARED = 1, MMAP2_MAP_HUGETLB = 0x40000 }; /* mmap(2), as x86 and arm64 have them */
-
-/* Memory without a file: what is executed there was compiled at run time. */
-static bool is_anonymous(const struct task_event *event)
-{
-	const char *name = event->name.ptr;
-
-	return event->flags & MMAP2_MAP_HUGETLB || strcmp(name, "//anon") == 0 || starts_with(name, "/dev/zero") ||
-	       starts_with(name, "/anon_hugepage");
-}
+enum { MMAP2_MAP_SHARED = 1 }; /* mmap(2) */
 
 static bool is_without_object(const char *name)
 {
@@ -262,7 +254,7 @@ static int user_map(struct machine *machine, const struct task_event *event, uin
 		.inode = event->id.file.inode,
 		.rights =
 			(uint8_t)((event->prot & MAP_MAY_ALL) | (event->flags & MMAP2_MAP_SHARED ? MAP_IS_SHARED : 0)),
-		.identity = is_anonymous(event) || is_without_object(name),
+		.identity = task_event_is_anonymous(event) || is_without_object(name),
 	};
 	struct dso *dso;
 	char perfmap[48];

@@ -2,6 +2,7 @@
 #include "analyze/symbols/dso.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <libgen.h>
 #include <link.h>
@@ -18,9 +19,9 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/span.h"
+#include "compress/zstd.h"
+#include "perfdata/perf_maps.h"
 #include "sysinfo/object_file.h"
-
-enum { PERFMAP_MAX_BYTES = 1 << 29 };
 
 const char *dso_long_name(const struct dso *dso)
 {
@@ -224,7 +225,7 @@ char *dso_doubt_text(const struct dso *dso)
 		len = asprintf(&text,
 			       "%s is not read: it has to be a regular file of root or of the user who reads, of at "
 			       "most %d MiB; code compiled at run time is not named",
-			       dso->name, PERFMAP_MAX_BYTES >> 20);
+			       dso->name, PERF_MAP_MAX_BYTES >> 20);
 		break;
 	}
 	return len < 0 ? NULL : text;
@@ -419,9 +420,9 @@ static bool load_elf(struct dso *dso, const char *symfs)
  * Any user can put a file of that name into /tmp: only those of root and of the user who reads are believed, as in
  * perf. 0 or -errno; -EPERM: it is another user's.
  */
-static int read_perfmap(const char *path, struct buf *ret)
+static int read_perf_map(const char *path, struct buf *ret)
 {
-	AUTO_FD int fd = object_file_open_nofollow(path);
+	AUTO_FD int fd = object_file_open_nofollow(AT_FDCWD, path);
 	struct stat status;
 
 	if (fd < 0)
@@ -430,14 +431,46 @@ static int read_perfmap(const char *path, struct buf *ret)
 		return -errno;
 	if (status.st_uid && status.st_uid != geteuid())
 		return -EPERM;
-	return fd_slurp_rest(fd, PERFMAP_MAX_BYTES, ret);
+	return fd_slurp_rest(fd, PERF_MAP_MAX_BYTES, ret);
 }
 
-static void load_perfmap(struct dso *dso)
+static int unpack_perf_map(const struct kept_perf_map *map, struct buf *ret)
+{
+	struct zstd_unpacker *unpacker;
+
+	if (map->stored.len == map->bytes)
+		return buf_put(ret, map->stored.ptr, map->stored.len), ret->failed ? -ENOMEM : 0;
+	void *to = buf_extend(ret, map->bytes);
+	int err = to ? zstd_unpacker_new(&unpacker) : -ENOMEM;
+	if (err)
+		return err;
+	int64_t bytes = zstd_unpack_frame(unpacker, map->stored, to, map->bytes);
+	zstd_unpacker_free(unpacker);
+	return bytes < 0 ? (int)bytes : (uint64_t)bytes == map->bytes ? 0 : -EBADMSG;
+}
+
+/* The recorder kept the maps of the processes whose code was sampled: what is in /tmp now may be of another process. */
+static int find_perf_map(const struct dso *dso, struct buf *ret)
+{
+	struct cursor at = cursor_over(dso->table->perf_maps);
+	struct kept_perf_map map;
+	unsigned pid;
+
+	if (!dso->table->perf_maps.ptr)
+		return read_perf_map(dso->name, ret);
+	if (sscanf(dso->name, "/tmp/perf-%u.map", &pid) != 1)
+		return -ENOENT;
+	while (perf_map_next(&at, &map))
+		if (map.pid == pid && !map.missing)
+			return unpack_perf_map(&map, ret);
+	return -ENOENT;
+}
+
+static void load_perf_map(struct dso *dso)
 {
 	AUTO_BUF struct buf text = {0};
 	struct perfmap_line line;
-	int err = read_perfmap(dso->name, &text);
+	int err = find_perf_map(dso, &text);
 
 	if (err) {
 		if (err != -ENOENT)
@@ -582,7 +615,7 @@ void dso_load(struct dso *dso, const char *symfs)
 	switch (dso->kind) {
 	case DSO_FILE: load_file(dso, symfs); break;
 	case DSO_VDSO: load_elf(dso, symfs); break;
-	case DSO_PERFMAP: load_perfmap(dso); break;
+	case DSO_PERFMAP: load_perf_map(dso); break;
 	default: break;
 	}
 }

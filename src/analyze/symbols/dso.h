@@ -80,6 +80,7 @@ struct dso_table {
 	/* Names of what is made from now on are as the linker has them: of programs; of the kernel. */
 	bool no_demangle, no_demangle_kernel;
 	struct span file_ids;       /* borrowed: FEATURE_MAPPED_FILES; ptr NULL: the recording has none */
+	struct span perf_maps;      /* borrowed: FEATURE_PERF_MAPS; likewise */
 	bool of_this_machine;       /* files have still the device and inode that they had when mapped */
 	bool of_this_boot;          /* and devices their numbers */
 	struct mapping_times times; /* of the recording */

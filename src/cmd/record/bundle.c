@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The layout is that of perf-buildid-cache(1): NAME/ID/elf, and .build-id/ID as a link to it. */
+/* Copies of what was hit, beside the recording, laid out as perf's ~/.debug. */
 #include "cmd/record/record.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,139 +18,47 @@
 #include "base/span.h"
 #include "perfdata/object_id.h"
 #include "read/session.h"
+#include "record/build_ids/object_cache.h"
 #include "record/output/file_place.h"
 
 enum { KALLSYMS_MAX_BYTES = 1 << 28 };
 
-/* One object. */
-struct copy {
-	int bundle_fd;
-	const char *name; /* as it is called in the recording */
-	char id[2 * BUILD_ID_MAX_BYTES + 1];
-};
-
-/* A directory below `at`, and those above it, made where they are not: an fd, or -errno. */
-static int make_directories(int at, const char *path)
-{
-	AUTO_FD int dir = fcntl(at, F_DUPFD_CLOEXEC, 0);
-	char name[NAME_MAX + 1];
-
-	while (dir >= 0) {
-		path += strspn(path, "/");
-		size_t len = strcspn(path, "/");
-		if (!len)
-			return take_fd(&dir);
-		if (len >= sizeof(name))
-			return -ENAMETOOLONG;
-		memcpy(name, path, len);
-		name[len] = '\0';
-		if (mkdirat(dir, name, 0700) && errno != EEXIST)
-			return -errno;
-		int next = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (next < 0)
-			return -errno;
-		close(dir);
-		dir = next;
-		path += len;
-	}
-	return -errno;
-}
-
-/* The directory of an object, made: an fd, or -errno. */
-static int copy_directory(const struct copy *copy)
-{
-	AUTO_FREE char *path = NULL;
-
-	if (asprintf(&path, "%s/%s", copy->name, copy->id) < 0)
-		return -ENOMEM;
-	return make_directories(copy->bundle_fd, path);
-}
-
-/* .build-id/xx/rest -> ../../NAME/ID */
-static int copy_link(const struct copy *copy)
-{
-	AUTO_FREE char *directory = NULL, *target = NULL;
-
-	if (asprintf(&directory, ".build-id/%.2s", copy->id) < 0)
-		return -ENOMEM;
-	if (asprintf(&target, "../..%s%s/%s", copy->name[0] == '/' ? "" : "/", copy->name, copy->id) < 0)
-		return -ENOMEM;
-	AUTO_FD int dir = make_directories(copy->bundle_fd, directory);
-	if (dir < 0)
-		return dir;
-	return symlinkat(target, dir, copy->id + 2) && errno != EEXIST ? -errno : 0;
-}
-
-/* A new file, instead of one that an earlier recording of this name has left. */
-static int create(int directory_fd, const char *leaf)
-{
-	if (unlinkat(directory_fd, leaf, 0) && errno != ENOENT)
-		return -errno;
-	int fd = openat(directory_fd, leaf, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	return fd < 0 ? -errno : fd;
-}
-
-static int copy_bytes(const struct copy *copy, const char *leaf, int from)
-{
-	AUTO_FD int directory = copy_directory(copy);
-	AUTO_FD int to = directory < 0 ? directory : create(directory, leaf);
-	ssize_t moved = 1;
-
-	while (to >= 0 && moved > 0)
-		moved = sendfile(to, from, NULL, 1 << 30);
-	return to < 0 ? to : moved < 0 ? -errno : 0;
-}
-
 /* procfs has no pages that could be sent. */
-static int copy_kallsyms(const struct copy *copy)
+static int copy_kallsyms(struct cache_entry *entry)
 {
 	AUTO_BUF struct buf text = {0};
-	AUTO_FD int directory = copy_directory(copy);
-	AUTO_FD int to = directory < 0 ? directory : create(directory, "kallsyms");
-
-	if (to < 0)
-		return to;
 	int err = fd_slurp("/proc/kallsyms", KALLSYMS_MAX_BYTES, &text);
-	return err ? err : fd_write(to, buf_span(&text).ptr, buf_span(&text).len);
+
+	entry->leaf = "kallsyms";
+	return err ? err : object_cache_put_bytes(entry, buf_span(&text));
 }
 
 /* -ENOENT: there is no such object any more. */
-static int copy_object(const struct copy *copy, const struct dso *dso)
+static int copy_object(struct cache_entry *entry, const struct dso *dso)
 {
 	AUTO_FD int elf = dso_open(dso, "", DSO_RUNTIME);
-	AUTO_FD int debug = elf >= 0 && dso->kind == DSO_FILE ? dso_open(dso, "", DSO_DEBUG) : -1;
+	AUTO_FD int debug = dso->kind == DSO_FILE ? dso_open(dso, "", DSO_DEBUG) : -1;
+	int err = elf;
 
-	if (elf < 0)
-		return elf;
-	if (lseek(elf, 0, SEEK_SET) < 0 || (debug >= 0 && lseek(debug, 0, SEEK_SET) < 0))
-		return -errno;
-	int err = copy_bytes(copy, dso->kind == DSO_VDSO ? "vdso" : "elf", elf);
-	return err || debug < 0 ? err : copy_bytes(copy, "debug", debug);
+	entry->leaf = dso->kind == DSO_VDSO ? "vdso" : "elf";
+	if (elf >= 0)
+		err = object_cache_put_file(entry, elf, UINT64_MAX, NULL);
+	else if (object_cache_has(entry)) /* the recording has kept it there */
+		err = 0;
+	entry->leaf = "debug";
+	return err || debug < 0 ? err : object_cache_put_file(entry, debug, UINT64_MAX, NULL);
 }
 
-/* What has ".." in its name would be kept elsewhere. */
-static bool is_safe(const char *name)
+static int keep(struct dso_table *dsos, struct cache_entry *copy)
 {
-	return !strstr(name, "..") && name[0];
-}
+	bool vdso = strcmp(copy->name, "[vdso]") == 0;
 
-static int keep(struct dso_table *dsos, struct copy *copy, const struct build_id *entry)
-{
-	bool vdso = strcmp(entry->path, "[vdso]") == 0;
-
-	if (strcmp(entry->path, "[kernel.kallsyms]") == 0) {
-		int err = copy_kallsyms(copy);
-		return err ? err : copy_link(copy);
-	}
-	struct object_id id = {.build_id.len = entry->id_bytes};
-	memcpy(id.build_id.bytes, entry->id, entry->id_bytes);
-	struct dso *dso = is_safe(entry->path) && (vdso || entry->path[0] == '/')
-				  ? dso_find(dsos, entry->path, &id, vdso ? DSO_VDSO : DSO_FILE)
-				  : NULL;
-	if (!dso)
-		return -ENOENT;
-	int err = copy_object(copy, dso);
-	return err ? err : copy_link(copy);
+	if (strcmp(copy->name, "[kernel.kallsyms]") == 0)
+		return copy_kallsyms(copy);
+	const struct object_id id = {.build_id = copy->id};
+	struct dso *dso =
+		vdso || copy->name[0] == '/' ? dso_find(dsos, copy->name, &id, vdso ? DSO_VDSO : DSO_FILE) : NULL;
+	return dso ? copy_object(copy, dso) : -ENOENT;
 }
 
 /* The directory of that name; one that is there already is used when no other user can have put anything into it. An
@@ -196,14 +101,13 @@ int bundle_make(const char *path, struct bundle_result *ret, struct diag *reterr
 	struct cursor at =
 		cursor_over(!err && session_feature(session, FEATURE_BUILD_ID, &records) ? records : (struct span){0});
 	while (!err && build_id_decode(&at, &entry) == 1) {
-		struct copy copy = {.bundle_fd = bundle_fd, .name = entry.path};
+		struct cache_entry copy = {.dir_fd = bundle_fd, .name = entry.path, .id.len = entry.id_bytes};
 		/* Their symbols are among the kernel's. */
 		if ((entry.misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL &&
 		    strcmp(entry.path, "[kernel.kallsyms]") != 0)
 			continue;
-		for (unsigned i = 0; i < entry.id_bytes; i++)
-			snprintf(copy.id + 2 * i, 3, "%02x", entry.id[i]);
-		int kept = keep(&dsos, &copy, &entry);
+		memcpy(copy.id.bytes, entry.id, entry.id_bytes);
+		int kept = keep(&dsos, &copy);
 		if (kept == -ENOSPC || kept == -EIO || kept == -ENOMEM || kept == -EDQUOT)
 			err = diag_set(reterr, kept, "%s: copying %s: %s", bundle, entry.path, strerror(-kept));
 		else if (kept) {

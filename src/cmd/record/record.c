@@ -17,6 +17,7 @@
 #include "record/setup/target.h"
 
 enum {
+	CACHE_MAX_BYTES = 1 << 30,
 	/*
 	 * Of as many one thread copies the rings away, however busy they are, with room to spare: docs/decisions/0005.
 	 * With no more than that it drains them all.
@@ -148,6 +149,10 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 		.realtime = options->realtime,
 		.build_ids = !options->no_build_ids && !options->sampling.map_build_ids,
 		.all_build_ids = options->all_build_ids,
+		.cache = {.off = options->no_build_id_cache,
+			  .directory = options->build_id_dir,
+			  .bundle = options->bundle,
+			  .max_bytes = CACHE_MAX_BYTES},
 		.synth = options->synth,
 		.sync_ms = options->sync_ms,
 		.durable = options->durable,

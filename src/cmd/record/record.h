@@ -64,7 +64,8 @@ struct record_options {
 	unsigned nr_cgroups;  /* of -G so far */
 	const char *affinity; /* --affinity; NULL: not given */
 	struct synth_options synth;
-	bool no_build_id_cache; /* -N; there is none to be updated */
+	const char *build_id_dir; /* --buildid-dir; NULL: ~/.debug */
+	bool no_build_id_cache;   /* -N */
 	bool dry_run;
 	bool quiet;
 	int verbose;

@@ -1062,7 +1062,14 @@ const struct option record_option_table[] = {
 	 .name = "no-buildid-cache",
 	 .set = option_set_flag,
 	 .offset = AT(no_build_id_cache),
-	 .help = "Copy no objects into a cache: millrace never does"},
+	 .help = "Copy no objects into a cache. Without it those that will not be found under their path, of "
+		 "containers "
+		 "and those that were replaced or deleted, are copied into ~/.debug, at most 1 GiB"},
+	{.name = "buildid-dir",
+	 .arg = "DIR",
+	 .set = option_set_path,
+	 .offset = AT(build_id_dir),
+	 .help = "Copy them into this directory instead of ~/.debug"},
 	{.name = "synth",
 	 .arg = "TYPE,…",
 	 .set = set_synth,

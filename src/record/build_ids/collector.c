@@ -2,16 +2,25 @@
 #include "record/build_ids/collector.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
 #include "compress/extent_index.h"
 #include "compress/index_builder.h"
+#include "compress/zstd.h"
 #include "perfdata/object_id.h"
+#include "perfdata/perf_maps.h"
 #include "perfdata/record.h"
+#include "record/build_ids/object_cache.h"
+#include "record/build_ids/object_watch.h"
 #include "record/build_ids/scan.h"
 #include "stream/stage.h"
 #include "sysinfo/elf_note.h"
@@ -27,9 +36,8 @@ static void module_name(const char *name, char ret[64])
 	ret[len] = '\0';
 }
 
-/* Of any process that mapped it and still lives. */
-static int process_build_id(const struct map_history *history, size_t nr, const struct object_mapping *mapped,
-			    uint8_t ret[BUILD_ID_MAX_BYTES])
+/* Of any process that mapped it and still lives. A descriptor, or -errno. */
+static int open_of_process(const struct map_history *history, size_t nr, const struct object_mapping *mapped)
 {
 	enum { PROCESSES_MAX = 64 };
 	unsigned tried = 0;
@@ -41,31 +49,104 @@ static int process_build_id(const struct map_history *history, size_t nr, const 
 			map++;
 		if (map == process->nr_maps || process->pid <= 0)
 			continue;
-		int len = elf_note_of_process(process->pid, history->objects[nr].name, mapped, ret);
-		if (len > 0)
-			return len;
+		int fd = object_file_open_of_process(process->pid, history->objects[nr].name, mapped);
+		if (fd >= 0)
+			return fd;
 		tried++;
 	}
 	return -ENOENT;
 }
 
-/* Of the file that was mapped, not of the one that has its name now. */
-static int file_build_id(const struct map_history *history, size_t nr, const struct mapping_times *times,
-			 uint8_t ret[BUILD_ID_MAX_BYTES])
+/* An object that was mapped, found again. */
+struct found_object {
+	int fd;          /* -1: not found */
+	bool under_path; /* where it will be looked for */
+};
+
+static bool has_build_id(int fd, const struct elf_id *id)
+{
+	struct elf_id its = {0};
+	int len = elf_note_of_fd(fd, its.bytes);
+
+	its.len = len > 0 ? (uint8_t)len : 0;
+	return elf_id_equal(&its, id);
+}
+
+/* A record that has the build-id says nothing else of the file. */
+static struct found_object find_build(const struct history_object *object, const struct collected *collected)
+{
+	struct found_object found = {.fd = object_file_open(object->name, NULL), .under_path = true};
+
+	if (found.fd >= 0 && has_build_id(found.fd, &object->id.build_id))
+		return found;
+	if (found.fd >= 0)
+		close(found.fd);
+	int held = object_watch_find_build(collected->watch, object->name, &object->id.build_id);
+	return (struct found_object){.fd = held < 0 ? -1 : fcntl(held, F_DUPFD_CLOEXEC, 0)};
+}
+
+/* The file that was mapped, not the one that has its name now. */
+static struct found_object find_file(const struct map_history *history, size_t nr, const struct mapping_times *times,
+				     const struct collected *collected)
 {
 	const struct history_object *object = &history->objects[nr];
 	const struct object_mapping mapped = {object->id.file, object->first_ns, *times};
 
-	if (object->id.build_id.len) {
-		memcpy(ret, object->id.build_id.bytes, object->id.build_id.len);
-		return object->id.build_id.len;
-	}
-	int len = elf_note_of_file(object->name, &mapped, ret);
-	return len > 0 || !object->id.file.inode ? len : process_build_id(history, nr, &mapped, ret);
+	if (object->id.build_id.len)
+		return find_build(object, collected);
+	int fd = object_file_open(object->name, &mapped);
+	if (fd >= 0 || !mapped.file.inode)
+		return (struct found_object){.fd = fd, .under_path = true};
+	int held = object_watch_find(collected->watch, &mapped.file);
+	if (held >= 0 && object_file_is(held, &mapped))
+		return (struct found_object){.fd = fcntl(held, F_DUPFD_CLOEXEC, 0)};
+	return (struct found_object){.fd = open_of_process(history, nr, &mapped)};
+}
+
+/* It will not be found under its path. */
+static void keep_object(const struct build_id *id, int fd, struct collected *collected)
+{
+	const char *directory = collected->kept.directory;
+	AUTO_FD int cache = directory ? object_cache_open(directory) : -1;
+	struct cache_entry entry = {.dir_fd = cache, .name = id->path, .leaf = "elf"};
+	uint64_t bytes;
+
+	entry.id.len = id->id_bytes;
+	memcpy(entry.id.bytes, id->id, id->id_bytes);
+	if (!directory || (cache >= 0 && object_cache_has(&entry)))
+		return;
+	int err = cache < 0 ? cache
+			    : object_cache_put_file(&entry, fd, collected->kept.max_bytes - collected->kept.bytes,
+						    &bytes);
+	collected->kept.nr_too_large += err == -EFBIG;
+	if (err && err != -EFBIG)
+		log_note("%s: cannot keep a copy in %s: %s", id->path, directory, strerror(-err));
+	if (err)
+		return;
+	collected->kept.nr++;
+	collected->kept.bytes += bytes;
+}
+
+static int file_build_id(const struct map_history *history, size_t nr, const struct mapping_times *times,
+			 struct collected *collected, struct build_id *ret)
+{
+	const struct history_object *object = &history->objects[nr];
+	struct found_object found = find_file(history, nr, times, collected);
+	AUTO_FD int fd = found.fd;
+	int len = object->id.build_id.len;
+
+	if (len)
+		memcpy(ret->id, object->id.build_id.bytes, (size_t)len);
+	else
+		len = fd < 0 ? fd : elf_note_of_fd(fd, ret->id);
+	ret->id_bytes = len > 0 ? (uint8_t)len : 0;
+	if (len > 0 && fd >= 0 && !found.under_path)
+		keep_object(ret, fd, collected);
+	return len;
 }
 
 static int object_build_id(const struct map_history *history, size_t nr, const struct mapping_times *times,
-			   struct build_id *ret)
+			   struct collected *collected, struct build_id *ret)
 {
 	const struct history_object *object = &history->objects[nr];
 	static const char kernel[] = "[kernel.kallsyms]";
@@ -83,7 +164,7 @@ static int object_build_id(const struct map_history *history, size_t nr, const s
 	}
 	if (!strcmp(object->name, "[vdso]"))
 		return elf_note_of_vdso(ret->id);
-	return object->name[0] == '/' ? file_build_id(history, nr, times, ret->id) : -ENOENT;
+	return object->name[0] == '/' ? file_build_id(history, nr, times, collected, ret) : -ENOENT;
 }
 
 /* Two files may have had the same name, and are one line when they have the same id. */
@@ -111,7 +192,7 @@ static int put_build_ids(struct map_history *history, struct collected *collecte
 		struct history_object *object = &history->objects[i];
 		bool vdso = !object->kernel && !strcmp(object->name, "[vdso]");
 		struct build_id id;
-		int len = object->hit || vdso ? object_build_id(history, i, &times, &id) : 0;
+		int len = object->hit || vdso ? object_build_id(history, i, &times, collected, &id) : 0;
 
 		if (len <= 0)
 			continue;
@@ -124,6 +205,63 @@ static int put_build_ids(struct map_history *history, struct collected *collecte
 			return err;
 	}
 	return collected->files && collected->files->failed ? -ENOMEM : 0;
+}
+
+/* All of them together, compressed. */
+enum { PERF_MAPS_MAX_BYTES = 64 << 20 };
+
+static int put_perf_map(uint32_t pid, struct span text, struct zstd_packer *packer, struct buf *out)
+{
+	struct kept_perf_map map = {.pid = pid, .bytes = text.len, .stored = text};
+	const struct zstd_pack_params params = {.level = ZSTD_LEVEL_DEFAULT};
+	AUTO_BUF struct buf packed = {0};
+	void *to = packer && text.len ? buf_extend(&packed, zstd_bound(text.len)) : NULL;
+	int64_t len = to ? zstd_pack(packer, &params, text, to, packed.len) : -1;
+
+	if (len > 0 && (uint64_t)len < text.len)
+		map.stored = (struct span){to, (size_t)len};
+	if (map.stored.len > PERF_MAPS_MAX_BYTES - out->len)
+		return -EFBIG;
+	perf_map_put(&map, out);
+	return out->failed ? -ENOMEM : 0;
+}
+
+/* What was read, or that there is nothing. 0 or -ENOMEM. */
+static int keep_perf_map(uint32_t pid, struct zstd_packer *packer, struct collected *collected)
+{
+	AUTO_BUF struct buf text = {0};
+	AUTO_FD int fd = object_watch_open_perf_map(collected->watch, (pid_t)pid);
+	int err = fd < 0 ? fd : fd_slurp_rest(fd, PERF_MAP_MAX_BYTES, &text);
+
+	if (!err)
+		err = put_perf_map(pid, buf_span(&text), packer, collected->perf_maps);
+	if (!err || err == -ENOMEM)
+		return err;
+	if (err != -ENOENT)
+		log_note("the perf-%u.map of a process is not kept, and its code has no names: %s", pid,
+			 err == -EINVAL  ? "it is no regular file"
+			 : err == -EPERM ? "it belongs to another user"
+					 : strerror(-err));
+	perf_map_put(&(struct kept_perf_map){.pid = pid, .missing = 1}, collected->perf_maps);
+	return collected->perf_maps->failed ? -ENOMEM : 0;
+}
+
+/* Of the processes whose code without a file was hit. 0 or -ENOMEM. */
+static int put_perf_maps(const struct map_history *history, struct collected *collected)
+{
+	struct zstd_packer *packer = NULL;
+	int err = 0;
+
+	for (size_t i = 0; collected->perf_maps && i < history->nr_processes && !err; i++) {
+		const struct history_process *process = &history->processes[i];
+		if (!process->ran_anonymous || process->pid <= 0)
+			continue;
+		if (!packer && zstd_packer_new(&packer))
+			packer = NULL; /* not compressed then */
+		err = keep_perf_map((uint32_t)process->pid, packer, collected);
+	}
+	zstd_packer_free(packer);
+	return err;
 }
 
 enum {
@@ -537,5 +675,7 @@ int build_ids_collect(const struct collect_region regions[], size_t nr_regions, 
 	if (err)
 		return err;
 	int ids_err = put_build_ids(&scan.history, ret);
+	if (!ids_err)
+		ids_err = put_perf_maps(&scan.history, ret);
 	return ids_err ? ids_err : cut || scan.broken ? -EBADMSG : 0;
 }

@@ -23,12 +23,25 @@ struct buf;
 struct extent_list;
 struct collector;
 
+struct object_watch;
+
+/* Copies of objects that are not under their path any more, or never were under ours. */
+struct kept_objects {
+	const char *directory; /* object_cache.h; NULL: none are kept */
+	uint64_t max_bytes;
+	uint64_t bytes; /* copied, in files: */
+	size_t nr, nr_too_large;
+};
+
 struct collected {
 	uint64_t first_ns, last_ns; /* 0: no sample had a time */
 	uint64_t nr_samples;
-	bool all;                    /* every object counts as hit */
-	struct buf *build_ids;       /* caller's: payload of the BUILD_ID feature is appended here */
-	struct buf *files;           /* caller's: and that of MAPPED_FILES; NULL: not wanted */
+	bool all;                   /* every object counts as hit */
+	struct buf *build_ids;      /* caller's: payload of the BUILD_ID feature is appended here */
+	struct buf *files;          /* caller's: and that of MAPPED_FILES; NULL: not wanted */
+	struct buf *perf_maps;      /* caller's: and that of PERF_MAPS; NULL: not wanted */
+	struct object_watch *watch; /* caller's: holds objects open that may be gone; NULL: none */
+	struct kept_objects kept;
 	struct loss_times *losses;   /* caller's: learns when records went missing; NULL: not wanted */
 	struct extent_list *extents; /* caller's: of all regions, where the records are; NULL: not wanted */
 };

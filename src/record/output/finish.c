@@ -90,18 +90,35 @@ static int add_ledger(const struct finish_params *params, struct feature_set *se
 	return payload.failed ? -ENOMEM : feature_set_add(set, FEATURE_LEDGER, &payload);
 }
 
+static void say_kept(const struct finish_params *params, const struct kept_objects *kept)
+{
+	if (kept->nr)
+		log_note("copied %zu object%s (%.1f MB) into %s, because their paths do not lead to them here",
+			 kept->nr, kept->nr == 1 ? "" : "s", (double)kept->bytes / 1e6, params->cache);
+	if (kept->nr_too_large)
+		log_note("%zu objects to which their paths do not lead are not kept: together they are larger than "
+			 "%llu MB",
+			 kept->nr_too_large, (unsigned long long)(params->cache_max_bytes / 1000000));
+}
+
 /* The features that only the data tell. Records that cannot be read back leave them out. */
 static int add_collected(const struct finish_params *params, struct feature_set *set, struct finish_result *result)
 {
-	AUTO_BUF struct buf build_ids = {0}, files = {0};
+	AUTO_BUF struct buf build_ids = {0}, files = {0}, perf_maps = {0};
 	AUTO_EXTENTS struct extent_list extents = {0};
-	struct collected collected = {
-		.build_ids = &build_ids, .files = &files, .all = params->all_build_ids, .losses = params->losses};
+	struct collected collected = {.build_ids = &build_ids,
+				      .files = &files,
+				      .all = params->all_build_ids,
+				      .losses = params->losses,
+				      .perf_maps = &perf_maps,
+				      .watch = params->watch,
+				      .kept = {.directory = params->cache, .max_bytes = params->cache_max_bytes}};
 
 	if (!has_extents(params))
 		collected.extents = &extents;
 	if (params->build_ids) {
 		int err = scan(params, result->data_bytes, &collected);
+		say_kept(params, &collected.kept);
 		if (err)
 			log_note("%s: cannot read the records back for their build-ids: %s", params->path,
 				 strerror(-err));
@@ -113,6 +130,8 @@ static int add_collected(const struct finish_params *params, struct feature_set 
 		err = feature_set_add(set, FEATURE_BUILD_ID, &build_ids);
 	if (!err && files.len)
 		err = feature_set_add(set, FEATURE_MAPPED_FILES, &files);
+	if (!err && perf_maps.len)
+		err = feature_set_add(set, FEATURE_PERF_MAPS, &perf_maps);
 	if (!err && collected.extents && result->samples_counted)
 		err = add_extents(params, &extents, result->data_bytes, set);
 	return err;

@@ -14,6 +14,7 @@ struct collect_region;
 struct extent_list;
 struct ledger;
 struct loss_times;
+struct object_watch;
 
 struct finish_params {
 	int fd;
@@ -23,7 +24,10 @@ struct finish_params {
 	bool torn;                 /* writing failed: the last record may be cut */
 	bool durable;              /* what the header counts is on the disk before it, and both when this returns */
 	const struct features_params *features;
-	bool all_build_ids;             /* of every object that was mapped, hit or not */
+	bool all_build_ids;         /* of every object that was mapped, hit or not */
+	struct object_watch *watch; /* holds objects open; NULL: none does */
+	const char *cache;          /* where objects are kept that will not be found; heap or NULL: nowhere */
+	uint64_t cache_max_bytes;
 	bool build_ids;                 /* look up the build-ids of sampled objects */
 	struct collector *const *lives; /* of the file itself; see hits_region */
 	size_t nr_lives;

@@ -16,6 +16,7 @@
 #include "compress/extent_index.h"
 #include "perfdata/ledger.h"
 #include "record/build_ids/collector.h"
+#include "record/build_ids/object_watch.h"
 #include "record/features/features.h"
 #include "record/output/finish.h"
 #include "record/output/prologue.h"
@@ -266,7 +267,9 @@ int output_file_begin_task_log(const struct output_file *output, const struct ou
 {
 	AUTO_BUF struct buf records = {0};
 
-	return collect_initial_state(output, params, &records, reterr);
+	int err = collect_initial_state(output, params, &records, reterr);
+	object_watch_note(params->watch, buf_span(&records));
+	return err;
 }
 
 int output_file_put_initial_state(struct output_file *output, const struct output_params *params, size_t *ret_bytes,
@@ -279,6 +282,7 @@ int output_file_put_initial_state(struct output_file *output, const struct outpu
 		return err;
 	if (ret_bytes)
 		*ret_bytes = records.len;
+	object_watch_note(params->watch, buf_span(&records));
 	if (!output->initial_end)
 		return output_file_put(output, params, &records, reterr);
 	/*
@@ -402,6 +406,9 @@ static int finish(struct output_file *output, const struct output_params *common
 		features.compressed = describe_ratio(common, &compressed);
 	params->all_build_ids = common->options->all_build_ids;
 	params->build_ids = wants_build_ids(output, common);
+	params->watch = common->watch;
+	params->cache = common->cache;
+	params->cache_max_bytes = common->options->cache.max_bytes;
 	for (size_t i = 0; i < output->files.nr; i++)
 		lives[i] = collector_of(output->files.files[i].stages);
 	params->lives = lives;

@@ -21,6 +21,7 @@ struct eventset;
 struct features_params;
 struct ledger;
 struct loss_times;
+struct object_watch;
 struct pack_pool;
 struct recording_options;
 struct stage_maker;
@@ -37,6 +38,8 @@ struct output_params {
 	const struct features_params *features;
 	const struct workload *workload;
 	struct pack_pool *pool;             /* compresses; NULL: nothing is compressed */
+	struct object_watch *watch;         /* holds objects open; NULL: none does */
+	const char *cache;                  /* where those are kept that will not be found; NULL: nowhere */
 	struct task_log *task_log;          /* knows the tasks; NULL: /proc does */
 	const struct thread_layout *layout; /* who drains what; NULL: one thread does */
 	struct stage_maker *makers;         /* of the stages of each output; NULL: none */

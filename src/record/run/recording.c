@@ -23,6 +23,7 @@
 #include "record/adapt/steering.h"
 #include "record/adapt/task_pauser.h"
 #include "record/build_ids/collector.h"
+#include "record/build_ids/object_watch.h"
 #include "record/drain/early_drain.h"
 #include "record/drain/flight.h"
 #include "record/drain/readers.h"
@@ -75,6 +76,8 @@ struct recording {
 	struct features_params features;
 	struct pack_pool *pool; /* NULL: nothing is compressed */
 	struct feature_compressed compressed;
+	struct object_watch *watch;  /* NULL: no build-ids are wanted */
+	char *cache;                 /* heap; as in output_params */
 	struct task_log *task_log;   /* NULL: one file is all there will be */
 	struct stage_maker *makers;  /* of the stages of each output */
 	struct unwinding *unwinding; /* NULL: no event needs it */
@@ -509,6 +512,31 @@ static int lay_out_threads(struct recording *rec, struct diag *reterr)
 	return err;
 }
 
+/* Where copies of objects go; on the heap. NULL: nowhere, or out of memory. */
+static char *name_cache(const struct recording_options *options)
+{
+	const char *home = getenv("HOME");
+	char *path = NULL;
+
+	if (options->cache.bundle)
+		return asprintf(&path, "%s.bundle", options->output ? options->output : "perf.data") < 0 ? NULL : path;
+	if (options->cache.off)
+		return NULL;
+	if (options->cache.directory)
+		return strdup(options->cache.directory);
+	return !home || asprintf(&path, "%s/.debug", home) < 0 ? NULL : path;
+}
+
+static int start_watch(struct recording *rec, struct diag *reterr)
+{
+	if (!rec->options->build_ids || rec->output.dest.pipe)
+		return 0;
+	rec->common.cache = rec->cache = name_cache(rec->options);
+	int err = object_watch_start(rec->options->target, &rec->watch);
+	rec->common.watch = rec->watch;
+	return err ? diag_set(reterr, err, "cannot watch for objects: %s", strerror(-err)) : 0;
+}
+
 static int start_readers(struct recording *rec, struct diag *reterr)
 {
 	struct readers_params readers = {
@@ -782,6 +810,7 @@ static int run_events(struct recording *rec, struct recording_result *result, st
 	pack_pool_press_no_more(rec->pool);
 	housekeeping_stop(&rec->housekeeping);
 	readers_stop(&rec->readers);
+	object_watch_stop(rec->watch);
 	log_readers_work(rec);
 	return err ? err : readers_error(&rec->readers, &rec->output.files, reterr);
 }
@@ -872,6 +901,8 @@ static void recording_fini(struct recording *rec)
 	output_file_fini(&rec->output);
 	unwinding_free(rec->unwinding);
 	task_log_free(rec->task_log);
+	object_watch_free(rec->watch);
+	free(rec->cache);
 	pack_pool_press_no_more(rec->pool);
 	pack_pool_free(rec->pool);
 	task_pauser_close(&rec->task_pauser);
@@ -927,10 +958,11 @@ static int make_plan(struct recording *rec, struct diag *reterr)
 static int prepare(struct recording *rec, struct diag *reterr)
 {
 	static int (*const steps[])(struct recording * rec, struct diag * reterr) = {
-		configure,     catch_signals,     open_control,  fork_workload,   open_task_pauser, make_plan,
-		open_trigger, /* before the rings that take all the memory that may be locked */
-		divide_memory, start_fd_closer,   open_rings,    lay_out_threads, open_path,        describe_events,
-		open_steering, start_compression, choose_stages, open_output,     start_readers,    open_rotation,
+		configure,       catch_signals,   open_control,      fork_workload,   open_task_pauser,
+		make_plan,       open_trigger, /* before the rings that take all the memory that may be locked */
+		divide_memory,   start_fd_closer, open_rings,        lay_out_threads, open_path,
+		describe_events, open_steering,   start_compression, choose_stages,   start_watch,
+		open_output,     start_readers,   open_rotation,
 	};
 
 	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {

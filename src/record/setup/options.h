@@ -104,6 +104,12 @@ struct recording_options {
 	int realtime;           /* -r; 0: the default of sysinfo/thread.h */
 	bool build_ids;         /* false: -B */
 	bool all_build_ids;     /* --buildid-all */
+	struct {
+		bool off;              /* -N */
+		const char *directory; /* --buildid-dir; NULL: ~/.debug */
+		bool bundle;           /* --bundle: into the directory of that name beside the output */
+		uint64_t max_bytes;    /* of all copies of a recording */
+	} cache;                       /* of objects that will not be found under their path */
 	struct synth_options synth;
 	uint64_t sync_ms; /* --sync, --durable: interval of fdatasync(2); 0: never */
 	bool durable;     /* --durable: names and the finished file are on the disk as well */

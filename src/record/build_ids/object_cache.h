@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * object_cache: a directory with copies of objects by build-id, as perf's ~/.debug: NAME/ID/elf, and .build-id/xx/rest
+ * as a link to NAME/ID. perf, hotspot and our own reading look there. Several recorders may fill one at the same time:
+ * a copy has its name only when it is whole. Any thread. Source: perf-buildid-cache(1).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/span.h"
+#include "perfdata/object_id.h"
+
+struct cache_entry {
+	int dir_fd;       /* of the cache */
+	const char *name; /* of the object, as recorded: "/usr/bin/true", "[vdso]" */
+	struct elf_id id; /* len > 0 */
+	const char *leaf; /* "elf", "debug", "vdso", "kallsyms" */
+};
+
+/*
+ * The directory of a cache, made if it is not there. -EPERM: others can write to it; it is not used. A descriptor, or
+ * -errno.
+ */
+int object_cache_open(const char *path);
+
+bool object_cache_has(const struct cache_entry *entry);
+
+/*
+ * Copies a regular file from its start, at most `max_bytes`. *ret_bytes (NULL: not wanted): how many. 0; -EFBIG: it is
+ * longer, and there is no copy; -errno.
+ */
+int object_cache_put_file(const struct cache_entry *entry, int from_fd, uint64_t max_bytes, uint64_t *ret_bytes);
+int object_cache_put_bytes(const struct cache_entry *entry, struct span bytes);

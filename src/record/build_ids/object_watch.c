@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/build_ids/object_watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/cpuset.h"
+#include "base/fd.h"
+#include "base/hash_table.h"
+#include "base/log.h"
+#include "base/pool.h"
+#include "record/setup/target.h"
+#include "stream/ring.h"
+#include "sysinfo/elf_note.h"
+#include "tasks/task_event.h"
+
+enum {
+	RING_PAGES = 8,
+	MAX_EVENTS = 1024,     /* one for each CPU and task */
+	MAX_OBJECTS = 1 << 16, /* known; so many are open at most: */
+	MAX_OPEN = 4096,
+	PART_OF_FDS = 4, /* of those that we may have */
+	MAX_ROOTS = 64,
+	MAX_PROCESSES = 1024, /* with code compiled at run time */
+	STATUS_MAX_BYTES = 1 << 16,
+	REST_NS = 1000000, /* between two looks at the rings: mappings come in bursts */
+	HUNG_UP_MS = 100,
+	STOP_TIMEOUT_S = 2, /* a file system may not answer */
+};
+
+struct watched_object {
+	struct watched_object *next_pending;
+	struct file_id file;
+	const char *name;    /* in the pool */
+	uint64_t start, end; /* where it was mapped first, */
+	pid_t pid;           /* and by whom */
+	int fd;              /* -1: not opened */
+};
+
+/* With code compiled at run time. */
+struct watched_process {
+	pid_t pid, inner_pid; /* inner: as it sees itself */
+	uid_t uid;
+	int tmp_fd; /* its /tmp (O_PATH); -1: not reached */
+};
+
+/* The root of a mount namespace that is not ours. */
+struct watched_root {
+	struct stat namespace;
+	int fd; /* O_PATH */
+};
+
+struct object_watch {
+	pthread_mutex_t lock; /* of the tables; not held while a file is opened */
+	struct pool pool;
+	struct hash_table objects;   /* by hash of the file: struct watched_object */
+	struct hash_table processes; /* by pid: struct watched_process */
+	struct watched_object *pending, **last_pending;
+	size_t nr_open, max_open, nr_not_opened;
+	/* The thread's own from here on. */
+	struct watched_root roots[MAX_ROOTS];
+	size_t nr_roots;
+	struct ring *rings; /* heap, and so are the polls: one for each ring, then that of stop_fd */
+	struct pollfd *polls;
+	size_t nr_rings;
+	int stop_fd; /* eventfd */
+	bool running, abandoned;
+	pthread_t thread;
+};
+
+static uint64_t file_key(const struct file_id *file)
+{
+	return hash_mix(hash_mix(file->inode, file->major), file->minor);
+}
+
+/* The lock is held. */
+static struct watched_object *find_object(const struct object_watch *watch, const struct file_id *file)
+{
+	uint64_t key = file_key(file);
+
+	for (struct hash_slot *slot = hash_table_find(&watch->objects, key); slot;
+	     slot = hash_table_next(&watch->objects, slot)) {
+		struct watched_object *object = slot->item;
+		/* A number that is used again is another file; /proc/PID/maps tells no generation. */
+		if (file_id_equal(&object->file, file))
+			return object;
+	}
+	return NULL;
+}
+
+/* The lock is held. Out of memory: then it is not watched. */
+static void note_object(struct object_watch *watch, const struct task_event *map)
+{
+	if (!map->id.file.inode || watch->objects.nr >= MAX_OBJECTS || find_object(watch, &map->id.file))
+		return;
+	struct watched_object *object = pool_take(&watch->pool, sizeof(*object));
+	const char *name = object ? pool_text(&watch->pool, map->name.ptr, map->name.len) : NULL;
+	if (!name || hash_table_add(&watch->objects, file_key(&map->id.file), object))
+		return;
+	*object = (struct watched_object){.file = map->id.file,
+					  .name = name,
+					  .start = map->start,
+					  .end = map->start + map->len,
+					  .pid = (pid_t)map->pid,
+					  .fd = -1};
+	*watch->last_pending = object;
+	watch->last_pending = &object->next_pending;
+}
+
+static bool is_run_time_code(const char *name)
+{
+	return strcmp(name, "//anon") == 0 || strncmp(name, "/dev/zero", 9) == 0 ||
+	       strncmp(name, "/anon_hugepage", 14) == 0;
+}
+
+/* The number behind a word at the start of a line, the last one of the line if there are several. -1: not there. */
+static long status_number(const char *status, const char *word, bool last)
+{
+	const char *line = strstr(status, word);
+	long number = -1;
+
+	if (!line)
+		return -1;
+	for (char *end = (char *)line + strlen(word);; line = end) {
+		const char *from = end;
+		long next = strtol(from, &end, 10);
+		if (end == from || memchr(from, '\n', (size_t)(end - from)))
+			return number;
+		if (number < 0 || last)
+			number = next;
+	}
+}
+
+/* The lock is held, for two system calls or three: processes that compile are few. */
+static void note_process(struct object_watch *watch, pid_t pid)
+{
+	AUTO_BUF struct buf status = {0};
+	struct watched_process *process;
+	char path[64];
+
+	if (pid <= 0 || watch->processes.nr >= MAX_PROCESSES || hash_table_find_item(&watch->processes, (uint64_t)pid))
+		return;
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	if (fd_slurp(path, STATUS_MAX_BYTES, &status))
+		return; /* it has ended */
+	const char *text = buf_text(&status);
+	long uid = status_number(text, "\nUid:", false), inner = status_number(text, "\nNSpid:", true);
+	process = pool_take(&watch->pool, sizeof(*process));
+	if (!process || uid < 0 || hash_table_add(&watch->processes, (uint64_t)pid, process))
+		return;
+	*process = (struct watched_process){
+		.pid = pid, .inner_pid = inner > 0 ? (pid_t)inner : pid, .uid = (uid_t)uid, .tmp_fd = -1};
+	snprintf(path, sizeof(path), "/proc/%d/root/tmp", (int)pid);
+	process->tmp_fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static void note_record(struct object_watch *watch, const struct perf_event_header *header)
+{
+	struct task_event event;
+
+	if (header->type != PERF_RECORD_MMAP2 || task_event_decode(header, header, 0, &event) <= 0 ||
+	    (event.misc & PERF_RECORD_MISC_CPUMODE_MASK) != PERF_RECORD_MISC_USER || !(event.prot & PROT_EXEC))
+		return;
+	if (is_run_time_code(event.name.ptr))
+		note_process(watch, (pid_t)event.pid);
+	else if (((const char *)event.name.ptr)[0] == '/')
+		note_object(watch, &event);
+}
+
+void object_watch_note(struct object_watch *watch, struct span records)
+{
+	struct perf_event_header header;
+	const uint8_t *at = records.ptr;
+
+	if (!watch)
+		return;
+	pthread_mutex_lock(&watch->lock);
+	for (size_t left = records.len; left >= sizeof(header); at += header.size, left -= header.size) {
+		memcpy(&header, at, sizeof(header));
+		if (header.size < sizeof(header) || header.size > left)
+			break;
+		note_record(watch, (const void *)at);
+	}
+	pthread_mutex_unlock(&watch->lock);
+}
+
+/* Bytes of a ring from `at` on; they may be in two parts. */
+static void copy_from(const struct span spans[2], size_t at, void *ret, size_t len)
+{
+	size_t front = at < spans[0].len ? spans[0].len - at : 0;
+
+	if (front > len)
+		front = len;
+	if (front)
+		memcpy(ret, (const uint8_t *)spans[0].ptr + at, front);
+	if (len > front)
+		memcpy((uint8_t *)ret + front, (const uint8_t *)spans[1].ptr + (at + front - spans[0].len),
+		       len - front);
+}
+
+static void read_ring(struct object_watch *watch, struct ring *ring)
+{
+	_Alignas(8) uint8_t record[UINT16_MAX + 1];
+	struct perf_event_header header;
+	struct span spans[2] = {{0}, {0}};
+	size_t bytes = ring_peek(ring, spans);
+
+	for (size_t at = 0; bytes - at >= sizeof(header); at += header.size) {
+		copy_from(spans, at, &header, sizeof(header));
+		if (header.size < sizeof(header) || header.size > bytes - at)
+			break;
+		copy_from(spans, at, record, header.size);
+		pthread_mutex_lock(&watch->lock);
+		note_record(watch, (const void *)record);
+		pthread_mutex_unlock(&watch->lock);
+	}
+	ring_take(ring, bytes);
+	ring_release(ring, bytes);
+}
+
+/* Processes that end at once leave their container to others: its root is asked again. */
+static void note_root(struct object_watch *watch, pid_t pid)
+{
+	struct stat ours, its;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)pid);
+	if (watch->nr_roots == MAX_ROOTS || stat("/proc/self/ns/mnt", &ours) || stat(path, &its) ||
+	    (ours.st_ino == its.st_ino && ours.st_dev == its.st_dev))
+		return;
+	for (size_t i = 0; i < watch->nr_roots; i++)
+		if (watch->roots[i].namespace.st_ino == its.st_ino)
+			return;
+	snprintf(path, sizeof(path), "/proc/%d/root", (int)pid);
+	int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0)
+		watch->roots[watch->nr_roots++] = (struct watched_root){its, fd};
+}
+
+/* -1: it cannot be opened any more. */
+static int open_object(struct object_watch *watch, const struct watched_object *object)
+{
+	const struct object_mapping mapped = {.file = object->file};
+	int fd = object_file_open(object->name, &mapped);
+
+	if (fd >= 0)
+		return fd;
+	note_root(watch, object->pid);
+	fd = object_file_open_map(object->pid, object->start, object->end, &mapped);
+	if (fd < 0)
+		fd = object_file_open_of_process(object->pid, object->name, &mapped);
+	for (size_t i = 0; fd < 0 && i < watch->nr_roots; i++)
+		fd = object_file_open_in(watch->roots[i].fd, object->name, &mapped);
+	return fd < 0 ? -1 : fd;
+}
+
+static void open_pending(struct object_watch *watch)
+{
+	struct watched_object *object;
+
+	for (;;) {
+		pthread_mutex_lock(&watch->lock);
+		object = watch->pending;
+		if (object)
+			watch->pending = object->next_pending;
+		if (!watch->pending)
+			watch->last_pending = &watch->pending;
+		bool room = watch->nr_open < watch->max_open;
+		watch->nr_not_opened += object && !room;
+		pthread_mutex_unlock(&watch->lock);
+		if (!object)
+			return;
+		int fd = room ? open_object(watch, object) : -1;
+		pthread_mutex_lock(&watch->lock);
+		object->fd = fd;
+		watch->nr_open += fd >= 0;
+		pthread_mutex_unlock(&watch->lock);
+	}
+}
+
+static void look(struct object_watch *watch)
+{
+	for (size_t i = 0; i < watch->nr_rings; i++)
+		read_ring(watch, &watch->rings[i]);
+	open_pending(watch);
+}
+
+static void *run(void *data)
+{
+	struct object_watch *watch = data;
+	struct pollfd *stop = &watch->polls[watch->nr_rings];
+	int timeout = -1;
+
+	while (!stop->revents) {
+		look(watch);
+		nanosleep(&(struct timespec){.tv_nsec = REST_NS}, NULL);
+		if (poll(watch->polls, watch->nr_rings + 1, timeout) < 0 && errno != EINTR)
+			break;
+		for (size_t i = 0; i < watch->nr_rings; i++) {
+			struct pollfd *poll = &watch->polls[i];
+			if (!(poll->revents & POLLHUP) || poll->fd < 0)
+				continue;
+			/* The task has ended; its children may still fill the ring, and poll(2) would not wait. */
+			poll->fd = -1 - poll->fd;
+			timeout = HUNG_UP_MS;
+		}
+	}
+	look(watch);
+	return NULL;
+}
+
+static int open_event(pid_t pid, int cpu)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_DUMMY,
+		.mmap = 1,
+		.mmap2 = 1,
+		.exclude_kernel = 1,
+		.exclude_hv = 1,
+		.inherit = pid > 0,
+		.watermark = 1,
+		.wakeup_watermark = 1,
+	};
+
+	return (int)syscall(SYS_perf_event_open, &attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+static void open_ring(struct object_watch *watch, pid_t pid, int cpu)
+{
+	int fd = open_event(pid, cpu);
+
+	if (fd < 0 || ring_map(&watch->rings[watch->nr_rings], fd, RING_PAGES)) {
+		log_verbose("objects that are mapped on CPU %d are not opened at once: %s", cpu, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	watch->polls[watch->nr_rings++] = (struct pollfd){.fd = fd, .events = POLLIN};
+}
+
+static int open_rings(struct object_watch *watch, const struct target *target)
+{
+	bool all = target->kind == EVENT_TARGET_SYSTEM || target->kind == EVENT_TARGET_CPUS;
+	size_t nr_tasks = all ? 1 : target->nr_tids, nr_cpus = cpuset_count(&target->cpus);
+	size_t nr = nr_tasks * nr_cpus <= MAX_EVENTS ? nr_tasks * nr_cpus : 0;
+
+	watch->rings = calloc(nr + 1, sizeof(*watch->rings));
+	watch->polls = calloc(nr + 1, sizeof(*watch->polls));
+	if (!watch->rings || !watch->polls)
+		return -ENOMEM;
+	for (size_t i = 0; nr && i < nr_tasks; i++)
+		for (int cpu = cpuset_next(&target->cpus, 0); cpu >= 0; cpu = cpuset_next(&target->cpus, cpu + 1))
+			open_ring(watch, all ? -1 : target->tids[i], cpu);
+	watch->polls[watch->nr_rings] = (struct pollfd){.fd = watch->stop_fd, .events = POLLIN};
+	return 0;
+}
+
+int object_watch_start(const struct target *target, struct object_watch **ret)
+{
+	struct object_watch *watch = calloc(1, sizeof(*watch));
+	struct rlimit limit;
+
+	if (!watch)
+		return -ENOMEM;
+	pthread_mutex_init(&watch->lock, NULL);
+	watch->last_pending = &watch->pending;
+	watch->stop_fd = eventfd(0, EFD_CLOEXEC);
+	watch->max_open = getrlimit(RLIMIT_NOFILE, &limit) ? 0 : limit.rlim_cur / PART_OF_FDS;
+	if (watch->max_open > MAX_OPEN)
+		watch->max_open = MAX_OPEN;
+	int err = watch->stop_fd < 0 ? -errno : open_rings(watch, target);
+	if (!err)
+		err = -pthread_create(&watch->thread, NULL, run, watch);
+	watch->running = !err;
+	if (err) {
+		object_watch_free(watch);
+		return err;
+	}
+	*ret = watch;
+	return 0;
+}
+
+void object_watch_stop(struct object_watch *watch)
+{
+	const uint64_t one = 1;
+	struct timespec limit;
+
+	if (!watch || !watch->running)
+		return;
+	watch->running = false;
+	(void)!fd_write(watch->stop_fd, &one, sizeof(one));
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec += STOP_TIMEOUT_S;
+	watch->abandoned = pthread_timedjoin_np(watch->thread, NULL, &limit) != 0;
+	if (watch->abandoned)
+		log_note("a file system does not answer: objects of which files were not opened yet are not kept");
+	if (watch->nr_not_opened)
+		log_note("%zu objects more than the limit of open files (ulimit -n) allows are not kept",
+			 watch->nr_not_opened);
+}
+
+static void close_objects(struct object_watch *watch)
+{
+	for (size_t i = 0; i < watch->objects.nr_slots; i++) {
+		const struct watched_object *object = watch->objects.slots[i].item;
+		if (object && object->fd >= 0)
+			close(object->fd);
+	}
+	for (size_t i = 0; i < watch->processes.nr_slots; i++) {
+		const struct watched_process *process = watch->processes.slots[i].item;
+		if (process && process->tmp_fd >= 0)
+			close(process->tmp_fd);
+	}
+	for (size_t i = 0; i < watch->nr_roots; i++)
+		close(watch->roots[i].fd);
+}
+
+void object_watch_free(struct object_watch *watch)
+{
+	if (!watch)
+		return;
+	object_watch_stop(watch);
+	if (watch->abandoned) /* the thread still uses it */
+		return;
+	for (size_t i = 0; i < watch->nr_rings; i++) {
+		int fd = watch->polls[i].fd;
+		ring_unmap(&watch->rings[i]);
+		close(fd < 0 ? -1 - fd : fd);
+	}
+	close_objects(watch);
+	if (watch->stop_fd >= 0)
+		close(watch->stop_fd);
+	hash_table_fini(&watch->objects);
+	hash_table_fini(&watch->processes);
+	pool_fini(&watch->pool);
+	free(watch->rings);
+	free(watch->polls);
+	pthread_mutex_destroy(&watch->lock);
+	free(watch);
+}
+
+int object_watch_find(struct object_watch *watch, const struct file_id *file)
+{
+	if (!watch || !file->inode)
+		return -1;
+	pthread_mutex_lock(&watch->lock);
+	const struct watched_object *object = find_object(watch, file);
+	int fd = object ? object->fd : -1;
+	pthread_mutex_unlock(&watch->lock);
+	return fd;
+}
+
+int object_watch_find_build(struct object_watch *watch, const char *path, const struct elf_id *build_id)
+{
+	struct elf_id found = {0};
+	int fd = -1;
+
+	if (!watch)
+		return -1;
+	pthread_mutex_lock(&watch->lock);
+	for (size_t i = 0; i < watch->objects.nr_slots && fd < 0; i++) {
+		const struct watched_object *object = watch->objects.slots[i].item;
+		if (!object || object->fd < 0 || strcmp(object->name, path) != 0)
+			continue;
+		int len = elf_note_of_fd(object->fd, found.bytes);
+		found.len = len > 0 ? (uint8_t)len : 0;
+		if (found.len && elf_id_equal(&found, build_id))
+			fd = object->fd;
+	}
+	pthread_mutex_unlock(&watch->lock);
+	return fd;
+}
+
+static int open_perf_map(const struct watched_process *process)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "perf-%d.map", (int)process->inner_pid);
+	AUTO_FD int fd = object_file_open_nofollow(process->tmp_fd, path);
+	struct stat status;
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &status))
+		return -errno;
+	return status.st_uid && status.st_uid != geteuid() && status.st_uid != process->uid ? -EPERM : take_fd(&fd);
+}
+
+int object_watch_open_perf_map(struct object_watch *watch, pid_t pid)
+{
+	struct watched_process known = {.tmp_fd = -1};
+
+	if (watch) {
+		pthread_mutex_lock(&watch->lock);
+		note_process(watch, pid); /* if it was there before, or its event did not come */
+		const struct watched_process *process = hash_table_find_item(&watch->processes, (uint64_t)pid);
+		if (process)
+			known = *process;
+		pthread_mutex_unlock(&watch->lock);
+	}
+	if (known.pid)
+		return known.tmp_fd < 0 ? -ENOENT : open_perf_map(&known);
+	/* Not seen while it lived: then it may only have been one of ours. */
+	AUTO_FD int tmp = open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	const struct watched_process ours = {.inner_pid = pid, .uid = geteuid(), .tmp_fd = tmp};
+	return tmp < 0 ? -errno : open_perf_map(&ours);
+}

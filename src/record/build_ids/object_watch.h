@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * object_watch: opens the files of objects as soon as they are mapped, while their processes live, and holds them open:
+ * those of containers, and files that are replaced or deleted, are not found under their path when the recording ends.
+ * It has a thread and small rings of its own (a dummy event for each CPU), so that draining knows nothing of it; what
+ * it misses is looked for at the end. Also notes which processes have code that was compiled at run time. Owned by the
+ * recording; thread-safe but for start and stop.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/span.h"
+#include "sysinfo/object_file.h"
+
+struct object_watch;
+struct target;
+
+/*
+ * The target is borrowed until object_watch_stop(). Where the kernel does not let us, it only knows what
+ * object_watch_note() says. 0 or -ENOMEM.
+ */
+int object_watch_start(const struct target *target, struct object_watch **ret);
+
+/* Maps that are there already: MMAP2 records among others, without sample_id. NULL is fine, as for the next. */
+void object_watch_note(struct object_watch *watch, struct span records);
+
+/* Looks once more, and ends the thread. What it holds stays. */
+void object_watch_stop(struct object_watch *watch);
+void object_watch_free(struct object_watch *watch);
+
+/* Of the file that was mapped: a descriptor that stays the watch's, valid until free; -1: it holds none. */
+int object_watch_find(struct object_watch *watch, const struct file_id *file);
+
+/* The same for one with that path and build-id, where a record only has these. */
+int object_watch_find_build(struct object_watch *watch, const char *path, const struct elf_id *build_id);
+
+/*
+ * Opens the perf-PID.map of a process, which may have ended; `pid` as we see it. -ENOENT: there is none, -EPERM: it is
+ * neither root's nor ours nor of the user whose process it is, else as object_file_open().
+ */
+int object_watch_open_perf_map(struct object_watch *watch, pid_t pid);
