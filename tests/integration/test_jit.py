@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 
 import pytest
 
@@ -137,3 +138,61 @@ def test_processes_of_two_recordings_with_one_number(millrace, recorded, tmp_pat
     assert names(millrace, once)[0][0] == 'jit_hot'
     millrace('merge', '-o', twice.data, recorded.data, recorded.data)
     assert 'jit_hot' not in names(millrace, twice)[0]
+
+
+def record_dump(recorder, programs, tmp_path, *options):
+    """Half of the time one function is at the address, then another one; what is known of the one of line 7."""
+    done = recorder('record', *options, '-e', 'cpu-clock', '-F', '1999', '-o', tmp_path / 'data', '--',
+                    programs / 'jit', '0.4', tmp_path, 'dump')
+    return Recorded(tmp_path / 'data', int(re.search(r'^(\d+) [0-9a-f]+$', done.out, re.M).group(1)))
+
+
+def shares(text):
+    return {name: float(part) for part, name in re.findall(r'([\d.]+)%.* (jit_\w+|second\.js:\d+|0x\w+)', text)}
+
+
+@pytest.mark.parametrize('recorder', ['millrace', 'perf'])
+def test_jitdump_is_read_with_its_times(request, millrace, perf, programs, tmp_path, need_root, recorder):
+    """As perf names it when it has written a file for each function."""
+    recorded = record_dump(request.getfixturevalue(recorder), programs, tmp_path, '-k', 'mono')
+    ours = shares(millrace('report', '-i', recorded.data, '-s', 'sym').out)
+    perf('inject', '--jit', '-i', recorded.data, '-o', tmp_path / 'injected', cwd=tmp_path)
+    theirs = shares(perf('report', '-i', tmp_path / 'injected', '-s', 'sym', '--stdio').out)
+    assert set(ours) == {'jit_first', 'jit_second'} and min(ours.values()) > 20
+    assert all(abs(ours[name] - theirs[name]) < 0.2 for name in ours), (ours, theirs)
+    lines = shares(millrace('report', '-i', recorded.data, '-s', 'srcline').out)
+    assert lines['second.js:7'] == ours['jit_second']
+    script = millrace('script', '-i', recorded.data, '-F', 'ip,sym').out
+    assert re.search('jit_first.*jit_second', script, re.S) and not re.search('jit_second.*jit_first', script, re.S)
+
+
+def test_jitdump_without_its_clock_names_nothing_that_moved(millrace, programs, tmp_path, need_root):
+    recorded = record_dump(millrace, programs, tmp_path)
+    found = shares(millrace('report', '-i', recorded.data, '-s', 'sym').out)
+    assert not {'jit_first', 'jit_second'} & set(found) and any(name.startswith('0x') for name in found)
+
+
+def test_jitdump_that_is_a_fifo_now(millrace, programs, tmp_path, need_root):
+    recorded = record_dump(millrace, programs, tmp_path, '-k', 'mono')
+    dump = tmp_path / f'jit-{recorded.pid}.dump'
+    dump.unlink()
+    os.mkfifo(dump)
+    assert not shares(millrace('report', '-i', recorded.data, '-s', 'sym', timeout=30).out).get('jit_first')
+
+
+NODE = '''
+function hotFib(n) { return n < 2 ? n : hotFib(n - 1) + hotFib(n - 2); }
+const until = Date.now() + 400;
+while (Date.now() < until)
+    hotFib(20);
+'''
+
+
+@pytest.mark.parametrize('option', ['--perf-prof', '--perf-basic-prof'])
+def test_functions_of_node(millrace, tmp_path, need_root, option):
+    if not shutil.which('node'):
+        pytest.skip('node is not installed')
+    (tmp_path / 'hot.js').write_text(NODE)
+    millrace('record', '-k', 'mono', '-e', 'cpu-clock', '-F', '1999', '-o', 'data', '--', 'node', option, 'hot.js',
+             cwd=tmp_path)
+    assert re.search(r'JS:[*^~]?hotFib .*hot\.js:2', millrace('report', '-i', tmp_path / 'data', '-s', 'sym').out)

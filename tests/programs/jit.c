@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * jit SECONDS [DIRECTORY]: code compiled at run time, in memory without a file. Runs a function of its own making for
- * so long (CPU time), and calls it "jit_hot" in DIRECTORY/perf-PID.map if there is a directory; PID as the process sees
- * itself. A line "PID ADDRESS" on stdout says where it is.
+ * jit SECONDS [DIRECTORY [dump]]: code compiled at run time, in memory without a file. Runs a function of its own
+ * making for so long (CPU time), and calls it "jit_hot" in DIRECTORY/perf-PID.map if there is a directory; PID as the
+ * process sees itself. With "dump" it writes DIRECTORY/jit-PID.dump instead: "jit_first" is at the address for half of
+ * the time, is moved away then, and "jit_second", of line 7 of second.js, is there. A line "PID ADDRESS" on stdout says
+ * where it is.
  */
 #include <inttypes.h>
 #include <stdint.h>
@@ -23,6 +25,95 @@ static const uint32_t code[] = {0x52a01300, 0x71000400, 0x54ffffe1, 0xd65f03c0};
 #error "no code for this architecture"
 #endif
 
+static void put(FILE *dump, const void *bytes, size_t len)
+{
+	if (fwrite(bytes, 1, len, dump) != len) {
+		perror("jitdump");
+		exit(1);
+	}
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* A record of the type with these words and what is behind them. */
+static void put_record(FILE *dump, uint32_t type, const void *words, size_t len, const void *more, size_t more_len)
+{
+	const struct {
+		uint32_t type, bytes;
+		uint64_t time_ns;
+	} header = {type, (uint32_t)(sizeof(header) + len + more_len), now_ns()};
+
+	put(dump, &header, sizeof(header));
+	put(dump, words, len);
+	put(dump, more, more_len);
+	fflush(dump);
+}
+
+static void put_load(FILE *dump, uint64_t address, uint64_t number, const char *name)
+{
+	uint32_t tasks[2] = {(uint32_t)getpid(), (uint32_t)getpid()};
+	uint64_t words[5] = {0, address, address, sizeof(code), number};
+	char more[64 + sizeof(code)];
+	size_t len = strlen(name) + 1;
+
+	memcpy(words, tasks, sizeof(tasks));
+	memcpy(more, name, len);
+	memcpy(more + len, code, sizeof(code));
+	put_record(dump, 0, words, sizeof(words), more, len + sizeof(code));
+}
+
+static void put_move(FILE *dump, uint64_t from, uint64_t to, uint64_t number)
+{
+	uint32_t tasks[2] = {(uint32_t)getpid(), (uint32_t)getpid()};
+	uint64_t words[6] = {0, to, from, to, sizeof(code), number};
+
+	memcpy(words, tasks, sizeof(tasks));
+	put_record(dump, 1, words, sizeof(words), "", 0);
+}
+
+static void put_line(FILE *dump, uint64_t address, uint32_t line, const char *path)
+{
+	const uint64_t words[] = {address, 1, address, line};
+
+	put_record(dump, 2, words, sizeof(words), path, strlen(path) + 1);
+}
+
+/* Mapped as code, so that there is a record of it. */
+static FILE *open_dump(const char *directory)
+{
+	const struct {
+		uint32_t magic, version, bytes, machine, pad, pid;
+		uint64_t time_ns, flags;
+	} header = {0x4a695444, 1, sizeof(header), 62, 0, (uint32_t)getpid(), now_ns(), 0};
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/jit-%d.dump", directory, (int)getpid());
+	FILE *dump = fopen(path, "w+");
+	if (!dump) {
+		perror(path);
+		exit(1);
+	}
+	put(dump, &header, sizeof(header));
+	fflush(dump);
+	if (mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fileno(dump), 0) == MAP_FAILED) {
+		perror("mmap");
+		exit(1);
+	}
+	return dump;
+}
+
+static void run(void (*function)(void), double until)
+{
+	while ((double)clock() / CLOCKS_PER_SEC < until)
+		function();
+}
+
 int main(int argc, char **argv)
 {
 	double seconds = argc > 1 ? atof(argv[1]) : 1;
@@ -36,18 +127,26 @@ int main(int argc, char **argv)
 	}
 	memcpy(memory, code, sizeof(code));
 	__builtin___clear_cache(memory, (char *)memory + sizeof(code));
-	if (argc > 2) {
+	FILE *dump = argc > 3 ? open_dump(argv[2]) : NULL;
+	uint64_t address = (uintptr_t)memory;
+	if (dump) {
+		put_load(dump, address, 1, "jit_first");
+	} else if (argc > 2) {
 		snprintf(path, sizeof(path), "%s/perf-%d.map", argv[2], (int)getpid());
 		FILE *map = fopen(path, "w");
-		if (!map || fprintf(map, "%" PRIxPTR " %zx jit_hot\n", (uintptr_t)memory, sizeof(code)) < 0 ||
-		    fclose(map)) {
+		if (!map || fprintf(map, "%" PRIx64 " %zx jit_hot\n", address, sizeof(code)) < 0 || fclose(map)) {
 			perror(path);
 			return 1;
 		}
 	}
-	printf("%d %" PRIxPTR "\n", (int)getpid(), (uintptr_t)memory);
+	printf("%d %" PRIx64 "\n", (int)getpid(), address);
 	fflush(stdout);
-	while ((double)clock() / CLOCKS_PER_SEC < seconds)
-		((void (*)(void))memory)();
+	run((void (*)(void))memory, seconds / 2);
+	if (dump) {
+		put_move(dump, address, address + 4096, 1);
+		put_line(dump, address, 7, "second.js");
+		put_load(dump, address, 2, "jit_second");
+	}
+	run((void (*)(void))memory, seconds);
 	return 0;
 }

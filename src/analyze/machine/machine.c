@@ -8,10 +8,12 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
+#include <time.h>
 
 #include "analyze/machine/kernel.h"
 #include "analyze/machine/user_stacks.h"
 #include "analyze/symbols/debug_info.h"
+#include "analyze/symbols/jit_code.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/hash_table.h"
@@ -29,6 +31,8 @@ struct resolved {
 	const void *space; /* whose maps; NULL: the kernel's, or unknown */
 	uint8_t cpumode;
 	bool doubtful; /* the object cannot be named: its uses are counted */
+	bool timed;    /* holds from from_ns until before to_ns only */
+	int64_t from_ns, to_ns;
 	struct location location;
 };
 
@@ -38,6 +42,7 @@ struct lookup {
 	struct machine *machine; /* borrowed */
 	bool read_only;          /* the machine must not change */
 	bool needs_update;       /* something would have changed it */
+	int64_t time_ns;         /* of the sample; JIT_ANY_TIME: not known */
 	struct task *last;       /* found last, */
 	uint64_t last_epoch;     /* and when */
 	struct resolved resolved[1 << RESOLVED_BITS];
@@ -54,6 +59,8 @@ struct machine {
 	struct debug_info *debug_info;
 	struct hash_table cgroups; /* paths, by id */
 	struct pool cgroup_paths;
+	bool monotonic;        /* records have the clock of jitdumps */
+	bool timed;            /* some code has a jitdump */
 	uint64_t epoch;        /* another number after each change of what is mapped anywhere */
 	uint64_t common_epoch; /* likewise, and is not one task's alone */
 	struct lookup own;     /* of machine_task(), machine_resolve() … */
@@ -177,6 +184,22 @@ static int learn_build_ids(struct machine *machine, struct span records)
 	return 0;
 }
 
+static bool is_monotonic(const struct session *session)
+{
+	size_t nr = 0;
+	const struct event_desc *events = session ? session_events(session, &nr) : NULL;
+
+	for (size_t i = 0; i < nr; i++)
+		if (!events[i].attr.use_clockid || events[i].attr.clockid != CLOCK_MONOTONIC)
+			return false;
+	return nr > 0;
+}
+
+bool machine_is_timed(const struct machine *machine)
+{
+	return machine->timed;
+}
+
 int machine_new(const struct symbol_options *options, struct session *session, struct machine **ret)
 {
 	struct machine *machine = calloc(1, sizeof(*machine));
@@ -189,6 +212,8 @@ int machine_new(const struct symbol_options *options, struct session *session, s
 	machine->session = session;
 	machine->epoch = 1;
 	machine->own.machine = machine;
+	machine->own.time_ns = JIT_ANY_TIME;
+	machine->monotonic = is_monotonic(session);
 	machine->dsos.bundle = machine->bundle = find_bundle(session);
 	machine->dsos.no_demangle = machine->options.no_demangle;
 	machine->dsos.no_demangle_kernel = !machine->options.demangle_kernel;
@@ -244,6 +269,26 @@ static bool is_without_object(const char *name)
 	return starts_with(name, "[stack") || starts_with(name, "/SYSV") || strcmp(name, "[heap]") == 0;
 }
 
+/* Code of a process without a file. NULL: out of memory. */
+static struct dso *perf_map_of(struct machine *machine, const struct task *task)
+{
+	char name[48];
+
+	snprintf(name, sizeof(name), "/tmp/perf-%d.map", (int)task->pid);
+	return dso_find(&machine->dsos, name, NULL, DSO_PERFMAP);
+}
+
+static int learn_jitdump(struct machine *machine, const struct task *task, const struct task_event *event)
+{
+	struct dso *dso = perf_map_of(machine, task);
+
+	if (!dso)
+		return -ENOMEM;
+	dso_learn_jitdump(dso, event->name.ptr, &event->id, symfs_of(machine));
+	machine->timed |= dso->jit != NULL;
+	return 0;
+}
+
 static int user_map(struct machine *machine, const struct task_event *event, uint64_t time_ns)
 {
 	struct task *task = machine_task(machine, event->pid, event->tid);
@@ -257,15 +302,13 @@ static int user_map(struct machine *machine, const struct task_event *event, uin
 		.identity = task_event_is_anonymous(event) || is_without_object(name),
 	};
 	struct dso *dso;
-	char perfmap[48];
 
 	if (!task)
 		return -ENOMEM;
 	if (__builtin_add_overflow(event->start, event->len, &map.end))
 		map.end = UINT64_MAX;
 	if (map.identity && map.rights & MAP_MAY_EXECUTE) {
-		snprintf(perfmap, sizeof(perfmap), "/tmp/perf-%d.map", (int)task->pid);
-		dso = dso_find(&machine->dsos, perfmap, NULL, DSO_PERFMAP);
+		dso = perf_map_of(machine, task);
 	} else if (map.identity) {
 		dso = dso_find(&machine->dsos, name, NULL, DSO_NOTHING);
 	} else if (strcmp(name, "[vdso]") == 0) {
@@ -273,7 +316,7 @@ static int user_map(struct machine *machine, const struct task_event *event, uin
 	} else {
 		dso = dso_find(&machine->dsos, name, &event->id, DSO_FILE);
 	}
-	if (!dso)
+	if (!dso || (jit_code_is_dump(name) && learn_jitdump(machine, task, event)))
 		return -ENOMEM;
 	map.object = dso;
 	dso_note_mapped(dso, time_ns);
@@ -407,8 +450,10 @@ struct lookup *lookup_new(struct machine *machine)
 {
 	struct lookup *lookup = calloc(1, sizeof(*lookup));
 
-	if (lookup)
+	if (lookup) {
 		lookup->machine = machine;
+		lookup->time_ns = JIT_ANY_TIME;
+	}
 	return lookup;
 }
 
@@ -436,6 +481,13 @@ void lookup_set_read_only(struct lookup *lookup, bool read_only)
 bool lookup_needs_update(const struct lookup *lookup)
 {
 	return lookup->needs_update;
+}
+
+void lookup_set_time(struct lookup *lookup, const struct sample *sample)
+{
+	bool known = lookup->machine->monotonic && sample->present & PERF_SAMPLE_TIME && sample->time < INT64_MAX;
+
+	lookup->time_ns = known ? (int64_t)sample->time : JIT_ANY_TIME;
 }
 
 uint64_t lookup_epoch(const struct lookup *lookup)
@@ -485,6 +537,15 @@ static bool find_map(struct lookup *lookup, struct task *task, struct location *
 	return !lookup->read_only;
 }
 
+/* What the code at an address is changes without a record. */
+static void find_jit_symbol(const struct lookup *lookup, struct resolved *resolved)
+{
+	struct location *at = &resolved->location;
+
+	resolved->timed = true;
+	at->symbol = jit_code_find(at->dso->jit, at->address, lookup->time_ns, &resolved->from_ns, &resolved->to_ns);
+}
+
 static bool find_symbol(const struct lookup *lookup, struct location *at)
 {
 	if (lookup->read_only)
@@ -499,10 +560,12 @@ static char level_of(uint8_t cpumode)
 }
 
 /* false: an update is needed. */
-static bool resolve(struct lookup *lookup, struct task *task, uint8_t cpumode, uint64_t ip, struct location *ret)
+static bool resolve(struct lookup *lookup, struct task *task, uint8_t cpumode, uint64_t ip, struct resolved *resolved)
 {
+	struct location *ret = &resolved->location;
 	const struct map *map;
 
+	resolved->timed = false;
 	*ret = (struct location){.ip = ip, .address = ip, .level = level_of(cpumode)};
 	if (!find_map(lookup, task, ret, &map))
 		return false;
@@ -510,6 +573,10 @@ static bool resolve(struct lookup *lookup, struct task *task, uint8_t cpumode, u
 		return true;
 	ret->dso = map->object;
 	ret->address = map_address(map, ip);
+	if (ret->dso->jit) {
+		find_jit_symbol(lookup, resolved);
+		return true;
+	}
 	return find_symbol(lookup, ret);
 }
 
@@ -522,8 +589,9 @@ void lookup_resolve(struct lookup *lookup, struct task *task, uint8_t cpumode, u
 	struct resolved *resolved = &lookup->resolved[key >> (64 - RESOLVED_BITS)];
 
 	if (resolved->epoch != machine->epoch || resolved->space != space || resolved->cpumode != cpumode ||
-	    resolved->location.ip != ip) {
-		bool found = resolve(lookup, task, cpumode, ip, &resolved->location);
+	    resolved->location.ip != ip ||
+	    (resolved->timed && (lookup->time_ns < resolved->from_ns || lookup->time_ns >= resolved->to_ns))) {
+		bool found = resolve(lookup, task, cpumode, ip, resolved);
 		lookup->needs_update |= !found;
 		resolved->space = space;
 		resolved->cpumode = cpumode;
@@ -622,7 +690,7 @@ static unsigned add_recorded(struct lookup *lookup, struct task *task, const str
 static unsigned add_frame(struct machine *machine, const struct location *frame, struct location *ret, unsigned max)
 {
 	const struct symbol *functions[MAX_INLINES];
-	unsigned nr = frame->symbol && !machine->options.no_inline
+	unsigned nr = frame->symbol && !frame->dso->jit && !machine->options.no_inline
 			      ? debug_info_inlined(machine->debug_info, frame->dso, frame->symbol, frame->address,
 						   functions, max < MAX_INLINES ? max : MAX_INLINES)
 			      : 0;
@@ -668,6 +736,8 @@ unsigned lookup_callchain(struct lookup *lookup, struct task *task, const struct
 			  struct location *ret, unsigned max)
 {
 	const struct sample *sample = &record->sample;
+
+	lookup_set_time(lookup, sample);
 	unsigned nr = add_recorded(lookup, task, sample, ret, max);
 
 	if (sample->user_stack.len && nr < max)

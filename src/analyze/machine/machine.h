@@ -107,6 +107,14 @@ struct lookup *machine_lookup(struct machine *machine);
 void lookup_set_read_only(struct lookup *lookup, bool read_only);
 bool lookup_needs_update(const struct lookup *lookup);
 
+/*
+ * The time of the sample that is asked about next: some code is not the same all the time, without a record that says
+ * so (jitdumps). lookup_callchain() sets it, too.
+ */
+struct sample;
+void lookup_set_time(struct lookup *lookup, const struct sample *sample);
+bool machine_is_timed(const struct machine *machine); /* there is such code */
+
 /* Another number after a change of the machine that may alter earlier results. */
 uint64_t lookup_epoch(const struct lookup *lookup);
 

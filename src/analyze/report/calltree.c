@@ -73,7 +73,7 @@ static int compare_frames(const struct calltree *tree, uint32_t left, uint32_t r
 	if (tree->key == CALLTREE_ADDRESS || !a->symbol || !b->symbol)
 		return compare_in_dso(a, a->ip, b, b->ip);
 	/* Functions that were inlined into one have all its range. */
-	if (a->symbol->inlined || b->symbol->inlined)
+	if (a->symbol->inlined || b->symbol->inlined || a->symbol->by_name || b->symbol->by_name)
 		return strcmp(a->symbol->name, b->symbol->name);
 	return compare_in_dso(a, a->symbol->start, b, b->symbol->start);
 }

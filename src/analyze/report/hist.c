@@ -105,6 +105,8 @@ static int compare_symbol(const struct hist_place *a, const struct hist_place *b
 {
 	if (a->symbol == b->symbol)
 		return 0;
+	if (a->symbol->by_name || b->symbol->by_name)
+		return strcmp(a->symbol->name, b->symbol->name);
 	if (a->symbol->inlined || b->symbol->inlined) {
 		int names = strcmp(a->symbol->name, b->symbol->name);
 		if (names || (a->symbol->start <= b->symbol->end && b->symbol->start <= a->symbol->end))
@@ -190,6 +192,13 @@ static uint64_t comm_hash(struct hist *hist, const struct comm *comm)
 	return hist->last_comm_hash;
 }
 
+static uint64_t symbol_key(const struct hist_place *place)
+{
+	if (!place->symbol)
+		return place->address;
+	return place->symbol->by_name ? hash_text(place->symbol->name) : place->symbol->start;
+}
+
 /* Of the keys that are cheap to hash; equal places have equal hashes. */
 static uint64_t place_hash(struct hist *hist, const struct hist_place *place)
 {
@@ -198,7 +207,7 @@ static uint64_t place_hash(struct hist *hist, const struct hist_place *place)
 	for (unsigned i = 0; i < hist->options.nr_keys; i++) {
 		switch (hist->options.keys[i]) {
 		case HIST_COMM: hash = hash_mix(hash, comm_hash(hist, place->comm)); break;
-		case HIST_SYM: hash = hash_mix(hash, place->symbol ? place->symbol->start : place->address); break;
+		case HIST_SYM: hash = hash_mix(hash, symbol_key(place)); break;
 		case HIST_TID: hash = hash_mix(hash, place->tid); break;
 		case HIST_CPU: hash = hash_mix(hash, (uint64_t)(int64_t)place->cpu); break;
 		case HIST_DSO: hash = hash_mix(hash, place->dso ? strlen(dso_short_name(place->dso)) : 0); break;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "analyze/symbols/elf.h"
+#include "analyze/symbols/jit_code.h"
 #include "analyze/symbols/symbol_text.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -36,8 +37,10 @@ const char *dso_short_name(const struct dso *dso)
 void dso_table_fini(struct dso_table *table)
 {
 	for (size_t i = 0; i < table->dsos.nr_slots; i++)
-		for (struct dso *dso = table->dsos.slots[i].item; dso; dso = dso->next)
+		for (struct dso *dso = table->dsos.slots[i].item; dso; dso = dso->next) {
 			symbols_fini(&dso->symbols);
+			jit_code_free(dso->jit);
+		}
 	hash_table_fini(&table->dsos);
 	hash_table_fini(&table->path_build_ids);
 	pool_fini(&table->pool);
@@ -482,6 +485,17 @@ static void load_perf_map(struct dso *dso)
 		if (symbols_add(&dso->symbols, line.start, line.size, SYMBOL_GLOBAL, line.name, line.name_len))
 			break;
 	symbols_fixup(&dso->symbols, SYMBOLS_KEEP_ALIASES);
+}
+
+void dso_learn_jitdump(struct dso *dso, const char *path, const struct object_id *id, const char *symfs)
+{
+	const struct object_mapping mapped = {.file = id->file};
+	AUTO_FREE char *below = plain_path(symfs, "", path, "");
+	bool ours = !symfs[0] && dso->table->of_this_machine && dso->table->of_this_boot;
+	AUTO_FD int fd = below ? object_file_open(below, ours ? &mapped : NULL) : -1;
+
+	if (dso->jit || fd < 0 || jit_code_read(fd, &dso->jit))
+		return;
 }
 
 /* The file under the name of an object, as it is now. fd -1: there is none. */

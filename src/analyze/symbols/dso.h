@@ -25,6 +25,7 @@ struct symbol_options {
 	bool ignore_vmlinux;  /* --ignore-vmlinux: the kernel's symbols come from kallsyms */
 };
 
+struct jit_code;
 struct map;
 struct session;
 
@@ -62,6 +63,7 @@ struct dso {
 	uint32_t age; /* number in its table, from 1 */
 	const struct dso_table *table;
 	bool loaded;
+	struct jit_code *jit; /* of DSO_PERFMAP: what a jitdump says, rather than the map; owned. NULL: there is none */
 	struct dso_doubt doubt;
 	struct symbols symbols;
 };
@@ -105,6 +107,9 @@ void dso_note_mapped(struct dso *dso, uint64_t time_ns);
 
 /* A build-id of a path, from the recording; before an object of that name is loaded. 0 or -ENOMEM. */
 int dso_learn_build_id(struct dso_table *table, const char *path, const struct elf_id *build_id);
+
+/* The process of a DSO_PERFMAP has mapped a jitdump: what it says is read now, if it is the same file. */
+void dso_learn_jitdump(struct dso *dso, const char *path, const struct object_id *id, const char *symfs);
 
 /*
  * Reads the symbols of a dso, but for those of the kernel and its modules, once. What cannot be read is left out, and

@@ -17,6 +17,7 @@
 struct symbol {
 	uint64_t start, end; /* addresses inside the object, end exclusive */
 	const char *name;    /* demangled */
+	bool by_name;        /* told from others by its name alone: its code moves, and other code comes to its place */
 	bool inlined;        /* a function that the compiler inlined into this one: its name, the range of the whole */
 };
 

@@ -377,7 +377,7 @@ static struct sum sample_sum(const struct samples *samples, const struct session
 /* Samples of a dwarf recording have stacks of their own; times and fields are each sample's own, too. */
 static bool can_be_cached(const struct samples *samples, const struct sample *sample)
 {
-	if (samples->not_cacheable)
+	if (samples->not_cacheable || machine_is_timed(samples->machine))
 		return false;
 	return !samples->chains || !sample->user_stack.len;
 }
@@ -400,6 +400,7 @@ static int find_cell(struct samples *samples, struct event_samples *event, struc
 	struct location at;
 	uint32_t chain = 0;
 
+	lookup_set_time(machine_lookup(samples->machine), sample);
 	machine_resolve(samples->machine, task, sample->cpumode, sample->ip, &at);
 	if (samples->options.hide_unresolved && !at.symbol) {
 		*ret = CELL_LEFT_OUT;

@@ -473,6 +473,7 @@ static int print_place(FILE *to, struct machine *machine, const struct session_r
 
 	if (!task)
 		return -ENOMEM;
+	lookup_set_time(machine_lookup(machine), sample);
 	machine_resolve(machine, task, sample->cpumode, sample->ip, &location);
 	AUTO_ESCAPED comm = escaped_text(task->comm->text);
 	AUTO_ESCAPED dso = escaped_text(location.dso ? dso_long_name(location.dso) : "<not found>");

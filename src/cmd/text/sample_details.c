@@ -8,6 +8,7 @@
 #include "analyze/machine/machine.h"
 #include "analyze/report/tracepoint.h"
 #include "analyze/symbols/debug_info.h"
+#include "analyze/symbols/jit_code.h"
 #include "base/buf.h"
 #include "perfdata/feature.h"
 #include "read/session.h"
@@ -19,11 +20,18 @@ static const char *shown_path(const char *path, unsigned flags)
 	return slash && !(flags & SOURCE_FULL_PATH) ? slash + 1 : path;
 }
 
+static bool find_line(struct debug_info *info, const struct location *at, struct source_line *ret)
+{
+	if (at->dso && at->dso->jit)
+		return at->symbol && jit_code_line(at->dso->jit, at->symbol, at->address, ret);
+	return at->dso && debug_info_line(info, at->dso, at->address, ret);
+}
+
 bool source_text_line(struct debug_info *info, const struct location *at, unsigned flags, struct buf *out)
 {
 	struct source_line found;
 
-	if (at->dso && debug_info_line(info, at->dso, at->address, &found)) {
+	if (find_line(info, at, &found)) {
 		buf_printf(out, "%s:%u", shown_path(found.path, flags), found.line);
 		return true;
 	}
@@ -40,7 +48,7 @@ void source_text_file(struct debug_info *info, const struct location *at, unsign
 {
 	struct source_line found;
 
-	if (at->dso && debug_info_line(info, at->dso, at->address, &found))
+	if (find_line(info, at, &found))
 		buf_put_text(out, shown_path(found.path, flags));
 }
 

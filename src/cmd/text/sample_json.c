@@ -68,6 +68,7 @@ static void put_ip(struct json_writer *json, struct sample_line *line)
 	const struct sample *sample = &line->record->sample;
 	struct location location;
 
+	lookup_set_time(line->of->lookup, sample);
 	lookup_resolve(line->of->lookup, line->task, sample->cpumode, sample->ip, &location);
 	json_address(json, "ip", sample->ip);
 	put_place(json, line, &location);

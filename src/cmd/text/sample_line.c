@@ -356,6 +356,7 @@ static int print_ip(struct sample_line *line, struct diag *reterr)
 		print_chain(line);
 		return 0;
 	}
+	lookup_set_time(line->of->lookup, sample);
 	lookup_resolve(line->of->lookup, line->task, sample->cpumode, sample->ip, &location);
 	output_char(line->of->out, ' ');
 	print_location(line, &location, sample->ip);

@@ -464,6 +464,7 @@ static bool is_shown(struct sample_text *text, const struct sample *sample, stru
 
 	if (!asks_for_places(filter))
 		return true;
+	lookup_set_time(text->context.lookup, sample);
 	lookup_resolve(text->context.lookup, task, sample->cpumode, sample->ip, &at);
 	const struct sample_subject subject = {
 		.comm = task->comm->text,
