@@ -183,6 +183,20 @@ def test_kept_once_in_a_directory_of_choice(record_what_goes, builds, tmp_path):
     assert [path for path in cache.rglob('*') if path.name.startswith('.elf')] == []
 
 
+def test_names_of_what_debuginfod_has_downloaded(millrace, builds, tmp_path):
+    """Stripped, and its debug file only where debuginfod-find(1) keeps it."""
+    data = record(millrace, builds, tmp_path, 'cp $B/v1 $A; strip $A; ./$A')
+    share, _ = report(millrace, data)
+    assert share['hot_v1_a'] == 0 < share['address']
+    text = subprocess.run(['readelf', '-n', builds / 'v1'], stdout=subprocess.PIPE, text=True, check=True).stdout
+    place = tmp_path / 'debuginfod' / re.search('Build ID: ([0-9a-f]+)', text).group(1)
+    place.mkdir(parents=True)
+    subprocess.run(['objcopy', '--only-keep-debug', builds / 'v1', place / 'debuginfo'], check=True)
+    found = millrace('report', '-i', data, '-s', 'dso,sym',
+                     env={**os.environ, 'DEBUGINFOD_CACHE_PATH': str(place.parent)})
+    assert 'hot_v1_a' in found.out
+
+
 DWZ = SOURCE.replace('__attribute__((noinline)) void NAME(void)', """
 static inline __attribute__((always_inline)) void inlined(void) { for (int i = 0; i < 1000; i++) n += i; }
 __attribute__((noinline)) void NAME(void)""").replace('NAME();', '{ NAME(); for (int i = 0; i < 100; i++) inlined(); }')

@@ -280,6 +280,26 @@ static char *cache_path(const struct elf_id *id, const char *symfs, const char *
 	return copy_path(directory, id, leaf);
 }
 
+/* What debuginfod-find(1), gdb and others have downloaded; nothing is downloaded here. NULL: with symfs, too. */
+static char *debuginfod_path(const struct elf_id *id, const char *symfs, const char *leaf)
+{
+	const char *directory = getenv("DEBUGINFOD_CACHE_PATH"), *cache = getenv("XDG_CACHE_HOME");
+	const char *home = getenv("HOME");
+	char text[2 * ELF_ID_MAX_BYTES + 1], *path;
+	int len;
+
+	if (!id->len || symfs[0])
+		return NULL;
+	id_text(id, text);
+	if (directory)
+		len = asprintf(&path, "%s/%s/%s", directory, text, leaf);
+	else if (cache)
+		len = asprintf(&path, "%s/debuginfod_client/%s/%s", cache, text, leaf);
+	else
+		len = home ? asprintf(&path, "%s/.cache/debuginfod_client/%s/%s", home, text, leaf) : -1;
+	return len < 0 ? NULL : path;
+}
+
 static char *build_id_debug_path(const struct elf_id *id, const char *symfs)
 {
 	char text[2 * ELF_ID_MAX_BYTES + 1], *path;
@@ -340,6 +360,8 @@ enum file_place {
 	PLACE_LIB_DEBUG_SUFFIX,
 	PLACE_LIB_DEBUG,
 	PLACE_BUILD_ID,
+	PLACE_DEBUGINFOD_DEBUG,
+	PLACE_DEBUGINFOD,
 	PLACE_ITSELF,
 	PLACE_LAST = PLACE_ITSELF,
 };
@@ -358,6 +380,8 @@ static char *place_path(const struct dso *dso, const char *symfs, enum file_plac
 	case PLACE_LIB_DEBUG_SUFFIX: return vdso ? NULL : plain_path(symfs, "/usr/lib/debug", dso->name, ".debug");
 	case PLACE_LIB_DEBUG: return vdso ? NULL : plain_path(symfs, "/usr/lib/debug", dso->name, "");
 	case PLACE_BUILD_ID: return build_id_debug_path(&dso->build_id, symfs);
+	case PLACE_DEBUGINFOD_DEBUG: return debuginfod_path(&dso->build_id, symfs, "debuginfo");
+	case PLACE_DEBUGINFOD: return debuginfod_path(&dso->build_id, symfs, "executable");
 	case PLACE_ITSELF: return vdso ? NULL : plain_path(symfs, "", dso->name, "");
 	}
 	return NULL;
@@ -656,8 +680,9 @@ static int source_take_fd(struct elf_source *source)
 
 int dso_open(const struct dso *dso, const char *symfs, enum dso_part part)
 {
-	static const enum file_place runtime[] = {PLACE_BUNDLE, PLACE_ITSELF, PLACE_CACHE};
-	static const enum file_place debug[] = {PLACE_BUNDLE_DEBUG, PLACE_DEBUGLINK, PLACE_CACHE_DEBUG, PLACE_BUILD_ID};
+	static const enum file_place runtime[] = {PLACE_BUNDLE, PLACE_ITSELF, PLACE_CACHE, PLACE_DEBUGINFOD};
+	static const enum file_place debug[] = {PLACE_BUNDLE_DEBUG, PLACE_DEBUGLINK, PLACE_CACHE_DEBUG, PLACE_BUILD_ID,
+						PLACE_DEBUGINFOD_DEBUG};
 	const enum file_place *places = part == DSO_RUNTIME ? runtime : debug;
 	size_t nr = part == DSO_RUNTIME ? sizeof(runtime) / sizeof(runtime[0]) : sizeof(debug) / sizeof(debug[0]);
 	struct elf_source source;

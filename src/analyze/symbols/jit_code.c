@@ -361,7 +361,8 @@ const struct symbol *jit_code_find(const struct jit_code *code, uint64_t address
 	return &found->symbol;
 }
 
-bool jit_code_line(const struct jit_code *code, const struct symbol *symbol, uint64_t address, struct source_line *ret)
+const char *jit_code_line(const struct jit_code *code, const struct symbol *symbol, uint64_t address,
+			  unsigned *ret_line)
 {
 	const struct jit_entry *entry = (const struct jit_entry *)symbol;
 	const struct jit_line *found = NULL;
@@ -373,7 +374,7 @@ bool jit_code_line(const struct jit_code *code, const struct symbol *symbol, uin
 			found = line;
 	}
 	if (!found)
-		return false;
-	*ret = (struct source_line){.path = found->path, .line = found->line};
-	return true;
+		return NULL;
+	*ret_line = found->line;
+	return found->path;
 }

@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "analyze/symbols/debug_info.h"
 #include "analyze/symbols/symbols.h"
 
 struct jit_code;
@@ -32,5 +31,6 @@ enum { JIT_ANY_TIME = -1 };
 const struct symbol *jit_code_find(const struct jit_code *code, uint64_t address, int64_t time_ns, int64_t *ret_from,
 				   int64_t *ret_to);
 
-/* `symbol` is one of jit_code_find(). */
-bool jit_code_line(const struct jit_code *code, const struct symbol *symbol, uint64_t address, struct source_line *ret);
+/* `symbol` is one of jit_code_find(). The path of the source lives as long as the code. NULL: not known. */
+const char *jit_code_line(const struct jit_code *code, const struct symbol *symbol, uint64_t address,
+			  unsigned *ret_line);
