@@ -120,6 +120,13 @@ def test_map_of_the_user_whose_process_it_is(millrace, programs, tmp_path, need_
     assert ('jit_hot' in done.names) == (owner == '65534') == ('belongs to another user' not in done.err), done
 
 
+def test_map_is_read_when_its_process_ends(millrace, programs, tmp_path, need_root):
+    """Later, but before the recording ends, the name is another process's."""
+    done = record_all(millrace, tmp_path, f'''{programs}/jit 0.3 /tmp >said; read pid address <said; sleep 2
+                                              echo "$address 10 of_another_process" >/tmp/perf-$pid.map''')
+    assert 'jit_hot' in done.names and 'of_another_process' not in done.names
+
+
 def test_map_that_is_missing_is_not_looked_for_again(millrace, programs, tmp_path, need_root):
     done = record_all(millrace, tmp_path, f'{programs}/jit 0.3')
     pid, address = re.search(r'^(\d+) ([0-9a-f]+)$', done.out, re.M).groups()

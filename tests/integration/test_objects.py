@@ -183,6 +183,16 @@ def test_kept_once_in_a_directory_of_choice(record_what_goes, builds, tmp_path):
     assert [path for path in cache.rglob('*') if path.name.startswith('.elf')] == []
 
 
+@pytest.mark.parametrize('what', ['namespace', 'deleted'])
+def test_bundle_has_what_goes(millrace, record_what_goes, tmp_path, what):
+    """Elsewhere there is no ~/.debug."""
+    home = {'HOME': str(tmp_path / 'home')}
+    record_what_goes(what, '-a', '--bundle', **home)
+    assert not (tmp_path / 'home').exists()
+    out = millrace('report', '-i', tmp_path / 'data', '-s', 'dso,sym', '--dsos', APP, env={**os.environ, **home}).out
+    assert 'hot_v1_a' in out and not re.search(r'\[\.\] 0x', out), out
+
+
 def test_names_of_what_debuginfod_has_downloaded(millrace, builds, tmp_path):
     """Stripped, and its debug file only where debuginfod-find(1) keeps it."""
     data = record(millrace, builds, tmp_path, 'cp $B/v1 $A; strip $A; ./$A')

@@ -230,8 +230,7 @@ static int put_perf_map(uint32_t pid, struct span text, struct zstd_packer *pack
 static int keep_perf_map(uint32_t pid, struct zstd_packer *packer, struct collected *collected)
 {
 	AUTO_BUF struct buf text = {0};
-	AUTO_FD int fd = object_watch_open_perf_map(collected->watch, (pid_t)pid);
-	int err = fd < 0 ? fd : fd_slurp_rest(fd, PERF_MAP_MAX_BYTES, &text);
+	int err = object_watch_read_perf_map(collected->watch, (pid_t)pid, &text);
 
 	if (!err)
 		err = put_perf_map(pid, buf_span(&text), packer, collected->perf_maps);
@@ -239,9 +238,10 @@ static int keep_perf_map(uint32_t pid, struct zstd_packer *packer, struct collec
 		return err;
 	if (err != -ENOENT)
 		log_note("the perf-%u.map of a process is not kept, and its code has no names: %s", pid,
-			 err == -EINVAL  ? "it is no regular file"
-			 : err == -EPERM ? "it belongs to another user"
-					 : strerror(-err));
+			 err == -EINVAL   ? "it is no regular file"
+			 : err == -EPERM  ? "it belongs to another user"
+			 : err == -ESTALE ? "two processes had its number"
+					  : strerror(-err));
 	perf_map_put(&(struct kept_perf_map){.pid = pid, .missing = 1}, collected->perf_maps);
 	return collected->perf_maps->failed ? -ENOMEM : 0;
 }

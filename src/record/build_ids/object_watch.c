@@ -6,6 +6,7 @@
 #include <linux/perf_event.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@
 #include "base/hash_table.h"
 #include "base/log.h"
 #include "base/pool.h"
+#include "perfdata/perf_maps.h"
 #include "record/setup/target.h"
 #include "stream/ring.h"
 #include "sysinfo/elf_note.h"
@@ -37,7 +39,8 @@ enum {
 	MAX_OPEN = 4096,
 	PART_OF_FDS = 4, /* of those that we may have */
 	MAX_ROOTS = 64,
-	MAX_PROCESSES = 1024, /* with code compiled at run time */
+	MAX_PROCESSES = 1024,     /* with code compiled at run time */
+	MAPS_MAX_BYTES = 1 << 30, /* of those that have ended */
 	STATUS_MAX_BYTES = 1 << 16,
 	REST_NS = 1000000, /* between two looks at the rings: mappings come in bursts */
 	HUNG_UP_MS = 100,
@@ -57,7 +60,13 @@ struct watched_object {
 struct watched_process {
 	pid_t pid, inner_pid; /* inner: as it sees itself */
 	uid_t uid;
-	int tmp_fd; /* its /tmp (O_PATH); -1: not reached */
+	int tmp_fd;  /* its /tmp (O_PATH); -1: not reached */
+	int pidfd;   /* -1: it has ended, or cannot be watched */
+	bool ended;  /* its map was read then: */
+	bool reused; /* another process has the number */
+	bool polled;
+	int map_err;    /* 0 or -errno */
+	struct buf map; /* the text */
 };
 
 /* The root of a mount namespace that is not ours. */
@@ -73,13 +82,15 @@ struct object_watch {
 	struct hash_table processes; /* by pid: struct watched_process */
 	struct watched_object *pending, **last_pending;
 	size_t nr_open, max_open, nr_not_opened;
+	uint64_t map_bytes; /* read of processes that have ended */
 	/* The thread's own from here on. */
 	struct watched_root roots[MAX_ROOTS];
 	size_t nr_roots;
-	struct ring *rings; /* heap, and so are the polls: one for each ring, then that of stop_fd */
+	struct ring *rings; /* heap, and so are the polls: one for each ring, stop_fd, exits */
 	struct pollfd *polls;
-	size_t nr_rings;
-	int stop_fd; /* eventfd */
+	size_t nr_rings, nr_polls;
+	struct watched_process *exits[MAX_PROCESSES]; /* whose pidfd is polled behind stop_fd */
+	int stop_fd;                                  /* eventfd */
 	bool running, abandoned;
 	pthread_t thread;
 };
@@ -147,6 +158,14 @@ static long status_number(const char *status, const char *word, bool last)
 	}
 }
 
+/* Its last records may come after its end. */
+static bool is_reused(const struct watched_process *process)
+{
+	bool reaped = syscall(SYS_pidfd_send_signal, process->pidfd, 0, NULL, 0) && errno == ESRCH;
+
+	return reaped && (kill(process->pid, 0) == 0 || errno == EPERM);
+}
+
 /* The lock is held, for two system calls or three: processes that compile are few. */
 static void note_process(struct object_watch *watch, pid_t pid)
 {
@@ -154,7 +173,12 @@ static void note_process(struct object_watch *watch, pid_t pid)
 	struct watched_process *process;
 	char path[64];
 
-	if (pid <= 0 || watch->processes.nr >= MAX_PROCESSES || hash_table_find_item(&watch->processes, (uint64_t)pid))
+	if (pid <= 0)
+		return;
+	process = hash_table_find_item(&watch->processes, (uint64_t)pid);
+	if (process)
+		process->reused |= process->ended && is_reused(process);
+	if (process || watch->processes.nr >= MAX_PROCESSES)
 		return;
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
 	if (fd_slurp(path, STATUS_MAX_BYTES, &status))
@@ -166,6 +190,7 @@ static void note_process(struct object_watch *watch, pid_t pid)
 		return;
 	*process = (struct watched_process){
 		.pid = pid, .inner_pid = inner > 0 ? (pid_t)inner : pid, .uid = (uid_t)uid, .tmp_fd = -1};
+	process->pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* closed by exec: pidfd_open(2) */
 	snprintf(path, sizeof(path), "/proc/%d/root/tmp", (int)pid);
 	process->tmp_fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
@@ -294,11 +319,71 @@ static void open_pending(struct object_watch *watch)
 	}
 }
 
+static int open_perf_map(const struct watched_process *process)
+{
+	struct stat status;
+	char path[64];
+
+	if (process->tmp_fd < 0)
+		return -ENOENT;
+	snprintf(path, sizeof(path), "perf-%d.map", (int)process->inner_pid);
+	AUTO_FD int fd = object_file_open_nofollow(process->tmp_fd, path);
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &status))
+		return -errno;
+	return status.st_uid && status.st_uid != geteuid() && status.st_uid != process->uid ? -EPERM : take_fd(&fd);
+}
+
+/* Its number, and the name of its map, may be another's from now on. */
+static void read_last_map(struct object_watch *watch, struct watched_process *process)
+{
+	AUTO_FD int fd = open_perf_map(process);
+	AUTO_BUF struct buf text = {0};
+	uint64_t room = MAPS_MAX_BYTES - watch->map_bytes;
+	int err = fd < 0 ? fd : fd_slurp_rest(fd, room < PERF_MAP_MAX_BYTES ? room : PERF_MAP_MAX_BYTES, &text);
+
+	pthread_mutex_lock(&watch->lock);
+	process->map_err = err;
+	process->ended = true;
+	if (!err) {
+		watch->map_bytes += text.len;
+		process->map = text;
+		text = (struct buf){0};
+	}
+	pthread_mutex_unlock(&watch->lock);
+}
+
+/* Those that have ended, and those that are new. */
+static void look_at_processes(struct object_watch *watch)
+{
+	size_t first = watch->nr_rings + 1;
+
+	for (size_t i = first; i < watch->nr_polls; i++) {
+		if (!watch->polls[i].revents)
+			continue;
+		read_last_map(watch, watch->exits[i - first]);
+		watch->polls[i] = (struct pollfd){.fd = -1};
+	}
+	pthread_mutex_lock(&watch->lock);
+	for (size_t i = 0; i < watch->processes.nr_slots; i++) {
+		struct watched_process *process = watch->processes.slots[i].item;
+		if (!process || process->polled || process->pidfd < 0)
+			continue;
+		process->polled = true;
+		watch->exits[watch->nr_polls - first] = process;
+		watch->polls[watch->nr_polls++] = (struct pollfd){.fd = process->pidfd, .events = POLLIN};
+	}
+	pthread_mutex_unlock(&watch->lock);
+}
+
 static void look(struct object_watch *watch)
 {
+	look_at_processes(watch); /* what is new has the number then */
 	for (size_t i = 0; i < watch->nr_rings; i++)
 		read_ring(watch, &watch->rings[i]);
 	open_pending(watch);
+	look_at_processes(watch);
 }
 
 static void *run(void *data)
@@ -310,7 +395,7 @@ static void *run(void *data)
 	while (!stop->revents) {
 		look(watch);
 		nanosleep(&(struct timespec){.tv_nsec = REST_NS}, NULL);
-		if (poll(watch->polls, watch->nr_rings + 1, timeout) < 0 && errno != EINTR)
+		if (poll(watch->polls, watch->nr_polls, timeout) < 0 && errno != EINTR)
 			break;
 		for (size_t i = 0; i < watch->nr_rings; i++) {
 			struct pollfd *poll = &watch->polls[i];
@@ -363,13 +448,14 @@ static int open_rings(struct object_watch *watch, const struct target *target)
 	size_t nr = nr_tasks * nr_cpus <= MAX_EVENTS ? nr_tasks * nr_cpus : 0;
 
 	watch->rings = calloc(nr + 1, sizeof(*watch->rings));
-	watch->polls = calloc(nr + 1, sizeof(*watch->polls));
+	watch->polls = calloc(nr + 1 + MAX_PROCESSES, sizeof(*watch->polls));
 	if (!watch->rings || !watch->polls)
 		return -ENOMEM;
 	for (size_t i = 0; nr && i < nr_tasks; i++)
 		for (int cpu = cpuset_next(&target->cpus, 0); cpu >= 0; cpu = cpuset_next(&target->cpus, cpu + 1))
 			open_ring(watch, all ? -1 : target->tids[i], cpu);
 	watch->polls[watch->nr_rings] = (struct pollfd){.fd = watch->stop_fd, .events = POLLIN};
+	watch->nr_polls = watch->nr_rings + 1;
 	return 0;
 }
 
@@ -425,9 +511,14 @@ static void close_objects(struct object_watch *watch)
 			close(object->fd);
 	}
 	for (size_t i = 0; i < watch->processes.nr_slots; i++) {
-		const struct watched_process *process = watch->processes.slots[i].item;
-		if (process && process->tmp_fd >= 0)
+		struct watched_process *process = watch->processes.slots[i].item;
+		if (!process)
+			continue;
+		if (process->tmp_fd >= 0)
 			close(process->tmp_fd);
+		if (process->pidfd >= 0)
+			close(process->pidfd);
+		buf_fini(&process->map);
 	}
 	for (size_t i = 0; i < watch->nr_roots; i++)
 		close(watch->roots[i].fd);
@@ -489,36 +580,29 @@ int object_watch_find_build(struct object_watch *watch, const char *path, const 
 	return fd;
 }
 
-static int open_perf_map(const struct watched_process *process)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "perf-%d.map", (int)process->inner_pid);
-	AUTO_FD int fd = object_file_open_nofollow(process->tmp_fd, path);
-	struct stat status;
-	if (fd < 0)
-		return fd;
-	if (fstat(fd, &status))
-		return -errno;
-	return status.st_uid && status.st_uid != geteuid() && status.st_uid != process->uid ? -EPERM : take_fd(&fd);
-}
-
-int object_watch_open_perf_map(struct object_watch *watch, pid_t pid)
+int object_watch_read_perf_map(struct object_watch *watch, pid_t pid, struct buf *ret)
 {
 	struct watched_process known = {.tmp_fd = -1};
 
 	if (watch) {
 		pthread_mutex_lock(&watch->lock);
-		note_process(watch, pid); /* if it was there before, or its event did not come */
-		const struct watched_process *process = hash_table_find_item(&watch->processes, (uint64_t)pid);
+		struct watched_process *process = hash_table_find_item(&watch->processes, (uint64_t)pid);
+		if (!process)
+			note_process(watch, pid); /* it was there before, or its event did not come */
+		process = hash_table_find_item(&watch->processes, (uint64_t)pid);
 		if (process)
 			known = *process;
+		if (process && process->ended && !process->map_err)
+			buf_put(ret, process->map.data, process->map.len);
 		pthread_mutex_unlock(&watch->lock);
 	}
-	if (known.pid)
-		return known.tmp_fd < 0 ? -ENOENT : open_perf_map(&known);
+	if (known.reused)
+		return -ESTALE;
+	if (known.ended)
+		return ret->failed ? -ENOMEM : known.map_err;
 	/* Not seen while it lived: then it may only have been one of ours. */
-	AUTO_FD int tmp = open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	AUTO_FD int tmp = known.pid ? -1 : open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	const struct watched_process ours = {.inner_pid = pid, .uid = geteuid(), .tmp_fd = tmp};
-	return tmp < 0 ? -errno : open_perf_map(&ours);
+	AUTO_FD int fd = open_perf_map(known.pid ? &known : &ours);
+	return fd < 0 ? fd : fd_slurp_rest(fd, PERF_MAP_MAX_BYTES, ret);
 }

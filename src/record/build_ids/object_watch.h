@@ -14,6 +14,7 @@
 #include "base/span.h"
 #include "sysinfo/object_file.h"
 
+struct buf;
 struct object_watch;
 struct target;
 
@@ -37,7 +38,8 @@ int object_watch_find(struct object_watch *watch, const struct file_id *file);
 int object_watch_find_build(struct object_watch *watch, const char *path, const struct elf_id *build_id);
 
 /*
- * Opens the perf-PID.map of a process, which may have ended; `pid` as we see it. -ENOENT: there is none, -EPERM: it is
- * neither root's nor ours nor of the user whose process it is, else as object_file_open().
+ * Appends the perf-PID.map of a process: as it was when the process ended, or as it is now; `pid` as we see it. 0;
+ * -ENOENT: there is none, -EPERM: it is neither root's nor ours nor of the user whose process it is, -ESTALE: two
+ * processes had the number; else as object_file_open() and fd_slurp_rest().
  */
-int object_watch_open_perf_map(struct object_watch *watch, pid_t pid);
+int object_watch_read_perf_map(struct object_watch *watch, pid_t pid, struct buf *ret);
