@@ -107,7 +107,7 @@ static struct found_object find_file(const struct map_history *history, size_t n
 static void keep_object(const struct build_id *id, int fd, struct collected *collected)
 {
 	const char *directory = collected->kept.directory;
-	AUTO_FD int cache = directory ? object_cache_open(directory) : -1;
+	AUTO_FD int cache = directory ? object_cache_open(directory) : -1; /* when the first object needs it */
 	struct cache_entry entry = {.dir_fd = cache, .name = id->path, .leaf = "elf"};
 	uint64_t bytes;
 
@@ -121,6 +121,8 @@ static void keep_object(const struct build_id *id, int fd, struct collected *col
 	collected->kept.nr_too_large += err == -EFBIG;
 	if (err && err != -EFBIG)
 		log_note("%s: cannot keep a copy in %s: %s", id->path, directory, strerror(-err));
+	if (cache < 0)
+		collected->kept.directory = NULL; /* said once */
 	if (err)
 		return;
 	collected->kept.nr++;

@@ -29,12 +29,27 @@ static const char *safe_name(const char *name)
 	return strstr(name, "..") || !name[0] || strlen(name) > PATH_MAX / 2 ? "[object]" : name;
 }
 
+/* 0 or -errno. */
+static int make_with_parents(const char *path)
+{
+	AUTO_FREE char *copy = strdup(path);
+
+	for (char *slash = copy ? strchr(copy + 1, '/') : NULL; slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		if (mkdir(copy, 0700) && errno != EEXIST)
+			return -errno;
+		*slash = '/';
+	}
+	return !copy ? -ENOMEM : mkdir(copy, 0700) && errno != EEXIST ? -errno : 0;
+}
+
 int object_cache_open(const char *path)
 {
 	struct stat status;
+	int err = make_with_parents(path);
 
-	if (mkdir(path, 0700) && errno != EEXIST)
-		return -errno;
+	if (err)
+		return err;
 	AUTO_FD int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &status))
 		return -errno;
