@@ -11,6 +11,7 @@ import time
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from conftest import child_of, stat_of, wait_until  # noqa: E402
 from law import check_law, loss_of  # noqa: E402
 from perfdata import LEDGER, STOCK_FEATURES, PerfData, sections_of  # noqa: E402
 
@@ -150,3 +151,48 @@ def test_a_gap_that_no_record_ends(recorder, millrace, spawn, need_root, need_tr
     of_first = sum(gap['to_ns'] - gap['from_ns'] for gap in gaps if gap['cpu'] == cpus[1])
     assert of_first > 900e6 and loss['lost_time_ns'] >= of_first and loss['covered_percent'] < 90, (err, loss['gaps'])
     assert int(re.search(r'larger rings, -m (\d+)M', err)[1]) >= 1
+
+
+GATE = 'import os, sys; open(sys.argv[1]).read(); os.execv(sys.argv[2], sys.argv[2:])'
+
+
+@pytest.fixture(name='gated')
+def fixture_gated(recorder, programs, tmp_path):
+    """gated(options, file, calls) -> (recorder, gate): its command makes twice so many calls when the gate is opened."""
+    def start(options, file, calls):
+        gate = tmp_path / 'gate'
+        os.mkfifo(gate)
+        process = recorder([*options, '-e', COUNTED, '-o', file, '--', sys.executable, '-c', GATE, gate,
+                            programs / 'syscalls', '-t', '2', '-n', str(calls)], stdout=subprocess.DEVNULL)
+        return process, gate
+    return start
+
+
+@pytest.mark.parametrize('options', [[], ['-z'], ['--threads'], ['--threads', '--single-file', '-z']], ids=' '.join)
+def test_a_recorder_that_is_stopped_counts_what_it_missed(gated, millrace, need_tracefs, tmp_path, options):
+    """All calls are made while it is stopped: most are lost, none is forgotten."""
+    file = tmp_path / 'p.data'
+    process, gate = gated(['-m', '64K', *options], file, 100000)
+    command = child_of(process)
+    process.send_signal(signal.SIGSTOP)
+    gate.write_text('')
+    wait_until(lambda: stat_of(command)[0] == 'Z', 'all calls are made')
+    process.send_signal(signal.SIGCONT)
+    process.communicate()
+    assert process.returncode == 0
+    check_law(millrace, file, 'getppid', 200000)
+    assert loss_of(millrace, file)['lost'] > 100000
+
+
+def test_recordings_come_and_go_beside(gated, millrace, need_tracefs, tmp_path):
+    """20 recordings of all CPUs, one after the other, beside one that counts."""
+    file = tmp_path / 'p.data'
+    process, gate = gated([], file, 500000)
+    gate.write_text('')
+    for _ in range(20):
+        millrace('record', '-a', '-B', '--synth=no', '-e', COUNTED, '-o', tmp_path / 'other',
+                 '--', 'true')
+        PerfData(tmp_path / 'other')
+    process.communicate()
+    assert process.returncode == 0
+    check_law(millrace, file, 'getppid', 1000000)
