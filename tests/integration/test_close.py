@@ -41,7 +41,7 @@ def test_a_recorder_ends_before_its_events_are_closed(recorder, millrace, tmp_pa
         assert process.wait() == -end
         assert 'anon_inode:[perf_event]' in fds_of(closer)
         if end == signal.SIGINT:
-            assert millrace('script', '-i', file).out
+            assert millrace('report', '--header-only', '-i', file).out
     finally:
         os.kill(closer, signal.SIGCONT)
     wait_until(lambda: has_ended(closer), 'the events are closed')
