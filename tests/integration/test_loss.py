@@ -158,7 +158,7 @@ GATE = 'import os, sys; open(sys.argv[1]).read(); os.execv(sys.argv[2], sys.argv
 
 @pytest.fixture(name='gated')
 def fixture_gated(recorder, programs, tmp_path):
-    """gated(options, file, calls) -> (recorder, gate): its command makes twice so many calls when the gate is opened."""
+    """gated(options, file, calls) -> (recorder, gate): it makes twice so many calls when the gate is opened."""
     def start(options, file, calls):
         gate = tmp_path / 'gate'
         os.mkfifo(gate)
