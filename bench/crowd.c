@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* crowd N M COMMAND…: runs COMMAND while N processes sleep, each with M maps more than it was born with. For
- * bench/start-up. */
+/*
+ * crowd N M COMMAND…: runs COMMAND while N processes sleep, each with M maps more than it was born with. For
+ * bench/start-up.
+ */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -155,8 +155,7 @@ static int measure_tables(void)
 	unwind_tables_stats(tables, &stats);
 	double rows = (double)(stats.nr_rows ? stats.nr_rows : 1);
 	printf("files=%lu tables=%lu rows=%lu rules=%lu bytes_per_row=%.2f rows_per_s=%.0f table_mb=%.1f "
-	       "resident_mb=%.1f "
-	       "peak_mb=%.1f\n",
+	       "resident_mb=%.1f peak_mb=%.1f\n",
 	       stats.nr_objects, stats.nr_tables, stats.nr_rows, stats.nr_rules, (double)stats.table_bytes / rows,
 	       rows / ((double)stats.build_ns / 1e9), (double)stats.table_bytes / 1e6, status_mb("VmRSS:") - before,
 	       status_mb("VmHWM:"));

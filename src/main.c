@@ -23,8 +23,10 @@ static int help(const char *name)
 	return 0;
 }
 
-/* `millrace --complete [COMMAND [--accepted]]`: for the shell completion and the tests that hold the man pages and
- * docs/perf-options.md to the tables. */
+/*
+ * `millrace --complete [COMMAND [--accepted]]`: for the shell completion and the tests that hold the man pages and
+ * docs/perf-options.md to the tables.
+ */
 static int complete(const char *name, const char *which)
 {
 	const struct command *command = name ? command_find(name) : NULL;

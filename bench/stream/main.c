@@ -208,8 +208,7 @@ static const struct option bench_table[] = {
 	 .flags = OPTION_NO_NEGATE,
 	 .group = "The storage",
 	 .help = "Where the records go; each run overwrites it. Default: a file in $TMPDIR or /tmp without a name; "
-		 "with "
-		 "--storage-rate, memory"},
+		 "with --storage-rate, memory"},
 	{.name = "storage-rate",
 	 .arg = "MB",
 	 .set = set_positive,
@@ -415,14 +414,11 @@ static const struct command command = {
 	.summary = "Measure how the writers keep up with a load",
 	.usage = "[OPTIONS]",
 	.description = "Threads fill rings in memory as the kernel fills those of events, and one reader drains them "
-		       "through an "
-		       "engine of millrace record into a file. Prints what was made, what was dropped, the part of the "
-		       "time that "
-		       "lies in gaps between samples with a loss (of any ring, and of one ring on average), how long "
-		       "rings waited "
-		       "for their visit after they were half full, and the cost in CPU time. No kernel event and no "
-		       "privilege is "
-		       "needed, except for --storage-rate.\n\n"
+		       "through an engine of millrace record into a file. Prints what was made, what was dropped, the "
+		       "part of the time that lies in gaps between samples with a loss (of any ring, and of one ring "
+		       "on average), how long rings waited for their visit after they were half full, and the cost in "
+		       "CPU time. No kernel event and no privilege is needed, except for --storage-rate.\n"
+		       "\n"
 		       "Examples:\n"
 		       "  build/bench/stream --load 300 --burst 100/300\n"
 		       "  build/bench/stream --writer serial --writer aio,blocks=8 --storage-rate 100",

@@ -68,8 +68,10 @@ bool escape_is_printable(const char *character, size_t len)
 	return is_printable(escape_code_point(character, len));
 }
 
-/* What stands for the first character, or the first byte that is none. Returns its bytes; *ret_len: how many are
- * written. */
+/*
+ * What stands for the first character, or the first byte that is none. Returns its bytes; *ret_len: how many are
+ * written.
+ */
 static size_t escape_one(const char *bytes, size_t len, char piece[PIECE_BYTES], size_t *ret_len)
 {
 	size_t taken = escape_utf8_bytes(bytes, len);

@@ -16,8 +16,10 @@ enum log_level {
 void log_set_level(int level);
 int log_level(void);
 
-/* Each prints one line "millrace: …" (the newline is added), escaped (base/escape.h): names in it were chosen by
- * others. */
+/*
+ * Each prints one line "millrace: …" (the newline is added), escaped (base/escape.h): names in it were chosen by
+ * others.
+ */
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));   /* always */
 void log_note(const char *format, ...) __attribute__((format(printf, 1, 2)));    /* unless -q */
 void log_verbose(const char *format, ...) __attribute__((format(printf, 1, 2))); /* with -v */

@@ -10,8 +10,10 @@
 
 struct thread_pool;
 
-/* Task number `task` of a job. `worker`: which thread does it, below nr_workers; 0: the caller of thread_pool_finish(),
- * 1: the helper. */
+/*
+ * Task number `task` of a job. `worker`: which thread does it, below nr_workers; 0: the caller of thread_pool_finish(),
+ * 1: the helper.
+ */
 typedef void thread_pool_task(void *ctx, unsigned worker, unsigned task);
 
 /* As many workers as there are CPUs for this thread, 8 at most; at least 1. */

@@ -428,9 +428,8 @@ const struct command command_doctor = {
 	.usage = "[--json]",
 	.description =
 		"Tries events, call graphs, rings and what recording reads, with the rights of its user, and prints "
-		"yes or no for "
-		"each; for each no, why, and the one thing that would change it. Nothing is changed and no file is "
-		"written. The exit status is 1 when nothing can be recorded at all.",
+		"yes or no for each; for each no, why, and the one thing that would change it. Nothing is changed and "
+		"no file is written. The exit status is 1 when nothing can be recorded at all.",
 	.options = doctor_table,
 	.run = run,
 };

@@ -186,8 +186,8 @@ const struct command command_list = {
 	.description =
 		"Lists hardware, software and cache events, those that sysfs has names for, and tracepoints; only what "
 		"this machine can count. KIND is hw, sw, cache, pmu, tracepoint or bp; PATTERN has *, ? or []; "
-		"anything "
-		"else is a part of the name.\n\n"
+		"anything else is a part of the name.\n"
+		"\n"
 		"Examples:\n"
 		"  millrace list 'sched:*'\n"
 		"  millrace list --json sw\n"

@@ -259,12 +259,12 @@ const struct command command_merge = {
 	.usage = "[OPTIONS] -o FILE RECORDING...",
 	.description =
 		"Reads data directories, as recording with several threads makes them, and ordinary files, and writes "
-		"all "
-		"their records in the order of time into one ordinary file, which every reader of the format takes. "
-		"Memory does not grow with the recordings.\n\n"
+		"all their records in the order of time into one ordinary file, which every reader of the format "
+		"takes. Memory does not grow with the recordings.\n"
+		"\n"
 		"Several recordings must be of one machine and one boot. Events that are equal become one, others "
-		"stand side "
-		"by side; for that their samples must have the same layout.\n\n"
+		"stand side by side; for that their samples must have the same layout.\n"
+		"\n"
 		"Examples:\n"
 		"  millrace merge perf.data -o merged.data\n"
 		"  millrace merge -o all.data before.data after.data",

@@ -98,8 +98,10 @@ static int copy_file(const char *from, const char *to, struct diag *reterr)
 	return err ? diag_set(reterr, err, "cannot copy %s to %s: %s", from, to, strerror(-err)) : 0;
 }
 
-/* A file, or a directory with its files. What is called `to` already is kept as output_path_open() does. 0 or -errno
- * and why. */
+/*
+ * A file, or a directory with its files. What is called `to` already is kept as output_path_open() does. 0 or -errno
+ * and why.
+ */
 static int recover_copy(const char *from, const char *to, struct diag *reterr)
 {
 	struct stat st, other;
@@ -136,8 +138,7 @@ static const struct option recover_table[] = {
 	 .offset = offsetof(struct recover_options, no_build_ids)},
 	{.name = "index",
 	 .help = "Write the index of extents anew, by which --time of report and script leaves out what it does not "
-		 "need, also "
-		 "of a recording that is whole",
+		 "need, also of a recording that is whole",
 	 .set = option_set_flag,
 	 .offset = offsetof(struct recover_options, index)},
 	{.letter = 'f',

@@ -70,8 +70,10 @@ int sorted_file_add(struct sorted_file *file, const struct perf_event_header *re
 {
 	int err = 0;
 
-	/* A reader takes what has no time at once. The first mark lets it set a limit, the second one give all up to
-	 * it. */
+	/*
+	 * A reader takes what has no time at once. The first mark lets it set a limit, the second one give all up to
+	 * it.
+	 */
 	if (!time_ns && file->timed_since_mark) {
 		err = mark(file);
 		if (!err)

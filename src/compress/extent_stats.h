@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* extent_stats: what the records of an extent are, for its index. Read by many threads at once after
- * extent_stats_new(). */
+/*
+ * extent_stats: what the records of an extent are, for its index. Read by many threads at once after
+ * extent_stats_new().
+ */
 #pragma once
 
 #include <stddef.h>

@@ -62,7 +62,8 @@ static inline void index_builder_samples(struct index_builder *index_builder, ui
 	index_builder->now_end += bytes;
 }
 
-/* A COMPRESSED record; frame_bytes: what a frame that it starts says it holds. 0: it goes on. UINT64_MAX: without end.
+/*
+ * A COMPRESSED record; frame_bytes: what a frame that it starts says it holds. 0: it goes on. UINT64_MAX: without end.
  */
 void index_builder_packed(struct index_builder *index_builder, uint64_t offset, uint16_t size, uint64_t frame_bytes);
 /* A record that came out of it. */

@@ -37,7 +37,8 @@ struct zstd_pack_params {
 	const atomic_int *level_now; /* looked at after each block: given up when it is below `level`; NULL: never */
 };
 
-/* One whole frame with the size and a checksum of what it holds. Its length; -EIO: zstd refused; -ECANCELED: given up.
+/*
+ * One whole frame with the size and a checksum of what it holds. Its length; -EIO: zstd refused; -ECANCELED: given up.
  */
 int64_t zstd_pack(struct zstd_packer *packer, const struct zstd_pack_params *params, struct span in, void *out,
 		  size_t room);

@@ -10,8 +10,10 @@
 
 struct buf;
 
-/* One event of a file: its attr, its label, its ids. The owner of the array calls event_desc_fini(), which frees name
- * and ids. */
+/*
+ * One event of a file: its attr, its label, its ids. The owner of the array calls event_desc_fini(), which frees name
+ * and ids.
+ */
 struct event_desc {
 	struct perf_event_attr attr;
 	char *name;    /* heap; what perf calls the event, e.g. "cpu-clock:u" */

@@ -89,8 +89,10 @@ void feature_put_memory(const struct feature_memory_node *node, struct buf *out)
 int feature_memory_open(struct span payload, struct feature_list *ret, uint64_t *ret_block_bytes);
 int feature_list_memory(struct feature_list *list, struct feature_memory_node *ret);
 
-/* The sections of PMUs are lists; encoded as the u32 count and then that many entries. PMU_MAPPINGS: attr.type and
- * name. */
+/*
+ * The sections of PMUs are lists; encoded as the u32 count and then that many entries. PMU_MAPPINGS: attr.type and
+ * name.
+ */
 struct feature_pmu {
 	uint32_t type;
 	const char *name;

@@ -117,8 +117,8 @@ void ledger_clip(struct ledger *ledger, struct ledger_entry *gaps, size_t nr_gap
 
 /*
  * All gaps there were (*ret: heap): those that records tell, clipped, and those of which the ledger alone knows (no
- * frozen time or cut stacks, by which nothing was lost). Paused
- * time is taken from the ledger, where there is one: a LOST record comes with the next event. 0 or -ENOMEM.
+ * frozen time or cut stacks, by which nothing was lost). Paused time is taken from the ledger, where there is one: a
+ * LOST record comes with the next event. 0 or -ENOMEM.
  */
 int ledger_join(struct ledger *ledger, struct ledger_entry *reported, size_t nr_reported, struct ledger_entry **ret,
 		size_t *ret_nr);

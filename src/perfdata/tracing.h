@@ -6,6 +6,8 @@
 
 #include "base/span.h"
 
-/* "sched:sched_switch" of an attr.config; heap. NULL: the blob has no such tracepoint, is damaged before it, or no
- * memory. */
+/*
+ * "sched:sched_switch" of an attr.config; heap. NULL: the blob has no such tracepoint, is damaged before it, or no
+ * memory.
+ */
 char *tracing_name(struct span blob, uint64_t id);

@@ -309,8 +309,10 @@ static void give_back(struct prefetcher *prefetcher, size_t nr)
 	prefetcher->used = 0;
 }
 
-/* Under the lock. What the next records need is decompressed, if no thread has begun. true: the lock was released, all
- * may have changed. */
+/*
+ * Under the lock. What the next records need is decompressed, if no thread has begun. true: the lock was released, all
+ * may have changed.
+ */
 static bool help(struct prefetcher *prefetcher)
 {
 	if (!prefetcher->has_unpack_task)
@@ -323,8 +325,10 @@ static bool help(struct prefetcher *prefetcher)
 	return true;
 }
 
-/* All batches that are filled, at least one, when none is in use: 1. Else what session_next() ended with, at every
- * later call. */
+/*
+ * All batches that are filled, at least one, when none is in use: 1. Else what session_next() ended with, at every
+ * later call.
+ */
 static int take_batches(struct prefetcher *prefetcher, struct diag *reterr)
 {
 	int result = 1;

@@ -190,8 +190,10 @@ static void deliver(struct session *session, struct source *source, const struct
 	session->delivered = (struct session_held){view->header, source};
 }
 
-/* The sample at the start of the bytes, if there is nothing to be said of it, but its place among the others to be
- * found. */
+/*
+ * The sample at the start of the bytes, if there is nothing to be said of it, but its place among the others to be
+ * found.
+ */
 static const struct perf_event_header *sound_sample(const struct session *session, struct span bytes, uint64_t *ret_ns)
 {
 	const struct perf_event_header *record = bytes.ptr;
@@ -207,8 +209,10 @@ static const struct perf_event_header *sound_sample(const struct session *sessio
 	return *ret_ns ? record : NULL;
 }
 
-/* Nearly all of a recording are samples that are as they should be: those that come next, up to one that is not. 0 or
- * -ENOMEM. */
+/*
+ * Nearly all of a recording are samples that are as they should be: those that come next, up to one that is not. 0 or
+ * -ENOMEM.
+ */
 static int take_samples(struct session *session)
 {
 	struct source_stretch stretch;

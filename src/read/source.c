@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Records of a mapped file and of a pipe, and the arena that both may need. source_unpack.c decompresses what they
- * give. */
+/*
+ * Records of a mapped file and of a pipe, and the arena that both may need. source_unpack.c decompresses what they
+ * give.
+ */
 #include "read/source.h"
 
 #include <errno.h>

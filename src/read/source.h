@@ -121,8 +121,10 @@ static inline bool source_keeps(const struct source *source, const void *record)
 	return (uintptr_t)record - (uintptr_t)source->stays.ptr < source->stays.len;
 }
 
-/* Of a source that decompresses: by its thread, before the first record, or when the helper is gone. The helper is
- * copied. */
+/*
+ * Of a source that decompresses: by its thread, before the first record, or when the helper is gone. The helper is
+ * copied.
+ */
 static inline void source_set_helper(struct source *source, const struct unpack_helper *helper)
 {
 	if (source->ops->set_helper)

@@ -345,8 +345,10 @@ static bool payload_of(const struct perf_event_header *record, struct span *ret)
 	uint64_t data_bytes;
 
 	if (record->type == RECORD_COMPRESSED2) {
-		/* u64 length of the data, the data, padding. Source: tools/lib/perf/include/perf/event.h of 6.16
-		 * (facts) */
+		/*
+		 * u64 length of the data, the data, padding. Source: tools/lib/perf/include/perf/event.h of 6.16
+		 * (facts)
+		 */
 		if (len < sizeof(data_bytes))
 			return false;
 		memcpy(&data_bytes, body, sizeof(data_bytes));

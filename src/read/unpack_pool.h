@@ -25,8 +25,10 @@ struct unpack_job {
 
 struct unpack_pool;
 
-/* A thread that has work of its own and does jobs when it must wait: in place of one of the threads, which would share
- * a CPU with it. */
+/*
+ * A thread that has work of its own and does jobs when it must wait: in place of one of the threads, which would share
+ * a CPU with it.
+ */
 struct unpack_helper {
 	void (*wanted)(void *ctx); /* by the thread that submits: there is a job. NULL: no helper */
 	void *ctx;

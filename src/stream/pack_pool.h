@@ -131,8 +131,10 @@ struct pack_pool {
 		*idle; /* the last that became so first: its memory is in use already, and perhaps in a cache */
 	bool ending;
 	struct pack_stage *with_stages; /* those whose stages may keep batches */
-	/* Of the jobs. Blocked: done, but behind one that is not in the line of their stage; unwritten: due to be
-	 * written. */
+	/*
+	 * Of the jobs. Blocked: done, but behind one that is not in the line of their stage; unwritten: due to be
+	 * written.
+	 */
 	size_t least_free; /* of nr_free, ever: the rest was used at once */
 	size_t nr_free, nr_to_pack, nr_packing, nr_blocked, nr_unwritten;
 	struct pack_pressure *pressure; /* NULL: none */
@@ -152,8 +154,10 @@ struct pack_sight {
 };
 struct pack_sight pack_pool_sight(struct pack_pool *pool); /* from any thread; NULL: all 0 */
 
-/* What is compressed from here on: 0 (not at all) to pool->level. What takes long at a higher level begins anew. From
- * any thread. */
+/*
+ * What is compressed from here on: 0 (not at all) to pool->level. What takes long at a higher level begins anew. From
+ * any thread.
+ */
 void pack_pool_set_level(struct pack_pool *pool, int level);
 
 void pack_pool_press_no_more(

@@ -537,7 +537,8 @@ static void note_full(struct pack_pool *pool, uint64_t from_ns)
 	atomic_store_explicit(&pool->full_until_ns, now_ns, memory_order_relaxed);
 }
 
-/* Waits until an extent is free, or until all that was handed over is written. Returns the error of the inner writer.
+/*
+ * Waits until an extent is free, or until all that was handed over is written. Returns the error of the inner writer.
  */
 static int wait_for(struct pack_lane *lane, enum writer_wait wait)
 {
@@ -644,8 +645,10 @@ static void copy_in(struct pack_job *job, struct span spans[2], size_t len)
 	}
 }
 
-/* Record by record, stack dumps without what is not stack, or shorter. A record may wrap in the ring, not in the
- * extent. */
+/*
+ * Record by record, stack dumps without what is not stack, or shorter. A record may wrap in the ring, not in the
+ * extent.
+ */
 static void copy_in_cut(struct pack_pool *pool, struct pack_job *job, struct span spans[2], size_t len)
 {
 	unsigned most = atomic_load_explicit(&pool->stack_bytes, memory_order_relaxed);
@@ -808,7 +811,8 @@ static void ask_for_commit(struct pack_stage *stage)
 	pthread_mutex_unlock(&pool->lock);
 }
 
-/* Stages are flushed behind all that has come. An empty batch does where nothing has; if there is none, the next time.
+/*
+ * Stages are flushed behind all that has come. An empty batch does where nothing has; if there is none, the next time.
  */
 static void flush_by_clock(struct pack_lane *lane)
 {

@@ -11,8 +11,10 @@ int ring_map(struct ring *ring, int event_fd, size_t data_pages)
 {
 	size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
 	size_t bytes = (data_pages + 1) * page_bytes;
-	/* Who drains must not wait for its first look at each page: before Linux 6.14 that is a fault, as dear as 100
-	 * records. */
+	/*
+	 * Who drains must not wait for its first look at each page: before Linux 6.14 that is a fault, as dear as 100
+	 * records.
+	 */
 	void *mapping = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, event_fd, 0);
 
 	if (mapping == MAP_FAILED)

@@ -60,8 +60,10 @@ struct stage;
 
 struct stage_ops {
 	const char *name;
-	/* Takes over the batch. 0 or -errno, with which the output ends; the batch must be passed on or freed then,
-	 * too. */
+	/*
+	 * Takes over the batch. 0 or -errno, with which the output ends; the batch must be passed on or freed then,
+	 * too.
+	 */
 	int (*process)(struct stage *stage, struct batch *batch);
 	/* NULL: it keeps nothing. 0 or -errno, as above. With STAGE_END also after an error. */
 	int (*flush)(struct stage *stage, enum stage_flush why);
@@ -92,9 +94,8 @@ struct stage_maker {
 	int (*make)(struct stage_maker *maker, const struct stage_output *output, struct stage **ret);
 	/*
 	 * NULL: not wanted. Records that describe all tasks and maps as they were when the first output began (COMM,
-	 * MMAP2,
-	 * ... as synthesised), once, before the first batch; later outputs begin with what the batches told. Borrowed
-	 * for the call. Not called with --tail-synthesize. 0 or -errno.
+	 * MMAP2, ... as synthesised), once, before the first batch; later outputs begin with what the batches told.
+	 * Borrowed for the call. Not called with --tail-synthesize. 0 or -errno.
 	 */
 	int (*initial_state)(struct stage_maker *maker, struct span records);
 	/*
@@ -116,7 +117,8 @@ int stage_makers_initial_state(struct stage_maker *first, struct span records);
  * For stages, in process() and flush().
  */
 
-/* To the next stage, or on to be compressed and written. The batch is no longer the caller's. 0, or an error to return.
+/*
+ * To the next stage, or on to be compressed and written. The batch is no longer the caller's. 0, or an error to return.
  */
 int stage_pass(struct stage *stage, struct batch *batch);
 

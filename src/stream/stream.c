@@ -125,7 +125,8 @@ static size_t peek_until(const struct ring *ring, uint64_t end, struct span ret_
 	return bytes < most ? bytes : most;
 }
 
-/* Up to the head that was seen first. Between two batches the first is stored, and the relief may take more than that.
+/*
+ * Up to the head that was seen first. Between two batches the first is stored, and the relief may take more than that.
  */
 static int64_t pump_ring(struct stream *stream, size_t index, bool whole, bool stores)
 {

@@ -27,7 +27,8 @@ struct stream_counters {
 	uint64_t tight;  /* visits that found a ring nearly full */
 };
 
-/* Looks at what comes out of some of the rings, on the stream's thread. Positions count the ring bytes of the stream.
+/*
+ * Looks at what comes out of some of the rings, on the stream's thread. Positions count the ring bytes of the stream.
  */
 struct stream_tap {
 	void (*see)(struct stream_tap *tap, const struct span spans[2], uint64_t position);
@@ -78,8 +79,10 @@ int stream_put_early(struct stream *stream, size_t ring, struct span records);
  */
 int64_t stream_pump(struct stream *stream, enum stream_pass pass);
 
-/* For the relief: takes whatever is there; marks and commits wait for the stream's thread. An error sticks to the
- * writer. */
+/*
+ * For the relief: takes whatever is there; marks and commits wait for the stream's thread. An error sticks to the
+ * writer.
+ */
 void stream_relieve(struct stream *stream);
 
 /*
@@ -98,7 +101,8 @@ struct writer *stream_exchange(struct stream *stream, struct writer *next);
  *
  * Both hold a lock while they use the streams. Owned by the reader, whose thread calls all functions.
  */
-/* The streams are borrowed, and know it from here on. The thread raises its priority as `realtime` says. 0 or -errno.
+/*
+ * The streams are borrowed, and know it from here on. The thread raises its priority as `realtime` says. 0 or -errno.
  */
 int relief_start(struct stream **streams, size_t nr_streams, int realtime, struct relief **ret);
 /* Its thread ends. NULL is fine. */

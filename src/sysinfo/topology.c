@@ -69,8 +69,9 @@ static int add_group(struct topology *topology, enum topology_level level, const
 	return 0;
 }
 
-/* 0, -ENOMEM, -EBADMSG for what is no list, or why it cannot be read. A list may be empty: a node of memory
- * only. */
+/*
+ * 0, -ENOMEM, -EBADMSG for what is no list, or why it cannot be read. A list may be empty: a node of memory only.
+ */
 static int read_list(const char *path, struct cpuset *ret)
 {
 	AUTO_BUF struct buf text = {0};

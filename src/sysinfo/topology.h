@@ -31,8 +31,9 @@ struct topology {
 	struct topology_groups levels[TOPOLOGY_NR_LEVELS];
 };
 
-/* `sysfs`: where sysfs is mounted, "/sys" outside of tests. 0, -ENOMEM, or -EBADMSG when its list of CPUs is
- * no list. */
+/*
+ * `sysfs`: where sysfs is mounted, "/sys" outside of tests. 0, -ENOMEM, or -EBADMSG when its list of CPUs is no list.
+ */
 int topology_read(const char *sysfs, struct topology *ret, struct diag *reterr);
 void topology_fini(struct topology *topology);
 

@@ -41,8 +41,10 @@ static const struct unwind_arch known[] = {
 		.nr_slots = 12,
 		.slots = {30, 29, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28},
 		.kept = (BIT(31) - BIT(19)),
-		/* Programs have 48 bits unless they ask for more; above are the signature and a tag.
-		 * Source: Documentation/arch/arm64/pointer-authentication.rst. */
+		/*
+		 * Programs have 48 bits unless they ask for more; above are the signature and a tag. Source:
+		 * Documentation/arch/arm64/pointer-authentication.rst.
+		 */
 		.address_bits = BIT(48) - 1,
 		.call_bytes = 0,
 		.nr_sampled = 32,

@@ -6,8 +6,10 @@
 
 #include "base/span.h"
 
-/* <dwarf.h> of elfutils has no name for it: the .eh_frame of arm64 uses DW_CFA_GNU_window_save (0x2d) for "return
- * address signed". Source: "DWARF for the Arm 64-bit Architecture", 4.4. */
+/*
+ * <dwarf.h> of elfutils has no name for it: the .eh_frame of arm64 uses DW_CFA_GNU_window_save (0x2d) for "return
+ * address signed". Source: "DWARF for the Arm 64-bit Architecture", 4.4.
+ */
 enum { DW_CFA_AARCH64_NEGATE_RA_STATE = DW_CFA_GNU_window_save };
 
 static uint64_t take_uleb(struct cursor *c)
@@ -123,8 +125,10 @@ static void set_cfa(const struct cfi_section *section, struct cfi_state *state, 
 	state->cfa_value = (int32_t)offset;
 }
 
-/* What holds before the first instruction of a CIE: what functions keep is unchanged, the caller's stack pointer is the
- * CFA, all else is lost. */
+/*
+ * What holds before the first instruction of a CIE: what functions keep is unchanged, the caller's stack pointer is the
+ * CFA, all else is lost.
+ */
 static void start_state(const struct unwind_arch *arch, struct cfi_state *ret)
 {
 	*ret = (struct cfi_state){.cfa_register = UINT8_MAX};

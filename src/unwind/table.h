@@ -37,7 +37,8 @@ struct unwind_rule {
 };
 _Static_assert(sizeof(struct unwind_rule) == 32, "two in a cache line");
 
-/* What does not fit into the above. Values of expressions are offsets in unwind_table.expressions: a u16 length, bytes.
+/*
+ * What does not fit into the above. Values of expressions are offsets in unwind_table.expressions: a u16 length, bytes.
  */
 struct wide_rule {
 	struct cfi_state state;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The tables of all objects. What a caller calls an object is one thing, and its content another: files of the same
- * content, as in containers, share one table. */
+/*
+ * The tables of all objects. What a caller calls an object is one thing, and its content another: files of the same
+ * content, as in containers, share one table.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>

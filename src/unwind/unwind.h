@@ -69,7 +69,8 @@ void unwind_cache_free(struct unwind_cache *cache); /* NULL is fine */
 
 /* An address space at the time of a sample. */
 struct unwind_space {
-	/* The object whose file is mapped at pc, and which byte of the file is there. NULL: none (unmapped, JIT code).
+	/*
+	 * The object whose file is mapped at pc, and which byte of the file is there. NULL: none (unmapped, JIT code).
 	 */
 	struct unwind_object *(*find)(void *ctx, uint64_t pc, uint64_t *ret_offset);
 	void *ctx;

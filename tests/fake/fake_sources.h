@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* fake_sources: a small tracefs and sysfs of our own in a temporary directory, so that the tests know what is
- * there. */
+/*
+ * fake_sources: a small tracefs and sysfs of our own in a temporary directory, so that the tests know what is there.
+ */
 #pragma once
 
 #include "event/parse/event.h"

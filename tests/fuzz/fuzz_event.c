@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Texts of -e, on a machine whose tracepoints and PMUs are always the same. What was read must also
- * configure. */
+/*
+ * Texts of -e, on a machine whose tracepoints and PMUs are always the same. What was read must also configure.
+ */
 #include <stdlib.h>
 #include <string.h>
 

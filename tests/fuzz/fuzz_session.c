@@ -101,8 +101,10 @@ static void read_through_pipe(struct span bytes, enum session_flags flags, struc
 	if (session_open("-", flags, &session, NULL))
 		abort(); /* in memory the same header was taken */
 	struct seen seen = read_all(session);
-	/* Behind damage a file is read on where it has a beginning, which a pipe cannot look for: only the end is the
-	 * same. */
+	/*
+	 * Behind damage a file is read on where it has a beginning, which a pipe cannot look for: only the end is the
+	 * same.
+	 */
 	bool same = seen.records == expected.records && seen.bytes == expected.bytes;
 	if (seen.result != expected.result || (!expected.result && !same))
 		abort();

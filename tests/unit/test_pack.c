@@ -233,8 +233,10 @@ static void check_records_give_bytes(int level, size_t start, size_t end)
 	free(back);
 }
 
-/* Hard in a half, in places that are hard to find without compressing all, and everywhere, at levels that go about it
- * differently. */
+/*
+ * Hard in a half, in places that are hard to find without compressing all, and everywhere, at levels that go about it
+ * differently.
+ */
 static void test_each_record_gives_bytes(void **state)
 {
 	(void)state;
@@ -482,8 +484,10 @@ static void test_error_of_the_engine_sticks(void **state)
 	pack_pool_free(pool);
 }
 
-/* An extent that does not become full, in front of an engine with blocks that do not: it is stored by the second
- * commit. */
+/*
+ * An extent that does not become full, in front of an engine with blocks that do not: it is stored by the second
+ * commit.
+ */
 static void commit_twice(const struct writer_ops *ops, int level)
 {
 	struct writer_params params = {.nr_blocks = 8, .block_bytes = EXTENT_BYTES, .window_bytes = EXTENT_BYTES};

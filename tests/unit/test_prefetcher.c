@@ -108,8 +108,10 @@ static size_t expect_chunk(struct session *plain, struct prefetcher *prefetcher,
 	return nr;
 }
 
-/* As read_both(), in runs; of some only a part is used, and what follows one by one. Returns how many records were in
- * runs. */
+/*
+ * As read_both(), in runs; of some only a part is used, and what follows one by one. Returns how many records were in
+ * runs.
+ */
 static size_t read_runs(const struct buf *file, const struct session_times *times)
 {
 	struct session *plain = open_session(file), *session = open_session(file);

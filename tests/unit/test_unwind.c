@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Chains through made objects: each kind of rule, each way to end, and what hostile registers, stacks and tables can
- * do. */
+/*
+ * Chains through made objects: each kind of rule, each way to end, and what hostile registers, stacks and tables can
+ * do.
+ */
 #include <dwarf.h>
 #include <elf.h>
 #include <errno.h>
@@ -267,8 +269,10 @@ static void test_signal(void **state)
 	words[1 + 2] = STACK + 64;       /* its rsp */
 	words[1 + 3] = 0;                /* its rbp */
 	words[8] = BASE + OUTERMOST + 4;
-	/* The byte before the trampoline is another function's: the kernel's signal frames are looked up one lower,
-	 * too. */
+	/*
+	 * The byte before the trampoline is another function's: the kernel's signal frames are looked up one lower,
+	 * too.
+	 */
 	unwind_at(process, FRAMELESS + 5, 16);
 	assert_int_equal(process->chain.nr > 1, 1);
 	words[0] = BASE + TRAMPOLINE + 1;
@@ -459,8 +463,10 @@ static void test_hostile_files(void **state)
 	memcpy(elf.bytes + elf.at, "\xf0\xff\xff\x7f", 4);
 	assert_int_equal(build_elf(&elf, 1 << 20, &stats), -EBADMSG);
 	assert_true(stats.nr_rows > 10);
-	/* Rows that are all behind the end of their function, and a function that overlaps all others: it has the first
-	 * bytes, and what follows each of the others has no CFI. */
+	/*
+	 * Rows that are all behind the end of their function, and a function that overlaps all others: it has the first
+	 * bytes, and what follows each of the others has no CFI.
+	 */
 	fake_elf_init(&elf, EM_X86_64);
 	fake_elf_cie(&elf, "zR", BYTES(DW_CFA_def_cfa, 7, 8, DW_CFA_offset | 16, 1));
 	fake_elf_fde(&elf, 0, FAKE_ELF_CODE_BYTES, BYTES(DW_CFA_def_cfa_offset, 16));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Unwind tables of real objects, of those that this program has mapped: what libdw says at an address, the table says.
+/*
+ * Unwind tables of real objects, of those that this program has mapped: what libdw says at an address, the table says.
  */
 #include <dwarf.h>
 #include <elfutils/libdw.h>
@@ -94,8 +95,10 @@ static void compare_address(const struct unwind_table *table, Dwarf_CFI *cfi, ui
 	}
 	for (unsigned i = 0; i < table->arch->nr; i++) {
 		struct cfi_register theirs = library_rule(frame, i);
-		/* Registers that calls destroy: libdw says either, and nothing depends on it. And rbx, which functions
-		 * keep (psABI, 3.2.1): libdw 0.188 believes that of rax instead. */
+		/*
+		 * Registers that calls destroy: libdw says either, and nothing depends on it. And rbx, which functions
+		 * keep (psABI, 3.2.1): libdw 0.188 believes that of rax instead.
+		 */
 		bool either = theirs.how <= CFI_LOST && state.registers[i].how <= CFI_LOST &&
 			      (i == RBX || state.registers[i].how == CFI_LOST);
 		if (!either)

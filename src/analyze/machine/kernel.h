@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* kernel: the recorded kernel and its modules: where they lie, and their symbols. Part of a machine, private to it. One
- * thread. */
+/*
+ * kernel: the recorded kernel and its modules: where they lie, and their symbols. Part of a machine, private to it. One
+ * thread.
+ */
 #pragma once
 
 #include <stdbool.h>

@@ -28,8 +28,10 @@ void machine_free(struct machine *machine); /* NULL is fine */
 /* MMAP, MMAP2, COMM, FORK, KSYMBOL, BUILD_ID…; other records change nothing. 0 or -ENOMEM. */
 int machine_process(struct machine *machine, const struct session_record *record);
 
-/* The task, made when there is none yet; the objects of its maps are struct dso. NULL: out of memory. Valid until
- * machine_free(). */
+/*
+ * The task, made when there is none yet; the objects of its maps are struct dso. NULL: out of memory. Valid until
+ * machine_free().
+ */
 struct task *machine_task(struct machine *machine, uint32_t pid, uint32_t tid);
 
 /* NULL: machine_task() would make it, or set its pid. By several threads at once, while none changes the machine. */

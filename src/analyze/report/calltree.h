@@ -79,8 +79,10 @@ void calltree_weigh(struct calltree *tree, struct calltree_chain chain, enum cal
 int calltree_add(struct calltree *tree, struct calltree_chain chain, enum calltree_direction direction,
 		 const struct calltree_count *count);
 
-/* limit: a period, not below the least, for ABSOLUTE and ENDS, a share (of 1) for RELATIVE. Afterwards nothing can be
- * added. 0 or -ENOMEM. */
+/*
+ * limit: a period, not below the least, for ABSOLUTE and ENDS, a share (of 1) for RELATIVE. Afterwards nothing can be
+ * added. 0 or -ENOMEM.
+ */
 int calltree_sort(struct calltree *tree, enum calltree_sort how, double limit);
 
 /* After CALLTREE_ENDS, of tree->nr_ends: the node where a chain ends. */

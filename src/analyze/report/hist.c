@@ -360,8 +360,10 @@ static uint64_t member_number(const struct hist_entry *entry, unsigned member, e
 	return part ? hist_number(part, column) : 0;
 }
 
-/* The largest first; a group by one event after the other, or, as perf, by a member that was asked for and then the
- * others. */
+/*
+ * The largest first; a group by one event after the other, or, as perf, by a member that was asked for and then the
+ * others.
+ */
 static int compare_numbers(const struct hist *hist, enum hist_column column, const struct hist_entry *a,
 			   const struct hist_entry *b)
 {

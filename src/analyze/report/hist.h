@@ -53,8 +53,10 @@ struct hist_options {
 	enum hist_column order[HIST_COLUMNS];
 	unsigned nr_order;
 	bool children; /* what an entry called is counted, too: else HIST_CHILDREN is no order */
-	/* Of equal ones of a task, those with the longest chains noted first (1) or last (-1); 0: whatever their
-	 * length. */
+	/*
+	 * Of equal ones of a task, those with the longest chains noted first (1) or last (-1); 0: whatever their
+	 * length.
+	 */
 	int by_depth;
 	unsigned sort_member; /* of a group, numbers are first compared by this one's: 0: the leader, 1: the first
 				 member… */

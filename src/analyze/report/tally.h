@@ -37,8 +37,10 @@ struct tally {
 
 void tally_fini(struct tally *tally);
 
-/* The cell of exactly that place and chain, made when there is none. Fields that are not needed must be zero. 0 or
- * -ENOMEM. */
+/*
+ * The cell of exactly that place and chain, made when there is none. Fields that are not needed must be zero. 0 or
+ * -ENOMEM.
+ */
 int tally_find(struct tally *tally, const struct hist_place *place, uint32_t chain, uint32_t *ret_cell);
 
 /* cell < tally->nr */

@@ -16,8 +16,9 @@ static bool is_ocaml(const char *name)
 
 bool symbol_is_mangled(const char *name)
 {
-	/* _Z begins the mangled names of C++ and of older Rust, with more in front on some systems; _R newer
-	 * Rust. */
+	/*
+	 * _Z begins the mangled names of C++ and of older Rust, with more in front on some systems; _R newer Rust.
+	 */
 	if (name[0] == '_')
 		return name[1] == 'R' || strstr(name, "_Z") || strstr(name, "_GLOBAL_");
 	return is_ocaml(name);

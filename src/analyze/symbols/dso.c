@@ -658,8 +658,9 @@ void dso_load(struct dso *dso, const char *symfs)
 	}
 }
 
-/* The descriptor out of a source that is not needed otherwise; of an image a file in memory with the same
- * bytes. */
+/*
+ * The descriptor out of a source that is not needed otherwise; of an image a file in memory with the same bytes.
+ */
 static int source_take_fd(struct elf_source *source)
 {
 	size_t len;

@@ -86,8 +86,10 @@ struct dso_table {
 	bool of_this_machine;       /* files have still the device and inode that they had when mapped */
 	bool of_this_boot;          /* and devices their numbers */
 	struct mapping_times times; /* of the recording */
-	/* Borrowed: the directory with the copies that the recording brought along, laid out as perf's ~/.debug; NULL:
-	 * none. */
+	/*
+	 * Borrowed: the directory with the copies that the recording brought along, laid out as perf's ~/.debug; NULL:
+	 * none.
+	 */
 	const char *bundle;
 };
 

@@ -216,8 +216,9 @@ static enum symbol_binding symbol_binding(const GElf_Sym *symbol)
 	}
 }
 
-/* The section a symbol is in. Debug files keep no contents (NOBITS): then the runtime file's section of that
- * index. */
+/*
+ * The section a symbol is in. Debug files keep no contents (NOBITS): then the runtime file's section of that index.
+ */
 static bool symbol_section(const struct elf_source *from, const struct elf_source *runtime, const GElf_Sym *symbol,
 			   GElf_Shdr *ret, const char **ret_name)
 {
@@ -251,8 +252,9 @@ static uint64_t file_offset(const struct elf_source *runtime, const GElf_Shdr *s
 	return address - (section->sh_addr - section->sh_offset);
 }
 
-/* "$a", "$d.3"…: marks of the ARM assemblers, no symbols. Source: ELF for the Arm Architecture, "Mapping
- * symbols". */
+/*
+ * "$a", "$d.3"…: marks of the ARM assemblers, no symbols. Source: ELF for the Arm Architecture, "Mapping symbols".
+ */
 static bool arm_mark(const struct elf_source *from, const char *name)
 {
 	if (from->header.e_machine != EM_ARM && from->header.e_machine != EM_AARCH64)

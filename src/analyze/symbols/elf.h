@@ -51,8 +51,9 @@ char *elf_file_debuglink(const char *path);
  */
 int elf_symbols_load(struct symbols *symbols, const struct elf_source *from, const struct elf_source *runtime);
 
-/* The text symbols of a kernel image or module: addresses as in the file minus `shift`; of `section` only,
- * unless NULL. */
+/*
+ * The text symbols of a kernel image or module: addresses as in the file minus `shift`; of `section` only, unless NULL.
+ */
 int elf_symbols_load_kernel(struct symbols *symbols, const struct elf_source *from, const char *section,
 			    uint64_t shift);
 

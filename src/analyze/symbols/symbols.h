@@ -61,8 +61,10 @@ enum symbols_fixup_flags {
 
 void symbols_fini(struct symbols *symbols); /* leaves them empty and usable */
 
-/* size 0: unknown. The name is copied, and demangled when it is first needed. 0 or -ENOMEM, also for more than
- * SYMBOLS_MAX symbols or 4 GiB of names. */
+/*
+ * size 0: unknown. The name is copied, and demangled when it is first needed. 0 or -ENOMEM, also for more than
+ * SYMBOLS_MAX symbols or 4 GiB of names.
+ */
 int symbols_add(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding, const char *name,
 		size_t name_len);
 

@@ -233,8 +233,10 @@ static enum option_result read_text(struct reading *reading, struct span text)
 	return OPTION_BAD;
 }
 
-/* The file at its usual place. It may be missing, out of reach (su and sudo keep HOME), or of another user, whose file
- * is not read. 0: there is none to read. */
+/*
+ * The file at its usual place. It may be missing, out of reach (su and sudo keep HOME), or of another user, whose file
+ * is not read. 0: there is none to read.
+ */
 static int find_usual(struct buf *path)
 {
 	const char *base = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");

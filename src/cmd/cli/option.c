@@ -124,8 +124,10 @@ bool option_negatable(const struct option *option)
 	return option->name && !(option->flags & OPTION_NO_NEGATE);
 }
 
-/* The name behind the dashes that sets the option, or unsets it: "no-stat" for "stat", "inherit" for "no-inherit". "":
- * none. */
+/*
+ * The name behind the dashes that sets the option, or unsets it: "no-stat" for "stat", "inherit" for "no-inherit". "":
+ * none.
+ */
 static struct spelling long_name(const struct option *option, bool negated)
 {
 	struct spelling name = {""};

@@ -32,8 +32,10 @@ struct option {
 	size_t offset; /* of the value in the command's struct */
 	unsigned flags;
 	const char *group; /* heading in --help that starts at this option; NULL: as the one before */
-	/* When one option of a family is on the command line, the configuration file sets none of the others. NULL: no
-	 * family. */
+	/*
+	 * When one option of a family is on the command line, the configuration file sets none of the others. NULL: no
+	 * family.
+	 */
 	const char *family;
 };
 

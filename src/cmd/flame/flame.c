@@ -316,10 +316,9 @@ const struct command command_flame = {
 	.summary = "Draw a recording as a page: flame graph and timeline",
 	.usage = "[OPTIONS]",
 	.description = "Reads a recording and writes one HTML file that needs nothing else: a flame graph of the call "
-		       "chains, to be "
-		       "searched and zoomed, of all threads or of one, for each event; and above it how many samples "
-		       "each CPU had "
-		       "when, with the gaps marked where data was lost.\n\n"
+		       "chains, to be searched and zoomed, of all threads or of one, for each event; and above it how "
+		       "many samples each CPU had when, with the gaps marked where data was lost.\n"
+		       "\n"
 		       "Examples:\n"
 		       "  millrace flame -o flame.html\n"
 		       "  millrace record -g -o - -- make | millrace flame",

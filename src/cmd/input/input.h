@@ -26,8 +26,7 @@ struct input_options {
 	 .name = "input",                                                                                              \
 	 .arg = "FILE",                                                                                                \
 	 .help = "Read FILE, or the data directory of that name, or - for standard input; default perf.data, or "      \
-		 "standard input "                                                                                     \
-		 "when that is a pipe",                                                                                \
+		 "standard input when that is a pipe",                                                                 \
 	 .set = option_set_path,                                                                                       \
 	 .offset = offsetof(type, field.path),                                                                         \
 	 .group = "Input"},                                                                                            \
@@ -39,8 +38,7 @@ struct input_options {
 		{.name = "time",                                                                                       \
 		 .arg = "RANGE",                                                                                       \
 		 .help = "Only samples from START,STOP (seconds, as in the output of script; either may be left "      \
-			 "out), or of a part of the "                                                                  \
-			 "recording: 10%-20%, 10%/2",                                                                  \
+			 "out), or of a part of the recording: 10%-20%, 10%/2",                                        \
 		 .set = option_set_string,                                                                             \
 		 .offset = offsetof(type, field.time),                                                                 \
 		 .flags = OPTION_NO_DEFAULT},                                                                          \

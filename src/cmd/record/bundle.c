@@ -61,8 +61,10 @@ static int keep(struct dso_table *dsos, struct cache_entry *copy)
 	return dso ? copy_object(copy, dso) : -ENOENT;
 }
 
-/* The directory of that name; one that is there already is used when no other user can have put anything into it. An
- * fd, or -errno and why. */
+/*
+ * The directory of that name; one that is there already is used when no other user can have put anything into it. An
+ * fd, or -errno and why.
+ */
 static int open_bundle(const char *path, struct diag *reterr)
 {
 	AUTO_FILE_PLACE struct file_place place = {.dir_fd = -1};

@@ -66,8 +66,10 @@ enum {
 	EXIT_ERROR = 255,
 };
 
-/* The signal that ended the workload, or the recorder, ends this process too: a shell sees the same as without the
- * recorder. */
+/*
+ * The signal that ended the workload, or the recorder, ends this process too: a shell sees the same as without the
+ * recorder.
+ */
 static int exit_status(const struct recording_result *result)
 {
 	int signal_number = result->signal;

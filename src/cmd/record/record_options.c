@@ -231,8 +231,7 @@ int record_options_check(const struct record_options *options, struct diag *rete
 	if (options->affinity && !options->threads.given)
 		return diag_set(reterr, -EINVAL,
 				"--affinity: one thread drains all rings, and would only be sent around: use "
-				"--threads=%s, whose "
-				"threads stay where their rings are",
+				"--threads=%s, whose threads stay where their rings are",
 				strcmp(options->affinity, "cpu") ? "numa" : "cpu");
 	if (options->nr_cgroups && !options->target.all_cpus && !options->target.cpu_list)
 		return diag_set(reterr, -EINVAL, "-G looks at CPUs: add -a or -C");
@@ -816,8 +815,7 @@ const struct option record_option_table[] = {
 	 .family = "branches",
 	 .flags = OPTION_NO_NEGATE,
 	 .help = "The last branches of these kinds: any, any_call, any_ret, ind_call, ind_jmp, call, cond, abort_tx, "
-		 "in_tx, "
-		 "no_tx, stack; u, k, hv; save_type, priv"},
+		 "in_tx, no_tx, stack; u, k, hv; save_type, priv"},
 	{.name = "sample-cpu", .set = option_set_flag, .offset = AT(sampling.cpus), .help = "The CPU"},
 	{.name = "sample-identifier",
 	 .set = option_set_flag,
@@ -868,8 +866,7 @@ const struct option record_option_table[] = {
 	 .offset = AT(rotation),
 	 .flags = OPTION_NO_NEGATE,
 	 .help = "Keep the last TIME (30s) in memory, of at most SIZE (64M), compressed; write FILE.TIMESTAMP only "
-		 "when "
-		 "asked: SIGUSR2, the control command snapshot, --switch-output-event"},
+		 "when asked: SIGUSR2, the control command snapshot, --switch-output-event"},
 	{.name = "flight-post",
 	 .arg = "TIME",
 	 .set = set_history_post,
@@ -911,16 +908,13 @@ const struct option record_option_table[] = {
 	 .set = option_set_flag,
 	 .offset = AT(sampling.overwrite),
 	 .help = "A flight recorder: rings are overwritten for ever, and what they hold is written at the end. One "
-		 "event "
-		 "alone: EVENT/overwrite/, and EVENT/no-overwrite/ beside this"},
+		 "event alone: EVENT/overwrite/, and EVENT/no-overwrite/ beside this"},
 	{.name = "side-channel",
 	 .arg = "WHEN",
 	 .set = set_side_channel,
 	 .help = "on: what tasks do (maps, names, forks, exits) has rings of its own and is not lost with samples; "
-		 "SIZE: the "
-		 "same with rings of that size, in pages, or with K, M, G; off: it shares the rings of the first "
-		 "event, as in "
-		 "perf. Default: on"},
+		 "SIZE: the same with rings of that size, in pages, or with K, M, G; off: it shares the rings of the "
+		 "first event, as in perf. Default: on"},
 	{.name = "mmap-flush",
 	 .arg = "SIZE",
 	 .set = set_flush,
@@ -957,34 +951,30 @@ const struct option record_option_table[] = {
 	 .offset = AT(buffer_bytes),
 	 .flags = OPTION_NO_NEGATE,
 	 .help = "Memory between draining and writing, for all rings together: bridges storage that stalls. Default: "
-		 "none, "
-		 "or 64M with -z"},
+		 "none, or 64M with -z"},
 	{.name = "max-memory",
 	 .arg = "SIZE",
 	 .set = set_max_memory,
 	 .offset = AT(max_memory),
 	 .flags = OPTION_NO_NEGATE,
 	 .help = "All rings and the memory before the writer together take no more. Default: rings take no more than a "
-		 "thirty-second of "
-		 "the memory"},
+		 "thirty-second of the memory"},
 	{.name = "max-cpu",
 	 .arg = "PERCENT",
 	 .set = set_max_cpu,
 	 .offset = AT(max_cpus),
 	 .flags = OPTION_NO_NEGATE,
 	 .help = "While events flow the recorder uses no more than PERCENT of one CPU's time, all its threads "
-		 "together: it compresses "
-		 "less or not at all, then drains less often; what rings lose by that is counted as \"CPU limit\". "
-		 "Default: any"},
+		 "together: it compresses less or not at all, then drains less often; what rings lose by that is "
+		 "counted as \"CPU limit\". Default: any"},
 	{.name = "on-pressure",
 	 .arg = "WHAT",
 	 .set = set_on_pressure,
 	 .offset = AT(on_pressure),
 	 .flags = OPTION_NO_NEGATE,
 	 .help = "When that memory is full: drop: what does not fit into the rings is lost and counted; trim: before "
-		 "that "
-		 "stack dumps are cut short and counted; freeze: the command, or the tasks of -p and -t, are stopped "
-		 "until there is room. Default: drop"},
+		 "that stack dumps are cut short and counted; freeze: the command, or the tasks of -p and -t, are "
+		 "stopped until there is room. Default: drop"},
 	{.letter = 'z',
 	 .name = "compression-level",
 	 .arg = "LEVEL",
@@ -998,10 +988,8 @@ const struct option record_option_table[] = {
 	 .offset = AT(threads),
 	 .flags = OPTION_ARG_OPTIONAL,
 	 .help = "Drain with several threads into a data directory: one for each cpu (default), core, package, socket "
-		 "or "
-		 "numa node, or by masks CPUS/AFFINITY:CPUS/AFFINITY…; without it: one, or one for each 8 of more CPUs "
-		 "than that, into "
-		 "one file; --no-threads: one"},
+		 "or numa node, or by masks CPUS/AFFINITY:CPUS/AFFINITY…; without it: one, or one for each 8 of more "
+		 "CPUs than that, into one file; --no-threads: one"},
 	{.name = "single-file",
 	 .set = option_set_flag,
 	 .offset = AT(single_file),
@@ -1025,8 +1013,7 @@ const struct option record_option_table[] = {
 	 .offset = AT(sync_ms),
 	 .flags = OPTION_NO_NEGATE,
 	 .help = "Send what was written to the disk that often: all that a power cut can take. Default: when the "
-		 "kernel "
-		 "does"},
+		 "kernel does"},
 	{.name = "durable",
 	 .arg = "SECONDS",
 	 .set = set_durable,
@@ -1051,8 +1038,7 @@ const struct option record_option_table[] = {
 	{.name = "bundle",
 	 .set = option_set_flag,
 	 .offset = AT(bundle),
-	 .help = "Copy the sampled objects, with their debug information, and the kernel's symbols into the "
-		 "directory "
+	 .help = "Copy the sampled objects, with their debug information, and the kernel's symbols into the directory "
 		 "FILE.bundle: report and script on another machine look there first"},
 	{.name = "buildid-mmap",
 	 .set = option_set_flag,
@@ -1063,8 +1049,7 @@ const struct option record_option_table[] = {
 	 .set = option_set_flag,
 	 .offset = AT(no_build_id_cache),
 	 .help = "Copy no objects into a cache. Without it those that will not be found under their path, of "
-		 "containers "
-		 "and those that were replaced or deleted, are copied into ~/.debug, at most 1 GiB"},
+		 "containers and those that were replaced or deleted, are copied into ~/.debug, at most 1 GiB"},
 	{.name = "buildid-dir",
 	 .arg = "DIR",
 	 .set = option_set_path,

@@ -128,8 +128,7 @@ static void print_remedy(const struct recording_result *result)
 			 "faster storage");
 	else if (coverage->blind_ns)
 		log_note("  what would have prevented it: no rings that fit here, for they were full for %.3f s: more "
-			 "CPU time or "
-			 "faster storage for the recorder",
+			 "CPU time or faster storage for the recorder",
 			 (double)coverage->blind_ns / 1e9);
 	else if (enough && rings_were_full(result))
 		log_note("  what would have prevented it: larger rings, -m %zu%s",

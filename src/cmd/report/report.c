@@ -98,8 +98,9 @@ static void print_all(FILE *to, const struct stats *stats, const struct session 
 	}
 }
 
-/* Reads the session, opened with SESSION_FILE_ORDER, to its end and prints. 0, or the error that ended the
- * reading. */
+/*
+ * Reads the session, opened with SESSION_FILE_ORDER, to its end and prints. 0, or the error that ended the reading.
+ */
 static int stats_print(FILE *to, struct session *session, struct diag *reterr)
 {
 	struct stats stats = {0};
@@ -199,8 +200,10 @@ static int take(struct report *report, const struct session_record *record, stru
 	return err ? describe_error(report, err, reterr) : 0;
 }
 
-/* Samples that follow each other, as many as can be had at once, when there is a workers for them: how many; 0: none;
- * -errno. */
+/*
+ * Samples that follow each other, as many as can be had at once, when there is a workers for them: how many; 0: none;
+ * -errno.
+ */
 static int64_t take_run(struct report *report, struct input_records *records, struct diag *reterr)
 {
 	const struct prefetcher_chunk *pieces;
@@ -213,8 +216,9 @@ static int64_t take_run(struct report *report, struct input_records *records, st
 	return got < 0 ? describe_error(report, (int)got, reterr) : got;
 }
 
-/* All records, until one fails or the end. The front of a pipe is known when its first record of another kind
- * comes. */
+/*
+ * All records, until one fails or the end. The front of a pipe is known when its first record of another kind comes.
+ */
 static int read_records(struct report *report, struct diag *reterr)
 {
 	struct input_records records __attribute__((cleanup(input_records_close))) = {0};
@@ -409,10 +413,10 @@ const struct command command_report = {
 	.summary = "Print a table of where the samples of a recording fell",
 	.usage = "[OPTIONS]",
 	.description = "Reads a recording and prints a table for each event: which share of the samples fell into "
-		       "which command, "
-		       "object and function, the largest first, in the layout of `perf report --stdio`. With call "
-		       "chains in the "
-		       "recording the first column, Children, also counts what a function called; Self does not.\n\n"
+		       "which command, object and function, the largest first, in the layout of `perf report --stdio`. "
+		       "With call chains in the recording the first column, Children, also counts what a function "
+		       "called; Self does not.\n"
+		       "\n"
 		       "Examples:\n"
 		       "  millrace report\n"
 		       "  millrace report --sort dso,sym --percent-limit 1\n"

@@ -159,6 +159,8 @@ struct report_loss_options {
 int report_loss_print(const struct report_loss_options *options, struct session *session, FILE *to,
 		      struct diag *reterr);
 
-/* --tasks: a tree of tasks, with `maps` also what each has mapped. After the machine has processed all records. 0 or
- * -ENOMEM. */
+/*
+ * --tasks: a tree of tasks, with `maps` also what each has mapped. After the machine has processed all records. 0 or
+ * -ENOMEM.
+ */
 int report_tasks_print(FILE *to, const struct machine *machine, bool maps);

@@ -73,8 +73,7 @@ static const struct {
 	{"symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked",
 	 "accesses to memory are not counted here: use perf mem report, or millrace script -F +addr,phys_addr"},
 	{"dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to addr_from "
-	 "addr_to "
-	 "ipc_lbr ipc_null",
+	 "addr_to ipc_lbr ipc_null",
 	 "branches are not counted here: use perf report -b"},
 	{"parent", "callers are not matched here: use millrace script --folded and grep"},
 	{"p_stage_cyc local_p_stage_cyc", "no CPU of this architecture tells it, and perf prints no column either"},
@@ -436,8 +435,7 @@ const struct option report_options_table[] = {
 	 .name = "call-graph",
 	 .arg = "MODE,...",
 	 .help = "Below the entries print call graphs: graph (default), fractal (shares of the parent), flat, folded "
-		 "or none; "
-		 "caller (with --children the default) or callee; percent, period or count; the least "
+		 "or none; caller (with --children the default) or callee; percent, period or count; the least "
 		 "percentage of a branch (default 0.5), the most lines",
 	 .set = set_call_graph,
 	 .offset = offsetof(struct report_options, graph),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* report_samples: samples into one histogram per event, filtered, with their callers where chains were
- * recorded. */
+/*
+ * report_samples: samples into one histogram per event, filtered, with their callers where chains were recorded.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -89,8 +90,10 @@ bool samples_find_cached(const struct samples *samples, const struct session_rec
 /* After the last record: makes the histograms. 0 or -ENOMEM. */
 int samples_count(struct samples *samples);
 
-/* Then: an empty histogram for an event without samples, which has a member of a group that had some behind it. 0 or
- * -ENOMEM. */
+/*
+ * Then: an empty histogram for an event without samples, which has a member of a group that had some behind it. 0 or
+ * -ENOMEM.
+ */
 int samples_make_hist(struct samples *samples, size_t event, struct hist **ret);
 
 /*

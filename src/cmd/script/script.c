@@ -213,11 +213,9 @@ static const struct option script_table[] = {
 	 .name = "fields",
 	 .arg = "FIELD,...",
 	 .help = "Print these fields: comm, tid, pid, time, cpu, event, trace, ip, sym, symoff, dso, addr, period, "
-		 "iregs, uregs, "
-		 "misc, srcline, weight, ins_lat, phys_addr, data_page_size, code_page_size, cgroup; with + or - "
-		 "before each, these "
-		 "more or less "
-		 "than there are; with hw:, sw:, trace:, raw: or break: in front, of these events alone",
+		 "iregs, uregs, misc, srcline, weight, ins_lat, phys_addr, data_page_size, code_page_size, cgroup; "
+		 "with + or - before each, these more or less than there are; with hw:, sw:, trace:, raw: or break: in "
+		 "front, of these events alone",
 	 .set = set_fields,
 	 .offset = offsetof(struct script_options, text.fields),
 	 .flags = OPTION_NO_NEGATE,
@@ -569,10 +567,9 @@ const struct command command_script = {
 	.summary = "Print every sample of a recording as text",
 	.usage = "[OPTIONS]",
 	.description = "Reads a recording and prints its samples in the order of time, as `perf script` does: command, "
-		       "thread, CPU "
-		       "where it was sampled, time in seconds, period, event, and the address with its symbol, or the "
-		       "call chain "
-		       "on lines of their own, or the fields of a tracepoint.\n\n"
+		       "thread, CPU where it was sampled, time in seconds, period, event, and the address with its "
+		       "symbol, or the call chain on lines of their own, or the fields of a tracepoint.\n"
+		       "\n"
 		       "Examples:\n"
 		       "  millrace script | head -50\n"
 		       "  millrace script --folded | flamegraph.pl > flame.svg\n"

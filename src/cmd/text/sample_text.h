@@ -2,8 +2,7 @@
 /*
  * sample_text: a sample as `perf script` prints it: who, where, when, which event, its fields, its call chain. Each
  * object is used by one thread; several may exist side by side. Which fields are printed is decided for each kind of
- * event (software, tracepoint
- * ...) by the first event of that kind.
+ * event (software, tracepoint ...) by the first event of that kind.
  */
 #pragma once
 
@@ -92,7 +91,9 @@ struct lookup *sample_text_lookup(struct sample_text *text);
 int sample_text_print(struct sample_text *text, const struct session_record *record, struct output *out,
 		      struct diag *reterr);
 
-/* Prints a kernel record of that task that is not a sample: the fields in front of the event, then its content. Same
- * errors. */
+/*
+ * Prints a kernel record of that task that is not a sample: the fields in front of the event, then its content. Same
+ * errors.
+ */
 int sample_text_print_record(struct sample_text *text, const struct session_record *record, struct task *task,
 			     struct output *out, struct diag *reterr);

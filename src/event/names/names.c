@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The numbers stand in <linux/perf_event.h> (enum perf_hw_id, perf_sw_ids, perf_hw_cache_*); the words are
- * perf's. */
+/*
+ * The numbers stand in <linux/perf_event.h> (enum perf_hw_id, perf_sw_ids, perf_hw_cache_*); the words are perf's.
+ */
 #include "event/names/names.h"
 
 #include <linux/perf_event.h>

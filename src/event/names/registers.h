@@ -8,8 +8,10 @@
 struct buf;
 struct diag;
 
-/* All that the kernel gives of user space and of the interrupted code: what unwinding with DWARF needs. 0: unknown
- * here. */
+/*
+ * All that the kernel gives of user space and of the interrupted code: what unwinding with DWARF needs. 0: unknown
+ * here.
+ */
 uint64_t registers_all(void);
 
 /* Instruction and stack pointer. */

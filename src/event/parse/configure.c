@@ -249,8 +249,9 @@ static void set_time(struct event *event, const struct setup *setup)
 		attr->sample_type &= ~(uint64_t)PERF_SAMPLE_TIME;
 }
 
-/* The event's own terms stand above the options; each of them asks for a call chain where there would be
- * none. */
+/*
+ * The event's own terms stand above the options; each of them asks for a call chain where there would be none.
+ */
 static enum event_callgraph callgraph_of(const struct event *event, const struct event_options *options)
 {
 	if (event->given & EVENT_GIVEN_CALLGRAPH)

@@ -79,6 +79,8 @@ struct event_options {
  */
 int event_list_configure(struct event_list *list, const struct event_options *options, struct diag *reterr);
 
-/* -j: "any_call,u" to PERF_SAMPLE_BRANCH_*. Privileges alone mean any branch, as in perf. -EINVAL: the diag lists the
- * words. */
+/*
+ * -j: "any_call,u" to PERF_SAMPLE_BRANCH_*. Privileges alone mean any branch, as in perf. -EINVAL: the diag lists the
+ * words.
+ */
 int branch_filter_parse(const char *text, uint64_t *ret, struct diag *reterr);

@@ -290,8 +290,10 @@ static int parse_alias(struct grammar *g, const struct token *word, const char *
 	return err < 0 ? err : add_event(g, &event, word->start);
 }
 
-/* An event that only libpfm4 has a name for, one without colons. -ENOENT: it has none, or these are not of this
- * machine. */
+/*
+ * An event that only libpfm4 has a name for, one without colons. -ENOENT: it has none, or these are not of this
+ * machine.
+ */
 static int parse_pfm(struct grammar *g, const struct token *word, const char *name)
 {
 	__attribute__((cleanup(event_fini))) struct event event = list_new_event(0, 0);

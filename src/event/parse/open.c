@@ -19,8 +19,10 @@
 #include "base/log.h"
 #include "event/parse/event.h"
 
-/* What an event asks for that nothing can stand in for. Releases: the comments of <linux/perf_event.h> and its history;
- * for messages only, never compared. */
+/*
+ * What an event asks for that nothing can stand in for. Releases: the comments of <linux/perf_event.h> and its history;
+ * for messages only, never compared.
+ */
 static const struct {
 	uint64_t sample_bit;
 	const char *word;
@@ -133,8 +135,10 @@ static bool is_probe(const struct event *event)
 	       event->attr.type == sysctl_or("/sys/bus/event_source/devices/kprobe/type", -1);
 }
 
-/* Source: kernel/trace/trace_event_perf.c, perf_trace_event_perm(): of own tasks only system calls are open to every
- * user. */
+/*
+ * Source: kernel/trace/trace_event_perf.c, perf_trace_event_perm(): of own tasks only system calls are open to every
+ * user.
+ */
 static bool is_raw_tracepoint(const struct event *event, int pid)
 {
 	const char *system = event->tracepoint_system;
@@ -164,9 +168,8 @@ static int explain_permission(const struct event *event, int err, int pid, struc
 				event->name);
 	if (level > enough)
 		return diag_set(reterr, err,
-				"event %s: not permitted: kernel.perf_event_paranoid is %ld; it takes "
-				"CAP_PERFMON (run as "
-				"root) or: sysctl kernel.perf_event_paranoid=%ld",
+				"event %s: not permitted: kernel.perf_event_paranoid is %ld; it takes CAP_PERFMON (run "
+				"as root) or: sysctl kernel.perf_event_paranoid=%ld",
 				event->name, level, enough);
 	if (event->attr.type == PERF_TYPE_BREAKPOINT && !event->attr.exclude_kernel)
 		return diag_set(reterr, err,
@@ -179,9 +182,8 @@ static int explain_permission(const struct event *event, int err, int pid, struc
 				"CAP_PERFMON and CAP_SYS_PTRACE (run as root)",
 				event->name, pid);
 	return diag_set(reterr, err,
-			"event %s: not permitted, although kernel.perf_event_paranoid is %ld: a security "
-			"module, lockdown "
-			"or the container's seccomp filter forbids it",
+			"event %s: not permitted, although kernel.perf_event_paranoid is %ld: a security module, "
+			"lockdown or the container's seccomp filter forbids it",
 			event->name, level);
 }
 
@@ -215,8 +217,7 @@ static int explain_invalid(const struct event *event, int err, struct diag *rete
 				event->name);
 	if (attr->type > PERF_TYPE_BREAKPOINT)
 		return diag_set(reterr, err,
-				"event %s: its PMU refuses the settings: perhaps it cannot sample, or only "
-				"counts all "
+				"event %s: its PMU refuses the settings: perhaps it cannot sample, or only counts all "
 				"tasks (-a)",
 				event->name);
 	return diag_set(reterr, err,
@@ -244,8 +245,7 @@ static int explain_branches(const struct event *event, int err, struct diag *ret
 	if (attr->branch_sample_type & PERF_SAMPLE_BRANCH_CALL_STACK)
 		return diag_set(reterr, err,
 				"event %s: this CPU, or virtual machine, does not offer call stacks of the hardware "
-				"(Intel LBR): "
-				"use --call-graph fp or dwarf",
+				"(Intel LBR): use --call-graph fp or dwarf",
 				event->name);
 	if (attr->type == PERF_TYPE_SOFTWARE || attr->type == PERF_TYPE_TRACEPOINT)
 		return diag_set(
@@ -280,9 +280,8 @@ static int explain_no_fds(const struct event *event, int err, struct diag *reter
 
 	getrlimit(RLIMIT_NOFILE, &limit);
 	return diag_set(reterr, err,
-			"event %s: too many open files (%llu allowed, one is needed per event, CPU and "
-			"task): fewer events "
-			"or ulimit -n",
+			"event %s: too many open files (%llu allowed, one is needed per event, CPU and task): fewer "
+			"events or ulimit -n",
 			event->name, (unsigned long long)limit.rlim_cur);
 }
 

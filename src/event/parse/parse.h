@@ -123,8 +123,9 @@ enum term_host {
 	TERM_HOST_PMU,        /* also the PMU's own terms, and the names of its events */
 };
 
-/* Reads terms up to the closing '/', which it takes too, into the event. `pmu`: with TERM_HOST_PMU, else
- * NULL. */
+/*
+ * Reads terms up to the closing '/', which it takes too, into the event. `pmu`: with TERM_HOST_PMU, else NULL.
+ */
 int term_parse_list(struct parse *parse, enum term_host host, const struct pmu *pmu, struct event *event);
 
 /*

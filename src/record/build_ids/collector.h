@@ -51,8 +51,10 @@ struct collect_region {
 	int fd;
 	uint64_t offset, bytes;
 	uint32_t part; /* of extents */
-	/* The collectors that observed a part of them when they came: one for each thread that filled the file.
-	 * Borrowed; may be NULL */
+	/*
+	 * The collectors that observed a part of them when they came: one for each thread that filled the file.
+	 * Borrowed; may be NULL
+	 */
 	struct collector *const *lives;
 	size_t nr_lives;
 	/* Where the records are that a stage wrote, among those of other parts; borrowed. NULL: no stage wrote them */
@@ -67,11 +69,10 @@ int build_ids_collect(const struct collect_region regions[], size_t nr_regions, 
 		      size_t nr_events, struct collected *ret);
 
 /*
- * The same while records are on their way into a file, when they are in the cache anyway: reading them back costs
- * as much as writing them did. Of samples nothing is left to do then; the few others are kept for the end.
- * Memory is fixed: nothing is allocated after the start, and what does not fit is read back as without it. Fed by one
- * thread. -EOPNOTSUPP: not for these events, whose user stacks
- * take too long. Owned by the caller.
+ * The same while records are on their way into a file, when they are in the cache anyway: reading them back costs as
+ * much as writing them did. Of samples nothing is left to do then; the few others are kept for the end. Memory is
+ * fixed: nothing is allocated after the start, and what does not fit is read back as without it. Fed by one thread.
+ * -EOPNOTSUPP: not for these events, whose user stacks take too long. Owned by the caller.
  */
 int collector_new(const struct event_desc *events, size_t nr_events, struct collector **ret);
 void collector_free(struct collector *live); /* NULL is fine */

@@ -42,8 +42,10 @@ static inline uint64_t page_hash(uint64_t page, int32_t pid)
 	return ((page ^ (uint64_t)(uint32_t)pid << 40) * 0x9e3779b97f4a7c15ull) >> 32; /* 2^64 / golden ratio */
 }
 
-/* The slot of the pair when it is the first one of its hash, as is nearly always so; else NULL. Valid until pages are
- * added. */
+/*
+ * The slot of the pair when it is the first one of its hash, as is nearly always so; else NULL. Valid until pages are
+ * added.
+ */
 static inline struct sampled_page *page_set_find(const struct page_set *pages, uint64_t page, int32_t pid)
 {
 	struct sampled_page *slot = &pages->slots[page_hash(page, pid) & pages->mask];

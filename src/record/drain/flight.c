@@ -248,8 +248,7 @@ static int map_own(struct flight *flight, size_t asked, bool exact, struct diag 
 static void tell_refused(int err)
 {
 	log_note("the kernel refuses to swap overwritten rings (PERF_EVENT_IOC_SET_OUTPUT: %s): recording pauses while "
-		 "a "
-		 "snapshot is copied",
+		 "a snapshot is copied",
 		 strerror(-err));
 }
 

@@ -126,7 +126,8 @@ __attribute__((format(printf, 3, 4))) static int refuse(const struct parser *par
 			part.len > QUOTE_MAX_CHARS ? "…" : "", (size_t)(part.at - parser->spec) + 1, why);
 }
 
-/* Up to the separator or the end of the whole; *rest is what follows it, at NULL when there is no separator.
+/*
+ * Up to the separator or the end of the whole; *rest is what follows it, at NULL when there is no separator.
  */
 static struct part split(struct part whole, char separator, struct part *rest)
 {

@@ -22,8 +22,10 @@ struct file_place {
 	struct stat st;  /* valid when it exists: of what has the name, a link too; of a descriptor: of its file */
 };
 
-/* To be freed by file_place_fini(). -errno and why: -ENOENT: there is no such directory, -ELOOP: a link that is not
- * followed. */
+/*
+ * To be freed by file_place_fini(). -errno and why: -ENOENT: there is no such directory, -ELOOP: a link that is not
+ * followed.
+ */
 int file_place_find(const char *path, struct file_place *ret, struct diag *reterr);
 void file_place_fini(struct file_place *place);
 #define AUTO_FILE_PLACE __attribute__((cleanup(file_place_fini)))

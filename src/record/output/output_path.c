@@ -148,8 +148,10 @@ static int remove_old(const struct file_place *place, const char *old, bool by_d
 	return 0;
 }
 
-/* What was recorded before, or a link that is not followed, is kept, one generation of it. A device is simply used, and
- * an empty file replaced. */
+/*
+ * What was recorded before, or a link that is not followed, is kept, one generation of it. A device is simply used, and
+ * an empty file replaced.
+ */
 static int keep_old(const struct file_place *place, struct diag *reterr)
 {
 	AUTO_FREE char *old = NULL;

@@ -65,8 +65,10 @@ struct part_names {
 	uint64_t last; /* the last time that was given, in hundredths of a second of CLOCK_REALTIME */
 };
 
-/* "perf.data.2026112210183800", as perf calls it: local time with hundredths, later than any before. Heap; NULL:
- * -ENOMEM. */
+/*
+ * "perf.data.2026112210183800", as perf calls it: local time with hundredths, later than any before. Heap; NULL:
+ * -ENOMEM.
+ */
 char *part_names_next(struct part_names *names);
 
 /* A file is finished; removes those that are too many. Owns `name`. 0 or -ENOMEM. */

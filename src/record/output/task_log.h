@@ -42,8 +42,10 @@ int task_log_hold(struct task_log *task_log);
  */
 void task_log_keep_from(struct task_log *task_log, uint64_t from_ns);
 
-/* The next task_log_put() is as of from_ns, followed by what lies before `dropped_bytes` of the output that was left
- * last. */
+/*
+ * The next task_log_put() is as of from_ns, followed by what lies before `dropped_bytes` of the output that was left
+ * last.
+ */
 void task_log_window(struct task_log *task_log, uint64_t from_ns, uint64_t dropped_bytes);
 
 /* The streams have ended: the output that was the present one is left, too. */

@@ -106,8 +106,10 @@ static bool is_ignored(int signal_number)
 	return sigaction(signal_number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-/* They end the recording, and its file is whole. These two even where they are ignored: shells do that to background
- * jobs. */
+/*
+ * They end the recording, and its file is whole. These two even where they are ignored: shells do that to background
+ * jobs.
+ */
 static const int always_ending[] = {SIGINT, SIGTERM};
 static const int ending[] = {SIGHUP, SIGQUIT, SIGALRM, SIGUSR1};
 
@@ -290,8 +292,10 @@ static int start_fd_closer(struct recording *rec, struct diag *reterr)
 /* Those of the flight channel are as large as those that are drained. */
 static int open_rings(struct recording *rec, struct diag *reterr)
 {
-	/* Writes of 1 MiB are cheaper than smaller ones; what a thread that sleeps has not drained is gone if the
-	 * recorder is killed. */
+	/*
+	 * Writes of 1 MiB are cheaper than smaller ones; what a thread that sleeps has not drained is gone if the
+	 * recorder is killed.
+	 */
 	enum { WAKEUP = 1 << 20, WAKEUP_OF_THREADS = 256 << 10 };
 	struct ring_sizes sizes = rec->options->ring;
 

@@ -417,8 +417,10 @@ static int account(struct rotation *rotation, struct finisher_job *job)
 	return err ? err : add_loss_records(rotation, job);
 }
 
-/* All readers have the next output: the former one is to be finished, and the initial state of the next one is as of
- * now. */
+/*
+ * All readers have the next output: the former one is to be finished, and the initial state of the next one is as of
+ * now.
+ */
 static int complete(struct rotation *rotation, struct diag *reterr)
 {
 	struct finisher_job *job = rotation->job;

@@ -297,8 +297,8 @@ static int map_rings(struct eventset *set, struct ring_sizes sizes, struct diag 
 		unmap_all(set);
 		return diag_set(reterr, err,
 				"side rings of %zu KiB exceed the locked memory that is left: name less "
-				"(--side-channel=SIZE), or "
-				"raise kernel.perf_event_mlock_kb or ulimit -l, or run with CAP_IPC_LOCK",
+				"(--side-channel=SIZE), or raise kernel.perf_event_mlock_kb or ulimit -l, or run with "
+				"CAP_IPC_LOCK",
 				side_pages * (size_t)sysconf(_SC_PAGESIZE) / 1024);
 	}
 	if (err || (first_err && sizes.exact)) {

@@ -57,8 +57,10 @@ int eventset_switch(struct eventset *set, int event, bool on);
 /* The index of the event of that name; -ENOENT. */
 int eventset_find(const struct eventset *set, const char *name);
 
-/* Sets the filters of --filter, but of events that leave out the recorder. The diag names event, filter and known
- * fields. */
+/*
+ * Sets the filters of --filter, but of events that leave out the recorder. The diag names event, filter and known
+ * fields.
+ */
 int eventset_set_filters(const struct eventset *set, struct diag *reterr);
 
 /*

@@ -141,8 +141,10 @@ int workload_fork(struct workload *workload, char *const argv[], enum workload_f
 		.failure = failure[0],
 		.own_session = flags & WORKLOAD_OWN_SESSION,
 	};
-	/* It has its name: who looks at it from now on sees that. If it died here, its end is told like that of any
-	 * command. */
+	/*
+	 * It has its name: who looks at it from now on sees that. If it died here, its end is told like that of any
+	 * command.
+	 */
 	int ready;
 	(void)!fd_read(failure[0], &ready, sizeof(ready));
 	return 0;
@@ -204,8 +206,7 @@ static void wait_for_end(struct workload *workload, int signal_fd)
 	for (bool warned = false; !workload_ended(workload);) {
 		if (poll(&signals, 1, warned ? -1 : QUIET_MS) == 0) {
 			log_note("nothing is recorded any more; waiting for the command (pid %d), which has not ended "
-				 "after "
-				 "SIGTERM: another Ctrl-C kills it (SIGKILL)",
+				 "after SIGTERM: another Ctrl-C kills it (SIGKILL)",
 				 workload->pid);
 			warned = true;
 		}
