@@ -36,10 +36,19 @@ def check_no_stack(path):
                 assert not attr.sample_type & (REGS_USER | STACK_USER)
 
 
-def chains(millrace, path):
-    """The chains through deep_burn(), innermost first: each as the functions' names."""
-    text = millrace('script', '-i', path, '-F', 'comm,ip,sym').out
-    samples = [re.findall(r'^\s+[0-9a-f]+ (\S+)', sample, re.M) for sample in text.split('\n\n')]
+@pytest.fixture(scope='module')
+def programs(programs, tmp_path_factory):
+    """With a `deep` of this module's own: a recording of all CPUs sees those of other tests, too."""
+    directory = tmp_path_factory.mktemp('programs')
+    shutil.copy(programs / 'deep', directory)
+    return directory
+
+
+def chains(millrace, path, programs):
+    """The chains of our program through deep_burn(), innermost first: each as the functions' names."""
+    text = millrace('script', '-i', path, '-F', 'comm,ip,sym,dso').out
+    samples = [re.findall(r'^\s+[0-9a-f]+ (\S+)', sample, re.M) for sample in text.split('\n\n')
+               if f'({programs}/deep)' in sample]
     return [names for names in samples if any(name.startswith('deep_burn') for name in names)]
 
 
@@ -73,7 +82,7 @@ def test_modes(mode, millrace, perf, programs, tmp_path):
     done = millrace('record', *UNWIND, *MODES[mode], '-o', path, '--', programs / 'deep', '-m', '150', '-c', '1')
     assert 'lost 0' in done.err
     check_no_stack(path)
-    check_chains(chains(millrace, path))
+    check_chains(chains(millrace, path, programs))
     if mode in ('file', 'compressed'):
         theirs = [sample for sample in perf('script', '-i', path).out.split('\n\n') if 'deep_burn' in sample]
         assert len(theirs) >= 30 and all(sample.count('deep_call+') == CALLS for sample in theirs)
@@ -86,7 +95,7 @@ def test_small_memory(millrace, programs, tmp_path):
     done = millrace('record', *UNWIND, '--buffer-memory', '2M', '-o', path, '--', programs / 'deep', '-m', '150')
     check_no_stack(path)
     reported = re.search(r'(\d+) of \d+ stacks came when memory was full', done.err)
-    found = chains(millrace, path)
+    found = chains(millrace, path, programs)
     whole = [names for names in found if names[-1].startswith('_start')]
     check_chains(whole, least=0)
     assert len(found) - len(whole) <= (int(reported.group(1)) if reported else 0)
@@ -98,7 +107,7 @@ def test_pipe(millrace, perf, programs, tmp_path):
         path.write_bytes(millrace('record', *UNWIND, *options, '-o', '-', '--', programs / 'deep', '-m', '150',
                                   binary=True).out)
         check_no_stack(path)
-        check_chains(chains(millrace, path))
+        check_chains(chains(millrace, path, programs))
         assert 'deep_call' in perf('script', '-i', path).out
 
 
@@ -109,7 +118,7 @@ def test_switched_output(millrace, programs, tmp_path):
     assert len(parts) > 1
     for path in parts:
         check_no_stack(path)
-        found += chains(millrace, path)
+        found += chains(millrace, path, programs)
     check_chains(found, least=100)
 
 
@@ -118,7 +127,7 @@ def test_flight(millrace, programs, tmp_path):
     millrace('record', *UNWIND, '--flight=60s', '-o', tmp_path / 'held', '--', 'sh', '-c', script)
     path, = tmp_path.glob('held.*')
     check_no_stack(path)
-    check_chains(chains(millrace, path))
+    check_chains(chains(millrace, path, programs))
 
 
 def test_control(recorder, millrace, programs, run, tmp_path):
@@ -128,7 +137,7 @@ def test_control(recorder, millrace, programs, run, tmp_path):
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     check_no_stack(path)
-    check_chains(chains(millrace, path))
+    check_chains(chains(millrace, path, programs))
 
 
 def test_process_that_runs(millrace, programs, spawn, tmp_path):
@@ -139,7 +148,7 @@ def test_process_that_runs(millrace, programs, spawn, tmp_path):
     millrace('record', *UNWIND, '-p', process.pid, '-o', path, '--', 'sleep', '0.3')
     process.kill()
     check_no_stack(path)
-    check_chains(chains(millrace, path))
+    check_chains(chains(millrace, path, programs))
 
 
 def test_program_that_is_deleted(millrace, programs, spawn, tmp_path):
@@ -179,7 +188,7 @@ def test_short_processes(millrace, programs, tmp_path):
     path = tmp_path / 'perf.data'
     script = f'for i in $(seq 40); do {programs}/deep -m 10; done'
     millrace('record', *UNWIND, '-F', '997', '-o', path, '--', 'sh', '-c', script)
-    check_chains(chains(millrace, path), least=100)
+    check_chains(chains(millrace, path, programs), least=100)
 
 
 def test_killed_recorder(recorder, millrace, programs, spawn, tmp_path):
@@ -194,7 +203,7 @@ def test_killed_recorder(recorder, millrace, programs, spawn, tmp_path):
     load.kill()
     assert SECRET not in path.read_bytes()
     millrace('recover', '-o', whole, path)
-    check_chains(chains(millrace, whole))
+    check_chains(chains(millrace, whole, programs))
 
 
 def test_stacks_that_do_not_fit(millrace, programs, tmp_path):
@@ -203,7 +212,7 @@ def test_stacks_that_do_not_fit(millrace, programs, tmp_path):
     done = millrace('record', '-F', '497', '-e', 'cpu-clock', '--call-graph', 'unwind,4096', '-o', path, '--',
                     programs / 'deep', '-m', '150', '-b', '3000')
     cut, all_stacks = map(int, re.search(r'(\d+) of (\d+) stacks did not fit in 4 KiB', done.err).groups())
-    found = chains(millrace, path)
+    found = chains(millrace, path, programs)
     assert 30 <= len(found) <= cut <= all_stacks
     for names in found:
         assert 0 < sum(name.startswith('deep_call') for name in names) < 3
@@ -219,7 +228,7 @@ def test_events_without_it_stay_as_they_are(millrace, programs, tmp_path):
     types = [attr.sample_type for attr in PerfData(path).attrs]
     assert types[0] & CALLCHAIN and not types[0] & STACK_USER
     assert types[1] & STACK_USER and not types[2] & (CALLCHAIN | STACK_USER)
-    found = chains(millrace, path)
+    found = chains(millrace, path, programs)
     assert len(found) >= 60 and all(sum('deep_call' in name for name in names) == CALLS for names in found)
 
 
@@ -237,7 +246,7 @@ def test_ordinary_user(millrace, program, run, programs, steady_sysctl, tmp_path
              '--', place / 'deep', '-m', '150'], cwd=place)
         os.chown(place / 'perf.data', 0, 0)
         check_no_stack(place / 'perf.data')
-        check_chains(chains(millrace, place / 'perf.data'))
+        check_chains(chains(millrace, place / 'perf.data', place))
     finally:
         shutil.rmtree(place)
 
