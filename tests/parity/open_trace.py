@@ -34,6 +34,10 @@ class Opened:
         ends."""
         return self.attr.get("config") == "PERF_COUNT_SW_DUMMY" and self.attr.get("sample_type") == "PERF_SAMPLE_TIME"
 
+    def is_object_watch(self):
+        """millrace's watch for files that are mapped, with rings of its own; not in the recording."""
+        return self.attr.get("config") == "PERF_COUNT_SW_DUMMY" and "mmap2" in self.attr and "comm" not in self.attr
+
 
 @dataclass
 class Trace:
@@ -122,7 +126,7 @@ def parse(text):
     for event in kept:
         if event.group >= 0:
             event.group = kept.index(opened[event.group])
-    ours = Opened.is_ring_carrier, Opened.is_clock
+    ours = Opened.is_ring_carrier, Opened.is_clock, Opened.is_object_watch
     return [event for event in kept if not event.is_bpf_side_thread() and not any(own(event) for own in ours)], refused
 
 

@@ -35,9 +35,9 @@ struct fake {
 /* The kernel's part: a 16-byte record with a number; false when the ring has no room for it. */
 static bool produce(struct fake *fake, uint64_t number)
 {
-	uint64_t head = fake->page.data_head;
+	uint64_t head = fake->page.data_head, tail = __atomic_load_n(&fake->page.data_tail, __ATOMIC_ACQUIRE);
 
-	if (RING_BYTES - (head - fake->page.data_tail) < 16)
+	if (RING_BYTES - (head - tail) < 16)
 		return false;
 	fake->data[head % RING_BYTES / 8] = (uint64_t)16 << 48 | PERF_RECORD_SAMPLE;
 	fake->data[(head + 8) % RING_BYTES / 8] = number;
