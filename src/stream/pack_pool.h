@@ -137,6 +137,7 @@ struct pack_pool {
 	 */
 	size_t least_free; /* of nr_free, ever: the rest was used at once */
 	size_t nr_free, nr_to_pack, nr_packing, nr_blocked, nr_unwritten;
+	size_t nr_stores;               /* pack_pool_store() that had something to do */
 	struct pack_pressure *pressure; /* NULL: none */
 	bool pressed;
 	struct pack_totals totals;
