@@ -38,6 +38,7 @@ enum {
 	MAX_OBJECTS = 1 << 16, /* known; so many are open at most: */
 	MAX_OPEN = 4096,
 	PART_OF_FDS = 4, /* of those that we may have */
+	LEAST_FDS = 64,  /* with fewer, the recording needs them all */
 	MAX_ROOTS = 64,
 	MAX_PROCESSES = 1024,     /* with code compiled at run time */
 	MAPS_MAX_BYTES = 1 << 30, /* of those that have ended */
@@ -445,7 +446,7 @@ static int open_rings(struct object_watch *watch, const struct target *target)
 {
 	bool all = target->kind == EVENT_TARGET_SYSTEM || target->kind == EVENT_TARGET_CPUS;
 	size_t nr_tasks = all ? 1 : target->nr_tids, nr_cpus = cpuset_count(&target->cpus);
-	size_t nr = nr_tasks * nr_cpus <= MAX_EVENTS ? nr_tasks * nr_cpus : 0;
+	size_t nr = watch->max_open && nr_tasks * nr_cpus <= MAX_EVENTS ? nr_tasks * nr_cpus : 0;
 
 	watch->rings = calloc(nr + 1, sizeof(*watch->rings));
 	watch->polls = calloc(nr + 1 + MAX_PROCESSES, sizeof(*watch->polls));
@@ -469,7 +470,8 @@ int object_watch_start(const struct target *target, struct object_watch **ret)
 	pthread_mutex_init(&watch->lock, NULL);
 	watch->last_pending = &watch->pending;
 	watch->stop_fd = eventfd(0, EFD_CLOEXEC);
-	watch->max_open = getrlimit(RLIMIT_NOFILE, &limit) ? 0 : limit.rlim_cur / PART_OF_FDS;
+	if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur >= LEAST_FDS)
+		watch->max_open = limit.rlim_cur / PART_OF_FDS;
 	if (watch->max_open > MAX_OPEN)
 		watch->max_open = MAX_OPEN;
 	int err = watch->stop_fd < 0 ? -errno : open_rings(watch, target);

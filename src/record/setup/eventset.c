@@ -25,9 +25,8 @@
 
 enum {
 	/*
-	 * What the process needs beside events and the carrier or data file of each ring. Counted on 2 CPUs: 13, 15
-	 * with
-	 * --on-pressure=freeze; --threads takes 3 more for each thread.
+	 * What the process needs beside events and the carrier or data file of each ring. Counted on 2 CPUs: 14, 16
+	 * with --on-pressure=freeze; --threads takes 3 more for each thread.
 	 */
 	OTHER_FDS = 16,
 	THREAD_FDS = 3,
