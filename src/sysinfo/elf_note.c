@@ -136,9 +136,19 @@ int elf_note_of_module(const char *name, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
 	return build_id_of_notes(path, ret);
 }
 
+struct span vdso_image(void)
+{
+	const char *image = (const char *)getauxval(AT_SYSINFO_EHDR);
+	const ElfW(Ehdr) *header = (const void *)image;
+
+	/* Its section headers stand at its end. */
+	return image ? (struct span){image, header->e_shoff + (size_t)header->e_shnum * header->e_shentsize}
+		     : (struct span){0};
+}
+
 int elf_note_of_vdso(uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
 {
-	const char *image = (const char *)getauxval(AT_SYSINFO_EHDR); /* getauxval(3) */
+	const char *image = vdso_image().ptr;
 	const ElfW(Ehdr) *header = (const void *)image;
 
 	if (!image)

@@ -32,5 +32,9 @@ int elf_note_of_kernel(uint8_t ret[ELF_NOTE_BUILD_ID_MAX]);
 /* `name` as in /proc/modules. */
 int elf_note_of_module(const char *name, uint8_t ret[ELF_NOTE_BUILD_ID_MAX]);
 
-/* The one in our own address space: it is the same in every process of our word size. */
+/*
+ * The vdso in our own address space, as an ELF file: it is the same in every process of our word size, and there is no
+ * file of it. Empty: there is none. Source: getauxval(3) AT_SYSINFO_EHDR, vdso(7).
+ */
+struct span vdso_image(void);
 int elf_note_of_vdso(uint8_t ret[ELF_NOTE_BUILD_ID_MAX]);

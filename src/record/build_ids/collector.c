@@ -129,6 +129,27 @@ static void keep_object(const struct build_id *id, int fd, struct collected *col
 	collected->kept.bytes += bytes;
 }
 
+/* There is no file of it: perf names its functions from such a copy alone. */
+static void keep_vdso(const struct build_id *id, struct collected *collected)
+{
+	AUTO_FD int cache = collected->kept.directory ? object_cache_open(collected->kept.directory) : -1;
+	struct cache_entry entry = {.dir_fd = cache, .name = id->path, .id.len = id->id_bytes, .leaf = "vdso"};
+
+	memcpy(entry.id.bytes, id->id, id->id_bytes);
+	if (cache >= 0 && !object_cache_has(&entry))
+		(void)!object_cache_put_bytes(&entry, vdso_image());
+}
+
+static int vdso_build_id(const struct history_object *object, struct collected *collected, struct build_id *ret)
+{
+	int len = elf_note_of_vdso(ret->id);
+
+	ret->id_bytes = len > 0 ? (uint8_t)len : 0;
+	if (len > 0 && object->hit)
+		keep_vdso(ret, collected);
+	return len;
+}
+
 static int file_build_id(const struct map_history *history, size_t nr, const struct mapping_times *times,
 			 struct collected *collected, struct build_id *ret)
 {
@@ -165,7 +186,7 @@ static int object_build_id(const struct map_history *history, size_t nr, const s
 		return elf_note_of_module(module, ret->id);
 	}
 	if (!strcmp(object->name, "[vdso]"))
-		return elf_note_of_vdso(ret->id);
+		return vdso_build_id(object, collected, ret);
 	return object->name[0] == '/' ? file_build_id(history, nr, times, collected, ret) : -ENOENT;
 }
 

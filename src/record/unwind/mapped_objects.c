@@ -1,20 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "record/unwind/mapped_objects.h"
 
-#include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <link.h>
-#include <linux/openat2.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -24,10 +17,11 @@
 #include "base/log.h"
 #include "perfdata/object_id.h"
 #include "sysinfo/elf_note.h"
+#include "sysinfo/object_file.h"
 #include "tasks/task_event.h"
 #include "unwind/unwind.h"
 
-enum { NR_MAPPINGS = 4, VDSO_MAX_BYTES = 1 << 20 };
+enum { NR_MAPPINGS = 4 };
 
 /* Where a process has it. */
 struct mapping {
@@ -119,24 +113,6 @@ struct mapped_object *mapped_objects_find(struct mapped_objects *objects, const 
 	return object;
 }
 
-/* What the path leads to, if that is a regular file: a fifo or a device is never opened. Takes over `path_fd`. */
-static int reopen(int path_fd)
-{
-	AUTO_FD int fd = path_fd;
-	struct stat status;
-	char path[48];
-
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &status))
-		return -errno;
-	if (!S_ISREG(status.st_mode))
-		return -EINVAL;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	int opened = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	return opened < 0 ? -errno : opened;
-}
-
 /* By build-id, or else by device, inode and generation; what the kernel did not say is not compared. */
 static bool is_that_file(const struct mapped_object *object, int fd)
 {
@@ -152,40 +128,19 @@ static bool is_that_file(const struct mapped_object *object, int fd)
 	return found.len && elf_id_equal(&found, &object->id.build_id);
 }
 
-/* Through the mapping itself: proc(5) map_files. For root, and those with CAP_CHECKPOINT_RESTORE. */
-static int open_mapping(const struct mapping *mapping)
+static int open_map(const struct mapping *mapping)
 {
-	char path[96];
-
-	snprintf(path, sizeof(path), "/proc/%u/map_files/%" PRIx64 "-%" PRIx64, mapping->pid, mapping->start,
-		 mapping->end);
-	return reopen(open(path, O_PATH | O_CLOEXEC));
+	return object_file_open_map((pid_t)mapping->pid, mapping->start, mapping->end, NULL);
 }
 
-/* The name below the root of the process, whose links must not lead out of it. openat2(2), Linux 5.6. */
-static int open_below_root(uint32_t pid, const char *name)
-{
-	const struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
-	char path[48];
-
-	snprintf(path, sizeof(path), "/proc/%u/root", pid);
-	AUTO_FD int root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (root < 0)
-		return -errno;
-	return reopen((int)syscall(SYS_openat2, root, name, &how, sizeof(how)));
-}
-
-/* It is the same in every process of our word size; there is no file of it. */
 static int open_vdso(void)
 {
-	const char *image = (const char *)getauxval(AT_SYSINFO_EHDR); /* getauxval(3) */
-	const ElfW(Ehdr) *header = (const void *)image;
+	struct span image = vdso_image();
 
-	if (!image)
+	if (!image.len)
 		return -ENOENT;
-	size_t bytes = header->e_shoff + (size_t)header->e_shnum * header->e_shentsize;
-	AUTO_FD int fd = bytes > VDSO_MAX_BYTES ? -1 : memfd_create("vdso", MFD_CLOEXEC);
-	int err = fd < 0 ? -EFBIG : fd_write(fd, image, bytes);
+	AUTO_FD int fd = memfd_create("vdso", MFD_CLOEXEC);
+	int err = fd < 0 ? -errno : fd_write(fd, image.ptr, image.len);
 	return err ? err : take_fd(&fd);
 }
 
@@ -215,13 +170,13 @@ static int open_object(const struct mapped_object *object)
 			&object->mappings[(object->next_mapping + NR_MAPPINGS - i) % NR_MAPPINGS];
 		if (!mapping->pid)
 			continue;
-		fd = checked(object, open_below_root(mapping->pid, object->name), &err);
+		fd = checked(object, object_file_open_of_process((pid_t)mapping->pid, object->name, NULL), &err);
 		if (fd < 0)
-			fd = checked(object, open_mapping(mapping), &err);
+			fd = checked(object, open_map(mapping), &err);
 	}
 	/* Those processes have ended: what has that name here may be the same file. */
 	if (fd < 0)
-		fd = checked(object, reopen(open(object->name, O_PATH | O_CLOEXEC)), &err);
+		fd = checked(object, object_file_open(object->name, NULL), &err);
 	return fd < 0 ? err : fd;
 }
 
