@@ -53,6 +53,12 @@ static: # one static binary, build-static/millrace; with ARCH=arm64 one for that
 clean-room: # make demo and make check in a fresh Debian 12 (as root, made with debootstrap)
 	@tools/clean-room
 
+dist: # a tarball of the last commit with its checksum, build-dist/; tools/dist --static: with static binaries
+	@tools/dist
+
+deb rpm: # a package of the last commit, build-deb/ or build-rpm/
+	@tools/package $@
+
 install: build
 	@meson install -C build --no-rebuild
 
@@ -63,6 +69,6 @@ clean:
 	@rm -rf build build-*
 
 help:
-	@sed -n 's/^\([a-z-]*\):[^#]*# /make \1	/p' Makefile
+	@sed -n 's/^\([a-z -]*\):[^#]*# /make \1	/p' Makefile
 
-.PHONY: build demo test check lint format coverage check-lab check-corpus check-perf-tests check-asan check-tsan bench fuzz static clean-room install deps clean help
+.PHONY: build demo test check lint format coverage check-lab check-corpus check-perf-tests check-asan check-tsan bench fuzz static clean-room dist deb rpm install deps clean help

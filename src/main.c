@@ -6,6 +6,8 @@
 #include "base/log.h"
 #include "cmd/cli/command.h"
 #include "cmd/cli/terminal.h"
+#include "config.h"
+#include "version.h"
 
 /* `millrace help [COMMAND]` */
 static int help(const char *name)
@@ -52,7 +54,8 @@ static int dispatch(int argc, char **argv)
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0)
 		return help(argc > 2 ? argv[2] : NULL);
 	if (strcmp(word, "--version") == 0) {
-		command_print_version(stdout);
+		printf("millrace version %s\ncommit %s\nfeatures %s\n", MILLRACE_VERSION, MILLRACE_COMMIT,
+		       MILLRACE_FEATURES);
 		return 0;
 	}
 	if (strcmp(word, "--complete") == 0)

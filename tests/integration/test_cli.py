@@ -32,7 +32,10 @@ def one_line(done, *texts):
 
 def test_version(millrace):
     version = re.search(r"version: '(.+)'", (ROOT / 'meson.build').read_text()).group(1)
-    assert millrace('--version').out == f'millrace version {version}\n'
+    first, commit, features = millrace('--version').out.splitlines()
+    assert first == f'millrace version {version}'
+    assert re.fullmatch(r'commit ([0-9a-f]{7,40}(-dirty)?|unknown)', commit)
+    assert re.fullmatch(r'features( [+-]\w+)+', features) and 'zstd' in features
 
 
 def test_help_lists_every_command(millrace):

@@ -98,6 +98,49 @@ def test_completion_of_arguments(tmp_path, monkeypatch):
     assert complete('record', '--', 'true', 'fi') == ['file.data']
 
 
+def complete_in_fish(*line):
+    if not shutil.which('fish'):
+        pytest.skip('fish is not installed')
+    script = ('set -gx PATH (path dirname $argv[1]) $PATH; source $argv[2]; complete -C "$argv[3]"')
+    done = subprocess.run(['fish', '--no-config', '-c', script, '--', str(MILLRACE),
+                           str(ROOT / 'completion' / 'millrace.fish'),
+                           ' '.join(('millrace',) + line)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert done.stderr == ''
+    return [row.split('\t')[0] for row in done.stdout.splitlines()]
+
+
+def complete_in_zsh(*line):
+    """What zsh would offer: its own completers are replaced by such that tell what they are asked for."""
+    if not shutil.which('zsh'):
+        pytest.skip('zsh is not installed')
+    script = ('_files() { print FILES }; _command_names() { print COMMANDS }; _message() { print MESSAGE $* }; '
+              '_normal() { print NORMAL $words }; compadd() { shift; print -l -- $* }; '
+              'file=$1; shift; words=("$@"); CURRENT=$#; source $file')
+    done = subprocess.run(['zsh', '-f', '-c', script, 'zsh', str(ROOT / 'completion' / '_millrace'), str(MILLRACE),
+                           *line], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert done.stderr == ''
+    return done.stdout.splitlines()
+
+
+def test_completion_in_fish(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'file.data').touch()
+    assert set(words()) - {'-h', '--help', '--version'} <= set(complete_in_fish(''))
+    assert set(complete_in_fish('record', '--call')) == {'--call-graph'}
+    assert complete_in_fish('record', '-o', 'fi') == ['file.data']
+    assert 'true' in complete_in_fish('record', 'tru')
+    assert complete_in_fish('record', '-F', '99', '--', 'true', 'fi') == ['file.data']
+
+
+def test_completion_in_zsh():
+    assert set(complete_in_zsh('')) == set(words())
+    assert set(complete_in_zsh('record', '-')) == set(words('record'))
+    assert complete_in_zsh('record', '-o', '') == ['FILES']
+    assert complete_in_zsh('record', '-F', '') == ['MESSAGE HZ']
+    assert complete_in_zsh('record', 'tr') == complete_in_zsh('record', '--', 'tr') == ['COMMANDS']
+    assert complete_in_zsh('record', '-F', '99', 'ls', 'x') == ['NORMAL ls x']
+
+
 def options_of_perf(perf):
     """The long names (or letters without one) that perf record -h lists."""
     done = perf('record', '-h', status=None)

@@ -87,7 +87,7 @@ def bad_includes(rel, text):
     room = rel.rpartition('/')[0] or '.'
     for include in INCLUDE.findall(text):
         other, slash, name = include.rpartition('/')
-        if include == 'config.h' or other == room:
+        if include in ('config.h', 'version.h') or other == room:
             continue
         if not slash:
             yield f'#include "{include}" does not name its room'

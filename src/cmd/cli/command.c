@@ -7,7 +7,6 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "config.h"
 
 const struct command *const commands[] = {
 	&command_record, &command_report,  &command_script,   &command_flame,  &command_list, &command_merge,
@@ -48,11 +47,6 @@ int command_unknown(const char *name)
 	else
 		log_error("unknown %s %s; 'millrace --help' lists what there is", what, name);
 	return COMMAND_USAGE;
-}
-
-void command_print_version(FILE *to)
-{
-	fprintf(to, "millrace version %s\n", MILLRACE_VERSION);
 }
 
 void command_print_help(FILE *to)

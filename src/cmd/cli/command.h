@@ -32,7 +32,6 @@ const struct command *command_find(const char *name);
 /* Says that there is no such command (or option before the command), and the nearest one. Returns COMMAND_USAGE. */
 int command_unknown(const char *name);
 
-void command_print_version(FILE *to);
 void command_print_help(FILE *to); /* the list of commands */
 
 /* The words that may follow "millrace", as option_print_words() prints those of a command. */
