@@ -16,7 +16,7 @@ ROOMS = '''base perfdata sysinfo compress event/names event/parse stream tasks u
            record/setup record/drain record/adapt record/synth record/features record/build_ids record/unwind
            record/output record/run
            read analyze/symbols analyze/machine analyze/report
-           cmd/cli cmd/input cmd/text cmd/report cmd/script cmd/flame cmd/record cmd'''.split()
+           cmd/cli export cmd/input cmd/text cmd/report cmd/script cmd/flame cmd/export cmd/record cmd'''.split()
 # Recording and reading know nothing of each other: neither side includes a room of the other.
 RECORDING = {room for room in ROOMS if room.split('/')[0] in ('event', 'stream', 'record')}
 READING = {room for room in ROOMS if room.split('/')[0] in ('read', 'analyze')}
@@ -45,8 +45,9 @@ PUBLIC = {
     'analyze/symbols': 'debug_info.h dso.h jit_code.h symbols.h',
     'analyze/machine': 'machine.h stacks.h use_list.h',
     'analyze/report': 'calltree.h hist.h tally.h tracepoint.h',
-    'cmd/cli': 'command.h json_writer.h option.h output.h terminal.h',
-    'cmd/input': 'input.h loss_data.h sample_filter.h',
+    'cmd/cli': 'command.h json_writer.h option.h output.h result_file.h terminal.h',
+    'export': 'export.h',
+    'cmd/input': 'input.h loss_data.h sample_filter.h sample_key.h sample_walk.h',
     'cmd/text': 'dump.h header_text.h sample_details.h sample_text.h',
     'cmd/report': 'report_samples.h',
 }

@@ -14,6 +14,7 @@ struct configuration_choice;
 enum { COMMAND_USAGE = 129 }; /* exit status of a wrong command line, as perf's */
 
 extern const struct command command_doctor;
+extern const struct command command_export;
 extern const struct command command_list;
 extern const struct command command_merge;
 extern const struct command command_flame;

@@ -337,49 +337,27 @@ static bool is_filtered(const struct samples_options *options, const struct hist
 	return !sample_filter_shows(&options->filter, &subject);
 }
 
-/* Two independent sums of what samples of one cell have in common. */
-struct sum {
-	uint64_t a, b;
-};
-
-static void sum_add(struct sum *sum, uint64_t value)
-{
-	sum->a = (sum->a ^ value) * 0x9e3779b97f4a7c15ull;
-	sum->a ^= sum->a >> 29;
-	sum->b = (sum->b + value) * 0xd6e8feb86659fd93ull;
-	sum->b ^= sum->b >> 32;
-}
-
 static bool has_key(const struct samples *samples, enum hist_column key)
 {
 	return hist_has_key(&samples->options.hist, key);
 }
 
-static struct sum sample_sum(const struct samples *samples, const struct session_record *record,
-			     const struct task *task)
+static struct sample_key cell_key(const struct samples *samples, const struct session_record *record,
+				  const struct task *task)
 {
 	const struct sample *sample = &record->sample;
-	struct task_epoch epoch = task_epoch(samples->machine, task);
-	struct sum sum = {epoch.common, (uintptr_t)record->event};
+	struct sample_key key = sample_key(samples->machine, task, sample, samples->chains);
 
-	sum_add(&sum, (uintptr_t)task);
-	sum_add(&sum, epoch.own);
-	sum_add(&sum, sample->ip);
-	sum_add(&sum, (uint64_t)sample->cpumode << 32 | (samples->by_cpu ? sample->cpu : 0));
-	if (samples->details)
-		sum_add(&sum, (uint64_t)sample->cpu << 1 | 1);
-	for (uint64_t i = 0; samples->chains && i < sample->nr_ips; i++)
-		sum_add(&sum, sample->ips[i]);
-	sum.a |= 1; /* an empty slot is 0 */
-	return sum;
+	sample_key_add(&key, (uintptr_t)record->event);
+	if (samples->by_cpu || samples->details)
+		sample_key_add(&key, sample->cpu);
+	return key;
 }
 
-/* Samples of a dwarf recording have stacks of their own; times and fields are each sample's own, too. */
+/* Times and fields are each sample's own. */
 static bool can_be_cached(const struct samples *samples, const struct sample *sample)
 {
-	if (samples->not_cacheable || machine_is_timed(samples->machine))
-		return false;
-	return !samples->chains || !sample->user_stack.len;
+	return !samples->not_cacheable && sample_has_key(samples->machine, sample, samples->chains);
 }
 
 /* As perf: a chain that is too long loses its end in the order in which callers are counted. */
@@ -457,14 +435,14 @@ int samples_take(struct samples *samples, const struct session_record *record)
 	if (!task || !event)
 		return -ENOMEM;
 	bool cacheable = can_be_cached(samples, sample);
-	struct sum sum = {0};
+	struct sample_key key = {0};
 	struct cached_sample *cached = NULL;
 	uint32_t cell;
 	if (cacheable) {
-		sum = sample_sum(samples, record, task);
-		cached = &samples->cache[sum.b % CACHE_SLOTS];
+		key = cell_key(samples, record, task);
+		cached = &samples->cache[key.b % CACHE_SLOTS];
 	}
-	if (cached && cached->key[0] == sum.a && cached->key[1] == sum.b) {
+	if (cached && sample_key_equals(&cached->key, &key)) {
 		cell = cached->cell;
 	} else {
 		int err = find_cell(samples, event, task, record, &cell);
@@ -472,7 +450,7 @@ int samples_take(struct samples *samples, const struct session_record *record)
 			return err;
 		samples->nr_found++;
 		if (cached)
-			*cached = (struct cached_sample){{sum.a, sum.b}, cell};
+			*cached = (struct cached_sample){key, cell};
 	}
 	if (cell == CELL_LEFT_OUT)
 		return 0;
@@ -493,12 +471,12 @@ bool samples_find_cached(const struct samples *samples, const struct session_rec
 	ret->left_out = !sample_filter_has_cpu(&samples->options.filter, sample->cpu);
 	if (ret->left_out)
 		return true;
-	struct sum sum = sample_sum(samples, record, task);
-	const struct cached_sample *cached = &samples->cache[sum.b % CACHE_SLOTS];
+	struct sample_key key = cell_key(samples, record, task);
+	const struct cached_sample *cached = &samples->cache[key.b % CACHE_SLOTS];
 	ret->event = event;
 	ret->cell = cached->cell;
 	ret->left_out = cached->cell == CELL_LEFT_OUT;
-	return cached->key[0] == sum.a && cached->key[1] == sum.b;
+	return sample_key_equals(&cached->key, &key);
 }
 
 /* The frames of a chain in the order in which callers are counted, by link. Returns how many. */

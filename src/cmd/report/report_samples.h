@@ -13,6 +13,7 @@
 #include "analyze/report/tally.h"
 #include "base/diag.h"
 #include "cmd/input/sample_filter.h"
+#include "cmd/input/sample_key.h"
 
 struct prefetcher;
 struct prefetcher_chunk;
@@ -44,7 +45,7 @@ enum { CACHE_SLOTS = 1 << 14 };
 
 /* The cell in which an equal sample was counted. */
 struct cached_sample {
-	uint64_t key[2];
+	struct sample_key key;
 	uint32_t cell;
 };
 

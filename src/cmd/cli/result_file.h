@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * result_file: a file that is complete before it gets its name, in place of what had it. "-" is standard output; a
+ * device or a pipe is written to as it is. One owner, one thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "record/output/file_place.h"
+
+struct diag;
+
+struct result_file {
+	int fd;
+	const char *path; /* as it was given; borrowed */
+	struct file_place place;
+	char temporary[FILE_PLACE_TEMPORARY_ROOM]; /* "": there is none */
+	char *temporary_path;                      /* heap */
+};
+
+/* 0, or -errno and why. Nothing of another user is followed: record/output/file_place.h. */
+int result_file_open(const char *path, struct result_file *ret, struct diag *reterr);
+
+/* For libraries that open a file by its name; NULL: it is no regular file. Valid until it is closed. */
+const char *result_file_path(const struct result_file *file);
+
+uint64_t result_file_bytes(const struct result_file *file); /* so far; 0: unknown */
+
+/* Gives it its name; with `keep` false it is removed instead. 0, or -errno and why. */
+int result_file_close(struct result_file *file, bool keep, struct diag *reterr);

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+#include "export/export.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/diag.h"
+#include "base/log.h"
+#include "cmd/cli/command.h"
+#include "cmd/cli/result_file.h"
+#include "cmd/export/feed.h"
+
+struct export_options {
+	struct input_options input;
+	struct sample_filter filter;
+	const struct export_format *format;
+	const char *output, *event;
+	uint64_t max_stack;
+	bool lines, count_samples;
+	int verbose;
+};
+
+static int set_format(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	const struct export_format **format = value;
+
+	(void)option, (void)negated;
+	*format = export_format_find(arg);
+	if (*format)
+		return 0;
+	char names[128] = "";
+	for (size_t i = 0, len = 0; export_formats[i] && len < sizeof(names); i++)
+		len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s", i ? ", " : "",
+					export_formats[i]->name);
+	return diag_set(reterr, -EINVAL, "there is no format \"%s\"; this build has %s", arg, names);
+}
+
+static int set_count(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	(void)option, (void)negated;
+	*(bool *)value = strcmp(arg, "samples") == 0;
+	return *(bool *)value || strcmp(arg, "period") == 0 ? 0 : diag_set(reterr, -EINVAL, "it is period or samples");
+}
+
+static const struct option export_table[] = {
+	INPUT_OPTIONS(struct export_options, input),
+	{.name = "format",
+	 .arg = "FORMAT",
+	 .help = "What to write: folded or speedscope",
+	 .set = set_format,
+	 .offset = offsetof(struct export_options, format),
+	 .flags = OPTION_NO_NEGATE,
+	 .group = "Output"},
+	{.letter = 'o',
+	 .name = "output",
+	 .arg = "FILE",
+	 .help = "Write to FILE; default: profile with the suffix of the format; - is standard output",
+	 .set = option_set_path,
+	 .offset = offsetof(struct export_options, output)},
+	{.letter = 'e',
+	 .name = "event",
+	 .arg = "EVENT",
+	 .help = "Only samples of this event; default: all, and for folded the first one that has samples",
+	 .set = option_set_string,
+	 .offset = offsetof(struct export_options, event)},
+	{.name = "count",
+	 .arg = "WHAT",
+	 .help = "The number that folded and speedscope give a stack: the sum of the periods, as report counts "
+		 "(period, the default), or how many samples it has (samples)",
+	 .set = set_count,
+	 .offset = offsetof(struct export_options, count_samples),
+	 .flags = OPTION_NO_NEGATE},
+	{.name = "lines",
+	 .help = "Find the source line of each frame: takes the debug information of every object",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct export_options, lines)},
+	{.name = "max-stack",
+	 .arg = "N",
+	 .help = "Take at most N functions of a call chain, from the innermost on",
+	 .set = option_set_u64,
+	 .offset = offsetof(struct export_options, max_stack)},
+	SAMPLE_FILTER_OPTIONS(struct export_options, filter, "Filters"),
+	SAMPLE_FILTER_DSOS('d', struct export_options, filter),
+	{.letter = 'v',
+	 .name = "verbose",
+	 .help = "Say more on standard error; twice: everything",
+	 .set = option_set_count,
+	 .offset = offsetof(struct export_options, verbose),
+	 .group = "Other"},
+	{0},
+};
+
+static int export_to(const struct export_options *options, struct result_file *file, struct feed_counts *ret_counts)
+{
+	const struct feed_options feed = {
+		.input = &options->input,
+		.filter = &options->filter,
+		.event = options->event,
+		.max_stack = options->max_stack < UINT32_MAX ? (unsigned)options->max_stack : 0,
+		.lines = options->lines,
+		.count_samples = options->count_samples,
+	};
+	const struct export_target target = {.fd = file->fd, .path = result_file_path(file), .name = file->path};
+	struct exporter *exporter;
+	int err = feed_recording(&feed, options->format, &target, &exporter, ret_counts);
+
+	export_free(exporter);
+	return err;
+}
+
+/* The file is complete before it replaces what has its name; what a damaged recording has is kept all the same. */
+static int run(const struct export_options *options, const char *path)
+{
+	struct result_file file;
+	struct feed_counts counts = {0};
+	struct diag diag = {0};
+	int err = result_file_open(path, &file, &diag);
+
+	if (err) {
+		log_error("%s", diag.text);
+		return err;
+	}
+	err = export_to(options, &file, &counts);
+	bool whole = !err || (err == -EBADMSG && counts.nr_samples);
+	uint64_t bytes = result_file_bytes(&file);
+	int stored = result_file_close(&file, whole, &diag);
+	if (stored)
+		log_error("%s", diag.text);
+	if (whole && !stored && strcmp(path, "-") != 0)
+		log_note("%s: %" PRIu64 " samples, %" PRIu32 " stacks, %" PRIu64 " bytes", path, counts.nr_samples,
+			 counts.nr_stacks, bytes);
+	if (counts.nr_left_out && !options->event)
+		log_note("%" PRIu64 " samples of other events are left out: %s has one event; choose it with --event",
+			 counts.nr_left_out, options->format->name);
+	return err ? err : stored;
+}
+
+static int check(const struct export_options *options, const char *path, struct diag *reterr)
+{
+	if (!options->format)
+		return diag_set(reterr, -EINVAL, "export needs a format: --format=folded, for example");
+	if (options->format->needs_file && strcmp(path, "-") == 0)
+		return diag_set(reterr, -EINVAL, "%s needs a file: name one with -o", options->format->name);
+	if (strcmp(path, "-") == 0 && isatty(STDOUT_FILENO) && strcmp(options->format->name, "folded") != 0)
+		return diag_set(reterr, -EINVAL, "%s is not for a terminal: name a file with -o",
+				options->format->name);
+	return 0;
+}
+
+static int export_run(int argc, char **argv)
+{
+	struct export_options options = {0};
+	struct diag diag = {0};
+	char path[64];
+	AUTO_CONFIGURATION struct configuration config = {0};
+	enum option_result result = configuration_parse(&command_export, argc, argv, &options, &config);
+
+	if (result != OPTION_OK)
+		return result == OPTION_EXIT ? 0 : COMMAND_USAGE;
+	if (config.given.first < argc) {
+		log_error("export takes no argument, but got \"%s\"; a file is given with -i",
+			  argv[config.given.first]);
+		return COMMAND_USAGE;
+	}
+	log_set_level(options.verbose);
+	snprintf(path, sizeof(path), "profile%s", options.format ? options.format->suffix : "");
+	if (!options.output)
+		options.output = path;
+	if (check(&options, options.output, &diag) || sample_filter_complete(&options.filter, &diag)) {
+		log_error("%s", diag.text);
+		return COMMAND_USAGE;
+	}
+	int err = run(&options, options.output);
+	sample_filter_fini(&options.filter);
+	return err ? INPUT_EXIT_ERROR : 0;
+}
+
+const struct command command_export = {
+	.name = "export",
+	.summary = "Write a recording in a format of other programs",
+	.usage = "[OPTIONS]",
+	.description =
+		"Reads a recording and writes its samples with their call chains, by name, in a format that other "
+		"programs read. Numbers and names are those of millrace report.\n"
+		"\n"
+		"Examples:\n"
+		"  millrace export --format=folded -o - | flamegraph.pl > flame.svg\n"
+		"  millrace export --format=speedscope -o profile.speedscope.json",
+	.options = export_table,
+	.run = export_run,
+};

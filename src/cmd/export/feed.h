@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* feed: a recording, read once, into an exporter. One thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cmd/input/input.h"
+#include "cmd/input/sample_filter.h"
+#include "export/export.h"
+
+struct diag;
+
+/* All borrowed. */
+struct feed_options {
+	const struct input_options *input;
+	const struct sample_filter *filter; /* completed; NULL: all samples */
+	const char *event;                  /* the name of the one that is wanted; NULL: all the format takes */
+	const char *title;                  /* NULL: the name of the input */
+	unsigned max_stack;                 /* 0: all */
+	bool lines;                         /* source lines are wanted */
+	bool count_samples;                 /* see struct export_profile */
+	bool quiet;                         /* no notes on losses, order and names */
+};
+
+struct feed_counts {
+	uint64_t nr_samples;
+	uint64_t nr_left_out; /* of other events than the one that the format takes */
+	uint32_t nr_stacks, nr_frames;
+};
+
+/*
+ * Everything into a new exporter, which is closed but not freed: *ret, to be freed by export_free(); NULL after a
+ * failure that came before. 0, or -errno: the reason is printed. A recording that is damaged is exported up to there.
+ */
+int feed_recording(const struct feed_options *options, const struct export_format *format,
+		   const struct export_target *target, struct exporter **ret, struct feed_counts *ret_counts);

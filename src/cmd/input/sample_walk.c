@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/input/sample_walk.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/symbols/debug_info.h"
+#include "base/diag.h"
+#include "base/log.h"
+#include "cmd/input/sample_key.h"
+
+enum {
+	CACHE_SLOTS = 1 << 14,
+	MAX_FRAMES = 512, /* 127 recorded, 127 unwound, and what was inlined */
+	MAX_INLINED = 32,
+};
+
+/* The stack of samples with this key; 0: the filter hides them. */
+struct walked_stack {
+	struct sample_key key;
+	uint32_t stack;
+};
+
+int sample_walk_open(struct sample_walk *walk, const struct sample_walk_options *options)
+{
+	*walk = (struct sample_walk){.options = *options};
+	int err = input_open(options->input, 0, &walk->session);
+
+	if (err)
+		return err;
+	walk->stacks = stacks_new();
+	walk->frames = calloc(MAX_FRAMES, sizeof(*walk->frames));
+	walk->cache = calloc(CACHE_SLOTS, sizeof(*walk->cache));
+	if (!walk->stacks || !walk->frames || !walk->cache)
+		err = -ENOMEM;
+	if (!err)
+		err = machine_new(&options->input->machine, walk->session, &walk->machine);
+	if (!err)
+		err = input_records_open(&walk->records, walk->session, 1);
+	if (!err && options->flags & SAMPLE_WALK_ADDRESSES)
+		stacks_keep_addresses(walk->stacks);
+	if (err)
+		log_error("%s", strerror(-err));
+	return err;
+}
+
+void sample_walk_close(struct sample_walk *walk)
+{
+	input_records_close(&walk->records);
+	stacks_free(walk->stacks);
+	machine_free(walk->machine);
+	session_close(walk->session);
+	free(walk->frames);
+	free(walk->cache);
+	*walk = (struct sample_walk){0};
+}
+
+/*
+ * Frames of a plain chain, innermost first, in place of themselves and what was inlined there. Callers go on behind
+ * their call, or one before that: the call itself ends two bytes before or later, on every architecture.
+ */
+static unsigned expand_inlined(struct sample_walk *walk, unsigned nr)
+{
+	struct location plain[MAX_FRAMES];
+	unsigned nr_out = 0;
+
+	memcpy(plain, walk->frames, nr * sizeof(*plain));
+	for (unsigned i = 0; i < nr && nr_out < MAX_FRAMES; i++) {
+		const struct location *frame = &plain[i];
+		const struct symbol *functions[MAX_INLINED];
+		unsigned nr_inlined = 0, room = MAX_FRAMES - nr_out < MAX_INLINED ? MAX_FRAMES - nr_out : MAX_INLINED;
+		bool calls = i && plain[i - 1].level == frame->level;
+		if (frame->level == '.' && frame->symbol && !frame->symbol->inlined && !frame->dso->jit)
+			nr_inlined = debug_info_inlined(machine_debug_info(walk->machine), frame->dso, frame->symbol,
+							frame->address - calls, functions, room);
+		for (unsigned k = 0; k < nr_inlined; k++) {
+			walk->frames[nr_out] = *frame;
+			walk->frames[nr_out++].symbol = functions[k];
+		}
+		if (!nr_inlined)
+			walk->frames[nr_out++] = *frame;
+	}
+	return nr_out;
+}
+
+/* The frames of a sample taken at `at`, which is the innermost one whatever the chain says. Returns how many. */
+static unsigned sample_frames(struct sample_walk *walk, struct task *task, const struct session_record *record,
+			      const struct location *at)
+{
+	const struct sample *sample = &record->sample;
+	bool inlined = walk->options.flags & SAMPLE_WALK_INLINED && !walk->options.input->machine.no_inline;
+	unsigned nr = 0;
+
+	if (sample->present & PERF_SAMPLE_CALLCHAIN)
+		nr = machine_callchain(walk->machine, task, record, walk->frames, MAX_FRAMES - 1);
+	const struct location *first = walk->frames;
+	if (!nr || (first->ip != at->ip && (!at->symbol || first->symbol != at->symbol))) {
+		memmove(walk->frames + 1, walk->frames, nr++ * sizeof(*walk->frames));
+		walk->frames[0] = *at;
+	}
+	if (inlined && !sample->user_stack.len)
+		nr = expand_inlined(walk, nr);
+	return walk->options.max_stack && walk->options.max_stack < nr ? walk->options.max_stack : nr;
+}
+
+static bool shows(const struct sample_filter *filter, const struct task *task, uint32_t tid, const struct location *at)
+{
+	const struct sample_subject subject = {
+		.comm = task->comm->text,
+		.pid = task->pid,
+		.tid = tid,
+		.dso = at->dso,
+		.symbol = at->symbol,
+	};
+
+	return sample_filter_shows(filter, &subject) && sample_filter_shows_symbol(filter, at->symbol);
+}
+
+static int find_stack(struct sample_walk *walk, struct task *task, const struct session_record *record, uint32_t *ret)
+{
+	const struct sample *sample = &record->sample;
+	struct location at;
+
+	lookup_set_time(machine_lookup(walk->machine), sample);
+	machine_resolve(walk->machine, task, sample->cpumode, sample->ip, &at);
+	*ret = 0;
+	if (walk->options.filter && !shows(walk->options.filter, task, sample->tid, &at))
+		return 0;
+	unsigned nr = sample_frames(walk, task, record, &at);
+	return stacks_intern(walk->stacks, walk->frames, nr, ret);
+}
+
+/* ret->stack 0: it is hidden. 0 or -ENOMEM. */
+static int take_sample(struct sample_walk *walk, const struct session_record *record, struct walk_step *ret)
+{
+	const struct sample *sample = &record->sample;
+	struct task *task = machine_task(walk->machine, sample->pid, sample->tid);
+	struct walked_stack *cached = NULL;
+	struct sample_key key;
+	size_t nr;
+
+	if (!task)
+		return -ENOMEM;
+	*ret = (struct walk_step){record, task, (size_t)(record->event - session_events(walk->session, &nr)), 0};
+	if (walk->options.filter && !sample_filter_has_cpu(walk->options.filter, sample->cpu))
+		return 0;
+	if (sample_has_key(walk->machine, sample, true)) {
+		key = sample_key(walk->machine, task, sample, true);
+		sample_key_add(&key, sample->tid);
+		cached = &walk->cache[key.b % CACHE_SLOTS];
+		if (sample_key_equals(&cached->key, &key)) {
+			ret->stack = cached->stack;
+			return 0;
+		}
+	}
+	int err = find_stack(walk, task, record, &ret->stack);
+	if (!err && cached)
+		*cached = (struct walked_stack){key, ret->stack};
+	return err;
+}
+
+int sample_walk_next(struct sample_walk *walk, struct walk_step *ret, struct diag *reterr)
+{
+	const struct session_record *record;
+	int got;
+
+	while ((got = input_records_next(&walk->records, &record, reterr)) > 0) {
+		int err;
+
+		input_count_losses(&walk->losses, record);
+		if (record->view.header->type != PERF_RECORD_SAMPLE) {
+			err = machine_process(walk->machine, record);
+			*ret = (struct walk_step){.record = record};
+		} else {
+			err = take_sample(walk, record, ret);
+			if (!err && !ret->stack)
+				continue;
+		}
+		return err ? diag_set(reterr, err, "out of memory") : 1;
+	}
+	return got;
+}
+
+void sample_walk_report(struct sample_walk *walk)
+{
+	input_records_close(&walk->records);
+	input_report_losses(&walk->losses);
+	input_report_doubts(walk->machine);
+	input_report_late(walk->session);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * export: a profile in a format of other programs, written as it comes. This room knows formats, and nothing of
+ * perf.data: the caller says what there is. One owner, one thread.
+ *
+ * What others refer to is announced before, once, with numbers from 1 on without a gap: objects, functions, frames,
+ * threads; and stacks, whose outer part was announced before. Texts are borrowed for the call; they may hold any bytes.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct diag;
+struct exporter;
+
+/* What the periods of an event are: numbers of it; nanoseconds on a CPU; nanoseconds without one. */
+enum export_unit { EXPORT_COUNT, EXPORT_CPU_NS, EXPORT_OFF_CPU_NS };
+
+/* An event that was recorded; numbers of events are indexes of struct export_profile. */
+struct export_event {
+	const char *name;
+	enum export_unit unit;
+	uint64_t period;    /* between two samples, when it is fixed */
+	uint64_t frequency; /* samples per second, when that is; 0: the period is fixed */
+};
+
+/* About the whole. All texts may be NULL: not known. */
+struct export_profile {
+	const char *title, *command, *hostname, *os_release, *arch, *cpu;
+	const struct export_event *events;
+	size_t nr_events;
+	uint64_t start_ns;      /* of the first sample, on the clock of the samples; 0: unknown */
+	int64_t wall_offset_ns; /* what is to be added to that clock for the time since 1970; 0: unknown */
+	bool count_samples;     /* formats with one number for each stack: how many samples, not the sum of periods */
+};
+
+enum export_object_kind { EXPORT_FILE, EXPORT_KERNEL, EXPORT_MODULE, EXPORT_GENERATED };
+
+/* A program, a library, the kernel. */
+struct export_object {
+	const char *path;
+	const uint8_t *build_id; /* NULL: unknown */
+	size_t build_id_bytes;
+	enum export_object_kind kind;
+};
+
+/* What code is in a stack: innermost of the functions at one address first, each `inlined` into the next. */
+struct export_frame {
+	const char *function; /* NULL: unknown */
+	const char *file;     /* NULL: unknown */
+	uint32_t object;      /* number; 0: unknown */
+	uint32_t line;        /* 0: unknown */
+	uint64_t address;     /* in the file of the object; in memory, when there is none */
+	uint64_t start;       /* of the function, likewise; valid when it is known */
+	bool inlined, kernel;
+};
+
+/* A thread as long as it has one name. */
+struct export_thread {
+	uint32_t pid, tid; /* UINT32_MAX: unknown */
+	const char *comm;
+};
+
+struct export_sample {
+	uint64_t time_ns; /* 0: unknown */
+	uint64_t period;
+	uint32_t event, thread, stack; /* index; number; number */
+	int32_t cpu;                   /* -1: unknown */
+};
+
+/* What happened to a thread or a CPU beside samples. */
+enum export_marker_kind { EXPORT_FORK, EXPORT_EXIT, EXPORT_COMM, EXPORT_EXEC, EXPORT_LOST };
+
+struct export_marker {
+	enum export_marker_kind kind;
+	uint64_t from_ns, to_ns; /* equal: a moment */
+	uint32_t thread;         /* number; 0: of a CPU */
+	int32_t cpu;             /* -1: unknown */
+	uint64_t count;          /* EXPORT_LOST: records */
+	const char *text;        /* the new name, the cause */
+};
+
+/* A part of an object that a process mapped. */
+struct export_map {
+	uint64_t time_ns, start, end, offset; /* offset in the file */
+	uint32_t pid, object;                 /* number of the object */
+};
+
+/*
+ * One format. Each function may be NULL: the format has no room for it. All return 0 or -errno, and say why when it is
+ * not -ENOMEM or an error of the output.
+ */
+struct export_format {
+	const char *name, *suffix; /* of a file: ".pb.gz" */
+	const char *about;         /* one line for --help */
+	bool by_address;           /* wants a frame for each address of a function */
+	bool needs_file;           /* cannot go into a pipe */
+	bool one_event;            /* has no place for a second event */
+	size_t state_bytes;        /* of a struct that begins with a struct exporter */
+	int (*open)(struct exporter *exporter, struct diag *reterr);
+	int (*object)(struct exporter *exporter, uint32_t number, const struct export_object *object);
+	int (*frame)(struct exporter *exporter, uint32_t number, const struct export_frame *frame);
+	int (*stack)(struct exporter *exporter, uint32_t number, uint32_t outer, uint32_t frame);
+	int (*thread)(struct exporter *exporter, uint32_t number, const struct export_thread *thread);
+	int (*sample)(struct exporter *exporter, const struct export_sample *sample);
+	int (*marker)(struct exporter *exporter, const struct export_marker *marker);
+	int (*map)(struct exporter *exporter, const struct export_map *map);
+	int (*close)(struct exporter *exporter, struct diag *reterr); /* what is left is written */
+	void (*free)(struct exporter *exporter);                      /* after a failure, too */
+};
+
+/* What all formats have. */
+struct exporter {
+	const struct export_format *format;
+	struct export_profile profile; /* borrowed texts */
+	int fd;                        /* where the bytes go; the caller's */
+	const char *path;              /* of that file, for libraries that open it themselves; NULL: it has none */
+};
+
+/* Those this build has; ends with NULL. */
+extern const struct export_format *const export_formats[];
+
+/* NULL: there is none of that name. */
+const struct export_format *export_format_find(const char *name);
+
+/* Into a file that is open for writing and empty. 0, or -errno and why. */
+struct export_target {
+	int fd;
+	const char *path; /* for libraries that open a file by its name; NULL: it has none */
+	const char *name; /* for messages */
+};
+int export_open(const struct export_format *format, const struct export_profile *profile,
+		const struct export_target *target, struct exporter **ret, struct diag *reterr);
+
+/* Writes what is left. 0, or -errno and why. export_free() must follow. */
+int export_close(struct exporter *exporter, struct diag *reterr);
+void export_free(struct exporter *exporter); /* NULL is fine */

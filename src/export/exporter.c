@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "export/formats.h"
+
+const struct export_format *const export_formats[] = {
+	&export_folded,
+	&export_speedscope,
+	NULL,
+};
+
+const struct export_format *export_format_find(const char *name)
+{
+	for (size_t i = 0; export_formats[i]; i++)
+		if (strcmp(export_formats[i]->name, name) == 0)
+			return export_formats[i];
+	return NULL;
+}
+
+int export_open(const struct export_format *format, const struct export_profile *profile,
+		const struct export_target *target, struct exporter **ret, struct diag *reterr)
+{
+	struct exporter *exporter = calloc(1, format->state_bytes);
+
+	if (!exporter)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	exporter->format = format;
+	exporter->profile = *profile;
+	exporter->fd = target->fd;
+	exporter->path = target->path;
+	diag_set(reterr, 0, "%s", "");
+	int err = format->open(exporter, reterr);
+	if (err) {
+		export_free(exporter);
+		return err;
+	}
+	*ret = exporter;
+	return 0;
+}
+
+int export_close(struct exporter *exporter, struct diag *reterr)
+{
+	return exporter->format->close(exporter, reterr);
+}
+
+void export_free(struct exporter *exporter)
+{
+	if (!exporter)
+		return;
+	exporter->format->free(exporter);
+	free(exporter);
+}

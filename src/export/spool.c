@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+#include "export/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/diag.h"
+#include "base/fd.h"
+#include "export/sink.h"
+
+enum { READ_BYTES = 1 << 16 };
+
+/* Bytes of a sequence in the file. */
+struct extent {
+	uint64_t offset;
+	size_t len;
+};
+
+struct sequence {
+	struct buf tail;        /* behind the extents */
+	struct extent *extents; /* heap */
+	size_t nr_extents;
+};
+
+struct spool {
+	struct sequence *sequences; /* heap */
+	uint32_t nr, room;
+	size_t max_bytes;
+	uint32_t last;       /* the sequence that was written to last */
+	size_t last_bytes;   /* how many it had then */
+	size_t bytes;        /* in memory */
+	int fd;              /* -1: no file yet */
+	uint64_t file_bytes; /* its length */
+};
+
+struct spool *spool_new(size_t max_bytes)
+{
+	struct spool *spool = calloc(1, sizeof(*spool));
+
+	if (spool) {
+		spool->max_bytes = max_bytes;
+		spool->fd = -1;
+	}
+	return spool;
+}
+
+void spool_free(struct spool *spool)
+{
+	if (!spool)
+		return;
+	for (uint32_t i = 0; i < spool->nr; i++) {
+		buf_fini(&spool->sequences[i].tail);
+		free(spool->sequences[i].extents);
+	}
+	free(spool->sequences);
+	if (spool->fd >= 0)
+		close(spool->fd);
+	free(spool);
+}
+
+int spool_add(struct spool *spool, uint32_t *ret_number)
+{
+	if (spool->nr == spool->room) {
+		uint32_t room = spool->room ? spool->room * 2 : 32;
+		struct sequence *sequences = reallocarray(spool->sequences, room, sizeof(*sequences));
+		if (!sequences)
+			return -ENOMEM;
+		spool->sequences = sequences;
+		spool->room = room;
+	}
+	spool->sequences[spool->nr] = (struct sequence){0};
+	*ret_number = spool->nr++;
+	return 0;
+}
+
+/* Counts what was put since the last call. */
+static void count_last(struct spool *spool)
+{
+	if (spool->nr) {
+		size_t now = spool->sequences[spool->last].tail.len;
+		spool->bytes += now - spool->last_bytes;
+		spool->last_bytes = now;
+	}
+}
+
+struct buf *spool_end(struct spool *spool, uint32_t number)
+{
+	count_last(spool);
+	spool->last = number;
+	spool->last_bytes = spool->sequences[number].tail.len;
+	return &spool->sequences[number].tail;
+}
+
+static int open_file(struct spool *spool, struct diag *reterr)
+{
+	const char *dir = getenv("TMPDIR");
+
+	dir = dir && *dir ? dir : "/tmp";
+	spool->fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
+	return spool->fd < 0 ? diag_set(reterr, -errno, "%s: no temporary file: %s", dir, strerror(errno)) : 0;
+}
+
+static int move_to_file(struct spool *spool, struct sequence *sequence)
+{
+	struct extent *extents = reallocarray(sequence->extents, sequence->nr_extents + 1, sizeof(*extents));
+
+	if (!extents)
+		return -ENOMEM;
+	sequence->extents = extents;
+	int err = fd_pwrite(spool->fd, sequence->tail.data, sequence->tail.len, spool->file_bytes);
+	if (err)
+		return err;
+	extents[sequence->nr_extents++] = (struct extent){spool->file_bytes, sequence->tail.len};
+	spool->file_bytes += sequence->tail.len;
+	buf_fini(&sequence->tail);
+	return 0;
+}
+
+int spool_relieve(struct spool *spool, struct diag *reterr)
+{
+	count_last(spool);
+	if (spool->nr && spool->sequences[spool->last].tail.failed)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	if (spool->bytes < spool->max_bytes)
+		return 0;
+	int err = spool->fd < 0 ? open_file(spool, reterr) : 0;
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < spool->nr && !err; i++)
+		if (spool->sequences[i].tail.len)
+			err = move_to_file(spool, &spool->sequences[i]);
+	spool->bytes = spool->last_bytes = 0;
+	return err ? diag_set(reterr, err, "temporary file: %s", strerror(-err)) : 0;
+}
+
+int spool_read(struct spool *spool, uint32_t number, int (*take)(void *ctx, const void *bytes, size_t len), void *ctx,
+	       struct diag *reterr)
+{
+	const struct sequence *sequence = &spool->sequences[number];
+	uint8_t bytes[READ_BYTES];
+
+	for (size_t i = 0; i < sequence->nr_extents; i++) {
+		struct extent left = sequence->extents[i];
+		while (left.len) {
+			size_t len = left.len < sizeof(bytes) ? left.len : sizeof(bytes);
+			int err = fd_pread(spool->fd, bytes, len, left.offset);
+			if (err)
+				return diag_set(reterr, err, "temporary file: %s", strerror(-err));
+			err = take(ctx, bytes, len);
+			if (err)
+				return err;
+			left.offset += len;
+			left.len -= len;
+		}
+	}
+	if (sequence->tail.failed)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	return sequence->tail.len ? take(ctx, sequence->tail.data, sequence->tail.len) : 0;
+}
+
+static int put_piece(void *ctx, const void *bytes, size_t len)
+{
+	struct sink *sink = ctx;
+
+	buf_put(&sink->buf, bytes, len);
+	return sink_relieve(sink);
+}
+
+int spool_write(struct spool *spool, uint32_t number, struct sink *sink, struct diag *reterr)
+{
+	return spool_read(spool, number, put_piece, sink, reterr);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stack_table: announced stacks, for formats that write them at the end; and texts, each with one number. One owner,
+ * one thread. Zeroed is empty.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/hash_table.h"
+#include "base/pool.h"
+
+struct stack_link {
+	uint32_t outer, frame; /* numbers; outer 0: none */
+};
+
+struct stack_table {
+	struct stack_link *links; /* heap; by number; [0] is not used */
+	uint32_t nr, room;        /* nr: the greatest number */
+};
+
+int stack_table_add(struct stack_table *table, uint32_t number, uint32_t outer, uint32_t frame); /* 0 or -ENOMEM */
+void stack_table_fini(struct stack_table *table);
+
+/* Texts by number, from 0 on in the order in which they came. */
+struct text_table {
+	struct pool pool;
+	struct hash_table by_hash; /* number + 1 */
+	const char **texts;        /* heap */
+	uint32_t nr, room;
+};
+
+/* 1: it is new; 0: it was there; -ENOMEM. NULL is "". */
+int text_table_add(struct text_table *table, const char *text, uint32_t *ret_number);
+void text_table_fini(struct text_table *table);
+
+/* How a frame is called where there is no more room than for a name: "[libc.so.6]" for one without a function. */
+struct buf;
+struct export_frame;
+void frame_name_put(struct buf *out, const struct export_frame *frame, const char *object_path);

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""`millrace export`: each format holds what `report` counts, as programs tell that we did not write."""
+import collections
+import json
+
+import pytest
+
+
+@pytest.fixture(scope='module')
+def data(need_root, millrace, programs, tmp_path_factory):
+    """Two events, threads, a program that starts others."""
+    path = tmp_path_factory.mktemp('export') / 'perf.data'
+    load = f"""{programs / 'spin'} -t 2 -m 120
+               python3 -c 'sum(i * i for i in range(400000))'
+               ls -lR /usr/include > /dev/null"""
+    millrace('record', '-e', 'cpu-clock,page-faults', '-F', '1999', '--call-graph', 'unwind', '-o', path, '--',
+             'sh', '-c', load)
+    return path
+
+
+def reported(millrace, data, sort, *args):
+    """{event: {key: (samples, period)}} as `report` has it."""
+    report = json.loads(millrace('report', '-i', data, '--json', '--no-children', '-g', 'none', '-s', sort, *args).out)
+    return {event['event']: {entry[sort.split(',')[-1]]: (entry['samples'], entry['period'])
+                             for entry in event['entries']}
+            for event in report['events']}
+
+
+def totals(millrace, data):
+    report = json.loads(millrace('report', '-i', data, '--json', '--no-children', '-g', 'none', '-s', 'comm').out)
+    return {event['event']: (event['samples'], event['period']) for event in report['events'] if event['samples']}
+
+
+def folded_lines(text):
+    lines = collections.Counter()
+    for line in text.splitlines():
+        stack, _, number = line.rpartition(' ')
+        lines[stack] += int(number)
+    return lines
+
+
+def test_folded_is_what_report_counts(data, millrace):
+    for event, (samples, period) in totals(millrace, data).items():
+        by_comm = collections.Counter()
+        for stack, number in folded_lines(millrace('export', '-i', data, '--format=folded', '-e', event,
+                                                   '-o', '-').out).items():
+            by_comm[stack.partition(';')[0]] += number
+        assert sum(by_comm.values()) == period
+        assert by_comm == {comm: counts[1] for comm, counts in reported(millrace, data, 'comm')[event].items()}
+        counted = folded_lines(millrace('export', '-i', data, '--format=folded', '-e', event, '--count=samples',
+                                        '-o', '-').out)
+        assert sum(counted.values()) == samples
+
+
+def test_folded_has_the_lines_of_script(data, millrace):
+    """But for inlined functions, and what has no name: those stand once for each frame."""
+    def without_brackets(text):
+        return {stack: number for stack, number in folded_lines(text).items() if '[' not in stack}
+    ours = without_brackets(millrace('export', '-i', data, '--format=folded', '--no-inline', '--count=samples',
+                                     '-e', 'cpu-clock', '-o', '-').out)
+    theirs = without_brackets(millrace('script', '-i', data, '--no-inline', '--folded').out)
+    common = set(ours) & set(theirs)
+    assert len(common) > 20 and all(ours[stack] <= theirs[stack] for stack in common)
+
+
+def test_folded_says_what_it_leaves_out(data, millrace, tmp_path):
+    result = millrace('export', '-i', data, '--format=folded', '-o', tmp_path / 'out')
+    assert 'samples of other events are left out: folded has one event' in result.err
+
+
+def test_speedscope(data, millrace, tmp_path):
+    out = tmp_path / 'out.speedscope.json'
+    millrace('export', '-i', data, '--format=speedscope', '-o', out)
+    found = json.loads(out.read_text())
+    by_event = collections.Counter()
+    for profile in found['profiles']:
+        assert profile['type'] == 'sampled' and len(profile['samples']) == len(profile['weights'])
+        assert profile['endValue'] == sum(profile['weights'])
+        assert all(0 <= frame < len(found['shared']['frames']) for stack in profile['samples'] for frame in stack)
+        by_event[profile['name'].split()[-1]] += profile['endValue']
+    assert by_event == {event: period for event, (_, period) in totals(millrace, data).items()}
+    assert {'spin-0', 'spin-1'} <= {profile['name'].split()[0] for profile in found['profiles']}
+    assert any(frame.get('file', '').endswith('/spin') for frame in found['shared']['frames'])
+
+
+@pytest.mark.parametrize('args, said', [
+    ([], 'needs a format'),
+    (['--format=svg'], 'there is no format "svg"'),
+    (['--format=folded', '--count=bytes'], 'it is period or samples'),
+    (['--format=folded', 'perf.data'], 'a file is given with -i'),
+])
+def test_wrong_words(data, millrace, args, said):
+    result = millrace('export', '-i', data, *args, status=129)
+    assert said in result.err
+
+
+def test_unknown_event(data, millrace, tmp_path):
+    result = millrace('export', '-i', data, '--format=folded', '-e', 'cycles', '-o', tmp_path / 'out', status=255)
+    assert 'there is no event "cycles"' in result.err and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize('name', ['folded', 'speedscope'])
+def test_broken_input_and_full_disk(data, millrace, tmp_path, name):
+    cut = tmp_path / 'cut.data'
+    cut.write_bytes(data.read_bytes()[:60000])
+    for source in (cut, '/dev/null'):
+        result = millrace('export', '-i', source, f'--format={name}', '-o', tmp_path / 'out', status=255)
+        assert result.err.startswith('millrace: ')
+    result = millrace('export', '-i', data, f'--format={name}', '-o', '/dev/full', status=255)
+    assert '/dev/full: No space left on device' in result.err
+    result = millrace('export', '-i', data, f'--format={name}', '-o', tmp_path / 'none' / 'out', status=255)
+    assert 'none' in result.err
