@@ -42,7 +42,7 @@ PUBLIC = {
                         task_log.h''',
     'record/run': 'recording.h',
     'read': 'group_split.h prefetcher.h session.h',
-    'analyze/symbols': 'debug_info.h dso.h jit_code.h symbols.h',
+    'analyze/symbols': 'debug_info.h dso.h dso_kernel.h jit_code.h symbols.h',
     'analyze/machine': 'machine.h stacks.h use_list.h',
     'analyze/report': 'calltree.h hist.h tally.h tracepoint.h',
     'cmd/cli': 'command.h json_writer.h option.h output.h result_file.h terminal.h',

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "analyze/symbols/dso.h"
+#include "analyze/symbols/dso_kernel.h"
 #include "tasks/maps.h"
 
 struct elf_id;

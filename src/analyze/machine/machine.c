@@ -660,21 +660,48 @@ static unsigned add_leaf_caller(struct lookup *lookup, struct task *task, const 
 	return 1;
 }
 
+unsigned machine_inlined(struct machine *machine, const struct location *frame, struct location *ret, unsigned max)
+{
+	const struct symbol *functions[MAX_INLINES];
+	unsigned nr =
+		frame->level == '.' && frame->symbol && !frame->dso->jit && machine->options.inlined != INLINE_NONE
+			? debug_info_inlined(machine->debug_info, frame->dso, frame->symbol,
+					     frame->address - frame->is_return, functions,
+					     max < MAX_INLINES ? max : MAX_INLINES)
+			: 0;
+
+	ret[0] = *frame;
+	for (unsigned i = 0; i < nr; i++) {
+		ret[i] = *frame;
+		ret[i].symbol = functions[i];
+		ret[i].nr_inlined = (uint16_t)i;
+	}
+	return nr ? nr : 1;
+}
+
 /* What the kernel walked: its own frames, and by frame pointers those of the program. */
 static unsigned add_recorded(struct lookup *lookup, struct task *task, const struct sample *sample,
 			     struct location *ret, unsigned max)
 {
+	bool inlined = lookup->machine->options.inlined == INLINE_ALL;
 	uint8_t cpumode = PERF_RECORD_MISC_USER;
 	bool leaf = false; /* the program's innermost function comes next */
-	unsigned nr = 0;
+	unsigned nr = 0, nr_frames = 0;
 
-	for (uint64_t i = 0; i < sample->nr_ips && nr < max && nr < MAX_RECORDED; i++) {
+	for (uint64_t i = 0; i < sample->nr_ips && nr < max && nr_frames < MAX_RECORDED; i++) {
 		uint64_t ip = sample->ips[i];
 		if (ip < first_marker) {
-			lookup_resolve(lookup, task, cpumode, ip, &ret[nr++]);
+			struct location frame;
+			lookup_resolve(lookup, task, cpumode, ip, &frame);
+			frame.is_return = inlined && !leaf && cpumode == PERF_RECORD_MISC_USER;
+			if (inlined)
+				nr += machine_inlined(lookup->machine, &frame, &ret[nr], max - nr);
+			else
+				ret[nr++] = frame;
 			if (leaf && nr < max)
 				nr += add_leaf_caller(lookup, task, sample, ip, &ret[nr]);
 			leaf = false;
+			nr_frames++;
 			continue;
 		}
 		int mode = marker_cpumode(ip);
@@ -684,23 +711,6 @@ static unsigned add_recorded(struct lookup *lookup, struct task *task, const str
 		leaf = mode == PERF_RECORD_MISC_USER;
 	}
 	return nr;
-}
-
-/* One frame, and before it those that the compiler put into it. Returns how many locations that makes. */
-static unsigned add_frame(struct machine *machine, const struct location *frame, struct location *ret, unsigned max)
-{
-	const struct symbol *functions[MAX_INLINES];
-	unsigned nr = frame->symbol && !frame->dso->jit && !machine->options.no_inline
-			      ? debug_info_inlined(machine->debug_info, frame->dso, frame->symbol, frame->address,
-						   functions, max < MAX_INLINES ? max : MAX_INLINES)
-			      : 0;
-
-	ret[0] = *frame;
-	for (unsigned i = 0; i < nr; i++) {
-		ret[i] = *frame;
-		ret[i].symbol = functions[i];
-	}
-	return nr ? nr : 1;
 }
 
 unsigned machine_unwind(struct machine *machine, const struct task *task, const struct sample *sample,
@@ -727,7 +737,7 @@ static unsigned add_unwound(struct lookup *lookup, struct task *task, const stru
 	for (unsigned i = 0; i < nr_ips && nr < max; i++) {
 		struct location frame;
 		lookup_resolve(lookup, task, PERF_RECORD_MISC_USER, ips[i], &frame);
-		nr += add_frame(machine, &frame, ret + nr, max - nr);
+		nr += machine_inlined(machine, &frame, ret + nr, max - nr);
 	}
 	return nr;
 }

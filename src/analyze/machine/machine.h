@@ -56,6 +56,12 @@ struct location {
 	struct dso *dso;             /* NULL: no map there */
 	const struct symbol *symbol; /* NULL: none there */
 	char level;                  /* 'k', '.', 'H', 'g', 'u': perf's [k], [.] … */
+	/*
+	 * In a call chain: how many frames further in have the same address, as they were inlined; its line of the
+	 * source is that of the inlined call. 0: none; it is the line of the address.
+	 */
+	uint16_t nr_inlined;
+	bool is_return; /* and debug information is asked for the byte before `address`, where the call is */
 };
 
 /* The path of a cgroup, as a record named it; "unknown": none did. Valid until machine_free(). */
@@ -73,6 +79,12 @@ void machine_resolve(struct machine *machine, struct task *task, uint8_t cpumode
  */
 unsigned machine_callchain(struct machine *machine, struct task *task, const struct session_record *record,
 			   struct location *ret, unsigned max);
+
+/*
+ * A frame of a program, and before it the functions that were inlined there, as --inline of the symbol options says;
+ * innermost first, at most `max` > 0. Returns how many.
+ */
+unsigned machine_inlined(struct machine *machine, const struct location *frame, struct location *ret, unsigned max);
 
 /*
  * The user frames of a sample that has registers and a copy of the stack, innermost first; addresses of callers are one

@@ -96,7 +96,8 @@ static uint64_t place_key(const struct stacks *stacks, const struct location *at
 static bool same_place(const struct stacks *stacks, const struct location *a, const struct location *b)
 {
 	return a->dso == b->dso && a->symbol == b->symbol && a->level == b->level &&
-	       (!address_counts(stacks, a) || (a->ip == b->ip && a->address == b->address));
+	       (!address_counts(stacks, a) ||
+		(a->ip == b->ip && a->address == b->address && a->nr_inlined == b->nr_inlined));
 }
 
 static int intern_frame(struct stacks *stacks, const struct location *at, uint32_t *ret)
@@ -162,6 +163,11 @@ uint32_t stacks_frame(const struct stacks *stacks, uint32_t chain)
 const struct location *stacks_location(const struct stacks *stacks, uint32_t frame)
 {
 	return &stacks->frames[frame].at;
+}
+
+uint32_t stacks_end_frame(const struct stacks *stacks)
+{
+	return stacks->nr_frames;
 }
 
 uint32_t stacks_frame_hash(const struct stacks *stacks, uint32_t frame)

@@ -29,6 +29,9 @@ uint32_t stacks_outer(const struct stacks *stacks, uint32_t chain);
 uint32_t stacks_frame(const struct stacks *stacks, uint32_t chain);
 const struct location *stacks_location(const struct stacks *stacks, uint32_t frame);
 
+/* Frames have numbers from 1 to less than this. */
+uint32_t stacks_end_frame(const struct stacks *stacks);
+
 /* For tables of frames: alike for symbols of one name. */
 uint32_t stacks_frame_hash(const struct stacks *stacks, uint32_t frame);
 

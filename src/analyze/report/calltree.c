@@ -11,9 +11,12 @@
 
 enum { FIRST_NODES = 64, NR_WEIGHTS = 1 << 15 };
 
-int calltree_init(struct calltree *tree, const struct stacks *stacks, enum calltree_key key)
+int calltree_init(struct calltree *tree, const struct stacks *stacks, enum calltree_key key,
+		  const struct calltree_lines *lines)
 {
 	*tree = (struct calltree){.stacks = stacks, .key = key};
+	if (lines)
+		tree->lines = *lines;
 	tree->path_room = stacks_depth(stacks);
 	tree->path = calloc(tree->path_room + 1, sizeof(*tree->path));
 	tree->nodes = calloc(FIRST_NODES, sizeof(*tree->nodes));
@@ -64,12 +67,31 @@ static int compare_in_dso(const struct location *a, uint64_t at_a, const struct 
 	return compare_u64(at_a, at_b);
 }
 
+static const char *frame_line(const struct calltree *tree, uint32_t frame)
+{
+	return tree->key == CALLTREE_SRCLINE ? tree->lines.line(tree->lines.ctx, frame) : NULL;
+}
+
+/* Alike for frames that are equal. */
+static uint32_t frame_hash(const struct calltree *tree, uint32_t frame)
+{
+	const char *line = frame_line(tree, frame);
+
+	if (line)
+		return (uint32_t)hash_text(line);
+	return tree->key == CALLTREE_ADDRESS ? (uint32_t)hash_mix(1, stacks_location(tree->stacks, frame)->ip)
+					     : stacks_frame_hash(tree->stacks, frame);
+}
+
 static int compare_frames(const struct calltree *tree, uint32_t left, uint32_t right)
 {
 	const struct location *a = stacks_location(tree->stacks, left), *b = stacks_location(tree->stacks, right);
 
 	if (left == right)
 		return 0;
+	const char *a_line = frame_line(tree, left), *b_line = frame_line(tree, right);
+	if (a_line && b_line)
+		return strcmp(a_line, b_line);
 	if (tree->key == CALLTREE_ADDRESS || !a->symbol || !b->symbol)
 		return compare_in_dso(a, a->ip, b, b->ip);
 	/* Functions that were inlined into one have all its range. */
@@ -80,7 +102,7 @@ static int compare_frames(const struct calltree *tree, uint32_t left, uint32_t r
 
 static int find_child(struct calltree *tree, uint32_t parent, uint32_t frame, uint32_t *ret)
 {
-	uint64_t key = (uint64_t)parent << 32 | stacks_frame_hash(tree->stacks, frame);
+	uint64_t key = (uint64_t)parent << 32 | frame_hash(tree, frame);
 
 	for (struct hash_slot *slot = hash_table_find(&tree->children, key); slot;
 	     slot = hash_table_next(&tree->children, slot)) {
@@ -117,7 +139,7 @@ static uint32_t take_path(struct calltree *tree, uint32_t chain)
 /* The sum that a branch is weighed in, from that of the branch it is on. */
 static uint64_t weigh_in(const struct calltree *tree, uint64_t in, uint32_t frame)
 {
-	uint64_t value = (in ^ stacks_frame_hash(tree->stacks, frame)) * 0x9e3779b97f4a7c15ull;
+	uint64_t value = (in ^ frame_hash(tree, frame)) * 0x9e3779b97f4a7c15ull;
 
 	return value ^ value >> 32;
 }

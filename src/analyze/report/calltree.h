@@ -15,6 +15,12 @@
 
 enum calltree_key { CALLTREE_FUNCTION, CALLTREE_ADDRESS, CALLTREE_SRCLINE };
 
+/* Texts for CALLTREE_SRCLINE: the line of a frame, as long as the tree lives. NULL: not known, its function counts. */
+struct calltree_lines {
+	const char *(*line)(void *ctx, uint32_t frame);
+	void *ctx;
+};
+
 /* Branches that are below a share are left out, and the others ordered by their counts. */
 enum calltree_sort {
 	CALLTREE_ABSOLUTE, /* min_period is the limit for all */
@@ -34,6 +40,7 @@ struct calltree_node {
 struct calltree {
 	const struct stacks *stacks; /* borrowed */
 	enum calltree_key key;
+	struct calltree_lines lines; /* for that key */
 	struct calltree_node *nodes; /* [0] is the root */
 	uint32_t nr, room;
 	struct hash_table children; /* nodes, by parent and name of the frame */
@@ -46,7 +53,9 @@ struct calltree {
 	uint64_t least;
 };
 
-int calltree_init(struct calltree *tree, const struct stacks *stacks, enum calltree_key key);
+/* 0 or -ENOMEM. lines: NULL but for CALLTREE_SRCLINE; copied. */
+int calltree_init(struct calltree *tree, const struct stacks *stacks, enum calltree_key key,
+		  const struct calltree_lines *lines);
 void calltree_fini(struct calltree *tree); /* NULL is fine, and what calltree_init() failed to make */
 
 /* For the next entry. least: a period; what is below it is of no interest, see calltree_weigh(). 0: everything is. */

@@ -247,7 +247,7 @@ struct ranges {
 
 /* A scope, and what is needed to find it. */
 struct node {
-	struct scope scope;
+	struct scope scope; /* first */
 	Dwarf_Die die;
 	uint32_t outer;
 	bool named; /* scope.name was looked for */
@@ -612,4 +612,21 @@ struct scope *debug_functions_find(struct debug_functions *functions, Dwarf_Die 
 		node->named = true;
 	}
 	return &function->nodes[found]->scope;
+}
+
+const char *debug_functions_call_site(const struct scope *inlined, unsigned *ret_line)
+{
+	struct node *node = (struct node *)inlined; /* its first member */
+	Dwarf_Attribute attribute;
+	Dwarf_Word file, line;
+	Dwarf_Die unit;
+	Dwarf_Files *files;
+	size_t nr;
+
+	if (!dwarf_attr(&node->die, DW_AT_call_file, &attribute) || dwarf_formudata(&attribute, &file) ||
+	    !dwarf_attr(&node->die, DW_AT_call_line, &attribute) || dwarf_formudata(&attribute, &line) ||
+	    !dwarf_diecu(&node->die, &unit, NULL, NULL) || dwarf_getsrcfiles(&unit, &files, &nr) || file >= nr)
+		return NULL;
+	*ret_line = (unsigned)line;
+	return dwarf_filesrc(files, file, NULL, NULL);
 }

@@ -34,3 +34,8 @@ void debug_functions_free(struct debug_functions *functions); /* NULL is fine */
  * counts. The object stays open as long as the debug_functions. NULL: no function there.
  */
 struct scope *debug_functions_find(struct debug_functions *functions, Dwarf_Die *unit, Dwarf_Addr address);
+
+/*
+ * Where the outer scope has the call of one that was inlined. The path belongs to libdw. NULL: not known.
+ */
+const char *debug_functions_call_site(const struct scope *inlined, unsigned *ret_line);

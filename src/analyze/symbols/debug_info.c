@@ -4,6 +4,8 @@
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwelf.h>
+#include <elfutils/libdwfl.h>
+#include <fcntl.h>
 #include <gelf.h>
 #include <limits.h>
 #include <pthread.h>
@@ -41,6 +43,8 @@ struct object {
 	int runtime_fd, debug_fd; /* -1: none */
 	Elf *runtime;             /* for its segments */
 	Dwarf *dwarf;             /* NULL: there is no debug information */
+	Dwfl *dwfl;               /* that owns and has relocated it: of kernel modules; else NULL */
+	Dwarf_Addr text;          /* where it has put their code */
 	Dwarf *alternate;         /* what several objects have in common (dwz); NULL: the object names none */
 	Elf *stand_in;            /* that it is made of if the file is not there; else NULL */
 	int alternate_fd;         /* -1: none */
@@ -53,8 +57,9 @@ struct object {
 
 /* What was found at an address. */
 struct line_answer {
-	const struct dso *dso;
+	struct dso *dso;
 	uint64_t address;
+	unsigned frame;
 	struct source_line line; /* path NULL: nothing */
 };
 
@@ -93,7 +98,10 @@ static void object_close(struct object *object)
 		return;
 	debug_functions_free(object->functions);
 	free(object->units);
-	dwarf_end(object->dwarf);
+	if (object->dwfl)
+		dwfl_end(object->dwfl);
+	else
+		dwarf_end(object->dwarf);
 	dwarf_end(object->alternate);
 	elf_end(object->stand_in);
 	elf_end(object->runtime);
@@ -128,6 +136,43 @@ static char *directory_of(struct pool *pool, int fd)
 	ssize_t len = fd < 0 ? -1 : readlink(link, path, sizeof(path));
 	const char *slash = len > 0 && path[0] == '/' ? memrchr(path, '/', (size_t)len) : NULL;
 	return slash ? pool_text(pool, path, (size_t)(slash - path)) : NULL;
+}
+
+/* Nothing is looked for: what is to be read was opened before. */
+static int find_nothing(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base, const char *file,
+			const char *link, GElf_Word checksum, char **ret_file)
+{
+	(void)module, (void)userdata, (void)name, (void)base, (void)file, (void)link, (void)checksum, (void)ret_file;
+	return -1;
+}
+
+/* Kernel modules are relocatable files: their sections have no addresses before they are loaded. */
+static void module_open(struct debug_info *info, struct object *object)
+{
+	static const Dwfl_Callbacks callbacks = {.find_debuginfo = find_nothing,
+						 .section_address = dwfl_offline_section_address};
+	Dwarf_Addr bias;
+
+	object->debug_fd = dso_open(object->dso, info->symfs, DSO_DEBUG);
+	if (object->debug_fd < 0)
+		object->debug_fd = dso_open(object->dso, info->symfs, DSO_RUNTIME);
+	int fd = object->debug_fd < 0 ? -1 : fcntl(object->debug_fd, F_DUPFD_CLOEXEC, 0);
+	object->dwfl = fd < 0 ? NULL : dwfl_begin(&callbacks);
+	Dwfl_Module *module = object->dwfl ? dwfl_report_offline(object->dwfl, object->dso->name, "", fd) : NULL;
+	if (!module && fd >= 0)
+		close(fd);
+	if (!module || dwfl_report_end(object->dwfl, NULL, NULL))
+		return;
+	object->dwarf = dwfl_module_getdwarf(module, &bias);
+	Elf *elf = object->dwarf ? dwfl_module_getelf(module, &bias) : NULL;
+	Elf_Scn *section = NULL;
+	size_t names;
+	while (elf && !elf_getshdrstrndx(elf, &names) && (section = elf_nextscn(elf, section))) {
+		GElf_Shdr header;
+		const char *name = gelf_getshdr(section, &header) ? elf_strptr(elf, names, header.sh_name) : NULL;
+		if (name && strcmp(name, ".text") == 0)
+			object->text = header.sh_addr;
+	}
 }
 
 static bool has_units(Elf *elf)
@@ -252,7 +297,10 @@ static void object_open_files(struct debug_info *info, struct object *object)
 static void object_open(struct debug_info *info, struct object *object, struct dso *dso)
 {
 	*object = (struct object){.dso = dso, .runtime_fd = -1, .debug_fd = -1, .alternate_fd = -1};
-	object_open_files(info, object);
+	if (dso->kind == DSO_MODULE)
+		module_open(info, object);
+	else
+		object_open_files(info, object);
 	set_alternate(object);
 }
 
@@ -355,11 +403,16 @@ static bool find_unit(struct object *object, Dwarf_Addr address, Dwarf_Die *ret)
 	return dwarf_addrdie(object->dwarf, address, ret); /* units that do not say it may be in .debug_aranges */
 }
 
-/* Where the linker put the byte at a file offset. false: it is not loaded. */
-static bool linked_address(Elf *elf, uint64_t offset, Dwarf_Addr *ret)
+/* Where the linker put what is at an address of the dso, which is an offset in most files. false: it is not loaded. */
+static bool linked_address(const struct object *object, uint64_t offset, Dwarf_Addr *ret)
 {
+	Elf *elf = object->runtime;
 	size_t nr;
 
+	if (object->dso->kind == DSO_MODULE || object->dso->kind == DSO_KERNEL) {
+		*ret = offset + object->text + object->dso->image_shift;
+		return true;
+	}
 	if (!elf || elf_getphdrnum(elf, &nr))
 		return false;
 	for (size_t i = 0; i < nr; i++) {
@@ -379,49 +432,81 @@ static struct object *find_place(struct debug_info *info, struct dso *dso, uint6
 {
 	struct object *object = object_of(info, dso);
 
-	if (!object->dwarf || !linked_address(object->runtime, address, ret_at) ||
-	    !find_unit(object, *ret_at, ret_unit))
+	if (!object->dwarf || !linked_address(object, address, ret_at) || !find_unit(object, *ret_at, ret_unit))
 		return NULL;
 	return object;
 }
 
-static void read_line(struct debug_info *info, struct dso *dso, uint64_t address, struct source_line *ret)
+/* The innermost scope; NULL: none. */
+static struct scope *find_scope(struct object *object, Dwarf_Die *unit, Dwarf_Addr at)
+{
+	if (!object->functions)
+		object->functions = debug_functions_new(object->directories);
+	return object->functions ? debug_functions_find(object->functions, unit, at) : NULL;
+}
+
+/* Functions without a name are no frames, see read_inlined(). */
+static const char *call_line(struct scope *scope, unsigned frame, unsigned *ret_line)
+{
+	struct scope *inner = NULL;
+	unsigned nr = 0;
+
+	for (; scope; inner = scope, scope = scope->outer)
+		if ((scope->name || !scope->outer) && nr++ == frame)
+			return inner ? debug_functions_call_site(inner, ret_line) : NULL;
+	return NULL;
+}
+
+static const char *address_line(Dwarf_Die *unit, Dwarf_Addr at, unsigned *ret_line)
+{
+	Dwarf_Line *row = dwarf_getsrc_die(unit, at);
+	int line;
+
+	if (!row || dwarf_lineno(row, &line))
+		return NULL;
+	*ret_line = (unsigned)line;
+	return dwarf_linesrc(row, NULL, NULL);
+}
+
+static void read_line(struct debug_info *info, struct line_answer *answer)
 {
 	Dwarf_Addr at;
 	Dwarf_Die unit;
-	int line;
+	struct object *object = find_place(info, answer->dso, answer->address, &unit, &at);
+	struct source_line *line = &answer->line;
+	const char *path = NULL;
 
-	Dwarf_Line *row = find_place(info, dso, address, &unit, &at) ? dwarf_getsrc_die(&unit, at) : NULL;
-	const char *path = row ? dwarf_linesrc(row, NULL, NULL) : NULL;
-	if (!path || dwarf_lineno(row, &line))
-		return;
-	ret->path = pool_text(&info->pool, path, strlen(path));
-	ret->line = (unsigned)line;
+	if (object && answer->frame)
+		path = call_line(find_scope(object, &unit, at), answer->frame, &line->line);
+	else if (object)
+		path = address_line(&unit, at, &line->line);
+	line->path = path ? pool_text(&info->pool, path, strlen(path)) : NULL;
 }
 
 /* NULL: out of memory. */
-static const struct line_answer *find_line(struct debug_info *info, struct dso *dso, uint64_t address)
+static const struct line_answer *find_line(struct debug_info *info, struct dso *dso, uint64_t address, unsigned frame)
 {
 	uint64_t key = hash_mix((uintptr_t)dso, address);
 
 	for (struct hash_slot *slot = hash_table_find(&info->lines, key); slot;
 	     slot = hash_table_next(&info->lines, slot)) {
 		const struct line_answer *answer = slot->item;
-		if (answer->dso == dso && answer->address == address)
+		if (answer->dso == dso && answer->address == address && answer->frame == frame)
 			return answer;
 	}
 	struct line_answer *answer = pool_take(&info->pool, sizeof(*answer));
 	if (!answer || hash_table_add(&info->lines, key, answer))
 		return NULL;
-	*answer = (struct line_answer){.dso = dso, .address = address};
-	read_line(info, dso, address, &answer->line);
+	*answer = (struct line_answer){.dso = dso, .address = address, .frame = frame};
+	read_line(info, answer);
 	return answer;
 }
 
-bool debug_info_line(struct debug_info *info, struct dso *dso, uint64_t address, struct source_line *ret)
+bool debug_info_line(struct debug_info *info, struct dso *dso, uint64_t address, unsigned frame,
+		     struct source_line *ret)
 {
 	pthread_mutex_lock(&info->lock);
-	const struct line_answer *answer = find_line(info, dso, address);
+	const struct line_answer *answer = find_line(info, dso, address, frame);
 	pthread_mutex_unlock(&info->lock);
 	if (!answer || !answer->line.path)
 		return false;
@@ -461,11 +546,7 @@ static unsigned read_inlined(struct debug_info *info, struct dso *dso, const str
 	struct object *object = find_place(info, dso, address, &unit, &at);
 	unsigned nr = 0;
 
-	if (object && !object->functions)
-		object->functions = debug_functions_new(object->directories);
-	if (!object || !object->functions)
-		return 0;
-	struct scope *scope = debug_functions_find(object->functions, &unit, at);
+	struct scope *scope = object ? find_scope(object, &unit, at) : NULL;
 	for (; scope && scope->outer && nr + 1 < MAX_INLINED; scope = scope->outer) {
 		const struct symbol *symbol = scope_symbol(info, around, scope);
 		if (symbol)

@@ -23,8 +23,12 @@ struct source_line {
 	unsigned line;
 };
 
-/* The dso was loaded; `address` as in struct location. false: no debug information, or no line for it. */
-bool debug_info_line(struct debug_info *info, struct dso *dso, uint64_t address, struct source_line *ret);
+/*
+ * The dso was loaded; `address` as in struct location. frame 0: the line of the address; n: the line at which function
+ * n of debug_info_inlined() has the call of function n - 1. false: no debug information, or no line for it.
+ */
+bool debug_info_line(struct debug_info *info, struct dso *dso, uint64_t address, unsigned frame,
+		     struct source_line *ret);
 
 /*
  * The functions at `address` of a dso that was loaded, innermost first: those that were inlined there, and last

@@ -679,16 +679,29 @@ static int source_take_fd(struct elf_source *source)
 	return fd;
 }
 
+bool dso_debug_path(const struct dso *dso, unsigned index, char **ret)
+{
+	static const enum file_place places[] = {PLACE_BUNDLE_DEBUG, PLACE_CACHE_DEBUG, PLACE_BUILD_ID,
+						 PLACE_DEBUGINFOD_DEBUG};
+
+	if (index >= sizeof(places) / sizeof(places[0]))
+		return false;
+	*ret = place_path(dso, "", places[index]);
+	return true;
+}
+
 int dso_open(const struct dso *dso, const char *symfs, enum dso_part part)
 {
 	static const enum file_place runtime[] = {PLACE_BUNDLE, PLACE_ITSELF, PLACE_CACHE, PLACE_DEBUGINFOD};
-	static const enum file_place debug[] = {PLACE_BUNDLE_DEBUG, PLACE_DEBUGLINK, PLACE_CACHE_DEBUG, PLACE_BUILD_ID,
-						PLACE_DEBUGINFOD_DEBUG};
+	static const enum file_place debug[] = {PLACE_BUNDLE_DEBUG, PLACE_DEBUGLINK, PLACE_CACHE_DEBUG,
+						PLACE_BUILD_ID,     PLACE_LIB_DEBUG, PLACE_DEBUGINFOD_DEBUG};
 	const enum file_place *places = part == DSO_RUNTIME ? runtime : debug;
 	size_t nr = part == DSO_RUNTIME ? sizeof(runtime) / sizeof(runtime[0]) : sizeof(debug) / sizeof(debug[0]);
 	struct elf_source source;
 
-	if ((dso->kind != DSO_FILE && dso->kind != DSO_VDSO) || is_lost(dso))
+	if (dso->kind == DSO_KERNEL)
+		return dso->image_path && part == DSO_RUNTIME ? object_file_open(dso->image_path, NULL) : -ENOENT;
+	if ((dso->kind != DSO_FILE && dso->kind != DSO_VDSO && dso->kind != DSO_MODULE) || is_lost(dso))
 		return -ENOENT;
 	for (size_t i = 0; i < nr; i++) {
 		int fd = place_open(dso, symfs, places[i], &source) ? -1 : source_take_fd(&source);

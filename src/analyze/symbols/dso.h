@@ -19,15 +19,14 @@ struct symbol_options {
 	const char *kallsyms; /* --kallsyms FILE; NULL: /proc/kallsyms when it is this machine's, else none */
 	const char *vmlinux;  /* --vmlinux FILE; NULL: none */
 	const char *symfs;    /* --symfs DIR: where to look for the files of the recorded machine; NULL: "" */
-	bool no_inline;       /* --no-inline: a frame is one function, not those that were inlined there, too */
+	/* --inline, --no-inline: whether a frame is also the functions that were inlined there. */
+	enum { INLINE_UNWOUND /* of chains that are unwound here */, INLINE_ALL, INLINE_NONE } inlined;
 	bool no_demangle;     /* --no-demangle: names as the linker has them */
 	bool demangle_kernel; /* --demangle-kernel: those of the kernel and its modules, too */
 	bool ignore_vmlinux;  /* --ignore-vmlinux: the kernel's symbols come from kallsyms */
 };
 
 struct jit_code;
-struct map;
-struct session;
 
 enum dso_kind {
 	DSO_FILE,
@@ -66,6 +65,9 @@ struct dso {
 	struct jit_code *jit; /* of DSO_PERFMAP: what a jitdump says, rather than the map; owned. NULL: there is none */
 	struct dso_doubt doubt;
 	struct symbols symbols;
+	/* Of DSO_KERNEL: its image with symbols, and what an address is more there than in the recording. */
+	const char *image_path; /* NULL: there is none */
+	uint64_t image_shift;
 };
 
 /* A build-id that the recording has for a path; which of the files that were under the path had it is not known. */
@@ -119,25 +121,15 @@ void dso_learn_jitdump(struct dso *dso, const char *path, const struct object_id
  */
 void dso_load(struct dso *dso, const char *symfs);
 
-/* What is known of the recorded kernel. All but ref_name is borrowed. */
-struct kernel_image {
-	const struct symbol_options *options;
-	struct session *session; /* names the recorded machine; NULL: unknown */
-	const char *bundle;      /* as in struct dso_table */
-	struct dso *dso;         /* NULL: no record had it */
-	char *ref_name;          /* heap; a symbol and the address it had when recorded: where the kernel was */
-	uint64_t ref_address;    /* 0: unknown */
-};
-
-/* Fills the symbols of the kernel's dso; leaves them empty when no source is that kernel's. */
-void dso_load_kernel(const struct kernel_image *image);
-
-/* Fills the symbols of a module, as offsets from the start of its map (= of its text). */
-void dso_load_module(const struct kernel_image *image, const struct map *map);
-
 /* Objects in doubt that were looked up, most often first, at most `max`. How many there are. */
 size_t dso_list_doubts(const struct dso_table *table, const struct dso *ret[], size_t max);
 char *dso_doubt_text(const struct dso *dso); /* a sentence, on the heap; NULL: no doubt, or out of memory */
+
+/*
+ * Number `index` of the paths at which debug information of that build-id could be, on the heap; NULL: there is none of
+ * that number. false: the index is past the last one.
+ */
+bool dso_debug_path(const struct dso *dso, unsigned index, char **ret);
 
 enum dso_part { DSO_RUNTIME /* what was mapped */, DSO_DEBUG /* a file with its debug information */ };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Where the symbols of the recorded kernel and its modules come from. */
-#include "analyze/symbols/dso.h"
+#include "analyze/symbols/dso_kernel.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "analyze/symbols/dso.h"
 #include "analyze/symbols/elf.h"
 #include "analyze/symbols/symbol_text.h"
 #include "base/cleanup.h"
@@ -28,18 +29,25 @@ static bool running_build_id(struct elf_id *ret)
 	return fd_slurp("/sys/kernel/notes", 1 << 16, &notes) == 0 && elf_id_from_notes(notes.data, notes.len, ret);
 }
 
+/* NULL: the recording does not tell. */
+static const char *recorded_release(const struct session *session)
+{
+	struct span payload;
+
+	if (!session || !session_feature(session, FEATURE_OSRELEASE, &payload))
+		return NULL;
+	struct cursor cursor = cursor_over(payload);
+	uint32_t len = cursor_u32(&cursor);
+	return cursor_string(&cursor, len);
+}
+
 /* Whether this machine runs a kernel of the recorded release; true when the recording does not tell. */
 static bool release_matches(const struct session *session)
 {
+	const char *release = recorded_release(session);
 	struct utsname system;
-	struct span payload;
 
-	if (!session || !session_feature(session, FEATURE_OSRELEASE, &payload) || uname(&system))
-		return true;
-	struct cursor cursor = cursor_over(payload);
-	uint32_t len = cursor_u32(&cursor);
-	const char *release = cursor_string(&cursor, len);
-	return !release || strcmp(release, system.release) == 0;
+	return !release || uname(&system) || strcmp(release, system.release) == 0;
 }
 
 static bool kernel_is_running(const struct kernel_image *image)
@@ -151,7 +159,7 @@ static void load_kallsyms(const struct kernel_image *image)
 /* The address of the reference symbol in the file, to tell how far the running kernel was moved. */
 static bool vmlinux_load(const struct kernel_image *image, const char *path, const struct elf_id *expect)
 {
-	struct symbols *symbols = &image->dso->symbols;
+	struct dso *dso = image->dso;
 	struct elf_source source;
 
 	if (elf_source_open(path, expect, &source))
@@ -160,9 +168,27 @@ static bool vmlinux_load(const struct kernel_image *image, const char *path, con
 	uint64_t shift = image->ref_address && elf_symbol_address(&source, image->ref_name, &in_file)
 				 ? in_file - image->ref_address
 				 : 0;
-	elf_symbols_load_kernel(symbols, &source, NULL, shift);
+	elf_symbols_load_kernel(&dso->symbols, &source, NULL, shift);
 	elf_source_close(&source);
-	return symbols->nr > 0;
+	if (!dso->symbols.nr)
+		return false;
+	dso->image_path = pool_text(&dso->symbols.pool, path, strlen(path));
+	dso->image_shift = shift;
+	return true;
+}
+
+/* By its build-id: what packages with debug information install, and what was downloaded or copied. */
+static bool vmlinux_by_id(const struct kernel_image *image)
+{
+	bool found = false;
+
+	for (unsigned i = 0; !found; i++) {
+		AUTO_FREE char *path = NULL;
+		if (!dso_debug_path(image->dso, i, &path))
+			return false;
+		found = path && vmlinux_load(image, path, &image->dso->build_id);
+	}
+	return true;
 }
 
 /* Where distributions and builders put the image with symbols; only taken with the recorded build-id. */
@@ -172,17 +198,20 @@ static bool vmlinux_search(const struct kernel_image *image)
 					     "/usr/lib/debug/lib/modules/", "/lib/modules/"};
 	static const char *const leaves[] = {"", "", "/vmlinux", "/build/vmlinux"};
 	const struct elf_id *id = &image->dso->build_id;
+	const char *release = recorded_release(image->session);
 	struct utsname system;
 	char path[512];
 
 	if (!id->len || uname(&system))
 		return false;
+	if (!release || strchr(release, '/'))
+		release = system.release;
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		snprintf(path, sizeof(path), "%s%s%s", places[i], system.release, leaves[i]);
+		snprintf(path, sizeof(path), "%s%.200s%s", places[i], release, leaves[i]);
 		if (vmlinux_load(image, path, id))
 			return true;
 	}
-	return false;
+	return vmlinux_by_id(image);
 }
 
 void dso_load_kernel(const struct kernel_image *image)

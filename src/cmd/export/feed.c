@@ -182,9 +182,9 @@ static int announce_frame(struct feed *feed, uint32_t frame, enum frame_place pl
 	if (err)
 		return err;
 	/* A caller goes on behind its call: the line of the call is the one before. */
-	if (feed->options->lines && place != FRAME_AROUND_INLINED && at->dso && at->level == '.' &&
-	    debug_info_line(machine_debug_info(feed->walk.machine), at->dso, at->address - (place == FRAME_CALLER),
-			    &line)) {
+	uint64_t address = at->address - (place == FRAME_CALLER || at->is_return);
+	if (feed->options->lines && at->dso && at->level == '.' &&
+	    debug_info_line(machine_debug_info(feed->walk.machine), at->dso, address, at->nr_inlined, &line)) {
 		out.file = line.path;
 		out.line = line.line;
 	}

@@ -200,6 +200,16 @@ void input_report_losses(const struct input_losses *losses)
 			 losses->aux_bytes);
 }
 
+int input_set_inline(const struct option *option, const char *arg, bool negated, void *symbol_options,
+		     struct diag *reterr)
+{
+	struct symbol_options *symbols = symbol_options;
+
+	(void)option, (void)arg, (void)reterr;
+	symbols->inlined = negated ? INLINE_NONE : INLINE_ALL;
+	return 0;
+}
+
 void input_report_doubts(const struct machine *machine)
 {
 	enum { SHOWN = 3, SHOWN_VERBOSE = 16 };

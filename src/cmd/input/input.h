@@ -11,6 +11,8 @@
 #include "read/prefetcher.h"
 #include "read/session.h"
 
+struct option;
+
 enum { INPUT_EXIT_ERROR = 255 }; /* exit status when the input cannot be read (to its end), as perf's */
 
 struct input_options {
@@ -19,6 +21,9 @@ struct input_options {
 	const char *time; /* NULL: all */
 	struct symbol_options machine;
 };
+
+/* --inline, of the struct symbol_options. */
+int input_set_inline(const struct option *, const char *arg, bool negated, void *symbol_options, struct diag *);
 
 /* Their rows in the table of a command whose struct `type` has a struct input_options `field`. */
 #define INPUT_OPTIONS(type, field)                                                                                     \
@@ -54,10 +59,11 @@ struct input_options {
 		 .help = "Take the kernel's symbols from this kernel image",                                           \
 		 .set = option_set_string,                                                                             \
 		 .offset = offsetof(type, field.machine.vmlinux)},                                                     \
-		{.name = "no-inline",                                                                                  \
-		 .help = "Do not show the functions that were inlined into a frame of a call chain",                   \
-		 .set = option_set_flag,                                                                               \
-		 .offset = offsetof(type, field.machine.no_inline)},                                                   \
+		{.name = "inline",                                                                                     \
+		 .help = "Show the functions that were inlined into a frame of any call chain; default: of those "     \
+			 "that are unwound from copies of the stack",                                                  \
+		 .set = input_set_inline,                                                                              \
+		 .offset = offsetof(type, field.machine)},                                                             \
 		{.name = "no-demangle",                                                                                \
 		 .help = "Print names of C++, Rust and OCaml as the linker has them",                                  \
 		 .set = option_set_flag,                                                                               \

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/symbols/debug_info.h"
 #include "base/diag.h"
 #include "base/log.h"
 #include "cmd/input/sample_key.h"
@@ -24,7 +23,12 @@ struct walked_stack {
 
 int sample_walk_open(struct sample_walk *walk, const struct sample_walk_options *options)
 {
+	struct symbol_options symbols = options->input->machine;
+
 	*walk = (struct sample_walk){.options = *options};
+	walk->inlined = options->flags & SAMPLE_WALK_INLINED && symbols.inlined != INLINE_NONE;
+	if (walk->inlined)
+		symbols.inlined = INLINE_ALL;
 	int err = input_open(options->input, 0, &walk->session);
 
 	if (err)
@@ -35,7 +39,7 @@ int sample_walk_open(struct sample_walk *walk, const struct sample_walk_options 
 	if (!walk->stacks || !walk->frames || !walk->cache)
 		err = -ENOMEM;
 	if (!err)
-		err = machine_new(&options->input->machine, walk->session, &walk->machine);
+		err = machine_new(&symbols, walk->session, &walk->machine);
 	if (!err)
 		err = input_records_open(&walk->records, walk->session, 1);
 	if (!err && options->flags & SAMPLE_WALK_ADDRESSES)
@@ -56,51 +60,26 @@ void sample_walk_close(struct sample_walk *walk)
 	*walk = (struct sample_walk){0};
 }
 
-/*
- * Frames of a plain chain, innermost first, in place of themselves and what was inlined there. Callers go on behind
- * their call, or one before that: the call itself ends two bytes before or later, on every architecture.
- */
-static unsigned expand_inlined(struct sample_walk *walk, unsigned nr)
-{
-	struct location plain[MAX_FRAMES];
-	unsigned nr_out = 0;
-
-	memcpy(plain, walk->frames, nr * sizeof(*plain));
-	for (unsigned i = 0; i < nr && nr_out < MAX_FRAMES; i++) {
-		const struct location *frame = &plain[i];
-		const struct symbol *functions[MAX_INLINED];
-		unsigned nr_inlined = 0, room = MAX_FRAMES - nr_out < MAX_INLINED ? MAX_FRAMES - nr_out : MAX_INLINED;
-		bool calls = i && plain[i - 1].level == frame->level;
-		if (frame->level == '.' && frame->symbol && !frame->symbol->inlined && !frame->dso->jit)
-			nr_inlined = debug_info_inlined(machine_debug_info(walk->machine), frame->dso, frame->symbol,
-							frame->address - calls, functions, room);
-		for (unsigned k = 0; k < nr_inlined; k++) {
-			walk->frames[nr_out] = *frame;
-			walk->frames[nr_out++].symbol = functions[k];
-		}
-		if (!nr_inlined)
-			walk->frames[nr_out++] = *frame;
-	}
-	return nr_out;
-}
-
 /* The frames of a sample taken at `at`, which is the innermost one whatever the chain says. Returns how many. */
 static unsigned sample_frames(struct sample_walk *walk, struct task *task, const struct session_record *record,
 			      const struct location *at)
 {
 	const struct sample *sample = &record->sample;
-	bool inlined = walk->options.flags & SAMPLE_WALK_INLINED && !walk->options.input->machine.no_inline;
-	unsigned nr = 0;
+	struct location inner[MAX_INLINED];
+	unsigned nr = 0, nr_inner = 1;
 
 	if (sample->present & PERF_SAMPLE_CALLCHAIN)
 		nr = machine_callchain(walk->machine, task, record, walk->frames, MAX_FRAMES - 1);
 	const struct location *first = walk->frames;
 	if (!nr || (first->ip != at->ip && (!at->symbol || first->symbol != at->symbol))) {
-		memmove(walk->frames + 1, walk->frames, nr++ * sizeof(*walk->frames));
-		walk->frames[0] = *at;
+		inner[0] = *at;
+		if (walk->inlined)
+			nr_inner = machine_inlined(walk->machine, at, inner, MAX_INLINED);
+		nr = nr + nr_inner > MAX_FRAMES ? MAX_FRAMES - nr_inner : nr;
+		memmove(walk->frames + nr_inner, walk->frames, nr * sizeof(*walk->frames));
+		memcpy(walk->frames, inner, nr_inner * sizeof(*inner));
+		nr += nr_inner;
 	}
-	if (inlined && !sample->user_stack.len)
-		nr = expand_inlined(walk, nr);
 	return walk->options.max_stack && walk->options.max_stack < nr ? walk->options.max_stack : nr;
 }
 

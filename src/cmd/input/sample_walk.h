@@ -16,6 +16,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -46,6 +47,7 @@ struct sample_walk {
 	struct input_records records;
 	struct location *frames;
 	struct walked_stack *cache;
+	bool inlined; /* plain chains, too */
 };
 
 /* One record. Of a sample `task` and `stack` are set; the comm is task->comm, which keeps its address while it is the

@@ -10,6 +10,7 @@
 #include "analyze/report/calltree.h"
 #include "analyze/report/hist.h"
 #include "analyze/report/tally.h"
+#include "base/pool.h"
 #include "cmd/cli/option.h"
 #include "cmd/cli/terminal.h"
 #include "cmd/input/input.h"
@@ -66,13 +67,24 @@ struct graph_options {
 	bool direction_set; /* else CALLER for tables with children */
 	double min_percent; /* branches below are left out */
 	unsigned max_lines; /* of one level; 0: all */
+	bool full_paths;    /* of source files */
 	bool skip_first;    /* the entry itself, which stands above */
 	bool coloured;      /* shares by their size */
 	char separator;     /* of folded chains; 0: ';' */
 };
 
+/* What -g srcline and -g address show of frames, looked up once. */
+struct frame_lines {
+	struct debug_info *info;
+	const struct stacks *stacks;
+	bool full_paths, offsets; /* offsets: "+12" where no line is known */
+	struct pool pool;
+	const char **texts; /* by frame; NULL: not looked up; "": not known */
+};
+
 struct graph {
 	const struct graph_options *options;
+	struct frame_lines lines;
 	const struct tally *tally;
 	const struct stacks *stacks;
 	struct calltree tree;
@@ -83,9 +95,9 @@ struct graph {
 	uint64_t entry_period; /* of the entry that is printed */
 };
 
-/* 0 or -ENOMEM; graph_fini() in any case. */
-int graph_init(struct graph *graph, const struct graph_options *options, const struct tally *tally,
-	       const struct stacks *stacks);
+/* 0 or -ENOMEM; graph_fini() in any case. The samples are of this event, and all were taken. */
+int graph_init(struct graph *graph, const struct graph_options *options, const struct samples *samples,
+	       const struct tally *tally);
 void graph_fini(struct graph *graph);
 
 /* entry_period: its share with children, where they are counted. 0 or -ENOMEM. */

@@ -1,26 +1,73 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd/report/report.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/escape.h"
 #include "cmd/cli/terminal.h"
+#include "cmd/text/sample_details.h"
 
 enum { LEVEL_WIDTH = 11 /* "|          " */ };
 
 /* Every line of a graph begins with it. */
 static const char graph_indent[] = "            ";
 
-int graph_init(struct graph *graph, const struct graph_options *options, const struct tally *tally,
-	       const struct stacks *stacks)
+/* "": not known. */
+static const char *look_up_line(struct frame_lines *lines, const struct location *at)
 {
-	*graph = (struct graph){.options = options, .tally = tally, .stacks = stacks};
-	return calltree_init(&graph->tree, stacks, options->key);
+	unsigned flags = lines->full_paths ? SOURCE_FULL_PATH : 0;
+	AUTO_BUF struct buf text = {0};
+
+	if (!source_text_line(lines->info, at, flags, &text)) {
+		text.len = 0;
+		if (lines->offsets && at->symbol)
+			buf_printf(&text, "+%" PRIu64, at->address - at->symbol->start);
+	}
+	const char *kept = text.len && !text.failed ? pool_text(&lines->pool, buf_text(&text), text.len) : NULL;
+	return kept ? kept : "";
+}
+
+/* NULL: not known, or not asked for. */
+static const char *frame_line(void *ctx, uint32_t frame)
+{
+	struct frame_lines *lines = ctx;
+
+	if (!lines->texts)
+		return NULL;
+	if (!lines->texts[frame])
+		lines->texts[frame] = look_up_line(lines, stacks_location(lines->stacks, frame));
+	return lines->texts[frame][0] ? lines->texts[frame] : NULL;
+}
+
+int graph_init(struct graph *graph, const struct graph_options *options, const struct samples *samples,
+	       const struct tally *tally)
+{
+	const struct calltree_lines lines = {.line = frame_line, .ctx = &graph->lines};
+
+	*graph = (struct graph){.options = options, .tally = tally, .stacks = samples->stacks};
+	if (options->key != CALLTREE_FUNCTION) {
+		graph->lines = (struct frame_lines){
+			.info = machine_debug_info(samples->machine),
+			.stacks = samples->stacks,
+			.full_paths = options->full_paths,
+			.offsets = options->key == CALLTREE_ADDRESS,
+			.texts = calloc(stacks_end_frame(samples->stacks), sizeof(*graph->lines.texts)),
+		};
+		if (!graph->lines.texts)
+			return -ENOMEM;
+	}
+	return calltree_init(&graph->tree, samples->stacks, options->key, &lines);
 }
 
 void graph_fini(struct graph *graph)
 {
 	calltree_fini(&graph->tree);
+	free(graph->lines.texts);
+	pool_fini(&graph->lines.pool);
 }
 
 static const struct calltree_node *node_at(const struct graph *graph, uint32_t node)
@@ -33,9 +80,10 @@ static void print_margin(const struct graph *graph, int margin)
 	fprintf(graph->to, "%s%*s", graph_indent, margin, "");
 }
 
-static void print_frame(const struct graph *graph, uint32_t node)
+static void print_frame(struct graph *graph, uint32_t node)
 {
 	const struct location *at = stacks_location(graph->stacks, node_at(graph, node)->frame);
+	const char *line = frame_line(&graph->lines, node_at(graph, node)->frame);
 
 	if (!at->symbol) {
 		fprintf(graph->to, "%#" PRIx64, at->ip);
@@ -45,6 +93,10 @@ static void print_frame(const struct graph *graph, uint32_t node)
 	bool folded = graph->options->mode == GRAPH_FOLDED && !graph->options->separator;
 	for (const char *c = name.text; *c; c++) /* a semicolon would part the name */
 		fputc(folded && *c == ';' ? ':' : *c, graph->to);
+	if (line) {
+		AUTO_ESCAPED shown = escaped_text(line);
+		fprintf(graph->to, " %s", shown.text);
+	}
 	fputs(at->symbol->inlined ? " (inlined)" : "", graph->to);
 }
 
@@ -111,7 +163,7 @@ static uint32_t next_in_run(const struct graph *graph, uint32_t head, uint32_t n
 	return node == node_at(graph, head)->last ? 0 : node_at(graph, node)->child;
 }
 
-static void print_run(const struct graph *graph, uint32_t head, const struct rails *rails, uint64_t total)
+static void print_run(struct graph *graph, uint32_t head, const struct rails *rails, uint64_t total)
 {
 	/* All of a run have the counts of its head. */
 	for (uint32_t node = head; node; node = next_in_run(graph, head, node)) {
@@ -135,7 +187,7 @@ static void print_remainder(const struct graph *graph, uint32_t parent, const st
 }
 
 /* The branches below the run of `parent`. */
-static bool print_branches(const struct graph *graph, uint32_t parent, uint64_t total, struct rails rails)
+static bool print_branches(struct graph *graph, uint32_t parent, uint64_t total, struct rails rails)
 {
 	const struct calltree_node *above = node_at(graph, node_at(graph, parent)->last);
 	struct calltree_node left = {.period = total, .nr = above->children_nr};
@@ -163,7 +215,7 @@ static bool print_branches(const struct graph *graph, uint32_t parent, uint64_t 
 }
 
 /* A first run that has all of the entry needs no share: it stands on the left, and the branches below it. */
-static bool print_trunk(const struct graph *graph, uint32_t head)
+static bool print_trunk(struct graph *graph, uint32_t head)
 {
 	unsigned nr = 0;
 	bool first = graph->options->skip_first, printed = false;
@@ -190,7 +242,7 @@ static bool print_trunk(const struct graph *graph, uint32_t head)
 	return printed;
 }
 
-static void print_tree(const struct graph *graph)
+static void print_tree(struct graph *graph)
 {
 	const struct calltree_node *root = node_at(graph, 0);
 	uint32_t head = root->child;
@@ -206,7 +258,7 @@ static void print_tree(const struct graph *graph)
 }
 
 /* From the root to the node; depth is bounded by that of the chains. */
-static void print_flat_chain(const struct graph *graph, uint32_t node)
+static void print_flat_chain(struct graph *graph, uint32_t node)
 {
 	if (!node)
 		return;
@@ -216,7 +268,7 @@ static void print_flat_chain(const struct graph *graph, uint32_t node)
 	fputc('\n', graph->to);
 }
 
-static void print_folded_chain(const struct graph *graph, uint32_t node)
+static void print_folded_chain(struct graph *graph, uint32_t node)
 {
 	uint32_t parent = node_at(graph, node)->parent;
 
@@ -227,7 +279,7 @@ static void print_folded_chain(const struct graph *graph, uint32_t node)
 	print_frame(graph, node);
 }
 
-static void print_ends(const struct graph *graph)
+static void print_ends(struct graph *graph)
 {
 	bool folded = graph->options->mode == GRAPH_FOLDED;
 

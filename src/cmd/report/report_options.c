@@ -251,7 +251,7 @@ static int set_number(struct graph_options *options, unsigned which, const char 
 	return diag_set(
 		reterr, -EINVAL,
 		"\"%.*s\" is neither a mode (graph, flat, fractal, folded, none), an order (caller, callee), a key "
-		"(function), a value (percent, period, count) nor a percentage",
+		"(function, address, srcline), a value (percent, period, count) nor a percentage",
 		(int)len, text);
 }
 
@@ -268,8 +268,6 @@ static int graph_parse(const char *text, struct graph_options *options, struct d
 		const struct word *word = find_word(at, len);
 		if (len == strlen("branch") && strncmp(at, "branch", len) == 0)
 			return diag_set(reterr, -EINVAL, "branch stacks are not read");
-		if (word && word->field == KEY && word->value != CALLTREE_FUNCTION)
-			return diag_set(reterr, -EINVAL, "call graphs by %s are not there yet", word->text);
 		if (word) {
 			set_field(options, word);
 		} else if (len) {
@@ -637,6 +635,8 @@ void report_options_complete(struct report_options *options)
 	options->samples.hist.sort_member =
 		options->group_sort < UINT32_MAX ? (unsigned)options->group_sort : UINT32_MAX;
 	options->samples.chains = graph->mode != GRAPH_NONE;
+	options->samples.by_address = options->samples.chains && graph->key != CALLTREE_FUNCTION;
+	graph->full_paths = options->samples.full_paths;
 	options->samples.direction = graph->direction;
 }
 

@@ -260,7 +260,7 @@ static int init_details(struct samples *samples)
 		options.wanted[hist->keys[i]] = true;
 		any = any || hist->keys[i] >= HIST_SOCKET;
 	}
-	if (options.wanted[HIST_SRCLINE] || options.wanted[HIST_SRCFILE])
+	if (options.wanted[HIST_SRCLINE] || options.wanted[HIST_SRCFILE] || samples->options.by_address)
 		stacks_keep_addresses(samples->stacks);
 	samples->details = any ? details_new(&options, samples->session, samples->machine) : NULL;
 	return any && !samples->details ? -ENOMEM : 0;

@@ -28,6 +28,7 @@ struct samples_options {
 	struct hist_options hist;          /* children: wanted where there are call chains */
 	struct sample_filter filter;       /* settled; what it hides is counted, but not shown, except by CPU */
 	bool chains;                       /* keep them: there will be call graphs */
+	bool by_address;                   /* frames of a function at different addresses are different ones */
 	enum calltree_direction direction; /* in which callers are counted */
 	uint64_t max_stack;                /* functions of a chain, from the innermost on; 0: all */
 	uint64_t quantum_ns;               /* of the key time */

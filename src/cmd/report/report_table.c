@@ -565,7 +565,7 @@ static int print_with_graph(const struct report_tables *tables, const struct tab
 
 	if (options->graph.mode == GRAPH_NONE || !has_chains(event))
 		return table_print(to, subject, &options->table, NULL);
-	int err = graph_init(&graph, &options->graph, &samples->tally, tables->samples->stacks);
+	int err = graph_init(&graph, &options->graph, tables->samples, &samples->tally);
 	if (!err)
 		err = table_print(to, subject, &options->table, &graph);
 	graph_fini(&graph);

@@ -26,7 +26,7 @@ static bool find_line(struct debug_info *info, const struct location *at, struct
 		ret->path = at->symbol ? jit_code_line(at->dso->jit, at->symbol, at->address, &ret->line) : NULL;
 		return ret->path != NULL;
 	}
-	return at->dso && debug_info_line(info, at->dso, at->address, ret);
+	return at->dso && debug_info_line(info, at->dso, at->address - at->is_return, at->nr_inlined, ret);
 }
 
 bool source_text_line(struct debug_info *info, const struct location *at, unsigned flags, struct buf *out)

@@ -38,10 +38,9 @@ static void put_place(struct json_writer *json, const struct sample_line *line, 
 		json_bool(json, "inlined", true);
 }
 
-static void put_source(struct json_writer *json, const struct sample_line *line, const struct location *at,
-		       const struct location *inner)
+static void put_source(struct json_writer *json, const struct sample_line *line, const struct location *at)
 {
-	const char *text = has(line, FIELD_SRCLINE) ? sample_line_source(line->of, at, inner) : NULL;
+	const char *text = has(line, FIELD_SRCLINE) ? sample_line_source(line->of, at) : NULL;
 
 	if (text)
 		json_text(json, "srcline", text);
@@ -57,7 +56,7 @@ static void put_chain(struct json_writer *json, struct sample_line *line)
 		json_object(json, NULL);
 		json_address(json, "ip", of->frames[i].address);
 		put_place(json, line, &of->frames[i]);
-		put_source(json, line, &of->frames[i], i ? &of->frames[i - 1] : NULL);
+		put_source(json, line, &of->frames[i]);
 		json_end(json);
 	}
 	json_end(json);
@@ -72,7 +71,7 @@ static void put_ip(struct json_writer *json, struct sample_line *line)
 	lookup_resolve(line->of->lookup, line->task, sample->cpumode, sample->ip, &location);
 	json_address(json, "ip", sample->ip);
 	put_place(json, line, &location);
-	put_source(json, line, &location, NULL);
+	put_source(json, line, &location);
 	if (sample_line_shows_chain(line))
 		put_chain(json, line);
 }

@@ -223,18 +223,19 @@ static void print_object(const struct sample_line *line, const struct location *
 	output_char(out, ')');
 }
 
+static bool is_inlined(const struct location *location)
+{
+	return location->symbol && location->symbol->inlined;
+}
+
 /* "ffffffff81690a75 vfs_read+0x23a ([kernel.kallsyms])" */
 static void print_location(const struct sample_line *line, const struct location *location, uint64_t shown)
 {
-	bool inlined = location->symbol && location->symbol->inlined;
-
 	output_hex(line->of->out, shown, (struct output_pad){16, ' '});
 	if (has(line, FIELD_SYM))
 		print_symbol(line, location);
-	if (has(line, FIELD_DSO) && !inlined)
+	if (has(line, FIELD_DSO) && !is_inlined(location))
 		print_object(line, location);
-	if (inlined)
-		output_text(line->of->out, " (inlined)");
 }
 
 /* Of these software events, and of no others here, the address is one that was accessed. */
@@ -304,9 +305,9 @@ static int print_cgroup(struct sample_line *line, struct diag *reterr)
 	return 0;
 }
 
-const char *sample_line_source(struct line_context *of, const struct location *at, const struct location *inner)
+const char *sample_line_source(struct line_context *of, const struct location *at)
 {
-	if (!at->dso || (inner && inner->symbol && inner->symbol->inlined && inner->ip == at->ip))
+	if (!at->dso)
 		return NULL;
 	of->text.len = 0;
 	source_text_line(of->debug_info, at, of->full_paths ? SOURCE_FULL_PATH : 0, &of->text);
@@ -314,14 +315,16 @@ const char *sample_line_source(struct line_context *of, const struct location *a
 }
 
 /* On a line of its own below the place. */
-static void print_source(const struct sample_line *line, const struct location *at, const struct location *inner)
+static void print_source(const struct sample_line *line, const struct location *at)
 {
-	const char *text = has(line, FIELD_SRCLINE) ? sample_line_source(line->of, at, inner) : NULL;
+	const char *text = has(line, FIELD_SRCLINE) ? sample_line_source(line->of, at) : NULL;
 
-	if (!text)
-		return;
-	output_bytes(line->of->out, "\n  ", 3);
-	output_shown(line->of->out, text);
+	if (text) {
+		output_bytes(line->of->out, "\n  ", 3);
+		output_shown(line->of->out, text);
+	}
+	if (is_inlined(at))
+		output_text(line->of->out, " (inlined)");
 }
 
 /* As perf: inside the object, but of a kernel module without symbols in memory. */
@@ -339,7 +342,7 @@ static void print_chain(const struct sample_line *line)
 	for (unsigned i = 0; i < nr; i++) {
 		output_char(of->out, '\t');
 		print_location(line, &of->frames[i], frame_address(&of->frames[i]));
-		print_source(line, &of->frames[i], i ? &of->frames[i - 1] : NULL);
+		print_source(line, &of->frames[i]);
 		output_char(of->out, '\n');
 		if (of->stop_at && of->frames[i].symbol && list_has_word(of->stop_at, of->frames[i].symbol->name))
 			break;
@@ -360,7 +363,7 @@ static int print_ip(struct sample_line *line, struct diag *reterr)
 	lookup_resolve(line->of->lookup, line->task, sample->cpumode, sample->ip, &location);
 	output_char(line->of->out, ' ');
 	print_location(line, &location, sample->ip);
-	print_source(line, &location, NULL);
+	print_source(line, &location);
 	return 0;
 }
 

@@ -115,11 +115,8 @@ bool sample_line_shows_chain(const struct sample_line *line);
 /* Its time; since another line's with CLOCK_SINCE_*: once for each line. */
 uint64_t sample_line_time(struct sample_line *line);
 
-/*
- * The line of the source of a frame; `inner` is the frame inside of it, NULL: none. NULL: there is nothing to look up,
- * or the frame is what `inner` was compiled into, whose line is not that of the address. Valid until the next call.
- */
-const char *sample_line_source(struct line_context *of, const struct location *at, const struct location *inner);
+/* The line of the source of a frame, NULL: there is nothing to look up. Valid until the next call. */
+const char *sample_line_source(struct line_context *of, const struct location *at);
 
 /* What the sample's addr is in; false: no address that means something to this event. */
 bool sample_line_resolve_addr(struct sample_line *line, struct location *ret);

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* dso_kernel: the symbols of the recorded kernel and of its modules. One thread. */
+#pragma once
+
+#include <stdint.h>
+
+struct dso;
+struct map;
+struct session;
+struct symbol_options;
+
+/* What is known of the recorded kernel. All but ref_name is borrowed. */
+struct kernel_image {
+	const struct symbol_options *options;
+	struct session *session; /* names the recorded machine; NULL: unknown */
+	const char *bundle;      /* as in struct dso_table */
+	struct dso *dso;         /* NULL: no record had it */
+	char *ref_name;          /* heap; a symbol and the address it had when recorded: where the kernel was */
+	uint64_t ref_address;    /* 0: unknown */
+};
+
+/* Fills the symbols of the kernel's dso; leaves them empty when no source is that kernel's. */
+void dso_load_kernel(const struct kernel_image *image);
+
+/* Fills the symbols of a module, as offsets from the start of its map (= of its text). */
+void dso_load_module(const struct kernel_image *image, const struct map *map);
