@@ -40,7 +40,7 @@ struct extent_count {
 struct extent_info {
 	struct extent_fields fields;
 	struct extent_count *counts; /* heap */
-	uint64_t came_bytes;         /* not stored: what the rings gave, before stacks were cut; 0: nobody knows */
+	uint64_t came_bytes;         /* not stored: what the rings gave, before stacks were cut; 0: not known */
 };
 
 struct extent_list {

@@ -225,7 +225,7 @@ void extent_stats_records(const struct extent_stats *stats, struct span records,
 			break;
 		memcpy(&header, bytes + at, sizeof(header));
 		if (header.size < sizeof(header) || header.size > records.len - at) {
-			info.fields.first_ns = 0; /* no records: nobody may skip them */
+			info.fields.first_ns = 0; /* no records: readers must not skip them */
 			info.fields.last_ns = UINT64_MAX;
 			break;
 		}

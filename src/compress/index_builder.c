@@ -147,7 +147,7 @@ void index_builder_packed(struct index_builder *index_builder, uint64_t offset, 
 		end_extent(index_builder);
 		index_builder->now_packed = true;
 		index_builder->now.offset = index_builder->now_end = offset;
-		/* Nobody may enter the middle of a stream: of that nothing is kept. */
+		/* No reader may enter the middle of a stream: of that nothing is kept. */
 		index_builder->now.bytes = frame_bytes == UINT64_MAX ? 0 : frame_bytes;
 	}
 	index_builder->now_end += size;

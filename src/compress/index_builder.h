@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * index_builder: extents of a file that nobody packed, found while its records go by or are read back: the same index,
+ * index_builder: extents of a file without an index, found while its records go by or are read back: the same index,
  * so that readers leave out what they do not need. Stretches with records that tell of the world and those without
  * stand apart.
  *

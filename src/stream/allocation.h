@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * allocation: blocks of the disk asked for ahead of the writes that fill them, so that the file system does not find
- * them page by page: writing costs 40 % less CPU on ext4. The length of the file does not change; whoever finishes the
+ * them page by page: writing costs 40 % less CPU on ext4. The length of the file does not change; who finishes the
  * file cuts it to its length, which gives back what was not used. Owned by one engine; one thread.
  */
 #pragma once

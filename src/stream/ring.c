@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -69,4 +70,72 @@ void ring_release(struct ring *ring, size_t bytes)
 	ring->released += bytes;
 	/* Pairs with the control dependency on data_tail in __perf_output_begin(): our reads come before its writes. */
 	__atomic_store_n(&ring->page->data_tail, ring->released, __ATOMIC_RELEASE);
+}
+
+int backward_ring_map(struct backward_ring *ring, int event_fd, size_t data_pages)
+{
+	size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	size_t bytes = (data_pages + 1) * page_bytes;
+	/* Without PROT_WRITE the kernel looks at no data_tail: perf_event_open(2). */
+	void *mapping = mmap(NULL, bytes, PROT_READ, MAP_SHARED, event_fd, 0);
+
+	if (mapping == MAP_FAILED)
+		return -errno;
+	backward_ring_attach(ring, mapping, (const char *)mapping + page_bytes, data_pages * page_bytes);
+	ring->mapping = mapping;
+	ring->mapping_bytes = bytes;
+	return 0;
+}
+
+void backward_ring_attach(struct backward_ring *ring, const struct perf_event_mmap_page *page, const void *data,
+			  size_t bytes)
+{
+	assert(bytes && !(bytes & (bytes - 1)));
+	*ring = (struct backward_ring){.page = page, .data = data, .bytes = bytes, .taken = page->data_head};
+}
+
+void backward_ring_unmap(struct backward_ring *ring)
+{
+	if (ring->mapping)
+		munmap(ring->mapping, ring->mapping_bytes);
+	*ring = (struct backward_ring){0};
+}
+
+static void copy_out(const struct backward_ring *ring, uint64_t at, uint8_t *to, size_t bytes)
+{
+	size_t offset = (size_t)(at & (ring->bytes - 1));
+	size_t first = ring->bytes - offset < bytes ? ring->bytes - offset : bytes;
+
+	memcpy(to, ring->data + offset, first);
+	memcpy(to + first, ring->data, bytes - first);
+}
+
+/* The walk goes from the newest record, at the head, to the oldest; they are put into the room from its end on. */
+void backward_ring_take(struct backward_ring *ring, uint8_t *room, struct backward_taken *ret)
+{
+	/* Pairs with the write barrier in perf_output_put_handle(): what lies above the head has been written. */
+	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+	uint64_t came = ring->taken - head;
+	size_t limit = came < ring->bytes ? (size_t)came : ring->bytes, walked = 0;
+	struct backward_taken taken = {.came = came};
+
+	while (limit - walked >= sizeof(struct perf_event_header)) {
+		struct perf_event_header header;
+
+		/* 8-aligned in a ring of a multiple of 8: a header does not wrap. */
+		memcpy(&header, ring->data + ((head + walked) & (ring->bytes - 1)), sizeof(header));
+		if (header.size < sizeof(header) || header.size % 8) {
+			taken.nr_broken = 1;
+			break;
+		}
+		if (header.size > limit - walked)
+			break; /* its end was overwritten */
+		walked += header.size;
+		copy_out(ring, head + walked - header.size, room + ring->bytes - walked, header.size);
+		taken.nr_records++;
+	}
+	taken.records = room + ring->bytes - walked;
+	taken.bytes = walked;
+	ring->taken = head;
+	*ret = taken;
 }

@@ -6,7 +6,7 @@
  * One stage instance belongs to one output (a file, a pipe, one data file of a directory). It is called by one thread
  * at a time, not always by the same, with one batch after the other in the order in which they were filled. What
  * instances share (struct stage_maker is the place for it) they lock themselves. Stages may take as long as they have
- * to: what comes meanwhile waits in the pool. When the pool is full the rings fill, and the kernel counts what it
+ * to: what comes in that time waits in the pool. When the pool is full the rings fill, and the kernel counts what it
  * drops.
  *
  * Batches are whole records. Each ring's records come in their order; those of different rings are mixed.
@@ -74,7 +74,7 @@ struct stage_ops {
 struct stage {
 	const struct stage_ops *ops; /* set by the maker; the rest by the pipeline */
 	struct stage *next;          /* behind it in the same output */
-	struct pack_stage *output;
+	struct pipeline *output;
 	uint64_t complete_ns; /* CLOCK_MONOTONIC: see above; 0: not yet */
 };
 

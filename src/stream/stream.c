@@ -2,16 +2,11 @@
 #include "stream/stream.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/timerfd.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "perfdata/record.h"
-#include "stream/lanes.h"
+#include "stream/producers.h"
 #include "stream/ring.h"
 #include "stream/writer.h"
 
@@ -32,43 +27,6 @@ static int queue(struct stream *stream, const struct span spans[2])
 	return err;
 }
 
-/* A ring of the usual size takes some times as long to fill. */
-enum { PATIENCE_NS = 2000000 };
-
-struct relief {
-	struct stream **streams; /* borrowed */
-	size_t nr_streams;
-	int realtime;
-	int timer_fd; /* timerfd(2): ticks from the first store of a pass to its end */
-	bool armed;
-	atomic_bool stop;
-	pthread_mutex_t lock; /* of the streams */
-	pthread_t thread;
-	bool started;
-	uint64_t store_ns;
-	struct thread_use use; /* of the thread, when it has ended */
-};
-
-static void set_timer(struct relief *relief, long first_ns)
-{
-	const struct itimerspec spec = {.it_value.tv_nsec = first_ns,
-					.it_interval.tv_nsec = first_ns ? PATIENCE_NS : 0};
-
-	timerfd_settime(relief->timer_fd, 0, &spec, NULL);
-	relief->armed = first_ns != 0;
-}
-
-void relief_store(struct relief *relief, struct writer *writer)
-{
-	if (!writer->ops->store || !writer_is_behind(writer))
-		return;
-	if (!relief->armed)
-		set_timer(relief, PATIENCE_NS);
-	pthread_mutex_unlock(&relief->lock);
-	relief->store_ns += writer->ops->store(writer);
-	pthread_mutex_lock(&relief->lock);
-}
-
 static void cut_spans(struct span spans[2], size_t bytes)
 {
 	if (spans[0].len > bytes)
@@ -84,7 +42,7 @@ static size_t least_worth(const struct stream *stream, const struct ring *ring)
 	return stream->flush_bytes < most ? stream->flush_bytes : most;
 }
 
-/* Three quarters: whoever comes that late may come too late. */
+/* Three quarters: a reader that comes that late may come too late. */
 static bool is_nearly_full(const struct ring *ring, size_t bytes)
 {
 	return bytes > ring->bytes / 4 * 3;
@@ -139,15 +97,15 @@ static int64_t pump_ring(struct stream *stream, size_t index, bool whole, bool s
 
 	if (!bytes || bytes < least)
 		return 0;
-	stream->counters.tight += is_nearly_full(ring, bytes);
+	stream->counters.near_full += is_nearly_full(ring, bytes);
 	stream->counters.chunks++;
 	while (peek_until(ring, end, spans)) {
 		int64_t taken = take(stream, index, ring, spans);
 		if (taken < 0)
 			return taken;
 		moved += taken;
-		if (stores && stream->relief)
-			relief_store(stream->relief, stream->writer);
+		if (stores && stream->storage)
+			stream->storage->store(stream->storage, stream->writer);
 	}
 	return moved;
 }
@@ -166,42 +124,44 @@ static int mark_round(struct stream *stream)
 }
 
 /*
- * Where somebody looks on a round is due with every byte. Not while what came earlier still waits for the output:
- * nobody would see it sooner, and each mark ends an extent of the memory that is short then.
+ * Where a reader follows the output a round is due with every byte. Not while what came earlier still waits for the
+ * output: it would not be seen sooner, and each mark ends an extent of the memory that is short then.
  */
 static bool mark_can_wait(const struct stream *stream)
 {
 	enum { WORTH_A_MARK = 4 << 20 };
-	const struct lanes *lanes = stream->writer->lanes;
-	uint64_t round_bytes = lanes ? lanes->params.round_bytes : stream->round_bytes;
-	uint64_t unmarked =
-		lanes ? atomic_load_explicit(&lanes->unmarked_bytes, memory_order_relaxed) : stream->unmarked_bytes;
+	const struct producers *producers = stream->writer->producers;
+	uint64_t round_bytes = producers ? producers->params.round_bytes : stream->round_bytes;
+	uint64_t unmarked = producers ? atomic_load_explicit(&producers->unmarked_bytes, memory_order_relaxed)
+				      : stream->unmarked_bytes;
 
 	return round_bytes <= 1 && unmarked < WORTH_A_MARK && writer_is_behind(stream->writer);
 }
 
-/* One lane's part of a round: a whole pass of the present epoch. What is left to the others they do by themselves. */
-static int end_lane_pass(struct stream *stream, uint64_t epoch, uint64_t bytes, bool whole, enum stream_pass pass)
+/* One producer's part of a round: a whole pass of the present epoch. What is left to the others they do by themselves.
+ */
+static int end_producer_pass(struct stream *stream, uint64_t epoch, uint64_t bytes, bool whole, enum stream_pass pass)
 {
 	struct writer *writer = stream->writer;
-	struct lanes *lanes = writer->lanes;
+	struct producers *producers = writer->producers;
 	bool wait = pass != STREAM_DRAIN && mark_can_wait(stream);
-	bool report = whole && !wait && writer->lane_epoch != epoch && lanes_due(lanes, bytes, pass == STREAM_DRAIN);
+	bool report = whole && !wait && writer->producer_epoch != epoch &&
+		      producers_due(producers, bytes, pass == STREAM_DRAIN);
 	int err = 0;
 
 	if (report || pass == STREAM_DRAIN || (stream->flush_bytes <= 1 && !writer_is_behind(writer)))
 		err = writer_place(writer);
 	if (err)
 		return err;
-	lanes_count(lanes, bytes);
+	producers_count(producers, bytes);
 	if (!report)
 		return 0;
-	writer->lane_epoch = epoch;
-	if (!lanes_report(lanes))
+	writer->producer_epoch = epoch;
+	if (!producers_report(producers))
 		return 0;
-	uint64_t before = atomic_load(&lanes->unmarked_bytes);
+	uint64_t before = atomic_load(&producers->unmarked_bytes);
 	err = mark_round(stream);
-	lanes_marked(lanes, before);
+	producers_marked(producers, before);
 	return err;
 }
 
@@ -218,8 +178,8 @@ static int end_pass(struct stream *stream, uint64_t bytes, bool whole, enum stre
 
 static bool is_due(const struct stream *stream)
 {
-	if (stream->writer->lanes)
-		return lanes_due(stream->writer->lanes, 0, false);
+	if (stream->writer->producers)
+		return producers_due(stream->writer->producers, 0, false);
 	return stream->round_bytes && stream->unmarked_bytes >= stream->round_bytes;
 }
 
@@ -259,8 +219,8 @@ static int put_piece(struct stream *stream, struct span piece, bool tapped)
 		stream->tap->see(stream->tap, spans, stream->counters.bytes);
 	stream->counters.bytes += piece.len;
 	stream->counters.chunks++;
-	if (stream->writer->lanes)
-		lanes_count(stream->writer->lanes, piece.len);
+	if (stream->writer->producers)
+		producers_count(stream->writer->producers, piece.len);
 	else
 		stream->unmarked_bytes += piece.len;
 	return 0;
@@ -284,8 +244,8 @@ int stream_put_early(struct stream *stream, size_t ring, struct span records)
 
 int64_t stream_pump(struct stream *stream, enum stream_pass pass)
 {
-	struct lanes *lanes = stream->writer->lanes;
-	uint64_t epoch = lanes ? lanes_epoch(lanes) : 0;
+	struct producers *producers = stream->writer->producers;
+	uint64_t epoch = producers ? producers_epoch(producers) : 0;
 	bool whole = is_due(stream) || pass != STREAM_FLOW || stream->flush_bytes <= 1;
 	uint64_t began_ns = whole ? clock_ns(CLOCK_MONOTONIC) : 0;
 	int64_t total = 0;
@@ -299,19 +259,19 @@ int64_t stream_pump(struct stream *stream, enum stream_pass pass)
 	stream->counters.passes++;
 	if (whole && stream->nr_rings)
 		stream->writer->complete_ns = began_ns;
-	int err = lanes ? end_lane_pass(stream, epoch, (uint64_t)total, whole, pass)
-			: end_pass(stream, (uint64_t)total, whole, pass);
+	int err = producers ? end_producer_pass(stream, epoch, (uint64_t)total, whole, pass)
+			    : end_pass(stream, (uint64_t)total, whole, pass);
 	if (err)
 		return err;
 	if (pass == STREAM_COMMIT)
 		err = writer_commit(stream->writer, false);
-	if (stream->relief)
-		relief_store(stream->relief, stream->writer);
+	if (stream->storage)
+		stream->storage->store(stream->storage, stream->writer);
 	if (!err)
 		err = writer_reap(stream->writer, pass == STREAM_DRAIN ? WRITER_ALL : WRITER_NOW);
 	if (err)
 		return err;
-	/* Pairs with the acquire of whoever tells the file's readers that so much is there. */
+	/* Pairs with the acquire of the thread that tells the file's readers that so much is there. */
 	atomic_store_explicit(&stream->stored, stream->writer->stored, memory_order_release);
 	return total;
 }
@@ -322,14 +282,14 @@ void stream_relieve(struct stream *stream)
 		int64_t moved = pump_ring(stream, i, true, false);
 		if (moved < 0)
 			return;
-		if (stream->writer->lanes)
-			lanes_count(stream->writer->lanes, (uint64_t)moved);
+		if (stream->writer->producers)
+			producers_count(stream->writer->producers, (uint64_t)moved);
 		else
 			stream->unmarked_bytes += (uint64_t)moved;
 	}
 }
 
-int stream_settle(struct stream *stream)
+int stream_drain(struct stream *stream)
 {
 	int64_t moved = stream_pump(stream, STREAM_ALL);
 
@@ -340,7 +300,7 @@ int stream_settle(struct stream *stream)
 	}
 	int err = moved < 0 ? (int)moved : 0;
 
-	if (!err && !stream->writer->lanes && stream->round_bytes && stream->unmarked_bytes)
+	if (!err && !stream->writer->producers && stream->round_bytes && stream->unmarked_bytes)
 		err = mark_round(stream);
 	/* The output is finished when others before it are: nothing of it waits for that in memory. */
 	return err ? err : writer_place(stream->writer);
@@ -356,100 +316,4 @@ struct writer *stream_exchange(struct stream *stream, struct writer *next)
 	stream->unmarked_bytes = 0;
 	atomic_store_explicit(&stream->stored, next->stored, memory_order_release);
 	return before;
-}
-
-static void *run(void *arg)
-{
-	struct relief *relief = arg;
-	struct priority before; /* not restored: the thread ends with its work */
-	const char *how;
-	uint64_t ticks;
-
-	(void)!priority_raise(relief->realtime, &before, &how);
-	while (read(relief->timer_fd, &ticks, sizeof(ticks)) == sizeof(ticks) || errno == EINTR) {
-		if (atomic_load_explicit(&relief->stop, memory_order_relaxed))
-			break;
-		if (pthread_mutex_trylock(&relief->lock))
-			continue; /* it is back */
-		for (size_t i = 0; i < relief->nr_streams; i++)
-			stream_relieve(relief->streams[i]);
-		pthread_mutex_unlock(&relief->lock);
-	}
-	relief->use = thread_use_now();
-	return NULL;
-}
-
-int relief_start(struct stream **streams, size_t nr_streams, int realtime, struct relief **ret)
-{
-	struct relief *relief = calloc(1, sizeof(*relief));
-	pthread_mutexattr_t attr;
-
-	if (!relief)
-		return -ENOMEM;
-	relief->streams = streams;
-	relief->nr_streams = nr_streams;
-	relief->realtime = realtime;
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
-	pthread_mutex_init(&relief->lock, &attr);
-	pthread_mutexattr_destroy(&attr);
-	relief->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
-	int err = relief->timer_fd < 0 ? -errno : -pthread_create(&relief->thread, NULL, run, relief);
-	relief->started = !err;
-	if (err) {
-		relief_free(relief);
-		return err;
-	}
-	for (size_t i = 0; i < nr_streams; i++)
-		streams[i]->relief = relief;
-	*ret = relief;
-	return 0;
-}
-
-void relief_stop(struct relief *relief)
-{
-	if (!relief || !relief->started)
-		return;
-	atomic_store_explicit(&relief->stop, true, memory_order_relaxed);
-	set_timer(relief, 1);
-	pthread_join(relief->thread, NULL);
-	relief->started = false;
-	for (size_t i = 0; i < relief->nr_streams; i++)
-		relief->streams[i]->relief = NULL;
-}
-
-void relief_free(struct relief *relief)
-{
-	if (!relief)
-		return;
-	relief_stop(relief);
-	if (relief->timer_fd >= 0)
-		close(relief->timer_fd);
-	pthread_mutex_destroy(&relief->lock);
-	free(relief);
-}
-
-void relief_lock(struct relief *relief)
-{
-	if (relief)
-		pthread_mutex_lock(&relief->lock);
-}
-
-void relief_unlock(struct relief *relief)
-{
-	if (!relief)
-		return;
-	pthread_mutex_unlock(&relief->lock);
-	if (relief->armed)
-		set_timer(relief, 0);
-}
-
-uint64_t relief_store_ns(const struct relief *relief)
-{
-	return relief ? relief->store_ns : 0;
-}
-
-struct thread_use relief_use(const struct relief *relief)
-{
-	return relief->use;
 }

@@ -12,9 +12,7 @@
 #include <stdint.h>
 
 #include "base/span.h"
-#include "sysinfo/thread.h"
 
-struct relief;
 struct ring;
 struct writer;
 
@@ -23,8 +21,8 @@ struct stream_counters {
 	uint64_t bytes;  /* ring bytes handed to the writer */
 	uint64_t chunks; /* visits that found something */
 	uint64_t passes;
-	uint64_t rounds; /* round marks written */
-	uint64_t tight;  /* visits that found a ring nearly full */
+	uint64_t rounds;    /* round marks written */
+	uint64_t near_full; /* visits that found a ring nearly full */
 };
 
 /*
@@ -35,6 +33,11 @@ struct stream_tap {
 	void (*cut)(struct stream_tap *tap, uint64_t position); /* what comes from here on goes to another writer */
 };
 
+/* Stores what waits in the writer, on the stream's thread, between two batches: relief.h. */
+struct stream_storage {
+	void (*store)(struct stream_storage *storage, struct writer *writer);
+};
+
 struct stream {
 	struct ring *rings;    /* borrowed array */
 	size_t *which;         /* borrowed; of `rings`, in order of visit; NULL: all, as they stand */
@@ -43,7 +46,7 @@ struct stream {
 	size_t flush_bytes;    /* leave less than this in a ring for a later pass; a draining pass takes all */
 	/*
 	 * A round is marked behind a pass that read every ring to its head, when this many bytes have come since the
-	 * last mark or the pass drains. 0: never. With other streams of the same output (writer->lanes) they decide
+	 * last mark or the pass drains. 0: never. With other streams of the same output (writer->producers) they decide
 	 * together.
 	 */
 	uint64_t round_bytes;
@@ -51,9 +54,9 @@ struct stream {
 	struct stream_counters counters;
 	/* writer->stored after the last pass, while there was no error: whole pieces. Any thread may read it. */
 	_Atomic uint64_t stored;
-	struct stream_tap *tap; /* borrowed; NULL: nobody looks */
-	size_t nr_tapped;       /* of the rings, the first: what samples need in order to be understood */
-	struct relief *relief;  /* borrowed; this thread stores, that one drains while it does; NULL: workers store */
+	struct stream_tap *tap;         /* borrowed; NULL: none */
+	size_t nr_tapped;               /* of the rings, the first: what samples need in order to be understood */
+	struct stream_storage *storage; /* borrowed; NULL: workers store */
 };
 
 enum stream_pass {
@@ -86,36 +89,10 @@ int64_t stream_pump(struct stream *stream, enum stream_pass pass);
 void stream_relieve(struct stream *stream);
 
 /*
- * Takes whatever is there, of the tapped rings also what came meanwhile, marks the round, and waits until the writer
+ * Takes whatever is there, of the tapped rings also what came in that time, marks the round, and waits until the writer
  * needs none of it: then it can be exchanged. What the writer still has to store is its own business. 0 or -errno.
  */
-int stream_settle(struct stream *stream);
+int stream_drain(struct stream *stream);
 
-/* What comes from here on goes to `next`. Returns the writer that was. Only after stream_settle(), or at the end. */
+/* What comes from here on goes to `next`. Returns the writer that was. Only after stream_drain(), or at the end. */
 struct writer *stream_exchange(struct stream *stream, struct writer *next);
-
-/*
- * relief: drains the streams of a thread while that thread stores. Storing on the thread that drains is the cheapest
- * way (the bytes are in its cache, and no other thread is woken), but storage may stall for seconds: when a store takes
- * longer than some milliseconds the relief, a thread that sleeps otherwise, drains in its place until it is back.
- *
- * Both hold a lock while they use the streams. Owned by the reader, whose thread calls all functions.
- */
-/*
- * The streams are borrowed, and know it from here on. The thread raises its priority as `realtime` says. 0 or -errno.
- */
-int relief_start(struct stream **streams, size_t nr_streams, int realtime, struct relief **ret);
-/* Its thread ends. NULL is fine. */
-void relief_stop(struct relief *relief);
-
-/* Around each use of the streams. NULL is fine. */
-void relief_lock(struct relief *relief);
-void relief_unlock(struct relief *relief);
-
-/* For streams, between two batches: stores what waits, while the relief may use the stream. */
-void relief_store(struct relief *relief, struct writer *writer);
-
-/* CPU time of the caller's that went into storing so far. NULL: 0. */
-uint64_t relief_store_ns(const struct relief *relief);
-struct thread_use relief_use(const struct relief *relief); /* after relief_stop() */
-void relief_free(struct relief *relief);                   /* stops it; NULL is fine */

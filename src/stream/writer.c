@@ -2,7 +2,14 @@
 #include "stream/writer.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "config.h"
+#include "stream/allocation.h"
 
 int writer_open(const struct writer_ops *ops, const struct writer_params *params, struct writer **ret)
 {
@@ -106,4 +113,115 @@ int writer_close(struct writer *writer, uint64_t *ret_stored)
 	if (writer && ret_stored)
 		*ret_stored = end.stored;
 	return err;
+}
+
+/* serial: write(2) of what it is given. */
+struct serial {
+	struct writer writer;
+	int fd;
+	struct allocation ahead;
+};
+
+static int serial_open(struct writer *writer, const struct writer_params *params)
+{
+	struct serial *serial = (struct serial *)writer;
+
+	serial->fd = params->fd;
+	serial->ahead = (struct allocation){.fd = params->fd, .start = params->offset};
+	return 0;
+}
+
+static int serial_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	struct serial *serial = (struct serial *)writer;
+	size_t done;
+
+	allocation_reach(&serial->ahead, writer->offset + writer->queued + span_total(spans, nr_spans));
+	int err = fd_write_spans(serial->fd, spans, nr_spans, &done);
+
+	writer->stored += done;
+	if (err)
+		return err;
+	writer->queued += done;
+	return 0;
+}
+
+static int serial_close(struct writer *writer)
+{
+	allocation_trim(&((struct serial *)writer)->ahead, writer->offset + writer->stored);
+	return 0;
+}
+
+const struct writer_ops writer_serial = {
+	.name = "serial",
+	.state_bytes = sizeof(struct serial),
+	.open = serial_open,
+	.queue = serial_queue,
+	.close = serial_close,
+};
+
+/* mem: keeps everything on the heap. */
+struct mem {
+	struct writer writer;
+	struct buf bytes;
+};
+
+static int mem_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	struct mem *mem = (struct mem *)writer;
+
+	for (unsigned i = 0; i < nr_spans; i++) {
+		buf_put(&mem->bytes, spans[i].ptr, spans[i].len);
+		writer->queued += spans[i].len;
+	}
+	writer->stored = writer->queued;
+	return mem->bytes.failed ? -ENOMEM : 0;
+}
+
+static int mem_close(struct writer *writer)
+{
+	buf_fini(&((struct mem *)writer)->bytes);
+	return 0;
+}
+
+struct span writer_mem_bytes(const struct writer *writer)
+{
+	return buf_span(&((const struct mem *)writer)->bytes);
+}
+
+const struct writer_ops writer_mem = {
+	.name = "mem",
+	.state_bytes = sizeof(struct mem),
+	.queue = mem_queue,
+	.close = mem_close,
+};
+
+/* null: counts and forgets. Nothing is ever stored. */
+static int null_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	for (unsigned i = 0; i < nr_spans; i++)
+		writer->queued += spans[i].len;
+	return 0;
+}
+
+const struct writer_ops writer_null = {
+	.name = "null",
+	.state_bytes = sizeof(struct writer),
+	.queue = null_queue,
+};
+
+const struct writer_ops *const writers[] = {
+	&writer_serial, &writer_mmap,
+#ifdef HAVE_AIO
+	&writer_aio,
+#endif
+	&writer_direct, &writer_null, NULL,
+};
+
+const struct writer_ops *writer_find(const char *name)
+{
+	for (const struct writer_ops *const *writer = writers; *writer; writer++)
+		if (!strcmp((*writer)->name, name))
+			return *writer;
+	return NULL;
 }

@@ -16,7 +16,7 @@
 #include "compress/extent_index.h"
 
 struct diag;
-struct lanes;
+struct producers;
 
 struct writer_params {
 	int fd;           /* borrowed; -1 for engines that need none */
@@ -39,9 +39,8 @@ enum writer_wait {
 /* First member of every engine's own struct. */
 struct writer {
 	const struct writer_ops *ops;
-	const struct writer_ops
-		*stores; /* of the writer that stores: its own, or those of the one behind a pack stage */
-	uint64_t queued; /* bytes taken so far */
+	const struct writer_ops *stores; /* of the writer that stores: its own, or those of the one behind a pipeline */
+	uint64_t queued;                 /* bytes taken so far */
 	uint64_t stored; /* bytes that are in the output without a gap; the end of a piece unless there was an error */
 	const atomic_bool
 		*behind; /* of a stage: what came earlier still waits for the output; NULL: that tells nothing */
@@ -51,9 +50,9 @@ struct writer {
 	uint64_t complete_ns; /* CLOCK_MONOTONIC, set by its stream: all rings were read to their heads after that;
 				 UINT64_MAX: it has no rings */
 	const char *path;
-	int err;             /* sticky: the first -errno; every later call returns it */
-	struct lanes *lanes; /* of the output, when other streams drain into it, too; NULL: this one alone */
-	uint64_t lane_epoch; /* of the last pass that was reported to them */
+	int err;                     /* sticky: the first -errno; every later call returns it */
+	struct producers *producers; /* of the output, when other streams drain into it, too; NULL: this one alone */
+	uint64_t producer_epoch;     /* of the last pass that was reported to them */
 };
 
 struct writer_ops {
@@ -63,7 +62,7 @@ struct writer_ops {
 	bool seeks;         /* writes at offsets: no pipe */
 	bool stages;        /* copies into blocks: nr_blocks and block_bytes count */
 	bool packs;         /* its blocks take several pieces, and belong to no ring: sizes of its own */
-	bool cuts;          /* `stored` may end inside a piece: nobody may be told that the records go so far */
+	bool cuts;          /* `stored` may end inside a piece: do not report that records go so far */
 	bool maps;          /* copies into a window: window_bytes counts */
 	int (*open)(struct writer *writer, const struct writer_params *params);
 	/* All or nothing; -EAGAIN: full, reap first. One or two spans, none empty. */
@@ -112,8 +111,8 @@ int64_t writer_take(struct writer *writer, const struct span spans[], unsigned n
 bool writer_is_behind(const struct writer *writer);
 
 /*
- * What was queued waits in this thread for nothing that comes later. Of a lane: it stands before all that any lane
- * queues from here on. 0, or the writer's sticky -errno.
+ * What was queued waits in this thread for nothing that comes later. Of a producer: it stands before all that any
+ * producer queues from here on. 0, or the writer's sticky -errno.
  */
 int writer_place(struct writer *writer);
 

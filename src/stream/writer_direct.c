@@ -5,9 +5,9 @@
  * writes are aligned; a block that is not full at a barrier, or is too old, goes through the page cache, and the next
  * one begins with the part of a page at its end.
  *
- * Where it must keep up (nobody asked for it, but many threads drain into it) what comes faster than the storage takes
+ * Where it must keep up (it was not asked for, but many threads drain into it) what comes faster than the storage takes
  * it goes through the page cache, which has more memory, and the thread is real-time: it does little but wait for the
- * storage, and on a machine whose every CPU is busy it would share one with whoever fills the blocks.
+ * storage, and on a machine whose every CPU is busy it would share one with the thread that fills the blocks.
  *
  * Between the two threads: a block belongs to the thread from `filled` to `written`; both are semaphores, and posting
  * one pairs with waiting for it. The stream's thread takes no lock and makes one system call for a block.

@@ -335,7 +335,7 @@ void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, 
 			return;
 		}
 		end = step(cache, &frame, cached);
-		/* Nobody has called the code to which a signal handler returns. */
+		/* No code has called that to which a signal handler returns. */
 		chain->ips[chain->nr] = exact || cached->rule->flags & RULE_SIGNAL ? pc : pc - 1;
 		if (chain->cfas)
 			chain->cfas[chain->nr] = frame.cfa;

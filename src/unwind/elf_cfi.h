@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * elf_cfi: what a table is built from: segments and call frame information of an ELF file, which may be hostile. Read
- * into memory, never mapped: a file that is cut meanwhile cannot harm. Private to unwind.
+ * into memory, never mapped: a file that is cut in that time cannot harm. Private to unwind.
  */
 #pragma once
 

@@ -31,8 +31,8 @@ def fixture_whole(request, need_tracefs, programs, tmp_path):
 def read_cut(millrace, path):
     """How many samples are there; and that the end of the file is not taken for that of the recording."""
     done = millrace('script', '-F', 'tid', '-i', path, status=DATA_ERROR)
-    told = [line for line in done.err.splitlines() if not line.startswith('millrace: this recording lost ')]
-    assert len(told) == 1 and re.match(r'millrace: \S+: offset 0x[0-9a-f]+: ', told[0]), done
+    reported = [line for line in done.err.splitlines() if not line.startswith('millrace: this recording lost ')]
+    assert len(reported) == 1 and re.match(r'millrace: \S+: offset 0x[0-9a-f]+: ', reported[0]), done
     return len(done.out.splitlines())
 
 

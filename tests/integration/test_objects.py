@@ -103,8 +103,8 @@ def test_two_living_builds_have_their_build_ids(millrace, perf, builds, tmp_path
               './$A 1000 & two=$!; ran() { read -r line </proc/$1/stat; set -- ${line##*) }; [ ${12} -ge 10 ]; }\n'
               'for i in $one $two; do until [ "$(cat /proc/$i/comm)" = $A ] && ran $i; do sleep 0.02; done; done')
     data = record(millrace, builds, tmp_path, script, '-a')
-    told = re.findall(f'build id event received for .*/{APP}: (.*)', perf('buildid-list', '-v', '-i', data).err)
-    assert len(set(told)) == 2, told
+    reported = re.findall(f'build id event received for .*/{APP}: (.*)', perf('buildid-list', '-v', '-i', data).err)
+    assert len(set(reported)) == 2, reported
     for reader in ['report', 'script']:
         perf(reader, '-i', data)
 

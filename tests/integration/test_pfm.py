@@ -31,13 +31,13 @@ def test_names_and_groups(record, perf, tmp_path):
         'perf::PERF_COUNT_SW_CPU_CLOCK:u', '{perf::CPU-CLOCK,perf::TASK-CLOCK}']
 
 
-@pytest.mark.parametrize('modifier, told', [('period=77777', '{ sample_period, sample_freq }: 77777,'),
+@pytest.mark.parametrize('modifier, reported', [('period=77777', '{ sample_period, sample_freq }: 77777,'),
                                             ('freq=333', '{ sample_period, sample_freq }: 333,')])
-def test_modifiers_of_perf_events(record, perf, tmp_path, modifier, told):
+def test_modifiers_of_perf_events(record, perf, tmp_path, modifier, reported):
     """The kernel's test-record-pfm-period has cycles:period=77777."""
     (what, _attr), = record('--pfm-events', f'perf::PERF_COUNT_SW_TASK_CLOCK:u:{modifier}')
     text = perf('evlist', '-v', '-i', tmp_path / 'perf.data').out
-    assert what == TASK_CLOCK and told in text and (' freq: 1' in text) == modifier.startswith('freq')
+    assert what == TASK_CLOCK and reported in text and (' freq: 1' in text) == modifier.startswith('freq')
 
 
 def test_in_e(record, perf, tmp_path):

@@ -81,15 +81,15 @@ def rotate(millrace, programs, tmp_path, how, options, times=4):
     if not compressed:
         captured, lost = check(file, made)
         assert f'captured {captured} samples' in done.err and f'lost {lost}' in done.err
-    told = re.findall(r'wrote (\S+): (\d+) samples', done.err)
-    assert [pathlib.Path(name) for name, _ in told] == parts_of(file)
-    return file, made, told
+    reported = re.findall(r'wrote (\S+): (\d+) samples', done.err)
+    assert [pathlib.Path(name) for name, _ in reported] == parts_of(file)
+    return file, made, reported
 
 
-def perf_reads(perf, told, made):
+def perf_reads(perf, reported, made):
     """Each file by itself, with no word of complaint; and all of them everything that was not lost."""
     total = 0
-    for name, samples in told:
+    for name, samples in reported:
         script = perf('script', '-i', name, '-F', 'tid,time')
         assert not script.err.strip() or 'lost' in script.err.lower()  # what was lost is told, and is no complaint
         assert script.out.count(':') == int(samples)
@@ -99,8 +99,8 @@ def perf_reads(perf, told, made):
 
 @pytest.mark.parametrize('options', WRITERS, ids=' '.join)
 def test_by_signal(millrace, perf, programs, need_tracefs, tmp_path, options):
-    _, made, told = rotate(millrace, programs, tmp_path, 'signal', options)
-    perf_reads(perf, told, made)
+    _, made, reported = rotate(millrace, programs, tmp_path, 'signal', options)
+    perf_reads(perf, reported, made)
 
 
 @pytest.mark.parametrize('options', [[], ['--threads'], ['--threads', '--writer=mmap']], ids=' '.join)
@@ -115,15 +115,15 @@ def test_a_small_file_before_a_large_one(millrace, programs, need_tracefs, tmp_p
 
 @pytest.mark.parametrize('options', [[], ['--threads']], ids=' '.join)
 def test_by_size(millrace, perf, programs, need_tracefs, tmp_path, options):
-    _, made, told = rotate(millrace, programs, tmp_path, '200K', [*options, '-m', '64'], 8)
-    assert len(told) > 1
-    perf_reads(perf, told, made)
+    _, made, reported = rotate(millrace, programs, tmp_path, '200K', [*options, '-m', '64'], 8)
+    assert len(reported) > 1
+    perf_reads(perf, reported, made)
 
 
 def test_by_time(millrace, perf, programs, need_tracefs, tmp_path):
-    file, _, told = rotate(millrace, programs, tmp_path, '1s', [], 2)
+    file, _, reported = rotate(millrace, programs, tmp_path, '1s', [], 2)
     millrace('record', '--switch-output=1s', '-e', 'cpu-clock', '-o', file, '--', 'sleep', '2.2')
-    assert len(parts_of(file)) >= len(told) + 2
+    assert len(parts_of(file)) >= len(reported) + 2
 
 
 @pytest.mark.lab
@@ -131,8 +131,8 @@ def test_by_time(millrace, perf, programs, need_tracefs, tmp_path):
 @pytest.mark.parametrize('ring', ['-m1', '-m32', '-m512'])
 @pytest.mark.parametrize('options', WRITERS + MORE_WRITERS, ids=' '.join)
 def test_matrix(millrace, perf, programs, need_tracefs, tmp_path, options, how, ring):
-    _, made, told = rotate(millrace, programs, tmp_path, how, [*options, ring], 12)
-    perf_reads(perf, told, made)
+    _, made, reported = rotate(millrace, programs, tmp_path, how, [*options, ring], 12)
+    perf_reads(perf, reported, made)
 
 
 def test_losses_are_reported_in_the_file_that_has_them(millrace, programs, need_tracefs, tmp_path):

@@ -113,8 +113,8 @@ def test_affinity(millrace, programs, need_tracefs, directory, output, affinity,
     asked = millrace('record', '-v', '--threads', f'--affinity={affinity}', *output, *load)
     parts = parts_of(directory)
     assert sum(1 for part in parts for _ in part.samples()) + parts[0].lost_samples(parts[0].attrs[1]) == 10000
-    told = millrace('record', '-v', f'--threads={spec}', *output, *load)
-    assert where_threads_run(asked) == where_threads_run(told) != []
+    reported = millrace('record', '-v', f'--threads={spec}', *output, *load)
+    assert where_threads_run(asked) == where_threads_run(reported) != []
 
 
 @OUTPUTS

@@ -178,10 +178,10 @@ def assert_symbols(perf, data, found):
 def nr_functions(judge, program, addresses):
     """How many functions another program finds at each address."""
     options = ['-f', '-i'] if judge == 'addr2line' else ['--functions=linkage']
-    told = subprocess.run([judge, '-a', *options, '-e', program, *[f'0x{address}' for address in addresses]],
+    reported = subprocess.run([judge, '-a', *options, '-e', program, *[f'0x{address}' for address in addresses]],
                           check=True, capture_output=True, text=True).stdout
     # An address, then two lines for each function.
-    parts = re.split(r'^0x0*([0-9a-f]+)\n', told, flags=re.M)[1:]
+    parts = re.split(r'^0x0*([0-9a-f]+)\n', reported, flags=re.M)[1:]
     return {address: len(text.splitlines()) // 2 for address, text in zip(parts[::2], map(str.strip, parts[1::2]))}
 
 

@@ -191,9 +191,9 @@ def test_options_of_perf_are_here_or_refused_by_name(command, perf, millrace):
     listed = perf(command, '-h', status=None)
     names = re.findall(r'^ {4}(?:-\w, |    )(--[a-zA-Z-]+)', listed.out + listed.err, re.M)
     assert len(names) > 60
-    told = millrace('--complete', command).out.split() + millrace('--complete', command, '--accepted').out.split()
+    reported = millrace('--complete', command).out.split() + millrace('--complete', command, '--accepted').out.split()
     for name in names:
-        if name in told or name == '--help':
+        if name in reported or name == '--help':
             continue
         done = millrace(command, name, 'x', '-i', '/dev/null', status=129)
         if 'takes no argument, but got "x"' in done.err:  # --demangle is the opposite of --no-demangle

@@ -192,13 +192,13 @@ def test_bpf_programs_are_synthesised_as_by_perf(both):
     finally:
         os.close(fd)
 
-    def told(data):
+    def reported(data):
         records = list(before_samples(data))
         found = [i for i, record in enumerate(records) if kind(record) == KSYMBOL and name + b'\0' in record]
         return [records[i + j] for i in found for j in range(2)]
 
-    assert [kind(record) for record in told(ours)] == [KSYMBOL, BPF_EVENT]
-    assert told(ours) == told(theirs)
+    assert [kind(record) for record in reported(ours)] == [KSYMBOL, BPF_EVENT]
+    assert reported(ours) == reported(theirs)
 
 
 def objects(perf, data, *options):

@@ -148,10 +148,10 @@ def test_inlined_templates(need_root, perf, millrace, tmp_path):
         if all('.so' not in frame[1] for frame in frames[:functions]):
             found[address] = min(functions, found.get(address, functions))
     assert len(found) > 10
-    told = subprocess.run(['addr2line', '-a', '-f', '-i', '-e', program, *found], check=True, capture_output=True,
+    reported = subprocess.run(['addr2line', '-a', '-f', '-i', '-e', program, *found], check=True, capture_output=True,
                           text=True)
     # An address, then two lines for each function.
-    known = [len(part.splitlines()) // 2 for part in re.split(r'^0x[0-9a-f]+\n', told.stdout, flags=re.M)[1:]]
+    known = [len(part.splitlines()) // 2 for part in re.split(r'^0x[0-9a-f]+\n', reported.stdout, flags=re.M)[1:]]
     assert list(found.values()) == known
     assert max(known) > 2
 

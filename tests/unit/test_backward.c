@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "stream/backward.h"
+#include "stream/ring.h"
 
 enum { BYTES = 256 };
 

@@ -237,7 +237,7 @@ static int scan(const struct buf *stream, const struct event_desc *events, size_
 	return err;
 }
 
-static bool told(const struct buf *build_ids, const char *path)
+static bool built(const struct buf *build_ids, const char *path)
 {
 	struct cursor at = cursor_over(buf_span(build_ids));
 	struct build_id id;
@@ -261,8 +261,8 @@ static void only_sampled_objects_are_listed(void **state)
 	put_sample(&stream, 8, 0x20ffe, 40); /* of another process */
 	put_sample(&stream, 7, 0x1f000, 60);
 	assert_int_equal(scan(&stream, &plain, 1, &collected), 0);
-	assert_true(told(&ids, cmocka));
-	assert_false(told(&ids, libc));
+	assert_true(built(&ids, cmocka));
+	assert_false(built(&ids, libc));
 	assert_int_equal(collected.nr_samples, 3);
 	assert_int_equal(collected.first_ns, 40);
 	assert_int_equal(collected.last_ns, 60);
@@ -279,8 +279,8 @@ static void a_map_behind_its_sample_is_found(void **state)
 	put_sample(&stream, 7, 0x20000, 50);
 	put_map(&stream, 7, 0x20000, libc, 60); /* too late */
 	assert_int_equal(scan(&stream, &plain, 1, &collected), 0);
-	assert_true(told(&ids, cmocka));
-	assert_false(told(&ids, libc));
+	assert_true(built(&ids, cmocka));
+	assert_false(built(&ids, libc));
 }
 
 static void an_exec_ends_the_maps(void **state)
@@ -295,8 +295,8 @@ static void an_exec_ends_the_maps(void **state)
 	put_sample(&stream, 7, 0x10000, 40);
 	put_sample(&stream, 7, 0x20000, 40);
 	assert_int_equal(scan(&stream, &plain, 1, &collected), 0);
-	assert_false(told(&ids, cmocka));
-	assert_true(told(&ids, libc));
+	assert_false(built(&ids, cmocka));
+	assert_true(built(&ids, libc));
 }
 
 static void the_same_place_before_and_after_counts_twice(void **state)
@@ -311,8 +311,8 @@ static void the_same_place_before_and_after_counts_twice(void **state)
 	put_sample(&stream, 7, 0x10000, 15);
 	put_sample(&stream, 7, 0x10000, 35);
 	assert_int_equal(scan(&stream, &plain, 1, &collected), 0);
-	assert_true(told(&ids, cmocka));
-	assert_true(told(&ids, libc));
+	assert_true(built(&ids, cmocka));
+	assert_true(built(&ids, libc));
 }
 
 static void a_fork_has_its_parents_maps(void **state)
@@ -328,8 +328,8 @@ static void a_fork_has_its_parents_maps(void **state)
 	put_sample(&stream, 9, 0x10000, 50);
 	put_sample(&stream, 9, 0x20000, 50);
 	assert_int_equal(scan(&stream, &plain, 1, &collected), 0);
-	assert_true(told(&ids, cmocka));
-	assert_false(told(&ids, libc));
+	assert_true(built(&ids, cmocka));
+	assert_false(built(&ids, libc));
 }
 
 static void forks_in_a_circle_end(void **state)
@@ -390,8 +390,8 @@ static void call_chains_count(void **state)
 		put_chain(&stream, event, user, 4);
 		put_chain(&stream, event, guest, 2);
 		assert_int_equal(scan(&stream, chains, 2, &collected), 0);
-		assert_true(told(&ids, cmocka));
-		assert_false(told(&ids, libc));
+		assert_true(built(&ids, cmocka));
+		assert_false(built(&ids, libc));
 	}
 }
 
@@ -409,7 +409,7 @@ static void a_chain_longer_than_its_record_is_refused(void **state)
 	put_chain(&stream, 1, (const uint64_t[]){(uint64_t)PERF_CONTEXT_USER, 0x10000}, 2);
 	assert_int_equal(scan(&stream, chains, 2, &collected), -EBADMSG);
 	assert_int_equal(collected.nr_samples, 2);
-	assert_true(told(&ids, cmocka)); /* what is whole counts */
+	assert_true(built(&ids, cmocka)); /* what is whole counts */
 }
 
 static void the_vdso_is_listed_when_it_is_mapped(void **state)
@@ -423,7 +423,7 @@ static void the_vdso_is_listed_when_it_is_mapped(void **state)
 		skip();
 	put_map(&stream, 7, 0x10000, "[vdso]", 0);
 	assert_int_equal(scan(&stream, &plain, 1, &collected), 0);
-	assert_true(told(&ids, "[vdso]"));
+	assert_true(built(&ids, "[vdso]"));
 }
 
 static void what_is_no_file_is_left_out(void **state)
@@ -468,7 +468,7 @@ static void a_cut_at_any_byte_is_reported(void **state)
 		bool at_end = len == whole[0] || len == whole[1] || len == whole[2];
 
 		assert_int_equal(scan(&cut, &plain, 1, &collected), at_end ? 0 : -EBADMSG);
-		assert_int_equal(told(&ids, cmocka), len == whole[2]);
+		assert_int_equal(built(&ids, cmocka), len == whole[2]);
 	}
 }
 

@@ -111,7 +111,7 @@ static void readings_count_what_the_cpu_limit_dropped(void **state)
 		{0, LEDGER_RING_FULL, 0, -1, 200 * MS, 400 * MS, 7},
 		{0, LEDGER_CPU_LIMIT, 0, -1, 600 * MS, 800 * MS, 7},
 	};
-	struct ledger_entry *gaps, told[] = {
+	struct ledger_entry *gaps, reported[] = {
 					   {0, LEDGER_RING_FULL, 0, -1, 250 * MS, 300 * MS, 7},
 					   {0, LEDGER_RING_FULL, 0, -1, 650 * MS, 900 * MS, 7},
 				   };
@@ -120,7 +120,7 @@ static void readings_count_what_the_cpu_limit_dropped(void **state)
 	(void)state;
 	assert_int_equal(ledger_add(&ledger, &readings[0]), 0);
 	assert_int_equal(ledger_add(&ledger, &readings[1]), 0);
-	assert_int_equal(ledger_join(&ledger, told, 2, &gaps, &nr), 0);
+	assert_int_equal(ledger_join(&ledger, reported, 2, &gaps, &nr), 0);
 	assert_int_equal(nr, 2);
 	assert_int_equal(gaps[0].cause, LEDGER_RING_FULL);
 	assert_int_equal(gaps[1].cause, LEDGER_CPU_LIMIT);
@@ -151,7 +151,7 @@ static void the_ledger_knows_pauses_better(void **state)
 {
 	struct ledger ledger = {.counted = true, .started_ns = 1};
 	const struct ledger_entry pause = {0, LEDGER_PAUSED, 0, -1, 20, 30, 7};
-	struct ledger_entry *gaps, told[] = {
+	struct ledger_entry *gaps, reported[] = {
 					   {0, LEDGER_PAUSED, 0, -1, 10, 90, 7},
 					   {0, LEDGER_THROTTLED, 0, -1, 40, 50, 0},
 				   };
@@ -160,7 +160,7 @@ static void the_ledger_knows_pauses_better(void **state)
 	(void)state;
 	assert_int_equal(ledger_add(&ledger, &pause), 0);
 	for (ledger.ended_ns = 0; ledger.ended_ns < 200; ledger.ended_ns += 100) {
-		assert_int_equal(ledger_join(&ledger, told, 2, &gaps, &nr), 0);
+		assert_int_equal(ledger_join(&ledger, reported, 2, &gaps, &nr), 0);
 		assert_int_equal(nr, ledger.ended_ns ? 2 : 3);
 		assert_int_equal(gaps[0].cause, ledger.ended_ns ? LEDGER_THROTTLED : LEDGER_PAUSED);
 		assert_memory_equal(&gaps[nr - 1], &pause, sizeof(pause));

@@ -19,8 +19,8 @@
 #include "perfdata/record.h"
 #include "perfdata/sample.h"
 #include "read/source.h"
-#include "stream/pack_pool.h"
-#include "stream/pack_stage.h"
+#include "stream/batch_pool.h"
+#include "stream/pipeline.h"
 #include "stream/writer.h"
 
 enum { DUMP_BYTES = 512, EXTENT_BYTES = 8192, NR_RECORDS = 1500, NR_REGS = 3 };
@@ -156,10 +156,10 @@ static size_t expect_same(const struct perf_event_header *whole, const struct pe
 
 static void check(int level)
 {
-	const struct pack_params params = {
+	const struct batch_pool_params params = {
 		.level = level, .nr_stages = 1, .extent_bytes = EXTENT_BYTES, .events = events, .nr_events = 2};
 	struct buf records = {0};
-	struct pack_pool *pool;
+	struct batch_pool *pool;
 	struct writer *mem, *stage;
 	struct source *source;
 	struct source_record record;
@@ -169,9 +169,9 @@ static void check(int level)
 
 	for (uint64_t time = 1; time <= NR_RECORDS; time++)
 		put_record(&records, &seed, time);
-	assert_int_equal(pack_pool_new(&params, &pool, NULL), 0);
+	assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
 	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &mem), 0);
-	assert_int_equal(pack_stage_open(pool, mem, &stage), 0);
+	assert_int_equal(pipeline_open(pool, mem, &stage), 0);
 	feed(stage, &records);
 	assert_int_equal(stage->queued, records.len);
 	assert_int_equal(writer_reap(stage, WRITER_ALL), 0);
@@ -195,9 +195,9 @@ static void check(int level)
 	assert_int_equal(came, records.len);
 	assert_int_equal(held, records.len - less);
 	extent_list_fini(&end.extents);
-	pack_pool_stop(pool);
+	batch_pool_stop(pool);
 	assert_int_equal(pool->totals.bytes_in, records.len);
-	pack_pool_free(pool);
+	batch_pool_free(pool);
 	buf_fini(&records);
 }
 

@@ -18,8 +18,9 @@
 #include <cmocka.h>
 
 #include "perfdata/record.h"
-#include "stream/pack_pool.h"
-#include "stream/pack_stage.h"
+#include "stream/batch_pool.h"
+#include "stream/pipeline.h"
+#include "stream/relief.h"
 #include "stream/ring.h"
 #include "stream/stream.h"
 #include "stream/writer.h"
@@ -300,7 +301,7 @@ static void test_nothing_waits_for_the_end(void **state)
 	assert_int_equal(stream_pump(&stream, STREAM_FLOW), 16);
 	assert_int_equal(stream.writer->stored, 0);
 	produce(&fake, 1);
-	assert_int_equal(stream_settle(&stream), 0);
+	assert_int_equal(stream_drain(&stream), 0);
 	assert_int_equal(stream.writer->stored, 32);
 	assert_int_equal(writer_close(stream.writer, NULL), 0);
 }
@@ -364,9 +365,9 @@ static void test_a_stall_is_relieved(void **state)
 	struct ring ring;
 	struct stream stream = {.rings = &ring, .nr_rings = 1, .flush_bytes = 1, .round_bytes = RING_BYTES};
 	struct stream *streams[] = {&stream};
-	const struct pack_params params = {.nr_stages = 1, .no_index = true, .extent_bytes = 1024};
+	const struct batch_pool_params params = {.nr_stages = 1, .no_index = true, .extent_bytes = 1024};
 	struct writer *stalling;
-	struct pack_pool *pool;
+	struct batch_pool *pool;
 	struct relief *relief;
 	uint64_t counts[1] = {0}, marks = 0;
 	pthread_t thread;
@@ -381,8 +382,8 @@ static void test_a_stall_is_relieved(void **state)
 	own->goes_on = &producing.goes_on;
 	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &own->inner), 0);
 	struct writer *mem = own->inner;
-	assert_int_equal(pack_pool_new(&params, &pool, NULL), 0);
-	assert_int_equal(pack_stage_open(pool, stalling, &stream.writer), 0);
+	assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
+	assert_int_equal(pipeline_open(pool, stalling, &stream.writer), 0);
 	assert_int_equal(relief_start(streams, 1, 0, &relief), 0);
 	assert_int_equal(pthread_create(&thread, NULL, produce_in_stall, &producing), 0);
 	relief_lock(relief);
@@ -398,7 +399,7 @@ static void test_a_stall_is_relieved(void **state)
 	assert_int_equal(writer_close(stream.writer, NULL), 0);
 	assert_int_equal(check_numbers(writer_mem_bytes(mem), counts, 1, &marks), RING_BYTES / 16 + producing.made);
 	writer_close(mem, NULL);
-	pack_pool_free(pool);
+	batch_pool_free(pool);
 	sem_destroy(&producing.stalled);
 	sem_destroy(&producing.goes_on);
 }

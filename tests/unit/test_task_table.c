@@ -53,7 +53,7 @@ static void map(struct task_table *table, uint32_t pid, uint64_t addr, uint64_t 
 }
 
 /* "fork PID/TID<PARENT", "comm PID/TID NAME", "map PID ADDR+LEN NAME", in the order of the table. */
-static const char *told(const struct task_table *table)
+static const char *taken(const struct task_table *table)
 {
 	static char text[1024];
 	static const uint8_t zero[TRAILER];
@@ -100,7 +100,7 @@ static void a_child_has_the_maps_of_its_parent(void **state)
 
 	(void)state;
 	fork_or_exit(table, PERF_RECORD_EXIT, 10, 10, 1);
-	assert_string_equal(told(table), "fork 11/11<10; comm 11/11 sh; map 11 1000+1000 /bin/sh; ");
+	assert_string_equal(taken(table), "fork 11/11<10; comm 11/11 sh; map 11 1000+1000 /bin/sh; ");
 	task_table_free(table);
 }
 
@@ -113,7 +113,7 @@ static void an_exec_ends_maps_and_threads(void **state)
 	fork_or_exit(table, PERF_RECORD_FORK, 11, 12, 11);
 	comm(table, 11, 11, "ls", PERF_RECORD_MISC_COMM_EXEC);
 	map(table, 11, 0x5000, 0x1000, "/bin/ls");
-	assert_string_equal(told(table), "fork 11/11<10; comm 11/11 ls; map 11 5000+1000 /bin/ls; ");
+	assert_string_equal(taken(table), "fork 11/11<10; comm 11/11 ls; map 11 5000+1000 /bin/ls; ");
 	task_table_free(table);
 }
 
@@ -126,9 +126,9 @@ static void a_process_lives_as_long_as_one_of_its_threads(void **state)
 	fork_or_exit(table, PERF_RECORD_FORK, 10, 13, 10);
 	comm(table, 10, 13, "worker", 0);
 	fork_or_exit(table, PERF_RECORD_EXIT, 10, 10, 1);
-	assert_string_equal(told(table), "map 10 1000+1000 /bin/sh; fork 10/13<10; comm 10/13 worker; ");
+	assert_string_equal(taken(table), "map 10 1000+1000 /bin/sh; fork 10/13<10; comm 10/13 worker; ");
 	fork_or_exit(table, PERF_RECORD_EXIT, 10, 13, 10);
-	assert_string_equal(told(table), "");
+	assert_string_equal(taken(table), "");
 	task_table_free(table);
 }
 
@@ -140,7 +140,7 @@ static void what_lies_under_a_new_map_is_gone(void **state)
 	fork_or_exit(table, PERF_RECORD_EXIT, 11, 11, 10);
 	map(table, 10, 0x800, 0x900, "half over");
 	map(table, 10, 0x1000, 0x1000, "over");
-	assert_string_equal(told(table), "comm 10/10 sh; map 10 800+800 half over; map 10 1000+1000 over; ");
+	assert_string_equal(taken(table), "comm 10/10 sh; map 10 800+800 half over; map 10 1000+1000 over; ");
 	task_table_free(table);
 }
 
@@ -154,7 +154,7 @@ static void many_come_and_go(void **state)
 	for (uint32_t pid = 1; pid <= 3000; pid++)
 		if (pid != 2718)
 			fork_or_exit(table, PERF_RECORD_EXIT, pid, pid, pid - 1);
-	assert_string_equal(told(table), "fork 2718/2718<2717; ");
+	assert_string_equal(taken(table), "fork 2718/2718<2717; ");
 	task_table_free(table);
 }
 
@@ -170,7 +170,7 @@ static void many_map_and_end(void **state)
 		fork_or_exit(table, PERF_RECORD_EXIT, pid, pid, 10);
 	}
 	fork_or_exit(table, PERF_RECORD_EXIT, 10, 10, 1);
-	assert_string_equal(told(table), "fork 11/11<10; comm 11/11 sh; map 11 1000+1000 /bin/sh; ");
+	assert_string_equal(taken(table), "fork 11/11<10; comm 11/11 sh; map 11 1000+1000 /bin/sh; ");
 	task_table_free(table);
 }
 
@@ -184,7 +184,7 @@ static void a_thread_id_that_is_used_again_ends_its_process(void **state)
 	fork_or_exit(table, PERF_RECORD_FORK, 11, 13, 11);
 	fork_or_exit(table, PERF_RECORD_FORK, 12, 12, 11);
 	assert_string_equal(
-		told(table),
+		taken(table),
 		"comm 10/10 sh; map 10 1000+1000 /bin/sh; fork 11/11<10; comm 11/11 sh; map 11 1000+1000 /bin/sh; "
 		"fork 12/12<11; comm 12/12 sh; map 12 1000+1000 /bin/sh; ");
 	task_table_free(table);
@@ -201,7 +201,7 @@ static void what_is_not_for_the_table(void **state)
 	map(table, (uint32_t)-1, 0x1000, 0x1000, "[kernel.kallsyms]_text");
 	assert_int_equal(task_table_take(table, &mmap.header), 0);
 	assert_int_equal(task_table_take(table, &fork.header), 0);
-	assert_string_equal(told(table), "");
+	assert_string_equal(taken(table), "");
 	task_table_free(table);
 }
 

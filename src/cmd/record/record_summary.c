@@ -8,7 +8,7 @@
 #include "perfdata/ledger.h"
 #include "record/run/recording.h"
 
-static void print_compression(const struct pack_totals *packed)
+static void print_compression(const struct batch_pool_totals *packed)
 {
 	log_note("  compressed %.3f MB to %.3f MB, ratio %.1f", (double)packed->bytes_in / 1e6,
 		 (double)packed->bytes_out / 1e6, (double)packed->bytes_in / (double)packed->bytes_out);
@@ -17,13 +17,13 @@ static void print_compression(const struct pack_totals *packed)
 			 (unsigned long long)packed->nr_failed, (unsigned long long)packed->nr_extents);
 	log_verbose("%llu extents, %llu of them plain, %llu at the fastest level, %.3f s of CPU to compress",
 		    (unsigned long long)packed->nr_extents, (unsigned long long)packed->nr_plain,
-		    (unsigned long long)packed->nr_hurried, (double)packed->pack_cpu_ns / 1e9);
+		    (unsigned long long)packed->nr_lowered, (double)packed->pack_cpu_ns / 1e9);
 }
 
 /* The memory between draining and writing. */
 static void print_storage(const struct recording_result *result)
 {
-	const struct pack_totals *packed = &result->packed;
+	const struct batch_pool_totals *packed = &result->packed;
 
 	if (packed->full_ns && result->lost_records)
 		log_note("  storage did not keep up for %.1f s: %.0f MiB of memory before it were full",

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "record/drain/reader.h"
-#include "stream/pack_pool.h"
+#include "stream/batch_pool.h"
 
 int steering_open(struct steering *steering, const struct governor_bounds *bounds)
 {
@@ -38,20 +38,20 @@ static void carry_out(struct steering *steering, const struct governor_action *a
 {
 	switch (action->kind) {
 	case LEDGER_LEVEL_CHANGED:
-		pack_pool_set_level(steering->pool, (int)action->to);
+		batch_pool_set_level(steering->pool, (int)action->to);
 		log_verbose("compression: level %d instead of %d: %s", (int)action->to, (int)action->from,
 			    action->to > action->from            ? "there is CPU time for it again"
 			    : steering->governor.is_memory_short ? "records wait in memory to be compressed"
 								 : "--max-cpu");
 		break;
 	case LEDGER_POLL_INTERVAL:
-		reader_control_pace(steering->readers, (unsigned)(action->to / 1000000));
+		reader_control_set_interval(steering->readers, (unsigned)(action->to / 1000000));
 		log_verbose(
 			"rings are visited every %d ms (0: when they wake the recorder), not every %d, for --max-cpu",
 			(int)(action->to / 1000000), (int)(action->from / 1000000));
 		break;
 	case LEDGER_FAST_POLL:
-		atomic_store_explicit(&steering->readers->hurry_ms, (unsigned)(action->to / 1000000),
+		atomic_store_explicit(&steering->readers->fast_poll_ms, (unsigned)(action->to / 1000000),
 				      memory_order_relaxed);
 		log_verbose(action->to ? "rings are visited every ms, before they wake the recorder: some were found "
 					 "nearly full"
@@ -79,7 +79,7 @@ static void sleep_on(struct steering *steering)
 
 static void look(struct steering *steering)
 {
-	const struct pack_sight packing = pack_pool_sight(steering->pool);
+	const struct batch_pool_stats packing = batch_pool_stats(steering->pool);
 	const struct governor_stats stats = {
 		.now_ns = clock_ns(CLOCK_MONOTONIC),
 		.cpu_ns = used_ns(steering),
@@ -90,7 +90,7 @@ static void look(struct steering *steering)
 		.nr_blocked = packing.nr_blocked,
 		.nr_unwritten = packing.nr_unwritten,
 		.nr_packed = packing.nr_packed,
-		.nr_near_full = atomic_load_explicit(&steering->readers->nr_tight, memory_order_relaxed),
+		.nr_near_full = atomic_load_explicit(&steering->readers->nr_near_full, memory_order_relaxed),
 	};
 	struct governor_action actions[GOVERNOR_MOST_ACTIONS];
 	size_t nr = governor_decide(&steering->governor, &stats, actions);
@@ -102,7 +102,7 @@ static void look(struct steering *steering)
 	sleep_on(steering);
 }
 
-void steering_start(struct steering *steering, struct pack_pool *pool, struct reader_control *readers)
+void steering_start(struct steering *steering, struct batch_pool *pool, struct reader_control *readers)
 {
 	steering->pool = pool;
 	steering->readers = readers;

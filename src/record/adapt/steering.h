@@ -13,13 +13,13 @@
 #include "perfdata/ledger.h"
 #include "record/adapt/governor.h"
 
-struct pack_pool;
+struct batch_pool;
 struct reader_control;
 
 struct steering {
 	struct notifier notifier; /* notified when there is something to decide */
 	struct governor governor;
-	struct pack_pool *pool;         /* borrowed; NULL: none */
+	struct batch_pool *pool;        /* borrowed; NULL: none */
 	struct reader_control *readers; /* borrowed */
 	uint64_t start_ns, start_cpu_ns, end_ns, end_cpu_ns;
 	struct ledger done; /* its actions alone, with times of CLOCK_MONOTONIC */
@@ -39,7 +39,7 @@ int steering_open(struct steering *steering, const struct governor_bounds *bound
 void steering_close(struct steering *steering); /* after them */
 
 /* When events begin to flow, and when they no longer do. */
-void steering_start(struct steering *steering, struct pack_pool *pool, struct reader_control *readers);
+void steering_start(struct steering *steering, struct batch_pool *pool, struct reader_control *readers);
 void steering_stop(struct steering *steering);
 
 /* CLOCK_MONOTONIC: when something is due; UINT64_MAX: not before the notifier is notified. */

@@ -118,7 +118,7 @@ static void resume(struct task_pauser *task_pauser, uint64_t now)
 }
 
 /* With the lock of the pool held: two system calls, and only when the state changes. */
-static void set_pressure(struct pack_pressure *pressure, bool high)
+static void set_pressure(struct memory_pressure *pressure, bool high)
 {
 	struct task_pauser *task_pauser = (struct task_pauser *)pressure;
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "stream/pack_pool.h"
+#include "stream/batch_pool.h"
 
 struct ledger;
 
@@ -28,9 +28,9 @@ struct watchdog {
 };
 
 struct task_pauser {
-	struct pack_pressure pressure; /* for the pool, whose lock orders the calls */
-	pid_t *pids;                   /* heap; as for kill(2): below 0 a process group */
-	int *pidfds;                   /* heap; of each, -1: by its number; pidfd_open(2): numbers are used again */
+	struct memory_pressure pressure; /* for the pool, whose lock orders the calls */
+	pid_t *pids;                     /* heap; as for kill(2): below 0 a process group */
+	int *pidfds;                     /* heap; of each, -1: by its number; pidfd_open(2): numbers are used again */
 	size_t nr_pids;
 	atomic_bool *frozen; /* mapped, shared with the watchdog: while set, it has to continue the tasks */
 	struct watchdog watchdog;

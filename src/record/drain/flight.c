@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "event/parse/event.h"
 #include "record/setup/eventset.h"
-#include "stream/backward.h"
+#include "stream/ring.h"
 #include "stream/writer.h"
 
 /* The slot of a group of events that is all of the plan's ring. */
@@ -69,15 +69,15 @@ static int point_to(const struct flight *flight, const struct place *place, int 
 }
 
 /*
- * Whoever was writing into a ring when its events were sent elsewhere is done: records are written with preemption off,
- * and MEMBARRIER_CMD_GLOBAL waits until every CPU has been seen otherwise (synchronize_rcu(), membarrier(2)).
+ * A CPU that was writing into a ring when its events were sent elsewhere is done: records are written with preemption
+ * off, and MEMBARRIER_CMD_GLOBAL waits until every CPU has been seen otherwise (synchronize_rcu(), membarrier(2)).
  */
 static void wait_for_writers(void)
 {
-	static bool told;
+	static bool reported;
 
-	if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) && !told) {
-		told = true;
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) && !reported) {
+		reported = true;
 		log_verbose("membarrier: %s: the newest record of a snapshot may be missing", strerror(errno));
 	}
 }
@@ -161,7 +161,7 @@ static int cannot_map(const struct flight *flight, size_t pages, int err, struct
 			too_much(err) ? ": raise kernel.perf_event_mlock_kb or ulimit -l, or give a smaller -m" : "");
 }
 
-static void tell_smaller(const struct flight *flight, size_t pages, size_t asked)
+static void report_smaller(const struct flight *flight, size_t pages, size_t asked)
 {
 	if (pages != asked)
 		log_note("overwritten rings of %zu KiB: no more locked memory is allowed (kernel.perf_event_mlock_kb, "
@@ -186,7 +186,7 @@ static int map_all(struct flight *flight, size_t asked, bool exact, struct diag 
 	}
 	if (err)
 		return cannot_map(flight, pages, err, reterr);
-	tell_smaller(flight, pages, asked);
+	report_smaller(flight, pages, asked);
 	return 0;
 }
 
@@ -201,7 +201,7 @@ static int connect_all(const struct flight *flight)
 	return err;
 }
 
-/* A place for each event. Whoever was sent to a carrier's ring is sent nowhere when that is unmapped. */
+/* A place for each event. An event that was sent to a carrier's ring is sent nowhere when that is unmapped. */
 static void split_places(struct flight *flight)
 {
 	const struct plan *plan = flight->set->plan;
@@ -241,11 +241,11 @@ static int map_own(struct flight *flight, size_t asked, bool exact, struct diag 
 		err = try_map_own(flight, pages /= 2);
 	if (err)
 		return cannot_map(flight, pages, err, reterr);
-	tell_smaller(flight, pages, asked);
+	report_smaller(flight, pages, asked);
 	return 0;
 }
 
-static void tell_refused(int err)
+static void report_refused(int err)
 {
 	log_note("the kernel refuses to swap overwritten rings (PERF_EVENT_IOC_SET_OUTPUT: %s): recording pauses while "
 		 "a snapshot is copied",
@@ -258,7 +258,7 @@ static int connect_or_split(struct flight *flight, size_t pages, bool exact, str
 
 	if (err == -ENOMEM || !err)
 		return err ? diag_set(reterr, err, "out of memory") : 0;
-	tell_refused(err);
+	report_refused(err);
 	return map_own(flight, pages, exact, reterr);
 }
 
@@ -332,7 +332,7 @@ static int swap_all(struct flight *flight)
 		first_err = first_err ? first_err : err;
 	}
 	if (refused)
-		tell_refused(refused);
+		report_refused(refused);
 	return first_err;
 }
 

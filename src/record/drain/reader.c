@@ -13,7 +13,8 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "record/setup/eventset.h"
-#include "stream/lanes.h"
+#include "stream/producers.h"
+#include "stream/relief.h"
 #include "stream/ring.h"
 #include "stream/stream.h"
 #include "stream/writer.h"
@@ -28,7 +29,7 @@ enum {
 	 */
 	COMMIT_MS = 400,
 	/* After one that found a ring nearly full: longer than anybody waits for the next. */
-	MOST_HURRIES = 20000,
+	MOST_FAST_POLLS = 20000,
 };
 
 int reader_control_init(struct reader_control *control)
@@ -70,12 +71,12 @@ void reader_control_stop(struct reader_control *control)
 	signal_eventfd(control->stop_fd);
 }
 
-/* A reader that sleeps until a ring wakes it sees the pace when one has. */
-void reader_control_pace(struct reader_control *control, unsigned pace_ms)
+/* A reader that sleeps until a ring wakes it sees the interval when one has. */
+void reader_control_set_interval(struct reader_control *control, unsigned interval_ms)
 {
-	atomic_store_explicit(&control->paced_ns, pace_ms ? UINT64_MAX : clock_ns(CLOCK_MONOTONIC),
+	atomic_store_explicit(&control->interval_until_ns, interval_ms ? UINT64_MAX : clock_ns(CLOCK_MONOTONIC),
 			      memory_order_relaxed);
-	atomic_store_explicit(&control->pace_ms, pace_ms, memory_order_relaxed);
+	atomic_store_explicit(&control->interval_ms, interval_ms, memory_order_relaxed);
 }
 
 static bool drains(const struct reader *reader, size_t ring)
@@ -86,7 +87,8 @@ static bool drains(const struct reader *reader, size_t ring)
 	return false;
 }
 
-/* Is its end a sign that the targets end? That of the workload is told by SIGCHLD: its first thread may end before. */
+/* Is its end a sign that the targets end? That of the workload is reported by SIGCHLD: its first thread may end before.
+ */
 static bool is_target(const struct reader *reader, const struct plan_slot *slot)
 {
 	return slot->pid > 0 && slot->pid != reader->workload;
@@ -105,7 +107,7 @@ static void watch_slots(struct reader *reader)
 		bool carries = set->fds[i] == set->ring_fds[slot->ring];
 		if (set->fds[i] < 0 || !drains(reader, slot->ring))
 			continue;
-		if (slot->pid > 0 || carries) /* a hang-up is told all the same */
+		if (slot->pid > 0 || carries) /* a hang-up is reported all the same */
 			polls_add(&reader->polls, set->fds[i], slot->ring < set->plan->nr_drained ? POLLIN : 0,
 				  is_target(reader, slot));
 	}
@@ -160,20 +162,20 @@ static void note_hang_ups(struct reader *reader)
 		signal_eventfd(reader->control->news_fd);
 }
 
-/* What is stored beyond what was told: of an output that several readers have, whichever of them sees it first. */
+/* What is stored beyond what was reported: of an output that several readers have, whichever of them sees it first. */
 static uint64_t untold(struct reader *reader, uint64_t bytes)
 {
-	struct lanes *lanes = reader->nr_streams ? reader->streams[0]->writer->lanes : NULL;
-	uint64_t told = reader->told_bytes;
+	struct producers *producers = reader->nr_streams ? reader->streams[0]->writer->producers : NULL;
+	uint64_t reported = reader->reported_bytes;
 
-	if (lanes)
-		return lanes_tell(lanes, bytes);
-	reader->told_bytes = bytes;
-	return bytes - told;
+	if (producers)
+		return producers_report_stored(producers, bytes);
+	reader->reported_bytes = bytes;
+	return bytes - reported;
 }
 
 /* How much is in the outputs; a thread that waits for a mark is notified once. */
-static void tell_stored(struct reader *reader)
+static void report_stored(struct reader *reader)
 {
 	struct reader_control *control = reader->control;
 	uint64_t bytes = 0;
@@ -206,10 +208,10 @@ static void exchange_writers(struct reader *reader, struct writer **next)
 {
 	struct reader_control *control = reader->control;
 
-	reader->told_bytes = 0;
+	reader->reported_bytes = 0;
 	for (size_t i = 0; i < reader->nr_streams; i++) {
 		next[i] = stream_exchange(reader->streams[i], next[i]);
-		reader->told_bytes += reader->streams[i]->writer->stored;
+		reader->reported_bytes += reader->streams[i]->writer->stored;
 	}
 	atomic_store(&reader->next, NULL);
 	/* Pairs with the load of the thread that takes the former writers. */
@@ -225,14 +227,14 @@ static bool switch_writers(struct reader *reader)
 
 	(void)!read(reader->wake_fd, &count, sizeof(count));
 	for (size_t i = 0; next && i < reader->nr_streams; i++) {
-		reader->err = stream_settle(reader->streams[i]);
+		reader->err = stream_drain(reader->streams[i]);
 		if (reader->err) {
 			reader->failed = reader->streams[i];
 			return false;
 		}
 	}
 	if (next) {
-		tell_stored(reader);
+		report_stored(reader);
 		reader->at_switch = work_so_far(reader);
 		exchange_writers(reader, next);
 	}
@@ -262,9 +264,9 @@ void reader_switch_late(struct reader *reader)
 static void wake_others(const struct reader *reader)
 {
 	const struct reader_control *control = reader->control;
-	struct lanes *lanes = reader->nr_streams ? reader->streams[0]->writer->lanes : NULL;
+	struct producers *producers = reader->nr_streams ? reader->streams[0]->writer->producers : NULL;
 
-	if (!lanes || !lanes_hurry(lanes))
+	if (!producers || !producers_wake_due(producers))
 		return;
 	for (size_t i = 0; i < control->nr_readers; i++)
 		if (&control->readers[i] != reader)
@@ -282,15 +284,15 @@ static bool pump(struct reader *reader, enum stream_pass pass)
 			return false;
 		}
 	}
-	tell_stored(reader);
+	report_stored(reader);
 	wake_others(reader);
 	return true;
 }
 
 /* Rings do not wake a thread that does not poll them: this poll is for stop, wake-ups and hang-ups. */
-static int wait_for_pace(struct reader *reader, int pace_ms)
+static int wait_for_interval(struct reader *reader, int interval_ms)
 {
-	int ready = poll(reader->polls.fds, POLLS_FIRST, pace_ms);
+	int ready = poll(reader->polls.fds, POLLS_FIRST, interval_ms);
 
 	return ready < 0 ? ready : poll(reader->polls.fds, reader->polls.nr, 0);
 }
@@ -312,33 +314,34 @@ static int ms_to_commit(const struct reader *reader)
 static int wait_for_rings(struct reader *reader)
 {
 	struct reader_control *control = reader->control;
-	int pace_ms = (int)atomic_load_explicit(&control->pace_ms, memory_order_relaxed);
-	int hurry_ms = reader->nr_hurries ? (int)atomic_load_explicit(&control->hurry_ms, memory_order_relaxed) : 0;
+	int interval_ms = (int)atomic_load_explicit(&control->interval_ms, memory_order_relaxed);
+	int fast_poll_ms =
+		reader->nr_fast_polls ? (int)atomic_load_explicit(&control->fast_poll_ms, memory_order_relaxed) : 0;
 
-	if (pace_ms)
-		return wait_for_pace(reader, pace_ms) < 0 ? -1 : 1;
-	int ms = hurry_ms ? hurry_ms : ms_to_commit(reader);
+	if (interval_ms)
+		return wait_for_interval(reader, interval_ms) < 0 ? -1 : 1;
+	int ms = fast_poll_ms ? fast_poll_ms : ms_to_commit(reader);
 	int ready = poll(reader->polls.fds, reader->polls.nr, ms);
-	if (ready > 0 && control->tells_wakeups)
+	if (ready > 0 && control->notifies_wakeups)
 		notifier_notify(control->notifier);
-	reader->nr_hurries -= hurry_ms > 0;
-	return !ready && hurry_ms ? 1 : ready;
+	reader->nr_fast_polls -= fast_poll_ms > 0;
+	return !ready && fast_poll_ms ? 1 : ready;
 }
 
 /* Some were found nearly full. Who is real-time got its CPU at once: sooner is no help. */
-static void tell_tight(struct reader *reader)
+static void report_near_full(struct reader *reader)
 {
 	struct reader_control *control = reader->control;
-	uint64_t tight = 0;
+	uint64_t near_full = 0;
 
 	for (size_t i = 0; i < reader->nr_streams; i++)
-		tight += reader->streams[i]->counters.tight;
-	if (tight == reader->told_tight || reader->realtime_now)
+		near_full += reader->streams[i]->counters.near_full;
+	if (near_full == reader->reported_near_full || reader->realtime_now)
 		return;
-	atomic_fetch_add_explicit(&control->nr_tight, tight - reader->told_tight, memory_order_relaxed);
-	reader->told_tight = tight;
-	reader->nr_hurries = MOST_HURRIES;
-	if (!atomic_load_explicit(&control->hurry_ms, memory_order_relaxed))
+	atomic_fetch_add_explicit(&control->nr_near_full, near_full - reader->reported_near_full, memory_order_relaxed);
+	reader->reported_near_full = near_full;
+	reader->nr_fast_polls = MOST_FAST_POLLS;
+	if (!atomic_load_explicit(&control->fast_poll_ms, memory_order_relaxed))
 		notifier_notify(control->notifier);
 }
 
@@ -361,7 +364,7 @@ static bool visit(struct reader *reader, int ready)
 		return false;
 	if (!pump(reader, next_pass(reader, stop, ready > 0)) || stop)
 		return false;
-	tell_tight(reader);
+	report_near_full(reader);
 	if (ready > 0)
 		note_hang_ups(reader);
 	return true;

@@ -32,15 +32,15 @@ struct reader_control {
 	atomic_size_t nr_switching; /* readers that were told to switch their writers, and have not yet */
 	_Atomic uint64_t stored;    /* bytes in the outputs so far, of all readers, with all writers */
 	_Atomic uint64_t mark;      /* tell when `stored` is that much; UINT64_MAX: never, or told */
-	struct notifier *notifier;  /* borrowed; rung when nr_tight has grown; NULL: not wanted */
-	bool tells_wakeups;         /* it is also rung by those that a ring woke */
-	_Atomic uint64_t nr_tight;  /* visits so far that found a ring nearly full, of readers that are not
+	struct notifier *notifier;  /* borrowed; rung when nr_near_full has grown; NULL: not wanted */
+	bool notifies_wakeups;      /* it is also rung by those that a ring woke */
+	_Atomic uint64_t nr_near_full; /* visits so far that found a ring nearly full, of readers that are not
 					real-time and may have waited for a CPU */
-	atomic_uint hurry_ms;       /* those come after so much time, also when no ring wakes them; 0: when one does */
-	atomic_uint pace_ms;        /* reader_control_pace(); 0: rings wake their reader */
-	_Atomic uint64_t
-		paced_ns; /* CLOCK_MONOTONIC: until when there was a pace; UINT64_MAX: there is; 0: there was none */
-	const struct reader *readers; /* borrowed: all of them, of whom only wake_fd is anybody else's business */
+	atomic_uint fast_poll_ms; /* those come after so much time, also when no ring wakes them; 0: when one does */
+	atomic_uint interval_ms;  /* reader_control_set_interval(); 0: rings wake their reader */
+	_Atomic uint64_t interval_until_ns; /* CLOCK_MONOTONIC: until when there was an interval; UINT64_MAX: there is;
+					       0: there was none */
+	const struct reader *readers;       /* borrowed: all of them, of whom only wake_fd is anybody else's business */
 	size_t nr_readers;
 };
 
@@ -54,7 +54,7 @@ void reader_control_stop(struct reader_control *control);
  * Readers leave so much time between two visits, however full the rings are; 0: they come when rings wake them. From
  * one thread at a time.
  */
-void reader_control_pace(struct reader_control *control, unsigned pace_ms);
+void reader_control_set_interval(struct reader_control *control, unsigned interval_ms);
 
 /* What a reader did so far, and used. */
 struct reader_work {
@@ -80,12 +80,12 @@ struct reader {
 	_Atomic(struct writer **) next;
 
 	/* The reader's own. */
-	int wake_fd;         /* eventfd(2) */
-	uint64_t told_bytes; /* of control->stored: what the present writers had */
+	int wake_fd;             /* eventfd(2) */
+	uint64_t reported_bytes; /* of control->stored: what the present writers had */
 	struct polls polls;
-	struct relief *relief; /* NULL: workers store */
-	uint64_t told_tight;   /* of visits that found a ring nearly full */
-	unsigned nr_hurries;   /* so often it may still come by the clock: others' rings are no reason */
+	struct relief *relief;       /* NULL: workers store */
+	uint64_t reported_near_full; /* of visits that found a ring nearly full */
+	unsigned nr_fast_polls;      /* so often it may still come by the clock: others' rings are no reason */
 	bool realtime_now;
 	pthread_t thread;
 	bool started;

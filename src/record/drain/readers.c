@@ -10,17 +10,8 @@
 #include "base/diag.h"
 #include "record/drain/early_drain.h"
 #include "record/drain/thread_spec.h"
-#include "record/output/data_files.h"
 #include "record/setup/eventset.h"
 #include "sysinfo/thread.h"
-
-/* The stream that a drained ring is drained by: its own, that of its thread, or the one for all. */
-static struct stream *stream_of_ring(const struct readers_params *params, size_t ring)
-{
-	size_t reader = thread_layout_of_ring(params->layout, &params->set->plan->rings[ring]);
-
-	return &params->files->files[params->files->directory ? ring : reader].stream;
-}
 
 /* Gives each reader its stretch of the two lists: rings to watch, and streams. */
 static void assign(struct readers *readers, const struct readers_params *params)
@@ -39,7 +30,7 @@ static void assign(struct readers *readers, const struct readers_params *params)
 			reader->nr_rings++;
 			if (ring >= plan->nr_drained)
 				continue;
-			struct stream *stream = stream_of_ring(params, ring);
+			struct stream *stream = params->streams[ring];
 			if (reader->nr_streams && reader->streams[reader->nr_streams - 1] == stream)
 				continue;
 			readers->streams[stream_at++] = stream;
@@ -63,7 +54,7 @@ static int make(struct readers *readers, const struct readers_params *params)
 	readers->control.readers = readers->readers;
 	readers->control.nr_readers = readers->nr;
 	readers->control.notifier = params->notifier;
-	readers->control.tells_wakeups = params->tells_wakeups;
+	readers->control.notifies_wakeups = params->notifies_wakeups;
 	for (size_t i = 0; i < readers->nr && !err; i++) {
 		struct reader *reader = &readers->readers[i];
 		reader->control = &readers->control;
@@ -88,7 +79,7 @@ static size_t put_early(const struct readers_params *params)
 	for (size_t ring = 0; ring < params->set->plan->nr_drained; ring++) {
 		AUTO_BUF struct buf records = early_drain_take(params->early, ring);
 		if (records.len)
-			(void)!stream_put_early(stream_of_ring(params, ring), ring, buf_span(&records));
+			(void)!stream_put_early(params->streams[ring], ring, buf_span(&records));
 		bytes += records.len;
 	}
 	return bytes;
@@ -136,16 +127,19 @@ void readers_stop(struct readers *readers)
 	reader_join(readers->readers, readers->nr);
 }
 
-int readers_error(const struct readers *readers, const struct data_files *files, struct diag *reterr)
+int readers_error(const struct readers *readers, const struct stream **ret_failed)
 {
-	for (size_t i = 0; i < readers->nr; i++)
-		if (readers->readers[i].err)
-			return data_files_error(files, readers->readers[i].failed, readers->readers[i].err, reterr);
+	for (size_t i = 0; i < readers->nr; i++) {
+		if (readers->readers[i].err) {
+			*ret_failed = readers->readers[i].failed;
+			return readers->readers[i].err;
+		}
+	}
 	return 0;
 }
 
-void readers_switch(struct readers *readers, const struct data_files *files, const struct data_files *next,
-		    struct writer **room)
+void readers_switch(struct readers *readers, struct writer *(*next_of)(const struct stream *stream, void *ctx),
+		    void *ctx, struct writer **room)
 {
 	size_t at = 0;
 
@@ -154,7 +148,7 @@ void readers_switch(struct readers *readers, const struct data_files *files, con
 		struct reader *reader = &readers->readers[r];
 		struct writer **first = room + at;
 		for (size_t i = 0; i < reader->nr_streams; i++)
-			room[at++] = next->files[data_files_index(files, reader->streams[i])].stream.writer;
+			room[at++] = next_of(reader->streams[i], ctx);
 		reader_switch(reader, first);
 	}
 }

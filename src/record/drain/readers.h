@@ -7,9 +7,9 @@
 
 #include "record/drain/reader.h"
 
-struct data_files;
 struct diag;
 struct eventset;
+struct stream;
 struct thread_layout;
 struct writer;
 
@@ -23,11 +23,11 @@ struct readers {
 
 struct readers_params {
 	const struct eventset *set;
-	struct data_files *files;
+	struct stream *const *streams;      /* borrowed for the call: by drained ring, the one that drains it */
 	const struct thread_layout *layout; /* borrowed while they run; NULL: one reader, where the recorder runs */
 	struct early_drain *early;          /* stopped, and what it read is written first; NULL: there is none */
 	struct notifier *notifier;          /* as in struct reader_control, as the next */
-	bool tells_wakeups;
+	bool notifies_wakeups;
 	int realtime;   /* as in priority_raise() */
 	bool stores;    /* as in struct reader */
 	pid_t workload; /* as in struct reader */
@@ -40,16 +40,19 @@ int readers_start(struct readers *readers, const struct readers_params *params, 
 void readers_stop(struct readers *readers);
 
 /*
- * All readers go on with the writers of `next` instead of those of `files`; `room` is for one for each stream,
- * and is lent to them until readers_switched(), or, when they have ended, readers_switch_late(). control.switch_fd
- * tells.
+ * All readers go on with other writers: next_of() says which for each stream. `room` is for one for each of them, and
+ * is lent to the readers until readers_switched(), or, when they have ended, readers_switch_late(). control.switch_fd
+ * becomes readable then.
  */
-void readers_switch(struct readers *readers, const struct data_files *files, const struct data_files *next,
-		    struct writer **room);
+void readers_switch(struct readers *readers, struct writer *(*next_of)(const struct stream *stream, void *ctx),
+		    void *ctx, struct writer **room);
 bool readers_switched(const struct readers *readers);
 void readers_switch_late(struct readers *readers);
 
-/* The first error of any reader, with the diag filled; 0: none. After readers_stop(). */
-int readers_error(const struct readers *readers, const struct data_files *files, struct diag *reterr);
+/*
+ * The first error of any reader, and of which stream it was (NULL: of none, but of draining); 0: none. After
+ * readers_stop().
+ */
+int readers_error(const struct readers *readers, const struct stream **ret_failed);
 
 void readers_fini(struct readers *readers); /* zeroed is fine */

@@ -255,7 +255,7 @@ static int parse_mask(struct parser *parser, struct part mask)
 	return err ? err : keep_mask(parser, mask, &maps, &affinity);
 }
 
-/* A ring that nobody drains is lost data, so it is no layout. */
+/* A ring that no thread drains is lost data, so it is no layout. */
 static int check_all_covered(const struct parser *parser)
 {
 	AUTO_BUF struct buf text = {0};

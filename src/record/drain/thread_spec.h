@@ -50,8 +50,8 @@ struct thread_layout {
 int thread_spec_resolve(const char *spec, const struct cpuset *cpus, const struct topology *topology,
 			struct thread_layout *ret, struct diag *reterr);
 /*
- * Where nobody says how many: a thread for at most so many CPUs, all of one NUMA node, on which it runs. `cpus` is not
- * empty. 0 or -ENOMEM.
+ * Where the number is not given: a thread for at most so many CPUs, all of one NUMA node, on which it runs. `cpus` is
+ * not empty. 0 or -ENOMEM.
  */
 int thread_layout_divide(const struct cpuset *cpus, unsigned most, const struct topology *topology,
 			 struct thread_layout *ret);

@@ -13,14 +13,14 @@
 #include "record/output/output_path.h"
 #include "record/output/record_end.h"
 #include "record/setup/eventset.h"
-#include "stream/lanes.h"
-#include "stream/pack_pool.h"
-#include "stream/pack_stage.h"
+#include "stream/batch_pool.h"
+#include "stream/pipeline.h"
+#include "stream/producers.h"
 #include "stream/ring.h"
 #include "stream/stage.h"
 
-/* LANE_ROUND: at a mark each lane hands over what it has, which should be worth an extent. */
-enum { LEAST_PART = 8, WORTH_A_WRITE = 32 << 10, LEAST_ROUND = 4 << 20, LANE_ROUND = 1 << 20 };
+/* PRODUCER_ROUND: at a mark each producer hands over what it has, which should be worth an extent. */
+enum { LEAST_PART = 8, WORTH_A_WRITE = 32 << 10, LEAST_ROUND = 4 << 20, PRODUCER_ROUND = 1 << 20 };
 
 /* A mark above the kernel's own wake-up would leave bytes where no wake-up comes for them. */
 static size_t flush_bytes(const struct data_files_params *params)
@@ -81,12 +81,12 @@ static int add_stages(const struct data_files_params *params, const struct data_
 	struct stage **last = &file->stages;
 	int err = 0;
 
-	for (struct stage_maker *maker = params->makers; maker && !file->lane && !err; maker = maker->next) {
+	for (struct stage_maker *maker = params->makers; maker && !file->producer && !err; maker = maker->next) {
 		struct stage *stage = NULL;
 		err = maker->make(maker, &output, &stage);
 		if (err || !stage)
 			continue;
-		pack_stage_add(file->writer, stage);
+		pipeline_add_stage(file->writer, stage);
 		*last = stage;
 		last = &stage->next;
 	}
@@ -135,22 +135,22 @@ static void open_stream(const struct data_files_params *params, struct data_file
 static void share_output(const struct data_files_params *params)
 {
 	const struct plan *plan = params->set->plan;
-	struct lanes_params lanes = {0};
+	struct producers_params producers = {0};
 
 	for (size_t i = 0; i < params->layout->nr_threads; i++) {
 		size_t ring = 0;
 		while (ring < plan->nr_drained && file_of_ring(params, ring) != i)
 			ring++;
-		lanes.nr += ring < plan->nr_drained;
+		producers.nr += ring < plan->nr_drained;
 	}
 	if (!has_flight(params)) {
-		uint64_t least = lanes.nr * (uint64_t)LANE_ROUND;
-		lanes.round_bytes = round_bytes(params);
-		if (lanes.round_bytes > 1 && lanes.round_bytes < least)
-			lanes.round_bytes = least;
-		lanes.hurry_bytes = lanes.round_bytes > least ? lanes.round_bytes : least;
+		uint64_t least = producers.nr * (uint64_t)PRODUCER_ROUND;
+		producers.round_bytes = round_bytes(params);
+		if (producers.round_bytes > 1 && producers.round_bytes < least)
+			producers.round_bytes = least;
+		producers.wake_bytes = producers.round_bytes > least ? producers.round_bytes : least;
 	}
-	pack_stage_share(params->into, &lanes);
+	pipeline_share(params->into, &producers);
 }
 
 static int open_writer(const struct data_files_params *params, struct data_files *files, size_t index,
@@ -162,8 +162,8 @@ static int open_writer(const struct data_files_params *params, struct data_files
 	if (!params->into) {
 		err = open_file(params, index, files, reterr);
 	} else if (index) {
-		err = pack_lane_open(params->into, &file->writer);
-		file->lane = !err;
+		err = producer_open(params->into, &file->writer);
+		file->producer = !err;
 	} else {
 		file->writer = params->into;
 	}
@@ -276,7 +276,7 @@ static int close_file(struct data_file *file, struct diag *reterr)
 void data_files_join(struct data_files *files)
 {
 	for (size_t i = 0; i < files->nr; i++)
-		if (files->files[i].lane)
+		if (files->files[i].producer)
 			writer_close(take_ptr(files->files[i].writer), NULL); /* its error is that of the output */
 }
 
@@ -287,7 +287,7 @@ int data_files_close(struct data_files *files, struct diag *reterr)
 	/* A stage of one file may wait for what comes out of the rings of others. */
 	for (size_t i = 0; i < files->nr; i++)
 		if (files->files[i].path && files->files[i].writer && files->files[i].stages)
-			pack_stage_run_stages(files->files[i].writer);
+			pipeline_run_stages(files->files[i].writer);
 	for (size_t i = 0; i < files->nr; i++) {
 		struct data_file *file = &files->files[i];
 		if (!file->path || !file->writer)

@@ -16,7 +16,7 @@
 
 struct diag;
 struct eventset;
-struct pack_pool;
+struct batch_pool;
 struct stage;
 struct stage_maker;
 
@@ -25,8 +25,8 @@ struct thread_layout;
 struct data_file {
 	struct stream stream;
 	struct writer *writer;
-	bool lane;                  /* the writer is a lane into that of the first file (pack_stage.h), and ours */
-	struct stage *stages;       /* ours; of the writer, in order; NULL: none, as of lanes */
+	bool producer;              /* the writer is a producer into that of the first file (pipeline.h), and ours */
+	struct stage *stages;       /* ours; of the writer, in order; NULL: none, as of producers */
 	char *path;                 /* heap; of a directory's file; NULL: the recording's one output */
 	int fd;                     /* -1: not ours */
 	uint64_t stored;            /* valid when closed: bytes in the file, whole records */
@@ -51,7 +51,7 @@ struct data_files_params {
 	struct writer *into;                /* the one output; its owner closes it. NULL: a directory */
 	const struct thread_layout *layout; /* with `into`: who drains what; NULL: one thread */
 	const char *path;                   /* of the output or the directory */
-	struct pack_pool *pool;             /* compresses; NULL: nothing is compressed */
+	struct batch_pool *pool;            /* compresses; NULL: nothing is compressed */
 	struct stage_maker *makers;         /* borrowed; stages that each output gets, in order; NULL: none */
 	bool regular;                       /* the output can be read back */
 };

@@ -5,7 +5,7 @@
 
 #include "base/diag.h"
 #include "base/log.h"
-#include "stream/pack_stage.h"
+#include "stream/pipeline.h"
 
 /* As much memory as the rings have, in blocks that a disk likes. */
 static void size_blocks(const struct recording_writer *asked, const struct engine_output *output,
@@ -35,10 +35,10 @@ struct writer_params engine_params(const struct writer_ops *ops, const struct re
 
 	if (ops->packs) {
 		size_blocks(asked, output, &params);
-	} else if (output->pool && params.block_bytes < PACK_PIECE_BYTES) {
+	} else if (output->pool && params.block_bytes < PIPELINE_WRITE_BYTES) {
 		/* Extents come, not what lies in rings. */
 		params.nr_blocks = (params.nr_blocks + PACKED_SHARE - 1) / PACKED_SHARE + 1;
-		params.block_bytes = PACK_PIECE_BYTES;
+		params.block_bytes = PIPELINE_WRITE_BYTES;
 	}
 	return params;
 }
@@ -60,7 +60,7 @@ int engine_open(const struct recording_writer *asked, const struct engine_output
 		err = writer_open(&writer_serial, &params, ret);
 	}
 	if (!err && output->pool)
-		err = pack_stage_open(output->pool, *ret, ret);
+		err = pipeline_open(output->pool, *ret, ret);
 	*ret_params = params;
 	return err ? diag_set(reterr, err, "%s: writer %s: %s", output->path, ops->name, strerror(-err)) : 0;
 }

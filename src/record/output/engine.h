@@ -10,7 +10,7 @@
 #include "stream/writer.h"
 
 struct diag;
-struct pack_pool;
+struct batch_pool;
 
 struct engine_output {
 	int fd;
@@ -18,7 +18,7 @@ struct engine_output {
 	bool pipe;
 	uint64_t offset;             /* of the first byte; the fd stands there */
 	size_t nr_rings, ring_bytes; /* that are drained into it */
-	struct pack_pool *pool;      /* compresses what comes from rings; NULL: nothing is compressed */
+	struct batch_pool *pool;     /* compresses what comes from rings; NULL: nothing is compressed */
 };
 
 /* The sizes that an engine gets. */

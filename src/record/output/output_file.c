@@ -23,8 +23,8 @@
 #include "record/output/task_log.h"
 #include "record/setup/eventset.h"
 #include "record/setup/options.h"
-#include "stream/pack_pool.h"
-#include "stream/pack_stage.h"
+#include "stream/batch_pool.h"
+#include "stream/pipeline.h"
 #include "stream/stage.h"
 
 static int storing_error(const struct output_file *output, uint64_t stored, int err, struct diag *reterr)
@@ -155,8 +155,8 @@ int output_file_open(struct output_file *output, const struct output_params *par
 int output_file_open_retained(struct output_file *output, const struct output_params *params, struct diag *reterr)
 {
 	const struct rotation_spec *spec = &params->options->rotation;
-	const struct pack_hold_limits limits = {spec->history_ns, (size_t)spec->history_bytes};
-	int err = pack_stage_open_held(params->pool, &limits, &output->writer);
+	const struct retained_limits limits = {spec->history_ns, (size_t)spec->history_bytes};
+	int err = pipeline_open_retained(params->pool, &limits, &output->writer);
 
 	if (err)
 		return diag_set(reterr, err, "out of memory");
@@ -172,7 +172,7 @@ static int open_inner(struct output_file *output, const struct output_params *pa
 		.fd = output->dest.fd,
 		.path = output->dest.path,
 		.nr_rings = params->set->plan->nr_places,
-		.ring_bytes = PACK_PIECE_BYTES,
+		.ring_bytes = PIPELINE_WRITE_BYTES,
 	};
 
 	return engine_open(&params->options->writer, &engine, ret, &output->writer_params, reterr);
@@ -186,14 +186,14 @@ int output_file_write_retained(struct output_file *output, const struct output_p
 	struct writer *inner;
 
 	data_files_join(&output->files);
-	pack_stage_settle(output->writer);
+	pipeline_end_input(output->writer);
 	int err = output_path_open(path, &output->dest, reterr);
 	if (err)
 		return err;
 	err = prologue_file(described->descs, described->nr_descs, &front, &output->header);
 	if (err || front.failed)
 		return diag_set(reterr, -ENOMEM, "out of memory");
-	const struct pack_held held = pack_stage_held(output->writer);
+	const struct retained_range held = pipeline_retained(output->writer);
 	if (held.last_ns > held.whole_ns)
 		output->history_s = (double)(held.last_ns - held.whole_ns) / 1e9;
 	task_log_window(params->task_log, held.first_ns, held.dropped_bytes);
@@ -202,14 +202,14 @@ int output_file_write_retained(struct output_file *output, const struct output_p
 		err = open_inner(output, params, &inner, reterr);
 	if (err)
 		return err;
-	pack_stage_attach(output->writer, inner);
+	pipeline_attach(output->writer, inner);
 	output->held = false;
 	err = output_file_put(output, params, &front, reterr);
 	if (!err)
 		err = output_file_put_initial_state(output, params, NULL, reterr);
 	if (err)
 		return err;
-	err = pack_stage_pour(output->writer);
+	err = pipeline_write_retained(output->writer);
 	return err ? write_error(output, err, reterr) : 0;
 }
 
@@ -346,7 +346,7 @@ static const struct feature_compressed *describe_ratio(const struct output_param
 {
 	*ret = *params->features->compressed;
 	pthread_mutex_lock(&params->pool->lock);
-	const struct pack_totals *totals = &params->pool->totals;
+	const struct batch_pool_totals *totals = &params->pool->totals;
 	if (totals->bytes_out)
 		ret->ratio = (uint32_t)((totals->bytes_in + totals->bytes_out / 2) / totals->bytes_out);
 	pthread_mutex_unlock(&params->pool->lock);
@@ -354,13 +354,13 @@ static const struct feature_compressed *describe_ratio(const struct output_param
 }
 
 /* What stages have dropped since the last output was finished. When, they do not tell. */
-static int add_drops(struct pack_pool *pool, struct ledger *ledger)
+static int add_drops(struct batch_pool *pool, struct ledger *ledger)
 {
 	int err = 0;
 
 	pthread_mutex_lock(&pool->lock);
 	for (size_t i = 0; i < POOL_DROP_REASONS && !err; i++) {
-		struct pack_drops *drops = &pool->totals.drops[i];
+		struct pool_drops *drops = &pool->totals.drops[i];
 		const struct ledger_entry entry = {
 			.event = (uint32_t)LEDGER_NO_EVENT,
 			.cause = LEDGER_DROPPED,

@@ -22,7 +22,7 @@ struct features_params;
 struct ledger;
 struct loss_times;
 struct object_watch;
-struct pack_pool;
+struct batch_pool;
 struct recording_options;
 struct stage_maker;
 struct task_log;
@@ -37,7 +37,7 @@ struct output_params {
 	const struct described_events *described;
 	const struct features_params *features;
 	const struct workload *workload;
-	struct pack_pool *pool;             /* compresses; NULL: nothing is compressed */
+	struct batch_pool *pool;            /* compresses; NULL: nothing is compressed */
 	struct object_watch *watch;         /* holds objects open; NULL: none does */
 	const char *cache;                  /* where those are kept that will not be found; NULL: nowhere */
 	struct task_log *task_log;          /* knows the tasks; NULL: /proc does */

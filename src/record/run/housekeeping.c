@@ -14,7 +14,7 @@
 #include "record/output/data_files.h"
 #include "record/output/task_log.h"
 #include "record/run/ledger.h"
-#include "stream/pack_stage.h"
+#include "stream/pipeline.h"
 
 enum {
 	READ_MS = 200,
@@ -36,7 +36,7 @@ static uint64_t now_ms(void)
 /* As long as nothing is held all may be: what is on its way has no times yet. */
 static uint64_t oldest_wanted(const struct housekeeping *housekeeping)
 {
-	uint64_t first_ns = pack_stage_held(housekeeping->held).first_ns;
+	uint64_t first_ns = pipeline_retained(housekeeping->held).first_ns;
 
 	return first_ns == UINT64_MAX ? 0 : first_ns;
 }

@@ -31,7 +31,7 @@ struct housekeeping {
 	struct commit *commit;           /* borrowed */
 	struct task_pauser *task_pauser; /* borrowed; zeroed: there is none */
 	struct task_log *task_log;       /* borrowed; NULL: there is none */
-	struct writer *held;             /* borrowed; a stage that retains records (pack_stage.h); NULL: none */
+	struct writer *held;             /* borrowed; a stage that retains records (pipeline.h); NULL: none */
 	const int *sync_fds;             /* borrowed; for fdatasync(2) every sync_ms */
 	size_t nr_sync_fds;
 	uint64_t sync_ms; /* 0: never */

@@ -21,7 +21,7 @@
 #include "perfdata/ledger.h"
 #include "record/drain/readers.h"
 #include "record/setup/eventset.h"
-#include "stream/pack_pool.h"
+#include "stream/batch_pool.h"
 #include "stream/ring.h"
 
 /* A COMM record with nothing but the time behind the name: perf_event_open(2). */
@@ -131,7 +131,8 @@ static bool is_overwritten(const struct ledger_book *book, size_t slot)
 /* Readers wait as long as --max-cpu makes them: what did not fit in between was dropped by the CPU limit. */
 static bool was_paced(const struct ledger_book *book)
 {
-	return book->paced_ns && atomic_load_explicit(book->paced_ns, memory_order_relaxed) > book->read_ns;
+	return book->interval_until_ns &&
+	       atomic_load_explicit(book->interval_until_ns, memory_order_relaxed) > book->read_ns;
 }
 
 /* Draining threads waited for memory since the last reading. */
@@ -507,7 +508,7 @@ static int add_drain(const struct readers *readers, struct ledger *ledger)
 }
 
 /* The threads that compress and write. */
-static int add_pool(struct pack_pool *pool, struct ledger *ledger)
+static int add_pool(struct batch_pool *pool, struct ledger *ledger)
 {
 	if (!pool)
 		return 0;

@@ -14,7 +14,7 @@
 
 struct eventset;
 struct loss_times;
-struct pack_pool;
+struct batch_pool;
 struct readers;
 struct stack_cutter;
 
@@ -31,11 +31,12 @@ struct ledger_book {
 	uint64_t *cut;                     /* heap; by index of stack_cut_count(): as it was read last */
 	size_t *cut_open;                  /* heap; by the same: as `open` */
 	const _Atomic uint64_t
-		*full_ns; /* borrowed; as pack_pool.full_until_ns; NULL: the memory before the output is never full */
-	const _Atomic uint64_t *paced_ns; /* borrowed; as reader_control.paced_ns; NULL: there never is a pace */
-	_Atomic uint64_t nr_lost;         /* the sum of `lost`; any thread may read it */
-	uint64_t read_ns;                 /* when that was, by CLOCK_MONOTONIC */
-	uint64_t reading_ns;              /* how long that took */
+		*full_ns; /* borrowed; as batch_pool.full_until_ns; NULL: the memory before the output is never full */
+	const _Atomic uint64_t
+		*interval_until_ns; /* borrowed; as reader_control.interval_until_ns; NULL: there never is a pace */
+	_Atomic uint64_t nr_lost;   /* the sum of `lost`; any thread may read it */
+	uint64_t read_ns;           /* when that was, by CLOCK_MONOTONIC */
+	uint64_t reading_ns;        /* how long that took */
 	struct ledger_moment start, span_start;
 	struct ledger ledger; /* times are of CLOCK_MONOTONIC until ledger_book_close() */
 	size_t span_entry;    /* of the ledger: the first since span_start */
@@ -96,7 +97,7 @@ double coverage_percent(const struct coverage *coverage);
  */
 struct recorder_cost {
 	const struct readers *readers;       /* borrowed, as all of these */
-	struct pack_pool *pool;              /* NULL: there is none */
+	struct batch_pool *pool;             /* NULL: there is none */
 	const uint64_t *housekeeping_cpu_ns; /* valid while that thread is stopped, as it is at each call */
 	uint64_t start_cpu_ns;               /* of the main thread, until events could flow */
 	struct ledger reported;              /* the costs up to the last recorder_cost_cut() */

@@ -49,7 +49,7 @@
 #include "record/setup/workload.h"
 #include "record/synth/synth.h"
 #include "record/unwind/unwinding.h"
-#include "stream/pack_pool.h"
+#include "stream/batch_pool.h"
 #include "stream/stage.h"
 #include "sysinfo/thread.h"
 #include "sysinfo/topology.h"
@@ -74,7 +74,7 @@ struct recording {
 	struct flight *flight;
 	struct described_events described;
 	struct features_params features;
-	struct pack_pool *pool; /* NULL: nothing is compressed */
+	struct batch_pool *pool; /* NULL: nothing is compressed */
 	struct feature_compressed compressed;
 	struct object_watch *watch;  /* NULL: no build-ids are wanted */
 	char *cache;                 /* heap; as in output_params */
@@ -347,7 +347,7 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 	const struct recording_options *options = rec->options;
 	bool shared = options->threads && !options->directory;
 	size_t nr_streams = options->directory ? rec->plan.nr_drained : shared ? rec->layout.nr_threads : 1;
-	struct pack_params params = {
+	struct batch_pool_params params = {
 		.level = options->compression_level,
 		/* At a switch of the output two are open for each. */
 		.nr_stages = 2 * nr_streams,
@@ -376,7 +376,7 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 		/* perf decompresses a record into a buffer of this size. */
 		.mmap_bytes = EXTENT_RECORD_BYTES_MAX + (uint32_t)sysconf(_SC_PAGESIZE),
 	};
-	int err = pack_pool_new(&params, &rec->pool, reterr);
+	int err = batch_pool_new(&params, &rec->pool, reterr);
 	if (err)
 		return err;
 	rec->features.compressed = params.level ? &rec->compressed : NULL;
@@ -426,7 +426,7 @@ static void end_compression(struct recording *rec, struct recording_result *resu
 {
 	if (!rec->pool)
 		return;
-	pack_pool_stop(rec->pool);
+	batch_pool_stop(rec->pool);
 	result->packed = rec->pool->totals;
 	for (size_t i = 0; i < POOL_DROP_REASONS; i++)
 		result->lost_records += result->packed.drops[i].nr_samples;
@@ -541,22 +541,38 @@ static int start_watch(struct recording *rec, struct diag *reterr)
 	return err ? diag_set(reterr, err, "cannot watch for objects: %s", strerror(-err)) : 0;
 }
 
+/* The stream that each drained ring is drained by: its own, that of its thread, or the one for all. Heap; NULL. */
+static struct stream **streams_by_ring(struct recording *rec, const struct thread_layout *layout)
+{
+	struct data_files *files = &rec->output.files;
+	struct stream **streams = calloc(rec->plan.nr_drained + 1, sizeof(struct stream *));
+
+	for (size_t ring = 0; streams && ring < rec->plan.nr_drained; ring++) {
+		size_t reader = thread_layout_of_ring(layout, &rec->plan.rings[ring]);
+		streams[ring] = &files->files[files->directory ? ring : reader].stream;
+	}
+	return streams;
+}
+
 static int start_readers(struct recording *rec, struct diag *reterr)
 {
+	const struct thread_layout *layout = rec->options->threads ? &rec->layout : NULL;
+	struct stream **streams = streams_by_ring(rec, layout);
 	struct readers_params readers = {
 		.set = &rec->set,
-		.files = &rec->output.files,
-		.layout = rec->options->threads ? &rec->layout : NULL,
+		.streams = streams,
+		.layout = layout,
 		.early = rec->early,
 		.notifier = &rec->steering.notifier,
-		.tells_wakeups = rec->options->max_cpus > 0,
+		.notifies_wakeups = rec->options->max_cpus > 0,
 		.realtime = rec->options->realtime,
 		.stores = !rec->options->threads && rec->pool->no_index,
 		.workload = rec->workload.pid,
 	};
 
-	int err = readers_start(&rec->readers, &readers, reterr);
+	int err = streams ? readers_start(&rec->readers, &readers, reterr) : diag_set(reterr, -ENOMEM, "out of memory");
 
+	free(streams);
 	early_drain_free(take_ptr(rec->early));
 	return err;
 }
@@ -723,7 +739,7 @@ static int open_ledger(struct recording *rec, struct diag *reterr)
 {
 	int err = ledger_book_open(&rec->book, &rec->set, rec->pool ? rec->pool->cutter : NULL);
 
-	rec->book.paced_ns = &rec->readers.control.paced_ns;
+	rec->book.interval_until_ns = &rec->readers.control.interval_until_ns;
 	rec->book.full_ns = &rec->pool->full_until_ns;
 	if (!err)
 		err = loss_times_init(&rec->losses, rec->described.descs, rec->described.nr_descs);
@@ -811,12 +827,17 @@ static int run_events(struct recording *rec, struct recording_result *result, st
 		steering_stop(&rec->steering);
 	}
 	eventset_disable(&rec->set);
-	pack_pool_press_no_more(rec->pool);
+	batch_pool_disable_pressure(rec->pool);
 	housekeeping_stop(&rec->housekeeping);
 	readers_stop(&rec->readers);
 	object_watch_stop(rec->watch);
 	log_readers_work(rec);
-	return err ? err : readers_error(&rec->readers, &rec->output.files, reterr);
+	const struct stream *failed = NULL;
+	int drain_err = readers_error(&rec->readers, &failed);
+
+	if (!err && drain_err)
+		return data_files_error(&rec->output.files, failed, drain_err, reterr);
+	return err;
 }
 
 static int note_loss(struct recording *rec, size_t slot, uint64_t lost, struct recording_result *result)
@@ -907,8 +928,8 @@ static void recording_fini(struct recording *rec)
 	task_log_free(rec->task_log);
 	object_watch_free(rec->watch);
 	free(rec->cache);
-	pack_pool_press_no_more(rec->pool);
-	pack_pool_free(rec->pool);
+	batch_pool_disable_pressure(rec->pool);
+	batch_pool_free(rec->pool);
 	task_pauser_close(&rec->task_pauser);
 	steering_close(&rec->steering);
 	flight_free(rec->flight);

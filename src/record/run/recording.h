@@ -13,7 +13,7 @@
 #include "record/run/ledger.h"
 #include "record/setup/options.h"
 #include "record/unwind/unwinding.h"
-#include "stream/pack_pool.h"
+#include "stream/batch_pool.h"
 
 struct diag;
 
@@ -47,10 +47,10 @@ struct recording_result {
 	uint64_t cut_samples;     /* given up at the end so that the header fits on a full disk */
 	size_t nr_threads;        /* that drained */
 	size_t nr_rings;
-	size_t ring_bytes;         /* of each */
-	uint64_t ring_total_bytes; /* that came out of the rings */
-	struct pack_totals packed; /* what went through the memory before the output */
-	uint64_t pool_bytes;       /* of that memory */
+	size_t ring_bytes;               /* of each */
+	uint64_t ring_total_bytes;       /* that came out of the rings */
+	struct batch_pool_totals packed; /* what went through the memory before the output */
+	uint64_t pool_bytes;             /* of that memory */
 	bool compressed;
 	uint64_t wakeups, rounds, cpu_ns; /* cpu_ns: of the recorder, all its threads */
 	struct ledger_cost *costs;        /* heap; as in a ledger, of the whole recording */

@@ -22,7 +22,7 @@
 #include "record/setup/eventset.h"
 #include "record/setup/options.h"
 #include "record/synth/synth.h"
-#include "stream/pack_stage.h"
+#include "stream/pipeline.h"
 
 enum {
 	JOBS_MAX = 3,                /* files that are finished while another is recorded: each has memory and fds */
@@ -309,6 +309,14 @@ static int open_next(struct rotation *rotation, struct finisher_job *job, struct
 	return err;
 }
 
+static struct writer *next_writer(const struct stream *stream, void *ctx)
+{
+	const struct rotation *rotation = ctx;
+	size_t index = data_files_index(&rotation->output->files, stream);
+
+	return rotation->job->output.files.files[index].stream.writer;
+}
+
 static int begin(struct rotation *rotation, struct diag *reterr)
 {
 	struct finisher_job *job = calloc(1, sizeof(*job));
@@ -333,7 +341,7 @@ static int begin(struct rotation *rotation, struct diag *reterr)
 		log_note("the last moments may be incomplete: %s", strerror(-err));
 	rotation->job = job;
 	rotation->pause(rotation->ctx);
-	readers_switch(rotation->readers, &rotation->output->files, &job->output.files, rotation->room);
+	readers_switch(rotation->readers, next_writer, rotation, rotation->room);
 	return 0;
 }
 
@@ -342,7 +350,7 @@ static bool begin_post(struct rotation *rotation)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 
-	pack_stage_ask(rotation->output->writer);
+	pipeline_request_snapshot(rotation->output->writer);
 	if (!rotation->spec.post_ns || rotation->job || rotation->wanted)
 		return false;
 	if (!rotation->post)

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-#include "stream/pack_hold.h"
+#include "stream/retained.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
-#include "stream/pack_pool.h"
+#include "stream/batch_job.h"
+#include "stream/batch_pool.h"
 
-struct pack_piece *pack_piece_new(struct pack_job *job)
+struct retained_extent *retained_extent_new(struct batch_job *job)
 {
-	struct pack_piece *piece = malloc(sizeof(*piece) + job->out_len + job->batch.tail_len);
+	struct retained_extent *piece = malloc(sizeof(*piece) + job->out_len + job->batch.tail_len);
 
 	if (!piece)
 		return NULL;
-	*piece = (struct pack_piece){
+	*piece = (struct retained_extent){
 		.info = job->info,
 		.came_ns = clock_ns(CLOCK_MONOTONIC),
 		.len = job->came_len,
@@ -27,7 +28,7 @@ struct pack_piece *pack_piece_new(struct pack_job *job)
 	return piece;
 }
 
-void pack_piece_free(struct pack_piece *piece)
+void retained_extent_free(struct retained_extent *piece)
 {
 	if (!piece)
 		return;
@@ -35,14 +36,14 @@ void pack_piece_free(struct pack_piece *piece)
 	free(piece);
 }
 
-static size_t size_of(const struct pack_piece *piece)
+static size_t size_of(const struct retained_extent *piece)
 {
 	return sizeof(*piece) + piece->out_len + piece->tail_len;
 }
 
-struct pack_piece *pack_hold_take(struct pack_hold *hold)
+struct retained_extent *retained_take(struct retained *hold)
 {
-	struct pack_piece *piece = hold->first;
+	struct retained_extent *piece = hold->first;
 
 	if (!piece)
 		return NULL;
@@ -53,57 +54,57 @@ struct pack_piece *pack_hold_take(struct pack_hold *hold)
 	return piece;
 }
 
-static bool is_too_much(const struct pack_hold *hold, uint64_t now_ns)
+static bool is_too_much(const struct retained *hold, uint64_t now_ns)
 {
 	return hold->first &&
 	       (hold->bytes > hold->limits.bytes || hold->first->came_ns + hold->limits.duration_ns < now_ns);
 }
 
-void pack_hold_drop(struct pack_hold *hold)
+void retained_drop(struct retained *hold)
 {
 	uint64_t now_ns = hold->asked_ns ? hold->asked_ns : clock_ns(CLOCK_MONOTONIC);
 
 	while (is_too_much(hold, now_ns)) {
-		struct pack_piece *piece = pack_hold_take(hold);
+		struct retained_extent *piece = retained_take(hold);
 		if (piece->len && piece->info.fields.last_ns != UINT64_MAX &&
 		    piece->info.fields.last_ns > hold->dropped_ns)
 			hold->dropped_ns = piece->info.fields.last_ns;
 		hold->dropped_bytes += piece->len;
 		hold->dropped_tail_bytes += piece->tail_len;
-		pack_piece_free(piece);
+		retained_extent_free(piece);
 	}
 }
 
-void pack_hold_add(struct pack_hold *hold, struct pack_piece *piece)
+void retained_add(struct retained *hold, struct retained_extent *piece)
 {
 	*(hold->last ? &hold->last->next : &hold->first) = piece;
 	hold->last = piece;
 	hold->bytes += size_of(piece);
-	pack_hold_drop(hold);
+	retained_drop(hold);
 }
 
-uint64_t pack_hold_first_ns(const struct pack_hold *hold)
+uint64_t retained_first_ns(const struct retained *hold)
 {
 	uint64_t first_ns = UINT64_MAX;
 
-	for (const struct pack_piece *piece = hold->first; piece; piece = piece->next)
+	for (const struct retained_extent *piece = hold->first; piece; piece = piece->next)
 		if (piece->len && piece->info.fields.first_ns < first_ns)
 			first_ns = piece->info.fields.first_ns;
 	return first_ns;
 }
 
-uint64_t pack_hold_last_ns(const struct pack_hold *hold)
+uint64_t retained_last_ns(const struct retained *hold)
 {
 	uint64_t last_ns = 0;
 
-	for (const struct pack_piece *piece = hold->first; piece; piece = piece->next)
+	for (const struct retained_extent *piece = hold->first; piece; piece = piece->next)
 		if (piece->len && piece->info.fields.last_ns != UINT64_MAX && piece->info.fields.last_ns > last_ns)
 			last_ns = piece->info.fields.last_ns;
 	return last_ns;
 }
 
-void pack_hold_fini(struct pack_hold *hold)
+void retained_fini(struct retained *hold)
 {
-	for (struct pack_piece *piece; (piece = pack_hold_take(hold));)
-		pack_piece_free(piece);
+	for (struct retained_extent *piece; (piece = retained_take(hold));)
+		retained_extent_free(piece);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "stream/pack_pool.h"
+#include "stream/batch_pool.h"
 
 #include <errno.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,7 +16,7 @@
 #include "compress/extent_stats.h"
 #include "compress/stack_cut.h"
 #include "compress/zstd.h"
-#include "stream/pack_stage.h"
+#include "stream/batch_job.h"
 
 enum {
 	WORKERS_MAX = 32,
@@ -25,17 +26,27 @@ enum {
 	LEAST_EXTENTS = 8, /* fewer would leave workers and the draining thread waiting for each other */
 };
 
+struct pool_worker { /* a thread that packs; the one that began to wait last is the next to be woken */
+	struct batch_pool *pool;
+	struct pool_worker *next_idle;
+	pthread_t thread;
+	/* No condition variable: its inner lock has no priority inheritance, and would hold up a draining thread. */
+	sem_t wake;
+	uint64_t counted_ns, packed_ns,
+		nr_uncounted; /* CPU time that is in the totals; since then: of compressing, waits */
+};
+
 /*
- * Whoever is told needs some time until nothing comes any more: a quarter is left for that. Not more than half is free
+ * Who is notified needs some time until nothing comes any more: a quarter is left for that. Not more than half is free
  * when each stage fills an extent and nothing else is under way.
  */
-static void press(struct pack_pool *pool)
+static void press(struct batch_pool *pool)
 {
-	bool high = pool->pressed ? pool->nr_free < pool->nr_jobs / 2 : pool->nr_free <= pool->nr_jobs / 4;
+	bool high = pool->pressure_high ? pool->nr_free < pool->nr_jobs / 2 : pool->nr_free <= pool->nr_jobs / 4;
 
-	if (!pool->pressure || high == pool->pressed)
+	if (!pool->pressure || high == pool->pressure_high)
 		return;
-	pool->pressed = high;
+	pool->pressure_high = high;
 	pool->pressure->set(pool->pressure, high);
 }
 
@@ -43,7 +54,7 @@ static void press(struct pack_pool *pool)
  * The less is free the shorter: each step makes what is left last several times as long, and what comes first, the
  * innermost calls, is what most samples are about.
  */
-static void trim(struct pack_pool *pool)
+static void trim(struct batch_pool *pool)
 {
 	size_t free = pool->nr_free, all = pool->nr_jobs;
 	unsigned bytes = 2 * free >= all       ? STACK_CUT_NOTHING
@@ -55,21 +66,21 @@ static void trim(struct pack_pool *pool)
 		atomic_store_explicit(&pool->stack_bytes, bytes, memory_order_relaxed);
 }
 
-void pack_pool_press_no_more(struct pack_pool *pool)
+void batch_pool_disable_pressure(struct batch_pool *pool)
 {
 	if (!pool)
 		return;
 	pthread_mutex_lock(&pool->lock);
-	if (pool->pressed)
+	if (pool->pressure_high)
 		pool->pressure->set(pool->pressure, false);
-	pool->pressed = false;
+	pool->pressure_high = false;
 	pool->pressure = NULL;
 	pthread_mutex_unlock(&pool->lock);
 }
 
-struct pack_job *pack_pool_take(struct pack_pool *pool, struct pack_stage *stage)
+struct batch_job *batch_pool_take(struct batch_pool *pool, struct pool_client *client)
 {
-	struct pack_job *job = pool->free_jobs;
+	struct batch_job *job = pool->free_jobs;
 
 	if (!job)
 		return NULL;
@@ -79,14 +90,14 @@ struct pack_job *pack_pool_take(struct pack_pool *pool, struct pack_stage *stage
 		pool->least_free = pool->nr_free;
 	press(pool);
 	trim(pool);
-	*job = (struct pack_job){
+	*job = (struct batch_job){
 		.batch = {.records = job->batch.records, .room = pool->extent_bytes, .tail = job->tail},
-		.stage = stage,
+		.client = client,
 	};
 	return job;
 }
 
-void pack_pool_put(struct pack_pool *pool, struct pack_job *job)
+void batch_pool_put(struct batch_pool *pool, struct batch_job *job)
 {
 	job->next = pool->free_jobs;
 	pool->free_jobs = job;
@@ -95,9 +106,9 @@ void pack_pool_put(struct pack_pool *pool, struct pack_job *job)
 	trim(pool);
 }
 
-static void wake_one(struct pack_pool *pool)
+static void wake_one(struct batch_pool *pool)
 {
-	struct pack_worker *worker = pool->idle;
+	struct pool_worker *worker = pool->idle;
 
 	if (!worker)
 		return; /* one that is busy comes to it */
@@ -105,7 +116,7 @@ static void wake_one(struct pack_pool *pool)
 	sem_post(&worker->wake);
 }
 
-void pack_pool_pack(struct pack_pool *pool, struct pack_job *job)
+void batch_pool_submit(struct batch_pool *pool, struct batch_job *job)
 {
 	if (pool->last_to_pack)
 		pool->last_to_pack->next_to_pack = job;
@@ -116,23 +127,23 @@ void pack_pool_pack(struct pack_pool *pool, struct pack_job *job)
 	wake_one(pool);
 }
 
-void pack_pool_order(struct pack_pool *pool, struct pack_turn *turn, bool wake)
+void batch_pool_add_turn(struct batch_pool *pool, struct pool_client *client, bool wake)
 {
-	turn->next = NULL;
-	*(pool->last_turn ? &pool->last_turn->next : &pool->first_turn) = turn;
-	pool->last_turn = turn;
+	client->next = NULL;
+	*(pool->last_turn ? &pool->last_turn->next : &pool->first_turn) = client;
+	pool->last_turn = client;
 	if (wake)
 		wake_one(pool);
 }
 
-void pack_pool_wake(struct pack_pool *pool)
+void batch_pool_wake(struct batch_pool *pool)
 {
 	if (pool->first_turn)
 		wake_one(pool);
 }
 
 /* What the thread used since the last call and not for compressing; the lock is held. */
-static void count_writing(struct pack_worker *worker)
+static void count_writing(struct pool_worker *worker)
 {
 	uint64_t now_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
@@ -143,10 +154,10 @@ static void count_writing(struct pack_worker *worker)
 }
 
 /* The lock is held, and released while the worker waits. */
-static void wait_to_be_woken(struct pack_worker *worker)
+static void wait_to_be_woken(struct pool_worker *worker)
 {
 	enum { WAITS_PER_COUNT = 16 }; /* the clock is a system call */
-	struct pack_pool *pool = worker->pool;
+	struct batch_pool *pool = worker->pool;
 
 	if (++worker->nr_uncounted >= WAITS_PER_COUNT)
 		count_writing(worker);
@@ -158,18 +169,18 @@ static void wait_to_be_woken(struct pack_worker *worker)
 	pthread_mutex_lock(&pool->lock);
 }
 
-/* Batches see their stages first: others can be compressed beside that. The lock is held, and released meanwhile. */
-static void take_turn(struct pack_pool *pool, size_t most)
+/* Batches see their stages first: others can be compressed beside that. The lock is held, and released during that. */
+static void take_turn(struct batch_pool *pool, size_t most)
 {
-	struct pack_turn *turn = pool->first_turn;
+	struct pool_client *client = pool->first_turn;
 
-	pool->first_turn = turn->next;
+	pool->first_turn = client->next;
 	if (!pool->first_turn)
 		pool->last_turn = NULL;
-	pack_stage_order(turn->stage, most);
+	client->call_stages(client, most);
 }
 
-uint64_t pack_pool_store(struct pack_pool *pool)
+uint64_t batch_pool_store(struct batch_pool *pool)
 {
 	enum {
 		AT_ONCE = 4,      /* more than that is late: a worker goes on beside the drain */
@@ -190,11 +201,11 @@ uint64_t pack_pool_store(struct pack_pool *pool)
 	return ns;
 }
 
-/* The lock is held, and released meanwhile. NULL: the end. */
-static struct pack_job *next_job(struct pack_worker *worker)
+/* The lock is held, and released during that. NULL: the end. */
+static struct batch_job *next_job(struct pool_worker *worker)
 {
-	struct pack_pool *pool = worker->pool;
-	struct pack_job *job;
+	struct batch_pool *pool = worker->pool;
+	struct batch_job *job;
 
 	while (!pool->first_to_pack && !(pool->ending && !pool->first_turn)) {
 		if (pool->first_turn)
@@ -212,17 +223,17 @@ static struct pack_job *next_job(struct pack_worker *worker)
 	return job;
 }
 
-bool pack_pool_is_late(const struct pack_pool *pool)
+bool batch_pool_is_late(const struct batch_pool *pool)
 {
 	return pool->level && 3 * (pool->nr_to_pack + pool->nr_blocked) >= pool->nr_free;
 }
 
-struct pack_sight pack_pool_sight(struct pack_pool *pool)
+struct batch_pool_stats batch_pool_stats(struct batch_pool *pool)
 {
 	if (!pool)
-		return (struct pack_sight){0};
+		return (struct batch_pool_stats){0};
 	pthread_mutex_lock(&pool->lock);
-	const struct pack_sight sight = {
+	const struct batch_pool_stats stats = {
 		.nr_extents = pool->nr_jobs,
 		.nr_free = pool->nr_free,
 		.nr_to_pack = pool->nr_to_pack,
@@ -232,22 +243,23 @@ struct pack_sight pack_pool_sight(struct pack_pool *pool)
 		.nr_packed = pool->totals.nr_extents,
 	};
 	pthread_mutex_unlock(&pool->lock);
-	return sight;
+	return stats;
 }
 
-void pack_pool_set_level(struct pack_pool *pool, int level)
+void batch_pool_set_level(struct batch_pool *pool, int level)
 {
 	atomic_store_explicit(&pool->level_now, level, memory_order_relaxed);
 }
 
-static void measure_job(const struct pack_pool *pool, struct pack_job *job)
+static void measure_job(const struct batch_pool *pool, struct batch_job *job)
 {
 	extent_stats_records(pool->measure, (struct span){job->batch.records, job->batch.len}, &job->info);
 	job->info.came_bytes = job->came_len;
 }
 
 /* Sets *ret_level to that at which it was: it may be lowered while one is under way. */
-static int64_t pack_job(struct pack_pool *pool, struct extent_packer *packer, struct pack_job *job, int *ret_level)
+static int64_t compress_job(struct batch_pool *pool, struct extent_packer *packer, struct batch_job *job,
+			    int *ret_level)
 {
 	struct span records = {job->batch.records, job->batch.len};
 	int64_t len;
@@ -265,9 +277,9 @@ static int64_t pack_job(struct pack_pool *pool, struct extent_packer *packer, st
 }
 
 /* The lock is held. */
-void pack_pool_count(struct pack_pool *pool, const struct pack_job *job, int64_t len, int level)
+void batch_pool_count(struct batch_pool *pool, const struct batch_job *job, int64_t len, int level)
 {
-	struct pack_totals *totals = &pool->totals;
+	struct batch_pool_totals *totals = &pool->totals;
 
 	if (!job->batch.len)
 		return;
@@ -276,15 +288,15 @@ void pack_pool_count(struct pack_pool *pool, const struct pack_job *job, int64_t
 	totals->bytes_out += job->out_len;
 	totals->nr_plain += job->plain;
 	totals->nr_failed += level && len < 0 && len != -ENOSPC;
-	totals->nr_hurried += level < pool->level;
+	totals->nr_lowered += level < pool->level;
 }
 
 static void *work(void *arg)
 {
-	struct pack_worker *worker = arg;
-	struct pack_pool *pool = worker->pool;
+	struct pool_worker *worker = arg;
+	struct batch_pool *pool = worker->pool;
 	struct extent_packer *packer = NULL;
-	struct pack_job *job;
+	struct batch_job *job;
 
 	if (pool->realtime)
 		sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &(struct sched_param){.sched_priority = 1});
@@ -300,16 +312,16 @@ static void *work(void *arg)
 		uint64_t before_ns = pool->level ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
 		if (job->batch.len && !pool->no_index)
 			measure_job(pool, job);
-		int64_t len = pack_job(pool, packer, job, &level);
+		int64_t len = compress_job(pool, packer, job, &level);
 		uint64_t packed_ns = pool->level ? clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns : 0;
 		pthread_mutex_lock(&pool->lock);
-		pack_pool_count(pool, job, len, level);
+		batch_pool_count(pool, job, len, level);
 		pool->totals.pack_cpu_ns += packed_ns;
 		worker->packed_ns += packed_ns;
 		job->done = true;
 		pool->nr_packing -= is_packed;
 		pool->nr_blocked++;
-		pack_stage_deliver(job->stage);
+		job->client->write_done(job->client);
 	}
 	count_writing(worker);
 	pthread_mutex_unlock(&pool->lock);
@@ -332,7 +344,7 @@ static void *map_memory(size_t bytes, size_t ready_bytes)
 	return memory;
 }
 
-static int allocate(struct pack_pool *pool, size_t nr_workers, size_t ready_bytes)
+static int allocate(struct batch_pool *pool, size_t nr_workers, size_t ready_bytes)
 {
 	pool->jobs = calloc(pool->nr_jobs, sizeof(*pool->jobs));
 	pool->workers = calloc(nr_workers, sizeof(*pool->workers));
@@ -342,12 +354,12 @@ static int allocate(struct pack_pool *pool, size_t nr_workers, size_t ready_byte
 		return -ENOMEM;
 	for (size_t i = pool->nr_jobs; i-- > 0;) {
 		pool->jobs[i].batch.records = pool->memory + i * pool->extent_bytes;
-		pack_pool_put(pool, &pool->jobs[i]);
+		batch_pool_put(pool, &pool->jobs[i]);
 	}
 	return 0;
 }
 
-static int start_one(struct pack_pool *pool, struct pack_worker *worker)
+static int start_one(struct batch_pool *pool, struct pool_worker *worker)
 {
 	worker->pool = pool;
 	sem_init(&worker->wake, 0, 0);
@@ -357,7 +369,7 @@ static int start_one(struct pack_pool *pool, struct pack_worker *worker)
 	return err;
 }
 
-static int start(struct pack_pool *pool, size_t nr_workers)
+static int start(struct batch_pool *pool, size_t nr_workers)
 {
 	int err = 0;
 
@@ -369,7 +381,7 @@ static int start(struct pack_pool *pool, size_t nr_workers)
 }
 
 /* As large as the level asks for, unless memory that was set, or many stages, leave less. */
-static size_t extent_bytes(const struct pack_params *params, size_t budget)
+static size_t extent_bytes(const struct batch_pool_params *params, size_t budget)
 {
 	size_t bytes = params->no_index ? BATCH_BYTES : extent_bytes_for(params->level), most = budget / LEAST_EXTENTS;
 	size_t least = params->no_index ? LEAST_BATCH_BYTES : EXTENT_BYTES_SMALL;
@@ -384,7 +396,7 @@ static size_t extent_bytes(const struct pack_params *params, size_t budget)
 
 /*
  * Who drains has real-time priority (sysinfo/thread.h), workers have not: one that holds the lock and lost its CPU to
- * somebody else is lent the priority of who waits for it.
+ * another thread is lent the priority of who waits for it.
  */
 static void init_lock(pthread_mutex_t *lock)
 {
@@ -396,13 +408,13 @@ static void init_lock(pthread_mutex_t *lock)
 	pthread_mutexattr_destroy(&attr);
 }
 
-int pack_pool_new(const struct pack_params *params, struct pack_pool **ret, struct diag *reterr)
+int batch_pool_new(const struct batch_pool_params *params, struct batch_pool **ret, struct diag *reterr)
 {
 	size_t nr_workers = params->nr_workers ? params->nr_workers : cpuset_count_allowed();
 
 	if (params->level && !zstd_available())
 		return diag_set(reterr, -ENOTSUP, "this build cannot compress: it was made without libzstd");
-	struct pack_pool *pool = calloc(1, sizeof(*pool));
+	struct batch_pool *pool = calloc(1, sizeof(*pool));
 	if (!pool)
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	if (!params->level && nr_workers > params->nr_stages)
@@ -434,14 +446,14 @@ int pack_pool_new(const struct pack_params *params, struct pack_pool **ret, stru
 	if (!err)
 		err = start(pool, nr_workers);
 	if (err) {
-		pack_pool_free(pool);
+		batch_pool_free(pool);
 		return diag_set(reterr, err, "memory between draining and writing: %s", strerror(-err));
 	}
 	*ret = pool;
 	return 0;
 }
 
-void pack_pool_stop(struct pack_pool *pool)
+void batch_pool_stop(struct batch_pool *pool)
 {
 	if (!pool)
 		return;
@@ -458,11 +470,11 @@ void pack_pool_stop(struct pack_pool *pool)
 	pool->totals.most_bytes = (pool->nr_jobs - pool->least_free) * pool->extent_bytes;
 }
 
-void pack_pool_free(struct pack_pool *pool)
+void batch_pool_free(struct batch_pool *pool)
 {
 	if (!pool)
 		return;
-	pack_pool_stop(pool);
+	batch_pool_stop(pool);
 	if (pool->memory)
 		munmap(pool->memory, pool->memory_bytes);
 	pthread_cond_destroy(&pool->news);

@@ -20,8 +20,9 @@
 #include "compress/zstd.h"
 #include "perfdata/record.h"
 #include "read/source.h"
-#include "stream/pack_pool.h"
-#include "stream/pack_stage.h"
+#include "stream/batch_job.h"
+#include "stream/batch_pool.h"
+#include "stream/pipeline.h"
 #include "stream/stage.h"
 #include "stream/writer.h"
 
@@ -111,7 +112,7 @@ static void feed_plain(const struct load *load, struct buf *ret)
 }
 
 /* false: the engine is not allowed here */
-static bool feed_packed(const struct load *load, const struct writer_ops *ops, struct pack_pool *pool, struct buf *ret)
+static bool feed_packed(const struct load *load, const struct writer_ops *ops, struct batch_pool *pool, struct buf *ret)
 {
 	int fd = memfd_create("out", MFD_CLOEXEC);
 	struct writer_params params = {.fd = fd, .nr_blocks = 3, .block_bytes = EXTENT_BYTES, .window_bytes = 3 * 4096};
@@ -123,7 +124,7 @@ static bool feed_packed(const struct load *load, const struct writer_ops *ops, s
 		close(fd);
 		return false;
 	}
-	assert_int_equal(pack_stage_open(pool, inner, &writer), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
 	feed(load, writer);
 	uint64_t queued = writer->queued;
 	assert_int_equal(writer_end(writer, &end), 0);
@@ -135,17 +136,17 @@ static bool feed_packed(const struct load *load, const struct writer_ops *ops, s
 	return true;
 }
 
-static void check(const struct load *load, const struct pack_params *params)
+static void check(const struct load *load, const struct batch_pool_params *params)
 {
 	struct buf expected = {0};
 
 	feed_plain(load, &expected);
 	for (const struct writer_ops *const *ops = writers; *ops; ops++) {
 		struct buf packed = {0}, found = {0};
-		struct pack_pool *pool;
+		struct batch_pool *pool;
 		if (*ops == &writer_null)
 			continue;
-		assert_int_equal(pack_pool_new(params, &pool, NULL), 0);
+		assert_int_equal(batch_pool_new(params, &pool, NULL), 0);
 		if (feed_packed(load, *ops, pool, &packed)) {
 			for (int ahead = 0; ahead < 2; ahead++) {
 				found.len = 0;
@@ -153,13 +154,13 @@ static void check(const struct load *load, const struct pack_params *params)
 				assert_int_equal(found.len, expected.len);
 				assert_memory_equal(found.data, expected.data, expected.len);
 			}
-			pack_pool_stop(pool);
+			batch_pool_stop(pool);
 			assert_true(pool->totals.bytes_in > 0);
 			assert_int_equal(pool->totals.nr_failed, 0);
 			if (!load->random)
 				assert_true(packed.len < expected.len / 2);
 		}
-		pack_pool_free(pool);
+		batch_pool_free(pool);
 		buf_fini(&packed);
 		buf_fini(&found);
 	}
@@ -170,7 +171,7 @@ static void test_every_engine_keeps_the_records(void **state)
 {
 	(void)state;
 	for (unsigned seed = 1; seed < 5; seed++) {
-		struct pack_params params = {
+		struct batch_pool_params params = {
 			.level = seed < 4 ? (int)seed : 19,
 			.nr_stages = 1,
 			.nr_workers = 1 + seed % 3,
@@ -189,9 +190,9 @@ static void test_large_extents(void **state)
 {
 	(void)state;
 	check(&(struct load){.seed = 9, .nr_chunks = 12, .chunk_records = 2000},
-	      &(struct pack_params){.level = 1, .nr_stages = 1});
+	      &(struct batch_pool_params){.level = 1, .nr_stages = 1});
 	check(&(struct load){.seed = 9, .nr_chunks = 12, .chunk_records = 2000, .random = true},
-	      &(struct pack_params){.level = 3, .nr_stages = 1});
+	      &(struct batch_pool_params){.level = 3, .nr_stages = 1});
 }
 
 /*
@@ -331,33 +332,33 @@ static void test_what_takes_long_is_given_up(void **state)
 	free(out);
 }
 
-/* A level that changes on the way, down to none: what is read is the same, and nobody calls it a failure. */
+/* A level that changes on the way, down to none: what is read is the same, and it counts as no failure. */
 static void test_the_level_is_changed_on_the_way(void **state)
 {
 	struct load load = {.seed = 3, .nr_chunks = 60, .chunk_records = 12};
-	const struct pack_params params = {.level = 9, .nr_stages = 1, .extent_bytes = EXTENT_BYTES};
+	const struct batch_pool_params params = {.level = 9, .nr_stages = 1, .extent_bytes = EXTENT_BYTES};
 	struct buf expected = {0};
 
 	(void)state;
 	feed_plain(&load, &expected);
 	for (int level = 0; level < 9; level += 4) {
 		struct buf packed = {0}, found = {0};
-		struct pack_pool *pool;
-		assert_int_equal(pack_pool_new(&params, &pool, NULL), 0);
-		pack_pool_set_level(pool, level);
+		struct batch_pool *pool;
+		assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
+		batch_pool_set_level(pool, level);
 		feed_packed(&load, &writer_serial, pool, &packed);
-		struct pack_sight sight = pack_pool_sight(pool);
-		assert_int_equal(sight.nr_free, sight.nr_extents);
-		assert_int_equal(sight.nr_to_pack + sight.nr_packing + sight.nr_blocked + sight.nr_unwritten, 0);
-		pack_pool_stop(pool);
-		assert_true(sight.nr_packed && sight.nr_packed == pool->totals.nr_extents);
-		assert_int_equal(pool->totals.nr_hurried, pool->totals.nr_extents);
+		struct batch_pool_stats stats = batch_pool_stats(pool);
+		assert_int_equal(stats.nr_free, stats.nr_extents);
+		assert_int_equal(stats.nr_to_pack + stats.nr_packing + stats.nr_blocked + stats.nr_unwritten, 0);
+		batch_pool_stop(pool);
+		assert_true(stats.nr_packed && stats.nr_packed == pool->totals.nr_extents);
+		assert_int_equal(pool->totals.nr_lowered, pool->totals.nr_extents);
 		assert_int_equal(pool->totals.nr_plain, level ? 0 : pool->totals.nr_extents);
 		assert_int_equal(pool->totals.nr_failed, 0);
 		unpack(buf_span(&packed), 0, &found);
 		assert_int_equal(found.len, expected.len);
 		assert_memory_equal(found.data, expected.data, expected.len);
-		pack_pool_free(pool);
+		batch_pool_free(pool);
 		buf_fini(&packed);
 		buf_fini(&found);
 	}
@@ -369,15 +370,16 @@ static void test_a_flipped_byte_costs_one_extent(void **state)
 	struct load load = {.seed = 5, .nr_chunks = 60, .chunk_records = 12};
 	struct buf expected = {0}, packed = {0};
 	struct reading reading = {0};
-	struct pack_pool *pool;
+	struct batch_pool *pool;
 
 	(void)state;
 	feed_plain(&load, &expected);
-	assert_int_equal(pack_pool_new(&(struct pack_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES},
-				       &pool, NULL),
-			 0);
+	assert_int_equal(
+		batch_pool_new(&(struct batch_pool_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES},
+			       &pool, NULL),
+		0);
 	feed_packed(&load, &writer_serial, pool, &packed);
-	pack_pool_free(pool);
+	batch_pool_free(pool);
 	for (size_t at = 0, next, step = 0; at < packed.len; at = next) {
 		struct perf_event_header header;
 		memcpy(&header, packed.data + at, sizeof(header));
@@ -406,15 +408,16 @@ static void test_a_cut_costs_one_extent(void **state)
 	struct load load = {.seed = 6, .nr_chunks = 60, .chunk_records = 12};
 	struct buf expected = {0}, packed = {0}, cut = {0};
 	struct reading reading = {0};
-	struct pack_pool *pool;
+	struct batch_pool *pool;
 
 	(void)state;
 	feed_plain(&load, &expected);
-	assert_int_equal(pack_pool_new(&(struct pack_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES},
-				       &pool, NULL),
-			 0);
+	assert_int_equal(
+		batch_pool_new(&(struct batch_pool_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES},
+			       &pool, NULL),
+		0);
 	feed_packed(&load, &writer_serial, pool, &packed);
-	pack_pool_free(pool);
+	batch_pool_free(pool);
 	for (size_t at = 1000; at + 40 < packed.len; at += 777) {
 		cut.len = 0;
 		buf_put(&cut, packed.data, at);
@@ -455,7 +458,7 @@ static void test_error_of_the_engine_sticks(void **state)
 {
 	struct writer *inner, *writer;
 	struct writer_end end;
-	struct pack_pool *pool;
+	struct batch_pool *pool;
 	static uint8_t chunk[EXTENT_BYTES];
 	const struct span span = {chunk, sizeof(chunk)};
 	unsigned seed = 1;
@@ -464,14 +467,14 @@ static void test_error_of_the_engine_sticks(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(chunk); i++)
 		chunk[i] = (uint8_t)(rand_r(&seed) >> 7);
-	assert_int_equal(pack_pool_new(&(struct pack_params){.level = 1,
-							     .nr_stages = 1,
-							     .extent_bytes = EXTENT_BYTES,
-							     .budget_bytes = EXTENT_BYTES},
-				       &pool, NULL),
+	assert_int_equal(batch_pool_new(&(struct batch_pool_params){.level = 1,
+								    .nr_stages = 1,
+								    .extent_bytes = EXTENT_BYTES,
+								    .budget_bytes = EXTENT_BYTES},
+					&pool, NULL),
 			 0);
 	assert_int_equal(writer_open(&writer_failing, &(struct writer_params){.fd = -1}, &inner), 0);
-	assert_int_equal(pack_stage_open(pool, inner, &writer), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
 	for (int i = 0; i < 100 && !err; i++) {
 		while ((err = writer_queue(writer, &span, 1)) == -EAGAIN && !(err = writer_reap(writer, WRITER_ROOM)))
 			;
@@ -481,7 +484,7 @@ static void test_error_of_the_engine_sticks(void **state)
 	assert_int_equal(writer_end(writer, &end), -ENOSPC);
 	extent_list_fini(&end.extents);
 	assert_int_equal(end.stored, 0); /* no part of an extent is left */
-	pack_pool_free(pool);
+	batch_pool_free(pool);
 }
 
 /*
@@ -496,17 +499,18 @@ static void commit_twice(const struct writer_ops *ops, int level)
 	unsigned seed = 5;
 	struct span span = {chunk, make_record(&seed, false, chunk)};
 	struct writer *inner, *writer;
-	struct pack_pool *pool;
+	struct batch_pool *pool;
 	struct writer_end end;
 
 	params.fd = fileno(file);
 	assert_int_equal(
-		pack_pool_new(&(struct pack_params){.level = level, .nr_stages = 1, .extent_bytes = EXTENT_BYTES},
-			      &pool, NULL),
+		batch_pool_new(
+			&(struct batch_pool_params){.level = level, .nr_stages = 1, .extent_bytes = EXTENT_BYTES},
+			&pool, NULL),
 		0);
 	if (writer_open(ops, &params, &inner))
 		goto out; /* a file system without direct writes */
-	assert_int_equal(pack_stage_open(pool, inner, &writer), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
 	for (int round = 0; round < 10; round++) {
 		uint64_t before = writer->stored;
 		queue_all(writer, &span, 1);
@@ -526,7 +530,7 @@ static void commit_twice(const struct writer_ops *ops, int level)
 	assert_int_equal(end.extents.nr, 10);
 	extent_list_fini(&end.extents);
 out:
-	pack_pool_free(pool);
+	batch_pool_free(pool);
 	fclose(file);
 }
 
@@ -542,25 +546,26 @@ static void test_what_is_old_is_committed(void **state)
 static void hold_and_flush(const struct load *load, size_t limit_bytes, struct buf *ret)
 {
 	static const struct perf_event_header front = {.type = RECORD_FINISHED_INIT, .size = sizeof(front)};
-	const struct pack_hold_limits limits = {.duration_ns = UINT64_MAX / 2, .bytes = limit_bytes};
+	const struct retained_limits limits = {.duration_ns = UINT64_MAX / 2, .bytes = limit_bytes};
 	int fd = memfd_create("out", MFD_CLOEXEC);
 	struct buf packed = {0};
 	struct writer *inner, *writer;
-	struct pack_pool *pool;
+	struct batch_pool *pool;
 	struct writer_end end;
 
-	assert_int_equal(pack_pool_new(&(struct pack_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES},
-				       &pool, NULL),
-			 0);
-	assert_int_equal(pack_stage_open_held(pool, &limits, &writer), 0);
+	assert_int_equal(
+		batch_pool_new(&(struct batch_pool_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES},
+			       &pool, NULL),
+		0);
+	assert_int_equal(pipeline_open_retained(pool, &limits, &writer), 0);
 	feed(load, writer);
-	pack_stage_ask(writer);
-	pack_stage_settle(writer);
+	pipeline_request_snapshot(writer);
+	pipeline_end_input(writer);
 	assert_int_equal(writer_open(&writer_serial, &(struct writer_params){.fd = fd}, &inner), 0);
-	pack_stage_attach(writer, inner);
+	pipeline_attach(writer, inner);
 	assert_int_equal(writer_put(writer, &front, sizeof(front)), 0);
 	assert_int_equal(writer_reap(writer, WRITER_ALL), 0);
-	assert_int_equal(pack_stage_pour(writer), 0);
+	assert_int_equal(pipeline_write_retained(writer), 0);
 	uint64_t queued = writer->queued;
 	assert_int_equal(writer_end(writer, &end), 0);
 	assert_int_equal(end.stored + end.packed, queued);
@@ -571,7 +576,7 @@ static void hold_and_flush(const struct load *load, size_t limit_bytes, struct b
 	assert_int_equal(pread(fd, buf_extend(&packed, end.stored), end.stored, 0), end.stored);
 	unpack(buf_span(&packed), false, ret);
 	buf_fini(&packed);
-	pack_pool_free(pool);
+	batch_pool_free(pool);
 	close(fd);
 }
 
@@ -596,24 +601,25 @@ static void test_the_last_is_held(void **state)
 	buf_fini(&expected);
 }
 
-/* Nobody asked: closed without an output. */
+/* No snapshot was requested: closed without an output. */
 static void test_what_is_held_can_be_forgotten(void **state)
 {
-	const struct pack_hold_limits limits = {.duration_ns = UINT64_MAX / 2, .bytes = SIZE_MAX};
+	const struct retained_limits limits = {.duration_ns = UINT64_MAX / 2, .bytes = SIZE_MAX};
 	struct writer *writer;
-	struct pack_pool *pool;
+	struct batch_pool *pool;
 	struct writer_end end;
 
 	(void)state;
-	assert_int_equal(pack_pool_new(&(struct pack_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES},
-				       &pool, NULL),
-			 0);
-	assert_int_equal(pack_stage_open_held(pool, &limits, &writer), 0);
+	assert_int_equal(
+		batch_pool_new(&(struct batch_pool_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES},
+			       &pool, NULL),
+		0);
+	assert_int_equal(pipeline_open_retained(pool, &limits, &writer), 0);
 	feed(&(struct load){.seed = 5, .nr_chunks = 20, .chunk_records = 8}, writer);
 	assert_int_equal(writer_end(writer, &end), 0);
 	assert_int_equal(end.stored, 0);
 	extent_list_fini(&end.extents);
-	pack_pool_free(pool);
+	batch_pool_free(pool);
 }
 
 enum { STREAM_RECORD = 508 };
@@ -641,7 +647,7 @@ static void put_stream(struct span records, struct buf *out)
 	free(frame);
 }
 
-/* The first stream is lost from the damage on, told once; the second one is not touched. */
+/* The first stream is lost from the damage on, reported once; the second one is not touched. */
 static void test_damage_in_a_stream_ends_where_another_begins(void **state)
 {
 	static const struct perf_event_header mark = {.type = RECORD_FINISHED_ROUND, .size = sizeof(mark)};
@@ -676,63 +682,64 @@ static void test_damage_in_a_stream_ends_where_another_begins(void **state)
 	buf_fini(&packed);
 }
 
-struct told {
-	struct pack_pressure pressure;
+struct reported {
+	struct memory_pressure pressure;
 	int nr_high, nr_low;
 };
 
-static void note_pressure(struct pack_pressure *pressure, bool high)
+static void note_pressure(struct memory_pressure *pressure, bool high)
 {
-	struct told *told = (struct told *)pressure;
+	struct reported *reported = (struct reported *)pressure;
 
-	assert_int_equal(told->nr_high - told->nr_low, high ? 0 : 1); /* in turn */
-	*(high ? &told->nr_high : &told->nr_low) += 1;
+	assert_int_equal(reported->nr_high - reported->nr_low, high ? 0 : 1); /* in turn */
+	*(high ? &reported->nr_high : &reported->nr_low) += 1;
 }
 
 /*
- * At a quarter, and not again before half has become free: what is told takes time and must not be told all the time.
+ * At a quarter, and not again before half has become free: what is reported takes time and must not be reported all the
+ * time.
  */
-static void test_pressure_is_told(void **state)
+static void test_pressure_is_reported(void **state)
 {
-	struct told told = {.pressure.set = note_pressure};
-	struct pack_params params = {.nr_stages = 1,
-				     .extent_bytes = EXTENT_BYTES,
-				     .budget_bytes = 14 * EXTENT_BYTES,
-				     .pressure = &told.pressure};
-	struct pack_job *jobs[16];
-	struct pack_pool *pool;
+	struct reported reported = {.pressure.set = note_pressure};
+	struct batch_pool_params params = {.nr_stages = 1,
+					   .extent_bytes = EXTENT_BYTES,
+					   .budget_bytes = 14 * EXTENT_BYTES,
+					   .pressure = &reported.pressure};
+	struct batch_job *jobs[16];
+	struct batch_pool *pool;
 	size_t nr = 0;
 
 	(void)state;
-	assert_int_equal(pack_pool_new(&params, &pool, NULL), 0);
+	assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
 	assert_int_equal(pool->nr_jobs, 16);
 	pthread_mutex_lock(&pool->lock);
 	for (int turn = 1; turn < 4; turn++) {
 		while (pool->nr_free > 5)
-			jobs[nr++] = pack_pool_take(pool, NULL);
-		assert_int_equal(told.nr_high, turn - 1);
-		jobs[nr++] = pack_pool_take(pool, NULL);
-		jobs[nr++] = pack_pool_take(pool, NULL);
-		assert_int_equal(told.nr_high, turn);
+			jobs[nr++] = batch_pool_take(pool, NULL);
+		assert_int_equal(reported.nr_high, turn - 1);
+		jobs[nr++] = batch_pool_take(pool, NULL);
+		jobs[nr++] = batch_pool_take(pool, NULL);
+		assert_int_equal(reported.nr_high, turn);
 		while (pool->nr_free < 7)
-			pack_pool_put(pool, jobs[--nr]);
-		assert_int_equal(told.nr_low, turn - 1);
-		pack_pool_put(pool, jobs[--nr]);
-		assert_int_equal(told.nr_low, turn);
+			batch_pool_put(pool, jobs[--nr]);
+		assert_int_equal(reported.nr_low, turn - 1);
+		batch_pool_put(pool, jobs[--nr]);
+		assert_int_equal(reported.nr_low, turn);
 	}
 	while (pool->nr_free)
-		jobs[nr++] = pack_pool_take(pool, NULL);
+		jobs[nr++] = batch_pool_take(pool, NULL);
 	pthread_mutex_unlock(&pool->lock);
-	pack_pool_press_no_more(pool); /* nobody is left waiting */
-	pack_pool_press_no_more(pool);
-	assert_int_equal(told.nr_high, 4);
-	assert_int_equal(told.nr_low, 4);
+	batch_pool_disable_pressure(pool); /* no thread is left waiting */
+	batch_pool_disable_pressure(pool);
+	assert_int_equal(reported.nr_high, 4);
+	assert_int_equal(reported.nr_low, 4);
 	pthread_mutex_lock(&pool->lock);
 	while (nr)
-		pack_pool_put(pool, jobs[--nr]);
+		batch_pool_put(pool, jobs[--nr]);
 	pthread_mutex_unlock(&pool->lock);
-	assert_int_equal(told.nr_low, 4);
-	pack_pool_free(pool);
+	assert_int_equal(reported.nr_low, 4);
+	batch_pool_free(pool);
 }
 
 /* Leaves out each third record, and makes a copy of what it gives on. */
@@ -777,7 +784,7 @@ static int refuse(struct stage *stage, struct batch *batch)
 }
 
 /* What a stage gives on is what is written, in that order, and one batch is looked at at a time. */
-static void thin_and_check(const struct pack_params *params, const struct writer_ops *ops)
+static void thin_and_check(const struct batch_pool_params *params, const struct writer_ops *ops)
 {
 	static const struct stage_ops thinning = {.name = "thinner", .process = thin_out};
 	const struct load load = {.seed = 4, .nr_chunks = 200, .chunk_records = 8};
@@ -788,14 +795,14 @@ static void thin_and_check(const struct pack_params *params, const struct writer
 	FILE *file = tmpfile();
 	struct writer *inner, *writer;
 	struct writer_end end;
-	struct pack_pool *pool;
+	struct batch_pool *pool;
 
 	writer_params.fd = fileno(file);
-	assert_int_equal(pack_pool_new(params, &pool, NULL), 0);
+	assert_int_equal(batch_pool_new(params, &pool, NULL), 0);
 	if (writer_open(ops, &writer_params, &inner))
 		goto out;
-	assert_int_equal(pack_stage_open(pool, inner, &writer), 0);
-	pack_stage_add(writer, &thinner.stage);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	pipeline_add_stage(writer, &thinner.stage);
 	feed(&load, writer);
 	assert_int_equal(writer_end(writer, &end), 0);
 	extent_list_fini(&end.extents);
@@ -805,7 +812,7 @@ static void thin_and_check(const struct pack_params *params, const struct writer
 	assert_int_equal(found.len, thinner.given.len);
 	assert_memory_equal(found.data, thinner.given.data, found.len);
 out:
-	pack_pool_free(pool);
+	batch_pool_free(pool);
 	buf_fini(&thinner.given);
 	buf_fini(&found);
 	buf_fini(&stored);
@@ -818,12 +825,12 @@ static void test_stages_change_what_is_written(void **state)
 	for (const struct writer_ops *const *ops = writers; *ops; ops++)
 		for (int level = 0; level <= 1 && *ops != &writer_null; level++)
 			for (size_t nr_workers = 1; nr_workers <= 3; nr_workers += 2)
-				thin_and_check(&(struct pack_params){.level = level,
-								     .no_index = !level,
-								     .nr_stages = 2,
-								     .nr_workers = nr_workers,
-								     .extent_bytes = EXTENT_BYTES,
-								     .budget_bytes = 4 * EXTENT_BYTES},
+				thin_and_check(&(struct batch_pool_params){.level = level,
+									   .no_index = !level,
+									   .nr_stages = 2,
+									   .nr_workers = nr_workers,
+									   .extent_bytes = EXTENT_BYTES,
+									   .budget_bytes = 4 * EXTENT_BYTES},
 					       *ops);
 }
 
@@ -881,7 +888,7 @@ static int give_out(struct stage *stage, enum stage_flush why)
 	return err;
 }
 
-static void keep_and_check(const struct pack_params *params)
+static void keep_and_check(const struct batch_pool_params *params)
 {
 	static const struct stage_ops ops = {.name = "keeping", .process = keep, .flush = give_out};
 	const struct load load = {.seed = 5, .nr_chunks = 200, .chunk_records = 8};
@@ -891,17 +898,17 @@ static void keep_and_check(const struct pack_params *params)
 	const struct writer_params writer_params = {.fd = fileno(file)};
 	struct writer *inner, *writer;
 	struct writer_end end;
-	struct pack_pool *pool;
+	struct batch_pool *pool;
 
 	feed_plain(&load, &expected);
-	assert_int_equal(pack_pool_new(params, &pool, NULL), 0);
+	assert_int_equal(batch_pool_new(params, &pool, NULL), 0);
 	assert_int_equal(writer_open(&writer_serial, &writer_params, &inner), 0);
-	assert_int_equal(pack_stage_open(pool, inner, &writer), 0);
-	pack_stage_add(writer, &keeping.stage);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	pipeline_add_stage(writer, &keeping.stage);
 	writer->complete_ns = 7;
 	feed(&load, writer);
 	assert_int_equal(writer_commit(writer, true), 0);
-	pack_stage_run_stages(writer);
+	pipeline_run_stages(writer);
 	assert_int_equal(keeping.flushes, 1U << STAGE_ROUND | 1U << STAGE_MEMORY | 1U << STAGE_COMMIT);
 	assert_int_equal(keeping.nr_kept, 0);
 	feed(&load, writer);
@@ -921,7 +928,7 @@ static void keep_and_check(const struct pack_params *params)
 	assert_int_equal(pool->totals.drops[0].nr_samples, 5);
 	assert_int_equal(pool->totals.drops[1].nr_samples, 1);
 	assert_null(pool->totals.drops[2].reason);
-	pack_pool_free(pool);
+	batch_pool_free(pool);
 	buf_fini(&expected);
 	buf_fini(&found);
 	buf_fini(&stored);
@@ -934,12 +941,12 @@ static void test_stages_keep_batches(void **state)
 	(void)state;
 	for (int level = 0; level <= 1; level++)
 		for (size_t nr_workers = 1; nr_workers <= 3; nr_workers += 2)
-			keep_and_check(&(struct pack_params){.level = level,
-							     .no_index = !level,
-							     .nr_stages = 2,
-							     .nr_workers = nr_workers,
-							     .extent_bytes = EXTENT_BYTES,
-							     .budget_bytes = 8 * EXTENT_BYTES});
+			keep_and_check(&(struct batch_pool_params){.level = level,
+								   .no_index = !level,
+								   .nr_stages = 2,
+								   .nr_workers = nr_workers,
+								   .extent_bytes = EXTENT_BYTES,
+								   .budget_bytes = 8 * EXTENT_BYTES});
 }
 
 static void test_error_of_a_stage_sticks(void **state)
@@ -947,7 +954,7 @@ static void test_error_of_a_stage_sticks(void **state)
 	static const struct stage_ops refusing = {.name = "refusing", .process = refuse};
 	struct stage stage = {.ops = &refusing};
 	struct writer *inner, *writer;
-	struct pack_pool *pool;
+	struct batch_pool *pool;
 	uint8_t record[MAX_RECORD];
 	unsigned seed = 1;
 	const struct span span = {record, make_record(&seed, false, record)};
@@ -955,17 +962,18 @@ static void test_error_of_a_stage_sticks(void **state)
 
 	(void)state;
 	assert_int_equal(
-		pack_pool_new(&(struct pack_params){.nr_stages = 1, .no_index = true, .extent_bytes = EXTENT_BYTES},
-			      &pool, NULL),
+		batch_pool_new(
+			&(struct batch_pool_params){.nr_stages = 1, .no_index = true, .extent_bytes = EXTENT_BYTES},
+			&pool, NULL),
 		0);
 	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
-	assert_int_equal(pack_stage_open(pool, inner, &writer), 0);
-	pack_stage_add(writer, &stage);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	pipeline_add_stage(writer, &stage);
 	queue_all(writer, &span, 1);
 	assert_int_equal(writer_reap(writer, WRITER_ALL), -EBADMSG);
 	assert_int_equal(writer_close(writer, &stored), -EBADMSG);
 	assert_int_equal(stored, 0);
-	pack_pool_free(pool);
+	batch_pool_free(pool);
 }
 
 int main(void)
@@ -984,7 +992,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_old_is_committed),
 		cmocka_unit_test(test_the_last_is_held),
 		cmocka_unit_test(test_what_is_held_can_be_forgotten),
-		cmocka_unit_test(test_pressure_is_told),
+		cmocka_unit_test(test_pressure_is_reported),
 		cmocka_unit_test(test_what_takes_long_is_given_up),
 		cmocka_unit_test(test_the_level_is_changed_on_the_way),
 	};

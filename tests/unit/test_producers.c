@@ -16,14 +16,14 @@
 #include <cmocka.h>
 
 #include "perfdata/record.h"
-#include "stream/lanes.h"
-#include "stream/pack_pool.h"
-#include "stream/pack_stage.h"
+#include "stream/batch_pool.h"
+#include "stream/pipeline.h"
+#include "stream/producers.h"
 #include "stream/ring.h"
 #include "stream/stream.h"
 #include "stream/writer.h"
 
-enum { NR_LANES = 4, RINGS_EACH = 2, NR_RINGS = NR_LANES * RINGS_EACH, RING_BYTES = 4096, RECORD_BYTES = 32 };
+enum { NR_PRODUCERS = 4, RINGS_EACH = 2, NR_RINGS = NR_PRODUCERS * RINGS_EACH, RING_BYTES = 4096, RECORD_BYTES = 32 };
 
 struct fake {
 	struct perf_event_mmap_page page;
@@ -34,9 +34,9 @@ struct fake {
 struct confluence {
 	struct fake fakes[NR_RINGS];
 	struct ring rings[NR_RINGS];
-	size_t which[NR_LANES][NR_RINGS];
-	struct stream streams[NR_LANES];
-	struct pack_pool *pool;
+	size_t which[NR_PRODUCERS][NR_RINGS];
+	struct stream streams[NR_PRODUCERS];
+	struct batch_pool *pool;
 	struct writer *stage;
 	int fd;
 	_Atomic uint64_t clock;
@@ -57,20 +57,21 @@ static void produce(struct confluence *all, size_t ring)
 	fake->made++;
 }
 
-static void confluence_open(struct confluence *all, const struct pack_params *packing, const struct lanes_params *lanes)
+static void confluence_open(struct confluence *all, const struct batch_pool_params *packing,
+			    const struct producers_params *producers)
 {
 	struct writer *inner;
 
 	*all = (struct confluence){.fd = memfd_create("out", MFD_CLOEXEC)};
 	assert_int_equal(writer_open(&writer_serial, &(struct writer_params){.fd = all->fd}, &inner), 0);
-	assert_int_equal(pack_pool_new(packing, &all->pool, NULL), 0);
-	assert_int_equal(pack_stage_open(all->pool, inner, &all->stage), 0);
-	pack_stage_share(all->stage, lanes);
+	assert_int_equal(batch_pool_new(packing, &all->pool, NULL), 0);
+	assert_int_equal(pipeline_open(all->pool, inner, &all->stage), 0);
+	pipeline_share(all->stage, producers);
 	for (size_t i = 0; i < NR_RINGS; i++) {
 		ring_attach(&all->rings[i], &all->fakes[i].page, all->fakes[i].data, RING_BYTES);
-		all->which[i % NR_LANES][i / NR_LANES] = i;
+		all->which[i % NR_PRODUCERS][i / NR_PRODUCERS] = i;
 	}
-	for (size_t i = 0; i < NR_LANES; i++) {
+	for (size_t i = 0; i < NR_PRODUCERS; i++) {
 		struct stream *stream = &all->streams[i];
 		*stream = (struct stream){
 			.rings = all->rings,
@@ -80,16 +81,16 @@ static void confluence_open(struct confluence *all, const struct pack_params *pa
 			.writer = all->stage,
 		};
 		if (i)
-			assert_int_equal(pack_lane_open(all->stage, &stream->writer), 0);
+			assert_int_equal(producer_open(all->stage, &stream->writer), 0);
 	}
 }
 
-/* Each lane has a ring that is mostly left below what is worth taking. */
+/* Each producer has a ring that is mostly left below what is worth taking. */
 static size_t some_ring(unsigned *random)
 {
-	size_t ring = (size_t)rand_r(random) % NR_LANES;
+	size_t ring = (size_t)rand_r(random) % NR_PRODUCERS;
 
-	return rand_r(random) % 16 ? ring + NR_LANES : ring;
+	return rand_r(random) % 16 ? ring + NR_PRODUCERS : ring;
 }
 
 /* Whatever came before the mark that came before the last one is not older than what follows. Returns the marks. */
@@ -123,7 +124,7 @@ static uint64_t confluence_close(struct confluence *all)
 {
 	uint64_t stored, rounds = 0, bytes = 0;
 
-	for (size_t i = 0; i < NR_LANES; i++) {
+	for (size_t i = 0; i < NR_PRODUCERS; i++) {
 		rounds += all->streams[i].counters.rounds;
 		bytes += all->streams[i].counters.bytes;
 		if (i)
@@ -131,7 +132,7 @@ static uint64_t confluence_close(struct confluence *all)
 	}
 	assert_int_equal(all->stage->queued, bytes + rounds * sizeof(struct perf_event_header));
 	assert_int_equal(writer_close(all->stage, &stored), 0);
-	pack_pool_free(all->pool);
+	batch_pool_free(all->pool);
 	void *map = mmap(NULL, stored, PROT_READ, MAP_PRIVATE, all->fd, 0);
 	assert_ptr_not_equal(map, MAP_FAILED);
 	assert_int_equal(check_output(all, map, stored), rounds);
@@ -140,11 +141,11 @@ static uint64_t confluence_close(struct confluence *all)
 	return rounds;
 }
 
-static const struct pack_params packing = {
-	.nr_stages = NR_LANES, .nr_workers = 2, .extent_bytes = 8192, .budget_bytes = 32768};
-static const struct lanes_params sharing = {.nr = NR_LANES, .round_bytes = 16384, .hurry_bytes = 32768};
+static const struct batch_pool_params packing = {
+	.nr_stages = NR_PRODUCERS, .nr_workers = 2, .extent_bytes = 8192, .budget_bytes = 32768};
+static const struct producers_params sharing = {.nr = NR_PRODUCERS, .round_bytes = 16384, .wake_bytes = 32768};
 
-/* One thread makes all the passes in an order of its own, some lanes seldom: the same every time. */
+/* One thread makes all the passes in an order of its own, some producers seldom: the same every time. */
 static void test_promises_in_any_order(void **state)
 {
 	static struct confluence all;
@@ -156,11 +157,12 @@ static void test_promises_in_any_order(void **state)
 		for (int step = 0; step < 5000; step++) {
 			for (int i = rand_r(&random) % 16; i > 0; i--)
 				produce(&all, some_ring(&random));
-			size_t lane = rand_r(&random) % 8 ? (size_t)rand_r(&random) % (NR_LANES - 1) : NR_LANES - 1;
-			assert_true(stream_pump(&all.streams[lane], rand_r(&random) % 64 ? STREAM_FLOW : STREAM_ALL) >=
-				    0);
+			size_t producer =
+				rand_r(&random) % 8 ? (size_t)rand_r(&random) % (NR_PRODUCERS - 1) : NR_PRODUCERS - 1;
+			assert_true(stream_pump(&all.streams[producer],
+						rand_r(&random) % 64 ? STREAM_FLOW : STREAM_ALL) >= 0);
 		}
-		for (size_t i = 0; i < NR_LANES; i++)
+		for (size_t i = 0; i < NR_PRODUCERS; i++)
 			assert_true(stream_pump(&all.streams[i], STREAM_DRAIN) >= 0);
 		assert_true(confluence_close(&all) > 5);
 	}
@@ -169,7 +171,7 @@ static void test_promises_in_any_order(void **state)
 struct worker {
 	pthread_t thread;
 	struct confluence *all;
-	size_t lane;
+	size_t producer;
 	int64_t err;
 };
 
@@ -177,8 +179,8 @@ struct worker {
 static void *work(void *arg)
 {
 	struct worker *worker = arg;
-	struct stream *stream = &worker->all->streams[worker->lane];
-	unsigned random = (unsigned)worker->lane + 1;
+	struct stream *stream = &worker->all->streams[worker->producer];
+	unsigned random = (unsigned)worker->producer + 1;
 
 	for (int step = 0; step < 3000 && worker->err >= 0; step++) {
 		for (int i = rand_r(&random) % 64; i > 0 && stream->nr_rings; i--)
@@ -192,13 +194,13 @@ static void *work(void *arg)
 
 static void run_threads(struct confluence *all)
 {
-	struct worker workers[NR_LANES];
+	struct worker workers[NR_PRODUCERS];
 
-	for (size_t i = 0; i < NR_LANES; i++)
-		workers[i] = (struct worker){.all = all, .lane = i};
-	for (size_t i = 0; i < NR_LANES; i++)
+	for (size_t i = 0; i < NR_PRODUCERS; i++)
+		workers[i] = (struct worker){.all = all, .producer = i};
+	for (size_t i = 0; i < NR_PRODUCERS; i++)
 		assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
-	for (size_t i = 0; i < NR_LANES; i++) {
+	for (size_t i = 0; i < NR_PRODUCERS; i++) {
 		pthread_join(workers[i].thread, NULL);
 		assert_true(workers[i].err >= 0);
 	}
@@ -214,22 +216,22 @@ static void test_threads(void **state)
 	confluence_close(&all);
 }
 
-/* Where somebody looks on nothing waits for other lanes: a pass is in the output behind it, marked or not. */
+/* Where a reader follows nothing waits for other producers: a pass is in the output behind it, marked or not. */
 static void test_looked_on(void **state)
 {
 	static struct confluence all;
-	static const struct lanes_params live = {.nr = NR_LANES, .round_bytes = 1, .hurry_bytes = 1 << 20};
+	static const struct producers_params live = {.nr = NR_PRODUCERS, .round_bytes = 1, .wake_bytes = 1 << 20};
 
 	(void)state;
 	confluence_open(&all, &packing, &live);
-	for (size_t i = 0; i < NR_LANES; i++)
+	for (size_t i = 0; i < NR_PRODUCERS; i++)
 		all.streams[i].flush_bytes = 1;
 	for (int round = 0; round < 3; round++) {
 		produce(&all, 2);
 		assert_true(stream_pump(&all.streams[2], STREAM_FLOW) == RECORD_BYTES);
 		assert_int_equal(writer_reap(all.streams[2].writer, WRITER_ALL), 0);
 		assert_int_equal(lseek(all.fd, 0, SEEK_END), round * (RECORD_BYTES + 8) + RECORD_BYTES);
-		for (size_t i = 0; i < NR_LANES; i++)
+		for (size_t i = 0; i < NR_PRODUCERS; i++)
 			assert_true(stream_pump(&all.streams[i], STREAM_FLOW) == 0);
 		assert_int_equal(writer_reap(all.streams[2].writer, WRITER_ALL), 0);
 		assert_int_equal(lseek(all.fd, 0, SEEK_END), (round + 1) * (RECORD_BYTES + 8));
@@ -237,29 +239,29 @@ static void test_looked_on(void **state)
 	assert_int_equal(confluence_close(&all), 3);
 }
 
-static void test_hurry_and_tell_once(void **state)
+static void test_wake_and_report_once(void **state)
 {
-	struct lanes lanes;
+	struct producers producers;
 
 	(void)state;
-	lanes_init(&lanes, &sharing);
-	assert_false(lanes_due(&lanes, sharing.round_bytes - 1, false));
-	assert_true(lanes_due(&lanes, 1, true));
-	lanes_count(&lanes, sharing.round_bytes);
-	assert_true(lanes_due(&lanes, 0, false));
-	assert_false(lanes_hurry(&lanes));
-	lanes_count(&lanes, sharing.round_bytes);
-	assert_true(lanes_hurry(&lanes));
-	assert_false(lanes_hurry(&lanes));
+	producers_init(&producers, &sharing);
+	assert_false(producers_due(&producers, sharing.round_bytes - 1, false));
+	assert_true(producers_due(&producers, 1, true));
+	producers_count(&producers, sharing.round_bytes);
+	assert_true(producers_due(&producers, 0, false));
+	assert_false(producers_wake_due(&producers));
+	producers_count(&producers, sharing.round_bytes);
+	assert_true(producers_wake_due(&producers));
+	assert_false(producers_wake_due(&producers));
 	for (size_t i = 0; i < sharing.nr; i++)
-		assert_int_equal(lanes_report(&lanes), i + 1 == sharing.nr);
-	lanes_marked(&lanes, 2 * sharing.round_bytes);
-	assert_int_equal(lanes_epoch(&lanes), 2);
-	assert_false(lanes_due(&lanes, 0, true));
-	assert_false(lanes_hurry(&lanes));
-	assert_int_equal(lanes_tell(&lanes, 100), 100);
-	assert_int_equal(lanes_tell(&lanes, 90), 0);
-	assert_int_equal(lanes_tell(&lanes, 130), 30);
+		assert_int_equal(producers_report(&producers), i + 1 == sharing.nr);
+	producers_marked(&producers, 2 * sharing.round_bytes);
+	assert_int_equal(producers_epoch(&producers), 2);
+	assert_false(producers_due(&producers, 0, true));
+	assert_false(producers_wake_due(&producers));
+	assert_int_equal(producers_report_stored(&producers, 100), 100);
+	assert_int_equal(producers_report_stored(&producers, 90), 0);
+	assert_int_equal(producers_report_stored(&producers, 130), 30);
 }
 
 int main(void)
@@ -268,7 +270,7 @@ int main(void)
 		cmocka_unit_test(test_promises_in_any_order),
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_looked_on),
-		cmocka_unit_test(test_hurry_and_tell_once),
+		cmocka_unit_test(test_wake_and_report_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,1161 @@
+/* SPDX-License-Identifier: MIT */
+#include "stream/pipeline.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "compress/stack_cut.h"
+#include "perfdata/record.h"
+#include "stream/batch_job.h"
+#include "stream/batch_pool.h"
+#include "stream/producers.h"
+#include "stream/retained.h"
+#include "stream/stage.h"
+
+/* What one thread fills. */
+struct producer {
+	struct writer writer;
+	struct pipeline *pipeline;
+	struct batch_job *filling; /* NULL: none */
+	bool aged;                 /* it was there at the last commit */
+	struct producer *next;     /* of the same output */
+	uint64_t complete_ns;      /* of what stages have seen: writer.complete_ns; the orderer's */
+};
+
+struct pipeline {
+	struct producer producer; /* the first, and often the only one */
+	struct batch_pool *pool;
+	struct writer *inner;       /* owned; used by the thread that set `busy` */
+	struct producers producers; /* when there are others */
+
+	/* Under the pool's lock: */
+	struct batch_job *first, *last; /* handed over, in order */
+	struct batch_job *due;          /* the last up to which all are done; NULL: the first is not */
+	atomic_bool behind;             /* there are any: read without the lock */
+	bool busy;                      /* a thread uses `inner` */
+	int err;                        /* of `inner`: what comes later is dropped */
+	uint64_t out_bytes;             /* given to `inner` */
+	uint64_t in_bytes;              /* that they stand for */
+	uint64_t stored;                /* as `inner` tells */
+	bool commit;                    /* `inner` holds back what is too old for that */
+	struct extent_list extents;     /* written so far */
+	bool extents_failed;            /* memory ran out: no index is better than half of one */
+	struct retained hold;           /* without an output */
+	struct stage *stages;           /* in order; NULL: none */
+	struct pool_client client;
+	bool flushes;      /* some of them keep batches */
+	bool drain_stores; /* who drains calls producer_store(): no worker is woken, but where a thread waits */
+	bool ordering;     /* it has its turn, or waits for it: its thread calls the stages */
+	struct batch_job *arrived, *last_arrived; /* that no stage has seen, in order */
+	size_t nr_staged;                         /* batches that stages have */
+	uint64_t freed_bytes;                     /* that came in batches which they freed */
+	uint64_t ordered_bytes; /* where the next one will begin in the output, if it is not compressed */
+	struct pipeline *next_with_stages;
+	uint64_t *ends; /* heap; without an index: where the extents end that `inner` has not stored, in order */
+	size_t first_end, nr_ends, room_ends;
+	uint64_t whole; /* the end of the last one that it has stored */
+};
+
+static struct producer *producer_of(struct writer *writer)
+{
+	return (struct producer *)writer;
+}
+
+static struct pipeline *pipeline_of(struct writer *writer)
+{
+	return (struct pipeline *)writer;
+}
+
+static int queue_piece(struct writer *inner, struct span span)
+{
+	int err;
+
+	while ((err = writer_queue(inner, &span, 1)) == -EAGAIN) {
+		err = writer_reap(inner, WRITER_ROOM);
+		if (err)
+			return err;
+	}
+	return err;
+}
+
+static int queue_inner(struct writer *inner, const void *bytes, size_t len)
+{
+	int err = 0;
+
+	for (size_t at = 0, part; at < len && !err; at += part) {
+		part = len - at < PIPELINE_WRITE_BYTES ? len - at : PIPELINE_WRITE_BYTES;
+		err = queue_piece(inner, (struct span){(const char *)bytes + at, part});
+	}
+	return err;
+}
+
+/* Their memory is used again when we return. */
+static int write_pieces(struct writer *inner, struct span packed, struct span tail)
+{
+	int err = queue_inner(inner, packed.ptr, packed.len);
+
+	if (!err)
+		err = queue_inner(inner, tail.ptr, tail.len);
+	return err ? err : writer_reap(inner, WRITER_NOW);
+}
+
+/* In one call, where the writer takes it. */
+static int write_job(struct pipeline *pipeline, const struct batch_job *job)
+{
+	const struct span spans[2] = {{job->batch.records, job->out_len}, {job->tail, job->batch.tail_len}};
+	const struct span *first = job->out_len ? spans : spans + 1;
+	unsigned nr = (job->out_len != 0) + (job->batch.tail_len != 0);
+	struct writer *inner = pipeline->inner;
+	int err;
+
+	if (job->out_len + job->batch.tail_len > PIPELINE_WRITE_BYTES)
+		return write_pieces(inner, spans[0], spans[1]);
+	if (!nr)
+		return 0;
+	while ((err = writer_queue(inner, first, nr)) == -EAGAIN) {
+		err = writer_reap(inner, WRITER_ROOM);
+		if (err)
+			return err;
+	}
+	return err ? err : writer_reap(inner, WRITER_NOW);
+}
+
+/* Where the extent ends that is written now. Without memory for that the output is known to be whole later. */
+static void note_end(struct pipeline *pipeline, uint64_t end)
+{
+	if (pipeline->first_end + pipeline->nr_ends == pipeline->room_ends) {
+		if (pipeline->nr_ends)
+			memmove(pipeline->ends, pipeline->ends + pipeline->first_end,
+				pipeline->nr_ends * sizeof(*pipeline->ends));
+		pipeline->first_end = 0;
+	}
+	if (pipeline->nr_ends == pipeline->room_ends) {
+		size_t room = pipeline->room_ends ? 2 * pipeline->room_ends : 64;
+		uint64_t *grown = reallocarray(pipeline->ends, room, sizeof(*grown));
+		if (!grown)
+			return;
+		pipeline->ends = grown;
+		pipeline->room_ends = room;
+	}
+	pipeline->ends[pipeline->first_end + pipeline->nr_ends++] = end;
+}
+
+/* Takes over the counts. Also one of which a part is written: cut_extents() has to know where that begins. */
+static void note_extent(struct pipeline *pipeline, struct extent_info *info, size_t len, size_t out_len)
+{
+	if (!len) {
+		free(info->counts);
+		info->counts = NULL;
+		return;
+	}
+	info->fields.offset = pipeline->producer.writer.offset + pipeline->out_bytes;
+	info->fields.packed_bytes = out_len;
+	if (extent_list_add(&pipeline->extents, info))
+		pipeline->extents_failed = true;
+}
+
+/* Nowhere to go yet. Called without the lock, which it takes. */
+static int hold_job(struct pipeline *pipeline, struct batch_job *job)
+{
+	struct retained_extent *piece = retained_extent_new(job);
+
+	pthread_mutex_lock(&pipeline->pool->lock);
+	if (piece)
+		retained_add(&pipeline->hold, piece);
+	pthread_mutex_unlock(&pipeline->pool->lock);
+	return piece ? 0 : -ENOMEM;
+}
+
+static int pass_on(struct pipeline *pipeline, struct batch_job *job)
+{
+	return pipeline->inner ? write_job(pipeline, job) : hold_job(pipeline, job);
+}
+
+/* How far the output is whole: never a part of an extent, which is given to the writer in pieces. */
+static uint64_t whole_bytes(struct pipeline *pipeline)
+{
+	if (pipeline->pool->no_index) {
+		for (; pipeline->nr_ends && pipeline->ends[pipeline->first_end] <= pipeline->inner->stored;
+		     pipeline->nr_ends--)
+			pipeline->whole = pipeline->ends[pipeline->first_end++];
+		return pipeline->whole;
+	}
+	uint64_t offset = pipeline->producer.writer.offset, end = offset + pipeline->inner->stored;
+
+	for (size_t i = pipeline->extents.nr; i-- > 0;) {
+		const struct extent_fields *fields = &pipeline->extents.infos[i].fields;
+		if (fields->offset + fields->packed_bytes <= end)
+			break;
+		if (fields->offset < end)
+			end = fields->offset;
+	}
+	return end - offset;
+}
+
+/* What is done, and nothing that is not before it. */
+static void find_due(struct pipeline *pipeline)
+{
+	struct batch_pool *pool = pipeline->pool;
+
+	for (struct batch_job *job; (job = pipeline->due ? pipeline->due->next_in_line : pipeline->first) && job->done;
+	     pipeline->due = job) {
+		pool->nr_blocked--;
+		pool->nr_unwritten++;
+	}
+}
+
+/* Those of the line that are done. The lock is held, and released during that. */
+static void deliver_done(struct pipeline *pipeline)
+{
+	struct batch_pool *pool = pipeline->pool;
+
+	while (pipeline->first && pipeline->first->done) {
+		struct batch_job *job = pipeline->first;
+		int err = pipeline->err;
+		bool tried = !err && pipeline->inner;
+		pthread_mutex_unlock(&pool->lock);
+		if (!err)
+			err = pass_on(pipeline, job);
+		pthread_mutex_lock(&pool->lock);
+		if (tried && !pool->no_index)
+			note_extent(pipeline, &job->info, job->batch.len, job->out_len);
+		else
+			free(job->info.counts);
+		if (tried && !err) {
+			pipeline->in_bytes += job->came_len + job->batch.tail_len;
+			pipeline->out_bytes += job->out_len + job->batch.tail_len;
+			if (pool->no_index)
+				note_end(pipeline, pipeline->out_bytes);
+		}
+		pipeline->err = err;
+		pipeline->commit |= job->commit;
+		if (pipeline->inner)
+			pipeline->stored = whole_bytes(pipeline);
+		pool->nr_unwritten--;
+		if (pipeline->due == job)
+			pipeline->due = NULL;
+		pipeline->first = job->next_in_line;
+		if (!pipeline->first)
+			pipeline->last = NULL;
+		atomic_store_explicit(&pipeline->behind, pipeline->first || pipeline->arrived, memory_order_relaxed);
+		batch_pool_put(pool, job);
+		pthread_cond_broadcast(&pool->news);
+	}
+}
+
+/*
+ * What the writer behind the stage has was old enough when its extent ended: none of it is held back once more. The
+ * lock is held, and released during the call.
+ */
+static bool commit_inner(struct pipeline *pipeline)
+{
+	struct batch_pool *pool = pipeline->pool;
+
+	if (!pipeline->commit || pipeline->err)
+		return false;
+	pipeline->commit = false;
+	pthread_mutex_unlock(&pool->lock);
+	int err = writer_commit(pipeline->inner, true);
+	if (!err)
+		err = writer_reap(pipeline->inner, WRITER_NOW);
+	pthread_mutex_lock(&pool->lock);
+	pipeline->err = err;
+	pipeline->stored = whole_bytes(pipeline);
+	return true;
+}
+
+/* A job is done: writes what is due. The pool's lock is held, and released during that. */
+static void write_done(struct pipeline *pipeline)
+{
+	struct batch_pool *pool = pipeline->pool;
+
+	find_due(pipeline);
+	if (pipeline->busy)
+		return; /* who is at it comes to this job, too */
+	pipeline->busy = true;
+	do
+		deliver_done(pipeline);
+	while (commit_inner(pipeline));
+	pipeline->busy = false;
+	pthread_cond_broadcast(&pool->news);
+}
+
+/* Nothing is compressed or listed: it can be written. */
+static void finish_plain(struct pipeline *pipeline, struct batch_job *job)
+{
+	job->plain = true;
+	job->out_len = job->batch.len;
+	job->done = true;
+	pipeline->pool->nr_blocked++;
+	batch_pool_count(pipeline->pool, job, -ENOTSUP, 0);
+	write_done(pipeline);
+}
+
+static void append(struct batch_job **first, struct batch_job **last, struct batch_job *job)
+{
+	job->next_in_line = NULL;
+	*(*first ? &(*last)->next_in_line : first) = job;
+	*last = job;
+}
+
+/* Its place in the output is known. The lock is held, and released while something is written. */
+static void line_up(struct pipeline *pipeline, struct batch_job *job)
+{
+	append(&pipeline->first, &pipeline->last, job);
+	atomic_store_explicit(&pipeline->behind, true, memory_order_relaxed);
+	pipeline->ordered_bytes += job->batch.len + job->batch.tail_len;
+	if (pipeline->pool->no_index)
+		finish_plain(pipeline, job);
+	else
+		batch_pool_submit(pipeline->pool, job);
+}
+
+/* Its memory is free, and what came in it is accounted for. The lock is held. */
+static void free_job(struct pipeline *pipeline, struct batch_job *job)
+{
+	pipeline->nr_staged--;
+	pipeline->freed_bytes += job->came_len;
+	pipeline->commit |= job->commit;
+	batch_pool_put(pipeline->pool, job);
+	pthread_cond_broadcast(&pipeline->pool->news);
+}
+
+static uint64_t offset_of_next(const struct pipeline *pipeline)
+{
+	return pipeline->pool->no_index ? pipeline->producer.writer.offset + pipeline->ordered_bytes : STAGE_NO_OFFSET;
+}
+
+static int enter_stage(struct pipeline *output, struct stage *stage, struct batch *batch)
+{
+	batch->next = NULL;
+	batch->offset = offset_of_next(output);
+	return stage->ops->process(stage, batch);
+}
+
+int stage_pass(struct stage *stage, struct batch *batch)
+{
+	struct pipeline *output = stage->output;
+	struct batch_job *job = (struct batch_job *)batch;
+
+	if (stage->next)
+		return enter_stage(output, stage->next, batch);
+	pthread_mutex_lock(&output->pool->lock);
+	if (batch->len || batch->tail_len) {
+		output->nr_staged--;
+		line_up(output, job);
+	} else {
+		free_job(output, job);
+	}
+	int err = output->err;
+	pthread_mutex_unlock(&output->pool->lock);
+	return err;
+}
+
+struct batch *stage_batch_new(struct stage *stage)
+{
+	struct pipeline *output = stage->output;
+
+	pthread_mutex_lock(&output->pool->lock);
+	struct batch_job *job = batch_pool_take(output->pool, &output->client);
+	output->nr_staged += job != NULL;
+	pthread_mutex_unlock(&output->pool->lock);
+	return job ? &job->batch : NULL;
+}
+
+void stage_batch_free(struct stage *stage, struct batch *batch)
+{
+	pthread_mutex_lock(&stage->output->pool->lock);
+	free_job(stage->output, (struct batch_job *)batch);
+	pthread_mutex_unlock(&stage->output->pool->lock);
+}
+
+void stage_count_dropped(struct stage *stage, const char *reason, uint64_t nr_samples)
+{
+	struct batch_pool *pool = stage->output->pool;
+	size_t at = 0;
+
+	pthread_mutex_lock(&pool->lock);
+	while (at < POOL_DROP_REASONS - 1 && pool->totals.drops[at].reason &&
+	       strcmp(pool->totals.drops[at].reason, reason))
+		at++;
+	if (!pool->totals.drops[at].reason)
+		pool->totals.drops[at].reason = reason;
+	pool->totals.drops[at].nr_samples += nr_samples;
+	pthread_mutex_unlock(&pool->lock);
+}
+
+static int flush_stages(struct pipeline *pipeline, enum stage_flush why)
+{
+	int first_err = 0;
+
+	for (struct stage *each = pipeline->stages; each && (!first_err || why == STAGE_END); each = each->next) {
+		int err = each->ops->flush ? each->ops->flush(each, why) : 0;
+		first_err = first_err ? first_err : err;
+	}
+	return first_err;
+}
+
+/* Up to when is all known that came from the rings of all who fill the output? */
+static bool has_grown_complete(struct pipeline *pipeline)
+{
+	uint64_t complete_ns = UINT64_MAX;
+
+	for (const struct producer *producer = &pipeline->producer; producer; producer = producer->next)
+		if (producer->writer.complete_ns != UINT64_MAX && producer->complete_ns < complete_ns)
+			complete_ns = producer->complete_ns;
+	bool grown = complete_ns > pipeline->stages->complete_ns;
+	for (struct stage *each = pipeline->stages; each && grown; each = each->next)
+		each->complete_ns = complete_ns;
+	return grown;
+}
+
+static int run_stages(struct pipeline *pipeline, struct batch_job *job)
+{
+	bool commit = job->flush;
+
+	if (job->producer)
+		job->producer->complete_ns = job->complete_ns;
+	int err = enter_stage(pipeline, pipeline->stages, &job->batch);
+	bool grown = pipeline->flushes && has_grown_complete(pipeline);
+	if (!err && (commit || grown))
+		err = flush_stages(pipeline, commit ? STAGE_COMMIT : STAGE_ROUND);
+	return err;
+}
+
+static bool is_short(const struct batch_pool *pool)
+{
+	return pool->nr_free <= pool->nr_jobs / 4;
+}
+
+/* For so many batches, then it has another turn. The same. */
+static void call_stages(struct pipeline *pipeline, size_t most)
+{
+	struct batch_pool *pool = pipeline->pool;
+	bool flushed = false; /* what they keep all the same is not worth asking again */
+
+	for (size_t nr = 0; nr < most && (pipeline->arrived || (!flushed && pipeline->nr_staged && is_short(pool)));
+	     nr++) {
+		struct batch_job *job = pipeline->arrived;
+		int err = pipeline->err;
+		if (job)
+			pipeline->arrived = job->next_in_line;
+		if (job && (err || !pipeline->stages)) {
+			line_up(pipeline, job); /* after an error it is dropped there */
+			continue;
+		}
+		pipeline->nr_staged += job != NULL;
+		pthread_mutex_unlock(&pool->lock);
+		err = job ? run_stages(pipeline, job) : flush_stages(pipeline, STAGE_MEMORY);
+		pthread_mutex_lock(&pool->lock);
+		pipeline->err = pipeline->err ? pipeline->err : err;
+		flushed = !job;
+	}
+	pipeline->ordering = pipeline->arrived != NULL;
+	if (pipeline->ordering)
+		batch_pool_add_turn(pool, &pipeline->client, true);
+	pthread_cond_broadcast(&pool->news);
+}
+
+static void schedule(struct pipeline *pipeline)
+{
+	if (!pipeline->ordering)
+		batch_pool_add_turn(pipeline->pool, &pipeline->client, !pipeline->drain_stores);
+	pipeline->ordering = true;
+}
+
+/* Stages that keep batches give them back. The lock is held. */
+static void ask_for_memory(struct batch_pool *pool)
+{
+	if (!is_short(pool))
+		return;
+	for (struct pipeline *each = pool->with_stages; each; each = each->next_with_stages)
+		if (each->nr_staged)
+			schedule(each);
+}
+
+/* Hands the batch to the workers, for the stages or to be compressed. The lock is held. */
+static void hand_over(struct pipeline *pipeline, struct batch_job *job)
+{
+	if (!pipeline->stages && !pipeline->pool->no_index) {
+		line_up(pipeline, job);
+		return;
+	}
+	append(&pipeline->arrived, &pipeline->last_arrived, job);
+	atomic_store_explicit(&pipeline->behind, true, memory_order_relaxed);
+	schedule(pipeline);
+}
+
+static void seal(struct producer *producer)
+{
+	struct pipeline *pipeline = producer->pipeline;
+	struct batch_pool *pool = pipeline->pool;
+	struct batch_job *job = producer->filling;
+
+	if (!job)
+		return;
+	producer->filling = NULL;
+	producer->aged = false;
+	job->producer = producer;
+	job->complete_ns = producer->writer.complete_ns;
+	job->batch.read_ns = clock_ns(CLOCK_MONOTONIC);
+	pthread_mutex_lock(&pool->lock);
+	hand_over(pipeline, job);
+	pthread_mutex_unlock(&pool->lock);
+}
+
+/* Sees to it that something can be filled. -EAGAIN: not now. */
+static int fill_next(struct producer *producer)
+{
+	struct pipeline *pipeline = producer->pipeline;
+	struct batch_pool *pool = pipeline->pool;
+
+	if (producer->filling)
+		return 0;
+	pthread_mutex_lock(&pool->lock);
+	int err = pipeline->err;
+	if (!err) {
+		producer->filling = batch_pool_take(pool, &pipeline->client);
+		ask_for_memory(pool);
+		err = producer->filling ? 0 : -EAGAIN;
+	}
+	producer->writer.stored = pipeline->stored;
+	bool is_late = batch_pool_is_late(pool);
+	pthread_mutex_unlock(&pool->lock);
+	if (is_late)
+		notifier_notify(pool->notifier);
+	return err;
+}
+
+static bool is_idle(const struct pipeline *pipeline)
+{
+	return !pipeline->arrived && !pipeline->ordering && !pipeline->first && !pipeline->busy;
+}
+
+static void note_full(struct batch_pool *pool, uint64_t from_ns)
+{
+	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+
+	pool->totals.full_ns += now_ns - from_ns;
+	atomic_store_explicit(&pool->full_until_ns, now_ns, memory_order_relaxed);
+}
+
+/*
+ * Waits until an extent is free, or until all that was handed over is written. Returns the error of the inner writer.
+ */
+static int wait_for(struct producer *producer, enum writer_wait wait)
+{
+	struct pipeline *pipeline = producer->pipeline;
+	struct batch_pool *pool = pipeline->pool;
+
+	pthread_mutex_lock(&pool->lock);
+	uint64_t from_ns = wait == WRITER_ROOM && !pool->free_jobs ? clock_ns(CLOCK_MONOTONIC) : 0;
+	if (from_ns)
+		atomic_store_explicit(&pool->full_until_ns, UINT64_MAX, memory_order_relaxed);
+	if (wait != WRITER_NOW)
+		batch_pool_wake(pool);
+	while (wait == WRITER_ROOM ? !pipeline->err && !pool->free_jobs : wait == WRITER_ALL && !is_idle(pipeline))
+		pthread_cond_wait(&pool->news, &pool->lock);
+	if (from_ns)
+		note_full(pool, from_ns);
+	int err = pipeline->err;
+	producer->writer.stored = pipeline->stored;
+	pthread_mutex_unlock(&pool->lock);
+	return err;
+}
+
+/* When all that was handed over is written the inner writer is ours: workers leave alone what comes from here on. */
+static int take_inner(struct pipeline *pipeline)
+{
+	struct batch_pool *pool = pipeline->pool;
+
+	pthread_mutex_lock(&pool->lock);
+	batch_pool_wake(pool);
+	while (!is_idle(pipeline))
+		pthread_cond_wait(&pool->news, &pool->lock);
+	int err = pipeline->err;
+	pipeline->busy = true;
+	pthread_mutex_unlock(&pool->lock);
+	return err;
+}
+
+/* `bytes`: that were written to it. */
+static void leave_inner(struct producer *producer, int err, size_t bytes)
+{
+	struct pipeline *pipeline = producer->pipeline;
+
+	pthread_mutex_lock(&pipeline->pool->lock);
+	pipeline->err = err;
+	pipeline->in_bytes += bytes;
+	pipeline->out_bytes += bytes;
+	pipeline->ordered_bytes += bytes;
+	if (pipeline->pool->no_index && bytes)
+		note_end(pipeline, pipeline->out_bytes);
+	pipeline->stored = whole_bytes(pipeline);
+	producer->writer.stored = pipeline->stored;
+	pipeline->busy = false;
+	write_done(pipeline); /* what came since */
+	pthread_mutex_unlock(&pipeline->pool->lock);
+}
+
+/*
+ * How much of more bytes an extent with so much room may take: whole records, that it can be read alone; 0: not one.
+ * Records do not wrap within their headers: rings are pages, records multiples of 8.
+ */
+static size_t whole_records(const struct span spans[2], size_t room)
+{
+	size_t at = 0;
+
+	for (;;) {
+		struct perf_event_header header;
+		const char *where = at < spans[0].len ? (const char *)spans[0].ptr + at
+						      : (const char *)spans[1].ptr + (at - spans[0].len);
+		if (at + sizeof(header) > room)
+			break;
+		if (at < spans[0].len && spans[0].len - at < sizeof(header))
+			return room;
+		memcpy(&header, where, sizeof(header));
+		if (header.size < sizeof(header) || header.size % 8)
+			return room; /* no records */
+		if (at + header.size > room)
+			break;
+		at += header.size;
+	}
+	return at;
+}
+
+static void skip_spans(struct span spans[2], size_t len)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		size_t part = spans[i].len < len ? spans[i].len : len;
+		spans[i].ptr = (const char *)spans[i].ptr + part;
+		spans[i].len -= part;
+		len -= part;
+	}
+}
+
+static void copy_in(struct batch_job *job, struct span spans[2], size_t len)
+{
+	for (unsigned i = 0; i < 2 && len; i++) {
+		size_t part = spans[i].len < len ? spans[i].len : len;
+		if (!part)
+			continue;
+		memcpy(job->batch.records + job->batch.len, spans[i].ptr, part);
+		job->batch.len += part;
+		len -= part;
+		spans[i].ptr = (const char *)spans[i].ptr + part;
+		spans[i].len -= part;
+	}
+}
+
+/*
+ * Record by record, stack dumps without what is not stack, or shorter. A record may wrap in the ring, not in the
+ * extent.
+ */
+static void copy_in_cut(struct batch_pool *pool, struct batch_job *job, struct span spans[2], size_t len)
+{
+	unsigned most = atomic_load_explicit(&pool->stack_bytes, memory_order_relaxed);
+
+	while (len) {
+		struct perf_event_header header = {0};
+		uint8_t *record = job->batch.records + job->batch.len;
+		if (len >= sizeof(header))
+			memcpy(&header, spans[0].len ? spans[0].ptr : spans[1].ptr, sizeof(header));
+		/* No records: as they are. */
+		size_t part = header.size < sizeof(header) || header.size > len ? len : header.size;
+		copy_in(job, spans, part);
+		len -= part;
+		if (part == header.size)
+			job->batch.len -= stack_cut(pool->cutter, record, most);
+	}
+}
+
+static void fill(struct producer *producer, struct span spans[2], size_t len)
+{
+	struct batch_pool *pool = producer->pipeline->pool;
+
+	producer->filling->came_len += len;
+	if (pool->cutter)
+		copy_in_cut(pool, producer->filling, spans, len);
+	else
+		copy_in(producer->filling, spans, len);
+}
+
+static int wait_and_fill(struct producer *producer)
+{
+	int err;
+
+	while ((err = fill_next(producer)) == -EAGAIN) {
+		err = wait_for(producer, WRITER_ROOM);
+		if (err)
+			return err;
+	}
+	return err;
+}
+
+/* Of a chunk that does not fit. Where stacks are cut each record is looked at anyway, and what is left may be a lot. */
+static bool ends_extent(const struct producer *producer)
+{
+	const struct batch_pool *pool = producer->pipeline->pool;
+
+	return !pool->cutter && producer->filling->batch.len >= pool->extent_bytes / 2;
+}
+
+/* What has room in the present batch, or in the next one. */
+static int64_t producer_take(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	struct producer *producer = producer_of(writer);
+	struct span left[2] = {spans[0], nr_spans > 1 ? spans[1] : (struct span){0}};
+	const size_t total = span_total(left, 2), extent_bytes = producer->pipeline->pool->extent_bytes;
+
+	for (;;) {
+		int err = fill_next(producer);
+		if (err)
+			return err;
+		size_t room = extent_bytes - producer->filling->batch.len, len = total;
+		if (len > room)
+			len = ends_extent(producer) ? 0 : whole_records(left, room);
+		if (len || !producer->filling->batch.len) {
+			len = len ? len : room; /* no records */
+			fill(producer, left, len);
+			writer->queued += len;
+			if (len < total)
+				seal(producer);
+			return (int64_t)len;
+		}
+		seal(producer);
+	}
+}
+
+static int producer_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	struct span left[2] = {spans[0], nr_spans > 1 ? spans[1] : (struct span){0}};
+	bool begun = false;
+
+	while (span_total(left, 2)) {
+		int64_t len = producer_take(writer, left, 2);
+		if (len < 0 && (len != -EAGAIN || !begun))
+			return (int)len;
+		int err = len < 0 ? wait_for(producer_of(writer), WRITER_ROOM) : 0;
+		if (err)
+			return err;
+		begun = true;
+		skip_spans(left, len < 0 ? 0 : (size_t)len);
+	}
+	return 0;
+}
+
+static uint64_t producer_store(struct writer *writer)
+{
+	struct pipeline *pipeline = producer_of(writer)->pipeline;
+
+	if (pipeline->flushes)
+		return 0; /* stages that keep batches do more than look at them: that is for workers */
+	pthread_mutex_lock(&pipeline->pool->lock);
+	pipeline->drain_stores = true;
+	uint64_t ns = batch_pool_store(pipeline->pool);
+	pthread_mutex_unlock(&pipeline->pool->lock);
+	return ns;
+}
+
+/* What does not fit behind an extent is written at once, behind all that came before. */
+static int put_long(struct producer *producer, const void *bytes, size_t len)
+{
+	seal(producer);
+	int err = take_inner(producer->pipeline);
+	if (!err)
+		err = writer_put(producer->pipeline->inner, bytes, len);
+	leave_inner(producer, err, err ? 0 : len);
+	return err;
+}
+
+static int producer_put(struct writer *writer, const void *bytes, size_t len)
+{
+	struct producer *producer = producer_of(writer);
+	int err = 0;
+
+	if (len > BATCH_TAIL_BYTES) {
+		err = put_long(producer, bytes, len);
+	} else {
+		err = wait_and_fill(producer);
+		if (!err) {
+			struct batch_job *job = producer->filling;
+			memcpy(job->tail, bytes, len);
+			job->batch.tail_len = len;
+			seal(producer);
+		}
+	}
+	if (!err)
+		writer->queued += len;
+	return err;
+}
+
+static int producer_place(struct writer *writer)
+{
+	seal(producer_of(writer));
+	return 0;
+}
+
+/* The writer behind the stage is told when it has all that is in the line now; at once, when nothing is. */
+static void ask_for_commit(struct pipeline *pipeline)
+{
+	struct batch_pool *pool = pipeline->pool;
+
+	if (!pipeline->inner)
+		return;
+	pthread_mutex_lock(&pool->lock);
+	if (pipeline->arrived)
+		pipeline->last_arrived->commit = true;
+	else if (pipeline->last)
+		pipeline->last->commit = true;
+	else
+		pipeline->commit = true;
+	write_done(pipeline);
+	pthread_mutex_unlock(&pool->lock);
+}
+
+/*
+ * Stages are flushed behind all that has come. An empty batch does where nothing has; if there is none, the next time.
+ */
+static void flush_by_clock(struct producer *producer)
+{
+	struct batch_pool *pool = producer->pipeline->pool;
+
+	if (!producer->filling) {
+		pthread_mutex_lock(&pool->lock);
+		producer->filling = batch_pool_take(pool, &producer->pipeline->client);
+		pthread_mutex_unlock(&pool->lock);
+	}
+	if (producer->filling)
+		producer->filling->flush = true;
+	seal(producer);
+}
+
+static int producer_commit(struct writer *writer, bool all)
+{
+	struct producer *producer = producer_of(writer);
+
+	if (producer->pipeline->flushes)
+		flush_by_clock(producer);
+	/* Only what is compressed is worth another period. */
+	if (producer->filling && (all || producer->aged || producer->pipeline->pool->no_index))
+		seal(producer);
+	else
+		producer->aged = producer->filling != NULL;
+	ask_for_commit(producer->pipeline);
+	return 0;
+}
+
+static int producer_reap(struct writer *writer, enum writer_wait wait)
+{
+	struct producer *producer = producer_of(writer);
+
+	if (wait == WRITER_ALL)
+		seal(producer);
+	if (wait != WRITER_ALL || !producer->pipeline->inner)
+		return wait_for(producer, wait);
+	int err = take_inner(producer->pipeline);
+	if (!err)
+		err = writer_reap(producer->pipeline->inner, WRITER_ALL);
+	leave_inner(producer, err, 0);
+	return err;
+}
+
+/* After an error: an extent that is not whole goes, and with it what would follow. */
+static void cut_extents(struct pipeline *pipeline)
+{
+	struct writer *writer = &pipeline->producer.writer;
+	struct extent_list *extents = &pipeline->extents;
+
+	writer->stored = extent_list_start(extents, 0, writer->offset + writer->stored) - writer->offset;
+	writer->packed = 0;
+	while (extents->nr && extents->infos[extents->nr - 1].fields.offset >= writer->offset + writer->stored)
+		free(extents->infos[--extents->nr].counts);
+	for (size_t i = 0; i < extents->nr; i++)
+		writer->packed += extents->infos[i].came_bytes - extents->infos[i].fields.packed_bytes;
+}
+
+void pipeline_run_stages(struct writer *writer)
+{
+	struct pipeline *pipeline = pipeline_of(writer);
+
+	seal(&pipeline->producer);
+	wait_for(&pipeline->producer, WRITER_ALL);
+}
+
+/* They pass on what they have, and all of it is written. No worker calls them any more. */
+static void end_stages(struct pipeline *pipeline)
+{
+	struct batch_pool *pool = pipeline->pool;
+
+	pipeline_run_stages(&pipeline->producer.writer);
+	if (!pipeline->stages)
+		return;
+	for (struct stage *each = pipeline->stages; each; each = each->next)
+		each->complete_ns = UINT64_MAX;
+	int err = flush_stages(pipeline, STAGE_END);
+	pthread_mutex_lock(&pool->lock);
+	pipeline->err = pipeline->err ? pipeline->err : err;
+	struct pipeline **each = &pool->with_stages;
+	while (*each && *each != pipeline)
+		each = &(*each)->next_with_stages;
+	if (*each)
+		*each = pipeline->next_with_stages;
+	pipeline->next_with_stages = NULL;
+	pthread_mutex_unlock(&pool->lock);
+	wait_for(&pipeline->producer, WRITER_ALL);
+	pipeline->stages = NULL;
+}
+
+static int pipeline_close(struct writer *writer)
+{
+	struct pipeline *pipeline = pipeline_of(writer);
+
+	end_stages(pipeline);
+	retained_fini(&pipeline->hold);
+	struct writer_end end;
+	int err = writer_end(pipeline->inner, &end);
+	writer->stored = end.stored;
+	err = err ? err : pipeline->err;
+	if (err && !pipeline->pool->no_index)
+		cut_extents(pipeline);
+	else
+		writer->packed = pipeline->in_bytes + pipeline->freed_bytes - pipeline->out_bytes;
+	if (pipeline->extents_failed)
+		extent_list_fini(&pipeline->extents);
+	writer->extents = pipeline->extents;
+	free(pipeline->ends);
+	return err;
+}
+
+void pipeline_request_snapshot(struct writer *writer)
+{
+	struct pipeline *pipeline = pipeline_of(writer);
+
+	pthread_mutex_lock(&pipeline->pool->lock);
+	if (!pipeline->hold.asked_ns)
+		pipeline->hold.asked_ns = clock_ns(CLOCK_MONOTONIC);
+	pthread_mutex_unlock(&pipeline->pool->lock);
+}
+
+struct retained_range pipeline_retained(struct writer *writer)
+{
+	struct pipeline *pipeline = pipeline_of(writer);
+
+	pthread_mutex_lock(&pipeline->pool->lock);
+	struct retained_range held = {
+		.first_ns = retained_first_ns(&pipeline->hold),
+		.last_ns = retained_last_ns(&pipeline->hold),
+		.dropped_bytes = pipeline->hold.dropped_bytes,
+	};
+	held.whole_ns = pipeline->hold.dropped_ns > held.first_ns ? pipeline->hold.dropped_ns : held.first_ns;
+	pthread_mutex_unlock(&pipeline->pool->lock);
+	return held;
+}
+
+void pipeline_end_input(struct writer *writer)
+{
+	struct pipeline *pipeline = pipeline_of(writer);
+
+	end_stages(pipeline);
+	pthread_mutex_lock(&pipeline->pool->lock);
+	retained_drop(&pipeline->hold);
+	writer->queued -= pipeline->hold.dropped_bytes + pipeline->hold.dropped_tail_bytes;
+	pthread_mutex_unlock(&pipeline->pool->lock);
+}
+
+void pipeline_attach(struct writer *writer, struct writer *inner)
+{
+	struct pipeline *pipeline = pipeline_of(writer);
+
+	writer->offset = inner->offset;
+	writer->stores = inner->ops;
+	writer->path = inner->path;
+	pipeline->inner = inner;
+}
+
+int pipeline_write_retained(struct writer *writer)
+{
+	struct pipeline *pipeline = pipeline_of(writer);
+	struct retained_extent *piece;
+	int err = pipeline->err;
+
+	while (!err && (piece = retained_take(&pipeline->hold))) {
+		err = write_pieces(pipeline->inner, (struct span){piece->bytes, piece->out_len},
+				   (struct span){piece->bytes + piece->out_len, piece->tail_len});
+		note_extent(pipeline, &piece->info, piece->len, piece->out_len);
+		if (!err) {
+			pipeline->in_bytes += piece->len + piece->tail_len;
+			pipeline->out_bytes += piece->out_len + piece->tail_len;
+		}
+		retained_extent_free(piece);
+	}
+	pipeline->err = err;
+	pipeline->stored = whole_bytes(pipeline);
+	writer->stored = pipeline->stored;
+	return err;
+}
+
+static struct pipeline *pipeline_of_client(struct pool_client *client)
+{
+	return (struct pipeline *)((char *)client - offsetof(struct pipeline, client));
+}
+
+static void client_call_stages(struct pool_client *client, size_t most)
+{
+	call_stages(pipeline_of_client(client), most);
+}
+
+static void client_write_done(struct pool_client *client)
+{
+	write_done(pipeline_of_client(client));
+}
+
+static const struct pool_client pipeline_client = {.call_stages = client_call_stages, .write_done = client_write_done};
+
+static const struct writer_ops pipeline_ops = {
+	.name = "zstd",
+	.state_bytes = sizeof(struct pipeline),
+	.queue = producer_queue,
+	.take = producer_take,
+	.store = producer_store,
+	.put = producer_put,
+	.place = producer_place,
+	.commit = producer_commit,
+	.reap = producer_reap,
+	.close = pipeline_close,
+};
+
+int pipeline_open_retained(struct batch_pool *pool, const struct retained_limits *limits, struct writer **ret)
+{
+	const struct writer_params params = {.fd = -1};
+	int err = writer_open(&pipeline_ops, &params, ret);
+
+	if (err)
+		return err;
+	pipeline_of(*ret)->pool = pool;
+	pipeline_of(*ret)->producer.pipeline = pipeline_of(*ret);
+	(*ret)->behind = &pipeline_of(*ret)->behind;
+	pipeline_of(*ret)->client = pipeline_client;
+	pipeline_of(*ret)->hold.limits = *limits;
+	return 0;
+}
+
+int pipeline_open(struct batch_pool *pool, struct writer *inner, struct writer **ret)
+{
+	struct writer_params params = {.fd = -1, .offset = inner->offset, .path = inner->path};
+	struct writer *writer;
+	int err = writer_open(&pipeline_ops, &params, &writer);
+
+	if (err) {
+		writer_close(inner, NULL);
+		return err;
+	}
+	pipeline_of(writer)->pool = pool;
+	writer->stores = inner->ops;
+	pipeline_of(writer)->inner = inner;
+	pipeline_of(writer)->producer.pipeline = pipeline_of(writer);
+	writer->behind = &pipeline_of(writer)->behind;
+	pipeline_of(writer)->client = pipeline_client;
+	*ret = writer;
+	return 0;
+}
+
+void pipeline_add_stage(struct writer *writer, struct stage *stage)
+{
+	struct pipeline *pipeline = pipeline_of(writer);
+	struct stage **last = &pipeline->stages;
+
+	while (*last)
+		last = &(*last)->next;
+	stage->next = NULL;
+	stage->output = pipeline;
+	*last = stage;
+	if (!stage->ops->flush || pipeline->flushes)
+		return;
+	pipeline->flushes = true;
+	pthread_mutex_lock(&pipeline->pool->lock);
+	pipeline->next_with_stages = pipeline->pool->with_stages;
+	pipeline->pool->with_stages = pipeline;
+	pthread_mutex_unlock(&pipeline->pool->lock);
+}
+
+void stage_makers_add(struct stage_maker **first, struct stage_maker *maker)
+{
+	while (*first)
+		first = &(*first)->next;
+	maker->next = NULL;
+	*first = maker;
+}
+
+int stage_makers_initial_state(struct stage_maker *first, struct span records)
+{
+	int err = 0;
+
+	for (; first && !err; first = first->next) {
+		if (first->initial_state && !first->knows_state)
+			err = first->initial_state(first, records);
+		first->knows_state = true;
+	}
+	return err;
+}
+
+void pipeline_share(struct writer *writer, const struct producers_params *params)
+{
+	producers_init(&pipeline_of(writer)->producers, params);
+	writer->producers = &pipeline_of(writer)->producers;
+}
+
+/* What it holds is in the line; the stage counts it as its own from here on. */
+static int producer_close(struct writer *writer)
+{
+	struct producer *producer = producer_of(writer);
+	struct pipeline *pipeline = producer->pipeline;
+	struct producer **each = &pipeline->producer.next;
+
+	seal(producer);
+	pthread_mutex_lock(&pipeline->pool->lock);
+	batch_pool_wake(pipeline->pool);
+	while (pipeline->arrived || pipeline->ordering) /* what stages have not seen refers to us */
+		pthread_cond_wait(&pipeline->pool->news, &pipeline->pool->lock);
+	while (*each != producer)
+		each = &(*each)->next;
+	*each = producer->next;
+	pthread_mutex_unlock(&pipeline->pool->lock);
+	pipeline->producer.writer.queued += writer->queued;
+	return 0;
+}
+
+static const struct writer_ops producer_ops = {
+	.name = "producer",
+	.state_bytes = sizeof(struct producer),
+	.queue = producer_queue,
+	.take = producer_take,
+	.store = producer_store,
+	.put = producer_put,
+	.place = producer_place,
+	.commit = producer_commit,
+	.reap = producer_reap,
+	.close = producer_close,
+};
+
+int producer_open(struct writer *stage, struct writer **ret)
+{
+	struct writer_params params = {.fd = -1, .offset = stage->offset, .path = stage->path};
+	struct writer *writer;
+	int err = writer_open(&producer_ops, &params, &writer);
+
+	if (err)
+		return err;
+	producer_of(writer)->pipeline = pipeline_of(stage);
+	producer_of(writer)->next = pipeline_of(stage)->producer.next;
+	pipeline_of(stage)->producer.next = producer_of(writer);
+	writer->producers = &pipeline_of(stage)->producers;
+	writer->behind = &pipeline_of(stage)->behind;
+	*ret = writer;
+	return 0;
+}
