@@ -110,9 +110,48 @@ int source_check_size(const struct perf_event_header *header, uint64_t offset, s
 			header->type, header->size);
 }
 
+/*
+ * perf 6.16 and later writes what does not fit into one COMPRESSED2 record as if it did: data_size and header.size of
+ * the first one are those of all, header.size rounded up to 8 and cut to 16 bits; the data_size of the others means
+ * nothing, and no padding follows. Source: tools/perf/builtin-record.c, record__pushfn() and process_comp_header()
+ * (facts); hotspot's issue 736.
+ */
+struct compressed2 {
+	struct perf_event_header header;
+	uint64_t data_bytes;
+};
+
+enum { CHUNK_BYTES_MAX = 1 << 30, /* of one ring, compressed */ COMPRESSED2_BYTES_MAX = UINT16_MAX };
+
+/* The bytes of several records that claim to be one; 0: it is one. */
+static uint64_t compressed2_chunk(const struct compressed2 *first)
+{
+	uint64_t bytes = sizeof(*first) + first->data_bytes, padded = (bytes + 7) & ~7ull;
+
+	if (first->header.type != RECORD_COMPRESSED2 || first->data_bytes > CHUNK_BYTES_MAX)
+		return 0;
+	return padded > UINT16_MAX && (uint16_t)padded == first->header.size ? bytes : 0;
+}
+
+/*
+ * The header of the record at the start of `left` bytes of such a chunk, with the sizes that it should have. false:
+ * there is none.
+ */
+static bool compressed2_in_chunk(struct compressed2 *header, bool first, uint64_t left)
+{
+	if (first)
+		header->header.size = (uint16_t)(left < COMPRESSED2_BYTES_MAX ? left : COMPRESSED2_BYTES_MAX);
+	if (header->header.type != RECORD_COMPRESSED2 || header->header.size <= sizeof(*header) ||
+	    header->header.size > left)
+		return false;
+	header->data_bytes = header->header.size - sizeof(*header);
+	return true;
+}
+
 struct source_range_state {
 	struct source source;
 	struct source_range range;
+	uint64_t chunk_end;        /* of the COMPRESSED2 records that claimed to be one, if that is behind range.at */
 	struct arena arena;        /* aligned copies of records that do not lie on a multiple of 8 */
 	struct source_skip *skips; /* heap; ascending, from next_skip on still to come */
 	size_t nr_skips, next_skip;
@@ -141,7 +180,7 @@ static void range_close(struct source *source)
 	free(source);
 }
 
-static const void *aligned_copy(struct source_range_state *state, const void *record, size_t len)
+static void *aligned_copy(struct source_range_state *state, const void *record, size_t len)
 {
 	if (!state->free || len > (size_t)(state->arena.current->end - state->free)) {
 		struct arena_block *block = arena_renew(&state->arena);
@@ -230,12 +269,45 @@ static void range_pass(struct source *source, const struct source_passed *passed
 	state_of(source)->range.at += passed->bytes; /* what lies in the range stays */
 }
 
+/* 1: the next record of a chunk of COMPRESSED2 records; 0: none begins or goes on here; -errno. */
+static int range_next_of_chunk(struct source_range_state *state, struct source_record *ret, struct diag *reterr)
+{
+	struct source_range *range = &state->range;
+	const uint8_t *bytes = (const uint8_t *)range->whole.ptr + range->at;
+	bool first = state->chunk_end <= range->at;
+	struct compressed2 header;
+
+	if (range->end - range->at < sizeof(header))
+		return 0;
+	memcpy(&header, bytes, sizeof(header));
+	if (first)
+		state->chunk_end = range->at + compressed2_chunk(&header);
+	if (state->chunk_end <= range->at)
+		return 0;
+	if (state->chunk_end > range->end)
+		return range_cut(state, record_type_name(header.header.type), state->chunk_end - range->at, reterr);
+	if (!compressed2_in_chunk(&header, first, state->chunk_end - range->at))
+		return diag_set(reterr, -EBADMSG,
+				"offset %#" PRIx64 ": no %s record, where a chunk of them goes on until %#" PRIx64,
+				range->at, record_type_name(RECORD_COMPRESSED2), state->chunk_end);
+	void *record = aligned_copy(state, bytes, header.header.size);
+	if (!record)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	memcpy(record, &header, sizeof(header));
+	*ret = (struct source_record){.view = {.header = record, .offset = range->at}};
+	range->at += header.header.size;
+	return 1;
+}
+
 static int range_next(struct source *source, struct source_record *ret, struct diag *reterr)
 {
 	struct source_range_state *state = state_of(source);
 	struct source_range *range = &state->range;
 
 	pass_skips(state);
+	int got = range_next_of_chunk(state, ret, reterr);
+	if (got)
+		return got;
 	const uint8_t *bytes = (const uint8_t *)range->whole.ptr + range->at;
 	uint64_t left = range->end - range->at;
 	struct perf_event_header header;
@@ -326,6 +398,7 @@ struct source_pipe {
 	struct arena arena;
 	uint8_t *at, *filled; /* unread bytes, in the arena's current block */
 	uint64_t offset;      /* of `at` in the pipe */
+	uint64_t chunk_end;   /* likewise: as in source_range_state */
 	struct buf outside;
 };
 
@@ -439,6 +512,24 @@ static int take_outside(struct source_pipe *pipe, uint64_t bytes, bool keep)
 	return pipe->outside.failed ? -ENOMEM : 1;
 }
 
+/* At pipe->at is a record of a chunk of COMPRESSED2 records: its sizes are put right. 1, 0 at the end, -errno. */
+static int mend_in_chunk(struct source_pipe *pipe, struct diag *reterr)
+{
+	bool first = pipe->chunk_end <= pipe->offset;
+	int got = fill(pipe, sizeof(struct compressed2));
+
+	if (got <= 0)
+		return got;
+	struct compressed2 *header = (void *)pipe->at;
+	if (first)
+		pipe->chunk_end = pipe->offset + compressed2_chunk(header);
+	if (pipe->chunk_end > pipe->offset && !compressed2_in_chunk(header, first, pipe->chunk_end - pipe->offset))
+		return diag_set(reterr, -EBADMSG,
+				"offset %#" PRIx64 ": no %s record, where a chunk of them goes on until %#" PRIx64,
+				pipe->offset, record_type_name(RECORD_COMPRESSED2), pipe->chunk_end);
+	return 1;
+}
+
 static int pipe_next(struct source *source, struct source_record *ret, struct diag *reterr)
 {
 	struct source_pipe *pipe = pipe_of(source);
@@ -450,6 +541,12 @@ static int pipe_next(struct source *source, struct source_record *ret, struct di
 	if (got <= 0)
 		return pipe_failed(pipe, got, reterr);
 	header = (void *)pipe->at;
+	if (header->type == RECORD_COMPRESSED2 || pipe->chunk_end > pipe->offset) {
+		got = mend_in_chunk(pipe, reterr);
+		if (got <= 0)
+			return got == -EBADMSG ? got : pipe_failed(pipe, got, reterr);
+		header = (void *)pipe->at;
+	}
 	int err = source_check_size(header, pipe->offset, reterr);
 	if (err)
 		return err;

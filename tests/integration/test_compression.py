@@ -212,6 +212,37 @@ def as_compressed2(record):
     return out
 
 
+MOST_IN_CHUNK = 65536 - 16 - 1  # data of a record, as perf 6.16 cuts them
+STALE = 0x5a5a5a5a5a5a  # what data_size of all records but the first is in a chunk of several
+
+
+def as_chunk(data):
+    """What perf 6.16 writes when a ring's compressed bytes take several records: sizes of one, cut to 16 bits."""
+    parts = [data[at:at + MOST_IN_CHUNK] for at in range(0, len(data), MOST_IN_CHUNK)]
+    whole = sum(16 + len(part) for part in parts)
+    sizes = [((whole + 7) // 8 * 8 % 65536, whole - 16)] + [(16 + len(part), STALE) for part in parts[1:]]
+    return b''.join(struct.pack('<IHHQ', 83, 0, *size) + part for size, part in zip(sizes, parts))
+
+
+def in_chunks(records, bytes_of_chunk):
+    """COMPRESSED records become chunks of so many bytes, the last one of what is left. Marks of rounds go."""
+    at, out, nr, data = 0, b'', 0, b''
+    while at < len(records):
+        kind, _, size = struct.unpack_from('<IHH', records, at)
+        if kind == 81:
+            data += records[at + 8:at + size]
+        elif kind != 68:
+            out += records[at:at + size]
+        at += size
+    for at in range(0, len(data), bytes_of_chunk):
+        part = data[at:at + bytes_of_chunk]
+        several = (16 + len(part) + 7) // 8 * 8 > 65535
+        out += as_chunk(part) if several else as_compressed2(bytes(8) + part)
+        nr += several
+    assert nr > 1
+    return out
+
+
 def converted(records):
     at, out, nr = 0, b'', 0
     while at < len(records):
@@ -224,10 +255,10 @@ def converted(records):
     return out
 
 
-def file_with_compressed2(data):
+def file_with_compressed2(data, convert=converted):
     """The same file with type 83 instead of 81; what stands behind the records moves."""
     head, (start, size) = bytearray(data), struct.unpack_from('<QQ', data, 0x28)
-    records, tail = converted(data[start:start + size]), bytearray(data[start + size:])
+    records, tail = convert(data[start:start + size]), bytearray(data[start + size:])
     moved = len(records) - size
     nr = sum(bin(word).count('1') for word in struct.unpack_from('<4Q', data, 0x48))
     for i in range(nr):
@@ -251,13 +282,35 @@ def test_reads_compressed2(millrace, perf, programs, need_tracefs, tmp_path, who
     assert stats.replace('COMPRESSED2', 'COMPRESSED') == millrace('report', '--stats', '-i', old).out
 
 
+@pytest.fixture(scope='module')
+def large_chunks(perf, programs, need_tracefs, tmp_path_factory):
+    """Of perf, with much more than 64 KiB compressed."""
+    file = tmp_path_factory.mktemp('chunks') / 'perf.data'
+    options = ['record', '-z1', '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '2', '-n', '60000']
+    perf(*options[:2], '-o', file, *options[2:])
+    return file.read_bytes()
+
+
+# Beside the largest record, beside 64 KiB, and of several records.
+@pytest.mark.parametrize('bytes_of_chunk', [65513, 65519, 65520, 65528, 65544, 150000])
+def test_reads_chunks_of_compressed2(millrace, large_chunks, tmp_path, bytes_of_chunk):
+    """perf 6.16 and later writes wrong sizes where a ring's bytes do not fit into one record."""
+    old, new = tmp_path / 'old.data', tmp_path / 'new.data'
+    old.write_bytes(large_chunks)
+    new.write_bytes(file_with_compressed2(large_chunks, lambda records: in_chunks(records, bytes_of_chunk)))
+    expected = millrace('script', '-i', old).out
+    assert len(expected.splitlines()) > 10000
+    assert millrace('script', '-i', new).out == expected
+
+
 def test_reads_compressed2_from_a_pipe(millrace, perf, programs, need_tracefs):
     old = perf('record', '-z', '-o', '-', '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '1',
-               '-n', '20000', binary=True).out
-    new = with_tracing_data(old, converted)
+               '-n', '60000', binary=True).out
     expected = millrace('script', '-i', '-', input=old, binary=True).out
     assert len(expected.splitlines()) > 10000
-    assert millrace('script', '-i', '-', input=new, binary=True).out == expected
+    for convert in converted, lambda records: in_chunks(records, 70000):
+        new = with_tracing_data(old, convert)
+        assert millrace('script', '-i', '-', input=new, binary=True).out == expected
 
 
 def with_tracing_data(pipe, convert):
