@@ -61,3 +61,82 @@ def test_symbol_filter_is_about_entries(millrace, perf, chains, text, children):
     ours, theirs = (sorted(re.sub(r' +', ' ', row) for row in rows(tool(*command).out)) for tool in (millrace, perf))
     assert theirs and ours == theirs
     assert all(text in row for row in ours)
+
+
+USER, USER_DEFERRED = (1 << 64) - 512, (1 << 64) - 640
+DEFER_CALLCHAIN = 1 << 38
+
+
+def records_of(data):
+    """[(type, misc, body)] of a file."""
+    at, size = struct.unpack_from('<QQ', data, 0x28)
+    end, found = at + size, []
+    while at < end:
+        kind, misc, size = struct.unpack_from('<IHH', data, at)
+        found.append((kind, misc, data[at + 8:at + size]))
+        at += size
+    return found
+
+
+def with_records(data, records):
+    """The file with these instead; features move."""
+    start, size = struct.unpack_from('<QQ', data, 0x28)
+    body = b''.join(struct.pack('<IHH', kind, misc, 8 + len(body)) + body for kind, misc, body in records)
+    head, tail, moved = bytearray(data[:start]), bytearray(data[start + size:]), len(body) - size
+    struct.pack_into('<Q', head, 0x30, len(body))
+    for i in range(sum(bin(word).count('1') for word in struct.unpack_from('<4Q', data, 0x48))):
+        offset, length = struct.unpack_from('<QQ', tail, 16 * i)
+        struct.pack_into('<QQ', tail, 16 * i, offset + moved, length)
+    return bytes(head) + body + bytes(tail)
+
+
+def with_deferred_chains(data, leave_out=0):
+    """
+    As Linux 6.19 writes them with attr.defer_callchain: the user part of a chain follows in a record of its own, once for
+    all samples that have it. The last `leave_out` of them do not come. Also returns how many there are.
+    """
+    attrs_at = struct.unpack_from('<Q', data, 0x18)[0]
+    sample_type, _, bits = struct.unpack_from('<3Q', data, attrs_at + 24)
+    assert sample_type == 0x127 | 1 << 2 and bits & 1 << 18  # IP TID TIME CALLCHAIN PERIOD, sample_id_all
+    out, cookie, samples = [], 0x100000001, 0
+    old = records_of(data)
+    for at, (kind, misc, body) in enumerate(old):
+        if kind == 9:
+            words = list(struct.unpack(f'<{len(body) // 8}Q', body))
+            ip, task, time, period, nr = words[:5]
+            ips = words[5:5 + nr]
+            if USER in ips:
+                kernel, user = ips[:ips.index(USER)], ips[ips.index(USER):]
+                chain = kernel + [USER_DEFERRED, cookie]
+                body = struct.pack(f'<{5 + len(chain)}Q', ip, task, time, period, len(chain), *chain)
+                next_sample = next((b for k, _, b in old[at + 1:] if k == 9), b'')
+                out.append((kind, misc, body))
+                samples += 1
+                if next_sample[8:16] != body[8:16] or not next_sample.endswith(struct.pack(f'<{len(user)}Q', *user)):
+                    out.append((22, 2, struct.pack(f'<{4 + len(user)}Q', cookie, len(user), *user, task, time + 1)))
+                    cookie += 1
+                continue
+        out.append((kind, misc, body))
+    deferred = [at for at, record in enumerate(out) if record[0] == 22]
+    for at in sorted(deferred[len(deferred) - leave_out:], reverse=True):
+        del out[at]
+    new = bytearray(with_records(data, out))
+    struct.pack_into('<Q', new, attrs_at + 40, bits | DEFER_CALLCHAIN)
+    return bytes(new), samples, len(deferred)
+
+
+def test_call_chains_that_come_later(millrace, perf, tmp_path):
+    old, new = tmp_path / 'old.data', tmp_path / 'new.data'
+    perf('record', '-q', '-g', '-F', '10000', '-e', 'cpu-clock', '-o', old, '--', 'ls', '-R', '/usr/include')
+    data, samples, chains = with_deferred_chains(old.read_bytes())
+    assert samples > chains > 10
+    new.write_bytes(data)
+    for command in (['script'], ['report', '-g', 'caller'], ['report', '--no-children', '-g', 'callee'],
+                    ['script', '--folded'], ['script', '--json']):
+        done = millrace(*command, '-i', new)
+        assert done.out == millrace(*command, '-i', old).out and 'lack' not in done.err
+    assert f'CALLCHAIN_DEFERRED events: {chains:10}' in millrace('report', '--stats', '-i', new).out
+    new.write_bytes(with_deferred_chains(old.read_bytes(), leave_out=chains)[0])
+    done = millrace('script', '-i', new)
+    assert f'the call chains of {samples} samples lack their user part' in done.err
+    assert len(re.findall('^ls', done.out, re.M)) == len(re.findall('^ls', millrace('script', '-i', old).out, re.M))

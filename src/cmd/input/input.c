@@ -238,7 +238,7 @@ void input_report_late(const struct session *session)
 
 int input_records_open(struct input_records *records, struct session *session, unsigned nr_hands)
 {
-	*records = (struct input_records){.session = session};
+	*records = (struct input_records){.session = session, .deferred.session = session};
 	return session_info(session)->file_bytes ? prefetcher_start(session, nr_hands, &records->ahead) : 0;
 }
 
@@ -248,6 +248,27 @@ static int next_record(struct input_records *records, const struct session_recor
 		return prefetcher_next(records->ahead, ret, reterr);
 	*ret = &records->record;
 	return session_next(records->session, &records->record, reterr);
+}
+
+/* Samples with their whole call chains; each when its chain has come, or the end. */
+static int next_complete(struct input_records *records, const struct session_record **ret, struct diag *reterr)
+{
+	struct deferred_chains *deferred = &records->deferred;
+	int got;
+
+	while (!(*ret = deferred_chains_next(deferred))) {
+		got = next_record(records, ret, reterr);
+		if (got <= 0 && deferred->first) {
+			deferred_chains_end(deferred); /* then the session ends once more */
+			continue;
+		}
+		int taken = got > 0 ? deferred_chains_take(deferred, *ret) : 0;
+		if (taken < 0)
+			return diag_set(reterr, taken, "out of memory");
+		if (!taken)
+			return got;
+	}
+	return 1;
 }
 
 int input_records_next(struct input_records *records, const struct session_record **ret, struct diag *reterr)
@@ -260,7 +281,7 @@ int input_records_next(struct input_records *records, const struct session_recor
 			*ret = part;
 			return 1;
 		}
-		int got = next_record(records, &record, reterr);
+		int got = next_complete(records, &record, reterr);
 		records->splitting = false;
 		if (got <= 0)
 			return got;
@@ -283,13 +304,17 @@ size_t input_records_run(struct input_records *records, const struct prefetcher_
 	if (!records->ahead || records->splitting)
 		return 0;
 	for (size_t i = 0; i < nr; i++)
-		if (group_split_has(&events[i].attr))
+		if (group_split_has(&events[i].attr) || deferred_chains_has(&events[i].attr))
 			return 0;
 	return prefetcher_span_begin(records->ahead, ret);
 }
 
 void input_records_close(struct input_records *records)
 {
+	if (records->deferred.nr_incomplete)
+		log_note("the call chains of %" PRIu64 " samples lack their user part, which was to come later",
+			 records->deferred.nr_incomplete);
+	deferred_chains_fini(&records->deferred);
 	group_split_fini(&records->split);
 	prefetcher_close(records->ahead);
 	records->ahead = NULL;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "analyze/machine/machine.h"
+#include "read/deferred_chains.h"
 #include "read/group_split.h"
 #include "read/prefetcher.h"
 #include "read/session.h"
@@ -88,6 +89,7 @@ int input_open(const struct input_options *options, enum session_flags flags, st
 struct input_records {
 	struct session *session;  /* borrowed */
 	struct prefetcher *ahead; /* NULL: a pipe, which may have no records for a long time */
+	struct deferred_chains deferred;
 	struct group_split split;
 	bool splitting; /* the last record has parts left */
 	struct session_record record;
@@ -95,11 +97,14 @@ struct input_records {
 
 /* `nr_hands`: see prefetcher_start(). 0 or -errno: no thread could be started. */
 int input_records_open(struct input_records *records, struct session *session, unsigned nr_hands);
-/* As session_next(), but a sample of a group comes once for each member: group_split.h. */
+/*
+ * As session_next(), but a sample of a group comes once for each member (group_split.h), and one whose call chain comes
+ * later when that has come (deferred_chains.h).
+ */
 int input_records_next(struct input_records *records, const struct session_record **ret, struct diag *reterr);
 /*
  * As prefetcher_span_begin(), for the calls of read/prefetcher.h with records->ahead up to prefetcher_span_end(). 0 for
- * a pipe, and where samples are split, too: input_records_next() has what comes next.
+ * a pipe, and where samples are split or kept, too: input_records_next() has what comes next.
  */
 size_t input_records_run(struct input_records *records, const struct prefetcher_chunk **ret);
 /* Before the session is closed, and before its position is asked for. */

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * deferred_chains: samples whose user call chain comes later, in a CALLCHAIN_DEFERRED record, put together with it. One
+ * owner (deferred_chains_fini), one thread.
+ *
+ * Such a sample is kept until the chain of its task comes, and is given later than its time then, as perf does. Memory
+ * is bounded: where too much is kept the oldest sample is given without its user part.
+ *
+ * Source: Linux 6.19, include/uapi/linux/perf_event.h: the chain of the sample ends with PERF_CONTEXT_USER_DEFERRED and
+ * a cookie; the record is u64 cookie, u64 nr, u64 ips[nr], sample_id, and its ips begin with PERF_CONTEXT_USER.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/hash_table.h"
+#include "read/session.h"
+
+struct kept_sample;
+
+struct deferred_chains {
+	struct session *session;          /* borrowed */
+	struct kept_sample *first, *last; /* as they came */
+	struct hash_table tasks;          /* the first sample of each task, by its tid */
+	size_t bytes;                     /* of all that are kept */
+	struct kept_sample *ready;        /* of a task whose chain has come: */
+	struct {
+		const uint64_t *ips;
+		uint64_t nr_ips;
+	} chain;
+	uint64_t cookie; /* of the samples that the chain belongs to */
+	bool ended;
+	struct kept_sample *given;    /* the one that was given last, */
+	struct session_record record; /* as it was given; its chain is in: */
+	uint64_t *ips;
+	size_t room;
+	uint64_t nr_incomplete; /* samples that were given without their user part */
+};
+
+/* Samples of such an event may be incomplete. */
+bool deferred_chains_has(const struct perf_event_attr *attr);
+
+void deferred_chains_fini(struct deferred_chains *chains); /* zeroed is fine */
+
+/*
+ * 1: an incomplete sample, which is kept, or a chain, which is used: deferred_chains_next() has what is complete now,
+ * as long as the record is valid. 0: any other record. -ENOMEM.
+ */
+int deferred_chains_take(struct deferred_chains *chains, const struct session_record *record);
+
+/* No more records come: deferred_chains_next() has all that are kept. */
+void deferred_chains_end(struct deferred_chains *chains);
+
+/* The next sample that is ready, valid until the next call; NULL: no more. */
+const struct session_record *deferred_chains_next(struct deferred_chains *chains);
