@@ -27,8 +27,8 @@ static const char *const kernel_names[] = {
 	[PERF_RECORD_BPF_EVENT] = "BPF_EVENT",
 	[PERF_RECORD_CGROUP] = "CGROUP",
 	[PERF_RECORD_TEXT_POKE] = "TEXT_POKE",
-	[21] = "AUX_OUTPUT_HW_ID",   /* PERF_RECORD_AUX_OUTPUT_HW_ID, Linux 5.16 */
-	[22] = "CALLCHAIN_DEFERRED", /* PERF_RECORD_CALLCHAIN_DEFERRED, Linux 6.19 */
+	[21] = "AUX_OUTPUT_HW_ID", /* PERF_RECORD_AUX_OUTPUT_HW_ID, Linux 5.16 */
+	[RECORD_CALLCHAIN_DEFERRED] = "CALLCHAIN_DEFERRED",
 };
 
 static const char *const user_names[] = {

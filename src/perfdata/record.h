@@ -16,6 +16,9 @@
 
 struct buf;
 
+/* Newer than the header that this is built with. */
+enum { RECORD_CALLCHAIN_DEFERRED = 22 /* PERF_RECORD_CALLCHAIN_DEFERRED, Linux 6.19 */ };
+
 enum user_record_type {
 	RECORD_USER_FIRST = 64,
 	RECORD_HEADER_ATTR = 64,
@@ -38,6 +41,7 @@ enum user_record_type {
 	RECORD_COMPRESSED = 81,
 	RECORD_FINISHED_INIT = 82,
 	RECORD_COMPRESSED2 = 83,
+	RECORD_BPF_METADATA = 84,
 	RECORD_USER_LAST = 86,
 };
 

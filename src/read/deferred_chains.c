@@ -8,7 +8,7 @@
 #include "base/span.h"
 
 /* Newer than the header that this is built with: Linux 6.19, include/uapi/linux/perf_event.h. */
-enum { RECORD_CALLCHAIN_DEFERRED = 22, DEFER_CALLCHAIN_BIT = 38 };
+enum { DEFER_CALLCHAIN_BIT = 38 };
 static const uint64_t context_user_deferred = (uint64_t)-640;
 
 enum { MOST_BYTES = 64 << 20 };

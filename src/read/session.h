@@ -87,5 +87,9 @@ struct session_info {
 	uint64_t position;         /* offset of the record delivered last, in its file */
 	uint64_t nr_late; /* records that came after newer ones were delivered: not in the order that was promised */
 	int64_t mtime_ns; /* since 1970; 0: unknown */
+	bool stays;       /* a file or directory, which can be opened again */
 };
 const struct session_info *session_info(const struct session *session);
+
+/* The records of a compressed type so far, in whose place those that they hold were delivered. */
+uint64_t session_nr_compressed(const struct session *session, enum user_record_type type);

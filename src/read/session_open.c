@@ -437,6 +437,7 @@ static int open_path(struct session *session, struct diag *reterr)
 		return diag_set(reterr, -errno, "%s", strerror(errno));
 	if (fstat(session->fd, &st) < 0)
 		return diag_set(reterr, -errno, "%s", strerror(errno));
+	session->info.stays = S_ISDIR(st.st_mode) || S_ISREG(st.st_mode);
 	if (S_ISDIR(st.st_mode))
 		return open_directory(session, reterr);
 	int err = check_owner(&st, session->flags, reterr);
@@ -491,6 +492,16 @@ const struct event_desc *session_events(const struct session *session, size_t *r
 const struct session_info *session_info(const struct session *session)
 {
 	return &session->info;
+}
+
+uint64_t session_nr_compressed(const struct session *session, enum user_record_type type)
+{
+	bool second = type == RECORD_COMPRESSED2;
+	uint64_t nr = session->source ? session->source->nr_compressed[second] : 0;
+
+	for (size_t i = 0; session->directory && i < session->directory->nr_files; i++)
+		nr += session->directory->files[i].source->nr_compressed[second];
+	return nr;
 }
 
 /* Samples within need what is told of the world before them, never what comes later. */

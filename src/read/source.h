@@ -17,7 +17,8 @@ struct unpack_helper;
 
 struct source {
 	const struct source_ops *ops;
-	struct span stays; /* records that lie here stay as long as the source, held or not */
+	struct span stays;         /* records that lie here stay as long as the source, held or not */
+	uint64_t nr_compressed[2]; /* COMPRESSED and COMPRESSED2 records in whose place what they hold was given */
 };
 
 struct source_record {

@@ -419,6 +419,11 @@ static bool is_compressed(uint32_t type)
 	return type == RECORD_COMPRESSED || type == RECORD_COMPRESSED2;
 }
 
+static void count_compressed(struct source_unpack *unpack, const struct source_record *record)
+{
+	unpack->source.nr_compressed[record->view.header->type == RECORD_COMPRESSED2]++;
+}
+
 static void end_input(struct source_unpack *unpack, int result, const struct diag *why)
 {
 	unpack->ended = true;
@@ -477,6 +482,7 @@ static void read_one(struct source_unpack *unpack)
 		return;
 	}
 	if (is_compressed(record.view.header->type)) {
+		count_compressed(unpack, &record);
 		queue_compressed(unpack, &record);
 		return;
 	}
@@ -691,10 +697,12 @@ static int pass_on(struct source_unpack *unpack, struct source_record *ret, stru
 	}
 	if (got > 0 && !is_compressed(ret->view.header->type))
 		return 1;
-	if (got > 0)
+	if (got > 0) {
+		count_compressed(unpack, ret);
 		queue_compressed(unpack, ret);
-	else
+	} else {
 		end_input(unpack, got, reterr);
+	}
 	return 0;
 }
 

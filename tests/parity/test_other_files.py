@@ -140,3 +140,23 @@ def test_call_chains_that_come_later(millrace, perf, tmp_path):
     done = millrace('script', '-i', new)
     assert f'the call chains of {samples} samples lack their user part' in done.err
     assert len(re.findall('^ls', done.out, re.M)) == len(re.findall('^ls', millrace('script', '-i', old).out, re.M))
+
+
+def test_dump_of_old_and_new_records(millrace, perf, tmp_path):
+    """TIME_CONV, short and with its newer fields, EVENT_TYPE; BPF_METADATA of perf 6.17, which perf 6.1 does not know."""
+    old, new = tmp_path / 'old.data', tmp_path / 'new.data'
+    perf('record', '-q', '-g', '-e', 'cpu-clock', '-o', old, '--', 'true')
+    data = old.read_bytes()
+    records = records_of(data)
+    time_conv = struct.pack('<3Q', 31, 633053033, (1 << 64) - 7)
+    more = [(79, 0, time_conv), (79, 0, time_conv + struct.pack('<2Q2B6x', 5, 0xffff, 1, 0)), (65, 0, bytes(16))]
+    new.write_bytes(with_records(data, records[:1] + more + records[1:]))
+    theirs, ours = (tool('report', '-D', '-i', new).out for tool in (perf, millrace))
+    assert 'Time Cycles' in theirs and ours == theirs
+    entry = b'version'.ljust(64, b'\0') + b'6.17\x1b'.ljust(256, b'\0')
+    metadata = b'prog_abc'.ljust(512, b'\0') + struct.pack('<Q', 2) + entry
+    new.write_bytes(with_records(data, records + [(84, 0, metadata), (85, 0, bytes(64)), (22, 0, bytes(64))]))
+    done = millrace('report', '-D', '-i', new)
+    assert f'PERF_RECORD_BPF_METADATA prog prog_abc\n  entry 0: {"version":>20} = 6.17\\x1b\n' in done.out
+    assert 'PERF_RECORD_SCHEDSTAT_CPU' in done.out and 'PERF_RECORD_CALLCHAIN_DEFERRED' in done.out
+    assert millrace('script', '-i', new).out == millrace('script', '-i', old).out

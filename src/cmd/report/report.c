@@ -67,12 +67,19 @@ static int stats_take(struct stats *stats, const struct session *session, const 
 	return 0;
 }
 
+static void count_compressed(struct stats *stats, const struct session *session, enum user_record_type type)
+{
+	stats->by_type[type] = session_nr_compressed(session, type);
+	stats->total += stats->by_type[type];
+}
+
 static void print_line(FILE *to, const char *name, uint64_t nr)
 {
 	fprintf(to, "%16s events: %10" PRIu64, name, nr);
 }
 
-static void print_all(FILE *to, const struct stats *stats, const struct session *session)
+/* lost: with the samples that each event lost; perf leaves those out behind a dump. */
+static void print_all(FILE *to, const struct stats *stats, const struct session *session, bool lost)
 {
 	size_t nr_events;
 	const struct event_desc *events = session_events(session, &nr_events);
@@ -89,11 +96,11 @@ static void print_all(FILE *to, const struct stats *stats, const struct session 
 	for (size_t i = 0; i < nr_events && i < stats->nr_events; i++) {
 		const struct event_stats *event = &stats->events[i];
 		AUTO_ESCAPED name = escaped_text(events[i].name);
-		if (event->samples || event->lost_samples)
+		if (event->samples || (lost && event->lost_samples))
 			fprintf(to, "%s stats:\n", name.text);
 		if (event->samples)
 			print_line(to, "SAMPLE", event->samples), fputc('\n', to);
-		if (event->lost_samples)
+		if (lost && event->lost_samples)
 			print_line(to, "LOST_SAMPLES", event->lost_samples), fputc('\n', to);
 	}
 }
@@ -101,7 +108,7 @@ static void print_all(FILE *to, const struct stats *stats, const struct session 
 /*
  * Reads the session, opened with SESSION_FILE_ORDER, to its end and prints. 0, or the error that ended the reading.
  */
-static int stats_print(FILE *to, struct session *session, struct diag *reterr)
+static int stats_print(FILE *to, struct session *session, bool lost, struct diag *reterr)
 {
 	struct stats stats = {0};
 	struct session_record record;
@@ -113,7 +120,9 @@ static int stats_print(FILE *to, struct session *session, struct diag *reterr)
 			break;
 		}
 	}
-	print_all(to, &stats, session);
+	count_compressed(&stats, session, RECORD_COMPRESSED);
+	count_compressed(&stats, session, RECORD_COMPRESSED2);
+	print_all(to, &stats, session, lost);
 	free(stats.events);
 	return got;
 }
@@ -313,11 +322,11 @@ static enum session_flags session_order(const struct report_options *options)
 	return options->raw_dump ? SESSION_ALL : options->stats || options->loss ? SESSION_FILE_ORDER : 0;
 }
 
-/* The records, and the counts of their types, for which a file is read again; a pipe can be read once. */
+/* The records, and the counts of their types, for which a file is read again; what comes through a pipe can be once. */
 static int run_dump(struct report *report, struct diag *reterr)
 {
 	const struct report_options *options = &report->options;
-	bool again = !session_info(report->session)->pipe;
+	bool again = session_info(report->session)->stays;
 
 	print_front(report);
 	int err = dump_session(report->session, &options->input.machine, stdout, reterr);
@@ -327,7 +336,7 @@ static int run_dump(struct report *report, struct diag *reterr)
 	report->session = NULL;
 	if (input_open(&options->input, SESSION_FILE_ORDER, &report->session))
 		return diag_set(reterr, -EIO, "%s cannot be read again", input_path(&options->input));
-	return stats_print(stdout, report->session, reterr);
+	return stats_print(stdout, report->session, false, reterr);
 }
 
 static int run(struct report *report, struct diag *reterr)
@@ -346,7 +355,7 @@ static int run(struct report *report, struct diag *reterr)
 		return run_table(report, reterr);
 	if (options->header.wanted)
 		header_print(stdout, report->session, options->header.full);
-	return stats_print(stdout, report->session, reterr);
+	return stats_print(stdout, report->session, true, reterr);
 }
 
 /* perf report counts branches where there are any. */

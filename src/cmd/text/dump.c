@@ -338,15 +338,68 @@ static void print_update(struct cursor *at, FILE *to)
 	}
 }
 
+/* Fields from time_cycles on are there since Linux 5.11. Source: struct perf_record_time_conv (facts). */
+static void print_time_conv(struct cursor *at, FILE *to)
+{
+	uint64_t shift = cursor_u64(at), mult = cursor_u64(at), zero = cursor_u64(at);
+
+	fprintf(to,
+		"\n... Time Shift      %" PRIu64 "\n... Time Muliplier  %" PRIu64 "\n... Time Zero       %" PRIu64 "\n",
+		shift, mult, zero); /* perf spells it so */
+	if (!at->bad && cursor_left(at)) {
+		uint64_t cycles = cursor_u64(at), mask = cursor_u64(at);
+		unsigned cap_zero = cursor_u8(at), cap_short = cursor_u8(at);
+		fprintf(to, "... Time Cycles     %" PRIu64 "\n... Time Mask       %#" PRIx64 "\n", cycles, mask);
+		fprintf(to, "... Cap Time Zero   %u\n... Cap Time Short  %u\n", cap_zero, cap_short);
+	}
+	fputs(": unhandled!\n", to);
+}
+
+/* A text in so many bytes, and zeroes behind it. */
+static struct escaped take_field(struct cursor *at, size_t bytes)
+{
+	const char *text = cursor_take(at, bytes);
+
+	return escaped_bytes(text ? text : "", text ? strnlen(text, bytes) : 0);
+}
+
+/* What a BPF program says of itself, perf 6.17: char name[512], u64 nr, {char key[64], value[256]}[nr] (facts). */
+static void print_bpf_metadata(struct cursor *at, FILE *to)
+{
+	enum { NAME_BYTES = 512, KEY_BYTES = 64, VALUE_BYTES = 256 };
+	AUTO_ESCAPED name = take_field(at, NAME_BYTES);
+	uint64_t nr = cursor_u64(at);
+
+	fprintf(to, " prog %.*s\n", name.len, name.text);
+	for (uint64_t i = 0; i < nr && cursor_left(at) >= KEY_BYTES + VALUE_BYTES; i++) {
+		AUTO_ESCAPED key = take_field(at, KEY_BYTES), value = take_field(at, VALUE_BYTES);
+		fprintf(to, "  entry %" PRIu64 ": %20.*s = %.*s\n", i, key.len, key.text, value.len, value.text);
+	}
+}
+
+/* The user part of call chains of samples, Linux 6.19: see read/deferred_chains.h. */
+static void print_deferred_chain(struct cursor *at, const struct session_record *record, FILE *to)
+{
+	uint64_t cookie = cursor_u64(at), nr = cursor_u64(at);
+
+	fprintf(to, "(IP, 0x%x): %d/%d: %#" PRIx64 "\n... FP chain: nr:%" PRIu64 "\n", record->view.header->misc,
+		(int)record->sample.pid, (int)record->sample.tid, cookie, nr);
+	for (uint64_t i = 0; i < nr && cursor_left(at) >= sizeof(uint64_t); i++)
+		fprintf(to, "..... %2" PRIu64 ": %016" PRIx64 "\n", i, cursor_u64(at));
+}
+
 static void print_user(struct cursor *at, const struct perf_event_header *header, FILE *to)
 {
 	switch (header->type) {
+	case RECORD_TIME_CONV: print_time_conv(at, to); break;
+	case RECORD_BPF_METADATA: print_bpf_metadata(at, to); break;
 	case RECORD_ID_INDEX: print_id_index(at, to); break;
 	case RECORD_THREAD_MAP: print_thread_map(at, to); break;
 	case RECORD_CPU_MAP: print_cpu_map(at, to); break;
 	case RECORD_EVENT_UPDATE: print_update(at, to); break;
 	case RECORD_HEADER_ATTR:
 	case RECORD_HEADER_FEATURE:
+	case RECORD_EVENT_TYPE:
 	case RECORD_TRACING_DATA: break; /* the next record's line ends this one */
 	case RECORD_FINISHED_ROUND: fputc('\n', to); break;
 	default: fputs(": unhandled!\n", to); break;
@@ -391,6 +444,7 @@ void dump_record_text(const struct session_record *record, FILE *to)
 	case PERF_RECORD_SWITCH_CPU_WIDE: print_switch(&at, header, to); break;
 	case PERF_RECORD_NAMESPACES: print_namespaces(&at, to); break;
 	case PERF_RECORD_KSYMBOL: print_ksymbol(&at, to); break;
+	case RECORD_CALLCHAIN_DEFERRED: print_deferred_chain(&at, record, to); break;
 	default:
 		if (header->type >= RECORD_USER_FIRST)
 			print_user(&at, header, to);
@@ -433,7 +487,7 @@ static void print_bytes(FILE *to, const struct session_info *info, uint64_t offs
 {
 	const struct perf_event_header *record = view->header;
 	const uint8_t *bytes = (const uint8_t *)record;
-	AUTO_ESCAPED path = escaped_text(strcmp(info->path, "-") ? info->path : "pipe");
+	AUTO_ESCAPED path = escaped_text(info->pipe ? "pipe" : info->path);
 
 	fprintf(to, "\n%#" PRIx64 "@%s%s%s [%#x]: event: %u\n.\n. ... raw event: size %u bytes\n", offset, path.text,
 		view->file ? "/" : "", view->file ? view->file : "", record->size, record->type, record->size);
@@ -451,6 +505,7 @@ static void print_front(FILE *to, const struct session *session, const struct se
 	const struct event_desc *events = session_events(session, &nr);
 	uint64_t types = 0;
 
+	nr -= nr && record->view.header->type == RECORD_HEADER_ATTR; /* not yet the one that it describes */
 	for (size_t i = 0; i < nr; i++)
 		types |= events[i].attr.sample_type;
 	if (record->view.header->type != PERF_RECORD_SAMPLE && (!nr || !events[0].attr.sample_id_all)) {
