@@ -360,6 +360,7 @@ static bool range_find_extent(struct source *source, uint64_t offset)
 		    header.size <= range->end - found &&
 		    zstd_frame_start((struct span){at, header.size - sizeof(header)}, &frame)) {
 			range->at = found;
+			state_of(source)->chunk_end = 0;
 			return true;
 		}
 		at++;

@@ -92,8 +92,8 @@ def with_records(data, records):
 
 def with_deferred_chains(data, leave_out=0):
     """
-    As Linux 6.19 writes them with attr.defer_callchain: the user part of a chain follows in a record of its own, once for
-    all samples that have it. The last `leave_out` of them do not come. Also returns how many there are.
+    As Linux 6.19 writes them with attr.defer_callchain: the user part of a chain follows in a record of its own, once
+    for all samples that have it. The last `leave_out` of them do not come. Also returns how many there are.
     """
     attrs_at = struct.unpack_from('<Q', data, 0x18)[0]
     sample_type, _, bits = struct.unpack_from('<3Q', data, attrs_at + 24)
@@ -143,7 +143,7 @@ def test_call_chains_that_come_later(millrace, perf, tmp_path):
 
 
 def test_dump_of_old_and_new_records(millrace, perf, tmp_path):
-    """TIME_CONV, short and with its newer fields, EVENT_TYPE; BPF_METADATA of perf 6.17, which perf 6.1 does not know."""
+    """TIME_CONV, short and with its newer fields, EVENT_TYPE; BPF_METADATA of perf 6.17, unknown to perf 6.1."""
     old, new = tmp_path / 'old.data', tmp_path / 'new.data'
     perf('record', '-q', '-g', '-e', 'cpu-clock', '-o', old, '--', 'true')
     data = old.read_bytes()

@@ -41,7 +41,7 @@ PUBLIC = {
     'record/output': '''data_files.h engine.h file_place.h finish.h output_file.h output_path.h prologue.h recover.h
                         task_log.h''',
     'record/run': 'recording.h',
-    'read': 'group_split.h prefetcher.h session.h',
+    'read': 'deferred_chains.h group_split.h prefetcher.h session.h',
     'analyze/symbols': 'debug_info.h dso.h dso_kernel.h jit_code.h symbols.h',
     'analyze/machine': 'machine.h stacks.h use_list.h',
     'analyze/report': 'calltree.h hist.h tally.h tracepoint.h',
