@@ -4,11 +4,15 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "config.h"
 #include "export/formats.h"
 
 const struct export_format *const export_formats[] = {
 	&export_folded,
 	&export_speedscope,
+#ifdef HAVE_PROTOBUF
+	&export_pprof,
+#endif
 	NULL,
 };
 

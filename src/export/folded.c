@@ -27,7 +27,7 @@ struct folded {
 	struct text_table texts; /* of comms, objects and frames */
 	struct stack_table stacks;
 	uint32_t *objects, *frames, *threads; /* heap; numbers of texts, by number */
-	uint32_t nr_objects, nr_frames, nr_threads;
+	uint32_t objects_room, frames_room, threads_room;
 	struct hash_table by_key; /* indexes of counts, + 1 */
 	struct count *counts;     /* heap */
 	size_t nr_counts, counts_room;
@@ -46,19 +46,11 @@ static int folded_open(struct exporter *exporter, struct diag *reterr)
 }
 
 /* A part of a line: ";" separates, so it must not be in it. */
-static int add_text(struct folded *folded, const char *text, uint32_t **numbers, uint32_t number, uint32_t *nr)
+static int add_text(struct folded *folded, const char *text, uint32_t **numbers, uint32_t number, uint32_t *room)
 {
-	uint32_t *grown = *numbers;
-
-	if (number >= *nr) {
-		uint32_t room = number < 64 ? 64 : number * 2;
-		grown = reallocarray(*numbers, room, sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		*numbers = grown;
-		*nr = room;
-	}
-	int added = text_table_add(&folded->texts, text, &grown[number]);
+	if (table_make_room((void **)numbers, sizeof(**numbers), number, room))
+		return -ENOMEM;
+	int added = text_table_add(&folded->texts, text, &(*numbers)[number]);
 	return added < 0 ? added : 0;
 }
 
@@ -66,7 +58,7 @@ static int folded_object(struct exporter *exporter, uint32_t number, const struc
 {
 	struct folded *folded = folded_of(exporter);
 
-	return add_text(folded, object->path, &folded->objects, number, &folded->nr_objects);
+	return add_text(folded, object->path, &folded->objects, number, &folded->objects_room);
 }
 
 static int folded_frame(struct exporter *exporter, uint32_t number, const struct export_frame *frame)
@@ -76,7 +68,7 @@ static int folded_frame(struct exporter *exporter, uint32_t number, const struct
 	struct buf name = {0};
 
 	frame_name_put(&name, frame, object);
-	int err = add_text(folded, buf_text(&name), &folded->frames, number, &folded->nr_frames);
+	int err = add_text(folded, buf_text(&name), &folded->frames, number, &folded->frames_room);
 	buf_fini(&name);
 	return err;
 }
@@ -90,7 +82,7 @@ static int folded_thread(struct exporter *exporter, uint32_t number, const struc
 {
 	struct folded *folded = folded_of(exporter);
 
-	return add_text(folded, thread->comm, &folded->threads, number, &folded->nr_threads);
+	return add_text(folded, thread->comm, &folded->threads, number, &folded->threads_room);
 }
 
 static int folded_sample(struct exporter *exporter, const struct export_sample *sample)

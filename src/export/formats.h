@@ -6,3 +6,4 @@
 
 extern const struct export_format export_folded;
 extern const struct export_format export_speedscope;
+extern const struct export_format export_pprof; /* with protobuf-c */

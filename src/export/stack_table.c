@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/escape.h"
 #include "export/export.h"
 
 enum { FIRST_ROOM = 256 };
 
-/* Room for one more. 0 or -ENOMEM. */
-static int make_room(void **array, size_t element_bytes, uint32_t wanted, uint32_t *room)
+int table_make_room(void **array, size_t element_bytes, uint32_t wanted, uint32_t *room)
 {
 	uint32_t more = *room ? *room : FIRST_ROOM;
 
@@ -29,7 +29,7 @@ static int make_room(void **array, size_t element_bytes, uint32_t wanted, uint32
 
 int stack_table_add(struct stack_table *table, uint32_t number, uint32_t outer, uint32_t frame)
 {
-	if (make_room((void **)&table->links, sizeof(*table->links), number, &table->room))
+	if (table_make_room((void **)&table->links, sizeof(*table->links), number, &table->room))
 		return -ENOMEM;
 	table->links[number] = (struct stack_link){outer, frame};
 	table->nr = number;
@@ -54,7 +54,7 @@ int text_table_add(struct text_table *table, const char *text, uint32_t *ret_num
 			return 0;
 	}
 	char *copy = pool_text(&table->pool, wanted, strlen(wanted));
-	if (!copy || make_room((void **)&table->texts, sizeof(*table->texts), table->nr, &table->room) ||
+	if (!copy || table_make_room((void **)&table->texts, sizeof(*table->texts), table->nr, &table->room) ||
 	    hash_table_add_number(&table->by_hash, key, (uint64_t)table->nr + 1))
 		return -ENOMEM;
 	table->texts[table->nr] = copy;
@@ -68,6 +68,27 @@ void text_table_fini(struct text_table *table)
 	hash_table_fini(&table->by_hash);
 	free(table->texts);
 	*table = (struct text_table){0};
+}
+
+const char *utf8_of(const char *text, struct buf *copy)
+{
+	size_t left = strlen(text);
+	const char *at = text;
+	bool valid = true;
+
+	while (left) {
+		size_t len = escape_utf8_bytes(at, left);
+		if (!len && valid) /* the first such byte: what came before is copied */
+			buf_put(copy, text, (size_t)(at - text));
+		valid = valid && len;
+		if (!valid && len)
+			buf_put(copy, at, len);
+		else if (!valid)
+			buf_put_text(copy, "\xef\xbf\xbd");
+		at += len ? len : 1;
+		left -= len ? len : 1;
+	}
+	return valid ? text : buf_text(copy);
 }
 
 void frame_name_put(struct buf *out, const struct export_frame *frame, const char *object_path)

@@ -11,6 +11,9 @@
 #include "base/hash_table.h"
 #include "base/pool.h"
 
+/* Room for element number `wanted` of an array on the heap. 0 or -ENOMEM. */
+int table_make_room(void **array, size_t element_bytes, uint32_t wanted, uint32_t *room);
+
 struct stack_link {
 	uint32_t outer, frame; /* numbers; outer 0: none */
 };
@@ -35,7 +38,13 @@ struct text_table {
 int text_table_add(struct text_table *table, const char *text, uint32_t *ret_number);
 void text_table_fini(struct text_table *table);
 
-/* How a frame is called where there is no more room than for a name: "[libc.so.6]" for one without a function. */
+/*
+ * The text as UTF-8, which protocol buffers and SQL want: itself, or a copy in `copy` in which each byte that is none
+ * is U+FFFD. Valid as long as both.
+ */
 struct buf;
+const char *utf8_of(const char *text, struct buf *copy);
+
+/* How a frame is called where there is no more room than for a name: "[libc.so.6]" for one without a function. */
 struct export_frame;
 void frame_name_put(struct buf *out, const struct export_frame *frame, const char *object_path);

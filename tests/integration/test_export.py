@@ -2,6 +2,8 @@
 """`millrace export`: each format holds what `report` counts, as programs tell that we did not write."""
 import collections
 import json
+import re
+import shutil
 
 import pytest
 
@@ -13,17 +15,20 @@ def data(need_root, millrace, programs, tmp_path_factory):
     load = f"""{programs / 'spin'} -t 2 -m 120
                python3 -c 'sum(i * i for i in range(400000))'
                ls -lR /usr/include > /dev/null"""
-    millrace('record', '-e', 'cpu-clock,page-faults', '-F', '1999', '--call-graph', 'unwind', '-o', path, '--',
-             'sh', '-c', load)
+    millrace('record', '-e', 'cpu-clock,page-faults', '-F', '1999', '--call-graph', 'unwind', '--sample-cpu',
+             '-o', path, '--', 'sh', '-c', load)
     return path
 
 
 def reported(millrace, data, sort, *args):
     """{event: {key: (samples, period)}} as `report` has it."""
     report = json.loads(millrace('report', '-i', data, '--json', '--no-children', '-g', 'none', '-s', sort, *args).out)
-    return {event['event']: {entry[sort.split(',')[-1]]: (entry['samples'], entry['period'])
-                             for entry in event['entries']}
-            for event in report['events']}
+    found = {event['event']: collections.defaultdict(lambda: (0, 0)) for event in report['events']}
+    for event in report['events']:
+        for entry in event['entries']:
+            rows = found[event['event']]
+            rows[entry[sort]] = (rows[entry[sort]][0] + entry['samples'], rows[entry[sort]][1] + entry['period'])
+    return found
 
 
 def totals(millrace, data):
@@ -81,6 +86,76 @@ def test_speedscope(data, millrace, tmp_path):
     assert by_event == {event: period for event, (_, period) in totals(millrace, data).items()}
     assert {'spin-0', 'spin-1'} <= {profile['name'].split()[0] for profile in found['profiles']}
     assert any(frame.get('file', '').endswith('/spin') for frame in found['shared']['frames'])
+
+
+def formats(millrace):
+    """Those of this build."""
+    return re.search(r'this build has (.*)', millrace('export', '--format=?', status=129).err).group(1).split(', ')
+
+
+@pytest.fixture(scope='module')
+def profile(data, millrace, tmp_path_factory):
+    """The recording as a file in a format, which this build may not have."""
+    def make(name, *args):
+        if name not in formats(millrace):
+            pytest.skip(f'this build cannot write {name}')
+        out = tmp_path_factory.mktemp(name) / 'profile'
+        millrace('export', '-i', data, f'--format={name}', '-o', out, *args)
+        return out
+    return make
+
+
+@pytest.fixture
+def reader(run):
+    """A program that we did not write, run on a file."""
+    def read(program, *args):
+        if not shutil.which(program):
+            pytest.skip(f'{program} is not installed: tools/deps readers')
+        return run([program, *args]).out
+    return read
+
+
+def pprof_samples(text):
+    """(types, [(values, [location], {label: value})]) of `go tool pprof -raw`."""
+    types = re.search(r'^Samples:\n(.*)', text, re.M).group(1).split()
+    samples = []
+    for line in text.partition('Samples:\n')[2].partition('Locations\n')[0].splitlines()[1:]:
+        if values := re.match(r'([\d ]+): ([\d ]*)', line):
+            samples.append(([int(value) for value in values.group(1).split()], values.group(2).split(), {}))
+        else:
+            samples[-1][2].update(re.findall(r'(\w+):\[([^]]*)\]', line))
+    return types, samples
+
+
+def test_pprof_totals(data, millrace, profile, reader):
+    types, samples = pprof_samples(reader('go', 'tool', 'pprof', '-raw', profile('pprof')))
+    assert types == ['samples/count', 'cpu/nanoseconds[dflt]', 'page-faults_samples/count', 'page-faults/count']
+    found = [sum(values[i] for values, _, _ in samples) for i in range(len(types))]
+    expected = totals(millrace, data)
+    assert found == [*expected['cpu-clock'], *expected['page-faults']]
+    by_comm = collections.Counter()
+    for values, _, labels in samples:
+        by_comm[labels['comm']] += values[1]
+    assert +by_comm == {comm: counts[1] for comm, counts in reported(millrace, data, 'comm')['cpu-clock'].items()}
+    assert all({'comm', 'pid', 'thread', 'cpu'} <= set(labels) for _, _, labels in samples)
+
+
+def test_pprof_functions(data, millrace, profile, reader):
+    """Each function has what report gives it; where it is not named, its object does."""
+    text = reader('go', 'tool', 'pprof', '-top', '-nodecount=10000', '-nodefraction=0', '-unit=ns',
+                  profile('pprof', '--no-inline'))
+    flat = {}
+    for line in text.partition('cum%\n')[2].splitlines():
+        number, _, _, _, _, name = line.split(None, 5)
+        flat[name] = int(number.removesuffix('ns'))
+    for name, (_, period) in reported(millrace, data, 'sym', '--no-inline')['cpu-clock'].items():
+        if name and not name.startswith('0x') and '@' not in name and '(' not in name:
+            assert flat[name] == period
+
+
+def test_pprof_mappings(profile, reader):
+    text = reader('go', 'tool', 'pprof', '-raw', profile('pprof')).partition('Mappings\n')[2]
+    assert re.search(r'/libc\.so\.6 [0-9a-f]{40}\b', text) and '/spin' in text and '[kernel.kallsyms]' in text
 
 
 @pytest.mark.parametrize('args, said', [

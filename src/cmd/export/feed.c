@@ -25,7 +25,9 @@ struct feed {
 	struct sample_walk walk;
 	struct exporter *exporter;
 	struct export_event *events; /* heap */
-	size_t nr_events, only;      /* only: the event that is taken; SIZE_MAX: all, or the first one that comes */
+	uint32_t *numbers;           /* heap; of the events of the recording: index of `events`, + 1; 0: not taken */
+	size_t nr_events, nr_all_events;
+	uint32_t only; /* where there can be one: the event of the first sample, + 1; 0: all */
 	struct buf command;
 	struct hash_table objects; /* dso -> number */
 	struct hash_table frames;  /* number of walk.stacks -> number */
@@ -70,35 +72,43 @@ static int64_t wall_offset(const struct feed *feed)
 	return (int64_t)(clock.wall_ns - clock.clock_ns);
 }
 
-static enum export_unit event_unit(const struct event_desc *event)
+static bool is_software(const struct event_desc *event, uint64_t config)
 {
-	bool clock = event->attr.type == PERF_TYPE_SOFTWARE &&
-		     (event->attr.config == PERF_COUNT_SW_CPU_CLOCK || event->attr.config == PERF_COUNT_SW_TASK_CLOCK);
-
-	return clock ? EXPORT_CPU_NS : EXPORT_COUNT;
+	return event->attr.type == PERF_TYPE_SOFTWARE && event->attr.config == config;
 }
 
+static enum export_unit event_unit(const struct event_desc *event)
+{
+	if (is_software(event, PERF_COUNT_SW_CPU_CLOCK) || is_software(event, PERF_COUNT_SW_TASK_CLOCK))
+		return EXPORT_CPU_NS;
+	return strcmp(event->name, "offcpu-time") == 0 ? EXPORT_OFF_CPU_NS : EXPORT_COUNT;
+}
+
+/* Events for the records of tasks have no samples, and no number. */
 static int read_events(struct feed *feed)
 {
 	size_t nr;
 	const struct event_desc *events = session_events(feed->walk.session, &nr);
 
 	feed->events = calloc(nr + 1, sizeof(*feed->events));
-	if (!feed->events)
+	feed->numbers = calloc(nr + 1, sizeof(*feed->numbers));
+	if (!feed->events || !feed->numbers)
 		return -ENOMEM;
-	feed->nr_events = nr;
 	for (size_t i = 0; i < nr; i++) {
 		const struct perf_event_attr *attr = &events[i].attr;
-		feed->events[i] = (struct export_event){
+		bool wanted = !feed->options->event || strcmp(events[i].name, feed->options->event) == 0;
+		if (is_software(&events[i], PERF_COUNT_SW_DUMMY) || !wanted)
+			continue;
+		feed->numbers[i] = ++feed->nr_events;
+		feed->events[feed->nr_events - 1] = (struct export_event){
 			.name = events[i].name,
 			.unit = event_unit(&events[i]),
 			.period = attr->freq ? 0 : attr->sample_period,
 			.frequency = attr->freq ? attr->sample_freq : 0,
 		};
-		if (feed->options->event && strcmp(events[i].name, feed->options->event) == 0)
-			feed->only = i;
 	}
-	if (feed->options->event && feed->only == SIZE_MAX)
+	feed->nr_all_events = nr;
+	if (feed->options->event && !feed->nr_events)
 		return diag_set(&feed->why, -EINVAL,
 				"there is no event \"%s\" in this recording: millrace report "
 				"--header-only lists its events",
@@ -263,23 +273,27 @@ static int feed_sample(struct feed *feed, const struct walk_step *step)
 	struct export_sample out = {
 		.time_ns = sample->time,
 		.period = sample->period,
-		.event = (uint32_t)step->event,
 		.cpu = sample->present & PERF_SAMPLE_CPU ? (int32_t)sample->cpu : -1,
 	};
 	int err = feed->exporter ? 0 : open_exporter(feed, sample->time);
 
-	if (!err && feed->only == SIZE_MAX && feed->format->one_event)
-		feed->only = step->event;
-	if (!err && feed->only != SIZE_MAX && feed->only != step->event) {
+	if (err)
+		return err;
+	uint32_t number = step->event < feed->nr_all_events ? feed->numbers[step->event] : 0;
+	if (feed->format->one_event && !feed->only)
+		feed->only = number;
+	if (!number || (feed->only && feed->only != number)) {
 		feed->counts.nr_left_out++;
 		return 0;
 	}
-	if (!err)
-		err = announce_thread(feed, step->task, &out.thread);
+	out.event = number - 1;
+	err = announce_thread(feed, step->task, &out.thread);
 	if (!err)
 		err = announce_stack(feed, step->stack, &out.stack);
-	feed->counts.nr_samples++;
-	return err ? err : feed->format->sample(feed->exporter, &out);
+	if (!err)
+		err = feed->format->sample(feed->exporter, &out);
+	feed->counts.nr_samples += !err;
+	return err;
 }
 
 static int feed_marker(struct feed *feed, struct export_marker *marker, const struct task *task)
@@ -412,13 +426,14 @@ static void feed_fini(struct feed *feed)
 	hash_table_fini(&feed->threads);
 	free(feed->stacks);
 	free(feed->events);
+	free(feed->numbers);
 	buf_fini(&feed->command);
 }
 
 int feed_recording(const struct feed_options *options, const struct export_format *format,
 		   const struct export_target *target, struct exporter **ret, struct feed_counts *ret_counts)
 {
-	struct feed feed = {.options = options, .format = format, .target = target, .only = SIZE_MAX};
+	struct feed feed = {.options = options, .format = format, .target = target};
 	const struct sample_walk_options walk_options = {
 		.input = options->input,
 		.filter = options->filter,
