@@ -170,10 +170,7 @@ static int announce_object(struct feed *feed, const struct dso *dso, uint32_t *r
 	return feed->format->object ? feed->format->object(feed->exporter, *ret, &object) : 0;
 }
 
-/* Where a frame stands in the chain that it was met in first. */
-enum frame_place { FRAME_INNERMOST, FRAME_CALLER, FRAME_AROUND_INLINED };
-
-static int announce_frame(struct feed *feed, uint32_t frame, enum frame_place place, uint32_t *ret)
+static int announce_frame(struct feed *feed, uint32_t frame, uint32_t *ret)
 {
 	const struct location *at = stacks_location(feed->walk.stacks, frame);
 	struct export_frame out = {
@@ -191,10 +188,9 @@ static int announce_frame(struct feed *feed, uint32_t frame, enum frame_place pl
 	int err = announce_object(feed, at->dso, &out.object);
 	if (err)
 		return err;
-	/* A caller goes on behind its call: the line of the call is the one before. */
-	uint64_t address = at->address - (place == FRAME_CALLER || at->is_return);
 	if (feed->options->lines && at->dso && at->level == '.' &&
-	    debug_info_line(machine_debug_info(feed->walk.machine), at->dso, address, at->nr_inlined, &line)) {
+	    debug_info_line(machine_debug_info(feed->walk.machine), at->dso, at->address - at->is_return,
+			    at->nr_inlined, &line)) {
 		out.file = line.path;
 		out.line = line.line;
 	}
@@ -233,12 +229,8 @@ static int announce_stack(struct feed *feed, uint32_t chain, uint32_t *ret)
 	for (uint32_t at = chain; at && !feed->stacks[at] && nr < MAX_DEPTH; at = stacks_outer(stacks, at))
 		links[nr++] = at;
 	for (unsigned i = nr; i-- > 0;) {
-		const struct location *inner = i ? stacks_location(stacks, stacks_frame(stacks, links[i - 1])) : NULL;
-		enum frame_place place = !inner                                    ? FRAME_INNERMOST
-					 : inner->symbol && inner->symbol->inlined ? FRAME_AROUND_INLINED
-										   : FRAME_CALLER;
 		uint32_t outer = stacks_outer(stacks, links[i]), frame;
-		int err = announce_frame(feed, stacks_frame(stacks, links[i]), place, &frame);
+		int err = announce_frame(feed, stacks_frame(stacks, links[i]), &frame);
 		if (err)
 			return err;
 		uint32_t number = ++feed->counts.nr_stacks;
