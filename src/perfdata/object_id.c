@@ -250,3 +250,19 @@ int build_id_decode(struct cursor *at, struct build_id *ret)
 	memcpy(ret->id, bytes.id, ret->id_bytes);
 	return 1;
 }
+
+bool path_is_jitdump(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	int pid, len = 0;
+
+	return slash && sscanf(slash, "/jit-%d.dump%n", &pid, &len) == 1 && len && slash[len] == '\0';
+}
+
+void file_id_to_cache_id(const struct file_id *file, struct elf_id *ret)
+{
+	*ret = (struct elf_id){.len = sizeof(file->major) + sizeof(file->minor) + sizeof(file->inode)};
+	memcpy(ret->bytes, &file->major, sizeof(file->major));
+	memcpy(ret->bytes + sizeof(file->major), &file->minor, sizeof(file->minor));
+	memcpy(ret->bytes + sizeof(file->major) + sizeof(file->minor), &file->inode, sizeof(file->inode));
+}

@@ -54,6 +54,12 @@ bool object_id_unknown(const struct object_id *id);
  */
 bool file_id_is(const struct file_id *mapped, int fd, const struct stat *status, bool any_device);
 
+/* Whether a path is that of a jitdump: "jit-PID.dump". A process maps it so that it is in the recording. */
+bool path_is_jitdump(const char *path);
+
+/* What stands for the build-id of a file without one in a cache of objects. */
+void file_id_to_cache_id(const struct file_id *file, struct elf_id *ret);
+
 /*
  * Whether a file was written to after it was mapped; the clock of the records is turned into that of the file system by
  * the end of the recording, which is when both were last looked at. Errors of the clocks count for the file.

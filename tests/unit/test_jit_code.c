@@ -12,6 +12,7 @@
 
 #include "analyze/symbols/jit_code.h"
 #include "base/buf.h"
+#include "perfdata/object_id.h"
 
 static void put_header(struct buf *out, uint64_t flags)
 {
@@ -200,11 +201,11 @@ static void broken_dumps_end(void **state)
 static void names_of_dumps_are_recognised(void **state)
 {
 	(void)state;
-	assert_true(jit_code_is_dump("/tmp/jit-12.dump"));
-	assert_true(jit_code_is_dump("/home/a/.debug/jit/x/jit-1.dump"));
-	assert_false(jit_code_is_dump("/tmp/jit-12.dump2"));
-	assert_false(jit_code_is_dump("/tmp/jit-.dump"));
-	assert_false(jit_code_is_dump("jit-12.dump"));
+	assert_true(path_is_jitdump("/tmp/jit-12.dump"));
+	assert_true(path_is_jitdump("/home/a/.debug/jit/x/jit-1.dump"));
+	assert_false(path_is_jitdump("/tmp/jit-12.dump2"));
+	assert_false(path_is_jitdump("/tmp/jit-.dump"));
+	assert_false(path_is_jitdump("jit-12.dump"));
 }
 
 int main(void)

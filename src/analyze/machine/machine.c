@@ -59,11 +59,12 @@ struct machine {
 	struct debug_info *debug_info;
 	struct hash_table cgroups; /* paths, by id */
 	struct pool cgroup_paths;
-	bool monotonic;        /* records have the clock of jitdumps */
-	bool timed;            /* some code has a jitdump */
-	uint64_t epoch;        /* another number after each change of what is mapped anywhere */
-	uint64_t common_epoch; /* likewise, and is not one task's alone */
-	struct lookup own;     /* of machine_task(), machine_resolve() … */
+	bool monotonic;              /* records have the clock of jitdumps */
+	bool timed;                  /* some code has a jitdump */
+	uint64_t epoch;              /* another number after each change of what is mapped anywhere */
+	uint64_t common_epoch;       /* likewise, and is not one task's alone */
+	struct downloads *downloads; /* NULL: none are wanted */
+	struct lookup own;           /* of machine_task(), machine_resolve() … */
 };
 
 /* Its process is not known yet, and would be now. */
@@ -200,6 +201,11 @@ bool machine_is_timed(const struct machine *machine)
 	return machine->timed;
 }
 
+bool machine_has_jit_clock(const struct machine *machine)
+{
+	return machine->monotonic;
+}
+
 int machine_new(const struct symbol_options *options, struct session *session, struct machine **ret)
 {
 	struct machine *machine = calloc(1, sizeof(*machine));
@@ -220,7 +226,12 @@ int machine_new(const struct symbol_options *options, struct session *session, s
 	if (session)
 		learn_origin(&machine->dsos, session);
 	machine->debug_info = debug_info_new(&machine->options);
-	int err = kernel_init(&machine->kernel, &machine->options, session, &machine->dsos);
+	int err = 0;
+	if (machine->options.download.wanted)
+		err = downloads_new(&machine->options.download, &machine->downloads);
+	machine->dsos.downloads = machine->downloads;
+	if (!err)
+		err = kernel_init(&machine->kernel, &machine->options, session, &machine->dsos);
 	/* The idle tasks: no record tells their name. Source: init/init_task.c */
 	machine->tasks = tasks_new(TASKS_KEEP);
 	struct task *idle = err || !machine->debug_info || !machine->tasks ? NULL : machine_task(machine, 0, 0);
@@ -243,6 +254,7 @@ void machine_free(struct machine *machine)
 	debug_info_free(machine->debug_info);
 	kernel_fini(&machine->kernel);
 	dso_table_fini(&machine->dsos);
+	downloads_free(machine->downloads);
 	tasks_free(machine->tasks);
 	hash_table_fini(&machine->cgroups);
 	pool_fini(&machine->cgroup_paths);
@@ -255,6 +267,11 @@ const char *machine_cgroup(const struct machine *machine, uint64_t id)
 	const char *path = hash_table_find_item(&machine->cgroups, id);
 
 	return path ? path : "unknown";
+}
+
+struct downloads *machine_downloads(const struct machine *machine)
+{
+	return machine->downloads;
 }
 
 struct debug_info *machine_debug_info(const struct machine *machine)
@@ -316,7 +333,7 @@ static int user_map(struct machine *machine, const struct task_event *event, uin
 	} else {
 		dso = dso_find(&machine->dsos, name, &event->id, DSO_FILE);
 	}
-	if (!dso || (jit_code_is_dump(name) && learn_jitdump(machine, task, event)))
+	if (!dso || (path_is_jitdump(name) && learn_jitdump(machine, task, event)))
 		return -ENOMEM;
 	map.object = dso;
 	dso_note_mapped(dso, time_ns);
@@ -435,15 +452,9 @@ int machine_process(struct machine *machine, const struct session_record *record
 	}
 }
 
-size_t machine_list_doubts(const struct machine *machine, char *ret[], size_t max)
+size_t machine_list_doubts(const struct machine *machine, const struct dso *ret[], size_t max)
 {
-	const struct dso *dsos[16];
-	size_t room = max < sizeof(dsos) / sizeof(dsos[0]) ? max : sizeof(dsos) / sizeof(dsos[0]);
-	size_t nr = dso_list_doubts(&machine->dsos, dsos, room);
-
-	for (size_t i = 0; i < max; i++)
-		ret[i] = i < room && i < nr ? dso_doubt_text(dsos[i]) : NULL;
-	return nr;
+	return dso_list_doubts(&machine->dsos, ret, max);
 }
 
 struct lookup *lookup_new(struct machine *machine)

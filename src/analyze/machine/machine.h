@@ -94,10 +94,13 @@ unsigned machine_unwind(struct machine *machine, const struct task *task, const 
 			uint64_t *ret_ips, unsigned max);
 
 /*
- * Objects that have no names because the file under their name is not what was mapped: a sentence each, those that were
- * looked up most often first, at most `max`. Returns how many there are. The texts belong to the caller.
+ * Objects that have no names because the file under their name is not what was mapped: those that were looked up most
+ * often first, at most `max`. Returns how many there are.
  */
-size_t machine_list_doubts(const struct machine *machine, char *ret[], size_t max);
+size_t machine_list_doubts(const struct machine *machine, const struct dso *ret[], size_t max);
+
+/* NULL: none are wanted. Valid until machine_free(). */
+struct downloads *machine_downloads(const struct machine *machine);
 
 /*
  * lookup: the questions above with a cache of the caller's own, by one thread. Read-only lookups, one for each thread,
@@ -127,7 +130,8 @@ bool lookup_needs_update(const struct lookup *lookup);
  */
 struct sample;
 void lookup_set_time(struct lookup *lookup, const struct sample *sample);
-bool machine_is_timed(const struct machine *machine); /* there is such code */
+bool machine_is_timed(const struct machine *machine);      /* there is such code */
+bool machine_has_jit_clock(const struct machine *machine); /* times of the records are those of jitdumps */
 
 /* Another number after a change of the machine that may alter earlier results. */
 uint64_t lookup_epoch(const struct lookup *lookup);

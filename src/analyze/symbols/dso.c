@@ -411,6 +411,16 @@ static int place_open(const struct dso *dso, const char *symfs, enum file_place 
 	return path ? elf_source_open(path, &dso->build_id, ret) : -1;
 }
 
+/* What is not found on this machine, if the user has asked for downloads. 0: *ret is open. */
+static int download(const struct dso *dso, enum download_part part, struct elf_source *ret)
+{
+	AUTO_FREE char *path = dso->kind == DSO_VDSO
+				       ? NULL
+				       : downloads_get(dso->table->downloads, &dso->build_id, part, dso->short_name);
+
+	return path ? elf_source_open(path, &dso->build_id, ret) : -ENOENT;
+}
+
 /*
  * The first file with a full symbol table gives the symbols, the first that can run gives PLT and segments. false:
  * there was neither.
@@ -434,10 +444,17 @@ static bool load_elf(struct dso *dso, const char *symfs)
 			elf_source_close(&source);
 		}
 	}
+	if (!full.elf && download(dso, DOWNLOAD_DEBUG, &full))
+		full = (struct elf_source)ELF_SOURCE_CLOSED;
+	if (!runtime.elf && download(dso, DOWNLOAD_EXECUTABLE, &runtime))
+		runtime = (struct elf_source)ELF_SOURCE_CLOSED;
+	if (!full.elf && runtime.elf && elf_source_open_mini(&runtime, &full))
+		full = (struct elf_source)ELF_SOURCE_CLOSED;
 	const struct elf_source *from = full.elf ? &full : &runtime;
 	if (from->elf)
 		elf_symbols_load(&dso->symbols, from, runtime.elf ? &runtime : from);
 	bool found = from->elf;
+	dso->source = full.elf ? DSO_ALL_SYMBOLS : found ? DSO_DYNAMIC_SYMBOLS : DSO_NO_FILE;
 	elf_source_close(&full);
 	elf_source_close(&runtime);
 	return found;
@@ -514,12 +531,19 @@ static void load_perf_map(struct dso *dso)
 void dso_learn_jitdump(struct dso *dso, const char *path, const struct object_id *id, const char *symfs)
 {
 	const struct object_mapping mapped = {.file = id->file};
-	AUTO_FREE char *below = plain_path(symfs, "", path, "");
 	bool ours = !symfs[0] && dso->table->of_this_machine && dso->table->of_this_boot;
-	AUTO_FD int fd = below ? object_file_open(below, ours ? &mapped : NULL) : -1;
+	struct elf_id copy;
 
-	if (dso->jit || fd < 0 || jit_code_read(fd, &dso->jit))
-		return;
+	file_id_to_cache_id(&id->file, &copy);
+	char *const paths[] = {copy_path(dso->table->bundle, &copy, "dump"), plain_path(symfs, "", path, ""),
+			       cache_path(&copy, symfs, "dump")};
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		AUTO_FD int fd =
+			paths[i] && !dso->jit ? object_file_open(paths[i], i == 1 && ours ? &mapped : NULL) : -1;
+		if (fd >= 0)
+			(void)!jit_code_read(fd, &dso->jit);
+		free(paths[i]);
+	}
 }
 
 /* The file under the name of an object, as it is now. fd -1: there is none. */
@@ -708,5 +732,6 @@ int dso_open(const struct dso *dso, const char *symfs, enum dso_part part)
 		if (fd >= 0)
 			return fd;
 	}
-	return -ENOENT;
+	enum download_part wanted = part == DSO_RUNTIME ? DOWNLOAD_EXECUTABLE : DOWNLOAD_DEBUG;
+	return download(dso, wanted, &source) ? -ENOENT : source_take_fd(&source);
 }

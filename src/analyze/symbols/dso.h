@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "analyze/symbols/downloads.h"
 #include "analyze/symbols/symbols.h"
 #include "base/hash_table.h"
 #include "base/pool.h"
@@ -21,9 +22,10 @@ struct symbol_options {
 	const char *symfs;    /* --symfs DIR: where to look for the files of the recorded machine; NULL: "" */
 	/* --inline, --no-inline: whether a frame is also the functions that were inlined there. */
 	enum { INLINE_UNWOUND /* of chains that are unwound here */, INLINE_ALL, INLINE_NONE } inlined;
-	bool no_demangle;     /* --no-demangle: names as the linker has them */
-	bool demangle_kernel; /* --demangle-kernel: those of the kernel and its modules, too */
-	bool ignore_vmlinux;  /* --ignore-vmlinux: the kernel's symbols come from kallsyms */
+	bool no_demangle;                 /* --no-demangle: names as the linker has them */
+	bool demangle_kernel;             /* --demangle-kernel: those of the kernel and its modules, too */
+	bool ignore_vmlinux;              /* --ignore-vmlinux: the kernel's symbols come from kallsyms */
+	struct download_options download; /* --debuginfod */
 };
 
 struct jit_code;
@@ -62,6 +64,8 @@ struct dso {
 	uint32_t age; /* number in its table, from 1 */
 	const struct dso_table *table;
 	bool loaded;
+	/* Where the symbols of a file came from: the best that was found. */
+	enum { DSO_NO_FILE, DSO_DYNAMIC_SYMBOLS /* the rest was stripped */, DSO_ALL_SYMBOLS } source;
 	struct jit_code *jit; /* of DSO_PERFMAP: what a jitdump says, rather than the map; owned. NULL: there is none */
 	struct dso_doubt doubt;
 	struct symbols symbols;
@@ -93,6 +97,7 @@ struct dso_table {
 	 * none.
 	 */
 	const char *bundle;
+	struct downloads *downloads; /* borrowed; NULL: nothing is downloaded */
 };
 
 const char *dso_long_name(const struct dso *dso);  /* "/usr/lib/libc.so.6", "[kernel.kallsyms]" */

@@ -191,6 +191,15 @@ static bool vmlinux_by_id(const struct kernel_image *image)
 	return true;
 }
 
+/* The last resort: it is large. */
+static bool vmlinux_download(const struct kernel_image *image)
+{
+	struct dso *dso = image->dso;
+	AUTO_FREE char *path = downloads_get(dso->table->downloads, &dso->build_id, DOWNLOAD_DEBUG, dso->short_name);
+
+	return path && vmlinux_load(image, path, &dso->build_id);
+}
+
 /* Where distributions and builders put the image with symbols; only taken with the recorded build-id. */
 static bool vmlinux_search(const struct kernel_image *image)
 {
@@ -228,6 +237,8 @@ void dso_load_kernel(const struct kernel_image *image)
 			return;
 	}
 	load_kallsyms(image);
+	if (!image->dso->symbols.nr && !options->kallsyms && !options->ignore_vmlinux)
+		vmlinux_download(image);
 }
 
 /* Symbols of the module as the running kernel lists them, as offsets from its start. */

@@ -8,8 +8,14 @@
 #include <unistd.h>
 
 #include "analyze/symbols/symbols.h"
+#include "base/buf.h"
 #include "base/cleanup.h"
+#include "config.h"
 #include "sysinfo/object_file.h"
+
+#ifdef HAVE_LZMA
+#include <lzma.h>
+#endif
 
 /* Source: elf(5) "Notes"; entries are aligned to 4 bytes. */
 bool elf_id_from_notes(const void *bytes, size_t len, struct elf_id *ret)
@@ -131,9 +137,57 @@ int elf_source_open_image(void *image, size_t len, const struct elf_id *expect, 
 	return source_read(&source, expect, ret);
 }
 
+#ifdef HAVE_LZMA
+/* 0; -EBADMSG, -ENOMEM. */
+static int unpack_xz(const Elf_Data *packed, struct buf *ret)
+{
+	enum { STEP_BYTES = 1 << 18 };
+	lzma_stream stream = LZMA_STREAM_INIT;
+	lzma_ret state = lzma_stream_decoder(&stream, ELF_MINI_MAX_BYTES, 0);
+
+	stream.next_in = packed->d_buf;
+	stream.avail_in = packed->d_size;
+	while (state == LZMA_OK && ret->len < ELF_MINI_MAX_BYTES) {
+		stream.next_out = buf_room(ret, STEP_BYTES);
+		if (!stream.next_out)
+			break;
+		stream.avail_out = STEP_BYTES;
+		state = lzma_code(&stream, LZMA_FINISH);
+		ret->len += STEP_BYTES - stream.avail_out;
+	}
+	lzma_end(&stream);
+	return ret->failed ? -ENOMEM : state == LZMA_STREAM_END ? 0 : -EBADMSG;
+}
+
+int elf_source_open_mini(const struct elf_source *of, struct elf_source *ret)
+{
+	GElf_Shdr header;
+	Elf_Scn *section = source_section(of, ".gnu_debugdata", &header);
+	Elf_Data *packed = section && header.sh_type == SHT_PROGBITS ? elf_rawdata(section, NULL) : NULL;
+	AUTO_BUF struct buf unpacked = {0};
+
+	if (!packed || !packed->d_buf)
+		return -ENOENT;
+	int err = unpack_xz(packed, &unpacked);
+	if (err)
+		return err;
+	struct elf_source source = {.fd = -1, .elf = elf_memory((char *)unpacked.data, unpacked.len)};
+	source.unpacked = unpacked.data;
+	unpacked = (struct buf){0};
+	return source_read(&source, NULL, ret);
+}
+#else
+int elf_source_open_mini(const struct elf_source *of, struct elf_source *ret)
+{
+	(void)of, (void)ret;
+	return -ENOENT;
+}
+#endif
+
 void elf_source_close(struct elf_source *source)
 {
 	elf_end(source->elf);
+	free(source->unpacked);
 	if (source->fd >= 0)
 		close(source->fd);
 	free(source->loads);
@@ -363,10 +417,11 @@ static int load_plt(struct symbols *symbols, const struct elf_source *runtime)
 
 int elf_symbols_load(struct symbols *symbols, const struct elf_source *from, const struct elf_source *runtime)
 {
+	const struct elf_source *dynamic = from->unpacked ? runtime : from;
 	int err = load_table(symbols, from, from->symtab, runtime);
 
 	if (!err)
-		err = load_table(symbols, from, from->dynsym, runtime);
+		err = load_table(symbols, dynamic, dynamic->dynsym, runtime);
 	if (!err && symbols->nr)
 		err = load_plt(symbols, runtime);
 	return err;

@@ -21,6 +21,7 @@ struct elf_source {
 	Elf_Scn *symtab, *dynsym; /* NULL: not there */
 	GElf_Phdr *loads;         /* heap; PT_LOAD segments */
 	size_t nr_loads;
+	void *unpacked; /* heap; of .gnu_debugdata; NULL: it is a file, or the caller's image */
 };
 
 #define ELF_SOURCE_CLOSED                                                                                              \
@@ -36,6 +37,15 @@ int elf_source_open(const char *path, const struct elf_id *expect, struct elf_so
 
 /* An image that stays where it is until elf_source_close(). */
 int elf_source_open_image(void *image, size_t len, const struct elf_id *expect, struct elf_source *ret);
+
+/*
+ * Mini debug information: an ELF file in the section .gnu_debugdata of another one, packed by xz, with the functions
+ * that are not in .dynsym. -ENOENT: there is none, or this program was built without liblzma; -EBADMSG: it is broken,
+ * or of more than ELF_MINI_MAX_BYTES. Source: gdb's manual, "MiniDebugInfo".
+ */
+enum { ELF_MINI_MAX_BYTES = 64 << 20 };
+int elf_source_open_mini(const struct elf_source *of, struct elf_source *ret);
+
 void elf_source_close(struct elf_source *source); /* ELF_SOURCE_CLOSED is fine */
 
 /* false: none. */

@@ -64,14 +64,6 @@ struct jit_code {
 	struct hash_table now; /* while it is read: by number and place of the code, the newest entry */
 };
 
-bool jit_code_is_dump(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	int pid, len = 0;
-
-	return slash && sscanf(slash, "/jit-%d.dump%n", &pid, &len) == 1 && len && slash[len] == '\0';
-}
-
 static int grow(void **array, size_t nr, size_t *room, size_t size)
 {
 	if (nr < *room)

@@ -13,9 +13,6 @@
 
 struct jit_code;
 
-/* Whether a path is that of a jitdump: "jit-PID.dump". A process maps it so that it is in the recording. */
-bool jit_code_is_dump(const char *path);
-
 /*
  * What the file says up to its end, or to what is broken. 0, -EBADMSG: no jitdump of this byte order, -ENOMEM, -errno.
  */

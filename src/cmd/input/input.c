@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/log.h"
 #include "cmd/cli/terminal.h"
@@ -210,17 +211,90 @@ int input_set_inline(const struct option *option, const char *arg, bool negated,
 	return 0;
 }
 
+/* Ctrl-C during a download ends the downloads, not the report. */
+static volatile sig_atomic_t download_ended;
+static struct sigaction before_download;
+
+static void end_download(int number)
+{
+	(void)number;
+	download_ended = 1;
+}
+
+static void catch_interrupt(bool on)
+{
+	static bool caught;
+	struct sigaction action = {.sa_handler = end_download};
+
+	if (on == caught)
+		return;
+	caught = on;
+	sigaction(SIGINT, on ? &action : &before_download, on ? &before_download : NULL);
+}
+
+static bool show_download(const char *name, uint64_t bytes, uint64_t all)
+{
+	bool main_thread = gettid() == getpid();
+
+	catch_interrupt(name != NULL);
+	if (!main_thread)
+		return !download_ended;
+	if (!name)
+		log_status("%s", "");
+	else if (all)
+		log_status("downloading for %s: %.1f of %.1f MB (Ctrl-C: go on without)", name, (double)bytes / 1e6,
+			   (double)all / 1e6);
+	else
+		log_status("asking for %s (Ctrl-C: go on without)", name);
+	return !download_ended;
+}
+
+int input_set_debuginfod(const struct option *option, const char *arg, bool negated, void *download_options,
+			 struct diag *reterr)
+{
+	struct download_options *options = download_options;
+
+	(void)option;
+	*options = (struct download_options){.wanted = !negated, .urls = arg, .progress = show_download};
+	return negated ? 0 : downloads_check(options, reterr);
+}
+
+static const char *plural(size_t nr)
+{
+	return nr == 1 ? "" : "s";
+}
+
+void input_report_downloads(const struct machine *machine)
+{
+	struct downloads *downloads = machine ? machine_downloads(machine) : NULL;
+	struct download_result result;
+
+	if (!downloads)
+		return;
+	downloads_result(downloads, &result);
+	if (result.nr)
+		log_note("downloaded %zu file%s, %.1f MB", result.nr, plural(result.nr), (double)result.bytes / 1e6);
+	if (result.nr_missing)
+		log_note("not on the debuginfod servers: %zu file%s", result.nr_missing, plural(result.nr_missing));
+	if (result.nr_too_large)
+		log_note("not downloaded: too large (DEBUGINFOD_MAXSIZE, or 1 GiB in all): %zu file%s",
+			 result.nr_too_large, plural(result.nr_too_large));
+	if (result.stopped)
+		log_note("downloads ended: %s", result.stopped);
+}
+
 void input_report_doubts(const struct machine *machine)
 {
 	enum { SHOWN = 3, SHOWN_VERBOSE = 16 };
-	char *texts[SHOWN_VERBOSE];
+	const struct dso *dsos[SHOWN_VERBOSE];
 	size_t shown = log_level() >= LOG_VERBOSE ? SHOWN_VERBOSE : SHOWN;
-	size_t nr = machine ? machine_list_doubts(machine, texts, shown) : 0;
+	size_t nr = machine ? machine_list_doubts(machine, dsos, shown) : 0;
 
+	input_report_downloads(machine);
 	for (size_t i = 0; i < nr && i < shown; i++) {
-		if (texts[i])
-			log_note("%s", texts[i]);
-		free(texts[i]);
+		AUTO_FREE char *text = dso_doubt_text(dsos[i]);
+		if (text)
+			log_note("%s", text);
 	}
 	if (nr > shown)
 		log_verbose("%zu further files: the same", nr - shown);

@@ -23,6 +23,9 @@ struct input_options {
 	struct symbol_options machine;
 };
 
+/* --debuginfod, of the struct download_options. */
+int input_set_debuginfod(const struct option *, const char *arg, bool negated, void *download_options, struct diag *);
+
 /* --inline, of the struct symbol_options. */
 int input_set_inline(const struct option *, const char *arg, bool negated, void *symbol_options, struct diag *);
 
@@ -73,6 +76,13 @@ int input_set_inline(const struct option *, const char *arg, bool negated, void 
 		 .help = "Make names of the kernel readable, too, such as those of its Rust code",                     \
 		 .set = option_set_flag,                                                                               \
 		 .offset = offsetof(type, field.machine.demangle_kernel)},                                             \
+		{.name = "debuginfod",                                                                                 \
+		 .arg = "URLS",                                                                                        \
+		 .help = "Download debug information that is not here from these servers, or those of "                \
+			 "DEBUGINFOD_URLS; at most 1 GiB, Ctrl-C ends it; default: use what was downloaded before",    \
+		 .set = input_set_debuginfod,                                                                          \
+		 .offset = offsetof(type, field.machine.download),                                                     \
+		 .flags = OPTION_ARG_OPTIONAL},                                                                        \
 	{                                                                                                              \
 		.name = "symfs", .arg = "DIR",                                                                         \
 		.help = "Look for the programs and libraries of the recording below DIR", .set = option_set_string,    \
@@ -122,6 +132,9 @@ void input_report_losses(const struct input_losses *losses);
 
 /* Which files cannot be what was recorded: at most three lines, the most important first; more with -v. */
 void input_report_doubts(const struct machine *machine);
+
+/* What --debuginfod did. input_report_doubts() does this, too. NULL is fine. */
+void input_report_downloads(const struct machine *machine);
 
 /* At the end too: that records came too late to be sorted. */
 void input_report_late(const struct session *session);

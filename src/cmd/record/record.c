@@ -8,7 +8,10 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/diag.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "cmd/cli/command.h"
 #include "compress/zstd.h"
@@ -118,6 +121,41 @@ static int bundle(const char *output)
 	return err;
 }
 
+/* The number of processes that those of -p had made before. */
+static size_t count_children(const struct target *target)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < target->nr_tids; i++) {
+		AUTO_BUF struct buf text = {0};
+		char path[64];
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)target->tids[i], (int)target->tids[i]);
+		if (fd_slurp(path, 1 << 20, &text)) /* CONFIG_PROC_CHILDREN; or it has ended */
+			continue;
+		for (const char *at = buf_text(&text); *at; at++)
+			nr += *at == ' ';
+	}
+	return nr;
+}
+
+/* Servers work in processes that were there before. */
+static void hint_children(const struct target *target)
+{
+	size_t nr = target->nr_pids ? count_children(target) : 0;
+	AUTO_BUF struct buf name = {0};
+	char path[64];
+
+	if (!nr)
+		return;
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)target->pids[0]);
+	if (!fd_slurp(path, 64, &name) && name.len)
+		name.data[--name.len] = '\0';
+	log_note("no samples: -p takes process %d (%s) and the children that it starts from now on, but not the %zu "
+		 "that it has: name them too (-p %d,PID,…; pgrep -P %d lists them), or use -a or -G",
+		 (int)target->pids[0], name.len ? (const char *)name.data : "?", nr, (int)target->pids[0],
+		 (int)target->pids[0]);
+}
+
 static int record(struct record_options *options, int argc, char **argv, int first)
 {
 	struct target target __attribute__((cleanup(target_fini))) = {0};
@@ -192,6 +230,8 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 		log_error("%s", diag.text);
 	if (result.output)
 		record_summary_print(&result);
+	if (!err && result.samples_counted && !result.nr_samples)
+		hint_children(&target);
 	if (!err && options->bundle)
 		err = bundle(result.output);
 	bool failed = result.has_wait_status && result.wait_status;

@@ -136,6 +136,7 @@ struct report {
 	struct report_workers *workers; /* NULL: one thread takes all samples */
 	struct input_losses losses;
 	bool header_done;
+	struct hint_list hints;
 	struct progress progress;
 };
 
@@ -268,7 +269,7 @@ static int read_records(struct report *report, struct diag *reterr)
 static int print_tables(struct report *report, struct diag *reterr)
 {
 	const struct report_tables tables = {&report->options, report->session, &report->samples,
-					     report->losses.lost_samples};
+					     report->losses.lost_samples, &report->hints};
 
 	if (wants_tasks(report))
 		return report_tasks_print(stdout, report->machine, report->options.mmaps)
@@ -295,7 +296,8 @@ static int run_table(struct report *report, struct diag *reterr)
 		err = err ? err : table_err;
 	}
 	input_report_losses(&report->losses);
-	input_report_doubts(report->machine);
+	input_report_downloads(report->machine);
+	hints_print(&report->hints);
 	return err;
 }
 
@@ -408,6 +410,7 @@ static int report_run(int argc, char **argv)
 	pager_open(&report.options.pager);
 	int err = run(&report, &diag);
 	int status = report_status(err, &diag);
+	hints_fini(&report.hints);
 	report_workers_free(report.workers);
 	samples_fini(&report.samples);
 	sample_filter_fini(&report.options.samples.filter);

@@ -140,12 +140,30 @@ void report_options_complete(struct report_options *options);
 /* What a recording changes: one of nothing but tracepoints is sorted by their fields, as perf does. Completes again. */
 void report_options_fit(struct report_options *options, const struct session *session);
 
+/* What would give names to the samples that have none; the most samples first. */
+enum { HINTS_SHOWN = 3, HINTS_MAX = 16 /* with -v */ };
+struct hint {
+	const struct dso *dso; /* NULL: no map */
+	double percent;        /* of all samples; 0: only callers are without names */
+	char *text;            /* heap */
+};
+struct hint_list {
+	struct hint at[HINTS_MAX];
+	size_t nr;
+};
+
+/* After the last sample. 0 or -ENOMEM; hints_fini() in any case. */
+int hints_make(const struct samples *samples, struct hint_list *ret);
+void hints_print(const struct hint_list *list); /* to standard error, unless -q */
+void hints_fini(struct hint_list *list);
+
 /* The tables of a report: one for each event, or for each group of events. */
 struct report_tables {
 	struct report_options *options; /* what the table itself must know is filled in */
 	struct session *session;
 	struct samples *samples; /* after the last record */
 	uint64_t lost_samples;
+	struct hint_list *hints; /* filled in; hints_fini() in any case */
 };
 
 /* 0, or -errno and why; -EINVAL: the recording lacks what was asked for. The caller looks at the errors of `to`. */
@@ -155,6 +173,7 @@ int report_tables_print(const struct report_tables *tables, FILE *to, struct dia
 struct report_json_options {
 	double percent_limit;
 	uint64_t lost_samples;
+	const struct hint_list *hints;
 };
 
 /* After samples_count(). 0 or -ENOMEM. The caller looks at the errors of `to`. */

@@ -83,6 +83,19 @@ static int put_event(struct json_writer *json, const struct samples *samples, st
 	return 0;
 }
 
+static void put_hints(struct json_writer *json, const struct hint_list *hints)
+{
+	json_array(json, "hints");
+	for (size_t i = 0; i < hints->nr; i++) {
+		json_break(json);
+		json_object(json, NULL);
+		json_printf(json, "percent", "%.2f", hints->at[i].percent);
+		json_text(json, "text", hints->at[i].text);
+		json_end(json);
+	}
+	json_end(json);
+}
+
 int report_json_print(struct samples *samples, const struct event_desc *events, size_t nr_events,
 		      const struct report_json_options *options, FILE *to)
 {
@@ -98,6 +111,7 @@ int report_json_print(struct samples *samples, const struct event_desc *events, 
 		if (samples->events[i].hist)
 			err = put_event(&json, samples, samples->events[i].hist, &events[i], options->percent_limit);
 	json_end(&json);
+	put_hints(&json, options->hints);
 	json_end(&json);
 	fputc('\n', to);
 	return err;

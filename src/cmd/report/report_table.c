@@ -643,7 +643,8 @@ static void complete_table_options(const struct report_tables *tables)
 
 static int print_json(const struct report_tables *tables, const struct event_desc *events, size_t nr_events, FILE *to)
 {
-	const struct report_json_options json = {tables->options->table.percent_limit, tables->lost_samples};
+	const struct report_json_options json = {tables->options->table.percent_limit, tables->lost_samples,
+						 tables->hints};
 
 	return report_json_print(tables->samples, events, nr_events, &json, to);
 }
@@ -661,6 +662,8 @@ int report_tables_print(const struct report_tables *tables, FILE *to, struct dia
 		return diag_set(reterr, -EINVAL,
 				"this recording has no call chains to make a graph of: record it with -g");
 	int err = samples_count(tables->samples);
+	if (!err)
+		err = hints_make(tables->samples, tables->hints);
 	if (!err && tables->options->json) {
 		err = print_json(tables, events, nr_events, to);
 	} else if (!err) {

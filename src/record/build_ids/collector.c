@@ -129,6 +129,52 @@ static void keep_object(const struct build_id *id, int fd, struct collected *col
 	collected->kept.bytes += bytes;
 }
 
+/*
+ * Of code compiled at run time, which has the times of CLOCK_MONOTONIC. The process goes on writing after it has mapped
+ * the file.
+ */
+static void keep_jitdump(const struct history_object *object, struct collected *collected)
+{
+	const struct object_mapping mapped = {.file = object->id.file};
+	struct kept_objects *kept = &collected->kept;
+	int under_path = object_file_open(object->name, &mapped);
+	int held = under_path < 0 ? object_watch_find(collected->watch, &mapped.file) : -1;
+	AUTO_FD int fd = under_path < 0 && held >= 0 ? fcntl(held, F_DUPFD_CLOEXEC, 0) : under_path;
+	AUTO_FD int cache = -1;
+	struct cache_entry entry = {.name = object->name, .leaf = "dump"};
+	uint64_t bytes;
+
+	if (!kept->directory || fd < 0 || (under_path >= 0 && !kept->all_jitdumps))
+		return;
+	cache = entry.dir_fd = object_cache_open(kept->directory);
+	file_id_to_cache_id(&object->id.file, &entry.id);
+	int err = cache < 0 ? cache : object_cache_put_file(&entry, fd, kept->max_bytes - kept->bytes, &bytes);
+	if (err)
+		log_note("%s: cannot keep a copy in %s: %s", object->name, kept->directory, strerror(-err));
+	if (!err && under_path < 0) { /* this is told */
+		kept->nr++;
+		kept->bytes += bytes;
+	}
+}
+
+static void keep_jitdumps(const struct map_history *history, const struct event_desc *event,
+			  struct collected *collected)
+{
+	const struct history_object *first = NULL;
+
+	for (size_t i = 0; i < history->nr_objects; i++) {
+		const struct history_object *object = &history->objects[i];
+		if (object->kernel || !path_is_jitdump(object->name))
+			continue;
+		first = first ? first : object;
+		keep_jitdump(object, collected);
+	}
+	if (first && (!event->attr.use_clockid || event->attr.clockid != CLOCK_MONOTONIC))
+		log_note("%s tells when which code was where, by CLOCK_MONOTONIC: code that moved has no name "
+			 "without -k mono",
+			 first->name);
+}
+
 /* There is no file of it: perf names its functions from such a copy alone. */
 static void keep_vdso(const struct build_id *id, struct collected *collected)
 {
@@ -697,6 +743,7 @@ int build_ids_collect(const struct collect_region regions[], size_t nr_regions, 
 	err = list_extents(&scan, regions, nr_regions, ret->extents);
 	if (err)
 		return err;
+	keep_jitdumps(&scan.history, events, ret);
 	int ids_err = put_build_ids(&scan.history, ret);
 	if (!ids_err)
 		ids_err = put_perf_maps(&scan.history, ret);

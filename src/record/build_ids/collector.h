@@ -31,6 +31,7 @@ struct kept_objects {
 	uint64_t max_bytes;
 	uint64_t bytes; /* copied, in files: */
 	size_t nr, nr_too_large;
+	bool all_jitdumps; /* also those to which their path leads: for another machine */
 };
 
 struct collected {

@@ -112,7 +112,9 @@ static int add_collected(const struct finish_params *params, struct feature_set 
 				      .losses = params->losses,
 				      .perf_maps = &perf_maps,
 				      .watch = params->watch,
-				      .kept = {.directory = params->cache, .max_bytes = params->cache_max_bytes}};
+				      .kept = {.directory = params->cache,
+					       .max_bytes = params->cache_max_bytes,
+					       .all_jitdumps = params->bundle}};
 
 	if (!has_extents(params))
 		collected.extents = &extents;

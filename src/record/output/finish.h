@@ -28,6 +28,7 @@ struct finish_params {
 	struct object_watch *watch; /* holds objects open; NULL: none does */
 	const char *cache;          /* where objects are kept that will not be found; heap or NULL: nowhere */
 	uint64_t cache_max_bytes;
+	bool bundle;                    /* it goes to other machines */
 	bool build_ids;                 /* look up the build-ids of sampled objects */
 	struct collector *const *lives; /* of the file itself; see hits_region */
 	size_t nr_lives;

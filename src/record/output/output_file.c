@@ -409,6 +409,7 @@ static int finish(struct output_file *output, const struct output_params *common
 	params->watch = common->watch;
 	params->cache = common->cache;
 	params->cache_max_bytes = common->options->cache.max_bytes;
+	params->bundle = common->options->cache.bundle;
 	for (size_t i = 0; i < output->files.nr; i++)
 		lives[i] = collector_of(output->files.files[i].stages);
 	params->lives = lives;

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+#include "analyze/symbols/downloads.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/diag.h"
+#include "config.h"
+
+#ifdef HAVE_DEBUGINFOD
+
+#include <elfutils/debuginfod.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/hash_table.h"
+
+enum { MAX_BYTES = 1 << 30 /* of all together */ };
+#define TIMEOUT_S "20" /* for the first 100 KiB; libdebuginfod's own is 90 s */
+
+struct downloads {
+	pthread_mutex_t lock; /* of all below */
+	struct download_options options;
+	debuginfod_client *client;
+	struct hash_table asked; /* a number for each part of a build-id that was not there */
+	struct download_result result;
+	const char *name; /* of what is downloaded now */
+	bool too_large, ended_by_user;
+};
+
+/* Not 0 ends the download. `all` is not known before the server answers. */
+static int on_progress(debuginfod_client *client, long bytes, long all)
+{
+	struct downloads *downloads = debuginfod_get_user_data(client);
+	uint64_t left = MAX_BYTES - downloads->result.bytes;
+	bool (*progress)(const char *, uint64_t, uint64_t) = downloads->options.progress;
+
+	downloads->too_large = (all > 0 && (uint64_t)all > left) || (bytes > 0 && (uint64_t)bytes > left);
+	if (all == 0) /* `bytes` counts something else */
+		bytes = 0;
+	if (progress && !progress(downloads->name, bytes < 0 ? 0 : (uint64_t)bytes, all < 0 ? 0 : (uint64_t)all))
+		downloads->ended_by_user = true;
+	return downloads->too_large || downloads->ended_by_user;
+}
+
+static const char *urls_of(const struct download_options *options)
+{
+	return options->urls ? options->urls : getenv("DEBUGINFOD_URLS");
+}
+
+int downloads_check(const struct download_options *options, struct diag *reterr)
+{
+	const char *urls = urls_of(options);
+
+	if (!urls || !*urls)
+		return diag_set(reterr, -EINVAL,
+				"no server is named: --debuginfod=URL, or DEBUGINFOD_URLS in the environment");
+	return 0;
+}
+
+int downloads_new(const struct download_options *options, struct downloads **ret)
+{
+	struct downloads *downloads = calloc(1, sizeof(*downloads));
+	const char *urls = urls_of(options);
+
+	/* It is said to libdebuginfod in this way alone. A time that the user has set stays. */
+	if (!downloads || setenv("DEBUGINFOD_URLS", urls ? urls : "", 1) || setenv("DEBUGINFOD_TIMEOUT", TIMEOUT_S, 0))
+		goto fail;
+	downloads->options = *options;
+	downloads->client = debuginfod_begin();
+	if (!downloads->client)
+		goto fail;
+	pthread_mutex_init(&downloads->lock, NULL);
+	debuginfod_set_user_data(downloads->client, downloads);
+	debuginfod_set_progressfn(downloads->client, on_progress);
+	*ret = downloads;
+	return 0;
+fail:
+	free(downloads);
+	return -ENOMEM;
+}
+
+void downloads_free(struct downloads *downloads)
+{
+	if (!downloads)
+		return;
+	debuginfod_end(downloads->client);
+	hash_table_fini(&downloads->asked);
+	pthread_mutex_destroy(&downloads->lock);
+	free(downloads);
+}
+
+/* Counts what came, or why it did not. What a server is not reached for is not asked for again and again. */
+static void count(struct downloads *downloads, int fd, bool was_there)
+{
+	struct download_result *result = &downloads->result;
+	struct stat status;
+
+	if (fd >= 0 && was_there) {
+		return;
+	} else if (fd >= 0) {
+		result->nr++;
+		result->bytes += fstat(fd, &status) ? 0 : (uint64_t)status.st_size;
+	} else if (downloads->ended_by_user) {
+		result->stopped = "interrupted";
+	} else if (downloads->too_large || fd == -EFBIG) {
+		result->nr_too_large++;
+	} else if (fd == -ENOENT) {
+		result->nr_missing++;
+	} else {
+		result->stopped = fd == -ETIME || fd == -ETIMEDOUT ? "no answer in time" : "no server can be reached";
+	}
+}
+
+static int ask(struct downloads *downloads, const struct elf_id *id, enum download_part part, char **ret)
+{
+	downloads->too_large = false;
+	if (part == DOWNLOAD_DEBUG)
+		return debuginfod_find_debuginfo(downloads->client, id->bytes, id->len, ret);
+	return debuginfod_find_executable(downloads->client, id->bytes, id->len, ret);
+}
+
+char *downloads_get(struct downloads *downloads, const struct elf_id *id, enum download_part part, const char *name)
+{
+	char *path = NULL;
+
+	if (!downloads || !id->len)
+		return NULL;
+	uint64_t key = (uint64_t)part;
+	for (unsigned i = 0; i < id->len; i++)
+		key = hash_mix(key, id->bytes[i]);
+	pthread_mutex_lock(&downloads->lock);
+	if (!downloads->result.stopped && !hash_table_find_number(&downloads->asked, key)) {
+		downloads->name = name;
+		int fd = ask(downloads, id, part, &path);
+		/* Only a download has an address. */
+		count(downloads, fd, fd >= 0 && !debuginfod_get_url(downloads->client));
+		if (fd < 0)
+			hash_table_add_number(&downloads->asked, key, 1);
+		else
+			close(fd);
+		if (downloads->options.progress)
+			downloads->options.progress(NULL, 0, 0);
+	}
+	pthread_mutex_unlock(&downloads->lock);
+	return path;
+}
+
+void downloads_result(struct downloads *downloads, struct download_result *ret)
+{
+	pthread_mutex_lock(&downloads->lock);
+	*ret = downloads->result;
+	pthread_mutex_unlock(&downloads->lock);
+}
+
+#else
+
+int downloads_check(const struct download_options *options, struct diag *reterr)
+{
+	(void)options;
+	return diag_set(
+		reterr, -EINVAL,
+		"this program was built without libdebuginfod; debuginfod-find(1) fills the cache that is read");
+}
+
+int downloads_new(const struct download_options *options, struct downloads **ret)
+{
+	(void)options, (void)ret;
+	return 0;
+}
+
+void downloads_free(struct downloads *downloads)
+{
+	(void)downloads;
+}
+
+char *downloads_get(struct downloads *downloads, const struct elf_id *id, enum download_part part, const char *name)
+{
+	(void)downloads, (void)id, (void)part, (void)name;
+	return NULL;
+}
+
+void downloads_result(struct downloads *downloads, struct download_result *ret)
+{
+	(void)downloads;
+	*ret = (struct download_result){0};
+}
+
+#endif

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: MIT
+"""Debug information that is elsewhere: on a debuginfod server, in .gnu_debugdata; and what the report says when there
+is none."""
+import http.server
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+
+import pytest
+
+from conftest import wait_until
+
+SOURCE = '''
+#include <time.h>
+static volatile unsigned long n;
+__attribute__((noinline)) static void hidden_hot(void) { for (int i = 0; i < 100000; i++) n += i * 3; }
+__attribute__((noinline)) void exported_hot(void) { for (int i = 0; i < 50000; i++) n += i * 5; }
+int main(void)
+{
+        while (clock() < 300000) {
+                hidden_hot();
+                exported_hot();
+        }
+}
+'''
+
+
+@pytest.fixture(scope='module')
+def stripped(tmp_path_factory):
+    """A program without its symbols, which are in files beside it."""
+    place = tmp_path_factory.mktemp('stripped')
+    (place / 'hot.c').write_text(SOURCE)
+    for step in ['gcc -O1 -g -rdynamic -Wl,--build-id -o whole hot.c', 'mkdir served',
+                 'objcopy --only-keep-debug whole served/hot.debug', 'strip -o hot whole']:
+        subprocess.run(step.split(), cwd=place, check=True)
+    return place
+
+
+@pytest.fixture(scope='module')
+def data(run, program, stripped):
+    run([program, 'record', '-q', '-N', '-e', 'cpu-clock:u', '-F', '999', '-o', stripped / 'data', '--',
+         stripped / 'hot'])
+    return stripped / 'data'
+
+
+@pytest.fixture
+def report(millrace, data, tmp_path):
+    def run_report(*options, **environ):
+        env = {**os.environ, 'DEBUGINFOD_CACHE_PATH': str(tmp_path / 'cache'), **environ}
+        env.pop('DEBUGINFOD_URLS', None)
+        return millrace('report', '-i', data, '-s', 'dso,sym,srcline', *options, env=env)
+    return run_report
+
+
+@pytest.fixture
+def has_downloads(millrace):
+    if '+debuginfod' not in millrace('--version').out:
+        pytest.skip('built without libdebuginfod')
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(('127.0.0.1', 0))
+        return one.getsockname()[1]
+
+
+def test_downloads(report, has_downloads, stripped, spawn, tmp_path):
+    """From Debian's server; nothing is asked for without the option, and nothing twice."""
+    if not shutil.which('debuginfod'):
+        pytest.skip('debuginfod is not installed')
+    port = free_port()
+    log = tmp_path / 'log'
+    with open(log, 'w') as out:
+        spawn(['debuginfod', '-v', '-d', ':memory:', '-p', str(port), '-t', '0', '-F', stripped / 'served'],
+              stdout=out, stderr=subprocess.STDOUT)
+    wait_until(lambda: re.search('fdcache|groom|scanned|file count', log.read_text()), 'debuginfod has read its files')
+    url = f'--debuginfod=http://127.0.0.1:{port}'
+    before = report()
+    assert 'hidden_hot' not in before.out and re.search('hot is stripped: .*, or --debuginfod', before.err)
+    assert not (tmp_path / 'cache').exists()
+    wait_until(lambda: 'hidden_hot' in report(url, '-q').out or shutil.rmtree(tmp_path / 'cache'),
+               'the server has the file')
+    shutil.rmtree(tmp_path / 'cache')
+    came = report(url)
+    assert re.search(r'hidden_hot +hot.c:4', came.out) and re.search('downloaded 1 file, ', came.err)
+    again = report()
+    assert again.out == came.out and again.err == ''
+
+
+def test_no_server(report, has_downloads):
+    away = report(f'--debuginfod=http://127.0.0.1:{free_port()}')
+    assert 'downloads ended: no server can be reached' in away.err and 'exported_hot' in away.out
+
+
+def test_no_server_is_named(millrace, data, has_downloads):
+    env = {name: value for name, value in os.environ.items() if name != 'DEBUGINFOD_URLS'}
+    done = millrace('report', '-i', data, '--debuginfod', env=env, status=129)
+    assert 'DEBUGINFOD_URLS' in done.err
+
+
+class Slow(http.server.BaseHTTPRequestHandler):
+    """Begins a large file, and never ends it."""
+    bytes_all = 50 << 20
+
+    def do_GET(self):
+        self.server.asked.append(self.path)
+        self.send_response(200)
+        self.send_header('Content-Length', str(self.bytes_all))
+        self.end_headers()
+        self.wfile.write(b'x' * (1 << 16))
+        self.server.ended.wait(30)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def slow():
+    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Slow)
+    server.asked, server.ended = [], threading.Event()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.ended.set()
+    server.shutdown()
+    server.server_close()
+
+
+def test_interrupt_ends_the_download_alone(program, data, slow, has_downloads, spawn, tmp_path):
+    url = f'--debuginfod=http://127.0.0.1:{slow.server_address[1]}'
+    process = spawn([program, 'report', '-i', data, '-s', 'sym', url], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                    env={**os.environ, 'DEBUGINFOD_CACHE_PATH': str(tmp_path / 'cache')})
+    wait_until(lambda: slow.asked, 'the file is asked for')
+    wait_until(lambda: b'SigCgt' in open(f'/proc/{process.pid}/status', 'rb').read() and int(re.search(
+        r'SigCgt:\s+(\w+)', open(f'/proc/{process.pid}/status').read()).group(1), 16) & 1 << signal.SIGINT - 1,
+        'the interrupt is caught')
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 0 and b'exported_hot' in out
+    assert b'downloads ended: interrupted' in err and len(slow.asked) == 1
+
+
+def test_too_large(report, slow, has_downloads):
+    Slow.bytes_all = 2 << 30
+    done = report(f'--debuginfod=http://127.0.0.1:{slow.server_address[1]}')
+    assert re.search('not downloaded: too large .*: 1 file\n', done.err) and 'exported_hot' in done.out
+
+
+def test_mini_debug_information(millrace, stripped, tmp_path):
+    if '+lzma' not in millrace('--version').out or not shutil.which('xz'):
+        pytest.skip('built without liblzma, or no xz')
+    script = '''set -e
+        nm -D --format=posix --defined-only whole | awk '{print $1}' | sort >dynamic
+        nm --format=posix --defined-only whole | awk '$2 ~ /[Tt]/ {print $1}' | sort | comm -13 dynamic - >keep
+        objcopy -S --remove-section .comment --keep-symbols=keep served/hot.debug mini
+        xz -f mini; strip -o hot.mini whole; objcopy --add-section .gnu_debugdata=mini.xz hot.mini'''
+    subprocess.run(['sh', '-c', script], cwd=stripped, check=True)
+    data = tmp_path / 'data'
+    millrace('record', '-q', '-e', 'cpu-clock:u', '-F', '999', '-o', data, '--', stripped / 'hot.mini')
+    out = millrace('report', '-i', data, '-s', 'sym').out
+    assert 'hidden_hot' in out and 'exported_hot' in out and '0x' not in out
+    # What cannot be unpacked is as if it were not there.
+    for content in [b'', b'\xfd7zXZ\0' + b'x' * 100, (stripped / 'mini.xz').read_bytes()[:-40]]:
+        (stripped / 'broken').write_bytes(content)
+        subprocess.run(['sh', '-c', 'strip -o hot.broken whole && objcopy --add-section .gnu_debugdata=broken '
+                        'hot.broken 2>/dev/null'], cwd=stripped, check=True)
+        millrace('record', '-q', '-e', 'cpu-clock:u', '-F', '999', '-o', data, '--', stripped / 'hot.broken')
+        out = millrace('report', '-i', data, '-s', 'sym').out
+        assert 'exported_hot' in out and 'hidden_hot' not in out
+
+
+def test_hints(millrace, programs, stripped, data, tmp_path):
+    text = json.loads(millrace('report', '-i', data, '--json').out)['hints']
+    assert len(text) == 1 and text[0]['percent'] > 50 and 'is stripped' in text[0]['text']
+    assert millrace('report', '-i', data, '-q').err == ''
+    shutil.copy(stripped / 'hot', tmp_path / 'gone')
+    millrace('record', '-q', '-N', '-e', 'cpu-clock:u', '-F', '999', '-o', tmp_path / 'data', '--', tmp_path / 'gone')
+    (tmp_path / 'gone').unlink()
+    done = millrace('report', '-i', tmp_path / 'data', '-s', 'dso')
+    assert re.fullmatch(r'millrace: \d+ % of samples: .*/gone is not here, and no copy of it: record with '
+                        r'--bundle(, or --debuginfod)?\n', done.err)
+
+
+def test_hint_for_run_time_code(millrace, programs, tmp_path):
+    """Without a map nothing names the code, and its runtime is known by what the process has mapped."""
+    millrace('record', '-q', '-e', 'cpu-clock:u', '-F', '999', '-o', tmp_path / 'data', '--', programs / 'jit', '0.3',
+             tmp_path)
+    done = millrace('report', '-i', tmp_path / 'data')
+    assert re.search(r'\d+ % of samples: code that jit \(pid \d+\) compiled at run time, without a map of it: make its '
+                     r'runtime write /tmp/perf-PID.map or a jitdump\n', done.err), done.err
+
+
+def test_hint_for_children(millrace, spawn, tmp_path):
+    """A server's work is in processes that were there before."""
+    parent = spawn(['sh', '-c', 'sleep 60 & sleep 60 & wait'])
+    wait_until(lambda: open(f'/proc/{parent.pid}/task/{parent.pid}/children').read().count(' ') == 2, 'two children')
+    done = millrace('record', '-e', 'cpu-clock', '-p', parent.pid, '-o', tmp_path / 'data', '--', 'sleep', '0.1')
+    assert re.search(rf'no samples: -p takes process {parent.pid} \(sh\) and .* not the 2 that it has', done.err)
