@@ -446,7 +446,12 @@ static bool decode_fde(struct cfi_reader *reader, const struct entry *entry, str
 		cursor_take(&c, take_uleb(&c));
 	if (c.bad || __builtin_add_overflow(start, bytes, &end))
 		return false;
-	*ret = (struct cfi_fde){start, end, offset, (uint32_t)offset_of(section, c.at), (uint32_t)cursor_left(&c)};
+	*ret = (struct cfi_fde){.start = start,
+				.end = end,
+				.entry = (uint32_t)entry->start,
+				.cie = offset,
+				.at = (uint32_t)offset_of(section, c.at),
+				.nr_bytes = (uint32_t)cursor_left(&c)};
 	return true;
 }
 
@@ -471,6 +476,13 @@ bool cfi_next_fde(struct cfi_reader *reader, struct cfi_fde *ret)
 		reader->nr_skipped++;
 	}
 	return false;
+}
+
+bool cfi_fde_at(struct cfi_reader *reader, uint32_t offset, struct cfi_fde *ret)
+{
+	struct entry entry;
+
+	return read_entry(&reader->section, offset, &entry) && decode_fde(reader, &entry, ret);
 }
 
 void cfi_run_begin(struct cfi_run *run, struct cfi_reader *reader, const struct cfi_fde *fde)

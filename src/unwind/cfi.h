@@ -64,7 +64,7 @@ struct cfi_cie {
 /* A frame description entry. */
 struct cfi_fde {
 	uint64_t start, end;   /* addresses; end exclusive */
-	uint32_t cie;          /* offset in the section */
+	uint32_t entry, cie;   /* offsets in the section: its own, of its CIE */
 	uint32_t at, nr_bytes; /* of instructions, in the section */
 };
 
@@ -80,6 +80,9 @@ struct cfi_reader {
 
 /* The next entry of a function. false: there are no more. */
 bool cfi_next_fde(struct cfi_reader *reader, struct cfi_fde *ret);
+
+/* The one at an offset that cfi_next_fde() has told. false: it is none that can be understood. */
+bool cfi_fde_at(struct cfi_reader *reader, uint32_t entry, struct cfi_fde *ret);
 
 /* The rows of one function. */
 struct cfi_run {

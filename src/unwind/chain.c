@@ -15,7 +15,8 @@ enum { CACHE_ENTRIES = 2048 /* a power of two */, GO_ON = UNWIND_NR_ENDS };
 struct cached {
 	uint64_t pc, generation; /* generation 0: empty */
 	const struct unwind_rule *rule;
-	const struct unwind_table *table; /* NULL: of no object */
+	const struct wide_rule *wide; /* of RULE_WIDE */
+	bool in_file;
 };
 
 struct unwind_cache {
@@ -59,8 +60,10 @@ static struct unwind_object *look_up(const struct unwind_space *space, uint64_t 
 	if (state == UNWIND_OBJECT_NO_FILE) /* it may be found later */
 		entry->generation = 0;
 	if (state == UNWIND_OBJECT_READY && table_address(object->table, offset, &address)) {
-		entry->table = object->table;
-		entry->rule = table_find(object->table, address);
+		struct table_rule found = table_find(object->table, address);
+		entry->rule = found.rule;
+		entry->wide = found.wide;
+		entry->in_file = true;
 	}
 	return NULL;
 }
@@ -131,8 +134,10 @@ static int step_by_rule(const struct unwind_arch *arch, struct frame *frame, con
 			return UNWIND_BAD_MEMORY;
 	} else {
 		uint64_t address = cfa + (uint64_t)(rule->slots[0] * 8ll);
-		if (!frame_load(frame, address, &ra))
+		if (!frame_load(frame, address, &ra)) {
+			frame->missing = address;
 			return failed_load(frame, address);
+		}
 	}
 	for (unsigned i = 1; i < arch->nr_slots; i++) {
 		unsigned nr = arch->slots[i];
@@ -155,9 +160,9 @@ static int step_by_rule(const struct unwind_arch *arch, struct frame *frame, con
 }
 
 /* The caller's value of one register. false: it is lost. */
-static bool restore(const struct unwind_table *table, struct frame *frame, const struct cfi_register *rule, unsigned nr,
-		    uint64_t *ret)
+static bool restore(const struct wide_rule *wide, struct frame *frame, unsigned nr, uint64_t *ret)
 {
+	const struct cfi_register *rule = &wide->state.registers[nr];
 	uint64_t address = frame->cfa + (uint64_t)(int64_t)rule->value;
 
 	switch ((enum cfi_how)rule->how) {
@@ -166,9 +171,9 @@ static bool restore(const struct unwind_table *table, struct frame *frame, const
 	case CFI_REGISTER: return frame_register(frame, (uint64_t)rule->value, ret);
 	case CFI_VALUE: *ret = address; return true;
 	case CFI_VALUE_EXPRESSION:
-		return frame_compute(frame, table_expression(table, rule->value), &frame->cfa, ret, &frame->cut);
+		return frame_compute(frame, table_expression(wide, rule->value), &frame->cfa, ret, &frame->cut);
 	case CFI_EXPRESSION:
-		if (!frame_compute(frame, table_expression(table, rule->value), &frame->cfa, &address, &frame->cut))
+		if (!frame_compute(frame, table_expression(wide, rule->value), &frame->cfa, &address, &frame->cut))
 			return false;
 		break;
 	case CFI_STORED: break;
@@ -180,15 +185,15 @@ static bool restore(const struct unwind_table *table, struct frame *frame, const
 }
 
 /* As step_by_rule(), for the few rules that need more. */
-static int step_by_wide_rule(const struct unwind_arch *arch, struct frame *frame, const struct unwind_table *table,
-			     const struct unwind_rule *rule)
+static int step_by_wide_rule(const struct unwind_arch *arch, struct frame *frame, const struct wide_rule *wide,
+			     bool is_signal)
 {
-	const struct cfi_state *state = &table->wide[rule->wide].state;
+	const struct cfi_state *state = &wide->state;
 	uint64_t values[UNWIND_REGISTERS], known = 0, cfa;
 	bool cut = frame->cut;
 
 	bool found = state->cfa_is_expression
-			     ? frame_compute(frame, table_expression(table, state->cfa_value), NULL, &cfa, &cut)
+			     ? frame_compute(frame, table_expression(wide, state->cfa_value), NULL, &cfa, &cut)
 			     : frame_register(frame, state->cfa_register, &cfa);
 	if (state->registers[arch->ra].how == CFI_LOST)
 		return UNWIND_COMPLETE;
@@ -197,12 +202,12 @@ static int step_by_wide_rule(const struct unwind_arch *arch, struct frame *frame
 	if (!state->cfa_is_expression)
 		cfa += (uint64_t)(int64_t)state->cfa_value;
 	/* A signal handler may have a stack of its own, anywhere else. */
-	bool other_stack = rule->flags & RULE_SIGNAL && cfa - frame->stack_start >= frame->stack_bytes;
+	bool other_stack = is_signal && cfa - frame->stack_start >= frame->stack_bytes;
 	if (!other_stack && !is_above(frame, cfa))
 		return UNWIND_BAD_MEMORY;
 	frame->cfa = cfa;
 	for (unsigned i = 0; i < arch->nr; i++)
-		if (restore(table, frame, &state->registers[i], i, &values[i]))
+		if (restore(wide, frame, i, &values[i]))
 			known |= UINT64_C(1) << i;
 	if (!(known >> arch->ra & 1) || (arch->call_bytes && state->registers[arch->ra].how == CFI_SAME))
 		return frame->cut ? UNWIND_CUT_STACK : UNWIND_BAD_MEMORY;
@@ -213,7 +218,7 @@ static int step_by_wide_rule(const struct unwind_arch *arch, struct frame *frame
 		frame->stack_start = cfa;
 		frame->stack_bytes = 0;
 	}
-	frame->exact = rule->flags & RULE_SIGNAL;
+	frame->exact = is_signal;
 	return go_to(arch, frame, values[arch->ra]);
 }
 
@@ -232,8 +237,10 @@ static int step_by_frame_pointer(const struct unwind_arch *arch, struct frame *f
 		return UNWIND_COMPLETE;
 	if (fp < frame->low || fp % 8)
 		return why;
-	if (!frame_load(frame, fp, &caller_fp) || !frame_load(frame, fp + 8, &ra))
+	if (!frame_load(frame, fp, &caller_fp) || !frame_load(frame, fp + 8, &ra)) {
+		frame->missing = fp + 8;
 		return frame_is_cut(frame, fp + 8) ? UNWIND_CUT_STACK : why;
+	}
 	if (ra && !may_be_code(ra & arch->address_bits))
 		return why;
 	frame->cfa = fp + 16;
@@ -243,6 +250,28 @@ static int step_by_frame_pointer(const struct unwind_arch *arch, struct frame *f
 	frame->registers[arch->ra] = ra;
 	frame->exact = false;
 	return go_to(arch, frame, ra);
+}
+
+/*
+ * A chain that ends because the return address of its last frame was not copied: the kernel has followed frame pointers
+ * from the same registers. recorded[n + 1] is what the n-th of them leads to, 8 bytes above where it points; if that is
+ * the very address which is missing, the callers from there on are known. Returns how many.
+ */
+static unsigned continue_recorded(const struct unwind_cache *cache, const struct frame *frame, uint64_t fp,
+				  const struct unwind_chain *chain)
+{
+	uint64_t ra;
+	size_t n;
+	unsigned nr = 0;
+
+	for (n = 0; n + 1 < chain->nr_recorded && fp + 8 != frame->missing; n++)
+		if (!frame_load(frame, fp + 8, &ra) || (ra & cache->arch->address_bits) != chain->recorded[n + 1] ||
+		    !frame_load(frame, fp, &fp))
+			return 0;
+	for (n++; frame->missing && n < chain->nr_recorded && chain->nr + nr < chain->max; n++)
+		if (may_be_code(chain->recorded[n]))
+			chain->ips[chain->nr + nr++] = chain->recorded[n] - 1;
+	return nr;
 }
 
 /* ---- chains ---- */
@@ -295,6 +324,7 @@ static bool first_frame(struct unwind_cache *cache, const struct sample_regs *re
 	ret->pc = regs->regs[cache->pc_position];
 	ret->exact = true;
 	ret->cut = false;
+	ret->missing = 0;
 	return true;
 }
 
@@ -305,9 +335,9 @@ static int step(struct unwind_cache *cache, struct frame *frame, const struct ca
 
 	frame->cfa = 0;
 	if (rule->flags & RULE_NO_CFI)
-		return step_by_frame_pointer(cache->arch, frame, cached->table);
+		return step_by_frame_pointer(cache->arch, frame, cached->in_file);
 	if (rule->flags & RULE_WIDE)
-		return step_by_wide_rule(cache->arch, frame, cached->table, rule);
+		return step_by_wide_rule(cache->arch, frame, cached->wide, rule->flags & RULE_SIGNAL);
 	return step_by_rule(cache->arch, frame, rule);
 }
 
@@ -321,6 +351,7 @@ void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, 
 	chain->end = UNWIND_NO_REGISTERS;
 	if (!first_frame(cache, regs, stack, &frame))
 		return;
+	const uint64_t fp = frame.registers[cache->arch->fp];
 	for (int end = GO_ON; end == GO_ON;) {
 		bool exact = frame.exact;
 		uint64_t pc = frame.pc;
@@ -343,6 +374,14 @@ void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, 
 		if (end != GO_ON)
 			chain->end = (enum unwind_end)end;
 	}
+	if (chain->end != UNWIND_CUT_STACK || !chain->nr_recorded)
+		return;
+	unsigned nr = continue_recorded(cache, &frame, fp, chain);
+	if (chain->cfas)
+		memset(chain->cfas + chain->nr, 0, nr * sizeof(*chain->cfas));
+	chain->nr += nr;
+	if (nr)
+		chain->end = UNWIND_CONTINUED;
 }
 
 bool unwind_leaf_caller(struct unwind_cache *cache, const struct unwind_space *space, const struct sample_regs *regs,
@@ -358,9 +397,8 @@ bool unwind_leaf_caller(struct unwind_cache *cache, const struct unwind_space *s
 	const struct cached *cached = find_rule(cache, space, pc, &object);
 	if (!cached || cached->rule->flags & RULE_NO_CFI)
 		return false;
-	bool kept = cached->rule->flags & RULE_WIDE
-			    ? cached->table->wide[cached->rule->wide].state.registers[arch->ra].how == CFI_SAME
-			    : cached->rule->slots[0] == SLOT_SAME;
+	bool kept = cached->rule->flags & RULE_WIDE ? cached->wide->state.registers[arch->ra].how == CFI_SAME
+						    : cached->rule->slots[0] == SLOT_SAME;
 	if (kept)
 		*ret = caller - 1;
 	return kept;

@@ -18,8 +18,9 @@ struct frame {
 	uint64_t cfa;   /* 0: not known */
 	uint64_t known; /* registers, as bits */
 	uint64_t registers[UNWIND_REGISTERS];
-	bool exact; /* pc is where it was interrupted, not where a call comes back to */
-	bool cut;   /* a register is lost because its part of the stack was not copied */
+	uint64_t missing; /* where the return address is, if it was not copied; 0: that is not known */
+	bool exact;       /* pc is where it was interrupted, not where a call comes back to */
+	bool cut;         /* a register is lost because its part of the stack was not copied */
 };
 
 static inline bool frame_register(const struct frame *frame, uint64_t nr, uint64_t *ret)

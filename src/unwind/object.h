@@ -9,8 +9,8 @@
 
 struct unwind_object {
 	struct unwind_tables *tables;
-	const struct unwind_table *table; /* of UNWIND_OBJECT_READY; constant then */
-	_Atomic int state;                /* enum unwind_object_state */
+	struct unwind_table *table; /* of UNWIND_OBJECT_READY */
+	_Atomic int state;          /* enum unwind_object_state */
 	size_t id_bytes;
 	uint8_t id[]; /* the caller's */
 };

@@ -5,95 +5,147 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/hash_table.h"
 
 enum {
 	NO_CFI = 0 /* the first rule */,
-	FIRST_ROWS = 1024,
-	RULE_BUCKETS = 4096 /* a power of two */,
-	MOST_EXPRESSION_BYTES = 16 << 20
+	FIRST_ROWS = 256,
+	FIRST_FUNCTIONS = 1024,
+	RULE_BUCKETS = 1024 /* a power of two */,
 };
 
-/* A function whose rows are to be made: of the section, or extra. */
-struct range {
-	uint32_t start, end; /* relative to the base */
-	uint32_t cie, at, nr_bytes;
-	uint32_t order; /* in the section; extra ones behind */
-};
-
-struct builder {
-	const struct table_source *source;
+/* What makes parts. */
+struct table_builder {
 	struct unwind_table *table;
 	struct cfi_reader reader;
 	struct cfi_run run;
-	struct range *ranges;
-	size_t nr_ranges, room_ranges;
-	uint32_t room_rows, room_rules;
-	struct buf wide, expressions;
-	struct hash_table rules, wides, texts; /* hash -> index + 1 */
-	uint16_t recent[RULE_BUCKETS];         /* the last rule that was found with a hash, to be compared */
-	bool bad;                              /* something is left out */
+	struct hash_table rules, wides; /* hash -> number + 1 */
+	uint16_t recent[RULE_BUCKETS];  /* the last rule that was found with a hash, to be compared */
+	struct buf text;                /* of the wide rule that is looked for */
+	/* Of the part that is made; for the next one the memory is used again. */
+	uint32_t *pcs;
+	uint16_t *row_rules;
+	uint32_t nr_rows, room_rows;
 };
+
+static struct unwind_rule *rule_at(const struct unwind_table *table, uint32_t number)
+{
+	return &table->rule_blocks[number / TABLE_RULE_BLOCK][number % TABLE_RULE_BLOCK];
+}
+
+/* false: more than the budget. */
+static bool grow(struct unwind_table *table, size_t bytes)
+{
+	struct table_budget *budget = table->budget;
+
+	if (budget && atomic_fetch_add(&budget->bytes, bytes) + bytes > budget->max) {
+		atomic_fetch_sub(&budget->bytes, bytes);
+		table->full = true;
+		return false;
+	}
+	table->bytes += bytes;
+	return true;
+}
+
+static void shrink(struct unwind_table *table, size_t bytes)
+{
+	table->bytes -= bytes;
+	if (table->budget)
+		atomic_fetch_sub(&table->budget->bytes, bytes);
+}
 
 /* ---- distinct rules ---- */
 
-/* An expression of the section, in the table. -1: out of memory, or too long. */
-static int32_t keep_expression(struct builder *b, int32_t value)
+/* An expression of the section, in the text. -1: out of memory, or too long. */
+static int32_t put_expression(struct table_builder *b, int32_t value)
 {
-	struct span text = cfi_expression(&b->source->section, value);
+	struct span text = cfi_expression(&b->reader.section, value);
+	size_t at = b->text.len;
 
-	if (text.len > UINT16_MAX || b->expressions.len > MOST_EXPRESSION_BYTES)
+	if (text.len > UINT16_MAX)
 		return -1;
-	uint64_t hash = hash_bytes(text.ptr, text.len);
-	for (struct hash_slot *slot = hash_table_find(&b->texts, hash); slot; slot = hash_table_next(&b->texts, slot)) {
-		const uint8_t *kept = b->expressions.data + slot->number - 1;
-		uint16_t len;
-		memcpy(&len, kept, sizeof(len));
-		if (len == text.len && !memcmp(kept + sizeof(len), text.ptr, text.len))
-			return (int32_t)slot->number - 1;
-	}
-	size_t at = b->expressions.len;
-	buf_put_u16(&b->expressions, (uint16_t)text.len);
-	buf_put(&b->expressions, text.ptr, text.len);
-	return hash_table_add_number(&b->texts, hash, at + 1) || b->expressions.failed ? -1 : (int32_t)at;
+	buf_put_u16(&b->text, (uint16_t)text.len);
+	buf_put(&b->text, text.ptr, text.len);
+	return b->text.failed ? -1 : (int32_t)at;
 }
 
-/* -1: out of memory, or too many. */
-static int keep_wide(struct builder *b, const struct cfi_state *state)
+/* Its number + 1; 0: out of memory, or too many. */
+static uint32_t keep_wide(struct table_builder *b, const struct cfi_state *state)
 {
-	const struct unwind_arch *arch = b->source->section.arch;
-	struct wide_rule wide;
-	int32_t value;
+	struct unwind_table *table = b->table;
+	struct cfi_state kept;
 
-	memset(&wide, 0, sizeof(wide)); /* padding, too: they are compared as bytes */
-	wide.state.cfa_is_expression = state->cfa_is_expression;
-	wide.state.cfa_register = state->cfa_register;
-	wide.state.cfa_value = state->cfa_value;
-	if (state->cfa_is_expression && (wide.state.cfa_value = keep_expression(b, state->cfa_value)) < 0)
-		return -1;
-	for (unsigned i = 0; i < arch->nr; i++) {
+	b->text.len = 0;
+	memset(&kept, 0, sizeof(kept)); /* padding, too: they are compared as bytes */
+	kept.cfa_is_expression = state->cfa_is_expression;
+	kept.cfa_register = state->cfa_register;
+	kept.cfa_value = state->cfa_value;
+	if (state->cfa_is_expression && (kept.cfa_value = put_expression(b, state->cfa_value)) < 0)
+		return 0;
+	for (unsigned i = 0; i < table->arch->nr; i++) {
 		const struct cfi_register *from = &state->registers[i];
-		value = from->value;
+		int32_t value = from->value;
 		if ((from->how == CFI_EXPRESSION || from->how == CFI_VALUE_EXPRESSION) &&
-		    (value = keep_expression(b, value)) < 0)
-			return -1;
-		wide.state.registers[i].how = from->how;
-		wide.state.registers[i].value = value;
+		    (value = put_expression(b, value)) < 0)
+			return 0;
+		kept.registers[i].how = from->how;
+		kept.registers[i].value = value;
 	}
-	uint64_t hash = hash_bytes(&wide, sizeof(wide));
-	for (struct hash_slot *slot = hash_table_find(&b->wides, hash); slot; slot = hash_table_next(&b->wides, slot))
-		if (!memcmp(b->wide.data + (slot->number - 1) * sizeof(wide), &wide, sizeof(wide)))
-			return (int)slot->number - 1;
-	size_t nr = b->wide.len / sizeof(wide);
-	buf_put(&b->wide, &wide, sizeof(wide));
-	return nr >= TABLE_MAX_RULES || hash_table_add_number(&b->wides, hash, nr + 1) || b->wide.failed ? -1 : (int)nr;
+	uint64_t hash = hash_mix(hash_bytes(&kept, sizeof(kept)), hash_bytes(b->text.data, b->text.len));
+	for (struct hash_slot *slot = hash_table_find(&b->wides, hash); slot; slot = hash_table_next(&b->wides, slot)) {
+		const struct wide_rule *wide = table->wides[slot->number - 1];
+		if (wide->text_bytes == b->text.len && !memcmp(&wide->state, &kept, sizeof(kept)) &&
+		    (!b->text.len || !memcmp(wide->text, b->text.data, b->text.len)))
+			return (uint32_t)slot->number;
+	}
+	size_t bytes = sizeof(struct wide_rule) + b->text.len;
+	struct wide_rule *wide = calloc(1, bytes);
+	struct wide_rule **wides = reallocarray(table->wides, table->nr_wides + 1, sizeof(struct wide_rule *));
+	if (wides)
+		table->wides = wides;
+	if (!wide || !wides || table->nr_wides >= TABLE_MAX_RULES || !grow(table, bytes + sizeof(*wides)) ||
+	    hash_table_add_number(&b->wides, hash, table->nr_wides + 1)) {
+		free(wide);
+		return 0;
+	}
+	wide->state = kept;
+	wide->text_bytes = (uint32_t)b->text.len;
+	if (b->text.len)
+		memcpy(wide->text, b->text.data, b->text.len);
+	table->wides[table->nr_wides++] = wide;
+	return table->nr_wides;
 }
 
-/* The index; NO_CFI also for out of memory and too many. */
-static uint16_t keep_rule(struct builder *b, const struct unwind_rule *rule)
+/* NULL: out of memory, or too many. */
+static struct unwind_rule *new_rule(struct unwind_table *table)
+{
+	uint32_t nr = table->nr_rules;
+
+	if (nr >= TABLE_MAX_RULES)
+		return NULL;
+	if (nr % TABLE_RULE_BLOCK == 0) {
+		if (!grow(table, TABLE_RULE_BLOCK * sizeof(struct unwind_rule) + sizeof(struct unwind_rule *)))
+			return NULL;
+		size_t nr_blocks = nr / TABLE_RULE_BLOCK + 1;
+		struct unwind_rule **blocks = reallocarray(table->rule_blocks, nr_blocks, sizeof(struct unwind_rule *));
+		if (!blocks)
+			return NULL;
+		table->rule_blocks = blocks;
+		blocks[nr_blocks - 1] = calloc(TABLE_RULE_BLOCK, sizeof(struct unwind_rule));
+		if (!blocks[nr_blocks - 1])
+			return NULL;
+	}
+	table->nr_rules++;
+	return rule_at(table, nr);
+}
+
+/* Its number; NO_CFI also for out of memory and too many. */
+static uint16_t keep_rule(struct table_builder *b, const struct unwind_rule *rule)
 {
 	struct unwind_table *table = b->table;
 	uint64_t words[sizeof(*rule) / sizeof(uint64_t)], hash = 0;
@@ -102,26 +154,19 @@ static uint16_t keep_rule(struct builder *b, const struct unwind_rule *rule)
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		hash = hash_mix(hash, words[i]);
 	uint16_t *recent = &b->recent[hash % RULE_BUCKETS];
-	if (!memcmp(&table->rules[*recent], rule, sizeof(*rule)))
+	if (!memcmp(rule_at(table, *recent), rule, sizeof(*rule)))
 		return *recent;
 	for (struct hash_slot *slot = hash_table_find(&b->rules, hash); slot; slot = hash_table_next(&b->rules, slot))
-		if (!memcmp(&table->rules[slot->number - 1], rule, sizeof(*rule)))
+		if (!memcmp(rule_at(table, (uint32_t)slot->number - 1), rule, sizeof(*rule)))
 			return *recent = (uint16_t)(slot->number - 1);
-	if (table->nr_rules == b->room_rules) {
-		uint32_t room = b->room_rules * 2;
-		struct unwind_rule *rules = reallocarray(table->rules, room, sizeof(*rules));
-		if (!rules)
-			goto lost;
-		table->rules = rules;
-		b->room_rules = room;
+	uint32_t number = table->nr_rules;
+	struct unwind_rule *kept = new_rule(table);
+	if (!kept || hash_table_add_number(&b->rules, hash, number + 1)) {
+		b->table->bad = true;
+		return NO_CFI;
 	}
-	if (table->nr_rules >= TABLE_MAX_RULES || hash_table_add_number(&b->rules, hash, table->nr_rules + 1))
-		goto lost;
-	table->rules[table->nr_rules] = *rule;
-	return *recent = (uint16_t)table->nr_rules++;
-lost:
-	b->bad = true;
-	return NO_CFI;
+	*kept = *rule;
+	return *recent = (uint16_t)number;
 }
 
 /* The slots of a rule. false: they cannot say it all. */
@@ -152,9 +197,8 @@ static bool fill_slots(const struct unwind_arch *arch, const struct cfi_state *s
 	return true;
 }
 
-static uint16_t rule_of_state(struct builder *b, const struct cfi_state *state, bool is_signal)
+static uint16_t rule_of_state(struct table_builder *b, const struct cfi_state *state, bool is_signal)
 {
-	const struct unwind_arch *arch = b->source->section.arch;
 	struct unwind_rule rule;
 
 	if (state->cfa_register == UINT8_MAX)
@@ -162,10 +206,10 @@ static uint16_t rule_of_state(struct builder *b, const struct cfi_state *state, 
 	memset(&rule, 0, sizeof(rule));
 	rule.cfa_register = state->cfa_register;
 	rule.cfa_offset = state->cfa_value;
-	if (!fill_slots(arch, state, &rule)) {
-		int wide = keep_wide(b, state);
-		if (wide < 0) {
-			b->bad = true;
+	if (!fill_slots(b->table->arch, state, &rule)) {
+		uint32_t wide = keep_wide(b, state);
+		if (!wide) {
+			b->table->bad = true;
 			return NO_CFI;
 		}
 		memset(&rule, 0, sizeof(rule));
@@ -179,57 +223,80 @@ static uint16_t rule_of_state(struct builder *b, const struct cfi_state *state, 
 /* ---- rows ---- */
 
 /* From `pc` on that rule holds. false: out of memory, or too many rows. */
-static bool put_row(struct builder *b, uint32_t pc, uint16_t rule)
+static bool put_row(struct table_builder *b, uint32_t pc, uint16_t rule)
 {
-	struct unwind_table *table = b->table;
-
-	if (table->nr_rows && table->pcs[table->nr_rows - 1] == pc)
-		table->nr_rows--; /* a row of no bytes */
-	if ((table->nr_rows ? table->row_rules[table->nr_rows - 1] : NO_CFI) == rule)
+	if (b->nr_rows && b->pcs[b->nr_rows - 1] == pc)
+		b->nr_rows--; /* a row of no bytes */
+	if ((b->nr_rows ? b->row_rules[b->nr_rows - 1] : NO_CFI) == rule)
 		return true;
-	if (table->nr_rows == b->room_rows) {
+	if (b->nr_rows == b->room_rows) {
 		uint32_t room = b->room_rows ? b->room_rows * 2 : FIRST_ROWS;
-		uint32_t *pcs = room <= TABLE_MAX_ROWS ? reallocarray(table->pcs, room, sizeof(*pcs)) : NULL;
+		uint32_t *pcs = room <= TABLE_MAX_ROWS ? reallocarray(b->pcs, room, sizeof(*pcs)) : NULL;
 		if (pcs)
-			table->pcs = pcs;
-		uint16_t *rules = pcs ? reallocarray(table->row_rules, room, sizeof(*rules)) : NULL;
+			b->pcs = pcs;
+		uint16_t *rules = pcs ? reallocarray(b->row_rules, room, sizeof(*rules)) : NULL;
 		if (!rules)
 			return false;
-		table->row_rules = rules;
+		b->row_rules = rules;
 		b->room_rows = room;
 	}
-	table->pcs[table->nr_rows] = pc;
-	table->row_rules[table->nr_rows++] = rule;
+	b->pcs[b->nr_rows] = pc;
+	b->row_rules[b->nr_rows++] = rule;
 	return true;
 }
 
-/* Of a range of the section, of which only what is before `end` counts. */
-static bool put_function(struct builder *b, const struct range *range, uint32_t end)
+/* Of a function of the section, of which only what is before `limit` counts. */
+static bool put_function(struct table_builder *b, const struct table_function *function, uint64_t limit)
 {
-	struct cfi_fde fde = {.cie = range->cie, .at = range->at, .nr_bytes = range->nr_bytes};
+	const struct unwind_table *table = b->table;
+	struct cfi_fde fde;
 
-	fde.start = b->table->base + range->start;
-	fde.end = b->table->base + end;
+	if (!cfi_fde_at(&b->reader, function->entry, &fde)) {
+		b->table->bad = true;
+		return put_row(b, function->start, NO_CFI);
+	}
+	fde.end = fde.end < table->base + limit ? fde.end : table->base + limit;
 	cfi_run_begin(&b->run, &b->reader, &fde);
 	while (cfi_run_next(&b->run)) {
 		uint16_t rule = rule_of_state(b, &b->run.state, b->run.cie->is_signal);
-		if (!put_row(b, (uint32_t)(b->run.start - b->table->base), rule))
+		if (!put_row(b, (uint32_t)(b->run.start - table->base), rule))
 			return false;
 	}
-	if (!b->run.bad)
-		return put_row(b, end, NO_CFI);
-	b->bad = true;
-	return put_row(b, (uint32_t)(b->run.start - b->table->base), NO_CFI);
+	b->table->bad |= b->run.bad;
+	return put_row(b, (uint32_t)((b->run.bad ? b->run.start : fde.end) - table->base), NO_CFI);
+}
+
+/* Up to where functions of the section reach that begin before this one. */
+static uint32_t covered_before(struct table_builder *b, size_t index)
+{
+	const struct unwind_table *table = b->table;
+	struct cfi_fde fde;
+
+	while (index-- > 0) {
+		const struct table_function *function = &table->functions[index];
+		if (function->entry > UINT32_MAX - TABLE_MAX_EXTRAS)
+			continue;
+		return cfi_fde_at(&b->reader, function->entry, &fde) ? (uint32_t)(fde.end - table->base) : 0;
+	}
+	return 0;
 }
 
 /* The return address is where the call left it; above it is what a PLT entry has pushed in its last bytes. */
-static bool put_extra(struct builder *b, const struct range *range, uint32_t end)
+static bool put_extra(struct table_builder *b, size_t index, uint64_t limit)
 {
 	enum { PLT_ENTRY_BYTES = 16, PLT_PUSHED_AT = 11 };
-	const struct unwind_arch *arch = b->source->section.arch;
+	const struct unwind_arch *arch = b->table->arch;
+	const struct table_function *function = &b->table->functions[index];
+	const struct table_extra *extra = &b->table->extras[UINT32_MAX - function->entry];
 	struct unwind_rule stub = {.cfa_register = arch->sp, .cfa_offset = arch->call_bytes};
-	bool is_plt = b->source->extras[range->at].kind == EXTRA_PLT && arch->call_bytes;
+	bool is_plt = extra->kind == EXTRA_PLT && arch->call_bytes;
+	uint32_t covered = covered_before(b, index);
+	uint32_t start = covered > function->start ? covered : function->start;
+	uint64_t whole_end = extra->end - b->table->base;
+	uint32_t end = (uint32_t)(whole_end < limit ? whole_end : limit);
 
+	if (start >= end)
+		return true;
 	for (unsigned i = 0; i < arch->nr_slots; i++)
 		stub.slots[i] = SLOT_SAME;
 	if (arch->call_bytes)
@@ -237,51 +304,109 @@ static bool put_extra(struct builder *b, const struct range *range, uint32_t end
 	struct unwind_rule pushed = stub;
 	pushed.cfa_offset += 8;
 	uint16_t rules[] = {keep_rule(b, &stub), keep_rule(b, &pushed)};
-	for (uint32_t at = range->start; at < end && is_plt; at += PLT_ENTRY_BYTES)
+	for (uint32_t at = start; at < end && is_plt; at += PLT_ENTRY_BYTES)
 		if (!put_row(b, at, rules[0]) ||
 		    (end - at > PLT_PUSHED_AT && !put_row(b, at + PLT_PUSHED_AT, rules[1])) ||
 		    end - at <= PLT_ENTRY_BYTES)
 			return put_row(b, end, NO_CFI);
-	return put_row(b, range->start, rules[0]) && put_row(b, end, NO_CFI);
+	return put_row(b, start, rules[0]) && put_row(b, end, NO_CFI);
 }
 
-static int compare_ranges(const void *left, const void *right)
-{
-	const struct range *a = left, *b = right;
+/* ---- parts; the lock is held ---- */
 
-	if (a->start != b->start)
-		return a->start < b->start ? -1 : 1;
-	return a->order < b->order ? -1 : a->order > b->order;
+static void builder_free(struct table_builder *b)
+{
+	if (!b)
+		return;
+	hash_table_fini(&b->rules);
+	hash_table_fini(&b->wides);
+	buf_fini(&b->text);
+	free(b->pcs);
+	free(b->row_rules);
+	free(b);
 }
 
-/* Of functions that overlap, which linkers do not make, each holds until the next begins. */
-static bool put_rows(struct builder *b)
+static void part_free(struct table_part *part)
 {
-	uint32_t covered = 0; /* by functions of the section */
+	if (!part)
+		return;
+	free(part->pcs);
+	free(part->row_rules);
+	free(part);
+}
 
-	for (size_t i = 0; i < b->nr_ranges; i++) {
-		struct range *range = &b->ranges[i];
-		size_t next = i + 1;
-		uint32_t end = range->end;
-		bool is_extra = range->cie == UINT32_MAX;
-		while (next < b->nr_ranges && b->ranges[next].start == range->start)
-			next++; /* the first of those that begin at the same address counts */
-		if (next < b->nr_ranges && b->ranges[next].start < end)
-			end = b->ranges[next].start;
-		i = next - 1;
-		if (is_extra) {
-			range->start = range->start > covered ? range->start : covered;
-			if (range->start < end && !put_extra(b, range, end))
-				return false;
-		} else if (!put_function(b, range, end)) {
-			return false;
-		}
-		covered = is_extra ? covered : end;
+/* Of what the builder has. NULL: out of memory. */
+static struct table_part *part_new(const struct table_builder *b)
+{
+	struct table_part *part = calloc(1, sizeof(*part));
+
+	if (!part)
+		return NULL;
+	part->nr_rows = b->nr_rows;
+	part->pcs = malloc(b->nr_rows * sizeof(*part->pcs) + 1);
+	part->row_rules = malloc(b->nr_rows * sizeof(*part->row_rules) + 1);
+	if (!part->pcs || !part->row_rules) {
+		part_free(part);
+		return NULL;
 	}
+	memcpy(part->pcs, b->pcs, b->nr_rows * sizeof(*part->pcs));
+	memcpy(part->row_rules, b->row_rules, b->nr_rows * sizeof(*part->row_rules));
+	return part;
+}
+
+/* All parts are made: the section has told everything. */
+static void end_building(struct unwind_table *table)
+{
+	builder_free(take_ptr(table->builder));
+	table->release(take_ptr(table->owned));
+	shrink(table, table->section_bytes);
+}
+
+/* false: out of memory. */
+static bool make_part(struct unwind_table *table, size_t number)
+{
+	struct table_builder *b = table->builder;
+	uint64_t from_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	size_t first = number * TABLE_PART_FUNCTIONS, next = first + TABLE_PART_FUNCTIONS;
+
+	b->nr_rows = 0;
+	for (size_t i = first; i < next && i < table->nr_functions; i++) {
+		const struct table_function *function = &table->functions[i];
+		uint64_t limit = i + 1 < table->nr_functions ? function[1].start : UINT32_MAX;
+		bool is_extra = function->entry > UINT32_MAX - TABLE_MAX_EXTRAS;
+		if (is_extra ? !put_extra(b, i, limit) : !put_function(b, function, limit))
+			return false;
+	}
+	size_t row_bytes = b->nr_rows * (sizeof(uint32_t) + sizeof(uint16_t));
+	if (table->nr_rows + b->nr_rows > TABLE_MAX_ROWS || !grow(table, sizeof(struct table_part) + row_bytes)) {
+		table->bad = true;
+		b->nr_rows = 0;
+	}
+	table->parts[number] = part_new(b);
+	if (!table->parts[number])
+		return false;
+	table->nr_rows += b->nr_rows;
+	table->build_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - from_ns;
+	if (++table->nr_made == table->nr_parts)
+		end_building(table);
 	return true;
 }
 
-/* ---- ranges ---- */
+/* ---- functions ---- */
+
+/* What is known of one while all are listed. */
+struct listed {
+	struct table_function function;
+	uint32_t order; /* in the section; extra ones behind */
+};
+
+struct list {
+	const struct table_source *source;
+	uint64_t base;
+	struct listed *functions; /* heap */
+	size_t nr, room;
+	bool bad; /* there are too many */
+};
 
 static bool in_segments(const struct table_source *source, uint64_t start, uint64_t end)
 {
@@ -294,47 +419,67 @@ static bool in_segments(const struct table_source *source, uint64_t start, uint6
 }
 
 /* false: out of memory. Code that is not in the file's segments is left out. */
-static bool put_range(struct builder *b, uint64_t start, uint64_t end, struct range range)
+static bool list_function(struct list *list, uint64_t start, uint64_t end, uint32_t entry)
 {
-	if (start >= end || !in_segments(b->source, start, end) || end - b->table->base > UINT32_MAX)
+	if (start >= end || !in_segments(list->source, start, end) || end - list->base > UINT32_MAX - 1)
 		return true;
-	if (b->nr_ranges == TABLE_MAX_FUNCTIONS) {
-		b->bad = true;
+	if (list->nr == TABLE_MAX_FUNCTIONS) {
+		list->bad = true;
 		return true;
 	}
-	if (b->nr_ranges == b->room_ranges) {
-		size_t room = b->room_ranges ? b->room_ranges * 2 : FIRST_ROWS;
-		struct range *ranges = reallocarray(b->ranges, room, sizeof(*ranges));
-		if (!ranges)
+	if (list->nr == list->room) {
+		size_t room = list->room ? list->room * 2 : FIRST_FUNCTIONS;
+		struct listed *functions = reallocarray(list->functions, room, sizeof(*functions));
+		if (!functions)
 			return false;
-		b->ranges = ranges;
-		b->room_ranges = room;
+		list->functions = functions;
+		list->room = room;
 	}
-	range.start = (uint32_t)(start - b->table->base);
-	range.end = (uint32_t)(end - b->table->base);
-	range.order = (uint32_t)b->nr_ranges;
-	b->ranges[b->nr_ranges++] = range;
+	list->functions[list->nr] =
+		(struct listed){.function = {(uint32_t)(start - list->base), entry}, .order = (uint32_t)list->nr};
+	list->nr++;
 	return true;
 }
 
-static bool put_ranges(struct builder *b)
+static int compare_listed(const void *left, const void *right)
+{
+	const struct listed *a = left, *b = right;
+
+	if (a->function.start != b->function.start)
+		return a->function.start < b->function.start ? -1 : 1;
+	return a->order < b->order ? -1 : a->order > b->order;
+}
+
+static bool list_functions(struct list *list, struct cfi_reader *reader)
 {
 	bool sorted = true;
 	struct cfi_fde fde;
 
-	while (cfi_next_fde(&b->reader, &fde))
-		if (!put_range(b, fde.start, fde.end,
-			       (struct range){.cie = fde.cie, .at = fde.at, .nr_bytes = fde.nr_bytes}))
+	while (cfi_next_fde(reader, &fde))
+		if (!list_function(list, fde.start, fde.end, fde.entry))
 			return false;
-	for (unsigned i = 0; i < b->source->nr_extras; i++)
-		if (!put_range(b, b->source->extras[i].start, b->source->extras[i].end,
-			       (struct range){.cie = UINT32_MAX, .at = i}))
+	for (unsigned i = 0; i < list->source->nr_extras; i++)
+		if (!list_function(list, list->source->extras[i].start, list->source->extras[i].end, UINT32_MAX - i))
 			return false;
-	for (size_t i = 1; i < b->nr_ranges && sorted; i++)
-		sorted = b->ranges[i - 1].start <= b->ranges[i].start;
+	for (size_t i = 1; i < list->nr && sorted; i++)
+		sorted = list->functions[i - 1].function.start <= list->functions[i].function.start;
 	if (!sorted)
-		qsort(b->ranges, b->nr_ranges, sizeof(*b->ranges), compare_ranges);
+		qsort(list->functions, list->nr, sizeof(*list->functions), compare_listed);
 	return true;
+}
+
+/* Of those that begin at the same address the first counts. */
+static bool keep_functions(struct unwind_table *table, const struct list *list)
+{
+	table->functions = malloc(list->nr * sizeof(*table->functions) + 1);
+	if (!table->functions)
+		return false;
+	for (size_t i = 0; i < list->nr; i++)
+		if (!i || list->functions[i].function.start != list->functions[i - 1].function.start)
+			table->functions[table->nr_functions++] = list->functions[i].function;
+	table->nr_parts = (table->nr_functions + TABLE_PART_FUNCTIONS - 1) / TABLE_PART_FUNCTIONS;
+	table->parts = calloc(table->nr_parts + 1, sizeof(struct table_part *));
+	return table->parts;
 }
 
 /* ---- table ---- */
@@ -343,85 +488,86 @@ void table_free(struct unwind_table *table)
 {
 	if (!table)
 		return;
-	free(table->pcs);
-	free(table->row_rules);
-	free(table->rules);
-	free(table->wide);
-	free(table->expressions);
+	for (size_t i = 0; table->parts && i < table->nr_parts; i++)
+		part_free(table->parts[i]);
+	for (uint32_t i = 0; i < table->nr_rules; i += TABLE_RULE_BLOCK)
+		free(table->rule_blocks[i / TABLE_RULE_BLOCK]);
+	for (uint32_t i = 0; i < table->nr_wides; i++)
+		free(table->wides[i]);
+	free(table->rule_blocks);
+	free(table->wides);
+	free(table->parts);
+	free(table->functions);
+	builder_free(table->builder);
+	if (table->owned)
+		table->release(table->owned);
+	shrink(table, table->bytes);
+	pthread_mutex_destroy(&table->lock);
 	free(table);
 }
 
-static void *shrunk(void *ptr, size_t bytes)
+static bool start(struct unwind_table *table, const struct table_source *source)
 {
-	void *smaller = bytes ? realloc(ptr, bytes) : NULL;
-
-	return smaller ? smaller : ptr;
-}
-
-static void finish(struct builder *b)
-{
-	struct unwind_table *table = b->table;
-
-	table->nr_wide = (uint32_t)(b->wide.len / sizeof(struct wide_rule));
-	table->expression_bytes = b->expressions.len;
-	table->pcs = shrunk(table->pcs, table->nr_rows * sizeof(*table->pcs));
-	table->row_rules = shrunk(table->row_rules, table->nr_rows * sizeof(*table->row_rules));
-	table->rules = shrunk(table->rules, table->nr_rules * sizeof(*table->rules));
-	table->wide = shrunk(take_ptr(b->wide.data), b->wide.len);
-	table->expressions = shrunk(take_ptr(b->expressions.data), b->expressions.len);
-	table->bytes = sizeof(*table) + table->nr_rows * (sizeof(*table->pcs) + sizeof(*table->row_rules)) +
-		       table->nr_rules * sizeof(*table->rules) + b->wide.len + b->expressions.len;
-	b->wide = b->expressions = (struct buf){0};
-}
-
-static bool start(struct builder *b, const struct table_source *source)
-{
-	struct unwind_table *table = calloc(1, sizeof(*table));
-
-	b->source = source;
-	b->table = table;
-	b->reader.section = source->section;
-	b->room_rules = 64;
-	if (!table)
-		return false;
+	pthread_mutex_init(&table->lock, NULL);
 	table->arch = source->section.arch;
 	table->nr_segments = source->nr_segments;
 	memcpy(table->segments, source->segments, sizeof(table->segments));
+	memcpy(table->extras, source->extras, sizeof(table->extras));
 	table->base = UINT64_MAX;
 	for (unsigned i = 0; i < source->nr_segments; i++)
 		if (source->segments[i].address < table->base)
 			table->base = source->segments[i].address;
-	table->rules = calloc(b->room_rules, sizeof(*table->rules));
-	if (!table->rules)
+	table->section_bytes = source->section.bytes.len;
+	table->budget = source->budget;
+	table->builder = calloc(1, sizeof(*table->builder));
+	struct unwind_rule *none = new_rule(table);
+	if (!table->builder || !none)
 		return false;
-	table->rules[NO_CFI].flags = RULE_NO_CFI;
-	table->nr_rules = 1;
+	none->flags = RULE_NO_CFI;
+	table->builder->table = table;
+	table->builder->reader.section = source->section;
 	return true;
 }
 
-int table_build(const struct table_source *source, struct unwind_table **ret)
+int table_new(const struct table_source *source, void *owned, void (*release)(void *owned), struct unwind_table **ret)
 {
-	AUTO_FREE struct builder *b = calloc(1, sizeof(*b));
-	bool done = b && start(b, source) && put_ranges(b) && put_rows(b);
+	struct unwind_table *table = calloc(1, sizeof(*table));
+	struct list list = {.source = source};
 
-	if (!b)
+	if (!table) {
+		release(owned);
 		return -ENOMEM;
-	if (done)
-		finish(b);
-	else
-		table_free(b->table);
-	if (done)
-		*ret = b->table;
-	bool bad = b->bad || b->reader.broken || b->reader.nr_skipped;
-	free(b->ranges);
-	buf_fini(&b->wide);
-	buf_fini(&b->expressions);
-	hash_table_fini(&b->rules);
-	hash_table_fini(&b->wides);
-	hash_table_fini(&b->texts);
-	if (!done)
-		return -ENOMEM;
-	return bad ? -EBADMSG : 0;
+	}
+	table->owned = owned;
+	table->release = release;
+	bool made = start(table, source);
+	list.base = table->base;
+	made = made && list_functions(&list, &table->builder->reader) && keep_functions(table, &list);
+	free(list.functions);
+	size_t bytes = sizeof(*table) + table->section_bytes + table->nr_functions * sizeof(*table->functions) +
+		       table->nr_parts * sizeof(struct table_part *);
+	if (!made || !grow(table, bytes)) {
+		bool full = table->full;
+		table_free(table);
+		return full ? -EFBIG : -ENOMEM;
+	}
+	struct cfi_reader *reader = &table->builder->reader;
+	table->bad = list.bad || reader->broken || reader->nr_skipped;
+	*ret = table;
+	return table->bad ? -EBADMSG : 0;
+}
+
+int table_complete(struct unwind_table *table)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&table->lock);
+	for (size_t i = 0; i < table->nr_parts && !err; i++)
+		if (!table->parts[i] && !make_part(table, i))
+			err = -ENOMEM;
+	err = !err && table->bad ? -EBADMSG : err;
+	pthread_mutex_unlock(&table->lock);
+	return err;
 }
 
 bool table_address(const struct unwind_table *table, uint64_t file_offset, uint64_t *ret)
@@ -436,27 +582,52 @@ bool table_address(const struct unwind_table *table, uint64_t file_offset, uint6
 	return false;
 }
 
-const struct unwind_rule *table_find(const struct unwind_table *table, uint64_t address)
+/* The last of `nr` ascending starts, `stride` words apart, that is not behind pc; the first is not. */
+static size_t find_last(const uint32_t *starts, size_t stride, size_t nr, uint32_t pc)
 {
-	const uint32_t *pcs = table->pcs;
-	uint32_t first = 0, nr = table->nr_rows;
-	uint64_t pc = address - table->base;
+	size_t first = 0;
 
-	if (!nr || pc > UINT32_MAX || pc < pcs[0])
-		return &table->rules[NO_CFI];
-	/* The last row that does not begin behind pc. */
 	while (nr > 1) {
-		uint32_t half = nr / 2;
-		first += pcs[first + half] <= pc ? half : 0;
+		size_t half = nr / 2;
+		first += starts[(first + half) * stride] <= pc ? half : 0;
 		nr -= half;
 	}
-	return &table->rules[table->row_rules[first]];
+	return first;
 }
 
-struct span table_expression(const struct unwind_table *table, int32_t value)
+/* The lock is held. */
+static uint16_t find_number(struct unwind_table *table, uint64_t pc)
+{
+	enum { STRIDE = sizeof(struct table_function) / sizeof(uint32_t) };
+
+	if (!table->nr_functions || pc >= UINT32_MAX || pc < table->functions[0].start)
+		return NO_CFI;
+	size_t function = find_last(&table->functions->start, STRIDE, table->nr_functions, (uint32_t)pc);
+	size_t number = function / TABLE_PART_FUNCTIONS;
+	if (!table->parts[number] && !make_part(table, number))
+		return NO_CFI;
+	const struct table_part *part = table->parts[number];
+	if (!part->nr_rows || pc < part->pcs[0])
+		return NO_CFI;
+	return part->row_rules[find_last(part->pcs, 1, part->nr_rows, (uint32_t)pc)];
+}
+
+struct table_rule table_find(struct unwind_table *table, uint64_t address)
+{
+	struct table_rule found = {0};
+
+	pthread_mutex_lock(&table->lock);
+	found.rule = rule_at(table, find_number(table, address - table->base));
+	if (found.rule->flags & RULE_WIDE)
+		found.wide = table->wides[found.rule->wide - 1];
+	pthread_mutex_unlock(&table->lock);
+	return found;
+}
+
+struct span table_expression(const struct wide_rule *wide, int32_t value)
 {
 	uint16_t len;
 
-	memcpy(&len, table->expressions + value, sizeof(len));
-	return (struct span){table->expressions + value + sizeof(len), len};
+	memcpy(&len, wide->text + value, sizeof(len));
+	return (struct span){wide->text + value + sizeof(len), len};
 }

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * table: the unwind table of one object: for each range of code one of few distinct rules. Built once from a section of
- * call frame information, then constant: several threads may look up. Private to unwind.
+ * table: the unwind table of one object: for each range of code one of few distinct rules. It begins as a list of the
+ * functions that a section of call frame information describes. The rows of some neighbouring functions, a part of the
+ * table, are made when one of them is looked up: a large program costs what is used of it, and no sample waits for the
+ * rest. Several threads may look up. Private to unwind.
  */
 #pragma once
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,9 +16,12 @@
 
 enum {
 	TABLE_MAX_SEGMENTS = 8,
+	TABLE_MAX_EXTRAS = 4,
 	TABLE_MAX_ROWS = 1 << 25,
 	TABLE_MAX_FUNCTIONS = 1 << 22, /* a browser with all its unwind information has 600,000 */
 	TABLE_MAX_RULES = UINT16_MAX,
+	TABLE_PART_FUNCTIONS = 32,
+	TABLE_RULE_BLOCK = 64,
 };
 
 enum {
@@ -31,38 +38,23 @@ enum {
 
 struct unwind_rule {
 	uint8_t flags, cfa_register; /* CFA = register + offset */
-	uint16_t wide;               /* index, of RULE_WIDE */
+	uint16_t wide;               /* of RULE_WIDE: its number + 1 */
 	int32_t cfa_offset;
 	int16_t slots[UNWIND_SLOTS]; /* of the registers that struct unwind_arch says */
 };
 _Static_assert(sizeof(struct unwind_rule) == 32, "two in a cache line");
 
-/*
- * What does not fit into the above. Values of expressions are offsets in unwind_table.expressions: a u16 length, bytes.
- */
+/* What does not fit into the above. */
 struct wide_rule {
-	struct cfi_state state;
+	struct cfi_state state; /* values of expressions are offsets in `text`: a u16 length, bytes */
+	uint32_t text_bytes;
+	uint8_t text[];
 };
 
 /* Executable and backed by the file. */
 struct table_segment {
 	uint64_t offset, bytes; /* in the file */
 	uint64_t address;       /* p_vaddr */
-};
-
-struct unwind_table {
-	const struct unwind_arch *arch;
-	unsigned nr_segments;
-	struct table_segment segments[TABLE_MAX_SEGMENTS];
-	uint64_t base;       /* address that the pcs are relative to */
-	uint32_t nr_rows;    /* row i: from pcs[i] to pcs[i + 1]; the last has no CFI */
-	uint32_t *pcs;       /* ascending */
-	uint16_t *row_rules; /* index of the rule of a row */
-	uint32_t nr_rules, nr_wide;
-	struct unwind_rule *rules; /* the first has no CFI */
-	struct wide_rule *wide;
-	uint8_t *expressions;
-	size_t expression_bytes, bytes; /* bytes: all that is allocated */
 };
 
 /* Code that the section says nothing of but whose rule is known. */
@@ -75,21 +67,75 @@ struct table_source {
 	struct cfi_section section;
 	unsigned nr_segments, nr_extras;
 	struct table_segment segments[TABLE_MAX_SEGMENTS];
-	struct table_extra extras[4];
+	struct table_extra extras[TABLE_MAX_EXTRAS];
+	struct table_budget *budget; /* of which the table is a part; NULL: none */
+};
+
+struct table_function {
+	uint32_t start; /* relative to the base */
+	uint32_t entry; /* offset in the section; UINT32_MAX - i: extra i */
+};
+
+/* The rows of some functions. */
+struct table_part {
+	uint32_t nr_rows;    /* row i: from pcs[i] to pcs[i + 1]; the last has no CFI */
+	uint32_t *pcs;       /* ascending; relative to the base */
+	uint16_t *row_rules; /* numbers of the rules of the rows */
+};
+
+/* Bytes of several tables. */
+struct table_budget {
+	_Atomic size_t bytes;
+	size_t max;
+};
+
+struct table_builder;
+
+struct unwind_table {
+	const struct unwind_arch *arch;
+	unsigned nr_segments;
+	struct table_segment segments[TABLE_MAX_SEGMENTS];
+	struct table_extra extras[TABLE_MAX_EXTRAS];
+	uint64_t base;                    /* address that the pcs are relative to */
+	struct table_function *functions; /* ascending, each start once */
+	size_t nr_functions, nr_parts;
+
+	pthread_mutex_t lock;      /* of all below; what is found stays where it is */
+	struct table_part **parts; /* part i: functions from i * TABLE_PART_FUNCTIONS on; NULL: not made */
+	size_t nr_made, nr_rows;
+	struct unwind_rule **rule_blocks; /* of TABLE_RULE_BLOCK; the first rule has no CFI */
+	struct wide_rule **wides;
+	uint32_t nr_rules, nr_wides;
+	struct table_builder *builder; /* NULL: all parts are made */
+	void *owned;                   /* in which the section lies, until then */
+	void (*release)(void *owned);
+	size_t bytes, section_bytes; /* bytes: all that is allocated, with the section */
+	struct table_budget *budget; /* borrowed */
+	uint64_t build_ns;           /* CPU time of making parts */
+	bool full;                   /* more would have been needed than the budget has */
+	bool bad;                    /* some instructions could not be understood, or there are too many rows */
 };
 
 /*
- * 0; -ENOMEM; -EBADMSG: the section breaks off or some entries cannot be understood, *ret has the others. With 0 and
- * -EBADMSG *ret is the caller's.
+ * Takes over `owned`, in which the section lies: released when it is not needed any more, in any case. 0; -ENOMEM;
+ * -EFBIG: more than the budget; -EBADMSG: the section breaks off or some entries cannot be understood, *ret has the
+ * others. With 0 and -EBADMSG *ret is the caller's.
  */
-int table_build(const struct table_source *source, struct unwind_table **ret);
+int table_new(const struct table_source *source, void *owned, void (*release)(void *owned), struct unwind_table **ret);
 void table_free(struct unwind_table *table); /* NULL is fine */
+
+/* Makes all parts. 0; -ENOMEM; -EBADMSG: some instructions cannot be understood, the rows behind them are missing. */
+int table_complete(struct unwind_table *table);
 
 /* The address of a byte of the file. false: it is in no segment. */
 bool table_address(const struct unwind_table *table, uint64_t file_offset, uint64_t *ret);
 
-/* Never NULL. */
-const struct unwind_rule *table_find(const struct unwind_table *table, uint64_t address);
+/* Valid as long as the table. */
+struct table_rule {
+	const struct unwind_rule *rule; /* never NULL */
+	const struct wide_rule *wide;   /* of RULE_WIDE */
+};
+struct table_rule table_find(struct unwind_table *table, uint64_t address);
 
 /* The operations of an expression of a wide rule. */
-struct span table_expression(const struct unwind_table *table, int32_t value);
+struct span table_expression(const struct wide_rule *wide, int32_t value);

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/diag.h"
 #include "base/hash_table.h"
 #include "unwind/elf_cfi.h"
@@ -23,10 +25,10 @@ struct content {
 
 struct unwind_tables {
 	const struct unwind_arch *arch; /* NULL: not known */
-	size_t max_bytes;
+	struct table_budget budget;
 	pthread_mutex_t lock; /* for all below */
 	struct hash_table objects, contents;
-	struct unwind_stats stats;
+	uint64_t nr_objects, read_ns; /* CPU time of reading files */
 };
 
 struct unwind_tables *unwind_tables_new(const char *arch, size_t max_bytes)
@@ -35,7 +37,7 @@ struct unwind_tables *unwind_tables_new(const char *arch, size_t max_bytes)
 
 	if (tables) {
 		tables->arch = unwind_arch_of(arch);
-		tables->max_bytes = max_bytes;
+		tables->budget.max = max_bytes;
 		pthread_mutex_init(&tables->lock, NULL);
 	}
 	return tables;
@@ -94,7 +96,7 @@ struct unwind_object *unwind_tables_object(struct unwind_tables *tables, const v
 			free(object);
 			object = NULL;
 		} else {
-			tables->stats.nr_objects++;
+			tables->nr_objects++;
 		}
 	}
 	pthread_mutex_unlock(&tables->lock);
@@ -106,7 +108,7 @@ enum unwind_object_state unwind_object_state(const struct unwind_object *object)
 	return atomic_load_explicit(&object->state, memory_order_acquire); /* pairs with finish() */
 }
 
-static void finish(struct unwind_object *object, enum unwind_object_state state, const struct unwind_table *table)
+static void finish(struct unwind_object *object, enum unwind_object_state state, struct unwind_table *table)
 {
 	object->table = table;
 	atomic_store_explicit(&object->state, state, memory_order_release); /* what was built is visible with it */
@@ -127,8 +129,7 @@ static uint64_t content_hash(const struct table_source *source)
 }
 
 /* Under the lock. NULL: none. */
-static const struct unwind_table *find_content(struct unwind_tables *tables, uint64_t hash,
-					       const struct table_source *source)
+static struct unwind_table *find_content(struct unwind_tables *tables, uint64_t hash, const struct table_source *source)
 {
 	for (struct hash_slot *slot = hash_table_find(&tables->contents, hash); slot;
 	     slot = hash_table_next(&tables->contents, slot)) {
@@ -142,59 +143,51 @@ static const struct unwind_table *find_content(struct unwind_tables *tables, uin
 	return NULL;
 }
 
-/* Under the lock. Takes over the table; the one to be used is *table then. 0, -ENOMEM, -EFBIG. */
+/* Takes over the table; *ret is the one to be used: another thread may have been quicker. 0, -ENOMEM. */
 static int add_content(struct unwind_tables *tables, uint64_t hash, const struct table_source *source,
-		       const struct unwind_table **ret, struct unwind_table *table)
+		       struct unwind_table **ret, struct unwind_table *table)
 {
-	const struct unwind_table *other = find_content(tables, hash, source);
-	struct content *content;
-
-	if (other) { /* another thread was quicker */
-		table_free(table);
-		*ret = other;
-		return 0;
-	}
-	if (table->bytes > tables->max_bytes - tables->stats.table_bytes) {
-		table_free(table);
-		return -EFBIG;
-	}
-	content = malloc(sizeof(*content));
-	if (!content || hash_table_add(&tables->contents, hash, content)) {
-		free(content);
-		table_free(table);
-		return -ENOMEM;
-	}
-	*content = (struct content){table, source->section.bytes.len, source->section.address};
-	tables->stats.nr_tables++;
-	tables->stats.nr_rows += table->nr_rows;
-	tables->stats.nr_rules += table->nr_rules;
-	tables->stats.table_bytes += table->bytes;
-	*ret = table;
-	return 0;
-}
-
-/* 0 and -EBADMSG: *ret is the table. */
-static int build(struct unwind_tables *tables, const struct table_source *source, const struct unwind_table **ret,
-		 struct diag *reterr)
-{
-	uint64_t hash = content_hash(source);
-	struct unwind_table *table;
+	struct content *content = malloc(sizeof(*content));
 
 	pthread_mutex_lock(&tables->lock);
 	*ret = find_content(tables, hash, source);
+	if (!*ret && content && !hash_table_add(&tables->contents, hash, content)) {
+		*content = (struct content){table, source->section.bytes.len, source->section.address};
+		*ret = take_ptr(table);
+		content = NULL;
+	}
+	pthread_mutex_unlock(&tables->lock);
+	free(content);
+	table_free(table);
+	return *ret ? 0 : -ENOMEM;
+}
+
+static void release_elf(void *owned)
+{
+	struct elf_cfi elf = {.owned = owned};
+
+	elf_cfi_close(&elf);
+}
+
+/* Takes over the elf. 0 and -EBADMSG: *ret is the table. */
+static int build(struct unwind_tables *tables, struct elf_cfi *elf, struct unwind_table **ret, struct diag *reterr)
+{
+	uint64_t hash = content_hash(&elf->source);
+	struct unwind_table *table;
+
+	pthread_mutex_lock(&tables->lock);
+	*ret = find_content(tables, hash, &elf->source);
 	pthread_mutex_unlock(&tables->lock);
 	if (*ret)
 		return 0;
-	int err = table_build(source, &table);
+	elf->source.budget = &tables->budget;
+	int err = table_new(&elf->source, take_ptr(elf->owned), release_elf, &table);
+	if (err == -EFBIG)
+		return diag_set(reterr, err, "unwind tables have reached their limit of %zu MB",
+				tables->budget.max >> 20);
 	if (err && err != -EBADMSG)
-		return diag_set(reterr, err, "%s",
-				err == -EFBIG ? "too many rows of unwind information" : strerror(-err));
-	pthread_mutex_lock(&tables->lock);
-	int added = add_content(tables, hash, source, ret, table);
-	pthread_mutex_unlock(&tables->lock);
-	if (added == -EFBIG)
-		return diag_set(reterr, added, "unwind tables have reached their limit of %zu MB",
-				tables->max_bytes >> 20);
+		return diag_set(reterr, err, "%s", strerror(-err));
+	int added = add_content(tables, hash, &elf->source, ret, table);
 	if (added)
 		return added;
 	return err ? diag_set(reterr, err, "unwind information that cannot be understood") : 0;
@@ -202,10 +195,7 @@ static int build(struct unwind_tables *tables, const struct table_source *source
 
 static uint64_t cpu_ns(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /* false: another thread builds it or has built it. */
@@ -222,7 +212,7 @@ static bool claim(struct unwind_object *object)
 int unwind_object_build(struct unwind_object *object, int fd, struct diag *reterr)
 {
 	struct unwind_tables *tables = object->tables;
-	const struct unwind_table *table = NULL;
+	struct unwind_table *table = NULL;
 	struct elf_cfi elf = {.source.section.arch = tables->arch};
 	int err = -ENOENT;
 
@@ -235,18 +225,46 @@ int unwind_object_build(struct unwind_object *object, int fd, struct diag *reter
 	uint64_t begin = cpu_ns();
 	err = tables->arch ? elf_cfi_open(fd, &elf, reterr) : -ENOEXEC;
 	if (!err)
-		err = build(tables, &elf.source, &table, reterr);
+		err = build(tables, &elf, &table, reterr);
 	elf_cfi_close(&elf);
 	finish(object, table ? UNWIND_OBJECT_READY : UNWIND_OBJECT_NO_TABLE, table);
 	pthread_mutex_lock(&tables->lock);
-	tables->stats.build_ns += cpu_ns() - begin;
+	tables->read_ns += cpu_ns() - begin;
 	pthread_mutex_unlock(&tables->lock);
 	return err;
 }
 
+int unwind_object_complete(struct unwind_object *object)
+{
+	return unwind_object_state(object) == UNWIND_OBJECT_READY ? table_complete(object->table) : 0;
+}
+
+void unwind_object_retry(struct unwind_object *object)
+{
+	int state = UNWIND_OBJECT_NO_FILE;
+
+	atomic_compare_exchange_strong(&object->state, &state, UNWIND_OBJECT_NEW);
+}
+
 void unwind_tables_stats(struct unwind_tables *tables, struct unwind_stats *ret)
 {
+	struct unwind_stats stats = {0};
+
 	pthread_mutex_lock(&tables->lock);
-	*ret = tables->stats;
+	stats.nr_objects = tables->nr_objects;
+	stats.build_ns = tables->read_ns;
+	for (size_t i = 0; i < tables->contents.nr_slots; i++) {
+		const struct content *content = tables->contents.slots[i].item;
+		if (!content)
+			continue;
+		pthread_mutex_lock(&content->table->lock);
+		stats.nr_tables++;
+		stats.nr_rows += content->table->nr_rows;
+		stats.nr_rules += content->table->nr_rules;
+		stats.table_bytes += content->table->bytes;
+		stats.build_ns += content->table->build_ns;
+		pthread_mutex_unlock(&content->table->lock);
+	}
 	pthread_mutex_unlock(&tables->lock);
+	*ret = stats;
 }

@@ -4,7 +4,7 @@
  * (.eh_frame, .debug_frame) of the mapped objects. For recording and reading.
  *
  *   unwind_tables  the tables of all objects, shared by all processes and threads
- *   unwind_object  one of those objects; its table is built once
+ *   unwind_object  one of those objects; its file is read once, rows of its table are made as they are needed
  *   unwind_cache   what one thread remembers between samples
  */
 #pragma once
@@ -47,19 +47,26 @@ enum unwind_object_state {
 enum unwind_object_state unwind_object_state(const struct unwind_object *object); /* any thread */
 
 /*
- * Reads the file and builds the table; takes up to seconds for 100 MB of code. Files of the same content share one
- * table. Any thread, while others unwind; the file may be hostile. fd stays the caller's; below 0: it could not be
- * opened. 0; -EALREADY: another thread builds it or has built it; -ENOENT: no file, or it has no unwind information;
- * -ENOEXEC: no ELF file of that arch;
- * -EBADMSG: it has unwind information that breaks off, what precedes is used; -ENOMEM; -EFBIG: max_bytes.
+ * Reads the unwind information of the file and lists its functions; takes some 10 ms for 100 MB of code, or as long as
+ * the storage takes. Rows are made later, of some functions at a time. Files of the same content share one table. Any
+ * thread, while others unwind; the file may be hostile. fd stays the caller's; below 0: it could not be opened. 0;
+ * -EALREADY: another thread builds it or has built it; -ENOENT: no file, or it has no unwind information; -ENOEXEC: no
+ * ELF file of that arch; -EBADMSG: it has unwind information that breaks off, what precedes is used; -ENOMEM; -EFBIG:
+ * max_bytes.
  */
 int unwind_object_build(struct unwind_object *object, int fd, struct diag *reterr);
 
+/* Makes all rows of one that is UNWIND_OBJECT_READY. 0; -ENOMEM; -EBADMSG, as above. */
+int unwind_object_complete(struct unwind_object *object);
+
+/* What was UNWIND_OBJECT_NO_FILE is UNWIND_OBJECT_NEW again: there may be a file now. */
+void unwind_object_retry(struct unwind_object *object);
+
 struct unwind_stats {
 	uint64_t nr_objects, nr_tables; /* tables: of different content */
-	uint64_t nr_rows, nr_rules;
-	uint64_t table_bytes; /* rows and rules */
-	uint64_t build_ns;    /* CPU time of all builds */
+	uint64_t nr_rows, nr_rules;     /* that were made */
+	uint64_t table_bytes;           /* all of them, with the unwind information that they are made of */
+	uint64_t build_ns;              /* CPU time of reading and making */
 };
 void unwind_tables_stats(struct unwind_tables *tables, struct unwind_stats *ret); /* any thread */
 
@@ -85,6 +92,7 @@ enum unwind_end {
 	UNWIND_COMPLETE,     /* the outermost frame: _start, clone, or a frame pointer of 0 */
 	UNWIND_FULL,         /* `max` frames */
 	UNWIND_CUT_STACK,    /* the next frame is in a part of the stack that was not copied */
+	UNWIND_CONTINUED,    /* likewise; from there on the callers are those that `recorded` has */
 	UNWIND_NO_CFI,       /* code without unwind information, and no frame pointer to follow */
 	UNWIND_BAD_MEMORY,   /* what CFI says leads out of this stack: damaged, or the stack was switched */
 	UNWIND_NO_OBJECT,    /* no file is mapped there or it cannot be read, and there is no frame pointer to follow */
@@ -94,6 +102,12 @@ enum unwind_end {
 };
 
 struct unwind_chain {
+	/*
+	 * The caller's: what the kernel found by frame pointers, innermost first, callers as they go on; NULL: nothing.
+	 * Where the copy of the stack ends the chain goes on there, if a frame pointer leads to exactly that frame.
+	 */
+	const uint64_t *recorded;
+	size_t nr_recorded;
 	/* The caller's; of `max` elements. */
 	uint64_t *ips;  /* innermost first; of callers one less than where they go on, so that it is in the call */
 	uint64_t *cfas; /* NULL: not wanted. Of each frame its stack address (DWARF's CFA); 0: unknown */

@@ -40,28 +40,43 @@ static struct unwind_object *find(void *ctx, uint64_t pc, uint64_t *ret_offset)
 	return pc - CODE < CODE_BYTES ? fixture->object : NULL;
 }
 
+static void unwind_at(struct unwind_cache *cache, struct fixture *fixture, uint64_t pc)
+{
+	const struct unwind_space space = {.find = find, .ctx = fixture, .generation = 1};
+	const struct sample_regs regs = {PERF_SAMPLE_REGS_ABI_64, SAMPLED_MASK, fixture->words};
+	/* Frame pointers may lead further than the copied stack. */
+	const uint64_t recorded[] = {CODE, fixture->words[NR_REGS + 1], CODE + 8, CODE + 16};
+	uint64_t ips[MAX_FRAMES], cfas[MAX_FRAMES];
+	struct unwind_chain chain = {
+		.ips = ips, .cfas = cfas, .max = MAX_FRAMES, .recorded = recorded, .nr_recorded = 4};
+
+	fixture->words[IP] = pc;
+	unwind_chain(cache, &space, &regs, (struct span){fixture->words + NR_REGS, NR_WORDS * 8}, &chain);
+	if (!chain.nr || chain.nr > MAX_FRAMES || chain.end == UNWIND_NOT_READY || chain.end == UNWIND_NO_REGISTERS)
+		abort();
+	for (unsigned k = 1; k < chain.nr; k++)
+		if (cfas[k] && cfas[k] - STACK < NR_WORDS * 8 && cfas[k] < cfas[k - 1] &&
+		    cfas[k - 1] - STACK < NR_WORDS * 8)
+			abort();
+}
+
 /* From each row of the table, with the same registers. */
 static void unwind_all(struct unwind_tables *tables, struct fixture *fixture)
 {
 	const struct unwind_table *table = fixture->object->table;
-	const struct unwind_space space = {.find = find, .ctx = fixture, .generation = 1};
-	const struct sample_regs regs = {PERF_SAMPLE_REGS_ABI_64, SAMPLED_MASK, fixture->words};
-	uint64_t ips[MAX_FRAMES], cfas[MAX_FRAMES];
 	struct unwind_cache *cache = unwind_cache_new(tables);
+	unsigned nr = 0;
 
 	fixture->words[SP] = STACK + fixture->words[SP] % 16;
-	for (uint32_t i = 0; cache && i < table->nr_rows && i < 64; i++) {
-		struct unwind_chain chain = {.ips = ips, .cfas = cfas, .max = MAX_FRAMES};
-		fixture->words[IP] = CODE + table->pcs[i];
-		unwind_chain(cache, &space, &regs, (struct span){fixture->words + NR_REGS, NR_WORDS * 8}, &chain);
-		if (!chain.nr || chain.nr > MAX_FRAMES || chain.end >= UNWIND_NOT_READY)
-			abort();
-		for (unsigned k = 1; k < chain.nr; k++)
-			if (cfas[k] && cfas[k] - STACK < NR_WORDS * 8 && cfas[k] < cfas[k - 1] &&
-			    cfas[k - 1] - STACK < NR_WORDS * 8)
-				abort();
-	}
+	for (size_t p = 0; cache && p < table->nr_parts; p++)
+		for (uint32_t i = 0; table->parts[p] && i < table->parts[p]->nr_rows && nr++ < 64; i++)
+			unwind_at(cache, fixture, CODE + table->parts[p]->pcs[i]);
 	unwind_cache_free(cache);
+}
+
+static void release_nothing(void *owned)
+{
+	(void)owned;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -83,8 +98,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	memcpy(fixture.words, data, HEAD_BYTES);
 	source.section.bytes = (struct span){data + HEAD_BYTES, size - HEAD_BYTES};
-	int err = table_build(&source, &table);
+	int err = table_new(&source, &source, release_nothing, &table);
 	if (!err || err == -EBADMSG) {
+		table_complete(table);
 		fixture.object->table = table;
 		fixture.object->state = UNWIND_OBJECT_READY;
 		unwind_all(tables, &fixture);

@@ -2,6 +2,7 @@
 /* Any file as a mapped object: its unwind table is built or is not, in bounded time and memory, and can be used. */
 #include <dwarf.h>
 #include <elf.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -13,15 +14,28 @@
 
 enum { TABLE_LIMIT_BYTES = 64 << 20 };
 
-static void check_table(const struct unwind_table *table)
+static void check_rule(struct unwind_table *table, uint64_t address)
 {
-	for (uint32_t i = 0; i < table->nr_rows; i++)
-		if ((i && table->pcs[i - 1] >= table->pcs[i]) || table->row_rules[i] >= table->nr_rules)
-			abort();
-	for (uint32_t i = 0; i < table->nr_rules; i++)
-		if (table->rules[i].flags & RULE_WIDE && table->rules[i].wide >= table->nr_wide)
-			abort();
-	if (table->nr_rows && !(table_find(table, table->base + table->pcs[table->nr_rows - 1])->flags & RULE_NO_CFI))
+	const struct table_rule found = table_find(table, address);
+
+	if (!found.rule || !(found.rule->flags & RULE_WIDE) != !found.wide)
+		abort();
+}
+
+static void check_table(struct unwind_table *table)
+{
+	uint32_t last = 0;
+
+	for (size_t p = 0; p < table->nr_parts; p++) {
+		const struct table_part *part = table->parts[p];
+		for (uint32_t i = 0; part && i < part->nr_rows; i++) {
+			if (((p || i) && part->pcs[i] < last) || part->row_rules[i] >= table->nr_rules)
+				abort();
+			last = part->pcs[i];
+			check_rule(table, table->base + last);
+		}
+	}
+	if (last && !(table_find(table, table->base + last).rule->flags & RULE_NO_CFI))
 		abort();
 }
 
@@ -32,7 +46,7 @@ static void try_arch(const char *arch, int fd)
 
 	if (object)
 		unwind_object_build(object, fd, NULL);
-	if (object && unwind_object_state(object) == UNWIND_OBJECT_READY)
+	if (object && unwind_object_state(object) == UNWIND_OBJECT_READY && unwind_object_complete(object) != -ENOMEM)
 		check_table(object->table);
 	unwind_tables_free(tables);
 }

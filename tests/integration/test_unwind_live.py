@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -70,6 +71,11 @@ MODES = {
     'aio': ['--aio'],
     'mmap': ['--mmap-output'],
     'one-channel': ['--side-channel=off'],
+    'overwrite': ['--overwrite', '-m', '2M'],
+    'overwrite-z': ['-a', '--overwrite', '-m', '2M', '-z'],
+    'overwrite-directory': ['-a', '--overwrite', '-m', '2M', '--threads'],
+    'tail': ['--tail-synthesize'],
+    'overwrite-tail': ['-a', '--overwrite', '-m', '2M', '--tail-synthesize'],
     'per-thread': ['--per-thread'],
     'size': ['--call-graph', 'unwind,8192'],
     'term': ['--call-graph', 'no', '-e', 'task-clock/call-graph=unwind/'],
@@ -128,6 +134,92 @@ def test_flight(millrace, programs, tmp_path):
     path, = tmp_path.glob('held.*')
     check_no_stack(path)
     check_chains(chains(millrace, path, programs))
+
+
+def test_snapshots_of_overwritten_rings(millrace, programs, tmp_path):
+    """Samples of processes that have ended since are resolved when the snapshot is taken."""
+    script = (f'for i in $(seq 20); do {programs}/deep -m 10; done; kill -USR2 $PPID; '
+              f'while ! ls {tmp_path}/held.*; do sleep 0.05; done; for i in $(seq 20); do {programs}/deep -m 10; done')
+    done = millrace('record', *UNWIND, '-F', '997', '--overwrite', '-m', '8M', '--switch-output=signal', '-o',
+                    tmp_path / 'held', '--', 'sh', '-c', script)
+    parts = sorted(tmp_path.glob('held.*'))
+    assert len(parts) == 2, done.err
+    for path in parts:
+        check_no_stack(path)
+        check_chains(chains(millrace, path, programs), least=60)
+
+
+def test_both_kinds_of_rings(millrace, programs, tmp_path):
+    path = tmp_path / 'perf.data'
+    events = 'cpu-clock/call-graph=unwind/,task-clock/call-graph=unwind,overwrite/'
+    millrace('record', '-F', '997', '-e', events, '-m', '8M', '-o', path, '--', 'sh', '-c',
+             f'for i in $(seq 15); do {programs}/deep -m 10; done')
+    check_no_stack(path)
+    check_chains(chains(millrace, path, programs), least=120)
+
+
+def test_lost_task_events(recorder, millrace, programs, spawn, run, tmp_path):
+    """
+    While it is not known what is mapped chains are not guessed, and they are counted; then all of /proc is read, and
+    they are whole again.
+    """
+    path = tmp_path / 'perf.data'
+    load = spawn([programs / 'deep', '-m', '60000'])
+    process = recorder([*UNWIND, '-a', '-m', '256K', '--side-channel=off', '-o', path])
+    process.send_signal(signal.SIGSTOP)
+    run(['sh', '-c', 'for i in $(seq 300); do /bin/true; done'])
+    process.send_signal(signal.SIGCONT)
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    err = process.communicate(timeout=60)[1]
+    load.kill()
+    unknown = int(re.search(r'(\d+) of \d+ stacks came when records about tasks had been lost', err).group(1))
+    print(err)
+    text = millrace('script', '-i', path, '-F', 'pid,ip,sym').out
+    found = [re.findall(r'^\s+[0-9a-f]+ (\S+)', sample, re.M) for sample in text.split('\n\n')
+             if re.match(rf'\s*{load.pid}\b', sample)]
+    user = [[name for name in names if name.startswith(('deep', 'main', '_start'))] for names in found]
+    whole = [names for names in user if names and names[-1] == '_start']
+    assert 0 < sum(len(names) < 2 for names in user) <= unknown
+    assert sum(len(names) < 2 for names in user) + len(whole) == len(user)
+    assert user[-1] in whole and len(whole) > 200
+
+
+def test_frame_pointers_lead_on(millrace, programs, run, tmp_path):
+    """Where the copy of the stack ends, and the next frame is one that the kernel has found by frame pointers."""
+    path, program = tmp_path / 'perf.data', tmp_path / 'deep'
+    sources = pathlib.Path(__file__).resolve().parent.parent / 'programs'
+    run(['gcc', '-O1', '-fno-omit-frame-pointer', f'-I{sources.parent.parent}', '-o', program, sources / 'deep.c',
+         sources / 'args.c'])
+    done = millrace('record', '-v', '-F', '497', '-e', 'cpu-clock', '--call-graph', 'unwind,1024', '-o', path, '--',
+                    program, '-m', '150', '-b', '300')
+    found = chains(millrace, path, tmp_path)
+    assert len(found) >= 30 and 'stacks go on by frame pointers' in done.err
+    for names in found:
+        assert sum(name.startswith('deep_call') for name in names) == CALLS and 'main' in names
+
+
+@pytest.mark.parametrize('frames', [5, 150])
+def test_max_stack(frames, millrace, perf, programs, tmp_path):
+    path = tmp_path / 'perf.data'
+    millrace('record', *UNWIND, '--max-stack', frames, '-o', path, '--', programs / 'deep', '-m', '100', '-d', '200',
+             '-b', '1')
+    text = perf('script', '--max-stack', '1000', '-i', path, '-F', 'ip,sym').out
+    depths = [len(sample.strip().splitlines()) for sample in text.split('\n\n') if 'deep_burn' in sample]
+    assert len(depths) > 20 and max(depths) == frames
+
+
+def test_configuration(millrace, programs, tmp_path):
+    """The key that perf has for it, and the one of the option."""
+    keys = '[call-graph]\n\trecord-mode = unwind,8192', '[record]\n\tcall-graph = unwind'
+    for number, text in enumerate(keys):
+        config, path = tmp_path / 'config', tmp_path / f'{number}.data'
+        config.write_text(text + '\n')
+        done = millrace('record', '-F', '497', '-e', 'cpu-clock', '-g', '-o', path, '--', programs / 'deep', '-m',
+                        '100', env={'MILLRACE_CONFIG': str(config)})
+        assert 'unknown' not in done.err
+        check_no_stack(path)
+        check_chains(chains(millrace, path, programs), least=20)
 
 
 def test_control(recorder, millrace, programs, run, tmp_path):
@@ -252,8 +344,8 @@ def test_ordinary_user(millrace, program, run, programs, steady_sysctl, tmp_path
 
 
 @pytest.mark.parametrize('options,words', [
-    (['--overwrite'], ['overwrites', '--flight']),
-    (['--tail-synthesize'], ['--tail-synthesize']),
+    (['--max-stack=0'], ['1 to 1024']),
+    (['--max-stack=1025'], ['1 to 1024']),
     (['--no-timestamp'], ['times']),
     (['--user-regs=ip,sp'], ['--user-regs']),
     (['--call-graph', 'unwind,0'], ['unwind,0', '65528']),

@@ -135,9 +135,9 @@ static const struct {
 	 "IP|TID|TIME|ADDR|CHAIN|PERIOD|REGS|STACK|SRC F4000 off inherit exec track data no-user-chain "
 	 "stack=512"},
 	{"cs", O(.callgraph = CALLGRAPH_UNWIND),
-	 "IP|TID|TIME|CHAIN|PERIOD|REGS|STACK F4000 off inherit exec track no-user-chain stack=16384"},
+	 "IP|TID|TIME|CHAIN|PERIOD|REGS|STACK F4000 off inherit exec track stack=16384"},
 	{"cs/call-graph=unwind,stack-size=512/", O(.callgraph = CALLGRAPH_FP),
-	 "IP|TID|TIME|CHAIN|PERIOD|REGS|STACK F4000 off inherit exec track no-user-chain stack=512"},
+	 "IP|TID|TIME|CHAIN|PERIOD|REGS|STACK F4000 off inherit exec track stack=512"},
 	{"cs", O(.callgraph = CALLGRAPH_LBR),
 	 "IP|TID|TIME|CHAIN|PERIOD|BRANCH F4000 off inherit exec track no-user-chain"},
 	{"cs/call-graph=no/", O(.callgraph = CALLGRAPH_FP), "IP|TID|TIME|PERIOD F4000 off inherit exec track"},

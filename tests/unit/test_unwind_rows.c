@@ -27,13 +27,13 @@ struct totals {
 };
 
 /* Any rule in the form of a wide one. */
-static struct cfi_state state_of(const struct unwind_table *table, const struct unwind_rule *rule)
+static struct cfi_state state_of(const struct unwind_arch *arch, const struct table_rule *found)
 {
-	const struct unwind_arch *arch = table->arch;
+	const struct unwind_rule *rule = found->rule;
 	struct cfi_state state = {.cfa_register = rule->cfa_register, .cfa_value = rule->cfa_offset};
 
 	if (rule->flags & RULE_WIDE)
-		return table->wide[rule->wide].state;
+		return found->wide->state;
 	for (unsigned i = 0; i < arch->nr; i++)
 		state.registers[i].how = CFI_LOST;
 	for (unsigned i = 0; i < arch->nr_slots; i++) {
@@ -65,10 +65,11 @@ static struct cfi_register library_rule(Dwarf_Frame *frame, unsigned nr)
 	return (struct cfi_register){is_value ? CFI_VALUE_EXPRESSION : CFI_EXPRESSION, 0};
 }
 
-static void compare_address(const struct unwind_table *table, Dwarf_CFI *cfi, uint64_t address, struct totals *totals)
+static void compare_address(struct unwind_table *table, Dwarf_CFI *cfi, uint64_t address, struct totals *totals)
 {
-	const struct unwind_rule *rule = table_find(table, address);
-	struct cfi_state state = state_of(table, rule);
+	const struct table_rule found = table_find(table, address);
+	const struct unwind_rule *rule = found.rule;
+	struct cfi_state state = state_of(table->arch, &found);
 	Dwarf_Frame *frame;
 	Dwarf_Op *ops;
 	size_t nr_ops;
@@ -90,7 +91,7 @@ static void compare_address(const struct unwind_table *table, Dwarf_CFI *cfi, ui
 		assert_int_equal(state.cfa_value, ops[0].number2);
 	} else {
 		assert_true(state.cfa_is_expression);
-		assert_true(table_expression(table, state.cfa_value).len >= nr_ops);
+		assert_true(table_expression(found.wide, state.cfa_value).len >= nr_ops);
 		totals->nr_expressions++;
 	}
 	for (unsigned i = 0; i < table->arch->nr; i++) {
@@ -109,6 +110,11 @@ static void compare_address(const struct unwind_table *table, Dwarf_CFI *cfi, ui
 	free(frame);
 }
 
+static void release_elf(void *owned)
+{
+	elf_cfi_close(owned);
+}
+
 /* Where each row begins and ends, and in between; of many rows some. */
 static void compare_object(const char *path, struct totals *totals)
 {
@@ -122,23 +128,32 @@ static void compare_object(const char *path, struct totals *totals)
 	Dwarf_CFI *cfi = err ? NULL : dwarf_getcfi_elf(image);
 	if (cfi) {
 		elf.source.nr_extras = 0; /* libdw does not know of them */
-		assert_int_equal(table_build(&elf.source, &table), 0);
-		uint32_t step = 1 + table->nr_rows / (MOST_ADDRESSES / 3);
-		for (uint32_t i = 0; i + 1 < table->nr_rows; i += step) {
-			uint64_t address = table->base + table->pcs[i], next = table->base + table->pcs[i + 1];
-			compare_address(table, cfi, address, totals);
-			compare_address(table, cfi, address + (next - address) / 2, totals);
-			compare_address(table, cfi, next - 1, totals);
+		assert_int_equal(table_new(&elf.source, &elf, release_elf, &table), 0);
+		assert_int_equal(table->nr_rows, 0);
+		assert_int_equal(table_complete(table), 0);
+		assert_null(elf.owned); /* all is made: the section is not needed any more */
+		size_t step = 1 + table->nr_rows / (MOST_ADDRESSES / 3), nr = 0;
+		for (size_t p = 0; p < table->nr_parts; p++) {
+			const struct table_part *part = table->parts[p];
+			for (uint32_t i = 0; i + 1 < part->nr_rows; i++) {
+				uint64_t address = table->base + part->pcs[i], next = table->base + part->pcs[i + 1];
+				if (nr++ % step)
+					continue;
+				compare_address(table, cfi, address, totals);
+				compare_address(table, cfi, address + (next - address) / 2, totals);
+				compare_address(table, cfi, next - 1, totals);
+			}
 		}
 		totals->nr_objects++;
 		totals->nr_rules += table->nr_rules;
-		assert_true(table->bytes <= 8ull * table->nr_rows + 40ull * table->nr_rules + 300ull * table->nr_wide +
-						    table->expression_bytes + sizeof(*table));
+		assert_true(table->bytes <= 9ull * table->nr_rows + 40ull * table->nr_rules + 600ull * table->nr_wides +
+						    3 * TABLE_RULE_BLOCK * sizeof(struct unwind_rule) + sizeof(*table));
 		table_free(table);
 		dwarf_cfi_end(cfi);
+	} else {
+		elf_cfi_close(&elf);
 	}
 	elf_end(image);
-	elf_cfi_close(&elf);
 	close(fd);
 }
 

@@ -45,6 +45,13 @@ static const struct {
 	{"record", "build-id", "no-cache", "no-buildid", false},
 };
 
+/* Keys of perf's configuration for what is an option of a command here. perf-config(1): call-graph.record-mode. */
+static const struct {
+	const char *section, *key, *command, *option;
+} perf_options[] = {
+	{"call-graph", "record-mode", "record", "call-graph"},
+};
+
 void configuration_fini(struct configuration *config)
 {
 	for (size_t i = 0; config->choices && i < OPTIONS_MAX; i++)
@@ -194,8 +201,23 @@ static const struct option *find_opposite(const struct option *options, const ch
 	return option ? option : option_find(options, buf_text(&name), false);
 }
 
-static int take_entry(struct reading *reading, const struct ini_entry *entry, struct diag *reterr)
+/* What stands for another section and key here. */
+static struct ini_entry translated(const struct ini_entry *entry)
 {
+	struct ini_entry other = *entry;
+
+	for (size_t i = 0; i < sizeof(perf_options) / sizeof(perf_options[0]); i++) {
+		if (strcmp(entry->section, perf_options[i].section) || strcmp(entry->key, perf_options[i].key))
+			continue;
+		other.section = perf_options[i].command;
+		other.key = perf_options[i].option;
+	}
+	return other;
+}
+
+static int take_entry(struct reading *reading, const struct ini_entry *given, struct diag *reterr)
+{
+	const struct ini_entry here = translated(given), *entry = &here;
 	const struct option *options = reading->command->options;
 	const struct option *option = option_find(options, entry->key, false);
 	bool opposite = !option;
@@ -209,7 +231,7 @@ static int take_entry(struct reading *reading, const struct ini_entry *entry, st
 	if (option) {
 		int err = take_option(reading, option, opposite, entry, reterr);
 		if (err)
-			diag_prefix(reterr, "%s.%s", entry->section, entry->key);
+			diag_prefix(reterr, "%s.%s", given->section, given->key);
 		return err;
 	}
 	if (!take_perf_key(reading, entry))

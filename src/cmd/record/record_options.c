@@ -235,10 +235,6 @@ int record_options_check(const struct record_options *options, struct diag *rete
 				strcmp(options->affinity, "cpu") ? "numa" : "cpu");
 	if (options->nr_cgroups && !options->target.all_cpus && !options->target.cpu_list)
 		return diag_set(reterr, -EINVAL, "-G looks at CPUs: add -a or -C");
-	if (options->tail_synthesize && options->sampling.callgraph == CALLGRAPH_UNWIND)
-		return diag_set(reterr, -EINVAL,
-				"--call-graph unwind has to know from the start what is mapped: --tail-synthesize does "
-				"not go with it");
 	int err = check_bundle(options, reterr);
 	if (!err)
 		err = check_history(options, reterr);
@@ -418,6 +414,20 @@ static int set_dump_bytes(const char *mode, const char *text, struct event_optio
 		return diag_set(reterr, -EINVAL, "%s,%s: the copy of the stack is 8 to %d bytes", mode, text,
 				EVENT_DUMP_BYTES_MAX);
 	sampling->dump_bytes = (uint32_t)bytes;
+	return 0;
+}
+
+static int set_max_stack(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	enum { MOST = 1024 };
+	uint64_t frames = 0;
+	int err = option_set_u64(option, arg, negated, &frames, reterr);
+
+	if (err)
+		return err;
+	if (!frames || frames > MOST)
+		return diag_set(reterr, -EINVAL, "--max-stack: 1 to %d frames", MOST);
+	*(unsigned *)value = (unsigned)frames;
 	return 0;
 }
 
@@ -640,6 +650,12 @@ const struct option record_option_table[] = {
 	 .help = "Call chains: fp (frame pointers), unwind[,SIZE] (the kernel copies SIZE bytes of the stack, default "
 		 "16384; they are unwound while recording, and only chains are stored), dwarf[,SIZE] (the copies are "
 		 "stored, to unwind them later; default 8192), lbr (branch records of the CPU)"},
+
+	{.name = "max-stack",
+	 .arg = "N",
+	 .set = set_max_stack,
+	 .offset = AT(sampling.max_stack),
+	 .help = "Frames of a call chain at most, the kernel's among them; default 127, and with unwind up to 1024"},
 
 	{.name = "group",
 	 .set = option_set_flag,

@@ -214,10 +214,17 @@ static void print_unwinding(const struct unwinding_counts *counts)
 		{counts->by_end[UNWIND_BAD_MEMORY], "lead out of the stack"},
 		{counts->by_end[UNWIND_NO_REGISTERS], "had no stack, or are of 32-bit programs"},
 		{counts->nr_unmapped, "are of processes of which nothing is known"},
+		{counts->nr_after_loss, "came when records about tasks had been lost"},
+		{counts->nr_too_late, "are older than what is known of their process"},
 		{counts->nr_too_soon, "came when memory was full: more --buffer-memory prevents it"},
 	};
 	unsigned long long all = counts->nr_stacks, cut = counts->by_end[UNWIND_CUT_STACK];
 
+	unsigned long long continued = counts->by_end[UNWIND_CONTINUED];
+
+	if (continued)
+		log_verbose("%llu of %llu stacks go on by frame pointers behind %.4g KiB", continued, all,
+			    counts->stack_bytes / 1024.0);
 	if (cut)
 		log_note("  %llu of %llu stacks did not fit in %.4g KiB: --call-graph unwind,SIZE", cut, all,
 			 counts->stack_bytes / 1024.0);

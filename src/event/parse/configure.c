@@ -282,6 +282,8 @@ static int set_callgraph(struct event *event, const struct setup *setup, enum ev
 		return 0;
 	}
 	attr->sample_type |= PERF_SAMPLE_CALLCHAIN;
+	if (setup->options->max_stack && !(event->given & EVENT_GIVEN_MAX_STACK))
+		attr->sample_max_stack = (uint16_t)setup->options->max_stack;
 	if (callgraph == CALLGRAPH_FP && registers_leaf()) {
 		attr->sample_type |= PERF_SAMPLE_REGS_USER;
 		attr->sample_regs_user = setup->options->user_regs | registers_leaf();
@@ -294,11 +296,6 @@ static int set_callgraph(struct event *event, const struct setup *setup, enum ev
 			return diag_set(setup->reterr, -EINVAL,
 					"--user-regs: call graphs by unwind take the registers out of the samples: use "
 					"--call-graph dwarf, or leave it out");
-		if (event->unwinds && attr->write_backward)
-			return diag_set(setup->reterr, -ENOTSUP,
-					"event %s: call graphs by unwind need the maps of each moment, which are over "
-					"when a ring that overwrites is read: use --flight, or --call-graph dwarf",
-					event->name);
 		if (event->unwinds && !(attr->sample_type & PERF_SAMPLE_TIME))
 			return diag_set(setup->reterr, -EINVAL,
 					"call graphs by unwind need times, to know what was mapped then: use "
@@ -308,7 +305,13 @@ static int set_callgraph(struct event *event, const struct setup *setup, enum ev
 		attr->sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
 		attr->sample_regs_user = regs;
 		attr->sample_stack_user = dump_bytes_of(event, setup->options, callgraph);
-		attr->exclude_callchain_user = 1;
+		/* The kernel's own chain goes on where the copy ends: unwind_chain() continues with it. */
+		attr->exclude_callchain_user = !event->unwinds;
+	}
+	if (event->unwinds) {
+		event->max_stack = attr->sample_max_stack;
+		if (attr->sample_max_stack > EVENT_KERNEL_FRAMES)
+			attr->sample_max_stack = 0;
 	}
 	if (callgraph == CALLGRAPH_LBR && setup->options->branches)
 		return diag_set(

@@ -21,6 +21,7 @@ enum event_target {
 enum {
 	EVENT_DUMP_BYTES = 8192,      /* of user stack in a sample, by default */
 	EVENT_UNWIND_BYTES = 16384,   /* the same where the recorder unwinds it: none of it is stored */
+	EVENT_KERNEL_FRAMES = 127,    /* the kernel finds no more by itself: kernel.perf_event_max_stack */
 	EVENT_DUMP_BYTES_MAX = 65528, /* perf_event_open(2): a multiple of 8, and the sample's size has 16 bits */
 };
 
@@ -33,6 +34,7 @@ struct event_options {
 	uint64_t period;      /* -c; 0: not given */
 	enum event_callgraph callgraph;
 	uint32_t dump_bytes;  /* of the user stack, with dwarf or unwind; 0: the default; rounded up to 8 */
+	unsigned max_stack;   /* --max-stack: frames of call chains; 0: the default */
 	bool inherit;         /* false: -i, -t, --per-thread */
 	bool per_thread;      /* --per-thread */
 	bool threads_only;    /* -t */

@@ -57,6 +57,7 @@ struct event {
 	char *filter;                   /* heap; of a tracepoint: what PERF_EVENT_IOC_SET_FILTER gets */
 	bool leaves_out_recorder;       /* a tracepoint that does not see the recorder */
 	bool unwinds;                   /* after configure: CALLGRAPH_UNWIND */
+	unsigned max_stack;             /* likewise: frames of its chains; 0: the default */
 	bool side_band;                 /* added by event_list_configure(): only carries what tasks do */
 	bool side_channel;              /* travels apart from samples: see event_options */
 	bool system_wide;               /* a side_band that is opened for all tasks on each CPU */
@@ -107,8 +108,7 @@ int event_list_leave_out_recorder(struct event_list *list, struct diag *reterr);
  */
 char *cgroup_root(void);
 
-/* "a,,b": the next events of the list, from *position on, are counted in these cgroups only; an empty name leaves one
- * out. */
+/* "a,,b": the next events of the list, from *position on, are counted in these cgroups only; empty: in any. */
 int cgroup_assign(struct event_list *list, const char *names, unsigned *position, struct diag *reterr);
 
 /* A single name is for all events so far, as in perf. */

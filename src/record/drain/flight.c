@@ -463,7 +463,7 @@ int flight_collect(struct flight *flight, struct buf *out)
 	return out->failed ? -ENOMEM : 0;
 }
 
-int flight_end(struct flight *flight, struct writer *writer)
+int flight_end(struct flight *flight, struct writer *writer, struct buf *out)
 {
 	int err = 0;
 
@@ -476,10 +476,12 @@ int flight_end(struct flight *flight, struct writer *writer)
 		if (!place->pauses && i % 2 != place->active)
 			continue;
 		struct span records = take_ring(flight, place, i % 2);
-		if (records.len)
+		if (records.len && writer)
 			err = writer_put(writer, records.ptr, records.len);
+		else if (records.len)
+			buf_put(out, records.ptr, records.len);
 	}
-	return err;
+	return !err && out && out->failed ? -ENOMEM : err;
 }
 
 struct flight_counters flight_counters(const struct flight *flight)

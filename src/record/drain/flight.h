@@ -50,8 +50,8 @@ struct flight_pause flight_pause_of(const struct flight *flight, size_t slot);
 /* What stands still, ring after ring, each in the order of time. 0 or -ENOMEM. */
 int flight_collect(struct flight *flight, struct buf *out);
 
-/* The end: what the rings hold, after the events were disabled, in the same order into the writer. */
-int flight_end(struct flight *flight, struct writer *writer);
+/* The end: what the rings hold, after the events were disabled, in the same order. Writer NULL: behind `out`. */
+int flight_end(struct flight *flight, struct writer *writer, struct buf *out);
 
 /* NULL: all 0. */
 struct flight_counters flight_counters(const struct flight *flight);

@@ -318,6 +318,13 @@ void output_file_write_provisional_header(struct output_file *output, const stru
 	(void)!write_provisional_header(&finishing);
 }
 
+void output_file_run_stages(struct output_file *output)
+{
+	for (size_t i = 0; i < output->files.nr; i++)
+		if (output->files.files[i].writer)
+			(void)!writer_reap(output->files.files[i].writer, WRITER_ALL); /* an error is for its end */
+}
+
 int output_file_put(struct output_file *output, const struct output_params *params, const struct buf *records,
 		    struct diag *reterr)
 {

@@ -99,6 +99,9 @@ int output_file_put_initial_state(struct output_file *output, const struct outpu
 /* For a recorder that gets killed: the main file of a directory tells all that it can tell now. */
 void output_file_write_provisional_header(struct output_file *output, const struct output_params *params);
 
+/* The stages have seen all that readers have taken for it; when no reader uses the output any more. */
+void output_file_run_stages(struct output_file *output);
+
 /* Records behind all others; when no reader uses the output any more. */
 int output_file_put(struct output_file *output, const struct output_params *params, const struct buf *records,
 		    struct diag *reterr);

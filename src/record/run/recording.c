@@ -356,7 +356,7 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 	};
 
 	/* Where all CPUs are busy what is drained piles up before workers that share theirs. */
-	params.realtime = !params.level && !unwinds(rec);
+	params.realtime = !params.level;
 	params.no_index = !params.level && !options->rotation.history_ns;
 	params.budget_bytes = rec->pool_bytes;
 	/* Who looks on gets an extent for each pass, however little is in it. */
@@ -384,16 +384,34 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 	return 0;
 }
 
+/* Marks the events in whose rings there are records about tasks. 0 or -ENOMEM. */
+static int find_task_events(const struct recording *rec, struct unwinding_event *by_event)
+{
+	const struct plan *plan = &rec->plan;
+	AUTO_FREE bool *rings = calloc(plan->nr_rings + 1, sizeof(*rings));
+
+	for (size_t i = 0; rings && i < plan->nr_slots; i++) {
+		const struct perf_event_attr *attr = &rec->options->events->events[plan->slots[i].event].attr;
+		rings[plan->slots[i].ring] |= attr->task || attr->comm || attr->mmap;
+	}
+	for (size_t i = 0; rings && i < plan->nr_slots; i++)
+		by_event[plan->slots[i].event].carries_task_events |= rings[plan->slots[i].ring];
+	return rings ? 0 : -ENOMEM;
+}
+
 static int open_unwinding(struct recording *rec, struct diag *reterr)
 {
 	const struct event_list *events = rec->options->events;
-	AUTO_FREE bool *which = calloc(events->nr + 1, sizeof(*which));
+	AUTO_FREE struct unwinding_event *by_event = calloc(events->nr + 1, sizeof(*by_event));
 	const struct unwinding_params params = {
-		.events = rec->described.ring_descs, .unwinds = which, .nr_events = rec->described.nr_descs};
+		.events = rec->described.ring_descs, .by_event = by_event, .nr_events = rec->described.nr_descs};
 
-	for (size_t i = 0; which && i < events->nr; i++)
-		which[i] = events->events[i].unwinds;
-	int err = which ? unwinding_new(&params, &rec->unwinding) : -ENOMEM;
+	for (size_t i = 0; by_event && i < events->nr; i++)
+		by_event[i] = (struct unwinding_event){.unwinds = events->events[i].unwinds,
+						       .max_stack = events->events[i].max_stack};
+	int err = by_event ? find_task_events(rec, by_event) : -ENOMEM;
+	if (!err)
+		err = unwinding_new(&params, &rec->unwinding);
 	if (err == -EINVAL)
 		return diag_set(reterr, err,
 				"call graphs by unwind need times in the samples of the first event, too: use "
@@ -460,6 +478,9 @@ static int start_output(struct recording *rec, struct diag *reterr)
 	int err = flight ? output_file_open_retained(&rec->output, &rec->common, reterr)
 			 : output_file_open(&rec->output, &rec->common, 0, reterr);
 
+	/* Stages that have to know from the start what is mapped are told, and the file at its end. */
+	if (!err && rec->options->tail_synthesize && rec->makers)
+		return output_file_begin_task_log(&rec->output, &rec->common, reterr);
 	if (err || rec->options->tail_synthesize)
 		return err;
 	if (rec->options->rotation.on) {
@@ -723,6 +744,7 @@ static int open_rotation(struct recording *rec, struct diag *reterr)
 	rotation->output = &rec->output;
 	rotation->readers = &rec->readers;
 	rotation->flight = rec->flight;
+	rotation->unwinding = rec->unwinding;
 	rotation->book = &rec->book;
 	rotation->cost = &rec->cost;
 	rotation->pause = pause_housekeeping;

@@ -22,6 +22,7 @@
 #include "record/setup/eventset.h"
 #include "record/setup/options.h"
 #include "record/synth/synth.h"
+#include "record/unwind/unwinding.h"
 #include "stream/pipeline.h"
 
 enum {
@@ -87,6 +88,22 @@ static int give_up(struct finisher *finisher, struct output_file *output, int er
 	return err;
 }
 
+/*
+ * What the overwritten rings held. Where stacks are unwound all of it is taken at once, for the order of time; the
+ * stages have to have seen all that was recorded before.
+ */
+static int put_last_moments(struct rotation *rotation, struct finisher_job *job, struct output_file *output)
+{
+	int err = 0;
+
+	if (rotation->unwinding && rotation->flight) {
+		output_file_run_stages(output);
+		err = flight_end(job->flight, NULL, &job->records);
+		return err ? err : unwinding_snapshot(rotation->unwinding, &job->records);
+	}
+	return flight_end(job->flight, output->writer, NULL);
+}
+
 /* Finishes an output here and now. The job, whose own output is not used, stays the caller's. */
 static int finish_output(struct rotation *rotation, struct finisher_job *job, struct output_file *output,
 			 const struct output_closing *closing, struct diag *reterr)
@@ -102,7 +119,7 @@ static int finish_output(struct rotation *rotation, struct finisher_job *job, st
 
 	if (output->held)
 		return give_up(finisher, output, err);
-	int overwrite_err = flight_end(job->flight, output->writer);
+	int overwrite_err = put_last_moments(rotation, job, output);
 	if (overwrite_err && !err)
 		err = diag_set(reterr, overwrite_err, "%s: writing the last moments failed: %s", output->dest.path,
 			       strerror(-overwrite_err));

@@ -20,6 +20,7 @@ struct flight;
 struct ledger_book;
 struct readers;
 struct recorder_cost;
+struct unwinding;
 struct writer;
 
 /* The thread that finishes outputs, one after the other, while readers drain into the next. */
@@ -43,7 +44,8 @@ struct rotation {
 	const struct output_params *params; /* borrowed, as all that follows */
 	struct output_file *output;         /* the present one, at one address for ever */
 	struct readers *readers;
-	struct flight *flight; /* its records go behind those of a file; NULL: there is none */
+	struct flight *flight;       /* its records go behind those of a file; NULL: there is none */
+	struct unwinding *unwinding; /* of samples of the flight; NULL: none is wanted */
 	struct ledger_book *book;
 	struct recorder_cost *cost;
 	size_t initial_bytes; /* what the initial state took in the first file */

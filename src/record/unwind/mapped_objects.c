@@ -183,10 +183,11 @@ static int open_object(const struct mapped_object *object)
 void mapped_object_build(struct mapped_object *object)
 {
 	struct diag why = {""};
+
+	object->has_new_mapping = false;
 	int fd = open_object(object);
 	int err = unwind_object_build(object->table, fd, &why);
 
-	object->has_new_mapping = false;
 	if (fd < 0)
 		log_verbose("%s: no call chains through it: %s", object->name, strerror(-fd));
 	else if (err && err != -EALREADY)
@@ -197,7 +198,7 @@ void mapped_object_build(struct mapped_object *object)
 
 struct unwind_object *mapped_object_table(struct mapped_object *object)
 {
-	if (object->has_new_mapping && unwind_object_state(object->table) == UNWIND_OBJECT_NO_FILE)
-		mapped_object_build(object);
+	if (object->has_new_mapping)
+		unwind_object_retry(object->table);
 	return object->table;
 }

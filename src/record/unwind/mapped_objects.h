@@ -22,8 +22,8 @@ void mapped_objects_free(struct mapped_objects *objects);                /* with
 struct mapped_object *mapped_objects_find(struct mapped_objects *objects, const struct task_event *mmap);
 
 /*
- * Its unwind table, which may be one that is not built yet. When it could not be opened, it is tried again once more
- * processes have mapped it.
+ * Its unwind table, which may be one that is not built yet; also again, when the file could not be opened and more
+ * processes have mapped it since.
  */
 struct unwind_object *mapped_object_table(struct mapped_object *object);
 

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/unwind/task_state.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "perfdata/sample.h"
+#include "record/unwind/mapped_objects.h"
+#include "record/unwind/time_queue.h"
+#include "tasks/maps.h"
+#include "tasks/task_event.h"
+#include "tasks/tasks.h"
+
+enum { CHANGED_SLOTS = 4096 /* a power of two */ };
+
+struct task_state {
+	struct mapped_objects *objects;
+	size_t trailer_bytes, waiting_bytes, max_waiting_bytes;
+	struct tasks *tasks;
+	struct time_queue events; /* heap: copies of records */
+	/* When a process last changed what it has mapped; processes of one slot share the latest time. */
+	uint64_t changed_ns[CHANGED_SLOTS];
+};
+
+struct task_state *task_state_new(struct mapped_objects *objects, size_t trailer_bytes, size_t max_waiting_bytes)
+{
+	struct task_state *state = calloc(1, sizeof(*state));
+
+	if (!state)
+		return NULL;
+	state->objects = objects;
+	state->trailer_bytes = trailer_bytes;
+	state->max_waiting_bytes = max_waiting_bytes;
+	state->tasks = tasks_new(0);
+	if (!state->tasks) {
+		free(state);
+		return NULL;
+	}
+	return state;
+}
+
+static void drop_events(struct task_state *state)
+{
+	for (size_t i = 0; i < state->events.nr; i++)
+		free(state->events.entries[i].item);
+	time_queue_fini(&state->events);
+	state->waiting_bytes = 0;
+}
+
+void task_state_free(struct task_state *state)
+{
+	if (!state)
+		return;
+	drop_events(state);
+	tasks_free(state->tasks);
+	free(state);
+}
+
+static int add_map(struct task_state *state, const struct task_event *event)
+{
+	struct map map = {.start = event->start, .pgoff = event->pgoff};
+
+	if (event->pid == UINT32_MAX || (event->misc & PERF_RECORD_MISC_CPUMODE_MASK) != PERF_RECORD_MISC_USER)
+		return 0; /* the kernel's */
+	struct task *task = tasks_make(state->tasks, event->pid, event->tid);
+	if (!task)
+		return -ENOMEM;
+	if (__builtin_add_overflow(event->start, event->len, &map.end))
+		map.end = UINT64_MAX;
+	map.object = mapped_objects_find(state->objects, event);
+	return task->maps ? maps_insert(task->maps, &map) : 0;
+}
+
+/* *ret_changed: the process that has other maps now; 0: none. */
+static int apply(struct task_state *state, const struct task_event *event, uint32_t *ret_changed)
+{
+	struct task *task;
+
+	*ret_changed = 0;
+	switch (event->type) {
+	case PERF_RECORD_COMM:
+		task = event->misc & PERF_RECORD_MISC_COMM_EXEC ? tasks_find(state->tasks, event->tid) : NULL;
+		if (!task)
+			return 0;
+		*ret_changed = event->pid;
+		tasks_exec(state->tasks, task);
+		return 0;
+	case PERF_RECORD_FORK:
+		*ret_changed = event->pid == event->ppid ? 0 : event->pid;
+		return tasks_fork(state->tasks, event, tasks_find(state->tasks, event->ptid));
+	case PERF_RECORD_EXIT:
+		task = tasks_find(state->tasks, event->tid);
+		if (task && task->pid == event->pid)
+			tasks_end(state->tasks, task);
+		return 0;
+	default: *ret_changed = event->pid; return add_map(state, event);
+	}
+}
+
+int task_state_apply(struct task_state *state, const struct perf_event_header *record)
+{
+	struct task_event event;
+	uint32_t changed;
+
+	if (task_event_decode(record, record, state->trailer_bytes, &event) <= 0)
+		return 0;
+	return apply(state, &event, &changed);
+}
+
+static int apply_first(struct task_state *state)
+{
+	const struct time_entry first = *time_queue_first(&state->events);
+	struct perf_event_header *record = first.item;
+	struct task_event event;
+	uint32_t changed = 0;
+	int err = 0;
+
+	time_queue_drop_first(&state->events);
+	state->waiting_bytes -= record->size;
+	if (task_event_decode(record, record, state->trailer_bytes, &event) > 0)
+		err = apply(state, &event, &changed);
+	free(record);
+	if (changed) {
+		uint64_t *changed_ns = &state->changed_ns[changed % CHANGED_SLOTS];
+		*changed_ns = first.time_ns > *changed_ns ? first.time_ns : *changed_ns;
+	}
+	return err;
+}
+
+int task_state_advance(struct task_state *state, uint64_t time_ns)
+{
+	const struct time_entry *first;
+	int err = 0;
+
+	while (!err && (first = time_queue_first(&state->events)) && first->time_ns <= time_ns)
+		err = apply_first(state);
+	return err;
+}
+
+int task_state_put(struct task_state *state, const struct perf_event_header *record, uint64_t time_ns)
+{
+	struct time_entry entry = {.time_ns = time_ns, .item = malloc(record->size)};
+
+	if (!entry.item)
+		return -ENOMEM;
+	memcpy(entry.item, record, record->size);
+	if (time_queue_put(&state->events, &entry)) {
+		free(entry.item);
+		return -ENOMEM;
+	}
+	state->waiting_bytes += record->size;
+	return 0;
+}
+
+uint64_t task_state_next_ns(const struct task_state *state)
+{
+	const struct time_entry *first = time_queue_first(&state->events);
+
+	return first ? first->time_ns : UINT64_MAX;
+}
+
+int task_state_trim(struct task_state *state)
+{
+	int err = 0;
+
+	while (!err && state->waiting_bytes > state->max_waiting_bytes)
+		err = apply_first(state);
+	return err;
+}
+
+int task_state_forget(struct task_state *state)
+{
+	struct tasks *tasks = tasks_new(0);
+
+	if (!tasks)
+		return -ENOMEM;
+	drop_events(state);
+	tasks_free(state->tasks);
+	state->tasks = tasks;
+	return 0;
+}
+
+enum task_state_known task_state_maps(const struct task_state *state, const struct sample *sample,
+				      const struct maps **ret)
+{
+	const struct task *task = tasks_find(state->tasks, sample->tid);
+
+	if (!task || task->pid != sample->pid)
+		task = tasks_find(state->tasks, sample->pid);
+	if (!task || !task->maps)
+		return TASK_STATE_NO_PROCESS;
+	if (sample->time < state->changed_ns[sample->pid % CHANGED_SLOTS])
+		return TASK_STATE_TOO_LATE;
+	*ret = task->maps;
+	return TASK_STATE_KNOWN;
+}

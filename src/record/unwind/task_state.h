@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * task_state: what each process has mapped at a moment that moves forward. Task events are put in as they come, and
+ * applied in the order of their times. Private to record/unwind. One owner, one thread at a time.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct mapped_objects;
+struct maps;
+struct perf_event_header;
+struct sample;
+struct task_state;
+
+/*
+ * objects: borrowed, of what is mapped. trailer_bytes: the sample_id of records. max_waiting_bytes: of records that
+ * wait for their time, see task_state_trim(). NULL: out of memory.
+ */
+struct task_state *task_state_new(struct mapped_objects *objects, size_t trailer_bytes, size_t max_waiting_bytes);
+void task_state_free(struct task_state *state); /* NULL is fine */
+
+/* A copy of the record waits for its time. 0 or -ENOMEM. Uses no objects. */
+int task_state_put(struct task_state *state, const struct perf_event_header *record, uint64_t time_ns);
+
+/* The moment is that time: what came up to it has happened. 0 or -ENOMEM. */
+int task_state_advance(struct task_state *state, uint64_t time_ns);
+
+/* When the first of those that wait has its time; UINT64_MAX: none waits. */
+uint64_t task_state_next_ns(const struct task_state *state);
+
+/* When more records wait than may the earliest are applied, as if their time had come. 0 or -ENOMEM. */
+int task_state_trim(struct task_state *state);
+
+/* Synthesised: as of the moment. Other records change nothing. 0 or -ENOMEM. */
+int task_state_apply(struct task_state *state, const struct perf_event_header *record);
+
+/* Nothing is known of any process, and nothing waits. 0 or -ENOMEM. */
+int task_state_forget(struct task_state *state);
+
+enum task_state_known {
+	TASK_STATE_KNOWN,
+	TASK_STATE_NO_PROCESS, /* no record tells of it */
+	TASK_STATE_TOO_LATE,   /* it has mapped something since then, or is another program */
+};
+
+/*
+ * What the process of the sample had mapped at its time; else *ret is untouched. Valid until the state changes.
+ */
+enum task_state_known task_state_maps(const struct task_state *state, const struct sample *sample,
+				      const struct maps **ret);
