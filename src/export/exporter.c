@@ -8,10 +8,12 @@
 #include "export/formats.h"
 
 const struct export_format *const export_formats[] = {
-	&export_folded,
-	&export_speedscope,
+	&export_folded, &export_speedscope,
 #ifdef HAVE_PROTOBUF
 	&export_pprof,
+#endif
+#ifdef HAVE_SQLITE
+	&export_sqlite,
 #endif
 	NULL,
 };

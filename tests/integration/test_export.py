@@ -158,6 +158,85 @@ def test_pprof_mappings(profile, reader):
     assert re.search(r'/libc\.so\.6 [0-9a-f]{40}\b', text) and '/spin' in text and '[kernel.kallsyms]' in text
 
 
+def rows(text):
+    """[{column: text}] of `query`."""
+    lines = [line.split('\t') for line in text.splitlines()]
+    return [dict(zip(lines[0], line)) for line in lines[1:]]
+
+
+def test_sqlite_totals(data, millrace, profile, reader):
+    """As sqlite3 reads them."""
+    select = 'SELECT e.name, count(*), sum(s.period) FROM samples s JOIN events e ON e.id = s.event GROUP BY e.id'
+    found = reader('sqlite3', '-json', profile('sqlite'), select)
+    assert {row['name']: (row['count(*)'], row['sum(s.period)']) for row in json.loads(found)} == totals(millrace, data)
+    assert reader('sqlite3', profile('sqlite'), 'PRAGMA integrity_check; PRAGMA foreign_key_check') == 'ok\n'
+
+
+@pytest.fixture(scope='module')
+def query(data, millrace):
+    if 'sqlite' not in formats(millrace):
+        pytest.skip('this build has no SQLite')
+    return lambda *args, **more: millrace('query', '-i', data, *args, **more)
+
+
+def test_sqlite_functions_and_threads(data, millrace, query):
+    by_comm = rows(query("SELECT h.comm, count(*) AS samples, sum(s.period) AS period FROM samples s JOIN threads h "
+                         "ON h.id = s.thread JOIN events e ON e.id = s.event WHERE e.name = 'cpu-clock' "
+                         "GROUP BY h.comm").out)
+    assert ({row['comm']: (int(row['samples']), int(row['period'])) for row in by_comm} ==
+            reported(millrace, data, 'comm')['cpu-clock'])
+    names = collections.Counter()
+    for row in rows(query('--no-inline', "SELECT function, period FROM top_functions WHERE event = 'cpu-clock'").out):
+        names[row['function']] += int(row['period'])
+    for name, (_, period) in reported(millrace, data, 'sym', '--no-inline')['cpu-clock'].items():
+        if name and not name.startswith('0x'):
+            assert names[name] == period
+
+
+def test_sqlite_views(data, millrace, query):
+    flame = rows(query("SELECT stack, sum(period) AS period FROM flame WHERE event = 'cpu-clock' GROUP BY stack").out)
+    folded = folded_lines(millrace('export', '-i', data, '--format=folded', '-e', 'cpu-clock', '-o', '-').out)
+    named = {row['stack']: int(row['period']) for row in flame if '[' not in row['stack']}
+    assert named and named.items() <= dict(folded).items()
+    timeline = rows(query("SELECT sum(samples) AS samples FROM thread_timeline").out)
+    assert int(timeline[0]['samples']) == sum(samples for samples, _ in totals(millrace, data).values())
+    top = rows(query('SELECT function, samples FROM total_functions LIMIT 1000').out)
+    assert {'main', '_start'} <= {row['function'] for row in top}
+    kinds = rows(query('SELECT kind, count(*) AS nr FROM task_events GROUP BY kind').out)
+    assert {row['kind'] for row in kinds} >= {'fork', 'exit', 'exec'}
+    assert 'spin' in query('SELECT DISTINCT path FROM maps JOIN objects ON id = object').out
+
+
+def test_query_prints(data, query, profile, millrace):
+    assert query('SELECT 1 AS a, 2.5 AS b, NULL AS c, char(27) AS d').out == 'a\tb\tc\td\n1\t2.5\t\t\\x1b\n'
+    assert query('--no-header', 'SELECT 1; SELECT 2').out == '1\n2\n'
+    assert json.loads(query('--json', 'SELECT 1 AS a, NULL AS b, \'<"\' AS c').out) == [{'a': 1, 'b': None, 'c': '<"'}]
+    kept = millrace('query', '-i', profile('sqlite'), 'SELECT count(*) FROM samples').out
+    assert kept == query('SELECT count(*) FROM samples').out
+
+
+@pytest.mark.parametrize('text, said', [
+    ('DELETE FROM samples', 'only SELECT may be used'),
+    ("ATTACH '/tmp/millrace-attached.db' AS a", 'only SELECT may be used'),
+    ('PRAGMA writable_schema = 1', 'only SELECT may be used'),
+    ('SELECT * FROM samplers', 'no such table'),
+    ('SELEKT', 'syntax error'),
+])
+def test_query_refuses(query, profile, millrace, text, said):
+    assert said in query(text, status=255).err
+    assert said in millrace('query', '-i', profile('sqlite'), text, status=255).err
+
+
+def test_query_of_a_damaged_database(query, profile, millrace, tmp_path):
+    whole = profile('sqlite').read_bytes()
+    torn = whole[:20000] + bytes(len(whole) - 20000)
+    for name, content in (('cut', whole[:40000]), ('head', whole[:100]), ('torn', torn)):
+        path = tmp_path / name
+        path.write_bytes(content)
+        result = millrace('query', '-i', path, 'SELECT count(*) FROM samples', status=255)
+        assert result.err.count('\n') == 1
+
+
 @pytest.mark.parametrize('args, said', [
     ([], 'needs a format'),
     (['--format=svg'], 'there is no format "svg"'),
@@ -174,14 +253,18 @@ def test_unknown_event(data, millrace, tmp_path):
     assert 'there is no event "cycles"' in result.err and not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize('name', ['folded', 'speedscope'])
-def test_broken_input_and_full_disk(data, millrace, tmp_path, name):
+@pytest.mark.parametrize('name', ['folded', 'speedscope', 'pprof', 'sqlite'])
+def test_broken_input_and_full_disk(data, millrace, tmp_path, tmpfs, name):
+    if name not in formats(millrace):
+        pytest.skip(f'this build cannot write {name}')
     cut = tmp_path / 'cut.data'
     cut.write_bytes(data.read_bytes()[:60000])
     for source in (cut, '/dev/null'):
         result = millrace('export', '-i', source, f'--format={name}', '-o', tmp_path / 'out', status=255)
         assert result.err.startswith('millrace: ')
-    result = millrace('export', '-i', data, f'--format={name}', '-o', '/dev/full', status=255)
-    assert '/dev/full: No space left on device' in result.err
+    small = tmpfs('16k')
+    result = millrace('export', '-i', data, f'--format={name}', '-o', small / 'out', status=255)
+    assert 'No space left on device' in result.err or 'disk is full' in result.err
+    assert not list(small.iterdir())
     result = millrace('export', '-i', data, f'--format={name}', '-o', tmp_path / 'none' / 'out', status=255)
     assert 'none' in result.err

@@ -18,6 +18,7 @@ extern const struct command command_export;
 extern const struct command command_list;
 extern const struct command command_merge;
 extern const struct command command_flame;
+extern const struct command command_query;
 extern const struct command command_record;
 extern const struct command command_recover;
 extern const struct command command_report;

@@ -52,7 +52,7 @@ static const struct option export_table[] = {
 	INPUT_OPTIONS(struct export_options, input),
 	{.name = "format",
 	 .arg = "FORMAT",
-	 .help = "What to write: folded, speedscope, pprof",
+	 .help = "What to write: folded, speedscope, pprof or sqlite",
 	 .set = set_format,
 	 .offset = offsetof(struct export_options, format),
 	 .flags = OPTION_NO_NEGATE,
@@ -191,7 +191,7 @@ const struct command command_export = {
 		"\n"
 		"Examples:\n"
 		"  millrace export --format=folded -o - | flamegraph.pl > flame.svg\n"
-		"  millrace export --format=pprof -o profile.pb.gz && go tool pprof -http=: profile.pb.gz",
+		"  millrace export --format=pprof && go tool pprof -http=: profile.pb.gz",
 	.options = export_table,
 	.run = export_run,
 };
