@@ -3,12 +3,14 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/diag.h"
 #include "config.h"
 
 #ifdef HAVE_DEBUGINFOD
 
+#include <dlfcn.h>
 #include <elfutils/debuginfod.h>
 #include <pthread.h>
 #include <sys/stat.h>
@@ -18,6 +20,45 @@
 
 enum { MAX_BYTES = 1 << 30 /* of all together */ };
 #define TIMEOUT_S "20" /* for the first 100 KiB; libdebuginfod's own is 90 s */
+
+/* The functions of libdebuginfod.so.1, which is loaded for them: it needs libcurl, and that some forty more. */
+static struct {
+	__typeof__(debuginfod_begin) *begin;
+	__typeof__(debuginfod_end) *end;
+	__typeof__(debuginfod_find_debuginfo) *find_debuginfo;
+	__typeof__(debuginfod_find_executable) *find_executable;
+	__typeof__(debuginfod_set_progressfn) *set_progressfn;
+	__typeof__(debuginfod_set_user_data) *set_user_data;
+	__typeof__(debuginfod_get_user_data) *get_user_data;
+	__typeof__(debuginfod_get_url) *get_url;
+} library;
+
+/* false: it is not installed, or too old. It stays loaded. */
+static bool load_library(void)
+{
+	const struct {
+		const char *name;
+		void *to; /* a pointer to a function, which dlsym(3) gives as one to data */
+	} wanted[] = {
+		{"debuginfod_begin", &library.begin},
+		{"debuginfod_end", &library.end},
+		{"debuginfod_find_debuginfo", &library.find_debuginfo},
+		{"debuginfod_find_executable", &library.find_executable},
+		{"debuginfod_set_progressfn", &library.set_progressfn},
+		{"debuginfod_set_user_data", &library.set_user_data},
+		{"debuginfod_get_user_data", &library.get_user_data},
+		{"debuginfod_get_url", &library.get_url},
+	};
+	void *handle = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
+
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+		void *function = handle ? dlsym(handle, wanted[i].name) : NULL;
+		if (!function)
+			return false;
+		memcpy(wanted[i].to, &function, sizeof(function));
+	}
+	return true;
+}
 
 struct downloads {
 	pthread_mutex_t lock; /* of all below */
@@ -32,7 +73,7 @@ struct downloads {
 /* Not 0 ends the download. `all` is not known before the server answers. */
 static int on_progress(debuginfod_client *client, long bytes, long all)
 {
-	struct downloads *downloads = debuginfod_get_user_data(client);
+	struct downloads *downloads = library.get_user_data(client);
 	uint64_t left = MAX_BYTES - downloads->result.bytes;
 	bool (*progress)(const char *, uint64_t, uint64_t) = downloads->options.progress;
 
@@ -56,6 +97,8 @@ int downloads_check(const struct download_options *options, struct diag *reterr)
 	if (!urls || !*urls)
 		return diag_set(reterr, -EINVAL,
 				"no server is named: --debuginfod=URL, or DEBUGINFOD_URLS in the environment");
+	if (!load_library())
+		return diag_set(reterr, -EINVAL, "libdebuginfod.so.1 is not installed");
 	return 0;
 }
 
@@ -68,12 +111,12 @@ int downloads_new(const struct download_options *options, struct downloads **ret
 	if (!downloads || setenv("DEBUGINFOD_URLS", urls ? urls : "", 1) || setenv("DEBUGINFOD_TIMEOUT", TIMEOUT_S, 0))
 		goto fail;
 	downloads->options = *options;
-	downloads->client = debuginfod_begin();
+	downloads->client = library.begin();
 	if (!downloads->client)
 		goto fail;
 	pthread_mutex_init(&downloads->lock, NULL);
-	debuginfod_set_user_data(downloads->client, downloads);
-	debuginfod_set_progressfn(downloads->client, on_progress);
+	library.set_user_data(downloads->client, downloads);
+	library.set_progressfn(downloads->client, on_progress);
 	*ret = downloads;
 	return 0;
 fail:
@@ -85,7 +128,7 @@ void downloads_free(struct downloads *downloads)
 {
 	if (!downloads)
 		return;
-	debuginfod_end(downloads->client);
+	library.end(downloads->client);
 	hash_table_fini(&downloads->asked);
 	pthread_mutex_destroy(&downloads->lock);
 	free(downloads);
@@ -117,8 +160,8 @@ static int ask(struct downloads *downloads, const struct elf_id *id, enum downlo
 {
 	downloads->too_large = false;
 	if (part == DOWNLOAD_DEBUG)
-		return debuginfod_find_debuginfo(downloads->client, id->bytes, id->len, ret);
-	return debuginfod_find_executable(downloads->client, id->bytes, id->len, ret);
+		return library.find_debuginfo(downloads->client, id->bytes, id->len, ret);
+	return library.find_executable(downloads->client, id->bytes, id->len, ret);
 }
 
 char *downloads_get(struct downloads *downloads, const struct elf_id *id, enum download_part part, const char *name)
@@ -135,7 +178,7 @@ char *downloads_get(struct downloads *downloads, const struct elf_id *id, enum d
 		downloads->name = name;
 		int fd = ask(downloads, id, part, &path);
 		/* Only a download has an address. */
-		count(downloads, fd, fd >= 0 && !debuginfod_get_url(downloads->client));
+		count(downloads, fd, fd >= 0 && !library.get_url(downloads->client));
 		if (fd < 0)
 			hash_table_add_number(&downloads->asked, key, 1);
 		else

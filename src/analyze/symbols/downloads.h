@@ -32,7 +32,7 @@ struct download_result {
 	const char *stopped; /* why nothing more was asked for; NULL: no reason */
 };
 
-/* 0; -EINVAL: no server is named, or built without libdebuginfod. */
+/* 0; -EINVAL: no server is named, or there is no libdebuginfod here. Main thread. */
 int downloads_check(const struct download_options *options, struct diag *reterr);
 
 /* 0 or -ENOMEM. Before there are other threads: it changes the environment. */

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT
+"""`record --bundle` carries what names need: a machine that has nothing else prints the same text."""
+import os
+import re
+import shutil
+import struct
+import subprocess
+
+import pytest
+
+import perf_file
+
+HOT = '''
+#include <time.h>
+static volatile unsigned long n;
+static inline __attribute__((always_inline)) void inner(void) { for (int i = 0; i < 100000; i++) n += i * 3; }
+__attribute__((noinline)) void hot_function(void) { inner(); }
+int main(void) { while (clock() < 150000) hot_function(); }
+'''
+LOAD = '''set -e
+unshare -m sh -ec "mount --make-rprivate /; mkdir -p own; mount -t tmpfs none own
+        cp $B/hot own/contained; own/contained"
+cp $B/hot deleted; ./deleted; rm deleted
+$JIT 0.15 /tmp
+$JIT 0.3 . dump
+dd if=/dev/zero of=/dev/null bs=1M count=600 2>/dev/null
+'''
+
+
+@pytest.fixture(scope='module')
+def built(tmp_path_factory, need_root):
+    place = tmp_path_factory.mktemp('built')
+    (place / 'hot.c').write_text(HOT)
+    subprocess.run('gcc -O1 -g -Wl,--build-id -o hot hot.c'.split(), cwd=place, check=True)
+    return place
+
+
+@pytest.fixture(scope='module')
+def elsewhere(program, tmp_path_factory, need_root):
+    """The root of a machine with nothing but the program and the libraries that it is linked with."""
+    root = tmp_path_factory.mktemp('elsewhere')
+    (root / 'own').mkdir()
+    (root / 'dev').mkdir()
+    (root / 'dev' / 'null').touch()
+    shutil.copy(program, root / 'own' / 'millrace')
+    for library in re.findall(r'/\S+', subprocess.run(['ldd', program], capture_output=True, text=True).stdout):
+        shutil.copy(library, root / 'own')
+    return root
+
+
+def text_elsewhere(run, elsewhere, data, *command):
+    for name in ['data', 'data.bundle']:
+        if (elsewhere / name).is_dir():
+            shutil.rmtree(elsewhere / name)
+    shutil.copy(data, elsewhere / 'data')
+    shutil.copytree(f'{data}.bundle', elsewhere / 'data.bundle', symlinks=True)
+    loader = next((elsewhere / 'own').glob('ld-linux-*'))
+    return run(['chroot', elsewhere, f'/own/{loader.name}', '--library-path', '/own', '/own/millrace', command[0],
+                '-i', '/data', *command[1:]], env={'HOME': '/', 'PATH': os.environ['PATH'], 'LC_ALL': 'C'})
+
+
+@pytest.mark.parametrize('call_graph', ['fp', 'dwarf,2048'])
+def test_same_text(run, millrace, programs, built, elsewhere, tmp_path, call_graph):
+    data = tmp_path / 'data'
+    millrace('record', '-q', '--bundle', '-k', 'mono', '-e', 'cpu-clock', '-F', '999', '--call-graph', call_graph,
+             '-o', data, '--', 'sh', '-c', LOAD, cwd=tmp_path,
+             env={**os.environ, 'B': str(built), 'JIT': str(programs / 'jit')})
+    for dump in tmp_path.glob('jit-*.dump'):
+        dump.unlink()
+    for command in [['report', '-s', 'comm,dso,sym'], ['report', '-s', 'sym,srcline', '-g', 'caller,address'],
+                    ['script', '-F', '+srcline']]:
+        here = millrace(command[0], '-i', data, *command[1:], env={**os.environ, 'HOME': '/nowhere'})
+        there = text_elsewhere(run, elsewhere, data, *command)
+        assert there.out == here.out and there.err == here.err
+        for name in ['hot_function', 'jit_hot', 'jit_first', 'jit_second', 'inner' if 'dwarf' in call_graph else '']:
+            assert name in there.out, name
+    kernel = re.findall(r'\[k\] (\S+)', text_elsewhere(run, elsewhere, data, 'report', '-s', 'sym').out)
+    assert 'do_syscall_64' in kernel and not [name for name in kernel if name.startswith('0xffffffff')]
+
+
+def record(kind, misc, body):
+    return struct.pack('<IHH', kind, misc, 8 + len(body)) + body
+
+
+def test_modules_and_bpf_programs(run, millrace, elsewhere, tmp_path):
+    """Symbols of a module that no distribution has are among the kernel's; those of BPF programs are in records."""
+    kernel, module, bpf = 0xffffffff81000000, 0xffffffffc0400000, 0xffffffffc0800000
+    build_id = bytes(range(20))
+
+    def mapped(start, size, pgoff, name):
+        name = name.encode() + b'\0'
+        name = name.ljust((len(name) + 7) // 8 * 8, b'\0')
+        return record(1, 1, struct.pack('<iI3Q', -1, 0, start, size, pgoff) + name)
+
+    ksymbol = record(17, 0, struct.pack('<QIHH', bpf, 0x100, 1, 0) + b'bpf_prog_0011223344556677_hot'.ljust(32, b'\0'))
+    samples = b''.join(perf_file.sample(1, address, 7 << 32 | 7)
+                       for address in (kernel + 0x11, module + 0x25, bpf + 3))
+    name = b'[kernel.kallsyms]\0'.ljust(64, b'\0')
+    ids = record(0, 1, struct.pack('<i', -1) + build_id + bytes([20, 0, 0, 0]) + name)
+    data = tmp_path / 'data'
+    attr = perf_file.attr(type=1, sample_period=1000, sample_type=1 | 2)
+    records = (mapped(kernel, 0x100000, kernel, '[kernel.kallsyms]_text') +
+               mapped(module, 0x1000, 0, '/lib/modules/1.2.3/extra/mine.ko') + ksymbol + samples)
+    data.write_bytes(perf_file.build([attr], {2: ids}, records=records + perf_file.FINISHED_ROUND))
+    place = tmp_path / 'data.bundle' / '[kernel.kallsyms]' / build_id.hex()
+    place.mkdir(parents=True)
+    (place / 'kallsyms').write_text(f'{kernel:x} T _text\n{kernel + 0x10:x} T kernel_hot\n{kernel + 0x100:x} T other\n'
+                                    f'{module + 0x20:x} t module_hot\t[mine]\n{module + 0x80:x} t later\t[mine]\n')
+    out = text_elsewhere(run, elsewhere, data, 'script', '-F', 'ip,sym,dso').out
+    assert re.search(r'kernel_hot \(\[kernel.kallsyms\]\)\n.* module_hot \(\[mine\]\)\n.* '
+                     r'bpf_prog_0011223344556677_hot \(', out), out
