@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "cmd/cli/command.h"
 #include "cmd/input/input.h"
+#include "cmd/input/sandbox.h"
 #include "cmd/join.h"
 #include "cmd/sorted_file.h"
 #include "perfdata/record.h"
@@ -248,6 +249,7 @@ static int merge_run_command(int argc, char **argv)
 	}
 	if (sorted_file_check_path("merge", run.options.output, recordings, (size_t)nr))
 		return COMMAND_USAGE;
+	sandbox_enter(run.options.output, 0);
 	int status = run_status(&run, recordings, nr);
 	run_fini(&run);
 	return status;

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "cmd/cli/command.h"
 #include "cmd/input/input.h"
+#include "cmd/input/sandbox.h"
 #include "record/output/output_path.h"
 #include "record/output/recover.h"
 
@@ -211,6 +212,7 @@ static int run(int argc, char **argv)
 		return COMMAND_USAGE;
 	}
 	log_set_level(options.verbose);
+	sandbox_enter(options.output ? options.output : argv[first], 0);
 	return recover(&options, argv[first], argc, argv);
 }
 

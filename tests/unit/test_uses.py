@@ -47,7 +47,7 @@ PUBLIC = {
     'analyze/report': 'calltree.h hist.h tally.h tracepoint.h',
     'cmd/cli': 'command.h json_writer.h option.h output.h result_file.h terminal.h',
     'export': 'export.h sqlite.h',
-    'cmd/input': 'input.h loss_data.h sample_filter.h sample_key.h sample_walk.h',
+    'cmd/input': 'input.h loss_data.h sample_filter.h sample_key.h sample_walk.h sandbox.h',
     'cmd/text': 'dump.h header_text.h sample_details.h sample_text.h',
     'cmd/report': 'report_samples.h',
 }

@@ -101,6 +101,8 @@ static void __attribute__((noreturn)) run_pager(const char *command, int from, c
 	dup2(from, STDIN_FILENO);
 	while (poll(&wait, 1, -1) < 0 && errno == EINTR)
 		;
+	if (!(wait.revents & POLLIN)) /* the end, and no output: an error has been told */
+		_exit(0);
 	setenv("LESS", "FRSX", 0); /* ends by itself behind one page, and shows colours */
 	sigprocmask(SIG_SETMASK, mask, NULL);
 	execl("/bin/sh", "sh", "-c", command, (char *)NULL);

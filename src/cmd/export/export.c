@@ -176,6 +176,7 @@ static int export_run(int argc, char **argv)
 		log_error("%s", diag.text);
 		return COMMAND_USAGE;
 	}
+	input_enter_sandbox(&options.input, options.output);
 	int err = run(&options, options.output);
 	sample_filter_fini(&options.filter);
 	return err ? INPUT_EXIT_ERROR : 0;

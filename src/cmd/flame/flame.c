@@ -239,9 +239,14 @@ static int write_file(const char *path, const char *text, size_t len, struct dia
 	return err ? diag_set(reterr, err, "%s: %s", path, strerror(-err)) : 0;
 }
 
+static const char *page_path(const struct flame_options *options)
+{
+	return options->output ? options->output : "flame.html";
+}
+
 static int write_text(const struct flame_options *options, const char *text, size_t len)
 {
-	const char *path = options->output ? options->output : "flame.html";
+	const char *path = page_path(options);
 	struct diag diag = {0};
 	int err;
 
@@ -297,6 +302,7 @@ static int flame_run(int argc, char **argv)
 		return COMMAND_USAGE;
 	}
 	log_set_level(flame.options.verbose);
+	input_enter_sandbox(&flame.options.input, page_path(&flame.options));
 	if (input_open(&flame.options.input, 0, &flame.session))
 		return INPUT_EXIT_ERROR;
 	int err = read_records(&flame, &diag);

@@ -14,6 +14,7 @@
 #include "base/diag.h"
 #include "base/log.h"
 #include "cmd/cli/terminal.h"
+#include "cmd/input/sandbox.h"
 #include "perfdata/feature.h"
 #include "read/session.h"
 
@@ -144,6 +145,11 @@ static int limit_time(const char *text, struct session *session, struct diag *re
 	if (!err && session_limit_time(session, &times))
 		err = diag_set(reterr, -ENOMEM, "out of memory");
 	return err;
+}
+
+void input_enter_sandbox(const struct input_options *options, const char *output)
+{
+	sandbox_enter(output, options->machine.download.wanted ? SANDBOX_DOWNLOADS : 0);
 }
 
 int input_open(const struct input_options *options, enum session_flags flags, struct session **ret)

@@ -92,6 +92,12 @@ int input_set_inline(const struct option *, const char *arg, bool negated, void 
 /* The path that is read. */
 const char *input_path(const struct input_options *options);
 
+/*
+ * sandbox_enter() for a command that reads with these options, and writes `output`; NULL: nothing. Behind pager_open(),
+ * before input_open().
+ */
+void input_enter_sandbox(const struct input_options *options, const char *output);
+
 /* Opens the session; `flags` beside SESSION_FORCE. Prints the reason of a failure. 0 or -errno. */
 int input_open(const struct input_options *options, enum session_flags flags, struct session **ret);
 

@@ -400,6 +400,8 @@ static int report_run(int argc, char **argv)
 	int filter_err = sample_filter_complete(&report.options.samples.filter, &diag);
 	if (filter_err)
 		log_error("%s", diag.text);
+	pager_open(&report.options.pager);
+	input_enter_sandbox(&report.options.input, NULL);
 	if (filter_err || input_open(&report.options.input, session_order(&report.options), &report.session)) {
 		sample_filter_fini(&report.options.samples.filter);
 		free(joined);
@@ -407,7 +409,6 @@ static int report_run(int argc, char **argv)
 	}
 	report_options_fit(&report.options, report.session);
 	note_branches(&report);
-	pager_open(&report.options.pager);
 	int err = run(&report, &diag);
 	int status = report_status(err, &diag);
 	hints_fini(&report.hints);

@@ -533,11 +533,12 @@ static int script_run(int argc, char **argv)
 		sample_filter_fini(&script.options.filter);
 		return COMMAND_USAGE;
 	}
+	pager_open(&script.options.pager);
+	input_enter_sandbox(&script.options.input, NULL);
 	if (script_open(&script)) {
 		script_close(&script);
 		return INPUT_EXIT_ERROR;
 	}
-	pager_open(&script.options.pager);
 	script.watched = pager_terminal() && session_info(script.session)->pipe;
 	err = run_records(&script, &diag);
 	if (script.options.folded)

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sandbox: what a command that reads recordings and the objects they name (ELF, DWARF, maps of JIT code: all may be
+ * hostile) gives up before it parses the first byte of them. Should a parser be made to run foreign code, that code
+ * can start no program, open no socket and write no file but the output.
+ *
+ * Uses landlock(7) (Linux 5.13) and seccomp(2), by libseccomp. What the kernel does not have is left out: -v says so.
+ */
+#pragma once
+
+enum sandbox_flags {
+	SANDBOX_DOWNLOADS = 1 << 0, /* --debuginfod: sockets, and files in the cache of libdebuginfod */
+};
+
+/*
+ * For the whole process, for ever: called on the main thread before it starts others, and behind pager_open(), whose
+ * process is not concerned. Files can be made, written, renamed and removed in the directory of `output` (a path as the
+ * user gave it; NULL: none) and, when it is a link, in that of its target; everywhere else they can only be read.
+ * Threads that were started before keep what they may.
+ */
+void sandbox_enter(const char *output, enum sandbox_flags flags);
