@@ -8,7 +8,7 @@
 #include "export/formats.h"
 
 const struct export_format *const export_formats[] = {
-	&export_folded, &export_speedscope,
+	&export_folded, &export_speedscope, &export_firefox,
 #ifdef HAVE_PROTOBUF
 	&export_pprof,
 #endif

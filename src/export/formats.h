@@ -6,5 +6,6 @@
 
 extern const struct export_format export_folded;
 extern const struct export_format export_speedscope;
+extern const struct export_format export_firefox;
 extern const struct export_format export_pprof;  /* with protobuf-c */
 extern const struct export_format export_sqlite; /* with libsqlite3 */

@@ -158,6 +158,35 @@ def test_pprof_mappings(profile, reader):
     assert re.search(r'/libc\.so\.6 [0-9a-f]{40}\b', text) and '/spin' in text and '[kernel.kallsyms]' in text
 
 
+def test_firefox(data, millrace, profile):
+    """References lead somewhere, and sums are those of report; the profiler itself: bench/results/export.md."""
+    found = json.loads(profile('firefox').read_text())
+    shared = found['shared']
+    for name, table in shared.items():
+        if name != 'stringArray':
+            assert all(len(column) == table['length'] for key, column in table.items() if key != 'length'), name
+    lengths = {name: table['length'] for name, table in shared.items() if name != 'stringArray'}
+    assert all(0 <= frame < lengths['frameTable'] for frame in shared['stackTable']['frame'])
+    assert all(prefix is None or prefix < i for i, prefix in enumerate(shared['stackTable']['prefix']))
+    assert all(0 <= func < lengths['funcTable'] for func in shared['frameTable']['func'])
+    assert all(0 <= name < len(shared['stringArray']) for name in shared['funcTable']['name'])
+    assert all(-1 <= resource < lengths['resourceTable'] for resource in shared['funcTable']['resource'])
+    sums, names = collections.defaultdict(lambda: (0, 0)), collections.Counter()
+    for thread in found['threads']:
+        samples, markers = thread['samples'], thread['markers']
+        for table in (samples, markers):
+            assert all(len(column) == table['length'] for column in table.values() if isinstance(column, list))
+        assert all(0 <= stack < lengths['stackTable'] for stack in samples['stack'])
+        names.update(shared['stringArray'][name] for name in markers['name'])
+        if samples['length']:
+            event = re.search(r'\((.*)\)', thread['name']).group(1)
+            unit = 1000000 if samples['weightType'] == 'tracing-ms' else 1
+            nr, period = sums[event]
+            sums[event] = nr + samples['length'], period + sum(round(weight * unit) for weight in samples['weight'])
+    assert dict(sums) == totals(millrace, data)
+    assert names['fork'] and names['exit'] and names['exec']
+
+
 def rows(text):
     """[{column: text}] of `query`."""
     lines = [line.split('\t') for line in text.splitlines()]
@@ -253,7 +282,7 @@ def test_unknown_event(data, millrace, tmp_path):
     assert 'there is no event "cycles"' in result.err and not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize('name', ['folded', 'speedscope', 'pprof', 'sqlite'])
+@pytest.mark.parametrize('name', ['folded', 'speedscope', 'firefox', 'pprof', 'sqlite'])
 def test_broken_input_and_full_disk(data, millrace, tmp_path, tmpfs, name):
     if name not in formats(millrace):
         pytest.skip(f'this build cannot write {name}')
