@@ -19,6 +19,7 @@ MODES = {
     'call chains fp': ['-e', 'cpu-clock', '-g', '--', '{spin}'],
     'call chains dwarf': ['-e', 'cpu-clock', '-F', '500', '--call-graph', 'dwarf', '--', '{spin}'],
     'call chains dwarf,1024': ['-e', 'cpu-clock', '--call-graph', 'dwarf,1024', '--', '{spin}'],
+    'call chains unwind': ['-e', 'cpu-clock', '-F', '500', '--call-graph', 'unwind', '--', '{spin}'],
     'all CPUs': ['-a', '-e', 'cpu-clock', '--', '{spin}'],
     'all CPUs fp': ['-a', '-g', '-e', 'cpu-clock', '--', '{spin}'],
     'one CPU': ['-C', '0', '-e', 'cpu-clock', '--', '{spin}'],
@@ -108,8 +109,8 @@ def perfparser():
 
 
 @pytest.mark.parametrize('pipe', [False, True], ids=['file', 'pipe'])
-@pytest.mark.parametrize('mode', ['command', 'call chains fp', 'call chains dwarf', 'all CPUs', 'process',
-                                  'per thread', 'tracepoint', 'several events', 'several kinds'])
+@pytest.mark.parametrize('mode', ['command', 'call chains fp', 'call chains dwarf', 'call chains unwind',
+                                  'all CPUs', 'process', 'per thread', 'tracepoint', 'several events', 'several kinds'])
 def test_hotspot_accepts_it(recorded, perfparser, run, tmp_path, mode, pipe):
     file, out = recorded(mode, pipe), tmp_path / 'parsed'
     done = run([perfparser, '--input', file, '--output', out], env={'QT_QPA_PLATFORM': 'offscreen'})

@@ -341,6 +341,14 @@ static bool unwinds(const struct recording *rec)
 	return false;
 }
 
+static bool copies_stacks(const struct recording *rec)
+{
+	for (size_t i = 0; i < rec->options->events->nr; i++)
+		if (rec->options->events->events[i].attr.sample_stack_user)
+			return true;
+	return false;
+}
+
 static int start_compression(struct recording *rec, struct diag *reterr)
 {
 	enum { SHARED_READY_BYTES = 64 << 20 };
@@ -363,8 +371,13 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 	if (rec->output.dest.pipe && params.level)
 		params.extent_bytes = EXTENT_BYTES_SMALL;
 	params.pressure = rec->task_pauser.frozen ? &rec->task_pauser.pressure : NULL;
-	/* Where nothing may be lost the drain does not wait for pages either. */
-	params.ready_bytes = params.pressure ? SIZE_MAX : options->cpus_per_thread ? SHARED_READY_BYTES : 0;
+	/*
+	 * Where nothing may be lost the drain does not wait for pages either; nor where stacks of many CPUs come: for
+	 * each the kernel would clear as many bytes again.
+	 */
+	params.ready_bytes = params.pressure || (options->cpus_per_thread && copies_stacks(rec)) ? SIZE_MAX
+			     : options->cpus_per_thread                                          ? SHARED_READY_BYTES
+												 : 0;
 	params.trims = options->on_pressure == ON_PRESSURE_TRIM;
 	params.notifier = &rec->steering.notifier;
 	if (options->rotation.history_ns)
