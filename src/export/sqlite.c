@@ -47,6 +47,7 @@ static const char tables[] =
 	"PRAGMA synchronous = OFF;"
 	"PRAGMA page_size = 16384;"
 	"PRAGMA user_version = 1;"
+	"PRAGMA temp_store = MEMORY;" /* the commands write no files but their output */
 	"BEGIN;"
 	"CREATE TABLE recording (name TEXT PRIMARY KEY, value) WITHOUT ROWID;"
 	"CREATE TABLE events (id INTEGER PRIMARY KEY, name TEXT, unit TEXT, period INTEGER, frequency INTEGER);"
@@ -414,7 +415,8 @@ int sql_open(const char *path, struct sql **ret, struct diag *reterr)
 
 	if (!sql)
 		return diag_set(reterr, -ENOMEM, "out of memory");
-	if (sqlite3_open_v2(path, &sql->db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK) {
+	if (sqlite3_open_v2(path, &sql->db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK ||
+	    sqlite3_exec(sql->db, "PRAGMA temp_store = MEMORY", NULL, NULL, NULL) != SQLITE_OK) {
 		int err = failed(sql->db, reterr);
 		diag_prefix(reterr, "%s", path);
 		sql_close(sql);
