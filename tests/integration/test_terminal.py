@@ -89,7 +89,7 @@ def pager(tmp_path):
 @pytest.mark.parametrize('command', ['report', 'script'])
 def test_pager_gets_all(data, millrace, pager, command):
     plain = millrace(command, '-i', data).out
-    options = ['--stdio-color=never'] if command == 'report' else []
+    options = ['--stdio', '--stdio-color=never'] if command == 'report' else []
     text, status = Terminal([command, '-i', data, *options], pager.env('all')).end()
     assert (text, status) == ('', 0)
     assert pager.log() == f'started\nended {len(plain)}\n'
@@ -99,20 +99,20 @@ def test_no_pager(data, millrace, pager):
     plain = millrace('report', '-i', data).out
     for options, env in (['--no-pager'], pager.env('all')), ([], {'PERF_PAGER': ''}), ([], {'PAGER': 'cat'}), (
             [], {'PERF_PAGER': 'cat', **pager.env('all', 'PAGER')}):
-        text, status = Terminal(['report', '-i', data, '--stdio-color=never', *options], env).end()
+        text, status = Terminal(['report', '--stdio', '-i', data, '--stdio-color=never', *options], env).end()
         assert (text, status) == (plain, 0)
     assert pager.log() == ''
 
 
 def test_pager_variable_of_others(data, pager):
-    assert Terminal(['report', '-i', data], pager.env('all', 'PAGER')).end()[1] == 0
+    assert Terminal(['report', '--stdio', '-i', data], pager.env('all', 'PAGER')).end()[1] == 0
     assert 'ended' in pager.log()
 
 
 def test_less_ends_behind_a_page(data):
     if not os.path.exists('/usr/bin/less'):
         pytest.skip('needs less')
-    text, status = Terminal(['report', '-i', data, '-s', 'comm', '-g', 'none', '--no-children'],
+    text, status = Terminal(['report', '--stdio', '-i', data, '-s', 'comm', '-g', 'none', '--no-children'],
                             {'PAGER': 'less'}).end()
     assert status == 0 and 'Total Lost Samples' in text and 'spin-0' in text
 
@@ -131,7 +131,7 @@ def test_pager_that_is_none(data):
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_waits_for_the_pager(data, pager, number):
     """The shell's prompt must not come back while the pager shows something."""
-    run = Terminal(['report', '-i', data], pager.env('hold'))
+    run = Terminal(['report', '--stdio', '-i', data], pager.env('hold'))
     wait_until(lambda: 'started' in pager.log(), 'the pager starts')
     run.process.send_signal(number)
     with pytest.raises(subprocess.TimeoutExpired):
@@ -145,7 +145,7 @@ def test_a_signal_waits_for_the_pager(data, pager, number):
 def test_a_signal_at_any_time(data, pager):
     """Wherever it comes, nothing is left behind: the terminal is closed by the last process that has it."""
     for step in range(20):
-        run = Terminal(['report', '-i', data], pager.env('all'))
+        run = Terminal(['report', '--stdio', '-i', data], pager.env('all'))
         try:
             run.process.wait(timeout=step * 0.004)
         except subprocess.TimeoutExpired:
@@ -157,7 +157,7 @@ def test_a_signal_at_any_time(data, pager):
 
 def test_colours(data):
     def shown(*options, **env):
-        return Terminal(['report', '-i', data, '--no-pager', *options], env).end()[0]
+        return Terminal(['report', '--stdio', '-i', data, '--no-pager', *options], env).end()[0]
 
     assert re.search(r'^ +\033\[31m +\d\d\.\d\d%\033\[m', shown(), re.M)
     assert '\033' not in shown(NO_COLOR='1') and '\033' not in shown(TERM='dumb')
@@ -179,7 +179,7 @@ def test_wrong_colour(data, millrace):
 
 def test_no_progress_of_what_is_quick(data):
     """And none where standard error is no terminal, which all other tests see to."""
-    assert Terminal(['report', '-i', data], err=True).end() == ('', 0)
+    assert Terminal(['report', '--stdio', '-i', data], err=True).end() == ('', 0)
 
 
 def test_progress_of_long_work(need_root, need_tracefs, millrace, programs, tmp_path):

@@ -15,8 +15,9 @@ import sys
 ROOMS = '''base perfdata sysinfo compress event/names event/parse stream tasks unwind
            record/setup record/drain record/adapt record/synth record/features record/build_ids record/unwind
            record/output record/run
-           read analyze/symbols analyze/machine analyze/report
-           cmd/cli export cmd/input cmd/text cmd/report cmd/script cmd/flame cmd/export cmd/record cmd'''.split()
+           read analyze/symbols analyze/machine analyze/report analyze/code
+           cmd/cli export cmd/input cmd/text cmd/view cmd/report cmd/script cmd/flame cmd/export cmd/record
+           cmd'''.split()
 # Recording and reading know nothing of each other: neither side includes a room of the other.
 RECORDING = {room for room in ROOMS if room.split('/')[0] in ('event', 'stream', 'record')}
 READING = {room for room in ROOMS if room.split('/')[0] in ('read', 'analyze')}
@@ -44,11 +45,13 @@ PUBLIC = {
     'read': 'deferred_chains.h group_split.h prefetcher.h session.h',
     'analyze/symbols': 'debug_info.h dso.h dso_kernel.h jit_code.h symbols.h',
     'analyze/machine': 'machine.h stacks.h use_list.h',
-    'analyze/report': 'calltree.h hist.h tally.h tracepoint.h',
+    'analyze/report': 'calltree.h count.h hist.h tally.h time_bins.h tracepoint.h',
+    'analyze/code': 'annotation.h code.h',
     'cmd/cli': 'command.h json_writer.h option.h output.h result_file.h terminal.h',
     'export': 'export.h sqlite.h',
     'cmd/input': 'input.h loss_data.h sample_filter.h sample_key.h sample_walk.h sandbox.h',
-    'cmd/text': 'dump.h header_text.h sample_details.h sample_text.h',
+    'cmd/text': 'dump.h header_text.h place_text.h sample_details.h sample_text.h',
+    'cmd/view': 'view.h',
     'cmd/report': 'report_samples.h',
 }
 MOST_SOURCES = 25           # of a room, headers and .c files together, meson.build not counted

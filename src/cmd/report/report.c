@@ -131,13 +131,8 @@ static int stats_print(FILE *to, struct session *session, bool lost, struct diag
 struct report {
 	struct report_options options;
 	struct session *session;
-	struct machine *machine;
-	struct samples samples;
-	struct report_workers *workers; /* NULL: one thread takes all samples */
-	struct input_losses losses;
-	bool header_done;
 	struct hint_list hints;
-	struct progress progress;
+	struct reading reading;
 };
 
 /* A filter that leaves one name makes its column needless: the name goes on top. */
@@ -170,15 +165,14 @@ static bool wants_tasks(const struct report *report)
 	return report->options.tasks || report->options.mmaps;
 }
 
-static void print_front(struct report *report)
+static void print_front(struct report *report, struct session *session)
 {
 	const struct report_options *options = &report->options;
 
-	report->header_done = true;
 	if (options->json && !options->header.alone)
 		return;
 	if (options->header.wanted || options->header.alone)
-		header_print(stdout, report->session, options->header.full);
+		header_print(stdout, session, options->header.full);
 	else if (!options->quiet && !wants_tasks(report))
 		fputs("# To display the perf.data header info, please use --header/--header-only "
 		      "options.\n#\n",
@@ -187,92 +181,23 @@ static void print_front(struct report *report)
 		hide_columns(report);
 }
 
-static bool is_front(uint32_t type)
+static bool begin(void *ctx)
 {
-	return type == RECORD_HEADER_ATTR || type == RECORD_HEADER_FEATURE;
-}
+	struct report *report = ctx;
 
-static int describe_error(const struct report *report, int err, struct diag *reterr)
-{
-	return diag_set(reterr, err, "%s", err == -ENOMEM ? "out of memory" : report->samples.why.text);
-}
-
-static int take(struct report *report, const struct session_record *record, struct diag *reterr)
-{
-	bool sample = record->view.header->type == PERF_RECORD_SAMPLE;
-	int err = 0;
-
-	input_count_losses(&report->losses, record);
-	if (!sample)
-		err = machine_process(report->machine, record);
-	else if (!wants_tasks(report))
-		err = samples_take(&report->samples, record);
-	return err ? describe_error(report, err, reterr) : 0;
-}
-
-/*
- * Samples that follow each other, as many as can be had at once, when there is a workers for them: how many; 0: none;
- * -errno.
- */
-static int64_t take_run(struct report *report, struct input_records *records, struct diag *reterr)
-{
-	const struct prefetcher_chunk *pieces;
-	size_t nr = report->workers && report->header_done ? input_records_run(records, &pieces) : 0;
-
-	if (!nr)
-		return 0;
-	int64_t got = report_workers_take(report->workers, records->ahead, (struct report_run){pieces, nr});
-	prefetcher_span_end(records->ahead, nr);
-	return got < 0 ? describe_error(report, (int)got, reterr) : got;
-}
-
-/*
- * All records, until one fails or the end. The front of a pipe is known when its first record of another kind comes.
- */
-static int read_records(struct report *report, struct diag *reterr)
-{
-	struct input_records records __attribute__((cleanup(input_records_close))) = {0};
-	const struct session_record *record;
-	int got = 0;
-
-	if (!session_info(report->session)->pipe)
-		print_front(report);
-	if (report->header_done && report->options.header.alone)
-		return 0;
-	int err = input_records_open(&records, report->session, report_workers_nr(report->workers));
-	if (err)
-		return diag_set(reterr, err, "cannot start a thread: %s", strerror(-err));
-	progress_start(&report->progress, "reading");
-	while (!(report->header_done && report->options.header.alone)) {
-		int64_t taken = take_run(report, &records, reterr);
-		if (taken < 0)
-			return (int)taken;
-		progress_step(&report->progress, (uint64_t)taken);
-		if (taken)
-			continue;
-		got = input_records_next(&records, &record, reterr);
-		if (got <= 0)
-			break;
-		if (!report->header_done && !is_front(record->view.header->type))
-			print_front(report);
-		err = take(report, record, reterr);
-		if (err)
-			return err;
-		progress_step(&report->progress, 1);
-	}
-	if (!report->header_done)
-		print_front(report);
-	return got < 0 ? got : 0;
+	print_front(report, report->reading.session);
+	return !report->options.header.alone;
 }
 
 /* Tables of what was read before an error are printed, too; the first error is the one that is reported. */
 static int print_tables(struct report *report, struct diag *reterr)
 {
-	const struct report_tables tables = {&report->options, report->session, &report->samples,
-					     report->losses.lost_samples, &report->hints};
+	struct reading *reading = &report->reading;
+	const struct report_tables tables = {&report->options, reading->session, &reading->samples,
+					     reading->losses.lost_samples, &report->hints};
 
 	if (wants_tasks(report))
-		return report_tasks_print(stdout, report->machine, report->options.mmaps)
+		return report_tasks_print(stdout, reading->machine, report->options.mmaps)
 			       ? diag_set(reterr, -ENOMEM, "out of memory")
 			       : 0;
 	return report_tables_print(&tables, stdout, reterr);
@@ -280,23 +205,19 @@ static int print_tables(struct report *report, struct diag *reterr)
 
 static int run_table(struct report *report, struct diag *reterr)
 {
-	int err = machine_new(&report->options.input.machine, report->session, &report->machine);
+	struct reading *reading = &report->reading;
 
-	if (!err)
-		err = samples_init(&report->samples, &report->options.samples, report->session, report->machine);
-	if (!err && !wants_tasks(report))
-		err = report_workers_new(&report->samples, &report->workers);
-	if (err)
-		return diag_set(reterr, err, "out of memory");
-	err = read_records(report, reterr);
-	report_workers_join(report->workers);
-	progress_end(&report->progress);
+	reading->session = take_ptr(report->session);
+	reading->tasks_only = wants_tasks(report);
+	reading->begin = begin;
+	reading->ctx = report;
+	int err = reading_run(reading, &report->options.samples, &report->options.input.machine, reterr);
 	if (!report->options.header.alone) {
 		int table_err = print_tables(report, err ? NULL : reterr);
 		err = err ? err : table_err;
 	}
-	input_report_losses(&report->losses);
-	input_report_downloads(report->machine);
+	input_report_losses(&reading->losses);
+	input_report_downloads(reading->machine);
 	hints_print(&report->hints);
 	return err;
 }
@@ -330,7 +251,7 @@ static int run_dump(struct report *report, struct diag *reterr)
 	const struct report_options *options = &report->options;
 	bool again = session_info(report->session)->stays;
 
-	print_front(report);
+	print_front(report, report->session);
 	int err = dump_session(report->session, &options->input.machine, stdout, reterr);
 	if (err || !again)
 		return err;
@@ -373,6 +294,40 @@ static void note_branches(const struct report *report)
 		log_note("this recording has branch stacks: samples are counted here; perf report counts branches");
 }
 
+static int print(struct report *report)
+{
+	struct diag diag = {0};
+
+	report_options_fit(&report->options, report->session);
+	note_branches(report);
+	pager_open(&report->options.pager);
+	return report_status(run(report, &diag), &diag);
+}
+
+/* In the view, where one may go on to another recording. The exit status. */
+static int show_view(struct report *report)
+{
+	const struct report_options given = report->options;
+	AUTO_FREE char *path = NULL;
+	struct diag diag = {0};
+	char *next;
+	int err;
+
+	do {
+		next = NULL;
+		report->options = given;
+		if (path)
+			report->options.input.path = path;
+		if (path && input_open(&report->options.input, 0, &report->session))
+			return INPUT_EXIT_ERROR;
+		report_options_fit(&report->options, report->session);
+		err = report_view_run(&report->options, &report->session, &next, &diag);
+		free(path);
+		path = next;
+	} while (!err && next);
+	return report_status(err, &diag);
+}
+
 static int report_run(int argc, char **argv)
 {
 	struct report report = {0};
@@ -400,22 +355,23 @@ static int report_run(int argc, char **argv)
 	int filter_err = sample_filter_complete(&report.options.samples.filter, &diag);
 	if (filter_err)
 		log_error("%s", diag.text);
-	pager_open(&report.options.pager);
-	input_enter_sandbox(&report.options.input, NULL);
-	if (filter_err || input_open(&report.options.input, session_order(&report.options), &report.session)) {
+	int view = filter_err ? 0 : report_view_wanted(&report.options, &diag);
+	if (view < 0)
+		log_error("%s", diag.text);
+	if (view <= 0)
+		pager_open(&report.options.pager);
+	report_view_prepare(&report.options, view > 0);
+	input_enter_sandbox(&report.options.input, view > 0 ? VIEW_OUTPUT : NULL);
+	if (filter_err || view < 0 ||
+	    input_open(&report.options.input, session_order(&report.options), &report.session)) {
 		sample_filter_fini(&report.options.samples.filter);
 		free(joined);
 		return filter_err ? COMMAND_USAGE : INPUT_EXIT_ERROR;
 	}
-	report_options_fit(&report.options, report.session);
-	note_branches(&report);
-	int err = run(&report, &diag);
-	int status = report_status(err, &diag);
+	int status = view ? show_view(&report) : print(&report);
 	hints_fini(&report.hints);
-	report_workers_free(report.workers);
-	samples_fini(&report.samples);
+	reading_fini(&report.reading);
 	sample_filter_fini(&report.options.samples.filter);
-	machine_free(report.machine);
 	session_close(report.session);
 	free(joined);
 	return status;

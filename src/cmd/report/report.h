@@ -2,11 +2,13 @@
 /* report: the options of `millrace report`, and what it prints. Private to the room; one thread. */
 #pragma once
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
+#include "analyze/code/code.h"
 #include "analyze/report/calltree.h"
 #include "analyze/report/hist.h"
 #include "analyze/report/tally.h"
@@ -17,6 +19,7 @@
 #include "cmd/report/report_samples.h"
 #include "cmd/text/header_text.h"
 
+struct buf;
 struct diag;
 struct event_desc;
 struct machine;
@@ -118,7 +121,9 @@ struct report_options {
 	enum colour_when colour;
 	enum group_tables groups;
 	bool inverted, tasks, mmaps;
-	bool stats, raw_dump, stdio;
+	bool stats, raw_dump, stdio, tui;
+	enum code_syntax code_syntax;
+	int kernel_code_fd; /* /proc/kcore; -1: cannot be read */
 	bool quiet;
 	int verbose;
 };
@@ -156,6 +161,58 @@ struct hint_list {
 int hints_make(const struct samples *samples, struct hint_list *ret);
 void hints_print(const struct hint_list *list); /* to standard error, unless -q */
 void hints_fini(struct hint_list *list);
+
+/* The records of a session into samples and a machine. Zeroed, but for what the caller sets: */
+struct reading {
+	struct session *session; /* owned, like all that follow but for the next group */
+	/* Set by the caller: */
+	bool tasks_only; /* samples are not counted */
+	/* Before the first record that is no part of a pipe's front; false: no record is wanted. NULL: all are. */
+	bool (*begin)(void *ctx);
+	/* Sees each record that is no sample. 0 or -ENOMEM. NULL: none. */
+	int (*observe)(void *ctx, const struct session_record *record);
+	void *ctx;
+	const volatile sig_atomic_t *stop; /* reading ends when it is not 0, without an error. NULL: never */
+	/* Results: */
+	struct machine *machine;
+	struct samples samples;
+	struct report_workers *workers; /* NULL: one thread takes all samples */
+	struct input_losses losses;
+	struct progress progress;
+	bool begun;
+};
+
+/* Until one record fails, the end, or `stop`. What was read before an error is there all the same. 0 or -errno. */
+int reading_run(struct reading *reading, const struct samples_options *samples, const struct symbol_options *symbols,
+		struct diag *reterr);
+void reading_fini(struct reading *reading); /* zeroed is fine */
+
+/* What one table is about: events that follow each other. */
+struct report_group {
+	size_t first, nr;
+	const char *name; /* of a group that has one; NULL: none */
+	bool braces;      /* it was recorded as a group */
+	bool plural;      /* "events" */
+};
+
+/* The group that begins with the event `first`. */
+struct report_group report_group_at(const struct report_options *options, const struct session *session, size_t first);
+
+/* "anon group { a, b }", "a, b", "a"; escaped. */
+void report_group_put_name(const struct report_group *group, const struct event_desc *events, struct buf *out);
+
+/* The tables in the terminal view until the user leaves. Takes the session, and gives back the path of another
+ * recording that is to be shown; heap; NULL: none. */
+int report_view_run(struct report_options *options, struct session **session, char **ret_path, struct diag *reterr);
+
+/* What only root may open, before the sandbox takes that away. */
+void report_view_prepare(struct report_options *options, bool view);
+
+/* What the view writes is in the working directory: a path there, for the sandbox. */
+#define VIEW_OUTPUT "perf.hist.0"
+
+/* Is the view wanted? Forced but impossible: -ENOTSUP and why. 1, 0. */
+int report_view_wanted(const struct report_options *options, struct diag *reterr);
 
 /* The tables of a report: one for each event, or for each group of events. */
 struct report_tables {

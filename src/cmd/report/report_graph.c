@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "analyze/report/count.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/escape.h"
@@ -303,31 +304,6 @@ static void print_ends(struct graph *graph)
 	}
 }
 
-/* What is below the least period will not be shown. */
-static int fill_tree(struct graph *graph, const struct hist_entry *entry, uint64_t least)
-{
-	enum calltree_direction direction = graph->options->direction;
-	struct use_cursor uses = use_list_first(&entry->uses);
-	struct use use;
-
-	calltree_clear(&graph->tree, least);
-	while (least && use_list_next(&uses, &use)) {
-		const struct tally_cell cell = tally_cell(graph->tally, use.cell);
-		struct calltree_chain chain = {cell.chain, use.skip};
-		calltree_weigh(&graph->tree, chain, direction, cell.amount.period);
-	}
-	uses = use_list_first(&entry->uses);
-	while (use_list_next(&uses, &use)) {
-		const struct tally_cell cell = tally_cell(graph->tally, use.cell);
-		struct calltree_chain chain = {cell.chain, use.skip};
-		struct calltree_count count = {cell.amount.period, (uint32_t)cell.amount.nr_samples};
-		int err = calltree_add(&graph->tree, chain, direction, &count);
-		if (err)
-			return err;
-	}
-	return 0;
-}
-
 /* How branches are ordered, and which are too small. */
 static enum calltree_sort sort_of(enum graph_mode mode)
 {
@@ -349,7 +325,7 @@ int graph_print(struct graph *graph, const struct hist_entry *entry, uint64_t en
 	}
 	if (entry_period < least) /* none of its branches is larger than itself */
 		return 0;
-	int err = fill_tree(graph, entry, least);
+	int err = count_tree(graph->tally, entry, options->direction, least, &graph->tree);
 	if (!err)
 		err = calltree_sort(&graph->tree, sort, limit);
 	if (err)

@@ -370,8 +370,17 @@ static int set_percentage(const struct option *option, const char *arg, bool neg
 	return 0;
 }
 
+static int set_code_syntax(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	(void)option, (void)negated;
+	if (strcmp(arg, "att") && strcmp(arg, "intel"))
+		return diag_set(reterr, -EINVAL, "\"%s\" is neither att nor intel", arg);
+	*(enum code_syntax *)value = strcmp(arg, "att") ? CODE_INTEL : CODE_ATT;
+	return 0;
+}
+
 #define NO_BRANCHES "branch stacks are not counted here: use perf report, or millrace report -D"
-#define NO_SOURCE "code and its source are not shown here: use perf annotate"
+#define NO_SOURCE "source files are looked for under the names that the debug information has"
 #define NO_MEMORY "accesses to memory are not counted here: use perf mem report, or millrace script --json"
 #define NO_SWITCHING "no event switches here: use --time"
 
@@ -503,6 +512,13 @@ const struct option report_options_table[] = {
 	 .help = "Take the kernel's symbols from kallsyms, even when there is an image of that kernel",
 	 .set = option_set_flag,
 	 .offset = offsetof(struct report_options, input.machine.ignore_vmlinux)},
+	{.letter = 'M',
+	 .name = "disassembler-style",
+	 .arg = "STYLE",
+	 .help = "Show annotated code in the view as att (the default) or intel",
+	 .set = set_code_syntax,
+	 .offset = offsetof(struct report_options, code_syntax),
+	 .flags = OPTION_NO_NEGATE},
 	HEADER_OPTIONS(struct report_options, header, "Output"),
 	{.name = "stats",
 	 .help = "Print how many records of each type there are, and nothing else",
@@ -534,8 +550,14 @@ const struct option report_options_table[] = {
 		 "are",
 	 .set = option_set_flag,
 	 .offset = offsetof(struct report_options, raw_dump)},
+	{.name = "tui",
+	 .help = "Show the tables in a view on the terminal: the default where standard input and output are terminals",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, tui),
+	 .family = "interface"},
 	{.name = "stdio",
-	 .help = "Print text, which is the only output; accepted as perf has it",
+	 .family = "interface",
+	 .help = "Print text: the default elsewhere, and with options that only text has",
 	 .set = option_set_flag,
 	 .offset = offsetof(struct report_options, stdio)},
 	{.name = "stdio-color",
@@ -568,8 +590,7 @@ const struct option report_options_table[] = {
 	OPTION_REFUSED(0, "branch-history", NULL, NO_BRANCHES),
 	OPTION_REFUSED(0, "total-cycles", NULL, NO_BRANCHES),
 	OPTION_REFUSED(0, "stitch-lbr", NULL, NO_BRANCHES),
-	OPTION_REFUSED('M', "disassembler-style", "STYLE", NO_SOURCE),
-	OPTION_REFUSED(0, "objdump", "PATH", NO_SOURCE),
+	OPTION_ACCEPTED(0, "objdump", "PATH", "code is decoded by capstone, without objdump"),
 	OPTION_REFUSED(0, "prefix", "PREFIX", NO_SOURCE),
 	OPTION_REFUSED(0, "prefix-strip", "N", NO_SOURCE),
 	OPTION_REFUSED(0, "mem-mode", NULL, NO_MEMORY),
@@ -592,8 +613,7 @@ const struct option report_options_table[] = {
 	OPTION_REFUSED(0, "show-on-off-events", NULL, NO_SWITCHING),
 	OPTION_REFUSED(0, "switch-on", "EVENT", NO_SWITCHING),
 	OPTION_REFUSED(0, "switch-off", "EVENT", NO_SWITCHING),
-	OPTION_REFUSED(0, "gtk", NULL, "there is text only: use a pager, or millrace flame"),
-	OPTION_REFUSED(0, "tui", NULL, "there is text only: use a pager, or millrace flame"),
+	OPTION_REFUSED(0, "gtk", NULL, "there are the view on a terminal, text, and the page of millrace flame"),
 	{0},
 };
 

@@ -10,6 +10,7 @@
 
 #include "analyze/machine/machine.h"
 #include "analyze/report/hist.h"
+#include "analyze/report/time_bins.h"
 #include "analyze/report/tracepoint.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -273,7 +274,8 @@ int samples_init(struct samples *samples, const struct samples_options *options,
 	samples->frames = calloc(MAX_FRAMES, sizeof(*samples->frames));
 	samples->cache = calloc(CACHE_SLOTS, sizeof(*samples->cache));
 	samples->stacks = stacks_new();
-	if (!samples->frames || !samples->cache || !samples->stacks)
+	samples->times = options->times ? calloc(1, sizeof(*samples->times)) : NULL;
+	if (!samples->frames || !samples->cache || !samples->stacks || (options->times && !samples->times))
 		return -ENOMEM;
 	return init_details(samples);
 }
@@ -288,6 +290,7 @@ void samples_fini(struct samples *samples)
 	free(samples->frames);
 	free(samples->cache);
 	stacks_free(samples->stacks);
+	free(samples->times);
 	details_free(samples->details);
 	*samples = (struct samples){0};
 }
@@ -391,7 +394,7 @@ static int find_cell(struct samples *samples, struct event_samples *event, struc
 		.cpu = samples->by_cpu ? (int32_t)sample->cpu : 0,
 		.dso = at.dso,
 		.symbol = at.symbol,
-		.address = at.symbol ? 0 : at.address,
+		.address = at.symbol && !samples->options.addresses ? 0 : at.address,
 		.level = at.level,
 	};
 	place.filtered = is_filtered(&samples->options, &place) ||
@@ -457,6 +460,8 @@ int samples_take(struct samples *samples, const struct session_record *record)
 	struct hist_amount *amount = &event->tally.amounts[cell];
 	amount->period += sample->period;
 	amount->nr_samples++;
+	if (samples->times && sample->present & PERF_SAMPLE_TIME)
+		time_bins_add(samples->times, sample->time);
 	return 0;
 }
 
@@ -479,92 +484,48 @@ bool samples_find_cached(const struct samples *samples, const struct session_rec
 	return sample_key_equals(&cached->key, &key);
 }
 
-/* The frames of a chain in the order in which callers are counted, by link. Returns how many. */
-static unsigned chain_links(const struct samples *samples, uint32_t chain, uint32_t *ret)
+static bool hides_sample(void *ctx, const struct hist_place *place)
 {
-	unsigned nr = 0;
+	const struct samples *samples = ctx;
 
-	for (; chain && nr < MAX_FRAMES; chain = stacks_outer(samples->stacks, chain))
-		ret[nr++] = chain;
-	if (samples->options.direction == CALLTREE_CALLEE)
-		return nr;
-	for (unsigned i = 0; i < nr / 2; i++) {
-		uint32_t swap = ret[i];
-		ret[i] = ret[nr - 1 - i];
-		ret[nr - 1 - i] = swap;
-	}
-	return nr;
+	return is_filtered(&samples->options, place);
 }
 
-/*
- * As perf does it, and with its ways: a caller without a symbol is known by its address in memory, not in its object,
- * and one that nothing is known of is shown at the level of the frame before. Callers are shown when the sample is.
- */
-static int add_callers(struct samples *samples, struct hist *hist, uint32_t index, const struct tally_cell *cell)
+static bool hides_symbol(void *ctx, const struct symbol *symbol)
 {
-	struct hist_place place = cell->place;
-	const bool filtered = place.filtered && is_filtered(&samples->options, &place);
-	uint32_t links[MAX_FRAMES];
-	unsigned nr = chain_links(samples, cell->chain, links);
+	const struct samples *samples = ctx;
 
-	for (unsigned i = 0; i < nr; i++) {
-		const struct location *caller =
-			stacks_location(samples->stacks, stacks_frame(samples->stacks, links[i]));
-		struct hist_entry *entry;
-		place.dso = caller->dso;
-		place.symbol = caller->symbol;
-		place.address = caller->symbol ? 0 : caller->ip;
-		place.filtered = filtered || !sample_filter_shows_symbol(&samples->options.filter, place.symbol);
-		if (caller->dso)
-			place.level = caller->level;
-		if (samples->details) {
-			place.details = details_of_caller(samples->details, cell->place.details, caller);
-			if (!place.details)
-				return -ENOMEM;
-		}
-		int added = hist_add_caller(hist, &place, cell->amount.period, &entry);
-		if (added > 0 && samples->options.chains)
-			added = hist_note_use(hist, entry, &(struct use){.cell = index, .skip = i}, nr - i);
-		if (added < 0)
-			return added;
-	}
-	return 0;
+	return !sample_filter_shows_symbol(&samples->options.filter, symbol);
 }
 
-static uint32_t chain_depth(const struct samples *samples, uint32_t chain)
+static const struct hist_details *caller_details(void *ctx, const struct hist_details *callee,
+						 const struct location *at)
 {
-	uint32_t nr = 0;
+	const struct samples *samples = ctx;
 
-	for (; chain; chain = stacks_outer(samples->stacks, chain))
-		nr++;
-	return nr;
+	return details_of_caller(samples->details, callee, at);
 }
 
-static int count_cell(struct samples *samples, struct event_samples *event, uint32_t index)
+struct count_options samples_count_options(struct samples *samples)
 {
-	const struct tally_cell cell = tally_cell(&event->tally, index);
-	struct hist_entry *entry;
-	int err = hist_add(event->hist, &cell.place, &cell.amount, &entry);
+	struct count_options options = {
+		.hist = samples->options.hist,
+		.uses = samples->options.chains,
+		.direction = samples->options.direction,
+		.rules = {.hides_sample = hides_sample,
+			  .hides_symbol = hides_symbol,
+			  .caller_details = caller_details,
+			  .ctx = samples},
+	};
 
-	if (!err && samples->options.chains && cell.chain)
-		err = hist_note_use(event->hist, entry, &(struct use){.cell = index}, chain_depth(samples, cell.chain));
-	return err || !samples->children ? err : add_callers(samples, event->hist, index, &cell);
-}
-
-static struct hist_options complete_hist_options(const struct samples *samples)
-{
-	struct hist_options options = samples->options.hist;
-
-	options.children = samples->children;
-	if (samples->children && samples->options.chains)
-		options.by_depth = samples->options.direction == CALLTREE_CALLER ? 1 : -1;
+	options.hist.children = samples->children;
 	return options;
 }
 
 int samples_make_hist(struct samples *samples, size_t event, struct hist **ret)
 {
-	const struct hist_options options = complete_hist_options(samples);
-	int err = hist_new(&options, &samples->events[event].hist);
+	const struct count_options options = samples_count_options(samples);
+	int err = count_nothing(&options, &samples->events[event].hist);
 
 	if (!err)
 		*ret = samples->events[event].hist;
@@ -573,13 +534,11 @@ int samples_make_hist(struct samples *samples, size_t event, struct hist **ret)
 
 int samples_count(struct samples *samples)
 {
-	const struct hist_options options = complete_hist_options(samples);
+	const struct count_options options = samples_count_options(samples);
 
 	for (size_t i = 0; i < samples->nr; i++) {
 		struct event_samples *event = &samples->events[i];
-		int err = event->tally.nr ? hist_new(&options, &event->hist) : 0;
-		for (uint32_t cell = 0; cell < event->tally.nr && !err; cell++)
-			err = count_cell(samples, event, cell);
+		int err = event->tally.nr ? count_cells(&event->tally, samples->stacks, &options, &event->hist) : 0;
 		if (err)
 			return err;
 	}

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "analyze/report/calltree.h"
+#include "analyze/report/count.h"
 #include "analyze/report/hist.h"
 #include "analyze/report/tally.h"
 #include "base/diag.h"
@@ -23,6 +24,7 @@ struct report_workers;
 struct session;
 struct session_record;
 struct task;
+struct time_bins;
 
 struct samples_options {
 	struct hist_options hist;          /* children: wanted where there are call chains */
@@ -34,6 +36,8 @@ struct samples_options {
 	uint64_t quantum_ns;               /* of the key time */
 	bool full_paths;                   /* of source files */
 	bool hide_unresolved;              /* samples in code without a symbol are not counted */
+	bool addresses;                    /* cells tell addresses inside a function apart: for annotated code */
+	bool times;                        /* count samples over time, too */
 };
 
 /* The samples of one event. */
@@ -64,6 +68,7 @@ struct samples {
 	struct location *frames;
 	struct cached_sample *cache;
 	struct details *details; /* NULL: no key asks for any */
+	struct time_bins *times; /* heap; NULL: not wanted */
 	struct diag why;         /* of an error that is not -ENOMEM */
 	uint64_t nr_found;       /* samples that were not in the cache */
 };
@@ -88,6 +93,9 @@ struct samples_place {
  */
 bool samples_find_cached(const struct samples *samples, const struct session_record *record, const struct task *task,
 			 struct samples_place *ret);
+
+/* How samples_count() counts, for count_cells(). The samples are borrowed. */
+struct count_options samples_count_options(struct samples *samples);
 
 /* After the last record: makes the histograms. 0 or -ENOMEM. */
 int samples_count(struct samples *samples);

@@ -11,46 +11,16 @@
 #include "base/diag.h"
 #include "base/escape.h"
 #include "cmd/cli/terminal.h"
+#include "cmd/text/place_text.h"
 #include "perfdata/feature.h"
 #include "read/session.h"
 
 enum {
 	PERCENT_WIDTH = 8,
 	COUNT_WIDTH = 12,
-	ADDRESS_DIGITS = 16,
-	LEVEL_WIDTH = 4, /* "[.] " */
-	TID_WIDTH = 8,   /* "%7d:" */
 	SECONDS_WIDTH = 12,
 	NANOSECONDS_WIDTH = 16,
 	MAX_WIDTH = 10000,
-};
-
-static const char *const titles[HIST_COLUMNS] = {
-	[HIST_COMM] = "Command",
-	[HIST_DSO] = "Shared Object",
-	[HIST_SYM] = "Symbol",
-	[HIST_TID] = "    Pid:Command",
-	[HIST_CPU] = "CPU",
-	[HIST_SOCKET] = "Socket",
-	[HIST_TIME] = "Time",
-	[HIST_SRCLINE] = "Source:Line",
-	[HIST_SRCFILE] = "Source File",
-	[HIST_TRACE] = "Trace output",
-	[HIST_WEIGHT] = "Weight",
-	[HIST_LOCAL_WEIGHT] = "Local Weight",
-	[HIST_INS_LAT] = "INSTR Latency",
-	[HIST_LOCAL_INS_LAT] = "Local INSTR Latency",
-	[HIST_CGROUP] = "Cgroup",
-	[HIST_CODE_PAGE_SIZE] = "Code Page Size",
-	[HIST_ADDRESS] = "Address",
-	[HIST_CHILDREN] = "Children",
-	[HIST_SELF] = "Overhead",
-	[HIST_SELF_KERNEL] = "sys",
-	[HIST_SELF_USER] = "usr",
-	[HIST_SELF_GUEST_KERNEL] = "guest sys",
-	[HIST_SELF_GUEST_USER] = "guest usr",
-	[HIST_SAMPLES] = "Samples",
-	[HIST_PERIOD] = "Period",
 };
 
 /* What a table is about: an event, or a group of them, whose hists are linked, the leader first. */
@@ -86,11 +56,6 @@ static void widen_for(struct table *table, enum hist_column key, const char *tex
 	widen(table, key, front + (size_t)shown.len);
 }
 
-static const char *dso_text(const struct hist_place *place)
-{
-	return place->dso ? dso_short_name(place->dso) : "[unknown]";
-}
-
 static void measure_details(struct table *table, const struct hist_details *details)
 {
 	if (details->srcline)
@@ -108,18 +73,18 @@ static void measure_entry(struct table *table, const struct hist_place *place)
 	const char *comm = place->task->comm->text; /* its last one; an earlier one may be cut, as in perf */
 
 	widen_for(table, HIST_COMM, comm, 0);
-	widen_for(table, HIST_TID, comm, TID_WIDTH);
+	widen_for(table, HIST_TID, comm, PLACE_TID_WIDTH);
 	if (place->dso)
-		widen_for(table, HIST_DSO, dso_text(place), 0);
+		widen_for(table, HIST_DSO, place_dso_text(place), 0);
 	if (place->details)
 		measure_details(table, place->details);
 	if (place->symbol) {
-		widen_for(table, HIST_SYM, place->symbol->name, LEVEL_WIDTH);
+		widen_for(table, HIST_SYM, place->symbol->name, PLACE_LEVEL_WIDTH);
 		return;
 	}
-	widen(table, HIST_SYM, LEVEL_WIDTH + ADDRESS_DIGITS + 2);
+	widen(table, HIST_SYM, PLACE_LEVEL_WIDTH + PLACE_ADDRESS_DIGITS + 2);
 	if (!table->options->dso_list)
-		widen(table, HIST_DSO, ADDRESS_DIGITS);
+		widen(table, HIST_DSO, PLACE_ADDRESS_DIGITS);
 }
 
 static bool is_share(enum hist_column column)
@@ -129,7 +94,7 @@ static bool is_share(enum hist_column column)
 
 static const char *title_of(const struct table *table, enum hist_column column)
 {
-	return column == HIST_SELF && table->options->self_named ? "Self" : titles[column];
+	return column == HIST_SELF && table->options->self_named ? "Self" : place_column_title(column);
 }
 
 static void measure(struct table *table)
@@ -137,9 +102,9 @@ static void measure(struct table *table)
 	for (unsigned column = 0; column < HIST_COLUMNS; column++) {
 		widen(table, column, strlen(title_of(table, column)));
 		if (column == HIST_WEIGHT)
-			widen(table, column, strlen(titles[HIST_LOCAL_WEIGHT]));
+			widen(table, column, strlen(place_column_title(HIST_LOCAL_WEIGHT)));
 		else if (column == HIST_ADDRESS)
-			widen(table, column, strlen("0x") + ADDRESS_DIGITS);
+			widen(table, column, strlen("0x") + PLACE_ADDRESS_DIGITS);
 		if (column >= HIST_KEYS)
 			widen(table, column, is_share(column) ? PERCENT_WIDTH : COUNT_WIDTH);
 	}
@@ -258,91 +223,19 @@ static void print_column_titles(const struct table *table)
 	fputc('\n', table->to);
 }
 
-static int print_time(FILE *to, const struct table *table, uint64_t time_ns)
-{
-	uint64_t seconds = time_ns / 1000000000, rest = time_ns % 1000000000;
-
-	if (table->options->nanoseconds)
-		return fprintf(to, "%" PRIu64 ".%09" PRIu64, seconds, rest);
-	return fprintf(to, "%" PRIu64 ".%06" PRIu64, seconds, rest / 1000);
-}
-
-/* Escaped, at most `most` wide (-1: however wide it is), and blanks up to `least`. Returns the columns taken. */
-static int print_text(FILE *to, const char *text, int least, int most)
-{
-	AUTO_ESCAPED shown = escaped_text(text);
-
-	return fprintf(to, "%-*.*s", least, most < 0 ? most : escaped_cut(shown.text, most), shown.text);
-}
-
-static int print_symbol(FILE *to, const struct hist_place *place, int most)
-{
-	if (!place->symbol)
-		return fprintf(to, "[%c] %-#.*" PRIx64, place->level, ADDRESS_DIGITS, place->address);
-	int taken = fprintf(to, "[%c] ", place->level);
-	taken += print_text(to, place->symbol->name, 0, most);
-	return taken + fprintf(to, "%s", place->symbol->inlined ? " (inlined)" : "");
-}
-
-static uint64_t number_of(const struct hist_place *place, enum hist_column key)
-{
-	return place->details->numbers[key - HIST_WEIGHT];
-}
-
-/* "4K", "2M", "N/A"; one of a unit is printed in the smaller unit. */
-static int print_page_size(FILE *to, uint64_t bytes, int width)
-{
-	static const char units[] = "BKMG";
-	char text[32] = "N/A";
-	unsigned unit = 0;
-
-	for (; units[unit + 1] && bytes / 1024 > 1; bytes /= 1024)
-		unit++;
-	if (bytes)
-		snprintf(text, sizeof(text), "%" PRIu64 "%c", bytes, units[unit]);
-	return fprintf(to, "%-*s", width, text);
-}
-
-/* Returns the columns taken. */
-static int print_key_to(FILE *to, const struct table *table, enum hist_column key, const struct hist_place *place)
-{
-	int width = (int)table->width[key];
-	/* Only a width that was asked for cuts a name; -1: none. */
-	int name_width = !table->options->widths ? -1 : width > LEVEL_WIDTH ? width - LEVEL_WIDTH : 0;
-
-	switch (key) {
-	case HIST_COMM: return print_text(to, place->comm->text, width, width);
-	case HIST_DSO: return print_text(to, dso_text(place), width, width);
-	case HIST_SYM: return print_symbol(to, place, name_width);
-	case HIST_TID:
-		width = width > TID_WIDTH ? width - TID_WIDTH : 0;
-		return fprintf(to, "%7d:", (int)place->tid) +
-		       print_text(to, place->task->comm->text, width, table->options->widths ? width : -1);
-	case HIST_CPU: return fprintf(to, "%.*d", width, place->cpu);
-	case HIST_SOCKET: return fprintf(to, "%*.*d", width, width > 3 ? width - 3 : 0, place->details->socket);
-	case HIST_TIME: return print_time(to, table, place->details->time_ns);
-	case HIST_SRCLINE: return print_text(to, place->details->srcline, 0, width);
-	case HIST_SRCFILE: return print_text(to, place->details->srcfile, 0, width);
-	case HIST_TRACE: return print_text(to, place->details->trace, 0, width);
-	case HIST_CGROUP: return print_text(to, place->details->cgroup, 0, -1);
-	case HIST_ADDRESS: return fprintf(to, "0x%-16" PRIx64, number_of(place, key));
-	case HIST_CODE_PAGE_SIZE: return print_page_size(to, number_of(place, key), width);
-	default: return fprintf(to, "%-*" PRIu64, width, number_of(place, key));
-	}
-}
-
 /* With a separator: as it is, but for the separator in it. */
 static int print_key(const struct table *table, enum hist_column key, const struct hist_place *place)
 {
+	const struct place_style style = {(int)table->width[key], table->options->widths, table->options->nanoseconds};
 	char *text = NULL;
 	size_t len = 0;
 
 	if (!table->options->separator)
-		return print_key_to(table->to, table, key, place);
+		return place_text_print(table->to, key, place, style);
 	FILE *to = open_memstream(&text, &len);
 	if (!to)
 		return -1;
-	int taken = print_key_to(to, table, key, place);
+	int taken = place_text_print(to, key, place, style);
 	if (fclose(to))
 		taken = -1;
 	for (size_t i = 0; taken >= 0 && i < len; i++)
@@ -484,13 +377,6 @@ static int table_print(FILE *to, const struct table_subject *subject, const stru
 	return err;
 }
 
-/* What one table is about: events that follow each other. */
-struct group {
-	size_t first, nr;
-	const char *name; /* of a group that has one; NULL: none */
-	bool braces;      /* it was recorded as a group */
-};
-
 static bool has_chains(const struct event_desc *event)
 {
 	return event->attr.sample_type & PERF_SAMPLE_CALLCHAIN;
@@ -517,7 +403,7 @@ static bool has_cpus(const struct event_desc *events, size_t nr)
 }
 
 /* The recorded group that begins at that event, or that event alone. */
-static struct group recorded_group(const struct session *session, size_t first, size_t nr_events)
+static struct report_group recorded_group(const struct session *session, size_t first, size_t nr_events)
 {
 	struct feature_list list;
 	struct feature_group found;
@@ -526,13 +412,13 @@ static struct group recorded_group(const struct session *session, size_t first, 
 	if (session_feature(session, FEATURE_GROUP_DESC, &payload) && !feature_list_open(payload, &list))
 		while (feature_list_group(&list, &found) > 0)
 			if (found.leader == first && found.members > 1 && found.members <= nr_events - first)
-				return (struct group){
+				return (struct report_group){
 					.first = first,
 					.nr = found.members,
 					.name = strcmp(found.name, "{anon_group}") == 0 ? "anon group" : found.name,
 					.braces = true,
 				};
-	return (struct group){.first = first, .nr = 1};
+	return (struct report_group){.first = first, .nr = 1};
 }
 
 static bool any_groups(const struct session *session, size_t nr_events)
@@ -543,8 +429,7 @@ static bool any_groups(const struct session *session, size_t nr_events)
 	return false;
 }
 
-/* "anon group { a, b }", "a, b", "a"; escaped. */
-static void put_name(const struct group *group, const struct event_desc *events, struct buf *out)
+void report_group_put_name(const struct report_group *group, const struct event_desc *events, struct buf *out)
 {
 	if (group->braces)
 		escape_put_text(out, group->name);
@@ -581,7 +466,7 @@ static bool any(struct hist *const hists[], size_t nr)
 }
 
 /* A group whose events all have no samples has no table. */
-static int print_group(const struct report_tables *tables, const struct group *group, bool plural, FILE *to)
+static int print_group(const struct report_tables *tables, const struct report_group *group, FILE *to)
 {
 	size_t nr_events, nr_sampled = tables->samples->nr;
 	const struct event_desc *events = session_events(tables->session, &nr_events);
@@ -600,28 +485,37 @@ static int print_group(const struct report_tables *tables, const struct group *g
 		err = samples_make_hist(tables->samples, group->first, &hists[0]);
 	if (!err && group->nr > 1)
 		err = hist_link(hists[0], hists + 1, (unsigned)group->nr - 1);
-	put_name(group, events, &name);
+	report_group_put_name(group, events, &name);
 	const struct table_subject subject = {
-		.hists = hists, .nr = (unsigned)group->nr, .plural = plural, .name = buf_text(&name)};
+		.hists = hists, .nr = (unsigned)group->nr, .plural = group->plural, .name = buf_text(&name)};
 	return err ? err : print_with_graph(tables, &subject, leader, &events[group->first], to);
+}
+
+struct report_group report_group_at(const struct report_options *options, const struct session *session, size_t first)
+{
+	size_t nr_events;
+
+	session_events(session, &nr_events);
+	struct report_group recorded = recorded_group(session, first, nr_events);
+	bool all = options->groups == GROUPS_ALL && nr_events && !any_groups(session, nr_events);
+	struct report_group group = recorded;
+	if (all)
+		group = (struct report_group){.nr = nr_events};
+	else if (options->groups == GROUPS_NONE)
+		group = (struct report_group){.first = first, .nr = 1};
+	group.plural = group.nr > 1 || recorded.nr > 1;
+	return group;
 }
 
 static int print_groups(const struct report_tables *tables, FILE *to)
 {
-	enum group_tables groups = tables->options->groups;
 	size_t nr_events;
 	int err = 0;
 
 	session_events(tables->session, &nr_events);
-	bool all = groups == GROUPS_ALL && nr_events && !any_groups(tables->session, nr_events);
 	for (size_t i = 0; i < nr_events && !err;) {
-		struct group recorded = recorded_group(tables->session, i, nr_events);
-		struct group group = recorded;
-		if (all)
-			group = (struct group){.nr = nr_events};
-		else if (groups == GROUPS_NONE)
-			group = (struct group){.first = i, .nr = 1};
-		err = print_group(tables, &group, group.nr > 1 || recorded.nr > 1, to);
+		struct report_group group = report_group_at(tables->options, tables->session, i);
+		err = print_group(tables, &group, to);
 		i += group.nr;
 	}
 	return err;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/report/time_bins.h"
 #include "base/thread_pool.h"
 #include "cmd/report/report_samples.h"
 #include "read/prefetcher.h"
@@ -22,8 +23,9 @@ enum {
 struct report_worker {
 	alignas(CACHE_LINE) struct tally_share *shares; /* of each event */
 	size_t nr_shares;
-	uint32_t pid, tid; /* of the task that was met last in this run */
-	struct task *task; /* NULL: none */
+	uint32_t pid, tid;       /* of the task that was met last in this run */
+	struct task *task;       /* NULL: none */
+	struct time_bins *times; /* heap; NULL: not wanted */
 };
 
 struct report_workers {
@@ -52,6 +54,13 @@ int report_workers_new(struct samples *samples, struct report_workers **ret)
 	workers->samples = samples;
 	workers->width = 1;
 	workers->nr_workers = nr;
+	for (unsigned i = 0; i < nr && samples->times; i++) {
+		workers->each[i].times = calloc(1, sizeof(*workers->each[i].times));
+		if (!workers->each[i].times) {
+			report_workers_free(workers);
+			return -ENOMEM;
+		}
+	}
 	*ret = workers;
 	return 0;
 }
@@ -64,6 +73,7 @@ void report_workers_free(struct report_workers *workers)
 		for (size_t event = 0; event < workers->each[i].nr_shares; event++)
 			tally_share_fini(&workers->each[i].shares[event]);
 		free(workers->each[i].shares);
+		free(workers->each[i].times);
 	}
 	free(workers);
 }
@@ -86,6 +96,8 @@ static int worker_fit(struct report_worker *worker, const struct samples *sample
 	for (size_t event = 0; event < samples->nr; event++)
 		if (tally_share_fit(&worker->shares[event], &samples->events[event].tally))
 			return -ENOMEM;
+	if (worker->times && !worker->times->bin_ns)
+		time_bins_begin(worker->times, samples->times);
 	worker->task = NULL; /* it may have gone since the last run */
 	return 0;
 }
@@ -107,13 +119,15 @@ static bool count(const struct samples *samples, struct report_worker *worker, c
 	const struct task *task = worker_task(worker, samples->machine, &record->sample);
 	struct samples_place place;
 
-	if (!task || !samples_find_cached(samples, record, task, &place))
+	if (!task || (worker->times && !worker->times->bin_ns) || !samples_find_cached(samples, record, task, &place))
 		return false;
 	if (place.left_out)
 		return true;
 	struct hist_amount *amount = &worker->shares[place.event].amounts[place.cell];
 	amount->period += record->sample.period;
 	amount->nr_samples++;
+	if (worker->times && record->sample.present & PERF_SAMPLE_TIME)
+		time_bins_add(worker->times, record->sample.time);
 	return true;
 }
 
@@ -231,7 +245,10 @@ int64_t report_workers_take(struct report_workers *workers, struct prefetcher *a
 
 void report_workers_join(struct report_workers *workers)
 {
-	for (unsigned i = 0; workers && i < workers->nr_workers; i++)
+	for (unsigned i = 0; workers && i < workers->nr_workers; i++) {
 		for (size_t event = 0; event < workers->each[i].nr_shares; event++)
 			tally_join(&workers->samples->events[event].tally, &workers->each[i].shares[event]);
+		if (workers->each[i].times)
+			time_bins_join(workers->samples->times, workers->each[i].times);
+	}
 }

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+#include <capstone/capstone.h>
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/code/code.h"
+#include "base/diag.h"
+
+static bool open_decoder(uint16_t machine, enum code_syntax syntax, csh *ret)
+{
+	bool x86 = machine == EM_X86_64 || machine == EM_386;
+	cs_arch arch = x86 ? CS_ARCH_X86 : CS_ARCH_ARM64;
+	cs_mode mode = machine == EM_X86_64 ? CS_MODE_64 : machine == EM_386 ? CS_MODE_32 : CS_MODE_LITTLE_ENDIAN;
+
+	if (!x86 && machine != EM_AARCH64)
+		return false;
+	if (cs_open(arch, mode, ret) != CS_ERR_OK)
+		return false;
+	cs_option(*ret, CS_OPT_DETAIL, CS_OPT_ON);
+	cs_option(*ret, CS_OPT_SKIPDATA, CS_OPT_ON); /* bytes that are no instruction: ".byte" */
+	if (x86 && syntax == CODE_ATT)
+		cs_option(*ret, CS_OPT_SYNTAX, CS_OPT_SYNTAX_ATT);
+	return true;
+}
+
+static bool in_group(csh decoder, const cs_insn *instruction, unsigned group)
+{
+	/* What was skipped as data has no id and no detail. */
+	return instruction->id && cs_insn_group(decoder, instruction, group);
+}
+
+/* Where a jump or call goes, when that is a number in the instruction. 0: it is not. */
+static uint64_t target_of(const cs_insn *instruction, uint16_t machine)
+{
+	if (machine == EM_AARCH64) {
+		const cs_arm64 *detail = &instruction->detail->arm64;
+		for (uint8_t i = 0; i < detail->op_count; i++)
+			if (detail->operands[i].type == ARM64_OP_IMM && i + 1 == detail->op_count)
+				return (uint64_t)detail->operands[i].imm;
+		return 0;
+	}
+	const cs_x86 *detail = &instruction->detail->x86;
+	return detail->op_count == 1 && detail->operands[0].type == X86_OP_IMM ? (uint64_t)detail->operands[0].imm : 0;
+}
+
+static int add(struct code *code, size_t *room, const struct code_instruction *instruction)
+{
+	if (code->nr == *room) {
+		size_t more = *room ? 2 * *room : 256;
+		struct code_instruction *all = reallocarray(code->all, more, sizeof(*all));
+		if (!all)
+			return -ENOMEM;
+		code->all = all;
+		*room = more;
+	}
+	code->all[code->nr++] = *instruction;
+	return 0;
+}
+
+static int take(csh decoder, const cs_insn *from, const struct code_bytes *bytes, struct code *code, size_t *room)
+{
+	struct code_instruction instruction = {
+		.address = bytes->address + (from->address - bytes->shown),
+		.shown = from->address,
+		.jump = in_group(decoder, from, CS_GRP_JUMP),
+		.call = in_group(decoder, from, CS_GRP_CALL),
+	};
+
+	if (instruction.jump || instruction.call) {
+		uint64_t target = target_of(from, bytes->machine);
+		instruction.target = target ? bytes->address + (target - bytes->shown) : 0;
+	}
+	if (asprintf(&instruction.text, "%-7s %s", from->mnemonic, from->op_str) < 0)
+		return -ENOMEM;
+	int err = add(code, room, &instruction);
+	if (err)
+		free(instruction.text);
+	return err;
+}
+
+int code_decode(const struct code_bytes *bytes, enum code_syntax syntax, struct code *ret, struct diag *reterr)
+{
+	const uint8_t *at = bytes->ptr;
+	size_t left = bytes->len, room = 0;
+	uint64_t address = bytes->shown;
+	int err = 0;
+	csh decoder;
+
+	if (!open_decoder(bytes->machine, syntax, &decoder))
+		return diag_set(reterr, -ENOTSUP, "code of this kind of CPU is not decoded");
+	cs_insn *instruction = cs_malloc(decoder);
+	while (instruction && !err && left && cs_disasm_iter(decoder, &at, &left, &address, instruction))
+		err = take(decoder, instruction, bytes, ret, &room);
+	if (!instruction || err)
+		err = diag_set(reterr, -ENOMEM, "out of memory");
+	if (instruction)
+		cs_free(instruction, 1);
+	cs_close(&decoder);
+	return err;
+}

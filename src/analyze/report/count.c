@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#include "analyze/report/count.h"
+
+#include <errno.h>
+
+enum { MAX_FRAMES = 512 }; /* 127 recorded, 127 unwound, and what was inlined */
+
+struct count {
+	const struct tally *tally;
+	const struct stacks *stacks;
+	const struct count_options *options;
+	struct hist *hist;
+};
+
+/* The frames of a chain in the order in which callers are counted, by link. Returns how many. */
+static unsigned chain_links(const struct count *count, uint32_t chain, uint32_t *ret)
+{
+	unsigned nr = 0;
+
+	for (; chain && nr < MAX_FRAMES; chain = stacks_outer(count->stacks, chain))
+		ret[nr++] = chain;
+	if (count->options->direction == CALLTREE_CALLEE)
+		return nr;
+	for (unsigned i = 0; i < nr / 2; i++) {
+		uint32_t swap = ret[i];
+		ret[i] = ret[nr - 1 - i];
+		ret[nr - 1 - i] = swap;
+	}
+	return nr;
+}
+
+/*
+ * As perf does it, and with its ways: a caller without a symbol is known by its address in memory, not in its object,
+ * and one that nothing is known of is shown at the level of the frame before. Callers are shown when the sample is.
+ */
+static int add_callers(const struct count *count, uint32_t index, const struct tally_cell *cell)
+{
+	const struct count_rules *rules = &count->options->rules;
+	struct hist_place place = cell->place;
+	const bool filtered = place.filtered && rules->hides_sample && rules->hides_sample(rules->ctx, &place);
+	uint32_t links[MAX_FRAMES];
+	unsigned nr = chain_links(count, cell->chain, links);
+
+	for (unsigned i = 0; i < nr; i++) {
+		const struct location *caller = stacks_location(count->stacks, stacks_frame(count->stacks, links[i]));
+		struct hist_entry *entry;
+		place.dso = caller->dso;
+		place.symbol = caller->symbol;
+		place.address = caller->symbol ? 0 : caller->ip;
+		place.filtered = filtered || (rules->hides_symbol && rules->hides_symbol(rules->ctx, place.symbol));
+		if (caller->dso)
+			place.level = caller->level;
+		if (place.details && rules->caller_details) {
+			place.details = rules->caller_details(rules->ctx, cell->place.details, caller);
+			if (!place.details)
+				return -ENOMEM;
+		}
+		int added = hist_add_caller(count->hist, &place, cell->amount.period, &entry);
+		if (added > 0 && count->options->uses)
+			added = hist_note_use(count->hist, entry, &(struct use){.cell = index, .skip = i}, nr - i);
+		if (added < 0)
+			return added;
+	}
+	return 0;
+}
+
+static uint32_t chain_depth(const struct stacks *stacks, uint32_t chain)
+{
+	uint32_t nr = 0;
+
+	for (; chain; chain = stacks_outer(stacks, chain))
+		nr++;
+	return nr;
+}
+
+static int count_cell(const struct count *count, uint32_t index)
+{
+	const struct count_options *options = count->options;
+	const struct tally_cell cell = tally_cell(count->tally, index);
+	struct hist_entry *entry;
+
+	if (options->rules.counts && !options->rules.counts(options->rules.ctx, &cell))
+		return 0;
+	int err = hist_add(count->hist, &cell.place, &cell.amount, &entry);
+	if (!err && options->uses && cell.chain)
+		err = hist_note_use(count->hist, entry, &(struct use){.cell = index},
+				    chain_depth(count->stacks, cell.chain));
+	return err || !options->hist.children ? err : add_callers(count, index, &cell);
+}
+
+int count_nothing(const struct count_options *options, struct hist **ret)
+{
+	struct hist_options hist = options->hist;
+
+	if (hist.children && options->uses)
+		hist.by_depth = options->direction == CALLTREE_CALLER ? 1 : -1;
+	return hist_new(&hist, ret);
+}
+
+int count_cells(const struct tally *tally, const struct stacks *stacks, const struct count_options *options,
+		struct hist **ret)
+{
+	struct count count = {.tally = tally, .stacks = stacks, .options = options};
+	int err = count_nothing(options, &count.hist);
+
+	for (uint32_t cell = 0; cell < tally->nr && !err; cell++)
+		if (tally->amounts[cell].nr_samples)
+			err = count_cell(&count, cell);
+	if (err) {
+		hist_free(count.hist);
+		return err;
+	}
+	*ret = count.hist;
+	return 0;
+}
+
+int count_tree(const struct tally *tally, const struct hist_entry *entry, enum calltree_direction direction,
+	       uint64_t least, struct calltree *tree)
+{
+	struct use_cursor uses = use_list_first(&entry->uses);
+	struct use use;
+
+	calltree_clear(tree, least);
+	while (least && use_list_next(&uses, &use)) {
+		const struct tally_cell cell = tally_cell(tally, use.cell);
+		struct calltree_chain chain = {cell.chain, use.skip};
+		calltree_weigh(tree, chain, direction, cell.amount.period);
+	}
+	uses = use_list_first(&entry->uses);
+	while (use_list_next(&uses, &use)) {
+		const struct tally_cell cell = tally_cell(tally, use.cell);
+		struct calltree_chain chain = {cell.chain, use.skip};
+		struct calltree_count count = {cell.amount.period, (uint32_t)cell.amount.nr_samples};
+		int err = calltree_add(tree, chain, direction, &count);
+		if (err)
+			return err;
+	}
+	return 0;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * count: the cells of a tally as entries of a hist, with those that called them, and the call tree of one entry.
+ * One thread at a time for a tally.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "analyze/machine/stacks.h"
+#include "analyze/report/calltree.h"
+#include "analyze/report/hist.h"
+#include "analyze/report/tally.h"
+
+/* What the caller decides about cells and callers. Each may be NULL. */
+struct count_rules {
+	/* Is the cell counted at all? NULL: all are. */
+	bool (*counts)(void *ctx, const struct tally_cell *cell);
+	/* Of a cell whose place is filtered: is it hidden whatever its symbol, so that its callers are hidden, too? */
+	bool (*hides_sample)(void *ctx, const struct hist_place *place);
+	bool (*hides_symbol)(void *ctx, const struct symbol *symbol);
+	/* The details of a caller. NULL: out of memory. Called for places with details only. */
+	const struct hist_details *(*caller_details)(void *ctx, const struct hist_details *callee,
+						     const struct location *at);
+	void *ctx;
+};
+
+struct count_options {
+	struct hist_options hist;          /* children: callers are counted; by_depth is filled in */
+	bool uses;                         /* note where entries occur: there will be call trees */
+	enum calltree_direction direction; /* in which callers are counted */
+	struct count_rules rules;
+};
+
+/* *ret: hist_free(). Cells without samples are left out. 0 or -ENOMEM. */
+int count_cells(const struct tally *tally, const struct stacks *stacks, const struct count_options *options,
+		struct hist **ret);
+
+/* The hist without any entries that count_cells() would fill. 0 or -ENOMEM. */
+int count_nothing(const struct count_options *options, struct hist **ret);
+
+/*
+ * The call tree of an entry with uses, before calltree_sort(). What is below the least period is of no interest; 0:
+ * everything is. 0 or -ENOMEM.
+ */
+int count_tree(const struct tally *tally, const struct hist_entry *entry, enum calltree_direction direction,
+	       uint64_t least, struct calltree *tree);

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+/* The tables of a recording as the source of the terminal view. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/report/time_bins.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "base/log.h"
+#include "cmd/report/report.h"
+#include "cmd/text/header_text.h"
+#include "cmd/view/view.h"
+#include "perfdata/ledger.h"
+#include "read/session.h"
+
+enum { MOST_GAPS = 1 << 16 };
+
+static volatile sig_atomic_t interrupted;
+
+/* A recording as it was read: whole, or a part of its time. */
+struct part {
+	struct reading reading;
+	struct ledger ledger; /* what was lost in it: the file's, or LOST records */
+	bool has_ledger;
+	struct view_event *events; /* heap */
+	struct tally **tallies;    /* heap; of all events */
+	struct buf *names;         /* heap; of each of the events */
+	size_t nr_events;
+};
+
+struct report_view {
+	struct report_options *options;
+	struct part *whole, *part; /* part NULL: the whole is shown */
+	struct part *before;       /* the last part: the view may still look at it until the next one */
+	struct view_data data;
+	char note[640];
+};
+
+int report_view_wanted(const struct report_options *options, struct diag *reterr)
+{
+	const char *why;
+	bool text = options->stdio || options->json || options->stats || options->raw_dump || options->loss ||
+		    options->tasks || options->mmaps || options->header.alone || options->header.wanted ||
+		    options->quiet || options->table.separator || options->table.widths || options->raw_text ||
+		    options->graph.mode == GRAPH_FLAT || options->graph.mode == GRAPH_FOLDED;
+
+	if (!options->tui && text)
+		return 0;
+	if (view_possible(&why))
+		return 1;
+	return options->tui ? diag_set(reterr, -ENOTSUP, "--tui: %s", why) : 0;
+}
+
+void report_view_prepare(struct report_options *options, bool view)
+{
+	options->kernel_code_fd = view ? open("/proc/kcore", O_RDONLY | O_CLOEXEC) : -1;
+}
+
+static void on_interrupt(int signal_nr)
+{
+	(void)signal_nr;
+	interrupted = 1;
+}
+
+static void part_free(struct part *part)
+{
+	if (!part)
+		return;
+	for (size_t i = 0; part->names && i < part->nr_events; i++)
+		buf_fini(&part->names[i]);
+	free(part->names);
+	free(part->events);
+	free(part->tallies);
+	ledger_fini(&part->ledger);
+	reading_fini(&part->reading);
+	free(part);
+}
+
+/* A file without a ledger has LOST records. */
+static int observe(void *ctx, const struct session_record *record)
+{
+	struct part *part = ctx;
+
+	if (record->view.header->type != PERF_RECORD_LOST || part->has_ledger || part->ledger.nr_entries >= MOST_GAPS ||
+	    !(record->sample.present & PERF_SAMPLE_TIME))
+		return 0;
+	return ledger_add(&part->ledger,
+			  &(struct ledger_entry){.from_ns = record->sample.time, .to_ns = record->sample.time});
+}
+
+/* Times without records that the file tells of; what only slowed the recording down is none. */
+static void take_ledger(struct part *part)
+{
+	struct span payload;
+	struct ledger all = {0};
+
+	part->has_ledger =
+		session_feature(part->reading.session, FEATURE_LEDGER, &payload) && ledger_decode(payload, &all) == 0;
+	for (size_t i = 0; i < all.nr_entries && i < MOST_GAPS; i++)
+		if (ledger_cause_loses(all.entries[i].cause))
+			ledger_add(&part->ledger, &all.entries[i]);
+	ledger_fini(&all);
+}
+
+static int describe_events(struct part *part, const struct report_options *options)
+{
+	struct samples *samples = &part->reading.samples;
+	size_t nr;
+	const struct event_desc *events = session_events(part->reading.session, &nr);
+
+	part->events = calloc(nr + 1, sizeof(*part->events));
+	part->tallies = calloc(nr + 1, sizeof(struct tally *));
+	part->names = calloc(nr + 1, sizeof(*part->names));
+	if (!part->events || !part->tallies || !part->names)
+		return -ENOMEM;
+	for (size_t i = 0; i < nr;) {
+		struct report_group group = report_group_at(options, part->reading.session, i);
+		struct view_event *event = &part->events[part->nr_events];
+		bool any = false;
+		for (size_t at = i; at < i + group.nr && at < samples->nr; at++) {
+			part->tallies[at] = samples->events[at].tally.nr ? &samples->events[at].tally : NULL;
+			any |= part->tallies[at] != NULL;
+		}
+		if (any) {
+			struct buf *name = &part->names[part->nr_events++];
+			report_group_put_name(&group, events, name);
+			*event = (struct view_event){.name = buf_text(name),
+						     .tallies = part->tallies + i,
+						     .nr = (unsigned)group.nr,
+						     .chains = events[i].attr.sample_type & PERF_SAMPLE_CALLCHAIN};
+		}
+		i += group.nr;
+	}
+	return 0;
+}
+
+/* Takes the session. What was read before an error is shown; *ret is only NULL without memory. */
+static int part_read(struct report_view *view, struct session *session, struct part **ret, struct diag *reterr)
+{
+	struct part *part = calloc(1, sizeof(*part));
+	struct samples_options samples = view->options->samples;
+
+	if (!part) {
+		session_close(session);
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	}
+	samples.addresses = samples.times = true;
+	part->reading = (struct reading){.session = session, .observe = observe, .ctx = part, .stop = &interrupted};
+	take_ledger(part);
+	int err = reading_run(&part->reading, &samples, &view->options->input.machine, reterr);
+	if (describe_events(part, view->options)) {
+		part_free(part);
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	}
+	*ret = part;
+	return err;
+}
+
+static void show_part(struct report_view *view, struct part *part)
+{
+	const struct report_options *options = view->options;
+	struct samples *samples = &part->reading.samples;
+	struct column_list columns;
+
+	column_choice_shown(&options->columns, samples->children, &columns);
+	view->data = (struct view_data){
+		.title = input_path(&options->input),
+		.events = part->events,
+		.nr_events = part->nr_events,
+		.stacks = samples->stacks,
+		.count = samples_count_options(samples),
+		.nr_columns = columns.nr,
+		.self_named = samples->children && !options->columns.fields.nr,
+		.nanoseconds = options->table.nanoseconds,
+		.addresses = true,
+		.relative = options->table.relative,
+		.percent_limit = options->table.percent_limit,
+		.graph_percent = options->graph.min_percent,
+		.debug_info = machine_debug_info(part->reading.machine),
+		.symfs = options->input.machine.symfs,
+		.code_syntax = options->code_syntax,
+		.kernel_code_fd = options->kernel_code_fd,
+		.times = view->data.times,
+		.gaps = view->data.gaps,
+		.nr_gaps = view->data.nr_gaps,
+		.lost_samples = part->reading.losses.lost_samples,
+	};
+	view->data.count.uses = options->graph.mode != GRAPH_NONE;
+	memcpy(view->data.columns, columns.columns, sizeof(view->data.columns));
+}
+
+static int open_again(struct report_view *view, const struct view_times *times, struct session **ret,
+		      struct diag *reterr)
+{
+	const struct session_times limit = {times->first_ns, times->last_ns};
+	enum session_flags flags = view->options->input.force ? SESSION_FORCE : 0;
+	int err = session_open(input_path(&view->options->input), flags, ret, reterr);
+
+	if (!err)
+		err = session_limit_time(*ret, &limit);
+	return err ? diag_set(reterr, err, "the recording cannot be read again: %s", reterr->text) : 0;
+}
+
+static int cut(void *ctx, const struct view_times *times, struct diag *reterr)
+{
+	struct report_view *view = ctx;
+	struct session *session;
+	struct part *part = NULL;
+	int err = 0;
+
+	interrupted = 0;
+	if (times) {
+		err = open_again(view, times, &session, reterr);
+		if (!err)
+			err = part_read(view, session, &part, reterr);
+		if (!part)
+			return err;
+	}
+	part_free(view->before);
+	view->before = view->part;
+	view->part = part;
+	show_part(view, part ? part : view->whole);
+	return 0;
+}
+
+static void put_header(void *ctx, struct buf *out)
+{
+	struct report_view *view = ctx;
+	char *text = NULL;
+	size_t len;
+	FILE *to = open_memstream(&text, &len);
+
+	if (!to)
+		return;
+	header_print(to, view->whole->reading.session, view->options->header.full);
+	if (!fclose(to))
+		buf_put(out, text, len);
+	free(text);
+}
+
+static const struct view_source_ops file_ops = {.cut = cut, .header = put_header};
+static const struct view_source_ops pipe_ops = {.header = put_header};
+
+/* Ctrl-C ends the reading, and what was read is shown. */
+static int read_whole(struct report_view *view, struct session *session, struct diag *reterr)
+{
+	struct sigaction action = {.sa_handler = on_interrupt}, old;
+
+	interrupted = 0;
+	sigaction(SIGINT, &action, &old);
+	int err = part_read(view, session, &view->whole, reterr);
+	sigaction(SIGINT, &old, NULL);
+	if (interrupted)
+		snprintf(view->note, sizeof(view->note), "Interrupted: only the first %" PRIu64 " records are shown",
+			 view->whole ? view->whole->reading.progress.nr_records : 0);
+	return err;
+}
+
+int report_view_run(struct report_options *options, struct session **session, char **ret_path, struct diag *reterr)
+{
+	struct report_view view = {.options = options};
+	const struct view_options view_options = {.colourless = !colour_wanted(options->colour, true)};
+	bool pipe = session_info(*session)->pipe;
+	struct view_result result = {.end = VIEW_QUIT};
+	struct diag diag = {0}, read_diag = {0};
+	struct hint_list hints = {.nr = 0};
+	int err = read_whole(&view, take_ptr(*session), &read_diag);
+
+	if (!view.whole)
+		return diag_set(reterr, err, "%s", read_diag.text);
+	if (err)
+		snprintf(view.note, sizeof(view.note), "Not complete: %s", read_diag.text);
+	view.data.times = view.whole->reading.samples.times;
+	view.data.gaps = view.whole->ledger.entries;
+	view.data.nr_gaps = view.whole->ledger.nr_entries;
+	show_part(&view, view.whole);
+	view.data.note = view.note[0] ? view.note : NULL;
+	struct view_source source = {.ops = pipe ? &pipe_ops : &file_ops, .ctx = &view, .data = &view.data};
+	int shown = view_run(&source, &view_options, &result, &diag);
+	if (!shown && result.end == VIEW_OTHER_FILE)
+		*ret_path = strdup(result.path);
+	input_report_losses(&view.whole->reading.losses);
+	input_report_downloads(view.whole->reading.machine);
+	if (!hints_make(&view.whole->reading.samples, &hints))
+		hints_print(&hints);
+	hints_fini(&hints);
+	part_free(view.before);
+	part_free(view.part);
+	part_free(view.whole);
+	if (shown)
+		return diag_set(reterr, shown, "%s", diag.text);
+	return err ? diag_set(reterr, err, "%s", read_diag.text) : 0;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/text/place_text.h"
+
+#include <inttypes.h>
+#include <stdint.h>
+
+#include "base/escape.h"
+
+static const char *const titles[HIST_COLUMNS] = {
+	[HIST_COMM] = "Command",
+	[HIST_DSO] = "Shared Object",
+	[HIST_SYM] = "Symbol",
+	[HIST_TID] = "    Pid:Command",
+	[HIST_CPU] = "CPU",
+	[HIST_SOCKET] = "Socket",
+	[HIST_TIME] = "Time",
+	[HIST_SRCLINE] = "Source:Line",
+	[HIST_SRCFILE] = "Source File",
+	[HIST_TRACE] = "Trace output",
+	[HIST_WEIGHT] = "Weight",
+	[HIST_LOCAL_WEIGHT] = "Local Weight",
+	[HIST_INS_LAT] = "INSTR Latency",
+	[HIST_LOCAL_INS_LAT] = "Local INSTR Latency",
+	[HIST_CGROUP] = "Cgroup",
+	[HIST_CODE_PAGE_SIZE] = "Code Page Size",
+	[HIST_ADDRESS] = "Address",
+	[HIST_CHILDREN] = "Children",
+	[HIST_SELF] = "Overhead",
+	[HIST_SELF_KERNEL] = "sys",
+	[HIST_SELF_USER] = "usr",
+	[HIST_SELF_GUEST_KERNEL] = "guest sys",
+	[HIST_SELF_GUEST_USER] = "guest usr",
+	[HIST_SAMPLES] = "Samples",
+	[HIST_PERIOD] = "Period",
+};
+
+const char *place_column_title(enum hist_column column)
+{
+	return titles[column];
+}
+
+const char *place_dso_text(const struct hist_place *place)
+{
+	return place->dso ? dso_short_name(place->dso) : "[unknown]";
+}
+
+static int print_time(FILE *to, bool nanoseconds, uint64_t time_ns)
+{
+	uint64_t seconds = time_ns / 1000000000, rest = time_ns % 1000000000;
+
+	if (nanoseconds)
+		return fprintf(to, "%" PRIu64 ".%09" PRIu64, seconds, rest);
+	return fprintf(to, "%" PRIu64 ".%06" PRIu64, seconds, rest / 1000);
+}
+
+/* Escaped, at most `most` wide (-1: however wide it is), and blanks up to `least`. Returns the columns taken. */
+static int print_text(FILE *to, const char *text, int least, int most)
+{
+	AUTO_ESCAPED shown = escaped_text(text);
+
+	return fprintf(to, "%-*.*s", least, most < 0 ? most : escaped_cut(shown.text, most), shown.text);
+}
+
+static int print_symbol(FILE *to, const struct hist_place *place, int most)
+{
+	if (!place->symbol)
+		return fprintf(to, "[%c] %-#.*" PRIx64, place->level, PLACE_ADDRESS_DIGITS, place->address);
+	int taken = fprintf(to, "[%c] ", place->level);
+	taken += print_text(to, place->symbol->name, 0, most);
+	return taken + fprintf(to, "%s", place->symbol->inlined ? " (inlined)" : "");
+}
+
+static uint64_t number_of(const struct hist_place *place, enum hist_column key)
+{
+	return place->details->numbers[key - HIST_WEIGHT];
+}
+
+/* "4K", "2M", "N/A"; one of a unit is printed in the smaller unit. */
+static int print_page_size(FILE *to, uint64_t bytes, int width)
+{
+	static const char units[] = "BKMG";
+	char text[32] = "N/A";
+	unsigned unit = 0;
+
+	for (; units[unit + 1] && bytes / 1024 > 1; bytes /= 1024)
+		unit++;
+	if (bytes)
+		snprintf(text, sizeof(text), "%" PRIu64 "%c", bytes, units[unit]);
+	return fprintf(to, "%-*s", width, text);
+}
+
+int place_text_print(FILE *to, enum hist_column key, const struct hist_place *place, struct place_style style)
+{
+	int width = style.width, most = width ? width : -1;
+	/* Only a width that was asked for cuts a name; -1: none. */
+	int name_width = !style.cut ? -1 : width > PLACE_LEVEL_WIDTH ? width - PLACE_LEVEL_WIDTH : 0;
+
+	switch (key) {
+	case HIST_COMM: return print_text(to, place->comm->text, width, most);
+	case HIST_DSO: return print_text(to, place_dso_text(place), width, most);
+	case HIST_SYM: return print_symbol(to, place, name_width);
+	case HIST_TID:
+		width = width > PLACE_TID_WIDTH ? width - PLACE_TID_WIDTH : 0;
+		return fprintf(to, "%7d:", (int)place->tid) +
+		       print_text(to, place->task->comm->text, width, style.cut ? width : -1);
+	case HIST_CPU: return fprintf(to, "%.*d", width, place->cpu);
+	case HIST_SOCKET: return fprintf(to, "%*.*d", width, width > 3 ? width - 3 : 0, place->details->socket);
+	case HIST_TIME: return print_time(to, style.nanoseconds, place->details->time_ns);
+	case HIST_SRCLINE: return print_text(to, place->details->srcline, 0, most);
+	case HIST_SRCFILE: return print_text(to, place->details->srcfile, 0, most);
+	case HIST_TRACE: return print_text(to, place->details->trace, 0, most);
+	case HIST_CGROUP: return print_text(to, place->details->cgroup, 0, -1);
+	case HIST_ADDRESS: return fprintf(to, "0x%-16" PRIx64, number_of(place, key));
+	case HIST_CODE_PAGE_SIZE: return print_page_size(to, number_of(place, key), width);
+	default: return fprintf(to, "%-*" PRIu64, width, number_of(place, key));
+	}
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* place_text: what the columns of a report say of a place, as perf report prints it. Any thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "analyze/report/hist.h"
+
+enum {
+	PLACE_ADDRESS_DIGITS = 16,
+	PLACE_LEVEL_WIDTH = 4, /* "[.] " */
+	PLACE_TID_WIDTH = 8,   /* "%7d:" */
+};
+
+struct place_style {
+	int width;        /* of the column; 0: as wide as the text */
+	bool cut;         /* names are made no wider */
+	bool nanoseconds; /* times have nine digits */
+};
+
+/* "libc.so.6"; "[unknown]". */
+const char *place_dso_text(const struct hist_place *place);
+
+/* key < HIST_KEYS. Names are escaped. Returns the columns taken, as fprintf(3). */
+int place_text_print(FILE *to, enum hist_column key, const struct hist_place *place, struct place_style style);
+
+/* The title of a column, of numbers, too. */
+const char *place_column_title(enum hist_column column);

@@ -1,0 +1,777 @@
+/* SPDX-License-Identifier: MIT */
+/* The table on the screen, and its keys. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/report/time_bins.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "base/escape.h"
+#include "cmd/view/annotate.h"
+#include "cmd/view/files.h"
+#include "cmd/view/line.h"
+#include "cmd/view/model.h"
+#include "cmd/view/screen.h"
+#include "cmd/view/timeline.h"
+#include "cmd/view/view.h"
+
+enum { SCROLL_COLUMNS = 10, MEASURED_ROWS = 200, FAST_MS = 100 };
+
+enum { BROWSER_MESSAGE = 640 };
+
+struct browser {
+	struct view_source *source;
+	struct model *model;
+	struct timeline timeline;
+	struct row top; /* of the screen */
+	int skip;       /* columns of names that are scrolled away */
+	struct line_style style;
+	bool no_headers;
+	char message[BROWSER_MESSAGE]; /* in the last line; "": the usual one */
+};
+
+static void say(struct browser *browser, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct browser *browser, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(browser->message, sizeof(browser->message), format, args);
+	va_end(args);
+}
+
+static void lock(struct browser *browser)
+{
+	if (browser->source->ops->lock)
+		browser->source->ops->lock(browser->source->ctx);
+}
+
+static void unlock(struct browser *browser)
+{
+	if (browser->source->ops->unlock)
+		browser->source->ops->unlock(browser->source->ctx);
+}
+
+/* What stands above the rows. */
+static int header_rows(const struct browser *browser)
+{
+	return 1 + (browser->timeline.bins && browser->timeline.bins->bin_ns) + !browser->no_headers;
+}
+
+/* At least one, however small the terminal is. */
+static int table_rows(const struct browser *browser)
+{
+	int rows = screen_rows() - header_rows(browser) - 1;
+
+	return rows > 0 ? rows : 1;
+}
+
+static bool is_above(struct row a, struct row b)
+{
+	return a.entry < b.entry || (a.entry == b.entry && a.branch < b.branch);
+}
+
+static bool is_same(struct row a, struct row b)
+{
+	return a.entry == b.entry && a.branch == b.branch;
+}
+
+/* Moves the top so that the cursor is on the screen. */
+static void follow_cursor(struct browser *browser)
+{
+	struct model *model = browser->model;
+	struct row at;
+	int rows = table_rows(browser);
+
+	model_normalize(model, &model->cursor);
+	model_normalize(model, &browser->top);
+	if (is_above(model->cursor, browser->top)) {
+		browser->top = model->cursor;
+		return;
+	}
+	at = browser->top;
+	for (int i = 0; i < rows; i++) {
+		if (is_same(at, model->cursor))
+			return;
+		if (!model_down(model, &at))
+			break;
+	}
+	browser->top = model->cursor;
+	for (int i = 1; i < rows && model_up(model, &browser->top); i++)
+		;
+}
+
+static void draw_line(const struct browser *browser, struct line *line, int y, int style)
+{
+	int x = 0, width = screen_columns();
+	char *text = (char *)(uintptr_t)buf_text(&line->text);
+
+	screen_fill(y, 0, width, SCREEN_PLAIN + style);
+	for (unsigned i = 0; i < line->nr && x < width && !line->text.failed; i++) {
+		const struct line_piece *piece = &line->pieces[i];
+		char *end = text + piece->from + piece->len, behind = *end;
+		*end = '\0';
+		x += screen_put_from(y, x, width - x, piece->style + style, text + piece->from,
+				     piece->name ? browser->skip : 0);
+		*end = behind;
+	}
+}
+
+static void draw_title(struct browser *browser)
+{
+	AUTO_BUF struct buf text = {0};
+	int width = screen_columns();
+
+	line_of_table(&text, browser->model);
+	if (browser->source->ops->live) {
+		struct view_live live = {0};
+		browser->source->ops->live(browser->source->ctx, &live);
+		buf_printf(&text, "  lost: %" PRIu64 "%s%s%s%s", live.lost, live.paused ? " [paused]" : "",
+			   live.zero ? " [zero]" : "", live.total ? " [total]" : "", live.ended ? " [ended]" : "");
+	} else if (browser->model->data->lost_samples) {
+		buf_printf(&text, ", lost: %" PRIu64, browser->model->data->lost_samples);
+	}
+	screen_fill(0, 0, width, SCREEN_TITLE);
+	screen_put(0, 0, width, SCREEN_TITLE, buf_text(&text));
+}
+
+static void draw_rows(struct browser *browser, int first)
+{
+	struct model *model = browser->model;
+	struct row row = browser->top;
+	struct line line __attribute__((cleanup(line_fini))) = {0};
+	int last = screen_rows() - 2;
+
+	for (int y = first; y <= last && model_has_row(model, row); y++) {
+		if (!row.branch)
+			line_style_fit(&browser->style, model, model_entry(model, row));
+		line_of_row(&line, model, &browser->style, row);
+		draw_line(browser, &line, y, is_same(row, model->cursor) ? SCREEN_CURSOR : 0);
+		if (!model_down(model, &row))
+			break;
+	}
+	if (!model->nr_shown)
+		screen_put(first + 1, 4, screen_columns(), SCREEN_PLAIN,
+			   model->nr_entries
+				   ? "No row is left: press / to change the filter, L the limit, ESC to zoom out"
+				   : "No samples");
+}
+
+static void draw_last_line(const struct browser *browser)
+{
+	int y = screen_rows() - 1, width = screen_columns();
+	const struct model *model = browser->model;
+	char right[64];
+
+	snprintf(right, sizeof(right), "%zu/%zu", model->nr_shown ? model->cursor.entry + 1 : 0, model->nr_shown);
+	screen_fill(y, 0, width, SCREEN_HEADER);
+	screen_put(y, 0, width, SCREEN_HEADER,
+		   browser->message[0] ? browser->message
+		   : browser->timeline.choosing
+			   ? "Left, Right: move; Enter: begin and end of the cut; Backspace: all; ESC"
+			   : "Press 'h' for help on key bindings");
+	screen_put(y, width - screen_width(right), width, SCREEN_HEADER, right);
+}
+
+static void draw(struct browser *browser)
+{
+	struct line line __attribute__((cleanup(line_fini))) = {0};
+	int y = 1;
+
+	follow_cursor(browser);
+	screen_clear();
+	draw_title(browser);
+	if (header_rows(browser) > 1 + !browser->no_headers)
+		timeline_draw(&browser->timeline, y++, screen_columns());
+	if (!browser->no_headers) {
+		line_of_titles(&line, browser->model, &browser->style);
+		draw_line(browser, &line, y++, 0);
+	}
+	draw_rows(browser, y);
+	draw_last_line(browser);
+	screen_show();
+}
+
+/* After a recount: columns are as wide as the largest rows want. */
+static void measure(struct browser *browser)
+{
+	memset(browser->style.widths, 0, sizeof(browser->style.widths));
+	for (size_t i = 0; i < browser->model->nr_shown && i < MEASURED_ROWS; i++)
+		line_style_fit(&browser->style, browser->model, model_entry(browser->model, (struct row){.entry = i}));
+}
+
+static int recount(struct browser *browser)
+{
+	int err = model_recount(browser->model);
+
+	if (!err)
+		measure(browser);
+	return err;
+}
+
+static void filter_changed(void *ctx)
+{
+	struct browser *browser = ctx;
+
+	if (!model_choose(browser->model))
+		draw(browser);
+}
+
+static int ask_filter(struct browser *browser)
+{
+	const struct screen_prompt prompt = {"Show names with: ", browser->model->filter,
+					     sizeof(browser->model->filter), filter_changed, browser};
+
+	screen_prompt(&prompt);
+	return model_choose(browser->model);
+}
+
+static int ask_limit(struct browser *browser)
+{
+	char text[32], *end;
+	const struct screen_prompt prompt = {"Hide rows below this percentage: ", text, sizeof(text), NULL, NULL};
+
+	snprintf(text, sizeof(text), "%g", browser->model->percent_limit);
+	if (!screen_prompt(&prompt))
+		return 0;
+	double limit = strtod(text, &end);
+	if (end == text || (*end && strcmp(end, "%") != 0) || !(limit >= 0 && limit <= 100)) {
+		say(browser, "A percentage is a number from 0 to 100");
+		return 0;
+	}
+	browser->model->percent_limit = limit;
+	return model_choose(browser->model);
+}
+
+/* Into what the row is about; out again when that is the newest zoom. */
+static int zoom(struct browser *browser, enum zoom_kind kind)
+{
+	struct model *model = browser->model;
+	int err;
+
+	if (model->nr_zooms && model->zooms[model->nr_zooms - 1].kind == kind) {
+		model_zoom_out(model, &err);
+	} else if (!model_has_row(model, model->cursor)) {
+		return 0;
+	} else {
+		const struct hist_place place = model_place(model, model->cursor);
+		err = model_zoom(model, kind, &place);
+	}
+	if (err == -ENOENT)
+		say(browser, "This row has none to zoom into");
+	else if (err == -ENOSPC)
+		say(browser, "No more than %d zooms: press ESC to zoom out", MODEL_ZOOMS);
+	measure(browser);
+	return err == -ENOMEM ? err : 0;
+}
+
+static int cut(struct browser *browser, const struct view_times *times)
+{
+	struct timeline *timeline = &browser->timeline;
+	struct diag diag = {0};
+	int err = browser->source->ops->cut(browser->source->ctx, times, &diag);
+
+	timeline->choosing = false;
+	if (err) {
+		say(browser, "%s", diag.text);
+		return err == -ENOMEM ? err : 0;
+	}
+	timeline->cut = times != NULL;
+	if (times)
+		timeline->times = *times;
+	return recount(browser);
+}
+
+/* false: nothing was left to go back from. */
+static bool go_back(struct browser *browser, int *reterr)
+{
+	*reterr = 0;
+	if (browser->model->filter[0]) {
+		browser->model->filter[0] = '\0';
+		*reterr = model_choose(browser->model);
+		return true;
+	}
+	if (model_zoom_out(browser->model, reterr)) {
+		measure(browser);
+		return true;
+	}
+	if (!browser->timeline.cut)
+		return false;
+	*reterr = cut(browser, NULL);
+	return true;
+}
+
+static void begin_choosing(struct browser *browser)
+{
+	struct timeline *timeline = &browser->timeline;
+
+	if (!timeline->bins || !timeline->bins->bin_ns)
+		say(browser, "The samples of this recording have no times");
+	else if (!browser->source->ops->cut)
+		say(browser, "What comes through a pipe cannot be read again to cut a time from it");
+	else
+		timeline->choosing = true, timeline->mark = -1;
+}
+
+/* true: the key was for the line of time. */
+static bool choose_time(struct browser *browser, int key, int *reterr)
+{
+	struct timeline *timeline = &browser->timeline;
+	int first, last;
+
+	switch (key) {
+	case KEY_LEFT_ARROW: timeline->cursor -= timeline->cursor > 0; return true;
+	case KEY_RIGHT_ARROW: timeline->cursor += timeline->cursor + 1 < timeline->columns; return true;
+	case KEY_TO_FIRST: timeline->cursor = 0; return true;
+	case KEY_TO_LAST: timeline->cursor = timeline->columns - 1; return true;
+	case KEY_ERASE:
+		if (timeline->cut)
+			*reterr = cut(browser, NULL);
+		timeline->choosing = false;
+		return true;
+	case KEY_RETURN:
+	case ' ':
+		if (timeline->mark < 0) {
+			timeline->mark = timeline->cursor;
+			return true;
+		}
+		first = timeline->mark < timeline->cursor ? timeline->mark : timeline->cursor;
+		last = timeline->mark < timeline->cursor ? timeline->cursor : timeline->mark;
+		*reterr = cut(browser, &(struct view_times){timeline_times(timeline, first, last).first_ns,
+							    timeline_times(timeline, first, last).last_ns});
+		return true;
+	case KEY_ESCAPE:
+	case 'T':
+	case 'q': timeline->choosing = false; return true;
+	default: return false;
+	}
+}
+
+static void page(struct browser *browser, bool down)
+{
+	struct row *cursor = &browser->model->cursor;
+
+	for (int i = table_rows(browser) - 1; i > 0; i--)
+		if (!(down ? model_down(browser->model, cursor) : model_up(browser->model, cursor)))
+			break;
+}
+
+/* true: the key moves. */
+static bool navigate(struct browser *browser, int key)
+{
+	struct model *model = browser->model;
+
+	switch (key) {
+	case KEY_DOWN_ARROW: model_down(model, &model->cursor); return true;
+	case KEY_UP_ARROW: model_up(model, &model->cursor); return true;
+	case KEY_PAGE_DOWN:
+	case ' ': page(browser, true); return true;
+	case KEY_PAGE_UP: page(browser, false); return true;
+	case KEY_TO_FIRST: model->cursor = (struct row){0}; return true;
+	case KEY_TO_LAST: model->cursor = model_last(model); return true;
+	case KEY_RIGHT_ARROW: browser->skip += SCROLL_COLUMNS; return true;
+	case KEY_LEFT_ARROW: browser->skip -= browser->skip ? SCROLL_COLUMNS : 0; return true;
+	case KEY_SIZE_CHANGED: return true;
+	default: return false;
+	}
+}
+
+/* true: the key opens or closes call trees. */
+static bool fold(struct browser *browser, int key)
+{
+	struct model *model = browser->model;
+
+	if (key != '+' && key != '-' && key != 'e' && key != 'E' && key != 'C')
+		return false;
+	if (!model_has_chains(model))
+		say(browser, "This event has no call chains: record it with -g");
+	else if (key == 'E')
+		model_open_all(model);
+	else if (key == 'C')
+		model_close_all(model);
+	else if (model_has_row(model, model->cursor) && key == 'e')
+		model_toggle_entry(model, model->cursor);
+	else if (model_has_row(model, model->cursor))
+		model_toggle(model, model->cursor);
+	return true;
+}
+
+static int next_event(struct browser *browser, bool forward)
+{
+	struct model *model = browser->model;
+	size_t nr = model->data->nr_events;
+
+	if (nr < 2) {
+		say(browser, "There is one event only");
+		return 0;
+	}
+	model_forget(model);
+	model->event = (model->event + (forward ? 1 : nr - 1)) % nr;
+	browser->top = (struct row){0};
+	return recount(browser);
+}
+
+static int switch_direction(struct browser *browser)
+{
+	struct model *model = browser->model;
+
+	if (!model_has_chains(model)) {
+		say(browser, "This event has no call chains: record it with -g");
+		return 0;
+	}
+	bool callers = model->count.direction == CALLTREE_CALLEE;
+	model->count.direction = callers ? CALLTREE_CALLER : CALLTREE_CALLEE;
+	say(browser, callers ? "Call trees go from a function to what it called"
+			     : "Call trees go from a function to its callers");
+	return recount(browser);
+}
+
+static int switch_children(struct browser *browser)
+{
+	struct model *model = browser->model;
+
+	if (!model_has_chains(model)) {
+		say(browser, "This event has no call chains: record it with -g");
+		return 0;
+	}
+	model->count.hist.children = !model->count.hist.children;
+	return recount(browser);
+}
+
+static int sort_by_member(struct browser *browser, unsigned member)
+{
+	if (member >= browser->model->nr_hists) {
+		say(browser, "This table has %u event%s", browser->model->nr_hists,
+		    browser->model->nr_hists == 1 ? "" : "s");
+		return 0;
+	}
+	browser->model->sort_member = member;
+	return recount(browser);
+}
+
+static void annotate(struct browser *browser)
+{
+	struct model *model = browser->model;
+
+	if (!model_has_row(model, model->cursor))
+		return;
+	const struct hist_place place = model_place(model, model->cursor);
+	struct diag diag = {0};
+	unlock(browser);
+	if (annotate_run(model, &place, browser->source, &diag))
+		say(browser, "%s", diag.text);
+	lock(browser);
+}
+
+static void show_help(const struct browser *browser)
+{
+	AUTO_BUF struct buf text = {0};
+
+	buf_put_text(&text, "h ? F1           This page\n"
+			    "UP DOWN PGUP PGDN SPACE HOME END\n"
+			    "                 Move\n"
+			    "LEFT RIGHT       Scroll long names\n"
+			    "q ESC Ctrl-C     Go back, or leave (ESC goes back only)\n"
+			    "TAB Shift-TAB    Next, previous event\n"
+			    "\n"
+			    "ENTER m          Menu: zoom into command, thread, object, function; annotate\n"
+			    "a                Annotate the function: its code, with shares\n"
+			    "t d k y w        Zoom into the thread, object, kernel, function, command; again: out\n"
+			    "ESC              Zoom out\n"
+			    "/                Show rows whose names have a text in them, as you type\n"
+			    "T                Cut a time from the line above the table\n"
+			    "\n"
+			    "+ -              Open or close one level of the call tree\n"
+			    "e                Open or close all of this row\n"
+			    "E C              Open, close all rows\n"
+			    "c                Callers or callees in call trees\n"
+			    "x                Count callers too (Children), or not\n"
+			    "V                Names of objects in call trees\n"
+			    "\n"
+			    "F                Shares of what is shown, or of all\n"
+			    "H                Titles of the columns\n"
+			    "L                Hide rows below a percentage\n"
+			    "0-9              Of a group, sort by the event of that number\n"
+			    "P                Write the table to perf.hist.N\n"
+			    "i                Header of the recording\n");
+	buf_put_text(&text, browser->source->ops->save ? "\n"
+							 "s                Save what is held as a perf.data\n"
+							 "z                Forget everything at each refresh, or not\n"
+							 "D                Keep everything, or let old samples decay\n"
+							 "p                Pause\n"
+							 "f                Disable or enable the events\n"
+						       : "s                Another recording of this directory\n");
+	screen_page("Keys", buf_text(&text));
+}
+
+static void show_header(struct browser *browser)
+{
+	AUTO_BUF struct buf text = {0};
+
+	if (browser->source->ops->header)
+		browser->source->ops->header(browser->source->ctx, &text);
+	if (text.len)
+		screen_page("Header", buf_text(&text));
+	else
+		say(browser, "There is no header");
+}
+
+static int write_rows(void *ctx, FILE *to)
+{
+	struct browser *browser = ctx;
+	struct model *model = browser->model;
+	struct line line __attribute__((cleanup(line_fini))) = {0};
+	struct row row = {0};
+	AUTO_BUF struct buf title = {0};
+
+	line_of_table(&title, model);
+	line_of_titles(&line, model, &browser->style);
+	fprintf(to, "# %s\n#\n# %s\n#\n", buf_text(&title), buf_text(&line.text));
+	for (bool more = model_has_row(model, row); more && !ferror(to); more = model_down(model, &row)) {
+		line_of_row(&line, model, &browser->style, row);
+		fprintf(to, "%s\n", buf_text(&line.text));
+		if (line.text.failed)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static void write_file(struct browser *browser)
+{
+	char path[FILES_NAME];
+	struct diag diag = {0};
+
+	if (files_write("perf.hist", write_rows, browser, path, &diag))
+		say(browser, "%s", diag.text);
+	else
+		say(browser, "Written to %s", path);
+}
+
+static void save(struct browser *browser)
+{
+	AUTO_BUF struct buf path = {0};
+	struct diag diag = {0};
+
+	if (browser->source->ops->save(browser->source->ctx, &path, &diag))
+		say(browser, "%s", diag.text);
+	else
+		say(browser, "Saved as %s", buf_text(&path));
+}
+
+/* true: another recording was chosen. */
+static bool other_file(struct browser *browser, struct view_result *ret)
+{
+	struct file_list list;
+	int err = files_list_recordings(&list);
+
+	if (err || !list.nr) {
+		say(browser, "No other recording is in this directory");
+		return false;
+	}
+	int chosen = screen_menu("Another recording", (const char *const *)list.names, (int)list.nr);
+	if (chosen >= 0) {
+		ret->end = VIEW_OTHER_FILE;
+		snprintf(ret->path, sizeof(ret->path), "%s", list.paths[chosen]);
+	}
+	files_list_fini(&list);
+	return chosen >= 0;
+}
+
+enum { MENU_ANNOTATE, MENU_FOLD = 10, MENU_ITEMS = 8, MENU_TEXT = 160 };
+
+/* A line of the menu, if the row has what it is about. */
+struct menu {
+	char texts[MENU_ITEMS][MENU_TEXT];
+	const char *items[MENU_ITEMS];
+	int actions[MENU_ITEMS]; /* an enum zoom_kind plus 1, or MENU_… */
+	int nr;
+};
+
+static void menu_add(struct menu *menu, int action, const char *what, const char *name)
+{
+	AUTO_ESCAPED shown = escaped_text(name);
+
+	menu->actions[menu->nr] = action;
+	menu->items[menu->nr] = menu->texts[menu->nr];
+	snprintf(menu->texts[menu->nr++], MENU_TEXT, "%s%s%.*s", what, *name ? " " : "",
+		 escaped_cut(shown.text, MENU_TEXT - 64), shown.text);
+}
+
+static void fill_menu(struct browser *browser, const struct hist_place *place, struct menu *menu)
+{
+	struct model *model = browser->model;
+
+	if (place->symbol)
+		menu_add(menu, MENU_ANNOTATE, "Annotate", place->symbol->name);
+	menu_add(menu, ZOOM_THREAD + 1, "Zoom into thread", place->task ? place->task->comm->text : "");
+	menu_add(menu, ZOOM_COMM + 1, "Zoom into command", place->comm->text);
+	if (place->dso)
+		menu_add(menu, ZOOM_DSO + 1, "Zoom into DSO", dso_short_name(place->dso));
+	if (place->symbol)
+		menu_add(menu, ZOOM_SYMBOL + 1, "Zoom into function", place->symbol->name);
+	if (place->level == 'k')
+		menu_add(menu, ZOOM_KERNEL + 1, "Zoom into the kernel", "");
+	if (model_sign(model, model->cursor) != ' ')
+		menu_add(menu, MENU_FOLD, model_sign(model, model->cursor) == '+' ? "Expand" : "Collapse",
+			 "the call tree");
+}
+
+static int open_menu(struct browser *browser)
+{
+	struct model *model = browser->model;
+	struct menu menu = {.nr = 0};
+
+	if (!model_has_row(model, model->cursor))
+		return 0;
+	const struct hist_place place = model_place(model, model->cursor);
+	fill_menu(browser, &place, &menu);
+	int chosen = screen_menu("Menu", menu.items, menu.nr);
+	if (chosen < 0)
+		return 0;
+	int action = menu.actions[chosen];
+	if (action == MENU_ANNOTATE)
+		annotate(browser);
+	else if (action == MENU_FOLD)
+		model_toggle(model, model->cursor);
+	else
+		return zoom(browser, (enum zoom_kind)(action - 1));
+	return 0;
+}
+
+/* Keys that change what is shown. 0 or -ENOMEM. */
+static int change(struct browser *browser, int key)
+{
+	struct model *model = browser->model;
+
+	switch (key) {
+	case '/': return ask_filter(browser);
+	case 'L': return ask_limit(browser);
+	case 't': return zoom(browser, ZOOM_THREAD);
+	case 'd': return zoom(browser, ZOOM_DSO);
+	case 'k': return zoom(browser, ZOOM_KERNEL);
+	case 'y': return zoom(browser, ZOOM_SYMBOL);
+	case 'w': return zoom(browser, ZOOM_COMM);
+	case KEY_RETURN:
+	case 'm': return open_menu(browser);
+	case 'F': model->relative = !model->relative; return model_choose(model);
+	case 'c': return switch_direction(browser);
+	case 'x': return switch_children(browser);
+	case KEY_TAB_FORWARD: return next_event(browser, true);
+	case KEY_BACKWARD_TAB: return next_event(browser, false);
+	default: return key >= '0' && key <= '9' ? sort_by_member(browser, (unsigned)(key - '0')) : 0;
+	}
+}
+
+/* Keys that show or write something. true: the view ends. */
+static bool other_key(struct browser *browser, int key, struct view_result *ret)
+{
+	switch (key) {
+	case 'h':
+	case '?':
+	case KEY_HELP_PAGE: show_help(browser); break;
+	case 'a': annotate(browser); break;
+	case 'i': show_header(browser); break;
+	case 'P': write_file(browser); break;
+	case 'H': browser->no_headers = !browser->no_headers; break;
+	case 'V': browser->style.dsos = !browser->style.dsos; break;
+	case 'T': begin_choosing(browser); break;
+	case 'z':
+	case 'D':
+	case 'p':
+	case 'f':
+		if (browser->source->ops->toggle)
+			browser->source->ops->toggle(browser->source->ctx, (char)key);
+		break;
+	case 's':
+		if (!browser->source->ops->save)
+			return other_file(browser, ret);
+		save(browser);
+		break;
+	default: break;
+	}
+	return false;
+}
+
+/* 1: the view ends; 0; -ENOMEM. */
+static int take_key(struct browser *browser, int key, struct view_result *ret)
+{
+	int err = 0;
+
+	browser->message[0] = '\0';
+	if (key == KEY_TERMINATED)
+		return 1;
+	if (browser->timeline.choosing && choose_time(browser, key, &err))
+		return err;
+	if (key == KEY_ESCAPE || key == 'q' || key == KEY_CONTROL_C)
+		return go_back(browser, &err) || key == KEY_ESCAPE ? err : 1;
+	if (navigate(browser, key) || fold(browser, key))
+		return 0;
+	err = change(browser, key);
+	return err ? err : other_key(browser, key, ret);
+}
+
+/* The next key; the source goes on until it comes. */
+static int wait_for_key(struct browser *browser)
+{
+	unlock(browser);
+	int key = screen_key(browser->source->interval_ms ? (int)browser->source->interval_ms : -1);
+	lock(browser);
+	return key;
+}
+
+/* Until the user leaves; the source is unlocked while we wait for keys. 0 or -ENOMEM. */
+static int browse(struct browser *browser, struct view_result *ret)
+{
+	int done = 0;
+
+	lock(browser);
+	measure(browser);
+	if (browser->source->data->note)
+		say(browser, "%s", browser->source->data->note);
+	while (!done) {
+		draw(browser);
+		int key = wait_for_key(browser);
+		if (key != KEY_NONE_YET)
+			done = take_key(browser, key, ret);
+		else if (browser->source->ops->update && browser->source->ops->update(browser->source->ctx))
+			done = recount(browser);
+	}
+	unlock(browser);
+	return done < 0 ? done : 0;
+}
+
+bool view_possible(const char **ret_why)
+{
+	return screen_possible(ret_why);
+}
+
+int view_run(struct view_source *source, const struct view_options *options, struct view_result *ret,
+	     struct diag *reterr)
+{
+	struct browser browser = {
+		.source = source,
+		.timeline = {.bins = source->data->times,
+			     .gaps = source->data->gaps,
+			     .nr_gaps = source->data->nr_gaps,
+			     .mark = -1},
+	};
+
+	*ret = (struct view_result){.end = VIEW_QUIT};
+	int err = screen_open(options->colourless, reterr);
+	if (err)
+		return err;
+	if (source->ops->lock)
+		source->ops->lock(source->ctx);
+	err = model_new(source->data, &browser.model);
+	if (source->ops->unlock)
+		source->ops->unlock(source->ctx);
+	if (!err)
+		err = browse(&browser, ret);
+	screen_close();
+	model_free(browser.model);
+	return err ? diag_set(reterr, err, "%s", strerror(-err)) : 0;
+}

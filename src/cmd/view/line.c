@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/view/line.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/symbols/dso.h"
+#include "base/escape.h"
+#include "cmd/text/place_text.h"
+#include "cmd/view/screen.h"
+
+enum { SHARE_WIDTH = 8, COUNT_WIDTH = 12, MOST_NAME = 32, LEVEL_INDENT = 3, LARGE = 5 };
+
+static const double medium_share = 0.5;
+
+void line_fini(struct line *line)
+{
+	buf_fini(&line->text);
+}
+
+static void line_clear(struct line *line)
+{
+	line->text.len = 0;
+	line->nr = 0;
+}
+
+/* What was put into the text since `from` is one piece. */
+static void end_piece(struct line *line, int style, size_t from)
+{
+	if (line->nr < LINE_PIECES)
+		line->pieces[line->nr++] = (struct line_piece){style, from, line->text.len - from, false};
+}
+
+static void put_blanks(struct buf *text, int nr)
+{
+	while (nr-- > 0)
+		buf_put_u8(text, ' ');
+}
+
+static int share_style(double share)
+{
+	return share >= LARGE ? SCREEN_LARGE : share > medium_share ? SCREEN_MEDIUM : SCREEN_PLAIN;
+}
+
+static bool is_share(enum hist_column column)
+{
+	return column >= HIST_KEYS && column != HIST_SAMPLES && column != HIST_PERIOD;
+}
+
+/* The columns one by one; children only where callers are counted. */
+static bool next_column(const struct model *model, unsigned *at, enum hist_column *ret)
+{
+	while (*at < model->data->nr_columns) {
+		*ret = model->data->columns[(*at)++];
+		if (*ret != HIST_CHILDREN || model_children(model))
+			return true;
+	}
+	return false;
+}
+
+static bool is_last(const struct model *model, unsigned at)
+{
+	enum hist_column column;
+
+	return !next_column(model, &at, &column);
+}
+
+/* The text of a key, on the heap. NULL: out of memory. */
+static char *key_text(const struct model *model, enum hist_column key, const struct hist_place *place)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *to = open_memstream(&text, &len);
+
+	if (!to)
+		return NULL;
+	place_text_print(to, key, place, (struct place_style){.nanoseconds = model->data->nanoseconds});
+	if (fclose(to)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+void line_style_fit(struct line_style *style, const struct model *model, const struct hist_entry *entry)
+{
+	enum hist_column column;
+
+	for (unsigned i = 0; next_column(model, &i, &column);) {
+		if (column >= HIST_KEYS)
+			continue;
+		char *text = key_text(model, column, &entry->place);
+		int width = text ? screen_width(text) : 0, least = (int)strlen(place_column_title(column));
+		width = width > MOST_NAME ? MOST_NAME : width < least ? least : width;
+		if (style->widths[column] < width)
+			style->widths[column] = width;
+		free(text);
+	}
+}
+
+/* In its column; the last one is as wide as it is. */
+static void put_key(struct line *line, const struct model *model, const struct line_style *style, unsigned at,
+		    enum hist_column key, const struct hist_place *place)
+{
+	char *text = key_text(model, key, place);
+	size_t from = line->text.len;
+	bool last = is_last(model, at);
+	int room = style->widths[key];
+	size_t len = !text ? 0 : last ? strlen(text) : screen_cut(text, room);
+
+	if (len)
+		buf_put(&line->text, text, len);
+	if (!last)
+		put_blanks(&line->text, room - (text ? screen_width(text) : 0) + 2);
+	end_piece(line, SCREEN_PLAIN, from);
+	line->pieces[line->nr - 1].name = last;
+	free(text);
+}
+
+/* Of each member of a group. */
+static void put_number(struct line *line, const struct model *model, enum hist_column column,
+		       const struct hist_entry *entry)
+{
+	for (unsigned i = 0; i < model->nr_hists; i++) {
+		const struct hist_entry *part = !i ? entry : entry->members ? entry->members[i - 1] : NULL;
+		uint64_t number = part ? hist_number(part, column) : 0;
+		size_t from = line->text.len;
+		if (is_share(column)) {
+			uint64_t total = i ? hist_period(model->hists[i]) : model->total;
+			double share = total ? 100.0 * (double)number / (double)total : 0;
+			buf_printf(&line->text, "%*.2f%%", SHARE_WIDTH - 1, share);
+			end_piece(line, share_style(share), from);
+		} else {
+			buf_printf(&line->text, "%*" PRIu64, COUNT_WIDTH, number);
+			end_piece(line, SCREEN_PLAIN, from);
+		}
+	}
+	size_t from = line->text.len;
+	put_blanks(&line->text, 2);
+	end_piece(line, SCREEN_PLAIN, from);
+}
+
+static void put_branch(struct line *line, struct model *model, const struct line_style *style, struct row row)
+{
+	const struct branch *branch = model_branch(model, row);
+	const struct location *at = stacks_location(model->data->stacks, branch->frame);
+	size_t from = line->text.len;
+
+	put_blanks(&line->text, LEVEL_INDENT * branch->depth + (branch->head ? 0 : 2));
+	if (branch->head) {
+		double share = model_share(model, branch->period);
+		buf_printf(&line->text, "%c ", model_sign(model, row));
+		end_piece(line, SCREEN_PLAIN, from);
+		from = line->text.len;
+		buf_printf(&line->text, "%.2f%% ", share);
+		end_piece(line, share_style(share), from);
+		from = line->text.len;
+	}
+	if (at->symbol)
+		escape_put_text(&line->text, at->symbol->name);
+	else
+		buf_printf(&line->text, "%#" PRIx64, at->ip);
+	if (at->symbol && at->symbol->inlined)
+		buf_put_text(&line->text, " (inlined)");
+	if (style->dsos) {
+		buf_put_text(&line->text, "  ");
+		escape_put_text(&line->text, at->dso ? dso_short_name(at->dso) : "[unknown]");
+	}
+	end_piece(line, SCREEN_PLAIN, from);
+	line->pieces[line->nr - 1].name = true;
+}
+
+void line_of_row(struct line *line, struct model *model, const struct line_style *style, struct row row)
+{
+	enum hist_column column;
+
+	line_clear(line);
+	if (row.branch) {
+		put_branch(line, model, style, row);
+		return;
+	}
+	const struct hist_entry *entry = model_entry(model, row);
+	if (model_has_chains(model))
+		buf_printf(&line->text, "%c ", model_sign(model, row));
+	end_piece(line, SCREEN_PLAIN, 0);
+	for (unsigned i = 0; next_column(model, &i, &column);) {
+		if (column < HIST_KEYS)
+			put_key(line, model, style, i, column, &entry->place);
+		else
+			put_number(line, model, column, entry);
+	}
+}
+
+void line_of_titles(struct line *line, const struct model *model, const struct line_style *style)
+{
+	enum hist_column column;
+
+	line_clear(line);
+	put_blanks(&line->text, model_has_chains(model) ? 2 : 0);
+	for (unsigned i = 0; next_column(model, &i, &column);) {
+		const char *title = place_column_title(column);
+		if (column == HIST_SELF && model_children(model) && model->data->self_named)
+			title = "Self";
+		if (column < HIST_KEYS) {
+			buf_printf(&line->text, "%-*s", is_last(model, i) ? 0 : style->widths[column] + 2, title);
+			continue;
+		}
+		int width = (is_share(column) ? SHARE_WIDTH : COUNT_WIDTH) * (int)model->nr_hists;
+		buf_printf(&line->text, "%*s  ", width, title);
+	}
+	end_piece(line, SCREEN_HEADER, 0);
+}
+
+void line_of_table(struct buf *out, const struct model *model)
+{
+	static const char units[] = " KMG";
+	uint64_t nr = model->nr_samples;
+	unsigned unit = 0;
+
+	if (model->event >= model->data->nr_events) {
+		buf_put_text(out, "No samples");
+		return;
+	}
+	for (; nr > 1000 && units[unit + 1]; unit++)
+		nr /= 1000;
+	buf_printf(out, "Samples: %" PRIu64, nr);
+	if (unit)
+		buf_put_u8(out, (uint8_t)units[unit]);
+	buf_printf(out, " of event%s '", model->nr_hists > 1 ? "s" : "");
+	buf_put_text(out, model->data->events[model->event].name);
+	buf_printf(out, "', Event count (approx.): %" PRIu64, model->nr_hists ? hist_period(model->hists[0]) : 0);
+	if (model->nr_zooms) {
+		buf_put_text(out, ", ");
+		model_put_zooms(model, out);
+	}
+	if (model->filter[0]) {
+		buf_put_text(out, ", Filter: ");
+		escape_put_text(out, model->filter);
+	}
+}

@@ -1,0 +1,696 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/view/model.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/symbols/dso.h"
+#include "base/buf.h"
+#include "base/escape.h"
+#include "tasks/tasks.h"
+
+enum { MOST_TREES = 4096 /* that are kept although the user did not open them */ };
+
+static const struct view_event *event_of(const struct model *model)
+{
+	return model->event < model->data->nr_events ? &model->data->events[model->event] : NULL;
+}
+
+static void branches_free(struct branches *branches)
+{
+	if (branches)
+		free(branches->all);
+	free(branches);
+}
+
+static void trees_fini(struct hash_table *trees)
+{
+	for (size_t i = 0; i < trees->nr_slots; i++)
+		if (trees->slots[i].number)
+			branches_free(trees->slots[i].item);
+	hash_table_fini(trees);
+}
+
+static bool is_symbol(const struct zoom *zoom, const struct dso *dso, const struct symbol *symbol)
+{
+	if (!symbol || strcmp(zoom->name, symbol->name) != 0)
+		return false;
+	return !zoom->dso ? !dso : dso && strcmp(zoom->dso, dso_long_name(dso)) == 0;
+}
+
+/* With callers: samples that are in the function or in what it called. */
+static bool chain_has(const struct model *model, uint32_t chain, const struct zoom *zoom)
+{
+	const struct stacks *stacks = model->data->stacks;
+
+	for (; chain; chain = stacks_outer(stacks, chain)) {
+		const struct location *at = stacks_location(stacks, stacks_frame(stacks, chain));
+		if (is_symbol(zoom, at->dso, at->symbol))
+			return true;
+	}
+	return false;
+}
+
+static bool zoom_takes(const struct model *model, const struct zoom *zoom, const struct tally_cell *cell)
+{
+	const struct hist_place *place = &cell->place;
+
+	switch (zoom->kind) {
+	case ZOOM_COMM: return strcmp(zoom->name, place->comm->text) == 0;
+	case ZOOM_THREAD: return zoom->tid == place->tid;
+	case ZOOM_DSO:
+	case ZOOM_KERNEL: return true; /* these choose rows, see is_in_zooms() */
+	default:
+		return is_symbol(zoom, place->dso, place->symbol) ||
+		       (model_children(model) && chain_has(model, cell->chain, zoom));
+	}
+}
+
+bool model_counts(const struct model *model, const struct tally_cell *cell)
+{
+	for (unsigned i = 0; i < model->nr_zooms; i++)
+		if (!zoom_takes(model, &model->zooms[i], cell))
+			return false;
+	return true;
+}
+
+static bool counts(void *ctx, const struct tally_cell *cell)
+{
+	return model_counts(ctx, cell);
+}
+
+static void zoom_fini(struct zoom *zoom)
+{
+	free(zoom->name);
+	free(zoom->dso);
+	*zoom = (struct zoom){0};
+}
+
+/* 0; -ENOENT: the place has none of that kind; -ENOMEM. */
+static int zoom_init(struct zoom *zoom, enum zoom_kind kind, const struct hist_place *place)
+{
+	const char *dso = place->dso ? dso_long_name(place->dso) : NULL;
+	const char *name = kind == ZOOM_COMM     ? place->comm->text
+			   : kind == ZOOM_THREAD ? place->task->comm->text
+			   : kind == ZOOM_DSO    ? dso
+			   : kind == ZOOM_SYMBOL ? (place->symbol ? place->symbol->name : NULL)
+						 : "";
+
+	if (!name || (kind == ZOOM_KERNEL && place->level != 'k'))
+		return -ENOENT;
+	*zoom = (struct zoom){.kind = kind, .tid = place->tid, .name = strdup(name)};
+	if (kind == ZOOM_SYMBOL && dso)
+		zoom->dso = strdup(dso);
+	if (!zoom->name || (kind == ZOOM_SYMBOL && dso && !zoom->dso)) {
+		zoom_fini(zoom);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/* The rules of the data have another context: they are called through these. */
+static bool hides_sample(void *ctx, const struct hist_place *place)
+{
+	const struct count_rules *rules = &((const struct model *)ctx)->data->count.rules;
+
+	return rules->hides_sample && rules->hides_sample(rules->ctx, place);
+}
+
+static bool hides_symbol(void *ctx, const struct symbol *symbol)
+{
+	const struct count_rules *rules = &((const struct model *)ctx)->data->count.rules;
+
+	return rules->hides_symbol && rules->hides_symbol(rules->ctx, symbol);
+}
+
+static const struct hist_details *caller_details(void *ctx, const struct hist_details *callee,
+						 const struct location *at)
+{
+	const struct count_rules *rules = &((const struct model *)ctx)->data->count.rules;
+
+	return rules->caller_details ? rules->caller_details(rules->ctx, callee, at) : callee;
+}
+
+static void free_hists(struct hist **hists, unsigned nr)
+{
+	for (unsigned i = 0; hists && i < nr; i++)
+		hist_free(hists[i]);
+	free(hists);
+}
+
+void model_free(struct model *model)
+{
+	if (!model)
+		return;
+	while (model->nr_zooms)
+		zoom_fini(&model->zooms[--model->nr_zooms]);
+	free_hists(model->hists, model->nr_hists);
+	free(model->shown);
+	trees_fini(&model->trees);
+	calltree_fini(&model->tree);
+	free(model);
+}
+
+int model_new(const struct view_data *data, struct model **ret)
+{
+	struct model *model = calloc(1, sizeof(*model));
+
+	if (!model)
+		return -ENOMEM;
+	model->data = data;
+	model->count = data->count;
+	model->count.rules = (struct count_rules){.counts = counts,
+						  .hides_sample = hides_sample,
+						  .hides_symbol = hides_symbol,
+						  .caller_details = caller_details,
+						  .ctx = model};
+	model->relative = data->relative;
+	model->percent_limit = data->percent_limit;
+	model->sort_member = data->count.hist.sort_member;
+	int err = model_recount(model);
+	if (err) {
+		model_free(model);
+		return err;
+	}
+	*ret = model;
+	return 0;
+}
+
+bool model_children(const struct model *model)
+{
+	return model->count.hist.children && model_has_chains(model);
+}
+
+bool model_has_chains(const struct model *model)
+{
+	const struct view_event *event = event_of(model);
+
+	return event && event->chains && model->count.uses;
+}
+
+static uint64_t shown_period(const struct model *model, const struct hist_entry *entry)
+{
+	return model_children(model) ? entry->children_period : entry->period;
+}
+
+/* By the name of the function; of a table without functions by that of the object, or of the command. */
+static bool name_matches(const struct model *model, const struct hist_place *place)
+{
+	const struct hist_options *keys = &model->count.hist;
+
+	if (!model->filter[0])
+		return true;
+	if (hist_has_key(keys, HIST_SYM))
+		return place->symbol && strstr(place->symbol->name, model->filter);
+	if (hist_has_key(keys, HIST_DSO))
+		return place->dso && strstr(dso_short_name(place->dso), model->filter);
+	return strstr(place->comm->text, model->filter);
+}
+
+/* As perf: an object's rows are shown with their shares, whatever they called. */
+static bool is_in_zooms(const struct model *model, const struct hist_place *place)
+{
+	for (unsigned i = 0; i < model->nr_zooms; i++) {
+		const struct zoom *zoom = &model->zooms[i];
+		if (zoom->kind == ZOOM_KERNEL && place->level != 'k')
+			return false;
+		if (zoom->kind == ZOOM_DSO && !(place->dso && strcmp(zoom->name, dso_long_name(place->dso)) == 0))
+			return false;
+	}
+	return true;
+}
+
+int model_choose(struct model *model)
+{
+	struct hist_entry *at = model_has_row(model, model->cursor) ? model_entry(model, model->cursor) : NULL;
+	uint32_t *shown = reallocarray(model->shown, model->nr_entries + 1, sizeof(*shown));
+	uint64_t least = (uint64_t)(model->percent_limit / 100 * (double)model->all_total);
+	uint64_t period = 0;
+	struct row cursor = {0};
+
+	if (!shown)
+		return -ENOMEM;
+	model->shown = shown;
+	model->nr_shown = 0;
+	for (size_t i = 0; i < model->nr_entries; i++) {
+		struct hist_entry *entry = model->entries[i];
+		if (entry->place.filtered || shown_period(model, entry) < least ||
+		    !name_matches(model, &entry->place) || !is_in_zooms(model, &entry->place))
+			continue;
+		if (entry == at)
+			cursor = (struct row){model->nr_shown, model->cursor.branch};
+		period += entry->period;
+		shown[model->nr_shown++] = (uint32_t)i;
+	}
+	model->total = model->relative ? period : model->all_total;
+	model->cursor = cursor;
+	return 0;
+}
+
+static uint64_t tally_period(const struct tally *tally)
+{
+	uint64_t period = 0;
+
+	for (uint32_t i = 0; tally && i < tally->nr; i++)
+		period += tally->amounts[i].period;
+	return period;
+}
+
+static int count_event(struct model *model, const struct view_event *event, struct hist **hists)
+{
+	model->count.hist.sort_member = model->sort_member;
+	for (unsigned i = 0; i < event->nr; i++) {
+		struct count_options options = model->count;
+		options.hist.children = model_children(model);
+		int err = event->tallies[i] ? count_cells(event->tallies[i], model->data->stacks, &options, &hists[i])
+					    : count_nothing(&options, &hists[i]);
+		if (err)
+			return err;
+	}
+	return event->nr > 1 ? hist_link(hists[0], hists + 1, event->nr - 1) : 0;
+}
+
+static bool same_place(const struct hist_place *a, const struct hist_place *b)
+{
+	return a->comm == b->comm && a->dso == b->dso && a->symbol == b->symbol && a->tid == b->tid &&
+	       a->cpu == b->cpu && (a->symbol || a->address == b->address) && a->details == b->details;
+}
+
+static uint64_t place_key(const struct hist_place *place)
+{
+	uint64_t key = hash_mix((uintptr_t)place->symbol, (uintptr_t)place->dso);
+
+	return hash_mix(hash_mix(key, (uintptr_t)place->comm), place->tid);
+}
+
+/* What the user had before a recount. */
+struct before {
+	struct hash_table trees;    /* as in the model */
+	struct hash_table by_place; /* entries whose tree was open, by place_key() */
+	struct hist_entry *cursor;  /* NULL: there was no row */
+	struct hist **hists;
+	unsigned nr_hists;
+};
+
+static void remember(const struct model *model, struct before *before)
+{
+	*before = (struct before){.trees = model->trees, .hists = model->hists, .nr_hists = model->nr_hists};
+	if (model_has_row(model, model->cursor))
+		before->cursor = model_entry(model, model->cursor);
+	for (size_t i = 0; i < before->trees.nr_slots; i++) {
+		const struct hash_slot *slot = &before->trees.slots[i];
+		const struct branches *branches = slot->item;
+		struct hist_entry *entry = (struct hist_entry *)(uintptr_t)slot->key; /* NOLINT */
+		if (branches && branches->open)
+			hash_table_add(&before->by_place, place_key(&entry->place), entry);
+	}
+}
+
+static void before_fini(struct before *before)
+{
+	trees_fini(&before->trees);
+	hash_table_fini(&before->by_place);
+	free_hists(before->hists, before->nr_hists);
+}
+
+/* Opens in `to` what is open in `from`: the runs that begin with the same frames, in these ranges of branches. */
+static void open_alike(const struct branches *from, uint32_t old, uint32_t old_end, struct branches *to, uint32_t first,
+		       uint32_t end)
+{
+	for (; old < old_end; old = from->all[old].head ? from->all[old].end : old + 1) {
+		if (!from->all[old].open)
+			continue;
+		for (uint32_t new = first; new < end; new = to->all[new].head ? to->all[new].end : new + 1) {
+			if (!to->all[new].head || to->all[new].frame != from->all[old].frame)
+				continue;
+			to->all[new].open = to->all[new].foldable;
+			open_alike(from, old + 1, from->all[old].end, to, new + 1, to->all[new].end);
+			break;
+		}
+	}
+}
+
+static struct branches *find_branches(struct model *model, struct hist_entry *entry);
+
+/* The tree of an entry as that of the same place was before. */
+static void reopen(struct model *model, const struct before *before, struct hist_entry *entry)
+{
+	for (struct hash_slot *slot = hash_table_find(&before->by_place, place_key(&entry->place)); slot;
+	     slot = hash_table_next(&before->by_place, slot)) {
+		const struct hist_entry *old = slot->item;
+		const struct branches *from = hash_table_find_item(&before->trees, (uintptr_t)old);
+		if (!from || !same_place(&old->place, &entry->place))
+			continue;
+		struct branches *to = find_branches(model, entry);
+		if (to && to->nr) {
+			to->open = true;
+			open_alike(from, 0, from->nr, to, 0, to->nr);
+		}
+		return;
+	}
+}
+
+static void take_over(struct model *model, const struct before *before)
+{
+	if (!before->cursor && !before->by_place.nr)
+		return;
+	for (size_t i = 0; i < model->nr_shown; i++) {
+		struct hist_entry *entry = model->entries[model->shown[i]];
+		if (before->cursor && same_place(&before->cursor->place, &entry->place))
+			model->cursor.entry = i;
+		if (before->by_place.nr)
+			reopen(model, before, entry);
+	}
+}
+
+int model_recount(struct model *model)
+{
+	const struct view_event *event = event_of(model);
+	unsigned nr_hists = event ? event->nr : 0;
+	struct hist **hists = calloc(nr_hists + 1, sizeof(*hists));
+	struct hist_entry *const *entries = NULL;
+	size_t nr = 0;
+	struct before before;
+	int err = !hists ? -ENOMEM : event ? count_event(model, event, hists) : 0;
+
+	if (!err && event)
+		err = hist_sort(hists[0], &entries, &nr);
+	if (err) {
+		free_hists(hists, nr_hists);
+		return err;
+	}
+	remember(model, &before);
+	model->trees = (struct hash_table){0};
+	model->hists = hists;
+	model->nr_hists = nr_hists;
+	model->entries = entries;
+	model->nr_entries = nr;
+	model->all_total = event ? tally_period(event->tallies[0]) : 0;
+	model->nr_samples = event ? hist_nr_samples(hists[0]) : 0;
+	model->cursor = (struct row){0};
+	model->nr_shown = 0;
+	calltree_fini(&model->tree);
+	err = calltree_init(&model->tree, model->data->stacks, CALLTREE_FUNCTION, NULL);
+	if (!err)
+		err = model_choose(model);
+	if (!err)
+		take_over(model, &before);
+	before_fini(&before);
+	return err;
+}
+
+/* The branches of a sorted tree, depth first. */
+struct filling {
+	const struct calltree *tree;
+	struct branches *to;
+};
+
+static void put_run(struct filling *filling, uint32_t head, uint32_t parent, uint16_t depth)
+{
+	const struct calltree_node *nodes = filling->tree->nodes;
+	uint32_t first = filling->to->nr;
+	uint32_t last = nodes[head].last;
+
+	for (uint32_t node = head; node; node = node == last ? 0 : nodes[node].child)
+		filling->to->all[filling->to->nr++] = (struct branch){
+			.period = calltree_period(&nodes[node]),
+			.frame = nodes[node].frame,
+			.parent = node == head ? parent : first + 1,
+			.depth = depth,
+			.head = node == head,
+		};
+	for (uint32_t child = nodes[last].child; child; child = nodes[child].next)
+		put_run(filling, child, first + 1, depth + 1);
+	filling->to->all[first].end = filling->to->nr;
+	filling->to->all[first].foldable = filling->to->nr > first + 1;
+}
+
+/* NULL: out of memory. */
+static struct branches *make_branches(struct model *model, const struct hist_entry *entry)
+{
+	const struct view_event *event = event_of(model);
+	struct branches *branches = calloc(1, sizeof(*branches));
+	double limit = model->data->graph_percent / 100 * (double)model->total;
+	uint64_t least = limit > 1 ? (uint64_t)limit : 1;
+
+	if (!branches || !entry->uses.newest || !model_has_chains(model))
+		return branches;
+	int err = count_tree(event->tallies[0], entry, model->count.direction, least, &model->tree);
+	if (!err)
+		err = calltree_sort(&model->tree, CALLTREE_ABSOLUTE, (double)least);
+	branches->all = err ? NULL : calloc(model->tree.nr, sizeof(*branches->all));
+	if (!branches->all) {
+		branches_free(branches);
+		return NULL;
+	}
+	struct filling filling = {&model->tree, branches};
+	for (uint32_t child = model->tree.nodes[0].child; child; child = model->tree.nodes[child].next)
+		put_run(&filling, child, 0, 1);
+	return branches;
+}
+
+static void open_branches(struct branches *branches, bool open)
+{
+	branches->open = open && branches->nr;
+	for (uint32_t i = 0; i < branches->nr; i++)
+		branches->all[i].open = open && branches->all[i].foldable;
+}
+
+/* Made when there is none yet; NULL: out of memory. */
+static struct branches *find_branches(struct model *model, struct hist_entry *entry)
+{
+	struct branches *branches = hash_table_find_item(&model->trees, (uintptr_t)entry);
+
+	if (branches)
+		return branches;
+	if (model->all_open && model->trees.nr >= MOST_TREES)
+		trees_fini(&model->trees);
+	branches = make_branches(model, entry);
+	if (branches && hash_table_add(&model->trees, (uintptr_t)entry, branches)) {
+		branches_free(branches);
+		return NULL;
+	}
+	if (branches && model->all_open)
+		open_branches(branches, true);
+	return branches;
+}
+
+/* The tree of a row's entry if it is open; NULL: it is closed, or there is none. */
+static struct branches *open_tree(struct model *model, struct row row)
+{
+	struct hist_entry *entry = model_entry(model, row);
+	struct branches *branches =
+		model->all_open ? find_branches(model, entry) : hash_table_find_item(&model->trees, (uintptr_t)entry);
+
+	return branches && branches->open ? branches : NULL;
+}
+
+bool model_has_row(const struct model *model, struct row row)
+{
+	return row.entry < model->nr_shown;
+}
+
+struct hist_entry *model_entry(const struct model *model, struct row row)
+{
+	return model->entries[model->shown[row.entry]];
+}
+
+const struct branch *model_branch(struct model *model, struct row row)
+{
+	const struct branches *branches = row.branch ? open_tree(model, row) : NULL;
+
+	return branches && row.branch <= branches->nr ? &branches->all[row.branch - 1] : NULL;
+}
+
+bool model_down(struct model *model, struct row *row)
+{
+	if (!model_has_row(model, *row))
+		return false;
+	const struct branches *branches = open_tree(model, *row);
+	uint32_t next = !row->branch ? 0 : row->branch;
+	if (branches && row->branch) {
+		const struct branch *at = &branches->all[row->branch - 1];
+		if (at->head && !at->open)
+			next = at->end;
+	}
+	if (branches && next < branches->nr) {
+		row->branch = next + 1;
+		return true;
+	}
+	if (row->entry + 1 >= model->nr_shown)
+		return false;
+	*row = (struct row){row->entry + 1, 0};
+	return true;
+}
+
+/* The branch, or the outermost closed head that it is below. */
+static uint32_t visible_branch(const struct branches *branches, uint32_t branch)
+{
+	uint32_t visible = branch;
+
+	for (uint32_t at = branches->all[branch - 1].parent; at; at = branches->all[at - 1].parent)
+		if (!branches->all[at - 1].open)
+			visible = at;
+	return visible;
+}
+
+/* The lowest row of an entry. */
+static struct row entry_end(struct model *model, size_t entry)
+{
+	struct row row = {.entry = entry};
+	const struct branches *branches = open_tree(model, row);
+
+	if (branches)
+		row.branch = visible_branch(branches, branches->nr);
+	return row;
+}
+
+bool model_up(struct model *model, struct row *row)
+{
+	const struct branches *branches = row->branch > 1 ? open_tree(model, *row) : NULL;
+
+	if (branches)
+		row->branch = visible_branch(branches, row->branch - 1);
+	else if (row->branch)
+		row->branch = 0;
+	else if (row->entry)
+		*row = entry_end(model, row->entry - 1);
+	else
+		return false;
+	return true;
+}
+
+struct row model_last(struct model *model)
+{
+	return model->nr_shown ? entry_end(model, model->nr_shown - 1) : (struct row){0};
+}
+
+void model_normalize(struct model *model, struct row *row)
+{
+	if (row->entry >= model->nr_shown)
+		*row = model_last(model);
+	const struct branches *branches = row->branch && model->nr_shown ? open_tree(model, *row) : NULL;
+	row->branch = branches && row->branch <= branches->nr ? visible_branch(branches, row->branch) : 0;
+}
+
+void model_forget(struct model *model)
+{
+	trees_fini(&model->trees);
+	model->all_open = false;
+	model->nr_shown = 0;
+	model->cursor = (struct row){0};
+}
+
+char model_sign(struct model *model, struct row row)
+{
+	const struct branch *branch = model_branch(model, row);
+
+	if (branch)
+		return !branch->foldable ? ' ' : branch->open ? '-' : '+';
+	if (!model_has_chains(model) || !model_entry(model, row)->uses.newest)
+		return ' ';
+	if (open_tree(model, row))
+		return '-';
+	const struct branches *made = hash_table_find_item(&model->trees, (uintptr_t)model_entry(model, row));
+	return made && !made->nr ? ' ' : '+';
+}
+
+double model_share(const struct model *model, uint64_t period)
+{
+	return model->total ? 100.0 * (double)period / (double)model->total : 0;
+}
+
+struct hist_place model_place(struct model *model, struct row row)
+{
+	struct hist_place place = model_entry(model, row)->place;
+	const struct branch *branch = model_branch(model, row);
+
+	if (branch) {
+		const struct location *at = stacks_location(model->data->stacks, branch->frame);
+		place.dso = at->dso;
+		place.symbol = at->symbol;
+		place.address = at->address;
+		place.level = at->level;
+	}
+	return place;
+}
+
+void model_toggle(struct model *model, struct row row)
+{
+	struct branches *branches = find_branches(model, model_entry(model, row));
+
+	if (!branches)
+		return;
+	if (!row.branch) {
+		branches->open = !branches->open && branches->nr;
+	} else if (row.branch <= branches->nr) {
+		struct branch *at = &branches->all[row.branch - 1];
+		at->open = at->foldable && !at->open;
+	}
+}
+
+void model_toggle_entry(struct model *model, struct row row)
+{
+	struct branches *branches = find_branches(model, model_entry(model, row));
+
+	if (!branches)
+		return;
+	open_branches(branches, !branches->open);
+	if (!branches->open && model->cursor.entry == row.entry)
+		model->cursor.branch = 0;
+}
+
+void model_open_all(struct model *model)
+{
+	trees_fini(&model->trees);
+	model->all_open = model_has_chains(model);
+}
+
+void model_close_all(struct model *model)
+{
+	trees_fini(&model->trees);
+	model->all_open = false;
+	model->cursor.branch = 0;
+}
+
+int model_zoom(struct model *model, enum zoom_kind kind, const struct hist_place *place)
+{
+	if (model->nr_zooms == MODEL_ZOOMS)
+		return -ENOSPC;
+	int err = zoom_init(&model->zooms[model->nr_zooms], kind, place);
+	if (err)
+		return err;
+	model->nr_zooms++;
+	err = model_recount(model);
+	if (err)
+		zoom_fini(&model->zooms[--model->nr_zooms]);
+	return err;
+}
+
+bool model_zoom_out(struct model *model, int *reterr)
+{
+	*reterr = 0;
+	if (!model->nr_zooms)
+		return false;
+	zoom_fini(&model->zooms[--model->nr_zooms]);
+	*reterr = model_recount(model);
+	return true;
+}
+
+void model_put_zooms(const struct model *model, struct buf *out)
+{
+	static const char *const kinds[] = {[ZOOM_COMM] = "Command",
+					    [ZOOM_THREAD] = "Thread",
+					    [ZOOM_DSO] = "DSO",
+					    [ZOOM_SYMBOL] = "Symbol",
+					    [ZOOM_KERNEL] = "Kernel"};
+
+	for (unsigned i = 0; i < model->nr_zooms; i++) {
+		const struct zoom *zoom = &model->zooms[i];
+		buf_printf(out, "%s%s%s", i ? ", " : "", kinds[zoom->kind], zoom->name[0] ? ": " : "");
+		escape_put_text(out, zoom->name);
+		if (zoom->kind == ZOOM_THREAD)
+			buf_printf(out, "(%u)", zoom->tid);
+	}
+}

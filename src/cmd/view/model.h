@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * model: the rows of the view: which entries of which table are there, which call trees are open, where the user has
+ * gone. Knows nothing of a terminal. Private to the room; one owner, one thread.
+ *
+ * A row is an entry or a line of its call tree. Rows have no numbers: one goes from row to row, so that what is not
+ * visible costs nothing, however many there are. Trees are made when they are looked at.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/hash_table.h"
+#include "cmd/view/view.h"
+
+struct buf;
+
+/* A frame of a call tree, in the order in which they stand below their entry. */
+struct branch {
+	uint64_t period;
+	uint32_t frame;  /* in the stacks */
+	uint32_t parent; /* the head of the run that it belongs to, or that a head comes from, from 1; 0: the entry */
+	uint32_t end;    /* the index behind the last branch below it */
+	uint16_t depth;  /* of the run, from 1 */
+	bool head;       /* the first frame of a run without a branch: it has a share, and can be closed */
+	bool foldable;   /* something is below it */
+	bool open;
+};
+
+/* The call tree of an entry. */
+struct branches {
+	struct branch *all; /* heap */
+	uint32_t nr;
+	bool open;
+};
+
+struct row {
+	size_t entry;    /* index in `shown` */
+	uint32_t branch; /* from 1; 0: the entry itself */
+};
+
+enum zoom_kind { ZOOM_COMM, ZOOM_THREAD, ZOOM_DSO, ZOOM_SYMBOL, ZOOM_KERNEL };
+
+/* By names: the data may be read again while it is there. */
+struct zoom {
+	enum zoom_kind kind;
+	uint32_t tid;
+	char *name, *dso; /* heap; of the function, object or command; NULL: not asked for */
+};
+
+enum { MODEL_ZOOMS = 8, MODEL_FILTER = 64 };
+
+struct model {
+	const struct view_data *data;
+	struct count_options count; /* the rules of the data, and zooms before them */
+	size_t event;
+	struct hist **hists; /* heap; of the members of the event */
+	unsigned nr_hists;
+	struct hist_entry *const *entries;
+	size_t nr_entries;
+	uint32_t *shown; /* heap; indices of entries */
+	size_t nr_shown;
+	uint64_t total, all_total; /* what is 100 %; of the whole event */
+	uint64_t nr_samples;       /* of the table */
+	bool relative, all_open;
+	double percent_limit;
+	unsigned sort_member;
+	char filter[MODEL_FILTER]; /* part of a name; "": none */
+	struct zoom zooms[MODEL_ZOOMS];
+	unsigned nr_zooms;
+	struct calltree tree;    /* for making branches */
+	struct hash_table trees; /* struct branches, by the address of the entry */
+	struct row cursor;
+};
+
+/* The data is borrowed. 0 or -ENOMEM. */
+int model_new(const struct view_data *data, struct model **ret);
+void model_free(struct model *model); /* NULL is fine */
+
+/* Counts again: after the data, the event, the zooms or how it is counted have changed. The cursor and open trees
+ * stay at what they were about, as far as it is there. 0 or -ENOMEM. */
+int model_recount(struct model *model);
+
+/* Another filter, limit, or kind of share: chooses the entries again. 0 or -ENOMEM. */
+int model_choose(struct model *model);
+
+bool model_children(const struct model *model); /* callers are counted */
+bool model_has_chains(const struct model *model);
+
+/* false: there is no row at all. */
+bool model_has_row(const struct model *model, struct row row);
+/* Moves to the row above or below; false: there is none, and the row stays. */
+bool model_down(struct model *model, struct row *row);
+bool model_up(struct model *model, struct row *row);
+struct row model_last(struct model *model);
+/* To a row that is there and visible. */
+void model_normalize(struct model *model, struct row *row);
+/* Closes all trees and goes to the first row: before another event is chosen. */
+void model_forget(struct model *model);
+
+struct hist_entry *model_entry(const struct model *model, struct row row);
+const struct branch *model_branch(struct model *model, struct row row); /* NULL: the row is an entry */
+/* Of an entry or a branch that can be opened '+', that is open '-', else ' '. */
+char model_sign(struct model *model, struct row row);
+double model_share(const struct model *model, uint64_t period);
+
+/* What annotation and zooming are about: the place of an entry, or that of the frame of a branch. */
+struct hist_place model_place(struct model *model, struct row row);
+
+/* '+': one level of the row; 'e': all of its entry; 'E', 'C': all entries. */
+void model_toggle(struct model *model, struct row row);
+void model_toggle_entry(struct model *model, struct row row);
+void model_open_all(struct model *model);
+void model_close_all(struct model *model);
+
+/* Only samples like that place from now on. 0; -ENOENT: the place has none of that kind; -ENOSPC: too many; -ENOMEM. */
+int model_zoom(struct model *model, enum zoom_kind kind, const struct hist_place *place);
+bool model_zoom_out(struct model *model, int *reterr); /* false: there was none */
+
+/* "Thread: bash(123), Symbol: main": escaped; nothing when there is no zoom. */
+void model_put_zooms(const struct model *model, struct buf *out);
+
+/* Is the cell among what is counted now? */
+bool model_counts(const struct model *model, const struct tally_cell *cell);

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * view: samples on a terminal: a table of each event, call trees below its rows, the code of a function. For `report`
+ * on a terminal and for `top`. Main thread.
+ *
+ * What is shown is borrowed from a source. A source that changes while it is shown (top) is locked by the view while
+ * it is looked at, and unlocked while the view waits for a key.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyze/code/code.h"
+#include "analyze/report/count.h"
+
+struct buf;
+struct debug_info;
+struct diag;
+struct ledger_entry;
+struct time_bins;
+
+/* An event, or a group of them of which the first is the leader. */
+struct view_event {
+	const char *name;             /* as recorded, not escaped */
+	struct tally *const *tallies; /* of each member; NULL: it has no samples */
+	unsigned nr;
+	bool chains; /* call chains were recorded */
+};
+
+/* What is shown. Everything is borrowed, and stays while the view runs, but for source->ops->update(). */
+struct view_data {
+	const char *title; /* the file, or what is recorded */
+	const struct view_event *events;
+	size_t nr_events;
+	const struct stacks *stacks;
+	struct count_options count;             /* how the table is counted at first; the view changes its own copy */
+	enum hist_column columns[HIST_COLUMNS]; /* from left to right; HIST_CHILDREN only while callers are counted */
+	unsigned nr_columns;
+	bool self_named;      /* as in the text: the own share is called Self */
+	bool nanoseconds;     /* times have nine digits */
+	bool addresses;       /* cells tell addresses inside functions apart: there can be annotated code */
+	bool relative;        /* shares of what is shown */
+	double percent_limit; /* rows below are left out */
+	double graph_percent; /* branches below */
+	enum code_syntax code_syntax;
+	int kernel_code_fd;              /* /proc/kcore; -1: cannot be read */
+	struct debug_info *debug_info;   /* NULL: no source lines */
+	const char *symfs;               /* NULL: "" */
+	const struct time_bins *times;   /* of all samples; NULL: not known */
+	const struct ledger_entry *gaps; /* in which records were lost */
+	size_t nr_gaps;
+	uint64_t lost_samples;
+	const char *note; /* shown at first: what is not complete; NULL: nothing */
+};
+
+/* Nanoseconds on the clock of the samples, both inclusive. */
+struct view_times {
+	uint64_t first_ns, last_ns;
+};
+
+/* What a source that is recording knows of itself, for the first line. */
+struct view_live {
+	bool paused, zero, total, ended;
+	uint64_t nr_events_second, lost, held_bytes;
+};
+
+/* Each may be NULL: the source cannot. */
+struct view_source_ops {
+	/* Only samples of those times from now on; NULL: all. The data may be other data afterwards. */
+	int (*cut)(void *ctx, const struct view_times *times, struct diag *reterr);
+	/* Keeps what is shown as a recording; fills in its name. */
+	int (*save)(void *ctx, struct buf *ret_path, struct diag *reterr);
+	void (*lock)(void *ctx);
+	void (*unlock)(void *ctx);
+	/* After the interval, locked: counts what came; false: nothing changed. */
+	bool (*update)(void *ctx);
+	void (*live)(void *ctx, struct view_live *ret);
+	/* The keys z, D, p, f of top. */
+	void (*toggle)(void *ctx, char key);
+	void (*header)(void *ctx, struct buf *out); /* what `report --header` prints */
+};
+
+struct view_source {
+	const struct view_source_ops *ops;
+	void *ctx;
+	struct view_data *data;
+	unsigned interval_ms; /* between updates; 0: it does not change */
+};
+
+struct view_options {
+	bool colourless;
+};
+
+enum view_end {
+	VIEW_QUIT,
+	VIEW_OTHER_FILE, /* path: another recording is to be shown */
+};
+
+struct view_result {
+	enum view_end end;
+	char path[256];
+};
+
+/* Whether standard input and output are terminals that a view can be drawn on; *why: what is missing. */
+bool view_possible(const char **ret_why);
+
+/* Until the user ends it. 0 or -errno. */
+int view_run(struct view_source *source, const struct view_options *options, struct view_result *ret,
+	     struct diag *reterr);

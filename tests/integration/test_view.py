@@ -1,0 +1,514 @@
+# SPDX-License-Identifier: MIT
+"""The terminal view of report: each of its keys, and terminals of all kinds."""
+import os
+import re
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from conftest import MILLRACE, run_command
+from screen import Screen
+
+SOURCE = r'''
+#include <sys/prctl.h>
+#include <pthread.h>
+volatile unsigned long sum;
+__attribute__((noinline)) void inner(int n)
+{
+	for (int i = 0; i < n; i++)
+		sum += i * i;
+}
+__attribute__((noinline)) void outer_a(void) { inner(3000); sum++; }
+__attribute__((noinline)) void outer_b(void) { inner(1000); sum++; }
+static void *other(void *arg)
+{
+	prctl(PR_SET_NAME, "otherthread");
+	for (int i = 0; i < 8000; i++)
+		outer_b();
+	return arg;
+}
+int main(void)
+{
+	pthread_t thread;
+	pthread_create(&thread, NULL, other, NULL);
+	for (int i = 0; i < 20000; i++) { outer_a(); outer_b(); }
+	pthread_join(thread, NULL);
+	return 0;
+}
+'''
+
+
+@pytest.fixture(scope='module')
+def place(need_root, millrace, tmp_path_factory):
+    path = tmp_path_factory.mktemp('view')
+    (path / 'program.c').write_text(SOURCE)
+    run_command(['cc', '-O0', '-g', '-fno-omit-frame-pointer', '-pthread', '-o',
+                 path / 'program', path / 'program.c'])
+    millrace('record', '-e', 'cpu-clock:u', '-e', 'task-clock:u', '-F', '4000', '-g', '-N', '-o', path / 'perf.data',
+             '--', path / 'program')
+    return path
+
+
+@pytest.fixture
+def screen(place):
+    with Screen(['report', '-i', place / 'perf.data'], cwd=place) as screen:
+        screen.wait('Symbol')
+        yield screen
+
+
+def rows(text):
+    """The entries that are shown, as {symbol: line}."""
+    found = {}
+    for line in text.splitlines():
+        match = re.match(r'[ +-] +[\d.]+% .*\[[.k]\] (\S+)', line)
+        if match:
+            found[match[1]] = line
+    return found
+
+
+def go_to(screen, symbol):
+    """Moves the cursor to an entry."""
+    screen.wait(lambda text: symbol in rows(text), symbol)
+    screen.keys('Home')
+    for _ in range(60):
+        line = screen.cursor_line()
+        if line and re.search(rf'\] {symbol}$', line.rstrip()):
+            return
+        screen.keys('Down')
+        screen.wait(lambda text: screen.cursor_line() != line, 'the cursor moves')
+    pytest.fail(f'no row {symbol}: {screen.text()}')
+
+
+def test_first_screen_is_the_table(screen, millrace, place):
+    shown = rows(screen.text())
+    text = millrace('report', '--stdio', '-g', 'none', '-i', place / 'perf.data').out
+    first = text.split('# Samples')[1]
+    for symbol, line in shown.items():
+        share = re.search(r'([\d.]+%) +([\d.]+%)', line)
+        assert re.search(rf'^ +{share[1]} +{share[2]} .*\] {re.escape(symbol)}$', first, re.M), line
+    assert {'inner', 'outer_a', 'outer_b', 'main'} <= set(shown)
+
+
+def test_q_ends(screen):
+    screen.keys('q')
+    assert screen.ended() == 0
+
+
+def test_control_c_ends(screen):
+    screen.keys('C-c')
+    assert screen.ended() == 0
+
+
+def test_h_shows_help(screen):
+    screen.press('h', 'This page')
+    screen.press('q', 'Symbol')
+    screen.press('?', 'This page')
+    screen.press('Escape', 'Symbol')
+    screen.press('F1', 'This page')
+
+
+def test_arrows_and_pages_move(screen):
+    first = screen.cursor_line()
+    screen.keys('Down')
+    screen.wait(lambda text: screen.cursor_line() != first, 'down')
+    screen.keys('Up')
+    screen.wait(lambda text: screen.cursor_line() == first, 'up')
+    screen.press('End', lambda text: re.search(r'(\d+)/\1$', text.rstrip()), 'the last row')
+    screen.press('Home', lambda text: re.search(r' 1/\d+$', text.rstrip()), 'the first row')
+    screen.keys('E')
+    screen.press('NPage', lambda text: not re.search(r' 1/\d+$', text.rstrip()), 'a page down')
+    screen.press('PPage', lambda text: re.search(r' 1/\d+$', text.rstrip()), 'a page up')
+    screen.press('Space', lambda text: not re.search(r' 1/\d+$', text.rstrip()), 'a page down')
+
+
+def test_plus_opens_one_level(screen):
+    go_to(screen, 'main')
+    screen.press('+', lambda text: re.search(r'^- .*\] main$', text, re.M), 'the tree is open')
+    assert re.search(r'^   [+-] +[\d.]+% main$', screen.text(), re.M)
+    screen.press('+', lambda text: re.search(r'^\+ .*\] main$', text, re.M), 'the tree is closed')
+
+
+def test_plus_on_a_branch(screen):
+    go_to(screen, 'main')
+    screen.press('+', lambda text: re.search(r'^   \+ [\d.]+% main$', text, re.M))
+    screen.keys('Down')
+    screen.press('+', lambda text: re.search(r'^      [+-] [\d.]+% outer_a$', text, re.M))
+    assert re.search(r'^   - [\d.]+% main$', screen.text(), re.M)
+    screen.press('+', lambda text: not re.search(r'[\d.]+% outer_a$', text, re.M))
+
+
+def test_e_opens_all_of_a_row(screen):
+    go_to(screen, 'main')
+    screen.press('e', lambda text: len(re.findall(r'^ +inner$|[\d.]+% inner$', text, re.M)) >= 2, 'both branches')
+    screen.press('e', lambda text: not re.search(r'[\d.]+% outer_a$', text, re.M), 'closed')
+
+
+def test_capital_e_and_c(screen):
+    screen.press('E', lambda text: len(re.findall(r'^- +[\d.]+%', text, re.M)) >= 2, 'all are open')
+    screen.press('C', lambda text: not re.search(r'^- +[\d.]+%', text, re.M), 'all are closed')
+
+
+def test_filter_as_you_type(screen):
+    screen.press('/', 'Show names with')
+    screen.type('outer')
+    screen.wait(lambda text: set(rows(text)) == {'outer_a', 'outer_b'}, 'only what matches, before Enter')
+    screen.keys('BSpace')
+    screen.type('r_a')
+    screen.wait(lambda text: set(rows(text)) == {'outer_a'}, 'one is left')
+    screen.press('Enter', 'Filter: outer_a')
+    screen.press('Escape', lambda text: 'inner' in rows(text), 'ESC takes the filter away')
+
+
+def test_filter_given_up(screen):
+    screen.press('/', 'Show names with')
+    screen.type('zzz')
+    screen.wait('No row is left')
+    screen.press('Escape', lambda text: 'inner' in rows(text), 'all are back')
+
+
+def test_t_zooms_into_a_thread(screen):
+    go_to(screen, 'other')
+    screen.press('t', 'Thread: otherthread')
+    assert 'main' not in rows(screen.text())
+    screen.press('t', lambda text: 'main' in rows(text), 'and back')
+    screen.press('t', 'Thread: ')
+    screen.press('Escape', lambda text: 'Thread: ' not in text and 'main' in rows(text), 'ESC zooms out')
+
+
+def test_d_zooms_into_an_object(screen):
+    go_to(screen, 'inner')
+    screen.press('d', 'DSO: ')
+    assert {'main', 'inner'} <= set(rows(screen.text())) and 'start_thread' not in rows(screen.text())
+    screen.press('d', lambda text: 'DSO: ' not in text, 'and back')
+
+
+def test_enter_opens_the_menu(screen):
+    go_to(screen, 'outer_a')
+    text = screen.press('Enter', 'Zoom into function outer_a')
+    assert 'Annotate outer_a' in text and 'Zoom into DSO program' in text and 'Zoom into command program' in text
+    for _ in range(4):
+        screen.keys('Down')
+    screen.keys('Enter')
+    screen.wait('Symbol: outer_a')
+    assert 'other' not in rows(screen.text())
+    screen.press('Escape', lambda text: 'other' in rows(text), 'zoomed out')
+    screen.press('m', 'Zoom into command')
+    screen.press('Escape', lambda text: 'Zoom into command' not in text)
+
+
+def test_zoom_into_a_function_counts_its_callees(screen, place, millrace):
+    """With callers counted the function's samples are those that its Children share counts."""
+    go_to(screen, 'outer_a')
+    share = re.search(r'([\d.]+)%', rows(screen.text())['outer_a'])[1]
+    screen.press('y', 'Symbol: outer_a')
+    text = screen.press('F', lambda text: rows(text).get('outer_a', '').split('%')[0].endswith('100.00'), 'relative')
+    assert 'inner' in rows(text)
+    screen.press('F', lambda text: f'{share}%' in rows(text).get('outer_a', ''), 'absolute')
+
+
+def test_k_and_w(screen):
+    go_to(screen, 'other')
+    screen.press('k', 'This row has none')
+    screen.press('w', 'Command: otherthread')
+    screen.press('w', lambda text: 'Command: ' not in text)
+
+
+def test_tab_shows_the_next_event(screen):
+    assert "'cpu-clock:u'" in screen.text()
+    screen.press('Tab', "'task-clock:u'")
+    screen.press('Tab', "'cpu-clock:u'")
+    screen.press('BTab', "'task-clock:u'")
+
+
+def test_x_counts_children_or_not(screen):
+    assert 'Children' in screen.text()
+    text = screen.press('x', lambda text: 'Children' not in text and 'Overhead' in text)
+    assert 'main' not in list(rows(text))[:1]
+    screen.press('x', 'Children')
+
+
+def test_c_shows_callers(screen):
+    go_to(screen, 'inner')
+    screen.press('c', 'to its callers')
+    screen.press('e', lambda text: re.search(r'^ +[+-]? *([\d.]+% )?outer_a$', text, re.M), 'its callers')
+    screen.press('c', 'to what it called')
+
+
+def test_capital_v_shows_objects(screen):
+    go_to(screen, 'main')
+    screen.keys('e')
+    screen.press('V', lambda text: re.search(r'% outer_a  program$', text, re.M))
+
+
+def test_capital_h_hides_titles(screen):
+    screen.press('H', lambda text: 'Children' not in text)
+    screen.press('H', 'Children')
+
+
+def test_capital_l_hides_small_rows(screen):
+    screen.press('L', 'Hide rows below')
+    screen.keys('BSpace')
+    screen.type('50')
+    screen.press('Enter', lambda text: rows(text) and all(
+        float(re.search(r'([\d.]+)%', line)[1]) >= 50 for line in rows(text).values()) and 'other' not in rows(text))
+    screen.press('L', 'Hide rows below')
+    screen.type('x')
+    screen.press('Enter', 'from 0 to 100')
+
+
+def test_capital_p_writes_what_is_shown(screen, place):
+    for path in place.glob('perf.hist.*'):
+        path.unlink()
+    go_to(screen, 'main')
+    screen.keys('e')
+    screen.press('P', 'Written to perf.hist.0')
+    text = (place / 'perf.hist.0').read_text()
+    assert (place / 'perf.hist.0').stat().st_mode & 0o777 == 0o600
+    assert 'outer_a' in text and re.search(r'^- .*\] main$', text, re.M)
+    screen.press('P', 'Written to perf.hist.1')
+    assert (place / 'perf.hist.1').read_text() == text
+
+
+def test_i_shows_the_header(screen):
+    text = screen.press('i', 'hostname')
+    assert 'arch' in text
+    screen.press('q', 'Symbol')
+
+
+def test_s_shows_another_recording(place, millrace):
+    other = place / 'another.data'
+    millrace('record', '-e', 'cpu-clock:u', '-N', '-o', other, '--', 'sh', '-c',
+             'i=0; while [ $i -lt 9999 ]; do i=$((i+1)); done')
+    with Screen(['report', '-i', place / 'perf.data'], cwd=place) as screen:
+        screen.wait('Symbol')
+        text = screen.press('s', 'Another recording')
+        assert 'another.data' in text and 'perf.data' in text
+        if text.index(' another.data') > text.index(' perf.data'):
+            screen.keys('Down')
+        screen.press('Enter', lambda text: re.search(r'  sh  ', text) and 'inner' not in rows(text), 'the other one')
+        screen.keys('q')
+        assert screen.ended() == 0
+    other.unlink()
+
+
+def test_numbers_sort_groups(place, millrace):
+    path = place / 'group.data'
+    millrace('record', '-e', '{cpu-clock:u,task-clock:u}', '-N', '-o', path, '--', place / 'program')
+    with Screen(['report', '-i', path], cwd=place) as screen:
+        text = screen.wait('Symbol')
+        assert re.search(r'[\d.]+% +[\d.]+% ', text)
+        screen.press('1', lambda text: 'inner' in rows(text))
+        screen.press('5', 'This table has 2 events')
+
+
+def test_annotate(screen, place):
+    go_to(screen, 'inner')
+    text = screen.press('a', 'Percent: local period')
+    assert 'inner' in text and '/program' in text and 'imul' in text
+    assert 'program.c:' in text and 'sum += i * i' in text
+    # The hottest line is under the cursor, and its share is the largest.
+    shares = [float(line.split()[0]) for line in text.splitlines() if re.match(r' +\d+\.\d\d ', line)]
+    assert float(screen.cursor_line().split()[0]) == max(shares)
+    second = sorted(shares)[-2]
+    screen.keys('Tab')
+    screen.wait(lambda text: screen.cursor_line().split()[0] == f'{second:.2f}', 'the next hottest')
+    screen.keys('BTab')
+    screen.wait(lambda text: float(screen.cursor_line().split()[0]) == max(shares), 'the hottest')
+    screen.keys('Home', 'H')
+    screen.wait(lambda text: screen.cursor_line().split()[0] == f'{max(shares):.2f}', 'H')
+    screen.press('s', lambda text: 'sum += i' not in text, 'no source')
+    screen.press('s', 'sum += i')
+    screen.press('t', '[Period]')
+    screen.press('t', '[Samples]')
+    screen.press('t', 'Percent: local')
+    screen.press('h', 'Follow a jump')
+    screen.press('q', 'Percent: local')
+    screen.press('q', 'Children')
+
+
+def test_annotate_follows_jumps_and_calls(screen):
+    go_to(screen, 'outer_a')
+    screen.press('a', '<inner>')
+    screen.press('/', 'Search:')
+    screen.type('<inner>')
+    screen.keys('Enter')
+    screen.wait(lambda text: '<inner>' in (screen.cursor_line() or ''), 'found')
+    screen.press('Enter', lambda text: text.startswith('inner'), 'the callee')
+    screen.press('/', 'Search:')
+    screen.type(' j')
+    screen.keys('Enter')
+    screen.wait(lambda text: re.search('[↑↓] j', screen.cursor_line() or ''), 'a jump')
+    target = re.search(r'0x([0-9a-f]+)$', screen.cursor_line().rstrip())[1]
+    assert '→' in screen.text()
+    screen.keys('Enter')
+    screen.wait(lambda text: f' {target}:' in screen.cursor_line(), 'its target')
+    screen.press('q', lambda text: text.startswith('outer_a'), 'back')
+
+
+def test_annotate_writes_a_file(screen, place):
+    for path in place.glob('perf.annotation.*'):
+        path.unlink()
+    go_to(screen, 'inner')
+    screen.press('a', 'Percent: local period')
+    screen.press('P', 'Written to perf.annotation.0')
+    assert 'imul' in (place / 'perf.annotation.0').read_text()
+    screen.press('/', 'Search:')
+    screen.type('no such text')
+    screen.press('Enter', 'Not found')
+
+
+def test_annotate_intel(place):
+    with Screen(['report', '-i', place / 'perf.data', '-M', 'intel', '--symbol-filter', 'inner'], cwd=place) as screen:
+        go_to(screen, 'inner')
+        text = screen.press('a', 'Percent: local period')
+        assert 'ptr [' in text and '%eax' not in text
+
+
+def test_annotated_shares_are_those_of_the_samples(screen, place, millrace):
+    """Of each address, as script prints them."""
+    out = millrace('script', '-F', 'ip,sym', '-G', '-i', place / 'perf.data', '--comms', 'program').out
+    go_to(screen, 'inner')
+    screen.press('a', 'Percent: local period')
+    screen.press('t', '[Period]')
+    text = screen.press('t', '[Samples]')
+    total = int(re.search(r'Samples: (\d+)', text)[1])
+    shown = {int(match[2], 16) & 0xfff: int(match[1]) for match in
+             re.finditer(r'^ +(\d+) │[ └┌│→]+([0-9a-f]+):', text, re.M)}
+    counted = {}
+    for line in out.splitlines():
+        words = line.split()
+        if len(words) == 2 and words[1] == 'inner':
+            counted[int(words[0], 16) & 0xfff] = counted.get(int(words[0], 16) & 0xfff, 0) + 1
+    # script prints the samples of both events.
+    assert 0 < total <= sum(counted.values())
+    assert shown and set(shown) <= set(counted)
+    assert sum(shown.values()) <= total
+
+
+def test_time_is_cut(screen, place):
+    before = int(re.search(r'Event count \(approx\.\): (\d+)', screen.text())[1])
+    screen.press('T', 'begin and end of the cut')
+    screen.keys('Home', 'Enter')
+    for _ in range(10):
+        screen.keys('Right')
+    screen.press('Enter', lambda text: 'begin and end' not in text and 0 < int(
+        re.search(r'Event count \(approx\.\): (\d+)', text)[1]) < before, 'fewer samples')
+    screen.press('Escape', f'Event count (approx.): {before}')
+    screen.press('T', 'begin and end of the cut')
+    screen.press('Escape', 'for help on key')
+
+
+def test_gaps_are_marked(place, need_root, millrace):
+    """A recording that lost records marks when."""
+    path = place / 'lost.data'
+    millrace('record', '-e', 'cpu-clock:u', '-c', '20000', '-m', '1', '--buffer-memory', '1M', '-N', '-o', path, '--',
+             place / 'program', status=None)
+    loss = millrace('report', '--loss', '-i', path, status=None).out
+    with Screen(['report', '-i', path], cwd=place) as screen:
+        text = screen.wait('Symbol')
+        bar = text.splitlines()[1]
+        if re.search(r'lost +0\b|nothing was lost', loss):
+            assert 'x' not in bar
+        assert '▁' in bar or '▇' in bar or '█' in bar
+
+
+def test_long_names_scroll(screen):
+    go_to(screen, 'inner')
+    screen.press('Right', lambda text: not re.search(r'\[\.\] inner$', text, re.M))
+    screen.press('Left', lambda text: re.search(r'\[\.\] inner$', text, re.M))
+
+
+@pytest.mark.parametrize('columns, rows_of', [(80, 24), (40, 8), (20, 3), (250, 60)])
+def test_sizes(place, columns, rows_of):
+    with Screen(['report', '-i', place / 'perf.data'], columns, rows_of, cwd=place) as screen:
+        screen.wait('Samples:')
+        screen.keys('E', 'End', 'Home', 'h')
+        screen.wait('Keys')
+        screen.keys('q', 'a')
+        screen.keys('q', 'q', 'q', 'q')
+        assert screen.ended() == 0
+
+
+def test_resize(screen):
+    screen.tmux('resize-window', '-x', '60', '-y', '12')
+    screen.wait(lambda text: len(text.splitlines()) <= 12 and "for help" in text.splitlines()[-1], 'smaller')
+    screen.tmux('resize-window', '-x', '120', '-y', '30')
+    screen.wait(lambda text: re.search(r'^.{100,}\d/\d+$', text.splitlines()[-1]), 'larger')
+
+
+def test_no_colour(place):
+    with Screen(['report', '-i', place / 'perf.data'], env={'NO_COLOR': '1'}) as screen:
+        screen.wait('Symbol')
+        assert not re.search('\x1b\\[(?:[\\d;]*;)?3[0-7]m', screen.colours())
+    with Screen(['report', '-i', place / 'perf.data']) as screen:
+        screen.wait('Symbol')
+        assert re.search('\x1b\\[(?:[\\d;]*;)?3[0-7]m', screen.colours())
+
+
+def test_ascii(place):
+    with Screen(['report', '-i', place / 'perf.data'], env={'LC_ALL': 'C'}) as screen:
+        text = screen.wait('Symbol')
+        assert text.isascii() and '#' in text.splitlines()[1]
+
+
+def test_dumb_terminals_get_text(place):
+    with Screen(['report', '-i', place / 'perf.data', '--no-pager'], env={'TERM': 'dumb'}, rows=60) as screen:
+        assert screen.ended() == 0
+    with Screen(['report', '-i', place / 'perf.data', '--tui'], env={'TERM': 'dumb'}) as screen:
+        assert screen.ended() == 255
+        assert '--tui: TERM names no terminal' in screen.err()
+    with Screen(['report', '-i', place / 'perf.data', '--tui'], env={'TERM': 'no-such-terminal'}) as screen:
+        assert screen.ended() == 255
+        assert 'terminfo' in screen.err()
+
+
+def test_stdio_and_pipes_are_text(place, millrace):
+    text = millrace('report', '-i', place / 'perf.data').out
+    assert text == millrace('report', '--stdio', '-i', place / 'perf.data').out
+    assert '# Samples' in text
+    done = millrace('report', '--tui', '-i', place / 'perf.data', status=255)
+    assert 'not both terminals' in done.err
+    with Screen(['report', '-i', place / 'perf.data', '--stdio', '--no-pager'], rows=60) as screen:
+        assert screen.ended() == 0
+
+
+def test_signals_give_the_terminal_back(place):
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        with Screen(['report', '-i', place / 'perf.data']) as screen:
+            screen.wait('Symbol')
+            pid = subprocess.run(['pgrep', '-f', f'{MILLRACE} report -i {place}/perf.data$'], check=True,
+                                 stdout=subprocess.PIPE, text=True).stdout.split()[-1]
+            os.kill(int(pid), number)
+            assert screen.ended() == 128 + number
+
+
+def test_broken_files(place, tmp_path):
+    whole = (place / 'perf.data').read_bytes()
+    (tmp_path / 'empty').write_bytes(b'')
+    (tmp_path / 'cut').write_bytes(whole[:len(whole) // 2])
+    with Screen(['report', '-i', tmp_path / 'empty']) as screen:
+        assert screen.ended() == 255
+        assert 'empty' in screen.err()
+    with Screen(['report', '-i', tmp_path / 'cut']) as screen:
+        screen.wait('Not complete')
+        screen.keys('q')
+        assert screen.ended() == 255
+
+
+def test_hostile_names(place, millrace, tmp_path):
+    """Names neither control the terminal nor break the layout; long and wide ones are cut."""
+    for name in ('\x1b[31mred\x1b]0;t\x07', 'a' * 15, '名前' * 2, '\u202eabc', '100%s%n'):
+        shutil.copy(place / 'program', tmp_path / 'program')
+        path = tmp_path / ('x' * 200 + '.data')
+        code = ('import ctypes, sys\nctypes.CDLL(None).prctl(15, sys.argv[1].encode(), 0, 0, 0)\n'
+                'for i in range(2000000): pass')
+        millrace('record', '-e', 'cpu-clock:u', '-N', '-o', path, '--', 'python3', '-c', code, name)
+        with Screen(['report', '-i', path]) as screen:
+            text = screen.wait('Symbol')
+            assert '\x1b[31mred' not in screen.colours()
+            assert all(len(line) <= 100 for line in text.splitlines())
+            screen.press('t', 'Thread: ')
+            screen.keys('q', 'q')
+            assert screen.ended() == 0
