@@ -10,7 +10,7 @@
 const struct export_format *const export_formats[] = {
 	&export_folded, &export_speedscope, &export_firefox,
 #ifdef HAVE_PROTOBUF
-	&export_pprof,
+	&export_pprof,  &export_perfetto,   &export_otlp,
 #endif
 #ifdef HAVE_SQLITE
 	&export_sqlite,

@@ -133,7 +133,7 @@ static int firefox_open(struct exporter *exporter, struct diag *reterr)
 
 	firefox->sink.fd = exporter->fd;
 	firefox->start_ns = exporter->profile.start_ns;
-	firefox->spool = spool_new(SPOOL_BYTES);
+	firefox->spool = spool_new(SPOOL_BYTES, exporter->path);
 	for (unsigned i = 0; i < NR_SHARED && firefox->spool && !err; i++)
 		err = spool_add(firefox->spool, &firefox->shared[i]);
 	return !firefox->spool || err ? diag_set(reterr, -ENOMEM, "out of memory") : 0;

@@ -7,5 +7,5 @@
 extern const struct export_format export_folded;
 extern const struct export_format export_speedscope;
 extern const struct export_format export_firefox;
-extern const struct export_format export_pprof;  /* with protobuf-c */
-extern const struct export_format export_sqlite; /* with libsqlite3 */
+extern const struct export_format export_pprof, export_perfetto, export_otlp; /* with protobuf-c */
+extern const struct export_format export_sqlite;                              /* with libsqlite3 */

@@ -50,7 +50,7 @@ static int speedscope_open(struct exporter *exporter, struct diag *reterr)
 	struct speedscope *speedscope = speedscope_of(exporter);
 
 	speedscope->sink.fd = exporter->fd;
-	speedscope->spool = spool_new(SPOOL_BYTES);
+	speedscope->spool = spool_new(SPOOL_BYTES, exporter->path);
 	if (!speedscope->spool || spool_add(speedscope->spool, &speedscope->frames))
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	return 0;

@@ -3,9 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -31,6 +34,7 @@ struct spool {
 	struct sequence *sequences; /* heap */
 	uint32_t nr, room;
 	size_t max_bytes;
+	const char *beside;  /* borrowed */
 	uint32_t last;       /* the sequence that was written to last */
 	size_t last_bytes;   /* how many it had then */
 	size_t bytes;        /* in memory */
@@ -38,12 +42,13 @@ struct spool {
 	uint64_t file_bytes; /* its length */
 };
 
-struct spool *spool_new(size_t max_bytes)
+struct spool *spool_new(size_t max_bytes, const char *beside)
 {
 	struct spool *spool = calloc(1, sizeof(*spool));
 
 	if (spool) {
 		spool->max_bytes = max_bytes;
+		spool->beside = beside;
 		spool->fd = -1;
 	}
 	return spool;
@@ -96,13 +101,19 @@ struct buf *spool_end(struct spool *spool, uint32_t number)
 	return &spool->sequences[number].tail;
 }
 
+/* A sandbox may allow files beside the output only; and to nowhere else than memory when it has none. */
 static int open_file(struct spool *spool, struct diag *reterr)
 {
-	const char *dir = getenv("TMPDIR");
+	char dir[PATH_MAX] = ".";
+	const char *slash = spool->beside ? strrchr(spool->beside, '/') : NULL;
 
-	dir = dir && *dir ? dir : "/tmp";
-	spool->fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
-	return spool->fd < 0 ? diag_set(reterr, -errno, "%s: no temporary file: %s", dir, strerror(errno)) : 0;
+	if (slash)
+		snprintf(dir, sizeof(dir), "%.*s", (int)(slash - spool->beside), spool->beside);
+	if (spool->beside)
+		spool->fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (spool->fd < 0)
+		spool->fd = memfd_create("millrace-spool", MFD_CLOEXEC);
+	return spool->fd < 0 ? diag_set(reterr, -errno, "no temporary file: %s", strerror(errno)) : 0;
 }
 
 static int move_to_file(struct spool *spool, struct sequence *sequence)

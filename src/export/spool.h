@@ -2,7 +2,7 @@
 /*
  * spool: many sequences of bytes that grow side by side and are wanted one after the other, such as the columns of a
  * table and the samples of each thread. What does not fit into a fixed amount of memory waits in a temporary file
- * without a name ($TMPDIR, else /tmp). One owner, one thread.
+ * without a name. One owner, one thread.
  */
 #pragma once
 
@@ -14,8 +14,11 @@ struct diag;
 struct sink;
 struct spool;
 
-/* NULL: out of memory. max_bytes: of memory for the sequences, about. */
-struct spool *spool_new(size_t max_bytes);
+/*
+ * NULL: out of memory. max_bytes: of memory for the sequences, about. beside: a file in whose directory the temporary
+ * one may be; borrowed; NULL, or when there can be none: it is memory that can be swapped out.
+ */
+struct spool *spool_new(size_t max_bytes, const char *beside);
 void spool_free(struct spool *spool); /* NULL is fine */
 
 /* An empty sequence, by its number from 0 on. 0 or -ENOMEM. */

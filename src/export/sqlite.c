@@ -43,6 +43,7 @@ struct sqlite {
 
 /* Nothing is read while it is written, and a failure leaves no file: neither journal nor syncs are of use. */
 static const char tables[] =
+	"PRAGMA temp_store = MEMORY;"
 	"PRAGMA journal_mode = OFF;"
 	"PRAGMA synchronous = OFF;"
 	"PRAGMA page_size = 16384;"

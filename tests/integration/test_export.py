@@ -2,6 +2,7 @@
 """`millrace export`: each format holds what `report` counts, as programs tell that we did not write."""
 import collections
 import json
+import pathlib
 import re
 import shutil
 
@@ -158,6 +159,54 @@ def test_pprof_mappings(profile, reader):
     assert re.search(r'/libc\.so\.6 [0-9a-f]{40}\b', text) and '/spin' in text and '[kernel.kallsyms]' in text
 
 
+PROTO = pathlib.Path(__file__).resolve().parent.parent.parent / 'src' / 'export' / 'proto'
+
+
+@pytest.fixture
+def decode(profile, run):
+    """What protoc makes of a format; numbers without a name are fields that the schema does not have."""
+    def read(name, message):
+        if not shutil.which('protoc'):
+            pytest.skip('protoc is not installed: tools/deps readers')
+        command = f'protoc -I{PROTO} --decode={name}.{message} {PROTO / name}.proto < {profile(name)}'
+        text = run(['sh', '-c', command]).out
+        assert not re.search(r'^ *[0-9]+[:{ ]', text, re.M)
+        return text
+    return read
+
+
+def test_perfetto(data, millrace, decode):
+    text = decode('perfetto', 'Trace')
+    samples = collections.Counter()
+    for packet in text.split('\npacket {'):
+        if '  perf_sample {' in packet and 'callstack_iid' in packet:
+            samples[int(re.search(r'trusted_packet_sequence_id: (\d+)', packet).group(1))] += 1
+    names = re.findall(r'timebase {[^}]*name: "(.*)"', text)
+    assert {name: samples[i + 1] for i, name in enumerate(names) if samples[i + 1]} == {
+        event: nr for event, (nr, _) in totals(millrace, data).items()}
+    stacks = {int(iid) for iid in re.findall(r'callstacks {\s*iid: (\d+)', text)}
+    assert {int(iid) for iid in re.findall(r'callstack_iid: (\d+)', text)} == stacks
+    frames = {int(iid) for iid in re.findall(r'frames {\s*iid: (\d+)', text)}
+    assert {int(iid) for iid in re.findall(r'frame_ids: (\d+)', text)} <= frames
+    assert 'name: "spin-0"' in text and re.search(r'mapping_paths {[^}]*/spin"', text)
+
+
+def test_otlp(data, millrace, decode):
+    """Also with the schema of opentelemetry-proto 1.11.0: bench/results/export.md."""
+    text = decode('otlp', 'ProfilesData')
+    strings = [json.loads(f'"{value}"') for value in re.findall(r'^  string_table: "(.*)"$', text, re.M)]
+    found = collections.defaultdict(list)
+    for profile in text.split('\nresource_profiles {'):
+        if kind := re.search(r'sample_type {\s*type_strindex: (\d+)', profile):
+            found[strings[int(kind.group(1))]].append(sum(map(int, re.findall(r' values: (\d+)', profile))))
+    expected = totals(millrace, data)
+    assert found == {'cpu': [expected['cpu-clock'][1]], 'page-faults': [expected['page-faults'][1]],
+                     'samples': [expected['cpu-clock'][0], expected['page-faults'][0]]}
+    stacks = len(re.findall(r'^  stack_table {', text, re.M))
+    assert all(0 < int(index) < stacks for index in re.findall(r'stack_index: (\d+)', text))
+    assert strings[0] == '' and 'process.executable.build_id.gnu' in strings and '"spin-0"' in text
+
+
 def test_firefox(data, millrace, profile):
     """References lead somewhere, and sums are those of report; the profiler itself: bench/results/export.md."""
     found = json.loads(profile('firefox').read_text())
@@ -282,7 +331,7 @@ def test_unknown_event(data, millrace, tmp_path):
     assert 'there is no event "cycles"' in result.err and not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize('name', ['folded', 'speedscope', 'firefox', 'pprof', 'sqlite'])
+@pytest.mark.parametrize('name', ['folded', 'speedscope', 'firefox', 'pprof', 'perfetto', 'otlp', 'sqlite'])
 def test_broken_input_and_full_disk(data, millrace, tmp_path, tmpfs, name):
     if name not in formats(millrace):
         pytest.skip(f'this build cannot write {name}')

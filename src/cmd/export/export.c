@@ -52,7 +52,7 @@ static const struct option export_table[] = {
 	INPUT_OPTIONS(struct export_options, input),
 	{.name = "format",
 	 .arg = "FORMAT",
-	 .help = "What to write: folded, speedscope, firefox, pprof or sqlite",
+	 .help = "What to write: folded, speedscope, firefox, pprof, perfetto, otlp or sqlite",
 	 .set = set_format,
 	 .offset = offsetof(struct export_options, format),
 	 .flags = OPTION_NO_NEGATE,
