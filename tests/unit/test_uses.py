@@ -45,12 +45,13 @@ PUBLIC = {
     'read': 'deferred_chains.h group_split.h prefetcher.h session.h',
     'analyze/symbols': 'debug_info.h dso.h dso_kernel.h jit_code.h symbols.h',
     'analyze/machine': 'machine.h stacks.h use_list.h',
-    'analyze/report': 'calltree.h count.h hist.h tally.h time_bins.h tracepoint.h',
+    'analyze/report': 'calltree.h count.h hist.h hist_details.h tally.h time_bins.h tracepoint.h',
     'analyze/code': 'annotation.h code.h',
     'cmd/cli': 'command.h json_writer.h option.h output.h result_file.h terminal.h',
     'export': 'export.h sqlite.h',
     'cmd/input': 'input.h loss_data.h sample_filter.h sample_key.h sample_walk.h sandbox.h',
-    'cmd/text': 'dump.h header_text.h place_text.h sample_details.h sample_text.h',
+    'cmd/text': '''details_text.h dump.h header_text.h memory_text.h place_text.h sample_details.h
+                   sample_text.h''',
     'cmd/view': 'view.h',
     'cmd/report': 'report_samples.h',
 }

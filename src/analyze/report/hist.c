@@ -2,6 +2,7 @@
 #include "analyze/report/hist.h"
 
 #include <errno.h>
+#include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,12 +126,91 @@ static int compare_symbol_name(const struct hist_place *a, const struct hist_pla
 	return strcmp(a->symbol->name, b->symbol->name);
 }
 
+enum hist_end hist_end_of(enum hist_column key)
+{
+	return key <= HIST_SRCLINE_FROM ? HIST_FROM
+	       : key <= HIST_SRCLINE_TO ? HIST_TO
+	       : key <= HIST_CACHE_LINE ? HIST_DATA
+					: HIST_CODE;
+}
+
+static uint64_t cache_line(uint64_t address)
+{
+	return address & ~UINT64_C(63);
+}
+
+/* As perf: the other way round than the objects of samples. */
+static int compare_end_dso(const struct hist_place_end *a, const struct hist_place_end *b)
+{
+	if (a->dso == b->dso)
+		return 0;
+	if (!a->dso || !b->dso)
+		return compare_known(b->dso, a->dso);
+	return strcmp(dso_short_name(b->dso), dso_short_name(a->dso));
+}
+
+static int compare_end_symbol(const struct hist_place_end *a, const struct hist_place_end *b)
+{
+	if (!a->symbol && !b->symbol)
+		return compare_distance(a->ip, b->ip);
+	if (!a->symbol || !b->symbol || a->symbol == b->symbol)
+		return compare_known(a->symbol, b->symbol);
+	int order = compare_distance(a->symbol->start, b->symbol->start);
+	return order ? order : compare_distance(a->symbol->end, b->symbol->end);
+}
+
+static int compare_end(enum hist_column key, const struct hist_place_end *a, const struct hist_place_end *b)
+{
+	int order;
+
+	switch (key) {
+	case HIST_DSO_FROM:
+	case HIST_DSO_TO:
+	case HIST_DSO_DATA: return compare_end_dso(a, b);
+	case HIST_SYM_FROM:
+	case HIST_SYM_TO: return compare_end_symbol(a, b);
+	case HIST_ADDRESS_FROM:
+	case HIST_ADDRESS_TO: order = compare_end_dso(a, b); return order ? order : compare_distance(a->ip, b->ip);
+	case HIST_SRCLINE_FROM:
+	case HIST_SRCLINE_TO: return a->srcline == b->srcline ? 0 : strcmp(a->srcline, b->srcline);
+	case HIST_CACHE_LINE:
+		order = compare_u64(a->level, b->level);
+		order = order ? order : compare_end_dso(a, b);
+		return order ? order : compare_u64(cache_line(a->address), cache_line(b->address));
+	default: return compare_distance(a->ip, b->ip); /* of data and code */
+	}
+}
+
+static uint64_t end_hash(enum hist_column key, const struct hist_place_end *end)
+{
+	switch (key) {
+	case HIST_DSO_FROM:
+	case HIST_DSO_TO:
+	case HIST_DSO_DATA: return end->dso ? strlen(dso_short_name(end->dso)) : 0;
+	case HIST_SYM_FROM:
+	case HIST_SYM_TO: return end->symbol ? end->symbol->start : end->ip;
+	case HIST_SRCLINE_FROM:
+	case HIST_SRCLINE_TO: return (uintptr_t)end->srcline;
+	case HIST_CACHE_LINE: return cache_line(end->address);
+	default: return end->ip;
+	}
+}
+
+/* mem_lvl of a perf_mem_data_src. */
+static uint64_t memory_level(uint64_t data_src)
+{
+	return data_src >> PERF_MEM_LVL_SHIFT & 0x3fff;
+}
+
 enum compare_for { COMPARE_IDENTITY, COMPARE_DISPLAY };
 
-static int compare_details(enum hist_column key, const struct hist_details *a, const struct hist_details *b)
+static int compare_details(enum hist_column key, enum compare_for purpose, const struct hist_details *a,
+			   const struct hist_details *b)
 {
 	if (a == b)
 		return 0;
+	if (key >= HIST_DSO_FROM && key < HIST_WEIGHT)
+		return compare_end(key, &a->ends[hist_end_of(key)], &b->ends[hist_end_of(key)]);
 	switch (key) {
 	case HIST_SOCKET: return a->socket < b->socket ? -1 : a->socket > b->socket;
 	case HIST_TIME: return compare_u64(a->time_ns, b->time_ns);
@@ -141,9 +221,23 @@ static int compare_details(enum hist_column key, const struct hist_details *a, c
 	case HIST_LOCAL_WEIGHT:
 	case HIST_INS_LAT:
 	case HIST_LOCAL_INS_LAT:
+	case HIST_CYCLES:
+	case HIST_TRANSACTION:
 		/* the largest first */
 		return compare_u64(b->numbers[key - HIST_WEIGHT], a->numbers[key - HIST_WEIGHT]);
+	case HIST_PHYSICAL:
+	case HIST_DATA_PAGE_SIZE:
 	case HIST_ADDRESS: return compare_distance(a->numbers[key - HIST_WEIGHT], b->numbers[key - HIST_WEIGHT]);
+	case HIST_MISPREDICTED:
+	case HIST_ABORTED:
+	case HIST_IN_TRANSACTION:
+		/* perf does not say which is less: the later one goes behind, and of two rows in front. */
+		if (a->numbers[key - HIST_WEIGHT] == b->numbers[key - HIST_WEIGHT])
+			return 0;
+		return purpose == COMPARE_IDENTITY ? 1 : -1;
+	case HIST_MEMORY:
+		return compare_u64(memory_level(a->numbers[key - HIST_WEIGHT]),
+				   memory_level(b->numbers[key - HIST_WEIGHT]));
 	default: return compare_u64(a->numbers[key - HIST_WEIGHT], b->numbers[key - HIST_WEIGHT]);
 	}
 }
@@ -168,7 +262,7 @@ static int compare_key(const struct hist *hist, enum hist_column key, enum compa
 		return order ? order : compare_symbol(a, b);
 	case HIST_TID: return (int32_t)a->tid < (int32_t)b->tid ? -1 : (int32_t)a->tid > (int32_t)b->tid;
 	case HIST_CPU: return a->cpu < b->cpu ? -1 : a->cpu > b->cpu;
-	default: return compare_details(key, a->details, b->details);
+	default: return compare_details(key, purpose, a->details, b->details);
 	}
 }
 
@@ -199,6 +293,23 @@ static uint64_t symbol_key(const struct hist_place *place)
 	return place->symbol->by_name ? hash_text(place->symbol->name) : place->symbol->start;
 }
 
+/* Equal texts are one object. */
+static uint64_t details_hash(enum hist_column key, const struct hist_details *details)
+{
+	switch (key) {
+	case HIST_SOCKET: return (uint64_t)(int64_t)details->socket;
+	case HIST_TIME: return details->time_ns;
+	case HIST_SRCLINE: return (uintptr_t)details->srcline;
+	case HIST_SRCFILE: return (uintptr_t)details->srcfile;
+	case HIST_TRACE: return (uintptr_t)details->trace;
+	case HIST_MEMORY: return memory_level(details->numbers[key - HIST_WEIGHT]);
+	default: break;
+	}
+	if (key < HIST_WEIGHT)
+		return end_hash(key, &details->ends[hist_end_of(key)]);
+	return details->numbers[key - HIST_WEIGHT];
+}
+
 /* Of the keys that are cheap to hash; equal places have equal hashes. */
 static uint64_t place_hash(struct hist *hist, const struct hist_place *place)
 {
@@ -211,12 +322,7 @@ static uint64_t place_hash(struct hist *hist, const struct hist_place *place)
 		case HIST_TID: hash = hash_mix(hash, place->tid); break;
 		case HIST_CPU: hash = hash_mix(hash, (uint64_t)(int64_t)place->cpu); break;
 		case HIST_DSO: hash = hash_mix(hash, place->dso ? strlen(dso_short_name(place->dso)) : 0); break;
-		case HIST_SOCKET:
-		case HIST_TIME:
-		case HIST_SRCLINE:
-		case HIST_SRCFILE:
-		case HIST_TRACE: hash = hash_mix(hash, (uintptr_t)place->details); break;
-		default: hash = hash_mix(hash, place->details->numbers[hist->options.keys[i] - HIST_WEIGHT]); break;
+		default: hash = hash_mix(hash, details_hash(hist->options.keys[i], place->details)); break;
 		}
 	}
 	return hash;

@@ -12,39 +12,7 @@
 
 #include "analyze/machine/machine.h"
 #include "analyze/machine/use_list.h"
-
-/* What samples are told apart by, and what is counted of them: the columns of a table. */
-enum hist_column {
-	HIST_COMM,
-	HIST_DSO,
-	HIST_SYM,
-	HIST_TID,
-	HIST_CPU,
-	/* from here on in struct hist_details */
-	HIST_SOCKET,
-	HIST_TIME,
-	HIST_SRCLINE,
-	HIST_SRCFILE,
-	HIST_TRACE,
-	/* from here on in its numbers */
-	HIST_WEIGHT,
-	HIST_LOCAL_WEIGHT,
-	HIST_INS_LAT,
-	HIST_LOCAL_INS_LAT,
-	HIST_CGROUP,
-	HIST_CODE_PAGE_SIZE,
-	HIST_ADDRESS,
-	HIST_KEYS, /* so many keys; numbers follow */
-	HIST_CHILDREN = HIST_KEYS,
-	HIST_SELF,
-	HIST_SELF_KERNEL,
-	HIST_SELF_USER,
-	HIST_SELF_GUEST_KERNEL,
-	HIST_SELF_GUEST_USER,
-	HIST_SAMPLES,
-	HIST_PERIOD,
-	HIST_COLUMNS,
-};
+#include "analyze/report/hist_details.h"
 
 struct hist_options {
 	enum hist_column keys[HIST_KEYS]; /* what tells entries apart; each at most once */
@@ -60,19 +28,6 @@ struct hist_options {
 	int by_depth;
 	unsigned sort_member; /* of a group, numbers are first compared by this one's: 0: the leader, 1: the first
 				 member… */
-};
-
-enum { HIST_NUMBERS = HIST_KEYS - HIST_WEIGHT };
-
-/* What only some keys need to know; those that no key needs are zero. Equal ones share one object. */
-struct hist_details {
-	int32_t socket;      /* -1: the recording does not tell */
-	uint64_t time_ns;    /* the beginning of the quantum */
-	const char *srcline; /* "file.c:7", or in place of it what there is */
-	const char *srcfile; /* "file.c"; "": unknown */
-	const char *trace;   /* the fields of the tracepoint */
-	const char *cgroup;  /* the path of numbers[HIST_CGROUP - HIST_WEIGHT], its id */
-	uint64_t numbers[HIST_NUMBERS];
 };
 
 /* What an entry is about. Strings and pointers live as long as the machine. */

@@ -281,27 +281,16 @@ static int run(struct report *report, struct diag *reterr)
 	return stats_print(stdout, report->session, true, reterr);
 }
 
-/* perf report counts branches where there are any. */
-static void note_branches(const struct report *report)
-{
-	const struct report_options *options = &report->options;
-	size_t nr, nr_branches = 0;
-	const struct event_desc *events = session_events(report->session, &nr);
-
-	for (size_t i = 0; i < nr; i++)
-		nr_branches += (events[i].attr.sample_type & PERF_SAMPLE_BRANCH_STACK) != 0;
-	if (nr_branches && !options->stats && !options->loss && !options->raw_dump && !options->header.alone)
-		log_note("this recording has branch stacks: samples are counted here; perf report counts branches");
-}
-
 static int print(struct report *report)
 {
 	struct diag diag = {0};
+	int err = report_options_fit(&report->options, report->session, &diag);
 
-	report_options_fit(&report->options, report->session);
-	note_branches(report);
-	pager_open(&report->options.pager);
-	return report_status(run(report, &diag), &diag);
+	if (!err) {
+		pager_open(&report->options.pager);
+		err = run(report, &diag);
+	}
+	return report_status(err, &diag);
 }
 
 /* In the view, where one may go on to another recording. The exit status. */
@@ -316,12 +305,15 @@ static int show_view(struct report *report)
 	do {
 		next = NULL;
 		report->options = given;
+		if (given.branches == BRANCHES_AUTO)
+			report->options.branches = BRANCHES_NO; /* the view is about code */
 		if (path)
 			report->options.input.path = path;
 		if (path && input_open(&report->options.input, 0, &report->session))
 			return INPUT_EXIT_ERROR;
-		report_options_fit(&report->options, report->session);
-		err = report_view_run(&report->options, &report->session, &next, &diag);
+		err = report_options_fit(&report->options, report->session, &diag);
+		if (!err)
+			err = report_view_run(&report->options, &report->session, &next, &diag);
 		free(path);
 		path = next;
 	} while (!err && next);

@@ -33,6 +33,8 @@ struct column_list {
 
 /* Which columns a table has, and what it is sorted by: -s, -F, and the options that add columns. */
 struct column_choice {
+	enum samples_mode mode;    /* what the default depends on */
+	const char *sort_words;    /* of -s as given; NULL: the default */
 	struct column_list sort;   /* -s; empty: the default */
 	struct column_list fields; /* -F; empty: numbers, then what is sorted by */
 	bool levels, sample_counts, periods;
@@ -55,6 +57,7 @@ struct table_options {
 	bool headless;              /* -q: only the lines of entries */
 	bool dso_list;              /* --dsos was given: the column is not made wide for unknown symbols */
 	double percent_limit;       /* entries below are left out */
+	const char *sort_words;     /* shown above the table of accesses to memory; NULL: not of such a table */
 };
 
 /* The call graph below an entry of a table. */
@@ -106,6 +109,8 @@ void graph_fini(struct graph *graph);
 /* entry_period: its share with children, where they are counted. 0 or -ENOMEM. */
 int graph_print(struct graph *graph, const struct hist_entry *entry, uint64_t entry_period);
 
+enum branch_choice { BRANCHES_AUTO, BRANCHES_YES, BRANCHES_NO };
+
 enum group_tables { GROUPS_RECORDED, GROUPS_ALL /* all events are one where none were recorded */, GROUPS_NONE };
 
 struct report_options {
@@ -120,6 +125,8 @@ struct report_options {
 	struct pager_options pager;
 	enum colour_when colour;
 	enum group_tables groups;
+	enum branch_choice branches; /* are they counted? AUTO: where there are any */
+	bool memory;                 /* accesses to memory are counted */
 	bool inverted, tasks, mmaps;
 	bool stats, raw_dump, stdio, tui;
 	enum code_syntax code_syntax;
@@ -142,8 +149,11 @@ int report_options_join_call_graph(int argc, char **argv, char **ret, char **ret
 /* Derives the options that follow from others. */
 void report_options_complete(struct report_options *options);
 
-/* What a recording changes: one of nothing but tracepoints is sorted by their fields, as perf does. Completes again. */
-void report_options_fit(struct report_options *options, const struct session *session);
+/*
+ * What a recording changes, as perf does: one of nothing but tracepoints is sorted by their fields, of one with
+ * branches those are counted. Completes again. -EINVAL: what is asked for is not in it, or not counted.
+ */
+int report_options_fit(struct report_options *options, const struct session *session, struct diag *reterr);
 
 /* What would give names to the samples that have none; the most samples first. */
 enum { HINTS_SHOWN = 3, HINTS_MAX = 16 /* with -v */ };

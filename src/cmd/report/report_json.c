@@ -3,8 +3,11 @@
 
 #include <stdlib.h>
 
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "cmd/cli/json_writer.h"
 #include "cmd/report/report_samples.h"
+#include "cmd/text/memory_text.h"
 #include "perfdata/attr.h"
 
 static const char *const number_names[HIST_NUMBERS] = {
@@ -13,12 +16,76 @@ static const char *const number_names[HIST_NUMBERS] = {
 	[HIST_INS_LAT - HIST_WEIGHT] = "ins_lat",
 	[HIST_LOCAL_INS_LAT - HIST_WEIGHT] = "local_ins_lat",
 	[HIST_CODE_PAGE_SIZE - HIST_WEIGHT] = "code_page_size",
+	[HIST_CYCLES - HIST_WEIGHT] = "cycles",
+	[HIST_DATA_PAGE_SIZE - HIST_WEIGHT] = "data_page_size",
 };
+
+/* Where a branch or an access goes: "from_dso", "data_sym". */
+static void put_end(struct json_writer *json, enum hist_column key, const struct hist_place_end *end)
+{
+	static const char *const names[HIST_WEIGHT - HIST_DSO_FROM] = {
+		"dso_from", "symbol_from", "addr_from", "srcline_from", "dso_to",     "symbol_to",
+		"addr_to",  "srcline_to",  "dso_daddr", "symbol_daddr", "dcacheline", "symbol_iaddr",
+	};
+	const char *name = names[key - HIST_DSO_FROM];
+
+	switch (key) {
+	case HIST_DSO_FROM:
+	case HIST_DSO_TO:
+	case HIST_DSO_DATA: json_text(json, name, end->dso ? dso_long_name(end->dso) : NULL); break;
+	case HIST_SRCLINE_FROM:
+	case HIST_SRCLINE_TO: json_text(json, name, end->srcline); break;
+	case HIST_ADDRESS_FROM:
+	case HIST_ADDRESS_TO: json_address(json, name, end->ip); break;
+	case HIST_CACHE_LINE: json_address(json, name, end->ip & ~UINT64_C(63)); break;
+	default:
+		json_text(json, name, end->symbol ? end->symbol->name : NULL);
+		if (key >= HIST_DSO_DATA)
+			json_address(json, key == HIST_SYM_CODE ? "iaddr" : "daddr", end->ip);
+		break;
+	}
+}
+
+/* null: the CPU does not say. */
+static void put_prediction(struct json_writer *json, uint64_t bits)
+{
+	if (bits & 3)
+		json_bool(json, "mispredicted", !(bits & 1));
+	else
+		json_text(json, "mispredicted", NULL);
+}
+
+/* What a number of the sample means, in words. */
+static void put_words(struct json_writer *json, enum hist_column key, uint64_t number)
+{
+	AUTO_BUF struct buf text = {0};
+
+	switch (key) {
+	case HIST_LOCKED: memory_text_lock(number, &text); break;
+	case HIST_TLB: memory_text_tlb(number, &text); break;
+	case HIST_MEMORY: memory_text_level(number, &text); break;
+	case HIST_SNOOP: memory_text_snoop(number, &text); break;
+	case HIST_BLOCKED: memory_text_blocked(number, &text); break;
+	default: memory_text_transaction(number, &text); break;
+	}
+	json_text(json,
+		  key == HIST_LOCKED    ? "locked"
+		  : key == HIST_TLB     ? "tlb"
+		  : key == HIST_MEMORY  ? "mem"
+		  : key == HIST_SNOOP   ? "snoop"
+		  : key == HIST_BLOCKED ? "blocked"
+					: "transaction",
+		  buf_text(&text));
+}
 
 static void put_key(struct json_writer *json, enum hist_column key, const struct hist_place *place)
 {
 	const char level[] = {place->level, '\0'};
 
+	if (key >= HIST_DSO_FROM && key < HIST_WEIGHT) {
+		put_end(json, key, &place->details->ends[hist_end_of(key)]);
+		return;
+	}
 	switch (key) {
 	case HIST_COMM: json_text(json, "comm", place->comm->text); break;
 	case HIST_DSO: json_text(json, "dso", place->dso ? dso_long_name(place->dso) : NULL); break;
@@ -37,6 +104,22 @@ static void put_key(struct json_writer *json, enum hist_column key, const struct
 	case HIST_TRACE: json_text(json, "trace", place->details->trace); break;
 	case HIST_CGROUP: json_text(json, "cgroup", place->details->cgroup); break;
 	case HIST_ADDRESS: json_address(json, "addr", place->details->numbers[key - HIST_WEIGHT]); break;
+	case HIST_SYM_SIZE:
+		if (place->symbol)
+			json_number(json, "symbol_size", place->details->numbers[key - HIST_WEIGHT]);
+		else
+			json_text(json, "symbol_size", NULL);
+		break;
+	case HIST_PHYSICAL: json_address(json, "phys_daddr", place->details->numbers[key - HIST_WEIGHT]); break;
+	case HIST_MISPREDICTED: put_prediction(json, place->details->numbers[key - HIST_WEIGHT]); break;
+	case HIST_ABORTED: json_bool(json, "abort", place->details->numbers[key - HIST_WEIGHT]); break;
+	case HIST_IN_TRANSACTION: json_bool(json, "in_tx", place->details->numbers[key - HIST_WEIGHT]); break;
+	case HIST_TRANSACTION:
+	case HIST_LOCKED:
+	case HIST_TLB:
+	case HIST_MEMORY:
+	case HIST_SNOOP:
+	case HIST_BLOCKED: put_words(json, key, place->details->numbers[key - HIST_WEIGHT]); break;
 	default: json_number(json, number_names[key - HIST_WEIGHT], place->details->numbers[key - HIST_WEIGHT]); break;
 	}
 }

@@ -7,44 +7,87 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/diag.h"
 #include "perfdata/feature.h"
 #include "read/session.h"
 
-/* In the order in which a beginning is looked for: perf's. */
-static const struct {
+/* In the order in which a beginning is looked for: perf's. Some are about branches or accesses to memory alone. */
+static const struct column_word {
 	const char *word;
 	enum hist_column column;
+	enum samples_mode mode; /* PLAIN: any */
 } column_words[] = {
-	{"pid", HIST_TID},
-	{"comm", HIST_COMM},
-	{"dso", HIST_DSO},
-	{"symbol", HIST_SYM},
-	{"cpu", HIST_CPU},
-	{"socket", HIST_SOCKET},
-	{"srcline", HIST_SRCLINE},
-	{"srcfile", HIST_SRCFILE},
-	{"trace", HIST_TRACE},
-	{"time", HIST_TIME},
-	{"weight", HIST_WEIGHT},
-	{"local_weight", HIST_LOCAL_WEIGHT},
-	{"ins_lat", HIST_INS_LAT},
-	{"local_ins_lat", HIST_LOCAL_INS_LAT},
-	{"cgroup", HIST_CGROUP},
-	{"code_page_size", HIST_CODE_PAGE_SIZE},
-	{"addr", HIST_ADDRESS},
-	{"overhead", HIST_SELF},
-	{"overhead_sys", HIST_SELF_KERNEL},
-	{"overhead_us", HIST_SELF_USER},
-	{"overhead_guest_sys", HIST_SELF_GUEST_KERNEL},
-	{"overhead_guest_us", HIST_SELF_GUEST_USER},
-	{"overhead_children", HIST_CHILDREN},
-	{"sample", HIST_SAMPLES},
-	{"period", HIST_PERIOD},
-	{"tid", HIST_TID}, /* not perf's */
+	{"pid", HIST_TID, 0},
+	{"comm", HIST_COMM, 0},
+	{"dso", HIST_DSO, 0},
+	{"symbol", HIST_SYM, 0},
+	{"cpu", HIST_CPU, 0},
+	{"socket", HIST_SOCKET, 0},
+	{"srcline", HIST_SRCLINE, 0},
+	{"srcfile", HIST_SRCFILE, 0},
+	{"local_weight", HIST_LOCAL_WEIGHT, 0},
+	{"weight", HIST_WEIGHT, 0},
+	{"transaction", HIST_TRANSACTION, 0},
+	{"trace", HIST_TRACE, 0},
+	{"symbol_size", HIST_SYM_SIZE, 0},
+	{"cgroup", HIST_CGROUP, 0},
+	{"time", HIST_TIME, 0},
+	{"code_page_size", HIST_CODE_PAGE_SIZE, 0},
+	{"local_ins_lat", HIST_LOCAL_INS_LAT, 0},
+	{"ins_lat", HIST_INS_LAT, 0},
+	{"addr", HIST_ADDRESS, 0},
+	{"overhead", HIST_SELF, 0},
+	{"overhead_sys", HIST_SELF_KERNEL, 0},
+	{"overhead_us", HIST_SELF_USER, 0},
+	{"overhead_guest_sys", HIST_SELF_GUEST_KERNEL, 0},
+	{"overhead_guest_us", HIST_SELF_GUEST_USER, 0},
+	{"overhead_children", HIST_CHILDREN, 0},
+	{"sample", HIST_SAMPLES, 0},
+	{"period", HIST_PERIOD, 0},
+	{"dso_from", HIST_DSO_FROM, SAMPLES_BRANCHES},
+	{"dso_to", HIST_DSO_TO, SAMPLES_BRANCHES},
+	{"symbol_from", HIST_SYM_FROM, SAMPLES_BRANCHES},
+	{"symbol_to", HIST_SYM_TO, SAMPLES_BRANCHES},
+	{"mispredict", HIST_MISPREDICTED, SAMPLES_BRANCHES},
+	{"in_tx", HIST_IN_TRANSACTION, SAMPLES_BRANCHES},
+	{"abort", HIST_ABORTED, SAMPLES_BRANCHES},
+	{"cycles", HIST_CYCLES, SAMPLES_BRANCHES},
+	{"srcline_from", HIST_SRCLINE_FROM, SAMPLES_BRANCHES},
+	{"srcline_to", HIST_SRCLINE_TO, SAMPLES_BRANCHES},
+	{"addr_from", HIST_ADDRESS_FROM, SAMPLES_BRANCHES},
+	{"addr_to", HIST_ADDRESS_TO, SAMPLES_BRANCHES},
+	{"symbol_daddr", HIST_SYM_DATA, SAMPLES_MEMORY},
+	{"symbol_iaddr", HIST_SYM_CODE, SAMPLES_MEMORY},
+	{"dso_daddr", HIST_DSO_DATA, SAMPLES_MEMORY},
+	{"locked", HIST_LOCKED, SAMPLES_MEMORY},
+	{"tlb", HIST_TLB, SAMPLES_MEMORY},
+	{"mem", HIST_MEMORY, SAMPLES_MEMORY},
+	{"snoop", HIST_SNOOP, SAMPLES_MEMORY},
+	{"dcacheline", HIST_CACHE_LINE, SAMPLES_MEMORY},
+	{"phys_daddr", HIST_PHYSICAL, SAMPLES_MEMORY},
+	{"data_page_size", HIST_DATA_PAGE_SIZE, SAMPLES_MEMORY},
+	{"blocked", HIST_BLOCKED, SAMPLES_MEMORY},
+	{"tid", HIST_TID, 0}, /* not perf's */
 };
 
-static const struct column_list default_sort = {.columns = {HIST_COMM, HIST_DSO, HIST_SYM}, .nr = 3};
+static const struct {
+	const char *words;
+	struct column_list list;
+} default_sorts[] = {
+	[SAMPLES_PLAIN] = {"comm,dso,symbol", {.columns = {HIST_COMM, HIST_DSO, HIST_SYM}, .nr = 3}},
+	[SAMPLES_BRANCHES] = {"comm,dso_from,symbol_from,symbol_to,cycles",
+			      {.columns = {HIST_COMM, HIST_DSO_FROM, HIST_SYM_FROM, HIST_SYM_TO, HIST_CYCLES},
+			       .nr = 5}},
+	/* The last word is perf's title; it has no column where no CPU counts it. */
+	[SAMPLES_MEMORY] = {"local_weight,mem,sym,dso,symbol_daddr,dso_daddr,snoop,tlb,locked,blocked,local_ins_lat,"
+			    "local_p_stage_cyc",
+			    {.columns = {HIST_LOCAL_WEIGHT, HIST_MEMORY, HIST_SYM, HIST_DSO, HIST_SYM_DATA,
+					 HIST_DSO_DATA, HIST_SNOOP, HIST_TLB, HIST_LOCKED, HIST_BLOCKED,
+					 HIST_LOCAL_INS_LAT},
+			     .nr = 11}},
+};
 
 static bool list_has(const struct column_list *list, enum hist_column column)
 {
@@ -70,15 +113,10 @@ static void list_add_all(struct column_list *list, const struct column_list *mor
 static const struct {
 	const char *words, *why;
 } refused_words[] = {
-	{"symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked",
-	 "accesses to memory are not counted here: use perf mem report, or millrace script -F +addr,phys_addr"},
-	{"dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to addr_from "
-	 "addr_to ipc_lbr ipc_null",
-	 "branches are not counted here: use perf report -b"},
+	{"ipc_lbr ipc_null", "instructions are not decoded here: use perf report --sort symbol,ipc_lbr"},
 	{"parent", "callers are not matched here: use millrace script --folded and grep"},
 	{"p_stage_cyc local_p_stage_cyc", "no CPU of this architecture tells it, and perf prints no column either"},
-	{"transaction", "perf report -s transaction prints it"},
-	{"dso_size symbol_size", "-s dso,symbol tells which object and function it is"},
+	{"dso_size", "perf prints the size of one of its maps: use -s dso, and ls -l for the size of the file"},
 	{"cgroup_id", "-s cgroup prints the names"},
 };
 
@@ -90,8 +128,18 @@ static bool words_have(const char *words, const char *word, size_t len)
 	return false;
 }
 
+/* "a, b, c" of all that are about the mode. */
+static void list_words(enum samples_mode mode, struct buf *out)
+{
+	for (size_t i = 0; i < sizeof(column_words) / sizeof(column_words[0]); i++)
+		if (column_words[i].mode == mode)
+			buf_printf(out, "%s%s", out->len ? ", " : "", column_words[i].word);
+}
+
 static int parse_word(const char *word, size_t len, enum hist_column *ret, struct diag *reterr)
 {
+	AUTO_BUF struct buf known = {0};
+
 	for (size_t i = 0; len && i < sizeof(column_words) / sizeof(column_words[0]); i++)
 		if (strncasecmp(column_words[i].word, word, len) == 0) {
 			*ret = column_words[i].column;
@@ -101,12 +149,10 @@ static int parse_word(const char *word, size_t len, enum hist_column *ret, struc
 		if (words_have(refused_words[i].words, word, len))
 			return diag_set(reterr, -EINVAL, "\"%.*s\" is not here: %s", (int)len, word,
 					refused_words[i].why);
-	return diag_set(
-		reterr, -EINVAL,
-		"\"%.*s\" is none of pid, tid, comm, dso, symbol, cpu, socket, srcline, srcfile, trace, time, "
-		"weight, local_weight, ins_lat, local_ins_lat, cgroup, code_page_size, addr, overhead, "
-		"overhead_sys, overhead_us, overhead_guest_sys, overhead_guest_us, overhead_children, sample, period",
-		(int)len, word);
+	list_words(SAMPLES_PLAIN, &known);
+	return diag_set(reterr, -EINVAL,
+			"\"%.*s\" is none of %s; nor of those of branches (-b) or memory (--mem-mode): see the manual",
+			(int)len, word, buf_text(&known));
 }
 
 /* The words of -s or -F; a beginning is enough, as in perf. -EINVAL and why. */
@@ -131,7 +177,7 @@ static int column_list_parse(const char *text, struct column_list *ret, struct d
 
 static const struct column_list *sort_of(const struct column_choice *choice)
 {
-	return choice->sort.nr ? &choice->sort : &default_sort;
+	return choice->sort.nr ? &choice->sort : &default_sorts[choice->mode].list;
 }
 
 /* The options for hist_new(): keys and order. */
@@ -281,6 +327,22 @@ static int graph_parse(const char *text, struct graph_options *options, struct d
 	}
 }
 
+static int set_sort(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	struct column_choice *choice = value;
+
+	(void)option, (void)negated;
+	choice->sort_words = arg;
+	return column_list_parse(arg, &choice->sort, reterr);
+}
+
+static int set_branches(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	(void)option, (void)arg, (void)reterr;
+	*(enum branch_choice *)value = negated ? BRANCHES_NO : BRANCHES_YES;
+	return 0;
+}
+
 static int set_columns(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
 	(void)option, (void)negated;
@@ -379,9 +441,8 @@ static int set_code_syntax(const struct option *option, const char *arg, bool ne
 	return 0;
 }
 
-#define NO_BRANCHES "branch stacks are not counted here: use perf report, or millrace report -D"
+#define NO_BRANCHES "instructions and call chains of branches are not decoded here: use perf report"
 #define NO_SOURCE "source files are looked for under the names that the debug information has"
-#define NO_MEMORY "accesses to memory are not counted here: use perf mem report, or millrace script --json"
 #define NO_SWITCHING "no event switches here: use --time"
 
 const struct option report_options_table[] = {
@@ -391,9 +452,10 @@ const struct option report_options_table[] = {
 	 .arg = "KEY,...",
 	 .help = "Count together what is equal in these: comm, dso, symbol, pid (or tid), cpu, socket, srcline, "
 		 "srcfile, trace, time, cgroup, weight, local_weight, ins_lat, local_ins_lat, code_page_size, "
-		 "addr; default comm,dso,symbol; numbers as in --fields are columns that are sorted by",
-	 .set = set_columns,
-	 .offset = offsetof(struct report_options, columns.sort),
+		 "addr, symbol_size, transaction; default comm,dso,symbol; of branches and accesses to memory more, "
+		 "see --branch-stack and --mem-mode; numbers as in --fields are columns that are sorted by",
+	 .set = set_sort,
+	 .offset = offsetof(struct report_options, columns),
 	 .flags = OPTION_NO_NEGATE,
 	 .group = "Table"},
 	{.letter = 'F',
@@ -404,6 +466,20 @@ const struct option report_options_table[] = {
 	 .set = set_columns,
 	 .offset = offsetof(struct report_options, columns.fields),
 	 .flags = OPTION_NO_NEGATE},
+	{.letter = 'b',
+	 .name = "branch-stack",
+	 .help = "Count each branch of a sample once; this is the default of recordings that have branches. Further "
+		 "keys: "
+		 "dso_from, dso_to, symbol_from, symbol_to, addr_from, addr_to, srcline_from, srcline_to, mispredict, "
+		 "in_tx, abort, cycles; default comm,dso_from,symbol_from,symbol_to,cycles",
+	 .set = set_branches,
+	 .offset = offsetof(struct report_options, branches)},
+	{.name = "mem-mode",
+	 .help = "Count accesses to memory by their weight (record -d -W). Further keys: symbol_daddr, symbol_iaddr, "
+		 "dso_daddr, locked, tlb, mem, snoop, dcacheline, phys_daddr, data_page_size, blocked; default "
+		 "local_weight,mem,symbol,dso,symbol_daddr,dso_daddr,snoop,tlb,locked,blocked,local_ins_lat",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, memory)},
 	{.name = "time-quantum",
 	 .arg = "TIME",
 	 .help = "Times of the key time are those of intervals of this length, such as 10ms; default 100ms",
@@ -586,14 +662,12 @@ const struct option report_options_table[] = {
 	OPTION_ACCEPTED(0, "source", NULL, "a table has no source code, in perf --stdio neither"),
 	OPTION_ACCEPTED(0, "skip-empty", NULL, "events without samples are always left out"),
 	/* Of perf report, and not here: refused by name. */
-	OPTION_REFUSED('b', "branch-stack", NULL, NO_BRANCHES),
 	OPTION_REFUSED(0, "branch-history", NULL, NO_BRANCHES),
 	OPTION_REFUSED(0, "total-cycles", NULL, NO_BRANCHES),
 	OPTION_REFUSED(0, "stitch-lbr", NULL, NO_BRANCHES),
 	OPTION_ACCEPTED(0, "objdump", "PATH", "code is decoded by capstone, without objdump"),
 	OPTION_REFUSED(0, "prefix", "PREFIX", NO_SOURCE),
 	OPTION_REFUSED(0, "prefix-strip", "N", NO_SOURCE),
-	OPTION_REFUSED(0, "mem-mode", NULL, NO_MEMORY),
 	OPTION_REFUSED('p', "parent", "REGEX", "callers are not matched here: use millrace script --folded and grep"),
 	OPTION_REFUSED('x', "exclude-other", NULL,
 		       "callers are not matched here: use millrace script --folded and grep"),
@@ -660,15 +734,61 @@ void report_options_complete(struct report_options *options)
 	options->samples.direction = graph->direction;
 }
 
-void report_options_fit(struct report_options *options, const struct session *session)
+/* Words that are about something else than what is counted. */
+static int check_words(const struct column_list *list, enum samples_mode mode, struct diag *reterr)
 {
-	size_t nr, nr_tracepoints = 0;
+	for (unsigned i = 0; i < list->nr; i++)
+		for (size_t word = 0; word < sizeof(column_words) / sizeof(column_words[0]); word++) {
+			const struct column_word *at = &column_words[word];
+			if (at->column != list->columns[i] || at->mode == SAMPLES_PLAIN || at->mode == mode)
+				continue;
+			return diag_set(reterr, -EINVAL, "%s is about %s", at->word,
+					at->mode == SAMPLES_MEMORY
+						? "accesses to memory: count those with --mem-mode"
+						: "branches: count those with -b, of a recording with -b or -j");
+		}
+	return 0;
+}
+
+static bool has_branches(const struct session *session)
+{
+	struct span payload;
+	size_t nr;
 	const struct event_desc *events = session_events(session, &nr);
 
 	for (size_t i = 0; i < nr; i++)
+		if (events[i].attr.sample_type & PERF_SAMPLE_BRANCH_STACK)
+			return true;
+	return session_feature(session, FEATURE_BRANCH_STACK, &payload);
+}
+
+int report_options_fit(struct report_options *options, const struct session *session, struct diag *reterr)
+{
+	bool branches = has_branches(session), pipe = session_info(session)->pipe;
+	size_t nr, nr_tracepoints = 0;
+	const struct event_desc *events = session_events(session, &nr);
+
+	if (options->branches == BRANCHES_YES && !branches && !pipe)
+		return diag_set(reterr, -EINVAL, "this recording has no branches to count: record them with -b or -j");
+	bool counts = options->branches == BRANCHES_YES || (options->branches == BRANCHES_AUTO && branches);
+	if (counts && options->memory)
+		return diag_set(reterr, -EINVAL, "--mem-mode counts accesses, not branches: add --no-branch-stack");
+	options->columns.mode = options->samples.mode = counts            ? SAMPLES_BRANCHES
+							: options->memory ? SAMPLES_MEMORY
+									  : SAMPLES_PLAIN;
+	int err = check_words(&options->columns.sort, options->columns.mode, reterr);
+	if (!err)
+		err = check_words(&options->columns.fields, options->columns.mode, reterr);
+	if (err)
+		return err;
+	for (size_t i = 0; i < nr; i++)
 		nr_tracepoints += events[i].attr.type == PERF_TYPE_TRACEPOINT;
-	if (!nr || nr_tracepoints < nr || options->columns.sort.nr || options->columns.fields.nr)
-		return;
-	list_add(&options->columns.sort, HIST_TRACE);
+	if (nr && nr_tracepoints == nr && !options->columns.sort.nr && !options->columns.fields.nr &&
+	    options->columns.mode == SAMPLES_PLAIN)
+		list_add(&options->columns.sort, HIST_TRACE);
 	report_options_complete(options);
+	options->table.sort_words = !options->memory              ? NULL
+				    : options->columns.sort_words ? options->columns.sort_words
+								  : default_sorts[SAMPLES_MEMORY].words;
+	return 0;
 }

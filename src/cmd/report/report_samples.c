@@ -2,7 +2,6 @@
 #include "cmd/report/report_samples.h"
 
 #include <errno.h>
-#include <search.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -11,238 +10,9 @@
 #include "analyze/machine/machine.h"
 #include "analyze/report/hist.h"
 #include "analyze/report/time_bins.h"
-#include "analyze/report/tracepoint.h"
-#include "base/buf.h"
-#include "base/cleanup.h"
 #include "base/diag.h"
-#include "base/pool.h"
-#include "cmd/text/sample_details.h"
-#include "perfdata/feature_machine.h"
+#include "cmd/report/report_details.h"
 #include "read/session.h"
-
-struct details_options {
-	bool wanted[HIST_KEYS];
-	uint64_t quantum_ns; /* of times; 0: each time for itself */
-	bool full_paths;     /* of source files */
-};
-
-struct details {
-	struct details_options options;
-	struct session *session; /* borrowed, as the machine */
-	struct machine *machine;
-	struct tracepoints *formats; /* NULL until they are needed */
-	struct feature_cpu_topology topology;
-	bool topology_read;
-	struct pool pool;    /* what the trees hold */
-	void *texts, *known; /* tsearch(3): strings, struct hist_details */
-};
-
-static bool asks(const struct details *details, enum hist_column key)
-{
-	return details->options.wanted[key];
-}
-
-/* NULL: out of memory. */
-static struct details *details_new(const struct details_options *options, struct session *session,
-				   struct machine *machine)
-{
-	struct details *details = calloc(1, sizeof(*details));
-
-	if (!details)
-		return NULL;
-	*details = (struct details){.options = *options, .session = session, .machine = machine};
-	return details;
-}
-
-static void leave_to_pool(void *node)
-{
-	(void)node;
-}
-
-/* NULL is fine */
-static void details_free(struct details *details)
-{
-	if (!details)
-		return;
-	tdestroy(details->texts, leave_to_pool);
-	tdestroy(details->known, leave_to_pool);
-	tracepoints_close(details->formats);
-	pool_fini(&details->pool);
-	free(details);
-}
-
-static int compare_texts(const void *a, const void *b)
-{
-	return strcmp(a, b);
-}
-
-/* The one object with that text. NULL: out of memory. */
-static const char *keep_text(struct details *details, struct buf *text)
-{
-	const char *wanted = buf_text(text);
-	char *const *found = tfind(wanted, &details->texts, compare_texts);
-
-	if (found || text->failed)
-		return found ? *found : NULL;
-	char *copy = pool_text(&details->pool, wanted, strlen(wanted));
-	return copy && tsearch(copy, &details->texts, compare_texts) ? copy : NULL;
-}
-
-static int compare_pointers(const void *a, const void *b)
-{
-	return (uintptr_t)a < (uintptr_t)b ? -1 : (uintptr_t)a > (uintptr_t)b;
-}
-
-/* Any order; texts are one object each. */
-static int compare_known(const void *left, const void *right)
-{
-	const struct hist_details *a = left, *b = right;
-	int order = (a->socket > b->socket) - (a->socket < b->socket);
-
-	if (!order)
-		order = (a->time_ns > b->time_ns) - (a->time_ns < b->time_ns);
-	if (!order)
-		order = compare_pointers(a->srcline, b->srcline);
-	if (!order)
-		order = compare_pointers(a->srcfile, b->srcfile);
-	if (!order)
-		order = compare_pointers(a->trace, b->trace);
-	return order ? order : memcmp(a->numbers, b->numbers, sizeof(a->numbers));
-}
-
-static const struct hist_details *keep(struct details *details, const struct hist_details *wanted)
-{
-	struct hist_details *const *found = tfind(wanted, &details->known, compare_known);
-
-	if (found)
-		return *found;
-	struct hist_details *copy = pool_take(&details->pool, sizeof(*copy));
-	if (!copy)
-		return NULL;
-	*copy = *wanted;
-	return tsearch(copy, &details->known, compare_known) ? copy : NULL;
-}
-
-/* -1: not in the recording. */
-static int32_t socket_of(struct details *details, const struct sample *sample)
-{
-	struct feature_cpu_topology *topology = &details->topology;
-	struct feature_nrcpus nr;
-	struct feature_cpu_ids ids;
-	struct span payload;
-
-	if (!details->topology_read && session_feature(details->session, FEATURE_NRCPUS, &payload) &&
-	    !feature_decode_nrcpus(payload, &nr) && session_feature(details->session, FEATURE_CPU_TOPOLOGY, &payload) &&
-	    feature_decode_cpu_topology(payload, nr.available, topology))
-		*topology = (struct feature_cpu_topology){0};
-	details->topology_read = true;
-	if (!topology->has_ids || !(sample->present & PERF_SAMPLE_CPU) || sample->cpu >= topology->nr_cpus)
-		return -1;
-	feature_cpu_topology_ids(topology, sample->cpu, &ids);
-	return (int32_t)ids.package;
-}
-
-static const char *trace_of(struct details *details, const struct session_record *record, struct diag *reterr)
-{
-	AUTO_BUF struct buf text = {0};
-
-	if (record->event->attr.type != PERF_TYPE_TRACEPOINT)
-		buf_put_text(&text, "N/A");
-	else if (trace_formats_open(details->session, machine_lookup(details->machine), &details->formats, reterr))
-		return NULL;
-	else if (details->formats)
-		tracepoint_print(details->formats, record->sample.raw, record->sample.cpu, &text);
-	return keep_text(details, &text);
-}
-
-/* false: out of memory. */
-static bool add_source(struct details *details, const struct location *at, struct hist_details *ret)
-{
-	unsigned flags = SOURCE_SYMBOL | (details->options.full_paths ? SOURCE_FULL_PATH : 0);
-	AUTO_BUF struct buf line = {0}, file = {0};
-
-	if (asks(details, HIST_SRCLINE)) {
-		source_text_line(machine_debug_info(details->machine), at, flags, &line);
-		ret->srcline = keep_text(details, &line);
-		if (!ret->srcline)
-			return false;
-	}
-	if (asks(details, HIST_SRCFILE)) {
-		source_text_file(machine_debug_info(details->machine), at, flags, &file);
-		ret->srcfile = keep_text(details, &file);
-		if (!ret->srcfile)
-			return false;
-	}
-	return true;
-}
-
-static void set_number(struct hist_details *details, enum hist_column key, uint64_t number)
-{
-	details->numbers[key - HIST_WEIGHT] = number;
-}
-
-/* The numbers of a sample that are asked for. */
-static void add_numbers(const struct details *details, const struct session_record *record, struct hist_details *ret)
-{
-	const struct sample *sample = &record->sample;
-
-	if (asks(details, HIST_WEIGHT))
-		set_number(ret, HIST_WEIGHT, sample_weight(sample));
-	if (asks(details, HIST_LOCAL_WEIGHT))
-		set_number(ret, HIST_LOCAL_WEIGHT, sample_weight(sample));
-	if (asks(details, HIST_INS_LAT))
-		set_number(ret, HIST_INS_LAT, sample_instruction_latency(sample));
-	if (asks(details, HIST_LOCAL_INS_LAT))
-		set_number(ret, HIST_LOCAL_INS_LAT, sample_instruction_latency(sample));
-	if (asks(details, HIST_CODE_PAGE_SIZE))
-		set_number(ret, HIST_CODE_PAGE_SIZE, sample->code_page_size);
-	if (asks(details, HIST_CGROUP)) {
-		set_number(ret, HIST_CGROUP, sample->cgroup);
-		ret->cgroup = machine_cgroup(details->machine, sample->cgroup);
-	}
-}
-
-/* And those of a place in code. */
-static void add_place_numbers(const struct details *details, const struct location *at, struct hist_details *ret)
-{
-	if (asks(details, HIST_ADDRESS))
-		set_number(ret, HIST_ADDRESS, at->ip);
-}
-
-/* Of a sample that was taken at `at`. Valid until details_free(). 0, or -ENOMEM or -EBADMSG and why. */
-static int details_of_sample(struct details *details, const struct session_record *record, const struct location *at,
-			     const struct hist_details **ret, struct diag *reterr)
-{
-	uint64_t quantum = details->options.quantum_ns, time = record->sample.time;
-	struct hist_details found = {0};
-
-	diag_set(reterr, -ENOMEM, "out of memory");
-	if (asks(details, HIST_TIME))
-		found.time_ns = quantum ? time / quantum * quantum : time;
-	if (asks(details, HIST_SOCKET))
-		found.socket = socket_of(details, &record->sample);
-	if (asks(details, HIST_TRACE)) {
-		found.trace = trace_of(details, record, reterr);
-		if (!found.trace)
-			return -EBADMSG;
-	}
-	add_numbers(details, record, &found);
-	add_place_numbers(details, at, &found);
-	if (!add_source(details, at, &found))
-		return -ENOMEM;
-	*ret = keep(details, &found);
-	return *ret ? 0 : -ENOMEM;
-}
-
-/* Of a caller at `at` of a sample with details `callee`: NULL: out of memory. */
-static const struct hist_details *details_of_caller(struct details *details, const struct hist_details *callee,
-						    const struct location *at)
-{
-	struct hist_details found = *callee;
-
-	add_place_numbers(details, at, &found);
-	return add_source(details, at, &found) ? keep(details, &found) : NULL;
-}
 
 #define CELL_LEFT_OUT UINT32_MAX /* of a sample that is not counted */
 
@@ -374,20 +144,18 @@ static int find_chain(struct samples *samples, struct task *task, const struct s
 	return stacks_intern(samples->stacks, samples->frames + (inner ? dropped : 0), nr - dropped, ret);
 }
 
-static int find_cell(struct samples *samples, struct event_samples *event, struct task *task,
-		     const struct session_record *record, uint32_t *ret)
+/* 1; 0: it is not counted; -errno. */
+static int find_place(struct samples *samples, struct task *task, const struct session_record *record,
+		      struct hist_place *ret)
 {
 	const struct sample *sample = &record->sample;
 	struct location at;
-	uint32_t chain = 0;
 
 	lookup_set_time(machine_lookup(samples->machine), sample);
 	machine_resolve(samples->machine, task, sample->cpumode, sample->ip, &at);
-	if (samples->options.hide_unresolved && !at.symbol) {
-		*ret = CELL_LEFT_OUT;
+	if (samples->options.hide_unresolved && !at.symbol)
 		return 0;
-	}
-	struct hist_place place = {
+	*ret = (struct hist_place){
 		.comm = task->comm,
 		.task = task,
 		.tid = sample->tid,
@@ -397,12 +165,25 @@ static int find_cell(struct samples *samples, struct event_samples *event, struc
 		.address = at.symbol && !samples->options.addresses ? 0 : at.address,
 		.level = at.level,
 	};
-	place.filtered = is_filtered(&samples->options, &place) ||
-			 !sample_filter_shows_symbol(&samples->options.filter, place.symbol);
-	if (samples->details) {
-		int err = details_of_sample(samples->details, record, &at, &place.details, &samples->why);
-		if (err)
-			return err;
+	ret->filtered = is_filtered(&samples->options, ret) ||
+			!sample_filter_shows_symbol(&samples->options.filter, ret->symbol);
+	if (!samples->details)
+		return 1;
+	int err = details_of_sample(samples->details, record, &at, &ret->details, &samples->why);
+	return err ? err : 1;
+}
+
+static int find_cell(struct samples *samples, struct event_samples *event, struct task *task,
+		     const struct session_record *record, uint32_t *ret)
+{
+	const struct sample *sample = &record->sample;
+	struct hist_place place;
+	uint32_t chain = 0;
+	int found = find_place(samples, task, record, &place);
+
+	if (found <= 0) {
+		*ret = CELL_LEFT_OUT;
+		return found;
 	}
 	if (samples->chains && sample->present & PERF_SAMPLE_CALLCHAIN) {
 		int err = find_chain(samples, task, record, &chain);
@@ -410,6 +191,87 @@ static int find_cell(struct samples *samples, struct event_samples *event, struc
 			return err;
 	}
 	return tally_find(&event->tally, &place, chain, ret);
+}
+
+static void count(struct event_samples *event, uint32_t cell, uint64_t period)
+{
+	event->tally.amounts[cell].period += period;
+	event->tally.amounts[cell].nr_samples++;
+}
+
+/* The mode of an address is not known: as perf, that in which there is something. */
+static void resolve_any_mode(struct samples *samples, struct task *task, uint64_t ip, struct location *ret)
+{
+	machine_resolve(samples->machine, task, PERF_RECORD_MISC_USER, ip, ret);
+	if (!ret->dso)
+		machine_resolve(samples->machine, task, PERF_RECORD_MISC_KERNEL, ip, ret);
+	if (!ret->dso)
+		ret->level = 'H';
+}
+
+/* Each branch of a sample is one, in the order of the record; in its place is where it went to. */
+static int take_branches(struct samples *samples, struct event_samples *event, struct task *task,
+			 const struct session_record *record)
+{
+	const struct sample_branch_stack *branches = &record->sample.branches;
+	const struct hist_details *details;
+	struct hist_place place;
+	int found = branches->nr ? find_place(samples, task, record, &place) : 0;
+
+	if (found <= 0)
+		return found;
+	details = place.details;
+	for (uint64_t i = 0; i < branches->nr; i++) {
+		struct location from, to;
+		uint32_t cell;
+		resolve_any_mode(samples, task, branches->entries[i].to, &to);
+		resolve_any_mode(samples, task, branches->entries[i].from, &from);
+		if (samples->options.hide_unresolved && !(from.symbol && to.symbol))
+			continue;
+		place.dso = to.dso;
+		place.symbol = to.symbol;
+		place.address = to.symbol && !samples->options.addresses ? 0 : to.address;
+		if (details) {
+			place.details = details_of_branch(samples->details, details, record, i,
+							  &(struct branch_ends){&from, &to});
+			if (!place.details)
+				return -ENOMEM;
+		}
+		if (tally_find(&event->tally, &place, 0, &cell))
+			return -ENOMEM;
+		count(event, cell, 1);
+	}
+	return 0;
+}
+
+static int take_access(struct samples *samples, struct event_samples *event, struct task *task,
+		       const struct session_record *record)
+{
+	const struct sample *sample = &record->sample;
+	uint64_t weight = sample_weight(sample);
+	struct location data, code;
+	struct hist_place place;
+	uint32_t chain = 0, cell;
+	int err = find_place(samples, task, record, &place);
+
+	if (err <= 0)
+		return err;
+	resolve_any_mode(samples, task, sample->ip, &code);
+	machine_resolve(samples->machine, task, sample->cpumode, sample->addr, &data);
+	if (samples->details) {
+		place.details =
+			details_of_access(samples->details, place.details, record, &(struct access_ends){&data, &code});
+		if (!place.details)
+			return -ENOMEM;
+	}
+	err = 0;
+	if (samples->chains && sample->present & PERF_SAMPLE_CALLCHAIN)
+		err = find_chain(samples, task, record, &chain);
+	if (!err)
+		err = tally_find(&event->tally, &place, chain, &cell);
+	if (!err)
+		count(event, cell, weight ? weight : 1);
+	return err;
 }
 
 static void start(struct samples *samples)
@@ -421,7 +283,9 @@ static void start(struct samples *samples)
 	samples->not_cacheable = has_key(samples, HIST_TIME);
 	for (enum hist_column key = HIST_TRACE; key < HIST_KEYS; key++)
 		samples->not_cacheable |= has_key(samples, key);
-	samples->children = samples->options.hist.children && any;
+	samples->not_cacheable |= samples->options.mode != SAMPLES_PLAIN;
+	any = any && samples->options.mode != SAMPLES_BRANCHES;
+	samples->children = samples->options.hist.children && any && samples->options.mode == SAMPLES_PLAIN;
 	samples->chains = any && (samples->options.chains || samples->children);
 }
 
@@ -437,6 +301,10 @@ int samples_take(struct samples *samples, const struct session_record *record)
 	struct event_samples *event = event_samples(samples, event_index(samples, record->event));
 	if (!task || !event)
 		return -ENOMEM;
+	if (samples->options.mode == SAMPLES_BRANCHES)
+		return take_branches(samples, event, task, record);
+	if (samples->options.mode == SAMPLES_MEMORY)
+		return take_access(samples, event, task, record);
 	bool cacheable = can_be_cached(samples, sample);
 	struct sample_key key = {0};
 	struct cached_sample *cached = NULL;
@@ -457,9 +325,7 @@ int samples_take(struct samples *samples, const struct session_record *record)
 	}
 	if (cell == CELL_LEFT_OUT)
 		return 0;
-	struct hist_amount *amount = &event->tally.amounts[cell];
-	amount->period += sample->period;
-	amount->nr_samples++;
+	count(event, cell, sample->period);
 	if (samples->times && sample->present & PERF_SAMPLE_TIME)
 		time_bins_add(samples->times, sample->time);
 	return 0;

@@ -26,7 +26,11 @@ struct session_record;
 struct task;
 struct time_bins;
 
+/* What is counted: samples; their branches, each once; or samples of accesses to memory, by their weight. */
+enum samples_mode { SAMPLES_PLAIN, SAMPLES_BRANCHES, SAMPLES_MEMORY };
+
 struct samples_options {
+	enum samples_mode mode;
 	struct hist_options hist;          /* children: wanted where there are call chains */
 	struct sample_filter filter;       /* settled; what it hides is counted, but not shown, except by CPU */
 	bool chains;                       /* keep them: there will be call graphs */

@@ -11,6 +11,7 @@
 #include "base/diag.h"
 #include "base/escape.h"
 #include "cmd/cli/terminal.h"
+#include "cmd/text/details_text.h"
 #include "cmd/text/place_text.h"
 #include "perfdata/feature.h"
 #include "read/session.h"
@@ -66,6 +67,12 @@ static void measure_details(struct table *table, const struct hist_details *deta
 		widen_for(table, HIST_TRACE, details->trace, 0);
 	if (details->cgroup)
 		widen_for(table, HIST_CGROUP, details->cgroup, 0);
+	for (unsigned i = 0; i < table->options->columns.nr; i++) {
+		enum hist_column key = table->options->columns.columns[i];
+		if (details_text_has(key))
+			widen(table, key,
+			      details_text_width(key, details, table->options->dso_list ? 0 : PLACE_ADDRESS_DIGITS));
+	}
 }
 
 static void measure_entry(struct table *table, const struct hist_place *place)
@@ -144,8 +151,14 @@ static void print_title(const struct table *table)
 		period += table->periods[i];
 	for (; nr_samples > 1000 && units[unit + 1]; unit++)
 		nr_samples /= 1000;
-	fprintf(table->to, "# Samples: %" PRIu64 "%c of event%s '%s'\n# Event count (approx.): %" PRIu64 "\n#\n",
-		nr_samples, units[unit], table->subject->plural ? "s" : "", table->subject->name, period);
+	fprintf(table->to, "# Samples: %" PRIu64 "%c of event%s '%s'\n", nr_samples, units[unit],
+		table->subject->plural ? "s" : "", table->subject->name);
+	if (table->options->sort_words) {
+		AUTO_ESCAPED words = escaped_text(table->options->sort_words);
+		fprintf(table->to, "# Total weight : %" PRIu64 "\n# Sort order   : %s\n#\n", period, words.text);
+	} else {
+		fprintf(table->to, "# Event count (approx.): %" PRIu64 "\n#\n", period);
+	}
 }
 
 /* The next of "8,0,20": 0 when there is none. */
@@ -224,18 +237,19 @@ static void print_column_titles(const struct table *table)
 }
 
 /* With a separator: as it is, but for the separator in it. */
-static int print_key(const struct table *table, enum hist_column key, const struct hist_place *place)
+static int print_key(const struct table *table, enum hist_column key, const struct hist_entry *entry)
 {
-	const struct place_style style = {(int)table->width[key], table->options->widths, table->options->nanoseconds};
+	const struct place_style style = {(int)table->width[key], table->options->widths, table->options->nanoseconds,
+					  entry->nr_samples};
 	char *text = NULL;
 	size_t len = 0;
 
 	if (!table->options->separator)
-		return place_text_print(table->to, key, place, style);
+		return place_text_print(table->to, key, &entry->place, style);
 	FILE *to = open_memstream(&text, &len);
 	if (!to)
 		return -1;
-	int taken = place_text_print(to, key, place, style);
+	int taken = place_text_print(to, key, &entry->place, style);
 	if (fclose(to))
 		taken = -1;
 	for (size_t i = 0; taken >= 0 && i < len; i++)
@@ -294,8 +308,8 @@ static void print_entry(const struct table *table, const struct hist_entry *entr
 		fputs("  ", table->to);
 	for (unsigned i = 0; next_column(table, &i, &column);) {
 		print_gap(table, &first);
-		int taken = column < HIST_KEYS ? print_key(table, column, &entry->place)
-					       : (int)print_numbers(table, column, entry);
+		int taken =
+			column < HIST_KEYS ? print_key(table, column, entry) : (int)print_numbers(table, column, entry);
 		/* Also when those that follow are hidden. */
 		if (i < table->options->columns.nr && taken >= 0 && taken < (int)column_width(table, column))
 			fprintf(table->to, "%*s", (int)column_width(table, column) - taken, "");

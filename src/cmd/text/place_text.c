@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/escape.h"
+#include "cmd/text/details_text.h"
 
 static const char *const titles[HIST_COLUMNS] = {
 	[HIST_COMM] = "Command",
@@ -36,7 +37,7 @@ static const char *const titles[HIST_COLUMNS] = {
 
 const char *place_column_title(enum hist_column column)
 {
-	return titles[column];
+	return details_text_has(column) ? details_text_title(column) : titles[column];
 }
 
 const char *place_dso_text(const struct hist_place *place)
@@ -75,26 +76,14 @@ static uint64_t number_of(const struct hist_place *place, enum hist_column key)
 	return place->details->numbers[key - HIST_WEIGHT];
 }
 
-/* "4K", "2M", "N/A"; one of a unit is printed in the smaller unit. */
-static int print_page_size(FILE *to, uint64_t bytes, int width)
-{
-	static const char units[] = "BKMG";
-	char text[32] = "N/A";
-	unsigned unit = 0;
-
-	for (; units[unit + 1] && bytes / 1024 > 1; bytes /= 1024)
-		unit++;
-	if (bytes)
-		snprintf(text, sizeof(text), "%" PRIu64 "%c", bytes, units[unit]);
-	return fprintf(to, "%-*s", width, text);
-}
-
 int place_text_print(FILE *to, enum hist_column key, const struct hist_place *place, struct place_style style)
 {
 	int width = style.width, most = width ? width : -1;
 	/* Only a width that was asked for cuts a name; -1: none. */
 	int name_width = !style.cut ? -1 : width > PLACE_LEVEL_WIDTH ? width - PLACE_LEVEL_WIDTH : 0;
 
+	if (details_text_has(key))
+		return details_text_print(to, key, place, width);
 	switch (key) {
 	case HIST_COMM: return print_text(to, place->comm->text, width, most);
 	case HIST_DSO: return print_text(to, place_dso_text(place), width, most);
@@ -104,14 +93,17 @@ int place_text_print(FILE *to, enum hist_column key, const struct hist_place *pl
 		return fprintf(to, "%7d:", (int)place->tid) +
 		       print_text(to, place->task->comm->text, width, style.cut ? width : -1);
 	case HIST_CPU: return fprintf(to, "%.*d", width, place->cpu);
-	case HIST_SOCKET: return fprintf(to, "%*.*d", width, width > 3 ? width - 3 : 0, place->details->socket);
+	case HIST_SOCKET: return fprintf(to, "%*.*d", width, width > 3 ? width - 3 : 0, (int)place->details->socket);
 	case HIST_TIME: return print_time(to, style.nanoseconds, place->details->time_ns);
 	case HIST_SRCLINE: return print_text(to, place->details->srcline, 0, most);
 	case HIST_SRCFILE: return print_text(to, place->details->srcfile, 0, most);
 	case HIST_TRACE: return print_text(to, place->details->trace, 0, most);
 	case HIST_CGROUP: return print_text(to, place->details->cgroup, 0, -1);
 	case HIST_ADDRESS: return fprintf(to, "0x%-16" PRIx64, number_of(place, key));
-	case HIST_CODE_PAGE_SIZE: return print_page_size(to, number_of(place, key), width);
+	case HIST_CODE_PAGE_SIZE: return details_text_page_size(to, number_of(place, key), width);
+	case HIST_WEIGHT:
+	case HIST_INS_LAT:
+		return fprintf(to, "%-*" PRIu64, width, number_of(place, key) * (style.samples ? style.samples : 1));
 	default: return fprintf(to, "%-*" PRIu64, width, number_of(place, key));
 	}
 }

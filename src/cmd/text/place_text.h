@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "analyze/report/hist.h"
@@ -17,6 +18,7 @@ struct place_style {
 	int width;        /* of the column; 0: as wide as the text */
 	bool cut;         /* names are made no wider */
 	bool nanoseconds; /* times have nine digits */
+	uint64_t samples; /* of the place, by which perf multiplies the keys weight and ins_lat; 0: not */
 };
 
 /* "libc.so.6"; "[unknown]". */

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/report/report_details.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/machine/machine.h"
+#include "analyze/report/tracepoint.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "base/pool.h"
+#include "cmd/text/sample_details.h"
+#include "perfdata/feature_machine.h"
+#include "read/session.h"
+
+struct details {
+	struct details_options options;
+	struct session *session; /* borrowed, as the machine */
+	struct machine *machine;
+	struct tracepoints *formats; /* NULL until they are needed */
+	struct feature_cpu_topology topology;
+	bool topology_read;
+	struct pool pool;    /* what the trees hold */
+	void *texts, *known; /* tsearch(3): strings, struct hist_details */
+};
+
+static bool asks(const struct details *details, enum hist_column key)
+{
+	return details->options.wanted[key];
+}
+
+struct details *details_new(const struct details_options *options, struct session *session, struct machine *machine)
+{
+	struct details *details = calloc(1, sizeof(*details));
+
+	if (!details)
+		return NULL;
+	*details = (struct details){.options = *options, .session = session, .machine = machine};
+	return details;
+}
+
+static void leave_to_pool(void *node)
+{
+	(void)node;
+}
+
+void details_free(struct details *details)
+{
+	if (!details)
+		return;
+	tdestroy(details->texts, leave_to_pool);
+	tdestroy(details->known, leave_to_pool);
+	tracepoints_close(details->formats);
+	pool_fini(&details->pool);
+	free(details);
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+/* The one object with that text. NULL: out of memory. */
+static const char *keep_text(struct details *details, struct buf *text)
+{
+	const char *wanted = buf_text(text);
+	char *const *found = tfind(wanted, &details->texts, compare_texts);
+
+	if (found || text->failed)
+		return found ? *found : NULL;
+	char *copy = pool_text(&details->pool, wanted, strlen(wanted));
+	return copy && tsearch(copy, &details->texts, compare_texts) ? copy : NULL;
+}
+
+/* Any order; texts are one object each, and nothing is padding. */
+static int compare_known(const void *left, const void *right)
+{
+	return memcmp(left, right, sizeof(struct hist_details));
+}
+
+static_assert(sizeof(struct hist_details) ==
+			      (6 + HIST_NUMBERS) * sizeof(uint64_t) + HIST_ENDS * sizeof(struct hist_place_end) &&
+		      sizeof(struct hist_place_end) == 6 * sizeof(uint64_t),
+	      "no padding");
+
+static const struct hist_details *keep(struct details *details, const struct hist_details *wanted)
+{
+	struct hist_details *const *found = tfind(wanted, &details->known, compare_known);
+
+	if (found)
+		return *found;
+	struct hist_details *copy = pool_take(&details->pool, sizeof(*copy));
+	if (!copy)
+		return NULL;
+	*copy = *wanted;
+	return tsearch(copy, &details->known, compare_known) ? copy : NULL;
+}
+
+/* -1: not in the recording. */
+static int32_t socket_of(struct details *details, const struct sample *sample)
+{
+	struct feature_cpu_topology *topology = &details->topology;
+	struct feature_nrcpus nr;
+	struct feature_cpu_ids ids;
+	struct span payload;
+
+	if (!details->topology_read && session_feature(details->session, FEATURE_NRCPUS, &payload) &&
+	    !feature_decode_nrcpus(payload, &nr) && session_feature(details->session, FEATURE_CPU_TOPOLOGY, &payload) &&
+	    feature_decode_cpu_topology(payload, nr.available, topology))
+		*topology = (struct feature_cpu_topology){0};
+	details->topology_read = true;
+	if (!topology->has_ids || !(sample->present & PERF_SAMPLE_CPU) || sample->cpu >= topology->nr_cpus)
+		return -1;
+	feature_cpu_topology_ids(topology, sample->cpu, &ids);
+	return (int32_t)ids.package;
+}
+
+static const char *trace_of(struct details *details, const struct session_record *record, struct diag *reterr)
+{
+	AUTO_BUF struct buf text = {0};
+
+	if (record->event->attr.type != PERF_TYPE_TRACEPOINT)
+		buf_put_text(&text, "N/A");
+	else if (trace_formats_open(details->session, machine_lookup(details->machine), &details->formats, reterr))
+		return NULL;
+	else if (details->formats)
+		tracepoint_print(details->formats, record->sample.raw, record->sample.cpu, &text);
+	return keep_text(details, &text);
+}
+
+/* false: out of memory. */
+static bool add_source(struct details *details, const struct location *at, struct hist_details *ret)
+{
+	unsigned flags = SOURCE_SYMBOL | (details->options.full_paths ? SOURCE_FULL_PATH : 0);
+	AUTO_BUF struct buf line = {0}, file = {0};
+
+	if (asks(details, HIST_SRCLINE)) {
+		source_text_line(machine_debug_info(details->machine), at, flags, &line);
+		ret->srcline = keep_text(details, &line);
+		if (!ret->srcline)
+			return false;
+	}
+	if (asks(details, HIST_SRCFILE)) {
+		source_text_file(machine_debug_info(details->machine), at, flags, &file);
+		ret->srcfile = keep_text(details, &file);
+		if (!ret->srcfile)
+			return false;
+	}
+	return true;
+}
+
+static void set_number(struct hist_details *details, enum hist_column key, uint64_t number)
+{
+	details->numbers[key - HIST_WEIGHT] = number;
+}
+
+/* As a sample of an access to memory may know; perf asks by the mode of the sample. */
+static void add_memory_numbers(const struct details *details, const struct sample *sample, struct hist_details *ret)
+{
+	const union perf_mem_data_src source = {.val = sample->data_src};
+
+	if (asks(details, HIST_LOCKED))
+		set_number(ret, HIST_LOCKED, (union perf_mem_data_src){.mem_lock = source.mem_lock}.val);
+	if (asks(details, HIST_TLB))
+		set_number(ret, HIST_TLB, (union perf_mem_data_src){.mem_dtlb = source.mem_dtlb}.val);
+	if (asks(details, HIST_MEMORY))
+		set_number(ret, HIST_MEMORY, source.val);
+	if (asks(details, HIST_SNOOP))
+		set_number(
+			ret, HIST_SNOOP,
+			(union perf_mem_data_src){.mem_snoop = source.mem_snoop, .mem_snoopx = source.mem_snoopx}.val);
+	if (asks(details, HIST_BLOCKED))
+		set_number(ret, HIST_BLOCKED, (union perf_mem_data_src){.mem_blk = source.mem_blk}.val);
+	if (asks(details, HIST_PHYSICAL))
+		set_number(ret, HIST_PHYSICAL, sample->phys_addr);
+	if (asks(details, HIST_DATA_PAGE_SIZE))
+		set_number(ret, HIST_DATA_PAGE_SIZE, sample->data_page_size);
+	if (asks(details, HIST_TRANSACTION))
+		set_number(ret, HIST_TRANSACTION, sample->transaction);
+}
+
+/* The numbers of a sample that are asked for. */
+static void add_numbers(const struct details *details, const struct session_record *record, struct hist_details *ret)
+{
+	const struct sample *sample = &record->sample;
+
+	if (asks(details, HIST_WEIGHT))
+		set_number(ret, HIST_WEIGHT, sample_weight(sample));
+	if (asks(details, HIST_LOCAL_WEIGHT))
+		set_number(ret, HIST_LOCAL_WEIGHT, sample_weight(sample));
+	if (asks(details, HIST_INS_LAT))
+		set_number(ret, HIST_INS_LAT, sample_instruction_latency(sample));
+	if (asks(details, HIST_LOCAL_INS_LAT))
+		set_number(ret, HIST_LOCAL_INS_LAT, sample_instruction_latency(sample));
+	if (asks(details, HIST_CODE_PAGE_SIZE))
+		set_number(ret, HIST_CODE_PAGE_SIZE, sample->code_page_size);
+	add_memory_numbers(details, sample, ret);
+	if (asks(details, HIST_CGROUP)) {
+		set_number(ret, HIST_CGROUP, sample->cgroup);
+		ret->cgroup = machine_cgroup(details->machine, sample->cgroup);
+	}
+}
+
+/* And those of a place in code. */
+static void add_place_numbers(const struct details *details, const struct location *at, struct hist_details *ret)
+{
+	if (asks(details, HIST_ADDRESS))
+		set_number(ret, HIST_ADDRESS, at->ip);
+	if (asks(details, HIST_SYM_SIZE))
+		set_number(ret, HIST_SYM_SIZE, at->symbol ? at->symbol->end - at->symbol->start : 0);
+}
+
+/* What the keys from `dso` on ask of an end: its object, symbol, address and line. false: out of memory. */
+static bool add_code_end(struct details *details, enum hist_column dso, const struct location *at,
+			 struct hist_details *ret)
+{
+	enum hist_column symbol = dso + (HIST_SYM_FROM - HIST_DSO_FROM);
+	enum hist_column address = dso + (HIST_ADDRESS_FROM - HIST_DSO_FROM);
+	enum hist_column line = dso + (HIST_SRCLINE_FROM - HIST_DSO_FROM);
+	struct hist_place_end *end = &ret->ends[hist_end_of(dso)];
+	AUTO_BUF struct buf text = {0};
+
+	if (asks(details, dso) || asks(details, symbol) || asks(details, address))
+		*end = (struct hist_place_end){.dso = at->dso, .symbol = at->symbol, .level = (uint8_t)at->level};
+	if (asks(details, address) || (asks(details, symbol) && !at->symbol)) {
+		end->ip = at->ip;
+		end->address = at->address;
+	}
+	if (asks(details, line)) {
+		source_text_line(machine_debug_info(details->machine), at,
+				 SOURCE_SYMBOL | (details->options.full_paths ? SOURCE_FULL_PATH : 0), &text);
+		end->srcline = keep_text(details, &text);
+	}
+	return !asks(details, line) || end->srcline;
+}
+
+const struct hist_details *details_of_branch(struct details *details, const struct hist_details *sample,
+					     const struct session_record *record, uint64_t index,
+					     const struct branch_ends *ends)
+{
+	const struct sample_branch_stack *branches = &record->sample.branches;
+	const struct perf_branch_entry *entry = &branches->entries[index];
+	/* perf's weight of all branches of a sample is that of the first one. */
+	uint64_t weight = branches->entries[0].cycles ? branches->entries[0].cycles : 1;
+	struct hist_details found = *sample;
+
+	if (asks(details, HIST_WEIGHT))
+		set_number(&found, HIST_WEIGHT, weight);
+	if (asks(details, HIST_LOCAL_WEIGHT))
+		set_number(&found, HIST_LOCAL_WEIGHT, weight);
+	if (asks(details, HIST_MISPREDICTED))
+		set_number(&found, HIST_MISPREDICTED, (uint64_t)entry->mispred << 1 | entry->predicted);
+	if (asks(details, HIST_ABORTED))
+		set_number(&found, HIST_ABORTED, entry->abort);
+	if (asks(details, HIST_IN_TRANSACTION))
+		set_number(&found, HIST_IN_TRANSACTION, entry->in_tx);
+	if (asks(details, HIST_CYCLES))
+		set_number(&found, HIST_CYCLES, entry->cycles);
+	if (!add_code_end(details, HIST_DSO_FROM, ends->from, &found) ||
+	    !add_code_end(details, HIST_DSO_TO, ends->to, &found) || !add_source(details, ends->to, &found))
+		return NULL;
+	add_place_numbers(details, ends->to, &found);
+	return keep(details, &found);
+}
+
+/* perf's levels of cache lines: shared data of a file, and what is not mapped. */
+static uint64_t data_level(const struct location *data, uint8_t cpumode)
+{
+	return cpumode != PERF_RECORD_MISC_KERNEL && !data->dso ? 'X' : (uint8_t)data->level;
+}
+
+const struct hist_details *details_of_access(struct details *details, const struct hist_details *sample,
+					     const struct session_record *record, const struct access_ends *ends)
+{
+	struct hist_details found = *sample;
+	struct hist_place_end *data = &found.ends[HIST_DATA], *code = &found.ends[HIST_CODE];
+
+	if (asks(details, HIST_DSO_DATA) || asks(details, HIST_CACHE_LINE))
+		data->dso = ends->data->dso;
+	if (asks(details, HIST_SYM_DATA) || asks(details, HIST_CACHE_LINE)) {
+		data->symbol = ends->data->symbol;
+		data->ip = ends->data->ip;
+		data->address = ends->data->address;
+		data->level = data_level(ends->data, record->sample.cpumode);
+	}
+	if (asks(details, HIST_SYM_CODE)) {
+		code->symbol = ends->code->symbol;
+		code->ip = ends->code->ip;
+		code->address = ends->code->address;
+		code->level = (uint8_t)ends->code->level;
+	}
+	return keep(details, &found);
+}
+
+int details_of_sample(struct details *details, const struct session_record *record, const struct location *at,
+		      const struct hist_details **ret, struct diag *reterr)
+{
+	uint64_t quantum = details->options.quantum_ns, time = record->sample.time;
+	struct hist_details found = {0};
+
+	diag_set(reterr, -ENOMEM, "out of memory");
+	if (asks(details, HIST_TIME))
+		found.time_ns = quantum ? time / quantum * quantum : time;
+	if (asks(details, HIST_SOCKET))
+		found.socket = socket_of(details, &record->sample);
+	if (asks(details, HIST_TRACE)) {
+		found.trace = trace_of(details, record, reterr);
+		if (!found.trace)
+			return -EBADMSG;
+	}
+	add_numbers(details, record, &found);
+	add_place_numbers(details, at, &found);
+	if (!add_source(details, at, &found))
+		return -ENOMEM;
+	*ret = keep(details, &found);
+	return *ret ? 0 : -ENOMEM;
+}
+
+const struct hist_details *details_of_caller(struct details *details, const struct hist_details *callee,
+					     const struct location *at)
+{
+	struct hist_details found = *callee;
+
+	add_place_numbers(details, at, &found);
+	return add_source(details, at, &found) ? keep(details, &found) : NULL;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * report_details: what the keys of a report need to know of a sample beside task and function: see struct hist_details.
+ * Equal ones are one object. One owner (details_free), one thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "analyze/report/hist.h"
+
+struct details;
+struct diag;
+struct location;
+struct machine;
+struct session;
+struct session_record;
+
+struct details_options {
+	bool wanted[HIST_KEYS];
+	uint64_t quantum_ns; /* of times; 0: each time for itself */
+	bool full_paths;     /* of source files */
+};
+
+/* NULL: out of memory. Session and machine are borrowed. */
+struct details *details_new(const struct details_options *options, struct session *session, struct machine *machine);
+void details_free(struct details *details); /* NULL is fine */
+
+/* Of a sample that was taken at `at`. Valid until details_free(). 0, or -ENOMEM or -EBADMSG and why. */
+int details_of_sample(struct details *details, const struct session_record *record, const struct location *at,
+		      const struct hist_details **ret, struct diag *reterr);
+
+/* Of a caller at `at` of a sample with details `callee`: NULL: out of memory. */
+const struct hist_details *details_of_caller(struct details *details, const struct hist_details *callee,
+					     const struct location *at);
+
+/* Of the branch number `index` of a sample, whose ends are looked up; `sample`: details_of_sample(). NULL: as above. */
+struct branch_ends {
+	const struct location *from, *to;
+};
+const struct hist_details *details_of_branch(struct details *details, const struct hist_details *sample,
+					     const struct session_record *record, uint64_t index,
+					     const struct branch_ends *ends);
+
+/* Of an access to memory, likewise. */
+struct access_ends {
+	const struct location *data, *code;
+};
+const struct hist_details *details_of_access(struct details *details, const struct hist_details *sample,
+					     const struct session_record *record, const struct access_ends *ends);

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * details_text: the columns of a report about branches, accesses to memory, transactions and sizes, as perf prints them
+ * (facts: tools/perf/util/sort.c and hist.c of perf 6.1). One thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "analyze/report/hist.h"
+
+/* Whether the key is one of these columns; the other functions are for those. */
+bool details_text_has(enum hist_column key);
+
+const char *details_text_title(enum hist_column key);
+
+/*
+ * How wide the column is for a row, beside what its title takes. unknown_object: what perf makes the columns of objects
+ * wide where one is unknown; 0: nothing, as they have a width of their own.
+ */
+size_t details_text_width(enum hist_column key, const struct hist_details *details, size_t unknown_object);
+
+/* Returns the columns taken. `width` as measured, or as asked for; 0: as wide as the text. */
+int details_text_print(FILE *to, enum hist_column key, const struct hist_place *place, int width);
+
+/* "4K", "2M", "N/A"; one of a unit is printed in the smaller unit. */
+int details_text_page_size(FILE *to, uint64_t bytes, int width);
