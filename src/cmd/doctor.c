@@ -30,6 +30,7 @@
 #include "cmd/cli/json_writer.h"
 #include "event/names/names.h"
 #include "event/parse/event.h"
+#include "event/parse/open.h"
 #include "record/setup/eventset.h"
 #include "record/setup/plan.h"
 #include "record/setup/target.h"

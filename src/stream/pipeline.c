@@ -342,8 +342,13 @@ int stage_pass(struct stage *stage, struct batch *batch)
 	struct pipeline *output = stage->output;
 	struct batch_job *job = (struct batch_job *)batch;
 
-	if (stage->next)
-		return enter_stage(output, stage->next, batch);
+	if (stage->next) {
+		uint64_t complete_ns = batch->complete_ns;
+		int err = enter_stage(output, stage->next, batch);
+		if (complete_ns > stage->next->complete_ns)
+			stage->next->complete_ns = complete_ns;
+		return err;
+	}
 	pthread_mutex_lock(&output->pool->lock);
 	if (batch->len || batch->tail_len) {
 		output->nr_staged--;
@@ -401,27 +406,28 @@ static int flush_stages(struct pipeline *pipeline, enum stage_flush why)
 }
 
 /* Up to when is all known that came from the rings of all who fill the output? */
-static bool has_grown_complete(struct pipeline *pipeline)
+static uint64_t complete_of(const struct pipeline *pipeline)
 {
 	uint64_t complete_ns = UINT64_MAX;
 
 	for (const struct producer *producer = &pipeline->producer; producer; producer = producer->next)
 		if (producer->writer.complete_ns != UINT64_MAX && producer->complete_ns < complete_ns)
 			complete_ns = producer->complete_ns;
-	bool grown = complete_ns > pipeline->stages->complete_ns;
-	for (struct stage *each = pipeline->stages; each && grown; each = each->next)
-		each->complete_ns = complete_ns;
-	return grown;
+	return complete_ns;
 }
 
 static int run_stages(struct pipeline *pipeline, struct batch_job *job)
 {
+	struct stage *first = pipeline->stages;
 	bool commit = job->flush;
 
 	if (job->producer)
 		job->producer->complete_ns = job->complete_ns;
-	int err = enter_stage(pipeline, pipeline->stages, &job->batch);
-	bool grown = pipeline->flushes && has_grown_complete(pipeline);
+	uint64_t complete_ns = job->batch.complete_ns = complete_of(pipeline);
+	int err = enter_stage(pipeline, first, &job->batch);
+	bool grown = pipeline->flushes && complete_ns > first->complete_ns;
+	if (grown)
+		first->complete_ns = complete_ns; /* of the others when they get the batch */
 	if (!err && (commit || grown))
 		err = flush_stages(pipeline, commit ? STAGE_COMMIT : STAGE_ROUND);
 	return err;

@@ -37,14 +37,15 @@
 enum { BATCH_TAIL_BYTES = 56 };
 
 struct batch {
-	uint8_t *records;   /* 8-aligned; whole records */
-	size_t len;         /* of them, in bytes; may be changed, up to `room` */
-	size_t room;        /* bytes; the same for all batches of a recording; at least 64 KiB */
-	uint8_t *tail;      /* plain records behind them, never compressed: FINISHED_ROUND */
-	size_t tail_len;    /* up to BATCH_TAIL_BYTES */
-	uint64_t offset;    /* in the file, of the first byte, for the last stage; STAGE_NO_OFFSET: it is compressed */
-	uint64_t read_ns;   /* CLOCK_MONOTONIC: they were copied out of their rings before that */
-	struct batch *next; /* for the stage that has the batch; NULL when it comes */
+	uint8_t *records; /* 8-aligned; whole records */
+	size_t len;       /* of them, in bytes; may be changed, up to `room` */
+	size_t room;      /* bytes; the same for all batches of a recording; at least 64 KiB */
+	uint8_t *tail;    /* plain records behind them, never compressed: FINISHED_ROUND */
+	size_t tail_len;  /* up to BATCH_TAIL_BYTES */
+	uint64_t offset;  /* in the file, of the first byte, for the last stage; STAGE_NO_OFFSET: it is compressed */
+	uint64_t read_ns; /* CLOCK_MONOTONIC: they were copied out of their rings before that */
+	uint64_t complete_ns; /* what stage->complete_ns becomes when the stage has got this batch */
+	struct batch *next;   /* for the stage that has the batch; NULL when it comes */
 };
 
 /* Why what a stage keeps has to be passed on. */

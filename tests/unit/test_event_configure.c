@@ -20,6 +20,7 @@
 #include "base/diag.h"
 #include "base/log.h"
 #include "event/parse/configure.h"
+#include "event/parse/open.h"
 #include "tests/fake/fake_sources.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))

@@ -14,7 +14,7 @@ import sys
 # From the lowest to the highest: a room includes rooms above it in this list only (and within the limits of APART).
 ROOMS = '''base perfdata sysinfo compress event/names event/parse stream tasks unwind
            record/setup record/drain record/adapt record/synth record/features record/build_ids record/unwind
-           record/output record/run
+           record/order record/off_cpu record/output record/run
            read analyze/symbols analyze/machine analyze/report analyze/code
            cmd/cli export cmd/input cmd/text cmd/view cmd/report cmd/script cmd/flame cmd/export cmd/record
            cmd'''.split()
@@ -28,9 +28,9 @@ TOOLBOXES = {'base', 'sysinfo', 'perfdata'}
 PUBLIC = {
     'compress': 'extent.h extent_index.h extent_stats.h index_builder.h stack_cut.h zstd.h',
     'event/names': 'names.h registers.h',
-    'event/parse': 'configure.h event.h inventory.h',
+    'event/parse': 'configure.h event.h inventory.h open.h',
     'stream': 'batch_pool.h pipeline.h producers.h relief.h ring.h stage.h stream.h writer.h',
-    'tasks': 'map_history.h maps.h task_event.h task_table.h tasks.h',
+    'tasks': 'map_history.h maps.h off_cpu.h task_event.h task_table.h tasks.h',
     'unwind': 'unwind.h',
     'record/setup': 'eventset.h fd_closer.h options.h plan.h target.h trigger_events.h workload.h',
     'record/drain': 'early_drain.h flight.h reader.h readers.h thread_spec.h',
@@ -38,7 +38,9 @@ PUBLIC = {
     'record/synth': 'synth.h',
     'record/features': 'features.h',
     'record/build_ids': 'collector.h object_cache.h object_watch.h',
-    'record/unwind': 'unwinding.h',
+    'record/unwind': 'time_queue.h unwinding.h',
+    'record/order': 'ordered_stage.h ring_events.h',
+    'record/off_cpu': 'off_cpu_stage.h',
     'record/output': '''data_files.h engine.h file_place.h finish.h output_file.h output_path.h prologue.h recover.h
                         task_log.h''',
     'record/run': 'recording.h',

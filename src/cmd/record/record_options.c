@@ -88,6 +88,33 @@ static int set_clockid(const struct option *option, const char *arg, bool negate
 		arg);
 }
 
+/* --off-cpu, into the struct of struct event_options. */
+static int set_off_cpu(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	static const struct {
+		const char *unit;
+		uint64_t ns;
+	} units[] = {{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}, {"", 1000000}};
+	enum { DEFAULT_NS = 1000 };
+	struct event_options *sampling = (void *)((char *)value - offsetof(struct event_options, off_cpu));
+	char *end = NULL;
+
+	(void)option;
+	sampling->off_cpu.on = !negated;
+	sampling->off_cpu.min_ns = DEFAULT_NS;
+	if (negated || !arg)
+		return 0;
+	double number = strtod(arg, &end);
+	for (size_t i = 0; end != arg && number >= 0 && i < sizeof(units) / sizeof(units[0]); i++) {
+		double ns = number * (double)units[i].ns;
+		if (strcmp(end, units[i].unit) || ns > 1e18)
+			continue;
+		sampling->off_cpu.min_ns = (uint64_t)ns;
+		return 0;
+	}
+	return diag_set(reterr, -EINVAL, "\"%s\" is no time: 500ns, 10us, 1ms, 1s; 0 for each time", arg);
+}
+
 /* -G, into a struct record_options. */
 static int set_cgroups(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
@@ -235,6 +262,8 @@ int record_options_check(const struct record_options *options, struct diag *rete
 				strcmp(options->affinity, "cpu") ? "numa" : "cpu");
 	if (options->nr_cgroups && !options->target.all_cpus && !options->target.cpu_list)
 		return diag_set(reterr, -EINVAL, "-G looks at CPUs: add -a or -C");
+	if (options->sampling.off_cpu.wakers && !options->sampling.off_cpu.on)
+		return diag_set(reterr, -EINVAL, "--off-cpu-wakers goes with --off-cpu");
 	int err = check_bundle(options, reterr);
 	if (!err)
 		err = check_history(options, reterr);
@@ -685,6 +714,18 @@ const struct option record_option_table[] = {
 	 .set = option_set_flag,
 	 .offset = AT(sampling.switches),
 	 .help = "Also a record for each context switch"},
+	{.name = "off-cpu",
+	 .arg = "MIN_TIME",
+	 .set = set_off_cpu,
+	 .offset = AT(sampling.off_cpu),
+	 .flags = OPTION_ARG_OPTIONAL,
+	 .help = "Also the time that tasks are off the CPU, as event offcpu-time: a sample for each time of at least "
+		 "MIN_TIME (default 1us), shorter ones added up; with the call chain of when they left, their "
+		 "state, and as root who woke them"},
+	{.name = "off-cpu-wakers",
+	 .set = option_set_flag,
+	 .offset = AT(sampling.off_cpu.wakers),
+	 .help = "With --off-cpu: also the call chain of the task that woke them"},
 	{.name = "namespaces",
 	 .set = option_set_flag,
 	 .offset = AT(sampling.namespaces),
@@ -1125,8 +1166,6 @@ const struct option record_option_table[] = {
 	OPTION_REFUSED(0, "vmlinux", "FILE",
 		       "only BPF programs need it in a recording, which are not compiled here; millrace report finds "
 		       "vmlinux by itself"),
-	OPTION_REFUSED(0, "off-cpu", NULL,
-		       "needs a BPF program in the kernel; -e sched:sched_switch -g shows what tasks wait for"),
 	OPTION_REFUSED(0, "kcore", NULL,
 		       "copies of kernel code are not kept; take one with: perf buildid-cache --kcore /proc/kcore"),
 	OPTION_REFUSED_OPTIONAL(0, "debuginfod", "recording fetches nothing; readers do when DEBUGINFOD_URLS is set"),

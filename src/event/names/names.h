@@ -75,8 +75,7 @@ struct pmu {
 
 /* 0, or -ENOENT when there is no such PMU. */
 int pmu_open(const char *sources, const char *name, struct pmu *ret);
-
-/* The words of the event `name` of this PMU, "event=0x3c,umask=1". -ENOENT: has none of that name. */
+/* Its words, "event=0x3c,umask=1". -ENOENT: the PMU has none of that name. */
 int pmu_event_terms(const struct pmu *pmu, const char *name, struct buf *ret);
 
 /* The first PMU that has an event of this name. */
@@ -94,7 +93,6 @@ int pmu_format_find(const struct pmu *pmu, const char *name, struct pmu_format *
 
 /* -ERANGE: the value has more bits than the format. */
 int pmu_format_apply(const struct pmu_format *format, uint64_t value, struct perf_event_attr *attr);
-
 void pmu_offer_names(const char *sources, struct suggest *suggest);
 void pmu_offer_events(const char *sources, struct suggest *suggest);
 void pmu_offer_terms(const struct pmu *pmu, struct suggest *suggest);
@@ -125,6 +123,11 @@ int tracepoint_visit(const char *tracefs, const char *system_pattern, const char
 void tracepoint_names(const char *tracefs, void (*offer)(const char *system, const char *name, void *ctx), void *ctx);
 
 bool tracepoint_is_pattern(const char *text);
+/* Where a field of the payload of "SYSTEM/NAME" is; bytes 0: nowhere. -ENOENT; -EACCES and others of its format. */
+struct tracepoint_field {
+	uint16_t offset, bytes;
+};
+int tracepoint_field(const char *tracefs, const char *tracepoint, const char *field, struct tracepoint_field *ret);
 
 /*
  * Which names of libpfm4 are looked up. The generic table holds the kernel's own events (PERF_COUNT_*, "perf::…") and,

@@ -12,6 +12,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/fd.h"
@@ -177,4 +178,25 @@ void tracepoint_names(const char *tracefs, void (*offer)(const char *system, con
 				offer(system->d_name, name->d_name, data);
 		}
 	}
+}
+
+/* "\tfield:pid_t prev_pid;\toffset:24;\tsize:4;\tsigned:1;": Documentation/trace/events.rst, "Event formats". */
+int tracepoint_field(const char *tracefs, const char *tracepoint, const char *field, struct tracepoint_field *ret)
+{
+	enum { MOST_BYTES = 1 << 16 };
+	AUTO_BUF struct buf text = {0};
+	char path[PATH_MAX], name[128];
+	unsigned offset, bytes;
+
+	snprintf(path, sizeof(path), "%s/events/%s/format", tracefs, tracepoint);
+	snprintf(name, sizeof(name), " %s;", field);
+	int err = fd_slurp(path, MOST_BYTES, &text);
+	if (err)
+		return err;
+	const char *at = strstr(buf_text(&text), name);
+	if (!at || sscanf(at + strlen(name), " offset:%u; size:%u;", &offset, &bytes) != 2 || offset > UINT16_MAX ||
+	    bytes > UINT16_MAX)
+		return -ENOENT;
+	*ret = (struct tracepoint_field){(uint16_t)offset, (uint16_t)bytes};
+	return 0;
 }

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "event/names/registers.h"
 #include "event/parse/configure.h"
+#include "event/parse/off_cpu_events.h"
 #include "event/parse/parse.h"
 
 /* The words: perf-record(1), --branch-filter. */
@@ -157,6 +158,7 @@ struct setup {
 	bool all_tasks;
 	bool task_rings; /* --per-thread of tasks: one ring per task, so nothing needs a time to be sorted by
 			  */
+	struct off_cpu_setup off_cpu;
 	struct diag *reterr;
 };
 
@@ -238,8 +240,9 @@ static void set_time(struct event *event, const struct setup *setup)
 	struct perf_event_attr *attr = &event->attr;
 
 	bool unwinds = options->callgraph == CALLGRAPH_UNWIND; /* by what was mapped at that time */
+	bool orders = unwinds || options->off_cpu.on;
 
-	if (!options->no_timestamps && (!setup->task_rings || options->timestamps || unwinds))
+	if (!options->no_timestamps && (!setup->task_rings || options->timestamps || orders))
 		attr->sample_type |= PERF_SAMPLE_TIME;
 	if (options->raw || is_raw_record(event))
 		attr->sample_type |= PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_RAW;
@@ -252,10 +255,14 @@ static void set_time(struct event *event, const struct setup *setup)
 /*
  * The event's own terms stand above the options; each of them asks for a call chain where there would be none.
  */
-static enum event_callgraph callgraph_of(const struct event *event, const struct event_options *options)
+static enum event_callgraph callgraph_of(const struct event *event, const struct setup *setup)
 {
+	const struct event_options *options = setup->options;
+
 	if (event->given & EVENT_GIVEN_CALLGRAPH)
 		return event->callgraph;
+	if (event->off_cpu)
+		return off_cpu_callgraph(event, &setup->off_cpu);
 	if (options->callgraph == CALLGRAPH_NONE && event->attr.sample_max_stack)
 		return CALLGRAPH_FP;
 	return options->callgraph;
@@ -389,7 +396,7 @@ static int configure_event(struct event *event, const struct setup *setup, bool 
 {
 	const struct event_options *options = setup->options;
 	struct perf_event_attr *attr = &event->attr;
-	enum event_callgraph callgraph = callgraph_of(event, options);
+	enum event_callgraph callgraph = callgraph_of(event, setup);
 
 	/* Such a ring fills backwards: read as the others are, it is noise. */
 	if (attr->write_backward && !options->overwrite_rings)
@@ -406,6 +413,8 @@ static int configure_event(struct event *event, const struct setup *setup, bool 
 		attr->read_format |= PERF_FORMAT_GROUP;
 		attr->inherit = 0; /* perf_event_open(2): no values of a group from children, up to Linux 6.12 */
 	}
+	if (event->off_cpu)
+		off_cpu_set_fields(event);
 	int err = set_callgraph(event, setup, callgraph);
 	if (err < 0)
 		return err;
@@ -423,6 +432,8 @@ static int configure_event(struct event *event, const struct setup *setup, bool 
 	if (tracking)
 		set_tracking(attr, options, options->addresses || callgraph == CALLGRAPH_DWARF);
 	set_start(attr, setup, carrier);
+	if (event->off_cpu)
+		off_cpu_set_tasks(event, &setup->off_cpu);
 	return 0;
 }
 
@@ -517,10 +528,24 @@ static void set_overwrite(struct event_list *list, const struct event_options *o
 	}
 }
 
-int event_list_configure(struct event_list *list, const struct event_options *options, struct diag *reterr)
+int event_list_configure(struct event_list *list, const struct event_options *given, struct diag *reterr)
 {
+	/* Records of all events end alike: those of switches with the CPU. */
+	struct event_options of_all = *given, *options = &of_all;
+	options->cpus |= options->off_cpu.on;
 	struct setup setup = {.options = options, .reterr = reterr};
 	int err = prepare(&setup);
+
+	setup.off_cpu = (struct off_cpu_setup){.callgraph = options->callgraph,
+					       .wakers = options->off_cpu.wakers,
+					       .all_user = options->all_user,
+					       .switches = options->switches,
+					       .per_thread = options->per_thread,
+					       .all_tasks = setup.all_tasks};
+	if (!err && options->off_cpu.on && options->no_timestamps)
+		err = diag_set(reterr, -EINVAL, "--off-cpu needs the times of samples: leave out --no-timestamp");
+	if (!err && options->off_cpu.on)
+		err = off_cpu_add_switches(list, &setup.off_cpu, reterr);
 
 	if (err < 0)
 		return err;
@@ -531,6 +556,8 @@ int event_list_configure(struct event_list *list, const struct event_options *op
 	if (carried && (err = add_side_band(list, &setup)) < 0)
 		return err;
 	size_t tracking = carried && list->events[list->nr - 1].side_band ? list->nr - 1 : 0;
+	if (options->off_cpu.on && (err = off_cpu_add_wake_ups(list, reterr)) < 0)
+		return err;
 	for (size_t i = 0; i < list->nr; i++) {
 		err = configure_event(&list->events[i], &setup, i == tracking, carried && i == tracking);
 		if (err < 0)

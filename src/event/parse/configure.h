@@ -70,6 +70,12 @@ struct event_options {
 	bool group;        /* --group: all events in one */
 	bool strict_freq;  /* refuse a frequency that would have to be lowered */
 
+	struct {
+		bool on;         /* --off-cpu */
+		uint64_t min_ns; /* waits that are shorter are not written one by one */
+		bool wakers;     /* --off-cpu-wakers: the call chain of the task that wakes another */
+	} off_cpu;
+
 	/* What is recorded of tasks beside maps, names, forks and exits. */
 	bool switches, namespaces, cgroups, map_build_ids;
 	bool no_bpf_events;

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "event/names/names.h"
+
 struct diag;
 
 /*
@@ -43,6 +45,18 @@ enum event_callgraph {
 	CALLGRAPH_UNWIND, /* the kernel gives the same, the recorder unwinds it, and only chains are stored */
 };
 
+/* --off-cpu: what an event that event_list_configure() added is for. */
+enum event_off_cpu {
+	EVENT_NOT_OFF_CPU,
+	EVENT_SWITCHES, /* tasks leave CPUs; in the file it is the event "offcpu-time" */
+	EVENT_WAKE_UPS, /* tasks are woken; nothing in the file is of this event, which is the last */
+};
+
+/* Where payloads tell what; bytes 0: they do not. Of EVENT_SWITCHES, and of EVENT_WAKE_UPS the last. */
+struct event_off_cpu_fields {
+	struct tracepoint_field state, next, woken;
+};
+
 struct event {
 	struct perf_event_attr attr;    /* after configure: what is passed to the kernel */
 	char *name;                     /* heap; the label in the file: text as typed, with its modifiers */
@@ -58,11 +72,13 @@ struct event {
 	bool leaves_out_recorder;       /* a tracepoint that does not see the recorder */
 	bool unwinds;                   /* after configure: CALLGRAPH_UNWIND */
 	unsigned max_stack;             /* likewise: frames of its chains; 0: the default */
-	bool side_band;                 /* added by event_list_configure(): only carries what tasks do */
-	bool side_channel;              /* travels apart from samples: see event_options */
-	bool system_wide;               /* a side_band that is opened for all tasks on each CPU */
-	bool in_cgroup;                 /* -G: counts the tasks of one cgroup only */
-	int cgroup_fd;                  /* with in_cgroup: of its directory; owned */
+	enum event_off_cpu off_cpu;
+	struct event_off_cpu_fields off_cpu_fields;
+	bool side_band;    /* added by event_list_configure(): only carries what tasks do */
+	bool side_channel; /* travels apart from samples: see event_options */
+	bool system_wide;  /* opened for all tasks on each CPU, whatever the target */
+	bool in_cgroup;    /* -G: counts the tasks of one cgroup only */
+	int cgroup_fd;     /* with in_cgroup: of its directory; owned */
 };
 
 struct event_list {
@@ -117,12 +133,6 @@ int cgroup_assign_all(struct event_list *list, const char *name, struct diag *re
 /* The event that is recorded when none is named: cycles with the highest precision that opens. */
 int event_list_add_default(struct event_list *list);
 
-/* What event_open() found missing in this kernel; starts zeroed, shared by all opens of a recording. */
-struct event_fallbacks {
-	unsigned missing; /* private to open.c */
-	bool cloexec_missing;
-};
-
 /*
  * The label of an event that was given none: its first name and the modifiers that its attr amounts to, such
  * as "cpu-clock:ppp" or "dummy:HG". Heap; NULL: out of memory, or neither a hardware nor a software event.
@@ -133,18 +143,3 @@ char *event_derived_name(const struct perf_event_attr *attr);
  * Takes apart the group that this event is in: from now on each is opened by itself. Returns the index of its leader.
  */
 size_t event_list_split_group(struct event_list *list, size_t index);
-
-/* Where an event is opened: as perf_event_open(2) means them. */
-struct event_open_args {
-	int pid, cpu;
-	int group_fd; /* the leader's, there; -1: none */
-};
-
-/*
- * Opens the event there; flags PERF_FLAG_FD_CLOEXEC is added where
- * there is one. The first open of an event may change its attr and name (older kernel, cycles without a PMU,
- * no permission for kernel samples; each said with log_note or log_verbose); later opens do not. Returns the
- * fd, or -errno with a diag that names event, cause and remedy (sysctl, capability).
- */
-int event_open(struct event *event, struct event_fallbacks *fallbacks, const struct event_open_args *args, bool first,
-	       struct diag *reterr);

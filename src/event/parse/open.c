@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "event/parse/event.h"
+#include "event/parse/open.h"
 
 /*
  * What an event asks for that nothing can stand in for. Releases: the comments of <linux/perf_event.h> and its history;

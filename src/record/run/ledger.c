@@ -148,12 +148,24 @@ static enum ledger_cause cause_of(const struct ledger_book *book, size_t slot)
 	return was_paced(book) ? LEDGER_CPU_LIMIT : was_storage_late(book) ? LEDGER_STORAGE : LEDGER_RING_FULL;
 }
 
+/* Events for wake-ups are no events of the file: what they lose is lost to that for whose sake they are there. */
+static uint32_t event_in_file(const struct event_list *list, size_t event)
+{
+	size_t switches = 0;
+
+	if (list->events[event].off_cpu != EVENT_WAKE_UPS)
+		return (uint32_t)event;
+	while (list->events[switches].off_cpu != EVENT_SWITCHES)
+		switches++;
+	return (uint32_t)switches;
+}
+
 static struct ledger_entry loss_of(const struct ledger_book *book, size_t slot, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct plan_slot *plan = &book->set->plan->slots[slot];
 
 	return (struct ledger_entry){
-		.event = (uint32_t)plan->event,
+		.event = event_in_file(book->set->events, plan->event),
 		.cause = cause_of(book, slot),
 		.cpu = plan->cpu,
 		.tid = plan->cpu < 0 ? plan->pid : -1,
@@ -254,6 +266,16 @@ int ledger_book_note_pause(struct ledger_book *book, size_t slot, uint64_t from_
 	if (!err)
 		book->lost[slot] += entry.count;
 	return err;
+}
+
+uint64_t ledger_book_now(const struct ledger_book *book, bool enabled)
+{
+	const struct ledger_moment *start = &book->start;
+	struct ledger_moment now = {.ns = clock_ns(CLOCK_MONOTONIC)};
+
+	if (!enabled)
+		now = moment_now(book->set);
+	return now.perf_ns || !start->perf_ns ? now.perf_ns : start->perf_ns + (now.ns - start->ns);
 }
 
 /* From one clock to the other, which need not go at the same pace. */

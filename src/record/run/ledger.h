@@ -47,6 +47,12 @@ struct ledger_book {
 int ledger_book_open(struct ledger_book *book, const struct eventset *set, const struct stack_cutter *cutter);
 
 /*
+ * Now, by the clock of the samples. While events are enabled it is taken to go as CLOCK_MONOTONIC since the opening;
+ * 0: not known.
+ */
+uint64_t ledger_book_now(const struct ledger_book *book, bool enabled);
+
+/*
  * One reading of the counters: what they grew by was lost since the reading before. 0 or -ENOMEM. Overwritten rings
  * lose nothing but while they are paused: see ledger_book_note_pause().
  */

@@ -17,9 +17,11 @@
 #include "base/clock.h"
 #include "base/cpuset.h"
 #include "base/diag.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "compress/extent.h"
 #include "compress/stack_cut.h"
+#include "perfdata/callchain.h"
 #include "record/adapt/steering.h"
 #include "record/adapt/task_pauser.h"
 #include "record/build_ids/collector.h"
@@ -29,6 +31,7 @@
 #include "record/drain/readers.h"
 #include "record/drain/thread_spec.h"
 #include "record/features/features.h"
+#include "record/off_cpu/off_cpu_stage.h"
 #include "record/output/data_files.h"
 #include "record/output/finish.h"
 #include "record/output/output_file.h"
@@ -81,6 +84,8 @@ struct recording {
 	struct task_log *task_log;   /* NULL: one file is all there will be */
 	struct stage_maker *makers;  /* of the stages of each output */
 	struct unwinding *unwinding; /* NULL: no event needs it */
+	struct event_desc *staged; /* heap; as records come to the stage below; names and ids are those of described */
+	struct off_cpu_stages *off_cpu; /* NULL: without --off-cpu */
 	struct collector_maker collectors;
 	struct output_params common;
 	char *output_path; /* heap; where the output is, links followed */
@@ -360,7 +365,7 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 		/* At a switch of the output two are open for each. */
 		.nr_stages = 2 * nr_streams,
 		.events = rec->described.ring_descs,
-		.nr_events = rec->described.nr_descs,
+		.nr_events = rec->described.nr_ring_descs,
 	};
 
 	/* Where all CPUs are busy what is drained piles up before workers that share theirs. */
@@ -417,7 +422,7 @@ static int open_unwinding(struct recording *rec, struct diag *reterr)
 	const struct event_list *events = rec->options->events;
 	AUTO_FREE struct unwinding_event *by_event = calloc(events->nr + 1, sizeof(*by_event));
 	const struct unwinding_params params = {
-		.events = rec->described.ring_descs, .by_event = by_event, .nr_events = rec->described.nr_descs};
+		.events = rec->described.ring_descs, .by_event = by_event, .nr_events = rec->described.nr_ring_descs};
 
 	for (size_t i = 0; by_event && i < events->nr; i++)
 		by_event[i] = (struct unwinding_event){.unwinds = events->events[i].unwinds,
@@ -435,12 +440,87 @@ static int open_unwinding(struct recording *rec, struct diag *reterr)
 	return 0;
 }
 
+/* The events of a command begin with its exec, which is when its first records come. */
+static bool starts_at_exec(const struct recording *rec)
+{
+	return !rec->options->times.delayed && rec->options->target->kind == EVENT_TARGET_WORKLOAD;
+}
+
+/* proc(5), /proc/PID/stat: the state stands behind the name, which may hold anything. */
+static bool is_asleep(pid_t tid)
+{
+	AUTO_BUF struct buf text = {0};
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", tid);
+	if (fd_slurp(path, 4096, &text))
+		return false;
+	const char *name_end = strrchr(buf_text(&text), ')');
+	return name_end && name_end[1] && strchr("SDTtI", name_end[2]);
+}
+
+static void note_switch(void *recording, bool on)
+{
+	struct recording *rec = recording;
+	const struct target *target = rec->options->target;
+
+	if (!rec->off_cpu)
+		return;
+	uint64_t now_ns = ledger_book_now(&rec->book, true);
+	off_cpu_switch(rec->off_cpu, on, now_ns);
+	for (size_t i = 0; on && target->kind == EVENT_TARGET_TASKS && i < target->nr_tids; i++)
+		if (is_asleep(target->tids[i]))
+			off_cpu_asleep(rec->off_cpu, (uint32_t)target->tids[i], now_ns);
+}
+
+/* Behind the stage that unwinds. */
+static int open_off_cpu(struct recording *rec, struct diag *reterr)
+{
+	const struct event_list *events = rec->options->events;
+	struct off_cpu_params params = {.nr_events = events->nr,
+					.wake_ups = events->nr,
+					.keeps_switch_records = rec->options->sampling.switches,
+					.starts_later = !starts_at_exec(rec),
+					.min_ns = rec->options->sampling.off_cpu.min_ns};
+
+	params.events = rec->staged = calloc(events->nr + 1, sizeof(*rec->staged));
+	if (!rec->staged)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < events->nr; i++) {
+		const struct event *event = &events->events[i];
+		rec->staged[i] = rec->described.ring_descs[i];
+		if (event->unwinds)
+			callchain_convert_attr(&rec->staged[i].attr);
+		if (event->off_cpu == EVENT_SWITCHES) {
+			params.switches = i;
+			params.fields.state = event->off_cpu_fields.state;
+			if (rec->options->target->kind == EVENT_TARGET_SYSTEM ||
+			    rec->options->target->kind == EVENT_TARGET_CPUS)
+				params.fields.next = event->off_cpu_fields.next;
+		} else if (event->off_cpu == EVENT_WAKE_UPS) {
+			params.wake_ups = i;
+			params.fields.woken = event->off_cpu_fields.woken;
+		}
+	}
+	int err = off_cpu_stages_new(&params, &rec->off_cpu);
+	rec->set.switched = note_switch;
+	rec->set.switched_ctx = rec;
+	if (err == -EINVAL)
+		return diag_set(reterr, err, "--off-cpu needs times in the samples of all events");
+	if (err)
+		return diag_set(reterr, err, "out of memory");
+	stage_makers_add(&rec->makers, off_cpu_maker(rec->off_cpu));
+	return 0;
+}
+
 /* The stages of each output, in their order: what changes records stands before what looks at them. */
 static int choose_stages(struct recording *rec, struct diag *reterr)
 {
 	const struct recording_options *options = rec->options;
 	int err = unwinds(rec) ? open_unwinding(rec, reterr) : 0;
 
+	if (!err && options->sampling.off_cpu.on)
+		err = open_off_cpu(rec, reterr);
 	if (err)
 		return err;
 	rec->collectors = (struct collector_maker){
@@ -627,6 +707,8 @@ static int start_events(struct recording *rec, struct diag *reterr)
 		err = trigger_events_enable(&rec->trigger);
 	if (err)
 		return diag_set(reterr, err, "cannot enable the events: %s", strerror(-err));
+	if (!rec->options->times.delayed && !starts_at_exec(rec))
+		note_switch(rec, true);
 	return rec->workload.pid ? workload_release(&rec->workload, rec->options->workload[0], reterr) : 0;
 }
 
@@ -682,6 +764,16 @@ static uint64_t lost_of(const struct recording *rec, const struct reader *reader
 		for (size_t i = 0; i < reader->nr_rings; i++)
 			if (reader->rings[i] == rec->plan.slots[slot].ring)
 				lost += eventset_lost(&rec->set, slot);
+	return lost;
+}
+
+static uint64_t lost_in_all(const struct recording *rec)
+{
+	uint64_t lost = 0;
+
+	for (size_t slot = 0; slot < rec->plan.nr_slots; slot++)
+		if (rec->plan.rings[rec->plan.slots[slot].ring].channel != CHANNEL_OVERWRITE)
+			lost += eventset_lost(&rec->set, slot);
 	return lost;
 }
 
@@ -862,9 +954,11 @@ static int run_events(struct recording *rec, struct recording_result *result, st
 		steering_stop(&rec->steering);
 	}
 	eventset_disable(&rec->set);
+	uint64_t stopped_ns = rec->off_cpu ? ledger_book_now(&rec->book, false) : 0;
 	batch_pool_disable_pressure(rec->pool);
 	housekeeping_stop(&rec->housekeeping);
 	readers_stop(&rec->readers);
+	off_cpu_stop(rec->off_cpu, stopped_ns, lost_in_all(rec));
 	object_watch_stop(rec->watch);
 	log_readers_work(rec);
 	const struct stream *failed = NULL;
@@ -959,6 +1053,8 @@ static void recording_fini(struct recording *rec)
 	topology_fini(&rec->topology);
 	rotation_close(&rec->rotation);
 	output_file_fini(&rec->output);
+	off_cpu_stages_free(rec->off_cpu);
+	free(rec->staged);
 	unwinding_free(rec->unwinding);
 	task_log_free(rec->task_log);
 	object_watch_free(rec->watch);

@@ -414,7 +414,7 @@ static int add_loss_records(struct rotation *rotation, struct finisher_job *job)
 	for (size_t i = 0; i < set->plan->nr_slots; i++) {
 		if (lost[i] <= reported[i])
 			continue;
-		int err = synth_lost_samples(&rotation->params->described->descs[set->plan->slots[i].event].attr,
+		int err = synth_lost_samples(&rotation->params->described->ring_descs[set->plan->slots[i].event].attr,
 					     set->ids[i], lost[i] - reported[i], &job->records);
 		if (err)
 			return err;

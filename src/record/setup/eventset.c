@@ -20,8 +20,10 @@
 #include "base/log.h"
 #include "event/names/names.h"
 #include "event/parse/event.h"
+#include "event/parse/open.h"
 #include "perfdata/callchain.h"
 #include "record/setup/plan.h"
+#include "tasks/off_cpu.h"
 
 enum {
 	/*
@@ -468,12 +470,17 @@ int eventset_switch(struct eventset *set, int event, bool on)
 
 	if (event >= 0 && !on && set->events->events[event].side_band)
 		return -EPERM;
+	bool off_cpu = event == EVENTSET_ALL || (event >= 0 && set->events->events[event].off_cpu == EVENT_SWITCHES);
+	if (set->switched && off_cpu && !on)
+		set->switched(set->switched_ctx, false);
 	for (size_t i = 0; i < set->plan->nr_slots; i++) {
 		if (set->fds[i] < 0 || !is_switched(set, set->plan->slots[i].event, event, on))
 			continue;
 		if (ioctl(set->fds[i], on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0) && !err)
 			err = -errno;
 	}
+	if (set->switched && off_cpu && on)
+		set->switched(set->switched_ctx, true);
 	return err;
 }
 
@@ -667,27 +674,57 @@ static void add_group(const struct event_list *list, size_t leader, struct descr
 			(struct feature_group){event->group_name, (uint32_t)leader, event->nr_members};
 }
 
+/*
+ * Records of losses may have the ids of events for wake-ups, of which the file knows nothing else: they become those of
+ * the event for whose sake these are there.
+ */
+static int add_ids(struct described_events *events)
+{
+	const struct event_desc *more = &events->ring_descs[events->nr_descs];
+	struct event_desc *desc = events->descs;
+
+	while (!off_cpu_is_event(desc))
+		desc++;
+	uint64_t *ids = reallocarray(NULL, desc->nr_ids + more->nr_ids + 1, sizeof(*ids));
+	if (!ids)
+		return -ENOMEM;
+	memcpy(ids, desc->ids, desc->nr_ids * sizeof(*ids));
+	memcpy(ids + desc->nr_ids, more->ids, more->nr_ids * sizeof(*ids));
+	free(desc->ids);
+	desc->ids = events->ring_descs[desc - events->descs].ids = ids;
+	desc->nr_ids += more->nr_ids; /* in the rings they are apart */
+	return 0;
+}
+
 int described_events_make(const struct eventset *set, struct described_events *ret)
 {
-	struct described_events events = {.nr_descs = set->events->nr};
-	size_t slot = 0;
+	struct described_events events = {.nr_ring_descs = set->events->nr};
+	size_t slot = 0, room = set->events->nr + 1;
 	int err = 0;
 
-	events.descs = calloc(events.nr_descs + 1, sizeof(*events.descs));
-	events.tracepoints = calloc(events.nr_descs + 1, sizeof(*events.tracepoints));
-	events.groups = calloc(events.nr_descs + 1, sizeof(*events.groups));
-	events.ring_descs = calloc(events.nr_descs + 1, sizeof(*events.ring_descs));
+	events.descs = calloc(room, sizeof(*events.descs));
+	events.tracepoints = calloc(room, sizeof(*events.tracepoints));
+	events.groups = calloc(room, sizeof(*events.groups));
+	events.ring_descs = calloc(room, sizeof(*events.ring_descs));
 	if (!events.ring_descs || !events.descs || !events.tracepoints || !events.groups)
 		err = -ENOMEM;
-	for (size_t i = 0; i < events.nr_descs && !err; i++) {
-		err = describe(set, i, &slot, &events.descs[i]);
-		if (!err)
-			err = add_tracepoint(&set->events->events[i], &events);
-		events.ring_descs[i] = events.descs[i];
-		if (set->events->events[i].unwinds)
-			callchain_convert_attr(&events.descs[i].attr);
+	for (size_t i = 0; i < events.nr_ring_descs && !err; i++) {
+		const struct event *event = &set->events->events[i];
+		err = describe(set, i, &slot, &events.ring_descs[i]);
+		if (err || event->off_cpu == EVENT_WAKE_UPS)
+			continue;
+		struct event_desc *desc = &events.descs[events.nr_descs++];
+		*desc = events.ring_descs[i];
+		if (event->unwinds)
+			callchain_convert_attr(&desc->attr);
+		if (event->off_cpu)
+			off_cpu_convert_attr(&desc->attr);
+		else
+			err = add_tracepoint(event, &events);
 		add_group(set->events, i, &events);
 	}
+	if (!err && events.nr_descs < events.nr_ring_descs)
+		err = add_ids(&events);
 	if (err) {
 		described_events_fini(&events);
 		return err;
@@ -700,6 +737,8 @@ void described_events_fini(struct described_events *events)
 {
 	for (size_t i = 0; events->descs && i < events->nr_descs; i++)
 		event_desc_fini(&events->descs[i]);
+	for (size_t i = events->nr_descs; events->ring_descs && i < events->nr_ring_descs; i++)
+		event_desc_fini(&events->ring_descs[i]);
 	free(events->descs);
 	free(events->ring_descs);
 	for (size_t i = 0; i < events->nr_tracepoints; i++)

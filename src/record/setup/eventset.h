@@ -30,7 +30,11 @@ struct eventset {
 	size_t ring_pages;   /* what each data ring has */
 	size_t wakeup_bytes; /* poll(2) wakes up after so many bytes in one ring */
 	size_t largest_ring_bytes; /* of those that are drained */
-	bool leaves_fds;           /* eventset_close() leaves event fds open, for fd_closer.h; set before the opening */
+	void (*switched)(void *ctx,
+			 bool on); /* NULL: not wanted; by eventset_switch() of the events for --off-cpu: after
+						 they were enabled, or before they are disabled */
+	void *switched_ctx;
+	bool leaves_fds; /* eventset_close() leaves event fds open, for fd_closer.h; set before the opening */
 };
 
 /*
@@ -86,10 +90,10 @@ int ring_carrier_open(const struct perf_event_attr *like, const struct plan_ring
 
 /* The events as the file describes them, once opening has adapted their attrs. */
 struct described_events {
-	struct event_desc *descs;      /* heap; in the order of the events */
-	struct event_desc *ring_descs; /* heap; the same, but with the attrs of the records in the rings; names and ids
-					  are those of descs */
-	size_t nr_descs;
+	struct event_desc *descs;      /* heap; in the order of the events, without EVENT_WAKE_UPS */
+	struct event_desc *ring_descs; /* heap; all events, with the attrs of the records in the rings; owns names and
+					  ids of that which descs has not */
+	size_t nr_descs, nr_ring_descs;
 	char **tracepoints; /* heap; "sys:event" of those that are one */
 	size_t nr_tracepoints;
 	struct feature_group *groups; /* heap; their names belong to the events */

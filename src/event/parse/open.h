@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* open: perf_event_open(2) for an event of a recording. One thread. */
+#pragma once
+
+#include <stdbool.h>
+
+struct diag;
+struct event;
+
+/* What event_open() found missing in this kernel; starts zeroed, shared by all opens of a recording. */
+struct event_fallbacks {
+	unsigned missing; /* private to open.c */
+	bool cloexec_missing;
+};
+
+/* Where an event is opened: as perf_event_open(2) means them. */
+struct event_open_args {
+	int pid, cpu;
+	int group_fd; /* the leader's, there; -1: none */
+};
+
+/*
+ * Opens the event there; flags PERF_FLAG_FD_CLOEXEC is added where
+ * there is one. The first open of an event may change its attr and name (older kernel, cycles without a PMU,
+ * no permission for kernel samples; each said with log_note or log_verbose); later opens do not. Returns the
+ * fd, or -errno with a diag that names event, cause and remedy (sysctl, capability).
+ */
+int event_open(struct event *event, struct event_fallbacks *fallbacks, const struct event_open_args *args, bool first,
+	       struct diag *reterr);

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/off_cpu/off_cpu_stage.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "perfdata/ledger.h"
+#include "perfdata/record.h"
+#include "perfdata/sample.h"
+#include "record/off_cpu/waits.h"
+#include "record/order/ordered_stage.h"
+#include "record/order/ring_events.h"
+#include "record/unwind/time_queue.h"
+#include "tasks/off_cpu.h"
+#include "tasks/task_event.h"
+
+struct off_cpu_stages {
+	struct stage_maker maker;
+	struct off_cpu_params params;
+	struct ring_events events;
+	struct ordered_stages *ordered;
+
+	/* Under its lock: */
+	struct waits *waits;
+	struct buf blank, sample;                 /* a record of which nothing is known; that is put together */
+	struct ordered_record *place;             /* of the record that is taken */
+	struct time_queue switched;               /* when the events were, and whether on: item not NULL */
+	uint64_t nr_lost, nr_lost_in_all, end_ns; /* lost: as records told so far; as the kernel counts them */
+	struct off_cpu_counts counts, in_ledger;  /* so far; of those, what ledgers of finished outputs have */
+};
+
+/* waits_params.emit */
+static int emit(void *ctx, struct span left, const struct off_cpu_wait *wait, const struct off_cpu_end *end)
+{
+	struct off_cpu_stages *stages = ctx;
+	struct off_cpu_counts *counts = &stages->counts;
+	const void *from = left.len ? left.ptr : stages->blank.data;
+	uint64_t *nr = wait->flags & OFF_CPU_UNKNOWN ? &counts->nr_unknown
+		       : wait->flags & OFF_CPU_SUM   ? &counts->nr_short
+						     : &counts->nr_waits;
+	uint64_t *ns = wait->flags & OFF_CPU_UNKNOWN ? &counts->unknown_ns
+		       : wait->flags & OFF_CPU_SUM   ? &counts->short_ns
+						     : &counts->wait_ns;
+
+	*nr += wait->nr_times;
+	*ns += wait->ns;
+	stages->sample.len = 0;
+	int err = off_cpu_put(&stages->params.events[stages->params.switches].attr, from, wait, end, &stages->sample);
+	if (err == -EBADMSG && left.len) /* a chain as long as records can be */
+		err = emit(ctx, (struct span){0}, wait, end);
+	else if (!err)
+		err = buf_status(&stages->sample);
+	return err ? err : ordered_add(stages->place, buf_span(&stages->sample));
+}
+
+/* A number in the payload of a tracepoint, of 4 or 8 bytes. false: the payload ends before it. */
+static bool read_field(struct span raw, struct tracepoint_field field, uint64_t *ret)
+{
+	uint32_t word;
+
+	if (field.offset + field.bytes > raw.len || (field.bytes != sizeof(word) && field.bytes != sizeof(*ret)))
+		return false;
+	if (field.bytes == sizeof(*ret)) {
+		memcpy(ret, (const uint8_t *)raw.ptr + field.offset, sizeof(*ret));
+		return true;
+	}
+	memcpy(&word, (const uint8_t *)raw.ptr + field.offset, sizeof(word));
+	*ret = word;
+	return true;
+}
+
+/* A sample that the task took when it left the CPU, and whose payload may say which task runs there now. */
+static int take_switch(struct off_cpu_stages *stages, const uint8_t *bytes)
+{
+	const struct perf_event_header *record = (const void *)bytes;
+	const struct event_off_cpu_fields *fields = &stages->params.fields;
+	uint64_t state = 0, next;
+	struct sample sample;
+
+	if (sample_decode(&stages->params.events[stages->params.switches].attr, record, &sample))
+		return 0;
+	struct waits_place place = {.time_ns = sample.time, .pid = sample.pid, .tid = sample.tid, .cpu = sample.cpu};
+	bool has_state = fields->state.bytes && read_field(sample.raw, fields->state, &state);
+	int err = waits_leave(stages->waits, &place, (uint32_t)state, has_state ? 0 : OFF_CPU_NO_STATE,
+			      (struct span){bytes, record->size});
+	if (err || !fields->next.bytes || !read_field(sample.raw, fields->next, &next))
+		return err;
+	place.pid = UINT32_MAX;
+	place.tid = (uint32_t)next;
+	return waits_run(stages->waits, &place);
+}
+
+static int take_wake_up(struct off_cpu_stages *stages, const uint8_t *bytes)
+{
+	/* Of common_flags: include/linux/trace_events.h, TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ. */
+	enum { FLAGS_OFFSET = 2, IN_INTERRUPT = 0x08 | 0x10 };
+	struct sample sample;
+	uint64_t tid;
+
+	if (sample_decode(&stages->params.events[stages->params.wake_ups].attr, (const void *)bytes, &sample) ||
+	    sample.raw.len <= FLAGS_OFFSET || !read_field(sample.raw, stages->params.fields.woken, &tid))
+		return 0;
+	bool interrupt = ((const uint8_t *)sample.raw.ptr)[FLAGS_OFFSET] & IN_INTERRUPT;
+	struct waits_waker waker = {.pid = interrupt ? 0 : sample.pid,
+				    .tid = interrupt ? 0 : sample.tid,
+				    .ips = {sample.ips, sample.nr_ips * sizeof(*sample.ips)}};
+	return waits_wake(stages->waits, sample.time, (uint32_t)tid, &waker);
+}
+
+static int take_sample(struct off_cpu_stages *stages, struct ordered_record *record)
+{
+	size_t size = ((const struct perf_event_header *)record->bytes)->size;
+	size_t event = ring_events_index(&stages->events, record->bytes, size);
+	int err = event == stages->params.switches ? take_switch(stages, record->bytes)
+						   : take_wake_up(stages, record->bytes);
+
+	ordered_record_shorten(record, size, 0);
+	return err;
+}
+
+/* PERF_RECORD_SWITCH: the task is the one of the sample_id. */
+static int take_switch_record(struct off_cpu_stages *stages, struct ordered_record *record,
+			      const struct waits_place *place)
+{
+	const struct perf_event_header *header = (const void *)record->bytes;
+	bool preempted = header->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT;
+	int err;
+
+	if (header->misc & PERF_RECORD_MISC_SWITCH_OUT)
+		err = waits_leave(stages->waits, place, 0, preempted ? 0 : OFF_CPU_NO_STATE, (struct span){0});
+	else
+		err = waits_run(stages->waits, place);
+	if (!stages->params.keeps_switch_records)
+		ordered_record_shorten(record, header->size, 0);
+	return err;
+}
+
+static int take_task_event(struct off_cpu_stages *stages, const struct perf_event_header *header,
+			   const struct waits_place *at)
+{
+	struct task_event event;
+
+	if (task_event_decode(header, header, stages->events.trailer_bytes, &event) <= 0)
+		return 0;
+	struct waits_place place = {.time_ns = at->time_ns, .pid = event.pid, .tid = event.tid, .cpu = at->cpu};
+	if (event.type == PERF_RECORD_FORK)
+		return waits_fork(stages->waits, &place);
+	if (!stages->params.fields.state.bytes)
+		waits_exit(stages->waits, event.tid);
+	return 0;
+}
+
+static void note_lost(struct off_cpu_stages *stages, const struct perf_event_header *header, uint64_t time_ns)
+{
+	struct {
+		struct perf_event_header header;
+		uint64_t id, nr;
+	} lost; /* <linux/perf_event.h>, PERF_RECORD_LOST */
+
+	if (header->size < sizeof(lost))
+		return;
+	memcpy(&lost, header, sizeof(lost));
+	stages->nr_lost += lost.nr;
+	waits_gap(stages->waits, time_ns);
+}
+
+/* The events were switched before that time. */
+static int switch_until(struct off_cpu_stages *stages, uint64_t time_ns)
+{
+	const struct time_entry *first;
+	int err = 0;
+
+	while (!err && (first = time_queue_first(&stages->switched)) && first->time_ns <= time_ns) {
+		if (first->item)
+			waits_start(stages->waits, first->time_ns);
+		else
+			err = waits_stop(stages->waits, first->time_ns);
+		time_queue_drop_first(&stages->switched);
+	}
+	return err;
+}
+
+static int take(void *ctx, struct ordered_record *record)
+{
+	struct off_cpu_stages *stages = ctx;
+	const struct perf_event_header *header = (const void *)record->bytes;
+	struct sample id = {0};
+
+	stages->place = record;
+	int err = switch_until(stages, record->time_ns);
+	if (err)
+		return err;
+	if (header->type == PERF_RECORD_SAMPLE)
+		return take_sample(stages, record);
+	if (sample_id_decode(&stages->params.events[0].attr, header, &id))
+		return 0;
+	const struct waits_place place = {.time_ns = record->time_ns, .pid = id.pid, .tid = id.tid, .cpu = id.cpu};
+	switch (header->type) {
+	case PERF_RECORD_LOST: note_lost(stages, header, record->time_ns); return 0;
+	case PERF_RECORD_SWITCH:
+	case PERF_RECORD_SWITCH_CPU_WIDE: return take_switch_record(stages, record, &place);
+	default: return take_task_event(stages, header, &place);
+	}
+}
+
+static int look_at(void *ctx, const uint8_t *record, const struct perf_event_header *header, uint64_t *ret_time_ns)
+{
+	const struct off_cpu_stages *stages = ctx;
+	size_t event;
+
+	*ret_time_ns = ring_events_time(&stages->events, record, header);
+	switch (header->type) {
+	case PERF_RECORD_SAMPLE:
+		event = ring_events_index(&stages->events, record, header->size);
+		return event == stages->params.switches || event == stages->params.wake_ups ? ORDERED_WANT
+											    : ORDERED_PASS;
+	case PERF_RECORD_LOST:
+	case PERF_RECORD_SWITCH:
+	case PERF_RECORD_SWITCH_CPU_WIDE:
+	case PERF_RECORD_FORK:
+	case PERF_RECORD_EXIT: return ORDERED_WANT;
+	default: return ORDERED_PASS;
+	}
+}
+
+/* The order of time stands above memory: a copy is taken in its turn. What would be removed then, is now. */
+static bool give_up(void *ctx, struct ordered_record *record)
+{
+	const struct off_cpu_stages *stages = ctx;
+	const struct perf_event_header *header = (const void *)record->bytes;
+	bool is_switch = header->type == PERF_RECORD_SWITCH || header->type == PERF_RECORD_SWITCH_CPU_WIDE;
+
+	if (header->type == PERF_RECORD_SAMPLE || (is_switch && !stages->params.keeps_switch_records))
+		ordered_record_shorten(record, header->size, 0);
+	return true;
+}
+
+static int end(void *ctx, struct ordered_record *place, bool last)
+{
+	struct off_cpu_stages *stages = ctx;
+
+	stages->place = place;
+	if (!last)
+		return 0;
+	if (stages->nr_lost_in_all > stages->nr_lost) /* no record came after those that were lost last */
+		waits_gap(stages->waits, stages->end_ns);
+	int err = switch_until(stages, stages->end_ns);
+	return err ? err : waits_stop(stages->waits, stages->end_ns);
+}
+
+static const struct ordered_ops ops = {
+	.name = "off-cpu",
+	.look_at = look_at,
+	.take = take,
+	.give_up = give_up,
+	.end = end,
+};
+
+static int make(struct stage_maker *maker, const struct stage_output *output, struct stage **ret)
+{
+	(void)output;
+	return ordered_stages_make(((struct off_cpu_stages *)maker)->ordered, ret);
+}
+
+/* Which tasks there were. */
+static int take_initial_state(struct stage_maker *maker, struct span records)
+{
+	struct off_cpu_stages *stages = (struct off_cpu_stages *)maker;
+	const uint8_t *bytes = records.ptr;
+	struct perf_event_header header;
+	int err = 0;
+
+	for (size_t at = 0; at < records.len && !err; at += header.size) {
+		struct task_event event;
+		if (records.len - at < sizeof(header))
+			return -EBADMSG;
+		memcpy(&header, bytes + at, sizeof(header));
+		if (header.size < sizeof(header) || header.size > records.len - at)
+			return -EBADMSG;
+		if (header.type == PERF_RECORD_COMM &&
+		    task_event_decode(&header, bytes + at, stages->events.trailer_bytes, &event) > 0)
+			err = waits_know(stages->waits, event.pid, event.tid);
+	}
+	return err;
+}
+
+/* Sums, for `report --loss`. */
+static int account(struct stage_maker *maker, struct ledger *ledger)
+{
+	struct off_cpu_stages *stages = (struct off_cpu_stages *)maker;
+	const struct off_cpu_counts *now = &stages->counts, *before = &stages->in_ledger;
+	int err = 0;
+
+	ordered_stages_lock(stages->ordered);
+	const struct {
+		const char *name;
+		uint64_t value;
+	} costs[] = {
+		{"waits", now->nr_waits - before->nr_waits},
+		{"wait ns", now->wait_ns - before->wait_ns},
+		{"short waits", now->nr_short - before->nr_short},
+		{"short wait ns", now->short_ns - before->short_ns},
+		{"unknown waits", now->nr_unknown - before->nr_unknown},
+		{"unknown wait ns", now->unknown_ns - before->unknown_ns},
+	};
+	for (size_t i = 0; i < sizeof(costs) / sizeof(costs[0]) && !err; i++)
+		if (costs[i].value)
+			err = ledger_add_cost(ledger, costs[i].name, costs[i].value);
+	stages->in_ledger = *now;
+	ordered_stages_unlock(stages->ordered);
+	return err;
+}
+
+int off_cpu_stages_new(const struct off_cpu_params *params, struct off_cpu_stages **ret)
+{
+	struct off_cpu_stages *stages = calloc(1, sizeof(*stages));
+	const struct event_desc *event = &params->events[params->switches];
+
+	if (!stages)
+		return -ENOMEM;
+	stages->maker = (struct stage_maker){.make = make, .initial_state = take_initial_state, .account = account};
+	stages->params = *params;
+	const struct waits_params waits = {.min_ns = params->min_ns, .emit = emit, .ctx = stages};
+	stages->waits = waits_new(&waits);
+	off_cpu_put_blank(&event->attr, event->nr_ids ? event->ids[0] : 0, &stages->blank);
+	int err = ring_events_init(&stages->events, params->events, params->nr_events);
+	if (stages->waits && !params->starts_later)
+		waits_start(stages->waits, 0);
+	if (!err)
+		err = stages->waits && !stages->blank.failed ? ordered_stages_new(&ops, stages, &stages->ordered)
+							     : -ENOMEM;
+	if (err) {
+		off_cpu_stages_free(stages);
+		return err;
+	}
+	*ret = stages;
+	return 0;
+}
+
+void off_cpu_stages_free(struct off_cpu_stages *stages)
+{
+	if (!stages)
+		return;
+	ordered_stages_free(stages->ordered);
+	waits_free(stages->waits);
+	ring_events_fini(&stages->events);
+	time_queue_fini(&stages->switched);
+	buf_fini(&stages->blank);
+	buf_fini(&stages->sample);
+	free(stages);
+}
+
+struct stage_maker *off_cpu_maker(struct off_cpu_stages *stages)
+{
+	return &stages->maker;
+}
+
+void off_cpu_switch(struct off_cpu_stages *stages, bool on, uint64_t now_ns)
+{
+	const struct time_entry entry = {.time_ns = now_ns, .item = on ? stages : NULL};
+
+	if (!stages)
+		return;
+	ordered_stages_lock(stages->ordered);
+	(void)!time_queue_put(&stages->switched, &entry); /* out of memory: the recording is about to end */
+	ordered_stages_unlock(stages->ordered);
+}
+
+void off_cpu_asleep(struct off_cpu_stages *stages, uint32_t tid, uint64_t now_ns)
+{
+	ordered_stages_lock(stages->ordered);
+	waits_asleep(stages->waits, tid, now_ns);
+	ordered_stages_unlock(stages->ordered);
+}
+
+void off_cpu_stop(struct off_cpu_stages *stages, uint64_t end_ns, uint64_t nr_lost)
+{
+	if (!stages)
+		return;
+	ordered_stages_lock(stages->ordered);
+	stages->end_ns = end_ns;
+	stages->nr_lost_in_all = nr_lost;
+	ordered_stages_unlock(stages->ordered);
+	ordered_stages_last_outputs(stages->ordered);
+}
+
+struct off_cpu_counts off_cpu_counts(struct off_cpu_stages *stages)
+{
+	struct off_cpu_counts counts = {0};
+
+	if (!stages)
+		return counts;
+	ordered_stages_lock(stages->ordered);
+	counts = stages->counts;
+	ordered_stages_unlock(stages->ordered);
+	return counts;
+}

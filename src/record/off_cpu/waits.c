@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/off_cpu/waits.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/hash_table.h"
+#include "tasks/off_cpu.h"
+
+enum {
+	DEAD = 0x10 | 0x20,      /* X, Z of sched_switch */
+	PREEMPTED = 0x100,       /* "R+": TASK_REPORT_MAX, include/linux/sched.h */
+	WAKE_UP_RACE_NS = 50000, /* it was woken while it was on its way out: the record of that comes first */
+};
+
+static const uint64_t sum_interval_ns = 1000000000; /* sums wait no longer, while their task goes on */
+
+enum where {
+	NOWHERE, /* not known */
+	UNSEEN,  /* it was there before the recording, and has not run since */
+	ON,
+	OFF,
+};
+
+struct task {
+	uint32_t pid, tid, cpu;
+	enum where where;
+	bool exiting;
+	uint64_t since_ns;
+	uint64_t asleep_ns;    /* of waits_asleep() */
+	uint32_t state, flags; /* with OFF */
+	uint64_t woken_ns;     /* 0: was not */
+	uint32_t waker_pid, waker_tid;
+	struct buf waker_ips, left;
+	struct off_cpu_wait sum; /* nr_times 0: none */
+	uint64_t sum_from_ns;
+};
+
+struct waits {
+	struct waits_params params;
+	struct hash_table tasks; /* by tid */
+	bool started;
+	uint64_t start_ns, gap_to_ns;
+};
+
+struct waits *waits_new(const struct waits_params *params)
+{
+	struct waits *waits = calloc(1, sizeof(*waits));
+
+	if (waits)
+		waits->params = *params;
+	return waits;
+}
+
+static void task_free(struct task *task)
+{
+	buf_fini(&task->waker_ips);
+	buf_fini(&task->left);
+	free(task);
+}
+
+void waits_free(struct waits *waits)
+{
+	if (!waits)
+		return;
+	for (size_t i = 0; i < waits->tasks.nr_slots; i++)
+		if (waits->tasks.slots[i].item)
+			task_free(waits->tasks.slots[i].item);
+	hash_table_fini(&waits->tasks);
+	free(waits);
+}
+
+void waits_start(struct waits *waits, uint64_t start_ns)
+{
+	waits->started = true;
+	waits->start_ns = start_ns;
+}
+
+static struct task *find(const struct waits *waits, uint32_t tid)
+{
+	return hash_table_find_item(&waits->tasks, tid);
+}
+
+/* NULL: out of memory. */
+static struct task *make(struct waits *waits, uint32_t pid, uint32_t tid)
+{
+	struct task *task = find(waits, tid);
+
+	if (!task) {
+		task = calloc(1, sizeof(*task));
+		if (!task || hash_table_add(&waits->tasks, tid, task)) {
+			free(task);
+			return NULL;
+		}
+		task->pid = task->tid = tid;
+	}
+	if (pid != UINT32_MAX)
+		task->pid = pid;
+	return task;
+}
+
+static void forget(struct waits *waits, struct task *task)
+{
+	hash_table_remove(&waits->tasks, hash_table_find(&waits->tasks, task->tid));
+	task_free(task);
+}
+
+int waits_know(struct waits *waits, uint32_t pid, uint32_t tid)
+{
+	struct task *task = tid ? make(waits, pid, tid) : NULL;
+
+	if (task && task->where == NOWHERE)
+		task->where = UNSEEN;
+	return !tid || task ? 0 : -ENOMEM;
+}
+
+void waits_asleep(struct waits *waits, uint32_t tid, uint64_t time_ns)
+{
+	struct task *task = find(waits, tid);
+
+	if (task)
+		task->asleep_ns = time_ns;
+}
+
+static int put_sum(struct waits *waits, struct task *task, uint64_t time_ns)
+{
+	struct off_cpu_wait sum = task->sum;
+	const struct off_cpu_end end = {.pid = task->pid, .tid = task->tid, .time_ns = time_ns, .cpu = task->cpu};
+
+	if (!sum.nr_times)
+		return 0;
+	sum.flags = OFF_CPU_SUM;
+	task->sum = (struct off_cpu_wait){0};
+	return waits->params.emit(waits->params.ctx, (struct span){0}, &sum, &end);
+}
+
+static void set_on(struct task *task, const struct waits_place *place)
+{
+	task->where = ON;
+	task->since_ns = place->time_ns;
+	task->cpu = place->cpu;
+	task->woken_ns = 0;
+	task->waker_ips.len = task->left.len = 0;
+}
+
+/* What the time up to `time_ns` was, of a task that is off the CPU. */
+static struct off_cpu_wait describe(const struct waits *waits, const struct task *task, uint64_t time_ns)
+{
+	bool ready = task->flags & OFF_CPU_STARTING || !(task->flags & OFF_CPU_NO_STATE || task->state);
+	struct off_cpu_wait wait = {
+		.ns = time_ns - task->since_ns, .state = task->state, .flags = task->flags, .nr_times = 1};
+
+	if (waits->gap_to_ns > task->since_ns) {
+		wait.flags |= OFF_CPU_UNKNOWN;
+		return wait;
+	}
+	if (ready) {
+		wait.runnable_ns = wait.ns;
+	} else if (task->woken_ns) {
+		uint64_t from_ns = task->woken_ns > task->since_ns ? task->woken_ns : task->since_ns;
+		wait.runnable_ns = time_ns > from_ns ? time_ns - from_ns : 0;
+		wait.waker_pid = task->waker_pid;
+		wait.waker_tid = task->waker_tid;
+		wait.flags |= wait.waker_pid || wait.waker_tid ? 0 : OFF_CPU_BY_INTERRUPT;
+		wait.waker_ips = buf_span(&task->waker_ips);
+	} else {
+		wait.flags |= OFF_CPU_NO_WAKE_UP;
+	}
+	return wait;
+}
+
+/* The wait of a task, up to that time. */
+static int end_wait(struct waits *waits, struct task *task, const struct waits_place *place, uint32_t more_flags)
+{
+	const struct off_cpu_end end = {
+		.pid = task->pid, .tid = task->tid, .time_ns = place->time_ns, .cpu = place->cpu};
+
+	if (!waits->started || place->time_ns <= waits->start_ns)
+		return 0;
+	if (task->since_ns < waits->start_ns) {
+		if (more_flags & OFF_CPU_UNKNOWN) /* the CPU where it ran told nothing yet */
+			return 0;
+		task->since_ns = waits->start_ns;
+		task->flags |= OFF_CPU_BEGAN_EARLIER;
+	}
+	struct off_cpu_wait wait = describe(waits, task, place->time_ns);
+	wait.flags |= more_flags;
+	if (wait.flags & OFF_CPU_UNKNOWN || wait.ns >= waits->params.min_ns)
+		return waits->params.emit(waits->params.ctx, buf_span(&task->left), &wait, &end);
+	if (!task->sum.nr_times)
+		task->sum_from_ns = place->time_ns;
+	task->sum.nr_times++;
+	task->sum.ns += wait.ns;
+	task->sum.runnable_ns += wait.runnable_ns;
+	return place->time_ns - task->sum_from_ns < sum_interval_ns ? 0 : put_sum(waits, task, place->time_ns);
+}
+
+/* It has not run since the start. */
+static void set_off_from_start(struct task *task)
+{
+	task->where = OFF;
+	task->since_ns = 0;
+	task->state = 0;
+	task->flags = OFF_CPU_NO_STATE;
+	task->left.len = 0;
+}
+
+int waits_leave(struct waits *waits, const struct waits_place *place, uint32_t state, uint32_t flags, struct span left)
+{
+	int err = 0;
+
+	if (!place->tid)
+		return 0;
+	struct task *task = make(waits, place->pid, place->tid);
+	if (!task)
+		return -ENOMEM;
+	bool waits_now = flags & OFF_CPU_NO_STATE || state & ~(uint32_t)PREEMPTED;
+	if (state & DEAD || (task->exiting && waits_now)) {
+		err = put_sum(waits, task, place->time_ns);
+		forget(waits, task);
+		return err;
+	}
+	if (task->where == OFF && !left.len && task->left.len) { /* its SWITCH record, behind the sample of it */
+		if (task->flags & OFF_CPU_NO_STATE)
+			task->flags = flags;
+		return 0;
+	}
+	/* It ran, and that was lost. */
+	if (task->where == OFF)
+		err = end_wait(waits, task, place, OFF_CPU_UNKNOWN);
+	bool woken = task->where == ON && task->woken_ns && place->time_ns - task->woken_ns < WAKE_UP_RACE_NS;
+	task->where = OFF;
+	task->since_ns = place->time_ns;
+	task->state = state & ~(uint32_t)PREEMPTED;
+	task->flags = flags;
+	if (!woken)
+		task->woken_ns = 0;
+	task->left.len = 0;
+	buf_put(&task->left, left.ptr, left.len);
+	return err ? err : buf_status(&task->left);
+}
+
+int waits_run(struct waits *waits, const struct waits_place *place)
+{
+	int err = 0;
+
+	if (!place->tid)
+		return 0;
+	struct task *task = make(waits, place->pid, place->tid);
+	if (!task)
+		return -ENOMEM;
+	if (task->where == UNSEEN && waits->start_ns)
+		set_off_from_start(task);
+	if (task->where == OFF) {
+		err = end_wait(waits, task, place, 0);
+	} else if (task->where == ON && waits->gap_to_ns > task->since_ns) { /* it left, and that was lost */
+		task->flags = task->state = 0;
+		err = end_wait(waits, task, place, OFF_CPU_UNKNOWN);
+	}
+	set_on(task, place);
+	return err;
+}
+
+int waits_wake(struct waits *waits, uint64_t time_ns, uint32_t tid, const struct waits_waker *waker)
+{
+	struct task *task = find(waits, tid);
+
+	if (!task)
+		return 0;
+	/* The first is the one that ended its wait; before that it may have been woken for what it did not wait for. */
+	if (task->where == OFF && task->woken_ns >= task->since_ns)
+		return 0;
+	task->woken_ns = time_ns;
+	task->waker_pid = waker->pid;
+	task->waker_tid = waker->tid;
+	task->waker_ips.len = 0;
+	buf_put(&task->waker_ips, waker->ips.ptr, waker->ips.len);
+	return buf_status(&task->waker_ips);
+}
+
+int waits_fork(struct waits *waits, const struct waits_place *place)
+{
+	struct task *task = find(waits, place->tid);
+
+	if (!place->tid)
+		return 0;
+	if (task) /* its number is used again */
+		forget(waits, task);
+	task = make(waits, place->pid, place->tid);
+	if (!task)
+		return -ENOMEM;
+	task->where = OFF;
+	task->since_ns = place->time_ns;
+	task->cpu = place->cpu;
+	task->flags = OFF_CPU_STARTING;
+	return 0;
+}
+
+void waits_exit(struct waits *waits, uint32_t tid)
+{
+	struct task *task = find(waits, tid);
+
+	if (task)
+		task->exiting = true;
+}
+
+void waits_gap(struct waits *waits, uint64_t to_ns)
+{
+	if (to_ns > waits->gap_to_ns)
+		waits->gap_to_ns = to_ns;
+}
+
+int waits_stop(struct waits *waits, uint64_t stop_ns)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < waits->tasks.nr_slots && !err; i++) {
+		struct task *task = waits->tasks.slots[i].item;
+		if (!task)
+			continue;
+		if (task->where == UNSEEN && waits->start_ns && task->asleep_ns >= waits->start_ns)
+			set_off_from_start(task);
+		const struct waits_place place = {
+			.time_ns = stop_ns, .pid = task->pid, .tid = task->tid, .cpu = task->cpu};
+		if (task->where == OFF && stop_ns > task->since_ns)
+			err = end_wait(waits, task, &place, OFF_CPU_GOES_ON);
+		if (!err)
+			err = put_sum(waits, task, stop_ns);
+		if (task->where != NOWHERE)
+			task->where = UNSEEN;
+		task->woken_ns = 0;
+	}
+	waits->started = false;
+	return err;
+}

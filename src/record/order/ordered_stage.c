@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/order/ordered_stage.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "record/unwind/time_queue.h"
+
+enum { GAP = 0 }; /* type of what is left behind a record that became shorter; no record of the kernel has it */
+
+/* A batch that came, in the order of its stage. */
+struct held_batch {
+	struct held_batch *next;
+	struct batch *batch; /* NULL: it was passed on */
+	uint64_t read_ns;    /* of the batch */
+	uint64_t last_ns;    /* of its records, by their own clock; 0: none tells */
+	size_t nr_waiting;   /* records that are not taken */
+	struct buf added;    /* goes with it */
+};
+
+struct ordered_stage {
+	struct stage stage;
+	struct ordered_stages *stages;
+	struct ordered_stage *next;
+	uint64_t complete_ns; /* the stage's, for the threads of others */
+	struct held_batch *first, *last;
+	bool ended;
+};
+
+struct ordered_stages {
+	const struct ordered_ops *ops;
+	void *ctx;
+	struct stage_ops stage_ops;
+	pthread_mutex_t lock; /* of all below */
+	struct ordered_stage *first;
+	struct time_queue records; /* that wait: where they are, and their held_batch; NULL: a copy on the heap */
+	struct buf added;          /* goes with the next batch, whose ever */
+	uint64_t horizon_ns;       /* all records up to this time have come, by their own clock */
+	bool last_outputs;
+};
+
+static void put_gap(uint8_t *at, size_t size)
+{
+	struct perf_event_header gap = {.type = GAP, .size = (uint16_t)size};
+
+	if (size)
+		memcpy(at, &gap, sizeof(gap));
+}
+
+void ordered_record_shorten(struct ordered_record *record, size_t old_bytes, size_t new_bytes)
+{
+	if (record->batch)
+		put_gap(record->bytes + new_bytes, old_bytes - new_bytes);
+}
+
+int ordered_add(struct ordered_record *record, struct span records)
+{
+	struct buf *added = record->batch ? &record->batch->added : &record->stages->added;
+
+	buf_put(added, records.ptr, records.len);
+	return buf_status(added);
+}
+
+void ordered_stages_lock(struct ordered_stages *stages)
+{
+	pthread_mutex_lock(&stages->lock);
+}
+
+void ordered_stages_unlock(struct ordered_stages *stages)
+{
+	pthread_mutex_unlock(&stages->lock);
+}
+
+void ordered_stages_last_outputs(struct ordered_stages *stages)
+{
+	ordered_stages_lock(stages);
+	stages->last_outputs = true;
+	ordered_stages_unlock(stages);
+}
+
+/* All records up to that time, each after those that are older. */
+static int take_until(struct ordered_stages *stages, uint64_t time_ns)
+{
+	const struct time_entry *first;
+	int err = 0;
+
+	while (!err && (first = time_queue_first(&stages->records)) && first->time_ns <= time_ns) {
+		struct ordered_record record = {
+			.time_ns = first->time_ns, .bytes = first->item, .batch = first->owner, .stages = stages};
+		time_queue_drop_first(&stages->records);
+		err = stages->ops->take(stages->ctx, &record);
+		if (record.batch)
+			record.batch->nr_waiting--;
+		else
+			free(record.bytes);
+	}
+	return err;
+}
+
+/* Up to when all records of all outputs have come: those of batches that had been read by then are among them. */
+static void find_horizon(struct ordered_stages *stages)
+{
+	uint64_t complete_ns = UINT64_MAX;
+
+	for (struct ordered_stage *each = stages->first; each; each = each->next)
+		if (!each->ended && each->complete_ns < complete_ns)
+			complete_ns = each->complete_ns;
+	for (struct ordered_stage *each = stages->first; each; each = each->next)
+		for (struct held_batch *held = each->first; held && held->read_ns <= complete_ns; held = held->next)
+			if (held->last_ns > stages->horizon_ns)
+				stages->horizon_ns = held->last_ns;
+}
+
+/* Closes the gaps. */
+static void compact(struct batch *batch)
+{
+	uint8_t *records = batch->records;
+	size_t to = 0;
+
+	for (size_t at = 0; at < batch->len;) {
+		struct perf_event_header header;
+		memcpy(&header, records + at, sizeof(header));
+		if (header.type != GAP) {
+			if (to != at)
+				memmove(records + to, records + at, header.size);
+			to += header.size;
+		}
+		at += header.size;
+	}
+	batch->len = to;
+}
+
+/* As many whole records as there is room for. Returns their bytes. */
+static size_t append_records(struct batch *batch, const struct buf *added, size_t from)
+{
+	size_t at = from;
+
+	while (at < added->len) {
+		const struct perf_event_header *header = (const void *)(added->data + at);
+		if (header->size > batch->room - batch->len)
+			break;
+		memcpy(batch->records + batch->len, header, header->size);
+		batch->len += header->size;
+		at += header->size;
+	}
+	return at - from;
+}
+
+/*
+ * The batch, and behind its records the added ones, in front of its mark. Those for which there is no memory are left
+ * in `added`.
+ */
+static int pass_with(struct stage *stage, struct batch *batch, struct buf *added)
+{
+	size_t at = append_records(batch, added, 0);
+	struct batch *more;
+	int err = 0;
+
+	while (at < added->len && !err && (more = stage_batch_new(stage))) {
+		more->read_ns = batch->read_ns;
+		memcpy(more->tail, batch->tail, batch->tail_len);
+		more->tail_len = batch->tail_len;
+		batch->tail_len = 0;
+		err = stage_pass(stage, batch);
+		batch = more;
+		at += append_records(batch, added, at);
+	}
+	int pass_err = stage_pass(stage, batch);
+	if (at)
+		memmove(added->data, added->data + at, added->len - at);
+	added->len -= at;
+	return err ? err : pass_err;
+}
+
+/* The batches in front that nothing waits for any more. The lock is held, and released for that. */
+static int pass_on(struct ordered_stage *stage)
+{
+	struct ordered_stages *stages = stage->stages;
+	struct held_batch *held;
+	int err = 0;
+
+	/* What tells of a horizon that is still to come stays, without its batch. */
+	for (held = stage->first; held && !held->nr_waiting && !err; held = held->next) {
+		struct batch *batch = take_ptr(held->batch);
+		if (!batch)
+			continue;
+		AUTO_BUF struct buf added = stages->added;
+		stages->added = (struct buf){0};
+		buf_put(&added, held->added.data, held->added.len);
+		buf_fini(&held->added);
+		compact(batch);
+		ordered_stages_unlock(stages);
+		int put_err = buf_status(&added);
+		err = pass_with(&stage->stage, batch, &added);
+		err = err ? err : put_err;
+		ordered_stages_lock(stages);
+		buf_put(&stages->added, added.data, added.len);
+	}
+	while ((held = stage->first) && !held->batch && held->last_ns <= stages->horizon_ns) {
+		stage->first = held->next;
+		if (!stage->first)
+			stage->last = NULL;
+		free(held);
+	}
+	return err;
+}
+
+/* What can be taken now. The lock is held. */
+static int take_complete(struct ordered_stage *stage)
+{
+	stage->complete_ns = stage->stage.complete_ns;
+	find_horizon(stage->stages);
+	int err = take_until(stage->stages, stage->stages->horizon_ns);
+	int pass_err = pass_on(stage);
+
+	return err ? err : pass_err;
+}
+
+/* One record of a batch that came. */
+static int look_at(struct ordered_stages *stages, struct held_batch *held, uint8_t *record,
+		   const struct perf_event_header *header)
+{
+	uint64_t time_ns = 0;
+	int look = stages->ops->look_at(stages->ctx, record, header, &time_ns);
+
+	if (time_ns > held->last_ns)
+		held->last_ns = time_ns;
+	if (look != ORDERED_WANT)
+		return look;
+	const struct time_entry entry = {.time_ns = time_ns, .item = record, .owner = held};
+	int err = time_queue_put(&stages->records, &entry);
+	held->nr_waiting += !err;
+	return err;
+}
+
+/* After an error nothing that was not looked at stays in it. */
+static int look_at_batch(struct ordered_stages *stages, struct held_batch *held)
+{
+	struct batch *batch = held->batch;
+	int err = 0;
+
+	for (size_t at = 0; at < batch->len && !err;) {
+		const size_t left = batch->len - at;
+		struct perf_event_header header = {0};
+		memcpy(&header, batch->records + at, left < sizeof(header) ? left : sizeof(header));
+		err = header.size < sizeof(header) || header.size > left ? -EBADMSG : 0; /* not a ring's bytes */
+		if (!err)
+			err = look_at(stages, held, batch->records + at, &header);
+		if (err)
+			batch->len = at;
+		at += header.size;
+	}
+	return err;
+}
+
+static int process(struct stage *base, struct batch *batch)
+{
+	struct ordered_stage *stage = (struct ordered_stage *)base;
+	struct ordered_stages *stages = stage->stages;
+	struct held_batch *held = calloc(1, sizeof(*held));
+
+	if (!held) {
+		stage_batch_free(base, batch);
+		return -ENOMEM;
+	}
+	ordered_stages_lock(stages);
+	*held = (struct held_batch){.batch = batch, .read_ns = batch->read_ns};
+	if (stage->last)
+		stage->last->next = held;
+	else
+		stage->first = held;
+	stage->last = held;
+	int err = look_at_batch(stages, held);
+	int take_err = take_complete(stage);
+	ordered_stages_unlock(stages);
+	return err ? err : take_err;
+}
+
+/* Its batch goes now. 0: the entry is a copy now; 1: it is not needed any more; -ENOMEM: likewise. */
+static int give_up(struct ordered_stages *stages, struct time_entry *entry)
+{
+	struct ordered_record record = {
+		.time_ns = entry->time_ns, .bytes = entry->item, .batch = entry->owner, .stages = stages};
+	size_t size = ((const struct perf_event_header *)entry->item)->size;
+	void *copy = malloc(size);
+
+	if (copy)
+		memcpy(copy, entry->item, size);
+	record.batch->nr_waiting--;
+	if (stages->ops->give_up(stages->ctx, &record) && copy) {
+		entry->item = copy;
+		entry->owner = NULL;
+		return 0;
+	}
+	free(copy);
+	return copy ? 1 : -ENOMEM;
+}
+
+static bool has_batch(const struct ordered_stage *stage, const struct held_batch *wanted)
+{
+	const struct held_batch *held = stage->first;
+
+	while (held && held != wanted)
+		held = held->next;
+	return held;
+}
+
+/* Everything that this stage has goes, in its turn or not. The lock is held. */
+static int give_up_waiting(struct ordered_stage *stage)
+{
+	struct ordered_stages *stages = stage->stages;
+	struct time_queue others = {.next_number = stages->records.next_number};
+	int err = 0;
+
+	for (const struct time_entry *first; (first = time_queue_first(&stages->records));) {
+		struct time_entry entry = *first;
+		time_queue_drop_first(&stages->records);
+		int given = entry.owner && has_batch(stage, entry.owner) ? give_up(stages, &entry) : 0;
+		int put_err = given ? 0 : time_queue_put(&others, &entry);
+		err = err ? err : given < 0 ? given : put_err;
+	}
+	time_queue_fini(&stages->records);
+	stages->records = others;
+	return err;
+}
+
+/* Of the others; those that have ended have none, and those that follow have not begun. */
+static bool others_hold_none(const struct ordered_stage *stage)
+{
+	for (const struct ordered_stage *each = stage->stages->first; each; each = each->next)
+		if (each != stage && !each->ended && (each->first || each->complete_ns))
+			return false;
+	return true;
+}
+
+static bool all_ended(const struct ordered_stages *stages)
+{
+	for (const struct ordered_stage *each = stages->first; each; each = each->next)
+		if (!each->ended)
+			return false;
+	return true;
+}
+
+/* What is left to add, behind the last batch. The lock is held, and released. */
+static int pass_rest(struct ordered_stage *stage)
+{
+	struct ordered_stages *stages = stage->stages;
+	AUTO_BUF struct buf rest = stages->added;
+	struct batch *batch;
+
+	stages->added = (struct buf){0};
+	if (!rest.len)
+		return buf_status(&rest);
+	ordered_stages_unlock(stages);
+	batch = stage_batch_new(&stage->stage);
+	int err = batch ? pass_with(&stage->stage, batch, &rest) : 0;
+	ordered_stages_lock(stages);
+	return err ? err : rest.len ? -ENOMEM : 0;
+}
+
+static int end_output(struct ordered_stage *stage)
+{
+	struct ordered_stages *stages = stage->stages;
+	struct ordered_record place = {.stages = stages};
+
+	stage->ended = true;
+	int err =
+		stages->ops->end ? stages->ops->end(stages->ctx, &place, stages->last_outputs && all_ended(stages)) : 0;
+	int pass_err = pass_rest(stage);
+	return err ? err : pass_err;
+}
+
+static int flush(struct stage *base, enum stage_flush why)
+{
+	struct ordered_stage *stage = (struct ordered_stage *)base;
+	struct ordered_stages *stages = stage->stages;
+
+	ordered_stages_lock(stages);
+	/* The rest of others may be with the stages before them: only of the last one all has come. */
+	bool last = why == STAGE_END && others_hold_none(stage);
+	if (last)
+		stages->horizon_ns = UINT64_MAX;
+	int err = take_complete(stage);
+	if (last)
+		stages->horizon_ns = 0;
+	if (why == STAGE_MEMORY || why == STAGE_END || err) {
+		int give_up_err = give_up_waiting(stage);
+		int pass_err = pass_on(stage);
+		err = err ? err : give_up_err ? give_up_err : pass_err;
+	}
+	if (why == STAGE_END) {
+		int end_err = end_output(stage);
+		err = err ? err : end_err;
+	}
+	ordered_stages_unlock(stages);
+	return err;
+}
+
+static void stage_free(struct stage *base)
+{
+	struct ordered_stage *stage = (struct ordered_stage *)base;
+	struct ordered_stages *stages = stage->stages;
+
+	ordered_stages_lock(stages);
+	for (struct ordered_stage **at = &stages->first; *at; at = &(*at)->next) {
+		if (*at != stage)
+			continue;
+		*at = stage->next;
+		break;
+	}
+	ordered_stages_unlock(stages);
+	for (struct held_batch *held = stage->first, *next; held; held = next) {
+		next = held->next;
+		buf_fini(&held->added);
+		free(held);
+	}
+	free(stage);
+}
+
+int ordered_stages_make(struct ordered_stages *stages, struct stage **ret)
+{
+	struct ordered_stage *stage = calloc(1, sizeof(*stage));
+
+	if (!stage)
+		return -ENOMEM;
+	stage->stage.ops = &stages->stage_ops;
+	stage->stages = stages;
+	ordered_stages_lock(stages);
+	stage->next = stages->first;
+	stages->first = stage;
+	ordered_stages_unlock(stages);
+	*ret = &stage->stage;
+	return 0;
+}
+
+int ordered_stages_new(const struct ordered_ops *ops, void *ctx, struct ordered_stages **ret)
+{
+	struct ordered_stages *stages = calloc(1, sizeof(*stages));
+
+	if (!stages)
+		return -ENOMEM;
+	pthread_mutex_init(&stages->lock, NULL);
+	stages->ops = ops;
+	stages->ctx = ctx;
+	stages->stage_ops =
+		(struct stage_ops){.name = ops->name, .process = process, .flush = flush, .free = stage_free};
+	*ret = stages;
+	return 0;
+}
+
+void ordered_stages_free(struct ordered_stages *stages)
+{
+	if (!stages)
+		return;
+	for (size_t i = 0; i < stages->records.nr; i++)
+		if (!stages->records.entries[i].owner)
+			free(stages->records.entries[i].item);
+	time_queue_fini(&stages->records);
+	buf_fini(&stages->added);
+	pthread_mutex_destroy(&stages->lock);
+	free(stages);
+}

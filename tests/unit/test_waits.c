@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+/* What waits are made of switches, wake-ups, forks and losses. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "record/off_cpu/waits.h"
+#include "tasks/off_cpu.h"
+
+enum { MOST = 16, SLEEPING = 1, DEAD = 0x10, TASK = 7 };
+
+static struct {
+	struct off_cpu_wait wait;
+	struct off_cpu_end end;
+	char left[16];
+} seen[MOST];
+static size_t nr_seen;
+
+static int see(void *ctx, struct span left, const struct off_cpu_wait *wait, const struct off_cpu_end *end)
+{
+	(void)ctx;
+	assert_true(nr_seen < MOST && left.len < sizeof(seen[0].left));
+	seen[nr_seen].wait = *wait;
+	seen[nr_seen].end = *end;
+	memset(seen[nr_seen].left, 0, sizeof(seen[0].left));
+	memcpy(seen[nr_seen].left, left.ptr ? left.ptr : "", left.len);
+	nr_seen++;
+	return 0;
+}
+
+static struct waits *start(uint64_t min_ns, uint64_t start_ns)
+{
+	const struct waits_params params = {.min_ns = min_ns, .emit = see};
+	struct waits *waits = waits_new(&params);
+
+	assert_non_null(waits);
+	nr_seen = 0;
+	waits_start(waits, start_ns);
+	return waits;
+}
+
+static void leave(struct waits *waits, uint64_t time_ns, uint32_t state, const char *left)
+{
+	const struct waits_place place = {.time_ns = time_ns, .pid = TASK, .tid = TASK};
+
+	assert_int_equal(waits_leave(waits, &place, state, 0, (struct span){left, strlen(left)}), 0);
+}
+
+static void run(struct waits *waits, uint64_t time_ns)
+{
+	const struct waits_place place = {.time_ns = time_ns, .pid = UINT32_MAX, .tid = TASK, .cpu = 3};
+
+	assert_int_equal(waits_run(waits, &place), 0);
+}
+
+static void wake(struct waits *waits, uint64_t time_ns, uint32_t waker)
+{
+	const struct waits_waker by = {.pid = waker, .tid = waker};
+
+	assert_int_equal(waits_wake(waits, time_ns, TASK, &by), 0);
+}
+
+static void expect(size_t at, uint64_t end_ns, uint64_t ns, uint64_t runnable_ns, uint32_t flags)
+{
+	assert_true(at < nr_seen);
+	assert_int_equal(seen[at].end.time_ns, end_ns);
+	assert_int_equal(seen[at].end.tid, TASK);
+	assert_int_equal(seen[at].wait.ns, ns);
+	assert_int_equal(seen[at].wait.runnable_ns, runnable_ns);
+	assert_int_equal(seen[at].wait.flags, flags);
+}
+
+static void test_states(void **state)
+{
+	struct waits *waits = start(0, 0);
+
+	(void)state;
+	leave(waits, 1000, SLEEPING, "a");
+	wake(waits, 1600, 9);
+	wake(waits, 1700, 10); /* it is awake already */
+	run(waits, 2000);
+	expect(0, 2000, 1000, 400, 0);
+	assert_int_equal(seen[0].wait.waker_tid, 9);
+	assert_int_equal(seen[0].end.cpu, 3);
+	assert_string_equal(seen[0].left, "a");
+	leave(waits, 3000, 0x100, "b"); /* preempted */
+	run(waits, 3500);
+	expect(1, 3500, 500, 500, 0);
+	leave(waits, 4000, SLEEPING, "c");
+	run(waits, 4100);
+	expect(2, 4100, 100, 0, OFF_CPU_NO_WAKE_UP);
+	leave(waits, 5000, SLEEPING, "d");
+	wake(waits, 5100, 0);
+	run(waits, 5200);
+	expect(3, 5200, 200, 100, OFF_CPU_BY_INTERRUPT);
+	leave(waits, 6000, DEAD, "e");
+	assert_int_equal(waits_stop(waits, 7000), 0);
+	assert_int_equal(nr_seen, 4);
+	waits_free(waits);
+}
+
+/* The record of a wake-up may be older than that of the switch that it ends. */
+static void test_wake_up_on_the_way_out(void **state)
+{
+	struct waits *waits = start(0, 0);
+
+	(void)state;
+	run(waits, 1000);
+	wake(waits, 1990, 9);
+	leave(waits, 2000, SLEEPING, "a");
+	run(waits, 2100);
+	expect(0, 2100, 100, 100, 0);
+	wake(waits, 3000, 9); /* it did not sleep in the end, but later */
+	leave(waits, 90000, SLEEPING, "b");
+	run(waits, 90100);
+	expect(1, 90100, 100, 0, OFF_CPU_NO_WAKE_UP);
+	waits_free(waits);
+}
+
+static void test_losses(void **state)
+{
+	struct waits *waits = start(0, 0);
+
+	(void)state;
+	leave(waits, 1000, SLEEPING, "a");
+	waits_gap(waits, 1500); /* it may have run */
+	run(waits, 2000);
+	expect(0, 2000, 1000, 0, OFF_CPU_UNKNOWN);
+	leave(waits, 3000, SLEEPING, "b");
+	leave(waits, 5000, SLEEPING, "c"); /* it has run */
+	expect(1, 5000, 2000, 0, OFF_CPU_UNKNOWN | OFF_CPU_NO_WAKE_UP);
+	run(waits, 6000);
+	expect(2, 6000, 1000, 0, OFF_CPU_NO_WAKE_UP);
+	waits_gap(waits, 7000);
+	run(waits, 8000); /* it has left */
+	expect(3, 8000, 2000, 0, OFF_CPU_UNKNOWN);
+	assert_int_equal(nr_seen, 4);
+	waits_free(waits);
+}
+
+static void test_sums(void **state)
+{
+	struct waits *waits = start(1000, 0);
+	uint64_t time_ns = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 10; i++) {
+		leave(waits, time_ns += 100, 0, "a");
+		run(waits, time_ns += 50);
+	}
+	leave(waits, time_ns += 100, 0, "long");
+	run(waits, time_ns += 1000);
+	assert_int_equal(nr_seen, 1);
+	assert_string_equal(seen[0].left, "long");
+	assert_int_equal(waits_stop(waits, time_ns + 10), 0);
+	expect(1, time_ns + 10, 500, 500, OFF_CPU_SUM);
+	assert_int_equal(seen[1].wait.nr_times, 10);
+	assert_int_equal(nr_seen, 2);
+	waits_free(waits);
+}
+
+static void test_start_and_end(void **state)
+{
+	struct waits *waits = start(0, 1000);
+	const struct waits_place child = {.time_ns = 1500, .pid = TASK, .tid = 8};
+	const struct waits_place child_runs = {.time_ns = 1700, .pid = TASK, .tid = 8};
+
+	(void)state;
+	assert_int_equal(waits_know(waits, TASK, TASK), 0);
+	run(waits, 1200); /* off since before the start */
+	expect(0, 1200, 200, 0, OFF_CPU_NO_STATE | OFF_CPU_BEGAN_EARLIER | OFF_CPU_NO_WAKE_UP);
+	assert_int_equal(waits_fork(waits, &child), 0);
+	assert_int_equal(waits_run(waits, &child_runs), 0);
+	assert_int_equal(seen[1].wait.flags, OFF_CPU_STARTING);
+	assert_int_equal(seen[1].wait.runnable_ns, 200);
+	leave(waits, 2000, SLEEPING, "a");
+	assert_int_equal(waits_stop(waits, 3000), 0); /* events off */
+	expect(2, 3000, 1000, 0, OFF_CPU_GOES_ON | OFF_CPU_NO_WAKE_UP);
+	run(waits, 3500);
+	leave(waits, 3600, SLEEPING, "b");
+	waits_start(waits, 4000); /* and on */
+	run(waits, 4500);
+	expect(3, 4500, 500, 0, OFF_CPU_BEGAN_EARLIER | OFF_CPU_NO_WAKE_UP);
+	assert_int_equal(nr_seen, 4);
+	assert_int_equal(waits_know(waits, 20, 20), 0); /* sleeps, and never runs; of task 8 that is not known */
+	waits_asleep(waits, 20, 4000);
+	assert_int_equal(waits_stop(waits, 5000), 0);
+	assert_int_equal(nr_seen, 5);
+	assert_int_equal(seen[4].wait.ns, 1000);
+	waits_free(waits);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_states),        cmocka_unit_test(test_wake_up_on_the_way_out),
+		cmocka_unit_test(test_losses),        cmocka_unit_test(test_sums),
+		cmocka_unit_test(test_start_and_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
