@@ -132,7 +132,7 @@ static const struct option bench_table[] = {
 	 .flags = OPTION_NO_NEGATE,
 	 .group = "What is measured",
 	 .help = "The engine, as for millrace record: serial, mmap, aio, direct, null, with blocks=N of staging "
-		 "per ring (direct: in all, each of block=SIZE) or window=SIZE. May be given several times. Default: "
+		 "per ring or window=SIZE. May be given several times. Default: "
 		 "each engine of this build"},
 	{.name = "flush",
 	 .arg = "SIZE",

@@ -18,6 +18,7 @@ struct producer;
 /* An extent under way. It has one owner at a time: free list, stage, or worker. */
 struct batch_job {
 	struct batch batch;             /* first: stages see no more of it */
+	uint8_t *memory;                /* its own: a page, the room of the batch, and some for its tail */
 	struct batch_job *next;         /* in the free list */
 	struct batch_job *next_to_pack; /* in the queue of the workers */
 	struct batch_job *next_in_line; /* in the order of its stage */

@@ -21,8 +21,18 @@
 enum {
 	WORKERS_MAX = 32,
 	BUDGET_BYTES = 64 << 20,
-	BATCH_BYTES = 256 << 10, /* of what is only written: stays in the cache on its way */
-	LEAST_BATCH_BYTES = 64 << 10,
+	/*
+	 * Of what is only written, with what stands around it: large writes are cheaper, and what wakes a reader fits
+	 * as a whole. Each pipeline may fill some of them with little when storage stalls: one by each commit.
+	 */
+	BATCH_BYTES = 4 << 20,
+	BATCHES_OF_EACH = 64,
+	HUGE_PAGE = 2 << 20,
+	WARM_BYTES = 16 << 20,        /* are used again and again while nothing waits */
+	LEAST_BATCH_BYTES = 64 << 10, /* where memory was set that is less; else */
+	SMALL_BATCH_BYTES = 256 << 10,
+	PAGE = 4096,
+	AROUND = 2 * PAGE, /* records begin anywhere in the first page of their memory, and end before the last */
 	LEAST_EXTENTS = 8, /* fewer would leave workers and the draining thread waiting for each other */
 };
 
@@ -91,7 +101,8 @@ struct batch_job *batch_pool_take(struct batch_pool *pool, struct pool_client *c
 	press(pool);
 	trim(pool);
 	*job = (struct batch_job){
-		.batch = {.records = job->batch.records, .room = pool->extent_bytes, .tail = job->tail},
+		.batch = {.records = job->memory, .room = pool->extent_bytes, .tail = job->tail},
+		.memory = job->memory,
 		.client = client,
 	};
 	return job;
@@ -329,13 +340,23 @@ static void *work(void *arg)
 	return NULL;
 }
 
+/*
+ * Huge pages make direct writes cheaper, which look for each page. Only where memory is used all the time: who drains
+ * must not wait until the kernel has moved others' pages.
+ */
 static void *map_memory(size_t bytes, size_t ready_bytes)
 {
 	const int prot = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-	void *memory = mmap(NULL, bytes, prot, flags, -1, 0);
+	uint8_t *memory = mmap(NULL, bytes + HUGE_PAGE, prot, flags, -1, 0);
 
 	if (memory == MAP_FAILED)
 		return NULL;
+	size_t before = -(uintptr_t)memory % HUGE_PAGE;
+	if (before)
+		munmap(memory, before);
+	memory += before;
+	munmap(memory + (bytes + 4095) / 4096 * 4096, HUGE_PAGE - before);
+	(void)!madvise(memory, bytes < WARM_BYTES ? bytes / HUGE_PAGE * HUGE_PAGE : WARM_BYTES, MADV_HUGEPAGE);
 	if (ready_bytes && mmap(memory, ready_bytes < bytes ? ready_bytes : bytes, prot,
 				flags | MAP_FIXED | MAP_POPULATE, -1, 0) == MAP_FAILED) {
 		munmap(memory, bytes);
@@ -348,12 +369,12 @@ static int allocate(struct batch_pool *pool, size_t nr_workers, size_t ready_byt
 {
 	pool->jobs = calloc(pool->nr_jobs, sizeof(*pool->jobs));
 	pool->workers = calloc(nr_workers, sizeof(*pool->workers));
-	pool->memory_bytes = pool->nr_jobs * pool->extent_bytes;
+	pool->memory_bytes = pool->nr_jobs * (pool->extent_bytes + AROUND);
 	pool->memory = map_memory(pool->memory_bytes, ready_bytes);
 	if (!pool->jobs || !pool->workers || !pool->memory)
 		return -ENOMEM;
 	for (size_t i = pool->nr_jobs; i-- > 0;) {
-		pool->jobs[i].batch.records = pool->memory + i * pool->extent_bytes;
+		pool->jobs[i].memory = pool->memory + i * (pool->extent_bytes + AROUND);
 		batch_pool_put(pool, &pool->jobs[i]);
 	}
 	return 0;
@@ -380,12 +401,21 @@ static int start(struct batch_pool *pool, size_t nr_workers)
 	return pool->nr_workers ? 0 : err; /* fewer do, too */
 }
 
+static size_t batch_bytes(const struct batch_pool_params *params, size_t budget)
+{
+	size_t bytes = budget / (BATCHES_OF_EACH * (params->nr_stages ? params->nr_stages : 1)) / 4096 * 4096;
+
+	return (bytes > BATCH_BYTES ? BATCH_BYTES : bytes < SMALL_BATCH_BYTES ? SMALL_BATCH_BYTES : bytes) - AROUND;
+}
+
 /* As large as the level asks for, unless memory that was set, or many stages, leave less. */
 static size_t extent_bytes(const struct batch_pool_params *params, size_t budget)
 {
-	size_t bytes = params->no_index ? BATCH_BYTES : extent_bytes_for(params->level), most = budget / LEAST_EXTENTS;
+	size_t bytes = extent_bytes_for(params->level), most = budget / LEAST_EXTENTS;
 	size_t least = params->no_index ? LEAST_BATCH_BYTES : EXTENT_BYTES_SMALL;
 
+	if (params->no_index)
+		bytes = batch_bytes(params, budget);
 	if (params->budget_bytes && bytes > most)
 		bytes = most;
 	if (bytes > budget / (params->nr_stages + 1))

@@ -107,17 +107,16 @@ static int write_pieces(struct writer *inner, struct span packed, struct span ta
 /* In one call, where the writer takes it. */
 static int write_job(struct pipeline *pipeline, const struct batch_job *job)
 {
-	const struct span spans[2] = {{job->batch.records, job->out_len}, {job->tail, job->batch.tail_len}};
-	const struct span *first = job->out_len ? spans : spans + 1;
-	unsigned nr = (job->out_len != 0) + (job->batch.tail_len != 0);
+	const struct span all = {job->batch.records, job->out_len + job->batch.tail_len};
 	struct writer *inner = pipeline->inner;
 	int err;
 
-	if (job->out_len + job->batch.tail_len > PIPELINE_WRITE_BYTES)
-		return write_pieces(inner, spans[0], spans[1]);
-	if (!nr)
+	memcpy(job->batch.records + job->out_len, job->tail, job->batch.tail_len); /* there is room behind each batch */
+	if (all.len > PIPELINE_WRITE_BYTES && inner->ops->stages)
+		return write_pieces(inner, all, (struct span){0});
+	if (!all.len)
 		return 0;
-	while ((err = writer_queue(inner, first, nr)) == -EAGAIN) {
+	while ((err = writer_queue(inner, &all, 1)) == -EAGAIN) {
 		err = writer_reap(inner, WRITER_ROOM);
 		if (err)
 			return err;
@@ -218,6 +217,8 @@ static void deliver_done(struct pipeline *pipeline)
 		struct batch_job *job = pipeline->first;
 		int err = pipeline->err;
 		bool tried = !err && pipeline->inner;
+		if (tried)
+			pipeline->inner->memory_is_short = 4 * pool->nr_free < 3 * pool->nr_jobs;
 		pthread_mutex_unlock(&pool->lock);
 		if (!err)
 			err = pass_on(pipeline, job);
@@ -514,6 +515,19 @@ static void seal(struct producer *producer)
 	pthread_mutex_unlock(&pool->lock);
 }
 
+/*
+ * Where the records stand in their page as they will in the page of the file, storing them is cheaper: no byte is moved
+ * by less than a word, and writes past the page cache need no copy. Where they come elsewhere after all, because
+ * stages change them or other producers come between, it is only dearer.
+ */
+static void align_as_output(struct producer *producer)
+{
+	const uint64_t offset = producer->writer.offset + producer->writer.queued;
+
+	if (producer->filling && producer->pipeline->pool->no_index)
+		producer->filling->batch.records += offset % 4096 & ~7UL;
+}
+
 /* Sees to it that something can be filled. -EAGAIN: not now. */
 static int fill_next(struct producer *producer)
 {
@@ -526,6 +540,7 @@ static int fill_next(struct producer *producer)
 	int err = pipeline->err;
 	if (!err) {
 		producer->filling = batch_pool_take(pool, &pipeline->client);
+		align_as_output(producer);
 		ask_for_memory(pool);
 		err = producer->filling ? 0 : -EAGAIN;
 	}
@@ -761,9 +776,16 @@ static uint64_t producer_store(struct writer *writer)
 
 	if (pipeline->flushes)
 		return 0; /* stages that keep batches do more than look at them: that is for workers */
+	bool waits = pipeline->inner && atomic_load_explicit(&pipeline->inner->waits, memory_order_relaxed);
+	if (waits && !pipeline->drain_stores)
+		return 0;
+	uint64_t ns = 0;
 	pthread_mutex_lock(&pipeline->pool->lock);
-	pipeline->drain_stores = true;
-	uint64_t ns = batch_pool_store(pipeline->pool);
+	pipeline->drain_stores = !waits;
+	if (waits)
+		batch_pool_wake(pipeline->pool); /* of what has come before */
+	else
+		ns = batch_pool_store(pipeline->pool);
 	pthread_mutex_unlock(&pipeline->pool->lock);
 	return ns;
 }

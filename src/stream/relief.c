@@ -13,7 +13,7 @@
 #include "stream/stream.h"
 #include "stream/writer.h"
 
-/* A ring of the usual size takes some times as long to fill. */
+/* A store that lasts twice that long is late; a ring of the usual size takes some times as long to fill. */
 enum { PATIENCE_NS = 2000000 };
 
 struct relief {
@@ -24,7 +24,8 @@ struct relief {
 	int timer_fd; /* timerfd(2): ticks from the first store of a pass to its end */
 	bool armed;
 	atomic_bool stop;
-	pthread_mutex_t lock; /* of the streams */
+	_Atomic uint64_t nr_stores; /* that were begun */
+	pthread_mutex_t lock;       /* of the streams */
 	pthread_t thread;
 	bool started;
 	uint64_t store_ns;
@@ -49,6 +50,7 @@ static void store(struct stream_storage *storage, struct writer *writer)
 		return;
 	if (!relief->armed)
 		set_timer(relief, PATIENCE_NS);
+	atomic_fetch_add_explicit(&relief->nr_stores, 1, memory_order_relaxed);
 	pthread_mutex_unlock(&relief->lock);
 	relief->store_ns += writer->ops->store(writer);
 	pthread_mutex_lock(&relief->lock);
@@ -59,14 +61,18 @@ static void *run(void *arg)
 	struct relief *relief = arg;
 	struct priority before; /* not restored: the thread ends with its work */
 	const char *how;
-	uint64_t ticks;
+	uint64_t ticks, nr_seen = 0;
 
 	(void)!priority_raise(relief->realtime, &before, &how);
 	while (read(relief->timer_fd, &ticks, sizeof(ticks)) == sizeof(ticks) || errno == EINTR) {
 		if (atomic_load_explicit(&relief->stop, memory_order_relaxed))
 			break;
-		if (pthread_mutex_trylock(&relief->lock))
-			continue; /* it is back */
+		/* A store that began after the last tick is not late. */
+		uint64_t nr_stores = atomic_load_explicit(&relief->nr_stores, memory_order_relaxed);
+		bool is_late = nr_stores == nr_seen;
+		nr_seen = nr_stores;
+		if (!is_late || pthread_mutex_trylock(&relief->lock))
+			continue;
 		for (size_t i = 0; i < relief->nr_streams; i++)
 			stream_relieve(relief->streams[i]);
 		pthread_mutex_unlock(&relief->lock);

@@ -25,8 +25,6 @@ struct writer_params {
 	size_t nr_blocks; /* staging engines: how many, each of block_bytes, which is the most that is queued at once */
 	size_t block_bytes;
 	size_t window_bytes; /* mapping engine: how much of the file is mapped at a time */
-	bool must_keep_up;   /* direct engine: its thread is real-time where that is allowed, and what comes faster than
-				the   storage takes it goes through the page cache */
 };
 
 /* What reaping waits for. */
@@ -43,8 +41,11 @@ struct writer {
 	uint64_t queued;                 /* bytes taken so far */
 	uint64_t stored; /* bytes that are in the output without a gap; the end of a piece unless there was an error */
 	const atomic_bool
-		*behind; /* of a stage: what came earlier still waits for the output; NULL: that tells nothing */
-	uint64_t packed; /* bytes by which `stored` is less than what it holds: of a stage that compresses */
+		*behind;   /* of a stage: what came earlier still waits for the output; NULL: that tells nothing */
+	atomic_bool waits; /* queue() may wait for storage now, and is not for a thread that drains. Any thread may read
+				    it */
+	bool memory_is_short;       /* set by who queues: what waits before this writer fills its memory */
+	uint64_t packed;            /* bytes by which `stored` is less than what it holds: of a stage that compresses */
 	struct extent_list extents; /* valid when closed: of the same */
 	uint64_t offset;            /* file offset of the first byte */
 	uint64_t complete_ns; /* CLOCK_MONOTONIC, set by its stream: all rings were read to their heads after that;
@@ -61,7 +62,6 @@ struct writer_ops {
 	bool optional;      /* the kernel may refuse it: another engine has to do then */
 	bool seeks;         /* writes at offsets: no pipe */
 	bool stages;        /* copies into blocks: nr_blocks and block_bytes count */
-	bool packs;         /* its blocks take several pieces, and belong to no ring: sizes of its own */
 	bool cuts;          /* `stored` may end inside a piece: do not report that records go so far */
 	bool maps;          /* copies into a window: window_bytes counts */
 	int (*open)(struct writer *writer, const struct writer_params *params);
@@ -90,7 +90,8 @@ struct writer_ops {
 extern const struct writer_ops writer_serial; /* write(2) and done */
 extern const struct writer_ops writer_mmap;   /* copies into windows of the file; no pipe */
 extern const struct writer_ops writer_aio;    /* POSIX AIO from staging blocks; no pipe; not in every build */
-extern const struct writer_ops writer_direct; /* O_DIRECT from large blocks, by a thread; not on every file system */
+extern const struct writer_ops writer_direct; /* write past the page cache; not on every file system */
+extern const struct writer_ops writer_auto;   /* that or the page cache, whichever is cheaper here; no pipe */
 extern const struct writer_ops writer_mem;    /* keeps everything: writer_mem_bytes() */
 extern const struct writer_ops writer_null;   /* drops everything: the ceiling of what can be drained */
 

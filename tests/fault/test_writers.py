@@ -14,7 +14,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 from perfdata import PerfData  # noqa: E402
 
-WRITERS = ['serial', 'mmap', 'aio', 'aio,blocks=4', 'direct', 'direct,blocks=3,block=16K']
+WRITERS = ['serial', 'mmap', 'aio', 'aio,blocks=4', 'direct']
 ENDLESS = 2000000000  # calls: the recording ends by itself, or not before the test is cut off
 
 

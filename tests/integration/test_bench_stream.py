@@ -12,7 +12,7 @@ USAGE = 129
 STREAM = MILLRACE.parent / 'bench' / 'stream'
 SMALL = ['--rings', '20', '--ring-size', '16K', '--duration', '0.3']
 ENGINES = ['serial', 'mmap', 'mmap,window=64K', 'aio', 'aio,blocks=8',
-           'direct', 'direct,blocks=3,block=64K']
+           'direct']
 
 
 @pytest.fixture

@@ -55,8 +55,7 @@ static void many_cpus_share_a_file(void **state)
 		assert_true(chosen.threads);
 		assert_false(chosen.directory);
 		assert_int_equal(chosen.cpus_per_thread, 8);
-		assert_ptr_equal(chosen.writer.ops, &writer_direct);
-		assert_true(chosen.writer.automatic);
+		assert_null(chosen.writer.ops);
 	}
 }
 
@@ -110,7 +109,6 @@ static void the_engine_that_was_asked_for_writes(void **state)
 	struct recording_options chosen = choose(&mapped, false, false, "0-63");
 	assert_true(chosen.threads);
 	assert_ptr_equal(chosen.writer.ops, &writer_mmap);
-	assert_false(chosen.writer.automatic);
 	chosen = choose(&packed, false, false, "0-63");
 	assert_true(chosen.threads);
 	assert_null(chosen.writer.ops);

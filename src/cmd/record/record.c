@@ -55,9 +55,6 @@ void drain_choose(const struct record_options *options, bool pipe, struct record
 	recording->thread_spec = thread_spec_of(options);
 	recording->cpus_per_thread = many ? CPUS_EACH : 0;
 	recording->writer = options->writer;
-	/* The page cache is too slow for what many threads drain, unless it is compressed or retained first. */
-	if (many && !options->writer.ops && !recording->compression_level && !options->rotation.history_ns)
-		recording->writer = (struct recording_writer){.ops = &writer_direct, .automatic = true};
 	if (options->writer.ops == &writer_null && !recording->directory)
 		recording->output = "/dev/null";
 }

@@ -986,7 +986,7 @@ const struct option record_option_table[] = {
 	 .family = "writer",
 	 .flags = OPTION_NO_NEGATE,
 	 .help = "How the file is written: serial, mmap[,window=SIZE], aio[,blocks=N], "
-		 "direct[,blocks=N,block=SIZE] (past the page cache), null "
+		 "direct (past the page cache), null "
 		 "(to nowhere), auto"},
 	{.name = "aio",
 	 .arg = "N",

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 
-enum { MAX_BLOCKS_PER_RING = 64, MAX_BLOCKS = 65536, MAX_BLOCK_BYTES = 1 << 30 };
+enum { MAX_BLOCKS_PER_RING = 64 };
 
 static int unknown_writer(const char *name, struct diag *reterr)
 {
@@ -27,12 +27,10 @@ static int parse_blocks(const char *text, struct recording_writer *writer, struc
 {
 	uint64_t blocks;
 
-	if (writer->ops && writer->ops->packs) {
-		if (option_parse_size(text, &blocks) || blocks < 2 || blocks > MAX_BLOCKS)
-			return diag_set(reterr, -EINVAL, "\"%s\" is no number of blocks: 2 to %d", text, MAX_BLOCKS);
-		writer->nr_blocks = (size_t)blocks;
-		return 0;
-	}
+	if (writer->ops && !writer->ops->stages)
+		return diag_set(reterr, -EINVAL,
+				"the writer %s has no blocks; memory before it is --buffer-memory=SIZE",
+				writer->ops->name);
 	if (option_parse_size(text, &blocks) || !blocks || blocks > MAX_BLOCKS_PER_RING)
 		return diag_set(reterr, -EINVAL, "\"%s\" is no number of blocks per ring: 1 to %d", text,
 				MAX_BLOCKS_PER_RING);
@@ -50,19 +48,6 @@ static int parse_window(const char *text, struct recording_writer *writer, struc
 	return 0;
 }
 
-static int parse_block(const char *text, struct recording_writer *writer, struct diag *reterr)
-{
-	uint64_t bytes;
-
-	if (!writer->ops || !writer->ops->packs)
-		return diag_set(reterr, -EINVAL,
-				"block=SIZE is for the writer direct; the blocks of others are as long as a ring");
-	if (option_parse_size(text, &bytes) || bytes < 4096 || bytes > MAX_BLOCK_BYTES)
-		return diag_set(reterr, -EINVAL, "\"%s\" is no size of a block such as 1M: 4K to 1G", text);
-	writer->block_bytes = (size_t)bytes;
-	return 0;
-}
-
 static int parse_key(char *pair, struct recording_writer *writer, struct diag *reterr)
 {
 	char *value = strchr(pair, '=');
@@ -71,11 +56,9 @@ static int parse_key(char *pair, struct recording_writer *writer, struct diag *r
 		*value++ = '\0';
 	if (value && !strcmp(pair, "blocks"))
 		return parse_blocks(value, writer, reterr);
-	if (value && !strcmp(pair, "block"))
-		return parse_block(value, writer, reterr);
 	if (value && !strcmp(pair, "window"))
 		return parse_window(value, writer, reterr);
-	return diag_set(reterr, -EINVAL, "\"%s\" is none of blocks=N, block=SIZE, window=SIZE", pair);
+	return diag_set(reterr, -EINVAL, "\"%s\" is none of blocks=N, window=SIZE", pair);
 }
 
 int set_writer(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)

@@ -7,18 +7,6 @@
 #include "base/log.h"
 #include "stream/pipeline.h"
 
-/* As much memory as the rings have, in blocks that a disk likes. */
-static void size_blocks(const struct recording_writer *asked, const struct engine_output *output,
-			struct writer_params *params)
-{
-	enum { BLOCK_BYTES = 1 << 20, LEAST_BLOCKS = 4 };
-	size_t bytes = asked->block_bytes ? asked->block_bytes : BLOCK_BYTES;
-	size_t blocks = output->nr_rings * output->ring_bytes / bytes;
-
-	params->block_bytes = bytes;
-	params->nr_blocks = asked->nr_blocks ? asked->nr_blocks : blocks > LEAST_BLOCKS ? blocks : LEAST_BLOCKS;
-}
-
 struct writer_params engine_params(const struct writer_ops *ops, const struct recording_writer *asked,
 				   const struct engine_output *output)
 {
@@ -30,12 +18,9 @@ struct writer_params engine_params(const struct writer_ops *ops, const struct re
 		.nr_blocks = output->nr_rings * (asked->blocks_per_ring ? asked->blocks_per_ring : DEFAULT_BLOCKS),
 		.block_bytes = output->ring_bytes,
 		.window_bytes = asked->window_bytes ? asked->window_bytes : DEFAULT_WINDOW,
-		.must_keep_up = asked->automatic,
 	};
 
-	if (ops->packs) {
-		size_blocks(asked, output, &params);
-	} else if (output->pool && params.block_bytes < PIPELINE_WRITE_BYTES) {
+	if (ops->stages && output->pool && params.block_bytes < PIPELINE_WRITE_BYTES) {
 		/* Extents come, not what lies in rings. */
 		params.nr_blocks = (params.nr_blocks + PACKED_SHARE - 1) / PACKED_SHARE + 1;
 		params.block_bytes = PIPELINE_WRITE_BYTES;
@@ -46,16 +31,17 @@ struct writer_params engine_params(const struct writer_ops *ops, const struct re
 int engine_open(const struct recording_writer *asked, const struct engine_output *output, struct writer **ret,
 		struct writer_params *ret_params, struct diag *reterr)
 {
-	const struct writer_ops *ops = asked->ops ? asked->ops : &writer_serial;
+	const struct writer_ops *ops = asked->ops ? asked->ops : &writer_auto;
 
 	if (ops->seeks && output->pipe) {
-		log_note("writer %s cannot write to a pipe: serial does it", ops->name);
+		if (asked->ops)
+			log_note("writer %s cannot write to a pipe: serial does it", ops->name);
 		ops = &writer_serial;
 	}
 	struct writer_params params = engine_params(ops, asked, output);
 	int err = writer_open(ops, &params, ret);
 	if (err && ops->optional) {
-		if (!asked->automatic)
+		if (asked->ops)
 			log_note("writer %s is not allowed here (%s): serial does it", ops->name, strerror(-err));
 		err = writer_open(&writer_serial, &params, ret);
 	}

@@ -57,11 +57,9 @@ struct synth_options {
 
 /* Which writer, and its sizes; 0: its default. */
 struct recording_writer {
-	const struct writer_ops *ops;  /* NULL: the best for this output */
-	size_t blocks_per_ring;        /* of the staging writers; the blocks of all rings are one pool */
-	size_t nr_blocks, block_bytes; /* of writers that pack */
-	size_t window_bytes;           /* of the mmap writer */
-	bool automatic;                /* not named by the user: when another has to do it, that is not reported */
+	const struct writer_ops *ops; /* NULL: the best for this output */
+	size_t blocks_per_ring;       /* of the staging writers; the blocks of all rings are one pool */
+	size_t window_bytes;          /* of the mmap writer */
 };
 
 /* What to do when the memory before the writer is full. */
