@@ -117,6 +117,8 @@ struct exporter {
 	struct export_profile profile; /* borrowed texts */
 	int fd;                        /* where the bytes go; the caller's */
 	const char *path;              /* of that file, for libraries that open it themselves; NULL: it has none */
+	const void *store;             /* likewise, of a server */
+	struct diag *why;              /* where sample() and the others may say more than an error number */
 };
 
 /* Those this build has; ends with NULL. */
@@ -125,11 +127,15 @@ extern const struct export_format *const export_formats[];
 /* NULL: there is none of that name. */
 const struct export_format *export_format_find(const char *name);
 
-/* Into a file that is open for writing and empty. 0, or -errno and why. */
+/*
+ * Into a file that is open for writing and empty, or to a server. 0, or -errno and why; reterr is kept for all that
+ * follows.
+ */
 struct export_target {
 	int fd;
-	const char *path; /* for libraries that open a file by its name; NULL: it has none */
-	const char *name; /* for messages */
+	const char *path;  /* for libraries that open a file by its name; NULL: it has none */
+	const char *name;  /* for messages */
+	const void *store; /* the options of a server (store/clickhouse.h); NULL: it is a file */
 };
 int export_open(const struct export_format *format, const struct export_profile *profile,
 		const struct export_target *target, struct exporter **ret, struct diag *reterr);

@@ -37,6 +37,8 @@ int export_open(const struct export_format *format, const struct export_profile 
 	exporter->profile = *profile;
 	exporter->fd = target->fd;
 	exporter->path = target->path;
+	exporter->store = target->store;
+	exporter->why = reterr;
 	diag_set(reterr, 0, "%s", "");
 	int err = format->open(exporter, reterr);
 	if (err) {

@@ -16,7 +16,7 @@ ROOMS = '''base perfdata sysinfo compress event/names event/parse stream tasks u
            record/setup record/drain record/adapt record/synth record/features record/build_ids record/unwind
            record/order record/off_cpu record/output record/run
            read analyze/symbols analyze/machine analyze/report analyze/code
-           cmd/cli export cmd/input cmd/text cmd/view cmd/report cmd/script cmd/flame cmd/export cmd/record
+           cmd/cli export store cmd/input cmd/text cmd/view cmd/report cmd/script cmd/flame cmd/export cmd/record
            cmd'''.split()
 # Recording and reading know nothing of each other: neither side includes a room of the other.
 RECORDING = {room for room in ROOMS if room.split('/')[0] in ('event', 'stream', 'record')}
@@ -50,7 +50,8 @@ PUBLIC = {
     'analyze/report': 'calltree.h count.h hist.h hist_details.h tally.h time_bins.h tracepoint.h',
     'analyze/code': 'annotation.h code.h',
     'cmd/cli': 'command.h json_writer.h option.h output.h result_file.h terminal.h',
-    'export': 'export.h sqlite.h',
+    'export': 'export.h sqlite.h stack_table.h sums.h',
+    'store': 'clickhouse.h',
     'cmd/input': 'input.h loss_data.h sample_filter.h sample_key.h sample_walk.h sandbox.h',
     'cmd/text': '''details_text.h dump.h header_text.h memory_text.h place_text.h sample_details.h
                    sample_text.h''',

@@ -15,12 +15,14 @@
 #include "cmd/cli/command.h"
 #include "cmd/cli/result_file.h"
 #include "cmd/export/feed.h"
+#include "store/clickhouse.h"
 
 struct export_options {
 	struct input_options input;
 	struct sample_filter filter;
 	const struct export_format *format;
 	const char *output, *event;
+	struct clickhouse_options store;
 	uint64_t max_stack;
 	bool lines, count_samples;
 	int verbose;
@@ -63,6 +65,27 @@ static const struct option export_table[] = {
 	 .help = "Write to FILE; default: profile with the suffix of the format; - is standard output",
 	 .set = option_set_path,
 	 .offset = offsetof(struct export_options, output)},
+	{.name = "to",
+	 .arg = "URL",
+	 .help = "Send the samples to a server in place of a file: clickhouse://HOST[:PORT][/DATABASE], or "
+		 "clickhouses:// with TLS",
+	 .set = option_set_path,
+	 .offset = offsetof(struct export_options, store.url)},
+	{.name = "service",
+	 .arg = "NAME",
+	 .help = "What the server files the samples under; default: the name of the host",
+	 .set = option_set_path,
+	 .offset = offsetof(struct export_options, store.service)},
+	{.name = "credentials",
+	 .arg = "FILE",
+	 .help = "Log in with the lines user=NAME and password=TEXT of FILE, which only you may read",
+	 .set = option_set_path,
+	 .offset = offsetof(struct export_options, store.credentials)},
+	{.name = "ca-file",
+	 .arg = "FILE",
+	 .help = "Trust the certificates in FILE, not those of the system",
+	 .set = option_set_path,
+	 .offset = offsetof(struct export_options, store.ca)},
 	{.letter = 'e',
 	 .name = "event",
 	 .arg = "EVENT",
@@ -96,7 +119,8 @@ static const struct option export_table[] = {
 	{0},
 };
 
-static int export_to(const struct export_options *options, struct result_file *file, struct feed_counts *ret_counts)
+static int export_to(const struct export_options *options, const struct export_target *target,
+		     struct feed_counts *ret_counts)
 {
 	const struct feed_options feed = {
 		.input = &options->input,
@@ -106,11 +130,23 @@ static int export_to(const struct export_options *options, struct result_file *f
 		.lines = options->lines,
 		.count_samples = options->count_samples,
 	};
-	const struct export_target target = {.fd = file->fd, .path = result_file_path(file), .name = file->path};
+	const struct export_format *format = target->store ? clickhouse_format : options->format;
 	struct exporter *exporter;
-	int err = feed_recording(&feed, options->format, &target, &exporter, ret_counts);
+	int err = feed_recording(&feed, format, target, &exporter, ret_counts);
 
 	export_free(exporter);
+	return err;
+}
+
+static int run_store(const struct export_options *options)
+{
+	const struct export_target target = {.fd = -1, .name = options->store.url, .store = &options->store};
+	struct feed_counts counts = {0};
+	int err = export_to(options, &target, &counts);
+
+	if (!err)
+		log_note("%s: %" PRIu64 " samples, %" PRIu32 " stacks", options->store.url, counts.nr_samples,
+			 counts.nr_stacks);
 	return err;
 }
 
@@ -126,7 +162,8 @@ static int run(const struct export_options *options, const char *path)
 		log_error("%s", diag.text);
 		return err;
 	}
-	err = export_to(options, &file, &counts);
+	const struct export_target target = {.fd = file.fd, .path = result_file_path(&file), .name = path};
+	err = export_to(options, &target, &counts);
 	bool whole = !err || (err == -EBADMSG && counts.nr_samples);
 	uint64_t bytes = result_file_bytes(&file);
 	int stored = result_file_close(&file, whole, &diag);
@@ -143,6 +180,11 @@ static int run(const struct export_options *options, const char *path)
 
 static int check(const struct export_options *options, const char *path, struct diag *reterr)
 {
+	if (options->store.url && !clickhouse_format)
+		return diag_set(reterr, -EINVAL, "this build has no client of ClickHouse");
+	if (options->store.url)
+		return options->format || path ? diag_set(reterr, -EINVAL, "--to is in place of --format and --output")
+					       : 0;
 	if (!options->format)
 		return diag_set(reterr, -EINVAL, "export needs a format: --format=folded, for example");
 	if (options->format->needs_file && strcmp(path, "-") == 0)
@@ -170,14 +212,15 @@ static int export_run(int argc, char **argv)
 	}
 	log_set_level(options.verbose);
 	snprintf(path, sizeof(path), "profile%s", options.format ? options.format->suffix : "");
-	if (!options.output)
+	if (!options.output && !options.store.url)
 		options.output = path;
 	if (check(&options, options.output, &diag) || sample_filter_complete(&options.filter, &diag)) {
 		log_error("%s", diag.text);
 		return COMMAND_USAGE;
 	}
-	input_enter_sandbox(&options.input, options.output);
-	int err = run(&options, options.output);
+	if (!options.store.url)
+		input_enter_sandbox(&options.input, options.output);
+	int err = options.store.url ? run_store(&options) : run(&options, options.output);
 	sample_filter_fini(&options.filter);
 	return err ? INPUT_EXIT_ERROR : 0;
 }

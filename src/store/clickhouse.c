@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Rows are sums: of the samples of one event, command and stack in BUCKET_S seconds. They go in batches of one bucket,
+ * which is one block and one partition, and so is stored whole or not at all. A batch has a number that is a hash of
+ * its content: before it is sent, and when it is not known whether it came through, the server is asked whether it has
+ * it; a query id keeps the server from taking it twice at the same time. So a batch that is sent again, or a recording
+ * that is exported again, is not counted twice. Not by insert_deduplication_token: that needs a setting of the table
+ * where it is not replicated, and is unknown to old servers.
+ *
+ * Source of the formats: clickhouse.com/docs, "HTTP interface", "RowBinary".
+ */
+#include "store/clickhouse.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "base/hash_table.h"
+#include "export/export.h"
+#include "export/stack_table.h"
+#include "export/sums.h"
+#include "store/http.h"
+
+enum { BUCKET_S = 10, MOST_ROWS = 1 << 15, TRIES = 6, MAX_DEPTH = 1024, DEFAULT_PORT = 8123, GZIP_WINDOW = 15 + 16 };
+
+#define NS_PER_S UINT64_C(1000000000)
+
+struct clickhouse {
+	struct exporter exporter;
+	const struct clickhouse_options *options;
+	struct http *http;
+	char *url, *database;     /* heap */
+	const char *service_name; /* borrowed */
+	char *service;            /* heap; as a literal of SQL */
+	struct text_table texts;
+	uint32_t *object_texts, *frame_texts, *thread_texts; /* heap; by number */
+	struct stack_table stacks;
+	uint64_t *stack_hashes; /* heap; by number */
+	uint8_t *is_sent;       /* heap; by stack: the row of it was sent */
+	uint32_t objects_room, frames_room, threads_room, stacks_room, sent_room;
+	struct sums sums; /* of one bucket; sum_key.thread is a text */
+	uint64_t bucket;  /* seconds since 1970 */
+	uint64_t times;   /* hash of the times of the samples in `sums`: rows of other samples may look the same */
+	struct buf answer;
+};
+
+static struct clickhouse *clickhouse_of(struct exporter *exporter)
+{
+	return (struct clickhouse *)exporter;
+}
+
+/* 'text', with quotes and backslashes escaped. NULL: out of memory. */
+static char *sql_literal(const char *text)
+{
+	struct buf out = {0};
+
+	buf_put_u8(&out, '\'');
+	for (; *text; text++) {
+		if (*text == '\'' || *text == '\\')
+			buf_put_u8(&out, '\\');
+		buf_put_u8(&out, (uint8_t)*text);
+	}
+	buf_put_u8(&out, '\'');
+	char *copy = out.failed ? NULL : strdup(buf_text(&out));
+	buf_fini(&out);
+	return copy;
+}
+
+/* "clickhouse://host:9000/db" as "http://host:9000/" and "db". */
+static int parse_url(struct clickhouse *clickhouse, struct diag *reterr)
+{
+	const char *url = clickhouse->options->url;
+	bool tls = strncmp(url, "clickhouses://", 14) == 0;
+	const char *host = url + (tls ? 14 : 13);
+	size_t len = strcspn(host, "/");
+	const char *database = host[len] && host[len + 1] ? host + len + 1 : "default";
+	bool has_port = memchr(host, ':', len) && host[len - 1] != ']';
+
+	if ((!tls && strncmp(url, "clickhouse://", 13) != 0) || !len || memchr(host, '@', len) ||
+	    database[strspn(database, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")])
+		return diag_set(reterr, -EINVAL,
+				"%s: it is clickhouse://HOST[:PORT][/DATABASE], or clickhouses:// with TLS; user and "
+				"password are in the file of --credentials",
+				url);
+	clickhouse->database = strdup(database);
+	char port[16] = "";
+	if (!has_port)
+		snprintf(port, sizeof(port), ":%d", tls ? DEFAULT_PORT + 320 : DEFAULT_PORT); /* 8443 */
+	if (asprintf(&clickhouse->url, "%s://%.*s%s/", tls ? "https" : "http", (int)len, host, port) < 0)
+		clickhouse->url = NULL;
+	return clickhouse->url && clickhouse->database ? 0 : diag_set(reterr, -ENOMEM, "out of memory");
+}
+
+/* A statement, once. As http_post(). */
+static int post(struct clickhouse *clickhouse, const char *sql, const char *query_id, const struct buf *body,
+		struct diag *reterr)
+{
+	AUTO_FREE char *escaped = http_escape(clickhouse->http, sql);
+	AUTO_BUF struct buf query = {0};
+
+	buf_printf(&query, "database=%s&query=%s", clickhouse->database, escaped ? escaped : "");
+	if (query_id)
+		buf_printf(&query, "&query_id=%s", query_id);
+	const struct http_post post = {
+		.query = buf_text(&query),
+		.body = body ? buf_span(body) : (struct span){0},
+		.gzip = body,
+	};
+	if (!escaped || query.failed)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	return http_post(clickhouse->http, &post, &clickhouse->answer, reterr);
+}
+
+/* A statement that may be made more than once. */
+static int post_again(struct clickhouse *clickhouse, const char *sql, const struct buf *body, struct diag *reterr)
+{
+	for (unsigned nr = 1;; nr++) {
+		int err = post(clickhouse, sql, NULL, body, reterr);
+		if (err != -EAGAIN)
+			return err;
+		if (!http_wait(clickhouse->http, nr))
+			return -EIO;
+	}
+}
+
+static int make_tables(struct clickhouse *clickhouse, struct diag *reterr)
+{
+	static const char *const statements[] = {
+		"CREATE TABLE IF NOT EXISTS profile_stacks (service String, hash UInt64, stack Array(String),"
+		" last_seen DateTime) ENGINE = ReplacingMergeTree(last_seen) ORDER BY (service, hash)",
+		"CREATE TABLE IF NOT EXISTS profile_samples (service String, event String, unit String, time DateTime,"
+		" host String, comm String, stack UInt64, samples UInt64, value UInt64, batch UInt64)"
+		" ENGINE = MergeTree PARTITION BY toDate(time) ORDER BY (service, event, time, host)",
+	};
+	int err = 0;
+
+	for (unsigned i = 0; i < sizeof(statements) / sizeof(statements[0]) && !err; i++)
+		err = post_again(clickhouse, statements[i], NULL, reterr);
+	return err;
+}
+
+static int clickhouse_open(struct exporter *exporter, struct diag *reterr)
+{
+	struct clickhouse *clickhouse = clickhouse_of(exporter);
+
+	clickhouse->options = exporter->store;
+	int err = parse_url(clickhouse, reterr);
+	if (err)
+		return err;
+	if (!exporter->profile.wall_offset_ns)
+		return diag_set(reterr, -EINVAL,
+				"the recording does not say at which time of day it was made: "
+				"record with --clockid mono (-k)");
+	const struct http_options options = {
+		.url = clickhouse->url,
+		.credentials = clickhouse->options->credentials,
+		.ca = clickhouse->options->ca,
+		.tries = TRIES,
+	};
+	const char *host = exporter->profile.hostname ? exporter->profile.hostname : "";
+	clickhouse->service_name = clickhouse->options->service ? clickhouse->options->service : host;
+	clickhouse->service = sql_literal(clickhouse->service_name);
+	if (!clickhouse->service)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	err = http_open(&options, &clickhouse->http, reterr);
+	return err ? err : make_tables(clickhouse, reterr);
+}
+
+static int add_text(struct clickhouse *clickhouse, const char *text, uint32_t **numbers, uint32_t number,
+		    uint32_t *room)
+{
+	if (table_make_room((void **)numbers, sizeof(**numbers), number, room))
+		return -ENOMEM;
+	int added = text_table_add(&clickhouse->texts, text, &(*numbers)[number]);
+	return added < 0 ? added : 0;
+}
+
+static int clickhouse_object(struct exporter *exporter, uint32_t number, const struct export_object *object)
+{
+	struct clickhouse *clickhouse = clickhouse_of(exporter);
+
+	return add_text(clickhouse, object->path, &clickhouse->object_texts, number, &clickhouse->objects_room);
+}
+
+static int clickhouse_frame(struct exporter *exporter, uint32_t number, const struct export_frame *frame)
+{
+	struct clickhouse *clickhouse = clickhouse_of(exporter);
+	const char *object = frame->object ? clickhouse->texts.texts[clickhouse->object_texts[frame->object]] : NULL;
+	AUTO_BUF struct buf name = {0};
+
+	frame_name_put(&name, frame, object);
+	return add_text(clickhouse, buf_text(&name), &clickhouse->frame_texts, number, &clickhouse->frames_room);
+}
+
+static int clickhouse_thread(struct exporter *exporter, uint32_t number, const struct export_thread *thread)
+{
+	struct clickhouse *clickhouse = clickhouse_of(exporter);
+
+	return add_text(clickhouse, thread->comm, &clickhouse->thread_texts, number, &clickhouse->threads_room);
+}
+
+/* The same hash for the same names on every machine. */
+static int clickhouse_stack(struct exporter *exporter, uint32_t number, uint32_t outer, uint32_t frame)
+{
+	struct clickhouse *clickhouse = clickhouse_of(exporter);
+
+	if (table_make_room((void **)&clickhouse->stack_hashes, sizeof(uint64_t), number, &clickhouse->stacks_room) ||
+	    table_make_room((void **)&clickhouse->is_sent, 1, number, &clickhouse->sent_room))
+		return -ENOMEM;
+	clickhouse->is_sent[number] = 0;
+	clickhouse->stack_hashes[number] = hash_mix(outer ? clickhouse->stack_hashes[outer] : 0,
+						    hash_text(clickhouse->texts.texts[clickhouse->frame_texts[frame]]));
+	return stack_table_add(&clickhouse->stacks, number, outer, frame);
+}
+
+static void put_varint(struct buf *out, uint64_t value)
+{
+	for (; value >= 0x80; value >>= 7)
+		buf_put_u8(out, (uint8_t)(value | 0x80));
+	buf_put_u8(out, (uint8_t)value);
+}
+
+static void put_string(struct buf *out, const char *text)
+{
+	put_varint(out, strlen(text));
+	buf_put_text(out, text);
+}
+
+static void put_stack_row(struct clickhouse *clickhouse, uint32_t stack, struct buf *out)
+{
+	uint32_t frames[MAX_DEPTH];
+	unsigned nr = 0;
+
+	for (uint32_t at = stack; at && nr < MAX_DEPTH; at = clickhouse->stacks.links[at].outer)
+		frames[nr++] = clickhouse->stacks.links[at].frame;
+	put_string(out, clickhouse->service_name);
+	buf_put_u64(out, htole64(clickhouse->stack_hashes[stack]));
+	put_varint(out, nr);
+	for (unsigned i = 0; i < nr; i++)
+		put_string(out, clickhouse->texts.texts[clickhouse->frame_texts[frames[i]]]);
+	buf_put_u32(out, htole32((uint32_t)clickhouse->bucket));
+}
+
+static int pack(const struct buf *plain, struct buf *ret)
+{
+	z_stream stream = {.next_in = plain->data, .avail_in = (uInt)plain->len};
+
+	if (plain->failed ||
+	    deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, GZIP_WINDOW, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+		return -ENOMEM;
+	size_t most = deflateBound(&stream, plain->len);
+	stream.next_out = buf_room(ret, most);
+	stream.avail_out = (uInt)most;
+	int status = stream.next_out ? deflate(&stream, Z_FINISH) : Z_MEM_ERROR;
+	ret->len += most - stream.avail_out;
+	deflateEnd(&stream);
+	return status == Z_STREAM_END ? 0 : -ENOMEM;
+}
+
+/* The stacks that this server did not get from us yet. Twice is no harm: the table keeps one of each. */
+static int send_stacks(struct clickhouse *clickhouse, struct diag *reterr)
+{
+	AUTO_BUF struct buf rows = {0}, packed = {0};
+
+	for (uint32_t i = 0; i < clickhouse->sums.nr; i++) {
+		uint32_t stack = clickhouse->sums.sums[i].key.stack;
+		if (!clickhouse->is_sent[stack])
+			put_stack_row(clickhouse, stack, &rows);
+		clickhouse->is_sent[stack] = 1;
+	}
+	if (!rows.len)
+		return buf_status(&rows);
+	int err = pack(&rows, &packed);
+	return err ? err : post_again(clickhouse, "INSERT INTO profile_stacks FORMAT RowBinary", &packed, reterr);
+}
+
+/* How many rows of the batch the server has. -errno. */
+static int64_t ask_rows(struct clickhouse *clickhouse, uint64_t batch, struct diag *reterr)
+{
+	AUTO_BUF struct buf sql = {0};
+	char *end;
+
+	buf_printf(&sql,
+		   "SELECT count() FROM profile_samples WHERE service = %s AND time = toDateTime(%" PRIu64
+		   ") AND batch = %" PRIu64 " FORMAT TabSeparated",
+		   clickhouse->service, clickhouse->bucket, batch);
+	int err = post_again(clickhouse, buf_text(&sql), NULL, reterr);
+	if (err)
+		return err;
+	const char *text = buf_text(&clickhouse->answer);
+	int64_t nr = strtoll(text, &end, 10);
+	if (end == text || *end != '\n' || nr < 0)
+		return diag_set(reterr, -EPROTO, "%s: answers a question for a number with \"%.40s\"", clickhouse->url,
+				text);
+	return nr;
+}
+
+/* A batch that is there already, or after this. */
+static int send_batch(struct clickhouse *clickhouse, const struct buf *packed, uint64_t batch, struct diag *reterr)
+{
+	char id[40];
+
+	snprintf(id, sizeof(id), "millrace-%016" PRIx64, batch);
+	for (unsigned nr = 1;; nr++) {
+		int64_t rows = ask_rows(clickhouse, batch, reterr);
+		if (rows < 0)
+			return (int)rows;
+		if (rows == clickhouse->sums.nr)
+			return 0;
+		if (rows)
+			return diag_set(reterr, -EPROTO, "%s: has %" PRId64 " of the %" PRIu32 " rows of a batch",
+					clickhouse->url, rows, clickhouse->sums.nr);
+		int err = post(clickhouse, "INSERT INTO profile_samples FORMAT RowBinary", id, packed, reterr);
+		if (err != -EAGAIN)
+			return err;
+		if (!http_wait(clickhouse->http, nr))
+			return -EIO;
+	}
+}
+
+static void put_sample_row(struct clickhouse *clickhouse, const struct sum *sum, struct buf *out)
+{
+	static const char *const units[] = {
+		[EXPORT_COUNT] = "count", [EXPORT_CPU_NS] = "ns", [EXPORT_OFF_CPU_NS] = "ns"};
+	const struct export_event *event = &clickhouse->exporter.profile.events[sum->key.event];
+	const char *host = clickhouse->exporter.profile.hostname;
+
+	put_string(out, clickhouse->service_name);
+	put_string(out, event->name);
+	put_string(out, units[event->unit]);
+	buf_put_u32(out, htole32((uint32_t)clickhouse->bucket));
+	put_string(out, host ? host : "");
+	put_string(out, clickhouse->texts.texts[sum->key.thread]);
+	buf_put_u64(out, htole64(clickhouse->stack_hashes[sum->key.stack]));
+	buf_put_u64(out, htole64(sum->nr_samples));
+	buf_put_u64(out, htole64(sum->period));
+}
+
+/* The rows twice: for the hash that all of them then hold, and to be sent. */
+static int send_bucket(struct clickhouse *clickhouse, struct diag *reterr)
+{
+	AUTO_BUF struct buf content = {0}, rows = {0}, packed = {0};
+
+	if (!clickhouse->sums.nr)
+		return 0;
+	int err = send_stacks(clickhouse, reterr);
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < clickhouse->sums.nr; i++)
+		put_sample_row(clickhouse, &clickhouse->sums.sums[i], &content);
+	uint64_t batch = content.failed ? 0 : hash_mix(hash_bytes(content.data, content.len), clickhouse->times);
+	for (uint32_t i = 0; i < clickhouse->sums.nr; i++) {
+		put_sample_row(clickhouse, &clickhouse->sums.sums[i], &rows);
+		buf_put_u64(&rows, htole64(batch));
+	}
+	err = buf_status(&content);
+	if (!err)
+		err = pack(&rows, &packed);
+	if (!err)
+		err = send_batch(clickhouse, &packed, batch, reterr);
+	sums_clear(&clickhouse->sums);
+	clickhouse->times = 0;
+	return err;
+}
+
+static int clickhouse_sample(struct exporter *exporter, const struct export_sample *sample)
+{
+	struct clickhouse *clickhouse = clickhouse_of(exporter);
+	uint64_t wall_ns = sample->time_ns + (uint64_t)exporter->profile.wall_offset_ns;
+	uint64_t bucket = wall_ns / (BUCKET_S * NS_PER_S) * BUCKET_S;
+	const struct sum_key key = {sample->stack, clickhouse->thread_texts[sample->thread], sample->event, 0};
+
+	if (bucket != clickhouse->bucket || clickhouse->sums.nr >= MOST_ROWS) {
+		int err = send_bucket(clickhouse, exporter->why);
+		if (err)
+			return err;
+		clickhouse->bucket = bucket;
+	}
+	clickhouse->times = hash_mix(clickhouse->times, wall_ns);
+	return sums_add(&clickhouse->sums, &key, sample->period);
+}
+
+static int clickhouse_close(struct exporter *exporter, struct diag *reterr)
+{
+	return send_bucket(clickhouse_of(exporter), reterr);
+}
+
+static void clickhouse_free(struct exporter *exporter)
+{
+	struct clickhouse *clickhouse = clickhouse_of(exporter);
+
+	http_close(clickhouse->http);
+	free(clickhouse->url);
+	free(clickhouse->database);
+	free(clickhouse->service);
+	text_table_fini(&clickhouse->texts);
+	stack_table_fini(&clickhouse->stacks);
+	sums_fini(&clickhouse->sums);
+	free(clickhouse->object_texts);
+	free(clickhouse->frame_texts);
+	free(clickhouse->thread_texts);
+	free(clickhouse->stack_hashes);
+	free(clickhouse->is_sent);
+	buf_fini(&clickhouse->answer);
+}
+
+static const struct export_format format = {
+	.name = "clickhouse",
+	.suffix = "",
+	.about = "rows in a ClickHouse server",
+	.state_bytes = sizeof(struct clickhouse),
+	.open = clickhouse_open,
+	.object = clickhouse_object,
+	.frame = clickhouse_frame,
+	.stack = clickhouse_stack,
+	.thread = clickhouse_thread,
+	.sample = clickhouse_sample,
+	.close = clickhouse_close,
+	.free = clickhouse_free,
+};
+const struct export_format *const clickhouse_format = &format;

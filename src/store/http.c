@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/http.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "base/fd.h"
+
+enum {
+	CONNECT_S = 5,
+	IDLE_S = 60, /* without a byte in either direction */
+	MOST_ANSWER = 1 << 16,
+	MOST_CREDENTIALS = 4096,
+	FIRST_PAUSE_MS = 200,
+	LONGEST_PAUSE_MS = 5000,
+};
+
+struct http {
+	struct http_options options;
+	CURL *curl;
+	struct curl_slist *gzip_headers;
+	char user[256], password[256];
+	char why[CURL_ERROR_SIZE];
+};
+
+static int bad_file(const char *path, int err, struct diag *reterr)
+{
+	return diag_set(reterr, err, "%s: %s", path, strerror(-err));
+}
+
+static void take_line(struct http *http, const char *line)
+{
+	if (strncmp(line, "user=", 5) == 0)
+		snprintf(http->user, sizeof(http->user), "%s", line + 5);
+	if (strncmp(line, "password=", 9) == 0)
+		snprintf(http->password, sizeof(http->password), "%s", line + 9);
+}
+
+/* Never from the command line, which others can see; for the same reason the file must be the owner's alone. */
+static int read_credentials(struct http *http, const char *path, struct diag *reterr)
+{
+	AUTO_BUF struct buf text = {0};
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st))
+		return bad_file(path, -errno, reterr);
+	if (!S_ISREG(st.st_mode))
+		return diag_set(reterr, -EINVAL, "%s: is no regular file", path);
+	if (st.st_mode & (S_IRWXG | S_IRWXO))
+		return diag_set(reterr, -EPERM, "%s: others may read these credentials: chmod 600", path);
+	int err = fd_slurp_rest(fd, MOST_CREDENTIALS, &text);
+	if (err)
+		return bad_file(path, err, reterr);
+	char *rest = NULL, *all = (char *)(uintptr_t)buf_text(&text);
+	for (char *line = strtok_r(all, "\r\n", &rest); line; line = strtok_r(NULL, "\r\n", &rest))
+		take_line(http, line);
+	return *http->user ? 0 : diag_set(reterr, -EINVAL, "%s: has no line user=NAME", path);
+}
+
+static size_t take_answer(char *bytes, size_t size, size_t nr, void *ctx)
+{
+	struct buf *answer = ctx;
+	size_t room = answer->len < MOST_ANSWER ? MOST_ANSWER - answer->len : 0;
+
+	buf_put(answer, bytes, size * nr < room ? size * nr : room);
+	return size * nr;
+}
+
+int http_open(const struct http_options *options, struct http **ret, struct diag *reterr)
+{
+	struct http *http = calloc(1, sizeof(*http));
+	int err = 0;
+
+	if (!http)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	http->options = *options;
+	if (options->credentials)
+		err = read_credentials(http, options->credentials, reterr);
+	http->curl = err ? NULL : curl_easy_init();
+	http->gzip_headers = curl_slist_append(NULL, "Content-Encoding: gzip");
+	if (!err && (!http->curl || !http->gzip_headers))
+		err = diag_set(reterr, -ENOMEM, "out of memory");
+	if (err) {
+		http_close(http);
+		return err;
+	}
+	CURL *curl = http->curl;
+	curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, http->why);
+	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_S);
+	curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+	curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)IDLE_S);
+	curl_easy_setopt(curl, CURLOPT_USERAGENT, "millrace");
+	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_answer);
+	if (*http->user) {
+		curl_easy_setopt(curl, CURLOPT_USERNAME, http->user);
+		curl_easy_setopt(curl, CURLOPT_PASSWORD, http->password);
+	}
+	if (options->ca)
+		curl_easy_setopt(curl, CURLOPT_CAINFO, options->ca);
+	*ret = http;
+	return 0;
+}
+
+void http_close(struct http *http)
+{
+	if (!http)
+		return;
+	curl_easy_cleanup(http->curl);
+	curl_slist_free_all(http->gzip_headers);
+	explicit_bzero(http->password, sizeof(http->password));
+	free(http);
+}
+
+char *http_escape(struct http *http, const char *text)
+{
+	char *escaped = curl_easy_escape(http->curl, text, 0);
+	char *copy = escaped ? strdup(escaped) : NULL;
+
+	curl_free(escaped);
+	return copy;
+}
+
+/* What may be otherwise in a moment; a wrong certificate is not. */
+static bool is_transient(CURLcode code)
+{
+	switch (code) {
+	case CURLE_COULDNT_RESOLVE_HOST:
+	case CURLE_COULDNT_CONNECT:
+	case CURLE_OPERATION_TIMEDOUT:
+	case CURLE_GOT_NOTHING:
+	case CURLE_SEND_ERROR:
+	case CURLE_RECV_ERROR:
+	case CURLE_PARTIAL_FILE: return true;
+	default: return false;
+	}
+}
+
+/* The first line of what a server says about an error. */
+static int bad_status(struct http *http, long status, struct buf *answer, struct diag *reterr)
+{
+	const char *text = buf_text(answer);
+	int len = (int)strcspn(text, "\r\n");
+
+	return diag_set(reterr, status >= 500 ? -EAGAIN : -EPROTO, "%s: HTTP %ld%s%.*s", http->options.url, status,
+			len ? ": " : "", len < 300 ? len : 300, text);
+}
+
+int http_post(struct http *http, const struct http_post *post, struct buf *answer, struct diag *reterr)
+{
+	AUTO_FREE char *url = NULL;
+	long status = 0;
+
+	if (asprintf(&url, "%s?%s", http->options.url, post->query) < 0) {
+		url = NULL;
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	}
+	answer->len = 0;
+	*http->why = '\0';
+	curl_easy_setopt(http->curl, CURLOPT_URL, url);
+	curl_easy_setopt(http->curl, CURLOPT_POST, 1L);
+	curl_easy_setopt(http->curl, CURLOPT_POSTFIELDS, post->body.len ? post->body.ptr : "");
+	curl_easy_setopt(http->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)post->body.len);
+	curl_easy_setopt(http->curl, CURLOPT_HTTPHEADER, post->gzip ? http->gzip_headers : NULL);
+	curl_easy_setopt(http->curl, CURLOPT_WRITEDATA, answer);
+	CURLcode code = curl_easy_perform(http->curl);
+	if (code != CURLE_OK)
+		return diag_set(reterr, is_transient(code) ? -EAGAIN : -EPROTO, "%s: %s", http->options.url,
+				*http->why ? http->why : curl_easy_strerror(code));
+	curl_easy_getinfo(http->curl, CURLINFO_RESPONSE_CODE, &status);
+	return status == 200 ? buf_status(answer) : bad_status(http, status, answer, reterr);
+}
+
+bool http_wait(const struct http *http, unsigned nr)
+{
+	unsigned pause_ms = FIRST_PAUSE_MS << (nr < 6 ? nr - 1 : 5);
+
+	if (nr >= http->options.tries)
+		return false;
+	pause_ms = pause_ms < LONGEST_PAUSE_MS ? pause_ms : LONGEST_PAUSE_MS;
+	struct timespec pause = {pause_ms / 1000, pause_ms % 1000 * 1000000L};
+	nanosleep(&pause, NULL);
+	return true;
+}

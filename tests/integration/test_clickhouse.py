@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: MIT
+"""`millrace export --to=clickhouse://...`: a server has what `report` counts, once, whatever happens between."""
+import collections
+import gzip
+import http.server
+import json
+import re
+import shutil
+import socket
+import ssl
+import struct
+import subprocess
+import threading
+import urllib.parse
+import urllib.request
+
+import pytest
+
+from conftest import wait_until
+
+SERVER = shutil.which('clickhouse-server')
+CONFIG = """<yandex><logger><level>warning</level><log>{dir}/log</log><errorlog>{dir}/err</errorlog></logger>
+<http_port>{port}</http_port><listen_host>127.0.0.1</listen_host><path>{dir}/data/</path><tmp_path>{dir}/tmp/</tmp_path>
+<mark_cache_size>5000000</mark_cache_size><users_config>users.xml</users_config>
+<default_profile>default</default_profile><default_database>default</default_database></yandex>"""
+USER = """<{name}><password>{password}</password><networks><ip>127.0.0.1</ip></networks><profile>default</profile>
+<quota>default</quota></{name}>"""
+USERS = f"""<yandex><profiles><default/></profiles><quotas><default/></quotas><users>
+{USER.format(name='default', password='')}{USER.format(name='writer', password='secret')}</users></yandex>"""
+
+
+@pytest.fixture(scope='module')
+def data(need_root, millrace, programs, tmp_path_factory):
+    path = tmp_path_factory.mktemp('clickhouse') / 'perf.data'
+    millrace('record', '-e', 'cpu-clock', '-F', '1999', '-k', 'mono', '--call-graph', 'unwind', '-o', path, '--',
+             programs / 'spin', '-t', '2', '-m', '150')
+    if 'no client of ClickHouse' in millrace('export', '--to=clickhouse://a', '--format=folded', status=129).err:
+        pytest.skip('this build has no client of ClickHouse')
+    return path
+
+
+def total(millrace, data):
+    report = millrace('report', '-i', data, '--json', '--no-children', '-g', 'none', '-s', 'comm').out
+    event, = json.loads(report)['events']
+    return event['samples'], event['period']
+
+
+def parse_samples(body):
+    """[(service, event, unit, time, host, comm, stack, samples, value, batch)] of RowBinary."""
+    at, rows = 0, []
+
+    def text():
+        nonlocal at
+        size, shift = 0, 0
+        while True:
+            byte = body[at]
+            at += 1
+            size |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                break
+        at += size
+        return body[at - size:at].decode()
+
+    while at < len(body):
+        row = [text(), text(), text(), *struct.unpack_from('<I', body, at)]
+        at += 4
+        row += [text(), text(), *struct.unpack_from('<4Q', body, at)]
+        at += 32
+        rows.append(tuple(row))
+    return rows
+
+
+class Store(http.server.BaseHTTPRequestHandler):
+    """Answers as ClickHouse does what export asks it; `faults` say what happens to the next inserts."""
+    def do_POST(self):
+        query = urllib.parse.parse_qs(urllib.parse.urlparse(self.path).query)['query'][0]
+        body = self.rfile.read(int(self.headers['Content-Length']))
+        store = self.server
+        store.logins.add(self.headers.get('Authorization'))
+        if store.garbage:
+            self.answer(200, b'<html>hello</html>')
+        elif query.startswith('SELECT'):
+            batch = int(re.search(r'batch = (\d+)', query).group(1))
+            self.answer(200, f'{sum(row[-1] == batch for row in store.rows)}\n'.encode())
+        elif query.startswith('INSERT INTO profile_samples'):
+            fault = store.faults.pop(0) if store.faults else None
+            if fault == '500':
+                self.answer(500, b'Code: 241. DB::Exception: Memory limit exceeded\nstack trace')
+                return
+            if fault == 'drop before':
+                self.connection.shutdown(socket.SHUT_RDWR)
+                return
+            store.rows += parse_samples(gzip.decompress(body))
+            if fault == 'drop after':
+                self.connection.shutdown(socket.SHUT_RDWR)
+                return
+            self.answer(200, b'')
+        else:
+            self.answer(200, b'')
+
+    def answer(self, status, body):
+        self.send_response(status)
+        self.send_header('Content-Length', str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def store():
+    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Store)
+    server.rows, server.faults, server.logins, server.garbage = [], [], set(), False
+    server.url = f'clickhouse://127.0.0.1:{server.server_port}'
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize('faults', [[], ['500', '500'], ['drop before'], ['drop after'], ['500', 'drop after']])
+def test_counted_once(data, millrace, store, faults):
+    store.faults = list(faults)
+    millrace('export', '-i', data, f'--to={store.url}/profiles', '--service', "o'brien")
+    assert (sum(row[7] for row in store.rows), sum(row[8] for row in store.rows)) == total(millrace, data)
+    assert {row[0] for row in store.rows} == {"o'brien"} and not store.faults
+    assert {'spin-0', 'spin-1'} <= {row[5] for row in store.rows}
+    count = len(store.rows)
+    millrace('export', '-i', data, f'--to={store.url}/profiles', '--service', "o'brien")
+    assert len(store.rows) == count, 'a recording that is exported again is counted again'
+
+
+def test_server_that_stays_broken(data, millrace, store):
+    store.faults = ['500'] * 6
+    result = millrace('export', '-i', data, f'--to={store.url}', status=255)
+    assert 'HTTP 500: Code: 241. DB::Exception: Memory limit exceeded' in result.err and result.err.count('\n') == 1
+    store.garbage = True
+    result = millrace('export', '-i', data, f'--to={store.url}', status=255)
+    assert 'answers a question for a number with "<html>hello</html>"' in result.err and result.err.count('\n') == 1
+
+
+def test_credentials(data, millrace, store, tmp_path):
+    path = tmp_path / 'login'
+    path.write_text('user=writer\npassword=secret\n')
+    path.chmod(0o644)
+    result = millrace('export', '-i', data, f'--to={store.url}', f'--credentials={path}', status=255)
+    assert 'others may read these credentials: chmod 600' in result.err and not store.logins
+    path.chmod(0o600)
+    millrace('export', '-i', data, f'--to={store.url}', f'--credentials={path}')
+    assert store.logins == {'Basic d3JpdGVyOnNlY3JldA=='}
+    result = millrace('export', '-i', data, '--to=clickhouse://writer:secret@127.0.0.1/', status=255)
+    assert 'user and password are in the file of --credentials' in result.err
+
+
+def test_certificates(data, millrace, store, tmp_path):
+    if not shutil.which('openssl'):
+        pytest.skip('openssl is not installed')
+    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', tmp_path / 'key', '-out',
+                    tmp_path / 'cert', '-days', '2', '-subj', '/CN=localhost', '-addext',
+                    'subjectAltName=IP:127.0.0.1'], check=True, stderr=subprocess.DEVNULL)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / 'cert', tmp_path / 'key')
+    store.socket = context.wrap_socket(store.socket, server_side=True)
+    url = store.url.replace('clickhouse:', 'clickhouses:')
+    result = millrace('export', '-i', data, f'--to={url}', status=255)
+    assert 'certificate' in result.err and result.err.count('\n') == 1 and not store.rows
+    millrace('export', '-i', data, f'--to={url}', f'--ca-file={tmp_path}/cert')
+    assert sum(row[7] for row in store.rows) == total(millrace, data)[0]
+
+
+@pytest.mark.parametrize('args, status, said', [
+    (['--to=clickhouse://127.0.0.1:1'], 255, 'connect'),
+    (['--to=postgres://127.0.0.1'], 255, 'it is clickhouse://HOST'),
+    (['--to=clickhouse://127.0.0.1/a b'], 255, 'it is clickhouse://HOST'),
+    (['--to=clickhouse://127.0.0.1', '--format=folded'], 129, '--to is in place of --format'),
+])
+def test_wrong_words(data, millrace, args, status, said):
+    result = millrace('export', '-i', data, *args, status=status)
+    assert said in result.err and result.err.count('\n') == 1
+
+
+def test_needs_the_time_of_day(need_root, data, millrace, programs, tmp_path):
+    path = tmp_path / 'perf.data'
+    millrace('record', '-o', path, '--', programs / 'spin', '-m', '20')
+    result = millrace('export', '-i', path, '--to=clickhouse://127.0.0.1:1', status=255)
+    assert 'record with --clockid mono' in result.err
+
+
+@pytest.fixture(scope='module')
+def server(tmp_path_factory):
+    if not SERVER:
+        pytest.skip('clickhouse-server is not installed: tools/deps readers')
+    path = tmp_path_factory.mktemp('server')
+    with socket.socket() as free:
+        free.bind(('127.0.0.1', 0))
+        port = free.getsockname()[1]
+    (path / 'config.xml').write_text(CONFIG.format(dir=path, port=port))
+    (path / 'users.xml').write_text(USERS)
+    process = subprocess.Popen([SERVER, f'--config-file={path}/config.xml'], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, cwd=path)
+
+    def ask(sql):
+        request = urllib.request.Request(f'http://127.0.0.1:{port}/', sql.encode())
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return [line.split('\t') for line in answer.read().decode().splitlines()]
+
+    def answers():
+        assert process.poll() is None, (path / 'err').read_text()[-2000:]
+        try:
+            return ask('SELECT version()')
+        except OSError:
+            return None
+
+    wait_until(answers, 'clickhouse-server answers')
+    ask.url = f'clickhouse://127.0.0.1:{port}'
+    yield ask
+    process.terminate()
+    process.wait()
+
+
+def test_clickhouse_itself(data, millrace, server, tmp_path):
+    login = tmp_path / 'login'
+    login.write_text('user=writer\npassword=secret\n')
+    login.chmod(0o600)
+    for _ in range(2):
+        millrace('export', '-i', data, f'--to={server.url}', '--service=web', f'--credentials={login}')
+    assert server("SELECT sum(samples), sum(value) FROM profile_samples WHERE service = 'web'") == [
+        [str(number) for number in total(millrace, data)]]
+    rows = server("SELECT st[1], sum(value) FROM "
+                  "(SELECT stack AS hash, value FROM profile_samples WHERE service = 'web') ANY INNER JOIN "
+                  "(SELECT hash, stack AS st FROM profile_stacks WHERE service = 'web') USING hash "
+                  "GROUP BY st[1]")
+    folded = collections.Counter()
+    for line in millrace('export', '-i', data, '--format=folded', '-o', '-').out.splitlines():
+        stack, _, number = line.rpartition(' ')
+        folded[stack.rpartition(';')[2]] += int(number)
+    assert {name: int(value) for name, value in rows} == folded
+    login.write_text('user=writer\npassword=wrong\n')
+    result = millrace('export', '-i', data, f'--to={server.url}', '--service=web', f'--credentials={login}', status=255)
+    assert 'HTTP' in result.err and result.err.count('\n') == 1
