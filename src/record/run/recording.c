@@ -337,13 +337,27 @@ static int open_steering(struct recording *rec, struct diag *reterr)
 	return err ? diag_set(reterr, err, "eventfd: %s", strerror(-err)) : 0;
 }
 
-/* Workers unwind, and build tables of whole programs. */
+/* Whether any stack is unwound by workers. */
 static bool unwinds(const struct recording *rec)
 {
 	for (size_t i = 0; i < rec->options->events->nr; i++)
 		if (rec->options->events->events[i].unwinds)
 			return true;
 	return false;
+}
+
+/* Whether stacks come, and none of them is stored. */
+static bool only_unwinds(const struct recording *rec)
+{
+	bool unwinds_any = false;
+
+	for (size_t i = 0; i < rec->options->events->nr; i++) {
+		const struct event *event = &rec->options->events->events[i];
+		if (event->attr.sample_stack_user && !event->unwinds)
+			return false;
+		unwinds_any |= event->unwinds;
+	}
+	return unwinds_any;
 }
 
 static bool copies_stacks(const struct recording *rec)
@@ -368,12 +382,15 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 		.nr_events = rec->described.nr_ring_descs,
 	};
 
-	/* Where all CPUs are busy what is drained piles up before workers that share theirs. */
-	params.realtime = !params.level;
+	/*
+	 * Where all CPUs are busy what is drained piles up before workers that share theirs. To compress what it is
+	 * unwound to is as short.
+	 */
+	params.realtime = !params.level || only_unwinds(rec);
 	params.no_index = !params.level && !options->rotation.history_ns;
 	params.budget_bytes = rec->pool_bytes;
-	/* Who looks on gets an extent for each pass, however little is in it. */
-	if (rec->output.dest.pipe && params.level)
+	/* Who looks on gets an extent for each pass, however little is in it; little is left of stacks. */
+	if ((rec->output.dest.pipe || only_unwinds(rec)) && params.level)
 		params.extent_bytes = EXTENT_BYTES_SMALL;
 	params.pressure = rec->task_pauser.frozen ? &rec->task_pauser.pressure : NULL;
 	/*
