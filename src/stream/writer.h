@@ -48,8 +48,11 @@ struct writer {
 	uint64_t packed;            /* bytes by which `stored` is less than what it holds: of a stage that compresses */
 	struct extent_list extents; /* valid when closed: of the same */
 	uint64_t offset;            /* file offset of the first byte */
-	uint64_t complete_ns; /* CLOCK_MONOTONIC, set by its stream: all rings were read to their heads after that;
-				 UINT64_MAX: it has no rings */
+	/*
+	 * CLOCK_MONOTONIC, set by its stream: all rings were read to their heads after that; UINT64_MAX: it has no
+	 * rings.
+	 */
+	_Atomic uint64_t complete_ns;
 	const char *path;
 	int err;                     /* sticky: the first -errno; every later call returns it */
 	struct producers *producers; /* of the output, when other streams drain into it, too; NULL: this one alone */
