@@ -4,8 +4,10 @@
  *   samples=N frames=N us_per_sample=X ns_per_frame=X cold_us_per_sample=X
  * Cold: the first time, with building tables. The others are the mean of ROUNDS (10), each over up to 512 samples
  * whose copies (MB of stack) are not in the nearest caches.
- * unwind_cost --tables: builds the tables of the files named on standard input:
- *   files=N tables=N rows=N rules=N bytes_per_row=X rows_per_s=N table_mb=X resident_mb=X peak_mb=X
+ * unwind_cost --tables: reads the files named on standard input, as when one of their functions is sampled (the first
+ * three), then makes all rows of all tables:
+ *   read_us_per_file=X read_mb=X resident_mb=X files=N tables=N rows=N rules=N bytes_per_row=X rows_per_s=N table_mb=X
+ *   peak_mb=X
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,7 +22,7 @@
 #include "read/session.h"
 #include "unwind/unwind.h"
 
-enum { BATCH = 512, MOST_FRAMES = 127, MOST_REGS = 64, SLOT_BYTES = 66 * 1024 };
+enum { MOST_FILES = 1 << 16, BATCH = 512, MOST_FRAMES = 127, MOST_REGS = 64, SLOT_BYTES = 66 * 1024 };
 
 struct one {
 	struct task *task;
@@ -135,30 +137,38 @@ static double status_mb(const char *name)
 
 static int measure_tables(void)
 {
+	static struct unwind_object *objects[MOST_FILES];
 	struct unwind_tables *tables = unwind_tables_new(NULL, SIZE_MAX);
-	struct unwind_stats stats;
+	struct unwind_stats read, whole;
+	size_t nr = 0;
 	char path[4096];
 	double before = status_mb("VmRSS:");
 
-	while (tables && fgets(path, sizeof(path), stdin)) {
+	while (tables && nr < MOST_FILES && fgets(path, sizeof(path), stdin)) {
 		path[strcspn(path, "\n")] = '\0';
 		int fd = open(path, O_RDONLY | O_CLOEXEC);
 		struct diag why = {""};
-		int err = fd < 0 ? -1 : unwind_object_build(unwind_tables_object(tables, path, strlen(path)), fd, &why);
+		objects[nr] = unwind_tables_object(tables, path, strlen(path));
+		int err = fd < 0 || !objects[nr] ? -1 : unwind_object_build(objects[nr], fd, &why);
 		if (err)
 			fprintf(stderr, "%s: %s\n", path, why.text);
+		nr += objects[nr] != NULL;
 		if (fd >= 0)
 			close(fd);
 	}
 	if (!tables)
 		return 1;
-	unwind_tables_stats(tables, &stats);
-	double rows = (double)(stats.nr_rows ? stats.nr_rows : 1);
-	printf("files=%lu tables=%lu rows=%lu rules=%lu bytes_per_row=%.2f rows_per_s=%.0f table_mb=%.1f "
-	       "resident_mb=%.1f peak_mb=%.1f\n",
-	       stats.nr_objects, stats.nr_tables, stats.nr_rows, stats.nr_rules, (double)stats.table_bytes / rows,
-	       rows / ((double)stats.build_ns / 1e9), (double)stats.table_bytes / 1e6, status_mb("VmRSS:") - before,
-	       status_mb("VmHWM:"));
+	unwind_tables_stats(tables, &read);
+	double resident = status_mb("VmRSS:") - before;
+	for (size_t i = 0; i < nr; i++)
+		unwind_object_complete(objects[i]);
+	unwind_tables_stats(tables, &whole);
+	double rows = (double)(whole.nr_rows ? whole.nr_rows : 1), files = nr ? (double)nr : 1;
+	printf("read_us_per_file=%.1f read_mb=%.1f resident_mb=%.1f files=%zu tables=%lu rows=%lu rules=%lu "
+	       "bytes_per_row=%.2f rows_per_s=%.0f table_mb=%.1f peak_mb=%.1f\n",
+	       (double)read.build_ns / 1e3 / files, (double)read.table_bytes / 1e6, resident, nr, whole.nr_tables,
+	       whole.nr_rows, whole.nr_rules, (double)whole.table_bytes / rows, rows / ((double)whole.build_ns / 1e9),
+	       (double)whole.table_bytes / 1e6, status_mb("VmHWM:"));
 	unwind_tables_free(tables);
 	return 0;
 }

@@ -36,7 +36,7 @@ int main()
 	leaf bottom;
 	inner a(&bottom), b(&a), c(&b), d(&c);
 	std::map<std::string, long> seen;
-	for (int i = 0; i < 200000; i++) {
+	for (int i = 0; i < 2000000; i++) {
 		try {
 			seen[std::to_string(i % 100)] += d.visit(i);
 		} catch (const std::exception &e) {

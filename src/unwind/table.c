@@ -96,7 +96,9 @@ static uint32_t keep_wide(struct table_builder *b, const struct cfi_state *state
 		kept.registers[i].how = from->how;
 		kept.registers[i].value = value;
 	}
-	uint64_t hash = hash_mix(hash_bytes(&kept, sizeof(kept)), hash_bytes(b->text.data, b->text.len));
+	uint64_t hash = hash_bytes(&kept, sizeof(kept));
+	if (b->text.len)
+		hash = hash_mix(hash, hash_bytes(b->text.data, b->text.len));
 	for (struct hash_slot *slot = hash_table_find(&b->wides, hash); slot; slot = hash_table_next(&b->wides, slot)) {
 		const struct wide_rule *wide = table->wides[slot->number - 1];
 		if (wide->text_bytes == b->text.len && !memcmp(&wide->state, &kept, sizeof(kept)) &&
