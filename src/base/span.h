@@ -41,7 +41,7 @@ struct cursor {
 static inline struct cursor cursor_over(struct span bytes)
 {
 	const uint8_t *start = bytes.ptr;
-	return (struct cursor){.at = start, .end = start + bytes.len};
+	return (struct cursor){.at = start, .end = bytes.len ? start + bytes.len : start};
 }
 
 static inline size_t cursor_left(const struct cursor *c)
@@ -97,6 +97,37 @@ static inline uint64_t cursor_u64(struct cursor *c)
 	uint64_t value;
 	cursor_copy(c, &value, sizeof(value));
 	return value;
+}
+
+/* Numbers of DWARF; bits beyond 64 are lost. Source: DWARF 5, 7.6 "Variable Length Data". */
+static inline uint64_t cursor_uleb(struct cursor *c)
+{
+	uint64_t value = 0;
+
+	for (unsigned shift = 0;; shift += 7) {
+		uint8_t byte = cursor_u8(c);
+		if (shift < 64)
+			value |= (uint64_t)(byte & 0x7f) << shift;
+		if (!(byte & 0x80))
+			return value;
+	}
+}
+
+static inline int64_t cursor_sleb(struct cursor *c)
+{
+	uint64_t value = 0;
+	unsigned shift = 0;
+	uint8_t byte;
+
+	do {
+		byte = cursor_u8(c);
+		if (shift < 64)
+			value |= (uint64_t)(byte & 0x7f) << shift;
+		shift += 7;
+	} while (byte & 0x80);
+	if (byte & 0x40 && shift < 64)
+		value |= UINT64_MAX << shift;
+	return (int64_t)value;
 }
 
 /* A NUL-terminated string inside the next `len` bytes, or NULL (and bad) when no NUL is among them. */

@@ -12,36 +12,6 @@
  */
 enum { DW_CFA_AARCH64_NEGATE_RA_STATE = DW_CFA_GNU_window_save };
 
-static uint64_t take_uleb(struct cursor *c)
-{
-	uint64_t value = 0;
-
-	for (unsigned shift = 0;; shift += 7) {
-		uint8_t byte = cursor_u8(c);
-		if (shift < 64)
-			value |= (uint64_t)(byte & 0x7f) << shift;
-		if (!(byte & 0x80))
-			return value;
-	}
-}
-
-static int64_t take_sleb(struct cursor *c)
-{
-	uint64_t value = 0;
-	unsigned shift = 0;
-	uint8_t byte;
-
-	do {
-		byte = cursor_u8(c);
-		if (shift < 64)
-			value |= (uint64_t)(byte & 0x7f) << shift;
-		shift += 7;
-	} while (byte & 0x80);
-	if (byte & 0x40 && shift < 64)
-		value |= UINT64_MAX << shift;
-	return (int64_t)value;
-}
-
 /* A number as DW_EH_PE_* says in its lower half. */
 static uint64_t take_encoded(struct cursor *c, uint8_t encoding)
 {
@@ -49,8 +19,8 @@ static uint64_t take_encoded(struct cursor *c, uint8_t encoding)
 	case DW_EH_PE_absptr:
 	case DW_EH_PE_udata8:
 	case DW_EH_PE_sdata8: return cursor_u64(c);
-	case DW_EH_PE_uleb128: return take_uleb(c);
-	case DW_EH_PE_sleb128: return (uint64_t)take_sleb(c);
+	case DW_EH_PE_uleb128: return cursor_uleb(c);
+	case DW_EH_PE_sleb128: return (uint64_t)cursor_sleb(c);
 	case DW_EH_PE_udata2: return cursor_u16(c);
 	case DW_EH_PE_sdata2: return (uint64_t)(int16_t)cursor_u16(c);
 	case DW_EH_PE_udata4: return cursor_u32(c);
@@ -90,7 +60,7 @@ static int64_t take_expression(const struct cfi_section *section, struct cursor 
 {
 	int64_t at = (int64_t)offset_of(section, c->at);
 
-	cursor_take(c, take_uleb(c));
+	cursor_take(c, cursor_uleb(c));
 	return at;
 }
 
@@ -99,7 +69,7 @@ struct span cfi_expression(const struct cfi_section *section, int32_t value)
 	struct cursor c = cursor_over(section->bytes);
 
 	cursor_take(&c, (uint32_t)value);
-	uint64_t len = take_uleb(&c);
+	uint64_t len = cursor_uleb(&c);
 	const void *bytes = cursor_take(&c, len);
 	return (struct span){bytes, bytes ? (size_t)len : 0};
 }
@@ -147,45 +117,45 @@ static bool do_register(struct cfi_run *run, uint8_t op, struct cursor *c)
 
 	switch (op) {
 	case DW_CFA_offset ... DW_CFA_offset + 0x3f:
-		set_register(section, state, nr, CFI_STORED, factored(cie, (int64_t)take_uleb(c), c), c);
+		set_register(section, state, nr, CFI_STORED, factored(cie, (int64_t)cursor_uleb(c), c), c);
 		return true;
 	case DW_CFA_restore ... DW_CFA_restore + 0x3f: break;
-	case DW_CFA_restore_extended: nr = take_uleb(c); break;
+	case DW_CFA_restore_extended: nr = cursor_uleb(c); break;
 	case DW_CFA_offset_extended:
-		nr = take_uleb(c);
-		set_register(section, state, nr, CFI_STORED, factored(cie, (int64_t)take_uleb(c), c), c);
+		nr = cursor_uleb(c);
+		set_register(section, state, nr, CFI_STORED, factored(cie, (int64_t)cursor_uleb(c), c), c);
 		return true;
 	case DW_CFA_offset_extended_sf:
-		nr = take_uleb(c);
-		set_register(section, state, nr, CFI_STORED, factored(cie, take_sleb(c), c), c);
+		nr = cursor_uleb(c);
+		set_register(section, state, nr, CFI_STORED, factored(cie, cursor_sleb(c), c), c);
 		return true;
 	case DW_CFA_GNU_negative_offset_extended:
-		nr = take_uleb(c);
-		set_register(section, state, nr, CFI_STORED, factored(cie, -(int64_t)take_uleb(c), c), c);
+		nr = cursor_uleb(c);
+		set_register(section, state, nr, CFI_STORED, factored(cie, -(int64_t)cursor_uleb(c), c), c);
 		return true;
 	case DW_CFA_val_offset:
-		nr = take_uleb(c);
-		set_register(section, state, nr, CFI_VALUE, factored(cie, (int64_t)take_uleb(c), c), c);
+		nr = cursor_uleb(c);
+		set_register(section, state, nr, CFI_VALUE, factored(cie, (int64_t)cursor_uleb(c), c), c);
 		return true;
 	case DW_CFA_val_offset_sf:
-		nr = take_uleb(c);
-		set_register(section, state, nr, CFI_VALUE, factored(cie, take_sleb(c), c), c);
+		nr = cursor_uleb(c);
+		set_register(section, state, nr, CFI_VALUE, factored(cie, cursor_sleb(c), c), c);
 		return true;
-	case DW_CFA_undefined: set_register(section, state, take_uleb(c), CFI_LOST, 0, c); return true;
-	case DW_CFA_same_value: set_register(section, state, take_uleb(c), CFI_SAME, 0, c); return true;
+	case DW_CFA_undefined: set_register(section, state, cursor_uleb(c), CFI_LOST, 0, c); return true;
+	case DW_CFA_same_value: set_register(section, state, cursor_uleb(c), CFI_SAME, 0, c); return true;
 	case DW_CFA_register: {
-		nr = take_uleb(c);
-		uint64_t other = take_uleb(c);
+		nr = cursor_uleb(c);
+		uint64_t other = cursor_uleb(c);
 		bool followed = other < section->arch->nr;
 		set_register(section, state, nr, followed ? CFI_REGISTER : CFI_LOST, followed ? (int64_t)other : 0, c);
 		return true;
 	}
 	case DW_CFA_expression:
-		nr = take_uleb(c);
+		nr = cursor_uleb(c);
 		set_register(section, state, nr, CFI_EXPRESSION, take_expression(section, c), c);
 		return true;
 	case DW_CFA_val_expression:
-		nr = take_uleb(c);
+		nr = cursor_uleb(c);
 		set_register(section, state, nr, CFI_VALUE_EXPRESSION, take_expression(section, c), c);
 		return true;
 	default: return false;
@@ -204,23 +174,23 @@ static bool do_cfa(struct cfi_run *run, uint8_t op, struct cursor *c)
 
 	switch (op) {
 	case DW_CFA_def_cfa:
-		nr = take_uleb(c);
-		offset = (int64_t)take_uleb(c);
+		nr = cursor_uleb(c);
+		offset = (int64_t)cursor_uleb(c);
 		break;
 	case DW_CFA_def_cfa_sf:
-		nr = take_uleb(c);
-		offset = factored(run->cie, take_sleb(c), c);
+		nr = cursor_uleb(c);
+		offset = factored(run->cie, cursor_sleb(c), c);
 		break;
 	case DW_CFA_def_cfa_register:
-		nr = take_uleb(c);
+		nr = cursor_uleb(c);
 		c->bad |= state->cfa_is_expression;
 		break;
 	case DW_CFA_def_cfa_offset:
-		offset = (int64_t)take_uleb(c);
+		offset = (int64_t)cursor_uleb(c);
 		c->bad |= state->cfa_is_expression;
 		break;
 	case DW_CFA_def_cfa_offset_sf:
-		offset = factored(run->cie, take_sleb(c), c);
+		offset = factored(run->cie, cursor_sleb(c), c);
 		c->bad |= state->cfa_is_expression;
 		break;
 	case DW_CFA_def_cfa_expression:
@@ -270,7 +240,7 @@ static void do_other(struct cfi_run *run, uint8_t op, struct cursor *c)
 	switch (op) {
 	case DW_CFA_nop:
 	case DW_CFA_AARCH64_NEGATE_RA_STATE: return; /* signatures are always taken off */
-	case DW_CFA_GNU_args_size: take_uleb(c); return;
+	case DW_CFA_GNU_args_size: cursor_uleb(c); return;
 	case DW_CFA_remember_state:
 		if (run->nr_remembered < CFI_REMEMBERED)
 			run->remembered[run->nr_remembered++] = run->state;
@@ -350,7 +320,7 @@ static void read_augmentation(const struct cfi_section *section, const char *let
 		return;
 	}
 	cie->has_augmentation = true;
-	uint64_t len = take_uleb(c);
+	uint64_t len = cursor_uleb(c);
 	const uint8_t *data = cursor_take(c, len);
 	if (!data)
 		return;
@@ -384,9 +354,9 @@ static void decode_cie(const struct cfi_section *section, const struct entry *en
 	if (version == 4 && (cursor_u8(&c) != 8 /* bytes of an address */ || cursor_u8(&c) /* of a segment */))
 		return;
 	cie->encoding = DW_EH_PE_absptr;
-	cie->code_align = take_uleb(&c);
-	cie->data_align = take_sleb(&c);
-	uint64_t ra = version == 1 ? cursor_u8(&c) : take_uleb(&c);
+	cie->code_align = cursor_uleb(&c);
+	cie->data_align = cursor_sleb(&c);
+	uint64_t ra = version == 1 ? cursor_u8(&c) : cursor_uleb(&c);
 	read_augmentation(section, letters, &c, cie);
 	if (c.bad || ra != section->arch->ra)
 		return;
@@ -443,7 +413,7 @@ static bool decode_fde(struct cfi_reader *reader, const struct entry *entry, str
 		return false;
 	uint64_t start = take_address(section, &c, cie->encoding), bytes = take_encoded(&c, cie->encoding), end;
 	if (cie->has_augmentation)
-		cursor_take(&c, take_uleb(&c));
+		cursor_take(&c, cursor_uleb(&c));
 	if (c.bad || __builtin_add_overflow(start, bytes, &end))
 		return false;
 	*ret = (struct cfi_fde){.start = start,

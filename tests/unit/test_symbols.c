@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -174,6 +175,64 @@ static void test_demangling(void **state)
 	symbols_fini(&symbols);
 }
 
+static void assert_demangled(const char *name, const char *wanted)
+{
+	char *readable = symbol_demangle(name);
+
+	if (wanted)
+		assert_string_equal(readable, wanted);
+	else
+		assert_null(readable);
+	free(readable);
+}
+
+/* `nr` times `part` between two others. On the heap. */
+static char *repeated(const char *before, const char *part, size_t nr, const char *behind)
+{
+	size_t len = strlen(part);
+	char *text = malloc(strlen(before) + nr * len + strlen(behind) + 1), *to = text;
+
+	assert_non_null(text);
+	to = stpcpy(to, before);
+	for (size_t i = 0; i < nr; i++)
+		to = stpcpy(to, part);
+	strcpy(to, behind);
+	return text;
+}
+
+/* As compilers write them: longer than libiberty's own limit; D; of both kinds of Rust. */
+static void test_demangling_of_long_names(void **state)
+{
+	char *name = repeated("_Z1fIJ", "3abc", 600, "EEvv"), *wanted = repeated("f<", "abc, ", 599, "abc>");
+
+	(void)state;
+	assert_demangled(name, wanted);
+	assert_demangled("_D3hot__T1CTmZQf4spinMFiZm", "hot.C!(ulong).C.spin(int)");
+	assert_demangled("_Dmain", "D main");
+	assert_demangled("_RNvNtC7mycrate3foo3bar", "mycrate::foo::bar");
+	free(name);
+	free(wanted);
+}
+
+/* Names of a few hundred bytes whose text would fill the memory, and long ones. */
+static void test_demangling_is_bounded(void **state)
+{
+	char *const names[] = {
+		repeated("_RIC1aTuuE", "TB4_B4_E", 60, "E"), repeated("_RIC1a", "TB2_B2_B2_B2_", 60, "E"),
+		repeated("_Z1f", "P", 16000, "i"),           repeated("_Z1f", "F", 16000, "v"),
+		repeated("_Z99990", "a", 100000, ""),        repeated("_D1a1bF", "HiQb", 2000, "Zv"),
+		repeated("caml", "$2b", 40000, ""),
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		char *readable = symbol_demangle(names[i]);
+		assert_true(!readable || strlen(readable) <= SYMBOL_NAME_MAX);
+		free(readable);
+		free(names[i]);
+	}
+}
+
 __attribute__((noinline)) static void find_me(void)
 {
 	__asm__ volatile("");
@@ -300,6 +359,8 @@ int main(void)
 		cmocka_unit_test(test_aliases_without_size),
 		cmocka_unit_test(test_overlap_follows_tree),
 		cmocka_unit_test(test_demangling),
+		cmocka_unit_test(test_demangling_of_long_names),
+		cmocka_unit_test(test_demangling_is_bounded),
 		cmocka_unit_test(test_own_elf),
 		cmocka_unit_test(test_elf_build_id),
 		cmocka_unit_test(test_kallsyms),

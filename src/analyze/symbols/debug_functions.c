@@ -16,9 +16,11 @@
 
 /* Debug information may be hostile. */
 enum {
-	MAX_DEPTH = 256,          /* of nested functions and blocks */
-	MAX_RANGES = 1 << 22,     /* of one unit or function */
-	MAX_VISITED = 1 << 26,    /* entries and ranges of one unit */
+	MAX_DEPTH = 256,       /* of nested functions and blocks */
+	MAX_RANGES = 1 << 22,  /* of one unit or function */
+	VISITS_PER_BYTE = 8,   /* of entries and ranges, which have at least one byte */
+	VISITS_MORE = 1 << 20, /* of any object; and of each that is in a .dwo file: */
+	VISITS_SPLIT = 1 << 26,
 	MAX_OVERLAPPING = 8,      /* functions that begin before an address and after the one it is in */
 	MAX_NESTED = 64,          /* namespaces and classes in a name */
 	MAX_ORIGINS = 16,         /* steps from a description to the one with the name */
@@ -37,13 +39,14 @@ struct parent {
 };
 
 struct name_unit {
-	uint32_t parents, visited;
+	uint32_t parents;
 	struct parent root;
 };
 
 struct die_names {
 	struct hash_table units; /* struct name_unit by Dwarf_CU */
 	struct pool pool;        /* units and names */
+	uint64_t *visits;        /* that are left */
 };
 
 /* Not deeper than MAX_NESTED. */
@@ -95,8 +98,14 @@ static bool parent_add(struct name_unit *unit, struct parent *parent, Dwarf_Die 
 	return true;
 }
 
+/* false: more was looked at than a compiler writes. */
+static bool visit(uint64_t *left)
+{
+	return *left && --*left;
+}
+
 /* Once, so that `up` of grandchildren stays valid. */
-static void parent_read(struct name_unit *unit, struct parent *parent)
+static void parent_read(struct die_names *names, struct name_unit *unit, struct parent *parent)
 {
 	struct parent *last = NULL; /* child whose end is the start of the next one */
 	Dwarf_Die die;
@@ -109,7 +118,7 @@ static void parent_read(struct name_unit *unit, struct parent *parent)
 		if (last)
 			last->end = start;
 		last = NULL;
-		if (++unit->visited >= MAX_VISITED)
+		if (!visit(names->visits))
 			return;
 		if (!dwarf_haschildren(&die))
 			continue;
@@ -145,7 +154,7 @@ static struct parent *parent_of(struct die_names *names, Dwarf_Die *die)
 	for (unsigned depth = 0; child && depth < MAX_NESTED; depth++) {
 		found = child;
 		if (!found->read)
-			parent_read(unit, found);
+			parent_read(names, unit, found);
 		child = parent_child(found, at);
 	}
 	return found;
@@ -267,7 +276,7 @@ struct unit {
 	size_t nr, room;
 	struct ranges ranges; /* of the functions, by their start */
 	bool inner;           /* functions inside of functions and classes were read, too */
-	uint32_t visited;
+	uint64_t *visits;     /* that are left */
 };
 
 struct debug_functions {
@@ -275,14 +284,18 @@ struct debug_functions {
 	struct pool pool;        /* units and nodes */
 	struct die_names names;
 	char *const *directories;
+	uint64_t visits; /* that are left */
 };
 
-struct debug_functions *debug_functions_new(char *const directories[2])
+struct debug_functions *debug_functions_new(char *const directories[2], uint64_t bytes)
 {
 	struct debug_functions *functions = calloc(1, sizeof(*functions));
 
-	if (functions)
-		functions->directories = directories;
+	if (!functions)
+		return NULL;
+	functions->directories = directories;
+	functions->visits = bytes * VISITS_PER_BYTE + VISITS_MORE;
+	functions->names.visits = &functions->visits;
 	return functions;
 }
 
@@ -323,12 +336,6 @@ static bool ranges_add(struct ranges *ranges, const struct range *range)
 	return true;
 }
 
-/* false: the unit has more than a compiler writes. */
-static bool unit_visit(struct unit *unit)
-{
-	return ++unit->visited < MAX_VISITED;
-}
-
 /* Where the code of a description is. false: no room for it. */
 static bool add_ranges(struct unit *unit, struct ranges *ranges, Dwarf_Die *die, uint32_t of)
 {
@@ -337,7 +344,7 @@ static bool add_ranges(struct unit *unit, struct ranges *ranges, Dwarf_Die *die,
 	ptrdiff_t offset = 0;
 
 	while ((offset = dwarf_ranges(die, offset, &base, &range.low, &range.high)) > 0)
-		if (!unit_visit(unit) || (range.low < range.high && !ranges_add(ranges, &range)))
+		if (!visit(unit->visits) || (range.low < range.high && !ranges_add(ranges, &range)))
 			return false;
 	return true;
 }
@@ -376,7 +383,7 @@ static void unit_read(struct unit *unit, Dwarf_Die *parent, unsigned depth)
 		return;
 	do {
 		int tag = dwarf_tag(&die);
-		if (!unit_visit(unit))
+		if (!visit(unit->visits))
 			return;
 		if (holds_functions(tag))
 			unit_read(unit, &die, depth + 1);
@@ -401,7 +408,7 @@ static void unit_read_inner(struct unit *unit, Dwarf_Die *parent, bool inside, u
 	do {
 		int tag = dwarf_tag(&die);
 		bool inner = holds_inner_functions(tag);
-		if (!unit_visit(unit))
+		if (!visit(unit->visits))
 			return;
 		if (inside && tag == DW_TAG_subprogram && !unit_add_function(unit, &die))
 			return;
@@ -490,6 +497,9 @@ static struct unit *unit_of(struct debug_functions *functions, Dwarf_Die *die)
 	if (!unit || hash_table_add(&functions->units, (uintptr_t)die->addr, unit))
 		return NULL;
 	unit->root = unit_root(functions, die);
+	unit->visits = &functions->visits;
+	if (unit->root.addr != die->addr)
+		functions->visits += VISITS_SPLIT;
 	unit_read(unit, &unit->root, 0);
 	unit_sort(unit);
 	return unit;
@@ -559,7 +569,7 @@ static bool function_read(struct debug_functions *functions, struct unit *unit, 
 	do {
 		int tag = dwarf_tag(&die);
 		uint32_t inside = outer;
-		if (!unit_visit(unit))
+		if (!visit(unit->visits))
 			return false;
 		if (tag == DW_TAG_inlined_subroutine) {
 			inside = function->nr;
@@ -614,19 +624,16 @@ struct scope *debug_functions_find(struct debug_functions *functions, Dwarf_Die 
 	return &function->nodes[found]->scope;
 }
 
-const char *debug_functions_call_site(const struct scope *inlined, unsigned *ret_line)
+bool debug_functions_call_site(const struct scope *inlined, uint64_t *ret_file, unsigned *ret_line)
 {
 	struct node *node = (struct node *)inlined; /* its first member */
 	Dwarf_Attribute attribute;
 	Dwarf_Word file, line;
-	Dwarf_Die unit;
-	Dwarf_Files *files;
-	size_t nr;
 
 	if (!dwarf_attr(&node->die, DW_AT_call_file, &attribute) || dwarf_formudata(&attribute, &file) ||
-	    !dwarf_attr(&node->die, DW_AT_call_line, &attribute) || dwarf_formudata(&attribute, &line) ||
-	    !dwarf_diecu(&node->die, &unit, NULL, NULL) || dwarf_getsrcfiles(&unit, &files, &nr) || file >= nr)
-		return NULL;
+	    !dwarf_attr(&node->die, DW_AT_call_line, &attribute) || dwarf_formudata(&attribute, &line))
+		return false;
+	*ret_file = file;
 	*ret_line = (unsigned)line;
-	return dwarf_filesrc(files, file, NULL, NULL);
+	return true;
 }

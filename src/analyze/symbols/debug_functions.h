@@ -6,6 +6,8 @@
 #pragma once
 
 #include <elfutils/libdw.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 struct debug_functions;
 struct symbol;
@@ -24,9 +26,10 @@ struct scope {
 
 /*
  * directories: of the files that the debug information comes from, NULL for none; borrowed, for units that are in a
- * .dwo file. NULL: out of memory.
+ * .dwo file. bytes: how large the file with the debug information is, which bounds how much of it is looked at. NULL:
+ * out of memory.
  */
-struct debug_functions *debug_functions_new(char *const directories[2]);
+struct debug_functions *debug_functions_new(char *const directories[2], uint64_t bytes);
 void debug_functions_free(struct debug_functions *functions); /* NULL is fine */
 
 /*
@@ -35,7 +38,6 @@ void debug_functions_free(struct debug_functions *functions); /* NULL is fine */
  */
 struct scope *debug_functions_find(struct debug_functions *functions, Dwarf_Die *unit, Dwarf_Addr address);
 
-/*
- * Where the outer scope has the call of one that was inlined. The path belongs to libdw. NULL: not known.
+/* Where the outer scope has the call of one that was inlined; the file is a number of line_table.h. false: not known.
  */
-const char *debug_functions_call_site(const struct scope *inlined, unsigned *ret_line);
+bool debug_functions_call_site(const struct scope *inlined, uint64_t *ret_file, unsigned *ret_line);

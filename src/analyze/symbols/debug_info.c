@@ -13,11 +13,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "analyze/symbols/debug_functions.h"
 #include "analyze/symbols/dso.h"
 #include "analyze/symbols/elf.h"
+#include "analyze/symbols/line_table.h"
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/hash_table.h"
 #include "base/pool.h"
@@ -41,18 +44,20 @@ struct object {
 	struct dso *dso;          /* NULL: not in use */
 	uint64_t used;            /* when last */
 	int runtime_fd, debug_fd; /* -1: none */
-	Elf *runtime;             /* for its segments */
+	Elf *runtime, *debug;     /* runtime: for its segments; debug NULL: there is none, or it is not needed */
 	Dwarf *dwarf;             /* NULL: there is no debug information */
 	Dwfl *dwfl;               /* that owns and has relocated it: of kernel modules; else NULL */
 	Dwarf_Addr text;          /* where it has put their code */
 	Dwarf *alternate;         /* what several objects have in common (dwz); NULL: the object names none */
-	Elf *stand_in;            /* that it is made of if the file is not there; else NULL */
+	Elf *stand_in;            /* that it is made of: the file, or one of ours if that is not there */
 	int alternate_fd;         /* -1: none */
 	char *directories[2];     /* of the two files; in the pool; NULL: none, or not known */
 	bool units_read;
 	struct unit_range *units; /* by low */
 	size_t nr_units, units_room;
 	struct debug_functions *functions; /* NULL: not needed yet */
+	struct line_sections lines;        /* looked for when the first line is */
+	struct hash_table tables;          /* struct line_table, by offset in the section */
 };
 
 /* What was found at an address. */
@@ -97,6 +102,9 @@ static void object_close(struct object *object)
 	if (!object->dso)
 		return;
 	debug_functions_free(object->functions);
+	for (size_t i = 0; i < object->tables.nr_slots; i++)
+		line_table_free(object->tables.slots[i].item);
+	hash_table_fini(&object->tables);
 	free(object->units);
 	if (object->dwfl)
 		dwfl_end(object->dwfl);
@@ -105,6 +113,7 @@ static void object_close(struct object *object)
 	dwarf_end(object->alternate);
 	elf_end(object->stand_in);
 	elf_end(object->runtime);
+	elf_end(object->debug);
 	if (object->runtime_fd >= 0)
 		close(object->runtime_fd);
 	if (object->debug_fd >= 0)
@@ -262,8 +271,11 @@ static void set_alternate(struct object *object)
 	memcpy(expect.bytes, id, expect.len);
 	object->alternate_fd = open_alternate(object->directories[object->debug_fd >= 0], name, &expect);
 	if (object->alternate_fd >= 0)
-		object->alternate = dwarf_begin(object->alternate_fd, DWARF_C_READ);
+		object->stand_in = elf_begin(object->alternate_fd, ELF_C_READ, NULL);
+	if (object->stand_in)
+		object->alternate = dwarf_begin_elf(object->stand_in, DWARF_C_READ, NULL);
 	if (!object->alternate) {
+		elf_end(object->stand_in);
 		object->stand_in = make_stand_in();
 		object->alternate = object->stand_in ? dwarf_begin_elf(object->stand_in, DWARF_C_READ, NULL) : NULL;
 	}
@@ -281,7 +293,7 @@ static void object_open_files(struct debug_info *info, struct object *object)
 	object->runtime_fd = dso_open(object->dso, info->symfs, DSO_RUNTIME);
 	if (object->runtime_fd < 0)
 		return;
-	object->runtime = elf_begin(object->runtime_fd, ELF_C_READ_MMAP, NULL);
+	object->runtime = elf_begin(object->runtime_fd, ELF_C_READ, NULL);
 	object->directories[0] = directory_of(&info->pool, object->runtime_fd);
 	if (has_units(object->runtime)) {
 		object->dwarf = dwarf_begin_elf(object->runtime, DWARF_C_READ, NULL);
@@ -291,7 +303,8 @@ static void object_open_files(struct debug_info *info, struct object *object)
 	if (object->debug_fd < 0)
 		return;
 	object->directories[1] = directory_of(&info->pool, object->debug_fd);
-	object->dwarf = dwarf_begin(object->debug_fd, DWARF_C_READ);
+	object->debug = elf_begin(object->debug_fd, ELF_C_READ, NULL);
+	object->dwarf = object->debug ? dwarf_begin_elf(object->debug, DWARF_C_READ, NULL) : NULL;
 }
 
 static void object_open(struct debug_info *info, struct object *object, struct dso *dso)
@@ -440,47 +453,99 @@ static struct object *find_place(struct debug_info *info, struct dso *dso, uint6
 /* The innermost scope; NULL: none. */
 static struct scope *find_scope(struct object *object, Dwarf_Die *unit, Dwarf_Addr at)
 {
-	if (!object->functions)
-		object->functions = debug_functions_new(object->directories);
+	struct stat status;
+	int fd = object->debug_fd >= 0 ? object->debug_fd : object->runtime_fd;
+
+	if (!object->functions && fstat(fd, &status) == 0 && status.st_size > 0)
+		object->functions = debug_functions_new(object->directories, (uint64_t)status.st_size);
 	return object->functions ? debug_functions_find(object->functions, unit, at) : NULL;
 }
 
-/* Functions without a name are no frames, see read_inlined(). */
-static const char *call_line(struct scope *scope, unsigned frame, unsigned *ret_line)
+/* Functions without a name are no frames, see read_inlined(). false: not known. */
+static bool find_call(struct scope *scope, unsigned frame, uint64_t *ret_file, unsigned *ret_line)
 {
 	struct scope *inner = NULL;
 	unsigned nr = 0;
 
 	for (; scope; inner = scope, scope = scope->outer)
 		if ((scope->name || !scope->outer) && nr++ == frame)
-			return inner ? debug_functions_call_site(inner, ret_line) : NULL;
-	return NULL;
+			return inner && debug_functions_call_site(inner, ret_file, ret_line);
+	return false;
 }
 
-static const char *address_line(Dwarf_Die *unit, Dwarf_Addr at, unsigned *ret_line)
+/* An item of a section, or all of it. Nothing: there is no such section. */
+static struct span find_section(Elf *elf, const char *name)
 {
-	Dwarf_Line *row = dwarf_getsrc_die(unit, at);
-	int line;
+	Elf_Scn *section = NULL;
+	size_t names;
 
-	if (!row || dwarf_lineno(row, &line))
+	while (!elf_getshdrstrndx(elf, &names) && (section = elf_nextscn(elf, section))) {
+		GElf_Shdr header;
+		const char *its = gelf_getshdr(section, &header) ? elf_strptr(elf, names, header.sh_name) : NULL;
+		/* ".zdebug_line": libdw has unpacked it. */
+		if (!its || (strcmp(its, name) != 0 && (strncmp(its, ".z", 2) != 0 || strcmp(its + 2, name + 1) != 0)))
+			continue;
+		Elf_Data *data = header.sh_type == SHT_NOBITS ? NULL : elf_getdata(section, NULL);
+		return data && data->d_buf ? (struct span){data->d_buf, data->d_size} : (struct span){0};
+	}
+	return (struct span){0};
+}
+
+/* Of the unit, or the skeleton of one that is elsewhere. NULL: none. */
+static const struct line_table *find_table(struct object *object, Dwarf_Die *unit)
+{
+	struct line_sections *sections = &object->lines;
+	struct line_table *table = NULL;
+	Dwarf_Attribute attribute;
+	Dwarf_Word offset;
+
+	if (!dwarf_attr(unit, DW_AT_stmt_list, &attribute) || dwarf_formudata(&attribute, &offset))
 		return NULL;
-	*ret_line = (unsigned)line;
-	return dwarf_linesrc(row, NULL, NULL);
+	table = hash_table_find_item(&object->tables, offset);
+	if (table)
+		return table;
+	if (!sections->line.len) {
+		Elf *elf = dwarf_getelf(object->dwarf);
+		sections->line = find_section(elf, ".debug_line");
+		sections->line_strings = find_section(elf, ".debug_line_str");
+		sections->strings = find_section(elf, ".debug_str");
+	}
+	if (line_table_read(sections, offset, &table))
+		return NULL;
+	if (hash_table_add(&object->tables, offset, table)) {
+		line_table_free(table);
+		return NULL;
+	}
+	return table;
 }
 
 static void read_line(struct debug_info *info, struct line_answer *answer)
 {
 	Dwarf_Addr at;
 	Dwarf_Die unit;
+	Dwarf_Attribute attribute;
+	AUTO_BUF struct buf path = {0};
 	struct object *object = find_place(info, answer->dso, answer->address, &unit, &at);
-	struct source_line *line = &answer->line;
-	const char *path = NULL;
+	const struct line_table *table = object ? find_table(object, &unit) : NULL;
+	uint64_t file = 0;
+	uint32_t row_file;
+	unsigned line = 0;
 
-	if (object && answer->frame)
-		path = call_line(find_scope(object, &unit, at), answer->frame, &line->line);
-	else if (object)
-		path = address_line(&unit, at, &line->line);
-	line->path = path ? pool_text(&info->pool, path, strlen(path)) : NULL;
+	if (!table)
+		return;
+	if (answer->frame) {
+		if (!find_call(find_scope(object, &unit, at), answer->frame, &file, &line))
+			return;
+	} else {
+		if (!line_table_find(table, at, &row_file, &line))
+			return;
+		file = row_file;
+	}
+	const char *directory = dwarf_attr(&unit, DW_AT_comp_dir, &attribute) ? dwarf_formstring(&attribute) : NULL;
+	if (!line_table_path(table, file, directory, &path) || path.failed)
+		return;
+	answer->line.path = pool_text(&info->pool, buf_text(&path), path.len);
+	answer->line.line = line;
 }
 
 /* NULL: out of memory. */

@@ -2,6 +2,9 @@
 #include "analyze/symbols/symbols.h"
 
 #include <ctype.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,18 +12,26 @@
 /* From libiberty (static only); why it and not libstdc++: docs/decisions/0001 */
 #include <libiberty/demangle.h>
 
+#include "base/buf.h"
+
 static bool is_ocaml(const char *name)
 {
 	return strncmp(name, "caml", 4) == 0 && isupper((unsigned char)name[4]);
 }
 
+static bool is_d(const char *name)
+{
+	return name[0] == '_' && name[1] == 'D' && (isdigit((unsigned char)name[2]) || strcmp(name, "_Dmain") == 0);
+}
+
 bool symbol_is_mangled(const char *name)
 {
 	/*
-	 * _Z begins the mangled names of C++ and of older Rust, with more in front on some systems; _R newer Rust.
+	 * _Z begins the mangled names of C++ and of older Rust, with more in front on some systems; _R newer Rust; _D
+	 * and a digit D.
 	 */
 	if (name[0] == '_')
-		return name[1] == 'R' || strstr(name, "_Z") || strstr(name, "_GLOBAL_");
+		return name[1] == 'R' || is_d(name) || strstr(name, "_Z") || strstr(name, "_GLOBAL_");
 	return is_ocaml(name);
 }
 
@@ -57,17 +68,108 @@ static char *demangle_ocaml(const char *name)
 	return readable;
 }
 
-char *symbol_demangle(const char *name)
+/*
+ * Names may be hostile: some of a few hundred bytes stand for texts of many gigabytes. libiberty hands C++ and Rust on
+ * in parts, between which it holds no memory (but for letters of Rust that are not ASCII), so that it can be left.
+ */
+struct readable {
+	struct buf text;
+	jmp_buf full;
+};
+
+static void collect(const char *part, size_t len, void *ctx)
 {
-	if (is_ocaml(name))
-		return demangle_ocaml(name);
+	struct readable *readable = ctx;
+
+	if (len > SYMBOL_NAME_MAX - readable->text.len)
+		longjmp(readable->full, 1);
+	buf_put(&readable->text, part, len);
+}
+
+typedef int demangle_function(const char *name, int options, demangle_callbackref callback, void *ctx);
+
+/* NULL: it is no such name, the text is too long, or there is no memory. */
+static char *demangle_in_parts(demangle_function *demangle, const char *name, int options)
+{
+	struct readable readable = {0};
+	bool whole = !setjmp(readable.full) && demangle(name, options, collect, &readable);
+
+	buf_put_u8(&readable.text, '\0');
+	if (whole && !readable.text.failed)
+		return (char *)readable.text.data;
+	buf_fini(&readable.text);
+	return NULL;
+}
+
+static char *demangle_cxx_or_rust(const char *name, int options)
+{
 	if (name[0] == '_' && name[1] == 'R')
-		return rust_demangle(name, DMGL_NO_OPTS);
-	char *readable = cplus_demangle_v3(name, DMGL_NO_OPTS);
-	char *rust = readable && ends_in_rust_hash(readable) ? rust_demangle(name, DMGL_NO_OPTS) : NULL;
+		return demangle_in_parts(rust_demangle_callback, name, options);
+	char *readable = demangle_in_parts(cplus_demangle_v3_callback, name, options);
+	char *rust = readable && ends_in_rust_hash(readable) ? demangle_in_parts(rust_demangle_callback, name, options)
+							     : NULL;
 
 	if (!rust)
 		return readable;
 	free(readable);
 	return rust;
+}
+
+/*
+ * libiberty demangles names of up to 1 KiB, or any, but then its functions call each other once for each byte: on a
+ * stack that is large enough for the longest.
+ */
+enum { SHORT_MAX = 1024, LONG_MAX_BYTES = 1 << 14, LONG_STACK_BYTES = 64 << 20 };
+
+static void *run_long(void *name)
+{
+	return demangle_cxx_or_rust(name, DMGL_NO_RECURSE_LIMIT);
+}
+
+static char *demangle_long(const char *name)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	void *readable = NULL;
+
+	if (pthread_attr_init(&attributes))
+		return NULL;
+	if (!pthread_attr_setstacksize(&attributes, LONG_STACK_BYTES) &&
+	    !pthread_create(&thread, &attributes, run_long, (void *)name))
+		pthread_join(thread, &readable);
+	pthread_attr_destroy(&attributes);
+	return readable;
+}
+
+/*
+ * The text cannot be had in parts, and libiberty ends the program when there is no memory for it. 'Q' stands for
+ * something before it: with so few, of at most a third of which the text can be a multiple each time, it stays below
+ * 16 MB.
+ */
+static char *demangle_d(const char *name)
+{
+	enum { MOST_REFERENCES = 26 };
+	unsigned nr_references = 0;
+
+	for (const char *at = name; *at; at++)
+		nr_references += *at == 'Q';
+	char *readable = nr_references > MOST_REFERENCES ? NULL : dlang_demangle(name, DMGL_NO_OPTS);
+	if (readable && strlen(readable) > SYMBOL_NAME_MAX) {
+		free(readable);
+		readable = NULL;
+	}
+	return readable;
+}
+
+char *symbol_demangle(const char *name)
+{
+	size_t len = strlen(name);
+
+	if (len > LONG_MAX_BYTES)
+		return NULL;
+	if (is_ocaml(name))
+		return demangle_ocaml(name);
+	if (is_d(name))
+		return len > SHORT_MAX ? NULL : demangle_d(name);
+	return len > SHORT_MAX ? demangle_long(name) : demangle_cxx_or_rust(name, DMGL_NO_OPTS);
 }

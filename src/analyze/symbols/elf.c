@@ -125,7 +125,7 @@ int elf_source_open(const char *path, const struct elf_id *expect, struct elf_so
 	if (fd < 0)
 		return fd;
 	elf_version(EV_CURRENT);
-	struct elf_source source = {.elf = elf_begin(fd, ELF_C_READ_MMAP, NULL)};
+	struct elf_source source = {.elf = elf_begin(fd, ELF_C_READ, NULL)};
 	source.fd = take_fd(&fd);
 	return source_read(&source, expect, ret);
 }

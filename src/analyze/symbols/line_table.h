@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * line_table: which line of which source file the code of a unit comes from: the program in .debug_line, carried out
+ * once. Any bytes are taken; what is broken is left out. Read once; then any number of threads.
+ * Source: DWARF 5, 6.2 "Line Number Information"; versions 2 to 5.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/span.h"
+
+struct buf;
+struct line_table;
+
+/* Sections of one object, which stay as long as its tables; len 0: not there. */
+struct line_sections {
+	struct span line, line_strings, strings; /* .debug_line, .debug_line_str, .debug_str */
+};
+
+/* The table at an offset of .debug_line; an empty one if there is none, or it cannot be read. 0 or -ENOMEM. */
+int line_table_read(const struct line_sections *sections, uint64_t offset, struct line_table **ret);
+void line_table_free(struct line_table *table); /* NULL is fine */
+
+/* false: no row has the address. */
+bool line_table_find(const struct line_table *table, uint64_t address, uint32_t *ret_file, uint32_t *ret_line);
+
+/* Appends the path of a file, as the rows and DW_AT_call_file count. comp_dir NULL: not known. false: no such file. */
+bool line_table_path(const struct line_table *table, uint64_t file, const char *comp_dir, struct buf *out);
