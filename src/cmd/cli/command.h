@@ -24,6 +24,7 @@ extern const struct command command_recover;
 extern const struct command command_report;
 extern const struct command command_script;
 extern const struct command command_selftest;
+extern const struct command command_top;
 extern const struct command command_unwind;
 
 extern const struct command *const commands[]; /* ends with NULL */

@@ -16,6 +16,7 @@
 #include "cmd/cli/option.h"
 #include "cmd/cli/terminal.h"
 #include "cmd/input/input.h"
+#include "cmd/report/columns.h"
 #include "cmd/report/report_samples.h"
 #include "cmd/text/header_text.h"
 
@@ -25,23 +26,6 @@ struct event_desc;
 struct machine;
 struct samples;
 struct session;
-
-struct column_list {
-	enum hist_column columns[HIST_COLUMNS]; /* each at most once */
-	unsigned nr;
-};
-
-/* Which columns a table has, and what it is sorted by: -s, -F, and the options that add columns. */
-struct column_choice {
-	enum samples_mode mode;    /* what the default depends on */
-	const char *sort_words;    /* of -s as given; NULL: the default */
-	struct column_list sort;   /* -s; empty: the default */
-	struct column_list fields; /* -F; empty: numbers, then what is sorted by */
-	bool levels, sample_counts, periods;
-};
-
-/* The columns from left to right; children: callers are counted. */
-void column_choice_shown(const struct column_choice *choice, bool children, struct column_list *ret);
 
 /* How the table of an event looks; the layout is that of perf report --stdio. */
 struct table_options {

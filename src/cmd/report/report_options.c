@@ -180,8 +180,7 @@ static const struct column_list *sort_of(const struct column_choice *choice)
 	return choice->sort.nr ? &choice->sort : &default_sorts[choice->mode].list;
 }
 
-/* The options for hist_new(): keys and order. */
-static void column_choice_apply(const struct column_choice *choice, struct hist_options *ret)
+void column_choice_apply(const struct column_choice *choice, struct hist_options *ret)
 {
 	struct column_list order = {0};
 
@@ -343,10 +342,10 @@ static int set_branches(const struct option *option, const char *arg, bool negat
 	return 0;
 }
 
-static int set_columns(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+int column_list_set(const struct option *option, const char *arg, bool negated, void *column_list, struct diag *reterr)
 {
 	(void)option, (void)negated;
-	return column_list_parse(arg, value, reterr);
+	return column_list_parse(arg, column_list, reterr);
 }
 
 /* "100ms". */
@@ -463,7 +462,7 @@ const struct option report_options_table[] = {
 	 .arg = "FIELD,...",
 	 .help = "Print these columns, and sort by them: the keys of --sort, and overhead, overhead_sys, overhead_us, "
 		 "overhead_guest_sys, overhead_guest_us, overhead_children, sample, period",
-	 .set = set_columns,
+	 .set = column_list_set,
 	 .offset = offsetof(struct report_options, columns.fields),
 	 .flags = OPTION_NO_NEGATE},
 	{.letter = 'b',

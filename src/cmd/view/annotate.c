@@ -26,7 +26,6 @@ enum shown_number { SHOW_PERCENT, SHOW_PERIOD, SHOW_SAMPLES, SHOW_KINDS };
 
 struct annotate {
 	const struct model *model;
-	struct view_source *source;
 	struct annotation code;
 	size_t *lines; /* heap; those of the annotation that are shown */
 	size_t nr_lines, cursor, top;
@@ -447,10 +446,7 @@ static bool take_key(struct annotate *annotate, int key)
 static void count_samples(struct annotate *annotate)
 {
 	const struct view_event *event = &annotate->model->data->events[annotate->model->event];
-	struct view_source *source = annotate->source;
 
-	if (source->ops->lock)
-		source->ops->lock(source->ctx);
 	for (unsigned i = 0; i < event->nr; i++) {
 		for (uint32_t cell = 0; event->tallies[i] && cell < event->tallies[i]->nr; cell++) {
 			const struct tally_cell at = tally_cell(event->tallies[i], cell);
@@ -458,8 +454,6 @@ static void count_samples(struct annotate *annotate)
 				annotation_add(&annotate->code, at.place.dso, at.place.address, &at.amount);
 		}
 	}
-	if (source->ops->unlock)
-		source->ops->unlock(source->ctx);
 }
 
 static int show(struct annotate *annotate, const struct hist_place *place, struct diag *reterr)
@@ -489,11 +483,8 @@ static int show(struct annotate *annotate, const struct hist_place *place, struc
 
 static int show_function(const struct annotate *from, const struct hist_place *place, struct diag *reterr)
 {
-	struct annotate annotate = {.model = from->model,
-				    .source = from->source,
-				    .number = from->number,
-				    .no_source = from->no_source,
-				    .depth = from->depth + 1};
+	struct annotate annotate = {
+		.model = from->model, .number = from->number, .no_source = from->no_source, .depth = from->depth + 1};
 	int err = show(&annotate, place, reterr);
 
 	annotation_fini(&annotate.code);
@@ -501,10 +492,9 @@ static int show_function(const struct annotate *from, const struct hist_place *p
 	return err;
 }
 
-int annotate_run(const struct model *model, const struct hist_place *place, struct view_source *source,
-		 struct diag *reterr)
+int annotate_run(const struct model *model, const struct hist_place *place, struct diag *reterr)
 {
-	const struct annotate start = {.model = model, .source = source};
+	const struct annotate start = {.model = model};
 
 	if (!place->symbol)
 		return diag_set(reterr, -ENOENT, "No function is known here: there is no code to show");

@@ -6,9 +6,5 @@
 
 struct diag;
 
-/*
- * Until the user goes back. The source must be unlocked: it is locked while samples are counted. -errno and why there
- * is nothing to show.
- */
-int annotate_run(const struct model *model, const struct hist_place *place, struct view_source *source,
-		 struct diag *reterr);
+/* Until the user goes back. -errno and why there is nothing to show. */
+int annotate_run(const struct model *model, const struct hist_place *place, struct diag *reterr);

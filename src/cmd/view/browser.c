@@ -9,6 +9,7 @@
 #include "analyze/report/time_bins.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/diag.h"
 #include "base/escape.h"
 #include "cmd/view/annotate.h"
@@ -19,7 +20,7 @@
 #include "cmd/view/timeline.h"
 #include "cmd/view/view.h"
 
-enum { SCROLL_COLUMNS = 10, MEASURED_ROWS = 200, FAST_MS = 100 };
+enum { SCROLL_COLUMNS = 10, MEASURED_ROWS = 200, FIRST_MS = 500 /* to the first update */ };
 
 enum { BROWSER_MESSAGE = 640 };
 
@@ -31,6 +32,7 @@ struct browser {
 	int skip;       /* columns of names that are scrolled away */
 	struct line_style style;
 	bool no_headers;
+	uint64_t update_ns;            /* when the source is asked for news, by CLOCK_MONOTONIC */
 	char message[BROWSER_MESSAGE]; /* in the last line; "": the usual one */
 };
 
@@ -42,18 +44,6 @@ static void say(struct browser *browser, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(browser->message, sizeof(browser->message), format, args);
 	va_end(args);
-}
-
-static void lock(struct browser *browser)
-{
-	if (browser->source->ops->lock)
-		browser->source->ops->lock(browser->source->ctx);
-}
-
-static void unlock(struct browser *browser)
-{
-	if (browser->source->ops->unlock)
-		browser->source->ops->unlock(browser->source->ctx);
 }
 
 /* What stands above the rows. */
@@ -127,14 +117,8 @@ static void draw_title(struct browser *browser)
 	int width = screen_columns();
 
 	line_of_table(&text, browser->model);
-	if (browser->source->ops->live) {
-		struct view_live live = {0};
-		browser->source->ops->live(browser->source->ctx, &live);
-		buf_printf(&text, "  lost: %" PRIu64 "%s%s%s%s", live.lost, live.paused ? " [paused]" : "",
-			   live.zero ? " [zero]" : "", live.total ? " [total]" : "", live.ended ? " [ended]" : "");
-	} else if (browser->model->data->lost_samples) {
+	if (browser->model->data->lost_samples)
 		buf_printf(&text, ", lost: %" PRIu64, browser->model->data->lost_samples);
-	}
 	screen_fill(0, 0, width, SCREEN_TITLE);
 	screen_put(0, 0, width, SCREEN_TITLE, buf_text(&text));
 }
@@ -161,20 +145,35 @@ static void draw_rows(struct browser *browser, int first)
 				   : "No samples");
 }
 
+/* What the source says of itself, and where the cursor is. */
+static void put_state(const struct browser *browser, struct buf *out)
+{
+	const struct model *model = browser->model;
+	struct view_live live = {0};
+
+	if (browser->source->ops->live) {
+		browser->source->ops->live(browser->source->ctx, &live);
+		buf_printf(out, "%s%s%s%s%slost: %" PRIu64 "  held: %.1f MB  ", live.paused ? "[paused] " : "",
+			   live.disabled ? "[disabled] " : "", live.zero ? "[zero] " : "", live.total ? "[total] " : "",
+			   live.ended ? "[ended] " : "", live.lost, (double)live.held_bytes / 1e6);
+	}
+	buf_printf(out, "%zu/%zu", model->nr_shown ? model->cursor.entry + 1 : 0, model->nr_shown);
+}
+
 static void draw_last_line(const struct browser *browser)
 {
 	int y = screen_rows() - 1, width = screen_columns();
-	const struct model *model = browser->model;
-	char right[64];
+	AUTO_BUF struct buf state = {0};
 
-	snprintf(right, sizeof(right), "%zu/%zu", model->nr_shown ? model->cursor.entry + 1 : 0, model->nr_shown);
+	put_state(browser, &state);
+	int room = width - screen_width(buf_text(&state));
 	screen_fill(y, 0, width, SCREEN_HEADER);
-	screen_put(y, 0, width, SCREEN_HEADER,
+	screen_put(y, 0, room - 1, SCREEN_HEADER,
 		   browser->message[0] ? browser->message
 		   : browser->timeline.choosing
 			   ? "Left, Right: move; Enter: begin and end of the cut; Backspace: all; ESC"
 			   : "Press 'h' for help on key bindings");
-	screen_put(y, width - screen_width(right), width, SCREEN_HEADER, right);
+	screen_put(y, room > 0 ? room : 0, width, SCREEN_HEADER, buf_text(&state));
 }
 
 static void draw(struct browser *browser)
@@ -312,7 +311,7 @@ static void begin_choosing(struct browser *browser)
 	if (!timeline->bins || !timeline->bins->bin_ns)
 		say(browser, "The samples of this recording have no times");
 	else if (!browser->source->ops->cut)
-		say(browser, "What comes through a pipe cannot be read again to cut a time from it");
+		say(browser, "Only a recording in a file can be read again to cut a time from it");
 	else
 		timeline->choosing = true, timeline->mark = -1;
 }
@@ -461,10 +460,8 @@ static void annotate(struct browser *browser)
 		return;
 	const struct hist_place place = model_place(model, model->cursor);
 	struct diag diag = {0};
-	unlock(browser);
-	if (annotate_run(model, &place, browser->source, &diag))
+	if (annotate_run(model, &place, &diag))
 		say(browser, "%s", diag.text);
-	lock(browser);
 }
 
 static void show_help(const struct browser *browser)
@@ -714,22 +711,37 @@ static int take_key(struct browser *browser, int key, struct view_result *ret)
 	return err ? err : other_key(browser, key, ret);
 }
 
-/* The next key; the source goes on until it comes. */
+/* The next key, or KEY_NONE_YET when the source is to be asked for news; it goes on until then. */
 static int wait_for_key(struct browser *browser)
 {
-	unlock(browser);
-	int key = screen_key(browser->source->interval_ms ? (int)browser->source->interval_ms : -1);
-	lock(browser);
-	return key;
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+	int timeout_ms = -1;
+
+	if (browser->source->interval_ms)
+		timeout_ms = browser->update_ns > now ? (int)((browser->update_ns - now) / 1000000) + 1 : 0;
+	return screen_key(timeout_ms);
 }
 
-/* Until the user leaves; the source is unlocked while we wait for keys. 0 or -ENOMEM. */
+/* What came since the last time. 0 or -ENOMEM. */
+static int update(struct browser *browser)
+{
+	const struct view_source *source = browser->source;
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+
+	if (!source->interval_ms || now < browser->update_ns)
+		return 0;
+	browser->update_ns = now + (uint64_t)source->interval_ms * 1000000;
+	return source->ops->update(source->ctx) ? recount(browser) : 0;
+}
+
+/* Until the user leaves. 0 or -ENOMEM. */
 static int browse(struct browser *browser, struct view_result *ret)
 {
 	int done = 0;
 
-	lock(browser);
 	measure(browser);
+	if (browser->source->interval_ms > FIRST_MS)
+		browser->update_ns = clock_ns(CLOCK_MONOTONIC) + (uint64_t)FIRST_MS * 1000000;
 	if (browser->source->data->note)
 		say(browser, "%s", browser->source->data->note);
 	while (!done) {
@@ -737,10 +749,9 @@ static int browse(struct browser *browser, struct view_result *ret)
 		int key = wait_for_key(browser);
 		if (key != KEY_NONE_YET)
 			done = take_key(browser, key, ret);
-		else if (browser->source->ops->update && browser->source->ops->update(browser->source->ctx))
-			done = recount(browser);
+		if (!done)
+			done = update(browser);
 	}
-	unlock(browser);
 	return done < 0 ? done : 0;
 }
 
@@ -761,16 +772,17 @@ int view_run(struct view_source *source, const struct view_options *options, str
 	};
 
 	*ret = (struct view_result){.end = VIEW_QUIT};
-	int err = screen_open(options->colourless, reterr);
+	const struct screen_wait wait = {source->ops->unlock, source->ops->lock, source->ctx};
+	int err = screen_open(options->colourless, &wait, reterr);
 	if (err)
 		return err;
 	if (source->ops->lock)
 		source->ops->lock(source->ctx);
 	err = model_new(source->data, &browser.model);
-	if (source->ops->unlock)
-		source->ops->unlock(source->ctx);
 	if (!err)
 		err = browse(&browser, ret);
+	if (source->ops->unlock)
+		source->ops->unlock(source->ctx);
 	screen_close();
 	model_free(browser.model);
 	return err ? diag_set(reterr, err, "%s", strerror(-err)) : 0;

@@ -25,6 +25,7 @@ enum { ESCAPE_DELAY_MS = 25 /* an arrow key's bytes come together, even over ssh
 
 static SCREEN *screen;
 static bool utf8;
+static struct screen_wait while_waiting;
 static volatile sig_atomic_t terminated; /* the signal */
 static const int endings[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT};
 static const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE};
@@ -83,7 +84,7 @@ static void set_colours(bool colourless)
 	init_pair(SCREEN_SELECTED, COLOR_YELLOW, -1);
 }
 
-int screen_open(bool colourless, struct diag *reterr)
+int screen_open(bool colourless, const struct screen_wait *wait, struct diag *reterr)
 {
 	const char *why;
 
@@ -96,6 +97,7 @@ int screen_open(bool colourless, struct diag *reterr)
 	screen = newterm(NULL, stdout, stdin);
 	if (!screen)
 		return diag_set(reterr, -ENOTSUP, "the terminal cannot be drawn on");
+	while_waiting = *wait;
 	terminated = 0;
 	set_handlers();
 	raw();
@@ -282,6 +284,16 @@ static void suspend(void)
 	refresh();
 }
 
+static int wait_for_input(struct pollfd *wait, int timeout_ms)
+{
+	if (while_waiting.before)
+		while_waiting.before(while_waiting.ctx);
+	int got = poll(wait, 1, timeout_ms);
+	if (while_waiting.after)
+		while_waiting.after(while_waiting.ctx);
+	return got;
+}
+
 int screen_key(int timeout_ms)
 {
 	enum { CONTROL_Z = 26, CONTROL_L = 12 };
@@ -301,7 +313,7 @@ int screen_key(int timeout_ms)
 		if (key != ERR)
 			return key_of(key);
 		struct pollfd wait = {.fd = STDIN_FILENO, .events = POLLIN};
-		int got = poll(&wait, 1, timeout_ms);
+		int got = wait_for_input(&wait, timeout_ms);
 		if (got == 0)
 			return KEY_NONE_YET;
 		if (got > 0 && wait.revents & (POLLHUP | POLLERR | POLLNVAL))

@@ -48,8 +48,15 @@ enum screen_key {
 /* Can there be one? false: *ret_why has the reason. */
 bool screen_possible(const char **ret_why);
 
+/* Called around each wait for a key: others may have what the caller holds until there is one. Each may be NULL. */
+struct screen_wait {
+	void (*before)(void *ctx);
+	void (*after)(void *ctx);
+	void *ctx;
+};
+
 /* -ENOTSUP and why: there is none. */
-int screen_open(bool colourless, struct diag *reterr);
+int screen_open(bool colourless, const struct screen_wait *wait, struct diag *reterr);
 
 /* Gives the terminal back. Nothing happens when it is not open. */
 void screen_close(void);

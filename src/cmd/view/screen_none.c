@@ -12,9 +12,9 @@ bool screen_possible(const char **ret_why)
 	return false;
 }
 
-int screen_open(bool colourless, struct diag *reterr)
+int screen_open(bool colourless, const struct screen_wait *wait, struct diag *reterr)
 {
-	(void)colourless;
+	(void)colourless, (void)wait;
 	return diag_set(reterr, -ENOTSUP, "this build has no ncursesw");
 }
 

@@ -62,8 +62,8 @@ struct view_times {
 
 /* What a source that is recording knows of itself, for the first line. */
 struct view_live {
-	bool paused, zero, total, ended;
-	uint64_t nr_events_second, lost, held_bytes;
+	bool paused, disabled, zero, total, ended;
+	uint64_t lost, held_bytes;
 };
 
 /* Each may be NULL: the source cannot. */

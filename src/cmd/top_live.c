@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/top_live.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "base/escape.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "cmd/cli/command.h"
+#include "cmd/input/sandbox.h"
+#include "cmd/top_held.h"
+#include "read/session.h"
+
+enum { PIPE_BYTES = 1 << 20, READ_BYTES = 1 << 16, DECAY_OF = 8 /* as perf top: 7 of 8 stay at each update */ };
+
+/* What the view looks at of an event: the cells that are counted, with amounts of their own that decay. */
+struct shown_event {
+	struct tally tally; /* its interned items are those of the event's tally: see borrow_cells() */
+	uint32_t room;      /* of tally.amounts */
+};
+
+struct live {
+	const struct live_options *options;
+	pid_t recorder;
+	int stream_fd;  /* from the recorder */
+	int session_fd; /* to the session */
+	int control_fd; /* to the recorder */
+	int message_fd; /* what it says on standard error: a file in memory */
+	int between_fd; /* of the session, until it has opened it by name */
+	int kernel_fd;  /* /proc/kcore; -1: cannot be read */
+	struct held *held;
+	pthread_t feeder, counter; /* copies the stream; counts its records */
+	bool has_feeder, has_counter;
+	/* Guards all that follows, the machine and the samples too; the view has it but while it waits for a key. */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct session *session;
+	struct machine *machine;
+	struct samples samples;
+	struct input_losses losses;
+	bool begun, ended; /* the front of the stream was read; the stream has ended */
+	int err;           /* of reading it */
+	struct diag diag;
+	bool paused, zero, total, disabled;
+	/* For the view: */
+	struct shown_event *shown; /* of each event of the session */
+	struct tally **tallies;
+	struct view_event *events;
+	struct buf *names;
+	size_t nr_events;
+	struct view_data data;
+	struct view_source source;
+};
+
+struct channels {
+	int stream[2], control[2], between[2];
+};
+
+static void __attribute__((noreturn)) run_recorder(const struct live *live, const struct channels *channels)
+{
+	char where[32];
+	char *words[128];
+	int nr = 0, null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	signal(SIGINT, SIG_IGN); /* the one who started us decides when the recording ends */
+	close(channels->stream[0]);
+	close(channels->control[1]);
+	close(channels->between[0]);
+	close(channels->between[1]);
+	dup2(null_fd, STDIN_FILENO);
+	dup2(channels->stream[1], STDOUT_FILENO);
+	dup2(live->message_fd, STDERR_FILENO);
+	close(channels->stream[1]);
+	snprintf(where, sizeof(where), "--control=fd:%d", channels->control[0]);
+	words[nr++] = live->options->record[0];
+	words[nr++] = where;
+	for (int i = 1; live->options->record[i] && nr < 127; i++)
+		words[nr++] = live->options->record[i];
+	words[nr] = NULL;
+	int status = command_record.run(nr, words);
+	fflush(NULL);
+	_exit(status);
+}
+
+static int start_recorder(struct live *live, struct diag *reterr)
+{
+	struct channels channels;
+
+	live->message_fd = memfd_create("millrace-top-messages", MFD_CLOEXEC);
+	if (live->message_fd < 0 || pipe2(channels.stream, O_CLOEXEC) || pipe2(channels.control, O_CLOEXEC) ||
+	    pipe2(channels.between, O_CLOEXEC))
+		return diag_set(reterr, -errno, "pipe: %s", strerror(errno));
+	fcntl(channels.stream[0], F_SETPIPE_SZ, PIPE_BYTES);
+	fflush(NULL);
+	live->recorder = fork();
+	if (live->recorder == 0)
+		run_recorder(live, &channels);
+	close(channels.stream[1]);
+	close(channels.control[0]);
+	live->stream_fd = channels.stream[0];
+	live->control_fd = channels.control[1];
+	live->session_fd = channels.between[1];
+	live->between_fd = channels.between[0];
+	return live->recorder < 0 ? diag_set(reterr, -errno, "fork: %s", strerror(errno)) : 0;
+}
+
+/* The stream into memory, and on to the session, until the recorder closes it. */
+static void *feed(void *ctx)
+{
+	struct live *live = ctx;
+	uint8_t bytes[READ_BYTES];
+	ssize_t got;
+
+	while ((got = read(live->stream_fd, bytes, sizeof(bytes))) != 0) {
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0 || held_add(live->held, bytes, (size_t)got) ||
+		    fd_write(live->session_fd, bytes, (size_t)got))
+			break;
+	}
+	close(live->session_fd);
+	return NULL;
+}
+
+static bool is_front(uint32_t type)
+{
+	return type == RECORD_HEADER_ATTR || type == RECORD_HEADER_FEATURE;
+}
+
+static int take(struct live *live, const struct session_record *record)
+{
+	input_count_losses(&live->losses, record);
+	if (record->view.header->type == PERF_RECORD_SAMPLE)
+		return samples_take(&live->samples, record);
+	return machine_process(live->machine, record);
+}
+
+/* The lock is held but while the next record is waited for. */
+static int count_records(struct live *live)
+{
+	struct session_record record;
+	int got;
+
+	for (;;) {
+		pthread_mutex_unlock(&live->lock);
+		got = session_next(live->session, &record, &live->diag);
+		pthread_mutex_lock(&live->lock);
+		if (got <= 0)
+			return got;
+		if (!live->begun && !is_front(record.view.header->type)) {
+			live->begun = true;
+			pthread_cond_broadcast(&live->changed);
+		}
+		int err = take(live, &record);
+		if (err)
+			return diag_set(&live->diag, err, "%s",
+					err == -ENOMEM ? "out of memory" : live->samples.why.text);
+	}
+}
+
+static void *count(void *ctx)
+{
+	struct live *live = ctx;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", live->between_fd);
+	int err = session_open(path, SESSION_FORCE, &live->session, &live->diag);
+	pthread_mutex_lock(&live->lock);
+	if (!err)
+		err = machine_new(&live->options->symbols, live->session, &live->machine);
+	if (!err)
+		err = samples_init(&live->samples, &live->options->samples, live->session, live->machine);
+	if (!err)
+		err = count_records(live);
+	live->err = err;
+	live->ended = true;
+	pthread_cond_broadcast(&live->changed);
+	pthread_mutex_unlock(&live->lock);
+	/* What still comes is kept all the same: the feeder must not wait for us. */
+	char rest[4096];
+	while (read(live->between_fd, rest, sizeof(rest)) > 0)
+		;
+	close(live->between_fd);
+	return NULL;
+}
+
+static void lock(void *ctx);
+
+static void unlock(void *ctx)
+{
+	struct live *live = ctx;
+
+	pthread_mutex_unlock(&live->lock);
+}
+
+/* The counter may have moved the items of a tally since the view looked last. */
+static void borrow_cells(struct live *live)
+{
+	for (size_t i = 0; i < live->nr_events; i++) {
+		const struct tally *from = i < live->samples.nr ? &live->samples.events[i].tally : NULL;
+		struct tally *to = &live->shown[i].tally;
+		if (from) {
+			to->tasks = from->tasks;
+			to->functions = from->functions;
+			to->cells = from->cells;
+		}
+	}
+	if (live->samples.stacks)
+		live->data.stacks = live->samples.stacks;
+}
+
+static void lock(void *ctx)
+{
+	struct live *live = ctx;
+
+	pthread_mutex_lock(&live->lock);
+	borrow_cells(live);
+}
+
+static int fit_shown(struct shown_event *shown, uint32_t nr)
+{
+	if (nr > shown->room) {
+		uint32_t room = nr + nr / 2 + 64;
+		struct hist_amount *amounts = reallocarray(shown->tally.amounts, room, sizeof(*amounts));
+		if (!amounts)
+			return -ENOMEM;
+		shown->tally.amounts = amounts;
+		shown->room = room;
+	}
+	memset(shown->tally.amounts + shown->tally.nr, 0, (nr - shown->tally.nr) * sizeof(struct hist_amount));
+	shown->tally.nr = nr;
+	return 0;
+}
+
+/* What was shown decays, or goes, or stays; what came since is added to it. */
+static void update_event(const struct live *live, struct shown_event *shown, struct tally *tally)
+{
+	if (fit_shown(shown, tally->nr))
+		return; /* it comes with the next update */
+	for (uint32_t i = 0; i < tally->nr; i++) {
+		struct hist_amount *amount = &shown->tally.amounts[i], *new = &tally->amounts[i];
+		if (live->zero)
+			*amount = (struct hist_amount){0};
+		else if (!live->total) {
+			amount->period = amount->period * (DECAY_OF - 1) / DECAY_OF;
+			amount->nr_samples = amount->nr_samples * (DECAY_OF - 1) / DECAY_OF;
+			if (!amount->nr_samples)
+				amount->period = 0;
+		}
+		amount->period += new->period;
+		amount->nr_samples += new->nr_samples;
+		*new = (struct hist_amount){0};
+	}
+}
+
+static bool update(void *ctx)
+{
+	struct live *live = ctx;
+
+	live->data.times = live->samples.times;
+	if (live->paused || (live->disabled && !live->total))
+		return false;
+	for (size_t i = 0; i < live->nr_events && i < live->samples.nr; i++)
+		update_event(live, &live->shown[i], &live->samples.events[i].tally);
+	borrow_cells(live);
+	return true;
+}
+
+static int save(void *ctx, struct buf *ret_path, struct diag *reterr)
+{
+	struct live *live = ctx;
+	int err = held_save(live->held, live->options->output, reterr);
+
+	if (!err)
+		buf_put_text(ret_path, live->options->output);
+	return err;
+}
+
+static void describe(void *ctx, struct view_live *ret)
+{
+	struct live *live = ctx;
+
+	*ret = (struct view_live){.paused = live->paused,
+				  .disabled = live->disabled,
+				  .zero = live->zero,
+				  .total = live->total,
+				  .ended = live->ended,
+				  .lost = live->losses.lost_records,
+				  .held_bytes = held_counts(live->held).bytes};
+}
+
+/* The recorder does as it is told within one of its visits; when it is gone there is nothing to switch. */
+static void switch_events(struct live *live)
+{
+	const char *word = live->disabled ? "enable\n" : "disable\n";
+
+	if (!fd_write(live->control_fd, word, strlen(word)))
+		live->disabled = !live->disabled;
+}
+
+static void toggle(void *ctx, char key)
+{
+	struct live *live = ctx;
+
+	switch (key) {
+	case 'z':
+		live->zero = !live->zero;
+		live->total = false;
+		break;
+	case 'D':
+		live->total = !live->total;
+		live->zero = false;
+		break;
+	case 'p': live->paused = !live->paused; break;
+	case 'f': switch_events(live); break;
+	default: break;
+	}
+}
+
+static const struct view_source_ops ops = {
+	.save = save,
+	.lock = lock,
+	.unlock = unlock,
+	.update = update,
+	.live = describe,
+	.toggle = toggle,
+};
+
+static bool has_samples(const struct event_desc *event)
+{
+	return event->attr.type != PERF_TYPE_SOFTWARE || event->attr.config != PERF_COUNT_SW_DUMMY;
+}
+
+/* The events are known: locked. */
+static int describe_events(struct live *live)
+{
+	size_t nr, shown = 0;
+	const struct event_desc *events = session_events(live->session, &nr);
+	bool chains = false;
+
+	live->shown = calloc(nr + 1, sizeof(*live->shown));
+	live->tallies = calloc(nr + 1, sizeof(struct tally *));
+	live->events = calloc(nr + 1, sizeof(*live->events));
+	live->names = calloc(nr + 1, sizeof(*live->names));
+	if (!live->shown || !live->tallies || !live->events || !live->names)
+		return -ENOMEM;
+	live->nr_events = nr;
+	for (size_t i = 0; i < nr; i++) {
+		bool own = events[i].attr.sample_type & PERF_SAMPLE_CALLCHAIN;
+		live->tallies[i] = &live->shown[i].tally;
+		chains |= own;
+		if (!has_samples(&events[i]))
+			continue;
+		escape_put_text(&live->names[i], events[i].name);
+		live->events[shown++] = (struct view_event){
+			.name = buf_text(&live->names[i]), .tallies = &live->tallies[i], .nr = 1, .chains = own};
+	}
+	live->data.nr_events = shown;
+	live->data.count = samples_count_options(&live->samples);
+	live->data.count.hist.children = live->options->samples.hist.children && chains;
+	return 0;
+}
+
+static void fill_data(struct live *live)
+{
+	const struct live_options *options = live->options;
+	struct column_list columns;
+
+	column_choice_shown(&options->columns, live->data.count.hist.children, &columns);
+	live->data.title = "top";
+	live->data.events = live->events;
+	live->data.stacks = live->samples.stacks;
+	memcpy(live->data.columns, columns.columns, sizeof(live->data.columns));
+	live->data.nr_columns = columns.nr;
+	live->data.self_named = live->data.count.hist.children;
+	live->data.addresses = true;
+	live->data.relative = true;
+	live->data.percent_limit = options->percent_limit;
+	live->data.graph_percent = 0.5;
+	live->data.debug_info = machine_debug_info(live->machine);
+	live->data.code_syntax = options->code_syntax;
+	live->data.kernel_code_fd = live->kernel_fd;
+	live->data.times = live->samples.times;
+	live->source = (struct view_source){
+		.ops = &ops, .ctx = live, .data = &live->data, .interval_ms = (unsigned)options->delay_ms};
+}
+
+/* Until the first record behind the front, or the end. */
+static int wait_for_begin(struct live *live, struct diag *reterr)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&live->lock);
+	while (!live->begun && !live->ended)
+		pthread_cond_wait(&live->changed, &live->lock);
+	if (!live->begun)
+		err = diag_set(reterr, live->err ? live->err : -ECHILD, "nothing was recorded%s%s",
+			       live->diag.text[0] ? ": " : "", live->diag.text);
+	else if (describe_events(live))
+		err = diag_set(reterr, -ENOMEM, "out of memory");
+	else
+		fill_data(live);
+	pthread_mutex_unlock(&live->lock);
+	return err;
+}
+
+int live_start(const struct live_options *options, struct live **ret, struct diag *reterr)
+{
+	struct live *live = calloc(1, sizeof(*live));
+
+	if (!live)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	*ret = live; /* live_stop() also ends what could not be started */
+	live->options = options;
+	live->zero = options->zero;
+	live->total = options->total;
+	live->stream_fd = live->session_fd = live->control_fd = live->message_fd = live->between_fd = -1;
+	pthread_mutex_init(&live->lock, NULL);
+	pthread_cond_init(&live->changed, NULL);
+	live->kernel_fd = open("/proc/kcore", O_RDONLY | O_CLOEXEC);
+	live->held = held_new(options->held_bytes);
+	int err = live->held ? start_recorder(live, reterr) : diag_set(reterr, -ENOMEM, "out of memory");
+	if (err)
+		return err;
+	signal(SIGPIPE, SIG_IGN);
+	sandbox_enter(options->output, 0);
+	live->has_feeder = pthread_create(&live->feeder, NULL, feed, live) == 0;
+	live->has_counter = live->has_feeder && pthread_create(&live->counter, NULL, count, live) == 0;
+	if (!live->has_counter)
+		return diag_set(reterr, -EAGAIN, "cannot start a thread");
+	return wait_for_begin(live, reterr);
+}
+
+struct view_source *live_source(struct live *live)
+{
+	return &live->source;
+}
+
+/* What the recorder said, as it said it. */
+static void print_messages(int fd)
+{
+	char bytes[4096];
+	ssize_t got;
+
+	for (off_t at = 0; (got = pread(fd, bytes, sizeof(bytes), at)) > 0; at += got)
+		if (fd_write(STDERR_FILENO, bytes, (size_t)got))
+			return;
+}
+
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+static void live_free(struct live *live)
+{
+	close_fd(live->stream_fd);
+	close_fd(live->control_fd);
+	close_fd(live->message_fd);
+	close_fd(live->kernel_fd);
+	for (size_t i = 0; i < live->nr_events; i++) {
+		free(live->shown[i].tally.amounts);
+		buf_fini(&live->names[i]);
+	}
+	free(live->shown);
+	free(live->tallies);
+	free(live->events);
+	free(live->names);
+	samples_fini(&live->samples);
+	machine_free(live->machine);
+	session_close(live->session);
+	held_free(live->held);
+	pthread_cond_destroy(&live->changed);
+	pthread_mutex_destroy(&live->lock);
+	free(live);
+}
+
+int live_stop(struct live *live)
+{
+	int status = 0;
+
+	if (!live)
+		return 0;
+	if (live->recorder > 0) {
+		kill(live->recorder, SIGTERM);
+		if (!live->has_feeder)
+			close_fd(live->session_fd);
+		if (live->has_feeder)
+			pthread_join(live->feeder, NULL);
+		if (live->has_counter)
+			pthread_join(live->counter, NULL);
+		while (waitpid(live->recorder, &status, 0) < 0 && errno == EINTR)
+			;
+		print_messages(live->message_fd);
+		/* It ends because we asked for it: that is no failure. */
+		status = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+	}
+	live_free(live);
+	return status;
+}

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: MIT
+"""The view over a recording that runs: `millrace top`."""
+import re
+
+import pytest
+
+from conftest import run_command
+from screen import Screen
+
+OWN = ['-e', 'cpu-clock:u', '-F', '1000', '-d', '0.2']
+
+
+@pytest.fixture
+def load(need_root, programs, spawn):
+    """A process that runs until the test ends; its name is known to no other test."""
+    return spawn([programs / 'spin', '-t', '1', '-m', '600000'])
+
+
+@pytest.fixture
+def screen(load, tmp_path):
+    with Screen(['top', '-p', load.pid, *OWN], cwd=tmp_path) as screen:
+        screen.wait(lambda text: re.search(r'[\d.]+% .*spin', text))
+        yield screen
+
+
+def count(text):
+    return int(re.search(r'Event count \(approx\.\): (\d+)', text)[1])
+
+
+def test_it_is_refreshed(screen):
+    assert 'lost: 0' in screen.text()
+    before = screen.lines()[0]
+    screen.wait(lambda text: text.splitlines()[0] != before, 'other numbers')
+    held = float(re.search(r'held: ([\d.]+) MB', screen.text())[1])
+    screen.wait(lambda text: float(re.search(r'held: ([\d.]+) MB', text)[1]) > held, 'more is held')
+
+
+def test_z_forgets(screen):
+    """Each screen then has the samples of one interval: 200 ms of one thread, not the sum of all."""
+    screen.press('D', '[total]')
+    screen.wait(lambda text: count(text) > 1_500_000_000, 'a second and a half of samples')
+    screen.press('z', '[zero]')
+    screen.wait(lambda text: 0 < count(text) < 1_500_000_000, 'one interval')
+    screen.press('z', lambda text: '[zero]' not in text)
+
+
+def test_capital_d_keeps_everything(screen):
+    screen.press('D', '[total]')
+    first = count(screen.text())
+    screen.wait(lambda text: count(text) > first + 2_000_000_000, 'nothing decays')
+    screen.press('D', lambda text: '[total]' not in text)
+
+
+def test_p_pauses(screen):
+    screen.press('p', '[paused]')
+    before = count(screen.text())  # the key is taken before the next refresh
+    held = re.search(r'held: ([\d.]+) MB', screen.text())[1]
+    screen.wait(lambda text: re.search(r'held: ([\d.]+) MB', text)[1] != held, 'it goes on recording')
+    assert count(screen.text()) == before
+    screen.press('p', lambda text: '[paused]' not in text and count(text) != before)
+
+
+def test_f_disables_the_events(screen):
+    screen.press('f', '[disabled]')
+    screen.press('f', lambda text: '[disabled]' not in text)
+    before = count(screen.text())
+    screen.wait(lambda text: count(text) != before, 'samples again')
+
+
+def test_s_saves_what_is_held(screen, tmp_path, millrace, perf):
+    (tmp_path / 'perf.data').write_text('older')
+    screen.wait(lambda text: float(re.search(r'held: ([\d.]+) MB', text)[1]) >= 0.1)
+    screen.press('s', 'Saved as perf.data')
+    assert (tmp_path / 'perf.data.old').read_text() == 'older'
+    ours = millrace('report', '--stdio', '-s', 'comm', '-i', tmp_path / 'perf.data').out
+    theirs = perf('report', '--stdio', '-s', 'comm', '-i', tmp_path / 'perf.data').out
+    for text in ours, theirs:
+        assert re.search(r"of event 'cpu-clock:u'", text) and re.search(r'\d+\.\d\d%  spin', text), text
+    assert re.findall(r'Event count.*', ours) == re.findall(r'Event count.*', theirs)
+    # What was saved while it was recorded is whole, in order, and more comes.
+    times = [float(line.strip().rstrip(':')) for line in
+             millrace('script', '-F', 'time', '-i', tmp_path / 'perf.data').out.split()]
+    assert times == sorted(times) and len(times) > 100
+
+
+def test_keys_of_the_view_work(screen):
+    screen.press('/', 'Show names with')
+    screen.type('no such name')
+    screen.press('Enter', 'Filter: no such name')
+    screen.press('Escape', lambda text: 'Filter' not in text)
+    screen.press('t', 'Thread: spin')
+    screen.press('t', lambda text: 'Thread: ' not in text)
+    screen.press('h', 'This page')
+    screen.press('End', 'Forget everything')
+    screen.press('q', 'Symbol')
+    screen.press('T', 'Only a recording in a file')
+    screen.press('a', 'Percent: local period')
+    screen.press('q', 'Symbol')
+
+
+def test_call_graphs(load, tmp_path):
+    for mode in ['-g'], ['--call-graph', 'unwind']:
+        with Screen(['top', '-p', load.pid, *OWN, *mode], cwd=tmp_path) as screen:
+            screen.wait(lambda text: re.search(r'^\+ +[\d.]+% .*spin', text, re.M))
+            screen.press('+', lambda text: re.search(r'^- +[\d.]+%', text, re.M), 'a tree is open')
+            # It stays open when the table is refreshed.
+            before = screen.lines()[0]
+            screen.wait(lambda text: text.splitlines()[0] != before and re.search(r'^- +[\d.]+%', text, re.M))
+            screen.keys('q')
+            assert screen.ended() == 0
+
+
+def test_all_cpus_is_the_default(need_root, load, tmp_path):
+    with Screen(['top', *OWN], cwd=tmp_path) as screen:
+        screen.press('/', 'Show names with')
+        screen.keys('Enter')
+        screen.wait(lambda text: re.search(r'[\d.]+% .*spin', text), 'the load')
+        screen.keys('q')
+        assert screen.ended() == 0
+        assert 'lost 0' in screen.err()
+
+
+def test_the_target_ends(programs, need_root, spawn, tmp_path):
+    short = spawn([programs / 'spin', '-t', '1', '-m', '1500'])
+    with Screen(['top', '-p', short.pid, *OWN], cwd=tmp_path) as screen:
+        screen.wait('[ended]')
+        assert re.search(r'[\d.]+% .*spin', screen.text())
+        screen.press('s', 'Saved as perf.data')
+        screen.keys('q')
+        assert screen.ended() == 0
+
+
+def test_memory_is_bounded(need_root, load, tmp_path, millrace):
+    """The oldest samples go; what is saved has the names of tasks and maps all the same."""
+    with Screen(['top', '-p', load.pid, '-e', 'cpu-clock:u', '-F', '20000', '-d', '0.2', '--hold', '4M',
+                 '--call-graph', 'dwarf,4096'], cwd=tmp_path) as screen:
+        screen.wait(lambda text: re.search(r'held: [34]\.\d MB', text), 'full')
+        held = screen.lines()[0]
+        screen.wait(lambda text: text.splitlines()[0] != held)
+        screen.wait(lambda text: re.search(r'held: [34]\.\d MB', text), 'still full')
+        screen.press('s', 'Saved as perf.data')
+        screen.keys('q')
+        assert screen.ended() == 0
+    assert (tmp_path / 'perf.data').stat().st_size < 8 << 20
+    out = millrace('report', '--stdio', '-s', 'comm,sym', '-g', 'none', '-i', tmp_path / 'perf.data').out
+    assert re.search(r'\d+\.\d\d%.*spin.*\[\.\] [a-z_]+', out)
+
+
+@pytest.mark.parametrize('words, why', [
+    (['-e', 'no-such-event'], 'no-such-event'),
+    (['-p', '999999999'], '999999999'),
+    (['--call-graph', 'nothing'], 'nothing'),
+])
+def test_the_recorder_says_what_is_wrong(need_root, words, why, tmp_path):
+    with Screen(['top', *words], cwd=tmp_path) as screen:
+        assert screen.ended() not in (0, 139)
+        assert why in screen.err()
+
+
+def test_it_needs_a_terminal(millrace):
+    done = millrace('top', status=255)
+    assert 'needs a terminal' in done.err
+    assert 'takes no argument' in millrace('top', 'x', status=129).err
+    for words in ['-d', '0'], ['-d', 'x'], ['--hold', '1'], ['--percent-limit', '101'], ['-s', 'nothing']:
+        millrace('top', *words, status=129)
+
+
+def test_a_signal_ends_the_recorder_too(load, tmp_path):
+    with Screen(['top', '-p', load.pid, *OWN], cwd=tmp_path) as screen:
+        screen.wait(lambda text: re.search(r'[\d.]+% .*spin', text))
+        pids = run_command(['pgrep', '-f', f'top -p {load.pid} -e']).out.split()
+        main = [pid for pid in pids if 'millrace' in open(f'/proc/{pid}/comm').read()]
+        run_command(['kill', '-TERM', *main])
+        assert screen.ended() in (143, 0)
