@@ -69,12 +69,33 @@ const char *off_cpu_state_letter(const struct off_cpu_wait *wait)
 		{0x01, "S"}, {0x02, "D"}, {0x04, "T"}, {0x08, "t"}, {0x10, "X"}, {0x20, "Z"}, {0x40, "P"}, {0x80, "I"},
 	};
 
-	if (wait->flags & (OFF_CPU_UNKNOWN | OFF_CPU_SUM | OFF_CPU_NO_STATE | OFF_CPU_BEGAN_EARLIER))
+	if (wait->flags & (OFF_CPU_UNKNOWN | OFF_CPU_SUM | OFF_CPU_NO_STATE))
 		return "?";
 	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++)
 		if (wait->state & states[i].bit)
 			return states[i].letter;
 	return wait->flags & OFF_CPU_STARTING ? "R" : "R+";
+}
+
+const char *off_cpu_state_name(const struct off_cpu_wait *wait, bool ready)
+{
+	if (wait->flags & OFF_CPU_UNKNOWN)
+		return "unknown";
+	if (wait->flags & OFF_CPU_SUM)
+		return ready ? "runnable, short" : "waiting, short";
+	if (wait->flags & OFF_CPU_STARTING)
+		return "starting";
+	if (ready)
+		return wait->state || wait->flags & OFF_CPU_NO_STATE ? "runnable" : "preempted";
+	switch (off_cpu_state_letter(wait)[0]) {
+	case 'S': return "sleeping";
+	case 'D': return "uninterruptible";
+	case 'T': return "stopped";
+	case 't': return "traced";
+	case 'P': return "parked";
+	case 'I': return "idle";
+	default: return "waiting";
+	}
 }
 
 static void put_payload(const struct off_cpu_wait *wait, struct buf *out)

@@ -58,6 +58,12 @@ int off_cpu_decode(const struct sample *sample, struct off_cpu_wait *ret);
 /* "R", "S", "D", ... as in ps(1); "R+": preempted. "?": not known. */
 const char *off_cpu_state_letter(const struct off_cpu_wait *wait);
 
+/*
+ * What the task did in the last part of the time, when it could have run (`ready`), or before: "sleeping", "runnable",
+ * ... Static text.
+ */
+const char *off_cpu_state_name(const struct off_cpu_wait *wait, bool ready);
+
 /* How a wait ended, beside what struct off_cpu_wait has. */
 struct off_cpu_end {
 	uint32_t pid, tid;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """`record --off-cpu`: how long each task was off the CPU and why, beside what the kernel's own accounting says."""
+import json
 import os
 import pathlib
 import pwd
@@ -254,6 +255,46 @@ def test_ordinary_user(program, ordinary, paranoid, spawn, steady_sysctl):
         blocked = [wait for wait in mine if wait.flags & NO_STATE]
         assert len(blocked) >= 20 and all(wait.flags & NO_WAKE_UP for wait in blocked)
         assert all(bool(wait.nr_frames) == (paranoid == 1) for wait in mine if not wait.flags & SUM)
+
+
+def test_report_by_state_and_wall(record, millrace, tmp_path):
+    """Each time counts in the part before and the part after the wake-up; and on and off the CPU are all of it."""
+    threads, waits = record('lock', 3, '-e', 'cpu-clock', '-F', '999')
+    path = tmp_path / 'perf.data'
+    tids = {thread.tid for thread in threads}
+    table = json.loads(millrace('report', '-i', path, '--json', '-s', 'tid,state').out)
+    (event,) = [event for event in table['events'] if event['event'] == 'offcpu-time']
+    rows = [row for row in event['entries'] if row['tid'] in tids]
+    mine = [wait for tid in tids for wait in waits[tid]]
+    ready = sum(wait.ready_ns for wait in mine)
+    assert sum(row['period'] for row in rows) == sum(wait.period for wait in mine)
+    assert sum(row['period'] for row in rows if row['state'] in ('runnable', 'preempted', 'starting')) == ready
+    table = json.loads(millrace('report', '-i', path, '--json', '--wall', '-s', 'tid,state').out)
+    (event,) = [event for event in table['events'] if event['entries']]
+    for thread in threads:
+        mine = [row for row in event['entries'] if row['tid'] == thread.tid]
+        on = sum(row['period'] for row in mine if row['state'] == 'on CPU')
+        off = sum(row['period'] for row in mine if row['state'] not in ('on CPU', 'starting'))
+        assert near(on, thread.cpu_ns, len(waits[thread.tid]), share=0.1), (on, thread.cpu_ns)
+        assert near(on + off, thread.wall_ns, 100, share=0.03), (on, off, thread.wall_ns)
+    done = millrace('report', '-i', path, '--wall', '--mem-mode', status=None)
+    assert done.status and '--wall' in done.err
+    millrace('record', '-e', 'cpu-clock', '-o', path, '--', 'true')
+    done = millrace('report', '-i', path, '--wall', status=None)
+    assert done.status and '--off-cpu' in done.err and len(done.err.splitlines()) == 1
+
+
+def test_script_fields(record, millrace, tmp_path):
+    threads, waits = record('pipe', 2)
+    text = millrace('script', '-i', tmp_path / 'perf.data', '-F', 'tid,event,state,wait').out
+    lines = re.findall(r'^ *(\d+) offcpu-time: +(\S+) waited=(\d+) runnable=(\d+)(?: times=\d+)?(?: waker=(\S+))?',
+                       text, re.M)
+    assert len(lines) == sum(map(len, waits.values()))
+    for thread in threads:
+        mine = [(int(waited) + int(ready), int(ready)) for tid, _, waited, ready, _ in lines if int(tid) == thread.tid]
+        assert sorted(mine) == sorted((wait.ns, wait.ready_ns) for wait in waits[thread.tid])
+    assert {state for _, state, *_ in lines} <= {'S', 'R+', 'R', 'D', '?'}
+    assert any('/' in waker for *_, waker in lines)
 
 
 def test_words(millrace):

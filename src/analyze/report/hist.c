@@ -217,6 +217,8 @@ static int compare_details(enum hist_column key, enum compare_for purpose, const
 	case HIST_SRCLINE: return strcmp(a->srcline, b->srcline);
 	case HIST_SRCFILE: return strcmp(a->srcfile, b->srcfile);
 	case HIST_TRACE: return strcmp(a->trace, b->trace);
+	case HIST_STATE: return strcmp(a->state, b->state);
+	case HIST_WAKER: return strcmp(a->waker, b->waker);
 	case HIST_WEIGHT:
 	case HIST_LOCAL_WEIGHT:
 	case HIST_INS_LAT:
@@ -302,6 +304,8 @@ static uint64_t details_hash(enum hist_column key, const struct hist_details *de
 	case HIST_SRCLINE: return (uintptr_t)details->srcline;
 	case HIST_SRCFILE: return (uintptr_t)details->srcfile;
 	case HIST_TRACE: return (uintptr_t)details->trace;
+	case HIST_STATE: return (uintptr_t)details->state;
+	case HIST_WAKER: return (uintptr_t)details->waker;
 	case HIST_MEMORY: return memory_level(details->numbers[key - HIST_WEIGHT]);
 	default: break;
 	}

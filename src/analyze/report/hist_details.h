@@ -23,6 +23,8 @@ enum hist_column {
 	HIST_SRCLINE,
 	HIST_SRCFILE,
 	HIST_TRACE,
+	HIST_STATE,
+	HIST_WAKER,
 	/* from here on in its ends, in the order of enum hist_end */
 	HIST_DSO_FROM,
 	HIST_SYM_FROM,
@@ -91,6 +93,8 @@ struct hist_details {
 	const char *srcline; /* "file.c:7", or in place of it what there is */
 	const char *srcfile; /* "file.c"; "": unknown */
 	const char *trace;   /* the fields of the tracepoint */
+	const char *state;   /* of the task: on the CPU, or why not */
+	const char *waker;   /* "name:tid" of who ended that */
 	const char *cgroup;  /* the path of numbers[HIST_CGROUP - HIST_WEIGHT], its id */
 	struct hist_place_end ends[HIST_ENDS];
 	uint64_t numbers[HIST_NUMBERS];

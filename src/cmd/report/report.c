@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* millrace report: where the samples of a recording fell, as a table. */
 #include "cmd/report/report.h"
+#include "cmd/report/report_wall.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -200,6 +201,9 @@ static int print_tables(struct report *report, struct diag *reterr)
 		return report_tasks_print(stdout, reading->machine, report->options.mmaps)
 			       ? diag_set(reterr, -ENOMEM, "out of memory")
 			       : 0;
+	if (reading->samples.wall && wall_unsampled_ns(reading->samples.wall))
+		log_note("--wall: %.3f ms on the CPU are in no row: their threads had no sample of it afterwards",
+			 (double)wall_unsampled_ns(reading->samples.wall) / 1e6);
 	return report_tables_print(&tables, stdout, reterr);
 }
 

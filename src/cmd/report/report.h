@@ -41,6 +41,7 @@ struct table_options {
 	bool headless;              /* -q: only the lines of entries */
 	bool dso_list;              /* --dsos was given: the column is not made wide for unknown symbols */
 	double percent_limit;       /* entries below are left out */
+	const char *title;          /* in place of the event's name; NULL: that */
 	const char *sort_words;     /* shown above the table of accesses to memory; NULL: not of such a table */
 };
 

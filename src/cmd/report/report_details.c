@@ -17,6 +17,7 @@
 #include "cmd/text/sample_details.h"
 #include "perfdata/feature_machine.h"
 #include "read/session.h"
+#include "tasks/off_cpu.h"
 
 struct details {
 	struct details_options options;
@@ -84,7 +85,7 @@ static int compare_known(const void *left, const void *right)
 }
 
 static_assert(sizeof(struct hist_details) ==
-			      (6 + HIST_NUMBERS) * sizeof(uint64_t) + HIST_ENDS * sizeof(struct hist_place_end) &&
+			      (8 + HIST_NUMBERS) * sizeof(uint64_t) + HIST_ENDS * sizeof(struct hist_place_end) &&
 		      sizeof(struct hist_place_end) == 6 * sizeof(uint64_t),
 	      "no padding");
 
@@ -313,6 +314,10 @@ int details_of_sample(struct details *details, const struct session_record *reco
 		if (!found.trace)
 			return -EBADMSG;
 	}
+	if (asks(details, HIST_STATE))
+		found.state = "on CPU";
+	if (asks(details, HIST_WAKER))
+		found.waker = "N/A";
 	add_numbers(details, record, &found);
 	add_place_numbers(details, at, &found);
 	if (!add_source(details, at, &found))
@@ -328,4 +333,33 @@ const struct hist_details *details_of_caller(struct details *details, const stru
 
 	add_place_numbers(details, at, &found);
 	return add_source(details, at, &found) ? keep(details, &found) : NULL;
+}
+
+/* Of a task that may have another name later; "?": no record tells of it. */
+static const char *waker_text(struct details *details, const struct off_cpu_wait *wait)
+{
+	AUTO_BUF struct buf text = {0};
+	struct task *task;
+
+	if (wait->flags & OFF_CPU_BY_INTERRUPT)
+		return "interrupt";
+	if (!wait->waker_pid && !wait->waker_tid)
+		return wait->flags & OFF_CPU_NO_WAKE_UP ? "unknown" : "N/A";
+	task = machine_task(details->machine, wait->waker_pid, wait->waker_tid);
+	if (!task)
+		return NULL;
+	buf_printf(&text, "%s:%u", task->comm && task->comm->text ? task->comm->text : "?", wait->waker_tid);
+	return keep_text(details, &text);
+}
+
+const struct hist_details *details_of_wait(struct details *details, const struct hist_details *sample,
+					   const struct off_cpu_wait *wait, bool ready)
+{
+	struct hist_details found = *sample;
+
+	if (asks(details, HIST_STATE))
+		found.state = off_cpu_state_name(wait, ready);
+	if (asks(details, HIST_WAKER))
+		found.waker = waker_text(details, wait);
+	return asks(details, HIST_WAKER) && !found.waker ? NULL : keep(details, &found);
 }

@@ -14,6 +14,7 @@ struct details;
 struct diag;
 struct location;
 struct machine;
+struct off_cpu_wait;
 struct session;
 struct session_record;
 
@@ -42,6 +43,12 @@ struct branch_ends {
 const struct hist_details *details_of_branch(struct details *details, const struct hist_details *sample,
 					     const struct session_record *record, uint64_t index,
 					     const struct branch_ends *ends);
+
+/*
+ * Of a time off the CPU: of the part in which the task could have run, or of the one before; `sample` as above.
+ */
+const struct hist_details *details_of_wait(struct details *details, const struct hist_details *sample,
+					   const struct off_cpu_wait *wait, bool ready);
 
 /* Of an access to memory, likewise. */
 struct access_ends {

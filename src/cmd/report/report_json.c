@@ -102,6 +102,8 @@ static void put_key(struct json_writer *json, enum hist_column key, const struct
 	case HIST_SRCLINE: json_text(json, "srcline", place->details->srcline); break;
 	case HIST_SRCFILE: json_text(json, "srcfile", place->details->srcfile); break;
 	case HIST_TRACE: json_text(json, "trace", place->details->trace); break;
+	case HIST_STATE: json_text(json, "state", place->details->state); break;
+	case HIST_WAKER: json_text(json, "waker", place->details->waker); break;
 	case HIST_CGROUP: json_text(json, "cgroup", place->details->cgroup); break;
 	case HIST_ADDRESS: json_address(json, "addr", place->details->numbers[key - HIST_WEIGHT]); break;
 	case HIST_SYM_SIZE:

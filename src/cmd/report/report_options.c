@@ -31,6 +31,8 @@ static const struct column_word {
 	{"weight", HIST_WEIGHT, 0},
 	{"transaction", HIST_TRANSACTION, 0},
 	{"trace", HIST_TRACE, 0},
+	{"state", HIST_STATE, 0}, /* this and the next: not perf's */
+	{"waker", HIST_WAKER, 0},
 	{"symbol_size", HIST_SYM_SIZE, 0},
 	{"cgroup", HIST_CGROUP, 0},
 	{"time", HIST_TIME, 0},
@@ -450,7 +452,8 @@ const struct option report_options_table[] = {
 	 .name = "sort",
 	 .arg = "KEY,...",
 	 .help = "Count together what is equal in these: comm, dso, symbol, pid (or tid), cpu, socket, srcline, "
-		 "srcfile, trace, time, cgroup, weight, local_weight, ins_lat, local_ins_lat, code_page_size, "
+		 "srcfile, trace, state, waker, time, cgroup, weight, local_weight, ins_lat, local_ins_lat, "
+		 "code_page_size, "
 		 "addr, symbol_size, transaction; default comm,dso,symbol; of branches and accesses to memory more, "
 		 "see --branch-stack and --mem-mode; numbers as in --fields are columns that are sorted by",
 	 .set = set_sort,
@@ -479,6 +482,12 @@ const struct option report_options_table[] = {
 		 "local_weight,mem,symbol,dso,symbol_daddr,dso_daddr,snoop,tlb,locked,blocked,local_ins_lat",
 	 .set = option_set_flag,
 	 .offset = offsetof(struct report_options, memory)},
+	{.name = "wall",
+	 .help = "Where the time of threads went, on and off the CPU, in one table in nanoseconds (record --off-cpu "
+		 "with "
+		 "an event that samples the CPU); default keys comm,state,symbol",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, samples.wall)},
 	{.name = "time-quantum",
 	 .arg = "TIME",
 	 .help = "Times of the key time are those of intervals of this length, such as 10ms; default 100ms",
@@ -785,6 +794,14 @@ int report_options_fit(struct report_options *options, const struct session *ses
 	if (nr && nr_tracepoints == nr && !options->columns.sort.nr && !options->columns.fields.nr &&
 	    options->columns.mode == SAMPLES_PLAIN)
 		list_add(&options->columns.sort, HIST_TRACE);
+	if (options->samples.wall && counts + options->memory)
+		return diag_set(reterr, -EINVAL, "--wall counts time: leave out -b and --mem-mode");
+	if (options->samples.wall && !options->columns.sort.nr && !options->columns.fields.nr) {
+		list_add(&options->columns.sort, HIST_COMM);
+		list_add(&options->columns.sort, HIST_STATE);
+		list_add(&options->columns.sort, HIST_SYM);
+	}
+	options->table.title = options->samples.wall ? "wall-clock time" : NULL;
 	report_options_complete(options);
 	options->table.sort_words = !options->memory              ? NULL
 				    : options->columns.sort_words ? options->columns.sort_words

@@ -92,6 +92,11 @@ int reading_run(struct reading *reading, const struct samples_options *samples, 
 
 	if (!err)
 		err = samples_init(&reading->samples, samples, reading->session, reading->machine);
+	if (err == -EINVAL)
+		return diag_set(
+			reterr, err,
+			"--wall needs times off the CPU and samples of the CPU in one recording: record --off-cpu -e "
+			"cpu-clock");
 	if (!err && !reading->tasks_only)
 		err = report_workers_new(&reading->samples, &reading->workers);
 	if (err)

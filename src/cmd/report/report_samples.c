@@ -12,7 +12,9 @@
 #include "analyze/report/time_bins.h"
 #include "base/diag.h"
 #include "cmd/report/report_details.h"
+#include "cmd/report/report_wall.h"
 #include "read/session.h"
+#include "tasks/off_cpu.h"
 
 #define CELL_LEFT_OUT UINT32_MAX /* of a sample that is not counted */
 
@@ -45,6 +47,9 @@ int samples_init(struct samples *samples, const struct samples_options *options,
 	samples->cache = calloc(CACHE_SLOTS, sizeof(*samples->cache));
 	samples->stacks = stacks_new();
 	samples->times = options->times ? calloc(1, sizeof(*samples->times)) : NULL;
+	int err = options->wall ? wall_new(session, &samples->wall) : 0;
+	if (err)
+		return err;
 	if (!samples->frames || !samples->cache || !samples->stacks || (options->times && !samples->times))
 		return -ENOMEM;
 	return init_details(samples);
@@ -62,6 +67,7 @@ void samples_fini(struct samples *samples)
 	stacks_free(samples->stacks);
 	free(samples->times);
 	details_free(samples->details);
+	wall_free(samples->wall);
 	*samples = (struct samples){0};
 }
 
@@ -274,13 +280,66 @@ static int take_access(struct samples *samples, struct event_samples *event, str
 	return err;
 }
 
+/* A time off the CPU counts in two parts, with a state each: before the task could run again, and then. */
+static int take_wait(struct samples *samples, struct event_samples *event, struct task *task,
+		     const struct session_record *record, const struct off_cpu_wait *wait)
+{
+	const uint64_t parts[2] = {wait->ns - wait->runnable_ns, wait->runnable_ns};
+	struct hist_place place;
+	uint32_t chain = 0, cell;
+	int err = find_place(samples, task, record, &place);
+
+	if (err <= 0)
+		return err;
+	const struct hist_details *details = place.details;
+	err = samples->chains ? find_chain(samples, task, record, &chain) : 0;
+	for (unsigned ready = 0; ready < 2 && !err; ready++) {
+		if (!parts[ready] && (ready || wait->runnable_ns))
+			continue;
+		if (details)
+			place.details = details_of_wait(samples->details, details, wait, ready);
+		err = place.details || !details ? tally_find(&event->tally, &place, chain, &cell) : -ENOMEM;
+		if (!err)
+			count(event, cell, wait->flags & OFF_CPU_UNKNOWN && !samples->wall ? 0 : parts[ready]);
+	}
+	return err;
+}
+
+/* All counts in the event of the times off the CPU, in nanoseconds. */
+static int take_time(struct samples *samples, struct task *task, const struct session_record *record)
+{
+	size_t index = event_index(samples, record->event), event = wall_off_cpu_event(samples->wall);
+	struct event_samples *into = event_samples(samples, event);
+	struct off_cpu_wait wait;
+	uint64_t on_ns;
+	uint32_t cell;
+
+	if (!into)
+		return -ENOMEM;
+	if (index == event) {
+		if (off_cpu_decode(&record->sample, &wait))
+			return 0;
+		int err = wall_take_off_cpu(samples->wall, &record->sample, &wait);
+		return err ? err : take_wait(samples, into, task, record, &wait);
+	}
+	if (index != wall_on_cpu_event(samples->wall) || !record->sample.tid)
+		return 0;
+	int err = wall_take_on_cpu(samples->wall, &record->sample, &on_ns);
+	if (!err)
+		err = find_cell(samples, into, task, record, &cell);
+	if (!err && cell != CELL_LEFT_OUT)
+		count(into, cell, on_ns);
+	return err;
+}
+
 static void start(struct samples *samples)
 {
 	bool any = any_call_chains(samples->session);
 
 	samples->started = true;
 	samples->by_cpu = has_key(samples, HIST_CPU);
-	samples->not_cacheable = has_key(samples, HIST_TIME);
+	samples->by_state = has_key(samples, HIST_STATE) || has_key(samples, HIST_WAKER);
+	samples->not_cacheable = has_key(samples, HIST_TIME) || samples->wall;
 	for (enum hist_column key = HIST_TRACE; key < HIST_KEYS; key++)
 		samples->not_cacheable |= has_key(samples, key);
 	samples->not_cacheable |= samples->options.mode != SAMPLES_PLAIN;
@@ -301,10 +360,15 @@ int samples_take(struct samples *samples, const struct session_record *record)
 	struct event_samples *event = event_samples(samples, event_index(samples, record->event));
 	if (!task || !event)
 		return -ENOMEM;
+	if (samples->wall)
+		return take_time(samples, task, record);
 	if (samples->options.mode == SAMPLES_BRANCHES)
 		return take_branches(samples, event, task, record);
 	if (samples->options.mode == SAMPLES_MEMORY)
 		return take_access(samples, event, task, record);
+	struct off_cpu_wait wait;
+	if (samples->by_state && off_cpu_is_event(record->event) && !off_cpu_decode(sample, &wait))
+		return take_wait(samples, event, task, record, &wait);
 	bool cacheable = can_be_cached(samples, sample);
 	struct sample_key key = {0};
 	struct cached_sample *cached = NULL;

@@ -25,6 +25,7 @@ struct session;
 struct session_record;
 struct task;
 struct time_bins;
+struct wall;
 
 /* What is counted: samples; their branches, each once; or samples of accesses to memory, by their weight. */
 enum samples_mode { SAMPLES_PLAIN, SAMPLES_BRANCHES, SAMPLES_MEMORY };
@@ -42,6 +43,7 @@ struct samples_options {
 	bool hide_unresolved;              /* samples in code without a symbol are not counted */
 	bool addresses;                    /* cells tell addresses inside a function apart: for annotated code */
 	bool times;                        /* count samples over time, too */
+	bool wall;                         /* count the time of threads, see report_wall.h: as one event */
 };
 
 /* The samples of one event. */
@@ -68,11 +70,13 @@ struct samples {
 	bool chains;                /* likewise: any are recorded */
 	bool by_cpu, not_cacheable; /* likewise: keys; not_cacheable: by time or by fields, which each sample has for
 				       itself */
+	bool by_state;              /* likewise: times off the CPU are counted in parts */
 	struct stacks *stacks;
 	struct location *frames;
 	struct cached_sample *cache;
 	struct details *details; /* NULL: no key asks for any */
 	struct time_bins *times; /* heap; NULL: not wanted */
+	struct wall *wall;       /* NULL: not wanted */
 	struct diag why;         /* of an error that is not -ENOMEM */
 	uint64_t nr_found;       /* samples that were not in the cache */
 };

@@ -65,6 +65,10 @@ static void measure_details(struct table *table, const struct hist_details *deta
 		widen_for(table, HIST_SRCFILE, details->srcfile, 0);
 	if (details->trace)
 		widen_for(table, HIST_TRACE, details->trace, 0);
+	if (details->state)
+		widen_for(table, HIST_STATE, details->state, 0);
+	if (details->waker)
+		widen_for(table, HIST_WAKER, details->waker, 0);
 	if (details->cgroup)
 		widen_for(table, HIST_CGROUP, details->cgroup, 0);
 	for (unsigned i = 0; i < table->options->columns.nr; i++) {
@@ -152,7 +156,8 @@ static void print_title(const struct table *table)
 	for (; nr_samples > 1000 && units[unit + 1]; unit++)
 		nr_samples /= 1000;
 	fprintf(table->to, "# Samples: %" PRIu64 "%c of event%s '%s'\n", nr_samples, units[unit],
-		table->subject->plural ? "s" : "", table->subject->name);
+		table->subject->plural ? "s" : "",
+		table->options->title ? table->options->title : table->subject->name);
 	if (table->options->sort_words) {
 		AUTO_ESCAPED words = escaped_text(table->options->sort_words);
 		fprintf(table->to, "# Total weight : %" PRIu64 "\n# Sort order   : %s\n#\n", period, words.text);

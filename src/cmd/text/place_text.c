@@ -18,6 +18,8 @@ static const char *const titles[HIST_COLUMNS] = {
 	[HIST_SRCLINE] = "Source:Line",
 	[HIST_SRCFILE] = "Source File",
 	[HIST_TRACE] = "Trace output",
+	[HIST_STATE] = "State",
+	[HIST_WAKER] = "Waker",
 	[HIST_WEIGHT] = "Weight",
 	[HIST_LOCAL_WEIGHT] = "Local Weight",
 	[HIST_INS_LAT] = "INSTR Latency",
@@ -98,6 +100,8 @@ int place_text_print(FILE *to, enum hist_column key, const struct hist_place *pl
 	case HIST_SRCLINE: return print_text(to, place->details->srcline, 0, most);
 	case HIST_SRCFILE: return print_text(to, place->details->srcfile, 0, most);
 	case HIST_TRACE: return print_text(to, place->details->trace, 0, most);
+	case HIST_STATE: return print_text(to, place->details->state, 0, most);
+	case HIST_WAKER: return print_text(to, place->details->waker, 0, most);
 	case HIST_CGROUP: return print_text(to, place->details->cgroup, 0, -1);
 	case HIST_ADDRESS: return fprintf(to, "0x%-16" PRIx64, number_of(place, key));
 	case HIST_CODE_PAGE_SIZE: return details_text_page_size(to, number_of(place, key), width);

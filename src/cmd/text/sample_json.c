@@ -9,6 +9,7 @@
 #include "cmd/text/sample_details.h"
 #include "cmd/text/sample_line.h"
 #include "event/names/registers.h"
+#include "tasks/off_cpu.h"
 
 static bool has(const struct sample_line *line, enum sample_field field)
 {
@@ -163,6 +164,13 @@ static void put_memory(struct json_writer *json, const struct sample_line *line)
 		json_number(json, "code_page_size", sample->code_page_size);
 	if (has(line, FIELD_INS_LAT))
 		json_number(json, "ins_lat", sample_instruction_latency(sample));
+	struct off_cpu_wait wait;
+	if (has(line, FIELD_WAIT) && off_cpu_is_event(line->record->event) && !off_cpu_decode(sample, &wait)) {
+		json_text(json, "state", off_cpu_state_letter(&wait));
+		json_number(json, "waited", wait.ns - wait.runnable_ns);
+		json_number(json, "runnable", wait.runnable_ns);
+		json_number(json, "waker", wait.waker_tid);
+	}
 	if (has(line, FIELD_CGROUP))
 		json_text(json, "cgroup", lookup_cgroup(line->of->lookup, sample->cgroup));
 }

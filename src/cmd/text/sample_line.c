@@ -10,6 +10,7 @@
 #include "cmd/input/sample_filter.h"
 #include "cmd/text/sample_details.h"
 #include "event/names/registers.h"
+#include "tasks/off_cpu.h"
 
 static const uint64_t SECOND_NS = 1000000000;
 
@@ -438,6 +439,62 @@ static int print_code_page_size(struct sample_line *line, struct diag *reterr)
 	return 0;
 }
 
+static bool decode_wait(const struct sample_line *line, struct off_cpu_wait *ret)
+{
+	return off_cpu_is_event(line->record->event) && !off_cpu_decode(&line->record->sample, ret);
+}
+
+/* The state in which the task left the CPU. */
+static int print_state(struct sample_line *line, struct diag *reterr)
+{
+	struct off_cpu_wait wait;
+
+	(void)reterr;
+	output_char(line->of->out, ' ');
+	output_padded(line->of->out, decode_wait(line, &wait) ? off_cpu_state_letter(&wait) : "-", 2);
+	return 0;
+}
+
+static void print_labelled(struct output *out, const char *label, uint64_t number)
+{
+	output_text(out, label);
+	output_decimal(out, number, (struct output_pad){0});
+}
+
+/* " waited=10061550 runnable=35833 waker=442/454", in nanoseconds; and what the number is not. */
+static int print_wait(struct sample_line *line, struct diag *reterr)
+{
+	static const struct {
+		uint32_t flag;
+		const char *text;
+	} words[] = {
+		{OFF_CPU_UNKNOWN, " unknown"},
+		{OFF_CPU_STARTING, " starting"},
+		{OFF_CPU_BEGAN_EARLIER, " began-earlier"},
+		{OFF_CPU_GOES_ON, " goes-on"},
+	};
+	struct output *out = line->of->out;
+	struct off_cpu_wait wait;
+
+	(void)reterr;
+	if (!decode_wait(line, &wait))
+		return 0;
+	print_labelled(out, " waited=", wait.ns - wait.runnable_ns);
+	print_labelled(out, " runnable=", wait.runnable_ns);
+	if (wait.flags & OFF_CPU_SUM)
+		print_labelled(out, " times=", wait.nr_times);
+	if (wait.flags & OFF_CPU_BY_INTERRUPT)
+		output_text(out, " waker=interrupt");
+	if (wait.waker_pid || wait.waker_tid) {
+		print_labelled(out, " waker=", wait.waker_pid);
+		print_labelled(out, "/", wait.waker_tid);
+	}
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (wait.flags & words[i].flag)
+			output_text(out, words[i].text);
+	return 0;
+}
+
 #define USE_PERF .refused = "use perf script, whose text it is"
 #define HARDWARE_TRACES .refused = "it belongs to traces of the hardware, which are not decoded here: use perf script"
 
@@ -455,6 +512,9 @@ const struct sample_field_row sample_fields_table[] = {
 	[FIELD_WEIGHT] = {.name = "weight",
 			  .print = print_weight,
 			  .sample_type = PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT},
+	/* These two, of offcpu-time, are not perf's. */
+	[FIELD_STATE] = {.name = "state", .print = print_state},
+	[FIELD_WAIT] = {.name = "wait", .print = print_wait},
 	[FIELD_IP] = {.name = "ip", .print = print_ip, .sample_type = PERF_SAMPLE_IP},
 	[FIELD_SYM] = {.name = "sym", .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_ADDR},
 	[FIELD_SYMOFF] = {.name = "symoff"},

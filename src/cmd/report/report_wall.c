@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/report/report_wall.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/hash_table.h"
+#include "read/session.h"
+#include "tasks/off_cpu.h"
+
+struct thread {
+	uint64_t on_ns; /* it is on the CPU, and what came before is accounted for */
+	uint64_t unsampled_ns;
+};
+
+struct wall {
+	size_t off_cpu, on_cpu;
+	struct hash_table threads; /* by tid + 1 */
+	uint64_t first_ns;         /* of all samples; 0: none yet */
+};
+
+/* Does it sample the CPU? Not what counts other things, or comes with payloads. */
+static bool samples_cpu(const struct perf_event_attr *attr)
+{
+	if (attr->type == PERF_TYPE_SOFTWARE)
+		return attr->config == PERF_COUNT_SW_CPU_CLOCK || attr->config == PERF_COUNT_SW_TASK_CLOCK;
+	return attr->type == PERF_TYPE_HARDWARE &&
+	       (attr->config == PERF_COUNT_HW_CPU_CYCLES || attr->config == PERF_COUNT_HW_REF_CPU_CYCLES);
+}
+
+int wall_new(const struct session *session, struct wall **ret)
+{
+	size_t nr;
+	const struct event_desc *events = session_events(session, &nr);
+	struct wall wall = {.off_cpu = nr, .on_cpu = nr};
+
+	for (size_t i = nr; i-- > 0;) {
+		if (off_cpu_is_event(&events[i]))
+			wall.off_cpu = i;
+		else if (samples_cpu(&events[i].attr))
+			wall.on_cpu = i;
+	}
+	if (wall.off_cpu == nr || wall.on_cpu == nr)
+		return -EINVAL;
+	*ret = malloc(sizeof(**ret));
+	if (!*ret)
+		return -ENOMEM;
+	**ret = wall;
+	return 0;
+}
+
+void wall_free(struct wall *wall)
+{
+	if (!wall)
+		return;
+	for (size_t i = 0; i < wall->threads.nr_slots; i++)
+		free(wall->threads.slots[i].item);
+	hash_table_fini(&wall->threads);
+	free(wall);
+}
+
+size_t wall_off_cpu_event(const struct wall *wall)
+{
+	return wall->off_cpu;
+}
+
+size_t wall_on_cpu_event(const struct wall *wall)
+{
+	return wall->on_cpu;
+}
+
+/* Of one that is new it is taken that it was on the CPU from `since_ns` on. NULL: out of memory. */
+static struct thread *thread_of(struct wall *wall, uint32_t tid, uint64_t since_ns)
+{
+	uint64_t key = (uint64_t)tid + 1;
+	struct thread *thread = hash_table_find_item(&wall->threads, key);
+
+	if (thread)
+		return thread;
+	thread = calloc(1, sizeof(*thread));
+	if (!thread || hash_table_add(&wall->threads, key, thread)) {
+		free(thread);
+		return NULL;
+	}
+	thread->on_ns = since_ns;
+	return thread;
+}
+
+int wall_take_on_cpu(struct wall *wall, const struct sample *sample, uint64_t *ret_ns)
+{
+	/* How long a thread had run before its first record is not known: no longer than its period tells. */
+	uint64_t since_ns = sample->time - (sample->period < sample->time ? sample->period : sample->time);
+
+	if (!wall->first_ns)
+		wall->first_ns = since_ns;
+	struct thread *thread = thread_of(wall, sample->tid, since_ns > wall->first_ns ? since_ns : wall->first_ns);
+	if (!thread)
+		return -ENOMEM;
+	*ret_ns = thread->unsampled_ns;
+	if (sample->time > thread->on_ns) { /* else it was taken while the time off the CPU began */
+		*ret_ns += sample->time - thread->on_ns;
+		thread->on_ns = sample->time;
+	}
+	thread->unsampled_ns = 0;
+	return 0;
+}
+
+int wall_take_off_cpu(struct wall *wall, const struct sample *sample, const struct off_cpu_wait *wait)
+{
+	uint64_t left_ns = sample->time - (wait->ns < sample->time ? wait->ns : sample->time);
+
+	if (!wall->first_ns)
+		wall->first_ns = left_ns;
+	struct thread *thread = thread_of(wall, sample->tid, left_ns);
+	if (!thread)
+		return -ENOMEM;
+	if (wait->flags & OFF_CPU_SUM) { /* of many times, between which it ran */
+		thread->on_ns += wait->ns;
+		return 0;
+	}
+	if (left_ns > thread->on_ns)
+		thread->unsampled_ns += left_ns - thread->on_ns;
+	if (sample->time > thread->on_ns)
+		thread->on_ns = sample->time;
+	return 0;
+}
+
+uint64_t wall_unsampled_ns(const struct wall *wall)
+{
+	uint64_t ns = 0;
+
+	for (size_t i = 0; i < wall->threads.nr_slots; i++)
+		if (wall->threads.slots[i].item)
+			ns += ((const struct thread *)wall->threads.slots[i].item)->unsampled_ns;
+	return ns;
+}

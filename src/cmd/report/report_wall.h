@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * report_wall: where the time of threads went, on and off the CPU, in nanoseconds: a recording with the event
+ * offcpu-time and one that samples the CPU. A time off the CPU is as long as it was; a sample of the CPU stands for the
+ * time on it since the sample before, of the same thread, whatever the event counts. One owner (wall_free), one thread.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct off_cpu_wait;
+struct sample;
+struct session;
+struct wall;
+
+/* -EINVAL: the recording has no event of one of the kinds; -ENOMEM. */
+int wall_new(const struct session *session, struct wall **ret);
+void wall_free(struct wall *wall); /* NULL is fine */
+
+/* Indices of the two events; of samples of others nothing is counted. */
+size_t wall_off_cpu_event(const struct wall *wall);
+size_t wall_on_cpu_event(const struct wall *wall);
+
+/* A sample of the CPU: the time that it stands for, *ret_ns. 0 or -ENOMEM. */
+int wall_take_on_cpu(struct wall *wall, const struct sample *sample, uint64_t *ret_ns);
+/* A time off the CPU. 0 or -ENOMEM. */
+int wall_take_off_cpu(struct wall *wall, const struct sample *sample, const struct off_cpu_wait *wait);
+
+/* Time on the CPU behind the last sample there, or of threads that were never sampled: that no row has. */
+uint64_t wall_unsampled_ns(const struct wall *wall);
