@@ -297,7 +297,55 @@ def test_script_fields(record, millrace, tmp_path):
     assert any('/' in waker for *_, waker in lines)
 
 
+def test_switched_output_and_flight(millrace, recorder, programs, tmp_path):
+    """Times go on from one file to the next."""
+    path = tmp_path / 'switched.data'
+    done = millrace('record', '-e', 'dummy', '--off-cpu', '--switch-output=1s', '-o', path,
+                    '--', programs / 'waits', 'sleep', 2, 2200)
+    files = sorted(tmp_path.glob('switched.data.*'))
+    assert len(files) >= 2
+    waits = by_tid([wait for file in files for wait in waits_of(file)])
+    for thread in threads_of(done.out):
+        check_times(thread, waits[thread.tid], nr_wakes=False)
+    path = tmp_path / 'flight.data'
+    recording = recorder(['-e', 'dummy', '--off-cpu', '--flight=5s', '-o', path,
+                          '--', programs / 'waits', 'sleep', 1, 1500])
+    time.sleep(1)
+    recording.send_signal(signal.SIGUSR2)
+    recording.wait()
+    (file,) = tmp_path.glob('flight.data.*')
+    plain = tmp_path / 'plain.data'
+    millrace('merge', '-o', plain, file)
+    assert sum(wait.ns > 9e6 for wait in waits_of(plain)) > 40
+
+
+def test_events_on_and_off(millrace, programs, tmp_path):
+    """Only what was while the events were on, and all of that."""
+    path = tmp_path / 'perf.data'
+    done = millrace('record', '-e', 'dummy', '--off-cpu', '-D', '100-300,500-700', '-o', path,
+                    '--', programs / 'waits', 'sleep', 1, 1000)
+    (thread,) = threads_of(done.out)
+    waits = [wait for wait in waits_of(path) if wait.tid == thread.tid]
+    assert 0.3e9 < sum(wait.ns for wait in waits) < 0.5e9
+    assert sum(bool(wait.flags & BEGAN_EARLIER) for wait in waits) <= 2 and not any(
+        wait.flags & UNKNOWN for wait in waits)
+
+
+def test_first_attr_has_context_switch(millrace, tmp_path):
+    """Where there are PERF_RECORD_SWITCH: samply looks at the first attr alone."""
+    context_switch = 1 << 26  # <linux/perf_event.h>, struct perf_event_attr
+    path = tmp_path / 'perf.data'
+    for options, there in (([], False), (['--switch-events'], True), (['--switch-events', '-a'], True)):
+        millrace('record', '-e', 'cpu-clock', '--off-cpu', *options, '-o', path, '--', 'sleep', '0.02')
+        data = PerfData(path)
+        assert bool(data.attrs[0].bits & context_switch) == there
+        assert any(record.type in (14, 15) for record in data.records()) == there
+    millrace('record', '-e', 'cpu-clock', '--switch-events', '-a', '-o', path, '--', 'true')
+    assert PerfData(path).attrs[0].bits & context_switch
+
+
 def test_words(millrace):
-    for words in (['--off-cpu=soon'], ['--off-cpu=-1'], ['--off-cpu-wakers'], ['--off-cpu', '--no-timestamp']):
+    for words in (['--off-cpu=soon'], ['--off-cpu=-1'], ['--off-cpu-wakers'], ['--off-cpu', '--no-timestamp'],
+                  ['--off-cpu', '--overwrite']):
         done = millrace('record', *words, '-o', '/dev/null', '--', 'true', status=None)
         assert done.status and 'off-cpu' in done.err and len(done.err.splitlines()) == 1

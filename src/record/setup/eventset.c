@@ -700,6 +700,7 @@ int described_events_make(const struct eventset *set, struct described_events *r
 {
 	struct described_events events = {.nr_ring_descs = set->events->nr};
 	size_t slot = 0, room = set->events->nr + 1;
+	bool switches = false;
 	int err = 0;
 
 	events.descs = calloc(room, sizeof(*events.descs));
@@ -717,6 +718,7 @@ int described_events_make(const struct eventset *set, struct described_events *r
 		*desc = events.ring_descs[i];
 		if (event->unwinds)
 			callchain_convert_attr(&desc->attr);
+		switches |= desc->attr.context_switch && !event->off_cpu;
 		if (event->off_cpu)
 			off_cpu_convert_attr(&desc->attr);
 		else
@@ -725,6 +727,9 @@ int described_events_make(const struct eventset *set, struct described_events *r
 	}
 	if (!err && events.nr_descs < events.nr_ring_descs)
 		err = add_ids(&events);
+	/* Of the whole file: readers that look at one attr only (samply) look at the first. */
+	if (!err && events.nr_descs && switches)
+		events.descs[0].attr.context_switch = 1;
 	if (err) {
 		described_events_fini(&events);
 		return err;
