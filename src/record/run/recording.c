@@ -328,6 +328,18 @@ static size_t history_extent_bytes(uint64_t held_bytes)
 	return bytes < LEAST ? LEAST : bytes > EXTENT_BYTES_SMALL ? EXTENT_BYTES_SMALL : (size_t)bytes;
 }
 
+/* Files end at a size as it is seen, batch by batch. 0: the default does. */
+static size_t marked_batch_bytes(const struct recording_options *options)
+{
+	enum { PARTS = 8, LEAST = 64 << 10, MOST = 1 << 20 };
+	uint64_t mark = options->rotation.bytes;
+
+	if (options->max_bytes && (!mark || options->max_bytes < mark))
+		mark = options->max_bytes;
+	uint64_t bytes = mark / PARTS / 4096 * 4096;
+	return !mark || bytes > MOST ? 0 : bytes < LEAST ? LEAST : (size_t)bytes;
+}
+
 static int open_steering(struct recording *rec, struct diag *reterr)
 {
 	const struct governor_bounds bounds = {.cpus = rec->options->max_cpus,
@@ -389,6 +401,8 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 	params.realtime = !params.level || only_unwinds(rec);
 	params.no_index = !params.level && !options->rotation.history_ns;
 	params.budget_bytes = rec->pool_bytes;
+	if (params.no_index)
+		params.extent_bytes = marked_batch_bytes(options);
 	/* Who looks on gets an extent for each pass, however little is in it; little is left of stacks. */
 	if ((rec->output.dest.pipe || only_unwinds(rec)) && params.level)
 		params.extent_bytes = EXTENT_BYTES_SMALL;
