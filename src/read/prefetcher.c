@@ -449,6 +449,11 @@ static size_t next_other(const struct batch *batch, size_t at)
 	return word * WORD_BITS + (size_t)__builtin_ctzll(bits);
 }
 
+uint64_t prefetcher_chunk_offset(const struct prefetcher_chunk *chunk)
+{
+	return chunk->refs[chunk->nr - 1].view.offset;
+}
+
 size_t prefetcher_span_begin(struct prefetcher *prefetcher, const struct prefetcher_chunk **ret)
 {
 	size_t nr = 0;

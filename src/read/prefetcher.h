@@ -40,6 +40,9 @@ struct prefetcher_chunk {
 	size_t nr; /* 1 to PREFETCHER_CHUNK_MAX */
 };
 
+/* The place in its file of the last record of a chunk: how far the reading is. */
+uint64_t prefetcher_chunk_offset(const struct prefetcher_chunk *chunk);
+
 /*
  * A span: the samples that come next, as far as they were found already, for any number of threads to decode. They are
  * in *ret[0..result), which is valid until prefetcher_span_end(); until then only prefetcher_share() and the two

@@ -84,6 +84,7 @@ struct session_info {
 	bool pipe;
 	struct file_header header; /* of a pipe: magic and size only; of a directory that of `data` */
 	uint64_t file_bytes;       /* of a directory those of all its files; 0: unknown (pipe) */
+	bool one_file;             /* no pipe, no directory: offsets of records are those of it */
 	uint64_t position;         /* offset of the record delivered last, in its file */
 	uint64_t nr_late; /* records that came after newer ones were delivered: not in the order that was promised */
 	int64_t mtime_ns; /* since 1970; 0: unknown */

@@ -225,7 +225,7 @@ static int open_regular(struct session *session, const struct stat *st, struct d
 
 	if (err)
 		return err;
-	session->mapped = true;
+	session->mapped = session->info.one_file = true;
 	return open_whole(session, reterr);
 }
 

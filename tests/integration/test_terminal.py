@@ -200,7 +200,7 @@ def test_progress_of_long_work(need_root, need_tracefs, millrace, programs, tmp_
     assert run.wait(timeout=60) == 0
     text = os.read(master, 65536).decode()
     os.close(master)
-    assert re.search(r'millrace: reading: \d+ records', text) and '\r\033[K' in text
+    assert re.search(r'millrace: reading: [\d.]+ ?k? records, [\d.]+ ?k?/s', text) and '\r\033[K' in text
 
 
 def status_of(args, seconds, end=signal.SIGINT):

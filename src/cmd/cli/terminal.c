@@ -183,19 +183,56 @@ struct colour_marks colour_of_share(bool coloured, double percent)
 void progress_start(struct progress *progress, const char *what)
 {
 	enum { FIRST_NS = 1000000000 };
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 
-	*progress = (struct progress){.what = what, .next_ns = clock_ns(CLOCK_MONOTONIC) + FIRST_NS};
+	*progress =
+		(struct progress){.what = what, .start_ns = now, .next_ns = now + FIRST_NS, .total = progress->total};
+}
+
+/* "12.3 M", "950". */
+static void count_text(double nr, char *text, size_t room)
+{
+	static const char units[] = " kMGT";
+	unsigned unit = 0;
+
+	for (; nr >= 1000 && units[unit + 1]; unit++)
+		nr /= 1000;
+	if (unit)
+		snprintf(text, room, "%.1f %c", nr, units[unit]);
+	else
+		snprintf(text, room, "%.0f", nr);
+}
+
+void progress_line(const struct progress *progress, uint64_t now_ns, char ret[PROGRESS_BYTES])
+{
+	enum { BAR = 20, MOST_SECONDS = 360000 };
+	static const char full[] = "####################";
+	double seconds = (double)(now_ns - progress->start_ns) / 1e9;
+	char count[32], rate[32];
+
+	count_text((double)progress->nr_records, count, sizeof(count));
+	count_text((double)progress->nr_records / seconds, rate, sizeof(rate));
+	if (!progress->total || progress->done > progress->total || !progress->done) {
+		snprintf(ret, PROGRESS_BYTES, "%s: %s records, %s/s", progress->what, count, rate);
+		return;
+	}
+	double part = (double)progress->done / (double)progress->total, left = seconds / part - seconds;
+	int bar = (int)(part * BAR);
+	snprintf(ret, PROGRESS_BYTES, "%s: %3.0f %% [%.*s%*s] %s records, %s/s, %.0f s left", progress->what,
+		 part * 100, bar, full, BAR - bar, "", count, rate, left < MOST_SECONDS ? left : MOST_SECONDS);
 }
 
 void progress_show(struct progress *progress)
 {
 	enum { EACH_NS = 200000000 };
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+	char line[PROGRESS_BYTES];
 
 	if (now < progress->next_ns)
 		return;
 	progress->next_ns = now + EACH_NS;
-	log_status("%s: %" PRIu64 " records", progress->what, progress->nr_records);
+	progress_line(progress, now, line);
+	log_status("%s", line);
 }
 
 void progress_end(struct progress *progress)

@@ -52,10 +52,14 @@ struct colour_marks {
 };
 struct colour_marks colour_of_share(bool coloured, double percent);
 
-/* How many records were read so far, in the line of log_status(): "reading: 12345678 records". */
+/*
+ * How far long work is, in the line of log_status(): "reading:  45 % [#########           ] 12.3 M records, 4.1 M/s, 3
+ * s left". Without a total only the number of records and their rate.
+ */
 struct progress {
 	const char *what; /* borrowed; NULL: nothing is shown */
-	uint64_t nr_records, next_ns;
+	uint64_t nr_records, start_ns, next_ns;
+	uint64_t done, total; /* in any unit, such as bytes of the input; set by the caller; total 0: not known */
 };
 
 /* The first line is shown after a second: what is quicker needs none. */
@@ -63,13 +67,18 @@ void progress_start(struct progress *progress, const char *what);
 
 void progress_show(struct progress *progress);
 
-/* After `nr` more records. */
-static inline void progress_step(struct progress *progress, uint64_t nr)
+/* The line at that time, of CLOCK_MONOTONIC; behind the start. */
+enum { PROGRESS_BYTES = 160 };
+void progress_line(const struct progress *progress, uint64_t now_ns, char ret[PROGRESS_BYTES]);
+
+/* After `nr` more records, up to `done` of the total. */
+static inline void progress_step(struct progress *progress, uint64_t nr, uint64_t done)
 {
 	enum { STEP_RECORDS = 1 << 14 }; /* between two looks at the clock */
 	uint64_t before = progress->nr_records;
 
 	progress->nr_records += nr;
+	progress->done = done;
 	if (progress->nr_records / STEP_RECORDS != before / STEP_RECORDS && progress->what)
 		progress_show(progress);
 }

@@ -319,7 +319,20 @@ void input_report_late(const struct session *session)
 int input_records_open(struct input_records *records, struct session *session, unsigned nr_hands)
 {
 	*records = (struct input_records){.session = session, .deferred.session = session};
+	/* Offsets are those of one file; of a directory only the number of records is known. */
+	records->progress.total = session_info(session)->one_file ? session_info(session)->file_bytes : 0;
+	progress_start(&records->progress, "reading");
 	return session_info(session)->file_bytes ? prefetcher_start(session, nr_hands, &records->ahead) : 0;
+}
+
+void input_records_passed(struct input_records *records, const struct prefetcher_chunk chunks[], size_t nr)
+{
+	uint64_t nr_records = 0;
+
+	for (size_t i = 0; i < nr; i++)
+		nr_records += chunks[i].nr;
+	if (nr)
+		progress_step(&records->progress, nr_records, prefetcher_chunk_offset(&chunks[nr - 1]));
 }
 
 static int next_record(struct input_records *records, const struct session_record **ret, struct diag *reterr)
@@ -365,6 +378,7 @@ int input_records_next(struct input_records *records, const struct session_recor
 		records->splitting = false;
 		if (got <= 0)
 			return got;
+		progress_step(&records->progress, 1, record->view.offset);
 		got = group_split_begin(&records->split, records->session, record);
 		if (got < 0)
 			return diag_set(reterr, got, "out of memory");
@@ -396,6 +410,8 @@ void input_records_close(struct input_records *records)
 			 records->deferred.nr_incomplete);
 	deferred_chains_fini(&records->deferred);
 	group_split_fini(&records->split);
+	if (records->session)
+		progress_end(&records->progress);
 	prefetcher_close(records->ahead);
 	records->ahead = NULL;
 }

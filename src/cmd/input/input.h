@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "analyze/machine/machine.h"
+#include "cmd/cli/terminal.h"
 #include "read/deferred_chains.h"
 #include "read/group_split.h"
 #include "read/prefetcher.h"
@@ -107,7 +108,8 @@ struct input_records {
 	struct prefetcher *ahead; /* NULL: a pipe, which may have no records for a long time */
 	struct deferred_chains deferred;
 	struct group_split split;
-	bool splitting; /* the last record has parts left */
+	bool splitting;           /* the last record has parts left */
+	struct progress progress; /* shown while the records are read; its `what` may be set to NULL */
 	struct session_record record;
 };
 
@@ -123,6 +125,8 @@ int input_records_next(struct input_records *records, const struct session_recor
  * a pipe, and where samples are split or kept, too: input_records_next() has what comes next.
  */
 size_t input_records_run(struct input_records *records, const struct prefetcher_chunk **ret);
+/* All samples of those chunks are used: for the progress. Before prefetcher_span_end(). */
+void input_records_passed(struct input_records *records, const struct prefetcher_chunk chunks[], size_t nr);
 /* Before the session is closed, and before its position is asked for. */
 void input_records_close(struct input_records *records);
 

@@ -173,7 +173,7 @@ struct reading {
 	struct samples samples;
 	struct report_workers *workers; /* NULL: one thread takes all samples */
 	struct input_losses losses;
-	struct progress progress;
+	uint64_t nr_records; /* that were read */
 	bool begun;
 };
 

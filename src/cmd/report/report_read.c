@@ -40,6 +40,7 @@ static int64_t take_run(struct reading *reading, struct input_records *records, 
 	if (!nr)
 		return 0;
 	int64_t got = report_workers_take(reading->workers, records->ahead, (struct report_run){pieces, nr});
+	input_records_passed(records, pieces, nr);
 	prefetcher_span_end(records->ahead, nr);
 	return got < 0 ? describe_error(reading, (int)got, reterr) : got;
 }
@@ -62,12 +63,11 @@ static int read_records(struct reading *reading, struct diag *reterr)
 	int err = input_records_open(&records, reading->session, report_workers_nr(reading->workers));
 	if (err)
 		return diag_set(reterr, err, "cannot start a thread: %s", strerror(-err));
-	progress_start(&reading->progress, "reading");
 	while (!reading->stop || !*reading->stop) {
 		int64_t taken = take_run(reading, &records, reterr);
 		if (taken < 0)
 			return (int)taken;
-		progress_step(&reading->progress, (uint64_t)taken);
+		reading->nr_records = records.progress.nr_records;
 		if (taken)
 			continue;
 		got = input_records_next(&records, &record, reterr);
@@ -78,7 +78,6 @@ static int read_records(struct reading *reading, struct diag *reterr)
 		err = take(reading, record, reterr);
 		if (err)
 			return err;
-		progress_step(&reading->progress, 1);
 	}
 	if (!reading->begun)
 		begin(reading);
@@ -103,7 +102,6 @@ int reading_run(struct reading *reading, const struct samples_options *samples, 
 		return diag_set(reterr, err, "out of memory");
 	err = read_records(reading, reterr);
 	report_workers_join(reading->workers);
-	progress_end(&reading->progress);
 	return err;
 }
 

@@ -257,7 +257,7 @@ static int read_whole(struct report_view *view, struct session *session, struct 
 	sigaction(SIGINT, &old, NULL);
 	if (interrupted)
 		snprintf(view->note, sizeof(view->note), "Interrupted: only the first %" PRIu64 " records are shown",
-			 view->whole ? view->whole->reading.progress.nr_records : 0);
+			 view->whole ? view->whole->reading.nr_records : 0);
 	return err;
 }
 

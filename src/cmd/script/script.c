@@ -425,6 +425,8 @@ static int run_records(struct script *script, struct diag *reterr)
 	err = input_records_open(&records, script->session, script_workers_nr(script->workers));
 	if (err)
 		return diag_set(reterr, err, "cannot start a thread: %s", strerror(-err));
+	if (pager_terminal()) /* where its lines go there is no place for the progress */
+		records.progress.what = NULL;
 	while (!(script->header_done && script->options.header.alone) && !output_is_over(&script->out) &&
 	       !(script->options.json && ferror(stdout))) {
 		got = script->workers ? script_workers_print(script->workers, &records, reterr) : 0;

@@ -231,8 +231,10 @@ int script_workers_print(struct script_workers *workers, struct input_records *r
 	if (!nr)
 		return 0;
 	size_t nr_samples = count_samples(workers->pieces, nr);
-	if (nr_samples >= FEW_SAMPLES && is_ready(workers))
+	if (nr_samples >= FEW_SAMPLES && is_ready(workers)) {
+		input_records_passed(records, workers->pieces, nr);
 		return run_round(workers, records->ahead, nr, reterr);
+	}
 	prefetcher_span_end(records->ahead, 0);
 	if (!workers->nr_alone)
 		workers->nr_alone = nr_samples - 1;
