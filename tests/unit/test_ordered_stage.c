@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/* Records of two outputs are taken in the order of time, whatever is changed, removed and added, and all are written.
+ */
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "record/order/ordered_stage.h"
+#include "stream/batch_pool.h"
+#include "stream/pipeline.h"
+#include "stream/stage.h"
+#include "stream/writer.h"
+
+enum { OUTPUTS = 2, STEPS = 300, PER_STEP = 40, EXTENT_BYTES = 4096, TYPE_OTHER = 77 };
+
+struct test_record {
+	struct perf_event_header header;
+	uint64_t time_ns, number, padding;
+};
+
+static struct {
+	uint64_t last_ns;
+	size_t nr_taken, nr_removed, nr_added, nr_shortened, nr_given_up, nr_ended;
+	bool last_end;
+} seen;
+
+static int look_at(void *ctx, const uint8_t *record, const struct perf_event_header *header, uint64_t *ret_time_ns)
+{
+	(void)ctx;
+	memcpy(ret_time_ns, record + offsetof(struct test_record, time_ns), sizeof(*ret_time_ns));
+	return header->type == TYPE_OTHER ? ORDERED_PASS : ORDERED_WANT;
+}
+
+static int take(void *ctx, struct ordered_record *record)
+{
+	struct test_record *bytes = (void *)record->bytes;
+	const struct test_record more = {.header = {.type = TYPE_OTHER, .size = sizeof(more)}, .number = UINT64_MAX};
+
+	(void)ctx;
+	assert_int_equal(record->time_ns, bytes->time_ns);
+	assert_true(record->time_ns >= seen.last_ns);
+	seen.last_ns = record->time_ns;
+	seen.nr_taken++;
+	if (bytes->number % 5 == 0) {
+		seen.nr_added++;
+		assert_int_equal(ordered_add(record, (struct span){&more, sizeof(more)}), 0);
+	}
+	if (!record->batch) /* a copy: the record itself went before */
+		return 0;
+	if (bytes->number % 3 == 0) {
+		seen.nr_removed++;
+		ordered_record_shorten(record, sizeof(*bytes), 0);
+	} else if (bytes->number % 7 == 0) {
+		seen.nr_shortened++;
+		bytes->header.size -= sizeof(bytes->padding);
+		ordered_record_shorten(record, sizeof(*bytes), bytes->header.size);
+	}
+	return 0;
+}
+
+static bool give_up(void *ctx, struct ordered_record *record)
+{
+	(void)ctx, (void)record;
+	seen.nr_given_up++;
+	return true;
+}
+
+static int end(void *ctx, struct ordered_record *place, bool last)
+{
+	const struct test_record more = {.header = {.type = TYPE_OTHER, .size = sizeof(more)}, .number = UINT64_MAX};
+
+	(void)ctx;
+	assert_false(seen.last_end);
+	seen.last_end = last;
+	seen.nr_ended++;
+	seen.nr_added++;
+	return ordered_add(place, (struct span){&more, sizeof(more)});
+}
+
+static void queue(struct writer *writer, const void *bytes, size_t len)
+{
+	const struct span span = {bytes, len};
+	int err;
+
+	while ((err = writer_queue(writer, &span, 1)) == -EAGAIN)
+		assert_int_equal(writer_reap(writer, WRITER_ROOM), 0);
+	assert_int_equal(err, 0);
+}
+
+/* In each step what each output gets is in order, and the outputs overlap. */
+static void feed(struct writer *writers_of[OUTPUTS], uint64_t *number)
+{
+	static struct test_record records[PER_STEP];
+	uint64_t random = 88172645463325252ull;
+
+	for (uint64_t step = 0; step < STEPS; step++) {
+		for (unsigned o = 0; o < OUTPUTS; o++) {
+			uint64_t time_ns = 1 + step * 1000;
+			for (size_t i = 0; i < PER_STEP; i++) {
+				random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+				time_ns += random % 20;
+				records[i] = (struct test_record){
+					.header = {.type = random % 11 ? PERF_RECORD_SAMPLE : TYPE_OTHER,
+						   .size = sizeof(records[i])},
+					.time_ns = time_ns,
+					.number = (*number)++};
+			}
+			queue(writers_of[o], records, sizeof(records));
+		}
+		for (unsigned o = 0; o < OUTPUTS; o++) {
+			writers_of[o]->complete_ns = clock_ns(CLOCK_MONOTONIC);
+			if (step % 16 == 15)
+				assert_int_equal(writer_commit(writers_of[o], true), 0);
+		}
+	}
+}
+
+static void check(size_t budget_bytes, size_t nr_workers)
+{
+	static const struct ordered_ops ops = {
+		.name = "test", .look_at = look_at, .take = take, .give_up = give_up, .end = end};
+	const struct batch_pool_params params = {.nr_stages = OUTPUTS,
+						 .no_index = true,
+						 .nr_workers = nr_workers,
+						 .extent_bytes = EXTENT_BYTES,
+						 .budget_bytes = budget_bytes};
+	struct writer *inner, *writers_of[OUTPUTS];
+	struct ordered_stages *stages;
+	struct stage *made[OUTPUTS];
+	FILE *files[OUTPUTS];
+	struct batch_pool *pool;
+	uint64_t number = 0, stored = 0;
+
+	memset(&seen, 0, sizeof(seen));
+	assert_int_equal(ordered_stages_new(&ops, NULL, &stages), 0);
+	assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
+	for (unsigned o = 0; o < OUTPUTS; o++) {
+		files[o] = tmpfile();
+		assert_int_equal(writer_open(&writer_serial, &(struct writer_params){.fd = fileno(files[o])}, &inner),
+				 0);
+		assert_int_equal(pipeline_open(pool, inner, &writers_of[o]), 0);
+		assert_int_equal(ordered_stages_make(stages, &made[o]), 0);
+		pipeline_add_stage(writers_of[o], made[o]);
+	}
+	feed(writers_of, &number);
+	ordered_stages_last_outputs(stages);
+	for (unsigned o = 0; o < OUTPUTS; o++)
+		pipeline_run_stages(writers_of[o]);
+	for (unsigned o = 0; o < OUTPUTS; o++) {
+		struct writer_end ended;
+		assert_int_equal(writer_end(writers_of[o], &ended), 0);
+		stored += ended.stored;
+		made[o]->ops->free(made[o]);
+		fclose(files[o]);
+	}
+	assert_int_equal(pool->nr_free, pool->nr_jobs);
+	batch_pool_free(pool);
+	ordered_stages_free(stages);
+	assert_true(seen.last_end);
+	assert_int_equal(seen.nr_ended, OUTPUTS);
+	assert_true(seen.nr_taken > number / 2 && seen.nr_removed);
+	assert_int_equal(stored, (number - seen.nr_removed + seen.nr_added) * sizeof(struct test_record) -
+					 seen.nr_shortened * sizeof(uint64_t));
+}
+
+static void test_order_over_outputs(void **state)
+{
+	(void)state;
+	check(64 * EXTENT_BYTES, 1);
+	check(64 * EXTENT_BYTES, 3);
+}
+
+/* Batches go before the turn of their records, which are still taken in the order of time. */
+static void test_short_of_memory(void **state)
+{
+	(void)state;
+	check(6 * EXTENT_BYTES, 1);
+	assert_true(seen.nr_given_up > 0);
+	check(6 * EXTENT_BYTES, 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_order_over_outputs),
+		cmocka_unit_test(test_short_of_memory),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
