@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/http.h"
 
+#define CURL_DISABLE_TYPECHECK /* macros that would call the functions by their names */
 #include <curl/curl.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,6 +25,44 @@ enum {
 	FIRST_PAUSE_MS = 200,
 	LONGEST_PAUSE_MS = 5000,
 };
+
+/* The functions of libcurl.so.4, which is loaded for them: some thirty libraries more would slow each other command. */
+static struct {
+	__typeof__(curl_easy_init) *easy_init;
+	__typeof__(curl_easy_setopt) *easy_setopt;
+	__typeof__(curl_easy_perform) *easy_perform;
+	__typeof__(curl_easy_getinfo) *easy_getinfo;
+	__typeof__(curl_easy_strerror) *easy_strerror;
+	__typeof__(curl_easy_escape) *easy_escape;
+	__typeof__(curl_easy_cleanup) *easy_cleanup;
+	__typeof__(curl_free) *free;
+	__typeof__(curl_slist_append) *slist_append;
+	__typeof__(curl_slist_free_all) *slist_free_all;
+} library;
+
+/* false: it is not installed. It stays loaded. */
+static bool load_library(void)
+{
+	const struct {
+		const char *name;
+		void *to; /* a pointer to a function, which dlsym(3) gives as one to data */
+	} wanted[] = {
+		{"curl_easy_init", &library.easy_init},         {"curl_easy_setopt", &library.easy_setopt},
+		{"curl_easy_perform", &library.easy_perform},   {"curl_easy_getinfo", &library.easy_getinfo},
+		{"curl_easy_strerror", &library.easy_strerror}, {"curl_easy_escape", &library.easy_escape},
+		{"curl_easy_cleanup", &library.easy_cleanup},   {"curl_free", &library.free},
+		{"curl_slist_append", &library.slist_append},   {"curl_slist_free_all", &library.slist_free_all},
+	};
+	void *handle = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
+
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+		void *function = handle ? dlsym(handle, wanted[i].name) : NULL;
+		if (!function)
+			return false;
+		memcpy(wanted[i].to, &function, sizeof(function));
+	}
+	return true;
+}
 
 struct http {
 	struct http_options options;
@@ -77,16 +118,19 @@ static size_t take_answer(char *bytes, size_t size, size_t nr, void *ctx)
 
 int http_open(const struct http_options *options, struct http **ret, struct diag *reterr)
 {
-	struct http *http = calloc(1, sizeof(*http));
 	int err = 0;
 
+	if (!load_library())
+		return diag_set(reterr, -ENOTSUP,
+				"sending needs libcurl.so.4, which is not installed (Debian: libcurl4)");
+	struct http *http = calloc(1, sizeof(*http));
 	if (!http)
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	http->options = *options;
 	if (options->credentials)
 		err = read_credentials(http, options->credentials, reterr);
-	http->curl = err ? NULL : curl_easy_init();
-	http->gzip_headers = curl_slist_append(NULL, "Content-Encoding: gzip");
+	http->curl = err ? NULL : library.easy_init();
+	http->gzip_headers = library.slist_append(NULL, "Content-Encoding: gzip");
 	if (!err && (!http->curl || !http->gzip_headers))
 		err = diag_set(reterr, -ENOMEM, "out of memory");
 	if (err) {
@@ -94,20 +138,20 @@ int http_open(const struct http_options *options, struct http **ret, struct diag
 		return err;
 	}
 	CURL *curl = http->curl;
-	curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, http->why);
-	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-	curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_S);
-	curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-	curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)IDLE_S);
-	curl_easy_setopt(curl, CURLOPT_USERAGENT, "millrace");
-	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_answer);
+	library.easy_setopt(curl, CURLOPT_ERRORBUFFER, http->why);
+	library.easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+	library.easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+	library.easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_S);
+	library.easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+	library.easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)IDLE_S);
+	library.easy_setopt(curl, CURLOPT_USERAGENT, "millrace");
+	library.easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_answer);
 	if (*http->user) {
-		curl_easy_setopt(curl, CURLOPT_USERNAME, http->user);
-		curl_easy_setopt(curl, CURLOPT_PASSWORD, http->password);
+		library.easy_setopt(curl, CURLOPT_USERNAME, http->user);
+		library.easy_setopt(curl, CURLOPT_PASSWORD, http->password);
 	}
 	if (options->ca)
-		curl_easy_setopt(curl, CURLOPT_CAINFO, options->ca);
+		library.easy_setopt(curl, CURLOPT_CAINFO, options->ca);
 	*ret = http;
 	return 0;
 }
@@ -116,18 +160,18 @@ void http_close(struct http *http)
 {
 	if (!http)
 		return;
-	curl_easy_cleanup(http->curl);
-	curl_slist_free_all(http->gzip_headers);
+	library.easy_cleanup(http->curl);
+	library.slist_free_all(http->gzip_headers);
 	explicit_bzero(http->password, sizeof(http->password));
 	free(http);
 }
 
 char *http_escape(struct http *http, const char *text)
 {
-	char *escaped = curl_easy_escape(http->curl, text, 0);
+	char *escaped = library.easy_escape(http->curl, text, 0);
 	char *copy = escaped ? strdup(escaped) : NULL;
 
-	curl_free(escaped);
+	library.free(escaped);
 	return copy;
 }
 
@@ -167,17 +211,17 @@ int http_post(struct http *http, const struct http_post *post, struct buf *answe
 	}
 	answer->len = 0;
 	*http->why = '\0';
-	curl_easy_setopt(http->curl, CURLOPT_URL, url);
-	curl_easy_setopt(http->curl, CURLOPT_POST, 1L);
-	curl_easy_setopt(http->curl, CURLOPT_POSTFIELDS, post->body.len ? post->body.ptr : "");
-	curl_easy_setopt(http->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)post->body.len);
-	curl_easy_setopt(http->curl, CURLOPT_HTTPHEADER, post->gzip ? http->gzip_headers : NULL);
-	curl_easy_setopt(http->curl, CURLOPT_WRITEDATA, answer);
-	CURLcode code = curl_easy_perform(http->curl);
+	library.easy_setopt(http->curl, CURLOPT_URL, url);
+	library.easy_setopt(http->curl, CURLOPT_POST, 1L);
+	library.easy_setopt(http->curl, CURLOPT_POSTFIELDS, post->body.len ? post->body.ptr : "");
+	library.easy_setopt(http->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)post->body.len);
+	library.easy_setopt(http->curl, CURLOPT_HTTPHEADER, post->gzip ? http->gzip_headers : NULL);
+	library.easy_setopt(http->curl, CURLOPT_WRITEDATA, answer);
+	CURLcode code = library.easy_perform(http->curl);
 	if (code != CURLE_OK)
 		return diag_set(reterr, is_transient(code) ? -EAGAIN : -EPROTO, "%s: %s", http->options.url,
-				*http->why ? http->why : curl_easy_strerror(code));
-	curl_easy_getinfo(http->curl, CURLINFO_RESPONSE_CODE, &status);
+				*http->why ? http->why : library.easy_strerror(code));
+	library.easy_getinfo(http->curl, CURLINFO_RESPONSE_CODE, &status);
 	return status == 200 ? buf_status(answer) : bad_status(http, status, answer, reterr);
 }
 
