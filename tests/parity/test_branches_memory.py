@@ -125,6 +125,25 @@ def test_json(millrace, recording):
     assert sum(entry['samples'] for entry in entries) == shown['events'][0]['samples'] > 1000
 
 
+@pytest.mark.parametrize('fields', ['ip,brstack', 'ip,sym,dso,brstack', 'ip,brstacksym', 'ip,sym,dso,brstacksym',
+                                    'addr,data_src,weight,ip', 'data_src,phys_addr'])
+def test_script_fields(millrace, perf, recording, fields):
+    """perf makes data_src as wide as the widest before it."""
+    command = ['script', '-i', recording, '-F', f'comm,tid,{fields}']
+    theirs, ours = ([line.split() for line in tool(*command).out.splitlines()] for tool in (perf, millrace))
+    assert len(theirs) > 1000 and ours == theirs
+
+
+def test_script_offsets_of_branches(millrace, recording):
+    """Of programs inside their object, as in call chains; addresses of the kernel are what they are."""
+    offsets, addresses = (
+        re.findall(r'0x(\w+)\(/\S+/libc.so.6\)', millrace('script', '-i', recording, '-F', f'{field},dso').out)
+        for field in ('brstackoff', 'brstack'))
+    assert len(offsets) == len(addresses) > 100
+    pages = [(int(address, 16) - int(offset, 16)) % 4096 for address, offset in zip(addresses, offsets)]
+    assert not any(pages) and max(int(offset, 16) for offset in offsets) < 1 << 24
+
+
 @pytest.mark.parametrize('command, reason', [
     (['-s', 'symbol_from', '--no-branch-stack'], 'symbol_from is about branches'),
     (['-s', 'mem', '-b'], 'mem is about accesses to memory'),

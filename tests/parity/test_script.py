@@ -202,7 +202,7 @@ def test_options_of_perf_are_here_or_refused_by_name(command, perf, millrace):
 
 
 def test_fields_that_are_refused(data, millrace):
-    for field, hint in (('brstack', 'report -D'), ('insn', 'perf script'), ('data_src', 'perf script')):
+    for field, hint in (('brstackinsn', 'perf script'), ('insn', 'perf script'), ('metric', 'perf stat')):
         assert hint in millrace('script', '-F', f'+{field}', '-i', data, status=129).err
     err = millrace('script', '-F', 'comm,nothing', '-i', data, status=129).err
     assert '"nothing"' in err and 'symoff' in err

@@ -73,7 +73,7 @@ static void test_bad_lists(void **state)
 		{"event:comm", "kind of events"},
 		{":comm", "kind of events"},
 		{"sw:trace", "software"},
-		{"brstack", "use perf script"},
+		{"brstackinsn", "use perf script"},
 		{"sw:comm:tid", "is no field"},
 		{"com", "\"com\""},
 		{"comm ", "is no field"},

@@ -443,7 +443,7 @@ static int set_code_syntax(const struct option *option, const char *arg, bool ne
 }
 
 #define NO_BRANCHES "instructions and call chains of branches are not decoded here: use perf report"
-#define NO_SOURCE "source files are looked for under the names that the debug information has"
+#define NO_SOURCE "source files are looked for under the names that the debug information has: use perf annotate"
 #define NO_SWITCHING "no event switches here: use --time"
 
 const struct option report_options_table[] = {

@@ -8,6 +8,7 @@
 #include "base/diag.h"
 #include "base/text.h"
 #include "cmd/input/sample_filter.h"
+#include "cmd/text/memory_text.h"
 #include "cmd/text/sample_details.h"
 #include "event/names/registers.h"
 #include "tasks/off_cpu.h"
@@ -255,17 +256,23 @@ static bool address_is_branch(const struct perf_event_attr *attr)
 }
 
 /* Kernel code may access user memory and vice versa: the address decides which side it is. */
+static void resolve_either(const struct sample_line *line, uint64_t address, struct location *ret)
+{
+	uint8_t mode = (int64_t)address < 0 ? PERF_RECORD_MISC_KERNEL : PERF_RECORD_MISC_USER;
+	uint8_t sampled = line->record->sample.cpumode;
+
+	lookup_resolve(line->of->lookup, line->task, sampled, address, ret);
+	if (!ret->dso && mode != sampled)
+		lookup_resolve(line->of->lookup, line->task, mode, address, ret);
+}
+
 bool sample_line_resolve_addr(struct sample_line *line, struct location *ret)
 {
 	const struct perf_event_attr *attr = &line->record->event->attr;
-	const struct sample *sample = &line->record->sample;
-	uint8_t mode = (int64_t)sample->addr < 0 ? PERF_RECORD_MISC_KERNEL : PERF_RECORD_MISC_USER;
 
 	if (!address_is_data(attr) && !address_is_branch(attr))
 		return false;
-	lookup_resolve(line->of->lookup, line->task, sample->cpumode, sample->addr, ret);
-	if (!ret->dso && mode != sample->cpumode)
-		lookup_resolve(line->of->lookup, line->task, mode, sample->addr, ret);
+	resolve_either(line, line->record->sample.addr, ret);
 	return true;
 }
 
@@ -281,6 +288,20 @@ static int print_addr(struct sample_line *line, struct diag *reterr)
 		print_symbol(line, &location);
 	if (has(line, FIELD_DSO))
 		print_object(line, &location);
+	return 0;
+}
+
+static int print_data_src(struct sample_line *line, struct diag *reterr)
+{
+	struct line_context *of = line->of;
+	uint64_t data_src = line->record->sample.data_src;
+
+	(void)reterr;
+	of->text.len = 0;
+	memory_text_all(data_src, &of->text);
+	output_hex(of->out, data_src, (struct output_pad){16, ' '});
+	output_char(of->out, ' ');
+	output_shown_bytes(of->out, (const char *)of->text.data, of->text.len);
 	return 0;
 }
 
@@ -401,6 +422,98 @@ static int print_uregs(struct sample_line *line, struct diag *reterr)
 	return 0;
 }
 
+/* Source: <linux/perf_event.h>, PERF_BR_*; "": not known. The words are perf's. */
+static const char *branch_type(const struct perf_branch_entry *entry)
+{
+	static const char *const types[] = {
+		"",       "COND",      "UNCOND",   "IND",  "CALL", "IND_CALL", "RET",   "SYSCALL",
+		"SYSRET", "COND_CALL", "COND_RET", "ERET", "IRQ",  "SERROR",   "NO_TX",
+	};
+	static const char *const new_types[] = {
+		"FAULT_ALGN", "FAULT_DATA", "FAULT_INST", "ARCH_1", "ARCH_2", "ARCH_3", "ARCH_4", "ARCH_5",
+	};
+
+	if (entry->type < sizeof(types) / sizeof(types[0]))
+		return types[entry->type];
+	return entry->new_type < sizeof(new_types) / sizeof(new_types[0]) ? new_types[entry->new_type] : "";
+}
+
+/* "/P/-/-/12/COND " */
+static void print_branch_flags(struct output *out, const struct perf_branch_entry *entry)
+{
+	const char flags[] = {'/', entry->predicted ? 'P' : entry->mispred ? 'M' : '-',
+			      '/', entry->in_tx ? 'X' : '-',
+			      '/', entry->abort ? 'A' : '-',
+			      '/'};
+
+	output_bytes(out, flags, sizeof(flags));
+	output_decimal(out, entry->cycles, (struct output_pad){0});
+	output_char(out, '/');
+	output_text(out, branch_type(entry));
+	output_char(out, ' ');
+}
+
+static void print_branch_end(const struct sample_line *line, uint64_t ip, enum sample_field how)
+{
+	struct output *out = line->of->out;
+	struct location at;
+
+	resolve_either(line, ip, &at);
+	if (how == FIELD_BRANCH_SYMBOLS) {
+		output_shown(out, at.symbol ? at.symbol->name : "[unknown]");
+		if (at.symbol) {
+			output_bytes(out, "+0x", 3);
+			output_hex(out, at.address - at.symbol->start, (struct output_pad){0});
+		}
+	} else {
+		output_bytes(out, "0x", 2);
+		output_hex(out, how == FIELD_BRANCH_OFFSETS ? at.address : ip, (struct output_pad){0});
+	}
+	if (!has(line, FIELD_DSO))
+		return;
+	output_char(out, '(');
+	output_shown(out, at.dso ? dso_printed_name(at.dso) : "[unknown]");
+	output_char(out, ')');
+}
+
+/* The newest first, as recorded. */
+static int print_branch_stack(struct sample_line *line, enum sample_field how)
+{
+	const struct sample_branch_stack *branches = &line->record->sample.branches;
+	struct output *out = line->of->out;
+
+	for (uint64_t i = 0; i < branches->nr; i++) {
+		if (how != FIELD_BRANCH_SYMBOLS)
+			output_char(out, ' ');
+		print_branch_end(line, branches->entries[i].from, how);
+		output_char(out, '/');
+		print_branch_end(line, branches->entries[i].to, how);
+		print_branch_flags(out, &branches->entries[i]);
+	}
+	return 0;
+}
+
+static int print_branches(struct sample_line *line, struct diag *reterr)
+{
+	(void)reterr;
+	return print_branch_stack(line, FIELD_BRANCHES);
+}
+
+/* As perf: one of the three is enough. */
+static int print_branch_symbols(struct sample_line *line, struct diag *reterr)
+{
+	(void)reterr;
+	return has(line, FIELD_BRANCHES) ? 0 : print_branch_stack(line, FIELD_BRANCH_SYMBOLS);
+}
+
+static int print_branch_offsets(struct sample_line *line, struct diag *reterr)
+{
+	(void)reterr;
+	if (has(line, FIELD_BRANCHES) || has(line, FIELD_BRANCH_SYMBOLS))
+		return 0;
+	return print_branch_stack(line, FIELD_BRANCH_OFFSETS);
+}
+
 static int print_phys_addr(struct sample_line *line, struct diag *reterr)
 {
 	(void)reterr;
@@ -509,6 +622,7 @@ const struct sample_field_row sample_fields_table[] = {
 	[FIELD_EVENT] = {.name = "event", .print = print_event},
 	[FIELD_TRACE] = {.name = "trace", .print = print_trace, .kinds = 1 << PERF_TYPE_TRACEPOINT},
 	[FIELD_ADDR] = {.name = "addr", .print = print_addr, .sample_type = PERF_SAMPLE_ADDR},
+	[FIELD_DATA_SRC] = {.name = "data_src", .print = print_data_src, .sample_type = PERF_SAMPLE_DATA_SRC},
 	[FIELD_WEIGHT] = {.name = "weight",
 			  .print = print_weight,
 			  .sample_type = PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT},
@@ -521,6 +635,13 @@ const struct sample_field_row sample_fields_table[] = {
 	[FIELD_DSO] = {.name = "dso", .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_ADDR},
 	[FIELD_IREGS] = {.name = "iregs", .print = print_iregs, .sample_type = PERF_SAMPLE_REGS_INTR},
 	[FIELD_UREGS] = {.name = "uregs", .print = print_uregs, .sample_type = PERF_SAMPLE_REGS_USER},
+	[FIELD_BRANCHES] = {.name = "brstack", .print = print_branches, .sample_type = PERF_SAMPLE_BRANCH_STACK},
+	[FIELD_BRANCH_SYMBOLS] = {.name = "brstacksym",
+				  .print = print_branch_symbols,
+				  .sample_type = PERF_SAMPLE_BRANCH_STACK},
+	[FIELD_BRANCH_OFFSETS] = {.name = "brstackoff",
+				  .print = print_branch_offsets,
+				  .sample_type = PERF_SAMPLE_BRANCH_STACK},
 	[FIELD_PHYS_ADDR] = {.name = "phys_addr", .print = print_phys_addr, .sample_type = PERF_SAMPLE_PHYS_ADDR},
 	[FIELD_DATA_PAGE_SIZE] = {.name = "data_page_size",
 				  .print = print_data_page_size,
@@ -535,12 +656,8 @@ const struct sample_field_row sample_fields_table[] = {
 	[FIELD_CGROUP] = {.name = "cgroup", .print = print_cgroup, .sample_type = PERF_SAMPLE_CGROUP},
 	{.name = "srccode", USE_PERF},
 	{.name = "tod", USE_PERF},
-	{.name = "data_src", USE_PERF},
 	{.name = "bpf-output", USE_PERF},
 	{.name = "metric", .refused = "counts are not recorded here: use perf stat"},
-	{.name = "brstack", .refused = "branches are not printed here: use perf script, or millrace report -D"},
-	{.name = "brstacksym", .refused = "branches are not printed here: use perf script, or millrace report -D"},
-	{.name = "brstackoff", .refused = "branches are not printed here: use perf script, or millrace report -D"},
 	{.name = "brstackinsn", .refused = "instructions are not decoded here: use perf script"},
 	{.name = "brstackinsnlen", .refused = "instructions are not decoded here: use perf script"},
 	{.name = "insn", HARDWARE_TRACES},
