@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""`millrace flame`: what is in the page, and that a browser shows it without an error."""
+"""`millrace flame`: what is in the page, and what a browser does with it."""
 import json
+import pathlib
 import re
 import shutil
-import subprocess
-import urllib.request
+import struct
+import sys
+import xml.etree.ElementTree
 
 import pytest
 
-
-def content(page):
-    text = page.read_text()
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S).group(1))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from browser import (DOWN, ENTER, ESCAPE, HOME, LEFT, RIGHT, SHIFT, UP, Browser, content, path_of,  # noqa: E402
+                     totals, weights)
 
 
 @pytest.fixture(scope='module')
@@ -28,46 +29,64 @@ def page(data, millrace):
     return path
 
 
-def totals(found, event, thread=None):
-    """Of each node, with all below it."""
-    total = [0] * (len(found['parents']) + 1)
-    for part in event['threads']:
-        if thread is not None and part['thread'] != thread:
-            continue
-        node = 0
-        for step, weight in zip(part['at'], part['weight']):
-            node += step
-            total[node] += weight * event['unit']
-    for node in range(len(total) - 1, 0, -1):
-        total[node - found['parents'][node - 1]] += total[node]
-    return total
+def nodes_named(found, *names):
+    return [node for node, name in enumerate(found['node_name']) if node and found['texts'][name] in names]
 
 
 def test_has_all_samples(data, page, millrace):
     found = content(page)
-    event = found['events'][0]
+    series = found['series'][0]
     samples = len(millrace('script', '-i', data).out.split('\n\n')) - 1
-    assert event['name'].startswith('cpu-clock') and event['samples'] == samples
-    assert totals(found, event)[0] == samples * 250000
-    assert sum(sum(cpu['samples']) for cpu in found['time']['cpus']) == samples
+    assert series['name'].startswith('cpu-clock') and series['samples'] == samples
+    assert totals(found, series)[0] == samples * 250000
+    assert sum(count for *_, count in weights(series)) == samples
+    assert sum(sum(cpu['samples']) for cpu in found['files'][0]['cpus']) == samples
     assert {'spin-0', 'spin-1'} <= {thread['comm'] for thread in found['threads']}
 
 
 def test_threads_and_functions(page):
     found = content(page)
-    event = found['events'][0]
-    names = [found['names'][name] for name in found['nodes']]
     for number, thread in enumerate(found['threads']):
         if thread['comm'].startswith('spin-'):
-            total = totals(found, event, number)
-            inner = sum(total[1 + i] for i, name in enumerate(names) if name in ('spin_left', 'spin_right'))
+            total = totals(found, found['series'][0], number)
+            inner = sum(total[node] for node in nodes_named(found, 'spin_left', 'spin_right'))
             assert 0.3 < inner / total[0] <= 1
+
+
+def test_chains_are_those_of_script(data, page, millrace):
+    """Each chain that script prints stands in the page, with as many samples; frames of unknown functions aside."""
+    found, wanted = content(page), {}
+    for block in millrace('script', '-i', data, '-F', 'event,ip,sym').out.split('\n\n'):
+        frames = tuple(line.split(None, 1)[1] for line in block.splitlines()[1:])
+        if frames and not any('[unknown]' in frame for frame in frames):
+            wanted[frames] = wanted.get(frames, 0) + 1
+    shown = {}
+    for _, node, _, _, count in weights(found['series'][0]):
+        frames = tuple(reversed(path_of(found, node)))
+        shown[frames] = shown.get(frames, 0) + count
+    assert len(wanted) > 3
+    assert {frames: shown.get(frames) for frames in wanted} == wanted
+
+
+def test_times_are_those_of_script(data, page, millrace):
+    found = content(page)
+    start, bin_ns = found['files'][0]['start_ns'], found['files'][0]['bin_ns']
+    wanted = {}
+    for line in millrace('script', '-i', data, '-F', 'time', '--ns').out.splitlines():
+        if (at := re.match(r'\s*(\d+)\.(\d{9}):', line)):
+            bin_ = (int(at.group(1)) * 10**9 + int(at.group(2)) - start) // bin_ns
+            wanted[bin_] = wanted.get(bin_, 0) + 1
+    shown = {}
+    for *_, bin_, _, count in weights(found['series'][0]):
+        shown[bin_] = shown.get(bin_, 0) + count
+    assert shown == wanted
 
 
 def test_needs_nothing_else(page):
     text = page.read_text()
     assert len(text) < 1_000_000
     assert not re.search(r'(src|href)\s*=|https?://|@import|url\(', text)
+    assert "default-src 'none'" in text  # nor may it ask for anything
 
 
 def test_page_is_the_owners_alone(page):
@@ -85,6 +104,69 @@ def test_errors(data, millrace, tmp_path):
     assert millrace('flame', '-i', tmp_path / 'none', status=255).err.count('\n') == 1
     assert str(tmp_path) in millrace('flame', '-i', data, '-o', tmp_path / 'no' / 'where', status=255).err
     assert 'No space left' in millrace('flame', '-i', data, '-o', '/dev/full', status=255).err
+    assert 'two files' in millrace('flame', '--diff', data, status=129).err
+    assert 'two files' in millrace('flame', '--diff', data, data, data, status=129).err
+    assert millrace('flame', '--diff', data, tmp_path / 'none', '-o', tmp_path / 'x', status=255).err.count('\n') == 1
+    assert not (tmp_path / 'x').exists()
+    assert 'command' in millrace('flame', '-i', data, '--base', 'what', status=129).err
+
+
+@pytest.fixture(scope='module')
+def programs_page(need_root, millrace, programs, tmp_path_factory):
+    """Two programs, an interpreter among them."""
+    base = tmp_path_factory.mktemp('programs')
+    data, page = base / 'perf.data', base / 'page.html'
+    script = f'{programs}/spin -t 1 -m 100; exec {sys.executable} -c "sum(i * i for i in range(1500000))"'
+    millrace('record', '-e', 'cpu-clock', '-g', '-o', data, '--', 'sh', '-c', script)
+    millrace('flame', '-i', data, '-o', page)
+    return page
+
+
+def test_commands_at_the_base(programs_page, millrace):
+    """main of one program is not main of another: each stands on its command."""
+    found = content(programs_page)
+    bases = {path_of(found, node)[0] for node in range(1, len(found['parent']))}
+    assert {'spin-0'} <= bases <= {thread['comm'] for thread in found['threads']}
+    assert {found['kind_names'][found['kinds'][found['node_name'][node]]]
+            for node in range(1, len(found['parent'])) if not found['parent'][node]} == {'task'}
+    other = programs_page.parent / 'other.html'
+    for word, pattern in (('process', r'\S+ \d+'), ('thread', r'\S+ \d+'), ('command', r'\S+'), ('none', None)):
+        millrace('flame', '-i', programs_page.parent / 'perf.data', '-o', other, '--base', word)
+        again = content(other)
+        first = [path_of(again, node)[0] for node in range(1, len(again['parent'])) if not again['parent'][node]]
+        assert totals(again, again['series'][0])[0] == totals(found, found['series'][0])[0]
+        assert all(re.fullmatch(pattern, text) for text in first) if pattern else 'spin-0' not in first
+
+
+def test_kinds(programs_page):
+    found = content(programs_page)
+    kind = {text: found['kind_names'][kind] for text, kind in zip(found['texts'], found['kinds'])}
+    assert kind['spin_left'] == 'user' and kind['spin-0'] == 'task'
+    assert all((kind == 'unknown') == bool(re.fullmatch(r'\[.*\]', text)) for text, kind in kind.items())
+    assert 'kernel' in kind.values()
+    if '_PyEval_EvalFrameDefault' in kind:
+        assert kind['_PyEval_EvalFrameDefault'] == 'interpreter'
+
+
+@pytest.fixture(scope='module')
+def compared(need_root, millrace, programs, data):
+    """The page of a comparison: the second recording does the same, and page-faults are only in it."""
+    second, page = data.parent / 'second.data', data.parent / 'diff.html'
+    millrace('record', '-e', 'cpu-clock,page-faults/period=1/', '-g', '-o', second, '--', programs / 'spin', '-t', '1',
+             '-m', '150')
+    millrace('flame', '--diff', data, second, '-o', page)
+    return page
+
+
+def test_comparison(compared, page):
+    found, alone = content(compared), content(page)
+    assert [file['name'].rpartition('/')[2] for file in found['files']] == ['perf.data', 'second.data']
+    pairs = [(series, found['series'][series['baseline']]) for series in found['series'] if series['baseline'] >= 0]
+    assert {after['name'] for after, _ in pairs} == {series['name'] for series in found['series']}
+    for after, before in pairs:
+        assert after['name'] == before['name'] and (after['file'], before['file']) == (1, 0)
+    before = next(before for after, before in pairs if after['name'].startswith('cpu-clock'))
+    assert totals(found, before)[0] == totals(alone, alone['series'][0])[0]
 
 
 @pytest.fixture(scope='module')
@@ -105,75 +187,7 @@ def lost(need_root, need_tracefs, perf, millrace, programs, tmp_path_factory):
 
 def test_gaps_are_marked(lost):
     found = content(lost)
-    assert found['time']['gaps'] and any('lost' in note for note in found['notes'])
-
-
-class Browser:
-    """A headless Chromium that does what a person would, by WebDriver (https://www.w3.org/TR/webdriver2)."""
-
-    def __init__(self, profile):
-        driver, browser = shutil.which('chromedriver'), shutil.which('chromium') or shutil.which('google-chrome')
-        if not driver or not browser:
-            pytest.skip('needs chromium and chromium-driver')
-        self.driver = subprocess.Popen([driver, '--port=0'], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                       text=True)
-        port = next((found.group(1) for line in self.driver.stdout
-                     if (found := re.search(r'successfully on port (\d+)', line))), None)
-        self.base, self.session = f'http://127.0.0.1:{port}/session', None
-        options = {'binary': browser, 'args': ['--headless=new',
-                                               '--no-sandbox', '--disable-gpu', '--window-size=1200,900',
-                                               f'--user-data-dir={profile}']}
-        try:
-            asked = {'capabilities': {'alwaysMatch': {'browserName': 'chrome', 'goog:chromeOptions': options,
-                                                      'goog:loggingPrefs': {'browser': 'ALL'}}}}
-            self.session = self.post('', asked)['sessionId']
-        except (OSError, TimeoutError) as why:
-            self.close()
-            pytest.skip(f'chromium does not run here: {why}')
-
-    def request(self, method, path, body=None):
-        url = self.base + (f'/{self.session}' if self.session else '') + path
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(url, data, {'Content-Type': 'application/json'}, method=method)
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=120) as answer:
-            return json.loads(answer.read())['value']
-
-    def post(self, path, body):
-        return self.request('POST', path, body)
-
-    def close(self):
-        if self.session:
-            self.request('DELETE', '')
-        self.driver.terminate()
-        self.driver.wait(timeout=60)
-        self.driver.stdout.close()
-
-    def open(self, page):
-        self.post('/url', {'url': page.as_uri()})
-
-    def run(self, script):
-        return self.post('/execute/sync', {'script': script, 'args': []})
-
-    def errors(self):
-        return self.post('/se/log', {'type': 'browser'})
-
-    def element(self, selector):
-        return next(iter(self.post('/element', {'using': 'css selector', 'value': selector}).values()))
-
-    def type(self, selector, text):
-        self.post(f'/element/{self.element(selector)}/value', {'text': text})
-
-    def click_at(self, x, y):
-        steps = [{'type': 'pointerMove', 'duration': 0, 'x': int(x), 'y': int(y)}, {'type': 'pointerDown', 'button': 0},
-                 {'type': 'pointerUp', 'button': 0}]
-        self.post('/actions', {'actions': [{'type': 'pointer', 'id': 'mouse', 'actions': steps}]})
-
-    def type_key(self, key):
-        self.post('/actions', {'actions': [{'type': 'key', 'id': 'keys', 'actions': [
-            {'type': 'keyDown', 'value': key}, {'type': 'keyUp', 'value': key}]}]})
-
-    def text(self, selector):
-        return self.run(f"return document.querySelector('{selector}').textContent")
+    assert found['files'][0]['gaps'] and any('lost' in note for note in found['notes'])
 
 
 @pytest.fixture(scope='module')
@@ -181,9 +195,6 @@ def browser(tmp_path_factory):
     made = Browser(tmp_path_factory.mktemp('profile'))
     yield made
     made.close()
-
-
-ESCAPE = '\ue00c'
 
 
 def choose(browser, name, value):
@@ -197,52 +208,179 @@ def shown(browser, page):
     assert browser.errors() == []
 
 
-def test_page_opens(shown):
-    assert int(shown.run('return document.body.dataset.ready')) >= 0
-    assert 'Samples of each CPU' in shown.text('#time-title') and 'cpu-clock' in shown.text('#event')
-    painted = shown.run("""const canvas = document.getElementById('flame');
+def colours_of(browser, canvas):
+    return browser.run(f"""const canvas = document.getElementById('{canvas}');
         const image = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
         return new Set(new Uint32Array(image.data.buffer)).size""")
-    assert painted > 5
-    assert len(shown.request('GET', '/screenshot')) > 10000
+
+
+def test_page_opens(shown):
+    assert 'a cell is' in shown.text('#time-title-0') and 'cpu-clock' in shown.text('#event')
+    assert colours_of(shown, 'flame') > 5 and colours_of(shown, 'heat-0') > 2
+    assert len(shown.screenshot()) > 10000
 
 
 def test_search(shown, page):
-    found, event = content(page), content(page)['events'][0]
-    total, names = totals(found, event), [found['names'][name] for name in found['nodes']]
-    inner = sum(total[1 + i] for i, name in enumerate(names) if name == 'spin_left')
+    found = content(page)
+    total = totals(found, found['series'][0])
+    inner = sum(total[node] for node in nodes_named(found, 'spin_left'))
     shown.type('#search', '^spin_left$')
     assert shown.text('#found') == f'{100 * inner / total[0]:.2f} % found'
     shown.type('#search', '(')  # no regular expression: a part of a name
     assert shown.text('#found') == '0.00 % found'
 
 
+def place_of(browser, node):
+    """Where it is clicked at."""
+    return browser.run(f"""const box = document.getElementById('flame').getBoundingClientRect();
+        const at = place({node}, box.width), top = document.getElementById('flame-box').scrollTop;
+        return [box.left + at[0] + at[1] / 2, box.top - top + ROW * (depth[{node}] + 0.5)]""")
+
+
 def test_zoom(shown):
     """A click on a frame makes it as wide as all; Escape leads to its caller, the button to the beginning."""
-    where = shown.run("""const box = document.getElementById('flame').getBoundingClientRect();
-        const node = order.find(node => depth[node] === 2 && total[node] > 0 && total[node] < total[0]) ??
-            order.find(node => depth[node] === 2 && total[node] > 0);
-        const at = place(node, box.width);
-        return [node, box.left + at[0] + at[1] / 2, box.top + ROW * 2.5]""")
-    shown.click_at(where[1], where[2])
-    assert shown.run('return zoom') == where[0]
-    assert shown.run("return place(zoom, document.getElementById('flame').clientWidth)") == [
-        0, shown.run("return document.getElementById('flame').clientWidth")]
+    width = shown.run("return document.getElementById('flame').clientWidth")
+    node = shown.run("""for (let node = 1; node < nr; node++)
+        if (depth[node] === 2 && total[node] > total[0] / 20 && total[node] < total[0]) return node;
+        return 2""")
+    shown.click_at(*place_of(shown, node))
+    assert shown.run('return zoom') == node
+    assert shown.run(f'return place({node}, {width})') == pytest.approx([0, width])
     shown.type_key(ESCAPE)
-    assert shown.run('return zoom') == shown.run(f'return parent[{where[0]}]')
-    shown.click_at(where[1], where[2])
+    assert shown.run('return zoom') == shown.run(f'return parent[{node}]')
+    shown.click_at(*place_of(shown, node))
     shown.run("document.getElementById('reset').click()")
     assert shown.run('return zoom') == 0
 
 
+def test_keys(shown):
+    """Arrows move, Enter zooms, Home returns; / and n search; the frame that is moved to is told."""
+    shown.run("document.getElementById('flame').focus()")
+    shown.type_key(DOWN)
+    first = shown.run('return current')
+    assert shown.run('return parent[current]') == 0 and shown.run('return largestChild(0)') == first
+    shown.type_key(DOWN)
+    assert shown.run('return parent[current]') == first
+    assert shown.text('#status').startswith(shown.run('return label(current)'))
+    shown.type_key(ENTER)
+    assert shown.run('return zoom === current && zoom > 0')
+    shown.type_key(UP)
+    assert shown.run('return current') == first
+    shown.type_key(HOME)
+    assert shown.run('return [zoom, current]') == [0, 0]
+    siblings = shown.run("""for (let i = 1; i < nr; i++) {
+        const next = sibling(i, 1);
+        if (total[i] > 0 && next > 0) { moveTo(i); return [i, next]; }
+        } return null""")
+    if siblings:
+        shown.type_key(RIGHT)
+        assert shown.run('return current') == siblings[1]
+        shown.type_key(LEFT)
+        assert shown.run('return current') == siblings[0]
+    shown.type_key('/')
+    assert shown.run('return document.activeElement.id') == 'search'
+    shown.type('#search', '^spin_(left|right)$')
+    shown.type_key(ENTER)
+    one = shown.run('return current')
+    assert shown.run('return document.activeElement.id') == 'flame' and 'spin_' in shown.run('return label(current)')
+    shown.type_key('n')
+    assert 'spin_' in shown.run('return label(current)') and shown.run('return current') != one
+    shown.type_key('?')
+    assert shown.run("return document.getElementById('help-box').open")
+
+
+def test_part_of_the_time(shown, page):
+    """Dragged over in the heat map; the graph is that of the samples in it. Then by keys."""
+    found, heat = content(page), "document.getElementById('heat-0')"
+    box = shown.run(f'const box = {heat}.getBoundingClientRect(); return [box.left, box.top, box.width, box.height]')
+    shown.drag((box[0] + 1, box[1] + 1), (box[0] + box[2] * 0.4, box[1] + box[3] - 2))
+    chosen = shown.wait('ranges[0]')
+    shown.wait('!scheduled')
+    whole = totals(found, found['series'][0])[0]
+    assert 0 < shown.run('return total[0]') == totals(found, found['series'][0], bins=chosen)[0] < whole
+    assert 'chosen: 0.000 to' in shown.text('#time-title-0')
+    shown.click_at(*shown.run("""const box = document.getElementById('all-time').getBoundingClientRect();
+        return [box.left + 5, box.top + 5]"""))
+    assert shown.run('return total[0]') == whole
+    shown.run(f'heats[0].cursor = 0; {heat}.focus()')
+    shown.type_key(RIGHT)
+    shown.type_key(SHIFT, RIGHT)
+    shown.wait('!scheduled')
+    chosen = shown.run('return ranges[0]')
+    step = shown.run('return heats[0].step')
+    assert chosen == [50 * step, 101 * step] or chosen[1] == found['files'][0]['bins']
+    assert shown.run('return total[0]') == totals(found, found['series'][0], bins=chosen)[0]
+    shown.type_key(ESCAPE)
+    assert shown.run('return total[0]') == whole
+
+
+def test_kinds_of_the_page(browser, programs_page):
+    """The legend has the kinds that there are, with shares that make the whole; a click marks those frames."""
+    browser.open(programs_page)
+    texts = browser.run("return [...document.querySelectorAll('#legend button')].map(it => it.textContent)")
+    assert any('user' in text for text in texts) and any('kernel' in text for text in texts)
+    assert abs(sum(float(text.split()[-2]) for text in texts) - 100) < 0.1
+    browser.run("""document.querySelector('#legend [data-kind="kernel"]').click()""")
+    assert browser.text('#found').endswith('found') and browser.run('return nrFound') > 0
+    assert browser.run("""return document.querySelector('#legend [data-kind="kernel"]').ariaPressed""") == 'true'
+    assert browser.errors() == []
+
+
+def test_export(shown, page):
+    """What is saved is what is shown."""
+    shown.run("document.getElementById('svg').click()")
+    name = re.sub(r'[^\w.-]+', '_', content(page)['title'].rpartition('/')[2])
+    root = xml.etree.ElementTree.fromstring(shown.downloaded(f'{name}.svg'))
+    titles = [title.text for title in root.iter('{http://www.w3.org/2000/svg}title')]
+    assert any(title.startswith('spin_left') for title in titles)
+    assert len(titles) == shown.run("let n = 0; eachShown(element('flame').clientWidth, () => n++); return n")
+    shown.run("document.getElementById('png').click()")
+    image = shown.downloaded(f'{name}.png')
+    width, height = struct.unpack('>II', image[16:24])
+    assert image.startswith(b'\x89PNG') and height > 100
+    assert width == 2 * shown.run("return element('flame').clientWidth")
+
+
+def test_dark_and_light(shown):
+    backs = []
+    for theme in ('dark', 'light'):
+        choose(shown, 'theme', theme)
+        backs.append(shown.run('return getComputedStyle(document.body).backgroundColor'))
+    assert backs == ['rgb(22, 24, 28)', 'rgb(255, 255, 255)']
+    shown.run('document.activeElement.blur()')
+    shown.type_key('d')
+    assert shown.run('return document.documentElement.dataset.theme') == 'dark'
+
+
+def test_tree(shown, page):
+    """Rows open by click and by keys; inverted, the functions stand first."""
+    found = content(page)
+    total = totals(found, found['series'][0])
+    shown.run("document.querySelector('[data-view=tree]').click()")
+    rows = "[...document.querySelectorAll('#tree .row')]"
+    assert shown.run(f'return {rows}.length') == len({found['node_name'][node] for node in range(1, len(total))
+                                                      if not found['parent'][node] and total[node]})
+    shown.run(f'{rows}[0].focus()')
+    shown.type_key(RIGHT)
+    shown.type_key(DOWN)
+    assert shown.run("return document.activeElement.getAttribute('aria-level')") == '2'
+    shown.type_key(LEFT)
+    shown.type_key(LEFT)
+    assert shown.run(f"return {rows}.every(row => row.getAttribute('aria-level') === '1')")
+    shown.run("document.getElementById('inverted').click()")
+    shares = shown.run(f'return {rows}.map(row => parseFloat(row.textContent))')
+    assert shares == sorted(shares, reverse=True) and abs(sum(shares) - 100) < 0.02 * len(shares)
+    shown.run("document.getElementById('inverted').click()")
+
+
 def test_threads_of_the_page(shown, page):
     found = content(page)
-    event = found['events'][0]
+    series = found['series'][0]
     for number, thread in enumerate(found['threads']):
         choose(shown, 'thread', number)
-        assert shown.run('return total[0]') == totals(found, event, number)[0], thread
+        assert shown.run('return total[0]') == totals(found, series, number)[0], thread
     choose(shown, 'thread', '')
-    assert shown.run('return total[0]') == totals(found, event)[0]
+    assert shown.run('return total[0]') == totals(found, series)[0]
 
 
 def test_events_of_the_page(browser, need_root, millrace, programs, tmp_path):
@@ -251,26 +389,69 @@ def test_events_of_the_page(browser, need_root, millrace, programs, tmp_path):
              '-m', '50')
     millrace('flame', '-i', data, '-o', page)
     found = content(page)
-    assert len(found['events']) == 2
+    assert sum(series['samples'] > 0 for series in found['series']) == 2
     browser.open(page)
-    for number, event in enumerate(found['events']):
+    for number, series in enumerate(found['series']):
+        if not series['samples']:  # the tracking event
+            continue
         choose(browser, 'event', number)
-        assert browser.run('return total[0]') == totals(found, event)[0] > 0
-        assert event['name'] in browser.text('#status')
+        assert browser.run('return total[0]') == totals(found, series)[0] > 0
+        assert series['name'] in browser.text('#status')
+    assert browser.errors() == []
+
+
+def test_comparison_in_the_browser(browser, compared):
+    """Shares of each whole; red is what grew, blue what shrank; the widths are those of one or of both."""
+    found = content(compared)
+    pair = next((series, found['series'][series['baseline']]) for series in found['series']
+                if series['baseline'] >= 0 and series['name'].startswith('cpu-clock'))
+    after, before = (totals(found, series) for series in pair)
+    browser.open(compared)
+    for node in range(1, len(after)):
+        change = after[node] / after[0] - before[node] / before[0]
+        assert abs(browser.run(f'return after[{node}] - before[{node}]') - change) < 1e-9
+        colour = browser.run(f'return colour({node})')
+        if abs(change) > 0.0001:
+            assert colour.startswith('hsl(4,' if change > 0 else 'hsl(216,')
+        if node > 40:
+            break
+    for which, values in (('after', after), ('before', before)):
+        choose(browser, 'width', which)
+        node = max(range(1, len(values)), key=lambda node: values[node])
+        assert abs(browser.run(f'return total[{node}] / total[0]') - values[node] / values[0]) < 1e-9
+    assert 'before' in browser.text('#status') and 'after' in browser.text('#status')
+    assert browser.errors() == []
+
+
+def test_hostile_names(browser, need_root, millrace, programs, tmp_path):
+    """Names of programs are text, wherever they stand."""
+    script = '<img src=x onerror=alert(1)>'
+    program = tmp_path / '</script><script>document.title="owned"</script>'.replace('/', '\u2215')
+    shutil.copy(programs / 'spin', program)
+    data, page = tmp_path / 'perf.data', tmp_path / 'page.html'
+    millrace('record', '-e', 'cpu-clock', '-g', '-o', data, '--', 'sh', '-c', '"$0" -t 1 -m 50; "$0" -t 1 -m 20',
+             program)
+    millrace('flame', '-i', data, '-o', page, '--title', script)
+    browser.open(page)
+    assert browser.run('return document.querySelector("h1").textContent') == script
+    for view in ('tree', 'flame'):
+        browser.run(f"document.querySelector('[data-view={view}]').click()")
+    browser.run("exportSvg()")
+    assert browser.run('return document.title').startswith(script) and not browser.run('return document.images.length')
     assert browser.errors() == []
 
 
 def test_gaps_of_the_page(browser, lost):
     browser.open(lost)
-    assert 'data was lost' in browser.text('#time-title') and browser.text('#notes')
-    gap = browser.run("return getComputedStyle(document.documentElement).getPropertyValue('--gap')").strip()
-    painted = browser.run("""const probe = document.createElement('canvas').getContext('2d');
-        const canvas = document.getElementById('time');
-        probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue('--gap');
-        probe.fillRect(0, 0, 1, 1);
-        const wanted = new Uint32Array(probe.getImageData(0, 0, 1, 1).data.buffer)[0];
-        const image = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-        const all = new Uint32Array(image.data.buffer);
-        return all.filter(pixel => pixel === wanted).length""")
-    assert gap and painted > 0
+    assert 'data was lost' in browser.text('#time-title-0') and browser.text('#notes')
+    for canvas in ('heat-0', 'cpus-0'):
+        painted = browser.run(f"""const probe = document.createElement('canvas').getContext('2d');
+            const canvas = document.getElementById('{canvas}');
+            probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue('--gap');
+            probe.fillRect(0, 0, 1, 1);
+            const wanted = new Uint32Array(probe.getImageData(0, 0, 1, 1).data.buffer)[0];
+            const image = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+            const all = new Uint32Array(image.data.buffer);
+            return all.filter(pixel => pixel === wanted).length""")
+        assert painted > 0
     assert browser.errors() == []

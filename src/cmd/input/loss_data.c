@@ -207,6 +207,18 @@ int loss_data_read(struct session *session, struct loss_data *ret, struct diag *
 	return err;
 }
 
+void loss_data_read_again(struct session *session, const char *path, struct loss_data *ret)
+{
+	struct session *again;
+	struct diag diag = {0};
+
+	*ret = (struct loss_data){0};
+	if (session_info(session)->pipe || session_open(path, SESSION_FORCE | SESSION_FILE_ORDER, &again, &diag))
+		return;
+	loss_data_read(again, ret, &diag); /* what it could read is what there is */
+	session_close(again);
+}
+
 void loss_data_fini(struct loss_data *data)
 {
 	loss_times_fini(&data->times);

@@ -53,6 +53,12 @@ struct loss_data {
 int loss_data_read(struct session *session, struct loss_data *ret, struct diag *reterr);
 void loss_data_fini(struct loss_data *data);
 
+/*
+ * The same of a file whose session was opened in the order of time: it is read once more. Nothing of a pipe, and of
+ * what cannot be read again.
+ */
+void loss_data_read_again(struct session *session, const char *path, struct loss_data *ret);
+
 /* cost_text: what a recorder used, as a line of a table. */
 enum { COST_TEXT_BYTES = 96 };
 

@@ -355,6 +355,7 @@ int samples_take(struct samples *samples, const struct session_record *record)
 
 	if (!samples->started)
 		start(samples);
+	samples->last = (struct samples_place){.left_out = true};
 	if (!sample_filter_has_cpu(&samples->options.filter, sample->cpu))
 		return 0;
 	struct event_samples *event = event_samples(samples, event_index(samples, record->event));
@@ -389,6 +390,7 @@ int samples_take(struct samples *samples, const struct session_record *record)
 	}
 	if (cell == CELL_LEFT_OUT)
 		return 0;
+	samples->last = (struct samples_place){.event = event_index(samples, record->event), .cell = cell};
 	count(event, cell, sample->period);
 	if (samples->times && sample->present & PERF_SAMPLE_TIME)
 		time_bins_add(samples->times, sample->time);

@@ -60,6 +60,13 @@ struct cached_sample {
 	uint32_t cell;
 };
 
+/* Where a sample is counted. */
+struct samples_place {
+	size_t event; /* index */
+	uint32_t cell;
+	bool left_out; /* nowhere, and the rest is not valid */
+};
+
 struct samples {
 	struct samples_options options;
 	struct session *session;      /* borrowed */
@@ -74,11 +81,12 @@ struct samples {
 	struct stacks *stacks;
 	struct location *frames;
 	struct cached_sample *cache;
-	struct details *details; /* NULL: no key asks for any */
-	struct time_bins *times; /* heap; NULL: not wanted */
-	struct wall *wall;       /* NULL: not wanted */
-	struct diag why;         /* of an error that is not -ENOMEM */
-	uint64_t nr_found;       /* samples that were not in the cache */
+	struct details *details;   /* NULL: no key asks for any */
+	struct time_bins *times;   /* heap; NULL: not wanted */
+	struct wall *wall;         /* NULL: not wanted */
+	struct diag why;           /* of an error that is not -ENOMEM */
+	uint64_t nr_found;         /* samples that were not in the cache */
+	struct samples_place last; /* of the last samples_take() */
 };
 
 int samples_init(struct samples *samples, const struct samples_options *options, struct session *session,
@@ -87,13 +95,6 @@ void samples_fini(struct samples *samples);
 
 /* A SAMPLE record. 0 or -ENOMEM; -EBADMSG, and `why`: the formats of tracepoints are damaged. */
 int samples_take(struct samples *samples, const struct session_record *record);
-
-/* Where a sample equal to an earlier one is counted. */
-struct samples_place {
-	size_t event; /* index */
-	uint32_t cell;
-	bool left_out; /* nowhere, and the rest is not valid */
-};
 
 /*
  * false: not in the cache, use samples_take(). Changes nothing: several threads may call it at once, while none calls

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * page: recordings as one page of HTML that needs nothing else: a flame graph, when the samples were taken, and what a
+ * report adds to it. The page holds the call chains as one tree of names, with the samples of each event and thread in
+ * each interval of time, so that it can count again what a viewer selects. One thread.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "cmd/page/page_times.h"
+#include "cmd/page/page_tree.h"
+
+struct diag;
+struct ledger_entry;
+
+/* What a page shows of one recording beside the tree. */
+struct page_file {
+	const char *name;
+	const struct page_times *times;
+	const struct ledger_entry *gaps; /* where data was lost */
+	size_t nr_gaps;
+	uint64_t lost; /* samples */
+};
+
+/* The samples of one event of one file. */
+struct page_series {
+	const char *name;
+	uint32_t file;
+	int32_t baseline; /* the series it is compared with; -1: none */
+};
+
+/* A part of the page that is text, or made by the caller. */
+struct page_text {
+	const char *title, *text;
+};
+
+struct page {
+	const char *title;
+	const struct page_tree *tree;
+	const struct page_series *series;
+	uint32_t nr_series;
+	const struct page_file *files;
+	uint32_t nr_files;
+	const char *table; /* JSON, as of report --json; NULL: none */
+	const struct page_text *texts;
+	size_t nr_texts;
+};
+
+/* 0 or -ENOMEM. Errors of `to` are left to the caller (ferror). */
+int page_print(const struct page *page, FILE *to);
+
+/*
+ * Prints into a new file of mode 0600 that replaces what has its name when it is complete; "-": standard output. 0, or
+ * -errno and why.
+ */
+int page_write(const struct page *page, const char *path, struct diag *reterr);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* report_page: recordings that were read through report_samples, as a page of HTML. One thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cmd/page/page.h"
+
+struct diag;
+struct loss_data;
+struct samples;
+struct session;
+
+/* One that was read to its end, with the samples in `times` as they were taken. All is borrowed. */
+struct report_page_input {
+	const char *name;
+	struct session *session;
+	const struct samples *samples;
+	const struct page_times *times;
+	const struct loss_data *lost;
+	uint64_t lost_samples;
+};
+
+struct report_page_options {
+	const char *title, *output; /* output: as of page_write() */
+	enum page_base base;
+	struct page_limits limits; /* 0: the default */
+	const char *table;         /* JSON; NULL: none */
+	const struct page_text *texts;
+	size_t nr_texts;
+};
+
+/* Two inputs are compared, the first one being the baseline. 0, or -errno and why. */
+int report_page_write(const struct report_page_input inputs[], unsigned nr, const struct report_page_options *options,
+		      struct diag *reterr);
+
+/* Setter of --base. */
+struct option;
+int report_page_set_base(const struct option *option, const char *arg, bool negated, void *page_base,
+			 struct diag *reterr);

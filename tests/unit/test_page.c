@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/* cmd/page: what is counted when, and the tree of names. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analyze/machine/stacks.h"
+#include "analyze/report/tally.h"
+#include "cmd/page/page.h"
+#include "read/session.h"
+
+enum { SECOND = 1000000000 };
+
+static void add_at(struct page_times *times, uint64_t time_ns, uint32_t cell)
+{
+	const struct session_record record = {
+		.sample = {
+			.present = PERF_SAMPLE_TIME | PERF_SAMPLE_CPU, .time = time_ns, .cpu = cell % 3, .period = 10}};
+
+	assert_int_equal(page_times_add(times, &record, cell % 2, cell), 0);
+}
+
+static uint64_t period_of(const struct page_times *times)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < times->nr; i++)
+		sum += times->timed[i].period;
+	return sum;
+}
+
+static void test_equal_samples_are_one(void **state)
+{
+	struct page_times times = {0};
+
+	(void)state;
+	for (unsigned i = 0; i < 100; i++)
+		add_at(&times, SECOND + i, 7);
+	add_at(&times, SECOND - 5, 7); /* before the first: counts as the first */
+	add_at(&times, SECOND + 99, 8);
+	assert_int_equal(times.nr, 2);
+	assert_int_equal(times.timed[0].nr, 101);
+	assert_int_equal(times.timed[1].event, 0);
+	assert_int_equal(period_of(&times), 1020);
+	assert_int_equal(times.nr_cpus, 2);
+	page_times_fini(&times);
+}
+
+/* However long it is, the intervals are no more than PAGE_BINS_MAX, and each sample stays in that of its time. */
+static void test_intervals_grow(void **state)
+{
+	struct page_times times = {0};
+	uint64_t step = 7919ull * 1000, nr = 100000, cpu_samples = 0;
+
+	(void)state;
+	for (uint64_t i = 0; i < nr; i++)
+		add_at(&times, SECOND + i * step, 0);
+	assert_int_equal(period_of(&times), nr * 10);
+	assert_true((nr - 1) * step / times.bin_ns < PAGE_BINS_MAX);
+	assert_true(times.bin_ns == 100000000 /* 792 s in intervals of 100 ms */);
+	for (size_t i = 0; i < times.nr; i++) {
+		uint64_t from = (times.timed[i].bin * times.bin_ns + step - 1) / step;
+		uint64_t to = ((times.timed[i].bin + 1) * times.bin_ns + step - 1) / step;
+		assert_int_equal(times.timed[i].nr, (to < nr ? to : nr) - from);
+	}
+	for (unsigned bin = 0; bin < PAGE_CPU_BINS; bin++)
+		cpu_samples += times.cpus[0].bins[bin];
+	assert_int_equal(cpu_samples, nr);
+	page_times_fini(&times);
+}
+
+/* A sample each with a stack of its own: all are kept, with no more intervals than before. */
+static void test_many_cells(void **state)
+{
+	struct page_times times = {0};
+	enum { NR = 3000000 };
+
+	(void)state;
+	for (uint32_t i = 0; i < NR; i++)
+		add_at(&times, SECOND + i * 100ull, i);
+	assert_int_equal(times.nr, NR);
+	assert_int_equal(period_of(&times), NR * 10ull);
+	page_times_fini(&times);
+}
+
+/* Two processes, of which one calls `work` from main, the other one itself too. */
+struct recording {
+	struct symbol main, work;
+	struct dso dso;
+	struct comm comms[2];
+	struct task tasks[2];
+	struct stacks *stacks;
+	struct tally tally;
+	struct page_times times;
+};
+
+static void take(struct recording *of, unsigned process, unsigned depth, unsigned nr)
+{
+	struct location frames[4];
+	const struct hist_place place = {
+		.comm = &of->comms[process], .task = &of->tasks[process], .tid = of->tasks[process].tid, .level = '.'};
+	uint32_t chain, cell;
+
+	for (unsigned i = 0; i < depth; i++)
+		frames[i] = (struct location){
+			.dso = &of->dso, .symbol = i + 1 == depth ? &of->main : &of->work, .level = '.'};
+	assert_int_equal(stacks_intern(of->stacks, frames, depth, &chain), 0);
+	assert_int_equal(tally_find(&of->tally, &place, chain, &cell), 0);
+	for (unsigned i = 0; i < nr; i++) {
+		const struct session_record record = {.sample = {.present = PERF_SAMPLE_TIME, .time = i, .period = 1}};
+		assert_int_equal(page_times_add(&of->times, &record, 0, cell), 0);
+	}
+}
+
+static void recording_init(struct recording *of)
+{
+	*of = (struct recording){
+		.main = {.name = "main"},
+		.work = {.name = "work"},
+		.dso = {.name = "/bin/prog", .short_name = "prog"},
+		.comms = {{.text = "first"}, {.text = "second"}},
+		.tasks = {{.pid = 10, .tid = 10}, {.pid = 20, .tid = 21}},
+		.stacks = stacks_new(),
+	};
+	take(of, 0, 1, 2);
+	take(of, 0, 2, 5);
+	take(of, 1, 2, 7);
+	take(of, 1, 3, 11);
+}
+
+static void recording_fini(struct recording *of)
+{
+	stacks_free(of->stacks);
+	tally_fini(&of->tally);
+	page_times_fini(&of->times);
+}
+
+static void add_to_tree(struct page_tree *tree, const struct recording *of, uint32_t first_series)
+{
+	const struct tally *const events[] = {&of->tally};
+	const struct page_recording recording = {.events = events,
+						 .nr_events = 1,
+						 .first_series = first_series,
+						 .stacks = of->stacks,
+						 .times = &of->times};
+
+	assert_int_equal(page_tree_add(tree, &recording), 0);
+}
+
+/* "first;main;work 5" of each weight of a series, one behind the other. */
+static const char *folded(const struct page_tree *tree, uint32_t series)
+{
+	static char text[512];
+	char line[128], rest[512];
+
+	text[0] = '\0';
+	for (size_t i = 0; i < tree->nr_weights; i++) {
+		if (tree->weights[i].series != series)
+			continue;
+		snprintf(line, sizeof(line), " %d\n", (int)tree->weights[i].period);
+		for (uint32_t node = tree->weights[i].node; node; node = tree->nodes[node].parent) {
+			snprintf(rest, sizeof(rest), "%s%s%s", tree->names[tree->nodes[node].name].text,
+				 node == tree->weights[i].node ? "" : ";", line);
+			rest[sizeof(line) - 1] = 0;
+			strcpy(line, rest);
+		}
+		strcat(text, line);
+	}
+	return text;
+}
+
+static void test_tree(void **state)
+{
+	const struct page_limits limits = {.nodes = 100, .threads = 100};
+	struct recording recording, other;
+	struct page_tree tree = {.base = PAGE_BASE_COMMAND};
+
+	(void)state;
+	recording_init(&recording);
+	recording_init(&other); /* its objects and symbols are others of the same names */
+	add_to_tree(&tree, &recording, 0);
+	add_to_tree(&tree, &other, 1);
+	assert_int_equal(page_tree_finish(&tree, &limits), 0);
+	assert_string_equal(folded(&tree, 0),
+			    "second;main;work 7\nsecond;main;work;work 11\nfirst;main 2\nfirst;main;work 5\n");
+	char *first = strdup(folded(&tree, 0));
+	assert_string_equal(folded(&tree, 1), first);
+	free(first);
+	assert_int_equal(tree.nr_nodes, 8);
+	assert_int_equal(tree.nr_threads, 2);
+	assert_int_equal(tree.nr_samples, 50);
+	for (uint32_t i = 1; i < tree.nr_nodes;
+	     i++) /* as they are drawn: the next one is a callee or a callee of a caller */
+		assert_true(tree.nodes[i].parent < i);
+	page_tree_fini(&tree);
+	recording_fini(&recording);
+	recording_fini(&other);
+}
+
+/* What is cut off counts with its caller, and is told. */
+static void test_limits(void **state)
+{
+	const struct page_limits limits = {.nodes = 2, .threads = 1};
+	struct recording recording;
+	struct page_tree tree = {.base = PAGE_BASE_NONE};
+
+	(void)state;
+	recording_init(&recording);
+	add_to_tree(&tree, &recording, 0);
+	assert_int_equal(page_tree_finish(&tree, &limits), 0);
+	assert_string_equal(folded(&tree, 0), "main;work 18\nmain 2\nmain;work 5\n");
+	assert_int_equal(tree.nr_cut, 11);
+	assert_int_equal(tree.nr_threads, 2);
+	assert_int_equal(tree.threads[1].nr, 7);
+	assert_null(tree.threads[1].comm);
+	page_tree_fini(&tree);
+	recording_fini(&recording);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_equal_samples_are_one),
+		cmocka_unit_test(test_intervals_grow),
+		cmocka_unit_test(test_many_cells),
+		cmocka_unit_test(test_tree),
+		cmocka_unit_test(test_limits),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
