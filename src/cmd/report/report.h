@@ -17,6 +17,7 @@
 #include "cmd/cli/terminal.h"
 #include "cmd/input/input.h"
 #include "cmd/report/columns.h"
+#include "cmd/report/report_read.h"
 #include "cmd/report/report_samples.h"
 #include "cmd/text/header_text.h"
 
@@ -156,31 +157,6 @@ struct hint_list {
 int hints_make(const struct samples *samples, struct hint_list *ret);
 void hints_print(const struct hint_list *list); /* to standard error, unless -q */
 void hints_fini(struct hint_list *list);
-
-/* The records of a session into samples and a machine. Zeroed, but for what the caller sets: */
-struct reading {
-	struct session *session; /* owned, like all that follow but for the next group */
-	/* Set by the caller: */
-	bool tasks_only; /* samples are not counted */
-	/* Before the first record that is no part of a pipe's front; false: no record is wanted. NULL: all are. */
-	bool (*begin)(void *ctx);
-	/* Sees each record that is no sample. 0 or -ENOMEM. NULL: none. */
-	int (*observe)(void *ctx, const struct session_record *record);
-	void *ctx;
-	const volatile sig_atomic_t *stop; /* reading ends when it is not 0, without an error. NULL: never */
-	/* Results: */
-	struct machine *machine;
-	struct samples samples;
-	struct report_workers *workers; /* NULL: one thread takes all samples */
-	struct input_losses losses;
-	uint64_t nr_records; /* that were read */
-	bool begun;
-};
-
-/* Until one record fails, the end, or `stop`. What was read before an error is there all the same. 0 or -errno. */
-int reading_run(struct reading *reading, const struct samples_options *samples, const struct symbol_options *symbols,
-		struct diag *reterr);
-void reading_fini(struct reading *reading); /* zeroed is fine */
 
 /* What one table is about: events that follow each other. */
 struct report_group {

@@ -28,6 +28,8 @@ static int take(struct reading *reading, const struct session_record *record, st
 		err = machine_process(reading->machine, record);
 	else if (!reading->tasks_only && !err)
 		err = samples_take(&reading->samples, record);
+	if (sample && !err && reading->counted && !reading->samples.last.left_out)
+		err = reading->counted(reading->ctx, record);
 	return err ? describe_error(reading, err, reterr) : 0;
 }
 
@@ -96,7 +98,7 @@ int reading_run(struct reading *reading, const struct samples_options *samples, 
 			reterr, err,
 			"--wall needs times off the CPU and samples of the CPU in one recording: record --off-cpu -e "
 			"cpu-clock");
-	if (!err && !reading->tasks_only)
+	if (!err && !reading->tasks_only && !reading->counted)
 		err = report_workers_new(&reading->samples, &reading->workers);
 	if (err)
 		return diag_set(reterr, err, "out of memory");

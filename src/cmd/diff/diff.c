@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: MIT */
+/* millrace diff: what two or more recordings differ in, as a table. */
+#include "cmd/diff/diff.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "base/log.h"
+#include "cmd/cli/command.h"
+#include "cmd/cli/terminal.h"
+#include "cmd/input/input.h"
+#include "cmd/report/report_read.h"
+
+enum { FILES_MAX = 32 };
+
+struct diff_command {
+	struct input_options input;
+	struct sample_filter filter;
+	struct diff_options diff;
+	struct pager_options pager;
+	enum hist_column keys[HIST_KEYS];
+	unsigned nr_keys;
+	int verbose;
+};
+
+static int set_compute(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	static const char *const words[] = {"delta", "delta-abs", "ratio", "wdiff"};
+	struct diff_command *command = value;
+	size_t len = strcspn(arg, ":");
+	int end = 0;
+
+	(void)option, (void)negated;
+	for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (strlen(words[i]) != len || strncmp(words[i], arg, len) != 0)
+			continue;
+		if (i != DIFF_WDIFF && arg[len])
+			break;
+		if (i == DIFF_WDIFF && (sscanf(arg + len, ":%" SCNd64 ",%" SCNd64 "%n", &command->diff.weight_baseline,
+					       &command->diff.weight_data, &end) != 2 ||
+					arg[len + (size_t)end]))
+			return diag_set(reterr, -EINVAL, "\"%s\" has no two weights: wdiff:BASELINE,DATA", arg);
+		command->diff.compute = (enum diff_compute)i;
+		return 0;
+	}
+	if (!strcmp(arg, "cycles"))
+		return diag_set(reterr, -EINVAL, "cycles of blocks are not compared here: use perf diff");
+	return diag_set(reterr, -EINVAL, "\"%s\" is none of delta, delta-abs, ratio, wdiff:BASELINE,DATA", arg);
+}
+
+static int set_keys(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	static const struct {
+		const char *word;
+		enum hist_column key;
+	} words[] = {{"pid", HIST_TID}, {"comm", HIST_COMM},       {"dso", HIST_DSO},         {"symbol", HIST_SYM},
+		     {"cpu", HIST_CPU}, {"srcline", HIST_SRCLINE}, {"srcfile", HIST_SRCFILE}, {"tid", HIST_TID}};
+	struct diff_command *command = value;
+	unsigned nr = 0;
+
+	(void)option, (void)negated;
+	for (const char *at = arg;; at++) {
+		size_t len = strcspn(at, ","), i = 0;
+		while (i < sizeof(words) / sizeof(words[0]) && (!len || strncmp(words[i].word, at, len) != 0))
+			i++;
+		if (i == sizeof(words) / sizeof(words[0]))
+			return diag_set(reterr, -EINVAL,
+					"\"%.*s\" is none of pid, tid, comm, dso, symbol, cpu, srcline, srcfile",
+					(int)len, at);
+		bool again = false;
+		for (unsigned j = 0; j < nr; j++)
+			again |= command->keys[j] == words[i].key;
+		if (!again)
+			command->keys[nr++] = words[i].key;
+		at += len;
+		if (!*at)
+			break;
+	}
+	command->nr_keys = nr;
+	return 0;
+}
+
+static int set_separator(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	char separator = strcmp(arg, "\\t") == 0 ? '\t' : arg[0];
+
+	(void)option, (void)negated;
+	if (!separator || (arg[1] && separator != '\t') || separator == '.')
+		return diag_set(reterr, -EINVAL,
+				"the separator is one character, or \\t, and no dot, which stands for it in texts");
+	*(char *)value = separator;
+	return 0;
+}
+
+static int set_percentage(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	(void)option, (void)negated;
+	if (strcmp(arg, "relative") && strcmp(arg, "absolute"))
+		return diag_set(reterr, -EINVAL, "\"%s\" is neither relative nor absolute", arg);
+	*(bool *)value = !strcmp(arg, "relative");
+	return 0;
+}
+
+static const struct option diff_table[] = {
+	INPUT_OPTIONS(struct diff_command, input),
+	{.letter = 'c',
+	 .name = "compute",
+	 .arg = "METHOD",
+	 .help = "Compare by delta (of shares), delta-abs (sorted by its size; the default), ratio (of periods), or "
+		 "wdiff:BASELINE,DATA (difference of periods with weights)",
+	 .set = set_compute,
+	 .offset = 0,
+	 .flags = OPTION_NO_NEGATE,
+	 .group = "Comparison"},
+	{.letter = 's',
+	 .name = "sort",
+	 .arg = "KEY,...",
+	 .help = "Count together what is equal in these: pid (or tid), comm, dso, symbol, cpu, srcline, srcfile; "
+		 "default "
+		 "dso,symbol",
+	 .set = set_keys,
+	 .offset = 0,
+	 .flags = OPTION_NO_NEGATE},
+	{.letter = 'o',
+	 .name = "order",
+	 .arg = "N",
+	 .help = "Sort by the difference of file N, 1 being the first one behind the baseline; 0: by the baseline",
+	 .set = option_set_u64,
+	 .offset = offsetof(struct diff_command, diff.order),
+	 .flags = OPTION_NO_NEGATE},
+	{.letter = 'b',
+	 .name = "baseline-only",
+	 .help = "Print only what the baseline and another file have",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct diff_command, diff.baseline_only)},
+	{.letter = 'p',
+	 .name = "period",
+	 .help = "Print the periods, too",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct diff_command, diff.periods)},
+	{.letter = 'F',
+	 .name = "formula",
+	 .help = "Print how each number was computed",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct diff_command, diff.formula)},
+	{.letter = 'C',
+	 .name = "comms",
+	 .arg = "NAME,...",
+	 .help = "Show only samples of commands with these names",
+	 .set = option_set_string,
+	 .offset = offsetof(struct diff_command, filter.comms),
+	 .group = "Filters"},
+	SAMPLE_FILTER_DSOS('d', struct diff_command, filter),
+	{.letter = 'S',
+	 .name = "symbols",
+	 .arg = "NAME,...",
+	 .help = "Show only samples in these functions",
+	 .set = option_set_string,
+	 .offset = offsetof(struct diff_command, filter.symbols)},
+	{.name = "pid",
+	 .arg = "PID,...",
+	 .help = "Show only samples of these processes",
+	 .set = option_set_string,
+	 .offset = offsetof(struct diff_command, filter.pids)},
+	{.name = "tid",
+	 .arg = "TID,...",
+	 .help = "Show only samples of these threads",
+	 .set = option_set_string,
+	 .offset = offsetof(struct diff_command, filter.tids)},
+	{.name = "cpu",
+	 .arg = "CPU,...",
+	 .help = "Take only the samples of these CPUs, such as 0-3,7",
+	 .set = option_set_string,
+	 .offset = offsetof(struct diff_command, filter.cpus)},
+	{.name = "percentage",
+	 .arg = "HOW",
+	 .help = "Shares are of what is shown (relative) or of all samples (absolute, the default)",
+	 .set = set_percentage,
+	 .offset = offsetof(struct diff_command, diff.relative),
+	 .flags = OPTION_NO_NEGATE},
+	{.letter = 't',
+	 .name = "field-separator",
+	 .arg = "CHARACTER",
+	 .help = "Put this between columns; in texts it becomes a dot",
+	 .set = set_separator,
+	 .offset = offsetof(struct diff_command, diff.separator),
+	 .flags = OPTION_NO_NEGATE,
+	 .group = "Output"},
+	{.letter = 'q',
+	 .name = "quiet",
+	 .help = "Print the rows alone, and no notes",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct diff_command, diff.quiet)},
+	{.letter = 'v',
+	 .name = "verbose",
+	 .help = "Say more on standard error; twice: everything",
+	 .set = option_set_count,
+	 .offset = offsetof(struct diff_command, verbose)},
+	OPTION_ACCEPTED('m', "modules", NULL, "symbols of kernel modules are always used"),
+	OPTION_REFUSED('D', "dump-raw-trace", NULL, "millrace report -D prints the records"),
+	OPTION_REFUSED(0, "cycles-hist", NULL, "cycles of blocks are not compared here: use perf diff"),
+	OPTION_REFUSED(0, "stream", NULL, "streams of branches are not compared here: use perf diff"),
+	{0},
+};
+
+struct files {
+	struct reading readings[FILES_MAX];
+	const char *paths[FILES_MAX];
+	unsigned nr;
+};
+
+/* What a filter asks for must tell entries apart, so that none is shown in part. */
+static void add_key(struct hist_options *hist, enum hist_column key, const char *list)
+{
+	if (list && !hist_has_key(hist, key))
+		hist->keys[hist->nr_keys++] = key;
+}
+
+static int read_file(const struct diff_command *command, const char *path, struct reading *reading)
+{
+	struct samples_options samples = {.hist = {.nr_keys = command->nr_keys}, .filter = command->filter};
+	struct input_options input = command->input;
+	struct diag diag = {0};
+
+	memcpy(samples.hist.keys, command->keys, sizeof(samples.hist.keys));
+	add_key(&samples.hist, HIST_COMM, command->filter.comms);
+	add_key(&samples.hist, HIST_DSO, command->filter.dsos);
+	add_key(&samples.hist, HIST_SYM, command->filter.symbols);
+	add_key(&samples.hist, HIST_TID, command->filter.pids ? command->filter.pids : command->filter.tids);
+	input.path = path;
+	int err = input_open(&input, 0, &reading->session);
+	if (err)
+		return err;
+	err = reading_run(reading, &samples, &command->input.machine, &diag);
+	if (!err) {
+		err = samples_count(&reading->samples);
+		diag_set(&diag, err, "out of memory");
+	}
+	if (err)
+		log_error("%s: %s", path, diag.text);
+	input_report_losses(&reading->losses);
+	return err;
+}
+
+/* The entries of the event of that name; NULL: the file has none. */
+static struct hist *find_hist(const struct reading *reading, const char *name)
+{
+	size_t nr;
+	const struct event_desc *events = session_events(reading->session, &nr);
+
+	for (size_t i = 0; i < nr && i < reading->samples.nr; i++)
+		if (!strcmp(events[i].name, name))
+			return reading->samples.events[i].hist;
+	return NULL;
+}
+
+/* A table for each event of the baseline that another file has samples of, too. 0 or -ENOMEM. */
+static int print_event(const struct files *files, const char *event, const struct diff_options *options)
+{
+	struct hist *hists[FILES_MAX];
+	struct diff_rows rows;
+	bool pair = false;
+	int err = 0;
+
+	for (unsigned i = 0; i < files->nr; i++) {
+		hists[i] = find_hist(&files->readings[i], event);
+		pair |= i && hists[i];
+	}
+	if (!hists[0] || !pair)
+		return 0;
+	err = diff_rows_init(&rows, files->nr);
+	for (unsigned i = 0; i < files->nr && !err; i++)
+		err = diff_rows_add(&rows, i, hists[i], options);
+	if (!err) {
+		diff_rows_sort(&rows, options);
+		diff_table_print(&rows, event, files->paths, options, stdout);
+	}
+	diff_rows_fini(&rows);
+	return err;
+}
+
+static int print_events(const struct files *files, const struct diff_options *options)
+{
+	size_t nr;
+	const struct event_desc *events = session_events(files->readings[0].session, &nr);
+	bool any = false;
+	int err = 0;
+
+	for (size_t i = 0; i < nr && !err; i++) {
+		if (!find_hist(&files->readings[0], events[i].name))
+			continue;
+		if (any && !options->quiet)
+			putchar('\n');
+		any = true;
+		err = print_event(files, events[i].name, options);
+	}
+	return err;
+}
+
+static void hide_column(struct diff_command *command, enum hist_column key, const char *list)
+{
+	command->diff.hidden[key] = list && list[0] && !strchr(list, ',');
+}
+
+static int compare(struct diff_command *command, struct files *files)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < files->nr && !err; i++)
+		err = read_file(command, files->paths[i], &files->readings[i]);
+	if (!err) {
+		err = print_events(files, &command->diff);
+		if (err)
+			log_error("out of memory");
+	}
+	if (!err && fflush(stdout) && errno != EPIPE) {
+		err = -errno;
+		log_error("standard output: %s", strerror(errno));
+	}
+	for (unsigned i = 0; i < files->nr && !err; i++)
+		input_report_doubts(files->readings[i].machine);
+	for (unsigned i = 0; i < files->nr; i++)
+		reading_fini(&files->readings[i]);
+	return err ? INPUT_EXIT_ERROR : 0;
+}
+
+/* As in perf: the files, or perf.data.old and perf.data, or perf.data.old beside one. */
+static int name_files(struct files *files, int argc, char **argv)
+{
+	if (argc > FILES_MAX) {
+		log_error("diff compares %d files at most", FILES_MAX);
+		return -EINVAL;
+	}
+	if (argc < 2) {
+		files->paths[0] = argc ? "perf.data" : "perf.data.old";
+		files->paths[1] = argc ? argv[0] : "perf.data";
+		files->nr = 2;
+		return 0;
+	}
+	for (int i = 0; i < argc; i++)
+		files->paths[i] = argv[i];
+	files->nr = (unsigned)argc;
+	return 0;
+}
+
+static int diff_run(int argc, char **argv)
+{
+	struct diff_command command = {
+		.diff = {.compute = DIFF_DELTA_ABS, .order = 1}, .keys = {HIST_DSO, HIST_SYM}, .nr_keys = 2};
+	AUTO_FREE struct files *files = calloc(1, sizeof(*files));
+	struct diag diag = {0};
+	AUTO_CONFIGURATION struct configuration config = {0};
+	enum option_result result = configuration_parse(&command_diff, argc, argv, &command, &config);
+
+	if (result != OPTION_OK)
+		return result == OPTION_EXIT ? 0 : COMMAND_USAGE;
+	if (!files || name_files(files, argc - config.given.first, argv + config.given.first))
+		return COMMAND_USAGE;
+	if (command.input.path) {
+		log_error("diff takes its files as arguments: diff OLD NEW");
+		return COMMAND_USAGE;
+	}
+	if (command.diff.order >= files->nr) {
+		log_error("--order %" PRIu64 ": there are %u files, 0 being the baseline", command.diff.order,
+			  files->nr);
+		return COMMAND_USAGE;
+	}
+	log_set_level(command.diff.quiet ? LOG_ERRORS : command.verbose);
+	int err = sample_filter_complete(&command.filter, &diag);
+	if (err)
+		log_error("%s", diag.text);
+	hide_column(&command, HIST_COMM, command.filter.comms);
+	hide_column(&command, HIST_DSO, command.filter.dsos);
+	hide_column(&command, HIST_SYM, command.filter.symbols);
+	command.diff.keys = command.keys;
+	command.diff.nr_keys = command.nr_keys;
+	if (!err)
+		input_enter_sandbox(&command.input, NULL);
+	int status = err ? COMMAND_USAGE : compare(&command, files);
+	sample_filter_fini(&command.filter);
+	return status;
+}
+
+const struct command command_diff = {
+	.name = "diff",
+	.summary = "Print what two or more recordings differ in",
+	.usage = "[OPTIONS] [BASELINE [FILE...]]",
+	.description =
+		"Reads recordings and prints, for each event and function, its share in the first one and how much "
+		"it differs in the others, the largest differences first, in the layout of `perf diff`. What is "
+		"compared is known by names, so that programs may be different builds.\n"
+		"\n"
+		"Examples:\n"
+		"  millrace diff before.data after.data\n"
+		"  millrace diff -c ratio -s comm,dso before.data after.data\n"
+		"  millrace flame --diff before.data after.data",
+	.options = diff_table,
+	.run = diff_run,
+};

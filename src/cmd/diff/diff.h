@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* diff: entries of several recordings by their names, and the table of what they differ in. One thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "analyze/report/hist.h"
+#include "base/hash_table.h"
+#include "base/pool.h"
+
+enum diff_compute { DIFF_DELTA, DIFF_DELTA_ABS, DIFF_RATIO, DIFF_WDIFF };
+
+struct diff_options {
+	enum diff_compute compute;
+	int64_t weight_baseline, weight_data; /* of DIFF_WDIFF */
+	uint64_t order;                       /* the file that rows are sorted by; 0: the baseline */
+	bool baseline_only, periods, formula, quiet, relative;
+	bool hidden[HIST_KEYS]; /* columns of keys whose filter leaves one name */
+	char separator;         /* 0: two blanks */
+	const enum hist_column *keys;
+	unsigned nr_keys;
+};
+
+/* What one file has at a place; `has` false: nothing. */
+struct diff_cell {
+	uint64_t period;
+	bool has;
+};
+
+struct diff_row {
+	struct hist_place place; /* of the first file that has it */
+	unsigned file;           /* that one */
+	const char *text;        /* that tells places apart, and is sorted by last */
+	struct diff_cell *cells; /* by file */
+};
+
+/* The rows of one event. */
+struct diff_rows {
+	struct diff_row **rows; /* heap */
+	size_t nr, room;
+	unsigned nr_files;
+	uint64_t *totals; /* of each file: what is 100 %; heap */
+	struct hash_table by_text;
+	struct pool pool;
+};
+
+int diff_rows_init(struct diff_rows *rows, unsigned nr_files);
+void diff_rows_fini(struct diff_rows *rows); /* zeroed is fine */
+
+/* Adds the entries of a file. NULL: it has none. 0 or -ENOMEM. */
+int diff_rows_add(struct diff_rows *rows, unsigned file, struct hist *hist, const struct diff_options *options);
+
+/* After the last file: in the order of the table, and without what --baseline-only leaves out. */
+void diff_rows_sort(struct diff_rows *rows, const struct diff_options *options);
+
+/* 0: there is none. */
+double diff_percent(const struct diff_rows *rows, const struct diff_row *row, unsigned file);
+
+/* The value that is compared, of a cell that is there; ratio: only where the baseline has the row, too. */
+double diff_value(const struct diff_rows *rows, const struct diff_row *row, unsigned file,
+		  const struct diff_options *options);
+
+/* Errors of `to` are left to the caller. */
+void diff_table_print(const struct diff_rows *rows, const char *event, const char *const *files,
+		      const struct diff_options *options, FILE *to);

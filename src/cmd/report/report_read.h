@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* report_read: the records of a recording, counted. One owner, one thread. */
+#pragma once
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cmd/input/input.h"
+#include "cmd/report/report_samples.h"
+
+struct diag;
+struct machine;
+struct session;
+struct session_record;
+
+/* The records of a session into samples and a machine. Zeroed, but for what the caller sets: */
+struct reading {
+	struct session *session; /* owned, like all that follow but for the next group */
+	/* Set by the caller: */
+	bool tasks_only; /* samples are not counted */
+	/* Before the first record that is no part of a pipe's front; false: no record is wanted. NULL: all are. */
+	bool (*begin)(void *ctx);
+	/* Sees each sample after it was counted, at samples.last; then one thread counts all. 0 or -ENOMEM. NULL: none.
+	 */
+	int (*counted)(void *ctx, const struct session_record *record);
+	/* Sees each record that is no sample. 0 or -ENOMEM. NULL: none. */
+	int (*observe)(void *ctx, const struct session_record *record);
+	void *ctx;
+	const volatile sig_atomic_t *stop; /* reading ends when it is not 0, without an error. NULL: never */
+	/* Results: */
+	struct machine *machine;
+	struct samples samples;
+	struct report_workers *workers; /* NULL: one thread takes all samples */
+	struct input_losses losses;
+	uint64_t nr_records; /* that were read */
+	bool begun;
+};
+
+/* Until one record fails, the end, or `stop`. What was read before an error is there all the same. 0 or -errno. */
+int reading_run(struct reading *reading, const struct samples_options *samples, const struct symbol_options *symbols,
+		struct diag *reterr);
+void reading_fini(struct reading *reading); /* zeroed is fine */

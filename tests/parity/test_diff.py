@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT
+"""`millrace diff` prints what `perf diff` does, and what is right where perf's rows hang on the order of samples."""
+import re
+import shutil
+
+import pytest
+
+
+@pytest.fixture(scope='module')
+def recordings(need_root, perf, programs, tmp_path_factory):
+    """Of programs that do more each time, each by perf."""
+    base, paths = tmp_path_factory.mktemp('diff'), []
+    for i in range(3):
+        paths.append(base / f'{i}.data')
+        script = f'{programs}/spin -t 2 -m {60 + 40 * i}; for i in 1 2 3; do ls /usr/lib > /dev/null; done; ' \
+                 f'gzip -c /bin/bash > /dev/null'
+        perf('record', '-q', '-e', 'cpu-clock,page-faults', '-F', '2000', '-g', '-o', paths[-1], '--', 'bash', '-c',
+             script)
+    return [str(path) for path in paths]
+
+
+# perf takes a second or two each time, for the symbols of the kernel: each option once, and how many files.
+OPTIONS = [('', 2), ('-p -F', 3), ('-c delta', 2), ('-c ratio -p -F', 3), ('-c wdiff:3,-4 -F', 2),
+           ('-c wdiff:1,2', 3), ('-b -p', 2), ('-o 0', 2), ('-t ,', 2),
+           ('-q -s comm,dso', 3), ('-s symbol', 2), ('-d libc.so.6', 2), ('-S malloc,_int_free', 2),
+           ('--percentage relative -C ls -s comm,dso,symbol', 2)]
+
+
+@pytest.mark.parametrize('options,nr', OPTIONS)
+def test_same_text(recordings, perf, millrace, options, nr):
+    words = options.split() + recordings[:nr]
+    assert millrace('diff', *words).out == perf('diff', *words).out
+
+
+def test_order_of_a_file(recordings, perf, millrace):
+    assert millrace('diff', '-o', '2', *recordings).out == perf('diff', '-o', '2', *recordings).out
+    assert '--order 3' in millrace('diff', '-o', '3', *recordings, status=129).err
+
+
+def test_default_files(recordings, millrace, tmp_path):
+    shutil.copy(recordings[0], tmp_path / 'perf.data.old')
+    shutil.copy(recordings[1], tmp_path / 'perf.data')
+    assert millrace('diff', cwd=tmp_path).out == millrace('diff', *recordings[:2]).out
+    assert millrace('diff', recordings[2], cwd=tmp_path).out == millrace('diff', recordings[1], recordings[2]).out
+
+
+def test_hidden_samples_are_in_no_row(recordings, millrace):
+    """Also where the command is no key: the rows of one command are what it has by itself."""
+    def rows(*words):
+        out = millrace('diff', '-q', '-c', 'delta', *words, *recordings[:2]).out
+        return sorted(re.sub(r'^( *\S*%)? *(\S+%)? *', r'\1 \2 ', line) for line in out.splitlines() if line.strip())
+    alone = [row.replace(' ls ', ' ', 1) for row in rows('-C', 'ls', '-s', 'comm,dso')]
+    assert [row.split() for row in rows('-C', 'ls', '-s', 'dso')] == [row.split() for row in alone]
+
+
+def test_refused(recordings, millrace, tmp_path):
+    for words, why in ((['-c', 'foo'], 'none of delta'), (['-c', 'wdiff'], 'weights'), (['-c', 'cycles'], 'perf diff'),
+                       (['-s', 'nothing'], 'none of pid'), (['-i', 'x'], 'arguments'), (['--stream'], 'perf diff')):
+        assert why in millrace('diff', *words, *recordings[:2], status=129).err
+    (tmp_path / 'empty').touch()
+    (tmp_path / 'cut').write_bytes(open(recordings[0], 'rb').read()[:5000])
+    for path in ('none', 'empty', 'cut'):
+        done = millrace('diff', recordings[0], tmp_path / path, status=255)
+        assert done.err.startswith('millrace: ') and not done.out
