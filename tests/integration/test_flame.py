@@ -455,3 +455,48 @@ def test_gaps_of_the_page(browser, lost):
             return all.filter(pixel => pixel === wanted).length""")
         assert painted > 0
     assert browser.errors() == []
+
+
+@pytest.fixture(scope='module')
+def report_page(data, millrace):
+    path = data.parent / 'report.html'
+    millrace('report', '-i', data, '--html', path)
+    return path
+
+
+def test_report_page(data, report_page, page, millrace):
+    """The tables of --json, the chains of flame, the texts of --header and --loss; for the owner alone."""
+    found, tables = content(report_page), json.loads(millrace('report', '-i', data, '--json').out)
+    assert found['table']['events'] == tables['events']
+    flame = content(page)
+    for part in ('texts', 'parent', 'node_name', 'series'):
+        assert found[part] == flame[part]
+    texts = {text['title']: text['text'] for text in found['pages']}
+    assert millrace('report', '-i', data, '--header-only', '-I').out == texts['Header']
+    assert millrace('report', '-i', data, '--loss').out == texts['Losses']
+    assert report_page.stat().st_mode & 0o777 == 0o600
+
+
+
+def test_report_page_opens(browser, data, report_page, millrace):
+    """A row leads to its function in the graph; the search narrows the table; losses and header are shown."""
+    rows = json.loads(millrace('report', '-i', data, '--json').out)['events'][0]['entries']
+    browser.open(report_page)
+    browser.run("document.querySelector('[data-view=table]').click()")
+    assert browser.run("return document.querySelectorAll('#table tbody tr').length") == len(rows)
+    assert rows[0]['comm'] in browser.text('#table tbody tr') and 'Children' in browser.text('#table thead')
+    browser.type('#search', 'spin_left')
+    few = sum('spin_left' in str(row['sym']) for row in rows)
+    assert 0 < browser.run("return document.querySelectorAll('#table tbody tr').length") == few < len(rows)
+    browser.run("document.querySelector('#table tbody tr').click()")
+    assert browser.run('return view') == 'flame' and browser.run('return nrFound') > 0
+    for tab, text in (('Losses', 'lost'), ('Header', 'hostname')):
+        browser.run(f"[...document.querySelectorAll('[role=tab]')].find(tab => tab.textContent === '{tab}').click()")
+        assert text in browser.text('#text')
+    assert browser.errors() == []
+
+
+def test_report_page_errors(data, millrace, tmp_path):
+    assert str(tmp_path) in millrace('report', '-i', data, '--html', tmp_path / 'no' / 'x', status=255).err
+    assert millrace('report', '-i', tmp_path / 'none', '--html', tmp_path / 'x', status=255).err.count('\n') == 1
+    assert not (tmp_path / 'x').exists()

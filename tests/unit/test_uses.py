@@ -16,8 +16,8 @@ ROOMS = '''base perfdata sysinfo compress event/names event/parse stream tasks u
            record/setup record/drain record/adapt record/synth record/features record/build_ids record/unwind
            record/order record/off_cpu record/output record/run
            read analyze/symbols analyze/machine analyze/report analyze/code
-           cmd/cli export store cmd/input cmd/text cmd/view cmd/page cmd/report cmd/diff cmd/script cmd/export cmd/record
-           cmd'''.split()
+           cmd/cli export store cmd/input cmd/text cmd/view cmd/page cmd/report cmd/diff cmd/script cmd/export
+           cmd/record cmd'''.split()
 # Recording and reading know nothing of each other: neither side includes a room of the other.
 RECORDING = {room for room in ROOMS if room.split('/')[0] in ('event', 'stream', 'record')}
 READING = {room for room in ROOMS if room.split('/')[0] in ('read', 'analyze')}

@@ -297,6 +297,19 @@ static int print(struct report *report)
 	return report_status(err, &diag);
 }
 
+/* The exit status. */
+static int write_html(struct report *report)
+{
+	struct diag diag = {0};
+
+	if (report->options.branches == BRANCHES_AUTO)
+		report->options.branches = BRANCHES_NO; /* the page is about code */
+	int err = report_options_fit(&report->options, report->session, &diag);
+	if (!err)
+		err = report_html_run(&report->options, &report->session, &diag);
+	return report_status(err, &diag);
+}
+
 /* In the view, where one may go on to another recording. The exit status. */
 static int show_view(struct report *report)
 {
@@ -351,20 +364,21 @@ static int report_run(int argc, char **argv)
 	int filter_err = sample_filter_complete(&report.options.samples.filter, &diag);
 	if (filter_err)
 		log_error("%s", diag.text);
-	int view = filter_err ? 0 : report_view_wanted(&report.options, &diag);
+	const char *html = report.options.html;
+	int view = filter_err || html ? 0 : report_view_wanted(&report.options, &diag);
 	if (view < 0)
 		log_error("%s", diag.text);
-	if (view <= 0)
+	if (view <= 0 && !html)
 		pager_open(&report.options.pager);
 	report_view_prepare(&report.options, view > 0);
-	input_enter_sandbox(&report.options.input, view > 0 ? VIEW_OUTPUT : NULL);
+	input_enter_sandbox(&report.options.input, view > 0 ? VIEW_OUTPUT : html);
 	if (filter_err || view < 0 ||
 	    input_open(&report.options.input, session_order(&report.options), &report.session)) {
 		sample_filter_fini(&report.options.samples.filter);
 		free(joined);
 		return filter_err ? COMMAND_USAGE : INPUT_EXIT_ERROR;
 	}
-	int status = view ? show_view(&report) : print(&report);
+	int status = view ? show_view(&report) : html ? write_html(&report) : print(&report);
 	hints_fini(&report.hints);
 	reading_fini(&report.reading);
 	sample_filter_fini(&report.options.samples.filter);

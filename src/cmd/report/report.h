@@ -104,6 +104,7 @@ struct report_options {
 	struct samples_options samples;
 	struct table_options table;
 	bool loss, json, raw_text;
+	const char *html; /* a page is written there; NULL: none */
 	struct graph_options graph;
 	struct column_choice columns;
 	uint64_t group_sort;
@@ -207,6 +208,11 @@ struct report_json_options {
 /* After samples_count(). 0 or -ENOMEM. The caller looks at the errors of `to`. */
 int report_json_print(struct samples *samples, const struct event_desc *events, size_t nr_events,
 		      const struct report_json_options *options, FILE *to);
+
+/*
+ * --html: the page. Takes the session. What was read before an error is in it all the same. 0, or -errno and why.
+ */
+int report_html_run(struct report_options *options, struct session **session, struct diag *reterr);
 
 /* --loss: what any perf.data file lost, where, when and why. */
 struct report_loss_options {

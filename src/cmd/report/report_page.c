@@ -11,7 +11,7 @@
 #include "read/session.h"
 
 /* With so many nodes a page has some megabytes, and a browser shows it in one or two seconds. */
-static const struct page_limits default_limits = {.nodes = 2000000, .threads = 200};
+static const struct page_limits default_limits = {.nodes = 1500000, .threads = 200};
 
 int report_page_set_base(const struct option *option, const char *arg, bool negated, void *page_base,
 			 struct diag *reterr)

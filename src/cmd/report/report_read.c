@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "cmd/report/report.h"
+#include "cmd/report/report_read.h"
 #include "read/session.h"
 
 static bool is_front(uint32_t type)
