@@ -351,8 +351,10 @@ static struct table_part *part_new(const struct table_builder *b)
 		part_free(part);
 		return NULL;
 	}
-	memcpy(part->pcs, b->pcs, b->nr_rows * sizeof(*part->pcs));
-	memcpy(part->row_rules, b->row_rules, b->nr_rows * sizeof(*part->row_rules));
+	if (b->nr_rows) {
+		memcpy(part->pcs, b->pcs, b->nr_rows * sizeof(*part->pcs));
+		memcpy(part->row_rules, b->row_rules, b->nr_rows * sizeof(*part->row_rules));
+	}
 	return part;
 }
 
