@@ -12,12 +12,15 @@ bool off_cpu_is_event(const struct event_desc *desc)
 {
 	const struct perf_event_attr *attr = &desc->attr;
 
-	if (attr->type != PERF_TYPE_SOFTWARE || !desc->name || strcmp(desc->name, OFF_CPU_EVENT) != 0)
+	if (attr->type != PERF_TYPE_SOFTWARE || !desc->name)
 		return false;
+	bool named = !strcmp(desc->name, OFF_CPU_EVENT);
 	/* perf 6.2 and later; from 6.15 on with a payload of its own. */
 	if (attr->config == PERF_COUNT_SW_BPF_OUTPUT)
-		return !(attr->sample_type & PERF_SAMPLE_RAW);
-	return attr->config == PERF_COUNT_SW_CONTEXT_SWITCHES && attr->sample_type & PERF_SAMPLE_RAW;
+		return named && !(attr->sample_type & PERF_SAMPLE_RAW);
+	/* A recording that was killed has no names. Payloads of the kernel's own are too short to be decoded. */
+	return attr->config == PERF_COUNT_SW_CONTEXT_SWITCHES && attr->sample_type & PERF_SAMPLE_RAW &&
+	       (named || !strcmp(desc->name, "context-switches"));
 }
 
 void off_cpu_convert_attr(struct perf_event_attr *attr)

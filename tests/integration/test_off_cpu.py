@@ -344,6 +344,17 @@ def test_first_attr_has_context_switch(millrace, tmp_path):
     assert PerfData(path).attrs[0].bits & context_switch
 
 
+def test_killed_recorder(recorder, millrace, programs, tmp_path):
+    """Its file has no names of events yet, and is read all the same."""
+    path = tmp_path / 'perf.data'
+    recording = recorder(['-e', 'cpu-clock', '--off-cpu', '-o', path, '--', programs / 'waits', 'sleep', 1, 5000])
+    time.sleep(2)
+    recording.kill()
+    recording.wait()
+    assert len(re.findall(r' S waited=\d+', millrace('script', '-i', path, '-F', 'event,state,wait').out)) > 50
+    assert 'sleeping' in millrace('report', '--stdio', '-i', path, '-s', 'state').out
+
+
 def test_words(millrace):
     for words in (['--off-cpu=soon'], ['--off-cpu=-1'], ['--off-cpu-wakers'], ['--off-cpu', '--no-timestamp'],
                   ['--off-cpu', '--overwrite']):

@@ -683,7 +683,7 @@ static int add_ids(struct described_events *events)
 	const struct event_desc *more = &events->ring_descs[events->nr_descs];
 	struct event_desc *desc = events->descs;
 
-	while (!off_cpu_is_event(desc))
+	while (strcmp(desc->name, OFF_CPU_EVENT) != 0)
 		desc++;
 	uint64_t *ids = reallocarray(NULL, desc->nr_ids + more->nr_ids + 1, sizeof(*ids));
 	if (!ids)
