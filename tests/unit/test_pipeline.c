@@ -888,7 +888,8 @@ static int give_out(struct stage *stage, enum stage_flush why)
 	return err;
 }
 
-static void keep_and_check(const struct batch_pool_params *params)
+/* How many batches the stage could copy: there is no other batch for one while the workers are behind the drain. */
+static unsigned keep_and_check(const struct batch_pool_params *params)
 {
 	static const struct stage_ops ops = {.name = "keeping", .process = keep, .flush = give_out};
 	const struct load load = {.seed = 5, .nr_chunks = 200, .chunk_records = 8};
@@ -916,7 +917,7 @@ static void keep_and_check(const struct batch_pool_params *params)
 	assert_int_equal(writer_end(writer, &end), 0);
 	assert_true(keeping.flushes & 1U << STAGE_END);
 	assert_int_equal(end.stored + end.packed, queued);
-	assert_true(keeping.most_kept > 1 && keeping.nr_copied);
+	assert_true(keeping.most_kept > 1);
 	extent_list_fini(&end.extents);
 	assert_int_equal(pread(fileno(file), buf_extend(&stored, end.stored), end.stored, 0), end.stored);
 	unpack(buf_span(&stored), false, &found);
@@ -933,20 +934,24 @@ static void keep_and_check(const struct batch_pool_params *params)
 	buf_fini(&found);
 	buf_fini(&stored);
 	fclose(file);
+	return keeping.nr_copied;
 }
 
 /* They count against the memory, which they give back when it runs short: the drain does not wait for ever. */
 static void test_stages_keep_batches(void **state)
 {
+	unsigned nr_copied = 0;
+
 	(void)state;
 	for (int level = 0; level <= 1; level++)
 		for (size_t nr_workers = 1; nr_workers <= 3; nr_workers += 2)
-			keep_and_check(&(struct batch_pool_params){.level = level,
-								   .no_index = !level,
-								   .nr_stages = 2,
-								   .nr_workers = nr_workers,
-								   .extent_bytes = EXTENT_BYTES,
-								   .budget_bytes = 8 * EXTENT_BYTES});
+			nr_copied += keep_and_check(&(struct batch_pool_params){.level = level,
+										.no_index = !level,
+										.nr_stages = 2,
+										.nr_workers = nr_workers,
+										.extent_bytes = EXTENT_BYTES,
+										.budget_bytes = 8 * EXTENT_BYTES});
+	assert_true(nr_copied);
 }
 
 static void test_error_of_a_stage_sticks(void **state)
