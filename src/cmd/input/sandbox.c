@@ -24,6 +24,14 @@
 #define LANDLOCK_ACCESS_FS_TRUNCATE (1ULL << 14) /* <linux/landlock.h> of Linux 6.2, ABI 3 */
 #endif
 
+#if defined(__has_feature) /* clang */
+#if __has_feature(address_sanitizer)
+#define ADDRESS_SANITIZER
+#endif
+#elif defined(__SANITIZE_ADDRESS__) /* gcc */
+#define ADDRESS_SANITIZER
+#endif
+
 enum {
 	MAKE_FILES = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_DIR |
 		     LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_REFER |
@@ -124,7 +132,7 @@ static int restrict_files(const char *output, enum sandbox_flags flags)
 static const int forbidden[] = {
 	SCMP_SYS(execve),
 	SCMP_SYS(execveat),
-#ifndef __SANITIZE_ADDRESS__ /* its search for leaks attaches to the threads */
+#ifndef ADDRESS_SANITIZER /* its search for leaks attaches to the threads */
 	SCMP_SYS(ptrace),
 #endif
 	SCMP_SYS(process_vm_readv),

@@ -479,7 +479,7 @@ const struct option report_options_table[] = {
 	{.name = "mem-mode",
 	 .help = "Count accesses to memory by their weight (record -d -W). Further keys: symbol_daddr, symbol_iaddr, "
 		 "dso_daddr, locked, tlb, mem, snoop, dcacheline, phys_daddr, data_page_size, blocked; default "
-		 "local_weight,mem,symbol,dso,symbol_daddr,dso_daddr,snoop,tlb,locked,blocked,local_ins_lat",
+		 "local_weight, mem, symbol, dso, symbol_daddr, dso_daddr, snoop, tlb, locked, blocked, local_ins_lat",
 	 .set = option_set_flag,
 	 .offset = offsetof(struct report_options, memory)},
 	{.name = "wall",

@@ -422,7 +422,8 @@ static int print_steady(struct sample_text *text, const struct columns *columns,
 		return err;
 	steady->key = key;
 	steady->len = out->len - before;
-	memcpy(steady->text, out->data + before, steady->len);
+	if (steady->len) /* an output that is empty may have no memory: memcpy(3) takes no NULL */
+		memcpy(steady->text, out->data + before, steady->len);
 	return 0;
 }
 
