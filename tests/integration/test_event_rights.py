@@ -161,7 +161,8 @@ def test_root_is_given_everything_at_any_level(paranoid, program, run, tmp_path)
     for level in ALL_LEVELS:
         paranoid(level)
         err = run([program, 'record', '-o', tmp_path / 'data', '-a', '-e', 'cpu-clock', '--', 'true']).err
-        assert err.startswith('millrace: captured') and len(err.splitlines()) == 1
+        # Beside it: what the work of others on this machine gives rise to, such as objects that were copied.
+        assert re.search('^millrace: captured', err, re.M) and 'paranoid' not in err and 'kernel' not in err, err
 
 
 @pytest.mark.parametrize('option', ['--namespaces', '--phys-data'])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What is different when standard output, or standard error, is a terminal: the pager, colours, the progress."""
+import contextlib
 import fcntl
 import os
 import pty
@@ -198,7 +199,10 @@ def test_progress_of_long_work(need_root, need_tracefs, millrace, programs, tmp_
     run.stdin.write(stream[10000:])
     run.stdin.close()
     assert run.wait(timeout=60) == 0
-    text = os.read(master, 65536).decode()
+    text = ''
+    with contextlib.suppress(OSError):  # EIO: the end of a terminal, pty(7)
+        while more := os.read(master, 65536).decode():
+            text += more
     os.close(master)
     assert re.search(r'millrace: reading: [\d.]+ ?k? records, [\d.]+ ?k?/s', text) and '\r\033[K' in text
 
@@ -232,7 +236,7 @@ def test_recording_shows_that_it_lives(need_root, tmp_path):
     found = STATUS.findall(text)
     assert [int(seconds) for seconds, _ in found][:2] == [1, 2], text
     last = text.split('\r\033[K')[-1]
-    assert last.startswith('millrace: captured') and not STATUS.search(last), text
+    assert re.search('^millrace: captured', last, re.M) and not STATUS.search(last), text
     assert STATUS.search(status_of(['-a', '-v', '-o', tmp_path / 'data', '--', 'sleep', '1.5'], 60, None))
 
 
@@ -240,6 +244,6 @@ def test_recording_shows_nothing(need_root, millrace, tmp_path):
     """With -q, beside a command that may write there, and in pipes."""
     assert not status_of(['-a', '-q', '-o', tmp_path / 'data'], 1.5)
     text = status_of(['-a', '-o', tmp_path / 'data', '--', 'sleep', '1.5'], 60, None)
-    assert text.startswith('millrace: captured') and '\033' not in text and text.count('\n') == 1
+    assert 'millrace: captured' in text and '\033' not in text and 'recording for' not in text
     assert 'recording for' not in millrace('record', '-av', '-e', 'cpu-clock', '-o', tmp_path / 'data', '--', 'sleep',
                                            '1.5').err
