@@ -190,9 +190,13 @@ static void test_start_and_end(void **state)
 	assert_int_equal(nr_seen, 4);
 	assert_int_equal(waits_know(waits, 20, 20), 0); /* sleeps, and never runs; of task 8 that is not known */
 	waits_asleep(waits, 20, 4000);
+	leave(waits, 4600, SLEEPING, "c");
+	waits_exit(waits, TASK); /* it runs: the switch to it was not recorded */
 	assert_int_equal(waits_stop(waits, 5000), 0);
-	assert_int_equal(nr_seen, 5);
-	assert_int_equal(seen[4].wait.ns, 1000);
+	assert_int_equal(nr_seen, 6);
+	const int unknown = seen[4].wait.flags & OFF_CPU_UNKNOWN ? 4 : 5;
+	assert_true(seen[unknown].wait.flags & OFF_CPU_UNKNOWN);
+	assert_int_equal(seen[9 - unknown].wait.ns, 1000);
 	waits_free(waits);
 }
 

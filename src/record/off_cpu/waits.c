@@ -152,7 +152,9 @@ static struct off_cpu_wait describe(const struct waits *waits, const struct task
 	struct off_cpu_wait wait = {
 		.ns = time_ns - task->since_ns, .state = task->state, .flags = task->flags, .nr_times = 1};
 
-	if (waits->gap_to_ns > task->since_ns) {
+	if (time_ns < task->since_ns) /* came too late to be put in order */
+		wait.ns = 0;
+	if (time_ns < task->since_ns || waits->gap_to_ns > task->since_ns) {
 		wait.flags |= OFF_CPU_UNKNOWN;
 		return wait;
 	}
@@ -325,7 +327,9 @@ int waits_stop(struct waits *waits, uint64_t stop_ns)
 		const struct waits_place place = {
 			.time_ns = stop_ns, .pid = task->pid, .tid = task->tid, .cpu = task->cpu};
 		if (task->where == OFF && stop_ns > task->since_ns)
-			err = end_wait(waits, task, &place, OFF_CPU_GOES_ON);
+			err = end_wait(waits, task, &place,
+				       /* It ran its exit, and no record tells when it began to run. */
+				       task->exiting ? OFF_CPU_UNKNOWN : OFF_CPU_GOES_ON);
 		if (!err)
 			err = put_sum(waits, task, stop_ns);
 		if (task->where != NOWHERE)

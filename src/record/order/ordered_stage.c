@@ -329,11 +329,16 @@ static int give_up_waiting(struct ordered_stage *stage)
 	return err;
 }
 
-/* Of the others; those that have ended have none, and those that follow have not begun. */
+/*
+ * Of the others; those that have ended have none, and those that follow have not begun. Where none follows, one that
+ * has got nothing yet gets all that the stage before it holds.
+ */
 static bool others_hold_none(const struct ordered_stage *stage)
 {
+	const bool none_follows = stage->stages->last_outputs;
+
 	for (const struct ordered_stage *each = stage->stages->first; each; each = each->next)
-		if (each != stage && !each->ended && (each->first || each->complete_ns))
+		if (each != stage && !each->ended && (none_follows || each->first || each->complete_ns))
 			return false;
 	return true;
 }
