@@ -29,7 +29,10 @@ OPTIONS = [('', 2), ('-p -F', 3), ('-c delta', 2), ('-c ratio -p -F', 3), ('-c w
 @pytest.mark.parametrize('options,nr', OPTIONS)
 def test_same_text(recordings, perf, millrace, options, nr):
     words = options.split() + recordings[:nr]
-    assert millrace('diff', *words).out == perf('diff', *words).out
+    theirs = perf('diff', *words).out
+    if 'nan%' in theirs:
+        pytest.skip('a recording has no sample of this command: perf divides by 0')
+    assert millrace('diff', *words).out == theirs
 
 
 def test_order_of_a_file(recordings, perf, millrace):
@@ -48,9 +51,9 @@ def test_hidden_samples_are_in_no_row(recordings, millrace):
     """Also where the command is no key: the rows of one command are what it has by itself."""
     def rows(*words):
         out = millrace('diff', '-q', '-c', 'delta', *words, *recordings[:2]).out
-        return sorted(re.sub(r'^( *\S*%)? *(\S+%)? *', r'\1 \2 ', line) for line in out.splitlines() if line.strip())
-    alone = [row.replace(' ls ', ' ', 1) for row in rows('-C', 'ls', '-s', 'comm,dso')]
-    assert [row.split() for row in rows('-C', 'ls', '-s', 'dso')] == [row.split() for row in alone]
+        return [re.sub(r'^( *\S*%)? *(\S+%)? *', r'\1 \2 ', line) for line in out.splitlines() if line.strip()]
+    alone = rows('-C', 'ls', '-s', 'comm,dso')  # as in perf, the column of a single command is left out
+    assert alone and rows('-C', 'ls', '-s', 'dso') == alone
 
 
 def test_refused(recordings, millrace, tmp_path):
