@@ -400,6 +400,8 @@ static int flush_stages(struct pipeline *pipeline, enum stage_flush why)
 	int first_err = 0;
 
 	for (struct stage *each = pipeline->stages; each && (!first_err || why == STAGE_END); each = each->next) {
+		if (why == STAGE_END) /* not earlier: the stage before it has passed on all that it kept only now */
+			each->complete_ns = UINT64_MAX;
 		int err = each->ops->flush ? each->ops->flush(each, why) : 0;
 		first_err = first_err ? first_err : err;
 	}
@@ -923,8 +925,6 @@ static void end_stages(struct pipeline *pipeline)
 	pipeline_run_stages(&pipeline->producer.writer);
 	if (!pipeline->stages)
 		return;
-	for (struct stage *each = pipeline->stages; each; each = each->next)
-		each->complete_ns = UINT64_MAX;
 	int err = flush_stages(pipeline, STAGE_END);
 	pthread_mutex_lock(&pool->lock);
 	pipeline->err = pipeline->err ? pipeline->err : err;
