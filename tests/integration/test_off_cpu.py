@@ -128,9 +128,7 @@ def test_compressed_threads_and_pipe(millrace, programs, tmp_path):
         millrace('merge', '-o', plain, path)
         waits = by_tid(waits_of(plain))
         for thread in threads_of(done.out):
-            # With -a the kernel records no switch to some tasks that follow an idle CPU; and rings may fill.
-            if not ('-a' in options and any(wait.flags & UNKNOWN for wait in waits[thread.tid])):
-                check_times(thread, waits[thread.tid])
+            check_times(thread, waits[thread.tid])
         shutil.rmtree(path, ignore_errors=True)
         path.unlink(missing_ok=True)
     done = millrace('record', '-e', 'dummy', '--off-cpu', '-o', '-', '--', programs / 'waits', 'futex', 2, 300,
@@ -352,10 +350,10 @@ def test_killed_recorder(recorder, millrace, programs, tmp_path):
     """Its file has no names of events yet, and is read all the same."""
     path = tmp_path / 'perf.data'
     recording = recorder(['-e', 'cpu-clock', '--off-cpu', '-o', path, '--', programs / 'waits', 'sleep', 1, 5000])
-    time.sleep(3)
+    time.sleep(4)
     recording.kill()
     recording.wait()
-    assert len(re.findall(r' S waited=\d+', millrace('script', '-i', path, '-F', 'event,state,wait').out)) > 10
+    assert len(re.findall(r' S waited=\d+', millrace('script', '-i', path, '-F', 'event,state,wait').out)) > 50
     assert 'sleeping' in millrace('report', '--stdio', '-i', path, '-s', 'state').out
 
 
