@@ -134,6 +134,9 @@ static int route_record(struct session *session, const struct source_record *in,
 	const struct event_desc *event;
 	bool in_file_order = session->flags & SESSION_FILE_ORDER;
 
+	/* Records of newer perf have sizes that are multiples of 8; those of the kernel always had. */
+	if (record->size % 8 && !record_type_known(record->type))
+		return wrong_record(record, in->view.offset, "its size is not a multiple of 8", reterr);
 	if (record->type >= RECORD_USER_FIRST)
 		return route_user(session, in, reterr);
 	bool known = in_file_order || record->type == PERF_RECORD_SAMPLE || record_type_known(record->type);

@@ -432,6 +432,15 @@ static void put_wild_auxtrace(struct buf *out)
 	file_end(out, at);
 }
 
+/* It ends where the data does, but a recorder writes none of this size. */
+static void put_odd_unknown(struct buf *out)
+{
+	size_t at = file_begin(out, UINT32_MAX, 0);
+
+	buf_extend(out, 9);
+	file_end(out, at);
+}
+
 static void put_short_attr(struct buf *out)
 {
 	size_t at = file_begin(out, RECORD_HEADER_ATTR, 0);
@@ -451,6 +460,7 @@ static void test_bad_records(void **state)
 		{put_cut_chain, -EBADMSG, "too short"},          {put_zeroes, -EBADMSG, "no record"},
 		{put_compressed, -EBADMSG, "missing"},           {put_long, -EBADMSG, "cut off"},
 		{put_wild_auxtrace, -EBADMSG, "cut off"},        {put_short_attr, -EBADMSG, "not whole"},
+		{put_odd_unknown, -EBADMSG, "multiple of 8"},
 	};
 
 	(void)state;

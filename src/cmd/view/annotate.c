@@ -220,18 +220,24 @@ static const char *rail_at(const struct annotate *annotate, size_t at)
 	return between ? (screen_utf8() ? "│" : "|") : " ";
 }
 
+/* The names may be long: the numbers stand at the right edge, where they are not cut off. */
 static void draw_title(const struct annotate *annotate)
 {
 	static const char *const kinds[] = {"Percent: local period", "Period", "Samples"};
-	AUTO_BUF struct buf text = {0};
+	AUTO_BUF struct buf names = {0}, numbers = {0};
+	int columns = screen_columns(), at;
 
-	escape_put_text(&text, annotate->code.symbol->name);
-	buf_put_text(&text, "  ");
-	escape_put_text(&text, dso_long_name(annotate->code.dso));
-	buf_printf(&text, "  Samples: %" PRIu64 "  [%s]%s", annotate->code.total.nr_samples, kinds[annotate->number],
+	escape_put_text(&names, annotate->code.symbol->name);
+	buf_put_text(&names, "  ");
+	escape_put_text(&names, dso_long_name(annotate->code.dso));
+	buf_printf(&numbers, "  Samples: %" PRIu64 "  [%s]%s", annotate->code.total.nr_samples, kinds[annotate->number],
 		   annotate->code.code.cut ? "  (only its first MiB)" : "");
-	screen_fill(0, 0, screen_columns(), SCREEN_TITLE);
-	screen_put(0, 0, screen_columns(), SCREEN_TITLE, buf_text(&text));
+	at = columns - (int)strlen(buf_text(&numbers));
+	if (at < 0)
+		at = 0;
+	screen_fill(0, 0, columns, SCREEN_TITLE);
+	screen_put(0, 0, at, SCREEN_TITLE, buf_text(&names));
+	screen_put(0, at, columns - at, SCREEN_TITLE, buf_text(&numbers));
 }
 
 static void draw_row(const struct annotate *annotate, size_t at, int y, struct buf *text)
