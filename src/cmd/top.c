@@ -123,8 +123,8 @@ static const struct option top_table[] = {
 	 .name = "sort",
 	 .arg = "KEY,...",
 	 .help = "Count together what is equal in these, as in millrace report; default comm,dso,symbol",
-	 .set = column_list_set,
-	 .offset = offsetof(struct top_options, live.columns.sort),
+	 .set = column_choice_set_sort,
+	 .offset = offsetof(struct top_options, live.columns),
 	 .flags = OPTION_NO_NEGATE,
 	 .group = "Table"},
 	{.letter = 'n',
@@ -203,7 +203,7 @@ static void word_list_fini(struct word_list *list)
 }
 
 /* What the recorder is told besides: into the pipe, and no copies of objects, which are here. */
-static int complete(struct top_options *options)
+static int complete(struct top_options *options, struct diag *reterr)
 {
 	static const char *const always[] = {"--output=-", "--no-buildid-cache"};
 	struct live_options *live = &options->live;
@@ -225,6 +225,9 @@ static int complete(struct top_options *options)
 	live->samples.chains = live->samples.addresses = live->samples.times = true;
 	live->samples.direction = live->samples.hist.children ? CALLTREE_CALLER : CALLTREE_CALLEE;
 	column_choice_apply(&live->columns, &live->samples.hist);
+	if (live->columns.field_words[0][0])
+		return diag_set(reterr, -EINVAL, "\"%s\" is no key of top; fields of tracepoints are keys of report",
+				live->columns.field_words[0]);
 	return 0;
 }
 
@@ -264,7 +267,7 @@ static int run(int argc, char **argv)
 		log_error("top needs a terminal: %s; use record and report", why);
 		status = INPUT_EXIT_ERROR;
 	} else if (result == OPTION_OK &&
-		   (complete(&options) || sample_filter_complete(&options.live.samples.filter, &diag))) {
+		   (complete(&options, &diag) || sample_filter_complete(&options.live.samples.filter, &diag))) {
 		log_error("%s", diag.text[0] ? diag.text : "out of memory");
 	} else if (result == OPTION_OK) {
 		log_set_level(options.verbose);

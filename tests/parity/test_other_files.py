@@ -25,6 +25,30 @@ def test_tracepoints_alone_are_sorted_by_their_fields(millrace, perf, tracepoint
     assert 'Trace output' not in millrace('report', '-i', tracepoints, '-s', 'comm').out
 
 
+@pytest.fixture(scope='module')
+def switches(perf, need_tracefs, tmp_path_factory):
+    path = tmp_path_factory.mktemp('switches') / 'perf.data'
+    perf('record', '-q', '-e', 'sched:sched_switch,sched:sched_process_exec', '-o', path, '--', 'sh', '-c',
+         'ls -R /usr/include | wc -l; sleep 0.1; ls /usr | wc -l')
+    return path
+
+
+@pytest.mark.parametrize('options', [
+    ['-s', 'next_comm'], ['-s', 'prev_pid,next_pid'], ['-s', 'sched_switch.prev_state'], ['-s', 'next_comm/raw,comm'],
+    ['-s', 'sched:sched_switch.next_prio,cpu'], ['-s', '%1.prev_comm'], ['-s', 'common_pid'],
+    ['-s', 'sched_switch.*'], ['--raw-trace', '-s', 'sched_switch.*']], ids=' '.join)
+def test_fields_of_tracepoints_are_keys(millrace, perf, switches, options):
+    theirs, ours = (rows(tool('report', '-i', switches, '--stdio', *options).out) for tool in (perf, millrace))
+    assert len(theirs) > 2 and ours == theirs
+
+
+def test_words_that_are_no_fields(millrace, switches, chains):
+    for path in switches, chains:
+        assert '"nothing" is none of pid, comm' in millrace('report', '-i', path, '-s', 'nothing', status=255).err
+    assert 'is no event' in millrace('report', '-i', switches, '-s', 'foo.prev_pid', status=255).err
+    assert 'means both' in millrace('report', '-i', switches, '-s', 'sched.prev_pid', status=255).err
+
+
 def test_names_of_tracepoints_in_a_pipe_without_descriptions(millrace, perf, run, tracepoints, tmp_path):
     """Of old versions: their pipes have no EVENT_DESC and no EVENT_UPDATE, but TRACING_DATA."""
     whole = run(['sh', '-c', f'exec perf record -q -e sched:sched_process_exit -o - -- true'], binary=True).out

@@ -196,6 +196,26 @@ static uint64_t end_hash(enum hist_column key, const struct hist_place_end *end)
 	}
 }
 
+/* As perf: by the bytes as they lie in memory, the largest first. */
+static int compare_field(const struct hist_field *a, const struct hist_field *b)
+{
+	if (a == b)
+		return 0;
+	if (!a || !b)
+		return compare_known(a, b);
+	int order = memcmp(b->bytes, a->bytes, a->nr_bytes < b->nr_bytes ? a->nr_bytes : b->nr_bytes);
+	return order ? order : compare_u64(b->nr_bytes, a->nr_bytes);
+}
+
+static uint64_t field_hash(const struct hist_field *field)
+{
+	uint64_t hash = 0;
+
+	if (field)
+		memcpy(&hash, field->bytes, field->nr_bytes < sizeof(hash) ? field->nr_bytes : sizeof(hash));
+	return hash;
+}
+
 /* mem_lvl of a perf_mem_data_src. */
 static uint64_t memory_level(uint64_t data_src)
 {
@@ -209,6 +229,8 @@ static int compare_details(enum hist_column key, enum compare_for purpose, const
 {
 	if (a == b)
 		return 0;
+	if (key >= HIST_FIELD && key <= HIST_FIELD_LAST)
+		return compare_field(a->fields[key - HIST_FIELD], b->fields[key - HIST_FIELD]);
 	if (key >= HIST_DSO_FROM && key < HIST_WEIGHT)
 		return compare_end(key, &a->ends[hist_end_of(key)], &b->ends[hist_end_of(key)]);
 	switch (key) {
@@ -309,6 +331,8 @@ static uint64_t details_hash(enum hist_column key, const struct hist_details *de
 	case HIST_MEMORY: return memory_level(details->numbers[key - HIST_WEIGHT]);
 	default: break;
 	}
+	if (key >= HIST_FIELD && key <= HIST_FIELD_LAST)
+		return field_hash(details->fields[key - HIST_FIELD]);
 	if (key < HIST_WEIGHT)
 		return end_hash(key, &details->ends[hist_end_of(key)]);
 	return details->numbers[key - HIST_WEIGHT];

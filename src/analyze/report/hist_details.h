@@ -25,6 +25,8 @@ enum hist_column {
 	HIST_TRACE,
 	HIST_STATE,
 	HIST_WAKER,
+	HIST_FIELD, /* and so on, HIST_FIELDS of them: fields of tracepoints, by their number */
+	HIST_FIELD_LAST = HIST_FIELD + 15,
 	/* from here on in its ends, in the order of enum hist_end */
 	HIST_DSO_FROM,
 	HIST_SYM_FROM,
@@ -86,16 +88,27 @@ struct hist_place_end {
 	uint64_t level; /* a char; of data 's': shared, 'X': no map there */
 };
 
+enum { HIST_FIELDS = HIST_FIELD_LAST - HIST_FIELD + 1 };
+
+/* The value of a field of a tracepoint; told from others by its bytes. */
+struct hist_field {
+	const char *text;
+	const uint8_t *bytes;
+	uint32_t nr_bytes;
+	uint32_t width; /* columns that its type takes */
+};
+
 /* What only some keys need to know; those that no key needs are zero. Equal ones share one object. */
 struct hist_details {
-	int64_t socket;      /* -1: the recording does not tell */
-	uint64_t time_ns;    /* the beginning of the quantum */
-	const char *srcline; /* "file.c:7", or in place of it what there is */
-	const char *srcfile; /* "file.c"; "": unknown */
-	const char *trace;   /* the fields of the tracepoint */
-	const char *state;   /* of the task: on the CPU, or why not */
-	const char *waker;   /* "name:tid" of who ended that */
-	const char *cgroup;  /* the path of numbers[HIST_CGROUP - HIST_WEIGHT], its id */
+	int64_t socket;                               /* -1: the recording does not tell */
+	uint64_t time_ns;                             /* the beginning of the quantum */
+	const char *srcline;                          /* "file.c:7", or in place of it what there is */
+	const char *srcfile;                          /* "file.c"; "": unknown */
+	const char *trace;                            /* the fields of the tracepoint */
+	const char *state;                            /* of the task: on the CPU, or why not */
+	const char *waker;                            /* "name:tid" of who ended that */
+	const char *cgroup;                           /* the path of numbers[HIST_CGROUP - HIST_WEIGHT], its id */
+	const struct hist_field *fields[HIST_FIELDS]; /* NULL: the event has no such field */
 	struct hist_place_end ends[HIST_ENDS];
 	uint64_t numbers[HIST_NUMBERS];
 };

@@ -748,3 +748,89 @@ void tracepoint_print(struct tracepoints *tracepoints, struct span raw, uint32_t
 	else
 		plan_print(tracepoint->plan, copy, out);
 }
+
+/* " name=value" of a text; {NULL, 0}: it has none. */
+static struct span value_in_text(struct buf *text, const char *name)
+{
+	const char *at = buf_text(text);
+	size_t len = strlen(name);
+
+	while (*at) {
+		size_t word = strcspn(at, " ");
+		/* As perf: a word that begins with the name, whatever stands between that and the value. */
+		if (word > len && memcmp(at, name, len) == 0)
+			return (struct span){at + len + 1, word - len - 1};
+		at += word;
+		at += *at == ' ';
+	}
+	return (struct span){0};
+}
+
+int tracepoint_print_field(struct tracepoints *tracepoints, struct span raw, const struct tracepoint_field_query *query,
+			   struct tracepoint_field *ret, struct buf *out)
+{
+	const struct tracepoint *tracepoint = tracepoint_of(tracepoints, raw);
+	struct tep_format_field *field = tracepoint ? tep_find_any_field(tracepoint->event, query->name) : NULL;
+	AUTO_BUF struct buf text = {0};
+
+	if (!field)
+		return -ENOENT;
+	if (!fits(tracepoint, raw))
+		return -EBADMSG;
+	*ret = (struct tracepoint_field){
+		.bytes = field_bytes(field, raw),
+		.width = (unsigned)field->size * (field->flags & TEP_FIELD_IS_STRING ? 1 : 2),
+	};
+	if (!(field->flags & TEP_FIELD_IS_STRING))
+		ret->width += strlen("0x");
+	if (field->flags & TEP_FIELD_IS_DYNAMIC && ret->width < ret->bytes.len) /* as perf: with the NUL of a string */
+		ret->width = (unsigned)ret->bytes.len;
+	if (!query->raw) {
+		tracepoint_print(tracepoints, raw, query->cpu, &text);
+		struct span value = value_in_text(&text, query->name);
+		if (value.ptr) {
+			buf_put(out, value.ptr, value.len);
+			return 0;
+		}
+	}
+	trace_seq_reset(&tracepoints->text);
+	tracepoints->copy.len = 0; /* with a NUL behind it, as in tracepoint_print() */
+	buf_put(&tracepoints->copy, raw.ptr, raw.len);
+	buf_put_u64(&tracepoints->copy, 0);
+	if (tracepoints->copy.failed)
+		return 0;
+	tep_print_field(&tracepoints->text, tracepoints->copy.data, field);
+	buf_put(out, tracepoints->text.buffer, tracepoints->text.len);
+	return 0;
+}
+
+void tracepoint_print_raw(struct tracepoints *tracepoints, struct span raw, struct buf *out)
+{
+	const struct tracepoint *tracepoint = tracepoint_of(tracepoints, raw);
+
+	for (unsigned i = 0; tracepoint; i++) {
+		struct tracepoint_field field;
+		const char *name = tracepoint_field_name(tracepoints, tracepoint->id, i);
+		if (!name)
+			return;
+		buf_printf(out, " %s=", name);
+		tracepoint_print_field(tracepoints, raw, &(struct tracepoint_field_query){name, true, 0}, &field, out);
+	}
+}
+
+const char *tracepoint_field_name(const struct tracepoints *tracepoints, uint64_t id, unsigned index)
+{
+	const struct tracepoint *tracepoint = find(tracepoints, id);
+	const struct tep_format_field *field = tracepoint ? tracepoint->event->format.fields : NULL;
+
+	while (field && index--)
+		field = field->next;
+	return field ? field->name : NULL;
+}
+
+bool tracepoint_has_field(const struct tracepoints *tracepoints, uint64_t id, const char *name)
+{
+	const struct tracepoint *tracepoint = find(tracepoints, id);
+
+	return tracepoint && tep_find_any_field(tracepoint->event, name);
+}

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/span.h"
@@ -35,6 +36,32 @@ const char *tracepoint_name(const struct tracepoints *tracepoints, uint64_t id);
  * the format. Appends nothing when the tracepoint is not known.
  */
 void tracepoint_print(struct tracepoints *tracepoints, struct span raw, uint32_t cpu, struct buf *out);
+
+/* A field of a tracepoint as a column: what it says, and its bytes. */
+struct tracepoint_field {
+	struct span bytes; /* in the record */
+	unsigned width;    /* columns that its type takes */
+};
+
+/*
+ * Appends one field of a sample: as in the text of the tracepoint where that has "name=value", or by its type (raw).
+ * 0; -ENOENT: there is no such field, or the tracepoint is not known; -EBADMSG: the bytes are too few.
+ */
+struct tracepoint_field_query {
+	const char *name;
+	bool raw;
+	uint32_t cpu;
+};
+int tracepoint_print_field(struct tracepoints *tracepoints, struct span raw, const struct tracepoint_field_query *query,
+			   struct tracepoint_field *ret, struct buf *out);
+
+/* As tracepoint_print(), by the types of the fields and not by the format. */
+void tracepoint_print_raw(struct tracepoints *tracepoints, struct span raw, struct buf *out);
+
+/* The names of the fields of an attr.config, from 0 on; NULL: no more. Valid until tracepoints_close(). */
+const char *tracepoint_field_name(const struct tracepoints *tracepoints, uint64_t id, unsigned index);
+/* Has it that field? Of those, too, that all tracepoints have. */
+bool tracepoint_has_field(const struct tracepoints *tracepoints, uint64_t id, const char *name);
 
 enum tracepoint_value_kind { VALUE_SIGNED, VALUE_UNSIGNED, VALUE_TEXT, VALUE_BYTES };
 

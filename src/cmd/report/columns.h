@@ -5,15 +5,19 @@
 #include <stdbool.h>
 
 #include "analyze/report/hist.h"
+#include "cmd/report/report_details.h"
 #include "cmd/report/report_samples.h"
 
 struct diag;
 struct option;
+struct session;
 
 struct column_list {
 	enum hist_column columns[HIST_COLUMNS]; /* each at most once */
 	unsigned nr;
 };
+
+enum { FIELD_WORD_MAX = 128 };
 
 /* Which columns a table has, and what it is sorted by: -s, -F, and the options that add columns. */
 struct column_choice {
@@ -22,7 +26,24 @@ struct column_choice {
 	struct column_list sort;   /* -s; empty: the default */
 	struct column_list fields; /* -F; empty: numbers, then what is sorted by */
 	bool levels, sample_counts, periods;
+	bool raw_trace; /* fields of tracepoints by their types */
+	/* Before column_choice_fit() the column HIST_FIELD + i is the word i, and then the field i. "": no more. */
+	char field_words[HIST_FIELDS][FIELD_WORD_MAX];
+	struct trace_field trace_fields[HIST_FIELDS];
 };
+
+/* Setters of option tables: the words of -s and of -F into a struct column_choice. */
+int column_choice_set_sort(const struct option *option, const char *arg, bool negated, void *choice,
+			   struct diag *reterr);
+int column_choice_set_fields(const struct option *option, const char *arg, bool negated, void *choice,
+			     struct diag *reterr);
+
+/*
+ * What a recording changes: words that are no keys become fields of its tracepoints; without -s and -F it is sorted by
+ * default_sort (NULL: by what the mode asks). Once. -EINVAL: a word is no field of it, or is about another mode.
+ */
+int column_choice_fit(struct column_choice *choice, const char *default_sort, const struct session *session,
+		      struct diag *reterr);
 
 /* The columns from left to right; children: callers are counted. */
 void column_choice_shown(const struct column_choice *choice, bool children, struct column_list *ret);
@@ -30,5 +51,8 @@ void column_choice_shown(const struct column_choice *choice, bool children, stru
 /* The options for hist_new(): keys and order. */
 void column_choice_apply(const struct column_choice *choice, struct hist_options *ret);
 
-/* Setter of an option table: the words of -s or -F into a struct column_list. */
-int column_list_set(const struct option *option, const char *arg, bool negated, void *column_list, struct diag *reterr);
+/* Was a sort order given whose first key is this one? */
+bool column_choice_begins_with(const struct column_choice *choice, enum hist_column column);
+
+/* What is sorted by, in words: those of -s, or the default. */
+const char *column_choice_sort_words(const struct column_choice *choice);

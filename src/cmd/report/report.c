@@ -290,10 +290,8 @@ static int print(struct report *report)
 	struct diag diag = {0};
 	int err = report_options_fit(&report->options, report->session, &diag);
 
-	if (!err) {
-		pager_open(&report->options.pager);
+	if (!err)
 		err = run(report, &diag);
-	}
 	return report_status(err, &diag);
 }
 

@@ -30,20 +30,21 @@ struct session;
 
 /* How the table of an event looks; the layout is that of perf report --stdio. */
 struct table_options {
-	struct column_list columns; /* from left to right */
-	bool children;              /* callers are counted */
-	bool hidden[HIST_KEYS];     /* columns of keys that are sorted by but not shown */
-	bool relative;              /* shares of what is shown, not of all samples */
-	bool nanoseconds;           /* times have nine digits */
-	bool coloured;              /* shares by their size */
-	bool self_named;            /* the own share is called Self */
-	char separator;             /* between columns, and nowhere in them: it becomes a dot; 0: two blanks */
-	const char *widths;         /* of the columns, "8,0,20"; 0 or missing: as wide as needed. NULL: all are */
-	bool headless;              /* -q: only the lines of entries */
-	bool dso_list;              /* --dsos was given: the column is not made wide for unknown symbols */
-	double percent_limit;       /* entries below are left out */
-	const char *title;          /* in place of the event's name; NULL: that */
-	const char *sort_words;     /* shown above the table of accesses to memory; NULL: not of such a table */
+	struct column_list columns;       /* from left to right */
+	bool children;                    /* callers are counted */
+	bool hidden[HIST_KEYS];           /* columns of keys that are sorted by but not shown */
+	bool relative;                    /* shares of what is shown, not of all samples */
+	bool nanoseconds;                 /* times have nine digits */
+	bool coloured;                    /* shares by their size */
+	bool self_named;                  /* the own share is called Self */
+	char separator;                   /* between columns, and nowhere in them: it becomes a dot; 0: two blanks */
+	const char *widths;               /* of the columns, "8,0,20"; 0 or missing: as wide as needed. NULL: all are */
+	bool headless;                    /* -q: only the lines of entries */
+	bool dso_list;                    /* --dsos was given: the column is not made wide for unknown symbols */
+	double percent_limit;             /* entries below are left out */
+	const struct trace_field *fields; /* those that are columns; borrowed */
+	const char *title;                /* in place of the event's name; NULL: that */
+	const char *sort_words;           /* shown above the table of accesses to memory; NULL: not of such a table */
 };
 
 /* The call graph below an entry of a table. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <search.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,8 +27,8 @@ struct details {
 	struct tracepoints *formats; /* NULL until they are needed */
 	struct feature_cpu_topology topology;
 	bool topology_read;
-	struct pool pool;    /* what the trees hold */
-	void *texts, *known; /* tsearch(3): strings, struct hist_details */
+	struct pool pool;             /* what the trees hold */
+	void *texts, *known, *fields; /* tsearch(3): strings, struct hist_details, struct hist_field */
 };
 
 static bool asks(const struct details *details, enum hist_column key)
@@ -56,6 +57,7 @@ void details_free(struct details *details)
 		return;
 	tdestroy(details->texts, leave_to_pool);
 	tdestroy(details->known, leave_to_pool);
+	tdestroy(details->fields, leave_to_pool);
 	tracepoints_close(details->formats);
 	pool_fini(&details->pool);
 	free(details);
@@ -84,8 +86,8 @@ static int compare_known(const void *left, const void *right)
 	return memcmp(left, right, sizeof(struct hist_details));
 }
 
-static_assert(sizeof(struct hist_details) ==
-			      (8 + HIST_NUMBERS) * sizeof(uint64_t) + HIST_ENDS * sizeof(struct hist_place_end) &&
+static_assert(sizeof(struct hist_details) == (8 + HIST_FIELDS + HIST_NUMBERS) * sizeof(uint64_t) +
+						     HIST_ENDS * sizeof(struct hist_place_end) &&
 		      sizeof(struct hist_place_end) == 6 * sizeof(uint64_t),
 	      "no padding");
 
@@ -129,9 +131,66 @@ static const char *trace_of(struct details *details, const struct session_record
 		buf_put_text(&text, "N/A");
 	else if (trace_formats_open(details->session, machine_lookup(details->machine), &details->formats, reterr))
 		return NULL;
+	else if (details->formats && details->options.raw_trace)
+		tracepoint_print_raw(details->formats, record->sample.raw, &text);
 	else if (details->formats)
 		tracepoint_print(details->formats, record->sample.raw, record->sample.cpu, &text);
 	return keep_text(details, &text);
+}
+
+/* Any order. */
+static int compare_fields(const void *left, const void *right)
+{
+	const struct hist_field *a = left, *b = right;
+	int order = (a->nr_bytes > b->nr_bytes) - (a->nr_bytes < b->nr_bytes);
+
+	if (!order)
+		order = memcmp(a->bytes, b->bytes, a->nr_bytes);
+	return order ? order : strcmp(a->text, b->text);
+}
+
+/* The one object with that value. NULL: out of memory. */
+static const struct hist_field *keep_field(struct details *details, const struct hist_field *wanted)
+{
+	struct hist_field *const *found = tfind(wanted, &details->fields, compare_fields);
+
+	if (found)
+		return *found;
+	struct hist_field *copy = pool_take(&details->pool, sizeof(*copy));
+	uint8_t *bytes = pool_take(&details->pool, wanted->nr_bytes + 1);
+	if (!copy || !bytes)
+		return NULL;
+	memcpy(bytes, wanted->bytes, wanted->nr_bytes);
+	*copy = *wanted;
+	copy->bytes = bytes;
+	return tsearch(copy, &details->fields, compare_fields) ? copy : NULL;
+}
+
+/* 0, or -errno and why. */
+static int add_field(struct details *details, const struct session_record *record, unsigned number,
+		     struct hist_details *ret, struct diag *reterr)
+{
+	const struct trace_field *wanted = &details->options.fields[number];
+	const struct tracepoint_field_query query = {wanted->name, wanted->raw, record->sample.cpu};
+	AUTO_BUF struct buf text = {0};
+	struct tracepoint_field found;
+	size_t nr;
+
+	if (record->event->attr.type != PERF_TYPE_TRACEPOINT ||
+	    (wanted->event != SIZE_MAX && record->event != session_events(details->session, &nr) + wanted->event))
+		return 0;
+	int err = trace_formats_open(details->session, machine_lookup(details->machine), &details->formats, reterr);
+	if (err || !details->formats ||
+	    tracepoint_print_field(details->formats, record->sample.raw, &query, &found, &text))
+		return err;
+	struct hist_field field = {
+		.text = keep_text(details, &text),
+		.bytes = found.bytes.ptr,
+		.nr_bytes = (uint32_t)found.bytes.len,
+		.width = found.width,
+	};
+	ret->fields[number] = field.text ? keep_field(details, &field) : NULL;
+	return ret->fields[number] ? 0 : -ENOMEM;
 }
 
 /* false: out of memory. */
@@ -318,6 +377,11 @@ int details_of_sample(struct details *details, const struct session_record *reco
 		found.state = "on CPU";
 	if (asks(details, HIST_WAKER))
 		found.waker = "N/A";
+	for (unsigned i = 0; i < HIST_FIELDS; i++) {
+		int err = asks(details, HIST_FIELD + i) ? add_field(details, record, i, &found, reterr) : 0;
+		if (err)
+			return err;
+	}
 	add_numbers(details, record, &found);
 	add_place_numbers(details, at, &found);
 	if (!add_source(details, at, &found))

@@ -18,10 +18,21 @@ struct off_cpu_wait;
 struct session;
 struct session_record;
 
+enum { TRACE_FIELD_NAME_MAX = 64 };
+
+/* A field of tracepoints that is a key. */
+struct trace_field {
+	char name[TRACE_FIELD_NAME_MAX]; /* "": none */
+	size_t event;                    /* index; SIZE_MAX: of all that have it */
+	bool raw;                        /* by its type, not as in the text of the tracepoint */
+};
+
 struct details_options {
 	bool wanted[HIST_KEYS];
-	uint64_t quantum_ns; /* of times; 0: each time for itself */
-	bool full_paths;     /* of source files */
+	struct trace_field fields[HIST_FIELDS]; /* those that are wanted */
+	bool raw_trace;                         /* the key trace: likewise */
+	uint64_t quantum_ns;                    /* of times; 0: each time for itself */
+	bool full_paths;                        /* of source files */
 };
 
 /* NULL: out of memory. Session and machine are borrowed. */

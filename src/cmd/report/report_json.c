@@ -8,6 +8,7 @@
 #include "cmd/cli/json_writer.h"
 #include "cmd/report/report_samples.h"
 #include "cmd/text/memory_text.h"
+#include "cmd/text/place_text.h"
 #include "perfdata/attr.h"
 
 static const char *const number_names[HIST_NUMBERS] = {
@@ -126,14 +127,30 @@ static void put_key(struct json_writer *json, enum hist_column key, const struct
 	}
 }
 
+/* Of tracepoints; those that the event has. */
+static void put_fields(struct json_writer *json, const struct samples *samples, const struct hist_details *details)
+{
+	json_object(json, "fields");
+	for (unsigned i = 0; i < HIST_FIELDS; i++)
+		if (details->fields[i])
+			json_text(json, samples->options.fields[i].name, details->fields[i]->text);
+	json_end(json);
+}
+
 static void put_entry(struct json_writer *json, const struct samples *samples, const struct hist_entry *entry)
 {
 	const struct hist_options *hist = &samples->options.hist;
 
 	json_break(json);
 	json_object(json, NULL);
+	bool fields = false;
 	for (unsigned i = 0; i < hist->nr_keys; i++)
-		put_key(json, hist->keys[i], &entry->place);
+		if (place_is_field(hist->keys[i]))
+			fields = true;
+		else
+			put_key(json, hist->keys[i], &entry->place);
+	if (fields)
+		put_fields(json, samples, entry->place.details);
 	json_number(json, "period", entry->period);
 	json_number(json, "samples", entry->nr_samples);
 	if (samples->children)

@@ -7,230 +7,12 @@
 #include <string.h>
 #include <strings.h>
 
+#include "analyze/report/tracepoint.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "perfdata/feature.h"
 #include "read/session.h"
-
-/* In the order in which a beginning is looked for: perf's. Some are about branches or accesses to memory alone. */
-static const struct column_word {
-	const char *word;
-	enum hist_column column;
-	enum samples_mode mode; /* PLAIN: any */
-} column_words[] = {
-	{"pid", HIST_TID, 0},
-	{"comm", HIST_COMM, 0},
-	{"dso", HIST_DSO, 0},
-	{"symbol", HIST_SYM, 0},
-	{"cpu", HIST_CPU, 0},
-	{"socket", HIST_SOCKET, 0},
-	{"srcline", HIST_SRCLINE, 0},
-	{"srcfile", HIST_SRCFILE, 0},
-	{"local_weight", HIST_LOCAL_WEIGHT, 0},
-	{"weight", HIST_WEIGHT, 0},
-	{"transaction", HIST_TRANSACTION, 0},
-	{"trace", HIST_TRACE, 0},
-	{"state", HIST_STATE, 0}, /* this and the next: not perf's */
-	{"waker", HIST_WAKER, 0},
-	{"symbol_size", HIST_SYM_SIZE, 0},
-	{"cgroup", HIST_CGROUP, 0},
-	{"time", HIST_TIME, 0},
-	{"code_page_size", HIST_CODE_PAGE_SIZE, 0},
-	{"local_ins_lat", HIST_LOCAL_INS_LAT, 0},
-	{"ins_lat", HIST_INS_LAT, 0},
-	{"addr", HIST_ADDRESS, 0},
-	{"overhead", HIST_SELF, 0},
-	{"overhead_sys", HIST_SELF_KERNEL, 0},
-	{"overhead_us", HIST_SELF_USER, 0},
-	{"overhead_guest_sys", HIST_SELF_GUEST_KERNEL, 0},
-	{"overhead_guest_us", HIST_SELF_GUEST_USER, 0},
-	{"overhead_children", HIST_CHILDREN, 0},
-	{"sample", HIST_SAMPLES, 0},
-	{"period", HIST_PERIOD, 0},
-	{"dso_from", HIST_DSO_FROM, SAMPLES_BRANCHES},
-	{"dso_to", HIST_DSO_TO, SAMPLES_BRANCHES},
-	{"symbol_from", HIST_SYM_FROM, SAMPLES_BRANCHES},
-	{"symbol_to", HIST_SYM_TO, SAMPLES_BRANCHES},
-	{"mispredict", HIST_MISPREDICTED, SAMPLES_BRANCHES},
-	{"in_tx", HIST_IN_TRANSACTION, SAMPLES_BRANCHES},
-	{"abort", HIST_ABORTED, SAMPLES_BRANCHES},
-	{"cycles", HIST_CYCLES, SAMPLES_BRANCHES},
-	{"srcline_from", HIST_SRCLINE_FROM, SAMPLES_BRANCHES},
-	{"srcline_to", HIST_SRCLINE_TO, SAMPLES_BRANCHES},
-	{"addr_from", HIST_ADDRESS_FROM, SAMPLES_BRANCHES},
-	{"addr_to", HIST_ADDRESS_TO, SAMPLES_BRANCHES},
-	{"symbol_daddr", HIST_SYM_DATA, SAMPLES_MEMORY},
-	{"symbol_iaddr", HIST_SYM_CODE, SAMPLES_MEMORY},
-	{"dso_daddr", HIST_DSO_DATA, SAMPLES_MEMORY},
-	{"locked", HIST_LOCKED, SAMPLES_MEMORY},
-	{"tlb", HIST_TLB, SAMPLES_MEMORY},
-	{"mem", HIST_MEMORY, SAMPLES_MEMORY},
-	{"snoop", HIST_SNOOP, SAMPLES_MEMORY},
-	{"dcacheline", HIST_CACHE_LINE, SAMPLES_MEMORY},
-	{"phys_daddr", HIST_PHYSICAL, SAMPLES_MEMORY},
-	{"data_page_size", HIST_DATA_PAGE_SIZE, SAMPLES_MEMORY},
-	{"blocked", HIST_BLOCKED, SAMPLES_MEMORY},
-	{"tid", HIST_TID, 0}, /* not perf's */
-};
-
-static const struct {
-	const char *words;
-	struct column_list list;
-} default_sorts[] = {
-	[SAMPLES_PLAIN] = {"comm,dso,symbol", {.columns = {HIST_COMM, HIST_DSO, HIST_SYM}, .nr = 3}},
-	[SAMPLES_BRANCHES] = {"comm,dso_from,symbol_from,symbol_to,cycles",
-			      {.columns = {HIST_COMM, HIST_DSO_FROM, HIST_SYM_FROM, HIST_SYM_TO, HIST_CYCLES},
-			       .nr = 5}},
-	/* The last word is perf's title; it has no column where no CPU counts it. */
-	[SAMPLES_MEMORY] = {"local_weight,mem,sym,dso,symbol_daddr,dso_daddr,snoop,tlb,locked,blocked,local_ins_lat,"
-			    "local_p_stage_cyc",
-			    {.columns = {HIST_LOCAL_WEIGHT, HIST_MEMORY, HIST_SYM, HIST_DSO, HIST_SYM_DATA,
-					 HIST_DSO_DATA, HIST_SNOOP, HIST_TLB, HIST_LOCKED, HIST_BLOCKED,
-					 HIST_LOCAL_INS_LAT},
-			     .nr = 11}},
-};
-
-static bool list_has(const struct column_list *list, enum hist_column column)
-{
-	for (unsigned i = 0; i < list->nr; i++)
-		if (list->columns[i] == column)
-			return true;
-	return false;
-}
-
-static void list_add(struct column_list *list, enum hist_column column)
-{
-	if (!list_has(list, column))
-		list->columns[list->nr++] = column;
-}
-
-static void list_add_all(struct column_list *list, const struct column_list *more)
-{
-	for (unsigned i = 0; i < more->nr; i++)
-		list_add(list, more->columns[i]);
-}
-
-/* perf's, and not here. */
-static const struct {
-	const char *words, *why;
-} refused_words[] = {
-	{"ipc_lbr ipc_null", "instructions are not decoded here: use perf report --sort symbol,ipc_lbr"},
-	{"parent", "callers are not matched here: use millrace script --folded and grep"},
-	{"p_stage_cyc local_p_stage_cyc", "no CPU of this architecture tells it, and perf prints no column either"},
-	{"dso_size", "perf prints the size of one of its maps: use -s dso, and ls -l for the size of the file"},
-	{"cgroup_id", "-s cgroup prints the names"},
-};
-
-static bool words_have(const char *words, const char *word, size_t len)
-{
-	for (const char *at = words; *at; at += strcspn(at, " "), at += strspn(at, " "))
-		if (strcspn(at, " ") == len && strncasecmp(at, word, len) == 0)
-			return true;
-	return false;
-}
-
-/* "a, b, c" of all that are about the mode. */
-static void list_words(enum samples_mode mode, struct buf *out)
-{
-	for (size_t i = 0; i < sizeof(column_words) / sizeof(column_words[0]); i++)
-		if (column_words[i].mode == mode)
-			buf_printf(out, "%s%s", out->len ? ", " : "", column_words[i].word);
-}
-
-static int parse_word(const char *word, size_t len, enum hist_column *ret, struct diag *reterr)
-{
-	AUTO_BUF struct buf known = {0};
-
-	for (size_t i = 0; len && i < sizeof(column_words) / sizeof(column_words[0]); i++)
-		if (strncasecmp(column_words[i].word, word, len) == 0) {
-			*ret = column_words[i].column;
-			return 0;
-		}
-	for (size_t i = 0; i < sizeof(refused_words) / sizeof(refused_words[0]); i++)
-		if (words_have(refused_words[i].words, word, len))
-			return diag_set(reterr, -EINVAL, "\"%.*s\" is not here: %s", (int)len, word,
-					refused_words[i].why);
-	list_words(SAMPLES_PLAIN, &known);
-	return diag_set(reterr, -EINVAL,
-			"\"%.*s\" is none of %s; nor of those of branches (-b) or memory (--mem-mode): see the manual",
-			(int)len, word, buf_text(&known));
-}
-
-/* The words of -s or -F; a beginning is enough, as in perf. -EINVAL and why. */
-static int column_list_parse(const char *text, struct column_list *ret, struct diag *reterr)
-{
-	struct column_list list = {0};
-
-	for (const char *at = text;; at++) {
-		size_t len = strcspn(at, ",");
-		enum hist_column column = HIST_COLUMNS;
-		int err = parse_word(at, len, &column, reterr);
-		if (err)
-			return err;
-		list_add(&list, column);
-		at += len;
-		if (!*at)
-			break;
-	}
-	*ret = list;
-	return 0;
-}
-
-static const struct column_list *sort_of(const struct column_choice *choice)
-{
-	return choice->sort.nr ? &choice->sort : &default_sorts[choice->mode].list;
-}
-
-void column_choice_apply(const struct column_choice *choice, struct hist_options *ret)
-{
-	struct column_list order = {0};
-
-	if (!choice->fields.nr) {
-		/* As perf: the shares come first unless -s has them elsewhere. */
-		if (!list_has(sort_of(choice), HIST_CHILDREN))
-			list_add(&order, HIST_CHILDREN);
-		if (!list_has(sort_of(choice), HIST_SELF))
-			list_add(&order, HIST_SELF);
-		list_add_all(&order, sort_of(choice));
-	} else {
-		list_add_all(&order, &choice->sort);
-		list_add_all(&order, &choice->fields);
-	}
-	memcpy(ret->order, order.columns, sizeof(ret->order));
-	ret->nr_order = order.nr;
-	ret->nr_keys = 0;
-	for (unsigned i = 0; i < order.nr; i++)
-		if (order.columns[i] < HIST_KEYS)
-			ret->keys[ret->nr_keys++] = order.columns[i];
-}
-
-void column_choice_shown(const struct column_choice *choice, bool children, struct column_list *ret)
-{
-	*ret = choice->fields;
-	if (choice->fields.nr) {
-		list_add_all(ret, &choice->sort);
-		return;
-	}
-	if (children)
-		list_add(ret, HIST_CHILDREN);
-	list_add(ret, HIST_SELF);
-	if (choice->levels) {
-		list_add(ret, HIST_SELF_KERNEL);
-		list_add(ret, HIST_SELF_USER);
-	}
-	if (choice->sample_counts)
-		list_add(ret, HIST_SAMPLES);
-	if (choice->periods)
-		list_add(ret, HIST_PERIOD);
-	list_add_all(ret, sort_of(choice));
-}
-
-/* Was a sort order given whose first key is this one? */
-static bool column_choice_begins_with(const struct column_choice *choice, enum hist_column column)
-{
-	return choice->sort.nr && choice->sort.columns[0] == column;
-}
 
 /* What a word sets, by the field. */
 enum field { MODE, DIRECTION, KEY, VALUE, NOTHING };
@@ -328,26 +110,11 @@ static int graph_parse(const char *text, struct graph_options *options, struct d
 	}
 }
 
-static int set_sort(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
-{
-	struct column_choice *choice = value;
-
-	(void)option, (void)negated;
-	choice->sort_words = arg;
-	return column_list_parse(arg, &choice->sort, reterr);
-}
-
 static int set_branches(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
 	(void)option, (void)arg, (void)reterr;
 	*(enum branch_choice *)value = negated ? BRANCHES_NO : BRANCHES_YES;
 	return 0;
-}
-
-int column_list_set(const struct option *option, const char *arg, bool negated, void *column_list, struct diag *reterr)
-{
-	(void)option, (void)negated;
-	return column_list_parse(arg, column_list, reterr);
 }
 
 /* "100ms". */
@@ -453,10 +220,10 @@ const struct option report_options_table[] = {
 	 .arg = "KEY,...",
 	 .help = "Count together what is equal in these: comm, dso, symbol, pid (or tid), cpu, socket, srcline, "
 		 "srcfile, trace, state, waker, time, cgroup, weight, local_weight, ins_lat, local_ins_lat, "
-		 "code_page_size, "
-		 "addr, symbol_size, transaction; default comm,dso,symbol; of branches and accesses to memory more, "
+		 "code_page_size, addr, symbol_size, transaction, and fields of tracepoints, such as next_comm or "
+		 "sched_switch.*; default comm,dso,symbol; of branches and accesses to memory more, "
 		 "see --branch-stack and --mem-mode; numbers as in --fields are columns that are sorted by",
-	 .set = set_sort,
+	 .set = column_choice_set_sort,
 	 .offset = offsetof(struct report_options, columns),
 	 .flags = OPTION_NO_NEGATE,
 	 .group = "Table"},
@@ -465,8 +232,8 @@ const struct option report_options_table[] = {
 	 .arg = "FIELD,...",
 	 .help = "Print these columns, and sort by them: the keys of --sort, and overhead, overhead_sys, overhead_us, "
 		 "overhead_guest_sys, overhead_guest_us, overhead_children, sample, period",
-	 .set = column_list_set,
-	 .offset = offsetof(struct report_options, columns.fields),
+	 .set = column_choice_set_fields,
+	 .offset = offsetof(struct report_options, columns),
 	 .flags = OPTION_NO_NEGATE},
 	{.letter = 'b',
 	 .name = "branch-stack",
@@ -498,6 +265,10 @@ const struct option report_options_table[] = {
 	 .help = "Print times with nine decimal places",
 	 .set = option_set_flag,
 	 .offset = offsetof(struct report_options, table.nanoseconds)},
+	{.name = "raw-trace",
+	 .help = "Print fields of tracepoints by their types, not as in the text of the tracepoint",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, columns.raw_trace)},
 	{.name = "full-source-path",
 	 .help = "Print the whole paths of source files",
 	 .set = option_set_flag,
@@ -692,7 +463,6 @@ const struct option report_options_table[] = {
 	OPTION_REFUSED(0, "hierarchy", NULL, "tables are flat: use -s with fewer keys, or -g, or millrace flame"),
 	OPTION_REFUSED_OPTIONAL(0, "itrace", "traces of the hardware are not decoded here: use perf report --itrace"),
 	OPTION_REFUSED(0, "pretty", "KEY", "values are printed as they are: use --json"),
-	OPTION_REFUSED(0, "raw-trace", NULL, "fields of tracepoints are not counted here: use millrace script --json"),
 	OPTION_REFUSED_OPTIONAL(0, "samples", "single samples are printed by millrace script: use that"),
 	OPTION_REFUSED(0, "show-ref-call-graph", NULL,
 		       "each event shows its own call graphs: use -g on that event when recording"),
@@ -747,22 +517,6 @@ void report_options_complete(struct report_options *options)
 	options->samples.direction = graph->direction;
 }
 
-/* Words that are about something else than what is counted. */
-static int check_words(const struct column_list *list, enum samples_mode mode, struct diag *reterr)
-{
-	for (unsigned i = 0; i < list->nr; i++)
-		for (size_t word = 0; word < sizeof(column_words) / sizeof(column_words[0]); word++) {
-			const struct column_word *at = &column_words[word];
-			if (at->column != list->columns[i] || at->mode == SAMPLES_PLAIN || at->mode == mode)
-				continue;
-			return diag_set(reterr, -EINVAL, "%s is about %s", at->word,
-					at->mode == SAMPLES_MEMORY
-						? "accesses to memory: count those with --mem-mode"
-						: "branches: count those with -b, of a recording with -b or -j");
-		}
-	return 0;
-}
-
 static bool has_branches(const struct session *session)
 {
 	struct span payload;
@@ -786,30 +540,24 @@ int report_options_fit(struct report_options *options, const struct session *ses
 	bool counts = options->branches == BRANCHES_YES || (options->branches == BRANCHES_AUTO && branches);
 	if (counts && options->memory)
 		return diag_set(reterr, -EINVAL, "--mem-mode counts accesses, not branches: add --no-branch-stack");
-	options->columns.mode = options->samples.mode = counts            ? SAMPLES_BRANCHES
-							: options->memory ? SAMPLES_MEMORY
-									  : SAMPLES_PLAIN;
-	int err = check_words(&options->columns.sort, options->columns.mode, reterr);
-	if (!err)
-		err = check_words(&options->columns.fields, options->columns.mode, reterr);
-	if (err)
-		return err;
+	options->samples.mode = counts ? SAMPLES_BRANCHES : options->memory ? SAMPLES_MEMORY : SAMPLES_PLAIN;
+	options->columns.mode = options->samples.mode;
 	for (size_t i = 0; i < nr; i++)
 		nr_tracepoints += events[i].attr.type == PERF_TYPE_TRACEPOINT;
-	if (nr && nr_tracepoints == nr && !options->columns.sort.nr && !options->columns.fields.nr &&
-	    options->columns.mode == SAMPLES_PLAIN)
-		list_add(&options->columns.sort, HIST_TRACE);
+	const char *sort = options->samples.wall                                                  ? "comm,state,symbol"
+			   : nr_tracepoints < nr || !nr || options->samples.mode != SAMPLES_PLAIN ? NULL
+			   : options->columns.raw_trace                                           ? "trace_fields"
+												  : "trace";
 	if (options->samples.wall && counts + options->memory)
 		return diag_set(reterr, -EINVAL, "--wall counts time: leave out -b and --mem-mode");
-	if (options->samples.wall && !options->columns.sort.nr && !options->columns.fields.nr) {
-		list_add(&options->columns.sort, HIST_COMM);
-		list_add(&options->columns.sort, HIST_STATE);
-		list_add(&options->columns.sort, HIST_SYM);
-	}
 	options->table.title = options->samples.wall ? "wall-clock time" : NULL;
+	int err = column_choice_fit(&options->columns, sort, session, reterr);
+	if (err)
+		return err;
+	memcpy(options->samples.fields, options->columns.trace_fields, sizeof(options->samples.fields));
+	options->samples.raw_trace = options->columns.raw_trace;
+	options->table.fields = options->columns.trace_fields;
 	report_options_complete(options);
-	options->table.sort_words = !options->memory              ? NULL
-				    : options->columns.sort_words ? options->columns.sort_words
-								  : default_sorts[SAMPLES_MEMORY].words;
+	options->table.sort_words = options->memory ? column_choice_sort_words(&options->columns) : NULL;
 	return 0;
 }

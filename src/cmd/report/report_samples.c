@@ -26,9 +26,11 @@ static int init_details(struct samples *samples)
 	struct details_options options = {
 		.quantum_ns = samples->options.quantum_ns,
 		.full_paths = samples->options.full_paths,
+		.raw_trace = samples->options.raw_trace,
 	};
 	bool any = false;
 
+	memcpy(options.fields, samples->options.fields, sizeof(options.fields));
 	for (unsigned i = 0; i < hist->nr_keys; i++) {
 		options.wanted[hist->keys[i]] = true;
 		any = any || hist->keys[i] >= HIST_SOCKET;

@@ -15,6 +15,7 @@
 #include "base/diag.h"
 #include "cmd/input/sample_filter.h"
 #include "cmd/input/sample_key.h"
+#include "cmd/report/report_details.h"
 
 struct prefetcher;
 struct prefetcher_chunk;
@@ -32,18 +33,20 @@ enum samples_mode { SAMPLES_PLAIN, SAMPLES_BRANCHES, SAMPLES_MEMORY };
 
 struct samples_options {
 	enum samples_mode mode;
-	struct hist_options hist;          /* children: wanted where there are call chains */
-	struct sample_filter filter;       /* settled; what it hides is counted, but not shown, except by CPU */
-	bool chains;                       /* keep them: there will be call graphs */
-	bool by_address;                   /* frames of a function at different addresses are different ones */
-	enum calltree_direction direction; /* in which callers are counted */
-	uint64_t max_stack;                /* functions of a chain, from the innermost on; 0: all */
-	uint64_t quantum_ns;               /* of the key time */
-	bool full_paths;                   /* of source files */
-	bool hide_unresolved;              /* samples in code without a symbol are not counted */
-	bool addresses;                    /* cells tell addresses inside a function apart: for annotated code */
-	bool times;                        /* count samples over time, too */
-	bool wall;                         /* count the time of threads, see report_wall.h: as one event */
+	struct hist_options hist;               /* children: wanted where there are call chains */
+	struct sample_filter filter;            /* settled; what it hides is counted, but not shown, except by CPU */
+	bool chains;                            /* keep them: there will be call graphs */
+	bool by_address;                        /* frames of a function at different addresses are different ones */
+	enum calltree_direction direction;      /* in which callers are counted */
+	uint64_t max_stack;                     /* functions of a chain, from the innermost on; 0: all */
+	uint64_t quantum_ns;                    /* of the key time */
+	bool full_paths;                        /* of source files */
+	struct trace_field fields[HIST_FIELDS]; /* of the keys HIST_FIELD and so on */
+	bool raw_trace;                         /* the key trace by the types of the fields */
+	bool hide_unresolved;                   /* samples in code without a symbol are not counted */
+	bool addresses;                         /* cells tell addresses inside a function apart: for annotated code */
+	bool times;                             /* count samples over time, too */
+	bool wall;                              /* count the time of threads, see report_wall.h: as one event */
 };
 
 /* The samples of one event. */

@@ -41,6 +41,7 @@ struct table {
 	uint64_t *periods; /* what is 100 %, of each hist of the subject */
 	uint64_t nr_samples;
 	size_t width[HIST_COLUMNS]; /* of numbers: of each member's */
+	bool has_field[HIST_FIELDS];
 };
 
 static void widen(struct table *table, enum hist_column key, size_t width)
@@ -55,6 +56,16 @@ static void widen_for(struct table *table, enum hist_column key, const char *tex
 	AUTO_ESCAPED shown = escaped_text(text);
 
 	widen(table, key, front + (size_t)shown.len);
+}
+
+/* The column is there for events that have the field. */
+static void measure_field(struct table *table, enum hist_column key, const struct hist_field *field)
+{
+	if (!field)
+		return;
+	table->has_field[key - HIST_FIELD] = true;
+	widen(table, key, field->width);
+	widen_for(table, key, field->text, 0);
 }
 
 static void measure_details(struct table *table, const struct hist_details *details)
@@ -73,6 +84,8 @@ static void measure_details(struct table *table, const struct hist_details *deta
 		widen_for(table, HIST_CGROUP, details->cgroup, 0);
 	for (unsigned i = 0; i < table->options->columns.nr; i++) {
 		enum hist_column key = table->options->columns.columns[i];
+		if (place_is_field(key))
+			measure_field(table, key, details->fields[key - HIST_FIELD]);
 		if (details_text_has(key))
 			widen(table, key,
 			      details_text_width(key, details, table->options->dso_list ? 0 : PLACE_ADDRESS_DIGITS));
@@ -105,6 +118,10 @@ static bool is_share(enum hist_column column)
 
 static const char *title_of(const struct table *table, enum hist_column column)
 {
+	if (place_is_field(column)) {
+		const char *name = table->options->fields ? table->options->fields[column - HIST_FIELD].name : NULL;
+		return name ? name : "";
+	}
 	return column == HIST_SELF && table->options->self_named ? "Self" : place_column_title(column);
 }
 
@@ -132,6 +149,8 @@ static bool next_column(const struct table *table, unsigned *at, enum hist_colum
 
 	while (*at < list->nr) {
 		*ret = list->columns[(*at)++];
+		if (place_is_field(*ret) && !table->has_field[*ret - HIST_FIELD])
+			continue;
 		if (*ret >= HIST_KEYS || !table->options->hidden[*ret])
 			return true;
 	}
@@ -231,7 +250,7 @@ static void print_column_titles(const struct table *table)
 	for (unsigned i = 0; next_column(table, &i, &column);) {
 		int width = (int)column_width(table, column);
 		print_gap(table, &first);
-		if (column < HIST_KEYS)
+		if (column < HIST_KEYS && !place_is_field(column))
 			fprintf(table->to, "%-*.*s", width, width, title_of(table, column));
 		else
 			fprintf(table->to, "%*s", width, title_of(table, column));

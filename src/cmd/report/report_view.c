@@ -192,6 +192,8 @@ static void show_part(struct report_view *view, struct part *part)
 	};
 	view->data.count.uses = options->graph.mode != GRAPH_NONE;
 	memcpy(view->data.columns, columns.columns, sizeof(view->data.columns));
+	for (unsigned i = 0; i < HIST_FIELDS; i++)
+		view->data.field_titles[i] = options->columns.trace_fields[i].name;
 }
 
 static int open_again(struct report_view *view, const struct view_times *times, struct session **ret,

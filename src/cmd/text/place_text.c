@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/escape.h"
 #include "cmd/text/details_text.h"
@@ -78,12 +79,22 @@ static uint64_t number_of(const struct hist_place *place, enum hist_column key)
 	return place->details->numbers[key - HIST_WEIGHT];
 }
 
+static int print_field(FILE *to, const struct hist_field *field, int width)
+{
+	AUTO_ESCAPED shown = escaped_text(field ? field->text : "");
+	int len = width ? escaped_cut(shown.text, width) : (int)strlen(shown.text);
+
+	return fprintf(to, "%*.*s", width, len, shown.text);
+}
+
 int place_text_print(FILE *to, enum hist_column key, const struct hist_place *place, struct place_style style)
 {
 	int width = style.width, most = width ? width : -1;
 	/* Only a width that was asked for cuts a name; -1: none. */
 	int name_width = !style.cut ? -1 : width > PLACE_LEVEL_WIDTH ? width - PLACE_LEVEL_WIDTH : 0;
 
+	if (place_is_field(key))
+		return print_field(to, place->details->fields[key - HIST_FIELD], width);
 	if (details_text_has(key))
 		return details_text_print(to, key, place, width);
 	switch (key) {

@@ -24,8 +24,14 @@ struct place_style {
 /* "libc.so.6"; "[unknown]". */
 const char *place_dso_text(const struct hist_place *place);
 
+/* A field of a tracepoint stands at the right of its column. */
+static inline bool place_is_field(enum hist_column column)
+{
+	return column >= HIST_FIELD && column <= HIST_FIELD_LAST;
+}
+
 /* key < HIST_KEYS. Names are escaped. Returns the columns taken, as fprintf(3). */
 int place_text_print(FILE *to, enum hist_column key, const struct hist_place *place, struct place_style style);
 
-/* The title of a column, of numbers, too. */
+/* The title of a column, of numbers, too; of a field "Field": its name is with who asked for it. */
 const char *place_column_title(enum hist_column column);

@@ -67,6 +67,15 @@ static bool is_last(const struct model *model, unsigned at)
 	return !next_column(model, &at, &column);
 }
 
+static const char *title_of(const struct model *model, enum hist_column column)
+{
+	if (place_is_field(column))
+		return model->data->field_titles[column - HIST_FIELD];
+	if (column == HIST_SELF && model_children(model) && model->data->self_named)
+		return "Self";
+	return place_column_title(column);
+}
+
 /* The text of a key, on the heap. NULL: out of memory. */
 static char *key_text(const struct model *model, enum hist_column key, const struct hist_place *place)
 {
@@ -92,7 +101,7 @@ void line_style_fit(struct line_style *style, const struct model *model, const s
 		if (column >= HIST_KEYS)
 			continue;
 		char *text = key_text(model, column, &entry->place);
-		int width = text ? screen_width(text) : 0, least = (int)strlen(place_column_title(column));
+		int width = text ? screen_width(text) : 0, least = (int)strlen(title_of(model, column));
 		width = width > MOST_NAME ? MOST_NAME : width < least ? least : width;
 		if (style->widths[column] < width)
 			style->widths[column] = width;
@@ -200,9 +209,7 @@ void line_of_titles(struct line *line, const struct model *model, const struct l
 	line_clear(line);
 	put_blanks(&line->text, model_has_chains(model) ? 2 : 0);
 	for (unsigned i = 0; next_column(model, &i, &column);) {
-		const char *title = place_column_title(column);
-		if (column == HIST_SELF && model_children(model) && model->data->self_named)
-			title = "Self";
+		const char *title = title_of(model, column);
 		if (column < HIST_KEYS) {
 			buf_printf(&line->text, "%-*s", is_last(model, i) ? 0 : style->widths[column] + 2, title);
 			continue;

@@ -38,8 +38,9 @@ struct view_data {
 	struct count_options count;             /* how the table is counted at first; the view changes its own copy */
 	enum hist_column columns[HIST_COLUMNS]; /* from left to right; HIST_CHILDREN only while callers are counted */
 	unsigned nr_columns;
-	bool self_named;      /* as in the text: the own share is called Self */
-	bool nanoseconds;     /* times have nine digits */
+	const char *field_titles[HIST_FIELDS]; /* of the columns HIST_FIELD and so on */
+	bool self_named;                       /* as in the text: the own share is called Self */
+	bool nanoseconds;                      /* times have nine digits */
 	bool addresses;       /* cells tell addresses inside functions apart: there can be annotated code */
 	bool relative;        /* shares of what is shown */
 	double percent_limit; /* rows below are left out */

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/report/columns.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "analyze/report/tracepoint.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "perfdata/feature.h"
+#include "read/session.h"
+
+/* In the order in which a beginning is looked for: perf's. Some are about branches or accesses to memory alone. */
+static const struct column_word {
+	const char *word;
+	enum hist_column column;
+	enum samples_mode mode; /* PLAIN: any */
+} column_words[] = {
+	{"pid", HIST_TID, 0},
+	{"comm", HIST_COMM, 0},
+	{"dso", HIST_DSO, 0},
+	{"symbol", HIST_SYM, 0},
+	{"cpu", HIST_CPU, 0},
+	{"socket", HIST_SOCKET, 0},
+	{"srcline", HIST_SRCLINE, 0},
+	{"srcfile", HIST_SRCFILE, 0},
+	{"local_weight", HIST_LOCAL_WEIGHT, 0},
+	{"weight", HIST_WEIGHT, 0},
+	{"transaction", HIST_TRANSACTION, 0},
+	{"trace", HIST_TRACE, 0},
+	{"state", HIST_STATE, 0}, /* this and the next: not perf's */
+	{"waker", HIST_WAKER, 0},
+	{"symbol_size", HIST_SYM_SIZE, 0},
+	{"cgroup", HIST_CGROUP, 0},
+	{"time", HIST_TIME, 0},
+	{"code_page_size", HIST_CODE_PAGE_SIZE, 0},
+	{"local_ins_lat", HIST_LOCAL_INS_LAT, 0},
+	{"ins_lat", HIST_INS_LAT, 0},
+	{"addr", HIST_ADDRESS, 0},
+	{"overhead", HIST_SELF, 0},
+	{"overhead_sys", HIST_SELF_KERNEL, 0},
+	{"overhead_us", HIST_SELF_USER, 0},
+	{"overhead_guest_sys", HIST_SELF_GUEST_KERNEL, 0},
+	{"overhead_guest_us", HIST_SELF_GUEST_USER, 0},
+	{"overhead_children", HIST_CHILDREN, 0},
+	{"sample", HIST_SAMPLES, 0},
+	{"period", HIST_PERIOD, 0},
+	{"dso_from", HIST_DSO_FROM, SAMPLES_BRANCHES},
+	{"dso_to", HIST_DSO_TO, SAMPLES_BRANCHES},
+	{"symbol_from", HIST_SYM_FROM, SAMPLES_BRANCHES},
+	{"symbol_to", HIST_SYM_TO, SAMPLES_BRANCHES},
+	{"mispredict", HIST_MISPREDICTED, SAMPLES_BRANCHES},
+	{"in_tx", HIST_IN_TRANSACTION, SAMPLES_BRANCHES},
+	{"abort", HIST_ABORTED, SAMPLES_BRANCHES},
+	{"cycles", HIST_CYCLES, SAMPLES_BRANCHES},
+	{"srcline_from", HIST_SRCLINE_FROM, SAMPLES_BRANCHES},
+	{"srcline_to", HIST_SRCLINE_TO, SAMPLES_BRANCHES},
+	{"addr_from", HIST_ADDRESS_FROM, SAMPLES_BRANCHES},
+	{"addr_to", HIST_ADDRESS_TO, SAMPLES_BRANCHES},
+	{"symbol_daddr", HIST_SYM_DATA, SAMPLES_MEMORY},
+	{"symbol_iaddr", HIST_SYM_CODE, SAMPLES_MEMORY},
+	{"dso_daddr", HIST_DSO_DATA, SAMPLES_MEMORY},
+	{"locked", HIST_LOCKED, SAMPLES_MEMORY},
+	{"tlb", HIST_TLB, SAMPLES_MEMORY},
+	{"mem", HIST_MEMORY, SAMPLES_MEMORY},
+	{"snoop", HIST_SNOOP, SAMPLES_MEMORY},
+	{"dcacheline", HIST_CACHE_LINE, SAMPLES_MEMORY},
+	{"phys_daddr", HIST_PHYSICAL, SAMPLES_MEMORY},
+	{"data_page_size", HIST_DATA_PAGE_SIZE, SAMPLES_MEMORY},
+	{"blocked", HIST_BLOCKED, SAMPLES_MEMORY},
+	{"tid", HIST_TID, 0}, /* not perf's */
+};
+
+static const struct {
+	const char *words;
+	struct column_list list;
+} default_sorts[] = {
+	[SAMPLES_PLAIN] = {"comm,dso,symbol", {.columns = {HIST_COMM, HIST_DSO, HIST_SYM}, .nr = 3}},
+	[SAMPLES_BRANCHES] = {"comm,dso_from,symbol_from,symbol_to,cycles",
+			      {.columns = {HIST_COMM, HIST_DSO_FROM, HIST_SYM_FROM, HIST_SYM_TO, HIST_CYCLES},
+			       .nr = 5}},
+	/* The last word is perf's title; it has no column where no CPU counts it. */
+	[SAMPLES_MEMORY] = {"local_weight,mem,sym,dso,symbol_daddr,dso_daddr,snoop,tlb,locked,blocked,local_ins_lat,"
+			    "local_p_stage_cyc",
+			    {.columns = {HIST_LOCAL_WEIGHT, HIST_MEMORY, HIST_SYM, HIST_DSO, HIST_SYM_DATA,
+					 HIST_DSO_DATA, HIST_SNOOP, HIST_TLB, HIST_LOCKED, HIST_BLOCKED,
+					 HIST_LOCAL_INS_LAT},
+			     .nr = 11}},
+};
+
+static bool list_has(const struct column_list *list, enum hist_column column)
+{
+	for (unsigned i = 0; i < list->nr; i++)
+		if (list->columns[i] == column)
+			return true;
+	return false;
+}
+
+static void list_add(struct column_list *list, enum hist_column column)
+{
+	if (!list_has(list, column))
+		list->columns[list->nr++] = column;
+}
+
+static void list_add_all(struct column_list *list, const struct column_list *more)
+{
+	for (unsigned i = 0; i < more->nr; i++)
+		list_add(list, more->columns[i]);
+}
+
+/* perf's, and not here. */
+static const struct {
+	const char *words, *why;
+} refused_words[] = {
+	{"ipc_lbr ipc_null", "instructions are not decoded here: use perf report --sort symbol,ipc_lbr"},
+	{"parent", "callers are not matched here: use millrace script --folded and grep"},
+	{"p_stage_cyc local_p_stage_cyc", "no CPU of this architecture tells it, and perf prints no column either"},
+	{"dso_size", "perf prints the size of one of its maps: use -s dso, and ls -l for the size of the file"},
+	{"cgroup_id", "-s cgroup prints the names"},
+};
+
+static bool words_have(const char *words, const char *word, size_t len)
+{
+	for (const char *at = words; *at; at += strcspn(at, " "), at += strspn(at, " "))
+		if (strcspn(at, " ") == len && strncasecmp(at, word, len) == 0)
+			return true;
+	return false;
+}
+
+/* "a, b, c" of all that are about the mode. */
+static void list_words(enum samples_mode mode, struct buf *out)
+{
+	for (size_t i = 0; i < sizeof(column_words) / sizeof(column_words[0]); i++)
+		if (column_words[i].mode == mode)
+			buf_printf(out, "%s%s", out->len ? ", " : "", column_words[i].word);
+}
+
+static int no_such_word(const char *word, size_t len, struct diag *reterr)
+{
+	AUTO_BUF struct buf known = {0};
+
+	list_words(SAMPLES_PLAIN, &known);
+	return diag_set(reterr, -EINVAL,
+			"\"%.*s\" is none of %s; nor of those of branches (-b) or memory (--mem-mode): see the manual; "
+			"nor a field of a tracepoint of the recording",
+			(int)len, word, buf_text(&known));
+}
+
+/* "prev_pid", "sched_switch.prev_pid", "%1.*", "next_comm/raw": known once the recording is. */
+static int add_field_word(struct column_choice *choice, const char *word, size_t len, enum hist_column *ret,
+			  struct diag *reterr)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:%*/-";
+
+	if (!len || len >= FIELD_WORD_MAX || strspn(word, letters) < len)
+		return no_such_word(word, len, reterr);
+	for (unsigned i = 0; i < HIST_FIELDS; i++) {
+		char *at = choice->field_words[i];
+		if (!*at)
+			memcpy(at, word, len);
+		*ret = HIST_FIELD + i;
+		if (strlen(at) == len && memcmp(at, word, len) == 0)
+			return 0;
+	}
+	return diag_set(reterr, -EINVAL, "\"%.*s\": so many fields of tracepoints are not counted at once", (int)len,
+			word);
+}
+
+static int parse_word(struct column_choice *choice, const char *word, size_t len, enum hist_column *ret,
+		      struct diag *reterr)
+{
+	for (size_t i = 0; len && i < sizeof(column_words) / sizeof(column_words[0]); i++)
+		if (strncasecmp(column_words[i].word, word, len) == 0) {
+			*ret = column_words[i].column;
+			return 0;
+		}
+	for (size_t i = 0; i < sizeof(refused_words) / sizeof(refused_words[0]); i++)
+		if (words_have(refused_words[i].words, word, len))
+			return diag_set(reterr, -EINVAL, "\"%.*s\" is not here: %s", (int)len, word,
+					refused_words[i].why);
+	return add_field_word(choice, word, len, ret, reterr);
+}
+
+/* The words of -s or -F; a beginning is enough, as in perf. -EINVAL and why. */
+static int column_list_parse(struct column_choice *choice, const char *text, struct column_list *ret,
+			     struct diag *reterr)
+{
+	struct column_list list = {0};
+
+	for (const char *at = text;; at++) {
+		size_t len = strcspn(at, ",");
+		enum hist_column column = HIST_COLUMNS;
+		int err = parse_word(choice, at, len, &column, reterr);
+		if (err)
+			return err;
+		list_add(&list, column);
+		at += len;
+		if (!*at)
+			break;
+	}
+	*ret = list;
+	return 0;
+}
+
+static const struct column_list *sort_of(const struct column_choice *choice)
+{
+	return choice->sort.nr ? &choice->sort : &default_sorts[choice->mode].list;
+}
+
+void column_choice_apply(const struct column_choice *choice, struct hist_options *ret)
+{
+	struct column_list order = {0};
+
+	if (!choice->fields.nr) {
+		/* As perf: the shares come first unless -s has them elsewhere. */
+		if (!list_has(sort_of(choice), HIST_CHILDREN))
+			list_add(&order, HIST_CHILDREN);
+		if (!list_has(sort_of(choice), HIST_SELF))
+			list_add(&order, HIST_SELF);
+		list_add_all(&order, sort_of(choice));
+	} else {
+		list_add_all(&order, &choice->sort);
+		list_add_all(&order, &choice->fields);
+	}
+	memcpy(ret->order, order.columns, sizeof(ret->order));
+	ret->nr_order = order.nr;
+	ret->nr_keys = 0;
+	for (unsigned i = 0; i < order.nr; i++)
+		if (order.columns[i] < HIST_KEYS)
+			ret->keys[ret->nr_keys++] = order.columns[i];
+}
+
+const char *column_choice_sort_words(const struct column_choice *choice)
+{
+	return choice->sort_words ? choice->sort_words : default_sorts[choice->mode].words;
+}
+
+void column_choice_shown(const struct column_choice *choice, bool children, struct column_list *ret)
+{
+	*ret = choice->fields;
+	if (choice->fields.nr) {
+		list_add_all(ret, &choice->sort);
+		return;
+	}
+	if (children)
+		list_add(ret, HIST_CHILDREN);
+	list_add(ret, HIST_SELF);
+	if (choice->levels) {
+		list_add(ret, HIST_SELF_KERNEL);
+		list_add(ret, HIST_SELF_USER);
+	}
+	if (choice->sample_counts)
+		list_add(ret, HIST_SAMPLES);
+	if (choice->periods)
+		list_add(ret, HIST_PERIOD);
+	list_add_all(ret, sort_of(choice));
+}
+
+bool column_choice_begins_with(const struct column_choice *choice, enum hist_column column)
+{
+	return choice->sort.nr && choice->sort.columns[0] == column;
+}
+
+int column_choice_set_sort(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	struct column_choice *choice = value;
+
+	(void)option, (void)negated;
+	choice->sort_words = arg;
+	return column_list_parse(choice, arg, &choice->sort, reterr);
+}
+
+int column_choice_set_fields(const struct option *option, const char *arg, bool negated, void *value,
+			     struct diag *reterr)
+{
+	struct column_choice *choice = value;
+
+	(void)option, (void)negated;
+	return column_list_parse(choice, arg, &choice->fields, reterr);
+}
+
+/* Words that are about something else than what is counted. */
+static int check_words(const struct column_list *list, enum samples_mode mode, struct diag *reterr)
+{
+	for (unsigned i = 0; i < list->nr; i++)
+		for (size_t word = 0; word < sizeof(column_words) / sizeof(column_words[0]); word++) {
+			const struct column_word *at = &column_words[word];
+			if (at->column != list->columns[i] || at->mode == SAMPLES_PLAIN || at->mode == mode)
+				continue;
+			return diag_set(reterr, -EINVAL, "%s is about %s", at->word,
+					at->mode == SAMPLES_MEMORY
+						? "accesses to memory: count those with --mem-mode"
+						: "branches: count those with -b, of a recording with -b or -j");
+		}
+	return 0;
+}
+
+/* What the word names: an event, or any (SIZE_MAX), and a field, or all of them ("*"). */
+struct field_word {
+	size_t event;
+	char name[TRACE_FIELD_NAME_MAX];
+	bool raw;
+};
+
+static int parse_field_word(const char *word, const struct session *session, struct field_word *ret,
+			    struct diag *reterr)
+{
+	const char *dot = strrchr(word, '.'), *name = dot ? dot + 1 : word;
+	size_t len = strcspn(name, "/"), nr, event_len = dot ? (size_t)(dot - word) : 0;
+	const struct event_desc *events = session_events(session, &nr);
+
+	*ret = (struct field_word){.event = SIZE_MAX, .raw = name[len]};
+	if (len >= sizeof(ret->name) || (name[len] && strcmp(name + len, "/raw")))
+		return no_such_word(word, strlen(word), reterr);
+	memcpy(ret->name, name, len);
+	if (!dot)
+		return 0;
+	AUTO_FREE char *event = strndup(word, event_len);
+	if (!event)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	bool whole = strchr(event, ':');
+	for (size_t i = 0; i < nr; i++) {
+		bool same = *event == '%' ? strtoul(event + 1, NULL, 10) == i + 1
+			    : whole       ? strcmp(events[i].name, event) == 0
+					  : strstr(events[i].name, event) != NULL;
+		if (same && ret->event != SIZE_MAX)
+			return diag_set(reterr, -EINVAL, "\"%s\" means both %s and %s", event, events[ret->event].name,
+					events[i].name);
+		if (same)
+			ret->event = i;
+	}
+	if (ret->event == SIZE_MAX)
+		return diag_set(reterr, -EINVAL, "\"%s\" is no event of this recording", event);
+	return 0;
+}
+
+/* The column of this field, a new one where it has none yet; HIST_COLUMNS: there is no room. */
+static enum hist_column column_of_field(struct column_choice *choice, const struct field_word *word, const char *name)
+{
+	for (unsigned i = 0; i < HIST_FIELDS; i++) {
+		struct trace_field *at = &choice->trace_fields[i];
+		bool raw = word->raw || choice->raw_trace;
+		if (!*at->name) {
+			*at = (struct trace_field){.event = word->event, .raw = raw};
+			snprintf(at->name, sizeof(at->name), "%s", name);
+			return HIST_FIELD + i;
+		}
+		if (strcmp(at->name, name) == 0 && at->event == word->event && at->raw == raw)
+			return HIST_FIELD + i;
+	}
+	return HIST_COLUMNS;
+}
+
+/* What a recording has of tracepoints. */
+struct recorded_fields {
+	const struct session *session;
+	const struct tracepoints *formats;
+};
+
+/* Adds the columns of a word to `ret`: of one field, or of all fields of one event or of all. */
+static int expand_word(struct column_choice *choice, const char *text, const struct recorded_fields *recorded,
+		       struct column_list *ret, struct diag *reterr)
+{
+	const struct tracepoints *formats = recorded->formats;
+	struct field_word word;
+	size_t nr, nr_found = 0;
+	const struct event_desc *events = session_events(recorded->session, &nr);
+	int err = parse_field_word(text, recorded->session, &word, reterr);
+
+	if (err)
+		return err;
+	bool all = strcmp(word.name, "*") == 0 || strcmp(word.name, "trace_fields") == 0;
+	for (size_t i = 0; i < nr; i++) {
+		uint64_t id = events[i].attr.config;
+		if (events[i].attr.type != PERF_TYPE_TRACEPOINT || (word.event != SIZE_MAX && word.event != i))
+			continue;
+		const char *name = all ? tracepoint_field_name(formats, id, 0) : word.name;
+		bool has = all || tracepoint_has_field(formats, id, name);
+		for (unsigned at = 1; has && name; name = all ? tracepoint_field_name(formats, id, at++) : NULL) {
+			enum hist_column column = column_of_field(choice, &word, name);
+			if (column == HIST_COLUMNS)
+				return diag_set(reterr, -EINVAL, "%s: more than %d fields are not counted at once",
+						text, HIST_FIELDS);
+			list_add(ret, column);
+			nr_found++;
+		}
+	}
+	return nr_found ? 0 : no_such_word(text, strlen(text), reterr);
+}
+
+static int expand_list(struct column_choice *choice, const struct recorded_fields *recorded, struct column_list *list,
+		       struct diag *reterr)
+{
+	struct column_list expanded = {0};
+	int err = 0;
+
+	for (unsigned i = 0; i < list->nr && !err; i++) {
+		enum hist_column column = list->columns[i];
+		if (column >= HIST_FIELD && column <= HIST_FIELD_LAST)
+			err = expand_word(choice, choice->field_words[column - HIST_FIELD], recorded, &expanded,
+					  reterr);
+		else
+			list_add(&expanded, column);
+	}
+	*list = expanded;
+	return err;
+}
+
+int column_choice_fit(struct column_choice *choice, const char *default_sort, const struct session *session,
+		      struct diag *reterr)
+{
+	struct tracepoints *formats = NULL;
+	struct span blob;
+	int err = 0;
+
+	if (default_sort && !choice->sort.nr && !choice->fields.nr)
+		err = column_list_parse(choice, default_sort, &choice->sort, reterr);
+	if (!err)
+		err = check_words(&choice->sort, choice->mode, reterr);
+	if (!err)
+		err = check_words(&choice->fields, choice->mode, reterr);
+	const char *first = choice->field_words[0];
+	if (err || !*first)
+		return err;
+	if (!session_feature(session, FEATURE_TRACING_DATA, &blob))
+		return no_such_word(first, strlen(first), reterr);
+	err = tracepoints_open(blob, &formats, reterr);
+	const struct recorded_fields recorded = {session, formats};
+	if (!err)
+		err = expand_list(choice, &recorded, &choice->sort, reterr);
+	if (!err)
+		err = expand_list(choice, &recorded, &choice->fields, reterr);
+	tracepoints_close(formats);
+	return err;
+}
