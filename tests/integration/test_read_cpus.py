@@ -20,30 +20,48 @@ RECORDINGS = {
     'stacks': ['--call-graph', 'dwarf,1024', '-F', '2000', '-e', 'cpu-clock'],
 }
 
-REPORTS = [
-    ['--sort', 'comm,dso,sym', '--stdio'],
-    ['-n', '-s', 'pid,cpu,sym'],
-    ['--no-children'],
-    ['--time', '10%-70%', '-n'],
-    ['-C', '0', '-n', '--comms', 'syscalls,ls'],
-    ['-s', 'time,comm', '--time-quantum', '50ms'],
-    ['--json'],
-]
+# By name; `plain` is also what runs under ThreadSanitizer.
+REPORTS = {
+    'plain': ['--sort', 'comm,dso,sym', '--stdio'],
+    'pid-cpu': ['-n', '-s', 'pid,cpu,sym'],
+    'no-children': ['--no-children'],
+    'time': ['--time', '10%-70%', '-n'],
+    'filters': ['-C', '0', '-n', '--comms', 'syscalls,ls'],
+    'quantum': ['-s', 'time,comm', '--time-quantum', '50ms'],
+    'json': ['--json'],
+}
 
 SCRIPTS = {  # of which recordings, with which options
-    'syscalls': [[], ['--ns', '-F', '+pid,+misc'], ['-F', 'comm,tid,trace'], ['--time', '10%-70%'], ['-C', '0'],
-                 ['-c', 'syscalls,ls'], ['--tid', '1'], ['--show-task-events', '--show-mmap-events'], ['--reltime'],
-                 ['--deltatime'], ['--json'], ['--header']],
-    'compressed': [[]],
-    'directory': [[], ['--show-task-events']],
-    'chains': [[], ['-G'], ['--max-stack', '3'], ['-F', 'ip,sym,symoff,dso,srcline', '--max-stack', '1',
-                                                  '--time', '50%-52%'],
-               ['-S', 'do_syscall_64'], ['--dsos', 'libc.so.6'], ['--folded'],
-               ['-F', 'comm,ip', '--show-round-events']],
-    'events': [[], ['-F', 'trace:comm,trace', '-F', 'sw:-comm'], ['-F', 'sw:']],
-    'group': [[]],
-    'stacks': [['--time', '40%-50%'], ['-F', 'comm,time']],
-    'sched': [[], ['-G']],
+    'syscalls': {
+        'plain': [],
+        'fields': ['--ns', '-F', '+pid,+misc'],
+        'trace': ['-F', 'comm,tid,trace'],
+        'time': ['--time', '10%-70%'],
+        'cpu': ['-C', '0'],
+        'comms': ['-c', 'syscalls,ls'],
+        'tid': ['--tid', '1'],
+        'task-events': ['--show-task-events', '--show-mmap-events'],
+        'reltime': ['--reltime'],
+        'deltatime': ['--deltatime'],
+        'json': ['--json'],
+        'header': ['--header'],
+    },
+    'compressed': {'plain': []},
+    'directory': {'plain': [], 'task-events': ['--show-task-events']},
+    'chains': {
+        'plain': [],
+        'leaf': ['-G'],
+        'short': ['--max-stack', '3'],
+        'lines': ['-F', 'ip,sym,symoff,dso,srcline', '--max-stack', '1', '--time', '50%-52%'],
+        'symbol': ['-S', 'do_syscall_64'],
+        'dso': ['--dsos', 'libc.so.6'],
+        'folded': ['--folded'],
+        'rounds': ['-F', 'comm,ip', '--show-round-events'],
+    },
+    'events': {'plain': [], 'types': ['-F', 'trace:comm,trace', '-F', 'sw:-comm'], 'hidden': ['-F', 'sw:']},
+    'group': {'plain': []},
+    'stacks': {'plain': ['--time', '40%-50%']},
+    'sched': {'plain': [], 'leaf': ['-G']},
 }
 
 
@@ -73,24 +91,21 @@ def recordings(millrace, programs, one_cpu, need_tracefs, tmp_path_factory):
     return get
 
 
+@pytest.mark.parametrize('options', REPORTS)
 @pytest.mark.parametrize('name', RECORDINGS)
-def test_the_same_report(run, program, recordings, one_cpu, name):
-    file = recordings(name)
-    for options in REPORTS:
-        report = [program, 'report', '-i', file, *options]
-        assert said(run(report)) == said(run([*one_cpu, *report])), options
+def test_the_same_report(run, program, recordings, one_cpu, name, options):
+    report = [program, 'report', '-i', recordings(name), *REPORTS[options]]
+    assert said(run(report)) == said(run([*one_cpu, *report]))
 
 
-@pytest.mark.parametrize('name', RECORDINGS)
-def test_the_same_text(run, program, recordings, one_cpu, name):
-    file = recordings(name)
-    for options in SCRIPTS[name]:
-        script = [program, 'script', '-i', file, *options]
-        all_cpus = run(script, binary=True)
-        one = run([*one_cpu, *script], binary=True)
-        assert all_cpus.out == one.out, options  # pytest would be long at comparing tuples of it
-        assert (all_cpus.status, all_cpus.err) == (one.status, one.err), options
-        assert one.out or options, options
+@pytest.mark.parametrize('name,options', [(name, options) for name in SCRIPTS for options in SCRIPTS[name]])
+def test_the_same_text(run, program, recordings, one_cpu, name, options):
+    script = [program, 'script', '-i', recordings(name), *SCRIPTS[name][options]]
+    all_cpus = run(script, binary=True)
+    one = run([*one_cpu, *script], binary=True)
+    assert all_cpus.out == one.out  # pytest would be long at comparing tuples of it
+    assert (all_cpus.status, all_cpus.err) == (one.status, one.err)
+    assert one.out or options != 'plain'
 
 
 def test_a_reader_that_goes_away(run, program, recordings, one_cpu, tmp_path):
@@ -123,7 +138,7 @@ def test_the_same_of_a_damaged_file(run, program, recordings, one_cpu, tmp_path,
         start, size = struct.unpack_from('<QQ', whole, 40)  # of the data; see perf.data-file-format.txt
         at = start + size * tenth // 10 & ~7
         file.write_bytes(whole[:at] if damage == 'cut' else whole[:at] + b'\xff' * 256 + whole[at + 256:])
-        reader = [program, command, '-i', file, *(REPORTS[0] if command == 'report' else [])]
+        reader = [program, command, '-i', file, *(REPORTS['plain'] if command == 'report' else [])]
         all_cpus = run(reader, status=None)
         assert said(all_cpus) == said(run([*one_cpu, *reader], status=None)), at
         assert all_cpus.status and 'offset' in all_cpus.err
