@@ -277,6 +277,40 @@ static void test_tally_cells(void **state)
 	tally_fini(&tally);
 }
 
+/* Enough for the sort of large tables: by numbers, then names, then what tells rows apart, as in small ones. */
+static void test_large_tables_have_the_same_order(void **state)
+{
+	(void)state;
+	enum { ENTRIES = 40000, PERIODS = 7 };
+	struct hist_options options = {.keys = {HIST_COMM, HIST_DSO, HIST_SYM}, .nr_keys = 3, .children = true};
+	struct dso *dsos[] = {&lib_b, &lib_a, NULL};
+	struct hist *hist;
+	size_t nr;
+
+	assert_int_equal(hist_new(&options, &hist), 0);
+	for (uint64_t i = 0; i < ENTRIES; i++) {
+		uint64_t mixed = i * 7919 % ENTRIES; /* each once, in no order */
+		const struct comm *comm = mixed % 2 ? &sh : &cat;
+		add(hist, place(comm, dsos[mixed / 2 % 3], NULL, 0x1000 + mixed), 1 + mixed / 6 % PERIODS);
+	}
+	struct hist_entry *const *entries = sorted(hist, &nr);
+	assert_int_equal(nr, ENTRIES);
+	for (size_t i = 1; i < nr; i++) {
+		const struct hist_entry *a = entries[i - 1], *b = entries[i];
+		assert_true(a->period >= b->period);
+		if (a->period != b->period)
+			continue;
+		assert_true(a->place.comm == b->place.comm || (a->place.comm == &cat && b->place.comm == &sh));
+		if (a->place.comm != b->place.comm)
+			continue;
+		assert_true(a->place.dso == b->place.dso || !b->place.dso ||
+			    (a->place.dso == &lib_a && b->place.dso == &lib_b));
+		if (a->place.dso == b->place.dso)
+			assert_true(a->place.address < b->place.address);
+	}
+	hist_free(hist);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -287,6 +321,7 @@ int main(void)
 		cmocka_unit_test(test_order_of_equals),
 		cmocka_unit_test(test_callers_count_once),
 		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_large_tables_have_the_same_order),
 		cmocka_unit_test(test_groups),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,6 +23,7 @@ struct hist {
 };
 
 enum { FIRST_ROOM = 128, NR_LEVELS = HIST_SELF_GUEST_USER - HIST_SELF_KERNEL + 1 };
+enum { LARGE_TABLE = 1 << 14, MOST_RANKS = 3 };
 
 static void set_default_order(struct hist_options *options)
 {
@@ -534,15 +535,133 @@ static int compare_display(const void *left, const void *right, const void *of)
 	return 0;
 }
 
-/* perf has them in a tree as they come, in another one when names may have changed, and in a third one for display. */
+/* An entry, and the columns that it is sorted by first where those are numbers: less is further up. */
+struct ranked {
+	uint64_t ranks[MOST_RANKS];
+	struct hist_entry *entry;
+};
+
+/* By which columns entries are ranked, and from which one on they are compared. */
+struct ranking {
+	const struct hist *hist;
+	enum hist_column columns[MOST_RANKS];
+	unsigned nr, rest;
+};
+
+/* false: the column is no number, or not of one event only. */
+static bool has_rank(const struct hist *hist, enum hist_column column)
+{
+	return column == HIST_TIME || column == HIST_TID || column == HIST_CPU ||
+	       (column >= HIST_KEYS && !hist->nr_members);
+}
+
+static uint64_t rank(enum hist_column column, const struct hist_entry *entry)
+{
+	const uint64_t sign = UINT64_C(1) << 63;
+
+	switch (column) {
+	case HIST_TIME: return entry->place.details->time_ns;
+	case HIST_TID: return (uint64_t)(int32_t)entry->place.tid ^ sign;
+	case HIST_CPU: return (uint64_t)entry->place.cpu ^ sign;
+	default: return ~hist_number(entry, column);
+	}
+}
+
+static void ranking_init(struct ranking *ranking, const struct hist *hist)
+{
+	const struct hist_options *options = &hist->options;
+
+	*ranking = (struct ranking){.hist = hist};
+	while (ranking->rest < options->nr_order && ranking->nr < MOST_RANKS) {
+		enum hist_column column = options->order[ranking->rest];
+		if (column == HIST_CHILDREN && !options->children) {
+			ranking->rest++;
+			continue;
+		}
+		if (!has_rank(hist, column))
+			break;
+		ranking->columns[ranking->nr++] = column;
+		if (column == HIST_CHILDREN && options->by_depth)
+			break; /* equal ones are compared by their depth */
+		ranking->rest++;
+	}
+}
+
+static bool stands_before(const struct ranking *ranking, const struct ranked *a, const struct ranked *b)
+{
+	const struct hist *hist = ranking->hist;
+
+	for (unsigned i = 0; i < ranking->nr; i++)
+		if (a->ranks[i] != b->ranks[i])
+			return a->ranks[i] < b->ranks[i];
+	int order = 0;
+	for (unsigned i = ranking->rest; i < hist->options.nr_order && !order; i++)
+		order = compare_column(hist, hist->options.order[i], a->entry, b->entry);
+	return (order ? order : compare_identity(a->entry, b->entry, hist)) < 0;
+}
+
+/* A stable merge sort: the first half of what is merged goes through `room`. Parts that are in order cost nothing. */
+static void sort_ranked(const struct ranking *ranking, struct ranked *all, size_t nr, struct ranked *room)
+{
+	size_t half = nr / 2, left = 0, right = half, to = 0;
+
+	if (nr < 2)
+		return;
+	sort_ranked(ranking, all, half, room);
+	sort_ranked(ranking, all + half, nr - half, room);
+	if (!stands_before(ranking, &all[half], &all[half - 1]))
+		return;
+	memcpy(room, all, half * sizeof(*room));
+	while (left < half && right < nr)
+		all[to++] = stands_before(ranking, &all[right], &room[left]) ? all[right++] : room[left++];
+	memcpy(all + to, room + left, (half - left) * sizeof(*room));
+}
+
+static int sort_large(struct hist *hist)
+{
+	struct ranking ranking;
+	struct ranked *all = reallocarray(NULL, hist->nr + hist->nr / 2, sizeof(*all));
+
+	if (!all)
+		return -ENOMEM;
+	ranking_init(&ranking, hist);
+	for (size_t i = 0; i < hist->nr; i++) {
+		all[i].entry = hist->entries[i];
+		for (unsigned at = 0; at < ranking.nr; at++)
+			all[i].ranks[at] = rank(ranking.columns[at], hist->entries[i]);
+	}
+	sort_ranked(&ranking, all, hist->nr, all + hist->nr);
+	for (size_t i = 0; i < hist->nr; i++)
+		hist->entries[i] = all[i].entry;
+	free(all);
+	return 0;
+}
+
+/* Of these perf's comparison says of each of two that it is the first: there is no order but that of its tree. */
+static bool has_order(const struct hist *hist)
+{
+	return !has_key(hist, HIST_MISPREDICTED) && !has_key(hist, HIST_ABORTED) && !has_key(hist, HIST_IN_TRANSACTION);
+}
+
+/*
+ * perf has them in a tree as they come, in another one when names may have changed, and in a third one for display.
+ * Where its comparisons go in circles (see base/rbtree.h) that decides which of equal rows comes first, and is done
+ * likewise; a large table is sorted without trees: equal rows of it may come in another order than perf's, always the
+ * same.
+ */
 int hist_sort(struct hist *hist, struct hist_entry *const **ret, size_t *ret_nr)
 {
-	int err = insertion_sort((void **)hist->entries, hist->nr, compare_identity, hist);
+	int err = 0;
 
-	if (!err && has_key(hist, HIST_COMM))
+	if (hist->nr > LARGE_TABLE && has_order(hist)) {
+		err = sort_large(hist);
+	} else {
 		err = insertion_sort((void **)hist->entries, hist->nr, compare_identity, hist);
-	if (!err)
-		err = insertion_sort((void **)hist->entries, hist->nr, compare_display, hist);
+		if (!err && has_key(hist, HIST_COMM))
+			err = insertion_sort((void **)hist->entries, hist->nr, compare_identity, hist);
+		if (!err)
+			err = insertion_sort((void **)hist->entries, hist->nr, compare_display, hist);
+	}
 	if (err)
 		return err;
 	*ret = hist->entries;

@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <search.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
+#include "base/hash_table.h"
 #include "base/pool.h"
 #include "cmd/text/sample_details.h"
 #include "perfdata/feature_machine.h"
@@ -27,8 +27,8 @@ struct details {
 	struct tracepoints *formats; /* NULL until they are needed */
 	struct feature_cpu_topology topology;
 	bool topology_read;
-	struct pool pool;             /* what the trees hold */
-	void *texts, *known, *fields; /* tsearch(3): strings, struct hist_details, struct hist_field */
+	struct pool pool;                       /* what the tables hold */
+	struct hash_table texts, known, fields; /* strings, struct hist_details, struct hist_field, by their hash */
 };
 
 static bool asks(const struct details *details, enum hist_column key)
@@ -46,46 +46,33 @@ struct details *details_new(const struct details_options *options, struct sessio
 	return details;
 }
 
-static void leave_to_pool(void *node)
-{
-	(void)node;
-}
-
 void details_free(struct details *details)
 {
 	if (!details)
 		return;
-	tdestroy(details->texts, leave_to_pool);
-	tdestroy(details->known, leave_to_pool);
-	tdestroy(details->fields, leave_to_pool);
+	hash_table_fini(&details->texts);
+	hash_table_fini(&details->known);
+	hash_table_fini(&details->fields);
 	tracepoints_close(details->formats);
 	pool_fini(&details->pool);
 	free(details);
-}
-
-static int compare_texts(const void *a, const void *b)
-{
-	return strcmp(a, b);
 }
 
 /* The one object with that text. NULL: out of memory. */
 static const char *keep_text(struct details *details, struct buf *text)
 {
 	const char *wanted = buf_text(text);
-	char *const *found = tfind(wanted, &details->texts, compare_texts);
+	uint64_t key = hash_text(wanted);
 
-	if (found || text->failed)
-		return found ? *found : NULL;
-	char *copy = pool_text(&details->pool, wanted, strlen(wanted));
-	return copy && tsearch(copy, &details->texts, compare_texts) ? copy : NULL;
+	for (struct hash_slot *slot = hash_table_find(&details->texts, key); slot;
+	     slot = hash_table_next(&details->texts, slot))
+		if (strcmp(slot->item, wanted) == 0)
+			return slot->item;
+	char *copy = text->failed ? NULL : pool_text(&details->pool, wanted, strlen(wanted));
+	return copy && !hash_table_add(&details->texts, key, copy) ? copy : NULL;
 }
 
-/* Any order; texts are one object each, and nothing is padding. */
-static int compare_known(const void *left, const void *right)
-{
-	return memcmp(left, right, sizeof(struct hist_details));
-}
-
+/* Compared by their bytes: texts are one object each, and nothing is padding. */
 static_assert(sizeof(struct hist_details) == (8 + HIST_FIELDS + HIST_NUMBERS) * sizeof(uint64_t) +
 						     HIST_ENDS * sizeof(struct hist_place_end) &&
 		      sizeof(struct hist_place_end) == 6 * sizeof(uint64_t),
@@ -93,15 +80,17 @@ static_assert(sizeof(struct hist_details) == (8 + HIST_FIELDS + HIST_NUMBERS) * 
 
 static const struct hist_details *keep(struct details *details, const struct hist_details *wanted)
 {
-	struct hist_details *const *found = tfind(wanted, &details->known, compare_known);
+	uint64_t key = hash_bytes(wanted, sizeof(*wanted));
 
-	if (found)
-		return *found;
+	for (struct hash_slot *slot = hash_table_find(&details->known, key); slot;
+	     slot = hash_table_next(&details->known, slot))
+		if (memcmp(slot->item, wanted, sizeof(*wanted)) == 0)
+			return slot->item;
 	struct hist_details *copy = pool_take(&details->pool, sizeof(*copy));
 	if (!copy)
 		return NULL;
 	*copy = *wanted;
-	return tsearch(copy, &details->known, compare_known) ? copy : NULL;
+	return hash_table_add(&details->known, key, copy) ? NULL : copy;
 }
 
 /* -1: not in the recording. */
@@ -138,24 +127,20 @@ static const char *trace_of(struct details *details, const struct session_record
 	return keep_text(details, &text);
 }
 
-/* Any order. */
-static int compare_fields(const void *left, const void *right)
+static bool same_field(const struct hist_field *a, const struct hist_field *b)
 {
-	const struct hist_field *a = left, *b = right;
-	int order = (a->nr_bytes > b->nr_bytes) - (a->nr_bytes < b->nr_bytes);
-
-	if (!order)
-		order = memcmp(a->bytes, b->bytes, a->nr_bytes);
-	return order ? order : strcmp(a->text, b->text);
+	return a->nr_bytes == b->nr_bytes && memcmp(a->bytes, b->bytes, a->nr_bytes) == 0 && a->text == b->text;
 }
 
 /* The one object with that value. NULL: out of memory. */
 static const struct hist_field *keep_field(struct details *details, const struct hist_field *wanted)
 {
-	struct hist_field *const *found = tfind(wanted, &details->fields, compare_fields);
+	uint64_t key = hash_bytes(wanted->bytes, wanted->nr_bytes);
 
-	if (found)
-		return *found;
+	for (struct hash_slot *slot = hash_table_find(&details->fields, key); slot;
+	     slot = hash_table_next(&details->fields, slot))
+		if (same_field(slot->item, wanted))
+			return slot->item;
 	struct hist_field *copy = pool_take(&details->pool, sizeof(*copy));
 	uint8_t *bytes = pool_take(&details->pool, wanted->nr_bytes + 1);
 	if (!copy || !bytes)
@@ -163,7 +148,7 @@ static const struct hist_field *keep_field(struct details *details, const struct
 	memcpy(bytes, wanted->bytes, wanted->nr_bytes);
 	*copy = *wanted;
 	copy->bytes = bytes;
-	return tsearch(copy, &details->fields, compare_fields) ? copy : NULL;
+	return hash_table_add(&details->fields, key, copy) ? NULL : copy;
 }
 
 /* 0, or -errno and why. */
