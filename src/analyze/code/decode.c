@@ -8,6 +8,37 @@
 
 #include "analyze/code/code.h"
 #include "base/diag.h"
+#include "sysinfo/library.h"
+
+static struct {
+	__typeof__(cs_open) *open;
+	__typeof__(cs_option) *option;
+	__typeof__(cs_malloc) *malloc;
+	__typeof__(cs_disasm_iter) *disasm_iter;
+	__typeof__(cs_insn_group) *insn_group;
+	__typeof__(cs_free) *free;
+	__typeof__(cs_close) *close;
+} capstone;
+
+#define TEXT_OF_VALUE(value) #value
+#define TEXT_OF(macro) TEXT_OF_VALUE(macro)
+
+/* Its tables have 77,000 relocations. */
+static bool load_capstone(void)
+{
+	static const struct library_function functions[] = {
+		LIBRARY_FUNCTION(cs_open, &capstone.open),
+		LIBRARY_FUNCTION(cs_option, &capstone.option),
+		LIBRARY_FUNCTION(cs_malloc, &capstone.malloc),
+		LIBRARY_FUNCTION(cs_disasm_iter, &capstone.disasm_iter),
+		LIBRARY_FUNCTION(cs_insn_group, &capstone.insn_group),
+		LIBRARY_FUNCTION(cs_free, &capstone.free),
+		LIBRARY_FUNCTION(cs_close, &capstone.close),
+	};
+
+	return library_load("libcapstone.so." TEXT_OF(CS_API_MAJOR), functions,
+			    sizeof(functions) / sizeof(functions[0]));
+}
 
 static bool open_decoder(uint16_t machine, enum code_syntax syntax, csh *ret)
 {
@@ -17,19 +48,19 @@ static bool open_decoder(uint16_t machine, enum code_syntax syntax, csh *ret)
 
 	if (!x86 && machine != EM_AARCH64)
 		return false;
-	if (cs_open(arch, mode, ret) != CS_ERR_OK)
+	if (capstone.open(arch, mode, ret) != CS_ERR_OK)
 		return false;
-	cs_option(*ret, CS_OPT_DETAIL, CS_OPT_ON);
-	cs_option(*ret, CS_OPT_SKIPDATA, CS_OPT_ON); /* bytes that are no instruction: ".byte" */
+	capstone.option(*ret, CS_OPT_DETAIL, CS_OPT_ON);
+	capstone.option(*ret, CS_OPT_SKIPDATA, CS_OPT_ON); /* bytes that are no instruction: ".byte" */
 	if (x86 && syntax == CODE_ATT)
-		cs_option(*ret, CS_OPT_SYNTAX, CS_OPT_SYNTAX_ATT);
+		capstone.option(*ret, CS_OPT_SYNTAX, CS_OPT_SYNTAX_ATT);
 	return true;
 }
 
 static bool in_group(csh decoder, const cs_insn *instruction, unsigned group)
 {
 	/* What was skipped as data has no id and no detail. */
-	return instruction->id && cs_insn_group(decoder, instruction, group);
+	return instruction->id && capstone.insn_group(decoder, instruction, group);
 }
 
 /* Where a jump or call goes, when that is a number in the instruction. 0: it is not. */
@@ -89,15 +120,17 @@ int code_decode(const struct code_bytes *bytes, enum code_syntax syntax, struct 
 	int err = 0;
 	csh decoder;
 
+	if (!load_capstone())
+		return diag_set(reterr, -ENOTSUP, "libcapstone, which decodes instructions, is not installed");
 	if (!open_decoder(bytes->machine, syntax, &decoder))
 		return diag_set(reterr, -ENOTSUP, "code of this kind of CPU is not decoded");
-	cs_insn *instruction = cs_malloc(decoder);
-	while (instruction && !err && left && cs_disasm_iter(decoder, &at, &left, &address, instruction))
+	cs_insn *instruction = capstone.malloc(decoder);
+	while (instruction && !err && left && capstone.disasm_iter(decoder, &at, &left, &address, instruction))
 		err = take(decoder, instruction, bytes, ret, &room);
 	if (!instruction || err)
 		err = diag_set(reterr, -ENOMEM, "out of memory");
 	if (instruction)
-		cs_free(instruction, 1);
-	cs_close(&decoder);
+		capstone.free(instruction, 1);
+	capstone.close(&decoder);
 	return err;
 }

@@ -10,6 +10,29 @@
 #include <perfmon/pfmlib_perf_event.h>
 
 #include "base/cleanup.h"
+#include "sysinfo/library.h"
+
+static struct {
+	__typeof__(pfm_initialize) *initialize;
+	__typeof__(pfm_terminate) *terminate;
+	__typeof__(pfm_get_event_info) *get_event_info;
+	__typeof__(pfm_get_os_event_encoding) *get_os_event_encoding;
+	__typeof__(pfm_strerror) *strerror;
+} pfm;
+
+/* Its tables have 41,000 relocations, and most recordings are of events that are known without it. */
+static bool load_pfm(void)
+{
+	static const struct library_function functions[] = {
+		LIBRARY_FUNCTION(pfm_initialize, &pfm.initialize),
+		LIBRARY_FUNCTION(pfm_terminate, &pfm.terminate),
+		LIBRARY_FUNCTION(pfm_get_event_info, &pfm.get_event_info),
+		LIBRARY_FUNCTION(pfm_get_os_event_encoding, &pfm.get_os_event_encoding),
+		LIBRARY_FUNCTION(pfm_strerror, &pfm.strerror),
+	};
+
+	return library_load("libpfm.so.4", functions, sizeof(functions) / sizeof(functions[0]));
+}
 
 bool pfm_built(void)
 {
@@ -56,7 +79,7 @@ static bool is_generic(int idx)
 {
 	pfm_event_info_t info = {.size = sizeof(info)};
 
-	return pfm_get_event_info(idx, PFM_OS_NONE, &info) == PFM_SUCCESS &&
+	return pfm.get_event_info(idx, PFM_OS_NONE, &info) == PFM_SUCCESS &&
 	       (info.pmu == PFM_PMU_PERF_EVENT || info.pmu == PFM_PMU_PERF_EVENT_RAW);
 }
 
@@ -72,14 +95,14 @@ static int encode(const char *name, bool generic, pfm_perf_encode_arg_t *arg)
 	if (disable_tables(!generic && !generic_read, &before))
 		return PFM_ERR_NOMEM;
 	generic_read = generic_read || generic;
-	int err = pfm_initialize();
+	int err = pfm.initialize();
 	restore_variable(before);
 	if (err != PFM_SUCCESS)
 		return err;
-	err = pfm_get_os_event_encoding(name, PFM_PLM0 | PFM_PLM3, PFM_OS_PERF_EVENT_EXT, arg);
+	err = pfm.get_os_event_encoding(name, PFM_PLM0 | PFM_PLM3, PFM_OS_PERF_EVENT_EXT, arg);
 	if (err == PFM_SUCCESS && !generic && is_generic(arg->idx))
 		err = PFM_ERR_NOTFOUND;
-	pfm_terminate();
+	pfm.terminate();
 	return err;
 }
 
@@ -89,6 +112,12 @@ int pfm_encode(const char *name, enum pfm_tables tables, struct perf_event_attr 
 	struct perf_event_attr attr = {.size = sizeof(attr)};
 	pfm_perf_encode_arg_t arg = {.attr = &attr, .size = sizeof(arg)};
 	bool generic = tables == PFM_GENERIC || !strncmp(name, "PERF_COUNT_", strlen("PERF_COUNT_"));
+
+	if (!load_pfm()) {
+		if (ret_why)
+			*ret_why = "libpfm.so.4 is not installed";
+		return -EINVAL;
+	}
 	int err = encode(name, false, &arg);
 
 	if (err != PFM_SUCCESS && generic) {
@@ -97,7 +126,7 @@ int pfm_encode(const char *name, enum pfm_tables tables, struct perf_event_attr 
 	}
 	if (err != PFM_SUCCESS) {
 		if (ret_why)
-			*ret_why = pfm_strerror(err);
+			*ret_why = pfm.strerror(err);
 		return -EINVAL;
 	}
 	ret->type = attr.type;
