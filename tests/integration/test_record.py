@@ -80,6 +80,19 @@ def test_per_thread(millrace, programs, spawn, file):
     assert len(tids(data)) == 2 and len(data.attrs[0].ids) == 3
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason='one CPU')
+@pytest.mark.parametrize('option', [[], ['--threads'], ['--switch-events']])
+def test_a_task_that_comes_from_another_cpu_has_maps(millrace, file, option):
+    here, other = sorted(os.sched_getaffinity(0))[:2]
+    move = f'exec taskset -c {here} sh -c "while :; do :; done"'
+    millrace('record', '-BN', '-e', 'cpu-clock', '-C', here, '-o', file, *option, '--',
+             'timeout', '0.3', 'taskset', '-c', other, 'sh', '-c', move, status=None)
+    records = millrace('script', '--show-mmap-events', '--show-switch-events', '-i', file).out.splitlines()
+    moved = [line for line in records if f'[{other:03}]' in line]
+    assert any('PERF_RECORD_MMAP2' in line and '/taskset' in line for line in moved)
+    assert not [line for line in moved if 'SWITCH' in line or 'cpu-clock' in line]
+
+
 @pytest.mark.parametrize('option', [['-a'], ['-C', '0'], ['-a', '-C', '0']])
 def test_system_wide(millrace, need_root, programs, file, option):
     millrace('record', '-e', 'cpu-clock', *option, '-o', file, '--', programs / 'spin', '-t', '2', '-m', '200')

@@ -144,6 +144,34 @@ static void test_channels_have_rings_of_their_own(void **state)
 	target_fini(&target);
 }
 
+static void test_task_events_come_from_other_cpus(void **state)
+{
+	struct event events[2] = {{.side_channel = false}, {.side_channel = true}};
+	struct event_list list = {.events = events, .nr = 2};
+	struct target target = make_target(EVENT_TARGET_CPUS, "1", 0);
+	struct plan plan;
+
+	(void)state;
+	assert_int_equal(cpuset_parse(&target.other_cpus, "0,2"), 0);
+	assert_int_equal(plan_make(&list, &target, &plan), 0);
+	assert_int_equal(plan.nr_places, 1);
+	assert_int_equal(plan.nr_side_places, 3);
+	assert_int_equal(plan.nr_drained, 4);
+	assert_int_equal(plan.nr_slots, 4);
+	assert_int_equal(plan.slots[0].cpu, 1);
+	assert_int_equal(plan.rings[plan.slots[0].ring].channel, CHANNEL_DATA);
+	for (size_t i = 1; i < 4; i++) {
+		static const int cpus[] = {1, 0, 2};
+		const struct plan_ring *ring = &plan.rings[plan.slots[i].ring];
+		assert_int_equal(plan.slots[i].event, 1);
+		assert_int_equal(ring->channel, CHANNEL_SIDE);
+		assert_int_equal(ring->cpu, cpus[i - 1]);
+		assert_int_equal(plan.slots[i].cpu, cpus[i - 1]);
+	}
+	plan_fini(&plan);
+	target_fini(&target);
+}
+
 static void test_targets_resolve(void **state)
 {
 	char self[32];
@@ -206,6 +234,7 @@ int main(void)
 		cmocka_unit_test(test_per_thread_has_a_ring_each),
 		cmocka_unit_test(test_members_know_the_slot_of_their_leader),
 		cmocka_unit_test(test_channels_have_rings_of_their_own),
+		cmocka_unit_test(test_task_events_come_from_other_cpus),
 		cmocka_unit_test(test_targets_resolve),
 		cmocka_unit_test(test_bad_targets_say_why),
 	};

@@ -444,17 +444,18 @@ static void open_ring(struct object_watch *watch, pid_t pid, int cpu)
 
 static int open_rings(struct object_watch *watch, const struct target *target)
 {
+	const struct cpuset *const cpus[] = {&target->cpus, &target->other_cpus};
 	bool all = target->kind == EVENT_TARGET_SYSTEM || target->kind == EVENT_TARGET_CPUS;
-	size_t nr_tasks = all ? 1 : target->nr_tids, nr_cpus = cpuset_count(&target->cpus);
+	size_t nr_tasks = all ? 1 : target->nr_tids, nr_cpus = cpuset_count(cpus[0]) + cpuset_count(cpus[1]);
 	size_t nr = watch->max_open && nr_tasks * nr_cpus <= MAX_EVENTS ? nr_tasks * nr_cpus : 0;
 
 	watch->rings = calloc(nr + 1, sizeof(*watch->rings));
 	watch->polls = calloc(nr + 1 + MAX_PROCESSES, sizeof(*watch->polls));
 	if (!watch->rings || !watch->polls)
 		return -ENOMEM;
-	for (size_t i = 0; nr && i < nr_tasks; i++)
-		for (int cpu = cpuset_next(&target->cpus, 0); cpu >= 0; cpu = cpuset_next(&target->cpus, cpu + 1))
-			open_ring(watch, all ? -1 : target->tids[i], cpu);
+	for (size_t i = 0; nr && i < 2 * nr_tasks; i++)
+		for (int cpu = cpuset_next(cpus[i % 2], 0); cpu >= 0; cpu = cpuset_next(cpus[i % 2], cpu + 1))
+			open_ring(watch, all ? -1 : target->tids[i / 2], cpu);
 	watch->polls[watch->nr_rings] = (struct pollfd){.fd = watch->stop_fd, .events = POLLIN};
 	watch->nr_polls = watch->nr_rings + 1;
 	return 0;

@@ -64,9 +64,9 @@ size_t thread_layout_of_ring(const struct thread_layout *layout, const struct pl
 {
 	if (!layout)
 		return 0;
-	if (ring->cpu < 0)
-		return thread_layout_by_ring(layout, ring->place);
-	return (size_t)thread_layout_by_cpu(layout, (unsigned)ring->cpu); /* each CPU has one */
+	/* Each CPU that is recorded has one; of the others there are task events. */
+	ssize_t thread = ring->cpu < 0 ? -1 : thread_layout_by_cpu(layout, (unsigned)ring->cpu);
+	return thread < 0 ? thread_layout_by_ring(layout, ring->place) : (size_t)thread;
 }
 
 void thread_layout_trim(struct thread_layout *layout, size_t nr_rings)

@@ -88,6 +88,23 @@ static size_t split_group(struct eventset *set, size_t slot)
 	return first;
 }
 
+/* Opens one of the slots of its event; which is the first of them is tried with less and less: event_open(). */
+static int open_slot(struct eventset *set, const struct plan_slot *slot, struct event_fallbacks *fallbacks, bool first,
+		     struct diag *reterr)
+{
+	struct event *event = &set->events->events[slot->event];
+	struct event_open_args args = {slot->pid, slot->cpu, event->behind_leader ? set->fds[slot->leader] : -1};
+	bool recorded = set->plan->rings[slot->ring].place < set->plan->nr_places;
+	struct event here = *event;
+
+	if (event->behind_leader && args.group_fd < 0)
+		return -ESRCH; /* the task was gone when its leader was opened */
+	if (recorded)
+		return event_open(event, fallbacks, &args, first, reterr);
+	here.attr.context_switch = 0; /* of CPUs that are recorded only */
+	return event_open(&here, fallbacks, &args, first, reterr);
+}
+
 /* A thread among several may end while we open; a target that is gone altogether is an error. */
 static int open_slots(struct eventset *set, struct diag *reterr)
 {
@@ -98,11 +115,7 @@ static int open_slots(struct eventset *set, struct diag *reterr)
 	for (size_t i = 0; i < plan->nr_slots; i++) {
 		const struct plan_slot *slot = &plan->slots[i];
 		struct event *event = &set->events->events[slot->event];
-		struct event_open_args place = {slot->pid, slot->cpu,
-						event->behind_leader ? set->fds[slot->leader] : -1};
-		if (event->behind_leader && place.group_fd < 0)
-			continue; /* the task was gone when its leader was opened */
-		int fd = event_open(event, &fallbacks, &place, slot->event != last_event, reterr);
+		int fd = open_slot(set, slot, &fallbacks, slot->event != last_event, reterr);
 		if (fd == -EINVAL && event->behind_leader && event->given & EVENT_GIVEN_WEAK) {
 			last_event = SIZE_MAX;
 			i = split_group(set, i) - 1;

@@ -35,36 +35,48 @@ static void add_ring(struct plan *plan, const struct plan_ring *place, enum chan
 	ring->channel = channel;
 }
 
-static struct plan_ring *list_places(const struct target *target, size_t *ret_nr)
+static size_t add_places(struct plan_ring places[], size_t at, const struct cpuset *cpus)
 {
-	size_t nr = target->per_thread ? target->nr_tids : cpuset_count(&target->cpus), at = 0;
+	for (int cpu = cpuset_next(cpus, 0); cpu >= 0; cpu = cpuset_next(cpus, cpu + 1), at++)
+		places[at] = (struct plan_ring){.place = at, .cpu = cpu, .tid = -1};
+	return at;
+}
+
+/* On the heap; NULL: out of memory. */
+static struct plan_ring *list_places(const struct target *target, struct plan *plan)
+{
+	bool threads = target->per_thread;
+	size_t nr = threads ? target->nr_tids : cpuset_count(&target->cpus) + cpuset_count(&target->other_cpus);
 	struct plan_ring *places = calloc(nr + 1, sizeof(*places));
 
 	if (!places)
 		return NULL;
-	for (; target->per_thread && at < nr; at++)
+	for (size_t at = 0; threads && at < nr; at++)
 		places[at] = (struct plan_ring){.place = at, .cpu = -1, .tid = target->tids[at]};
-	for (int cpu = cpuset_next(&target->cpus, 0); at < nr && cpu >= 0;
-	     cpu = cpuset_next(&target->cpus, cpu + 1), at++)
-		places[at] = (struct plan_ring){.place = at, .cpu = cpu, .tid = -1};
-	*ret_nr = nr;
+	plan->nr_places = threads ? nr : add_places(places, 0, &target->cpus);
+	plan->nr_side_places = threads ? nr : add_places(places, plan->nr_places, &target->other_cpus);
 	return places;
+}
+
+static size_t nr_places_of(const struct plan *plan, enum channel channel)
+{
+	return channel == CHANNEL_SIDE ? plan->nr_side_places : plan->nr_places;
 }
 
 static int make_rings(const struct event_list *events, const struct target *target, struct plan *plan)
 {
-	AUTO_FREE struct plan_ring *places = list_places(target, &plan->nr_places);
+	AUTO_FREE struct plan_ring *places = list_places(target, plan);
 	bool has[] = {
 		[CHANNEL_SIDE] = has_channel(events, CHANNEL_SIDE),
 		[CHANNEL_DATA] = has_channel(events, CHANNEL_DATA),
 		[CHANNEL_OVERWRITE] = has_channel(events, CHANNEL_OVERWRITE),
 	};
 
-	plan->rings = calloc(plan->nr_places * NR_CHANNELS + 1, sizeof(*plan->rings));
+	plan->rings = calloc(plan->nr_side_places * NR_CHANNELS + 1, sizeof(*plan->rings));
 	if (!places || !plan->rings)
 		return -ENOMEM;
 	for (enum channel c = CHANNEL_SIDE; c <= CHANNEL_DATA; c++)
-		for (size_t p = 0; has[c] && p < plan->nr_places; p++)
+		for (size_t p = 0; has[c] && p < nr_places_of(plan, c); p++)
 			add_ring(plan, &places[p], c);
 	plan->nr_drained = plan->nr_rings;
 	for (size_t p = 0; has[CHANNEL_OVERWRITE] && p < plan->nr_places; p++)
@@ -93,12 +105,12 @@ static size_t slots_per_place(const struct event *event, const struct target *ta
 	return target->per_thread || opened_for_all_tasks(event, target) ? 1 : target->nr_tids;
 }
 
-static size_t count_slots(const struct event_list *events, const struct target *target, size_t nr_places)
+static size_t count_slots(const struct event_list *events, const struct target *target, const struct plan *plan)
 {
 	size_t nr = 0;
 
 	for (size_t e = 0; e < events->nr; e++)
-		nr += nr_places * slots_per_place(&events->events[e], target);
+		nr += nr_places_of(plan, channel_of(&events->events[e])) * slots_per_place(&events->events[e], target);
 	return nr;
 }
 
@@ -110,8 +122,9 @@ static void fill_slots(const struct event_list *events, const struct target *tar
 		const struct event *event = &events->events[e];
 		bool all_tasks = opened_for_all_tasks(event, target);
 		/* The members of a group stand together and have as many slots each. */
-		size_t behind = event->behind_leader * plan->nr_places * slots_per_place(event, target);
-		for (size_t p = 0; p < plan->nr_places; p++) {
+		size_t nr_places = nr_places_of(plan, channel_of(event));
+		size_t behind = event->behind_leader * nr_places * slots_per_place(event, target);
+		for (size_t p = 0; p < nr_places; p++) {
 			size_t r = find_ring(plan, channel_of(event), p);
 			const struct plan_ring *ring = &plan->rings[r];
 			for (size_t t = 0; t < slots_per_place(event, target); t++) {
@@ -129,7 +142,7 @@ int plan_make(const struct event_list *events, const struct target *target, stru
 {
 	struct plan plan = {0};
 	int err = make_rings(events, target, &plan);
-	size_t nr = err ? 0 : count_slots(events, target, plan.nr_places);
+	size_t nr = err ? 0 : count_slots(events, target, &plan);
 
 	if (!err && nr > INT_MAX)
 		err = -E2BIG;

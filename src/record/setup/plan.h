@@ -45,7 +45,8 @@ struct plan {
 	size_t nr_slots;
 	struct plan_ring *rings; /* heap; by channel: side, data (those are drained), flight; of each by place */
 	size_t nr_rings, nr_drained;
-	size_t nr_places;
+	size_t nr_places;      /* CPUs or threads that are recorded */
+	size_t nr_side_places; /* and behind them the CPUs that tasks may come from, with side rings alone */
 };
 
 /* 0, -ENOMEM, or -E2BIG for more fds than a process can have. */

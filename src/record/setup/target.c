@@ -118,7 +118,10 @@ static int resolve_cpus(const char *list, struct target *target, struct diag *re
 			return diag_set(reterr, -ENODEV, "-C: CPU %d is not online (online: %s)", cpu, buf_text(&text));
 		}
 	}
-	return 0;
+	for (int cpu = cpuset_next(&online, 0); cpu >= 0 && !err; cpu = cpuset_next(&online, cpu + 1))
+		if (!cpuset_has(&target->cpus, (unsigned)cpu))
+			err = cpuset_add(&target->other_cpus, (unsigned)cpu);
+	return err ? diag_set(reterr, err, "out of memory") : 0;
 }
 
 static int resolve_tasks(const struct target_request *request, struct target *target, struct diag *reterr)
@@ -240,6 +243,7 @@ int target_resolve(const struct target_request *request, struct target *ret, str
 void target_fini(struct target *target)
 {
 	cpuset_fini(&target->cpus);
+	cpuset_fini(&target->other_cpus);
 	free(target->tids);
 	free(target->pids);
 	*target = (struct target){0};

@@ -25,8 +25,9 @@ struct target_request {
 struct target {
 	enum event_target kind;
 	bool per_thread;
-	struct cpuset cpus; /* to open on: online ones, or those of -C */
-	pid_t *tids;        /* heap; of -p and -t; the workload's is added when it has been forked */
+	struct cpuset cpus;       /* to open on: online ones, or those of -C */
+	struct cpuset other_cpus; /* with -C the other online ones, from which tasks may come: task events are of use */
+	pid_t *tids;              /* heap; of -p and -t; the workload's is added when it has been forked */
 	size_t nr_tids;
 	pid_t *pids; /* heap; of -p, as typed */
 	size_t nr_pids;
