@@ -228,14 +228,22 @@ def status_of(args, seconds, end=signal.SIGINT):
     return text.decode(errors='replace')
 
 
-STATUS = re.compile(r'millrace: recording for (\d+) s, (\d+\.\d) MB written, lost \d+; Ctrl-C ends it')
+STATUS = re.compile(r'millrace: recording for (\d+) s, (?:(\d+) samples, )?\d+\.\d MB written, lost \d+; '
+                    r'Ctrl-C ends it')
 
 
-def test_recording_shows_that_it_lives(need_root, tmp_path):
-    text = status_of(['-a', '-o', tmp_path / 'data'], 3.5)
+@pytest.mark.parametrize('options', [[], ['-Bz', '--threads'], ['--overwrite']], ids=' '.join)
+def test_recording_shows_that_it_lives(need_root, millrace, tmp_path, options):
+    text = status_of(['-a', '-e', 'cpu-clock', '-F', '100', '-o', tmp_path / 'data', *options], 3.5)
     found = STATUS.findall(text)
     assert [int(seconds) for seconds, _ in found][:2] == [1, 2], text
     last = text.split('\r\033[K')[-1]
+    if options == ['--overwrite']:
+        assert {samples for _, samples in found} == {''}
+    else:
+        stored = len(millrace('script', '-F', 'cpu', '-i', tmp_path / 'data').out.splitlines())
+        counts = [int(samples) for _, samples in found]
+        assert counts == sorted(counts) and 0 < counts[-1] <= stored, text
     assert re.search('^millrace: captured', last, re.M) and not STATUS.search(last), text
     assert STATUS.search(status_of(['-a', '-v', '-o', tmp_path / 'data', '--', 'sleep', '1.5'], 60, None))
 

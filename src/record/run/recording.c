@@ -43,6 +43,7 @@
 #include "record/run/housekeeping.h"
 #include "record/run/ledger.h"
 #include "record/run/rotation.h"
+#include "record/run/sample_counter.h"
 #include "record/run/supervise.h"
 #include "record/setup/eventset.h"
 #include "record/setup/fd_closer.h"
@@ -87,6 +88,7 @@ struct recording {
 	struct event_desc *staged; /* heap; as records come to the stage below; names and ids are those of described */
 	struct off_cpu_stages *off_cpu; /* NULL: without --off-cpu */
 	struct collector_maker collectors;
+	struct sample_counter samples; /* for the status line */
 	struct output_params common;
 	char *output_path; /* heap; where the output is, links followed */
 	struct output_file output;
@@ -544,6 +546,12 @@ static int open_off_cpu(struct recording *rec, struct diag *reterr)
 	return 0;
 }
 
+/* A command may write on the same terminal: with one, only for those who ask for more. */
+static bool shows_status(const struct recording *rec)
+{
+	return isatty(STDERR_FILENO) && (!rec->options->workload || log_level() >= LOG_VERBOSE);
+}
+
 /* The stages of each output, in their order: what changes records stands before what looks at them. */
 static int choose_stages(struct recording *rec, struct diag *reterr)
 {
@@ -556,6 +564,10 @@ static int choose_stages(struct recording *rec, struct diag *reterr)
 		return err;
 	rec->collectors = (struct collector_maker){
 		.maker.make = collector_make, .events = rec->described.descs, .nr_events = rec->described.nr_descs};
+	if (shows_status(rec) && !options->cpus_per_thread) {
+		rec->samples.maker.make = sample_counter_make;
+		stage_makers_add(&rec->makers, &rec->samples.maker);
+	}
 	/* Threads that each have as many rings as they can copy: that file is read back in the end. */
 	if (options->build_ids && !options->cpus_per_thread)
 		stage_makers_add(&rec->makers, &rec->collectors.maker);
@@ -962,8 +974,10 @@ static int run_events(struct recording *rec, struct recording_result *result, st
 		.trigger = &rec->trigger,
 		.cpus = &rec->cpus,
 		.steering = &rec->steering,
-		/* A command may write on the same terminal: only for those who ask for more. */
-		.shows_status = isatty(STDERR_FILENO) && (!rec->options->workload || log_level() >= LOG_VERBOSE),
+		.shows_status = shows_status(rec),
+		/* Samples in overwrite rings go by only when a snapshot is taken. */
+		.nr_samples =
+			rec->samples.maker.make && rec->plan.nr_drained == rec->plan.nr_rings ? &rec->samples.nr : NULL,
 		.files = &rec->output.files,
 		.separate_files = rec->options->directory,
 		.book = &rec->book,

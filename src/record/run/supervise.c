@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -141,8 +142,13 @@ static void show_status(struct watch *watch)
 	if (now < watch->status_ns)
 		return;
 	watch->status_ns = now + 1000000000;
-	log_status("recording for %llu s, %.1f MB written, lost %llu; Ctrl-C ends it",
-		   (unsigned long long)((now - watch->start_ns) / 1000000000), (double)stored_bytes(supervision) / 1e6,
+	char samples[48] = "";
+	if (supervision->nr_samples)
+		snprintf(samples, sizeof(samples), "%llu samples, ",
+			 (unsigned long long)atomic_load_explicit(supervision->nr_samples, memory_order_relaxed));
+	log_status("recording for %llu s, %s%.1f MB written, lost %llu; Ctrl-C ends it",
+		   (unsigned long long)((now - watch->start_ns) / 1000000000), samples,
+		   (double)stored_bytes(supervision) / 1e6,
 		   (unsigned long long)atomic_load_explicit(&supervision->book->nr_lost, memory_order_relaxed));
 }
 

@@ -32,7 +32,8 @@ struct supervision {
 	struct trigger_events *trigger; /* may be without any */
 	struct cpu_watch *cpus;         /* may be without an fd */
 	struct steering *steering;
-	bool shows_status; /* a line with the time and the two below, about once a second: log_status() */
+	bool shows_status; /* a line with the time and what is below, about once a second: log_status() */
+	const _Atomic uint64_t *nr_samples; /* NULL: they are not counted */
 	const struct data_files *files;
 	bool separate_files; /* the files have bytes of their own; false: they are one output */
 	const struct ledger_book *book;
