@@ -129,6 +129,9 @@ void off_cpu_set_tasks(struct event *event, const struct off_cpu_setup *setup)
 
 	if (event->tracepoint_system)
 		attr->exclude_user = attr->exclude_kernel = 0;
+	/* Of a CPU that was idle: PERF_RECORD_SWITCH tells what runs there now, without the cost of a call chain. */
+	if (event->off_cpu == EVENT_SWITCHES && event->tracepoint_system && setup->all_tasks && !event->filter)
+		event->filter = strdup("prev_pid != 0"); /* NULL: more samples, and the same times */
 	if (setup->all_user && attr->sample_type & PERF_SAMPLE_CALLCHAIN)
 		attr->exclude_callchain_kernel = 1;
 	/* With --switch-events another event has these records. */
