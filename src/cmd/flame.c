@@ -60,7 +60,7 @@ struct recording {
 	struct session *session;
 	struct machine *machine;
 	struct samples samples;
-	struct page_times times;
+	struct report_page_times times;
 	struct input_losses losses;
 	struct loss_data lost;
 };
@@ -75,7 +75,7 @@ static int take(struct recording *recording, const struct session_record *record
 	int err = samples_take(samples, record);
 	if (err || samples->last.left_out)
 		return err;
-	return page_times_add(&recording->times, record, (uint32_t)samples->last.event, samples->last.cell);
+	return report_page_times_add(&recording->times, samples, record, &samples->last);
 }
 
 static int read_records(struct recording *recording, struct diag *reterr)
@@ -119,7 +119,7 @@ static int recording_read(struct recording *recording)
 static void recording_fini(struct recording *recording)
 {
 	loss_data_fini(&recording->lost);
-	page_times_fini(&recording->times);
+	report_page_times_fini(&recording->times);
 	samples_fini(&recording->samples);
 	machine_free(recording->machine);
 	session_close(recording->session);

@@ -12,7 +12,8 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from browser import (DOWN, ENTER, ESCAPE, HOME, LEFT, RIGHT, SHIFT, UP, Browser, content, path_of,  # noqa: E402
-                     totals, weights)
+                     section, totals, varints, weights)
+from off_cpu import SUM, by_tid, waits_of  # noqa: E402
 
 
 @pytest.fixture(scope='module')
@@ -500,3 +501,89 @@ def test_report_page_errors(data, millrace, tmp_path):
     assert str(tmp_path) in millrace('report', '-i', data, '--html', tmp_path / 'no' / 'x', status=255).err
     assert millrace('report', '-i', tmp_path / 'none', '--html', tmp_path / 'x', status=255).err.count('\n') == 1
     assert not (tmp_path / 'x').exists()
+
+
+@pytest.fixture(scope='module')
+def waits_data(need_root, need_tracefs, millrace, programs, tmp_path_factory):
+    path = tmp_path_factory.mktemp('waits') / 'perf.data'
+    millrace('record', '-e', 'cpu-clock', '-F', '999', '--off-cpu', '--off-cpu-wakers', '-g', '-o', path,
+             '--', programs / 'waits', 'lock', '3', '300')
+    return path
+
+
+@pytest.fixture(scope='module')
+def waits_page(waits_data, millrace):
+    path = waits_data.parent / 'waits.html'
+    millrace('flame', '-i', waits_data, '-o', path)
+    return path
+
+
+def test_waits_are_those_of_the_recording(waits_data, waits_page):
+    """Each time off the CPU: when, how long, in which thread, woken by whom."""
+    found = content(waits_page)
+    file = found['files'][0]
+    waits, parts = file['waits'], {}
+    for part in ('since', 'length', 'off', 'ready', 'node', 'waker', 'times'):
+        parts[part] = varints(waits[part])
+    wakers, shown, i = json.loads(section(waits['wakers'])), [], 0
+    for thread, number in waits['threads']:
+        at = file['start_ns'] + waits['first_ns']
+        for i in range(i, i + number):
+            at += parts['since'][i]
+            waker = wakers[parts['waker'][i]].split('\n')[0].split()
+            shown.append((found['threads'][thread]['tid'], at, at + parts['length'][i], parts['ready'][i],
+                          int(waker[-1]) if waker and waker[-1].isdigit() else 0))
+            at += parts['length'][i]
+        i += 1
+    wanted = [(wait.tid, wait.left_ns, wait.end_ns, wait.ready_ns, wait.waker[1])
+              for wait in waits_of(waits_data) if not wait.flags & SUM]
+    assert waits['short_ns'] == 0 and set(parts['times']) == {1} and len(wanted) > 100
+    assert sorted(shown) == sorted(wanted)
+
+
+def test_browser_shows_on_and_off_the_cpu(waits_data, waits_page, browser):
+    """One graph of both, of which each can be left out; their sums are those of the events."""
+    found = content(waits_page)
+    on, off = (next(series for series in found['series'] if series.get('role') == role) for role in ('on', 'off'))
+    sums = [totals(found, series)[0] for series in (on, off)]
+    browser.open(waits_page)
+    assert browser.run("return [total[0] - offCpu[0], offCpu[0]]") == sums
+    browser.run("document.querySelector('[data-role=on]').click()")
+    assert browser.run("return [total[0], offCpu[0]]") == [sums[1], sums[1]]
+    browser.run("document.querySelector('[data-role=on]').click()")
+    browser.run("document.querySelector('[data-role=off]').click()")
+    assert browser.run("return [total[0], offCpu[0]]") == [sums[0], 0]
+    browser.run("document.querySelector('[data-role=off]').click()")
+    assert not browser.errors()
+
+
+def test_browser_shows_threads(waits_data, waits_page, browser):
+    """A click on a wait tells its stack and who ended it; a part that is dragged over is zoomed into."""
+    browser.open(waits_page)
+    browser.run("show('threads')")
+    rows = browser.run('return lanes.rows.map(row => [row.tid, row.waits.length])')
+    wanted = by_tid([wait for wait in waits_of(waits_data) if not wait.flags & SUM])
+    assert {tid: number for tid, number in rows} == {tid: len(waits) for tid, waits in wanted.items()}
+    row, at, following, x, y = browser.run("""
+        const {waits} = lanes, told = i => waits.wakers[waits.waker[i]].includes('\\n');
+        const row = lanes.rows.findIndex(row => row.waits.slice(0, -1).some(told));
+        const wait = lanes.rows[row].waits.slice(0, -1).find(told);
+        zoomLanes(waits.from[wait] - 1e5, waits.to[wait] + 1e5);
+        const box = element('lanes').getBoundingClientRect();
+        const scale = (box.width - LANE_LABEL) / (lanes.shown[1] - lanes.shown[0]);
+        const middle = (waits.from[wait] + waits.to[wait]) / 2 - lanes.shown[0];
+        return [row, wait, lanes.rows[row].waits[lanes.rows[row].waits.indexOf(wait) + 1],
+            box.left + LANE_LABEL + middle * scale, box.top + LANE_HEAD + (row + 0.5) * LANE];""")
+    browser.click_at(x, y)
+    assert browser.run('return [lanes.row, lanes.wait]') == [row, at]
+    text = browser.text('#wait')
+    assert 'futex' in text and 'schedule' in text and 'woken by lock' in text and 'try_to_wake_up' in text
+    before = browser.run('return lanes.shown')
+    browser.drag((x - 50, y), (x + 50, y))
+    after = browser.run('return lanes.shown')
+    assert before[0] < after[0] < after[1] < before[1]
+    browser.type_key('0')
+    assert browser.run('return lanes.shown[0] === lanes.all[0] && lanes.shown[1] === lanes.all[1]')
+    browser.type_key(RIGHT)
+    assert browser.run('return lanes.wait') == following
+    assert not browser.errors()

@@ -14,6 +14,7 @@
 #include "analyze/report/tally.h"
 #include "cmd/page/page.h"
 #include "read/session.h"
+#include "tasks/off_cpu.h"
 
 enum { SECOND = 1000000000 };
 
@@ -87,6 +88,65 @@ static void test_many_cells(void **state)
 	assert_int_equal(times.nr, NR);
 	assert_int_equal(period_of(&times), NR * 10ull);
 	page_times_fini(&times);
+}
+
+static void add_wait(struct page_waits *waits, uint32_t tid, uint64_t to_ns, uint64_t ns)
+{
+	const struct sample sample = {.present = PERF_SAMPLE_TIME, .time = to_ns, .tid = tid};
+	const struct off_cpu_wait wait = {.ns = ns, .runnable_ns = ns / 4, .state = ns < 1000 ? 1 : 2, .nr_times = 1};
+	const struct page_wait_place place = {0, tid, ns < 1000 ? "short" : "long"};
+
+	assert_int_equal(page_waits_add(waits, &sample, &wait, &place), 0);
+}
+
+static void test_waits_are_kept(void **state)
+{
+	struct page_waits waits = {0};
+	const struct sample sample = {.present = PERF_SAMPLE_TIME, .time = SECOND, .tid = 1};
+	const struct off_cpu_wait sum = {.ns = 100, .flags = OFF_CPU_SUM, .nr_times = 7};
+	const struct page_wait_place place = {0, 0, ""};
+
+	(void)state;
+	for (unsigned i = 0; i < 5000; i++)
+		add_wait(&waits, i % 2, SECOND + i * 1000ull, 100 + i);
+	assert_int_equal(page_waits_add(&waits, &sample, &sum, &place), 0); /* when they were is not known */
+	assert_int_equal(waits.nr, 5000);
+	assert_int_equal(waits.nr_wakers, 3);
+	assert_int_equal(waits.short_ns, 0);
+	assert_int_equal(waits.waits[4321].from_ns, SECOND + 4321 * 1000ull - 4421);
+	assert_int_equal(waits.waits[4321].ready_ns, 4421 / 4);
+	assert_string_equal(waits.waits[4321].state, "uninterruptible");
+	assert_string_equal(waits.wakers[waits.waits[4321].waker], "long");
+	page_waits_fini(&waits);
+}
+
+/* Very many: the short ones are put together, without a nanosecond less; the long ones stay. */
+static void test_many_waits_are_put_together(void **state)
+{
+	struct page_waits waits = {0};
+	uint64_t off_ns = 0, nr = 0, shown_ns = 0, shown = 0, nr_long = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 1000000; i++) {
+		uint64_t ns = i % 1000 == 1 ? 3000000 : 500;
+		add_wait(&waits, i % 3, SECOND + i * 4000ull + (i / 1000 + 1) * 3000000ull, ns);
+		off_ns += ns;
+		nr++;
+	}
+	for (size_t i = 0; i < waits.nr; i++) {
+		shown_ns += waits.waits[i].off_ns;
+		shown += waits.waits[i].nr;
+		assert_true(waits.waits[i].to_ns - waits.waits[i].from_ns >= waits.waits[i].off_ns);
+		if (waits.waits[i].longest_ns == 3000000) {
+			assert_int_equal(waits.waits[i].nr, 1);
+			nr_long++;
+		}
+	}
+	assert_true(waits.nr <= PAGE_WAITS_MAX && waits.short_ns > 0 && waits.short_ns < 3000000);
+	assert_int_equal(shown_ns, off_ns);
+	assert_int_equal(shown, nr);
+	assert_int_equal(nr_long, 1000);
+	page_waits_fini(&waits);
 }
 
 /* Two processes, of which one calls `work` from main, the other one itself too. */
@@ -229,6 +289,8 @@ int main(void)
 		cmocka_unit_test(test_equal_samples_are_one),
 		cmocka_unit_test(test_intervals_grow),
 		cmocka_unit_test(test_many_cells),
+		cmocka_unit_test(test_waits_are_kept),
+		cmocka_unit_test(test_many_waits_are_put_together),
 		cmocka_unit_test(test_tree),
 		cmocka_unit_test(test_limits),
 	};

@@ -54,7 +54,7 @@ PUBLIC = {
     'store': 'clickhouse.h',
     'cmd/input': 'input.h loss_data.h sample_filter.h sample_key.h sample_walk.h sandbox.h',
     'cmd/text': '''details_text.h dump.h header_text.h memory_text.h place_text.h sample_details.h
-                   sample_text.h''',
+                   sample_text.h waker_chain.h''',
     'cmd/view': 'view.h',
     'cmd/page': 'page.h page_times.h page_tree.h',
     'cmd/report': 'columns.h report_page.h report_read.h report_samples.h',

@@ -14,7 +14,7 @@
 #include "cmd/cli/result_file.h"
 #include "perfdata/ledger.h"
 
-enum { MAX_GAPS = 2000, MAX_CELLS = 1 << 16 /* of the table of CPUs */ };
+enum { MAX_GAPS = 2000, MAX_CELLS = 1 << 16 /* of the table of CPUs */, MAX_STATES = 32 };
 
 /* src/cmd/page/page.html, see meson.build. */
 extern const char page_html[];
@@ -254,6 +254,10 @@ static int put_one_series(struct json_writer *json, const struct page *page, uin
 	json_text(json, "name", series->name);
 	json_number(json, "file", series->file);
 	json_signed(json, "baseline", series->baseline);
+	if (series->role != PAGE_OTHER)
+		json_text(json, "role", series->role == PAGE_ON_CPU ? "on" : "off");
+	if (series->role == PAGE_ON_CPU)
+		json_printf(json, "unit_ns", "%.9g", series->unit_ns);
 	json_number(json, "samples", nr);
 	json_number(json, "unit", unit);
 	put_series_threads(json, tree, slice);
@@ -274,6 +278,102 @@ static int put_series(struct json_writer *json, const struct page *page)
 	}
 	json_end(json);
 	json_break(json);
+	return err;
+}
+
+/* The number of a state among those that there are. */
+static uint32_t state_number(const char *states[], uint32_t *nr, const char *state)
+{
+	uint32_t i = 0;
+
+	while (i < *nr && strcmp(states[i], state))
+		i++;
+	if (i == *nr && i < MAX_STATES)
+		states[(*nr)++] = state;
+	return i;
+}
+
+/* The threads that have stretches, and how many each has; not those that are put together as one. */
+static size_t put_stretch_threads(struct json_writer *json, const struct page_tree *tree)
+{
+	size_t end = 0;
+
+	json_array(json, "threads");
+	for (size_t i = 0; i < tree->nr_stretches; i = end) {
+		uint32_t thread = tree->stretches[i].thread;
+		if (!tree->threads[thread].comm)
+			break;
+		for (end = i; end < tree->nr_stretches && tree->stretches[end].thread == thread;)
+			end++;
+		json_array(json, NULL);
+		json_number(json, NULL, thread);
+		json_number(json, NULL, end - i);
+		json_end(json);
+	}
+	json_end(json);
+	return end;
+}
+
+/*
+ * The stretches of time off the CPU, by thread: how long after the one before each began, how long it is, and how much
+ * of it the thread was off the CPU, and could have run; "open": whether it is not known what came behind it.
+ */
+static int put_stretches(struct json_writer *json, const struct page_tree *tree, const struct page_file *file)
+{
+	enum { SINCE, LENGTH, OFF, READY, NODE, STATE, WAKER, TIMES, OPEN, PARTS };
+	static const char *const keys[PARTS] = {"since", "length", "off",   "ready", "node",
+						"state", "waker",  "times", "open"};
+	const char *states[MAX_STATES];
+	struct buf parts[PARTS] = {0}, wakers = {0};
+	struct json_writer texts = {.buf = &wakers};
+	uint64_t first_ns = UINT64_MAX;
+	uint32_t nr_states = 0;
+	int err = 0;
+
+	json_object(json, "waits");
+	for (size_t i = 0; i < tree->nr_stretches; i++)
+		if (tree->stretches[i].wait->from_ns < first_ns)
+			first_ns = tree->stretches[i].wait->from_ns;
+	size_t nr = put_stretch_threads(json, tree);
+	uint64_t at_ns = first_ns;
+	for (size_t i = 0; i < nr; i++) {
+		const struct page_wait *wait = tree->stretches[i].wait;
+		if (!i || tree->stretches[i - 1].thread != tree->stretches[i].thread)
+			at_ns = first_ns;
+		/* A thread waits for one thing at a time: else records came out of order. */
+		uint64_t from_ns = wait->from_ns > at_ns ? wait->from_ns : at_ns;
+		uint64_t to_ns = wait->to_ns > from_ns ? wait->to_ns : from_ns;
+		put_varint(&parts[SINCE], from_ns - at_ns);
+		put_varint(&parts[LENGTH], to_ns - from_ns);
+		put_varint(&parts[OFF], wait->off_ns);
+		put_varint(&parts[READY], wait->ready_ns);
+		put_varint(&parts[NODE], tree->stretches[i].node);
+		put_varint(&parts[STATE], state_number(states, &nr_states, wait->state));
+		put_varint(&parts[WAKER], wait->waker);
+		put_varint(&parts[TIMES], wait->nr);
+		put_varint(&parts[OPEN], wait->goes_on);
+		at_ns = to_ns;
+	}
+	json_signed(json, "first_ns", (int64_t)(first_ns - file->times->start_ns));
+	json_number(json, "nr", nr);
+	json_number(json, "left_out", tree->nr_stretches - nr);
+	json_number(json, "short_ns", file->waits->short_ns);
+	json_array(json, "states");
+	for (uint32_t i = 0; i < nr_states; i++)
+		json_text(json, NULL, states[i]);
+	json_end(json);
+	for (unsigned i = 0; i < PARTS && !err; i++)
+		err = put_section(json, keys[i], &parts[i]);
+	json_array(&texts, NULL);
+	for (uint32_t i = 0; i < file->waits->nr_wakers; i++)
+		json_text(&texts, NULL, file->waits->wakers[i]);
+	json_end(&texts);
+	if (!err)
+		err = put_section(json, "wakers", &wakers);
+	json_end(json);
+	for (unsigned i = 0; i < PARTS; i++)
+		buf_fini(&parts[i]);
+	buf_fini(&wakers);
 	return err;
 }
 
@@ -355,6 +455,8 @@ static int put_files(struct json_writer *json, const struct page *page)
 		json_number(json, "lost", file->lost);
 		err = put_cpus(json, times);
 		put_gaps(json, file);
+		if (!err && file->waits && page->tree->nr_stretches)
+			err = put_stretches(json, page->tree, file);
 		json_end(json);
 		json_break(json);
 	}

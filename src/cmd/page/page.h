@@ -12,6 +12,7 @@
 
 #include "cmd/page/page_times.h"
 #include "cmd/page/page_tree.h"
+#include "cmd/page/page_waits.h"
 
 struct diag;
 struct ledger_entry;
@@ -20,16 +21,22 @@ struct ledger_entry;
 struct page_file {
 	const char *name;
 	const struct page_times *times;
+	const struct page_waits *waits;  /* those in the stretches of the tree; NULL: none */
 	const struct ledger_entry *gaps; /* where data was lost */
 	size_t nr_gaps;
 	uint64_t lost; /* samples */
 };
 
+/* What an event tells: where the CPUs were, or how long tasks were off them, in nanoseconds. */
+enum page_role { PAGE_OTHER, PAGE_ON_CPU, PAGE_OFF_CPU };
+
 /* The samples of one event of one file. */
 struct page_series {
 	const char *name;
 	uint32_t file;
-	int32_t baseline; /* the series it is compared with; -1: none */
+	int32_t baseline;    /* the series it is compared with; -1: none */
+	enum page_role role; /* at most one of each in a file but PAGE_OTHER */
+	double unit_ns;      /* of PAGE_ON_CPU: a period of 1 stands for so much time on the CPU */
 };
 
 /* A part of the page that is text, or made by the caller. */

@@ -8,6 +8,7 @@
 #include "analyze/report/tally.h"
 #include "cmd/page/page_times.h"
 #include "cmd/page/page_tree.h"
+#include "cmd/page/page_waits.h"
 
 enum { FRAMES_MAX = 512, FIRST_ROOM = 256 };
 
@@ -24,6 +25,7 @@ void page_tree_fini(struct page_tree *tree)
 	free(tree->names);
 	free(tree->threads);
 	free(tree->weights);
+	free(tree->stretches);
 	hash_table_fini(&tree->by_name);
 	hash_table_fini(&tree->by_parent);
 	hash_table_fini(&tree->by_thread);
@@ -328,6 +330,20 @@ static int add_weights(struct page_tree *tree, const struct page_recording *reco
 	return 0;
 }
 
+static int add_stretches(struct page_tree *tree, const struct page_waits *waits, struct cell_place **places)
+{
+	tree->stretches = calloc(waits->nr + 1, sizeof(*tree->stretches));
+	if (!tree->stretches)
+		return -ENOMEM;
+	for (size_t i = 0; i < waits->nr; i++) {
+		const struct page_wait *wait = &waits->waits[i];
+		const struct cell_place *place = &places[wait->event][wait->cell];
+		if (!place->filtered)
+			tree->stretches[tree->nr_stretches++] = (struct page_stretch){place->thread, place->node, wait};
+	}
+	return 0;
+}
+
 int page_tree_add(struct page_tree *tree, const struct page_recording *recording)
 {
 	struct numbers numbers = {0};
@@ -343,6 +359,8 @@ int page_tree_add(struct page_tree *tree, const struct page_recording *recording
 		err = place_cells(tree, &numbers, recording->stacks, recording->events[i], &places[i]);
 	if (!err)
 		err = add_weights(tree, recording, places);
+	if (!err && recording->waits)
+		err = add_stretches(tree, recording->waits, places);
 	for (uint32_t i = 0; places && i < recording->nr_events; i++)
 		free(places[i]);
 	free(places);
@@ -524,6 +542,8 @@ static int order_nodes(struct page_tree *tree, uint32_t max)
 		number_nodes(tree, &order);
 		for (size_t i = 0; i < tree->nr_weights; i++)
 			tree->weights[i].node = order.number[tree->weights[i].node];
+		for (size_t i = 0; i < tree->nr_stretches; i++)
+			tree->stretches[i].node = order.number[tree->stretches[i].node];
 	}
 	free(totals);
 	free(stays);
@@ -576,6 +596,8 @@ static int order_threads(struct page_tree *tree, uint32_t max)
 	}
 	for (size_t i = 0; i < tree->nr_weights; i++)
 		tree->weights[i].thread = number[tree->weights[i].thread];
+	for (size_t i = 0; i < tree->nr_stretches; i++)
+		tree->stretches[i].thread = number[tree->stretches[i].thread];
 	free(tree->threads);
 	tree->threads = threads;
 	tree->nr_threads = nr;
@@ -615,6 +637,15 @@ static void merge_weights(struct page_tree *tree)
 	tree->nr_weights = nr;
 }
 
+static int compare_stretches(const void *left, const void *right)
+{
+	const struct page_stretch *a = left, *b = right;
+
+	if (a->thread != b->thread)
+		return a->thread < b->thread ? -1 : 1;
+	return a->wait->from_ns < b->wait->from_ns ? -1 : a->wait->from_ns > b->wait->from_ns;
+}
+
 int page_tree_finish(struct page_tree *tree, const struct page_limits *limits)
 {
 	int err = order_names(tree);
@@ -625,5 +656,7 @@ int page_tree_finish(struct page_tree *tree, const struct page_limits *limits)
 		err = order_threads(tree, limits->threads);
 	if (!err)
 		merge_weights(tree);
+	if (tree->nr_stretches)
+		qsort(tree->stretches, tree->nr_stretches, sizeof(*tree->stretches), compare_stretches);
 	return err;
 }

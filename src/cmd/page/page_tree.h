@@ -11,6 +11,8 @@
 #include "base/pool.h"
 
 struct page_times;
+struct page_wait;
+struct page_waits;
 struct stacks;
 struct tally;
 
@@ -56,13 +58,20 @@ struct page_weight {
 	uint64_t period, nr;
 };
 
+/* A time off the CPU, with the node of where the thread waited. */
+struct page_stretch {
+	uint32_t thread, node;
+	const struct page_wait *wait;
+};
+
 struct page_tree {
 	enum page_base base;
 	struct page_node *nodes;
 	struct page_name *names;
 	struct page_thread *threads;
-	struct page_weight *weights; /* once finished: by series, thread, node, bin */
-	size_t nr_weights, weights_room;
+	struct page_weight *weights;    /* once finished: by series, thread, node, bin */
+	struct page_stretch *stretches; /* once finished: by thread, and then as they began */
+	size_t nr_weights, weights_room, nr_stretches;
 	uint32_t nr_nodes, nr_names, nr_threads;
 	uint64_t nr_samples, nr_cut; /* samples; those of a branch that was cut off */
 	/* private: */
@@ -77,6 +86,7 @@ struct page_recording {
 	uint32_t nr_events, first_series;
 	const struct stacks *stacks;
 	const struct page_times *times;
+	const struct page_waits *waits; /* of one recording at most; NULL: none */
 };
 
 struct page_limits {

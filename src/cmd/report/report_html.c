@@ -15,7 +15,7 @@
 struct html {
 	struct report_options *options;
 	struct reading reading;
-	struct page_times times;
+	struct report_page_times times;
 	struct loss_data lost;
 	struct hint_list hints;
 	char *table, *losses, *header; /* heap; NULL: none */
@@ -24,9 +24,9 @@ struct html {
 static int counted(void *ctx, const struct session_record *record)
 {
 	struct html *html = ctx;
-	const struct samples_place *place = &html->reading.samples.last;
+	const struct samples *samples = &html->reading.samples;
 
-	return page_times_add(&html->times, record, (uint32_t)place->event, place->cell);
+	return report_page_times_add(&html->times, samples, record, &samples->last);
 }
 
 /* What `print` writes, on the heap; NULL and *err: it failed. */
@@ -139,7 +139,7 @@ int report_html_run(struct report_options *options, struct session **session, st
 	free(html.header);
 	hints_fini(&html.hints);
 	loss_data_fini(&html.lost);
-	page_times_fini(&html.times);
+	report_page_times_fini(&html.times);
 	reading_fini(&html.reading);
 	return err ? err : page_err;
 }

@@ -5,10 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/machine/machine.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/diag.h"
 #include "cmd/input/loss_data.h"
 #include "cmd/report/report_samples.h"
+#include "cmd/report/report_wall.h"
+#include "cmd/text/waker_chain.h"
 #include "read/session.h"
+#include "tasks/off_cpu.h"
 
 /* With so many nodes a page has some megabytes, and a browser shows it in one or two seconds. */
 static const struct page_limits default_limits = {.nodes = 1500000, .threads = 200};
@@ -25,6 +31,79 @@ int report_page_set_base(const struct option *option, const char *arg, bool nega
 			return 0;
 		}
 	return diag_set(reterr, -EINVAL, "\"%s\" is none of auto, none, command, process, thread", arg);
+}
+
+/* "name tid", and below it the functions in which it was, the innermost first. */
+static void put_waker(const struct samples *samples, const struct session_record *record,
+		      const struct off_cpu_wait *wait, struct buf *out)
+{
+	struct task *task;
+
+	if (wait->flags & OFF_CPU_BY_INTERRUPT)
+		buf_put_text(out, "an interrupt");
+	if (!wait->waker_pid && !wait->waker_tid)
+		return;
+	task = machine_task(samples->machine, wait->waker_pid, wait->waker_tid);
+	buf_printf(out, "%s %u", task && task->comm && task->comm->text ? task->comm->text : "?", wait->waker_tid);
+	unsigned nr = waker_chain(machine_lookup(samples->machine), record, wait, samples->frames, SAMPLES_MAX_FRAMES);
+	for (unsigned i = 0; i < nr; i++) {
+		const struct location *at = &samples->frames[i];
+		if (at->symbol)
+			buf_printf(out, "\n%s", at->symbol->name);
+		else
+			buf_printf(out, "\n[%s]", at->dso ? dso_short_name(at->dso) : "unknown");
+	}
+}
+
+static int add_wait(struct report_page_times *times, const struct samples *samples, const struct session_record *record,
+		    const struct samples_place *place)
+{
+	AUTO_BUF struct buf waker = {0};
+	struct off_cpu_wait wait;
+
+	if (!(record->sample.present & PERF_SAMPLE_RAW) || off_cpu_decode(&record->sample, &wait))
+		return 0;
+	put_waker(samples, record, &wait, &waker);
+	const struct page_wait_place at = {(uint32_t)place->event, place->cell, buf_text(&waker)};
+	int err = buf_status(&waker);
+	if (!err)
+		err = page_waits_add(&times->waits, &record->sample, &wait, &at);
+	return err || !times->wall ? err : wall_take_off_cpu(times->wall, &record->sample, &wait);
+}
+
+static int add_on_cpu(struct report_page_times *times, const struct session_record *record)
+{
+	uint64_t ns;
+	int err = wall_take_on_cpu(times->wall, &record->sample, &ns);
+
+	if (!err) {
+		times->on_cpu_ns += ns;
+		times->on_cpu_periods += record->sample.period;
+	}
+	return err;
+}
+
+int report_page_times_add(struct report_page_times *times, const struct samples *samples,
+			  const struct session_record *record, const struct samples_place *place)
+{
+	int err = 0;
+
+	if (!times->started && wall_new(samples->session, &times->wall) == -ENOMEM)
+		return -ENOMEM;
+	times->started = true;
+	if (off_cpu_is_event(record->event))
+		err = add_wait(times, samples, record, place);
+	else if (times->wall && place->event == wall_on_cpu_event(times->wall))
+		err = add_on_cpu(times, record);
+	return err ? err : page_times_add(&times->samples, record, (uint32_t)place->event, place->cell);
+}
+
+void report_page_times_fini(struct report_page_times *times)
+{
+	page_times_fini(&times->samples);
+	page_waits_fini(&times->waits);
+	wall_free(times->wall);
+	*times = (struct report_page_times){0};
 }
 
 /* Were samples of more than one process taken? */
@@ -44,7 +123,15 @@ static bool has_processes(const struct samples *samples)
 	return false;
 }
 
-static int add_input(struct page_tree *tree, const struct report_page_input *input, uint32_t first_series)
+/* Periods of the CPU's clocks are nanoseconds; those of others stand for as long as they were on average. */
+static double unit_of(const struct report_page_times *times, const struct perf_event_attr *attr)
+{
+	if (attr->type == PERF_TYPE_SOFTWARE)
+		return 1;
+	return times->on_cpu_periods ? (double)times->on_cpu_ns / (double)times->on_cpu_periods : 0;
+}
+
+static int add_input(struct page_tree *tree, const struct report_page_input *input, uint32_t first_series, bool alone)
 {
 	const struct samples *samples = input->samples;
 	const struct tally **events = calloc(samples->nr + 1, sizeof(*events));
@@ -58,7 +145,8 @@ static int add_input(struct page_tree *tree, const struct report_page_input *inp
 		.nr_events = (uint32_t)samples->nr,
 		.first_series = first_series,
 		.stacks = samples->stacks,
-		.times = input->times,
+		.times = &input->times->samples,
+		.waits = alone ? &input->times->waits : NULL,
 	};
 	int err = page_tree_add(tree, &recording);
 	free(events);
@@ -73,6 +161,13 @@ static uint32_t list_events(const struct report_page_input *input, uint32_t file
 
 	for (size_t i = 0; i < nr; i++)
 		ret[i] = (struct page_series){.name = events[i].name, .file = file, .baseline = -1};
+	const struct wall *wall = input->times->wall;
+	if (wall) {
+		struct page_series *on = &ret[wall_on_cpu_event(wall)];
+		on->role = PAGE_ON_CPU;
+		on->unit_ns = unit_of(input->times, &events[wall_on_cpu_event(wall)].attr);
+		ret[wall_off_cpu_event(wall)].role = PAGE_OFF_CPU;
+	}
 	return (uint32_t)nr;
 }
 
@@ -133,11 +228,12 @@ static int make_parts(const struct report_page_input inputs[], unsigned nr, stru
 		return -ENOMEM;
 	for (unsigned i = 0; i < nr && !err; i++) {
 		nr_before = i ? parts->nr_series : 0;
-		err = add_input(tree, &inputs[i], parts->nr_series);
+		err = add_input(tree, &inputs[i], parts->nr_series, nr == 1);
 		parts->nr_series += list_events(&inputs[i], i, parts->series + parts->nr_series);
 		parts->files[i] = (struct page_file){
 			.name = inputs[i].name,
-			.times = inputs[i].times,
+			.times = &inputs[i].times->samples,
+			.waits = &inputs[i].times->waits,
 			.gaps = inputs[i].lost->gaps,
 			.nr_gaps = inputs[i].lost->nr_gaps,
 			.lost = inputs[i].lost_samples,

@@ -10,15 +10,34 @@
 
 struct diag;
 struct loss_data;
+struct machine;
 struct samples;
+struct samples_place;
 struct session;
+struct session_record;
+struct wall;
+
+/* When the samples of a recording were, and the times off the CPU. Zeroed; report_page_times_fini(). */
+struct report_page_times {
+	struct page_times samples;
+	struct page_waits waits;
+	/* private: */
+	struct wall *wall; /* NULL: not both on and off the CPU were recorded */
+	bool started;
+	uint64_t on_cpu_ns, on_cpu_periods;
+};
+
+/* A sample that was counted at `place`. 0 or -ENOMEM. */
+int report_page_times_add(struct report_page_times *times, const struct samples *samples,
+			  const struct session_record *record, const struct samples_place *place);
+void report_page_times_fini(struct report_page_times *times);
 
 /* One that was read to its end, with the samples in `times` as they were taken. All is borrowed. */
 struct report_page_input {
 	const char *name;
 	struct session *session;
 	const struct samples *samples;
-	const struct page_times *times;
+	const struct report_page_times *times;
 	const struct loss_data *lost;
 	uint64_t lost_samples;
 };

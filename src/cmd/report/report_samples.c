@@ -18,8 +18,6 @@
 
 #define CELL_LEFT_OUT UINT32_MAX /* of a sample that is not counted */
 
-enum { MAX_FRAMES = 512 }; /* 127 recorded, 127 unwound, and what was inlined */
-
 static int init_details(struct samples *samples)
 {
 	const struct hist_options *hist = &samples->options.hist;
@@ -45,7 +43,7 @@ int samples_init(struct samples *samples, const struct samples_options *options,
 		 struct machine *machine)
 {
 	*samples = (struct samples){.options = *options, .session = session, .machine = machine};
-	samples->frames = calloc(MAX_FRAMES, sizeof(*samples->frames));
+	samples->frames = calloc(SAMPLES_MAX_FRAMES, sizeof(*samples->frames));
 	samples->cache = calloc(CACHE_SLOTS, sizeof(*samples->cache));
 	samples->stacks = stacks_new();
 	samples->times = options->times ? calloc(1, sizeof(*samples->times)) : NULL;
@@ -144,7 +142,7 @@ static bool can_be_cached(const struct samples *samples, const struct sample *sa
 /* As perf: a chain that is too long loses its end in the order in which callers are counted. */
 static int find_chain(struct samples *samples, struct task *task, const struct session_record *record, uint32_t *ret)
 {
-	unsigned nr = machine_callchain(samples->machine, task, record, samples->frames, MAX_FRAMES);
+	unsigned nr = machine_callchain(samples->machine, task, record, samples->frames, SAMPLES_MAX_FRAMES);
 	uint64_t most = samples->options.max_stack;
 	unsigned dropped = most && most < nr ? nr - (unsigned)most : 0;
 	bool inner = dropped && samples->options.direction == CALLTREE_CALLER;

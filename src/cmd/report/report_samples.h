@@ -55,7 +55,10 @@ struct event_samples {
 	struct hist *hist; /* once samples_count() was called */
 };
 
-enum { CACHE_SLOTS = 1 << 14 };
+enum {
+	CACHE_SLOTS = 1 << 14,
+	SAMPLES_MAX_FRAMES = 512, /* 127 recorded, 127 unwound, and what was inlined */
+};
 
 /* The cell in which an equal sample was counted. */
 struct cached_sample {
@@ -82,7 +85,7 @@ struct samples {
 				       itself */
 	bool by_state;              /* likewise: times off the CPU are counted in parts */
 	struct stacks *stacks;
-	struct location *frames;
+	struct location *frames; /* room for SAMPLES_MAX_FRAMES, between two samples_take() */
 	struct cached_sample *cache;
 	struct details *details;   /* NULL: no key asks for any */
 	struct time_bins *times;   /* heap; NULL: not wanted */

@@ -8,6 +8,7 @@
 #include "cmd/cli/json_writer.h"
 #include "cmd/text/sample_details.h"
 #include "cmd/text/sample_line.h"
+#include "cmd/text/waker_chain.h"
 #include "event/names/registers.h"
 #include "tasks/off_cpu.h"
 
@@ -47,12 +48,12 @@ static void put_source(struct json_writer *json, const struct sample_line *line,
 		json_text(json, "srcline", text);
 }
 
-static void put_chain(struct json_writer *json, struct sample_line *line)
+/* The frames of the context. */
+static void put_frames(struct json_writer *json, const char *key, const struct sample_line *line, unsigned nr)
 {
-	struct line_context *of = line->of;
-	unsigned nr = lookup_callchain(of->lookup, line->task, line->record, of->frames, of->max_frames);
+	const struct line_context *of = line->of;
 
-	json_array(json, "callchain");
+	json_array(json, key);
 	for (unsigned i = 0; i < nr; i++) {
 		json_object(json, NULL);
 		json_address(json, "ip", of->frames[i].address);
@@ -61,6 +62,20 @@ static void put_chain(struct json_writer *json, struct sample_line *line)
 		json_end(json);
 	}
 	json_end(json);
+}
+
+static void put_chain(struct json_writer *json, struct sample_line *line)
+{
+	struct line_context *of = line->of;
+	unsigned nr = lookup_callchain(of->lookup, line->task, line->record, of->frames, of->max_frames);
+	struct off_cpu_wait wait;
+
+	put_frames(json, "callchain", line, nr);
+	if (!has(line, FIELD_WAIT) || !off_cpu_is_event(line->record->event) ||
+	    off_cpu_decode(&line->record->sample, &wait) || !wait.waker_ips.len)
+		return;
+	nr = waker_chain(of->lookup, line->record, &wait, of->frames, of->max_frames);
+	put_frames(json, "waker_callchain", line, nr);
 }
 
 static void put_ip(struct json_writer *json, struct sample_line *line)

@@ -10,6 +10,7 @@
 #include "cmd/input/sample_filter.h"
 #include "cmd/text/memory_text.h"
 #include "cmd/text/sample_details.h"
+#include "cmd/text/waker_chain.h"
 #include "event/names/registers.h"
 #include "tasks/off_cpu.h"
 
@@ -355,12 +356,16 @@ static uint64_t frame_address(const struct location *frame)
 	return frame->dso && frame->dso->kind == DSO_MODULE && !frame->symbol ? frame->ip : frame->address;
 }
 
-static void print_chain(const struct sample_line *line)
+static bool decode_wait(const struct sample_line *line, struct off_cpu_wait *ret)
+{
+	return off_cpu_is_event(line->record->event) && !off_cpu_decode(&line->record->sample, ret);
+}
+
+/* The frames of the context. */
+static void print_frames(const struct sample_line *line, unsigned nr)
 {
 	struct line_context *of = line->of;
-	unsigned nr = lookup_callchain(of->lookup, line->task, line->record, of->frames, of->max_frames);
 
-	output_char(of->out, '\n');
 	for (unsigned i = 0; i < nr; i++) {
 		output_char(of->out, '\t');
 		print_location(line, &of->frames[i], frame_address(&of->frames[i]));
@@ -369,6 +374,22 @@ static void print_chain(const struct sample_line *line)
 		if (of->stop_at && of->frames[i].symbol && list_has_word(of->stop_at, of->frames[i].symbol->name))
 			break;
 	}
+}
+
+static void print_chain(const struct sample_line *line)
+{
+	struct line_context *of = line->of;
+	struct off_cpu_wait wait;
+
+	output_char(of->out, '\n');
+	print_frames(line, lookup_callchain(of->lookup, line->task, line->record, of->frames, of->max_frames));
+	if (!has(line, FIELD_WAIT) || !decode_wait(line, &wait))
+		return;
+	unsigned nr = waker_chain(of->lookup, line->record, &wait, of->frames, of->max_frames);
+	if (!nr)
+		return;
+	output_text(of->out, "    woken in:\n");
+	print_frames(line, nr);
 }
 
 static int print_ip(struct sample_line *line, struct diag *reterr)
@@ -550,11 +571,6 @@ static int print_code_page_size(struct sample_line *line, struct diag *reterr)
 	(void)reterr;
 	print_page_size(line->of->out, line->record->sample.code_page_size);
 	return 0;
-}
-
-static bool decode_wait(const struct sample_line *line, struct off_cpu_wait *ret)
-{
-	return off_cpu_is_event(line->record->event) && !off_cpu_decode(&line->record->sample, ret);
 }
 
 /* The state in which the task left the CPU. */
