@@ -8,12 +8,17 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "sysinfo/privileges.h"
 
 static int bpf_call(int command, union bpf_attr *attr)
 {
+	bool borrowed = privileges_borrow_admin();
 	long result = syscall(SYS_bpf, command, attr, sizeof(*attr));
+	int err = result < 0 ? -errno : 0;
 
-	return result < 0 ? -errno : (int)result;
+	if (borrowed)
+		privileges_return_admin();
+	return err ? err : (int)result;
 }
 
 int bpf_object_next_program(uint32_t *id)

@@ -12,7 +12,9 @@ import pytest
 from conftest import SYSCTL_LOCK
 
 PARANOID = pathlib.Path('/proc/sys/kernel/perf_event_paranoid')
-UNPRIVILEGED = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups', '--inh-caps=-all']
+ORDINARY = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups']
+UNPRIVILEGED = [*ORDINARY, '--inh-caps=-all']
+ONLY_PERFMON = [*ORDINARY, '--inh-caps=-all,+perfmon', '--ambient-caps=+perfmon']
 USER_ONLY = 'forbids to watch the kernel: sampling user space only'
 
 
@@ -47,8 +49,8 @@ def fixture_record_unprivileged(need_root, program, run):
         shutil.copy(program, copy)
         copy.chmod(0o755)
 
-        def record(*args, **keywords):
-            return run([*UNPRIVILEGED, copy, 'record', '-o', directory / 'data', *args], **keywords)
+        def record(*args, rights=UNPRIVILEGED, **keywords):
+            return run([*rights, copy, 'record', '-o', directory / 'data', *args], **keywords)
 
         # A command of that user, whose last two arguments are the program and the directory.
         record.run = lambda command, **keywords: run([*UNPRIVILEGED, *command, copy, directory], **keywords)
@@ -75,6 +77,15 @@ def test_refusal_names_the_sysctl(paranoid, record_unprivileged, level, args, en
     assert f'sysctl kernel.perf_event_paranoid={enough}' in err
     assert 'CAP_PERFMON' in err
     assert len(err.splitlines()) == 1
+
+
+def test_cap_perfmon_is_enough(paranoid, record_unprivileged):
+    """With no other right: everything, the kernel too, with call graphs, at the level of most systems."""
+    paranoid(2)
+    for args in (['-a'], ['-a', '-g'], ['-a', '-z', '--threads'], ['-a', '--call-graph', 'unwind']):
+        done = record_unprivileged(*args, '-e', 'cpu-clock', '--', 'sleep', '0.1', rights=ONLY_PERFMON)
+        assert 'captured' in done.err and 'user space only' not in done.err, done
+    assert 'not permitted' in record_unprivileged('-a', '-e', 'cpu-clock', '--', 'true', status=255).err
 
 
 def test_foreign_process(paranoid, record_unprivileged):

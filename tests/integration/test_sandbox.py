@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Commands that read foreign files have given up what they do not need before the first byte: seen from outside."""
+"""What readers give up before the first byte of a foreign file, and recorders when their events are open."""
+import os
 import pathlib
+import signal
 import subprocess
 import time
 
 import pytest
 
-from conftest import MILLRACE
+from conftest import MILLRACE, child_of, wait_until
 
 
 def status_of(pid):
@@ -48,3 +50,59 @@ def test_the_output_is_written_and_nothing_else(millrace, tmp_path):
     millrace('flame', '-i', tmp_path / 'x.data', '-o', tmp_path / 'link.html')
     assert (tmp_path / 'there' / 'page.html').read_text().startswith('<')
     assert (tmp_path / 'link.html').is_symlink()
+
+
+# DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, KILL, IPC_LOCK, SYS_PTRACE, SYS_NICE, SYSLOG, CHECKPOINT_RESTORE: capability(7).
+OF_A_RECORDER = {1, 2, 3, 5, 14, 19, 23, 34, 40}
+SYS_ADMIN, KILL, PERFMON = 21, 5, 38
+
+
+def capabilities(status, name):
+    return {bit for bit in range(64) if int(status[name], 16) >> bit & 1}
+
+
+@pytest.mark.parametrize('args', [['-a'], ['-a', '-z', '--threads'], ['--call-graph', 'unwind'], ['-p']],
+                         ids=lambda args: args[-1])
+def test_a_recorder_keeps_what_it_uses(need_root, recorder, spawn, tmp_path, args):
+    """All threads of it; and its command has what it was started with."""
+    if args == ['-p']:
+        args = ['-p', str(spawn(['sleep', '60']).pid)]
+        command = []
+    else:
+        command = ['--', 'sleep', '60']
+    before = status_of('self')
+    process = recorder(['-e', 'cpu-clock', '-o', tmp_path / 'data', *args, *command])
+    for thread in pathlib.Path(f'/proc/{process.pid}/task').iterdir():
+        status = status_of(f'{process.pid}/task/{thread.name}')
+        assert status['NoNewPrivs'] == '1'
+        assert capabilities(status, 'CapEff') <= OF_A_RECORDER
+        assert capabilities(status, 'CapPrm') <= OF_A_RECORDER | {SYS_ADMIN}
+        assert capabilities(status, 'CapInh') == set()
+    assert (KILL in capabilities(status_of(process.pid), 'CapEff')) == bool(command)
+    if command:
+        theirs = status_of(child_of(process))
+        assert [theirs[name] for name in ('CapEff', 'CapPrm', 'CapBnd', 'NoNewPrivs')] == \
+            [before[name] for name in ('CapEff', 'CapPrm', 'CapBnd', 'NoNewPrivs')]
+    process.terminate()
+    assert 'captured' in process.communicate(timeout=60)[1]
+
+
+def test_a_command_of_another_user_is_ended(need_root, recorder, tmp_path):
+    command = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups', 'sleep', '60']
+    process = recorder(['-e', 'cpu-clock', '-o', tmp_path / 'data', '--', *command])
+    wait_until(lambda: status_of(child_of(process))['Uid'].split()[0] == '65534', 'another user')
+    process.terminate()
+    assert 'captured' in process.communicate(timeout=60)[1]
+
+
+def test_outputs_in_a_directory_of_another_user(need_root, recorder, tmp_path):
+    """Each is made when events are long open."""
+    theirs = tmp_path / 'theirs'
+    theirs.mkdir(mode=0o755)
+    os.chown(theirs, 65534, 65534)
+    process = recorder(['-a', '-e', 'cpu-clock', '-o', theirs / 'data', '--switch-output=signal'])
+    for nr in (1, 2):
+        process.send_signal(signal.SIGUSR2)
+        wait_until(lambda number=nr: len(list(theirs.iterdir())) > number, 'one more file')
+    process.terminate()
+    assert process.communicate(timeout=60)[1].count('wrote') == 3

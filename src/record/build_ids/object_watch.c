@@ -30,6 +30,7 @@
 #include "record/setup/target.h"
 #include "stream/ring.h"
 #include "sysinfo/elf_note.h"
+#include "sysinfo/privileges.h"
 #include "tasks/task_event.h"
 
 enum {
@@ -393,6 +394,7 @@ static void *run(void *data)
 	struct pollfd *stop = &watch->polls[watch->nr_rings];
 	int timeout = -1;
 
+	privileges_drop(false); /* its events are open */
 	while (!stop->revents) {
 		look(watch);
 		nanosleep(&(struct timespec){.tv_nsec = REST_NS}, NULL);

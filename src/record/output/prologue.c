@@ -169,6 +169,18 @@ static int optional(int err, const char *what, const char *loss)
 	return err;
 }
 
+static int put_kernel(const struct synth_params *params, struct buf *out)
+{
+	int err = synth_kernel(params, out);
+
+	if (err == -ENOENT && proc_is_mounted()) {
+		log_note("/proc/kallsyms: shows no addresses (that takes CAP_SYSLOG, or kernel.kptr_restrict=0 and "
+			 "kernel.perf_event_paranoid=1): kernel addresses will have no names");
+		return 0;
+	}
+	return optional(err, "/proc/kallsyms", "kernel addresses will have no names (kernel.kptr_restrict)");
+}
+
 /* Only a privileged user may look at the programs that are loaded, and only such a one can sample them. */
 static int put_bpf(const struct synth_params *params, struct buf *out)
 {
@@ -253,8 +265,7 @@ int prologue_initial_state(const struct initial_state *state, struct buf *out, s
 	int err = put_ids(state->set, out);
 
 	if (!err && samples_kernel(state))
-		err = optional(synth_kernel(&params, out), "/proc/kallsyms",
-			       "kernel addresses will have no names (kernel.kptr_restrict)");
+		err = put_kernel(&params, out);
 	if (!err)
 		err = synth_event_updates(state->descs, state->nr_descs, state->names, out);
 	if (!err)

@@ -55,6 +55,7 @@
 #include "record/unwind/unwinding.h"
 #include "stream/batch_pool.h"
 #include "stream/stage.h"
+#include "sysinfo/privileges.h"
 #include "sysinfo/thread.h"
 #include "sysinfo/topology.h"
 
@@ -698,6 +699,14 @@ static int start_watch(struct recording *rec, struct diag *reterr)
 	return err ? diag_set(reterr, err, "cannot watch for objects: %s", strerror(-err)) : 0;
 }
 
+/* All events are open. The command, which waits for its exec, has what it was started with. */
+static int drop_privileges(struct recording *rec, struct diag *reterr)
+{
+	(void)reterr;
+	privileges_drop(rec->workload.pid || rec->task_pauser.frozen);
+	return 0;
+}
+
 /* The stream that each drained ring is drained by: its own, that of its thread, or the one for all. Heap; NULL. */
 static struct stream **streams_by_ring(struct recording *rec, const struct thread_layout *layout)
 {
@@ -1159,11 +1168,28 @@ static int make_plan(struct recording *rec, struct diag *reterr)
 static int prepare(struct recording *rec, struct diag *reterr)
 {
 	static int (*const steps[])(struct recording * rec, struct diag * reterr) = {
-		configure,       catch_signals,   open_control,      fork_workload,   open_task_pauser,
-		make_plan,       open_trigger, /* before the rings that take all the memory that may be locked */
-		divide_memory,   start_fd_closer, open_rings,        lay_out_threads, open_path,
-		describe_events, open_steering,   start_compression, choose_stages,   start_watch,
-		open_output,     start_readers,   open_rotation,
+		configure,
+		catch_signals,
+		open_control,
+		fork_workload,
+		open_task_pauser,
+		make_plan,
+		open_trigger, /* before the rings that take all the memory that may be locked */
+		divide_memory,
+		start_fd_closer,
+		open_rings,
+		lay_out_threads,
+		open_path,
+		describe_events,
+		open_steering,
+		start_watch,
+		/* Threads that start later inherit what is left. */
+		drop_privileges,
+		start_compression,
+		choose_stages,
+		open_output,
+		start_readers,
+		open_rotation,
 	};
 
 	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+#include "sysinfo/privileges.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+#ifndef CAP_CHECKPOINT_RESTORE
+#define CAP_CHECKPOINT_RESTORE 40 /* Linux 5.9, 124ea650d307 */
+#endif
+
+#define BIT(capability) (UINT64_C(1) << (capability))
+
+static const uint64_t used_later = BIT(CAP_DAC_OVERRIDE) | BIT(CAP_DAC_READ_SEARCH) | BIT(CAP_FOWNER) |
+				   BIT(CAP_SYS_PTRACE) | BIT(CAP_CHECKPOINT_RESTORE) | BIT(CAP_SYSLOG) |
+				   BIT(CAP_SYS_NICE) | BIT(CAP_IPC_LOCK);
+
+struct sets {
+	uint64_t effective, permitted;
+};
+
+/* False: not known. */
+static bool get(struct sets *ret)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
+
+	if (syscall(SYS_capget, &header, data))
+		return false;
+	ret->effective = data[0].effective | (uint64_t)data[1].effective << 32;
+	ret->permitted = data[0].permitted | (uint64_t)data[1].permitted << 32;
+	return true;
+}
+
+/* Inheritable ones become none: they are for programs that are executed. */
+static int set(struct sets sets)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	const struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {
+		{.effective = (uint32_t)sets.effective, .permitted = (uint32_t)sets.permitted},
+		{.effective = (uint32_t)(sets.effective >> 32), .permitted = (uint32_t)(sets.permitted >> 32)},
+	};
+
+	return syscall(SYS_capset, &header, data) ? -errno : 0;
+}
+
+void privileges_drop(bool signals_others)
+{
+	uint64_t kept = used_later | (signals_others ? BIT(CAP_KILL) : 0);
+	struct sets sets;
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		log_verbose("no_new_privs: %s", strerror(errno));
+	if (!get(&sets))
+		return;
+	/* Of capabilities that the kernel does not know the bounding set does not tell. */
+	if (prctl(PR_CAPBSET_READ, CAP_CHECKPOINT_RESTORE) < 0)
+		kept |= BIT(CAP_SYS_ADMIN);
+	sets.effective &= kept;
+	sets.permitted &= kept | BIT(CAP_SYS_ADMIN);
+	int err = set(sets);
+	if (err)
+		log_verbose("capabilities that are not needed any more stay: %s", strerror(-err));
+}
+
+bool privileges_borrow_admin(void)
+{
+	struct sets sets;
+
+	if (!get(&sets) || !(sets.permitted & ~sets.effective & BIT(CAP_SYS_ADMIN)))
+		return false;
+	sets.effective |= BIT(CAP_SYS_ADMIN);
+	return set(sets) == 0;
+}
+
+void privileges_return_admin(void)
+{
+	struct sets sets;
+
+	if (get(&sets)) {
+		sets.effective &= ~BIT(CAP_SYS_ADMIN);
+		(void)!set(sets);
+	}
+}
