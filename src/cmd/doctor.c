@@ -146,8 +146,12 @@ static void probe_uprobe(struct doctor *doctor)
 	long fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	if (fd >= 0)
 		close((int)fd);
-	doctor_add(doctor, fd < 0 ? DOCTOR_NO : DOCTOR_YES, "uprobes", "%s%s", fd < 0 ? strerror(errno) : "",
-		   fd < 0 ? ": run as root (CAP_PERFMON)" : "");
+	if (fd < 0)
+		doctor_add(doctor, DOCTOR_NO, "uprobes", "%s: %s", strerror(errno),
+			   event_open_is_filtered() ? EVENT_OPEN_FILTER_ADVICE
+						    : "it takes CAP_PERFMON, and a program that can be read");
+	else
+		doctor_add(doctor, DOCTOR_YES, "uprobes", "%s", self);
 }
 
 static void probe_breakpoint(struct doctor *doctor)
@@ -214,6 +218,19 @@ static void doctor_look_at_events(struct doctor *doctor)
 	probe_rings(doctor);
 }
 
+/* The numbers of the first namespaces: include/linux/proc_ns.h, PROC_USER_INIT_INO and PROC_PID_INIT_INO. */
+static const ino_t FIRST_USER_NAMESPACE = 0xEFFFFFFD, FIRST_PID_NAMESPACE = 0xEFFFFFFC;
+
+/* Of a kind in /proc/self/ns; false also where /proc is not mounted. */
+static bool is_namespaced(const char *kind, ino_t first)
+{
+	char path[64];
+	struct stat status;
+
+	snprintf(path, sizeof(path), "/proc/self/ns/%s", kind);
+	return stat(path, &status) == 0 && status.st_ino != first;
+}
+
 /* Meanings of the sysctls: Documentation/admin-guide/sysctl/kernel.rst. */
 /* 0: none, or not known. By capget(2): /proc may not be mounted. */
 static uint64_t own_capabilities(void)
@@ -228,11 +245,20 @@ static uint64_t own_capabilities(void)
 
 static void look_at_rights(struct doctor *doctor)
 {
-	uint64_t caps = own_capabilities();
+	const uint64_t enough = UINT64_C(1) << CAP_PERFMON | UINT64_C(1) << CAP_SYS_ADMIN;
+	bool has_it = own_capabilities() & enough;
 	long level;
 
-	if (caps & (UINT64_C(1) << CAP_PERFMON | UINT64_C(1) << CAP_SYS_ADMIN))
-		doctor_add(doctor, DOCTOR_YES, "CAP_PERFMON", "in this user namespace");
+	if (has_it && !is_namespaced("user", FIRST_USER_NAMESPACE))
+		doctor_add(doctor, DOCTOR_YES, "CAP_PERFMON", "of the whole machine");
+	else if (has_it)
+		doctor_add(doctor, DOCTOR_NO, "CAP_PERFMON",
+			   "only in this user namespace, which counts as no right here: record outside of it (rootless "
+			   "containers: as root)");
+	else if (geteuid() == 0)
+		doctor_add(doctor, DOCTOR_NO, "CAP_PERFMON",
+			   "root without it: start the container with --cap-add PERFMON (podman, docker), "
+			   "--capability=CAP_PERFMON (systemd-nspawn)");
 	else
 		doctor_add(doctor, DOCTOR_NO, "CAP_PERFMON",
 			   "run as root, or: setcap cap_perfmon,cap_ipc_lock+ep millrace");
@@ -259,7 +285,8 @@ static void look_at_kallsyms(struct doctor *doctor)
 			   "cannot be read: kernel addresses have no names; is /proc mounted?");
 	else if (!addr && fscanf(file, "%*[^\n]\n%*[^\n]\n%llx", &addr) >= 0 && !addr)
 		doctor_add(doctor, DOCTOR_NO, "/proc/kallsyms",
-			   "shows no addresses: sysctl kernel.kptr_restrict=0 and run as root");
+			   "shows no addresses: it takes CAP_SYSLOG (run as root), or: sysctl kernel.kptr_restrict=0 "
+			   "kernel.perf_event_paranoid=1");
 	else
 		doctor_add(doctor, DOCTOR_YES, "/proc/kallsyms", "kernel addresses have names");
 }
@@ -286,6 +313,18 @@ static void look_at_tracefs(struct doctor *doctor)
 		closedir(dir);
 }
 
+static void look_at_cgroups(struct doctor *doctor)
+{
+	AUTO_FREE char *root = cgroup_root();
+
+	if (root)
+		doctor_add(doctor, DOCTOR_YES, "cgroups (-G, --all-cgroups)", "%s", root);
+	else
+		doctor_add(doctor, DOCTOR_NO, "cgroups (-G, --all-cgroups)",
+			   "neither version 2 nor the controller perf_event is mounted: mount -t cgroup2 none "
+			   "/sys/fs/cgroup");
+}
+
 static void look_at_limits(struct doctor *doctor)
 {
 	struct rlimit fds = {0}, locked = {0};
@@ -305,26 +344,25 @@ static void look_at_limits(struct doctor *doctor)
 			   "%llu KiB; more: ulimit -l, or CAP_IPC_LOCK", (unsigned long long)locked.rlim_cur / 1024);
 }
 
-/* The numbers of the first namespaces: include/linux/proc_ns.h, PROC_USER_INIT_INO and PROC_PID_INIT_INO. */
 static void look_at_surroundings(struct doctor *doctor)
 {
-	const ino_t first_user = 0xEFFFFFFD, first_pid = 0xEFFFFFFC;
 	AUTO_BUF struct buf lockdown = {0};
-	struct stat user, pid;
+	bool user = is_namespaced("user", FIRST_USER_NAMESPACE);
 
-	if (stat("/proc/self/ns/user", &user) || stat("/proc/self/ns/pid", &pid))
+	if (access("/proc/self/ns/user", F_OK))
 		doctor_add(doctor, DOCTOR_NO, "/proc",
 			   "is not mounted: running tasks have no names: mount -t proc proc /proc");
-	else if (user.st_ino != first_user || pid.st_ino != first_pid)
+	else if (user || is_namespaced("pid", FIRST_PID_NAMESPACE))
 		doctor_add(doctor, DOCTOR_NOTE, "container",
 			   "%s: rights and other processes are those of the host; record there to see everything",
-			   user.st_ino != first_user ? "a user namespace" : "a process namespace");
+			   user ? "a user namespace" : "a process namespace");
 	else
 		doctor_add(doctor, DOCTOR_NOTE, "container", "none: the first namespaces");
-	if (prctl(PR_GET_SECCOMP) > 0)
-		doctor_add(doctor, DOCTOR_NOTE, "seccomp",
-			   "a filter is on: where it refuses perf_event_open(2), start the container "
-			   "with another one");
+	if (event_open_is_filtered())
+		doctor_add(doctor, DOCTOR_NO, "seccomp", "the filter refuses perf_event_open(2): %s",
+			   EVENT_OPEN_FILTER_ADVICE);
+	else if (prctl(PR_GET_SECCOMP) > 0)
+		doctor_add(doctor, DOCTOR_NOTE, "seccomp", "a filter is on, which allows perf_event_open(2)");
 	else
 		doctor_add(doctor, DOCTOR_NOTE, "seccomp", "no filter");
 	if (fd_slurp("/sys/kernel/security/lockdown", 256, &lockdown))
@@ -344,6 +382,7 @@ static void doctor_look_at_system(struct doctor *doctor)
 	doctor->group = "Sources";
 	look_at_kallsyms(doctor);
 	look_at_tracefs(doctor);
+	look_at_cgroups(doctor);
 	doctor->group = "Limits";
 	look_at_limits(doctor);
 	doctor->group = "Surroundings";

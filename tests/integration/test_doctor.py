@@ -57,6 +57,39 @@ def test_an_ordinary_user_sees_what_to_change(paranoid, record_unprivileged):
     assert doctor()['everything (-a)']['state'] == 'yes'
 
 
+def test_a_seccomp_filter_is_named(findings, run, program, programs):
+    """As containers have one; whatever else is missing there."""
+    def without_perf_event_open(*args, **keywords):
+        return run([programs / 'refuse_perf', program, *args], **keywords)
+
+    found = {finding['name']: finding for finding in
+             json.loads(without_perf_event_open('doctor', '--json', status=1).out)}
+    assert found['seccomp']['state'] == 'no' and '--security-opt seccomp=' in found['seccomp']['text']
+    for name in ('own processes, user space', 'everything (-a)', 'rings of the usual size', 'uprobes'):
+        assert '--security-opt seccomp=' in found[name]['text'] and 'sysctl' not in found[name]['text'], found[name]
+    assert 'refuses' not in findings['seccomp']['text']
+    refused = without_perf_event_open('record', '-o', '/dev/null', '-e', 'cpu-clock', '--', 'true', status=255)
+    assert 'event cpu-clock: a seccomp filter refuses perf_event_open(2): ' in refused.err
+
+
+def test_rights_of_a_user_namespace_do_not_count(need_root, paranoid, run, program):
+    paranoid(2)
+    if run(['unshare', '-Ur', 'true'], status=None).status:
+        pytest.skip('no user namespaces')
+    done = run(['unshare', '-Ur', program, 'doctor', '--json'], status=None)
+    found = {finding['name']: finding for finding in json.loads(done.out)}
+    assert found['CAP_PERFMON']['state'] == 'no' and 'only in this user namespace' in found['CAP_PERFMON']['text']
+    assert found['everything (-a)']['state'] == 'no'
+    assert 'a user namespace' in found['container']['text']
+
+
+def test_no_cgroups(need_root, run, program):
+    script = 'umount -R -l /sys/fs/cgroup 2>/dev/null; exec "$0" doctor --json'
+    done = run(['unshare', '-m', 'sh', '-c', script, program], status=None)
+    found = {finding['name']: finding for finding in json.loads(done.out)}
+    assert found['cgroups (-G, --all-cgroups)']['state'] == 'no'
+
+
 def test_usage(millrace):
     assert millrace('doctor', '--nonsense', status=129).err.startswith('millrace: ')
     assert millrace('doctor', 'me', status=129).err == 'millrace: doctor takes no argument, but got "me"\n'

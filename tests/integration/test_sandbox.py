@@ -52,7 +52,8 @@ def test_the_output_is_written_and_nothing_else(millrace, tmp_path):
     assert (tmp_path / 'link.html').is_symlink()
 
 
-# DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, KILL, IPC_LOCK, SYS_PTRACE, SYS_NICE, SYSLOG, CHECKPOINT_RESTORE: capability(7).
+# DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, KILL, IPC_LOCK, SYS_PTRACE, SYS_NICE, SYSLOG, CHECKPOINT_RESTORE:
+# capability(7).
 OF_A_RECORDER = {1, 2, 3, 5, 14, 19, 23, 34, 40}
 SYS_ADMIN, KILL, PERFMON = 21, 5, 38
 

@@ -85,7 +85,7 @@ long syscall(long nr, ...)
 	for (int i = 0; i < 6; i++)
 		args[i] = va_arg(list, long);
 	va_end(list);
-	if (nr == SYS_perf_event_open && refused((const void *)args[0], (unsigned long)args[4]))
+	if (nr == SYS_perf_event_open && args[0] && refused((const void *)args[0], (unsigned long)args[4]))
 		return result(-EINVAL);
 	return result(call(nr, args));
 }

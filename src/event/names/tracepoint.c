@@ -43,8 +43,11 @@ const char *tracefs_path(struct diag *reterr)
 	else if (errno == ENOENT)
 		diag_set(reterr, 0, "tracefs is not mounted and there is no %s: is /sys mounted?", mount_point);
 	else
-		diag_set(reterr, 0, "tracefs is not mounted (%s); as root: mount -t tracefs nodev %s", strerror(errno),
-			 mount_point);
+		diag_set(reterr, 0,
+			 "tracefs is not mounted (%s); as root: mount -t tracefs nodev %s; of a container: start it "
+			 "with "
+			 "--volume %s:%s",
+			 strerror(errno), mount_point, mount_point, mount_point);
 	return NULL;
 }
 

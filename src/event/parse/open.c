@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -158,6 +159,12 @@ static bool is_of_another_user(int pid)
 	return stat(path, &status) == 0 && status.st_uid != geteuid();
 }
 
+/* Flags that it does not know are the first thing that the kernel looks at: any other answer comes from a filter. */
+bool event_open_is_filtered(void)
+{
+	return syscall(SYS_perf_event_open, NULL, -1, -1, -1, ~0UL) < 0 && errno != EINVAL && prctl(PR_GET_SECCOMP) > 0;
+}
+
 static int explain_permission(const struct event *event, int err, int pid, struct diag *reterr)
 {
 	long level = paranoid_level();
@@ -183,8 +190,8 @@ static int explain_permission(const struct event *event, int err, int pid, struc
 				"CAP_PERFMON and CAP_SYS_PTRACE (run as root)",
 				event->name, pid);
 	return diag_set(reterr, err,
-			"event %s: not permitted, although kernel.perf_event_paranoid is %ld: a security module, "
-			"lockdown or the container's seccomp filter forbids it",
+			"event %s: not permitted, although kernel.perf_event_paranoid is %ld: a security module "
+			"or lockdown forbids it",
 			event->name, level);
 }
 
@@ -291,6 +298,10 @@ static int explain_open(const struct event *event, int err, const struct event_o
 {
 	int pid = args->pid, cpu = args->cpu;
 
+	if ((err == -EPERM || err == -EACCES || err == -ENOSYS) && event_open_is_filtered())
+		return diag_set(reterr, err,
+				"event %s: a seccomp filter refuses perf_event_open(2): " EVENT_OPEN_FILTER_ADVICE,
+				event->name);
 	switch (-err) {
 	case EACCES:
 	case EPERM: return explain_permission(event, err, pid, reterr);

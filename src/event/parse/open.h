@@ -19,6 +19,13 @@ struct event_open_args {
 	int group_fd; /* the leader's, there; -1: none */
 };
 
+#define EVENT_OPEN_FILTER_ADVICE                                                                                       \
+	"start the container with --security-opt seccomp=unconfined (podman, docker) or "                              \
+	"--system-call-filter=perf_event_open (systemd-nspawn)"
+
+/* Does a seccomp filter refuse perf_event_open(2) to this process, whatever it asks for? */
+bool event_open_is_filtered(void);
+
 /*
  * Opens the event there; flags PERF_FLAG_FD_CLOEXEC is added where
  * there is one. The first open of an event may change its attr and name (older kernel, cycles without a PMU,
