@@ -71,6 +71,13 @@ static struct pipeline *pipeline_of(struct writer *writer)
 	return (struct pipeline *)writer;
 }
 
+/* The first one stays: another thread may have met one while the lock was released. The lock is held. */
+static void note_error(struct pipeline *pipeline, int err)
+{
+	if (!pipeline->err)
+		pipeline->err = err;
+}
+
 static int queue_piece(struct writer *inner, struct span span)
 {
 	int err;
@@ -233,7 +240,7 @@ static void deliver_done(struct pipeline *pipeline)
 			if (pool->no_index)
 				note_end(pipeline, pipeline->out_bytes);
 		}
-		pipeline->err = err;
+		note_error(pipeline, err);
 		pipeline->commit |= job->commit;
 		if (pipeline->inner)
 			pipeline->stored = whole_bytes(pipeline);
@@ -265,7 +272,7 @@ static bool commit_inner(struct pipeline *pipeline)
 	if (!err)
 		err = writer_reap(pipeline->inner, WRITER_NOW);
 	pthread_mutex_lock(&pool->lock);
-	pipeline->err = err;
+	note_error(pipeline, err);
 	pipeline->stored = whole_bytes(pipeline);
 	return true;
 }
@@ -461,7 +468,7 @@ static void call_stages(struct pipeline *pipeline, size_t most)
 		pthread_mutex_unlock(&pool->lock);
 		err = job ? run_stages(pipeline, job) : flush_stages(pipeline, STAGE_MEMORY);
 		pthread_mutex_lock(&pool->lock);
-		pipeline->err = pipeline->err ? pipeline->err : err;
+		note_error(pipeline, err);
 		flushed = !job;
 	}
 	pipeline->ordering = pipeline->arrived != NULL;
@@ -612,7 +619,7 @@ static void leave_inner(struct producer *producer, int err, size_t bytes)
 	struct pipeline *pipeline = producer->pipeline;
 
 	pthread_mutex_lock(&pipeline->pool->lock);
-	pipeline->err = err;
+	note_error(pipeline, err);
 	pipeline->in_bytes += bytes;
 	pipeline->out_bytes += bytes;
 	pipeline->ordered_bytes += bytes;
@@ -927,7 +934,7 @@ static void end_stages(struct pipeline *pipeline)
 		return;
 	int err = flush_stages(pipeline, STAGE_END);
 	pthread_mutex_lock(&pool->lock);
-	pipeline->err = pipeline->err ? pipeline->err : err;
+	note_error(pipeline, err);
 	struct pipeline **each = &pool->with_stages;
 	while (*each && *each != pipeline)
 		each = &(*each)->next_with_stages;

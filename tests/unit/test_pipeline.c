@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The stage that compresses in front of every engine, and the source that decompresses: what comes out went in. */
 #include <errno.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -981,6 +982,64 @@ static void test_error_of_a_stage_sticks(void **state)
 	batch_pool_free(pool);
 }
 
+static sem_t storing, refused;
+
+static int refuse_second(struct stage *stage, struct batch *batch)
+{
+	struct keeping *keeping = (struct keeping *)stage;
+
+	if (!keeping->nr++)
+		return stage_pass(stage, batch);
+	sem_wait(&storing);
+	sem_post(&refused);
+	return refuse(stage, batch);
+}
+
+/* What it is given is stored when a stage has met its error. */
+static int store_after_error(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	sem_post(&storing);
+	sem_wait(&refused);
+	usleep(20000); /* the thread of the stage says what it has met */
+	writer->queued += span_total(spans, nr_spans);
+	writer->stored = writer->queued;
+	return 0;
+}
+
+static void test_error_of_a_stage_outlives_a_store(void **state)
+{
+	static const struct stage_ops refusing = {.name = "refusing", .process = refuse_second};
+	static const struct writer_ops late = {
+		.name = "late", .state_bytes = sizeof(struct writer), .queue = store_after_error};
+	struct keeping stage = {.stage.ops = &refusing};
+	struct writer *inner, *writer;
+	struct batch_pool *pool;
+	uint8_t record[MAX_RECORD];
+	unsigned seed = 1;
+	const struct span span = {record, make_record(&seed, false, record)};
+
+	(void)state;
+	sem_init(&storing, 0, 0);
+	sem_init(&refused, 0, 0);
+	assert_int_equal(batch_pool_new(
+				 &(struct batch_pool_params){
+					 .level = 1, .nr_stages = 1, .nr_workers = 2, .extent_bytes = EXTENT_BYTES},
+				 &pool, NULL),
+			 0);
+	assert_int_equal(writer_open(&late, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	pipeline_add_stage(writer, &stage.stage);
+	for (unsigned i = 0; i < 2; i++) {
+		queue_all(writer, &span, 1);
+		assert_int_equal(writer_place(writer), 0);
+	}
+	assert_int_equal(writer_reap(writer, WRITER_ALL), -EBADMSG);
+	assert_int_equal(writer_close(writer, NULL), -EBADMSG);
+	batch_pool_free(pool);
+	sem_destroy(&storing);
+	sem_destroy(&refused);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -993,6 +1052,7 @@ int main(void)
 		cmocka_unit_test(test_stages_change_what_is_written),
 		cmocka_unit_test(test_stages_keep_batches),
 		cmocka_unit_test(test_error_of_a_stage_sticks),
+		cmocka_unit_test(test_error_of_a_stage_outlives_a_store),
 		cmocka_unit_test(test_damage_in_a_stream_ends_where_another_begins),
 		cmocka_unit_test(test_what_is_old_is_committed),
 		cmocka_unit_test(test_the_last_is_held),
