@@ -135,7 +135,7 @@ struct export_target {
 	int fd;
 	const char *path;  /* for libraries that open a file by its name; NULL: it has none */
 	const char *name;  /* for messages */
-	const void *store; /* the options of a server (store/clickhouse.h); NULL: it is a file */
+	const void *store; /* the options of a server (store/store.h); NULL: it is a file */
 };
 int export_open(const struct export_format *format, const struct export_profile *profile,
 		const struct export_target *target, struct exporter **ret, struct diag *reterr);

@@ -9,7 +9,7 @@
  *
  * Source of the formats: clickhouse.com/docs, "HTTP interface", "RowBinary".
  */
-#include "store/clickhouse.h"
+#include "store/store.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -27,13 +27,13 @@
 #include "export/sums.h"
 #include "store/http.h"
 
-enum { BUCKET_S = 10, MOST_ROWS = 1 << 15, TRIES = 6, MAX_DEPTH = 1024, DEFAULT_PORT = 8123, GZIP_WINDOW = 15 + 16 };
+enum { BUCKET_S = 10, MOST_ROWS = 1 << 15, MAX_DEPTH = 1024, DEFAULT_PORT = 8123, GZIP_WINDOW = 15 + 16 };
 
 #define NS_PER_S UINT64_C(1000000000)
 
 struct clickhouse {
 	struct exporter exporter;
-	const struct clickhouse_options *options;
+	const struct store_options *options;
 	struct http *http;
 	char *url, *database;     /* heap */
 	const char *service_name; /* borrowed */
@@ -161,7 +161,7 @@ static int clickhouse_open(struct exporter *exporter, struct diag *reterr)
 		.url = clickhouse->url,
 		.credentials = clickhouse->options->credentials,
 		.ca = clickhouse->options->ca,
-		.tries = TRIES,
+		.tries = clickhouse->options->tries,
 	};
 	const char *host = exporter->profile.hostname ? exporter->profile.hostname : "";
 	clickhouse->service_name = clickhouse->options->service ? clickhouse->options->service : host;

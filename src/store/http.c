@@ -3,7 +3,6 @@
 
 #define CURL_DISABLE_TYPECHECK /* macros that would call the functions by their names */
 #include <curl/curl.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -16,8 +15,10 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/fd.h"
+#include "sysinfo/library.h"
 
 enum {
+	DEFAULT_TRIES = 6,
 	CONNECT_S = 5,
 	IDLE_S = 60, /* without a byte in either direction */
 	MOST_ANSWER = 1 << 16,
@@ -40,34 +41,28 @@ static struct {
 	__typeof__(curl_slist_free_all) *slist_free_all;
 } library;
 
-/* false: it is not installed. It stays loaded. */
+/* false: it is not installed. */
 static bool load_library(void)
 {
-	const struct {
-		const char *name;
-		void *to; /* a pointer to a function, which dlsym(3) gives as one to data */
-	} wanted[] = {
-		{"curl_easy_init", &library.easy_init},         {"curl_easy_setopt", &library.easy_setopt},
-		{"curl_easy_perform", &library.easy_perform},   {"curl_easy_getinfo", &library.easy_getinfo},
-		{"curl_easy_strerror", &library.easy_strerror}, {"curl_easy_escape", &library.easy_escape},
-		{"curl_easy_cleanup", &library.easy_cleanup},   {"curl_free", &library.free},
-		{"curl_slist_append", &library.slist_append},   {"curl_slist_free_all", &library.slist_free_all},
+	static const struct library_function functions[] = {
+		LIBRARY_FUNCTION(curl_easy_init, &library.easy_init),
+		LIBRARY_FUNCTION(curl_easy_setopt, &library.easy_setopt),
+		LIBRARY_FUNCTION(curl_easy_perform, &library.easy_perform),
+		LIBRARY_FUNCTION(curl_easy_getinfo, &library.easy_getinfo),
+		LIBRARY_FUNCTION(curl_easy_strerror, &library.easy_strerror),
+		LIBRARY_FUNCTION(curl_easy_escape, &library.easy_escape),
+		LIBRARY_FUNCTION(curl_easy_cleanup, &library.easy_cleanup),
+		LIBRARY_FUNCTION(curl_free, &library.free),
+		LIBRARY_FUNCTION(curl_slist_append, &library.slist_append),
+		LIBRARY_FUNCTION(curl_slist_free_all, &library.slist_free_all),
 	};
-	void *handle = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
 
-	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-		void *function = handle ? dlsym(handle, wanted[i].name) : NULL;
-		if (!function)
-			return false;
-		memcpy(wanted[i].to, &function, sizeof(function));
-	}
-	return true;
+	return library_load("libcurl.so.4", functions, sizeof(functions) / sizeof(functions[0]));
 }
 
 struct http {
 	struct http_options options;
 	CURL *curl;
-	struct curl_slist *gzip_headers;
 	char user[256], password[256];
 	char why[CURL_ERROR_SIZE];
 };
@@ -127,11 +122,12 @@ int http_open(const struct http_options *options, struct http **ret, struct diag
 	if (!http)
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	http->options = *options;
+	if (!options->tries)
+		http->options.tries = DEFAULT_TRIES;
 	if (options->credentials)
 		err = read_credentials(http, options->credentials, reterr);
 	http->curl = err ? NULL : library.easy_init();
-	http->gzip_headers = library.slist_append(NULL, "Content-Encoding: gzip");
-	if (!err && (!http->curl || !http->gzip_headers))
+	if (!err && !http->curl)
 		err = diag_set(reterr, -ENOMEM, "out of memory");
 	if (err) {
 		http_close(http);
@@ -161,7 +157,6 @@ void http_close(struct http *http)
 	if (!http)
 		return;
 	library.easy_cleanup(http->curl);
-	library.slist_free_all(http->gzip_headers);
 	explicit_bzero(http->password, sizeof(http->password));
 	free(http);
 }
@@ -190,14 +185,49 @@ static bool is_transient(CURLcode code)
 	}
 }
 
+static int status_error(long status)
+{
+	switch (status) {
+	case 400:
+	case 413:
+	case 415:
+	case 422: return -EINVAL;
+	case 408:
+	case 429: return -EAGAIN;
+	default: return status >= 500 ? -EAGAIN : -EPROTO;
+	}
+}
+
 /* The first line of what a server says about an error. */
 static int bad_status(struct http *http, long status, struct buf *answer, struct diag *reterr)
 {
 	const char *text = buf_text(answer);
 	int len = (int)strcspn(text, "\r\n");
 
-	return diag_set(reterr, status >= 500 ? -EAGAIN : -EPROTO, "%s: HTTP %ld%s%.*s", http->options.url, status,
-			len ? ": " : "", len < 300 ? len : 300, text);
+	return diag_set(reterr, status_error(status), "%s: HTTP %ld%s%.*s", http->options.url, status, len ? ": " : "",
+			len < 300 ? len : 300, text);
+}
+
+static struct curl_slist *add_header(struct curl_slist *list, const char *name, const char *value)
+{
+	char line[128];
+
+	if (value)
+		snprintf(line, sizeof(line), "%s: %s", name, value);
+	else
+		snprintf(line, sizeof(line), "%s:", name); /* libcurl leaves it out */
+	struct curl_slist *longer = library.slist_append(list, line);
+	return longer ? longer : list;
+}
+
+/* No "Expect: 100-continue": servers that do not know it cost a second. */
+static struct curl_slist *headers_of(const struct http_post *post)
+{
+	struct curl_slist *list = add_header(NULL, "Expect", NULL);
+
+	if (post->gzip)
+		list = add_header(list, "Content-Encoding", "gzip");
+	return post->type ? add_header(list, "Content-Type", post->type) : list;
 }
 
 int http_post(struct http *http, const struct http_post *post, struct buf *answer, struct diag *reterr)
@@ -205,24 +235,27 @@ int http_post(struct http *http, const struct http_post *post, struct buf *answe
 	AUTO_FREE char *url = NULL;
 	long status = 0;
 
-	if (asprintf(&url, "%s?%s", http->options.url, post->query) < 0) {
+	if (asprintf(&url, post->query ? "%s?%s" : "%s", http->options.url, post->query) < 0) {
 		url = NULL;
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	}
 	answer->len = 0;
 	*http->why = '\0';
+	struct curl_slist *headers = headers_of(post);
 	library.easy_setopt(http->curl, CURLOPT_URL, url);
 	library.easy_setopt(http->curl, CURLOPT_POST, 1L);
 	library.easy_setopt(http->curl, CURLOPT_POSTFIELDS, post->body.len ? post->body.ptr : "");
 	library.easy_setopt(http->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)post->body.len);
-	library.easy_setopt(http->curl, CURLOPT_HTTPHEADER, post->gzip ? http->gzip_headers : NULL);
+	library.easy_setopt(http->curl, CURLOPT_HTTPHEADER, headers);
 	library.easy_setopt(http->curl, CURLOPT_WRITEDATA, answer);
 	CURLcode code = library.easy_perform(http->curl);
+	library.easy_setopt(http->curl, CURLOPT_HTTPHEADER, NULL);
+	library.slist_free_all(headers);
 	if (code != CURLE_OK)
 		return diag_set(reterr, is_transient(code) ? -EAGAIN : -EPROTO, "%s: %s", http->options.url,
 				*http->why ? http->why : library.easy_strerror(code));
 	library.easy_getinfo(http->curl, CURLINFO_RESPONSE_CODE, &status);
-	return status == 200 ? buf_status(answer) : bad_status(http, status, answer, reterr);
+	return status >= 200 && status <= 299 ? buf_status(answer) : bad_status(http, status, answer, reterr);
 }
 
 bool http_wait(const struct http *http, unsigned nr)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * http: requests to one server, by libcurl, tried again when the server is away for a moment. One owner, one thread.
- * Without libcurl there is none of it, see clickhouse_none.c.
+ * Without libcurl there is none of it, see store_none.c.
  */
 #pragma once
 
@@ -16,7 +16,8 @@ struct http_options {
 	const char *url;         /* "http://host:8123/" or "https://…"; borrowed */
 	const char *credentials; /* a file of lines "user=NAME", "password=TEXT"; NULL: none */
 	const char *ca;          /* a file with certificates to trust in place of the system's; NULL: those */
-	unsigned tries; /* of a request that gets no answer, or one of 500 to 599; pauses are 0.2 s, 0.4 s … 5 s */
+	unsigned tries; /* of a request that gets no answer, or one of 408, 429, 500 to 599; pauses are 0.2 s, 0.4 s … 5
+			   s */
 };
 
 /* -EPERM: others can read the credentials. 0, or -errno and why. */
@@ -28,10 +29,11 @@ char *http_escape(struct http *http, const char *text);
 
 /*
  * POST of the body (gzip when `gzip`) to the url with "?query" behind it, once. The answer replaces what is in
- * `answer`, 64 KiB at most. 0; -EAGAIN: worth another try, and why; other -errno and why.
+ * `answer`, 64 KiB at most. 0; -EAGAIN: worth another try; -EINVAL: the server refuses the content; other -errno. With
+ * the reason.
  */
 struct http_post {
-	const char *query;
+	const char *query, *type; /* type: of the content; either may be NULL */
 	struct span body;
 	bool gzip;
 };

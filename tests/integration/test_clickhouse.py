@@ -34,8 +34,8 @@ def data(need_root, millrace, programs, tmp_path_factory):
     path = tmp_path_factory.mktemp('clickhouse') / 'perf.data'
     millrace('record', '-e', 'cpu-clock', '-F', '1999', '-k', 'mono', '--call-graph', 'unwind', '-o', path, '--',
              programs / 'spin', '-t', '2', '-m', '150')
-    if 'no client of ClickHouse' in millrace('export', '--to=clickhouse://a', '--format=folded', status=129).err:
-        pytest.skip('this build has no client of ClickHouse')
+    if 'no client of servers' in millrace('export', '--to=clickhouse://a', '--format=folded', status=129).err:
+        pytest.skip('this build has no client of servers')
     return path
 
 
@@ -176,7 +176,7 @@ def test_certificates(data, millrace, store, tmp_path):
     (['--to=clickhouse://127.0.0.1:1'], 255, 'connect'),
     (['--to=postgres://127.0.0.1'], 255, 'it is clickhouse://HOST'),
     (['--to=clickhouse://127.0.0.1/a b'], 255, 'it is clickhouse://HOST'),
-    (['--to=clickhouse://127.0.0.1', '--format=folded'], 129, '--to is in place of --format'),
+    (['--to=clickhouse://127.0.0.1', '--format=folded'], 129, '--format is for files'),
 ])
 def test_wrong_words(data, millrace, args, status, said):
     result = millrace('export', '-i', data, *args, status=status)

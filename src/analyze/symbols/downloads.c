@@ -10,13 +10,13 @@
 
 #ifdef HAVE_DEBUGINFOD
 
-#include <dlfcn.h>
 #include <elfutils/debuginfod.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/hash_table.h"
+#include "sysinfo/library.h"
 
 enum { MAX_BYTES = 1 << 30 /* of all together */ };
 #define TIMEOUT_S "20" /* for the first 100 KiB; libdebuginfod's own is 90 s */
@@ -33,31 +33,21 @@ static struct {
 	__typeof__(debuginfod_get_url) *get_url;
 } library;
 
-/* false: it is not installed, or too old. It stays loaded. */
+/* false: it is not installed, or too old. */
 static bool load_library(void)
 {
-	const struct {
-		const char *name;
-		void *to; /* a pointer to a function, which dlsym(3) gives as one to data */
-	} wanted[] = {
-		{"debuginfod_begin", &library.begin},
-		{"debuginfod_end", &library.end},
-		{"debuginfod_find_debuginfo", &library.find_debuginfo},
-		{"debuginfod_find_executable", &library.find_executable},
-		{"debuginfod_set_progressfn", &library.set_progressfn},
-		{"debuginfod_set_user_data", &library.set_user_data},
-		{"debuginfod_get_user_data", &library.get_user_data},
-		{"debuginfod_get_url", &library.get_url},
+	static const struct library_function functions[] = {
+		LIBRARY_FUNCTION(debuginfod_begin, &library.begin),
+		LIBRARY_FUNCTION(debuginfod_end, &library.end),
+		LIBRARY_FUNCTION(debuginfod_find_debuginfo, &library.find_debuginfo),
+		LIBRARY_FUNCTION(debuginfod_find_executable, &library.find_executable),
+		LIBRARY_FUNCTION(debuginfod_set_progressfn, &library.set_progressfn),
+		LIBRARY_FUNCTION(debuginfod_set_user_data, &library.set_user_data),
+		LIBRARY_FUNCTION(debuginfod_get_user_data, &library.get_user_data),
+		LIBRARY_FUNCTION(debuginfod_get_url, &library.get_url),
 	};
-	void *handle = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
 
-	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-		void *function = handle ? dlsym(handle, wanted[i].name) : NULL;
-		if (!function)
-			return false;
-		memcpy(wanted[i].to, &function, sizeof(function));
-	}
-	return true;
+	return library_load("libdebuginfod.so.1", functions, sizeof(functions) / sizeof(functions[0]));
 }
 
 struct downloads {

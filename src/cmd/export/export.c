@@ -15,14 +15,14 @@
 #include "cmd/cli/command.h"
 #include "cmd/cli/result_file.h"
 #include "cmd/export/feed.h"
-#include "store/clickhouse.h"
+#include "cmd/export/send.h"
 
 struct export_options {
 	struct input_options input;
 	struct sample_filter filter;
 	const struct export_format *format;
 	const char *output, *event;
-	struct clickhouse_options store;
+	struct store_options store;
 	uint64_t max_stack;
 	bool lines, count_samples;
 	int verbose;
@@ -67,8 +67,8 @@ static const struct option export_table[] = {
 	 .offset = offsetof(struct export_options, output)},
 	{.name = "to",
 	 .arg = "URL",
-	 .help = "Send the samples to a server in place of a file: clickhouse://HOST[:PORT][/DATABASE], or "
-		 "clickhouses:// with TLS",
+	 .help = "Send to a server in place of a file: rows to clickhouse://HOST[:PORT][/DATABASE], or clickhouses:// "
+		 "with TLS; a profile of --format to http://… or https://…",
 	 .set = option_set_path,
 	 .offset = offsetof(struct export_options, store.url)},
 	{.name = "service",
@@ -119,10 +119,9 @@ static const struct option export_table[] = {
 	{0},
 };
 
-static int export_to(const struct export_options *options, const struct export_target *target,
-		     struct feed_counts *ret_counts)
+static struct feed_options feed_of(const struct export_options *options)
 {
-	const struct feed_options feed = {
+	return (struct feed_options){
 		.input = &options->input,
 		.filter = &options->filter,
 		.event = options->event,
@@ -130,19 +129,14 @@ static int export_to(const struct export_options *options, const struct export_t
 		.lines = options->lines,
 		.count_samples = options->count_samples,
 	};
-	const struct export_format *format = target->store ? clickhouse_format : options->format;
-	struct exporter *exporter;
-	int err = feed_recording(&feed, format, target, &exporter, ret_counts);
-
-	export_free(exporter);
-	return err;
 }
 
-static int run_store(const struct export_options *options)
+static int run_send(const struct export_options *options)
 {
-	const struct export_target target = {.fd = -1, .name = options->store.url, .store = &options->store};
+	const struct feed_options feed = feed_of(options);
+	const struct send_options to = {.store = options->store, .format = options->format};
 	struct feed_counts counts = {0};
-	int err = export_to(options, &target, &counts);
+	int err = send_recording(&feed, &to, &counts);
 
 	if (!err)
 		log_note("%s: %" PRIu64 " samples, %" PRIu32 " stacks", options->store.url, counts.nr_samples,
@@ -153,8 +147,10 @@ static int run_store(const struct export_options *options)
 /* The file is complete before it replaces what has its name; what a damaged recording has is kept all the same. */
 static int run(const struct export_options *options, const char *path)
 {
+	const struct feed_options feed = feed_of(options);
 	struct result_file file;
 	struct feed_counts counts = {0};
+	struct exporter *exporter;
 	struct diag diag = {0};
 	int err = result_file_open(path, &file, &diag);
 
@@ -163,7 +159,8 @@ static int run(const struct export_options *options, const char *path)
 		return err;
 	}
 	const struct export_target target = {.fd = file.fd, .path = result_file_path(&file), .name = path};
-	err = export_to(options, &target, &counts);
+	err = feed_recording(&feed, options->format, &target, &exporter, &counts);
+	export_free(exporter);
 	bool whole = !err || (err == -EBADMSG && counts.nr_samples);
 	uint64_t bytes = result_file_bytes(&file);
 	int stored = result_file_close(&file, whole, &diag);
@@ -180,11 +177,10 @@ static int run(const struct export_options *options, const char *path)
 
 static int check(const struct export_options *options, const char *path, struct diag *reterr)
 {
-	if (options->store.url && !clickhouse_format)
-		return diag_set(reterr, -EINVAL, "this build has no client of ClickHouse");
+	const struct send_options to = {.store = options->store, .format = options->format};
+
 	if (options->store.url)
-		return options->format || path ? diag_set(reterr, -EINVAL, "--to is in place of --format and --output")
-					       : 0;
+		return path ? diag_set(reterr, -EINVAL, "--to is in place of --output") : send_check(&to, reterr);
 	if (!options->format)
 		return diag_set(reterr, -EINVAL, "export needs a format: --format=folded, for example");
 	if (options->format->needs_file && strcmp(path, "-") == 0)
@@ -220,7 +216,7 @@ static int export_run(int argc, char **argv)
 	}
 	if (!options.store.url)
 		input_enter_sandbox(&options.input, options.output);
-	int err = options.store.url ? run_store(&options) : run(&options, options.output);
+	int err = options.store.url ? run_send(&options) : run(&options, options.output);
 	sample_filter_fini(&options.filter);
 	return err ? INPUT_EXIT_ERROR : 0;
 }

@@ -259,6 +259,20 @@ static int announce_thread(struct feed *feed, const struct task *task, uint32_t 
 	return feed->format->thread ? feed->format->thread(feed->exporter, *ret, &thread) : 0;
 }
 
+static void count_sample(struct feed *feed, const struct sample *sample)
+{
+	uint64_t wall_ns = sample->time + (uint64_t)feed->exporter->profile.wall_offset_ns;
+	struct feed_counts *counts = &feed->counts;
+
+	counts->nr_samples++;
+	if (!sample->time || !feed->exporter->profile.wall_offset_ns)
+		return;
+	if (!counts->from_ns || wall_ns < counts->from_ns)
+		counts->from_ns = wall_ns;
+	if (wall_ns > counts->until_ns)
+		counts->until_ns = wall_ns;
+}
+
 static int feed_sample(struct feed *feed, const struct walk_step *step)
 {
 	const struct sample *sample = &step->record->sample;
@@ -284,7 +298,8 @@ static int feed_sample(struct feed *feed, const struct walk_step *step)
 		err = announce_stack(feed, step->stack, &out.stack);
 	if (!err)
 		err = feed->format->sample(feed->exporter, &out);
-	feed->counts.nr_samples += !err;
+	if (!err)
+		count_sample(feed, sample);
 	return err;
 }
 

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* send: a recording to a server: rows to ClickHouse, or a profile to what takes one by HTTP POST. One thread. */
+#pragma once
+
+#include "cmd/export/feed.h"
+#include "store/store.h"
+
+struct send_options {
+	struct store_options store;
+	const struct export_format *format; /* of what is posted: one that can go into a pipe; NULL with ClickHouse */
+};
+
+/* Whether the two fit together, and this build has them. 0, or -EINVAL and why. */
+int send_check(const struct send_options *options, struct diag *reterr);
+
+/*
+ * 0, or -errno: the reason is printed. -EIO: the server does not answer, or cannot now; -EINVAL: it refuses the
+ * content; -EBADMSG: the recording is damaged. Nothing is posted of a recording without samples.
+ */
+int send_recording(const struct feed_options *feed, const struct send_options *options, struct feed_counts *ret_counts);

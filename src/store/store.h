@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store: servers that profiles of many machines are sent to. ClickHouse takes rows, as an exporter whose target is a
+ * server: the tables are in millrace-clickhouse(7). Others take a profile that was written before, by HTTP POST.
+ * One owner, one thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/span.h"
+
+struct diag;
+struct export_format;
+
+struct store_options {
+	const char *url; /* clickhouse://HOST[:PORT][/DATABASE], http://…; with TLS clickhouses://, https://; */
+	const char *credentials; /* a file of lines "user=NAME", "password=TEXT"; NULL: none */
+	const char *ca;          /* a file with certificates to trust in place of the system's; NULL: those */
+	const char *service;     /* what the samples are filed under; NULL: the host */
+	unsigned tries;          /* of a request, within some seconds; 0: a number that fits a command */
+};
+
+/* NULL: this build has no libcurl. Its target's `store` points to the options. */
+extern const struct export_format *const clickhouse_format;
+
+/* Is the URL one for store_post()? */
+bool store_takes_posts(const char *url);
+
+/*
+ * The body to `url`, in place of that of the options. Tried again while the server is away, for some seconds; an answer
+ * that got lost may make the server count it twice. 0; -EIO: the server does not answer, or says that it cannot;
+ * -EINVAL: it refuses the content; -ENOTSUP: this build cannot; other -errno. With the reason.
+ */
+struct store_message {
+	const char *url, *type; /* type: "application/x-protobuf" */
+	struct span body;
+};
+int store_post(const struct store_options *options, const struct store_message *message, struct diag *reterr);
