@@ -17,7 +17,7 @@ ROOMS = '''base perfdata sysinfo compress event/names event/parse stream tasks u
            record/order record/off_cpu record/output record/run
            read analyze/symbols analyze/machine analyze/report analyze/code
            cmd/cli export store cmd/input cmd/text cmd/view cmd/page cmd/report cmd/diff cmd/script cmd/export
-           cmd/record cmd'''.split()
+           cmd/record cmd/agent cmd'''.split()
 # Recording and reading know nothing of each other: neither side includes a room of the other.
 RECORDING = {room for room in ROOMS if room.split('/')[0] in ('event', 'stream', 'record')}
 READING = {room for room in ROOMS if room.split('/')[0] in ('read', 'analyze')}
@@ -51,12 +51,13 @@ PUBLIC = {
     'analyze/code': 'annotation.h code.h',
     'cmd/cli': 'command.h json_writer.h option.h output.h result_file.h terminal.h',
     'export': 'export.h sqlite.h stack_table.h sums.h',
-    'store': 'clickhouse.h',
+    'store': 'store.h',
     'cmd/input': 'input.h loss_data.h sample_filter.h sample_key.h sample_walk.h sandbox.h',
     'cmd/text': '''details_text.h dump.h header_text.h memory_text.h place_text.h sample_details.h
                    sample_text.h waker_chain.h''',
     'cmd/view': 'view.h',
     'cmd/page': 'page.h page_times.h page_tree.h',
+    'cmd/export': 'feed.h send.h',
     'cmd/report': 'columns.h report_page.h report_read.h report_samples.h',
 }
 MOST_SOURCES = 25           # of a room, headers and .c files together, meson.build not counted

@@ -9,9 +9,10 @@
 #include "base/text.h"
 
 const struct command *const commands[] = {
-	&command_record, &command_report,  &command_top,      &command_script, &command_diff,
-	&command_flame,  &command_list,    &command_merge,    &command_export, &command_query,
-	&command_unwind, &command_recover, &command_selftest, &command_doctor, NULL,
+	&command_record,  &command_report,   &command_top,    &command_script,
+	&command_diff,    &command_flame,    &command_list,   &command_merge,
+	&command_export,  &command_query,    &command_agent,  &command_unwind,
+	&command_recover, &command_selftest, &command_doctor, NULL,
 };
 
 const struct command *command_find(const char *name)

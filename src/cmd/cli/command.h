@@ -13,6 +13,7 @@ struct configuration_choice;
 
 enum { COMMAND_USAGE = 129 }; /* exit status of a wrong command line, as perf's */
 
+extern const struct command command_agent;
 extern const struct command command_diff;
 extern const struct command command_doctor;
 extern const struct command command_export;

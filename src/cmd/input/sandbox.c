@@ -206,7 +206,7 @@ static int restrict_calls(enum sandbox_flags flags)
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
 	int err = filter ? forbid(filter, forbidden, sizeof(forbidden) / sizeof(forbidden[0])) : -ENOMEM;
 
-	if (!err && !(flags & SANDBOX_DOWNLOADS))
+	if (!err && !(flags & (SANDBOX_DOWNLOADS | SANDBOX_NETWORK)))
 		err = forbid(filter, of_network, sizeof(of_network) / sizeof(of_network[0]));
 	if (!err)
 		err = seccomp_load(filter); /* sets no_new_privs, too */

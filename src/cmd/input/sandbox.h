@@ -9,6 +9,7 @@
 #pragma once
 
 enum sandbox_flags {
+	SANDBOX_NETWORK = 1 << 1,   /* sockets */
 	SANDBOX_DOWNLOADS = 1 << 0, /* --debuginfod: sockets, and files in the cache of libdebuginfod */
 };
 

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/agent/child.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/diag.h"
+
+static void __attribute__((noreturn)) run_child(int message_fd, pid_t parent, int (*run)(void *ctx), void *ctx)
+{
+	sigset_t none;
+
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != parent)
+		_exit(1);
+	signal(SIGINT, SIG_IGN);
+	signal(SIGPIPE, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	dup2(message_fd, STDERR_FILENO);
+	int status = run(ctx);
+	fflush(NULL);
+	_exit(status);
+}
+
+int child_start(struct child *child, int (*run)(void *ctx), void *ctx, struct diag *reterr)
+{
+	pid_t parent = getpid();
+
+	child->message_fd = memfd_create("millrace-messages", MFD_CLOEXEC);
+	if (child->message_fd < 0)
+		return diag_set(reterr, -errno, "memory for messages: %s", strerror(errno));
+	fflush(NULL);
+	child->pid = fork();
+	if (child->pid == 0)
+		run_child(child->message_fd, parent, run, ctx);
+	child->started_ns = clock_ns(CLOCK_MONOTONIC);
+	if (child->pid > 0)
+		return 0;
+	int err = -errno;
+	close(child->message_fd);
+	child->pid = 0;
+	return diag_set(reterr, err, "fork: %s", strerror(-err));
+}
+
+bool child_reap(struct child *child, int *ret_status)
+{
+	if (!child->pid || waitpid(child->pid, ret_status, WNOHANG) != child->pid)
+		return false;
+	child->pid = 0;
+	return true;
+}
+
+void child_message(struct child *child, char message[CHILD_MESSAGE_BYTES])
+{
+	static const char name[] = "millrace: ";
+	char text[4096];
+	off_t end = lseek(child->message_fd, 0, SEEK_END);
+	off_t from = end > (off_t)sizeof(text) - 1 ? end - (off_t)sizeof(text) + 1 : 0;
+	ssize_t got = pread(child->message_fd, text, sizeof(text) - 1, from);
+
+	close(child->message_fd);
+	text[got > 0 ? got : 0] = '\0';
+	while (got > 0 && text[got - 1] == '\n')
+		text[--got] = '\0';
+	const char *line = strrchr(text, '\n');
+	line = line ? line + 1 : text;
+	if (strncmp(line, name, sizeof(name) - 1) == 0)
+		line += sizeof(name) - 1;
+	snprintf(message, CHILD_MESSAGE_BYTES, "%.*s", CHILD_MESSAGE_BYTES - 1, line);
+}
+
+void child_signal(const struct child *child, int signal_number)
+{
+	if (child->pid)
+		kill(child->pid, signal_number);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * child: a process that is forked to do one thing with code of this program, and ends. What it says on standard error
+ * is kept for the one who started it. One owner, one thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct diag;
+
+/* Zeroed: none. */
+struct child {
+	pid_t pid; /* 0: none runs */
+	int message_fd;
+	uint64_t started_ns; /* CLOCK_MONOTONIC */
+};
+
+/* `run` returns its exit status. Signals are as at the start of a program; SIGINT is left to the parent. */
+int child_start(struct child *child, int (*run)(void *ctx), void *ctx, struct diag *reterr);
+
+/* Whether it has ended since. Then *ret_status is as of waitpid(2), and child_message() may be called once more. */
+bool child_reap(struct child *child, int *ret_status);
+
+enum { CHILD_MESSAGE_BYTES = 512 };
+
+/* The last line that it said, without the name of the program; "" if none. Ends what child_reap() left. */
+void child_message(struct child *child, char message[CHILD_MESSAGE_BYTES]);
+
+/* Sends a signal, if it runs. */
+void child_signal(const struct child *child, int signal_number);

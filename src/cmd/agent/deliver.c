@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "base/log.h"
+#include "cmd/agent/agent.h"
+#include "cmd/cli/result_file.h"
+#include "cmd/input/loss_data.h"
+#include "cmd/input/sandbox.h"
+#include "read/session.h"
+
+/* "DIR/millrace-20261124T114250.123Z.pb.gz": names in the order in which the pieces were finished. */
+static char *file_name(const struct delivery *delivery)
+{
+	time_t seconds = (time_t)(delivery->number / 1000);
+	const struct export_format *format = delivery->options->send.format;
+	char when[32], *path;
+	struct tm tm;
+
+	gmtime_r(&seconds, &tm);
+	strftime(when, sizeof(when), "%Y%m%dT%H%M%S", &tm);
+	return asprintf(&path, "%s/millrace-%s.%03uZ%s", delivery->options->files, when,
+			(unsigned)(delivery->number % 1000), format ? format->suffix : ".data") < 0
+		       ? NULL
+		       : path;
+}
+
+/* The recording itself. */
+static int move_file(const struct delivery *delivery, const char *path)
+{
+	if (rename(delivery->path, path) == 0)
+		return 0;
+	log_error("cannot rename %s to %s: %s", delivery->path, path, strerror(errno));
+	return -EIO;
+}
+
+static int write_file(const struct delivery *delivery, const struct feed_options *feed, const char *path)
+{
+	struct delivery_result *result = delivery->result;
+	struct exporter *exporter;
+	struct result_file file;
+	struct diag diag = {0};
+	int err = result_file_open(path, &file, &diag);
+
+	if (err) {
+		log_error("%s", diag.text);
+		return err;
+	}
+	const struct export_target target = {.fd = file.fd, .path = result_file_path(&file), .name = path};
+	err = feed_recording(feed, delivery->options->send.format, &target, &exporter, &result->counts);
+	export_free(exporter);
+	int stored = result_file_close(&file, !err, &diag);
+	if (stored)
+		log_error("%s", diag.text);
+	return err ? err : stored;
+}
+
+int delivery_run(void *ctx)
+{
+	const struct delivery *delivery = ctx;
+	const struct agent_options *options = delivery->options;
+	const struct input_options input = {
+		.path = delivery->path,
+		.force = true,
+		.machine = {.inlined = options->inlined ? INLINE_ALL : INLINE_NONE},
+	};
+	const struct feed_options feed = {.input = &input, .title = "millrace agent", .quiet = true};
+	AUTO_FREE char *path = options->files ? file_name(delivery) : NULL;
+	int err;
+
+	log_set_level(LOG_ERRORS);
+	if (options->files && !path)
+		err = -ENOMEM;
+	else if (options->files && !options->send.format)
+		err = move_file(delivery, path);
+	else if (options->files) {
+		sandbox_enter(path, 0);
+		err = write_file(delivery, &feed, path);
+	} else {
+		sandbox_enter(NULL, SANDBOX_NETWORK);
+		err = send_recording(&feed, &options->send, &delivery->result->counts);
+	}
+	delivery->result->err = err;
+	return err != 0;
+}
+
+int delivery_count(const char *path, uint64_t *ret_samples, uint64_t *ret_lost, struct diag *reterr)
+{
+	struct session *session;
+	struct loss_data data = {0};
+	int err = session_open(path, SESSION_FORCE | SESSION_FILE_ORDER, &session, reterr);
+
+	if (err)
+		return err;
+	err = loss_data_read(session, &data, reterr);
+	*ret_samples = data.captured;
+	*ret_lost = data.lost;
+	loss_data_fini(&data);
+	session_close(session);
+	return err;
+}

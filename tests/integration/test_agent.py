@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: MIT
+"""`millrace agent`: recorded = delivered + dropped + refused + waiting, whatever happens to the store and to itself."""
+import http.server
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+from conftest import MILLRACE, wait_until
+from test_clickhouse import Store
+
+
+def status(state):
+    try:
+        return json.loads((state / 'status.json').read_text())
+    except FileNotFoundError:
+        return None
+
+
+def samples(found):
+    """recorded, and what became of it."""
+    return found['recorded']['samples'], sum(found[key]['samples'] for key in (
+        'delivered', 'dropped', 'refused', 'waiting'))
+
+
+@pytest.fixture
+def agent(need_root, tmp_path):
+    """agent(WORDS) -> a running agent of pieces of 1 s; stop() ends it and returns its status."""
+    class Agent:
+        state = tmp_path / 'state'
+        processes = []
+
+        def __call__(self, *words):
+            self.process = subprocess.Popen(
+                [MILLRACE, 'agent', f'--state={self.state}', '--every=1s', *map(str, words)], stderr=subprocess.PIPE,
+                text=True, env={**os.environ, 'HOME': str(tmp_path)})
+            self.processes.append(self.process)
+            return self
+
+        def until(self, condition, what):
+            def holds():
+                found = status(self.state)
+                return found and found['pid'] == self.process.pid and condition(found)
+            wait_until(holds, what)
+
+        def recorders(self):
+            text = pathlib.Path(f'/proc/{self.process.pid}/task/{self.process.pid}/children').read_text()
+            return list(map(int, text.split()))
+
+        def stop(self):
+            self.process.send_signal(signal.SIGTERM)
+            self.err = self.process.communicate(timeout=60)[1]
+            assert self.process.returncode == 0, self.err
+            recorded, accounted = samples(status(self.state))
+            assert recorded == accounted > 0
+            return status(self.state)
+
+    made = Agent()
+    yield made
+    for process in made.processes:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def reported(millrace, path):
+    report = json.loads(millrace('report', '-i', path, '--json', '--no-children', '-g', 'none', '-s', 'comm').out)
+    return sum(event['samples'] for event in report['events'])
+
+
+def test_files_are_recordings(agent, millrace, tmp_path):
+    agent(f'--files={tmp_path}/out').until(lambda found: found['delivered']['pieces'] >= 2, 'two pieces')
+    found = agent.stop()
+    files = sorted((tmp_path / 'out').iterdir())
+    assert len(files) == found['delivered']['pieces'] == found['recorded']['pieces']
+    assert sum(reported(millrace, path) for path in files) == found['delivered']['samples']
+    assert not list((agent.state / 'spool').iterdir()) and not list((agent.state / 'record').iterdir())
+
+
+def test_files_are_kept_within_a_size(agent, tmp_path):
+    out = tmp_path / 'out'
+    agent(f'--files={out}', '--format=folded', '--keep-size=1').until(
+        lambda found: found['delivered']['pieces'] >= 3, 'three pieces')
+    found = agent.stop()
+    assert found['delivered']['pieces'] >= 3 and not [path for path in out.iterdir() if path.stat().st_size > 1]
+
+
+class Server:
+    """The store of test_clickhouse.py, which can go away and come back at the same port."""
+    def __init__(self):
+        with socket.socket() as free:
+            free.bind(('127.0.0.1', 0))
+            self.port = free.getsockname()[1]
+        self.rows, self.server = [], None
+
+    def start(self, handler=Store):
+        http.server.ThreadingHTTPServer.allow_reuse_address = True
+        self.server = http.server.ThreadingHTTPServer(('127.0.0.1', self.port), handler)
+        self.server.rows, self.server.faults, self.server.logins, self.server.garbage = self.rows, [], set(), False
+        self.server.daemon_threads = True
+        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={'poll_interval': .05})
+        self.thread.start()
+
+    def stop(self):
+        if self.server:
+            self.server.shutdown()
+            self.thread.join()
+            self.server.server_close()
+            self.server = None
+
+
+@pytest.fixture
+def server(millrace):
+    if 'no client of servers' in millrace('export', '--to=clickhouse://a', '--format=folded', status=129).err:
+        pytest.skip('this build has no client of servers')
+    made = Server()
+    yield made
+    made.stop()
+
+
+def test_a_store_that_goes_and_comes(agent, server):
+    server.start()
+    agent(f'--to=clickhouse://127.0.0.1:{server.port}', '--service=web').until(
+        lambda found: found['delivered']['pieces'] >= 1, 'a piece')
+    server.stop()
+    agent.until(lambda found: found['failing_since'] and found['waiting']['pieces'] >= 2, 'pieces that wait')
+    server.start()
+    agent.until(lambda found: not found['failing_since'], 'deliveries')
+    found = agent.stop()
+    assert found['delivered'] == found['recorded'] and not found['waiting']['pieces']
+    assert sum(row[7] for row in server.rows) == found['delivered']['samples']
+    assert agent.err.count('delivery failed') == 1 and 'deliveries work again' in agent.err
+
+
+def test_the_spool_is_bounded_and_outlives_the_agent(agent, server):
+    words = f'--to=clickhouse://127.0.0.1:{server.port}', '--stop-time=1s'
+    agent(*words, '--spool-size=1').until(lambda found: found['dropped']['pieces'] >= 2, 'dropped pieces')
+    found = agent.stop()
+    assert not found['delivered']['pieces'] and 'the spool is full' in agent.err
+    agent(*words).until(lambda found: found['waiting']['pieces'] >= 2, 'pieces that wait')
+    waited = agent.stop()['waiting']
+    assert waited['pieces'] >= 2
+    server.start()
+    agent(*words).until(lambda found: found['delivered']['pieces'] >= waited['pieces'], 'what waited')
+    found = agent.stop()
+    assert 'of an earlier run wait' in agent.err
+    assert sum(row[7] for row in server.rows) == found['delivered']['samples'] >= waited['samples']
+
+
+@pytest.mark.parametrize('who', ['agent', 'recorder', 'both'])
+def test_killed(agent, millrace, tmp_path, who):
+    """The agent: the recorder ends with it, whole. The recorder: it is started again. Both: it is recovered."""
+    words = f'--files={tmp_path}/out',
+    agent(*words).until(lambda found: found['delivered']['pieces'] >= 1, 'a piece')
+    recorder, = agent.recorders()
+    if who != 'recorder':
+        agent.process.kill()
+        agent.process.wait()
+    if who == 'both':
+        try:
+            os.kill(recorder, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    if who == 'recorder':
+        os.kill(recorder, signal.SIGKILL)
+        agent.until(lambda found: found['recorder_restarts'] == 1 and found['delivered']['pieces'] >= 2, 'a new one')
+        agent.stop()
+        assert 'the recorder ' in agent.err, agent.err
+        return
+    wait_until(lambda: not pathlib.Path(f'/proc/{recorder}').exists(), 'the end of the recorder')
+    agent(*words).until(lambda found: found['delivered']['pieces'] >= 2, 'pieces')
+    agent.stop()
+    # Within a second of its start it may have stored nothing yet.
+    assert 'cannot' not in agent.err or 'no record is left' in agent.err
+    assert sum(reported(millrace, path) for path in (tmp_path / 'out').iterdir())
+
+
+class Takes(http.server.BaseHTTPRequestHandler):
+    bodies, status = [], 200
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers['Content-Length']))
+        if self.status == 200:
+            self.bodies.append((self.path, self.headers['Content-Type'], body))
+        self.send_response(self.status)
+        self.send_header('Content-Length', '0')
+        self.end_headers()
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.mark.parametrize('name, path, expected', [
+    ('pprof', '/ingest?name={service}&from={from}&until={until}', '/ingest?name=web&from='),
+    ('otlp', '', '/v1development/profiles'),
+])
+def test_posts(agent, millrace, server, name, path, expected):
+    if f'no format "{name}"' in millrace('agent', f'--format={name}', status=129).err:
+        pytest.skip(f'this build cannot write {name}')
+    class Handler(Takes):
+        bodies = []
+    server.start(Handler)
+    before = time.time()
+    agent(f'--to=http://127.0.0.1:{server.port}{path}', f'--format={name}', '--service=web').until(
+        lambda found: found['delivered']['pieces'] >= 2, 'two pieces')
+    found = agent.stop()
+    assert len(Handler.bodies) == found['delivered']['pieces'] and all(body for _, _, body in Handler.bodies)
+    first = Handler.bodies[0]
+    assert first[0].startswith(expected) and first[1].startswith('application/')
+    if name == 'pprof':
+        start, end = (int(word.partition('=')[2]) for word in first[0].split('&')[1:])
+        assert before - 5 < start < end < time.time() + 5
+
+
+def test_what_a_server_refuses_holds_nothing_up(agent, millrace, server):
+    if 'no format "pprof"' in millrace('agent', '--format=pprof', status=129).err:
+        pytest.skip('this build cannot write pprof')
+    class Handler(Takes):
+        status = 400
+    server.start(Handler)
+    agent(f'--to=http://127.0.0.1:{server.port}/', '--format=pprof').until(
+        lambda found: found['refused']['pieces'] >= 1, 'a piece that is given up')
+    Handler.status, Handler.bodies = 200, []
+    agent.until(lambda found: found['delivered']['pieces'] >= 1, 'the next')
+    found = agent.stop()
+    assert 'HTTP 400' in agent.err and (agent.state / 'refused.data').exists()
+    assert found['refused']['pieces'] + found['delivered']['pieces'] == found['recorded']['pieces']
+
+
+@pytest.mark.parametrize('trigger', ['exit', 'load', 'signal'])
+def test_snapshots(agent, millrace, tmp_path, trigger):
+    go = tmp_path / 'go'
+    spec = {'exit': f'exit:while ! [ -e {go} ]; do sleep .1; done; rm {go}; exit 7', 'load': 'load:0.000001',
+            'signal': 'load:100000'}[trigger]
+    agent(f'--files={tmp_path}/out', f'--on-trigger={spec}', '--flight=3s').until(
+        lambda found: found['delivered']['pieces'] >= 2, 'two pieces')
+    go.touch()
+
+    def snapshot(found):
+        if trigger == 'signal':
+            agent.process.send_signal(signal.SIGUSR2)
+        return found['snapshots']
+    agent.until(snapshot, 'a snapshot')
+    agent.stop()
+    path = next((agent.state / 'snapshots').glob('snapshot-*.data'))
+    assert f'snapshot {path}: ' in agent.err
+    assert trigger == 'load' or reported(millrace, path)  # that may come before there is anything to keep
+    
+
+@pytest.mark.parametrize('words, said', [
+    ([], 'One of --to=URL and --files=DIR'),
+    (['--files=a', '--to=clickhouse://b'], 'One of --to=URL and --files=DIR'),
+    (['--files=a', '--on-trigger=psi:disk:3'], 'it is load:NUMBER, psi:cpu:PERCENT'),
+    (['--files=a', '--on-trigger=load:0'], 'it is load:NUMBER, psi:cpu:PERCENT'),
+    (['--files=a', '--every=10ms'], '--every'),
+    (['--files=a', 'sleep', '1'], 'agent takes no argument, but got "sleep"'),
+    (['--files=a', '--format=svg'], 'no format "svg"'),
+])
+def test_wrong_words(millrace, words, said):
+    assert said in millrace('agent', *words, status=129).err
+
+
+def test_one_agent_at_a_time(agent, millrace, tmp_path):
+    agent(f'--files={tmp_path}/out').until(lambda found: True, 'the start')
+    result = millrace('agent', f'--state={agent.state}', f'--files={tmp_path}/out', status=255)
+    assert 'another agent uses it' in result.err and result.err.count('\n') == 1
+    agent.until(lambda found: found['delivered']['pieces'], 'a piece')
+    agent.stop()
