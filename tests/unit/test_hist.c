@@ -39,7 +39,7 @@ static void add(struct hist *hist, struct hist_place at, uint64_t period)
 {
 	struct hist_entry *entry;
 
-	assert_int_equal(hist_add(hist, &at, &(struct hist_amount){period, 1}, &entry), 0);
+	assert_int_equal(hist_add(hist, &at, &(struct hist_amount){.period = period, .nr_samples = 1}, &entry), 0);
 }
 
 static void test_empty(void **state)
@@ -257,7 +257,7 @@ static void test_tally_cells(void **state)
 	}
 	assert_int_equal(tally.nr, CELLS);
 	assert_int_equal(tally_share_fit(&share, &tally), 0);
-	share.amounts[CELLS - 1] = (struct hist_amount){5, 1};
+	share.amounts[CELLS - 1] = (struct hist_amount){.period = 5, .nr_samples = 1};
 	tally_join(&tally, &share);
 	for (uint32_t i = 0; i < CELLS; i++) {
 		struct tally_cell found = tally_cell(&tally, i);

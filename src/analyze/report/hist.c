@@ -18,6 +18,7 @@ struct hist {
 	size_t nr, room;
 	unsigned nr_members;
 	uint64_t nr_samples, period, nr_adds;
+	uint64_t latency;
 	const struct comm *last_comm; /* the last one that was hashed; names of tasks outlive the hist */
 	uint64_t last_comm_hash;
 };
@@ -412,7 +413,9 @@ int hist_add(struct hist *hist, const struct hist_place *place, const struct his
 	if (level != HIST_COLUMNS)
 		entry->level_periods[level - HIST_SELF_KERNEL] += amount->period;
 	entry->nr_samples += amount->nr_samples;
+	entry->latency += amount->latency;
 	hist->period += amount->period;
+	hist->latency += amount->latency;
 	hist->nr_samples += amount->nr_samples;
 	*ret = entry;
 	return 0;
@@ -466,6 +469,11 @@ uint64_t hist_period(const struct hist *hist)
 	return hist->period;
 }
 
+uint64_t hist_latency(const struct hist *hist)
+{
+	return hist->latency;
+}
+
 static int compare_identity(const void *left, const void *right, const void *of)
 {
 	const struct hist_entry *a = left, *b = right;
@@ -481,6 +489,7 @@ uint64_t hist_number(const struct hist_entry *entry, enum hist_column column)
 	case HIST_SELF_USER:
 	case HIST_SELF_GUEST_KERNEL:
 	case HIST_SELF_GUEST_USER: return entry->level_periods ? entry->level_periods[column - HIST_SELF_KERNEL] : 0;
+	case HIST_LATENCY: return entry->latency;
 	case HIST_SAMPLES: return entry->nr_samples;
 	default: return entry->period;
 	}

@@ -47,12 +47,13 @@ struct hist_place {
 /* Samples of one place. */
 struct hist_amount {
 	uint64_t period, nr_samples;
+	uint64_t latency; /* of the periods, as a share of the time that the program took; 0: not counted */
 };
 
 struct hist_entry {
 	struct hist_place place; /* of the first sample */
 	uint64_t period;         /* of the samples that were taken here */
-	uint64_t nr_samples;
+	uint64_t nr_samples, latency;
 	uint64_t *level_periods;  /* of `period`, by HIST_SELF_KERNEL and so on; NULL: all 0 */
 	uint64_t children_period; /* and of those below, each sample once */
 	struct use_list uses;     /* see hist_note_use() */
@@ -91,7 +92,8 @@ int hist_note_use(struct hist *hist, struct hist_entry *entry, const struct use 
 int hist_link(struct hist *leader, struct hist *const members[], unsigned nr_members);
 
 uint64_t hist_nr_samples(const struct hist *hist);
-uint64_t hist_period(const struct hist *hist); /* sum of all, filtered or not */
+uint64_t hist_period(const struct hist *hist); /* sum of all, filtered or not; likewise: */
+uint64_t hist_latency(const struct hist *hist);
 
 /* All entries in order; once, after all was added. Valid until hist_free(). 0 or -ENOMEM. */
 int hist_sort(struct hist *hist, struct hist_entry *const **ret, size_t *ret_nr);

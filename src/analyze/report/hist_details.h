@@ -48,6 +48,7 @@ enum hist_column {
 	HIST_CGROUP,
 	HIST_CODE_PAGE_SIZE,
 	HIST_ADDRESS,
+	HIST_PARALLELISM,
 	HIST_SYM_SIZE,
 	HIST_TRANSACTION,
 	HIST_MISPREDICTED, /* the bits of perf_branch_entry: mispred, predicted */
@@ -68,6 +69,7 @@ enum hist_column {
 	HIST_SELF_USER,
 	HIST_SELF_GUEST_KERNEL,
 	HIST_SELF_GUEST_USER,
+	HIST_LATENCY, /* hist_amount.latency */
 	HIST_SAMPLES,
 	HIST_PERIOD,
 	HIST_COLUMNS,

@@ -261,6 +261,7 @@ static int run(int argc, char **argv)
 		options_fini(&options);
 		return EXIT_USAGE;
 	}
+	options.sampling.switches |= options.latency;
 	log_set_level(options.quiet ? LOG_ERRORS : options.verbose);
 	int status = record(&options, argc, argv, config.given.first);
 	options_fini(&options);

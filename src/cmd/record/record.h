@@ -33,6 +33,7 @@ struct record_options {
 	struct target_request target;
 	struct event_options sampling;
 	bool no_inherit;
+	bool latency; /* of the switches of sampling */
 	struct {
 		bool off;
 		size_t ring_pages; /* 0: a default for this machine */

@@ -262,6 +262,10 @@ int record_options_check(const struct record_options *options, struct diag *rete
 				strcmp(options->affinity, "cpu") ? "numa" : "cpu");
 	if (options->nr_cgroups && !options->target.all_cpus && !options->target.cpu_list)
 		return diag_set(reterr, -EINVAL, "-G looks at CPUs: add -a or -C");
+	if (options->latency && (options->target.all_cpus || options->target.cpu_list))
+		return diag_set(reterr, -EINVAL,
+				"--latency is about the time of one program: leave out -a and -C, or use "
+				"--switch-events");
 	if (options->sampling.off_cpu.wakers && !options->sampling.off_cpu.on)
 		return diag_set(reterr, -EINVAL, "--off-cpu-wakers goes with --off-cpu");
 	int err = check_bundle(options, reterr);
@@ -714,6 +718,10 @@ const struct option record_option_table[] = {
 	 .set = option_set_flag,
 	 .offset = AT(sampling.switches),
 	 .help = "Also a record for each context switch"},
+	{.name = "latency",
+	 .set = option_set_flag,
+	 .offset = AT(latency),
+	 .help = "Also what report --latency needs: --switch-events"},
 	{.name = "off-cpu",
 	 .arg = "MIN_TIME",
 	 .set = set_off_cpu,

@@ -36,6 +36,8 @@ static const struct column_word {
 	{"trace", HIST_TRACE, 0},
 	{"state", HIST_STATE, 0}, /* this and the next: not perf's */
 	{"waker", HIST_WAKER, 0},
+	{"parallelism", HIST_PARALLELISM, 0}, /* this and the next: perf 6.15 */
+	{"latency", HIST_LATENCY, 0},
 	{"symbol_size", HIST_SYM_SIZE, 0},
 	{"cgroup", HIST_CGROUP, 0},
 	{"time", HIST_TIME, 0},
@@ -251,6 +253,8 @@ void column_choice_shown(const struct column_choice *choice, bool children, stru
 	if (children)
 		list_add(ret, HIST_CHILDREN);
 	list_add(ret, HIST_SELF);
+	if (choice->latency)
+		list_add(ret, HIST_LATENCY);
 	if (choice->levels) {
 		list_add(ret, HIST_SELF_KERNEL);
 		list_add(ret, HIST_SELF_USER);

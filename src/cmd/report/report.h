@@ -12,6 +12,7 @@
 #include "analyze/report/calltree.h"
 #include "analyze/report/hist.h"
 #include "analyze/report/tally.h"
+#include "base/cpuset.h"
 #include "base/pool.h"
 #include "cmd/cli/option.h"
 #include "cmd/cli/terminal.h"
@@ -37,6 +38,7 @@ struct table_options {
 	bool nanoseconds;                 /* times have nine digits */
 	bool coloured;                    /* shares by their size */
 	bool self_named;                  /* the own share is called Self */
+	bool latency;                     /* shares are of the time the program took; HIST_LATENCY has the others */
 	char separator;                   /* between columns, and nowhere in them: it becomes a dot; 0: two blanks */
 	const char *widths;               /* of the columns, "8,0,20"; 0 or missing: as wide as needed. NULL: all are */
 	bool headless;                    /* -q: only the lines of entries */
@@ -109,6 +111,7 @@ struct report_options {
 	struct graph_options graph;
 	struct column_choice columns;
 	uint64_t group_sort;
+	struct cpuset parallelisms; /* --parallelism */
 	struct header_options header;
 	struct pager_options pager;
 	enum colour_when colour;

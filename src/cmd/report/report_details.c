@@ -27,6 +27,7 @@ struct details {
 	struct tracepoints *formats; /* NULL until they are needed */
 	struct feature_cpu_topology topology;
 	bool topology_read;
+	uint32_t parallelism;
 	struct pool pool;                       /* what the tables hold */
 	struct hash_table texts, known, fields; /* strings, struct hist_details, struct hist_field, by their hash */
 };
@@ -44,6 +45,11 @@ struct details *details_new(const struct details_options *options, struct sessio
 		return NULL;
 	*details = (struct details){.options = *options, .session = session, .machine = machine};
 	return details;
+}
+
+void details_set_parallelism(struct details *details, uint32_t parallelism)
+{
+	details->parallelism = parallelism;
 }
 
 void details_free(struct details *details)
@@ -245,6 +251,8 @@ static void add_numbers(const struct details *details, const struct session_reco
 	if (asks(details, HIST_CODE_PAGE_SIZE))
 		set_number(ret, HIST_CODE_PAGE_SIZE, sample->code_page_size);
 	add_memory_numbers(details, sample, ret);
+	if (asks(details, HIST_PARALLELISM))
+		set_number(ret, HIST_PARALLELISM, details->parallelism);
 	if (asks(details, HIST_CGROUP)) {
 		set_number(ret, HIST_CGROUP, sample->cgroup);
 		ret->cgroup = machine_cgroup(details->machine, sample->cgroup);

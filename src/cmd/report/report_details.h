@@ -39,6 +39,9 @@ struct details_options {
 struct details *details_new(const struct details_options *options, struct session *session, struct machine *machine);
 void details_free(struct details *details); /* NULL is fine */
 
+/* How many tasks ran when the next samples were taken: of HIST_PARALLELISM. */
+void details_set_parallelism(struct details *details, uint32_t parallelism);
+
 /* Of a sample that was taken at `at`. Valid until details_free(). 0, or -ENOMEM or -EBADMSG and why. */
 int details_of_sample(struct details *details, const struct session_record *record, const struct location *at,
 		      const struct hist_details **ret, struct diag *reterr);

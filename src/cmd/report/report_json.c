@@ -18,6 +18,7 @@ static const char *const number_names[HIST_NUMBERS] = {
 	[HIST_LOCAL_INS_LAT - HIST_WEIGHT] = "local_ins_lat",
 	[HIST_CODE_PAGE_SIZE - HIST_WEIGHT] = "code_page_size",
 	[HIST_CYCLES - HIST_WEIGHT] = "cycles",
+	[HIST_PARALLELISM - HIST_WEIGHT] = "parallelism",
 	[HIST_DATA_PAGE_SIZE - HIST_WEIGHT] = "data_page_size",
 };
 
@@ -151,10 +152,13 @@ static void put_entry(struct json_writer *json, const struct samples *samples, c
 			put_key(json, hist->keys[i], &entry->place);
 	if (fields)
 		put_fields(json, samples, entry->place.details);
-	json_number(json, "period", entry->period);
+	json_number(json, "period", samples->options.latency ? entry->latency : entry->period);
+	if (samples->parallelism)
+		json_number(json, "latency", samples->options.latency ? entry->period : entry->latency);
 	json_number(json, "samples", entry->nr_samples);
 	if (samples->children)
-		json_number(json, "children_period", entry->children_period);
+		json_number(json, samples->options.latency ? "children_latency" : "children_period",
+			    entry->children_period);
 	json_end(json);
 }
 
@@ -172,7 +176,9 @@ static int put_event(struct json_writer *json, const struct samples *samples, st
 	json_object(json, NULL);
 	json_text(json, "event", event->name);
 	json_number(json, "samples", hist_nr_samples(hist));
-	json_number(json, "period", whole);
+	json_number(json, "period", samples->options.latency ? hist_latency(hist) : whole);
+	if (samples->parallelism)
+		json_number(json, "latency", samples->options.latency ? whole : hist_latency(hist));
 	json_array(json, "entries");
 	for (size_t i = 0; i < nr && !ferror(json->to); i++) {
 		uint64_t shown = samples->children ? entries[i]->children_period : entries[i]->period;

@@ -7,9 +7,11 @@
 #include <string.h>
 #include <strings.h>
 
+#include "analyze/machine/parallelism.h"
 #include "analyze/report/tracepoint.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/cpuset.h"
 #include "base/diag.h"
 #include "perfdata/feature.h"
 #include "read/session.h"
@@ -171,6 +173,15 @@ static int set_call_graph(const struct option *option, const char *arg, bool neg
 	return arg ? graph_parse(arg, graph, reterr) : 0;
 }
 
+static int set_parallelisms(const struct option *option, const char *arg, bool negated, void *value,
+			    struct diag *reterr)
+{
+	(void)option, (void)negated;
+	if (cpuset_parse(value, arg))
+		return diag_set(reterr, -EINVAL, "\"%s\" is no list of numbers, such as 1,4-8", arg);
+	return 0;
+}
+
 static int set_separator(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
 	(void)option, (void)negated;
@@ -255,6 +266,17 @@ const struct option report_options_table[] = {
 		 "an event that samples the CPU); default keys comm,state,symbol",
 	 .set = option_set_flag,
 	 .offset = offsetof(struct report_options, samples.wall)},
+	{.name = "latency",
+	 .help = "Shares of the time that the program took instead of the time on CPUs: while n of its tasks run, a "
+		 "sample is 1/n (record --latency)",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, samples.latency)},
+	{.name = "parallelism",
+	 .arg = "N,N-N,...",
+	 .help = "Count only what happened while so many tasks ran on CPUs (record --latency)",
+	 .set = set_parallelisms,
+	 .offset = offsetof(struct report_options, parallelisms),
+	 .flags = OPTION_NO_NEGATE},
 	{.name = "time-quantum",
 	 .arg = "TIME",
 	 .help = "Times of the key time are those of intervals of this length, such as 10ms; default 100ms",
@@ -550,7 +572,11 @@ int report_options_fit(struct report_options *options, const struct session *ses
 												  : "trace";
 	if (options->samples.wall && counts + options->memory)
 		return diag_set(reterr, -EINVAL, "--wall counts time: leave out -b and --mem-mode");
+	options->samples.parallelisms = cpuset_count(&options->parallelisms) ? &options->parallelisms : NULL;
+	if (options->samples.wall && samples_want_parallelism(&options->samples))
+		return diag_set(reterr, -EINVAL, "--wall and --latency weigh samples in two ways: leave out one");
 	options->table.title = options->samples.wall ? "wall-clock time" : NULL;
+	options->table.latency = options->columns.latency = options->samples.latency;
 	int err = column_choice_fit(&options->columns, sort, session, reterr);
 	if (err)
 		return err;
@@ -558,6 +584,10 @@ int report_options_fit(struct report_options *options, const struct session *ses
 	options->samples.raw_trace = options->columns.raw_trace;
 	options->table.fields = options->columns.trace_fields;
 	report_options_complete(options);
+	if (samples_want_parallelism(&options->samples) && !pipe && !parallelism_is_recorded(session))
+		return diag_set(reterr, -EINVAL,
+				"latency and parallelism need context switches in the recording: record --latency, or "
+				"--switch-events");
 	options->table.sort_words = options->memory ? column_choice_sort_words(&options->columns) : NULL;
 	return 0;
 }

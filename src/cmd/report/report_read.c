@@ -4,6 +4,7 @@
 
 #include "base/diag.h"
 #include "cmd/report/report_read.h"
+#include "cmd/report/report_workers.h"
 #include "read/session.h"
 
 static bool is_front(uint32_t type)
@@ -24,6 +25,8 @@ static int take(struct reading *reading, const struct session_record *record, st
 	input_count_losses(&reading->losses, record);
 	if (!sample && reading->observe)
 		err = reading->observe(reading->ctx, record);
+	if (!sample && !err)
+		err = samples_observe(&reading->samples, record);
 	if (!sample && !err)
 		err = machine_process(reading->machine, record);
 	else if (!reading->tasks_only && !err)
@@ -98,7 +101,7 @@ int reading_run(struct reading *reading, const struct samples_options *samples, 
 			reterr, err,
 			"--wall needs times off the CPU and samples of the CPU in one recording: record --off-cpu -e "
 			"cpu-clock");
-	if (!err && !reading->tasks_only && !reading->counted)
+	if (!err && !reading->tasks_only && !reading->counted && !reading->samples.parallelism)
 		err = report_workers_new(&reading->samples, &reading->workers);
 	if (err)
 		return diag_set(reterr, err, "out of memory");

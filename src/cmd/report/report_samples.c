@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "analyze/machine/machine.h"
+#include "analyze/machine/parallelism.h"
 #include "analyze/report/hist.h"
 #include "analyze/report/time_bins.h"
+#include "base/cpuset.h"
 #include "base/diag.h"
 #include "cmd/report/report_details.h"
 #include "cmd/report/report_wall.h"
@@ -39,6 +41,15 @@ static int init_details(struct samples *samples)
 	return any && !samples->details ? -ENOMEM : 0;
 }
 
+bool samples_want_parallelism(const struct samples_options *options)
+{
+	bool wants = options->latency || options->parallelisms || hist_has_key(&options->hist, HIST_PARALLELISM);
+
+	for (unsigned i = 0; i < options->hist.nr_order; i++)
+		wants |= options->hist.order[i] == HIST_LATENCY;
+	return wants;
+}
+
 int samples_init(struct samples *samples, const struct samples_options *options, struct session *session,
 		 struct machine *machine)
 {
@@ -47,6 +58,11 @@ int samples_init(struct samples *samples, const struct samples_options *options,
 	samples->cache = calloc(CACHE_SLOTS, sizeof(*samples->cache));
 	samples->stacks = stacks_new();
 	samples->times = options->times ? calloc(1, sizeof(*samples->times)) : NULL;
+	if (samples_want_parallelism(options)) {
+		samples->parallelism = parallelism_new(session);
+		if (!samples->parallelism)
+			return -ENOMEM;
+	}
 	int err = options->wall ? wall_new(session, &samples->wall) : 0;
 	if (err)
 		return err;
@@ -68,6 +84,8 @@ void samples_fini(struct samples *samples)
 	free(samples->times);
 	details_free(samples->details);
 	wall_free(samples->wall);
+	parallelism_free(samples->parallelism);
+	free(samples->rests);
 	*samples = (struct samples){0};
 }
 
@@ -199,10 +217,50 @@ static int find_cell(struct samples *samples, struct event_samples *event, struc
 	return tally_find(&event->tally, &place, chain, ret);
 }
 
-static void count(struct event_samples *event, uint32_t cell, uint64_t period)
+/* A part of a period: what a division leaves over counts with the next sample. */
+static uint64_t latency_of(struct samples *samples, uint64_t period)
 {
-	event->tally.amounts[cell].period += period;
-	event->tally.amounts[cell].nr_samples++;
+	uint64_t sum = samples->rests[samples->running] + period;
+
+	samples->rests[samples->running] = sum % samples->running;
+	return sum / samples->running;
+}
+
+static void count(struct samples *samples, struct event_samples *event, uint32_t cell, uint64_t period)
+{
+	struct hist_amount *amount = &event->tally.amounts[cell];
+	uint64_t latency = samples->parallelism ? latency_of(samples, period) : 0;
+
+	amount->period += samples->options.latency ? latency : period;
+	amount->latency += samples->options.latency ? period : latency;
+	amount->nr_samples++;
+}
+
+/* 1; 0: the sample is not counted; -ENOMEM. */
+static int find_parallelism(struct samples *samples, const struct session_record *record)
+{
+	samples->running = parallelism_at(samples->parallelism, record);
+	if (!samples->running)
+		return -ENOMEM;
+	if (samples->running >= samples->rests_room) {
+		uint32_t room = samples->running * 2 + 64;
+		uint64_t *rests = reallocarray(samples->rests, room, sizeof(*rests));
+		if (!rests)
+			return -ENOMEM;
+		memset(rests + samples->rests_room, 0, (room - samples->rests_room) * sizeof(*rests));
+		samples->rests = rests;
+		samples->rests_room = room;
+	}
+	if (samples->details)
+		details_set_parallelism(samples->details, samples->running);
+	/* A sample of a time off the CPU tells nothing of how many ran in that time. */
+	return !off_cpu_is_event(record->event) &&
+	       (!samples->options.parallelisms || cpuset_has(samples->options.parallelisms, samples->running));
+}
+
+int samples_observe(struct samples *samples, const struct session_record *record)
+{
+	return samples->parallelism ? parallelism_observe(samples->parallelism, record) : 0;
 }
 
 /* The mode of an address is not known: as perf, that in which there is something. */
@@ -245,7 +303,7 @@ static int take_branches(struct samples *samples, struct event_samples *event, s
 		}
 		if (tally_find(&event->tally, &place, 0, &cell))
 			return -ENOMEM;
-		count(event, cell, 1);
+		count(samples, event, cell, 1);
 	}
 	return 0;
 }
@@ -276,7 +334,7 @@ static int take_access(struct samples *samples, struct event_samples *event, str
 	if (!err)
 		err = tally_find(&event->tally, &place, chain, &cell);
 	if (!err)
-		count(event, cell, weight ? weight : 1);
+		count(samples, event, cell, weight ? weight : 1);
 	return err;
 }
 
@@ -300,7 +358,7 @@ static int take_wait(struct samples *samples, struct event_samples *event, struc
 			place.details = details_of_wait(samples->details, details, wait, ready);
 		err = place.details || !details ? tally_find(&event->tally, &place, chain, &cell) : -ENOMEM;
 		if (!err)
-			count(event, cell, wait->flags & OFF_CPU_UNKNOWN && !samples->wall ? 0 : parts[ready]);
+			count(samples, event, cell, wait->flags & OFF_CPU_UNKNOWN && !samples->wall ? 0 : parts[ready]);
 	}
 	return err;
 }
@@ -328,7 +386,7 @@ static int take_time(struct samples *samples, struct task *task, const struct se
 	if (!err)
 		err = find_cell(samples, into, task, record, &cell);
 	if (!err && cell != CELL_LEFT_OUT)
-		count(into, cell, on_ns);
+		count(samples, into, cell, on_ns);
 	return err;
 }
 
@@ -339,7 +397,7 @@ static void start(struct samples *samples)
 	samples->started = true;
 	samples->by_cpu = has_key(samples, HIST_CPU);
 	samples->by_state = has_key(samples, HIST_STATE) || has_key(samples, HIST_WAKER);
-	samples->not_cacheable = has_key(samples, HIST_TIME) || samples->wall;
+	samples->not_cacheable = has_key(samples, HIST_TIME) || samples->wall || samples->parallelism;
 	for (enum hist_column key = HIST_TRACE; key < HIST_KEYS; key++)
 		samples->not_cacheable |= has_key(samples, key);
 	samples->not_cacheable |= samples->options.mode != SAMPLES_PLAIN;
@@ -361,6 +419,11 @@ int samples_take(struct samples *samples, const struct session_record *record)
 	struct event_samples *event = event_samples(samples, event_index(samples, record->event));
 	if (!task || !event)
 		return -ENOMEM;
+	if (samples->parallelism) {
+		int counted = find_parallelism(samples, record);
+		if (counted <= 0)
+			return counted;
+	}
 	if (samples->wall)
 		return take_time(samples, task, record);
 	if (samples->options.mode == SAMPLES_BRANCHES)
@@ -391,7 +454,7 @@ int samples_take(struct samples *samples, const struct session_record *record)
 	if (cell == CELL_LEFT_OUT)
 		return 0;
 	samples->last = (struct samples_place){.event = event_index(samples, record->event), .cell = cell};
-	count(event, cell, sample->period);
+	count(samples, event, cell, sample->period);
 	if (samples->times && sample->present & PERF_SAMPLE_TIME)
 		time_bins_add(samples->times, sample->time);
 	return 0;

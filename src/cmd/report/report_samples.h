@@ -17,11 +17,10 @@
 #include "cmd/input/sample_key.h"
 #include "cmd/report/report_details.h"
 
-struct prefetcher;
-struct prefetcher_chunk;
+struct cpuset;
+struct parallelism;
 struct details;
 struct machine;
-struct report_workers;
 struct session;
 struct session_record;
 struct task;
@@ -46,6 +45,8 @@ struct samples_options {
 	bool hide_unresolved;                   /* samples in code without a symbol are not counted */
 	bool addresses;                         /* cells tell addresses inside a function apart: for annotated code */
 	bool times;                             /* count samples over time, too */
+	bool latency;                           /* periods count as shares of the time that the program took */
+	const struct cpuset *parallelisms;      /* only samples with so many tasks running are counted; NULL: all */
 	bool wall;                              /* count the time of threads, see report_wall.h: as one event */
 };
 
@@ -87,9 +88,13 @@ struct samples {
 	struct stacks *stacks;
 	struct location *frames; /* room for SAMPLES_MAX_FRAMES, between two samples_take() */
 	struct cached_sample *cache;
-	struct details *details;   /* NULL: no key asks for any */
-	struct time_bins *times;   /* heap; NULL: not wanted */
-	struct wall *wall;         /* NULL: not wanted */
+	struct details *details;         /* NULL: no key asks for any */
+	struct time_bins *times;         /* heap; NULL: not wanted */
+	struct wall *wall;               /* NULL: not wanted */
+	struct parallelism *parallelism; /* NULL: nothing asks for it */
+	uint32_t running;                /* parallelism_at() the sample that is taken */
+	uint64_t *rests;                 /* heap; by that: of periods, what is not counted as latency yet */
+	uint32_t rests_room;
 	struct diag why;           /* of an error that is not -ENOMEM */
 	uint64_t nr_found;         /* samples that were not in the cache */
 	struct samples_place last; /* of the last samples_take() */
@@ -101,6 +106,12 @@ void samples_fini(struct samples *samples);
 
 /* A SAMPLE record. 0 or -ENOMEM; -EBADMSG, and `why`: the formats of tracepoints are damaged. */
 int samples_take(struct samples *samples, const struct session_record *record);
+
+/* A record that is no sample, in its turn. 0 or -ENOMEM. */
+int samples_observe(struct samples *samples, const struct session_record *record);
+
+/* Does anything in the options ask how many tasks ran? */
+bool samples_want_parallelism(const struct samples_options *options);
 
 /*
  * false: not in the cache, use samples_take(). Changes nothing: several threads may call it at once, while none calls
@@ -120,27 +131,3 @@ int samples_count(struct samples *samples);
  * -ENOMEM.
  */
 int samples_make_hist(struct samples *samples, size_t event, struct hist **ret);
-
-/*
- * report_workers: samples equal to earlier ones, counted by several threads at once with samples_find_cached(). All
- * others go one by one, in their order, through samples_take(), the slow and complete way: so the result is the same
- * with any number of threads (tests/integration/test_read_cpus.py). One owner (report_workers_free), one thread calls.
- */
-/* `samples` is borrowed. 0 (*ret is NULL where this process has one CPU) or -ENOMEM. */
-int report_workers_new(struct samples *samples, struct report_workers **ret);
-void report_workers_free(struct report_workers *workers); /* NULL is fine */
-
-/* For prefetcher_start(). NULL is fine. */
-unsigned report_workers_nr(const struct report_workers *workers);
-
-/* Of prefetcher_span_begin(). */
-struct report_run {
-	const struct prefetcher_chunk *pieces;
-	size_t nr;
-};
-
-/* samples_take() for all samples of a run: how many there were. As samples_take() when it fails. */
-int64_t report_workers_take(struct report_workers *workers, struct prefetcher *ahead, struct report_run run);
-
-/* Adds what was counted to the tallies: before anything is read of those, and samples_count(). NULL is fine. */
-void report_workers_join(struct report_workers *workers);

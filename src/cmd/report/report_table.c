@@ -38,7 +38,8 @@ struct table {
 	const struct table_subject *subject;
 	struct hist_entry *const *entries;
 	size_t nr;
-	uint64_t *periods; /* what is 100 %, of each hist of the subject */
+	uint64_t *periods;   /* what is 100 %, of each hist of the subject */
+	uint64_t *latencies; /* likewise, of HIST_LATENCY */
 	uint64_t nr_samples;
 	size_t width[HIST_COLUMNS]; /* of numbers: of each member's */
 	bool has_field[HIST_FIELDS];
@@ -122,7 +123,11 @@ static const char *title_of(const struct table *table, enum hist_column column)
 		const char *name = table->options->fields ? table->options->fields[column - HIST_FIELD].name : NULL;
 		return name ? name : "";
 	}
-	return column == HIST_SELF && table->options->self_named ? "Self" : place_column_title(column);
+	if (column == HIST_SELF && table->options->self_named)
+		return "Self";
+	if (table->options->latency && (column == HIST_SELF || column == HIST_LATENCY))
+		return place_column_title(column == HIST_SELF ? HIST_LATENCY : HIST_SELF);
+	return place_column_title(column);
 }
 
 static void measure(struct table *table)
@@ -282,9 +287,14 @@ static int print_key(const struct table *table, enum hist_column key, const stru
 	return taken;
 }
 
+static double share_of(uint64_t part, uint64_t whole)
+{
+	return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
 static double percent(const struct table *table, unsigned member, uint64_t period)
 {
-	return table->periods[member] ? 100.0 * (double)period / (double)table->periods[member] : 0;
+	return share_of(period, table->periods[member]);
 }
 
 /* Returns the columns taken, which colours do not take. */
@@ -305,6 +315,8 @@ static unsigned print_number(const struct table *table, enum hist_column column,
 	uint64_t number = entry ? hist_number(entry, column) : 0;
 	int width = table->options->separator ? 0 : (int)table->width[column];
 
+	if (column == HIST_LATENCY)
+		return print_share(table, share_of(number, table->latencies[member]), width);
 	if (is_share(column))
 		return print_share(table, percent(table, member, number), width);
 	return (unsigned)fprintf(table->to, " %*" PRIu64, width > 1 ? width - 1 : 0, number);
@@ -345,6 +357,7 @@ static void print_entry(const struct table *table, const struct hist_entry *entr
 static void count_shown(struct table *table)
 {
 	memset(table->periods, 0, table->subject->nr * sizeof(*table->periods));
+	memset(table->latencies, 0, table->subject->nr * sizeof(*table->latencies));
 	table->nr_samples = 0;
 	for (size_t i = 0; i < table->nr; i++) {
 		const struct hist_entry *entry = table->entries[i];
@@ -355,6 +368,7 @@ static void count_shown(struct table *table)
 							: entry->members ? entry->members[member - 1]
 									 : NULL;
 			table->periods[member] += part ? part->period : 0;
+			table->latencies[member] += part ? part->latency : 0;
 			table->nr_samples += part ? part->nr_samples : 0;
 		}
 	}
@@ -365,6 +379,7 @@ static void count_all(struct table *table)
 	for (unsigned i = 0; i < table->subject->nr; i++) {
 		const struct hist *hist = table->subject->hists[i];
 		table->periods[i] = hist ? hist_period(hist) : 0;
+		table->latencies[i] = hist ? hist_latency(hist) : 0;
 		table->nr_samples += hist ? hist_nr_samples(hist) : 0;
 	}
 }
@@ -390,9 +405,13 @@ static int print_entries(struct table *table, struct graph *graph)
 static int table_print(FILE *to, const struct table_subject *subject, const struct table_options *options,
 		       struct graph *graph)
 {
-	AUTO_FREE uint64_t *periods = calloc(subject->nr, sizeof(*periods));
-	struct table table = {.to = to, .options = options, .subject = subject, .periods = periods};
-	int err = periods ? hist_sort(subject->hists[0], &table.entries, &table.nr) : -ENOMEM;
+	AUTO_FREE uint64_t *sums = calloc(2ull * subject->nr, sizeof(*sums));
+	struct table table = {.to = to,
+			      .options = options,
+			      .subject = subject,
+			      .periods = sums,
+			      .latencies = sums ? sums + subject->nr : NULL};
+	int err = sums ? hist_sort(subject->hists[0], &table.entries, &table.nr) : -ENOMEM;
 
 	if (err)
 		return err;
@@ -407,7 +426,7 @@ static int table_print(FILE *to, const struct table_subject *subject, const stru
 	}
 	if (graph) {
 		graph->total = hist_period(subject->hists[0]);
-		graph->shown_total = periods[0];
+		graph->shown_total = sums[0];
 		graph->to = to;
 	}
 	err = print_entries(&table, graph);

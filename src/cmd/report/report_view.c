@@ -47,8 +47,11 @@ int report_view_wanted(const struct report_options *options, struct diag *reterr
 	bool text = options->stdio || options->json || options->stats || options->raw_dump || options->loss ||
 		    options->tasks || options->mmaps || options->header.alone || options->header.wanted ||
 		    options->quiet || options->table.separator || options->table.widths || options->raw_text ||
-		    options->graph.mode == GRAPH_FLAT || options->graph.mode == GRAPH_FOLDED;
+		    options->graph.mode == GRAPH_FLAT || options->graph.mode == GRAPH_FOLDED ||
+		    samples_want_parallelism(&options->samples);
 
+	if (options->tui && samples_want_parallelism(&options->samples))
+		return diag_set(reterr, -ENOTSUP, "--tui: latency and parallelism are printed as text");
 	if (!options->tui && text)
 		return 0;
 	if (view_possible(&why))

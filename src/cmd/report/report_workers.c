@@ -9,6 +9,7 @@
 #include "analyze/report/time_bins.h"
 #include "base/thread_pool.h"
 #include "cmd/report/report_samples.h"
+#include "cmd/report/report_workers.h"
 #include "read/prefetcher.h"
 
 enum {

@@ -28,12 +28,14 @@ static const char *const titles[HIST_COLUMNS] = {
 	[HIST_CGROUP] = "Cgroup",
 	[HIST_CODE_PAGE_SIZE] = "Code Page Size",
 	[HIST_ADDRESS] = "Address",
+	[HIST_PARALLELISM] = "Parallelism",
 	[HIST_CHILDREN] = "Children",
 	[HIST_SELF] = "Overhead",
 	[HIST_SELF_KERNEL] = "sys",
 	[HIST_SELF_USER] = "usr",
 	[HIST_SELF_GUEST_KERNEL] = "guest sys",
 	[HIST_SELF_GUEST_USER] = "guest usr",
+	[HIST_LATENCY] = "Latency",
 	[HIST_SAMPLES] = "Samples",
 	[HIST_PERIOD] = "Period",
 };
@@ -115,6 +117,7 @@ int place_text_print(FILE *to, enum hist_column key, const struct hist_place *pl
 	case HIST_WAKER: return print_text(to, place->details->waker, 0, most);
 	case HIST_CGROUP: return print_text(to, place->details->cgroup, 0, -1);
 	case HIST_ADDRESS: return fprintf(to, "0x%-16" PRIx64, number_of(place, key));
+	case HIST_PARALLELISM: return fprintf(to, "%*" PRIu64, width, number_of(place, key));
 	case HIST_CODE_PAGE_SIZE: return details_text_page_size(to, number_of(place, key), width);
 	case HIST_WEIGHT:
 	case HIST_INS_LAT:

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: MIT
+"""`report --latency`: samples weighed by how many tasks ran, beside what the switches say, counted here once more."""
+import json
+import os
+import re
+from collections import defaultdict
+
+import pytest
+
+USAGE = 129
+
+
+@pytest.fixture(scope='module')
+def data(need_root, millrace, programs, tmp_path_factory):
+    path = tmp_path_factory.mktemp('latency') / 'perf.data'
+    # both threads have a CPU now and then, however busy the machine is
+    millrace('record', '--latency', '-e', 'cpu-clock', '-F', '2000', '-g', '-o', path,
+             '--', programs / 'waits', 'spin', 2, 500)
+    return path
+
+
+def counted(millrace, data):
+    """What script shows: periods and samples by how many tasks ran."""
+    text = millrace('script', '-i', data, '--show-switch-events', '--show-task-events',
+                    '-F', 'comm,tid,time,event,period', '-G').out
+    running, periods, samples = set(), defaultdict(int), defaultdict(int)
+    for line in text.splitlines():
+        switch = re.match(r'.* (\d+) +[\d.]+: PERF_RECORD_SWITCH (IN|OUT)', line)
+        if switch:
+            tid = int(switch.group(1))
+            running.add(tid) if switch.group(2) == 'IN' else running.discard(tid)
+            continue
+        ended = re.search(r'PERF_RECORD_EXIT\(\d+:(\d+)\)', line)
+        if ended:  # it has no switch out
+            running.discard(int(ended.group(1)))
+        sample = re.match(r'.* (\d+) +[\d.]+: +(\d+) cpu-clock', line)
+        if not sample:
+            continue
+        running.add(int(sample.group(1)))
+        level = min(len(running), os.cpu_count())
+        periods[level] += int(sample.group(2))
+        samples[level] += 1
+    return periods, samples
+
+
+def entries(millrace, data, *options):
+    (event,) = json.loads(millrace('report', '--json', '-i', data, *options).out)['events']
+    return event, event['entries']
+
+
+def test_by_parallelism(millrace, data):
+    periods, samples = counted(millrace, data)
+    event, rows = entries(millrace, data, '-s', 'parallelism')
+    assert {row['parallelism']: row['samples'] for row in rows} == samples and 1 in samples
+    assert {row['parallelism']: row['period'] for row in rows} == periods
+    assert all(0 <= row['period'] / row['parallelism'] - row['latency'] < 1 for row in rows)
+    assert event['latency'] == sum(row['latency'] for row in rows)
+    if os.cpu_count() > 1:
+        assert samples[2] > 0
+
+
+def test_latency_weighs_all(millrace, data):
+    """Rows, callers and graphs: in all of them a sample that ran beside another is half of one that ran alone."""
+    _, rows = entries(millrace, data, '-s', 'parallelism')
+    latency, period = (sum(row[what] for row in rows) for what in ('latency', 'period'))
+    event, rows = entries(millrace, data, '--latency', '-s', 'sym')
+    assert (event['latency'], event['period']) == (latency, period)
+    assert sum(row['latency'] for row in rows) == latency and sum(row['period'] for row in rows) == period
+    assert max(row['children_latency'] for row in rows) > 0.5 * latency
+    text = millrace('report', '--stdio', '--latency', '--no-children', '-g', 'none', '-i', data, '-s', 'comm').out
+    assert re.search(r'^# +Latency +Overhead +Command', text, re.M)
+    assert re.search(r'^ +[\d.]+% +[\d.]+% +spin', text, re.M)
+    text = millrace('report', '--stdio', '-g', 'none', '-i', data, '-F', 'latency,overhead,parallelism').out
+    assert re.search(r'^# +Latency +Overhead +Parallelism', text, re.M)
+
+
+def test_one_parallelism_alone(millrace, data):
+    _, samples = counted(millrace, data)
+    for level in samples:
+        event, _ = entries(millrace, data, '--parallelism', level)
+        assert event['samples'] == samples[level]
+    event, _ = entries(millrace, data, '--parallelism', '1-64')
+    assert event['samples'] == sum(samples.values())
+
+
+def test_needs_switches(millrace, tmp_path):
+    path = tmp_path / 'perf.data'
+    millrace('record', '-e', 'cpu-clock', '-o', path, '--', 'true')
+    for options in (['--latency'], ['-s', 'parallelism'], ['-F', 'latency,sym'], ['--parallelism', '2']):
+        done = millrace('report', '-i', path, *options, status=None)
+        assert done.status and 'record --latency' in done.err and len(done.err.splitlines()) == 1
+    for options in (['--latency', '-a'], ['--latency', '-C', '0']):
+        done = millrace('record', *options, '-o', path, '--', 'true', status=None)
+        assert done.status == USAGE and '--latency' in done.err
+    millrace('record', '--latency', '--off-cpu', '-e', 'cpu-clock', '-o', path, '--', 'sleep', '0.1')
+    done = millrace('report', '-i', path, '--latency', '--wall', status=None)
+    assert done.status and '--wall' in done.err
+    events = json.loads(millrace('report', '-i', path, '--latency', '--json').out)['events']
+    assert [event['event'] for event in events if event['entries']] in ([], ['cpu-clock'])
