@@ -22,7 +22,7 @@ def recordings(need_root, perf, programs, tmp_path_factory):
 # perf takes a second or two each time, for the symbols of the kernel: each option once, and how many files.
 OPTIONS = [('', 2), ('-p -F', 3), ('-c delta', 2), ('-c ratio -p -F', 3), ('-c wdiff:3,-4 -F', 2),
            ('-c wdiff:1,2', 3), ('-b -p', 2), ('-o 0', 2), ('-t ,', 2),
-           ('-q -s comm,dso', 3), ('-s symbol', 2), ('-d libc.so.6', 2), ('-S malloc,_int_free', 2),
+           ('-q -s comm,dso', 3), ('-s symbol -S malloc,_int_free,main', 2), ('-d libc.so.6', 2), ('-S malloc,_int_free', 2),
            ('--percentage relative -C ls -s comm,dso,symbol', 2)]
 
 
@@ -58,10 +58,22 @@ def test_hidden_samples_are_in_no_row(recordings, millrace):
 
 def test_refused(recordings, millrace, tmp_path):
     for words, why in ((['-c', 'foo'], 'none of delta'), (['-c', 'wdiff'], 'weights'), (['-c', 'cycles'], 'perf diff'),
-                       (['-s', 'nothing'], 'none of pid'), (['-i', 'x'], 'arguments'), (['--stream'], 'perf diff')):
+                       (['-s', 'nothing'], 'none of pid'), (['-i', 'x'], '-i'), (['--stream'], 'perf diff')):
         assert why in millrace('diff', *words, *recordings[:2], status=129).err
     (tmp_path / 'empty').touch()
     (tmp_path / 'cut').write_bytes(open(recordings[0], 'rb').read()[:5000])
     for path in ('none', 'empty', 'cut'):
         done = millrace('diff', recordings[0], tmp_path / path, status=255)
         assert done.err.startswith('millrace: ') and not done.out
+
+
+def test_events_of_other_modifiers(recordings, perf, millrace, programs, tmp_path):
+    """As in perf cpu-clock and cpu-clock:u are one event; without any in common a line says what there is."""
+    for name, event in (('user', 'cpu-clock:u'), ('other', 'sched:sched_process_exec')):
+        perf('record', '-q', '-e', event, '-o', tmp_path / name, '--', 'bash', '-c', f'{programs}/spin -t 2 -m 60')
+    words = [recordings[0], str(tmp_path / 'user')]
+    out = millrace('diff', *words).out
+    assert out.startswith("# Event 'cpu-clock") and out == perf('diff', *words).out
+    done = millrace('diff', recordings[0], tmp_path / 'other')
+    assert done.out == perf('diff', recordings[0], tmp_path / 'other').out and done.err.count('\n') == 1
+    assert 'no event has samples' in done.err and 'sched:sched_process_exec' in done.err and 'cpu-clock' in done.err

@@ -53,6 +53,17 @@ int option_set_string(const struct option *option, const char *arg, bool negated
 	return 0;
 }
 
+int option_set_separator(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	(void)option, (void)negated;
+	char separator = strcmp(arg, "\\t") == 0 ? '\t' : arg[0];
+	if (!separator || (arg[1] && separator != '\t') || separator == '.')
+		return diag_set(reterr, -EINVAL,
+				"the separator is one character, or \\t, and no dot, which stands for it in texts");
+	*(char *)value = separator;
+	return 0;
+}
+
 int option_set_path(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
 	if (!negated && !*arg)

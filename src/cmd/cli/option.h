@@ -41,12 +41,13 @@ struct option {
 
 enum { OPTIONS_MAX = 128 }; /* in one table, which ends with an entry whose `set` is NULL */
 
-/* Setters for tables; -v -v counts; a path is a string that is not "". */
+/* Setters for tables; -v -v counts; a path is a string that is not ""; a separator of columns is no dot. */
 int option_set_flag(const struct option *, const char *arg, bool negated, void *bool_value, struct diag *);
 int option_set_count(const struct option *, const char *arg, bool negated, void *int_value, struct diag *);
 int option_set_string(const struct option *, const char *arg, bool negated, void *const_char_ptr, struct diag *);
 int option_set_path(const struct option *, const char *arg, bool negated, void *const_char_ptr, struct diag *);
 int option_set_u64(const struct option *, const char *arg, bool negated, void *uint64_value, struct diag *);
+int option_set_separator(const struct option *, const char *arg, bool negated, void *char_value, struct diag *);
 
 /*
  * Setters of perf's options that are not there. Refused: -EINVAL and the help text, which says what to use instead; the

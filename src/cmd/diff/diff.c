@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
+#include "base/escape.h"
 #include "base/log.h"
 #include "cmd/cli/command.h"
 #include "cmd/cli/terminal.h"
@@ -84,29 +86,8 @@ static int set_keys(const struct option *option, const char *arg, bool negated, 
 	return 0;
 }
 
-static int set_separator(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
-{
-	char separator = strcmp(arg, "\\t") == 0 ? '\t' : arg[0];
-
-	(void)option, (void)negated;
-	if (!separator || (arg[1] && separator != '\t') || separator == '.')
-		return diag_set(reterr, -EINVAL,
-				"the separator is one character, or \\t, and no dot, which stands for it in texts");
-	*(char *)value = separator;
-	return 0;
-}
-
-static int set_percentage(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
-{
-	(void)option, (void)negated;
-	if (strcmp(arg, "relative") && strcmp(arg, "absolute"))
-		return diag_set(reterr, -EINVAL, "\"%s\" is neither relative nor absolute", arg);
-	*(bool *)value = !strcmp(arg, "relative");
-	return 0;
-}
-
 static const struct option diff_table[] = {
-	INPUT_OPTIONS(struct diff_command, input),
+	INPUT_OPTIONS_BUT_FILE(struct diff_command, input, "Input"),
 	{.letter = 'c',
 	 .name = "compute",
 	 .arg = "METHOD",
@@ -147,46 +128,19 @@ static const struct option diff_table[] = {
 	 .help = "Print how each number was computed",
 	 .set = option_set_flag,
 	 .offset = offsetof(struct diff_command, diff.formula)},
-	{.letter = 'C',
-	 .name = "comms",
-	 .arg = "NAME,...",
-	 .help = "Show only samples of commands with these names",
-	 .set = option_set_string,
-	 .offset = offsetof(struct diff_command, filter.comms),
-	 .group = "Filters"},
+	SAMPLE_FILTER_OPTIONS(struct diff_command, filter, "Filters", 'C', 0),
 	SAMPLE_FILTER_DSOS('d', struct diff_command, filter),
-	{.letter = 'S',
-	 .name = "symbols",
-	 .arg = "NAME,...",
-	 .help = "Show only samples in these functions",
-	 .set = option_set_string,
-	 .offset = offsetof(struct diff_command, filter.symbols)},
-	{.name = "pid",
-	 .arg = "PID,...",
-	 .help = "Show only samples of these processes",
-	 .set = option_set_string,
-	 .offset = offsetof(struct diff_command, filter.pids)},
-	{.name = "tid",
-	 .arg = "TID,...",
-	 .help = "Show only samples of these threads",
-	 .set = option_set_string,
-	 .offset = offsetof(struct diff_command, filter.tids)},
-	{.name = "cpu",
-	 .arg = "CPU,...",
-	 .help = "Take only the samples of these CPUs, such as 0-3,7",
-	 .set = option_set_string,
-	 .offset = offsetof(struct diff_command, filter.cpus)},
 	{.name = "percentage",
 	 .arg = "HOW",
 	 .help = "Shares are of what is shown (relative) or of all samples (absolute, the default)",
-	 .set = set_percentage,
+	 .set = sample_filter_set_percentage,
 	 .offset = offsetof(struct diff_command, diff.relative),
 	 .flags = OPTION_NO_NEGATE},
 	{.letter = 't',
 	 .name = "field-separator",
 	 .arg = "CHARACTER",
 	 .help = "Put this between columns; in texts it becomes a dot",
-	 .set = set_separator,
+	 .set = option_set_separator,
 	 .offset = offsetof(struct diff_command, diff.separator),
 	 .flags = OPTION_NO_NEGATE,
 	 .group = "Output"},
@@ -246,58 +200,94 @@ static int read_file(const struct diff_command *command, const char *path, struc
 	return err;
 }
 
-/* The entries of the event of that name; NULL: the file has none. */
-static struct hist *find_hist(const struct reading *reading, const char *name)
+/* Same numbers mean the same event on every machine. */
+static bool is_numbered(const struct perf_event_attr *attr)
 {
+	return attr->type < PERF_TYPE_MAX && attr->type != PERF_TYPE_TRACEPOINT;
+}
+
+/* The entries of that event; NULL: the file has none. As in perf cpu-clock and cpu-clock:u are one. */
+static struct hist *find_hist(const struct reading *reading, const struct event_desc *wanted)
+{
+	struct hist *alike = NULL;
 	size_t nr;
 	const struct event_desc *events = session_events(reading->session, &nr);
 
-	for (size_t i = 0; i < nr && i < reading->samples.nr; i++)
-		if (!strcmp(events[i].name, name))
-			return reading->samples.events[i].hist;
-	return NULL;
+	for (size_t i = 0; i < nr && i < reading->samples.nr; i++) {
+		struct hist *hist = reading->samples.events[i].hist;
+		if (hist && !strcmp(events[i].name, wanted->name))
+			return hist;
+		if (!alike && is_numbered(&wanted->attr) && events[i].attr.type == wanted->attr.type &&
+		    events[i].attr.config == wanted->attr.config)
+			alike = hist;
+	}
+	return alike;
 }
 
-/* A table for each event of the baseline that another file has samples of, too. 0 or -ENOMEM. */
-static int print_event(const struct files *files, const char *event, const struct diff_options *options)
+/* The table of an event of the baseline, as in perf also when no other file has it. 0 or -ENOMEM. */
+static int print_event(const struct files *files, const struct event_desc *event, const struct diff_options *options,
+		       bool *ret_pair)
 {
-	struct hist *hists[FILES_MAX];
 	struct diff_rows rows;
-	bool pair = false;
-	int err = 0;
+	int err = diff_rows_init(&rows, files->nr);
 
-	for (unsigned i = 0; i < files->nr; i++) {
-		hists[i] = find_hist(&files->readings[i], event);
-		pair |= i && hists[i];
+	for (unsigned i = 0; i < files->nr && !err; i++) {
+		struct hist *hist = find_hist(&files->readings[i], event);
+		*ret_pair |= i && hist;
+		err = diff_rows_add(&rows, i, hist, options);
 	}
-	if (!hists[0] || !pair)
-		return 0;
-	err = diff_rows_init(&rows, files->nr);
-	for (unsigned i = 0; i < files->nr && !err; i++)
-		err = diff_rows_add(&rows, i, hists[i], options);
 	if (!err) {
 		diff_rows_sort(&rows, options);
-		diff_table_print(&rows, event, files->paths, options, stdout);
+		diff_table_print(&rows, event->name, files->paths, options, stdout);
 	}
 	diff_rows_fini(&rows);
 	return err;
+}
+
+static void put_events(const struct reading *reading, struct buf *out)
+{
+	size_t nr, nr_put = 0;
+	const struct event_desc *events = session_events(reading->session, &nr);
+
+	for (size_t i = 0; i < nr && i < reading->samples.nr; i++) {
+		if (!reading->samples.events[i].hist)
+			continue;
+		buf_put_text(out, nr_put++ ? ", " : "");
+		escape_put_text(out, events[i].name);
+	}
+	buf_put_text(out, nr_put ? "" : "no samples");
+}
+
+/* Why nothing is compared. */
+static void report_no_event(const struct files *files)
+{
+	AUTO_BUF struct buf text = {0};
+
+	for (unsigned i = 0; i < files->nr; i++) {
+		AUTO_ESCAPED path = escaped_text(files->paths[i]);
+		buf_printf(&text, "%s%s has ", i ? "; " : "", path.text);
+		put_events(&files->readings[i], &text);
+	}
+	log_note("no event has samples in the baseline and in another file: %s", buf_text(&text));
 }
 
 static int print_events(const struct files *files, const struct diff_options *options)
 {
 	size_t nr;
 	const struct event_desc *events = session_events(files->readings[0].session, &nr);
-	bool any = false;
+	bool any = false, pair = false;
 	int err = 0;
 
-	for (size_t i = 0; i < nr && !err; i++) {
-		if (!find_hist(&files->readings[0], events[i].name))
+	for (size_t i = 0; i < nr && i < files->readings[0].samples.nr && !err; i++) {
+		if (!files->readings[0].samples.events[i].hist)
 			continue;
 		if (any && !options->quiet)
 			putchar('\n');
 		any = true;
-		err = print_event(files, events[i].name, options);
+		err = print_event(files, &events[i], options, &pair);
 	}
+	if (!err && !pair)
+		report_no_event(files);
 	return err;
 }
 
@@ -360,10 +350,6 @@ static int diff_run(int argc, char **argv)
 		return result == OPTION_EXIT ? 0 : COMMAND_USAGE;
 	if (!files || name_files(files, argc - config.given.first, argv + config.given.first))
 		return COMMAND_USAGE;
-	if (command.input.path) {
-		log_error("diff takes its files as arguments: diff OLD NEW");
-		return COMMAND_USAGE;
-	}
 	if (command.diff.order >= files->nr) {
 		log_error("--order %" PRIu64 ": there are %u files, 0 being the baseline", command.diff.order,
 			  files->nr);

@@ -108,7 +108,7 @@ static const struct option export_table[] = {
 	 .help = "Take at most N functions of a call chain, from the innermost on",
 	 .set = option_set_u64,
 	 .offset = offsetof(struct export_options, max_stack)},
-	SAMPLE_FILTER_OPTIONS(struct export_options, filter, "Filters"),
+	SAMPLE_FILTER_OPTIONS(struct export_options, filter, "Filters", 'c', 'C'),
 	SAMPLE_FILTER_DSOS('d', struct export_options, filter),
 	{.letter = 'v',
 	 .name = "verbose",

@@ -40,11 +40,16 @@ int input_set_inline(const struct option *, const char *arg, bool negated, void 
 	 .set = option_set_path,                                                                                       \
 	 .offset = offsetof(type, field.path),                                                                         \
 	 .group = "Input"},                                                                                            \
-		{.letter = 'f',                                                                                        \
-		 .name = "force",                                                                                      \
-		 .help = "Read a file that belongs to neither root nor you",                                           \
-		 .set = option_set_flag,                                                                               \
-		 .offset = offsetof(type, field.force)},                                                               \
+		INPUT_OPTIONS_BUT_FILE(type, field, NULL)
+
+/* Of a command that takes its files as arguments. heading: of the first row. */
+#define INPUT_OPTIONS_BUT_FILE(type, field, heading)                                                                   \
+	{.letter = 'f',                                                                                                \
+	 .name = "force",                                                                                              \
+	 .help = "Read a file that belongs to neither root nor you",                                                   \
+	 .set = option_set_flag,                                                                                       \
+	 .offset = offsetof(type, field.force),                                                                        \
+	 .group = heading},                                                                                            \
 		{.name = "time",                                                                                       \
 		 .arg = "RANGE",                                                                                       \
 		 .help = "Only samples from START,STOP (seconds, as in the output of script; either may be left "      \

@@ -52,6 +52,16 @@ int sample_filter_complete(struct sample_filter *filter, struct diag *reterr)
 	return err;
 }
 
+int sample_filter_set_percentage(const struct option *option, const char *arg, bool negated, void *value,
+				 struct diag *reterr)
+{
+	(void)option, (void)negated;
+	if (strcmp(arg, "relative") && strcmp(arg, "absolute"))
+		return diag_set(reterr, -EINVAL, "\"%s\" is neither relative nor absolute", arg);
+	*(bool *)value = !strcmp(arg, "relative");
+	return 0;
+}
+
 void sample_filter_fini(struct sample_filter *filter)
 {
 	cpuset_fini(&filter->cpu_set);

@@ -20,9 +20,12 @@ struct sample_filter {
 	struct cpuset cpu_set;   /* of `cpus`, once settled */
 };
 
-/* Their rows in the table of a command whose struct `type` has a struct sample_filter `field`. */
-#define SAMPLE_FILTER_OPTIONS(type, field, heading)                                                                    \
-	{.letter = 'c',                                                                                                \
+/*
+ * Their rows in the table of a command whose struct `type` has a struct sample_filter `field`; the letters of --comms
+ * and --cpu are not the same everywhere.
+ */
+#define SAMPLE_FILTER_OPTIONS(type, field, heading, comms_letter, cpu_letter)                                          \
+	{.letter = comms_letter,                                                                                       \
 	 .name = "comms",                                                                                              \
 	 .arg = "NAME,...",                                                                                            \
 	 .help = "Show only samples of commands with these names",                                                     \
@@ -46,7 +49,7 @@ struct sample_filter {
 		 .set = option_set_string,                                                                             \
 		 .offset = offsetof(type, field.symbols)},                                                             \
 	{                                                                                                              \
-		.letter = 'C', .name = "cpu", .arg = "CPU,...",                                                        \
+		.letter = cpu_letter, .name = "cpu", .arg = "CPU,...",                                                 \
 		.help = "Take only the samples of these CPUs, such as 0-3,7; the others are not counted either",       \
 		.set = option_set_string, .offset = offsetof(type, field.cpus)                                         \
 	}
@@ -58,6 +61,11 @@ struct sample_filter {
 		.help = "Show only samples in these programs and libraries", .set = option_set_string,                 \
 		.offset = offsetof(type, field.dsos)                                                                   \
 	}
+
+struct option;
+
+/* --percentage: relative (true) or absolute. */
+int sample_filter_set_percentage(const struct option *, const char *arg, bool negated, void *bool_value, struct diag *);
 
 /* Checks what was given. 0, or -errno and why. Then sample_filter_fini(). */
 int sample_filter_complete(struct sample_filter *filter, struct diag *reterr);

@@ -182,32 +182,12 @@ static int set_parallelisms(const struct option *option, const char *arg, bool n
 	return 0;
 }
 
-static int set_separator(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
-{
-	(void)option, (void)negated;
-	char separator = strcmp(arg, "\\t") == 0 ? '\t' : arg[0];
-	if (!separator || (arg[1] && separator != '\t') || separator == '.')
-		return diag_set(reterr, -EINVAL,
-				"the separator is one character, or \\t, and no dot, which stands for it in texts");
-	*(char *)value = separator;
-	return 0;
-}
-
 static int set_widths(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
 	(void)option, (void)negated;
 	if (!*arg || strspn(arg, "0123456789,") != strlen(arg))
 		return diag_set(reterr, -EINVAL, "\"%s\" is no list of widths such as 8,0,20", arg);
 	*(const char **)value = arg;
-	return 0;
-}
-
-static int set_percentage(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
-{
-	(void)option, (void)negated;
-	if (strcmp(arg, "relative") && strcmp(arg, "absolute"))
-		return diag_set(reterr, -EINVAL, "\"%s\" is neither relative nor absolute", arg);
-	*(bool *)value = !strcmp(arg, "relative");
 	return 0;
 }
 
@@ -351,7 +331,7 @@ const struct option report_options_table[] = {
 	 .name = "field-separator",
 	 .arg = "CHARACTER",
 	 .help = "Separate the columns with CHARACTER; a dot replaces it inside a text",
-	 .set = set_separator,
+	 .set = option_set_separator,
 	 .offset = offsetof(struct report_options, table.separator),
 	 .flags = OPTION_NO_NEGATE},
 	{.letter = 'w',
@@ -365,7 +345,7 @@ const struct option report_options_table[] = {
 	 .arg = "WHAT",
 	 .help = "Of filtered tables, print shares of all samples (absolute, the default) or of those that are shown "
 		 "(relative)",
-	 .set = set_percentage,
+	 .set = sample_filter_set_percentage,
 	 .offset = offsetof(struct report_options, table.relative),
 	 .flags = OPTION_NO_NEGATE},
 	{.name = "percent-limit",
@@ -373,7 +353,8 @@ const struct option report_options_table[] = {
 	 .help = "Leave out entries below PERCENT, and branches of call graphs",
 	 .set = set_percent_limit,
 	 .flags = OPTION_NO_NEGATE},
-	SAMPLE_FILTER_OPTIONS(struct report_options, samples.filter, "Filters (percentages stay those of all samples)"),
+	SAMPLE_FILTER_OPTIONS(struct report_options, samples.filter, "Filters (percentages stay those of all samples)",
+			      'c', 'C'),
 	SAMPLE_FILTER_DSOS('d', struct report_options, samples.filter),
 	{.name = "symbol-filter",
 	 .arg = "TEXT",

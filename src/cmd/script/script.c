@@ -207,7 +207,7 @@ static int set_fields(const struct option *option, const char *arg, bool negated
 
 static const struct option script_table[] = {
 	INPUT_OPTIONS(struct script_options, input),
-	SAMPLE_FILTER_OPTIONS(struct script_options, filter, "Filters"),
+	SAMPLE_FILTER_OPTIONS(struct script_options, filter, "Filters", 'c', 'C'),
 	SAMPLE_FILTER_DSOS(0, struct script_options, filter),
 	{.letter = 'F',
 	 .name = "fields",
