@@ -160,7 +160,7 @@ static void test_entries(void **state)
 	struct model *model = fixture->model;
 
 	assert_string_equal(shown(model), "main work leaf copy sys_read copy");
-	assert_int_equal(model->total, 100);
+	assert_int_equal(model->totals[0], 100);
 	assert_true(model_share(model, model_entry(model, (struct row){0})->children_period) > 84.9);
 	check_way_up(model);
 }
@@ -235,10 +235,10 @@ static void test_filter(void **state)
 	assert_int_equal(model_choose(model), 0);
 	assert_string_equal(shown(model), "work copy copy");
 	assert_int_equal(model->cursor.entry, 0); /* it stays at the entry */
-	assert_int_equal(model->total, 100);
+	assert_int_equal(model->totals[0], 100);
 	model->relative = true;
 	assert_int_equal(model_choose(model), 0);
-	assert_int_equal(model->total, 5 + 20);
+	assert_int_equal(model->totals[0], 5 + 20);
 	strcpy(model->filter, "nothing");
 	assert_int_equal(model_choose(model), 0);
 	assert_string_equal(shown(model), "");
@@ -273,7 +273,7 @@ static void test_zooms(void **state)
 	model_put_zooms(model, &text);
 	assert_string_equal(buf_text(&text), "Thread: beta(2), Kernel");
 	buf_fini(&text);
-	assert_int_equal(model->total, 100); /* shares stay those of all samples */
+	assert_int_equal(model->totals[0], 100); /* shares stay those of all samples */
 	assert_true(model_zoom_out(model, &err));
 	assert_true(model_zoom_out(model, &err));
 	assert_false(model_zoom_out(model, &err));

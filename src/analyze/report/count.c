@@ -114,26 +114,41 @@ int count_cells(const struct tally *tally, const struct stacks *stacks, const st
 	return 0;
 }
 
-int count_tree(const struct tally *tally, const struct hist_entry *entry, enum calltree_direction direction,
-	       uint64_t least, struct calltree *tree)
+static void weigh_part(const struct count_part *part, enum calltree_direction direction, struct calltree *tree)
 {
-	struct use_cursor uses = use_list_first(&entry->uses);
+	struct use_cursor uses = use_list_first(&part->entry->uses);
 	struct use use;
 
-	calltree_clear(tree, least);
-	while (least && use_list_next(&uses, &use)) {
-		const struct tally_cell cell = tally_cell(tally, use.cell);
-		struct calltree_chain chain = {cell.chain, use.skip};
-		calltree_weigh(tree, chain, direction, cell.amount.period);
-	}
-	uses = use_list_first(&entry->uses);
 	while (use_list_next(&uses, &use)) {
-		const struct tally_cell cell = tally_cell(tally, use.cell);
+		struct calltree_chain chain = {tally_cell(part->tally, use.cell).chain, use.skip};
+		calltree_weigh(tree, chain, direction, part->tally->amounts[use.cell].period);
+	}
+}
+
+static int add_part(const struct count_part *part, enum calltree_direction direction, struct calltree *tree)
+{
+	struct use_cursor uses = use_list_first(&part->entry->uses);
+	struct use use;
+	int err = 0;
+
+	while (!err && use_list_next(&uses, &use)) {
+		const struct tally_cell cell = tally_cell(part->tally, use.cell);
 		struct calltree_chain chain = {cell.chain, use.skip};
 		struct calltree_count count = {cell.amount.period, (uint32_t)cell.amount.nr_samples};
-		int err = calltree_add(tree, chain, direction, &count);
-		if (err)
-			return err;
+		err = calltree_add(tree, chain, direction, &count);
 	}
-	return 0;
+	return err;
+}
+
+int count_tree(const struct count_part parts[], unsigned nr, enum calltree_direction direction, uint64_t least,
+	       struct calltree *tree)
+{
+	int err = 0;
+
+	calltree_clear(tree, least);
+	for (unsigned i = 0; least && i < nr; i++)
+		weigh_part(&parts[i], direction, tree);
+	for (unsigned i = 0; i < nr && !err; i++)
+		err = add_part(&parts[i], direction, tree);
+	return err;
 }

@@ -40,9 +40,15 @@ int count_cells(const struct tally *tally, const struct stacks *stacks, const st
 /* The hist without any entries that count_cells() would fill. 0 or -ENOMEM. */
 int count_nothing(const struct count_options *options, struct hist **ret);
 
+/* An entry with uses, and the tally that it was counted of. */
+struct count_part {
+	const struct tally *tally;
+	const struct hist_entry *entry;
+};
+
 /*
- * The call tree of an entry with uses, before calltree_sort(). What is below the least period is of no interest; 0:
- * everything is. 0 or -ENOMEM.
+ * The call tree of an entry, or of what equal entries of several tallies with common stacks have together, before
+ * calltree_sort(). What is below the least period is of no interest; 0: everything is. 0 or -ENOMEM.
  */
-int count_tree(const struct tally *tally, const struct hist_entry *entry, enum calltree_direction direction,
-	       uint64_t least, struct calltree *tree);
+int count_tree(const struct count_part parts[], unsigned nr, enum calltree_direction direction, uint64_t least,
+	       struct calltree *tree);

@@ -13,20 +13,19 @@
 #include "base/escape.h"
 #include "base/log.h"
 #include "cmd/cli/command.h"
-#include "cmd/cli/terminal.h"
+#include "cmd/cli/json_writer.h"
 #include "cmd/input/input.h"
 #include "cmd/report/report_read.h"
-
-enum { FILES_MAX = 32 };
+#include "cmd/view/view.h"
 
 struct diff_command {
 	struct input_options input;
 	struct sample_filter filter;
 	struct diff_options diff;
-	struct pager_options pager;
 	enum hist_column keys[HIST_KEYS];
 	unsigned nr_keys;
 	int verbose;
+	bool json, stdio, tui;
 };
 
 static int set_compute(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
@@ -87,7 +86,7 @@ static int set_keys(const struct option *option, const char *arg, bool negated, 
 }
 
 static const struct option diff_table[] = {
-	INPUT_OPTIONS_BUT_FILE(struct diff_command, input, "Input"),
+	INPUT_OPTIONS_BUT_FILE(struct diff_command, input),
 	{.letter = 'c',
 	 .name = "compute",
 	 .arg = "METHOD",
@@ -144,6 +143,22 @@ static const struct option diff_table[] = {
 	 .offset = offsetof(struct diff_command, diff.separator),
 	 .flags = OPTION_NO_NEGATE,
 	 .group = "Output"},
+	{.name = "json",
+	 .help = "Print the rows as JSON",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct diff_command, json)},
+	{.name = "tui",
+	 .help = "Show the rows in a view on the terminal, with call trees: the default where standard input and "
+		 "output "
+		 "are terminals",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct diff_command, tui),
+	 .family = "interface"},
+	{.name = "stdio",
+	 .help = "Print text: the default elsewhere, and with options that only text has",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct diff_command, stdio),
+	 .family = "interface"},
 	{.letter = 'q',
 	 .name = "quiet",
 	 .help = "Print the rows alone, and no notes",
@@ -161,12 +176,6 @@ static const struct option diff_table[] = {
 	{0},
 };
 
-struct files {
-	struct reading readings[FILES_MAX];
-	const char *paths[FILES_MAX];
-	unsigned nr;
-};
-
 /* What a filter asks for must tell entries apart, so that none is shown in part. */
 static void add_key(struct hist_options *hist, enum hist_column key, const char *list)
 {
@@ -174,9 +183,10 @@ static void add_key(struct hist_options *hist, enum hist_column key, const char 
 		hist->keys[hist->nr_keys++] = key;
 }
 
-static int read_file(const struct diff_command *command, const char *path, struct reading *reading)
+static int read_file(const struct diff_command *command, const char *path, bool view, struct reading *reading)
 {
-	struct samples_options samples = {.hist = {.nr_keys = command->nr_keys}, .filter = command->filter};
+	struct samples_options samples = {
+		.hist = {.nr_keys = command->nr_keys}, .filter = command->filter, .chains = view};
 	struct input_options input = command->input;
 	struct diag diag = {0};
 
@@ -190,7 +200,7 @@ static int read_file(const struct diff_command *command, const char *path, struc
 	if (err)
 		return err;
 	err = reading_run(reading, &samples, &command->input.machine, &diag);
-	if (!err) {
+	if (!err && !view) {
 		err = samples_count(&reading->samples);
 		diag_set(&diag, err, "out of memory");
 	}
@@ -206,39 +216,41 @@ static bool is_numbered(const struct perf_event_attr *attr)
 	return attr->type < PERF_TYPE_MAX && attr->type != PERF_TYPE_TRACEPOINT;
 }
 
-/* The entries of that event; NULL: the file has none. As in perf cpu-clock and cpu-clock:u are one. */
-static struct hist *find_hist(const struct reading *reading, const struct event_desc *wanted)
+const struct event_samples *diff_find_event(const struct reading *reading, const struct event_desc *wanted)
 {
-	struct hist *alike = NULL;
+	const struct event_samples *alike = NULL;
 	size_t nr;
 	const struct event_desc *events = session_events(reading->session, &nr);
 
 	for (size_t i = 0; i < nr && i < reading->samples.nr; i++) {
-		struct hist *hist = reading->samples.events[i].hist;
-		if (hist && !strcmp(events[i].name, wanted->name))
-			return hist;
-		if (!alike && is_numbered(&wanted->attr) && events[i].attr.type == wanted->attr.type &&
-		    events[i].attr.config == wanted->attr.config)
-			alike = hist;
+		const struct event_samples *event = &reading->samples.events[i];
+		if (event->tally.nr && !strcmp(events[i].name, wanted->name))
+			return event;
+		if (event->tally.nr && !alike && is_numbered(&wanted->attr) &&
+		    events[i].attr.type == wanted->attr.type && events[i].attr.config == wanted->attr.config)
+			alike = event;
 	}
 	return alike;
 }
 
 /* The table of an event of the baseline, as in perf also when no other file has it. 0 or -ENOMEM. */
-static int print_event(const struct files *files, const struct event_desc *event, const struct diff_options *options,
-		       bool *ret_pair)
+static int print_event(const struct diff_files *files, const struct event_desc *event,
+		       const struct diff_options *options, struct json_writer *json, bool *ret_pair)
 {
 	struct diff_rows rows;
 	int err = diff_rows_init(&rows, files->nr);
 
 	for (unsigned i = 0; i < files->nr && !err; i++) {
-		struct hist *hist = find_hist(&files->readings[i], event);
-		*ret_pair |= i && hist;
-		err = diff_rows_add(&rows, i, hist, options);
+		const struct event_samples *found = diff_find_event(&files->readings[i], event);
+		*ret_pair |= i && found;
+		err = diff_rows_add(&rows, i, found ? found->hist : NULL, options);
 	}
 	if (!err) {
 		diff_rows_sort(&rows, options);
-		diff_table_print(&rows, event->name, files->paths, options, stdout);
+		if (json)
+			diff_json_put(json, &rows, event->name, options);
+		else
+			diff_table_print(&rows, event->name, files->paths, options, stdout);
 	}
 	diff_rows_fini(&rows);
 	return err;
@@ -250,7 +262,7 @@ static void put_events(const struct reading *reading, struct buf *out)
 	const struct event_desc *events = session_events(reading->session, &nr);
 
 	for (size_t i = 0; i < nr && i < reading->samples.nr; i++) {
-		if (!reading->samples.events[i].hist)
+		if (!reading->samples.events[i].tally.nr)
 			continue;
 		buf_put_text(out, nr_put++ ? ", " : "");
 		escape_put_text(out, events[i].name);
@@ -259,7 +271,7 @@ static void put_events(const struct reading *reading, struct buf *out)
 }
 
 /* Why nothing is compared. */
-static void report_no_event(const struct files *files)
+static void report_no_event(const struct diff_files *files)
 {
 	AUTO_BUF struct buf text = {0};
 
@@ -271,7 +283,7 @@ static void report_no_event(const struct files *files)
 	log_note("no event has samples in the baseline and in another file: %s", buf_text(&text));
 }
 
-static int print_events(const struct files *files, const struct diff_options *options)
+static int print_events(const struct diff_files *files, const struct diff_options *options, struct json_writer *json)
 {
 	size_t nr;
 	const struct event_desc *events = session_events(files->readings[0].session, &nr);
@@ -279,15 +291,76 @@ static int print_events(const struct files *files, const struct diff_options *op
 	int err = 0;
 
 	for (size_t i = 0; i < nr && i < files->readings[0].samples.nr && !err; i++) {
-		if (!files->readings[0].samples.events[i].hist)
+		if (!files->readings[0].samples.events[i].tally.nr)
 			continue;
-		if (any && !options->quiet)
+		if (any && !options->quiet && !json)
 			putchar('\n');
 		any = true;
-		err = print_event(files, &events[i], options, &pair);
+		err = print_event(files, &events[i], options, json, &pair);
 	}
 	if (!err && !pair)
 		report_no_event(files);
+	return err;
+}
+
+static int print_json(const struct diff_files *files, const struct diff_options *options)
+{
+	struct json_writer json = {.to = stdout};
+
+	json_object(&json, NULL);
+	json_array(&json, "files");
+	for (unsigned i = 0; i < files->nr; i++)
+		json_text(&json, NULL, files->paths[i]);
+	json_end(&json);
+	json_array(&json, "events");
+	int err = print_events(files, options, &json);
+	json_end(&json);
+	json_end(&json);
+	putchar('\n');
+	return err;
+}
+
+/* 1: a view is shown; 0: text is printed; -ENOTSUP and why: --tui cannot be had. */
+static int view_wanted(const struct diff_command *command, struct diag *reterr)
+{
+	const struct diff_options *diff = &command->diff;
+	bool sources = false;
+	const char *why;
+
+	for (unsigned i = 0; i < command->nr_keys; i++)
+		sources |= command->keys[i] == HIST_SRCLINE || command->keys[i] == HIST_SRCFILE;
+	bool text = diff->compute > DIFF_DELTA_ABS || diff->baseline_only || diff->periods || diff->formula || sources;
+	if (command->tui && text)
+		return diag_set(reterr, -ENOTSUP,
+				"--tui shows differences of shares: without -c ratio, -c wdiff, -b, -p, "
+				"-F and keys of source lines");
+	if (!command->tui && (text || command->stdio || command->json || diff->quiet || diff->separator))
+		return 0;
+	if (view_possible(&why))
+		return 1;
+	return command->tui ? diag_set(reterr, -ENOTSUP, "--tui: %s", why) : 0;
+}
+
+static int show(const struct diff_files *files, const struct diff_options *options)
+{
+	struct diag diag = {0};
+	int err = diff_view_run(files, options, &diag);
+
+	if (err)
+		log_error("%s", diag.text);
+	return err;
+}
+
+static int print(const struct diff_command *command, const struct diff_files *files)
+{
+	int err = command->json ? print_json(files, &command->diff) : print_events(files, &command->diff, NULL);
+
+	if (err)
+		log_error("out of memory");
+	if (!err && fflush(stdout) && errno != EPIPE) {
+		err = -errno;
+		log_error("standard output: %s", strerror(errno));
+	}
 	return err;
 }
 
@@ -296,21 +369,14 @@ static void hide_column(struct diff_command *command, enum hist_column key, cons
 	command->diff.hidden[key] = list && list[0] && !strchr(list, ',');
 }
 
-static int compare(struct diff_command *command, struct files *files)
+static int compare(const struct diff_command *command, struct diff_files *files, bool view)
 {
 	int err = 0;
 
 	for (unsigned i = 0; i < files->nr && !err; i++)
-		err = read_file(command, files->paths[i], &files->readings[i]);
-	if (!err) {
-		err = print_events(files, &command->diff);
-		if (err)
-			log_error("out of memory");
-	}
-	if (!err && fflush(stdout) && errno != EPIPE) {
-		err = -errno;
-		log_error("standard output: %s", strerror(errno));
-	}
+		err = read_file(command, files->paths[i], view, &files->readings[i]);
+	if (!err)
+		err = view ? show(files, &command->diff) : print(command, files);
 	for (unsigned i = 0; i < files->nr && !err; i++)
 		input_report_doubts(files->readings[i].machine);
 	for (unsigned i = 0; i < files->nr; i++)
@@ -319,10 +385,10 @@ static int compare(struct diff_command *command, struct files *files)
 }
 
 /* As in perf: the files, or perf.data.old and perf.data, or perf.data.old beside one. */
-static int name_files(struct files *files, int argc, char **argv)
+static int name_files(struct diff_files *files, int argc, char **argv)
 {
-	if (argc > FILES_MAX) {
-		log_error("diff compares %d files at most", FILES_MAX);
+	if (argc > DIFF_FILES_MAX) {
+		log_error("diff compares %d files at most", DIFF_FILES_MAX);
 		return -EINVAL;
 	}
 	if (argc < 2) {
@@ -341,7 +407,7 @@ static int diff_run(int argc, char **argv)
 {
 	struct diff_command command = {
 		.diff = {.compute = DIFF_DELTA_ABS, .order = 1}, .keys = {HIST_DSO, HIST_SYM}, .nr_keys = 2};
-	AUTO_FREE struct files *files = calloc(1, sizeof(*files));
+	AUTO_FREE struct diff_files *files = calloc(1, sizeof(*files));
 	struct diag diag = {0};
 	AUTO_CONFIGURATION struct configuration config = {0};
 	enum option_result result = configuration_parse(&command_diff, argc, argv, &command, &config);
@@ -364,9 +430,12 @@ static int diff_run(int argc, char **argv)
 	hide_column(&command, HIST_SYM, command.filter.symbols);
 	command.diff.keys = command.keys;
 	command.diff.nr_keys = command.nr_keys;
-	if (!err)
-		input_enter_sandbox(&command.input, NULL);
-	int status = err ? COMMAND_USAGE : compare(&command, files);
+	int view = err ? 0 : view_wanted(&command, &diag);
+	if (view < 0)
+		log_error("%s", diag.text);
+	else if (!err)
+		input_enter_sandbox(&command.input, view ? VIEW_OUTPUT : NULL);
+	int status = err || view < 0 ? COMMAND_USAGE : compare(&command, files, view);
 	sample_filter_fini(&command.filter);
 	return status;
 }

@@ -10,6 +10,10 @@
 #include "analyze/report/hist.h"
 #include "base/hash_table.h"
 #include "base/pool.h"
+#include "cmd/report/report_read.h"
+
+struct event_desc;
+struct json_writer;
 
 enum diff_compute { DIFF_DELTA, DIFF_DELTA_ABS, DIFF_RATIO, DIFF_WDIFF };
 
@@ -23,6 +27,18 @@ struct diff_options {
 	const enum hist_column *keys;
 	unsigned nr_keys;
 };
+
+enum { DIFF_FILES_MAX = 32 };
+
+/* The recordings, the baseline first, and what was read of them. */
+struct diff_files {
+	struct reading readings[DIFF_FILES_MAX];
+	const char *paths[DIFF_FILES_MAX];
+	unsigned nr;
+};
+
+/* The samples of that event; NULL: the file has none. As in perf cpu-clock and cpu-clock:u are one. */
+const struct event_samples *diff_find_event(const struct reading *reading, const struct event_desc *wanted);
 
 /* What one file has at a place; `has` false: nothing. */
 struct diff_cell {
@@ -66,3 +82,10 @@ double diff_value(const struct diff_rows *rows, const struct diff_row *row, unsi
 /* Errors of `to` are left to the caller. */
 void diff_table_print(const struct diff_rows *rows, const char *event, const char *const *files,
 		      const struct diff_options *options, FILE *to);
+
+/* An event of the array of events. Errors are left in the writer. */
+void diff_json_put(struct json_writer *json, const struct diff_rows *rows, const char *event,
+		   const struct diff_options *options);
+
+/* The rows of all events on the terminal, with call trees, until the user leaves. 0 or -errno. */
+int diff_view_run(const struct diff_files *files, const struct diff_options *options, struct diag *reterr);

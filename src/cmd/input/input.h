@@ -35,21 +35,19 @@ int input_set_inline(const struct option *, const char *arg, bool negated, void 
 	{.letter = 'i',                                                                                                \
 	 .name = "input",                                                                                              \
 	 .arg = "FILE",                                                                                                \
-	 .help = "Read FILE, or the data directory of that name, or - for standard input; default perf.data, or "      \
-		 "standard input when that is a pipe",                                                                 \
+	 .help = "Read this file or directory, or -, standard input; default perf.data, or a pipe there",              \
 	 .set = option_set_path,                                                                                       \
 	 .offset = offsetof(type, field.path),                                                                         \
 	 .group = "Input"},                                                                                            \
-		INPUT_OPTIONS_BUT_FILE(type, field, NULL)
+		INPUT_OPTIONS_BUT_FILE(type, field)
 
-/* Of a command that takes its files as arguments. heading: of the first row. */
-#define INPUT_OPTIONS_BUT_FILE(type, field, heading)                                                                   \
+/* Of a command that takes its files as arguments. */
+#define INPUT_OPTIONS_BUT_FILE(type, field)                                                                            \
 	{.letter = 'f',                                                                                                \
 	 .name = "force",                                                                                              \
 	 .help = "Read a file that belongs to neither root nor you",                                                   \
 	 .set = option_set_flag,                                                                                       \
-	 .offset = offsetof(type, field.force),                                                                        \
-	 .group = heading},                                                                                            \
+	 .offset = offsetof(type, field.force)},                                                                       \
 		{.name = "time",                                                                                       \
 		 .arg = "RANGE",                                                                                       \
 		 .help = "Only samples from START,STOP (seconds, as in the output of script; either may be left "      \
@@ -98,10 +96,7 @@ int input_set_inline(const struct option *, const char *arg, bool negated, void 
 /* The path that is read. */
 const char *input_path(const struct input_options *options);
 
-/*
- * sandbox_enter() for a command that reads with these options, and writes `output`; NULL: nothing. Behind pager_open(),
- * before input_open().
- */
+/* sandbox_enter() for a command that writes `output`; NULL: nothing. Behind pager_open(), before input_open(). */
 void input_enter_sandbox(const struct input_options *options, const char *output);
 
 /* Opens the session; `flags` beside SESSION_FORCE. Prints the reason of a failure. 0 or -errno. */

@@ -18,6 +18,7 @@
 #include "cmd/report/report_samples.h"
 #include "cmd/text/dump.h"
 #include "cmd/text/header_text.h"
+#include "cmd/view/view.h"
 #include "read/session.h"
 
 /* Of one event. */

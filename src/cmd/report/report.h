@@ -184,9 +184,6 @@ int report_view_run(struct report_options *options, struct session **session, ch
 /* What only root may open, before the sandbox takes that away. */
 void report_view_prepare(struct report_options *options, bool view);
 
-/* What the view writes is in the working directory: a path there, for the sandbox. */
-#define VIEW_OUTPUT "perf.hist.0"
-
 /* Is the view wanted? Forced but impossible: -ENOTSUP and why. 1, 0. */
 int report_view_wanted(const struct report_options *options, struct diag *reterr);
 

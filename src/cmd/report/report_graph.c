@@ -325,7 +325,8 @@ int graph_print(struct graph *graph, const struct hist_entry *entry, uint64_t en
 	}
 	if (entry_period < least) /* none of its branches is larger than itself */
 		return 0;
-	int err = count_tree(graph->tally, entry, options->direction, least, &graph->tree);
+	const struct count_part part = {graph->tally, entry};
+	int err = count_tree(&part, 1, options->direction, least, &graph->tree);
 	if (!err)
 		err = calltree_sort(&graph->tree, sort, limit);
 	if (err)

@@ -444,8 +444,8 @@ static int switch_children(struct browser *browser)
 static int sort_by_member(struct browser *browser, unsigned member)
 {
 	if (member >= browser->model->nr_hists) {
-		say(browser, "This table has %u event%s", browser->model->nr_hists,
-		    browser->model->nr_hists == 1 ? "" : "s");
+		say(browser, "This table has %u %s%s", browser->model->nr_hists,
+		    browser->model->data->compared ? "file" : "event", browser->model->nr_hists == 1 ? "" : "s");
 		return 0;
 	}
 	browser->model->sort_member = member;
@@ -492,7 +492,8 @@ static void show_help(const struct browser *browser)
 			    "F                Shares of what is shown, or of all\n"
 			    "H                Titles of the columns\n"
 			    "L                Hide rows below a percentage\n"
-			    "0-9              Of a group, sort by the event of that number\n"
+			    "0-9              Of a group, sort by the event of that number; of files that are\n"
+			    "                 compared, by the difference of that one, 0: by the baseline\n"
 			    "P                Write the table to perf.hist.N\n"
 			    "i                Header of the recording\n");
 	buf_put_text(&text, browser->source->ops->save ? "\n"
@@ -562,8 +563,8 @@ static void save(struct browser *browser)
 /* true: another recording was chosen. */
 static bool other_file(struct browser *browser, struct view_result *ret)
 {
-	struct file_list list;
-	int err = files_list_recordings(&list);
+	struct file_list list = {.nr = 0};
+	int err = browser->model->data->compared ? 0 : files_list_recordings(&list);
 
 	if (err || !list.nr) {
 		say(browser, "No other recording is in this directory");

@@ -2,6 +2,7 @@
 #include "cmd/view/line.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,23 +129,38 @@ static void put_key(struct line *line, const struct model *model, const struct l
 	free(text);
 }
 
-/* Of each member of a group. */
+/* A share, or how much it differs from the baseline; blank where a file that is compared has none. */
+static void put_share(struct line *line, const struct model *model, enum hist_column column,
+		      const struct hist_entry *entry, unsigned member)
+{
+	const struct hist_entry *part = model_part(entry, member);
+	uint64_t number = part ? hist_number(part, column) : 0, total = model->totals[member];
+	double share = total ? 100.0 * (double)number / (double)total : 0;
+	size_t from = line->text.len;
+
+	if (model->data->compared && member)
+		share = model_delta(model, hist_number(entry, column), number, member);
+	if (model->data->compared && !part)
+		put_blanks(&line->text, SHARE_WIDTH);
+	else
+		buf_printf(&line->text, model->data->compared && member ? "%+*.2f%%" : "%*.2f%%", SHARE_WIDTH - 1,
+			   share);
+	end_piece(line, share_style(fabs(share)), from);
+}
+
+/* Of each member of a group, or file. */
 static void put_number(struct line *line, const struct model *model, enum hist_column column,
 		       const struct hist_entry *entry)
 {
 	for (unsigned i = 0; i < model->nr_hists; i++) {
-		const struct hist_entry *part = !i ? entry : entry->members ? entry->members[i - 1] : NULL;
-		uint64_t number = part ? hist_number(part, column) : 0;
+		const struct hist_entry *part = model_part(entry, i);
 		size_t from = line->text.len;
 		if (is_share(column)) {
-			uint64_t total = i ? hist_period(model->hists[i]) : model->total;
-			double share = total ? 100.0 * (double)number / (double)total : 0;
-			buf_printf(&line->text, "%*.2f%%", SHARE_WIDTH - 1, share);
-			end_piece(line, share_style(share), from);
-		} else {
-			buf_printf(&line->text, "%*" PRIu64, COUNT_WIDTH, number);
-			end_piece(line, SCREEN_PLAIN, from);
+			put_share(line, model, column, entry, i);
+			continue;
 		}
+		buf_printf(&line->text, "%*" PRIu64, COUNT_WIDTH, part ? hist_number(part, column) : 0);
+		end_piece(line, SCREEN_PLAIN, from);
 	}
 	size_t from = line->text.len;
 	put_blanks(&line->text, 2);
@@ -159,13 +175,20 @@ static void put_branch(struct line *line, struct model *model, const struct line
 
 	put_blanks(&line->text, LEVEL_INDENT * branch->depth + (branch->head ? 0 : 2));
 	if (branch->head) {
-		double share = model_share(model, branch->period);
+		bool compared = model->data->compared;
+		double share = model_share(model, compared ? branch->baseline : branch->period);
 		buf_printf(&line->text, "%c ", model_sign(model, row));
 		end_piece(line, SCREEN_PLAIN, from);
 		from = line->text.len;
 		buf_printf(&line->text, "%.2f%% ", share);
 		end_piece(line, share_style(share), from);
 		from = line->text.len;
+		if (compared) {
+			double delta = model_delta(model, branch->baseline, branch->period, model_compared(model));
+			buf_printf(&line->text, "%+.2f%% ", delta);
+			end_piece(line, share_style(fabs(delta)), from);
+			from = line->text.len;
+		}
 	}
 	if (at->symbol)
 		escape_put_text(&line->text, at->symbol->name);
@@ -202,6 +225,18 @@ void line_of_row(struct line *line, struct model *model, const struct line_style
 	}
 }
 
+/* "Baseline   Delta", or with more files "Baseline Delta/1 Delta/2". */
+static void put_compared_titles(struct line *line, const struct model *model, enum hist_column column)
+{
+	buf_printf(&line->text, "%*s", SHARE_WIDTH, column == HIST_CHILDREN ? "Children" : "Baseline");
+	for (unsigned i = 1; i < model->nr_hists; i++) {
+		char title[16];
+		snprintf(title, sizeof(title), model->nr_hists > 2 ? "Delta/%u" : "Delta", i);
+		buf_printf(&line->text, "%*s", SHARE_WIDTH, title);
+	}
+	put_blanks(&line->text, 2);
+}
+
 void line_of_titles(struct line *line, const struct model *model, const struct line_style *style)
 {
 	enum hist_column column;
@@ -214,10 +249,27 @@ void line_of_titles(struct line *line, const struct model *model, const struct l
 			buf_printf(&line->text, "%-*s", is_last(model, i) ? 0 : style->widths[column] + 2, title);
 			continue;
 		}
+		if (is_share(column) && model->data->compared) {
+			put_compared_titles(line, model, column);
+			continue;
+		}
 		int width = (is_share(column) ? SHARE_WIDTH : COUNT_WIDTH) * (int)model->nr_hists;
 		buf_printf(&line->text, "%*s  ", width, title);
 	}
 	end_piece(line, SCREEN_HEADER, 0);
+}
+
+/* What is zoomed into, and the filter. */
+static void put_chosen(struct buf *out, const struct model *model)
+{
+	if (model->nr_zooms) {
+		buf_put_text(out, ", ");
+		model_put_zooms(model, out);
+	}
+	if (model->filter[0]) {
+		buf_put_text(out, ", Filter: ");
+		escape_put_text(out, model->filter);
+	}
 }
 
 void line_of_table(struct buf *out, const struct model *model)
@@ -230,6 +282,13 @@ void line_of_table(struct buf *out, const struct model *model)
 		buf_put_text(out, "No samples");
 		return;
 	}
+	if (model->data->compared) {
+		buf_put_text(out, "Event '");
+		buf_put_text(out, model->data->events[model->event].name);
+		buf_printf(out, "', %s", model->data->title);
+		put_chosen(out, model);
+		return;
+	}
 	for (; nr > 1000 && units[unit + 1]; unit++)
 		nr /= 1000;
 	buf_printf(out, "Samples: %" PRIu64, nr);
@@ -238,12 +297,5 @@ void line_of_table(struct buf *out, const struct model *model)
 	buf_printf(out, " of event%s '", model->nr_hists > 1 ? "s" : "");
 	buf_put_text(out, model->data->events[model->event].name);
 	buf_printf(out, "', Event count (approx.): %" PRIu64, model->nr_hists ? hist_period(model->hists[0]) : 0);
-	if (model->nr_zooms) {
-		buf_put_text(out, ", ");
-		model_put_zooms(model, out);
-	}
-	if (model->filter[0]) {
-		buf_put_text(out, ", Filter: ");
-		escape_put_text(out, model->filter);
-	}
+	put_chosen(out, model);
 }

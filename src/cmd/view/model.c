@@ -2,6 +2,7 @@
 #include "cmd/view/model.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -147,8 +148,10 @@ void model_free(struct model *model)
 		zoom_fini(&model->zooms[--model->nr_zooms]);
 	free_hists(model->hists, model->nr_hists);
 	free(model->shown);
+	free(model->totals);
 	trees_fini(&model->trees);
 	calltree_fini(&model->tree);
+	calltree_fini(&model->before);
 	free(model);
 }
 
@@ -221,31 +224,45 @@ static bool is_in_zooms(const struct model *model, const struct hist_place *plac
 	return true;
 }
 
-int model_choose(struct model *model)
+const struct hist_entry *model_part(const struct hist_entry *entry, unsigned member)
 {
-	struct hist_entry *at = model_has_row(model, model->cursor) ? model_entry(model, model->cursor) : NULL;
-	uint32_t *shown = reallocarray(model->shown, model->nr_entries + 1, sizeof(*shown));
-	uint64_t least = (uint64_t)(model->percent_limit / 100 * (double)model->all_total);
-	uint64_t period = 0;
-	struct row cursor = {0};
+	const struct hist_entry *part = !member ? entry : entry->members ? entry->members[member - 1] : NULL;
 
-	if (!shown)
-		return -ENOMEM;
-	model->shown = shown;
-	model->nr_shown = 0;
-	for (size_t i = 0; i < model->nr_entries; i++) {
-		struct hist_entry *entry = model->entries[i];
-		if (entry->place.filtered || shown_period(model, entry) < least ||
-		    !name_matches(model, &entry->place) || !is_in_zooms(model, &entry->place))
-			continue;
-		if (entry == at)
-			cursor = (struct row){model->nr_shown, model->cursor.branch};
-		period += entry->period;
-		shown[model->nr_shown++] = (uint32_t)i;
+	return part && (part->nr_samples || part->children_period) ? part : NULL;
+}
+
+unsigned model_compared(const struct model *model)
+{
+	return model->sort_member && model->sort_member < model->nr_hists ? model->sort_member : 1;
+}
+
+static double percent(uint64_t part, uint64_t all)
+{
+	return all ? 100.0 * (double)part / (double)all : 0;
+}
+
+double model_delta(const struct model *model, uint64_t before, uint64_t after, unsigned member)
+{
+	return percent(after, model->totals[member]) - percent(before, model->totals[0]);
+}
+
+double model_share(const struct model *model, uint64_t period)
+{
+	return percent(period, model->totals[0]);
+}
+
+/* Of all parts of what is compared, else of the leader. */
+static bool is_large(const struct model *model, const struct hist_entry *entry)
+{
+	unsigned nr = model->data->compared ? model->nr_hists : 1;
+
+	for (unsigned i = 0; i < nr; i++) {
+		const struct hist_entry *part = i ? model_part(entry, i) : entry;
+		if (part &&
+		    shown_period(model, part) >= (uint64_t)(model->percent_limit / 100 * (double)model->totals[i]))
+			return true;
 	}
-	model->total = model->relative ? period : model->all_total;
-	model->cursor = cursor;
-	return 0;
+	return false;
 }
 
 static uint64_t tally_period(const struct tally *tally)
@@ -257,9 +274,85 @@ static uint64_t tally_period(const struct tally *tally)
 	return period;
 }
 
+/* Of all samples; or of those that are shown. */
+static void set_totals(struct model *model, bool of_shown)
+{
+	const struct view_event *event = event_of(model);
+
+	for (unsigned i = 0; i < model->nr_hists; i++) {
+		model->totals[i] = of_shown ? 0 : tally_period(event->tallies[i]);
+		for (size_t at = 0; of_shown && at < model->nr_shown; at++) {
+			const struct hist_entry *part = model_part(model->entries[model->shown[at]], i);
+			model->totals[i] += part ? part->period : 0;
+		}
+	}
+}
+
+struct difference {
+	double size;
+	uint32_t entry;
+};
+
+static int compare_differences(const void *left, const void *right)
+{
+	const struct difference *a = left, *b = right;
+
+	return a->size > b->size ? -1 : a->size < b->size ? 1 : (a->entry > b->entry) - (a->entry < b->entry);
+}
+
+/* The largest difference first, equal ones as they were. */
+static int sort_by_difference(struct model *model)
+{
+	unsigned member = model_compared(model);
+	struct difference *all = reallocarray(NULL, model->nr_shown + 1, sizeof(*all));
+
+	if (!all)
+		return -ENOMEM;
+	for (size_t i = 0; i < model->nr_shown; i++) {
+		const struct hist_entry *entry = model->entries[model->shown[i]], *part = model_part(entry, member);
+		double delta =
+			part ? model_delta(model, shown_period(model, entry), shown_period(model, part), member) : 0;
+		all[i] = (struct difference){part ? fabs(delta) : -1, model->shown[i]};
+	}
+	qsort(all, model->nr_shown, sizeof(*all), compare_differences);
+	for (size_t i = 0; i < model->nr_shown; i++)
+		model->shown[i] = all[i].entry;
+	free(all);
+	return 0;
+}
+
+int model_choose(struct model *model)
+{
+	struct hist_entry *at = model_has_row(model, model->cursor) ? model_entry(model, model->cursor) : NULL;
+	uint32_t *shown = reallocarray(model->shown, model->nr_entries + 1, sizeof(*shown)), branch;
+	int err = 0;
+
+	if (!shown)
+		return -ENOMEM;
+	model->shown = shown;
+	model->nr_shown = 0;
+	set_totals(model, false);
+	for (size_t i = 0; i < model->nr_entries; i++) {
+		struct hist_entry *entry = model->entries[i];
+		if (!entry->place.filtered && is_large(model, entry) && name_matches(model, &entry->place) &&
+		    is_in_zooms(model, &entry->place))
+			shown[model->nr_shown++] = (uint32_t)i;
+	}
+	if (model->relative)
+		set_totals(model, true);
+	if (model->data->compared && model->sort_member && model->nr_hists > 1)
+		err = sort_by_difference(model);
+	branch = model->cursor.branch;
+	model->cursor = (struct row){0};
+	for (size_t i = 0; at && i < model->nr_shown; i++)
+		if (model->entries[shown[i]] == at)
+			model->cursor = (struct row){i, branch};
+	return err;
+}
+
 static int count_event(struct model *model, const struct view_event *event, struct hist **hists)
 {
-	model->count.hist.sort_member = model->sort_member;
+	model->count.hist.sort_member = model->data->compared ? 0 : model->sort_member;
 	for (unsigned i = 0; i < event->nr; i++) {
 		struct count_options options = model->count;
 		options.hist.children = model_children(model);
@@ -369,15 +462,17 @@ int model_recount(struct model *model)
 	const struct view_event *event = event_of(model);
 	unsigned nr_hists = event ? event->nr : 0;
 	struct hist **hists = calloc(nr_hists + 1, sizeof(*hists));
+	uint64_t *totals = calloc(nr_hists + 1, sizeof(*totals));
 	struct hist_entry *const *entries = NULL;
 	size_t nr = 0;
 	struct before before;
-	int err = !hists ? -ENOMEM : event ? count_event(model, event, hists) : 0;
+	int err = !hists || !totals ? -ENOMEM : event ? count_event(model, event, hists) : 0;
 
 	if (!err && event)
 		err = hist_sort(hists[0], &entries, &nr);
 	if (err) {
 		free_hists(hists, nr_hists);
+		free(totals);
 		return err;
 	}
 	remember(model, &before);
@@ -386,12 +481,16 @@ int model_recount(struct model *model)
 	model->nr_hists = nr_hists;
 	model->entries = entries;
 	model->nr_entries = nr;
-	model->all_total = event ? tally_period(event->tallies[0]) : 0;
+	free(model->totals);
+	model->totals = totals;
 	model->nr_samples = event ? hist_nr_samples(hists[0]) : 0;
 	model->cursor = (struct row){0};
 	model->nr_shown = 0;
 	calltree_fini(&model->tree);
+	calltree_fini(&model->before);
 	err = calltree_init(&model->tree, model->data->stacks, CALLTREE_FUNCTION, NULL);
+	if (!err && model->data->compared)
+		err = calltree_init(&model->before, model->data->stacks, CALLTREE_FUNCTION, NULL);
 	if (!err)
 		err = model_choose(model);
 	if (!err)
@@ -402,51 +501,104 @@ int model_recount(struct model *model)
 
 /* The branches of a sorted tree, depth first. */
 struct filling {
-	const struct calltree *tree;
+	const struct calltree *tree, *before; /* before: of the baseline; NULL: nothing is compared */
 	struct branches *to;
 };
 
-static void put_run(struct filling *filling, uint32_t head, uint32_t parent, uint16_t depth)
+enum { NOT_BEFORE = UINT32_MAX };
+
+/* The same branch in the tree of the baseline, `up` being that of the branch that it is on. */
+static uint32_t find_before(const struct filling *filling, uint32_t up, uint32_t frame)
+{
+	if (!filling->before || up == NOT_BEFORE)
+		return NOT_BEFORE;
+	const struct calltree_node *nodes = filling->before->nodes;
+	for (uint32_t child = nodes[up].child; child; child = nodes[child].next)
+		if (nodes[child].frame == frame)
+			return child;
+	return NOT_BEFORE;
+}
+
+static void put_run(struct filling *filling, uint32_t head, const struct branch *above, uint32_t before)
 {
 	const struct calltree_node *nodes = filling->tree->nodes;
 	uint32_t first = filling->to->nr;
 	uint32_t last = nodes[head].last;
 
-	for (uint32_t node = head; node; node = node == last ? 0 : nodes[node].child)
+	for (uint32_t node = head; node; node = node == last ? 0 : nodes[node].child) {
+		before = find_before(filling, before, nodes[node].frame);
+		uint64_t baseline = before == NOT_BEFORE ? 0 : calltree_period(&filling->before->nodes[before]);
 		filling->to->all[filling->to->nr++] = (struct branch){
-			.period = calltree_period(&nodes[node]),
+			.period = calltree_period(&nodes[node]) - baseline,
+			.baseline = baseline,
 			.frame = nodes[node].frame,
-			.parent = node == head ? parent : first + 1,
-			.depth = depth,
+			.parent = node != head ? first + 1
+				  : above      ? (uint32_t)(above - filling->to->all) + 1
+					       : 0,
+			.depth = above ? above->depth + 1 : 1,
 			.head = node == head,
 		};
+	}
 	for (uint32_t child = nodes[last].child; child; child = nodes[child].next)
-		put_run(filling, child, first + 1, depth + 1);
+		put_run(filling, child, &filling->to->all[first], before);
 	filling->to->all[first].end = filling->to->nr;
 	filling->to->all[first].foldable = filling->to->nr > first + 1;
+}
+
+/* What the call tree of an entry is made of: the baseline first. Returns how many. */
+static unsigned tree_parts(const struct model *model, const struct hist_entry *entry, struct count_part parts[2])
+{
+	const struct view_event *event = event_of(model);
+	unsigned member = model_compared(model), nr = 0;
+	const struct hist_entry *other = model->data->compared ? model_part(entry, member) : NULL;
+
+	if (entry->uses.newest)
+		parts[nr++] = (struct count_part){event->tallies[0], entry};
+	if (other && other->uses.newest)
+		parts[nr++] = (struct count_part){event->tallies[member], other};
+	return nr;
+}
+
+static bool has_tree(const struct model *model, const struct hist_entry *entry)
+{
+	struct count_part parts[2];
+
+	return model_has_chains(model) && tree_parts(model, entry, parts);
+}
+
+/* Branches are shown from this period on; of what is compared, from a share of the shorter recording. */
+static uint64_t least_period(const struct model *model)
+{
+	uint64_t total = model->totals[0], other = model->data->compared ? model->totals[model_compared(model)] : total;
+	double limit = model->data->graph_percent / 100 * (double)(other < total ? other : total);
+
+	return limit > 1 ? (uint64_t)limit : 1;
 }
 
 /* NULL: out of memory. */
 static struct branches *make_branches(struct model *model, const struct hist_entry *entry)
 {
-	const struct view_event *event = event_of(model);
 	struct branches *branches = calloc(1, sizeof(*branches));
-	double limit = model->data->graph_percent / 100 * (double)model->total;
-	uint64_t least = limit > 1 ? (uint64_t)limit : 1;
+	uint64_t least = least_period(model);
+	struct count_part parts[2];
+	unsigned nr = tree_parts(model, entry, parts);
+	bool compared = model->data->compared;
 
-	if (!branches || !entry->uses.newest || !model_has_chains(model))
+	if (!branches || !has_tree(model, entry))
 		return branches;
-	int err = count_tree(event->tallies[0], entry, model->count.direction, least, &model->tree);
+	int err = count_tree(parts, nr, model->count.direction, least, &model->tree);
 	if (!err)
 		err = calltree_sort(&model->tree, CALLTREE_ABSOLUTE, (double)least);
+	if (!err && compared)
+		err = count_tree(parts, parts[0].entry == entry, model->count.direction, 0, &model->before);
 	branches->all = err ? NULL : calloc(model->tree.nr, sizeof(*branches->all));
 	if (!branches->all) {
 		branches_free(branches);
 		return NULL;
 	}
-	struct filling filling = {&model->tree, branches};
+	struct filling filling = {&model->tree, compared ? &model->before : NULL, branches};
 	for (uint32_t child = model->tree.nodes[0].child; child; child = model->tree.nodes[child].next)
-		put_run(&filling, child, 0, 1);
+		put_run(&filling, child, NULL, compared ? 0 : NOT_BEFORE);
 	return branches;
 }
 
@@ -588,17 +740,12 @@ char model_sign(struct model *model, struct row row)
 
 	if (branch)
 		return !branch->foldable ? ' ' : branch->open ? '-' : '+';
-	if (!model_has_chains(model) || !model_entry(model, row)->uses.newest)
+	if (!has_tree(model, model_entry(model, row)))
 		return ' ';
 	if (open_tree(model, row))
 		return '-';
 	const struct branches *made = hash_table_find_item(&model->trees, (uintptr_t)model_entry(model, row));
 	return made && !made->nr ? ' ' : '+';
-}
-
-double model_share(const struct model *model, uint64_t period)
-{
-	return model->total ? 100.0 * (double)period / (double)model->total : 0;
 }
 
 struct hist_place model_place(struct model *model, struct row row)

@@ -20,12 +20,13 @@ struct buf;
 /* A frame of a call tree, in the order in which they stand below their entry. */
 struct branch {
 	uint64_t period;
-	uint32_t frame;  /* in the stacks */
-	uint32_t parent; /* the head of the run that it belongs to, or that a head comes from, from 1; 0: the entry */
-	uint32_t end;    /* the index behind the last branch below it */
-	uint16_t depth;  /* of the run, from 1 */
-	bool head;       /* the first frame of a run without a branch: it has a share, and can be closed */
-	bool foldable;   /* something is below it */
+	uint64_t baseline; /* of what is compared: the period there */
+	uint32_t frame;    /* in the stacks */
+	uint32_t parent;   /* the head of the run that it belongs to, or that a head comes from, from 1; 0: the entry */
+	uint32_t end;      /* the index behind the last branch below it */
+	uint16_t depth;    /* of the run, from 1 */
+	bool head;         /* the first frame of a run without a branch: it has a share, and can be closed */
+	bool foldable;     /* something is below it */
 	bool open;
 };
 
@@ -62,15 +63,16 @@ struct model {
 	size_t nr_entries;
 	uint32_t *shown; /* heap; indices of entries */
 	size_t nr_shown;
-	uint64_t total, all_total; /* what is 100 %; of the whole event */
-	uint64_t nr_samples;       /* of the table */
+	uint64_t *totals;    /* heap; what is 100 %, of each hist */
+	uint64_t nr_samples; /* of the table */
 	bool relative, all_open;
 	double percent_limit;
-	unsigned sort_member;
+	unsigned sort_member;      /* of what is compared: by the difference of that one; 0: by the baseline */
 	char filter[MODEL_FILTER]; /* part of a name; "": none */
 	struct zoom zooms[MODEL_ZOOMS];
 	unsigned nr_zooms;
 	struct calltree tree;    /* for making branches */
+	struct calltree before;  /* of what is compared: those of the baseline */
 	struct hash_table trees; /* struct branches, by the address of the entry */
 	struct row cursor;
 };
@@ -105,6 +107,11 @@ const struct branch *model_branch(struct model *model, struct row row); /* NULL:
 /* Of an entry or a branch that can be opened '+', that is open '-', else ' '. */
 char model_sign(struct model *model, struct row row);
 double model_share(const struct model *model, uint64_t period);
+/* The part of an entry that the event of a group or the file of that number has; NULL: none. */
+const struct hist_entry *model_part(const struct hist_entry *entry, unsigned member);
+/* Of what is compared: by how many percent the share of that file is larger than in the baseline. */
+double model_delta(const struct model *model, uint64_t before, uint64_t after, unsigned member);
+unsigned model_compared(const struct model *model); /* the file whose call trees are compared, from 1 on */
 
 /* What annotation and zooming are about: the place of an entry, or that of the frame of a branch. */
 struct hist_place model_place(struct model *model, struct row row);

@@ -21,7 +21,7 @@ struct diag;
 struct ledger_entry;
 struct time_bins;
 
-/* An event, or a group of them of which the first is the leader. */
+/* An event, or a group of them of which the first is the leader; or one event of several recordings, see `compared`. */
 struct view_event {
 	const char *name;             /* as recorded, not escaped */
 	struct tally *const *tallies; /* of each member; NULL: it has no samples */
@@ -31,7 +31,7 @@ struct view_event {
 
 /* What is shown. Everything is borrowed, and stays while the view runs, but for source->ops->update(). */
 struct view_data {
-	const char *title; /* the file, or what is recorded */
+	const char *title; /* the file, or what is recorded; of files that are compared: what, escaped */
 	const struct view_event *events;
 	size_t nr_events;
 	const struct stacks *stacks;
@@ -39,10 +39,11 @@ struct view_data {
 	enum hist_column columns[HIST_COLUMNS]; /* from left to right; HIST_CHILDREN only while callers are counted */
 	unsigned nr_columns;
 	const char *field_titles[HIST_FIELDS]; /* of the columns HIST_FIELD and so on */
-	bool self_named;                       /* as in the text: the own share is called Self */
-	bool nanoseconds;                      /* times have nine digits */
-	bool addresses;       /* cells tell addresses inside functions apart: there can be annotated code */
-	bool relative;        /* shares of what is shown */
+	bool compared;    /* of each event the first tally is the baseline; others are shown by how much they differ */
+	bool self_named;  /* as in the text: the own share is called Self */
+	bool nanoseconds; /* times have nine digits */
+	bool addresses;   /* cells tell addresses inside functions apart: there can be annotated code */
+	bool relative;    /* shares of what is shown */
 	double percent_limit; /* rows below are left out */
 	double graph_percent; /* branches below */
 	enum code_syntax code_syntax;
@@ -93,6 +94,9 @@ struct view_source {
 struct view_options {
 	bool colourless;
 };
+
+/* What the view writes is in the working directory: a path there, for the sandbox. */
+#define VIEW_OUTPUT "perf.hist.0"
 
 enum view_end {
 	VIEW_QUIT,

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""What two builds differ in: in the view, with call trees, and as JSON."""
+import json
+import re
+
+import pytest
+
+from conftest import run_command
+from screen import Screen
+
+SOURCE = r'''
+volatile unsigned long sum;
+__attribute__((noinline)) void inner(int n) { for (int i = 0; i < n; i++) sum += i * i; }
+#ifdef NEW
+__attribute__((noinline)) void added(void) { inner(4000); sum++; }
+#endif
+__attribute__((noinline)) void outer(void) { inner(2000); sum++; }
+int main(void)
+{
+	for (int i = 0; i < 15000; i++) {
+		outer();
+#ifdef NEW
+		added();
+#endif
+	}
+	return 0;
+}
+'''
+
+
+@pytest.fixture(scope='module')
+def builds(need_root, millrace, tmp_path_factory):
+    """Recordings of a program and of a later build of it, where functions are elsewhere."""
+    base, paths = tmp_path_factory.mktemp('diff-view'), []
+    for name, define in (('old', []), ('new', ['-DNEW'])):
+        (base / name).mkdir()
+        (base / name / 'work.c').write_text(SOURCE)
+        program = base / name / 'work'
+        run_command(['cc', '-O0', '-g', '-fno-omit-frame-pointer', *define, '-o', program, base / name / 'work.c'])
+        paths.append(base / f'{name}.data')
+        millrace('record', '-e', 'cpu-clock:u', '-F', '4000', '-g', '-o', paths[-1], '--', program)
+    return paths
+
+
+@pytest.fixture
+def screen(builds):
+    with Screen(['diff', *(path.name for path in builds)], cwd=builds[0].parent) as screen:
+        screen.wait('Symbol')
+        yield screen
+
+
+def test_view_compares_builds(screen, builds, millrace):
+    """The same numbers as in the text; functions of one name are one row, wherever they are."""
+    text = screen.text()
+    assert "Event 'cpu-clock:u', old.data -> new.data" in text and re.search('^ +Baseline +Delta ', text, re.M)
+    assert len(re.findall(r'\] inner$', text, re.M)) == 1
+    for name in ('inner', 'main'):
+        wanted = re.search(rf'^ +([\d.]+%) +(\S+%).*\] {name} *$', millrace('diff', '--stdio', *builds).out, re.M)
+        if wanted:
+            assert re.search(rf'^\+ +{re.escape(wanted[1])} +{re.escape(wanted[2])} .*\] {name}$', text, re.M)
+
+
+def test_call_trees_are_compared(screen):
+    """Callers of inner: the new build has one more, and the share of the other one is less by as much."""
+    screen.press('/', 'Show names')
+    screen.type('inner')
+    screen.press('Enter', 'Filter: inner')
+    text = screen.press('e', lambda text: re.search('% added$', text, re.M), 'the callers')
+    added = re.search(r'- 0\.00% \+([\d.]+)% added$', text, re.M)
+    outer = re.search(r'- ([\d.]+)% -([\d.]+)% outer$', text, re.M)
+    assert 40 < float(added[1]) < 90 and 40 < float(outer[2]) < 90 and float(outer[1]) > 90
+    screen.press('c', 'to what it called')
+    screen.press('Escape', lambda text: 'Filter' not in text)
+    text = screen.press('x', 'Children')
+    # The new function is where the other one was: the numbers of both are their own.
+    rows = {line.split()[-1]: line for line in text.splitlines() if '] ' in line}
+    assert re.search(rf'^[+-] +\+{added[1]}% ', rows['added'])
+    assert re.search(rf'^[+-] +{outer[1]}% +-{outer[2]}% ', rows['outer'])
+    assert 'Only' not in screen.press('s', 'No other recording')
+    screen.press('0', lambda text: re.search(r'^. +\d[\d.]+% .*\n(.*\n)*.*\] added$', text, re.M), 'by the baseline')
+    screen.keys('q')
+    assert screen.ended() == 0
+
+
+def test_text_where_only_text_will_do(builds):
+    with Screen(['diff', '-p', *builds], rows=60) as screen:
+        assert screen.ended() == 0 and 'Base period' in screen.text()
+    with Screen(['diff', '--tui', '-c', 'ratio', *builds]) as screen:
+        assert screen.ended() == 129 and 'without -c ratio' in screen.err()
+    with Screen(['diff', '--tui', *builds], env={'TERM': 'dumb'}) as screen:
+        assert screen.ended() == 129 and '--tui: TERM' in screen.err()
+
+
+def test_json_has_the_numbers_of_the_text(builds, millrace):
+    out = json.loads(millrace('diff', '--json', *builds).out)
+    assert out['files'] == [str(path) for path in builds]
+    event = out['events'][0]
+    assert event['event'] == 'cpu-clock:u' and len(event['totals']) == 2
+    rows = {entry['sym']: entry for entry in event['entries'] if entry['dso'].endswith('/work')}
+    old, new = rows['inner']['files']
+    assert new['delta'] == pytest.approx(new['percent'] - old['percent'], abs=1e-3)
+    assert old['period'] / event['totals'][0] * 100 == pytest.approx(old['percent'], abs=1e-3)
+    text = millrace('diff', *builds).out
+    delta = re.escape(f'{new["delta"]:+.2f}')
+    assert re.search(rf' {old["percent"]:.2f}% +{delta}% .*\] inner *$', text, re.M)
+    ratio = json.loads(millrace('diff', '--json', '-c', 'ratio', *builds).out)['events'][0]['entries']
+    found = [entry['files'] for entry in ratio if entry['sym'] == 'inner'][0]
+    assert found[1]['ratio'] == pytest.approx(found[1]['period'] / found[0]['period'], abs=1e-5)
