@@ -20,6 +20,10 @@ check: # installs what is missing, builds with gcc and clang, runs every test
 check-lab: build # the tests that take minutes or need a special machine
 	@MILLRACE=$(CURDIR)/build/millrace pytest-3 -m lab tests
 
+check-arm64: build # the static arm64 binary on an emulated machine with a PMU, beside perf there; LAB=SCRIPT boots it
+	@ARCH=arm64 tools/static
+	@MILLRACE=$(CURDIR)/build/millrace pytest-3 -rs -m lab tests/lab/test_arm64.py
+
 check-corpus: build # recordings of other projects, compared with perf: fetches two source packages of Debian (370 MB)
 	@MILLRACE=$(CURDIR)/build/millrace tools/check-corpus
 
@@ -71,4 +75,4 @@ clean:
 help:
 	@sed -n 's/^\([a-z -]*\):[^#]*# /make \1	/p' Makefile
 
-.PHONY: build demo test check lint format coverage check-lab check-corpus check-perf-tests check-asan check-tsan bench fuzz static clean-room dist deb rpm install deps clean help
+.PHONY: build demo test check lint format coverage check-lab check-arm64 check-corpus check-perf-tests check-asan check-tsan bench fuzz static clean-room dist deb rpm install deps clean help

@@ -4,7 +4,7 @@ A second architecture with hardware counters: what `make static ARCH=arm64` buil
 beside perf. LAB names the script that boots it: LAB run --arch arm64 --cpus 2 --icount 1 --perf --timeout SECONDS
 --add FILE:PATH --out DIR -- COMMAND puts FILE and Debian's perf into the machine, runs COMMAND there as root (icount:
 the time there is that of instructions, and they are counted), and leaves what COMMAND wrote to /out in DIR.
-Run with: make static ARCH=arm64 && LAB=path make check-lab
+Run with: LAB=path make check-arm64
 """
 import os
 import re
@@ -46,11 +46,23 @@ REPORT = ['--sort', 'comm,dso,symbol']
 OBJECTS = ['bin/steps', 'bin/millrace', 'usr/bin/perf']  # what runs there, for the symbols here
 
 
+def run_there(out, script, icount):
+    """Lines of a shell script, on that machine; what they write to /out is in `out`."""
+    done = subprocess.run([LAB, 'run', '--arch', 'arm64', '--cpus', '2', *icount, '--perf', '--timeout', '900',
+                           *(word for name in ('steps', 'steps_signed')
+                             for word in ('--add', f'{BUILD}/tests/lab/{name}:/bin/{name}')),
+                           '--add', f'{BUILD}/millrace:/bin/millrace',
+                           '--out', str(out), '--', '\n'.join(['cd /out; uname -m >machine', *script])],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1800)
+    assert (out / 'machine').exists(), done.stdout
+    assert (out / 'machine').read_text() == 'aarch64\n'
+    return out
+
+
 @pytest.fixture(name='recorded', scope='module')
 def fixture_recorded(tmp_path_factory):
     """A directory with CASE.perf and CASE.millrace, what was reported over there, and the objects of that machine."""
-    out = tmp_path_factory.mktemp('arm64')
-    script = ['cd /out; uname -m >machine; cat /proc/kallsyms >kallsyms; mkdir -p objects/bin objects/usr/bin']
+    script = ['cat /proc/kallsyms >kallsyms; mkdir -p objects/bin objects/usr/bin']
     script += [f'cp /{path} objects/{path}' for path in OBJECTS]
     for name, options in CASES.items():
         quoted = ' '.join(shlex.quote(word) for word in options.split())
@@ -61,13 +73,7 @@ def fixture_recorded(tmp_path_factory):
         script.append(f'millrace script -i {name}.millrace >{name}.script 2>{name}.script.err')
     for name in FP:
         script.append(f'perf script -i {name}.millrace >{name}.perf-script 2>{name}.perf-script.err')
-    done = subprocess.run([LAB, 'run', '--arch', 'arm64', '--cpus', '2', '--icount', '1', '--perf', '--timeout', '900',
-                           '--add', f'{BUILD}/millrace:/bin/millrace', '--add', f'{BUILD}/tests/lab/steps:/bin/steps',
-                           '--out', str(out), '--', '\n'.join(script)],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1800)
-    assert (out / 'machine').exists(), done.stdout
-    assert (out / 'machine').read_text() == 'aarch64\n'
-    return out
+    return run_there(tmp_path_factory.mktemp('arm64'), script, ['--icount', '1'])
 
 
 @pytest.fixture(name='there')
@@ -119,3 +125,62 @@ def test_the_chains_of_leaves_are_those_of_perf(recorded, case):
         return [chain for chain in found if chain and chain[0].startswith('steps_leaf')]
     assert len(chains('perf-script')) > 5
     assert chains('script') == chains('perf-script')
+
+
+MODES = {
+    'serial': '', 'threads': '--threads', 'compressed': '-z', 'threads-compressed': '--threads -z --single-file',
+    'signed-dwarf': '--call-graph dwarf,4096', 'signed-unwind': '--call-graph unwind,4096',
+}
+
+
+@pytest.fixture(name='modes', scope='module')
+def fixture_modes(tmp_path_factory):
+    """MODE.data of a counted load, MODE.script of it as said there; killed.data; selftest. In real time."""
+    script = []
+    for mode, options in MODES.items():
+        load = f'/bin/{"steps_signed" if "signed" in mode else "steps"} 2000 10'
+        script.append(f'millrace record -e cycles -c 500000 {options} -o {mode}.data -- {load} 2>{mode}.err')
+        script.append(f'millrace script -i {mode}.data >{mode}.script 2>{mode}.script.err')
+        script.append(f'millrace report --stdio -i {mode}.data >{mode}.report 2>{mode}.report.err')
+        if '--threads' not in options or 'single' in options:
+            script.append(f'perf script -F comm,ip,sym -i {mode}.data >{mode}.perf-script 2>{mode}.perf-script.err')
+    script += ['millrace record -a -e cycles -c 500000 -o killed.data -- sleep 60 2>/dev/null & recorder=$!',
+               'while [ ! -s killed.data ]; do sleep 0.1; done; /bin/steps 8000 10; sleep 2; kill -9 $recorder; wait',
+               'millrace report --stdio -i killed.data >killed.report 2>killed.report.err',
+               'millrace recover killed.data 2>killed.recover; perf report --stats -i killed.data >killed.stats 2>&1',
+               'millrace selftest --quick >selftest 2>&1; echo $? >selftest.status']
+    return run_there(tmp_path_factory.mktemp('arm64-modes'), script, [])
+
+
+@pytest.mark.parametrize('mode', MODES)
+def test_each_mode_records_there(modes, mode):
+    """The load takes the same cycles in all of them, and nearly all are in its functions."""
+    said = re.search(r'captured (\d+) samples.*; lost 0$', (modes / f'{mode}.err').read_text(), re.M)
+    assert said, (modes / f'{mode}.err').read_text()
+    samples = len(re.findall(r'^\s*(?:steps|perf-exec)', (modes / f'{mode}.script').read_text(), re.M))
+    assert samples == int(said[1]) and samples > 20
+    assert 'steps_leaf' in (modes / f'{mode}.report').read_text()
+
+
+@pytest.mark.parametrize('mode', ['serial', 'compressed', 'threads-compressed', 'signed-unwind'])
+def test_perf_there_reads_each_mode(modes, mode):
+    assert len(re.findall('steps_leaf', (modes / f'{mode}.perf-script').read_text())) == \
+        len(re.findall('steps_leaf', (modes / f'{mode}.script').read_text())) > 10
+
+
+@pytest.mark.parametrize('mode', ['signed-dwarf', 'signed-unwind'])
+def test_signed_return_addresses_are_unwound(modes, mode):
+    """Pointer authentication: to main, and to what calls it."""
+    leaves = [text for text in (modes / f'{mode}.script').read_text().split('\n\n')
+              if re.match(r'.*\n(.* \(inlined\)\n)?\s+[0-9a-f]+ steps_leaf', text)]
+    whole = [text for text in leaves if re.search(r'steps_leaf.*\n.*steps_middle.*\n.*steps_outer.*\n.* main', text)]
+    assert len(leaves) > 10 and len(whole) == len(leaves), (len(whole), leaves[:3])
+
+
+def test_a_killed_recorder_leaves_its_file(modes):
+    assert 'steps_leaf' in (modes / 'killed.report').read_text()
+    assert int(re.search(r'SAMPLE events:\s+(\d+)', (modes / 'killed.stats').read_text())[1]) > 20
+
+
+def test_selftest_passes_there(modes):
+    assert (modes / 'selftest.status').read_text() == '0\n', (modes / 'selftest').read_text()
