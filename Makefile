@@ -24,6 +24,9 @@ check-arm64: build # the static arm64 binary on an emulated machine with a PMU, 
 	@ARCH=arm64 tools/static
 	@MILLRACE=$(CURDIR)/build/millrace pytest-3 -rs -m lab tests/lab/test_arm64.py
 
+check-fleet: build # the agent for FLEET_SECONDS (900) with a ClickHouse that is killed ten times: counts agree
+	@MILLRACE=$(CURDIR)/build/millrace pytest-3 -s -m lab tests/lab/test_fleet.py
+
 check-corpus: build # recordings of other projects, compared with perf: fetches two source packages of Debian (370 MB)
 	@MILLRACE=$(CURDIR)/build/millrace tools/check-corpus
 
@@ -75,4 +78,4 @@ clean:
 help:
 	@sed -n 's/^\([a-z -]*\):[^#]*# /make \1	/p' Makefile
 
-.PHONY: build demo test check lint format coverage check-lab check-arm64 check-corpus check-perf-tests check-asan check-tsan bench fuzz static clean-room dist deb rpm install deps clean help
+.PHONY: build demo test check lint format coverage check-lab check-arm64 check-fleet check-corpus check-perf-tests check-asan check-tsan bench fuzz static clean-room dist deb rpm install deps clean help

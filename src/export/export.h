@@ -4,7 +4,8 @@
  * perf.data: the caller says what there is. One owner, one thread.
  *
  * What others refer to is announced before, once, with numbers from 1 on without a gap: objects, functions, frames,
- * threads; and stacks, whose outer part was announced before. Texts are borrowed for the call; they may hold any bytes.
+ * threads, cgroups; and stacks, whose outer part was announced before. Texts are borrowed for the call; they may hold
+ * any bytes.
  */
 #pragma once
 
@@ -67,6 +68,7 @@ struct export_sample {
 	uint64_t time_ns; /* 0: unknown */
 	uint64_t period;
 	uint32_t event, thread, stack; /* index; number; number */
+	uint32_t cgroup;               /* number; 0: unknown */
 	int32_t cpu;                   /* -1: unknown */
 };
 
@@ -104,6 +106,7 @@ struct export_format {
 	int (*frame)(struct exporter *exporter, uint32_t number, const struct export_frame *frame);
 	int (*stack)(struct exporter *exporter, uint32_t number, uint32_t outer, uint32_t frame);
 	int (*thread)(struct exporter *exporter, uint32_t number, const struct export_thread *thread);
+	int (*cgroup)(struct exporter *exporter, uint32_t number, const char *path);
 	int (*sample)(struct exporter *exporter, const struct export_sample *sample);
 	int (*marker)(struct exporter *exporter, const struct export_marker *marker);
 	int (*map)(struct exporter *exporter, const struct export_map *map);

@@ -13,13 +13,14 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "config.h"
+#include "export/cgroup_labels.h"
 #include "export/formats.h"
 #include "export/locations.h"
 #include "export/otlp.pb-c.h"
 #include "export/proto.h"
-#include "export/sums.h"
+#include "export/stack_table.h"
 
-enum { OBJECT_SHIFT = 40, THREAD_ATTRIBUTES = 3 };
+enum { OBJECT_SHIFT = 40, THREAD_ATTRIBUTES = 3, CGROUP_ATTRIBUTES = 1 + NR_CGROUP_LABELS };
 
 struct otlp {
 	struct exporter exporter;
@@ -29,9 +30,10 @@ struct otlp {
 	struct sums sums;
 	uint32_t *stack_indices;               /* heap; by stack: its index in the file; 0: none yet */
 	int32_t (*threads)[THREAD_ATTRIBUTES]; /* heap; by number: attributes */
+	int32_t (*cgroups)[CGROUP_ATTRIBUTES]; /* heap; by number: attributes; 0: none */
 	uint8_t *object_kinds;                 /* heap; by number */
 	struct hash_table cpus;                /* CPU + 1 -> attribute */
-	uint32_t stacks_room, threads_room, objects_room;
+	uint32_t stacks_room, threads_room, objects_room, cgroups_room;
 	uint32_t nr_stacks, nr_attributes;
 	uint32_t written_texts, written_functions, written_locations;
 	uint64_t first_ns, last_ns;
@@ -182,10 +184,31 @@ static int otlp_thread(struct exporter *exporter, uint32_t number, const struct 
 	return 0;
 }
 
+/* container.id, k8s.pod.uid and process.linux.cgroup are of the registry, too; it has no name for a unit. */
+static int otlp_cgroup(struct exporter *exporter, uint32_t number, const char *path)
+{
+	static const char *const keys[NR_CGROUP_LABELS] = {
+		[LABEL_UNIT] = "systemd.unit", [LABEL_CONTAINER] = "container.id", [LABEL_POD] = "k8s.pod.uid"};
+	struct otlp *otlp = otlp_of(exporter);
+	struct cgroup_labels labels;
+
+	cgroup_labels_of(path, &labels);
+	if (table_make_room((void **)&otlp->cgroups, sizeof(*otlp->cgroups), number, &otlp->cgroups_room))
+		return -ENOMEM;
+	int32_t *attributes = otlp->cgroups[number];
+	attributes[0] = add_attribute(otlp, "process.linux.cgroup", path, 0);
+	for (unsigned i = 0; i < NR_CGROUP_LABELS; i++)
+		attributes[1 + i] = *labels.texts[i] ? add_attribute(otlp, keys[i], labels.texts[i], 0) : 0;
+	for (unsigned i = 0; i < CGROUP_ATTRIBUTES; i++)
+		if (attributes[i] < 0)
+			return attributes[i];
+	return 0;
+}
+
 static int otlp_sample(struct exporter *exporter, const struct export_sample *sample)
 {
 	struct otlp *otlp = otlp_of(exporter);
-	const struct sum_key key = {sample->stack, sample->thread, sample->event, sample->cpu};
+	const struct sum_key key = {sample->stack, sample->thread, sample->event, sample->cpu, sample->cgroup};
 
 	if (sample->time_ns && sample->time_ns < otlp->first_ns)
 		otlp->first_ns = sample->time_ns;
@@ -233,7 +256,7 @@ static int32_t cpu_attribute(struct otlp *otlp, int32_t cpu)
 /* The samples of one event, as messages in one piece of memory. */
 struct sample_list {
 	Otlp__Sample *samples, **pointers;
-	int32_t (*attributes)[THREAD_ATTRIBUTES + 1];
+	int32_t (*attributes)[THREAD_ATTRIBUTES + 1 + CGROUP_ATTRIBUTES];
 	int64_t *values;
 	size_t nr;
 };
@@ -244,6 +267,23 @@ static void sample_list_fini(struct sample_list *list)
 	free(list->pointers);
 	free(list->attributes);
 	free(list->values);
+}
+
+/* Those of a sample. How many, or -errno. */
+static int put_attributes(struct otlp *otlp, const struct sum_key *key, int32_t *attributes)
+{
+	int nr = THREAD_ATTRIBUTES;
+	int32_t cpu = cpu_attribute(otlp, key->cpu);
+
+	memcpy(attributes, otlp->threads[key->thread], sizeof(otlp->threads[0]));
+	if (cpu < 0)
+		return cpu;
+	if (cpu)
+		attributes[nr++] = cpu;
+	for (unsigned i = 0; key->cgroup && i < CGROUP_ATTRIBUTES; i++)
+		if (otlp->cgroups[key->cgroup][i])
+			attributes[nr++] = otlp->cgroups[key->cgroup][i];
+	return nr;
 }
 
 static int make_list(struct otlp *otlp, uint32_t event, struct sample_list *list)
@@ -263,12 +303,11 @@ static int make_list(struct otlp *otlp, uint32_t event, struct sample_list *list
 			continue;
 		*sample = (Otlp__Sample)OTLP__SAMPLE__INIT;
 		int32_t *attributes = list->attributes[list->nr];
-		memcpy(attributes, otlp->threads[sum->key.thread], sizeof(otlp->threads[0]));
-		attributes[THREAD_ATTRIBUTES] = cpu_attribute(otlp, sum->key.cpu);
+		int nr_attributes = put_attributes(otlp, &sum->key, attributes);
 		sample->stack_index = stack_index(otlp, sum->key.stack);
-		if (sample->stack_index < 0 || attributes[THREAD_ATTRIBUTES] < 0)
+		if (sample->stack_index < 0 || nr_attributes < 0)
 			return -ENOMEM;
-		sample->n_attribute_indices = THREAD_ATTRIBUTES + (attributes[THREAD_ATTRIBUTES] ? 1 : 0);
+		sample->n_attribute_indices = (size_t)nr_attributes;
 		sample->attribute_indices = attributes;
 		sample->n_values = 1;
 		sample->values = &list->values[list->nr];
@@ -428,6 +467,7 @@ static void otlp_free(struct exporter *exporter)
 	hash_table_fini(&otlp->cpus);
 	free(otlp->stack_indices);
 	free(otlp->threads);
+	free(otlp->cgroups);
 	free(otlp->object_kinds);
 }
 
@@ -442,6 +482,7 @@ const struct export_format export_otlp = {
 	.frame = otlp_frame,
 	.stack = otlp_stack,
 	.thread = otlp_thread,
+	.cgroup = otlp_cgroup,
 	.sample = otlp_sample,
 	.close = otlp_close,
 	.free = otlp_free,

@@ -15,16 +15,22 @@
 
 #include "base/cleanup.h"
 #include "base/diag.h"
+#include "export/cgroup_labels.h"
 #include "export/formats.h"
 #include "export/locations.h"
 #include "export/pprof.pb-c.h"
 #include "export/proto.h"
-#include "export/sums.h"
+#include "export/stack_table.h"
 
-enum { MOST_SUMS = 1 << 19, OBJECT_SHIFT = 40, LABELS = 4 };
+enum { MOST_SUMS = 1 << 19, OBJECT_SHIFT = 40, LABELS = 5 };
 
 struct thread {
 	uint32_t pid, tid, comm; /* comm: a text */
+};
+
+/* Texts; 0: none. */
+struct cgroup {
+	uint32_t path, labels[NR_CGROUP_LABELS];
 };
 
 struct object {
@@ -41,14 +47,15 @@ struct pprof {
 	struct sums sums;
 	struct thread *threads; /* heap; by number */
 	struct object *objects; /* heap; by number */
-	uint32_t threads_room, objects_room, nr_objects;
-	uint32_t label_keys[LABELS];                                  /* texts */
+	struct cgroup *cgroups; /* heap; by number */
+	uint32_t threads_room, objects_room, cgroups_room, nr_objects;
+	uint32_t label_keys[LABELS + NR_CGROUP_LABELS];               /* texts */
 	uint32_t written_texts, written_functions, written_locations; /* how many */
 	uint64_t first_ns, last_ns;
 	bool has_lines;
 };
 
-static const char *const label_names[LABELS] = {"comm", "pid", "thread", "cpu"};
+static const char *const label_names[LABELS] = {"comm", "pid", "thread", "cpu", "cgroup"};
 
 static struct pprof *pprof_of(struct exporter *exporter)
 {
@@ -120,6 +127,10 @@ static int pprof_open(struct exporter *exporter, struct diag *reterr)
 		err = locations_init(&pprof->locations);
 	for (unsigned i = 0; i < LABELS && !err; i++)
 		err = text_table_add(&pprof->locations.texts, label_names[i], &pprof->label_keys[i]) < 0 ? -ENOMEM : 0;
+	for (unsigned i = 0; i < NR_CGROUP_LABELS && !err; i++)
+		err = text_table_add(&pprof->locations.texts, cgroup_label_names[i], &pprof->label_keys[LABELS + i]) < 0
+			      ? -ENOMEM
+			      : 0;
 	if (!err)
 		err = put_types(pprof);
 	return err ? diag_set(reterr, err, "out of memory") : 0;
@@ -165,6 +176,24 @@ static int pprof_thread(struct exporter *exporter, uint32_t number, const struct
 	return 0;
 }
 
+static int pprof_cgroup(struct exporter *exporter, uint32_t number, const char *path)
+{
+	struct pprof *pprof = pprof_of(exporter);
+	struct text_table *texts = &pprof->locations.texts;
+	struct cgroup out = {0};
+	struct cgroup_labels labels;
+
+	cgroup_labels_of(path, &labels);
+	if (table_make_room((void **)&pprof->cgroups, sizeof(out), number, &pprof->cgroups_room) ||
+	    text_table_add(texts, path, &out.path) < 0)
+		return -ENOMEM;
+	for (unsigned i = 0; i < NR_CGROUP_LABELS; i++)
+		if (*labels.texts[i] && text_table_add(texts, labels.texts[i], &out.labels[i]) < 0)
+			return -ENOMEM;
+	pprof->cgroups[number] = out;
+	return 0;
+}
+
 /* As a number that a label may have: -1 is what there is for an unknown pid. */
 static void set_label(Pprof__Label *label, uint32_t key, int32_t number)
 {
@@ -173,11 +202,19 @@ static void set_label(Pprof__Label *label, uint32_t key, int32_t number)
 	label->num = number;
 }
 
+static void add_label(Pprof__Label labels[], size_t *nr, uint32_t key, uint32_t text)
+{
+	if (!text)
+		return;
+	set_label(&labels[*nr], key, 0);
+	labels[(*nr)++].str = text;
+}
+
 static int put_sum(struct pprof *pprof, const struct sum *sum, int64_t *values)
 {
 	Pprof__Profile piece = PPROF__PROFILE__INIT;
 	Pprof__Sample sample = PPROF__SAMPLE__INIT, *samples[] = {&sample};
-	Pprof__Label labels[LABELS], *label_list[LABELS];
+	Pprof__Label labels[LABELS + NR_CGROUP_LABELS], *label_list[LABELS + NR_CGROUP_LABELS];
 	uint32_t numbers[LOCATIONS_MAX];
 	uint64_t locations[LOCATIONS_MAX];
 	char cpu[16];
@@ -192,12 +229,19 @@ static int put_sum(struct pprof *pprof, const struct sum *sum, int64_t *values)
 	labels[0].str = thread->comm;
 	set_label(&labels[1], pprof->label_keys[1], (int32_t)thread->pid);
 	set_label(&labels[2], pprof->label_keys[2], (int32_t)thread->tid);
-	set_label(&labels[3], pprof->label_keys[3], 0);
+	size_t nr_labels = 3;
 	snprintf(cpu, sizeof(cpu), "%d", sum->key.cpu);
-	labels[3].str = text_of(pprof, cpu); /* readers take the number 0 for none */
-	if (labels[3].str < 0)
+	int64_t cpu_text = sum->key.cpu < 0 ? 0 : text_of(pprof, cpu); /* readers take the number 0 for none */
+	if (cpu_text < 0)
 		return -ENOMEM;
-	for (unsigned i = 0; i < LABELS; i++)
+	add_label(labels, &nr_labels, pprof->label_keys[3], (uint32_t)cpu_text);
+	if (sum->key.cgroup) {
+		const struct cgroup *cgroup = &pprof->cgroups[sum->key.cgroup];
+		add_label(labels, &nr_labels, pprof->label_keys[4], cgroup->path);
+		for (unsigned i = 0; i < NR_CGROUP_LABELS; i++)
+			add_label(labels, &nr_labels, pprof->label_keys[LABELS + i], cgroup->labels[i]);
+	}
+	for (unsigned i = 0; i < nr_labels; i++)
 		label_list[i] = &labels[i];
 	size_t nr_values = 2 * pprof->exporter.profile.nr_events;
 	memset(values, 0, nr_values * sizeof(*values));
@@ -207,7 +251,7 @@ static int put_sum(struct pprof *pprof, const struct sum *sum, int64_t *values)
 	sample.location_id = locations;
 	sample.n_value = nr_values;
 	sample.value = values;
-	sample.n_label = sum->key.cpu < 0 ? LABELS - 1 : LABELS;
+	sample.n_label = nr_labels;
 	sample.label = label_list;
 	piece.n_sample = 1;
 	piece.sample = samples;
@@ -297,7 +341,7 @@ static int put_sums(struct pprof *pprof)
 static int pprof_sample(struct exporter *exporter, const struct export_sample *sample)
 {
 	struct pprof *pprof = pprof_of(exporter);
-	const struct sum_key key = {sample->stack, sample->thread, sample->event, sample->cpu};
+	const struct sum_key key = {sample->stack, sample->thread, sample->event, sample->cpu, sample->cgroup};
 
 	if (sample->time_ns && sample->time_ns < pprof->first_ns)
 		pprof->first_ns = sample->time_ns;
@@ -373,6 +417,7 @@ static void pprof_free(struct exporter *exporter)
 	locations_fini(&pprof->locations);
 	sums_fini(&pprof->sums);
 	free(pprof->threads);
+	free(pprof->cgroups);
 	free(pprof->objects);
 }
 
@@ -387,6 +432,7 @@ const struct export_format export_pprof = {
 	.frame = pprof_frame,
 	.stack = pprof_stack,
 	.thread = pprof_thread,
+	.cgroup = pprof_cgroup,
 	.sample = pprof_sample,
 	.close = pprof_close,
 	.free = pprof_free,

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/hash_table.h"
+#include "export/cgroup_labels.h"
 #include "export/formats.h"
 #include "export/stack_table.h"
 
@@ -22,6 +23,7 @@ enum insert {
 	INSERT_SYMBOL,
 	INSERT_STACK,
 	INSERT_THREAD,
+	INSERT_CGROUP,
 	INSERT_SAMPLE,
 	INSERT_TASK_EVENT,
 	INSERT_LOSS,
@@ -59,8 +61,10 @@ static const char tables[] =
 	"symbols,"
 	" hash INTEGER);"
 	"CREATE TABLE threads (id INTEGER PRIMARY KEY, pid INTEGER, tid INTEGER, comm TEXT);"
+	"CREATE TABLE cgroups (id INTEGER PRIMARY KEY, path TEXT, unit TEXT, container TEXT, pod TEXT);"
 	"CREATE TABLE samples (time INTEGER, cpu INTEGER, thread INTEGER REFERENCES threads,"
-	" event INTEGER REFERENCES events, period INTEGER, stack INTEGER REFERENCES stacks);"
+	" event INTEGER REFERENCES events, period INTEGER, stack INTEGER REFERENCES stacks,"
+	" cgroup INTEGER REFERENCES cgroups);"
 	"CREATE TABLE task_events (time INTEGER, kind TEXT, thread INTEGER REFERENCES threads, name TEXT);"
 	"CREATE TABLE losses (start INTEGER, end INTEGER, cpu INTEGER, records INTEGER, cause TEXT);"
 	"CREATE TABLE maps (time INTEGER, pid INTEGER, start INTEGER, end INTEGER, offset INTEGER,"
@@ -108,7 +112,8 @@ static const char *const insert_texts[NR_INSERTS] = {
 	[INSERT_SYMBOL] = "INSERT INTO symbols VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 	[INSERT_STACK] = "INSERT INTO stacks VALUES (?, ?, ?, ?)",
 	[INSERT_THREAD] = "INSERT INTO threads VALUES (?, ?, ?, ?)",
-	[INSERT_SAMPLE] = "INSERT INTO samples VALUES (?, ?, ?, ?, ?, ?)",
+	[INSERT_CGROUP] = "INSERT INTO cgroups VALUES (?, ?, ?, ?, ?)",
+	[INSERT_SAMPLE] = "INSERT INTO samples VALUES (?, ?, ?, ?, ?, ?, ?)",
 	[INSERT_TASK_EVENT] = "INSERT INTO task_events VALUES (?, ?, ?, ?)",
 	[INSERT_LOSS] = "INSERT INTO losses VALUES (?, ?, ?, ?, ?)",
 	[INSERT_MAP] = "INSERT INTO maps VALUES (?, ?, ?, ?, ?, ?)",
@@ -299,6 +304,19 @@ static int sqlite_thread(struct exporter *exporter, uint32_t number, const struc
 	return insert(sqlite_of(exporter), INSERT_THREAD);
 }
 
+static int sqlite_cgroup(struct exporter *exporter, uint32_t number, const char *path)
+{
+	sqlite3_stmt *stmt = sqlite_of(exporter)->inserts[INSERT_CGROUP];
+	struct cgroup_labels labels;
+
+	cgroup_labels_of(path, &labels);
+	bind_number(stmt, 1, number);
+	bind_text(stmt, 2, path);
+	for (int i = 0; i < NR_CGROUP_LABELS; i++)
+		bind_text(stmt, 3 + i, *labels.texts[i] ? labels.texts[i] : NULL);
+	return insert(sqlite_of(exporter), INSERT_CGROUP);
+}
+
 static int sqlite_sample(struct exporter *exporter, const struct export_sample *sample)
 {
 	sqlite3_stmt *stmt = sqlite_of(exporter)->inserts[INSERT_SAMPLE];
@@ -309,6 +327,7 @@ static int sqlite_sample(struct exporter *exporter, const struct export_sample *
 	bind_number(stmt, 4, sample->event + 1);
 	bind_number(stmt, 5, sample->period);
 	bind_number(stmt, 6, sample->stack);
+	bind_reference(stmt, 7, sample->cgroup);
 	return insert(sqlite_of(exporter), INSERT_SAMPLE);
 }
 
@@ -398,6 +417,7 @@ const struct export_format export_sqlite = {
 	.frame = sqlite_frame,
 	.stack = sqlite_stack,
 	.thread = sqlite_thread,
+	.cgroup = sqlite_cgroup,
 	.sample = sqlite_sample,
 	.marker = sqlite_marker,
 	.map = sqlite_map,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stack_table: announced stacks, for formats that write them at the end; and texts, each with one number. One owner,
- * one thread. Zeroed is empty.
+ * stack_table: what formats keep until they write it: announced stacks; texts, each with one number; and sums of
+ * samples that are equal. One owner, one thread. Zeroed is empty.
  */
 #pragma once
 
@@ -48,3 +48,25 @@ const char *utf8_of(const char *text, struct buf *copy);
 /* How a frame is called where there is no more room than for a name: "[libc.so.6]" for one without a function. */
 struct export_frame;
 void frame_name_put(struct buf *out, const struct export_frame *frame, const char *object_path);
+
+/* How many samples, and the sum of their periods, of what is equal. */
+struct sum_key {
+	uint32_t stack, thread, event;
+	int32_t cpu;
+	uint32_t cgroup;
+};
+
+struct sum {
+	struct sum_key key;
+	uint64_t nr_samples, period;
+};
+
+struct sums {
+	struct sum *sums; /* heap; in the order in which they came first */
+	uint32_t nr, room;
+	struct hash_table by_key; /* index + 1, by a hash */
+};
+
+int sums_add(struct sums *sums, const struct sum_key *key, uint64_t period); /* 0 or -ENOMEM */
+void sums_clear(struct sums *sums);
+void sums_fini(struct sums *sums);

@@ -22,9 +22,9 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/hash_table.h"
+#include "export/cgroup_labels.h"
 #include "export/export.h"
 #include "export/stack_table.h"
-#include "export/sums.h"
 #include "store/http.h"
 
 enum { BUCKET_S = 10, MOST_ROWS = 1 << 15, MAX_DEPTH = 1024, DEFAULT_PORT = 8123, GZIP_WINDOW = 15 + 16 };
@@ -39,11 +39,12 @@ struct clickhouse {
 	const char *service_name; /* borrowed */
 	char *service;            /* heap; as a literal of SQL */
 	struct text_table texts;
+	struct cgroup_labels *cgroups;                       /* heap; by number */
 	uint32_t *object_texts, *frame_texts, *thread_texts; /* heap; by number */
 	struct stack_table stacks;
 	uint64_t *stack_hashes; /* heap; by number */
 	uint8_t *is_sent;       /* heap; by stack: the row of it was sent */
-	uint32_t objects_room, frames_room, threads_room, stacks_room, sent_room;
+	uint32_t objects_room, frames_room, threads_room, stacks_room, sent_room, cgroups_room;
 	struct sums sums; /* of one bucket; sum_key.thread is a text */
 	uint64_t bucket;  /* seconds since 1970 */
 	uint64_t times;   /* hash of the times of the samples in `sums`: rows of other samples may look the same */
@@ -135,7 +136,8 @@ static int make_tables(struct clickhouse *clickhouse, struct diag *reterr)
 		"CREATE TABLE IF NOT EXISTS profile_stacks (service String, hash UInt64, stack Array(String),"
 		" last_seen DateTime) ENGINE = ReplacingMergeTree(last_seen) ORDER BY (service, hash)",
 		"CREATE TABLE IF NOT EXISTS profile_samples (service String, event String, unit String, time DateTime,"
-		" host String, comm String, stack UInt64, samples UInt64, value UInt64, batch UInt64)"
+		" host String, comm String, systemd_unit String, container String, pod String, stack UInt64,"
+		" samples UInt64, value UInt64, batch UInt64)"
 		" ENGINE = MergeTree PARTITION BY toDate(time) ORDER BY (service, event, time, host)",
 	};
 	int err = 0;
@@ -203,6 +205,17 @@ static int clickhouse_thread(struct exporter *exporter, uint32_t number, const s
 	struct clickhouse *clickhouse = clickhouse_of(exporter);
 
 	return add_text(clickhouse, thread->comm, &clickhouse->thread_texts, number, &clickhouse->threads_room);
+}
+
+static int clickhouse_cgroup(struct exporter *exporter, uint32_t number, const char *path)
+{
+	struct clickhouse *clickhouse = clickhouse_of(exporter);
+
+	if (table_make_room((void **)&clickhouse->cgroups, sizeof(*clickhouse->cgroups), number,
+			    &clickhouse->cgroups_room))
+		return -ENOMEM;
+	cgroup_labels_of(path, &clickhouse->cgroups[number]);
+	return 0;
 }
 
 /* The same hash for the same names on every machine. */
@@ -337,6 +350,8 @@ static void put_sample_row(struct clickhouse *clickhouse, const struct sum *sum,
 	buf_put_u32(out, htole32((uint32_t)clickhouse->bucket));
 	put_string(out, host ? host : "");
 	put_string(out, clickhouse->texts.texts[sum->key.thread]);
+	for (unsigned i = 0; i < NR_CGROUP_LABELS; i++)
+		put_string(out, sum->key.cgroup ? clickhouse->cgroups[sum->key.cgroup].texts[i] : "");
 	buf_put_u64(out, htole64(clickhouse->stack_hashes[sum->key.stack]));
 	buf_put_u64(out, htole64(sum->nr_samples));
 	buf_put_u64(out, htole64(sum->period));
@@ -374,7 +389,8 @@ static int clickhouse_sample(struct exporter *exporter, const struct export_samp
 	struct clickhouse *clickhouse = clickhouse_of(exporter);
 	uint64_t wall_ns = sample->time_ns + (uint64_t)exporter->profile.wall_offset_ns;
 	uint64_t bucket = wall_ns / (BUCKET_S * NS_PER_S) * BUCKET_S;
-	const struct sum_key key = {sample->stack, clickhouse->thread_texts[sample->thread], sample->event, 0};
+	const struct sum_key key = {sample->stack, clickhouse->thread_texts[sample->thread], sample->event, 0,
+				    sample->cgroup};
 
 	if (bucket != clickhouse->bucket || clickhouse->sums.nr >= MOST_ROWS) {
 		int err = send_bucket(clickhouse, exporter->why);
@@ -402,6 +418,7 @@ static void clickhouse_free(struct exporter *exporter)
 	text_table_fini(&clickhouse->texts);
 	stack_table_fini(&clickhouse->stacks);
 	sums_fini(&clickhouse->sums);
+	free(clickhouse->cgroups);
 	free(clickhouse->object_texts);
 	free(clickhouse->frame_texts);
 	free(clickhouse->thread_texts);
@@ -420,6 +437,7 @@ static const struct export_format format = {
 	.frame = clickhouse_frame,
 	.stack = clickhouse_stack,
 	.thread = clickhouse_thread,
+	.cgroup = clickhouse_cgroup,
 	.sample = clickhouse_sample,
 	.close = clickhouse_close,
 	.free = clickhouse_free,

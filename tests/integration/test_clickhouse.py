@@ -46,7 +46,7 @@ def total(millrace, data):
 
 
 def parse_samples(body):
-    """[(service, event, unit, time, host, comm, stack, samples, value, batch)] of RowBinary."""
+    """[(service, event, unit, time, host, comm, stack, samples, value, batch, service unit, container, pod)]."""
     at, rows = 0, []
 
     def text():
@@ -65,7 +65,9 @@ def parse_samples(body):
     while at < len(body):
         row = [text(), text(), text(), *struct.unpack_from('<I', body, at)]
         at += 4
-        row += [text(), text(), *struct.unpack_from('<4Q', body, at)]
+        row += [text(), text()]
+        labels = [text(), text(), text()]
+        row += [*struct.unpack_from('<4Q', body, at), *labels]
         at += 32
         rows.append(tuple(row))
     return rows
@@ -82,7 +84,7 @@ class Store(http.server.BaseHTTPRequestHandler):
             self.answer(200, b'<html>hello</html>')
         elif query.startswith('SELECT'):
             batch = int(re.search(r'batch = (\d+)', query).group(1))
-            self.answer(200, f'{sum(row[-1] == batch for row in store.rows)}\n'.encode())
+            self.answer(200, f'{sum(row[9] == batch for row in store.rows)}\n'.encode())
         elif query.startswith('INSERT INTO profile_samples'):
             fault = store.faults.pop(0) if store.faults else None
             if fault == '500':

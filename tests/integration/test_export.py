@@ -2,11 +2,14 @@
 """`millrace export`: each format holds what `report` counts, as programs tell that we did not write."""
 import collections
 import json
+import os
 import pathlib
 import re
 import shutil
 
 import pytest
+
+from conftest import wait_until
 
 
 @pytest.fixture(scope='module')
@@ -347,3 +350,31 @@ def test_broken_input_and_full_disk(data, millrace, tmp_path, tmpfs, name):
     assert not list(small.iterdir())
     result = millrace('export', '-i', data, f'--format={name}', '-o', tmp_path / 'none' / 'out', status=255)
     assert 'none' in result.err
+
+
+@pytest.fixture
+def cgroup(need_root):
+    """A cgroup, as docker makes them, on the hierarchy that samples tell of."""
+    for line in pathlib.Path('/proc/mounts').read_text().splitlines():
+        if line.split()[2] == 'cgroup2':
+            path = pathlib.Path(line.split()[1]) / 'system.slice' / f'docker-{"7" * 60}{os.getpid() % 65536:04x}.scope'
+            path.mkdir(parents=True)
+            yield path
+            wait_until(lambda: not (path / 'cgroup.procs').read_text(), 'an empty cgroup')
+            path.rmdir()
+            return
+    pytest.skip('no cgroup2 is mounted')
+
+
+def test_cgroups_are_labels(cgroup, millrace, programs, tmp_path, reader):
+    data, out = tmp_path / 'perf.data', tmp_path / 'out'
+    millrace('record', '-e', 'cpu-clock', '--all-cgroups', '-o', data, '--', 'sh', '-c',
+             f'echo $$ > {cgroup}/cgroup.procs && exec {programs}/spin -m 60')
+    container = cgroup.name.removeprefix('docker-').removesuffix('.scope')
+    if 'sqlite' in formats(millrace):
+        select = 'SELECT path, unit, container FROM samples s JOIN cgroups c ON c.id = s.cgroup GROUP BY c.id'
+        assert [container] in [line.split('\t')[2:] for line in millrace('query', '-i', data, select).out.splitlines()]
+    if 'pprof' in formats(millrace):
+        millrace('export', '-i', data, '--format=pprof', '-o', out)
+        _, found = pprof_samples(reader('go', 'tool', 'pprof', '-raw', out))
+        assert container in {labels.get('container') for _, _, labels in found}

@@ -13,9 +13,9 @@
 
 #include "base/buf.h"
 #include "base/diag.h"
+#include "export/cgroup_labels.h"
 #include "export/spool.h"
 #include "export/stack_table.h"
-#include "export/sums.h"
 
 enum { NR_SEQUENCES = 7, NR_VALUES = 20000 };
 
@@ -88,7 +88,8 @@ static void test_sums(void **state)
 	(void)state;
 	for (unsigned round = 0; round < 3; round++)
 		for (uint32_t i = 0; i < 1000; i++)
-			assert_int_equal(sums_add(&sums, &(struct sum_key){i % 10, i / 100, 1, (int)i % 10 - 1}, i), 0);
+			assert_int_equal(sums_add(&sums, &(struct sum_key){i % 10, i / 100, 1, (int)i % 10 - 1, 0}, i),
+					 0);
 	assert_int_equal(sums.nr, 100);
 	for (uint32_t i = 0; i < sums.nr; i++)
 		assert_int_equal(sums.sums[i].nr_samples, 30);
@@ -117,13 +118,45 @@ static void test_utf8(void **state)
 	}
 }
 
+#define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+static void test_cgroup_labels(void **state)
+{
+	static const char *const paths[][4] = {
+		{"/", "", "", ""},
+		{"/system.slice/nginx.service", "nginx.service", "", ""},
+		{"/user.slice/user-0.slice/user@0.service/app.slice/a.service", "a.service", "", ""},
+		{"/user.slice/user-0.slice/session-3.scope", "session-3.scope", "", ""},
+		{"/system.slice/docker-" ID ".scope", "", ID, ""},
+		{"/docker/" ID, "", ID, ""},
+		{"/machine.slice/libpod-" ID ".scope/container", "", ID, ""},
+		{"/machine.slice/libpod-conmon-" ID ".scope", "libpod-conmon-" ID ".scope", "", ""},
+		{"/lxc.payload.web/system.slice/ssh.service", "ssh.service", "web", ""},
+		{"/kubepods.slice/kubepods-burstable.slice/"
+		 "kubepods-burstable-pod1c8a8c0a_f2b5_4e1d_9a57_0123456789ab.slice/cri-containerd-" ID ".scope",
+		 "", ID, "1c8a8c0a-f2b5-4e1d-9a57-0123456789ab"},
+		{"/kubepods/besteffort/pod1c8a8c0a-f2b5-4e1d-9a57-0123456789ab/" ID, "", ID,
+		 "1c8a8c0a-f2b5-4e1d-9a57-0123456789ab"},
+		{"/kubepods/pod0123456789abcdef0123456789abcdef", "", "", "0123456789abcdef0123456789abcdef"},
+		{"/podman.slice/pod-of-whales/podding", "", "", ""},
+		{"/pod", "", "", ""},
+		{"////.service/.scope", "", "", ""},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		struct cgroup_labels labels;
+		cgroup_labels_of(paths[i][0], &labels);
+		for (unsigned k = 0; k < NR_CGROUP_LABELS; k++)
+			assert_string_equal(labels.texts[k], paths[i][1 + k]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_spool),
-		cmocka_unit_test(test_texts),
-		cmocka_unit_test(test_sums),
-		cmocka_unit_test(test_utf8),
+		cmocka_unit_test(test_spool), cmocka_unit_test(test_texts),         cmocka_unit_test(test_sums),
+		cmocka_unit_test(test_utf8),  cmocka_unit_test(test_cgroup_labels),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,7 +50,7 @@ PUBLIC = {
     'analyze/report': 'calltree.h count.h hist.h hist_details.h tally.h time_bins.h tracepoint.h',
     'analyze/code': 'annotation.h code.h',
     'cmd/cli': 'command.h json_writer.h option.h output.h result_file.h terminal.h',
-    'export': 'export.h sqlite.h stack_table.h sums.h',
+    'export': 'cgroup_labels.h export.h sqlite.h stack_table.h',
     'store': 'store.h',
     'cmd/input': 'input.h loss_data.h sample_filter.h sample_key.h sample_walk.h sandbox.h',
     'cmd/text': '''details_text.h dump.h header_text.h memory_text.h place_text.h sample_details.h

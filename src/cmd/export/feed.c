@@ -32,7 +32,8 @@ struct feed {
 	struct hash_table objects; /* dso -> number */
 	struct hash_table frames;  /* number of walk.stacks -> number */
 	struct hash_table threads; /* task and comm -> number */
-	uint32_t nr_objects, nr_frames, nr_threads;
+	struct hash_table cgroups; /* id -> number */
+	uint32_t nr_objects, nr_frames, nr_threads, nr_cgroups;
 	uint32_t *stacks;     /* heap; chain of walk.stacks -> number; 0: not announced */
 	uint32_t stacks_room; /* of `stacks` */
 	struct feed_counts counts;
@@ -259,6 +260,20 @@ static int announce_thread(struct feed *feed, const struct task *task, uint32_t 
 	return feed->format->thread ? feed->format->thread(feed->exporter, *ret, &thread) : 0;
 }
 
+static int announce_cgroup(struct feed *feed, const struct sample *sample, uint32_t *ret)
+{
+	if (!feed->format->cgroup || !(sample->present & PERF_SAMPLE_CGROUP))
+		return 0;
+	uint64_t key = hash_mix(1, sample->cgroup);
+	*ret = (uint32_t)hash_table_find_number(&feed->cgroups, key);
+	if (*ret)
+		return 0;
+	*ret = ++feed->nr_cgroups;
+	if (hash_table_add_number(&feed->cgroups, key, *ret))
+		return -ENOMEM;
+	return feed->format->cgroup(feed->exporter, *ret, machine_cgroup(feed->walk.machine, sample->cgroup));
+}
+
 static void count_sample(struct feed *feed, const struct sample *sample)
 {
 	uint64_t wall_ns = sample->time + (uint64_t)feed->exporter->profile.wall_offset_ns;
@@ -296,6 +311,8 @@ static int feed_sample(struct feed *feed, const struct walk_step *step)
 	err = announce_thread(feed, step->task, &out.thread);
 	if (!err)
 		err = announce_stack(feed, step->stack, &out.stack);
+	if (!err)
+		err = announce_cgroup(feed, sample, &out.cgroup);
 	if (!err)
 		err = feed->format->sample(feed->exporter, &out);
 	if (!err)
@@ -431,6 +448,7 @@ static void feed_fini(struct feed *feed)
 	hash_table_fini(&feed->objects);
 	hash_table_fini(&feed->frames);
 	hash_table_fini(&feed->threads);
+	hash_table_fini(&feed->cgroups);
 	free(feed->stacks);
 	free(feed->events);
 	free(feed->numbers);
