@@ -13,9 +13,9 @@ USAGE = 129
 @pytest.fixture(scope='module')
 def data(need_root, millrace, programs, tmp_path_factory):
     path = tmp_path_factory.mktemp('latency') / 'perf.data'
-    # both threads have a CPU now and then, however busy the machine is
+    # so many that two of them have CPUs now and then, however busy the machine is
     millrace('record', '--latency', '-e', 'cpu-clock', '-F', '2000', '-g', '-o', path,
-             '--', programs / 'waits', 'spin', 2, 500)
+             '--', programs / 'waits', 'spin', 8, 400)
     return path
 
 
