@@ -7,10 +7,12 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from off_cpu import BEGAN_EARLIER, GOES_ON, UNKNOWN, waits_of  # noqa: E402
 from perfdata import COMM, PerfData  # noqa: E402
 
 PATIENCE = 60  # seconds
@@ -134,6 +136,28 @@ def test_events_flow_only_while_enabled(control, programs, need_tracefs, tmp_pat
     assert counts == [1000, 0]
     for fd in pipes.values():
         os.close(fd)
+
+
+def test_off_cpu_only_while_enabled(control, spawn, need_tracefs, tmp_path):
+    """A task that sleeps all the time was off the CPU for as long as the events were on."""
+    sleeper = spawn(['sleep', '60'])
+    recording = control('fd', '-D', '-1', '-e', 'dummy', '--off-cpu', '-p', sleeper.pid)
+    least = most = 0
+    for _ in range(3):
+        asked = time.monotonic_ns()
+        assert recording.client.ask('enable') == 'ack'
+        on = time.monotonic_ns()
+        time.sleep(0.2)
+        least += time.monotonic_ns() - on
+        assert recording.client.ask('disable') == 'ack'
+        most += time.monotonic_ns() - asked
+        time.sleep(0.2)
+    assert recording.client.ask('stop') == 'ack'
+    recording.end()
+    waits = waits_of(recording.file)
+    assert len(waits) == 3 and {wait.tid for wait in waits} == {sleeper.pid}
+    assert all(wait.flags & (BEGAN_EARLIER | GOES_ON | UNKNOWN) == BEGAN_EARLIER | GOES_ON for wait in waits)
+    assert least <= sum(wait.ns for wait in waits) <= most
 
 
 def test_garbage_and_partial_lines(control, way):

@@ -30,11 +30,11 @@ class Thread:
 
     def __init__(self, line):
         tid, self.kind, *numbers = line.split()
-        self.tid, (self.wall_ns, self.cpu_ns, self.ready_ns) = int(tid), map(int, numbers)
+        self.tid, (self.wall_ns, self.cpu_ns, self.ready_ns, self.from_ns, self.to_ns) = int(tid), map(int, numbers)
 
 
 def threads_of(text):
-    return [Thread(line) for line in text.splitlines() if re.fullmatch(r'\d+ \w+ \d+ \d+ \d+', line)]
+    return [Thread(line) for line in text.splitlines() if re.fullmatch(r'\d+ \w+( \d+){5}', line)]
 
 
 @pytest.fixture
@@ -86,6 +86,18 @@ def test_times_are_those_of_the_kernel(record, kind, nr):
     assert any(wait.flags & STARTING for thread in threads for wait in waits[thread.tid])
 
 
+@pytest.mark.parametrize('kind, nr', [('sleep', 3), ('futex', 3), ('pipe', 2), ('spin', 4), ('lock', 3)])
+def test_times_of_all_tasks_are_exact(record, kind, nr):
+    """With -a the times are those of the tracepoint: within 1 % or 100 us of the kernel's own; on and off are all."""
+    threads, waits = record(kind, nr, '-a', '-k', 'CLOCK_MONOTONIC')
+    for thread in threads:
+        mine = [wait for wait in waits[thread.tid] if thread.from_ns <= wait.left_ns and wait.end_ns <= thread.to_ns]
+        off, wanted = sum(wait.ns for wait in mine), thread.wall_ns - thread.cpu_ns
+        sums = [wait for wait in mine if wait.flags & SUM]
+        assert abs(off - wanted) <= max(0.01 * wanted, 100000) + sum(wait.ns for wait in sums), (off, wanted)
+        assert abs(off + thread.cpu_ns - thread.wall_ns) <= 0.01 * thread.wall_ns + sum(wait.ns for wait in sums)
+
+
 def test_direct_reads(record, tmp_path):
     file = pathlib.Path('/var/tmp') / f'millrace-direct-{os.getpid()}'
     file.write_bytes(os.urandom(1 << 20))
@@ -96,6 +108,32 @@ def test_direct_reads(record, tmp_path):
     if not threads:
         pytest.skip('no O_DIRECT in /var/tmp')
     check_times(threads[0], waits[threads[0].tid])
+
+
+def test_page_faults_from_a_slow_file_system(record, fuse_fs):
+    """Each page takes 5 ms, which is a wait of its own."""
+    directory = fuse_fs(50 * 4096, 0.005, program='slow_fs.py')
+    (thread,), waits = record('fault', 1, '-a', milliseconds=5000, more=[directory / 'file'])
+    check_times(thread, waits[thread.tid])
+    assert sum(wait.ns >= 5000000 and wait.state != PREEMPTED for wait in waits[thread.tid]) >= 50
+
+
+def test_one_thread_of_a_process(recorder, spawn, programs, tmp_path):
+    """-t: its waits, from the first to the last moment, and those of no other thread."""
+    path = tmp_path / 'perf.data'
+    process = spawn([programs / 'waits', 'sleep', '3', '10000'], stdout=-1)
+    tasks = pathlib.Path(f'/proc/{process.pid}/task')
+    while len(tids := sorted(map(int, os.listdir(tasks)))) < 4:
+        time.sleep(0.01)
+    started = time.monotonic_ns()
+    recording = recorder(['-e', 'dummy', '--off-cpu', '-o', path, '-t', tids[2]])
+    time.sleep(0.5)
+    recording.send_signal(signal.SIGINT)
+    recording.wait()
+    elapsed = time.monotonic_ns() - started
+    waits = waits_of(path)
+    assert {wait.tid for wait in waits} == {tids[2]} and not any(wait.flags & UNKNOWN for wait in waits)
+    assert 0.4e9 <= sum(wait.ns for wait in waits) <= elapsed
 
 
 MODES = {

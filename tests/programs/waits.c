@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Waits in a known way, in one or more threads named after what they do, for some time, and prints for each thread what
- * the kernel says of it: its tid, its name, and in nanoseconds how long it lived, ran on a CPU, and was ready to run.
+ * the kernel says of it: its tid, its name, and in nanoseconds how long it lived, ran on a CPU, and was ready to run,
+ * and from when to when by CLOCK_MONOTONIC.
  *
  * waits KIND THREADS MILLISECONDS [FILE]
  * KIND: sleep   sleeps of 10 ms
  *       futex   threads hand a token on in a circle; each holds it for 1 ms of sleep
  *       pipe    a byte goes round through pipes, without a pause
  *       read    reads FILE with O_DIRECT
+ *       fault   maps FILE and touches a page of it after the other
  *       spin    computes: waits for a CPU when there are more threads than CPUs
  *       lock    two or more threads take a mutex that each holds for 2 ms of computing
  */
@@ -21,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -31,7 +34,7 @@ enum { MOST_THREADS = 64, READ_BYTES = 4096 };
 struct worker {
 	pthread_t thread;
 	unsigned index;
-	uint64_t tid, wall_ns, cpu_ns, ready_ns;
+	uint64_t tid, from_ns, to_ns, cpu_ns, ready_ns;
 };
 
 static const char *kind, *file;
@@ -112,12 +115,29 @@ static void read_directly(void)
 	close(fd);
 }
 
+static void touch_pages(void)
+{
+	int fd = open(file, O_RDONLY);
+	off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+	const volatile char *pages = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0);
+
+	if (pages == MAP_FAILED || madvise((void *)pages, (size_t)size, MADV_RANDOM))
+		exit_with(file);
+	for (off_t at = 0; at < size && !is_over(); at += READ_BYTES)
+		(void)pages[at];
+	close(fd);
+}
+
 static void wait_in_kind(unsigned index)
 {
 	bool sleeps = !strcmp(kind, "sleep"), futex = !strcmp(kind, "futex"), lock = !strcmp(kind, "lock");
 
 	if (!strcmp(kind, "read")) {
 		read_directly();
+		return;
+	}
+	if (!strcmp(kind, "fault")) {
+		touch_pages();
 		return;
 	}
 	if (!strcmp(kind, "pipe")) {
@@ -144,6 +164,19 @@ static void wait_in_kind(unsigned index)
 	}
 }
 
+/* Both clocks at one time: not when the thread lost its CPU between the two. Returns the wall clock. */
+static uint64_t read_clocks(uint64_t *ret_cpu_ns)
+{
+	uint64_t before, after;
+
+	do {
+		before = now_ns(CLOCK_MONOTONIC);
+		*ret_cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
+		after = now_ns(CLOCK_MONOTONIC);
+	} while (after - before > 20000);
+	return before;
+}
+
 /* Documentation/scheduler/sched-stats.rst: the second number is the time on a run queue, in nanoseconds. */
 static void read_statistics(struct worker *worker)
 {
@@ -153,21 +186,19 @@ static void read_statistics(struct worker *worker)
 	if (!stat || fscanf(stat, "%*u %llu", &ready) != 1)
 		exit_with("schedstat");
 	fclose(stat);
-	worker->cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
 	worker->ready_ns = ready;
 }
 
 static void *work(void *arg)
 {
 	struct worker *worker = arg, before;
-	uint64_t from_ns = now_ns(CLOCK_MONOTONIC);
-
 	before.tid = worker->tid = (uint64_t)syscall(SYS_gettid);
 	prctl(PR_SET_NAME, kind);
 	read_statistics(&before);
+	worker->from_ns = read_clocks(&before.cpu_ns);
 	wait_in_kind(worker->index);
+	worker->to_ns = read_clocks(&worker->cpu_ns);
 	read_statistics(worker);
-	worker->wall_ns = now_ns(CLOCK_MONOTONIC) - from_ns;
 	worker->cpu_ns -= before.cpu_ns;
 	worker->ready_ns -= before.ready_ns;
 	return NULL;
@@ -197,8 +228,9 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < nr_workers; i++)
 		pthread_join(workers[i].thread, NULL);
 	for (unsigned i = 0; i < nr_workers; i++)
-		printf("%llu %s %llu %llu %llu\n", (unsigned long long)workers[i].tid, kind,
-		       (unsigned long long)workers[i].wall_ns, (unsigned long long)workers[i].cpu_ns,
-		       (unsigned long long)workers[i].ready_ns);
+		printf("%llu %s %llu %llu %llu %llu %llu\n", (unsigned long long)workers[i].tid, kind,
+		       (unsigned long long)(workers[i].to_ns - workers[i].from_ns),
+		       (unsigned long long)workers[i].cpu_ns, (unsigned long long)workers[i].ready_ns,
+		       (unsigned long long)workers[i].from_ns, (unsigned long long)workers[i].to_ns);
 	return 0;
 }
