@@ -24,7 +24,8 @@ void privileges_drop(bool signals_others);
 
 /*
  * CAP_SYS_ADMIN for the calling thread until privileges_return_admin(): bpf(2) asks for it before it tells of programs
- * that were loaded by others. False: the thread cannot have it, or has it anyway; then there is nothing to return.
+ * that were loaded by others, and /proc/iomem when it is opened before it tells addresses. False: the thread cannot
+ * have it, or has it anyway; then there is nothing to return.
  */
 bool privileges_borrow_admin(void);
 void privileges_return_admin(void);

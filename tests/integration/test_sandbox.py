@@ -2,6 +2,7 @@
 """What readers give up before the first byte of a foreign file, and recorders when their events are open."""
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -84,6 +85,16 @@ def test_a_recorder_keeps_what_it_uses(need_root, recorder, spawn, tmp_path, arg
         theirs = status_of(child_of(process))
         assert [theirs[name] for name in ('CapEff', 'CapPrm', 'CapBnd', 'NoNewPrivs')] == \
             [before[name] for name in ('CapEff', 'CapPrm', 'CapBnd', 'NoNewPrivs')]
+    process.terminate()
+    assert 'captured' in process.communicate(timeout=60)[1]
+
+
+@pytest.mark.skipif(os.uname().machine != 'x86_64', reason='elsewhere /proc/iomem does not tell where the code ends')
+def test_a_recorder_without_privileges_still_starts_quickly(need_root, recorder, spawn, tmp_path):
+    """/proc/iomem tells root where the kernel ends. All symbols up to there take longer than the rest of a start."""
+    process = recorder(['-e', 'cpu-clock', '-o', tmp_path / 'data', '-p', spawn(['sleep', '60']).pid])
+    read = int(re.search(r'rchar: (\d+)', pathlib.Path(f'/proc/{process.pid}/io').read_text())[1])
+    assert read < pathlib.Path('/proc/kallsyms').read_bytes().count(b'\n') * 10  # a symbol has 40 bytes or more
     process.terminate()
     assert 'captured' in process.communicate(timeout=60)[1]
 

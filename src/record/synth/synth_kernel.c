@@ -20,6 +20,7 @@
 #include "record/synth/synth_private.h"
 #include "sysinfo/bpf_object.h"
 #include "sysinfo/elf_note.h"
+#include "sysinfo/privileges.h"
 
 enum { CHUNK_BYTES = 65536 };
 
@@ -162,7 +163,13 @@ static uint64_t kernel_code_bytes(void)
 	struct utsname names;
 	uint64_t first, last;
 
-	if (uname(&names) || strcmp(names.machine, "x86_64") || fd_slurp("/proc/iomem", IOMEM_MAX_BYTES, &text))
+	if (uname(&names) || strcmp(names.machine, "x86_64"))
+		return 0;
+	bool borrowed = privileges_borrow_admin(); /* without it all addresses are 0 */
+	int err = fd_slurp("/proc/iomem", IOMEM_MAX_BYTES, &text);
+	if (borrowed)
+		privileges_return_admin();
+	if (err)
 		return 0;
 	const char *words = strstr(buf_text(&text), " : Kernel code\n");
 	const char *line = words;
