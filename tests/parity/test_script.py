@@ -170,6 +170,72 @@ def test_fields_of_a_pipe(recorder, perf, millrace):
         assert_same(millrace('script', *options, '-i', '-', input=stream, binary=True).out, theirs)
 
 
+ON, OFF = ['--switch-on', 'sched:sched_process_exec'], ['--switch-off', 'sched:sched_process_exit']
+
+
+@pytest.mark.parametrize('options', [ON, [*ON, *OFF], [*ON, *OFF, '--show-on-off-events'],
+                                     ['--switch-on', OFF[1], '--switch-off', OFF[1]]], ids=' '.join)
+def test_events_that_switch(options, perf, millrace, need_tracefs, tmp_path):
+    path = tmp_path / 'perf.data'
+    events = 'sched:sched_switch,sched:sched_process_exec,sched:sched_process_exit'
+    perf('record', '-a', '-e', events, '-o', path, '--', 'sh', '-c', 'ls >/dev/null; sleep 0.05; ls >/dev/null')
+    assert assert_same_run(options, path, perf, millrace).out
+    table = ['report', '--stdio', '-s', 'comm', *options, '-i', path]
+    assert [line.split() for line in millrace(*table).out.splitlines() if '%' in line] == \
+        [line.split() for line in perf(*table).out.splitlines() if '%' in line and 'Tip' not in line]
+
+
+def test_switch_off_alone_switches_off(perf, millrace, need_tracefs, tmp_path):
+    """perf goes on printing."""
+    path = tmp_path / 'perf.data'
+    perf('record', '-e', 'sched:sched_switch,sched:sched_process_exit', '-o', path, '--', 'sh', '-c', 'ls; sleep 0.1')
+    everything = millrace('script', '-i', path).out
+    before = everything.splitlines()[:[':sched_process_exit:' in line for line in everything.splitlines()].index(True)]
+    assert millrace('script', *OFF, '-i', path).out.splitlines() == before
+    assert 'no such event' in millrace('script', '--switch-off', 'foo', '-i', path, status=255).err
+
+
+def test_time_of_day(perf, millrace, tmp_path):
+    path = tmp_path / 'perf.data'
+    perf('record', '-k', 'mono', '-e', 'cpu-clock', '-o', path, '--', *WORKLOAD)
+    for options in (['-F', 'tod,comm,ip'], ['-F', '+tod', '--ns'], ['-L']):
+        assert '20' in assert_same_run(options, path, perf, millrace).out
+    without = tmp_path / 'without'
+    perf('record', '-e', 'cpu-clock', '-o', without, '--', 'true')
+    done = millrace('script', '-F', '+tod', '-i', without, status=255)
+    assert not done.out and 'record with -k' in done.err
+
+
+def test_narrow_columns(field_files, perf, millrace):
+    assert_same_run(['-L'], field_files('traced'), perf, millrace)
+
+
+def test_bpf_output(perf, millrace, tmp_path):
+    sampled = 1 | 2 | 4 | 1 << 7 | 1 << 10  # IP, TID, TIME, CPU, RAW
+    event = perf_file.attr(type=1, config=10, sample_type=sampled, sample_period=1, bits=1 << 18)
+    path = tmp_path / 'bpf'
+    texts = [b'hello, world\0' + bytes(7), bytes(range(20, 48)), b'no end', b'']
+    records = b''
+    for number, text in enumerate(texts):
+        raw = text.ljust((len(text) + 4 + 7) // 8 * 8 - 4, b'\0')
+        body = struct.pack('<QIIQIII', 0x401000, 77, 78, 5000000000 + number, 0, 0, len(raw)) + raw
+        records += struct.pack('<IHH', 9, 2, 8 + len(body)) + body
+    path.write_bytes(perf_file.build([event], {12: perf_file.event_desc(('bpf', event, [1]))}, [[1]],
+                                     records + perf_file.FINISHED_ROUND))
+    done = assert_same_run([], path, perf, millrace)
+    assert 'BPF string: "hello, world"' in done.out
+    assert_same_run(['-F', 'comm,ip'], path, perf, millrace)
+
+
+@pytest.mark.parametrize('options', [['--', 'true'], ['-a', '-I', '50', '--', 'sleep', '0.12'],
+                                     ['-p', '1,2', 'sleep', '0']], ids=' '.join)
+def test_counts_of_perf_stat(options, perf, millrace, tmp_path):
+    path = tmp_path / 'stat'
+    perf('stat', 'record', '-e', 'task-clock,page-faults', '-o', path, *options)
+    done = assert_same_run([], path, perf, millrace)
+    assert done.out.startswith('CPU   THREAD             VAL') and done.out.count('task-clock') >= 1
+
+
 @pytest.mark.parametrize('kind, config', [(4, 0xc0), (0, 4)], ids=['raw', 'hardware'])
 def test_fields_of_memory_events(kind, config, perf, millrace, tmp_path):
     """What hardware tells of the memory that was touched; a raw event shows it unasked."""

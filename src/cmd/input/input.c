@@ -14,6 +14,7 @@
 #include "base/diag.h"
 #include "base/log.h"
 #include "cmd/cli/terminal.h"
+#include "cmd/input/sample_filter.h"
 #include "cmd/input/sandbox.h"
 #include "perfdata/feature.h"
 #include "read/session.h"
@@ -364,7 +365,46 @@ static int next_complete(struct input_records *records, const struct session_rec
 	return 1;
 }
 
-int input_records_next(struct input_records *records, const struct session_record **ret, struct diag *reterr)
+static int check_event(const struct input_records *records, const char *name, const char *option, struct diag *reterr)
+{
+	size_t nr;
+	const struct event_desc *events = session_events(records->session, &nr);
+
+	for (size_t i = 0; i < nr && name; i++)
+		if (strcmp(events[i].name, name) == 0)
+			return 0;
+	if (!name || session_info(records->session)->pipe)
+		return 0;
+	return diag_set(reterr, -EINVAL, "%s %s: this recording has no such event; millrace report --header lists them",
+			option, name);
+}
+
+int input_records_switch(struct input_records *records, const struct sample_filter *filter, struct diag *reterr)
+{
+	int err = check_event(records, filter->on_event, "--switch-on", reterr);
+
+	if (!err)
+		err = check_event(records, filter->off_event, "--switch-off", reterr);
+	records->switches = filter->on_event || filter->off_event ? filter : NULL;
+	records->off = filter->on_event;
+	return err;
+}
+
+/* Is it a sample that is left out because of one that came before, or that one itself? */
+static bool is_switched_off(struct input_records *records, const struct session_record *record)
+{
+	const struct sample_filter *switches = records->switches;
+	const char *event = records->off ? switches->on_event : switches ? switches->off_event : NULL;
+
+	if (!switches || record->view.header->type != PERF_RECORD_SAMPLE)
+		return false;
+	if (!event || strcmp(record->event->name, event) != 0)
+		return records->off;
+	records->off = !records->off;
+	return !switches->shows_switches;
+}
+
+static int next_sample_or_other(struct input_records *records, const struct session_record **ret, struct diag *reterr)
 {
 	const struct session_record *record, *part;
 
@@ -390,12 +430,22 @@ int input_records_next(struct input_records *records, const struct session_recor
 	}
 }
 
+int input_records_next(struct input_records *records, const struct session_record **ret, struct diag *reterr)
+{
+	int got;
+
+	do
+		got = next_sample_or_other(records, ret, reterr);
+	while (got > 0 && is_switched_off(records, *ret));
+	return got;
+}
+
 size_t input_records_run(struct input_records *records, const struct prefetcher_chunk **ret)
 {
 	size_t nr;
 	const struct event_desc *events = session_events(records->session, &nr);
 
-	if (!records->ahead || records->splitting)
+	if (!records->ahead || records->splitting || records->switches)
 		return 0;
 	for (size_t i = 0; i < nr; i++)
 		if (group_split_has(&events[i].attr) || deferred_chains_has(&events[i].attr))

@@ -14,6 +14,7 @@
 #include "read/session.h"
 
 struct option;
+struct sample_filter;
 
 enum { INPUT_EXIT_ERROR = 255 }; /* exit status when the input cannot be read (to its end), as perf's */
 
@@ -108,13 +109,20 @@ struct input_records {
 	struct prefetcher *ahead; /* NULL: a pipe, which may have no records for a long time */
 	struct deferred_chains deferred;
 	struct group_split split;
-	bool splitting;           /* the last record has parts left */
-	struct progress progress; /* shown while the records are read; its `what` may be set to NULL */
+	bool splitting;                       /* the last record has parts left */
+	const struct sample_filter *switches; /* borrowed; NULL: no event turns samples on or off */
+	bool off;                             /* samples are left out until switches->on_event comes */
+	struct progress progress;             /* shown while the records are read; its `what` may be set to NULL */
 	struct session_record record;
 };
 
 /* `nr_hands`: see prefetcher_start(). 0 or -errno: no thread could be started. */
 int input_records_open(struct input_records *records, struct session *session, unsigned nr_hands);
+/*
+ * Before the first record: samples are left out as on_event and off_event of the filter say, which is borrowed.
+ * -EINVAL: the recording has no such event; of a pipe it is not known yet.
+ */
+int input_records_switch(struct input_records *records, const struct sample_filter *filter, struct diag *reterr);
 /*
  * As session_next(), but a sample of a group comes once for each member (group_split.h), and one whose call chain comes
  * later when that has come (deferred_chains.h).

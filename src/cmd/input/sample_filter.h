@@ -17,7 +17,10 @@ struct sample_filter {
 	/* Comma-separated lists as given; NULL: all. */
 	const char *comms, *dsos, *symbols, *pids, *tids, *cpus;
 	const char *symbol_part; /* a part of the function's name */
-	struct cpuset cpu_set;   /* of `cpus`, once settled */
+	/* Names of events: samples from one of the first on, up to one of the second. NULL: from the beginning; all. */
+	const char *on_event, *off_event;
+	bool shows_switches;   /* those samples, too */
+	struct cpuset cpu_set; /* of `cpus`, once settled */
 };
 
 /*
@@ -66,6 +69,23 @@ struct option;
 
 /* --percentage: relative (true) or absolute. */
 int sample_filter_set_percentage(const struct option *, const char *arg, bool negated, void *bool_value, struct diag *);
+
+/* Of the commands that have them. */
+#define EVENT_SWITCH_OPTIONS(type, field)                                                                              \
+	{.name = "switch-on",                                                                                          \
+	 .arg = "EVENT",                                                                                               \
+	 .help = "Take no samples until one of this event comes; with --switch-off again after each of those",         \
+	 .set = option_set_string,                                                                                     \
+	 .offset = offsetof(type, field.on_event)},                                                                    \
+		{.name = "switch-off",                                                                                 \
+		 .arg = "EVENT",                                                                                       \
+		 .help = "Take no samples from one of this event on",                                                  \
+		 .set = option_set_string,                                                                             \
+		 .offset = offsetof(type, field.off_event)},                                                           \
+	{                                                                                                              \
+		.name = "show-on-off-events", .help = "Take the samples of these two events, too",                     \
+		.set = option_set_flag, .offset = offsetof(type, field.shows_switches)                                 \
+	}
 
 /* Checks what was given. 0, or -errno and why. Then sample_filter_fini(). */
 int sample_filter_complete(struct sample_filter *filter, struct diag *reterr);

@@ -202,7 +202,6 @@ static int set_code_syntax(const struct option *option, const char *arg, bool ne
 
 #define NO_BRANCHES "instructions and call chains of branches are not decoded here: use perf report"
 #define NO_SOURCE "source files are looked for under the names that the debug information has: use perf annotate"
-#define NO_SWITCHING "no event switches here: use --time"
 
 const struct option report_options_table[] = {
 	INPUT_OPTIONS(struct report_options, input),
@@ -356,6 +355,7 @@ const struct option report_options_table[] = {
 	SAMPLE_FILTER_OPTIONS(struct report_options, samples.filter, "Filters (percentages stay those of all samples)",
 			      'c', 'C'),
 	SAMPLE_FILTER_DSOS('d', struct report_options, samples.filter),
+	EVENT_SWITCH_OPTIONS(struct report_options, samples.filter),
 	{.name = "symbol-filter",
 	 .arg = "TEXT",
 	 .help = "Show only samples in functions whose names have TEXT in them",
@@ -470,9 +470,6 @@ const struct option report_options_table[] = {
 	OPTION_REFUSED(0, "show-ref-call-graph", NULL,
 		       "each event shows its own call graphs: use -g on that event when recording"),
 	OPTION_REFUSED(0, "socket-filter", "N", "use -C with the CPUs of the socket, which --header -I prints"),
-	OPTION_REFUSED(0, "show-on-off-events", NULL, NO_SWITCHING),
-	OPTION_REFUSED(0, "switch-on", "EVENT", NO_SWITCHING),
-	OPTION_REFUSED(0, "switch-off", "EVENT", NO_SWITCHING),
 	OPTION_REFUSED(0, "gtk", NULL, "there are the view on a terminal, text, and the page of millrace flame"),
 	{0},
 };

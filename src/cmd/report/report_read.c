@@ -68,6 +68,9 @@ static int read_records(struct reading *reading, struct diag *reterr)
 	int err = input_records_open(&records, reading->session, report_workers_nr(reading->workers));
 	if (err)
 		return diag_set(reterr, err, "cannot start a thread: %s", strerror(-err));
+	err = input_records_switch(&records, &reading->samples.options.filter, reterr);
+	if (err)
+		return err;
 	while (!reading->stop || !*reading->stop) {
 		int64_t taken = take_run(reading, &records, reterr);
 		if (taken < 0)

@@ -22,6 +22,7 @@
 #include "cmd/input/sample_filter.h"
 #include "cmd/report/report_samples.h"
 #include "cmd/script/script_workers.h"
+#include "cmd/script/stat_lines.h"
 #include "cmd/text/header_text.h"
 #include "cmd/text/sample_text.h"
 #include "read/session.h"
@@ -209,6 +210,7 @@ static const struct option script_table[] = {
 	INPUT_OPTIONS(struct script_options, input),
 	SAMPLE_FILTER_OPTIONS(struct script_options, filter, "Filters", 'c', 'C'),
 	SAMPLE_FILTER_DSOS(0, struct script_options, filter),
+	EVENT_SWITCH_OPTIONS(struct script_options, filter),
 	{.letter = 'F',
 	 .name = "fields",
 	 .arg = "FIELD,...",
@@ -269,6 +271,11 @@ static const struct option script_table[] = {
 	 .set = option_set_flag,
 	 .offset = offsetof(struct script_options, raw_text)},
 	HEADER_OPTIONS(struct script_options, header, NULL),
+	{.letter = 'L',
+	 .name = "Latency",
+	 .help = "Print eight characters of commands, and CPUs without brackets",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct script_options, text.narrow)},
 	PAGER_OPTIONS(struct script_options, pager),
 	{.letter = 'v',
 	 .name = "verbose",
@@ -280,8 +287,6 @@ static const struct option script_table[] = {
 	/* Of perf script, and not here: refused by name. */
 	OPTION_REFUSED('D', "dump-raw-trace", NULL, "the records as they are: use millrace report -D"),
 	OPTION_REFUSED(0, "dump-unsorted-raw-trace", NULL, "the records as they are: use millrace report -D"),
-	OPTION_REFUSED('L', "Latency", NULL,
-		       "irqs and preemption are fields of tracepoints: they are printed with those"),
 	OPTION_REFUSED('a', "all-cpus", NULL, "a recording is read, none is made: use millrace record -a"),
 	OPTION_REFUSED('g', "gen-script", "LANG",
 		       "scripts are not run here: read the lines of millrace script, or use perf script -g"),
@@ -307,9 +312,6 @@ static const struct option script_table[] = {
 	OPTION_REFUSED(0, "stitch-lbr", NULL, "branch stacks are not joined here: use perf script --stitch-lbr"),
 	OPTION_REFUSED(0, "per-event-dump", NULL,
 		       "one output holds all events: choose by the event's name, or use perf script"),
-	OPTION_REFUSED(0, "show-on-off-events", NULL, "no event switches here: use --time"),
-	OPTION_REFUSED(0, "switch-on", "EVENT", "no event switches here: use --time"),
-	OPTION_REFUSED(0, "switch-off", "EVENT", "no event switches here: use --time"),
 	OPTION_REFUSED(0, "show-kernel-path", NULL,
 		       "the kernel is always [kernel.kallsyms] here: use perf script --show-kernel-path"),
 	OPTION_REFUSED(0, "guest-code", NULL, "guests of this machine are not looked into: use perf script"),
@@ -328,6 +330,7 @@ struct script {
 	struct sample_text *text; /* NULL: folded, from `samples` */
 	struct samples samples;
 	struct script_workers *workers; /* NULL: one thread makes all lines */
+	struct stat_lines counts;
 	struct output out;
 	struct input_losses losses;
 	bool header_done;
@@ -363,6 +366,9 @@ static int take_other(struct script *script, const struct session_record *record
 
 	if (machine_process(script->machine, record))
 		return diag_set(reterr, -ENOMEM, "out of memory");
+	int err = options->json ? 0 : stat_lines_take(&script->counts, script->session, record, &script->out, reterr);
+	if (err)
+		return err;
 	if (!script_show_has(&options->show, record->view.header->type) ||
 	    !sample_filter_has_cpu(&options->filter, record->sample.cpu))
 		return 0;
@@ -425,6 +431,9 @@ static int run_records(struct script *script, struct diag *reterr)
 	err = input_records_open(&records, script->session, script_workers_nr(script->workers));
 	if (err)
 		return diag_set(reterr, err, "cannot start a thread: %s", strerror(-err));
+	err = input_records_switch(&records, &script->options.filter, reterr);
+	if (err)
+		return err;
 	if (pager_terminal()) /* where its lines go there is no place for the progress */
 		records.progress.what = NULL;
 	while (!(script->header_done && script->options.header.alone) && !output_is_over(&script->out) &&
@@ -498,6 +507,7 @@ static int script_open(struct script *script)
 
 static void script_close(struct script *script)
 {
+	stat_lines_fini(&script->counts);
 	script_workers_free(script->workers);
 	sample_text_free(script->text);
 	samples_fini(&script->samples);

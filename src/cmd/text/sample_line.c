@@ -2,10 +2,13 @@
 #include "cmd/text/sample_line.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "analyze/report/tracepoint.h"
 #include "base/diag.h"
+#include "base/escape.h"
 #include "base/text.h"
 #include "cmd/input/sample_filter.h"
 #include "cmd/text/memory_text.h"
@@ -15,6 +18,7 @@
 #include "tasks/off_cpu.h"
 
 static const uint64_t SECOND_NS = 1000000000;
+enum { NARROW_COMM = 8 };
 
 static bool has(const struct sample_line *line, enum sample_field field)
 {
@@ -28,9 +32,19 @@ bool sample_line_shows_chain(const struct sample_line *line)
 
 static int print_comm(struct sample_line *line, struct diag *reterr)
 {
+	const char *comm = line->task->comm->text;
+
 	(void)reterr;
-	/* In front of a call chain the name is not aligned. */
-	output_shown_padded(line->of->out, line->task->comm->text, sample_line_shows_chain(line) ? 0 : 16);
+	if (line->of->narrow) {
+		AUTO_ESCAPED shown = escaped_text(comm);
+		int len = escaped_cut(shown.text, NARROW_COMM);
+		for (int i = len; i < NARROW_COMM; i++)
+			output_char(line->of->out, ' ');
+		output_bytes(line->of->out, shown.text, (size_t)len);
+	} else {
+		/* In front of a call chain the name is not aligned. */
+		output_shown_padded(line->of->out, comm, sample_line_shows_chain(line) ? 0 : 16);
+	}
 	output_char(line->of->out, ' ');
 	return 0;
 }
@@ -80,6 +94,14 @@ static int print_cpu(struct sample_line *line, struct diag *reterr)
 	struct output *out = line->of->out;
 
 	(void)reterr;
+	if (line->of->narrow) {
+		if (line->record->sample.cpu == ~0u)
+			output_text(out, " -1");
+		else
+			output_decimal(out, line->record->sample.cpu, (struct output_pad){3, ' '});
+		output_char(out, ' ');
+		return 0;
+	}
 	output_char(out, '[');
 	if (line->record->sample.cpu == ~0u)
 		output_text(out, "-01");
@@ -171,6 +193,41 @@ static int print_time(struct sample_line *line, struct diag *reterr)
 	digits_put_last(to + len, nr == 9 ? rest : rest / 1000, nr);
 	memcpy(to + len + nr, ": ", 2);
 	of->out->len += len + nr + 2;
+	return 0;
+}
+
+int sample_line_find_clock(struct line_context *of, struct diag *reterr)
+{
+	struct span payload;
+
+	if (of->wall_clock.version)
+		return 0;
+	if (session_feature(of->session, FEATURE_CLOCK_DATA, &payload) &&
+	    !feature_decode_clock(payload, &of->wall_clock) && of->wall_clock.version)
+		return 0;
+	return diag_set(reterr, -EINVAL, "\"tod\": the recording does not say what time of day it was: record with -k");
+}
+
+/* The time of day, by what both clocks said when the recording began. */
+static int print_tod(struct sample_line *line, struct diag *reterr)
+{
+	struct line_context *of = line->of;
+	int err = sample_line_find_clock(of, reterr);
+	uint64_t wall_ns = of->wall_clock.wall_ns + line->record->sample.time - of->wall_clock.clock_ns;
+	time_t seconds = (time_t)(wall_ns / SECOND_NS);
+	char text[64], rest[DIGITS_ROOM];
+	struct tm local;
+
+	if (err)
+		return err;
+	if (!localtime_r(&seconds, &local) || !strftime(text, sizeof(text), "%F %H:%M:%S.", &local))
+		return diag_set(reterr, -EBADMSG, "\"tod\": %llu is no time of day", (unsigned long long)wall_ns);
+	unsigned nr = of->clock & CLOCK_NANOSECONDS ? 9 : 6;
+	uint32_t fraction = (uint32_t)(wall_ns % SECOND_NS);
+	digits_put_last(rest, nr == 9 ? fraction : fraction / 1000, nr);
+	output_text(of->out, text);
+	output_bytes(of->out, rest, nr);
+	output_char(of->out, ' ');
 	return 0;
 }
 
@@ -624,7 +681,45 @@ static int print_wait(struct sample_line *line, struct diag *reterr)
 	return 0;
 }
 
-#define USE_PERF .refused = "use perf script, whose text it is"
+/* The bytes that a BPF program put out, eight in a line, as numbers and as text. */
+static int print_bpf_output(struct sample_line *line, struct diag *reterr)
+{
+	enum { BYTES = 8 };
+	const struct perf_event_attr *attr = &line->record->event->attr;
+	struct output *out = line->of->out;
+	struct span raw = line->record->sample.raw;
+	const unsigned char *bytes = raw.ptr;
+	size_t len = raw.len ? strnlen(raw.ptr, raw.len) : 0;
+	bool printable = len < raw.len;
+
+	(void)reterr;
+	if (attr->config != PERF_COUNT_SW_BPF_OUTPUT || !raw.len)
+		return 0;
+	for (size_t i = 0; i < raw.len; i++)
+		printable &= i < len ? bytes[i] >= ' ' && bytes[i] <= '~' : !bytes[i];
+	output_char(out, '\n');
+	for (size_t at = 0; at < raw.len; at += BYTES) {
+		char text[96], *to = text + snprintf(text, sizeof(text),
+						     "%17s %04zx:", at ? "           " : "BPF output:", at);
+		for (size_t i = 0; i < BYTES; i++)
+			to += at + i < raw.len ? sprintf(to, " %02x", bytes[at + i]) : sprintf(to, "   ");
+		to += sprintf(to, "  ");
+		for (size_t i = 0; i < BYTES; i++) {
+			unsigned char c = at + i < raw.len ? bytes[at + i] : ' ';
+			*to++ = (char)(c >= ' ' && c <= '~' ? c : '.');
+		}
+		*to++ = '\n';
+		output_bytes(out, text, (size_t)(to - text));
+	}
+	if (printable) {
+		output_text(out, "      BPF string: \"");
+		output_shown_bytes(out, raw.ptr, len);
+		output_text(out, "\"\n");
+	}
+	return 0;
+}
+
+#define USE_PERF .refused = "source lines are shown in the view of millrace report (a); or use perf script"
 #define HARDWARE_TRACES .refused = "it belongs to traces of the hardware, which are not decoded here: use perf script"
 
 const struct sample_field_row sample_fields_table[] = {
@@ -633,6 +728,7 @@ const struct sample_field_row sample_fields_table[] = {
 	[FIELD_TID] = {.name = "tid", .print = print_tid, .sample_type = PERF_SAMPLE_TID},
 	[FIELD_CPU] = {.name = "cpu", .print = print_cpu, .sample_type = PERF_SAMPLE_CPU},
 	[FIELD_MISC] = {.name = "misc", .print = print_misc},
+	[FIELD_TOD] = {.name = "tod", .print = print_tod, .sample_type = PERF_SAMPLE_TIME},
 	[FIELD_TIME] = {.name = "time", .print = print_time, .sample_type = PERF_SAMPLE_TIME},
 	[FIELD_PERIOD] = {.name = "period", .print = print_period},
 	[FIELD_EVENT] = {.name = "event", .print = print_event},
@@ -658,6 +754,7 @@ const struct sample_field_row sample_fields_table[] = {
 	[FIELD_BRANCH_OFFSETS] = {.name = "brstackoff",
 				  .print = print_branch_offsets,
 				  .sample_type = PERF_SAMPLE_BRANCH_STACK},
+	[FIELD_BPF_OUTPUT] = {.name = "bpf-output", .print = print_bpf_output, .kinds = 1 << PERF_TYPE_SOFTWARE},
 	[FIELD_PHYS_ADDR] = {.name = "phys_addr", .print = print_phys_addr, .sample_type = PERF_SAMPLE_PHYS_ADDR},
 	[FIELD_DATA_PAGE_SIZE] = {.name = "data_page_size",
 				  .print = print_data_page_size,
@@ -671,8 +768,6 @@ const struct sample_field_row sample_fields_table[] = {
 			   .sample_type = PERF_SAMPLE_WEIGHT_STRUCT},
 	[FIELD_CGROUP] = {.name = "cgroup", .print = print_cgroup, .sample_type = PERF_SAMPLE_CGROUP},
 	{.name = "srccode", USE_PERF},
-	{.name = "tod", USE_PERF},
-	{.name = "bpf-output", USE_PERF},
 	{.name = "metric", .refused = "counts are not recorded here: use perf stat"},
 	{.name = "brstackinsn", .refused = "instructions are not decoded here: use perf script"},
 	{.name = "brstackinsnlen", .refused = "instructions are not decoded here: use perf script"},

@@ -11,6 +11,7 @@
 #include "analyze/machine/machine.h"
 #include "base/buf.h"
 #include "cmd/cli/output.h"
+#include "perfdata/feature.h"
 #include "read/session.h"
 
 struct diag;
@@ -22,6 +23,7 @@ enum sample_field {
 	FIELD_TID,
 	FIELD_CPU,
 	FIELD_MISC,
+	FIELD_TOD,
 	FIELD_TIME,
 	FIELD_PERIOD,
 	FIELD_EVENT,
@@ -41,6 +43,7 @@ enum sample_field {
 	FIELD_BRANCHES,
 	FIELD_BRANCH_SYMBOLS,
 	FIELD_BRANCH_OFFSETS,
+	FIELD_BPF_OUTPUT,
 	FIELD_PHYS_ADDR,
 	FIELD_DATA_PAGE_SIZE,
 	FIELD_CODE_PAGE_SIZE,
@@ -82,9 +85,11 @@ struct line_context {
 	struct output *out;
 	unsigned name_width;
 	unsigned clock; /* enum sample_clock */
+	bool narrow;    /* -L: commands of eight characters, CPUs without brackets */
 	unsigned max_frames;
 	uint64_t first_ns, last_ns;      /* of the lines before; 0: none */
 	struct second second;            /* of the line before */
+	struct feature_clock wall_clock; /* of the recording; version 0: not looked for yet */
 	struct tracepoints *tracepoints; /* NULL until the first sample of one */
 	struct debug_info *debug_info;   /* the machine's */
 	bool full_paths;                 /* of source files */
@@ -120,6 +125,9 @@ bool sample_line_shows_chain(const struct sample_line *line);
 
 /* Its time; since another line's with CLOCK_SINCE_*: once for each line. */
 uint64_t sample_line_time(struct sample_line *line);
+
+/* What time of day it was, for FIELD_TOD. 0; -EINVAL: the recording does not say. */
+int sample_line_find_clock(struct line_context *of, struct diag *reterr);
 
 /* The line of the source of a frame, NULL: there is nothing to look up. Valid until the next call. */
 const char *sample_line_source(struct line_context *of, const struct location *at);

@@ -60,6 +60,7 @@ void sample_fields_init(struct sample_fields *fields)
 		fields->kinds[kind].shown = FRONT | PLACE;
 	fields->kinds[PERF_TYPE_TRACEPOINT].shown = FRONT | FIELD_BIT(FIELD_TRACE);
 	fields->kinds[PERF_TYPE_RAW].shown |= MEMORY;
+	fields->kinds[PERF_TYPE_SOFTWARE].shown |= FIELD_BIT(FIELD_BPF_OUTPUT);
 }
 
 static bool is_word(const char *text, size_t len, const char *word)
@@ -247,7 +248,7 @@ static void arrange(struct columns *columns)
 		columns->print[columns->nr++] = print;
 		if (field <= FIELD_TIME)
 			columns->nr_front = columns->nr;
-		if (field < FIELD_TIME)
+		if (field < FIELD_TOD)
 			columns->nr_steady = columns->nr;
 	}
 }
@@ -267,6 +268,7 @@ struct sample_text *sample_text_new(const struct sample_text_options *options, s
 	text->context.session = session;
 	text->context.lookup = lookup;
 	text->context.clock = options->clock;
+	text->context.narrow = options->narrow;
 	text->context.debug_info = machine_debug_info(machine);
 	text->context.full_paths = options->full_paths;
 	text->context.stop_at = options->stop_at;
@@ -336,6 +338,10 @@ int sample_text_check(struct sample_text *text, struct diag *reterr)
 		if (!columns->decided && (!is_dummy(attr) || session_info(text->context.session)->pipe)) {
 			struct kind_fields fields = text->options.fields.kinds[sample_kind(attr)];
 			int err = sample_fields_complete(&fields, &events[i], reterr);
+			if (err)
+				return err;
+			if (fields.shown & FIELD_BIT(FIELD_TOD) && !session_info(text->context.session)->pipe)
+				err = sample_line_find_clock(&text->context, reterr);
 			if (err)
 				return err;
 			columns->fields = fields.shown;

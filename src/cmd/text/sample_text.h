@@ -53,6 +53,7 @@ struct sample_text_options {
 	const struct sample_filter *filter; /* which samples; settled, borrowed */
 	struct sample_fields fields;
 	bool hide_chains;    /* -G: the address of the sample instead */
+	bool narrow;         /* -L: commands of eight characters, CPUs without brackets */
 	unsigned clock;      /* enum sample_clock */
 	unsigned max_frames; /* 0: all */
 	bool full_paths;     /* of source files */
