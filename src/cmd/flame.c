@@ -10,6 +10,7 @@
 #include "cmd/cli/command.h"
 #include "cmd/input/input.h"
 #include "cmd/input/loss_data.h"
+#include "cmd/input/records.h"
 #include "cmd/report/report_page.h"
 #include "cmd/report/report_samples.h"
 

@@ -22,6 +22,7 @@
 
 #include "analyze/machine/stacks.h"
 #include "cmd/input/input.h"
+#include "cmd/input/records.h"
 #include "cmd/input/sample_filter.h"
 
 struct diag;

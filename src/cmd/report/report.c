@@ -286,14 +286,23 @@ static int run(struct report *report, struct diag *reterr)
 	return stats_print(stdout, report->session, true, reterr);
 }
 
-static int print(struct report *report)
+/* The options to the recording. The exit status: what does not fit is said. */
+static int fit(struct report *report)
 {
 	struct diag diag = {0};
 	int err = report_options_fit(&report->options, report->session, &diag);
 
-	if (!err)
-		err = run(report, &diag);
-	return report_status(err, &diag);
+	if (err)
+		log_error("%s", diag.text);
+	return err == -EINVAL ? COMMAND_USAGE : err ? INPUT_EXIT_ERROR : 0;
+}
+
+static int print(struct report *report)
+{
+	struct diag diag = {0};
+	int status = fit(report);
+
+	return status ? status : report_status(run(report, &diag), &diag);
 }
 
 /* The exit status. */
@@ -303,10 +312,8 @@ static int write_html(struct report *report)
 
 	if (report->options.branches == BRANCHES_AUTO)
 		report->options.branches = BRANCHES_NO; /* the page is about code */
-	int err = report_options_fit(&report->options, report->session, &diag);
-	if (!err)
-		err = report_html_run(&report->options, &report->session, &diag);
-	return report_status(err, &diag);
+	int status = fit(report);
+	return status ? status : report_status(report_html_run(&report->options, &report->session, &diag), &diag);
 }
 
 /* In the view, where one may go on to another recording. The exit status. */
@@ -316,7 +323,7 @@ static int show_view(struct report *report)
 	AUTO_FREE char *path = NULL;
 	struct diag diag = {0};
 	char *next;
-	int err;
+	int err, status;
 
 	do {
 		next = NULL;
@@ -327,9 +334,10 @@ static int show_view(struct report *report)
 			report->options.input.path = path;
 		if (path && input_open(&report->options.input, 0, &report->session))
 			return INPUT_EXIT_ERROR;
-		err = report_options_fit(&report->options, report->session, &diag);
-		if (!err)
-			err = report_view_run(&report->options, &report->session, &next, &diag);
+		status = fit(report);
+		if (status)
+			return status;
+		err = report_view_run(&report->options, &report->session, &next, &diag);
 		free(path);
 		path = next;
 	} while (!err && next);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "cmd/input/records.h"
 #include "cmd/report/report_read.h"
 #include "cmd/report/report_workers.h"
 #include "read/session.h"

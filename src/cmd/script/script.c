@@ -19,6 +19,7 @@
 #include "cmd/cli/output.h"
 #include "cmd/cli/terminal.h"
 #include "cmd/input/input.h"
+#include "cmd/input/records.h"
 #include "cmd/input/sample_filter.h"
 #include "cmd/report/report_samples.h"
 #include "cmd/script/script_workers.h"

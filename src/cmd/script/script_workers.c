@@ -9,6 +9,7 @@
 #include "base/thread_pool.h"
 #include "cmd/cli/output.h"
 #include "cmd/input/input.h"
+#include "cmd/input/records.h"
 
 /*
  * A round: each piece of a run becomes a chunk of text, made by any worker, while one of them writes the chunks of the

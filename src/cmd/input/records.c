@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/input/records.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/log.h"
+#include "cmd/input/sample_filter.h"
+#include "perfdata/record.h"
+
+int input_records_open(struct input_records *records, struct session *session, unsigned nr_hands)
+{
+	*records = (struct input_records){.session = session, .deferred.session = session};
+	/* Offsets are those of one file; of a directory only the number of records is known. */
+	records->progress.total = session_info(session)->one_file ? session_info(session)->file_bytes : 0;
+	progress_start(&records->progress, "reading");
+	return session_info(session)->file_bytes ? prefetcher_start(session, nr_hands, &records->ahead) : 0;
+}
+
+void input_records_passed(struct input_records *records, const struct prefetcher_chunk chunks[], size_t nr)
+{
+	uint64_t nr_records = 0;
+
+	for (size_t i = 0; i < nr; i++)
+		nr_records += chunks[i].nr;
+	if (nr)
+		progress_step(&records->progress, nr_records, prefetcher_chunk_offset(&chunks[nr - 1]));
+}
+
+static int next_record(struct input_records *records, const struct session_record **ret, struct diag *reterr)
+{
+	if (records->ahead)
+		return prefetcher_next(records->ahead, ret, reterr);
+	*ret = &records->record;
+	return session_next(records->session, &records->record, reterr);
+}
+
+/* Samples with their whole call chains; each when its chain has come, or the end. */
+static int next_complete(struct input_records *records, const struct session_record **ret, struct diag *reterr)
+{
+	struct deferred_chains *deferred = &records->deferred;
+	int got;
+
+	while (!(*ret = deferred_chains_next(deferred))) {
+		got = next_record(records, ret, reterr);
+		if (got <= 0 && deferred->first) {
+			deferred_chains_end(deferred); /* then the session ends once more */
+			continue;
+		}
+		int taken = got > 0 ? deferred_chains_take(deferred, *ret) : 0;
+		if (taken < 0)
+			return diag_set(reterr, taken, "out of memory");
+		if (!taken)
+			return got;
+	}
+	return 1;
+}
+
+static int check_event(const struct input_records *records, const char *name, const char *option, struct diag *reterr)
+{
+	size_t nr;
+	const struct event_desc *events = session_events(records->session, &nr);
+
+	for (size_t i = 0; i < nr && name; i++)
+		if (strcmp(events[i].name, name) == 0)
+			return 0;
+	if (!name || session_info(records->session)->pipe)
+		return 0;
+	return diag_set(reterr, -EINVAL, "%s %s: this recording has no such event; millrace report --header lists them",
+			option, name);
+}
+
+int input_records_switch(struct input_records *records, const struct sample_filter *filter, struct diag *reterr)
+{
+	int err = check_event(records, filter->on_event, "--switch-on", reterr);
+
+	if (!err)
+		err = check_event(records, filter->off_event, "--switch-off", reterr);
+	records->switches = filter->on_event || filter->off_event ? filter : NULL;
+	records->off = filter->on_event;
+	return err;
+}
+
+/* Is it a sample that is left out because of one that came before, or that one itself? */
+static bool is_switched_off(struct input_records *records, const struct session_record *record)
+{
+	const struct sample_filter *switches = records->switches;
+	const char *event = records->off ? switches->on_event : switches ? switches->off_event : NULL;
+
+	if (!switches || record->view.header->type != PERF_RECORD_SAMPLE)
+		return false;
+	if (!event || strcmp(record->event->name, event) != 0)
+		return records->off;
+	records->off = !records->off;
+	return !switches->shows_switches;
+}
+
+static int next_sample_or_other(struct input_records *records, const struct session_record **ret, struct diag *reterr)
+{
+	const struct session_record *record, *part;
+
+	for (;;) {
+		part = records->splitting ? group_split_next(&records->split) : NULL;
+		if (part) {
+			*ret = part;
+			return 1;
+		}
+		int got = next_complete(records, &record, reterr);
+		records->splitting = false;
+		if (got <= 0)
+			return got;
+		progress_step(&records->progress, 1, record->view.offset);
+		got = group_split_begin(&records->split, records->session, record);
+		if (got < 0)
+			return diag_set(reterr, got, "out of memory");
+		if (!got) {
+			*ret = record;
+			return 1;
+		}
+		records->splitting = true;
+	}
+}
+
+int input_records_next(struct input_records *records, const struct session_record **ret, struct diag *reterr)
+{
+	int got;
+
+	do
+		got = next_sample_or_other(records, ret, reterr);
+	while (got > 0 && is_switched_off(records, *ret));
+	return got;
+}
+
+size_t input_records_run(struct input_records *records, const struct prefetcher_chunk **ret)
+{
+	size_t nr;
+	const struct event_desc *events = session_events(records->session, &nr);
+
+	if (!records->ahead || records->splitting || records->switches)
+		return 0;
+	for (size_t i = 0; i < nr; i++)
+		if (group_split_has(&events[i].attr) || deferred_chains_has(&events[i].attr))
+			return 0;
+	return prefetcher_span_begin(records->ahead, ret);
+}
+
+void input_records_close(struct input_records *records)
+{
+	if (records->deferred.nr_incomplete)
+		log_note("the call chains of %" PRIu64 " samples lack their user part, which was to come later",
+			 records->deferred.nr_incomplete);
+	deferred_chains_fini(&records->deferred);
+	group_split_fini(&records->split);
+	if (records->session)
+		progress_end(&records->progress);
+	prefetcher_close(records->ahead);
+	records->ahead = NULL;
+}

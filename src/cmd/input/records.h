@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* records: the records of a session as the commands take them. One owner, one thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "cmd/cli/terminal.h"
+#include "read/deferred_chains.h"
+#include "read/group_split.h"
+#include "read/prefetcher.h"
+#include "read/session.h"
+
+struct diag;
+struct sample_filter;
+
+/* The records of a session one by one; those of a file are found ahead by a thread of their own. Zeroed: closed. */
+struct input_records {
+	struct session *session;  /* borrowed */
+	struct prefetcher *ahead; /* NULL: a pipe, which may have no records for a long time */
+	struct deferred_chains deferred;
+	struct group_split split;
+	bool splitting;                       /* the last record has parts left */
+	const struct sample_filter *switches; /* borrowed; NULL: no event turns samples on or off */
+	bool off;                             /* samples are left out until switches->on_event comes */
+	struct progress progress;             /* shown while the records are read; its `what` may be set to NULL */
+	struct session_record record;
+};
+
+/* `nr_hands`: see prefetcher_start(). 0 or -errno: no thread could be started. */
+int input_records_open(struct input_records *records, struct session *session, unsigned nr_hands);
+/*
+ * Before the first record: samples are left out as on_event and off_event of the filter say, which is borrowed.
+ * -EINVAL: the recording has no such event; of a pipe it is not known yet.
+ */
+int input_records_switch(struct input_records *records, const struct sample_filter *filter, struct diag *reterr);
+/*
+ * As session_next(), but a sample of a group comes once for each member (group_split.h), and one whose call chain comes
+ * later when that has come (deferred_chains.h).
+ */
+int input_records_next(struct input_records *records, const struct session_record **ret, struct diag *reterr);
+/*
+ * As prefetcher_span_begin(), for the calls of read/prefetcher.h with records->ahead up to prefetcher_span_end(). 0 for
+ * a pipe, and where samples are split or kept, too: input_records_next() has what comes next.
+ */
+size_t input_records_run(struct input_records *records, const struct prefetcher_chunk **ret);
+/* All samples of those chunks are used: for the progress. Before prefetcher_span_end(). */
+void input_records_passed(struct input_records *records, const struct prefetcher_chunk chunks[], size_t nr);
+/* Before the session is closed, and before its position is asked for. */
+void input_records_close(struct input_records *records);
