@@ -8,19 +8,28 @@
 #include "base/diag.h"
 #include "base/log.h"
 #include "cmd/cli/command.h"
+#include "cmd/flame_store.h"
 #include "cmd/input/input.h"
 #include "cmd/input/loss_data.h"
 #include "cmd/input/records.h"
 #include "cmd/report/report_page.h"
 #include "cmd/report/report_samples.h"
+#include "record/setup/options.h"
 
 struct flame_options {
 	struct input_options input;
 	const char *output, *title;
 	enum page_base base;
 	bool diff;
+	struct flame_store_options from;
 	int verbose;
 };
+
+static int set_since(const struct option *option, const char *arg, bool negated, void *uint64_ns, struct diag *reterr)
+{
+	(void)option, (void)negated;
+	return rotation_spec_parse_time(arg, uint64_ns, reterr);
+}
 
 static const struct option flame_table[] = {
 	INPUT_OPTIONS(struct flame_options, input),
@@ -47,6 +56,33 @@ static const struct option flame_table[] = {
 	 .help = "Title of the page; default: the name of the input",
 	 .set = option_set_string,
 	 .offset = offsetof(struct flame_options, title)},
+	{.name = "from",
+	 .arg = "URL",
+	 .help = "Show what is in a store, clickhouse://HOST[:PORT][/DATABASE], in place of a recording",
+	 .set = option_set_path,
+	 .offset = offsetof(struct flame_options, from.store.url),
+	 .group = "From the store of a fleet"},
+	{.name = "service",
+	 .arg = "NAME",
+	 .help = "Of this service, on all hosts",
+	 .set = option_set_path,
+	 .offset = offsetof(struct flame_options, from.store.service)},
+	{.name = "since",
+	 .arg = "TIME",
+	 .help = "The last TIME (with s, m, h, d); default 1h",
+	 .set = set_since,
+	 .offset = offsetof(struct flame_options, from.since_ns),
+	 .flags = OPTION_NO_NEGATE},
+	{.name = "credentials",
+	 .arg = "FILE",
+	 .help = "Log in with the lines user=NAME and password=TEXT of FILE, which only you may read",
+	 .set = option_set_path,
+	 .offset = offsetof(struct flame_options, from.store.credentials)},
+	{.name = "ca-file",
+	 .arg = "FILE",
+	 .help = "Trust the certificates in FILE, not those of the system",
+	 .set = option_set_path,
+	 .offset = offsetof(struct flame_options, from.store.ca)},
 	{.letter = 'v',
 	 .name = "verbose",
 	 .help = "Say more on standard error; twice: everything",
@@ -187,6 +223,26 @@ static int run(const struct flame_options *options, char **files, unsigned nr)
 	return err ? INPUT_EXIT_ERROR : 0;
 }
 
+static int run_store(struct flame_options *options)
+{
+	struct flame_store_options *from = &options->from;
+
+	if (options->diff || options->input.path) {
+		log_error("--from is in place of a recording");
+		return COMMAND_USAGE;
+	}
+	if (!from->store.service) {
+		log_error("--from needs --service=NAME: %s has those of many", from->store.url);
+		return COMMAND_USAGE;
+	}
+	if (!from->since_ns)
+		from->since_ns = UINT64_C(3600000000000);
+	from->base = options->base;
+	from->title = options->title;
+	from->output = page_path(options);
+	return flame_store_run(from) ? INPUT_EXIT_ERROR : 0;
+}
+
 static int flame_run(int argc, char **argv)
 {
 	struct flame_options options = {0};
@@ -207,6 +263,8 @@ static int flame_run(int argc, char **argv)
 		return COMMAND_USAGE;
 	}
 	log_set_level(options.verbose);
+	if (options.from.store.url)
+		return run_store(&options);
 	input_enter_sandbox(&options.input, page_path(&options));
 	return options.diff ? run(&options, argv + config.given.first, 2) : run(&options, NULL, 1);
 }
@@ -214,7 +272,7 @@ static int flame_run(int argc, char **argv)
 const struct command command_flame = {
 	.name = "flame",
 	.summary = "Draw a recording as a page: flame graph and timeline",
-	.usage = "[OPTIONS]\n--diff [OPTIONS] OLD NEW",
+	.usage = "[OPTIONS]\n--diff [OPTIONS] OLD NEW\n--from=URL --service=NAME [OPTIONS]",
 	.description = "Reads a recording and writes one HTML file that needs nothing else: a flame graph of the call "
 		       "chains, to be searched and zoomed with mouse or keys, of all threads or of one, for each event "
 		       "and for each part of the time; and above it when the samples were taken, with the gaps marked "
@@ -222,6 +280,7 @@ const struct command command_flame = {
 		       "\n"
 		       "Examples:\n"
 		       "  millrace flame -o flame.html\n"
+		       "  millrace flame --from=clickhouse://store.example --service=web --since=1h\n"
 		       "  millrace flame --diff before.data after.data\n"
 		       "  millrace record -g -o - -- make | millrace flame",
 	.options = flame_table,

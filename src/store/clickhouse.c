@@ -25,17 +25,16 @@
 #include "export/cgroup_labels.h"
 #include "export/export.h"
 #include "export/stack_table.h"
-#include "store/http.h"
+#include "store/client.h"
 
-enum { BUCKET_S = 10, MOST_ROWS = 1 << 15, MAX_DEPTH = 1024, DEFAULT_PORT = 8123, GZIP_WINDOW = 15 + 16 };
+enum { BUCKET_S = 10, MOST_ROWS = 1 << 15, MAX_DEPTH = 1024, GZIP_WINDOW = 15 + 16 };
 
 #define NS_PER_S UINT64_C(1000000000)
 
 struct clickhouse {
 	struct exporter exporter;
 	const struct store_options *options;
-	struct http *http;
-	char *url, *database;     /* heap */
+	struct client client;
 	const char *service_name; /* borrowed */
 	char *service;            /* heap; as a literal of SQL */
 	struct text_table texts;
@@ -48,86 +47,11 @@ struct clickhouse {
 	struct sums sums; /* of one bucket; sum_key.thread is a text */
 	uint64_t bucket;  /* seconds since 1970 */
 	uint64_t times;   /* hash of the times of the samples in `sums`: rows of other samples may look the same */
-	struct buf answer;
 };
 
 static struct clickhouse *clickhouse_of(struct exporter *exporter)
 {
 	return (struct clickhouse *)exporter;
-}
-
-/* 'text', with quotes and backslashes escaped. NULL: out of memory. */
-static char *sql_literal(const char *text)
-{
-	struct buf out = {0};
-
-	buf_put_u8(&out, '\'');
-	for (; *text; text++) {
-		if (*text == '\'' || *text == '\\')
-			buf_put_u8(&out, '\\');
-		buf_put_u8(&out, (uint8_t)*text);
-	}
-	buf_put_u8(&out, '\'');
-	char *copy = out.failed ? NULL : strdup(buf_text(&out));
-	buf_fini(&out);
-	return copy;
-}
-
-/* "clickhouse://host:9000/db" as "http://host:9000/" and "db". */
-static int parse_url(struct clickhouse *clickhouse, struct diag *reterr)
-{
-	const char *url = clickhouse->options->url;
-	bool tls = strncmp(url, "clickhouses://", 14) == 0;
-	const char *host = url + (tls ? 14 : 13);
-	size_t len = strcspn(host, "/");
-	const char *database = host[len] && host[len + 1] ? host + len + 1 : "default";
-	bool has_port = memchr(host, ':', len) && host[len - 1] != ']';
-
-	if ((!tls && strncmp(url, "clickhouse://", 13) != 0) || !len || memchr(host, '@', len) ||
-	    database[strspn(database, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")])
-		return diag_set(reterr, -EINVAL,
-				"%s: it is clickhouse://HOST[:PORT][/DATABASE], or clickhouses:// with TLS; user and "
-				"password are in the file of --credentials",
-				url);
-	clickhouse->database = strdup(database);
-	char port[16] = "";
-	if (!has_port)
-		snprintf(port, sizeof(port), ":%d", tls ? DEFAULT_PORT + 320 : DEFAULT_PORT); /* 8443 */
-	if (asprintf(&clickhouse->url, "%s://%.*s%s/", tls ? "https" : "http", (int)len, host, port) < 0)
-		clickhouse->url = NULL;
-	return clickhouse->url && clickhouse->database ? 0 : diag_set(reterr, -ENOMEM, "out of memory");
-}
-
-/* A statement, once. As http_post(). */
-static int post(struct clickhouse *clickhouse, const char *sql, const char *query_id, const struct buf *body,
-		struct diag *reterr)
-{
-	AUTO_FREE char *escaped = http_escape(clickhouse->http, sql);
-	AUTO_BUF struct buf query = {0};
-
-	buf_printf(&query, "database=%s&query=%s", clickhouse->database, escaped ? escaped : "");
-	if (query_id)
-		buf_printf(&query, "&query_id=%s", query_id);
-	const struct http_post post = {
-		.query = buf_text(&query),
-		.body = body ? buf_span(body) : (struct span){0},
-		.gzip = body,
-	};
-	if (!escaped || query.failed)
-		return diag_set(reterr, -ENOMEM, "out of memory");
-	return http_post(clickhouse->http, &post, &clickhouse->answer, reterr);
-}
-
-/* A statement that may be made more than once. */
-static int post_again(struct clickhouse *clickhouse, const char *sql, const struct buf *body, struct diag *reterr)
-{
-	for (unsigned nr = 1;; nr++) {
-		int err = post(clickhouse, sql, NULL, body, reterr);
-		if (err != -EAGAIN)
-			return err;
-		if (!http_wait(clickhouse->http, nr))
-			return -EIO;
-	}
 }
 
 static int make_tables(struct clickhouse *clickhouse, struct diag *reterr)
@@ -143,7 +67,7 @@ static int make_tables(struct clickhouse *clickhouse, struct diag *reterr)
 	int err = 0;
 
 	for (unsigned i = 0; i < sizeof(statements) / sizeof(statements[0]) && !err; i++)
-		err = post_again(clickhouse, statements[i], NULL, reterr);
+		err = client_post_again(&clickhouse->client, statements[i], NULL, reterr);
 	return err;
 }
 
@@ -152,25 +76,16 @@ static int clickhouse_open(struct exporter *exporter, struct diag *reterr)
 	struct clickhouse *clickhouse = clickhouse_of(exporter);
 
 	clickhouse->options = exporter->store;
-	int err = parse_url(clickhouse, reterr);
-	if (err)
-		return err;
 	if (!exporter->profile.wall_offset_ns)
 		return diag_set(reterr, -EINVAL,
 				"the recording does not say at which time of day it was made: "
 				"record with --clockid mono (-k)");
-	const struct http_options options = {
-		.url = clickhouse->url,
-		.credentials = clickhouse->options->credentials,
-		.ca = clickhouse->options->ca,
-		.tries = clickhouse->options->tries,
-	};
 	const char *host = exporter->profile.hostname ? exporter->profile.hostname : "";
 	clickhouse->service_name = clickhouse->options->service ? clickhouse->options->service : host;
-	clickhouse->service = sql_literal(clickhouse->service_name);
+	clickhouse->service = client_literal(clickhouse->service_name);
 	if (!clickhouse->service)
 		return diag_set(reterr, -ENOMEM, "out of memory");
-	err = http_open(&options, &clickhouse->http, reterr);
+	int err = client_open(&clickhouse->client, clickhouse->options, 0, reterr);
 	return err ? err : make_tables(clickhouse, reterr);
 }
 
@@ -290,7 +205,9 @@ static int send_stacks(struct clickhouse *clickhouse, struct diag *reterr)
 	if (!rows.len)
 		return buf_status(&rows);
 	int err = pack(&rows, &packed);
-	return err ? err : post_again(clickhouse, "INSERT INTO profile_stacks FORMAT RowBinary", &packed, reterr);
+	return err ? err
+		   : client_post_again(&clickhouse->client, "INSERT INTO profile_stacks FORMAT RowBinary", &packed,
+				       reterr);
 }
 
 /* How many rows of the batch the server has. -errno. */
@@ -303,14 +220,14 @@ static int64_t ask_rows(struct clickhouse *clickhouse, uint64_t batch, struct di
 		   "SELECT count() FROM profile_samples WHERE service = %s AND time = toDateTime(%" PRIu64
 		   ") AND batch = %" PRIu64 " FORMAT TabSeparated",
 		   clickhouse->service, clickhouse->bucket, batch);
-	int err = post_again(clickhouse, buf_text(&sql), NULL, reterr);
+	int err = client_post_again(&clickhouse->client, buf_text(&sql), NULL, reterr);
 	if (err)
 		return err;
-	const char *text = buf_text(&clickhouse->answer);
+	const char *text = buf_text(&clickhouse->client.answer);
 	int64_t nr = strtoll(text, &end, 10);
 	if (end == text || *end != '\n' || nr < 0)
-		return diag_set(reterr, -EPROTO, "%s: answers a question for a number with \"%.40s\"", clickhouse->url,
-				text);
+		return diag_set(reterr, -EPROTO, "%s: answers a question for a number with \"%.40s\"",
+				clickhouse->client.url, text);
 	return nr;
 }
 
@@ -328,11 +245,12 @@ static int send_batch(struct clickhouse *clickhouse, const struct buf *packed, u
 			return 0;
 		if (rows)
 			return diag_set(reterr, -EPROTO, "%s: has %" PRId64 " of the %" PRIu32 " rows of a batch",
-					clickhouse->url, rows, clickhouse->sums.nr);
-		int err = post(clickhouse, "INSERT INTO profile_samples FORMAT RowBinary", id, packed, reterr);
+					clickhouse->client.url, rows, clickhouse->sums.nr);
+		int err = client_post(&clickhouse->client, "INSERT INTO profile_samples FORMAT RowBinary", id, packed,
+				      reterr);
 		if (err != -EAGAIN)
 			return err;
-		if (!http_wait(clickhouse->http, nr))
+		if (!http_wait(clickhouse->client.http, nr))
 			return -EIO;
 	}
 }
@@ -411,9 +329,7 @@ static void clickhouse_free(struct exporter *exporter)
 {
 	struct clickhouse *clickhouse = clickhouse_of(exporter);
 
-	http_close(clickhouse->http);
-	free(clickhouse->url);
-	free(clickhouse->database);
+	client_close(&clickhouse->client);
 	free(clickhouse->service);
 	text_table_fini(&clickhouse->texts);
 	stack_table_fini(&clickhouse->stacks);
@@ -424,7 +340,6 @@ static void clickhouse_free(struct exporter *exporter)
 	free(clickhouse->thread_texts);
 	free(clickhouse->stack_hashes);
 	free(clickhouse->is_sent);
-	buf_fini(&clickhouse->answer);
 }
 
 static const struct export_format format = {

@@ -63,6 +63,7 @@ static bool load_library(void)
 struct http {
 	struct http_options options;
 	CURL *curl;
+	struct buf *answer; /* of the post that is made */
 	char user[256], password[256];
 	char why[CURL_ERROR_SIZE];
 };
@@ -104,8 +105,10 @@ static int read_credentials(struct http *http, const char *path, struct diag *re
 
 static size_t take_answer(char *bytes, size_t size, size_t nr, void *ctx)
 {
-	struct buf *answer = ctx;
-	size_t room = answer->len < MOST_ANSWER ? MOST_ANSWER - answer->len : 0;
+	const struct http *http = ctx;
+	struct buf *answer = http->answer;
+	size_t most = http->options.most_answer_bytes ? http->options.most_answer_bytes : MOST_ANSWER;
+	size_t room = answer->len < most ? most - answer->len : 0;
 
 	buf_put(answer, bytes, size * nr < room ? size * nr : room);
 	return size * nr;
@@ -239,6 +242,7 @@ int http_post(struct http *http, const struct http_post *post, struct buf *answe
 		url = NULL;
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	}
+	http->answer = answer;
 	answer->len = 0;
 	*http->why = '\0';
 	struct curl_slist *headers = headers_of(post);
@@ -247,7 +251,7 @@ int http_post(struct http *http, const struct http_post *post, struct buf *answe
 	library.easy_setopt(http->curl, CURLOPT_POSTFIELDS, post->body.len ? post->body.ptr : "");
 	library.easy_setopt(http->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)post->body.len);
 	library.easy_setopt(http->curl, CURLOPT_HTTPHEADER, headers);
-	library.easy_setopt(http->curl, CURLOPT_WRITEDATA, answer);
+	library.easy_setopt(http->curl, CURLOPT_WRITEDATA, http);
 	CURLcode code = library.easy_perform(http->curl);
 	library.easy_setopt(http->curl, CURLOPT_HTTPHEADER, NULL);
 	library.slist_free_all(headers);

@@ -18,6 +18,7 @@ struct http_options {
 	const char *ca;          /* a file with certificates to trust in place of the system's; NULL: those */
 	unsigned tries; /* of a request that gets no answer, or one of 408, 429, 500 to 599; pauses are 0.2 s, 0.4 s … 5
 			   s */
+	size_t most_answer_bytes; /* 0: 64 KiB */
 };
 
 /* -EPERM: others can read the credentials. 0, or -errno and why. */
@@ -29,8 +30,8 @@ char *http_escape(struct http *http, const char *text);
 
 /*
  * POST of the body (gzip when `gzip`) to the url with "?query" behind it, once. The answer replaces what is in
- * `answer`, 64 KiB at most. 0; -EAGAIN: worth another try; -EINVAL: the server refuses the content; other -errno. With
- * the reason.
+ * `answer`; what is beyond most_answer_bytes is left out. 0; -EAGAIN: worth another try; -EINVAL: the server refuses
+ * the content; other -errno. With the reason.
  */
 struct http_post {
 	const char *query, *type; /* type: of the content; either may be NULL */

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/span.h"
 
@@ -37,3 +38,22 @@ struct store_message {
 	struct span body;
 };
 int store_post(const struct store_options *options, const struct store_message *message, struct diag *reterr);
+
+/* What was sampled in one step of the time, on one host, in one command and call chain. Texts are valid in the call. */
+struct store_row {
+	const char *event, *host, *comm;
+	const char *const *frames; /* outermost first */
+	unsigned nr_frames;
+	uint32_t step; /* of the time that was asked for, from 0 on */
+	uint64_t samples, value;
+};
+
+struct store_question {
+	const char *service;
+	uint32_t since_s, step_s;                           /* the time before now; its steps, a multiple of 10 */
+	int (*row)(void *ctx, const struct store_row *row); /* 0, or an error that ends it */
+	void *ctx;
+};
+
+/* Rows in no order, from a ClickHouse. 0; as store_post(); -EFBIG: there are too many. With the reason. */
+int store_read(const struct store_options *options, const struct store_question *question, struct diag *reterr);

@@ -19,3 +19,9 @@ int store_post(const struct store_options *options, const struct store_message *
 	(void)options;
 	return diag_set(reterr, -ENOTSUP, "%s: this build sends nothing: it has no libcurl", message->url);
 }
+
+int store_read(const struct store_options *options, const struct store_question *question, struct diag *reterr)
+{
+	(void)question;
+	return diag_set(reterr, -ENOTSUP, "%s: this build asks nothing: it has no libcurl", options->url);
+}

@@ -4,19 +4,23 @@ import collections
 import gzip
 import http.server
 import json
+import pathlib
 import re
 import shutil
 import socket
 import ssl
 import struct
 import subprocess
+import sys
 import threading
 import urllib.parse
 import urllib.request
 
 import pytest
 
-from conftest import wait_until
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from browser import content, totals, weights  # noqa: E402
+from conftest import wait_until  # noqa: E402
 
 SERVER = shutil.which('clickhouse-server')
 CONFIG = """<yandex><logger><level>warning</level><log>{dir}/log</log><errorlog>{dir}/err</errorlog></logger>
@@ -141,6 +145,8 @@ def test_server_that_stays_broken(data, millrace, store):
     result = millrace('export', '-i', data, f'--to={store.url}', status=255)
     assert 'HTTP 500: Code: 241. DB::Exception: Memory limit exceeded' in result.err and result.err.count('\n') == 1
     store.garbage = True
+    result = millrace('flame', f'--from={store.url}', '--service=web', '-o', data.parent / 'page', status=255)
+    assert 'the answer is not what was asked for' in result.err and result.err.count('\n') == 1
     result = millrace('export', '-i', data, f'--to={store.url}', status=255)
     assert 'answers a question for a number with "<html>hello</html>"' in result.err and result.err.count('\n') == 1
 
@@ -241,6 +247,17 @@ def test_clickhouse_itself(data, millrace, server, tmp_path):
         stack, _, number = line.rpartition(' ')
         folded[stack.rpartition(';')[2]] += int(number)
     assert {name: int(value) for name, value in rows} == folded
+    page = tmp_path / 'page.html'
+    millrace('flame', f'--from={server.url}', '--service=web', '--since=1d', '-o', page)
+    found = content(page)
+    series, = found['series']
+    assert (series['samples'], totals(found, series)[0]) == total(millrace, data)
+    shown = collections.Counter()
+    for _, node, _, period, _ in weights(series):
+        shown[found['texts'][found['node_name'][node]]] += period
+    assert shown == folded
+    none = millrace('flame', f'--from={server.url}', '--service=no such', '-o', page, status=255)
+    assert 'there are no samples of service no such' in none.err and none.err.count('\n') == 1
     login.write_text('user=writer\npassword=wrong\n')
     result = millrace('export', '-i', data, f'--to={server.url}', '--service=web', f'--credentials={login}', status=255)
     assert 'HTTP' in result.err and result.err.count('\n') == 1

@@ -86,16 +86,14 @@ static int find_node(struct page_tree *tree, uint32_t parent, uint32_t name, uin
 	return 0;
 }
 
-static int find_thread(struct page_tree *tree, const struct hist_place *place, uint32_t *ret)
+static int find_thread(struct page_tree *tree, const char *comm, uint32_t pid, uint32_t tid, uint32_t *ret)
 {
-	const char *comm = place->comm->text;
-	uint32_t pid = place->task->pid;
-	uint64_t key = hash_mix(hash_mix(hash_text(comm), pid), place->tid);
+	uint64_t key = hash_mix(hash_mix(hash_text(comm), pid), tid);
 
 	for (struct hash_slot *slot = hash_table_find(&tree->by_thread, key); slot;
 	     slot = hash_table_next(&tree->by_thread, slot)) {
 		const struct page_thread *thread = &tree->threads[slot->number - 1];
-		if (thread->pid == pid && thread->tid == place->tid && !strcmp(thread->comm, comm)) {
+		if (thread->pid == pid && thread->tid == tid && !strcmp(thread->comm, comm)) {
 			*ret = (uint32_t)slot->number - 1;
 			return 0;
 		}
@@ -103,7 +101,7 @@ static int find_thread(struct page_tree *tree, const struct hist_place *place, u
 	if (grow((void **)&tree->threads, &tree->threads_room, tree->nr_threads, sizeof(*tree->threads)) ||
 	    hash_table_add_number(&tree->by_thread, key, tree->nr_threads + 1ull))
 		return -ENOMEM;
-	tree->threads[tree->nr_threads] = (struct page_thread){.comm = comm, .pid = pid, .tid = place->tid};
+	tree->threads[tree->nr_threads] = (struct page_thread){.comm = comm, .pid = pid, .tid = tid};
 	*ret = tree->nr_threads++;
 	return 0;
 }
@@ -267,7 +265,8 @@ static int place_cell(struct page_tree *tree, struct numbers *numbers, const str
 	ret->filtered = cell->place.filtered;
 	if (ret->filtered)
 		return 0;
-	int err = find_thread(tree, &cell->place, &ret->thread);
+	const struct hist_place *of = &cell->place;
+	int err = find_thread(tree, of->comm->text, of->task->pid, of->tid, &ret->thread);
 	if (!err)
 		err = find_base(tree, &tree->threads[ret->thread], &base);
 	if (!err && cell->chain)
@@ -344,17 +343,24 @@ static int add_stretches(struct page_tree *tree, const struct page_waits *waits,
 	return 0;
 }
 
+static int make_root(struct page_tree *tree)
+{
+	if (tree->nr_nodes)
+		return 0;
+	if (grow((void **)&tree->nodes, &tree->nodes_room, 0, sizeof(*tree->nodes)))
+		return -ENOMEM;
+	tree->nodes[tree->nr_nodes++] = (struct page_node){0};
+	return 0;
+}
+
 int page_tree_add(struct page_tree *tree, const struct page_recording *recording)
 {
 	struct numbers numbers = {0};
 	struct cell_place **places = calloc(recording->nr_events + 1ull, sizeof(*places));
 	int err = places ? 0 : -ENOMEM;
 
-	if (!err && !tree->nr_nodes) {
-		err = grow((void **)&tree->nodes, &tree->nodes_room, 0, sizeof(*tree->nodes));
-		if (!err)
-			tree->nodes[tree->nr_nodes++] = (struct page_node){0};
-	}
+	if (!err)
+		err = make_root(tree);
 	for (uint32_t i = 0; i < recording->nr_events && !err; i++)
 		err = place_cells(tree, &numbers, recording->stacks, recording->events[i], &places[i]);
 	if (!err)
@@ -367,6 +373,50 @@ int page_tree_add(struct page_tree *tree, const struct page_recording *recording
 	free(numbers.names);
 	hash_table_fini(&numbers.nodes);
 	return err;
+}
+
+int page_tree_add_row(struct page_tree *tree, const struct page_row *row)
+{
+	uint32_t thread, name, node = 0;
+	int err = make_root(tree);
+
+	if (!err)
+		err = find_thread(tree, row->thread, row->number, row->number, &thread);
+	if (!err && tree->base != PAGE_BASE_NONE) {
+		const struct page_name base = {.text = row->base, .object = "", .kind = PAGE_TASK};
+		err = find_name(tree, &base, &name);
+		if (!err)
+			err = find_node(tree, 0, name, &node);
+	}
+	for (unsigned i = 0; i < row->nr_frames && !err; i++) {
+		const char *text = row->frames[i];
+		const struct page_name frame = {
+			.text = text, .object = "", .kind = *text == '[' ? PAGE_UNKNOWN : PAGE_USER};
+		err = find_name(tree, &frame, &name);
+		if (!err)
+			err = step(tree, name, &node);
+	}
+	if (err)
+		return err;
+	if (tree->nr_weights == tree->weights_room) {
+		size_t room = tree->nr_weights ? 2 * tree->nr_weights : FIRST_ROOM;
+		struct page_weight *weights = reallocarray(tree->weights, room, sizeof(*weights));
+		if (!weights)
+			return -ENOMEM;
+		tree->weights = weights;
+		tree->weights_room = room;
+	}
+	tree->weights[tree->nr_weights++] = (struct page_weight){
+		.series = row->series,
+		.thread = thread,
+		.node = node,
+		.bin = row->bin,
+		.period = row->period,
+		.nr = row->nr,
+	};
+	tree->threads[thread].nr += row->nr;
+	tree->nr_samples += row->nr;
+	return 0;
 }
 
 static int compare_down(const void *left, const void *right)

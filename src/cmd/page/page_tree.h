@@ -96,6 +96,20 @@ struct page_limits {
 /* The base is to be set before the first, and not AUTO. 0 or -ENOMEM; page_tree_fini() in any case. */
 int page_tree_add(struct page_tree *tree, const struct page_recording *recording);
 
+/* Samples by name, as a store has them. */
+struct page_row {
+	const char *base;   /* what stands at the base; with PAGE_BASE_NONE: nothing does */
+	const char *thread; /* what the page can select by, and its number; valid until page_tree_fini() */
+	uint32_t number;
+	const char *const *frames; /* outermost first; "[object]": no function is known */
+	unsigned nr_frames;
+	uint32_t series, bin;
+	uint64_t period, nr;
+};
+
+/* Likewise, in place of page_tree_add(). */
+int page_tree_add_row(struct page_tree *tree, const struct page_row *row);
+
 /* After the last: nodes in the order in which they are drawn, within the limits. 0 or -ENOMEM. */
 int page_tree_finish(struct page_tree *tree, const struct page_limits *limits);
 void page_tree_fini(struct page_tree *tree);

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* flame_store: a page of what a service did lately, out of the store of a fleet. Main thread. */
+#pragma once
+
+#include "cmd/page/page_tree.h"
+#include "store/store.h"
+
+struct flame_store_options {
+	struct store_options store; /* its service is what is shown */
+	uint64_t since_ns;
+	const char *title, *output;
+	enum page_base base;
+};
+
+/* 0, or -errno: the reason is printed. */
+int flame_store_run(const struct flame_store_options *options);
