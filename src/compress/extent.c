@@ -162,23 +162,35 @@ static bool are_short(struct span records)
 	return nr_short_bytes > at / 2;
 }
 
+/* One frame, in blocks that fit into records if that can be. */
+static int64_t pack(struct extent_packer *packer, const struct extent_pack_params *how, struct span records)
+{
+	struct zstd_pack_params params = {
+		.level = how->level,
+		.short_records = are_short(records),
+		.level_now = how->level > QUICK_LEVEL_LAST ? how->level_now : NULL,
+	};
+
+	if (how->level == 1 && params.short_records) {
+		int64_t len = zstd_pack_repeats(packer->zstd, records, packer->frame, packer->room);
+		if (len > 0 && can_be_cut((struct span){packer->frame, (size_t)len}))
+			return len;
+	}
+	probe(packer, records, &params);
+	int64_t len = zstd_pack(packer->zstd, &params, records, packer->frame, packer->room);
+	if (len < 0 || params.block_bytes || can_be_cut((struct span){packer->frame, (size_t)len}))
+		return len;
+	params.block_bytes = SMALL_BLOCK_BYTES;
+	return zstd_pack(packer->zstd, &params, records, packer->frame, packer->room);
+}
+
 int64_t extent_pack(struct extent_packer *packer, const struct extent_pack_params *how, struct span records, void *out,
 		    size_t room)
 {
-	struct zstd_pack_params params = {.level = how->level,
-					  .level_now = how->level > QUICK_LEVEL_LAST ? how->level_now : NULL};
+	int64_t len = pack(packer, how, records);
 
-	params.short_records = are_short(records);
-	probe(packer, records, &params);
-	int64_t len = zstd_pack(packer->zstd, &params, records, packer->frame, packer->room);
 	if (len < 0)
 		return len;
-	if (!params.block_bytes && !can_be_cut((struct span){packer->frame, (size_t)len})) {
-		params.block_bytes = SMALL_BLOCK_BYTES;
-		len = zstd_pack(packer->zstd, &params, records, packer->frame, packer->room);
-		if (len < 0)
-			return len;
-	}
 	size_t nr_records = (size_t)len / (EXTENT_PAYLOAD_MAX / 2) + records.len / EXTENT_RECORD_BYTES_MAX + 2;
 	if ((size_t)len + nr_records * sizeof(struct perf_event_header) >= room)
 		return -ENOSPC;

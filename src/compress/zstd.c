@@ -7,6 +7,8 @@
 #define ZSTD_STATIC_LINKING_ONLY /* ZSTD_c_stableInBuffer, ZSTD_c_useRowMatchFinder */
 #include <zstd.h>
 
+#include "compress/repeats.h"
+
 enum {
 	FRAME_MAGIC_BYTES = 4,
 	BLOCK_HEADER_BYTES = 3,
@@ -19,6 +21,8 @@ enum {
 
 struct zstd_packer {
 	ZSTD_CCtx *context;
+	struct repeat *repeats; /* heap */
+	size_t room;            /* for so many */
 };
 
 struct zstd_unpacker {
@@ -62,6 +66,19 @@ static void set_chains(struct zstd_packer *packer, bool chains)
 	if (has_experiments())
 		set(packer, ZSTD_c_useRowMatchFinder, chains ? ZSTD_ps_disable : ZSTD_ps_auto);
 }
+
+/* NULL in a library without it. */
+#pragma weak ZSTD_compressSequences
+
+_Static_assert(sizeof(struct repeat) == sizeof(ZSTD_Sequence) &&
+		       offsetof(struct repeat, literals) == offsetof(ZSTD_Sequence, litLength) &&
+		       offsetof(struct repeat, length) == offsetof(ZSTD_Sequence, matchLength),
+	       "the same");
+
+static bool can_take_repeats(void)
+{
+	return has_experiments() && ZSTD_compressSequences;
+}
 #else
 static bool can_chain(void)
 {
@@ -76,6 +93,11 @@ static void set_stable_input(struct zstd_packer *packer)
 static void set_chains(struct zstd_packer *packer, bool chains)
 {
 	(void)packer, (void)chains;
+}
+
+static bool can_take_repeats(void)
+{
+	return false;
 }
 #endif
 
@@ -101,6 +123,7 @@ void zstd_packer_free(struct zstd_packer *packer)
 	if (!packer)
 		return;
 	ZSTD_freeCCtx(packer->context);
+	free(packer->repeats);
 	free(packer);
 }
 
@@ -212,12 +235,10 @@ static const struct tuning *tuning_of(const struct zstd_pack_params *params)
 	return (size_t)level < sizeof(tunings) / sizeof(tunings[0]) ? &tunings[level] : &none;
 }
 
-static bool tune(struct zstd_packer *packer, const struct zstd_pack_params *params)
+static bool tune(struct zstd_packer *packer, const struct tuning *tuning, int level)
 {
-	const struct tuning *tuning = tuning_of(params);
-
 	set_chains(packer, tuning->chains);
-	return set(packer, ZSTD_c_compressionLevel, params->level) && set(packer, ZSTD_c_strategy, tuning->strategy) &&
+	return set(packer, ZSTD_c_compressionLevel, level) && set(packer, ZSTD_c_strategy, tuning->strategy) &&
 	       set(packer, ZSTD_c_hashLog, tuning->hash_log) && set(packer, ZSTD_c_chainLog, tuning->chain_log) &&
 	       set(packer, ZSTD_c_searchLog, tuning->search_log) && set(packer, ZSTD_c_minMatch, tuning->min_match) &&
 	       set(packer, ZSTD_c_targetLength, tuning->target_length);
@@ -228,13 +249,50 @@ int64_t zstd_pack(struct zstd_packer *packer, const struct zstd_pack_params *par
 {
 	ZSTD_CCtx_reset(packer->context, ZSTD_reset_session_only);
 	/* All of the frame is within reach, whatever the level: zstd itself takes less at low levels. */
-	if (!tune(packer, params) || !set(packer, ZSTD_c_windowLog, window_log(in.len)) ||
+	if (!tune(packer, tuning_of(params), params->level) || !set(packer, ZSTD_c_windowLog, window_log(in.len)) ||
 	    !set(packer, ZSTD_c_contentSizeFlag, !params->no_size) ||
 	    ZSTD_isError(ZSTD_CCtx_setPledgedSrcSize(packer->context, in.len)))
 		return -EIO;
 	if (params->block_bytes || params->level_now)
 		return pack_in_blocks(packer, params, in, out, room);
 	size_t len = ZSTD_compress2(packer->context, out, room, in.ptr, in.len);
+	return ZSTD_isError(len) ? -EIO : (int64_t)len;
+}
+
+/* Memory for those of `bytes` is there. */
+static bool has_room(struct zstd_packer *packer, size_t bytes)
+{
+	size_t room = repeats_room(bytes, ZSTD_BLOCKSIZE_MAX);
+
+	if (room <= packer->room)
+		return true;
+	free(packer->repeats);
+	packer->repeats = malloc(room * sizeof(*packer->repeats));
+	packer->room = packer->repeats ? room : 0;
+	return packer->repeats;
+}
+
+/*
+ * zstd's own search is not used, so its table is as small as can be. With a target length it leaves what is not
+ * repeated as it is: a few bytes of each time, which no code makes shorter.
+ */
+int64_t zstd_pack_repeats(struct zstd_packer *packer, struct span in, void *out, size_t room)
+{
+	static const struct tuning tuning = {
+		.strategy = ZSTD_fast, .hash_log = ZSTD_HASHLOG_MIN, .min_match = 6, .target_length = 1};
+
+	if (!can_take_repeats() || !has_room(packer, in.len))
+		return -ENOTSUP;
+	size_t nr = repeats_find(in, ZSTD_BLOCKSIZE_MAX, packer->repeats);
+	if (!nr)
+		return -ENOTSUP;
+	ZSTD_CCtx_reset(packer->context, ZSTD_reset_session_only);
+	if (!tune(packer, &tuning, 1) || !set(packer, ZSTD_c_windowLog, window_log(in.len)) ||
+	    !set(packer, ZSTD_c_contentSizeFlag, 1) ||
+	    !set(packer, ZSTD_c_blockDelimiters, ZSTD_sf_explicitBlockDelimiters))
+		return -EIO;
+	size_t len = ZSTD_compressSequences(packer->context, out, room, (const ZSTD_Sequence *)packer->repeats, nr,
+					    in.ptr, in.len);
 	return ZSTD_isError(len) ? -EIO : (int64_t)len;
 }
 

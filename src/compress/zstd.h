@@ -43,6 +43,12 @@ struct zstd_pack_params {
 int64_t zstd_pack(struct zstd_packer *packer, const struct zstd_pack_params *params, struct span in, void *out,
 		  size_t room);
 
+/*
+ * The same at the lowest level, for records that mostly repeat earlier ones (compress/repeats.h): less time. -ENOTSUP:
+ * they do not, or zstd cannot do it here. -EIO: zstd refused.
+ */
+int64_t zstd_pack_repeats(struct zstd_packer *packer, struct span in, void *out, size_t room);
+
 /* What the header of a frame says. */
 struct zstd_frame {
 	size_t header_bytes;

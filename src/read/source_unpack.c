@@ -456,6 +456,16 @@ static bool hides_extent(const struct source_record *record)
 	       frame.bytes <= EXTENT_BYTES_MAX;
 }
 
+/* Bytes of a damaged extent that are read as a header: the kernel's records are made of words, and no type is so high.
+ */
+static bool is_no_record(const struct source_unpack *unpack, const struct perf_event_header *header)
+{
+	enum { TYPES_MAX = 256 };
+
+	return unpack->workers && !is_compressed(header->type) &&
+	       (header->type >= TYPES_MAX || (header->type < RECORD_USER_FIRST && header->size % 8));
+}
+
 /* Reads one record from below into the queue. */
 static void read_one(struct source_unpack *unpack)
 {
@@ -479,6 +489,13 @@ static void read_one(struct source_unpack *unpack)
 			give_up_extent(unpack, "a compressed extent is not whole: its records are missing");
 		note_gap(unpack, NULL, record.view.offset, "a compressed record is damaged: what it held is missing");
 		go_on_behind(unpack, record.view.offset + 1);
+		return;
+	}
+	if (is_no_record(unpack, record.view.header) && go_on_behind(unpack, record.view.offset + 1)) {
+		if (unpack->gathering)
+			give_up_extent(unpack, "a compressed extent is not whole: its records are missing");
+		note_gap(unpack, NULL, record.view.offset,
+			 "no record: what is left of a damaged extent is passed over");
 		return;
 	}
 	if (is_compressed(record.view.header->type)) {

@@ -42,6 +42,7 @@ struct pool_worker { /* a thread that packs; the one that began to wait last is 
 	pthread_t thread;
 	/* No condition variable: its inner lock has no priority inheritance, and would hold up a draining thread. */
 	sem_t wake;
+	bool urgent; /* has real-time priority, because memory was short when it took its job */
 	uint64_t counted_ns, packed_ns,
 		nr_uncounted; /* CPU time that is in the totals; since then: of compressing, waits */
 };
@@ -234,6 +235,38 @@ static struct batch_job *next_job(struct pool_worker *worker)
 	return job;
 }
 
+/*
+ * Little memory is left, because compressing takes too long: where it is the output, more bytes would be worse. Of a
+ * few extents there is always little.
+ */
+static bool is_overtaken(const struct batch_pool *pool)
+{
+	return pool->nr_jobs > LEAST_EXTENTS && 8 * pool->nr_free <= pool->nr_jobs &&
+	       pool->nr_to_pack + pool->nr_packing + pool->nr_blocked > pool->nr_unwritten;
+}
+
+static void set_realtime(bool realtime)
+{
+	const struct sched_param param = {.sched_priority = realtime};
+
+	sched_setscheduler(0, realtime ? SCHED_FIFO | SCHED_RESET_ON_FORK : SCHED_OTHER | SCHED_RESET_ON_FORK, &param);
+}
+
+/*
+ * Compressing runs beside all else, as long as there is memory: with a quarter left of it, it comes before what has no
+ * real-time priority, as the drain does. The lock is held.
+ */
+static void set_urgency(struct pool_worker *worker)
+{
+	const struct batch_pool *pool = worker->pool;
+	bool urgent = pool->nr_free <= pool->nr_jobs / (worker->urgent ? 2 : 4);
+
+	if (pool->realtime || urgent == worker->urgent)
+		return;
+	worker->urgent = urgent;
+	set_realtime(urgent);
+}
+
 bool batch_pool_is_late(const struct batch_pool *pool)
 {
 	return pool->level && 3 * (pool->nr_to_pack + pool->nr_blocked) >= pool->nr_free;
@@ -268,17 +301,17 @@ static void measure_job(const struct batch_pool *pool, struct batch_job *job)
 	job->info.came_bytes = job->came_len;
 }
 
-/* Sets *ret_level to that at which it was: it may be lowered while one is under way. */
-static int64_t compress_job(struct batch_pool *pool, struct extent_packer *packer, struct batch_job *job,
-			    int *ret_level)
+/* At *level, which is lowered with that of the pool while this is under way. */
+static int64_t compress_job(struct batch_pool *pool, struct extent_packer *packer, struct batch_job *job, int *level)
 {
 	struct span records = {job->batch.records, job->batch.len};
 	int64_t len;
 
 	do {
-		int level = *ret_level = atomic_load_explicit(&pool->level_now, memory_order_relaxed);
-		const struct extent_pack_params params = {level, &pool->level_now};
-		len = job->batch.len && packer && level
+		int now = atomic_load_explicit(&pool->level_now, memory_order_relaxed);
+		*level = now < *level ? now : *level;
+		const struct extent_pack_params params = {*level, &pool->level_now};
+		len = job->batch.len && packer && *level
 			      ? extent_pack(packer, &params, records, job->batch.records, job->batch.len)
 			      : -ENOTSUP;
 	} while (len == -ECANCELED);
@@ -310,13 +343,14 @@ static void *work(void *arg)
 	struct batch_job *job;
 
 	if (pool->realtime)
-		sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &(struct sched_param){.sched_priority = 1});
+		set_realtime(true);
 	/* Without memory for it extents stay plain: worse, not wrong. */
 	if (!pool->level || extent_packer_new(&packer))
 		packer = NULL;
 	pthread_mutex_lock(&pool->lock);
 	while ((job = next_job(worker))) {
-		int level = atomic_load_explicit(&pool->level_now, memory_order_relaxed);
+		set_urgency(worker);
+		int level = is_overtaken(pool) ? 0 : atomic_load_explicit(&pool->level_now, memory_order_relaxed);
 		bool is_packed = level > 0;
 		pool->nr_packing += is_packed;
 		pthread_mutex_unlock(&pool->lock);
