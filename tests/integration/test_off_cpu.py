@@ -20,6 +20,7 @@ from perfdata import CALLCHAIN, PerfData  # noqa: E402
 
 USAGE = 129
 WAIT_NS = 30000  # what recording adds to one time: it takes the sample, and switches events
+IDLE_WAKE_UP_NS = 100000
 PREEMPTED, SLEEPING = 0, 1
 
 pytestmark = pytest.mark.usefixtures('need_tracefs')
@@ -61,7 +62,11 @@ def check_times(thread, waits, nr_wakes=True):
     assert not odd
     assert near(off, thread.wall_ns - thread.cpu_ns, nr), (thread.kind, thread.wall_ns, thread.cpu_ns, off, nr)
     if nr_wakes:
-        assert near(ready, thread.ready_ns, nr, share=0.03), (thread.kind, thread.ready_ns, ready, nr)
+        # The kernel counts from when the task is on a run queue. Where that is done by the idle CPU that it is to run
+        # on, an interrupt has to get there first: that is a part of the time from the wake-up on, and ours has it.
+        most = thread.ready_ns + nr * IDLE_WAKE_UP_NS if thread.kind not in ('spin', 'lock') else thread.ready_ns
+        assert ready < most or near(ready, most, nr), (thread.kind, thread.ready_ns, ready, nr)
+        assert ready > thread.ready_ns or near(ready, thread.ready_ns, nr), (thread.kind, thread.ready_ns, ready, nr)
     assert all(wait.nr_frames or wait.flags & SUM for wait in waits)
 
 
@@ -88,14 +93,24 @@ def test_times_are_those_of_the_kernel(record, kind, nr):
 
 @pytest.mark.parametrize('kind, nr', [('sleep', 3), ('futex', 3), ('pipe', 2), ('spin', 4), ('lock', 3)])
 def test_times_of_all_tasks_are_exact(record, kind, nr):
-    """With -a the times are those of the tracepoint: within 1 % or 100 us of the kernel's own; on and off are all."""
-    threads, waits = record(kind, nr, '-a', '-k', 'CLOCK_MONOTONIC')
-    for thread in threads:
-        mine = [wait for wait in waits[thread.tid] if thread.from_ns <= wait.left_ns and wait.end_ns <= thread.to_ns]
-        off, wanted = sum(wait.ns for wait in mine), thread.wall_ns - thread.cpu_ns
-        sums = [wait for wait in mine if wait.flags & SUM]
-        assert abs(off - wanted) <= max(0.01 * wanted, 100000) + sum(wait.ns for wait in sums), (off, wanted)
-        assert abs(off + thread.cpu_ns - thread.wall_ns) <= 0.01 * thread.wall_ns + sum(wait.ns for wait in sums)
+    """
+    With -a the times are those of the tracepoint: within 1 % or 100 us of the kernel's own; on and off are all. What a
+    hypervisor takes from a CPU is neither, and may be more than that in one run, but not in each of three.
+    """
+    tried = []
+    for _ in range(3):
+        threads, waits = record(kind, nr, '-a', '-k', 'CLOCK_MONOTONIC')
+        assert len(threads) == nr
+        for thread in threads:
+            mine = [wait for wait in waits[thread.tid]
+                    if thread.from_ns <= wait.left_ns and wait.end_ns <= thread.to_ns]
+            assert not any(wait.flags & (UNKNOWN | BEGAN_EARLIER | GOES_ON) for wait in mine)
+            short = sum(wait.ns for wait in mine if wait.flags & SUM)  # some may be from before or after
+            off, wanted = sum(wait.ns for wait in mine), thread.wall_ns - thread.cpu_ns
+            tried.append((off, wanted, abs(off - wanted) <= max(0.01 * wanted, 100000) + short))
+        if all(exact for *_, exact in tried[-nr:]):
+            return
+    raise AssertionError(tried)
 
 
 def test_direct_reads(record, tmp_path):
@@ -365,8 +380,11 @@ def test_events_on_and_off(millrace, programs, tmp_path):
     done = millrace('record', '-e', 'dummy', '--off-cpu', '-D', '100-300,500-700', '-o', path,
                     '--', programs / 'waits', 'sleep', 1, 1000)
     (thread,) = threads_of(done.out)
-    waits = [wait for wait in waits_of(path) if wait.tid == thread.tid]
-    assert 0.3e9 < sum(wait.ns for wait in waits) < 0.5e9
+    waits = sorted((wait for wait in waits_of(path) if wait.tid == thread.tid), key=lambda wait: wait.left_ns)
+    # However late the recorder is: one part of the time has no wait, and it sleeps all the time.
+    (gap,) = [next_.left_ns - wait.end_ns for wait, next_ in zip(waits, waits[1:])
+              if next_.left_ns - wait.end_ns > 50e6]
+    assert sum(wait.ns for wait in waits) > 0.3e9 and sum(wait.ns for wait in waits) + gap < thread.wall_ns
     assert sum(bool(wait.flags & BEGAN_EARLIER) for wait in waits) <= 2 and not any(
         wait.flags & UNKNOWN for wait in waits)
 
