@@ -10,6 +10,7 @@
 #include "base/diag.h"
 #include "base/log.h"
 #include "cmd/cli/command.h"
+#include "cmd/cli/terminal.h"
 #include "cmd/input/input.h"
 #include "cmd/input/sandbox.h"
 #include "cmd/join.h"
@@ -51,6 +52,7 @@ struct merge_input {
 	struct session_record record;
 	uint64_t time_ns; /* of it; 0: none */
 	uint64_t turn_ns; /* when it is to be written */
+	uint64_t offset;  /* up to which it was read, for the progress */
 	bool ended;
 };
 
@@ -62,6 +64,7 @@ struct merge_run {
 	size_t nr_inputs;
 	struct join join;
 	struct sorted_file file;
+	struct progress progress;
 	uint64_t nr_records, nr_late;
 	int input_err; /* of a recording that could not be read to its end; already logged */
 };
@@ -133,10 +136,25 @@ static bool is_copied(uint32_t type)
 	return type != RECORD_HEADER_ATTR && type != RECORD_TRACING_DATA && type != RECORD_AUXTRACE;
 }
 
+/* Offsets are those of one file; of directories only the number of records is known. */
+static void begin_progress(struct merge_run *run)
+{
+	bool known = true;
+
+	for (size_t i = 0; i < run->nr_inputs; i++) {
+		known &= session_info(run->sessions[i])->one_file;
+		run->progress.total += session_info(run->sessions[i])->file_bytes;
+	}
+	run->progress.total = known ? run->progress.total : 0;
+	progress_start(&run->progress, "merging");
+}
+
 static int copy_records(struct merge_run *run, struct diag *reterr)
 {
 	struct merge_input *input;
+	uint64_t done = 0;
 
+	begin_progress(run);
 	for (size_t i = 0; i < run->nr_inputs; i++)
 		input_advance(run, &run->inputs[i]);
 	for (; (input = input_next(run)); input_advance(run, input)) {
@@ -149,6 +167,9 @@ static int copy_records(struct merge_run *run, struct diag *reterr)
 		if (err)
 			return diag_set(reterr, err, "%s: %s", run->options.output, strerror(-err));
 		run->nr_records++;
+		done += input->record.view.offset - input->offset;
+		input->offset = input->record.view.offset;
+		progress_step(&run->progress, 1, done);
 	}
 	return 0;
 }
@@ -170,6 +191,7 @@ static int run_merge(struct merge_run *run, struct diag *reterr)
 		err = sorted_file_open(run->options.output, run->join.events, run->join.nr_events, &run->file, reterr);
 	if (!err)
 		err = copy_records(run, reterr);
+	progress_end(&run->progress);
 	if (err)
 		return err;
 	err = sorted_file_finish(&run->file, &run->join.features);

@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "cmd/cli/command.h"
+#include "cmd/cli/terminal.h"
 #include "cmd/input/input.h"
 #include "cmd/input/sandbox.h"
 #include "record/output/output_path.h"
@@ -27,18 +28,25 @@ static int copy_bytes(int from, int to)
 {
 	enum { PIECE = 1 << 20 };
 	AUTO_FREE uint8_t *piece = malloc(PIECE);
+	struct progress progress = {.bytes = true};
+	struct stat st;
+	int err = piece ? 0 : -ENOMEM;
 
-	while (piece) {
+	progress.total = fstat(from, &st) == 0 ? (uint64_t)st.st_size : 0;
+	progress_start(&progress, "copying");
+	while (!err) {
 		ssize_t got = read(from, piece, PIECE);
 		if (got < 0 && errno == EINTR)
 			continue;
-		if (got <= 0)
-			return got < 0 ? -errno : 0;
-		int err = fd_write(to, piece, (size_t)got);
-		if (err)
-			return err;
+		if (got <= 0) {
+			err = got < 0 ? -errno : 0;
+			break;
+		}
+		err = fd_write(to, piece, (size_t)got);
+		progress_step(&progress, (uint64_t)got, progress.done + (uint64_t)got);
 	}
-	return -ENOMEM;
+	progress_end(&progress);
+	return err;
 }
 
 /* The main file of the new directory is there, and empty. */

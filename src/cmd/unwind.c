@@ -12,6 +12,7 @@
 #include "base/diag.h"
 #include "base/log.h"
 #include "cmd/cli/command.h"
+#include "cmd/cli/terminal.h"
 #include "cmd/input/input.h"
 #include "cmd/input/sandbox.h"
 #include "cmd/join.h"
@@ -209,8 +210,11 @@ static int take(struct unwind_run *run, const struct session_record *in, struct 
 static int take_all(struct unwind_run *run, int *ret_damage, struct diag *reterr)
 {
 	struct session_record record;
-	int err = session_info(run->session)->pipe ? 0 : start(run, reterr), got;
+	const struct session_info *info = session_info(run->session);
+	struct progress progress = {.total = info->one_file ? info->file_bytes : 0};
+	int err = info->pipe ? 0 : start(run, reterr), got;
 
+	progress_start(&progress, "unwinding");
 	while (!err && (got = session_next(run->session, &record, reterr)) != 0) {
 		if (got < 0) {
 			log_error("%s", reterr->text);
@@ -218,7 +222,9 @@ static int take_all(struct unwind_run *run, int *ret_damage, struct diag *reterr
 			break;
 		}
 		err = take(run, &record, reterr);
+		progress_step(&progress, 1, record.view.offset);
 	}
+	progress_end(&progress);
 	if (!err && !run->machine)
 		err = start(run, reterr);
 	if (err)

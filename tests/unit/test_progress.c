@@ -38,6 +38,9 @@ static void test_with_total(void **state)
 	progress.done = 1000;
 	check(&progress, 4 * second_ns, "reading: 100 % [####################] 1.0 M records, 250.0 k/s, 0 s left");
 	/* A file that grows has no end. */
+	progress.bytes = true;
+	check(&progress, 4 * second_ns, "reading: 100 % [####################] 1.0 MB, 250.0 kB/s, 0 s left");
+	progress.bytes = false;
 	progress.done = 1001;
 	check(&progress, 4 * second_ns, "reading: 1.0 M records, 250.0 k/s");
 	progress.done = 1;

@@ -185,8 +185,11 @@ void progress_start(struct progress *progress, const char *what)
 	enum { FIRST_NS = 1000000000 };
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 
-	*progress =
-		(struct progress){.what = what, .start_ns = now, .next_ns = now + FIRST_NS, .total = progress->total};
+	*progress = (struct progress){.what = what,
+				      .start_ns = now,
+				      .next_ns = now + FIRST_NS,
+				      .bytes = progress->bytes,
+				      .total = progress->total};
 }
 
 /* "12.3 M", "950". */
@@ -208,18 +211,19 @@ void progress_line(const struct progress *progress, uint64_t now_ns, char ret[PR
 	enum { BAR = 20, MOST_SECONDS = 360000 };
 	static const char full[] = "####################";
 	double seconds = (double)(now_ns - progress->start_ns) / 1e9;
+	const char *unit = progress->bytes ? "B" : " records", *rate_unit = progress->bytes ? "B" : "";
 	char count[32], rate[32];
 
 	count_text((double)progress->nr_records, count, sizeof(count));
 	count_text((double)progress->nr_records / seconds, rate, sizeof(rate));
 	if (!progress->total || progress->done > progress->total || !progress->done) {
-		snprintf(ret, PROGRESS_BYTES, "%s: %s records, %s/s", progress->what, count, rate);
+		snprintf(ret, PROGRESS_BYTES, "%s: %s%s, %s%s/s", progress->what, count, unit, rate, rate_unit);
 		return;
 	}
 	double part = (double)progress->done / (double)progress->total, left = seconds / part - seconds;
 	int bar = (int)(part * BAR);
-	snprintf(ret, PROGRESS_BYTES, "%s: %3.0f %% [%.*s%*s] %s records, %s/s, %.0f s left", progress->what,
-		 part * 100, bar, full, BAR - bar, "", count, rate, left < MOST_SECONDS ? left : MOST_SECONDS);
+	snprintf(ret, PROGRESS_BYTES, "%s: %3.0f %% [%.*s%*s] %s%s, %s%s/s, %.0f s left", progress->what, part * 100,
+		 bar, full, BAR - bar, "", count, unit, rate, rate_unit, left < MOST_SECONDS ? left : MOST_SECONDS);
 }
 
 void progress_show(struct progress *progress)

@@ -59,6 +59,7 @@ struct colour_marks colour_of_share(bool coloured, double percent);
 struct progress {
 	const char *what; /* borrowed; NULL: nothing is shown */
 	uint64_t nr_records, start_ns, next_ns;
+	bool bytes;           /* what is counted are bytes, not records */
 	uint64_t done, total; /* in any unit, such as bytes of the input; set by the caller; total 0: not known */
 };
 
@@ -74,7 +75,7 @@ void progress_line(const struct progress *progress, uint64_t now_ns, char ret[PR
 /* After `nr` more records, up to `done` of the total. */
 static inline void progress_step(struct progress *progress, uint64_t nr, uint64_t done)
 {
-	enum { STEP_RECORDS = 1 << 14 }; /* between two looks at the clock */
+	enum { STEP_RECORDS = 1 << 12 }; /* between two looks at the clock */
 	uint64_t before = progress->nr_records;
 
 	progress->nr_records += nr;
