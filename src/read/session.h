@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -53,6 +54,9 @@ struct session_times {
 	uint64_t first_ns, last_ns;
 };
 int session_limit_time(struct session *session, const struct session_times *times);
+
+/* A pipe ends as soon as *stop is not 0 (a signal handler sets it), also while it is waited for; what came is given. */
+void session_stop_at(struct session *session, const volatile sig_atomic_t *stop);
 
 /* One record of the session, decoded as far as every reader needs it. */
 struct session_record {

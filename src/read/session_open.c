@@ -203,7 +203,7 @@ static int open_pipe(struct session *session, int fd, struct diag *reterr)
 	if (err)
 		return err;
 	struct source *plain;
-	if (source_open_pipe(fd, &plain) || source_open_unpack(plain, false, &session->source))
+	if (source_open_pipe(fd, &session->stop, &plain) || source_open_unpack(plain, false, &session->source))
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	return 0;
 }
@@ -554,6 +554,11 @@ static int skip_in(const struct session *session, struct source *source, uint32_
 	if (!err && list.skips)
 		source_skip(source, list.skips, list.nr);
 	return err;
+}
+
+void session_stop_at(struct session *session, const volatile sig_atomic_t *stop)
+{
+	session->stop = stop;
 }
 
 int session_limit_time(struct session *session, const struct session_times *times)

@@ -30,7 +30,8 @@ struct session {
 	struct session_info info;
 	char *path;
 	enum session_flags flags;
-	int fd;            /* -1: none of ours */
+	int fd;                            /* -1: none of ours */
+	const volatile sig_atomic_t *stop; /* see session_stop_at() */
 	struct span whole; /* the mapping of the (main) file, or the memory of a test; {NULL, 0} for a pipe */
 	bool mapped;
 	struct source *source; /* NULL in a directory */

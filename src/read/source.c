@@ -396,6 +396,7 @@ enum { OUTSIDE_STEP_BYTES = 1 << 20 }; /* memory follows what really comes, not 
 struct source_pipe {
 	struct source source;
 	int fd;
+	const volatile sig_atomic_t *const *stop;
 	struct arena arena;
 	uint8_t *at, *filled; /* unread bytes, in the arena's current block */
 	uint64_t offset;      /* of `at` in the pipe */
@@ -426,15 +427,20 @@ static void pipe_close(struct source *source)
 	free(source);
 }
 
-/* Bytes read, 0 at the end, or -errno. */
-static ssize_t read_some(int fd, void *to, size_t len)
+static bool is_stopped(const struct source_pipe *pipe)
 {
-	ssize_t got;
+	return *pipe->stop && **pipe->stop;
+}
 
-	do
-		got = read(fd, to, len);
-	while (got < 0 && errno == EINTR);
-	return got < 0 ? -errno : got;
+/* Bytes read, 0 at the end, or -errno. */
+static ssize_t read_some(const struct source_pipe *pipe, void *to, size_t len)
+{
+	while (!is_stopped(pipe)) {
+		ssize_t got = read(pipe->fd, to, len);
+		if (got >= 0 || errno != EINTR)
+			return got < 0 ? -errno : got;
+	}
+	return 0;
 }
 
 /* Puts the unread bytes where `need` of them fit, aligned. */
@@ -471,7 +477,7 @@ static int fill(struct source_pipe *pipe, size_t need)
 			return err;
 	}
 	while ((size_t)(pipe->filled - pipe->at) < need) {
-		ssize_t got = read_some(pipe->fd, pipe->filled, (size_t)(pipe->arena.current->end - pipe->filled));
+		ssize_t got = read_some(pipe, pipe->filled, (size_t)(pipe->arena.current->end - pipe->filled));
 		if (got <= 0)
 			return (int)got;
 		pipe->filled += got;
@@ -537,7 +543,7 @@ static int pipe_next(struct source *source, struct source_record *ret, struct di
 	struct perf_event_header *header;
 
 	int got = fill(pipe, sizeof(*header));
-	if (got == 0 && pipe->at == pipe->filled)
+	if (got == 0 && (pipe->at == pipe->filled || is_stopped(pipe)))
 		return 0;
 	if (got <= 0)
 		return pipe_failed(pipe, got, reterr);
@@ -552,6 +558,8 @@ static int pipe_next(struct source *source, struct source_record *ret, struct di
 	if (err)
 		return err;
 	got = fill(pipe, header->size);
+	if (got == 0 && is_stopped(pipe))
+		return 0;
 	if (got <= 0)
 		return pipe_failed(pipe, got, reterr);
 
@@ -581,7 +589,7 @@ static const struct source_ops pipe_ops = {
 	.close = pipe_close,
 };
 
-int source_open_pipe(int fd, struct source **ret)
+int source_open_pipe(int fd, const volatile sig_atomic_t *const *stop, struct source **ret)
 {
 	struct source_pipe *pipe = calloc(1, sizeof(*pipe));
 
@@ -589,6 +597,7 @@ int source_open_pipe(int fd, struct source **ret)
 		return -ENOMEM;
 	pipe->source.ops = &pipe_ops;
 	pipe->fd = fd;
+	pipe->stop = stop;
 	pipe->offset = LAYOUT_PIPE_HEADER_BYTES;
 	*ret = &pipe->source;
 	return 0;

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -76,9 +77,10 @@ struct source_range {
 int source_open_range(const struct source_range *range, struct source **ret);
 
 /*
- * Records of a pipe behind its 16 bytes of header, which were read already. read(2) on fd; it stays the caller's.
+ * Records of a pipe behind its 16 bytes of header, which were read already. read(2) on fd; it stays the caller's. The
+ * pipe ends, too, when **stop is not 0, also inside a record; *stop may be NULL, and become another one.
  */
-int source_open_pipe(int fd, struct source **ret);
+int source_open_pipe(int fd, const volatile sig_atomic_t *const *stop, struct source **ret);
 
 /*
  * Gives the records of `under`, and instead of COMPRESSED ones those that they hold. Owns `under` from here on, also

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: MIT
 """The terminal view of report: each of its keys, and terminals of all kinds."""
+import fcntl
 import os
 import re
 import shutil
 import signal
 import subprocess
+import sys
+import termios
+import time
 
 import pytest
 
-from conftest import MILLRACE, run_command
+from conftest import MILLRACE, run_command, wait_until
 from screen import Screen
 
 SOURCE = r'''
@@ -400,18 +404,71 @@ def test_time_is_cut(screen, place):
     screen.press('Escape', 'for help on key')
 
 
-def test_gaps_are_marked(place, need_root, millrace):
-    """A recording that lost records marks when."""
-    path = place / 'lost.data'
-    millrace('record', '-e', 'cpu-clock:u', '-c', '20000', '-m', '1', '--buffer-memory', '1M', '-N', '-o', path, '--',
-             place / 'program', status=None)
-    loss = millrace('report', '--loss', '-i', path, status=None).out
+def test_gaps_are_marked(place, need_root, millrace, tmp_path):
+    """The recorder stands still while a task runs: that time is marked, what comes before and behind is not."""
+    path, busy = place / 'lost.data', subprocess.Popen(['sh', '-c', 'while :; do :; done'])
+    recorder = subprocess.Popen([MILLRACE, 'record', '-e', 'cpu-clock:u', '-c', '50000', '-m', '64', '-N', '-o', path,
+                                 '-p', str(busy.pid)], stderr=subprocess.PIPE)
+
+    def grows(by):
+        before = path.stat().st_size if path.exists() else 0
+        wait_until(lambda: path.exists() and path.stat().st_size > before + by, 'more samples are stored')
+    try:
+        grows(200000)
+        recorder.send_signal(signal.SIGSTOP)
+        time.sleep(1.5)  # four times what the ring holds
+        recorder.send_signal(signal.SIGCONT)
+        grows(400000)
+        recorder.send_signal(signal.SIGINT)
+        recorder.wait(timeout=60)
+    finally:
+        busy.kill()
+        busy.wait()
+        recorder.kill()
+        recorder.wait()
     with Screen(['report', '-i', path], cwd=place) as screen:
         text = screen.wait('Symbol')
-        bar = text.splitlines()[1]
-        if re.search(r'lost +0\b|nothing was lost', loss):
-            assert 'x' not in bar
-        assert '▁' in bar or '▇' in bar or '█' in bar
+        bar = text.splitlines()[1][22:]
+        assert re.search('[▁-█].*xxx.*[▁-█]', bar), bar
+        assert 'lost: ' in text.splitlines()[0]
+
+
+def test_control_c_while_loading_shows_what_is_there(place, millrace, tmp_path):
+    """A pipe whose writer has stopped writing, but lives."""
+    stream = millrace('record', '-e', 'cpu-clock:u', '-F', '4000', '-N', '-o', '-', '--', place / 'program',
+                      binary=True).out
+    fifo = tmp_path / 'fifo'
+    os.mkfifo(fifo)
+    with Screen(['report', '-i', fifo]) as screen, open(fifo, 'wb', buffering=0) as writer:
+        writer.write(stream[:-1000])  # the end is inside a record
+        wait_until(lambda: not unread(writer), 'all is read')
+        screen.keys('C-c')
+        text = screen.wait('Interrupted: only the first')
+        assert 'inner' in text and int(re.search(r'the first (\d+)', text)[1]) > 10
+        screen.keys('q')
+        assert screen.ended() == 0
+
+
+def unread(pipe):
+    """Bytes that are in a pipe."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+def test_off_cpu_and_wall_time(place, millrace):
+    """Of a recording that has both: a table in nanoseconds, where the time off the CPU is, too."""
+    path = place / 'waits.data'
+    millrace('record', '-e', 'cpu-clock', '-F', '1000', '--off-cpu', '-g', '-N', '-o', path, '--', 'sh', '-c',
+             f'{place}/program; sleep 0.5; {place}/program')
+    with Screen(['report', '-i', path], cwd=place) as screen:
+        screen.wait('Symbol')
+        screen.press('Tab', "of event 'offcpu-time'")
+        screen.press('q', lambda text: 'status 0' in text)
+    with Screen(['report', '--wall', '-i', path], cwd=place) as screen:
+        text = screen.wait('Symbol')
+        assert "of event 'wall-clock time'" in text and re.search('[▁-█]', text.splitlines()[1])
+        assert 'State' in text and re.search(r'sleep +sleeping ', text) and re.search(r'program +(on CPU|preem)', text)
+        screen.keys('E')
+        screen.wait(lambda text: re.search(r'^- ', text, re.M), 'call trees')
 
 
 def test_long_names_scroll(screen):

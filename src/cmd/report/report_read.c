@@ -72,7 +72,10 @@ static int read_records(struct reading *reading, struct diag *reterr)
 	err = input_records_switch(&records, &reading->samples.options.filter, reterr);
 	if (err)
 		return err;
-	while (!reading->stop || !*reading->stop) {
+	bool pipe = session_info(reading->session)->pipe;
+	session_stop_at(reading->session, reading->stop);
+	/* A pipe ends by itself, when what is held back of it for the order was given. */
+	while (pipe || !reading->stop || !*reading->stop) {
 		int64_t taken = take_run(reading, &records, reterr);
 		if (taken < 0)
 			return (int)taken;

@@ -406,6 +406,14 @@ static void start(struct samples *samples)
 	samples->chains = any && (samples->options.chains || samples->children);
 }
 
+/* Of a sample that was counted without an error. Returns that. */
+static int with_time(struct samples *samples, const struct sample *sample, int err)
+{
+	if (!err && samples->times && sample->present & PERF_SAMPLE_TIME)
+		time_bins_add(samples->times, sample->time);
+	return err;
+}
+
 int samples_take(struct samples *samples, const struct session_record *record)
 {
 	const struct sample *sample = &record->sample;
@@ -424,15 +432,15 @@ int samples_take(struct samples *samples, const struct session_record *record)
 		if (counted <= 0)
 			return counted;
 	}
-	if (samples->wall)
-		return take_time(samples, task, record);
-	if (samples->options.mode == SAMPLES_BRANCHES)
-		return take_branches(samples, event, task, record);
-	if (samples->options.mode == SAMPLES_MEMORY)
-		return take_access(samples, event, task, record);
 	struct off_cpu_wait wait;
+	if (samples->wall)
+		return with_time(samples, sample, take_time(samples, task, record));
+	if (samples->options.mode == SAMPLES_BRANCHES)
+		return with_time(samples, sample, take_branches(samples, event, task, record));
+	if (samples->options.mode == SAMPLES_MEMORY)
+		return with_time(samples, sample, take_access(samples, event, task, record));
 	if (samples->by_state && off_cpu_is_event(record->event) && !off_cpu_decode(sample, &wait))
-		return take_wait(samples, event, task, record, &wait);
+		return with_time(samples, sample, take_wait(samples, event, task, record, &wait));
 	bool cacheable = can_be_cached(samples, sample);
 	struct sample_key key = {0};
 	struct cached_sample *cached = NULL;
@@ -455,9 +463,7 @@ int samples_take(struct samples *samples, const struct session_record *record)
 		return 0;
 	samples->last = (struct samples_place){.event = event_index(samples, record->event), .cell = cell};
 	count(samples, event, cell, sample->period);
-	if (samples->times && sample->present & PERF_SAMPLE_TIME)
-		time_bins_add(samples->times, sample->time);
-	return 0;
+	return with_time(samples, sample, 0);
 }
 
 bool samples_find_cached(const struct samples *samples, const struct session_record *record, const struct task *task,

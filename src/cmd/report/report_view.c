@@ -131,7 +131,10 @@ static int describe_events(struct part *part, const struct report_options *optio
 		}
 		if (any) {
 			struct buf *name = &part->names[part->nr_events++];
-			report_group_put_name(&group, events, name);
+			if (options->table.title)
+				buf_put_text(name, options->table.title);
+			else
+				report_group_put_name(&group, events, name);
 			*event = (struct view_event){.name = buf_text(name),
 						     .tallies = part->tallies + i,
 						     .nr = (unsigned)group.nr,
@@ -260,10 +263,11 @@ static int read_whole(struct report_view *view, struct session *session, struct 
 	sigaction(SIGINT, &action, &old);
 	int err = part_read(view, session, &view->whole, reterr);
 	sigaction(SIGINT, &old, NULL);
-	if (interrupted)
-		snprintf(view->note, sizeof(view->note), "Interrupted: only the first %" PRIu64 " records are shown",
-			 view->whole ? view->whole->reading.nr_records : 0);
-	return err;
+	if (!interrupted || !view->whole)
+		return err;
+	snprintf(view->note, sizeof(view->note), "Interrupted: only the first %" PRIu64 " records are shown",
+		 view->whole->reading.nr_records);
+	return 0;
 }
 
 int report_view_run(struct report_options *options, struct session **session, char **ret_path, struct diag *reterr)
