@@ -12,7 +12,7 @@ public class Frames {
 
     public static void main(String[] args) {
         long sum = 0;
-        for (int i = 0; i < 60000; i++) {
+        for (int i = 0; i < 60000000; i++) {
             List<String> words = new ArrayList<>();
             for (int k = 0; k < 40; k++)
                 words.add(Integer.toString((i * 7919 + k * 104729) % 1000));

@@ -24,7 +24,7 @@ static __attribute__((noinline)) unsigned long deep(unsigned depth, unsigned *nu
 
 int main(void)
 {
-	for (unsigned round = 0; round < 600000; round++) {
+	for (unsigned round = 0; round < 60000000; round++) {
 		unsigned numbers[256], seed = round;
 		for (unsigned i = 0; i < 256; i++)
 			numbers[i] = (unsigned)rand_r(&seed);

@@ -21,7 +21,7 @@ func main() {
 	for worker := 0; worker < 2; worker++ {
 		go func(worker int) {
 			sum := 0
-			for i := 0; i < 30000; i++ {
+			for i := 0; i < 30000000; i++ {
 				words := make([]string, 40)
 				for k := range words {
 					words[k] = fmt.Sprint((i*7919 + k*104729) % 1000)

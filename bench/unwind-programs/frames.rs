@@ -15,7 +15,7 @@ fn deep(depth: u32, words: &mut Vec<String>) -> usize {
 fn main() {
     let mut seen: HashMap<String, usize> = HashMap::new();
     panic::set_hook(Box::new(|_| {}));
-    for i in 0..60000u32 {
+    for i in 0..60000000u32 {
         let mut words: Vec<String> = (0..40).map(|k| format!("{}", (i * 7919 + k * 104729) % 1000)).collect();
         *seen.entry(words[0].clone()).or_insert(0) += deep(i % 20, &mut words);
         if i % 16 == 0 {

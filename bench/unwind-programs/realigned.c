@@ -39,7 +39,7 @@ static __attribute__((noinline)) double recurse(unsigned depth, double from)
 
 int main(void)
 {
-	for (unsigned i = 0; i < 150000; i++)
+	for (unsigned i = 0; i < 150000000; i++)
 		sink = sink * 0.5 + recurse(i % 8, i);
 	return 0;
 }

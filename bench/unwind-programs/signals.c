@@ -5,7 +5,7 @@
 #include <sys/time.h>
 
 static volatile unsigned long sink;
-static volatile sig_atomic_t left = 600;
+static volatile sig_atomic_t left = 100000;
 
 static __attribute__((noinline)) void in_handler(void)
 {

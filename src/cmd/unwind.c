@@ -20,6 +20,7 @@
 #include "perfdata/callchain.h"
 #include "perfdata/record.h"
 #include "read/session.h"
+#include "unwind/unwind.h"
 
 enum {
 	MAX_STACK = 1024,
@@ -78,10 +79,10 @@ struct unwind_run {
 	struct machine *machine; /* NULL: not started */
 	struct join join;
 	struct sorted_file file;
-	struct buf early;   /* of a pipe: records that came before all events were known */
-	uint64_t *record;   /* heap; the one that is rewritten */
-	uint64_t nr_stacks; /* samples with a stack */
-	uint64_t nr_failed; /* of those, without a frame beside the innermost */
+	struct buf early;                /* of a pipe: records that came before all events were known */
+	uint64_t *record;                /* heap; the one that is rewritten */
+	uint64_t nr_stacks;              /* samples with a stack */
+	uint64_t by_end[UNWIND_NR_ENDS]; /* of those */
 	uint64_t record_bytes;
 };
 
@@ -98,7 +99,8 @@ static int convert_events(struct unwind_run *run, struct diag *reterr)
 		struct perf_event_attr *attr = &run->join.events[i].attr;
 		if (!callchain_is_dump(attr))
 			continue;
-		callchain_convert_attr(attr);
+		callchain_convert_attr(
+			attr, run->options.max_stack == CALLCHAIN_FRAMES ? 0 : (unsigned)run->options.max_stack);
 		nr_dumps++;
 	}
 	if (nr_dumps)
@@ -154,9 +156,11 @@ static int convert(struct unwind_run *run, const struct session_record *in, stru
 	if (!task)
 		return no_memory(reterr);
 	if (sample->user_stack.len) {
-		user.nr = machine_unwind(run->machine, task, sample, ips, user.most);
+		struct unwind_chain chain = {.ips = ips, .max = user.most};
+		machine_unwind(run->machine, task, sample, &chain);
+		user.nr = chain.nr;
 		run->nr_stacks++;
-		run->nr_failed += user.nr < 2;
+		run->by_end[chain.end]++;
 	}
 	memcpy(record, in->view.header, in->view.header->size);
 	int err = sample_decode(attr, record, &copy);
@@ -238,10 +242,12 @@ static void report(const struct unwind_run *run)
 {
 	uint64_t came = session_info(run->session)->file_bytes;
 
-	log_note("%s: %" PRIu64 " stacks unwound, %.3f MB%s", run->options.output, run->nr_stacks,
-		 (double)run->record_bytes / 1e6, run->nr_failed ? "" : "; none failed");
-	if (run->nr_failed)
-		log_note("of %" PRIu64 " of them nothing but the innermost frame is known", run->nr_failed);
+	log_note("%s: %" PRIu64 " stacks unwound, %" PRIu64 " of them whole, %.3f MB", run->options.output,
+		 run->nr_stacks, run->by_end[UNWIND_COMPLETE], (double)run->record_bytes / 1e6);
+	for (enum unwind_end end = 0; end < UNWIND_NR_ENDS; end++)
+		if (run->by_end[end] && unwind_end_text(end))
+			log_note("  %" PRIu64 " of %" PRIu64 " stacks %s", run->by_end[end], run->nr_stacks,
+				 unwind_end_text(end));
 	if (came)
 		log_verbose("%s has %.3f MB", session_info(run->session)->path, (double)came / 1e6);
 	input_report_doubts(run->machine);

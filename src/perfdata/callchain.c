@@ -10,12 +10,18 @@ bool callchain_is_dump(const struct perf_event_attr *attr)
 	return (attr->sample_type & dump_bits) == dump_bits;
 }
 
-void callchain_convert_attr(struct perf_event_attr *attr)
+void callchain_convert_attr(struct perf_event_attr *attr, unsigned max_stack)
 {
 	attr->sample_type = (attr->sample_type & ~dump_bits) | PERF_SAMPLE_CALLCHAIN;
 	attr->exclude_callchain_user = 0;
 	attr->sample_regs_user = 0;
 	attr->sample_stack_user = 0;
+	attr->sample_max_stack = (uint16_t)max_stack;
+}
+
+unsigned callchain_max_frames(const struct perf_event_attr *attr)
+{
+	return attr->sample_max_stack > CALLCHAIN_FRAMES ? attr->sample_max_stack : CALLCHAIN_FRAMES;
 }
 
 static bool is_marker(uint64_t ip)

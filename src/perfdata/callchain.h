@@ -21,8 +21,14 @@ enum { CALLCHAIN_FRAMES = 127 }; /* of one chain, when nothing else is asked for
 /* Whether samples of the event hold what chains are unwound from. */
 bool callchain_is_dump(const struct perf_event_attr *attr);
 
-/* The attr of what callchain_convert() makes: with CALLCHAIN of kernel and user, without registers and stack. */
-void callchain_convert_attr(struct perf_event_attr *attr);
+/*
+ * The attr of what callchain_convert() makes: with CALLCHAIN of kernel and user, without registers and stack.
+ * max_stack: frames that were asked for, which readers find there; 0: as many as perf reads.
+ */
+void callchain_convert_attr(struct perf_event_attr *attr, unsigned max_stack);
+
+/* Frames of a chain that are read: as perf does, unless the recording was made with more. */
+unsigned callchain_max_frames(const struct perf_event_attr *attr);
 
 /* The user frames of a sample. */
 struct callchain {

@@ -341,6 +341,18 @@ static int step(struct unwind_cache *cache, struct frame *frame, const struct ca
 	return step_by_rule(cache->arch, frame, rule);
 }
 
+const char *unwind_end_text(enum unwind_end end)
+{
+	switch (end) {
+	case UNWIND_CUT_STACK: return "were copied in part";
+	case UNWIND_NO_CFI: return "lead into code without unwind information";
+	case UNWIND_NO_OBJECT: return "lead into code without a file that could be read";
+	case UNWIND_BAD_MEMORY: return "lead out of the stack";
+	case UNWIND_NO_REGISTERS: return "had no stack, or are of 32-bit programs";
+	default: return NULL;
+	}
+}
+
 void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, const struct sample_regs *regs,
 		  struct span stack, struct unwind_chain *chain)
 {

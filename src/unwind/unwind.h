@@ -101,6 +101,9 @@ enum unwind_end {
 	UNWIND_NR_ENDS,
 };
 
+/* Why a chain is not whole, as what is said of "N of M stacks"; NULL: it is, or goes on otherwise. */
+const char *unwind_end_text(enum unwind_end end);
+
 struct unwind_chain {
 	/*
 	 * The caller's: what the kernel found by frame pointers, innermost first, callers as they go on; NULL: nothing.

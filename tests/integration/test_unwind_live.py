@@ -206,6 +206,10 @@ def test_max_stack(frames, millrace, perf, programs, tmp_path):
     text = perf('script', '--max-stack', '1000', '-i', path, '-F', 'ip,sym').out
     depths = [len(sample.strip().splitlines()) for sample in text.split('\n\n') if 'deep_burn' in sample]
     assert len(depths) > 20 and max(depths) == frames
+    text = millrace('script', '-i', path, '-F', 'ip,sym').out
+    assert max(len(sample.strip().splitlines()) for sample in text.split('\n\n') if 'deep_burn' in sample) == frames
+    report = millrace('report', '-i', path, '--stdio', '-g', 'caller', '--no-children').out
+    assert report.count('deep_call') >= min(frames - 10, 100)
 
 
 def test_configuration(millrace, programs, tmp_path):

@@ -137,7 +137,7 @@ static void check(uint64_t sample_type, const struct content *content, const str
 	struct sample before, decoded, after;
 
 	assert_true(callchain_is_dump(&attr));
-	callchain_convert_attr(&after_attr);
+	callchain_convert_attr(&after_attr, 0);
 	assert_false(callchain_is_dump(&after_attr));
 	assert_int_equal(sample_decode(&attr, copy, &before), 0);
 	assert_int_equal(sample_decode(&attr, record, &decoded), 0);
@@ -261,13 +261,16 @@ static void test_attr(void **state)
 			       regs = attr_of(PERF_SAMPLE_IP | PERF_SAMPLE_REGS_USER);
 
 	(void)state;
-	callchain_convert_attr(&attr);
+	callchain_convert_attr(&attr, 300);
 	assert_int_equal(attr.sample_type, PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN |
 						   PERF_SAMPLE_DATA_SRC);
 	assert_int_equal(attr.exclude_callchain_user, 0);
 	assert_int_equal(attr.sample_regs_user, 0);
 	assert_int_equal(attr.sample_stack_user, 0);
 	assert_int_equal(attr.sample_id_all, 1);
+	assert_int_equal(attr.sample_max_stack, 300);
+	assert_int_equal(callchain_max_frames(&attr), 300);
+	assert_int_equal(callchain_max_frames(&fp), CALLCHAIN_FRAMES);
 	assert_false(callchain_is_dump(&fp));
 	assert_false(callchain_is_dump(&regs));
 }

@@ -19,11 +19,13 @@
 #include "base/hash_table.h"
 #include "base/pool.h"
 #include "base/span.h"
+#include "perfdata/callchain.h"
 #include "perfdata/feature.h"
 #include "perfdata/object_id.h"
 #include "read/session.h"
 #include "tasks/maps.h"
 #include "tasks/task_event.h"
+#include "unwind/unwind.h"
 
 /* What an address was, for as long as no record has changed anything. */
 struct resolved {
@@ -615,7 +617,7 @@ void lookup_resolve(struct lookup *lookup, struct task *task, uint8_t cpumode, u
 }
 
 /* How much of a chain is taken: as perf. Source: perf-script(1) --max-stack. */
-enum { MAX_RECORDED = 127, MAX_UNWOUND = 127, MAX_INLINES = 32 };
+enum { MAX_UNWOUND = 127, MAX_INLINES = 32 };
 
 /* From here up an entry of a chain is a marker, no address. Source: <linux/perf_event.h> PERF_CONTEXT_MAX. */
 static const uint64_t first_marker = PERF_CONTEXT_MAX;
@@ -691,15 +693,17 @@ unsigned machine_inlined(struct machine *machine, const struct location *frame, 
 }
 
 /* What the kernel walked: its own frames, and by frame pointers those of the program. */
-static unsigned add_recorded(struct lookup *lookup, struct task *task, const struct sample *sample,
+static unsigned add_recorded(struct lookup *lookup, struct task *task, const struct session_record *record,
 			     struct location *ret, unsigned max)
 {
+	const struct sample *sample = &record->sample;
+	const unsigned max_frames = callchain_max_frames(&record->event->attr);
 	bool inlined = lookup->machine->options.inlined == INLINE_ALL;
 	uint8_t cpumode = PERF_RECORD_MISC_USER;
 	bool leaf = false; /* the program's innermost function comes next */
 	unsigned nr = 0, nr_frames = 0;
 
-	for (uint64_t i = 0; i < sample->nr_ips && nr < max && nr_frames < MAX_RECORDED; i++) {
+	for (uint64_t i = 0; i < sample->nr_ips && nr < max && nr_frames < max_frames; i++) {
 		uint64_t ip = sample->ips[i];
 		if (ip < first_marker) {
 			struct location frame;
@@ -724,12 +728,13 @@ static unsigned add_recorded(struct lookup *lookup, struct task *task, const str
 	return nr;
 }
 
-unsigned machine_unwind(struct machine *machine, const struct task *task, const struct sample *sample,
-			uint64_t *ret_ips, unsigned max)
+void machine_unwind(struct machine *machine, const struct task *task, const struct sample *sample,
+		    struct unwind_chain *chain)
 {
-	if (!user_stacks_of(machine) || !task->maps)
-		return 0;
-	return user_stack_chain(machine->user_stacks, task->maps, sample, ret_ips, max);
+	chain->nr = 0;
+	chain->end = UNWIND_NO_OBJECT;
+	if (user_stacks_of(machine) && task->maps)
+		user_stack_chain(machine->user_stacks, task->maps, sample, chain);
 }
 
 /* The program's frames out of the sample's registers and stack. */
@@ -738,14 +743,15 @@ static unsigned add_unwound(struct lookup *lookup, struct task *task, const stru
 {
 	struct machine *machine = lookup->machine;
 	uint64_t ips[MAX_UNWOUND];
+	struct unwind_chain chain = {.ips = ips, .max = MAX_UNWOUND};
 	unsigned nr = 0;
 
 	lookup->needs_update |= lookup->read_only;
 	if (lookup->read_only)
 		return 0;
 
-	unsigned nr_ips = machine_unwind(machine, task, sample, ips, MAX_UNWOUND);
-	for (unsigned i = 0; i < nr_ips && nr < max; i++) {
+	machine_unwind(machine, task, sample, &chain);
+	for (unsigned i = 0; i < chain.nr && nr < max; i++) {
 		struct location frame;
 		lookup_resolve(lookup, task, PERF_RECORD_MISC_USER, ips[i], &frame);
 		nr += machine_inlined(machine, &frame, ret + nr, max - nr);
@@ -759,7 +765,7 @@ unsigned lookup_callchain(struct lookup *lookup, struct task *task, const struct
 	const struct sample *sample = &record->sample;
 
 	lookup_set_time(lookup, sample);
-	unsigned nr = add_recorded(lookup, task, sample, ret, max);
+	unsigned nr = add_recorded(lookup, task, record, ret, max);
 
 	if (sample->user_stack.len && nr < max)
 		nr += add_unwound(lookup, task, sample, ret + nr, max - nr);

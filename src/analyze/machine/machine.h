@@ -17,6 +17,7 @@ struct machine;
 struct sample;
 struct session;
 struct session_record;
+struct unwind_chain;
 
 /*
  * The session gives build-ids and names the machine; borrowed for the life of the machine, NULL: none. options NULL:
@@ -86,12 +87,9 @@ unsigned machine_callchain(struct machine *machine, struct task *task, const str
  */
 unsigned machine_inlined(struct machine *machine, const struct location *frame, struct location *ret, unsigned max);
 
-/*
- * The user frames of a sample that has registers and a copy of the stack, innermost first; addresses of callers are one
- * less than where they go on. At most `max`; returns how many. 0: neither is there, or they cannot be unwound.
- */
-unsigned machine_unwind(struct machine *machine, const struct task *task, const struct sample *sample,
-			uint64_t *ret_ips, unsigned max);
+/* The user frames of a sample, from its registers and its copy of the stack: see unwind_chain(). */
+void machine_unwind(struct machine *machine, const struct task *task, const struct sample *sample,
+		    struct unwind_chain *chain);
 
 /*
  * Objects that have no names because the file under their name is not what was mapped: those that were looked up most

@@ -94,17 +94,16 @@ static struct unwind_space space_of(struct user_stacks *stacks, const struct map
 	return (struct unwind_space){.find = find_object, .ctx = stacks, .generation = maps_generation(maps)};
 }
 
-unsigned user_stack_chain(struct user_stacks *stacks, const struct maps *maps, const struct sample *sample,
-			  uint64_t *ret_ips, unsigned max)
+void user_stack_chain(struct user_stacks *stacks, const struct maps *maps, const struct sample *sample,
+		      struct unwind_chain *chain)
 {
 	const struct unwind_space space = space_of(stacks, maps);
-	struct unwind_chain chain = {.ips = ret_ips, .max = max};
 
 	for (;;) { /* each turn builds a table */
-		unwind_chain(stacks->cache, &space, &sample->user_regs, sample->user_stack, &chain);
-		if (chain.end != UNWIND_NOT_READY)
-			return chain.nr;
-		build_table(stacks, chain.object);
+		unwind_chain(stacks->cache, &space, &sample->user_regs, sample->user_stack, chain);
+		if (chain->end != UNWIND_NOT_READY)
+			return;
+		build_table(stacks, chain->object);
 	}
 }
 

@@ -10,18 +10,16 @@
 
 struct maps;
 struct sample;
+struct unwind_chain;
 struct user_stacks;
 
 /* arch: of the recorded machine; NULL: this one's. symfs: borrowed. NULL: out of memory. */
 struct user_stacks *user_stacks_new(const char *arch, const char *symfs);
 void user_stacks_free(struct user_stacks *stacks); /* NULL is fine */
 
-/*
- * The addresses of the user frames, innermost first; those of callers are one less than where they go on. At most
- * `max`; returns how many. The objects of the maps are struct dso.
- */
-unsigned user_stack_chain(struct user_stacks *stacks, const struct maps *maps, const struct sample *sample,
-			  uint64_t *ret_ips, unsigned max);
+/* As unwind_chain(), with tables that are built when they are needed. The objects of the maps are struct dso. */
+void user_stack_chain(struct user_stacks *stacks, const struct maps *maps, const struct sample *sample,
+		      struct unwind_chain *chain);
 
 /* As unwind_leaf_caller(). */
 bool user_stack_leaf_caller(struct user_stacks *stacks, const struct maps *maps, const struct sample *sample,

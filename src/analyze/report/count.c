@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-enum { MAX_FRAMES = 512 }; /* 127 recorded, 127 unwound, and what was inlined */
+enum { MAX_FRAMES = 1280 }; /* 1024 recorded, or fewer recorded and 127 unwound, and what was inlined */
 
 struct count {
 	const struct tally *tally;

@@ -11,7 +11,7 @@
 
 enum {
 	CACHE_SLOTS = 1 << 14,
-	MAX_FRAMES = 512, /* 127 recorded, 127 unwound, and what was inlined */
+	MAX_FRAMES = 1280, /* 1024 recorded, or fewer recorded and 127 unwound, and what was inlined */
 	MAX_INLINED = 32,
 };
 

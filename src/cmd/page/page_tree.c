@@ -10,7 +10,7 @@
 #include "cmd/page/page_tree.h"
 #include "cmd/page/page_waits.h"
 
-enum { FRAMES_MAX = 512, FIRST_ROOM = 256 };
+enum { FRAMES_MAX = 1280, FIRST_ROOM = 256 };
 
 /* What one recording's numbers are in the tree. */
 struct numbers {

@@ -209,10 +209,6 @@ static void print_unwinding(const struct unwinding_counts *counts)
 		uint64_t nr;
 		const char *why;
 	} rows[] = {
-		{counts->by_end[UNWIND_NO_CFI], "lead into code without unwind information"},
-		{counts->by_end[UNWIND_NO_OBJECT], "lead into code without a file that could be read"},
-		{counts->by_end[UNWIND_BAD_MEMORY], "lead out of the stack"},
-		{counts->by_end[UNWIND_NO_REGISTERS], "had no stack, or are of 32-bit programs"},
 		{counts->nr_unmapped, "are of processes of which nothing is known"},
 		{counts->nr_after_loss, "came when records about tasks had been lost"},
 		{counts->nr_too_late, "are older than what is known of their process"},
@@ -228,6 +224,10 @@ static void print_unwinding(const struct unwinding_counts *counts)
 	if (cut)
 		log_note("  %llu of %llu stacks did not fit in %.4g KiB: --call-graph unwind,SIZE", cut, all,
 			 counts->stack_bytes / 1024.0);
+	for (enum unwind_end end = 0; end < UNWIND_NR_ENDS; end++)
+		if (counts->by_end[end] && end != UNWIND_CUT_STACK && unwind_end_text(end))
+			log_note("  %llu of %llu stacks %s", (unsigned long long)counts->by_end[end], all,
+				 unwind_end_text(end));
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (rows[i].nr)
 			log_note("  %llu of %llu stacks %s", (unsigned long long)rows[i].nr, all, rows[i].why);

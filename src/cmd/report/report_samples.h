@@ -58,7 +58,7 @@ struct event_samples {
 
 enum {
 	CACHE_SLOTS = 1 << 14,
-	SAMPLES_MAX_FRAMES = 512, /* 127 recorded, 127 unwound, and what was inlined */
+	SAMPLES_MAX_FRAMES = 1280, /* 1024 recorded, or fewer recorded and 127 unwound, and what was inlined */
 };
 
 /* The cell in which an equal sample was counted. */

@@ -524,7 +524,7 @@ static int open_off_cpu(struct recording *rec, struct diag *reterr)
 		const struct event *event = &events->events[i];
 		rec->staged[i] = rec->described.ring_descs[i];
 		if (event->unwinds)
-			callchain_convert_attr(&rec->staged[i].attr);
+			callchain_convert_attr(&rec->staged[i].attr, event->max_stack);
 		if (event->off_cpu == EVENT_SWITCHES) {
 			params.switches = i;
 			params.fields.state = event->off_cpu_fields.state;

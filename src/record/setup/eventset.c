@@ -730,7 +730,7 @@ int described_events_make(const struct eventset *set, struct described_events *r
 		struct event_desc *desc = &events.descs[events.nr_descs++];
 		*desc = events.ring_descs[i];
 		if (event->unwinds)
-			callchain_convert_attr(&desc->attr);
+			callchain_convert_attr(&desc->attr, event->max_stack);
 		switches |= desc->attr.context_switch && !event->off_cpu;
 		if (event->off_cpu)
 			off_cpu_convert_attr(&desc->attr);
