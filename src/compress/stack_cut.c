@@ -12,12 +12,34 @@
 #include "perfdata/record.h"
 #include "perfdata/sample.h"
 
+struct dumping_event {
+	struct perf_event_attr attr;
+	/* What comes before the dump of a sample; words_bytes 0: it takes sample_decode() to know. */
+	size_t words_bytes, regs_bytes;
+	bool chain;
+};
+
 struct stack_cutter {
 	const struct extent_stats *stats;
 	size_t nr_events, nr_cpus;
-	_Atomic uint64_t *counts;       /* heap; by event, and for each by CPU, -1 first */
-	struct perf_event_attr attrs[]; /* by event */
+	_Atomic uint64_t *counts; /* heap; by event, and for each by CPU, -1 first */
+	struct dumping_event events[];
 };
+
+/* The order of a sample's fields: perf_event_open(2), PERF_RECORD_SAMPLE. */
+static struct dumping_event describe(const struct perf_event_attr *attr)
+{
+	static const uint64_t of_any_length = PERF_SAMPLE_READ | PERF_SAMPLE_RAW | PERF_SAMPLE_BRANCH_STACK;
+	struct dumping_event event = {.attr = *attr};
+
+	if (!(attr->sample_type & PERF_SAMPLE_STACK_USER) || attr->sample_type & of_any_length)
+		return event;
+	event.words_bytes = sample_shape(attr).words_bytes;
+	event.chain = attr->sample_type & PERF_SAMPLE_CALLCHAIN;
+	if (attr->sample_type & PERF_SAMPLE_REGS_USER)
+		event.regs_bytes = (size_t)__builtin_popcountll(attr->sample_regs_user) * sizeof(uint64_t);
+	return event;
+}
 
 int stack_cutter_new(const struct event_desc *events, size_t nr_events, const struct extent_stats *stats,
 		     struct stack_cutter **ret)
@@ -29,7 +51,7 @@ int stack_cutter_new(const struct event_desc *events, size_t nr_events, const st
 	*ret = NULL;
 	if (!any)
 		return 0;
-	struct stack_cutter *cutter = calloc(1, sizeof(*cutter) + nr_events * sizeof(cutter->attrs[0]));
+	struct stack_cutter *cutter = calloc(1, sizeof(*cutter) + nr_events * sizeof(cutter->events[0]));
 	if (!cutter)
 		return -ENOMEM;
 	cutter->stats = stats;
@@ -41,7 +63,7 @@ int stack_cutter_new(const struct event_desc *events, size_t nr_events, const st
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < nr_events; i++)
-		cutter->attrs[i] = events[i].attr;
+		cutter->events[i] = describe(&events[i].attr);
 	*ret = cutter;
 	return 0;
 }
@@ -54,22 +76,31 @@ void stack_cutter_free(struct stack_cutter *cutter)
 	free(cutter);
 }
 
-/*
- * Of the dump in a record of `end` bytes: u64 size, the bytes at `at`, u64 dyn_size. Without any bytes there is no
- * dyn_size either. Returns by how much what follows moved.
- */
-static size_t shorten(uint8_t *record, size_t end, size_t at, uint64_t size, uint64_t used)
-{
-	uint64_t room = (used + 7) / 8 * 8;
-	size_t behind = at + size + sizeof(used), new_behind = at + (room ? room + sizeof(used) : 0);
+/* The dump in a record: u64 size, the bytes at `at`, u64 used (dyn_size). Without any bytes there is no `used`. */
+struct dump {
+	size_t at;
+	uint64_t size, used;
+};
 
-	memcpy(record + at - sizeof(size), &room, sizeof(room));
+/* Copies the record to `to`, which may be where it is, with so much of its dump. Returns the bytes of the copy. */
+static size_t copy_with(const uint8_t *record, const struct dump *dump, uint64_t keep, uint8_t *to)
+{
+	struct perf_event_header header;
+	uint64_t room = (keep + 7) / 8 * 8;
+	size_t behind = dump->at + dump->size + sizeof(keep), new_behind = dump->at + (room ? room + sizeof(keep) : 0);
+
+	memcpy(&header, record, sizeof(header));
+	const size_t left = header.size - behind;
+	header.size = (uint16_t)(new_behind + left);
+	memmove(to, record, dump->at + keep);
+	memcpy(to, &header, sizeof(header));
+	memcpy(to + dump->at - sizeof(room), &room, sizeof(room));
+	memmove(to + new_behind, record + behind, left);
 	if (room) {
-		memset(record + at + used, 0, room - used);
-		memcpy(record + at + room, &used, sizeof(used));
+		memset(to + dump->at + keep, 0, room - keep);
+		memcpy(to + dump->at + room, &keep, sizeof(keep));
 	}
-	memmove(record + new_behind, record + behind, end - behind);
-	return behind - new_behind;
+	return header.size;
 }
 
 static void count_short(struct stack_cutter *cutter, size_t event, const struct sample *sample)
@@ -84,25 +115,69 @@ size_t stack_cut(struct stack_cutter *cutter, uint8_t *record, uint64_t most)
 {
 	struct perf_event_header *header = (struct perf_event_header *)record;
 	struct sample sample;
-	uint64_t size;
 
 	if (header->type != PERF_RECORD_SAMPLE)
 		return 0;
 	size_t event = measure_event_of(cutter->stats, record);
-	const struct perf_event_attr *attr = &cutter->attrs[event];
+	const struct perf_event_attr *attr = &cutter->events[event].attr;
 	if (!(attr->sample_type & PERF_SAMPLE_STACK_USER) || sample_decode(attr, header, &sample) ||
 	    !sample.user_stack.ptr)
 		return 0;
-	size_t at = (size_t)((const uint8_t *)sample.user_stack.ptr - record);
-	memcpy(&size, record + at - sizeof(size), sizeof(size));
-	uint64_t keep = sample.user_stack.len < most ? sample.user_stack.len : most;
-	if (size - keep < sizeof(uint64_t))
+	struct dump dump = {.at = (size_t)((const uint8_t *)sample.user_stack.ptr - record),
+			    .used = sample.user_stack.len};
+	memcpy(&dump.size, record + dump.at - sizeof(dump.size), sizeof(dump.size));
+	uint64_t keep = dump.used < most ? dump.used : most;
+	if (dump.size - keep < sizeof(uint64_t))
 		return 0;
-	if (keep < sample.user_stack.len)
+	if (keep < dump.used)
 		count_short(cutter, event, &sample);
-	size_t less = shorten(record, header->size, at, size, keep);
-	header->size = (uint16_t)(header->size - less);
-	return less;
+	const size_t before = header->size;
+	return before - copy_with(record, &dump, keep, record);
+}
+
+/* A word of the record, and the place behind it. false: it ends before. */
+static bool take_word(const uint8_t *record, size_t bytes, size_t *at, uint64_t *ret)
+{
+	if (*at > bytes || bytes - *at < sizeof(*ret))
+		return false;
+	memcpy(ret, record + *at, sizeof(*ret));
+	*at += sizeof(*ret);
+	return true;
+}
+
+/* Without what sample_decode() does for all other fields. false: there is no dump, or it takes that to find it. */
+static bool find_dump(const struct dumping_event *event, const uint8_t *record, size_t bytes, struct dump *ret)
+{
+	size_t at = event->words_bytes;
+	uint64_t word = 0;
+
+	if (!at || (event->chain && !take_word(record, bytes, &at, &word)) || word > bytes / sizeof(word))
+		return false;
+	at += word * sizeof(word);
+	if (event->attr.sample_type & PERF_SAMPLE_REGS_USER) {
+		if (!take_word(record, bytes, &at, &word))
+			return false;
+		at += word == PERF_SAMPLE_REGS_ABI_NONE ? 0 : event->regs_bytes;
+	}
+	if (!take_word(record, bytes, &at, &ret->size) || !ret->size || ret->size % 8 || ret->size > bytes - at)
+		return false;
+	ret->at = at;
+	at += ret->size;
+	return take_word(record, bytes, &at, &ret->used) && ret->used <= ret->size;
+}
+
+size_t stack_cut_copy(struct stack_cutter *cutter, const uint8_t *record, uint64_t most, uint8_t *to)
+{
+	struct perf_event_header header;
+	struct dump dump;
+
+	memcpy(&header, record, sizeof(header));
+	if (header.type == PERF_RECORD_SAMPLE &&
+	    find_dump(&cutter->events[measure_event_of(cutter->stats, record)], record, header.size, &dump) &&
+	    dump.used <= most && dump.size - dump.used >= sizeof(uint64_t))
+		return copy_with(record, &dump, dump.used, to);
+	memcpy(to, record, header.size);
+	return header.size - stack_cut(cutter, to, most);
 }
 
 bool stack_cut_count(const struct stack_cutter *cutter, size_t index, struct stack_cut_count *ret)

@@ -31,6 +31,12 @@ void stack_cutter_free(struct stack_cutter *cutter); /* NULL is fine */
  */
 size_t stack_cut(struct stack_cutter *cutter, uint8_t *record, uint64_t most);
 
+/*
+ * Copies the record to `to`, 8-aligned, as stack_cut() would leave it, and hardly touches what goes. Returns the bytes
+ * of the copy.
+ */
+size_t stack_cut_copy(struct stack_cutter *cutter, const uint8_t *record, uint64_t most, uint8_t *to);
+
 /* So many stacks of an event were cut short on a CPU (-1: the samples do not say where), so far. */
 struct stack_cut_count {
 	uint32_t event;

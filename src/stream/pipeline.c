@@ -693,12 +693,18 @@ static void copy_in_cut(struct batch_pool *pool, struct batch_job *job, struct s
 	while (len) {
 		struct perf_event_header header = {0};
 		uint8_t *record = job->batch.records + job->batch.len;
+		const struct span *from = &spans[spans[0].len ? 0 : 1];
 		if (len >= sizeof(header))
-			memcpy(&header, spans[0].len ? spans[0].ptr : spans[1].ptr, sizeof(header));
+			memcpy(&header, from->ptr, sizeof(header));
 		/* No records: as they are. */
 		size_t part = header.size < sizeof(header) || header.size > len ? len : header.size;
-		copy_in(job, spans, part);
 		len -= part;
+		if (part == header.size && part <= from->len) {
+			job->batch.len += stack_cut_copy(pool->cutter, from->ptr, most, record);
+			skip_spans(spans, part);
+			continue;
+		}
+		copy_in(job, spans, part);
 		if (part == header.size)
 			job->batch.len -= stack_cut(pool->cutter, record, most);
 	}
