@@ -61,6 +61,12 @@ def check_chains(found, least=30):
         assert names[-1].startswith('_start'), names
 
 
+def until_used(process):
+    """A command that ends when the process has used 150 ms of CPU more, in its own code: beside load that takes long."""
+    used = f'cut -d" " -f14 /proc/{process.pid}/stat'
+    return ['sh', '-c', f'end=$(($({used}) + 15)); while [ $({used}) -lt $end ]; do sleep 0.05; done']
+
+
 MODES = {
     'file': [],
     'system': ['-a'],
@@ -240,7 +246,7 @@ def test_process_that_runs(millrace, programs, spawn, tmp_path):
     path = tmp_path / 'perf.data'
     process = spawn([programs / 'deep', '-m', '60000'])
     wait_until(lambda: os.readlink(f'/proc/{process.pid}/exe') == str(programs / 'deep'), 'the program runs')
-    millrace('record', *UNWIND, '-p', process.pid, '-o', path, '--', 'sleep', '0.3')
+    millrace('record', *UNWIND, '-p', process.pid, '-o', path, '--', *until_used(process))
     process.kill()
     check_no_stack(path)
     check_chains(chains(millrace, path, programs))
@@ -254,7 +260,7 @@ def test_program_that_is_deleted(millrace, programs, spawn, tmp_path):
     wait_until(lambda: os.readlink(f'/proc/{process.pid}/exe') == str(program), 'the program runs')
     program.unlink()
     program.write_bytes(b'another file')
-    millrace('record', *UNWIND, '-p', process.pid, '-o', path, '--', 'sleep', '0.3')
+    millrace('record', *UNWIND, '-p', process.pid, '-o', path, '--', *until_used(process))
     process.kill()
     text = millrace('script', '-i', path, '-F', 'comm,ip,sym,dso').out
     found = [len(sample.strip().splitlines()) - 1 for sample in text.split('\n\n') if 'deep' in sample]
@@ -271,7 +277,7 @@ def test_program_in_another_mount_namespace(millrace, programs, spawn, tmp_path)
     process = spawn(['unshare', '-m', 'sh', '-c', script])
     wait_until(lambda: os.readlink(f'/proc/{process.pid}/exe') == f'{inside}/deep', 'the program runs')
     assert not (inside / 'deep').exists()
-    millrace('record', *UNWIND, '-p', process.pid, '-o', path, '--', 'sleep', '0.3')
+    millrace('record', *UNWIND, '-p', process.pid, '-o', path, '--', *until_used(process))
     process.kill()
     text = millrace('script', '-i', path, '-F', 'comm,ip,sym,dso').out
     found = [len(sample.strip().splitlines()) - 1 for sample in text.split('\n\n') if 'deep' in sample]
