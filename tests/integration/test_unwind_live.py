@@ -62,7 +62,7 @@ def check_chains(found, least=30):
 
 
 def until_used(process):
-    """A command that ends when the process has used 150 ms of CPU more, in its own code: beside load that takes long."""
+    """A command that ends when the process has run for 150 ms more: beside load that takes long."""
     used = f'cut -d" " -f14 /proc/{process.pid}/stat'
     return ['sh', '-c', f'end=$(($({used}) + 15)); while [ $({used}) -lt $end ]; do sleep 0.05; done']
 

@@ -263,7 +263,8 @@ static void test_call_chain(void **state)
 	(void)state;
 	const uint64_t ips[] = {PERF_CONTEXT_KERNEL, 0xffffffff81000010, PERF_CONTEXT_USER, 0x1010, 0x1020};
 	const uint64_t broken[] = {0x1010, PERF_CONTEXT_GUEST, 0x1020};
-	struct session_record record = {.sample = {.nr_ips = 5, .ips = ips}};
+	const struct event_desc event = {.attr = {.sample_type = PERF_SAMPLE_CALLCHAIN}};
+	struct session_record record = {.event = &event, .sample = {.nr_ips = 5, .ips = ips}};
 	struct task *task = machine_task(machine, 10, 10);
 	struct location chain[5];
 
