@@ -166,6 +166,8 @@ static int read_section(const struct recovery *rec, struct file_section section,
 	if (section.size > MAX_ATTRS_BYTES || section.offset > rec->file_bytes ||
 	    section.size > rec->file_bytes - section.offset)
 		return -EBADMSG;
+	if (!section.size)
+		return 0;
 	void *into = buf_extend(ret, (size_t)section.size);
 	return !into ? -ENOMEM : fd_pread(rec->fd, into, (size_t)section.size, section.offset);
 }
@@ -182,7 +184,7 @@ static int read_event(struct recovery *rec, struct span at, size_t *ret_used)
 	if (err || at.len - size < sizeof(section))
 		return -EBADMSG;
 	memcpy(&section, (const uint8_t *)at.ptr + size, sizeof(section));
-	err = section.size ? read_section(rec, section, &ids) : 0;
+	err = read_section(rec, section, &ids);
 	if (err)
 		return err;
 	*event = (struct event_desc){.attr = attr, .name = attr_name(&attr)};

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT */
+/* How counters of lost records become entries with times, and those a coverage; counters come from pipes here. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "event/parse/event.h"
+#include "perfdata/ledger.h"
+#include "record/run/ledger.h"
+#include "record/setup/eventset.h"
+
+enum { CPU_0, CPU_1, TASK, OVERWRITTEN, NR_SLOTS };
+enum { TID = 77, SEC_NS = 1000000000 };
+
+/* Two CPUs and a task, which are drained, and a ring that is overwritten. */
+static struct {
+	struct event event;
+	struct event_list list;
+	struct plan_slot slots[NR_SLOTS];
+	struct plan_ring rings[NR_SLOTS];
+	struct plan plan;
+	struct eventset set;
+	int fds[NR_SLOTS], counters[NR_SLOTS];
+	struct ledger_book book;
+} fake;
+
+static int begin(void **state)
+{
+	(void)state;
+	memset(&fake, 0, sizeof(fake));
+	fake.event.attr = (struct perf_event_attr){
+		.read_format = PERF_FORMAT_LOST | PERF_FORMAT_ID, .use_clockid = 1, .clockid = CLOCK_MONOTONIC};
+	fake.list = (struct event_list){.events = &fake.event, .nr = 1};
+	fake.plan = (struct plan){.slots = fake.slots, .nr_slots = NR_SLOTS, .rings = fake.rings, .nr_rings = NR_SLOTS};
+	fake.plan.nr_drained = OVERWRITTEN;
+	for (size_t i = 0; i < NR_SLOTS; i++) {
+		int ends[2];
+		if (pipe2(ends, O_CLOEXEC | O_NONBLOCK))
+			return -1;
+		fake.rings[i].channel = CHANNEL_DATA;
+		fake.fds[i] = ends[0];
+		fake.counters[i] = ends[1];
+		fake.slots[i] =
+			(struct plan_slot){.cpu = i == TASK ? -1 : (int)i, .pid = i == TASK ? TID : -1, .ring = i};
+	}
+	fake.set = (struct eventset){.plan = &fake.plan, .events = &fake.list, .fds = fake.fds};
+	return ledger_book_open(&fake.book, &fake.set, NULL);
+}
+
+static int end(void **state)
+{
+	(void)state;
+	ledger_book_fini(&fake.book);
+	for (size_t i = 0; i < NR_SLOTS; i++) {
+		close(fake.fds[i]);
+		close(fake.counters[i]);
+	}
+	return 0;
+}
+
+/* What the next read(2) of that slot says. */
+static void lost(size_t slot, uint64_t count)
+{
+	const uint64_t values[5] = {123, 456, count}; /* value, id, lost; a read takes five at most */
+
+	assert_int_equal(write(fake.counters[slot], values, sizeof(values)), sizeof(values));
+}
+
+static const struct ledger_entry *entry(size_t index, uint32_t cause, int cpu, uint64_t count)
+{
+	const struct ledger_entry *found = &fake.book.ledger.entries[index];
+
+	assert_true(index < fake.book.ledger.nr_entries);
+	assert_int_equal(found->event, 0);
+	assert_int_equal(found->cause, cause);
+	assert_int_equal(found->cpu, cpu);
+	assert_int_equal(found->count, count);
+	assert_true(found->from_ns <= found->to_ns);
+	return found;
+}
+
+static void test_what_counters_grow_by_was_lost(void **state)
+{
+	(void)state;
+	assert_true(fake.book.ledger.counted);
+	assert_false(fake.book.ledger.task_rings);
+	uint64_t began_ns = fake.book.read_ns;
+	lost(CPU_0, 0);
+	lost(CPU_1, 7);
+	lost(TASK, 2);
+	assert_int_equal(ledger_book_read(&fake.book), 0);
+	assert_int_equal(fake.book.ledger.nr_entries, 2);
+	assert_int_equal(entry(0, LEDGER_RING_FULL, 1, 7)->tid, -1);
+	assert_int_equal(entry(1, LEDGER_RING_FULL, -1, 2)->tid, TID);
+	assert_int_equal(fake.book.ledger.entries[0].from_ns, began_ns);
+	assert_int_equal(fake.book.ledger.entries[0].to_ns, fake.book.read_ns);
+	assert_int_equal(atomic_load(&fake.book.nr_lost), 9);
+
+	uint64_t second_ns = fake.book.read_ns;
+	lost(CPU_0, 5);
+	lost(CPU_1, 7);
+	lost(TASK, 3);
+	assert_int_equal(ledger_book_read(&fake.book), 0);
+	assert_int_equal(fake.book.ledger.nr_entries, 4);
+	assert_int_equal(entry(2, LEDGER_RING_FULL, 0, 5)->from_ns, second_ns);
+	entry(3, LEDGER_RING_FULL, -1, 1);
+	assert_int_equal(atomic_load(&fake.book.nr_lost), 15);
+}
+
+static void test_causes(void **state)
+{
+	_Atomic uint64_t full_ns = 0, interval_until_ns = 0;
+
+	(void)state;
+	fake.book.full_ns = &full_ns;
+	fake.book.interval_until_ns = &interval_until_ns;
+	lost(CPU_0, 1);
+	assert_int_equal(ledger_book_read(&fake.book), 0);
+	atomic_store(&full_ns, fake.book.read_ns + 1);
+	lost(CPU_0, 3);
+	assert_int_equal(ledger_book_read(&fake.book), 0);
+	atomic_store(&interval_until_ns, fake.book.read_ns + 1);
+	atomic_store(&full_ns, fake.book.read_ns + 1);
+	lost(CPU_0, 6);
+	assert_int_equal(ledger_book_read(&fake.book), 0);
+	atomic_store(&interval_until_ns, fake.book.read_ns);
+	atomic_store(&full_ns, fake.book.read_ns);
+	lost(CPU_0, 10);
+	assert_int_equal(ledger_book_read(&fake.book), 0);
+	assert_int_equal(fake.book.ledger.nr_entries, 4);
+	entry(0, LEDGER_RING_FULL, 0, 1);
+	entry(1, LEDGER_STORAGE, 0, 2);
+	entry(2, LEDGER_CPU_LIMIT, 0, 3);
+	entry(3, LEDGER_RING_FULL, 0, 4);
+}
+
+static void test_overwritten_rings_lose_while_they_are_paused(void **state)
+{
+	(void)state;
+	lost(OVERWRITTEN, 4);
+	assert_int_equal(ledger_book_read(&fake.book), 0);
+	assert_int_equal(fake.book.ledger.nr_entries, 0);
+	assert_int_equal(ledger_book_note_pause(&fake.book, OVERWRITTEN, 100, 200), 0);
+	assert_int_equal(entry(0, LEDGER_PAUSED, OVERWRITTEN, 4)->from_ns, 100);
+	assert_int_equal(fake.book.ledger.entries[0].to_ns, 200);
+	lost(OVERWRITTEN, 4);
+	assert_int_equal(ledger_book_note_pause(&fake.book, OVERWRITTEN, 300, 400), 0);
+	entry(1, LEDGER_PAUSED, OVERWRITTEN, 0);
+	lost(OVERWRITTEN, 9);
+	assert_int_equal(ledger_book_close(&fake.book), 0);
+	entry(2, LEDGER_PAUSED, OVERWRITTEN, 5);
+}
+
+/* Each file of a switched output has the ledger of its time; the last one what came since. */
+static void test_spans(void **state)
+{
+	struct ledger first, second;
+
+	(void)state;
+	lost(CPU_0, 2);
+	assert_int_equal(ledger_book_cut(&fake.book, &first), 0);
+	lost(CPU_0, 5);
+	assert_int_equal(ledger_book_cut(&fake.book, &second), 0);
+	lost(CPU_0, 9);
+	assert_int_equal(ledger_book_close(&fake.book), 0);
+	assert_int_equal(first.nr_entries, 1);
+	assert_int_equal(first.entries[0].count, 2);
+	assert_int_equal(second.nr_entries, 1);
+	assert_int_equal(second.entries[0].count, 3);
+	assert_int_equal(fake.book.span.nr_entries, 1);
+	assert_int_equal(fake.book.span.entries[0].count, 4);
+	assert_int_equal(fake.book.ledger.nr_entries, 3);
+	assert_true(first.started_ns && first.started_ns <= first.ended_ns);
+	assert_int_equal(first.ended_ns, second.started_ns);
+	assert_int_equal(second.ended_ns, fake.book.span.started_ns);
+	assert_int_equal(fake.book.ledger.started_ns, first.started_ns);
+	assert_int_equal(fake.book.ledger.ended_ns, fake.book.span.ended_ns);
+	assert_true(first.counted && second.counted && fake.book.span.counted);
+	ledger_fini(&first);
+	ledger_fini(&second);
+}
+
+/* Readings that follow each other become one entry when there are very many. */
+static void test_many_readings_take_bounded_memory(void **state)
+{
+	enum { MANY = 16384, MORE = 10 };
+
+	(void)state;
+	for (uint64_t i = 1; i <= MANY + MORE; i++) {
+		lost(CPU_0, i);
+		assert_int_equal(ledger_book_read(&fake.book), 0);
+	}
+	assert_int_equal(fake.book.ledger.nr_entries, MANY);
+	assert_int_equal(fake.book.ledger.entries[MANY - 1].count, 1 + MORE);
+	assert_int_equal(fake.book.ledger.entries[MANY - 1].to_ns, fake.book.read_ns);
+	assert_int_equal(atomic_load(&fake.book.nr_lost), MANY + MORE);
+	/* Then another entry begins. */
+	lost(CPU_0, MANY + MORE);
+	assert_int_equal(ledger_book_read(&fake.book), 0);
+	lost(CPU_0, MANY + MORE + 1);
+	assert_int_equal(ledger_book_read(&fake.book), 0);
+	assert_int_equal(fake.book.ledger.nr_entries, MANY + 1);
+}
+
+static void test_now(void **state)
+{
+	(void)state;
+	uint64_t before = clock_ns(CLOCK_MONOTONIC), by_start = ledger_book_now(&fake.book, true);
+	uint64_t by_clock = ledger_book_now(&fake.book, false), after = clock_ns(CLOCK_MONOTONIC);
+
+	/* Both clocks are the same here; each was read at a moment of its own. */
+	assert_in_range(by_clock, before, after);
+	assert_in_range(by_start, before - SEC_NS, after);
+	fake.book.start.perf_ns += 5ULL * SEC_NS;
+	assert_in_range(ledger_book_now(&fake.book, true), before + 4ULL * SEC_NS, after + 6ULL * SEC_NS);
+}
+
+static struct coverage cover(struct ledger_entry *entries, size_t nr, struct coverage_params params)
+{
+	struct ledger ledger = {
+		.started_ns = 1000, .ended_ns = 2000, .counted = true, .entries = entries, .nr_entries = nr};
+	struct coverage coverage;
+
+	params.ledger = &ledger;
+	assert_int_equal(coverage_make(&params, &coverage), 0);
+	return coverage;
+}
+
+static void test_coverage(void **state)
+{
+	struct ledger_entry entries[] = {
+		{.cause = LEDGER_RING_FULL, .cpu = 0, .tid = -1, .from_ns = 1100, .to_ns = 1200, .count = 10},
+		{.cause = LEDGER_STORAGE, .cpu = 1, .tid = -1, .from_ns = 1150, .to_ns = 1450, .count = 1000000},
+	};
+	struct coverage_params params = {.nr_places = 2, .ring_bytes = 4096, .most_ring_bytes = 1 << 20};
+
+	(void)state;
+	struct coverage coverage = cover(entries, 0, params);
+	assert_false(coverage.exact);
+	assert_int_equal(coverage.elapsed_ns, 1000);
+	assert_int_equal(coverage.nr_places, 2);
+	assert_true(coverage_percent(&coverage) == 100.0);
+	assert_int_equal(coverage.enough_bytes, 0);
+	assert_int_equal(coverage.blind_ns, 0);
+
+	coverage = cover(entries, 2, params);
+	assert_int_equal(coverage.sum.gap_ns, 400);
+	assert_true(coverage_percent(&coverage) > 79.99 && coverage_percent(&coverage) < 80.01);
+	/* 10 records of 128 bytes more than 4096; what storage lost no ring would have held. */
+	assert_int_equal(coverage.enough_bytes, 8192);
+	assert_int_equal(coverage.blind_ns, 0);
+
+	/* Records of 101 bytes: 4096 + 41 * 101 is more than 8192, 40 are not. */
+	params.drained_bytes = 1000;
+	params.nr_samples = 10;
+	entries[0].count = 40;
+	assert_int_equal(cover(entries, 1, params).enough_bytes, 8192);
+	entries[0].count = 41;
+	assert_int_equal(cover(entries, 1, params).enough_bytes, 16384);
+
+	/* A gap that the largest ring would not have held. */
+	params.most_ring_bytes = 8192;
+	coverage = cover(entries, 1, params);
+	assert_int_equal(coverage.blind_ns, 100);
+	assert_int_equal(coverage.enough_bytes, 0);
+	params.most_ring_bytes = 16384;
+	coverage = cover(entries, 1, params);
+	assert_int_equal(coverage.blind_ns, 0);
+	assert_int_equal(coverage.enough_bytes, 16384);
+
+	/* The size for the worst of them. */
+	entries[1] = entries[0];
+	entries[1].cpu = 1;
+	entries[1].count = 1;
+	assert_int_equal(cover(entries, 2, params).enough_bytes, 16384);
+	/* No size follows from a gap in which nothing is known to be lost. */
+	entries[0].count = 0;
+	assert_int_equal(cover(entries, 1, params).enough_bytes, 0);
+}
+
+static void test_rings_of_task_events_are_noted(void **state)
+{
+	struct ledger_book book;
+
+	(void)state;
+	fake.rings[OVERWRITTEN].channel = CHANNEL_SIDE; /* not drained: not looked at */
+	assert_int_equal(ledger_book_open(&book, &fake.set, NULL), 0);
+	assert_false(book.ledger.task_rings);
+	ledger_book_fini(&book);
+	fake.rings[CPU_1].channel = CHANNEL_SIDE;
+	assert_int_equal(ledger_book_open(&book, &fake.set, NULL), 0);
+	assert_true(book.ledger.task_rings);
+	ledger_book_fini(&book);
+}
+
+static void test_percent_is_bounded(void **state)
+{
+	struct coverage coverage = {.elapsed_ns = 100, .nr_places = 2, .sum = {.gap_ns = 50}};
+
+	(void)state;
+	assert_true(coverage_percent(&coverage) == 75.0);
+	coverage.sum.gap_ns = 1000;
+	assert_true(coverage_percent(&coverage) == 0.0);
+	coverage.elapsed_ns = 0;
+	assert_true(coverage_percent(&coverage) == 100.0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_what_counters_grow_by_was_lost, begin, end),
+		cmocka_unit_test_setup_teardown(test_causes, begin, end),
+		cmocka_unit_test_setup_teardown(test_overwritten_rings_lose_while_they_are_paused, begin, end),
+		cmocka_unit_test_setup_teardown(test_spans, begin, end),
+		cmocka_unit_test_setup_teardown(test_many_readings_take_bounded_memory, begin, end),
+		cmocka_unit_test_setup_teardown(test_now, begin, end),
+		cmocka_unit_test_setup_teardown(test_rings_of_task_events_are_noted, begin, end),
+		cmocka_unit_test(test_coverage),
+		cmocka_unit_test(test_percent_is_bounded),
+	};
+
+	return cmocka_run_group_tests_name("book", tests, NULL, NULL);
+}

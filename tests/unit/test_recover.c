@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/* What recover makes of recordings that lost their end, cut at each byte: every whole record stays, and only those. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "record/output/recover.h"
+#include "session_file.h"
+
+enum { NR_SAMPLES = 20, MARK_BYTES = 8 }; /* of a FINISHED_ROUND record, where there is no other */
+
+static char room[] = "/tmp/recover-XXXXXX";
+static char path[64], other[64];
+
+/* Two events of the CPU clock, and samples of both in turn. `ends`: of the records, in bytes of data. */
+static void build(struct buf *out, size_t ends[NR_SAMPLES + 1])
+{
+	struct file_events file;
+	struct file_header header;
+
+	file_events_init(&file);
+	file.events[1].attr.type = PERF_TYPE_SOFTWARE;
+	file.events[1].attr.config = PERF_COUNT_SW_PAGE_FAULTS;
+	file.events[1].attr.sample_type = file.events[0].attr.sample_type;
+	header_encode(file.events, 2, out, &header);
+	memcpy(out->data, &header, sizeof(header));
+	size_t start = out->len;
+	file_put_comm(out, 0, "task");
+	ends[0] = out->len - start;
+	for (unsigned i = 0; i < NR_SAMPLES; i++) {
+		file_put_sample(out, 10 + i, i % 2 ? FILE_ID_SWITCH : FILE_ID_CLOCK);
+		if (i % 2) { /* that event has no RAW here */
+			out->len -= 16;
+			file_end(out, out->len - (ends[1] - ends[0]));
+		}
+		ends[i + 1] = out->len - start;
+	}
+}
+
+static void store(const char *name, const void *bytes, size_t len)
+{
+	int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0);
+	assert_int_equal(fd_write(fd, bytes, len), 0);
+	close(fd);
+}
+
+static struct file_header header_of(const char *name)
+{
+	AUTO_BUF struct buf bytes = {0};
+	struct file_header header;
+	struct diag diag;
+	bool pipe;
+
+	assert_int_equal(fd_slurp(name, 1 << 20, &bytes), 0);
+	assert_int_equal(header_decode(buf_span(&bytes), &header, &pipe, &diag), 0);
+	assert_false(pipe);
+	return header;
+}
+
+static int recover(const char *name, struct recover_result *ret, struct diag *reterr)
+{
+	static char *argv[] = {(char *)"millrace", NULL};
+	const struct recover_params params = {.path = name, .build_ids = true, .argc = 1, .argv = argv};
+
+	*ret = (struct recover_result){0};
+	return recover_recording(&params, ret, reterr);
+}
+
+/* How many of the ends are not behind that many bytes. */
+static size_t nr_whole(const size_t ends[NR_SAMPLES + 1], size_t bytes)
+{
+	size_t nr = 0;
+
+	while (nr <= NR_SAMPLES && ends[nr] <= bytes)
+		nr++;
+	return nr;
+}
+
+static void test_cut_at_each_byte(void **state)
+{
+	AUTO_BUF struct buf file = {0};
+	size_t ends[NR_SAMPLES + 1];
+
+	(void)state;
+	build(&file, ends);
+	size_t start = file.len - ends[NR_SAMPLES];
+	for (size_t cut = 0; cut <= ends[NR_SAMPLES]; cut += cut < ends[1] ? 1 : 37) {
+		struct recover_result result;
+		struct diag diag = {""};
+		size_t nr = nr_whole(ends, cut);
+		store(path, file.data, start + cut);
+		int err = recover(path, &result, &diag);
+		assert_int_equal(err, 0);
+		assert_false(result.was_whole);
+		assert_int_equal(result.data_bytes, nr ? ends[nr - 1] : MARK_BYTES);
+		assert_int_equal(result.dropped_bytes, cut - (nr ? ends[nr - 1] : 0));
+		assert_true(result.samples_counted);
+		assert_int_equal(result.nr_samples, nr ? nr - 1 : 0);
+		struct file_header header = header_of(path);
+		assert_int_equal(header.data.offset, start);
+		assert_int_equal(header.data.size, result.data_bytes);
+		assert_true(header.features[0] != 0);
+		assert_int_equal(recover(path, &result, &diag), 0);
+		assert_true(result.was_whole);
+	}
+}
+
+/* The recorder had committed some: what came behind is found, too. */
+static void test_what_the_header_knows_is_not_the_end(void **state)
+{
+	AUTO_BUF struct buf file = {0};
+	size_t ends[NR_SAMPLES + 1];
+	struct recover_result result;
+	struct file_header header;
+	struct diag diag = {""};
+
+	(void)state;
+	build(&file, ends);
+	memcpy(&header, file.data, sizeof(header));
+	header.data.size = ends[3];
+	memcpy(file.data, &header, sizeof(header));
+	store(path, file.data, file.len - 1);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_int_equal(result.data_bytes, ends[NR_SAMPLES - 1]);
+	assert_int_equal(result.nr_samples, NR_SAMPLES - 1);
+}
+
+/* A finished file that was cut in its features keeps its data; one whose data were cut, what is left of them. */
+static void test_a_finished_file_is_cut(void **state)
+{
+	AUTO_BUF struct buf file = {0}, whole = {0};
+	size_t ends[NR_SAMPLES + 1];
+	struct recover_result result;
+	struct diag diag = {""};
+
+	(void)state;
+	build(&file, ends);
+	store(path, file.data, file.len);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_int_equal(fd_slurp(path, 1 << 20, &whole), 0);
+	assert_true(whole.len > file.len);
+	for (size_t cut = file.len - 3; cut < whole.len; cut += cut <= file.len + 3 ? 1 : 211) {
+		size_t nr = nr_whole(ends, cut - (file.len - ends[NR_SAMPLES]));
+		store(path, whole.data, cut);
+		assert_int_equal(recover(path, &result, &diag), 0);
+		assert_false(result.was_whole);
+		assert_int_equal(result.nr_samples, nr - 1);
+		assert_int_equal(header_of(path).data.size, ends[nr - 1]);
+		assert_int_equal(recover(path, &result, &diag), 0);
+		assert_true(result.was_whole);
+	}
+}
+
+static void expect(const char *name, int err, const char *words)
+{
+	struct recover_result result;
+	struct diag diag = {""};
+
+	assert_int_equal(recover(name, &result, &diag), err);
+	if (!strstr(diag.text, words))
+		fail_msg("%s", diag.text);
+}
+
+static void test_what_cannot_be_recovered_says_why(void **state)
+{
+	AUTO_BUF struct buf file = {0}, pipe = {0};
+	size_t ends[NR_SAMPLES + 1];
+	struct file_header header;
+
+	(void)state;
+	build(&file, ends);
+	size_t start = file.len - ends[NR_SAMPLES];
+	store(path, file.data, sizeof(header) - 1);
+	expect(path, -EBADMSG, path);
+	store(path, file.data, start - 1);
+	expect(path, -EBADMSG, "no record is left");
+	store(path, "no recording at all, but long enough", 36);
+	expect(path, -EBADMSG, path);
+	header_encode_pipe(&pipe);
+	store(path, pipe.data, pipe.len);
+	expect(path, -ENOTSUP, "pipe");
+
+	memcpy(&header, file.data, sizeof(header));
+	struct file_section attrs = header.attrs;
+	for (unsigned i = 0; i < 3; i++) {
+		header.attrs = (struct file_section[]){
+			{file.len + 1, attrs.size}, {attrs.offset, file.len - attrs.offset + 1}, {attrs.offset, 0}}[i];
+		memcpy(file.data, &header, sizeof(header));
+		store(path, file.data, file.len);
+		expect(path, -EBADMSG, "events cannot be read");
+	}
+	expect("/nonexistent/perf.data", -ENOENT, "/nonexistent/perf.data");
+	assert_int_equal(symlink(path, other), 0);
+	expect(other, -ELOOP, "link");
+	assert_int_equal(unlink(other), 0);
+}
+
+/* A data directory: each part is cut behind its last whole record. */
+static void test_parts_of_a_directory(void **state)
+{
+	AUTO_BUF struct buf file = {0};
+	size_t ends[NR_SAMPLES + 1];
+	struct recover_result result;
+	struct diag diag = {""};
+	char name[128];
+	struct stat st;
+
+	(void)state;
+	build(&file, ends);
+	size_t start = file.len - ends[NR_SAMPLES];
+	assert_int_equal(mkdir(other, 0700), 0);
+	snprintf(name, sizeof(name), "%s/data", other);
+	store(name, file.data, start + ends[0]);
+	for (unsigned part = 0; part < 2; part++) {
+		snprintf(name, sizeof(name), "%s/data.%u", other, part);
+		store(name, file.data + start + ends[0], ends[5 + part] - ends[0] + 7);
+	}
+	assert_int_equal(recover(other, &result, &diag), 0);
+	assert_false(result.was_whole);
+	assert_int_equal(result.dropped_bytes, 14);
+	assert_int_equal(result.data_bytes, ends[5] + ends[6] - ends[0]);
+	assert_int_equal(result.nr_samples, 5 + 6);
+	for (unsigned part = 0; part < 2; part++) {
+		snprintf(name, sizeof(name), "%s/data.%u", other, part);
+		assert_int_equal(stat(name, &st), 0);
+		assert_int_equal(st.st_size, ends[5 + part] - ends[0]);
+	}
+	assert_int_equal(recover(other, &result, &diag), 0);
+	assert_true(result.was_whole);
+	/* A part that lost its end makes it one that is not whole. */
+	assert_int_equal(truncate(name, st.st_size - 1), 0);
+	assert_int_equal(recover(other, &result, &diag), 0);
+	assert_false(result.was_whole);
+	assert_int_equal(result.nr_samples, 5 + 5);
+}
+
+static int make_room(void **state)
+{
+	(void)state;
+	log_set_level(LOG_ERRORS);
+	if (!mkdtemp(room))
+		return -1;
+	snprintf(path, sizeof(path), "%s/perf.data", room);
+	snprintf(other, sizeof(other), "%s/other", room);
+	return 0;
+}
+
+static int remove_room(void **state)
+{
+	char command[64];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -rf %s", room);
+	return system(command);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_cut_at_each_byte),
+		cmocka_unit_test(test_what_the_header_knows_is_not_the_end),
+		cmocka_unit_test(test_a_finished_file_is_cut),
+		cmocka_unit_test(test_what_cannot_be_recovered_says_why),
+		cmocka_unit_test(test_parts_of_a_directory),
+	};
+
+	return cmocka_run_group_tests_name("recover", tests, make_room, remove_room);
+}
