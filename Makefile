@@ -54,6 +54,12 @@ bench: build # the same load recorded with perf and with millrace, interleaved
 fuzz: # feeds the decoders with broken input, FUZZ_SECONDS for each target
 	@tools/fuzz
 
+mutate: # do the unit tests notice small mistakes in the core? 200 changes, a quarter of an hour; tools/mutate --help
+	@tools/mutate
+
+soak: build # as root: records in random ways for a day, and checks each recording; SOAK_SECONDS=N
+	@tools/soak --seconds $(or $(SOAK_SECONDS),86400)
+
 static: # one static binary, build-static/millrace; with ARCH=arm64 one for that, build-static-arm64/millrace
 	@ARCH=$(ARCH) tools/static
 
@@ -76,6 +82,6 @@ clean:
 	@rm -rf build build-*
 
 help:
-	@sed -n 's/^\([a-z -]*\):[^#]*# /make \1	/p' Makefile
+	@sed -n 's/^\([a-z0-9 -]*\):[^#]*# /make \1	/p' Makefile
 
-.PHONY: build demo test check lint format coverage check-lab check-arm64 check-fleet check-corpus check-perf-tests check-asan check-tsan bench fuzz static clean-room dist deb rpm install deps clean help
+.PHONY: build demo test check lint format coverage check-lab check-arm64 check-fleet check-corpus check-perf-tests check-asan check-tsan bench fuzz mutate soak static clean-room dist deb rpm install deps clean help
