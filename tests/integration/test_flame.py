@@ -587,3 +587,27 @@ def test_browser_shows_threads(waits_data, waits_page, browser):
     browser.type_key(RIGHT)
     assert browser.run('return lanes.wait') == following
     assert not browser.errors()
+
+
+def test_hostile_names_of_wakers(need_root, need_tracefs, millrace, tmp_path):
+    """The name of a waker is one line, whatever it holds: the next lines are its stack."""
+    script = tmp_path / 'script.py'
+    script.write_text("""import ctypes, threading, time
+def work():
+    ctypes.CDLL(None).prctl(15, b'a\\nb<x\\x1b')
+    end = time.time() + 0.2
+    while time.time() < end:
+        with lock:
+            time.sleep(0.002)
+        time.sleep(0.0001)
+lock = threading.Lock()
+threads = [threading.Thread(target=work) for _ in range(3)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+""")
+    data, page = tmp_path / 'perf.data', tmp_path / 'page.html'
+    millrace('record', '-e', 'dummy', '--off-cpu', '-o', data, '--', '/usr/bin/python3', script)
+    millrace('flame', '-i', data, '-o', page)
+    wakers = json.loads(section(content(page)['files'][0]['waits']['wakers']))
+    assert any(re.fullmatch(r'a\\nb<x\\x1b \d+', waker) for waker in wakers)
+    assert not any('\n' in waker for waker in wakers)  # no stacks of wakers were recorded

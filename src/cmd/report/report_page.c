@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
+#include "base/escape.h"
 #include "cmd/input/loss_data.h"
 #include "cmd/report/report_samples.h"
 #include "cmd/report/report_wall.h"
@@ -44,14 +45,15 @@ static void put_waker(const struct samples *samples, const struct session_record
 	if (!wait->waker_pid && !wait->waker_tid)
 		return;
 	task = machine_task(samples->machine, wait->waker_pid, wait->waker_tid);
-	buf_printf(out, "%s %u", task && task->comm && task->comm->text ? task->comm->text : "?", wait->waker_tid);
+	escape_put_text(out,
+			task && task->comm && task->comm->text ? task->comm->text : "?"); /* a name may have lines */
+	buf_printf(out, " %u", wait->waker_tid);
 	unsigned nr = waker_chain(machine_lookup(samples->machine), record, wait, samples->frames, SAMPLES_MAX_FRAMES);
 	for (unsigned i = 0; i < nr; i++) {
 		const struct location *at = &samples->frames[i];
-		if (at->symbol)
-			buf_printf(out, "\n%s", at->symbol->name);
-		else
-			buf_printf(out, "\n[%s]", at->dso ? dso_short_name(at->dso) : "unknown");
+		buf_put_text(out, at->symbol ? "\n" : "\n[");
+		escape_put_text(out, at->symbol ? at->symbol->name : at->dso ? dso_short_name(at->dso) : "unknown");
+		buf_put_text(out, at->symbol ? "" : "]");
 	}
 }
 
