@@ -447,6 +447,7 @@ const struct option report_options_table[] = {
 	OPTION_ACCEPTED('m', "modules", NULL, "symbols of modules are always looked for"),
 	OPTION_ACCEPTED(0, "asm-raw", NULL, "a table has no instructions, in perf --stdio neither"),
 	OPTION_ACCEPTED(0, "source", NULL, "a table has no source code, in perf --stdio neither"),
+	OPTION_ACCEPTED(0, "samples", "N", "tables are the same with it; millrace script prints single samples"),
 	OPTION_ACCEPTED(0, "skip-empty", NULL, "events without samples are always left out"),
 	/* Of perf report, and not here: refused by name. */
 	OPTION_REFUSED(0, "branch-history", NULL, NO_BRANCHES),
@@ -466,7 +467,6 @@ const struct option report_options_table[] = {
 	OPTION_REFUSED(0, "hierarchy", NULL, "tables are flat: use -s with fewer keys, or -g, or millrace flame"),
 	OPTION_REFUSED_OPTIONAL(0, "itrace", "traces of the hardware are not decoded here: use perf report --itrace"),
 	OPTION_REFUSED(0, "pretty", "KEY", "values are printed as they are: use --json"),
-	OPTION_REFUSED_OPTIONAL(0, "samples", "single samples are printed by millrace script: use that"),
 	OPTION_REFUSED(0, "show-ref-call-graph", NULL,
 		       "each event shows its own call graphs: use -g on that event when recording"),
 	OPTION_REFUSED(0, "socket-filter", "N", "use -C with the CPUs of the socket, which --header -I prints"),
