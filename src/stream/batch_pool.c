@@ -236,13 +236,19 @@ static struct batch_job *next_job(struct pool_worker *worker)
 }
 
 /*
- * Little memory is left, because compressing takes too long: where it is the output, more bytes would be worse. Of a
- * few extents there is always little.
+ * Little memory is left, because compressing takes too long: where it is the output, more bytes would be worse. Then
+ * all is stored as it is until half is free: what is compressed in between would hold up what comes behind it. Of a few
+ * extents there is always little. The lock is held.
  */
-static bool is_overtaken(const struct batch_pool *pool)
+static bool is_overtaken(struct batch_pool *pool)
 {
-	return pool->nr_jobs > LEAST_EXTENTS && 8 * pool->nr_free <= pool->nr_jobs &&
-	       pool->nr_to_pack + pool->nr_packing + pool->nr_blocked > pool->nr_unwritten;
+	size_t nr_late = pool->nr_to_pack + pool->nr_packing + pool->nr_blocked;
+
+	if (2 * pool->nr_free >= pool->nr_jobs)
+		pool->overtaken = false;
+	else if (pool->nr_jobs > LEAST_EXTENTS && 4 * pool->nr_free <= pool->nr_jobs && nr_late > pool->nr_unwritten)
+		pool->overtaken = true;
+	return pool->overtaken;
 }
 
 static void set_realtime(bool realtime)

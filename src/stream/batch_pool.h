@@ -93,6 +93,7 @@ struct batch_pool {
 	struct pool_worker
 		*idle; /* the last that became so first: its memory is in use already, and perhaps in a cache */
 	bool ending;
+	bool overtaken;               /* by what comes: nothing is compressed until half of the memory is free */
 	struct pipeline *with_stages; /* those whose stages may keep batches */
 	/*
 	 * Of the jobs. Blocked: done, but behind one that is not in the line of their stage; unwritten: due to be
