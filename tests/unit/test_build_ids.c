@@ -395,6 +395,40 @@ static void call_chains_count(void **state)
 	}
 }
 
+/* The function that called the kernel is in a register only, its callers are on the stack. */
+static void registers_and_stacks_count(void **state)
+{
+	const struct event_desc dumps = {
+		.attr = {.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_REGS_USER |
+					PERF_SAMPLE_STACK_USER,
+			 .sample_id_all = 1,
+			 .sample_regs_user = 1,
+			 .sample_stack_user = 8},
+	};
+
+	(void)state;
+	for (unsigned in_stack = 0; in_stack < 2; in_stack++) {
+		AUTO_BUF struct buf stream = {0}, ids = {0};
+		struct collected collected = {.build_ids = &ids};
+
+		put_map(&stream, 7, 0x10000, cmocka, 0);
+		put_map(&stream, 7, 0x20000, libc, 0);
+		size_t at = open_record(&stream, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_KERNEL);
+		buf_put_u64(&stream, 0xffffffff81000000);
+		buf_put_u64(&stream, 7ull << 32 | 7);
+		buf_put_u64(&stream, 50);
+		buf_put_u64(&stream, PERF_SAMPLE_REGS_ABI_64);
+		buf_put_u64(&stream, in_stack ? 0 : 0x10800);
+		buf_put_u64(&stream, 8);
+		buf_put_u64(&stream, in_stack ? 0x10800 : 0);
+		buf_put_u64(&stream, 8);
+		close_record(&stream, at);
+		assert_int_equal(scan(&stream, &dumps, 1, &collected), 0);
+		assert_true(built(&ids, cmocka));
+		assert_false(built(&ids, libc));
+	}
+}
+
 static void a_chain_longer_than_its_record_is_refused(void **state)
 {
 	AUTO_BUF struct buf stream = {0}, ids = {0};
@@ -632,6 +666,7 @@ int main(void)
 		cmocka_unit_test(a_fork_has_its_parents_maps),
 		cmocka_unit_test(forks_in_a_circle_end),
 		cmocka_unit_test(call_chains_count),
+		cmocka_unit_test(registers_and_stacks_count),
 		cmocka_unit_test(a_chain_longer_than_its_record_is_refused),
 		cmocka_unit_test(the_vdso_is_listed_when_it_is_mapped),
 		cmocka_unit_test(what_is_no_file_is_left_out),

@@ -5,8 +5,8 @@
  *
  * An object counts as hit when the address of a sample lay in a map of it, or an address of its call chain
  * (perf 6.1 looks at the sample alone, and so leaves out callers that were never sampled themselves). With
- * user stacks, from which the chain is unwound later, each word of the stack is such an address. The [vdso]
- * counts when it is mapped at all, as in perf.
+ * user stacks, from which the chain is unwound later, each word of the stack and each register is such an address. The
+ * [vdso] counts when it is mapped at all, as in perf.
  */
 #pragma once
 

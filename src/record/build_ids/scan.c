@@ -317,11 +317,23 @@ static const uint8_t *align(struct scan *scan, const uint8_t *record, size_t siz
 	return scan->aligned ? memcpy(scan->aligned, record, size) : NULL;
 }
 
-/* Any word of the stack may be a return address. */
+/* Any of them may be a return address. */
+static int scan_words(struct scan *scan, const uint8_t *words, size_t nr, int32_t pid, uint64_t time_ns)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < nr; i++) {
+		uint64_t word = u64_at(words + i * sizeof(word));
+		if (word >= USER_BOTTOM && word >> USER_TOP_SHIFT == 0)
+			err = scan_hit(scan, word, pid, time_ns);
+	}
+	return err;
+}
+
+/* The registers, too: the sample itself may be in the kernel, and the function that called it is only there. */
 static int scan_stack(struct scan *scan, size_t event, const uint8_t *record, int32_t pid, uint64_t time_ns)
 {
 	struct sample sample;
-	int err = 0;
 
 	if (!record)
 		return -ENOMEM;
@@ -329,13 +341,12 @@ static int scan_stack(struct scan *scan, size_t event, const uint8_t *record, in
 		scan->broken = true;
 		return 0;
 	}
-	const uint8_t *words = sample.user_stack.ptr;
-	for (size_t at = 0; !err && at + sizeof(uint64_t) <= sample.user_stack.len; at += sizeof(uint64_t)) {
-		uint64_t word = u64_at(words + at);
-		if (word >= USER_BOTTOM && word >> USER_TOP_SHIFT == 0)
-			err = scan_hit(scan, word, pid, time_ns);
-	}
-	return err;
+	const struct sample_regs *regs = &sample.user_regs;
+	size_t nr_regs = regs->abi == PERF_SAMPLE_REGS_ABI_NONE ? 0 : (size_t)__builtin_popcountll(regs->mask);
+	int err = scan_words(scan, (const uint8_t *)regs->regs, nr_regs, pid, time_ns);
+	if (err)
+		return err;
+	return scan_words(scan, sample.user_stack.ptr, sample.user_stack.len / sizeof(uint64_t), pid, time_ns);
 }
 
 void sample_totals_add(struct sample_totals *totals, uint64_t nr, uint64_t first_ns, uint64_t last_ns)
