@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/symbols/line_table.h"
+#include "analyze/dwarf/elf_section.h"
+#include "analyze/dwarf/line_table.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "fuzz.h"
@@ -22,8 +23,9 @@ static void check(const struct line_table *table, uint64_t address)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct span all = {data, size}, half = {data, size / 2};
-	const struct line_sections sections = {all, all, half};
+	struct elf_section all = {.len = size, .whole = {data, size}, .fd = -1};
+	struct elf_section half = {.len = size / 2, .whole = {data, size / 2}, .fd = -1};
+	const struct line_sections sections = {&all, &all, &half};
 	struct line_table *table;
 
 	if (line_table_read(&sections, 0, &table))

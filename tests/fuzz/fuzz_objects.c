@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Any file as an object of a recording: its symbols, lines and inlined functions are read or are not, in bounded time.
  */
+#include <dwarf.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "analyze/dwarf/dwarf.h"
 #include "analyze/symbols/debug_info.h"
 #include "analyze/symbols/dso.h"
 #include "fuzz.h"
@@ -48,6 +51,38 @@ static void read_object(const char *path, enum dso_kind kind)
 	dso_table_fini(&dsos);
 }
 
+/* As a .dwo or .dwp file: the unit whose id is in the last 8 bytes. */
+static void read_split(const char *path, const uint8_t *data, size_t size)
+{
+	struct dwarf *dwarf = dwarf_open(open(path, O_RDONLY | O_CLOEXEC), true);
+	struct dwarf_unit skeleton = {.dwarf = dwarf, .version = 5, .address_bytes = 8, .offset_bytes = 4};
+	struct die die, other;
+	struct die_walk walk;
+	struct die_attr attr;
+	uint64_t low, high;
+
+	if (!dwarf)
+		return;
+	if (size >= sizeof(skeleton.id))
+		memcpy(&skeleton.id, data + size - sizeof(skeleton.id), sizeof(skeleton.id));
+	struct dwarf_unit *unit = dwarf_split_unit(dwarf, &skeleton);
+	dwarf_read_all(dwarf);
+	if (unit && die_root(unit, &die)) {
+		die_walk_begin(&walk, &die);
+		while (die_walk_next(&walk, &die)) {
+			const char *name = die_text(&die, DW_AT_name);
+			if (name && strlen(name) > size)
+				abort();
+			if (die_attr(&die, DW_AT_abstract_origin, &attr) && die_attr_entry(&attr, &other))
+				die_walk_skip(&walk);
+			for (struct die_ranges ranges = die_ranges(&die); die_ranges_next(&ranges, &low, &high);)
+				if (low >= high)
+					abort();
+		}
+	}
+	dwarf_free(dwarf);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char path[64];
@@ -59,6 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	read_object(path, DSO_FILE);
 	read_object(path, DSO_MODULE);
+	read_split(path, data, size);
 	close(fd);
 	return 0;
 }

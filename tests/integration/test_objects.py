@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 
 import pytest
 
@@ -213,7 +214,7 @@ __attribute__((noinline)) void NAME(void)""").replace('NAME();', '{ NAME(); for 
 
 
 def test_fifo_in_place_of_alternate_debug_information(millrace, builds, tmp_path):
-    """dwz(1) moves what two programs have in common into a third file, which libdw would open and wait for."""
+    """dwz(1) moves what two programs have in common into a third file, which may be a fifo."""
     if not shutil.which('dwz'):
         pytest.skip('dwz is not installed')
     (tmp_path / 'app.c').write_text(DWZ)
@@ -229,3 +230,36 @@ def test_fifo_in_place_of_alternate_debug_information(millrace, builds, tmp_path
     os.mkfifo(tmp_path / 'common')
     script = millrace('script', '-i', data, timeout=30)
     assert re.search(r'\bhot\+', script.out) and 'inlined' not in script.out
+
+
+def test_object_is_cut_while_it_is_read(millrace, builds, tmp_path):
+    """Objects are read, not mapped: one that gets shorter ends neither the recorder nor the reader by SIGBUS."""
+    (tmp_path / 'app.c').write_text(DWZ)
+    subprocess.run(['gcc', '-g', '-O1', '-DNAME=hot', '-DPAD=0', '-Wl,--build-id', '-o', APP, 'app.c'], cwd=tmp_path,
+                   check=True)
+    whole = (tmp_path / APP).read_bytes()
+    data, over, nr_cuts = tmp_path / 'data', threading.Event(), 0
+
+    def cut_again_and_again():
+        nonlocal nr_cuts
+        while not over.is_set():
+            try:
+                with open(tmp_path / APP, 'r+b') as app:
+                    app.truncate(len(whole) * (nr_cuts % 16) // 16)
+                    nr_cuts += 1
+                    app.write(whole)
+            except OSError:  # it still runs: ETXTBSY
+                over.wait(0.01)
+
+    thread = threading.Thread(target=cut_again_and_again)
+    thread.start()
+    try:
+        for graph in ['unwind', 'dwarf,1024']:
+            millrace('record', '-q', '--bundle', '--call-graph', graph, '-e', 'cpu-clock', '-F', '999', '-o', data,
+                     '--', 'sh', '-c', f'until ./{APP} 0.2 2>/dev/null; do :; done; sleep 0.2', cwd=tmp_path)
+        for _ in range(10):
+            millrace('report', '-i', data, '-s', 'sym,srcline', '--inline')
+    finally:
+        over.set()
+        thread.join()
+    assert nr_cuts > 100

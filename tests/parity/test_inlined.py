@@ -243,6 +243,28 @@ def test_rust(need_root, perf, millrace, tmp_path):
                for group in found.values())
 
 
+# GNU's dwp knows no DWARF 5.
+@pytest.mark.parametrize('compiler, version, tool', [('g++', '-gdwarf-4', 'dwp'), ('g++', '-gdwarf-5', 'llvm-dwp'),
+                                                     ('clang++', '-gdwarf-4', 'llvm-dwp'),
+                                                     ('clang++', '-gdwarf-5', 'llvm-dwp')])
+def test_split_package(need_root, perf, millrace, tmp_path, compiler, version, tool):
+    """The .dwo file of the program is behind that of another unit in one .dwp: the same names."""
+    if not shutil.which(tool):
+        pytest.skip(f'{tool} is not installed')
+    (tmp_path / 'other.cc').write_text('#include <map>\nint other(std::map<int, int> &all) { return all[1]; }\n')
+    program = build(tmp_path, compiler, ['-O2', version, '-gsplit-dwarf'], CXX)
+    subprocess.run([compiler, '-O2', version, '-gsplit-dwarf', '-c', 'other.cc'], cwd=tmp_path, check=True)
+    data = recorded(perf, millrace, tmp_path, program)
+    found = frames_of(millrace('script', '-i', data).out, 'code')
+    assert '(anonymous namespace)::forced' in {name for group in found.values() for name, _ in group}
+    subprocess.run([tool, 'other.dwo', 'code.dwo', '-o', 'code.dwp'], cwd=tmp_path, check=True)
+    for path in tmp_path.glob('*.dwo'):
+        path.unlink()
+    assert frames_of(millrace('script', '-i', data).out, 'code') == found
+    (tmp_path / 'code.dwp').unlink()
+    assert frames_of(millrace('script', '-i', data).out, 'code') != found
+
+
 def test_waiting_split_file(need_root, perf, millrace, tmp_path):
     """A fifo in the place of a .dwo: nothing waits for a writer."""
 

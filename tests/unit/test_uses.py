@@ -15,7 +15,7 @@ import sys
 ROOMS = '''base perfdata sysinfo compress event/names event/parse stream tasks unwind
            record/setup record/drain record/adapt record/synth record/features record/build_ids record/unwind
            record/order record/off_cpu record/output record/run
-           read analyze/symbols analyze/machine analyze/report analyze/code
+           read analyze/dwarf analyze/symbols analyze/machine analyze/report analyze/code
            cmd/cli export store cmd/input cmd/text cmd/view cmd/page cmd/report cmd/diff cmd/script cmd/export
            cmd/record cmd/agent cmd'''.split()
 # Recording and reading know nothing of each other: neither side includes a room of the other.
@@ -45,6 +45,7 @@ PUBLIC = {
                         task_log.h''',
     'record/run': 'recording.h',
     'read': 'deferred_chains.h group_split.h prefetcher.h session.h',
+    'analyze/dwarf': 'debug_functions.h dwarf.h elf_section.h line_table.h split_files.h',
     'analyze/symbols': 'debug_info.h dso.h dso_kernel.h jit_code.h symbols.h',
     'analyze/machine': 'machine.h parallelism.h stacks.h use_list.h',
     'analyze/report': 'calltree.h count.h hist.h hist_details.h tally.h time_bins.h tracepoint.h',

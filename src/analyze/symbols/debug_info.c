@@ -3,23 +3,23 @@
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
-#include <elfutils/libdwelf.h>
 #include <elfutils/libdwfl.h>
 #include <fcntl.h>
 #include <gelf.h>
 #include <limits.h>
 #include <pthread.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyze/symbols/debug_functions.h"
+#include "analyze/dwarf/debug_functions.h"
+#include "analyze/dwarf/dwarf.h"
+#include "analyze/dwarf/line_table.h"
+#include "analyze/dwarf/split_files.h"
 #include "analyze/symbols/dso.h"
 #include "analyze/symbols/elf.h"
-#include "analyze/symbols/line_table.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/hash_table.h"
@@ -28,35 +28,21 @@
 enum {
 	MAX_OPEN = 32,    /* objects */
 	MAX_INLINED = 32, /* functions at one address */
-	/* Debug information may be hostile. */
-	MAX_UNITS = 1 << 22,
-	MAX_RANGES = 1 << 23, /* of one object, empty ones too */
-	MAX_OVERLAPPING = 8,  /* ranges that begin before an address and after the one it is in */
-};
-
-struct unit_range {
-	Dwarf_Addr low, high; /* high exclusive */
-	Dwarf_Off die;        /* root of the unit */
 };
 
 /* An object whose files are open. */
 struct object {
-	struct dso *dso;          /* NULL: not in use */
-	uint64_t used;            /* when last */
-	int runtime_fd, debug_fd; /* -1: none */
-	Elf *runtime, *debug;     /* runtime: for its segments; debug NULL: there is none, or it is not needed */
-	Dwarf *dwarf;             /* NULL: there is no debug information */
-	Dwfl *dwfl;               /* that owns and has relocated it: of kernel modules; else NULL */
-	Dwarf_Addr text;          /* where it has put their code */
-	Dwarf *alternate;         /* what several objects have in common (dwz); NULL: the object names none */
-	Elf *stand_in;            /* that it is made of: the file, or one of ours if that is not there */
-	int alternate_fd;         /* -1: none */
-	char *directories[2];     /* of the two files; in the pool; NULL: none, or not known */
-	bool units_read;
-	struct unit_range *units; /* by low */
-	size_t nr_units, units_room;
-	struct debug_functions *functions; /* NULL: not needed yet */
-	struct line_sections lines;        /* looked for when the first line is */
+	struct dso *dso;         /* NULL: not in use */
+	uint64_t used;           /* when last */
+	int runtime_fd;          /* -1: none */
+	Elf *runtime;            /* for its segments */
+	struct dwarf *dwarf;     /* NULL: there is no debug information */
+	Dwfl *dwfl;              /* that has relocated it: of kernel modules; else NULL */
+	uint64_t text;           /* where it has put their code */
+	struct dwarf *alternate; /* what several objects have in common (dwz); NULL: none */
+	char *paths[2];          /* of the two files; in the pool; NULL: none, or not known */
+	struct split_files *split;
+	struct debug_functions *functions; /* NULL: not needed yet, and so is split */
 	struct hash_table tables;          /* struct line_table, by offset in the section */
 };
 
@@ -102,24 +88,17 @@ static void object_close(struct object *object)
 	if (!object->dso)
 		return;
 	debug_functions_free(object->functions);
+	split_files_free(object->split);
 	for (size_t i = 0; i < object->tables.nr_slots; i++)
 		line_table_free(object->tables.slots[i].item);
 	hash_table_fini(&object->tables);
-	free(object->units);
+	dwarf_free(object->dwarf);
+	dwarf_free(object->alternate);
 	if (object->dwfl)
 		dwfl_end(object->dwfl);
-	else
-		dwarf_end(object->dwarf);
-	dwarf_end(object->alternate);
-	elf_end(object->stand_in);
 	elf_end(object->runtime);
-	elf_end(object->debug);
 	if (object->runtime_fd >= 0)
 		close(object->runtime_fd);
-	if (object->debug_fd >= 0)
-		close(object->debug_fd);
-	if (object->alternate_fd >= 0)
-		close(object->alternate_fd);
 	*object = (struct object){0};
 }
 
@@ -137,14 +116,13 @@ void debug_info_free(struct debug_info *info)
 }
 
 /* Of an open file. NULL: not known. */
-static char *directory_of(struct pool *pool, int fd)
+static char *path_of(struct pool *pool, int fd)
 {
 	char link[64], path[PATH_MAX];
 
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	ssize_t len = fd < 0 ? -1 : readlink(link, path, sizeof(path));
-	const char *slash = len > 0 && path[0] == '/' ? memrchr(path, '/', (size_t)len) : NULL;
-	return slash ? pool_text(pool, path, (size_t)(slash - path)) : NULL;
+	return len > 0 && path[0] == '/' ? pool_text(pool, path, (size_t)len) : NULL;
 }
 
 /* Nothing is looked for: what is to be read was opened before. */
@@ -162,17 +140,18 @@ static void module_open(struct debug_info *info, struct object *object)
 						 .section_address = dwfl_offline_section_address};
 	Dwarf_Addr bias;
 
-	object->debug_fd = dso_open(object->dso, info->symfs, DSO_DEBUG);
-	if (object->debug_fd < 0)
-		object->debug_fd = dso_open(object->dso, info->symfs, DSO_RUNTIME);
-	int fd = object->debug_fd < 0 ? -1 : fcntl(object->debug_fd, F_DUPFD_CLOEXEC, 0);
+	int fd = dso_open(object->dso, info->symfs, DSO_DEBUG);
+
+	if (fd < 0)
+		fd = dso_open(object->dso, info->symfs, DSO_RUNTIME);
 	object->dwfl = fd < 0 ? NULL : dwfl_begin(&callbacks);
 	Dwfl_Module *module = object->dwfl ? dwfl_report_offline(object->dwfl, object->dso->name, "", fd) : NULL;
 	if (!module && fd >= 0)
 		close(fd);
 	if (!module || dwfl_report_end(object->dwfl, NULL, NULL))
 		return;
-	object->dwarf = dwfl_module_getdwarf(module, &bias);
+	Dwarf *relocated = dwfl_module_getdwarf(module, &bias);
+	object->dwarf = relocated ? dwarf_open_elf(dwarf_getelf(relocated)) : NULL;
 	Elf *elf = object->dwarf ? dwfl_module_getelf(module, &bias) : NULL;
 	Elf_Scn *section = NULL;
 	size_t names;
@@ -201,7 +180,7 @@ static bool has_units(Elf *elf)
 }
 
 /* Of .gnu_debugaltlink: a path, perhaps from the directory of the file that names it, and a build-id. -1: not there. */
-static int open_alternate(const char *directory, const char *name, const struct elf_id *id)
+static int open_alternate(const char *of, const char *name, const struct elf_id *id)
 {
 	char text[2 * ELF_ID_MAX_BYTES + 1] = "";
 	AUTO_FREE char *path = NULL;
@@ -210,8 +189,9 @@ static int open_alternate(const char *directory, const char *name, const struct 
 
 	for (unsigned i = 0; i < id->len; i++)
 		snprintf(text + 2 * i, 3, "%02x", id->bytes[i]);
-	if (asprintf(&path, "%s%s%s", name[0] == '/' || !directory ? "" : directory, name[0] == '/' ? "" : "/", name) <
-	    0)
+	const char *slash = of ? strrchr(of, '/') : NULL;
+	int len = name[0] == '/' || !slash ? 0 : (int)(slash - of);
+	if (asprintf(&path, "%.*s%s%s", len, len ? of : "", name[0] == '/' ? "" : "/", name) < 0)
 		path = NULL;
 	if (asprintf(&by_id, "/usr/lib/debug/.build-id/%.2s/%s.debug", text, text + 2) < 0)
 		by_id = NULL;
@@ -227,64 +207,16 @@ static int open_alternate(const char *directory, const char *name, const struct 
 	return -1;
 }
 
-/* An object with debug information of nothing. */
-static Elf *make_stand_in(void)
-{
-	static struct {
-		Elf64_Ehdr header;
-		Elf64_Shdr sections[3];
-		char names[32];
-		char frame[8];
-	} image = {
-		.header = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-			   .e_type = ET_DYN,
-			   .e_version = EV_CURRENT,
-			   .e_ehsize = sizeof(Elf64_Ehdr),
-			   .e_shentsize = sizeof(Elf64_Shdr),
-			   .e_shnum = 3,
-			   .e_shstrndx = 1},
-		.names = "\0.shstrtab\0.debug_frame",
-	};
-
-	image.header.e_shoff = offsetof(__typeof__(image), sections);
-	image.sections[1] = (Elf64_Shdr){.sh_name = 1,
-					 .sh_type = SHT_STRTAB,
-					 .sh_offset = offsetof(__typeof__(image), names),
-					 .sh_size = sizeof(image.names)};
-	image.sections[2] = (Elf64_Shdr){.sh_name = 11,
-					 .sh_type = SHT_PROGBITS,
-					 .sh_offset = offsetof(__typeof__(image), frame),
-					 .sh_size = sizeof(image.frame)};
-	return elf_memory((char *)&image, sizeof(image));
-}
-
-/* libdw would open the file as soon as it needs it, and wait for the writer of a fifo: it always gets one of ours. */
-static void set_alternate(struct object *object)
+static void set_alternate(struct object *object, const char *path)
 {
 	const char *name;
-	const void *id;
-	ssize_t len = object->dwarf ? dwelf_dwarf_gnu_debugaltlink(object->dwarf, &name, &id) : 0;
-	struct elf_id expect = {.len = len > 0 && len <= ELF_ID_MAX_BYTES ? (uint8_t)len : 0};
+	struct elf_id id;
 
-	if (len <= 0)
+	if (!object->dwarf || !dwarf_alternate_name(object->dwarf, &name, &id))
 		return;
-	memcpy(expect.bytes, id, expect.len);
-	object->alternate_fd = open_alternate(object->directories[object->debug_fd >= 0], name, &expect);
-	if (object->alternate_fd >= 0)
-		object->stand_in = elf_begin(object->alternate_fd, ELF_C_READ, NULL);
-	if (object->stand_in)
-		object->alternate = dwarf_begin_elf(object->stand_in, DWARF_C_READ, NULL);
-	if (!object->alternate) {
-		elf_end(object->stand_in);
-		object->stand_in = make_stand_in();
-		object->alternate = object->stand_in ? dwarf_begin_elf(object->stand_in, DWARF_C_READ, NULL) : NULL;
-	}
-	if (object->alternate) {
-		dwarf_setalt(object->dwarf, object->alternate);
-		return;
-	}
-	dwarf_end(object->dwarf); /* no memory */
-	object->dwarf = NULL;
+	int fd = open_alternate(path, name, &id);
+	object->alternate = fd < 0 ? NULL : dwarf_open(fd, false);
+	dwarf_set_alternate(object->dwarf, object->alternate);
 }
 
 /* The debug information is in the object itself, or in a file of its own. */
@@ -294,27 +226,24 @@ static void object_open_files(struct debug_info *info, struct object *object)
 	if (object->runtime_fd < 0)
 		return;
 	object->runtime = elf_begin(object->runtime_fd, ELF_C_READ, NULL);
-	object->directories[0] = directory_of(&info->pool, object->runtime_fd);
-	if (has_units(object->runtime)) {
-		object->dwarf = dwarf_begin_elf(object->runtime, DWARF_C_READ, NULL);
+	object->paths[0] = path_of(&info->pool, object->runtime_fd);
+	bool is_here = has_units(object->runtime);
+	int fd =
+		is_here ? fcntl(object->runtime_fd, F_DUPFD_CLOEXEC, 0) : dso_open(object->dso, info->symfs, DSO_DEBUG);
+	if (fd < 0)
 		return;
-	}
-	object->debug_fd = dso_open(object->dso, info->symfs, DSO_DEBUG);
-	if (object->debug_fd < 0)
-		return;
-	object->directories[1] = directory_of(&info->pool, object->debug_fd);
-	object->debug = elf_begin(object->debug_fd, ELF_C_READ, NULL);
-	object->dwarf = object->debug ? dwarf_begin_elf(object->debug, DWARF_C_READ, NULL) : NULL;
+	object->paths[1] = is_here ? NULL : path_of(&info->pool, fd);
+	object->dwarf = dwarf_open(fd, false);
+	set_alternate(object, object->paths[!is_here]);
 }
 
 static void object_open(struct debug_info *info, struct object *object, struct dso *dso)
 {
-	*object = (struct object){.dso = dso, .runtime_fd = -1, .debug_fd = -1, .alternate_fd = -1};
+	*object = (struct object){.dso = dso, .runtime_fd = -1};
 	if (dso->kind == DSO_MODULE)
 		module_open(info, object);
 	else
 		object_open_files(info, object);
-	set_alternate(object);
 }
 
 /* The one used longest ago makes room. */
@@ -337,87 +266,8 @@ static struct object *object_of(struct debug_info *info, struct dso *dso)
 	return oldest;
 }
 
-static bool units_add(struct object *object, const struct unit_range *range)
-{
-	if (object->nr_units == object->units_room) {
-		size_t room = object->units_room ? object->units_room * 2 : 64;
-		struct unit_range *units = reallocarray(object->units, room, sizeof(*units));
-		if (!units)
-			return false;
-		object->units = units;
-		object->units_room = room;
-	}
-	object->units[object->nr_units++] = *range;
-	return true;
-}
-
-/* Adds the ranges of a unit. false: that is all that is read of the object. */
-static bool unit_read(struct object *object, Dwarf_Die *root, size_t *nr_seen)
-{
-	struct unit_range range = {.die = dwarf_dieoffset(root)};
-	Dwarf_Addr base;
-	ptrdiff_t offset = 0;
-
-	while ((offset = dwarf_ranges(root, offset, &base, &range.low, &range.high)) > 0) {
-		if (++*nr_seen > MAX_RANGES)
-			return false;
-		/* What the linker has left out begins at 0. */
-		if (range.low && range.low < range.high && !units_add(object, &range))
-			return false;
-	}
-	return true;
-}
-
-static int range_compare(const void *a, const void *b)
-{
-	const struct unit_range *x = a, *y = b;
-
-	if (x->low != y->low)
-		return x->low < y->low ? -1 : 1;
-	return x->die < y->die ? -1 : x->die > y->die;
-}
-
-/* By what the units say of themselves: not all compilers write .debug_aranges. */
-static void units_read(struct object *object)
-{
-	Dwarf_CU *unit = NULL;
-	Dwarf_Die root;
-	size_t nr_seen = 0;
-	uint8_t type;
-
-	object->units_read = true;
-	for (unsigned i = 0; i < MAX_UNITS; i++) {
-		if (dwarf_get_units(object->dwarf, unit, &unit, NULL, &type, &root, NULL))
-			break;
-		if ((type == DW_UT_compile || type == DW_UT_skeleton) && !unit_read(object, &root, &nr_seen))
-			break;
-	}
-	if (object->nr_units)
-		qsort(object->units, object->nr_units, sizeof(*object->units), range_compare);
-}
-
-/* The root DIE of the unit that has the address; of the skeleton where the rest is in a .dwo. false: none has it. */
-static bool find_unit(struct object *object, Dwarf_Addr address, Dwarf_Die *ret)
-{
-	if (!object->units_read)
-		units_read(object);
-	size_t low = 0, high = object->nr_units;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (object->units[middle].low <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (size_t i = low; i > 0 && low - i < MAX_OVERLAPPING; i--)
-		if (address < object->units[i - 1].high)
-			return dwarf_offdie(object->dwarf, object->units[i - 1].die, ret);
-	return dwarf_addrdie(object->dwarf, address, ret); /* units that do not say it may be in .debug_aranges */
-}
-
 /* Where the linker put what is at an address of the dso, which is an offset in most files. false: it is not loaded. */
-static bool linked_address(const struct object *object, uint64_t offset, Dwarf_Addr *ret)
+static bool linked_address(const struct object *object, uint64_t offset, uint64_t *ret)
 {
 	Elf *elf = object->runtime;
 	size_t nr;
@@ -440,24 +290,24 @@ static bool linked_address(const struct object *object, uint64_t offset, Dwarf_A
 }
 
 /* The object with the unit at an address of a dso, and the address as the debug information counts. NULL: none. */
-static struct object *find_place(struct debug_info *info, struct dso *dso, uint64_t address, Dwarf_Die *ret_unit,
-				 Dwarf_Addr *ret_at)
+static struct object *find_place(struct debug_info *info, struct dso *dso, uint64_t address,
+				 struct dwarf_unit **ret_unit, uint64_t *ret_at)
 {
 	struct object *object = object_of(info, dso);
 
-	if (!object->dwarf || !linked_address(object, address, ret_at) || !find_unit(object, *ret_at, ret_unit))
+	if (!object->dwarf || !linked_address(object, address, ret_at))
 		return NULL;
-	return object;
+	*ret_unit = dwarf_unit_at(object->dwarf, *ret_at);
+	return *ret_unit ? object : NULL;
 }
 
 /* The innermost scope; NULL: none. */
-static struct scope *find_scope(struct object *object, Dwarf_Die *unit, Dwarf_Addr at)
+static struct scope *find_scope(struct object *object, struct dwarf_unit *unit, uint64_t at)
 {
-	struct stat status;
-	int fd = object->debug_fd >= 0 ? object->debug_fd : object->runtime_fd;
-
-	if (!object->functions && fstat(fd, &status) == 0 && status.st_size > 0)
-		object->functions = debug_functions_new(object->directories, (uint64_t)status.st_size);
+	if (!object->split)
+		object->split = split_files_new(object->paths);
+	if (!object->functions && object->split)
+		object->functions = debug_functions_new(object->split);
 	return object->functions ? debug_functions_find(object->functions, unit, at) : NULL;
 }
 
@@ -473,45 +323,20 @@ static bool find_call(struct scope *scope, unsigned frame, uint64_t *ret_file, u
 	return false;
 }
 
-/* An item of a section, or all of it. Nothing: there is no such section. */
-static struct span find_section(Elf *elf, const char *name)
+/* Of the unit with that root, or the skeleton of one that is elsewhere. NULL: none. */
+static const struct line_table *find_table(struct object *object, const struct die *root)
 {
-	Elf_Scn *section = NULL;
-	size_t names;
-
-	while (!elf_getshdrstrndx(elf, &names) && (section = elf_nextscn(elf, section))) {
-		GElf_Shdr header;
-		const char *its = gelf_getshdr(section, &header) ? elf_strptr(elf, names, header.sh_name) : NULL;
-		/* ".zdebug_line": libdw has unpacked it. */
-		if (!its || (strcmp(its, name) != 0 && (strncmp(its, ".z", 2) != 0 || strcmp(its + 2, name + 1) != 0)))
-			continue;
-		Elf_Data *data = header.sh_type == SHT_NOBITS ? NULL : elf_getdata(section, NULL);
-		return data && data->d_buf ? (struct span){data->d_buf, data->d_size} : (struct span){0};
-	}
-	return (struct span){0};
-}
-
-/* Of the unit, or the skeleton of one that is elsewhere. NULL: none. */
-static const struct line_table *find_table(struct object *object, Dwarf_Die *unit)
-{
-	struct line_sections *sections = &object->lines;
+	struct dwarf *dwarf = object->dwarf;
+	const struct line_sections sections = {dwarf_line_section(dwarf), dwarf_line_texts(dwarf), dwarf_texts(dwarf)};
 	struct line_table *table = NULL;
-	Dwarf_Attribute attribute;
-	Dwarf_Word offset;
+	struct die_attr attr;
+	uint64_t offset;
 
-	if (!dwarf_attr(unit, DW_AT_stmt_list, &attribute) || dwarf_formudata(&attribute, &offset))
+	if (!die_attr(root, DW_AT_stmt_list, &attr) || !die_attr_number(&attr, &offset))
 		return NULL;
 	table = hash_table_find_item(&object->tables, offset);
-	if (table)
+	if (table || line_table_read(&sections, offset, &table))
 		return table;
-	if (!sections->line.len) {
-		Elf *elf = dwarf_getelf(object->dwarf);
-		sections->line = find_section(elf, ".debug_line");
-		sections->line_strings = find_section(elf, ".debug_line_str");
-		sections->strings = find_section(elf, ".debug_str");
-	}
-	if (line_table_read(sections, offset, &table))
-		return NULL;
 	if (hash_table_add(&object->tables, offset, table)) {
 		line_table_free(table);
 		return NULL;
@@ -521,12 +346,12 @@ static const struct line_table *find_table(struct object *object, Dwarf_Die *uni
 
 static void read_line(struct debug_info *info, struct line_answer *answer)
 {
-	Dwarf_Addr at;
-	Dwarf_Die unit;
-	Dwarf_Attribute attribute;
+	uint64_t at;
+	struct dwarf_unit *unit;
+	struct die root;
 	AUTO_BUF struct buf path = {0};
 	struct object *object = find_place(info, answer->dso, answer->address, &unit, &at);
-	const struct line_table *table = object ? find_table(object, &unit) : NULL;
+	const struct line_table *table = object && die_root(unit, &root) ? find_table(object, &root) : NULL;
 	uint64_t file = 0;
 	uint32_t row_file;
 	unsigned line = 0;
@@ -534,15 +359,14 @@ static void read_line(struct debug_info *info, struct line_answer *answer)
 	if (!table)
 		return;
 	if (answer->frame) {
-		if (!find_call(find_scope(object, &unit, at), answer->frame, &file, &line))
+		if (!find_call(find_scope(object, unit, at), answer->frame, &file, &line))
 			return;
 	} else {
 		if (!line_table_find(table, at, &row_file, &line))
 			return;
 		file = row_file;
 	}
-	const char *directory = dwarf_attr(&unit, DW_AT_comp_dir, &attribute) ? dwarf_formstring(&attribute) : NULL;
-	if (!line_table_path(table, file, directory, &path) || path.failed)
+	if (!line_table_path(table, file, die_text(&root, DW_AT_comp_dir), &path) || path.failed)
 		return;
 	answer->line.path = pool_text(&info->pool, buf_text(&path), path.len);
 	answer->line.line = line;
@@ -606,12 +430,12 @@ static const struct symbol *scope_symbol(struct debug_info *info, const struct s
 static unsigned read_inlined(struct debug_info *info, struct dso *dso, const struct symbol *around, uint64_t address,
 			     const struct symbol *ret[MAX_INLINED])
 {
-	Dwarf_Addr at;
-	Dwarf_Die unit;
+	uint64_t at;
+	struct dwarf_unit *unit;
 	struct object *object = find_place(info, dso, address, &unit, &at);
 	unsigned nr = 0;
 
-	struct scope *scope = object ? find_scope(object, &unit, at) : NULL;
+	struct scope *scope = object ? find_scope(object, unit, at) : NULL;
 	for (; scope && scope->outer && nr + 1 < MAX_INLINED; scope = scope->outer) {
 		const struct symbol *symbol = scope_symbol(info, around, scope);
 		if (symbol)

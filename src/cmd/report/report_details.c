@@ -30,6 +30,7 @@ struct details {
 	uint32_t parallelism;
 	struct pool pool;                       /* what the tables hold */
 	struct hash_table texts, known, fields; /* strings, struct hist_details, struct hist_field, by their hash */
+	struct hash_table lines;                /* struct known_line, likewise */
 };
 
 static bool asks(const struct details *details, enum hist_column key)
@@ -59,6 +60,7 @@ void details_free(struct details *details)
 	hash_table_fini(&details->texts);
 	hash_table_fini(&details->known);
 	hash_table_fini(&details->fields);
+	hash_table_fini(&details->lines);
 	tracepoints_close(details->formats);
 	pool_fini(&details->pool);
 	free(details);
@@ -184,15 +186,46 @@ static int add_field(struct details *details, const struct session_record *recor
 	return ret->fields[number] ? 0 : -ENOMEM;
 }
 
+struct known_line {
+	struct location at;
+	const char *line;
+};
+
+static bool same_place(const struct location *a, const struct location *b)
+{
+	return a->dso == b->dso && a->address == b->address && a->symbol == b->symbol &&
+	       a->nr_inlined == b->nr_inlined && a->is_return == b->is_return;
+}
+
+/* Callers are asked for once for each chain that they are in. NULL: out of memory. */
+static const char *source_line_of(struct details *details, const struct location *at, unsigned flags)
+{
+	AUTO_BUF struct buf text = {0};
+	uint64_t key = hash_mix(hash_mix(at->address, (uintptr_t)at->dso), at->nr_inlined);
+
+	for (struct hash_slot *slot = hash_table_find(&details->lines, key); slot;
+	     slot = hash_table_next(&details->lines, slot)) {
+		const struct known_line *known = slot->item;
+		if (same_place(&known->at, at))
+			return known->line;
+	}
+	source_text_line(machine_debug_info(details->machine), at, flags, &text);
+	struct known_line *known = pool_take(&details->pool, sizeof(*known));
+	const char *line = known ? keep_text(details, &text) : NULL;
+	if (!line || hash_table_add(&details->lines, key, known))
+		return NULL;
+	*known = (struct known_line){*at, line};
+	return line;
+}
+
 /* false: out of memory. */
 static bool add_source(struct details *details, const struct location *at, struct hist_details *ret)
 {
 	unsigned flags = SOURCE_SYMBOL | (details->options.full_paths ? SOURCE_FULL_PATH : 0);
-	AUTO_BUF struct buf line = {0}, file = {0};
+	AUTO_BUF struct buf file = {0};
 
 	if (asks(details, HIST_SRCLINE)) {
-		source_text_line(machine_debug_info(details->machine), at, flags, &line);
-		ret->srcline = keep_text(details, &line);
+		ret->srcline = source_line_of(details, at, flags);
 		if (!ret->srcline)
 			return false;
 	}

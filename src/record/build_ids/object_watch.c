@@ -31,6 +31,7 @@
 #include "stream/ring.h"
 #include "sysinfo/elf_note.h"
 #include "sysinfo/privileges.h"
+#include "sysinfo/thread.h"
 #include "tasks/task_event.h"
 
 enum {
@@ -392,8 +393,12 @@ static void *run(void *data)
 {
 	struct object_watch *watch = data;
 	struct pollfd *stop = &watch->polls[watch->nr_rings];
+	struct priority before;
+	const char *how;
 	int timeout = -1;
 
+	/* Processes of milliseconds have ended when it comes late; it sleeps nearly always. */
+	(void)!priority_raise(0, &before, &how);
 	privileges_drop(false); /* its events are open */
 	while (!stop->revents) {
 		look(watch);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include "analyze/symbols/debug_functions.h"
+#include "analyze/dwarf/debug_functions.h"
 
 #include <dwarf.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "analyze/dwarf/dwarf.h"
+#include "analyze/dwarf/split_files.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/hash_table.h"
@@ -16,11 +16,8 @@
 
 /* Debug information may be hostile. */
 enum {
-	MAX_DEPTH = 256,       /* of nested functions and blocks */
-	MAX_RANGES = 1 << 22,  /* of one unit or function */
-	VISITS_PER_BYTE = 8,   /* of entries and ranges, which have at least one byte */
-	VISITS_MORE = 1 << 20, /* of any object; and of each that is in a .dwo file: */
-	VISITS_SPLIT = 1 << 26,
+	MAX_DEPTH = 256,          /* of nested functions and blocks */
+	MAX_RANGES = 1 << 22,     /* of one unit or function */
 	MAX_OVERLAPPING = 8,      /* functions that begin before an address and after the one it is in */
 	MAX_NESTED = 64,          /* namespaces and classes in a name */
 	MAX_ORIGINS = 16,         /* steps from a description to the one with the name */
@@ -28,12 +25,12 @@ enum {
 	MAX_PARENTS = 1 << 22,    /* of one unit */
 };
 
-/* A DIE with children. libdw does not find the parent of a DIE, so those on the way to a wanted one are kept. */
+/* An entry with children. DWARF does not say what an entry is in, so those on the way to a wanted one are kept. */
 struct parent {
 	struct parent *up;
-	Dwarf_Die die;
-	Dwarf_Off start, end; /* end: of all that is in it, exclusive */
-	bool read;            /* children are known */
+	struct die die;
+	uint64_t start, end; /* end: of all that is in it, exclusive */
+	bool read;           /* children are known */
 	uint32_t nr, room;
 	struct parent *children; /* those that have children themselves, by start */
 };
@@ -44,9 +41,8 @@ struct name_unit {
 };
 
 struct die_names {
-	struct hash_table units; /* struct name_unit by Dwarf_CU */
+	struct hash_table units; /* struct name_unit by struct dwarf_unit */
 	struct pool pool;        /* units and names */
-	uint64_t *visits;        /* that are left */
 };
 
 /* Not deeper than MAX_NESTED. */
@@ -67,22 +63,22 @@ static void names_fini(struct die_names *names)
 }
 
 /* NULL: out of memory, or it cannot be read. */
-static struct name_unit *name_unit_of(struct die_names *names, Dwarf_Die *die)
+static struct name_unit *name_unit_of(struct die_names *names, struct dwarf_unit *its)
 {
-	struct name_unit *unit = hash_table_find_item(&names->units, (uintptr_t)die->cu);
-	Dwarf_Die root;
+	struct name_unit *unit = hash_table_find_item(&names->units, (uintptr_t)its);
+	struct die root;
 
-	if (unit || !dwarf_diecu(die, &root, NULL, NULL))
+	if (unit || !die_root(its, &root))
 		return unit;
 	unit = pool_take(&names->pool, sizeof(*unit));
-	if (!unit || hash_table_add(&names->units, (uintptr_t)die->cu, unit))
+	if (!unit || hash_table_add(&names->units, (uintptr_t)its, unit))
 		return NULL;
-	unit->root = (struct parent){.die = root, .start = dwarf_dieoffset(&root), .end = (Dwarf_Off)-1};
+	unit->root = (struct parent){.die = root, .start = die_offset(&root), .end = UINT64_MAX};
 	return unit;
 }
 
 /* false: no room for it. */
-static bool parent_add(struct name_unit *unit, struct parent *parent, Dwarf_Die *die, Dwarf_Off start)
+static bool parent_add(struct name_unit *unit, struct parent *parent, const struct die *die)
 {
 	if (parent->nr == parent->room) {
 		uint32_t room = parent->room ? parent->room * 2 : 8;
@@ -94,42 +90,31 @@ static bool parent_add(struct name_unit *unit, struct parent *parent, Dwarf_Die 
 	}
 	if (unit->parents++ == MAX_PARENTS)
 		return false;
-	parent->children[parent->nr++] = (struct parent){.up = parent, .die = *die, .start = start, .end = parent->end};
+	parent->children[parent->nr++] =
+		(struct parent){.up = parent, .die = *die, .start = die_offset(die), .end = parent->end};
 	return true;
 }
 
-/* false: more was looked at than a compiler writes. */
-static bool visit(uint64_t *left)
-{
-	return *left && --*left;
-}
-
 /* Once, so that `up` of grandchildren stays valid. */
-static void parent_read(struct die_names *names, struct name_unit *unit, struct parent *parent)
+static void parent_read(struct name_unit *unit, struct parent *parent)
 {
-	struct parent *last = NULL; /* child whose end is the start of the next one */
-	Dwarf_Die die;
+	struct die_walk walk;
+	struct die die;
 
 	parent->read = true;
-	if (dwarf_child(&parent->die, &die))
-		return;
-	do {
-		Dwarf_Off start = dwarf_dieoffset(&die);
-		if (last)
-			last->end = start;
-		last = NULL;
-		if (!visit(names->visits))
-			return;
-		if (!dwarf_haschildren(&die))
+	die_walk_begin(&walk, &parent->die);
+	while (die_walk_next(&walk, &die)) {
+		if (!die_has_children(&die))
 			continue;
-		if (!parent_add(unit, parent, &die, start))
+		die_walk_skip(&walk);
+		if (!parent_add(unit, parent, &die))
 			return;
-		last = &parent->children[parent->nr - 1];
-	} while (dwarf_siblingof(&die, &die) == 0);
+		parent->children[parent->nr - 1].end = die.unit->offset + walk.at;
+	}
 }
 
 /* The one in which `at` is; NULL: none. */
-static struct parent *parent_child(struct parent *parent, Dwarf_Off at)
+static struct parent *parent_child(struct parent *parent, uint64_t at)
 {
 	uint32_t low = 0, high = parent->nr;
 
@@ -144,37 +129,50 @@ static struct parent *parent_child(struct parent *parent, Dwarf_Off at)
 	return child && at < child->end ? child : NULL;
 }
 
-/* What the DIE is in. NULL: as name_unit_of(). */
-static struct parent *parent_of(struct die_names *names, Dwarf_Die *die)
+/* What the entry is in. NULL: as name_unit_of(). */
+static struct parent *parent_of(struct die_names *names, const struct die *die)
 {
-	struct name_unit *unit = name_unit_of(names, die);
+	struct name_unit *unit = name_unit_of(names, die->unit);
 	struct parent *found = NULL, *child = unit ? &unit->root : NULL;
-	Dwarf_Off at = dwarf_dieoffset(die);
+	uint64_t at = die_offset(die);
 
 	for (unsigned depth = 0; child && depth < MAX_NESTED; depth++) {
 		found = child;
 		if (!found->read)
-			parent_read(names, unit, found);
+			parent_read(unit, found);
 		child = parent_child(found, at);
 	}
 	return found;
 }
 
-/* Where the declaration is: code, and what is defined outside of its namespace, refer to it. */
-static Dwarf_Die declaration_of(const Dwarf_Die *die)
+/* The description that this one is of another place of. false: it is the first one. */
+static bool origin_of(const struct die *die, struct die *ret)
 {
-	Dwarf_Die at = *die, next;
-	Dwarf_Attribute attribute;
+	struct die_attr attr;
 
-	for (unsigned i = 0; i < MAX_ORIGINS; i++) {
-		if (!dwarf_attr(&at, DW_AT_abstract_origin, &attribute) &&
-		    !dwarf_attr(&at, DW_AT_specification, &attribute))
-			break;
-		if (!dwarf_formref_die(&attribute, &next))
-			break;
-		at = next;
-	}
+	return (die_attr(die, DW_AT_abstract_origin, &attr) || die_attr(die, DW_AT_specification, &attr)) &&
+	       die_attr_entry(&attr, ret);
+}
+
+/* Where the declaration is: code, and what is defined outside of its namespace, refer to it. */
+static struct die declaration_of(const struct die *die)
+{
+	struct die at = *die;
+
+	for (unsigned i = 0; i < MAX_ORIGINS && origin_of(&at, &at); i++)
+		;
 	return at;
+}
+
+/* An attribute of an entry, or of what it refers to. */
+static const char *text_of(const struct die *die, unsigned name)
+{
+	struct die at = *die;
+	const char *text = die_text(&at, name);
+
+	for (unsigned i = 0; !text && i < MAX_ORIGINS && origin_of(&at, &at); i++)
+		text = die_text(&at, name);
+	return text;
 }
 
 static bool is_class(int tag)
@@ -195,20 +193,19 @@ static const char *unnamed(int tag)
 }
 
 /* What the function or class is in, each with "::" behind it. */
-static void put_parents(struct die_names *names, const Dwarf_Die *die, unsigned depth, struct buf *out)
+static void put_parents(struct die_names *names, const struct die *die, unsigned depth, struct buf *out)
 {
-	Dwarf_Die declared = declaration_of(die);
+	struct die declared = declaration_of(die);
 	struct parent *parent = parent_of(names, &declared);
-	bool in_class = is_class(dwarf_tag(&declared));
+	bool in_class = is_class(die_tag(&declared));
 
 	for (; parent && parent->up && depth < MAX_NESTED; parent = parent->up) {
-		int tag = dwarf_tag(&parent->die);
+		int tag = die_tag(&parent->die);
 		/* A function counts for the classes in it, not for functions that are only declared there. */
 		if (tag != DW_TAG_namespace && tag != DW_TAG_module && !is_class(tag) &&
 		    !(tag == DW_TAG_subprogram && in_class))
 			continue;
-		Dwarf_Die its = declaration_of(&parent->die);
-		const char *name = dwarf_diename(&its);
+		const char *name = text_of(&parent->die, DW_AT_name);
 		put_parents(names, &parent->die, depth + 1, out);
 		buf_put_text(out, name ? name : unnamed(tag));
 		buf_put_text(out, "::");
@@ -216,25 +213,16 @@ static void put_parents(struct die_names *names, const Dwarf_Die *die, unsigned 
 	}
 }
 
-static const char *linkage_name(Dwarf_Die *die)
+static const char *die_name(struct die_names *names, const struct die *function)
 {
-	Dwarf_Attribute attribute;
-
-	if (dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute) ||
-	    dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attribute))
-		return dwarf_formstring(&attribute);
-	return NULL;
-}
-
-static const char *die_name(struct die_names *names, Dwarf_Die *function)
-{
-	const char *linkage = linkage_name(function);
-	Dwarf_Attribute attribute;
+	const char *linkage = text_of(function, DW_AT_linkage_name);
 	AUTO_BUF struct buf text = {0};
 
+	if (!linkage)
+		linkage = text_of(function, DW_AT_MIPS_linkage_name);
 	if (linkage)
 		return linkage;
-	const char *name = dwarf_attr_integrate(function, DW_AT_name, &attribute) ? dwarf_formstring(&attribute) : NULL;
+	const char *name = text_of(function, DW_AT_name);
 	if (!name)
 		return NULL;
 	put_parents(names, function, 0, &text);
@@ -245,8 +233,8 @@ static const char *die_name(struct die_names *names, Dwarf_Die *function)
 }
 
 struct range {
-	Dwarf_Addr low, high; /* high exclusive */
-	uint32_t of;          /* which of the functions or nodes it belongs to */
+	uint64_t low, high; /* high exclusive */
+	uint32_t of;        /* which of the functions or nodes it belongs to */
 };
 
 struct ranges {
@@ -257,13 +245,13 @@ struct ranges {
 /* A scope, and what is needed to find it. */
 struct node {
 	struct scope scope; /* first */
-	Dwarf_Die die;
+	struct die die;
 	uint32_t outer;
 	bool named; /* scope.name was looked for */
 };
 
 struct function {
-	Dwarf_Die die;
+	struct die die;
 	bool read;
 	struct node **nodes; /* [0] is the function; in the order of the tree: outer ones come first */
 	uint32_t nr, room;
@@ -271,31 +259,26 @@ struct function {
 };
 
 struct unit {
-	Dwarf_Die root; /* of the .dwo, where it was a skeleton */
+	struct die root; /* of the .dwo, where it was a skeleton */
 	struct function *functions;
 	size_t nr, room;
 	struct ranges ranges; /* of the functions, by their start */
 	bool inner;           /* functions inside of functions and classes were read, too */
-	uint64_t *visits;     /* that are left */
 };
 
 struct debug_functions {
-	struct hash_table units; /* struct unit by where its root DIE is in memory */
+	struct hash_table units; /* struct unit by struct dwarf_unit */
 	struct pool pool;        /* units and nodes */
 	struct die_names names;
-	char *const *directories;
-	uint64_t visits; /* that are left */
+	struct split_files *split; /* borrowed */
 };
 
-struct debug_functions *debug_functions_new(char *const directories[2], uint64_t bytes)
+struct debug_functions *debug_functions_new(struct split_files *split)
 {
 	struct debug_functions *functions = calloc(1, sizeof(*functions));
 
-	if (!functions)
-		return NULL;
-	functions->directories = directories;
-	functions->visits = bytes * VISITS_PER_BYTE + VISITS_MORE;
-	functions->names.visits = &functions->visits;
+	if (functions)
+		functions->split = split;
 	return functions;
 }
 
@@ -337,14 +320,13 @@ static bool ranges_add(struct ranges *ranges, const struct range *range)
 }
 
 /* Where the code of a description is. false: no room for it. */
-static bool add_ranges(struct unit *unit, struct ranges *ranges, Dwarf_Die *die, uint32_t of)
+static bool add_ranges(struct ranges *ranges, const struct die *die, uint32_t of)
 {
+	struct die_ranges its = die_ranges(die);
 	struct range range = {.of = of};
-	Dwarf_Addr base;
-	ptrdiff_t offset = 0;
 
-	while ((offset = dwarf_ranges(die, offset, &base, &range.low, &range.high)) > 0)
-		if (!visit(unit->visits) || (range.low < range.high && !ranges_add(ranges, &range)))
+	while (die_ranges_next(&its, &range.low, &range.high))
+		if (!ranges_add(ranges, &range))
 			return false;
 	return true;
 }
@@ -355,7 +337,7 @@ static bool holds_functions(int tag)
 	return tag == DW_TAG_namespace || tag == DW_TAG_module;
 }
 
-static bool unit_add_function(struct unit *unit, Dwarf_Die *die)
+static bool unit_add_function(struct unit *unit, const struct die *die)
 {
 	size_t before = unit->ranges.nr;
 
@@ -368,28 +350,26 @@ static bool unit_add_function(struct unit *unit, Dwarf_Die *die)
 		unit->functions = functions;
 		unit->room = room;
 	}
-	if (!add_ranges(unit, &unit->ranges, die, (uint32_t)unit->nr))
+	if (!add_ranges(&unit->ranges, die, (uint32_t)unit->nr))
 		return false;
 	if (unit->ranges.nr > before) /* else it is a declaration, or was inlined everywhere */
 		unit->functions[unit->nr++] = (struct function){.die = *die};
 	return true;
 }
 
-static void unit_read(struct unit *unit, Dwarf_Die *parent, unsigned depth)
+static void unit_read(struct unit *unit)
 {
-	Dwarf_Die die;
+	struct die_walk walk;
+	struct die die;
 
-	if (depth == MAX_DEPTH || dwarf_child(parent, &die))
-		return;
-	do {
-		int tag = dwarf_tag(&die);
-		if (!visit(unit->visits))
+	die_walk_begin(&walk, &unit->root);
+	while (die_walk_next(&walk, &die)) {
+		int tag = die_tag(&die);
+		if (tag == DW_TAG_subprogram && !unit_add_function(unit, &die))
 			return;
-		if (holds_functions(tag))
-			unit_read(unit, &die, depth + 1);
-		else if (tag == DW_TAG_subprogram && !unit_add_function(unit, &die))
-			return;
-	} while (dwarf_siblingof(&die, &die) == 0);
+		if (!holds_functions(tag))
+			die_walk_skip(&walk);
+	}
 }
 
 /* Descriptions with functions that unit_read() leaves out: of lambdas and local classes, say. */
@@ -399,22 +379,23 @@ static bool holds_inner_functions(int tag)
 	       tag == DW_TAG_structure_type || tag == DW_TAG_union_type || tag == DW_TAG_enumeration_type;
 }
 
-static void unit_read_inner(struct unit *unit, Dwarf_Die *parent, bool inside, unsigned depth)
+static void unit_read_inner(struct unit *unit)
 {
-	Dwarf_Die die;
+	bool inside[MAX_DEPTH] = {false}; /* at each level: of a description that unit_read() leaves out */
+	struct die_walk walk;
+	struct die die;
 
-	if (depth == MAX_DEPTH || dwarf_child(parent, &die))
-		return;
-	do {
-		int tag = dwarf_tag(&die);
+	die_walk_begin(&walk, &unit->root);
+	while (die_walk_next(&walk, &die)) {
+		int tag = die_tag(&die);
 		bool inner = holds_inner_functions(tag);
-		if (!visit(unit->visits))
+		if (inside[walk.level] && tag == DW_TAG_subprogram && !unit_add_function(unit, &die))
 			return;
-		if (inside && tag == DW_TAG_subprogram && !unit_add_function(unit, &die))
-			return;
-		if (inner || holds_functions(tag))
-			unit_read_inner(unit, &die, inner, depth + 1);
-	} while (dwarf_siblingof(&die, &die) == 0);
+		if ((inner || holds_functions(tag)) && walk.level + 1 < MAX_DEPTH)
+			inside[walk.level + 1] = inner;
+		else
+			die_walk_skip(&walk);
+	}
 }
 
 static int range_compare(const void *a, const void *b)
@@ -432,81 +413,29 @@ static void unit_sort(struct unit *unit)
 		qsort(unit->ranges.at, unit->ranges.nr, sizeof(*unit->ranges.at), range_compare);
 }
 
-static const char *die_text(Dwarf_Die *die, unsigned name)
+/* NULL: out of memory, or it cannot be read. */
+static struct unit *unit_of(struct debug_functions *functions, struct dwarf_unit *its)
 {
-	Dwarf_Attribute attribute;
-
-	return dwarf_attr(die, name, &attribute) ? dwarf_formstring(&attribute) : NULL;
-}
-
-/* What can be opened without a side effect and without waiting, or is not there. */
-static bool is_harmless(const char *directory, const char *between, const char *name)
-{
-	AUTO_FREE char *path = NULL;
-	struct stat status;
-
-	if (asprintf(&path, "%s/%s/%s", directory, between, name) < 0) {
-		path = NULL;
-		return false;
-	}
-	return stat(path, &status) || S_ISREG(status.st_mode);
-}
-
-/* libdw opens all the places where the .dwo file could be, and would wait for a writer of a fifo. */
-static bool split_is_harmless(const struct debug_functions *functions, Dwarf_Die *skeleton)
-{
-	const char *name = die_text(skeleton, DW_AT_dwo_name), *directory = die_text(skeleton, DW_AT_comp_dir);
-
-	if (!name)
-		name = die_text(skeleton, DW_AT_GNU_dwo_name);
-	if (!name)
-		return false;
-	if (name[0] == '/')
-		return is_harmless("", "", name);
-	if (directory && directory[0] == '/' && !is_harmless(directory, "", name))
-		return false;
-	for (unsigned i = 0; i < 2; i++)
-		if (functions->directories[i] &&
-		    (!is_harmless(functions->directories[i], "", name) ||
-		     !is_harmless(functions->directories[i], directory ? directory : "", name)))
-			return false;
-	return true;
-}
-
-/* The compiler can put all but the addresses and lines of a unit into a file of its own. */
-static Dwarf_Die unit_root(const struct debug_functions *functions, Dwarf_Die *die)
-{
-	uint8_t type = DW_UT_compile;
-	Dwarf_Die split;
-
-	dwarf_cu_info(die->cu, NULL, &type, NULL, NULL, NULL, NULL, NULL);
-	if (type == DW_UT_skeleton && split_is_harmless(functions, die) &&
-	    dwarf_cu_info(die->cu, NULL, NULL, NULL, &split, NULL, NULL, NULL) == 0 && split.addr)
-		return split;
-	return *die;
-}
-
-/* NULL: out of memory. */
-static struct unit *unit_of(struct debug_functions *functions, Dwarf_Die *die)
-{
-	struct unit *unit = hash_table_find_item(&functions->units, (uintptr_t)die->addr);
+	struct unit *unit = hash_table_find_item(&functions->units, (uintptr_t)its);
+	struct dwarf_unit *split;
 
 	if (unit)
 		return unit;
 	unit = pool_take(&functions->pool, sizeof(*unit));
-	if (!unit || hash_table_add(&functions->units, (uintptr_t)die->addr, unit))
+	if (!unit || hash_table_add(&functions->units, (uintptr_t)its, unit))
 		return NULL;
-	unit->root = unit_root(functions, die);
-	unit->visits = &functions->visits;
-	if (unit->root.addr != die->addr)
-		functions->visits += VISITS_SPLIT;
-	unit_read(unit, &unit->root, 0);
+	if (!die_root(its, &unit->root))
+		return unit;
+	split = its->id ? split_files_find(functions->split, &unit->root) : NULL;
+	if (split && !die_root(split, &unit->root))
+		return unit;
+	unit_read(unit);
 	unit_sort(unit);
 	return unit;
 }
 
 /* NULL: none. */
-static struct function *unit_search(struct unit *unit, Dwarf_Addr address)
+static struct function *unit_search(struct unit *unit, uint64_t address)
 {
 	const struct range *ranges = unit->ranges.at;
 	size_t low = 0, high = unit->ranges.nr;
@@ -525,19 +454,20 @@ static struct function *unit_search(struct unit *unit, Dwarf_Addr address)
 }
 
 /* As unit_search(). Most addresses are in functions that are not inside of others. */
-static struct function *unit_function(struct unit *unit, Dwarf_Addr address)
+static struct function *unit_function(struct unit *unit, uint64_t address)
 {
 	struct function *found = unit_search(unit, address);
 
 	if (found || unit->inner)
 		return found;
 	unit->inner = true;
-	unit_read_inner(unit, &unit->root, false, 0);
+	if (unit->root.unit)
+		unit_read_inner(unit);
 	unit_sort(unit);
 	return unit_search(unit, address);
 }
 
-static bool function_add_node(struct debug_functions *functions, struct function *function, Dwarf_Die *die,
+static bool function_add_node(struct debug_functions *functions, struct function *function, const struct die *die,
 			      uint32_t outer)
 {
 	if (function->nr == function->room) {
@@ -558,32 +488,32 @@ static bool function_add_node(struct debug_functions *functions, struct function
 	return true;
 }
 
-/* What is inlined in `parent`, a part of the node `outer`. false: out of room. */
-static bool function_read(struct debug_functions *functions, struct unit *unit, struct function *function,
-			  Dwarf_Die *parent, uint32_t outer, unsigned depth)
+/* What is inlined in it. */
+static void function_read(struct debug_functions *functions, struct function *function)
 {
-	Dwarf_Die die;
+	uint32_t outer[MAX_DEPTH] = {0}; /* node that entries of each level are in */
+	struct die_walk walk;
+	struct die die;
 
-	if (depth == MAX_DEPTH || dwarf_child(parent, &die))
-		return true;
-	do {
-		int tag = dwarf_tag(&die);
-		uint32_t inside = outer;
-		if (!visit(unit->visits))
-			return false;
+	die_walk_begin(&walk, &function->die);
+	while (die_walk_next(&walk, &die)) {
+		int tag = die_tag(&die);
+		uint32_t inside = outer[walk.level];
 		if (tag == DW_TAG_inlined_subroutine) {
 			inside = function->nr;
-			if (!function_add_node(functions, function, &die, outer) ||
-			    !add_ranges(unit, &function->ranges, &die, inside))
-				return false;
+			if (!function_add_node(functions, function, &die, outer[walk.level]) ||
+			    !add_ranges(&function->ranges, &die, inside))
+				return;
 		} else if (tag != DW_TAG_lexical_block && tag != DW_TAG_try_block && tag != DW_TAG_catch_block &&
 			   tag != DW_TAG_with_stmt) {
+			die_walk_skip(&walk);
 			continue;
 		}
-		if (!function_read(functions, unit, function, &die, inside, depth + 1))
-			return false;
-	} while (dwarf_siblingof(&die, &die) == 0);
-	return true;
+		if (walk.level + 1 < MAX_DEPTH)
+			outer[walk.level + 1] = inside;
+		else
+			die_walk_skip(&walk);
+	}
 }
 
 static bool is_within(const struct function *function, uint32_t node, uint32_t outer)
@@ -594,15 +524,15 @@ static bool is_within(const struct function *function, uint32_t node, uint32_t o
 	return node == outer;
 }
 
-struct scope *debug_functions_find(struct debug_functions *functions, Dwarf_Die *die, Dwarf_Addr address)
+struct scope *debug_functions_find(struct debug_functions *functions, struct dwarf_unit *its, uint64_t address)
 {
-	struct unit *unit = unit_of(functions, die);
+	struct unit *unit = unit_of(functions, its);
 	struct function *function = unit ? unit_function(unit, address) : NULL;
 
 	if (!function)
 		return NULL;
 	if (!function->read && function_add_node(functions, function, &function->die, 0))
-		function_read(functions, unit, function, &function->die, 0, 0);
+		function_read(functions, function);
 	function->read = true;
 	if (!function->nr)
 		return NULL;
@@ -626,12 +556,12 @@ struct scope *debug_functions_find(struct debug_functions *functions, Dwarf_Die 
 
 bool debug_functions_call_site(const struct scope *inlined, uint64_t *ret_file, unsigned *ret_line)
 {
-	struct node *node = (struct node *)inlined; /* its first member */
-	Dwarf_Attribute attribute;
-	Dwarf_Word file, line;
+	const struct node *node = (const struct node *)inlined; /* its first member */
+	struct die_attr attr;
+	uint64_t file, line;
 
-	if (!dwarf_attr(&node->die, DW_AT_call_file, &attribute) || dwarf_formudata(&attribute, &file) ||
-	    !dwarf_attr(&node->die, DW_AT_call_line, &attribute) || dwarf_formudata(&attribute, &line))
+	if (!die_attr(&node->die, DW_AT_call_file, &attr) || !die_attr_number(&attr, &file) ||
+	    !die_attr(&node->die, DW_AT_call_line, &attr) || !die_attr_number(&attr, &line))
 		return false;
 	*ret_file = file;
 	*ret_line = (unsigned)line;

@@ -5,11 +5,12 @@
  */
 #pragma once
 
-#include <elfutils/libdw.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 struct debug_functions;
+struct dwarf_unit;
+struct split_files;
 struct symbol;
 
 /* A function, or one that was inlined. Lives as long as the debug_functions, and so does the name. */
@@ -24,19 +25,15 @@ struct scope {
 	const struct symbol *around, *symbol;
 };
 
-/*
- * directories: of the files that the debug information comes from, NULL for none; borrowed, for units that are in a
- * .dwo file. bytes: how large the file with the debug information is, which bounds how much of it is looked at. NULL:
- * out of memory.
- */
-struct debug_functions *debug_functions_new(char *const directories[2], uint64_t bytes);
+/* split: where units are that are not in the object itself, borrowed. NULL: out of memory. */
+struct debug_functions *debug_functions_new(struct split_files *split);
 void debug_functions_free(struct debug_functions *functions); /* NULL is fine */
 
 /*
- * The innermost scope at `address`, which is in `unit`, or in the .dwo of this skeleton; both as the debug information
- * counts. The object stays open as long as the debug_functions. NULL: no function there.
+ * The innermost scope at `address`, which is in `unit`, or in the part of this skeleton in another file; both as the
+ * debug information counts. The object stays open as long as the debug_functions. NULL: no function there.
  */
-struct scope *debug_functions_find(struct debug_functions *functions, Dwarf_Die *unit, Dwarf_Addr address);
+struct scope *debug_functions_find(struct debug_functions *functions, struct dwarf_unit *unit, uint64_t address);
 
 /* Where the outer scope has the call of one that was inlined; the file is a number of line_table.h. false: not known.
  */

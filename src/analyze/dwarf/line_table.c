@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "analyze/symbols/line_table.h"
+#include "analyze/dwarf/line_table.h"
 
 #include <dwarf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/dwarf/elf_section.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 
@@ -93,15 +94,6 @@ static uint64_t take_offset(struct cursor *at, bool is_64)
 	return is_64 ? cursor_u64(at) : cursor_u32(at);
 }
 
-/* NULL: it is not in the section. */
-static const char *text_at(struct span section, uint64_t offset)
-{
-	if (offset >= section.len)
-		return NULL;
-	struct cursor at = cursor_over((struct span){(const char *)section.ptr + offset, section.len - offset});
-	return take_text(&at);
-}
-
 /* Up to version 4: texts, up to an empty one each; directory 0 is that of the compilation, files count from 1. */
 static int read_old_names(struct line_table *table, struct cursor *at)
 {
@@ -128,8 +120,10 @@ static void take_form(struct cursor *at, const struct line_header *header, const
 {
 	switch (form) {
 	case DW_FORM_string: ret->name = take_text(at); break;
-	case DW_FORM_line_strp: ret->name = text_at(sections->line_strings, take_offset(at, header->is_64)); break;
-	case DW_FORM_strp: ret->name = text_at(sections->strings, take_offset(at, header->is_64)); break;
+	case DW_FORM_line_strp:
+		ret->name = elf_section_text(sections->line_strings, take_offset(at, header->is_64));
+		break;
+	case DW_FORM_strp: ret->name = elf_section_text(sections->strings, take_offset(at, header->is_64)); break;
 	case DW_FORM_strp_sup:
 	case DW_FORM_GNU_strp_alt: take_offset(at, header->is_64); break;
 	case DW_FORM_udata: ret->directory = cursor_uleb(at); break;
@@ -196,20 +190,23 @@ static int read_names(struct line_table *table, struct line_header *header, cons
 	return err ? err : read_new_names(table, &header->names, header, sections, false);
 }
 
-static int read_header(struct span section, uint64_t offset, struct line_header *ret)
+static int read_header(struct elf_section *section, uint64_t offset, struct line_header *ret)
 {
 	struct line_header header = {.max_operations = 1, .address_bytes = sizeof(uint64_t)};
+	uint8_t first[12];
+	uint64_t nr_first = elf_section_peek(section, offset, first, sizeof(first));
+	struct cursor length = cursor_over((struct span){first, nr_first});
 
-	if (offset >= section.len)
-		return -EBADMSG;
-	struct cursor at = cursor_over((struct span){(const uint8_t *)section.ptr + offset, section.len - offset});
-	uint64_t len = cursor_u32(&at);
+	uint64_t len = cursor_u32(&length);
 	header.is_64 = len == UINT32_MAX;
 	if (header.is_64)
-		len = cursor_u64(&at);
-	if (at.bad || len > cursor_left(&at))
+		len = cursor_u64(&length);
+	if (length.bad || offset > UINT64_MAX - sizeof(first))
 		return -EBADMSG;
-	at.end = at.at + len;
+	struct span rest = elf_section_part(section, offset + (header.is_64 ? 12 : 4), len);
+	if (!rest.len)
+		return -EBADMSG;
+	struct cursor at = cursor_over(rest);
 	header.version = cursor_u16(&at);
 	if (header.version < 2 || header.version > 5)
 		return -EBADMSG;

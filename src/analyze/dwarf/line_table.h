@@ -9,14 +9,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/span.h"
-
 struct buf;
+struct elf_section;
 struct line_table;
 
-/* Sections of one object, which stay as long as its tables; len 0: not there. */
+/* Sections of one object, which stay as long as its tables; NULL: not there. */
 struct line_sections {
-	struct span line, line_strings, strings; /* .debug_line, .debug_line_str, .debug_str */
+	struct elf_section *line, *line_strings, *strings; /* .debug_line, .debug_line_str, .debug_str */
 };
 
 /* The table at an offset of .debug_line; an empty one if there is none, or it cannot be read. 0 or -ENOMEM. */

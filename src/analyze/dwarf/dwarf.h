@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dwarf: the debug information of an object: units, entries (DIEs) and their attributes, where code is. Versions 2 to
+ * 5, in the byte order of this machine. Units are read when they are needed. Any bytes are taken; what is broken ends
+ * the walk. One owner, one thread. Source: DWARF 5, section numbers in dwarf.c.
+ */
+#pragma once
+
+#include <libelf.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/span.h"
+
+struct dwarf;
+struct dwarf_abbrev;
+struct elf_id;
+struct elf_section;
+
+struct dwarf_unit {
+	struct dwarf *dwarf; /* it is in */
+	uint64_t offset;     /* in .debug_info */
+	uint64_t len;        /* bytes, with its header */
+	uint64_t id;         /* of a skeleton and its other part */
+	uint16_t version;
+	uint8_t type; /* DW_UT_ */
+	uint8_t header_bytes, offset_bytes, address_bytes;
+	bool has_base, has_ranges, is_broken;
+	uint64_t abbrev_offset, addresses, text_offsets, range_lists, old_ranges; /* where its own begin */
+	uint64_t base;                                                            /* for ranges, once has_base */
+	struct dwarf_abbrevs *abbrevs;
+	struct span bytes;           /* len 0: not read yet */
+	struct dwarf_unit *skeleton; /* of a unit in a .dwo or .dwp file; NULL: it is none */
+};
+
+struct die {
+	struct dwarf_unit *unit; /* NULL: nothing */
+	const struct dwarf_abbrev *abbrev;
+	uint64_t at, attributes; /* in the unit */
+};
+
+struct die_attr {
+	struct dwarf_unit *unit;
+	uint16_t form;
+	int64_t implicit;
+	struct cursor value;
+};
+
+/* Takes fd over, also when it fails. is_split: the sections of .dwo and .dwp files. NULL: no debug information; no
+ * memory. */
+struct dwarf *dwarf_open(int fd, bool is_split);
+/* The ELF file stays with the caller, as long as the result. */
+struct dwarf *dwarf_open_elf(Elf *elf);
+void dwarf_free(struct dwarf *dwarf);     /* NULL is fine */
+void dwarf_read_all(struct dwarf *dwarf); /* and closes the file: there may be many of them */
+
+/* What several objects have in common (dwz). The path, perhaps relative, and build-id of that file. false: none. */
+bool dwarf_alternate_name(struct dwarf *dwarf, const char **ret_name, struct elf_id *ret);
+void dwarf_set_alternate(struct dwarf *dwarf, struct dwarf *alternate); /* borrowed */
+
+/* For line_table.h. */
+struct elf_section *dwarf_line_section(struct dwarf *dwarf);
+struct elf_section *dwarf_line_texts(struct dwarf *dwarf);
+struct elf_section *dwarf_texts(struct dwarf *dwarf);
+
+/* The unit that says it has the code at an address, or the skeleton of it. NULL: none does. */
+struct dwarf_unit *dwarf_unit_at(struct dwarf *dwarf, uint64_t address);
+
+/* The other part of that skeleton in a .dwo or .dwp file. It is its skeleton from then on. NULL: it is not there. */
+struct dwarf_unit *dwarf_split_unit(struct dwarf *split, struct dwarf_unit *skeleton);
+
+bool die_root(struct dwarf_unit *unit, struct die *ret); /* false: it cannot be read */
+
+/* Goes through what is in an entry, outer ones first. */
+struct die_walk {
+	struct dwarf_unit *unit;
+	uint64_t at, sibling; /* in the unit; 0: not known */
+	unsigned level;       /* of the last entry: 1 for children of the first one */
+	unsigned next_level;
+};
+void die_walk_begin(struct die_walk *walk, const struct die *die);
+/* false: the end, or more was looked at than a compiler writes: each entry of a file 8 times. */
+bool die_walk_next(struct die_walk *walk, struct die *ret);
+void die_walk_skip(struct die_walk *walk); /* what is in the last entry */
+
+static inline uint64_t die_offset(const struct die *die)
+{
+	return die->unit->offset + die->at;
+}
+
+int die_tag(const struct die *die);
+bool die_has_children(const struct die *die);
+bool die_attr(const struct die *die, unsigned name, struct die_attr *ret);
+bool die_attr_number(const struct die_attr *attr, uint64_t *ret);
+const char *die_attr_text(const struct die_attr *attr);            /* NULL: none. Valid until dwarf_free() */
+bool die_attr_entry(const struct die_attr *attr, struct die *ret); /* that it refers to */
+const char *die_text(const struct die *die, unsigned name);        /* of an attribute, or NULL */
+
+/* The code of an entry. Empty ranges are left out. */
+struct die_ranges {
+	struct dwarf_unit *unit;
+	enum { RANGES_END, RANGES_ONE, RANGES_OLD, RANGES_LIST } kind;
+	uint64_t low, high; /* of RANGES_ONE */
+	uint64_t base;
+	struct cursor list;
+};
+struct die_ranges die_ranges(const struct die *die);
+bool die_ranges_next(struct die_ranges *ranges, uint64_t *ret_low, uint64_t *ret_high); /* high is exclusive */

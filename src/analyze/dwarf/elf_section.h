@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * elf_section: bytes of sections of an ELF file, read when they are asked for, in parts where the file has them as they
+ * are. Read, not mapped: a file that is cut short is an error, no signal. One owner, one thread.
+ */
+#pragma once
+
+#include <libelf.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/span.h"
+
+struct elf_section {
+	uint64_t len;      /* bytes, as unpacked; 0: there is no such section */
+	struct span whole; /* len 0: not read yet */
+	/* NULL, -1: it is all in `whole`. Borrowed from the owner of the section. */
+	Elf_Scn *scn;
+	int fd;          /* where parts are read from; -1: it has to be unpacked, or was relocated, as a whole */
+	uint64_t offset; /* in that file */
+	void *bytes;     /* of `whole`, on the heap; NULL: they belong to libelf */
+	struct elf_piece *pieces;
+};
+
+/*
+ * The section of that name (".debug_info"), or of the one of compressed sections (".zdebug_info"). fd: of the file of
+ * `elf`, or -1 if libelf has the bytes of its own; both stay open as long as the section.
+ */
+struct elf_section elf_section_find(Elf *elf, int fd, const char *name);
+void elf_section_fini(struct elf_section *section);
+
+/* A part. len 0: it is not all there, or there is no memory. Valid until elf_section_fini(). */
+struct span elf_section_part(struct elf_section *section, uint64_t offset, uint64_t len);
+
+/* Copies a part, or as much as there is of it; returns how much. */
+uint64_t elf_section_peek(struct elf_section *section, uint64_t offset, void *ret, uint64_t len);
+
+struct span elf_section_whole(struct elf_section *section); /* len 0: as above */
+
+/* The text at an offset. NULL: it is not in the section. */
+const char *elf_section_text(struct elf_section *section, uint64_t offset);
