@@ -173,7 +173,7 @@ class Browser:
     def downloaded(self, name):
         """The bytes of a file that the page saved."""
         end, path = time.monotonic() + 20, self.downloads / name
-        while not path.exists():
+        while not path.exists() or not path.stat().st_size:  # an empty file holds its name at first
             assert time.monotonic() < end, f'{path} was not saved'
             time.sleep(0.05)
         return path.read_bytes()
