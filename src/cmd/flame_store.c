@@ -15,7 +15,11 @@
 
 #define NS_PER_S UINT64_C(1000000000)
 
-enum { STEPS = 1000 /* of the time that is asked for */, SHORTEST_STEP_S = 10 /* as the store has it */ };
+enum {
+	MOST_HOSTS = 100,
+	STEPS = 360 /* of the time that is asked for */,
+	SHORTEST_STEP_S = 10 /* as the store has it */
+};
 
 struct collecting {
 	const struct flame_store_options *options;
@@ -23,7 +27,7 @@ struct collecting {
 	struct page_series *series; /* heap; an event each */
 	uint32_t nr_series, series_room;
 	const char **hosts; /* heap; of the pool */
-	uint32_t nr_hosts, hosts_room;
+	uint32_t nr_hosts, hosts_room, nr_in_store;
 	struct pool pool;
 	uint32_t step_s;
 	uint32_t last_step;
@@ -106,7 +110,7 @@ static int write_page(struct collecting *collecting, struct diag *reterr)
 	AUTO_FREE char *title = NULL;
 
 	if (asprintf(&title, "%s: %" PRIu64 " samples of %u hosts, %" PRIu64 " s", options->store.service,
-		     collecting->nr_samples, collecting->nr_hosts, options->since_ns / NS_PER_S) < 0)
+		     collecting->nr_samples, collecting->nr_in_store, options->since_ns / NS_PER_S) < 0)
 		title = NULL;
 	int err = page_tree_finish(&collecting->tree, &limits);
 	const struct page page = {
@@ -134,6 +138,8 @@ int flame_store_run(const struct flame_store_options *options)
 		.service = options->store.service,
 		.since_s = (uint32_t)since_s,
 		.step_s = collecting.step_s,
+		.most_hosts = MOST_HOSTS,
+		.ret_nr_hosts = &collecting.nr_in_store,
 		.row = take_row,
 		.ctx = &collecting,
 	};

@@ -23,6 +23,7 @@ struct reading {
 	struct client client;
 	const struct store_question *question;
 	char *where;              /* heap: the condition of both questions */
+	bool by_host;             /* rows tell hosts apart */
 	uint64_t begin_s;         /* since 1970, by the clock of the server */
 	struct buf stacks;        /* the first answer, whose fields are cut in place */
 	struct hash_table chains; /* hash -> the frames, in `stacks` */
@@ -86,6 +87,23 @@ static int ask(struct reading *reading, const char *sql, struct diag *reterr)
 		err = diag_set(reterr, -EFBIG, "%s: more than %d MiB: ask for less time", reading->client.url,
 			       MOST_ANSWER >> 20);
 	return err;
+}
+
+static int count_hosts(struct reading *reading, struct diag *reterr)
+{
+	AUTO_BUF struct buf sql = {0};
+	uint64_t nr;
+
+	buf_printf(&sql, "SELECT uniqExact(host) FROM profile_samples WHERE %s FORMAT TabSeparated", reading->where);
+	int err = sql.failed ? diag_set(reterr, -ENOMEM, "out of memory") : ask(reading, buf_text(&sql), reterr);
+	if (err)
+		return err;
+	char *at = (char *)(uintptr_t)buf_text(&reading->client.answer), *line = next_line(&at);
+	if (!line || !next_number(&line, &nr))
+		return bad_answer(reading, reterr);
+	*reading->question->ret_nr_hosts = (uint32_t)nr;
+	reading->by_host = nr <= reading->question->most_hosts;
+	return 0;
 }
 
 static int read_stacks(struct reading *reading, struct diag *reterr)
@@ -167,9 +185,11 @@ static int read_sums(struct reading *reading, struct diag *reterr)
 	AUTO_BUF struct buf sql = {0};
 
 	buf_printf(&sql,
-		   "SELECT event, host, comm, intDiv(toUInt32(time), %u) * %u AS at, stack, sum(samples), sum(value)"
-		   " FROM profile_samples WHERE %s GROUP BY event, host, comm, at, stack FORMAT TabSeparated",
-		   reading->question->step_s, reading->question->step_s, reading->where);
+		   "SELECT event, %s AS of_host, comm, intDiv(toUInt32(time), %u) * %u AS at, stack, sum(samples), "
+		   "sum(value)"
+		   " FROM profile_samples WHERE %s GROUP BY event, of_host, comm, at, stack FORMAT TabSeparated",
+		   reading->by_host ? "host" : "'all hosts'", reading->question->step_s, reading->question->step_s,
+		   reading->where);
 	int err = sql.failed ? diag_set(reterr, -ENOMEM, "out of memory") : ask(reading, buf_text(&sql), reterr);
 	char *at = (char *)(uintptr_t)buf_text(&reading->client.answer);
 	for (char *line; !err && (line = next_line(&at));)
@@ -207,6 +227,8 @@ int store_read(const struct store_options *options, const struct store_question 
 
 	if (!err)
 		err = choose_time(&reading, reterr);
+	if (!err)
+		err = count_hosts(&reading, reterr);
 	if (!err)
 		err = read_stacks(&reading, reterr);
 	if (!err)

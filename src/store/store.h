@@ -50,7 +50,9 @@ struct store_row {
 
 struct store_question {
 	const char *service;
-	uint32_t since_s, step_s;                           /* the time before now; its steps, a multiple of 10 */
+	uint32_t since_s, step_s; /* the time before now; its steps, a multiple of 10 */
+	uint32_t most_hosts;      /* of more of them the rows are sums over all, and row->host is "all hosts" */
+	uint32_t *ret_nr_hosts;   /* how many there are, before the first row */
 	int (*row)(void *ctx, const struct store_row *row); /* 0, or an error that ends it */
 	void *ctx;
 };

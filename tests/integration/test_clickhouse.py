@@ -20,7 +20,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from browser import content, totals, weights  # noqa: E402
-from conftest import wait_until  # noqa: E402
+from conftest import ROOT, wait_until  # noqa: E402
 
 SERVER = shutil.which('clickhouse-server')
 CONFIG = """<yandex><logger><level>warning</level><log>{dir}/log</log><errorlog>{dir}/err</errorlog></logger>
@@ -199,6 +199,29 @@ def test_needs_the_time_of_day(need_root, data, millrace, programs, tmp_path):
 
 
 @pytest.fixture(scope='module')
+def engine_of_today(tmp_path_factory):
+    """The engine of npm's chdb behind HTTP."""
+    if not shutil.which('node') or subprocess.run(['node', '-e', "require('chdb')"], stderr=subprocess.DEVNULL,
+                                                  check=False).returncode:
+        pytest.skip('chdb is not installed: npm install chdb, and NODE_PATH=DIR/node_modules')
+    process = subprocess.Popen(['node', ROOT / 'bench' / 'fleet_bridge.js', tmp_path_factory.mktemp('chdb')],
+                               stdout=subprocess.PIPE, text=True)
+    port = int(process.stdout.readline())
+
+    def ask(sql):
+        with urllib.request.urlopen(f'http://127.0.0.1:{port}/', sql.encode(), timeout=60) as answer:
+            return [line.split('\t') for line in answer.read().decode().splitlines()]
+    ask.url = f'clickhouse://127.0.0.1:{port}'
+    yield ask
+    process.terminate()
+    process.wait()
+
+
+def test_engine_of_today(data, millrace, engine_of_today, tmp_path):
+    check_store(data, millrace, engine_of_today, tmp_path / 'page.html')
+
+
+@pytest.fixture(scope='module')
 def server(tmp_path_factory):
     if not SERVER:
         pytest.skip('clickhouse-server is not installed: tools/deps readers')
@@ -234,20 +257,26 @@ def test_clickhouse_itself(data, millrace, server, tmp_path):
     login = tmp_path / 'login'
     login.write_text('user=writer\npassword=secret\n')
     login.chmod(0o600)
+    check_store(data, millrace, server, tmp_path / 'page.html', f'--credentials={login}')
+    login.write_text('user=writer\npassword=wrong\n')
+    result = millrace('export', '-i', data, f'--to={server.url}', '--service=web', f'--credentials={login}', status=255)
+    assert 'HTTP' in result.err and result.err.count('\n') == 1
+
+
+def check_store(data, millrace, server, page, *login):
+    """What a server has after two exports of the same recording, and what flame makes of it."""
     for _ in range(2):
-        millrace('export', '-i', data, f'--to={server.url}', '--service=web', f'--credentials={login}')
+        millrace('export', '-i', data, f'--to={server.url}', '--service=web', *login)
     assert server("SELECT sum(samples), sum(value) FROM profile_samples WHERE service = 'web'") == [
         [str(number) for number in total(millrace, data)]]
-    rows = server("SELECT st[1], sum(value) FROM "
-                  "(SELECT stack AS hash, value FROM profile_samples WHERE service = 'web') ANY INNER JOIN "
-                  "(SELECT hash, stack AS st FROM profile_stacks WHERE service = 'web') USING hash "
-                  "GROUP BY st[1]")
+    rows = server("SELECT st[1], sum(ns) FROM (SELECT stack AS hash, sum(value) AS ns FROM profile_samples "
+                  "WHERE service = 'web' GROUP BY hash) AS sums ANY INNER JOIN (SELECT hash, stack AS st "
+                  "FROM profile_stacks WHERE service = 'web') AS stacks USING hash GROUP BY st[1]")
     folded = collections.Counter()
     for line in millrace('export', '-i', data, '--format=folded', '-o', '-').out.splitlines():
         stack, _, number = line.rpartition(' ')
         folded[stack.rpartition(';')[2]] += int(number)
     assert {name: int(value) for name, value in rows} == folded
-    page = tmp_path / 'page.html'
     millrace('flame', f'--from={server.url}', '--service=web', '--since=1d', '-o', page)
     found = content(page)
     series, = found['series']
@@ -258,6 +287,3 @@ def test_clickhouse_itself(data, millrace, server, tmp_path):
     assert shown == folded
     none = millrace('flame', f'--from={server.url}', '--service=no such', '-o', page, status=255)
     assert 'there are no samples of service no such' in none.err and none.err.count('\n') == 1
-    login.write_text('user=writer\npassword=wrong\n')
-    result = millrace('export', '-i', data, f'--to={server.url}', '--service=web', f'--credentials={login}', status=255)
-    assert 'HTTP' in result.err and result.err.count('\n') == 1
