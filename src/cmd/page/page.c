@@ -392,7 +392,8 @@ static int put_cpus(struct json_writer *json, const struct page_times *times)
 
 	if (!cpus)
 		return -ENOMEM;
-	memcpy(cpus, times->cpus, times->nr_cpus * sizeof(*cpus));
+	if (times->nr_cpus)
+		memcpy(cpus, times->cpus, times->nr_cpus * sizeof(*cpus));
 	qsort(cpus, times->nr_cpus, sizeof(*cpus), compare_cpus);
 	while (by < PAGE_CPU_BINS / 16 && PAGE_CPU_BINS / by * (uint64_t)times->nr_cpus > MAX_CELLS)
 		by *= 2;
