@@ -251,28 +251,6 @@ static bool is_overtaken(struct batch_pool *pool)
 	return pool->overtaken;
 }
 
-static void set_realtime(bool realtime)
-{
-	const struct sched_param param = {.sched_priority = realtime};
-
-	sched_setscheduler(0, realtime ? SCHED_FIFO | SCHED_RESET_ON_FORK : SCHED_OTHER | SCHED_RESET_ON_FORK, &param);
-}
-
-/*
- * Compressing runs beside all else, as long as there is memory: with a quarter left of it, it comes before what has no
- * real-time priority, as the drain does. The lock is held.
- */
-static void set_urgency(struct pool_worker *worker)
-{
-	const struct batch_pool *pool = worker->pool;
-	bool urgent = pool->nr_free <= pool->nr_jobs / (worker->urgent ? 2 : 4);
-
-	if (pool->realtime || urgent == worker->urgent)
-		return;
-	worker->urgent = urgent;
-	set_realtime(urgent);
-}
-
 bool batch_pool_is_late(const struct batch_pool *pool)
 {
 	return pool->level && 3 * (pool->nr_to_pack + pool->nr_blocked) >= pool->nr_free;
@@ -349,13 +327,12 @@ static void *work(void *arg)
 	struct batch_job *job;
 
 	if (pool->realtime)
-		set_realtime(true);
+		sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &(struct sched_param){.sched_priority = 1});
 	/* Without memory for it extents stay plain: worse, not wrong. */
 	if (!pool->level || extent_packer_new(&packer))
 		packer = NULL;
 	pthread_mutex_lock(&pool->lock);
 	while ((job = next_job(worker))) {
-		set_urgency(worker);
 		int level = is_overtaken(pool) ? 0 : atomic_load_explicit(&pool->level_now, memory_order_relaxed);
 		bool is_packed = level > 0;
 		pool->nr_packing += is_packed;
