@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import termios
-import time
 
 import pytest
 
@@ -413,10 +412,15 @@ def test_gaps_are_marked(place, need_root, millrace, tmp_path):
     def grows(by):
         before = path.stat().st_size if path.exists() else 0
         wait_until(lambda: path.exists() and path.stat().st_size > before + by, 'more samples are stored')
+
+    def cpu_seconds():
+        words = open(f'/proc/{busy.pid}/stat').read().rsplit(')', 1)[1].split()
+        return (int(words[11]) + int(words[12])) / os.sysconf('SC_CLK_TCK')
     try:
         grows(200000)
         recorder.send_signal(signal.SIGSTOP)
-        time.sleep(1.5)  # four times what the ring holds
+        before = cpu_seconds()
+        wait_until(lambda: cpu_seconds() > before + 1, 'samples that are three times what the ring holds')
         recorder.send_signal(signal.SIGCONT)
         grows(400000)
         recorder.send_signal(signal.SIGINT)
