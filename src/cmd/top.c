@@ -263,12 +263,12 @@ static int run(int argc, char **argv)
 		status = 0;
 	} else if (result == OPTION_OK && config.given.first < argc) {
 		log_error("top takes no argument, but got \"%s\"", argv[config.given.first]);
-	} else if (result == OPTION_OK && !view_possible(&why)) {
-		log_error("top needs a terminal: %s; use record and report", why);
-		status = INPUT_EXIT_ERROR;
 	} else if (result == OPTION_OK &&
 		   (complete(&options, &diag) || sample_filter_complete(&options.live.samples.filter, &diag))) {
 		log_error("%s", diag.text[0] ? diag.text : "out of memory");
+	} else if (result == OPTION_OK && !view_possible(&why)) {
+		log_error("top needs a terminal: %s; use record and report", why);
+		status = INPUT_EXIT_ERROR;
 	} else if (result == OPTION_OK) {
 		log_set_level(options.verbose);
 		status = show(&options);
