@@ -520,8 +520,8 @@ static void read_units(struct dwarf *dwarf)
 	dwarf->units_read = true;
 	for (uint64_t offset = 0; offset < info->len;) {
 		struct dwarf_unit unit = {.dwarf = dwarf, .offset = offset};
-		struct cursor at =
-			cursor_over((struct span){front, elf_section_peek(info, offset, front, sizeof(front))});
+		size_t len = elf_section_peek(info, offset, front, sizeof(front));
+		struct cursor at = cursor_over((struct span){front, len});
 		if (!read_unit_header(&at, &unit) || unit.len > info->len - offset || unit.len < unit.header_bytes ||
 		    !units_add(dwarf, &unit, &room))
 			return;

@@ -87,10 +87,10 @@ int input_records_switch(struct input_records *records, const struct sample_filt
 static bool is_switched_off(struct input_records *records, const struct session_record *record)
 {
 	const struct sample_filter *switches = records->switches;
-	const char *event = records->off ? switches->on_event : switches ? switches->off_event : NULL;
 
 	if (!switches || record->view.header->type != PERF_RECORD_SAMPLE)
 		return false;
+	const char *event = records->off ? switches->on_event : switches->off_event;
 	if (!event || strcmp(record->event->name, event) != 0)
 		return records->off;
 	records->off = !records->off;
