@@ -45,9 +45,9 @@ def test_fields_of_tracepoints_are_keys(millrace, perf, switches, options):
 
 def test_words_that_are_no_fields(millrace, switches, chains):
     for path in switches, chains:
-        assert '"nothing" is none of pid, comm' in millrace('report', '-i', path, '-s', 'nothing', status=255).err
-    assert 'is no event' in millrace('report', '-i', switches, '-s', 'foo.prev_pid', status=255).err
-    assert 'means both' in millrace('report', '-i', switches, '-s', 'sched.prev_pid', status=255).err
+        assert '"nothing" is none of pid, comm' in millrace('report', '-i', path, '-s', 'nothing', status=129).err
+    assert 'is no event' in millrace('report', '-i', switches, '-s', 'foo.prev_pid', status=129).err
+    assert 'means both' in millrace('report', '-i', switches, '-s', 'sched.prev_pid', status=129).err
 
 
 def test_names_of_tracepoints_in_a_pipe_without_descriptions(millrace, perf, run, tracepoints, tmp_path):
