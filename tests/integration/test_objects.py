@@ -40,6 +40,12 @@ def builds(tmp_path_factory, need_root):
     return place
 
 
+@pytest.fixture(autouse=True)
+def own_home(monkeypatch, tmp_path):
+    """A recording of all CPUs that another test made beside these may have kept their objects in the one for all."""
+    monkeypatch.setenv('HOME', str(tmp_path / 'own-home'))
+
+
 def record(millrace, builds, tmp_path, script, *options, keep=('-N',)):
     data = tmp_path / 'data'
     done = millrace('record', '-q', *keep, *options, '-e', 'cpu-clock', '-F', '1999', '-o', data, '--', 'sh', '-ec',
