@@ -335,7 +335,14 @@ static void free_job(struct pipeline *pipeline, struct batch_job *job)
 
 static uint64_t offset_of_next(const struct pipeline *pipeline)
 {
-	return pipeline->pool->no_index ? pipeline->producer.writer.offset + pipeline->ordered_bytes : STAGE_NO_OFFSET;
+	struct batch_pool *pool = pipeline->pool;
+
+	if (!pool->no_index)
+		return STAGE_NO_OFFSET;
+	pthread_mutex_lock(&pool->lock);
+	uint64_t offset = pipeline->producer.writer.offset + pipeline->ordered_bytes;
+	pthread_mutex_unlock(&pool->lock);
+	return offset;
 }
 
 static int enter_stage(struct pipeline *output, struct stage *stage, struct batch *batch)
