@@ -425,10 +425,15 @@ static size_t batch_bytes(const struct batch_pool_params *params, size_t budget)
 	return (bytes > BATCH_BYTES ? BATCH_BYTES : bytes < SMALL_BATCH_BYTES ? SMALL_BATCH_BYTES : bytes) - AROUND;
 }
 
-/* As large as the level asks for, unless memory that was set, or many stages, leave less. */
-static size_t extent_bytes(const struct batch_pool_params *params, size_t budget)
+/*
+ * As large as the level asks for, unless memory that was set, or many stages, leave less. With many workers those that
+ * are compressed at once, each on a CPU that others use, would hold up most of the memory behind them.
+ */
+static size_t extent_bytes(const struct batch_pool_params *params, size_t budget, size_t nr_workers)
 {
-	size_t bytes = extent_bytes_for(params->level), most = budget / LEAST_EXTENTS;
+	enum { MANY_WORKERS = 5 };
+	size_t bytes = extent_bytes_for(params->level) / (nr_workers < MANY_WORKERS ? 1 : 4);
+	size_t most = budget / LEAST_EXTENTS;
 	size_t least = params->no_index ? LEAST_BATCH_BYTES : EXTENT_BYTES_SMALL;
 
 	if (params->no_index)
@@ -474,7 +479,7 @@ int batch_pool_new(const struct batch_pool_params *params, struct batch_pool **r
 	atomic_init(&pool->stack_bytes, STACK_CUT_NOTHING);
 	pool->realtime = params->realtime;
 	size_t budget = params->budget_bytes ? params->budget_bytes : BUDGET_BYTES;
-	pool->extent_bytes = params->extent_bytes ? params->extent_bytes : extent_bytes(params, budget);
+	pool->extent_bytes = params->extent_bytes ? params->extent_bytes : extent_bytes(params, budget, nr_workers);
 	if (!params->budget_bytes && pool->extent_bytes > budget / LEAST_EXTENTS)
 		budget = LEAST_EXTENTS * pool->extent_bytes;
 	/* Each stage may fill one; one more is enough to go on with. */
