@@ -42,7 +42,6 @@ struct pool_worker { /* a thread that packs; the one that began to wait last is 
 	pthread_t thread;
 	/* No condition variable: its inner lock has no priority inheritance, and would hold up a draining thread. */
 	sem_t wake;
-	bool urgent; /* has real-time priority, because memory was short when it took its job */
 	uint64_t counted_ns, packed_ns,
 		nr_uncounted; /* CPU time that is in the totals; since then: of compressing, waits */
 };
