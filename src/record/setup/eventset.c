@@ -95,13 +95,14 @@ static int open_slot(struct eventset *set, const struct plan_slot *slot, struct 
 	struct event *event = &set->events->events[slot->event];
 	struct event_open_args args = {slot->pid, slot->cpu, event->behind_leader ? set->fds[slot->leader] : -1};
 	bool recorded = set->plan->rings[slot->ring].place < set->plan->nr_places;
-	struct event here = *event;
 
 	if (event->behind_leader && args.group_fd < 0)
 		return -ESRCH; /* the task was gone when its leader was opened */
 	if (recorded)
 		return event_open(event, fallbacks, &args, first, reterr);
-	here.attr.context_switch = 0; /* of CPUs that are recorded only */
+
+	struct event here = *event; /* context switches are of recorded CPUs only */
+	here.attr.context_switch = 0;
 	return event_open(&here, fallbacks, &args, first, reterr);
 }
 
