@@ -2,15 +2,9 @@
 #include "store/store.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "base/cleanup.h"
 #include "store/http.h"
-
-bool store_takes_posts(const char *url)
-{
-	return strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0;
-}
 
 int store_post(const struct store_options *options, const struct store_message *message, struct diag *reterr)
 {

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/span.h"
 
@@ -26,7 +27,10 @@ struct store_options {
 extern const struct export_format *const clickhouse_format;
 
 /* Is the URL one for store_post()? */
-bool store_takes_posts(const char *url);
+static inline bool store_takes_posts(const char *url)
+{
+	return strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0;
+}
 
 /*
  * The body to `url`, in place of that of the options. Tried again while the server is away, for some seconds; an answer

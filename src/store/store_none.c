@@ -3,16 +3,10 @@
 
 #include <errno.h>
 #include <stddef.h>
-#include <string.h>
 
 #include "base/diag.h"
 
 const struct export_format *const clickhouse_format = NULL;
-
-bool store_takes_posts(const char *url)
-{
-	return strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0;
-}
 
 int store_post(const struct store_options *options, const struct store_message *message, struct diag *reterr)
 {
