@@ -6,7 +6,8 @@ const {Session} = require('chdb');
 const dir = process.argv[2], session = new Session(path.join(dir, 'chdb')), columns = {
   profile_samples: 'service String, event String, unit String, time DateTime, host String, comm String, ' +
     'systemd_unit String, container String, pod String, stack UInt64, samples UInt64, value UInt64, batch UInt64',
-  profile_stacks: 'service String, hash UInt64, stack Array(String), last_seen DateTime',
+  profile_stacks: 'service String, hash UInt64, stack Array(String), objects Array(String), kernel UInt16, ' +
+    'last_seen DateTime',
 };
 const run = sql => session.query(sql.replace(/ FORMAT TabSeparated$/, ''), 'TabSeparated');
 run('CREATE DATABASE IF NOT EXISTS fleet');

@@ -14,7 +14,6 @@
 #include "cmd/input/records.h"
 #include "cmd/report/report_page.h"
 #include "cmd/report/report_samples.h"
-#include "record/setup/options.h"
 
 struct flame_options {
 	struct input_options input;
@@ -24,12 +23,6 @@ struct flame_options {
 	struct flame_store_options from;
 	int verbose;
 };
-
-static int set_since(const struct option *option, const char *arg, bool negated, void *uint64_ns, struct diag *reterr)
-{
-	(void)option, (void)negated;
-	return rotation_spec_parse_time(arg, uint64_ns, reterr);
-}
 
 static const struct option flame_table[] = {
 	INPUT_OPTIONS(struct flame_options, input),
@@ -56,33 +49,7 @@ static const struct option flame_table[] = {
 	 .help = "Title of the page; default: the name of the input",
 	 .set = option_set_string,
 	 .offset = offsetof(struct flame_options, title)},
-	{.name = "from",
-	 .arg = "URL",
-	 .help = "Show what is in a store, clickhouse://HOST[:PORT][/DATABASE], in place of a recording",
-	 .set = option_set_path,
-	 .offset = offsetof(struct flame_options, from.store.url),
-	 .group = "From the store of a fleet"},
-	{.name = "service",
-	 .arg = "NAME",
-	 .help = "Of this service, on all hosts",
-	 .set = option_set_path,
-	 .offset = offsetof(struct flame_options, from.store.service)},
-	{.name = "since",
-	 .arg = "TIME",
-	 .help = "The last TIME (with s, m, h, d); default 1h",
-	 .set = set_since,
-	 .offset = offsetof(struct flame_options, from.since_ns),
-	 .flags = OPTION_NO_NEGATE},
-	{.name = "credentials",
-	 .arg = "FILE",
-	 .help = "Log in with the lines user=NAME and password=TEXT of FILE, which only you may read",
-	 .set = option_set_path,
-	 .offset = offsetof(struct flame_options, from.store.credentials)},
-	{.name = "ca-file",
-	 .arg = "FILE",
-	 .help = "Trust the certificates in FILE, not those of the system",
-	 .set = option_set_path,
-	 .offset = offsetof(struct flame_options, from.store.ca)},
+	STORE_INPUT_OPTIONS(struct flame_options, from.input),
 	{.letter = 'v',
 	 .name = "verbose",
 	 .help = "Say more on standard error; twice: everything",
@@ -227,16 +194,6 @@ static int run_store(struct flame_options *options)
 {
 	struct flame_store_options *from = &options->from;
 
-	if (options->diff || options->input.path) {
-		log_error("--from is in place of a recording");
-		return COMMAND_USAGE;
-	}
-	if (!from->store.service) {
-		log_error("--from needs --service=NAME: %s has those of many", from->store.url);
-		return COMMAND_USAGE;
-	}
-	if (!from->since_ns)
-		from->since_ns = UINT64_C(3600000000000);
 	from->base = options->base;
 	from->title = options->title;
 	from->output = page_path(options);
@@ -263,7 +220,14 @@ static int flame_run(int argc, char **argv)
 		return COMMAND_USAGE;
 	}
 	log_set_level(options.verbose);
-	if (options.from.store.url)
+	struct diag diag = {0};
+	if (store_input_complete(&options.from.input, &options.input, &diag) ||
+	    (options.from.input.store.url && options.diff &&
+	     diag_set(&diag, -EINVAL, "--diff compares recordings, not stores"))) {
+		log_error("%s", diag.text);
+		return COMMAND_USAGE;
+	}
+	if (options.from.input.store.url)
 		return run_store(&options);
 	input_enter_sandbox(&options.input, page_path(&options));
 	return options.diff ? run(&options, argv + config.given.first, 2) : run(&options, NULL, 1);

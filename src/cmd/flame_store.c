@@ -106,11 +106,11 @@ static int write_page(struct collecting *collecting, struct diag *reterr)
 		.end_ns = (collecting->last_step + UINT64_C(1)) * collecting->step_s * NS_PER_S,
 		.bin_ns = collecting->step_s * NS_PER_S,
 	};
-	const struct page_file file = {.name = options->store.url, .times = &times};
+	const struct page_file file = {.name = options->input.store.url, .times = &times};
 	AUTO_FREE char *title = NULL;
 
-	if (asprintf(&title, "%s: %" PRIu64 " samples of %u hosts, %" PRIu64 " s", options->store.service,
-		     collecting->nr_samples, collecting->nr_in_store, options->since_ns / NS_PER_S) < 0)
+	if (asprintf(&title, "%s: %" PRIu64 " samples of %u hosts, %" PRIu32 " s", options->input.store.service,
+		     collecting->nr_samples, collecting->nr_in_store, store_input_since_s(&options->input)) < 0)
 		title = NULL;
 	int err = page_tree_finish(&collecting->tree, &limits);
 	const struct page page = {
@@ -128,25 +128,25 @@ static int write_page(struct collecting *collecting, struct diag *reterr)
 
 int flame_store_run(const struct flame_store_options *options)
 {
-	uint64_t since_s = options->since_ns / NS_PER_S;
+	uint32_t since_s = store_input_since_s(&options->input);
 	struct collecting collecting = {.options = options};
 	struct diag diag = {0};
 
-	collecting.step_s = (uint32_t)(since_s / STEPS / SHORTEST_STEP_S + 1) * SHORTEST_STEP_S;
+	collecting.step_s = (since_s / STEPS / SHORTEST_STEP_S + 1) * SHORTEST_STEP_S;
 	collecting.tree.base = options->base == PAGE_BASE_NONE ? PAGE_BASE_NONE : PAGE_BASE_COMMAND;
 	const struct store_question question = {
-		.service = options->store.service,
-		.since_s = (uint32_t)since_s,
+		.service = options->input.store.service,
+		.since_s = since_s,
 		.step_s = collecting.step_s,
 		.most_hosts = MOST_HOSTS,
 		.ret_nr_hosts = &collecting.nr_in_store,
 		.row = take_row,
 		.ctx = &collecting,
 	};
-	int err = store_read(&options->store, &question, &diag);
+	int err = store_read(&options->input.store, &question, &diag);
 	if (!err && !collecting.nr_samples)
-		err = diag_set(&diag, -ENOENT, "%s: there are no samples of service %s in the last %" PRIu64 " s",
-			       options->store.url, options->store.service, since_s);
+		err = diag_set(&diag, -ENOENT, "%s: there are no samples of service %s in the last %" PRIu32 " s",
+			       options->input.store.url, options->input.store.service, since_s);
 	if (!err)
 		err = write_page(&collecting, &diag);
 	if (err)

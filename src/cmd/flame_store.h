@@ -2,12 +2,11 @@
 /* flame_store: a page of what a service did lately, out of the store of a fleet. Main thread. */
 #pragma once
 
+#include "cmd/input/store_input.h"
 #include "cmd/page/page_tree.h"
-#include "store/store.h"
 
 struct flame_store_options {
-	struct store_options store; /* its service is what is shown */
-	uint64_t since_ns;
+	struct store_input input;
 	const char *title, *output;
 	enum page_base base;
 };

@@ -41,7 +41,7 @@ enum export_object_kind { EXPORT_FILE, EXPORT_KERNEL, EXPORT_MODULE, EXPORT_GENE
 
 /* A program, a library, the kernel. */
 struct export_object {
-	const char *path;
+	const char *path, *name; /* name: short, "libc.so.6", "[kvm]" */
 	const uint8_t *build_id; /* NULL: unknown */
 	size_t build_id_bytes;
 	enum export_object_kind kind;

@@ -79,6 +79,13 @@ enum feature_bit {
 };
 
 /*
+ * A file that was merged of recordings of several machines has all their names in FEATURE_HOSTNAME, separated by
+ * commas. The pids and tids of the one at index n are those it had, plus n times this, which is the kernel's
+ * PID_MAX_LIMIT of 64 bits (include/linux/threads.h).
+ */
+enum { LAYOUT_PIDS_OF_HOST = 1 << 22 };
+
+/*
  * Private sections: what only millrace reads, in one block between the table of features and their payloads.
  * Other readers go from the table to the payloads by the offsets in it, and never see what lies between.
  */

@@ -31,6 +31,12 @@ enum { BUCKET_S = 10, MOST_ROWS = 1 << 15, MAX_DEPTH = 1024, GZIP_WINDOW = 15 + 
 
 #define NS_PER_S UINT64_C(1000000000)
 
+/* Where the function of a frame is. */
+struct frame_place {
+	uint32_t object; /* a text */
+	bool kernel;
+};
+
 struct clickhouse {
 	struct exporter exporter;
 	const struct store_options *options;
@@ -40,10 +46,11 @@ struct clickhouse {
 	struct text_table texts;
 	struct cgroup_labels *cgroups;                       /* heap; by number */
 	uint32_t *object_texts, *frame_texts, *thread_texts; /* heap; by number */
+	struct frame_place *frame_places;                    /* likewise */
 	struct stack_table stacks;
 	uint64_t *stack_hashes; /* heap; by number */
 	uint8_t *is_sent;       /* heap; by stack: the row of it was sent */
-	uint32_t objects_room, frames_room, threads_room, stacks_room, sent_room, cgroups_room;
+	uint32_t objects_room, frames_room, places_room, threads_room, stacks_room, sent_room, cgroups_room;
 	struct sums sums; /* of one bucket; sum_key.thread is a text */
 	uint64_t bucket;  /* seconds since 1970 */
 	uint64_t times;   /* hash of the times of the samples in `sums`: rows of other samples may look the same */
@@ -58,7 +65,8 @@ static int make_tables(struct clickhouse *clickhouse, struct diag *reterr)
 {
 	static const char *const statements[] = {
 		"CREATE TABLE IF NOT EXISTS profile_stacks (service String, hash UInt64, stack Array(String),"
-		" last_seen DateTime) ENGINE = ReplacingMergeTree(last_seen) ORDER BY (service, hash)",
+		" objects Array(String), kernel UInt16, last_seen DateTime) ENGINE = ReplacingMergeTree(last_seen) "
+		"ORDER BY (service, hash)",
 		"CREATE TABLE IF NOT EXISTS profile_samples (service String, event String, unit String, time DateTime,"
 		" host String, comm String, systemd_unit String, container String, pod String, stack UInt64,"
 		" samples UInt64, value UInt64, batch UInt64)"
@@ -102,15 +110,22 @@ static int clickhouse_object(struct exporter *exporter, uint32_t number, const s
 {
 	struct clickhouse *clickhouse = clickhouse_of(exporter);
 
-	return add_text(clickhouse, object->path, &clickhouse->object_texts, number, &clickhouse->objects_room);
+	/* The names of generated code tell processes apart, which stacks of many machines must not. */
+	const char *name = object->kind == EXPORT_GENERATED && *object->name == '[' ? "[JIT]" : object->name;
+	return add_text(clickhouse, name, &clickhouse->object_texts, number, &clickhouse->objects_room);
 }
 
 static int clickhouse_frame(struct exporter *exporter, uint32_t number, const struct export_frame *frame)
 {
 	struct clickhouse *clickhouse = clickhouse_of(exporter);
 	const char *object = frame->object ? clickhouse->texts.texts[clickhouse->object_texts[frame->object]] : NULL;
+	struct frame_place place = {.kernel = frame->kernel};
 	AUTO_BUF struct buf name = {0};
 
+	if (text_table_add(&clickhouse->texts, object ? object : "", &place.object) < 0 ||
+	    table_make_room((void **)&clickhouse->frame_places, sizeof(place), number, &clickhouse->places_room))
+		return -ENOMEM;
+	clickhouse->frame_places[number] = place;
 	frame_name_put(&name, frame, object);
 	return add_text(clickhouse, buf_text(&name), &clickhouse->frame_texts, number, &clickhouse->frames_room);
 }
@@ -133,6 +148,16 @@ static int clickhouse_cgroup(struct exporter *exporter, uint32_t number, const c
 	return 0;
 }
 
+static const char *frame_text(const struct clickhouse *clickhouse, uint32_t frame)
+{
+	return clickhouse->texts.texts[clickhouse->frame_texts[frame]];
+}
+
+static const char *frame_object(const struct clickhouse *clickhouse, uint32_t frame)
+{
+	return clickhouse->texts.texts[clickhouse->frame_places[frame].object];
+}
+
 /* The same hash for the same names on every machine. */
 static int clickhouse_stack(struct exporter *exporter, uint32_t number, uint32_t outer, uint32_t frame)
 {
@@ -142,8 +167,8 @@ static int clickhouse_stack(struct exporter *exporter, uint32_t number, uint32_t
 	    table_make_room((void **)&clickhouse->is_sent, 1, number, &clickhouse->sent_room))
 		return -ENOMEM;
 	clickhouse->is_sent[number] = 0;
-	clickhouse->stack_hashes[number] = hash_mix(outer ? clickhouse->stack_hashes[outer] : 0,
-						    hash_text(clickhouse->texts.texts[clickhouse->frame_texts[frame]]));
+	uint64_t place = hash_mix(hash_text(frame_object(clickhouse, frame)), hash_text(frame_text(clickhouse, frame)));
+	clickhouse->stack_hashes[number] = hash_mix(outer ? clickhouse->stack_hashes[outer] : 0, place);
 	return stack_table_add(&clickhouse->stacks, number, outer, frame);
 }
 
@@ -163,15 +188,21 @@ static void put_string(struct buf *out, const char *text)
 static void put_stack_row(struct clickhouse *clickhouse, uint32_t stack, struct buf *out)
 {
 	uint32_t frames[MAX_DEPTH];
-	unsigned nr = 0;
+	unsigned nr = 0, nr_kernel = 0;
 
 	for (uint32_t at = stack; at && nr < MAX_DEPTH; at = clickhouse->stacks.links[at].outer)
 		frames[nr++] = clickhouse->stacks.links[at].frame;
+	while (nr_kernel < nr && clickhouse->frame_places[frames[nr_kernel]].kernel)
+		nr_kernel++;
 	put_string(out, clickhouse->service_name);
 	buf_put_u64(out, htole64(clickhouse->stack_hashes[stack]));
 	put_varint(out, nr);
 	for (unsigned i = 0; i < nr; i++)
-		put_string(out, clickhouse->texts.texts[clickhouse->frame_texts[frames[i]]]);
+		put_string(out, frame_text(clickhouse, frames[i]));
+	put_varint(out, nr);
+	for (unsigned i = 0; i < nr; i++)
+		put_string(out, frame_object(clickhouse, frames[i]));
+	buf_put_u16(out, htole16((uint16_t)nr_kernel));
 	buf_put_u32(out, htole32((uint32_t)clickhouse->bucket));
 }
 
@@ -206,8 +237,10 @@ static int send_stacks(struct clickhouse *clickhouse, struct diag *reterr)
 		return buf_status(&rows);
 	int err = pack(&rows, &packed);
 	return err ? err
-		   : client_post_again(&clickhouse->client, "INSERT INTO profile_stacks FORMAT RowBinary", &packed,
-				       reterr);
+		   : client_post_again(&clickhouse->client,
+				       "INSERT INTO profile_stacks (service, hash, stack, objects, kernel, last_seen)"
+				       " FORMAT RowBinary",
+				       &packed, reterr);
 }
 
 /* How many rows of the batch the server has. -errno. */
@@ -337,6 +370,7 @@ static void clickhouse_free(struct exporter *exporter)
 	free(clickhouse->cgroups);
 	free(clickhouse->object_texts);
 	free(clickhouse->frame_texts);
+	free(clickhouse->frame_places);
 	free(clickhouse->thread_texts);
 	free(clickhouse->stack_hashes);
 	free(clickhouse->is_sent);

@@ -15,18 +15,26 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/hash_table.h"
+#include "base/pool.h"
 #include "store/client.h"
 
-enum { MOST_ANSWER = 1 << 29, MAX_DEPTH = 1024, MOST_STEPS = 10000 };
+enum { MOST_ANSWER = 1 << 29, MAX_DEPTH = 1024, MOST_STEPS = 10000, BUCKET_S = 10 };
+
+/* A call chain as it came: texts of lines, cut when they are needed. */
+struct chain {
+	char *frames, *objects;
+	uint64_t nr_kernel;
+};
 
 struct reading {
 	struct client client;
 	const struct store_question *question;
-	char *where;              /* heap: the condition of both questions */
-	bool by_host;             /* rows tell hosts apart */
-	uint64_t begin_s;         /* since 1970, by the clock of the server */
-	struct buf stacks;        /* the first answer, whose fields are cut in place */
-	struct hash_table chains; /* hash -> the frames, in `stacks` */
+	char *where;       /* heap: the condition of both questions */
+	bool by_host;      /* rows tell hosts apart */
+	uint64_t begin_s;  /* since 1970, by the clock of the server */
+	struct buf stacks; /* the first answer, whose fields are cut in place */
+	struct pool pool;
+	struct hash_table chains; /* hash -> struct chain, whose texts are in `stacks` */
 };
 
 /* The field at *at, cut and with its escapes resolved; *at behind it. NULL: the line has no more. */
@@ -113,7 +121,8 @@ static int read_stacks(struct reading *reading, struct diag *reterr)
 
 	buf_printf(
 		&sql,
-		"SELECT hash, arrayStringConcat(any(stack), '\\n') FROM profile_stacks WHERE service = %s AND hash IN "
+		"SELECT hash, any(kernel), arrayStringConcat(any(stack), '\\n'), arrayStringConcat(any(objects), '\\n')"
+		" FROM profile_stacks WHERE service = %s AND hash IN "
 		"(SELECT stack FROM profile_samples WHERE %s) GROUP BY hash FORMAT TabSeparated",
 		service ? service : "''", reading->where);
 	int err = service && !sql.failed ? ask(reading, buf_text(&sql), reterr)
@@ -124,22 +133,25 @@ static int read_stacks(struct reading *reading, struct diag *reterr)
 	reading->client.answer = (struct buf){0};
 	char *at = (char *)(uintptr_t)buf_text(&reading->stacks);
 	for (char *line; (line = next_line(&at));) {
-		uint64_t hash;
-		char *frames = next_number(&line, &hash) ? next_field(&line) : NULL;
-		if (!frames)
+		uint64_t hash, nr_kernel;
+		bool whole = next_number(&line, &hash) && next_number(&line, &nr_kernel);
+		char *frames = whole ? next_field(&line) : NULL, *objects = next_field(&line);
+		if (!frames || !objects)
 			return bad_answer(reading, reterr);
-		if (hash_table_add(&reading->chains, hash, frames))
+		struct chain *chain = pool_take(&reading->pool, sizeof(*chain));
+		if (!chain || hash_table_add(&reading->chains, hash, chain))
 			return diag_set(reterr, -ENOMEM, "out of memory");
+		*chain = (struct chain){frames, objects, nr_kernel};
 	}
 	return 0;
 }
 
-/* The names of a chain, outermost first. The text stays as it is but for newlines. */
-static unsigned split_frames(char *text, const char *ret[MAX_DEPTH])
+/* The lines of a text, `room` at most, the last one first. Newlines are cut off. */
+static unsigned split_lines(char *text, const char *ret[], unsigned room)
 {
 	unsigned nr = 0;
 
-	for (char *at = text; at && nr < MAX_DEPTH; nr++) {
+	for (char *at = text; at && nr < room; nr++) {
 		char *end = strchr(at, '\n');
 		ret[nr] = at;
 		if (end)
@@ -154,11 +166,31 @@ static unsigned split_frames(char *text, const char *ret[MAX_DEPTH])
 	return nr;
 }
 
+/* The row with the frames of its chain: of one that was not stored, or is not yet, the samples count all the same. */
+static int give_chain(struct reading *reading, const struct chain *chain, struct store_row *row, struct diag *reterr)
+{
+	const char *frames[MAX_DEPTH], *objects[MAX_DEPTH];
+	AUTO_FREE char *names = strdup(chain ? chain->frames : "[unknown]"),
+		       *places = strdup(chain ? chain->objects : "");
+
+	if (!names || !places)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	row->frames = frames;
+	row->objects = objects;
+	row->nr_frames = split_lines(names, frames, MAX_DEPTH);
+	if (split_lines(places, objects, MAX_DEPTH) != row->nr_frames)
+		return bad_answer(reading, reterr);
+	row->nr_kernel = chain && chain->nr_kernel < row->nr_frames ? (unsigned)chain->nr_kernel
+			 : chain                                    ? row->nr_frames
+								    : 0;
+	int err = reading->question->row(reading->question->ctx, row);
+	return err ? diag_set(reterr, err, "%s", strerror(-err)) : 0;
+}
+
 static int give_row(struct reading *reading, char *line, struct diag *reterr)
 {
 	const struct store_question *question = reading->question;
-	const char *frames[MAX_DEPTH];
-	struct store_row row = {.frames = frames};
+	struct store_row row = {0};
 	uint64_t hash;
 
 	row.event = next_field(&line);
@@ -169,26 +201,25 @@ static int give_row(struct reading *reading, char *line, struct diag *reterr)
 	    !next_number(&line, &row.value))
 		return bad_answer(reading, reterr);
 	/* Hosts whose clocks are ahead are in the last step that there can be. */
-	uint64_t step = time_s > reading->begin_s ? (time_s - reading->begin_s) / question->step_s : 0;
+	uint64_t later_s = time_s > reading->begin_s ? time_s - reading->begin_s : 0;
+	uint64_t step = question->step_s ? later_s / question->step_s : 0;
 	row.step = step < MOST_STEPS ? (uint32_t)step : MOST_STEPS - 1;
-	/* A chain that was not stored, or is not yet: the sample counts all the same. */
-	AUTO_FREE char *text = strdup(hash_table_find_item(&reading->chains, hash) ?: "[unknown]");
-	if (!text)
-		return diag_set(reterr, -ENOMEM, "out of memory");
-	row.nr_frames = split_frames(text, frames);
-	int err = question->row(question->ctx, &row);
-	return err ? diag_set(reterr, err, "%s", strerror(-err)) : 0;
+	return give_chain(reading, hash_table_find_item(&reading->chains, hash), &row, reterr);
 }
 
 static int read_sums(struct reading *reading, struct diag *reterr)
 {
 	AUTO_BUF struct buf sql = {0};
+	uint32_t step_s = reading->question->step_s;
 
+	buf_printf(&sql, "SELECT event, %s AS of_host, comm, ", reading->by_host ? "host" : "'all hosts'");
+	if (step_s)
+		buf_printf(&sql, "intDiv(toUInt32(time), %u) * %u", step_s, step_s);
+	else
+		buf_put_text(&sql, "0");
 	buf_printf(&sql,
-		   "SELECT event, %s AS of_host, comm, intDiv(toUInt32(time), %u) * %u AS at, stack, sum(samples), "
-		   "sum(value)"
+		   " AS at, stack, sum(samples), sum(value)"
 		   " FROM profile_samples WHERE %s GROUP BY event, of_host, comm, at, stack FORMAT TabSeparated",
-		   reading->by_host ? "host" : "'all hosts'", reading->question->step_s, reading->question->step_s,
 		   reading->where);
 	int err = sql.failed ? diag_set(reterr, -ENOMEM, "out of memory") : ask(reading, buf_text(&sql), reterr);
 	char *at = (char *)(uintptr_t)buf_text(&reading->client.answer);
@@ -203,6 +234,7 @@ static int choose_time(struct reading *reading, struct diag *reterr)
 	const struct store_question *question = reading->question;
 	AUTO_FREE char *service = client_literal(question->service);
 	uint64_t now_s;
+	uint32_t step_s = question->step_s ? question->step_s : BUCKET_S;
 	int err = ask(reading, "SELECT toUInt32(now()) FORMAT TabSeparated", reterr);
 
 	if (err)
@@ -210,8 +242,7 @@ static int choose_time(struct reading *reading, struct diag *reterr)
 	char *at = (char *)(uintptr_t)buf_text(&reading->client.answer), *line = next_line(&at);
 	if (!line || !next_number(&line, &now_s))
 		return bad_answer(reading, reterr);
-	reading->begin_s =
-		now_s > question->since_s ? (now_s - question->since_s) / question->step_s * question->step_s : 0;
+	reading->begin_s = now_s > question->since_s ? (now_s - question->since_s) / step_s * step_s : 0;
 	if (!service || asprintf(&reading->where, "service = %s AND time >= toDateTime(%" PRIu64 ")", service,
 				 reading->begin_s) < 0) {
 		reading->where = NULL;
@@ -235,6 +266,7 @@ int store_read(const struct store_options *options, const struct store_question 
 		err = read_sums(&reading, reterr);
 	client_close(&reading.client);
 	hash_table_fini(&reading.chains);
+	pool_fini(&reading.pool);
 	buf_fini(&reading.stacks);
 	free(reading.where);
 	return err;

@@ -46,15 +46,16 @@ int store_post(const struct store_options *options, const struct store_message *
 /* What was sampled in one step of the time, on one host, in one command and call chain. Texts are valid in the call. */
 struct store_row {
 	const char *event, *host, *comm;
-	const char *const *frames; /* outermost first */
-	unsigned nr_frames;
-	uint32_t step; /* of the time that was asked for, from 0 on */
+	const char *const *frames;     /* outermost first */
+	const char *const *objects;    /* of each frame: "libc.so.6"; "": unknown */
+	unsigned nr_frames, nr_kernel; /* nr_kernel: of the last frames, which are in the kernel */
+	uint32_t step;                 /* of the time that was asked for, from 0 on */
 	uint64_t samples, value;
 };
 
 struct store_question {
 	const char *service;
-	uint32_t since_s, step_s; /* the time before now; its steps, a multiple of 10 */
+	uint32_t since_s, step_s; /* the time before now; its steps, a multiple of 10; 0: the whole is one step */
 	uint32_t most_hosts;      /* of more of them the rows are sums over all, and row->host is "all hosts" */
 	uint32_t *ret_nr_hosts;   /* how many there are, before the first row */
 	int (*row)(void *ctx, const struct store_row *row); /* 0, or an error that ends it */

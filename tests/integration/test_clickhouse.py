@@ -4,6 +4,7 @@ import collections
 import gzip
 import http.server
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -145,6 +146,8 @@ def test_server_that_stays_broken(data, millrace, store):
     result = millrace('export', '-i', data, f'--to={store.url}', status=255)
     assert 'HTTP 500: Code: 241. DB::Exception: Memory limit exceeded' in result.err and result.err.count('\n') == 1
     store.garbage = True
+    result = millrace('report', f'--from={store.url}', '--service=web', status=255)
+    assert 'the answer is not what was asked for' in result.err and result.err.count('\n') == 1 and not result.out
     result = millrace('flame', f'--from={store.url}', '--service=web', '-o', data.parent / 'page', status=255)
     assert 'the answer is not what was asked for' in result.err and result.err.count('\n') == 1
     result = millrace('export', '-i', data, f'--to={store.url}', status=255)
@@ -189,6 +192,22 @@ def test_certificates(data, millrace, store, tmp_path):
 def test_wrong_words(data, millrace, args, status, said):
     result = millrace('export', '-i', data, *args, status=status)
     assert said in result.err and result.err.count('\n') == 1
+
+
+@pytest.mark.parametrize('args, said', [
+    (['--service=web', '-s', 'pid'], 'other keys than comm, dso, symbol and host'),
+    (['--service=web', '-g', 'srcline'], 'addresses and source lines'),
+    (['--service=web', '--cpu=1'], 'CPUs, pids and times'),
+    (['--service=web', '--loss'], 'losses'),
+    (['--service=web', '--html=x'], 'made by millrace flame'),
+    (['--service=web', '-i', 'x'], 'in place of a recording'),
+    ([], '--from needs --service=NAME'),
+])
+def test_a_store_is_no_recording(data, millrace, args, said):
+    result = millrace('report', '--from=clickhouse://127.0.0.1:1', *args, status=129)
+    assert said in result.err and result.err.count('\n') == 1 and not result.out
+    result = millrace('report', '-i', data, '--service=web', status=129)
+    assert 'are about --from' in result.err
 
 
 def test_needs_the_time_of_day(need_root, data, millrace, programs, tmp_path):
@@ -263,6 +282,33 @@ def test_clickhouse_itself(data, millrace, server, tmp_path):
     assert 'HTTP' in result.err and result.err.count('\n') == 1
 
 
+def check_report(data, millrace, server, *login):
+    """The table of what the server has is that of the recording."""
+    def rows(*args):
+        event, = json.loads(millrace('report', *args, '--json', '-g', 'none').out)['events']
+        found = collections.defaultdict(lambda: [0, 0, 0])
+        for row in event['entries']:
+            dso = (row['dso'] or '').rpartition('/')[2]
+            sym = row['sym'] or (dso if dso.startswith('[') else f'[{dso or "unknown"}]')
+            total = found[row['comm'], re.sub(r'^[^[].*\.ko.*', '[module]', dso), sym, row['level']]
+            for i, number in enumerate(('samples', 'period', 'children_period')):
+                total[i] += row[number] if i < 2 or row['sym'] else 0
+        return (event['event'], event['samples'], event['period']), dict(found)
+
+    store = ('--from=' + server.url, '--service=web', '--since=1d', *login)
+    head, table = rows('-i', data, '--inline')
+    stored_head, stored = rows(*store)
+    assert head == stored_head
+    named = {key: row for key, row in table.items() if row[2]}
+    assert len(named) > 5 and {key: stored[key] for key in named} == named
+    assert {key: row[:2] for key, row in stored.items()} == {key: row[:2] for key, row in table.items()}
+    text = millrace('report', *store, '-s', 'host,comm', '-n', '-c', 'spin-0', '-g', 'caller').out
+    line, = re.findall(r'^ +\S+% +\S+% +(\d+) +(\S+)', text, re.M)[:1]
+    assert line == (str(sum(row[0] for key, row in table.items() if key[0] == 'spin-0')), os.uname().nodename)
+    assert text.startswith('# Service: web, 1 host, the last 86400 s, by ') and '--spin_left' in text
+    assert 'Lost' not in text and '"lost_samples":null' in millrace('report', *store, '--json').out
+
+
 def check_store(data, millrace, server, page, *login):
     """What a server has after two exports of the same recording, and what flame makes of it."""
     for _ in range(2):
@@ -285,5 +331,6 @@ def check_store(data, millrace, server, page, *login):
     for _, node, _, period, _ in weights(series):
         shown[found['texts'][found['node_name'][node]]] += period
     assert shown == folded
+    check_report(data, millrace, server, *login)
     none = millrace('flame', f'--from={server.url}', '--service=no such', '-o', page, status=255)
     assert 'there are no samples of service no such' in none.err and none.err.count('\n') == 1

@@ -243,6 +243,7 @@ static int compare_details(enum hist_column key, enum compare_for purpose, const
 	case HIST_TRACE: return strcmp(a->trace, b->trace);
 	case HIST_STATE: return strcmp(a->state, b->state);
 	case HIST_WAKER: return strcmp(a->waker, b->waker);
+	case HIST_HOST: return strcmp(a->host, b->host);
 	case HIST_WEIGHT:
 	case HIST_LOCAL_WEIGHT:
 	case HIST_INS_LAT:
@@ -330,6 +331,7 @@ static uint64_t details_hash(enum hist_column key, const struct hist_details *de
 	case HIST_TRACE: return (uintptr_t)details->trace;
 	case HIST_STATE: return (uintptr_t)details->state;
 	case HIST_WAKER: return (uintptr_t)details->waker;
+	case HIST_HOST: return (uintptr_t)details->host;
 	case HIST_MEMORY: return memory_level(details->numbers[key - HIST_WEIGHT]);
 	default: break;
 	}

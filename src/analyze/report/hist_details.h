@@ -25,6 +25,7 @@ enum hist_column {
 	HIST_TRACE,
 	HIST_STATE,
 	HIST_WAKER,
+	HIST_HOST,
 	HIST_FIELD, /* and so on, HIST_FIELDS of them: fields of tracepoints, by their number */
 	HIST_FIELD_LAST = HIST_FIELD + 15,
 	/* from here on in its ends, in the order of enum hist_end */
@@ -109,6 +110,7 @@ struct hist_details {
 	const char *trace;                            /* the fields of the tracepoint */
 	const char *state;                            /* of the task: on the CPU, or why not */
 	const char *waker;                            /* "name:tid" of who ended that */
+	const char *host;                             /* the name of the machine */
 	const char *cgroup;                           /* the path of numbers[HIST_CGROUP - HIST_WEIGHT], its id */
 	const struct hist_field *fields[HIST_FIELDS]; /* NULL: the event has no such field */
 	struct hist_place_end ends[HIST_ENDS];

@@ -161,6 +161,7 @@ static int announce_object(struct feed *feed, const struct dso *dso, uint32_t *r
 	const struct elf_id *id = dso->build_id.len ? &dso->build_id : &dso->id.build_id;
 	const struct export_object object = {
 		.path = dso_long_name(dso),
+		.name = dso_short_name(dso),
 		.build_id = id->len ? id->bytes : NULL,
 		.build_id_bytes = id->len,
 		.kind = object_kind(dso),

@@ -34,8 +34,9 @@ static const struct column_word {
 	{"weight", HIST_WEIGHT, 0},
 	{"transaction", HIST_TRANSACTION, 0},
 	{"trace", HIST_TRACE, 0},
-	{"state", HIST_STATE, 0}, /* this and the next: not perf's */
+	{"state", HIST_STATE, 0}, /* this and the next two: not perf's */
 	{"waker", HIST_WAKER, 0},
+	{"host", HIST_HOST, 0},
 	{"parallelism", HIST_PARALLELISM, 0}, /* this and the next: perf 6.15 */
 	{"latency", HIST_LATENCY, 0},
 	{"symbol_size", HIST_SYM_SIZE, 0},

@@ -196,7 +196,8 @@ static int print_tables(struct report *report, struct diag *reterr)
 {
 	struct reading *reading = &report->reading;
 	const struct report_tables tables = {&report->options, reading->session, &reading->samples,
-					     reading->losses.lost_samples, &report->hints};
+					     reading->rows ? LOST_UNKNOWN : reading->losses.lost_samples,
+					     &report->hints};
 
 	if (wants_tasks(report))
 		return report_tasks_print(stdout, reading->machine, report->options.mmaps)
@@ -225,6 +226,27 @@ static int run_table(struct report *report, struct diag *reterr)
 	input_report_downloads(reading->machine);
 	hints_print(&report->hints);
 	return err;
+}
+
+/* What a service did, by a store. */
+static int run_store(struct report *report, struct diag *reterr)
+{
+	const struct report_options *options = &report->options;
+	const struct store_input *from = &options->from;
+	struct reading *reading = &report->reading;
+	int err = reading_run_store(reading, &options->samples, from, reterr);
+
+	if (err)
+		return err;
+	if (!options->json && !options->quiet) {
+		AUTO_ESCAPED service = escaped_text(from->store.service);
+		AUTO_ESCAPED url = escaped_text(from->store.url);
+		printf("# Service: %s, %" PRIu32 " host%s, the last %" PRIu32 " s, by %s\n#\n", service.text,
+		       reading->nr_hosts, reading->nr_hosts == 1 ? "" : "s", store_input_since_s(from), url.text);
+	}
+	if (!options->json)
+		hide_columns(report);
+	return print_tables(report, reterr);
 }
 
 static int report_status(int err, const struct diag *diag)
@@ -297,6 +319,19 @@ static int fit(struct report *report)
 	return err == -EINVAL ? COMMAND_USAGE : err ? INPUT_EXIT_ERROR : 0;
 }
 
+static int print_store(struct report *report)
+{
+	struct diag diag = {0};
+	int err = report_options_fit_store(&report->options, &diag);
+
+	if (err) {
+		log_error("%s", diag.text);
+		return COMMAND_USAGE;
+	}
+	pager_open(&report->options.pager);
+	return report_status(run_store(report, &diag), &diag);
+}
+
 static int print(struct report *report)
 {
 	struct diag diag = {0};
@@ -344,6 +379,23 @@ static int show_view(struct report *report)
 	return report_status(err, &diag);
 }
 
+static int run_recording(struct report *report)
+{
+	const char *html = report->options.html;
+	struct diag diag = {0};
+	int view = html ? 0 : report_view_wanted(&report->options, &diag);
+
+	if (view < 0)
+		log_error("%s", diag.text);
+	if (view <= 0 && !html)
+		pager_open(&report->options.pager);
+	report_view_prepare(&report->options, view > 0);
+	input_enter_sandbox(&report->options.input, view > 0 ? VIEW_OUTPUT : html);
+	if (view < 0 || input_open(&report->options.input, session_order(&report->options), &report->session))
+		return INPUT_EXIT_ERROR;
+	return view ? show_view(report) : html ? write_html(report) : print(report);
+}
+
 static int report_run(int argc, char **argv)
 {
 	struct report report = {0};
@@ -368,24 +420,12 @@ static int report_run(int argc, char **argv)
 	report_options_complete(&report.options);
 	escape_set_raw(report.options.raw_text && !report.options.json);
 	log_set_level(report.options.quiet ? LOG_ERRORS : report.options.verbose);
-	int filter_err = sample_filter_complete(&report.options.samples.filter, &diag);
-	if (filter_err)
+	int status = COMMAND_USAGE;
+	if (sample_filter_complete(&report.options.samples.filter, &diag) ||
+	    store_input_complete(&report.options.from, &report.options.input, &diag))
 		log_error("%s", diag.text);
-	const char *html = report.options.html;
-	int view = filter_err || html ? 0 : report_view_wanted(&report.options, &diag);
-	if (view < 0)
-		log_error("%s", diag.text);
-	if (view <= 0 && !html)
-		pager_open(&report.options.pager);
-	report_view_prepare(&report.options, view > 0);
-	input_enter_sandbox(&report.options.input, view > 0 ? VIEW_OUTPUT : html);
-	if (filter_err || view < 0 ||
-	    input_open(&report.options.input, session_order(&report.options), &report.session)) {
-		sample_filter_fini(&report.options.samples.filter);
-		free(joined);
-		return filter_err ? COMMAND_USAGE : INPUT_EXIT_ERROR;
-	}
-	int status = view ? show_view(&report) : html ? write_html(&report) : print(&report);
+	else
+		status = report.options.from.store.url ? print_store(&report) : run_recording(&report);
 	hints_fini(&report.hints);
 	reading_fini(&report.reading);
 	sample_filter_fini(&report.options.samples.filter);
@@ -397,7 +437,7 @@ static int report_run(int argc, char **argv)
 const struct command command_report = {
 	.name = "report",
 	.summary = "Print a table of where the samples of a recording fell",
-	.usage = "[OPTIONS]",
+	.usage = "[OPTIONS]\n--from=URL --service=NAME [OPTIONS]",
 	.description = "Reads a recording and prints a table for each event: which share of the samples fell into "
 		       "which command, object and function, the largest first, in the layout of `perf report --stdio`. "
 		       "With call chains in the recording the first column, Children, also counts what a function "
@@ -406,7 +446,8 @@ const struct command command_report = {
 		       "Examples:\n"
 		       "  millrace report\n"
 		       "  millrace report --sort dso,sym --percent-limit 1\n"
-		       "  millrace report --stats -i other.data",
+		       "  millrace report --stats -i other.data\n"
+		       "  millrace report --from=clickhouse://store --service=web --since=1h -s host,sym",
 	.options = report_options_table,
 	.run = report_run,
 };

@@ -17,6 +17,7 @@
 #include "cmd/cli/option.h"
 #include "cmd/cli/terminal.h"
 #include "cmd/input/input.h"
+#include "cmd/input/store_input.h"
 #include "cmd/report/columns.h"
 #include "cmd/report/report_read.h"
 #include "cmd/report/report_samples.h"
@@ -104,6 +105,7 @@ enum group_tables { GROUPS_RECORDED, GROUPS_ALL /* all events are one where none
 
 struct report_options {
 	struct input_options input;
+	struct store_input from;
 	struct samples_options samples;
 	struct table_options table;
 	bool loss, json, raw_text;
@@ -146,6 +148,12 @@ void report_options_complete(struct report_options *options);
  */
 int report_options_fit(struct report_options *options, const struct session *session, struct diag *reterr);
 
+/*
+ * The same for the rows of a store, which have command, object, function and host of samples, and no more. -EINVAL:
+ * what is asked for is not in it.
+ */
+int report_options_fit_store(struct report_options *options, struct diag *reterr);
+
 /* What would give names to the samples that have none; the most samples first. */
 enum { HINTS_SHOWN = 3, HINTS_MAX = 16 /* with -v */ };
 struct hint {
@@ -187,6 +195,9 @@ void report_view_prepare(struct report_options *options, bool view);
 /* Is the view wanted? Forced but impossible: -ENOTSUP and why. 1, 0. */
 int report_view_wanted(const struct report_options *options, struct diag *reterr);
 
+/* Of what does not tell: a store. */
+#define LOST_UNKNOWN UINT64_MAX
+
 /* The tables of a report: one for each event, or for each group of events. */
 struct report_tables {
 	struct report_options *options; /* what the table itself must know is filled in */
@@ -202,7 +213,7 @@ int report_tables_print(const struct report_tables *tables, FILE *to, struct dia
 /* The same tables as JSON; the schema is in millrace-report(1). */
 struct report_json_options {
 	double percent_limit;
-	uint64_t lost_samples;
+	uint64_t lost_samples; /* LOST_UNKNOWN: null */
 	const struct hint_list *hints;
 };
 

@@ -17,6 +17,7 @@
 #include "base/pool.h"
 #include "cmd/text/sample_details.h"
 #include "perfdata/feature_machine.h"
+#include "perfdata/layout.h"
 #include "read/session.h"
 #include "tasks/off_cpu.h"
 
@@ -81,7 +82,7 @@ static const char *keep_text(struct details *details, struct buf *text)
 }
 
 /* Compared by their bytes: texts are one object each, and nothing is padding. */
-static_assert(sizeof(struct hist_details) == (8 + HIST_FIELDS + HIST_NUMBERS) * sizeof(uint64_t) +
+static_assert(sizeof(struct hist_details) == (9 + HIST_FIELDS + HIST_NUMBERS) * sizeof(uint64_t) +
 						     HIST_ENDS * sizeof(struct hist_place_end) &&
 		      sizeof(struct hist_place_end) == 6 * sizeof(uint64_t),
 	      "no padding");
@@ -268,6 +269,21 @@ static void add_memory_numbers(const struct details *details, const struct sampl
 		set_number(ret, HIST_TRANSACTION, sample->transaction);
 }
 
+/* The machine that a process ran on. NULL: out of memory. */
+static const char *host_of(struct details *details, uint32_t pid)
+{
+	AUTO_BUF struct buf text = {0};
+	struct span payload;
+	const char *names;
+
+	if (!session_feature(details->session, FEATURE_HOSTNAME, &payload) || feature_decode_string(payload, &names))
+		return "unknown";
+	for (uint32_t nr = pid == UINT32_MAX ? 0 : pid / LAYOUT_PIDS_OF_HOST; nr && *names; nr--)
+		names += strcspn(names, ",") + (names[strcspn(names, ",")] == ',');
+	buf_put(&text, names, strcspn(names, ","));
+	return text.len ? keep_text(details, &text) : "unknown";
+}
+
 /* The numbers of a sample that are asked for. */
 static void add_numbers(const struct details *details, const struct session_record *record, struct hist_details *ret)
 {
@@ -403,6 +419,11 @@ int details_of_sample(struct details *details, const struct session_record *reco
 		found.state = "on CPU";
 	if (asks(details, HIST_WAKER))
 		found.waker = "N/A";
+	if (asks(details, HIST_HOST)) {
+		found.host = host_of(details, record->sample.pid);
+		if (!found.host)
+			return -ENOMEM;
+	}
 	for (unsigned i = 0; i < HIST_FIELDS; i++) {
 		int err = asks(details, HIST_FIELD + i) ? add_field(details, record, i, &found, reterr) : 0;
 		if (err)
@@ -414,6 +435,16 @@ int details_of_sample(struct details *details, const struct session_record *reco
 		return -ENOMEM;
 	*ret = keep(details, &found);
 	return *ret ? 0 : -ENOMEM;
+}
+
+const struct hist_details *details_of_host(struct details *details, const char *host)
+{
+	AUTO_BUF struct buf text = {0};
+	struct hist_details found = {0};
+
+	buf_put_text(&text, host);
+	found.host = asks(details, HIST_HOST) ? keep_text(details, &text) : NULL;
+	return asks(details, HIST_HOST) && !found.host ? NULL : keep(details, &found);
 }
 
 const struct hist_details *details_of_caller(struct details *details, const struct hist_details *callee,

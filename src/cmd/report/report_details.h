@@ -35,7 +35,7 @@ struct details_options {
 	bool full_paths;                        /* of source files */
 };
 
-/* NULL: out of memory. Session and machine are borrowed. */
+/* NULL: out of memory. Session and machine are borrowed; session NULL: see details_of_host(). */
 struct details *details_new(const struct details_options *options, struct session *session, struct machine *machine);
 void details_free(struct details *details); /* NULL is fine */
 
@@ -45,6 +45,9 @@ void details_set_parallelism(struct details *details, uint32_t parallelism);
 /* Of a sample that was taken at `at`. Valid until details_free(). 0, or -ENOMEM or -EBADMSG and why. */
 int details_of_sample(struct details *details, const struct session_record *record, const struct location *at,
 		      const struct hist_details **ret, struct diag *reterr);
+
+/* Of samples of which no more than the host is known. NULL: out of memory. */
+const struct hist_details *details_of_host(struct details *details, const char *host);
 
 /* Of a caller at `at` of a sample with details `callee`: NULL: out of memory. */
 const struct hist_details *details_of_caller(struct details *details, const struct hist_details *callee,

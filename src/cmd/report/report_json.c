@@ -106,6 +106,7 @@ static void put_key(struct json_writer *json, enum hist_column key, const struct
 	case HIST_TRACE: json_text(json, "trace", place->details->trace); break;
 	case HIST_STATE: json_text(json, "state", place->details->state); break;
 	case HIST_WAKER: json_text(json, "waker", place->details->waker); break;
+	case HIST_HOST: json_text(json, "host", place->details->host); break;
 	case HIST_CGROUP: json_text(json, "cgroup", place->details->cgroup); break;
 	case HIST_ADDRESS: json_address(json, "addr", place->details->numbers[key - HIST_WEIGHT]); break;
 	case HIST_SYM_SIZE:
@@ -212,7 +213,10 @@ int report_json_print(struct samples *samples, const struct event_desc *events, 
 
 	json_object(&json, NULL);
 	json_number(&json, "version", 1);
-	json_number(&json, "lost_samples", options->lost_samples);
+	if (options->lost_samples == LOST_UNKNOWN)
+		json_text(&json, "lost_samples", NULL);
+	else
+		json_number(&json, "lost_samples", options->lost_samples);
 	json_bool(&json, "children", samples->children);
 	json_array(&json, "events");
 	for (size_t i = 0; i < samples->nr && i < nr_events && !err; i++)

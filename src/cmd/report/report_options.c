@@ -205,11 +205,12 @@ static int set_code_syntax(const struct option *option, const char *arg, bool ne
 
 const struct option report_options_table[] = {
 	INPUT_OPTIONS(struct report_options, input),
+	STORE_INPUT_OPTIONS(struct report_options, from),
 	{.letter = 's',
 	 .name = "sort",
 	 .arg = "KEY,...",
 	 .help = "Count together what is equal in these: comm, dso, symbol, pid (or tid), cpu, socket, srcline, "
-		 "srcfile, trace, state, waker, time, cgroup, weight, local_weight, ins_lat, local_ins_lat, "
+		 "srcfile, trace, state, waker, host, time, cgroup, weight, local_weight, ins_lat, local_ins_lat, "
 		 "code_page_size, addr, symbol_size, transaction, and fields of tracepoints, such as next_comm or "
 		 "sched_switch.*; default comm,dso,symbol; of branches and accesses to memory more, "
 		 "see --branch-stack and --mem-mode; numbers as in --fields are columns that are sorted by",
@@ -567,5 +568,44 @@ int report_options_fit(struct report_options *options, const struct session *ses
 				"latency and parallelism need context switches in the recording: record --latency, or "
 				"--switch-events");
 	options->table.sort_words = options->memory ? column_choice_sort_words(&options->columns) : NULL;
+	return 0;
+}
+
+/* What a store does not have. */
+static const char *not_stored(const struct report_options *options)
+{
+	const struct sample_filter *filter = &options->samples.filter;
+	const struct hist_options *hist = &options->samples.hist;
+
+	if (options->branches == BRANCHES_YES || options->memory || options->samples.wall)
+		return "branches, accesses to memory, and times of threads";
+	if (samples_want_parallelism(&options->samples))
+		return "the number of tasks that ran";
+	if (options->input.time || filter->cpus || filter->pids || filter->tids || filter->on_event ||
+	    filter->off_event)
+		return "CPUs, pids and times of samples to choose by (--since has the time)";
+	if (options->stats || options->raw_dump || options->tasks || options->mmaps || options->loss ||
+	    options->header.wanted || options->header.alone)
+		return "records, tasks, losses and headers";
+	if (options->graph.key != CALLTREE_FUNCTION)
+		return "addresses and source lines of frames";
+	if (options->columns.field_words[0][0])
+		return options->columns.field_words[0];
+	for (unsigned i = 0; i < hist->nr_keys; i++)
+		if (hist->keys[i] != HIST_COMM && hist->keys[i] != HIST_DSO && hist->keys[i] != HIST_SYM &&
+		    hist->keys[i] != HIST_HOST)
+			return "other keys than comm, dso, symbol and host";
+	return NULL;
+}
+
+int report_options_fit_store(struct report_options *options, struct diag *reterr)
+{
+	const char *missing = not_stored(options);
+
+	if (missing)
+		return diag_set(reterr, -EINVAL, "a store does not have %s: use a recording", missing);
+	if (options->html || options->tui)
+		return diag_set(reterr, -EINVAL,
+				"--from prints text or JSON: a page of a store is made by millrace flame");
 	return 0;
 }

@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <inttypes.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/diag.h"
+#include "base/hash_table.h"
+#include "base/pool.h"
 #include "cmd/input/records.h"
+#include "cmd/input/store_input.h"
 #include "cmd/report/report_read.h"
 #include "cmd/report/report_workers.h"
+#include "perfdata/feature.h"
+#include "perfdata/header.h"
 #include "read/session.h"
 
 static bool is_front(uint32_t type)
@@ -117,11 +127,178 @@ int reading_run(struct reading *reading, const struct samples_options *samples, 
 	return err;
 }
 
+/* The rows of a store name what the records of a session describe: tasks, objects, functions. All are made once. */
+struct store_rows {
+	struct pool pool;
+	struct dso_table dsos;
+	struct hash_table tasks;   /* host and command -> struct task */
+	struct hash_table symbols; /* object and name -> struct symbol */
+	struct event_desc *events; /* heap */
+	uint32_t nr_tasks;
+	size_t nr_events;
+	struct buf image; /* of the session, a recording without records */
+};
+
+static void rows_free(struct store_rows *rows)
+{
+	if (!rows)
+		return;
+	for (size_t i = 0; i < rows->nr_events; i++)
+		event_desc_fini(&rows->events[i]);
+	free(rows->events);
+	hash_table_fini(&rows->tasks);
+	hash_table_fini(&rows->symbols);
+	dso_table_fini(&rows->dsos);
+	pool_fini(&rows->pool);
+	buf_fini(&rows->image);
+	free(rows);
+}
+
+/* Few: a loop finds them. The index, or -ENOMEM. */
+static int64_t find_event(struct store_rows *rows, const char *name)
+{
+	for (size_t i = 0; i < rows->nr_events; i++)
+		if (strcmp(rows->events[i].name, name) == 0)
+			return (int64_t)i;
+	struct event_desc *events = reallocarray(rows->events, rows->nr_events + 1, sizeof(*events));
+	if (!events)
+		return -ENOMEM;
+	rows->events = events;
+	events[rows->nr_events] = (struct event_desc){
+		.attr = {.type = PERF_TYPE_RAW,
+			 .config = rows->nr_events,
+			 .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_PERIOD},
+		.name = strdup(name),
+	};
+	return events[rows->nr_events].name ? (int64_t)rows->nr_events++ : -ENOMEM;
+}
+
+/* A number in place of pid and tid, which a store does not have. NULL: out of memory. */
+static const struct task *find_task(struct store_rows *rows, const struct store_row *row)
+{
+	uint64_t key = hash_mix(hash_text(row->host), hash_text(row->comm));
+	struct {
+		struct task task;
+		struct comm comm;
+	} *made = hash_table_find_item(&rows->tasks, key);
+
+	if (made)
+		return &made->task;
+	made = pool_take(&rows->pool, sizeof(*made));
+	char *text = made ? pool_text(&rows->pool, row->comm, strlen(row->comm)) : NULL;
+	if (!text || hash_table_add(&rows->tasks, key, made))
+		return NULL;
+	made->comm.text = text;
+	rows->nr_tasks++;
+	made->task = (struct task){.pid = rows->nr_tasks, .tid = rows->nr_tasks, .comm = &made->comm};
+	return &made->task;
+}
+
+static int find_location(struct store_rows *rows, const char *object, const char *function, struct location *ret)
+{
+	uint64_t key = hash_mix(hash_text(object), hash_text(function));
+	struct symbol *symbol = hash_table_find_item(&rows->symbols, key);
+	struct dso *dso = *object ? dso_find(&rows->dsos, object, NULL, DSO_NOTHING) : NULL;
+
+	if (*object && !dso)
+		return -ENOMEM;
+	if (!symbol) {
+		symbol = pool_take(&rows->pool, sizeof(*symbol));
+		const char *name = symbol ? pool_text(&rows->pool, function, strlen(function)) : NULL;
+		if (!name || hash_table_add(&rows->symbols, key, symbol))
+			return -ENOMEM;
+		*symbol = (struct symbol){.name = name, .by_name = true};
+	}
+	*ret = (struct location){.dso = dso, .symbol = symbol, .level = '.'};
+	return 0;
+}
+
+static int take_row(void *ctx, const struct store_row *row)
+{
+	struct reading *reading = ctx;
+	struct store_rows *rows = reading->rows;
+	struct location *frames = reading->samples.frames;
+	unsigned nr = row->nr_frames < SAMPLES_MAX_FRAMES ? row->nr_frames : SAMPLES_MAX_FRAMES;
+	int64_t event = find_event(rows, row->event);
+	const struct task *task = find_task(rows, row);
+
+	if (event < 0 || !task)
+		return -ENOMEM;
+	for (unsigned i = 0; i < nr; i++) {
+		unsigned at = row->nr_frames - 1 - i; /* the innermost first */
+		int err = find_location(rows, row->objects[at], row->frames[at], &frames[i]);
+		if (err)
+			return err;
+		if (i < row->nr_kernel)
+			frames[i].level = 'k';
+	}
+	reading->nr_records++;
+	const struct samples_row samples = {
+		.event = (size_t)event,
+		.task = task,
+		.host = row->host,
+		.frames = frames,
+		.nr_frames = nr,
+		.amount = {.period = row->value, .nr_samples = row->samples},
+	};
+	return samples_add(&reading->samples, &samples);
+}
+
+/* A recording of these events without records, for what asks a session. */
+static int open_events(struct reading *reading, struct diag *reterr)
+{
+	struct store_rows *rows = reading->rows;
+	struct feature_set features = {0};
+	AUTO_BUF struct buf names = {0};
+	struct file_header header;
+	int err = header_encode(rows->events, rows->nr_events, &rows->image, &header);
+
+	feature_encode_event_desc(rows->events, rows->nr_events, &names);
+	if (!err)
+		err = feature_set_add(&features, FEATURE_EVENT_DESC, &names);
+	if (!err)
+		err = feature_set_encode(&features, header.data.offset, &rows->image, header.features);
+	if (!err && !rows->image.failed)
+		memcpy(rows->image.data, &header, sizeof(header));
+	feature_set_fini(&features);
+	if (err || rows->image.failed)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	err = session_open_memory(buf_span(&rows->image), 0, &reading->session, reterr);
+	reading->samples.session = reading->session;
+	return err;
+}
+
+int reading_run_store(struct reading *reading, const struct samples_options *samples, const struct store_input *from,
+		      struct diag *reterr)
+{
+	const struct store_question question = {
+		.service = from->store.service,
+		.since_s = store_input_since_s(from),
+		.most_hosts = hist_has_key(&samples->hist, HIST_HOST) ? UINT32_MAX : 0,
+		.ret_nr_hosts = &reading->nr_hosts,
+		.row = take_row,
+		.ctx = reading,
+	};
+	int err = machine_new(NULL, NULL, &reading->machine);
+
+	reading->rows = calloc(1, sizeof(*reading->rows));
+	if (!err && reading->rows)
+		err = samples_init(&reading->samples, samples, NULL, reading->machine);
+	if (err || !reading->rows)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	err = store_read(&from->store, &question, reterr);
+	if (!err && !reading->nr_records)
+		err = diag_set(reterr, -ENOENT, "%s: there are no samples of service %s in the last %" PRIu32 " s",
+			       from->store.url, from->store.service, question.since_s);
+	return err ? err : open_events(reading, reterr);
+}
+
 void reading_fini(struct reading *reading)
 {
 	report_workers_free(reading->workers);
 	samples_fini(&reading->samples);
 	machine_free(reading->machine);
 	session_close(reading->session);
+	rows_free(reading->rows);
 	*reading = (struct reading){0};
 }

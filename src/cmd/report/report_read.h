@@ -13,6 +13,8 @@ struct diag;
 struct machine;
 struct session;
 struct session_record;
+struct store_input;
+struct store_rows;
 
 /* The records of a session into samples and a machine. Zeroed, but for what the caller sets: */
 struct reading {
@@ -32,6 +34,8 @@ struct reading {
 	struct machine *machine;
 	struct samples samples;
 	struct report_workers *workers; /* NULL: one thread takes all samples */
+	struct store_rows *rows;        /* NULL: of a session */
+	uint32_t nr_hosts;              /* of a store */
 	struct input_losses losses;
 	uint64_t nr_records; /* that were read */
 	bool begun;
@@ -40,4 +44,12 @@ struct reading {
 /* Until one record fails, the end, or `stop`. What was read before an error is there all the same. 0 or -errno. */
 int reading_run(struct reading *reading, const struct samples_options *samples, const struct symbol_options *symbols,
 		struct diag *reterr);
+
+/*
+ * What a store has, in place of a session, which is made: of the events that there are. The options ask for no more
+ * than the keys comm, dso, symbol and host. `reading` is zeroed. 0 or -errno.
+ */
+int reading_run_store(struct reading *reading, const struct samples_options *samples, const struct store_input *from,
+		      struct diag *reterr);
+
 void reading_fini(struct reading *reading); /* zeroed is fine */

@@ -92,8 +92,10 @@ void samples_fini(struct samples *samples)
 static bool any_call_chains(const struct session *session)
 {
 	size_t nr;
-	const struct event_desc *events = session_events(session, &nr);
 
+	if (!session) /* samples_add() */
+		return true;
+	const struct event_desc *events = session_events(session, &nr);
 	for (size_t i = 0; i < nr; i++)
 		if (events[i].attr.sample_type & PERF_SAMPLE_CALLCHAIN)
 			return true;
@@ -158,14 +160,20 @@ static bool can_be_cached(const struct samples *samples, const struct sample *sa
 }
 
 /* As perf: a chain that is too long loses its end in the order in which callers are counted. */
-static int find_chain(struct samples *samples, struct task *task, const struct session_record *record, uint32_t *ret)
+static int intern_chain(struct samples *samples, const struct location frames[], unsigned nr, uint32_t *ret)
 {
-	unsigned nr = machine_callchain(samples->machine, task, record, samples->frames, SAMPLES_MAX_FRAMES);
 	uint64_t most = samples->options.max_stack;
 	unsigned dropped = most && most < nr ? nr - (unsigned)most : 0;
 	bool inner = dropped && samples->options.direction == CALLTREE_CALLER;
 
-	return stacks_intern(samples->stacks, samples->frames + (inner ? dropped : 0), nr - dropped, ret);
+	return stacks_intern(samples->stacks, frames + (inner ? dropped : 0), nr - dropped, ret);
+}
+
+static int find_chain(struct samples *samples, struct task *task, const struct session_record *record, uint32_t *ret)
+{
+	unsigned nr = machine_callchain(samples->machine, task, record, samples->frames, SAMPLES_MAX_FRAMES);
+
+	return intern_chain(samples, samples->frames, nr, ret);
 }
 
 /* 1; 0: it is not counted; -errno. */
@@ -464,6 +472,38 @@ int samples_take(struct samples *samples, const struct session_record *record)
 	samples->last = (struct samples_place){.event = event_index(samples, record->event), .cell = cell};
 	count(samples, event, cell, sample->period);
 	return with_time(samples, sample, 0);
+}
+
+int samples_add(struct samples *samples, const struct samples_row *row)
+{
+	const struct location *at = row->frames;
+	struct hist_place place = {
+		.comm = row->task->comm,
+		.task = row->task,
+		.tid = row->task->tid,
+		.dso = at->dso,
+		.symbol = at->symbol,
+		.level = at->level,
+	};
+	uint32_t chain = 0, cell;
+
+	if (!samples->started)
+		start(samples);
+	struct event_samples *event = event_samples(samples, row->event);
+	place.details = samples->details ? details_of_host(samples->details, row->host) : NULL;
+	if (!event || (samples->details && !place.details))
+		return -ENOMEM;
+	place.filtered = is_filtered(&samples->options, &place) ||
+			 !sample_filter_shows_symbol(&samples->options.filter, place.symbol);
+	int err = samples->chains ? intern_chain(samples, row->frames, row->nr_frames, &chain) : 0;
+	if (!err)
+		err = tally_find(&event->tally, &place, chain, &cell);
+	if (err)
+		return err;
+	struct hist_amount *amount = &event->tally.amounts[cell];
+	amount->period += row->amount.period;
+	amount->nr_samples += row->amount.nr_samples;
+	return 0;
 }
 
 bool samples_find_cached(const struct samples *samples, const struct session_record *record, const struct task *task,

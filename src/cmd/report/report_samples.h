@@ -107,6 +107,20 @@ void samples_fini(struct samples *samples);
 /* A SAMPLE record. 0 or -ENOMEM; -EBADMSG, and `why`: the formats of tracepoints are damaged. */
 int samples_take(struct samples *samples, const struct session_record *record);
 
+/*
+ * Samples that were counted elsewhere: of an event, of a task, taken at the first of these frames, which the others
+ * called. The session of `samples` may be NULL until samples_count(). 0 or -ENOMEM.
+ */
+struct samples_row {
+	size_t event; /* index */
+	const struct task *task;
+	const char *host;
+	const struct location *frames; /* at least one, all with symbols */
+	unsigned nr_frames;
+	struct hist_amount amount;
+};
+int samples_add(struct samples *samples, const struct samples_row *row);
+
 /* A record that is no sample, in its turn. 0 or -ENOMEM. */
 int samples_observe(struct samples *samples, const struct session_record *record);
 

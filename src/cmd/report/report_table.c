@@ -81,6 +81,8 @@ static void measure_details(struct table *table, const struct hist_details *deta
 		widen_for(table, HIST_STATE, details->state, 0);
 	if (details->waker)
 		widen_for(table, HIST_WAKER, details->waker, 0);
+	if (details->host)
+		widen_for(table, HIST_HOST, details->host, 0);
 	if (details->cgroup)
 		widen_for(table, HIST_CGROUP, details->cgroup, 0);
 	for (unsigned i = 0; i < table->options->columns.nr; i++) {
@@ -619,7 +621,7 @@ int report_tables_print(const struct report_tables *tables, FILE *to, struct dia
 		err = print_json(tables, events, nr_events, to);
 	} else if (!err) {
 		complete_table_options(tables);
-		if (!tables->options->quiet)
+		if (!tables->options->quiet && tables->lost_samples != LOST_UNKNOWN)
 			fprintf(to, "#\n# Total Lost Samples: %" PRIu64 "\n#\n", tables->lost_samples);
 		err = print_groups(tables, to);
 	}

@@ -21,6 +21,7 @@ static const char *const titles[HIST_COLUMNS] = {
 	[HIST_TRACE] = "Trace output",
 	[HIST_STATE] = "State",
 	[HIST_WAKER] = "Waker",
+	[HIST_HOST] = "Host",
 	[HIST_WEIGHT] = "Weight",
 	[HIST_LOCAL_WEIGHT] = "Local Weight",
 	[HIST_INS_LAT] = "INSTR Latency",
@@ -115,6 +116,7 @@ int place_text_print(FILE *to, enum hist_column key, const struct hist_place *pl
 	case HIST_TRACE: return print_text(to, place->details->trace, 0, most);
 	case HIST_STATE: return print_text(to, place->details->state, 0, most);
 	case HIST_WAKER: return print_text(to, place->details->waker, 0, most);
+	case HIST_HOST: return print_text(to, place->details->host, 0, most);
 	case HIST_CGROUP: return print_text(to, place->details->cgroup, 0, -1);
 	case HIST_ADDRESS: return fprintf(to, "0x%-16" PRIx64, number_of(place, key));
 	case HIST_PARALLELISM: return fprintf(to, "%*" PRIu64, width, number_of(place, key));
