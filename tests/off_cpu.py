@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: MIT
 """The event offcpu-time as the bytes of a file tell it, read by no code of the program that is tested."""
+import bisect
+import pathlib
+import re
 import struct
 from collections import defaultdict, namedtuple
 
 from perfdata import ADDR, CALLCHAIN, PERIOD, RAW, SAMPLE, TID, TIME, PerfData
 
-SOFTWARE, CONTEXT_SWITCHES = 1, 3
+SOFTWARE, CONTEXT_SWITCHES, TRACEPOINT = 1, 3, 2
+SWITCH, SWITCH_CPU_WIDE, SWITCH_OUT = 14, 15, 1 << 13
 NO_STATE, STARTING, BEGAN_EARLIER, GOES_ON, UNKNOWN, SUM, NO_WAKE_UP, INTERRUPT = (1 << n for n in range(16, 24))
 
 Wait = namedtuple('Wait', 'pid tid left_ns end_ns period ns ready_ns state flags waker times nr_frames cpu')
@@ -51,3 +55,55 @@ def by_tid(waits):
     for wait in waits:
         found[wait.tid].append(wait)
     return found
+
+
+class Tracepoint:
+    """Number and fields of an event of sched, as tracefs has them."""
+
+    def __init__(self, name):
+        directory = pathlib.Path('/sys/kernel/tracing/events/sched') / name
+        self.number = int((directory / 'id').read_text())
+        text = (directory / 'format').read_text()
+        self.fields = {field: (int(offset), int(size)) for field, offset, size
+                       in re.findall(r'(\w+)(?:\[\d+\])?;\toffset:(\d+);\tsize:(\d+);', text)}
+
+    def number_of(self, raw, field):
+        offset, size = self.fields[field]
+        return int.from_bytes(raw[offset:offset + size], 'little')
+
+
+class Switches:
+    """
+    What the kernel tells of tasks in the same recording, from events of their own: when each left the CPU and came
+    back (PERF_RECORD_SWITCH), and its sched_switch and sched_waking. Times in nanoseconds, each list in their order.
+    """
+
+    def __init__(self, path):
+        self.outs, self.ins, self.left, self.came, self.woken = (defaultdict(list) for _ in range(5))
+        data = PerfData(path)
+        switch, waking = Tracepoint('sched_switch'), Tracepoint('sched_waking')
+        for record in data.records():
+            if record.type in (SWITCH, SWITCH_CPU_WIDE):
+                _, tid, time = struct.unpack_from('<IIQ', record.body, len(record.body) - 32)  # TID TIME CPU IDENTIFIER
+                (self.outs if record.misc & SWITCH_OUT else self.ins)[tid].append(time)
+            if record.type != SAMPLE:
+                continue
+            attr = data.by_id[struct.unpack_from('<Q', record.body)[0]]
+            if attr.type != TRACEPOINT:
+                continue
+            sample = data.sample(record, attr)
+            if attr.config == switch.number:
+                previous = switch.number_of(sample.raw, 'prev_pid')
+                self.left[previous].append(sample.time)
+                if previous:  # of an idle CPU the recorder asks for no such event
+                    self.came[switch.number_of(sample.raw, 'next_pid')].append(sample.time)
+            elif attr.config == waking.number:
+                self.woken[waking.number_of(sample.raw, 'pid')].append(sample.time)
+        for lists in (self.outs, self.ins, self.left, self.came, self.woken):
+            for times in lists.values():
+                times.sort()
+
+
+def between(times, first, last):
+    """Those of a list in order that are in this range, both ends included."""
+    return times[bisect.bisect_left(times, first):bisect.bisect_right(times, last)]

@@ -78,9 +78,9 @@ class PerfData:
             if kind == TRACING_DATA:
                 at += struct.unpack_from('<I', self.bytes, at - size + 8)[0]
 
-    def sample(self, record):
-        """A SAMPLE up to its RAW part; fields that are not there are None."""
-        kind = self.attrs[0].sample_type
+    def sample(self, record, attr=None):
+        """A SAMPLE up to its RAW part, of the first event or `attr`; fields that are not there are None."""
+        kind = (attr or self.attrs[0]).sample_type
         at, values = 0, {}
         for name, bit, form in (('id', IDENTIFIER, '<Q'), ('ip', IP, '<Q'), ('pid', TID, '<I'), ('tid', TID, '<I'),
                                 ('time', TIME, '<Q'), ('addr', ADDR, '<Q'), ('id', ID, '<Q'),

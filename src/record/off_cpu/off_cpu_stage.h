@@ -24,6 +24,7 @@ struct off_cpu_params {
 	size_t switches;                    /* index of the event that tells of switches */
 	size_t wake_ups;                    /* of that for wake-ups; nr_events: none */
 	struct event_off_cpu_fields fields; /* of their payloads */
+	bool all_tasks;                     /* of the CPUs, and not only those that were named */
 	bool keeps_switch_records;          /* PERF_RECORD_SWITCH, which --switch-events asks for */
 	bool starts_later;                  /* off_cpu_switch() will tell when */
 	uint64_t min_ns;                    /* waits that are shorter are added up for each task */

@@ -107,6 +107,11 @@ static void forget(struct waits *waits, struct task *task)
 	task_free(task);
 }
 
+bool waits_has(const struct waits *waits, uint32_t tid)
+{
+	return find(waits, tid);
+}
+
 int waits_know(struct waits *waits, uint32_t pid, uint32_t tid)
 {
 	struct task *task = tid ? make(waits, pid, tid) : NULL;

@@ -511,8 +511,10 @@ static void note_switch(void *recording, bool on)
 static int open_off_cpu(struct recording *rec, struct diag *reterr)
 {
 	const struct event_list *events = rec->options->events;
+	enum event_target kind = rec->options->target->kind;
 	struct off_cpu_params params = {.nr_events = events->nr,
 					.wake_ups = events->nr,
+					.all_tasks = kind == EVENT_TARGET_SYSTEM || kind == EVENT_TARGET_CPUS,
 					.keeps_switch_records = rec->options->sampling.switches,
 					.starts_later = !starts_at_exec(rec),
 					.min_ns = rec->options->sampling.off_cpu.min_ns};
@@ -528,9 +530,7 @@ static int open_off_cpu(struct recording *rec, struct diag *reterr)
 		if (event->off_cpu == EVENT_SWITCHES) {
 			params.switches = i;
 			params.fields.state = event->off_cpu_fields.state;
-			if (rec->options->target->kind == EVENT_TARGET_SYSTEM ||
-			    rec->options->target->kind == EVENT_TARGET_CPUS)
-				params.fields.next = event->off_cpu_fields.next;
+			params.fields.next = event->off_cpu_fields.next;
 		} else if (event->off_cpu == EVENT_WAKE_UPS) {
 			params.wake_ups = i;
 			params.fields.woken = event->off_cpu_fields.woken;
