@@ -246,7 +246,7 @@ def assert_same_attrs(line, known, tmp_path, task):
     """`known`: lines that differ, and why."""
     arguments = shlex.split(line)
     theirs = run(["perf"], arguments, tmp_path, task)
-    ours = run([MILLRACE], ["--side-channel=off", *arguments], tmp_path, task)
+    ours = run([MILLRACE], ["--side-channel=off", "--no-lean", *arguments], tmp_path, task)
     assert theirs.opened or theirs.refused, f"perf opened nothing: {theirs.stderr}"
     assert ours.opened or ours.refused, f"millrace opened nothing: {ours.stderr}"
     if theirs.opened:
@@ -292,7 +292,7 @@ def without(attr, names):
 def test_side_channel_moves_the_tracking_bits_only(line, tmp_path, task):
     arguments = shlex.split(line)
     theirs = normal(run(["perf"], arguments, tmp_path, task).opened)
-    ours = normal(run([MILLRACE], arguments, tmp_path, task).opened)
+    ours = normal(run([MILLRACE], ["--no-lean", *arguments], tmp_path, task).opened)
     dummies = [attr for attr in ours if "DUMMY" in attr["config"] or attr["config"] == "0x9"]
     others = [attr for attr in ours if attr not in dummies]
     assert [without(attr, ()) for attr in others] == [without(attr, TRACKING) for attr in theirs]

@@ -3,6 +3,7 @@
 #include "cmd/record/record.h"
 
 #include <errno.h>
+#include <linux/perf_event.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -247,7 +248,7 @@ static void options_fini(struct record_options *options)
 
 static int run(int argc, char **argv)
 {
-	struct record_options options = {0};
+	struct record_options options = {.sampling = {.lean = PERF_SAMPLE_PERIOD}};
 	AUTO_CONFIGURATION struct configuration config = {0};
 
 	switch (configuration_parse(&command_record, argc, argv, &options, &config)) {

@@ -559,6 +559,16 @@ static int set_periods(const struct option *option, const char *arg, bool negate
 	return 0;
 }
 
+static int set_lean(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	(void)option;
+	if (negated) {
+		*(uint64_t *)value = 0;
+		return 0;
+	}
+	return lean_fields_parse(arg ? arg : "period", value, reterr);
+}
+
 static int set_sync(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
 	enum { MOST = 86400 };
@@ -822,6 +832,14 @@ const struct option record_option_table[] = {
 	 .help = "The data address"},
 	{.letter = 'T', .name = "timestamp", .set = set_timestamps, .offset = AT(sampling), .help = "The time"},
 	{.letter = 'P', .name = "period", .set = set_periods, .offset = AT(sampling), .help = "The period"},
+	{.name = "lean",
+	 .arg = "FIELDS",
+	 .set = set_lean,
+	 .offset = AT(sampling.lean),
+	 .flags = OPTION_ARG_OPTIONAL,
+	 .help = "Leave these out of samples of tracepoints: period, where it is always 1 (the default), ip; "
+		 "--no-lean: "
+		 "neither"},
 	{.letter = 'R',
 	 .name = "raw-samples",
 	 .set = option_set_flag,

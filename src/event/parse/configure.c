@@ -71,6 +71,26 @@ int branch_filter_parse(const char *text, uint64_t *ret, struct diag *reterr)
 	return 0;
 }
 
+int lean_fields_parse(const char *text, uint64_t *ret, struct diag *reterr)
+{
+	uint64_t fields = 0;
+
+	for (const char *word = text;;) {
+		size_t len = strcspn(word, ",");
+		if (len == 6 && !strncmp(word, "period", len))
+			fields |= PERF_SAMPLE_PERIOD;
+		else if (len == 2 && !strncmp(word, "ip", len))
+			fields |= PERF_SAMPLE_IP;
+		else
+			return diag_set(reterr, -EINVAL, "\"%.*s\" is neither period nor ip", (int)len, word);
+		if (!word[len])
+			break;
+		word += len + 1;
+	}
+	*ret = fields;
+	return 0;
+}
+
 /* Options that name one field of a sample: tests/parity/test_option_attrs.py. */
 static const struct {
 	size_t offset; /* of the option, a bool */
@@ -359,6 +379,33 @@ static void set_sampling(struct event *event, const struct setup *setup)
 	}
 }
 
+/*
+ * A tracepoint of which each occurrence is a sample has the period of its attr, 1. Not so the ones that count by a
+ * field of theirs (__perf_count(), which Linux uses in these of include/trace/events/sched.h only): without PERIOD the
+ * kernel writes as many samples as that field says. And of any other period: with PERIOD it writes a sample for each
+ * occurrence all the same, without it for each nth (perf_swevent_event(), kernel/events/core.c).
+ */
+static bool has_period_of_attr(const struct event *event)
+{
+	bool counts_by_field = !strcmp(event->tracepoint_system, "sched") &&
+			       !strncmp(event->tracepoint_name, "sched_stat_", strlen("sched_stat_"));
+
+	return !event->attr.freq && event->attr.sample_period == 1 && !counts_by_field;
+}
+
+/* --lean. Behind a call chain the address is where it begins, and READ has values that are no events. */
+static void leave_out_fields(struct event *event, const struct event_options *options)
+{
+	struct perf_event_attr *attr = &event->attr;
+
+	if (!event->tracepoint_system || event->off_cpu || attr->sample_type & PERF_SAMPLE_READ)
+		return;
+	if (options->lean & PERF_SAMPLE_PERIOD && !options->periods && has_period_of_attr(event))
+		attr->sample_type &= ~(uint64_t)PERF_SAMPLE_PERIOD;
+	if (options->lean & PERF_SAMPLE_IP && !(attr->sample_type & PERF_SAMPLE_CALLCHAIN))
+		attr->sample_type &= ~(uint64_t)PERF_SAMPLE_IP;
+}
+
 /* The bits of the one event whose ring gets the records about tasks and kernel symbols. */
 static void set_tracking(struct perf_event_attr *attr, const struct event_options *options, bool data_maps)
 {
@@ -429,6 +476,7 @@ static int configure_event(struct event *event, const struct setup *setup, bool 
 		attr->sample_type &= ~(uint64_t)PERF_SAMPLE_BRANCH_STACK;
 		attr->branch_sample_type = 0;
 	}
+	leave_out_fields(event, options);
 	if (tracking)
 		set_tracking(attr, options, options->addresses || callgraph == CALLGRAPH_DWARF);
 	set_start(attr, setup, carrier);

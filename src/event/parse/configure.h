@@ -43,6 +43,7 @@ struct event_options {
 	bool no_timestamps;   /* --no-timestamp */
 	bool periods;         /* -P given */
 	bool no_periods;      /* --no-period */
+	uint64_t lean;        /* --lean: PERF_SAMPLE_PERIOD, PERF_SAMPLE_IP: left out where configure.c says */
 	bool raw;             /* -R */
 	bool no_samples;      /* -n: a period of 0, but for events whose own text says otherwise */
 	bool stat;            /* -s */
@@ -92,3 +93,5 @@ int event_list_configure(struct event_list *list, const struct event_options *op
  * words.
  */
 int branch_filter_parse(const char *text, uint64_t *ret, struct diag *reterr);
+/* --lean: "period,ip" to PERF_SAMPLE_*. -EINVAL: the diag lists the words. */
+int lean_fields_parse(const char *text, uint64_t *ret, struct diag *reterr);
