@@ -111,29 +111,22 @@ void output_hex(struct output *out, uint64_t number, struct output_pad pad)
 	put_digits(out, digits, (unsigned)(digits_put_hex(digits, number) - digits), pad);
 }
 
-static void put_blanks(struct output *out, size_t nr)
+void output_aligned(struct output *out, const char *bytes, size_t len, unsigned width)
 {
-	static const char blanks[] = "                                ";
-
-	for (size_t step; nr; nr -= step) {
-		step = nr < sizeof(blanks) - 1 ? nr : sizeof(blanks) - 1;
-		output_bytes(out, blanks, step);
+	for (size_t left = len < width ? width - len : 0, step; left; left -= step) {
+		step = left < OUTPUT_SLACK ? left : OUTPUT_SLACK;
+		char *to = output_reserve(out, step);
+		if (!to)
+			return;
+		memset(to, ' ', step);
+		out->len += step;
 	}
-}
-
-void output_padded(struct output *out, const char *text, unsigned width)
-{
-	size_t len = strlen(text);
-
-	put_blanks(out, len < width ? width - len : 0);
-	output_bytes(out, text, len);
+	output_bytes(out, bytes, len);
 }
 
 void output_escaped(struct output *out, const char *bytes, size_t len, unsigned width)
 {
 	AUTO_ESCAPED shown = escaped_bytes(bytes, len);
 
-	len = (size_t)shown.len;
-	put_blanks(out, len < width ? width - len : 0);
-	output_bytes(out, shown.text, len);
+	output_aligned(out, shown.text, (size_t)shown.len, width);
 }

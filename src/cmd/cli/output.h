@@ -77,7 +77,13 @@ struct output_pad {
 };
 void output_decimal(struct output *out, uint64_t number, struct output_pad pad);
 void output_hex(struct output *out, uint64_t number, struct output_pad pad);
-void output_padded(struct output *out, const char *text, unsigned width); /* right-aligned, any width */
+
+/* Right-aligned in a column of any width. */
+void output_aligned(struct output *out, const char *bytes, size_t len, unsigned width);
+static inline void output_padded(struct output *out, const char *text, unsigned width)
+{
+	output_aligned(out, text, strlen(text), width);
+}
 
 /* Text from the recording: escaped (base/escape.h), then right-aligned. */
 void output_escaped(struct output *out, const char *bytes, size_t len, unsigned width);
@@ -99,8 +105,8 @@ static inline void output_shown_padded(struct output *out, const char *text, uns
 {
 	size_t len = strlen(text);
 
-	if (len < width || escape_is_special(text, len))
+	if (escape_is_special(text, len))
 		output_escaped(out, text, len, width);
 	else
-		output_bytes(out, text, len);
+		output_aligned(out, text, len, width);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sample_key: what samples with the same task, code and call chain have in common, as 128 bits: so that each of them is
- * looked up once. Samples with a copy of the stack, and code that changes without a record, have nothing to compare.
+ * sample_key: what samples of the same thread, code and call chain have in common, as 128 bits: so that it is looked up
+ * once. Samples with a copy of the stack, and code that changes without a record, have nothing to compare.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 #include "analyze/machine/machine.h"
 #include "perfdata/sample.h"
 
-/* Two independent sums. Never zero in `a`: zeroed is an empty slot of a cache. */
+/* Two independent sums. Both being 0 is as unlikely as two samples with one key: zeroed is an empty slot of a cache. */
 struct sample_key {
 	uint64_t a, b;
 };
@@ -22,7 +22,6 @@ static inline void sample_key_add(struct sample_key *key, uint64_t value)
 	key->a ^= key->a >> 29;
 	key->b = (key->b + value) * 0xd6e8feb86659fd93ull;
 	key->b ^= key->b >> 32;
-	key->a |= 1;
 }
 
 static inline bool sample_key_equals(const struct sample_key *key, const struct sample_key *other)
@@ -44,9 +43,8 @@ static inline struct sample_key sample_key(const struct machine *machine, const 
 	struct sample_key key = {epoch.common, epoch.own};
 
 	sample_key_add(&key, (uintptr_t)task);
-	sample_key_add(&key, epoch.own);
+	sample_key_add(&key, (uint64_t)sample->cpumode << 32 | sample->tid);
 	sample_key_add(&key, sample->ip);
-	sample_key_add(&key, sample->cpumode);
 	for (uint64_t i = 0; chains && i < sample->nr_ips; i++)
 		sample_key_add(&key, sample->ips[i]);
 	return key;

@@ -126,7 +126,6 @@ static int take_sample(struct sample_walk *walk, const struct session_record *re
 		return 0;
 	if (sample_has_key(walk->machine, sample, true)) {
 		key = sample_key(walk->machine, task, sample, true);
-		sample_key_add(&key, sample->tid);
 		cached = &walk->cache[key.b % CACHE_SLOTS];
 		if (sample_key_equals(&cached->key, &key)) {
 			ret->stack = cached->stack;
