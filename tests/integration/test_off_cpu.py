@@ -8,21 +8,24 @@ import re
 import shutil
 import signal
 import statistics
+import struct
 import sys
 import tempfile
 import time
+from collections import defaultdict
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from off_cpu import (BEGAN_EARLIER, NO_STATE, GOES_ON, INTERRUPT, NO_WAKE_UP, STARTING, SUM, UNKNOWN,  # noqa: E402
-                     Switches, between, by_tid, waits_of)
-from perfdata import CALLCHAIN, PerfData  # noqa: E402
+from off_cpu import (BEGAN_EARLIER, NO_STATE, GOES_ON, INTERRUPT, NO_WAKE_UP, SOFTWARE, STARTING,  # noqa: E402
+                     SUM, UNKNOWN, Switches, between, by_tid, waits_of)
+from perfdata import SAMPLE, PerfData  # noqa: E402
 
 USAGE = 129
 WAIT_NS = 30000  # what recording adds to one time: it takes the sample, and switches events
 SAME_NS = 100000  # between two samples of one tracepoint, where the one copies a call chain
 PREEMPTED, SLEEPING = 0, 1
+CPU_CLOCK = 0
 
 pytestmark = pytest.mark.usefixtures('need_tracefs')
 
@@ -320,9 +323,43 @@ def test_ordinary_user(program, ordinary, paranoid, spawn, steady_sysctl):
         assert all(bool(wait.nr_frames) == (paranoid == 1) for wait in mine if not wait.flags & SUM)
 
 
+def cpu_clock_times(path):
+    """By tid: when each was sampled on a CPU."""
+    data, times = PerfData(path), defaultdict(list)
+    for record in data.records():
+        if record.type == SAMPLE:
+            attr = data.by_id[struct.unpack_from('<Q', record.body)[0]]
+            if (attr.type, attr.config) == (SOFTWARE, CPU_CLOCK):
+                sample = data.sample(record, attr)
+                times[sample.tid].append(sample.time)
+    return times
+
+
+def check_columns_of_wall(millrace, path, tids):
+    """What is on and off the CPU beside each row, of what it called as well; the parts are the whole."""
+    text = millrace('report', '--stdio', '-i', path, '--wall', '-g', 'none', '-s', 'tid,symbol').out
+    assert re.search(r'# Children +Self +on CPU +blocked +runnable +Pid:Command +Symbol', text)
+    rows = re.findall(r'^ +([\d.]+)% +[\d.]+% +([\d.]+)% +([\d.]+)% +([\d.]+)% +(\d+):\S+ +\[\.\] (\S+)', text, re.M)
+    for tid in tids:
+        (row,) = [row for row in rows if int(row[4]) == tid and row[5] == 'start_thread']
+        whole, on, blocked, runnable = map(float, row[:4])
+        assert abs(on + blocked + runnable - whole) < 0.03 and min(blocked, runnable) > 0
+    text = millrace('report', '--stdio', '-i', path, '--wall', '-g', 'none', '-F', 'off_cpu,on_cpu,tid').out
+    rows = [float(row) for row in re.findall(r'^ +([\d.]+)% +[\d.]+% +\d+:', text, re.M)]
+    assert rows and rows == sorted(rows, reverse=True)
+
+
+def time_in_rows(waits, samples_ns):
+    """All of a thread's time from its fork on, but what it ran after the last of its samples on the CPU."""
+    waits = sorted(waits, key=lambda wait: wait.end_ns)
+    last = max(samples_ns, default=0)
+    unsampled = sum(max(0, after.left_ns - max(before.end_ns, last)) for before, after in zip(waits, waits[1:]))
+    return max(waits[-1].end_ns, last) - waits[0].left_ns - unsampled
+
+
 def test_report_by_state_and_wall(record, millrace, tmp_path):
     """Each time counts in the part before and the part after the wake-up; and on and off the CPU are all of it."""
-    threads, waits = record('lock', 3, '-e', 'cpu-clock', '-F', '999')
+    threads, waits = record('lock', 3, '-e', 'cpu-clock', '-F', '999', '--off-cpu=0')
     path = tmp_path / 'perf.data'
     tids = {thread.tid for thread in threads}
     table = json.loads(millrace('report', '-i', path, '--json', '-s', 'tid,state').out)
@@ -332,14 +369,21 @@ def test_report_by_state_and_wall(record, millrace, tmp_path):
     ready = sum(wait.ready_ns for wait in mine)
     assert sum(row['period'] for row in rows) == sum(wait.period for wait in mine)
     assert sum(row['period'] for row in rows if row['state'] in ('runnable', 'preempted', 'starting')) == ready
-    table = json.loads(millrace('report', '-i', path, '--json', '--wall', '-s', 'tid,state').out)
+    table = json.loads(millrace('report', '-i', path, '--json', '--wall', '-s', 'tid').out)
     (event,) = [event for event in table['events'] if event['entries']]
-    for thread in threads:
-        mine = [row for row in event['entries'] if row['tid'] == thread.tid]
-        on = sum(row['period'] for row in mine if row['state'] == 'on CPU')
-        off = sum(row['period'] for row in mine if row['state'] not in ('on CPU', 'starting'))
-        assert near(on, thread.cpu_ns, len(waits[thread.tid]), share=0.1), (on, thread.cpu_ns)
-        assert near(on + off, thread.wall_ns, 100, share=0.03), (on, off, thread.wall_ns)
+    samples = cpu_clock_times(path)
+    for row in event['entries']:
+        if row['tid'] not in tids:
+            continue
+        mine = waits[row['tid']]
+        assert row['period'] == row['on_cpu'] + row['off_cpu_blocked'] + row['off_cpu_runnable']
+        assert row['period'] == time_in_rows(mine, samples[row['tid']])
+        assert row['off_cpu_runnable'] == sum(wait.ready_ns for wait in mine)
+        assert row['off_cpu_blocked'] == sum(wait.ns - wait.ready_ns for wait in mine)
+    assert tids <= {row['tid'] for row in event['entries']}
+    check_columns_of_wall(millrace, path, tids)
+    done = millrace('report', '-i', path, '-F', 'off_cpu,symbol', status=None)
+    assert done.status and '--wall' in done.err and len(done.err.splitlines()) == 1
     done = millrace('report', '-i', path, '--wall', '--mem-mode', status=None)
     assert done.status and '--wall' in done.err
     millrace('record', '-e', 'cpu-clock', '-o', path, '--', 'true')

@@ -470,7 +470,9 @@ def test_off_cpu_and_wall_time(place, millrace):
     with Screen(['report', '--wall', '-i', path], cwd=place) as screen:
         text = screen.wait('Symbol')
         assert "of event 'wall-clock time'" in text and re.search('[▁-█]', text.splitlines()[1])
-        assert 'State' in text and re.search(r'sleep +sleeping ', text) and re.search(r'program +(on CPU|preem)', text)
+        assert re.search('on CPU +blocked +runnable', text)
+        on, blocked = re.search(r'([\d.]+)% +([\d.]+)% +[\d.]+% +sleep +\[k\] \w*schedule', text).groups()
+        assert float(on) < float(blocked)
         screen.keys('E')
         screen.wait(lambda text: re.search(r'^- ', text, re.M), 'call trees')
 

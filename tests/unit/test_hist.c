@@ -131,6 +131,35 @@ static void test_callers_count_once(void **state)
 	hist_free(hist);
 }
 
+/* What a row's period was, with that of what it called where that counts. */
+static void test_activities(void **state)
+{
+	(void)state;
+	struct hist_options options = default_keys;
+	struct hist *hist;
+	struct hist_entry *entry;
+	size_t nr;
+
+	options.children = options.activities = true;
+	assert_int_equal(hist_new(&options, &hist), 0);
+	struct hist_place x = place(&sh, &lib_a, &sym_x, 0x10), y = place(&sh, &lib_a, &sym_y, 0x20);
+	for (uint8_t activity = 0; activity < ACTIVITIES; activity++) {
+		x.activity = activity;
+		add(hist, x, 10u << activity);
+		assert_int_equal(hist_add_caller(hist, &y, 10u << activity, &entry), 1);
+	}
+	struct hist_entry *const *entries = sorted(hist, &nr);
+	assert_int_equal(nr, 2);
+	for (size_t i = 0; i < nr; i++) {
+		assert_int_equal(hist_number(entries[i], HIST_ON_CPU), 10);
+		assert_int_equal(hist_number(entries[i], HIST_BLOCKED_TIME), 20);
+		assert_int_equal(hist_number(entries[i], HIST_RUNNABLE), 40);
+		assert_int_equal(hist_number(entries[i], HIST_OFF_CPU), 60);
+		assert_int_equal(hist_number(entries[i], HIST_CHILDREN), 150); /* 80 of which it is not known */
+	}
+	hist_free(hist);
+}
+
 /* More entries than the first table of slots holds, by one key only. */
 static void test_many(void **state)
 {
@@ -320,6 +349,7 @@ int main(void)
 		cmocka_unit_test(test_equal_samples_are_one_entry),
 		cmocka_unit_test(test_order_of_equals),
 		cmocka_unit_test(test_callers_count_once),
+		cmocka_unit_test(test_activities),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_large_tables_have_the_same_order),
 		cmocka_unit_test(test_groups),

@@ -19,6 +19,7 @@ struct hist {
 	unsigned nr_members;
 	uint64_t nr_samples, period, nr_adds;
 	uint64_t latency;
+	uint8_t activity;             /* of the last hist_add() */
 	const struct comm *last_comm; /* the last one that was hashed; names of tasks outlive the hist */
 	uint64_t last_comm_hash;
 };
@@ -399,6 +400,19 @@ static enum hist_column level_of(char level)
 	}
 }
 
+/* What was counted in children_period. 0 or -ENOMEM. */
+static int add_activity(struct hist *hist, struct hist_entry *entry, uint64_t period)
+{
+	if (!hist->options.activities)
+		return 0;
+	if (!entry->activity_periods)
+		entry->activity_periods = pool_take(&hist->pool, ACTIVITIES * sizeof(*entry->activity_periods));
+	if (!entry->activity_periods)
+		return -ENOMEM;
+	entry->activity_periods[hist->activity] += period;
+	return 0;
+}
+
 int hist_add(struct hist *hist, const struct hist_place *place, const struct hist_amount *amount,
 	     struct hist_entry **ret)
 {
@@ -419,8 +433,9 @@ int hist_add(struct hist *hist, const struct hist_place *place, const struct his
 	hist->period += amount->period;
 	hist->latency += amount->latency;
 	hist->nr_samples += amount->nr_samples;
+	hist->activity = place->activity;
 	*ret = entry;
-	return 0;
+	return add_activity(hist, entry, amount->period);
 }
 
 int hist_add_caller(struct hist *hist, const struct hist_place *place, uint64_t period, struct hist_entry **ret)
@@ -434,7 +449,7 @@ int hist_add_caller(struct hist *hist, const struct hist_place *place, uint64_t 
 	entry->stamp = hist->nr_adds;
 	entry->children_period += period;
 	*ret = entry;
-	return 1;
+	return add_activity(hist, entry, period) ? -ENOMEM : 1;
 }
 
 int hist_note_use(struct hist *hist, struct hist_entry *entry, const struct use *use, uint32_t depth)
@@ -483,6 +498,11 @@ static int compare_identity(const void *left, const void *right, const void *of)
 	return compare_places(of, &a->place, &b->place);
 }
 
+static uint64_t activity_period(const struct hist_entry *entry, enum hist_activity activity)
+{
+	return entry->activity_periods ? entry->activity_periods[activity] : 0;
+}
+
 uint64_t hist_number(const struct hist_entry *entry, enum hist_column column)
 {
 	switch (column) {
@@ -491,6 +511,10 @@ uint64_t hist_number(const struct hist_entry *entry, enum hist_column column)
 	case HIST_SELF_USER:
 	case HIST_SELF_GUEST_KERNEL:
 	case HIST_SELF_GUEST_USER: return entry->level_periods ? entry->level_periods[column - HIST_SELF_KERNEL] : 0;
+	case HIST_ON_CPU: return activity_period(entry, ACTIVITY_ON_CPU);
+	case HIST_BLOCKED_TIME: return activity_period(entry, ACTIVITY_BLOCKED);
+	case HIST_RUNNABLE: return activity_period(entry, ACTIVITY_RUNNABLE);
+	case HIST_OFF_CPU: return activity_period(entry, ACTIVITY_BLOCKED) + activity_period(entry, ACTIVITY_RUNNABLE);
 	case HIST_LATENCY: return entry->latency;
 	case HIST_SAMPLES: return entry->nr_samples;
 	default: return entry->period;

@@ -20,7 +20,8 @@ struct hist_options {
 	/* Entries are sorted by these, numbers the largest first; 0 of them: children, self, then the keys. */
 	enum hist_column order[HIST_COLUMNS];
 	unsigned nr_order;
-	bool children; /* what an entry called is counted, too: else HIST_CHILDREN is no order */
+	bool activities; /* periods are times: HIST_ON_CPU and so on are counted */
+	bool children;   /* what an entry called is counted, too: else HIST_CHILDREN is no order */
 	/*
 	 * Of equal ones of a task, those with the longest chains noted first (1) or last (-1); 0: whatever their
 	 * length.
@@ -29,6 +30,9 @@ struct hist_options {
 	unsigned sort_member; /* of a group, numbers are first compared by this one's: 0: the leader, 1: the first
 				 member… */
 };
+
+/* What a task did in the time that a period is, where periods are times on and off the CPU. */
+enum hist_activity { ACTIVITY_ON_CPU, ACTIVITY_BLOCKED, ACTIVITY_RUNNABLE, ACTIVITY_UNKNOWN, ACTIVITIES };
 
 /* What an entry is about. Strings and pointers live as long as the machine. */
 struct hist_place {
@@ -41,6 +45,7 @@ struct hist_place {
 	uint64_t address;
 	const struct hist_details *details; /* NULL: no key asks for any */
 	char level;                         /* as in struct location; not compared */
+	uint8_t activity;                   /* enum hist_activity; not compared either */
 	bool filtered; /* counted, but not to be shown; depends on nothing but the keys and the above */
 };
 
@@ -54,10 +59,11 @@ struct hist_entry {
 	struct hist_place place; /* of the first sample */
 	uint64_t period;         /* of the samples that were taken here */
 	uint64_t nr_samples, latency;
-	uint64_t *level_periods;  /* of `period`, by HIST_SELF_KERNEL and so on; NULL: all 0 */
-	uint64_t children_period; /* and of those below, each sample once */
-	struct use_list uses;     /* see hist_note_use() */
-	uint32_t depth;           /* frames of the longest */
+	uint64_t *level_periods;    /* of `period`, by HIST_SELF_KERNEL and so on; NULL: all 0 */
+	uint64_t children_period;   /* and of those below, each sample once */
+	uint64_t *activity_periods; /* of that, by enum hist_activity; NULL: hist_options.activities was not set */
+	struct use_list uses;       /* see hist_note_use() */
+	uint32_t depth;             /* frames of the longest */
 	/* Of the leader of a group, see hist_link(): those of its members, NULL: that member has none there. */
 	struct hist_entry **members;
 	/* private: */

@@ -70,6 +70,10 @@ enum hist_column {
 	HIST_SELF_USER,
 	HIST_SELF_GUEST_KERNEL,
 	HIST_SELF_GUEST_USER,
+	HIST_ON_CPU, /* this and the next three: by hist_place.activity */
+	HIST_BLOCKED_TIME,
+	HIST_RUNNABLE,
+	HIST_OFF_CPU, /* the two before it */
 	HIST_LATENCY, /* hist_amount.latency */
 	HIST_SAMPLES,
 	HIST_PERIOD,

@@ -86,7 +86,8 @@ struct function_part {
 	struct dso *dso;
 	const struct symbol *symbol;
 	uint64_t address;
-	uint32_t level, filtered;
+	uint16_t level, activity;
+	uint32_t filtered;
 };
 
 struct cell_part {
@@ -125,8 +126,8 @@ static int grow(struct tally *tally)
 int tally_find(struct tally *tally, const struct hist_place *place, uint32_t chain, uint32_t *ret_cell)
 {
 	const struct task_part task = {place->comm, place->task, place->details, place->tid, place->cpu};
-	const struct function_part function = {place->dso, place->symbol, place->address, (uint8_t)place->level,
-					       place->filtered};
+	const struct function_part function = {place->dso,      place->symbol,  place->address, (uint8_t)place->level,
+					       place->activity, place->filtered};
 	struct cell_part cell = {.chain = chain};
 
 	if ((tally->nr == tally->room && grow(tally)) || interned_find(&tally->tasks, &task, WORDS(task), &cell.task) ||
@@ -154,6 +155,7 @@ struct tally_cell tally_cell(const struct tally *tally, uint32_t cell)
 			  .address = function->address,
 			  .details = task->details,
 			  .level = (char)function->level,
+			  .activity = (uint8_t)function->activity,
 			  .filtered = function->filtered},
 		.chain = parts->chain,
 		.amount = tally->amounts[cell],

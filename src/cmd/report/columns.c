@@ -39,6 +39,10 @@ static const struct column_word {
 	{"host", HIST_HOST, 0},
 	{"parallelism", HIST_PARALLELISM, 0}, /* this and the next: perf 6.15 */
 	{"latency", HIST_LATENCY, 0},
+	{"on_cpu", HIST_ON_CPU, 0}, /* this and the next three: not perf's */
+	{"off_cpu", HIST_OFF_CPU, 0},
+	{"off_cpu_blocked", HIST_BLOCKED_TIME, 0},
+	{"off_cpu_runnable", HIST_RUNNABLE, 0},
 	{"symbol_size", HIST_SYM_SIZE, 0},
 	{"cgroup", HIST_CGROUP, 0},
 	{"time", HIST_TIME, 0},
@@ -256,6 +260,11 @@ void column_choice_shown(const struct column_choice *choice, bool children, stru
 	list_add(ret, HIST_SELF);
 	if (choice->latency)
 		list_add(ret, HIST_LATENCY);
+	if (choice->wall) {
+		list_add(ret, HIST_ON_CPU);
+		list_add(ret, HIST_BLOCKED_TIME);
+		list_add(ret, HIST_RUNNABLE);
+	}
 	if (choice->levels) {
 		list_add(ret, HIST_SELF_KERNEL);
 		list_add(ret, HIST_SELF_USER);
@@ -288,6 +297,12 @@ int column_choice_set_fields(const struct option *option, const char *arg, bool 
 
 	(void)option, (void)negated;
 	return column_list_parse(choice, arg, &choice->fields, reterr);
+}
+
+static bool counts_activity(const struct column_list *list)
+{
+	return list_has(list, HIST_ON_CPU) || list_has(list, HIST_OFF_CPU) || list_has(list, HIST_BLOCKED_TIME) ||
+	       list_has(list, HIST_RUNNABLE);
 }
 
 /* Words that are about something else than what is counted. */
@@ -430,6 +445,8 @@ int column_choice_fit(struct column_choice *choice, const char *default_sort, co
 		err = check_words(&choice->sort, choice->mode, reterr);
 	if (!err)
 		err = check_words(&choice->fields, choice->mode, reterr);
+	if (!err && !choice->wall && (counts_activity(&choice->sort) || counts_activity(&choice->fields)))
+		return diag_set(reterr, -EINVAL, "on_cpu and off_cpu are parts of the time of threads: add --wall");
 	const char *first = choice->field_words[0];
 	if (err || !*first)
 		return err;

@@ -25,7 +25,7 @@ struct column_choice {
 	const char *sort_words;    /* of -s as given; NULL: the default */
 	struct column_list sort;   /* -s; empty: the default */
 	struct column_list fields; /* -F; empty: numbers, then what is sorted by */
-	bool levels, sample_counts, periods, latency;
+	bool levels, sample_counts, periods, latency, wall;
 	bool raw_trace; /* fields of tracepoints by their types */
 	/* Before column_choice_fit() the column HIST_FIELD + i is the word i, and then the field i. "": no more. */
 	char field_words[HIST_FIELDS][FIELD_WORD_MAX];

@@ -156,6 +156,11 @@ static void put_entry(struct json_writer *json, const struct samples *samples, c
 	json_number(json, "period", samples->options.latency ? entry->latency : entry->period);
 	if (samples->parallelism)
 		json_number(json, "latency", samples->options.latency ? entry->period : entry->latency);
+	if (samples->options.wall) {
+		json_number(json, "on_cpu", hist_number(entry, HIST_ON_CPU));
+		json_number(json, "off_cpu_blocked", hist_number(entry, HIST_BLOCKED_TIME));
+		json_number(json, "off_cpu_runnable", hist_number(entry, HIST_RUNNABLE));
+	}
 	json_number(json, "samples", entry->nr_samples);
 	if (samples->children)
 		json_number(json, samples->options.latency ? "children_latency" : "children_period",

@@ -243,7 +243,7 @@ const struct option report_options_table[] = {
 	{.name = "wall",
 	 .help = "Where the time of threads went, on and off the CPU, in one table in nanoseconds (record --off-cpu "
 		 "with "
-		 "an event that samples the CPU); default keys comm,state,symbol",
+		 "an event that samples the CPU): what part of it each row was on the CPU, blocked and runnable",
 	 .set = option_set_flag,
 	 .offset = offsetof(struct report_options, samples.wall)},
 	{.name = "latency",
@@ -545,7 +545,7 @@ int report_options_fit(struct report_options *options, const struct session *ses
 	options->columns.mode = options->samples.mode;
 	for (size_t i = 0; i < nr; i++)
 		nr_tracepoints += events[i].attr.type == PERF_TYPE_TRACEPOINT;
-	const char *sort = options->samples.wall                                                  ? "comm,state,symbol"
+	const char *sort = options->samples.wall                                                  ? "comm,symbol"
 			   : nr_tracepoints < nr || !nr || options->samples.mode != SAMPLES_PLAIN ? NULL
 			   : options->columns.raw_trace                                           ? "trace_fields"
 												  : "trace";
@@ -556,6 +556,7 @@ int report_options_fit(struct report_options *options, const struct session *ses
 		return diag_set(reterr, -EINVAL, "--wall and --latency weigh samples in two ways: leave out one");
 	options->table.title = options->samples.wall ? "wall-clock time" : NULL;
 	options->table.latency = options->columns.latency = options->samples.latency;
+	options->columns.wall = options->samples.wall;
 	int err = column_choice_fit(&options->columns, sort, session, reterr);
 	if (err)
 		return err;

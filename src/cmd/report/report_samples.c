@@ -362,6 +362,9 @@ static int take_wait(struct samples *samples, struct event_samples *event, struc
 	for (unsigned ready = 0; ready < 2 && !err; ready++) {
 		if (!parts[ready] && (ready || wait->runnable_ns))
 			continue;
+		place.activity = wait->flags & OFF_CPU_UNKNOWN ? ACTIVITY_UNKNOWN
+				 : ready                       ? ACTIVITY_RUNNABLE
+							       : ACTIVITY_BLOCKED;
 		if (details)
 			place.details = details_of_wait(samples->details, details, wait, ready);
 		err = place.details || !details ? tally_find(&event->tally, &place, chain, &cell) : -ENOMEM;
@@ -560,6 +563,7 @@ struct count_options samples_count_options(struct samples *samples)
 	};
 
 	options.hist.children = samples->children;
+	options.hist.activities = samples->options.wall;
 	return options;
 }
 
