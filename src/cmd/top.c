@@ -250,7 +250,9 @@ static int show(const struct top_options *options)
 static int run(int argc, char **argv)
 {
 	struct top_options options = {
-		.live = {.samples.hist.children = true, .held_bytes = HELD_BYTES, .output = "perf.data"},
+		.live = {.samples.hist = {.children = true, .any_ties = true},
+			 .held_bytes = HELD_BYTES,
+			 .output = "perf.data"},
 		.delay_seconds = DELAY_SECONDS,
 	};
 	AUTO_CONFIGURATION struct configuration config = {0};

@@ -306,24 +306,24 @@ static void test_tally_cells(void **state)
 	tally_fini(&tally);
 }
 
-/* Enough for the sort of large tables: by numbers, then names, then what tells rows apart, as in small ones. */
-static void test_large_tables_have_the_same_order(void **state)
+/* By numbers, then names, then what tells rows apart, as in small tables. */
+static void check_order(uint64_t nr_entries, bool any_ties)
 {
-	(void)state;
-	enum { ENTRIES = 40000, PERIODS = 7 };
-	struct hist_options options = {.keys = {HIST_COMM, HIST_DSO, HIST_SYM}, .nr_keys = 3, .children = true};
+	enum { PERIODS = 7 };
+	struct hist_options options = {
+		.keys = {HIST_COMM, HIST_DSO, HIST_SYM}, .nr_keys = 3, .children = true, .any_ties = any_ties};
 	struct dso *dsos[] = {&lib_b, &lib_a, NULL};
 	struct hist *hist;
 	size_t nr;
 
 	assert_int_equal(hist_new(&options, &hist), 0);
-	for (uint64_t i = 0; i < ENTRIES; i++) {
-		uint64_t mixed = i * 7919 % ENTRIES; /* each once, in no order */
+	for (uint64_t i = 0; i < nr_entries; i++) {
+		uint64_t mixed = i * 7919 % nr_entries; /* each once, in no order */
 		const struct comm *comm = mixed % 2 ? &sh : &cat;
 		add(hist, place(comm, dsos[mixed / 2 % 3], NULL, 0x1000 + mixed), 1 + mixed / 6 % PERIODS);
 	}
 	struct hist_entry *const *entries = sorted(hist, &nr);
-	assert_int_equal(nr, ENTRIES);
+	assert_int_equal(nr, nr_entries);
 	for (size_t i = 1; i < nr; i++) {
 		const struct hist_entry *a = entries[i - 1], *b = entries[i];
 		assert_true(a->period >= b->period);
@@ -340,6 +340,13 @@ static void test_large_tables_have_the_same_order(void **state)
 	hist_free(hist);
 }
 
+static void test_sort_without_trees(void **state)
+{
+	(void)state;
+	check_order(40000, false); /* enough for a large table */
+	check_order(400, true);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -351,7 +358,7 @@ int main(void)
 		cmocka_unit_test(test_callers_count_once),
 		cmocka_unit_test(test_activities),
 		cmocka_unit_test(test_many),
-		cmocka_unit_test(test_large_tables_have_the_same_order),
+		cmocka_unit_test(test_sort_without_trees),
 		cmocka_unit_test(test_groups),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

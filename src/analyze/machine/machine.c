@@ -27,10 +27,10 @@
 #include "tasks/task_event.h"
 #include "unwind/unwind.h"
 
-/* What an address was, for as long as no record has changed anything. */
+/* What an address was, for as long as no record changes what it depends on: the maps of its process, or all else. */
 struct resolved {
-	uint64_t epoch;    /* 0: empty */
-	const void *space; /* whose maps; NULL: the kernel's, or unknown */
+	uint64_t common_epoch; /* 0: empty */
+	uint64_t maps;         /* their generation; 0: the kernel's, or none are known */
 	uint8_t cpumode;
 	bool doubtful; /* the object cannot be named: its uses are counted */
 	bool timed;    /* holds from from_ns until before to_ns only */
@@ -218,7 +218,7 @@ int machine_new(const struct symbol_options *options, struct session *session, s
 	if (options)
 		machine->options = *options;
 	machine->session = session;
-	machine->epoch = 1;
+	machine->epoch = machine->common_epoch = 1;
 	machine->own.machine = machine;
 	machine->own.time_ns = JIT_ANY_TIME;
 	machine->monotonic = is_monotonic(session);
@@ -305,6 +305,7 @@ static int learn_jitdump(struct machine *machine, const struct task *task, const
 		return -ENOMEM;
 	dso_learn_jitdump(dso, event->name.ptr, &event->id, symfs_of(machine));
 	machine->timed |= dso->jit != NULL;
+	machine->common_epoch++; /* forked processes have this object mapped, too */
 	return 0;
 }
 
@@ -593,22 +594,22 @@ static bool resolve(struct lookup *lookup, struct task *task, uint8_t cpumode, u
 	return find_symbol(lookup, ret);
 }
 
-/* Samples hit few addresses, again and again: a location holds until a record changes what is mapped somewhere. */
+/* Samples hit few addresses, again and again. */
 void lookup_resolve(struct lookup *lookup, struct task *task, uint8_t cpumode, uint64_t ip, struct location *ret)
 {
 	const struct machine *machine = lookup->machine;
-	const void *space = cpumode == PERF_RECORD_MISC_USER ? task->maps : NULL;
-	uint64_t key = (ip ^ (uintptr_t)space) * 0x9e3779b97f4a7c15ull;
+	uint64_t maps = cpumode == PERF_RECORD_MISC_USER && task->maps ? maps_generation(task->maps) : 0;
+	uint64_t key = (ip + maps) * 0x9e3779b97f4a7c15ull;
 	struct resolved *resolved = &lookup->resolved[key >> (64 - RESOLVED_BITS)];
 
-	if (resolved->epoch != machine->epoch || resolved->space != space || resolved->cpumode != cpumode ||
+	if (resolved->common_epoch != machine->common_epoch || resolved->maps != maps || resolved->cpumode != cpumode ||
 	    resolved->location.ip != ip ||
 	    (resolved->timed && (lookup->time_ns < resolved->from_ns || lookup->time_ns >= resolved->to_ns))) {
 		bool found = resolve(lookup, task, cpumode, ip, resolved);
 		lookup->needs_update |= !found;
-		resolved->space = space;
+		resolved->maps = maps;
 		resolved->cpumode = cpumode;
-		resolved->epoch = found ? machine->epoch : 0;
+		resolved->common_epoch = found ? machine->common_epoch : 0;
 		resolved->doubtful = resolved->location.dso && resolved->location.dso->doubt.why;
 	}
 	if (resolved->doubtful)

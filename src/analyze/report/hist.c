@@ -688,7 +688,7 @@ int hist_sort(struct hist *hist, struct hist_entry *const **ret, size_t *ret_nr)
 {
 	int err = 0;
 
-	if (hist->nr > LARGE_TABLE && has_order(hist)) {
+	if ((hist->nr > LARGE_TABLE || hist->options.any_ties) && has_order(hist)) {
 		err = sort_large(hist);
 	} else {
 		err = insertion_sort((void **)hist->entries, hist->nr, compare_identity, hist);

@@ -29,6 +29,7 @@ struct hist_options {
 	int by_depth;
 	unsigned sort_member; /* of a group, numbers are first compared by this one's: 0: the leader, 1: the first
 				 member… */
+	bool any_ties; /* rows that are equal in their numbers need not stand as perf has them: quicker to sort */
 };
 
 /* What a task did in the time that a period is, where periods are times on and off the CPU. */
