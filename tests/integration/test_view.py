@@ -218,6 +218,48 @@ def test_k_and_w(screen):
     screen.press('w', lambda text: 'Command: ' not in text)
 
 
+def test_capital_s_zooms_into_a_socket(screen, place, millrace):
+    screen.press('S', 'report -s socket')
+    path = place / 'cpus.data'
+    millrace('record', '-e', 'cpu-clock:u', '--sample-cpu', '-N', '-o', path, '--', place / 'program')
+    with Screen(['report', '-i', path, '-s', 'socket,sym'], cwd=place) as screen:
+        screen.wait('Socket')
+        screen.press('S', lambda text: re.search(r'Socket: \d', text))
+        screen.press('S', lambda text: 'Socket: ' not in text)
+
+
+def test_r_shows_each_sample(screen, place, millrace):
+    """As `millrace script` prints them; of a part of them when that is asked for."""
+    def count(text):
+        return len(re.findall(r'^\S+ +\d+ +[\d.]+:', text, re.M))
+
+    def shown(text):
+        return text.startswith('Samples of ')
+    lines = millrace('script', '-i', place / 'perf.data').out.splitlines()
+    screen.press('r', 'All samples')
+    text = screen.press('Enter', shown)
+    assert text.splitlines()[1:20] == [line.expandtabs()[:100].rstrip() for line in lines[:19]]
+    screen.press('q', 'Children')
+    go_to(screen, 'inner')
+    screen.press('r', 'Samples in function inner')
+    screen.keys('Down', 'Down', 'Down', 'Down')
+    text = screen.press('Enter', shown)
+    # The line behind the head of each sample is its function.
+    inside = re.findall(r'^\S+ +\d+ +[\d.]+:.*\n +[0-9a-f]+ (\w+)', text, re.M)
+    assert inside and set(inside) == {'inner'}
+    screen.press('q', 'Children')
+    go_to(screen, 'other')
+    screen.press('r', 'Samples of thread otherthread')
+    screen.keys('Down')
+    text = screen.press('Enter', shown)
+    assert count(text) and count(text) == len(re.findall('^otherthread ', text, re.M))
+    screen.press('q', 'Children')
+    go_to(screen, 'inner')
+    screen.press('a', 'Percent: local period')
+    screen.press('r', 'Samples of ')
+    screen.press('q', 'Children')
+
+
 def test_tab_shows_the_next_event(screen):
     assert "'cpu-clock:u'" in screen.text()
     screen.press('Tab', "'task-clock:u'")
@@ -331,9 +373,70 @@ def test_annotate(screen, place):
     screen.press('q', 'Children')
 
 
+def test_annotate_shares(screen):
+    """p: of the function or of all samples; b: of periods or of their number. Each sample has the same period."""
+    share = sum(float(own) for own in re.findall(r'% +([\d.]+)% .*\] inner$', screen.text(), re.M))
+    go_to(screen, 'inner')
+
+    def sum_of(text):
+        return sum(float(line.split()[0]) for line in text.splitlines() if re.match(r' +\d+\.\d\d ', line))
+    text = screen.press('a', '[Percent: local period]')
+    assert abs(sum_of(text) - 100) < 0.5
+    text = screen.press('p', '[Percent: global period]')
+    assert abs(sum_of(text) - share) < 0.3
+    screen.press('b', '[Percent: global hits]')
+    screen.press('p', '[Percent: local hits]')
+    screen.press('b', '[Percent: local period]')
+
+
+def test_annotate_styles(screen, place):
+    """o, O, f, k, l, j, J: what stands beside the instructions."""
+    go_to(screen, 'inner')
+    screen.press('a', '[Percent: local period]')
+
+    def labels(text):
+        return re.findall(r'^[ \d.]*│[ └┌│→]+([0-9a-f]+): ', text, re.M)
+    screen.keys('Home')
+    text = screen.wait(lambda text: 'push' in text.splitlines()[2], 'its first instruction')
+    jump = re.search(r'[↑↓] j[a-z]+ +([0-9a-f]+)$', text, re.M)[1]
+    assert jump in labels(text) and 0 < len(labels(text)) < 4, 'only the targets of jumps have their offset'
+    text = screen.press('J', lambda text: re.search(rf'│[ └┌│→]+1 +{jump}: ', text), 'one jump goes there')
+    screen.press('J', lambda text: not re.search(rf'│[ └┌│→]+1 +{jump}: ', text))
+    screen.press('O', lambda text: len(labels(text)) < 4, 'and of calls: there are none')
+    screen.press('O', lambda text: len(labels(text)) > 8 and '0' in labels(text), 'all have it')
+    screen.press('f', lambda text: '0' not in labels(text) and re.search(r'[↑↓] j[a-z]+ +0x[0-9a-f]{3,}$', text, re.M))
+    screen.press('f', lambda text: '0' in labels(text))
+    screen.press('O', lambda text: len(labels(text)) < 4)
+    screen.press('o', lambda text: re.search(r'j[a-z]+ +0x[0-9a-f]+ +<inner\+0x', text) and len(labels(text)) > 8)
+    screen.press('o', lambda text: '<inner' not in text)
+    screen.press('k', lambda text: 'sum += i' in text and 'program.c:' not in text)
+    screen.press('k', 'program.c:')
+    screen.press('l', f'{place}/program.c:')
+    screen.press('l', lambda text: f'{place}/program.c:' not in text.split('\n', 1)[1])
+    screen.press('/', 'Search:')
+    screen.type(' j')
+    screen.keys('Enter')
+    screen.wait('→', 'the arrow of the jump under the cursor')
+    screen.press('j', lambda text: '→' not in text)
+    screen.press('j', '→')
+    screen.press('q', 'Children')
+
+
+def test_annotate_goes_to_other_rows(screen):
+    screen.keys('E', 'C', 'Home')
+    names = [re.search(r'\] (\S+)$', line)[1] for line in screen.text().splitlines() if re.search(r'\[\.\] \w', line)]
+    go_to(screen, 'inner')
+    at = names.index('inner')
+    screen.press('a', lambda text: text.startswith('inner '))
+    other = names[at + 1]
+    screen.press('>', lambda text: text.startswith(other + ' ') or f'] {other}' in (screen.cursor_line() or ''))
+    screen.press('a', lambda text: text.startswith(other + ' ') or 'for help on key' not in text.splitlines()[-1])
+
+
 def test_annotate_follows_jumps_and_calls(screen):
     go_to(screen, 'outer_a')
-    screen.press('a', '<inner>')
+    screen.press('a', 'inner')
+    screen.press('o', '<inner>')
     screen.press('/', 'Search:')
     screen.type('<inner>')
     screen.keys('Enter')
@@ -343,7 +446,7 @@ def test_annotate_follows_jumps_and_calls(screen):
     screen.type(' j')
     screen.keys('Enter')
     screen.wait(lambda text: re.search('[↑↓] j', screen.cursor_line() or ''), 'a jump')
-    target = re.search(r'0x([0-9a-f]+)$', screen.cursor_line().rstrip())[1]
+    target = re.search(r'0x([0-9a-f]+)  <', screen.cursor_line())[1]
     assert '→' in screen.text()
     screen.keys('Enter')
     screen.wait(lambda text: f' {target}:' in screen.cursor_line(), 'its target')
@@ -374,7 +477,7 @@ def test_annotated_shares_are_those_of_the_samples(screen, place, millrace):
     out = millrace('script', '-F', 'ip,sym', '-G', '-i', place / 'perf.data', '--comms', 'program').out
     go_to(screen, 'inner')
     screen.press('a', 'Percent: local period')
-    screen.press('t', '[Period]')
+    screen.keys('o', 't')
     text = screen.press('t', '[Samples]')
     total = int(re.search(r'Samples: (\d+)', text)[1])
     shown = {int(match[2], 16) & 0xfff: int(match[1]) for match in
@@ -422,7 +525,9 @@ def test_gaps_are_marked(place, need_root, millrace, tmp_path):
         before = cpu_seconds()
         wait_until(lambda: cpu_seconds() > before + 1, 'samples that are three times what the ring holds')
         recorder.send_signal(signal.SIGCONT)
+        before = cpu_seconds()
         grows(400000)
+        wait_until(lambda: cpu_seconds() > before + 0.5, 'samples behind the gap for some columns')
         recorder.send_signal(signal.SIGINT)
         recorder.wait(timeout=60)
     finally:

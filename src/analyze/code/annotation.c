@@ -89,6 +89,11 @@ const char *source_file_name(const struct source_file *file)
 	return slash ? slash + 1 : file->path;
 }
 
+const char *source_file_path(const struct source_file *file)
+{
+	return file->path;
+}
+
 const char *source_file_line(const struct source_file *file, uint32_t line, size_t *ret_len)
 {
 	*ret_len = 0;

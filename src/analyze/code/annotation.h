@@ -48,5 +48,6 @@ void annotation_add(struct annotation *annotation, const struct dso *dso, uint64
 
 /* "main.c:12", and the text of the line: *ret_len 0 when the file cannot be read. Valid until annotation_fini(). */
 const char *source_file_name(const struct source_file *file);
+const char *source_file_path(const struct source_file *file); /* "/src/main.c" */
 const char *source_file_line(const struct source_file *file, uint32_t line, size_t *ret_len);
 bool source_file_is_newer(const struct source_file *file); /* than the object: its lines may be others */

@@ -7,18 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/machine/machine.h"
 #include "analyze/report/time_bins.h"
+#include "analyze/symbols/dso.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
+#include "base/escape.h"
 #include "base/log.h"
+#include "cmd/cli/output.h"
+#include "cmd/input/records.h"
 #include "cmd/report/report.h"
 #include "cmd/text/header_text.h"
+#include "cmd/text/sample_text.h"
 #include "cmd/view/view.h"
 #include "perfdata/ledger.h"
 #include "read/session.h"
 
-enum { MOST_GAPS = 1 << 16 };
+enum { MOST_GAPS = 1 << 16, MOST_SAMPLE_BYTES = 16 << 20 };
 
 static volatile sig_atomic_t interrupted;
 
@@ -68,6 +74,15 @@ static void on_interrupt(int signal_nr)
 {
 	(void)signal_nr;
 	interrupted = 1;
+}
+
+/* Until the old handler is set again. */
+static void catch_interrupt(struct sigaction *ret_old)
+{
+	struct sigaction action = {.sa_handler = on_interrupt};
+
+	interrupted = 0;
+	sigaction(SIGINT, &action, ret_old);
 }
 
 static void part_free(struct part *part)
@@ -202,15 +217,15 @@ static void show_part(struct report_view *view, struct part *part)
 		view->data.field_titles[i] = options->columns.trace_fields[i].name;
 }
 
+/* Of all times, or of these. */
 static int open_again(struct report_view *view, const struct view_times *times, struct session **ret,
 		      struct diag *reterr)
 {
-	const struct session_times limit = {times->first_ns, times->last_ns};
 	enum session_flags flags = view->options->input.force ? SESSION_FORCE : 0;
 	int err = session_open(input_path(&view->options->input), flags, ret, reterr);
 
-	if (!err)
-		err = session_limit_time(*ret, &limit);
+	if (!err && times)
+		err = session_limit_time(*ret, &(struct session_times){times->first_ns, times->last_ns});
 	return err ? diag_set(reterr, err, "the recording cannot be read again: %s", reterr->text) : 0;
 }
 
@@ -219,21 +234,132 @@ static int cut(void *ctx, const struct view_times *times, struct diag *reterr)
 	struct report_view *view = ctx;
 	struct session *session;
 	struct part *part = NULL;
-	int err = 0;
+	struct sigaction old;
 
-	interrupted = 0;
 	if (times) {
-		err = open_again(view, times, &session, reterr);
+		int err = open_again(view, times, &session, reterr);
+		catch_interrupt(&old);
 		if (!err)
 			err = part_read(view, session, &part, reterr);
+		sigaction(SIGINT, &old, NULL);
+		if (interrupted) {
+			part_free(part);
+			return diag_set(reterr, -EINTR, "Interrupted: what was shown before is still there");
+		}
 		if (!part)
-			return err;
+			return err; /* else what was read before the error is shown */
 	}
 	part_free(view->before);
 	view->before = view->part;
 	view->part = part;
 	show_part(view, part ? part : view->whole);
 	return 0;
+}
+
+static bool is_wanted(const struct view_samples *wanted, struct machine *machine, const struct sample *sample)
+{
+	struct task *task = machine_task(machine, sample->pid, sample->tid);
+	struct location at;
+
+	if (!task)
+		return false;
+	if ((wanted->tid != VIEW_ANY_TID && wanted->tid != sample->tid) ||
+	    (wanted->comm && strcmp(wanted->comm, task->comm->text) != 0))
+		return false;
+	if (!wanted->dso && !wanted->symbol)
+		return true;
+	lookup_set_time(machine_lookup(machine), sample);
+	machine_resolve(machine, task, sample->cpumode, sample->ip, &at);
+	if (wanted->symbol && !(at.symbol && strcmp(wanted->symbol, at.symbol->name) == 0))
+		return false;
+	return !wanted->dso || (at.dso && strcmp(wanted->dso, dso_long_name(at.dso)) == 0);
+}
+
+/* What is read for a part of the samples. */
+struct sample_reader {
+	struct session *session;
+	struct machine *machine;
+	struct sample_text *text;
+};
+
+static void reader_fini(struct sample_reader *reader)
+{
+	sample_text_free(reader->text);
+	machine_free(reader->machine);
+	session_close(reader->session);
+}
+
+static int reader_take(struct sample_reader *reader, const struct view_samples *wanted,
+		       const struct session_record *record, struct output *out, struct diag *reterr)
+{
+	if (record->view.header->type != PERF_RECORD_SAMPLE)
+		return machine_process(reader->machine, record);
+	return is_wanted(wanted, reader->machine, &record->sample)
+		       ? sample_text_print(reader->text, record, out, reterr)
+		       : 0;
+}
+
+/* Until the end, Ctrl-C, or as much as one can look at. 0, or -errno and why. */
+static int reader_run(struct sample_reader *reader, const struct view_samples *wanted, struct output *out,
+		      struct diag *reterr)
+{
+	struct input_records records __attribute__((cleanup(input_records_close))) = {0};
+	const struct session_record *record;
+	int err = sample_text_check(reader->text, reterr), got = 1;
+
+	if (!err && input_records_open(&records, reader->session, 1))
+		err = diag_set(reterr, -EAGAIN, "cannot start a thread");
+	session_stop_at(reader->session, &interrupted);
+	while (!err && !interrupted && out->len < MOST_SAMPLE_BYTES && !output_is_over(out)) {
+		got = input_records_next(&records, &record, reterr);
+		if (got <= 0)
+			break;
+		err = reader_take(reader, wanted, record, out, reterr);
+	}
+	return err ? err : got < 0 ? got : out->err;
+}
+
+static void put_title(const struct report_view *view, const struct view_samples *wanted, bool cut, struct buf *out)
+{
+	buf_put_text(out, "Samples of ");
+	escape_put_text(out, input_path(&view->options->input));
+	if (wanted->comm)
+		buf_put_text(out, ", command "), escape_put_text(out, wanted->comm);
+	if (wanted->tid != VIEW_ANY_TID)
+		buf_printf(out, ", thread %u", wanted->tid);
+	if (wanted->dso)
+		buf_put_text(out, ", in "), escape_put_text(out, wanted->dso);
+	if (wanted->symbol)
+		buf_put_text(out, ", function "), escape_put_text(out, wanted->symbol);
+	if (cut)
+		buf_put_text(out, ", of the time that is cut out");
+}
+
+static int show_samples(void *ctx, const struct view_samples *wanted, const struct view_times *times, struct buf *title,
+			struct buf *out, struct diag *reterr)
+{
+	struct report_view *view = ctx;
+	struct sample_reader reader = {0};
+	struct sample_text_options options = {.filter = &view->options->samples.filter};
+	struct output lines = {.fd = OUTPUT_MEMORY};
+	struct sigaction old;
+	int err = open_again(view, times, &reader.session, reterr);
+
+	catch_interrupt(&old);
+	sample_fields_init(&options.fields);
+	if (!err && machine_new(&view->options->input.machine, reader.session, &reader.machine))
+		err = -ENOMEM;
+	if (!err)
+		reader.text = sample_text_new(&options, reader.session, reader.machine);
+	err = err ? err : reader.text ? reader_run(&reader, wanted, &lines, reterr) : -ENOMEM;
+	sigaction(SIGINT, &old, NULL);
+	put_title(view, wanted, times != NULL, title);
+	if (interrupted || lines.len >= MOST_SAMPLE_BYTES)
+		buf_put_text(title, ": the first ones");
+	buf_put(out, lines.data, lines.len);
+	reader_fini(&reader);
+	output_close(&lines);
+	return err == -ENOMEM ? diag_set(reterr, err, "out of memory") : err;
 }
 
 static void put_header(void *ctx, struct buf *out)
@@ -251,16 +377,15 @@ static void put_header(void *ctx, struct buf *out)
 	free(text);
 }
 
-static const struct view_source_ops file_ops = {.cut = cut, .header = put_header};
+static const struct view_source_ops file_ops = {.cut = cut, .samples = show_samples, .header = put_header};
 static const struct view_source_ops pipe_ops = {.header = put_header};
 
 /* Ctrl-C ends the reading, and what was read is shown. */
 static int read_whole(struct report_view *view, struct session *session, struct diag *reterr)
 {
-	struct sigaction action = {.sa_handler = on_interrupt}, old;
+	struct sigaction old;
 
-	interrupted = 0;
-	sigaction(SIGINT, &action, &old);
+	catch_interrupt(&old);
 	int err = part_read(view, session, &view->whole, reterr);
 	sigaction(SIGINT, &old, NULL);
 	if (!interrupted || !view->whole)

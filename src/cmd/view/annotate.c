@@ -21,16 +21,15 @@ enum { NUMBER_COLUMNS = 12, DEEPEST_CALLS = 32, SEARCH_TEXT = 64, SCROLL_COLUMNS
 
 static const double medium_share = 0.5;
 
-/* What stands left of an instruction. */
-enum shown_number { SHOW_PERCENT, SHOW_PERIOD, SHOW_SAMPLES, SHOW_KINDS };
-
 struct annotate {
 	const struct model *model;
+	struct code_style *style;
 	struct annotation code;
-	size_t *lines; /* heap; those of the annotation that are shown */
+	struct hist_amount event; /* all samples of the event */
+	uint32_t *nr_sources;     /* heap; of each instruction: jumps of the function that go there */
+	size_t *lines;            /* heap; those of the annotation that are shown */
 	size_t nr_lines, cursor, top;
-	bool no_source;
-	enum shown_number number;
+	struct annotate_result result;
 	int skip;
 	unsigned depth; /* calls that were followed */
 	char search[SEARCH_TEXT];
@@ -63,7 +62,7 @@ static void choose_lines(struct annotate *annotate)
 
 	annotate->nr_lines = 0;
 	for (size_t i = 0; i < annotate->code.nr_lines; i++) {
-		if (annotate->no_source && annotate->code.lines[i].instruction == ANNOTATION_SOURCE)
+		if (annotate->style->no_source && annotate->code.lines[i].instruction == ANNOTATION_SOURCE)
 			continue;
 		if (i <= at)
 			annotate->cursor = annotate->nr_lines;
@@ -119,6 +118,15 @@ static int style_of(double share)
 	return share >= LARGE ? SCREEN_LARGE : share > medium_share ? SCREEN_MEDIUM : SCREEN_PLAIN;
 }
 
+static double share_of(const struct annotate *annotate, const struct hist_amount *amount)
+{
+	const struct hist_amount *all = annotate->style->global ? &annotate->event : &annotate->code.total;
+	uint64_t part = annotate->style->by_samples ? amount->nr_samples : amount->period;
+	uint64_t whole = annotate->style->by_samples ? all->nr_samples : all->period;
+
+	return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
 static void put_number(const struct annotate *annotate, size_t at, char *text, size_t room, int *style)
 {
 	const struct annotation_line *line = line_at(annotate, at);
@@ -128,13 +136,13 @@ static void put_number(const struct annotate *annotate, size_t at, char *text, s
 	if (line->instruction == ANNOTATION_SOURCE || !annotate->code.amounts[line->instruction].nr_samples)
 		return;
 	const struct hist_amount *amount = &annotate->code.amounts[line->instruction];
-	double share = 100.0 * (double)amount->period / (double)annotate->code.total.period;
+	double share = share_of(annotate, amount);
 	*style = style_of(share);
-	if (annotate->number == SHOW_PERCENT)
+	if (annotate->style->number == CODE_PERCENT)
 		snprintf(text, room, "%9.2f", share);
 	else
 		snprintf(text, room, "%11" PRIu64,
-			 annotate->number == SHOW_PERIOD ? amount->period : amount->nr_samples);
+			 annotate->style->number == CODE_PERIOD ? amount->period : amount->nr_samples);
 }
 
 /* Tabs become blanks, everything else that is special is escaped. */
@@ -160,47 +168,121 @@ static void put_source(struct buf *out, const char *text, size_t len)
 	}
 }
 
-/* The name of the function that a call goes to, with a plus where it goes into one. */
-static void put_target(const struct annotate *annotate, const struct code_instruction *instruction, struct buf *out)
+/* Where a jump or call goes: false: it is not known to be in a function. */
+static bool find_target(const struct annotate *annotate, const struct code_instruction *instruction,
+			const struct symbol **ret)
 {
-	const struct symbol *own = annotate->code.symbol, *other;
+	const struct symbol *own = annotate->code.symbol;
+	bool known = annotate->code.dso->kind == DSO_KERNEL || annotate->code.dso->loaded;
 
-	if (!instruction->target || (instruction->target >= own->start && instruction->target < own->end))
+	*ret = NULL;
+	if (!instruction->target)
+		return false;
+	if (instruction->target >= own->start && instruction->target < own->end)
+		*ret = own;
+	else if (known)
+		*ret = symbols_find(&annotate->code.dso->symbols, instruction->target);
+	return *ret != NULL;
+}
+
+static void put_symbol_offset(struct buf *out, const struct symbol *symbol, uint64_t address)
+{
+	escape_put_text(out, symbol->name);
+	if (address > symbol->start)
+		buf_printf(out, "+%#" PRIx64, address - symbol->start);
+}
+
+/* The bytes of the text before the address where it goes, with which it ends; its length: it has none. */
+static size_t operand_start(const struct code_instruction *instruction)
+{
+	uint64_t shown = instruction->shown - instruction->address + instruction->target;
+	size_t len = strlen(instruction->text);
+	char address[32];
+	int digits = snprintf(address, sizeof(address), "%#" PRIx64, shown);
+
+	if (!instruction->target || len < (size_t)digits || strcmp(instruction->text + len - digits, address) != 0)
+		return len;
+	len -= (size_t)digits;
+	return len && instruction->text[len - 1] == '#' ? len - 1 : len; /* as arm64 has it */
+}
+
+/* The instruction with offsets and names in place of addresses; or as it was disassembled. */
+static void put_instruction(const struct annotate *annotate, const struct code_instruction *instruction,
+			    struct buf *out)
+{
+	const struct code_style *style = annotate->style;
+	const struct symbol *target;
+	bool known = find_target(annotate, instruction, &target), inside = target == annotate->code.symbol;
+	size_t plain = known && !style->disassembly && !(inside && style->full_addresses) ? operand_start(instruction)
+											  : strlen(instruction->text);
+
+	buf_put(out, instruction->text, plain);
+	if (!known)
 		return;
-	other = annotate->code.dso->kind == DSO_KERNEL || annotate->code.dso->loaded
-			? symbols_find(&annotate->code.dso->symbols, instruction->target)
-			: NULL;
-	if (!other)
-		return;
-	buf_put_text(out, "  <");
-	escape_put_text(out, other->name);
-	if (instruction->target > other->start)
-		buf_printf(out, "+%#" PRIx64, instruction->target - other->start);
-	buf_put_text(out, ">");
+	if (!instruction->text[plain]) {
+		if (inside && !style->disassembly)
+			return;
+		buf_put_text(out, "  <");
+		put_symbol_offset(out, target, instruction->target);
+		buf_put_text(out, ">");
+	} else if (inside && instruction->jump) {
+		buf_printf(out, "%" PRIx64, instruction->target - target->start);
+	} else {
+		put_symbol_offset(out, target, instruction->target);
+	}
+}
+
+static void put_label(const struct annotate *annotate, const struct code_instruction *instruction, struct buf *out)
+{
+	const struct code_style *style = annotate->style;
+	uint32_t nr_sources = annotate->nr_sources[instruction - annotate->code.code.all];
+	bool shown = style->disassembly || nr_sources || style->labels == LABEL_ALL ||
+		     (style->labels == LABEL_CALLS && instruction->call);
+
+	if (style->sources && nr_sources)
+		buf_printf(out, "%4u ", nr_sources);
+	else if (style->sources)
+		buf_put_text(out, "     ");
+	if (!shown)
+		buf_put_text(out, "         ");
+	else
+		buf_printf(out, "%8" PRIx64 ":",
+			   style->disassembly || style->full_addresses
+				   ? instruction->shown
+				   : instruction->address - annotate->code.symbol->start);
+}
+
+static void put_source_line(const struct annotate *annotate, const struct annotation_line *line, struct buf *out)
+{
+	size_t len;
+	const char *text = source_file_line(line->file, line->source_line, &len);
+
+	if (!annotate->style->no_line_numbers) {
+		escape_put_text(out, annotate->style->full_paths ? source_file_path(line->file)
+								 : source_file_name(line->file));
+		buf_printf(out, ":%u", line->source_line);
+	}
+	buf_printf(out, "%s  ", source_file_is_newer(line->file) ? " (newer than the program)" : "");
+	put_source(out, text, len);
 }
 
 static void put_line(const struct annotate *annotate, size_t at, struct buf *out)
 {
-	const struct annotation_line *line = line_at(annotate, at);
 	const struct code_instruction *instruction = instruction_at(annotate, at);
-	size_t len;
 
 	out->len = 0;
-	if (instruction) {
-		const struct symbol *own = annotate->code.symbol;
-		bool inside = instruction->jump && instruction->target >= own->start && instruction->target < own->end;
-		const char *mark = !inside                                       ? " "
-				   : instruction->target <= instruction->address ? (screen_utf8() ? "↑" : "^")
-										 : (screen_utf8() ? "↓" : "v");
-		buf_printf(out, "%8" PRIx64 ": %s %s", instruction->shown, mark, instruction->text);
-		put_target(annotate, instruction, out);
+	if (!instruction) {
+		put_source_line(annotate, line_at(annotate, at), out);
 		return;
 	}
-	const char *text = source_file_line(line->file, line->source_line, &len);
-	escape_put_text(out, source_file_name(line->file));
-	buf_printf(out, ":%u%s  ", line->source_line,
-		   source_file_is_newer(line->file) ? " (newer than the program)" : "");
-	put_source(out, text, len);
+	const struct symbol *own = annotate->code.symbol;
+	bool inside = instruction->jump && instruction->target >= own->start && instruction->target < own->end;
+	put_label(annotate, instruction, out);
+	buf_printf(out, " %s ",
+		   !inside                                       ? " "
+		   : instruction->target <= instruction->address ? (screen_utf8() ? "↑" : "^")
+								 : (screen_utf8() ? "↓" : "v"));
+	put_instruction(annotate, instruction, out);
 }
 
 /* Between the jump at the cursor and where it goes. */
@@ -210,7 +292,7 @@ static const char *rail_at(const struct annotate *annotate, size_t at)
 	size_t to = jump && jump->jump && jump->target ? line_of(annotate, jump->target) : annotate->nr_lines;
 	size_t from = annotate->cursor;
 
-	if (to == annotate->nr_lines)
+	if (to == annotate->nr_lines || annotate->style->no_arrows)
 		return " ";
 	if (at == to)
 		return screen_utf8() ? "→" : ">";
@@ -223,14 +305,19 @@ static const char *rail_at(const struct annotate *annotate, size_t at)
 /* The names may be long: the numbers stand at the right edge, where they are not cut off. */
 static void draw_title(const struct annotate *annotate)
 {
-	static const char *const kinds[] = {"Percent: local period", "Period", "Samples"};
+	static const char *const shares[] = {"Percent: local period", "Percent: local hits", "Percent: global period",
+					     "Percent: global hits"};
+	const struct code_style *style = annotate->style;
+	const char *kind = style->number == CODE_PERIOD    ? "Period"
+			   : style->number == CODE_SAMPLES ? "Samples"
+							   : shares[2 * style->global + style->by_samples];
 	AUTO_BUF struct buf names = {0}, numbers = {0};
 	int columns = screen_columns(), at;
 
 	escape_put_text(&names, annotate->code.symbol->name);
 	buf_put_text(&names, "  ");
 	escape_put_text(&names, dso_long_name(annotate->code.dso));
-	buf_printf(&numbers, "  Samples: %" PRIu64 "  [%s]%s", annotate->code.total.nr_samples, kinds[annotate->number],
+	buf_printf(&numbers, "  Samples: %" PRIu64 "  [%s]%s", annotate->code.total.nr_samples, kind,
 		   annotate->code.code.cut ? "  (only its first MiB)" : "");
 	at = columns - (int)strlen(buf_text(&numbers));
 	if (at < 0)
@@ -292,21 +379,23 @@ static void say(struct annotate *annotate, const char *format, ...)
 	va_end(args);
 }
 
-static int show_function(const struct annotate *from, const struct hist_place *place, struct diag *reterr);
+static int show_function(const struct annotate *from, const struct hist_place *place, struct annotate_result *ret,
+			 struct diag *reterr);
 
-static void follow(struct annotate *annotate)
+/* false: the user leaves from the function that was called. */
+static bool follow(struct annotate *annotate)
 {
 	const struct code_instruction *instruction = instruction_at(annotate, annotate->cursor);
 	struct diag diag = {0};
 
 	if (!instruction || !instruction->target) {
 		say(annotate, "This line does not jump to a fixed place");
-		return;
+		return true;
 	}
 	size_t to = line_of(annotate, instruction->target);
 	if (to < annotate->nr_lines) {
 		annotate->cursor = to;
-		return;
+		return true;
 	}
 	const struct symbol *symbol = symbols_find(&annotate->code.dso->symbols, instruction->target);
 	const struct hist_place place = {.dso = annotate->code.dso, .symbol = symbol};
@@ -314,8 +403,9 @@ static void follow(struct annotate *annotate)
 		say(annotate, "No function is known there");
 	else if (annotate->depth == DEEPEST_CALLS)
 		say(annotate, "Too many calls were followed: press q to go back");
-	else if (show_function(annotate, &place, &diag))
+	else if (show_function(annotate, &place, &annotate->result, &diag))
 		say(annotate, "%s", diag.text);
+	return annotate->result.end == ANNOTATE_BACK;
 }
 
 static void find_text(struct annotate *annotate, bool forward)
@@ -373,18 +463,31 @@ static void write_file(struct annotate *annotate)
 
 static void show_help(void)
 {
-	screen_page("Keys", "h ? F1           This page\n"
+	screen_page("Keys", "h F1             This page\n"
 			    "UP DOWN PGUP PGDN SPACE HOME END\n"
 			    "                 Move\n"
 			    "LEFT RIGHT       Scroll long lines\n"
 			    "q ESC Ctrl-C     Go back\n"
 			    "ENTER            Follow a jump or a call\n"
+			    "< >              The function of the row before, of the next one\n"
 			    "H                The line with the most samples\n"
 			    "TAB Shift-TAB    The next one in order of samples, the one before\n"
-			    "s                Lines of the source, or not\n"
-			    "t                Percent, period, samples\n"
 			    "/ ?              Search a text, forward; backward\n"
 			    "n                Search again\n"
+			    "\n"
+			    "s                Lines of the source, or not\n"
+			    "k                Their numbers, or not\n"
+			    "l                The whole paths of source files, or not\n"
+			    "o                As it is disassembled, with all addresses; or offsets and names\n"
+			    "O                Offsets of jump targets, of calls too, of all instructions\n"
+			    "f                Addresses in place of offsets\n"
+			    "j                The arrow from a jump to its target, or not\n"
+			    "J                How many jumps go to an instruction, or not\n"
+			    "\n"
+			    "t                Percent, period, samples\n"
+			    "p                Percent of the function (local), of all samples (global)\n"
+			    "b                Percent of the periods, of the number of samples (hits)\n"
+			    "r                The samples of the function\n"
 			    "P                Write to perf.annotation.N\n");
 }
 
@@ -417,28 +520,58 @@ static bool navigate(struct annotate *annotate, int key)
 	}
 }
 
-/* false: the user goes back. */
+/* Keys that change how the code is shown. true: it was one. */
+static bool change_style(struct annotate *annotate, int key)
+{
+	struct code_style *style = annotate->style;
+
+	switch (key) {
+	case 's':
+		style->no_source = !style->no_source;
+		choose_lines(annotate);
+		return true;
+	case 'k': style->no_line_numbers = !style->no_line_numbers; return true;
+	case 'l': style->full_paths = !style->full_paths; return true;
+	case 'o': style->disassembly = !style->disassembly; return true;
+	case 'O': style->labels = (style->labels + 1) % CODE_LABELS; return true;
+	case 'f': style->full_addresses = !style->full_addresses; return true;
+	case 'j': style->no_arrows = !style->no_arrows; return true;
+	case 'J': style->sources = !style->sources; return true;
+	case 't': style->number = (style->number + 1) % CODE_NUMBERS; return true;
+	case 'p': style->global = !style->global; return true;
+	case 'b': style->by_samples = !style->by_samples; return true;
+	default: return false;
+	}
+}
+
+static bool leave(struct annotate *annotate, enum annotate_end end)
+{
+	annotate->result = (struct annotate_result){
+		end,
+		{.dso = annotate->code.dso, .symbol = annotate->code.symbol, .address = annotate->code.symbol->start}};
+	return false;
+}
+
+/* false: the user leaves. */
 static bool take_key(struct annotate *annotate, int key)
 {
 	annotate->message[0] = '\0';
-	if (navigate(annotate, key))
+	if (navigate(annotate, key) || change_style(annotate, key))
 		return true;
 	switch (key) {
 	case 'q':
 	case KEY_ESCAPE:
 	case KEY_CONTROL_C:
-	case KEY_TERMINATED: return false;
+	case KEY_TERMINATED: return leave(annotate, ANNOTATE_BACK);
+	case '<': return leave(annotate, ANNOTATE_PREVIOUS);
+	case '>': return leave(annotate, ANNOTATE_NEXT);
+	case 'r': return leave(annotate, ANNOTATE_SAMPLES);
 	case 'h':
 	case KEY_HELP_PAGE: show_help(); break;
-	case KEY_RETURN: follow(annotate); break;
+	case KEY_RETURN: return follow(annotate);
 	case 'H': go_to(annotate, next_hottest(annotate, annotate->nr_lines)); break;
 	case KEY_TAB_FORWARD: go_to(annotate, next_hottest(annotate, annotate->cursor)); break;
 	case KEY_BACKWARD_TAB: go_to(annotate, previous_hottest(annotate, annotate->cursor)); break;
-	case 's':
-		annotate->no_source = !annotate->no_source;
-		choose_lines(annotate);
-		break;
-	case 't': annotate->number = (annotate->number + 1) % SHOW_KINDS; break;
 	case '/': search(annotate, true); break;
 	case '?': search(annotate, false); break;
 	case 'n': find_text(annotate, true); break;
@@ -456,9 +589,22 @@ static void count_samples(struct annotate *annotate)
 	for (unsigned i = 0; i < event->nr; i++) {
 		for (uint32_t cell = 0; event->tallies[i] && cell < event->tallies[i]->nr; cell++) {
 			const struct tally_cell at = tally_cell(event->tallies[i], cell);
+			annotate->event.period += at.amount.period;
+			annotate->event.nr_samples += at.amount.nr_samples;
 			if (at.place.dso == annotate->code.dso && model_counts(annotate->model, &at))
 				annotation_add(&annotate->code, at.place.dso, at.place.address, &at.amount);
 		}
+	}
+}
+
+static void count_jumps(struct annotate *annotate)
+{
+	const struct code *code = &annotate->code.code;
+
+	for (size_t i = 0; i < code->nr; i++) {
+		size_t to = code->all[i].jump && code->all[i].target ? code_find(code, code->all[i].target) : code->nr;
+		if (to < code->nr && code->all[to].address == code->all[i].target)
+			annotate->nr_sources[to]++;
 	}
 }
 
@@ -473,9 +619,11 @@ static int show(struct annotate *annotate, const struct hist_place *place, struc
 	if (err)
 		return err;
 	annotate->lines = calloc(annotate->code.nr_lines + 1, sizeof(*annotate->lines));
-	if (!annotate->lines)
+	annotate->nr_sources = calloc(annotate->code.code.nr + 1, sizeof(*annotate->nr_sources));
+	if (!annotate->lines || !annotate->nr_sources)
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	count_samples(annotate);
+	count_jumps(annotate);
 	choose_lines(annotate);
 	size_t hottest = next_hottest(annotate, annotate->nr_lines);
 	annotate->cursor = hottest < annotate->nr_lines ? hottest : 0;
@@ -487,24 +635,27 @@ static int show(struct annotate *annotate, const struct hist_place *place, struc
 	return 0;
 }
 
-static int show_function(const struct annotate *from, const struct hist_place *place, struct diag *reterr)
+static int show_function(const struct annotate *from, const struct hist_place *place, struct annotate_result *ret,
+			 struct diag *reterr)
 {
-	struct annotate annotate = {
-		.model = from->model, .number = from->number, .no_source = from->no_source, .depth = from->depth + 1};
+	struct annotate annotate = {.model = from->model, .style = from->style, .depth = from->depth + 1};
 	int err = show(&annotate, place, reterr);
 
 	annotation_fini(&annotate.code);
 	free(annotate.lines);
+	free(annotate.nr_sources);
+	*ret = annotate.result;
 	return err;
 }
 
-int annotate_run(const struct model *model, const struct hist_place *place, struct diag *reterr)
+int annotate_run(const struct model *model, const struct hist_place *place, struct code_style *style,
+		 struct annotate_result *ret, struct diag *reterr)
 {
-	const struct annotate start = {.model = model};
+	const struct annotate start = {.model = model, .style = style};
 
 	if (!place->symbol)
 		return diag_set(reterr, -ENOENT, "No function is known here: there is no code to show");
 	if (!model->data->addresses)
 		return diag_set(reterr, -ENOTSUP, "The addresses of these samples were not kept");
-	return show_function(&start, place, reterr);
+	return show_function(&start, place, ret, reterr);
 }

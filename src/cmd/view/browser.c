@@ -31,6 +31,7 @@ struct browser {
 	struct row top; /* of the screen */
 	int skip;       /* columns of names that are scrolled away */
 	struct line_style style;
+	struct code_style code_style;
 	bool no_headers;
 	uint64_t update_ns;            /* when the source is asked for news, by CLOCK_MONOTONIC */
 	char message[BROWSER_MESSAGE]; /* in the last line; "": the usual one */
@@ -260,7 +261,9 @@ static int zoom(struct browser *browser, enum zoom_kind kind)
 		const struct hist_place place = model_place(model, model->cursor);
 		err = model_zoom(model, kind, &place);
 	}
-	if (err == -ENOENT)
+	if (err == -ENOENT && kind == ZOOM_SOCKET)
+		say(browser, "Sockets are told apart by the key socket only: report -s socket,...");
+	else if (err == -ENOENT)
 		say(browser, "This row has none to zoom into");
 	else if (err == -ENOSPC)
 		say(browser, "No more than %d zooms: press ESC to zoom out", MODEL_ZOOMS);
@@ -272,8 +275,10 @@ static int cut(struct browser *browser, const struct view_times *times)
 {
 	struct timeline *timeline = &browser->timeline;
 	struct diag diag = {0};
-	int err = browser->source->ops->cut(browser->source->ctx, times, &diag);
 
+	screen_begin_work();
+	int err = browser->source->ops->cut(browser->source->ctx, times, &diag);
+	screen_end_work();
 	timeline->choosing = false;
 	if (err) {
 		say(browser, "%s", diag.text);
@@ -452,16 +457,136 @@ static int sort_by_member(struct browser *browser, unsigned member)
 	return recount(browser);
 }
 
+enum { MENU_ANNOTATE, MENU_FOLD = 10, MENU_ITEMS = 9, MENU_TEXT = 160 };
+
+/* A line of the menu, if the row has what it is about. */
+struct menu {
+	char texts[MENU_ITEMS][MENU_TEXT];
+	const char *items[MENU_ITEMS];
+	int actions[MENU_ITEMS]; /* an enum zoom_kind plus 1, or MENU_… */
+	int nr;
+};
+
+static void menu_add(struct menu *menu, int action, const char *what, const char *name)
+{
+	AUTO_ESCAPED shown = escaped_text(name);
+
+	menu->actions[menu->nr] = action;
+	menu->items[menu->nr] = menu->texts[menu->nr];
+	snprintf(menu->texts[menu->nr++], MENU_TEXT, "%s%s%.*s", what, *name ? " " : "",
+		 escaped_cut(shown.text, MENU_TEXT - 64), shown.text);
+}
+
+/* What a sample has to be of to be shown by itself: the zooms, and the place that the user chose. */
+static struct view_samples samples_like(const struct model *model, const struct view_samples *chosen)
+{
+	struct view_samples wanted = {.tid = VIEW_ANY_TID};
+
+	for (unsigned i = 0; i < model->nr_zooms; i++) {
+		const struct zoom *at = &model->zooms[i];
+		switch (at->kind) {
+		case ZOOM_COMM: wanted.comm = at->name; break;
+		case ZOOM_THREAD: wanted.tid = at->tid; break;
+		case ZOOM_DSO: wanted.dso = at->name; break;
+		case ZOOM_SYMBOL: wanted.symbol = at->name; break;
+		case ZOOM_KERNEL:
+		case ZOOM_SOCKET: break;
+		}
+	}
+	wanted.comm = chosen->comm ? chosen->comm : wanted.comm;
+	wanted.dso = chosen->dso ? chosen->dso : wanted.dso;
+	wanted.symbol = chosen->symbol ? chosen->symbol : wanted.symbol;
+	wanted.tid = chosen->tid != VIEW_ANY_TID ? chosen->tid : wanted.tid;
+	return wanted;
+}
+
+static void show_samples(struct browser *browser, const struct view_samples *chosen)
+{
+	const struct view_samples wanted = samples_like(browser->model, chosen);
+	const struct timeline *timeline = &browser->timeline;
+	AUTO_BUF struct buf text = {0}, title = {0};
+	struct diag diag = {0};
+
+	if (!browser->source->ops->samples) {
+		say(browser, "Only the samples of a recording in a file can be read again");
+		return;
+	}
+	screen_begin_work();
+	int err = browser->source->ops->samples(browser->source->ctx, &wanted, timeline->cut ? &timeline->times : NULL,
+						&title, &text, &diag);
+	screen_end_work();
+	if (err)
+		say(browser, "%s", diag.text);
+	else if (!text.len)
+		say(browser, "None of the samples is of that: callers have none of their own");
+	else
+		screen_page(buf_text(&title), buf_text(&text));
+}
+
+enum { SAMPLES_ITEMS = 5 };
+
+static void choose_samples(struct browser *browser)
+{
+	struct model *model = browser->model;
+	struct view_samples choices[SAMPLES_ITEMS];
+	struct menu menu = {.nr = 0};
+
+	choices[menu.nr] = (struct view_samples){.tid = VIEW_ANY_TID};
+	menu_add(&menu, 0, "All samples", "");
+	if (model_has_row(model, model->cursor)) {
+		const struct hist_place place = model_place(model, model->cursor);
+		choices[menu.nr] = (struct view_samples){.tid = place.tid};
+		menu_add(&menu, 0, "Samples of thread", place.task ? place.task->comm->text : "");
+		choices[menu.nr] = (struct view_samples){.tid = VIEW_ANY_TID, .comm = place.comm->text};
+		menu_add(&menu, 0, "Samples of command", place.comm->text);
+		if (place.dso) {
+			choices[menu.nr] = (struct view_samples){.tid = VIEW_ANY_TID, .dso = dso_long_name(place.dso)};
+			menu_add(&menu, 0, "Samples in DSO", dso_short_name(place.dso));
+		}
+		if (place.symbol) {
+			choices[menu.nr] = (struct view_samples){.tid = VIEW_ANY_TID, .symbol = place.symbol->name};
+			menu_add(&menu, 0, "Samples in function", place.symbol->name);
+		}
+	}
+	int chosen = screen_menu("Show each sample, as millrace script does", menu.items, menu.nr);
+	if (chosen >= 0)
+		show_samples(browser, &choices[chosen]);
+}
+
+/* To the next row of the table with a function, or to the one before. false: there is none. */
+static bool go_to_function(struct browser *browser, bool forward)
+{
+	struct model *model = browser->model;
+	struct row row = {.entry = model->cursor.entry};
+
+	while (forward ? row.entry + 1 < model->nr_shown : row.entry > 0) {
+		row.entry += forward ? 1 : (size_t)-1;
+		if (model_entry(model, row)->place.symbol) {
+			model->cursor = row;
+			return true;
+		}
+	}
+	say(browser, forward ? "No function is in a row behind it" : "No function is in a row before it");
+	return false;
+}
+
 static void annotate(struct browser *browser)
 {
 	struct model *model = browser->model;
+	struct annotate_result result;
 
 	if (!model_has_row(model, model->cursor))
 		return;
-	const struct hist_place place = model_place(model, model->cursor);
-	struct diag diag = {0};
-	if (annotate_run(model, &place, &diag))
-		say(browser, "%s", diag.text);
+	do {
+		const struct hist_place place = model_place(model, model->cursor);
+		struct diag diag = {0};
+		result = (struct annotate_result){ANNOTATE_BACK, {0}};
+		if (annotate_run(model, &place, &browser->code_style, &result, &diag))
+			say(browser, "%s", diag.text);
+	} while ((result.end == ANNOTATE_NEXT || result.end == ANNOTATE_PREVIOUS) &&
+		 go_to_function(browser, result.end == ANNOTATE_NEXT));
+	if (result.end == ANNOTATE_SAMPLES)
+		show_samples(browser, &(struct view_samples){.tid = VIEW_ANY_TID, .symbol = result.place.symbol->name});
 }
 
 static void show_help(const struct browser *browser)
@@ -478,6 +603,7 @@ static void show_help(const struct browser *browser)
 			    "ENTER m          Menu: zoom into command, thread, object, function; annotate\n"
 			    "a                Annotate the function: its code, with shares\n"
 			    "t d k y w        Zoom into the thread, object, kernel, function, command; again: out\n"
+			    "S                Zoom into the socket (with the key socket: -s socket,...)\n"
 			    "ESC              Zoom out\n"
 			    "/                Show rows whose names have a text in them, as you type\n"
 			    "T                Cut a time from the line above the table\n"
@@ -495,6 +621,7 @@ static void show_help(const struct browser *browser)
 			    "0-9              Of a group, sort by the event of that number; of files that are\n"
 			    "                 compared, by the difference of that one, 0: by the baseline\n"
 			    "P                Write the table to perf.hist.N\n"
+			    "r                Show the samples of a row one by one\n"
 			    "i                Header of the recording\n");
 	buf_put_text(&text, browser->source->ops->save ? "\n"
 							 "s                Save what is held as a perf.data\n"
@@ -579,26 +706,6 @@ static bool other_file(struct browser *browser, struct view_result *ret)
 	return chosen >= 0;
 }
 
-enum { MENU_ANNOTATE, MENU_FOLD = 10, MENU_ITEMS = 8, MENU_TEXT = 160 };
-
-/* A line of the menu, if the row has what it is about. */
-struct menu {
-	char texts[MENU_ITEMS][MENU_TEXT];
-	const char *items[MENU_ITEMS];
-	int actions[MENU_ITEMS]; /* an enum zoom_kind plus 1, or MENU_… */
-	int nr;
-};
-
-static void menu_add(struct menu *menu, int action, const char *what, const char *name)
-{
-	AUTO_ESCAPED shown = escaped_text(name);
-
-	menu->actions[menu->nr] = action;
-	menu->items[menu->nr] = menu->texts[menu->nr];
-	snprintf(menu->texts[menu->nr++], MENU_TEXT, "%s%s%.*s", what, *name ? " " : "",
-		 escaped_cut(shown.text, MENU_TEXT - 64), shown.text);
-}
-
 static void fill_menu(struct browser *browser, const struct hist_place *place, struct menu *menu)
 {
 	struct model *model = browser->model;
@@ -613,6 +720,8 @@ static void fill_menu(struct browser *browser, const struct hist_place *place, s
 		menu_add(menu, ZOOM_SYMBOL + 1, "Zoom into function", place->symbol->name);
 	if (place->level == 'k')
 		menu_add(menu, ZOOM_KERNEL + 1, "Zoom into the kernel", "");
+	if (model_socket(model, place) >= 0)
+		menu_add(menu, ZOOM_SOCKET + 1, "Zoom into this socket", "");
 	if (model_sign(model, model->cursor) != ' ')
 		menu_add(menu, MENU_FOLD, model_sign(model, model->cursor) == '+' ? "Expand" : "Collapse",
 			 "the call tree");
@@ -653,6 +762,7 @@ static int change(struct browser *browser, int key)
 	case 'k': return zoom(browser, ZOOM_KERNEL);
 	case 'y': return zoom(browser, ZOOM_SYMBOL);
 	case 'w': return zoom(browser, ZOOM_COMM);
+	case 'S': return zoom(browser, ZOOM_SOCKET);
 	case KEY_RETURN:
 	case 'm': return open_menu(browser);
 	case 'F': model->relative = !model->relative; return model_choose(model);
@@ -674,6 +784,7 @@ static bool other_key(struct browser *browser, int key, struct view_result *ret)
 	case 'a': annotate(browser); break;
 	case 'i': show_header(browser); break;
 	case 'P': write_file(browser); break;
+	case 'r': choose_samples(browser); break;
 	case 'H': browser->no_headers = !browser->no_headers; break;
 	case 'V': browser->style.dsos = !browser->style.dsos; break;
 	case 'T': begin_choosing(browser); break;

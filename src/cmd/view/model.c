@@ -60,6 +60,7 @@ static bool zoom_takes(const struct model *model, const struct zoom *zoom, const
 	switch (zoom->kind) {
 	case ZOOM_COMM: return strcmp(zoom->name, place->comm->text) == 0;
 	case ZOOM_THREAD: return zoom->tid == place->tid;
+	case ZOOM_SOCKET: return zoom->socket == model_socket(model, place);
 	case ZOOM_DSO:
 	case ZOOM_KERNEL: return true; /* these choose rows, see is_in_zooms() */
 	default:
@@ -88,8 +89,13 @@ static void zoom_fini(struct zoom *zoom)
 	*zoom = (struct zoom){0};
 }
 
+int32_t model_socket(const struct model *model, const struct hist_place *place)
+{
+	return place->details && hist_has_key(&model->count.hist, HIST_SOCKET) ? (int32_t)place->details->socket : -1;
+}
+
 /* 0; -ENOENT: the place has none of that kind; -ENOMEM. */
-static int zoom_init(struct zoom *zoom, enum zoom_kind kind, const struct hist_place *place)
+static int zoom_init(const struct model *model, struct zoom *zoom, enum zoom_kind kind, const struct hist_place *place)
 {
 	const char *dso = place->dso ? dso_long_name(place->dso) : NULL;
 	const char *name = kind == ZOOM_COMM     ? place->comm->text
@@ -98,9 +104,11 @@ static int zoom_init(struct zoom *zoom, enum zoom_kind kind, const struct hist_p
 			   : kind == ZOOM_SYMBOL ? (place->symbol ? place->symbol->name : NULL)
 						 : "";
 
-	if (!name || (kind == ZOOM_KERNEL && place->level != 'k'))
+	if (!name || (kind == ZOOM_KERNEL && place->level != 'k') ||
+	    (kind == ZOOM_SOCKET && model_socket(model, place) < 0))
 		return -ENOENT;
-	*zoom = (struct zoom){.kind = kind, .tid = place->tid, .name = strdup(name)};
+	*zoom = (struct zoom){
+		.kind = kind, .tid = place->tid, .socket = model_socket(model, place), .name = strdup(name)};
 	if (kind == ZOOM_SYMBOL && dso)
 		zoom->dso = strdup(dso);
 	if (!zoom->name || (kind == ZOOM_SYMBOL && dso && !zoom->dso)) {
@@ -805,7 +813,7 @@ int model_zoom(struct model *model, enum zoom_kind kind, const struct hist_place
 {
 	if (model->nr_zooms == MODEL_ZOOMS)
 		return -ENOSPC;
-	int err = zoom_init(&model->zooms[model->nr_zooms], kind, place);
+	int err = zoom_init(model, &model->zooms[model->nr_zooms], kind, place);
 	if (err)
 		return err;
 	model->nr_zooms++;
@@ -827,11 +835,9 @@ bool model_zoom_out(struct model *model, int *reterr)
 
 void model_put_zooms(const struct model *model, struct buf *out)
 {
-	static const char *const kinds[] = {[ZOOM_COMM] = "Command",
-					    [ZOOM_THREAD] = "Thread",
-					    [ZOOM_DSO] = "DSO",
-					    [ZOOM_SYMBOL] = "Symbol",
-					    [ZOOM_KERNEL] = "Kernel"};
+	static const char *const kinds[] = {
+		[ZOOM_COMM] = "Command",  [ZOOM_THREAD] = "Thread", [ZOOM_DSO] = "DSO",
+		[ZOOM_SYMBOL] = "Symbol", [ZOOM_KERNEL] = "Kernel", [ZOOM_SOCKET] = "Socket: "};
 
 	for (unsigned i = 0; i < model->nr_zooms; i++) {
 		const struct zoom *zoom = &model->zooms[i];
@@ -839,5 +845,7 @@ void model_put_zooms(const struct model *model, struct buf *out)
 		escape_put_text(out, zoom->name);
 		if (zoom->kind == ZOOM_THREAD)
 			buf_printf(out, "(%u)", zoom->tid);
+		else if (zoom->kind == ZOOM_SOCKET)
+			buf_printf(out, "%d", zoom->socket);
 	}
 }

@@ -42,12 +42,13 @@ struct row {
 	uint32_t branch; /* from 1; 0: the entry itself */
 };
 
-enum zoom_kind { ZOOM_COMM, ZOOM_THREAD, ZOOM_DSO, ZOOM_SYMBOL, ZOOM_KERNEL };
+enum zoom_kind { ZOOM_COMM, ZOOM_THREAD, ZOOM_DSO, ZOOM_SYMBOL, ZOOM_KERNEL, ZOOM_SOCKET };
 
 /* By names: the data may be read again while it is there. */
 struct zoom {
 	enum zoom_kind kind;
 	uint32_t tid;
+	int32_t socket;
 	char *name, *dso; /* heap; of the function, object or command; NULL: not asked for */
 };
 
@@ -115,6 +116,9 @@ unsigned model_compared(const struct model *model); /* the file whose call trees
 
 /* What annotation and zooming are about: the place of an entry, or that of the frame of a branch. */
 struct hist_place model_place(struct model *model, struct row row);
+
+/* The processor socket of a place; -1: the table has no such key, or it is not known. */
+int32_t model_socket(const struct model *model, const struct hist_place *place);
 
 /* '+': one level of the row; 'e': all of its entry; 'E', 'C': all entries. */
 void model_toggle(struct model *model, struct row row);

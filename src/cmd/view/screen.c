@@ -21,7 +21,7 @@
 #undef lines
 #undef columns
 
-enum { ESCAPE_DELAY_MS = 25 /* an arrow key's bytes come together, even over ssh */ };
+enum { ESCAPE_DELAY_MS = 25 /* an arrow key's bytes come together, even over ssh */, TAB_STOP = 8 };
 
 static SCREEN *screen;
 static bool utf8;
@@ -243,6 +243,18 @@ void screen_fill(int y, int x, int width, int style)
 	attrset(A_NORMAL);
 }
 
+void screen_begin_work(void)
+{
+	noraw();
+	cbreak();
+}
+
+void screen_end_work(void)
+{
+	raw();
+	clearok(stdscr, TRUE);
+}
+
 void screen_clear(void)
 {
 	erase();
@@ -414,6 +426,25 @@ static int count_lines(const char *text)
 	return nr;
 }
 
+/* Tabs as blanks. */
+static void put_page_line(int y, const char *text, size_t len)
+{
+	char shown[1024];
+	size_t to = 0;
+
+	for (size_t i = 0; i < len && to + TAB_STOP < sizeof(shown); i++) {
+		if (text[i] != '\t') {
+			shown[to++] = text[i];
+			continue;
+		}
+		do
+			shown[to++] = ' ';
+		while (to % TAB_STOP);
+	}
+	shown[to] = '\0';
+	screen_put(y, 0, screen_columns(), SCREEN_PLAIN, shown);
+}
+
 static void draw_page(const char *title, const char *text, int top)
 {
 	int rows = screen_rows() - 2;
@@ -423,10 +454,8 @@ static void draw_page(const char *title, const char *text, int top)
 	screen_put(0, 0, screen_columns(), SCREEN_TITLE, title);
 	for (int line = 0; *text && line < top + rows; line++) {
 		size_t len = strcspn(text, "\n");
-		char shown[512];
-		snprintf(shown, sizeof(shown), "%.*s", (int)(len < sizeof(shown) ? len : sizeof(shown) - 1), text);
 		if (line >= top)
-			screen_put(1 + line - top, 0, screen_columns(), SCREEN_PLAIN, shown);
+			put_page_line(1 + line - top, text, len);
 		text += len + (text[len] == '\n');
 	}
 	screen_put(screen_rows() - 1, 0, screen_columns(), SCREEN_HEADER, "Press q or ESC to go back");

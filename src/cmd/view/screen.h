@@ -65,6 +65,13 @@ int screen_rows(void);
 int screen_columns(void);
 bool screen_utf8(void); /* else what is drawn is ASCII */
 
+/*
+ * Around work that may take long, shows its progress on the terminal and ends when SIGINT comes: Ctrl-C is that signal
+ * in between, and all is drawn again behind it.
+ */
+void screen_begin_work(void);
+void screen_end_work(void);
+
 void screen_clear(void);
 /* At most `width` columns of a text that was escaped, from its column `skip` on; returns the columns drawn. */
 int screen_put(int y, int x, int width, int style, const char *text);

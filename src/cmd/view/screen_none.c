@@ -37,6 +37,14 @@ bool screen_utf8(void)
 	return false;
 }
 
+void screen_begin_work(void)
+{
+}
+
+void screen_end_work(void)
+{
+}
+
 void screen_clear(void)
 {
 }

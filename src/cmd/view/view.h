@@ -62,6 +62,13 @@ struct view_times {
 	uint64_t first_ns, last_ns;
 };
 
+/* Which samples are shown one by one: those that have each of these that is given. Borrowed. */
+struct view_samples {
+	const char *comm, *dso, *symbol; /* NULL: any; of an object its long name */
+	uint32_t tid;                    /* VIEW_ANY_TID: any */
+};
+#define VIEW_ANY_TID UINT32_MAX
+
 /* What a source that is recording knows of itself, for the first line. */
 struct view_live {
 	bool paused, disabled, zero, total, ended;
@@ -72,6 +79,9 @@ struct view_live {
 struct view_source_ops {
 	/* Only samples of those times from now on; NULL: all. The data may be other data afterwards. */
 	int (*cut)(void *ctx, const struct view_times *times, struct diag *reterr);
+	/* Such samples of those times (NULL: all), a line or more each, and a title; not more than can be looked at. */
+	int (*samples)(void *ctx, const struct view_samples *wanted, const struct view_times *times, struct buf *title,
+		       struct buf *out, struct diag *reterr);
 	/* Keeps what is shown as a recording; fills in its name. */
 	int (*save)(void *ctx, struct buf *ret_path, struct diag *reterr);
 	void (*lock)(void *ctx);
