@@ -22,6 +22,7 @@ void join_fini(struct join *join)
 	free(join->events);
 	hash_table_fini(&join->ids);
 	feature_set_fini(&join->features);
+	merge_hosts_fini(&join->hosts);
 	*join = (struct join){0};
 }
 
@@ -44,11 +45,18 @@ static const char *feature_text(const struct session *session, enum feature_bit 
 	return session_feature(session, bit, &payload) && !feature_decode_string(payload, &text) ? text : NULL;
 }
 
+/* How a recording is moved beside those of other machines; NULL: all are of one. */
+static const struct host_shift *shift_of(const struct join *join, size_t nr)
+{
+	return join->hosts.shifts ? &join->hosts.shifts[nr] : NULL;
+}
+
 static int check_machine(const struct join *join, const struct session *session, struct diag *reterr)
 {
-	static const enum feature_bit bits[] = {FEATURE_HOSTNAME, FEATURE_OSRELEASE, FEATURE_ARCH};
+	static const enum feature_bit bits[] = {FEATURE_ARCH, FEATURE_HOSTNAME, FEATURE_OSRELEASE};
+	const size_t nr = join->hosts.shifts ? 1 : sizeof(bits) / sizeof(bits[0]);
 
-	for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); i++) {
+	for (size_t i = 0; i < nr; i++) {
 		const char *there = feature_text(join->first, bits[i]), *here = feature_text(session, bits[i]);
 		if (there && here && strcmp(there, here))
 			return diag_set(reterr, -EINVAL, "%s is of another machine than %s: %s is \"%s\", not \"%s\"",
@@ -111,16 +119,18 @@ static int add_ids(struct join *join, size_t index, const struct event_desc *fro
 		return no_memory(reterr);
 	event->ids = ids;
 	for (size_t i = 0; i < from->nr_ids; i++) {
-		uint64_t known = hash_table_find_number(&join->ids, from->ids[i]);
+		const struct host_shift *shift = shift_of(join, join->nr);
+		uint64_t id = from->ids[i] + (shift ? shift->ids : 0);
+		uint64_t known = hash_table_find_number(&join->ids, id);
 		if (known == index + 1)
 			continue;
 		if (known)
 			return diag_set(reterr, -EINVAL,
 					"%s is of another boot than %s: id %" PRIu64 " means %s here, %s there", path,
 					path_of(join->first), from->ids[i], from->name, join->events[known - 1].name);
-		if (hash_table_add_number(&join->ids, from->ids[i], index + 1))
+		if (hash_table_add_number(&join->ids, id, index + 1))
 			return no_memory(reterr);
-		ids[event->nr_ids++] = from->ids[i];
+		ids[event->nr_ids++] = id;
 	}
 	return 0;
 }
@@ -182,7 +192,10 @@ int join_add(struct join *join, const struct session *session, struct diag *rete
 	int err = check_machine(join, session, reterr);
 	if (!err)
 		err = add_events(join, session, met, reterr);
-	return err ? err : check_ids(join, session, reterr);
+	if (!err)
+		err = check_ids(join, session, reterr);
+	join->nr++;
+	return err;
 }
 
 static bool has_tracepoint(const struct session *session, uint64_t config)
@@ -230,7 +243,8 @@ static int add_tracing(struct join *join, struct session *const sessions[], size
 			"no recording describes the tracepoints of all of them: record each with the same events");
 }
 
-/* The build-ids of all, each once. */
+/* The build-ids of all, each once; a kernel has names in a file of several machines only where it is the first one's.
+ */
 static int add_build_ids(struct join *join, struct session *const sessions[], size_t nr, struct diag *reterr)
 {
 	AUTO_BUF struct buf all = {0};
@@ -243,7 +257,9 @@ static int add_build_ids(struct join *join, struct session *const sessions[], si
 		struct cursor at = cursor_over(payload);
 		for (const uint8_t *start = at.at; build_id_decode(&at, &id) == 1; start = at.at) {
 			struct cursor there = cursor_over(buf_span(&all));
-			bool is_new = true;
+			const struct host_shift *shift = shift_of(join, i);
+			bool is_new = !shift || !shift->number ||
+				      (id.misc & PERF_RECORD_MISC_CPUMODE_MASK) != PERF_RECORD_MISC_KERNEL;
 			while (is_new && build_id_decode(&there, &known) == 1)
 				is_new = strcmp(known.path, id.path) || known.pid != id.pid ||
 					 memcmp(known.id, id.id, sizeof(id.id));
@@ -294,10 +310,13 @@ static int add_perf_maps(struct join *join, struct session *const sessions[], si
 	for (size_t i = 0; i < nr; i++) {
 		if (!session_feature(sessions[i], FEATURE_PERF_MAPS, &payload))
 			continue;
+		const struct host_shift *shift = shift_of(join, i);
 		for (struct cursor at = cursor_over(payload); perf_map_next(&at, &map);) {
 			for (size_t k = 0; k < nr; k++)
-				if (k != i && has_perf_map(sessions[k], map.pid))
+				if (k != i && (!shift || shift->number == join->hosts.shifts[k].number) &&
+				    has_perf_map(sessions[k], map.pid))
 					map = (struct kept_perf_map){.pid = map.pid, .missing = 1};
+			map.pid += shift ? shift->pids : 0;
 			perf_map_put(&map, &all);
 		}
 	}
@@ -318,6 +337,10 @@ static int add_sample_time(struct join *join, struct session *const sessions[], 
 		    feature_decode_sample_time(bytes, &times))
 			continue;
 		any = true;
+		if (join->hosts.shifts) {
+			times.first_ns += times.first_ns ? (uint64_t)join->hosts.shifts[i].time_ns : 0;
+			times.last_ns += times.last_ns ? (uint64_t)join->hosts.shifts[i].time_ns : 0;
+		}
 		if (times.first_ns && (!all.first_ns || times.first_ns < all.first_ns))
 			all.first_ns = times.first_ns;
 		if (times.last_ns > all.last_ns)
@@ -387,6 +410,11 @@ int join_features(struct join *join, struct session *const sessions[], size_t nr
 		err = add_perf_maps(join, sessions, nr, reterr);
 	if (!err)
 		err = add_sample_time(join, sessions, nr, reterr);
+	if (!err && join->hosts.shifts) {
+		AUTO_BUF struct buf hosts = {0};
+		feature_put_string(&hosts, join->hosts.names);
+		err = feature_set_add(&join->features, FEATURE_HOSTNAME, &hosts) ? no_memory(reterr) : 0;
+	}
 	if (err)
 		return err;
 	feature_encode_event_desc(join->events, join->nr_events, &names);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * join: what stands before and behind the records of a file that is made of one or several recordings of one machine:
+ * join: what stands before and behind the records of a file that is made of one or several recordings:
  * their events and their features. Used by one thread.
  */
 #pragma once
@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "base/hash_table.h"
+#include "cmd/merge_hosts.h"
 #include "perfdata/attr.h"
 #include "perfdata/feature.h"
 
@@ -21,6 +22,9 @@ struct join {
 	struct hash_table ids; /* of all events: to the index, plus 1 */
 	struct feature_set features;
 	const struct session *first; /* NULL: nothing was added */
+	size_t nr;                   /* recordings that were added */
+	/* Set by the caller: where they are of several machines. Borrowed; zeroed: all are of one. */
+	struct merge_hosts hosts;
 };
 
 /*

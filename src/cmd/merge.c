@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* millrace merge: data directories and files of one machine as one perf.data file, in the order of time. */
+/* millrace merge: data directories and files as one perf.data file, in the order of time. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/log.h"
 #include "cmd/cli/command.h"
@@ -14,6 +15,7 @@
 #include "cmd/input/input.h"
 #include "cmd/input/sandbox.h"
 #include "cmd/join.h"
+#include "cmd/merge_hosts.h"
 #include "cmd/sorted_file.h"
 #include "perfdata/record.h"
 #include "read/session.h"
@@ -65,22 +67,30 @@ struct merge_run {
 	struct join join;
 	struct sorted_file file;
 	struct progress progress;
+	struct buf moved; /* the record that is written, of one of several machines */
 	uint64_t nr_records, nr_late;
 	int input_err; /* of a recording that could not be read to its end; already logged */
 };
 
-static uint64_t record_time(const struct session_record *record)
+static const struct host_shift *input_shift(const struct merge_run *run, const struct merge_input *input)
+{
+	return run->join.hosts.shifts ? &run->join.hosts.shifts[input - run->inputs] : NULL;
+}
+
+/* On the clock of the file; 0: it has none. */
+static uint64_t record_time(const struct session_record *record, const struct host_shift *shift)
 {
 	bool timed = record->view.header->type < RECORD_USER_FIRST && record->sample.present & PERF_SAMPLE_TIME;
+	uint64_t time_ns = timed && record->sample.time != UINT64_MAX ? record->sample.time : 0;
 
-	return timed && record->sample.time != UINT64_MAX ? record->sample.time : 0;
+	return time_ns && shift ? time_ns + (uint64_t)shift->time_ns : time_ns;
 }
 
 /*
  * Records without a time describe the initial state: they are written right before the first record with a time, not
  * before the older records of other inputs. So the first time is looked up; that takes the front of the input only.
  */
-static int find_start(const struct merge_run *run, struct merge_input *input)
+static int find_start(const struct merge_run *run, struct merge_input *input, struct diag *reterr)
 {
 	const struct input_options options = {.path = session_info(input->session)->path, .force = run->options.force};
 	struct session *session;
@@ -88,9 +98,9 @@ static int find_start(const struct merge_run *run, struct merge_input *input)
 	int err = input_open(&options, 0, &session);
 
 	if (err)
-		return err;
+		return diag_set(reterr, err, "%s cannot be read twice", options.path);
 	while (!input->turn_ns && session_next(session, &record, NULL) > 0)
-		input->turn_ns = record_time(&record);
+		input->turn_ns = record_time(&record, input_shift(run, input));
 	session_close(session);
 	return 0;
 }
@@ -112,7 +122,7 @@ static void input_advance(struct merge_run *run, struct merge_input *input)
 	}
 	if (got <= 0)
 		return;
-	input->time_ns = record_time(&input->record);
+	input->time_ns = record_time(&input->record, input_shift(run, input));
 	if (input->time_ns)
 		input->turn_ns = input->time_ns;
 }
@@ -149,12 +159,51 @@ static void begin_progress(struct merge_run *run)
 	progress_start(&run->progress, "merging");
 }
 
+/* *ret: the record as it is to be written; NULL: it is not. */
+static int move_record(struct merge_run *run, const struct merge_input *input, const struct perf_event_header **ret,
+		       struct diag *reterr)
+{
+	const struct host_shift *shift = input_shift(run, input);
+	const struct record_view *view = &input->record.view;
+
+	*ret = view->header;
+	if (!shift)
+		return 0;
+	int err = host_shift_record(shift, &input->record, &run->moved);
+	*ret = run->moved.len ? (const void *)run->moved.data : NULL;
+	if (err == -ENOTSUP)
+		return diag_set(reterr, err,
+				"%s: offset %#" PRIx64 ": %s records cannot be merged with those of other machines",
+				session_info(input->session)->path, view->offset, record_type_name(view->header->type));
+	return err ? diag_set(reterr, err, "%s: offset %#" PRIx64 ": %s", session_info(input->session)->path,
+			      view->offset, err == -ENOMEM ? "out of memory" : "the record is damaged")
+		   : 0;
+}
+
+/* Names of tasks that no record has, in front of all. */
+static int put_idle(struct merge_run *run)
+{
+	AUTO_BUF struct buf records = {0};
+	int err = 0;
+
+	merge_hosts_put_idle(&run->join.hosts, sample_id_bytes(&run->join.events[0].attr), &records);
+	for (size_t at = 0; !records.failed && !err && at < records.len;) {
+		const struct perf_event_header *record = (const void *)(records.data + at);
+		err = sorted_file_add(&run->file, record, 0);
+		at += record->size;
+		run->nr_records++;
+	}
+	return records.failed ? -ENOMEM : err;
+}
+
 static int copy_records(struct merge_run *run, struct diag *reterr)
 {
 	struct merge_input *input;
 	uint64_t done = 0;
 
 	begin_progress(run);
+	if (put_idle(run))
+		return diag_set(reterr, -EIO, "%s: cannot be written", run->options.output);
 	for (size_t i = 0; i < run->nr_inputs; i++)
 		input_advance(run, &run->inputs[i]);
 	for (; (input = input_next(run)); input_advance(run, input)) {
@@ -163,10 +212,14 @@ static int copy_records(struct merge_run *run, struct diag *reterr)
 			return diag_set(reterr, -ENOTSUP, "%s: offset %#" PRIx64 ": %s records cannot be merged",
 					session_info(input->session)->path, input->record.view.offset,
 					record_type_name(record->type));
-		int err = sorted_file_add(&run->file, record, input->time_ns);
+		const struct perf_event_header *moved;
+		int err = move_record(run, input, &moved, reterr);
+		if (err)
+			return err;
+		err = moved ? sorted_file_add(&run->file, moved, input->time_ns) : 0;
 		if (err)
 			return diag_set(reterr, err, "%s: %s", run->options.output, strerror(-err));
-		run->nr_records++;
+		run->nr_records += moved != NULL;
 		done += input->record.view.offset - input->offset;
 		input->offset = input->record.view.offset;
 		progress_step(&run->progress, 1, done);
@@ -183,6 +236,10 @@ static int run_merge(struct merge_run *run, struct diag *reterr)
 			err = diag_set(reterr, -EINVAL,
 				       "%s has the layout of a pipe: only files and data directories are merged",
 				       session_info(run->sessions[i])->path);
+	if (!err)
+		err = merge_hosts_find(run->sessions, run->nr_inputs, &run->join.hosts, reterr);
+	for (size_t i = 0; i < run->nr_inputs && run->nr_inputs > 1 && !err; i++)
+		err = find_start(run, &run->inputs[i], reterr);
 	for (size_t i = 0; i < run->nr_inputs && !err; i++)
 		err = join_add(&run->join, run->sessions[i], reterr);
 	if (!err)
@@ -213,17 +270,13 @@ static int open_inputs(struct merge_run *run, char *const paths[], int nr)
 			return err;
 		run->inputs[run->nr_inputs++].session = run->sessions[i];
 	}
-	for (size_t i = 0; i < run->nr_inputs && run->nr_inputs > 1; i++) {
-		int err = session_info(run->sessions[i])->pipe ? 0 : find_start(run, &run->inputs[i]);
-		if (err)
-			return err;
-	}
 	return 0;
 }
 
 static void run_fini(struct merge_run *run)
 {
 	join_fini(&run->join);
+	buf_fini(&run->moved);
 	for (size_t i = 0; i < run->nr_inputs; i++)
 		session_close(run->sessions[i]);
 	free(run->sessions);
@@ -286,12 +339,15 @@ const struct command command_merge = {
 		"all their records in the order of time into one ordinary file, which every reader of the format "
 		"takes. Memory does not grow with the recordings.\n"
 		"\n"
-		"Several recordings must be of one machine and one boot. Events that are equal become one, others "
-		"stand side by side; for that their samples must have the same layout.\n"
+		"Events that are equal become one, others stand side by side; for that their samples must have the "
+		"same layout. Recordings of one machine must be of one boot; of several machines pids, CPUs, times "
+		"and addresses of the kernel are moved so that nothing is taken for that of another.\n"
 		"\n"
 		"Examples:\n"
 		"  millrace merge perf.data -o merged.data\n"
-		"  millrace merge -o all.data before.data after.data",
+		"  millrace merge -o all.data before.data after.data\n"
+		"  millrace merge -o all.data web1.data web2.data\n"
+		"  millrace report -i all.data -s host,symbol",
 	.options = merge_table,
 	.run = merge_run_command,
 };

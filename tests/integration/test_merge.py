@@ -164,12 +164,85 @@ def test_what_cannot_be_joined(records, millrace, tmp_path):
     a, b = records / 'a', records / 'b'
     name = subprocess.run(['uname', '-n'], stdout=subprocess.PIPE, check=True).stdout.strip()
     other = patched(b, tmp_path / 'other', name + bytes(8), b'X' * len(name) + bytes(8))
-    one_line(millrace('merge', a, other, '-o', out, status=255), 'another machine', 'HOSTNAME')
+    one_line(millrace('merge', a, other, '-o', out, status=255), 'time of day', 'record with --clockid mono')
     millrace('record', '-e', 'cpu-clock', '-g', '--side-channel=off', '-o', tmp_path / 'single', '--', 'true')
     one_line(millrace('merge', a, tmp_path / 'single', '-o', out, status=255), 'cannot be joined', 'cpu-clock')
     stream = millrace('record', '-e', 'cpu-clock', '-o', '-', '--', 'sh', '-c', ':', binary=True).out
     (tmp_path / 'stream').write_bytes(stream)
     one_line(millrace('merge', tmp_path / 'stream', '-o', out, status=255), 'layout of a pipe')
+    assert not out.exists()
+
+
+HOST_PIDS, CLOCK_DATA = 1 << 22, 29
+
+
+@pytest.fixture(scope='module')
+def hosts(need_root, program, programs, tmp_path_factory):
+    """Recordings of two machines, of which the second one has been up 5 s less."""
+    where = tmp_path_factory.mktemp('hosts')
+    for name in 'web1', 'web2':
+        command = [program, 'record', '-e', 'cpu-clock', '-F', '999', '-k', 'mono', '-g', '--off-cpu', '--all-cgroups',
+                   '-o', where / name, '--', programs / 'spin', '-t', '2', '-m', '100']
+        subprocess.run(['unshare', '--uts', 'sh', '-c', f'hostname {name}; exec "$@"', 'sh', *command], check=True)
+    data = bytearray((where / 'web2').read_bytes())
+    offset, _ = sections_of(data)[CLOCK_DATA]
+    wall, = struct.unpack_from('<Q', data, offset + 8)
+    struct.pack_into('<Q', data, offset + 8, wall + 5_000_000_000)
+    (where / 'web2').write_bytes(data)
+    return where
+
+
+def samples_of(text):
+    """[(comm, pid, tid, cpu, time, event, [(symbol, object) of the chain])]."""
+    found = []
+    for block in text.strip().split('\n\n'):
+        head, *chain = block.split('\n')
+        comm, pid, tid, cpu, time, event = re.match(r' *(.+?) +(\d+)/(\d+) +\[(\d+)\] +(\d+\.\d+): +(\S+):',
+                                                    head).groups()
+        frames = [re.match(r'\s+[0-9a-f]+ (.*) \((.*)\)$', line).groups() for line in chain]
+        found.append((comm, int(pid), int(tid), int(cpu), round(float(time) * 1e6), event, frames))
+    return found
+
+
+def test_several_machines(hosts, perf, millrace, tmp_path):
+    out = tmp_path / 'merged'
+    done = millrace('merge', hosts / 'web1', hosts / 'web2', '-o', out)
+    moved, cpus = re.search(r'web2: times moved by \+(\S+) s, to the clock of web1 .*; pids by 4194304, CPUs by (\d+)',
+                            done.err).groups()
+    assert abs(float(moved) - 5) < 1e-3
+    fields = ('-F', 'comm,pid,tid,cpu,time,event,ip,sym,dso', '--no-inline')
+    first, second = (samples_of(millrace('script', '-i', hosts / name, *fields).out) for name in ('web1', 'web2'))
+    ours = millrace('script', '-i', out, *fields).out
+    merged = samples_of(ours)
+    assert len(merged) == len(first) + len(second) and [row[4] for row in merged] == sorted(row[4] for row in merged)
+    assert [row for row in merged if row[1] < HOST_PIDS] == first
+    for there, here in zip(second, [row for row in merged if row[1] >= HOST_PIDS], strict=True):
+        assert here[0] == there[0] and here[5] == there[5] and abs(here[4] - there[4] - float(moved) * 1e6) < 2
+        assert here[1:4] == (there[1] + HOST_PIDS, there[2] + HOST_PIDS, there[3] + int(cpus))
+        # No name of the kernel of another machine.
+        assert [('[unknown]', '[kernel of web2]') if name == '[kernel.kallsyms]' else (symbol, name)
+                for symbol, name in there[6]] == here[6]
+    theirs = perf('script', '-i', out, *fields)
+    assert plain(theirs.out) == plain(ours) and 'out of order' not in theirs.err
+    table = millrace('report', '-i', out, '-s', 'host', '-n', '-g', 'none', '-F', 'host,sample').out
+    assert sum(map(int, re.findall(r'^ +web1 +(\d+)', table, re.M))) == len(first)
+    assert sum(map(int, re.findall(r'^ +web2 +(\d+)', table, re.M))) == len(second)
+    # Who ended a wait is a task of the same machine.
+    text = millrace('report', '-i', out, '-s', 'host,waker', '-g', 'none').out
+    wakers = re.findall(r'(web\d) +spin\S*:(\d+)', text)
+    assert wakers and all((name == 'web2') == (int(tid) >= HOST_PIDS) for name, tid in wakers), text
+    # Three recordings, two of one machine: they share its numbers.
+    again = millrace('merge', hosts / 'web2', hosts / 'web1', hosts / 'web2', '-o', out)
+    assert re.search(r'web1: times moved by -(5\.00|4\.99)', again.err) and again.err.count('times moved') == 1
+    table = millrace('report', '-i', out, '-s', 'host', '-n', '-g', 'none', '-F', 'host,sample').out
+    assert sum(map(int, re.findall(r'^ +web2 +(\d+)', table, re.M))) == 2 * len(second)
+
+
+def test_machines_that_cannot_be_merged(hosts, need_tracefs, millrace, tmp_path):
+    out = tmp_path / 'merged'
+    millrace('record', '-k', 'mono', '-e', 'sched:sched_switch', '-o', tmp_path / 'a', '--', 'true')
+    done = millrace('merge', tmp_path / 'a', hosts / 'web1', '-o', out, status=255)
+    one_line(done, 'of other machines', 'tracepoints')
     assert not out.exists()
 
 
