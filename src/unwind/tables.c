@@ -169,25 +169,33 @@ static void release_elf(void *owned)
 	elf_cfi_close(&elf);
 }
 
-/* Takes over the elf. 0 and -EBADMSG: *ret is the table. */
-static int build(struct unwind_tables *tables, struct elf_cfi *elf, struct unwind_table **ret, struct diag *reterr)
+/* What a table is made from, and the memory it lies in. */
+struct input {
+	struct table_source *source;
+	void *owned;
+	void (*release)(void *owned);
+};
+
+/* Takes what is owned, if it is needed; else it stays. 0 and -EBADMSG: *ret is the table. */
+static int build(struct unwind_tables *tables, struct input *input, struct unwind_table **ret, struct diag *reterr)
 {
-	uint64_t hash = content_hash(&elf->source);
+	struct table_source *source = input->source;
+	uint64_t hash = content_hash(source);
 	struct unwind_table *table;
 
 	pthread_mutex_lock(&tables->lock);
-	*ret = find_content(tables, hash, &elf->source);
+	*ret = find_content(tables, hash, source);
 	pthread_mutex_unlock(&tables->lock);
 	if (*ret)
 		return 0;
-	elf->source.budget = &tables->budget;
-	int err = table_new(&elf->source, take_ptr(elf->owned), release_elf, &table);
+	source->budget = &tables->budget;
+	int err = table_new(source, take_ptr(input->owned), input->release, &table);
 	if (err == -EFBIG)
 		return diag_set(reterr, err, "unwind tables have reached their limit of %zu MB",
 				tables->budget.max >> 20);
 	if (err && err != -EBADMSG)
 		return diag_set(reterr, err, "%s", strerror(-err));
-	int added = add_content(tables, hash, &elf->source, ret, table);
+	int added = add_content(tables, hash, source, ret, table);
 	if (added)
 		return added;
 	return err ? diag_set(reterr, err, "unwind information that cannot be understood") : 0;
@@ -224,13 +232,45 @@ int unwind_object_build(struct unwind_object *object, int fd, struct diag *reter
 	}
 	uint64_t begin = cpu_ns();
 	err = tables->arch ? elf_cfi_open(fd, &elf, reterr) : -ENOEXEC;
-	if (!err)
-		err = build(tables, &elf, &table, reterr);
+	if (!err) {
+		struct input input = {&elf.source, elf.owned, release_elf};
+		err = build(tables, &input, &table, reterr);
+		elf.owned = input.owned;
+	}
 	elf_cfi_close(&elf);
 	finish(object, table ? UNWIND_OBJECT_READY : UNWIND_OBJECT_NO_TABLE, table);
 	pthread_mutex_lock(&tables->lock);
 	tables->read_ns += cpu_ns() - begin;
 	pthread_mutex_unlock(&tables->lock);
+	return err;
+}
+
+int unwind_object_build_code(struct unwind_object *object, uint64_t bytes, struct span eh_frame)
+{
+	/* Any: all that counts is where the information begins, as seen from the code. */
+	enum { ADDRESS = 1 << 16 };
+	struct unwind_tables *tables = object->tables;
+	struct unwind_table *table = NULL;
+	struct table_source source = {
+		.section = {.is_eh_frame = true, .arch = tables->arch},
+		.nr_segments = 1,
+		.segments = {{.bytes = bytes, .address = ADDRESS}},
+	};
+	struct input input = {.source = &source, .release = free};
+	int err = tables->arch && eh_frame.len && bytes <= UINT32_MAX ? 0 : -ENOENT;
+
+	if (!claim(object))
+		return -EALREADY;
+	if (!err)
+		err = (input.owned = malloc(eh_frame.len)) ? 0 : -ENOMEM;
+	if (!err) {
+		memcpy(input.owned, eh_frame.ptr, eh_frame.len);
+		source.section.bytes = (struct span){input.owned, eh_frame.len};
+		source.section.address = ADDRESS + (bytes + 7) / 8 * 8;
+		err = build(tables, &input, &table, NULL);
+	}
+	free(input.owned);
+	finish(object, table ? UNWIND_OBJECT_READY : UNWIND_OBJECT_NO_TABLE, table);
 	return err;
 }
 

@@ -56,6 +56,13 @@ enum unwind_object_state unwind_object_state(const struct unwind_object *object)
  */
 int unwind_object_build(struct unwind_object *object, int fd, struct diag *reterr);
 
+/*
+ * Likewise, of code that is in no file but in memory: `bytes` of it, from offset 0 on. eh_frame: its call frame
+ * information, which counts addresses as if it began behind the code, at the next multiple of 8; it is copied, and may
+ * be hostile, too.
+ */
+int unwind_object_build_code(struct unwind_object *object, uint64_t bytes, struct span eh_frame);
+
 /* Makes all rows of one that is UNWIND_OBJECT_READY. 0; -ENOMEM; -EBADMSG, as above. */
 int unwind_object_complete(struct unwind_object *object);
 

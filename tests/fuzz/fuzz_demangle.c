@@ -37,6 +37,7 @@ bool fuzz_seed(unsigned number, struct buf *out)
 		"_D4test3fooFiAyaZ1CMFNaNbNiNfKxiZv",
 		"camlStdlib__List__map_1234",
 		"caml$2bStd$40",
+		"Ljava/util/Map$1;put([[ILjava/lang/String;J)[Ljava/lang/Object;",
 		"_GLOBAL__sub_I__ZN3foo3barE",
 		"_ZTVN10__cxxabiv117__class_type_infoE",
 		"_Z1fIXadL_Z1gvEEEvDTcl1gEE",

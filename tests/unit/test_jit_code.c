@@ -166,6 +166,43 @@ static void lines_follow_their_code(void **state)
 	jit_code_free(code);
 }
 
+static void put_frames(struct buf *out, const char *frames, uint64_t bytes, uint64_t header_bytes)
+{
+	const uint64_t words[] = {bytes, header_bytes, 0};
+	struct buf body = {0};
+
+	buf_put(&body, words, sizeof(words));
+	buf_put(&body, frames, strlen(frames));
+	put_record(out, 4, 100, body.data, body.len);
+	buf_fini(&body);
+}
+
+static void frames_follow_their_code(void **state)
+{
+	struct buf out = {0};
+	struct jit_code *code;
+	int64_t from, to;
+
+	(void)state;
+	put_header(&out, 0);
+	put_frames(&out, "framesHEADER", 12, 6);
+	put_load(&out, 100, 0x1000, 0x100, 1, "first");
+	put_load(&out, 100, 0x2000, 0x100, 2, "without");
+	put_move(&out, 200, 0x1000, 0x3000, 0x100, 1);
+	put_frames(&out, "broken", 6, 7);
+	put_frames(&out, "broken", 7, 0);
+	put_load(&out, 300, 0x4000, 0x100, 3, "of broken ones");
+	assert_int_equal(read_code(&out, out.len, &code), 0);
+	buf_fini(&out);
+	assert_true(jit_code_has_frames(code));
+	struct span frames = jit_code_frames(jit_code_find(code, 0x3000, 200, &from, &to));
+	assert_int_equal(frames.len, 6);
+	assert_memory_equal(frames.ptr, "frames", 6);
+	assert_int_equal(jit_code_frames(jit_code_find(code, 0x2000, 200, &from, &to)).len, 0);
+	assert_int_equal(jit_code_frames(jit_code_find(code, 0x4000, 300, &from, &to)).len, 0);
+	jit_code_free(code);
+}
+
 static void broken_dumps_end(void **state)
 {
 	struct buf out = {0};
@@ -211,9 +248,9 @@ static void names_of_dumps_are_recognised(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(code_is_named_by_time),         cmocka_unit_test(times_of_another_clock_do_not_count),
-		cmocka_unit_test(lines_follow_their_code),       cmocka_unit_test(broken_dumps_end),
-		cmocka_unit_test(names_of_dumps_are_recognised),
+		cmocka_unit_test(code_is_named_by_time),   cmocka_unit_test(times_of_another_clock_do_not_count),
+		cmocka_unit_test(lines_follow_their_code), cmocka_unit_test(frames_follow_their_code),
+		cmocka_unit_test(broken_dumps_end),        cmocka_unit_test(names_of_dumps_are_recognised),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -209,6 +209,8 @@ static void test_demangling_of_long_names(void **state)
 	assert_demangled(name, wanted);
 	assert_demangled("_D3hot__T1CTmZQf4spinMFiZm", "hot.C!(ulong).C.spin(int)");
 	assert_demangled("_Dmain", "D main");
+	assert_demangled("LHot;run([[ILjava/lang/String;J)V", "Hot.run(int[][], java.lang.String, long)");
+	assert_demangled("Ljava/util/Map$1;<init>()[B", "java.util.Map$1.<init>()");
 	assert_demangled("_RNvNtC7mycrate3foo3bar", "mycrate::foo::bar");
 	free(name);
 	free(wanted);

@@ -26,6 +26,7 @@
 enum {
 	BASE = 0x400000,  /* where the executable segment is mapped */
 	OTHER = 0x800000, /* code without a file */
+	CODE_BYTES = 0x1c,
 	STACK = 0x7fff0000,
 	NR_WORDS = 64,
 	/* Sampled on x86_64, all but segments: 0 to 8 and 16 to 23. Source: <asm/perf_regs.h>. */
@@ -99,7 +100,7 @@ static void make_x86(struct fake_elf *elf)
 
 struct process {
 	struct unwind_tables *tables;
-	struct unwind_object *object;
+	struct unwind_object *object, *code; /* code: at OTHER, or NULL */
 	struct unwind_cache *cache;
 	struct unwind_space space;
 	uint64_t regs[ARM_NR];
@@ -113,6 +114,10 @@ static struct unwind_object *find(void *ctx, uint64_t pc, uint64_t *ret_offset)
 {
 	struct process *process = ctx;
 
+	if (process->code && pc - OTHER < CODE_BYTES) {
+		*ret_offset = pc - OTHER;
+		return process->code;
+	}
 	if (pc - BASE >= FAKE_ELF_CODE_BYTES)
 		return NULL;
 	*ret_offset = pc - BASE + FAKE_ELF_CODE;
@@ -207,6 +212,80 @@ static void test_simple_frames(void **state)
 	process->chain.max = 2;
 	unwind_at(process, FRAMELESS + 5, 16);
 	assert_chain(process, UNWIND_FULL, CHAIN(BASE + FRAMELESS + 5, BASE + SAVES + 7));
+}
+
+/* As python -X perf_jit describes its functions: push rbp; mov rbp, rsp; ... */
+static void test_code_in_memory(void **state)
+{
+	static const uint8_t eh_frame[] = {20,
+					   0,
+					   0,
+					   0,
+					   0,
+					   0,
+					   0,
+					   0,
+					   1,
+					   'z',
+					   'R',
+					   0,
+					   1,
+					   0x78,
+					   16,
+					   1,
+					   DW_EH_PE_pcrel | DW_EH_PE_sdata4,
+					   DW_CFA_def_cfa,
+					   7,
+					   8,
+					   DW_CFA_offset | 16,
+					   1,
+					   0,
+					   0, /* of the function: 0x20 bytes of code are before, 32 of this */
+					   20,
+					   0,
+					   0,
+					   0,
+					   28,
+					   0,
+					   0,
+					   0,
+					   0xc0,
+					   0xff,
+					   0xff,
+					   0xff,
+					   CODE_BYTES,
+					   0,
+					   0,
+					   0,
+					   0,
+					   DW_CFA_advance_loc | 1,
+					   DW_CFA_def_cfa_offset,
+					   16,
+					   DW_CFA_offset | 6,
+					   2,
+					   0,
+					   0,
+					   0,
+					   0,
+					   0,
+					   0};
+	struct process *process = *state;
+
+	process->words[0] = BASE + OUTERMOST + 1;
+	process->words[1] = BASE + OUTERMOST + 2;
+	process->code = unwind_tables_object(process->tables, "code", 4);
+	assert_non_null(process->code);
+	assert_int_equal(unwind_object_build_code(process->code, CODE_BYTES, (struct span){eh_frame, sizeof(eh_frame)}),
+			 0);
+	assert_int_equal(unwind_object_build_code(process->code, CODE_BYTES, (struct span){0}), -EALREADY);
+	unwind_at(process, OTHER - BASE, 8);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(OTHER, BASE + OUTERMOST));
+	unwind_at(process, OTHER - BASE + 1, 8);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(OTHER + 1, BASE + OUTERMOST + 1));
+
+	struct unwind_object *other = unwind_tables_object(process->tables, "none", 4);
+	assert_int_equal(unwind_object_build_code(other, CODE_BYTES, (struct span){0}), -ENOENT);
+	assert_int_equal(unwind_object_state(other), UNWIND_OBJECT_NO_TABLE);
 }
 
 /* Each row of WITH_FRAME: before and after its push, behind its pop. */
@@ -623,6 +702,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_simple_frames, start, end),
+		cmocka_unit_test_setup_teardown(test_code_in_memory, start, end),
 		cmocka_unit_test_setup_teardown(test_rows_of_a_function, start, end),
 		cmocka_unit_test_setup_teardown(test_rare_rules, start, end),
 		cmocka_unit_test_setup_teardown(test_signal, start, end),

@@ -734,8 +734,11 @@ void machine_unwind(struct machine *machine, const struct task *task, const stru
 {
 	chain->nr = 0;
 	chain->end = UNWIND_NO_OBJECT;
-	if (user_stacks_of(machine) && task->maps)
-		user_stack_chain(machine->user_stacks, task->maps, sample, chain);
+	if (!user_stacks_of(machine) || !task->maps)
+		return;
+	lookup_set_time(&machine->own, sample);
+	user_stacks_set_time(machine->user_stacks, machine->own.time_ns);
+	user_stack_chain(machine->user_stacks, task->maps, sample, chain);
 }
 
 /* The program's frames out of the sample's registers and stack. */

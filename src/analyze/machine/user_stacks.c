@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "analyze/symbols/dso.h"
+#include "analyze/symbols/jit_code.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/hash_table.h"
@@ -19,9 +20,12 @@ struct user_stacks {
 	struct unwind_tables *tables;
 	struct unwind_cache *cache;
 	const char *symfs;
-	struct hash_table objects; /* of a dso, by its address */
+	struct hash_table objects; /* of a dso or of code compiled at run time, by the address of that */
+	struct hash_table moving;  /* maps, by their address: code is replaced there without a change of maps */
 	const struct maps *maps;   /* of the sample */
-	struct dso *last;          /* looked up last */
+	int64_t time_ns;           /* likewise */
+	struct dso *last;          /* looked up last, or: */
+	const struct symbol *last_code;
 };
 
 void user_stacks_free(struct user_stacks *stacks)
@@ -31,6 +35,7 @@ void user_stacks_free(struct user_stacks *stacks)
 	unwind_cache_free(stacks->cache);
 	unwind_tables_free(stacks->tables);
 	hash_table_fini(&stacks->objects);
+	hash_table_fini(&stacks->moving);
 	free(stacks);
 }
 
@@ -41,6 +46,7 @@ struct user_stacks *user_stacks_new(const char *arch, const char *symfs)
 	if (!stacks)
 		return NULL;
 	stacks->symfs = symfs;
+	stacks->time_ns = JIT_ANY_TIME;
 	stacks->tables = unwind_tables_new(arch, max_table_bytes);
 	stacks->cache = stacks->tables ? unwind_cache_new(stacks->tables) : NULL;
 	if (!stacks->cache) {
@@ -50,37 +56,70 @@ struct user_stacks *user_stacks_new(const char *arch, const char *symfs)
 	return stacks;
 }
 
-/* NULL: out of memory. */
-static struct unwind_object *object_of(struct user_stacks *stacks, struct dso *dso)
+void user_stacks_set_time(struct user_stacks *stacks, int64_t time_ns)
 {
-	uint64_t key = (uintptr_t)dso;
+	stacks->time_ns = time_ns;
+}
+
+/* Of a dso or a symbol of one. NULL: out of memory. */
+static struct unwind_object *object_of(struct user_stacks *stacks, const void *of)
+{
+	uint64_t key = (uintptr_t)of;
 	struct unwind_object *object = hash_table_find_item(&stacks->objects, key);
 
 	if (object)
 		return object;
-	object = unwind_tables_object(stacks->tables, &dso, sizeof(dso));
+	object = unwind_tables_object(stacks->tables, &of, sizeof(of));
 	if (object && hash_table_add(&stacks->objects, key, object))
 		return NULL;
 	return object;
+}
+
+/* Code that a jitdump describes. NULL: it does not say how it is unwound. */
+static struct unwind_object *find_code(struct user_stacks *stacks, const struct jit_code *jit, uint64_t pc,
+				       uint64_t *ret_offset)
+{
+	int64_t from, to;
+
+	if (!jit_code_has_frames(jit))
+		return NULL;
+	if (!hash_table_find(&stacks->moving, (uintptr_t)stacks->maps) &&
+	    hash_table_add_number(&stacks->moving, (uintptr_t)stacks->maps, 1))
+		return NULL;
+	const struct symbol *code = jit_code_find(jit, pc, stacks->time_ns, &from, &to);
+	if (!code || !jit_code_frames(code).len)
+		return NULL;
+	stacks->last_code = code;
+	*ret_offset = pc - code->start;
+	return object_of(stacks, code);
 }
 
 static struct unwind_object *find_object(void *ctx, uint64_t pc, uint64_t *ret_offset)
 {
 	struct user_stacks *stacks = ctx;
 	const struct map *map = maps_find(stacks->maps, pc);
+	struct dso *dso = map ? map->object : NULL;
 
-	if (!map || map->identity || !map->object)
+	if (dso && dso->jit)
+		return find_code(stacks, dso->jit, pc, ret_offset);
+	if (!dso || map->identity)
 		return NULL;
-	stacks->last = map->object;
+	stacks->last = dso;
+	stacks->last_code = NULL;
 	*ret_offset = map_address(map, pc);
-	return object_of(stacks, map->object);
+	return object_of(stacks, dso);
 }
 
 /* The object that was looked up last. */
 static void build_table(struct user_stacks *stacks, struct unwind_object *object)
 {
+	const struct symbol *code = stacks->last_code;
 	struct diag why = {""};
 
+	if (code) {
+		(void)!unwind_object_build_code(object, code->end - code->start, jit_code_frames(code));
+		return;
+	}
 	dso_load(stacks->last, stacks->symfs);
 	AUTO_FD int fd = dso_open(stacks->last, stacks->symfs, DSO_RUNTIME);
 	int err = unwind_object_build(object, fd, &why);
@@ -90,8 +129,11 @@ static void build_table(struct user_stacks *stacks, struct unwind_object *object
 
 static struct unwind_space space_of(struct user_stacks *stacks, const struct maps *maps)
 {
+	bool moving = hash_table_find(&stacks->moving, (uintptr_t)maps);
+
 	stacks->maps = maps;
-	return (struct unwind_space){.find = find_object, .ctx = stacks, .generation = maps_generation(maps)};
+	return (struct unwind_space){
+		.find = find_object, .ctx = stacks, .generation = moving ? 0 : maps_generation(maps)};
 }
 
 void user_stack_chain(struct user_stacks *stacks, const struct maps *maps, const struct sample *sample,

@@ -17,6 +17,11 @@ struct user_stacks;
 struct user_stacks *user_stacks_new(const char *arch, const char *symfs);
 void user_stacks_free(struct user_stacks *stacks); /* NULL is fine */
 
+/*
+ * When the samples of the next calls were taken: see jit_code_find(). Before the first call: JIT_ANY_TIME.
+ */
+void user_stacks_set_time(struct user_stacks *stacks, int64_t time_ns);
+
 /* As unwind_chain(), with tables that are built when they are needed. The objects of the maps are struct dso. */
 void user_stack_chain(struct user_stacks *stacks, const struct maps *maps, const struct sample *sample,
 		      struct unwind_chain *chain);

@@ -13,6 +13,7 @@
 #include <libiberty/demangle.h>
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 
 static bool is_ocaml(const char *name)
 {
@@ -24,6 +25,14 @@ static bool is_d(const char *name)
 	return name[0] == '_' && name[1] == 'D' && (isdigit((unsigned char)name[2]) || strcmp(name, "_Dmain") == 0);
 }
 
+/* "Ljava/lang/String;equals(Ljava/lang/Object;)Z": class, method and descriptor, as agents of Java VMs write them. */
+static bool is_java(const char *name)
+{
+	const char *method = name[0] == 'L' ? strchr(name, ';') : NULL;
+
+	return method && strchr(method, '(');
+}
+
 bool symbol_is_mangled(const char *name)
 {
 	/*
@@ -32,7 +41,7 @@ bool symbol_is_mangled(const char *name)
 	 */
 	if (name[0] == '_')
 		return name[1] == 'R' || is_d(name) || strstr(name, "_Z") || strstr(name, "_GLOBAL_");
-	return is_ocaml(name);
+	return is_ocaml(name) || is_java(name);
 }
 
 /* "…::h" and 16 hexadecimal digits: a hash that Rust compilers append. */
@@ -66,6 +75,59 @@ static char *demangle_ocaml(const char *name)
 	if (to)
 		*to = '\0';
 	return readable;
+}
+
+static void put_java_class(const char *name, size_t len, struct buf *out)
+{
+	for (size_t i = 0; i < len; i++)
+		buf_put_u8(out, name[i] == '/' ? '.' : (uint8_t)name[i]);
+}
+
+/* One type of a descriptor; the rest of the text. NULL: it is none. Source: Java Virtual Machine Specification, 4.3. */
+static const char *put_java_type(const char *at, struct buf *out)
+{
+	static const char *const names[] = {
+		['B'] = "byte", ['C'] = "char",  ['D'] = "double",  ['F'] = "float", ['I'] = "int",
+		['J'] = "long", ['S'] = "short", ['Z'] = "boolean", ['V'] = "void"};
+	size_t dimensions = strspn(at, "[");
+
+	at += dimensions;
+	if (*at == 'L') {
+		const char *end = strchr(at, ';');
+		if (!end)
+			return NULL;
+		put_java_class(at + 1, (size_t)(end - at - 1), out);
+		at = end + 1;
+	} else {
+		unsigned letter = (unsigned char)*at++;
+		if (letter >= sizeof(names) / sizeof(names[0]) || !names[letter])
+			return NULL;
+		buf_put_text(out, names[letter]);
+	}
+	while (dimensions--)
+		buf_put_text(out, "[]");
+	return at;
+}
+
+/* Without what is returned, as perf. NULL: it is no such name, or no memory. */
+static char *demangle_java(const char *name)
+{
+	AUTO_BUF struct buf text = {0}, returned = {0};
+	const char *method = strchr(name, ';') + 1, *at = strchr(method, '(');
+
+	put_java_class(name + 1, (size_t)(method - name - 2), &text);
+	buf_put_u8(&text, '.');
+	buf_put(&text, method, (size_t)(++at - method));
+	for (const char *first = at; at && *at && *at != ')';) {
+		if (at > first)
+			buf_put_text(&text, ", ");
+		at = put_java_type(at, &text);
+	}
+	at = at && *at == ')' ? put_java_type(at + 1, &returned) : NULL;
+	if (!at || *at || text.len + 2 > SYMBOL_NAME_MAX)
+		return NULL;
+	buf_put(&text, ")", 2);
+	return text.failed ? NULL : (char *)take_ptr(text.data);
 }
 
 /*
@@ -169,6 +231,8 @@ char *symbol_demangle(const char *name)
 		return NULL;
 	if (is_ocaml(name))
 		return demangle_ocaml(name);
+	if (is_java(name))
+		return demangle_java(name);
 	if (is_d(name))
 		return len > SHORT_MAX ? NULL : demangle_d(name);
 	return len > SHORT_MAX ? demangle_long(name) : demangle_cxx_or_rust(name, DMGL_NO_OPTS);

@@ -18,12 +18,13 @@ enum {
 	DUMP_MAGIC = 0x4a695444,
 	DUMP_MAX_BYTES = 1 << 30,
 	MAX_ENTRIES = 1 << 24,
-	ARCH_TIMESTAMPS = 1, /* flag: of a counter of the CPU */
+	FRAMES_MAX_BYTES = 1 << 20, /* of one function */
+	ARCH_TIMESTAMPS = 1,        /* flag: of a counter of the CPU */
 	/* V8 adds the bytes of an ELF header to the addresses of its lines, for perf inject to take them off. */
 	ELF_HEADER_BYTES = 0x40,
 };
 
-enum record_type { CODE_LOAD, CODE_MOVE, CODE_DEBUG_INFO, CODE_CLOSE };
+enum record_type { CODE_LOAD, CODE_MOVE, CODE_DEBUG_INFO, CODE_CLOSE, CODE_UNWINDING_INFO };
 
 struct dump_header {
 	uint32_t magic, version, total_size, elf_machine, pad, pid;
@@ -46,12 +47,18 @@ struct jit_lines {
 	size_t nr;
 };
 
+/* What records before the one that loads a function say of it. */
+struct jit_about {
+	struct jit_lines lines;
+	struct span frames; /* in the pool */
+};
+
 /* One function in one place. */
 struct jit_entry {
 	struct symbol symbol; /* first: symbols that are found are entries */
 	int64_t from_ns, to_ns;
 	uint64_t max_end; /* of all entries up to this one, by start */
-	struct jit_lines lines;
+	struct jit_about about;
 	uint64_t order;
 };
 
@@ -59,8 +66,9 @@ struct jit_code {
 	struct pool pool;
 	struct jit_entry **entries; /* heap; in the pool; by start, then as they came */
 	size_t nr, room;
-	uint64_t shift;        /* of the addresses of lines */
-	bool timed;            /* by CLOCK_MONOTONIC */
+	uint64_t shift; /* of the addresses of lines */
+	bool timed;     /* by CLOCK_MONOTONIC */
+	bool has_frames;
 	struct hash_table now; /* while it is read: by number and place of the code, the newest entry */
 };
 
@@ -103,7 +111,7 @@ static int note_place(struct jit_code *code, uint64_t index, struct jit_entry *e
 	return 0;
 }
 
-static int read_load(struct jit_code *code, struct cursor *at, int64_t time_ns, struct jit_lines *lines)
+static int read_load(struct jit_code *code, struct cursor *at, int64_t time_ns, struct jit_about *about)
 {
 	cursor_take(at, 2 * sizeof(uint32_t) + sizeof(uint64_t)); /* pid, tid, vma */
 	uint64_t start = cursor_u64(at), bytes = cursor_u64(at), index = cursor_u64(at);
@@ -116,8 +124,8 @@ static int read_load(struct jit_code *code, struct cursor *at, int64_t time_ns, 
 	struct jit_entry *entry = copy ? add_entry(code, start, bytes, time_ns, copy) : NULL;
 	if (!entry)
 		return -ENOMEM;
-	entry->lines = *lines;
-	*lines = (struct jit_lines){0};
+	entry->about = *about;
+	*about = (struct jit_about){0};
 	return note_place(code, index, entry);
 }
 
@@ -135,7 +143,7 @@ static int read_move(struct jit_code *code, struct cursor *at, int64_t time_ns)
 	if (!entry)
 		return -ENOMEM;
 	from->to_ns = time_ns;
-	entry->lines = from->lines;
+	entry->about = from->about;
 	return note_place(code, index, entry);
 }
 
@@ -176,9 +184,29 @@ static int read_lines(struct jit_code *code, struct cursor *at, struct jit_lines
 	return 0;
 }
 
+/* Likewise. The header of a table for searching comes last, and is not needed. */
+static int read_frames(struct jit_code *code, struct cursor *at, struct span *ret)
+{
+	uint64_t bytes = cursor_u64(at), header_bytes = cursor_u64(at);
+
+	cursor_u64(at); /* bytes that are mapped */
+	if (header_bytes > bytes)
+		return -EBADMSG;
+	const void *frames = cursor_take(at, bytes - header_bytes);
+	if (!frames || bytes - header_bytes > FRAMES_MAX_BYTES)
+		return -EBADMSG;
+	void *copy = pool_take(&code->pool, bytes - header_bytes + 1);
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, frames, bytes - header_bytes);
+	*ret = (struct span){copy, bytes - header_bytes};
+	code->has_frames = true;
+	return 0;
+}
+
 static int read_records(struct jit_code *code, struct cursor *at)
 {
-	struct jit_lines lines = {0};
+	struct jit_about about = {0};
 	int err = 0;
 
 	while (err != -ENOMEM) { /* what is broken is left out */
@@ -193,11 +221,12 @@ static int read_records(struct jit_code *code, struct cursor *at)
 		body = cursor_over((struct span){bytes, header.total_size - sizeof(header)});
 		int64_t time_ns = header.timestamp < INT64_MAX ? (int64_t)header.timestamp : INT64_MAX - 1;
 		switch (header.type) {
-		case CODE_LOAD: err = read_load(code, &body, time_ns, &lines); break;
+		case CODE_LOAD: err = read_load(code, &body, time_ns, &about); break;
 		case CODE_MOVE: err = read_move(code, &body, time_ns); break;
-		case CODE_DEBUG_INFO: err = read_lines(code, &body, &lines); break;
+		case CODE_DEBUG_INFO: err = read_lines(code, &body, &about.lines); break;
+		case CODE_UNWINDING_INFO: err = read_frames(code, &body, &about.frames); break;
 		case CODE_CLOSE: return err;
-		default: break; /* of a newer version, or unwinding information */
+		default: break; /* of a newer version */
 		}
 	}
 	return err;
@@ -217,8 +246,9 @@ static void note_shift(struct jit_code *code)
 	for (size_t i = 0; i < code->nr; i++) {
 		const struct jit_entry *entry = code->entries[i];
 		uint64_t bytes = entry->symbol.end - entry->symbol.start;
-		for (size_t k = 0; k < entry->lines.nr; k++)
-			if (entry->lines.at[k].offset >= bytes && entry->lines.at[k].offset - bytes < ELF_HEADER_BYTES)
+		for (size_t k = 0; k < entry->about.lines.nr; k++)
+			if (entry->about.lines.at[k].offset >= bytes &&
+			    entry->about.lines.at[k].offset - bytes < ELF_HEADER_BYTES)
 				code->shift = ELF_HEADER_BYTES;
 	}
 }
@@ -353,6 +383,16 @@ const struct symbol *jit_code_find(const struct jit_code *code, uint64_t address
 	return &found->symbol;
 }
 
+struct span jit_code_frames(const struct symbol *symbol)
+{
+	return ((const struct jit_entry *)symbol)->about.frames;
+}
+
+bool jit_code_has_frames(const struct jit_code *code)
+{
+	return code->has_frames;
+}
+
 const char *jit_code_line(const struct jit_code *code, const struct symbol *symbol, uint64_t address,
 			  unsigned *ret_line)
 {
@@ -360,8 +400,8 @@ const char *jit_code_line(const struct jit_code *code, const struct symbol *symb
 	const struct jit_line *found = NULL;
 	uint64_t offset = address - symbol->start + code->shift;
 
-	for (size_t i = 0; i < entry->lines.nr; i++) {
-		const struct jit_line *line = &entry->lines.at[i];
+	for (size_t i = 0; i < entry->about.lines.nr; i++) {
+		const struct jit_line *line = &entry->about.lines.at[i];
 		if (line->offset <= offset && (!found || line->offset >= found->offset))
 			found = line;
 	}

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "analyze/symbols/symbols.h"
+#include "base/span.h"
 
 struct jit_code;
 
@@ -28,6 +29,13 @@ enum { JIT_ANY_TIME = -1 };
  */
 const struct symbol *jit_code_find(const struct jit_code *code, uint64_t address, int64_t time_ns, int64_t *ret_from,
 				   int64_t *ret_to);
+
+/*
+ * How that code is unwound: an .eh_frame, which counts addresses as if it began behind the code, at the next multiple
+ * of 8 from its start. len 0: the dump does not say. Lives as long as the code.
+ */
+struct span jit_code_frames(const struct symbol *symbol);
+bool jit_code_has_frames(const struct jit_code *code); /* of any code */
 
 /* `symbol` is one of jit_code_find(). The path of the source lives as long as the code. NULL: not known. */
 const char *jit_code_line(const struct jit_code *code, const struct symbol *symbol, uint64_t address,

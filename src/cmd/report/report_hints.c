@@ -95,14 +95,15 @@ static const struct runtime {
 	const char *object; /* the beginning of its name */
 	const char *advice;
 } runtimes[] = {
-	{"libjvm.so", "start java with -XX:+DumpPerfMapAtExit, or with libperf-jvmti.so and record with -k mono"},
+	{"libjvm.so",
+	 "start java with -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, or with libperf-jvmti.so"},
 	{"node", "start node with --perf-basic-prof"},
 	{"libnode", "start node with --perf-basic-prof"},
 	{"libcoreclr", "set DOTNET_PerfMapEnabled=1"},
 	{"beam.smp", "start erl with +JPperf true"},
 	{"libjulia", "set ENABLE_JITPROFILING=1"},
-	{"luajit", "LuaJIT needs a patch that writes /tmp/perf-PID.map"},
-	{"libluajit", "LuaJIT needs a patch that writes /tmp/perf-PID.map"},
+	{"luajit", "build LuaJIT with -DLUAJIT_USE_PERFTOOLS"},
+	{"libluajit", "build LuaJIT with -DLUAJIT_USE_PERFTOOLS"},
 	{"php", "set opcache.jit_debug=0x10"},
 	{"python3", "start python with -X perf (3.12 or later)"},
 	{"libpython3", "start python with -X perf (3.12 or later)"},
