@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rbtree: a red-black tree, for where what perf answers hangs on the shape of its own: that is on the order of
- * insertions and removals, which is replayed in it. Symbols may overlap, and perf descends a tree that knows nothing of
- * intervals; some of its comparisons of rows go in circles (by the distance of addresses; by the depth of chains, but
- * within a task only).
+ * rbtree: a red-black tree, where perf's output depends on the shape of its own tree, that is on the order of
+ * insertions and removals: the same operations on this tree give the same output. Symbols may overlap, and perf
+ * searches them in a tree without intervals; and some of its comparisons of rows are not transitive (by the distance of
+ * addresses; by the depth of chains, but within a task only).
  *
  * Insertion and removal are the textbook algorithms (Cormen et al., "Introduction to Algorithms", red-black trees; the
  * kernel's rbtree yields the same shapes).
@@ -27,7 +27,7 @@ void rb_remove(struct rb_node **root, struct rb_node *node);
 typedef int insertion_compare(const void *a, const void *b, const void *of);
 
 /*
- * The items in the order of a tree into which they were inserted one after the other: with a comparison that is sane, a
- * stable sort. 0 or -ENOMEM.
+ * The items in the order of a tree into which they were inserted one after the other: a stable sort, if the comparison
+ * is transitive. 0 or -ENOMEM.
  */
 int insertion_sort(void **items, size_t nr, insertion_compare *compare, const void *of);

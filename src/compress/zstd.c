@@ -217,7 +217,7 @@ static const struct tuning tunings_short[] = {
 /*
  * Of random stacks the few words around each can be matched, and nothing else: a search that soon takes longer steps
  * finds those as well as lazy ones do. A target length makes the fastest leave literals as they are. The highest levels
- * are for who wants the last byte.
+ * make the smallest files.
  */
 static const struct tuning hard_fast = {.strategy = ZSTD_fast, .hash_log = 15, .min_match = 6, .target_length = 2},
 			   hard_middle = {.strategy = ZSTD_fast, .hash_log = 17, .min_match = 5, .target_length = 1},

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ledger: what a recording could not keep, and what it cost, as the payload of a private section (FEATURE_LEDGER),
- * and the times of losses as the records around them tell. Who fills or decodes a ledger owns it: ledger_fini().
+ * and the times of losses as the records around them tell. The caller that fills or decodes a ledger owns it:
+ * ledger_fini().
  *
  * Times are of the clock of the samples.
  */
@@ -33,12 +34,12 @@ enum ledger_cause {
 
 /* "ring full" … ; "unknown" for a number that is none. */
 const char *ledger_cause_name(uint32_t cause);
-/* Was there no room in a ring? Of that LOST records tell, too, but not why. */
+/* Was there no room in a ring? LOST records report that, too, but not why. */
 bool ledger_cause_is_full(uint32_t cause);
-/* false: an entry of that cause tells of time or samples that are not missing. */
+/* false: entries of that cause stand for time or samples of which nothing is missing. */
 bool ledger_cause_loses(uint32_t cause);
 
-/* In some time between the two, so many records were lost, or what the cause says. */
+/* At some time from from_ns to to_ns `count` records were lost, or what the cause says happened. */
 struct ledger_entry {
 	uint32_t event; /* index; LEDGER_NO_EVENT: of none alone */
 	uint32_t cause;

@@ -107,11 +107,12 @@ struct merge {
 int merge_init(struct merge *merge, size_t nr_files);
 void merge_fini(struct merge *merge);
 
-/* A file that must be given an entry, or ended, before the next may go. false: none; pop. */
+/* A file that must be given an entry, or ended, before the next merge_pop(). false: none. */
 bool merge_needs_entry(struct merge *merge, size_t *ret_file);
-/* For the hungry file only. 0 or -ENOMEM. Entries of the same time keep their order. */
+/* Only for the file that merge_needs_entry() named. 0 or -ENOMEM. Entries of the same time keep their order. */
 int merge_put(struct merge *merge, size_t file, const struct order_entry *entry);
 void merge_end(struct merge *merge, size_t file);
 
-/* The oldest entry, of equal times that of the first file; false: all files are ended and empty, or one is hungry. */
+/* The oldest entry, of equal times that of the first file; false: all files are ended and empty, or one needs
+ * an entry. */
 bool merge_pop(struct merge *merge, struct order_entry *ret, size_t *ret_file);

@@ -20,7 +20,7 @@ struct session_layout {
 	uint32_t trailer_bytes;
 };
 
-/* What was delivered, and who keeps it; by NULL: nothing. */
+/* The record that was delivered, and the source that holds it; by NULL: none. */
 struct session_held {
 	const struct perf_event_header *record;
 	struct source *by;

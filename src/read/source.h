@@ -48,7 +48,7 @@ struct source_passed {
 struct source_ops {
 	/* NULL: it cannot. What source_next() would give next, if that lies in a stretch; false: it does not. */
 	bool (*stretch)(struct source *source, struct source_stretch *ret);
-	/* They count as given, and are held each by itself. Without a call of anything else since. */
+	/* The records count as given, each of them held. No other call may come between stretch() and this. */
 	void (*pass)(struct source *source, const struct source_passed *passed);
 	int (*next)(struct source *source, struct source_record *ret, struct diag *reterr);
 	void (*hold)(struct source *source, const void *record);

@@ -13,9 +13,9 @@
  *
  * What a stage does with a batch: it passes it on (stage_pass()), changed or not, at once or later, or it frees it
  * (stage_batch_free()). Until then the batch is the stage's own; it counts against the pool's bound. The order in which
- * batches are passed on is the order of the file, marks of rounds (FINISHED_ROUND, in `tail`) included: who keeps a
- * batch keeps all that come behind it, so that no mark overtakes the records that it is about. Records are changed in
- * place, or written into a new batch (stage_batch_new()), of which the old one's tail is part.
+ * batches are passed on is the order of the file, marks of rounds (FINISHED_ROUND, in `tail`) included: a
+ * stage that keeps a batch keeps all that come behind it, so that no mark overtakes the records that it is about.
+ * Records are changed in place, or written into a new batch (stage_batch_new()), of which the old one's tail is part.
  *
  * When is everything known that happened before a sample? Batches and flushes carry two times (CLOCK_MONOTONIC):
  * batch->read_ns is not before the time of any of its records; and all records of this output's rings that the kernel
@@ -111,7 +111,7 @@ struct stage_maker {
 
 /* Behind those that are there; borrowed. */
 void stage_makers_add(struct stage_maker **first, struct stage_maker *maker);
-/* To those who want it and have not got it. 0 or -errno. */
+/* Calls initial_state() of the makers that have it, once for each. 0 or -errno. */
 int stage_makers_initial_state(struct stage_maker *first, struct span records);
 
 /*

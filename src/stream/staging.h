@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * staging: blocks of memory between a ring and the output, in file order. A piece is copied in, its source is free,
- * and the engine writes the block at leisure. Owned by one engine; one thread.
+ * and the engine writes the block later. Owned by one engine; one thread.
  */
 #pragma once
 

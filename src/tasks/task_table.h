@@ -11,7 +11,7 @@
 struct buf;
 struct task_table;
 
-/* trailer_bytes: what stands behind each record, and is zero in what is put. NULL: out of memory. */
+/* trailer_bytes: of the sample_id of each record; zero in those of task_table_put(). NULL: out of memory. */
 struct task_table *task_table_new(size_t trailer_bytes);
 void task_table_free(struct task_table *table); /* NULL is fine */
 

@@ -4,7 +4,7 @@
  * recording; one thread at a time.
  *
  * Each place has two rings. A snapshot sends the live events to the other one (PERF_EVENT_IOC_SET_OUTPUT) and reads the
- * filled one at leisure: no moment is missed, and between two snapshots nothing is lost that fits. Where there is no
+ * filled one afterwards: no moment is missed, and between two snapshots nothing is lost that fits. Where there is no
  * room for two, or the kernel does not send events to other rings, they are paused while they are copied, and the gap
  * is measured.
  */

@@ -28,7 +28,7 @@ enum {
 	 * promises a second.
 	 */
 	COMMIT_MS = 400,
-	/* After one that found a ring nearly full: longer than anybody waits for the next. */
+	/* After one that found a ring nearly full: longer than any reader waits for the next. */
 	MOST_FAST_POLLS = 20000,
 };
 

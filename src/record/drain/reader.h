@@ -40,7 +40,7 @@ struct reader_control {
 	atomic_uint interval_ms;  /* reader_control_set_interval(); 0: rings wake their reader */
 	_Atomic uint64_t interval_until_ns; /* CLOCK_MONOTONIC: until when there was an interval; UINT64_MAX: there is;
 					       0: there was none */
-	const struct reader *readers;       /* borrowed: all of them, of whom only wake_fd is anybody else's business */
+	const struct reader *readers;       /* borrowed: all of them; others use only wake_fd */
 	size_t nr_readers;
 };
 
@@ -123,7 +123,7 @@ void reader_join(struct reader readers[], size_t nr);
 void reader_control_switch(struct reader_control *control, size_t nr_readers);
 void reader_switch(struct reader *reader, struct writer **next);
 
-/* It makes a pass soon. Any thread. */
+/* Makes the reader visit its rings soon. Any thread. */
 void reader_wake(const struct reader *reader);
 
 /* After the join: switches what the thread had no time for, without draining. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ordered_stage: stages (stream/stage.h) that take records in the order of time, of all outputs and rings together: the
- * part of them that is not about what they do with the records.
+ * ordered_stage: what stages (stream/stage.h) have in common that take records in the order of time, of all outputs and
+ * rings together: the waiting and the order, not what is done with the records.
  *
- * A batch that came is kept until everything older than its records has come. Its records are looked at when it comes;
- * those that are wanted are taken in their turn, in place, and may be changed, shortened or removed, and others may be
- * added to what the batch is passed on with. When memory runs short the batches go, and what was to be taken is taken
- * later, out of a copy, or at once.
+ * A batch is kept until everything older than its records has come. look_at() sees each record when its batch comes;
+ * take() gets those that are wanted in the order of time. It may change, shorten or remove a record in place, and add
+ * others behind the batch. When memory runs short batches are passed on earlier: give_up() decides whether a copy of a
+ * record is taken later.
  *
  * Owned by a recording; all that the stages do happens under one lock.
  */

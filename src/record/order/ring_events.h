@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ring_events: of which event a record of a ring is, and its time. Read by any thread once it is made. */
+/* ring_events: which event a record of a ring belongs to, and its time. Any thread may read it once it is made. */
 #pragma once
 
 #include <stddef.h>
@@ -11,20 +11,20 @@ struct event_desc;
 struct perf_event_header;
 
 struct ring_events {
-	const struct event_desc *events; /* as their records are; borrowed */
+	const struct event_desc *events; /* with the attrs that their records were made with; borrowed */
 	size_t nr_events;
 	struct hash_table ids; /* of the events: index + 1 */
 	int id_offset, time_offset, time_distance;
 	size_t trailer_bytes; /* of sample_id */
 };
 
-/* Zeroed before. 0; -ENOMEM; -EINVAL: records have no time. */
+/* *events is zeroed. 0; -ENOMEM; -EINVAL: records have no time. */
 int ring_events_init(struct ring_events *events, const struct event_desc *descs, size_t nr);
 void ring_events_fini(struct ring_events *events);
 
-/* Index of the event whose sample it is. */
+/* Index of the event of a sample. */
 size_t ring_events_index(const struct ring_events *events, const uint8_t *sample, size_t size);
 
-/* Of a sample, or of what ends with a sample_id. 0: it has none. */
+/* The time of a sample, or of a record with a sample_id. 0: it has none. */
 uint64_t ring_events_time(const struct ring_events *events, const uint8_t *record,
 			  const struct perf_event_header *header);
