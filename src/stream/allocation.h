@@ -6,8 +6,10 @@
  */
 #pragma once
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <unistd.h>
 
 struct allocation {
 	int fd;
@@ -16,8 +18,28 @@ struct allocation {
 	bool off;       /* not possible for this output, or no longer: writing tells of a full disk */
 };
 
+/*
+ * What is asked for at a time: a small recording asks for nothing, and tmpfs takes each page and fills it with zeroes,
+ * 16 ms for 64 MiB, and who writes waits for that.
+ */
+enum { ALLOCATION_STEP = 4 << 20 };
+
 /* Called before the file grows to `end` (an offset). Never fails. One system call for some megabytes. */
-void allocation_reach(struct allocation *allocation, uint64_t end);
+static inline void allocation_reach(struct allocation *allocation, uint64_t end)
+{
+	if (allocation->off || end <= allocation->end || end - allocation->start < ALLOCATION_STEP)
+		return;
+	/* Pipes, devices, file systems without it, a disk or a quota that is nearly full. */
+	if (fallocate(allocation->fd, FALLOC_FL_KEEP_SIZE, (off_t)end, ALLOCATION_STEP))
+		allocation->off = true;
+	else
+		allocation->end = end + ALLOCATION_STEP;
+}
 
 /* Gives back what was not used of a file that ends at `end`. */
-void allocation_trim(struct allocation *allocation, uint64_t end);
+static inline void allocation_trim(struct allocation *allocation, uint64_t end)
+{
+	/* Blocks behind the end cost room, not correctness: a failure is no error of the recording. */
+	if (allocation->end > end && ftruncate(allocation->fd, (off_t)end))
+		allocation->off = true;
+}

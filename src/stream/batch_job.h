@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,11 +16,11 @@ struct batch_pool;
 struct pool_client;
 struct producer;
 
-/* An extent under way. It has one owner at a time: free list, stage, or worker. */
+/* An extent under way. It has one owner at a time: free list, producer, stage, or worker. */
 struct batch_job {
 	struct batch batch;             /* first: stages see no more of it */
 	uint8_t *memory;                /* its own: a page, the room of the batch, and some for its tail */
-	struct batch_job *next;         /* in the free list */
+	uint32_t number;                /* in the free list */
 	struct batch_job *next_to_pack; /* in the queue of the workers */
 	struct batch_job *next_in_line; /* in the order of its stage */
 	struct pool_client *client;
@@ -42,19 +43,30 @@ struct pool_client {
 	void (*call_stages)(struct pool_client *client, size_t most); /* of its turn: for so many batches */
 	void (*write_done)(struct pool_client *client);               /* a job is done: writes what is due */
 	struct pool_client *next;                                     /* that waits for its turn */
+	atomic_bool has_turn;                                         /* or waits for it */
 };
 
 /*
- * For pipelines; the lock is held.
+ * For pipelines, without the lock.
  */
 
 /* NULL: none is free. */
 struct batch_job *batch_pool_take(struct batch_pool *pool, struct pool_client *client);
-void batch_pool_put(struct batch_pool *pool, struct batch_job *job);
+/* Less than a quarter of the memory is free. */
+bool batch_pool_is_short(const struct batch_pool *pool);
 /* A quarter of what could wait for compressors does: time to look whether they keep up. */
 bool batch_pool_is_late(const struct batch_pool *pool);
-/* Hands a job, or a stage whose turn it is, to the workers. */
+/* The client gets a turn, if it has none. `wake`: from a worker that is idle, else from batch_pool_store(). */
+void batch_pool_schedule(struct batch_pool *pool, struct pool_client *client, bool wake);
+
+/*
+ * The same, while the lock is held.
+ */
+
+void batch_pool_put(struct batch_pool *pool, struct batch_job *job);
+/* Hands a job to the workers. */
 void batch_pool_submit(struct batch_pool *pool, struct batch_job *job);
+/* batch_pool_schedule() under the lock. */
 void batch_pool_add_turn(struct batch_pool *pool, struct pool_client *client, bool wake);
 /* A thread waits for what is queued: a worker does it, where no drain comes to it. */
 void batch_pool_wake(struct batch_pool *pool);

@@ -46,18 +46,37 @@ struct pool_worker { /* a thread that packs; the one that began to wait last is 
 		nr_uncounted; /* CPU time that is in the totals; since then: of compressing, waits */
 };
 
+static size_t nr_free(const struct batch_pool *pool)
+{
+	return atomic_load_explicit(&pool->nr_free, memory_order_relaxed);
+}
+
+bool batch_pool_is_short(const struct batch_pool *pool)
+{
+	return nr_free(pool) <= pool->nr_jobs / 4;
+}
+
 /*
  * Who is notified needs some time until nothing comes any more: a quarter is left for that. Not more than half is free
  * when each stage fills an extent and nothing else is under way.
  */
+static bool pressure_changes(const struct batch_pool *pool)
+{
+	bool before = atomic_load_explicit(&pool->pressure_high, memory_order_relaxed);
+	bool high = before ? nr_free(pool) < pool->nr_jobs / 2 : batch_pool_is_short(pool);
+
+	return high != before && atomic_load_explicit(&pool->pressure, memory_order_relaxed);
+}
+
+/* The lock is held. */
 static void press(struct batch_pool *pool)
 {
-	bool high = pool->pressure_high ? pool->nr_free < pool->nr_jobs / 2 : pool->nr_free <= pool->nr_jobs / 4;
-
-	if (!pool->pressure || high == pool->pressure_high)
+	if (!pressure_changes(pool))
 		return;
-	pool->pressure_high = high;
-	pool->pressure->set(pool->pressure, high);
+	bool high = !atomic_load_explicit(&pool->pressure_high, memory_order_relaxed);
+	struct memory_pressure *pressure = atomic_load_explicit(&pool->pressure, memory_order_relaxed);
+	atomic_store_explicit(&pool->pressure_high, high, memory_order_relaxed);
+	pressure->set(pressure, high);
 }
 
 /*
@@ -66,7 +85,7 @@ static void press(struct batch_pool *pool)
  */
 static void trim(struct batch_pool *pool)
 {
-	size_t free = pool->nr_free, all = pool->nr_jobs;
+	size_t free = nr_free(pool), all = pool->nr_jobs;
 	unsigned bytes = 2 * free >= all       ? STACK_CUT_NOTHING
 			 : 8 * free >= 3 * all ? 2048
 			 : 4 * free >= all     ? 1024
@@ -81,28 +100,38 @@ void batch_pool_disable_pressure(struct batch_pool *pool)
 	if (!pool)
 		return;
 	pthread_mutex_lock(&pool->lock);
-	if (pool->pressure_high)
-		pool->pressure->set(pool->pressure, false);
-	pool->pressure_high = false;
-	pool->pressure = NULL;
+	struct memory_pressure *pressure = atomic_exchange(&pool->pressure, NULL);
+	if (atomic_exchange(&pool->pressure_high, false))
+		pressure->set(pressure, false);
 	pthread_mutex_unlock(&pool->lock);
+}
+
+static void note_least(struct batch_pool *pool, size_t free)
+{
+	size_t least = atomic_load_explicit(&pool->least_free, memory_order_relaxed);
+
+	while (free < least && !atomic_compare_exchange_weak(&pool->least_free, &least, free))
+		;
 }
 
 struct batch_job *batch_pool_take(struct batch_pool *pool, struct pool_client *client)
 {
-	struct batch_job *job = pool->free_jobs;
+	uint32_t number;
 
-	if (!job)
+	if (!free_list_take(&pool->free_jobs, &number))
 		return NULL;
-	pool->free_jobs = job->next;
-	pool->nr_free--;
-	if (pool->nr_free < pool->least_free)
-		pool->least_free = pool->nr_free;
-	press(pool);
+	note_least(pool, atomic_fetch_sub(&pool->nr_free, 1) - 1);
 	trim(pool);
+	if (pressure_changes(pool)) {
+		pthread_mutex_lock(&pool->lock);
+		press(pool);
+		pthread_mutex_unlock(&pool->lock);
+	}
+	struct batch_job *job = &pool->jobs[number];
 	*job = (struct batch_job){
 		.batch = {.records = job->memory, .room = pool->extent_bytes, .tail = job->tail},
 		.memory = job->memory,
+		.number = number,
 		.client = client,
 	};
 	return job;
@@ -110,21 +139,30 @@ struct batch_job *batch_pool_take(struct batch_pool *pool, struct pool_client *c
 
 void batch_pool_put(struct batch_pool *pool, struct batch_job *job)
 {
-	job->next = pool->free_jobs;
-	pool->free_jobs = job;
-	pool->nr_free++;
+	atomic_fetch_add(&pool->nr_free, 1);
+	free_list_put(&pool->free_jobs, job->number);
+	if (!batch_pool_is_short(pool))
+		atomic_store_explicit(&pool->is_asked, false, memory_order_relaxed);
 	press(pool);
 	trim(pool);
 }
 
-static void wake_one(struct batch_pool *pool)
+/* The lock is held. NULL: all are busy, and one comes to it. */
+static struct pool_worker *take_idle(struct batch_pool *pool)
 {
 	struct pool_worker *worker = pool->idle;
 
-	if (!worker)
-		return; /* one that is busy comes to it */
-	pool->idle = worker->next_idle;
-	sem_post(&worker->wake);
+	if (worker)
+		pool->idle = worker->next_idle;
+	return worker;
+}
+
+static void wake_one(struct batch_pool *pool)
+{
+	struct pool_worker *worker = take_idle(pool);
+
+	if (worker)
+		sem_post(&worker->wake);
 }
 
 void batch_pool_submit(struct batch_pool *pool, struct batch_job *job)
@@ -134,17 +172,37 @@ void batch_pool_submit(struct batch_pool *pool, struct batch_job *job)
 	else
 		pool->first_to_pack = job;
 	pool->last_to_pack = job;
-	pool->nr_to_pack++;
+	atomic_fetch_add_explicit(&pool->nr_to_pack, 1, memory_order_relaxed);
 	wake_one(pool);
 }
 
-void batch_pool_add_turn(struct batch_pool *pool, struct pool_client *client, bool wake)
+static void append_turn(struct batch_pool *pool, struct pool_client *client)
 {
 	client->next = NULL;
 	*(pool->last_turn ? &pool->last_turn->next : &pool->first_turn) = client;
 	pool->last_turn = client;
+}
+
+void batch_pool_add_turn(struct batch_pool *pool, struct pool_client *client, bool wake)
+{
+	if (atomic_exchange(&client->has_turn, true))
+		return;
+	append_turn(pool, client);
 	if (wake)
 		wake_one(pool);
+}
+
+/* What was handed over before is seen by the turn that this client has, or gets: end_turn() in pipeline.c. */
+void batch_pool_schedule(struct batch_pool *pool, struct pool_client *client, bool wake)
+{
+	if (atomic_exchange(&client->has_turn, true))
+		return;
+	pthread_mutex_lock(&pool->lock);
+	append_turn(pool, client);
+	struct pool_worker *worker = wake ? take_idle(pool) : NULL;
+	pthread_mutex_unlock(&pool->lock);
+	if (worker) /* a system call: not while others wait for the lock */
+		sem_post(&worker->wake);
 }
 
 void batch_pool_wake(struct batch_pool *pool)
@@ -230,8 +288,15 @@ static struct batch_job *next_job(struct pool_worker *worker)
 	pool->first_to_pack = job->next_to_pack;
 	if (!pool->first_to_pack)
 		pool->last_to_pack = NULL;
-	pool->nr_to_pack--;
+	atomic_fetch_sub_explicit(&pool->nr_to_pack, 1, memory_order_relaxed);
 	return job;
+}
+
+/* For compressors, or for those before them. */
+static size_t nr_waiting(const struct batch_pool *pool)
+{
+	return atomic_load_explicit(&pool->nr_to_pack, memory_order_relaxed) +
+	       atomic_load_explicit(&pool->nr_blocked, memory_order_relaxed);
 }
 
 /*
@@ -241,18 +306,18 @@ static struct batch_job *next_job(struct pool_worker *worker)
  */
 static bool is_overtaken(struct batch_pool *pool)
 {
-	size_t nr_late = pool->nr_to_pack + pool->nr_packing + pool->nr_blocked;
+	size_t nr_late = nr_waiting(pool) + pool->nr_packing;
 
-	if (2 * pool->nr_free >= pool->nr_jobs)
+	if (2 * nr_free(pool) >= pool->nr_jobs)
 		pool->overtaken = false;
-	else if (pool->nr_jobs > LEAST_EXTENTS && 4 * pool->nr_free <= pool->nr_jobs && nr_late > pool->nr_unwritten)
+	else if (pool->nr_jobs > LEAST_EXTENTS && 4 * nr_free(pool) <= pool->nr_jobs && nr_late > pool->nr_unwritten)
 		pool->overtaken = true;
 	return pool->overtaken;
 }
 
 bool batch_pool_is_late(const struct batch_pool *pool)
 {
-	return pool->level && 3 * (pool->nr_to_pack + pool->nr_blocked) >= pool->nr_free;
+	return pool->level && 3 * nr_waiting(pool) >= nr_free(pool);
 }
 
 struct batch_pool_stats batch_pool_stats(struct batch_pool *pool)
@@ -262,7 +327,7 @@ struct batch_pool_stats batch_pool_stats(struct batch_pool *pool)
 	pthread_mutex_lock(&pool->lock);
 	const struct batch_pool_stats stats = {
 		.nr_extents = pool->nr_jobs,
-		.nr_free = pool->nr_free,
+		.nr_free = nr_free(pool),
 		.nr_to_pack = pool->nr_to_pack,
 		.nr_packing = pool->nr_packing,
 		.nr_blocked = pool->nr_blocked,
@@ -347,7 +412,7 @@ static void *work(void *arg)
 		worker->packed_ns += packed_ns;
 		job->done = true;
 		pool->nr_packing -= is_packed;
-		pool->nr_blocked++;
+		atomic_fetch_add_explicit(&pool->nr_blocked, 1, memory_order_relaxed);
 		job->client->write_done(job->client);
 	}
 	count_writing(worker);
@@ -387,10 +452,11 @@ static int allocate(struct batch_pool *pool, size_t nr_workers, size_t ready_byt
 	pool->workers = calloc(nr_workers, sizeof(*pool->workers));
 	pool->memory_bytes = pool->nr_jobs * (pool->extent_bytes + AROUND);
 	pool->memory = map_memory(pool->memory_bytes, ready_bytes);
-	if (!pool->jobs || !pool->workers || !pool->memory)
+	if (!pool->jobs || !pool->workers || !pool->memory || free_list_init(&pool->free_jobs, pool->nr_jobs))
 		return -ENOMEM;
 	for (size_t i = pool->nr_jobs; i-- > 0;) {
 		pool->jobs[i].memory = pool->memory + i * (pool->extent_bytes + AROUND);
+		pool->jobs[i].number = (uint32_t)i;
 		batch_pool_put(pool, &pool->jobs[i]);
 	}
 	return 0;
@@ -486,10 +552,10 @@ int batch_pool_new(const struct batch_pool_params *params, struct batch_pool **r
 	init_lock(&pool->lock);
 	pthread_cond_init(&pool->news, NULL);
 	int err = allocate(pool, nr_workers, params->ready_bytes);
-	pool->pressure = params->pressure;
+	atomic_init(&pool->pressure, params->pressure);
 	pool->trims = params->trims;
 	pool->no_index = params->no_index && !params->level;
-	pool->least_free = pool->nr_jobs;
+	atomic_init(&pool->least_free, pool->nr_jobs);
 	if (!err)
 		err = extent_stats_new(params->events, params->nr_events, &pool->measure);
 	if (!err)
@@ -532,6 +598,7 @@ void batch_pool_free(struct batch_pool *pool)
 	pthread_mutex_destroy(&pool->lock);
 	stack_cutter_free(pool->cutter);
 	extent_stats_free(pool->measure);
+	free_list_fini(&pool->free_jobs);
 	free(pool->jobs);
 	free(pool->workers);
 	free(pool);

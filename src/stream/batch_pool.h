@@ -3,8 +3,9 @@
  * batch_pool: the threads that compress for all pipelines of a recording, and the memory of the extents.
  *
  * An extent is filled by the thread that drains, packed by a worker, and written by the worker that finds it at the
- * front of its stage: in order, one at a time. The lock is taken a few times for each extent, and not held while
- * something is packed, copied or written.
+ * front of its stage: in order, one at a time. Workers take the lock a few times for each extent, and do not hold it
+ * while something is packed, copied or written. Who drains takes and hands over extents without it: only where no
+ * worker has the pipeline in hand, and none will come to it, is one called under the lock.
  *
  * One owner; outlives its stages. What is below `lock` belongs to the thread that holds the lock.
  */
@@ -15,6 +16,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "stream/free_list.h"
 
 struct batch_job;
 struct diag;
@@ -86,24 +89,28 @@ struct batch_pool {
 	struct pool_worker *workers; /* heap */
 	size_t nr_workers;           /* that run */
 
+	struct free_list free_jobs;
+	/*
+	 * Without the lock, each for itself exact: nr_free is not below what is free, and what waits for compressors is
+	 * changed under the lock.
+	 */
+	atomic_size_t nr_free, nr_to_pack, nr_blocked; /* blocked: done, but behind one that is not in their line */
+	atomic_size_t least_free;                      /* of nr_free, ever: the rest was used at once */
+	atomic_bool is_asked;                          /* memory is short, and who keeps some was asked for it */
+	_Atomic(struct memory_pressure *) pressure;    /* NULL: none; set under the lock */
+	atomic_bool pressure_high;                     /* likewise */
+
 	pthread_mutex_t lock;
 	pthread_cond_t news; /* a job became free, a stage empty or failed */
-	struct batch_job *free_jobs, *first_to_pack, *last_to_pack;
+	struct batch_job *first_to_pack, *last_to_pack;
 	struct pool_client *first_turn, *last_turn;
 	struct pool_worker
 		*idle; /* the last that became so first: its memory is in use already, and perhaps in a cache */
 	bool ending;
-	bool overtaken;               /* by what comes: nothing is compressed until half of the memory is free */
-	struct pipeline *with_stages; /* those whose stages may keep batches */
-	/*
-	 * Of the jobs. Blocked: done, but behind one that is not in the line of their stage; unwritten: due to be
-	 * written.
-	 */
-	size_t least_free; /* of nr_free, ever: the rest was used at once */
-	size_t nr_free, nr_to_pack, nr_packing, nr_blocked, nr_unwritten;
-	size_t nr_stores;                 /* batch_pool_store() that had something to do */
-	struct memory_pressure *pressure; /* NULL: none */
-	bool pressure_high;
+	bool overtaken;                  /* by what comes: nothing is compressed until half of the memory is free */
+	struct pipeline *with_stages;    /* those whose stages may keep batches */
+	size_t nr_packing, nr_unwritten; /* jobs; unwritten: due to be written */
+	size_t nr_stores;                /* batch_pool_store() that had something to do */
 	struct batch_pool_totals totals;
 };
 

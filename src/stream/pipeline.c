@@ -23,6 +23,7 @@ struct producer {
 	struct pipeline *pipeline;
 	struct batch_job *filling; /* NULL: none */
 	bool aged;                 /* it was there at the last commit */
+	uint64_t committed;        /* writer.queued at the last commit */
 	struct producer *next;     /* of the same output */
 	uint64_t complete_ns;      /* of what stages have seen: writer.complete_ns; the orderer's */
 };
@@ -33,28 +34,34 @@ struct pipeline {
 	struct writer *inner;       /* owned; used by the thread that set `busy` */
 	struct producers producers; /* when there are others */
 
+	/* Of any thread: */
+	_Atomic(struct batch_job *) arrived; /* handed over, that no turn has seen: the last first */
+	atomic_bool commit_wanted;           /* of all that was handed over before */
+	atomic_size_t nr_behind;             /* of these two, of `in_turn` and of the line */
+	atomic_bool drain_stores; /* who drains calls producer_store(): no worker is woken, but where a thread waits */
+	atomic_int err;           /* of `inner`: what comes later is dropped; set under the lock */
+	_Atomic uint64_t stored;  /* as `inner` tells; likewise */
+	atomic_bool holds_back;   /* `inner` has more than that; likewise */
+	atomic_size_t nr_staged;  /* batches that stages have */
+	_Atomic uint64_t ordered_bytes; /* where the next one will begin in the output, if it is not compressed */
+
+	/* Of the thread whose turn it is: */
+	struct batch_job *in_turn, *last_in_turn; /* arrived, in order */
+
 	/* Under the pool's lock: */
 	struct batch_job *first, *last; /* handed over, in order */
 	struct batch_job *due;          /* the last up to which all are done; NULL: the first is not */
-	atomic_bool behind;             /* there are any: read without the lock */
 	bool busy;                      /* a thread uses `inner` */
-	int err;                        /* of `inner`: what comes later is dropped */
 	uint64_t out_bytes;             /* given to `inner` */
 	uint64_t in_bytes;              /* that they stand for */
-	uint64_t stored;                /* as `inner` tells */
 	bool commit;                    /* `inner` holds back what is too old for that */
 	struct extent_list extents;     /* written so far */
 	bool extents_failed;            /* memory ran out: no index is better than half of one */
 	struct retained hold;           /* without an output */
 	struct stage *stages;           /* in order; NULL: none */
 	struct pool_client client;
-	bool flushes;      /* some of them keep batches */
-	bool drain_stores; /* who drains calls producer_store(): no worker is woken, but where a thread waits */
-	bool ordering;     /* it has its turn, or waits for it: its thread calls the stages */
-	struct batch_job *arrived, *last_arrived; /* that no stage has seen, in order */
-	size_t nr_staged;                         /* batches that stages have */
-	uint64_t freed_bytes;                     /* that came in batches which they freed */
-	uint64_t ordered_bytes; /* where the next one will begin in the output, if it is not compressed */
+	bool flushes;         /* some of them keep batches */
+	uint64_t freed_bytes; /* that came in batches which they freed */
 	struct pipeline *next_with_stages;
 	uint64_t *ends; /* heap; without an index: where the extents end that `inner` has not stored, in order */
 	size_t first_end, nr_ends, room_ends;
@@ -203,6 +210,15 @@ static uint64_t whole_bytes(struct pipeline *pipeline)
 	return end - offset;
 }
 
+/* The lock is held. */
+static void note_stored(struct pipeline *pipeline)
+{
+	uint64_t stored = whole_bytes(pipeline);
+
+	pipeline->stored = stored;
+	pipeline->holds_back = stored < pipeline->out_bytes;
+}
+
 /* What is done, and nothing that is not before it. */
 static void find_due(struct pipeline *pipeline)
 {
@@ -210,7 +226,7 @@ static void find_due(struct pipeline *pipeline)
 
 	for (struct batch_job *job; (job = pipeline->due ? pipeline->due->next_in_line : pipeline->first) && job->done;
 	     pipeline->due = job) {
-		pool->nr_blocked--;
+		atomic_fetch_sub_explicit(&pool->nr_blocked, 1, memory_order_relaxed);
 		pool->nr_unwritten++;
 	}
 }
@@ -225,7 +241,7 @@ static void deliver_done(struct pipeline *pipeline)
 		int err = pipeline->err;
 		bool tried = !err && pipeline->inner;
 		if (tried)
-			pipeline->inner->memory_is_short = 4 * pool->nr_free < 3 * pool->nr_jobs;
+			pipeline->inner->memory_is_short = 4 * atomic_load(&pool->nr_free) < 3 * pool->nr_jobs;
 		pthread_mutex_unlock(&pool->lock);
 		if (!err)
 			err = pass_on(pipeline, job);
@@ -243,14 +259,14 @@ static void deliver_done(struct pipeline *pipeline)
 		note_error(pipeline, err);
 		pipeline->commit |= job->commit;
 		if (pipeline->inner)
-			pipeline->stored = whole_bytes(pipeline);
+			note_stored(pipeline);
 		pool->nr_unwritten--;
 		if (pipeline->due == job)
 			pipeline->due = NULL;
 		pipeline->first = job->next_in_line;
 		if (!pipeline->first)
 			pipeline->last = NULL;
-		atomic_store_explicit(&pipeline->behind, pipeline->first || pipeline->arrived, memory_order_relaxed);
+		atomic_fetch_sub_explicit(&pipeline->nr_behind, 1, memory_order_relaxed);
 		batch_pool_put(pool, job);
 		pthread_cond_broadcast(&pool->news);
 	}
@@ -273,7 +289,7 @@ static bool commit_inner(struct pipeline *pipeline)
 		err = writer_reap(pipeline->inner, WRITER_NOW);
 	pthread_mutex_lock(&pool->lock);
 	note_error(pipeline, err);
-	pipeline->stored = whole_bytes(pipeline);
+	note_stored(pipeline);
 	return true;
 }
 
@@ -299,7 +315,7 @@ static void finish_plain(struct pipeline *pipeline, struct batch_job *job)
 	job->plain = true;
 	job->out_len = job->batch.len;
 	job->done = true;
-	pipeline->pool->nr_blocked++;
+	atomic_fetch_add_explicit(&pipeline->pool->nr_blocked, 1, memory_order_relaxed);
 	batch_pool_count(pipeline->pool, job, -ENOTSUP, 0);
 	write_done(pipeline);
 }
@@ -315,8 +331,8 @@ static void append(struct batch_job **first, struct batch_job **last, struct bat
 static void line_up(struct pipeline *pipeline, struct batch_job *job)
 {
 	append(&pipeline->first, &pipeline->last, job);
-	atomic_store_explicit(&pipeline->behind, true, memory_order_relaxed);
-	pipeline->ordered_bytes += job->batch.len + job->batch.tail_len;
+	atomic_fetch_add_explicit(&pipeline->nr_behind, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&pipeline->ordered_bytes, job->batch.len + job->batch.tail_len, memory_order_relaxed);
 	if (pipeline->pool->no_index)
 		finish_plain(pipeline, job);
 	else
@@ -335,14 +351,9 @@ static void free_job(struct pipeline *pipeline, struct batch_job *job)
 
 static uint64_t offset_of_next(const struct pipeline *pipeline)
 {
-	struct batch_pool *pool = pipeline->pool;
-
-	if (!pool->no_index)
+	if (!pipeline->pool->no_index)
 		return STAGE_NO_OFFSET;
-	pthread_mutex_lock(&pool->lock);
-	uint64_t offset = pipeline->producer.writer.offset + pipeline->ordered_bytes;
-	pthread_mutex_unlock(&pool->lock);
-	return offset;
+	return pipeline->producer.writer.offset + atomic_load_explicit(&pipeline->ordered_bytes, memory_order_relaxed);
 }
 
 static int enter_stage(struct pipeline *output, struct stage *stage, struct batch *batch)
@@ -379,11 +390,10 @@ int stage_pass(struct stage *stage, struct batch *batch)
 struct batch *stage_batch_new(struct stage *stage)
 {
 	struct pipeline *output = stage->output;
-
-	pthread_mutex_lock(&output->pool->lock);
 	struct batch_job *job = batch_pool_take(output->pool, &output->client);
-	output->nr_staged += job != NULL;
-	pthread_mutex_unlock(&output->pool->lock);
+
+	if (job)
+		atomic_fetch_add_explicit(&output->nr_staged, 1, memory_order_relaxed);
 	return job ? &job->batch : NULL;
 }
 
@@ -450,9 +460,53 @@ static int run_stages(struct pipeline *pipeline, struct batch_job *job)
 	return err;
 }
 
-static bool is_short(const struct batch_pool *pool)
+/*
+ * What arrived has its turn, in order. A commit is about all that had arrived when it was wanted, and what the writer
+ * behind the stage has of it: the last batch on the way takes it along, or it is due. The lock is held.
+ */
+static void begin_turn(struct pipeline *pipeline)
 {
-	return pool->nr_free <= pool->nr_jobs / 4;
+	bool commit = atomic_exchange(&pipeline->commit_wanted, false);
+	struct batch_job *last_first = atomic_exchange(&pipeline->arrived, NULL), *in_order = NULL;
+
+	while (last_first) {
+		struct batch_job *job = last_first;
+		last_first = job->next_in_line;
+		job->next_in_line = in_order;
+		in_order = job;
+	}
+	while (in_order) {
+		struct batch_job *job = in_order;
+		in_order = job->next_in_line;
+		append(&pipeline->in_turn, &pipeline->last_in_turn, job);
+	}
+	if (!commit)
+		return;
+	atomic_fetch_sub_explicit(&pipeline->nr_behind, 1, memory_order_relaxed);
+	*(pipeline->in_turn ? &pipeline->last_in_turn->commit
+	  : pipeline->first ? &pipeline->last->commit
+			    : &pipeline->commit) = true;
+}
+
+/* Something came since the turn began: it has another. Pairs with what came before batch_pool_schedule(). */
+static void end_turn(struct pipeline *pipeline)
+{
+	atomic_store(&pipeline->client.has_turn, false);
+	if (pipeline->in_turn || atomic_load(&pipeline->arrived) || atomic_load(&pipeline->commit_wanted))
+		batch_pool_add_turn(pipeline->pool, &pipeline->client, true);
+}
+
+/* The next batch, or none: what they keep is asked for. The lock is held, and released during that. */
+static void call_stages_once(struct pipeline *pipeline, struct batch_job *job)
+{
+	struct batch_pool *pool = pipeline->pool;
+
+	atomic_fetch_add_explicit(&pipeline->nr_staged, job != NULL, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&pipeline->nr_behind, job != NULL, memory_order_relaxed);
+	pthread_mutex_unlock(&pool->lock);
+	int err = job ? run_stages(pipeline, job) : flush_stages(pipeline, STAGE_MEMORY);
+	pthread_mutex_lock(&pool->lock);
+	note_error(pipeline, err);
 }
 
 /* For so many batches, then it has another turn. The same. */
@@ -461,62 +515,45 @@ static void call_stages(struct pipeline *pipeline, size_t most)
 	struct batch_pool *pool = pipeline->pool;
 	bool flushed = false; /* what they keep all the same is not worth asking again */
 
-	for (size_t nr = 0; nr < most && (pipeline->arrived || (!flushed && pipeline->nr_staged && is_short(pool)));
-	     nr++) {
-		struct batch_job *job = pipeline->arrived;
-		int err = pipeline->err;
+	begin_turn(pipeline);
+	for (size_t nr = 0;
+	     nr < most && (pipeline->in_turn || (!flushed && pipeline->nr_staged && batch_pool_is_short(pool))); nr++) {
+		struct batch_job *job = pipeline->in_turn;
 		if (job)
-			pipeline->arrived = job->next_in_line;
-		if (job && (err || !pipeline->stages)) {
+			pipeline->in_turn = job->next_in_line;
+		else
+			flushed = true;
+		if (job && (pipeline->err || !pipeline->stages)) {
 			line_up(pipeline, job); /* after an error it is dropped there */
-			continue;
+			atomic_fetch_sub_explicit(&pipeline->nr_behind, 1, memory_order_relaxed);
+		} else {
+			call_stages_once(pipeline, job);
 		}
-		pipeline->nr_staged += job != NULL;
-		pthread_mutex_unlock(&pool->lock);
-		err = job ? run_stages(pipeline, job) : flush_stages(pipeline, STAGE_MEMORY);
-		pthread_mutex_lock(&pool->lock);
-		note_error(pipeline, err);
-		flushed = !job;
 	}
-	pipeline->ordering = pipeline->arrived != NULL;
-	if (pipeline->ordering)
-		batch_pool_add_turn(pool, &pipeline->client, true);
+	if (pipeline->commit)
+		write_done(pipeline);
+	end_turn(pipeline);
 	pthread_cond_broadcast(&pool->news);
 }
 
 static void schedule(struct pipeline *pipeline)
 {
-	if (!pipeline->ordering)
-		batch_pool_add_turn(pipeline->pool, &pipeline->client, !pipeline->drain_stores);
-	pipeline->ordering = true;
+	batch_pool_schedule(pipeline->pool, &pipeline->client,
+			    !atomic_load_explicit(&pipeline->drain_stores, memory_order_relaxed));
 }
 
 /* Stages that keep batches give them back. The lock is held. */
 static void ask_for_memory(struct batch_pool *pool)
 {
-	if (!is_short(pool))
-		return;
 	for (struct pipeline *each = pool->with_stages; each; each = each->next_with_stages)
 		if (each->nr_staged)
-			schedule(each);
+			batch_pool_add_turn(pool, &each->client, !each->drain_stores);
 }
 
-/* Hands the batch to the workers, for the stages or to be compressed. The lock is held. */
-static void hand_over(struct pipeline *pipeline, struct batch_job *job)
-{
-	if (!pipeline->stages && !pipeline->pool->no_index) {
-		line_up(pipeline, job);
-		return;
-	}
-	append(&pipeline->arrived, &pipeline->last_arrived, job);
-	atomic_store_explicit(&pipeline->behind, true, memory_order_relaxed);
-	schedule(pipeline);
-}
-
+/* Hands the batch over to the thread whose turn it is. No lock, where one has it. */
 static void seal(struct producer *producer)
 {
 	struct pipeline *pipeline = producer->pipeline;
-	struct batch_pool *pool = pipeline->pool;
 	struct batch_job *job = producer->filling;
 
 	if (!job)
@@ -526,9 +563,11 @@ static void seal(struct producer *producer)
 	job->producer = producer;
 	job->complete_ns = producer->writer.complete_ns;
 	job->batch.read_ns = clock_ns(CLOCK_MONOTONIC);
-	pthread_mutex_lock(&pool->lock);
-	hand_over(pipeline, job);
-	pthread_mutex_unlock(&pool->lock);
+	atomic_fetch_add_explicit(&pipeline->nr_behind, 1, memory_order_relaxed);
+	job->next_in_line = atomic_load_explicit(&pipeline->arrived, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak(&pipeline->arrived, &job->next_in_line, job))
+		;
+	schedule(pipeline);
 }
 
 /*
@@ -552,25 +591,25 @@ static int fill_next(struct producer *producer)
 
 	if (producer->filling)
 		return 0;
-	pthread_mutex_lock(&pool->lock);
 	int err = pipeline->err;
-	if (!err) {
-		producer->filling = batch_pool_take(pool, &pipeline->client);
-		align_as_output(producer);
-		ask_for_memory(pool);
-		err = producer->filling ? 0 : -EAGAIN;
-	}
 	producer->writer.stored = pipeline->stored;
-	bool is_late = batch_pool_is_late(pool);
-	pthread_mutex_unlock(&pool->lock);
-	if (is_late)
+	if (err)
+		return err;
+	producer->filling = batch_pool_take(pool, &pipeline->client);
+	align_as_output(producer);
+	if (batch_pool_is_short(pool) && !atomic_exchange(&pool->is_asked, true)) {
+		pthread_mutex_lock(&pool->lock);
+		ask_for_memory(pool);
+		pthread_mutex_unlock(&pool->lock);
+	}
+	if (batch_pool_is_late(pool))
 		notifier_notify(pool->notifier);
-	return err;
+	return producer->filling ? 0 : -EAGAIN;
 }
 
 static bool is_idle(const struct pipeline *pipeline)
 {
-	return !pipeline->arrived && !pipeline->ordering && !pipeline->first && !pipeline->busy;
+	return !pipeline->arrived && !pipeline->client.has_turn && !pipeline->first && !pipeline->busy;
 }
 
 static void note_full(struct batch_pool *pool, uint64_t from_ns)
@@ -589,20 +628,24 @@ static int wait_for(struct producer *producer, enum writer_wait wait)
 	struct pipeline *pipeline = producer->pipeline;
 	struct batch_pool *pool = pipeline->pool;
 
-	pthread_mutex_lock(&pool->lock);
-	uint64_t from_ns = wait == WRITER_ROOM && !pool->free_jobs ? clock_ns(CLOCK_MONOTONIC) : 0;
-	if (from_ns)
-		atomic_store_explicit(&pool->full_until_ns, UINT64_MAX, memory_order_relaxed);
-	if (wait != WRITER_NOW)
+	if (wait != WRITER_NOW) {
+		pthread_mutex_lock(&pool->lock);
+		uint64_t from_ns =
+			wait == WRITER_ROOM && free_list_is_empty(&pool->free_jobs) ? clock_ns(CLOCK_MONOTONIC) : 0;
+		if (from_ns) {
+			atomic_store_explicit(&pool->full_until_ns, UINT64_MAX, memory_order_relaxed);
+			ask_for_memory(pool);
+		}
 		batch_pool_wake(pool);
-	while (wait == WRITER_ROOM ? !pipeline->err && !pool->free_jobs : wait == WRITER_ALL && !is_idle(pipeline))
-		pthread_cond_wait(&pool->news, &pool->lock);
-	if (from_ns)
-		note_full(pool, from_ns);
-	int err = pipeline->err;
+		while (wait == WRITER_ROOM ? !pipeline->err && free_list_is_empty(&pool->free_jobs)
+					   : !is_idle(pipeline))
+			pthread_cond_wait(&pool->news, &pool->lock);
+		if (from_ns)
+			note_full(pool, from_ns);
+		pthread_mutex_unlock(&pool->lock);
+	}
 	producer->writer.stored = pipeline->stored;
-	pthread_mutex_unlock(&pool->lock);
-	return err;
+	return pipeline->err;
 }
 
 /* When all that was handed over is written the inner writer is ours: workers leave alone what comes from here on. */
@@ -629,10 +672,10 @@ static void leave_inner(struct producer *producer, int err, size_t bytes)
 	note_error(pipeline, err);
 	pipeline->in_bytes += bytes;
 	pipeline->out_bytes += bytes;
-	pipeline->ordered_bytes += bytes;
+	atomic_fetch_add_explicit(&pipeline->ordered_bytes, bytes, memory_order_relaxed);
 	if (pipeline->pool->no_index && bytes)
 		note_end(pipeline, pipeline->out_bytes);
-	pipeline->stored = whole_bytes(pipeline);
+	note_stored(pipeline);
 	producer->writer.stored = pipeline->stored;
 	pipeline->busy = false;
 	write_done(pipeline); /* what came since */
@@ -850,39 +893,33 @@ static int producer_place(struct writer *writer)
 	return 0;
 }
 
-/* The writer behind the stage is told when it has all that is in the line now; at once, when nothing is. */
-static void ask_for_commit(struct pipeline *pipeline)
-{
-	struct batch_pool *pool = pipeline->pool;
-
-	if (!pipeline->inner)
-		return;
-	pthread_mutex_lock(&pool->lock);
-	if (pipeline->arrived)
-		pipeline->last_arrived->commit = true;
-	else if (pipeline->last)
-		pipeline->last->commit = true;
-	else
-		pipeline->commit = true;
-	write_done(pipeline);
-	pthread_mutex_unlock(&pool->lock);
-}
-
 /*
  * Stages are flushed behind all that has come. An empty batch does where nothing has; if there is none, the next time.
  */
 static void flush_by_clock(struct producer *producer)
 {
-	struct batch_pool *pool = producer->pipeline->pool;
-
-	if (!producer->filling) {
-		pthread_mutex_lock(&pool->lock);
-		producer->filling = batch_pool_take(pool, &producer->pipeline->client);
-		pthread_mutex_unlock(&pool->lock);
-	}
+	if (!producer->filling)
+		producer->filling = batch_pool_take(producer->pipeline->pool, &producer->pipeline->client);
 	if (producer->filling)
 		producer->filling->flush = true;
 	seal(producer);
+}
+
+/* The writer behind the stage is told when it has all that was handed over, by the thread that writes it. */
+static void ask_for_commit(struct producer *producer)
+{
+	struct pipeline *pipeline = producer->pipeline;
+
+	bool is_news = producer->committed != producer->writer.queued || pipeline->holds_back || pipeline->flushes;
+
+	if (!pipeline->inner || !is_news)
+		return;
+	producer->committed = producer->writer.queued;
+	atomic_fetch_add_explicit(&pipeline->nr_behind, 1, memory_order_relaxed);
+	if (atomic_exchange(&pipeline->commit_wanted, true))
+		atomic_fetch_sub_explicit(&pipeline->nr_behind, 1, memory_order_relaxed);
+	else
+		schedule(pipeline);
 }
 
 static int producer_commit(struct writer *writer, bool all)
@@ -896,7 +933,7 @@ static int producer_commit(struct writer *writer, bool all)
 		seal(producer);
 	else
 		producer->aged = producer->filling != NULL;
-	ask_for_commit(producer->pipeline);
+	ask_for_commit(producer);
 	return 0;
 }
 
@@ -1043,7 +1080,7 @@ int pipeline_write_retained(struct writer *writer)
 		retained_extent_free(piece);
 	}
 	pipeline->err = err;
-	pipeline->stored = whole_bytes(pipeline);
+	note_stored(pipeline);
 	writer->stored = pipeline->stored;
 	return err;
 }
@@ -1087,7 +1124,7 @@ int pipeline_open_retained(struct batch_pool *pool, const struct retained_limits
 		return err;
 	pipeline_of(*ret)->pool = pool;
 	pipeline_of(*ret)->producer.pipeline = pipeline_of(*ret);
-	(*ret)->behind = &pipeline_of(*ret)->behind;
+	(*ret)->nr_behind = &pipeline_of(*ret)->nr_behind;
 	pipeline_of(*ret)->client = pipeline_client;
 	pipeline_of(*ret)->hold.limits = *limits;
 	return 0;
@@ -1107,7 +1144,7 @@ int pipeline_open(struct batch_pool *pool, struct writer *inner, struct writer *
 	writer->stores = inner->ops;
 	pipeline_of(writer)->inner = inner;
 	pipeline_of(writer)->producer.pipeline = pipeline_of(writer);
-	writer->behind = &pipeline_of(writer)->behind;
+	writer->nr_behind = &pipeline_of(writer)->nr_behind;
 	pipeline_of(writer)->client = pipeline_client;
 	*ret = writer;
 	return 0;
@@ -1168,7 +1205,7 @@ static int producer_close(struct writer *writer)
 	seal(producer);
 	pthread_mutex_lock(&pipeline->pool->lock);
 	batch_pool_wake(pipeline->pool);
-	while (pipeline->arrived || pipeline->ordering) /* what stages have not seen refers to us */
+	while (pipeline->arrived || pipeline->client.has_turn) /* what stages have not seen refers to us */
 		pthread_cond_wait(&pipeline->pool->news, &pipeline->pool->lock);
 	while (*each != producer)
 		each = &(*each)->next;
@@ -1203,7 +1240,7 @@ int producer_open(struct writer *stage, struct writer **ret)
 	producer_of(writer)->next = pipeline_of(stage)->producer.next;
 	pipeline_of(stage)->producer.next = producer_of(writer);
 	writer->producers = &pipeline_of(stage)->producers;
-	writer->behind = &pipeline_of(stage)->behind;
+	writer->nr_behind = &pipeline_of(stage)->nr_behind;
 	*ret = writer;
 	return 0;
 }

@@ -62,7 +62,7 @@ int64_t writer_take(struct writer *writer, const struct span spans[], unsigned n
 
 bool writer_is_behind(const struct writer *writer)
 {
-	return writer->behind && atomic_load_explicit(writer->behind, memory_order_relaxed);
+	return writer->nr_behind && atomic_load_explicit(writer->nr_behind, memory_order_relaxed);
 }
 
 int writer_place(struct writer *writer)

@@ -40,8 +40,8 @@ struct writer {
 	const struct writer_ops *stores; /* of the writer that stores: its own, or those of the one behind a pipeline */
 	uint64_t queued;                 /* bytes taken so far */
 	uint64_t stored; /* bytes that are in the output without a gap; the end of a piece unless there was an error */
-	const atomic_bool
-		*behind;   /* of a stage: what came earlier still waits for the output; NULL: that tells nothing */
+	const atomic_size_t *nr_behind; /* of a stage: batches that came earlier and still wait for the output; NULL:
+					   tells nothing */
 	atomic_bool waits; /* queue() may wait for storage now, and is not for a thread that drains. Any thread may read
 				    it */
 	bool memory_is_short;       /* set by who queues: what waits before this writer fills its memory */

@@ -696,6 +696,13 @@ static void note_pressure(struct memory_pressure *pressure, bool high)
 	*(high ? &reported->nr_high : &reported->nr_low) += 1;
 }
 
+static void put(struct batch_pool *pool, struct batch_job *job)
+{
+	pthread_mutex_lock(&pool->lock);
+	batch_pool_put(pool, job);
+	pthread_mutex_unlock(&pool->lock);
+}
+
 /*
  * At a quarter, and not again before half has become free: what is reported takes time and must not be reported all the
  * time.
@@ -714,7 +721,6 @@ static void test_pressure_is_reported(void **state)
 	(void)state;
 	assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
 	assert_int_equal(pool->nr_jobs, 16);
-	pthread_mutex_lock(&pool->lock);
 	for (int turn = 1; turn < 4; turn++) {
 		while (pool->nr_free > 5)
 			jobs[nr++] = batch_pool_take(pool, NULL);
@@ -723,22 +729,19 @@ static void test_pressure_is_reported(void **state)
 		jobs[nr++] = batch_pool_take(pool, NULL);
 		assert_int_equal(reported.nr_high, turn);
 		while (pool->nr_free < 7)
-			batch_pool_put(pool, jobs[--nr]);
+			put(pool, jobs[--nr]);
 		assert_int_equal(reported.nr_low, turn - 1);
-		batch_pool_put(pool, jobs[--nr]);
+		put(pool, jobs[--nr]);
 		assert_int_equal(reported.nr_low, turn);
 	}
 	while (pool->nr_free)
 		jobs[nr++] = batch_pool_take(pool, NULL);
-	pthread_mutex_unlock(&pool->lock);
 	batch_pool_disable_pressure(pool); /* no thread is left waiting */
 	batch_pool_disable_pressure(pool);
 	assert_int_equal(reported.nr_high, 4);
 	assert_int_equal(reported.nr_low, 4);
-	pthread_mutex_lock(&pool->lock);
 	while (nr)
-		batch_pool_put(pool, jobs[--nr]);
-	pthread_mutex_unlock(&pool->lock);
+		put(pool, jobs[--nr]);
 	assert_int_equal(reported.nr_low, 4);
 	batch_pool_free(pool);
 }
