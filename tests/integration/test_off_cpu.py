@@ -162,6 +162,16 @@ def test_one_thread_of_a_process(recorder, spawn, programs, tmp_path):
     assert 0.4e9 <= sum(wait.ns for wait in waits) <= elapsed
 
 
+def test_a_command_beside_a_process(millrace, spawn, programs, tmp_path):
+    """It says how long the recording lasts, and is none of its tasks, although these leave the CPU to it."""
+    path, waits = tmp_path / 'perf.data', ['taskset', '-c', '0', programs / 'waits', 'spin', '1']
+    process = spawn([*waits, '10000'], stdout=-1)
+    while len(os.listdir(f'/proc/{process.pid}/task')) < 2:
+        time.sleep(0.01)
+    millrace('record', '-e', 'dummy', '--off-cpu', '-o', path, '-p', process.pid, '--', *waits, '300')
+    assert {wait.pid for wait in waits_of(path)} == {process.pid}
+
+
 MODES = {
     'all': ['-a'], 'fp': ['-g'], 'dwarf': ['--call-graph', 'dwarf,4096'], 'unwind': ['--call-graph', 'unwind'],
     'per-thread': ['--per-thread'], 'with-cpu': ['-F', '999', '-e', 'cpu-clock'], 'wakers': ['--off-cpu-wakers'],

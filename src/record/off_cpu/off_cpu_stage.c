@@ -90,7 +90,7 @@ static int take_switch(struct off_cpu_stages *stages, const uint8_t *bytes)
 		return err;
 	place.pid = UINT32_MAX;
 	place.tid = (uint32_t)next;
-	/* Of another process the recording tells nothing, so that of tasks that were named those count that it has. */
+	/* With tasks that were named: one of those, which told of itself before. Others may be in the initial state. */
 	if (!stages->params.all_tasks && !waits_has(stages->waits, place.tid))
 		return 0;
 	return waits_run(stages->waits, &place);

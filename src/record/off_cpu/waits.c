@@ -109,7 +109,9 @@ static void forget(struct waits *waits, struct task *task)
 
 bool waits_has(const struct waits *waits, uint32_t tid)
 {
-	return find(waits, tid);
+	const struct task *task = find(waits, tid);
+
+	return task && (task->where == ON || task->where == OFF);
 }
 
 int waits_know(struct waits *waits, uint32_t pid, uint32_t tid)

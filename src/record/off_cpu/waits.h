@@ -42,7 +42,8 @@ void waits_start(struct waits *waits, uint64_t start_ns);
 /* And up to then: waits go on, sums are emitted, and of all tasks it is not known any more whether they run. */
 int waits_stop(struct waits *waits, uint64_t stop_ns);
 
-bool waits_has(const struct waits *waits, uint32_t tid); /* Has any of the functions below told of that task? */
+/* Is it known of that task whether it runs? */
+bool waits_has(const struct waits *waits, uint32_t tid);
 
 /* A task was there before the start; whether it runs is not known. */
 int waits_know(struct waits *waits, uint32_t pid, uint32_t tid);
