@@ -376,7 +376,7 @@ void batch_pool_count(struct batch_pool *pool, const struct batch_job *job, int6
 	if (!job->batch.len)
 		return;
 	totals->nr_extents++;
-	totals->bytes_in += job->came_len;
+	totals->bytes_in += job->batch.len;
 	totals->bytes_out += job->out_len;
 	totals->nr_plain += job->plain;
 	totals->nr_failed += level && len < 0 && len != -ENOSPC;

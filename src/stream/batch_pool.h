@@ -60,7 +60,7 @@ struct pool_drops { /* stage_count_dropped() */
 
 /* Valid when all stages are closed. */
 struct batch_pool_totals {
-	uint64_t bytes_in, bytes_out; /* of extents: as the rings gave them, as written */
+	uint64_t bytes_in, bytes_out; /* of extents: as they would be without compression, as written */
 	uint64_t nr_extents, nr_plain,
 		nr_failed;   /* plain: stored as they are; failed: because the compressor refused */
 	uint64_t nr_lowered; /* compressed at a lower level than was asked for, or not at all: batch_pool_set_level() */
