@@ -7,7 +7,7 @@ set -eu
 build=$WORK/build
 # What is loaded is found beside the target: the machine that runs it has none of these libraries.
 LDFLAGS="${LDFLAGS:-} -Wl,-rpath,\$ORIGIN/lib" meson setup "$build" -Dfuzz=true -Dfuzz_engine="$LIB_FUZZING_ENGINE" \
-	-Db_lundef=false -Ddebuginfod=disabled -Dclickhouse=disabled -Dtui=disabled
+	-Db_lundef=false -Ddebuginfod=disabled -Dtui=disabled
 ninja -C "$build"
 
 mkdir -p "$OUT/lib"
