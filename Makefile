@@ -18,9 +18,11 @@ check: # installs what is missing, builds with gcc and clang, runs every test
 	@tools/check
 
 check-lab: build # the tests that take minutes or need a special machine
+	@tools/deps check lab
 	@MILLRACE=$(CURDIR)/build/millrace pytest-3 -m lab tests
 
-check-arm64: build # the static arm64 binary on an emulated machine with a PMU, beside perf there; LAB=SCRIPT boots it
+check-arm64: build # the static arm64 binary on an emulated machine with a PMU, beside perf there
+	@tools/deps check lab
 	@ARCH=arm64 tools/static
 	@MILLRACE=$(CURDIR)/build/millrace pytest-3 -rs -m lab tests/lab/test_arm64.py
 

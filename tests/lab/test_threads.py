@@ -2,10 +2,8 @@
 """
 --threads on machines with more CPUs than this one: what `make static` built, run in emulated machines of 8 CPUs in 2
 sockets, SMT, and 2 or 4 NUMA nodes. A counted load runs there, N system calls on each CPU; perf script reads here what
-was recorded. LAB names the script that boots them: LAB run --cpus 8 --sockets 2 --threads 2 --nodes N --timeout SECONDS
---add FILE:PATH --out DIR -- COMMAND puts FILE into the machine with the libraries it needs, runs COMMAND there as root,
-and leaves what COMMAND wrote to /out in DIR.
-Run with: make static && LAB=path make check-lab
+was recorded. tools/lab boots them; LAB names another script that takes the same options.
+Run with: make static && make check-lab
 """
 import collections
 import os
@@ -18,13 +16,12 @@ import pytest
 
 from conftest import MILLRACE, ROOT
 
-LAB = os.environ.get('LAB')
+LAB = os.environ.get('LAB') or ROOT / 'tools' / 'lab'
 STATIC = ROOT / 'build-static' / 'millrace'
 SYSCALLS = MILLRACE.parent / 'tests' / 'programs' / 'syscalls'
 CPUS = 8
 
 pytestmark = [pytest.mark.lab,
-              pytest.mark.skipif(not LAB, reason='LAB does not name the script that boots a machine'),
               pytest.mark.skipif(not STATIC.exists(), reason='make static was not run')]
 
 # Where threads run, by the number of nodes where that matters.
