@@ -227,9 +227,9 @@ static int flame_run(int argc, char **argv)
 		log_error("%s", diag.text);
 		return COMMAND_USAGE;
 	}
+	input_enter_sandbox(&options.input, page_path(&options), options.from.input.store.url ? SANDBOX_NETWORK : 0);
 	if (options.from.input.store.url)
 		return run_store(&options);
-	input_enter_sandbox(&options.input, page_path(&options));
 	return options.diff ? run(&options, argv + config.given.first, 2) : run(&options, NULL, 1);
 }
 

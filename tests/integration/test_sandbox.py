@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: MIT
 """What readers give up before the first byte of a foreign file, and recorders when their events are open."""
+import http.server
 import os
 import pathlib
 import re
 import signal
 import subprocess
+import threading
 import time
 
 import pytest
 
 from conftest import MILLRACE, child_of, wait_until
+from screen import Screen
 
 
 def status_of(pid):
@@ -40,6 +43,71 @@ def test_a_reader_is_in_its_sandbox(line, tmp_path):
     finally:
         reader.stdin.close()
         assert reader.wait(timeout=20) != 0  # an empty recording
+
+
+class Refuses(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers.get('Content-Length', 0)))
+        self.send_response(400)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(name='server', scope='module')
+def fixture_server():
+    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Refuses)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f'127.0.0.1:{server.server_port}'
+    server.shutdown()
+    server.server_close()
+
+
+READERS = ['report --stdio -i FOREIGN', 'report -i FOREIGN --html x.html', 'script -i FOREIGN', 'diff FOREIGN x.data',
+           'flame -i FOREIGN -o x.html', 'flame --diff FOREIGN x.data -o x.html', 'merge FOREIGN -o y.data',
+           'export -i FOREIGN --format=folded -o x.folded', 'unwind -i FOREIGN -o y.data', 'recover FOREIGN -o y.data']
+OF_FEATURES = {'query -i FOREIGN SELECT_1': 'sqlite',
+               'export -i FOREIGN --to=http://SERVER --format=otlp': 'clickhouse',
+               'export -i FOREIGN --to=clickhouse://SERVER': 'clickhouse'}
+OF_STORES = ['report --stdio --from=clickhouse://SERVER --service=x',
+             'flame --from=clickhouse://SERVER --service=x -o x.html']
+
+
+@pytest.mark.parametrize('line', [*READERS, *OF_FEATURES, *OF_STORES])
+def test_nothing_foreign_is_read_before_the_sandbox(millrace, line, server, tmp_path):
+    """As the kernel sees it: from the filter on no program is started, and no socket made but for a named server."""
+    if '+sandbox' not in features():
+        pytest.skip('built without libseccomp')
+    wanted = OF_FEATURES.get(line, 'clickhouse' if line in OF_STORES else '')
+    if wanted and f'+{wanted}' not in features():
+        pytest.skip(f'built without {wanted}')
+    for name in ('foreign.data', 'x.data'):
+        millrace('record', '-e', 'cpu-clock', '-o', tmp_path / name, '--', 'true')
+    words = line.replace('FOREIGN', 'foreign.data').replace('SERVER', server).split()
+    traced = ['strace', '-f', '-o', tmp_path / 'calls', '-e', 'trace=seccomp,openat,connect,socket,execve,execveat']
+    subprocess.run([*traced, MILLRACE, *(word.replace('SELECT_1', 'SELECT 1') for word in words)], cwd=tmp_path,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False, timeout=120)
+    calls = (tmp_path / 'calls').read_text().splitlines()
+    filtered = next(at for at, call in enumerate(calls) if 'SECCOMP_SET_MODE_FILTER' in call and ' = 0' in call)
+    foreign = re.compile('foreign.data' if 'FOREIGN' in line else r'connect\(.*AF_INET6?\b.*127\.0\.0\.1')
+    assert next(at for at, call in enumerate(calls) if foreign.search(call) and 'execve' not in call) > filtered
+    later = '\n'.join(calls[filtered + 1:])
+    assert 'execve' not in later
+    assert 'SERVER' in line or 'socket(' not in later
+
+
+def test_top_is_in_its_sandbox(need_root, spawn, tmp_path):
+    if '+sandbox' not in features() or '+tui' not in features():
+        pytest.skip('built without libseccomp or ncurses')
+    with Screen(['top', '-p', spawn(['sleep', '60']).pid, '-e', 'cpu-clock:u', '-d', '0.2'], cwd=tmp_path) as screen:
+        screen.wait('held:')
+        tops = [int(pid) for pid in subprocess.run(['pgrep', '-f', f'^{MILLRACE} top.*'], stdout=subprocess.PIPE,
+                                                   text=True, check=True).stdout.split()
+                if os.readlink(f'/proc/{pid}/cwd') == str(tmp_path)]
+        statuses = [status_of(pid) for pid in tops]  # of the view, and of the recorder that it has started
+        assert len(tops) == 2 and all(status['NoNewPrivs'] == '1' for status in statuses)
+        assert [status['Seccomp'] for status in statuses if int(status['PPid']) not in tops] == ['2']
 
 
 def test_the_output_is_written_and_nothing_else(millrace, tmp_path):

@@ -434,7 +434,7 @@ static int diff_run(int argc, char **argv)
 	if (view < 0)
 		log_error("%s", diag.text);
 	else if (!err)
-		input_enter_sandbox(&command.input, view ? VIEW_OUTPUT : NULL);
+		input_enter_sandbox(&command.input, view ? VIEW_OUTPUT : NULL, 0);
 	int status = err || view < 0 ? COMMAND_USAGE : compare(&command, files, view);
 	sample_filter_fini(&command.filter);
 	return status;

@@ -214,8 +214,7 @@ static int export_run(int argc, char **argv)
 		log_error("%s", diag.text);
 		return COMMAND_USAGE;
 	}
-	if (!options.store.url)
-		input_enter_sandbox(&options.input, options.output);
+	input_enter_sandbox(&options.input, options.output, options.store.url ? SANDBOX_NETWORK : 0);
 	int err = options.store.url ? run_send(&options) : run(&options, options.output);
 	sample_filter_fini(&options.filter);
 	return err ? INPUT_EXIT_ERROR : 0;

@@ -206,7 +206,7 @@ static int query_run(int argc, char **argv)
 		return COMMAND_USAGE;
 	}
 	log_set_level(options.verbose);
-	input_enter_sandbox(&options.input, NULL);
+	input_enter_sandbox(&options.input, NULL, 0);
 	const char *text = argv[config.given.first];
 	const char *path = input_path(&options.input);
 	int err = is_database(path) ? query_database(path, text, &options) : query_recording(text, &options);

@@ -15,7 +15,6 @@
 #include "base/log.h"
 #include "cmd/cli/terminal.h"
 #include "cmd/input/sample_filter.h"
-#include "cmd/input/sandbox.h"
 #include "perfdata/feature.h"
 #include "read/session.h"
 
@@ -148,9 +147,9 @@ static int limit_time(const char *text, struct session *session, struct diag *re
 	return err;
 }
 
-void input_enter_sandbox(const struct input_options *options, const char *output)
+void input_enter_sandbox(const struct input_options *options, const char *output, enum sandbox_flags flags)
 {
-	sandbox_enter(output, options->machine.download.wanted ? SANDBOX_DOWNLOADS : 0);
+	sandbox_enter(output, options->machine.download.wanted ? flags | SANDBOX_DOWNLOADS : flags);
 }
 
 int input_open(const struct input_options *options, enum session_flags flags, struct session **ret)

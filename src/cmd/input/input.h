@@ -8,6 +8,7 @@
 
 #include "analyze/machine/machine.h"
 #include "cmd/cli/terminal.h"
+#include "cmd/input/sandbox.h"
 #include "read/session.h"
 
 struct option;
@@ -94,7 +95,7 @@ int input_set_inline(const struct option *, const char *arg, bool negated, void 
 const char *input_path(const struct input_options *options);
 
 /* sandbox_enter() for a command that writes `output`; NULL: nothing. Behind pager_open(), before input_open(). */
-void input_enter_sandbox(const struct input_options *options, const char *output);
+void input_enter_sandbox(const struct input_options *options, const char *output, enum sandbox_flags flags);
 
 /* Opens the session; `flags` beside SESSION_FORCE. Prints the reason of a failure. 0 or -errno. */
 int input_open(const struct input_options *options, enum session_flags flags, struct session **ret);

@@ -329,6 +329,7 @@ static int print_store(struct report *report)
 		return COMMAND_USAGE;
 	}
 	pager_open(&report->options.pager);
+	input_enter_sandbox(&report->options.input, NULL, SANDBOX_NETWORK);
 	return report_status(run_store(report, &diag), &diag);
 }
 
@@ -390,7 +391,7 @@ static int run_recording(struct report *report)
 	if (view <= 0 && !html)
 		pager_open(&report->options.pager);
 	report_view_prepare(&report->options, view > 0);
-	input_enter_sandbox(&report->options.input, view > 0 ? VIEW_OUTPUT : html);
+	input_enter_sandbox(&report->options.input, view > 0 ? VIEW_OUTPUT : html, 0);
 	if (view < 0 || input_open(&report->options.input, session_order(&report->options), &report->session))
 		return INPUT_EXIT_ERROR;
 	return view ? show_view(report) : html ? write_html(report) : print(report);

@@ -547,7 +547,7 @@ static int script_run(int argc, char **argv)
 		return COMMAND_USAGE;
 	}
 	pager_open(&script.options.pager);
-	input_enter_sandbox(&script.options.input, NULL);
+	input_enter_sandbox(&script.options.input, NULL, 0);
 	if (script_open(&script)) {
 		script_close(&script);
 		return INPUT_EXIT_ERROR;
