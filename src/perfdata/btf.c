@@ -38,23 +38,38 @@ static struct cursor section(struct span btf, const struct btf_header *header, u
 	return at;
 }
 
-const char *btf_type_name(struct span btf, uint32_t id)
+static bool read_header(struct span btf, struct btf_header *ret)
 {
 	struct cursor at = cursor_over(btf);
+
+	cursor_copy(&at, ret, sizeof(*ret));
+	return !at.bad && ret->magic == BTF_MAGIC;
+}
+
+const char *btf_text(struct span btf, uint32_t offset)
+{
+	struct btf_header header;
+
+	if (!read_header(btf, &header))
+		return NULL;
+	struct cursor texts = section(btf, &header, header.str_off, header.str_len);
+	cursor_take(&texts, offset);
+	return cursor_string(&texts, cursor_left(&texts));
+}
+
+const char *btf_type_name(struct span btf, uint32_t id)
+{
 	struct btf_header header;
 	struct btf_type type = {0};
 
-	cursor_copy(&at, &header, sizeof(header));
-	if (at.bad || header.magic != BTF_MAGIC)
+	if (!read_header(btf, &header))
 		return NULL;
 	struct cursor types = section(btf, &header, header.type_off, header.type_len);
-	struct cursor strings = section(btf, &header, header.str_off, header.str_len);
 	for (uint32_t i = 0; i < id && !types.bad; i++) {
 		cursor_copy(&types, &type, sizeof(type));
 		cursor_take(&types, type_tail_bytes(&type));
 	}
 	if (!id || types.bad || !type.name_off)
 		return NULL;
-	cursor_take(&strings, type.name_off);
-	return cursor_string(&strings, cursor_left(&strings));
+	return btf_text(btf, type.name_off);
 }

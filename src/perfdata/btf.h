@@ -9,5 +9,8 @@
 
 #include "base/span.h"
 
-/* The name of type `id` (from 1), inside `btf`; NULL: no such type, no name, or damaged. */
+/* The text at an offset, inside `btf`; NULL: there is none. */
+const char *btf_text(struct span btf, uint32_t offset);
+
+/* The name of type `id` (from 1), likewise; NULL: no such type, no name, or damaged. */
 const char *btf_type_name(struct span btf, uint32_t id);

@@ -514,3 +514,26 @@ int feature_list_bpf_btf(struct feature_list *list, struct feature_bpf_btf *ret)
 	*ret = btf;
 	return 1;
 }
+
+struct cursor feature_bpf_array(const struct feature_bpf_prog *prog, uint64_t offset, uint64_t nr, size_t element)
+{
+	struct cursor at = cursor_over(prog->data);
+
+	cursor_take(&at, offset);
+	if (nr > cursor_left(&at) / element)
+		at.bad = true;
+	return at;
+}
+
+struct span feature_find_btf(struct span payload, uint32_t id)
+{
+	struct feature_list list;
+	struct feature_bpf_btf btf;
+
+	if (!id || feature_list_open(payload, &list))
+		return (struct span){0};
+	while (feature_list_bpf_btf(&list, &btf) > 0)
+		if (btf.id == id)
+			return btf.data;
+	return (struct span){0};
+}

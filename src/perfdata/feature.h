@@ -147,3 +147,8 @@ void feature_put_bpf_prog(const struct feature_bpf_prog *prog, struct buf *out);
 void feature_put_bpf_btf(const struct feature_bpf_btf *btf, struct buf *out);
 int feature_list_bpf_prog(struct feature_list *list, struct feature_bpf_prog *ret);
 int feature_list_bpf_btf(struct feature_list *list, struct feature_bpf_btf *ret);
+
+/* Elements of an array of the info, whose pointer there is `offset`. A bad cursor: they are not all in the data. */
+struct cursor feature_bpf_array(const struct feature_bpf_prog *prog, uint64_t offset, uint64_t nr, size_t element);
+/* The BTF of that id in a payload of BPF_BTF. len 0: there is none. */
+struct span feature_find_btf(struct span payload, uint32_t id);

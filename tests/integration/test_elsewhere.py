@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 import perf_file
+from conftest import while_it_runs
 
 HOT = '''
 #include <time.h>
@@ -109,3 +110,18 @@ def test_modules_and_bpf_programs(run, millrace, elsewhere, tmp_path):
     out = text_elsewhere(run, elsewhere, data, 'script', '-F', 'ip,sym,dso').out
     assert re.search(r'kernel_hot \(\[kernel.kallsyms\]\)\n.* module_hot \(\[mine\]\)\n.* '
                      r'bpf_prog_0011223344556677_hot \(', out), out
+
+
+def test_lines_of_a_bpf_program(run, millrace, programs, spawn, elsewhere, tmp_path, need_root):
+    """The kernel tells names and lines while it is loaded; they are in the recording."""
+    process = spawn([programs / 'bpf', '60'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if process.stdout.readline() != 'running\n':
+        pytest.skip(f'BPF programs cannot be loaded: {process.communicate()[1]}')
+    data = tmp_path / 'data'
+    millrace('record', '-q', '--bundle', '-e', 'cpu-clock', '-F', '999', '-p', process.pid, '-o', data, '--',
+             *while_it_runs(process.pid, 0.3))
+    process.kill()
+    process.wait()
+    here = millrace('report', '-i', data, '-s', 'sym,srcline').out
+    assert float(re.search(r'([\d.]+)%.*bpf_prog_\w+_bpf_hot +bpf_hot\.bpf\.c:42', here).group(1)) > 50
+    assert text_elsewhere(run, elsewhere, data, 'report', '-s', 'sym,srcline').out == here

@@ -488,8 +488,12 @@ static void test_btf(void **state)
 	assert_null(btf_type_name(buf_span(&out), 4));
 	assert_null(btf_type_name(buf_span(&out), 0));
 	assert_null(btf_type_name(buf_span(&out), UINT32_MAX));
-	for (size_t len = 0; len < out.len; len++)
+	assert_string_equal(btf_text(buf_span(&out), 5), "work");
+	assert_null(btf_text(buf_span(&out), 10));
+	for (size_t len = 0; len < out.len; len++) {
 		assert_null(btf_type_name((struct span){out.data, len}, 3));
+		assert_null(btf_text((struct span){out.data, len}, 5));
+	}
 	buf_fini(&out);
 }
 

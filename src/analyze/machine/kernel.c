@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/symbols/bpf_lines.h"
 #include "analyze/symbols/dso.h"
 
 static const char image_name[] = "[kernel.kallsyms]";
@@ -25,6 +26,7 @@ void kernel_fini(struct kernel *kernel)
 {
 	maps_unref(kernel->modules);
 	free(kernel->image.ref_name);
+	bpf_lines_free(kernel->bpf_lines);
 }
 
 /* "[kernel.kallsyms]_text": behind the bracket the symbol whose address pgoff is. */
@@ -87,6 +89,10 @@ int kernel_symbol(struct kernel *kernel, uint64_t address, uint32_t len, const c
 		dso = dso_find(kernel->dsos, name, &(struct object_id){.file.inode = address}, DSO_KSYMBOL);
 	if (!dso)
 		return -ENOMEM;
+	if (!kernel->bpf_lines && kernel->image.session)
+		kernel->bpf_lines = bpf_lines_read(kernel->image.session);
+	if (dso->kind == DSO_KSYMBOL)
+		dso->bpf_lines = kernel->bpf_lines;
 	dso->loaded = true;
 	if (symbols_add(&dso->symbols, at ? map_address(at, address) : address, len, SYMBOL_LOCAL, name, strlen(name)))
 		return -ENOMEM;

@@ -20,6 +20,7 @@ struct kernel {
 	struct maps *modules;   /* modules, BPF programs, trampolines */
 	struct map map;         /* of the kernel itself; object NULL: no record had it */
 	struct kernel_image image;
+	struct bpf_lines *bpf_lines; /* NULL: there are none, or no BPF program was seen */
 };
 
 int kernel_init(struct kernel *kernel, const struct symbol_options *options, struct session *session,

@@ -18,6 +18,7 @@
 #include "analyze/dwarf/dwarf.h"
 #include "analyze/dwarf/line_table.h"
 #include "analyze/dwarf/split_files.h"
+#include "analyze/symbols/bpf_lines.h"
 #include "analyze/symbols/dso.h"
 #include "analyze/symbols/elf.h"
 #include "base/buf.h"
@@ -394,6 +395,8 @@ static const struct line_answer *find_line(struct debug_info *info, struct dso *
 bool debug_info_line(struct debug_info *info, struct dso *dso, uint64_t address, unsigned frame,
 		     struct source_line *ret)
 {
+	if (dso->bpf_lines)
+		return bpf_lines_find(dso->bpf_lines, address, &ret->path, &ret->line);
 	pthread_mutex_lock(&info->lock);
 	const struct line_answer *answer = find_line(info, dso, address, frame);
 	pthread_mutex_unlock(&info->lock);

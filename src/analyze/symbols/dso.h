@@ -28,6 +28,7 @@ struct symbol_options {
 	struct download_options download; /* --debuginfod */
 };
 
+struct bpf_lines;
 struct jit_code;
 
 enum dso_kind {
@@ -67,6 +68,7 @@ struct dso {
 	/* Where the symbols of a file came from: the best that was found. */
 	enum { DSO_NO_FILE, DSO_DYNAMIC_SYMBOLS /* the rest was stripped */, DSO_ALL_SYMBOLS } source;
 	struct jit_code *jit; /* of DSO_PERFMAP: what a jitdump says, rather than the map; owned. NULL: there is none */
+	const struct bpf_lines *bpf_lines; /* of DSO_KSYMBOL; borrowed. NULL: there are none */
 	struct dso_doubt doubt;
 	struct symbols symbols;
 	/* Of DSO_KERNEL: its image with symbols, and what an address is more there than in the recording. */

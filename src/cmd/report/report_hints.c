@@ -153,7 +153,7 @@ static bool list_has(const char *text, const char *path)
 static bool find_package(const char *path, char ret[128])
 {
 	static const char directory[] = "/var/lib/dpkg/info";
-	const char *without = strncmp(path, "/usr/lib/", 9) == 0 ? path + 4 : path; /* before /lib was a link */
+	const char *without = strncmp(path, "/usr/", 5) == 0 ? path + 4 : path; /* before /lib and /bin were links */
 	DIR *dir = opendir(directory);
 	struct dirent *entry;
 	bool found = false;

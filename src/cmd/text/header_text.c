@@ -20,33 +20,12 @@
 /* BPF_MAX_SUBPROGS of the kernel. Only a file that lies has more, and to find names is slow. */
 enum { FUNCTIONS_MAX = 256 };
 
-/*
- * Elements of an array of the info: `offset` is where it lies in the program's data. A bad cursor when it
- * does not.
- */
-static struct cursor array_over(const struct feature_bpf_prog *prog, uint64_t offset, uint64_t nr, size_t element)
-{
-	struct cursor at = cursor_over(prog->data);
-
-	cursor_take(&at, offset);
-	if (nr > cursor_left(&at) / element)
-		at.bad = true;
-	return at;
-}
-
-/* The BTF of this id among the BPF_BTF entries; empty when there is none. */
+/* Empty when there is none of this id. */
 static struct span find_btf(struct session *session, uint32_t id)
 {
-	struct feature_list list;
-	struct feature_bpf_btf btf;
 	struct span payload;
 
-	if (!id || !session_feature(session, FEATURE_BPF_BTF, &payload) || feature_list_open(payload, &list))
-		return (struct span){0};
-	while (feature_list_bpf_btf(&list, &btf) > 0)
-		if (btf.id == id)
-			return btf.data;
-	return (struct span){0};
+	return session_feature(session, FEATURE_BPF_BTF, &payload) ? feature_find_btf(payload, id) : (struct span){0};
 }
 
 /* One program: its functions, with what names them. */
@@ -94,10 +73,10 @@ static int put_prog(struct session *session, const struct feature_bpf_prog *prog
 		return 0; /* written without the rights to read everything; perf prints nothing either */
 
 	struct bpf_functions functions = {
-		.addresses = array_over(prog, info.jited_ksyms, nr, sizeof(uint64_t)),
-		.lengths = array_over(prog, info.jited_func_lens, nr, sizeof(uint32_t)),
-		.tags = array_over(prog, info.prog_tags, nr, BPF_TAG_SIZE),
-		.infos = array_over(prog, info.func_info, info.nr_func_info, sizeof(struct bpf_func_info)),
+		.addresses = feature_bpf_array(prog, info.jited_ksyms, nr, sizeof(uint64_t)),
+		.lengths = feature_bpf_array(prog, info.jited_func_lens, nr, sizeof(uint32_t)),
+		.tags = feature_bpf_array(prog, info.prog_tags, nr, BPF_TAG_SIZE),
+		.infos = feature_bpf_array(prog, info.func_info, info.nr_func_info, sizeof(struct bpf_func_info)),
 	};
 	if (nr && (functions.addresses.bad || functions.lengths.bad || functions.tags.bad))
 		return -EBADMSG;
