@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
 import tempfile
 
 import pytest
@@ -254,8 +255,10 @@ def test_in_a_chroot_without_kallsyms(need_root, program, run, tmp_path):
 
 
 @pytest.mark.parametrize('options', [[], ['-a'], ['--on-pressure=freeze'], ['-z', '--aio']], ids=' '.join)
-def test_needed_file_descriptors_are_enough(need_root, program, run, tmp_path, options):
-    """What the message asks for is what it takes, and not much more."""
+def test_needed_file_descriptors_are_enough(need_root, program, programs, spawn, run, tmp_path, options):
+    """What the message asks for is what it takes, and not much more; whatever processes there are."""
+    for _ in range(6):
+        spawn([programs / 'jit', '60'], stdout=subprocess.PIPE).stdout.readline()
     def record(limit, status):
         return run(['sh', '-c', f'ulimit -n {limit}; exec "$@"', 'sh',
                     'setpriv', '--bounding-set', '-sys_resource', '--inh-caps', '-sys_resource',

@@ -38,7 +38,8 @@ enum {
 	RING_PAGES = 8,
 	MAX_EVENTS = 1024,     /* one for each CPU and task */
 	MAX_OBJECTS = 1 << 16, /* known; so many are open at most: */
-	MAX_OPEN = 4096,
+	MAX_OPEN = 4096,       /* of these and all others */
+	PROCESS_FDS = 2,
 	PART_OF_FDS = 4, /* of those that we may have */
 	LEAST_FDS = 64,  /* with fewer, the recording needs them all */
 	MAX_ROOTS = 64,
@@ -84,8 +85,9 @@ struct object_watch {
 	struct hash_table objects;   /* by hash of the file: struct watched_object */
 	struct hash_table processes; /* by pid: struct watched_process */
 	struct watched_object *pending, **last_pending;
-	size_t nr_open, max_open, nr_not_opened;
-	uint64_t map_bytes; /* read of processes that have ended */
+	size_t nr_open, max_open; /* file descriptors: of objects, processes and roots */
+	size_t nr_not_opened;     /* objects */
+	uint64_t map_bytes;       /* read of processes that have ended */
 	/* The thread's own from here on. */
 	struct watched_root roots[MAX_ROOTS];
 	size_t nr_roots;
@@ -169,33 +171,53 @@ static bool is_reused(const struct watched_process *process)
 	return reaped && (kill(process->pid, 0) == 0 || errno == EPERM);
 }
 
-/* The lock is held, for two system calls or three: processes that compile are few. */
-static void note_process(struct object_watch *watch, pid_t pid)
+static void close_process(struct watched_process *process)
+{
+	if (process->tmp_fd >= 0)
+		close(process->tmp_fd);
+	if (process->pidfd >= 0)
+		close(process->pidfd);
+	buf_fini(&process->map);
+}
+
+/* With PROCESS_FDS file descriptors at most. false: it has ended. */
+static bool open_process(pid_t pid, struct watched_process *ret)
 {
 	AUTO_BUF struct buf status = {0};
-	struct watched_process *process;
 	char path[64];
 
-	if (pid <= 0)
-		return;
-	process = hash_table_find_item(&watch->processes, (uint64_t)pid);
-	if (process)
-		process->reused |= process->ended && is_reused(process);
-	if (process || watch->processes.nr >= MAX_PROCESSES)
-		return;
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
 	if (fd_slurp(path, STATUS_MAX_BYTES, &status))
-		return; /* it has ended */
+		return false;
 	const char *text = buf_text(&status);
 	long uid = status_number(text, "\nUid:", false), inner = status_number(text, "\nNSpid:", true);
-	process = pool_take(&watch->pool, sizeof(*process));
-	if (!process || uid < 0 || hash_table_add(&watch->processes, (uint64_t)pid, process))
-		return;
-	*process = (struct watched_process){
-		.pid = pid, .inner_pid = inner > 0 ? (pid_t)inner : pid, .uid = (uid_t)uid, .tmp_fd = -1};
-	process->pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* closed by exec: pidfd_open(2) */
+	if (uid < 0)
+		return false;
+	*ret = (struct watched_process){.pid = pid, .inner_pid = inner > 0 ? (pid_t)inner : pid, .uid = (uid_t)uid};
+	ret->pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* closed by exec: pidfd_open(2) */
 	snprintf(path, sizeof(path), "/proc/%d/root/tmp", (int)pid);
-	process->tmp_fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	ret->tmp_fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return true;
+}
+
+/* The lock is held, for few system calls: processes that compile are few. */
+static void note_process(struct object_watch *watch, pid_t pid)
+{
+	struct watched_process *process = pid > 0 ? hash_table_find_item(&watch->processes, (uint64_t)pid) : NULL;
+	struct watched_process opened;
+
+	if (process)
+		process->reused |= process->ended && is_reused(process);
+	if (pid <= 0 || process || watch->processes.nr >= MAX_PROCESSES ||
+	    watch->nr_open + PROCESS_FDS > watch->max_open || !open_process(pid, &opened))
+		return;
+	process = pool_take(&watch->pool, sizeof(*process));
+	if (!process || hash_table_add(&watch->processes, (uint64_t)pid, process)) {
+		close_process(&opened);
+		return;
+	}
+	*process = opened;
+	watch->nr_open += PROCESS_FDS;
 }
 
 static void note_record(struct object_watch *watch, const struct perf_event_header *header)
@@ -276,7 +298,11 @@ static void note_root(struct object_watch *watch, pid_t pid)
 		if (watch->roots[i].namespace.st_ino == its.st_ino)
 			return;
 	snprintf(path, sizeof(path), "/proc/%d/root", (int)pid);
-	int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	pthread_mutex_lock(&watch->lock);
+	bool room = watch->nr_open < watch->max_open;
+	watch->nr_open += room;
+	pthread_mutex_unlock(&watch->lock);
+	int fd = room ? open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
 	if (fd >= 0)
 		watch->roots[watch->nr_roots++] = (struct watched_root){its, fd};
 }
@@ -354,6 +380,10 @@ static void read_last_map(struct object_watch *watch, struct watched_process *pr
 		process->map = text;
 		text = (struct buf){0};
 	}
+	if (process->tmp_fd >= 0)
+		close(process->tmp_fd);
+	process->tmp_fd = -1;
+	watch->nr_open--;
 	pthread_mutex_unlock(&watch->lock);
 }
 
@@ -522,13 +552,8 @@ static void close_objects(struct object_watch *watch)
 	}
 	for (size_t i = 0; i < watch->processes.nr_slots; i++) {
 		struct watched_process *process = watch->processes.slots[i].item;
-		if (!process)
-			continue;
-		if (process->tmp_fd >= 0)
-			close(process->tmp_fd);
-		if (process->pidfd >= 0)
-			close(process->pidfd);
-		buf_fini(&process->map);
+		if (process)
+			close_process(process);
 	}
 	for (size_t i = 0; i < watch->nr_roots; i++)
 		close(watch->roots[i].fd);
@@ -590,29 +615,48 @@ int object_watch_find_build(struct object_watch *watch, const char *path, const 
 	return fd;
 }
 
+/* What is known of it; its descriptors are the caller's own. false: nothing. */
+static bool look_up_process(struct object_watch *watch, pid_t pid, struct watched_process *ret, struct buf *out)
+{
+	pthread_mutex_lock(&watch->lock);
+	struct watched_process *process = hash_table_find_item(&watch->processes, (uint64_t)pid);
+	if (!process)
+		note_process(watch, pid); /* it was there before, or its event did not come */
+	process = hash_table_find_item(&watch->processes, (uint64_t)pid);
+	if (process) {
+		*ret = *process;
+		ret->map = (struct buf){0};
+		ret->pidfd = -1;
+		ret->tmp_fd = process->tmp_fd < 0 ? -1 : fcntl(process->tmp_fd, F_DUPFD_CLOEXEC, 0);
+	}
+	if (process && process->ended && !process->map_err)
+		buf_put(out, process->map.data, process->map.len);
+	pthread_mutex_unlock(&watch->lock);
+	return process || open_process(pid, ret); /* too many are open */
+}
+
+static int read_map(const struct watched_process *process, struct buf *ret)
+{
+	AUTO_FD int fd = open_perf_map(process);
+
+	return fd < 0 ? fd : fd_slurp_rest(fd, PERF_MAP_MAX_BYTES, ret);
+}
+
 int object_watch_read_perf_map(struct object_watch *watch, pid_t pid, struct buf *ret)
 {
-	struct watched_process known = {.tmp_fd = -1};
+	struct watched_process known;
 
-	if (watch) {
-		pthread_mutex_lock(&watch->lock);
-		struct watched_process *process = hash_table_find_item(&watch->processes, (uint64_t)pid);
-		if (!process)
-			note_process(watch, pid); /* it was there before, or its event did not come */
-		process = hash_table_find_item(&watch->processes, (uint64_t)pid);
-		if (process)
-			known = *process;
-		if (process && process->ended && !process->map_err)
-			buf_put(ret, process->map.data, process->map.len);
-		pthread_mutex_unlock(&watch->lock);
+	if (!watch || !look_up_process(watch, pid, &known, ret)) {
+		/* Not seen while it lived: then it may only have been one of ours. */
+		AUTO_FD int tmp = open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		const struct watched_process ours = {.inner_pid = pid, .uid = geteuid(), .tmp_fd = tmp};
+		return read_map(&ours, ret);
 	}
+	int err = known.map_err;
 	if (known.reused)
-		return -ESTALE;
-	if (known.ended)
-		return ret->failed ? -ENOMEM : known.map_err;
-	/* Not seen while it lived: then it may only have been one of ours. */
-	AUTO_FD int tmp = known.pid ? -1 : open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	const struct watched_process ours = {.inner_pid = pid, .uid = geteuid(), .tmp_fd = tmp};
-	AUTO_FD int fd = open_perf_map(known.pid ? &known : &ours);
-	return fd < 0 ? fd : fd_slurp_rest(fd, PERF_MAP_MAX_BYTES, ret);
+		err = -ESTALE;
+	else if (!known.ended)
+		err = read_map(&known, ret);
+	close_process(&known);
+	return !err && ret->failed ? -ENOMEM : err;
 }
