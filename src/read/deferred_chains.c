@@ -115,12 +115,33 @@ static int keep(struct deferred_chains *chains, const struct session_record *rec
 	return err;
 }
 
+/* The thread goes on as another program, or not at all: what comes of its stack is not what its samples had. */
+static bool ends_program(const struct perf_event_header *header, uint32_t *ret_tid)
+{
+	bool is_exec = header->type == PERF_RECORD_COMM && header->misc & PERF_RECORD_MISC_COMM_EXEC;
+	struct cursor at = cursor_over((struct span){header + 1, header->size - sizeof(*header)});
+
+	if (!is_exec && header->type != PERF_RECORD_EXIT)
+		return false;
+	cursor_u32(&at); /* pid */
+	if (!is_exec)
+		cursor_u32(&at); /* of the parent */
+	*ret_tid = cursor_u32(&at);
+	return !at.bad;
+}
+
 int deferred_chains_take(struct deferred_chains *chains, const struct session_record *record)
 {
 	const struct perf_event_header *header = record->view.header;
+	uint32_t tid;
 
 	if (header->type == PERF_RECORD_SAMPLE)
 		return record->event && is_incomplete(&record->sample) ? keep(chains, record) : 0;
+	if (ends_program(header, &tid)) {
+		chains->chain.nr_ips = 0;
+		chains->ready = hash_table_find_item(&chains->tasks, task_key(tid));
+		return chains->ready ? 2 : 0;
+	}
 	if (header->type != RECORD_CALLCHAIN_DEFERRED)
 		return 0;
 	struct cursor at = cursor_over((struct span){header + 1, header->size - sizeof(*header)});

@@ -4,7 +4,8 @@
  * owner (deferred_chains_fini), one thread.
  *
  * Such a sample is kept until the chain of its task comes, and is given later than its time then, as perf does. Memory
- * is bounded: where too much is kept the oldest sample is given without its user part.
+ * is bounded: where too much is kept the oldest sample is given without its user part; so are those of a thread that
+ * becomes another program, or ends, while it is still known as what it was.
  *
  * Source: Linux 6.19, include/uapi/linux/perf_event.h: the chain of the sample ends with PERF_CONTEXT_USER_DEFERRED and
  * a cookie; the record is u64 cookie, u64 nr, u64 ips[nr], sample_id, and its ips begin with PERF_CONTEXT_USER.
@@ -46,7 +47,8 @@ void deferred_chains_fini(struct deferred_chains *chains); /* zeroed is fine */
 
 /*
  * 1: an incomplete sample, which is kept, or a chain, which is used: deferred_chains_next() has what is complete now,
- * as long as the record is valid. 0: any other record. -ENOMEM.
+ * as long as the record is valid. 2: what it has comes before the record, which is not used. 0: any other record.
+ * -ENOMEM.
  */
 int deferred_chains_take(struct deferred_chains *chains, const struct session_record *record);
 

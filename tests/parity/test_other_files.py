@@ -172,6 +172,26 @@ def test_call_chains_that_come_later(millrace, perf, tmp_path):
     assert len(re.findall('^ls', done.out, re.M)) == len(re.findall('^ls', millrace('script', '-i', old).out, re.M))
 
 
+def test_call_chains_that_come_after_an_exec(millrace, perf, tmp_path):
+    """The chain of a sample that exec(2) itself gave is that of the new program; its name is that of the old one."""
+    data = tmp_path / 'some.data'
+    perf('record', '-q', '-g', '-F', '1000', '-e', 'cpu-clock', '-o', data, '--', 'sh', '-c', 'exec ls -R /usr/include')
+    data.write_bytes(with_deferred_chains(data.read_bytes())[0])
+    records = records_of(data.read_bytes())
+    exec_at, task = [(at, body[:8]) for at, (kind, misc, body) in enumerate(records)
+                     if kind == 3 and misc & 1 << 13][-1]
+    ip, time, cookie = 0xffffffff81000000, struct.unpack('<Q', records[exec_at][2][-8:])[0], 0x77700000001
+    chain = [(1 << 64) - 128, ip, USER_DEFERRED, cookie]
+    sample = struct.pack('<Q8s3Q4Q', ip, task, time - 1, 1, len(chain), *chain)
+    late = struct.pack('<4Q8sQ', cookie, 2, USER, 0x1234, task, time + 1)
+    records[exec_at:exec_at + 1] = [(9, 1, sample), records[exec_at], (22, 2, late)]
+    data.write_bytes(with_records(data.read_bytes(), records))
+    done = millrace('script', '-i', data, '-F', 'comm,ip')
+    of_exec = [block for block in done.out.split('\n\n') if f'{ip:x}' in block]
+    assert [block.split()[0] for block in of_exec] == ['sh'] and '1234' not in of_exec[0]
+    assert 'the call chains of 1 samples lack their user part' in done.err
+
+
 def test_dump_of_old_and_new_records(millrace, perf, tmp_path):
     """TIME_CONV, short and with its newer fields, EVENT_TYPE; BPF_METADATA of perf 6.17, unknown to perf 6.1."""
     old, new = tmp_path / 'old.data', tmp_path / 'new.data'

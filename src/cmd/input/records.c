@@ -44,6 +44,11 @@ static int next_complete(struct input_records *records, const struct session_rec
 	int got;
 
 	while (!(*ret = deferred_chains_next(deferred))) {
+		if (records->next) {
+			*ret = records->next;
+			records->next = NULL;
+			return 1;
+		}
 		got = next_record(records, ret, reterr);
 		if (got <= 0 && deferred->first) {
 			deferred_chains_end(deferred); /* then the session ends once more */
@@ -54,6 +59,7 @@ static int next_complete(struct input_records *records, const struct session_rec
 			return diag_set(reterr, taken, "out of memory");
 		if (!taken)
 			return got;
+		records->next = taken == 2 ? *ret : NULL;
 	}
 	return 1;
 }

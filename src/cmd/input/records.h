@@ -19,6 +19,7 @@ struct input_records {
 	struct session *session;  /* borrowed */
 	struct prefetcher *ahead; /* NULL: a pipe, which may have no records for a long time */
 	struct deferred_chains deferred;
+	const struct session_record *next; /* behind what `deferred` has; NULL: none was read */
 	struct group_split split;
 	bool splitting;                       /* the last record has parts left */
 	const struct sample_filter *switches; /* borrowed; NULL: no event turns samples on or off */
