@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/diag.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "cmd/agent/agent.h"
 #include "cmd/cli/result_file.h"
@@ -60,6 +63,19 @@ static int write_file(const struct delivery *delivery, const struct feed_options
 	return err ? err : stored;
 }
 
+/*
+ * The largest process of the agent, which can be started again: where memory is short, it ends before the recorder.
+ * Source: proc(5), "oom_score_adj".
+ */
+static void offer_to_oom_killer(void)
+{
+	static const char most[] = "1000";
+	AUTO_FD int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0 && write(fd, most, strlen(most)) < 0)
+		log_verbose("oom_score_adj: %s", strerror(errno));
+}
+
 int delivery_run(void *ctx)
 {
 	const struct delivery *delivery = ctx;
@@ -74,6 +90,7 @@ int delivery_run(void *ctx)
 	int err;
 
 	log_set_level(LOG_ERRORS);
+	offer_to_oom_killer();
 	if (options->files && !path)
 		err = -ENOMEM;
 	else if (options->files && !options->send.format)

@@ -413,7 +413,8 @@ static void reap_delivery(struct agent *agent)
 		snprintf(message, sizeof(message), "the delivery was ended by signal %d", WTERMSIG(status));
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		delivered(agent);
-	else if (result->err == -EBADMSG || (result->err == -EINVAL && ++agent->nr_refusals >= MOST_REFUSALS) ||
+	else if (result->err == -EBADMSG ||
+		 ((result->err == -EINVAL || result->err == -ENOMEM) && ++agent->nr_refusals >= MOST_REFUSALS) ||
 		 (WIFSIGNALED(status) && WTERMSIG(status) != SIGTERM && ++agent->nr_refusals >= MOST_REFUSALS))
 		refused(agent, message);
 	else
