@@ -153,6 +153,20 @@ def test_the_spool_is_bounded_and_outlives_the_agent(agent, server):
     assert sum(row[7] for row in server.rows) == found['delivered']['samples'] >= waited['samples']
 
 
+def test_the_disk_of_the_spool_is_full(agent, server):
+    """The oldest pieces make room for what is recorded, told and counted, and the recorder goes on."""
+    agent.state.mkdir()
+    subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=4m', 'none', agent.state], check=True)
+    try:
+        agent(f'--to=clickhouse://127.0.0.1:{server.port}', '--stop-time=1s', '--freq=1997')
+        agent.until(lambda found: found['dropped']['pieces'] >= 3, 'dropped pieces')
+        found = agent.stop()
+        assert found['waiting']['pieces'] and not found['delivered']['pieces']
+        assert 'the spool is full (--spool-size, or its disk): dropped the oldest' in agent.err
+    finally:
+        subprocess.run(['umount', '-l', agent.state], check=True)
+
+
 @pytest.mark.parametrize('who', ['agent', 'recorder', 'both'])
 def test_killed(agent, millrace, tmp_path, who):
     """The agent: the recorder ends with it, whole. The recorder: it is started again. Both: it is recovered."""

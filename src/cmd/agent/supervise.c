@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -311,13 +312,23 @@ static void count_waiting(struct agent *agent)
 	agent->status.waiting_bytes = agent->spool.bytes;
 }
 
+/* No room for another piece as large as the last one: it would be cut off while it is recorded. */
+static bool is_disk_full(const struct agent *agent)
+{
+	const struct spool *spool = &agent->spool;
+	struct statvfs disk;
+
+	return spool->nr > 1 && statvfs(agent->spooled, &disk) == 0 &&
+	       (uint64_t)disk.f_bavail * disk.f_frsize < spool->pieces[spool->nr - 1].bytes;
+}
+
 /* The oldest go first; one that is under way is lost to its delivery only when it is too much alone. */
 static void bound_spool(struct agent *agent)
 {
 	struct spool *spool = &agent->spool;
 	struct agent_sum sum = {0};
 
-	while (spool->nr && spool->bytes > agent->options->spool_bytes) {
+	while ((spool->nr && spool->bytes > agent->options->spool_bytes) || is_disk_full(agent)) {
 		if (agent->delivery_child.pid)
 			break; /* it ends soon */
 		add_sum(&sum, &spool->pieces[0]);
@@ -327,8 +338,8 @@ static void bound_spool(struct agent *agent)
 		agent->nr_refusals = 0;
 	}
 	if (sum.pieces)
-		log_error("the spool is full (--spool-size): dropped the oldest %" PRIu64 " pieces, %" PRIu64
-			  " samples, that were not delivered",
+		log_error("the spool is full (--spool-size, or its disk): dropped the oldest %" PRIu64
+			  " pieces, %" PRIu64 " samples, that were not delivered",
 			  sum.pieces, sum.samples);
 }
 
