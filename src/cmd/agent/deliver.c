@@ -12,7 +12,6 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "cmd/agent/agent.h"
-#include "cmd/cli/result_file.h"
 #include "cmd/input/loss_data.h"
 #include "cmd/input/sandbox.h"
 #include "read/session.h"
@@ -42,27 +41,6 @@ static int move_file(const struct delivery *delivery, const char *path)
 	return -EIO;
 }
 
-static int write_file(const struct delivery *delivery, const struct feed_options *feed, const char *path)
-{
-	struct delivery_result *result = delivery->result;
-	struct exporter *exporter;
-	struct result_file file;
-	struct diag diag = {0};
-	int err = result_file_open(path, &file, &diag);
-
-	if (err) {
-		log_error("%s", diag.text);
-		return err;
-	}
-	const struct export_target target = {.fd = file.fd, .path = result_file_path(&file), .name = path};
-	err = feed_recording(feed, delivery->options->send.format, &target, &exporter, &result->counts);
-	export_free(exporter);
-	int stored = result_file_close(&file, !err, &diag);
-	if (stored)
-		log_error("%s", diag.text);
-	return err ? err : stored;
-}
-
 /*
  * The largest process of the agent, which can be started again: where memory is short, it ends before the recorder.
  * Source: proc(5), "oom_score_adj".
@@ -87,6 +65,7 @@ int delivery_run(void *ctx)
 	};
 	const struct feed_options feed = {.input = &input, .title = "millrace agent", .quiet = true};
 	AUTO_FREE char *path = options->files ? file_name(delivery) : NULL;
+	struct feed_result file;
 	int err;
 
 	log_set_level(LOG_ERRORS);
@@ -97,7 +76,8 @@ int delivery_run(void *ctx)
 		err = move_file(delivery, path);
 	else if (options->files) {
 		sandbox_enter(path, 0);
-		err = write_file(delivery, &feed, path);
+		err = feed_into_file(&feed, options->send.format, path, 0, &file);
+		delivery->result->counts = file.counts;
 	} else {
 		sandbox_enter(NULL, SANDBOX_NETWORK);
 		err = send_recording(&feed, &options->send, &delivery->result->counts);

@@ -13,7 +13,6 @@
 #include "base/diag.h"
 #include "base/log.h"
 #include "cmd/cli/command.h"
-#include "cmd/cli/result_file.h"
 #include "cmd/export/feed.h"
 #include "cmd/export/send.h"
 
@@ -144,35 +143,20 @@ static int run_send(const struct export_options *options)
 	return err;
 }
 
-/* The file is complete before it replaces what has its name; what a damaged recording has is kept all the same. */
 static int run(const struct export_options *options, const char *path)
 {
 	const struct feed_options feed = feed_of(options);
-	struct result_file file;
-	struct feed_counts counts = {0};
-	struct exporter *exporter;
-	struct diag diag = {0};
-	int err = result_file_open(path, &file, &diag);
+	struct feed_result file;
+	int err = feed_into_file(&feed, options->format, path, FEED_KEEP_DAMAGED, &file);
+	const struct feed_counts counts = file.counts;
 
-	if (err) {
-		log_error("%s", diag.text);
-		return err;
-	}
-	const struct export_target target = {.fd = file.fd, .path = result_file_path(&file), .name = path};
-	err = feed_recording(&feed, options->format, &target, &exporter, &counts);
-	export_free(exporter);
-	bool whole = !err || (err == -EBADMSG && counts.nr_samples);
-	uint64_t bytes = result_file_bytes(&file);
-	int stored = result_file_close(&file, whole, &diag);
-	if (stored)
-		log_error("%s", diag.text);
-	if (whole && !stored && strcmp(path, "-") != 0)
+	if (file.bytes && strcmp(path, "-") != 0)
 		log_note("%s: %" PRIu64 " samples, %" PRIu32 " stacks, %" PRIu64 " bytes", path, counts.nr_samples,
-			 counts.nr_stacks, bytes);
+			 counts.nr_stacks, file.bytes);
 	if (counts.nr_left_out && !options->event)
 		log_note("%" PRIu64 " samples of other events are left out: %s has one event; choose it with --event",
 			 counts.nr_left_out, options->format->name);
-	return err ? err : stored;
+	return err;
 }
 
 static int check(const struct export_options *options, const char *path, struct diag *reterr)

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/diag.h"
 #include "base/log.h"
+#include "cmd/cli/result_file.h"
 #include "cmd/input/loss_data.h"
 #include "cmd/input/sample_walk.h"
 #include "perfdata/feature.h"
@@ -479,4 +480,30 @@ int feed_recording(const struct feed_options *options, const struct export_forma
 	}
 	feed_fini(&feed);
 	return err;
+}
+
+int feed_into_file(const struct feed_options *options, const struct export_format *format, const char *path,
+		   enum feed_file_flags flags, struct feed_result *ret)
+{
+	struct exporter *exporter;
+	struct result_file file;
+	struct diag diag = {0};
+	int err = result_file_open(path, &file, &diag);
+
+	*ret = (struct feed_result){0};
+	if (err) {
+		log_error("%s", diag.text);
+		return err;
+	}
+	const struct export_target target = {.fd = file.fd, .path = result_file_path(&file), .name = path};
+	err = feed_recording(options, format, &target, &exporter, &ret->counts);
+	export_free(exporter);
+	bool whole = !err || (flags & FEED_KEEP_DAMAGED && err == -EBADMSG && ret->counts.nr_samples);
+	uint64_t bytes = result_file_bytes(&file);
+	int stored = result_file_close(&file, whole, &diag);
+	if (stored)
+		log_error("%s", diag.text);
+	else
+		ret->bytes = whole ? bytes : 0;
+	return err ? err : stored;
 }

@@ -36,3 +36,15 @@ struct feed_counts {
  */
 int feed_recording(const struct feed_options *options, const struct export_format *format,
 		   const struct export_target *target, struct exporter **ret, struct feed_counts *ret_counts);
+
+/*
+ * The same into a file, which replaces what has its name when it is complete. flags: FEED_KEEP_DAMAGED: also what a
+ * damaged recording has. 0, or -errno: the reason is printed.
+ */
+struct feed_result {
+	struct feed_counts counts;
+	uint64_t bytes; /* of the file; 0: it was not stored */
+};
+enum feed_file_flags { FEED_KEEP_DAMAGED = 1 };
+int feed_into_file(const struct feed_options *options, const struct export_format *format, const char *path,
+		   enum feed_file_flags flags, struct feed_result *ret);
