@@ -126,7 +126,7 @@ def server(millrace):
 
 def test_a_store_that_goes_and_comes(agent, server):
     server.start()
-    agent(f'--to=clickhouse://127.0.0.1:{server.port}', '--service=web').until(
+    agent(f'--to=clickhouse://127.0.0.1:{server.port}', '--service=web', '--stop-time=50s').until(
         lambda found: found['delivered']['pieces'] >= 1, 'a piece')
     server.stop()
     agent.until(lambda found: found['failing_since'] and found['waiting']['pieces'] >= 2, 'pieces that wait')
@@ -238,7 +238,7 @@ def test_what_a_server_refuses_holds_nothing_up(agent, millrace, server):
     class Handler(Takes):
         status = 400
     server.start(Handler)
-    agent(f'--to=http://127.0.0.1:{server.port}/', '--format=pprof').until(
+    agent(f'--to=http://127.0.0.1:{server.port}/', '--format=pprof', '--stop-time=50s').until(
         lambda found: found['refused']['pieces'] >= 1, 'a piece that is given up')
     Handler.status, Handler.bodies = 200, []
     agent.until(lambda found: found['delivered']['pieces'] >= 1, 'the next')
