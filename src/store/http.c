@@ -13,9 +13,12 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/diag.h"
 #include "base/fd.h"
 #include "sysinfo/library.h"
+
+#define NS_PER_S UINT64_C(1000000000)
 
 enum {
 	DEFAULT_TRIES = 6,
@@ -173,7 +176,7 @@ char *http_escape(struct http *http, const char *text)
 	return copy;
 }
 
-/* What may be otherwise in a moment; a wrong certificate is not. */
+/* What may be otherwise in a moment; a wrong certificate is not, nor a server that was silent for long. */
 static bool is_transient(CURLcode code)
 {
 	switch (code) {
@@ -252,12 +255,17 @@ int http_post(struct http *http, const struct http_post *post, struct buf *answe
 	library.easy_setopt(http->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)post->body.len);
 	library.easy_setopt(http->curl, CURLOPT_HTTPHEADER, headers);
 	library.easy_setopt(http->curl, CURLOPT_WRITEDATA, http);
+	uint64_t since_ns = clock_ns(CLOCK_MONOTONIC);
 	CURLcode code = library.easy_perform(http->curl);
+	bool was_idle = clock_ns(CLOCK_MONOTONIC) - since_ns >= IDLE_S * NS_PER_S;
 	library.easy_setopt(http->curl, CURLOPT_HTTPHEADER, NULL);
 	library.slist_free_all(headers);
 	if (code != CURLE_OK)
-		return diag_set(reterr, is_transient(code) ? -EAGAIN : -EPROTO, "%s: %s", http->options.url,
-				*http->why ? http->why : library.easy_strerror(code));
+		return diag_set(reterr,
+				code == CURLE_OPERATION_TIMEDOUT && was_idle ? -EIO
+				: is_transient(code)                         ? -EAGAIN
+									     : -EPROTO,
+				"%s: %s", http->options.url, *http->why ? http->why : library.easy_strerror(code));
 	library.easy_getinfo(http->curl, CURLINFO_RESPONSE_CODE, &status);
 	return status >= 200 && status <= 299 ? buf_status(answer) : bad_status(http, status, answer, reterr);
 }
