@@ -174,6 +174,14 @@ static int explain_permission(const struct event *event, int err, int pid, struc
 		return diag_set(reterr, err,
 				"event %s: not permitted: uprobes and kprobes take CAP_PERFMON (run as root)",
 				event->name);
+	/* A patch of Debian and Ubuntu ("perf_paranoid_any"), where 3 and 4 are the defaults. */
+	if (level > 2)
+		return diag_set(
+			reterr, err,
+			"event %s: not permitted: kernel.perf_event_paranoid is %ld; it takes CAP_PERFMON, above 2 "
+			"on kernels of Debian and Ubuntu CAP_SYS_ADMIN (run as root), or: sysctl "
+			"kernel.perf_event_paranoid=%ld",
+			event->name, level, enough);
 	if (level > enough)
 		return diag_set(reterr, err,
 				"event %s: not permitted: kernel.perf_event_paranoid is %ld; it takes CAP_PERFMON (run "
