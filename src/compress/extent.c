@@ -18,7 +18,7 @@ enum {
 	PROBE_BYTES = 4 << 10,
 	PROBE_RECORDS = 64,
 	DUMP_BYTES_LEAST = 2 << 10, /* records of call chains are shorter */
-	QUICK_LEVEL_LAST = 5,       /* an extent takes less than 20 ms */
+	QUICK_LEVEL_LAST = 5,       /* an extent takes less than 20 ms of CPU time */
 	MIDDLE_LEVEL_LAST = 12,     /* less than 200; above it a megabyte takes as long and more */
 };
 
@@ -168,7 +168,7 @@ static int64_t pack(struct extent_packer *packer, const struct extent_pack_param
 	struct zstd_pack_params params = {
 		.level = how->level,
 		.short_records = are_short(records),
-		.level_now = how->level > QUICK_LEVEL_LAST ? how->level_now : NULL,
+		.level_now = how->level_now,
 	};
 
 	if (how->level == 1 && params.short_records) {

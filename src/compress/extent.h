@@ -27,8 +27,9 @@ int extent_packer_new(struct extent_packer **ret); /* 0, -ENOMEM, -ENOTSUP */
 void extent_packer_free(struct extent_packer *packer);
 
 struct extent_pack_params {
-	int level;                   /* 1 to ZSTD_LEVEL_LAST */
-	const atomic_int *level_now; /* what takes long is given up when it falls below `level`; NULL: never */
+	int level; /* 1 to ZSTD_LEVEL_LAST */
+	const atomic_int
+		*level_now; /* given up when it falls below `level`, but what is quick at level 1; NULL: never */
 };
 
 /*

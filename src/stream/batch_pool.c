@@ -301,8 +301,8 @@ static size_t nr_waiting(const struct batch_pool *pool)
 
 /*
  * Little memory is left, because compressing takes too long: where it is the output, more bytes would be worse. Then
- * all is stored as it is until half is free: what is compressed in between would hold up what comes behind it. Of a few
- * extents there is always little. The lock is held.
+ * all is stored as it is until half is free: what is compressed in between would hold up what comes behind it, and what
+ * is under way, on CPUs that others use, is given up. Of a few extents there is always little. The lock is held.
  */
 static bool is_overtaken(struct batch_pool *pool)
 {
@@ -312,6 +312,7 @@ static bool is_overtaken(struct batch_pool *pool)
 		pool->overtaken = false;
 	else if (pool->nr_jobs > LEAST_EXTENTS && 4 * nr_free(pool) <= pool->nr_jobs && nr_late > pool->nr_unwritten)
 		pool->overtaken = true;
+	atomic_store_explicit(&pool->level_now, pool->overtaken ? 0 : pool->level_asked, memory_order_relaxed);
 	return pool->overtaken;
 }
 
@@ -340,7 +341,11 @@ struct batch_pool_stats batch_pool_stats(struct batch_pool *pool)
 
 void batch_pool_set_level(struct batch_pool *pool, int level)
 {
-	atomic_store_explicit(&pool->level_now, level, memory_order_relaxed);
+	pthread_mutex_lock(&pool->lock);
+	pool->level_asked = level;
+	if (!pool->overtaken)
+		atomic_store_explicit(&pool->level_now, level, memory_order_relaxed);
+	pthread_mutex_unlock(&pool->lock);
 }
 
 static void measure_job(const struct batch_pool *pool, struct batch_job *job)
@@ -538,7 +543,7 @@ int batch_pool_new(const struct batch_pool_params *params, struct batch_pool **r
 		nr_workers = params->nr_stages; /* they only write, and a stage is written by one at a time */
 	if (nr_workers > WORKERS_MAX)
 		nr_workers = WORKERS_MAX;
-	pool->level = params->level;
+	pool->level = pool->level_asked = params->level;
 	atomic_init(&pool->level_now, params->level);
 	pool->notifier = params->notifier;
 	atomic_init(&pool->stack_bytes, STACK_CUT_NOTHING);

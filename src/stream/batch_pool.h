@@ -80,7 +80,7 @@ struct batch_pool {
 	struct stack_cutter *cutter;  /* NULL: nothing dumps stacks */
 	bool trims, no_index;
 	atomic_uint stack_bytes;        /* of a stack dump stay at most: read without the lock */
-	atomic_int level_now;           /* of what is compressed: the same */
+	atomic_int level_now;           /* of what is compressed: the same; 0 while it is overtaken */
 	_Atomic uint64_t full_until_ns; /* CLOCK_MONOTONIC: a draining thread waited for memory; UINT64_MAX: one does;
 					   0: never */
 	struct batch_job *jobs;         /* heap */
@@ -107,6 +107,7 @@ struct batch_pool {
 	struct pool_worker
 		*idle; /* the last that became so first: its memory is in use already, and perhaps in a cache */
 	bool ending;
+	int level_asked;                 /* batch_pool_set_level() */
 	bool overtaken;                  /* by what comes: nothing is compressed until half of the memory is free */
 	struct pipeline *with_stages;    /* those whose stages may keep batches */
 	size_t nr_packing, nr_unwritten; /* jobs; unwritten: due to be written */

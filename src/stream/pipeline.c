@@ -16,6 +16,7 @@
 #include "stream/producers.h"
 #include "stream/retained.h"
 #include "stream/stage.h"
+#include "sysinfo/thread.h"
 
 /* What one thread fills. */
 struct producer {
@@ -293,19 +294,30 @@ static bool commit_inner(struct pipeline *pipeline)
 	return true;
 }
 
-/* A job is done: writes what is due. The pool's lock is held, and released during that. */
+/*
+ * A job is done: writes what is due. A worker that compresses shares its CPU with the load, and memory that runs short
+ * lasts no longer for that: it writes with the priority of a thread that drains. The pool's lock is held, and released
+ * during that.
+ */
 static void write_done(struct pipeline *pipeline)
 {
 	struct batch_pool *pool = pipeline->pool;
+	bool raised = pool->level && 2 * atomic_load(&pool->nr_free) < pool->nr_jobs;
+	struct priority before;
+	const char *unused;
 
 	find_due(pipeline);
 	if (pipeline->busy)
 		return; /* who is at it comes to this job, too */
 	pipeline->busy = true;
+	if (raised)
+		(void)!priority_raise(0, &before, &unused);
 	do
 		deliver_done(pipeline);
 	while (commit_inner(pipeline));
 	pipeline->busy = false;
+	if (raised)
+		priority_restore(&before);
 	pthread_cond_broadcast(&pool->news);
 }
 

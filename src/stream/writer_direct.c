@@ -50,6 +50,7 @@ enum way { CACHED, DIRECT, NR_WAYS };
 /* What each way costs. */
 struct choice {
 	enum way way, best;
+	bool tried;                               /* the other one, ever */
 	uint64_t left_bytes;                      /* until the other way is tried, or the try is judged */
 	uint64_t cpu_ns[NR_WAYS], bytes[NR_WAYS]; /* of the last time that each was used or tried */
 };
@@ -225,16 +226,19 @@ static double cost_of(const struct choice *choice, enum way way)
 	return (double)choice->cpu_ns[way] / (double)(choice->bytes[way] ? choice->bytes[way] : 1);
 }
 
-/* What went one way has cost so much. */
-static void decide(struct choice *choice, enum way way, uint64_t cpu_ns, size_t bytes)
+/* What went one way has cost so much. Where memory runs short before the other was ever tried, that may be why. */
+static void decide(struct choice *choice, uint64_t cpu_ns, size_t bytes, bool memory_is_short)
 {
-	choice->cpu_ns[way] += cpu_ns;
-	choice->bytes[way] += bytes;
-	if (choice->left_bytes > bytes) {
+	bool early = memory_is_short && !choice->tried;
+
+	choice->cpu_ns[choice->way] += cpu_ns;
+	choice->bytes[choice->way] += bytes;
+	if (choice->left_bytes > bytes && !early) {
 		choice->left_bytes -= bytes;
 		return;
 	}
 	if (choice->way == choice->best) { /* time to try the other */
+		choice->tried = true;
 		choice->way = choice->best == CACHED ? DIRECT : CACHED;
 		choice->cpu_ns[choice->way] = choice->bytes[choice->way] = 0;
 		choice->left_bytes = TRY_BYTES;
@@ -273,7 +277,8 @@ static int write_span(struct direct *direct, struct span span)
 	else if (!direct->writer.memory_is_short)
 		direct->slow = false;
 	if (way == direct->choice.way)
-		decide(&direct->choice, way, cpu_ns + (way == DIRECT ? WAKE_UP_NS : 0), span.len);
+		decide(&direct->choice, cpu_ns + (way == DIRECT ? WAKE_UP_NS : 0), span.len,
+		       direct->writer.memory_is_short);
 	atomic_store_explicit(&direct->writer.waits, direct->choice.way == DIRECT, memory_order_relaxed);
 	return 0;
 }

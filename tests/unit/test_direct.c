@@ -221,6 +221,24 @@ static void the_cheaper_way_is_found(void **state)
 	}
 }
 
+/* Memory runs short at the start: the way that is dear is left at once. */
+static void the_other_way_is_tried_early(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	open_scene(&scene, &writer_auto, 0);
+	disk.cached_ms = 3;
+	scene.writer->memory_is_short = true;
+	give(&scene, LARGE, true);
+	scene.writer->memory_is_short = false;
+	for (unsigned i = 0; i < 20; i++)
+		give(&scene, LARGE, true);
+	assert_int_equal(disk.nr_cached, 1);
+	assert_true(scene.writer->waits);
+	close_scene(&scene);
+}
+
 /* Storage that is slow, and memory that runs short: the page cache has more of it. */
 static void the_page_cache_takes_what_waits(void **state)
 {
@@ -252,6 +270,7 @@ int main(void)
 		cmocka_unit_test(what_is_old_is_committed),
 		cmocka_unit_test(refused_late),
 		cmocka_unit_test(the_cheaper_way_is_found),
+		cmocka_unit_test(the_other_way_is_tried_early),
 		cmocka_unit_test(the_page_cache_takes_what_waits),
 	};
 
