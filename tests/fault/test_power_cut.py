@@ -72,3 +72,56 @@ def test_a_recording_that_goes_on_is_on_the_disk(millrace, recorder, disk, calls
     wait_until(all_are_there, 'all calls are on the disk')
     process.send_signal(signal.SIGINT)
     assert process.wait() == -signal.SIGINT
+
+
+@pytest.fixture(name='mounted_disk')
+def fixture_mounted_disk(disk, tmp_path):
+    """ext4 on a block device that forgets what was not flushed: where it is mounted, and what it has flushed."""
+    if not shutil.which('mkfs.ext4') or not shutil.which('losetup'):
+        pytest.skip('needs mkfs.ext4 and losetup')
+    image, folder = disk / 'image', tmp_path / 'ext4'
+    folder.mkdir()
+    with image.open('wb') as file:
+        file.truncate(24 << 20)
+    subprocess.run(['mkfs.ext4', '-q', '-F', image], check=True)
+    subprocess.run(['sync', image, disk], check=True)
+    device = subprocess.run(['losetup', '--show', '-f', image], stdout=subprocess.PIPE, text=True, check=False)
+    if device.returncode:
+        pytest.skip('needs a loop device')
+    try:
+        subprocess.run(['mount', device.stdout.strip(), folder], check=True)
+        yield folder, disk / 'synced' / 'image'
+    finally:
+        subprocess.run(['umount', folder], check=False)
+        subprocess.run(['losetup', '-d', device.stdout.strip()], check=False)
+
+
+@pytest.mark.parametrize('mode', [[], ['-z'], ['--writer=direct']], ids=' '.join)
+def test_a_block_device_loses_power(millrace, recorder, mounted_disk, calls, tmp_path, mode):
+    """What the device has flushed is mounted elsewhere while the recording goes on: every call is there, once."""
+    folder, flushed = mounted_disk
+    output = tmp_path / 'output'
+    process = recorder(['--durable=0.2', *mode, *EVENT, '-o', folder / 'p.data', '--', 'sh', '-c',
+                        '"$@" >output && exec sleep 1000', 'sh', *calls], cwd=tmp_path)
+    wait_until(lambda: output.exists() and output.read_text().endswith('\n'), 'the calls are made')
+    tid = output.read_text().split()[0]
+    image, left = tmp_path / 'image', tmp_path / 'left'
+    left.mkdir()
+
+    def all_are_there():
+        shutil.copyfile(flushed, image)
+        subprocess.run(['mount', '-o', 'loop', image, left], check=True)
+        try:
+            path = left / 'p.data'
+            if not path.exists() or millrace('recover', path, status=None).status:
+                return False
+            lines = millrace('script', '-i', path, '-F', 'tid,time', '--ns').out.split('\n')
+        finally:
+            subprocess.run(['umount', left], check=True)
+        found = [line for line in lines if line.split()[:1] == [tid]]
+        assert len(set(found)) == len(found) <= CALLS
+        return len(found) == CALLS
+
+    wait_until(all_are_there, 'all calls are on the device')
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == -signal.SIGTERM, 'of the command'
