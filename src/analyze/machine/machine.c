@@ -668,6 +668,7 @@ static unsigned add_leaf_caller(struct lookup *lookup, struct task *task, const 
 	lookup->needs_update |= lookup->read_only;
 	if (lookup->read_only || !user_stacks_of(machine))
 		return 0;
+	user_stacks_set_time(machine->user_stacks, lookup->time_ns);
 	if (!user_stack_leaf_caller(machine->user_stacks, task->maps, sample, ip, &caller) || caller == ip)
 		return 0;
 	lookup_resolve(lookup, task, PERF_RECORD_MISC_USER, caller, ret);
