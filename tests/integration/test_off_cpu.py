@@ -79,8 +79,9 @@ def test_who_ended_a_wait(record, kind, nr):
     assert {wait.state for wait in mine} <= {PREEMPTED, SLEEPING, 2}
     if kind == 'sleep':  # a timer woke it, which no task is to be blamed for
         slept = [wait for wait in mine if wait.ns > 10e6 and wait.state == SLEEPING]
-        # Linux 6.18 leaves out a few that happen while the CPU is idle
-        assert sum(bool(wait.flags & INTERRUPT) for wait in slept) > 40 and all(wait.waker == (0, 0) for wait in slept)
+        assert len(slept) > 40 and all(wait.waker == (0, 0) for wait in slept)
+        # Of a wake-up on an idle CPU there may be no event (Linux 6.18): then nothing is said of it.
+        assert all(bool(wait.flags & INTERRUPT) != bool(wait.flags & NO_WAKE_UP) for wait in slept)
     if kind == 'pipe':
         tids = {thread.tid for thread in threads}
         wakers = [wait.waker[1] for wait in mine if wait.state == SLEEPING and not wait.flags & INTERRUPT]
@@ -353,7 +354,7 @@ def check_columns_of_wall(millrace, path, tids):
     for tid in tids:
         (row,) = [row for row in rows if int(row[4]) == tid and row[5] == 'start_thread']
         whole, on, blocked, runnable = map(float, row[:4])
-        assert abs(on + blocked + runnable - whole) < 0.03 and min(blocked, runnable) > 0
+        assert abs(on + blocked + runnable - whole) < 0.03 and blocked > 0
     text = millrace('report', '--stdio', '-i', path, '--wall', '-g', 'none', '-F', 'off_cpu,on_cpu,tid').out
     rows = [float(row) for row in re.findall(r'^ +([\d.]+)% +[\d.]+% +\d+:', text, re.M)]
     assert rows and rows == sorted(rows, reverse=True)
