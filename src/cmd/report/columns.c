@@ -39,10 +39,6 @@ static const struct column_word {
 	{"host", HIST_HOST, 0},
 	{"parallelism", HIST_PARALLELISM, 0}, /* this and the next: perf 6.15 */
 	{"latency", HIST_LATENCY, 0},
-	{"on_cpu", HIST_ON_CPU, 0}, /* this and the next three: not perf's */
-	{"off_cpu", HIST_OFF_CPU, 0},
-	{"off_cpu_blocked", HIST_BLOCKED_TIME, 0},
-	{"off_cpu_runnable", HIST_RUNNABLE, 0},
 	{"symbol_size", HIST_SYM_SIZE, 0},
 	{"cgroup", HIST_CGROUP, 0},
 	{"time", HIST_TIME, 0},
@@ -81,7 +77,11 @@ static const struct column_word {
 	{"phys_daddr", HIST_PHYSICAL, SAMPLES_MEMORY},
 	{"data_page_size", HIST_DATA_PAGE_SIZE, SAMPLES_MEMORY},
 	{"blocked", HIST_BLOCKED, SAMPLES_MEMORY},
-	{"tid", HIST_TID, 0}, /* not perf's */
+	{"tid", HIST_TID, 0}, /* this and the next four: not perf's, whose words go first */
+	{"on_cpu", HIST_ON_CPU, 0},
+	{"off_cpu", HIST_OFF_CPU, 0},
+	{"off_cpu_blocked", HIST_BLOCKED_TIME, 0},
+	{"off_cpu_runnable", HIST_RUNNABLE, 0},
 };
 
 static const struct {
