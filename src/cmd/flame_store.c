@@ -100,7 +100,7 @@ static int take_row(void *ctx, const struct store_row *row)
 static int write_page(struct collecting *collecting, struct diag *reterr)
 {
 	const struct flame_store_options *options = collecting->options;
-	const struct page_limits limits = {.nodes = 1500000, .threads = 200};
+	const struct page_limits limits = {.nodes = PAGE_MOST_NODES, .threads = PAGE_MOST_THREADS};
 	const struct page_times times = {
 		.start_ns = 0,
 		.end_ns = (collecting->last_step + UINT64_C(1)) * collecting->step_s * NS_PER_S,

@@ -74,6 +74,8 @@ struct debug_info *machine_debug_info(const struct machine *machine);
 /* cpumode is a PERF_RECORD_MISC_* mode of the record or of a context marker. */
 void machine_resolve(struct machine *machine, struct task *task, uint8_t cpumode, uint64_t ip, struct location *ret);
 
+enum { CHAIN_MOST_FRAMES = 1280 }; /* 1024 recorded, or fewer recorded and 127 unwound, and what was inlined */
+
 /*
  * The call chain of a sample, innermost frame first, context markers applied and removed. Writes at most `max`
  * locations and returns how many. The user part of a dwarf recording is unwound from its stack dump.

@@ -3,8 +3,6 @@
 
 #include <errno.h>
 
-enum { MAX_FRAMES = 1280 }; /* 1024 recorded, or fewer recorded and 127 unwound, and what was inlined */
-
 struct count {
 	const struct tally *tally;
 	const struct stacks *stacks;
@@ -17,7 +15,7 @@ static unsigned chain_links(const struct count *count, uint32_t chain, uint32_t 
 {
 	unsigned nr = 0;
 
-	for (; chain && nr < MAX_FRAMES; chain = stacks_outer(count->stacks, chain))
+	for (; chain && nr < CHAIN_MOST_FRAMES; chain = stacks_outer(count->stacks, chain))
 		ret[nr++] = chain;
 	if (count->options->direction == CALLTREE_CALLEE)
 		return nr;
@@ -38,7 +36,7 @@ static int add_callers(const struct count *count, uint32_t index, const struct t
 	const struct count_rules *rules = &count->options->rules;
 	struct hist_place place = cell->place;
 	const bool filtered = place.filtered && rules->hides_sample && rules->hides_sample(rules->ctx, &place);
-	uint32_t links[MAX_FRAMES];
+	uint32_t links[CHAIN_MOST_FRAMES];
 	unsigned nr = chain_links(count, cell->chain, links);
 
 	for (unsigned i = 0; i < nr; i++) {

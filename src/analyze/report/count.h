@@ -16,14 +16,14 @@
 /* What the caller decides about cells and callers. Each may be NULL. */
 struct count_rules {
 	/* Is the cell counted at all? NULL: all are. */
-	bool (*counts)(void *ctx, const struct tally_cell *cell);
+	bool (*counts)(const void *ctx, const struct tally_cell *cell);
 	/* Of a cell whose place is filtered: is it hidden whatever its symbol, so that its callers are hidden, too? */
-	bool (*hides_sample)(void *ctx, const struct hist_place *place);
-	bool (*hides_symbol)(void *ctx, const struct symbol *symbol);
+	bool (*hides_sample)(const void *ctx, const struct hist_place *place);
+	bool (*hides_symbol)(const void *ctx, const struct symbol *symbol);
 	/* The details of a caller. NULL: out of memory. Called for places with details only. */
-	const struct hist_details *(*caller_details)(void *ctx, const struct hist_details *callee,
+	const struct hist_details *(*caller_details)(const void *ctx, const struct hist_details *callee,
 						     const struct location *at);
-	void *ctx;
+	const void *ctx;
 };
 
 struct count_options {

@@ -10,6 +10,7 @@
 #include "base/diag.h"
 #include "base/log.h"
 #include "cmd/cli/command.h"
+#include "cmd/input/store_input.h"
 #include "record/setup/options.h"
 
 static int set_format(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
@@ -21,12 +22,6 @@ static int set_format(const struct option *option, const char *arg, bool negated
 		return diag_set(reterr, -EINVAL, "this build has no format \"%s\"", arg);
 	*(const struct export_format **)value = format;
 	return 0;
-}
-
-static int set_time(const struct option *option, const char *arg, bool negated, void *uint64_ns, struct diag *reterr)
-{
-	(void)option, (void)negated;
-	return rotation_spec_parse_time(arg, uint64_ns, reterr);
 }
 
 static int set_size(const struct option *option, const char *arg, bool negated, void *uint64_bytes, struct diag *reterr)
@@ -82,7 +77,7 @@ static const struct option agent_table[] = {
 	{.name = "every",
 	 .arg = "TIME",
 	 .help = "Deliver a piece each TIME (60s, the default; with s, m, h, d)",
-	 .set = set_time,
+	 .set = store_input_set_time,
 	 .offset = AT(every_ns),
 	 .flags = OPTION_NO_NEGATE},
 	{.name = "to",
@@ -132,7 +127,7 @@ static const struct option agent_table[] = {
 	{.name = "keep-for",
 	 .arg = "TIME",
 	 .help = "Of --files, remove what is older than TIME (7d)",
-	 .set = set_time,
+	 .set = store_input_set_time,
 	 .offset = AT(keep_ns),
 	 .flags = OPTION_NO_NEGATE},
 	{.name = "state",
@@ -150,7 +145,7 @@ static const struct option agent_table[] = {
 	{.name = "stop-time",
 	 .arg = "TIME",
 	 .help = "At the end, deliver for at most TIME; default 10s",
-	 .set = set_time,
+	 .set = store_input_set_time,
 	 .offset = AT(stop_ns),
 	 .flags = OPTION_NO_NEGATE},
 	{.name = "on-trigger",
@@ -175,7 +170,7 @@ static const struct option agent_table[] = {
 	{.name = "trigger-pause",
 	 .arg = "TIME",
 	 .help = "At most one snapshot in TIME; default 1m",
-	 .set = set_time,
+	 .set = store_input_set_time,
 	 .offset = AT(trigger_pause_ns),
 	 .flags = OPTION_NO_NEGATE},
 	{.name = "snapshots-size",

@@ -119,7 +119,7 @@ int diff_view_run(const struct diff_files *files, const struct diff_options *opt
 		.events = view.events,
 		.nr_events = view.nr_events,
 		.stacks = view.join ? diff_join_stacks(view.join) : NULL,
-		.count = samples_count_options((struct samples *)(uintptr_t)&files->readings[0].samples),
+		.count = samples_count_options(&files->readings[0].samples),
 		.columns = {HIST_CHILDREN, HIST_SELF},
 		.nr_columns = 2,
 		.compared = true,

@@ -11,7 +11,6 @@
 
 enum {
 	CACHE_SLOTS = 1 << 14,
-	MAX_FRAMES = 1280, /* 1024 recorded, or fewer recorded and 127 unwound, and what was inlined */
 	MAX_INLINED = 32,
 };
 
@@ -34,7 +33,7 @@ int sample_walk_open(struct sample_walk *walk, const struct sample_walk_options 
 	if (err)
 		return err;
 	walk->stacks = stacks_new();
-	walk->frames = calloc(MAX_FRAMES, sizeof(*walk->frames));
+	walk->frames = calloc(CHAIN_MOST_FRAMES, sizeof(*walk->frames));
 	walk->cache = calloc(CACHE_SLOTS, sizeof(*walk->cache));
 	if (!walk->stacks || !walk->frames || !walk->cache)
 		err = -ENOMEM;
@@ -69,13 +68,13 @@ static unsigned sample_frames(struct sample_walk *walk, struct task *task, const
 	unsigned nr = 0, nr_inner = 1;
 
 	if (sample->present & PERF_SAMPLE_CALLCHAIN)
-		nr = machine_callchain(walk->machine, task, record, walk->frames, MAX_FRAMES - 1);
+		nr = machine_callchain(walk->machine, task, record, walk->frames, CHAIN_MOST_FRAMES - 1);
 	const struct location *first = walk->frames;
 	if (!nr || (first->ip != at->ip && (!at->symbol || first->symbol != at->symbol))) {
 		inner[0] = *at;
 		if (walk->inlined)
 			nr_inner = machine_inlined(walk->machine, at, inner, MAX_INLINED);
-		nr = nr + nr_inner > MAX_FRAMES ? MAX_FRAMES - nr_inner : nr;
+		nr = nr + nr_inner > CHAIN_MOST_FRAMES ? CHAIN_MOST_FRAMES - nr_inner : nr;
 		memmove(walk->frames + nr_inner, walk->frames, nr * sizeof(*walk->frames));
 		memcpy(walk->frames, inner, nr_inner * sizeof(*inner));
 		nr += nr_inner;

@@ -10,8 +10,8 @@
 
 enum { DEFAULT_SINCE_S = 3600 };
 
-int store_input_set_since(const struct option *option, const char *arg, bool negated, void *uint64_ns,
-			  struct diag *reterr)
+int store_input_set_time(const struct option *option, const char *arg, bool negated, void *uint64_ns,
+			 struct diag *reterr)
 {
 	(void)option, (void)negated;
 	return rotation_spec_parse_time(arg, uint64_ns, reterr);

@@ -15,8 +15,8 @@ struct store_input {
 	uint64_t since_ns;
 };
 
-/* --since, of the uint64_t. */
-int store_input_set_since(const struct option *, const char *arg, bool negated, void *uint64_ns, struct diag *);
+/* For --since and other spans of time. */
+int store_input_set_time(const struct option *, const char *arg, bool negated, void *uint64_ns, struct diag *);
 
 /* Their rows in the table of a command whose struct `type` has a struct store_input `field`. */
 #define STORE_INPUT_OPTIONS(type, field)                                                                               \
@@ -34,7 +34,7 @@ int store_input_set_since(const struct option *, const char *arg, bool negated, 
 		{.name = "since",                                                                                      \
 		 .arg = "TIME",                                                                                        \
 		 .help = "The last TIME (with s, m, h, d); default 1h",                                                \
-		 .set = store_input_set_since,                                                                         \
+		 .set = store_input_set_time,                                                                          \
 		 .offset = offsetof(type, field.since_ns),                                                             \
 		 .flags = OPTION_NO_NEGATE},                                                                           \
 		{.name = "credentials",                                                                                \

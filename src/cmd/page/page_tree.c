@@ -10,7 +10,7 @@
 #include "cmd/page/page_tree.h"
 #include "cmd/page/page_waits.h"
 
-enum { FRAMES_MAX = 1280, FIRST_ROOM = 256 };
+enum { FIRST_ROOM = 256 };
 
 /* What one recording's numbers are in the tree. */
 struct numbers {
@@ -207,11 +207,11 @@ static int step(struct page_tree *tree, uint32_t name, uint32_t *node)
 static int node_of_chain(struct page_tree *tree, struct numbers *numbers, const struct stacks *stacks, uint32_t base,
 			 uint32_t chain, uint32_t *ret)
 {
-	uint32_t links[FRAMES_MAX], name, node = base;
+	uint32_t links[CHAIN_MOST_FRAMES], name, node = base;
 	unsigned nr = 0;
 	int err = 0;
 
-	for (; chain && nr < FRAMES_MAX; chain = stacks_outer(stacks, chain)) {
+	for (; chain && nr < CHAIN_MOST_FRAMES; chain = stacks_outer(stacks, chain)) {
 		node = (uint32_t)hash_table_find_number(&numbers->nodes, (uint64_t)base << 32 | chain);
 		if (node--)
 			break;

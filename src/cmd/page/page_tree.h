@@ -89,6 +89,9 @@ struct page_recording {
 	const struct page_waits *waits; /* of one recording at most; NULL: none */
 };
 
+/* What a browser still opens at once. */
+enum { PAGE_MOST_NODES = 1500000, PAGE_MOST_THREADS = 200 };
+
 struct page_limits {
 	uint32_t nodes, threads;
 };

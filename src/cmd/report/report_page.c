@@ -18,7 +18,7 @@
 #include "tasks/off_cpu.h"
 
 /* With so many nodes a page has some megabytes, and a browser shows it in one or two seconds. */
-static const struct page_limits default_limits = {.nodes = 1500000, .threads = 200};
+static const struct page_limits default_limits = {.nodes = PAGE_MOST_NODES, .threads = PAGE_MOST_THREADS};
 
 int report_page_set_base(const struct option *option, const char *arg, bool negated, void *page_base,
 			 struct diag *reterr)
@@ -48,7 +48,7 @@ static void put_waker(const struct samples *samples, const struct session_record
 	escape_put_text(out,
 			task && task->comm && task->comm->text ? task->comm->text : "?"); /* a name may have lines */
 	buf_printf(out, " %u", wait->waker_tid);
-	unsigned nr = waker_chain(machine_lookup(samples->machine), record, wait, samples->frames, SAMPLES_MAX_FRAMES);
+	unsigned nr = waker_chain(machine_lookup(samples->machine), record, wait, samples->frames, CHAIN_MOST_FRAMES);
 	for (unsigned i = 0; i < nr; i++) {
 		const struct location *at = &samples->frames[i];
 		buf_put_text(out, at->symbol ? "\n" : "\n[");

@@ -218,7 +218,7 @@ static int take_row(void *ctx, const struct store_row *row)
 	struct reading *reading = ctx;
 	struct store_rows *rows = reading->rows;
 	struct location *frames = reading->samples.frames;
-	unsigned nr = row->nr_frames < SAMPLES_MAX_FRAMES ? row->nr_frames : SAMPLES_MAX_FRAMES;
+	unsigned nr = row->nr_frames < CHAIN_MOST_FRAMES ? row->nr_frames : CHAIN_MOST_FRAMES;
 	int64_t event = find_event(rows, row->event);
 	const struct task *task = find_task(rows, row);
 

@@ -54,7 +54,7 @@ int samples_init(struct samples *samples, const struct samples_options *options,
 		 struct machine *machine)
 {
 	*samples = (struct samples){.options = *options, .session = session, .machine = machine};
-	samples->frames = calloc(SAMPLES_MAX_FRAMES, sizeof(*samples->frames));
+	samples->frames = calloc(CHAIN_MOST_FRAMES, sizeof(*samples->frames));
 	samples->cache = calloc(CACHE_SLOTS, sizeof(*samples->cache));
 	samples->stacks = stacks_new();
 	samples->times = options->times ? calloc(1, sizeof(*samples->times)) : NULL;
@@ -171,7 +171,7 @@ static int intern_chain(struct samples *samples, const struct location frames[],
 
 static int find_chain(struct samples *samples, struct task *task, const struct session_record *record, uint32_t *ret)
 {
-	unsigned nr = machine_callchain(samples->machine, task, record, samples->frames, SAMPLES_MAX_FRAMES);
+	unsigned nr = machine_callchain(samples->machine, task, record, samples->frames, CHAIN_MOST_FRAMES);
 
 	return intern_chain(samples, samples->frames, nr, ret);
 }
@@ -528,21 +528,21 @@ bool samples_find_cached(const struct samples *samples, const struct session_rec
 	return sample_key_equals(&cached->key, &key);
 }
 
-static bool hides_sample(void *ctx, const struct hist_place *place)
+static bool hides_sample(const void *ctx, const struct hist_place *place)
 {
 	const struct samples *samples = ctx;
 
 	return is_filtered(&samples->options, place);
 }
 
-static bool hides_symbol(void *ctx, const struct symbol *symbol)
+static bool hides_symbol(const void *ctx, const struct symbol *symbol)
 {
 	const struct samples *samples = ctx;
 
 	return !sample_filter_shows_symbol(&samples->options.filter, symbol);
 }
 
-static const struct hist_details *caller_details(void *ctx, const struct hist_details *callee,
+static const struct hist_details *caller_details(const void *ctx, const struct hist_details *callee,
 						 const struct location *at)
 {
 	const struct samples *samples = ctx;
@@ -550,7 +550,7 @@ static const struct hist_details *caller_details(void *ctx, const struct hist_de
 	return details_of_caller(samples->details, callee, at);
 }
 
-struct count_options samples_count_options(struct samples *samples)
+struct count_options samples_count_options(const struct samples *samples)
 {
 	struct count_options options = {
 		.hist = samples->options.hist,

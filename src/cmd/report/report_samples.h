@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyze/machine/machine.h"
 #include "analyze/report/calltree.h"
 #include "analyze/report/count.h"
 #include "analyze/report/hist.h"
@@ -20,7 +21,6 @@
 struct cpuset;
 struct parallelism;
 struct details;
-struct machine;
 struct session;
 struct session_record;
 struct task;
@@ -58,7 +58,6 @@ struct event_samples {
 
 enum {
 	CACHE_SLOTS = 1 << 14,
-	SAMPLES_MAX_FRAMES = 1280, /* 1024 recorded, or fewer recorded and 127 unwound, and what was inlined */
 };
 
 /* The cell in which an equal sample was counted. */
@@ -86,7 +85,7 @@ struct samples {
 				       itself */
 	bool by_state;              /* likewise: times off the CPU are counted in parts */
 	struct stacks *stacks;
-	struct location *frames; /* room for SAMPLES_MAX_FRAMES, between two samples_take() */
+	struct location *frames; /* room for CHAIN_MOST_FRAMES, between two samples_take() */
 	struct cached_sample *cache;
 	struct details *details;         /* NULL: no key asks for any */
 	struct time_bins *times;         /* heap; NULL: not wanted */
@@ -135,7 +134,7 @@ bool samples_find_cached(const struct samples *samples, const struct session_rec
 			 struct samples_place *ret);
 
 /* How samples_count() counts, for count_cells(). The samples are borrowed. */
-struct count_options samples_count_options(struct samples *samples);
+struct count_options samples_count_options(const struct samples *samples);
 
 /* After the last record: makes the histograms. 0 or -ENOMEM. */
 int samples_count(struct samples *samples);

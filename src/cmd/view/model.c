@@ -77,7 +77,7 @@ bool model_counts(const struct model *model, const struct tally_cell *cell)
 	return true;
 }
 
-static bool counts(void *ctx, const struct tally_cell *cell)
+static bool counts(const void *ctx, const struct tally_cell *cell)
 {
 	return model_counts(ctx, cell);
 }
@@ -119,21 +119,21 @@ static int zoom_init(const struct model *model, struct zoom *zoom, enum zoom_kin
 }
 
 /* The rules of the data have another context: they are called through these. */
-static bool hides_sample(void *ctx, const struct hist_place *place)
+static bool hides_sample(const void *ctx, const struct hist_place *place)
 {
 	const struct count_rules *rules = &((const struct model *)ctx)->data->count.rules;
 
 	return rules->hides_sample && rules->hides_sample(rules->ctx, place);
 }
 
-static bool hides_symbol(void *ctx, const struct symbol *symbol)
+static bool hides_symbol(const void *ctx, const struct symbol *symbol)
 {
 	const struct count_rules *rules = &((const struct model *)ctx)->data->count.rules;
 
 	return rules->hides_symbol && rules->hides_symbol(rules->ctx, symbol);
 }
 
-static const struct hist_details *caller_details(void *ctx, const struct hist_details *callee,
+static const struct hist_details *caller_details(const void *ctx, const struct hist_details *callee,
 						 const struct location *at)
 {
 	const struct count_rules *rules = &((const struct model *)ctx)->data->count.rules;
