@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/escape.h"
 
 static int current_level = LOG_NORMAL;
@@ -72,4 +73,69 @@ void log_status(const char *format, ...)
 	va_end(args);
 	fprintf(stderr, "%s%s%s", status_erased(), len > 0 ? "millrace: " : "", line);
 	atomic_store(&status_shown, len > 0);
+}
+
+void progress_start(struct progress *progress, const char *what)
+{
+	enum { FIRST_NS = 1000000000 };
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+
+	*progress = (struct progress){.what = what,
+				      .start_ns = now,
+				      .next_ns = now + FIRST_NS,
+				      .bytes = progress->bytes,
+				      .total = progress->total};
+}
+
+/* "12.3 M", "950". */
+static void count_text(double nr, char *text, size_t room)
+{
+	static const char units[] = " kMGT";
+	unsigned unit = 0;
+
+	for (; nr >= 1000 && units[unit + 1]; unit++)
+		nr /= 1000;
+	if (unit)
+		snprintf(text, room, "%.1f %c", nr, units[unit]);
+	else
+		snprintf(text, room, "%.0f", nr);
+}
+
+void progress_line(const struct progress *progress, uint64_t now_ns, char ret[PROGRESS_BYTES])
+{
+	enum { BAR = 20, MOST_SECONDS = 360000 };
+	static const char full[] = "####################";
+	double seconds = (double)(now_ns - progress->start_ns) / 1e9;
+	const char *unit = progress->bytes ? "B" : " records", *rate_unit = progress->bytes ? "B" : "";
+	char count[32], rate[32];
+
+	count_text((double)progress->nr_records, count, sizeof(count));
+	count_text((double)progress->nr_records / seconds, rate, sizeof(rate));
+	if (!progress->total || progress->done > progress->total || !progress->done) {
+		snprintf(ret, PROGRESS_BYTES, "%s: %s%s, %s%s/s", progress->what, count, unit, rate, rate_unit);
+		return;
+	}
+	double part = (double)progress->done / (double)progress->total, left = seconds / part - seconds;
+	int bar = (int)(part * BAR);
+	snprintf(ret, PROGRESS_BYTES, "%s: %3.0f %% [%.*s%*s] %s%s, %s%s/s, %.0f s left", progress->what, part * 100,
+		 bar, full, BAR - bar, "", count, unit, rate, rate_unit, left < MOST_SECONDS ? left : MOST_SECONDS);
+}
+
+void progress_show(struct progress *progress)
+{
+	enum { EACH_NS = 200000000 };
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+	char line[PROGRESS_BYTES];
+
+	if (now < progress->next_ns)
+		return;
+	progress->next_ns = now + EACH_NS;
+	progress_line(progress, now, line);
+	log_status("%s", line);
+}
+
+void progress_end(struct progress *progress)
+{
+	log_status("%s", "");
+	progress->what = NULL;
 }

@@ -11,7 +11,6 @@
 #include "base/diag.h"
 #include "base/log.h"
 #include "cmd/cli/command.h"
-#include "cmd/cli/terminal.h"
 #include "cmd/input/input.h"
 #include "cmd/input/sandbox.h"
 #include "cmd/join.h"

@@ -18,7 +18,6 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "cmd/cli/command.h"
-#include "cmd/cli/terminal.h"
 #include "cmd/input/input.h"
 #include "cmd/input/sandbox.h"
 #include "record/output/output_path.h"

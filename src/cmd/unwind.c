@@ -12,8 +12,8 @@
 #include "base/diag.h"
 #include "base/log.h"
 #include "cmd/cli/command.h"
-#include "cmd/cli/terminal.h"
 #include "cmd/input/input.h"
+#include "cmd/input/records.h"
 #include "cmd/input/sandbox.h"
 #include "cmd/join.h"
 #include "cmd/sorted_file.h"
@@ -214,11 +214,10 @@ static int take(struct unwind_run *run, const struct session_record *in, struct 
 static int take_all(struct unwind_run *run, int *ret_damage, struct diag *reterr)
 {
 	struct session_record record;
-	const struct session_info *info = session_info(run->session);
-	struct progress progress = {.total = info->one_file ? info->file_bytes : 0};
-	int err = info->pipe ? 0 : start(run, reterr), got;
+	struct progress progress;
+	int err = session_info(run->session)->pipe ? 0 : start(run, reterr), got;
 
-	progress_start(&progress, "unwinding");
+	input_progress_start(&progress, run->session, "unwinding");
 	while (!err && (got = session_next(run->session, &record, reterr)) != 0) {
 		if (got < 0) {
 			log_error("%s", reterr->text);

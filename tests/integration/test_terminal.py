@@ -207,6 +207,25 @@ def test_progress_of_long_work(need_root, need_tracefs, millrace, programs, tmp_
     assert re.search(r'millrace: reading: [\d.]+ ?k? records, [\d.]+ ?k?/s', text) and '\r\033[K' in text
 
 
+def test_progress_of_what_is_stored_last(need_root, need_tracefs, programs):
+    """A pipe that is not read: what is held goes into it when the recording has ended."""
+    master, slave = pty.openpty()
+    run = subprocess.Popen([MILLRACE, 'record', '-e', 'raw_syscalls:*', '-o', '-', '--', programs / 'syscalls',
+                            '-t', '1', '-n', '30000'], stdout=subprocess.PIPE, stderr=slave, start_new_session=True,
+                           preexec_fn=lambda: fcntl.ioctl(2, termios.TIOCSCTTY, 0))
+    os.close(slave)
+    text = ''
+    while 'storing what is held' not in text:
+        text += os.read(master, 65536).decode()
+    assert run.stdout.read()
+    assert run.wait(timeout=60) == 0
+    with contextlib.suppress(OSError):
+        while more := os.read(master, 65536).decode():
+            text += more
+    os.close(master)
+    assert re.search(r'millrace: storing what is held: ', text) and '\r\033[K' in text
+
+
 def status_of(args, seconds, end=signal.SIGINT):
     """All that a recording shows on its terminal, which it has in the foreground."""
     pid, master = pty.fork()

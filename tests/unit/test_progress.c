@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "cmd/cli/terminal.h"
+#include "base/log.h"
 
 static const uint64_t second_ns = 1000000000;
 

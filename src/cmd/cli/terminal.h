@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * terminal: what is only for people: a pager on standard output, coloured shares, the progress of long work on standard
- * error. There is one of each in the process. Called by the main thread; pager_open() before there are other threads.
+ * terminal: what is only for people: a pager on standard output, coloured shares. There is one pager in the process.
+ * Called by the main thread; pager_open() before there are other threads.
  */
 #pragma once
 
@@ -51,38 +51,3 @@ struct colour_marks {
 	const char *on, *off;
 };
 struct colour_marks colour_of_share(bool coloured, double percent);
-
-/*
- * How far long work is, in the line of log_status(): "reading:  45 % [#########           ] 12.3 M records, 4.1 M/s, 3
- * s left". Without a total only the number of records and their rate.
- */
-struct progress {
-	const char *what; /* borrowed; NULL: nothing is shown */
-	uint64_t nr_records, start_ns, next_ns;
-	bool bytes;           /* what is counted are bytes, not records */
-	uint64_t done, total; /* in any unit, such as bytes of the input; set by the caller; total 0: not known */
-};
-
-/* The first line is shown after a second: what is quicker needs none. */
-void progress_start(struct progress *progress, const char *what);
-
-void progress_show(struct progress *progress);
-
-/* The line at that time, of CLOCK_MONOTONIC; behind the start. */
-enum { PROGRESS_BYTES = 160 };
-void progress_line(const struct progress *progress, uint64_t now_ns, char ret[PROGRESS_BYTES]);
-
-/* After `nr` more records, up to `done` of the total. */
-static inline void progress_step(struct progress *progress, uint64_t nr, uint64_t done)
-{
-	enum { STEP_RECORDS = 1 << 12 }; /* between two looks at the clock */
-	uint64_t before = progress->nr_records;
-
-	progress->nr_records += nr;
-	progress->done = done;
-	if (progress->nr_records / STEP_RECORDS != before / STEP_RECORDS && progress->what)
-		progress_show(progress);
-}
-
-/* Removes the line. May be called more than once. */
-void progress_end(struct progress *progress);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "cmd/input/records.h"
 #include "perfdata/ledger.h"
 #include "perfdata/record.h"
 #include "read/session.h"
@@ -15,10 +16,13 @@
 static int read_records(struct session *session, struct loss_data *data, struct diag *reterr)
 {
 	struct session_record record;
+	struct progress progress;
 	size_t nr_events = 0, nr;
 	int got, err = 0;
 
+	input_progress_start(&progress, session, "reading losses");
 	while (!err && (got = session_next(session, &record, reterr)) > 0) {
+		progress_step(&progress, 1, record.view.offset);
 		const struct event_desc *events = session_events(session, &nr);
 		/* Those of a pipe become known while it is read, before the first record of the kernel. */
 		if (nr != nr_events || !data->times.ids) {
@@ -30,6 +34,7 @@ static int read_records(struct session *session, struct loss_data *data, struct 
 		if (!err)
 			err = loss_times_take(&data->times, (const uint8_t *)record.view.header, record.view.header);
 	}
+	progress_end(&progress);
 	return err ? diag_set(reterr, err, "out of memory") : got;
 }
 

@@ -10,12 +10,18 @@
 #include "cmd/input/sample_filter.h"
 #include "perfdata/record.h"
 
+void input_progress_start(struct progress *progress, const struct session *session, const char *what)
+{
+	const struct session_info *info = session_info(session);
+
+	*progress = (struct progress){.total = info->one_file ? info->file_bytes : 0};
+	progress_start(progress, what);
+}
+
 int input_records_open(struct input_records *records, struct session *session, unsigned nr_hands)
 {
 	*records = (struct input_records){.session = session, .deferred.session = session};
-	/* Offsets are those of one file; of a directory only the number of records is known. */
-	records->progress.total = session_info(session)->one_file ? session_info(session)->file_bytes : 0;
-	progress_start(&records->progress, "reading");
+	input_progress_start(&records->progress, session, "reading");
 	return session_info(session)->file_bytes ? prefetcher_start(session, nr_hands, &records->ahead) : 0;
 }
 

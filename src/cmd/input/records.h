@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "cmd/cli/terminal.h"
+#include "base/log.h"
 #include "read/deferred_chains.h"
 #include "read/group_split.h"
 #include "read/prefetcher.h"
@@ -27,6 +27,9 @@ struct input_records {
 	struct progress progress;             /* shown while the records are read; its `what` may be set to NULL */
 	struct session_record record;
 };
+
+/* Shown while the session is read; steps: the offset of each record. Of a directory only their number is known. */
+void input_progress_start(struct progress *progress, const struct session *session, const char *what);
 
 /* `nr_hands`: see prefetcher_start(). 0 or -errno: no thread could be started. */
 int input_records_open(struct input_records *records, struct session *session, unsigned nr_hands);

@@ -15,6 +15,7 @@
 #include "cmd/cli/command.h"
 #include "cmd/cli/terminal.h"
 #include "cmd/input/input.h"
+#include "cmd/input/records.h"
 #include "cmd/report/report_samples.h"
 #include "cmd/text/dump.h"
 #include "cmd/text/header_text.h"
@@ -114,14 +115,18 @@ static int stats_print(FILE *to, struct session *session, bool lost, struct diag
 {
 	struct stats stats = {0};
 	struct session_record record;
+	struct progress progress;
 	int got;
 
+	input_progress_start(&progress, session, "reading");
 	while ((got = session_next(session, &record, reterr)) > 0) {
+		progress_step(&progress, 1, record.view.offset);
 		if (stats_take(&stats, session, &record)) {
 			got = diag_set(reterr, -ENOMEM, "out of memory");
 			break;
 		}
 	}
+	progress_end(&progress);
 	count_compressed(&stats, session, RECORD_COMPRESSED);
 	count_compressed(&stats, session, RECORD_COMPRESSED2);
 	print_all(to, &stats, session, lost);

@@ -176,8 +176,10 @@ static void adapt_round(struct script_workers *workers)
 }
 
 /* The pieces of a run, or its first ones: 1 or -errno. */
-static int run_round(struct script_workers *workers, struct prefetcher *ahead, size_t nr_pieces, struct diag *reterr)
+static int run_round(struct script_workers *workers, struct input_records *records, size_t nr_pieces,
+		     struct diag *reterr)
 {
+	struct prefetcher *ahead = records->ahead;
 	size_t nr = nr_pieces < workers->nr_pieces ? nr_pieces : workers->nr_pieces;
 	struct round *round = workers->making;
 	int result = 1;
@@ -189,6 +191,7 @@ static int run_round(struct script_workers *workers, struct prefetcher *ahead, s
 		raise(SIGPIPE);
 	for (round->nr = 0; round->nr < nr && result > 0; round->nr++)
 		result = complete_chunk(workers, ahead, round->nr, reterr);
+	input_records_passed(records, workers->pieces, round->nr);
 	prefetcher_span_end(ahead, round->nr);
 	adapt_round(workers);
 	workers->making = workers->made;
@@ -232,10 +235,8 @@ int script_workers_print(struct script_workers *workers, struct input_records *r
 	if (!nr)
 		return 0;
 	size_t nr_samples = count_samples(workers->pieces, nr);
-	if (nr_samples >= FEW_SAMPLES && is_ready(workers)) {
-		input_records_passed(records, workers->pieces, nr);
-		return run_round(workers, records->ahead, nr, reterr);
-	}
+	if (nr_samples >= FEW_SAMPLES && is_ready(workers))
+		return run_round(workers, records, nr, reterr);
 	prefetcher_span_end(records->ahead, 0);
 	if (!workers->nr_alone)
 		workers->nr_alone = nr_samples - 1;

@@ -13,6 +13,8 @@
 #include "base/diag.h"
 #include "base/escape.h"
 #include "base/span.h"
+#include "cmd/cli/terminal.h"
+#include "cmd/input/records.h"
 #include "read/session.h"
 
 /* <asm/perf_regs.h> of x86, the names in perf's spelling. */
@@ -557,9 +559,16 @@ int dump_session(struct session *session, const struct symbol_options *options, 
 {
 	__attribute__((cleanup(machine_cleanup))) struct machine *machine = NULL;
 	struct session_record record;
+	struct progress progress;
 	int err = machine_new(options, session, &machine), got = 1;
 
-	while (!err && !ferror(to) && (got = session_next(session, &record, reterr)) > 0)
+	input_progress_start(&progress, session, "reading");
+	if (pager_terminal()) /* where the lines go there is no place for it */
+		progress.what = NULL;
+	while (!err && !ferror(to) && (got = session_next(session, &record, reterr)) > 0) {
+		progress_step(&progress, 1, record.view.offset);
 		err = dump_record(session, machine, &record, to);
+	}
+	progress_end(&progress);
 	return err ? diag_set(reterr, err, "%s", strerror(-err)) : got < 0 ? got : 0;
 }

@@ -40,6 +40,7 @@
 #include "record/output/task_log.h"
 #include "record/run/control.h"
 #include "record/run/cpu_watch.h"
+#include "record/run/end_status.h"
 #include "record/run/housekeeping.h"
 #include "record/run/ledger.h"
 #include "record/run/rotation.h"
@@ -102,6 +103,7 @@ struct recording {
 	struct cpu_watch cpus;
 	struct commit commit;
 	struct housekeeping housekeeping;
+	struct end_status end_status;
 	int *sync_fds; /* heap */
 	struct loss_times losses;
 };
@@ -1009,6 +1011,7 @@ static int run_events(struct recording *rec, struct recording_result *result, st
 	}
 	eventset_disable(&rec->set);
 	uint64_t stopped_ns = rec->off_cpu ? ledger_book_now(&rec->book, false) : 0;
+	end_status_start(&rec->end_status, rec->pool);
 	batch_pool_disable_pressure(rec->pool);
 	housekeeping_stop(&rec->housekeeping);
 	readers_stop(&rec->readers);
@@ -1085,6 +1088,7 @@ static int close_output(struct recording *rec, struct recording_result *result, 
 	(void)!ledger_set_cost(&rec->book.ledger, "end cpu ns", closed.end_cpu_ns);
 	free(result->output);
 	result->output = name_output(rec);
+	end_status_stop(&rec->end_status);
 	end_compression(rec, result);
 	result->flight = flight_counters(rec->flight);
 	result->bytes = closed.bytes;
@@ -1097,6 +1101,7 @@ static int close_output(struct recording *rec, struct recording_result *result, 
 
 static void recording_fini(struct recording *rec)
 {
+	end_status_stop(&rec->end_status);
 	housekeeping_stop(&rec->housekeeping);
 	ledger_book_fini(&rec->book);
 	recorder_cost_fini(&rec->cost);
