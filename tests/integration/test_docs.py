@@ -153,6 +153,7 @@ def states_in_page():
     return {name.replace('\\-', '-'): state for name, state in re.findall(r'^\.It Li (\S+) Ta (\w+)', text, re.M)}
 
 
+@pytest.mark.text_of_perf
 @pytest.mark.skipif('record' not in COMMANDS, reason='needs the record command')
 def test_every_option_of_perf_has_a_state(perf):
     assert list(states_in_page()) == options_of_perf(perf)

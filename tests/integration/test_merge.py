@@ -53,6 +53,7 @@ def feature_bits(path):
     return sum(word << 64 * i for i, word in enumerate(struct.unpack_from('<4Q', path.read_bytes(), 72)))
 
 
+@pytest.mark.text_of_perf
 def test_directory(directory, perf, millrace, tmp_path):
     out = tmp_path / 'merged'
     out.write_bytes(b'what was there')
@@ -83,6 +84,7 @@ def add_feature(data, bit):
             data[end + 16 * nr:] + b'what')
 
 
+@pytest.mark.text_of_perf
 def test_ledger_and_features_of_a_newer_perf(records, perf, millrace, tmp_path):
     """One file keeps its ledger; of several none tells of all. Bits that perf 6.1 does not know are left out."""
     one, two, newer = tmp_path / 'one', tmp_path / 'two', tmp_path / 'newer'
@@ -128,6 +130,7 @@ def script_times(text):
     return [float(time) for time in re.findall(r' (\d+\.\d+): ', text)]
 
 
+@pytest.mark.text_of_perf
 def test_several_files(records, perf, millrace, tmp_path):
     out = tmp_path / 'merged'
     millrace('merge', records / 'b', records / 'a', '-o', out)
@@ -204,6 +207,7 @@ def samples_of(text):
     return found
 
 
+@pytest.mark.text_of_perf
 def test_several_machines(hosts, perf, millrace, tmp_path):
     out = tmp_path / 'merged'
     done = millrace('merge', hosts / 'web1', hosts / 'web2', '-o', out)

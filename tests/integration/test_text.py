@@ -161,6 +161,7 @@ def test_messages(millrace, tmp_path, args):
     assert 'millrace: all is well' not in said.splitlines()
 
 
+@pytest.mark.text_of_perf
 def test_raw_text_is_that_of_perf(millrace, perf, clocked):
     fields = ['-F', 'comm,tid,time,ip,sym,dso', '-i', clocked]
     raw = millrace('script', '--raw-text', *fields, binary=True).out
