@@ -40,6 +40,7 @@ CASES = {
 FP = [case for case in CASES if case.endswith('-fp')]
 GRAPHS = FP + [case for case in CASES if case.endswith('-dwarf')]
 LOAD = '/bin/steps 2000 1000'  # long: qemu looks for overflows of instructions in user space at each tick only
+SHORT = '/bin/steps 2000 10'
 REPORT = ['--sort', 'comm,dso,symbol']
 OBJECTS = ['bin/steps', 'bin/millrace', 'usr/bin/perf']  # what runs there, for the symbols here
 
@@ -131,6 +132,12 @@ MODES = {
 }
 
 
+# What this PMU may not have: precise levels, branch stacks, addresses of data.
+ASKED = ['-e cycles:p', '-e cycles:ppp', '-e cycles -b', '-e cycles -j any_call,u', '-e cycles -d',
+         '-e cycles --weight', '-e cycles --phys-data', '-e cycles -d --data-page-size', '-e cycles --intr-regs',
+         '-e cache-misses -b']
+
+
 @pytest.fixture(name='modes', scope='module')
 def fixture_modes(tmp_path_factory):
     """MODE.data of a counted load, MODE.script of it as said there; killed.data; selftest. In real time."""
@@ -142,14 +149,17 @@ def fixture_modes(tmp_path_factory):
         script.append(f'millrace report --stdio -i {mode}.data >{mode}.report 2>{mode}.report.err')
         if '--threads' not in options or 'single' in options:
             script.append(f'perf script -F comm,ip,sym -i {mode}.data >{mode}.perf-script 2>{mode}.perf-script.err')
-    script += ['millrace record -a -e cycles -c 500000 -o killed.data -- sleep 60 2>/dev/null & recorder=$!',
-               'while [ ! -s killed.data ]; do sleep 0.1; done; /bin/steps 8000 10',
-               # It stores every second, and beside other load of the host later.
-               'for try in $(seq 120); do',
-               'millrace script -i killed.data 2>/dev/null | grep -q steps_leaf && break; sleep 0.5; done',
+    script += ['millrace record -a -e cycles -c 500000 -o killed.data -- sleep 600 2>/dev/null & recorder=$!',
+               # Again and again: the events may be enabled when the first load has ended, and each second is stored.
+               'for try in $(seq 60); do /bin/steps 8000 10',
+               'millrace script -i killed.data 2>/dev/null | grep -q steps_leaf && break; sleep 0.2; done',
                'kill -9 $recorder; wait',
                'millrace report --stdio -i killed.data >killed.report 2>killed.report.err',
                'millrace recover killed.data 2>killed.recover; perf report --stats -i killed.data >killed.stats 2>&1',
+               *(f'{program} record {own} -o asked.data {options} -c 500000 -- {SHORT} 2>asked.{number}.{program}\n'
+                 f'echo $? >>asked.{number}.{program}; perf evlist -v -i asked.data >asked.{number}.{program}.attr 2>&1'
+                 for number, options in enumerate(ASKED)
+                 for program, own in (('millrace', '--side-channel=off'), ('perf', ''))),
                'millrace selftest --quick >selftest 2>&1; echo $? >selftest.status']
     return run_there(tmp_path_factory.mktemp('arm64-modes'), script, [])
 
@@ -186,3 +196,16 @@ def test_a_killed_recorder_leaves_its_file(modes):
 
 def test_selftest_passes_there(modes):
     assert (modes / 'selftest.status').read_text() == '0\n', (modes / 'selftest').read_text()
+
+
+@pytest.mark.parametrize('number', range(len(ASKED)), ids=ASKED)
+def test_what_the_pmu_does_not_have_is_refused_as_by_perf(modes, number):
+    ours, theirs = ((modes / f'asked.{number}.{program}').read_text() for program in ('millrace', 'perf'))
+    assert (ours.endswith('\n0\n')) == (theirs.endswith('\n0\n')), (ours, theirs)
+    if not ours.endswith('\n0\n'):
+        assert re.match(r'millrace: event c\S+: .*(branch|precise|PMU)', ours) and ours.count('\n') == 2
+        return
+    assert re.search(r'captured [1-9]\d* samples.*; lost 0', ours)
+    attrs = [re.sub(r'\{ \d+, \d+ \}', '', (modes / f'asked.{number}.{program}.attr').read_text())
+             for program in ('millrace', 'perf')]
+    assert attrs[0] == attrs[1]
