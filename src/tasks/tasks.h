@@ -30,6 +30,9 @@ struct task {
 	uint32_t parent_pid; /* the process of that task */
 	uint32_t epoch;      /* another number after each change of pid, comm, or which maps it has */
 	bool is_named;       /* by a record; else ":TID" */
+	struct {
+		uint64_t device, inode; /* 0: no record told; set by readers */
+	} cgroup_namespace;
 	struct comm *comm;
 	struct maps *maps; /* shared by the tasks of the process; NULL: another task has the tid now */
 	struct task *next; /* private: ended before */

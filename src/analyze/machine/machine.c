@@ -420,6 +420,27 @@ static int process_cgroup(struct machine *machine, const struct perf_event_heade
 	return path ? hash_table_add(&machine->cgroups, id, path) : -ENOMEM;
 }
 
+/* perf_event_open(2): link_info[] in this order. */
+static int process_namespaces(struct machine *machine, const struct perf_event_header *header)
+{
+	struct cursor at = cursor_over((struct span){header + 1, header->size - sizeof(*header)});
+	uint32_t pid = cursor_u32(&at), tid = cursor_u32(&at);
+	uint64_t nr = cursor_u64(&at), device = 0, inode = 0;
+
+	for (uint64_t i = 0; i <= CGROUP_NS_INDEX && i < nr; i++) {
+		device = cursor_u64(&at);
+		inode = cursor_u64(&at);
+	}
+	if (at.bad || nr <= CGROUP_NS_INDEX)
+		return 0;
+	struct task *task = machine_task(machine, pid, tid);
+	if (!task)
+		return -ENOMEM;
+	task->cgroup_namespace.device = device;
+	task->cgroup_namespace.inode = inode;
+	return 0;
+}
+
 /* What is not about one task. Records of unknown types may change anything. */
 static int process_other(struct machine *machine, const struct session_record *record)
 {
@@ -429,6 +450,7 @@ static int process_other(struct machine *machine, const struct session_record *r
 	switch (header->type) {
 	case PERF_RECORD_KSYMBOL: return process_ksymbol(machine, header);
 	case PERF_RECORD_CGROUP: return process_cgroup(machine, header);
+	case PERF_RECORD_NAMESPACES: return process_namespaces(machine, header);
 	case RECORD_BUILD_ID: return learn_build_ids(machine, (struct span){header, header->size});
 	default: return 0;
 	}

@@ -236,6 +236,7 @@ static int compare_details(enum hist_column key, enum compare_for purpose, const
 		return compare_field(a->fields[key - HIST_FIELD], b->fields[key - HIST_FIELD]);
 	if (key >= HIST_DSO_FROM && key < HIST_WEIGHT)
 		return compare_end(key, &a->ends[hist_end_of(key)], &b->ends[hist_end_of(key)]);
+	int order;
 	switch (key) {
 	case HIST_SOCKET: return a->socket < b->socket ? -1 : a->socket > b->socket;
 	case HIST_TIME: return compare_u64(a->time_ns, b->time_ns);
@@ -245,6 +246,15 @@ static int compare_details(enum hist_column key, enum compare_for purpose, const
 	case HIST_STATE: return strcmp(a->state, b->state);
 	case HIST_WAKER: return strcmp(a->waker, b->waker);
 	case HIST_HOST: return strcmp(a->host, b->host);
+	case HIST_PARENT:
+		if (!a->parent || !b->parent)
+			return compare_known(a->parent, b->parent);
+		return strcmp(a->parent, b->parent);
+	case HIST_CGROUP_ID:
+		/* the largest first */
+		order = compare_distance(b->cgroup_device, a->cgroup_device);
+		return order ? order
+			     : compare_distance(b->numbers[key - HIST_WEIGHT], a->numbers[key - HIST_WEIGHT]);
 	case HIST_WEIGHT:
 	case HIST_LOCAL_WEIGHT:
 	case HIST_INS_LAT:
@@ -333,6 +343,7 @@ static uint64_t details_hash(enum hist_column key, const struct hist_details *de
 	case HIST_STATE: return (uintptr_t)details->state;
 	case HIST_WAKER: return (uintptr_t)details->waker;
 	case HIST_HOST: return (uintptr_t)details->host;
+	case HIST_PARENT: return (uintptr_t)details->parent;
 	case HIST_MEMORY: return memory_level(details->numbers[key - HIST_WEIGHT]);
 	default: break;
 	}

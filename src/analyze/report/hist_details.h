@@ -26,6 +26,7 @@ enum hist_column {
 	HIST_STATE,
 	HIST_WAKER,
 	HIST_HOST,
+	HIST_PARENT,
 	HIST_FIELD, /* and so on, HIST_FIELDS of them: fields of tracepoints, by their number */
 	HIST_FIELD_LAST = HIST_FIELD + 15,
 	/* from here on in its ends, in the order of enum hist_end */
@@ -47,6 +48,7 @@ enum hist_column {
 	HIST_INS_LAT,
 	HIST_LOCAL_INS_LAT,
 	HIST_CGROUP,
+	HIST_CGROUP_ID,
 	HIST_CODE_PAGE_SIZE,
 	HIST_ADDRESS,
 	HIST_PARALLELISM,
@@ -116,6 +118,8 @@ struct hist_details {
 	const char *waker;                            /* "name:tid" of who ended that */
 	const char *host;                             /* the name of the machine */
 	const char *cgroup;                           /* the path of numbers[HIST_CGROUP - HIST_WEIGHT], its id */
+	uint64_t cgroup_device;                       /* of numbers[HIST_CGROUP_ID - HIST_WEIGHT], an inode */
+	const char *parent;                           /* the caller that was asked for; NULL: the chain has none */
 	const struct hist_field *fields[HIST_FIELDS]; /* NULL: the event has no such field */
 	struct hist_place_end ends[HIST_ENDS];
 	uint64_t numbers[HIST_NUMBERS];

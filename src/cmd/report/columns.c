@@ -26,6 +26,7 @@ static const struct column_word {
 	{"comm", HIST_COMM, 0},
 	{"dso", HIST_DSO, 0},
 	{"symbol", HIST_SYM, 0},
+	{"parent", HIST_PARENT, 0},
 	{"cpu", HIST_CPU, 0},
 	{"socket", HIST_SOCKET, 0},
 	{"srcline", HIST_SRCLINE, 0},
@@ -41,6 +42,7 @@ static const struct column_word {
 	{"latency", HIST_LATENCY, 0},
 	{"symbol_size", HIST_SYM_SIZE, 0},
 	{"cgroup", HIST_CGROUP, 0},
+	{"cgroup_id", HIST_CGROUP_ID, 0},
 	{"time", HIST_TIME, 0},
 	{"code_page_size", HIST_CODE_PAGE_SIZE, 0},
 	{"local_ins_lat", HIST_LOCAL_INS_LAT, 0},
@@ -126,10 +128,8 @@ static const struct {
 	const char *words, *why;
 } refused_words[] = {
 	{"ipc_lbr ipc_null", "instructions are not decoded here: use perf report --sort symbol,ipc_lbr"},
-	{"parent", "callers are not matched here: use millrace script --folded and grep"},
 	{"p_stage_cyc local_p_stage_cyc", "no CPU of this architecture tells it, and perf prints no column either"},
-	{"dso_size", "perf prints the size of one of its maps: use -s dso, and ls -l for the size of the file"},
-	{"cgroup_id", "-s cgroup prints the names"},
+	{"dso_size", "perf prints the size of one of its maps, not of the object: use -s dso, and ls -l"},
 };
 
 static bool words_have(const char *words, const char *word, size_t len)
@@ -233,8 +233,12 @@ void column_choice_apply(const struct column_choice *choice, struct hist_options
 		list_add_all(&order, sort_of(choice));
 	} else {
 		list_add_all(&order, &choice->sort);
+		if (choice->parent)
+			list_add(&order, HIST_PARENT);
 		list_add_all(&order, &choice->fields);
 	}
+	if (choice->parent)
+		list_add(&order, HIST_PARENT);
 	memcpy(ret->order, order.columns, sizeof(ret->order));
 	ret->nr_order = order.nr;
 	ret->nr_keys = 0;
@@ -253,6 +257,8 @@ void column_choice_shown(const struct column_choice *choice, bool children, stru
 	*ret = choice->fields;
 	if (choice->fields.nr) {
 		list_add_all(ret, &choice->sort);
+		if (choice->parent)
+			list_add(ret, HIST_PARENT);
 		return;
 	}
 	if (children)
@@ -274,11 +280,13 @@ void column_choice_shown(const struct column_choice *choice, bool children, stru
 	if (choice->periods)
 		list_add(ret, HIST_PERIOD);
 	list_add_all(ret, sort_of(choice));
+	if (choice->parent)
+		list_add(ret, HIST_PARENT);
 }
 
 bool column_choice_begins_with(const struct column_choice *choice, enum hist_column column)
 {
-	return choice->sort.nr && choice->sort.columns[0] == column;
+	return !choice->fields.nr && choice->sort.nr && choice->sort.columns[0] == column;
 }
 
 int column_choice_set_sort(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)

@@ -26,6 +26,7 @@ struct column_choice {
 	struct column_list sort;   /* -s; empty: the default */
 	struct column_list fields; /* -F; empty: numbers, then what is sorted by */
 	bool levels, sample_counts, periods, latency, wall;
+	bool parent;    /* the key parent is there, last, whatever the words say */
 	bool raw_trace; /* fields of tracepoints by their types */
 	/* Before column_choice_fit() the column HIST_FIELD + i is the word i, and then the field i. "": no more. */
 	char field_words[HIST_FIELDS][FIELD_WORD_MAX];
@@ -51,7 +52,7 @@ void column_choice_shown(const struct column_choice *choice, bool children, stru
 /* The options for hist_new(): keys and order. */
 void column_choice_apply(const struct column_choice *choice, struct hist_options *ret);
 
-/* Was a sort order given whose first key is this one? */
+/* Was a sort order given, and no columns, whose first key is this one? */
 bool column_choice_begins_with(const struct column_choice *choice, enum hist_column column);
 
 /* What is sorted by, in words: those of -s, or the default. */

@@ -46,6 +46,7 @@ struct table_options {
 	bool dso_list;                    /* --dsos was given: the column is not made wide for unknown symbols */
 	double percent_limit;             /* entries below are left out */
 	const struct trace_field *fields; /* those that are columns; borrowed */
+	struct socket_choice socket;      /* shown above */
 	const char *title;                /* in place of the event's name; NULL: that */
 	const char *sort_words;           /* shown above the table of accesses to memory; NULL: not of such a table */
 };

@@ -82,7 +82,7 @@ static const char *keep_text(struct details *details, struct buf *text)
 }
 
 /* Compared by their bytes: texts are one object each, and nothing is padding. */
-static_assert(sizeof(struct hist_details) == (9 + HIST_FIELDS + HIST_NUMBERS) * sizeof(uint64_t) +
+static_assert(sizeof(struct hist_details) == (11 + HIST_FIELDS + HIST_NUMBERS) * sizeof(uint64_t) +
 						     HIST_ENDS * sizeof(struct hist_place_end) &&
 		      sizeof(struct hist_place_end) == 6 * sizeof(uint64_t),
 	      "no padding");
@@ -306,6 +306,11 @@ static void add_numbers(const struct details *details, const struct session_reco
 		set_number(ret, HIST_CGROUP, sample->cgroup);
 		ret->cgroup = machine_cgroup(details->machine, sample->cgroup);
 	}
+	if (asks(details, HIST_CGROUP_ID)) {
+		const struct task *task = machine_task(details->machine, sample->pid, sample->tid);
+		ret->cgroup_device = task ? task->cgroup_namespace.device : 0;
+		set_number(ret, HIST_CGROUP_ID, task ? task->cgroup_namespace.inode : 0);
+	}
 }
 
 /* And those of a place in code. */
@@ -454,6 +459,17 @@ const struct hist_details *details_of_caller(struct details *details, const stru
 
 	add_place_numbers(details, at, &found);
 	return add_source(details, at, &found) ? keep(details, &found) : NULL;
+}
+
+const struct hist_details *details_of_parent(struct details *details, const struct hist_details *sample,
+					     const char *parent)
+{
+	struct hist_details found = *sample;
+	AUTO_BUF struct buf text = {0};
+
+	buf_put_text(&text, parent);
+	found.parent = keep_text(details, &text);
+	return found.parent ? keep(details, &found) : NULL;
 }
 
 /* Of a task that may have another name later; "?": no record tells of it. */

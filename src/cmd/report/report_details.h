@@ -53,6 +53,10 @@ const struct hist_details *details_of_host(struct details *details, const char *
 const struct hist_details *details_of_caller(struct details *details, const struct hist_details *callee,
 					     const struct location *at);
 
+/* Of a sample with details `sample` whose chain has that caller. NULL: as above. */
+const struct hist_details *details_of_parent(struct details *details, const struct hist_details *sample,
+					     const char *parent);
+
 /* Of the branch number `index` of a sample, whose ends are looked up; `sample`: details_of_sample(). NULL: as above. */
 struct branch_ends {
 	const struct location *from, *to;

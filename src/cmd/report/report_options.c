@@ -191,6 +191,27 @@ static int set_widths(const struct option *option, const char *arg, bool negated
 	return 0;
 }
 
+static int set_regex(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	struct callers tried;
+	int err = callers_init(&tried, arg, NULL, reterr);
+
+	(void)option, (void)negated;
+	callers_fini(&tried);
+	if (!err)
+		*(const char **)value = arg;
+	return err;
+}
+
+static int set_socket(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	struct socket_choice *socket = value;
+	int err = option_set_u64(option, arg, negated, &socket->number, reterr);
+
+	socket->set = !err;
+	return err;
+}
+
 static int set_code_syntax(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
 	(void)option, (void)negated;
@@ -362,6 +383,31 @@ const struct option report_options_table[] = {
 	 .help = "Show only samples in functions whose names have TEXT in them",
 	 .set = option_set_string,
 	 .offset = offsetof(struct report_options, samples.filter.symbol_part)},
+	{.letter = 'p',
+	 .name = "parent",
+	 .arg = "REGEX",
+	 .help = "Add the column parent: of each call chain the first function that REGEX, an extended regular "
+		 "expression, matches, seen in the order of the call graph",
+	 .set = set_regex,
+	 .offset = offsetof(struct report_options, samples.parent),
+	 .flags = OPTION_NO_NEGATE},
+	{.letter = 'x',
+	 .name = "exclude-other",
+	 .help = "With the key parent, show only samples whose call chains have such a function",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, samples.parent_only)},
+	{.name = "ignore-callees",
+	 .arg = "REGEX",
+	 .help = "Count samples in what the functions that REGEX matches have called as their own",
+	 .set = set_regex,
+	 .offset = offsetof(struct report_options, samples.ignored),
+	 .flags = OPTION_NO_NEGATE},
+	{.name = "socket-filter",
+	 .arg = "N",
+	 .help = "Show only samples of the CPUs of this socket",
+	 .set = set_socket,
+	 .offset = offsetof(struct report_options, samples.socket),
+	 .flags = OPTION_NO_NEGATE},
 	{.letter = 'U',
 	 .name = "hide-unresolved",
 	 .help = "Leave out samples in code without a symbol: they are not counted either",
@@ -457,11 +503,6 @@ const struct option report_options_table[] = {
 	OPTION_ACCEPTED(0, "objdump", "PATH", "code is decoded by capstone, without objdump"),
 	OPTION_REFUSED(0, "prefix", "PREFIX", NO_SOURCE),
 	OPTION_REFUSED(0, "prefix-strip", "N", NO_SOURCE),
-	OPTION_REFUSED('p', "parent", "REGEX", "callers are not matched here: use millrace script --folded and grep"),
-	OPTION_REFUSED('x', "exclude-other", NULL,
-		       "callers are not matched here: use millrace script --folded and grep"),
-	OPTION_REFUSED(0, "ignore-callees", "REGEX",
-		       "callers are not matched here: use millrace script --folded and grep"),
 	OPTION_REFUSED('T', "threads", NULL, "use -s pid -n"),
 	OPTION_REFUSED(0, "disable-order", NULL,
 		       "records are always sorted by time: use -D for their order in the file"),
@@ -470,7 +511,6 @@ const struct option report_options_table[] = {
 	OPTION_REFUSED(0, "pretty", "KEY", "values are printed as they are: use --json"),
 	OPTION_REFUSED(0, "show-ref-call-graph", NULL,
 		       "each event shows its own call graphs: use -g on that event when recording"),
-	OPTION_REFUSED(0, "socket-filter", "N", "use -C with the CPUs of the socket, which --header -I prints"),
 	OPTION_REFUSED(0, "gtk", NULL, "there are the view on a terminal, text, and the page of millrace flame"),
 	{0},
 };
@@ -501,6 +541,15 @@ int report_options_join_call_graph(int argc, char **argv, char **ret, char **ret
 	return nr;
 }
 
+/* Entries of other sockets are hidden: no entry may have samples of two. */
+static void add_socket_key(struct report_options *options)
+{
+	struct hist_options *hist = &options->samples.hist;
+
+	if (options->samples.socket.set && !hist_has_key(hist, HIST_SOCKET))
+		hist->keys[hist->nr_keys++] = HIST_SOCKET;
+}
+
 void report_options_complete(struct report_options *options)
 {
 	struct graph_options *graph = &options->graph;
@@ -509,7 +558,9 @@ void report_options_complete(struct report_options *options)
 		graph->direction = CALLTREE_CALLER;
 	graph->separator = options->table.separator;
 	graph->skip_first = column_choice_begins_with(&options->columns, HIST_SYM);
+	options->columns.parent = options->samples.parent;
 	column_choice_apply(&options->columns, &options->samples.hist);
+	add_socket_key(options);
 	options->samples.hist.sort_member =
 		options->group_sort < UINT32_MAX ? (unsigned)options->group_sort : UINT32_MAX;
 	options->samples.chains = graph->mode != GRAPH_NONE;

@@ -57,12 +57,16 @@ int samples_init(struct samples *samples, const struct samples_options *options,
 	samples->frames = calloc(CHAIN_MOST_FRAMES, sizeof(*samples->frames));
 	samples->cache = calloc(CACHE_SLOTS, sizeof(*samples->cache));
 	samples->stacks = stacks_new();
+	const char *parent = options->parent ? options->parent : CALLERS_DEFAULT_PARENT;
 	samples->times = options->times ? calloc(1, sizeof(*samples->times)) : NULL;
 	if (samples_want_parallelism(options)) {
 		samples->parallelism = parallelism_new(session);
 		if (!samples->parallelism)
 			return -ENOMEM;
 	}
+	if (callers_init(&samples->callers, hist_has_key(&options->hist, HIST_PARENT) ? parent : NULL, options->ignored,
+			 NULL))
+		return -ENOMEM; /* the expressions were tried when they were given */
 	int err = options->wall ? wall_new(session, &samples->wall) : 0;
 	if (err)
 		return err;
@@ -86,6 +90,7 @@ void samples_fini(struct samples *samples)
 	wall_free(samples->wall);
 	parallelism_free(samples->parallelism);
 	free(samples->rests);
+	callers_fini(&samples->callers);
 	*samples = (struct samples){0};
 }
 
@@ -133,6 +138,10 @@ static bool is_filtered(const struct samples_options *options, const struct hist
 		.symbol = place->symbol,
 	};
 
+	if (options->parent_only && place->details && !place->details->parent)
+		return true;
+	if (options->socket.set && place->details && place->details->socket != (int64_t)options->socket.number)
+		return true;
 	return !sample_filter_shows(&options->filter, &subject);
 }
 
@@ -159,21 +168,65 @@ static bool can_be_cached(const struct samples *samples, const struct sample *sa
 	return !samples->not_cacheable && sample_has_key(samples->machine, sample, samples->chains);
 }
 
+static void set_filtered(const struct samples *samples, struct hist_place *place)
+{
+	const struct samples_options *options = &samples->options;
+
+	place->filtered =
+		is_filtered(options, place) || !sample_filter_shows_symbol(&options->filter, place->symbol);
+}
+
+/* As if the sample had been taken in that caller. */
+static int move_place(struct samples *samples, const struct location *at, struct hist_place *place)
+{
+	place->dso = at->dso;
+	place->symbol = at->symbol;
+	place->address = samples->options.addresses ? at->address : 0;
+	place->level = at->level;
+	if (place->details)
+		place->details = details_of_caller(samples->details, place->details, at);
+	return samples->details && !place->details ? -ENOMEM : 0;
+}
+
+/* What --parent and --ignore-callees make of a chain and its sample. Returns how many inner frames go; -ENOMEM. */
+static int apply_callers(struct samples *samples, const struct location frames[], unsigned nr, struct hist_place *place)
+{
+	unsigned ignored = callers_ignored(&samples->callers, frames, nr);
+	bool outermost = samples->options.direction == CALLTREE_CALLER;
+	unsigned parent = callers_parent(&samples->callers, frames, nr, outermost);
+	int err = ignored ? move_place(samples, &frames[ignored], place) : 0;
+
+	if (!err && parent < nr && place->details) {
+		place->details = details_of_parent(samples->details, place->details, frames[parent].symbol->name);
+		err = place->details ? 0 : -ENOMEM;
+	}
+	if (!err)
+		set_filtered(samples, place);
+	return err ? err : (int)ignored;
+}
+
 /* As perf: a chain that is too long loses its end in the order in which callers are counted. */
-static int intern_chain(struct samples *samples, const struct location frames[], unsigned nr, uint32_t *ret)
+static int intern_chain(struct samples *samples, const struct location frames[], unsigned nr, struct hist_place *place,
+			uint32_t *ret)
 {
 	uint64_t most = samples->options.max_stack;
 	unsigned dropped = most && most < nr ? nr - (unsigned)most : 0;
 	bool inner = dropped && samples->options.direction == CALLTREE_CALLER;
+	int skipped = 0;
 
-	return stacks_intern(samples->stacks, frames + (inner ? dropped : 0), nr - dropped, ret);
+	frames += inner ? dropped : 0;
+	nr -= dropped;
+	if (samples->callers.has_parent || samples->callers.has_ignored)
+		skipped = apply_callers(samples, frames, nr, place);
+	return skipped < 0 ? skipped : stacks_intern(samples->stacks, frames + skipped, nr - (unsigned)skipped, ret);
 }
 
-static int find_chain(struct samples *samples, struct task *task, const struct session_record *record, uint32_t *ret)
+static int find_chain(struct samples *samples, struct task *task, const struct session_record *record,
+		      struct hist_place *place, uint32_t *ret)
 {
 	unsigned nr = machine_callchain(samples->machine, task, record, samples->frames, CHAIN_MOST_FRAMES);
 
-	return intern_chain(samples, samples->frames, nr, ret);
+	return intern_chain(samples, samples->frames, nr, place, ret);
 }
 
 /* 1; 0: it is not counted; -errno. */
@@ -197,12 +250,11 @@ static int find_place(struct samples *samples, struct task *task, const struct s
 		.address = at.symbol && !samples->options.addresses ? 0 : at.address,
 		.level = at.level,
 	};
-	ret->filtered = is_filtered(&samples->options, ret) ||
-			!sample_filter_shows_symbol(&samples->options.filter, ret->symbol);
-	if (!samples->details)
-		return 1;
-	int err = details_of_sample(samples->details, record, &at, &ret->details, &samples->why);
-	return err ? err : 1;
+	int err = samples->details ? details_of_sample(samples->details, record, &at, &ret->details, &samples->why) : 0;
+	if (err)
+		return err;
+	set_filtered(samples, ret);
+	return 1;
 }
 
 static int find_cell(struct samples *samples, struct event_samples *event, struct task *task,
@@ -218,7 +270,7 @@ static int find_cell(struct samples *samples, struct event_samples *event, struc
 		return found;
 	}
 	if (samples->chains && sample->present & PERF_SAMPLE_CALLCHAIN) {
-		int err = find_chain(samples, task, record, &chain);
+		int err = find_chain(samples, task, record, &place, &chain);
 		if (err)
 			return err;
 	}
@@ -338,7 +390,7 @@ static int take_access(struct samples *samples, struct event_samples *event, str
 	}
 	err = 0;
 	if (samples->chains && sample->present & PERF_SAMPLE_CALLCHAIN)
-		err = find_chain(samples, task, record, &chain);
+		err = find_chain(samples, task, record, &place, &chain);
 	if (!err)
 		err = tally_find(&event->tally, &place, chain, &cell);
 	if (!err)
@@ -357,8 +409,8 @@ static int take_wait(struct samples *samples, struct event_samples *event, struc
 
 	if (err <= 0)
 		return err;
+	err = samples->chains ? find_chain(samples, task, record, &place, &chain) : 0;
 	const struct hist_details *details = place.details;
-	err = samples->chains ? find_chain(samples, task, record, &chain) : 0;
 	for (unsigned ready = 0; ready < 2 && !err; ready++) {
 		if (!parts[ready] && (ready || wait->runnable_ns))
 			continue;
@@ -410,11 +462,11 @@ static void start(struct samples *samples)
 	samples->by_state = has_key(samples, HIST_STATE) || has_key(samples, HIST_WAKER);
 	samples->not_cacheable = has_key(samples, HIST_TIME) || samples->wall || samples->parallelism;
 	for (enum hist_column key = HIST_TRACE; key < HIST_KEYS; key++)
-		samples->not_cacheable |= has_key(samples, key);
+		samples->not_cacheable |= key != HIST_PARENT && has_key(samples, key);
 	samples->not_cacheable |= samples->options.mode != SAMPLES_PLAIN;
 	any = any && samples->options.mode != SAMPLES_BRANCHES;
 	samples->children = samples->options.hist.children && any && samples->options.mode == SAMPLES_PLAIN;
-	samples->chains = any && (samples->options.chains || samples->children);
+	samples->chains = any && (samples->options.chains || samples->children || samples->callers.has_parent);
 }
 
 /* Of a sample that was counted without an error. Returns that. */
@@ -496,9 +548,8 @@ int samples_add(struct samples *samples, const struct samples_row *row)
 	place.details = samples->details ? details_of_host(samples->details, row->host) : NULL;
 	if (!event || (samples->details && !place.details))
 		return -ENOMEM;
-	place.filtered = is_filtered(&samples->options, &place) ||
-			 !sample_filter_shows_symbol(&samples->options.filter, place.symbol);
-	int err = samples->chains ? intern_chain(samples, row->frames, row->nr_frames, &chain) : 0;
+	set_filtered(samples, &place);
+	int err = samples->chains ? intern_chain(samples, row->frames, row->nr_frames, &place, &chain) : 0;
 	if (!err)
 		err = tally_find(&event->tally, &place, chain, &cell);
 	if (err)

@@ -16,6 +16,7 @@
 #include "base/diag.h"
 #include "cmd/input/sample_filter.h"
 #include "cmd/input/sample_key.h"
+#include "cmd/report/callers.h"
 #include "cmd/report/report_details.h"
 
 struct cpuset;
@@ -30,6 +31,12 @@ struct wall;
 /* What is counted: samples; their branches, each once; or samples of accesses to memory, by their weight. */
 enum samples_mode { SAMPLES_PLAIN, SAMPLES_BRANCHES, SAMPLES_MEMORY };
 
+/* The socket of a CPU, as the recording's topology has it. */
+struct socket_choice {
+	bool set;
+	uint64_t number;
+};
+
 struct samples_options {
 	enum samples_mode mode;
 	struct hist_options hist;               /* children: wanted where there are call chains */
@@ -42,6 +49,9 @@ struct samples_options {
 	bool full_paths;                        /* of source files */
 	struct trace_field fields[HIST_FIELDS]; /* of the keys HIST_FIELD and so on */
 	bool raw_trace;                         /* the key trace by the types of the fields */
+	const char *parent, *ignored;           /* regular expressions, see callers.h; NULL: the default; none */
+	bool parent_only;                       /* samples whose chains have no such parent are not shown */
+	struct socket_choice socket;            /* of samples that are shown; with the key HIST_SOCKET */
 	bool hide_unresolved;                   /* samples in code without a symbol are not counted */
 	bool addresses;                         /* cells tell addresses inside a function apart: for annotated code */
 	bool times;                             /* count samples over time, too */
@@ -87,6 +97,7 @@ struct samples {
 	struct stacks *stacks;
 	struct location *frames; /* room for CHAIN_MOST_FRAMES, between two samples_take() */
 	struct cached_sample *cache;
+	struct callers callers;          /* for the key parent, and options->ignored */
 	struct details *details;         /* NULL: no key asks for any */
 	struct time_bins *times;         /* heap; NULL: not wanted */
 	struct wall *wall;               /* NULL: not wanted */

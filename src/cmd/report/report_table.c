@@ -83,6 +83,8 @@ static void measure_details(struct table *table, const struct hist_details *deta
 		widen_for(table, HIST_WAKER, details->waker, 0);
 	if (details->host)
 		widen_for(table, HIST_HOST, details->host, 0);
+	if (details->parent)
+		widen_for(table, HIST_PARENT, details->parent, 0);
 	if (details->cgroup)
 		widen_for(table, HIST_CGROUP, details->cgroup, 0);
 	for (unsigned i = 0; i < table->options->columns.nr; i++) {
@@ -188,7 +190,10 @@ static void print_title(const struct table *table)
 		AUTO_ESCAPED words = escaped_text(table->options->sort_words);
 		fprintf(table->to, "# Total weight : %" PRIu64 "\n# Sort order   : %s\n#\n", period, words.text);
 	} else {
-		fprintf(table->to, "# Event count (approx.): %" PRIu64 "\n#\n", period);
+		fprintf(table->to, "# Event count (approx.): %" PRIu64 "\n", period);
+		if (table->options->socket.set)
+			fprintf(table->to, "# Processor Socket: %" PRIu64 "\n", table->options->socket.number);
+		fputs("#\n", table->to);
 	}
 }
 
@@ -441,16 +446,15 @@ static bool has_chains(const struct event_desc *event)
 	return event->attr.sample_type & PERF_SAMPLE_CALLCHAIN;
 }
 
-static bool lacks_chains(const struct report_tables *tables)
+static bool has_any_chains(const struct report_tables *tables)
 {
-	const struct graph_options *graph = &tables->options->graph;
 	size_t nr_events;
 	const struct event_desc *events = session_events(tables->session, &nr_events);
 
 	for (size_t i = 0; i < nr_events; i++)
 		if (has_chains(&events[i]))
-			return false;
-	return graph->wanted && graph->mode != GRAPH_NONE;
+			return true;
+	return false;
 }
 
 static bool has_cpus(const struct event_desc *events, size_t nr)
@@ -592,6 +596,7 @@ static void complete_table_options(const struct report_tables *tables)
 	table->headless = options->quiet;
 	table->coloured = options->graph.coloured = colour_wanted(options->colour, pager_terminal());
 	table->dso_list = options->samples.filter.dsos;
+	table->socket = options->samples.socket;
 }
 
 static int print_json(const struct report_tables *tables, const struct event_desc *events, size_t nr_events, FILE *to)
@@ -607,13 +612,18 @@ int report_tables_print(const struct report_tables *tables, FILE *to, struct dia
 	size_t nr_events;
 	const struct event_desc *events = session_events(tables->session, &nr_events);
 
-	if (tables->options->samples.filter.cpus && !has_cpus(events, nr_events))
+	const struct samples_options *samples = &tables->options->samples;
+	if ((samples->filter.cpus || samples->socket.set) && !has_cpus(events, nr_events))
 		return diag_set(reterr, -EINVAL,
 				"this recording does not have the CPUs of its samples: record it with -a, -C or "
 				"--sample-cpu");
-	if (lacks_chains(tables))
+	const struct graph_options *graph = &tables->options->graph;
+	if (graph->wanted && graph->mode != GRAPH_NONE && !has_any_chains(tables))
 		return diag_set(reterr, -EINVAL,
 				"this recording has no call chains to make a graph of: record it with -g");
+	if (hist_has_key(&samples->hist, HIST_PARENT) && !has_any_chains(tables))
+		return diag_set(reterr, -EINVAL,
+				"the key parent is about call chains, which this recording has not: record it with -g");
 	int err = samples_count(tables->samples);
 	if (!err)
 		err = hints_make(tables->samples, tables->hints);

@@ -27,6 +27,8 @@ static const char *const titles[HIST_COLUMNS] = {
 	[HIST_INS_LAT] = "INSTR Latency",
 	[HIST_LOCAL_INS_LAT] = "Local INSTR Latency",
 	[HIST_CGROUP] = "Cgroup",
+	[HIST_CGROUP_ID] = "cgroup id (dev/inode)",
+	[HIST_PARENT] = "Parent symbol",
 	[HIST_CODE_PAGE_SIZE] = "Code Page Size",
 	[HIST_ADDRESS] = "Address",
 	[HIST_PARALLELISM] = "Parallelism",
@@ -53,6 +55,11 @@ const char *place_column_title(enum hist_column column)
 const char *place_dso_text(const struct hist_place *place)
 {
 	return place->dso ? dso_short_name(place->dso) : "[unknown]";
+}
+
+const char *place_parent_text(const struct hist_place *place)
+{
+	return place->details->parent ? place->details->parent : "[other]";
 }
 
 static int print_time(FILE *to, bool nanoseconds, uint64_t time_ns)
@@ -121,6 +128,9 @@ int place_text_print(FILE *to, enum hist_column key, const struct hist_place *pl
 	case HIST_STATE: return print_text(to, place->details->state, 0, most);
 	case HIST_WAKER: return print_text(to, place->details->waker, 0, most);
 	case HIST_HOST: return print_text(to, place->details->host, 0, most);
+	case HIST_PARENT: return print_text(to, place_parent_text(place), width, most);
+	case HIST_CGROUP_ID:
+		return fprintf(to, "%" PRIu64 "/0x%" PRIx64, place->details->cgroup_device, number_of(place, key));
 	case HIST_CGROUP: return print_text(to, place->details->cgroup, 0, -1);
 	case HIST_ADDRESS: return fprintf(to, "0x%-16" PRIx64, number_of(place, key));
 	case HIST_PARALLELISM: return fprintf(to, "%*" PRIu64, width, number_of(place, key));

@@ -24,6 +24,9 @@ struct place_style {
 /* "libc.so.6"; "[unknown]". */
 const char *place_dso_text(const struct hist_place *place);
 
+/* With details: the caller that was asked for; "[other]". */
+const char *place_parent_text(const struct hist_place *place);
+
 /* A field of a tracepoint stands at the right of its column. */
 static inline bool place_is_field(enum hist_column column)
 {
