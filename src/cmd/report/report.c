@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* millrace report: where the samples of a recording fell, as a table. */
 #include "cmd/report/report.h"
+#include "cmd/report/report_threads.h"
 #include "cmd/report/report_wall.h"
 
 #include <errno.h>
@@ -140,6 +141,7 @@ struct report {
 	struct session *session;
 	struct hint_list hints;
 	struct reading reading;
+	struct threads threads;
 };
 
 /* A filter that leaves one name makes its column needless: the name goes on top. */
@@ -196,6 +198,13 @@ static bool begin(void *ctx)
 	return !report->options.header.alone;
 }
 
+static int observe(void *ctx, const struct session_record *record)
+{
+	struct report *report = ctx;
+
+	return threads_take(&report->threads, report->reading.session, record);
+}
+
 /* Tables of what was read before an error are printed, too; the first error is the one that is reported. */
 static int print_tables(struct report *report, struct diag *reterr)
 {
@@ -211,7 +220,10 @@ static int print_tables(struct report *report, struct diag *reterr)
 	if (reading->samples.wall && wall_unsampled_ns(reading->samples.wall))
 		log_note("--wall: %.3f ms on the CPU are in no row: their threads had no sample of it afterwards",
 			 (double)wall_unsampled_ns(reading->samples.wall) / 1e6);
-	return report_tables_print(&tables, stdout, reterr);
+	int err = report_tables_print(&tables, stdout, reterr);
+	if (!err && report->options.threads && !report->options.json)
+		threads_print(&report->threads, stdout);
+	return err;
 }
 
 static int run_table(struct report *report, struct diag *reterr)
@@ -222,6 +234,7 @@ static int run_table(struct report *report, struct diag *reterr)
 	reading->tasks_only = wants_tasks(report);
 	reading->begin = begin;
 	reading->ctx = report;
+	reading->observe = report->options.threads ? observe : NULL;
 	int err = reading_run(reading, &report->options.samples, &report->options.input.machine, reterr);
 	if (!report->options.header.alone) {
 		int table_err = print_tables(report, err ? NULL : reterr);
@@ -433,6 +446,7 @@ static int report_run(int argc, char **argv)
 	else
 		status = report.options.from.store.url ? print_store(&report) : run_recording(&report);
 	hints_fini(&report.hints);
+	threads_fini(&report.threads);
 	reading_fini(&report.reading);
 	sample_filter_fini(&report.options.samples.filter);
 	session_close(report.session);

@@ -121,7 +121,7 @@ struct report_options {
 	enum group_tables groups;
 	enum branch_choice branches; /* are they counted? AUTO: where there are any */
 	bool memory;                 /* accesses to memory are counted */
-	bool inverted, tasks, mmaps;
+	bool inverted, tasks, mmaps, threads;
 	bool stats, raw_dump, stdio, tui;
 	enum code_syntax code_syntax;
 	int kernel_code_fd; /* /proc/kcore; -1: cannot be read */

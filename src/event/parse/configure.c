@@ -570,6 +570,7 @@ static void set_side_channel(struct event_list *list, size_t side)
 	__u64 *type = &list->events[side].attr.sample_type;
 
 	list->events[side].side_channel = true;
+	list->events[side].attr.inherit_stat = 0; /* it counts nothing */
 	*type = (*type & ~trailer) | (list->events[0].attr.sample_type & trailer);
 }
 

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * report_threads: the values that each thread's events had when it ended (record --stat), a row for each thread. One
+ * owner (threads_fini), one thread.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/hash_table.h"
+
+struct session;
+struct session_record;
+
+/* Of one thread. */
+struct thread_values {
+	uint32_t pid, tid;
+	uint64_t *values; /* heap; by the columns */
+	size_t nr;
+};
+
+/* Of one event. */
+struct thread_column {
+	size_t event; /* index */
+	int width;    /* of the longest value */
+};
+
+/* Zeroed: none. */
+struct threads {
+	struct thread_values **rows; /* heap, each, too, as they came */
+	size_t nr_rows, room;
+	struct hash_table known;       /* rows, by pid and tid */
+	struct thread_column *columns; /* heap; as they came */
+	size_t nr_columns;
+	const struct session *session; /* of the records */
+};
+
+void threads_fini(struct threads *threads);
+
+/* Any record; those of type READ are added. 0 or -ENOMEM. */
+int threads_take(struct threads *threads, const struct session *session, const struct session_record *record);
+
+/* In the layout of perf report --threads. The caller looks at the errors of `to`. */
+void threads_print(const struct threads *threads, FILE *to);
