@@ -372,8 +372,7 @@ static uint64_t place_hash(struct hist *hist, const struct hist_place *place)
 	return hash;
 }
 
-/* NULL: out of memory. */
-static struct hist_entry *hist_find(struct hist *hist, const struct hist_place *place)
+struct hist_entry *hist_entry_of(struct hist *hist, const struct hist_place *place)
 {
 	uint64_t key = place_hash(hist, place);
 
@@ -383,6 +382,16 @@ static struct hist_entry *hist_find(struct hist *hist, const struct hist_place *
 		if (compare_places(hist, &entry->place, place) == 0)
 			return entry;
 	}
+	return NULL;
+}
+
+/* NULL: out of memory. */
+static struct hist_entry *hist_find(struct hist *hist, const struct hist_place *place)
+{
+	struct hist_entry *known = hist_entry_of(hist, place);
+
+	if (known)
+		return known;
 	if (hist->nr == hist->room) {
 		size_t room = hist->room ? 2 * hist->room : FIRST_ROOM;
 		struct hist_entry **entries = reallocarray(hist->entries, room, sizeof(*entries));
@@ -392,7 +401,7 @@ static struct hist_entry *hist_find(struct hist *hist, const struct hist_place *
 		hist->room = room;
 	}
 	struct hist_entry *entry = pool_take(&hist->pool, sizeof(*entry));
-	if (!entry || hash_table_add(&hist->places, key, entry))
+	if (!entry || hash_table_add(&hist->places, place_hash(hist, place), entry))
 		return NULL;
 	entry->place = *place;
 	hist->entries[hist->nr++] = entry;
@@ -485,6 +494,76 @@ int hist_link(struct hist *leader, struct hist *const members[], unsigned nr_mem
 		}
 	}
 	return 0;
+}
+
+/* Adds an array that may not be there. 0 or -ENOMEM. */
+static int add_all(struct hist *hist, const uint64_t *from, size_t nr, uint64_t **to)
+{
+	if (!from)
+		return 0;
+	if (!*to)
+		*to = pool_take(&hist->pool, nr * sizeof(**to));
+	for (size_t i = 0; *to && i < nr; i++)
+		(*to)[i] += from[i];
+	return *to ? 0 : -ENOMEM;
+}
+
+static int add_numbers(struct hist *hist, const struct hist_entry *from, struct hist_entry *to)
+{
+	to->period += from->period;
+	to->children_period += from->children_period;
+	to->nr_samples += from->nr_samples;
+	to->latency += from->latency;
+	int err = add_all(hist, from->level_periods, NR_LEVELS, &to->level_periods);
+	return err ? err : add_all(hist, from->activity_periods, ACTIVITIES, &to->activity_periods);
+}
+
+/* Of members of a group, which get entries of their own. */
+static int add_members(struct hist *hist, const struct hist_entry *from, struct hist_entry *to)
+{
+	if (!from->members)
+		return 0;
+	if (!to->members)
+		to->members = pool_take(&hist->pool, hist->nr_members * sizeof(*to->members));
+	for (unsigned i = 0; to->members && i < hist->nr_members; i++) {
+		if (!from->members[i])
+			continue;
+		if (!to->members[i])
+			to->members[i] = pool_take(&hist->pool, sizeof(*to->members[i]));
+		if (!to->members[i] || add_numbers(hist, from->members[i], to->members[i]))
+			return -ENOMEM;
+	}
+	return to->members ? 0 : -ENOMEM;
+}
+
+int hist_new_sums(const struct hist *hist, const enum hist_column keys[], unsigned nr_keys, struct hist **ret)
+{
+	struct hist_options options = hist->options;
+	struct hist *sums;
+
+	options.nr_keys = nr_keys;
+	memcpy(options.keys, keys, nr_keys * sizeof(*keys));
+	options.nr_order = 0;
+	for (unsigned i = 0; i < hist->options.nr_order; i++) {
+		enum hist_column column = hist->options.order[i];
+		if (column >= HIST_KEYS || hist_has_key(&options, column))
+			options.order[options.nr_order++] = column;
+	}
+	int err = hist_new(&options, &sums);
+	if (err)
+		return err;
+	sums->nr_members = hist->nr_members;
+	for (size_t i = 0; i < hist->nr && !err; i++) {
+		struct hist_entry *entry = hist_find(sums, &hist->entries[i]->place);
+		err = entry ? add_numbers(sums, hist->entries[i], entry) : -ENOMEM;
+		if (!err)
+			err = add_members(sums, hist->entries[i], entry);
+	}
+	if (err)
+		hist_free(sums);
+	else
+		*ret = sums;
+	return err;
 }
 
 uint64_t hist_nr_samples(const struct hist *hist)

@@ -98,6 +98,15 @@ int hist_note_use(struct hist *hist, struct hist_entry *entry, const struct use 
  */
 int hist_link(struct hist *leader, struct hist *const members[], unsigned nr_members);
 
+/*
+ * The same samples, counted together by some of the keys only: each entry is the sum of several, with those of the
+ * members of a group. Before hist_sort(); *ret: hist_free(), before the other one. 0 or -ENOMEM.
+ */
+int hist_new_sums(const struct hist *hist, const enum hist_column keys[], unsigned nr_keys, struct hist **ret);
+
+/* The entry where that place counts; NULL: there is none. */
+struct hist_entry *hist_entry_of(struct hist *hist, const struct hist_place *place);
+
 uint64_t hist_nr_samples(const struct hist *hist);
 uint64_t hist_period(const struct hist *hist); /* sum of all, filtered or not; likewise: */
 uint64_t hist_latency(const struct hist *hist);

@@ -2,6 +2,7 @@
 #include "cmd/report/columns.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/perf_event.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -90,9 +91,10 @@ static const struct {
 	const char *words;
 	struct column_list list;
 } default_sorts[] = {
-	[SAMPLES_PLAIN] = {"comm,dso,symbol", {.columns = {HIST_COMM, HIST_DSO, HIST_SYM}, .nr = 3}},
+	[SAMPLES_PLAIN] = {"comm,dso,symbol", {.columns = {HIST_COMM, HIST_DSO, HIST_SYM}, .levels = {0, 1, 2}, .nr = 3}},
 	[SAMPLES_BRANCHES] = {"comm,dso_from,symbol_from,symbol_to,cycles",
 			      {.columns = {HIST_COMM, HIST_DSO_FROM, HIST_SYM_FROM, HIST_SYM_TO, HIST_CYCLES},
+			       .levels = {0, 1, 2, 3, 4},
 			       .nr = 5}},
 	/* The last word is perf's title; it has no column where no CPU counts it. */
 	[SAMPLES_MEMORY] = {"local_weight,mem,sym,dso,symbol_daddr,dso_daddr,snoop,tlb,locked,blocked,local_ins_lat,"
@@ -100,6 +102,7 @@ static const struct {
 			    {.columns = {HIST_LOCAL_WEIGHT, HIST_MEMORY, HIST_SYM, HIST_DSO, HIST_SYM_DATA,
 					 HIST_DSO_DATA, HIST_SNOOP, HIST_TLB, HIST_LOCKED, HIST_BLOCKED,
 					 HIST_LOCAL_INS_LAT},
+			     .levels = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10},
 			     .nr = 11}},
 };
 
@@ -111,16 +114,23 @@ static bool list_has(const struct column_list *list, enum hist_column column)
 	return false;
 }
 
+static void list_add_at(struct column_list *list, enum hist_column column, unsigned level)
+{
+	if (list_has(list, column))
+		return;
+	list->levels[list->nr] = level;
+	list->columns[list->nr++] = column;
+}
+
 static void list_add(struct column_list *list, enum hist_column column)
 {
-	if (!list_has(list, column))
-		list->columns[list->nr++] = column;
+	list_add_at(list, column, list->nr);
 }
 
 static void list_add_all(struct column_list *list, const struct column_list *more)
 {
 	for (unsigned i = 0; i < more->nr; i++)
-		list_add(list, more->columns[i]);
+		list_add_at(list, more->columns[i], more->levels[i]);
 }
 
 /* perf's, and not here. */
@@ -194,23 +204,34 @@ static int parse_word(struct column_choice *choice, const char *word, size_t len
 	return add_field_word(choice, word, len, ret, reterr);
 }
 
-/* The words of -s or -F; a beginning is enough, as in perf. -EINVAL and why. */
+/* The words of -s or -F; a beginning is enough, as in perf. Words in braces are of one level. -EINVAL and why. */
 static int column_list_parse(struct column_choice *choice, const char *text, struct column_list *ret,
 			     struct diag *reterr)
 {
 	struct column_list list = {0};
+	unsigned level = 0;
+	bool open = false;
 
 	for (const char *at = text;; at++) {
-		size_t len = strcspn(at, ",");
 		enum hist_column column = HIST_COLUMNS;
+		bool begins = *at == '{', ends;
+		at += begins;
+		size_t len = strcspn(at, ",}");
+		ends = at[len] == '}';
+		if ((begins && open) || (ends && !open && !begins) || (ends && at[len + 1] && at[len + 1] != ','))
+			return diag_set(reterr, -EINVAL, "\"%s\": braces are not as in {comm,dso},symbol", text);
+		open = (open || begins) && !ends;
 		int err = parse_word(choice, at, len, &column, reterr);
 		if (err)
 			return err;
-		list_add(&list, column);
-		at += len;
+		list_add_at(&list, column, level);
+		level += !open;
+		at += len + ends;
 		if (!*at)
 			break;
 	}
+	if (open)
+		return diag_set(reterr, -EINVAL, "\"%s\": there is no closing brace", text);
 	*ret = list;
 	return 0;
 }
@@ -282,6 +303,24 @@ void column_choice_shown(const struct column_choice *choice, bool children, stru
 	list_add_all(ret, sort_of(choice));
 	if (choice->parent)
 		list_add(ret, HIST_PARENT);
+}
+
+unsigned column_choice_levels(const struct column_choice *choice, struct hierarchy_level ret[])
+{
+	struct column_list list = *sort_of(choice);
+	unsigned nr = 0, last = UINT_MAX;
+
+	if (choice->parent)
+		list_add_at(&list, HIST_PARENT, UINT_MAX - 1);
+	for (unsigned i = 0; i < list.nr; i++) {
+		if (list.columns[i] >= HIST_KEYS)
+			continue;
+		if (!nr || list.levels[i] != last)
+			ret[nr++] = (struct hierarchy_level){0};
+		last = list.levels[i];
+		ret[nr - 1].keys[ret[nr - 1].nr++] = list.columns[i];
+	}
+	return nr;
 }
 
 bool column_choice_begins_with(const struct column_choice *choice, enum hist_column column)
@@ -391,10 +430,17 @@ struct recorded_fields {
 	const struct tracepoints *formats;
 };
 
+/* A word as it was given, and its level. */
+struct listed_word {
+	const char *text;
+	unsigned level;
+};
+
 /* Adds the columns of a word to `ret`: of one field, or of all fields of one event or of all. */
-static int expand_word(struct column_choice *choice, const char *text, const struct recorded_fields *recorded,
+static int expand_word(struct column_choice *choice, struct listed_word listed, const struct recorded_fields *recorded,
 		       struct column_list *ret, struct diag *reterr)
 {
+	const char *text = listed.text;
 	const struct tracepoints *formats = recorded->formats;
 	struct field_word word;
 	size_t nr, nr_found = 0;
@@ -415,7 +461,7 @@ static int expand_word(struct column_choice *choice, const char *text, const str
 			if (column == HIST_COLUMNS)
 				return diag_set(reterr, -EINVAL, "%s: more than %d fields are not counted at once",
 						text, HIST_FIELDS);
-			list_add(ret, column);
+			list_add_at(ret, column, listed.level);
 			nr_found++;
 		}
 	}
@@ -431,10 +477,12 @@ static int expand_list(struct column_choice *choice, const struct recorded_field
 	for (unsigned i = 0; i < list->nr && !err; i++) {
 		enum hist_column column = list->columns[i];
 		if (column >= HIST_FIELD && column <= HIST_FIELD_LAST)
-			err = expand_word(choice, choice->field_words[column - HIST_FIELD], recorded, &expanded,
-					  reterr);
+			err = expand_word(choice,
+					  (struct listed_word){choice->field_words[column - HIST_FIELD],
+							       list->levels[i]},
+					  recorded, &expanded, reterr);
 		else
-			list_add(&expanded, column);
+			list_add_at(&expanded, column, list->levels[i]);
 	}
 	*list = expanded;
 	return err;

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "analyze/report/hierarchy.h"
 #include "analyze/report/hist.h"
 #include "cmd/report/report_details.h"
 #include "cmd/report/report_samples.h"
@@ -14,6 +15,7 @@ struct session;
 
 struct column_list {
 	enum hist_column columns[HIST_COLUMNS]; /* each at most once */
+	unsigned levels[HIST_COLUMNS];          /* of --hierarchy: equal for those that were in braces together */
 	unsigned nr;
 };
 
@@ -48,6 +50,9 @@ int column_choice_fit(struct column_choice *choice, const char *default_sort, co
 
 /* The columns from left to right; children: callers are counted. */
 void column_choice_shown(const struct column_choice *choice, bool children, struct column_list *ret);
+
+/* The levels of a tree of the keys that are sorted by, at most HIST_KEYS of them. Returns how many. */
+unsigned column_choice_levels(const struct column_choice *choice, struct hierarchy_level ret[]);
 
 /* The options for hist_new(): keys and order. */
 void column_choice_apply(const struct column_choice *choice, struct hist_options *ret);

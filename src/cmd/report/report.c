@@ -165,7 +165,7 @@ static void hide_columns(struct report *report)
 			printf("# %s: %s\n", names[key], only.text);
 		shown += !hidden[key];
 	}
-	if (!shown)
+	if (!shown || report->options.hierarchy)
 		memset(hidden, 0, HIST_KEYS * sizeof(*hidden));
 }
 

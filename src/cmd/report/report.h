@@ -10,6 +10,7 @@
 
 #include "analyze/code/code.h"
 #include "analyze/report/calltree.h"
+#include "analyze/report/hierarchy.h"
 #include "analyze/report/hist.h"
 #include "analyze/report/tally.h"
 #include "base/cpuset.h"
@@ -47,6 +48,8 @@ struct table_options {
 	double percent_limit;             /* entries below are left out */
 	const struct trace_field *fields; /* those that are columns; borrowed */
 	struct socket_choice socket;      /* shown above */
+	struct hierarchy_level levels[HIST_KEYS]; /* --hierarchy */
+	unsigned nr_levels;               /* 0: a flat table */
 	const char *title;                /* in place of the event's name; NULL: that */
 	const char *sort_words;           /* shown above the table of accesses to memory; NULL: not of such a table */
 };
@@ -121,7 +124,7 @@ struct report_options {
 	enum group_tables groups;
 	enum branch_choice branches; /* are they counted? AUTO: where there are any */
 	bool memory;                 /* accesses to memory are counted */
-	bool inverted, tasks, mmaps, threads;
+	bool inverted, tasks, mmaps, threads, hierarchy;
 	bool stats, raw_dump, stdio, tui;
 	enum code_syntax code_syntax;
 	int kernel_code_fd; /* /proc/kcore; -1: cannot be read */

@@ -362,6 +362,11 @@ const struct option report_options_table[] = {
 	 .set = set_widths,
 	 .offset = offsetof(struct report_options, table.widths),
 	 .flags = OPTION_NO_NEGATE},
+	{.name = "hierarchy",
+	 .help = "Print the keys as a tree, with the share of each: commands, below each its objects, and so on; keys "
+		 "in braces of --sort, as in {comm,dso},sym, are a level together",
+	 .set = option_set_flag,
+	 .offset = offsetof(struct report_options, hierarchy)},
 	{.name = "percentage",
 	 .arg = "WHAT",
 	 .help = "Of filtered tables, print shares of all samples (absolute, the default) or of those that are shown "
@@ -510,7 +515,6 @@ const struct option report_options_table[] = {
 	OPTION_REFUSED(0, "prefix-strip", "N", NO_SOURCE),
 	OPTION_REFUSED(0, "disable-order", NULL,
 		       "records are always sorted by time: use -D for their order in the file"),
-	OPTION_REFUSED(0, "hierarchy", NULL, "tables are flat: use -s with fewer keys, or -g, or millrace flame"),
 	OPTION_REFUSED_OPTIONAL(0, "itrace", "traces of the hardware are not decoded here: use perf report --itrace"),
 	OPTION_REFUSED(0, "pretty", "KEY", "--threads prints one table: a row for each thread"),
 	OPTION_REFUSED(0, "show-ref-call-graph", NULL,
@@ -560,6 +564,7 @@ void report_options_complete(struct report_options *options)
 
 	if (options->inverted || (options->samples.hist.children && !graph->direction_set))
 		graph->direction = CALLTREE_CALLER;
+	options->samples.hist.children &= !options->hierarchy; /* as perf: each sample counts once in a tree */
 	graph->separator = options->table.separator;
 	graph->skip_first = column_choice_begins_with(&options->columns, HIST_SYM);
 	options->columns.parent = options->samples.parent;
@@ -604,6 +609,8 @@ int report_options_fit(struct report_options *options, const struct session *ses
 			   : nr_tracepoints < nr || !nr || options->samples.mode != SAMPLES_PLAIN ? NULL
 			   : options->columns.raw_trace                                           ? "trace_fields"
 												  : "trace";
+	if (options->hierarchy && options->columns.fields.nr)
+		return diag_set(reterr, -EINVAL, "--hierarchy and --fields exclude each other: use --sort");
 	if (options->samples.wall && counts + options->memory)
 		return diag_set(reterr, -EINVAL, "--wall counts time: leave out -b and --mem-mode");
 	options->samples.parallelisms = cpuset_count(&options->parallelisms) ? &options->parallelisms : NULL;
@@ -618,6 +625,7 @@ int report_options_fit(struct report_options *options, const struct session *ses
 	memcpy(options->samples.fields, options->columns.trace_fields, sizeof(options->samples.fields));
 	options->samples.raw_trace = options->columns.raw_trace;
 	options->table.fields = options->columns.trace_fields;
+	options->table.nr_levels = options->hierarchy ? column_choice_levels(&options->columns, options->table.levels) : 0;
 	report_options_complete(options);
 	if (samples_want_parallelism(&options->samples) && !pipe && !parallelism_is_recorded(session))
 		return diag_set(reterr, -EINVAL,

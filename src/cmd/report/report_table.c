@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "cmd/report/report.h"
+#include "cmd/report/report_table.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/report/hierarchy.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
@@ -22,27 +23,6 @@ enum {
 	SECONDS_WIDTH = 12,
 	NANOSECONDS_WIDTH = 16,
 	MAX_WIDTH = 10000,
-};
-
-/* What a table is about: an event, or a group of them, whose hists are linked, the leader first. */
-struct table_subject {
-	struct hist *const *hists; /* the leader's is not NULL */
-	unsigned nr;
-	bool plural; /* "events" */
-	const char *name;
-};
-
-struct table {
-	FILE *to;
-	const struct table_options *options;
-	const struct table_subject *subject;
-	struct hist_entry *const *entries;
-	size_t nr;
-	uint64_t *periods;   /* what is 100 %, of each hist of the subject */
-	uint64_t *latencies; /* likewise, of HIST_LATENCY */
-	uint64_t nr_samples;
-	size_t width[HIST_COLUMNS]; /* of numbers: of each member's */
-	bool has_field[HIST_FIELDS];
 };
 
 static void widen(struct table *table, enum hist_column key, size_t width)
@@ -121,7 +101,7 @@ static bool is_share(enum hist_column column)
 	return column >= HIST_KEYS && column != HIST_SAMPLES && column != HIST_PERIOD;
 }
 
-static const char *title_of(const struct table *table, enum hist_column column)
+const char *table_title(const struct table *table, enum hist_column column)
 {
 	if (place_is_field(column)) {
 		const char *name = table->options->fields ? table->options->fields[column - HIST_FIELD].name : NULL;
@@ -137,7 +117,7 @@ static const char *title_of(const struct table *table, enum hist_column column)
 static void measure(struct table *table)
 {
 	for (unsigned column = 0; column < HIST_COLUMNS; column++) {
-		widen(table, column, strlen(title_of(table, column)));
+		widen(table, column, strlen(table_title(table, column)));
 		if (column == HIST_WEIGHT)
 			widen(table, column, strlen(place_column_title(HIST_LOCAL_WEIGHT)));
 		else if (column == HIST_ADDRESS)
@@ -151,22 +131,26 @@ static void measure(struct table *table)
 			measure_entry(table, &table->entries[i]->place);
 }
 
-/* The columns one by one: those that are shown. */
-static bool next_column(const struct table *table, unsigned *at, enum hist_column *ret)
+static bool has_column(const struct table *table, enum hist_column column)
+{
+	if (place_is_field(column) && !table->has_field[column - HIST_FIELD])
+		return false;
+	return column >= HIST_KEYS || !table->options->hidden[column];
+}
+
+bool table_next_column(const struct table *table, unsigned *at, enum hist_column *ret)
 {
 	const struct column_list *list = &table->options->columns;
 
 	while (*at < list->nr) {
 		*ret = list->columns[(*at)++];
-		if (place_is_field(*ret) && !table->has_field[*ret - HIST_FIELD])
-			continue;
-		if (*ret >= HIST_KEYS || !table->options->hidden[*ret])
+		if (has_column(table, *ret))
 			return true;
 	}
 	return false;
 }
 
-static void print_dots(FILE *to, size_t nr)
+void table_print_dots(FILE *to, size_t nr)
 {
 	while (nr--)
 		fputc('.', to);
@@ -212,7 +196,7 @@ static void set_widths(struct table *table)
 	const char *at = table->options->widths ? table->options->widths : "";
 	enum hist_column column;
 
-	for (unsigned i = 0; next_column(table, &i, &column);) {
+	for (unsigned i = 0; table_next_column(table, &i, &column);) {
 		unsigned width = next_width(&at);
 		if (width)
 			table->width[column] = width;
@@ -220,9 +204,9 @@ static void set_widths(struct table *table)
 }
 
 /* Numbers have a part for each member of a group, and a title that is never cut. */
-static unsigned column_width(const struct table *table, enum hist_column column)
+unsigned table_column_width(const struct table *table, enum hist_column column)
 {
-	unsigned width = (unsigned)table->width[column], len = (unsigned)strlen(title_of(table, column));
+	unsigned width = (unsigned)table->width[column], len = (unsigned)strlen(table_title(table, column));
 
 	if (column < HIST_KEYS)
 		return width;
@@ -246,9 +230,9 @@ static void print_title_dots(const struct table *table)
 	bool first = true;
 
 	fputs("\n# ", table->to);
-	for (unsigned i = 0; next_column(table, &i, &column);) {
+	for (unsigned i = 0; table_next_column(table, &i, &column);) {
 		print_gap(table, &first);
-		print_dots(table->to, column_width(table, column));
+		table_print_dots(table->to, table_column_width(table, column));
 	}
 	fputs("\n#", table->to);
 }
@@ -259,13 +243,13 @@ static void print_column_titles(const struct table *table)
 	bool first = true;
 
 	fputs("# ", table->to);
-	for (unsigned i = 0; next_column(table, &i, &column);) {
-		int width = (int)column_width(table, column);
+	for (unsigned i = 0; table_next_column(table, &i, &column);) {
+		int width = (int)table_column_width(table, column);
 		print_gap(table, &first);
 		if (column < HIST_KEYS && !place_is_field(column))
-			fprintf(table->to, "%-*.*s", width, width, title_of(table, column));
+			fprintf(table->to, "%-*.*s", width, width, table_title(table, column));
 		else
-			fprintf(table->to, "%*s", width, title_of(table, column));
+			fprintf(table->to, "%*s", width, table_title(table, column));
 	}
 	if (!table->options->separator)
 		print_title_dots(table);
@@ -273,7 +257,7 @@ static void print_column_titles(const struct table *table)
 }
 
 /* With a separator: as it is, but for the separator in it. */
-static int print_key(const struct table *table, enum hist_column key, const struct hist_entry *entry)
+int table_print_key(const struct table *table, enum hist_column key, const struct hist_entry *entry)
 {
 	const struct place_style style = {(int)table->width[key], table->options->widths, table->options->nanoseconds,
 					  entry->nr_samples};
@@ -299,7 +283,7 @@ static double share_of(uint64_t part, uint64_t whole)
 	return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
-static double percent(const struct table *table, unsigned member, uint64_t period)
+double table_percent(const struct table *table, unsigned member, uint64_t period)
 {
 	return share_of(period, table->periods[member]);
 }
@@ -325,11 +309,11 @@ static unsigned print_number(const struct table *table, enum hist_column column,
 	if (column == HIST_LATENCY)
 		return print_share(table, share_of(number, table->latencies[member]), width);
 	if (is_share(column))
-		return print_share(table, percent(table, member, number), width);
+		return print_share(table, table_percent(table, member, number), width);
 	return (unsigned)fprintf(table->to, " %*" PRIu64, width > 1 ? width - 1 : 0, number);
 }
 
-static unsigned print_numbers(const struct table *table, enum hist_column column, const struct hist_entry *entry)
+unsigned table_print_numbers(const struct table *table, enum hist_column column, const struct hist_entry *entry)
 {
 	int width = table->options->separator ? 0 : (int)table->width[column];
 	unsigned taken;
@@ -349,36 +333,55 @@ static void print_entry(const struct table *table, const struct hist_entry *entr
 
 	if (!table->options->separator)
 		fputs("  ", table->to);
-	for (unsigned i = 0; next_column(table, &i, &column);) {
+	for (unsigned i = 0; table_next_column(table, &i, &column);) {
 		print_gap(table, &first);
 		int taken =
-			column < HIST_KEYS ? print_key(table, column, entry) : (int)print_numbers(table, column, entry);
+			column < HIST_KEYS ? table_print_key(table, column, entry) : (int)table_print_numbers(table, column, entry);
 		/* Also when those that follow are hidden. */
-		if (i < table->options->columns.nr && taken >= 0 && taken < (int)column_width(table, column))
-			fprintf(table->to, "%*s", (int)column_width(table, column) - taken, "");
+		if (i < table->options->columns.nr && taken >= 0 && taken < (int)table_column_width(table, column))
+			fprintf(table->to, "%*s", (int)table_column_width(table, column) - taken, "");
 	}
 	fputc('\n', table->to);
+}
+
+static void count_nothing_yet(struct table *table)
+{
+	memset(table->periods, 0, table->subject->nr * sizeof(*table->periods));
+	memset(table->latencies, 0, table->subject->nr * sizeof(*table->latencies));
+	table->nr_samples = 0;
+}
+
+static void count_entry(struct table *table, const struct hist_entry *entry)
+{
+	for (unsigned member = 0; member < table->subject->nr; member++) {
+		const struct hist_entry *part = !member          ? entry
+						: entry->members ? entry->members[member - 1]
+								 : NULL;
+		table->periods[member] += part ? part->period : 0;
+		table->latencies[member] += part ? part->latency : 0;
+		table->nr_samples += part ? part->nr_samples : 0;
+	}
 }
 
 /* What is shown is the whole. */
 static void count_shown(struct table *table)
 {
-	memset(table->periods, 0, table->subject->nr * sizeof(*table->periods));
-	memset(table->latencies, 0, table->subject->nr * sizeof(*table->latencies));
-	table->nr_samples = 0;
-	for (size_t i = 0; i < table->nr; i++) {
-		const struct hist_entry *entry = table->entries[i];
-		if (entry->place.filtered)
-			continue;
-		for (unsigned member = 0; member < table->subject->nr; member++) {
-			const struct hist_entry *part = !member          ? entry
-							: entry->members ? entry->members[member - 1]
-									 : NULL;
-			table->periods[member] += part ? part->period : 0;
-			table->latencies[member] += part ? part->latency : 0;
-			table->nr_samples += part ? part->nr_samples : 0;
-		}
-	}
+	count_nothing_yet(table);
+	for (size_t i = 0; i < table->nr; i++)
+		if (!table->entries[i]->place.filtered)
+			count_entry(table, table->entries[i]);
+}
+
+/* Likewise; shares are of all that is below what is shown at the top, as in perf. */
+static void count_top(struct table *table, const struct hierarchy_node *first)
+{
+	count_shown(table);
+	uint64_t nr_samples = table->nr_samples;
+	count_nothing_yet(table);
+	for (const struct hierarchy_node *node = first; node; node = node->next)
+		if (node->is_shown)
+			count_entry(table, node->entry);
+	table->nr_samples = nr_samples;
 }
 
 static void count_all(struct table *table)
@@ -399,13 +402,27 @@ static int print_entries(struct table *table, struct graph *graph)
 	for (size_t i = 0; i < table->nr && !err && !ferror(table->to); i++) {
 		const struct hist_entry *entry = table->entries[i];
 		uint64_t shown = options->children ? entry->children_period : entry->period;
-		if (entry->place.filtered || percent(table, 0, shown) < options->percent_limit)
+		if (entry->place.filtered || table_percent(table, 0, shown) < options->percent_limit)
 			continue;
 		print_entry(table, entry);
 		if (graph)
 			err = graph_print(graph, entry, shown);
 	}
 	return err;
+}
+
+/* Those of --hierarchy, without keys that are fields which this event has not. */
+static void set_levels(struct table *table)
+{
+	for (unsigned i = 0; i < table->options->nr_levels; i++) {
+		const struct hierarchy_level *from = &table->options->levels[i];
+		struct hierarchy_level *to = &table->levels[table->nr_levels];
+		to->nr = 0;
+		for (unsigned key = 0; key < from->nr; key++)
+			if (has_column(table, from->keys[key]))
+				to->keys[to->nr++] = from->keys[key];
+		table->nr_levels += to->nr > 0;
+	}
 }
 
 /* graph: prints one below each entry; NULL: none. 0 or -ENOMEM; errors of `to` are left to the caller (ferror). */
@@ -418,25 +435,37 @@ static int table_print(FILE *to, const struct table_subject *subject, const stru
 			      .subject = subject,
 			      .periods = sums,
 			      .latencies = sums ? sums + subject->nr : NULL};
+	AUTO_HIERARCHY struct hierarchy *hierarchy = NULL;
 	int err = sums ? hist_sort(subject->hists[0], &table.entries, &table.nr) : -ENOMEM;
 
 	if (err)
 		return err;
-	count_all(&table);
-	if (options->relative)
-		count_shown(&table);
 	measure(&table);
 	set_widths(&table);
+	if (options->nr_levels) {
+		set_levels(&table);
+		err = hierarchy_new(subject->hists[0], table.levels, table.nr_levels, &hierarchy);
+	}
+	if (err)
+		return err;
+	count_all(&table);
+	if (options->relative && hierarchy)
+		count_top(&table, hierarchy_first(hierarchy));
+	else if (options->relative)
+		count_shown(&table);
 	if (!options->headless) {
 		print_title(&table);
-		print_column_titles(&table);
+		if (hierarchy)
+			hierarchy_print_titles(&table);
+		else
+			print_column_titles(&table);
 	}
 	if (graph) {
 		graph->total = hist_period(subject->hists[0]);
 		graph->shown_total = sums[0];
 		graph->to = to;
 	}
-	err = print_entries(&table, graph);
+	err = hierarchy ? hierarchy_print(&table, hierarchy_first(hierarchy), graph) : print_entries(&table, graph);
 	fputs("\n\n", to);
 	return err;
 }
