@@ -53,6 +53,7 @@ TABLES = [
     ['-g', 'none', '-F', 'overhead_children,overhead,overhead_sys,overhead_us,dso,sym'],
     ['-g', 'none', '-F', 'period,pid,overhead_guest_sys,overhead_guest_us'],
     ['-g', 'none', '--show-cpu-utilization', '-n', '--show-total-period', '-s', 'dso'],
+    ['--hierarchy', '-g', 'none'],
     ['--tasks'],
     ['--mmaps'],
     ['--stats'],
@@ -73,6 +74,13 @@ GRAPHS = [
     ['--percent-limit', '3', '-s', 'sym,dso'],
     ['--max-stack', '3'],
     ['--max-stack', '2', '-g', 'callee'],
+    ['-p', 'do_syscall_64|^main$'],
+    ['-p', 'a', '--no-children', '-F', 'overhead,sym'],
+    ['-s', 'parent', '-p', 'page_fault', '-x', '--percentage', 'relative'],
+    ['--ignore-callees', '^do_syscall_64$', '--no-children'],
+    ['--hierarchy'],
+    ['--hierarchy', '--no-children', '-s', '{comm,dso},sym', '-g', 'callee', '-n', '--percent-limit', '2'],
+    ['--hierarchy', '-t', ',', '-g', 'none', '-s', 'pid,cpu,sym'],
 ]
 
 
@@ -134,6 +142,50 @@ def graph_data(request, need_root, perf, millrace, tmp_path_factory):
 @pytest.mark.parametrize('table', GRAPHS, ids=' '.join)
 def test_graphs(table, graph_data, perf, millrace):
     assert_same_graphs(millrace('report', *table, '-i', graph_data).out, theirs(perf, *table, '-i', graph_data))
+
+
+def test_values_of_threads(need_root, perf, millrace, tmp_path):
+    file = tmp_path / 'stat.data'
+    program = 'import threading; [threading.Thread(target=list, args=(range(9),)).start() for _ in "ab"]'
+    perf('record', '-q', '-s', '-e', 'cpu-clock,page-faults', '-o', file, 'python3', '-c', program)
+    ours = millrace('report', '--stdio', '-T', '-i', file).out.split('\n\n\n')[-1]
+    assert ours == perf('report', '--stdio', '-T', '-i', file).out.split('\n#\n')[-1]
+    assert len(ours.splitlines()) >= 3
+    millrace('record', '-q', '-s', '-e', 'cpu-clock', '-o', file, 'true')
+    assert re.fullmatch(r'# +PID +TID +cpu-clock\n( +\d+){3}\n',
+                        millrace('report', '--stdio', '-T', '-i', file).out.split('\n\n\n')[-1])
+
+
+@pytest.fixture(scope='module')
+def switches(need_root, need_tracefs, perf, tmp_path_factory):
+    file = tmp_path_factory.mktemp('switches') / 'perf.data'
+    perf('record', '-q', '-e', 'sched:sched_switch,sched:sched_wakeup', '-a', '-o', file, 'sleep', '0.1')
+    return file
+
+
+@pytest.mark.parametrize('table', [['--hierarchy', '-s', 'comm,sched_switch.*'], ['--hierarchy', '-s', 'comm,next_comm'],
+                                   ['--hierarchy', '-s', '{trace_fields}'], ['--hierarchy', '-c', 'swapper'],
+                                   ['--socket-filter', '0', '-s', 'socket,comm'], ['--socket-filter', '1']], ids=' '.join)
+def test_tables_of_all_cpus(table, switches, perf, millrace):
+    assert_same(millrace('report', '--stdio', *table, '-i', switches).out, theirs(perf, *table, '-i', switches))
+
+
+def test_cgroup_namespaces(need_root, perf, millrace, tmp_path):
+    file = tmp_path / 'perf.data'
+    perf('record', '-q', '--namespaces', '-e', 'cpu-clock', '-o', file,
+         'sh', '-c', 'i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done; exec unshare -C "$@"', 'sh', *PYTHON)
+    ours = millrace('report', '--stdio', '-s', 'cgroup_id,comm', '-i', file).out
+    assert_same(ours, theirs(perf, '-s', 'cgroup_id,comm', '-i', file))
+    assert len(set(re.findall(r'\d+/0x[0-9a-f]+', ours))) == 2
+
+
+@pytest.mark.parametrize('words, why', [(['-s', '{comm'], 'closing'), (['-s', 'comm}'], 'braces'),
+                                        (['-s', '{comm}dso'], 'braces'), (['-s', '{}'], 'none of'),
+                                        (['-p', '('], 'Unmatched'), (['--ignore-callees', '['], 'regular'),
+                                        (['-p', 'a', '-g', 'none'], ''), (['--hierarchy', '-F', 'comm'], '--sort')],
+                         ids=str)
+def test_trees_and_expressions_are_checked(words, why, small, millrace):
+    assert why in millrace('report', '--stdio', *words, '-i', small, status=129 if why else 0).err
 
 
 def test_pipe(need_root, perf, millrace):

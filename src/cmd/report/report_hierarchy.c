@@ -103,9 +103,8 @@ static int print_key(const struct table *table, enum hist_column key, const stru
 	if (fclose(into.to) || taken < 0)
 		return -ENOMEM;
 	int width = (int)table_column_width(table, key);
-	bool pads = key != HIST_SYM && !place_is_field(key);
-	const char *from = text + strspn(text, " ");
-	fprintf(table->to, "%-*s", pads && table->options->separator ? width : 0, from);
+	bool pads = table->options->separator && key != HIST_SYM && !place_is_field(key);
+	fprintf(table->to, "%s%*s", text + strspn(text, " "), pads && taken < width ? width - taken : 0, "");
 	return 0;
 }
 
@@ -118,7 +117,8 @@ static int print_entry(const struct table *table, const struct hist_entry *entry
 	for (unsigned i = 0, nr = 0; next_number(table, &i, &column); nr++) {
 		if (nr || !table->options->separator)
 			print_gap(table);
-		int taken = (int)table_print_numbers(table, column, entry), width = (int)table_column_width(table, column);
+		int taken = (int)table_print_numbers(table, column, entry),
+		    width = (int)table_column_width(table, column);
 		fprintf(table->to, "%*s", taken < width ? width - taken : 0, "");
 	}
 	fprintf(table->to, "%*s", (int)margin(table), "");

@@ -231,7 +231,8 @@ const struct option report_options_table[] = {
 	 .name = "sort",
 	 .arg = "KEY,...",
 	 .help = "Count together what is equal in these: comm, dso, symbol, pid (or tid), cpu, socket, srcline, "
-		 "srcfile, trace, state, waker, host, time, cgroup, weight, local_weight, ins_lat, local_ins_lat, "
+		 "srcfile, parent, trace, state, waker, host, time, cgroup, cgroup_id, weight, local_weight, ins_lat, "
+		 "local_ins_lat, "
 		 "code_page_size, addr, symbol_size, transaction, and fields of tracepoints, such as next_comm or "
 		 "sched_switch.*; default comm,dso,symbol; of branches and accesses to memory more, "
 		 "see --branch-stack and --mem-mode; numbers as in --fields are columns that are sorted by",
@@ -625,7 +626,8 @@ int report_options_fit(struct report_options *options, const struct session *ses
 	memcpy(options->samples.fields, options->columns.trace_fields, sizeof(options->samples.fields));
 	options->samples.raw_trace = options->columns.raw_trace;
 	options->table.fields = options->columns.trace_fields;
-	options->table.nr_levels = options->hierarchy ? column_choice_levels(&options->columns, options->table.levels) : 0;
+	options->table.nr_levels =
+		options->hierarchy ? column_choice_levels(&options->columns, options->table.levels) : 0;
 	report_options_complete(options);
 	if (samples_want_parallelism(&options->samples) && !pipe && !parallelism_is_recorded(session))
 		return diag_set(reterr, -EINVAL,
