@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,17 +28,28 @@
 
 enum {
 	/*
-	 * What the process needs beside events and the carrier or data file of each ring. Counted on 2 CPUs: 14, 16
-	 * with --on-pressure=freeze; --threads takes 3 more for each thread.
+	 * What the process needs beside events and the carrier or data file of each ring. Counted on 2 CPUs: 18, two
+	 * more with --on-pressure=freeze; --threads takes 3 more for each thread.
 	 */
-	OTHER_FDS = 16,
+	OTHER_FDS = 20,
 	THREAD_FDS = 3,
 };
+
+/* What the program was started with beside 0, 1 and 2, below a number: its own files are closed by exec. */
+static size_t nr_inherited_fds(size_t below)
+{
+	size_t nr = 0;
+
+	for (int fd = STDERR_FILENO + 1; (size_t)fd < below; fd++)
+		nr += fcntl(fd, F_GETFD) == 0;
+	return nr;
+}
 
 static int allow_fds(size_t nr, struct diag *reterr)
 {
 	struct rlimit limit;
 
+	nr += nr_inherited_fds(nr);
 	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= nr)
 		return 0;
 	rlim_t hard = limit.rlim_max;
