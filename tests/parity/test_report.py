@@ -74,6 +74,7 @@ GRAPHS = [
     ['--percent-limit', '3', '-s', 'sym,dso'],
     ['--max-stack', '3'],
     ['--max-stack', '2', '-g', 'callee'],
+    ['-U'],
     ['-p', 'do_syscall_64|^main$'],
     ['-p', 'a', '--no-children', '-F', 'overhead,sym'],
     ['-s', 'parent', '-p', 'page_fault', '-x', '--percentage', 'relative'],

@@ -221,11 +221,24 @@ static int intern_chain(struct samples *samples, const struct location frames[],
 	return skipped < 0 ? skipped : stacks_intern(samples->stacks, frames + skipped, nr - (unsigned)skipped, ret);
 }
 
+/* Frames in code without a symbol. Returns how many frames are left. */
+static unsigned drop_unresolved(struct location frames[], unsigned nr)
+{
+	unsigned left = 0;
+
+	for (unsigned i = 0; i < nr; i++)
+		if (frames[i].symbol)
+			frames[left++] = frames[i];
+	return left;
+}
+
 static int find_chain(struct samples *samples, struct task *task, const struct session_record *record,
 		      struct hist_place *place, uint32_t *ret)
 {
 	unsigned nr = machine_callchain(samples->machine, task, record, samples->frames, CHAIN_MOST_FRAMES);
 
+	if (samples->options.hide_unresolved)
+		nr = drop_unresolved(samples->frames, nr);
 	return intern_chain(samples, samples->frames, nr, place, ret);
 }
 
