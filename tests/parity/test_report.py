@@ -301,6 +301,16 @@ def test_json(small, millrace):
         assert f"{100 * entry['period'] / event['period']:.2f}" == own and str(entry['samples']) == samples
 
 
+def test_json_of_parents_and_namespaces(need_root, perf, millrace, tmp_path):
+    file = tmp_path / 'perf.data'
+    perf('record', '-q', '-g', '--namespaces', '-e', 'cpu-clock', '-o', file, *PYTHON)
+    found = json.loads(millrace('report', '--json', '-s', 'cgroup_id', '-p', 'a', '-i', file).out)
+    entries = found['events'][0]['entries']
+    assert any(entry['parent'] for entry in entries)
+    assert {(entry['cgroup_device'], entry['cgroup_inode']) for entry in entries} >= {
+        (os.stat('/proc/self/ns/cgroup').st_dev, os.stat('/proc/self/ns/cgroup').st_ino)}
+
+
 def test_cpus(need_root, perf, millrace, tmp_path):
     data = tmp_path / 'perf.data'
     perf('record', *ALL_CPUS, '-o', data, '--', *PYTHON)

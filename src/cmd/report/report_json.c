@@ -108,6 +108,11 @@ static void put_key(struct json_writer *json, enum hist_column key, const struct
 	case HIST_WAKER: json_text(json, "waker", place->details->waker); break;
 	case HIST_HOST: json_text(json, "host", place->details->host); break;
 	case HIST_CGROUP: json_text(json, "cgroup", place->details->cgroup); break;
+	case HIST_PARENT: json_text(json, "parent", place->details->parent); break;
+	case HIST_CGROUP_ID:
+		json_number(json, "cgroup_device", place->details->cgroup_device);
+		json_number(json, "cgroup_inode", place->details->numbers[key - HIST_WEIGHT]);
+		break;
 	case HIST_ADDRESS: json_address(json, "addr", place->details->numbers[key - HIST_WEIGHT]); break;
 	case HIST_SYM_SIZE:
 		if (place->symbol)
