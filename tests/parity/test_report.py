@@ -152,8 +152,8 @@ def test_values_of_threads(need_root, perf, millrace, tmp_path):
     ours = millrace('report', '--stdio', '-T', '-i', file).out.split('\n\n\n')[-1]
     assert ours == perf('report', '--stdio', '-T', '-i', file).out.split('\n#\n')[-1]
     assert len(ours.splitlines()) >= 3
-    millrace('record', '-q', '-s', '-e', 'cpu-clock', '-o', file, 'true')
-    assert re.fullmatch(r'# +PID +TID +cpu-clock\n( +\d+){3}\n',
+    millrace('record', '-q', '-s', '-e', 'cpu-clock', '-o', file, 'python3', '-c', program)
+    assert re.fullmatch(r'# +PID +TID +cpu-clock\n(( +\d+){3}\n)+',
                         millrace('report', '--stdio', '-T', '-i', file).out.split('\n\n\n')[-1])
 
 
