@@ -164,9 +164,11 @@ def switches(need_root, need_tracefs, perf, tmp_path_factory):
     return file
 
 
-@pytest.mark.parametrize('table', [['--hierarchy', '-s', 'comm,sched_switch.*'], ['--hierarchy', '-s', 'comm,next_comm'],
+@pytest.mark.parametrize('table', [['--hierarchy', '-s', 'comm,sched_switch.*'],
+                                   ['--hierarchy', '-s', 'comm,next_comm'],
                                    ['--hierarchy', '-s', '{trace_fields}'], ['--hierarchy', '-c', 'swapper'],
-                                   ['--socket-filter', '0', '-s', 'socket,comm'], ['--socket-filter', '1']], ids=' '.join)
+                                   ['--socket-filter', '0', '-s', 'socket,comm'], ['--socket-filter', '1']],
+                         ids=' '.join)
 def test_tables_of_all_cpus(table, switches, perf, millrace):
     assert_same(millrace('report', '--stdio', *table, '-i', switches).out, theirs(perf, *table, '-i', switches))
 

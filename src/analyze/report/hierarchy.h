@@ -24,7 +24,8 @@ struct hierarchy_level {
 };
 
 /*
- * Sorts the hist, whose members are linked, and which outlives the tree. The levels' keys are all among its own; those that are in none must be alike for all entries of a leaf that are shown. 0 or -ENOMEM.
+ * Sorts the hist, whose members are linked, and which outlives the tree. The levels' keys are all among its own; those
+ * that are in none must be alike for all entries of a leaf that are shown. 0 or -ENOMEM.
  */
 int hierarchy_new(struct hist *leaves, const struct hierarchy_level levels[], unsigned nr, struct hierarchy **ret);
 void hierarchy_free(struct hierarchy *hierarchy); /* NULL is fine */

@@ -253,8 +253,7 @@ static int compare_details(enum hist_column key, enum compare_for purpose, const
 	case HIST_CGROUP_ID:
 		/* the largest first */
 		order = compare_distance(b->cgroup_device, a->cgroup_device);
-		return order ? order
-			     : compare_distance(b->numbers[key - HIST_WEIGHT], a->numbers[key - HIST_WEIGHT]);
+		return order ? order : compare_distance(b->numbers[key - HIST_WEIGHT], a->numbers[key - HIST_WEIGHT]);
 	case HIST_WEIGHT:
 	case HIST_LOCAL_WEIGHT:
 	case HIST_INS_LAT:

@@ -91,7 +91,8 @@ static const struct {
 	const char *words;
 	struct column_list list;
 } default_sorts[] = {
-	[SAMPLES_PLAIN] = {"comm,dso,symbol", {.columns = {HIST_COMM, HIST_DSO, HIST_SYM}, .levels = {0, 1, 2}, .nr = 3}},
+	[SAMPLES_PLAIN] = {"comm,dso,symbol",
+			   {.columns = {HIST_COMM, HIST_DSO, HIST_SYM}, .levels = {0, 1, 2}, .nr = 3}},
 	[SAMPLES_BRANCHES] = {"comm,dso_from,symbol_from,symbol_to,cycles",
 			      {.columns = {HIST_COMM, HIST_DSO_FROM, HIST_SYM_FROM, HIST_SYM_TO, HIST_CYCLES},
 			       .levels = {0, 1, 2, 3, 4},
@@ -477,10 +478,9 @@ static int expand_list(struct column_choice *choice, const struct recorded_field
 	for (unsigned i = 0; i < list->nr && !err; i++) {
 		enum hist_column column = list->columns[i];
 		if (column >= HIST_FIELD && column <= HIST_FIELD_LAST)
-			err = expand_word(choice,
-					  (struct listed_word){choice->field_words[column - HIST_FIELD],
-							       list->levels[i]},
-					  recorded, &expanded, reterr);
+			err = expand_word(
+				choice, (struct listed_word){choice->field_words[column - HIST_FIELD], list->levels[i]},
+				recorded, &expanded, reterr);
 		else
 			list_add_at(&expanded, column, list->levels[i]);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* millrace report: where the samples of a recording fell, as a table. */
 #include "cmd/report/report.h"
-#include "cmd/report/report_threads.h"
 #include "cmd/report/report_wall.h"
+#include "cmd/text/thread_values.h"
 
 #include <errno.h>
 #include <inttypes.h>

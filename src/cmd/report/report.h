@@ -49,9 +49,9 @@ struct table_options {
 	const struct trace_field *fields; /* those that are columns; borrowed */
 	struct socket_choice socket;      /* shown above */
 	struct hierarchy_level levels[HIST_KEYS]; /* --hierarchy */
-	unsigned nr_levels;               /* 0: a flat table */
-	const char *title;                /* in place of the event's name; NULL: that */
-	const char *sort_words;           /* shown above the table of accesses to memory; NULL: not of such a table */
+	unsigned nr_levels;                       /* 0: a flat table */
+	const char *title;                        /* in place of the event's name; NULL: that */
+	const char *sort_words; /* shown above the table of accesses to memory; NULL: not of such a table */
 };
 
 /* The call graph below an entry of a table. */

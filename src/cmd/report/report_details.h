@@ -27,6 +27,12 @@ struct trace_field {
 	bool raw;                        /* by its type, not as in the text of the tracepoint */
 };
 
+/* The socket of a CPU, as the recording's topology has it. */
+struct socket_choice {
+	bool set;
+	uint64_t number;
+};
+
 struct details_options {
 	bool wanted[HIST_KEYS];
 	struct trace_field fields[HIST_FIELDS]; /* those that are wanted */

@@ -172,8 +172,7 @@ static void set_filtered(const struct samples *samples, struct hist_place *place
 {
 	const struct samples_options *options = &samples->options;
 
-	place->filtered =
-		is_filtered(options, place) || !sample_filter_shows_symbol(&options->filter, place->symbol);
+	place->filtered = is_filtered(options, place) || !sample_filter_shows_symbol(&options->filter, place->symbol);
 }
 
 /* As if the sample had been taken in that caller. */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * report_samples: samples into one histogram per event, filtered, with their callers where chains were recorded.
- */
+/* report_samples: samples into one histogram per event, filtered, with their callers where chains were recorded. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,14 +7,13 @@
 #include <stdint.h>
 
 #include "analyze/machine/machine.h"
-#include "analyze/report/calltree.h"
+#include "analyze/report/callers.h"
 #include "analyze/report/count.h"
 #include "analyze/report/hist.h"
 #include "analyze/report/tally.h"
 #include "base/diag.h"
 #include "cmd/input/sample_filter.h"
 #include "cmd/input/sample_key.h"
-#include "cmd/report/callers.h"
 #include "cmd/report/report_details.h"
 
 struct cpuset;
@@ -30,12 +27,6 @@ struct wall;
 
 /* What is counted: samples; their branches, each once; or samples of accesses to memory, by their weight. */
 enum samples_mode { SAMPLES_PLAIN, SAMPLES_BRANCHES, SAMPLES_MEMORY };
-
-/* The socket of a CPU, as the recording's topology has it. */
-struct socket_choice {
-	bool set;
-	uint64_t number;
-};
 
 struct samples_options {
 	enum samples_mode mode;

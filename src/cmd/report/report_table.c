@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cmd/report/report_table.h"
+#include "cmd/report/report.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -23,6 +23,29 @@ enum {
 	SECONDS_WIDTH = 12,
 	NANOSECONDS_WIDTH = 16,
 	MAX_WIDTH = 10000,
+};
+
+/* What a table is about: an event, or a group of them, whose hists are linked, the leader first. */
+struct table_subject {
+	struct hist *const *hists; /* the leader's is not NULL */
+	unsigned nr;
+	bool plural; /* "events" */
+	const char *name;
+};
+
+struct table {
+	FILE *to;
+	const struct table_options *options;
+	const struct table_subject *subject;
+	struct hist_entry *const *entries; /* sorted */
+	size_t nr;
+	uint64_t *periods;   /* what is 100 %, of each hist of the subject */
+	uint64_t *latencies; /* likewise, of HIST_LATENCY */
+	uint64_t nr_samples;
+	size_t width[HIST_COLUMNS]; /* of numbers: of each member's */
+	bool has_field[HIST_FIELDS];
+	struct hierarchy_level levels[HIST_KEYS]; /* of a hierarchy, its columns */
+	unsigned nr_levels;
 };
 
 static void widen(struct table *table, enum hist_column key, size_t width)
@@ -101,7 +124,7 @@ static bool is_share(enum hist_column column)
 	return column >= HIST_KEYS && column != HIST_SAMPLES && column != HIST_PERIOD;
 }
 
-const char *table_title(const struct table *table, enum hist_column column)
+static const char *table_title(const struct table *table, enum hist_column column)
 {
 	if (place_is_field(column)) {
 		const char *name = table->options->fields ? table->options->fields[column - HIST_FIELD].name : NULL;
@@ -138,7 +161,7 @@ static bool has_column(const struct table *table, enum hist_column column)
 	return column >= HIST_KEYS || !table->options->hidden[column];
 }
 
-bool table_next_column(const struct table *table, unsigned *at, enum hist_column *ret)
+static bool table_next_column(const struct table *table, unsigned *at, enum hist_column *ret)
 {
 	const struct column_list *list = &table->options->columns;
 
@@ -150,7 +173,7 @@ bool table_next_column(const struct table *table, unsigned *at, enum hist_column
 	return false;
 }
 
-void table_print_dots(FILE *to, size_t nr)
+static void table_print_dots(FILE *to, size_t nr)
 {
 	while (nr--)
 		fputc('.', to);
@@ -204,7 +227,7 @@ static void set_widths(struct table *table)
 }
 
 /* Numbers have a part for each member of a group, and a title that is never cut. */
-unsigned table_column_width(const struct table *table, enum hist_column column)
+static unsigned table_column_width(const struct table *table, enum hist_column column)
 {
 	unsigned width = (unsigned)table->width[column], len = (unsigned)strlen(table_title(table, column));
 
@@ -257,7 +280,7 @@ static void print_column_titles(const struct table *table)
 }
 
 /* With a separator: as it is, but for the separator in it. */
-int table_print_key(const struct table *table, enum hist_column key, const struct hist_entry *entry)
+static int table_print_key(const struct table *table, enum hist_column key, const struct hist_entry *entry)
 {
 	const struct place_style style = {(int)table->width[key], table->options->widths, table->options->nanoseconds,
 					  entry->nr_samples};
@@ -283,7 +306,7 @@ static double share_of(uint64_t part, uint64_t whole)
 	return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
-double table_percent(const struct table *table, unsigned member, uint64_t period)
+static double table_percent(const struct table *table, unsigned member, uint64_t period)
 {
 	return share_of(period, table->periods[member]);
 }
@@ -313,7 +336,7 @@ static unsigned print_number(const struct table *table, enum hist_column column,
 	return (unsigned)fprintf(table->to, " %*" PRIu64, width > 1 ? width - 1 : 0, number);
 }
 
-unsigned table_print_numbers(const struct table *table, enum hist_column column, const struct hist_entry *entry)
+static unsigned table_print_numbers(const struct table *table, enum hist_column column, const struct hist_entry *entry)
 {
 	int width = table->options->separator ? 0 : (int)table->width[column];
 	unsigned taken;
@@ -335,8 +358,8 @@ static void print_entry(const struct table *table, const struct hist_entry *entr
 		fputs("  ", table->to);
 	for (unsigned i = 0; table_next_column(table, &i, &column);) {
 		print_gap(table, &first);
-		int taken =
-			column < HIST_KEYS ? table_print_key(table, column, entry) : (int)table_print_numbers(table, column, entry);
+		int taken = column < HIST_KEYS ? table_print_key(table, column, entry)
+					       : (int)table_print_numbers(table, column, entry);
 		/* Also when those that follow are hidden. */
 		if (i < table->options->columns.nr && taken >= 0 && taken < (int)table_column_width(table, column))
 			fprintf(table->to, "%*s", (int)table_column_width(table, column) - taken, "");
@@ -354,9 +377,7 @@ static void count_nothing_yet(struct table *table)
 static void count_entry(struct table *table, const struct hist_entry *entry)
 {
 	for (unsigned member = 0; member < table->subject->nr; member++) {
-		const struct hist_entry *part = !member          ? entry
-						: entry->members ? entry->members[member - 1]
-								 : NULL;
+		const struct hist_entry *part = !member ? entry : entry->members ? entry->members[member - 1] : NULL;
 		table->periods[member] += part ? part->period : 0;
 		table->latencies[member] += part ? part->latency : 0;
 		table->nr_samples += part ? part->nr_samples : 0;
@@ -411,6 +432,174 @@ static int print_entries(struct table *table, struct graph *graph)
 	return err;
 }
 
+/* --hierarchy: a table as a tree. */
+
+enum { INDENT = 3 /* of a level */, NO_ENTRY_INDENT = 4 };
+
+/* Numbers stand behind a margin as wide as the deepest one's, and then the keys. With a separator there is none. */
+static unsigned margin(const struct table *table)
+{
+	return table->options->separator ? 0 : (table->nr_levels - 1) * INDENT;
+}
+
+/* Between columns. */
+static void print_tree_gap(const struct table *table)
+{
+	if (table->options->separator)
+		fputc(table->options->separator, table->to);
+	else
+		fputs("  ", table->to);
+}
+
+static bool next_number(const struct table *table, unsigned *at, enum hist_column *ret)
+{
+	while (table_next_column(table, at, ret))
+		if (*ret >= HIST_KEYS)
+			return true;
+	return false;
+}
+
+/* "Command+Shared Object / Symbol". */
+static void put_titles(const struct table *table, struct buf *out)
+{
+	for (unsigned level = 0; level < table->nr_levels; level++) {
+		buf_put_text(out, level ? " / " : "");
+		for (unsigned i = 0; i < table->levels[level].nr; i++) {
+			const char *title = table_title(table, table->levels[level].keys[i]);
+			title += strspn(title, " ");
+			size_t len = strlen(title);
+			while (len && title[len - 1] == ' ')
+				len--;
+			buf_printf(out, "%s%.*s", i ? "+" : "", (int)len, title);
+		}
+	}
+}
+
+/* The widest of the titles and of the levels. */
+static size_t keys_width(const struct table *table, size_t titles_width)
+{
+	size_t widest = titles_width;
+
+	for (unsigned level = 0; level < table->nr_levels; level++) {
+		size_t width = (size_t)level * INDENT;
+		for (unsigned i = 0; i < table->levels[level].nr; i++)
+			width += table_column_width(table, table->levels[level].keys[i]) + (i > 0);
+		if (widest < width)
+			widest = width;
+	}
+	return widest;
+}
+
+static void print_tree_titles(const struct table *table)
+{
+	AUTO_BUF struct buf titles = {0};
+	enum hist_column column;
+
+	put_titles(table, &titles);
+	fprintf(table->to, "# %*s", (int)margin(table), "");
+	for (unsigned i = 0; next_number(table, &i, &column);) {
+		fprintf(table->to, "%*s", (int)table_column_width(table, column), table_title(table, column));
+		print_tree_gap(table);
+	}
+	fprintf(table->to, "%s\n# ", buf_text(&titles));
+	table_print_dots(table->to, margin(table));
+	for (unsigned i = 0, nr = 0; next_number(table, &i, &column); nr++) {
+		if (nr && table->options->separator)
+			fputc(table->options->separator, table->to);
+		else if (nr)
+			fputs("..", table->to);
+		table_print_dots(table->to, table_column_width(table, column));
+	}
+	print_tree_gap(table);
+	table_print_dots(table->to, keys_width(table, titles.len));
+	fputs("\n#\n", table->to);
+}
+
+/* Without the blanks in front: fields of tracepoints stand at the left here. 0 or -ENOMEM. */
+static int print_tree_key(const struct table *table, enum hist_column key, const struct hist_entry *entry)
+{
+	struct table into = *table;
+	AUTO_FREE char *text = NULL;
+	size_t len = 0;
+
+	into.to = open_memstream(&text, &len);
+	if (!into.to)
+		return -ENOMEM;
+	int taken = table_print_key(&into, key, entry);
+	if (fclose(into.to) || taken < 0)
+		return -ENOMEM;
+	int width = (int)table_column_width(table, key);
+	bool pads = table->options->separator && key != HIST_SYM && !place_is_field(key);
+	fprintf(table->to, "%s%*s", text + strspn(text, " "), pads && taken < width ? width - taken : 0, "");
+	return 0;
+}
+
+static int print_tree_entry(const struct table *table, const struct hist_entry *entry, unsigned level)
+{
+	enum hist_column column;
+	int err = 0;
+
+	fprintf(table->to, "%*s", (int)level * INDENT, "");
+	for (unsigned i = 0, nr = 0; next_number(table, &i, &column); nr++) {
+		if (nr || !table->options->separator)
+			print_tree_gap(table);
+		int taken = (int)table_print_numbers(table, column, entry),
+		    width = (int)table_column_width(table, column);
+		fprintf(table->to, "%*s", taken < width ? width - taken : 0, "");
+	}
+	fprintf(table->to, "%*s", (int)margin(table), "");
+	for (unsigned i = 0; i < table->levels[level].nr && !err; i++) {
+		print_tree_gap(table);
+		err = print_tree_key(table, table->levels[level].keys[i], entry);
+	}
+	fputc('\n', table->to);
+	return err;
+}
+
+static bool is_printed(const struct table *table, const struct hierarchy_node *node)
+{
+	return node->is_shown && table_percent(table, 0, node->entry->period) >= table->options->percent_limit;
+}
+
+static bool any_is_printed(const struct table *table, const struct hierarchy_node *node)
+{
+	for (; node; node = node->next)
+		if (is_printed(table, node))
+			return true;
+	return false;
+}
+
+static void print_no_entry(const struct table *table, unsigned level)
+{
+	unsigned width = NO_ENTRY_INDENT, nr = 0;
+	enum hist_column column;
+
+	for (unsigned i = 0; next_number(table, &i, &column); nr++)
+		width += table_column_width(table, column) + (nr ? (unsigned)strlen("  ") : 0);
+	if (!table->options->separator)
+		width += (table->nr_levels + level) * INDENT;
+	fprintf(table->to, "%*sno entry >= %.2f%%\n", (int)width, "", table->options->percent_limit);
+}
+
+static int print_level(const struct table *table, const struct hierarchy_node *node, unsigned level,
+		       struct graph *graph)
+{
+	int err = 0;
+
+	for (; node && !err && !ferror(table->to); node = node->next) {
+		if (!is_printed(table, node))
+			continue;
+		err = print_tree_entry(table, node->entry, level);
+		if (!err && node->is_leaf && graph)
+			err = graph_print(graph, node->entry, node->entry->period);
+		if (!node->is_leaf && !any_is_printed(table, node->below))
+			print_no_entry(table, level);
+		if (!err)
+			err = print_level(table, node->below, level + 1, graph);
+	}
+	return err;
+}
+
 /* Those of --hierarchy, without keys that are fields which this event has not. */
 static void set_levels(struct table *table)
 {
@@ -456,7 +645,7 @@ static int table_print(FILE *to, const struct table_subject *subject, const stru
 	if (!options->headless) {
 		print_title(&table);
 		if (hierarchy)
-			hierarchy_print_titles(&table);
+			print_tree_titles(&table);
 		else
 			print_column_titles(&table);
 	}
@@ -465,7 +654,7 @@ static int table_print(FILE *to, const struct table_subject *subject, const stru
 		graph->shown_total = sums[0];
 		graph->to = to;
 	}
-	err = hierarchy ? hierarchy_print(&table, hierarchy_first(hierarchy), graph) : print_entries(&table, graph);
+	err = hierarchy ? print_level(&table, hierarchy_first(hierarchy), 0, graph) : print_entries(&table, graph);
 	fputs("\n\n", to);
 	return err;
 }

@@ -51,10 +51,10 @@ int report_view_wanted(const struct report_options *options, struct diag *reterr
 {
 	const char *why;
 	bool text = options->stdio || options->json || options->stats || options->raw_dump || options->loss ||
-		    options->tasks || options->mmaps || options->threads || options->hierarchy || options->header.alone || options->header.wanted ||
-		    options->quiet || options->table.separator || options->table.widths || options->raw_text ||
-		    options->graph.mode == GRAPH_FLAT || options->graph.mode == GRAPH_FOLDED ||
-		    samples_want_parallelism(&options->samples);
+		    options->tasks || options->mmaps || options->threads || options->hierarchy ||
+		    options->header.alone || options->header.wanted || options->quiet || options->table.separator ||
+		    options->table.widths || options->raw_text || options->graph.mode == GRAPH_FLAT ||
+		    options->graph.mode == GRAPH_FOLDED || samples_want_parallelism(&options->samples);
 
 	if (options->tui && samples_want_parallelism(&options->samples))
 		return diag_set(reterr, -ENOTSUP, "--tui: latency and parallelism are printed as text");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cmd/report/callers.h"
+#include "analyze/report/callers.h"
 
 #include <errno.h>
 

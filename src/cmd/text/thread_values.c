@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cmd/report/report_threads.h"
+#include "cmd/text/thread_values.h"
 
 #include <errno.h>
 #include <inttypes.h>

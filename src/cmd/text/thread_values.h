@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report_threads: the values that each thread's events had when it ended (record --stat), a row for each thread. One
+ * thread_values: the values that each thread's events had when it ended (record --stat), a row for each thread. One
  * owner (threads_fini), one thread.
  */
 #pragma once
