@@ -214,6 +214,7 @@ def test_progress_of_what_is_stored_last(need_root, need_tracefs, programs):
                             '-t', '1', '-n', '30000'], stdout=subprocess.PIPE, stderr=slave, start_new_session=True,
                            preexec_fn=lambda: fcntl.ioctl(2, termios.TIOCSCTTY, 0))
     os.close(slave)
+    fcntl.fcntl(run.stdout, fcntl.F_SETPIPE_SZ, 1 << 20)  # what stands before the records may be more than 64 KiB
     text = ''
     while 'storing what is held' not in text:
         text += os.read(master, 65536).decode()

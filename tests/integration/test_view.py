@@ -243,10 +243,11 @@ def test_r_shows_each_sample(screen, place, millrace):
     go_to(screen, 'inner')
     screen.press('r', 'Samples in function inner')
     screen.keys('Down', 'Down', 'Down', 'Down')
-    text = screen.press('Enter', shown)
-    # The line behind the head of each sample is its function.
-    inside = re.findall(r'^\S+ +\d+ +[\d.]+:.*\n +[0-9a-f]+ (\w+)', text, re.M)
-    assert inside and set(inside) == {'inner'}
+
+    def inside(text):  # the line behind the head of each sample is its function
+        return re.findall(r'^\S+ +\d+ +[\d.]+:.*\n +[0-9a-f]+ (\w+)', text, re.M)
+    text = screen.press('Enter', lambda text: shown(text) and inside(text))
+    assert set(inside(text)) == {'inner'}
     screen.press('q', 'Children')
     go_to(screen, 'other')
     screen.press('r', 'Samples of thread otherthread')

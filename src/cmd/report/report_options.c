@@ -517,7 +517,7 @@ const struct option report_options_table[] = {
 	OPTION_REFUSED(0, "disable-order", NULL,
 		       "records are always sorted by time: use -D for their order in the file"),
 	OPTION_REFUSED_OPTIONAL(0, "itrace", "traces of the hardware are not decoded here: use perf report --itrace"),
-	OPTION_REFUSED(0, "pretty", "KEY", "--threads prints one table: a row for each thread"),
+	OPTION_REFUSED(0, "pretty", "KEY", "--threads always prints one table, with a row for each thread"),
 	OPTION_REFUSED(0, "show-ref-call-graph", NULL,
 		       "each event shows its own call graphs: use -g on that event when recording"),
 	OPTION_REFUSED(0, "gtk", NULL, "there are the view on a terminal, text, and the page of millrace flame"),
