@@ -302,7 +302,6 @@ static bool commit_inner(struct pipeline *pipeline)
 static void write_done(struct pipeline *pipeline)
 {
 	struct batch_pool *pool = pipeline->pool;
-	bool raised = pool->level && 2 * atomic_load(&pool->nr_free) < pool->nr_jobs;
 	struct priority before;
 	const char *unused;
 
@@ -310,6 +309,8 @@ static void write_done(struct pipeline *pipeline)
 	if (pipeline->busy)
 		return; /* who is at it comes to this job, too */
 	pipeline->busy = true;
+	bool writes = (pipeline->first && pipeline->first->done) || pipeline->commit;
+	bool raised = writes && pool->level && 2 * atomic_load(&pool->nr_free) < pool->nr_jobs;
 	if (raised)
 		(void)!priority_raise(0, &before, &unused);
 	do
