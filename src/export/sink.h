@@ -6,6 +6,9 @@
 #pragma once
 
 #include "base/buf.h"
+#include "base/fd.h"
+
+enum { SINK_WRITE_BYTES = 1 << 18 };
 
 /* Zeroed but for the fd, which stays the caller's. */
 struct sink {
@@ -14,10 +17,24 @@ struct sink {
 	struct buf buf;
 };
 
-/* Writes when there is much. 0 or the first -errno. */
-int sink_relieve(struct sink *sink);
-
 /* Writes what there is. 0 or the first -errno. */
-int sink_flush(struct sink *sink);
+static inline int sink_flush(struct sink *sink)
+{
+	if (!sink->err)
+		sink->err = buf_status(&sink->buf);
+	if (!sink->err && sink->buf.len)
+		sink->err = fd_write(sink->fd, sink->buf.data, sink->buf.len);
+	sink->buf.len = 0;
+	return sink->err;
+}
 
-void sink_fini(struct sink *sink);
+/* Writes when there is much. 0 or the first -errno. */
+static inline int sink_relieve(struct sink *sink)
+{
+	return sink->buf.len < SINK_WRITE_BYTES && !sink->buf.failed ? sink->err : sink_flush(sink);
+}
+
+static inline void sink_fini(struct sink *sink)
+{
+	buf_fini(&sink->buf);
+}

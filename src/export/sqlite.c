@@ -14,21 +14,29 @@
 #include "base/hash_table.h"
 #include "export/cgroup_labels.h"
 #include "export/formats.h"
+#include "export/sqlite_pages.h"
 #include "export/stack_table.h"
 
-enum insert {
-	INSERT_ABOUT,
-	INSERT_EVENT,
-	INSERT_OBJECT,
-	INSERT_SYMBOL,
-	INSERT_STACK,
-	INSERT_THREAD,
-	INSERT_CGROUP,
-	INSERT_SAMPLE,
-	INSERT_TASK_EVENT,
-	INSERT_LOSS,
-	INSERT_MAP,
-	NR_INSERTS,
+/* Tables that are written as pages: see sqlite_pages.h. */
+enum table {
+	TABLE_EVENTS,
+	TABLE_OBJECTS,
+	TABLE_SYMBOLS,
+	TABLE_STACKS,
+	TABLE_THREADS,
+	TABLE_CGROUPS,
+	TABLE_SAMPLES,
+	TABLE_TASK_EVENTS,
+	TABLE_LOSSES,
+	TABLE_MAPS,
+	NR_TABLES,
+};
+
+static const char *const table_names[NR_TABLES] = {
+	[TABLE_EVENTS] = "events",   [TABLE_OBJECTS] = "objects", [TABLE_SYMBOLS] = "symbols",
+	[TABLE_STACKS] = "stacks",   [TABLE_THREADS] = "threads", [TABLE_CGROUPS] = "cgroups",
+	[TABLE_SAMPLES] = "samples", [TABLE_LOSSES] = "losses",   [TABLE_TASK_EVENTS] = "task_events",
+	[TABLE_MAPS] = "maps",
 };
 
 struct sql {
@@ -38,7 +46,9 @@ struct sql {
 struct sqlite {
 	struct exporter exporter;
 	struct sql sql;
-	sqlite3_stmt *inserts[NR_INSERTS];
+	struct sqlite_pages pages;
+	struct page_table tables[NR_TABLES];
+	uint64_t nr_rows[NR_TABLES];            /* of tables without an id */
 	uint64_t *symbol_hashes, *stack_hashes; /* heap; by number */
 	uint32_t symbols_room, stacks_room;
 };
@@ -68,10 +78,11 @@ static const char tables[] =
 	"CREATE TABLE task_events (time INTEGER, kind TEXT, thread INTEGER REFERENCES threads, name TEXT);"
 	"CREATE TABLE losses (start INTEGER, end INTEGER, cpu INTEGER, records INTEGER, cause TEXT);"
 	"CREATE TABLE maps (time INTEGER, pid INTEGER, start INTEGER, end INTEGER, offset INTEGER,"
-	" object INTEGER REFERENCES objects);";
+	" object INTEGER REFERENCES objects);"
+	"COMMIT;";
 
 static const char views[] =
-	"CREATE INDEX stacks_outer ON stacks (outer);"
+	"BEGIN;"
 	/* Samples by stack: few rows for all that is about code. */
 	"CREATE VIEW stack_totals AS SELECT event, stack, count(*) AS samples, sum(period) AS period"
 	" FROM samples GROUP BY event, stack;"
@@ -105,32 +116,22 @@ static const char views[] =
 	" GROUP BY s.thread, s.event, ms ORDER BY h.pid, h.tid, ms;"
 	"COMMIT;";
 
-static const char *const insert_texts[NR_INSERTS] = {
-	[INSERT_ABOUT] = "INSERT INTO recording VALUES (?, ?)",
-	[INSERT_EVENT] = "INSERT INTO events VALUES (?, ?, ?, ?, ?)",
-	[INSERT_OBJECT] = "INSERT INTO objects VALUES (?, ?, ?, ?)",
-	[INSERT_SYMBOL] = "INSERT INTO symbols VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-	[INSERT_STACK] = "INSERT INTO stacks VALUES (?, ?, ?, ?)",
-	[INSERT_THREAD] = "INSERT INTO threads VALUES (?, ?, ?, ?)",
-	[INSERT_CGROUP] = "INSERT INTO cgroups VALUES (?, ?, ?, ?, ?)",
-	[INSERT_SAMPLE] = "INSERT INTO samples VALUES (?, ?, ?, ?, ?, ?, ?)",
-	[INSERT_TASK_EVENT] = "INSERT INTO task_events VALUES (?, ?, ?, ?)",
-	[INSERT_LOSS] = "INSERT INTO losses VALUES (?, ?, ?, ?, ?)",
-	[INSERT_MAP] = "INSERT INTO maps VALUES (?, ?, ?, ?, ?, ?)",
-};
-
 static struct sqlite *sqlite_of(struct exporter *exporter)
 {
 	return (struct sqlite *)exporter;
+}
+
+static int error_of(int code)
+{
+	return code == SQLITE_OK ? 0 : code == SQLITE_NOMEM ? -ENOMEM : code == SQLITE_FULL ? -ENOSPC : -EIO;
 }
 
 /* What SQLite says of its last failure. */
 static int failed(sqlite3 *db, struct diag *reterr)
 {
 	int code = db ? sqlite3_errcode(db) : SQLITE_NOMEM;
-	int err = code == SQLITE_NOMEM ? -ENOMEM : code == SQLITE_FULL ? -ENOSPC : -EIO;
 
-	return diag_set(reterr, err, "SQLite: %s", db ? sqlite3_errmsg(db) : "out of memory");
+	return diag_set(reterr, error_of(code), "SQLite: %s", db ? sqlite3_errmsg(db) : "out of memory");
 }
 
 static int run(struct sqlite *sqlite, const char *text, struct diag *reterr)
@@ -138,46 +139,52 @@ static int run(struct sqlite *sqlite, const char *text, struct diag *reterr)
 	return sqlite3_exec(sqlite->sql.db, text, NULL, NULL, NULL) == SQLITE_OK ? 0 : failed(sqlite->sql.db, reterr);
 }
 
-static void bind_number(sqlite3_stmt *stmt, int at, uint64_t number)
+static struct page_value integer_value(uint64_t number)
 {
-	sqlite3_bind_int64(stmt, at, (sqlite3_int64)number);
+	return (struct page_value){.type = PAGE_INTEGER, .integer = (int64_t)number};
 }
 
 /* 0 is NULL. */
-static void bind_reference(sqlite3_stmt *stmt, int at, uint64_t number)
+static struct page_value reference_value(uint64_t number)
 {
-	if (number)
-		bind_number(stmt, at, number);
-	else
-		sqlite3_bind_null(stmt, at);
+	return number ? integer_value(number) : (struct page_value){.type = PAGE_NULL};
 }
 
-static void bind_cpu(sqlite3_stmt *stmt, int at, int32_t cpu)
+static struct page_value signed_value(int32_t number)
 {
-	if (cpu >= 0)
-		sqlite3_bind_int(stmt, at, cpu);
-	else
-		sqlite3_bind_null(stmt, at);
+	return (struct page_value){.type = PAGE_INTEGER, .integer = number};
 }
 
-/* NULL is NULL. */
-static void bind_text(sqlite3_stmt *stmt, int at, const char *text)
+static struct page_value cpu_value(int32_t cpu)
 {
-	AUTO_BUF struct buf valid = {0};
-
-	sqlite3_bind_text(stmt, at, text ? utf8_of(text, &valid) : NULL, -1, SQLITE_TRANSIENT);
+	return cpu >= 0 ? signed_value(cpu) : (struct page_value){.type = PAGE_NULL};
 }
 
-static int insert(struct sqlite *sqlite, enum insert which)
+/* NULL is NULL. Valid as long as the text and `copy`. */
+static struct page_value text_value(const char *text, struct buf *copy)
 {
-	sqlite3_stmt *stmt = sqlite->inserts[which];
-	int code = sqlite3_step(stmt);
+	const char *valid = text ? utf8_of(text, copy) : NULL;
 
-	sqlite3_reset(stmt);
-	return code == SQLITE_DONE ? 0 : code == SQLITE_NOMEM ? -ENOMEM : code == SQLITE_FULL ? -ENOSPC : -EIO;
+	return valid ? (struct page_value){.type = PAGE_TEXT, .text = valid, .len = strlen(valid)}
+		     : (struct page_value){.type = PAGE_NULL};
 }
 
-static int put_about(struct sqlite *sqlite)
+/* The row with this id; its values begin with a NULL where the table has a column for it. */
+static int put(struct sqlite *sqlite, enum table table, uint64_t id, const struct page_value values[], unsigned nr)
+{
+	pages_put(&sqlite->pages, &sqlite->tables[table], id, values, nr);
+	return error_of(sqlite->pages.code);
+}
+
+/* One of a table without an id. */
+static int append(struct sqlite *sqlite, enum table table, const struct page_value values[], unsigned nr)
+{
+	return put(sqlite, table, ++sqlite->nr_rows[table], values, nr);
+}
+
+#define NR(values) (sizeof(values) / sizeof((values)[0]))
+
+static int put_about(struct sqlite *sqlite, struct diag *reterr)
 {
 	const struct export_profile *about = &sqlite->exporter.profile;
 	const struct {
@@ -186,36 +193,77 @@ static int put_about(struct sqlite *sqlite)
 		{"title", about->title},           {"command", about->command}, {"hostname", about->hostname},
 		{"os_release", about->os_release}, {"arch", about->arch},       {"cpu", about->cpu},
 	};
-	int err = 0;
+	sqlite3_stmt *stmt = NULL;
+	int code = sqlite3_prepare_v2(sqlite->sql.db, "INSERT INTO recording VALUES (?, ?)", -1, &stmt, NULL);
 
-	for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]) && !err; i++) {
-		bind_text(sqlite->inserts[INSERT_ABOUT], 1, texts[i].name);
-		bind_text(sqlite->inserts[INSERT_ABOUT], 2, texts[i].value);
-		err = texts[i].value ? insert(sqlite, INSERT_ABOUT) : 0;
+	for (unsigned i = 0; i < NR(texts) && code == SQLITE_OK; i++) {
+		AUTO_BUF struct buf copy = {0};
+		if (!texts[i].value)
+			continue;
+		sqlite3_bind_text(stmt, 1, texts[i].name, -1, SQLITE_STATIC);
+		sqlite3_bind_text(stmt, 2, utf8_of(texts[i].value, &copy), -1, SQLITE_TRANSIENT);
+		sqlite3_step(stmt);
+		code = sqlite3_reset(stmt);
 	}
-	if (!err && about->wall_offset_ns) {
-		bind_text(sqlite->inserts[INSERT_ABOUT], 1, "wall_offset_ns");
-		bind_number(sqlite->inserts[INSERT_ABOUT], 2, (uint64_t)about->wall_offset_ns);
-		err = insert(sqlite, INSERT_ABOUT);
+	if (code == SQLITE_OK && about->wall_offset_ns) {
+		sqlite3_bind_text(stmt, 1, "wall_offset_ns", -1, SQLITE_STATIC);
+		sqlite3_bind_int64(stmt, 2, about->wall_offset_ns);
+		sqlite3_step(stmt);
+		code = sqlite3_reset(stmt);
 	}
+	int err = code == SQLITE_OK ? 0 : failed(sqlite->sql.db, reterr);
+	sqlite3_finalize(stmt);
 	return err;
+}
+
+/* From here on SQLite leaves its file alone, until end_pages(). */
+static int begin_pages(struct sqlite *sqlite, struct diag *reterr)
+{
+	sqlite3_stmt *stmt = NULL;
+	sqlite3_file *file = NULL;
+	int code = sqlite3_file_control(sqlite->sql.db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+
+	if (code == SQLITE_OK)
+		code = sqlite3_prepare_v2(sqlite->sql.db, "SELECT rootpage FROM sqlite_master WHERE name = ?", -1,
+					  &stmt, NULL);
+	for (unsigned i = 0; i < NR_TABLES && code == SQLITE_OK; i++) {
+		sqlite3_bind_text(stmt, 1, table_names[i], -1, SQLITE_STATIC);
+		if (sqlite3_step(stmt) == SQLITE_ROW)
+			sqlite->tables[i].root = (uint32_t)sqlite3_column_int64(stmt, 0);
+		code = sqlite3_reset(stmt);
+	}
+	int err = code == SQLITE_OK ? 0 : failed(sqlite->sql.db, reterr);
+	sqlite3_finalize(stmt);
+	code = err ? SQLITE_OK : pages_begin(&sqlite->pages, file);
+	return code == SQLITE_OK ? err : diag_set(reterr, error_of(code), "SQLite: %s", sqlite3_errstr(code));
+}
+
+static int end_pages(struct sqlite *sqlite, struct diag *reterr)
+{
+	for (unsigned i = 0; i < NR_TABLES; i++)
+		pages_finish(&sqlite->pages, &sqlite->tables[i]);
+	int code = pages_end(&sqlite->pages);
+
+	return code == SQLITE_OK ? 0 : diag_set(reterr, error_of(code), "SQLite: %s", sqlite3_errstr(code));
 }
 
 static int put_events(struct sqlite *sqlite)
 {
 	static const char *const units[] = {
 		[EXPORT_COUNT] = "count", [EXPORT_CPU_NS] = "ns", [EXPORT_OFF_CPU_NS] = "ns"};
-	sqlite3_stmt *stmt = sqlite->inserts[INSERT_EVENT];
 	int err = 0;
 
 	for (size_t i = 0; i < sqlite->exporter.profile.nr_events && !err; i++) {
 		const struct export_event *event = &sqlite->exporter.profile.events[i];
-		bind_number(stmt, 1, i + 1);
-		bind_text(stmt, 2, event->name);
-		bind_text(stmt, 3, units[event->unit]);
-		bind_reference(stmt, 4, event->period);
-		bind_reference(stmt, 5, event->frequency);
-		err = insert(sqlite, INSERT_EVENT);
+		AUTO_BUF struct buf name = {0};
+		const struct page_value row[] = {
+			{.type = PAGE_NULL},
+			text_value(event->name, &name),
+			text_value(units[event->unit], NULL),
+			reference_value(event->period),
+			reference_value(event->frequency),
+		};
+		err = put(sqlite, TABLE_EVENTS, i + 1, row, NR(row));
 	}
 	return err;
 }
@@ -223,20 +271,24 @@ static int put_events(struct sqlite *sqlite)
 static int sqlite_open(struct exporter *exporter, struct diag *reterr)
 {
 	struct sqlite *sqlite = sqlite_of(exporter);
-	const char *path = exporter->path ? exporter->path : ":memory:";
+	sqlite3_int64 most_bytes = INT64_MAX; /* of what is in memory: by default 1 GiB */
 
-	/* The file is new and ours: no locks, which would end when the caller closes its descriptor of it. */
-	if (sqlite3_open_v2(path, &sqlite->sql.db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+	/*
+	 * The file is new and ours: no locks, which would end when the caller closes its descriptor of it. In memory it
+	 * is a file of SQLite's, too: ":memory:" has no pages that can be written.
+	 */
+	if (sqlite3_open_v2(exporter->path ? exporter->path : "file:recording?vfs=memdb", &sqlite->sql.db,
+			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | (exporter->path ? 0 : SQLITE_OPEN_URI),
 			    exporter->path ? "unix-none" : NULL) != SQLITE_OK)
 		return failed(sqlite->sql.db, reterr);
+	if (!exporter->path)
+		sqlite3_file_control(sqlite->sql.db, "main", SQLITE_FCNTL_SIZE_LIMIT, &most_bytes);
 	int err = run(sqlite, tables, reterr);
-	for (unsigned i = 0; i < NR_INSERTS && !err; i++)
-		if (sqlite3_prepare_v3(sqlite->sql.db, insert_texts[i], -1, SQLITE_PREPARE_PERSISTENT,
-				       &sqlite->inserts[i], NULL) != SQLITE_OK)
-			err = failed(sqlite->sql.db, reterr);
-	if (!err && (put_about(sqlite) || put_events(sqlite)))
-		err = failed(sqlite->sql.db, reterr);
-	return err;
+	if (!err)
+		err = put_about(sqlite, reterr);
+	if (!err)
+		err = begin_pages(sqlite, reterr);
+	return err ? err : put_events(sqlite);
 }
 
 static int sqlite_object(struct exporter *exporter, uint32_t number, const struct export_object *object)
@@ -247,100 +299,104 @@ static int sqlite_object(struct exporter *exporter, uint32_t number, const struc
 		[EXPORT_MODULE] = "module",
 		[EXPORT_GENERATED] = "generated",
 	};
-	sqlite3_stmt *stmt = sqlite_of(exporter)->inserts[INSERT_OBJECT];
-	AUTO_BUF struct buf id = {0};
+	AUTO_BUF struct buf id = {0}, path = {0};
 
 	for (size_t i = 0; i < object->build_id_bytes; i++)
 		buf_printf(&id, "%02x", object->build_id[i]);
-	bind_number(stmt, 1, number);
-	bind_text(stmt, 2, object->path);
-	bind_text(stmt, 3, object->build_id ? buf_text(&id) : NULL);
-	bind_text(stmt, 4, kinds[object->kind]);
-	return insert(sqlite_of(exporter), INSERT_OBJECT);
+	const struct page_value row[] = {
+		{.type = PAGE_NULL},
+		text_value(object->path, &path),
+		text_value(object->build_id ? buf_text(&id) : NULL, NULL),
+		text_value(kinds[object->kind], NULL),
+	};
+	return put(sqlite_of(exporter), TABLE_OBJECTS, number, row, NR(row));
 }
 
 static int sqlite_frame(struct exporter *exporter, uint32_t number, const struct export_frame *frame)
 {
 	struct sqlite *sqlite = sqlite_of(exporter);
-	sqlite3_stmt *stmt = sqlite->inserts[INSERT_SYMBOL];
+	AUTO_BUF struct buf name = {0}, file = {0};
 
 	if (table_make_room((void **)&sqlite->symbol_hashes, sizeof(uint64_t), number, &sqlite->symbols_room))
 		return -ENOMEM;
 	sqlite->symbol_hashes[number] = frame->function ? hash_text(frame->function) : hash_mix(1, frame->address);
-	bind_number(stmt, 1, number);
-	bind_text(stmt, 2, frame->function);
-	bind_reference(stmt, 3, frame->object);
-	bind_number(stmt, 4, frame->function ? frame->start : frame->address);
-	sqlite3_bind_int(stmt, 5, frame->kernel);
-	sqlite3_bind_int(stmt, 6, frame->inlined);
-	bind_text(stmt, 7, frame->file);
-	bind_reference(stmt, 8, frame->line);
-	return insert(sqlite, INSERT_SYMBOL);
+	const struct page_value row[] = {
+		{.type = PAGE_NULL},
+		text_value(frame->function, &name),
+		reference_value(frame->object),
+		integer_value(frame->function ? frame->start : frame->address),
+		integer_value(frame->kernel),
+		integer_value(frame->inlined),
+		text_value(frame->file, &file),
+		reference_value(frame->line),
+	};
+	return put(sqlite, TABLE_SYMBOLS, number, row, NR(row));
 }
 
 static int sqlite_stack(struct exporter *exporter, uint32_t number, uint32_t outer, uint32_t frame)
 {
 	struct sqlite *sqlite = sqlite_of(exporter);
-	sqlite3_stmt *stmt = sqlite->inserts[INSERT_STACK];
 
 	if (table_make_room((void **)&sqlite->stack_hashes, sizeof(uint64_t), number, &sqlite->stacks_room))
 		return -ENOMEM;
 	sqlite->stack_hashes[number] = hash_mix(outer ? sqlite->stack_hashes[outer] : 0, sqlite->symbol_hashes[frame]);
-	bind_number(stmt, 1, number);
-	bind_reference(stmt, 2, outer);
-	bind_number(stmt, 3, frame);
-	bind_number(stmt, 4, sqlite->stack_hashes[number]);
-	return insert(sqlite, INSERT_STACK);
+	const struct page_value row[] = {
+		{.type = PAGE_NULL},
+		reference_value(outer),
+		integer_value(frame),
+		integer_value(sqlite->stack_hashes[number]),
+	};
+	return put(sqlite, TABLE_STACKS, number, row, NR(row));
 }
 
 static int sqlite_thread(struct exporter *exporter, uint32_t number, const struct export_thread *thread)
 {
-	sqlite3_stmt *stmt = sqlite_of(exporter)->inserts[INSERT_THREAD];
+	AUTO_BUF struct buf comm = {0};
+	const struct page_value row[] = {
+		{.type = PAGE_NULL},
+		signed_value((int32_t)thread->pid),
+		signed_value((int32_t)thread->tid),
+		text_value(thread->comm, &comm),
+	};
 
-	bind_number(stmt, 1, number);
-	sqlite3_bind_int(stmt, 2, (int32_t)thread->pid);
-	sqlite3_bind_int(stmt, 3, (int32_t)thread->tid);
-	bind_text(stmt, 4, thread->comm);
-	return insert(sqlite_of(exporter), INSERT_THREAD);
+	return put(sqlite_of(exporter), TABLE_THREADS, number, row, NR(row));
 }
 
 static int sqlite_cgroup(struct exporter *exporter, uint32_t number, const char *path)
 {
-	sqlite3_stmt *stmt = sqlite_of(exporter)->inserts[INSERT_CGROUP];
+	struct buf copies[1 + NR_CGROUP_LABELS] = {0};
+	struct page_value row[2 + NR_CGROUP_LABELS] = {{.type = PAGE_NULL}, text_value(path, &copies[0])};
 	struct cgroup_labels labels;
 
 	cgroup_labels_of(path, &labels);
-	bind_number(stmt, 1, number);
-	bind_text(stmt, 2, path);
 	for (int i = 0; i < NR_CGROUP_LABELS; i++)
-		bind_text(stmt, 3 + i, *labels.texts[i] ? labels.texts[i] : NULL);
-	return insert(sqlite_of(exporter), INSERT_CGROUP);
+		row[2 + i] = text_value(*labels.texts[i] ? labels.texts[i] : NULL, &copies[1 + i]);
+	int err = put(sqlite_of(exporter), TABLE_CGROUPS, number, row, NR(row));
+	for (unsigned i = 0; i < NR(copies); i++)
+		buf_fini(&copies[i]);
+	return err;
 }
 
 static int sqlite_sample(struct exporter *exporter, const struct export_sample *sample)
 {
-	sqlite3_stmt *stmt = sqlite_of(exporter)->inserts[INSERT_SAMPLE];
+	const struct page_value row[] = {
+		integer_value(sample->time_ns),   cpu_value(sample->cpu),        integer_value(sample->thread),
+		integer_value(sample->event + 1), integer_value(sample->period), integer_value(sample->stack),
+		reference_value(sample->cgroup),
+	};
 
-	bind_number(stmt, 1, sample->time_ns);
-	bind_cpu(stmt, 2, sample->cpu);
-	bind_number(stmt, 3, sample->thread);
-	bind_number(stmt, 4, sample->event + 1);
-	bind_number(stmt, 5, sample->period);
-	bind_number(stmt, 6, sample->stack);
-	bind_reference(stmt, 7, sample->cgroup);
-	return insert(sqlite_of(exporter), INSERT_SAMPLE);
+	return append(sqlite_of(exporter), TABLE_SAMPLES, row, NR(row));
 }
 
 static int put_loss(struct sqlite *sqlite, const struct export_marker *marker)
 {
-	sqlite3_stmt *stmt = sqlite->inserts[INSERT_LOSS];
+	AUTO_BUF struct buf cause = {0};
+	const struct page_value row[] = {
+		integer_value(marker->from_ns), integer_value(marker->to_ns),     cpu_value(marker->cpu),
+		integer_value(marker->count),   text_value(marker->text, &cause),
+	};
 
-	bind_number(stmt, 1, marker->from_ns);
-	bind_number(stmt, 2, marker->to_ns);
-	bind_cpu(stmt, 3, marker->cpu);
-	bind_number(stmt, 4, marker->count);
-	bind_text(stmt, 5, marker->text);
-	return insert(sqlite, INSERT_LOSS);
+	return append(sqlite, TABLE_LOSSES, row, NR(row));
 }
 
 static int sqlite_marker(struct exporter *exporter, const struct export_marker *marker)
@@ -351,44 +407,36 @@ static int sqlite_marker(struct exporter *exporter, const struct export_marker *
 		[EXPORT_COMM] = "comm",
 		[EXPORT_EXEC] = "exec",
 	};
-	sqlite3_stmt *stmt = sqlite_of(exporter)->inserts[INSERT_TASK_EVENT];
+	AUTO_BUF struct buf name = {0};
 
 	if (marker->kind == EXPORT_LOST)
 		return put_loss(sqlite_of(exporter), marker);
-	bind_number(stmt, 1, marker->from_ns);
-	bind_text(stmt, 2, kinds[marker->kind]);
-	bind_number(stmt, 3, marker->thread);
-	bind_text(stmt, 4, marker->text);
-	return insert(sqlite_of(exporter), INSERT_TASK_EVENT);
+	const struct page_value row[] = {
+		integer_value(marker->from_ns),
+		text_value(kinds[marker->kind], NULL),
+		integer_value(marker->thread),
+		text_value(marker->text, &name),
+	};
+	return append(sqlite_of(exporter), TABLE_TASK_EVENTS, row, NR(row));
 }
 
 static int sqlite_map(struct exporter *exporter, const struct export_map *map)
 {
-	sqlite3_stmt *stmt = sqlite_of(exporter)->inserts[INSERT_MAP];
+	const struct page_value row[] = {
+		integer_value(map->time_ns), signed_value((int32_t)map->pid), integer_value(map->start),
+		integer_value(map->end),     integer_value(map->offset),      reference_value(map->object),
+	};
 
-	bind_number(stmt, 1, map->time_ns);
-	sqlite3_bind_int(stmt, 2, (int32_t)map->pid);
-	bind_number(stmt, 3, map->start);
-	bind_number(stmt, 4, map->end);
-	bind_number(stmt, 5, map->offset);
-	bind_reference(stmt, 6, map->object);
-	return insert(sqlite_of(exporter), INSERT_MAP);
-}
-
-static void drop_inserts(struct sqlite *sqlite)
-{
-	for (unsigned i = 0; i < NR_INSERTS; i++) {
-		sqlite3_finalize(sqlite->inserts[i]);
-		sqlite->inserts[i] = NULL;
-	}
+	return append(sqlite_of(exporter), TABLE_MAPS, row, NR(row));
 }
 
 static int sqlite_close_(struct exporter *exporter, struct diag *reterr)
 {
 	struct sqlite *sqlite = sqlite_of(exporter);
+	int err = end_pages(sqlite, reterr);
 
-	drop_inserts(sqlite);
-	int err = run(sqlite, views, reterr);
+	if (!err)
+		err = run(sqlite, views, reterr);
 	if (!err && exporter->path && sqlite3_close(sqlite->sql.db) != SQLITE_OK)
 		return failed(sqlite->sql.db, reterr);
 	if (!err && exporter->path)
@@ -400,7 +448,8 @@ static void sqlite_free_(struct exporter *exporter)
 {
 	struct sqlite *sqlite = sqlite_of(exporter);
 
-	drop_inserts(sqlite);
+	for (unsigned i = 0; i < NR_TABLES; i++)
+		page_table_fini(&sqlite->tables[i]);
 	sqlite3_close(sqlite->sql.db);
 	free(sqlite->symbol_hashes);
 	free(sqlite->stack_hashes);
