@@ -201,11 +201,16 @@ static void test_what_cannot_be_recovered_says_why(void **state)
 	struct file_section attrs = header.attrs;
 	for (unsigned i = 0; i < 3; i++) {
 		header.attrs = (struct file_section[]){
-			{file.len + 1, attrs.size}, {attrs.offset, file.len - attrs.offset + 1}, {attrs.offset, 0}}[i];
+			{start + 1, attrs.size}, {attrs.offset, start - attrs.offset + 1}, {attrs.offset, 0}}[i];
 		memcpy(file.data, &header, sizeof(header));
 		store(path, file.data, file.len);
 		expect(path, -EBADMSG, "events cannot be read");
 	}
+	header.attrs = attrs;
+	header.data.offset = sizeof(header) - 1;
+	memcpy(file.data, &header, sizeof(header));
+	store(path, file.data, file.len);
+	expect(path, -EBADMSG, "no record is left");
 	expect("/nonexistent/perf.data", -ENOENT, "/nonexistent/perf.data");
 	assert_int_equal(symlink(path, other), 0);
 	expect(other, -ELOOP, "link");
@@ -251,6 +256,27 @@ static void test_parts_of_a_directory(void **state)
 	assert_int_equal(result.nr_samples, 5 + 5);
 }
 
+/* Readers go by the size of an event that the header says. */
+static void test_the_size_of_an_event_is_mended(void **state)
+{
+	AUTO_BUF struct buf file = {0};
+	size_t ends[NR_SAMPLES + 1];
+	struct recover_result result;
+	struct file_header header;
+	struct diag diag = {""};
+
+	(void)state;
+	build(&file, ends);
+	memcpy(&header, file.data, sizeof(header));
+	uint64_t right = header.attr_size;
+	header.attr_size = 1;
+	memcpy(file.data, &header, sizeof(header));
+	store(path, file.data, file.len);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_int_equal(result.nr_samples, NR_SAMPLES);
+	assert_int_equal(header_of(path).attr_size, right);
+}
+
 static int make_room(void **state)
 {
 	(void)state;
@@ -279,6 +305,7 @@ int main(void)
 		cmocka_unit_test(test_a_finished_file_is_cut),
 		cmocka_unit_test(test_what_cannot_be_recovered_says_why),
 		cmocka_unit_test(test_parts_of_a_directory),
+		cmocka_unit_test(test_the_size_of_an_event_is_mended),
 	};
 
 	return cmocka_run_group_tests_name("recover", tests, make_room, remove_room);

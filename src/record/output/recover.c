@@ -155,16 +155,18 @@ static int read_header(struct recovery *rec, struct diag *reterr)
 		return diag_set(reterr, -ENOTSUP,
 				"%s: of a pipe, which has no end that could be missing: read it as it is",
 				rec->main_path);
-	if (rec->header.size != sizeof(rec->header) || rec->header.data.offset > rec->file_bytes)
+	if (rec->header.size != sizeof(rec->header) || rec->header.data.offset < rec->header.size ||
+	    rec->header.data.offset > rec->file_bytes)
 		return diag_set(reterr, -EBADMSG, "%s: no record is left", rec->main_path);
 	return 0;
 }
 
-/* The bytes of a section, if it lies in the file. */
+/* The bytes of a section, if it lies before the records, where nothing is written. */
 static int read_section(const struct recovery *rec, struct file_section section, struct buf *ret)
 {
-	if (section.size > MAX_ATTRS_BYTES || section.offset > rec->file_bytes ||
-	    section.size > rec->file_bytes - section.offset)
+	uint64_t end = rec->header.data.offset;
+
+	if (section.size > MAX_ATTRS_BYTES || section.offset > end || section.size > end - section.offset)
 		return -EBADMSG;
 	if (!section.size)
 		return 0;
@@ -187,6 +189,9 @@ static int read_event(struct recovery *rec, struct span at, size_t *ret_used)
 	err = read_section(rec, section, &ids);
 	if (err)
 		return err;
+	if (rec->nr_events && rec->header.attr_size != size + sizeof(section))
+		return -EBADMSG;
+	rec->header.attr_size = size + sizeof(section); /* not what a damaged header says */
 	*event = (struct event_desc){.attr = attr, .name = attr_name(&attr)};
 	rec->nr_events++;
 	if (!event->name)
