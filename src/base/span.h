@@ -104,6 +104,8 @@ static inline uint64_t cursor_uleb(struct cursor *c)
 {
 	uint64_t value = 0;
 
+	if (!c->bad && c->at < c->end && *c->at < 0x80) /* as most are */
+		return *c->at++;
 	for (unsigned shift = 0;; shift += 7) {
 		uint8_t byte = cursor_u8(c);
 		if (shift < 64)

@@ -263,7 +263,7 @@ struct unit {
 	struct function *functions;
 	size_t nr, room;
 	struct ranges ranges; /* of the functions, by their start */
-	bool inner;           /* functions inside of functions and classes were read, too */
+	unsigned parts_read;  /* enum part */
 };
 
 struct debug_functions {
@@ -331,12 +331,6 @@ static bool add_ranges(struct ranges *ranges, const struct die *die, uint32_t of
 	return true;
 }
 
-/* Descriptions without code of their own that may hold functions. */
-static bool holds_functions(int tag)
-{
-	return tag == DW_TAG_namespace || tag == DW_TAG_module;
-}
-
 static bool unit_add_function(struct unit *unit, const struct die *die)
 {
 	size_t before = unit->ranges.nr;
@@ -357,44 +351,27 @@ static bool unit_add_function(struct unit *unit, const struct die *die)
 	return true;
 }
 
-static void unit_read(struct unit *unit)
+/* Where functions are: most that have code are directly in the unit, so that the rest is read when it is needed. */
+enum part {
+	PART_UNIT,
+	PART_NAMESPACES,
+	PART_INNER, /* of lambdas and local classes, say */
+	PARTS_ALL,
+};
+
+/* In which part the functions are that are in an entry; PARTS_ALL: none are. */
+static enum part part_inside(int tag, enum part around)
 {
-	struct die_walk walk;
-	struct die die;
-
-	die_walk_begin(&walk, &unit->root);
-	while (die_walk_next(&walk, &die)) {
-		int tag = die_tag(&die);
-		if (tag == DW_TAG_subprogram && !unit_add_function(unit, &die))
-			return;
-		if (!holds_functions(tag))
-			die_walk_skip(&walk);
-	}
-}
-
-/* Descriptions with functions that unit_read() leaves out: of lambdas and local classes, say. */
-static bool holds_inner_functions(int tag)
-{
-	return tag == DW_TAG_subprogram || tag == DW_TAG_lexical_block || tag == DW_TAG_class_type ||
-	       tag == DW_TAG_structure_type || tag == DW_TAG_union_type || tag == DW_TAG_enumeration_type;
-}
-
-static void unit_read_inner(struct unit *unit)
-{
-	bool inside[MAX_DEPTH] = {false}; /* at each level: of a description that unit_read() leaves out */
-	struct die_walk walk;
-	struct die die;
-
-	die_walk_begin(&walk, &unit->root);
-	while (die_walk_next(&walk, &die)) {
-		int tag = die_tag(&die);
-		bool inner = holds_inner_functions(tag);
-		if (inside[walk.level] && tag == DW_TAG_subprogram && !unit_add_function(unit, &die))
-			return;
-		if ((inner || holds_functions(tag)) && walk.level + 1 < MAX_DEPTH)
-			inside[walk.level + 1] = inner;
-		else
-			die_walk_skip(&walk);
+	switch (tag) {
+	case DW_TAG_namespace:
+	case DW_TAG_module: return around == PART_UNIT ? PART_NAMESPACES : around;
+	case DW_TAG_subprogram:
+	case DW_TAG_lexical_block:
+	case DW_TAG_class_type:
+	case DW_TAG_structure_type:
+	case DW_TAG_union_type:
+	case DW_TAG_enumeration_type: return PART_INNER;
+	default: return PARTS_ALL;
 	}
 }
 
@@ -407,8 +384,35 @@ static int range_compare(const void *a, const void *b)
 	return x->of < y->of ? -1 : x->of > y->of;
 }
 
-static void unit_sort(struct unit *unit)
+static void unit_read(struct unit *unit)
 {
+	uint8_t parts[MAX_DEPTH] = {0}; /* of each level: the part that it is in */
+	const enum part first = unit->parts_read;
+	enum part last = first;
+	bool skipped = false; /* a namespace */
+	struct die_walk walk;
+	struct die die;
+
+	unit->parts_read++;
+	if (!unit->root.unit)
+		return;
+	die_walk_begin(&walk, &unit->root);
+	while (die_walk_next(&walk, &die)) {
+		int tag = die_tag(&die);
+		enum part here = parts[walk.level], inside = part_inside(tag, here);
+		if (tag == DW_TAG_subprogram && here >= first && here <= last && !unit_add_function(unit, &die))
+			break;
+		/* clang does not say where the end of a namespace is: to skip it is to go through it. */
+		if (inside == PART_NAMESPACES && first == PART_UNIT && !walk.sibling && !skipped)
+			last = PART_NAMESPACES;
+		if (inside <= last && walk.level + 1 < MAX_DEPTH) {
+			parts[walk.level + 1] = (uint8_t)inside;
+		} else {
+			skipped |= inside == PART_NAMESPACES;
+			die_walk_skip(&walk);
+		}
+	}
+	unit->parts_read = last + 1;
 	if (unit->ranges.nr)
 		qsort(unit->ranges.at, unit->ranges.nr, sizeof(*unit->ranges.at), range_compare);
 }
@@ -428,9 +432,7 @@ static struct unit *unit_of(struct debug_functions *functions, struct dwarf_unit
 		return unit;
 	split = its->id ? split_files_find(functions->split, &unit->root) : NULL;
 	if (split && !die_root(split, &unit->root))
-		return unit;
-	unit_read(unit);
-	unit_sort(unit);
+		unit->root = (struct die){0};
 	return unit;
 }
 
@@ -453,18 +455,15 @@ static struct function *unit_search(struct unit *unit, uint64_t address)
 	return NULL;
 }
 
-/* As unit_search(). Most addresses are in functions that are not inside of others. */
 static struct function *unit_function(struct unit *unit, uint64_t address)
 {
 	struct function *found = unit_search(unit, address);
 
-	if (found || unit->inner)
-		return found;
-	unit->inner = true;
-	if (unit->root.unit)
-		unit_read_inner(unit);
-	unit_sort(unit);
-	return unit_search(unit, address);
+	while (!found && unit->parts_read < PARTS_ALL) {
+		unit_read(unit);
+		found = unit_search(unit, address);
+	}
+	return found;
 }
 
 static bool function_add_node(struct debug_functions *functions, struct function *function, const struct die *die,

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyze/dwarf/abbrevs.h"
 #include "analyze/dwarf/elf_section.h"
 #include "base/hash_table.h"
 #include "base/pool.h"
@@ -17,41 +18,11 @@
 /* Debug information may be hostile. */
 enum {
 	MAX_UNITS = 1 << 22,
-	MAX_RANGES = 1 << 23,  /* of all units, empty ones too */
-	STEPS_PER_BYTE = 8,    /* of entries and ranges, which have at least one byte */
-	STEPS_MORE = 1 << 20,  /* of any object */
-	MAX_OVERLAPPING = 8,   /* units that begin before an address and after the one it is in */
-	MAX_ATTRIBUTES = 1024, /* of one entry */
-	MAX_ABBREVS = 1 << 20, /* of one unit */
-	ROOT_BYTES = 512,      /* of a unit, that are read to know where its code is */
-	NO_FIXED_SIZE = UINT16_MAX,
-};
-
-struct attr_spec {
-	uint16_t name, form;
-	int64_t implicit; /* the value, of DW_FORM_implicit_const */
-};
-
-struct dwarf_abbrev {
-	uint64_t code;
-	uint16_t tag;
-	bool has_children;
-	uint16_t bytes;   /* of the attributes; NO_FIXED_SIZE: they have to be looked at */
-	uint16_t sibling; /* where DW_AT_sibling is, of 4 bytes; NO_FIXED_SIZE: likewise, or there is none */
-	uint16_t nr;
-	struct attr_spec specs[];
-};
-
-/* Of units, read as far as it was needed. */
-struct dwarf_abbrevs {
-	uint64_t offset; /* in the section */
-	struct cursor rest;
-	uint8_t address_bytes, offset_bytes;
-	uint16_t version;
-	struct dwarf_abbrev **entries; /* [code - 1], as compilers number them */
-	size_t nr, room;
-	struct hash_table others; /* by code */
-	size_t nr_others;
+	MAX_RANGES = 1 << 23, /* of all units, empty ones too */
+	STEPS_PER_BYTE = 8,   /* of entries and ranges, which have at least one byte */
+	STEPS_MORE = 1 << 20, /* of any object */
+	MAX_OVERLAPPING = 8,  /* units that begin before an address and after the one it is in */
+	ROOT_BYTES = 512,     /* of a unit, that are read to know where its code is */
 };
 
 struct unit_range {
@@ -110,7 +81,8 @@ struct dwarf {
 	struct hash_table abbrevs; /* by offset and sizes */
 	struct dwarf_unit **units; /* by offset */
 	size_t nr_units;
-	bool units_read, ranges_read;
+	bool units_read;
+	unsigned ranges_read;      /* from how many sources */
 	struct unit_range *ranges; /* by low */
 	size_t nr_ranges, ranges_room;
 	uint64_t steps; /* that are left */
@@ -168,11 +140,8 @@ void dwarf_free(struct dwarf *dwarf)
 	for (unsigned i = 0; i < NR_SECTIONS; i++)
 		elf_section_fini(&dwarf->sections[i]);
 	for (size_t i = 0; i < dwarf->abbrevs.nr_slots; i++) {
-		struct dwarf_abbrevs *abbrevs = dwarf->abbrevs.slots[i].item;
-		if (!abbrevs)
-			continue;
-		hash_table_fini(&abbrevs->others);
-		free(abbrevs->entries);
+		if (dwarf->abbrevs.slots[i].item)
+			abbrevs_fini(dwarf->abbrevs.slots[i].item);
 	}
 	hash_table_fini(&dwarf->abbrevs);
 	free(dwarf->units);
@@ -232,206 +201,8 @@ struct elf_section *dwarf_texts(struct dwarf *dwarf)
 	return section_of(dwarf, TEXTS);
 }
 
-static uint64_t take_sized(struct cursor *at, unsigned bytes)
-{
-	uint64_t value = 0; /* in the byte order of this machine, see dwarf_new() */
-
-	if (bytes == 8)
-		return cursor_u64(at);
-	if (bytes == 4)
-		return cursor_u32(at);
-	if (bytes == 2)
-		return cursor_u16(at);
-	const uint8_t *taken = cursor_take(at, bytes);
-	for (unsigned i = 0; taken && i < bytes && i < sizeof(value); i++)
-		value |= (uint64_t)taken[i] << 8 * i;
-	return value;
-}
-
-/* Abbreviations: 7.5.3. */
-
-/* -1: it has none; -2: no known form. */
-static int form_bytes(uint16_t form, uint16_t version, uint8_t address_bytes, uint8_t offset_bytes)
-{
-	switch (form) {
-	case DW_FORM_flag_present:
-	case DW_FORM_implicit_const: return 0;
-	case DW_FORM_data1:
-	case DW_FORM_ref1:
-	case DW_FORM_flag:
-	case DW_FORM_strx1:
-	case DW_FORM_addrx1: return 1;
-	case DW_FORM_data2:
-	case DW_FORM_ref2:
-	case DW_FORM_strx2:
-	case DW_FORM_addrx2: return 2;
-	case DW_FORM_strx3:
-	case DW_FORM_addrx3: return 3;
-	case DW_FORM_data4:
-	case DW_FORM_ref4:
-	case DW_FORM_ref_sup4:
-	case DW_FORM_strx4:
-	case DW_FORM_addrx4: return 4;
-	case DW_FORM_data8:
-	case DW_FORM_ref8:
-	case DW_FORM_ref_sup8:
-	case DW_FORM_ref_sig8: return 8;
-	case DW_FORM_data16: return 16;
-	case DW_FORM_addr: return address_bytes;
-	case DW_FORM_ref_addr: return version < 3 ? address_bytes : offset_bytes;
-	case DW_FORM_strp:
-	case DW_FORM_line_strp:
-	case DW_FORM_sec_offset:
-	case DW_FORM_strp_sup:
-	case DW_FORM_GNU_ref_alt:
-	case DW_FORM_GNU_strp_alt: return offset_bytes;
-	case DW_FORM_string:
-	case DW_FORM_block:
-	case DW_FORM_block1:
-	case DW_FORM_block2:
-	case DW_FORM_block4:
-	case DW_FORM_exprloc:
-	case DW_FORM_sdata:
-	case DW_FORM_udata:
-	case DW_FORM_ref_udata:
-	case DW_FORM_indirect:
-	case DW_FORM_strx:
-	case DW_FORM_addrx:
-	case DW_FORM_loclistx:
-	case DW_FORM_rnglistx:
-	case DW_FORM_GNU_addr_index:
-	case DW_FORM_GNU_str_index: return -1;
-	default: return -2;
-	}
-}
-
-static void skip_text(struct cursor *at)
-{
-	const uint8_t *end = cursor_left(at) ? memchr(at->at, '\0', cursor_left(at)) : NULL;
-
-	cursor_take(at, end ? (uint64_t)(end + 1 - at->at) : UINT64_MAX);
-}
-
-static void skip_form(struct cursor *at, const struct dwarf_abbrevs *abbrevs, uint16_t form)
-{
-	int bytes = form_bytes(form, abbrevs->version, abbrevs->address_bytes, abbrevs->offset_bytes);
-
-	if (bytes >= 0) {
-		cursor_take(at, (uint64_t)bytes);
-		return;
-	}
-	switch (form) {
-	case DW_FORM_string: skip_text(at); break;
-	case DW_FORM_block1: cursor_take(at, cursor_u8(at)); break;
-	case DW_FORM_block2: cursor_take(at, cursor_u16(at)); break;
-	case DW_FORM_block4: cursor_take(at, cursor_u32(at)); break;
-	case DW_FORM_block:
-	case DW_FORM_exprloc: cursor_take(at, cursor_uleb(at)); break;
-	case DW_FORM_indirect:
-		form = (uint16_t)cursor_uleb(at);
-		if (form == DW_FORM_indirect || form == DW_FORM_implicit_const)
-			at->bad = true;
-		else
-			skip_form(at, abbrevs, form);
-		break;
-	default:
-		if (bytes == -1)
-			cursor_uleb(at);
-		else
-			at->bad = true;
-	}
-}
-
-/* Where things are in the entries, if that is the same in all of them. */
-static void measure(const struct dwarf_abbrevs *abbrevs, struct dwarf_abbrev *abbrev)
-{
-	unsigned sum = 0;
-
-	abbrev->sibling = abbrev->bytes = NO_FIXED_SIZE;
-	for (unsigned i = 0; i < abbrev->nr; i++) {
-		const struct attr_spec *spec = &abbrev->specs[i];
-		int bytes = form_bytes(spec->form, abbrevs->version, abbrevs->address_bytes, abbrevs->offset_bytes);
-		if (spec->name == DW_AT_sibling && spec->form == DW_FORM_ref4)
-			abbrev->sibling = (uint16_t)sum;
-		if (bytes < 0)
-			return;
-		sum += (unsigned)bytes;
-	}
-	abbrev->bytes = (uint16_t)sum; /* of at most 16 each */
-}
-
-/* The next one of the section. NULL: there is none. */
-static struct dwarf_abbrev *read_abbrev(struct dwarf *dwarf, struct dwarf_abbrevs *abbrevs)
-{
-	struct cursor *at = &abbrevs->rest;
-	struct dwarf_abbrev front = {.code = cursor_uleb(at)};
-
-	if (at->bad || !front.code)
-		return NULL;
-	front.tag = (uint16_t)cursor_uleb(at);
-	front.has_children = cursor_u8(at) == DW_CHILDREN_yes;
-	struct cursor first = *at;
-	for (;; front.nr++) {
-		uint64_t name = cursor_uleb(at), form = cursor_uleb(at);
-		if (form == DW_FORM_implicit_const)
-			cursor_sleb(at);
-		if (at->bad || front.nr == MAX_ATTRIBUTES)
-			return NULL;
-		if (!name && !form)
-			break;
-	}
-	struct dwarf_abbrev *abbrev = pool_take(&dwarf->pool, sizeof(*abbrev) + front.nr * sizeof(abbrev->specs[0]));
-	if (!abbrev)
-		return NULL;
-	*abbrev = front;
-	for (unsigned i = 0; i < abbrev->nr; i++) {
-		uint64_t name = cursor_uleb(&first), form = cursor_uleb(&first);
-		int64_t implicit = form == DW_FORM_implicit_const ? cursor_sleb(&first) : 0;
-		abbrev->specs[i] = (struct attr_spec){name <= UINT16_MAX ? (uint16_t)name : 0,
-						      form <= UINT16_MAX ? (uint16_t)form : 0, implicit};
-	}
-	measure(abbrevs, abbrev);
-	return abbrev;
-}
-
-static bool keep_abbrev(struct dwarf_abbrevs *abbrevs, struct dwarf_abbrev *abbrev)
-{
-	if (abbrev->code != abbrevs->nr + 1)
-		return abbrevs->nr_others++ < MAX_ABBREVS && !hash_table_add(&abbrevs->others, abbrev->code, abbrev);
-	if (abbrevs->nr == abbrevs->room) {
-		size_t room = abbrevs->room ? abbrevs->room * 2 : 32;
-		struct dwarf_abbrev **entries =
-			room <= MAX_ABBREVS ? reallocarray(abbrevs->entries, room, sizeof(struct dwarf_abbrev *))
-					    : NULL;
-		if (!entries)
-			return false;
-		abbrevs->entries = entries;
-		abbrevs->room = room;
-	}
-	abbrevs->entries[abbrevs->nr++] = abbrev;
-	return true;
-}
-
-/* NULL: there is none of that code. */
-static const struct dwarf_abbrev *find_abbrev(struct dwarf *dwarf, struct dwarf_abbrevs *abbrevs, uint64_t code)
-{
-	if (code && code <= abbrevs->nr)
-		return abbrevs->entries[code - 1];
-	const struct dwarf_abbrev *other = hash_table_find_item(&abbrevs->others, code);
-	while (!other) {
-		struct dwarf_abbrev *abbrev = read_abbrev(dwarf, abbrevs);
-		if (!abbrev || !keep_abbrev(abbrevs, abbrev)) {
-			abbrevs->rest.at = abbrevs->rest.end;
-			return NULL;
-		}
-		if (abbrev->code == code)
-			other = abbrev;
-	}
-	return other;
-}
-
 /* NULL: out of memory. */
-static struct dwarf_abbrevs *abbrevs_of(struct dwarf_unit *unit)
+static struct abbrevs *abbrevs_of(struct dwarf_unit *unit)
 {
 	struct dwarf *dwarf = unit->dwarf;
 	const uint32_t sizes = (uint32_t)unit->version << 16 | (uint32_t)unit->address_bytes << 8 | unit->offset_bytes;
@@ -441,19 +212,19 @@ static struct dwarf_abbrevs *abbrevs_of(struct dwarf_unit *unit)
 		return unit->abbrevs;
 	for (struct hash_slot *slot = hash_table_find(&dwarf->abbrevs, key); slot;
 	     slot = hash_table_next(&dwarf->abbrevs, slot)) {
-		struct dwarf_abbrevs *its = slot->item;
+		struct abbrevs *its = slot->item;
 		if (its->offset == unit->abbrev_offset && its->version == unit->version &&
 		    its->address_bytes == unit->address_bytes && its->offset_bytes == unit->offset_bytes)
 			return unit->abbrevs = its;
 	}
 	struct span all = elf_section_whole(section_of(dwarf, ABBREV));
-	struct dwarf_abbrevs *abbrevs = pool_take(&dwarf->pool, sizeof(*abbrevs));
+	struct abbrevs *abbrevs = pool_take(&dwarf->pool, sizeof(*abbrevs));
 	if (!abbrevs || hash_table_add(&dwarf->abbrevs, key, abbrevs))
 		return NULL;
-	*abbrevs = (struct dwarf_abbrevs){.offset = unit->abbrev_offset,
-					  .address_bytes = unit->address_bytes,
-					  .offset_bytes = unit->offset_bytes,
-					  .version = unit->version};
+	*abbrevs = (struct abbrevs){.offset = unit->abbrev_offset,
+				    .address_bytes = unit->address_bytes,
+				    .offset_bytes = unit->offset_bytes,
+				    .version = unit->version};
 	if (unit->abbrev_offset < all.len)
 		abbrevs->rest = cursor_over(
 			(struct span){(const uint8_t *)all.ptr + unit->abbrev_offset, all.len - unit->abbrev_offset});
@@ -559,7 +330,6 @@ static struct cursor unit_cursor(const struct dwarf_unit *unit, uint64_t at)
 static bool read_entry(struct dwarf_unit *unit, struct cursor *at, struct die *ret, uint64_t *ret_sibling)
 {
 	const uint8_t *start = unit->bytes.ptr;
-	struct dwarf_abbrevs *abbrevs = unit->abbrevs;
 
 	ret->at = (uint64_t)(at->at - start);
 	uint64_t code = cursor_uleb(at);
@@ -567,26 +337,16 @@ static bool read_entry(struct dwarf_unit *unit, struct cursor *at, struct die *r
 	ret->abbrev = NULL;
 	if (at->bad || !code)
 		return !at->bad;
-	const struct dwarf_abbrev *abbrev = find_abbrev(unit->dwarf, abbrevs, code);
+	const struct abbrev *abbrev = abbrevs_find(unit->abbrevs, &unit->dwarf->pool, code);
 	if (!abbrev)
 		return false;
 	*ret = (struct die){unit, abbrev, ret->at, (uint64_t)(at->at - start)};
-	if (abbrev->sibling != NO_FIXED_SIZE) {
+	if (abbrev->sibling) {
 		struct cursor sibling = *at;
-		cursor_take(&sibling, abbrev->sibling);
+		abbrev_skip_to(&sibling, unit->abbrevs, abbrev, abbrev->sibling);
 		*ret_sibling = cursor_u32(&sibling);
 	}
-	if (abbrev->bytes != NO_FIXED_SIZE) {
-		cursor_take(at, abbrev->bytes);
-		return !at->bad;
-	}
-	for (unsigned i = 0; i < abbrev->nr && !at->bad; i++) {
-		if (abbrev->specs[i].name == DW_AT_sibling && abbrev->specs[i].form == DW_FORM_ref4) {
-			*ret_sibling = cursor_u32(at);
-			continue;
-		}
-		skip_form(at, abbrevs, abbrev->specs[i].form);
-	}
+	abbrev_skip_all(at, unit->abbrevs, abbrev);
 	return !at->bad;
 }
 
@@ -675,17 +435,16 @@ bool die_has_children(const struct die *die)
 
 bool die_attr(const struct die *die, unsigned name, struct die_attr *ret)
 {
-	const struct dwarf_abbrev *abbrev = die->abbrev;
-	unsigned wanted = 0;
+	const struct abbrev *abbrev = die->abbrev;
+	const struct attr_spec *spec = abbrev->specs, *end = spec + abbrev->nr;
 
-	while (wanted < abbrev->nr && abbrev->specs[wanted].name != name)
-		wanted++;
-	if (wanted == abbrev->nr)
+	while (spec < end && spec->name != name)
+		spec++;
+	if (spec == end)
 		return false;
 	struct cursor at = unit_cursor(die->unit, die->attributes);
-	for (unsigned i = 0; i < wanted && !at.bad; i++)
-		skip_form(&at, die->unit->abbrevs, abbrev->specs[i].form);
-	struct die_attr attr = {die->unit, abbrev->specs[wanted].form, abbrev->specs[wanted].implicit, at};
+	abbrev_skip_to(&at, die->unit->abbrevs, abbrev, spec);
+	struct die_attr attr = {die->unit, spec->form, spec->implicit, at};
 	if (attr.form == DW_FORM_indirect)
 		attr.form = (uint16_t)cursor_uleb(&attr.value);
 	if (attr.value.bad)
@@ -718,7 +477,7 @@ static bool is_address(uint16_t form)
 static bool raw_number(const struct die_attr *attr, uint64_t *ret)
 {
 	struct cursor at = attr->value;
-	int bytes = form_bytes(attr->form, attr->unit->version, attr->unit->address_bytes, attr->unit->offset_bytes);
+	int bytes = form_bytes(attr->form, attr->unit->abbrevs);
 	uint64_t value;
 
 	if (attr->form == DW_FORM_implicit_const)
@@ -939,6 +698,8 @@ struct die_ranges die_ranges(const struct die *die)
 	struct die_attr attr, end;
 	uint64_t low, high;
 
+	if (!die->abbrev->has_code)
+		return (struct die_ranges){0};
 	if (die_attr(die, DW_AT_ranges, &attr))
 		return listed_ranges(die->unit, &attr);
 	if (!die_attr(die, DW_AT_low_pc, &attr) || !die_attr_number(&attr, &low) ||
@@ -1054,13 +815,12 @@ static bool add_range(struct dwarf *dwarf, uint64_t low, uint64_t high, struct d
 	return true;
 }
 
-/* What the root entry says, of which the first bytes are mostly enough. false: nothing. */
-static bool add_unit_ranges(struct dwarf *dwarf, struct dwarf_unit *unit)
+/* What the root entry says, of which the first bytes are mostly enough. */
+static void add_unit_ranges(struct dwarf *dwarf, struct dwarf_unit *unit)
 {
 	uint8_t front[ROOT_BYTES];
 	struct elf_section *info = section_of(dwarf, INFO);
 	uint64_t low, high;
-	bool found = false;
 	struct die root;
 
 	uint64_t len = unit->bytes.len ? 0 : elf_section_peek(info, unit->offset, front, ROOT_BYTES);
@@ -1073,11 +833,10 @@ static bool add_unit_ranges(struct dwarf *dwarf, struct dwarf_unit *unit)
 	if (!is_read && len < unit->len && die_root(unit, &root))
 		ranges = die_ranges(&root);
 	while (die_ranges_next(&ranges, &low, &high) && add_range(dwarf, low, high, unit))
-		found = true;
-	return found;
+		;
 }
 
-/* Of units that do not say it themselves. Source: 6.1.2. */
+/* Source: 6.1.2. */
 static void add_aranges(struct dwarf *dwarf)
 {
 	struct span all = elf_section_whole(section_of(dwarf, ARANGES));
@@ -1097,7 +856,7 @@ static void add_aranges(struct dwarf *dwarf)
 		struct dwarf_unit *unit = unit_around(dwarf, take_sized(&set, offset_bytes));
 		unsigned bytes = cursor_u8(&set);
 		cursor_u8(&set);
-		if (set.bad || !unit || unit->has_ranges || (bytes != 8 && bytes != 4))
+		if (set.bad || !unit || (bytes != 8 && bytes != 4))
 			continue;
 		cursor_take(&set, (2 * bytes - (uint64_t)(set.at - start) % (2 * bytes)) % (2 * bytes));
 		while (cursor_left(&set) && step(dwarf)) {
@@ -1117,31 +876,21 @@ static int range_compare(const void *a, const void *b)
 	return x->unit->offset < y->unit->offset ? -1 : x->unit->offset > y->unit->offset;
 }
 
-/* Not all compilers write .debug_aranges: what the units say themselves counts. */
-static void read_ranges(struct dwarf *dwarf)
+/* What the units say themselves. */
+static void add_units(struct dwarf *dwarf)
 {
-	bool all = true;
-
-	dwarf->ranges_read = true;
 	if (!dwarf->units_read)
 		read_units(dwarf);
 	for (size_t i = 0; i < dwarf->nr_units; i++) {
 		struct dwarf_unit *unit = dwarf->units[i];
-		if (unit->type != DW_UT_compile && unit->type != DW_UT_skeleton)
-			continue;
-		unit->has_ranges = add_unit_ranges(dwarf, unit);
-		all &= unit->has_ranges;
+		if (unit->type == DW_UT_compile || unit->type == DW_UT_skeleton)
+			add_unit_ranges(dwarf, unit);
 	}
-	if (!all)
-		add_aranges(dwarf);
-	if (dwarf->nr_ranges)
-		qsort(dwarf->ranges, dwarf->nr_ranges, sizeof(*dwarf->ranges), range_compare);
 }
 
-struct dwarf_unit *dwarf_unit_at(struct dwarf *dwarf, uint64_t address)
+/* NULL: none. */
+static struct dwarf_unit *search_ranges(const struct dwarf *dwarf, uint64_t address)
 {
-	if (!dwarf->ranges_read)
-		read_ranges(dwarf);
 	size_t low = 0, high = dwarf->nr_ranges;
 
 	while (low < high) {
@@ -1155,6 +904,21 @@ struct dwarf_unit *dwarf_unit_at(struct dwarf *dwarf, uint64_t address)
 		if (address < dwarf->ranges[i - 1].high)
 			return dwarf->ranges[i - 1].unit;
 	return NULL;
+}
+
+/* Not all compilers write .debug_aranges, which has all in one place: units that it does not know are read then. */
+struct dwarf_unit *dwarf_unit_at(struct dwarf *dwarf, uint64_t address)
+{
+	static void (*const add[])(struct dwarf *) = {add_aranges, add_units};
+	struct dwarf_unit *found = search_ranges(dwarf, address);
+
+	while (!found && dwarf->ranges_read < sizeof(add) / sizeof(add[0])) {
+		add[dwarf->ranges_read++](dwarf);
+		if (dwarf->nr_ranges)
+			qsort(dwarf->ranges, dwarf->nr_ranges, sizeof(*dwarf->ranges), range_compare);
+		found = search_ranges(dwarf, address);
+	}
+	return found;
 }
 
 /* Split units: 7.3. */

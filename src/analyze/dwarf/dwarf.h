@@ -12,8 +12,8 @@
 
 #include "base/span.h"
 
+struct abbrev;
 struct dwarf;
-struct dwarf_abbrev;
 struct elf_id;
 struct elf_section;
 
@@ -25,17 +25,17 @@ struct dwarf_unit {
 	uint16_t version;
 	uint8_t type; /* DW_UT_ */
 	uint8_t header_bytes, offset_bytes, address_bytes;
-	bool has_base, has_ranges, is_broken;
+	bool has_base, is_broken;
 	uint64_t abbrev_offset, addresses, text_offsets, range_lists, old_ranges; /* where its own begin */
 	uint64_t base;                                                            /* for ranges, once has_base */
-	struct dwarf_abbrevs *abbrevs;
+	struct abbrevs *abbrevs;
 	struct span bytes;           /* len 0: not read yet */
 	struct dwarf_unit *skeleton; /* of a unit in a .dwo or .dwp file; NULL: it is none */
 };
 
 struct die {
 	struct dwarf_unit *unit; /* NULL: nothing */
-	const struct dwarf_abbrev *abbrev;
+	const struct abbrev *abbrev;
 	uint64_t at, attributes; /* in the unit */
 };
 

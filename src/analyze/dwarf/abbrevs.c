@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+#include "analyze/dwarf/abbrevs.h"
+
+#include <dwarf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/pool.h"
+
+/* Debug information may be hostile. */
+enum {
+	MAX_ATTRIBUTES = 1024, /* of one entry */
+	MAX_ABBREVS = 1 << 20, /* of one unit */
+};
+
+uint64_t take_sized(struct cursor *at, unsigned bytes)
+{
+	uint64_t value = 0;
+
+	if (bytes == 8)
+		return cursor_u64(at);
+	if (bytes == 4)
+		return cursor_u32(at);
+	if (bytes == 2)
+		return cursor_u16(at);
+	const uint8_t *taken = cursor_take(at, bytes);
+	for (unsigned i = 0; taken && i < bytes && i < sizeof(value); i++)
+		value |= (uint64_t)taken[i] << 8 * i;
+	return value;
+}
+
+int form_bytes(uint16_t form, const struct abbrevs *abbrevs)
+{
+	switch (form) {
+	case DW_FORM_flag_present:
+	case DW_FORM_implicit_const: return 0;
+	case DW_FORM_data1:
+	case DW_FORM_ref1:
+	case DW_FORM_flag:
+	case DW_FORM_strx1:
+	case DW_FORM_addrx1: return 1;
+	case DW_FORM_data2:
+	case DW_FORM_ref2:
+	case DW_FORM_strx2:
+	case DW_FORM_addrx2: return 2;
+	case DW_FORM_strx3:
+	case DW_FORM_addrx3: return 3;
+	case DW_FORM_data4:
+	case DW_FORM_ref4:
+	case DW_FORM_ref_sup4:
+	case DW_FORM_strx4:
+	case DW_FORM_addrx4: return 4;
+	case DW_FORM_data8:
+	case DW_FORM_ref8:
+	case DW_FORM_ref_sup8:
+	case DW_FORM_ref_sig8: return 8;
+	case DW_FORM_data16: return 16;
+	case DW_FORM_addr: return abbrevs->address_bytes;
+	case DW_FORM_ref_addr: return abbrevs->version < 3 ? abbrevs->address_bytes : abbrevs->offset_bytes;
+	case DW_FORM_strp:
+	case DW_FORM_line_strp:
+	case DW_FORM_sec_offset:
+	case DW_FORM_strp_sup:
+	case DW_FORM_GNU_ref_alt:
+	case DW_FORM_GNU_strp_alt: return abbrevs->offset_bytes;
+	case DW_FORM_string:
+	case DW_FORM_block:
+	case DW_FORM_block1:
+	case DW_FORM_block2:
+	case DW_FORM_block4:
+	case DW_FORM_exprloc:
+	case DW_FORM_sdata:
+	case DW_FORM_udata:
+	case DW_FORM_ref_udata:
+	case DW_FORM_indirect:
+	case DW_FORM_strx:
+	case DW_FORM_addrx:
+	case DW_FORM_loclistx:
+	case DW_FORM_rnglistx:
+	case DW_FORM_GNU_addr_index:
+	case DW_FORM_GNU_str_index: return -1;
+	default: return -2;
+	}
+}
+
+void skip_text(struct cursor *at)
+{
+	const uint8_t *end = cursor_left(at) ? memchr(at->at, '\0', cursor_left(at)) : NULL;
+
+	cursor_take(at, end ? (uint64_t)(end + 1 - at->at) : UINT64_MAX);
+}
+
+/* Of a form that has no fixed length, or of one that is not known. */
+static void skip_variable(struct cursor *at, const struct abbrevs *abbrevs, uint16_t form)
+{
+	switch (form) {
+	case DW_FORM_string: skip_text(at); break;
+	case DW_FORM_block1: cursor_take(at, cursor_u8(at)); break;
+	case DW_FORM_block2: cursor_take(at, cursor_u16(at)); break;
+	case DW_FORM_block4: cursor_take(at, cursor_u32(at)); break;
+	case DW_FORM_block:
+	case DW_FORM_exprloc: cursor_take(at, cursor_uleb(at)); break;
+	case DW_FORM_sdata:
+	case DW_FORM_udata:
+	case DW_FORM_ref_udata:
+	case DW_FORM_strx:
+	case DW_FORM_addrx:
+	case DW_FORM_loclistx:
+	case DW_FORM_rnglistx:
+	case DW_FORM_GNU_addr_index:
+	case DW_FORM_GNU_str_index: cursor_uleb(at); break;
+	case DW_FORM_indirect:
+		form = (uint16_t)cursor_uleb(at);
+		if (form == DW_FORM_indirect || form == DW_FORM_implicit_const)
+			at->bad = true;
+		else
+			form_skip(at, abbrevs, form);
+		break;
+	default: at->bad = true;
+	}
+}
+
+void form_skip(struct cursor *at, const struct abbrevs *abbrevs, uint16_t form)
+{
+	int bytes = form_bytes(form, abbrevs);
+
+	if (bytes >= 0)
+		cursor_take(at, (uint64_t)bytes);
+	else
+		skip_variable(at, abbrevs, form);
+}
+
+void abbrev_skip_variable(struct cursor *at, const struct abbrevs *abbrevs, const struct abbrev *abbrev, unsigned nr)
+{
+	for (unsigned i = 0; i < nr && !at->bad; i++) {
+		cursor_take(at, abbrev->variable[i]->gap);
+		skip_variable(at, abbrevs, abbrev->variable[i]->form);
+	}
+}
+
+/* Where the attributes are in the entries. */
+static void measure(const struct abbrevs *abbrevs, struct abbrev *abbrev)
+{
+	unsigned gap = 0;
+
+	for (unsigned i = 0; i < abbrev->nr; i++) {
+		struct attr_spec *spec = &abbrev->specs[i];
+		int bytes = form_bytes(spec->form, abbrevs);
+		spec->nr_variable = abbrev->nr_variable;
+		spec->gap = (uint16_t)gap; /* of at most 16 each */
+		if (spec->name == DW_AT_sibling && spec->form == DW_FORM_ref4)
+			abbrev->sibling = spec;
+		abbrev->has_code |= spec->name == DW_AT_low_pc || spec->name == DW_AT_ranges;
+		if (bytes < 0)
+			abbrev->variable[abbrev->nr_variable++] = spec;
+		gap = bytes < 0 ? 0 : gap + (unsigned)bytes;
+	}
+	abbrev->tail = (uint16_t)gap;
+}
+
+/* The next one of the section. NULL: there is none. */
+static struct abbrev *read_next(struct abbrevs *abbrevs, struct pool *pool)
+{
+	struct cursor *at = &abbrevs->rest;
+	struct abbrev front = {.code = cursor_uleb(at)};
+
+	if (at->bad || !front.code)
+		return NULL;
+	front.tag = (uint16_t)cursor_uleb(at);
+	front.has_children = cursor_u8(at) == DW_CHILDREN_yes;
+	struct cursor first = *at;
+	for (;; front.nr++) {
+		uint64_t name = cursor_uleb(at), form = cursor_uleb(at);
+		if (form == DW_FORM_implicit_const)
+			cursor_sleb(at);
+		if (at->bad || front.nr == MAX_ATTRIBUTES)
+			return NULL;
+		if (!name && !form)
+			break;
+	}
+	const size_t bytes = sizeof(front) + front.nr * sizeof(front.specs[0]);
+	struct abbrev *abbrev = pool_take(pool, bytes + front.nr * sizeof(front.variable[0]));
+	if (!abbrev)
+		return NULL;
+	*abbrev = front;
+	abbrev->variable = (const struct attr_spec **)((uint8_t *)abbrev + bytes);
+	for (unsigned i = 0; i < abbrev->nr; i++) {
+		uint64_t name = cursor_uleb(&first), form = cursor_uleb(&first);
+		int64_t implicit = form == DW_FORM_implicit_const ? cursor_sleb(&first) : 0;
+		abbrev->specs[i] = (struct attr_spec){.name = name <= UINT16_MAX ? (uint16_t)name : 0,
+						      .form = form <= UINT16_MAX ? (uint16_t)form : 0,
+						      .implicit = implicit};
+	}
+	measure(abbrevs, abbrev);
+	return abbrev;
+}
+
+static bool keep(struct abbrevs *abbrevs, struct abbrev *abbrev)
+{
+	if (abbrev->code != abbrevs->nr + 1)
+		return abbrevs->nr_others++ < MAX_ABBREVS && !hash_table_add(&abbrevs->others, abbrev->code, abbrev);
+	if (abbrevs->nr == abbrevs->room) {
+		size_t room = abbrevs->room ? abbrevs->room * 2 : 32;
+		struct abbrev **entries =
+			room <= MAX_ABBREVS ? reallocarray(abbrevs->entries, room, sizeof(struct abbrev *)) : NULL;
+		if (!entries)
+			return false;
+		abbrevs->entries = entries;
+		abbrevs->room = room;
+	}
+	abbrevs->entries[abbrevs->nr++] = abbrev;
+	return true;
+}
+
+const struct abbrev *abbrevs_read(struct abbrevs *abbrevs, struct pool *pool, uint64_t code)
+{
+	const struct abbrev *other = hash_table_find_item(&abbrevs->others, code);
+	while (!other) {
+		struct abbrev *abbrev = read_next(abbrevs, pool);
+		if (!abbrev || !keep(abbrevs, abbrev)) {
+			abbrevs->rest.at = abbrevs->rest.end;
+			return NULL;
+		}
+		if (abbrev->code == code)
+			other = abbrev;
+	}
+	return other;
+}
+
+void abbrevs_fini(struct abbrevs *abbrevs)
+{
+	hash_table_fini(&abbrevs->others);
+	free(abbrevs->entries);
+	*abbrevs = (struct abbrevs){0};
+}

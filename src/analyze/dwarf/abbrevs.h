@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * abbrevs: which attributes entries (DIEs) have, in which forms, and how many bytes those take. A table of a unit is
+ * read as far as it was needed. One owner, one thread. Source: DWARF 5, 7.5.3 and 7.5.6.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/hash_table.h"
+#include "base/span.h"
+
+struct pool;
+
+/* An attribute stands `gap` bytes behind the start of an entry's attributes, or behind the last of `nr_variable`. */
+struct attr_spec {
+	uint16_t name, form;
+	uint16_t nr_variable; /* attributes before it that do not have the same length in all entries */
+	uint16_t gap;
+	int64_t implicit; /* the value, of DW_FORM_implicit_const */
+};
+
+struct abbrev {
+	uint64_t code;
+	uint16_t tag;
+	bool has_children, has_code; /* has_code: says where its code is */
+	uint16_t nr;
+	uint16_t nr_variable, tail;        /* of all attributes; bytes behind the last variable one */
+	const struct attr_spec *sibling;   /* DW_AT_sibling, of 4 bytes; NULL: none */
+	const struct attr_spec **variable; /* [nr_variable] */
+	struct attr_spec specs[];
+};
+
+struct abbrevs {
+	uint64_t offset; /* in the section */
+	struct cursor rest;
+	uint16_t version;
+	uint8_t address_bytes, offset_bytes;
+	struct abbrev **entries; /* [code - 1], as compilers number them */
+	size_t nr, room;
+	struct hash_table others; /* by code */
+	size_t nr_others;
+};
+
+void abbrevs_fini(struct abbrevs *abbrevs);
+
+/* For abbrevs_find(): one that was not asked for yet, or is not numbered as compilers do it. */
+const struct abbrev *abbrevs_read(struct abbrevs *abbrevs, struct pool *pool, uint64_t code);
+
+/* NULL: there is none of that code, or no memory. Lives as long as the pool. */
+static inline const struct abbrev *abbrevs_find(struct abbrevs *abbrevs, struct pool *pool, uint64_t code)
+{
+	return code - 1 < abbrevs->nr ? abbrevs->entries[code - 1] : abbrevs_read(abbrevs, pool, code);
+}
+
+/* Bytes of a value. -1: that differs; -2: no known form. */
+int form_bytes(uint16_t form, const struct abbrevs *abbrevs);
+void form_skip(struct cursor *at, const struct abbrevs *abbrevs, uint16_t form); /* sets bad if it cannot */
+
+/* From the start of an entry's attributes over the first variable ones. */
+void abbrev_skip_variable(struct cursor *at, const struct abbrevs *abbrevs, const struct abbrev *abbrev, unsigned nr);
+
+/* From there to an attribute. */
+static inline void abbrev_skip_to(struct cursor *at, const struct abbrevs *abbrevs, const struct abbrev *abbrev,
+				  const struct attr_spec *spec)
+{
+	if (spec->nr_variable)
+		abbrev_skip_variable(at, abbrevs, abbrev, spec->nr_variable);
+	cursor_take(at, spec->gap);
+}
+
+/* From there to the end of the entry. */
+static inline void abbrev_skip_all(struct cursor *at, const struct abbrevs *abbrevs, const struct abbrev *abbrev)
+{
+	if (abbrev->nr_variable)
+		abbrev_skip_variable(at, abbrevs, abbrev, abbrev->nr_variable);
+	cursor_take(at, abbrev->tail);
+}
+
+/* A number of 1 to 8 bytes in the byte order of this machine. */
+uint64_t take_sized(struct cursor *at, unsigned bytes);
+void skip_text(struct cursor *at); /* and its NUL */
