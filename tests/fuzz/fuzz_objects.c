@@ -14,19 +14,22 @@
 #include "analyze/symbols/dso.h"
 #include "fuzz.h"
 
-enum { MAX_ADDRESSES = 128, MAX_FUNCTIONS = 32 };
+enum { MAX_ADDRESSES = 128 };
 
 static void ask(struct debug_info *info, struct dso *dso, uint64_t address)
 {
 	static const struct symbol none = {.name = "none"};
-	const struct symbol *functions[MAX_FUNCTIONS], *symbol = symbols_find(&dso->symbols, address);
+	const struct symbol *symbol = symbols_find(&dso->symbols, address);
 	struct source_line line;
 
 	if (symbol && (address < symbol->start || !symbol->name))
 		abort();
-	unsigned nr = debug_info_inlined(info, dso, symbol ? symbol : &none, address, functions, MAX_FUNCTIONS);
+	const struct inlined *inlined = debug_info_inlined(info, dso, symbol ? symbol : &none, address);
+	if (!inlined)
+		abort();
+	unsigned nr = inlined->nr;
 	for (unsigned i = 0; i < nr || i == 0; i++) {
-		if (nr && !functions[i]->name)
+		if (nr && !inlined->functions[i]->name)
 			abort();
 		if (debug_info_line(info, dso, address, i, &line) && !strlen(line.path))
 			abort();

@@ -48,6 +48,7 @@ struct lookup {
 	struct task *last;       /* found last, */
 	uint64_t last_epoch;     /* and when */
 	struct resolved resolved[1 << RESOLVED_BITS];
+	const struct inlined *inlined[1 << RESOLVED_BITS]; /* NULL: empty */
 };
 
 struct machine {
@@ -640,7 +641,7 @@ void lookup_resolve(struct lookup *lookup, struct task *task, uint8_t cpumode, u
 }
 
 /* How much of a chain is taken: as perf. Source: perf-script(1) --max-stack. */
-enum { MAX_UNWOUND = 127, MAX_INLINES = 32 };
+enum { MAX_UNWOUND = 127 };
 
 /* From here up an entry of a chain is a marker, no address. Source: <linux/perf_event.h> PERF_CONTEXT_MAX. */
 static const uint64_t first_marker = PERF_CONTEXT_MAX;
@@ -697,23 +698,39 @@ static unsigned add_leaf_caller(struct lookup *lookup, struct task *task, const 
 	return 1;
 }
 
-unsigned machine_inlined(struct machine *machine, const struct location *frame, struct location *ret, unsigned max)
+/* NULL: none. */
+static const struct inlined *find_inlined(struct lookup *lookup, const struct location *frame)
 {
-	const struct symbol *functions[MAX_INLINES];
-	unsigned nr =
-		frame->level == '.' && frame->symbol && !frame->dso->jit && machine->options.inlined != INLINE_NONE
-			? debug_info_inlined(machine->debug_info, frame->dso, frame->symbol,
-					     frame->address - frame->is_return, functions,
-					     max < MAX_INLINES ? max : MAX_INLINES)
-			: 0;
+	const struct machine *machine = lookup->machine;
+	uint64_t address = frame->address - frame->is_return;
 
-	ret[0] = *frame;
+	if (frame->level != '.' || !frame->symbol || frame->dso->jit || machine->options.inlined == INLINE_NONE)
+		return NULL;
+	uint64_t key = hash_mix((uintptr_t)frame->symbol, address) * 0x9e3779b97f4a7c15ull;
+	const struct inlined **cached = &lookup->inlined[key >> (64 - RESOLVED_BITS)];
+	if (!*cached || (*cached)->symbol != frame->symbol || (*cached)->address != address)
+		*cached = debug_info_inlined(machine->debug_info, frame->dso, frame->symbol, address);
+	return *cached && (*cached)->nr ? *cached : NULL;
+}
+
+/* As machine_inlined(). */
+static unsigned expand_inlined(struct lookup *lookup, const struct location *frame, struct location *ret, unsigned max)
+{
+	const struct inlined *inlined = find_inlined(lookup, frame);
+	unsigned nr = !inlined ? 1 : inlined->nr < max ? inlined->nr : max;
+
 	for (unsigned i = 0; i < nr; i++) {
 		ret[i] = *frame;
-		ret[i].symbol = functions[i];
 		ret[i].nr_inlined = (uint16_t)i;
+		if (inlined)
+			ret[i].symbol = inlined->functions[i];
 	}
-	return nr ? nr : 1;
+	return nr;
+}
+
+unsigned machine_inlined(struct machine *machine, const struct location *frame, struct location *ret, unsigned max)
+{
+	return expand_inlined(&machine->own, frame, ret, max);
 }
 
 /* What the kernel walked: its own frames, and by frame pointers those of the program. */
@@ -734,7 +751,7 @@ static unsigned add_recorded(struct lookup *lookup, struct task *task, const str
 			lookup_resolve(lookup, task, cpumode, ip, &frame);
 			frame.is_return = inlined && !leaf && cpumode == PERF_RECORD_MISC_USER;
 			if (inlined)
-				nr += machine_inlined(lookup->machine, &frame, &ret[nr], max - nr);
+				nr += expand_inlined(lookup, &frame, &ret[nr], max - nr);
 			else
 				ret[nr++] = frame;
 			if (leaf && nr < max)
@@ -781,7 +798,7 @@ static unsigned add_unwound(struct lookup *lookup, struct task *task, const stru
 	for (unsigned i = 0; i < chain.nr && nr < max; i++) {
 		struct location frame;
 		lookup_resolve(lookup, task, PERF_RECORD_MISC_USER, ips[i], &frame);
-		nr += machine_inlined(machine, &frame, ret + nr, max - nr);
+		nr += expand_inlined(lookup, &frame, ret + nr, max - nr);
 	}
 	return nr;
 }

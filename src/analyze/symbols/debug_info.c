@@ -27,8 +27,7 @@
 #include "base/pool.h"
 
 enum {
-	MAX_OPEN = 32,    /* objects */
-	MAX_INLINED = 32, /* functions at one address */
+	MAX_OPEN = 32, /* objects */
 };
 
 /* An object whose files are open. */
@@ -45,6 +44,7 @@ struct object {
 	struct split_files *split;
 	struct debug_functions *functions; /* NULL: not needed yet, and so is split */
 	struct hash_table tables;          /* struct line_table, by offset in the section */
+	struct hash_table names;           /* readable ones, by where the debug information has theirs */
 };
 
 /* What was found at an address. */
@@ -53,13 +53,6 @@ struct line_answer {
 	uint64_t address;
 	unsigned frame;
 	struct source_line line; /* path NULL: nothing */
-};
-
-struct inlined_answer {
-	const struct symbol *symbol;
-	uint64_t address;
-	unsigned nr;
-	const struct symbol *functions[];
 };
 
 struct debug_info {
@@ -93,6 +86,7 @@ static void object_close(struct object *object)
 	for (size_t i = 0; i < object->tables.nr_slots; i++)
 		line_table_free(object->tables.slots[i].item);
 	hash_table_fini(&object->tables);
+	hash_table_fini(&object->names);
 	dwarf_free(object->dwarf);
 	dwarf_free(object->alternate);
 	if (object->dwfl)
@@ -406,32 +400,37 @@ bool debug_info_line(struct debug_info *info, struct dso *dso, uint64_t address,
 	return true;
 }
 
-/* NULL: out of memory. */
-static const struct symbol *make_symbol(struct debug_info *info, const struct symbol *around, const char *name)
+/* A function is inlined in many places; its name is in one. NULL: out of memory. */
+static const char *readable_name(struct debug_info *info, struct object *object, const char *name)
 {
+	char *known = hash_table_find_item(&object->names, (uintptr_t)name);
+
+	if (known)
+		return known;
 	AUTO_FREE char *readable = !info->no_demangle && symbol_is_mangled(name) ? symbol_demangle(name) : NULL;
 	const char *shown = readable ? readable : name;
-
-	struct symbol *symbol = pool_take(&info->pool, sizeof(*symbol));
-	char *copy = symbol ? pool_text(&info->pool, shown, strlen(shown)) : NULL;
-	if (!copy)
-		return NULL;
-	*symbol = (struct symbol){.start = around->start, .end = around->end, .name = copy, .inlined = true};
-	return symbol;
+	char *copy = pool_text(&info->pool, shown, strlen(shown));
+	return copy && hash_table_add(&object->names, (uintptr_t)name, copy) == 0 ? copy : NULL;
 }
 
 /* One symbol for all addresses of a function that was inlined in one place. NULL: it has no name; out of memory. */
-static const struct symbol *scope_symbol(struct debug_info *info, const struct symbol *around, struct scope *scope)
+static const struct symbol *scope_symbol(struct debug_info *info, struct object *object, const struct symbol *around,
+					 struct scope *scope)
 {
-	if (scope->name && scope->around != around) {
-		scope->symbol = make_symbol(info, around, scope->name);
-		scope->around = around;
-	}
-	return scope->name ? scope->symbol : NULL;
+	if (!scope->name || scope->around == around)
+		return scope->name ? scope->symbol : NULL;
+	const char *name = readable_name(info, object, scope->name);
+	struct symbol *symbol = name ? pool_take(&info->pool, sizeof(*symbol)) : NULL;
+	if (!symbol)
+		return NULL;
+	*symbol = (struct symbol){.start = around->start, .end = around->end, .name = name, .inlined = true};
+	scope->symbol = symbol;
+	scope->around = around;
+	return symbol;
 }
 
 static unsigned read_inlined(struct debug_info *info, struct dso *dso, const struct symbol *around, uint64_t address,
-			     const struct symbol *ret[MAX_INLINED])
+			     const struct symbol *ret[INLINED_MOST])
 {
 	uint64_t at;
 	struct dwarf_unit *unit;
@@ -439,8 +438,8 @@ static unsigned read_inlined(struct debug_info *info, struct dso *dso, const str
 	unsigned nr = 0;
 
 	struct scope *scope = object ? find_scope(object, unit, at) : NULL;
-	for (; scope && scope->outer && nr + 1 < MAX_INLINED; scope = scope->outer) {
-		const struct symbol *symbol = scope_symbol(info, around, scope);
+	for (; scope && scope->outer && nr + 1 < INLINED_MOST; scope = scope->outer) {
+		const struct symbol *symbol = scope_symbol(info, object, around, scope);
 		if (symbol)
 			ret[nr++] = symbol;
 	}
@@ -450,36 +449,32 @@ static unsigned read_inlined(struct debug_info *info, struct dso *dso, const str
 }
 
 /* NULL: out of memory. */
-static const struct inlined_answer *find_inlined(struct debug_info *info, struct dso *dso, const struct symbol *symbol,
-						 uint64_t address)
+static const struct inlined *find_inlined(struct debug_info *info, struct dso *dso, const struct symbol *symbol,
+					  uint64_t address)
 {
 	uint64_t key = hash_mix((uintptr_t)symbol, address);
-	const struct symbol *functions[MAX_INLINED];
+	const struct symbol *functions[INLINED_MOST];
 
 	for (struct hash_slot *slot = hash_table_find(&info->inlined, key); slot;
 	     slot = hash_table_next(&info->inlined, slot)) {
-		const struct inlined_answer *answer = slot->item;
+		const struct inlined *answer = slot->item;
 		if (answer->symbol == symbol && answer->address == address)
 			return answer;
 	}
 	unsigned nr = read_inlined(info, dso, symbol, address, functions);
-	struct inlined_answer *answer = pool_take(&info->pool, sizeof(*answer) + nr * sizeof(functions[0]));
+	struct inlined *answer = pool_take(&info->pool, sizeof(*answer) + nr * sizeof(functions[0]));
 	if (!answer || hash_table_add(&info->inlined, key, answer))
 		return NULL;
-	*answer = (struct inlined_answer){.symbol = symbol, .address = address, .nr = nr};
+	*answer = (struct inlined){.symbol = symbol, .address = address, .nr = nr};
 	memcpy(answer->functions, functions, nr * sizeof(functions[0]));
 	return answer;
 }
 
-unsigned debug_info_inlined(struct debug_info *info, struct dso *dso, const struct symbol *symbol, uint64_t address,
-			    const struct symbol **ret, unsigned max)
+const struct inlined *debug_info_inlined(struct debug_info *info, struct dso *dso, const struct symbol *symbol,
+					 uint64_t address)
 {
 	pthread_mutex_lock(&info->lock);
-	const struct inlined_answer *answer = find_inlined(info, dso, symbol, address);
+	const struct inlined *answer = find_inlined(info, dso, symbol, address);
 	pthread_mutex_unlock(&info->lock);
-	unsigned nr = !answer ? 0 : answer->nr < max ? answer->nr : max;
-
-	if (nr)
-		memcpy(ret, answer->functions, nr * sizeof(*ret));
-	return nr;
+	return answer;
 }

@@ -25,15 +25,21 @@ struct source_line {
 
 /*
  * The dso was loaded; `address` as in struct location. frame 0: the line of the address; n: the line at which function
- * n of debug_info_inlined() has the call of function n - 1. false: no debug information, or no line for it.
+ * n of struct inlined has the call of function n - 1. false: no debug information, or no line for it.
  */
 bool debug_info_line(struct debug_info *info, struct dso *dso, uint64_t address, unsigned frame,
 		     struct source_line *ret);
 
-/*
- * The functions at `address` of a dso that was loaded, innermost first: those that were inlined there, and last
- * `symbol` itself, which has the code. Returns how many, at most `max`; 0: nothing was inlined, or there is no
- * debug information. Valid until debug_info_free().
- */
-unsigned debug_info_inlined(struct debug_info *info, struct dso *dso, const struct symbol *symbol, uint64_t address,
-			    const struct symbol **ret, unsigned max);
+/* Functions at an address, innermost first: those that were inlined there, and last the symbol that has the code. */
+struct inlined {
+	const struct symbol *symbol;
+	uint64_t address;
+	unsigned nr; /* at most INLINED_MOST; 0: nothing was inlined, or there is no debug information */
+	const struct symbol *functions[];
+};
+
+enum { INLINED_MOST = 32 };
+
+/* `address` of a dso that was loaded is in `symbol`. Valid until debug_info_free(). NULL: out of memory. */
+const struct inlined *debug_info_inlined(struct debug_info *info, struct dso *dso, const struct symbol *symbol,
+					 uint64_t address);
