@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/diag.h"
 #include "compress/extent_stats.h"
 #include "compress/stack_cut.h"
@@ -222,15 +223,13 @@ static uint64_t nr_short(const struct stack_cutter *cutter, uint32_t event)
 }
 
 /* The innermost calls stay, and the record says how much that is. */
-static void test_shorter(void **state)
+static void expect_shorter(uint64_t most)
 {
-	enum { MOST = 64 };
 	struct stack_cutter *cutter;
 	struct extent_stats *measure;
 	uint64_t nr = 0;
 	unsigned seed = 7;
 
-	(void)state;
 	assert_int_equal(extent_stats_new(events, 2, &measure), 0);
 	assert_int_equal(stack_cutter_new(events + 1, 1, measure, &cutter), 0);
 	assert_null(cutter);
@@ -241,24 +240,152 @@ static void test_shorter(void **state)
 		put_record(&record, &seed, time);
 		buf_put(&cut, record.data, record.len);
 		const struct perf_event_header *whole = (const void *)record.data, *shorter = (const void *)cut.data;
-		size_t less = stack_cut(cutter, (uint8_t *)cut.data, MOST);
+		size_t less = stack_cut(cutter, (uint8_t *)cut.data, most);
 		assert_int_equal(shorter->size + less, whole->size);
 		if (whole->type == PERF_RECORD_SAMPLE && attr_of(whole) == &events[0].attr) {
 			assert_int_equal(sample_decode(&events[0].attr, whole, &before), 0);
 			assert_int_equal(sample_decode(&events[0].attr, shorter, &after), 0);
-			size_t kept = before.user_stack.len < MOST ? before.user_stack.len : MOST;
+			size_t kept = before.user_stack.len < most ? before.user_stack.len : most;
 			assert_int_equal(after.user_stack.len, kept);
 			assert_true(!kept || !memcmp(before.user_stack.ptr, after.user_stack.ptr, kept));
 			assert_true(after.data_src == before.data_src && after.time == time);
-			nr += before.user_stack.len > MOST;
+			nr += before.user_stack.len > most;
+			if (after.user_stack.ptr)
+				assert_int_equal(word_before(after.user_stack.ptr), kept);
 		}
 		buf_fini(&record);
 		buf_fini(&cut);
 	}
-	assert_true(nr > NR_RECORDS / 4);
+	assert_true(most == DUMP_BYTES ? !nr : nr > NR_RECORDS / 4);
 	assert_int_equal(nr_short(cutter, 0), nr);
 	stack_cutter_free(cutter);
 	extent_stats_free(measure);
+}
+
+static void test_shorter(void **state)
+{
+	(void)state;
+	expect_shorter(64);
+	expect_shorter(DUMP_BYTES);
+}
+
+/* The record of that event, and the copy that the stage makes of it. Returns the length of the copy. */
+static size_t copy_of(const struct event_desc *event, const struct buf *record, uint64_t *to)
+{
+	struct stack_cutter *cutter;
+	struct extent_stats *measure;
+	const struct event_desc all[] = {events[0], *event};
+
+	assert_int_equal(extent_stats_new(all, 2, &measure), 0);
+	assert_int_equal(stack_cutter_new(all, 2, measure, &cutter), 0);
+	uint8_t *exact = malloc(record->len); /* a sanitizer sees what is read behind it */
+	memcpy(exact, record->data, record->len);
+	size_t len = stack_cut_copy(cutter, exact, DUMP_BYTES, (uint8_t *)to);
+	free(exact);
+	stack_cutter_free(cutter);
+	extent_stats_free(measure);
+	assert_int_equal(((const struct perf_event_header *)to)->size, len);
+	return len;
+}
+
+static void put_sample(struct buf *to, const uint64_t words[], size_t nr)
+{
+	struct perf_event_header header = {.type = PERF_RECORD_SAMPLE,
+					   .size = (uint16_t)(sizeof(header) + nr * sizeof(words[0]))};
+
+	buf_put(to, &header, sizeof(header));
+	put_words(to, words, nr);
+}
+
+/* Raw data and branches have lengths of their own; a chain of what looks like the dump that it is not. */
+static void test_fields_of_any_length_before_the_dump(void **state)
+{
+	static uint64_t id = 12;
+	const struct event_desc event = {
+		.attr = {.size = sizeof(struct perf_event_attr),
+			 .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_CALLCHAIN |
+					PERF_SAMPLE_RAW | PERF_SAMPLE_BRANCH_STACK | PERF_SAMPLE_STACK_USER},
+		.ids = &id,
+		.nr_ids = 1,
+	};
+	const uint64_t words[] = {
+		id,
+		0x1000,
+		2,
+		16,
+		0, /* ip, a chain of two */
+		12 | 16ull << 32,
+		0,
+		1,
+		0x1000,
+		0x2000,
+		5, /* raw data, a branch */
+		32,
+		0xa,
+		0xb,
+		0xc,
+		0xd,
+		16, /* the dump, half of which is used */
+	};
+	uint64_t to[64];
+	AUTO_BUF struct buf record = {0};
+	struct sample before, after;
+
+	(void)state;
+	put_sample(&record, words, sizeof(words) / sizeof(words[0]));
+	assert_int_equal(copy_of(&event, &record, to), record.len - 16);
+	assert_int_equal(sample_decode(&event.attr, (const void *)record.data, &before), 0);
+	assert_int_equal(sample_decode(&event.attr, (const void *)to, &after), 0);
+	assert_int_equal(after.user_stack.len, 16);
+	assert_memory_equal(before.user_stack.ptr, after.user_stack.ptr, 16);
+	assert_memory_equal(record.data + 8, to + 1, 11 * sizeof(uint64_t)); /* up to the dump */
+}
+
+/* Of an event without dumps no field is taken for one, whatever its value is. */
+static void test_no_dump_is_no_dump(void **state)
+{
+	static uint64_t id = 12;
+	const struct event_desc event = {
+		.attr = {.size = sizeof(struct perf_event_attr),
+			 .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_WEIGHT |
+					PERF_SAMPLE_DATA_SRC | PERF_SAMPLE_TRANSACTION | PERF_SAMPLE_PHYS_ADDR},
+		.ids = &id,
+		.nr_ids = 1,
+	};
+	AUTO_BUF struct buf record = {0};
+	uint64_t to[64];
+
+	(void)state;
+	put_sample(&record, (const uint64_t[]){id, 0x1000, 16, 1, 2, 0}, 6);
+	assert_int_equal(copy_of(&event, &record, to), record.len);
+	assert_memory_equal(record.data, to, record.len);
+}
+
+/* A damaged record stays as it is. */
+static void test_damaged_records_stay(void **state)
+{
+	const size_t dump_at = 1 + 3 + 1 + NR_REGS;
+	static const uint64_t sizes[] = {0, 1024, UINT64_MAX, UINT64_MAX - 7, 1ull << 63};
+	AUTO_BUF struct buf whole = {0};
+	uint64_t to[256];
+	uint64_t words[3 + 1 + NR_REGS + 1 + 4 + 1 + 1] = {dumping_id, 0x1000, 5, PERF_SAMPLE_REGS_ABI_64, 1, 2, 3, 32};
+
+	(void)state;
+	words[sizeof(words) / sizeof(words[0]) - 2] = 16; /* used */
+	put_sample(&whole, words, sizeof(words) / sizeof(words[0]));
+	assert_int_equal(copy_of(&events[1], &whole, to), whole.len - 16);
+	for (size_t len = 16; len < whole.len - 8; len += 8) { /* without the last word a dump is still whole */
+		AUTO_BUF struct buf cut = {0};
+		buf_put(&cut, whole.data, len);
+		((struct perf_event_header *)(void *)cut.data)->size = (uint16_t)len;
+		assert_int_equal(copy_of(&events[1], &cut, to), len);
+		assert_memory_equal(cut.data, to, len);
+	}
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		memcpy(whole.data + dump_at * sizeof(uint64_t), &sizes[i], sizeof(sizes[i]));
+		assert_int_equal(copy_of(&events[1], &whole, to), whole.len);
+		assert_memory_equal(whole.data, to, whole.len);
+	}
 }
 
 int main(void)
@@ -266,6 +393,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_only_what_is_used_is_kept),
 		cmocka_unit_test(test_shorter),
+		cmocka_unit_test(test_fields_of_any_length_before_the_dump),
+		cmocka_unit_test(test_no_dump_is_no_dump),
+		cmocka_unit_test(test_damaged_records_stay),
 	};
 	return cmocka_run_group_tests_name("stack cut", tests, NULL, NULL);
 }

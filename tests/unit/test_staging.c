@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -59,9 +61,68 @@ static void a_write_that_is_refused_for_ever_fails(void **state)
 	}
 }
 
+static void what_is_large_is_written_at_its_place(void **state)
+{
+	const struct span spans[2] = {{"first, ", 7}, {"second", 6}};
+	struct writer writer = {.offset = 5, .queued = 3};
+	struct staging staging;
+	char found[32] = {0};
+	int fd = memfd_create("out", MFD_CLOEXEC);
+
+	(void)state;
+	assert_int_equal(staging_init(&staging, 2, BYTES), 0);
+	assert_int_equal(staging_bypass(&staging, &writer, fd, spans, 2), 0);
+	assert_int_equal(writer.queued, 3 + 13);
+	assert_int_equal(writer.stored, 3 + 13);
+	assert_int_equal(pread(fd, found, sizeof(found), 8), 13);
+	assert_string_equal(found, "first, second");
+	/* Not before what waits. */
+	assert_non_null(staging_fill(&staging, spans, 2, 0));
+	assert_int_equal(staging_bypass(&staging, &writer, fd, spans, 2), -EAGAIN);
+	assert_int_equal(writer.queued, 3 + 13);
+	staging_fini(&staging);
+	assert_int_equal(staging_init(&staging, 2, BYTES), 0);
+	assert_true(staging_bypass(&staging, &writer, -1, spans, 2) < 0);
+	assert_int_equal(writer.queued, 3 + 13);
+	staging_fini(&staging);
+	close(fd);
+}
+
+static void blocks_are_used_in_turn(void **state)
+{
+	enum { NR = 3 };
+	const struct span span = {"12345678", 8};
+	struct writer writer = {0};
+	struct staging staging;
+
+	(void)state;
+	assert_int_equal(staging_init(&staging, 0, BYTES), -EINVAL);
+	assert_int_equal(staging_init(&staging, NR, 0), -EINVAL);
+	assert_int_equal(staging_init(&staging, SIZE_MAX / 2, 4), -EINVAL);
+	assert_int_equal(staging_init(&staging, NR, BYTES), 0);
+	for (uint64_t i = 0; i < 10; i++) {
+		while (staging.nr < NR)
+			assert_non_null(staging_fill(&staging, &span, 1, writer.stored + 8 * staging.nr));
+		assert_null(staging_fill(&staging, &span, 1, 0));
+		/* The second is done before the first. */
+		assert_true(staging_progress(staging_at(&staging, 1), 8));
+		assert_int_equal(staging_retire(&staging, &writer), 0);
+		assert_int_equal(writer.stored, 16 * i);
+		assert_true(staging_progress(staging_at(&staging, 0), 8));
+		assert_int_equal(staging_retire(&staging, &writer), 0);
+		assert_int_equal(writer.stored, 16 * (i + 1));
+		assert_int_equal(staging.nr, 1);
+		assert_int_equal(staging_at(&staging, 0)->offset, writer.stored);
+		assert_memory_equal(staging_at(&staging, 0)->data, "12345678", 8);
+	}
+	staging_fini(&staging);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_large_is_written_at_its_place),
+		cmocka_unit_test(blocks_are_used_in_turn),
 		cmocka_unit_test(a_write_in_parts_is_asked_for_again),
 		cmocka_unit_test(a_write_that_is_refused_for_ever_fails),
 	};

@@ -404,11 +404,127 @@ static void test_a_stall_is_relieved(void **state)
 	sem_destroy(&producing.goes_on);
 }
 
+/* Rounds are marked when as much came as they ask for, no sooner and no later. */
+static void test_a_round_is_due_at_its_bytes(void **state)
+{
+	static struct fake fake;
+	struct ring ring;
+	struct stream stream = {.rings = &ring, .nr_rings = 1, .flush_bytes = 32, .round_bytes = 64};
+
+	(void)state;
+	start(&fake, &ring, 0);
+	assert_int_equal(writer_open(&writer_null, &(struct writer_params){.fd = -1}, &stream.writer), 0);
+	for (uint64_t i = 0; i < 3; i++)
+		produce(&fake, i);
+	assert_int_equal(stream_pump(&stream, STREAM_ALL), 48);
+	assert_int_equal(stream.counters.rounds, 0);
+	produce(&fake, 3);
+	assert_int_equal(stream_pump(&stream, STREAM_ALL), 16);
+	assert_int_equal(stream.counters.rounds, 1);
+	assert_int_equal(stream.unmarked_bytes, 0);
+	assert_int_equal(stream_pump(&stream, STREAM_DRAIN), 0);
+	assert_int_equal(stream.counters.rounds, 1); /* nothing came */
+	assert_int_equal(stream.counters.passes, 3);
+	assert_int_equal(stream.counters.chunks, 2);
+	assert_int_equal(stream.counters.bytes, 64);
+	/* Passes that leave something in a ring promise nothing. */
+	for (uint64_t i = 0; i < 4; i++)
+		produce(&fake, i);
+	assert_int_equal(stream_pump(&stream, STREAM_FLOW), 64);
+	assert_int_equal(stream.counters.rounds, 1);
+	assert_int_equal(stream_pump(&stream, STREAM_FLOW), 0); /* it is due: a whole one */
+	assert_int_equal(stream.counters.rounds, 2);
+	produce(&fake, 5);
+	assert_int_equal(stream_drain(&stream), 0);
+	assert_int_equal(stream.counters.rounds, 3);
+	assert_int_equal(stream.counters.near_full, 0);
+	while (produce(&fake, 6))
+		;
+	assert_int_equal(stream_pump(&stream, STREAM_ALL), RING_BYTES);
+	assert_int_equal(stream.counters.near_full, 1);
+	assert_int_equal(writer_close(stream.writer, NULL), 0);
+}
+
+struct seeing {
+	struct stream_tap tap;
+	uint64_t bytes, at, cut_at;
+};
+
+static void see(struct stream_tap *tap, const struct span spans[2], uint64_t position)
+{
+	struct seeing *seeing = (struct seeing *)tap;
+
+	assert_int_equal(position, seeing->at);
+	seeing->bytes += spans[0].len + spans[1].len;
+	seeing->at += spans[0].len + spans[1].len;
+}
+
+static void see_cut(struct stream_tap *tap, uint64_t position)
+{
+	((struct seeing *)tap)->cut_at = position;
+}
+
+/* What was read out of a ring ahead of the first pass is part of what the first mark promises. */
+static void test_what_came_early(void **state)
+{
+	static struct fake fakes[2];
+	static uint64_t early[RING_BYTES / 8 + 2];
+	struct ring rings[2];
+	struct seeing seeing = {.tap = {see, see_cut}};
+	struct stream stream = {.rings = rings,
+				.nr_rings = 2,
+				.flush_bytes = 1,
+				.round_bytes = 1 << 20,
+				.tap = &seeing.tap,
+				.nr_tapped = 1};
+	uint64_t counts[1] = {0}, marks = 0;
+	struct writer *next;
+
+	(void)state;
+	for (uint64_t i = 0; i < sizeof(early) / 16; i++) {
+		early[2 * i] = (uint64_t)16 << 48 | PERF_RECORD_SAMPLE;
+		early[2 * i + 1] = i;
+	}
+	start(&fakes[0], &rings[0], 0);
+	start(&fakes[1], &rings[1], 0);
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &stream.writer), 0);
+	/* More than a ring: in two pieces. */
+	assert_int_equal(stream_put_early(&stream, 0, (struct span){early, sizeof(early)}), 0);
+	assert_int_equal(stream.counters.chunks, 2);
+	assert_int_equal(stream.counters.bytes, sizeof(early));
+	assert_int_equal(stream.unmarked_bytes, sizeof(early));
+	assert_int_equal(seeing.bytes, sizeof(early));
+	assert_int_equal(stream_put_early(&stream, 0, (struct span){early, 15}), -EBADMSG);
+	assert_int_equal(stream_put_early(&stream, 0, (struct span){early, 7}), -EBADMSG);
+	assert_int_equal(stream.counters.bytes, sizeof(early));
+	assert_int_equal(stream_pump(&stream, STREAM_DRAIN), 0);
+	assert_int_equal(stream.counters.rounds, 1);
+	assert_int_equal(check_numbers(writer_mem_bytes(stream.writer), counts, 1, &marks), sizeof(early) / 16);
+	assert_int_equal(marks, 1);
+	/* Of the other ring nothing is looked at. */
+	assert_int_equal(stream_put_early(&stream, 1, (struct span){early, 32}), 0);
+	assert_int_equal(seeing.bytes, sizeof(early));
+	assert_int_equal(stream.unmarked_bytes, 32);
+	/* The next output begins with nothing that has no mark. */
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &next), 0);
+	assert_int_equal(stream_drain(&stream), 0);
+	assert_int_equal(stream.unmarked_bytes, 0);
+	stream.unmarked_bytes = 1;
+	struct writer *before = stream_exchange(&stream, next);
+	assert_int_equal(stream.unmarked_bytes, 0);
+	assert_int_equal(seeing.cut_at, sizeof(early) + 32);
+	assert_ptr_equal(stream.writer, next);
+	assert_int_equal(writer_close(before, NULL), 0);
+	assert_int_equal(writer_close(next, NULL), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_wrapped_once_in_order),
 		cmocka_unit_test(test_flush_leaves_little),
+		cmocka_unit_test(test_a_round_is_due_at_its_bytes),
+		cmocka_unit_test(test_what_came_early),
 		cmocka_unit_test(test_every_engine_writes_the_same),
 		cmocka_unit_test(test_direct_on_a_disk),
 		cmocka_unit_test(test_error_sticks_and_keeps_the_ring),

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* compress/extent_index.h, and how large extents are. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "compress/extent.h"
+#include "compress/extent_index.h"
+
+static void add(struct extent_list *list, uint32_t part, uint64_t offset, uint64_t packed_bytes, uint32_t nr_counts)
+{
+	struct extent_info info = {
+		.fields = {.offset = offset,
+			   .packed_bytes = packed_bytes,
+			   .bytes = 2 * packed_bytes,
+			   .first_ns = offset,
+			   .last_ns = offset + 1,
+			   .part = part,
+			   .nr_counts = nr_counts},
+		.counts = nr_counts ? calloc(nr_counts, sizeof(struct extent_count)) : NULL,
+	};
+
+	for (uint32_t i = 0; i < nr_counts; i++)
+		info.counts[i] = (struct extent_count){i, (uint32_t)offset + i};
+	assert_int_equal(extent_list_add(list, &info), 0);
+	assert_null(info.counts);
+}
+
+static void expect_offsets(const struct extent_list *list, const uint64_t offsets[], size_t nr)
+{
+	assert_int_equal(list->nr, nr);
+	for (size_t i = 0; i < nr; i++)
+		assert_int_equal(list->infos[i].fields.offset, offsets[i]);
+}
+
+static void test_parts_are_joined_and_sorted(void **state)
+{
+	AUTO_EXTENTS struct extent_list list = {0}, more = {0};
+
+	(void)state;
+	extent_list_sort(&list);
+	add(&list, 0, 300, 10, 1);
+	add(&list, 0, 100, 10, 0);
+	for (uint64_t i = 0; i < 100; i++) /* more than there is room for at first */
+		add(&more, 0, 1000 - i, 1, 2);
+	assert_int_equal(extent_list_join(&list, &more, 7), 0);
+	assert_int_equal(more.nr, 0);
+	assert_null(more.infos);
+	add(&list, 3, 5000, 1, 0);
+	add(&list, 3, 4000, 1, 0);
+	extent_list_sort(&list);
+	expect_offsets(&(struct extent_list){.infos = list.infos, .nr = 4}, (const uint64_t[]){100, 300, 4000, 5000},
+		       4);
+	assert_int_equal(list.nr, 104);
+	for (size_t i = 4; i < list.nr; i++) {
+		assert_int_equal(list.infos[i].fields.part, 7);
+		assert_int_equal(list.infos[i].fields.offset, 901 + (i - 4));
+		assert_int_equal(list.infos[i].counts[1].nr, 901 + (i - 4) + 1);
+	}
+}
+
+static void test_where_an_extent_starts(void **state)
+{
+	AUTO_EXTENTS struct extent_list list = {0};
+
+	(void)state;
+	add(&list, 0, 100, 10, 0);
+	add(&list, 0, 110, 20, 0);
+	add(&list, 1, 95, 30, 0);
+	assert_int_equal(extent_list_start(&list, 0, 99), 99);
+	assert_int_equal(extent_list_start(&list, 0, 100), 100);
+	assert_int_equal(extent_list_start(&list, 0, 101), 100);
+	assert_int_equal(extent_list_start(&list, 0, 109), 100);
+	assert_int_equal(extent_list_start(&list, 0, 110), 110);
+	assert_int_equal(extent_list_start(&list, 0, 129), 110);
+	assert_int_equal(extent_list_start(&list, 0, 130), 130);
+	assert_int_equal(extent_list_start(&list, 1, 124), 95);
+	assert_int_equal(extent_list_start(&list, 2, 105), 105);
+}
+
+/* Those that a file does not have whole are left out; of its parts all are there. */
+static void test_what_is_written_can_be_read(void **state)
+{
+	AUTO_EXTENTS struct extent_list list = {0};
+	AUTO_BUF struct buf out = {0};
+	static const uint64_t kept[] = {100, 110, 500};
+	struct extent_fields fields;
+	struct extent_reader reader;
+	struct span counts;
+
+	(void)state;
+	add(&list, 0, 100, 10, 3);
+	add(&list, 0, 110, 20, 1);
+	add(&list, 0, 120, 11, 2);
+	add(&list, 1, 500, 99, 0);
+	extent_index_encode(&list, 130, &out);
+	assert_int_equal(extent_reader_open(buf_span(&out), &reader), 0);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(extent_reader_next(&reader, &fields, &counts), 1);
+		assert_int_equal(fields.offset, kept[i]);
+		assert_int_equal(counts.len, fields.nr_counts * sizeof(struct extent_count));
+		for (uint32_t k = 0; k < fields.nr_counts; k++)
+			assert_int_equal(((const struct extent_count *)counts.ptr)[k].nr, fields.offset + k);
+	}
+	assert_int_equal(extent_reader_next(&reader, &fields, &counts), 0);
+	assert_int_equal(extent_reader_next(&reader, &fields, &counts), 0);
+	/* Cut anywhere it ends by an error, and gives no more than it has. */
+	for (size_t len = 0; len < out.len; len++) {
+		int got = extent_reader_open((struct span){out.data, len}, &reader);
+		assert_int_equal(got, len < 8 ? -EBADMSG : 0);
+		while (!got || got == 1)
+			got = len < 8 ? -EBADMSG : extent_reader_next(&reader, &fields, &counts);
+		assert_int_equal(got, -EBADMSG);
+	}
+}
+
+static void expect_refused(const struct extent_fields *fields)
+{
+	AUTO_BUF struct buf out = {0};
+	struct extent_reader reader;
+	struct extent_fields found;
+	struct span counts;
+
+	buf_put_u32(&out, EXTENT_INDEX_VERSION);
+	buf_put_u32(&out, 1);
+	buf_put(&out, fields, sizeof(*fields));
+	assert_int_equal(extent_reader_open(buf_span(&out), &reader), 0);
+	assert_int_equal(extent_reader_next(&reader, &found, &counts), -EBADMSG);
+}
+
+static void test_impossible_extents_are_refused(void **state)
+{
+	AUTO_BUF struct buf out = {0};
+	struct extent_reader reader;
+
+	(void)state;
+	expect_refused(&(struct extent_fields){.offset = UINT64_MAX, .packed_bytes = 2});
+	expect_refused(&(struct extent_fields){.first_ns = 2, .last_ns = 1});
+	expect_refused(&(struct extent_fields){.nr_counts = 1});
+	buf_put_u32(&out, EXTENT_INDEX_VERSION + 1);
+	buf_put_u32(&out, 0);
+	assert_int_equal(extent_reader_open(buf_span(&out), &reader), -EBADMSG);
+}
+
+static void test_a_higher_level_has_larger_extents(void **state)
+{
+	static const size_t expected[] = {EXTENT_BYTES_SMALL, 4 << 20, 4 << 20, 8 << 20, 8 << 20, 8 << 20};
+
+	(void)state;
+	assert_int_equal(extent_bytes_for(-1), EXTENT_BYTES_SMALL);
+	for (int level = 0; level < 6; level++)
+		assert_int_equal(extent_bytes_for(level), expected[level]);
+	for (int level = 6; level < 13; level++)
+		assert_int_equal(extent_bytes_for(level), EXTENT_BYTES_MAX);
+	assert_int_equal(extent_bytes_for(13), 4 << 20); /* each of them takes very long */
+	assert_int_equal(extent_bytes_for(22), 4 << 20);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_parts_are_joined_and_sorted),
+		cmocka_unit_test(test_where_an_extent_starts),
+		cmocka_unit_test(test_what_is_written_can_be_read),
+		cmocka_unit_test(test_impossible_extents_are_refused),
+		cmocka_unit_test(test_a_higher_level_has_larger_extents),
+	};
+
+	return cmocka_run_group_tests_name("extent index", tests, NULL, NULL);
+}
