@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/diag.h"
+#include "base/log.h"
 #include "cmd/cli/json_writer.h"
 #include "export/formats.h"
 #include "export/sink.h"
@@ -79,6 +80,7 @@ struct firefox {
 	struct track *tracks;   /* heap */
 	uint32_t objects_room, threads_room, tracks_room;
 	uint32_t nr_objects, nr_threads, nr_tracks, nr_functions, nr_frames, nr_stacks;
+	struct progress progress; /* of what is written at the end */
 	uint64_t start_ns;
 };
 
@@ -361,6 +363,7 @@ static int firefox_marker(struct exporter *exporter, const struct export_marker 
 /* `, "name": [column]`; each value has a comma behind it, and so has the last one. */
 struct trim {
 	struct sink *sink;
+	struct progress *progress;
 	bool comma; /* not written yet */
 };
 
@@ -375,12 +378,13 @@ static int put_trimmed(void *ctx, const void *bytes, size_t len)
 		whole--;
 	trim->comma = whole && ((const char *)bytes)[whole - 1] == ',';
 	buf_put(&trim->sink->buf, bytes, trim->comma ? whole - 1 : whole);
+	progress_step(trim->progress, len, trim->progress->done + len);
 	return sink_relieve(trim->sink);
 }
 
 static int put_column(struct firefox *firefox, const char *name, uint32_t sequence, struct diag *reterr)
 {
-	struct trim trim = {.sink = &firefox->sink};
+	struct trim trim = {.sink = &firefox->sink, .progress = &firefox->progress};
 
 	buf_printf(&firefox->sink.buf, ",\n\"%s\":[", name);
 	int err = spool_read(firefox->spool, sequence, put_trimmed, &trim, reterr);
@@ -635,6 +639,8 @@ static int firefox_close(struct exporter *exporter, struct diag *reterr)
 	struct firefox *firefox = firefox_of(exporter);
 	struct buf *out = &firefox->sink.buf;
 
+	firefox->progress = (struct progress){.bytes = true, .total = spool_bytes(firefox->spool)};
+	progress_start(&firefox->progress, "writing the tables");
 	buf_put_u8(out, '{');
 	put_meta(firefox);
 	int err = put_column(firefox, "libs", firefox->shared[LIBS], reterr);
@@ -646,6 +652,7 @@ static int firefox_close(struct exporter *exporter, struct diag *reterr)
 		err = put_thread(firefox, &firefox->tracks[i], reterr);
 	}
 	buf_put_text(out, "]}\n");
+	progress_end(&firefox->progress);
 	return err ? err : sink_flush(&firefox->sink);
 }
 

@@ -149,6 +149,15 @@ int spool_relieve(struct spool *spool, struct diag *reterr)
 	return err ? diag_set(reterr, err, "temporary file: %s", strerror(-err)) : 0;
 }
 
+uint64_t spool_bytes(const struct spool *spool)
+{
+	uint64_t bytes = spool->file_bytes;
+
+	for (uint32_t i = 0; i < spool->nr; i++)
+		bytes += spool->sequences[i].tail.len;
+	return bytes;
+}
+
 int spool_read(struct spool *spool, uint32_t number, int (*take)(void *ctx, const void *bytes, size_t len), void *ctx,
 	       struct diag *reterr)
 {

@@ -33,6 +33,9 @@ struct buf *spool_end(struct spool *spool, uint32_t number);
 /* After bytes were put: moves them into the file when memory is full. 0, or -errno and why. */
 int spool_relieve(struct spool *spool, struct diag *reterr);
 
+/* Of all sequences together. */
+uint64_t spool_bytes(const struct spool *spool);
+
 /* A whole sequence into a sink. 0, or -errno and why. */
 int spool_write(struct spool *spool, uint32_t number, struct sink *sink, struct diag *reterr);
 

@@ -717,6 +717,7 @@ int build_ids_collect(const struct collect_region regions[], size_t nr_regions, 
 		return -EINVAL;
 	int err = scan_init(&scan, events, nr_events);
 	scan.losses = ret->losses;
+	scan.progress = ret->progress;
 	err = err ? err : page_set_init(&scan.pages);
 	bool cut = false;
 	if (!err && ret->extents)

@@ -24,6 +24,7 @@ struct extent_list;
 struct collector;
 
 struct object_watch;
+struct progress;
 
 /* Copies of objects that are not under their path any more, or never were under ours. */
 struct kept_objects {
@@ -43,6 +44,7 @@ struct collected {
 	struct buf *perf_maps;      /* caller's: and that of PERF_MAPS; NULL: not wanted */
 	struct object_watch *watch; /* caller's: holds objects open that may be gone; NULL: none */
 	struct kept_objects kept;
+	struct progress *progress;   /* caller's: of what is read back, in bytes; NULL: nothing is shown */
 	struct loss_times *losses;   /* caller's: learns when records went missing; NULL: not wanted */
 	struct extent_list *extents; /* caller's: of all regions, where the records are; NULL: not wanted */
 };

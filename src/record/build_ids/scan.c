@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "compress/index_builder.h"
 #include "compress/zstd.h"
 #include "perfdata/ledger.h"
@@ -564,6 +565,8 @@ int scan_file(struct scan *scan, int fd, uint64_t offset, uint64_t bytes)
 		offset += (uint64_t)got;
 		bytes -= (uint64_t)got;
 		kept += (size_t)got;
+		if (scan->progress)
+			progress_step(scan->progress, (uint64_t)got, scan->progress->done + (uint64_t)got);
 		int err = scan_bytes(scan, chunk, kept, &used);
 		if (err)
 			return err;

@@ -17,6 +17,7 @@
 struct index_builder;
 struct loss_times;
 struct perf_event_header;
+struct progress;
 struct zstd_unpacker;
 
 /* Bytes from the start of a SAMPLE; 0: not there. */
@@ -49,6 +50,7 @@ struct layout_of_id {
 struct scan {
 	struct sample_totals totals;
 	struct loss_times *losses; /* borrowed: learns when records went missing; NULL: not wanted */
+	struct progress *progress; /* borrowed: of scan_file(); NULL: nothing is shown */
 	const struct event_desc *events;
 	struct sample_layout *layouts; /* heap; by event */
 	size_t nr_layouts;

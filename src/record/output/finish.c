@@ -101,6 +101,15 @@ static void say_kept(const struct finish_params *params, const struct kept_objec
 			 kept->nr_too_large, (unsigned long long)(params->cache_max_bytes / 1000000));
 }
 
+static uint64_t readable_bytes(const struct finish_params *params, uint64_t data_bytes)
+{
+	uint64_t bytes = data_bytes;
+
+	for (size_t i = 0; i < params->nr_parts; i++)
+		bytes += params->parts[i].bytes;
+	return bytes;
+}
+
 /* The features that only the data tell. Records that cannot be read back leave them out. */
 static int add_collected(const struct finish_params *params, struct feature_set *set, struct finish_result *result)
 {
@@ -119,7 +128,14 @@ static int add_collected(const struct finish_params *params, struct feature_set 
 	if (!has_extents(params))
 		collected.extents = &extents;
 	if (params->build_ids) {
+		struct progress progress = {.bytes = true, .total = readable_bytes(params, result->data_bytes)};
+		if (params->shows_progress) {
+			progress_start(&progress, "looking for the sampled objects");
+			collected.progress = &progress;
+		}
 		int err = scan(params, result->data_bytes, &collected);
+		if (params->shows_progress)
+			progress_end(&progress);
 		say_kept(params, &collected.kept);
 		if (err)
 			log_note("%s: cannot read the records back for their build-ids: %s", params->path,

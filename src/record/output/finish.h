@@ -30,6 +30,7 @@ struct finish_params {
 	uint64_t cache_max_bytes;
 	bool bundle;                    /* it goes to other machines */
 	bool build_ids;                 /* look up the build-ids of sampled objects */
+	bool shows_progress;            /* of what is read back, on standard error */
 	struct collector *const *lives; /* of the file itself; see hits_region */
 	size_t nr_lives;
 	const struct collect_region *parts; /* the other files of a data directory; borrowed */

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "compress/zstd.h"
 #include "perfdata/record.h"
 
@@ -106,9 +107,11 @@ struct record_end record_end_find(int fd, uint64_t offset, uint64_t bytes)
 {
 	AUTO_FREE uint8_t *piece = malloc(PIECE);
 	struct walk walk = {.fd = fd, .offset = offset, .bytes = bytes, .piece = piece};
+	struct progress progress = {.bytes = true, .total = bytes};
 	struct record_end end = {0};
 	struct perf_event_header header;
 
+	progress_start(&progress, "looking for the last whole record");
 	while (piece) {
 		const uint8_t *at = bytes_at(&walk, walk.at, sizeof(header));
 		if (!at)
@@ -122,7 +125,9 @@ struct record_end record_end_find(int fd, uint64_t offset, uint64_t bytes)
 			walk.frame.len = 0;
 		walk.last = walk.at;
 		walk.at += header.size;
+		progress_step(&progress, header.size, walk.at);
 	}
+	progress_end(&progress);
 	end.bytes = piece && may_be_torn(&walk) ? walk.last : walk.at;
 	if (walk.frame.len && (end.bytes != walk.at || !frame_is_whole(buf_span(&walk.frame))))
 		end.bytes = walk.frame_at;

@@ -344,6 +344,7 @@ static int make_whole(struct recovery *rec, struct diag *reterr)
 		.data_bytes = end.bytes,
 		.features = &features,
 		.build_ids = rec->params->build_ids,
+		.shows_progress = true,
 		.parts = rec->parts,
 		.nr_parts = rec->nr_parts,
 	};
