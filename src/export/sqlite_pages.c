@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "export/sqlite_pages.h"
 
+#include <endian.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +45,7 @@ static uint32_t get_be32(const uint8_t *at)
 }
 
 /* SQLite's: most significant bits first; a ninth byte has eight bits. Returns how many bytes. */
-static unsigned put_varint(uint8_t *at, uint64_t number)
+static inline unsigned put_varint(uint8_t *at, uint64_t number)
 {
 	uint8_t reversed[VARINT_MAX_BYTES];
 	unsigned nr = 0;
@@ -260,45 +261,57 @@ static uint8_t integer_type(int64_t value, unsigned *ret_bytes)
 	return type_of[(bits + 7) / 8];
 }
 
+/* A row as it is stored, but for its texts. */
 struct row_shape {
 	uint8_t header[RECORD_HEADER_MAX_BYTES];
-	size_t header_bytes, bytes; /* bytes: of all */
-	unsigned nr_columns;
+	uint8_t integers[8 * (PAGE_COLUMNS_MAX + 1)]; /* behind each other; eight bytes are stored of each */
 	uint8_t integer_bytes[PAGE_COLUMNS_MAX];
+	size_t header_bytes, integers_bytes, bytes; /* bytes: of all */
+	unsigned nr_columns;
 };
 
 static void measure_row(const struct page_value values[], unsigned nr, struct row_shape *ret)
 {
+	size_t text_bytes = 0;
+
 	ret->header_bytes = 1;
-	ret->bytes = 0;
+	ret->integers_bytes = 0;
 	ret->nr_columns = nr;
 	for (unsigned i = 0; i < nr; i++) {
 		uint64_t type = 0;
 		unsigned bytes = 0;
-		if (values[i].type == PAGE_INTEGER)
+		if (values[i].type == PAGE_INTEGER) {
 			type = integer_type(values[i].integer, &bytes);
-		else if (values[i].type == PAGE_TEXT)
+			uint64_t stored = bytes ? htobe64((uint64_t)values[i].integer << (64 - 8 * bytes)) : 0;
+			memcpy(ret->integers + ret->integers_bytes, &stored, sizeof(stored));
+			ret->integers_bytes += bytes;
+		} else if (values[i].type == PAGE_TEXT) {
 			type = TEXT_TYPE + 2 * (uint64_t)values[i].len;
+			text_bytes += values[i].len;
+		}
 		ret->integer_bytes[i] = (uint8_t)bytes;
-		ret->bytes += values[i].type == PAGE_TEXT ? values[i].len : bytes;
 		ret->header_bytes += put_varint(ret->header + ret->header_bytes, type);
 	}
 	ret->header[0] = (uint8_t)ret->header_bytes; /* of PAGE_COLUMNS_MAX columns it is less than 128 */
-	ret->bytes += ret->header_bytes;
+	ret->bytes = ret->header_bytes + ret->integers_bytes + text_bytes;
 }
 
 static void put_row(uint8_t *at, const struct row_shape *shape, const struct page_value values[])
 {
+	const uint8_t *integers = shape->integers;
+
 	memcpy(at, shape->header, shape->header_bytes);
 	at += shape->header_bytes;
+	if (shape->bytes == shape->header_bytes + shape->integers_bytes) {
+		memcpy(at, integers, shape->integers_bytes);
+		return;
+	}
 	for (unsigned i = 0; i < shape->nr_columns; i++) {
-		if (values[i].type == PAGE_TEXT) {
-			memcpy(at, values[i].text, values[i].len);
-			at += values[i].len;
-			continue;
-		}
-		for (unsigned left = shape->integer_bytes[i]; left-- > 0;)
-			*at++ = (uint8_t)((uint64_t)values[i].integer >> 8 * left);
+		bool is_text = values[i].type == PAGE_TEXT;
+		size_t bytes = is_text ? values[i].len : shape->integer_bytes[i];
+		memcpy(at, is_text ? (const void *)values[i].text : integers, bytes);
+		at += bytes;
+		integers += is_text ? 0 : bytes;
 	}
 }
 

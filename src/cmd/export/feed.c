@@ -14,6 +14,7 @@
 #include "cmd/input/loss_data.h"
 #include "cmd/input/sample_walk.h"
 #include "perfdata/feature.h"
+#include "perfdata/ledger.h"
 #include "tasks/maps.h"
 #include "tasks/task_event.h"
 
@@ -392,18 +393,30 @@ static int feed_step(struct feed *feed, const struct walk_step *step)
 	}
 }
 
-/* What was lost, by the records in file order and by the ledger: the file is read again. */
+/* All records were seen, and neither they nor the ledger tell of any. */
+static bool has_no_losses(const struct feed *feed)
+{
+	struct ledger ledger = {0};
+	struct span payload;
+
+	if (feed->options->input->time || feed->walk.losses.gap_records)
+		return false;
+	if (!session_feature(feed->walk.session, FEATURE_LEDGER, &payload))
+		return true;
+	bool none = ledger_decode(payload, &ledger) == 0 && !ledger.nr_entries;
+	ledger_fini(&ledger);
+	return none;
+}
+
+/* What was lost, by the records in file order and by the ledger: the file is read again where there is any. */
 static int feed_losses(struct feed *feed)
 {
-	struct session *session;
 	struct loss_data lost;
-	struct diag diag = {0};
 	int err = 0;
 
-	if (!feed->format->marker || session_info(feed->walk.session)->pipe ||
-	    session_open(input_path(feed->options->input), SESSION_FORCE | SESSION_FILE_ORDER, &session, &diag))
+	if (!feed->format->marker || has_no_losses(feed))
 		return 0;
-	loss_data_read(session, &lost, &diag); /* what it could read is what there is */
+	loss_data_read_again(feed->walk.session, input_path(feed->options->input), &lost);
 	for (size_t i = 0; i < lost.nr_gaps && !err; i++) {
 		const struct ledger_entry *gap = &lost.gaps[i];
 		struct export_marker marker = {
@@ -417,7 +430,6 @@ static int feed_losses(struct feed *feed)
 		err = feed_marker(feed, &marker, NULL);
 	}
 	loss_data_fini(&lost);
-	session_close(session);
 	return err;
 }
 

@@ -180,6 +180,8 @@ void input_count_losses(struct input_losses *losses, const struct session_record
 	const struct perf_event_header *header = record->view.header;
 	const uint64_t *body = (const uint64_t *)(header + 1);
 
+	losses->gap_records += header->type == PERF_RECORD_LOST || header->type == PERF_RECORD_LOST_SAMPLES ||
+			       header->type == PERF_RECORD_THROTTLE || header->type == PERF_RECORD_UNTHROTTLE;
 	/* LOST: id, lost; LOST_SAMPLES: lost. perf_event_open(2) */
 	if (header->type == PERF_RECORD_LOST && header->size >= sizeof(*header) + 2 * sizeof(*body)) {
 		losses->lost_records += body[1];

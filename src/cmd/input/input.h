@@ -106,6 +106,7 @@ struct input_losses {
 	uint64_t lost_chunks;
 	uint64_t lost_samples; /* by LOST_SAMPLES */
 	uint64_t aux_bytes;    /* of AUXTRACE: not decoded */
+	uint64_t gap_records;  /* all that tell that samples are missing: LOST, LOST_SAMPLES, THROTTLE, UNTHROTTLE */
 };
 void input_count_losses(struct input_losses *losses, const struct session_record *record);
 void input_report_losses(const struct input_losses *losses);

@@ -10,7 +10,7 @@
 #include "cmd/input/sample_key.h"
 
 enum {
-	CACHE_SLOTS = 1 << 14,
+	CACHE_SLOTS = 1 << 16,
 	MAX_INLINED = 32,
 };
 
