@@ -46,7 +46,8 @@ enum {
 	MAX_PROCESSES = 1024,     /* with code compiled at run time */
 	MAPS_MAX_BYTES = 1 << 30, /* of those that have ended */
 	STATUS_MAX_BYTES = 1 << 16,
-	REST_NS = 1000000, /* between two looks at the rings: mappings come in bursts */
+	LEAST_REST_NS = 1000000, /* between two looks at the rings: mappings come in bursts */
+	MOST_REST_NS = 25000000, /* a ring has room for 200 mappings */
 	HUNG_UP_MS = 100,
 	STOP_TIMEOUT_S = 2, /* a file system may not answer */
 };
@@ -96,6 +97,7 @@ struct object_watch {
 	size_t nr_rings, nr_polls;
 	struct watched_process *exits[MAX_PROCESSES]; /* whose pidfd is polled behind stop_fd */
 	int stop_fd;                                  /* eventfd */
+	uint64_t rest_ns;
 	bool running, abandoned;
 	pthread_t thread;
 };
@@ -432,7 +434,7 @@ static void *run(void *data)
 	privileges_drop(false); /* its events are open */
 	while (!stop->revents) {
 		look(watch);
-		nanosleep(&(struct timespec){.tv_nsec = REST_NS}, NULL);
+		nanosleep(&(struct timespec){.tv_nsec = (long)watch->rest_ns}, NULL);
 		if (poll(watch->polls, watch->nr_polls, timeout) < 0 && errno != EINTR)
 			break;
 		for (size_t i = 0; i < watch->nr_rings; i++) {
@@ -498,7 +500,15 @@ static int open_rings(struct object_watch *watch, const struct target *target)
 	return 0;
 }
 
-int object_watch_start(const struct target *target, struct object_watch **ret)
+/* Half of the interval: then a process that is sampled is looked at before its next sample. */
+static uint64_t rest_of(uint64_t interval_ns)
+{
+	uint64_t rest_ns = interval_ns / 2;
+
+	return rest_ns < LEAST_REST_NS ? LEAST_REST_NS : rest_ns > MOST_REST_NS ? MOST_REST_NS : rest_ns;
+}
+
+int object_watch_start(const struct target *target, uint64_t interval_ns, struct object_watch **ret)
 {
 	struct object_watch *watch = calloc(1, sizeof(*watch));
 	struct rlimit limit;
@@ -507,6 +517,7 @@ int object_watch_start(const struct target *target, struct object_watch **ret)
 		return -ENOMEM;
 	pthread_mutex_init(&watch->lock, NULL);
 	watch->last_pending = &watch->pending;
+	watch->rest_ns = rest_of(interval_ns);
 	watch->stop_fd = eventfd(0, EFD_CLOEXEC);
 	if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur >= LEAST_FDS)
 		watch->max_open = limit.rlim_cur / PART_OF_FDS;

@@ -18,6 +18,8 @@
 
 enum {
 	READ_MS = 200,
+	READ_SAMPLES = 16, /* or the time in which a CPU has so many samples: few fill no ring */
+	MOST_READ_MS = 1000,
 	READ_PART = 50, /* of the time at most goes into readings: each is an interrupt for the CPU that counts */
 	COMMIT_MS = 500,
 };
@@ -96,8 +98,10 @@ static void sync_out(struct housekeeping *housekeeping)
 static uint64_t read_period(const struct housekeeping *housekeeping)
 {
 	uint64_t rest_ms = housekeeping->book->reading_ns * READ_PART / 1000000;
+	uint64_t samples_ms = housekeeping->interval_ns / 1000000 * READ_SAMPLES;
+	uint64_t least_ms = samples_ms < READ_MS ? READ_MS : samples_ms > MOST_READ_MS ? MOST_READ_MS : samples_ms;
 
-	return rest_ms > READ_MS ? rest_ms : READ_MS;
+	return rest_ms > least_ms ? rest_ms : least_ms;
 }
 
 /* Does what is due; milliseconds until something is due again. */

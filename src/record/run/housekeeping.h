@@ -34,8 +34,9 @@ struct housekeeping {
 	struct writer *held;             /* borrowed; a stage that retains records (pipeline.h); NULL: none */
 	const int *sync_fds;             /* borrowed; for fdatasync(2) every sync_ms */
 	size_t nr_sync_fds;
-	uint64_t sync_ms; /* 0: never */
-	int stop_fd;      /* eventfd(2) */
+	uint64_t sync_ms;     /* 0: never */
+	uint64_t interval_ns; /* between two samples of a CPU at least; 0: they may come at any time */
+	int stop_fd;          /* eventfd(2) */
 	pthread_t thread;
 	bool started;
 	uint64_t cpu_ns; /* valid after housekeeping_stop() */

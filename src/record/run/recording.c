@@ -691,12 +691,32 @@ static char *name_cache(const struct recording_options *options)
 	return !home || asprintf(&path, "%s/.debug", home) < 0 ? NULL : path;
 }
 
+/* Between two samples of a CPU at least; 0: an event may come at any time. */
+static uint64_t sampling_interval_ns(const struct event_list *events)
+{
+	uint64_t shortest = UINT64_MAX;
+
+	for (size_t i = 0; i < events->nr; i++) {
+		const struct perf_event_attr *attr = &events->events[i].attr;
+		bool software = attr->type == PERF_TYPE_SOFTWARE;
+		bool clock = software &&
+			     (attr->config == PERF_COUNT_SW_CPU_CLOCK || attr->config == PERF_COUNT_SW_TASK_CLOCK);
+		uint64_t interval_ns = attr->freq && attr->sample_freq ? UINT64_C(1000000000) / attr->sample_freq
+				       : clock && !attr->freq          ? attr->sample_period
+								       : 0;
+		if (software && attr->config == PERF_COUNT_SW_DUMMY)
+			continue;
+		shortest = interval_ns < shortest ? interval_ns : shortest;
+	}
+	return shortest == UINT64_MAX ? 0 : shortest;
+}
+
 static int start_watch(struct recording *rec, struct diag *reterr)
 {
 	if (!rec->options->build_ids || rec->output.dest.pipe)
 		return 0;
 	rec->common.cache = rec->cache = name_cache(rec->options);
-	int err = object_watch_start(rec->options->target, &rec->watch);
+	int err = object_watch_start(rec->options->target, sampling_interval_ns(rec->options->events), &rec->watch);
 	rec->common.watch = rec->watch;
 	return err ? diag_set(reterr, err, "cannot watch for objects: %s", strerror(-err)) : 0;
 }
@@ -872,6 +892,7 @@ static int prepare_housekeeping(struct recording *rec)
 		rec->sync_fds[housekeeping->nr_sync_fds++] = rec->output.dest.fd;
 	housekeeping->sync_fds = rec->sync_fds;
 	housekeeping->sync_ms = rec->options->sync_ms;
+	housekeeping->interval_ns = sampling_interval_ns(rec->options->events);
 	housekeeping->book = &rec->book;
 	housekeeping->task_pauser = &rec->task_pauser;
 	housekeeping->commit = &rec->commit;
