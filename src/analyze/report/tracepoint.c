@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
+#include "base/escape.h"
 #include "base/log.h"
 #include "base/span.h"
 #include "base/text.h"
@@ -41,6 +42,7 @@ struct plan {
 	size_t nr;
 	size_t max_bytes;  /* of the text, without what dynamic fields point to */
 	bool looks_behind; /* at what stands behind the record */
+	bool plain;        /* numbers, and pieces of the format with nothing to escape */
 	struct step steps[MAX_STEPS];
 };
 
@@ -188,8 +190,16 @@ static struct plan *plan_make(struct tep_event *event)
 		free(plan);
 		return NULL;
 	}
-	for (size_t i = 0; plan && i < plan->nr; i++)
-		plan->max_bytes += plan->steps[i].len + MAX_NUMBER;
+	if (!plan)
+		return NULL;
+	plan->plain = true;
+	for (size_t i = 0; i < plan->nr; i++) {
+		const struct step *step = &plan->steps[i];
+		plan->max_bytes += step->len + MAX_NUMBER;
+		if (step->kind == STEP_CHARS || step->kind == STEP_DYNAMIC ||
+		    (step->kind == STEP_TEXT && escape_is_special(step->text, step->len)))
+			plan->plain = false;
+	}
 	return plan;
 }
 
@@ -716,26 +726,26 @@ int tracepoint_values(struct tracepoints *tracepoints, struct span raw, tracepoi
 	return 0;
 }
 
-void tracepoint_print(struct tracepoints *tracepoints, struct span raw, uint32_t cpu, struct buf *out)
+bool tracepoint_print(struct tracepoints *tracepoints, struct span raw, uint32_t cpu, struct buf *out)
 {
 	struct tracepoint *tracepoint = tracepoint_of(tracepoints, raw);
 
 	if (!tracepoint)
-		return;
+		return true;
 	if (!fits(tracepoint, raw)) {
 		buf_printf(out, "[%zu bytes are not what the format says]", raw.len);
-		return;
+		return true;
 	}
 	if (tracepoint->plan && tracepoint->nr_checked == PLAN_CHECKS && !tracepoint->plan->looks_behind) {
 		plan_print(tracepoint->plan, raw, out);
-		return;
+		return tracepoint->plan->plain;
 	}
 	/* A copy with a NUL behind it: strings of dynamic length are printed up to one, wherever it is. */
 	tracepoints->copy.len = 0;
 	buf_put(&tracepoints->copy, raw.ptr, raw.len);
 	buf_put_u64(&tracepoints->copy, 0);
 	if (tracepoints->copy.failed)
-		return;
+		return true;
 	struct span copy = {tracepoints->copy.data, raw.len};
 	if (!tracepoint->planned) {
 		tracepoint->planned = true;
@@ -747,6 +757,7 @@ void tracepoint_print(struct tracepoints *tracepoints, struct span raw, uint32_t
 		print_checked(tracepoints, tracepoint, copy, cpu, out);
 	else
 		plan_print(tracepoint->plan, copy, out);
+	return false;
 }
 
 /* " name=value" of a text; {NULL, 0}: it has none. */

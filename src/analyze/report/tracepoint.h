@@ -33,9 +33,9 @@ const char *tracepoint_name(const struct tracepoints *tracepoints, uint64_t id);
 
 /*
  * Appends the fields of a sample by the format's own "print fmt". Says so in the text when the bytes are too few for
- * the format. Appends nothing when the tracepoint is not known.
+ * the format. Appends nothing when the tracepoint is not known. True: there is nothing in the text to escape.
  */
-void tracepoint_print(struct tracepoints *tracepoints, struct span raw, uint32_t cpu, struct buf *out);
+bool tracepoint_print(struct tracepoints *tracepoints, struct span raw, uint32_t cpu, struct buf *out);
 
 /* A field of a tracepoint as a column: what it says, and its bytes. */
 struct tracepoint_field {

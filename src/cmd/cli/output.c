@@ -8,6 +8,8 @@
 #include "base/fd.h"
 #include "base/text.h"
 
+enum { FEW_BLANKS = 32 };
+
 int output_open(struct output *out, int fd)
 {
 	*out = (struct output){.fd = fd, .data = malloc(OUTPUT_ROOM), .room = OUTPUT_ROOM};
@@ -114,11 +116,11 @@ void output_hex(struct output *out, uint64_t number, struct output_pad pad)
 void output_aligned(struct output *out, const char *bytes, size_t len, unsigned width)
 {
 	for (size_t left = len < width ? width - len : 0, step; left; left -= step) {
-		step = left < OUTPUT_SLACK ? left : OUTPUT_SLACK;
-		char *to = output_reserve(out, step);
+		step = left < FEW_BLANKS ? left : FEW_BLANKS;
+		char *to = output_reserve(out, FEW_BLANKS);
 		if (!to)
 			return;
-		memset(to, ' ', step);
+		memset(to, ' ', FEW_BLANKS); /* a known size is a few stores */
 		out->len += step;
 	}
 	output_bytes(out, bytes, len);

@@ -256,8 +256,10 @@ static int print_trace(struct sample_line *line, struct diag *reterr)
 	if (err || !of->tracepoints)
 		return err;
 	of->text.len = 0;
-	tracepoint_print(of->tracepoints, sample->raw, sample->cpu, &of->text);
-	output_shown_bytes(of->out, (const char *)of->text.data, of->text.len);
+	if (tracepoint_print(of->tracepoints, sample->raw, sample->cpu, &of->text))
+		output_bytes(of->out, (const char *)of->text.data, of->text.len);
+	else
+		output_shown_bytes(of->out, (const char *)of->text.data, of->text.len);
 	return 0;
 }
 
