@@ -2,6 +2,7 @@
 #include "compress/repeats.h"
 
 #include <endian.h>
+#include <stdbool.h>
 #include <string.h>
 
 enum {
@@ -17,10 +18,11 @@ static uint64_t word_at(const uint8_t *at)
 	return le64toh(word);
 }
 
-static size_t table_place(uint64_t word)
-{
-	return word * 0x9e3779b185ebca87 >> (64 - TABLE_LOG);
-}
+/* Where a word stood last. What another word left there is told from the tag: `at` need not be read for it. */
+struct place {
+	uint32_t at;
+	uint32_t tag;
+};
 
 /* How many bytes are the same, before `end` of the first. */
 static size_t same_bytes(const uint8_t *one, const uint8_t *other, const uint8_t *end)
@@ -53,16 +55,20 @@ static size_t same_before(const uint8_t *in, size_t at, size_t earlier)
  * Where what stands at `at` stood before; `at` itself: nowhere. After a repeat the words behind it come from behind the
  * same place, most often: records of one kind differ in a few words. Else two words are to be the same.
  */
-static size_t find_earlier(const uint8_t *in, size_t at, size_t distance, uint32_t *table)
+static size_t find_earlier(const uint8_t *in, size_t at, size_t distance, struct place *table)
 {
 	uint64_t word = word_at(in + at);
 
 	if (distance && distance <= at && word_at(in + at - distance) == word)
 		return at - distance;
-	uint32_t *place = &table[table_place(word)];
-	size_t earlier = *place;
-	*place = (uint32_t)at;
-	if (earlier >= at || word_at(in + earlier) != word || word_at(in + earlier + WORD) != word_at(in + at + WORD))
+	uint64_t hash = word * 0x9e3779b185ebca87;
+	struct place *place = &table[hash >> (64 - TABLE_LOG)];
+	size_t earlier = place->at;
+	uint32_t tag = (uint32_t)hash;
+	bool is_other = place->tag != tag;
+	*place = (struct place){(uint32_t)at, tag};
+	if (is_other || earlier >= at || word_at(in + earlier) != word ||
+	    word_at(in + earlier + WORD) != word_at(in + at + WORD))
 		return at;
 	return earlier;
 }
@@ -74,7 +80,7 @@ size_t repeats_room(size_t bytes, size_t block_bytes)
 
 size_t repeats_find(struct span all, size_t block_bytes, struct repeat *ret)
 {
-	uint32_t table[1 << TABLE_LOG] = {0};
+	struct place table[1 << TABLE_LOG] = {0};
 	const uint8_t *in = all.ptr;
 	size_t nr = 0, distance = 0;
 

@@ -79,6 +79,16 @@ static bool can_take_repeats(void)
 {
 	return has_experiments() && ZSTD_compressSequences;
 }
+
+/*
+ * Where one distance follows another of the same length zstd writes next to nothing: at low levels it does not look for
+ * that in what it is given, unless it is told to, and a file of tracepoints is a third larger.
+ */
+static bool set_repeats(struct zstd_packer *packer)
+{
+	return set(packer, ZSTD_c_blockDelimiters, ZSTD_sf_explicitBlockDelimiters) &&
+	       set(packer, ZSTD_c_searchForExternalRepcodes, ZSTD_ps_enable);
+}
 #else
 static bool can_chain(void)
 {
@@ -97,6 +107,12 @@ static void set_chains(struct zstd_packer *packer, bool chains)
 
 static bool can_take_repeats(void)
 {
+	return false;
+}
+
+static bool set_repeats(struct zstd_packer *packer)
+{
+	(void)packer;
 	return false;
 }
 #endif
@@ -288,8 +304,7 @@ int64_t zstd_pack_repeats(struct zstd_packer *packer, struct span in, void *out,
 		return -ENOTSUP;
 	ZSTD_CCtx_reset(packer->context, ZSTD_reset_session_only);
 	if (!tune(packer, &tuning, 1) || !set(packer, ZSTD_c_windowLog, window_log(in.len)) ||
-	    !set(packer, ZSTD_c_contentSizeFlag, 1) ||
-	    !set(packer, ZSTD_c_blockDelimiters, ZSTD_sf_explicitBlockDelimiters))
+	    !set(packer, ZSTD_c_contentSizeFlag, 1) || !set_repeats(packer))
 		return -EIO;
 	size_t len = ZSTD_compressSequences(packer->context, out, room, (const ZSTD_Sequence *)packer->repeats, nr,
 					    in.ptr, in.len);

@@ -106,8 +106,8 @@ static void test_zstd_encodes_them(void **state)
 	assert_int_equal(zstd_packer_new(&packer), 0);
 	assert_int_equal(zstd_unpacker_new(&unpacker), 0);
 	int64_t len = zstd_pack_repeats(packer, (struct span){bytes, MOST}, frame, zstd_bound(MOST));
-	if (len > 0) { /* else this libzstd does not take them */
-		assert_true(len < MOST / 8);
+	if (len > 0) {                        /* else this libzstd does not take them */
+		assert_true(len < MOST / 17); /* 15 without the distances that follow one of the same length */
 		assert_int_equal(zstd_unpack_frame(unpacker, (struct span){frame, (size_t)len}, out, MOST), MOST);
 		assert_memory_equal(out, bytes, MOST);
 	}
