@@ -17,8 +17,10 @@
 #include "base/clock.h"
 #include "event/parse/event.h"
 #include "perfdata/ledger.h"
+#include "record/drain/readers.h"
 #include "record/run/ledger.h"
 #include "record/setup/eventset.h"
+#include "stream/batch_pool.h"
 
 enum { CPU_0, CPU_1, TASK, OVERWRITTEN, NR_SLOTS };
 enum { TID = 77, SEC_NS = 1000000000 };
@@ -162,6 +164,143 @@ static void test_overwritten_rings_lose_while_they_are_paused(void **state)
 	entry(2, LEDGER_PAUSED, OVERWRITTEN, 5);
 }
 
+/* That nothing was lost in a pause is left out when there are very many; what was lost is not. */
+static void test_many_pauses_take_bounded_memory(void **state)
+{
+	enum { MANY = 16384 };
+
+	(void)state;
+	for (uint64_t i = 0; i < MANY + 5; i++) {
+		lost(OVERWRITTEN, 0);
+		assert_int_equal(ledger_book_note_pause(&fake.book, OVERWRITTEN, 10 * i, 10 * i + 1), 0);
+	}
+	assert_int_equal(fake.book.ledger.nr_entries, MANY);
+	lost(OVERWRITTEN, 3);
+	assert_int_equal(ledger_book_note_pause(&fake.book, OVERWRITTEN, 1, 2), 0);
+	entry(MANY, LEDGER_PAUSED, OVERWRITTEN, 3);
+}
+
+/* What an event for wake-ups loses is lost to that of switches. */
+static void test_events_that_are_not_in_the_file(void **state)
+{
+	struct event events[] = {
+		{.off_cpu = EVENT_NOT_OFF_CPU}, {.off_cpu = EVENT_SWITCHES}, {.off_cpu = EVENT_WAKE_UPS}};
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++)
+		events[i].attr = fake.event.attr;
+	fake.list = (struct event_list){.events = events, .nr = 3};
+	fake.slots[CPU_0].event = 2;
+	fake.slots[CPU_1].event = 1;
+	lost(CPU_0, 5);
+	lost(CPU_1, 6);
+	assert_int_equal(ledger_book_read(&fake.book), 0);
+	assert_int_equal(fake.book.ledger.nr_entries, 2);
+	assert_int_equal(fake.book.ledger.entries[0].event, 1);
+	assert_int_equal(fake.book.ledger.entries[1].event, 1);
+}
+
+static uint64_t cost_of(const struct ledger *ledger, const char *name)
+{
+	for (size_t i = 0; i < ledger->nr_costs; i++)
+		if (strcmp(ledger->costs[i].name, name) == 0)
+			return ledger->costs[i].value;
+	fail_msg("no %s", name);
+	return 0;
+}
+
+/* Of a thread that goes on, as of the last change of outputs; of one that has ended, all. */
+static void test_costs(void **state)
+{
+	static struct reader threads[2];
+	struct reader_work first = {.wakeups = 3, .visits = 5, .bytes = 100},
+			   second = {.wakeups = 30, .visits = 50, .bytes = 1000};
+	uint64_t housekeeping_ns = 7;
+	struct readers readers = {.readers = threads, .nr = 2};
+	struct recorder_cost cost = {.readers = &readers, .housekeeping_cpu_ns = &housekeeping_ns, .start_cpu_ns = 11};
+	struct ledger all = {0}, cut = {0}, later = {0};
+
+	(void)state;
+	first.use.cpu_ns = 1000;
+	first.use.waited_ns = 10;
+	first.use.sleeps = 1;
+	first.use.preemptions = 2;
+	second.use.cpu_ns = 20000;
+	second.use.waited_ns = 200;
+	second.use.sleeps = 20;
+	second.use.preemptions = 40;
+	memset(threads, 0, sizeof(threads));
+	threads[0].started = true;
+	threads[0].at_switch = first;
+	threads[1].at_end = second;
+	assert_int_equal(recorder_cost_add(&cost, &all), 0);
+	assert_int_equal(cost_of(&all, "start cpu ns"), 11);
+	assert_int_equal(cost_of(&all, "housekeeping cpu ns"), 7);
+	assert_int_equal(cost_of(&all, "drain cpu ns"), 21000);
+	assert_int_equal(cost_of(&all, "drain waited for a CPU ns"), 210);
+	assert_int_equal(cost_of(&all, "drain wake-ups"), 33);
+	assert_int_equal(cost_of(&all, "drain sleeps"), 21);
+	assert_int_equal(cost_of(&all, "drain preemptions"), 42);
+	assert_int_equal(cost_of(&all, "drain visits"), 55);
+	assert_int_equal(cost_of(&all, "drained bytes"), 1100);
+	assert_int_equal(cost_of(&all, "drain thread 0 cpu ns"), 1000);
+	assert_int_equal(cost_of(&all, "drain thread 1 cpu ns"), 20000);
+	assert_in_range(cost_of(&all, "all cpu ns"), 1, clock_ns(CLOCK_PROCESS_CPUTIME_ID));
+	assert_true(cost_of(&all, "page faults") > 0);
+	assert_true(cost_of(&all, "peak memory bytes") > 1 << 20);
+
+	/* Each file has what was used in its time. */
+	assert_int_equal(recorder_cost_cut(&cost, &cut), 0);
+	assert_int_equal(cost_of(&cut, "drained bytes"), 1100);
+	threads[0].at_switch.bytes += 50;
+	threads[0].at_switch.use.cpu_ns += 9;
+	housekeeping_ns += 4;
+	assert_int_equal(recorder_cost_cut(&cost, &later), 0);
+	assert_int_equal(cost_of(&later, "drained bytes"), 50);
+	assert_int_equal(cost_of(&later, "drain cpu ns"), 9);
+	assert_int_equal(cost_of(&later, "drain thread 0 cpu ns"), 9);
+	assert_int_equal(cost_of(&later, "drain thread 1 cpu ns"), 0);
+	assert_int_equal(cost_of(&later, "housekeeping cpu ns"), 4);
+	assert_int_equal(cost_of(&later, "start cpu ns"), 0);
+	assert_int_equal(later.nr_costs, all.nr_costs);
+	ledger_fini(&all);
+	ledger_fini(&cut);
+	ledger_fini(&later);
+	/* One thread is not told apart; no threads that compress: no such cost. */
+	readers.nr = 1;
+	assert_int_equal(recorder_cost_add(&cost, &all), 0);
+	for (size_t i = 0; i < all.nr_costs; i++)
+		assert_true(strncmp(all.costs[i].name, "drain thread", 12) &&
+			    strncmp(all.costs[i].name, "compress", 8));
+	ledger_fini(&all);
+	recorder_cost_fini(&cost);
+}
+
+/* The threads that compress, where there are some. */
+static void test_costs_of_the_pool(void **state)
+{
+	struct readers readers = {0};
+	uint64_t housekeeping_ns = 0;
+
+	(void)state;
+	for (int level = 0; level < 2; level++) {
+		struct batch_pool *pool;
+		struct ledger ledger = {0};
+		const struct batch_pool_params params = {.level = level, .nr_stages = 1, .no_index = true};
+		assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
+		pool->totals.pack_cpu_ns = 5;
+		pool->totals.write_cpu_ns = 6;
+		struct recorder_cost cost = {
+			.readers = &readers, .pool = pool, .housekeeping_cpu_ns = &housekeeping_ns};
+		assert_int_equal(recorder_cost_add(&cost, &ledger), 0);
+		assert_int_equal(cost_of(&ledger, "write cpu ns"), 6);
+		if (level)
+			assert_int_equal(cost_of(&ledger, "compress cpu ns"), 5);
+		ledger_fini(&ledger);
+		batch_pool_free(pool);
+	}
+}
+
 /* Each file of a switched output has the ledger of its time; the last one what came since. */
 static void test_spans(void **state)
 {
@@ -279,6 +418,14 @@ static void test_coverage(void **state)
 	assert_int_equal(coverage.blind_ns, 0);
 	assert_int_equal(coverage.enough_bytes, 16384);
 
+	/* The longest of several. */
+	params.most_ring_bytes = 8192;
+	entries[1] = entries[0];
+	entries[1].cpu = 1;
+	entries[1].from_ns = entries[1].to_ns - 10;
+	assert_int_equal(cover(entries, 2, params).blind_ns, 100);
+	params.most_ring_bytes = 16384;
+
 	/* The size for the worst of them. */
 	entries[1] = entries[0];
 	entries[1].cpu = 1;
@@ -324,6 +471,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_overwritten_rings_lose_while_they_are_paused, begin, end),
 		cmocka_unit_test_setup_teardown(test_spans, begin, end),
 		cmocka_unit_test_setup_teardown(test_many_readings_take_bounded_memory, begin, end),
+		cmocka_unit_test_setup_teardown(test_many_pauses_take_bounded_memory, begin, end),
+		cmocka_unit_test_setup_teardown(test_events_that_are_not_in_the_file, begin, end),
+		cmocka_unit_test(test_costs),
+		cmocka_unit_test(test_costs_of_the_pool),
 		cmocka_unit_test_setup_teardown(test_now, begin, end),
 		cmocka_unit_test_setup_teardown(test_rings_of_task_events_are_noted, begin, end),
 		cmocka_unit_test(test_coverage),

@@ -129,6 +129,31 @@ static void readings_count_what_the_cpu_limit_dropped(void **state)
 	ledger_fini(&ledger);
 }
 
+/* A reading that ends where the gap begins, or begins where it ends, touches it. */
+static void readings_that_touch_a_gap(void **state)
+{
+	static const struct ledger_entry gap = {0, LEDGER_RING_FULL, 0, -1, 5000, 6000, 7};
+	static const struct {
+		uint64_t from_ns, to_ns;
+		bool touches;
+	} cases[] = {{4000, 4999, false}, {4000, 5000, true}, {6000, 7000, true}, {6001, 7000, false}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ledger ledger = {.counted = true};
+		const struct ledger_entry reading = {0, LEDGER_CPU_LIMIT, 0, -1, cases[i].from_ns, cases[i].to_ns, 7};
+		struct ledger_entry found = gap;
+		assert_int_equal(ledger_add(&ledger, &reading), 0);
+		ledger_clip(&ledger, &found, 1);
+		assert_int_equal(found.cause, cases[i].touches ? LEDGER_CPU_LIMIT : LEDGER_RING_FULL);
+		ledger.counted = false; /* nothing is known then */
+		found = gap;
+		ledger_clip(&ledger, &found, 1);
+		assert_memory_equal(&found, &gap, sizeof(gap));
+		ledger_fini(&ledger);
+	}
+}
+
 static void actions_in_order_of_time(void **state)
 {
 	struct ledger ledger = {0}, other = {0};
@@ -279,6 +304,8 @@ static void a_gap_without_an_end(void **state)
 	assert_int_equal(times.gaps[2].from_ns, 1100);
 	assert_int_equal(times.gaps[2].to_ns, 3200);
 	assert_int_equal(times.gaps[2].count, 55);
+	assert_int_equal(times.gaps[2].event, (uint32_t)LEDGER_NO_EVENT); /* of a ring */
+	assert_int_equal(times.gaps[3].event, (uint32_t)LEDGER_NO_EVENT);
 	assert_int_equal(times.gaps[3].cpu, 1);
 	assert_int_equal(times.gaps[3].from_ns, 230);
 	assert_int_equal(times.gaps[3].to_ns, 400);
@@ -310,6 +337,54 @@ static void gaps_of_shared_rings_stay(void **state)
 	assert_int_equal(times.gaps[0].event, (uint32_t)LEDGER_NO_EVENT);
 	loss_times_fini(&times);
 	ledger_fini(&ledger);
+}
+
+/* perf gives a file of one event no ids in its records: the CPU tells of which ring they are. */
+static void records_without_ids(void **state)
+{
+	enum { TYPE = PERF_SAMPLE_IP | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU };
+	uint64_t ids[] = {100, 101};
+	struct event_desc event = {.attr = {.sample_type = TYPE, .sample_id_all = 1}, .ids = ids, .nr_ids = 2};
+	struct loss_times times;
+
+	(void)state;
+	assert_int_equal(loss_times_init(&times, &event, 1), 0);
+	TAKE(&times, RECORD_ID_INDEX, 2, 100, 0, 0, (uint64_t)-1, 101, 1, 1, (uint64_t)-1);
+	TAKE(&times, PERF_RECORD_SAMPLE, 0x1000, 1000, 0); /* ip, time, cpu */
+	TAKE(&times, PERF_RECORD_SAMPLE, 0x1000, 1500, 1);
+	TAKE(&times, PERF_RECORD_SAMPLE, 0x1000, 1600, 1);
+	TAKE(&times, PERF_RECORD_SAMPLE, 0x1000, 1700, 7);  /* of no ring that is known */
+	TAKE(&times, PERF_RECORD_LOST, 0, 9, 1900, 1);      /* id, lost; time, cpu */
+	TAKE(&times, PERF_RECORD_LOST_SAMPLES, 3, 1950, 0); /* which CPU, that does not say */
+	assert_int_equal(times.ids[0].captured, 1);
+	assert_int_equal(times.ids[1].captured, 2);
+	assert_int_equal(times.ids[2].captured, 1);
+	assert_int_equal(times.ids[0].lost_samples, 0);
+	assert_int_equal(times.ids[2].lost_samples, 3);
+	assert_int_equal(times.ids[1].lost_records, 9);
+	assert_int_equal(times.nr_gaps, 1);
+	assert_int_equal(times.gaps[0].cpu, 1);
+	assert_int_equal(times.gaps[0].from_ns, 1600);
+	loss_times_fini(&times);
+
+	/* One id: all is of it, whatever CPU it was on. */
+	event.nr_ids = 1;
+	assert_int_equal(loss_times_init(&times, &event, 1), 0);
+	TAKE(&times, PERF_RECORD_SAMPLE, 0x1000, 1000, 5);
+	TAKE(&times, PERF_RECORD_LOST_SAMPLES, 3, 1950, 0);
+	assert_int_equal(times.ids[0].captured, 1);
+	assert_int_equal(times.ids[0].lost_samples, 3);
+	loss_times_fini(&times);
+
+	/* Without sample_id_all the last word of a LOST record is a count and no CPU. */
+	event.nr_ids = 2;
+	event.attr.sample_id_all = 0;
+	assert_int_equal(loss_times_init(&times, &event, 1), 0);
+	TAKE(&times, RECORD_ID_INDEX, 2, 100, 0, 0, (uint64_t)-1, 101, 1, 1, (uint64_t)-1);
+	TAKE(&times, PERF_RECORD_LOST, 0, 1);
+	assert_int_equal(times.ids[1].lost_records, 0);
+	assert_int_equal(times.ids[2].lost_records, 1);
+	loss_times_fini(&times);
 }
 
 /* Whatever a file says, no byte behind a record is looked at: sanitizers watch. */
@@ -345,7 +420,9 @@ int main(void)
 		cmocka_unit_test(put_back_and_forth),
 		cmocka_unit_test(sums_count_each_time_once),
 		cmocka_unit_test(readings_end_a_gap),
+		cmocka_unit_test(readings_that_touch_a_gap),
 		cmocka_unit_test(records_show_gaps),
+		cmocka_unit_test(records_without_ids),
 		cmocka_unit_test(hostile_records),
 		cmocka_unit_test(the_ledger_knows_pauses_better),
 		cmocka_unit_test(readings_count_what_the_cpu_limit_dropped),

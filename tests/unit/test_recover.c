@@ -19,6 +19,7 @@
 #include "base/diag.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "read/session.h"
 #include "record/output/recover.h"
 #include "session_file.h"
 
@@ -74,13 +75,18 @@ static struct file_header header_of(const char *name)
 	return header;
 }
 
-static int recover(const char *name, struct recover_result *ret, struct diag *reterr)
+static int recover_with(bool index, const char *name, struct recover_result *ret, struct diag *reterr)
 {
 	static char *argv[] = {(char *)"millrace", NULL};
-	const struct recover_params params = {.path = name, .build_ids = true, .argc = 1, .argv = argv};
+	const struct recover_params params = {.path = name, .build_ids = true, .index = index, .argc = 1, .argv = argv};
 
 	*ret = (struct recover_result){0};
 	return recover_recording(&params, ret, reterr);
+}
+
+static int recover(const char *name, struct recover_result *ret, struct diag *reterr)
+{
+	return recover_with(false, name, ret, reterr);
 }
 
 /* How many of the ends are not behind that many bytes. */
@@ -277,6 +283,98 @@ static void test_the_size_of_an_event_is_mended(void **state)
 	assert_int_equal(header_of(path).attr_size, right);
 }
 
+/* The index is added to a recording that is whole; what else there was stays, byte by byte. */
+static void test_an_index_is_made_anew(void **state)
+{
+	AUTO_BUF struct buf file = {0}, before = {0}, after = {0}, again = {0};
+	size_t ends[NR_SAMPLES + 1];
+	struct recover_result result;
+	struct span payload, kept;
+	struct diag diag = {""};
+
+	(void)state;
+	build(&file, ends);
+	store(path, file.data, file.len);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_int_equal(fd_slurp(path, 1 << 20, &before), 0);
+	assert_int_equal(recover_with(true, path, &result, &diag), 0);
+	assert_true(result.was_whole);
+	assert_int_equal(result.nr_extents, 1);
+	assert_int_equal(fd_slurp(path, 1 << 20, &after), 0);
+	struct session *old, *new;
+	assert_int_equal(session_open_memory(buf_span(&before), 0, &old, &diag), 0);
+	assert_int_equal(session_open_memory(buf_span(&after), 0, &new, &diag), 0);
+	for (unsigned bit = 0; bit < FEATURE_BITS; bit++) {
+		bool was = session_feature(old, bit, &kept), is = session_feature(new, bit, &payload);
+		if (bit == FEATURE_EXTENT_INDEX) {
+			assert_true(is);
+			continue;
+		}
+		assert_int_equal(was, is);
+		if (was) {
+			assert_int_equal(kept.len, payload.len);
+			assert_memory_equal(kept.ptr, payload.ptr, kept.len);
+		}
+	}
+	session_close(old);
+	session_close(new);
+	uint64_t end = header_of(path).data.offset + header_of(path).data.size;
+	assert_memory_equal(before.data + sizeof(struct file_header), after.data + sizeof(struct file_header),
+			    (size_t)end - sizeof(struct file_header));
+	/* Once more: the same. */
+	assert_int_equal(recover_with(true, path, &result, &diag), 0);
+	assert_int_equal(fd_slurp(path, 1 << 20, &again), 0);
+	assert_int_equal(again.len, after.len);
+	assert_memory_equal(again.data, after.data, after.len);
+	/* A feature that lies before its place: nothing is changed. */
+	struct file_section section = {end - 8, 8};
+	memcpy(after.data + end, &section, sizeof(section));
+	store(path, after.data, after.len);
+	int err = recover_with(true, path, &result, &diag);
+	assert_true(err == 0 && !result.was_whole); /* is_whole() sees that: it is recovered */
+}
+
+static void put_tracepoint_file(struct buf *out, const struct file_events *events)
+{
+	struct file_header header;
+
+	out->len = 0;
+	header_encode(events->events, 2, out, &header);
+	memcpy(out->data, &header, sizeof(header));
+	file_put_sample(out, 10, FILE_ID_CLOCK);
+}
+
+/* The name of a tracepoint is looked up on this machine. */
+static void test_tracepoints_are_named(void **state)
+{
+	AUTO_BUF struct buf id = {0}, file = {0}, bytes = {0};
+	struct recover_result result;
+	struct file_events events;
+	struct diag diag = {""};
+	struct session *session;
+	size_t nr;
+
+	(void)state;
+	if (fd_slurp("/sys/kernel/tracing/events/sched/sched_switch/id", 100, &id))
+		skip();
+	file_events_init(&events);
+	events.events[1].attr.config = strtoull(buf_text(&id), NULL, 10);
+	put_tracepoint_file(&file, &events);
+	store(path, file.data, file.len);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_int_equal(fd_slurp(path, 64 << 20, &bytes), 0);
+	assert_int_equal(session_open_memory(buf_span(&bytes), 0, &session, &diag), 0);
+	const struct event_desc *found = session_events(session, &nr);
+	assert_int_equal(nr, 2);
+	assert_non_null(strstr(found[0].name, "cpu-clock"));
+	assert_string_equal(found[1].name, "sched:sched_switch");
+	session_close(session);
+	events.events[1].attr.config = UINT32_MAX; /* no kernel has so many */
+	put_tracepoint_file(&file, &events);
+	store(path, file.data, file.len);
+	expect(path, -ENOENT, "on the machine where it was recorded");
+}
+
 static int make_room(void **state)
 {
 	(void)state;
@@ -306,6 +404,8 @@ int main(void)
 		cmocka_unit_test(test_what_cannot_be_recovered_says_why),
 		cmocka_unit_test(test_parts_of_a_directory),
 		cmocka_unit_test(test_the_size_of_an_event_is_mended),
+		cmocka_unit_test(test_an_index_is_made_anew),
+		cmocka_unit_test(test_tracepoints_are_named),
 	};
 
 	return cmocka_run_group_tests_name("recover", tests, make_room, remove_room);

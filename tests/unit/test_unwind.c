@@ -214,6 +214,19 @@ static void test_simple_frames(void **state)
 	assert_chain(process, UNWIND_FULL, CHAIN(BASE + FRAMELESS + 5, BASE + SAVES + 7));
 }
 
+static void test_why_a_chain_ends(void **state)
+{
+	(void)state;
+	for (unsigned end = 0; end <= UNWIND_NO_REGISTERS; end++) {
+		const char *text = unwind_end_text((enum unwind_end)end);
+		bool goes_on = end == UNWIND_CONTINUED || end == UNWIND_NOT_READY;
+		assert_int_equal(!text, end == UNWIND_COMPLETE || end == UNWIND_FULL || goes_on);
+		for (unsigned other = 0; text && other < end; other++)
+			if (unwind_end_text((enum unwind_end)other))
+				assert_string_not_equal(text, unwind_end_text((enum unwind_end)other));
+	}
+}
+
 /* As python -X perf_jit describes its functions: push rbp; mov rbp, rsp; ... */
 static void test_code_in_memory(void **state)
 {
@@ -702,6 +715,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_simple_frames, start, end),
+		cmocka_unit_test(test_why_a_chain_ends),
 		cmocka_unit_test_setup_teardown(test_code_in_memory, start, end),
 		cmocka_unit_test_setup_teardown(test_rows_of_a_function, start, end),
 		cmocka_unit_test_setup_teardown(test_rare_rules, start, end),

@@ -148,6 +148,7 @@ static void compare_object(const char *path, struct totals *totals)
 		totals->nr_rules += table->nr_rules;
 		assert_true(table->bytes <= 9ull * table->nr_rows + 40ull * table->nr_rules + 600ull * table->nr_wides +
 						    3 * TABLE_RULE_BLOCK * sizeof(struct unwind_rule) + sizeof(*table));
+		assert_true(table->nr_wides < 10 + table->nr_rules / 4); /* they take longer */
 		table_free(table);
 		dwarf_cfi_end(cfi);
 	} else {

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/* read/source.h: records of a file and of a pipe, what is left out, what is cut, and COMPRESSED2 records in chunks. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/diag.h"
+#include "perfdata/record.h"
+#include "read/source.h"
+
+enum { RECORD_BYTES = 24, MOST_BYTES = UINT16_MAX };
+
+static void put_record(struct buf *out, uint32_t type, size_t size, uint64_t word)
+{
+	struct perf_event_header header = {.type = type, .size = (uint16_t)size};
+
+	buf_put(out, &header, sizeof(header));
+	buf_put_u64(out, word);
+	memset(buf_extend(out, size - 16), (int)word, size - 16);
+}
+
+static struct source *open_range(const struct buf *bytes, size_t end, enum source_shortage shortage)
+{
+	struct source_range range = {.whole = buf_span(bytes), .end = end, .shortage = shortage};
+	struct source *source;
+
+	assert_int_equal(source_open_range(&range, &source), 0);
+	return source;
+}
+
+/* The bytes as those of a pipe; a file is one that has all at once. */
+static struct source *open_pipe(const struct buf *bytes, size_t len)
+{
+	static const volatile sig_atomic_t *const stop = NULL;
+	int fd = memfd_create("pipe", MFD_CLOEXEC);
+	struct source *source;
+
+	assert_int_equal(write(fd, bytes->data, len), len);
+	assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+	assert_int_equal(dup2(fd, STDIN_FILENO), STDIN_FILENO);
+	close(fd);
+	assert_int_equal(source_open_pipe(STDIN_FILENO, &stop, &source), 0);
+	return source;
+}
+
+static void expect_record(struct source *source, uint32_t type, size_t size, uint64_t word)
+{
+	struct source_record record;
+	struct diag why = {""};
+	uint64_t found;
+
+	int got = source_next(source, &record, &why);
+	if (got != 1)
+		fail_msg("%d: %s", got, why.text);
+	assert_int_equal((uintptr_t)record.view.header % 8, 0);
+	assert_int_equal(record.view.header->type, type);
+	assert_int_equal(record.view.header->size, size);
+	memcpy(&found, record.view.header + 1, sizeof(found));
+	assert_int_equal(found, word);
+	assert_int_equal(record.outside.len, 0);
+}
+
+static void expect_end(struct source *source, int result, const char *words)
+{
+	struct source_record record;
+	struct diag why = {""};
+
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(source_next(source, &record, &why), result);
+		if (!strstr(why.text, words))
+			fail_msg("%s", why.text);
+	}
+	source_close(source);
+}
+
+static void test_what_is_left_out(void **state)
+{
+	AUTO_BUF struct buf bytes = {0};
+	static const struct source_skip skips[] = {
+		{RECORD_BYTES, RECORD_BYTES},          {2 * RECORD_BYTES, RECORD_BYTES}, /* right behind it */
+		{3 * RECORD_BYTES + 8, RECORD_BYTES},                                    /* at no record: not */
+		{5 * RECORD_BYTES, UINT64_MAX},        /* further than there is anything: not */
+		{7 * RECORD_BYTES, 1 * RECORD_BYTES},  /* the last one */
+		{20 * RECORD_BYTES, 1 * RECORD_BYTES}, /* behind the end */
+	};
+	static const uint64_t left[] = {0, 3, 4, 5, 6};
+
+	(void)state;
+	for (uint64_t i = 0; i < 8; i++)
+		put_record(&bytes, PERF_RECORD_SAMPLE, RECORD_BYTES, i);
+	for (int stretches = 0; stretches < 2; stretches++) {
+		struct source *source = open_range(&bytes, bytes.len, SOURCE_COMPLETE);
+		struct source_skip *list = malloc(sizeof(skips));
+		struct source_stretch stretch;
+		memcpy(list, skips, sizeof(skips));
+		source_skip(source, list, sizeof(skips) / sizeof(skips[0]));
+		for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
+			if (!stretches) {
+				expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, left[i]);
+				continue;
+			}
+			assert_true(source_stretch(source, &stretch));
+			assert_int_equal(stretch.offset, left[i] * RECORD_BYTES);
+			assert_in_range(stretch.records.len, 1, (size_t)(8 - left[i]) * RECORD_BYTES);
+			assert_ptr_equal(stretch.records.ptr, bytes.data + stretch.offset);
+			if (!i) /* up to the first that is left out */
+				assert_int_equal(stretch.records.len, RECORD_BYTES);
+			source_pass(source, &(struct source_passed){RECORD_BYTES, 1, stretch.offset});
+		}
+		assert_false(source_stretch(source, &stretch));
+		expect_end(source, 0, "");
+	}
+}
+
+static void test_what_is_cut(void **state)
+{
+	AUTO_BUF struct buf bytes = {0};
+
+	(void)state;
+	put_record(&bytes, PERF_RECORD_SAMPLE, RECORD_BYTES, 1);
+	put_record(&bytes, PERF_RECORD_SAMPLE, RECORD_BYTES, 2);
+	for (size_t end = RECORD_BYTES + 1; end < bytes.len; end++) {
+		struct source *source = open_range(&bytes, end, SOURCE_COMPLETE);
+		expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, 1);
+		expect_end(source, -EBADMSG, end < RECORD_BYTES + 8 ? "a record takes 8 bytes" : "SAMPLE takes 24");
+		source = open_pipe(&bytes, end);
+		expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, 1);
+		expect_end(source, -EBADMSG, "offset");
+		source = open_range(&bytes, end, SOURCE_TRUNCATED);
+		expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, 1);
+		expect_end(source, -EBADMSG, "more was recorded");
+	}
+	static const struct {
+		enum source_shortage shortage;
+		const char *words;
+	} ends[] = {{SOURCE_UNFINISHED, "was not finished"},
+		    {SOURCE_TRUNCATED, "more was recorded"},
+		    {SOURCE_UNDESCRIBED, "all records were read"}};
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		struct source *source = open_range(&bytes, RECORD_BYTES, ends[i].shortage);
+		expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, 1);
+		expect_end(source, -EBADMSG, ends[i].words);
+	}
+	((struct perf_event_header *)(void *)bytes.data)->size = 7;
+	expect_end(open_range(&bytes, bytes.len, SOURCE_COMPLETE), -EBADMSG, "no record");
+	expect_end(open_pipe(&bytes, bytes.len), -EBADMSG, "no record");
+}
+
+/* Bytes that belong to a record but stand behind it. */
+static void test_what_stands_outside(void **state)
+{
+	AUTO_BUF struct buf bytes = {0};
+	struct source_record record;
+
+	(void)state;
+	put_record(&bytes, RECORD_TRACING_DATA, 16, 13); /* rounded up to 16 */
+	buf_put(&bytes, "of the tracing..", 16);
+	put_record(&bytes, RECORD_AUXTRACE, 16, 5); /* not rounded: what follows is not aligned */
+	buf_put(&bytes, "trace", 5);
+	put_record(&bytes, PERF_RECORD_SAMPLE, RECORD_BYTES, 9);
+	for (int pipe = 0; pipe < 2; pipe++) {
+		struct source *source =
+			pipe ? open_pipe(&bytes, bytes.len) : open_range(&bytes, bytes.len, SOURCE_COMPLETE);
+		assert_int_equal(source_next(source, &record, NULL), 1);
+		assert_int_equal(record.outside.len, 16);
+		assert_memory_equal(record.outside.ptr, "of the tracing..", 16);
+		assert_int_equal(source_next(source, &record, NULL), 1);
+		assert_int_equal(record.outside.len, pipe ? 0 : 5); /* of a pipe it is only passed */
+		if (!pipe)
+			assert_memory_equal(record.outside.ptr, "trace", 5);
+		expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, 9);
+		expect_end(source, 0, "");
+	}
+	struct source *source = open_range(&bytes, 16 + 15, SOURCE_COMPLETE);
+	expect_end(source, -EBADMSG, "TRACING_DATA takes 32 bytes");
+}
+
+enum { SECOND_BYTES = 40000, CHUNK_BYTES = MOST_BYTES + SECOND_BYTES };
+
+/* Two records, the first of which says that it is both; perf 6.16 writes them so. Behind them a sample, not aligned. */
+static void put_chunk(struct buf *out, uint32_t second_type, uint16_t second_bytes)
+{
+	uint64_t padded = (CHUNK_BYTES + 7) & ~7ull;
+	struct perf_event_header second = {.type = second_type, .size = second_bytes};
+
+	put_record(out, RECORD_COMPRESSED2, CHUNK_BYTES, CHUNK_BYTES - 16);
+	((struct perf_event_header *)(void *)out->data)->size = (uint16_t)padded;
+	memcpy(out->data + MOST_BYTES, &second, sizeof(second));
+	put_record(out, PERF_RECORD_SAMPLE, RECORD_BYTES, 5);
+}
+
+static void test_records_that_claim_to_be_one(void **state)
+{
+	static const struct {
+		uint32_t type;
+		uint16_t bytes;
+	} wrong[] = {
+		{RECORD_COMPRESSED, SECOND_BYTES}, {RECORD_COMPRESSED2, 16}, {RECORD_COMPRESSED2, SECOND_BYTES + 1}};
+	AUTO_BUF struct buf bytes = {0};
+
+	(void)state;
+	put_chunk(&bytes, RECORD_COMPRESSED2, SECOND_BYTES);
+	for (int pipe = 0; pipe < 2; pipe++) {
+		struct source *source =
+			pipe ? open_pipe(&bytes, bytes.len) : open_range(&bytes, bytes.len, SOURCE_COMPLETE);
+		expect_record(source, RECORD_COMPRESSED2, MOST_BYTES, MOST_BYTES - 16);
+		expect_record(source, RECORD_COMPRESSED2, SECOND_BYTES, SECOND_BYTES - 16);
+		expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, 5);
+		expect_end(source, 0, "");
+	}
+	for (size_t cut = MOST_BYTES - 1; cut < CHUNK_BYTES; cut += 777) {
+		expect_end(open_range(&bytes, cut, SOURCE_COMPLETE), -EBADMSG, "cut off");
+		expect_end(open_range(&bytes, cut, SOURCE_TRUNCATED), -EBADMSG, "more was recorded");
+	}
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		bytes.len = 0;
+		put_chunk(&bytes, wrong[i].type, wrong[i].bytes);
+		for (int pipe = 0; pipe < 2; pipe++) {
+			struct source *source =
+				pipe ? open_pipe(&bytes, bytes.len) : open_range(&bytes, bytes.len, SOURCE_COMPLETE);
+			expect_record(source, RECORD_COMPRESSED2, MOST_BYTES, MOST_BYTES - 16);
+			expect_end(source, -EBADMSG, pipe ? "offset 0x1000f" : "offset 0xffff"); /* 16 of the header */
+		}
+	}
+}
+
+static void test_memory_is_used_again_when_it_is_not_held(void **state)
+{
+	struct arena arena = {.block_bytes = 4096};
+
+	(void)state;
+	struct arena_block *first = arena_renew(&arena);
+	assert_int_equal(arena_block_bytes(&arena), 4096);
+	assert_int_equal((uintptr_t)first % 4096, 0);
+	assert_int_equal(first->end - (uint8_t *)first, 4096);
+	arena_hold(&arena, first->bytes + 100);
+	arena_hold(&arena, first->end - 1);
+	struct arena_block *second = arena_renew(&arena);
+	assert_ptr_not_equal(second, first);
+	arena_release(&arena, first->bytes);
+	struct arena_block *third = arena_renew(&arena); /* the first is still held */
+	assert_ptr_not_equal(third, first);
+	arena_release(&arena, first->bytes);
+	struct arena_block *fourth = arena_renew(&arena);
+	assert_ptr_equal(fourth, first);
+	arena_hold(&arena, fourth->bytes);
+	arena_release(&arena, fourth->bytes); /* the current one is none to be used again */
+	assert_ptr_not_equal(arena_renew(&arena), first);
+	assert_int_equal(arena.current->held, 0);
+	arena_fini(&arena);
+	assert_int_equal(arena_block_bytes(&arena), 4096);
+	assert_int_equal(arena_block_bytes(&(struct arena){0}), ARENA_BLOCK_BYTES);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_is_left_out),
+		cmocka_unit_test(test_what_is_cut),
+		cmocka_unit_test(test_what_stands_outside),
+		cmocka_unit_test(test_records_that_claim_to_be_one),
+		cmocka_unit_test(test_memory_is_used_again_when_it_is_not_held),
+	};
+
+	return cmocka_run_group_tests_name("source", tests, NULL, NULL);
+}
