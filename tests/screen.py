@@ -25,7 +25,7 @@ class Screen:
         words = ' '.join(shlex.quote(str(word)) for word in [MILLRACE, *args])
         names = ' '.join(shlex.quote(f'{name}={value}') for name, value in settings.items())
         unset = '' if env and 'NO_COLOR' in env else '-u NO_COLOR '
-        line = (f'env {unset}-u PAGER -u PERF_PAGER {names} {words} 2>{self.place.name}/err; '
+        line = (f'env {unset}-u COLUMNS -u LINES -u PAGER -u PERF_PAGER {names} {words} 2>{self.place.name}/err; '
                 f'echo "{STATUS}$?"; exec sleep 600')
         environment = {name: value for name, value in os.environ.items() if name != 'TMUX'}
         subprocess.run(['tmux', '-u', '-f', '/dev/null', '-S', self.socket, 'new-session', '-d', '-x', str(columns),

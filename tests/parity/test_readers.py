@@ -171,6 +171,7 @@ def test_all_of_perf_takes_it(of_kind, perf, tmp_path, kind):
     """
     files, compressed = of_kind(kind), '-z' in KINDS.get(kind, [])
     assert files and (kind != 'rotation' or len(files) > 1)
+    nr_with_samples = 0
     for file in files:
         main = (file / 'data' if file.is_dir() else file).read_bytes()
         if kind != 'pipe':
@@ -179,7 +180,7 @@ def test_all_of_perf_takes_it(of_kind, perf, tmp_path, kind):
                         ('buildid-list',)]:
             perf(*command, '-i', file)
         samples = perf('script', '-F', 'tid,time', '-i', file).out
-        assert samples
+        nr_with_samples += bool(samples)
         piped = tmp_path / 'piped'
         source = ['-i', file] if kind != 'pipe' else []  # with -i perf leaves out the header of its own pipes, too
         piped.write_bytes(perf('inject', '-b', *source, '-o', '-', input=None if source else main, binary=True).out)
@@ -193,3 +194,4 @@ def test_all_of_perf_takes_it(of_kind, perf, tmp_path, kind):
         assert perf('script', '-F', 'tid,time', '-i', again).out == samples
         perf('data', 'convert', '--force', '--to-json', tmp_path / 'json', '-i', file)
         (tmp_path / 'json').unlink()
+    assert nr_with_samples  # the last of several may have been begun when the load had ended
