@@ -53,7 +53,7 @@ check-tsan: # every test that has threads with ThreadSanitizer, a quarter of an 
 bench: build # the same load recorded with perf and with millrace, interleaved
 	@bench/vs-perf
 
-fuzz: # feeds the decoders with broken input, FUZZ_SECONDS for each target
+fuzz: # feeds the decoders with broken input, FUZZ_SECONDS of CPU time for each target
 	@tools/fuzz
 
 mutate: # do the unit tests notice small mistakes in the core? 200 changes, a quarter of an hour; tools/mutate --help
