@@ -28,6 +28,12 @@
 
 enum { PIPE_BYTES = 1 << 20, READ_BYTES = 1 << 16, DECAY_OF = 8 /* as perf top: 7 of 8 stay at each update */ };
 
+/*
+ * What is counted may take MOST_COUNTED times as much memory as what is held. What has no samples any more is forgotten
+ * when it takes a SHRINK_PART of that, or so many tasks have ended; and again when there is twice as much.
+ */
+enum { MOST_COUNTED = 4, SHRINK_PART = 4, SHRINK_EXITS = 1 << 12, MEASURE_SAMPLES = 256 };
+
 /* What the view looks at of an event: the cells that are counted, with amounts of their own that decay. */
 struct shown_event {
 	struct tally tally; /* its interned items are those of the event's tally: see borrow_cells() */
@@ -57,6 +63,10 @@ struct live {
 	int err;           /* of reading it */
 	struct diag diag;
 	bool paused, zero, total, disabled;
+	uint64_t nr_taken, nr_exits; /* samples; tasks that ended since the last shrink() */
+	uint64_t nr_not_counted;     /* samples for which there was no room */
+	size_t shrink_at;            /* bytes */
+	bool full;
 	/* For the view: */
 	struct shown_event *shown; /* of each event of the session */
 	struct tally **tallies;
@@ -143,12 +153,21 @@ static bool is_front(uint32_t type)
 	return type == RECORD_HEADER_ATTR || type == RECORD_HEADER_FEATURE;
 }
 
+/* The view may not look for hours, or keep everything: what comes then is no more counted than there is room for. */
+static int take_sample(struct live *live, const struct session_record *record)
+{
+	if (live->nr_taken++ % MEASURE_SAMPLES == 0)
+		live->full = samples_bytes(&live->samples) > MOST_COUNTED * live->options->held_bytes;
+	live->nr_not_counted += live->full;
+	return live->full ? 0 : samples_take(&live->samples, record);
+}
+
 static int take(struct live *live, const struct session_record *record)
 {
 	input_count_losses(&live->losses, record);
-	if (record->view.header->type == PERF_RECORD_SAMPLE)
-		return samples_take(&live->samples, record);
-	return machine_process(live->machine, record);
+	live->nr_exits += record->view.header->type == PERF_RECORD_EXIT;
+	return record->view.header->type == PERF_RECORD_SAMPLE ? take_sample(live, record)
+							       : machine_process(live->machine, record);
 }
 
 /* The lock is held but while the next record is waited for. */
@@ -269,6 +288,21 @@ static void update_event(const struct live *live, struct shown_event *shown, str
 	}
 }
 
+/* After an update: what has decayed goes when there is much. Without memory for that it is tried again. */
+static void shrink(struct live *live)
+{
+	size_t bytes = samples_bytes(&live->samples), least = live->options->held_bytes / SHRINK_PART;
+
+	if ((bytes < live->shrink_at || bytes < least) && live->nr_exits < SHRINK_EXITS)
+		return;
+	for (size_t i = 0; i < live->samples.nr; i++)
+		if (live->shown[i].tally.nr > live->samples.events[i].tally.nr)
+			return;
+	live->nr_exits = 0;
+	if (!samples_shrink(&live->samples, live->tallies))
+		live->shrink_at = 2 * samples_bytes(&live->samples);
+}
+
 static bool update(void *ctx)
 {
 	struct live *live = ctx;
@@ -278,6 +312,7 @@ static bool update(void *ctx)
 		return false;
 	for (size_t i = 0; i < live->nr_events && i < live->samples.nr; i++)
 		update_event(live, &live->shown[i], &live->samples.events[i].tally);
+	shrink(live);
 	borrow_cells(live);
 	return true;
 }
@@ -302,6 +337,7 @@ static void describe(void *ctx, struct view_live *ret)
 				  .total = live->total,
 				  .ended = live->ended,
 				  .lost = live->losses.lost_records,
+				  .not_counted = live->nr_not_counted,
 				  .held_bytes = held_counts(live->held).bytes};
 }
 

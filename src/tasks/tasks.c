@@ -143,6 +143,7 @@ int tasks_name(struct tasks *tasks, struct task *task, const char *text)
 	}
 	task->epoch++;
 	task->is_named = true;
+	task->ended = 0;
 	return 0;
 }
 
@@ -232,5 +233,43 @@ int tasks_list(const struct tasks *tasks, struct task ***ret, size_t *ret_nr)
 			list[nr++] = tasks->by_tid.slots[i].item;
 	*ret = list;
 	*ret_nr = nr;
+	return 0;
+}
+
+enum { END_NOTED = 1, END_OLD };
+
+void tasks_note_end(struct task *task)
+{
+	if (!task->ended)
+		task->ended = END_NOTED;
+}
+
+int tasks_forget(struct tasks *tasks, bool (*is_used)(const void *ctx, const struct task *task), const void *ctx)
+{
+	struct task **list;
+	size_t nr;
+	int err = tasks_list(tasks, &list, &nr);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < nr; i++) {
+		struct task *task = list[i];
+		if (task->ended == END_OLD && !is_used(ctx, task)) {
+			hash_table_remove(&tasks->by_tid, hash_table_find(&tasks->by_tid, task->tid));
+			task_free(task);
+		} else if (task->ended == END_NOTED) {
+			task->ended = END_OLD;
+		}
+	}
+	free(list);
+	for (struct task **at = &tasks->past; *at;) {
+		struct task *task = *at;
+		if (is_used(ctx, task)) {
+			at = &task->next;
+			continue;
+		}
+		*at = task->next;
+		task_free(task);
+	}
 	return 0;
 }

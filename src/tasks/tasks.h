@@ -30,6 +30,7 @@ struct task {
 	uint32_t parent_pid; /* the process of that task */
 	uint32_t epoch;      /* another number after each change of pid, comm, or which maps it has */
 	bool is_named;       /* by a record; else ":TID" */
+	uint8_t ended;       /* private: 0: no record told its end; else see tasks_note_end() */
 	struct {
 		uint64_t device, inode; /* 0: no record told; set by readers */
 	} cgroup_namespace;
@@ -63,6 +64,15 @@ void tasks_exec(struct tasks *tasks, struct task *task);
 
 /* Another task may have its tid from now on. */
 void tasks_end(struct tasks *tasks, struct task *task);
+
+/*
+ * For readers that never come to an end. The task has ended; samples of its last moments may still come, so the second
+ * tasks_forget() from now on frees it.
+ */
+void tasks_note_end(struct task *task);
+
+/* Frees the tasks that have ended and that is_used() does not want: neither them nor their names. 0 or -ENOMEM. */
+int tasks_forget(struct tasks *tasks, bool (*is_used)(const void *ctx, const struct task *task), const void *ctx);
 
 /* All tasks that have their tid, in no order; for free(). 0 or -ENOMEM. */
 int tasks_list(const struct tasks *tasks, struct task ***ret, size_t *ret_nr);

@@ -48,7 +48,8 @@ PUBLIC = {
     'analyze/dwarf': 'debug_functions.h dwarf.h elf_section.h line_table.h split_files.h',
     'analyze/symbols': 'bpf_lines.h debug_info.h dso.h dso_kernel.h jit_code.h symbols.h',
     'analyze/machine': 'machine.h parallelism.h stacks.h use_list.h',
-    'analyze/report': 'callers.h calltree.h count.h hierarchy.h hist.h hist_details.h tally.h time_bins.h tracepoint.h',
+    'analyze/report': '''callers.h calltree.h count.h hierarchy.h hist.h hist_details.h shrink.h tally.h time_bins.h
+                         tracepoint.h''',
     'analyze/code': 'annotation.h code.h',
     'cmd/cli': 'command.h json_writer.h option.h output.h result_file.h terminal.h',
     'export': 'cgroup_labels.h export.h sqlite.h stack_table.h',

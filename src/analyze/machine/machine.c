@@ -457,16 +457,37 @@ static int process_other(struct machine *machine, const struct session_record *r
 	}
 }
 
+/* Its samples may come behind the record of its end: the task stays. */
+static int process_exit(struct machine *machine, const struct perf_event_header *header)
+{
+	struct task_event event;
+	struct task *task =
+		task_event_decode(header, header, 0, &event) == 1 ? tasks_find(machine->tasks, event.tid) : NULL;
+
+	if (task)
+		tasks_note_end(task);
+	return 0;
+}
+
+int machine_forget_ended(struct machine *machine, bool (*is_used)(const void *ctx, const struct task *task),
+			 const void *ctx)
+{
+	machine->own.last = NULL;
+	machine->epoch++;
+	machine->common_epoch++;
+	return tasks_forget(machine->tasks, is_used, ctx);
+}
+
 int machine_process(struct machine *machine, const struct session_record *record)
 {
 	switch (record->view.header->type) {
 	case PERF_RECORD_LOST:
 	case PERF_RECORD_LOST_SAMPLES:
-	case PERF_RECORD_EXIT:
 	case PERF_RECORD_THROTTLE:
 	case PERF_RECORD_UNTHROTTLE:
 	case PERF_RECORD_SWITCH:
 	case PERF_RECORD_SWITCH_CPU_WIDE: return 0;
+	case PERF_RECORD_EXIT: return process_exit(machine, record->view.header);
 	default: machine->epoch++;
 	}
 	switch (record->view.header->type) {

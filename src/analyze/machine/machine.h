@@ -38,6 +38,9 @@ struct task *machine_task(struct machine *machine, uint32_t pid, uint32_t tid);
 /* NULL: machine_task() would make it, or set its pid. By several threads at once, while none changes the machine. */
 struct task *machine_known_task(const struct machine *machine, uint32_t pid, uint32_t tid);
 
+/* Frees the tasks that have ended and that is_used() does not want: neither them nor their names. 0 or -ENOMEM. */
+int machine_forget_ended(struct machine *machine, bool (*is_used)(const void *, const struct task *), const void *ctx);
+
 /*
  * Two numbers of which at least one is another after each record that may change what is known of the samples of this
  * task: its process, its name, what an address of its is. Those of different tasks may be the same.

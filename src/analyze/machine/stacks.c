@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash_table.h"
-
 struct frame {
 	struct location at;
 	uint32_t name_hash;
@@ -118,9 +116,14 @@ static int intern_frame(struct stacks *stacks, const struct location *at, uint32
 	return 0;
 }
 
+static uint64_t link_key(uint32_t outer, uint32_t frame)
+{
+	return (uint64_t)outer << 32 | frame;
+}
+
 static int intern_link(struct stacks *stacks, uint32_t outer, uint32_t frame, uint32_t *ret)
 {
-	uint64_t key = (uint64_t)outer << 32 | frame;
+	uint64_t key = link_key(outer, frame);
 
 	*ret = (uint32_t)hash_table_find_number(&stacks->by_link, key);
 	if (*ret)
@@ -178,4 +181,61 @@ uint32_t stacks_frame_hash(const struct stacks *stacks, uint32_t frame)
 unsigned stacks_depth(const struct stacks *stacks)
 {
 	return stacks->depth;
+}
+
+uint32_t stacks_end_chain(const struct stacks *stacks)
+{
+	return stacks->nr_links;
+}
+
+int stacks_choose(const struct stacks *stacks, bool used[], struct stacks_choice *ret)
+{
+	uint32_t nr = 1;
+	int err = 0;
+
+	for (uint32_t i = stacks->nr_links; i-- > 1;) {
+		used[stacks->links[i].outer] |= used[i];
+		nr += used[i];
+	}
+	struct link *links = calloc(nr, sizeof(*links));
+	*ret = (struct stacks_choice){.numbers = calloc(stacks->nr_links, sizeof(*ret->numbers)), .links = links};
+	if (!ret->numbers || !links)
+		err = -ENOMEM;
+	ret->nr_links = 1;
+	for (uint32_t i = 1; i < stacks->nr_links && !err; i++) {
+		if (!used[i])
+			continue;
+		const struct link link = {ret->numbers[stacks->links[i].outer], stacks->links[i].frame};
+		links[ret->nr_links] = link;
+		err = hash_table_add_number(&ret->by_link, link_key(link.outer, link.frame), ret->nr_links);
+		ret->numbers[i] = ret->nr_links++;
+	}
+	if (err)
+		stacks_choice_fini(ret);
+	return err;
+}
+
+void stacks_keep(struct stacks *stacks, struct stacks_choice *choice)
+{
+	free(stacks->links);
+	hash_table_fini(&stacks->by_link);
+	stacks->links = choice->links;
+	stacks->nr_links = stacks->links_room = choice->nr_links;
+	stacks->by_link = choice->by_link;
+	choice->links = NULL;
+	choice->by_link = (struct hash_table){0};
+}
+
+void stacks_choice_fini(struct stacks_choice *choice)
+{
+	free(choice->numbers);
+	free(choice->links);
+	hash_table_fini(&choice->by_link);
+	*choice = (struct stacks_choice){0};
+}
+
+size_t stacks_bytes(const struct stacks *stacks)
+{
+	return stacks->frames_room * sizeof(*stacks->frames) + stacks->links_room * sizeof(*stacks->links) +
+	       (stacks->by_place.nr_slots + stacks->by_link.nr_slots) * sizeof(struct hash_slot);
 }

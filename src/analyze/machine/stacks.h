@@ -6,9 +6,12 @@
  */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "analyze/machine/machine.h"
+#include "base/hash_table.h"
 
 struct stacks;
 
@@ -37,6 +40,26 @@ uint32_t stacks_frame_hash(const struct stacks *stacks, uint32_t frame);
 
 /* Tells frames of one symbol apart by their addresses; before the first chain. */
 void stacks_keep_addresses(struct stacks *stacks);
+
+/* Chains have numbers from 1 to less than this; that without the innermost frame has the lower number. */
+uint32_t stacks_end_chain(const struct stacks *stacks);
+
+/*
+ * Which chains are to stay, for recordings that are read while they run: those marked in used[], of stacks_end_chain(),
+ * and what they are made of; frames stay all, with their numbers. Nothing changes before stacks_keep(): numbers[chain]
+ * is the number that it will have then. 0 or -ENOMEM.
+ */
+struct stacks_choice {
+	uint32_t *numbers; /* heap; 0: the chain goes */
+	void *links;       /* private, the rest too */
+	uint32_t nr_links;
+	struct hash_table by_link;
+};
+int stacks_choose(const struct stacks *stacks, bool used[], struct stacks_choice *ret);
+void stacks_keep(struct stacks *stacks, struct stacks_choice *choice); /* takes it over but for the numbers */
+void stacks_choice_fini(struct stacks_choice *choice);
+
+size_t stacks_bytes(const struct stacks *stacks); /* of memory, about */
 
 /* At most so many frames in any chain so far. */
 unsigned stacks_depth(const struct stacks *stacks);

@@ -162,6 +162,38 @@ struct tally_cell tally_cell(const struct tally *tally, uint32_t cell)
 	};
 }
 
+int tally_select(const struct tally *tally, const bool keep[], const uint32_t chains[], struct tally *ret)
+{
+	int err = 0;
+
+	*ret = (struct tally){0};
+	for (uint32_t i = 0; i < tally->nr && !err; i++) {
+		if (!keep[i])
+			continue;
+		const struct tally_cell cell = tally_cell(tally, i);
+		uint32_t to;
+		err = tally_find(ret, &cell.place, chains[cell.chain], &to);
+		if (!err)
+			ret->amounts[to] = cell.amount;
+	}
+	if (err)
+		tally_fini(ret);
+	return err;
+}
+
+static size_t interned_bytes(const struct interned *interned, uint32_t words)
+{
+	return interned->room * words * sizeof(*interned->items) +
+	       interned->numbers.nr_slots * sizeof(struct hash_slot);
+}
+
+size_t tally_bytes(const struct tally *tally)
+{
+	return interned_bytes(&tally->tasks, WORDS(struct task_part)) +
+	       interned_bytes(&tally->functions, WORDS(struct function_part)) +
+	       interned_bytes(&tally->cells, WORDS(struct cell_part)) + tally->room * sizeof(*tally->amounts);
+}
+
 void tally_share_fini(struct tally_share *share)
 {
 	free(share->amounts);

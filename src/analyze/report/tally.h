@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -45,6 +46,14 @@ int tally_find(struct tally *tally, const struct hist_place *place, uint32_t cha
 
 /* cell < tally->nr */
 struct tally_cell tally_cell(const struct tally *tally, uint32_t cell);
+
+/*
+ * Another tally with the cells that are marked in keep[], in their order, with chains by their new numbers: see
+ * stacks_choose(). 0 or -ENOMEM.
+ */
+int tally_select(const struct tally *tally, const bool keep[], const uint32_t chains[], struct tally *ret);
+
+size_t tally_bytes(const struct tally *tally); /* of memory, about */
 
 /* Amounts that a thread counts beside the tally: of each of its cells, to be added to them. */
 struct tally_share {

@@ -10,7 +10,9 @@
 #include "analyze/machine/machine.h"
 #include "analyze/machine/parallelism.h"
 #include "analyze/report/hist.h"
+#include "analyze/report/shrink.h"
 #include "analyze/report/time_bins.h"
+#include "base/cleanup.h"
 #include "base/cpuset.h"
 #include "base/diag.h"
 #include "cmd/report/report_details.h"
@@ -651,4 +653,26 @@ int samples_count(struct samples *samples)
 			return err;
 	}
 	return 0;
+}
+
+size_t samples_bytes(const struct samples *samples)
+{
+	size_t bytes = stacks_bytes(samples->stacks);
+
+	for (size_t i = 0; i < samples->nr; i++)
+		bytes += tally_bytes(&samples->events[i].tally);
+	return bytes;
+}
+
+int samples_shrink(struct samples *samples, struct tally *const shown[])
+{
+	AUTO_FREE struct tally **tallies = calloc(samples->nr + 1, sizeof(*tallies));
+	const struct shrink shrink = {samples->machine, samples->stacks, tallies, shown, samples->nr};
+
+	if (!tallies)
+		return -ENOMEM;
+	for (size_t i = 0; i < samples->nr; i++)
+		tallies[i] = &samples->events[i].tally;
+	memset(samples->cache, 0, CACHE_SLOTS * sizeof(*samples->cache));
+	return shrink_tallies(&shrink);
 }

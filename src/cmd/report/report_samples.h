@@ -57,9 +57,7 @@ struct event_samples {
 	struct hist *hist; /* once samples_count() was called */
 };
 
-enum {
-	CACHE_SLOTS = 1 << 14,
-};
+enum { CACHE_SLOTS = 1 << 14 };
 
 /* The cell in which an equal sample was counted. */
 struct cached_sample {
@@ -82,8 +80,7 @@ struct samples {
 	size_t nr;
 	bool started, children;     /* children: known from the first sample on */
 	bool chains;                /* likewise: any are recorded */
-	bool by_cpu, not_cacheable; /* likewise: keys; not_cacheable: by time or by fields, which each sample has for
-				       itself */
+	bool by_cpu, not_cacheable; /* likewise: keys; not_cacheable: by time or fields, each sample's own */
 	bool by_state;              /* likewise: times off the CPU are counted in parts */
 	struct stacks *stacks;
 	struct location *frames; /* room for CHAIN_MOST_FRAMES, between two samples_take() */
@@ -134,6 +131,9 @@ bool samples_want_parallelism(const struct samples_options *options);
  */
 bool samples_find_cached(const struct samples *samples, const struct session_record *record, const struct task *task,
 			 struct samples_place *ret);
+
+size_t samples_bytes(const struct samples *samples); /* of memory for cells and call chains, about */
+int samples_shrink(struct samples *samples, struct tally *const shown[]); /* shrink_tallies(). 0 or -ENOMEM */
 
 /* How samples_count() counts, for count_cells(). The samples are borrowed. */
 struct count_options samples_count_options(const struct samples *samples);

@@ -157,6 +157,8 @@ static void put_state(const struct browser *browser, struct buf *out)
 		buf_printf(out, "%s%s%s%s%slost: %" PRIu64 "  held: %.1f MB  ", live.paused ? "[paused] " : "",
 			   live.disabled ? "[disabled] " : "", live.zero ? "[zero] " : "", live.total ? "[total] " : "",
 			   live.ended ? "[ended] " : "", live.lost, (double)live.held_bytes / 1e6);
+		if (live.not_counted)
+			buf_printf(out, "not counted: %" PRIu64 "  ", live.not_counted);
 	}
 	buf_printf(out, "%zu/%zu", model->nr_shown ? model->cursor.entry + 1 : 0, model->nr_shown);
 }

@@ -73,6 +73,7 @@ struct view_samples {
 struct view_live {
 	bool paused, disabled, zero, total, ended;
 	uint64_t lost, held_bytes;
+	uint64_t not_counted; /* samples for which there was no memory */
 };
 
 /* Each may be NULL: the source cannot. */
