@@ -34,12 +34,12 @@ def agent(need_root, tmp_path):
     """agent(WORDS) -> a running agent of pieces of 1 s; stop() ends it and returns its status."""
     class Agent:
         state = tmp_path / 'state'
-        processes = []
+        processes, environment = [], {}
 
         def __call__(self, *words):
             self.process = subprocess.Popen(
                 [MILLRACE, 'agent', f'--state={self.state}', '--every=1s', *map(str, words)], stderr=subprocess.PIPE,
-                text=True, env={**os.environ, 'HOME': str(tmp_path)})
+                text=True, env={**os.environ, 'HOME': str(tmp_path), **self.environment})
             self.processes.append(self.process)
             return self
 
@@ -151,6 +151,84 @@ def test_the_spool_is_bounded_and_outlives_the_agent(agent, server):
     found = agent.stop()
     assert 'of an earlier run wait' in agent.err
     assert sum(row[7] for row in server.rows) == found['delivered']['samples'] >= waited['samples']
+
+
+class Waits(http.server.BaseHTTPRequestHandler):
+    """Takes a request and never answers; holds[] are those that wait."""
+    holds = []
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers['Content-Length']))
+        self.holds.append(self.path)
+        self.server.go_on.wait(60)
+
+
+def test_the_spool_is_bounded_while_a_store_hangs(agent, server):
+    """The piece that is under way stays; those behind it make room."""
+    server.start(Waits)
+    server.server.go_on = threading.Event()
+    agent(f'--to=clickhouse://127.0.0.1:{server.port}', '--stop-time=1s', '--spool-size=2M')
+    wait_until(lambda: Waits.holds, 'a delivery')
+    oldest = min(path.name for path in (agent.state / 'spool').iterdir())
+    agent.until(lambda found: found['dropped']['pieces'] >= 2, 'dropped pieces')
+    left = {path.name: path.stat().st_size for path in (agent.state / 'spool').iterdir()}
+    assert len(Waits.holds) == 1 and oldest in left
+    assert sum(left.values()) - max(left.values()) <= 2 << 20  # one may have come since
+    agent.stop()
+    assert 'the spool is full' in agent.err
+    server.server.go_on.set()
+
+
+class Full(Store):
+    """A store without room, as ClickHouse says it (error 243), until `full` is false."""
+    full = True
+
+    def answer(self, status, body):
+        if self.full:
+            status, body = 500, b'Code: 243. DB::Exception: Cannot reserve 1.00 MiB, not enough space\n'
+        super().answer(status, body)
+
+
+def test_a_store_that_is_full(agent, server):
+    """Nothing is given up: what it refuses for want of room waits."""
+    server.start(Full)
+    agent(f'--to=clickhouse://127.0.0.1:{server.port}', '--stop-time=50s')
+    agent.until(lambda found: found['failing_since'] and found['waiting']['pieces'] >= 3, 'pieces that wait')
+    assert 'not enough space' in status(agent.state)['error']
+    Full.full = False
+    server.rows.clear()  # the handler had them before it said no
+    agent.until(lambda found: not found['failing_since'], 'deliveries')
+    found = agent.stop()
+    assert found['delivered'] == found['recorded'] and not found['refused']['pieces']
+    assert sum(row[7] for row in server.rows) == found['delivered']['samples']
+
+
+FAKETIME = '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1'
+
+
+@pytest.mark.skipif(not os.path.exists(FAKETIME), reason='needs faketime')
+def test_the_clock_jumps(agent, millrace, tmp_path):
+    """An hour ahead and two back, as by settimeofday(2): each piece is there once, in the order of the recording."""
+    now = tmp_path / 'now'
+    now.write_text('+0')
+    agent.environment = {'LD_PRELOAD': FAKETIME, 'FAKETIME_TIMESTAMP_FILE': str(now), 'FAKETIME_NO_CACHE': '1',
+                         'FAKETIME_DONT_FAKE_MONOTONIC': '1'}
+    out = tmp_path / 'out'
+    agent(f'--files={out}')
+    pieces = 0
+    for jump in '+0', '+1h', '-1h':
+        now.write_text(jump)
+        agent.until(lambda found: found['delivered']['pieces'] >= pieces + 2, 'two pieces')
+        pieces = status(agent.state)['delivered']['pieces']
+    found = agent.stop()
+    files = sorted(out.iterdir())
+    assert len(files) == found['recorded']['pieces'] == found['delivered']['pieces']
+    names = [time.strptime(path.name, 'millrace-%Y%m%dT%H%M%S.' + path.name.partition('.')[2]) for path in files]
+    assert time.mktime(names[-1]) - time.mktime(names[0]) > 3000
+    texts = [millrace('script', '-i', path, '--ns', '-F', 'time').out for path in files]
+    first = [float(text.split(':')[0]) for text in texts if text.strip()]  # the last piece may be short
+    assert first == sorted(first) and len(first) >= 5
+    assert sum(reported(millrace, path) for path in files) == found['delivered']['samples']
 
 
 def test_the_disk_of_the_spool_is_full(agent, server):

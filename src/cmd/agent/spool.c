@@ -94,13 +94,14 @@ int spool_take(struct spool *spool, const char *path, struct piece piece, struct
 	return err ? diag_set(reterr, err, "%s: %s", path, strerror(-err)) : 0;
 }
 
-void spool_remove_oldest(struct spool *spool)
+void spool_remove(struct spool *spool, size_t at)
 {
-	AUTO_FREE char *path = spool_path(spool, &spool->pieces[0]);
+	struct piece *piece = &spool->pieces[at];
+	AUTO_FREE char *path = spool_path(spool, piece);
 
 	if (path)
 		unlink(path);
-	spool->bytes -= spool->pieces[0].bytes;
-	spool->samples -= spool->pieces[0].samples;
-	memmove(spool->pieces, spool->pieces + 1, --spool->nr * sizeof(*spool->pieces));
+	spool->bytes -= piece->bytes;
+	spool->samples -= piece->samples;
+	memmove(piece, piece + 1, (--spool->nr - at) * sizeof(*piece));
 }

@@ -35,5 +35,5 @@ int spool_take(struct spool *spool, const char *path, struct piece piece, struct
 /* The path of a piece, on the heap. NULL: out of memory. */
 char *spool_path(const struct spool *spool, const struct piece *piece);
 
-/* Forgets the oldest piece, whose file is gone or is now removed. */
-void spool_remove_oldest(struct spool *spool);
+/* Forgets a piece by its index, 0 the oldest, whose file is gone or is now removed. */
+void spool_remove(struct spool *spool, size_t at);

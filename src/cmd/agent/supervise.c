@@ -322,20 +322,21 @@ static bool is_disk_full(const struct agent *agent)
 	       (uint64_t)disk.f_bavail * disk.f_frsize < spool->pieces[spool->nr - 1].bytes;
 }
 
-/* The oldest go first; one that is under way is lost to its delivery only when it is too much alone. */
+/* The oldest go first, but for the one whose delivery is under way: that ends with it, however long the server takes.
+ */
 static void bound_spool(struct agent *agent)
 {
 	struct spool *spool = &agent->spool;
 	struct agent_sum sum = {0};
+	size_t oldest = agent->delivery_child.pid ? 1 : 0;
 
-	while ((spool->nr && spool->bytes > agent->options->spool_bytes) || is_disk_full(agent)) {
-		if (agent->delivery_child.pid)
-			break; /* it ends soon */
-		add_sum(&sum, &spool->pieces[0]);
-		add_sum(&agent->status.dropped, &spool->pieces[0]);
-		spool_remove_oldest(spool);
+	while (spool->nr > oldest && (spool->bytes > agent->options->spool_bytes || is_disk_full(agent))) {
+		add_sum(&sum, &spool->pieces[oldest]);
+		add_sum(&agent->status.dropped, &spool->pieces[oldest]);
+		spool_remove(spool, oldest);
 		agent->changed = true;
-		agent->nr_refusals = 0;
+		if (!oldest)
+			agent->nr_refusals = 0;
 	}
 	if (sum.pieces)
 		log_error("the spool is full (--spool-size, or its disk): dropped the oldest %" PRIu64
@@ -371,7 +372,7 @@ static void delivered(struct agent *agent)
 	status->failing_since_s = 0;
 	*status->error = '\0';
 	add_sum(&status->delivered, &agent->spool.pieces[0]);
-	spool_remove_oldest(&agent->spool);
+	spool_remove(&agent->spool, 0);
 	agent->delivery_retry = (struct retry){0};
 	agent->nr_refusals = 0;
 	if (agent->options->files)
@@ -402,7 +403,7 @@ static void refused(struct agent *agent, const char *message)
 	log_error("gave up a piece of %" PRIu64 " samples, kept as %s: %s", agent->spool.pieces[0].samples,
 		  is_kept ? kept : "nothing", message);
 	add_sum(&agent->status.refused, &agent->spool.pieces[0]);
-	spool_remove_oldest(&agent->spool);
+	spool_remove(&agent->spool, 0);
 	agent->nr_refusals = 0;
 	agent->delivery_retry = (struct retry){0};
 }
