@@ -35,6 +35,11 @@ static const char *text_of(const struct session *session, enum feature_bit bit)
 	return session_feature(session, bit, &payload) && !feature_decode_string(payload, &text) ? text : "";
 }
 
+static bool same_machine(const struct session *a, const struct session *b)
+{
+	return strcmp(text_of(a, FEATURE_HOSTNAME), text_of(b, FEATURE_HOSTNAME)) == 0;
+}
+
 static uint32_t nr_cpus(const struct session *session)
 {
 	struct feature_nrcpus nr;
@@ -75,25 +80,6 @@ static int clock_offset(const struct session *session, int64_t *ret, struct diag
 				session_info(session)->path);
 	*ret = (int64_t)(clock.wall_ns - clock.clock_ns);
 	return 0;
-}
-
-/* Equal machines have equal numbers, in the order in which they come. */
-static uint32_t number_of(struct session *const sessions[], size_t at, uint32_t *ret_nr)
-{
-	uint32_t number = 0;
-
-	*ret_nr = 0;
-	for (size_t i = 0; i <= at; i++) {
-		size_t first = 0;
-		while (strcmp(text_of(sessions[first], FEATURE_HOSTNAME), text_of(sessions[i], FEATURE_HOSTNAME)))
-			first++;
-		if (first == i)
-			(*ret_nr)++;
-	}
-	for (size_t i = 0; i < at; i++)
-		if (!strcmp(text_of(sessions[i], FEATURE_HOSTNAME), text_of(sessions[at], FEATURE_HOSTNAME)))
-			return number_of(sessions, i, &number);
-	return *ret_nr - 1;
 }
 
 static uint64_t file_key(const struct file_id *file)
@@ -165,13 +151,30 @@ static void tell(const struct host_shift *shift, const char *first)
 		 shift->name, (double)shift->time_ns / 1e9, first, shift->pids, shift->cpus);
 }
 
+/* Machines have numbers in the order in which they come; CPUs are behind those of the machines before. */
+static void find_number(struct session *const sessions[], size_t at, const struct merge_hosts *hosts)
+{
+	struct host_shift *shift = &hosts->shifts[at];
+
+	shift->number = hosts->nr_hosts;
+	for (size_t i = 0; i < at; i++) {
+		const struct host_shift *other = &hosts->shifts[i];
+		if (same_machine(sessions[i], sessions[at])) {
+			shift->number = other->number;
+			shift->cpus = other->cpus;
+			return;
+		}
+		uint32_t behind = other->cpus + nr_cpus(sessions[i]);
+		shift->cpus = behind > shift->cpus ? behind : shift->cpus;
+	}
+}
+
 static int find_shift(struct session *const sessions[], size_t at, struct merge_hosts *hosts, struct diag *reterr)
 {
 	struct host_shift *shift = &hosts->shifts[at];
 	const struct session *session = sessions[at];
 	const char *why = obstacle(session), *name = text_of(session, FEATURE_HOSTNAME);
 	int64_t first_ns, here_ns;
-	uint32_t nr;
 
 	if (why)
 		return diag_set(reterr, -EINVAL, "%s cannot be merged with recordings of other machines: it has %s",
@@ -183,20 +186,15 @@ static int find_shift(struct session *const sessions[], size_t at, struct merge_
 		err = clock_offset(session, &here_ns, reterr);
 	if (err)
 		return err;
-	shift->number = number_of(sessions, at, &nr);
+	find_number(sessions, at, hosts);
+	if (shift->number == MOST_HOSTS)
+		return diag_set(reterr, -EINVAL, "more than %d machines: at most so many can be in one file",
+				MOST_HOSTS);
 	if (shift->number) {
 		shift->time_ns = here_ns - first_ns;
 		shift->pids = shift->number * LAYOUT_PIDS_OF_HOST;
 		shift->ids = (uint64_t)shift->number << IDS_BIT;
 		shift->kernel_bytes = (uint64_t)shift->number << KERNEL_BIT;
-	}
-	for (size_t i = 0; i < at; i++) {
-		if (hosts->shifts[i].number == shift->number) {
-			shift->cpus = hosts->shifts[i].cpus;
-			break;
-		}
-		uint32_t behind = hosts->shifts[i].cpus + nr_cpus(sessions[i]);
-		shift->cpus = behind > shift->cpus ? behind : shift->cpus;
 	}
 	bool is_new = shift->number >= hosts->nr_hosts;
 	if (add_name(hosts, name, shift) || learn_build_ids(hosts, session, shift))
@@ -208,15 +206,13 @@ static int find_shift(struct session *const sessions[], size_t at, struct merge_
 
 int merge_hosts_find(struct session *const sessions[], size_t nr, struct merge_hosts *ret, struct diag *reterr)
 {
-	uint32_t nr_hosts;
+	size_t nr_of_first = 0;
 	int err = 0;
 
-	number_of(sessions, nr - 1, &nr_hosts);
-	if (nr_hosts < 2)
+	while (nr_of_first < nr && same_machine(sessions[0], sessions[nr_of_first]))
+		nr_of_first++;
+	if (nr_of_first == nr)
 		return 0;
-	if (nr_hosts > MOST_HOSTS)
-		return diag_set(reterr, -EINVAL, "%" PRIu32 " machines: at most %d can be in one file", nr_hosts,
-				MOST_HOSTS);
 	ret->shifts = calloc(nr, sizeof(*ret->shifts));
 	if (!ret->shifts)
 		return diag_set(reterr, -ENOMEM, "out of memory");
