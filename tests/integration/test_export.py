@@ -75,6 +75,8 @@ def test_folded_has_the_lines_of_script(data, millrace):
 def test_folded_says_what_it_leaves_out(data, millrace, tmp_path):
     result = millrace('export', '-i', data, '--format=folded', '-o', tmp_path / 'out')
     assert 'samples of other events are left out: folded has one event' in result.err
+    first = millrace('export', '-i', data, '--format=folded', '-e', 'cpu-clock', '-o', '-').out
+    assert (tmp_path / 'out').read_text() == first
 
 
 def test_speedscope(data, millrace, tmp_path):

@@ -29,7 +29,7 @@ struct feed {
 	struct export_event *events; /* heap */
 	uint32_t *numbers;           /* heap; of the events of the recording: index of `events`, + 1; 0: not taken */
 	size_t nr_events, nr_all_events;
-	uint32_t only; /* where there can be one: the event of the first sample, + 1; 0: all */
+	uint32_t only; /* where there can be one: its number; 0: all */
 	struct buf command;
 	struct hash_table objects; /* dso -> number */
 	struct hash_table frames;  /* number of walk.stacks -> number */
@@ -111,6 +111,7 @@ static int read_events(struct feed *feed)
 		};
 	}
 	feed->nr_all_events = nr;
+	feed->only = feed->format->one_event ? 1 : 0;
 	if (feed->options->event && !feed->nr_events)
 		return diag_set(&feed->why, -EINVAL,
 				"there is no event \"%s\" in this recording: millrace report "
@@ -304,8 +305,6 @@ static int feed_sample(struct feed *feed, const struct walk_step *step)
 	if (err)
 		return err;
 	uint32_t number = step->event < feed->nr_all_events ? feed->numbers[step->event] : 0;
-	if (feed->format->one_event && !feed->only)
-		feed->only = number;
 	if (!number || (feed->only && feed->only != number)) {
 		feed->counts.nr_left_out++;
 		return 0;
