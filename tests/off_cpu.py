@@ -75,17 +75,20 @@ class Tracepoint:
 class Switches:
     """
     What the kernel tells of tasks in the same recording, from events of their own: when each left the CPU and came
-    back (PERF_RECORD_SWITCH), and its sched_switch and sched_waking. Times in nanoseconds, each list in their order.
+    back (PERF_RECORD_SWITCH), also by the record of the task before it (`followed`), and its sched_switch and
+    sched_waking. Times in nanoseconds, each list in their order.
     """
 
     def __init__(self, path):
-        self.outs, self.ins, self.left, self.came, self.woken = (defaultdict(list) for _ in range(5))
+        self.outs, self.ins, self.followed, self.left, self.came, self.woken = (defaultdict(list) for _ in range(6))
         data = PerfData(path)
         switch, waking = Tracepoint('sched_switch'), Tracepoint('sched_waking')
         for record in data.records():
             if record.type in (SWITCH, SWITCH_CPU_WIDE):
                 _, tid, time = struct.unpack_from('<IIQ', record.body, len(record.body) - 32)  # TID TIME CPU IDENTIFIER
                 (self.outs if record.misc & SWITCH_OUT else self.ins)[tid].append(time)
+                if record.type == SWITCH_CPU_WIDE and record.misc & SWITCH_OUT:
+                    self.followed[struct.unpack_from('<II', record.body)[1]].append(time)
             if record.type != SAMPLE:
                 continue
             attr = data.by_id[struct.unpack_from('<Q', record.body)[0]]
@@ -99,7 +102,7 @@ class Switches:
                     self.came[switch.number_of(sample.raw, 'next_pid')].append(sample.time)
             elif attr.config == waking.number:
                 self.woken[waking.number_of(sample.raw, 'pid')].append(sample.time)
-        for lists in (self.outs, self.ins, self.left, self.came, self.woken):
+        for lists in (self.outs, self.ins, self.followed, self.left, self.came, self.woken):
             for times in lists.values():
                 times.sort()
 

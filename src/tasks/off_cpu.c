@@ -28,6 +28,8 @@ void off_cpu_convert_attr(struct perf_event_attr *attr)
 	attr->type = PERF_TYPE_SOFTWARE;
 	attr->config = PERF_COUNT_SW_CONTEXT_SWITCHES;
 	attr->context_switch = 0; /* these records are left out, or other events have them */
+	if (attr->write_backward)
+		attr->task = 0; /* likewise */
 }
 
 int off_cpu_decode(const struct sample *sample, struct off_cpu_wait *ret)

@@ -47,8 +47,8 @@ def record(millrace, programs, tmp_path):
     """record(kind, nr, *options) -> threads, waits by tid: of our program, in one file."""
     def start(kind, nr, *options, milliseconds=300, more=(), **keywords):
         path = tmp_path / 'perf.data'
-        done = millrace('record', '-e', 'dummy', '--off-cpu', '-o', path, *options, '--', programs / 'waits', kind, nr,
-                        milliseconds, *more, **keywords)
+        done = millrace('record', '-e', 'dummy', '--off-cpu', *MONOTONIC, '-o', path, *options,
+                        '--', programs / 'waits', kind, nr, milliseconds, *more, **keywords)
         return threads_of(done.out), by_tid(waits_of(path))
     return start
 
@@ -57,10 +57,19 @@ def near(value, expected, nr_waits, share=0.03):
     return abs(value - expected) <= max(share * expected, 100000) + nr_waits * WAIT_NS
 
 
+MONOTONIC = ['-k', 'CLOCK_MONOTONIC']  # that of the threads
+
+
+def time_off(thread, waits):
+    """That they were off the CPU while they looked at their clocks; sums are of any time."""
+    return sum(wait.ns if wait.flags & SUM else
+               max(0, min(wait.end_ns, thread.to_ns) - max(wait.left_ns, thread.from_ns)) for wait in waits)
+
+
 def check_times(thread, waits):
     """On and off the CPU are all of a thread's time, by its clocks."""
     waits = [wait for wait in waits if not wait.flags & STARTING]
-    off, nr = sum(wait.ns for wait in waits), sum(wait.times for wait in waits)
+    off, nr = time_off(thread, waits), sum(wait.times for wait in waits)
     assert not any(wait.flags & (UNKNOWN | BEGAN_EARLIER | GOES_ON) for wait in waits)
     assert near(off, thread.wall_ns - thread.cpu_ns, nr), (thread.kind, thread.wall_ns, thread.cpu_ns, off, nr)
     assert all(wait.ready_ns <= wait.ns and (wait.nr_frames or wait.flags & SUM) for wait in waits)
@@ -98,15 +107,18 @@ def check_switches(switches, tid, waits, has_all_wake_ups):
     but for the copying of records, and no load of the machine changes that.
     """
     outs, ins = switches.outs[tid], switches.ins[tid]
-    waits = sorted((wait for wait in waits if not wait.flags & STARTING), key=lambda wait: wait.end_ns)
+    # A thread that has ended may be preempted once more: these records have no number of it any more.
+    waits = sorted((wait for wait in waits if not wait.flags & STARTING and wait.left_ns < outs[-1]),
+                   key=lambda wait: wait.end_ns)
     ins = [time for time in ins if time > outs[0]]
     assert len(waits) == len(ins) and all(out < back for out, back in zip(outs, ins))
     apart = {'left': [], 'came': [], 'woken': []}
     for wait, before, out, back in zip(waits, [0] + ins, outs, ins):
         (left,) = between(switches.left[tid], before, out)
         came = between(switches.came[tid], out, back)
+        followed = between(switches.followed[tid], out, back)
         assert before <= wait.left_ns <= out
-        assert out <= wait.end_ns < back if came else wait.end_ns == back
+        assert out <= wait.end_ns < back if came else wait.end_ns == (followed or [back])[-1]
         apart['left'].append(abs(wait.left_ns - left))
         if came:
             apart['came'].append(abs(wait.end_ns - came[-1]))
@@ -197,7 +209,7 @@ def test_compressed_threads_and_pipe(millrace, programs, tmp_path):
                     ['-a', '--threads', '--single-file']):
         path = tmp_path / 'out'
         shutil.rmtree(path, ignore_errors=True)
-        done = millrace('record', '-e', 'dummy', '--off-cpu', '-o', path, *options,
+        done = millrace('record', '-e', 'dummy', '--off-cpu', *MONOTONIC, '-o', path, *options,
                         '--', programs / 'waits', 'futex', 2, 300)
         plain = tmp_path / 'plain.data'
         millrace('merge', '-o', plain, path)
@@ -206,8 +218,8 @@ def test_compressed_threads_and_pipe(millrace, programs, tmp_path):
             check_times(thread, waits[thread.tid])
         shutil.rmtree(path, ignore_errors=True)
         path.unlink(missing_ok=True)
-    done = millrace('record', '-e', 'dummy', '--off-cpu', '-o', '-', '--', programs / 'waits', 'futex', 2, 300,
-                    binary=True)
+    done = millrace('record', '-e', 'dummy', '--off-cpu', *MONOTONIC, '-o', '-',
+                    '--', programs / 'waits', 'futex', 2, 300, binary=True)
     piped = tmp_path / 'pipe.data'
     piped.write_bytes(done.out)
     waits = by_tid(waits_of(piped))
@@ -418,7 +430,7 @@ def test_script_fields(record, millrace, tmp_path):
 def test_switched_output_and_flight(millrace, recorder, programs, tmp_path):
     """Times go on from one file to the next."""
     path = tmp_path / 'switched.data'
-    done = millrace('record', '-e', 'dummy', '--off-cpu', '--switch-output=1s', '-o', path,
+    done = millrace('record', '-e', 'dummy', '--off-cpu', *MONOTONIC, '--switch-output=1s', '-o', path,
                     '--', programs / 'waits', 'sleep', 2, 2200)
     files = sorted(tmp_path.glob('switched.data.*'))
     assert len(files) >= 2
@@ -435,6 +447,47 @@ def test_switched_output_and_flight(millrace, recorder, programs, tmp_path):
     plain = tmp_path / 'plain.data'
     millrace('merge', '-o', plain, file)
     assert sum(wait.ns > 9e6 for wait in waits_of(plain)) > 40
+
+
+@pytest.mark.parametrize('options', [[], ['-a'], ['--call-graph', 'unwind'], ['--no-side-channel', '--switch-events']],
+                         ids=['named', 'all', 'unwind', 'one-channel'])
+def test_overwritten_rings(record, options):
+    """The waits of the time of which the rings of all CPUs still hold everything, and no others."""
+    threads, waits = record('futex', 2, '--overwrite', '-m', '1M', '--off-cpu=0', *options, milliseconds=200)
+    for thread in threads:
+        mine = sorted((wait for wait in waits[thread.tid] if wait.end_ns > thread.from_ns and
+                       wait.left_ns < thread.to_ns), key=lambda wait: wait.end_ns)
+        between_them = [after.left_ns - before.end_ns for before, after in zip(mine, mine[1:])]
+        assert not any(wait.flags & UNKNOWN for wait in mine) and all(ns >= 0 for ns in between_them)
+        assert sum(between_them) <= thread.cpu_ns + 100000 + len(mine) * WAIT_NS
+        off = time_off(thread, mine)
+        assert off <= thread.wall_ns - thread.cpu_ns + 100000 + len(mine) * WAIT_NS
+        if not options:  # they hold all of it
+            assert near(off, thread.wall_ns - thread.cpu_ns, len(mine))
+
+
+def test_snapshots_of_overwritten_rings(millrace, spawn, programs, tmp_path):
+    """Of each what its rings held; of tasks that slept all the time as well."""
+    sleeper = spawn(['sleep', '60'])
+    process = spawn([programs / 'waits', 'futex', '2', '10000'], stdout=-1)
+    while len(tids := os.listdir(f'/proc/{process.pid}/task')) < 3:
+        time.sleep(0.01)
+    path = tmp_path / 'perf.data'
+    millrace('record', '-e', 'dummy', '--overwrite', '-m', '1M', '--off-cpu=0', '--switch-output=1s', '-o', path,
+             '-p', f'{process.pid},{sleeper.pid}', '--', 'sleep', '1.3')
+    files = sorted(tmp_path.glob('perf.data.*'))
+    assert len(files) >= 2
+    ends = defaultdict(int)
+    for file in files:
+        waits = by_tid(waits_of(file))
+        (slept,) = waits[sleeper.pid]
+        assert slept.flags & (BEGAN_EARLIER | GOES_ON) == BEGAN_EARLIER | GOES_ON and slept.pid == sleeper.pid
+        for tid in map(int, tids):
+            for wait in sorted(waits[tid], key=lambda wait: wait.end_ns):
+                assert wait.left_ns >= ends[tid] and not wait.flags & UNKNOWN
+                assert slept.left_ns <= wait.left_ns and wait.end_ns <= slept.end_ns
+                ends[tid] = wait.end_ns
+    assert all(ends[int(tid)] for tid in tids if int(tid) != process.pid)
 
 
 def test_events_on_and_off(millrace, programs, tmp_path):
@@ -477,7 +530,6 @@ def test_killed_recorder(recorder, millrace, programs, tmp_path):
 
 
 def test_words(millrace):
-    for words in (['--off-cpu=soon'], ['--off-cpu=-1'], ['--off-cpu-wakers'], ['--off-cpu', '--no-timestamp'],
-                  ['--off-cpu', '--overwrite']):
+    for words in (['--off-cpu=soon'], ['--off-cpu=-1'], ['--off-cpu-wakers'], ['--off-cpu', '--no-timestamp']):
         done = millrace('record', *words, '-o', '/dev/null', '--', 'true', status=None)
         assert done.status and 'off-cpu' in done.err and len(done.err.splitlines()) == 1

@@ -183,7 +183,7 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < args[0].value; i++) {
 		struct buf bytes = {0};
 		size_t nr = 0;
-		if (flight_freeze(flight) || flight_collect(flight, &bytes) || !parse(&bytes, records, &nr))
+		if (flight_freeze(flight) || flight_collect(flight, &bytes, NULL) || !parse(&bytes, records, &nr))
 			nr_bad++;
 		bool joined = flight_counters(flight).nr_overwritten == overwritten;
 		overwritten = flight_counters(flight).nr_overwritten;

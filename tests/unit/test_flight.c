@@ -49,7 +49,7 @@ static void a_thread_that_is_gone_has_no_records(void **state)
 		nr_left = opened;
 		assert_int_equal(flight_open(&set, (struct ring_sizes){.pages = 1, .exact = true}, &flight, &diag), 0);
 		assert_int_equal(flight_freeze(flight), 0);
-		assert_int_equal(flight_collect(flight, &records), 0);
+		assert_int_equal(flight_collect(flight, &records, NULL), 0);
 		assert_int_equal(records.len, 0);
 		flight_free(flight);
 	}

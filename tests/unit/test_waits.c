@@ -191,7 +191,8 @@ static void test_start_and_end(void **state)
 	assert_int_equal(waits_know(waits, 20, 20), 0); /* sleeps, and never runs; of task 8 that is not known */
 	waits_asleep(waits, 20, 4000);
 	leave(waits, 4600, SLEEPING, "c");
-	waits_exit(waits, TASK); /* it runs: the switch to it was not recorded */
+	const struct waits_place exit = {.time_ns = 0, .pid = TASK, .tid = TASK};
+	assert_int_equal(waits_exit(waits, &exit, true), 0); /* it runs: the switch to it was not recorded */
 	assert_int_equal(waits_stop(waits, 5000), 0);
 	assert_int_equal(nr_seen, 6);
 	const int unknown = seen[4].wait.flags & OFF_CPU_UNKNOWN ? 4 : 5;
@@ -200,12 +201,33 @@ static void test_start_and_end(void **state)
 	waits_free(waits);
 }
 
+/* Where rings were overwritten there is no initial state, and each fork is told. */
+static void test_all_forks_known(void **state)
+{
+	const struct waits_params params = {.forks_known = true, .emit = see};
+	const struct waits_place place = {.time_ns = 1500, .pid = TASK, .tid = TASK}, ended = {.tid = UINT32_MAX};
+	struct waits *waits = waits_new(&params);
+
+	(void)state;
+	nr_seen = 0;
+	waits_start(waits, 1000);
+	run(waits, 1200);
+	expect(0, 1200, 200, 0, OFF_CPU_NO_STATE | OFF_CPU_BEGAN_EARLIER | OFF_CPU_NO_WAKE_UP);
+	assert_int_equal(waits_leave(waits, &ended, SLEEPING, 0, (struct span){0}), 0);
+	assert_int_equal(waits_run(waits, &ended), 0);
+	assert_int_equal(waits_exit(waits, &place, false), 0); /* of which nothing is known from then on */
+	assert_false(waits_has(waits, TASK));
+	assert_int_equal(waits_stop(waits, 3000), 0);
+	assert_int_equal(nr_seen, 1);
+	waits_free(waits);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_states),        cmocka_unit_test(test_wake_up_on_the_way_out),
 		cmocka_unit_test(test_losses),        cmocka_unit_test(test_sums),
-		cmocka_unit_test(test_start_and_end),
+		cmocka_unit_test(test_start_and_end), cmocka_unit_test(test_all_forks_known),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

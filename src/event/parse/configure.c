@@ -600,11 +600,6 @@ int event_list_configure(struct event_list *list, const struct event_options *gi
 					       .all_tasks = setup.all_tasks};
 	if (!err && options->off_cpu.on && options->no_timestamps)
 		err = diag_set(reterr, -EINVAL, "--off-cpu needs the times of samples: leave out --no-timestamp");
-	if (!err && options->off_cpu.on && options->overwrite)
-		err = diag_set(
-			reterr, -ENOTSUP,
-			"--off-cpu puts together what rings that overwrite have dropped in part: use --flight in "
-			"place of --overwrite");
 	if (!err && options->off_cpu.on)
 		err = off_cpu_add_switches(list, &setup.off_cpu, reterr);
 

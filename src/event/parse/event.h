@@ -54,7 +54,7 @@ enum event_off_cpu {
 
 /* Where payloads tell what; bytes 0: they do not. Of EVENT_SWITCHES, and of EVENT_WAKE_UPS the last. */
 struct event_off_cpu_fields {
-	struct tracepoint_field state, next, woken;
+	struct tracepoint_field state, previous, next, woken;
 };
 
 struct event {

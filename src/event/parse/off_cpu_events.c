@@ -42,6 +42,7 @@ static int add_tracepoint_switches(struct event_list *list)
 	struct diag unused;
 
 	if (!tracefs || tracepoint_field(tracefs, "sched/sched_switch", "prev_state", &fields.state) ||
+	    tracepoint_field(tracefs, "sched/sched_switch", "prev_pid", &fields.previous) ||
 	    tracepoint_field(tracefs, "sched/sched_switch", "next_pid", &fields.next))
 		return -ENOENT;
 	int err = event_list_parse(list, "sched:sched_switch", &unused);
@@ -90,16 +91,19 @@ int off_cpu_add_wake_ups(struct event_list *list, struct diag *reterr)
 {
 	const char *tracefs = tracefs_path(NULL);
 	struct event_off_cpu_fields fields = {0};
-	bool traced = false;
+	const struct event *switches = list->events;
 
-	for (size_t i = 0; i < list->nr; i++)
-		traced |= list->events[i].off_cpu == EVENT_SWITCHES && list->events[i].tracepoint_system;
-	if (!traced || !tracefs || tracepoint_field(tracefs, "sched/sched_waking", "pid", &fields.woken))
+	while (switches->off_cpu != EVENT_SWITCHES)
+		switches++;
+	bool overwrite = switches->attr.write_backward;
+	if (!switches->tracepoint_system || !tracefs ||
+	    tracepoint_field(tracefs, "sched/sched_waking", "pid", &fields.woken))
 		return 0;
 	int err = event_list_parse(list, wake_ups, reterr);
 	if (err)
 		return err;
 	list->events[list->nr - 1].off_cpu_fields = fields;
+	list->events[list->nr - 1].attr.write_backward = overwrite; /* both come at the same time */
 	return name_event(&list->events[list->nr - 1], EVENT_WAKE_UPS, wake_ups, reterr);
 }
 
@@ -134,9 +138,11 @@ void off_cpu_set_tasks(struct event *event, const struct off_cpu_setup *setup)
 		event->filter = strdup("prev_pid != 0"); /* NULL: more samples, and the same times */
 	if (setup->all_user && attr->sample_type & PERF_SAMPLE_CALLCHAIN)
 		attr->exclude_callchain_kernel = 1;
-	/* With --switch-events another event has these records. */
-	if (event->off_cpu == EVENT_SWITCHES && !setup->switches)
-		attr->context_switch = 1;
+	/* With --switch-events another event has these records. A snapshot has to have all that is of its time. */
+	if (event->off_cpu == EVENT_SWITCHES) {
+		attr->context_switch = !setup->switches || attr->write_backward;
+		attr->task |= attr->write_backward;
+	}
 	/*
 	 * An event of a task has the wake-ups that happen in it, not those of it (Linux 6.18): all of the machine are
 	 * taken then, and those of other tasks left out by who reads the rings.

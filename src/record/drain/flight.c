@@ -17,6 +17,7 @@
 #include "base/diag.h"
 #include "base/log.h"
 #include "event/parse/event.h"
+#include "perfdata/sample.h"
 #include "record/setup/eventset.h"
 #include "stream/ring.h"
 #include "stream/writer.h"
@@ -48,6 +49,14 @@ struct flight {
 	bool frozen;       /* there is something to write */
 	uint8_t *room;     /* heap: one ring in the order of time */
 	struct flight_counters counters;
+};
+
+/* Where the records of a snapshot go: to the writer, or else behind `records`. */
+struct snapshot_out {
+	struct writer *writer;
+	struct buf *records;
+	uint64_t whole_from_ns; /* as flight_collect() returns it */
+	int err;
 };
 
 static bool is_of_place(const struct flight *flight, size_t slot, const struct place *place)
@@ -425,63 +434,99 @@ struct flight_pause flight_pause_of(const struct flight *flight, size_t slot)
 	return (struct flight_pause){0};
 }
 
-static struct span note_taken(struct flight *flight, const struct backward_taken *taken, size_t ring_bytes)
+/* Of the oldest record of a ring; all events of a recording have it at the same place. 0: it has none. */
+static uint64_t first_time_ns(const struct perf_event_attr *attr, const struct backward_taken *taken)
 {
-	flight->counters.nr_records += taken->nr_records;
-	flight->counters.nr_broken += taken->nr_broken;
-	flight->counters.nr_overwritten += taken->came > ring_bytes;
-	flight->counters.bytes += taken->bytes;
-	return (struct span){taken->records, taken->bytes};
+	const struct perf_event_header *first = (const void *)taken->records;
+	bool is_sample = taken->bytes && first->type == PERF_RECORD_SAMPLE;
+	int before = is_sample ? sample_time_offset(attr) : sample_time_distance(attr);
+	uint64_t time_ns;
+
+	if (before < 0 || taken->bytes < sizeof(*first) || (size_t)before > first->size ||
+	    (is_sample && (size_t)before + sizeof(time_ns) > first->size))
+		return 0;
+	memcpy(&time_ns, taken->records + (is_sample ? before : first->size - before), sizeof(time_ns));
+	return time_ns;
 }
 
-static struct span take_ring(struct flight *flight, struct place *place, size_t which)
+/* Counts what was taken of a ring of that place, and appends it. */
+static void put_taken(struct flight *flight, const struct place *place, size_t which,
+		      const struct backward_taken *taken, struct snapshot_out *out)
+{
+	const struct perf_event_attr *attr = attr_of_place(flight, place);
+	bool overwritten = taken->came > place->rings[which].bytes;
+	uint64_t from_ns = overwritten && attr ? first_time_ns(attr, taken) : 0;
+
+	flight->counters.nr_records += taken->nr_records;
+	flight->counters.nr_broken += taken->nr_broken;
+	flight->counters.nr_overwritten += overwritten;
+	flight->counters.bytes += taken->bytes;
+	if (from_ns > out->whole_from_ns)
+		out->whole_from_ns = from_ns;
+	if (taken->bytes && out->writer && !out->err)
+		out->err = writer_put(out->writer, taken->records, taken->bytes);
+	else if (!out->writer)
+		buf_put(out->records, taken->records, taken->bytes);
+}
+
+static void take_ring(struct flight *flight, struct place *place, size_t which, struct snapshot_out *out)
 {
 	struct backward_taken taken = {0};
 
 	if (place->carriers[which] >= 0)
 		backward_ring_take(&place->rings[which], flight->room, &taken);
-	return note_taken(flight, &taken, place->rings[which].bytes);
+	put_taken(flight, place, which, &taken, out);
 }
 
-int flight_collect(struct flight *flight, struct buf *out)
+int flight_collect(struct flight *flight, struct buf *records, uint64_t *ret_whole_from_ns)
 {
+	struct snapshot_out out = {.records = records};
+
 	if (!flight || !flight->frozen)
 		return 0;
 	flight->frozen = false;
 	flight->counters.nr_snapshots++;
 	for (size_t i = 0; i < flight->nr_places; i++) {
 		struct place *place = &flight->places[i];
-		for (size_t r = 0; r < 2; r++) {
-			struct span records = {0};
+		for (size_t r = 0; r < 2; r++)
 			if (place->pauses)
-				records = note_taken(flight, &place->copied[r], place->rings[r].bytes);
+				put_taken(flight, place, r, &place->copied[r], &out);
 			else if (r != place->active)
-				records = take_ring(flight, place, r);
-			buf_put(out, records.ptr, records.len);
-		}
+				take_ring(flight, place, r, &out);
 	}
-	return out->failed ? -ENOMEM : 0;
+	if (ret_whole_from_ns)
+		*ret_whole_from_ns = out.whole_from_ns;
+	return buf_status(records);
 }
 
-int flight_end(struct flight *flight, struct writer *writer, struct buf *out)
+static int end(struct flight *flight, struct snapshot_out *out)
 {
-	int err = 0;
-
 	if (!flight)
 		return 0;
 	wait_for_writers();
 	flight->counters.nr_snapshots++;
-	for (size_t i = 0; i < 2 * flight->nr_places && !err; i++) {
+	for (size_t i = 0; i < 2 * flight->nr_places && !out->err; i++) {
 		struct place *place = &flight->places[i / 2];
-		if (!place->pauses && i % 2 != place->active)
-			continue;
-		struct span records = take_ring(flight, place, i % 2);
-		if (records.len && writer)
-			err = writer_put(writer, records.ptr, records.len);
-		else if (records.len)
-			buf_put(out, records.ptr, records.len);
+		if (place->pauses || i % 2 == place->active)
+			take_ring(flight, place, i % 2, out);
 	}
-	return !err && out && out->failed ? -ENOMEM : err;
+	return out->err;
+}
+
+int flight_end(struct flight *flight, struct buf *records, uint64_t *ret_whole_from_ns)
+{
+	struct snapshot_out out = {.records = records};
+
+	end(flight, &out);
+	*ret_whole_from_ns = out.whole_from_ns;
+	return buf_status(records);
+}
+
+int flight_end_into(struct flight *flight, struct writer *writer)
+{
+	struct snapshot_out out = {.writer = writer};
+
+	return end(flight, &out);
 }
 
 struct flight_counters flight_counters(const struct flight *flight)

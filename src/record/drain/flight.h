@@ -47,11 +47,15 @@ struct flight_pause {
 };
 struct flight_pause flight_pause_of(const struct flight *flight, size_t slot);
 
-/* What stands still, ring after ring, each in the order of time. 0 or -ENOMEM. */
-int flight_collect(struct flight *flight, struct buf *out);
+/*
+ * What stands still, ring after ring, each in the order of time. 0 or -ENOMEM. *ret_whole_from_ns, by the clock of
+ * records: of what came since the last call, all that is not older is there; 0: all is. NULL: not wanted.
+ */
+int flight_collect(struct flight *flight, struct buf *out, uint64_t *ret_whole_from_ns);
 
-/* The end: what the rings hold, after the events were disabled, in the same order. Writer NULL: behind `out`. */
-int flight_end(struct flight *flight, struct writer *writer, struct buf *out);
+/* The end: what the rings hold, after the events were disabled, in the same order. */
+int flight_end(struct flight *flight, struct buf *out, uint64_t *ret_whole_from_ns);
+int flight_end_into(struct flight *flight, struct writer *writer); /* likewise, written at once */
 
 /* NULL: all 0. */
 struct flight_counters flight_counters(const struct flight *flight);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "perfdata/ledger.h"
 #include "perfdata/record.h"
 #include "perfdata/sample.h"
@@ -27,6 +28,9 @@ struct off_cpu_stages {
 	struct waits *waits;
 	struct buf blank, sample;                 /* a record of which nothing is known; that is put together */
 	struct ordered_record *place;             /* of the record that is taken */
+	bool on;                                  /* the events, as told of before the next snapshot */
+	struct buf sleepers;                      /* struct off_cpu_sleeper, for the next snapshot */
+	struct buf *snapshot;                     /* where the waits of one go; NULL: they go to that place */
 	struct time_queue switched;               /* when the events were, and whether on: item not NULL */
 	uint64_t nr_lost, nr_lost_in_all, end_ns; /* lost: as records told so far; as the kernel counts them */
 	struct off_cpu_counts counts, in_ledger;  /* so far; of those, what ledgers of finished outputs have */
@@ -37,7 +41,7 @@ static int emit(void *ctx, struct span left, const struct off_cpu_wait *wait, co
 {
 	struct off_cpu_stages *stages = ctx;
 	struct off_cpu_counts *counts = &stages->counts;
-	const void *from = left.len ? left.ptr : stages->blank.data;
+	const struct perf_event_attr *attr = &stages->params.events[stages->params.switches].attr;
 	uint64_t *nr = wait->flags & OFF_CPU_UNKNOWN ? &counts->nr_unknown
 		       : wait->flags & OFF_CPU_SUM   ? &counts->nr_short
 						     : &counts->nr_waits;
@@ -48,12 +52,14 @@ static int emit(void *ctx, struct span left, const struct off_cpu_wait *wait, co
 	*nr += wait->nr_times;
 	*ns += wait->ns;
 	stages->sample.len = 0;
-	int err = off_cpu_put(&stages->params.events[stages->params.switches].attr, from, wait, end, &stages->sample);
-	if (err == -EBADMSG && left.len) /* a chain as long as records can be */
-		err = emit(ctx, (struct span){0}, wait, end);
-	else if (!err)
-		err = buf_status(&stages->sample);
-	return err ? err : ordered_add(stages->place, buf_span(&stages->sample));
+	int err = left.len ? off_cpu_put(attr, left.ptr, wait, end, &stages->sample) : -EBADMSG;
+	if (err == -EBADMSG) /* none, or with a chain as long as records can be */
+		err = off_cpu_put(attr, (const void *)stages->blank.data, wait, end, &stages->sample);
+	err = err ? err : buf_status(&stages->sample);
+	if (err || !stages->snapshot)
+		return err ? err : ordered_add(stages->place, buf_span(&stages->sample));
+	buf_put(stages->snapshot, stages->sample.data, stages->sample.len);
+	return buf_status(stages->snapshot);
 }
 
 /* A number in the payload of a tracepoint, of 4 or 8 bytes. false: the payload ends before it. */
@@ -77,12 +83,15 @@ static int take_switch(struct off_cpu_stages *stages, const uint8_t *bytes)
 {
 	const struct perf_event_header *record = (const void *)bytes;
 	const struct event_off_cpu_fields *fields = &stages->params.fields;
-	uint64_t state = 0, next;
+	uint64_t state = 0, previous, next;
 	struct sample sample;
 
 	if (sample_decode(&stages->params.events[stages->params.switches].attr, record, &sample))
 		return 0;
 	struct waits_place place = {.time_ns = sample.time, .pid = sample.pid, .tid = sample.tid, .cpu = sample.cpu};
+	/* A task that has ended has no number any more. */
+	if (place.tid == UINT32_MAX && fields->previous.bytes && read_field(sample.raw, fields->previous, &previous))
+		place.tid = (uint32_t)previous;
 	bool has_state = fields->state.bytes && read_field(sample.raw, fields->state, &state);
 	int err = waits_leave(stages->waits, &place, (uint32_t)state, has_state ? 0 : OFF_CPU_NO_STATE,
 			      (struct span){bytes, record->size});
@@ -130,12 +139,24 @@ static int take_switch_record(struct off_cpu_stages *stages, struct ordered_reco
 {
 	const struct perf_event_header *header = (const void *)record->bytes;
 	bool preempted = header->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT;
+	bool out = header->misc & PERF_RECORD_MISC_SWITCH_OUT;
+	struct {
+		struct perf_event_header header;
+		uint32_t pid, tid; /* of the other task; <linux/perf_event.h>, PERF_RECORD_SWITCH_CPU_WIDE */
+	} both;
 	int err;
 
-	if (header->misc & PERF_RECORD_MISC_SWITCH_OUT)
+	if (out)
 		err = waits_leave(stages->waits, place, 0, preempted ? 0 : OFF_CPU_NO_STATE, (struct span){0});
 	else
 		err = waits_run(stages->waits, place);
+	/* The next task runs from here on, and what the kernel does up to its own record is not waiting. */
+	if (!err && out && header->type == PERF_RECORD_SWITCH_CPU_WIDE && header->size >= sizeof(both)) {
+		memcpy(&both, header, sizeof(both));
+		const struct waits_place next = {
+			.time_ns = place->time_ns, .pid = both.pid, .tid = both.tid, .cpu = place->cpu};
+		err = waits_run(stages->waits, &next);
+	}
 	if (!stages->params.keeps_switch_records)
 		ordered_record_shorten(record, header->size, 0);
 	return err;
@@ -151,9 +172,9 @@ static int take_task_event(struct off_cpu_stages *stages, const struct perf_even
 	struct waits_place place = {.time_ns = at->time_ns, .pid = event.pid, .tid = event.tid, .cpu = at->cpu};
 	if (event.type == PERF_RECORD_FORK)
 		return waits_fork(stages->waits, &place);
-	if (!stages->params.fields.state.bytes)
-		waits_exit(stages->waits, event.tid);
-	return 0;
+	/* Events of a CPU tell of its last switch; those of a task end before that. */
+	bool leaves = stages->params.all_tasks;
+	return leaves && stages->params.fields.state.bytes ? 0 : waits_exit(stages->waits, &place, leaves);
 }
 
 static void note_lost(struct off_cpu_stages *stages, const struct perf_event_header *header, uint64_t time_ns)
@@ -177,7 +198,8 @@ static int switch_until(struct off_cpu_stages *stages, uint64_t time_ns)
 	int err = 0;
 
 	while (!err && (first = time_queue_first(&stages->switched)) && first->time_ns <= time_ns) {
-		if (first->item)
+		stages->on = first->item;
+		if (stages->on)
 			waits_start(stages->waits, first->time_ns);
 		else
 			err = waits_stop(stages->waits, first->time_ns);
@@ -265,6 +287,10 @@ static const struct ordered_ops ops = {
 static int make(struct stage_maker *maker, const struct stage_output *output, struct stage **ret)
 {
 	(void)output;
+	if (((struct off_cpu_stages *)maker)->params.in_snapshots) {
+		*ret = NULL;
+		return 0;
+	}
 	return ordered_stages_make(((struct off_cpu_stages *)maker)->ordered, ret);
 }
 
@@ -317,6 +343,15 @@ static int account(struct stage_maker *maker, struct ledger *ledger)
 	return err;
 }
 
+static struct waits *make_waits(struct off_cpu_stages *stages)
+{
+	const struct waits_params params = {.min_ns = stages->params.min_ns,
+					    .forks_known = stages->params.in_snapshots,
+					    .emit = emit,
+					    .ctx = stages};
+	return waits_new(&params);
+}
+
 int off_cpu_stages_new(const struct off_cpu_params *params, struct off_cpu_stages **ret)
 {
 	struct off_cpu_stages *stages = calloc(1, sizeof(*stages));
@@ -324,13 +359,14 @@ int off_cpu_stages_new(const struct off_cpu_params *params, struct off_cpu_stage
 
 	if (!stages)
 		return -ENOMEM;
-	stages->maker = (struct stage_maker){.make = make, .initial_state = take_initial_state, .account = account};
+	stages->maker = (struct stage_maker){
+		.make = make, .initial_state = params->in_snapshots ? NULL : take_initial_state, .account = account};
 	stages->params = *params;
-	const struct waits_params waits = {.min_ns = params->min_ns, .emit = emit, .ctx = stages};
-	stages->waits = waits_new(&waits);
+	stages->waits = make_waits(stages);
+	stages->on = !params->starts_later;
 	off_cpu_put_blank(&event->attr, event->nr_ids ? event->ids[0] : 0, &stages->blank);
 	int err = ring_events_init(&stages->events, params->events, params->nr_events);
-	if (stages->waits && !params->starts_later)
+	if (stages->waits && stages->on)
 		waits_start(stages->waits, 0);
 	if (!err)
 		err = stages->waits && !stages->blank.failed ? ordered_stages_new(&ops, stages, &stages->ordered)
@@ -351,6 +387,7 @@ void off_cpu_stages_free(struct off_cpu_stages *stages)
 	waits_free(stages->waits);
 	ring_events_fini(&stages->events);
 	time_queue_fini(&stages->switched);
+	buf_fini(&stages->sleepers);
 	buf_fini(&stages->blank);
 	buf_fini(&stages->sample);
 	free(stages);
@@ -359,6 +396,14 @@ void off_cpu_stages_free(struct off_cpu_stages *stages)
 struct stage_maker *off_cpu_maker(struct off_cpu_stages *stages)
 {
 	return &stages->maker;
+}
+
+static int take_sleeper(struct off_cpu_stages *stages, const struct off_cpu_sleeper *sleeper)
+{
+	int err = waits_know(stages->waits, sleeper->pid, sleeper->tid);
+
+	waits_asleep(stages->waits, sleeper->tid, sleeper->time_ns);
+	return err;
 }
 
 void off_cpu_switch(struct off_cpu_stages *stages, bool on, uint64_t now_ns)
@@ -372,11 +417,128 @@ void off_cpu_switch(struct off_cpu_stages *stages, bool on, uint64_t now_ns)
 	ordered_stages_unlock(stages->ordered);
 }
 
-void off_cpu_asleep(struct off_cpu_stages *stages, uint32_t tid, uint64_t now_ns)
+int off_cpu_asleep(struct off_cpu_stages *stages, const struct off_cpu_sleeper *sleeper)
 {
 	ordered_stages_lock(stages->ordered);
-	waits_asleep(stages->waits, tid, now_ns);
+	int err = 0;
+	if (stages->params.in_snapshots)
+		buf_put(&stages->sleepers, sleeper, sizeof(*sleeper));
+	else
+		err = take_sleeper(stages, sleeper);
+	err = err ? err : buf_status(&stages->sleepers);
 	ordered_stages_unlock(stages->ordered);
+	return err;
+}
+
+/* Those of the window; later ones are of the next. */
+static int take_sleepers(struct off_cpu_stages *stages, struct off_cpu_window window)
+{
+	struct buf *sleepers = &stages->sleepers;
+	struct off_cpu_sleeper sleeper;
+	size_t kept = 0;
+	int err = 0;
+
+	for (size_t at = 0; at < sleepers->len && !err; at += sizeof(sleeper)) {
+		memcpy(&sleeper, sleepers->data + at, sizeof(sleeper));
+		if (sleeper.time_ns > window.to_ns) {
+			memcpy(sleepers->data + kept, &sleeper, sizeof(sleeper));
+			kept += sizeof(sleeper);
+		} else if (sleeper.time_ns >= window.from_ns) {
+			err = take_sleeper(stages, &sleeper);
+		}
+	}
+	sleepers->len = kept;
+	return err;
+}
+
+/*
+ * A record that the events of --off-cpu asked for, and that takes no place in the file. Of switches and tasks others
+ * may have asked as well: the same ones, in another ring or in this one.
+ */
+static bool is_own(const struct off_cpu_stages *stages, const uint8_t *bytes)
+{
+	const struct perf_event_header *record = (const void *)bytes;
+	struct sample id = {0};
+
+	switch (record->type) {
+	case PERF_RECORD_SAMPLE: {
+		size_t event = ring_events_index(&stages->events, bytes, record->size);
+		return event == stages->params.switches || event == stages->params.wake_ups;
+	}
+	case PERF_RECORD_SWITCH:
+	case PERF_RECORD_SWITCH_CPU_WIDE:
+	case PERF_RECORD_FORK:
+	case PERF_RECORD_EXIT: break;
+	default: return false;
+	}
+	return !sample_id_decode(&stages->params.events[0].attr, record, &id) &&
+	       hash_table_find_number(&stages->events.ids, id.id) == stages->params.switches + 1;
+}
+
+/* Takes what tells of waits, in the order of time, and appends to `kept` what stays. */
+static int take_snapshot(struct off_cpu_stages *stages, struct off_cpu_window window, const struct buf *records,
+			 struct buf *kept)
+{
+	struct time_queue queue = {0};
+	int err = 0;
+
+	for (size_t at = 0; at < records->len && !err; at += ((struct perf_event_header *)(records->data + at))->size) {
+		const struct perf_event_header *record = (const void *)(records->data + at);
+		const uint64_t time_ns = ring_events_time(&stages->events, records->data + at, record);
+		if (!is_own(stages, records->data + at))
+			buf_put(kept, record, record->size);
+		else if (time_ns >= window.from_ns && time_ns <= window.to_ns)
+			err = time_queue_put(&queue,
+					     &(struct time_entry){.time_ns = time_ns, .item = records->data + at});
+	}
+	for (const struct time_entry *first; !err && (first = time_queue_first(&queue));) {
+		struct ordered_record record = {.time_ns = first->time_ns, .bytes = first->item};
+		time_queue_drop_first(&queue);
+		err = take(stages, &record);
+	}
+	time_queue_fini(&queue);
+	return err;
+}
+
+/* What was told of the switching before a snapshot: on or off. */
+static void switch_before(struct off_cpu_stages *stages, uint64_t from_ns)
+{
+	const struct time_entry *first;
+
+	while ((first = time_queue_first(&stages->switched)) && first->time_ns <= from_ns) {
+		stages->on = first->item;
+		time_queue_drop_first(&stages->switched);
+	}
+	if (stages->on)
+		waits_start(stages->waits, from_ns);
+}
+
+int off_cpu_snapshot(struct off_cpu_stages *stages, struct off_cpu_window window, struct buf *records)
+{
+	AUTO_BUF struct buf kept = {0};
+
+	if (!stages || !stages->params.in_snapshots)
+		return 0;
+	ordered_stages_lock(stages->ordered);
+	if (stages->end_ns && window.to_ns > stages->end_ns)
+		window.to_ns = stages->end_ns;
+	stages->snapshot = &kept;
+	switch_before(stages, window.from_ns);
+	int err = take_sleepers(stages, window);
+	err = err ? err : take_snapshot(stages, window, records, &kept);
+	err = err ? err : switch_until(stages, window.to_ns);
+	err = err ? err : waits_stop(stages->waits, window.to_ns);
+	/* The next one knows nothing of what was between the two. */
+	waits_free(stages->waits);
+	stages->waits = make_waits(stages);
+	stages->snapshot = NULL;
+	if (!err)
+		err = stages->waits ? buf_status(&kept) : -ENOMEM;
+	ordered_stages_unlock(stages->ordered);
+	buf_fini(records);
+	*records = kept;
+	kept = (struct buf){0};
+	return err;
 }
 
 void off_cpu_stop(struct off_cpu_stages *stages, uint64_t end_ns, uint64_t nr_lost)

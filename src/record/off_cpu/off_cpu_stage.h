@@ -16,6 +16,7 @@
 #include "perfdata/attr.h"
 #include "stream/stage.h"
 
+struct buf;
 struct off_cpu_stages;
 
 struct off_cpu_params {
@@ -27,6 +28,7 @@ struct off_cpu_params {
 	bool all_tasks;                     /* of the CPUs, and not only those that were named */
 	bool keeps_switch_records;          /* PERF_RECORD_SWITCH, which --switch-events asks for */
 	bool starts_later;                  /* off_cpu_switch() will tell when */
+	bool in_snapshots;                  /* the rings are overwritten: their records come by off_cpu_snapshot() */
 	uint64_t min_ns;                    /* waits that are shorter are added up for each task */
 };
 
@@ -42,8 +44,25 @@ struct stage_maker *off_cpu_maker(struct off_cpu_stages *stages); /* valid as lo
  */
 void off_cpu_switch(struct off_cpu_stages *stages, bool on, uint64_t now_ns);
 
-/* That task was asleep after the last of these calls: without a record of it it was off the CPU all the time. */
-void off_cpu_asleep(struct off_cpu_stages *stages, uint32_t tid, uint64_t now_ns);
+/*
+ * A task was asleep at that time, after the events were enabled: without a record of it it was off the CPU all the
+ * time. From any thread. 0 or -ENOMEM.
+ */
+struct off_cpu_sleeper {
+	uint32_t pid, tid;
+	uint64_t time_ns;
+};
+int off_cpu_asleep(struct off_cpu_stages *stages, const struct off_cpu_sleeper *sleeper);
+
+/*
+ * What rings that are overwritten held, whole records in any order, of which none is missing from `from_ns` to `to_ns`
+ * (0: from the enabling on; until off_cpu_stop()): the waits of that time take the place of switches and wake-ups. Of
+ * what is older or younger nothing is told. Any thread, one after the other. 0 or -errno. NULL is fine.
+ */
+struct off_cpu_window {
+	uint64_t from_ns, to_ns;
+};
+int off_cpu_snapshot(struct off_cpu_stages *stages, struct off_cpu_window window, struct buf *records);
 
 /*
  * They are off for good; only what was drained is still to come, into the outputs that are open. `nr_lost`: records

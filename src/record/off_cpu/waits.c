@@ -107,6 +107,11 @@ static void forget(struct waits *waits, struct task *task)
 	task_free(task);
 }
 
+static bool is_task(uint32_t tid)
+{
+	return tid && tid != UINT32_MAX;
+}
+
 bool waits_has(const struct waits *waits, uint32_t tid)
 {
 	const struct task *task = find(waits, tid);
@@ -116,11 +121,11 @@ bool waits_has(const struct waits *waits, uint32_t tid)
 
 int waits_know(struct waits *waits, uint32_t pid, uint32_t tid)
 {
-	struct task *task = tid ? make(waits, pid, tid) : NULL;
+	struct task *task = is_task(tid) ? make(waits, pid, tid) : NULL;
 
 	if (task && task->where == NOWHERE)
 		task->where = UNSEEN;
-	return !tid || task ? 0 : -ENOMEM;
+	return task || !is_task(tid) ? 0 : -ENOMEM;
 }
 
 void waits_asleep(struct waits *waits, uint32_t tid, uint64_t time_ns)
@@ -220,7 +225,7 @@ int waits_leave(struct waits *waits, const struct waits_place *place, uint32_t s
 {
 	int err = 0;
 
-	if (!place->tid)
+	if (!is_task(place->tid))
 		return 0;
 	struct task *task = make(waits, place->pid, place->tid);
 	if (!task)
@@ -255,12 +260,13 @@ int waits_run(struct waits *waits, const struct waits_place *place)
 {
 	int err = 0;
 
-	if (!place->tid)
+	if (!is_task(place->tid))
 		return 0;
 	struct task *task = make(waits, place->pid, place->tid);
 	if (!task)
 		return -ENOMEM;
-	if (task->where == UNSEEN && waits->start_ns)
+	bool was_there = task->where == UNSEEN || (task->where == NOWHERE && waits->params.forks_known);
+	if (was_there && waits->start_ns)
 		set_off_from_start(task);
 	if (task->where == OFF) {
 		err = end_wait(waits, task, place, 0);
@@ -293,7 +299,7 @@ int waits_fork(struct waits *waits, const struct waits_place *place)
 {
 	struct task *task = find(waits, place->tid);
 
-	if (!place->tid)
+	if (!is_task(place->tid))
 		return 0;
 	if (task) /* its number is used again */
 		forget(waits, task);
@@ -307,12 +313,18 @@ int waits_fork(struct waits *waits, const struct waits_place *place)
 	return 0;
 }
 
-void waits_exit(struct waits *waits, uint32_t tid)
+int waits_exit(struct waits *waits, const struct waits_place *place, bool leaves)
 {
-	struct task *task = find(waits, tid);
+	struct task *task = find(waits, place->tid);
+	int err = 0;
 
 	if (task)
 		task->exiting = true;
+	if (task && task->where == ON && !leaves) {
+		err = put_sum(waits, task, place->time_ns);
+		forget(waits, task);
+	}
+	return err;
 }
 
 void waits_gap(struct waits *waits, uint64_t to_ns)

@@ -18,13 +18,14 @@ struct off_cpu_wait;
 struct waits;
 
 struct waits_params {
-	uint64_t min_ns; /* shorter waits are added up for each task */
+	uint64_t min_ns;  /* shorter waits are added up for each task */
+	bool forks_known; /* a task of which no fork was told was there before the start */
 	/* One wait, or the sum of several. `left`: as in waits_leave(); empty: there is none. */
 	int (*emit)(void *ctx, struct span left, const struct off_cpu_wait *wait, const struct off_cpu_end *end);
 	void *ctx;
 };
 
-/* A task on a CPU at a time. Task 0, which runs when no other does, is of no interest. */
+/* A task on a CPU at a time. Of no interest: 0, which runs when no other does, and UINT32_MAX, which has ended. */
 struct waits_place {
 	uint64_t time_ns;
 	uint32_t pid, tid; /* pid UINT32_MAX: not known */
@@ -68,8 +69,11 @@ int waits_wake(struct waits *waits, uint64_t time_ns, uint32_t tid, const struct
 
 /* A new task, which is ready to run. */
 int waits_fork(struct waits *waits, const struct waits_place *place);
-/* It is about to end: when it leaves the CPU to wait it does not come back. */
-void waits_exit(struct waits *waits, uint32_t tid);
+/*
+ * It is about to end: when it leaves the CPU to wait it does not come back. `leaves`: that is told; else nothing more
+ * is.
+ */
+int waits_exit(struct waits *waits, const struct waits_place *place, bool leaves);
 
 /* Records of some time up to that are missing. */
 void waits_gap(struct waits *waits, uint64_t to_ns);

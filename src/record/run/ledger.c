@@ -268,13 +268,10 @@ int ledger_book_note_pause(struct ledger_book *book, size_t slot, uint64_t from_
 	return err;
 }
 
-uint64_t ledger_book_now(const struct ledger_book *book, bool enabled)
+uint64_t ledger_book_now(const struct ledger_book *book)
 {
-	const struct ledger_moment *start = &book->start;
-	struct ledger_moment now = {.ns = clock_ns(CLOCK_MONOTONIC)};
+	const struct ledger_moment *start = &book->start, now = moment_now(book->set);
 
-	if (!enabled)
-		now = moment_now(book->set);
 	return now.perf_ns || !start->perf_ns ? now.perf_ns : start->perf_ns + (now.ns - start->ns);
 }
 

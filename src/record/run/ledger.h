@@ -47,10 +47,10 @@ struct ledger_book {
 int ledger_book_open(struct ledger_book *book, const struct eventset *set, const struct stack_cutter *cutter);
 
 /*
- * Now, by the clock of the samples. While events are enabled it is taken to go as CLOCK_MONOTONIC since the opening;
- * 0: not known.
+ * Now, by the clock of the samples; 0: not known. A recording of this thread has a COMM record of it. Where the clock
+ * cannot be read, it is taken to go as CLOCK_MONOTONIC since the opening.
  */
-uint64_t ledger_book_now(const struct ledger_book *book, bool enabled);
+uint64_t ledger_book_now(const struct ledger_book *book);
 
 /*
  * One reading of the counters: what they grew by was lost since the reading before. 0 or -ENOMEM. Overwritten rings

@@ -482,31 +482,53 @@ static bool starts_at_exec(const struct recording *rec)
 	return !rec->options->times.delayed && rec->options->target->kind == EVENT_TARGET_WORKLOAD;
 }
 
-/* proc(5), /proc/PID/stat: the state stands behind the name, which may hold anything. */
-static bool is_asleep(pid_t tid)
+/* proc(5), /proc/PID/status: is it asleep, and of which process is it? */
+static bool is_asleep(pid_t tid, uint32_t *ret_pid)
 {
 	AUTO_BUF struct buf text = {0};
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", tid);
+	snprintf(path, sizeof(path), "/proc/%d/status", tid);
 	if (fd_slurp(path, 4096, &text))
 		return false;
-	const char *name_end = strrchr(buf_text(&text), ')');
-	return name_end && name_end[1] && strchr("SDTtI", name_end[2]);
+	const char *state = strstr(buf_text(&text), "\nState:\t");
+	const char *pid = strstr(buf_text(&text), "\nTgid:\t");
+	return state && strchr("SDTtI", state[strlen("\nState:\t")]) && pid && sscanf(pid, "\nTgid: %u", ret_pid) == 1;
+}
+
+static void note_sleepers(struct recording *rec, uint64_t now_ns)
+{
+	const struct target *target = rec->options->target;
+
+	for (size_t i = 0; target->kind == EVENT_TARGET_TASKS && i < target->nr_tids; i++) {
+		struct off_cpu_sleeper sleeper = {.tid = (uint32_t)target->tids[i], .time_ns = now_ns};
+		if (is_asleep(target->tids[i], &sleeper.pid))
+			(void)!off_cpu_asleep(rec->off_cpu, &sleeper); /* out of memory: not told of */
+	}
 }
 
 static void note_switch(void *recording, bool on)
 {
 	struct recording *rec = recording;
-	const struct target *target = rec->options->target;
 
 	if (!rec->off_cpu)
 		return;
-	uint64_t now_ns = ledger_book_now(&rec->book, true);
+	uint64_t now_ns = ledger_book_now(&rec->book);
 	off_cpu_switch(rec->off_cpu, on, now_ns);
-	for (size_t i = 0; on && target->kind == EVENT_TARGET_TASKS && i < target->nr_tids; i++)
-		if (is_asleep(target->tids[i]))
-			off_cpu_asleep(rec->off_cpu, (uint32_t)target->tids[i], now_ns);
+	if (on)
+		note_sleepers(rec, now_ns);
+}
+
+/* Of a snapshot of overwritten rings, which may have nothing of tasks that sleep. */
+static uint64_t note_moment(void *recording)
+{
+	struct recording *rec = recording;
+
+	if (!rec->off_cpu || !rec->flight)
+		return 0;
+	uint64_t now_ns = ledger_book_now(&rec->book);
+	note_sleepers(rec, now_ns);
+	return now_ns;
 }
 
 /* Behind the stage that unwinds. */
@@ -514,6 +536,7 @@ static int open_off_cpu(struct recording *rec, struct diag *reterr)
 {
 	const struct event_list *events = rec->options->events;
 	enum event_target kind = rec->options->target->kind;
+	struct event_off_cpu_fields wake_up_fields = {0};
 	struct off_cpu_params params = {.nr_events = events->nr,
 					.wake_ups = events->nr,
 					.all_tasks = kind == EVENT_TARGET_SYSTEM || kind == EVENT_TARGET_CPUS,
@@ -531,13 +554,14 @@ static int open_off_cpu(struct recording *rec, struct diag *reterr)
 			callchain_convert_attr(&rec->staged[i].attr, event->max_stack);
 		if (event->off_cpu == EVENT_SWITCHES) {
 			params.switches = i;
-			params.fields.state = event->off_cpu_fields.state;
-			params.fields.next = event->off_cpu_fields.next;
+			params.in_snapshots = event->attr.write_backward;
+			params.fields = event->off_cpu_fields;
 		} else if (event->off_cpu == EVENT_WAKE_UPS) {
 			params.wake_ups = i;
-			params.fields.woken = event->off_cpu_fields.woken;
+			wake_up_fields = event->off_cpu_fields;
 		}
 	}
+	params.fields.woken = wake_up_fields.woken;
 	int err = off_cpu_stages_new(&params, &rec->off_cpu);
 	rec->set.switched = note_switch;
 	rec->set.switched_ctx = rec;
@@ -925,10 +949,12 @@ static int open_rotation(struct recording *rec, struct diag *reterr)
 	rotation->readers = &rec->readers;
 	rotation->flight = rec->flight;
 	rotation->unwinding = rec->unwinding;
+	rotation->off_cpu = rec->off_cpu;
 	rotation->book = &rec->book;
 	rotation->cost = &rec->cost;
 	rotation->pause = pause_housekeeping;
 	rotation->resume = resume_housekeeping;
+	rotation->moment = note_moment;
 	rotation->ctx = rec;
 	int err = rotation_open(rotation, reterr);
 	if (err)
@@ -1030,8 +1056,9 @@ static int run_events(struct recording *rec, struct recording_result *result, st
 		err = supervise(&supervision, &result->signal, reterr);
 		steering_stop(&rec->steering);
 	}
+	note_moment(rec);
 	eventset_disable(&rec->set);
-	uint64_t stopped_ns = rec->off_cpu ? ledger_book_now(&rec->book, false) : 0;
+	uint64_t stopped_ns = rec->off_cpu ? ledger_book_now(&rec->book) : 0;
 	end_status_start(&rec->end_status, rec->pool);
 	batch_pool_disable_pressure(rec->pool);
 	housekeeping_stop(&rec->housekeeping);

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "record/drain/flight.h"
 #include "record/drain/readers.h"
+#include "record/off_cpu/off_cpu_stage.h"
 #include "record/output/output_file.h"
 #include "record/output/task_log.h"
 #include "record/run/ledger.h"
@@ -34,12 +35,13 @@ enum {
 struct finisher_job {
 	struct finisher_job *next;
 	struct output_file output;
-	char *while_open;      /* heap; the name of the file until it is finished; NULL: as its output says */
-	char *name;            /* heap; and then */
-	struct buf records;    /* behind all others */
-	struct ledger ledger;  /* of its time */
-	uint64_t lost;         /* of events, as told by `records` */
-	struct flight *flight; /* borrowed; of the last file: its records go there, too. NULL: none */
+	char *while_open;             /* heap; the name of the file until it is finished; NULL: as its output says */
+	char *name;                   /* heap; and then */
+	struct buf records;           /* behind all others */
+	struct ledger ledger;         /* of its time */
+	uint64_t lost;                /* of events, as told by `records` */
+	struct off_cpu_window window; /* of records of the flight */
+	struct flight *flight;        /* borrowed; of the last file: its records go there, too. NULL: none */
 };
 
 static void job_free(struct finisher_job *job)
@@ -88,20 +90,32 @@ static int give_up(struct finisher *finisher, struct output_file *output, int er
 	return err;
 }
 
+/* What is older is not all there. */
+static void begin_window(struct finisher_job *job, uint64_t whole_from_ns)
+{
+	if (whole_from_ns > job->window.from_ns)
+		job->window.from_ns = whole_from_ns;
+}
+
 /*
- * What the overwritten rings held. Where stacks are unwound all of it is taken at once, for the order of time; the
- * stages have to have seen all that was recorded before.
+ * What the overwritten rings held. Where it is changed all of it is taken at once, for the order of time; the stages
+ * have to have seen all that was recorded before.
  */
 static int put_last_moments(struct rotation *rotation, struct finisher_job *job, struct output_file *output)
 {
+	uint64_t whole_from_ns = 0;
 	int err = 0;
 
-	if (rotation->unwinding && rotation->flight) {
-		output_file_run_stages(output);
-		err = flight_end(job->flight, NULL, &job->records);
-		return err ? err : unwinding_snapshot(rotation->unwinding, &job->records);
+	if (!rotation->flight || (!rotation->unwinding && !rotation->off_cpu))
+		return flight_end_into(job->flight, output->writer);
+	output_file_run_stages(output);
+	if (job->flight) {
+		err = flight_end(job->flight, &job->records, &whole_from_ns);
+		job->window = (struct off_cpu_window){.from_ns = rotation->thawed_ns, .to_ns = UINT64_MAX};
+		begin_window(job, whole_from_ns);
 	}
-	return flight_end(job->flight, output->writer, NULL);
+	err = err ? err : unwinding_snapshot(rotation->unwinding, &job->records);
+	return err ? err : off_cpu_snapshot(rotation->off_cpu, job->window, &job->records);
 }
 
 /* Finishes an output here and now. The job, whose own output is not used, stays the caller's. */
@@ -353,7 +367,9 @@ static int begin(struct rotation *rotation, struct diag *reterr)
 	if (rotation->flight)
 		(void)!task_log_hold(rotation->params->task_log); /* out of memory: then /proc is asked */
 	/* The moment of the snapshot. What an ioctl refuses makes it short, and nothing is lost. */
+	job->window = (struct off_cpu_window){.from_ns = rotation->thawed_ns, .to_ns = rotation->moment(rotation->ctx)};
 	err = flight_freeze(rotation->flight);
+	rotation->thawed_ns = rotation->moment(rotation->ctx);
 	if (err)
 		log_note("the last moments may be incomplete: %s", strerror(-err));
 	rotation->job = job;
@@ -454,7 +470,9 @@ static int complete(struct rotation *rotation, struct diag *reterr)
 	exchange(rotation);
 	rotation->job = NULL;
 	rotation->nr_switches++;
-	int err = flight_collect(rotation->flight, &job->records);
+	uint64_t whole_from_ns = 0;
+	int err = flight_collect(rotation->flight, &job->records, &whole_from_ns);
+	begin_window(job, whole_from_ns);
 	if (!err)
 		err = account(rotation, job);
 	if (err)
