@@ -34,20 +34,15 @@ static int place_open(const struct place *place, uint64_t flags)
 	return fd < 0 ? -errno : fd;
 }
 
-/*
- * For reading, through a descriptor that only says where it is (O_PATH), so that what was looked at is what is opened.
- * Without a /proc the path is followed once more.
- */
-static int reopen(int path_fd, const struct place *place)
+enum { READ_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY };
+
+int object_file_reopen(int held_fd)
 {
-	enum { FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY };
 	char link[32];
 
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", path_fd);
-	int fd = open(link, FLAGS | O_CLOEXEC);
-	if (fd >= 0)
-		return fd;
-	return errno == ENOENT ? place_open(place, FLAGS) : -errno;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", held_fd);
+	int fd = open(link, READ_FLAGS | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
 }
 
 static bool is_mapped(const struct object_mapping *mapped, int fd, const struct stat *status)
@@ -63,18 +58,31 @@ bool object_file_is(int fd, const struct object_mapping *mapped)
 	return fstat(fd, &status) == 0 && is_mapped(mapped, fd, &status);
 }
 
+/* A regular file, without opening it (O_PATH). */
+static int hold_place(const struct place *place, struct stat *ret)
+{
+	AUTO_FD int fd = place_open(place, O_PATH);
+
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, ret))
+		return -errno;
+	return S_ISREG(ret->st_mode) ? take_fd(&fd) : -EINVAL;
+}
+
+/* Through a held descriptor, so that what was looked at is what is opened. */
 static int open_place(const struct place *place, const struct object_mapping *mapped)
 {
-	AUTO_FD int path_fd = place_open(place, O_PATH);
 	struct stat status;
+	AUTO_FD int held = hold_place(place, &status);
 
-	if (path_fd < 0)
-		return path_fd;
-	if (fstat(path_fd, &status))
-		return -errno;
-	if (!S_ISREG(status.st_mode))
-		return -EINVAL;
-	AUTO_FD int fd = reopen(path_fd, place);
+	if (held < 0)
+		return held;
+	if (mapped && mapped->hold)
+		return is_mapped(mapped, held, &status) ? take_fd(&held) : -ESTALE;
+	AUTO_FD int fd = object_file_reopen(held);
+	if (fd == -ENOENT) /* there is no /proc */
+		fd = place_open(place, READ_FLAGS);
 	if (fd < 0)
 		return fd;
 	if (fstat(fd, &status))

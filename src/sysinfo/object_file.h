@@ -20,6 +20,7 @@ struct object_mapping {
 	struct file_id file;
 	uint64_t since_ns;          /* mapped at, on the clock of the records; 0: before the recording */
 	struct mapping_times times; /* end_wall_ns 0: when it was written to does not matter */
+	bool hold; /* at half the cost, a descriptor that only keeps the file (O_PATH); file.generation is 0 */
 };
 
 /* Whether an open file is the one that was mapped, and not written to since. */
@@ -27,6 +28,9 @@ bool object_file_is(int fd, const struct object_mapping *mapped);
 
 /* A path of this process. */
 int object_file_open(const char *path, const struct object_mapping *mapped);
+
+/* A descriptor for reading of one that was only held. */
+int object_file_reopen(int held_fd);
 
 /*
  * The same from that directory, or AT_FDCWD; a symbolic link as the last component is -EINVAL: for files in directories

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "base/cleanup.h"
 #include "sysinfo/object_file.h"
 
 /* A directory that looks like the root of a container. */
@@ -137,6 +138,26 @@ static void replaced_file_is_stale(void **state)
 	assert_int_equal(object_file_open(path_of("passwd"), &mapped), -ESTALE);
 }
 
+static void held_file_is_read_after_it_was_replaced(void **state)
+{
+	char text[16];
+
+	(void)state;
+	put("held", "held");
+	struct object_mapping mapped = mapping_of(path_of("held"));
+	mapped.hold = true;
+	AUTO_FD int held = object_file_open(path_of("held"), &mapped);
+	assert_true(held >= 0);
+	assert_true(read(held, text, sizeof(text)) < 0);
+	unlinkat(root_fd, "held", 0);
+	put("held", "another"); /* a deploy */
+	int err = text_of(object_file_reopen(held), text);
+	assert_int_equal(object_file_open(path_of("held"), &mapped), -ESTALE);
+	unlinkat(root_fd, "held", 0);
+	assert_int_equal(err, 0);
+	assert_string_equal(text, "held");
+}
+
 static void deleted_file_is_opened_through_its_mapping(void **state)
 {
 	char text[16];
@@ -172,6 +193,7 @@ int main(void)
 		cmocka_unit_test(symbolic_link_is_refused_where_all_may_write),
 		cmocka_unit_test(path_stays_below_its_root),
 		cmocka_unit_test(replaced_file_is_stale),
+		cmocka_unit_test(held_file_is_read_after_it_was_replaced),
 		cmocka_unit_test(deleted_file_is_opened_through_its_mapping),
 		cmocka_unit_test(process_that_is_gone_has_no_files),
 	};

@@ -90,7 +90,7 @@ static struct found_object find_file(const struct map_history *history, size_t n
 				     const struct collected *collected)
 {
 	const struct history_object *object = &history->objects[nr];
-	const struct object_mapping mapped = {object->id.file, object->first_ns, *times};
+	const struct object_mapping mapped = {.file = object->id.file, .since_ns = object->first_ns, .times = *times};
 
 	if (object->id.build_id.len)
 		return find_build(object, collected);

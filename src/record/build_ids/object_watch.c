@@ -59,6 +59,7 @@ struct watched_object {
 	uint64_t start, end; /* where it was mapped first, */
 	pid_t pid;           /* and by whom */
 	int fd;              /* -1: not opened */
+	bool is_readable;    /* and not only held */
 };
 
 /* With code compiled at run time. */
@@ -286,6 +287,13 @@ static void read_ring(struct object_watch *watch, struct ring *ring)
 	ring_release(ring, bytes);
 }
 
+/* Most files that were mapped before the recording are never read: /proc/PID/maps, which named them, has no generation.
+ */
+static bool is_held(const struct watched_object *object)
+{
+	return !object->file.generation;
+}
+
 /* Processes that end at once leave their container to others: its root is asked again. */
 static void note_root(struct object_watch *watch, pid_t pid)
 {
@@ -312,7 +320,7 @@ static void note_root(struct object_watch *watch, pid_t pid)
 /* -1: it cannot be opened any more. */
 static int open_object(struct object_watch *watch, const struct watched_object *object)
 {
-	const struct object_mapping mapped = {.file = object->file};
+	const struct object_mapping mapped = {.file = object->file, .hold = is_held(object)};
 	int fd = object_file_open(object->name, &mapped);
 
 	if (fd >= 0)
@@ -345,6 +353,7 @@ static void open_pending(struct object_watch *watch)
 		int fd = room ? open_object(watch, object) : -1;
 		pthread_mutex_lock(&watch->lock);
 		object->fd = fd;
+		object->is_readable = !is_held(object);
 		watch->nr_open += fd >= 0;
 		pthread_mutex_unlock(&watch->lock);
 	}
@@ -594,13 +603,25 @@ void object_watch_free(struct object_watch *watch)
 	free(watch);
 }
 
+/* For reading. -1: it is not open. The lock is held. */
+static int readable_fd(struct watched_object *object)
+{
+	if (object->fd >= 0 && !object->is_readable) {
+		int fd = object_file_reopen(object->fd);
+		close(object->fd);
+		object->fd = fd < 0 ? -1 : fd;
+		object->is_readable = true;
+	}
+	return object->fd;
+}
+
 int object_watch_find(struct object_watch *watch, const struct file_id *file)
 {
 	if (!watch || !file->inode)
 		return -1;
 	pthread_mutex_lock(&watch->lock);
-	const struct watched_object *object = find_object(watch, file);
-	int fd = object ? object->fd : -1;
+	struct watched_object *object = find_object(watch, file);
+	int fd = object ? readable_fd(object) : -1;
 	pthread_mutex_unlock(&watch->lock);
 	return fd;
 }
@@ -614,8 +635,8 @@ int object_watch_find_build(struct object_watch *watch, const char *path, const 
 		return -1;
 	pthread_mutex_lock(&watch->lock);
 	for (size_t i = 0; i < watch->objects.nr_slots && fd < 0; i++) {
-		const struct watched_object *object = watch->objects.slots[i].item;
-		if (!object || object->fd < 0 || strcmp(object->name, path) != 0)
+		struct watched_object *object = watch->objects.slots[i].item;
+		if (!object || strcmp(object->name, path) != 0 || readable_fd(object) < 0)
 			continue;
 		int len = elf_note_of_fd(object->fd, found.bytes);
 		found.len = len > 0 ? (uint8_t)len : 0;
