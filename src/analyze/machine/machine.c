@@ -38,7 +38,7 @@ struct resolved {
 	struct location location;
 };
 
-enum { RESOLVED_BITS = 12 };
+enum { RESOLVED_BITS = 12, INLINED_BITS = 14 };
 
 struct lookup {
 	struct machine *machine; /* borrowed */
@@ -48,7 +48,7 @@ struct lookup {
 	struct task *last;       /* found last, */
 	uint64_t last_epoch;     /* and when */
 	struct resolved resolved[1 << RESOLVED_BITS];
-	const struct inlined *inlined[1 << RESOLVED_BITS]; /* NULL: empty */
+	const struct inlined *inlined[1 << INLINED_BITS]; /* NULL: empty */
 };
 
 struct machine {
@@ -728,7 +728,7 @@ static const struct inlined *find_inlined(struct lookup *lookup, const struct lo
 	if (frame->level != '.' || !frame->symbol || frame->dso->jit || machine->options.inlined == INLINE_NONE)
 		return NULL;
 	uint64_t key = hash_mix((uintptr_t)frame->symbol, address) * 0x9e3779b97f4a7c15ull;
-	const struct inlined **cached = &lookup->inlined[key >> (64 - RESOLVED_BITS)];
+	const struct inlined **cached = &lookup->inlined[key >> (64 - INLINED_BITS)];
 	if (!*cached || (*cached)->symbol != frame->symbol || (*cached)->address != address)
 		*cached = debug_info_inlined(machine->debug_info, frame->dso, frame->symbol, address);
 	return *cached && (*cached)->nr ? *cached : NULL;

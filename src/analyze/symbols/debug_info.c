@@ -45,6 +45,7 @@ struct object {
 	struct debug_functions *functions; /* NULL: not needed yet, and so is split */
 	struct hash_table tables;          /* struct line_table, by offset in the section */
 	struct hash_table names;           /* readable ones, by where the debug information has theirs */
+	struct hash_table symbols;         /* inlined ones, by their name and what they are in */
 };
 
 /* What was found at an address. */
@@ -87,6 +88,7 @@ static void object_close(struct object *object)
 		line_table_free(object->tables.slots[i].item);
 	hash_table_fini(&object->tables);
 	hash_table_fini(&object->names);
+	hash_table_fini(&object->symbols);
 	dwarf_free(object->dwarf);
 	dwarf_free(object->alternate);
 	if (object->dwfl)
@@ -413,20 +415,35 @@ static const char *readable_name(struct debug_info *info, struct object *object,
 	return copy && hash_table_add(&object->names, (uintptr_t)name, copy) == 0 ? copy : NULL;
 }
 
-/* One symbol for all addresses of a function that was inlined in one place. NULL: it has no name; out of memory. */
+/* One symbol for all places in `around`, so that chains that read the same are the same. NULL: out of memory. */
+static const struct symbol *inlined_symbol(struct debug_info *info, struct object *object, const struct symbol *around,
+					   const char *name)
+{
+	const char *readable = readable_name(info, object, name);
+	const uint64_t key = hash_mix((uintptr_t)readable, (uintptr_t)around);
+
+	for (struct hash_slot *slot = hash_table_find(&object->symbols, key); slot;
+	     slot = hash_table_next(&object->symbols, slot)) {
+		const struct symbol *its = slot->item;
+		if (its->name == readable && its->start == around->start)
+			return its;
+	}
+	struct symbol *added = readable ? pool_take(&info->pool, sizeof(*added)) : NULL;
+	if (!added || hash_table_add(&object->symbols, key, added))
+		return NULL;
+	*added = (struct symbol){.start = around->start, .end = around->end, .name = readable, .inlined = true};
+	return added;
+}
+
+/* NULL: it has no name; out of memory. */
 static const struct symbol *scope_symbol(struct debug_info *info, struct object *object, const struct symbol *around,
 					 struct scope *scope)
 {
-	if (!scope->name || scope->around == around)
-		return scope->name ? scope->symbol : NULL;
-	const char *name = readable_name(info, object, scope->name);
-	struct symbol *symbol = name ? pool_take(&info->pool, sizeof(*symbol)) : NULL;
-	if (!symbol)
-		return NULL;
-	*symbol = (struct symbol){.start = around->start, .end = around->end, .name = name, .inlined = true};
-	scope->symbol = symbol;
-	scope->around = around;
-	return symbol;
+	if (scope->name && scope->around != around) {
+		scope->symbol = inlined_symbol(info, object, around, scope->name);
+		scope->around = around;
+	}
+	return scope->name ? scope->symbol : NULL;
 }
 
 static unsigned read_inlined(struct debug_info *info, struct dso *dso, const struct symbol *around, uint64_t address,
