@@ -173,6 +173,16 @@ def test_mini_debug_information(millrace, stripped, tmp_path):
         assert 'exported_hot' in out and 'hidden_hot' not in out
 
 
+@pytest.mark.parametrize('how', ['zlib', 'zstd'])
+def test_compressed_sections(millrace, stripped, tmp_path, how):
+    pack = ['objcopy', f'--compress-debug-sections={how}', stripped / 'whole', tmp_path / 'hot']
+    if subprocess.run(pack, check=False).returncode:
+        pytest.skip(f'objcopy does not know {how}')
+    millrace('record', '-q', '-N', '-e', 'cpu-clock:u', '-F', '999', '-o', tmp_path / 'data', '--', tmp_path / 'hot')
+    out = millrace('report', '-i', tmp_path / 'data', '-s', 'sym,srcline').out
+    assert re.search(r'hidden_hot +hot\.c:\d', out), out
+
+
 def test_hints(millrace, programs, stripped, data, tmp_path):
     text = json.loads(millrace('report', '-i', data, '--json').out)['hints']
     assert len(text) == 1 and text[0]['percent'] > 50 and 'is stripped' in text[0]['text']

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "compress/zstd.h"
 
 struct elf_piece {
 	struct elf_piece *next;
@@ -17,6 +18,52 @@ struct elf_piece {
 static bool is_named(const char *its, const char *name)
 {
 	return its && (strcmp(its, name) == 0 || (strncmp(its, ".z", 2) == 0 && strcmp(its + 2, name + 1) == 0));
+}
+
+/* Source: gABI, "Section Compression"; libelf 0.188 does not know the number. */
+enum { COMPRESSED_BY_ZSTD = 2 };
+
+/* No debug information is so much smaller: the same limit as of zlib's format, which libelf holds. */
+enum { MAX_COMPRESSION = 1032 };
+
+/* false: another compression, or it cannot be unpacked. */
+static bool unpack_zstd(Elf *elf, Elf_Scn *scn, struct elf_section *section)
+{
+	struct zstd_unpacker *unpacker = NULL;
+	GElf_Chdr header;
+	const Elf_Data *packed = NULL;
+
+	if (!gelf_getchdr(scn, &header) || header.ch_type != COMPRESSED_BY_ZSTD)
+		return false;
+	packed = elf_rawdata(scn, NULL);
+	size_t header_bytes = gelf_fsize(elf, ELF_T_CHDR, 1, EV_CURRENT);
+	if (!packed || packed->d_size <= header_bytes || header.ch_size / MAX_COMPRESSION > packed->d_size)
+		return false;
+	AUTO_FREE void *bytes = malloc(header.ch_size);
+	if (!bytes || zstd_unpacker_new(&unpacker))
+		return false;
+	struct span frame = {(const uint8_t *)packed->d_buf + header_bytes, packed->d_size - header_bytes};
+	int64_t len = zstd_unpack_frame(unpacker, frame, bytes, header.ch_size);
+	zstd_unpacker_free(unpacker);
+	if (len <= 0 || (uint64_t)len != header.ch_size)
+		return false;
+	section->len = (uint64_t)len;
+	section->bytes = take_ptr(bytes);
+	section->whole = (struct span){section->bytes, section->len};
+	return true;
+}
+
+/* false: it cannot be unpacked. */
+static bool unpack(Elf *elf, Elf_Scn *scn, bool is_gnu, struct elf_section *section)
+{
+	GElf_Shdr header;
+
+	if (!is_gnu && unpack_zstd(elf, scn, section))
+		return true;
+	if ((is_gnu ? elf_compress_gnu(scn, 0, 0) : elf_compress(scn, 0, 0)) < 0 || !gelf_getshdr(scn, &header))
+		return false;
+	section->len = header.sh_size;
+	return true;
 }
 
 struct elf_section elf_section_find(Elf *elf, int fd, const char *name)
@@ -39,10 +86,8 @@ struct elf_section elf_section_find(Elf *elf, int fd, const char *name)
 		struct elf_section section = {.len = header.sh_size, .scn = scn, .fd = -1, .offset = header.sh_offset};
 		if (!packed)
 			section.fd = fd;
-		else if (its[1] == 'z' ? elf_compress_gnu(scn, 0, 0) < 0 : elf_compress(scn, 0, 0) < 0)
+		else if (!unpack(elf, scn, its[1] == 'z', &section))
 			break;
-		else if (gelf_getshdr(scn, &header))
-			section.len = header.sh_size;
 		return section;
 	}
 	return (struct elf_section){.fd = -1};
