@@ -84,11 +84,13 @@ static uint64_t record_time(const struct session *session, const struct perf_eve
 			    const struct event_desc *event)
 {
 	const struct session_layout *layout = event ? &session->layouts[event - session->events] : NULL;
+	bool is_sample = record->type == PERF_RECORD_SAMPLE;
 	uint64_t time_ns;
 
-	if (!layout || layout->time_offset < 0)
+	/* Only samples have a time where other records have no trailer (sample_id_all). */
+	if (!layout || (is_sample ? layout->time_offset : layout->time_distance) < 0)
 		return 0;
-	int at = record->type == PERF_RECORD_SAMPLE ? layout->time_offset : record->size - layout->time_distance;
+	int at = is_sample ? layout->time_offset : record->size - layout->time_distance;
 	memcpy(&time_ns, (const char *)record + at, sizeof(time_ns));
 	return time_ns == UINT64_MAX ? 0 : time_ns;
 }

@@ -569,6 +569,39 @@ static void test_events_without_ids(void **state)
 	buf_fini(&bytes);
 }
 
+/* Records of old kernels have no trailer (sample_id_all): only samples have a time, the others come as they lie. */
+static void test_records_without_trailers(void **state)
+{
+	static const uint32_t types[] = {PERF_RECORD_COMM, PERF_RECORD_SAMPLE, PERF_RECORD_SAMPLE, PERF_RECORD_COMM};
+	const struct event_desc event = {.attr = {.type = PERF_TYPE_SOFTWARE,
+						  .size = LAYOUT_ATTR_BYTES,
+						  .sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME}};
+	struct file_header header;
+	struct session *session;
+	struct buf bytes = {0};
+
+	(void)state;
+	header_encode(&event, 1, &bytes, &header);
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		size_t at = file_begin(&bytes, types[i], PERF_RECORD_MISC_USER);
+		buf_put_u64(&bytes, 7ull << 32 | 7);
+		buf_put_u64(&bytes, types[i] == PERF_RECORD_SAMPLE ? 100 - i : 0x6d6d6f63 /* "comm" */);
+		file_end(&bytes, at);
+	}
+	header.data.size = bytes.len - header.data.offset;
+	memcpy(bytes.data, &header, sizeof(header));
+	void *copy = exact(&bytes, bytes.len);
+	assert_int_equal(session_open_memory((struct span){copy, bytes.len}, 0, &session, NULL), 0);
+	expect_record(session, PERF_RECORD_COMM, 0, "cpu-clock:HG");
+	expect_record(session, PERF_RECORD_COMM, 0, "cpu-clock:HG");
+	expect_record(session, PERF_RECORD_SAMPLE, 98, "cpu-clock:HG");
+	expect_record(session, PERF_RECORD_SAMPLE, 99, "cpu-clock:HG");
+	expect_end(session, 0, NULL);
+	session_close(session);
+	free(copy);
+	buf_fini(&bytes);
+}
+
 static void test_what_cannot_be_opened(void **state)
 {
 	struct session *session;
@@ -598,6 +631,7 @@ int main(void)
 		cmocka_unit_test(test_unknown_ids_are_left_out),
 		cmocka_unit_test(test_unknown_types_are_skipped),
 		cmocka_unit_test(test_events_without_ids),
+		cmocka_unit_test(test_records_without_trailers),
 		cmocka_unit_test(test_what_cannot_be_opened),
 	};
 	log_set_level(LOG_ERRORS);
