@@ -46,14 +46,14 @@ int session_open_memory(struct span bytes, enum session_flags flags, struct sess
 void session_close(struct session *session); /* NULL is fine */
 
 /*
- * Before the first session_next(): samples outside of these times, both inclusive, are left out; records that are no
- * samples come all the same, as far as samples within may need them. Extents that hold nothing else are not read, if
- * the file has an index of them. 0 or -ENOMEM.
+ * Before the first session_next(): samples outside of all these times, both ends inclusive, are left out; records that
+ * are no samples come all the same, as far as samples within may need them. Extents that hold nothing else are not
+ * read, if the file has an index of them. nr > 0; copied. 0 or -ENOMEM.
  */
 struct session_times {
 	uint64_t first_ns, last_ns;
 };
-int session_limit_time(struct session *session, const struct session_times *times);
+int session_limit_time(struct session *session, const struct session_times *times, size_t nr);
 
 /* A pipe ends as soon as *stop is not 0 (a signal handler sets it), also while it is waited for; what came is given. */
 void session_stop_at(struct session *session, const volatile sig_atomic_t *stop);

@@ -420,8 +420,13 @@ int session_find(struct session *session, struct record_view *ret, struct sessio
 /* A sample outside of the times that are wanted. */
 static bool leaves_out(const struct session *session, const struct session_record *record)
 {
-	return record->view.header->type == PERF_RECORD_SAMPLE && record->sample.present & PERF_SAMPLE_TIME &&
-	       (record->sample.time < session->times.first_ns || record->sample.time > session->times.last_ns);
+	if (!session->nr_times || record->view.header->type != PERF_RECORD_SAMPLE ||
+	    !(record->sample.present & PERF_SAMPLE_TIME))
+		return false;
+	for (size_t i = 0; i < session->nr_times; i++)
+		if (record->sample.time >= session->times[i].first_ns && record->sample.time <= session->times[i].last_ns)
+			return false;
+	return true;
 }
 
 int session_decode(const struct session *session, const struct record_view *view, struct session_record *ret,

@@ -40,7 +40,6 @@ static int session_new(const char *path, enum session_flags flags, struct sessio
 		return -ENOMEM;
 	session->fd = -1;
 	session->flags = flags;
-	session->times.last_ns = UINT64_MAX;
 	session->id_offset = session->id_distance = -1;
 	session->path = strdup(path);
 	session->info.path = session->path;
@@ -85,6 +84,7 @@ void session_close(struct session *session)
 	if (session->fd >= 0)
 		close(session->fd);
 	free(session->path);
+	free(session->times);
 	free(session);
 }
 
@@ -505,11 +505,14 @@ uint64_t session_nr_compressed(const struct session *session, enum user_record_t
 }
 
 /* Samples within need what is told of the world before them, never what comes later. */
-static bool is_needed(const struct extent_fields *fields, const struct session_times *times)
+static bool is_needed(const struct extent_fields *fields, const struct session *session)
 {
-	if (fields->first_ns > times->last_ns)
-		return false;
-	return fields->nr_world || fields->last_ns >= times->first_ns;
+	for (size_t i = 0; i < session->nr_times; i++) {
+		const struct session_times *times = &session->times[i];
+		if (fields->first_ns <= times->last_ns && (fields->nr_world || fields->last_ns >= times->first_ns))
+			return true;
+	}
+	return false;
 }
 
 struct skip_list {
@@ -531,7 +534,7 @@ static int list_skips(const struct session *session, uint32_t part, struct skip_
 		return -ENOMEM;
 	/* Of an index that is not whole what there is serves, too. */
 	while (extent_reader_next(&reader, &fields, &counts) == 1)
-		if (fields.part == part && !is_needed(&fields, &session->times))
+		if (fields.part == part && !is_needed(&fields, session))
 			list.skips[list.nr++] = (struct source_skip){fields.offset, fields.packed_bytes};
 	*ret = list;
 	return 0;
@@ -561,11 +564,17 @@ void session_stop_at(struct session *session, const volatile sig_atomic_t *stop)
 	session->stop = stop;
 }
 
-int session_limit_time(struct session *session, const struct session_times *times)
+int session_limit_time(struct session *session, const struct session_times *times, size_t nr)
 {
+	struct session_times *copy = calloc(nr, sizeof(*copy));
 	int err = 0;
 
-	session->times = *times;
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, times, nr * sizeof(*copy));
+	free(session->times);
+	session->times = copy;
+	session->nr_times = nr;
 	if (session->flags & SESSION_FILE_ORDER)
 		return 0; /* of a dump nothing is left out */
 	if (!session->directory)

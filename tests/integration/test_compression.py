@@ -77,13 +77,22 @@ def test_time_leaves_out_the_same_as_perf(millrace, perf, programs, need_tracefs
         fifth = len(times) // 5
         # Where nothing ran, or the ring was full, a part of the time has no samples: the parts are those of a sample.
         percent = 100 * (times[2 * fifth] - times[0]) / (times[-1] - times[0])
-        for wanted in (f'{times[fifth]:.6f},{times[2 * fifth]:.6f}', f'{times[4 * fifth]:.6f},', f',{times[fifth]:.6f}',
-                       f'{max(0, percent - 1):.3f}%-{percent + 1:.3f}%', f'10%/{1 + int(percent / 10)}'):
+        at = [f'{times[fifth * number]:.6f}' for number in range(5)]
+        tenth = 1 + int(percent / 10)
+        tenths = sorted((tenth, tenth - 1 if tenth > 1 else tenth + 1))
+        for wanted in (f'{at[1]},{at[2]}', f'{at[4]},', f',{at[1]}', f'{at[0]},{at[1]} {at[3]},',
+                       f'{max(0, percent - 1):.3f}%-{percent + 1:.3f}%', f'10%/{tenth}',
+                       ','.join(f'10%/{number}' for number in tenths)):
             ours = millrace('script', '-i', file, '--time', wanted).out.splitlines()
             theirs = perf('script', '-i', file, '--time', wanted, '-F', 'tid').out.splitlines()
             assert 0 < len(ours) < len(times)
             assert len(ours) == len(theirs), wanted
-    millrace('script', '-i', file, '--time', '5,4', status=255)
+        # Since the first sample, of the recording's own header.
+        since = f'0,{times[fifth] - times[0]:.6f}'
+        ours = millrace('script', '-i', file, '--reltime', '--time', since, '-F', 'tid,time').out
+        assert ours and ours == perf('script', '-i', file, '--reltime', '--time', since, '-F', 'tid,time').out
+    for wrong in ('5,4', '1', '1,2,3', '1,2 3', '1%,', '1%/0', '1%-1%'):
+        millrace('script', '-i', file, '--time', wrong, status=255)
 
 
 def index_of(data):

@@ -124,8 +124,8 @@ static size_t read_runs(const struct buf *file, const struct session_times *time
 	int got;
 
 	assert_non_null(decoded);
-	assert_int_equal(session_limit_time(plain, times), 0);
-	assert_int_equal(session_limit_time(session, times), 0);
+	assert_int_equal(session_limit_time(plain, times, 1), 0);
+	assert_int_equal(session_limit_time(session, times, 1), 0);
 	assert_int_equal(prefetcher_start(session, 3, &prefetcher), 0);
 	decoded->prefetcher = prefetcher;
 	do {

@@ -18,7 +18,8 @@ enum { INPUT_EXIT_ERROR = 255 }; /* exit status when the input cannot be read (t
 struct input_options {
 	const char *path; /* NULL: perf.data, or standard input when it is a pipe */
 	bool force;
-	const char *time; /* NULL: all */
+	const char *time;      /* NULL: all */
+	bool time_since_first; /* its seconds are since the first sample */
 	struct symbol_options machine;
 };
 
@@ -47,9 +48,9 @@ int input_set_inline(const struct option *, const char *arg, bool negated, void 
 	 .set = option_set_flag,                                                                                       \
 	 .offset = offsetof(type, field.force)},                                                                       \
 		{.name = "time",                                                                                       \
-		 .arg = "RANGE",                                                                                       \
+		 .arg = "RANGES",                                                                                      \
 		 .help = "Only samples from START,STOP (seconds, as in the output of script; either may be left "      \
-			 "out), or of a part of the recording: 10%-20%, 10%/2",                                        \
+			 "out; several: with blanks between), or of parts of the recording: 10%-20%,50%-60% or 10%/2", \
 		 .set = option_set_string,                                                                             \
 		 .offset = offsetof(type, field.time),                                                                 \
 		 .flags = OPTION_NO_DEFAULT},                                                                          \

@@ -51,6 +51,7 @@ struct table_options {
 	struct hierarchy_level levels[HIST_KEYS]; /* --hierarchy */
 	unsigned nr_levels;                       /* 0: a flat table */
 	const char *title;                        /* in place of the event's name; NULL: that */
+	const char *times;      /* of --time, shown in the title; NULL: all */
 	const char *sort_words; /* shown above the table of accesses to memory; NULL: not of such a table */
 };
 

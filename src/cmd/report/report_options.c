@@ -633,6 +633,7 @@ int report_options_fit(struct report_options *options, const struct session *ses
 		return diag_set(reterr, -EINVAL,
 				"latency and parallelism need context switches in the recording: record --latency, or "
 				"--switch-events");
+	options->table.times = options->input.time;
 	options->table.sort_words = options->memory ? column_choice_sort_words(&options->columns) : NULL;
 	return 0;
 }

@@ -190,9 +190,14 @@ static void print_title(const struct table *table)
 		period += table->periods[i];
 	for (; nr_samples > 1000 && units[unit + 1]; unit++)
 		nr_samples /= 1000;
-	fprintf(table->to, "# Samples: %" PRIu64 "%c of event%s '%s'\n", nr_samples, units[unit],
+	fprintf(table->to, "# Samples: %" PRIu64 "%c of event%s '%s'", nr_samples, units[unit],
 		table->subject->plural ? "s" : "",
 		table->options->title ? table->options->title : table->subject->name);
+	if (table->options->times) {
+		AUTO_ESCAPED times = escaped_text(table->options->times);
+		fprintf(table->to, " (time slices: %s)", times.text);
+	}
+	fputc('\n', table->to);
 	if (table->options->sort_words) {
 		AUTO_ESCAPED words = escaped_text(table->options->sort_words);
 		fprintf(table->to, "# Total weight : %" PRIu64 "\n# Sort order   : %s\n#\n", period, words.text);

@@ -225,7 +225,7 @@ static int open_again(struct report_view *view, const struct view_times *times, 
 	int err = session_open(input_path(&view->options->input), flags, ret, reterr);
 
 	if (!err && times)
-		err = session_limit_time(*ret, &(struct session_times){times->first_ns, times->last_ns});
+		err = session_limit_time(*ret, &(struct session_times){times->first_ns, times->last_ns}, 1);
 	return err ? diag_set(reterr, err, "the recording cannot be read again: %s", reterr->text) : 0;
 }
 

@@ -479,6 +479,7 @@ static void choose_json(struct script_options *options)
 static int script_open(struct script *script)
 {
 	/* Marks are where they are in the file: sorted by time there are none. As perf does it. */
+	script->options.input.time_since_first = script->options.since_first;
 	int err = input_open(&script->options.input, script->options.show.rounds ? SESSION_FILE_ORDER : 0,
 			     &script->session);
 

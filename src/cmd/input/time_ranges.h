@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* time_ranges: the words of --time. */
+#pragma once
+
+#include <stdbool.h>
+
+struct diag;
+struct session;
+
+/*
+ * session_limit_time() with one or several ranges:
+ * "START,STOP START,STOP" in seconds, of which either may be left out; since_first: seconds since the first sample;
+ * "10%-20%,50%-60%", "10%/2,10%/4" (the second and the fourth tenth), "10%" (the first): of the time between the first
+ * and the last sample. What is about these needs their times in the header of the recording.
+ * 0, -EINVAL and why, or -ENOMEM.
+ */
+int time_ranges_limit(struct session *session, const char *text, bool since_first, struct diag *reterr);
