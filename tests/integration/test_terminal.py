@@ -227,14 +227,17 @@ def test_progress_of_what_is_stored_last(need_root, need_tracefs, programs):
     assert re.search(r'millrace: storing what is held: ', text) and '\r\033[K' in text
 
 
-def status_of(args, seconds, end=signal.SIGINT):
-    """All that a recording shows on its terminal, which it has in the foreground."""
+def status_of(args, seconds, end=signal.SIGINT, lines=0):
+    """
+    All that a recording shows on its terminal, which it has in the foreground; it is ended after so many seconds, or
+    when it has shown so many status lines.
+    """
     pid, master = pty.fork()
     if not pid:
         os.execv(MILLRACE, [str(MILLRACE), 'record', '-e', 'cpu-clock', *map(str, args)])
     text, limit, sent = b'', time.monotonic() + seconds, False
     while True:
-        if not sent and end and time.monotonic() > limit:
+        if not sent and end and (time.monotonic() > limit or 0 < lines <= text.count(b'Ctrl-C ends it')):
             os.kill(pid, end)
             sent = True
         if select.select([master], [], [], 0.05)[0]:
@@ -254,9 +257,12 @@ STATUS = re.compile(r'millrace: recording for (\d+) s, (?:(\d+) samples, )?\d+\.
 
 @pytest.mark.parametrize('options', [[], ['-Bz', '--threads'], ['--overwrite']], ids=' '.join)
 def test_recording_shows_that_it_lives(need_root, millrace, tmp_path, options):
-    text = status_of(['-a', '-e', 'cpu-clock', '-F', '100', '-o', tmp_path / 'data', *options], 3.5)
+    begin = time.monotonic()
+    text = status_of(['-a', '-e', 'cpu-clock', '-F', '100', '-o', tmp_path / 'data', *options], 60, lines=2)
     found = STATUS.findall(text)
-    assert [int(seconds) for seconds, _ in found][:2] == [1, 2], text
+    seconds = [int(seconds) for seconds, _ in found]
+    assert len(seconds) >= 2 and seconds == sorted(set(seconds)), text
+    assert 1 <= seconds[0] and seconds[-1] <= time.monotonic() - begin, text
     last = text.split('\r\033[K')[-1]
     if options == ['--overwrite']:
         assert {samples for _, samples in found} == {''}

@@ -89,7 +89,8 @@ BRANCHES = ['', 'dso_from', 'dso_to,dso_from', 'addr_from', 'addr_to,addr_from',
             'comm,dso_to,cycles']
 MEMORY = ['', 'mem', 'tlb', 'locked,blocked', 'dso_daddr', 'phys_daddr', 'data_page_size,mem', 'local_weight,dso',
           'transaction', 'weight,mem', 'ins_lat,mem', 'dso,symbol_daddr,symbol', 'symbol_iaddr,symbol']
-PLAIN_KEYS = ['transaction', 'transaction,comm', 'symbol_size,symbol', 'weight', 'local_weight,comm', 'weight,dso']
+PLAIN_KEYS = ['transaction', 'transaction,comm', 'symbol_size,symbol', 'dso_size,dso', 'weight', 'local_weight,comm',
+              'weight,dso']
 
 
 @pytest.mark.parametrize('mode, keys', [('-b', keys) for keys in BRANCHES] + [('--mem-mode', keys) for keys in MEMORY]

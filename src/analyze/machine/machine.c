@@ -617,6 +617,14 @@ static char level_of(uint8_t cpumode)
 	return cpumode == PERF_RECORD_MISC_KERNEL ? 'k' : cpumode == PERF_RECORD_MISC_USER ? '.' : 'H';
 }
 
+static uint32_t map_pages(const struct map *map)
+{
+	enum { PAGE_BITS = 12 };
+	uint64_t pages = (map->end - map->start + (1 << PAGE_BITS) - 1) >> PAGE_BITS;
+
+	return pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX;
+}
+
 /* false: an update is needed. */
 static bool resolve(struct lookup *lookup, struct task *task, uint8_t cpumode, uint64_t ip, struct resolved *resolved)
 {
@@ -630,6 +638,7 @@ static bool resolve(struct lookup *lookup, struct task *task, uint8_t cpumode, u
 	if (!map)
 		return true;
 	ret->dso = map->object;
+	ret->map_pages = map_pages(map);
 	ret->address = map_address(map, ip);
 	if (ret->dso->jit) {
 		find_jit_symbol(lookup, resolved);

@@ -60,12 +60,13 @@ struct location {
 	struct dso *dso;             /* NULL: no map there */
 	const struct symbol *symbol; /* NULL: none there */
 	char level;                  /* 'k', '.', 'H', 'g', 'u': perf's [k], [.] … */
+	bool is_return; /* and debug information is asked for the byte before `address`, where the call is */
 	/*
 	 * In a call chain: how many frames further in have the same address, as they were inlined; its line of the
 	 * source is that of the inlined call. 0: none; it is the line of the address.
 	 */
 	uint16_t nr_inlined;
-	bool is_return; /* and debug information is asked for the byte before `address`, where the call is */
+	uint32_t map_pages; /* of 4 KiB, begun or whole, of the map that it is in; UINT32_MAX: more. 0: no map there */
 };
 
 /* The path of a cgroup, as a record named it; "unknown": none did. Valid until machine_free(). */

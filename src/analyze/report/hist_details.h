@@ -53,6 +53,7 @@ enum hist_column {
 	HIST_ADDRESS,
 	HIST_PARALLELISM,
 	HIST_SYM_SIZE,
+	HIST_DSO_SIZE, /* of the map of the address, in bytes */
 	HIST_TRANSACTION,
 	HIST_MISPREDICTED, /* the bits of perf_branch_entry: mispred, predicted */
 	HIST_ABORTED,

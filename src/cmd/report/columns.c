@@ -42,6 +42,7 @@ static const struct column_word {
 	{"parallelism", HIST_PARALLELISM, 0}, /* this and the next: perf 6.15 */
 	{"latency", HIST_LATENCY, 0},
 	{"symbol_size", HIST_SYM_SIZE, 0},
+	{"dso_size", HIST_DSO_SIZE, 0},
 	{"cgroup", HIST_CGROUP, 0},
 	{"cgroup_id", HIST_CGROUP_ID, 0},
 	{"time", HIST_TIME, 0},
@@ -140,7 +141,6 @@ static const struct {
 } refused_words[] = {
 	{"ipc_lbr ipc_null", "instructions are not decoded here: use perf report --sort symbol,ipc_lbr"},
 	{"p_stage_cyc local_p_stage_cyc", "no CPU of this architecture tells it, and perf prints no column either"},
-	{"dso_size", "perf prints the size of one of its maps, not of the object: use -s dso, and ls -l"},
 };
 
 static bool words_have(const char *words, const char *word, size_t len)

@@ -320,6 +320,8 @@ static void add_place_numbers(const struct details *details, const struct locati
 		set_number(ret, HIST_ADDRESS, at->ip);
 	if (asks(details, HIST_SYM_SIZE))
 		set_number(ret, HIST_SYM_SIZE, at->symbol ? at->symbol->end - at->symbol->start : 0);
+	if (asks(details, HIST_DSO_SIZE))
+		set_number(ret, HIST_DSO_SIZE, (uint64_t)at->map_pages << 12);
 }
 
 /* What the keys from `dso` on ask of an end: its object, symbol, address and line. false: out of memory. */

@@ -120,6 +120,12 @@ static void put_key(struct json_writer *json, enum hist_column key, const struct
 		else
 			json_text(json, "symbol_size", NULL);
 		break;
+	case HIST_DSO_SIZE:
+		if (place->dso)
+			json_number(json, "dso_size", place->details->numbers[key - HIST_WEIGHT]);
+		else
+			json_text(json, "dso_size", NULL);
+		break;
 	case HIST_PHYSICAL: json_address(json, "phys_daddr", place->details->numbers[key - HIST_WEIGHT]); break;
 	case HIST_MISPREDICTED: put_prediction(json, place->details->numbers[key - HIST_WEIGHT]); break;
 	case HIST_ABORTED: json_bool(json, "abort", place->details->numbers[key - HIST_WEIGHT]); break;

@@ -233,7 +233,8 @@ const struct option report_options_table[] = {
 	 .help = "Count together what is equal in these: comm, dso, symbol, pid (or tid), cpu, socket, srcline, "
 		 "srcfile, parent, trace, state, waker, host, time, cgroup, cgroup_id, weight, local_weight, ins_lat, "
 		 "local_ins_lat, "
-		 "code_page_size, addr, symbol_size, transaction, and fields of tracepoints, such as next_comm or "
+		 "code_page_size, addr, symbol_size, dso_size, transaction, and fields of tracepoints, such as "
+		 "next_comm or "
 		 "sched_switch.*; default comm,dso,symbol; of branches and accesses to memory more, "
 		 "see --branch-stack and --mem-mode; numbers as in --fields are columns that are sorted by",
 	 .set = column_choice_set_sort,

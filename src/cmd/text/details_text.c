@@ -19,6 +19,7 @@ static const char *const end_titles[HIST_WEIGHT - HIST_DSO_FROM] = {
 
 static const char *const number_titles[HIST_KEYS - HIST_SYM_SIZE] = {
 	"Symbol size",
+	"DSO size",
 	"Transaction                ",
 	"Branch Mispredicted",
 	"Transaction abort",
@@ -186,6 +187,10 @@ int details_text_print(FILE *to, enum hist_column key, const struct hist_place *
 	switch (key) {
 	case HIST_SYM_SIZE:
 		if (!place->symbol)
+			return fprintf(to, "%*s", width, "unknown");
+		return fprintf(to, "%*" PRIu64, width, number);
+	case HIST_DSO_SIZE:
+		if (!place->dso)
 			return fprintf(to, "%*s", width, "unknown");
 		return fprintf(to, "%*" PRIu64, width, number);
 	case HIST_MISPREDICTED: return print_text(to, prediction(number), width, -1);
