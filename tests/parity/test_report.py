@@ -151,6 +151,10 @@ def test_values_of_threads(need_root, perf, millrace, tmp_path):
     perf('record', '-q', '-s', '-e', 'cpu-clock,page-faults', '-o', file, 'python3', '-c', program)
     ours = millrace('report', '--stdio', '-T', '-i', file).out.split('\n\n\n')[-1]
     assert ours == perf('report', '--stdio', '-T', '-i', file).out.split('\n#\n')[-1]
+    # perf has no ends of lines between the values.
+    ours = millrace('report', '--stdio', '-T', '--pretty=raw', '-i', file).out.split('\n\n\n')[-1]
+    theirs = perf('report', '--stdio', '-T', '--pretty=raw', '-i', file).out.split('\n#\n')[-1]
+    assert ours.split() == theirs.split() and ours.count('\n') > 2
     assert len(ours.splitlines()) >= 3
     millrace('record', '-q', '-s', '-e', 'cpu-clock', '-o', file, 'python3', '-c', program)
     assert re.fullmatch(r'# +PID +TID +cpu-clock\n(( +\d+){3}\n)+',

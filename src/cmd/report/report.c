@@ -222,7 +222,7 @@ static int print_tables(struct report *report, struct diag *reterr)
 			 (double)wall_unsampled_ns(reading->samples.wall) / 1e6);
 	int err = report_tables_print(&tables, stdout, reterr);
 	if (!err && report->options.threads && !report->options.json)
-		threads_print(&report->threads, stdout);
+		threads_print(&report->threads, report->options.raw_threads ? THREADS_RAW : THREADS_TABLE, stdout);
 	return err;
 }
 

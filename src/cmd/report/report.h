@@ -51,7 +51,7 @@ struct table_options {
 	struct hierarchy_level levels[HIST_KEYS]; /* --hierarchy */
 	unsigned nr_levels;                       /* 0: a flat table */
 	const char *title;                        /* in place of the event's name; NULL: that */
-	const char *times;      /* of --time, shown in the title; NULL: all */
+	const char *times;                        /* of --time, shown in the title; NULL: all */
 	const char *sort_words; /* shown above the table of accesses to memory; NULL: not of such a table */
 };
 
@@ -126,6 +126,7 @@ struct report_options {
 	enum branch_choice branches; /* are they counted? AUTO: where there are any */
 	bool memory;                 /* accesses to memory are counted */
 	bool inverted, tasks, mmaps, threads, hierarchy;
+	bool raw_threads; /* a line for each value */
 	bool stats, raw_dump, stdio, tui;
 	enum code_syntax code_syntax;
 	int kernel_code_fd; /* /proc/kcore; -1: cannot be read */

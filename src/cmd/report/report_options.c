@@ -222,6 +222,15 @@ static int set_code_syntax(const struct option *option, const char *arg, bool ne
 }
 
 #define NO_BRANCHES "instructions and call chains of branches are not decoded here: use perf report"
+static int set_pretty(const struct option *option, const char *arg, bool negated, void *bool_value, struct diag *reterr)
+{
+	(void)option, (void)negated;
+	*(bool *)bool_value = strcmp(arg, "raw") == 0;
+	return *(bool *)bool_value || strcmp(arg, "normal") == 0
+		       ? 0
+		       : diag_set(reterr, -EINVAL, "\"%s\" is neither normal nor raw", arg);
+}
+
 #define NO_SOURCE "source files are looked for under the names that the debug information has: use perf annotate"
 
 const struct option report_options_table[] = {
@@ -437,6 +446,11 @@ const struct option report_options_table[] = {
 	 .help = "Print at the end what the events of each thread had counted when it ended (record --stat)",
 	 .set = option_set_flag,
 	 .offset = offsetof(struct report_options, threads)},
+	{.name = "pretty",
+	 .arg = "KEY",
+	 .help = "How --threads is printed: normal, a row for each thread, or raw, a line for each value",
+	 .set = set_pretty,
+	 .offset = offsetof(struct report_options, raw_threads)},
 	{.name = "stats",
 	 .help = "Print how many records of each type there are, and nothing else",
 	 .set = option_set_flag,
@@ -518,7 +532,6 @@ const struct option report_options_table[] = {
 	OPTION_REFUSED(0, "disable-order", NULL,
 		       "records are always sorted by time: use -D for their order in the file"),
 	OPTION_REFUSED_OPTIONAL(0, "itrace", "traces of the hardware are not decoded here: use perf report --itrace"),
-	OPTION_REFUSED(0, "pretty", "KEY", "--threads always prints one table, with a row for each thread"),
 	OPTION_REFUSED(0, "show-ref-call-graph", NULL,
 		       "each event shows its own call graphs: use -g on that event when recording"),
 	OPTION_REFUSED(0, "gtk", NULL, "there are the view on a terminal, text, and the page of millrace flame"),

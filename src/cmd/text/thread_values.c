@@ -124,13 +124,42 @@ static void print_columns(const struct threads *threads, const struct thread_val
 	fputc('\n', to);
 }
 
-void threads_print(const struct threads *threads, FILE *to)
+/* A line for each value; "Raw" is the number of its event in the recording. */
+static void print_raw(const struct threads *threads, int pid_width, int tid_width, FILE *to)
+{
+	int name_width = (int)strlen("Name"), raw_width = (int)strlen("Raw"), value_width = (int)strlen("Count");
+	size_t nr;
+	const struct event_desc *events = threads->nr_columns ? session_events(threads->session, &nr) : NULL;
+
+	for (size_t i = 0; i < threads->nr_columns; i++) {
+		AUTO_ESCAPED name = escaped_text(events[threads->columns[i].event].name);
+		name_width = wider(name_width, (int)name.len);
+		raw_width = wider(raw_width, snprintf(NULL, 0, "%" PRIx64, (uint64_t)threads->columns[i].event));
+		value_width = wider(value_width, threads->columns[i].width);
+	}
+	fprintf(to, "# %*s  %*s  %*s  %*s  %*s\n", pid_width, "PID", tid_width, "TID", name_width, "Name", raw_width,
+		"Raw", value_width, "Count");
+	for (size_t at = 0; at < threads->nr_rows * threads->nr_columns; at++) {
+		const struct thread_values *row = threads->rows[at / threads->nr_columns];
+		size_t column = at % threads->nr_columns;
+		AUTO_ESCAPED name = escaped_text(events[threads->columns[column].event].name);
+		fprintf(to, "  %*" PRIu32 "  %*" PRIu32 "  %*s  %*" PRIx64 "  %*" PRIu64 "\n", pid_width, row->pid,
+			tid_width, row->tid, name_width, name.text, raw_width, (uint64_t)threads->columns[column].event,
+			value_width, column < row->nr ? row->values[column] : 0);
+	}
+}
+
+void threads_print(const struct threads *threads, enum threads_layout layout, FILE *to)
 {
 	int pid_width = (int)strlen("PID"), tid_width = (int)strlen("TID");
 
 	for (size_t i = 0; i < threads->nr_rows; i++) {
 		pid_width = wider(pid_width, snprintf(NULL, 0, "%" PRIu32, threads->rows[i]->pid));
 		tid_width = wider(tid_width, snprintf(NULL, 0, "%" PRIu32, threads->rows[i]->tid));
+	}
+	if (layout == THREADS_RAW) {
+		print_raw(threads, pid_width, tid_width, to);
+		return;
 	}
 	fprintf(to, "# %*s  %*s", pid_width, "PID", tid_width, "TID");
 	print_columns(threads, NULL, to);

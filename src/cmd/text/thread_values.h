@@ -42,5 +42,6 @@ void threads_fini(struct threads *threads);
 /* Any record; those of type READ are added. 0 or -ENOMEM. */
 int threads_take(struct threads *threads, const struct session *session, const struct session_record *record);
 
-/* In the layout of perf report --threads. The caller looks at the errors of `to`. */
-void threads_print(const struct threads *threads, FILE *to);
+/* In the layouts of perf report --threads and of --pretty=raw. The caller looks at the errors of `to`. */
+enum threads_layout { THREADS_TABLE, THREADS_RAW };
+void threads_print(const struct threads *threads, enum threads_layout layout, FILE *to);
