@@ -350,9 +350,33 @@ static void test_perfmap(void **state)
 	assert_false(perfmap_next(&rest, &line));
 }
 
+/* More than are sorted by comparing: in the same order, by address and then as they were added; twice. */
+static void test_many_are_sorted(void **state)
+{
+	struct symbols symbols = {0};
+	uint64_t random = 1;
+
+	(void)state;
+	for (unsigned round = 0; round < 2; round++) {
+		for (unsigned i = 0; i < 3000; i++) {
+			random = random * 6364136223846793005 + 1442695040888963407;
+			uint64_t start = (i % 5 ? 0 : 0xffffffff80000000) + (random >> 33) % (i % 3 ? 50 : 5000000);
+			assert_int_equal(symbols_add(&symbols, start, 1, SYMBOL_GLOBAL, "f", 1), 0);
+		}
+		symbols_fixup(&symbols, SYMBOLS_KEEP_ALIASES);
+	}
+	assert_int_equal(symbols.nr, 6000);
+	for (size_t i = 1; i < symbols.nr; i++) {
+		const struct symbol_entry *a = &symbols.entries[i - 1], *b = &symbols.entries[i];
+		assert_true(a->start < b->start || (a->start == b->start && a->added < b->added));
+	}
+	symbols_fini(&symbols);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_many_are_sorted),
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_sized_and_gaps),
 		cmocka_unit_test(test_ends),
