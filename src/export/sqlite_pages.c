@@ -25,6 +25,7 @@ enum {
 	INTERIOR_CELL_MAX_BYTES = 4 + VARINT_MAX_BYTES,
 	RECORD_HEADER_MAX_BYTES = 1 + VARINT_MAX_BYTES * PAGE_COLUMNS_MAX,
 	TEXT_TYPE = 13, /* + 2 for each byte */
+	LOCK_BYTE = 1 << 30,
 };
 
 static void put_be16(uint8_t *at, size_t number)
@@ -103,6 +104,7 @@ int pages_begin(struct sqlite_pages *pages, struct sqlite3_file *file)
 		.page_bytes = page_bytes == 1 ? 65536 : page_bytes,
 		.nr_pages = get_be32(header + AT_NR_PAGES),
 	};
+	pages->lock_page = (uint32_t)(LOCK_BYTE / pages->page_bytes) + 1;
 	return 0;
 }
 
@@ -124,6 +126,18 @@ int pages_end(struct sqlite_pages *pages)
 }
 
 /* ---- pages */
+
+/* The number of the page behind `number` that may be written. */
+static uint32_t next_page(const struct sqlite_pages *pages, uint32_t number)
+{
+	return number + (number + 1 == pages->lock_page ? 2 : 1);
+}
+
+static void append_page(struct sqlite_pages *pages, const uint8_t *page)
+{
+	pages->nr_pages = next_page(pages, pages->nr_pages);
+	write_page(pages, pages->nr_pages, page);
+}
 
 /* false: out of memory. */
 static bool begin_page(struct sqlite_pages *pages, struct page_level *level)
@@ -202,7 +216,7 @@ static void add_child(struct sqlite_pages *pages, struct page_table *table, unsi
 		level->content += bytes;
 		level->nr_cells--;
 		end_page(level, INTERIOR);
-		write_page(pages, ++pages->nr_pages, level->page);
+		append_page(pages, level->page);
 		if (!begin_page(pages, level))
 			return;
 		put_interior_cell(level, newest, newest_key);
@@ -220,7 +234,7 @@ static void write_leaf(struct sqlite_pages *pages, struct page_table *table)
 	struct page_level *leaf = &table->levels[0];
 
 	end_page(leaf, LEAF);
-	write_page(pages, ++pages->nr_pages, leaf->page);
+	append_page(pages, leaf->page);
 	add_child(pages, table, 1, pages->nr_pages, leaf->key);
 	begin_page(pages, leaf);
 }
@@ -231,9 +245,12 @@ void pages_finish(struct sqlite_pages *pages, struct page_table *table)
 		struct page_level *level = &table->levels[at];
 		bool top = at + 1 == PAGE_LEVELS_MAX || !table->levels[at + 1].page;
 		end_page(level, at ? INTERIOR : LEAF);
-		write_page(pages, top ? table->root : ++pages->nr_pages, level->page);
-		if (!top)
+		if (top) {
+			write_page(pages, table->root, level->page);
+		} else {
+			append_page(pages, level->page);
 			add_child(pages, table, at + 1, pages->nr_pages, level->key);
+		}
 	}
 	page_table_fini(table);
 }
@@ -327,18 +344,18 @@ static size_t local_bytes(size_t page_bytes, size_t bytes)
 static uint32_t write_overflow(struct sqlite_pages *pages, const uint8_t *rest, size_t left)
 {
 	AUTO_FREE uint8_t *page = malloc(pages->page_bytes);
-	uint32_t first = pages->nr_pages + 1;
+	uint32_t first = next_page(pages, pages->nr_pages);
 	size_t room = pages->page_bytes - 4;
 
 	if (!page && !pages->code)
 		pages->code = SQLITE_NOMEM;
 	while (page && left && !pages->code) {
 		size_t bytes = left < room ? left : room;
-		pages->nr_pages++;
-		put_be32(page, left > room ? pages->nr_pages + 1 : 0);
+		uint32_t number = next_page(pages, pages->nr_pages);
+		put_be32(page, left > room ? next_page(pages, number) : 0);
 		memcpy(page + 4, rest, bytes);
 		memset(page + 4 + bytes, 0, room - bytes);
-		write_page(pages, pages->nr_pages, page);
+		append_page(pages, page);
 		rest += bytes;
 		left -= bytes;
 	}

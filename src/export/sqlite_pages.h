@@ -42,8 +42,9 @@ struct page_table {
 struct sqlite_pages {
 	struct sqlite3_file *file; /* borrowed */
 	size_t page_bytes;
-	uint32_t nr_pages; /* of the file */
-	int code;          /* SQLite's, of what failed first; then nothing more is written */
+	uint32_t nr_pages;  /* of the file */
+	uint32_t lock_page; /* that SQLite locks bytes of, at 1 GiB: nothing is in it ("The Lock-Byte Page") */
+	int code;           /* SQLite's, of what failed first; then nothing more is written */
 };
 
 /* 0, or an SQLite result code. */

@@ -157,6 +157,37 @@ static void test_texts(void **state)
 	sqlite3_close(db);
 }
 
+/* SQLite locks bytes of one page, and takes a file for damaged that has something there. */
+static void test_lock_page(void **state)
+{
+	enum { LOCK_PAGE = 40, PAGE_BYTES = 512 };
+	char text[30 * PAGE_BYTES];
+
+	(void)state;
+	memset(text, 'x', sizeof(text));
+	for (unsigned before = 0; before < LOCK_PAGE; before++) {
+		struct sqlite_pages pages;
+		struct page_table tables[] = {{.root = 2}, {.root = 3}};
+		int lock_byte = sqlite3_test_control(SQLITE_TESTCTRL_PENDING_BYTE, (LOCK_PAGE - 1) * PAGE_BYTES);
+		sqlite3 *db =
+			open_database("PRAGMA page_size = 512; CREATE TABLE t (a, b); CREATE TABLE u (a)", &pages);
+		assert_int_equal(pages.lock_page, lock_byte / PAGE_BYTES + 1);
+		pages.lock_page = LOCK_PAGE;
+		for (unsigned row = 1; row <= 40 * before; row++)
+			pages_put(&pages, &tables[0], row, (struct page_value[]){integer(row), integer(row)}, 2);
+		pages_put(&pages, &tables[1], 1,
+			  &(struct page_value){.type = PAGE_TEXT, .text = text, .len = sizeof(text)}, 1);
+		pages_finish(&pages, &tables[0]);
+		pages_finish(&pages, &tables[1]);
+		assert_int_equal(pages_end(&pages), SQLITE_OK);
+		assert_sound(db);
+		assert_int_equal(ask(db, "SELECT count(*) FROM t WHERE rowid = a"), 40 * before);
+		assert_int_equal(ask(db, "SELECT length(a) FROM u"), sizeof(text));
+		sqlite3_close(db);
+		sqlite3_test_control(SQLITE_TESTCTRL_PENDING_BYTE, lock_byte);
+	}
+}
+
 /* A file that is full: said once, kept, and nothing is written after it. */
 static void test_full(void **state)
 {
@@ -178,8 +209,8 @@ static void test_full(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_levels), cmocka_unit_test(test_goes_on), cmocka_unit_test(test_integers),
-		cmocka_unit_test(test_texts),  cmocka_unit_test(test_full),
+		cmocka_unit_test(test_levels), cmocka_unit_test(test_goes_on),   cmocka_unit_test(test_integers),
+		cmocka_unit_test(test_texts),  cmocka_unit_test(test_lock_page), cmocka_unit_test(test_full),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
