@@ -96,7 +96,7 @@ def fixture_mounted_disk(disk, tmp_path):
         subprocess.run(['losetup', '-d', device.stdout.strip()], check=False)
 
 
-@pytest.mark.parametrize('mode', [[], ['-z'], ['--writer=direct']], ids=' '.join)
+@pytest.mark.parametrize('mode', MODES, ids=' '.join)
 def test_a_block_device_loses_power(millrace, recorder, mounted_disk, calls, tmp_path, mode):
     """What the device has flushed is mounted elsewhere while the recording goes on: every call is there, once."""
     folder, flushed = mounted_disk
