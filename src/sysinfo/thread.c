@@ -93,6 +93,17 @@ void priority_restore(const struct priority *saved)
 		set_slice(0, saved->saved_nice); /* 0: the default slice again */
 }
 
+bool priority_is_realtime(int realtime)
+{
+	struct priority before;
+	const char *how;
+	int err = priority_raise(realtime, &before, &how);
+
+	if (!err)
+		priority_restore(&before);
+	return !err && (!strcmp(how, "fifo") || !strcmp(how, "kept"));
+}
+
 /* "cpu_ns waited_ns slices": Documentation/scheduler/sched-stats.rst. */
 static uint64_t read_waited_ns(void)
 {

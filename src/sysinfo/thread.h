@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct priority {
@@ -21,6 +22,8 @@ struct priority {
  */
 int priority_raise(int realtime, struct priority *ret_saved, const char **ret_how);
 void priority_restore(const struct priority *saved);
+/* Would it be real-time? Raises the calling thread for a moment. */
+bool priority_is_realtime(int realtime);
 
 /* thread_use: what the calling thread has used of the machine since it began. */
 

@@ -12,7 +12,7 @@
 #include "record/setup/options.h"
 #include "record/setup/target.h"
 
-static struct recording_options choose(const struct record_options *options, bool pipe, bool per_thread,
+static struct recording_options choose(const struct record_options *options, enum drain_facts facts, bool per_thread,
 				       const char *cpus)
 {
 	static struct target target;
@@ -24,7 +24,7 @@ static struct recording_options choose(const struct record_options *options, boo
 
 	target = (struct target){.per_thread = per_thread};
 	assert_int_equal(cpuset_parse(&target.cpus, cpus), 0);
-	drain_choose(options, pipe, &recording);
+	drain_choose(options, facts, &recording);
 	cpuset_fini(&target.cpus);
 	return recording;
 }
@@ -36,7 +36,7 @@ static void few_cpus_have_one_thread(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(few) / sizeof(few[0]); i++) {
-		const struct recording_options chosen = choose(&options, false, false, few[i]);
+		const struct recording_options chosen = choose(&options, 0, false, few[i]);
 		assert_false(chosen.threads);
 		assert_false(chosen.directory);
 		assert_int_equal(chosen.cpus_per_thread, 0);
@@ -51,7 +51,7 @@ static void many_cpus_share_a_file(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(many) / sizeof(many[0]); i++) {
-		const struct recording_options chosen = choose(&options, false, false, many[i]);
+		const struct recording_options chosen = choose(&options, 0, false, many[i]);
 		assert_true(chosen.threads);
 		assert_false(chosen.directory);
 		assert_int_equal(chosen.cpus_per_thread, 8);
@@ -69,25 +69,25 @@ static void what_was_asked_for_is_done(void **state)
 				    freeze = {.on_pressure = ON_PRESSURE_FREEZE};
 
 	(void)state;
-	struct recording_options chosen = choose(&one, false, false, "0-63");
+	struct recording_options chosen = choose(&one, 0, false, "0-63");
 	assert_false(chosen.threads);
 	assert_null(chosen.writer.ops);
-	chosen = choose(&cpu, false, false, "0-63");
+	chosen = choose(&cpu, 0, false, "0-63");
 	assert_true(chosen.threads && chosen.directory);
 	assert_int_equal(chosen.cpus_per_thread, 0);
 	assert_null(chosen.thread_spec);
-	chosen = choose(&numa, false, false, "0-63");
+	chosen = choose(&numa, 0, false, "0-63");
 	assert_string_equal(chosen.thread_spec, "numa");
 	assert_int_equal(chosen.cpus_per_thread, 0);
 	assert_null(chosen.writer.ops);
-	chosen = choose(&node, false, false, "0-63");
+	chosen = choose(&node, 0, false, "0-63");
 	assert_string_equal(chosen.thread_spec, "numa");
-	chosen = choose(&file, false, false, "0-63");
+	chosen = choose(&file, 0, false, "0-63");
 	assert_true(chosen.threads && !chosen.directory);
 	assert_int_equal(chosen.cpus_per_thread, 0);
-	chosen = choose(&freeze, false, false, "0-1");
+	chosen = choose(&freeze, 0, false, "0-1");
 	assert_true(chosen.threads && !chosen.directory);
-	chosen = choose(&freeze, false, false, "0-63");
+	chosen = choose(&freeze, 0, false, "0-63");
 	assert_int_equal(chosen.cpus_per_thread, 0);
 }
 
@@ -96,8 +96,24 @@ static void one_thread_where_many_would_not_do(void **state)
 	const struct record_options options = {0};
 
 	(void)state;
-	assert_false(choose(&options, true, false, "0-63").threads); /* into a pipe */
-	assert_false(choose(&options, false, true, "0-63").threads); /* --per-thread */
+	assert_false(choose(&options, DRAIN_INTO_PIPE, false, "0-63").threads); /* into a pipe */
+	assert_false(choose(&options, 0, true, "0-63").threads);                /* --per-thread */
+}
+
+static void each_cpu_has_one_without_realtime(void **state)
+{
+	const struct record_options options = {0}, one = {.threads.one = true};
+
+	(void)state;
+	struct recording_options chosen = choose(&options, DRAIN_IN_FAIR_SHARE, false, "0-63");
+	assert_true(chosen.threads && !chosen.directory);
+	assert_int_equal(chosen.cpus_per_thread, 0);
+	assert_null(chosen.thread_spec);
+	assert_true(choose(&options, DRAIN_IN_FAIR_SHARE, false, "0-1").threads);
+	assert_false(choose(&options, DRAIN_IN_FAIR_SHARE, false, "3").threads);
+	assert_false(choose(&one, DRAIN_IN_FAIR_SHARE, false, "0-1").threads);
+	assert_false(choose(&options, DRAIN_IN_FAIR_SHARE | DRAIN_INTO_PIPE, false, "0-1").threads);
+	assert_false(choose(&options, DRAIN_IN_FAIR_SHARE, true, "0-1").threads);
 }
 
 static void the_engine_that_was_asked_for_writes(void **state)
@@ -106,16 +122,16 @@ static void the_engine_that_was_asked_for_writes(void **state)
 				    held = {.rotation.history_ns = 1}, null = {.writer.ops = &writer_null};
 
 	(void)state;
-	struct recording_options chosen = choose(&mapped, false, false, "0-63");
+	struct recording_options chosen = choose(&mapped, 0, false, "0-63");
 	assert_true(chosen.threads);
 	assert_ptr_equal(chosen.writer.ops, &writer_mmap);
-	chosen = choose(&packed, false, false, "0-63");
+	chosen = choose(&packed, 0, false, "0-63");
 	assert_true(chosen.threads);
 	assert_null(chosen.writer.ops);
-	chosen = choose(&held, false, false, "0-63");
+	chosen = choose(&held, 0, false, "0-63");
 	assert_true(chosen.threads);
 	assert_null(chosen.writer.ops);
-	chosen = choose(&null, false, false, "0-63");
+	chosen = choose(&null, 0, false, "0-63");
 	assert_string_equal(chosen.output, "/dev/null");
 }
 
@@ -126,6 +142,7 @@ int main(void)
 		cmocka_unit_test(many_cpus_share_a_file),
 		cmocka_unit_test(what_was_asked_for_is_done),
 		cmocka_unit_test(one_thread_where_many_would_not_do),
+		cmocka_unit_test(each_cpu_has_one_without_realtime),
 		cmocka_unit_test(the_engine_that_was_asked_for_writes),
 	};
 

@@ -19,6 +19,7 @@
 #include "record/output/output_path.h"
 #include "record/run/recording.h"
 #include "record/setup/target.h"
+#include "sysinfo/thread.h"
 
 enum {
 	CACHE_MAX_BYTES = 1 << 30,
@@ -38,20 +39,25 @@ static const char *thread_spec_of(const struct record_options *options)
 }
 
 /* The reader of a pipe waits for each round, which several threads finish later than one. */
-static bool are_many(const struct record_options *options, bool pipe, const struct target *target)
+static bool can_be_several(const struct record_options *options, enum drain_facts facts, const struct target *target)
 {
-	return !options->threads.one && !pipe && !target->per_thread && cpuset_count(&target->cpus) > CPUS_EACH;
+	return !options->threads.one && !(facts & DRAIN_INTO_PIPE) && !target->per_thread;
 }
 
-void drain_choose(const struct record_options *options, bool pipe, struct recording_options *recording)
+void drain_choose(const struct record_options *options, enum drain_facts facts, struct recording_options *recording)
 {
+	bool pipe = facts & DRAIN_INTO_PIPE;
+	unsigned nr_cpus = cpuset_count(&recording->target->cpus);
 	/* A retained history is one, whichever thread drained it. */
 	bool together = options->single_file || options->rotation.history_ns || pipe;
 	/* freeze: with a reader on each CPU a ring is drained before its CPU goes on filling it. */
 	bool asked = options->threads.given || options->on_pressure == ON_PRESSURE_FREEZE;
-	bool many = !asked && are_many(options, pipe, recording->target);
+	bool several = !asked && can_be_several(options, facts, recording->target);
+	bool many = several && !(facts & DRAIN_IN_FAIR_SHARE) && nr_cpus > CPUS_EACH;
+	/* Each thread waits for its CPU as the load does, and gets a share of that CPU only. */
+	bool on_each = several && facts & DRAIN_IN_FAIR_SHARE && nr_cpus > 1;
 
-	recording->threads = asked || many;
+	recording->threads = asked || many || on_each;
 	recording->directory = options->threads.given && !together;
 	recording->thread_spec = thread_spec_of(options);
 	recording->cpus_per_thread = many ? CPUS_EACH : 0;
@@ -216,7 +222,10 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 		log_error("%s", diag.text);
 		return err == -EINVAL ? EXIT_USAGE : EXIT_ERROR;
 	}
-	drain_choose(options, output_path_is_pipe(options->output), &recording);
+	drain_choose(options,
+		     (output_path_is_pipe(options->output) ? DRAIN_INTO_PIPE : 0) |
+			     (priority_is_realtime(options->realtime) ? 0 : DRAIN_IN_FAIR_SHARE),
+		     &recording);
 	if (!options->events.nr && event_list_add_default(&options->events)) {
 		log_error("out of memory");
 		return EXIT_ERROR;

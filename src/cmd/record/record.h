@@ -77,9 +77,13 @@ extern const struct option record_option_table[];
 /*
  * How many threads drain the rings, into what, and which writer stores it. Pure. Fills in threads, directory,
  * thread_spec, cpus_per_thread and writer of a recording whose target and compression_level are known, and its output
- * where the writer is null. pipe: the output is one.
+ * where the writer is null.
  */
-void drain_choose(const struct record_options *options, bool pipe, struct recording_options *recording);
+enum drain_facts {
+	DRAIN_INTO_PIPE = 1,     /* the output is one */
+	DRAIN_IN_FAIR_SHARE = 2, /* real-time priority is not allowed */
+};
+void drain_choose(const struct record_options *options, enum drain_facts facts, struct recording_options *recording);
 
 /* Logs what was captured and what was lost; nothing with -q. */
 void record_summary_print(const struct recording_result *result);
