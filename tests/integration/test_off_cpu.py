@@ -203,30 +203,6 @@ def test_modes(record, mode):
         check_times(thread, waits[thread.tid])
 
 
-def test_compressed_threads_and_pipe(millrace, programs, tmp_path):
-    """What other outputs hold is what `merge` or `script` makes of them."""
-    for options in (['-z'], ['-a', '--threads'], ['-a', '--threads', '-z', '--call-graph', 'unwind'],
-                    ['-a', '--threads', '--single-file']):
-        path = tmp_path / 'out'
-        shutil.rmtree(path, ignore_errors=True)
-        done = millrace('record', '-e', 'dummy', '--off-cpu', *MONOTONIC, '-o', path, *options,
-                        '--', programs / 'waits', 'futex', 2, 300)
-        plain = tmp_path / 'plain.data'
-        millrace('merge', '-o', plain, path)
-        waits = by_tid(waits_of(plain))
-        for thread in threads_of(done.out):
-            check_times(thread, waits[thread.tid])
-        shutil.rmtree(path, ignore_errors=True)
-        path.unlink(missing_ok=True)
-    done = millrace('record', '-e', 'dummy', '--off-cpu', *MONOTONIC, '-o', '-',
-                    '--', programs / 'waits', 'futex', 2, 300, binary=True)
-    piped = tmp_path / 'pipe.data'
-    piped.write_bytes(done.out)
-    waits = by_tid(waits_of(piped))
-    for thread in threads_of(done.err if isinstance(done.err, str) else done.err.decode()):
-        check_times(thread, waits[thread.tid])
-
-
 def test_short_times_are_added_up(record):
     """MIN_TIME changes what is written, not the sums."""
     threads, waits = record('pipe', 2, '--off-cpu=1ms')
@@ -344,6 +320,26 @@ def test_ordinary_user(program, ordinary, paranoid, spawn, steady_sysctl):
         blocked = [wait for wait in mine if wait.flags & NO_STATE]
         assert len(blocked) >= 20 and all(wait.flags & NO_WAKE_UP for wait in blocked)
         assert all(bool(wait.nr_frames) == (paranoid == 1) for wait in mine if not wait.flags & SUM)
+
+
+def test_direct_switches_of_an_ordinary_user(program, ordinary, spawn, steady_sysctl):
+    """From one own task to another: a wait ends when the other leaves the CPU, not when the kernel is done with it."""
+    directory, who = ordinary
+    path = directory / 'perf.data'
+    process = spawn([directory / program.name, 'record', '-e', 'dummy', '--off-cpu=0', '--switch-events', '-o', path,
+                     '--', 'taskset', '-c', '0', directory / 'waits', 'pipe', 2, 100],
+                    cwd=directory, stdout=-1, stderr=-1, text=True, **who)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    switches, waits = Switches(path), by_tid(waits_of(path))
+    tids, direct = [thread.tid for thread in threads_of(out)], 0
+    for tid, other in (tids, tids[::-1]):
+        for wait in waits[tid]:
+            if wait.end_ns in switches.outs[other]:
+                direct += bool(between(switches.ins[tid], wait.end_ns, wait.end_ns + 2000))
+            else:
+                assert wait.flags & STARTING or wait.end_ns in switches.ins[tid]
+    assert direct > 100
 
 
 def cpu_clock_times(path):

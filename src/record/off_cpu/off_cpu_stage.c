@@ -18,6 +18,19 @@
 #include "tasks/off_cpu.h"
 #include "tasks/task_event.h"
 
+/*
+ * No payload tells which task comes next, and PERF_RECORD_SWITCH of a task comes after the kernel has scheduled its
+ * events. Where the one before on that CPU left so shortly before, its record is taken for the moment of the switch: in
+ * between lies no more than that, and no other task that had any time.
+ */
+static const uint64_t direct_switch_ns = 2000;
+
+/* Which task left a CPU last, and when. 0: none did. */
+struct left {
+	uint64_t time_ns;
+	uint32_t tid;
+};
+
 struct off_cpu_stages {
 	struct stage_maker maker;
 	struct off_cpu_params params;
@@ -31,6 +44,7 @@ struct off_cpu_stages {
 	bool on;                                  /* the events, as told of before the next snapshot */
 	struct buf sleepers;                      /* struct off_cpu_sleeper, for the next snapshot */
 	struct buf *snapshot;                     /* where the waits of one go; NULL: they go to that place */
+	struct buf left;                          /* struct left, by CPU */
 	struct time_queue switched;               /* when the events were, and whether on: item not NULL */
 	uint64_t nr_lost, nr_lost_in_all, end_ns; /* lost: as records told so far; as the kernel counts them */
 	struct off_cpu_counts counts, in_ledger;  /* so far; of those, what ledgers of finished outputs have */
@@ -133,6 +147,30 @@ static int take_sample(struct off_cpu_stages *stages, struct ordered_record *rec
 	return err;
 }
 
+/* When the switch was that led to the task which runs there by now. */
+static uint64_t switch_ns(const struct off_cpu_stages *stages, const struct waits_place *place)
+{
+	const struct left *left = (const struct left *)stages->left.data + place->cpu;
+
+	if (place->cpu >= stages->left.len / sizeof(*left) || left->tid == place->tid ||
+	    place->time_ns - left->time_ns > direct_switch_ns)
+		return place->time_ns;
+	return left->time_ns;
+}
+
+static int note_left(struct off_cpu_stages *stages, const struct waits_place *place)
+{
+	enum { MOST_CPUS = 1 << 16 };
+	const size_t bytes = (place->cpu + 1) * sizeof(struct left);
+
+	if (place->cpu >= MOST_CPUS)
+		return 0;
+	if (bytes > stages->left.len && !buf_extend(&stages->left, bytes - stages->left.len))
+		return -ENOMEM;
+	((struct left *)stages->left.data)[place->cpu] = (struct left){.time_ns = place->time_ns, .tid = place->tid};
+	return 0;
+}
+
 /* PERF_RECORD_SWITCH: the task is the one of the sample_id. */
 static int take_switch_record(struct off_cpu_stages *stages, struct ordered_record *record,
 			      const struct waits_place *place)
@@ -144,12 +182,17 @@ static int take_switch_record(struct off_cpu_stages *stages, struct ordered_reco
 		struct perf_event_header header;
 		uint32_t pid, tid; /* of the other task; <linux/perf_event.h>, PERF_RECORD_SWITCH_CPU_WIDE */
 	} both;
-	int err;
+	struct waits_place in = *place;
+	int err = 0;
 
-	if (out)
+	if (out && !stages->params.fields.next.bytes)
+		err = note_left(stages, place);
+	else if (!stages->params.fields.next.bytes)
+		in.time_ns = switch_ns(stages, place);
+	if (out && !err)
 		err = waits_leave(stages->waits, place, 0, preempted ? 0 : OFF_CPU_NO_STATE, (struct span){0});
-	else
-		err = waits_run(stages->waits, place);
+	else if (!out)
+		err = waits_run(stages->waits, &in);
 	/* The next task runs from here on, and what the kernel does up to its own record is not waiting. */
 	if (!err && out && header->type == PERF_RECORD_SWITCH_CPU_WIDE && header->size >= sizeof(both)) {
 		memcpy(&both, header, sizeof(both));
@@ -388,6 +431,7 @@ void off_cpu_stages_free(struct off_cpu_stages *stages)
 	ring_events_fini(&stages->events);
 	time_queue_fini(&stages->switched);
 	buf_fini(&stages->sleepers);
+	buf_fini(&stages->left);
 	buf_fini(&stages->blank);
 	buf_fini(&stages->sample);
 	free(stages);

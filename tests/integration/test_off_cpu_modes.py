@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT
+"""`record --off-cpu`: the same waits by every kind of output, of every kind of target, for root and for other users."""
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from conftest import threads_of, wait_until  # noqa: E402
+from off_cpu import GOES_ON, STARTING, UNKNOWN, by_tid, waits_of  # noqa: E402
+
+UNPRIVILEGED = 65534
+SECONDS = 0.4
+
+pytestmark = pytest.mark.usefixtures('need_tracefs', 'steady_sysctl')
+
+MODES = {
+    'file': [], 'z': ['-z'], 'single-file': ['--threads', '--single-file'], 'pipe': [],
+    'threads': ['--threads', '-z', '--call-graph', 'unwind,4096'],
+    'switched': ['--switch-output=1s'], 'flight': ['--flight=5s'], 'overwrite': ['--overwrite'],
+}
+
+
+class User:
+    """Root, or one without rights: a directory of theirs with our programs, and two threads that sleep now and then."""
+
+    def __init__(self, uid, directory, programs, program, spawn):
+        self.directory, self.uid = pathlib.Path(directory), uid
+        self.who = {'user': uid, 'group': pwd.getpwuid(uid).pw_gid, 'extra_groups': []} if uid else {}
+        self.rings = ['-m', '64K'] if uid else []  # of other users all together may lock 1 MB or so
+        for each in (programs / 'waits', program):
+            shutil.copy(each, directory)
+        os.chown(directory, uid, pwd.getpwuid(uid).pw_gid)
+        self.program, self.waits = self.directory / program.name, self.directory / 'waits'
+        self.load = spawn([self.waits, 'sleep', '2', '60000'], stdout=-1, **self.who)
+        threads_of(self.load.pid, 3)
+        self.tids = sorted(map(int, os.listdir(f'/proc/{self.load.pid}/task')))[1:]
+
+    def targets(self):
+        """Options, and the threads that are to be seen; None: those of the command."""
+        yield 'process', ['-p', str(self.load.pid)], self.tids
+        yield 'thread', ['-t', str(self.tids[1])], self.tids[1:]
+        yield 'command', ['--', self.waits, 'sleep', '2', '1000'], None
+        if not self.uid:
+            yield 'all', ['-a'], self.tids
+
+
+@pytest.fixture(params=[0, UNPRIVILEGED], ids=['root', 'user'])
+def user(request, programs, program, spawn):
+    with tempfile.TemporaryDirectory(prefix='ordinary-') as directory:
+        yield User(request.param, directory, programs, program, spawn)
+
+
+def files_of(path):
+    """What was written, as plain files."""
+    return sorted(snapshots_of(path)) or [path]
+
+
+def snapshots_of(path):
+    return [file for file in path.parent.glob(path.name + '.*') if file.suffix != '.part']
+
+
+def check_waits(waits, expected, least_ns):
+    """They follow each other for so long, and the thread did little else than sleep."""
+    tids = expected or [tid for tid, found in waits.items() if len(found) > 10]
+    assert tids or not least_ns
+    for tid in tids:
+        mine = sorted((wait for wait in waits[tid] if not wait.flags & STARTING), key=lambda wait: wait.end_ns)
+        assert mine and not any(wait.flags & UNKNOWN for wait in mine)
+        assert all(before.end_ns <= after.left_ns for before, after in zip(mine, mine[1:]))
+        whole = mine[-1].end_ns - mine[0].left_ns
+        assert whole >= least_ns and sum(wait.ns for wait in mine) > 0.9 * whole
+
+
+@pytest.mark.parametrize('mode', MODES)
+def test_every_target(mode, user, millrace, recorder):
+    """One recorder for each target, all at the same time."""
+    recorders = []
+    for name, target, expected in user.targets():
+        path = user.directory / f'{name}.data'
+        output = open(path, 'wb') if mode == 'pipe' else subprocess.DEVNULL
+        options = ['-q', '-e', 'dummy', '--off-cpu', *user.rings, *MODES[mode],
+                   '-o', '-' if mode == 'pipe' else path, *target]
+        process = recorder(options, executable=str(user.program), cwd=user.directory, stdout=output, **user.who)
+        recorders.append((path, expected, process))
+    time.sleep(1.2 if mode == 'switched' else SECONDS)
+    for path, expected, process in recorders:
+        if mode == 'flight':
+            process.send_signal(signal.SIGUSR2)
+            wait_until(lambda: process.poll() or snapshots_of(path), 'a snapshot')
+        process.send_signal(signal.SIGINT)
+    for path, expected, process in recorders:
+        err = process.communicate(timeout=60)[1]
+        assert process.returncode in (0, -signal.SIGINT, -signal.SIGTERM), err  # the latter: its command was ended
+        waits = []
+        for number, file in enumerate(files_of(path)):
+            plain = path.parent / f'plain{number}.data'
+            if mode == 'pipe':
+                plain = file
+            else:
+                millrace('merge', '-f', '-o', plain, file)
+            waits += waits_of(plain)
+        # How long a time a ring holds depends on what else runs.
+        check_waits(by_tid(waits), expected, 0 if mode == 'overwrite' else SECONDS / 2 * 1e9)
