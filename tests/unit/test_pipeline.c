@@ -442,12 +442,12 @@ static void test_a_cut_costs_one_extent(void **state)
 }
 
 /* A disk that takes a part of what no longer fits, as disks do. */
+static uint64_t disk_bytes;
+
 static int failing_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
 {
-	uint64_t room = 3000;
-
-	if (writer->queued + span_total(spans, nr_spans) > room) {
-		writer->stored = room;
+	if (writer->queued + span_total(spans, nr_spans) > disk_bytes) {
+		writer->stored = disk_bytes;
 		return -ENOSPC;
 	}
 	writer->queued += span_total(spans, nr_spans);
@@ -461,6 +461,43 @@ static const struct writer_ops writer_failing = {
 	.queue = failing_queue,
 };
 
+/* What fitted is whole extents, and their numbers are those of what is left. */
+static void test_extents_before_an_error_stay(void **state)
+{
+	const struct batch_pool_params params = {.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES};
+	static uint8_t record[MAX_RECORD];
+	struct writer *inner, *writer;
+	struct batch_pool *pool;
+	struct writer_end end;
+	uint64_t bytes = 0, more = 0;
+	unsigned seed = 1;
+	int err = 0;
+
+	(void)state;
+	disk_bytes = 30000;
+	assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
+	assert_int_equal(writer_open(&writer_failing, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	for (int i = 0; i < 100000 && !err; i++) {
+		struct span span = {record, make_record(&seed, i % 2, record)};
+		while ((err = writer_queue(writer, &span, 1)) == -EAGAIN && !(err = writer_reap(writer, WRITER_ROOM)))
+			;
+	}
+	assert_int_equal(err, -ENOSPC);
+	assert_int_equal(writer_end(writer, &end), -ENOSPC);
+	assert_in_range(end.extents.nr, 3, 30);
+	for (size_t i = 0; i < end.extents.nr; i++) {
+		assert_int_equal(end.extents.infos[i].fields.offset, bytes);
+		bytes += end.extents.infos[i].fields.packed_bytes;
+		more += end.extents.infos[i].came_bytes - end.extents.infos[i].fields.packed_bytes;
+	}
+	assert_int_equal(end.stored, bytes);
+	assert_in_range(bytes, disk_bytes - EXTENT_BYTES, disk_bytes);
+	assert_int_equal(end.packed, more);
+	extent_list_fini(&end.extents);
+	batch_pool_free(pool);
+}
+
 static void test_error_of_the_engine_sticks(void **state)
 {
 	struct writer *inner, *writer;
@@ -472,6 +509,7 @@ static void test_error_of_the_engine_sticks(void **state)
 	int err = 0;
 
 	(void)state;
+	disk_bytes = 3000;
 	for (size_t i = 0; i < sizeof(chunk); i++)
 		chunk[i] = (uint8_t)(rand_r(&seed) >> 7);
 	assert_int_equal(batch_pool_new(&(struct batch_pool_params){.level = 1,
@@ -1058,6 +1096,7 @@ int main(void)
 		cmocka_unit_test(test_a_flipped_byte_costs_one_extent),
 		cmocka_unit_test(test_a_cut_costs_one_extent),
 		cmocka_unit_test(test_error_of_the_engine_sticks),
+		cmocka_unit_test(test_extents_before_an_error_stay),
 		cmocka_unit_test(test_stages_change_what_is_written),
 		cmocka_unit_test(test_stages_keep_batches),
 		cmocka_unit_test(test_error_of_a_stage_sticks),
