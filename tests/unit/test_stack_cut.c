@@ -269,6 +269,42 @@ static void test_shorter(void **state)
 	expect_shorter(DUMP_BYTES);
 }
 
+/* What was cut short is counted by event and CPU. */
+static void test_by_cpu(void **state)
+{
+	static uint64_t ids[] = {21, 22};
+	struct event_desc both[2];
+	struct stack_cutter *cutter;
+	struct extent_stats *measure;
+	struct stack_cut_count count;
+	uint64_t nr = 0;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++)
+		both[i] = (struct event_desc){
+			.attr = {.size = sizeof(struct perf_event_attr),
+				 .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_CPU | PERF_SAMPLE_STACK_USER},
+			.ids = &ids[i],
+			.nr_ids = 1};
+	assert_int_equal(extent_stats_new(both, 2, &measure), 0);
+	assert_int_equal(stack_cutter_new(both, 2, measure, &cutter), 0);
+	for (size_t i = 0; i < 3; i++) { /* of the second event: two on CPU 0, one on a CPU that does not exist */
+		const uint64_t words[] = {ids[1], i < 2 ? 0 : UINT32_MAX, 16, 0xa, 0xb, 16};
+		struct perf_event_header header = {.type = PERF_RECORD_SAMPLE, .size = 8 + sizeof(words)};
+		uint64_t record[1 + sizeof(words) / 8];
+		memcpy(record, &header, sizeof(header));
+		memcpy(record + 1, words, sizeof(words));
+		assert_int_equal(stack_cut(cutter, (uint8_t *)record, 8), 8);
+	}
+	for (size_t i = 0; stack_cut_count(cutter, i, &count); i++) {
+		assert_int_equal(count.count, count.event == 1 && count.cpu <= 0 ? (count.cpu ? 1 : 2) : 0);
+		nr += count.count;
+	}
+	assert_int_equal(nr, 3);
+	stack_cutter_free(cutter);
+	extent_stats_free(measure);
+}
+
 /* The record of that event, and the copy that the stage makes of it. Returns the length of the copy. */
 static size_t copy_of(const struct event_desc *event, const struct buf *record, uint64_t *to)
 {
@@ -393,6 +429,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_only_what_is_used_is_kept),
 		cmocka_unit_test(test_shorter),
+		cmocka_unit_test(test_by_cpu),
 		cmocka_unit_test(test_fields_of_any_length_before_the_dump),
 		cmocka_unit_test(test_no_dump_is_no_dump),
 		cmocka_unit_test(test_damaged_records_stay),
