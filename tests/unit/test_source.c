@@ -90,7 +90,8 @@ static void test_what_is_left_out(void **state)
 	static const struct source_skip skips[] = {
 		{RECORD_BYTES, RECORD_BYTES},          {2 * RECORD_BYTES, RECORD_BYTES}, /* right behind it */
 		{3 * RECORD_BYTES + 8, RECORD_BYTES},                                    /* at no record: not */
-		{5 * RECORD_BYTES, UINT64_MAX},        /* further than there is anything: not */
+		{4 * RECORD_BYTES, UINT64_MAX},        /* further than there is anything: not */
+		{5 * RECORD_BYTES, 4 * RECORD_BYTES},  /* likewise, by one */
 		{7 * RECORD_BYTES, 1 * RECORD_BYTES},  /* the last one */
 		{20 * RECORD_BYTES, 1 * RECORD_BYTES}, /* behind the end */
 	};
