@@ -423,8 +423,9 @@ static bool leaves_out(const struct session *session, const struct session_recor
 	if (!session->nr_times || record->view.header->type != PERF_RECORD_SAMPLE ||
 	    !(record->sample.present & PERF_SAMPLE_TIME))
 		return false;
+	uint64_t time_ns = record->sample.time;
 	for (size_t i = 0; i < session->nr_times; i++)
-		if (record->sample.time >= session->times[i].first_ns && record->sample.time <= session->times[i].last_ns)
+		if (time_ns >= session->times[i].first_ns && time_ns <= session->times[i].last_ns)
 			return false;
 	return true;
 }

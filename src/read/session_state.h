@@ -45,7 +45,7 @@ struct session {
 	struct hash_table ids;      /* of all events: to the index, plus 1 */
 	int id_offset, id_distance; /* of the first event, which all events share; -1: no ids */
 
-	struct session_times *times;     /* heap; of samples that are wanted; NULL: all */
+	struct session_times *times; /* heap; of samples that are wanted; NULL: all */
 	size_t nr_times;
 	struct span feature_table;       /* of a file */
 	struct span private_block;       /* behind the table; {NULL, 0}: none, or damaged */

@@ -38,7 +38,7 @@ struct task *machine_task(struct machine *machine, uint32_t pid, uint32_t tid);
 /* NULL: machine_task() would make it, or set its pid. By several threads at once, while none changes the machine. */
 struct task *machine_known_task(const struct machine *machine, uint32_t pid, uint32_t tid);
 
-/* Frees the tasks that have ended and that is_used() does not want: neither them nor their names. 0 or -ENOMEM. */
+/* Frees the tasks that have ended and that is_used() does not want. 0 or -ENOMEM. */
 int machine_forget_ended(struct machine *machine, bool (*is_used)(const void *, const struct task *), const void *ctx);
 
 /*
@@ -61,10 +61,7 @@ struct location {
 	const struct symbol *symbol; /* NULL: none there */
 	char level;                  /* 'k', '.', 'H', 'g', 'u': perf's [k], [.] … */
 	bool is_return; /* and debug information is asked for the byte before `address`, where the call is */
-	/*
-	 * In a call chain: how many frames further in have the same address, as they were inlined; its line of the
-	 * source is that of the inlined call. 0: none; it is the line of the address.
-	 */
+	/* In a call chain: so many frames further in are inlined here; its line of the source is that of their call. */
 	uint16_t nr_inlined;
 	uint32_t map_pages; /* of 4 KiB, begun or whole, of the map that it is in; UINT32_MAX: more. 0: no map there */
 };
