@@ -128,8 +128,10 @@ void thread_pool_begin(struct thread_pool *pool, thread_pool_task *task, void *c
 	pool->nr_tasks = nr_tasks;
 	atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
 	pool->open = true;
-	if (pool->nr_threads)
+	if (nr_tasks > pool->nr_threads)
 		pthread_cond_broadcast(&pool->begun);
+	for (unsigned i = 1; i < nr_tasks && nr_tasks <= pool->nr_threads; i++) /* one is the caller's */
+		pthread_cond_signal(&pool->begun);
 	pthread_mutex_unlock(&pool->lock);
 }
 

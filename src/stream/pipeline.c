@@ -62,6 +62,8 @@ struct pipeline {
 	struct stage *stages;           /* in order; NULL: none */
 	struct pool_client client;
 	bool flushes;         /* some of them keep batches */
+	uint64_t complete_ns; /* complete_of(), of the batches of this turn; likewise */
+	bool commits; /* STAGE_COMMIT for them, behind the batches of this turn; of the thread whose turn it is */
 	uint64_t freed_bytes; /* that came in batches which they freed */
 	struct pipeline *next_with_stages;
 	uint64_t *ends; /* heap; without an index: where the extents end that `inner` has not stored, in order */
@@ -346,7 +348,7 @@ static void line_up(struct pipeline *pipeline, struct batch_job *job)
 	append(&pipeline->first, &pipeline->last, job);
 	atomic_fetch_add_explicit(&pipeline->nr_behind, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&pipeline->ordered_bytes, job->batch.len + job->batch.tail_len, memory_order_relaxed);
-	if (pipeline->pool->no_index)
+	if (pipeline->pool->no_index && !pipeline->flushes) /* else another worker writes beside these stages */
 		finish_plain(pipeline, job);
 	else
 		batch_pool_submit(pipeline->pool, job);
@@ -458,19 +460,25 @@ static uint64_t complete_of(const struct pipeline *pipeline)
 
 static int run_stages(struct pipeline *pipeline, struct batch_job *job)
 {
-	struct stage *first = pipeline->stages;
-	bool commit = job->flush;
-
 	if (job->producer)
 		job->producer->complete_ns = job->complete_ns;
-	uint64_t complete_ns = job->batch.complete_ns = complete_of(pipeline);
-	int err = enter_stage(pipeline, first, &job->batch);
-	bool grown = pipeline->flushes && complete_ns > first->complete_ns;
+	pipeline->commits |= job->flush;
+	if (!pipeline->in_turn) /* behind the last one of the turn: there may be many producers */
+		pipeline->complete_ns = complete_of(pipeline);
+	job->batch.complete_ns = pipeline->complete_ns;
+	return enter_stage(pipeline, pipeline->stages, &job->batch);
+}
+
+static int end_round(struct pipeline *pipeline)
+{
+	struct stage *first = pipeline->stages;
+	const uint64_t complete_ns = pipeline->complete_ns = complete_of(pipeline);
+	bool commit = pipeline->commits, grown = complete_ns > first->complete_ns;
+
+	pipeline->commits = false;
 	if (grown)
-		first->complete_ns = complete_ns; /* of the others when they get the batch */
-	if (!err && (commit || grown))
-		err = flush_stages(pipeline, commit ? STAGE_COMMIT : STAGE_ROUND);
-	return err;
+		first->complete_ns = complete_ns; /* of the others when they get a batch */
+	return commit || grown ? flush_stages(pipeline, commit ? STAGE_COMMIT : STAGE_ROUND) : 0;
 }
 
 /*
@@ -509,15 +517,38 @@ static void end_turn(struct pipeline *pipeline)
 		batch_pool_add_turn(pipeline->pool, &pipeline->client, true);
 }
 
-/* The next batch, or none: what they keep is asked for. The lock is held, and released during that. */
-static void call_stages_once(struct pipeline *pipeline, struct batch_job *job)
+/* The next batch of the turn. The lock is held, and released during that. */
+static void call_stages_once(struct pipeline *pipeline)
+{
+	struct batch_pool *pool = pipeline->pool;
+	struct batch_job *job = pipeline->in_turn;
+
+	pipeline->in_turn = job->next_in_line;
+	if (pipeline->err || !pipeline->stages) {
+		line_up(pipeline, job); /* after an error it is dropped there */
+		atomic_fetch_sub_explicit(&pipeline->nr_behind, 1, memory_order_relaxed);
+		return;
+	}
+	atomic_fetch_add_explicit(&pipeline->nr_staged, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&pipeline->nr_behind, 1, memory_order_relaxed);
+	pthread_mutex_unlock(&pool->lock);
+	int err = run_stages(pipeline, job);
+	pthread_mutex_lock(&pool->lock);
+	note_error(pipeline, err);
+}
+
+/*
+ * Once for all batches of a turn: what stages keep is more work at once then, and several threads may do it. When
+ * memory is short and nothing comes any more, all that they keep. The same.
+ */
+static void flush_turn(struct pipeline *pipeline)
 {
 	struct batch_pool *pool = pipeline->pool;
 
-	atomic_fetch_add_explicit(&pipeline->nr_staged, job != NULL, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&pipeline->nr_behind, job != NULL, memory_order_relaxed);
 	pthread_mutex_unlock(&pool->lock);
-	int err = job ? run_stages(pipeline, job) : flush_stages(pipeline, STAGE_MEMORY);
+	int err = end_round(pipeline);
+	if (!err && pipeline->nr_staged && batch_pool_is_short(pool) && !pipeline->arrived)
+		err = flush_stages(pipeline, STAGE_MEMORY);
 	pthread_mutex_lock(&pool->lock);
 	note_error(pipeline, err);
 }
@@ -526,23 +557,12 @@ static void call_stages_once(struct pipeline *pipeline, struct batch_job *job)
 static void call_stages(struct pipeline *pipeline, size_t most)
 {
 	struct batch_pool *pool = pipeline->pool;
-	bool flushed = false; /* what they keep all the same is not worth asking again */
 
 	begin_turn(pipeline);
-	for (size_t nr = 0;
-	     nr < most && (pipeline->in_turn || (!flushed && pipeline->nr_staged && batch_pool_is_short(pool))); nr++) {
-		struct batch_job *job = pipeline->in_turn;
-		if (job)
-			pipeline->in_turn = job->next_in_line;
-		else
-			flushed = true;
-		if (job && (pipeline->err || !pipeline->stages)) {
-			line_up(pipeline, job); /* after an error it is dropped there */
-			atomic_fetch_sub_explicit(&pipeline->nr_behind, 1, memory_order_relaxed);
-		} else {
-			call_stages_once(pipeline, job);
-		}
-	}
+	for (size_t nr = 0; nr < most && pipeline->in_turn; nr++)
+		call_stages_once(pipeline);
+	if (pipeline->flushes && !pipeline->err)
+		flush_turn(pipeline);
 	if (pipeline->commit)
 		write_done(pipeline);
 	end_turn(pipeline);

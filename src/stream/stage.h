@@ -22,7 +22,8 @@
  * had written before stage->complete_ns have come to process(). So a sample of a batch can be resolved when *each*
  * output of the recording (with --threads into a directory there is one for each ring, and task events lie in other
  * outputs than samples) has a complete_ns >= the batch's read_ns; at STAGE_END all outputs have. complete_ns grows with
- * rounds where there are marks, and with each commit. The state before the first batch: initial_state().
+ * rounds where there are marks, and with each commit; flush() is called then, once for all batches that have come. The
+ * state before the first batch: initial_state().
  */
 #pragma once
 
@@ -45,6 +46,7 @@ struct batch {
 	uint64_t offset;  /* in the file, of the first byte, for the last stage; STAGE_NO_OFFSET: it is compressed */
 	uint64_t read_ns; /* CLOCK_MONOTONIC: they were copied out of their rings before that */
 	uint64_t complete_ns; /* what stage->complete_ns becomes when the stage has got this batch */
+	void *examined;       /* what examine() found, in the memory behind `len`; NULL: nothing */
 	struct batch *next;   /* for the stage that has the batch; NULL when it comes */
 };
 
@@ -61,6 +63,11 @@ struct stage;
 
 struct stage_ops {
 	const char *name;
+	/*
+	 * NULL: not wanted. What can be found out of a batch in any order and beside other batches, before process()
+	 * gets it in its turn: several threads at once, which change nothing but batch->examined and what it points to.
+	 */
+	void (*examine)(const struct stage *stage, struct batch *batch);
 	/*
 	 * Takes over the batch. 0 or -errno, with which the output ends; the batch must be passed on or freed then,
 	 * too.
@@ -117,6 +124,14 @@ int stage_makers_initial_state(struct stage_maker *first, struct span records);
 /*
  * For stages, in process() and flush().
  */
+
+/* The batch is as it will be passed on: the next stage's examine(), where it has one. Any thread, but not process(). */
+static inline void stage_examine(const struct stage *stage, struct batch *batch)
+{
+	batch->examined = NULL;
+	if (stage->next && stage->next->ops->examine)
+		stage->next->ops->examine(stage->next, batch);
+}
 
 /*
  * To the next stage, or on to be compressed and written. The batch is no longer the caller's. 0, or an error to return.

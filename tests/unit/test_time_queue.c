@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "record/unwind/time_queue.h"
+#include "record/order/time_queue.h"
 
 enum { NR = 5000 };
 
@@ -48,9 +48,37 @@ static void test_order(void **state)
 	time_queue_fini(&queue);
 }
 
+/* Each of them in some queue of each size, wherever it lies there; the others stay in order. */
+static void test_remove(void **state)
+{
+	enum { MOST = 40 };
+	static uint64_t values[MOST];
+
+	(void)state;
+	for (size_t nr = 1; nr <= MOST; nr++) {
+		for (size_t removed = 0; removed < nr; removed++) {
+			struct time_queue queue = {0};
+			uint64_t last_ns = 0, nr_left = 0;
+			for (size_t i = 0; i < nr; i++) {
+				struct time_entry entry = {.time_ns = 1 + i * 17 % 23, .item = &values[i]};
+				assert_int_equal(time_queue_put(&queue, &entry), 0);
+			}
+			time_queue_remove(&queue, &values[removed]);
+			time_queue_remove(&queue, &values[removed]); /* is not there */
+			for (const struct time_entry *first; (first = time_queue_first(&queue)); nr_left++) {
+				assert_true(first->time_ns >= last_ns && first->item != &values[removed]);
+				last_ns = first->time_ns;
+				time_queue_drop_first(&queue);
+			}
+			assert_int_equal(nr_left, nr - 1);
+			time_queue_fini(&queue);
+		}
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_order)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_order), cmocka_unit_test(test_remove)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,8 +13,8 @@ import sys
 
 # From the lowest to the highest: a room includes rooms above it in this list only (and within the limits of APART).
 ROOMS = '''base perfdata sysinfo compress event/names event/parse stream tasks unwind
-           record/setup record/drain record/adapt record/synth record/features record/build_ids record/unwind
-           record/order record/off_cpu record/output record/run
+           record/setup record/drain record/adapt record/synth record/features record/build_ids record/order
+           record/unwind record/off_cpu record/output record/run
            read analyze/dwarf analyze/symbols analyze/machine analyze/report analyze/code
            cmd/cli export store cmd/input cmd/text cmd/view cmd/page cmd/report cmd/diff cmd/script cmd/export
            cmd/record cmd/agent cmd'''.split()
@@ -38,8 +38,8 @@ PUBLIC = {
     'record/synth': 'synth.h',
     'record/features': 'features.h',
     'record/build_ids': 'collector.h object_cache.h object_watch.h',
-    'record/unwind': 'time_queue.h unwinding.h',
-    'record/order': 'ordered_stage.h ring_events.h',
+    'record/unwind': 'unwinding.h',
+    'record/order': 'ordered_stage.h ring_events.h time_queue.h',
     'record/off_cpu': 'off_cpu_stage.h',
     'record/output': '''data_files.h engine.h file_place.h finish.h output_file.h output_path.h prologue.h recover.h
                         task_log.h''',

@@ -14,7 +14,7 @@
 #include "record/off_cpu/waits.h"
 #include "record/order/ordered_stage.h"
 #include "record/order/ring_events.h"
-#include "record/unwind/time_queue.h"
+#include "record/order/time_queue.h"
 #include "tasks/off_cpu.h"
 #include "tasks/task_event.h"
 

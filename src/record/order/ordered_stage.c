@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "record/unwind/time_queue.h"
+#include "record/order/time_queue.h"
 
 enum { GAP = 0 }; /* type of what is left behind a record that became shorter; no record of the kernel has it */
 

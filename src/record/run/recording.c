@@ -457,8 +457,10 @@ static int open_unwinding(struct recording *rec, struct diag *reterr)
 {
 	const struct event_list *events = rec->options->events;
 	AUTO_FREE struct unwinding_event *by_event = calloc(events->nr + 1, sizeof(*by_event));
-	const struct unwinding_params params = {
-		.events = rec->described.ring_descs, .by_event = by_event, .nr_events = rec->described.nr_ring_descs};
+	const struct unwinding_params params = {.events = rec->described.ring_descs,
+						.by_event = by_event,
+						.nr_events = rec->described.nr_ring_descs,
+						.realtime = rec->pool->realtime};
 
 	for (size_t i = 0; by_event && i < events->nr; i++)
 		by_event[i] = (struct unwinding_event){.unwinds = events->events[i].unwinds,

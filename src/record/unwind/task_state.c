@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "perfdata/sample.h"
+#include "record/order/time_queue.h"
 #include "record/unwind/mapped_objects.h"
-#include "record/unwind/time_queue.h"
 #include "tasks/maps.h"
 #include "tasks/task_event.h"
 #include "tasks/tasks.h"

@@ -13,29 +13,26 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/hash_table.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "perfdata/attr.h"
 #include "perfdata/callchain.h"
 #include "perfdata/ledger.h"
-#include "perfdata/record.h"
-#include "perfdata/sample.h"
+#include "record/order/ring_events.h"
+#include "record/order/time_queue.h"
 #include "record/synth/synth.h"
 #include "record/unwind/mapped_objects.h"
+#include "record/unwind/stack_unwinder.h"
 #include "record/unwind/task_state.h"
-#include "record/unwind/time_queue.h"
-#include "tasks/maps.h"
+#include "sysinfo/thread.h"
 #include "unwind/unwind.h"
 
 enum {
-	MOST_FRAMES = 1024,
 	NR_ACCOUNTS = 13,
-	MOST_WORK = 1024,
-	TASK_WORK = 32,                /* of the work, for a thread at a time */
-	MOST_THREADS = 6,              /* beside the one that resolves, and no more than half as many as CPUs */
-	NR_WORKERS = MOST_THREADS + 2, /* thread_pool_new() */
-	GAP = 0, /* type of what is left behind a record that became shorter; no record of the kernel has it */
+	MOST_WORK = 256,                 /* batches, of which each is work for a thread */
+	FEW_THREADS = 6,                 /* beside the one that resolves, and no more than half as many as CPUs; */
+	MOST_THREADS = 16,               /* of many CPUs a quarter */
+	MOST_WORKERS = MOST_THREADS + 2, /* thread_pool_new() */
 };
 
 /* Of all tables: those of some browsers. What would exceed it has none, and chains through it follow frame pointers. */
@@ -43,45 +40,36 @@ static const size_t max_table_bytes = 512 << 20;
 /* Of task events that wait: of samples that are to come, and of snapshots, where it is hours of most machines. */
 static const size_t max_event_bytes = 64 << 20;
 
+/* A record of a batch. */
+struct place {
+	uint64_t time_ns;
+	uint32_t at;
+};
+
+struct places {
+	struct place *list; /* heap */
+	size_t nr, room;
+};
+
 /* A batch that came, in the order of its stage. */
 struct held {
 	struct held *next;
+	struct unwinding_stage *stage;
 	struct batch *batch; /* NULL: it was passed on */
 	uint64_t read_ns;    /* of the batch */
-	uint64_t last_ns;    /* of its records, by their own clock; 0: none tells */
-	size_t nr_waiting;   /* samples that are not unwound */
-	size_t nr_broken;    /* samples that were left out, for what they are cannot be read */
-};
+	bool is_done;        /* nothing in it waits: it may be passed on */
 
-/* What one thread needs to unwind. */
-struct unwinder {
-	const struct unwinding *unwinding;
-	const struct task_state *state; /* as of its samples */
-	uint64_t known_from_ns;         /* struct unwinding's */
-	struct unwind_cache *cache;
-	const struct maps *maps;     /* of the sample that is unwound */
-	struct mapped_object *found; /* looked up last */
-	uint64_t ips[MOST_FRAMES];
-	struct unwinding_counts counts; /* that are not added to the others' yet */
-};
-
-/* A sample that is unwound next, with others between which no process changes what it has mapped. */
-struct work {
-	uint8_t *record;
-	struct held *held;
-	enum outcome {
-		WORK_DONE,
-		WORK_BROKEN, /* cannot be read: a gap */
-		WORK_WAITS,  /* for the table of `missing` */
-	} outcome;
-	struct mapped_object *missing;
-};
-
-/* What is to be known of an event. */
-struct unwound_event {
-	bool unwinds;
-	bool carries_task_events; /* in its rings */
-	unsigned max_stack;
+	/* Of the thread that resolves, from when the batch was looked at: */
+	uint64_t last_ns;                       /* of its records, by their own clock; 0: none tells */
+	struct places stacks;                   /* samples that are to be unwound */
+	uint64_t first_stack_ns, last_stack_ns; /* of those that are not; of all */
+	size_t next_stack;                      /* those before it are unwound */
+	bool is_sorted;                         /* by time: where they are not unwound all at once */
+	struct places events;                   /* task events, as they came */
+	bool lost_task_events;                  /* there may have been more */
+	size_t nr_broken;                       /* samples that were left out, for what they are cannot be read */
+	struct mapped_object *missing;          /* it waits for the table of that; NULL: for none */
+	int err;                                /* it was read as far as that */
 };
 
 struct unwinding_stage {
@@ -90,6 +78,7 @@ struct unwinding_stage {
 	struct unwinding_stage *next;
 	uint64_t complete_ns; /* the stage's, for the threads of others */
 	struct held *first, *last;
+	struct held *first_new; /* of those that were not looked at */
 };
 
 /*
@@ -104,98 +93,63 @@ enum doubt {
 
 struct unwinding {
 	struct stage_maker maker;
-	const struct event_desc *events;
-	struct unwound_event *by_event; /* heap */
-	size_t nr_events;
-	struct hash_table ids; /* of the events: index + 1 */
-	int id_offset, time_offset, time_distance;
-	size_t trailer_bytes;
+	struct ring_events events;
+	struct unwinding_event *by_event; /* heap */
+	bool realtime;
 
 	pthread_mutex_t lock; /* of all below */
 	/*
-	 * One thread resolves at a time. While it reads files it releases the lock: the others queue what they have.
+	 * One thread resolves at a time, with helpers. While these work it releases the lock: the others queue what
+	 * they have.
 	 */
 	bool resolving;
+	bool asked_again;       /* by a thread that had no turn */
 	unsigned nr_to_resolve; /* threads that wait for that */
 	pthread_cond_t resolved;
 	struct unwinding_stage *stages;
-	struct time_queue samples; /* that wait: where they are, and their struct held */
-	uint64_t horizon_ns;       /* all records up to this time have come, by their own clock */
-	uint64_t newest_ns;        /* likewise: the latest time of any record that has come */
-	enum doubt doubt;
-	uint64_t doubt_ns;      /* CLOCK_MONOTONIC */
-	uint64_t known_from_ns; /* of records: what is older has come before a doubt ended */
+	struct held *spare;  /* not in use */
+	uint64_t horizon_ns; /* all records up to this time have come, by their own clock */
 	struct unwinding_counts counts;
 	uint64_t in_ledger[NR_ACCOUNTS]; /* of the counts, what ledgers of finished outputs have: account() */
 
 	/* Of the thread that resolves: */
+	struct time_queue waiting; /* struct held with samples, each with the time of its next one */
+	uint64_t newest_ns;        /* the latest time of any record that was looked at */
+	enum doubt doubt;
+	uint64_t doubt_ns;        /* CLOCK_MONOTONIC */
+	uint64_t known_from_ns;   /* of records: what is older has come before a doubt ended */
 	struct task_state *now;   /* as of the samples of rings that are drained; NULL: there are none */
 	struct task_state *flown; /* as of the last snapshot of rings that are overwritten; NULL: there are none */
 	struct mapped_objects *objects;
 	struct unwind_tables *tables;
-	struct thread_pool *pool;    /* that helps where there is a lot to do */
-	struct unwinder *unwinders;  /* heap; of the pool's workers */
-	struct work work[MOST_WORK]; /* what they do now */
+	struct thread_pool *pool; /* that helps */
+	size_t nr_workers;
+	struct stack_unwinder *unwinders; /* heap; of the pool's workers */
+	bool is_raised[MOST_WORKERS];     /* they have their priority */
+
+	/* What they do now: */
+	struct held *work[MOST_WORK];
 	size_t nr_work;
+	void (*work_on)(struct stack_unwinder *unwinder, struct held *held, uint64_t until_ns);
+	uint64_t until_ns;
 };
 
 static int learn_events(struct unwinding *unwinding, const struct unwinding_params *params)
 {
-	const struct perf_event_attr *first = &params->events[0].attr;
-
 	unwinding->by_event = calloc(params->nr_events, sizeof(*unwinding->by_event));
-	if (!unwinding->by_event)
-		return -ENOMEM;
-	unwinding->events = params->events;
-	unwinding->nr_events = params->nr_events;
-	unwinding->id_offset = sample_id_offset(first);
-	unwinding->time_offset = sample_time_offset(first);
-	unwinding->time_distance = sample_time_distance(first);
-	unwinding->trailer_bytes = sample_id_bytes(first);
-	if (unwinding->time_offset < 0 || unwinding->time_distance < 0)
-		return -EINVAL;
-	for (size_t i = 0; i < params->nr_events; i++) {
-		const struct unwinding_event *event = &params->by_event[i];
+	int err =
+		unwinding->by_event ? ring_events_init(&unwinding->events, params->events, params->nr_events) : -ENOMEM;
+
+	for (size_t i = 0; i < params->nr_events && !err; i++) {
+		struct unwinding_event *event = &unwinding->by_event[i];
+		*event = params->by_event[i];
 		uint32_t stack_bytes = event->unwinds ? params->events[i].attr.sample_stack_user : 0;
 		unsigned max_stack = event->max_stack ? event->max_stack : CALLCHAIN_FRAMES;
-		unwinding->by_event[i] =
-			(struct unwound_event){.unwinds = event->unwinds,
-					       .carries_task_events = event->carries_task_events,
-					       .max_stack = max_stack < MOST_FRAMES ? max_stack : MOST_FRAMES};
+		event->max_stack = max_stack < UNWINDER_MOST_FRAMES ? max_stack : UNWINDER_MOST_FRAMES;
 		if (stack_bytes > unwinding->counts.stack_bytes)
 			unwinding->counts.stack_bytes = stack_bytes;
-		for (size_t k = 0; k < params->events[i].nr_ids; k++)
-			if (hash_table_add_number(&unwinding->ids, params->events[i].ids[k], i + 1))
-				return -ENOMEM;
 	}
-	return 0;
-}
-
-/* Index of the event whose sample it is. */
-static size_t event_of(const struct unwinding *unwinding, const uint8_t *record, size_t size)
-{
-	uint64_t id;
-
-	if (unwinding->nr_events == 1 || unwinding->id_offset < 0 || size < (size_t)unwinding->id_offset + sizeof(id))
-		return 0;
-	memcpy(&id, record + unwinding->id_offset, sizeof(id));
-	uint64_t number = hash_table_find_number(&unwinding->ids, id);
-	return number ? number - 1 : 0;
-}
-
-/* 0: it has none. */
-static uint64_t time_of(const struct unwinding *unwinding, const uint8_t *record,
-			const struct perf_event_header *header)
-{
-	int place = unwinding->time_offset;
-	uint64_t time_ns;
-
-	if (header->type != PERF_RECORD_SAMPLE)
-		place = unwinding->time_distance < 0 ? -1 : (int)header->size - unwinding->time_distance;
-	if (place < (int)sizeof(*header) || place + (int)sizeof(time_ns) > (int)header->size)
-		return 0;
-	memcpy(&time_ns, record + place, sizeof(time_ns));
-	return time_ns;
+	return err;
 }
 
 /*
@@ -210,7 +164,7 @@ static bool may_be_task_event(const struct unwinding *unwinding, const uint8_t *
 	if (size < sizeof(struct perf_event_header) + sizeof(id))
 		return true;
 	memcpy(&id, record + sizeof(struct perf_event_header), sizeof(id));
-	uint64_t number = hash_table_find_number(&unwinding->ids, id);
+	uint64_t number = hash_table_find_number(&unwinding->events.ids, id);
 	return !number || unwinding->by_event[number - 1].carries_task_events;
 }
 
@@ -257,135 +211,29 @@ static int take_initial_state(struct stage_maker *maker, struct span records)
 }
 
 /*
- * Samples.
+ * Work on batches, side by side.
  */
 
-/* Why the user part of a chain is the innermost frame alone. */
-enum unresolved {
-	RESOLVED,
-	UNRESOLVED_MEMORY, /* there was none to wait in */
-	UNRESOLVED_LOSS,   /* enum doubt */
-	UNRESOLVED_NO_PROCESS,
-	UNRESOLVED_LATE,  /* TASK_STATE_TOO_LATE */
-	UNRESOLVED_TABLE, /* not yet: the table of an object is to be built */
-};
-
-static struct unwind_object *find_object(void *ctx, uint64_t pc, uint64_t *ret_offset)
+/* thread_pool_task: one batch. */
+static void do_work(void *ctx, unsigned worker, unsigned task)
 {
-	struct unwinder *unwinder = ctx;
-	const struct map *map = maps_find(unwinder->maps, pc);
+	struct unwinding *unwinding = ctx;
+	struct stack_unwinder *unwinder = &unwinding->unwinders[worker];
+	uint64_t from_ns = worker ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
+	struct priority before; /* not restored: the thread does nothing else */
+	const char *unused;
 
-	if (!map || !map->object)
-		return NULL;
-	unwinder->found = map->object;
-	*ret_offset = map_address(map, pc);
-	return mapped_object_table(map->object);
-}
-
-/* The innermost frame, where the program was sampled and not the kernel. Returns how many frames that is. */
-static unsigned innermost(const struct sample *sample, uint64_t *ret_ip)
-{
-	bool user = sample->cpumode == PERF_RECORD_MISC_USER;
-
-	*ret_ip = sample->ip;
-	return user && sample->present & PERF_SAMPLE_IP ? 1 : 0;
-}
-
-/* What of the kernel's own chain is of the program: by frame pointers, and longer than the copy of the stack. */
-static void find_recorded(const struct sample *sample, struct unwind_chain *chain)
-{
-	uint64_t at = 0;
-
-	while (at < sample->nr_ips && sample->ips[at] != (uint64_t)PERF_CONTEXT_USER)
-		at++;
-	if (at == sample->nr_ips)
-		return;
-	chain->recorded = sample->ips + at + 1;
-	for (at++; at < sample->nr_ips && sample->ips[at] < (uint64_t)PERF_CONTEXT_MAX; at++)
-		chain->nr_recorded++;
-}
-
-/*
- * The user frames of a sample whose registers are there, into unwinder->ips, by what was mapped at its time. *ret_nr:
- * how many.
- */
-static enum unresolved user_frames(struct unwinder *unwinder, const struct sample *sample, unsigned max,
-				   unsigned *ret_nr)
-{
-	struct unwind_chain chain = {.ips = unwinder->ips, .max = max};
-
-	if (sample->time < unwinder->known_from_ns)
-		return UNRESOLVED_LOSS;
-	switch (task_state_maps(unwinder->state, sample, &unwinder->maps)) {
-	case TASK_STATE_NO_PROCESS: return UNRESOLVED_NO_PROCESS;
-	case TASK_STATE_TOO_LATE: return UNRESOLVED_LATE;
-	case TASK_STATE_KNOWN: break;
+	if (worker && unwinding->realtime && !unwinding->is_raised[worker]) {
+		unwinding->is_raised[worker] = true;
+		(void)!priority_raise(0, &before, &unused);
 	}
-	find_recorded(sample, &chain);
-	const struct unwind_space space = {
-		.find = find_object, .ctx = unwinder, .generation = maps_generation(unwinder->maps)};
-	unwind_chain(unwinder->cache, &space, &sample->user_regs, sample->user_stack, &chain);
-	if (chain.end == UNWIND_NOT_READY)
-		return UNRESOLVED_TABLE;
-	unwinder->counts.by_end[chain.end]++;
-	*ret_nr = chain.nr;
-	return RESOLVED;
+	unwinding->work_on(unwinder, unwinding->work[task], unwinding->until_ns);
+	if (worker) /* the other's time is that of the stage */
+		unwinder->counts.cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - from_ns;
 }
 
-static void put_gap(uint8_t *at, size_t size)
+static void add_counts(struct unwinding_counts *sum, struct unwinding_counts *counts)
 {
-	struct perf_event_header gap = {.type = GAP, .size = (uint16_t)size};
-
-	if (size)
-		memcpy(at, &gap, sizeof(gap));
-}
-
-static void count(struct unwinding_counts *counts, enum unresolved why)
-{
-	counts->nr_stacks++;
-	counts->nr_too_soon += why == UNRESOLVED_MEMORY;
-	counts->nr_after_loss += why == UNRESOLVED_LOSS;
-	counts->nr_unmapped += why == UNRESOLVED_NO_PROCESS;
-	counts->nr_too_late += why == UNRESOLVED_LATE;
-}
-
-/*
- * Replaces the stack in the record by its chain, and leaves a gap behind it. Without `state` it could not wait until it
- * is known what was mapped, and has the innermost frame alone.
- */
-static enum outcome unwind_record(struct unwinder *unwinder, uint8_t *bytes)
-{
-	const struct unwinding *unwinding = unwinder->unwinding;
-	struct perf_event_header *record = (struct perf_event_header *)bytes;
-	size_t size = record->size, event = event_of(unwinding, bytes, size);
-	const struct perf_event_attr *attr = &unwinding->events[event].attr;
-	struct callchain user = {.ips = unwinder->ips, .most = unwinding->by_event[event].max_stack};
-	struct sample sample;
-
-	if (sample_decode(attr, record, &sample)) { /* the kernel makes no such sample; it may hold a stack */
-		put_gap(bytes, size);
-		return WORK_BROKEN;
-	}
-	if (sample.user_regs.abi != PERF_SAMPLE_REGS_ABI_NONE) {
-		enum unresolved why = UNRESOLVED_MEMORY;
-		if (unwinder->state)
-			why = user_frames(unwinder, &sample, user.most, &user.nr);
-		if (why == UNRESOLVED_TABLE)
-			return WORK_WAITS;
-		count(&unwinder->counts, why);
-		if (!user.nr)
-			user.nr = innermost(&sample, unwinder->ips);
-	}
-	size_t new_size = callchain_convert(attr, record, &sample, &user);
-	put_gap(bytes + new_size, size - new_size);
-	return WORK_DONE;
-}
-
-/* The lock is held. */
-static void add_counts(struct unwinding *unwinding, struct unwinder *unwinder)
-{
-	struct unwinding_counts *sum = &unwinding->counts, *counts = &unwinder->counts;
-
 	for (size_t i = 0; i < UNWIND_NR_ENDS; i++)
 		sum->by_end[i] += counts->by_end[i];
 	sum->nr_stacks += counts->nr_stacks;
@@ -397,103 +245,219 @@ static void add_counts(struct unwinding *unwinding, struct unwinder *unwinder)
 	*counts = (struct unwinding_counts){0};
 }
 
-/* It does not wait any longer. The lock is held. */
-static enum outcome unwind_unresolved(struct unwinding *unwinding, uint8_t *record)
+static void work_side_by_side(struct unwinding *unwinding)
 {
-	struct unwinder unwinder; /* hardly any of its room is used */
-
-	unwinder.unwinding = unwinding;
-	unwinder.state = NULL;
-	unwinder.counts = (struct unwinding_counts){0};
-	enum outcome outcome = unwind_record(&unwinder, record);
-	add_counts(unwinding, &unwinder);
-	return outcome;
+	if (unwinding->nr_work > 1) {
+		thread_pool_begin(unwinding->pool, do_work, unwinding, (unsigned)unwinding->nr_work);
+		thread_pool_finish(unwinding->pool);
+	} else if (unwinding->nr_work) {
+		do_work(unwinding, 0, 0);
+	}
 }
 
-static void do_work(struct unwinder *unwinder, struct work *work)
+/* Builds the tables that batches wait for, which come first in the work then. Returns how many batches that are. */
+static size_t build_missing(struct unwinding *unwinding)
 {
-	work->outcome = unwind_record(unwinder, work->record);
-	if (work->outcome == WORK_WAITS)
-		work->missing = unwinder->found;
+	size_t nr = 0;
+
+	for (size_t i = 0; i < unwinding->nr_work; i++) {
+		struct held *held = unwinding->work[i];
+		if (!held->missing)
+			continue;
+		mapped_object_build(held->missing);
+		held->missing = NULL;
+		unwinding->work[i] = unwinding->work[nr];
+		unwinding->work[nr++] = held;
+	}
+	return nr;
 }
 
-/* thread_pool_task */
-static void do_works(void *ctx, unsigned worker, unsigned task)
+/* On all batches in unwinding->work. The lock is held, and released for that. */
+static void carry_out(struct unwinding *unwinding,
+		      void (*work_on)(struct stack_unwinder *unwinder, struct held *held, uint64_t until_ns),
+		      const struct task_state *state, uint64_t until_ns)
 {
-	struct unwinding *unwinding = ctx;
-	uint64_t from_ns = worker ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
-	size_t first = (size_t)task * TASK_WORK;
+	const size_t nr_work = unwinding->nr_work;
 
-	for (size_t i = first; i < first + TASK_WORK && i < unwinding->nr_work; i++)
-		do_work(&unwinding->unwinders[worker], &unwinding->work[i]);
-	if (worker) /* the other's time is that of the stage */
-		unwinding->unwinders[worker].counts.cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - from_ns;
-}
-
-/* The samples in unwinding->work, by that state. The lock is held, and released for that. */
-static void unwind_work(struct unwinding *unwinding, const struct task_state *state)
-{
-	unsigned nr_tasks = (unsigned)((unwinding->nr_work + TASK_WORK - 1) / TASK_WORK);
-
-	for (size_t i = 0; i < NR_WORKERS; i++) {
+	for (size_t i = 0; i < unwinding->nr_workers; i++) {
 		unwinding->unwinders[i].state = state;
 		unwinding->unwinders[i].known_from_ns = unwinding->known_from_ns;
 	}
+	unwinding->work_on = work_on;
+	unwinding->until_ns = until_ns;
 	pthread_mutex_unlock(&unwinding->lock);
-	if (nr_tasks > 1) {
-		thread_pool_begin(unwinding->pool, do_works, unwinding, nr_tasks);
-		thread_pool_finish(unwinding->pool);
-	} else {
-		do_works(unwinding, 0, 0);
-	}
-	for (size_t i = 0; i < unwinding->nr_work; i++) {
-		struct work *work = &unwinding->work[i];
-		while (work->outcome == WORK_WAITS) { /* each turn builds a table */
-			mapped_object_build(work->missing);
-			do_work(&unwinding->unwinders[0], work);
-		}
-	}
+	do
+		work_side_by_side(unwinding);
+	while ((unwinding->nr_work = build_missing(unwinding)));
 	pthread_mutex_lock(&unwinding->lock);
-	for (size_t i = 0; i < NR_WORKERS; i++)
-		add_counts(unwinding, &unwinding->unwinders[i]);
-	for (size_t i = 0; i < unwinding->nr_work; i++) {
-		struct held *held = unwinding->work[i].held;
-		if (!held)
-			continue;
-		held->nr_waiting--;
-		held->nr_broken += unwinding->work[i].outcome == WORK_BROKEN;
+	unwinding->nr_work = nr_work;
+	for (size_t i = 0; i < unwinding->nr_workers; i++)
+		add_counts(&unwinding->counts, &unwinding->unwinders[i].counts);
+}
+
+/*
+ * Looking at what came.
+ */
+
+static int place_add(struct places *places, uint64_t time_ns, size_t at)
+{
+	if (places->nr == places->room) {
+		size_t room = places->room ? 2 * places->room : 64;
+		struct place *grown = reallocarray(places->list, room, sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		places->list = grown;
+		places->room = room;
+	}
+	places->list[places->nr++] = (struct place){time_ns, (uint32_t)at};
+	return 0;
+}
+
+/* Of the same time, as they came. */
+static int by_time(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	if (x->time_ns != y->time_ns)
+		return x->time_ns < y->time_ns ? -1 : 1;
+	return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static void free_all(struct held *held)
+{
+	for (struct held *next; held; held = next) {
+		next = held->next;
+		free(held->stacks.list);
+		free(held->events.list);
+		free(held);
 	}
 }
 
-/*
- * The first samples of the queue up to that time, with the task events before them, as far as no process changes what
- * it has mapped between them. The lock is held, and released for that. 0 or -ENOMEM.
- */
-static int unwind_first(struct unwinding *unwinding, struct task_state *state, struct time_queue *samples,
-			uint64_t until_ns)
+/* One that was used before has room already. NULL: out of memory. The lock is held. */
+static struct held *take_held(struct unwinding *unwinding)
 {
-	const struct time_entry *first = time_queue_first(samples);
-	int err = task_state_advance(state, first->time_ns);
-	uint64_t change_ns = task_state_next_ns(state);
+	struct held *held = unwinding->spare;
 
-	unwinding->nr_work = 0;
-	do {
-		unwinding->work[unwinding->nr_work++] = (struct work){.record = first->item, .held = first->owner};
-		time_queue_drop_first(samples);
-		first = time_queue_first(samples);
-	} while (first && first->time_ns <= until_ns && first->time_ns < change_ns && unwinding->nr_work < MOST_WORK);
-	unwind_work(unwinding, err ? NULL : state);
-	return err;
+	if (!held)
+		return calloc(1, sizeof(*held));
+	unwinding->spare = held->next;
+	held->stacks.nr = held->events.nr = 0;
+	*held = (struct held){.stacks = held->stacks, .events = held->events};
+	return held;
+}
+
+/* Nothing in it waits any more. */
+static void finish_batch(struct held *held)
+{
+	held->batch->len = record_gaps_close(held->batch->records, held->batch->len);
+	stage_examine(&held->stage->stage, held->batch);
+}
+
+/* One record. 0 or -ENOMEM. */
+static int look_at(struct stack_unwinder *unwinder, struct held *held, size_t at,
+		   const struct perf_event_header *header)
+{
+	uint8_t *record = held->batch->records + at;
+	const bool is_sample = header->type == PERF_RECORD_SAMPLE;
+
+	if (header->type == PERF_RECORD_LOST)
+		held->lost_task_events |= may_be_task_event(held->stage->unwinding, record, header->size);
+	if (!is_sample && !is_task_event(header->type))
+		return 0;
+	uint64_t time_ns = ring_events_time(unwinder->events, record, header);
+	if (time_ns > held->last_ns)
+		held->last_ns = time_ns;
+	if (!is_sample)
+		return place_add(&held->events, time_ns, at);
+	if (!unwinder->by_event[ring_events_index(unwinder->events, record, header->size)].unwinds)
+		return 0;
+	if (place_add(&held->stacks, time_ns, at)) { /* it cannot wait */
+		held->nr_broken += stack_unwinder_convert(unwinder, record) == UNWIND_BROKEN;
+		return 0;
+	}
+	if (held->stacks.nr == 1 || time_ns < held->first_stack_ns)
+		held->first_stack_ns = time_ns;
+	if (time_ns > held->last_stack_ns)
+		held->last_stack_ns = time_ns;
+	return 0;
+}
+
+/* After an error nothing that was not looked at stays in it. */
+static void look_at_batch(struct stack_unwinder *unwinder, struct held *held, uint64_t unused)
+{
+	struct batch *batch = held->batch;
+
+	(void)unused;
+	for (size_t at = 0; at < batch->len && !held->err;) {
+		const size_t left = batch->len - at;
+		struct perf_event_header header = {0};
+		memcpy(&header, batch->records + at, left < sizeof(header) ? left : sizeof(header));
+		held->err = header.size < sizeof(header) || header.size > left ? -EBADMSG : 0; /* no ring's bytes */
+		if (!held->err)
+			held->err = look_at(unwinder, held, at, &header);
+		if (held->err)
+			batch->len = at;
+		at += header.size;
+	}
+	if (!held->stacks.nr)
+		finish_batch(held);
 }
 
 /*
- * Whether this thread resolves now. `all`: it waits until it may; else another thread that does will come to what is
- * resolvable, or comes again. The lock is held.
+ * Samples.
+ */
+
+/* Its samples up to that time, by the state as of then. */
+static void unwind_batch(struct stack_unwinder *unwinder, struct held *held, uint64_t until_ns)
+{
+	const struct places *stacks = &held->stacks;
+
+	if (until_ns < held->last_stack_ns && !held->is_sorted) {
+		qsort(stacks->list, stacks->nr, sizeof(stacks->list[0]), by_time);
+		held->is_sorted = true;
+	}
+	for (; held->next_stack < stacks->nr; held->next_stack++) {
+		held->first_stack_ns = stacks->list[held->next_stack].time_ns;
+		if (held->first_stack_ns > until_ns)
+			return;
+		enum unwind_outcome outcome =
+			stack_unwinder_convert(unwinder, held->batch->records + stacks->list[held->next_stack].at);
+		if (outcome == UNWIND_WAITS) {
+			held->missing = unwinder->found;
+			return;
+		}
+		held->nr_broken += outcome == UNWIND_BROKEN;
+	}
+	finish_batch(held);
+}
+
+/* It waits for the time of its next sample, or is done. The lock is held. */
+static void put_waiting(struct unwinding *unwinding, struct held *held)
+{
+	struct time_entry entry = {.item = held};
+
+	if (held->next_stack < held->stacks.nr) {
+		entry.time_ns = held->first_stack_ns;
+		if (!time_queue_put(&unwinding->waiting, &entry))
+			return;
+		struct stack_unwinder *unwinder = &unwinding->unwinders[0]; /* nothing works now */
+		unwinder->state = NULL;
+		unwind_batch(unwinder, held, UINT64_MAX);
+		add_counts(&unwinding->counts, &unwinder->counts);
+	}
+	held->is_done = true;
+}
+
+/*
+ * Whether this thread resolves now. `all`: it waits until it may; else the thread that does comes to what is
+ * resolvable. The lock is held.
  */
 static bool begin_to_resolve(struct unwinding *unwinding, bool all)
 {
-	if (!all && (unwinding->resolving || unwinding->nr_to_resolve))
+	if (!all && (unwinding->resolving || unwinding->nr_to_resolve)) {
+		unwinding->asked_again = true;
 		return false;
+	}
 	unwinding->nr_to_resolve++;
 	while (unwinding->resolving)
 		pthread_cond_wait(&unwinding->resolved, &unwinding->lock);
@@ -506,26 +470,6 @@ static void end_resolving(struct unwinding *unwinding)
 {
 	unwinding->resolving = false;
 	pthread_cond_broadcast(&unwinding->resolved);
-}
-
-/*
- * All samples up to the horizon, with the task events before each. The lock is held, and released now and then: the
- * horizon may rise. Without `all` it ends early when another thread waits for its turn.
- */
-static int unwind_known(struct unwinding *unwinding, bool all)
-{
-	const struct time_entry *first;
-	int err = 0;
-
-	while (!err && (first = time_queue_first(&unwinding->samples)) && first->time_ns <= unwinding->horizon_ns &&
-	       (all || !unwinding->nr_to_resolve))
-		err = unwind_first(unwinding, unwinding->now, &unwinding->samples, unwinding->horizon_ns);
-	first = time_queue_first(&unwinding->samples);
-	if (!err && unwinding->now && (!first || first->time_ns > unwinding->horizon_ns))
-		err = task_state_advance(unwinding->now, unwinding->horizon_ns);
-	if (!err && unwinding->now)
-		err = task_state_trim(unwinding->now);
-	return err || !unwinding->flown ? err : task_state_trim(unwinding->flown);
 }
 
 /* Up to when all records of all outputs have come. CLOCK_MONOTONIC; UINT64_MAX: there is no output. */
@@ -554,7 +498,7 @@ static void find_horizon(struct unwinding *unwinding)
  * Doubts.
  */
 
-/* Whatever came so far tells nothing about what is mapped. The lock is held. */
+/* Whatever came so far tells nothing about what is mapped. */
 static void begin_doubt(struct unwinding *unwinding)
 {
 	if (unwinding->doubt == DOUBT_NONE)
@@ -567,7 +511,7 @@ static void begin_doubt(struct unwinding *unwinding)
 /* Of all processes, by a thread that resolves. The lock is held, and released while /proc is read. */
 static int read_tasks(struct unwinding *unwinding)
 {
-	const struct synth_params params = {.trailer_bytes = unwinding->trailer_bytes, .mmap2 = true};
+	const struct synth_params params = {.trailer_bytes = unwinding->events.trailer_bytes, .mmap2 = true};
 	AUTO_BUF struct buf records = {0};
 	int err = unwinding->now ? task_state_forget(unwinding->now) : 0;
 
@@ -603,26 +547,122 @@ static int end_doubt(struct unwinding *unwinding)
 	return err;
 }
 
-/*
- * Batches.
- */
-
-/* Closes the gaps. Returns the bytes that are left. */
-static size_t compact(uint8_t *records, size_t len)
+/* What was found in a batch has its effects. The lock is held. */
+static void apply_found(struct unwinding *unwinding, struct held *held)
 {
-	size_t to = 0;
+	const struct places *events = &held->events;
 
-	for (size_t at = 0; at < len;) {
-		struct perf_event_header header;
-		memcpy(&header, records + at, sizeof(header));
-		if (header.type != GAP) {
-			if (to != at)
-				memmove(records + to, records + at, header.size);
-			to += header.size;
-		}
-		at += header.size;
+	if (held->lost_task_events)
+		begin_doubt(unwinding);
+	for (size_t i = 0; i < events->nr; i++) {
+		const void *record = held->batch->records + events->list[i].at;
+		int err = put_event(unwinding, record, events->list[i].time_ns);
+		held->err = held->err ? held->err : err;
 	}
-	return to;
+	if (held->last_ns > unwinding->newest_ns)
+		unwinding->newest_ns = held->last_ns;
+	put_waiting(unwinding, held);
+}
+
+/* At all batches that came, of all outputs. The lock is held, and released for that. */
+static void look_at_new(struct unwinding *unwinding)
+{
+	do {
+		unwinding->nr_work = 0;
+		for (struct unwinding_stage *each = unwinding->stages; each; each = each->next)
+			for (; each->first_new && unwinding->nr_work < MOST_WORK;
+			     each->first_new = each->first_new->next)
+				unwinding->work[unwinding->nr_work++] = each->first_new;
+		if (unwinding->nr_work)
+			carry_out(unwinding, look_at_batch, NULL, 0);
+		for (size_t i = 0; i < unwinding->nr_work; i++)
+			apply_found(unwinding, unwinding->work[i]);
+	} while (unwinding->nr_work);
+}
+
+/*
+ * The first samples that wait, up to that time, with the task events before them, as far as no process changes what it
+ * has mapped between them. The lock is held, and released for that. 0 or -ENOMEM.
+ */
+static int unwind_first(struct unwinding *unwinding, uint64_t until_ns)
+{
+	struct time_queue *waiting = &unwinding->waiting;
+	const struct time_entry *first = time_queue_first(waiting);
+	int err = task_state_advance(unwinding->now, first->time_ns);
+	uint64_t change_ns = task_state_next_ns(unwinding->now);
+
+	if (until_ns >= change_ns)
+		until_ns = change_ns - 1;
+	unwinding->nr_work = 0;
+	do {
+		unwinding->work[unwinding->nr_work++] = first->item;
+		time_queue_drop_first(waiting);
+		first = time_queue_first(waiting);
+	} while (first && first->time_ns <= until_ns && unwinding->nr_work < MOST_WORK);
+	carry_out(unwinding, unwind_batch, err ? NULL : unwinding->now, until_ns);
+	for (size_t i = 0; i < unwinding->nr_work; i++)
+		put_waiting(unwinding, unwinding->work[i]);
+	return err;
+}
+
+/* All samples up to the horizon, with the task events before each. The lock is held, and released for that. */
+static int unwind_known(struct unwinding *unwinding)
+{
+	const uint64_t until_ns = unwinding->horizon_ns; /* of what was looked at; it may rise */
+	const struct time_entry *first;
+	int err = 0;
+
+	while (!err && (first = time_queue_first(&unwinding->waiting)) && first->time_ns <= until_ns)
+		err = unwind_first(unwinding, until_ns);
+	if (!err && unwinding->now)
+		err = task_state_advance(unwinding->now, until_ns);
+	if (!err && unwinding->now)
+		err = task_state_trim(unwinding->now);
+	return err || !unwinding->flown ? err : task_state_trim(unwinding->flown);
+}
+
+/* What this stage still has is not known any better: all of it goes. The lock is held, and released for that. */
+static void give_up_waiting(struct unwinding_stage *stage)
+{
+	struct unwinding *unwinding = stage->unwinding;
+	struct held *held = stage->first;
+
+	while (held) {
+		unwinding->nr_work = 0;
+		for (; held && held != stage->first_new && unwinding->nr_work < MOST_WORK; held = held->next)
+			if (!held->is_done)
+				unwinding->work[unwinding->nr_work++] = held;
+		if (!unwinding->nr_work)
+			break;
+		carry_out(unwinding, unwind_batch, NULL, UINT64_MAX);
+		for (size_t i = 0; i < unwinding->nr_work; i++) {
+			time_queue_remove(&unwinding->waiting, unwinding->work[i]);
+			put_waiting(unwinding, unwinding->work[i]);
+		}
+	}
+}
+
+/* All that is known, and what has to go. The lock is held by the thread that resolves, and released for that. */
+static int resolve(struct unwinding_stage *stage, enum stage_flush why)
+{
+	struct unwinding *unwinding = stage->unwinding;
+	int err = 0;
+
+	do {
+		unwinding->asked_again = false;
+		look_at_new(unwinding);
+		/* All that this output will ever have has come, and of the others what is as old. */
+		for (struct held *held = why == STAGE_END ? stage->first : NULL; held; held = held->next)
+			if (held->last_ns > unwinding->horizon_ns)
+				unwinding->horizon_ns = held->last_ns;
+		find_horizon(unwinding);
+		err = end_doubt(unwinding);
+		if (!err)
+			err = unwind_known(unwinding);
+	} while (!err && unwinding->asked_again && !unwinding->nr_to_resolve);
+	if (why == STAGE_MEMORY || err)
+		give_up_waiting(stage);
+	return err;
 }
 
 /* The batches in front that nothing waits for any more. The lock is held, and released for that. */
@@ -633,90 +673,25 @@ static int pass_on(struct unwinding_stage *stage)
 	int err = 0;
 
 	/* What tells of a horizon that is still to come stays, without its batch. */
-	for (held = stage->first; held && !held->nr_waiting && !err; held = held->next) {
+	for (held = stage->first; held && held->is_done && !err; held = held->next) {
 		struct batch *batch = held->batch;
 		held->batch = NULL;
 		if (!batch)
 			continue;
 		pthread_mutex_unlock(&unwinding->lock);
-		batch->len = compact(batch->records, batch->len);
 		if (held->nr_broken)
 			stage_count_dropped(&stage->stage, "unwinding: cannot be read", held->nr_broken);
 		err = stage_pass(&stage->stage, batch);
+		err = held->err ? held->err : err;
 		pthread_mutex_lock(&unwinding->lock);
 	}
-	while ((held = stage->first) && !held->batch && held->last_ns <= unwinding->horizon_ns) {
+	while ((held = stage->first) && held->is_done && !held->batch && held->last_ns <= unwinding->horizon_ns) {
 		stage->first = held->next;
 		if (!stage->first)
 			stage->last = NULL;
-		free(held);
+		held->next = unwinding->spare;
+		unwinding->spare = held;
 	}
-	return err;
-}
-
-/* What is known to be resolvable now; `all`: also when another thread is at it. The lock is held. */
-static int unwind_complete(struct unwinding_stage *stage, bool all)
-{
-	struct unwinding *unwinding = stage->unwinding;
-	int err = 0;
-
-	stage->complete_ns = stage->stage.complete_ns;
-	find_horizon(unwinding);
-	if (begin_to_resolve(unwinding, all)) {
-		err = end_doubt(unwinding);
-		if (!err)
-			err = unwind_known(unwinding, all);
-		end_resolving(unwinding);
-	}
-	int pass_err = pass_on(stage);
-	return err ? err : pass_err;
-}
-
-/* One record of a batch that came. */
-static int look_at(struct unwinding *unwinding, struct held *held, uint8_t *record,
-		   const struct perf_event_header *header)
-{
-	bool is_sample = header->type == PERF_RECORD_SAMPLE;
-
-	if (header->type == PERF_RECORD_LOST && may_be_task_event(unwinding, record, header->size))
-		begin_doubt(unwinding);
-	if (!is_sample && !is_task_event(header->type))
-		return 0;
-	uint64_t time_ns = time_of(unwinding, record, header);
-	if (time_ns > held->last_ns)
-		held->last_ns = time_ns;
-	if (!is_sample)
-		return put_event(unwinding, (const struct perf_event_header *)record, time_ns);
-	if (!unwinding->by_event[event_of(unwinding, record, header->size)].unwinds)
-		return 0;
-	const struct time_entry entry = {.time_ns = time_ns, .item = record, .owner = held};
-	if (time_queue_put(&unwinding->samples, &entry))
-		held->nr_broken += unwind_unresolved(unwinding, record) == WORK_BROKEN;
-	else
-		held->nr_waiting++;
-	return 0;
-}
-
-/* After an error nothing that was not looked at stays in it. */
-static int look_at_batch(struct unwinding *unwinding, struct held *held)
-{
-	struct batch *batch = held->batch;
-	int err = 0;
-
-	for (size_t at = 0; at < batch->len && !err;) {
-		const size_t left = batch->len - at;
-		struct perf_event_header header = {0};
-		memcpy(&header, batch->records + at, left < sizeof(header) ? left : sizeof(header));
-		err = header.size < sizeof(header) || header.size > left ? -EBADMSG : 0; /* not a ring's bytes */
-		size_t size = header.size;                                               /* look_at() may change it */
-		if (!err)
-			err = look_at(unwinding, held, batch->records + at, &header);
-		if (err)
-			batch->len = at;
-		at += size;
-	}
-	if (held->last_ns > unwinding->newest_ns)
-		unwinding->newest_ns = held->last_ns;
 	return err;
 }
 
@@ -725,53 +700,28 @@ static uint64_t cpu_ns(void)
 	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
+/* It waits for a flush, with what else has come until then. */
 static int process(struct stage *base, struct batch *batch)
 {
 	struct unwinding_stage *stage = (struct unwinding_stage *)base;
 	struct unwinding *unwinding = stage->unwinding;
-	struct held *held = calloc(1, sizeof(*held));
-	uint64_t from_ns = cpu_ns();
 
+	pthread_mutex_lock(&unwinding->lock);
+	struct held *held = take_held(unwinding);
 	if (!held) {
+		pthread_mutex_unlock(&unwinding->lock);
 		stage_batch_free(base, batch); /* no stack is stored, whatever happens */
 		return -ENOMEM;
 	}
-	pthread_mutex_lock(&unwinding->lock);
-	*held = (struct held){.batch = batch, .read_ns = batch->read_ns};
-	if (stage->last)
-		stage->last->next = held;
-	else
-		stage->first = held;
+	held->stage = stage;
+	held->batch = batch;
+	held->read_ns = batch->read_ns;
+	*(stage->last ? &stage->last->next : &stage->first) = held;
 	stage->last = held;
-	int err = look_at_batch(unwinding, held);
-	int pass_err = unwind_complete(stage, false);
-	unwinding->counts.cpu_ns += cpu_ns() - from_ns;
+	if (!stage->first_new)
+		stage->first_new = held;
 	pthread_mutex_unlock(&unwinding->lock);
-	return err ? err : pass_err;
-}
-
-/* Everything that this stage has goes, resolved or not. The lock is held, and no thread resolves. */
-static int give_up_waiting(struct unwinding_stage *stage)
-{
-	struct unwinding *unwinding = stage->unwinding;
-	struct time_queue others = {.next_number = unwinding->samples.next_number};
-	int err = 0;
-
-	for (const struct time_entry *first; (first = time_queue_first(&unwinding->samples));) {
-		struct held *held = first->owner, *own = stage->first;
-		while (own && own != held)
-			own = own->next;
-		if (own) {
-			held->nr_broken += unwind_unresolved(unwinding, first->item) == WORK_BROKEN;
-			held->nr_waiting--;
-		} else {
-			err = err ? err : time_queue_put(&others, first);
-		}
-		time_queue_drop_first(&unwinding->samples);
-	}
-	time_queue_fini(&unwinding->samples);
-	unwinding->samples = others;
-	return err;
+	return 0;
 }
 
 static int flush(struct stage *base, enum stage_flush why)
@@ -779,51 +729,43 @@ static int flush(struct stage *base, enum stage_flush why)
 	struct unwinding_stage *stage = (struct unwinding_stage *)base;
 	struct unwinding *unwinding = stage->unwinding;
 	uint64_t from_ns = cpu_ns();
+	int err = 0;
 
 	pthread_mutex_lock(&unwinding->lock);
-	/* All that this output will ever have has come, and of the others what is as old. */
-	for (struct held *held = why == STAGE_END ? stage->first : NULL; held; held = held->next)
-		if (held->last_ns > unwinding->horizon_ns)
-			unwinding->horizon_ns = held->last_ns;
-	int err = unwind_complete(stage, why == STAGE_END);
-	if (why == STAGE_MEMORY || err) {
-		begin_to_resolve(unwinding, true); /* what is in the hands of another thread comes back first */
-		int give_up_err = give_up_waiting(stage);
+	stage->complete_ns = stage->stage.complete_ns;
+	if (begin_to_resolve(unwinding, why == STAGE_MEMORY || why == STAGE_END)) {
+		err = resolve(stage, why);
 		end_resolving(unwinding);
-		int pass_err = pass_on(stage);
-		err = err ? err : give_up_err ? give_up_err : pass_err;
 	}
+	int pass_err = pass_on(stage);
 	unwinding->counts.cpu_ns += cpu_ns() - from_ns;
 	pthread_mutex_unlock(&unwinding->lock);
-	return err;
+	return err ? err : pass_err;
 }
 
 int unwinding_snapshot(struct unwinding *unwinding, struct buf *records)
 {
-	struct time_queue samples = {0};
-	int err = 0;
-
 	if (!unwinding || !unwinding->flown)
 		return 0;
-	for (size_t at = 0; at < records->len && !err;) {
-		struct perf_event_header *record = (struct perf_event_header *)(records->data + at);
-		size_t event = event_of(unwinding, (const uint8_t *)record, record->size);
-		if (record->type == PERF_RECORD_SAMPLE && unwinding->by_event[event].unwinds)
-			err = time_queue_put(
-				&samples,
-				&(struct time_entry){.time_ns = time_of(unwinding, (const uint8_t *)record, record),
-						     .item = record});
-		at += record->size;
-	}
+	struct unwinding_stage none = {.unwinding = unwinding};
+	struct batch batch = {.records = records->data, .len = records->len};
+	struct held held = {.stage = &none, .batch = &batch};
 	pthread_mutex_lock(&unwinding->lock);
 	begin_to_resolve(unwinding, true);
-	while (!err && time_queue_first(&samples))
-		err = unwind_first(unwinding, unwinding->flown, &samples, UINT64_MAX);
+	unwinding->work[0] = &held;
+	unwinding->nr_work = 1;
+	carry_out(unwinding, look_at_batch, NULL, 0);
+	while (!held.err && held.next_stack < held.stacks.nr) {
+		held.err = task_state_advance(unwinding->flown, held.first_stack_ns);
+		if (!held.err)
+			carry_out(unwinding, unwind_batch, unwinding->flown, task_state_next_ns(unwinding->flown) - 1);
+	}
 	end_resolving(unwinding);
 	pthread_mutex_unlock(&unwinding->lock);
-	time_queue_fini(&samples);
-	records->len = err ? 0 : compact(records->data, records->len);
-	return err;
+	free(held.stacks.list);
+	free(held.events.list);
+	records->len = held.err ? 0 : batch.len;
+	return held.err;
 }
 
 static void stage_free(struct stage *base)
@@ -839,10 +781,7 @@ static void stage_free(struct stage *base)
 		break;
 	}
 	pthread_mutex_unlock(&unwinding->lock);
-	for (struct held *held = stage->first, *next; held; held = next) {
-		next = held->next;
-		free(held);
-	}
+	free_all(stage->first);
 	free(stage);
 }
 
@@ -908,32 +847,44 @@ static int account(struct stage_maker *maker, struct ledger *ledger)
 
 static int make_states(struct unwinding *unwinding)
 {
-	for (size_t i = 0; i < unwinding->nr_events; i++) {
+	const struct ring_events *events = &unwinding->events;
+
+	for (size_t i = 0; i < events->nr_events; i++) {
 		if (!unwinding->by_event[i].unwinds)
 			continue;
-		struct task_state **state =
-			unwinding->events[i].attr.write_backward ? &unwinding->flown : &unwinding->now;
+		struct task_state **state = events->events[i].attr.write_backward ? &unwinding->flown : &unwinding->now;
 		if (!*state)
-			*state = task_state_new(unwinding->objects, unwinding->trailer_bytes, max_event_bytes);
+			*state = task_state_new(unwinding->objects, events->trailer_bytes, max_event_bytes);
 		if (!*state)
 			return -ENOMEM;
 	}
 	return 0;
 }
 
+static unsigned nr_helpers(void)
+{
+	long nr_cpus = sysconf(_SC_NPROCESSORS_ONLN), nr = nr_cpus / 2 < FEW_THREADS ? nr_cpus / 2 : FEW_THREADS;
+
+	nr = nr_cpus / 4 > nr ? nr_cpus / 4 : nr;
+	return nr < MOST_THREADS ? (unsigned)nr : MOST_THREADS;
+}
+
 static int make_unwinders(struct unwinding *unwinding)
 {
-	long nr_cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	unsigned nr_threads = nr_cpus / 2 < MOST_THREADS ? (unsigned)(nr_cpus / 2) : MOST_THREADS;
+	const unsigned nr = nr_helpers() + 2;
 
-	unwinding->unwinders = calloc(NR_WORKERS, sizeof(*unwinding->unwinders));
-	for (size_t i = 0; unwinding->unwinders && i < NR_WORKERS; i++) {
-		unwinding->unwinders[i].unwinding = unwinding;
-		unwinding->unwinders[i].cache = unwind_cache_new(unwinding->tables);
-		if (!unwinding->unwinders[i].cache)
+	unwinding->unwinders = calloc(nr, sizeof(*unwinding->unwinders));
+	if (!unwinding->unwinders)
+		return -ENOMEM;
+	for (; unwinding->nr_workers < nr; unwinding->nr_workers++) {
+		struct stack_unwinder *unwinder = &unwinding->unwinders[unwinding->nr_workers];
+		unwinder->events = &unwinding->events;
+		unwinder->by_event = unwinding->by_event;
+		unwinder->cache = unwind_cache_new(unwinding->tables);
+		if (!unwinder->cache)
 			return -ENOMEM;
 	}
-	return unwinding->unwinders ? thread_pool_new(nr_threads + 2, &unwinding->pool) : -ENOMEM;
+	return thread_pool_new(nr, &unwinding->pool);
 }
 
 int unwinding_new(const struct unwinding_params *params, struct unwinding **ret)
@@ -945,6 +896,7 @@ int unwinding_new(const struct unwinding_params *params, struct unwinding **ret)
 	pthread_mutex_init(&unwinding->lock, NULL);
 	pthread_cond_init(&unwinding->resolved, NULL);
 	unwinding->maker = (struct stage_maker){.make = make, .initial_state = take_initial_state, .account = account};
+	unwinding->realtime = params->realtime;
 	unwinding->tables = unwind_tables_new(NULL, max_table_bytes);
 	unwinding->objects = mapped_objects_new(unwinding->tables);
 	int err = unwinding->objects && unwinding->tables ? learn_events(unwinding, params) : -ENOMEM;
@@ -964,16 +916,17 @@ void unwinding_free(struct unwinding *unwinding)
 {
 	if (!unwinding)
 		return;
-	time_queue_fini(&unwinding->samples);
+	free_all(unwinding->spare);
+	time_queue_fini(&unwinding->waiting);
 	thread_pool_free(unwinding->pool);
-	for (size_t i = 0; unwinding->unwinders && i < NR_WORKERS; i++)
+	for (size_t i = 0; i < unwinding->nr_workers; i++)
 		unwind_cache_free(unwinding->unwinders[i].cache);
 	free(unwinding->unwinders);
 	task_state_free(unwinding->now);
 	task_state_free(unwinding->flown);
 	mapped_objects_free(unwinding->objects);
 	unwind_tables_free(unwinding->tables);
-	hash_table_fini(&unwinding->ids);
+	ring_events_fini(&unwinding->events);
 	free(unwinding->by_event);
 	pthread_cond_destroy(&unwinding->resolved);
 	pthread_mutex_destroy(&unwinding->lock);

@@ -4,8 +4,9 @@
  * them is stored. A stage (stream/stage.h) of each output.
  *
  * A sample needs the maps of its process at its time, which records of other rings describe: it waits in its batch
- * until all that is older has come; then task events and samples are taken in the order of their times, of all outputs
- * together. Owned by the recording; its stages are called by workers, and take a lock.
+ * until all that is older has come. Then task events are taken in the order of their times, of all outputs together;
+ * the samples between two of them depend on nothing else, and several threads unwind them, each those of a batch. Owned
+ * by the recording; its stages are called by workers, and take a lock.
  */
 #pragma once
 
@@ -13,24 +14,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "record/unwind/unwound.h"
 #include "stream/stage.h"
-#include "unwind/unwind.h"
 
 struct buf;
 struct event_desc;
 struct unwinding;
 
-/* What is to be known of an event beside its attr. */
-struct unwinding_event {
-	bool unwinds;
-	bool carries_task_events; /* its rings do, so that what is lost there may be such records */
-	unsigned max_stack;       /* frames of a chain, the kernel's among them; 0: as perf reads them */
-};
-
 struct unwinding_params {
 	const struct event_desc *events; /* as their records are in the rings: callchain_is_dump() of some; borrowed */
 	const struct unwinding_event *by_event; /* borrowed for the call */
 	size_t nr_events;
+	bool realtime; /* threads that help have the priority of those that drain, where that is allowed */
 };
 
 /* 0 or -ENOMEM; -EINVAL: task events have no time. */
@@ -47,15 +42,4 @@ struct stage_maker *unwinding_maker(struct unwinding *unwinding); /* valid as lo
 int unwinding_snapshot(struct unwinding *unwinding, struct buf *records);
 
 /* So far, from any thread; all 0 for NULL. */
-struct unwinding_counts {
-	uint64_t nr_stacks;              /* samples with user registers */
-	uint64_t by_end[UNWIND_NR_ENDS]; /* of those, by why the chain ends where it does */
-	uint64_t nr_unmapped;            /* of those without an end: no record tells of their process */
-	uint64_t nr_too_soon;            /* likewise: memory was full before it was known what was mapped */
-	uint64_t nr_after_loss; /* likewise: records about tasks were lost, and it is not known what was mapped */
-	uint64_t nr_too_late;   /* likewise: older than what is known of their process */
-	uint64_t cpu_ns;        /* that unwinding took, with the tables */
-	uint64_t nr_tables, table_bytes, build_ns; /* as struct unwind_stats has them */
-	uint32_t stack_bytes;                      /* the most that the kernel was to copy */
-};
 struct unwinding_counts unwinding_counts(struct unwinding *unwinding);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "record/unwind/time_queue.h"
+#include "record/order/time_queue.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -37,11 +37,14 @@ int time_queue_put(struct time_queue *queue, const struct time_entry *entry)
 	return 0;
 }
 
-void time_queue_drop_first(struct time_queue *queue)
+/* The last entry takes its place, or that of one before or behind it. */
+static void remove_at(struct time_queue *queue, size_t at)
 {
 	struct time_entry last = queue->entries[--queue->nr];
-	size_t at = 0, next;
+	size_t next;
 
+	for (; at && is_before(&last, &queue->entries[(at - 1) / 2]); at = (at - 1) / 2)
+		queue->entries[at] = queue->entries[(at - 1) / 2];
 	while ((next = 2 * at + 1) < queue->nr) {
 		if (next + 1 < queue->nr && is_before(&queue->entries[next + 1], &queue->entries[next]))
 			next++;
@@ -51,4 +54,19 @@ void time_queue_drop_first(struct time_queue *queue)
 		at = next;
 	}
 	queue->entries[at] = last;
+}
+
+void time_queue_drop_first(struct time_queue *queue)
+{
+	remove_at(queue, 0);
+}
+
+void time_queue_remove(struct time_queue *queue, const void *item)
+{
+	size_t at = 0;
+
+	while (at < queue->nr && queue->entries[at].item != item)
+		at++;
+	if (at < queue->nr)
+		remove_at(queue, at);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * time_queue: what waits for its turn in the order of time; of the same time, in the order in which it was put in.
- * A binary heap. Private to record/unwind. One owner, one thread at a time.
+ * A binary heap. One owner, one thread at a time.
  */
 #pragma once
 
@@ -33,3 +33,4 @@ static inline const struct time_entry *time_queue_first(const struct time_queue 
 }
 
 void time_queue_drop_first(struct time_queue *queue);
+void time_queue_remove(struct time_queue *queue, const void *item); /* if it is there */

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/unwind/stack_unwinder.h"
+
+#include <linux/perf_event.h>
+#include <string.h>
+
+#include "perfdata/attr.h"
+#include "perfdata/callchain.h"
+#include "perfdata/record.h"
+#include "perfdata/sample.h"
+#include "record/order/ring_events.h"
+#include "record/unwind/mapped_objects.h"
+#include "record/unwind/task_state.h"
+#include "tasks/maps.h"
+#include "unwind/unwind.h"
+
+/* Why the user part of a chain is the innermost frame alone. */
+enum unresolved {
+	RESOLVED,
+	UNRESOLVED_MEMORY, /* there was none to wait in */
+	UNRESOLVED_LOSS,   /* enum doubt */
+	UNRESOLVED_NO_PROCESS,
+	UNRESOLVED_LATE,  /* TASK_STATE_TOO_LATE */
+	UNRESOLVED_TABLE, /* not yet: the table of an object is to be built */
+};
+
+static struct unwind_object *find_object(void *ctx, uint64_t pc, uint64_t *ret_offset)
+{
+	struct stack_unwinder *unwinder = ctx;
+	const struct map *map = maps_find(unwinder->maps, pc);
+
+	if (!map || !map->object)
+		return NULL;
+	unwinder->found = map->object;
+	*ret_offset = map_address(map, pc);
+	return mapped_object_table(map->object);
+}
+
+/* The innermost frame, where the program was sampled and not the kernel. Returns how many frames that is. */
+static unsigned innermost(const struct sample *sample, uint64_t *ret_ip)
+{
+	bool user = sample->cpumode == PERF_RECORD_MISC_USER;
+
+	*ret_ip = sample->ip;
+	return user && sample->present & PERF_SAMPLE_IP ? 1 : 0;
+}
+
+/* What of the kernel's own chain is of the program: by frame pointers, and longer than the copy of the stack. */
+static void find_recorded(const struct sample *sample, struct unwind_chain *chain)
+{
+	uint64_t at = 0;
+
+	while (at < sample->nr_ips && sample->ips[at] != (uint64_t)PERF_CONTEXT_USER)
+		at++;
+	if (at == sample->nr_ips)
+		return;
+	chain->recorded = sample->ips + at + 1;
+	for (at++; at < sample->nr_ips && sample->ips[at] < (uint64_t)PERF_CONTEXT_MAX; at++)
+		chain->nr_recorded++;
+}
+
+/*
+ * The user frames of a sample whose registers are there, into unwinder->ips, by what was mapped at its time. *ret_nr:
+ * how many.
+ */
+static enum unresolved user_frames(struct stack_unwinder *unwinder, const struct sample *sample, unsigned max,
+				   unsigned *ret_nr)
+{
+	struct unwind_chain chain = {.ips = unwinder->ips, .max = max};
+
+	if (sample->time < unwinder->known_from_ns)
+		return UNRESOLVED_LOSS;
+	switch (task_state_maps(unwinder->state, sample, &unwinder->maps)) {
+	case TASK_STATE_NO_PROCESS: return UNRESOLVED_NO_PROCESS;
+	case TASK_STATE_TOO_LATE: return UNRESOLVED_LATE;
+	case TASK_STATE_KNOWN: break;
+	}
+	find_recorded(sample, &chain);
+	const struct unwind_space space = {
+		.find = find_object, .ctx = unwinder, .generation = maps_generation(unwinder->maps)};
+	unwind_chain(unwinder->cache, &space, &sample->user_regs, sample->user_stack, &chain);
+	if (chain.end == UNWIND_NOT_READY)
+		return UNRESOLVED_TABLE;
+	unwinder->counts.by_end[chain.end]++;
+	*ret_nr = chain.nr;
+	return RESOLVED;
+}
+
+static void put_gap(uint8_t *at, size_t size)
+{
+	struct perf_event_header gap = {.type = RECORD_GAP, .size = (uint16_t)size};
+
+	if (size)
+		memcpy(at, &gap, sizeof(gap));
+}
+
+static void count(struct unwinding_counts *counts, enum unresolved why)
+{
+	counts->nr_stacks++;
+	counts->nr_too_soon += why == UNRESOLVED_MEMORY;
+	counts->nr_after_loss += why == UNRESOLVED_LOSS;
+	counts->nr_unmapped += why == UNRESOLVED_NO_PROCESS;
+	counts->nr_too_late += why == UNRESOLVED_LATE;
+}
+
+/*
+ * Replaces the stack in the record by its chain, and leaves a gap behind it. Without `state` it could not wait until it
+ * is known what was mapped, and has the innermost frame alone.
+ */
+enum unwind_outcome stack_unwinder_convert(struct stack_unwinder *unwinder, uint8_t *bytes)
+{
+	struct perf_event_header *record = (struct perf_event_header *)bytes;
+	size_t size = record->size, event = ring_events_index(unwinder->events, bytes, size);
+	const struct perf_event_attr *attr = &unwinder->events->events[event].attr;
+	struct callchain user = {.ips = unwinder->ips, .most = unwinder->by_event[event].max_stack};
+	struct sample sample;
+
+	if (sample_decode(attr, record, &sample)) { /* the kernel makes no such sample; it may hold a stack */
+		put_gap(bytes, size);
+		return UNWIND_BROKEN;
+	}
+	if (sample.user_regs.abi != PERF_SAMPLE_REGS_ABI_NONE) {
+		enum unresolved why = UNRESOLVED_MEMORY;
+		if (unwinder->state)
+			why = user_frames(unwinder, &sample, user.most, &user.nr);
+		if (why == UNRESOLVED_TABLE)
+			return UNWIND_WAITS;
+		count(&unwinder->counts, why);
+		if (!user.nr)
+			user.nr = innermost(&sample, unwinder->ips);
+	}
+	size_t new_size = callchain_convert(attr, record, &sample, &user);
+	put_gap(bytes + new_size, size - new_size);
+	return UNWIND_DONE;
+}
+
+/* Closes the gaps. Returns the bytes that are left. */
+size_t record_gaps_close(uint8_t *records, size_t len)
+{
+	size_t to = 0;
+
+	for (size_t at = 0; at < len;) {
+		struct perf_event_header header;
+		memcpy(&header, records + at, sizeof(header));
+		if (header.type != RECORD_GAP) {
+			if (to != at)
+				memmove(records + to, records + at, header.size);
+			to += header.size;
+		}
+		at += header.size;
+	}
+	return to;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stack_unwinder: a sample's registers and stack, replaced in its record by their call chain. What one thread needs for
+ * that; several work side by side while nothing changes what they share. Private to record/unwind.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "record/unwind/unwound.h"
+
+struct mapped_object;
+struct maps;
+struct ring_events;
+struct task_state;
+struct unwind_cache;
+
+enum {
+	UNWINDER_MOST_FRAMES = 1024,
+	RECORD_GAP = 0, /* type of what is left behind a record that became shorter; no record of the kernel has it */
+};
+
+struct stack_unwinder {
+	const struct ring_events *events;
+	const struct unwinding_event *by_event; /* max_stack is set */
+	struct unwind_cache *cache;             /* owned */
+	const struct task_state *state;         /* as of its samples; NULL: they could not wait until that was known */
+	uint64_t known_from_ns;                 /* the state tells nothing of older samples */
+	struct unwinding_counts counts;         /* since they were added to those of others */
+
+	/* Of the sample that is unwound: */
+	const struct maps *maps;
+	struct mapped_object *found; /* looked up last */
+	uint64_t ips[UNWINDER_MOST_FRAMES];
+};
+
+enum unwind_outcome {
+	UNWIND_DONE,
+	UNWIND_BROKEN, /* cannot be read: a gap */
+	UNWIND_WAITS,  /* for the table of `found`: the record is as it was */
+};
+
+/* The record becomes its chain, and a gap behind it. */
+enum unwind_outcome stack_unwinder_convert(struct stack_unwinder *unwinder, uint8_t *record);
+
+/* Closes the gaps. Returns the bytes that are left. */
+size_t record_gaps_close(uint8_t *records, size_t len);
