@@ -19,6 +19,7 @@
 #include "perfdata/object_id.h"
 #include "perfdata/perf_maps.h"
 #include "perfdata/record.h"
+#include "record/build_ids/batch_pages.h"
 #include "record/build_ids/object_cache.h"
 #include "record/build_ids/object_watch.h"
 #include "record/build_ids/scan.h"
@@ -348,13 +349,20 @@ struct collector {
 	uint8_t *kept; /* heap; copies of records that are looked at in the end: all but samples, and the front of some
 			*/
 	size_t kept_bytes;
-	const uint8_t *sample; /* the last one of this visit, while it lasts; NULL: none, or it is kept */
+	const struct batch_pages *examined; /* of this visit; NULL: it was not */
+	const uint8_t *sample;              /* the last one of this visit, while it lasts; NULL: none, or it is kept */
 	_Alignas(8) uint8_t joined[UINT16_MAX + 1]; /* a record that came in two parts */
 };
+
+static void examine(const struct stage *stage, struct batch *batch)
+{
+	batch_pages_find(&((const struct collector *)stage)->scan, batch);
+}
 
 static int process(struct stage *stage, struct batch *batch)
 {
 	struct collector *live = (struct collector *)stage;
+	live->examined = batch->examined;
 	const struct span spans[2] = {{batch->records, batch->len}, {batch->tail, batch->tail_len}};
 
 	if (batch->offset == STAGE_NO_OFFSET) {
@@ -373,7 +381,8 @@ static void free_stage(struct stage *stage)
 	collector_free((struct collector *)stage);
 }
 
-static const struct stage_ops stage_ops = {.name = "build-ids", .process = process, .free = free_stage};
+static const struct stage_ops stage_ops = {
+	.name = "build-ids", .examine = examine, .process = process, .free = free_stage};
 
 int collector_make(struct stage_maker *maker, const struct stage_output *output, struct stage **ret)
 {
@@ -485,6 +494,18 @@ static int live_record(struct collector *live, const uint8_t *record, const stru
 	return err;
 }
 
+/* Their pages are in. */
+static void take_run(struct collector *live, const uint8_t *bytes, const struct sample_batch *run)
+{
+	struct scan *scan = &live->scan;
+
+	sample_totals_add(&scan->totals, run->nr, run->first_ns, run->last_ns);
+	if (!live->staged_bytes)
+		index_builder_samples(scan->index_builder, run->bytes, run->nr, run->first_ns, run->last_ns);
+	scan->place += run->bytes;
+	live->sample = bytes + run->last;
+}
+
 /*
  * The samples of fixed layout that the bytes begin with: nearly all that passes here. Returns how many bytes they take.
  */
@@ -495,22 +516,36 @@ static size_t live_run(struct collector *live, const uint8_t *bytes, size_t len)
 	struct sample_batch run;
 
 	fixed_samples_scan(&scan->fixed, &scan->pages, (struct span){bytes, len}, room, &run);
-	if (!run.nr)
+	if (run.nr)
+		take_run(live, bytes, &run);
+	return run.nr ? run.bytes : 0;
+}
+
+/* The same of all that the visit is about. 0: it was not examined, or is in two parts of the index. */
+static size_t live_examined(struct collector *live, const uint8_t *bytes, size_t len)
+{
+	const struct batch_pages *examined = take_ptr(live->examined);
+	struct scan *scan = &live->scan;
+
+	if (!examined || examined->samples.bytes != len ||
+	    (!live->staged_bytes && index_builder_room(scan->index_builder, scan->place) < len))
 		return 0;
-	sample_totals_add(&scan->totals, run.nr, run.first_ns, run.last_ns);
-	if (!live->staged_bytes)
-		index_builder_samples(scan->index_builder, run.bytes, run.nr, run.first_ns, run.last_ns);
-	scan->place += run.bytes;
-	live->sample = bytes + run.last;
-	return run.bytes;
+	const struct sample_batch *run = &examined->samples;
+	for (size_t i = 0; i < examined->nr; i++)
+		if (page_set_add_page(&scan->pages, &examined->list[i]))
+			return SIZE_MAX;
+	take_run(live, bytes, run);
+	return len;
 }
 
 /* Whole records; returns how many bytes they take, or SIZE_MAX. */
 static size_t live_records(struct collector *live, const uint8_t *bytes, size_t len)
 {
 	struct perf_event_header header;
-	size_t at = 0;
+	size_t at = live_examined(live, bytes, len);
 
+	if (at == SIZE_MAX)
+		return at;
 	for (;;) {
 		at += live_run(live, bytes + at, len - at);
 		if (len - at < sizeof(header))

@@ -97,3 +97,16 @@ int page_set_add_slow(struct page_set *pages, uint64_t page, int32_t pid, uint64
 	sampled_page_extend(slot, time_ns);
 	return 0;
 }
+
+int page_set_add_page(struct page_set *pages, const struct sampled_page *page)
+{
+	struct sampled_page *found = page_set_find(pages, page->page, page->pid);
+	int err = found ? 0 : page_set_add_slow(pages, page->page, page->pid, page->first_ns);
+
+	if (err)
+		return err;
+	found = found ? found : slot_find(pages, page->page, page->pid);
+	sampled_page_extend(found, page->first_ns);
+	sampled_page_extend(found, page->last_ns);
+	return 0;
+}

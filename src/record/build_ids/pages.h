@@ -63,6 +63,7 @@ static inline void sampled_page_extend(struct sampled_page *page, uint64_t time_
 
 /* -ENOMEM, or -ENOSPC when it holds as many as are allowed (PAGE_SET_MAX): nothing was added then. */
 enum { PAGE_SET_MAX = 1 << 21 };
+int page_set_add_page(struct page_set *pages, const struct sampled_page *page); /* of another set */
 int page_set_add_slow(struct page_set *pages, uint64_t page, int32_t pid, uint64_t time_ns);
 
 static inline int page_set_add(struct page_set *pages, uint64_t ip, int32_t pid, uint64_t time_ns)
