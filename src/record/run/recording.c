@@ -674,13 +674,15 @@ static int open_output(struct recording *rec, struct diag *reterr)
 static int share_cpus(struct recording *rec, const struct topology *topology, struct diag *reterr)
 {
 	const struct cpuset *cpus = &rec->options->target->cpus;
-	int err = thread_layout_divide(cpus, rec->options->cpus_per_thread, topology, &rec->layout);
+	/* To copy the stacks of a CPU is several times as much as to copy other samples. */
+	unsigned cpus_per_thread = rec->options->cpus_per_thread / (copies_stacks(rec) ? 2 : 1);
+	int err = thread_layout_divide(cpus, cpus_per_thread, topology, &rec->layout);
 
 	if (err)
 		return diag_set(reterr, err, "out of memory");
 	log_verbose(
 		"%u CPUs: %zu threads drain them into one file, one for at most %u CPUs (--no-threads: one for all)",
-		cpuset_count(cpus), rec->layout.nr_threads, rec->options->cpus_per_thread);
+		cpuset_count(cpus), rec->layout.nr_threads, cpus_per_thread);
 	return 0;
 }
 
