@@ -20,7 +20,7 @@
 #include "stream/stage.h"
 
 /* PRODUCER_ROUND: at a mark each producer hands over what it has, which should be worth an extent. */
-enum { LEAST_PART = 8, WORTH_A_WRITE = 32 << 10, LEAST_ROUND = 4 << 20, PRODUCER_ROUND = 1 << 20 };
+enum { LEAST_PART = 8, WORTH_A_WRITE = 32 << 10, LEAST_ROUND = 4 << 20, PRODUCER_ROUND = 1 << 20, STAGED_PART = 16 };
 
 /* A mark above the kernel's own wake-up would leave bytes where no wake-up comes for them. */
 static size_t flush_bytes(const struct data_files_params *params)
@@ -38,9 +38,13 @@ static size_t flush_bytes(const struct data_files_params *params)
 static uint64_t round_bytes(const struct data_files_params *params)
 {
 	uint64_t all = (uint64_t)params->set->plan->nr_drained * params->set->wakeup_bytes;
+	uint64_t memory = params->pool ? params->pool->nr_jobs * params->pool->extent_bytes : 0;
 
 	if (params->live)
 		return 1;
+	/* Stages that keep batches have what came since the last mark but one: little of the memory. */
+	if (memory && params->pool->with_stages && all > memory / STAGED_PART)
+		all = memory / STAGED_PART;
 	if (params->pool && all < params->pool->extent_bytes)
 		all = params->pool->extent_bytes; /* an extent ends at a mark */
 	return all > LEAST_ROUND ? all : LEAST_ROUND;
@@ -186,10 +190,10 @@ static int open_files(const struct data_files_params *params, struct data_files 
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < files->nr; i++)
 		files->files[i].fd = -1;
-	if (params->layout && params->into)
-		share_output(params);
 	for (size_t i = 0; i < files->nr && !err; i++) {
 		err = open_writer(params, files, i, reterr);
+		if (!err && !i && params->layout && params->into)
+			share_output(params); /* its stages are known now */
 		if (!err)
 			open_stream(params, files, i, files->which + i * room);
 	}
