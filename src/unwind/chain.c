@@ -9,7 +9,7 @@
 #include "unwind/frame.h"
 #include "unwind/object.h"
 
-enum { CACHE_ENTRIES = 2048 /* a power of two */, GO_ON = UNWIND_NR_ENDS };
+enum { CACHE_ENTRIES = 2048, KNOWN_BITS = 12, /* 2048: a power of two */ GO_ON = UNWIND_NR_ENDS };
 
 /* The rule at a pc of an address space. */
 struct cached {
@@ -17,6 +17,13 @@ struct cached {
 	const struct unwind_rule *rule;
 	const struct wide_rule *wide; /* of RULE_WIDE */
 	bool in_file;
+};
+
+/* The rule at an address of an object: the same in all processes. Tables stay as long as the cache. */
+struct known_rule {
+	const struct unwind_table *table; /* NULL: empty */
+	uint64_t address;
+	struct table_rule found;
 };
 
 struct unwind_cache {
@@ -27,6 +34,7 @@ struct unwind_cache {
 	uint8_t positions[UNWIND_REGISTERS]; /* of DWARF's registers among the sampled ones */
 	uint8_t pc_position;
 	struct cached entries[CACHE_ENTRIES];
+	struct known_rule known[1 << KNOWN_BITS];
 };
 
 static const struct unwind_rule no_object = {.flags = RULE_NO_CFI};
@@ -47,8 +55,19 @@ void unwind_cache_free(struct unwind_cache *cache)
 	free(cache);
 }
 
+static struct table_rule rule_at_address(struct unwind_cache *cache, struct unwind_table *table, uint64_t address)
+{
+	uint64_t hash = ((uintptr_t)table + address) * 0x9e3779b97f4a7c15ull;
+	struct known_rule *known = &cache->known[hash >> (64 - KNOWN_BITS)];
+
+	if (known->table != table || known->address != address)
+		*known = (struct known_rule){table, address, table_find(table, address)};
+	return known->found;
+}
+
 /* Into *entry, whether or not it is to stay there. The object whose table is not ready, or NULL. */
-static struct unwind_object *look_up(const struct unwind_space *space, uint64_t pc, struct cached *entry)
+static struct unwind_object *look_up(struct unwind_cache *cache, const struct unwind_space *space, uint64_t pc,
+				     struct cached *entry)
 {
 	uint64_t offset = 0, address;
 	struct unwind_object *object = space->find(space->ctx, pc, &offset);
@@ -60,7 +79,7 @@ static struct unwind_object *look_up(const struct unwind_space *space, uint64_t 
 	if (state == UNWIND_OBJECT_NO_FILE) /* it may be found later */
 		entry->generation = 0;
 	if (state == UNWIND_OBJECT_READY && table_address(object->table, offset, &address)) {
-		struct table_rule found = table_find(object->table, address);
+		struct table_rule found = rule_at_address(cache, object->table, address);
 		entry->rule = found.rule;
 		entry->wide = found.wide;
 		entry->in_file = true;
@@ -77,7 +96,7 @@ static const struct cached *find_rule(struct unwind_cache *cache, const struct u
 
 	if (entry->pc == pc && entry->generation == space->generation && space->generation)
 		return entry;
-	struct unwind_object *object = look_up(space, pc, entry);
+	struct unwind_object *object = look_up(cache, space, pc, entry);
 	if (!object)
 		return entry;
 	entry->generation = 0;

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,6 +69,41 @@ static void test_ends(void **state)
 	assert_string_equal(name_at(&symbols, 0x3000), "(none)");
 	assert_int_equal(symbols_first(&symbols)->start, 0x1000);
 	assert_int_equal(symbols_last(&symbols)->end, 0x3000);
+	symbols_fini(&symbols);
+}
+
+/* As in kernels: some at the bottom, the code at the top, modules far behind it; each address is found by its symbol.
+ */
+static void test_many_far_apart(void **state)
+{
+	(void)state;
+	enum { NR = 3000, BELOW = 300, BEHIND = 100 };
+	struct symbols symbols = {0};
+	uint64_t starts[NR], seed = 88172645463325252u;
+	char name[16];
+
+	for (unsigned i = 0; i < NR; i++) {
+		seed = seed * 6364136223846793005u + 1442695040888963407u;
+		uint64_t room = 16 + (seed >> 40) % 2000;
+		starts[i] = i == 0             ? 0
+			    : i == BELOW       ? 0xffffffff81000000u
+			    : i == NR - BEHIND ? 0xffffffffc0000000u
+					       : starts[i - 1] + room;
+		snprintf(name, sizeof(name), "f%u", i);
+		add(&symbols, starts[i], i % 3 ? 16 : 0, SYMBOL_LOCAL, name); /* a gap behind two of three */
+	}
+	symbols_fixup(&symbols, 0);
+	for (unsigned i = 0; i < NR; i++) {
+		snprintf(name, sizeof(name), "f%u", i);
+		assert_string_equal(name_at(&symbols, starts[i]), name);
+		assert_string_equal(name_at(&symbols, starts[i] + 15), name);
+		symbols.last = 0; /* where the last one was found is not to help */
+		if (i + 1 < NR && i % 3 && starts[i + 1] > starts[i] + 16)
+			assert_string_equal(name_at(&symbols, starts[i] + 16), "(none)");
+		else if (i + 1 < NR && i + 1 != BELOW && i + 1 != NR - BEHIND)
+			assert_string_equal(name_at(&symbols, starts[i + 1] - 1), name);
+	}
+	assert_string_equal(name_at(&symbols, UINT64_MAX - 4096), "(none)");
 	symbols_fini(&symbols);
 }
 
@@ -380,6 +416,7 @@ int main(void)
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_sized_and_gaps),
 		cmocka_unit_test(test_ends),
+		cmocka_unit_test(test_many_far_apart),
 		cmocka_unit_test(test_aliases),
 		cmocka_unit_test(test_alias_with_size),
 		cmocka_unit_test(test_aliases_without_size),

@@ -10,6 +10,7 @@
 #include <sys/utsname.h>
 #include <time.h>
 
+#include "analyze/machine/ip_walk.h"
 #include "analyze/machine/kernel.h"
 #include "analyze/machine/user_stacks.h"
 #include "analyze/symbols/debug_info.h"
@@ -19,7 +20,6 @@
 #include "base/hash_table.h"
 #include "base/pool.h"
 #include "base/span.h"
-#include "perfdata/callchain.h"
 #include "perfdata/feature.h"
 #include "perfdata/object_id.h"
 #include "read/session.h"
@@ -38,7 +38,15 @@ struct resolved {
 	struct location location;
 };
 
-enum { RESOLVED_BITS = 12, INLINED_BITS = 14 };
+/* The symbol at an address of an object: the same in all processes, for as long as the common epoch. */
+struct known_symbol {
+	uint64_t common_epoch; /* 0: empty */
+	const struct dso *dso;
+	uint64_t address;
+	const struct symbol *symbol;
+};
+
+enum { RESOLVED_BITS = 12, KNOWN_BITS = 12, INLINED_BITS = 14 };
 
 struct lookup {
 	struct machine *machine; /* borrowed */
@@ -48,6 +56,7 @@ struct lookup {
 	struct task *last;       /* found last, */
 	uint64_t last_epoch;     /* and when */
 	struct resolved resolved[1 << RESOLVED_BITS];
+	struct known_symbol known[1 << KNOWN_BITS];
 	const struct inlined *inlined[1 << INLINED_BITS]; /* NULL: empty */
 };
 
@@ -604,11 +613,26 @@ static void find_jit_symbol(const struct lookup *lookup, struct resolved *resolv
 	at->symbol = jit_code_find(at->dso->jit, at->address, lookup->time_ns, &resolved->from_ns, &resolved->to_ns);
 }
 
-static bool find_symbol(const struct lookup *lookup, struct location *at)
+static bool search_symbol(const struct lookup *lookup, struct location *at)
 {
 	if (lookup->read_only)
 		return symbols_peek(&at->dso->symbols, at->address, &at->symbol);
 	at->symbol = symbols_find(&at->dso->symbols, at->address);
+	return true;
+}
+
+static bool find_symbol(struct lookup *lookup, struct location *at)
+{
+	uint64_t epoch = lookup->machine->common_epoch,
+		 hash = ((uintptr_t)at->dso + at->address) * 0x9e3779b97f4a7c15ull;
+	struct known_symbol *known = &lookup->known[hash >> (64 - KNOWN_BITS)];
+
+	if (known->common_epoch != epoch || known->dso != at->dso || known->address != at->address) {
+		if (!search_symbol(lookup, at))
+			return false;
+		*known = (struct known_symbol){epoch, at->dso, at->address, at->symbol};
+	}
+	at->symbol = known->symbol;
 	return true;
 }
 
@@ -672,20 +696,6 @@ void lookup_resolve(struct lookup *lookup, struct task *task, uint8_t cpumode, u
 
 /* How much of a chain is taken: as perf. Source: perf-script(1) --max-stack. */
 enum { MAX_UNWOUND = 127 };
-
-/* From here up an entry of a chain is a marker, no address. Source: <linux/perf_event.h> PERF_CONTEXT_MAX. */
-static const uint64_t first_marker = PERF_CONTEXT_MAX;
-
-/* The mode that a marker announces; -1: a marker without a use here. */
-static int marker_cpumode(uint64_t marker)
-{
-	switch (marker) {
-	case PERF_CONTEXT_HV: return PERF_RECORD_MISC_HYPERVISOR;
-	case PERF_CONTEXT_KERNEL: return PERF_RECORD_MISC_KERNEL;
-	case PERF_CONTEXT_USER: return PERF_RECORD_MISC_USER;
-	default: return -1;
-	}
-}
 
 /* NULL: the recording does not say. */
 static const char *recorded_arch(const struct machine *machine)
@@ -763,40 +773,34 @@ unsigned machine_inlined(struct machine *machine, const struct location *frame, 
 	return expand_inlined(&machine->own, frame, ret, max);
 }
 
+bool machine_chain_is_plain(const struct machine *machine, const struct sample *sample)
+{
+	return machine->options.inlined != INLINE_ALL && !machine->timed && !sample->user_stack.len &&
+	       !sample->user_regs.regs;
+}
+
 /* What the kernel walked: its own frames, and by frame pointers those of the program. */
 static unsigned add_recorded(struct lookup *lookup, struct task *task, const struct session_record *record,
 			     struct location *ret, unsigned max)
 {
 	const struct sample *sample = &record->sample;
-	const unsigned max_frames = callchain_max_frames(&record->event->attr);
 	bool inlined = lookup->machine->options.inlined == INLINE_ALL;
-	uint8_t cpumode = PERF_RECORD_MISC_USER;
-	bool leaf = false; /* the program's innermost function comes next */
-	unsigned nr = 0, nr_frames = 0;
+	struct ip_walk walk = ip_walk_over(record);
+	unsigned nr = 0;
+	uint64_t ip;
 
-	for (uint64_t i = 0; i < sample->nr_ips && nr < max && nr_frames < max_frames; i++) {
-		uint64_t ip = sample->ips[i];
-		if (ip < first_marker) {
-			struct location frame;
-			lookup_resolve(lookup, task, cpumode, ip, &frame);
-			frame.is_return = inlined && !leaf && cpumode == PERF_RECORD_MISC_USER;
-			if (inlined)
-				nr += expand_inlined(lookup, &frame, &ret[nr], max - nr);
-			else
-				ret[nr++] = frame;
-			if (leaf && nr < max)
-				nr += add_leaf_caller(lookup, task, sample, ip, &ret[nr]);
-			leaf = false;
-			nr_frames++;
-			continue;
-		}
-		int mode = marker_cpumode(ip);
-		if (mode < 0) /* as perf: such a chain is not to be trusted, not even what came before */
-			return 0;
-		cpumode = (uint8_t)mode;
-		leaf = mode == PERF_RECORD_MISC_USER;
+	while (nr < max && ip_walk_next(&walk, &ip)) {
+		struct location frame;
+		lookup_resolve(lookup, task, walk.cpumode, ip, &frame);
+		frame.is_return = inlined && !walk.leaf && walk.cpumode == PERF_RECORD_MISC_USER;
+		if (inlined)
+			nr += expand_inlined(lookup, &frame, &ret[nr], max - nr);
+		else
+			ret[nr++] = frame;
+		if (walk.leaf && nr < max)
+			nr += add_leaf_caller(lookup, task, sample, ip, &ret[nr]);
 	}
-	return nr;
+	return walk.untrusted ? 0 : nr;
 }
 
 void machine_unwind(struct machine *machine, const struct task *task, const struct sample *sample,

@@ -84,6 +84,9 @@ enum { CHAIN_MOST_FRAMES = 1280 }; /* 1024 recorded, or fewer recorded and 127 u
 unsigned machine_callchain(struct machine *machine, struct task *task, const struct session_record *record,
 			   struct location *ret, unsigned max);
 
+/* Is the chain its recorded addresses, each looked up, and nothing more, for all times? */
+bool machine_chain_is_plain(const struct machine *machine, const struct sample *sample);
+
 /*
  * A frame of a program, and before it the functions that were inlined there, as --inline of the symbol options says;
  * innermost first, at most `max` > 0. Returns how many.
@@ -100,8 +103,7 @@ void machine_unwind(struct machine *machine, const struct task *task, const stru
  */
 size_t machine_list_doubts(const struct machine *machine, const struct dso *ret[], size_t max);
 
-/* NULL: none are wanted. Valid until machine_free(). */
-struct downloads *machine_downloads(const struct machine *machine);
+struct downloads *machine_downloads(const struct machine *machine); /* NULL: none are wanted; borrowed */
 
 /*
  * lookup: the questions above with a cache of the caller's own, by one thread. Read-only lookups, one for each thread,
@@ -109,7 +111,7 @@ struct downloads *machine_downloads(const struct machine *machine);
  */
 struct lookup;
 
-/* The machine is borrowed. NULL: out of memory. Not read-only: it may change the machine, as machine_task() does. */
+/* The machine is borrowed. NULL: out of memory. It may change the machine, as machine_task() does. */
 struct lookup *lookup_new(struct machine *machine);
 void lookup_free(struct lookup *lookup); /* NULL is fine */
 
@@ -129,7 +131,6 @@ bool lookup_needs_update(const struct lookup *lookup);
  * The time of the sample that is asked about next: some code is not the same all the time, without a record that says
  * so (jitdumps). lookup_callchain() sets it, too.
  */
-struct sample;
 void lookup_set_time(struct lookup *lookup, const struct sample *sample);
 bool machine_is_timed(const struct machine *machine);      /* there is such code */
 bool machine_has_jit_clock(const struct machine *machine); /* times of the records are those of jitdumps */
@@ -137,8 +138,7 @@ bool machine_has_jit_clock(const struct machine *machine); /* times of the recor
 /* Another number after a change of the machine that may alter earlier results. */
 uint64_t lookup_epoch(const struct lookup *lookup);
 
-/* As machine_cgroup(). */
-const char *lookup_cgroup(const struct lookup *lookup, uint64_t id);
+const char *lookup_cgroup(const struct lookup *lookup, uint64_t id); /* as machine_cgroup() */
 
 /* As machine_task(); NULL: also when an update is needed. */
 struct task *lookup_task(struct lookup *lookup, uint32_t pid, uint32_t tid);

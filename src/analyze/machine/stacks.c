@@ -136,19 +136,30 @@ static int intern_link(struct stacks *stacks, uint32_t outer, uint32_t frame, ui
 	return 0;
 }
 
+int stacks_push(struct stacks *stacks, uint32_t outer, const struct location *at, uint32_t *ret_chain)
+{
+	uint32_t frame;
+	int err = intern_frame(stacks, at, &frame);
+
+	return err ? err : intern_link(stacks, outer, frame, ret_chain);
+}
+
+void stacks_note_depth(struct stacks *stacks, unsigned nr)
+{
+	if (stacks->depth < nr)
+		stacks->depth = nr;
+}
+
 int stacks_intern(struct stacks *stacks, const struct location frames[], unsigned nr, uint32_t *ret_chain)
 {
-	uint32_t chain = 0, frame;
+	uint32_t chain = 0;
 
 	for (unsigned i = nr; i-- > 0;) {
-		int err = intern_frame(stacks, &frames[i], &frame);
-		if (!err)
-			err = intern_link(stacks, chain, frame, &chain);
+		int err = stacks_push(stacks, chain, &frames[i], &chain);
 		if (err)
 			return err;
 	}
-	if (stacks->depth < nr)
-		stacks->depth = nr;
+	stacks_note_depth(stacks, nr);
 	*ret_chain = chain;
 	return 0;
 }

@@ -22,6 +22,10 @@ void stacks_free(struct stacks *stacks); /* NULL is fine */
 /* The chain of these frames, innermost first. 0 or -ENOMEM. */
 int stacks_intern(struct stacks *stacks, const struct location frames[], unsigned nr, uint32_t *ret_chain);
 
+/* The same frame by frame: the chain of a frame that `outer` called; and how many frames the whole had. */
+int stacks_push(struct stacks *stacks, uint32_t outer, const struct location *frame, uint32_t *ret_chain);
+void stacks_note_depth(struct stacks *stacks, unsigned nr);
+
 /* The chain without its innermost frame. */
 uint32_t stacks_outer(const struct stacks *stacks, uint32_t chain);
 

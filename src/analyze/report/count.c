@@ -2,12 +2,27 @@
 #include "analyze/report/count.h"
 
 #include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/hash_table.h"
+
+/* Where a frame counts below samples of one name, thread and CPU. */
+struct known_caller {
+	struct hist_entry *entry; /* NULL: empty */
+	const struct comm *comm;
+	uint32_t tid, frame;
+	int32_t cpu;
+};
+
+enum { KNOWN_CALLERS = 1024 /* a power of two */ };
 
 struct count {
 	const struct tally *tally;
 	const struct stacks *stacks;
 	const struct count_options *options;
 	struct hist *hist;
+	struct known_caller *callers; /* [KNOWN_CALLERS] */
 };
 
 /* The frames of a chain in the order in which callers are counted, by link. Returns how many. */
@@ -27,6 +42,17 @@ static unsigned chain_links(const struct count *count, uint32_t chain, uint32_t 
 	return nr;
 }
 
+/* The slot of a caller; *slot->entry is NULL when another one was there. */
+static struct known_caller *known_caller(const struct count *count, const struct hist_place *place, uint32_t frame)
+{
+	uint64_t hash = hash_mix((uintptr_t)place->comm, (uint64_t)place->tid << 32 | frame);
+	struct known_caller *slot = &count->callers[hash & (KNOWN_CALLERS - 1)];
+
+	if (slot->comm != place->comm || slot->tid != place->tid || slot->frame != frame || slot->cpu != place->cpu)
+		*slot = (struct known_caller){NULL, place->comm, place->tid, frame, place->cpu};
+	return slot;
+}
+
 /*
  * As perf does it, and with its ways: a caller without a symbol is known by its address in memory, not in its object,
  * and one that nothing is known of is shown at the level of the frame before. Callers are shown when the sample is.
@@ -40,8 +66,9 @@ static int add_callers(const struct count *count, uint32_t index, const struct t
 	unsigned nr = chain_links(count, cell->chain, links);
 
 	for (unsigned i = 0; i < nr; i++) {
-		const struct location *caller = stacks_location(count->stacks, stacks_frame(count->stacks, links[i]));
-		struct hist_entry *entry;
+		uint32_t frame = stacks_frame(count->stacks, links[i]);
+		const struct location *caller = stacks_location(count->stacks, frame);
+		struct known_caller of_details = {0}, *known = &of_details;
 		place.dso = caller->dso;
 		place.symbol = caller->symbol;
 		place.address = caller->symbol ? 0 : caller->ip;
@@ -52,10 +79,13 @@ static int add_callers(const struct count *count, uint32_t index, const struct t
 			place.details = rules->caller_details(rules->ctx, cell->place.details, caller);
 			if (!place.details)
 				return -ENOMEM;
+		} else if (!place.details) {
+			known = known_caller(count, &place, frame);
 		}
-		int added = hist_add_caller(count->hist, &place, cell->amount.period, &entry);
+		int added = hist_add_caller(count->hist, &place, cell->amount.period, &known->entry);
 		if (added > 0 && count->options->uses)
-			added = hist_note_use(count->hist, entry, &(struct use){.cell = index, .skip = i}, nr - i);
+			added = hist_note_use(count->hist, known->entry, &(struct use){.cell = index, .skip = i},
+					      nr - i);
 		if (added < 0)
 			return added;
 	}
@@ -98,8 +128,9 @@ int count_nothing(const struct count_options *options, struct hist **ret)
 int count_cells(const struct tally *tally, const struct stacks *stacks, const struct count_options *options,
 		struct hist **ret)
 {
-	struct count count = {.tally = tally, .stacks = stacks, .options = options};
-	int err = count_nothing(options, &count.hist);
+	AUTO_FREE struct known_caller *callers = calloc(KNOWN_CALLERS, sizeof(*callers));
+	struct count count = {.tally = tally, .stacks = stacks, .options = options, .callers = callers};
+	int err = callers ? count_nothing(options, &count.hist) : -ENOMEM;
 
 	for (uint32_t cell = 0; cell < tally->nr && !err; cell++)
 		if (tally->amounts[cell].nr_samples)

@@ -457,18 +457,17 @@ int hist_add(struct hist *hist, const struct hist_place *place, const struct his
 	return add_activity(hist, entry, amount->period);
 }
 
-int hist_add_caller(struct hist *hist, const struct hist_place *place, uint64_t period, struct hist_entry **ret)
+int hist_add_caller(struct hist *hist, const struct hist_place *place, uint64_t period, struct hist_entry **entry)
 {
-	struct hist_entry *entry = hist_find(hist, place);
-
-	if (!entry)
+	if (!*entry)
+		*entry = hist_find(hist, place);
+	if (!*entry)
 		return -ENOMEM;
-	if (entry->stamp == hist->nr_adds)
+	if ((*entry)->stamp == hist->nr_adds)
 		return 0;
-	entry->stamp = hist->nr_adds;
-	entry->children_period += period;
-	*ret = entry;
-	return add_activity(hist, entry, period) ? -ENOMEM : 1;
+	(*entry)->stamp = hist->nr_adds;
+	(*entry)->children_period += period;
+	return add_activity(hist, *entry, period) ? -ENOMEM : 1;
 }
 
 int hist_note_use(struct hist *hist, struct hist_entry *entry, const struct use *use, uint32_t depth)

@@ -84,10 +84,11 @@ int hist_add(struct hist *hist, const struct hist_place *place, const struct his
 	     struct hist_entry **ret);
 
 /*
- * That place called where the samples of the last hist_add() were taken. 1; 0 when the place was counted for these
+ * That place called where the samples of the last hist_add() were taken. *entry: that of the place, if it is known, or
+ * NULL, and then it is set. 1; 0 when the place was counted for these
  * samples before; -ENOMEM.
  */
-int hist_add_caller(struct hist *hist, const struct hist_place *place, uint64_t period, struct hist_entry **ret);
+int hist_add_caller(struct hist *hist, const struct hist_place *place, uint64_t period, struct hist_entry **entry);
 
 /* Remembers a use of an entry, in the order of the cells; depth: the frames that are left. 0 or -ENOMEM. */
 int hist_note_use(struct hist *hist, struct hist_entry *entry, const struct use *use, uint32_t depth);

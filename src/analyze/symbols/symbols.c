@@ -17,8 +17,10 @@ static void spans_free(struct symbols *symbols)
 {
 	free(symbols->span_starts);
 	free(symbols->span_entries);
+	free(symbols->span_index);
 	symbols->span_starts = NULL;
 	symbols->span_entries = NULL;
+	symbols->span_index = NULL;
 	symbols->nr_spans = symbols->last = 0;
 }
 
@@ -432,6 +434,34 @@ static void spans_shrink(struct symbols *symbols)
 	symbols->span_entries = entries ? entries : symbols->span_entries;
 }
 
+/*
+ * A table of a kernel or a browser is larger than a cache, and its symbols lie about evenly but for some before the
+ * others, as the kernel's per-CPU ones do: a look-up then costs a step or two. Without memory it takes longer.
+ */
+static void index_spans(struct symbols *symbols)
+{
+	enum { FEW_SPANS = 64, FAR_PART = 8 };
+	uint64_t from, range;
+	size_t span = 0;
+
+	if (symbols->nr_spans < FEW_SPANS)
+		return;
+	from = symbols->span_starts[symbols->nr_spans / FAR_PART];
+	range = symbols->span_starts[symbols->nr_spans - 1] - from;
+	symbols->index_from = from;
+	symbols->index_shift = 0;
+	while (range >> symbols->index_shift >= symbols->nr_spans)
+		symbols->index_shift++;
+	symbols->nr_index = (size_t)(range >> symbols->index_shift) + 1;
+	symbols->span_index = reallocarray(NULL, symbols->nr_index, sizeof(*symbols->span_index));
+	for (size_t i = 0; symbols->span_index && i < symbols->nr_index; i++) {
+		uint64_t at = from + ((uint64_t)i << symbols->index_shift);
+		while (span + 1 < symbols->nr_spans && symbols->span_starts[span + 1] <= at)
+			span++;
+		symbols->span_index[i] = (uint32_t)span;
+	}
+}
+
 /* 0, or -ENOMEM: then nothing is found. The table is not empty. */
 static int spans_build(struct symbols *symbols)
 {
@@ -449,6 +479,8 @@ static int spans_build(struct symbols *symbols)
 		spans_free(symbols);
 	else if (symbols->nr_spans)
 		spans_shrink(symbols);
+	if (!err)
+		index_spans(symbols);
 	return err;
 }
 
@@ -493,6 +525,14 @@ static size_t span_find(const struct symbols *symbols, uint64_t address)
 {
 	size_t low = 0, high = symbols->nr_spans;
 
+	if (symbols->span_index && address < symbols->index_from) {
+		high = (size_t)symbols->span_index[0] + 1;
+	} else if (symbols->span_index) {
+		uint64_t at = (address - symbols->index_from) >> symbols->index_shift;
+		size_t i = at < symbols->nr_index ? (size_t)at : symbols->nr_index - 1;
+		low = symbols->span_index[i];
+		high = i + 1 < symbols->nr_index ? (size_t)symbols->span_index[i + 1] + 1 : high;
+	}
 	while (high - low > 1) {
 		size_t middle = low + (high - low) / 2;
 		if (symbols->span_starts[middle] <= address)

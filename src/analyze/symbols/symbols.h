@@ -53,6 +53,14 @@ struct symbols {
 	uint64_t *span_starts;
 	uint32_t *span_entries;
 	size_t nr_spans, last; /* last: span hit last time */
+	/*
+	 * Where to begin: element i is the last span that starts at index_from + (i << index_shift) or before. Heap;
+	 * NULL: there is none, as of few spans.
+	 */
+	uint32_t *span_index;
+	size_t nr_index;
+	uint64_t index_from;
+	unsigned index_shift;
 };
 
 enum symbols_fixup_flags {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/machine/chains.h"
 #include "analyze/machine/machine.h"
 #include "analyze/machine/parallelism.h"
 #include "analyze/report/hist.h"
@@ -59,6 +60,7 @@ int samples_init(struct samples *samples, const struct samples_options *options,
 	samples->frames = calloc(CHAIN_MOST_FRAMES, sizeof(*samples->frames));
 	samples->cache = calloc(CACHE_SLOTS, sizeof(*samples->cache));
 	samples->stacks = stacks_new();
+	samples->chains_of = samples->stacks ? chains_new(machine, samples->stacks) : NULL;
 	const char *parent = options->parent ? options->parent : CALLERS_DEFAULT_PARENT;
 	samples->times = options->times ? calloc(1, sizeof(*samples->times)) : NULL;
 	if (samples_want_parallelism(options)) {
@@ -72,7 +74,7 @@ int samples_init(struct samples *samples, const struct samples_options *options,
 	int err = options->wall ? wall_new(session, &samples->wall) : 0;
 	if (err)
 		return err;
-	if (!samples->frames || !samples->cache || !samples->stacks || (options->times && !samples->times))
+	if (!samples->frames || !samples->cache || !samples->chains_of || (options->times && !samples->times))
 		return -ENOMEM;
 	return init_details(samples);
 }
@@ -86,6 +88,7 @@ void samples_fini(struct samples *samples)
 	free(samples->events);
 	free(samples->frames);
 	free(samples->cache);
+	chains_free(samples->chains_of);
 	stacks_free(samples->stacks);
 	free(samples->times);
 	details_free(samples->details);
@@ -236,8 +239,13 @@ static unsigned drop_unresolved(struct location frames[], unsigned nr)
 static int find_chain(struct samples *samples, struct task *task, const struct session_record *record,
 		      struct hist_place *place, uint32_t *ret)
 {
-	unsigned nr = machine_callchain(samples->machine, task, record, samples->frames, CHAIN_MOST_FRAMES);
+	const struct samples_options *options = &samples->options;
+	bool whole = !options->max_stack && !options->hide_unresolved && !samples->callers.has_parent &&
+		     !samples->callers.has_ignored;
 
+	if (whole && chains_take(samples->chains_of, &record->sample))
+		return chains_intern(samples->chains_of, task, record, ret);
+	unsigned nr = machine_callchain(samples->machine, task, record, samples->frames, CHAIN_MOST_FRAMES);
 	if (samples->options.hide_unresolved)
 		nr = drop_unresolved(samples->frames, nr);
 	return intern_chain(samples, samples->frames, nr, place, ret);
@@ -673,6 +681,7 @@ int samples_shrink(struct samples *samples, struct tally *const shown[])
 		return -ENOMEM;
 	for (size_t i = 0; i < samples->nr; i++)
 		tallies[i] = &samples->events[i].tally;
+	chains_forget(samples->chains_of);
 	memset(samples->cache, 0, CACHE_SLOTS * sizeof(*samples->cache));
 	return shrink_tallies(&shrink);
 }

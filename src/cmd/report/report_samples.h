@@ -17,6 +17,7 @@
 #include "cmd/report/report_details.h"
 
 struct cpuset;
+struct chains;
 struct parallelism;
 struct details;
 struct session;
@@ -83,7 +84,8 @@ struct samples {
 	bool by_cpu, not_cacheable; /* likewise: keys; not_cacheable: by time or fields, each sample's own */
 	bool by_state;              /* likewise: times off the CPU are counted in parts */
 	struct stacks *stacks;
-	struct location *frames; /* room for CHAIN_MOST_FRAMES, between two samples_take() */
+	struct chains *chains_of; /* the recorded ones as those of the stacks */
+	struct location *frames;  /* room for CHAIN_MOST_FRAMES, between two samples_take() */
 	struct cached_sample *cache;
 	struct callers callers;          /* for the key parent, and options->ignored */
 	struct details *details;         /* NULL: no key asks for any */

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/* Chains that are looked up as a whole are those that are looked up frame by frame. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analyze/machine/chains.h"
+#include "analyze/machine/machine.h"
+#include "analyze/machine/stacks.h"
+#include "base/buf.h"
+#include "read/session.h"
+#include "tasks/tasks.h"
+
+enum { PID = 10, OTHER = 20 };
+
+static struct machine *machine;
+static struct stacks *stacks;
+static struct chains *chains;
+
+static int set_up(void **state)
+{
+	static const struct symbol_options options = {.symfs = "/nonexistent"};
+
+	(void)state;
+	assert_int_equal(machine_new(&options, NULL, &machine), 0);
+	stacks = stacks_new();
+	chains = chains_new(machine, stacks);
+	return chains ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	chains_free(chains);
+	stacks_free(stacks);
+	machine_free(machine);
+	return 0;
+}
+
+static void map(uint32_t pid, uint64_t start, const char *name)
+{
+	struct buf bytes = {0};
+	struct perf_event_header header = {.type = PERF_RECORD_MMAP, .misc = PERF_RECORD_MISC_USER};
+
+	buf_put(&bytes, &header, sizeof(header));
+	buf_put_u32(&bytes, pid);
+	buf_put_u32(&bytes, pid);
+	buf_put_u64(&bytes, start);
+	buf_put_u64(&bytes, 0x1000);
+	buf_put_u64(&bytes, 0);
+	buf_put(&bytes, name, strlen(name) + 1);
+	buf_align(&bytes, 8);
+	((struct perf_event_header *)(void *)bytes.data)->size = (uint16_t)bytes.len;
+	const struct session_record record = {.view = {.header = (const void *)bytes.data}};
+	assert_int_equal(machine_process(machine, &record), 0);
+	buf_fini(&bytes);
+}
+
+/* The chain, after it was compared with the slow way. */
+static uint32_t intern(uint32_t pid, const uint64_t *ips, unsigned nr)
+{
+	static const struct event_desc event = {.attr = {.sample_type = PERF_SAMPLE_CALLCHAIN}};
+	const struct session_record record = {.event = &event,
+					      .sample = {.pid = pid, .tid = pid, .ips = ips, .nr_ips = nr}};
+	struct task *task = machine_task(machine, pid, pid);
+	struct location frames[64];
+	uint32_t chain, expected;
+
+	assert_true(chains_take(chains, &record.sample));
+	assert_int_equal(chains_intern(chains, task, &record, &chain), 0);
+	unsigned nr_frames = machine_callchain(machine, task, &record, frames, 64);
+	assert_int_equal(stacks_intern(stacks, frames, nr_frames, &expected), 0);
+	assert_int_equal(chain, expected);
+	assert_true(stacks_depth(stacks) >= nr_frames);
+	return chain;
+}
+
+#define INTERN(pid, ...) intern(pid, (uint64_t[]){__VA_ARGS__}, sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+
+static void test_callers_are_shared(void **state)
+{
+	(void)state;
+	map(PID, 0x1000, "/bin/a");
+	uint32_t whole = INTERN(PID, PERF_CONTEXT_USER, 0x1003, 0x1002, 0x1001);
+	assert_int_equal(INTERN(PID, PERF_CONTEXT_USER, 0x1003, 0x1002, 0x1001), whole);
+	uint32_t links = stacks_end_chain(stacks);
+	uint32_t other = INTERN(PID, PERF_CONTEXT_USER, 0x1004, 0x1002, 0x1001);
+	assert_int_equal(stacks_end_chain(stacks), links + 1);
+	assert_int_equal(stacks_outer(stacks, other), stacks_outer(stacks, whole));
+	/* A caller alone, and one that calls itself. */
+	assert_int_equal(INTERN(PID, PERF_CONTEXT_USER, 0x1002, 0x1001), stacks_outer(stacks, whole));
+	INTERN(PID, PERF_CONTEXT_USER, 0x1001, 0x1001, 0x1001);
+	INTERN(PID, PERF_CONTEXT_KERNEL, 0xffffffff81000010, PERF_CONTEXT_USER, 0x1002, 0x1001);
+	/* The same address in the kernel and in the program. */
+	INTERN(PID, PERF_CONTEXT_KERNEL, 0x1002, PERF_CONTEXT_USER, 0x1002, 0x1001);
+	INTERN(PID, PERF_CONTEXT_USER, 0x1002, 0x1002, 0x1001);
+}
+
+static void test_no_chain(void **state)
+{
+	(void)state;
+	map(PID, 0x1000, "/bin/a");
+	assert_int_equal(intern(PID, NULL, 0), 0);
+	assert_int_equal(INTERN(PID, PERF_CONTEXT_USER, 0x1001, PERF_CONTEXT_MAX + 1, 0x1002), 0); /* unknown marker */
+}
+
+static const char *object_of(uint32_t chain)
+{
+	return dso_long_name(stacks_location(stacks, stacks_frame(stacks, chain))->dso);
+}
+
+static void test_other_maps(void **state)
+{
+	(void)state;
+	map(PID, 0x1000, "/bin/a");
+	map(OTHER, 0x1000, "/bin/b");
+	assert_string_equal(object_of(INTERN(PID, PERF_CONTEXT_USER, 0x1002, 0x1001)), "/bin/a");
+	assert_string_equal(object_of(INTERN(OTHER, PERF_CONTEXT_USER, 0x1002, 0x1001)), "/bin/b");
+	map(PID, 0x1000, "/bin/c");
+	assert_string_equal(object_of(INTERN(PID, PERF_CONTEXT_USER, 0x1002, 0x1001)), "/bin/c");
+}
+
+/* After numbers have changed nothing that is known is used. */
+static void test_forget(void **state)
+{
+	(void)state;
+	bool used[64] = {0};
+	struct stacks_choice choice;
+
+	map(PID, 0x1000, "/bin/a");
+	INTERN(PID, PERF_CONTEXT_USER, 0x1003, 0x1001);
+	used[INTERN(PID, PERF_CONTEXT_USER, 0x1002, 0x1001)] = true;
+	assert_int_equal(stacks_choose(stacks, used, &choice), 0);
+	stacks_keep(stacks, &choice);
+	stacks_choice_fini(&choice);
+	chains_forget(chains);
+	INTERN(PID, PERF_CONTEXT_USER, 0x1002, 0x1001);
+	INTERN(PID, PERF_CONTEXT_USER, 0x1003, 0x1001);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_callers_are_shared, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_no_chain, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_other_maps, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_forget, set_up, tear_down),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
