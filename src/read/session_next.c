@@ -423,10 +423,11 @@ static bool leaves_out(const struct session *session, const struct session_recor
 	if (!session->nr_times || record->view.header->type != PERF_RECORD_SAMPLE ||
 	    !(record->sample.present & PERF_SAMPLE_TIME))
 		return false;
-	uint64_t time_ns = record->sample.time;
-	for (size_t i = 0; i < session->nr_times; i++)
-		if (time_ns >= session->times[i].first_ns && time_ns <= session->times[i].last_ns)
+	for (size_t i = 0; i < session->nr_times; i++) {
+		const struct session_times *times = &session->times[i];
+		if (record->sample.time >= times->first_ns && record->sample.time <= times->last_ns)
 			return false;
+	}
 	return true;
 }
 

@@ -105,6 +105,13 @@ void input_report_losses(const struct input_losses *losses)
 			 losses->aux_bytes);
 }
 
+int input_set_symfs(const struct option *option, const char *arg, bool negated, void *path, struct diag *reterr)
+{
+	(void)option, (void)reterr;
+	*(const char **)path = negated || strcmp(arg, "/") == 0 ? NULL : arg;
+	return 0;
+}
+
 int input_set_inline(const struct option *option, const char *arg, bool negated, void *symbol_options,
 		     struct diag *reterr)
 {

@@ -26,6 +26,9 @@ struct input_options {
 /* --debuginfod, of the struct download_options. */
 int input_set_debuginfod(const struct option *, const char *arg, bool negated, void *download_options, struct diag *);
 
+/* --symfs, of a const char *: NULL for /, where all is looked for anyway. */
+int input_set_symfs(const struct option *, const char *arg, bool negated, void *path, struct diag *);
+
 /* --inline, of the struct symbol_options. */
 int input_set_inline(const struct option *, const char *arg, bool negated, void *symbol_options, struct diag *);
 
@@ -88,7 +91,7 @@ int input_set_inline(const struct option *, const char *arg, bool negated, void 
 		 .flags = OPTION_ARG_OPTIONAL},                                                                        \
 	{                                                                                                              \
 		.name = "symfs", .arg = "DIR",                                                                         \
-		.help = "Look for the programs and libraries of the recording below DIR", .set = option_set_string,    \
+		.help = "Look for the programs and libraries of the recording below DIR", .set = input_set_symfs,      \
 		.offset = offsetof(type, field.machine.symfs)                                                          \
 	}
 

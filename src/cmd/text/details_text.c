@@ -180,8 +180,12 @@ int details_text_print(FILE *to, enum hist_column key, const struct hist_place *
 {
 	const struct hist_details *details = place->details;
 
-	if (is_end(key))
-		return print_end(to, key, &details->ends[hist_end_of(key)], width);
+	if (is_end(key)) {
+		struct hist_place_end end = details->ends[hist_end_of(key)];
+		if (key == HIST_SYM_DATA) /* as perf: that of the code */
+			end.level = (uint8_t)place->level;
+		return print_end(to, key, &end, width);
+	}
 	uint64_t number = details->numbers[key - HIST_WEIGHT];
 
 	switch (key) {
