@@ -123,7 +123,15 @@ class Done:
         self.args, self.status, self.out, self.err = args, status, out, err
 
     def __repr__(self):
-        return f'$ {" ".join(map(str, self.args))}\nstatus {self.status}\n--- out\n{self.out}\n--- err\n{self.err}'
+        out, err = shortened(self.out), shortened(self.err)
+        return f'$ {" ".join(map(str, self.args))}\nstatus {self.status}\n--- out\n{out}\n--- err\n{err}'
+
+
+def shortened(text, half=4000):
+    """Of a long text its beginning and end: recordings as text have hundreds of megabytes."""
+    if not text or len(text) <= 2 * half:
+        return text
+    return f'{text[:half]}\n[... {len(text) - 2 * half} characters or bytes left out ...]\n{text[-half:]}'
 
 
 def end_group(process):
