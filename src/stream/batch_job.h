@@ -70,6 +70,9 @@ void batch_pool_submit(struct batch_pool *pool, struct batch_job *job);
 void batch_pool_add_turn(struct batch_pool *pool, struct pool_client *client, bool wake);
 /* A thread waits for what is queued: a worker does it, where no drain comes to it. */
 void batch_pool_wake(struct batch_pool *pool);
-/* Some of what is queued, on this thread. The lock is held, and released while it works. The CPU time that it took. */
+/*
+ * Some of what is queued, on this thread, always the same. The lock is held, and released while it works. The CPU time
+ * of stores, estimated: of some calls together, 0 for the others; all sums are within what the thread used.
+ */
 uint64_t batch_pool_store(struct batch_pool *pool);
 void batch_pool_count(struct batch_pool *pool, const struct batch_job *job, int64_t len, int level); /* into totals */

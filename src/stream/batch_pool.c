@@ -265,7 +265,11 @@ uint64_t batch_pool_store(struct batch_pool *pool)
 	}
 	uint64_t before_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	take_turn(pool, AT_ONCE);
-	uint64_t ns = MEASURED_OF * (clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns);
+	uint64_t now_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t ns = MEASURED_OF * (now_ns - before_ns), most_ns = now_ns - pool->stores_counted_ns;
+	if (ns > most_ns) /* this one was dearer than those that it stands for */
+		ns = most_ns;
+	pool->stores_counted_ns = now_ns;
 	pool->totals.write_cpu_ns += ns;
 	return ns;
 }

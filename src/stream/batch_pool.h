@@ -112,6 +112,7 @@ struct batch_pool {
 	struct pipeline *with_stages;    /* those whose stages may keep batches */
 	size_t nr_packing, nr_unwritten; /* jobs; unwritten: due to be written */
 	size_t nr_stores;                /* batch_pool_store() that had something to do */
+	uint64_t stores_counted_ns;      /* CPU time of the one thread that stores, when it was last measured */
 	struct batch_pool_totals totals;
 };
 

@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "perfdata/record.h"
 #include "stream/batch_pool.h"
 #include "stream/pipeline.h"
@@ -404,6 +405,70 @@ static void test_a_stall_is_relieved(void **state)
 	sem_destroy(&producing.goes_on);
 }
 
+/* A writer of which each call takes a tenth of what its thread has used so far. */
+static int slower_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	uint64_t until_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) / 10 * 11;
+
+	while (clock_ns(CLOCK_THREAD_CPUTIME_ID) < until_ns)
+		;
+	writer->queued += span_total(spans, nr_spans);
+	writer->stored = writer->queued;
+	return 0;
+}
+
+static const struct writer_ops slower_ops = {
+	.name = "slower", .state_bytes = sizeof(struct writer), .queue = slower_queue};
+
+struct storing {
+	struct fake *fake;
+	struct stream *stream;
+	uint64_t stored_ns;
+	bool fails, exceeds;
+};
+
+static void *store_often(void *arg)
+{
+	enum { NR_STORES = 40 }; /* some of which are measured */
+	struct storing *storing = arg;
+	struct writer *writer = storing->stream->writer;
+
+	writer->ops->store(writer); /* from here on no worker does it */
+	for (int i = 0; i < NR_STORES; i++) {
+		produce(storing->fake, storing->fake->next++);
+		storing->fails |= stream_pump(storing->stream, STREAM_COMMIT) <= 0;
+		storing->stored_ns += writer->ops->store(writer);
+		storing->exceeds |= storing->stored_ns > clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	}
+	return NULL;
+}
+
+/* The thread that drains stores, which is counted apart from draining: never more than that thread used. */
+static void test_storing_is_a_part_of_the_threads_time(void **state)
+{
+	static struct fake fake;
+	struct ring ring;
+	struct stream stream = {.rings = &ring, .nr_rings = 1, .flush_bytes = 1};
+	struct storing storing = {.fake = &fake, .stream = &stream};
+	const struct batch_pool_params params = {.nr_stages = 1, .no_index = true, .extent_bytes = 1024};
+	struct writer *slower;
+	struct batch_pool *pool;
+	pthread_t thread;
+
+	(void)state;
+	start(&fake, &ring, 0);
+	assert_int_equal(writer_open(&slower_ops, &(struct writer_params){.fd = -1}, &slower), 0);
+	assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
+	assert_int_equal(pipeline_open(pool, slower, &stream.writer), 0);
+	assert_int_equal(pthread_create(&thread, NULL, store_often, &storing), 0);
+	pthread_join(thread, NULL);
+	assert_false(storing.fails);
+	assert_true(storing.stored_ns > 0);
+	assert_false(storing.exceeds);
+	assert_int_equal(writer_close(stream.writer, NULL), 0);
+	batch_pool_free(pool);
+}
+
 /* Rounds are marked when as much came as they ask for, no sooner and no later. */
 static void test_a_round_is_due_at_its_bytes(void **state)
 {
@@ -572,6 +637,7 @@ int main(void)
 		cmocka_unit_test(test_error_sticks_and_keeps_the_ring),
 		cmocka_unit_test(test_nothing_waits_for_the_end),
 		cmocka_unit_test(test_a_stall_is_relieved),
+		cmocka_unit_test(test_storing_is_a_part_of_the_threads_time),
 	};
 	return cmocka_run_group_tests_name("stream", tests, NULL, NULL);
 }
