@@ -745,6 +745,8 @@ static void skip_spans(struct span spans[2], size_t len)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		size_t part = spans[i].len < len ? spans[i].len : len;
+		if (!part) /* there may be no second one: NULL */
+			continue;
 		spans[i].ptr = (const char *)spans[i].ptr + part;
 		spans[i].len -= part;
 		len -= part;
