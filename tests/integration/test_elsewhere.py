@@ -125,3 +125,23 @@ def test_lines_of_a_bpf_program(run, millrace, programs, spawn, elsewhere, tmp_p
     here = millrace('report', '-i', data, '-s', 'sym,srcline').out
     assert float(re.search(r'([\d.]+)%.*bpf_prog_\w+_bpf_hot +bpf_hot\.bpf\.c:42', here).group(1)) > 50
     assert text_elsewhere(run, elsewhere, data, 'report', '-s', 'sym,srcline').out == here
+
+
+def test_lines_of_bpf_programs_that_are_unloaded_while_recording(millrace, programs, tmp_path, need_root):
+    """They are read when they are loaded. Another program that comes to the same place has other lines."""
+    data, bpf = tmp_path / 'data', programs / 'bpf'
+    done = millrace('record', '-q', '-a', '-e', 'cpu-clock', '-F', '999', '-o', data, '--', 'sh', '-c',
+                    f'{bpf} 0.4; {bpf} 0.4 142; {bpf} 0.4 242')
+    if done.status == 77:
+        pytest.skip(f'BPF programs cannot be loaded: {done.err}')
+    rows = re.findall(r'([\d.]+)% .*bpf_prog_(\w+)_bpf_hot +(\S+)',
+                      millrace('report', '-i', data, '-s', 'sym,srcline').out)
+    known = {}  # lines of each tag
+    for share, tag, line in rows:
+        known.setdefault(tag, {}).setdefault(line, 0)
+        known[tag][line] += float(share)
+    assert len(known) == 3, rows
+    for lines, hot in zip(sorted(known.values(), key=lambda lines: int(max(lines, key=lines.get).split(':')[1])),
+                          [42, 142, 242]):
+        assert max(lines, key=lines.get) == f'bpf_hot.bpf.c:{hot}', rows
+        assert {int(line.split(':')[1]) for line in lines} <= {hot - 1, hot, hot + 1}, rows

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bpf SECONDS: loads a BPF program "bpf_hot" and runs it for so long; says "running" when it is loaded.
- * Its type information says that the loop is line 42 of bpf_hot.bpf.c. Exits with 77 where that is not allowed.
+ * bpf SECONDS [LINE]: loads a BPF program "bpf_hot" and runs it for so long; says "running" when it is loaded.
+ * Its type information says that the loop is that line, or 42, of bpf_hot.bpf.c. With other lines it is another
+ * program. Exits with 77 where that is not allowed.
  */
 #include <errno.h>
 #include <linux/bpf.h>
@@ -62,22 +63,22 @@ static int load_types(void)
 	return bpf(BPF_BTF_LOAD, &attr);
 }
 
-/* r1 = 2000; do r0 += 3; while (--r1 != 0); return 0 */
-static int load_program(int types)
+/* r1 = 2000; do r0 += line; while (--r1 != 0); return 0 */
+static int load_program(int types, unsigned line)
 {
-	static const struct bpf_insn code[] = {
+	const struct bpf_insn code[] = {
 		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 1, .imm = 2000},
 		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0, .imm = 0},
-		{.code = BPF_ALU64 | BPF_ADD | BPF_K, .dst_reg = 0, .imm = 3},
+		{.code = BPF_ALU64 | BPF_ADD | BPF_K, .dst_reg = 0, .imm = (int)line},
 		{.code = BPF_ALU64 | BPF_ADD | BPF_K, .dst_reg = 1, .imm = -1},
 		{.code = BPF_JMP | BPF_JNE | BPF_K, .dst_reg = 1, .off = -3, .imm = 0},
 		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0, .imm = 0},
 		{.code = BPF_JMP | BPF_EXIT},
 	};
 	static const struct bpf_func_info function = {0, FUNC_TYPE};
-	static const struct bpf_line_info lines[] = {{0, TEXT_FILE, TEXT_LOOP, 41 << 10},
-						     {2, TEXT_FILE, TEXT_LOOP, 42 << 10},
-						     {5, TEXT_FILE, TEXT_LOOP, 43 << 10}};
+	const struct bpf_line_info lines[] = {{0, TEXT_FILE, TEXT_LOOP, (line - 1) << 10},
+					      {2, TEXT_FILE, TEXT_LOOP, line << 10},
+					      {5, TEXT_FILE, TEXT_LOOP, (line + 1) << 10}};
 	union bpf_attr attr = {
 		.prog_type = BPF_PROG_TYPE_SOCKET_FILTER,
 		.insns = address(code),
@@ -111,7 +112,7 @@ int main(int argc, char **argv)
 	int types = load_types();
 	if (types < 0)
 		fail("BTF");
-	int program = load_program(types);
+	int program = load_program(types, argc > 2 ? (unsigned)atoi(argv[2]) : 42);
 	if (program < 0)
 		fail("program");
 	puts("running");

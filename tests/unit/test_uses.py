@@ -36,7 +36,7 @@ PUBLIC = {
     'record/drain': 'early_drain.h flight.h reader.h readers.h thread_spec.h',
     'record/adapt': 'steering.h task_pauser.h',
     'record/synth': 'synth.h',
-    'record/features': 'features.h',
+    'record/features': 'bpf_programs.h features.h',
     'record/build_ids': 'collector.h object_cache.h object_watch.h',
     'record/unwind': 'unwinding.h',
     'record/order': 'ordered_stage.h ring_events.h time_queue.h',

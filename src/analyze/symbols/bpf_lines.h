@@ -15,5 +15,9 @@ struct session;
 struct bpf_lines *bpf_lines_read(struct session *session);
 void bpf_lines_free(struct bpf_lines *lines); /* NULL is fine */
 
-/* The path lives as long as the session. false: not known. */
-bool bpf_lines_find(const struct bpf_lines *lines, uint64_t address, const char **ret_path, unsigned *ret_line);
+/*
+ * Of a function with that name, as the kernel forms it (bpf_prog_TAG_NAME), and start: others may have been where it
+ * was, before or after it. The path lives as long as the session. false: not known.
+ */
+bool bpf_lines_find(const struct bpf_lines *lines, const char *name, uint64_t start, uint64_t address,
+		    const char **ret_path, unsigned *ret_line);

@@ -392,7 +392,7 @@ bool debug_info_line(struct debug_info *info, struct dso *dso, uint64_t address,
 		     struct source_line *ret)
 {
 	if (dso->bpf_lines)
-		return bpf_lines_find(dso->bpf_lines, address, &ret->path, &ret->line);
+		return bpf_lines_find(dso->bpf_lines, dso->name, dso->id.file.inode, address, &ret->path, &ret->line);
 	pthread_mutex_lock(&info->lock);
 	const struct line_answer *answer = find_line(info, dso, address, frame);
 	pthread_mutex_unlock(&info->lock);

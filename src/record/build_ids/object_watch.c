@@ -27,6 +27,8 @@
 #include "base/log.h"
 #include "base/pool.h"
 #include "perfdata/perf_maps.h"
+#include "perfdata/record.h"
+#include "record/features/bpf_programs.h"
 #include "record/setup/target.h"
 #include "stream/ring.h"
 #include "sysinfo/elf_note.h"
@@ -87,9 +89,10 @@ struct object_watch {
 	struct hash_table objects;   /* by hash of the file: struct watched_object */
 	struct hash_table processes; /* by pid: struct watched_process */
 	struct watched_object *pending, **last_pending;
-	size_t nr_open, max_open; /* file descriptors: of objects, processes and roots */
-	size_t nr_not_opened;     /* objects */
-	uint64_t map_bytes;       /* read of processes that have ended */
+	size_t nr_open, max_open;      /* file descriptors: of objects, processes and roots */
+	size_t nr_not_opened;          /* objects */
+	uint64_t map_bytes;            /* read of processes that have ended */
+	struct bpf_programs *programs; /* NULL: they are not wanted */
 	/* The thread's own from here on. */
 	struct watched_root roots[MAX_ROOTS];
 	size_t nr_roots;
@@ -267,6 +270,19 @@ static void copy_from(const struct span spans[2], size_t at, void *ret, size_t l
 		       len - front);
 }
 
+/* false: it is something else. */
+static bool note_program(struct object_watch *watch, const struct perf_event_header *header)
+{
+	struct record_bpf_event event;
+
+	if (header->type != PERF_RECORD_BPF_EVENT || header->size < sizeof(event))
+		return false;
+	memcpy(&event, header, sizeof(event));
+	if (event.type == PERF_BPF_EVENT_PROG_LOAD)
+		bpf_programs_keep(watch->programs, event.id);
+	return true;
+}
+
 static void read_ring(struct object_watch *watch, struct ring *ring)
 {
 	_Alignas(8) uint8_t record[UINT16_MAX + 1];
@@ -279,6 +295,8 @@ static void read_ring(struct object_watch *watch, struct ring *ring)
 		if (header.size < sizeof(header) || header.size > bytes - at)
 			break;
 		copy_from(spans, at, record, header.size);
+		if (note_program(watch, (const void *)record))
+			continue;
 		pthread_mutex_lock(&watch->lock);
 		note_record(watch, (const void *)record);
 		pthread_mutex_unlock(&watch->lock);
@@ -459,7 +477,7 @@ static void *run(void *data)
 	return NULL;
 }
 
-static int open_event(pid_t pid, int cpu)
+static int open_event(const struct object_watch *watch, pid_t pid, int cpu)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_SOFTWARE,
@@ -470,16 +488,22 @@ static int open_event(pid_t pid, int cpu)
 		.exclude_kernel = 1,
 		.exclude_hv = 1,
 		.inherit = pid > 0,
+		.bpf_event = watch->programs != NULL,
 		.watermark = 1,
 		.wakeup_watermark = 1,
 	};
 
+	int fd = (int)syscall(SYS_perf_event_open, &attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+	if (fd >= 0 || !attr.bpf_event || errno != EINVAL)
+		return fd;
+	attr.bpf_event = 0; /* before Linux 5.1 */
 	return (int)syscall(SYS_perf_event_open, &attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
 static void open_ring(struct object_watch *watch, pid_t pid, int cpu)
 {
-	int fd = open_event(pid, cpu);
+	int fd = open_event(watch, pid, cpu);
 
 	if (fd < 0 || ring_map(&watch->rings[watch->nr_rings], fd, RING_PAGES)) {
 		log_verbose("objects that are mapped on CPU %d are not opened at once: %s", cpu, strerror(errno));
@@ -517,7 +541,7 @@ static uint64_t rest_of(uint64_t interval_ns)
 	return rest_ns < LEAST_REST_NS ? LEAST_REST_NS : rest_ns > MOST_REST_NS ? MOST_REST_NS : rest_ns;
 }
 
-int object_watch_start(const struct target *target, uint64_t interval_ns, struct object_watch **ret)
+int object_watch_start(const struct target *target, uint64_t interval_ns, bool bpf, struct object_watch **ret)
 {
 	struct object_watch *watch = calloc(1, sizeof(*watch));
 	struct rlimit limit;
@@ -527,6 +551,7 @@ int object_watch_start(const struct target *target, uint64_t interval_ns, struct
 	pthread_mutex_init(&watch->lock, NULL);
 	watch->last_pending = &watch->pending;
 	watch->rest_ns = rest_of(interval_ns);
+	watch->programs = bpf ? bpf_programs_new() : NULL;
 	watch->stop_fd = eventfd(0, EFD_CLOEXEC);
 	if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur >= LEAST_FDS)
 		watch->max_open = limit.rlim_cur / PART_OF_FDS;
@@ -592,6 +617,7 @@ void object_watch_free(struct object_watch *watch)
 		close(fd < 0 ? -1 - fd : fd);
 	}
 	close_objects(watch);
+	bpf_programs_free(watch->programs);
 	if (watch->stop_fd >= 0)
 		close(watch->stop_fd);
 	hash_table_fini(&watch->objects);
@@ -613,6 +639,11 @@ static int readable_fd(struct watched_object *object)
 		object->is_readable = true;
 	}
 	return object->fd;
+}
+
+struct bpf_programs *object_watch_bpf_programs(struct object_watch *watch)
+{
+	return watch->programs;
 }
 
 int object_watch_find(struct object_watch *watch, const struct file_id *file)

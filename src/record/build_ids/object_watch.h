@@ -3,17 +3,19 @@
  * object_watch: opens the files of objects as soon as they are mapped, while their processes live, and holds them open:
  * those of containers, and files that are replaced or deleted, are not found under their path when the recording ends.
  * It has a thread and small rings of its own (a dummy event for each CPU), so that draining knows nothing of it; what
- * it misses is looked for at the end. Also notes which processes have code that was compiled at run time. Owned by the
- * recording; thread-safe but for start and stop.
+ * it misses is looked for at the end. Also notes which processes have code that was compiled at run time, and has BPF
+ * programs read when they are loaded. Owned by the recording; thread-safe but for start and stop.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "base/span.h"
 #include "sysinfo/object_file.h"
 
+struct bpf_programs;
 struct buf;
 struct object_watch;
 struct target;
@@ -21,9 +23,10 @@ struct target;
 /*
  * The target is borrowed until object_watch_stop(). Where the kernel does not let us, it only knows what
  * object_watch_note() says. interval_ns: between two samples of a CPU at least; 0: they may come at any time. With a
- * long one it looks less often: what is mapped and gone in between is hardly ever sampled. 0 or -ENOMEM.
+ * long one it looks less often: what is mapped and gone in between is hardly ever sampled. bpf: programs are read, too.
+ * 0 or -ENOMEM.
  */
-int object_watch_start(const struct target *target, uint64_t interval_ns, struct object_watch **ret);
+int object_watch_start(const struct target *target, uint64_t interval_ns, bool bpf, struct object_watch **ret);
 
 /* Maps that are there already: MMAP2 records among others, without sample_id. NULL is fine, as for the next. */
 void object_watch_note(struct object_watch *watch, struct span records);
@@ -31,6 +34,9 @@ void object_watch_note(struct object_watch *watch, struct span records);
 /* Looks once more, and ends the thread. What it holds stays. */
 void object_watch_stop(struct object_watch *watch);
 void object_watch_free(struct object_watch *watch);
+
+/* Those that were loaded, valid until free; NULL: they were not wanted. */
+struct bpf_programs *object_watch_bpf_programs(struct object_watch *watch);
 
 /* Of the file that was mapped: a descriptor that stays the watch's, valid until free; -1: it holds none. */
 int object_watch_find(struct object_watch *watch, const struct file_id *file);

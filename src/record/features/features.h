@@ -10,6 +10,7 @@
 
 #include "perfdata/feature.h"
 
+struct bpf_programs;
 struct buf;
 struct diag;
 
@@ -25,6 +26,7 @@ struct features_params {
 	const char *const *tracepoints;
 	size_t nr_tracepoints;
 	const struct feature_compressed *compressed; /* how records are; NULL: plain */
+	struct bpf_programs *bpf_programs;           /* read while recording, borrowed; NULL: none were */
 };
 
 /*

@@ -29,9 +29,6 @@ int features_host_cpu_pmu_caps(struct buf *out);
 int features_host_hybrid(struct buf *out);
 int features_host_pmu_caps(struct buf *out);
 
-int features_host_bpf_progs(struct buf *out);
-int features_host_bpf_btf(struct buf *out);
-
 /* The text of a short file without the white space at its end, for the caller to free. NULL: not readable. */
 char *features_host_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

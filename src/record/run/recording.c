@@ -739,13 +739,24 @@ static uint64_t sampling_interval_ns(const struct event_list *events)
 	return shortest == UINT64_MAX ? 0 : shortest;
 }
 
+static bool wants_bpf_events(const struct event_list *events)
+{
+	for (size_t i = 0; i < events->nr; i++)
+		if (events->events[i].attr.bpf_event)
+			return true;
+	return false;
+}
+
 static int start_watch(struct recording *rec, struct diag *reterr)
 {
 	if (!rec->options->build_ids || rec->output.dest.pipe)
 		return 0;
 	rec->common.cache = rec->cache = name_cache(rec->options);
-	int err = object_watch_start(rec->options->target, sampling_interval_ns(rec->options->events), &rec->watch);
+	int err = object_watch_start(rec->options->target, sampling_interval_ns(rec->options->events),
+				     wants_bpf_events(rec->options->events), &rec->watch);
 	rec->common.watch = rec->watch;
+	if (rec->watch)
+		rec->features.bpf_programs = object_watch_bpf_programs(rec->watch);
 	return err ? diag_set(reterr, err, "cannot watch for objects: %s", strerror(-err)) : 0;
 }
 
