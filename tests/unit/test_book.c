@@ -15,8 +15,11 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "compress/extent_stats.h"
+#include "compress/stack_cut.h"
 #include "event/parse/event.h"
 #include "perfdata/ledger.h"
+#include "perfdata/record.h"
 #include "record/drain/readers.h"
 #include "record/run/ledger.h"
 #include "record/setup/eventset.h"
@@ -360,6 +363,88 @@ static void test_now(void **state)
 	assert_in_range(now, before, clock_ns(CLOCK_MONOTONIC)); /* which is the clock of samples here */
 }
 
+/* The clock of samples may go at another pace, as that of CPU time does: entries lie in the time of the recording. */
+static void test_times_are_of_the_clock_of_samples(void **state)
+{
+	struct ledger cut;
+
+	(void)state;
+	ledger_book_fini(&fake.book);
+	fake.event.attr.clockid = CLOCK_PROCESS_CPUTIME_ID;
+	uint64_t before_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+	assert_int_equal(ledger_book_open(&fake.book, &fake.set, NULL), 0);
+	lost(CPU_0, 2);
+	assert_int_equal(ledger_book_read(&fake.book), 0);
+	lost(CPU_1, 3);
+	assert_int_equal(ledger_book_read(&fake.book), 0);
+	const struct ledger_action action = {.ns = fake.book.read_ns, .kind = LEDGER_LEVEL_CHANGED};
+	assert_int_equal(ledger_add_action(&fake.book.ledger, &action), 0);
+	assert_int_equal(ledger_book_cut(&fake.book, &cut), 0);
+	lost(CPU_1, 5);
+	uint64_t now_ns = ledger_book_now(&fake.book);
+	assert_in_range(now_ns, cut.ended_ns, clock_ns(CLOCK_PROCESS_CPUTIME_ID));
+	assert_int_equal(ledger_book_close(&fake.book), 0);
+	const struct ledger *all = &fake.book.ledger;
+	assert_true(before_ns <= cut.started_ns && all->ended_ns <= clock_ns(CLOCK_PROCESS_CPUTIME_ID));
+	assert_int_equal(cut.nr_entries, 2);
+	assert_int_equal(cut.entries[0].from_ns, cut.started_ns);
+	assert_true(cut.entries[0].from_ns <= cut.entries[0].to_ns);
+	assert_int_equal(cut.entries[0].to_ns, cut.entries[1].from_ns);
+	assert_true(cut.entries[1].from_ns <= cut.entries[1].to_ns && cut.entries[1].to_ns <= cut.ended_ns);
+	assert_int_equal(all->nr_entries, 3);
+	assert_int_equal(all->started_ns, cut.started_ns);
+	assert_true(all->actions[0].ns >= all->started_ns && all->actions[0].ns <= all->ended_ns);
+	for (size_t i = 0; i < 3; i++)
+		assert_true(all->started_ns <= all->entries[i].from_ns &&
+			    all->entries[i].from_ns <= all->entries[i].to_ns && all->entries[i].to_ns <= all->ended_ns);
+	assert_true(all->entries[1].to_ns <= all->actions[0].ns);
+	ledger_fini(&cut);
+}
+
+/* Stacks that were cut short are entries by event and CPU, of the time since the last reading. */
+static void test_stacks_that_were_cut(void **state)
+{
+	static uint64_t id = 21;
+	const struct event_desc dumps = {
+		.attr = {.size = sizeof(struct perf_event_attr),
+			 .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_CPU | PERF_SAMPLE_STACK_USER},
+		.ids = &id,
+		.nr_ids = 1};
+	const uint64_t words[] = {id, 0, 16, 0xa, 0xb, 16}; /* id, CPU 0, a stack of two words */
+	const struct perf_event_header header = {.type = PERF_RECORD_SAMPLE, .size = sizeof(header) + sizeof(words)};
+	struct extent_stats *measure;
+	struct stack_cutter *cutter;
+	struct ledger span;
+
+	(void)state;
+	ledger_book_fini(&fake.book);
+	assert_int_equal(extent_stats_new(&dumps, 1, &measure), 0);
+	assert_int_equal(stack_cutter_new(&dumps, 1, measure, &cutter), 0);
+	assert_int_equal(ledger_book_open(&fake.book, &fake.set, cutter), 0);
+	uint64_t began_ns = fake.book.read_ns;
+	for (uint64_t reading = 1; reading < 4; reading++) { /* in the second one nothing was cut */
+		for (uint64_t i = 0; i < reading && reading != 2; i++) {
+			uint64_t record[1 + sizeof(words) / 8];
+			memcpy(record, &header, sizeof(header));
+			memcpy(record + 1, words, sizeof(words));
+			assert_int_equal(stack_cut(cutter, (uint8_t *)record, 8), 8);
+		}
+		assert_int_equal(ledger_book_read(&fake.book), 0);
+	}
+	assert_int_equal(fake.book.ledger.nr_entries, 2);
+	assert_int_equal(entry(0, LEDGER_TRIMMED, 0, 1)->from_ns, began_ns);
+	assert_int_equal(entry(1, LEDGER_TRIMMED, 0, 3)->to_ns, fake.book.read_ns);
+	assert_int_equal(fake.book.ledger.entries[1].tid, -1);
+	assert_int_equal(atomic_load(&fake.book.nr_lost), 0); /* those samples are there */
+	assert_int_equal(ledger_book_cut(&fake.book, &span), 0);
+	assert_int_equal(span.nr_entries, 2);
+	assert_int_equal(ledger_book_close(&fake.book), 0);
+	assert_int_equal(fake.book.span.nr_entries, 0);
+	ledger_fini(&span);
+	stack_cutter_free(cutter);
+	extent_stats_free(measure);
+}
+
 static struct coverage cover(struct ledger_entry *entries, size_t nr, struct coverage_params params)
 {
 	struct ledger ledger = {
@@ -431,6 +516,80 @@ static void test_coverage(void **state)
 	assert_int_equal(cover(entries, 1, params).enough_bytes, 0);
 }
 
+/* Without records of samples the readings are the gaps; those of task events are none, where they have own rings. */
+static void test_coverage_without_records(void **state)
+{
+	struct ledger_entry entries[] = {
+		{.event = 0, .cause = LEDGER_RING_FULL, .cpu = 0, .tid = -1, .from_ns = 100, .to_ns = 200, .count = 1},
+		{.event = 1, .cause = LEDGER_RING_FULL, .cpu = 1, .tid = -1, .from_ns = 300, .to_ns = 350, .count = 1},
+	};
+	struct event_desc events[2] = {{.attr = {.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_CPU_CLOCK}},
+				       {.attr = {.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_DUMMY}}};
+	struct loss_times losses = {
+		.events = events, .nr_events = 2, .last_ns = 5}; /* no place: no ID_INDEX was there */
+	struct ledger ledger = {.started_ns = 100, .ended_ns = 1100, .entries = entries, .nr_entries = 2};
+	const struct coverage_params params = {.ledger = &ledger, .losses = &losses, .nr_places = 2};
+	struct coverage coverage;
+
+	(void)state;
+	for (unsigned apart = 0; apart < 2; apart++) {
+		ledger.task_rings = apart;
+		assert_int_equal(coverage_make(&params, &coverage), 0);
+		assert_false(coverage.exact);
+		assert_int_equal(coverage.nr_places, 2);
+		assert_int_equal(coverage.elapsed_ns, 1000);
+		assert_int_equal(coverage.sum.gap_ns, apart ? 100 : 150);
+	}
+	/* When it ended is not known: then neither is how long it took. */
+	ledger.ended_ns = 0;
+	assert_int_equal(coverage_make(&params, &coverage), 0);
+	assert_int_equal(coverage.elapsed_ns, 0);
+}
+
+/* Records of samples tell places, gaps and, where the ledger does not, from when to when it was. */
+static void test_coverage_of_records(void **state)
+{
+	static uint64_t ids[] = {100, 101};
+	const struct event_desc event = {.attr = {.type = PERF_TYPE_TRACEPOINT,
+						  .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TIME,
+						  .sample_id_all = 1},
+					 .ids = ids,
+					 .nr_ids = 2};
+	static const uint64_t index[] = {2, 100, 0, 0, (uint64_t)-1, 101, 1, 1, (uint64_t)-1}, first[] = {100, 1000},
+			      lost_records[] = {100, 7, 1900, 100}, last[] = {101, 3000};
+	const struct {
+		uint32_t type;
+		const uint64_t *words;
+		size_t bytes;
+	} records[] = {{RECORD_ID_INDEX, index, sizeof(index)},
+		       {PERF_RECORD_SAMPLE, first, sizeof(first)},
+		       {PERF_RECORD_LOST, lost_records, sizeof(lost_records)},
+		       {PERF_RECORD_SAMPLE, last, sizeof(last)}};
+
+	(void)state;
+	for (unsigned known = 0; known < 2; known++) {
+		struct ledger ledger = {.started_ns = known ? 500 : 0, .ended_ns = known ? 4500 : 0};
+		struct loss_times losses;
+		struct coverage coverage;
+		assert_int_equal(loss_times_init(&losses, &event, 1), 0);
+		for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++) {
+			uint64_t record[12];
+			const struct perf_event_header header = {.type = records[i].type,
+								 .size = (uint16_t)(8 + records[i].bytes)};
+			memcpy(record, &header, sizeof(header));
+			memcpy(record + 1, records[i].words, records[i].bytes);
+			assert_int_equal(loss_times_take(&losses, (const uint8_t *)record, &header), 0);
+		}
+		const struct coverage_params params = {.ledger = &ledger, .losses = &losses, .nr_places = 9};
+		assert_int_equal(coverage_make(&params, &coverage), 0);
+		assert_true(coverage.exact);
+		assert_int_equal(coverage.nr_places, 2);
+		assert_int_equal(coverage.elapsed_ns, known ? 4000 : 2000);
+		assert_int_equal(coverage.sum.gap_ns, 900);
+		loss_times_fini(&losses);
+	}
+}
+
 static void test_rings_of_task_events_are_noted(void **state)
 {
 	struct ledger_book book;
@@ -472,7 +631,11 @@ int main(void)
 		cmocka_unit_test(test_costs_of_the_pool),
 		cmocka_unit_test_setup_teardown(test_now, begin, end),
 		cmocka_unit_test_setup_teardown(test_rings_of_task_events_are_noted, begin, end),
+		cmocka_unit_test_setup_teardown(test_times_are_of_the_clock_of_samples, begin, end),
+		cmocka_unit_test_setup_teardown(test_stacks_that_were_cut, begin, end),
 		cmocka_unit_test(test_coverage),
+		cmocka_unit_test(test_coverage_without_records),
+		cmocka_unit_test(test_coverage_of_records),
 		cmocka_unit_test(test_percent_is_bounded),
 	};
 

@@ -80,6 +80,201 @@ static void sums_count_each_time_once(void **state)
 	assert_int_equal(sum.gap_ns + sum.worst.to_ns, 0);
 }
 
+/* Numbers that look random, the same in each run. */
+static uint32_t next_number(uint64_t *seed, uint32_t below)
+{
+	*seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (uint32_t)(*seed >> 33) % below;
+}
+
+static void causes_have_names_and_meanings(void **state)
+{
+	static const struct {
+		enum ledger_cause cause;
+		const char *name;
+		bool full, loses;
+	} causes[] = {
+		{LEDGER_RING_FULL, "ring full", true, true},
+		{LEDGER_PAUSED, "paused", false, true},
+		{LEDGER_THROTTLED, "throttled", false, true},
+		{LEDGER_TRIMMED, "trimmed", false, false},
+		{LEDGER_CPU_LIMIT, "CPU limit", true, true},
+		{LEDGER_FROZEN, "frozen", false, false},
+		{LEDGER_DISK_FULL, "disk full", false, true},
+		{LEDGER_CPU_BACK, "CPU came online", false, true},
+		{LEDGER_STORAGE, "storage did not keep up", true, true},
+		{LEDGER_DROPPED, "dropped by the recorder", false, true},
+	};
+
+	(void)state;
+	assert_int_equal(sizeof(causes) / sizeof(causes[0]), LEDGER_CAUSES);
+	for (size_t i = 0; i < LEDGER_CAUSES; i++) {
+		assert_string_equal(ledger_cause_name(causes[i].cause), causes[i].name);
+		assert_int_equal(ledger_cause_is_full(causes[i].cause), causes[i].full);
+		assert_int_equal(ledger_cause_loses(causes[i].cause), causes[i].loses);
+	}
+	assert_string_equal(ledger_cause_name(LEDGER_CAUSES), "unknown");
+	assert_string_equal(ledger_action_kind_name(LEDGER_THREAD_CHANGED), "thread changed");
+	assert_string_equal(ledger_action_kind_name(LEDGER_ACTION_KINDS), "unknown");
+}
+
+/* What is stored by others need not end its names, nor have each flag. */
+static void other_writers(void **state)
+{
+	(void)state;
+	for (unsigned flags = 0; flags < 4; flags++) {
+		struct ledger ledger = {.counted = flags & 1, .task_rings = flags & 2}, read;
+		struct buf out = {0};
+		assert_int_equal(ledger_add_cost(&ledger, "first", 3), 0);
+		assert_int_equal(ledger_set_cost(&ledger, "second", 4), 0);
+		assert_int_equal(ledger_set_cost(&ledger, "first", 5), 0);
+		assert_int_equal(ledger.nr_costs, 2);
+		memset(ledger.costs[1].name, 'x', sizeof(ledger.costs[1].name));
+		ledger_encode(&ledger, &out);
+		assert_int_equal(ledger_decode(buf_span(&out), &read), 0);
+		assert_int_equal(read.counted, ledger.counted);
+		assert_int_equal(read.task_rings, ledger.task_rings);
+		assert_string_equal(read.costs[0].name, "first");
+		assert_int_equal(read.costs[0].value, 5);
+		assert_int_equal(strnlen(read.costs[1].name, sizeof(read.costs[1].name)),
+				 sizeof(read.costs[1].name) - 1);
+		ledger_fini(&read);
+		out.data[0]++; /* another version */
+		assert_int_equal(ledger_decode(buf_span(&out), &read), -EBADMSG);
+		buf_fini(&out);
+		ledger_fini(&ledger);
+	}
+}
+
+enum { PLACES = 3, TIMES = 64 }; /* CPUs, and tasks, from -1 on */
+
+static int compare_places(const struct ledger_entry *a, const struct ledger_entry *b)
+{
+	return a->cpu != b->cpu ? (a->cpu > b->cpu) - (a->cpu < b->cpu) : (a->tid > b->tid) - (a->tid < b->tid);
+}
+
+/* Each nanosecond of each place by itself. */
+static struct ledger_sum count_nanoseconds(const struct ledger_entry *entries, size_t nr)
+{
+	bool lost[PLACES][PLACES][TIMES] = {0}, any[TIMES] = {0};
+	struct ledger_sum sum = {0};
+
+	for (size_t i = 0; i < nr; i++) {
+		const struct ledger_entry *entry = &entries[i];
+		if (entry->cause == LEDGER_FROZEN || entry->cause == LEDGER_TRIMMED)
+			continue;
+		if (entry->to_ns - entry->from_ns > sum.worst.to_ns - sum.worst.from_ns)
+			sum.worst = *entry;
+		for (uint64_t ns = entry->from_ns; ns < entry->to_ns; ns++)
+			lost[entry->cpu + 1][entry->tid + 1][ns] = any[ns] = true;
+	}
+	for (size_t ns = 0; ns < TIMES; ns++) {
+		sum.any_ns += any[ns];
+		for (size_t place = 0; place < PLACES * PLACES; place++)
+			sum.gap_ns += lost[place / PLACES][place % PLACES][ns];
+	}
+	return sum;
+}
+
+static void sums_are_those_of_each_nanosecond(void **state)
+{
+	enum { ROUNDS = 3000, ENTRIES = 7 };
+	uint64_t seed = 1;
+
+	(void)state;
+	for (size_t round = 0; round < ROUNDS; round++) {
+		struct ledger_entry entries[ENTRIES];
+		struct ledger_sum sum;
+		size_t nr = next_number(&seed, ENTRIES + 1);
+		for (size_t i = 0; i < nr; i++) {
+			uint64_t from_ns = next_number(&seed, TIMES / 2);
+			entries[i] = (struct ledger_entry){
+				.cause = next_number(&seed, LEDGER_CAUSES),
+				.cpu = (int32_t)next_number(&seed, PLACES) - 1,
+				.tid = (int32_t)next_number(&seed, PLACES) - 1,
+				.from_ns = from_ns,
+				.to_ns = from_ns + next_number(&seed, TIMES / 2),
+			};
+		}
+		struct ledger_sum counted = count_nanoseconds(entries, nr);
+		assert_int_equal(ledger_sum(entries, nr, &sum), 0);
+		assert_int_equal(sum.gap_ns, counted.gap_ns);
+		assert_int_equal(sum.any_ns, counted.any_ns);
+		assert_int_equal(sum.worst.to_ns - sum.worst.from_ns, counted.worst.to_ns - counted.worst.from_ns);
+		for (size_t i = 1; i < nr; i++) {
+			int order = compare_places(&entries[i - 1], &entries[i]);
+			assert_true(order < 0 || (!order && entries[i - 1].from_ns <= entries[i].from_ns));
+		}
+	}
+}
+
+/* What is left of a gap: all readings of its place that touch it, with a millisecond around them. */
+static struct ledger_entry clip_with_all(const struct ledger_entry *readings, size_t nr, struct ledger_entry gap)
+{
+	enum { MS = 1000000 };
+	uint64_t from_ns = UINT64_MAX, to_ns = 0, last_ns = 0;
+	struct ledger_entry clipped = gap;
+
+	for (size_t i = 0; i < nr && gap.cause == LEDGER_RING_FULL; i++) {
+		const struct ledger_entry *reading = &readings[i];
+		if (!ledger_cause_is_full(reading->cause) || compare_places(reading, &gap) ||
+		    reading->to_ns < gap.from_ns || reading->from_ns > gap.to_ns)
+			continue;
+		from_ns = reading->from_ns < from_ns ? reading->from_ns : from_ns;
+		to_ns = reading->to_ns > to_ns ? reading->to_ns : to_ns;
+		if (reading->from_ns >= last_ns) {
+			clipped.cause = reading->cause;
+			last_ns = reading->from_ns;
+		}
+	}
+	if (to_ns && from_ns > gap.from_ns + MS)
+		clipped.from_ns = from_ns - MS;
+	if (to_ns && to_ns + MS < gap.to_ns)
+		clipped.to_ns = to_ns + MS;
+	return clipped;
+}
+
+static void any_readings_clip_any_gaps(void **state)
+{
+	enum { ROUNDS = 3000, MOST = 6, HALF_MS = 500000 };
+	static const enum ledger_cause causes[] = {LEDGER_RING_FULL, LEDGER_RING_FULL, LEDGER_STORAGE,
+						   LEDGER_CPU_LIMIT, LEDGER_PAUSED,    LEDGER_THROTTLED};
+	uint64_t seed = 2;
+
+	(void)state;
+	for (size_t round = 0; round < ROUNDS; round++) {
+		struct ledger ledger = {.counted = true};
+		struct ledger_entry gaps[MOST], readings[MOST];
+		size_t nr_gaps = next_number(&seed, MOST + 1), nr = next_number(&seed, MOST + 1);
+		for (size_t i = 0; i < nr + nr_gaps; i++) {
+			/* No two begin at the same time. */
+			uint64_t from_ns = (uint64_t)next_number(&seed, 40) * HALF_MS + i;
+			struct ledger_entry entry = {
+				.cause = causes[next_number(&seed, sizeof(causes) / sizeof(causes[0]))],
+				.cpu = (int32_t)next_number(&seed, 2),
+				.tid = (int32_t)next_number(&seed, 2) - 1,
+				.from_ns = from_ns,
+				.to_ns = from_ns + (uint64_t)next_number(&seed, 20) * HALF_MS + 1,
+				.count = i, /* tells them apart */
+			};
+			if (i < nr) {
+				readings[i] = entry;
+				assert_int_equal(ledger_add(&ledger, &entry), 0);
+			} else {
+				gaps[i - nr] = entry;
+			}
+		}
+		struct ledger_entry clipped[MOST];
+		memcpy(clipped, gaps, sizeof(gaps));
+		ledger_clip(&ledger, clipped, nr_gaps);
+		for (size_t i = 0; i < nr_gaps; i++) {
+			struct ledger_entry expected = clip_with_all(readings, nr, gaps[clipped[i].count - nr]);
+			assert_memory_equal(&clipped[i], &expected, sizeof(expected));
+		}
+		ledger_fini(&ledger);
+	}
+}
+
 /* The ring was full for a moment; then nothing came for a long time. */
 static void readings_end_a_gap(void **state)
 {
@@ -339,6 +534,175 @@ static void gaps_of_shared_rings_stay(void **state)
 	ledger_fini(&ledger);
 }
 
+/*
+ * Whatever LOST records and readings of the counters say of a ring: its gaps count as many as the larger of both, and
+ * those that the readings alone tell lie within them.
+ */
+static void gaps_count_what_was_lost(void **state)
+{
+	enum { ROUNDS = 3000, CPUS = 2, STEPS = 5 };
+	uint64_t seed = 3;
+
+	(void)state;
+	for (size_t round = 0; round < ROUNDS; round++) {
+		struct ledger ledger = {.counted = true, .task_rings = next_number(&seed, 2)};
+		uint64_t reported[CPUS] = {0}, counted[CPUS] = {0}, found[CPUS] = {0}, first_ns[CPUS], last_ns[CPUS];
+		struct event_desc events[2];
+		struct loss_times times;
+		uint64_t ids[4];
+		begin(&times, events, ids);
+		for (uint32_t cpu = 0; cpu < CPUS; cpu++) {
+			uint64_t time_ns = 101 + 2 * next_number(&seed, 50); /* of records: odd ones */
+			uint64_t read_ns = 100 + 2 * next_number(&seed, 50);
+			first_ns[cpu] = read_ns;
+			for (size_t step = 0; step < STEPS; step++) {
+				uint32_t event = next_number(&seed, 3) == 0;
+				uint64_t id = 100 + cpu + 2 * event, count = next_number(&seed, 10);
+				bool counts = !event || !ledger.task_rings;
+				if (next_number(&seed, 2)) {
+					TAKE(&times, PERF_RECORD_LOST, id, count, time_ns, id);
+					reported[cpu] += counts ? count : 0;
+				} else if (!event) {
+					TAKE(&times, PERF_RECORD_SAMPLE, id, time_ns);
+				}
+				time_ns += 2 * next_number(&seed, 50);
+				uint64_t until_ns = read_ns + 2 + 2 * next_number(&seed, 50);
+				const struct ledger_entry reading = {
+					event,   LEDGER_RING_FULL, (int32_t)cpu,          -1,
+					read_ns, until_ns,         next_number(&seed, 10)};
+				read_ns = until_ns + 2 * next_number(&seed, 20);
+				last_ns[cpu] = until_ns;
+				assert_int_equal(ledger_add(&ledger, &reading), 0);
+				counted[cpu] += counts ? reading.count : 0;
+			}
+		}
+		assert_int_equal(loss_times_end(&times, 5000, &ledger), 0);
+		for (size_t i = 0; i < times.nr_gaps; i++) {
+			const struct ledger_entry *gap = &times.gaps[i];
+			assert_int_equal(gap->cause, LEDGER_RING_FULL);
+			assert_int_equal(gap->event, (uint32_t)LEDGER_NO_EVENT);
+			assert_in_range(gap->cpu, 0, CPUS - 1);
+			assert_true(gap->from_ns <= gap->to_ns);
+			found[gap->cpu] += gap->count;
+			if (gap->to_ns % 2 == 0)
+				assert_true(gap->from_ns >= first_ns[gap->cpu] && gap->to_ns <= last_ns[gap->cpu]);
+		}
+		for (size_t cpu = 0; cpu < CPUS; cpu++)
+			assert_int_equal(found[cpu], reported[cpu] > counted[cpu] ? reported[cpu] : counted[cpu]);
+		loss_times_fini(&times);
+		ledger_fini(&ledger);
+	}
+}
+
+/* A reading that found a loss which a LOST record tells is not told twice, where both touch. */
+static void readings_that_records_repeat(void **state)
+{
+	static const struct {
+		uint64_t from_ns, to_ns;
+		size_t nr_gaps;
+	} cases[] = {
+		{200, 300, 2}, /* it ends where the gap of the record begins */
+		{200, 301, 1}, {350, 360, 1}, {399, 500, 1}, {400, 500, 2}, /* begins where that gap ends */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ledger ledger = {.counted = true};
+		const struct ledger_entry readings[] = {
+			{0, LEDGER_RING_FULL, 0, -1, cases[i].from_ns, cases[i].to_ns, 6},
+			{0, LEDGER_STORAGE, 0, -1, 700, 800, 4},
+		};
+		struct event_desc events[2];
+		struct loss_times times;
+		uint64_t ids[4];
+		begin(&times, events, ids);
+		TAKE(&times, PERF_RECORD_SAMPLE, 100, 300);
+		TAKE(&times, PERF_RECORD_LOST, 100, 2, 400, 100);
+		TAKE(&times, PERF_RECORD_SAMPLE, 100, 600);
+		assert_int_equal(ledger_add(&ledger, &readings[0]), 0);
+		assert_int_equal(ledger_add(&ledger, &readings[1]), 0);
+		assert_int_equal(loss_times_end(&times, 900, &ledger), 0);
+		assert_int_equal(times.nr_gaps, cases[i].nr_gaps + 1);
+		assert_int_equal(times.gaps[0].count, 2);
+		assert_int_equal(times.gaps[0].from_ns, 300);
+		assert_int_equal(times.gaps[1].cause, LEDGER_STORAGE);
+		assert_int_equal(times.gaps[1].from_ns, 700);
+		assert_int_equal(sum_counts(&times), 10);
+		loss_times_fini(&times);
+		ledger_fini(&ledger);
+	}
+}
+
+/* Tasks with a ring each; the events of a ring know when it had its last record. */
+static void rings_of_tasks(void **state)
+{
+	uint64_t ids[] = {100, 101, 102, 103};
+	struct event_desc events[2];
+	struct loss_times times;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++)
+		events[i] = (struct event_desc){
+			.attr = {.type = PERF_TYPE_TRACEPOINT, .sample_type = SAMPLE_TYPE, .sample_id_all = 1},
+			.ids = ids + 2 * i,
+			.nr_ids = 2};
+	assert_int_equal(loss_times_init(&times, events, 2), 0);
+	TAKE(&times, RECORD_ID_INDEX, 4, 100, 0, (uint64_t)-1, 7, 101, 1, (uint64_t)-1, 5, 102, 2, (uint64_t)-1, 7, 103,
+	     3, (uint64_t)-1, 5);
+	assert_int_equal(times.nr_places, 2);
+	TAKE(&times, PERF_RECORD_SAMPLE, 100, 1000);
+	TAKE(&times, PERF_RECORD_SAMPLE, 101, 2000);
+	TAKE(&times, PERF_RECORD_LOST, 102, 1, 3000, 102);
+	TAKE(&times, PERF_RECORD_LOST, 103, 2, 4000, 103);
+	TAKE(&times, PERF_RECORD_LOST, 101, 3, 5000, 101);
+	assert_int_equal(times.nr_gaps, 3);
+	assert_int_equal(times.gaps[0].from_ns, 1000);
+	assert_int_equal(times.gaps[0].tid, 7);
+	assert_int_equal(times.gaps[0].cpu, -1);
+	assert_int_equal(times.gaps[1].from_ns, 2000);
+	assert_int_equal(times.gaps[1].tid, 5);
+	assert_int_equal(times.gaps[2].from_ns, 4000);
+	assert_int_equal(times.first_ns, 1000);
+	assert_int_equal(times.last_ns, 2000);
+	loss_times_reach(&times, 0, 0);
+	loss_times_reach(&times, 1500, 1700);
+	assert_true(times.first_ns == 1000 && times.last_ns == 2000);
+	loss_times_reach(&times, 900, 2100);
+	assert_true(times.first_ns == 900 && times.last_ns == 2100);
+	loss_times_fini(&times);
+}
+
+/* A ring that is overwritten loses while it is paused; an event that is stopped again is so from the first time on. */
+static void pauses_and_throttling(void **state)
+{
+	uint64_t ids[] = {100};
+	struct event_desc event = {.attr = {.type = PERF_TYPE_HARDWARE,
+					    .sample_type = SAMPLE_TYPE,
+					    .sample_id_all = 1,
+					    .write_backward = 1},
+				   .ids = ids,
+				   .nr_ids = 1};
+	struct loss_times times;
+
+	(void)state;
+	assert_int_equal(loss_times_init(&times, &event, 1), 0);
+	TAKE(&times, PERF_RECORD_LOST, 100, 5, 50, 100); /* the first record: when it began is not known */
+	TAKE(&times, PERF_RECORD_UNTHROTTLE, 90, 100, 100, 90, 100);
+	TAKE(&times, PERF_RECORD_THROTTLE, 100, 100, 100, 100, 100);
+	TAKE(&times, PERF_RECORD_THROTTLE, 200, 100, 100, 200, 100);
+	TAKE(&times, PERF_RECORD_THROTTLE, 210, 99, 99, 210, 99); /* of no event */
+	TAKE(&times, PERF_RECORD_UNTHROTTLE, 300, 100, 100, 300, 100);
+	TAKE(&times, PERF_RECORD_THROTTLE, 400, 100, 100, 400, 100);
+	assert_int_equal(loss_times_end(&times, 400, NULL), 0);
+	assert_int_equal(times.nr_gaps, 2);
+	assert_int_equal(times.gaps[0].cause, LEDGER_PAUSED);
+	assert_true(times.gaps[0].from_ns == 50 && times.gaps[0].to_ns == 50);
+	assert_int_equal(times.gaps[1].cause, LEDGER_THROTTLED);
+	assert_int_equal(times.gaps[1].event, 0);
+	assert_true(times.gaps[1].from_ns == 100 && times.gaps[1].to_ns == 300);
+	loss_times_fini(&times);
+}
+
 /* perf gives a file of one event no ids in its records: the CPU tells of which ring they are. */
 static void records_without_ids(void **state)
 {
@@ -429,6 +793,14 @@ int main(void)
 		cmocka_unit_test(a_gap_without_an_end),
 		cmocka_unit_test(gaps_of_shared_rings_stay),
 		cmocka_unit_test(actions_in_order_of_time),
+		cmocka_unit_test(causes_have_names_and_meanings),
+		cmocka_unit_test(other_writers),
+		cmocka_unit_test(sums_are_those_of_each_nanosecond),
+		cmocka_unit_test(any_readings_clip_any_gaps),
+		cmocka_unit_test(gaps_count_what_was_lost),
+		cmocka_unit_test(readings_that_records_repeat),
+		cmocka_unit_test(rings_of_tasks),
+		cmocka_unit_test(pauses_and_throttling),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
