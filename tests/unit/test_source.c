@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* read/source.h: records of a file and of a pipe, what is left out, what is cut, and COMPRESSED2 records in chunks. */
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,6 +17,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
+#include "base/fd.h"
 #include "perfdata/record.h"
 #include "read/source.h"
 
@@ -236,6 +238,196 @@ static void test_records_that_claim_to_be_one(void **state)
 	}
 }
 
+enum { NR_MIXED = 6000, HELD_EACH = 7, HELD_FOR = 900 };
+
+/* A record of the mixed ones: its bytes, and those that stand behind it. */
+struct mixed {
+	size_t at, bytes, outside;
+	const void *held; /* NULL: it is not, or not any more */
+};
+
+/* Records of any size, of which some have bytes behind them. */
+static void put_mixed(struct buf *out, struct mixed list[NR_MIXED])
+{
+	uint64_t seed = 1;
+
+	for (size_t i = 0; i < NR_MIXED; i++) {
+		seed = seed * UINT64_C(6364136223846793005) + 1;
+		size_t bytes = 16 + (seed >> 40) % (i % 50 ? 1000 : 60000), outside = 0;
+		uint32_t type = i % 11 == 3 ? RECORD_HEADER_FEATURE : PERF_RECORD_SAMPLE;
+		list[i] = (struct mixed){.at = out->len};
+		if (i % 97 == 5) {
+			type = RECORD_TRACING_DATA;
+			bytes = 16;
+			outside = (seed >> 33) % 3000000 / 8 * 8; /* more than memory is given at a time */
+		} else if (type == PERF_RECORD_SAMPLE) {
+			bytes &= ~(size_t)7;
+		}
+		put_record(out, type, bytes, outside ? outside - 7 : i << 32);
+		for (size_t k = 0; k < outside / 8; k++)
+			buf_put_u64(out, seed + k);
+		list[i].bytes = bytes;
+		list[i].outside = outside;
+	}
+}
+
+struct feeder {
+	const struct buf *bytes;
+	int fd;
+};
+
+/* In pieces, as programs write them. */
+static void *feed(void *arg)
+{
+	const struct feeder *feeder = arg;
+	size_t piece;
+
+	for (size_t at = 0; at < feeder->bytes->len; at += piece) {
+		size_t left = feeder->bytes->len - at, most = 1 + at % 100003;
+		piece = most < left ? most : left;
+		if (fd_write(feeder->fd, feeder->bytes->data + at, piece))
+			break; /* the reader misses it */
+	}
+	close(feeder->fd);
+	return NULL;
+}
+
+static void let_go(struct source *source, struct mixed *mixed, const struct buf *bytes)
+{
+	if (mixed->held) {
+		assert_memory_equal(mixed->held, bytes->data + mixed->at, mixed->bytes);
+		source_release(source, mixed->held);
+	}
+	mixed->held = NULL;
+}
+
+static void expect_mixed(struct source *source, const struct buf *bytes, struct mixed list[NR_MIXED])
+{
+	for (size_t i = 0; i < NR_MIXED; i++) {
+		struct source_record record;
+		struct diag why = {""};
+		int got = source_next(source, &record, &why);
+		if (got != 1)
+			fail_msg("record %zu: %d: %s", i, got, why.text);
+		assert_int_equal((uintptr_t)record.view.header % 8, 0);
+		assert_int_equal(record.view.header->size, list[i].bytes);
+		assert_memory_equal(record.view.header, bytes->data + list[i].at, list[i].bytes);
+		assert_int_equal(record.outside.len, list[i].outside);
+		if (list[i].outside)
+			assert_memory_equal(record.outside.ptr, bytes->data + list[i].at + list[i].bytes,
+					    list[i].outside);
+		if (i % HELD_EACH == 0) {
+			source_hold(source, record.view.header);
+			list[i].held = record.view.header;
+		}
+		if (i >= HELD_FOR)
+			let_go(source, &list[i - HELD_FOR], bytes);
+	}
+	for (size_t i = NR_MIXED - HELD_FOR; i < NR_MIXED; i++)
+		let_go(source, &list[i], bytes);
+}
+
+/* Whatever their sizes, and in whatever pieces they come: the same records, which stay while they are held. */
+static void test_records_of_any_size(void **state)
+{
+	static const volatile sig_atomic_t *const stop = NULL;
+	struct mixed *list = calloc(NR_MIXED, sizeof(*list));
+	AUTO_BUF struct buf bytes = {0};
+	struct source *source;
+	pthread_t thread;
+	int ends[2];
+
+	(void)state;
+	put_mixed(&bytes, list);
+	source = open_range(&bytes, bytes.len, SOURCE_COMPLETE);
+	expect_mixed(source, &bytes, list);
+	expect_end(source, 0, "");
+	assert_int_equal(pipe(ends), 0);
+	struct feeder feeder = {&bytes, ends[1]};
+	assert_int_equal(pthread_create(&thread, NULL, feed, &feeder), 0);
+	assert_int_equal(source_open_pipe(ends[0], &stop, &source), 0);
+	expect_mixed(source, &bytes, list);
+	expect_end(source, 0, "");
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	close(ends[0]);
+	free(list);
+}
+
+/* Reading of a pipe that does not end stops where it is told to, also within a record. */
+static void test_a_pipe_that_is_stopped(void **state)
+{
+	volatile sig_atomic_t stopped = 0;
+	const volatile sig_atomic_t *stop = &stopped;
+	AUTO_BUF struct buf bytes = {0};
+	struct source *source;
+	int ends[2];
+
+	(void)state;
+	put_record(&bytes, PERF_RECORD_SAMPLE, RECORD_BYTES, 1);
+	for (size_t more = 0; more < RECORD_BYTES; more += 7) {
+		stopped = 0;
+		assert_int_equal(pipe(ends), 0);
+		assert_int_equal(fd_write(ends[1], bytes.data, RECORD_BYTES), 0);
+		assert_int_equal(fd_write(ends[1], bytes.data, more), 0);
+		assert_int_equal(source_open_pipe(ends[0], &stop, &source), 0);
+		expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, 1);
+		stopped = 1;
+		expect_end(source, 0, "");
+		close(ends[0]);
+		close(ends[1]);
+	}
+	/* What cannot be read is said. */
+	stopped = 0;
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(source_open_pipe(ends[1], &stop, &source), 0);
+	expect_end(source, -EBADF, "reading the pipe");
+	close(ends[0]);
+	close(ends[1]);
+}
+
+/* Behind a damaged place reading goes on at the next COMPRESSED record that a frame of zstd begins. */
+static void test_the_next_extent(void **state)
+{
+	static const uint8_t frame[] = {0x28, 0xb5, 0x2f, 0xfd, 0x20, 0x01, 0x09, 0x00, 0x00, 'x'}; /* one byte, raw */
+	const struct perf_event_header compressed = {.type = RECORD_COMPRESSED, .size = 8 + sizeof(frame)};
+	struct perf_event_header wrong[3] = {compressed, compressed, compressed};
+	AUTO_BUF struct buf bytes = {0};
+	uint64_t starts[2];
+
+	(void)state;
+	wrong[0].type = PERF_RECORD_SAMPLE;
+	wrong[1].size = 8;          /* holds nothing */
+	wrong[2].size = UINT16_MAX; /* goes on behind the end */
+	buf_put(&bytes, "12345", 5);
+	for (size_t i = 0; i < 2; i++) {
+		for (size_t k = 0; k < 3; k++) {
+			buf_put(&bytes, &wrong[k], sizeof(wrong[k]));
+			buf_put(&bytes, frame, sizeof(frame));
+		}
+		starts[i] = bytes.len;
+		buf_put(&bytes, &compressed, sizeof(compressed));
+		buf_put(&bytes, frame, sizeof(frame));
+	}
+	struct source *source = open_range(&bytes, bytes.len, SOURCE_COMPLETE);
+	struct source_record record;
+	for (uint64_t from = 0; from <= bytes.len; from++) {
+		bool there = source->ops->find_extent(source, from);
+		assert_int_equal(there, from <= starts[1]);
+		if (!there)
+			continue;
+		assert_int_equal(source_next(source, &record, NULL), 1);
+		assert_int_equal(record.view.offset, from <= starts[0] ? starts[0] : starts[1]);
+		assert_int_equal(record.view.header->size, compressed.size);
+		assert_memory_equal(record.view.header + 1, frame, sizeof(frame));
+	}
+	expect_end(source, 0, "");
+	/* The last one is not whole. */
+	source = open_range(&bytes, bytes.len - 1, SOURCE_COMPLETE);
+	assert_true(source->ops->find_extent(source, starts[0]));
+	assert_false(source->ops->find_extent(source, starts[1]));
+	source_close(source);
+}
+
 static void test_memory_is_used_again_when_it_is_not_held(void **state)
 {
 	struct arena arena = {.block_bytes = 4096};
@@ -271,6 +463,9 @@ int main(void)
 		cmocka_unit_test(test_what_is_cut),
 		cmocka_unit_test(test_what_stands_outside),
 		cmocka_unit_test(test_records_that_claim_to_be_one),
+		cmocka_unit_test(test_records_of_any_size),
+		cmocka_unit_test(test_a_pipe_that_is_stopped),
+		cmocka_unit_test(test_the_next_extent),
 		cmocka_unit_test(test_memory_is_used_again_when_it_is_not_held),
 	};
 
