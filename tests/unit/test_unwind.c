@@ -473,6 +473,96 @@ static void test_hostile_stacks(void **state)
 	assert_chain(process, UNWIND_CUT_STACK, CHAIN(BASE + FRAMELESS));
 }
 
+/* Where the copy ends the chain goes on with what the kernel found by frame pointers, if that leads to this frame. */
+static void test_chains_that_the_kernel_continues(void **state)
+{
+	struct process *process = *state;
+	uint64_t *words = process->words;
+	uint64_t recorded[] = {BASE + FRAMELESS + 5, BASE + WITH_FRAME + 0x11, BASE + SAVES + 9,
+			       UINT64_MAX - 511 /* no address, but a mark */, BASE + OUTERMOST + 4};
+
+	words[0] = BASE + WITH_FRAME + 8;
+	words[4] = STACK + 10 * 8; /* its frame, and the next one */
+	words[5] = recorded[1];
+	process->regs[BP] = STACK + 4 * 8;
+	process->chain.recorded = recorded;
+	process->chain.nr_recorded = 5;
+	for (size_t nr_words = 6; nr_words < 12; nr_words++) {
+		unwind_at(process, FRAMELESS + 5, nr_words);
+		assert_chain(process, UNWIND_CONTINUED,
+			     CHAIN(BASE + FRAMELESS + 5, BASE + WITH_FRAME + 7, BASE + WITH_FRAME + 0x10,
+				   BASE + SAVES + 8, BASE + OUTERMOST + 3));
+		assert_true(process->cfas[2] == STACK + 12 * 8 && !process->cfas[3] && !process->cfas[4]);
+	}
+	/* The frame that is missing is the first one that a frame pointer leads to. */
+	for (size_t nr_words = 4; nr_words < 6; nr_words++) {
+		unwind_at(process, FRAMELESS + 5, nr_words);
+		assert_chain(process, UNWIND_CONTINUED,
+			     CHAIN(BASE + FRAMELESS + 5, BASE + WITH_FRAME + 7, BASE + WITH_FRAME + 0x10,
+				   BASE + SAVES + 8, BASE + OUTERMOST + 3));
+	}
+	/* So, too, in code without unwind information. */
+	unwind_at(process, GAP, 4);
+	assert_chain(process, UNWIND_CONTINUED,
+		     CHAIN(BASE + GAP, BASE + WITH_FRAME + 0x10, BASE + SAVES + 8, BASE + OUTERMOST + 3));
+	process->chain.max = 4;
+	unwind_at(process, FRAMELESS + 5, 8);
+	assert_chain(process, UNWIND_CONTINUED,
+		     CHAIN(BASE + FRAMELESS + 5, BASE + WITH_FRAME + 7, BASE + WITH_FRAME + 0x10, BASE + SAVES + 8));
+	process->chain.max = NR_WORDS;
+	/* The kernel's chain ends before, is another one, or the frame is not of those that it saw. */
+	process->chain.nr_recorded = 2;
+	unwind_at(process, FRAMELESS + 5, 8);
+	assert_chain(process, UNWIND_CUT_STACK,
+		     CHAIN(BASE + FRAMELESS + 5, BASE + WITH_FRAME + 7, BASE + WITH_FRAME + 0x10));
+	process->chain.nr_recorded = 5;
+	recorded[1]++;
+	unwind_at(process, FRAMELESS + 5, 8);
+	assert_chain(process, UNWIND_CUT_STACK,
+		     CHAIN(BASE + FRAMELESS + 5, BASE + WITH_FRAME + 7, BASE + WITH_FRAME + 0x10));
+	recorded[1]--;
+	unwind_at(process, SAVES + 4, 3);
+	assert_chain(process, UNWIND_CUT_STACK, CHAIN(BASE + SAVES + 4));
+}
+
+/* The lowest and the highest addresses that may be code or stack. */
+static void test_bounds_of_addresses(void **state)
+{
+	static const struct {
+		uint64_t pc;
+		enum unwind_end end;
+	} callers[] = {{4095, UNWIND_BAD_MEMORY},
+		       {4096, UNWIND_NO_OBJECT},
+		       {(UINT64_C(1) << 56) - 1, UNWIND_NO_OBJECT},
+		       {UINT64_C(1) << 56, UNWIND_BAD_MEMORY}};
+	static const struct {
+		uint64_t fp;
+		enum unwind_end end;
+	} frames[] = {{STACK - 8, UNWIND_NO_CFI},
+		      {STACK, UNWIND_COMPLETE},
+		      {STACK + 4, UNWIND_NO_CFI},
+		      {STACK + 6 * 8, UNWIND_COMPLETE},
+		      {STACK + 7 * 8, UNWIND_CUT_STACK},
+		      {STACK + (UINT64_C(64) << 20) - 8, UNWIND_CUT_STACK},
+		      {STACK + (UINT64_C(64) << 20), UNWIND_NO_CFI}};
+	struct process *process = *state;
+
+	process->regs[BP] = 1;
+	for (size_t i = 0; i < sizeof(callers) / sizeof(callers[0]); i++) {
+		process->words[0] = callers[i].pc;
+		unwind_at(process, FRAMELESS, 8);
+		assert_int_equal(process->chain.end, callers[i].end);
+		assert_int_equal(process->chain.nr, callers[i].end == UNWIND_NO_OBJECT ? 2 : 1);
+	}
+	memset(process->words, 0, sizeof(process->words)); /* callers at 0: there is none */
+	for (size_t i = 0; i < sizeof(frames) / sizeof(frames[0]); i++) {
+		process->regs[BP] = frames[i].fp;
+		unwind_at(process, GAP, 8);
+		assert_chain(process, frames[i].end, CHAIN(BASE + GAP));
+		assert_int_equal(process->cfas[0], frames[i].end == UNWIND_COMPLETE ? frames[i].fp + 16 : 0);
+	}
+}
+
 static void test_without_registers(void **state)
 {
 	struct process *process = *state;
@@ -723,6 +813,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_code_without_cfi, start, end),
 		cmocka_unit_test_setup_teardown(test_broken_function, start, end),
 		cmocka_unit_test_setup_teardown(test_hostile_stacks, start, end),
+		cmocka_unit_test_setup_teardown(test_chains_that_the_kernel_continues, start, end),
+		cmocka_unit_test_setup_teardown(test_bounds_of_addresses, start, end),
 		cmocka_unit_test_setup_teardown(test_without_registers, start, end),
 		cmocka_unit_test_setup_teardown(test_generations, start, end),
 		cmocka_unit_test(test_hostile_files),
