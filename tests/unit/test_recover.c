@@ -19,6 +19,7 @@
 #include "base/diag.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "compress/extent_index.h"
 #include "read/session.h"
 #include "record/output/recover.h"
 #include "session_file.h"
@@ -334,6 +335,117 @@ static void test_an_index_is_made_anew(void **state)
 	assert_true(err == 0 && !result.was_whole); /* is_whole() sees that: it is recovered */
 }
 
+/* A file of another user is mended only when that is asked for; what is no file, never. */
+static void test_whose_files(void **state)
+{
+	AUTO_BUF struct buf file = {0};
+	size_t ends[NR_SAMPLES + 1];
+	struct recover_params params = {.path = path, .build_ids = true};
+	struct recover_result result;
+	struct diag diag = {""};
+	char pipe[80];
+
+	(void)state;
+	build(&file, ends);
+	snprintf(pipe, sizeof(pipe), "%s/pipe", room);
+	assert_int_equal(mkfifo(pipe, 0600), 0);
+	expect(pipe, -EPERM, "is no file");
+	store(path, file.data, file.len);
+	if (chown(path, 65534, 65534))
+		skip(); /* only root can give files away */
+	expect(path, -EPERM, "belongs to neither root nor you");
+	params.force = true;
+	assert_int_equal(recover_recording(&params, &result, &diag), 0);
+	assert_int_equal(result.nr_samples, NR_SAMPLES);
+	assert_int_equal(chown(path, geteuid(), getegid()), 0);
+}
+
+/* Parts are known by their numbers, and each one is a place of the index. */
+static void test_an_index_of_a_directory(void **state)
+{
+	AUTO_BUF struct buf file = {0}, before = {0}, after = {0};
+	size_t ends[NR_SAMPLES + 1];
+	struct recover_result result;
+	struct diag diag = {""};
+	char name[128], room_of_parts[100];
+
+	(void)state;
+	build(&file, ends);
+	size_t start = file.len - ends[NR_SAMPLES];
+	snprintf(room_of_parts, sizeof(room_of_parts), "%s.parts", other);
+	assert_int_equal(mkdir(room_of_parts, 0700), 0);
+	snprintf(name, sizeof(name), "%s/data", room_of_parts);
+	store(name, file.data, start + ends[0]);
+	for (unsigned part = 0; part < 3; part++) {
+		snprintf(name, sizeof(name), "%s/data.%u", room_of_parts, 10 * part);
+		store(name, file.data + start + ends[5 * part], ends[5 * part + 5] - ends[5 * part]);
+	}
+	assert_int_equal(recover(room_of_parts, &result, &diag), 0);
+	assert_int_equal(result.nr_samples, 15);
+	assert_int_equal(fd_slurp(name, 1 << 20, &before), 0);
+	assert_int_equal(recover_with(true, room_of_parts, &result, &diag), 0);
+	assert_true(result.was_whole);
+	assert_int_equal(result.nr_extents, 4);
+	assert_int_equal(fd_slurp(name, 1 << 20, &after), 0);
+	assert_int_equal(before.len, after.len);
+	assert_memory_equal(before.data, after.data, before.len);
+
+	static const uint32_t parts[] = {0, 1, 11, 21}; /* 0: the main file; else one more than in the name */
+	AUTO_BUF struct buf main_file = {0};
+	struct session *session;
+	struct extent_reader reader;
+	struct extent_fields fields;
+	struct span payload, counts;
+	uint64_t bytes = 0;
+	snprintf(name, sizeof(name), "%s/data", room_of_parts);
+	assert_int_equal(fd_slurp(name, 1 << 20, &main_file), 0);
+	assert_int_equal(session_open_memory(buf_span(&main_file), 0, &session, &diag), 0);
+	assert_true(session_feature(session, FEATURE_EXTENT_INDEX, &payload));
+	assert_int_equal(extent_reader_open(payload, &reader), 0);
+	for (size_t i = 0; i < 4; i++) {
+		assert_int_equal(extent_reader_next(&reader, &fields, &counts), 1);
+		assert_int_equal(fields.part, parts[i]);
+		assert_int_equal(fields.nr_records, i ? 5 : 1);
+		bytes += fields.bytes;
+	}
+	assert_int_equal(extent_reader_next(&reader, &fields, &counts), 0);
+	assert_int_equal(bytes, ends[15]);
+	session_close(session);
+}
+
+/* What was compressed can be read again: the feature says how, and how much a record holds at most. */
+static void test_compressed_records(void **state)
+{
+	/* A frame that says that it holds 8 bytes, as extents do; and one that says nothing, as perf writes it. */
+	static const uint8_t framed[] = {0x28, 0xb5, 0x2f, 0xfd, 0x20, 8, 0x41, 0, 0, 68, 0, 0, 0, 0, 0, 8, 0},
+			     stream[] = {0x28, 0xb5, 0x2f, 0xfd, 0, 0x58, 0x41, 0, 0, 68, 0, 0, 0, 0, 0, 8, 0};
+
+	(void)state;
+	for (unsigned is_framed = 0; is_framed < 2; is_framed++) {
+		AUTO_BUF struct buf file = {0}, bytes = {0};
+		size_t ends[NR_SAMPLES + 1];
+		struct feature_compressed how;
+		struct recover_result result;
+		struct diag diag = {""};
+		struct session *session;
+		struct span payload;
+		build(&file, ends);
+		size_t at = file_begin(&file, RECORD_COMPRESSED, 0);
+		buf_put(&file, is_framed ? framed : stream, sizeof(framed));
+		file_end(&file, at);
+		store(path, file.data, file.len);
+		assert_int_equal(recover(path, &result, &diag), 0);
+		assert_int_equal(result.dropped_bytes, 0);
+		assert_int_equal(fd_slurp(path, 1 << 20, &bytes), 0);
+		assert_int_equal(session_open_memory(buf_span(&bytes), 0, &session, &diag), 0);
+		assert_true(session_feature(session, FEATURE_COMPRESSED, &payload));
+		assert_int_equal(feature_decode_compressed(payload, &how), 0);
+		assert_int_equal(how.type, FEATURE_COMPRESSED_ZSTD);
+		assert_true(is_framed ? how.mmap_bytes < 2 << 20 : how.mmap_bytes == 16 << 20);
+		session_close(session);
+	}
+}
+
 static void put_tracepoint_file(struct buf *out, const struct file_events *events)
 {
 	struct file_header header;
@@ -405,6 +517,9 @@ int main(void)
 		cmocka_unit_test(test_parts_of_a_directory),
 		cmocka_unit_test(test_the_size_of_an_event_is_mended),
 		cmocka_unit_test(test_an_index_is_made_anew),
+		cmocka_unit_test(test_whose_files),
+		cmocka_unit_test(test_an_index_of_a_directory),
+		cmocka_unit_test(test_compressed_records),
 		cmocka_unit_test(test_tracepoints_are_named),
 	};
 
