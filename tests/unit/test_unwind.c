@@ -459,6 +459,17 @@ static void test_hostile_stacks(void **state)
 	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + BACKWARDS));
 	unwind_at(process, LOOP, 8);
 	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + LOOP));
+	/* The frame is known, but not where it goes back to: that is above the copy, or nowhere on this stack. */
+	process->regs[BP] = STACK + 16;
+	words[1] = STACK + 4096;
+	unwind_at(process, REALIGNED, 8);
+	assert_chain(process, UNWIND_CUT_STACK, CHAIN(BASE + REALIGNED));
+	words[1] = STACK + (UINT64_C(1) << 30);
+	unwind_at(process, REALIGNED, 8);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + REALIGNED));
+	words[0] = BASE + RA_IN_RAX + 1; /* of callers, rax is lost */
+	unwind_at(process, FRAMELESS, 8);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + FRAMELESS, BASE + RA_IN_RAX));
 	/* What would be needed was not kept. */
 	words[0] = 0;
 	words[1] = BASE + WITH_FRAME + 8;
