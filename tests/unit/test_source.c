@@ -18,6 +18,8 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/fd.h"
+#include "compress/extent.h"
+#include "compress/zstd.h"
 #include "perfdata/record.h"
 #include "read/source.h"
 
@@ -428,6 +430,94 @@ static void test_the_next_extent(void **state)
 	source_close(source);
 }
 
+enum { NR_EXTENTS = 12, EXTENT_RECORDS = 3000 };
+
+/* Extents of numbered samples, each with a plain record behind it. */
+static void put_extents(struct buf *out)
+{
+	const struct extent_pack_params how = {.level = 1};
+	struct extent_packer *packer;
+	uint64_t number = 0;
+
+	assert_int_equal(extent_packer_new(&packer), 0);
+	for (size_t i = 0; i < NR_EXTENTS; i++) {
+		AUTO_BUF struct buf records = {0};
+		for (size_t k = 0; k < EXTENT_RECORDS; k++)
+			put_record(&records, PERF_RECORD_SAMPLE, RECORD_BYTES, number++);
+		size_t before = out->len;
+		uint8_t *room = buf_extend(out, records.len);
+		int64_t len = extent_pack(packer, &how, buf_span(&records), room, records.len);
+		assert_in_range(len, 1, records.len - 1);
+		out->len = before + (size_t)len;
+		put_record(out, PERF_RECORD_COMM, RECORD_BYTES, number++);
+	}
+	extent_packer_free(packer);
+}
+
+/* The record that comes next, held; `stretches`: one of all that lie there, if there are some. */
+static void take_numbered(struct source *source, bool stretches, const struct perf_event_header **ret, size_t *ret_nr)
+{
+	struct source_stretch stretch;
+	struct source_record record;
+	struct diag why = {""};
+
+	*ret_nr = 0;
+	if (stretches && source_stretch(source, &stretch) && stretch.packed) {
+		const uint8_t *at = stretch.records.ptr;
+		assert_int_equal(stretch.records.len % RECORD_BYTES, 0);
+		for (; *ret_nr < stretch.records.len / RECORD_BYTES && *ret_nr < 700; (*ret_nr)++)
+			ret[*ret_nr] = (const void *)(at + *ret_nr * RECORD_BYTES);
+		source_pass(source, &(struct source_passed){*ret_nr * RECORD_BYTES, *ret_nr, stretch.offset});
+		return;
+	}
+	int got = source_next(source, &record, &why);
+	if (got < 0)
+		fail_msg("%s", why.text);
+	if (got == 1) {
+		source_hold(source, record.view.header);
+		ret[(*ret_nr)++] = record.view.header;
+	}
+}
+
+/* Record by record, or many at once; ahead or not; each stays while it is held. Ended before the end, too. */
+static void test_records_of_extents(void **state)
+{
+	enum { RECORDS = NR_EXTENTS * (EXTENT_RECORDS + 1) };
+	AUTO_BUF struct buf bytes = {0};
+	const struct perf_event_header *held[700];
+	size_t nr;
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	put_extents(&bytes);
+	for (unsigned way = 0; way < 8; way++) {
+		uint64_t number = 0, until = way & 4 ? RECORDS / 3 : RECORDS + 1;
+		struct source *source;
+		assert_int_equal(source_open_unpack(open_range(&bytes, bytes.len, SOURCE_COMPLETE), way & 1, &source),
+				 0);
+		do {
+			take_numbered(source, way & 2, held, &nr);
+			for (size_t i = 0; i < nr; i++, number++) {
+				uint64_t found;
+				memcpy(&found, held[i] + 1, sizeof(found));
+				assert_int_equal(found, number);
+				assert_int_equal(held[i]->type, number % (EXTENT_RECORDS + 1) == EXTENT_RECORDS
+									? PERF_RECORD_COMM
+									: PERF_RECORD_SAMPLE);
+			}
+			for (size_t i = 0; i < nr; i++)
+				source_release(source, held[i]);
+		} while (nr && number < until);
+		if (!(way & 4))
+			assert_int_equal(number, RECORDS);
+		if (!(way & 4))
+			assert_in_range(source->nr_compressed[0], NR_EXTENTS, bytes.len);
+		assert_int_equal(source->nr_compressed[1], 0);
+		source_close(source);
+	}
+}
+
 static void test_memory_is_used_again_when_it_is_not_held(void **state)
 {
 	struct arena arena = {.block_bytes = 4096};
@@ -466,6 +556,7 @@ int main(void)
 		cmocka_unit_test(test_records_of_any_size),
 		cmocka_unit_test(test_a_pipe_that_is_stopped),
 		cmocka_unit_test(test_the_next_extent),
+		cmocka_unit_test(test_records_of_extents),
 		cmocka_unit_test(test_memory_is_used_again_when_it_is_not_held),
 	};
 
