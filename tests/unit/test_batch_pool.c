@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/* The memory between draining and writing: how much, in which pieces, and what is done when it runs short. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "compress/extent.h"
+#include "compress/stack_cut.h"
+#include "compress/zstd.h"
+#include "stream/batch_job.h"
+#include "stream/batch_pool.h"
+
+enum { PAGE = 4096, MIB = 1 << 20 };
+
+static struct batch_pool *new_pool(const struct batch_pool_params *params)
+{
+	struct batch_pool *pool;
+
+	assert_int_equal(batch_pool_new(params, &pool, NULL), 0);
+	return pool;
+}
+
+/* Whatever is asked for: each stage can fill an extent, one more is left, and the rest is what was set. */
+static void test_how_much_memory(void **state)
+{
+	static const size_t budgets[] = {0, 1 * MIB, 8 * MIB, 64 * MIB, 256 * MIB}, stages[] = {1, 2, 7, 64},
+			    workers[] = {1, 4, 5, 8};
+
+	(void)state;
+	for (int level = 0; level < (zstd_available() ? 2 : 1); level++) {
+		for (size_t i = 0; i < 5 * 4 * 4 * 2; i++) {
+			const struct batch_pool_params params = {.level = level,
+								 .budget_bytes = budgets[i % 5],
+								 .nr_stages = stages[i / 5 % 4],
+								 .nr_workers = workers[i / 20 % 4],
+								 .no_index = i / 80};
+			struct batch_pool *pool = new_pool(&params);
+			size_t rest = (pool->nr_jobs - params.nr_stages - 1) * pool->extent_bytes;
+			size_t budget = params.budget_bytes ? params.budget_bytes : 64 * MIB;
+			assert_true(pool->nr_jobs > params.nr_stages + 1);
+			assert_true(rest <= budget || (!params.budget_bytes && rest == 8 * pool->extent_bytes));
+			assert_true(rest > budget - pool->extent_bytes);
+			assert_int_equal(pool->extent_bytes % PAGE, 0);
+			if (!params.no_index) /* an extent is worth its entry in the index */
+				assert_true(pool->extent_bytes >= EXTENT_BYTES_SMALL);
+			assert_int_equal(pool->nr_workers, level || params.nr_workers < params.nr_stages
+								   ? params.nr_workers
+								   : params.nr_stages);
+			assert_int_equal(atomic_load(&pool->nr_free), pool->nr_jobs);
+			batch_pool_free(pool);
+		}
+	}
+}
+
+/* What is only written goes in large pieces; many stages have smaller ones, so that none of them has it all. */
+static void test_sizes_of_batches(void **state)
+{
+	static const struct {
+		size_t budget_bytes, nr_stages, batch_kib;
+	} cases[] = {{0, 1, 1024}, {256 * MIB, 1, 4096}, {512 * MIB, 1, 4096}, {128 * MIB, 1, 2048},
+		     {0, 2, 512},  {0, 4, 256},          {0, 64, 256}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct batch_pool_params params = {
+			.budget_bytes = cases[i].budget_bytes, .nr_stages = cases[i].nr_stages, .no_index = true};
+		struct batch_pool *pool = new_pool(&params);
+		/* With the page that a batch may begin in, and the one that it ends in. */
+		assert_int_equal(pool->extent_bytes + 2 * PAGE, cases[i].batch_kib << 10);
+		batch_pool_free(pool);
+	}
+}
+
+/* Each has memory of its own, all of it; what is given back can be taken again. */
+static void test_pieces_do_not_overlap(void **state)
+{
+	const struct batch_pool_params params = {
+		.nr_stages = 2, .extent_bytes = 64 << 10, .budget_bytes = MIB, .ready_bytes = MIB};
+	struct batch_pool *pool = new_pool(&params);
+	struct batch_job *jobs[32];
+	size_t nr = 0;
+
+	(void)state;
+	assert_int_equal(pool->nr_jobs, 2 + 16 + 1);
+	while ((jobs[nr] = batch_pool_take(pool, NULL))) {
+		assert_int_equal(jobs[nr]->batch.room, 64 << 10);
+		memset(jobs[nr]->memory, (int)nr + 1, jobs[nr]->batch.room + PAGE);
+		assert_int_equal(batch_pool_stats(pool).nr_free, pool->nr_jobs - ++nr);
+		assert_int_equal(batch_pool_is_short(pool), pool->nr_jobs - nr <= pool->nr_jobs / 4);
+	}
+	assert_int_equal(nr, pool->nr_jobs);
+	for (size_t i = 0; i < nr; i++)
+		for (size_t k = 0; k < jobs[i]->batch.room + PAGE; k += 512)
+			assert_int_equal(jobs[i]->memory[k], i + 1);
+	for (size_t i = nr; i-- > 0;) {
+		pthread_mutex_lock(&pool->lock);
+		batch_pool_put(pool, jobs[i]);
+		pthread_mutex_unlock(&pool->lock);
+		assert_int_equal(batch_pool_stats(pool).nr_free, nr - i);
+	}
+	assert_non_null(batch_pool_take(pool, NULL));
+	batch_pool_stop(pool);
+	assert_int_equal(pool->totals.most_bytes, nr * (64 << 10)); /* all of it at once */
+	batch_pool_free(pool);
+}
+
+struct noted {
+	struct memory_pressure pressure;
+	unsigned nr_high, nr_low;
+};
+
+static void note(struct memory_pressure *pressure, bool high)
+{
+	struct noted *noted = (struct noted *)pressure;
+
+	*(high ? &noted->nr_high : &noted->nr_low) += 1;
+}
+
+/* As memory runs out stacks are cut shorter and shorter, and as it comes back they are whole again. */
+static void test_what_is_done_when_it_runs_short(void **state)
+{
+	struct noted noted = {.pressure.set = note};
+	struct batch_pool_params params = {.nr_stages = 1,
+					   .extent_bytes = 64 << 10,
+					   .budget_bytes = 14 * (64 << 10),
+					   .pressure = &noted.pressure,
+					   .trims = true};
+	struct batch_pool *pool = new_pool(&params);
+	struct batch_job *jobs[16];
+	/* By how many of 16 are free. */
+	static const unsigned bytes[] = {256, 256, 256, 256, 1024, 1024, 2048, 2048};
+
+	(void)state;
+	assert_int_equal(pool->nr_jobs, 16);
+	for (size_t free = 16; free-- > 0;) {
+		jobs[free] = batch_pool_take(pool, NULL);
+		assert_int_equal(atomic_load(&pool->stack_bytes), free < 8 ? bytes[free] : STACK_CUT_NOTHING);
+		assert_int_equal(noted.nr_high, free <= 4);
+		assert_int_equal(noted.nr_low, 0);
+	}
+	for (size_t free = 1; free <= 16; free++) {
+		pthread_mutex_lock(&pool->lock);
+		batch_pool_put(pool, jobs[free - 1]);
+		pthread_mutex_unlock(&pool->lock);
+		assert_int_equal(atomic_load(&pool->stack_bytes), free < 8 ? bytes[free] : STACK_CUT_NOTHING);
+		assert_int_equal(noted.nr_high, 1);
+		assert_int_equal(noted.nr_low, free >= 8);
+	}
+	batch_pool_disable_pressure(pool);
+	assert_int_equal(noted.nr_low, 1); /* it was low already */
+	batch_pool_free(pool);
+
+	params.trims = false; /* who did not ask for it keeps all */
+	pool = new_pool(&params);
+	while (batch_pool_take(pool, NULL))
+		assert_int_equal(atomic_load(&pool->stack_bytes), STACK_CUT_NOTHING);
+	batch_pool_free(pool);
+}
+
+/* Sums of what was compressed, stored as it is, and refused. */
+static void test_totals(void **state)
+{
+	const struct batch_pool_params params = {.level = zstd_available() ? 3 : 0, .nr_stages = 1};
+	struct batch_pool *pool = new_pool(&params);
+	struct batch_job job = {.batch.len = 1000, .out_len = 300};
+
+	(void)state;
+	pthread_mutex_lock(&pool->lock);
+	batch_pool_count(pool, &(struct batch_job){0}, 0, params.level); /* a mark alone is no extent */
+	batch_pool_count(pool, &job, 300, params.level);
+	job.out_len = 400;
+	batch_pool_count(pool, &job, 400, params.level - 1); /* lowered */
+	job.out_len = 1000;
+	job.plain = true;
+	batch_pool_count(pool, &job, -ENOSPC, params.level); /* it would not have become smaller */
+	batch_pool_count(pool, &job, -EIO, params.level);
+	batch_pool_count(pool, &job, -ENOTSUP, 0); /* it was not tried */
+	pthread_mutex_unlock(&pool->lock);
+	assert_int_equal(pool->totals.nr_extents, 5);
+	assert_int_equal(pool->totals.bytes_in, 5000);
+	assert_int_equal(pool->totals.bytes_out, 300 + 400 + 3 * 1000);
+	assert_int_equal(pool->totals.nr_plain, 3);
+	if (zstd_available()) {
+		assert_int_equal(pool->totals.nr_failed, 1);
+		assert_int_equal(pool->totals.nr_lowered, 2);
+	}
+	assert_int_equal(batch_pool_stats(pool).nr_packed, 5);
+	assert_int_equal(batch_pool_stats(NULL).nr_packed, 0);
+	batch_pool_free(pool);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_how_much_memory),
+		cmocka_unit_test(test_sizes_of_batches),
+		cmocka_unit_test(test_pieces_do_not_overlap),
+		cmocka_unit_test(test_what_is_done_when_it_runs_short),
+		cmocka_unit_test(test_totals),
+	};
+
+	return cmocka_run_group_tests_name("batch_pool", tests, NULL, NULL);
+}
