@@ -249,24 +249,27 @@ static void take_turn(struct batch_pool *pool, size_t most)
 	client->call_stages(client, most);
 }
 
+/* How many stores the one with this number stands for: not each is measured, for the clock is a system call. */
+static unsigned weight_of_store(size_t number)
+{
+	enum { FIRST = 16, ONE_OF = 16 }; /* a short recording has few */
+
+	return number < FIRST ? 1 : number % ONE_OF ? 0 : ONE_OF;
+}
+
 uint64_t batch_pool_store(struct batch_pool *pool)
 {
-	enum {
-		AT_ONCE = 4,      /* more than that is late: a worker goes on beside the drain */
-		MEASURED_OF = 16, /* stores, of which one stands for all: the clock is a system call */
-		MEASURED_ONE = 8, /* not the first, which makes the file */
-	};
+	enum { AT_ONCE = 4 }; /* more than that is late: a worker goes on beside the drain */
 
 	if (!pool->first_turn)
 		return 0;
-	if (pool->nr_stores++ % MEASURED_OF != MEASURED_ONE) {
-		take_turn(pool, AT_ONCE);
-		return 0;
-	}
-	uint64_t before_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	unsigned weight = weight_of_store(pool->nr_stores++);
+	uint64_t before_ns = weight ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
 	take_turn(pool, AT_ONCE);
+	if (!weight)
+		return 0;
 	uint64_t now_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-	uint64_t ns = MEASURED_OF * (now_ns - before_ns), most_ns = now_ns - pool->stores_counted_ns;
+	uint64_t ns = weight * (now_ns - before_ns), most_ns = now_ns - pool->stores_counted_ns;
 	if (ns > most_ns) /* this one was dearer than those that it stands for */
 		ns = most_ns;
 	pool->stores_counted_ns = now_ns;

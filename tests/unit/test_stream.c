@@ -424,7 +424,7 @@ struct storing {
 	struct fake *fake;
 	struct stream *stream;
 	uint64_t stored_ns;
-	bool fails, exceeds;
+	bool fails, exceeds, first_is_known;
 };
 
 static void *store_often(void *arg)
@@ -438,6 +438,7 @@ static void *store_often(void *arg)
 		produce(storing->fake, storing->fake->next++);
 		storing->fails |= stream_pump(storing->stream, STREAM_COMMIT) <= 0;
 		storing->stored_ns += writer->ops->store(writer);
+		storing->first_is_known |= !i && storing->stored_ns;
 		storing->exceeds |= storing->stored_ns > clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	}
 	return NULL;
@@ -463,7 +464,7 @@ static void test_storing_is_a_part_of_the_threads_time(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, store_often, &storing), 0);
 	pthread_join(thread, NULL);
 	assert_false(storing.fails);
-	assert_true(storing.stored_ns > 0);
+	assert_true(storing.first_is_known); /* a short recording has no more */
 	assert_false(storing.exceeds);
 	assert_int_equal(writer_close(stream.writer, NULL), 0);
 	batch_pool_free(pool);
