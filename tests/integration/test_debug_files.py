@@ -173,7 +173,7 @@ def test_mini_debug_information(millrace, stripped, tmp_path):
         assert 'exported_hot' in out and 'hidden_hot' not in out
 
 
-@pytest.mark.parametrize('how', ['zlib', 'zstd'])
+@pytest.mark.parametrize('how', ['zlib', 'zlib-gnu', 'zstd'])
 def test_compressed_sections(millrace, stripped, tmp_path, how):
     pack = ['objcopy', f'--compress-debug-sections={how}', stripped / 'whole', tmp_path / 'hot']
     if subprocess.run(pack, check=False).returncode:

@@ -26,8 +26,8 @@ enum {
 };
 
 struct unit_range {
-	uint64_t low, high; /* high exclusive */
-	struct dwarf_unit *unit;
+	uint64_t low, high;   /* high exclusive */
+	uint64_t unit_offset; /* which may not be read yet */
 };
 
 enum {
@@ -79,9 +79,9 @@ struct dwarf {
 	struct dwarf *alternate;
 	struct pool pool;
 	struct hash_table abbrevs; /* by offset and sizes */
-	struct dwarf_unit **units; /* by offset */
-	size_t nr_units;
-	bool units_read;
+	struct dwarf_unit **units; /* by offset; the first ones */
+	size_t nr_units, units_room;
+	uint64_t units_end;        /* where the next one is, or no more are */
 	unsigned ranges_read;      /* from how many sources */
 	struct unit_range *ranges; /* by low */
 	size_t nr_ranges, ranges_room;
@@ -262,16 +262,16 @@ static bool read_unit_header(struct cursor *at, struct dwarf_unit *ret)
 	return !at->bad;
 }
 
-static bool units_add(struct dwarf *dwarf, const struct dwarf_unit *unit, size_t *room)
+static bool units_add(struct dwarf *dwarf, const struct dwarf_unit *unit)
 {
-	if (dwarf->nr_units == *room) {
-		size_t more = *room ? *room * 2 : 64;
+	if (dwarf->nr_units == dwarf->units_room) {
+		size_t more = dwarf->units_room ? dwarf->units_room * 2 : 64;
 		struct dwarf_unit **units =
 			more <= MAX_UNITS ? reallocarray(dwarf->units, more, sizeof(struct dwarf_unit *)) : NULL;
 		if (!units)
 			return false;
 		dwarf->units = units;
-		*room = more;
+		dwarf->units_room = more;
 	}
 	struct dwarf_unit *copy = pool_take(&dwarf->pool, sizeof(*copy));
 	if (!copy)
@@ -281,30 +281,29 @@ static bool units_add(struct dwarf *dwarf, const struct dwarf_unit *unit, size_t
 	return true;
 }
 
-/* The headers only. */
-static void read_units(struct dwarf *dwarf)
+/* The headers only, of those that begin before an offset or at it. */
+static void read_units(struct dwarf *dwarf, uint64_t until)
 {
 	struct elf_section *info = section_of(dwarf, INFO);
 	uint8_t front[40]; /* more than a header has */
-	size_t room = 0;
 
-	dwarf->units_read = true;
-	for (uint64_t offset = 0; offset < info->len;) {
-		struct dwarf_unit unit = {.dwarf = dwarf, .offset = offset};
-		size_t len = elf_section_peek(info, offset, front, sizeof(front));
+	while (dwarf->units_end < info->len && dwarf->units_end <= until) {
+		struct dwarf_unit unit = {.dwarf = dwarf, .offset = dwarf->units_end};
+		size_t len = elf_section_peek(info, unit.offset, front, sizeof(front));
 		struct cursor at = cursor_over((struct span){front, len});
-		if (!read_unit_header(&at, &unit) || unit.len > info->len - offset || unit.len < unit.header_bytes ||
-		    !units_add(dwarf, &unit, &room))
+		if (!read_unit_header(&at, &unit) || unit.len > info->len - unit.offset ||
+		    unit.len < unit.header_bytes || !units_add(dwarf, &unit)) {
+			dwarf->units_end = UINT64_MAX;
 			return;
-		offset += unit.len;
+		}
+		dwarf->units_end += unit.len;
 	}
 }
 
 /* NULL: none. */
 static struct dwarf_unit *unit_around(struct dwarf *dwarf, uint64_t offset)
 {
-	if (!dwarf->units_read)
-		read_units(dwarf);
+	read_units(dwarf, offset);
 	size_t low = 0, high = dwarf->nr_units;
 
 	while (low < high) {
@@ -624,7 +623,7 @@ static bool entry_at(struct dwarf *dwarf, uint64_t offset, struct die *ret)
 	uint64_t sibling;
 	struct die root, die;
 
-	if (!unit || !die_root(unit, &root))
+	if (!unit || ((!unit->has_base || unit->bytes.len < unit->len) && !die_root(unit, &root)))
 		return false;
 	struct cursor at = unit_cursor(unit, offset - unit->offset);
 	if (!read_entry(unit, &at, &die, &sibling) || !die.abbrev)
@@ -799,7 +798,7 @@ bool die_ranges_next(struct die_ranges *ranges, uint64_t *ret_low, uint64_t *ret
 
 /* Which unit has an address. */
 
-static bool add_range(struct dwarf *dwarf, uint64_t low, uint64_t high, struct dwarf_unit *unit)
+static bool add_range(struct dwarf *dwarf, uint64_t low, uint64_t high, uint64_t unit_offset)
 {
 	if (dwarf->nr_ranges == dwarf->ranges_room) {
 		size_t room = dwarf->ranges_room ? dwarf->ranges_room * 2 : 64;
@@ -811,7 +810,7 @@ static bool add_range(struct dwarf *dwarf, uint64_t low, uint64_t high, struct d
 		dwarf->ranges_room = room;
 	}
 	if (low) /* what the linker has left out begins at 0 */
-		dwarf->ranges[dwarf->nr_ranges++] = (struct unit_range){low, high, unit};
+		dwarf->ranges[dwarf->nr_ranges++] = (struct unit_range){low, high, unit_offset};
 	return true;
 }
 
@@ -832,7 +831,7 @@ static void add_unit_ranges(struct dwarf *dwarf, struct dwarf_unit *unit)
 		unit->bytes = (struct span){0};
 	if (!is_read && len < unit->len && die_root(unit, &root))
 		ranges = die_ranges(&root);
-	while (die_ranges_next(&ranges, &low, &high) && add_range(dwarf, low, high, unit))
+	while (die_ranges_next(&ranges, &low, &high) && add_range(dwarf, low, high, unit->offset))
 		;
 }
 
@@ -853,15 +852,15 @@ static void add_aranges(struct dwarf *dwarf)
 			return;
 		struct cursor set = {.at = first, .end = at.at};
 		cursor_u16(&set);
-		struct dwarf_unit *unit = unit_around(dwarf, take_sized(&set, offset_bytes));
+		uint64_t unit_offset = take_sized(&set, offset_bytes);
 		unsigned bytes = cursor_u8(&set);
 		cursor_u8(&set);
-		if (set.bad || !unit || (bytes != 8 && bytes != 4))
+		if (set.bad || (bytes != 8 && bytes != 4))
 			continue;
 		cursor_take(&set, (2 * bytes - (uint64_t)(set.at - start) % (2 * bytes)) % (2 * bytes));
 		while (cursor_left(&set) && step(dwarf)) {
 			uint64_t low = take_sized(&set, bytes), its = take_sized(&set, bytes);
-			if (set.bad || (its && low + its > low && !add_range(dwarf, low, low + its, unit)))
+			if (set.bad || (its && low + its > low && !add_range(dwarf, low, low + its, unit_offset)))
 				break;
 		}
 	}
@@ -873,14 +872,13 @@ static int range_compare(const void *a, const void *b)
 
 	if (x->low != y->low)
 		return x->low < y->low ? -1 : 1;
-	return x->unit->offset < y->unit->offset ? -1 : x->unit->offset > y->unit->offset;
+	return x->unit_offset < y->unit_offset ? -1 : x->unit_offset > y->unit_offset;
 }
 
 /* What the units say themselves. */
 static void add_units(struct dwarf *dwarf)
 {
-	if (!dwarf->units_read)
-		read_units(dwarf);
+	read_units(dwarf, UINT64_MAX);
 	for (size_t i = 0; i < dwarf->nr_units; i++) {
 		struct dwarf_unit *unit = dwarf->units[i];
 		if (unit->type == DW_UT_compile || unit->type == DW_UT_skeleton)
@@ -889,7 +887,7 @@ static void add_units(struct dwarf *dwarf)
 }
 
 /* NULL: none. */
-static struct dwarf_unit *search_ranges(const struct dwarf *dwarf, uint64_t address)
+static struct dwarf_unit *search_ranges(struct dwarf *dwarf, uint64_t address)
 {
 	size_t low = 0, high = dwarf->nr_ranges;
 
@@ -902,7 +900,7 @@ static struct dwarf_unit *search_ranges(const struct dwarf *dwarf, uint64_t addr
 	}
 	for (size_t i = low; i > 0 && low - i < MAX_OVERLAPPING; i--)
 		if (address < dwarf->ranges[i - 1].high)
-			return dwarf->ranges[i - 1].unit;
+			return unit_around(dwarf, dwarf->ranges[i - 1].unit_offset);
 	return NULL;
 }
 
@@ -991,8 +989,7 @@ struct dwarf_unit *dwarf_split_unit(struct dwarf *split, struct dwarf_unit *skel
 		unit->range_lists = unit->version < 5 ? 0 : offsets[COLUMN_RANGES];
 		return with_skeleton(unit, skeleton);
 	}
-	if (!split->units_read)
-		read_units(split);
+	read_units(split, UINT64_MAX);
 	for (size_t i = 0; i < split->nr_units; i++) {
 		struct dwarf_unit *unit = split->units[i];
 		struct die root;

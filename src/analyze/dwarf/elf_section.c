@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "analyze/dwarf/elf_section.h"
 
+#include <endian.h>
 #include <gelf.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <zlib.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -20,50 +23,129 @@ static bool is_named(const char *its, const char *name)
 	return its && (strcmp(its, name) == 0 || (strncmp(its, ".z", 2) == 0 && strcmp(its + 2, name + 1) == 0));
 }
 
-/* Source: gABI, "Section Compression"; libelf 0.188 does not know the number. */
-enum { COMPRESSED_BY_ZSTD = 2 };
+/* Source: gABI, "Section Compression"; libelf 0.188 does not know the last one. */
+enum { COMPRESSED_BY_ZLIB = 1, COMPRESSED_BY_ZSTD = 2 };
 
-/* No debug information is so much smaller: the same limit as of zlib's format, which libelf holds. */
-enum { MAX_COMPRESSION = 1032 };
+enum {
+	MAX_COMPRESSION = 1032,      /* of zlib's format; no debug information is so much smaller */
+	UNPACK_AT_LEAST = 256 * 1024 /* bytes, of the result */
+};
 
-/* false: another compression, or it cannot be unpacked. */
-static bool unpack_zstd(Elf *elf, Elf_Scn *scn, struct elf_section *section)
+/* What a compressed section has in front; of .zdebug_info and others: "ZLIB", and the size as the GNU tools write it.
+ */
+static const char gnu_magic[4] = "ZLIB";
+
+/* Unpacked as far as it was needed. */
+struct elf_packed {
+	struct span bytes; /* libelf's */
+	unsigned type;
+	z_stream stream; /* of COMPRESSED_BY_ZLIB, once it is open */
+	bool is_open;
+	uint64_t done; /* bytes of the result */
+};
+
+static bool read_packed_header(Elf *elf, Elf_Scn *scn, bool is_gnu, struct elf_packed *packed, uint64_t *ret_len)
 {
-	struct zstd_unpacker *unpacker = NULL;
+	const Elf_Data *data = elf_rawdata(scn, NULL);
+	uint64_t header_bytes = sizeof(gnu_magic) + sizeof(uint64_t), len;
 	GElf_Chdr header;
-	const Elf_Data *packed = NULL;
 
-	if (!gelf_getchdr(scn, &header) || header.ch_type != COMPRESSED_BY_ZSTD)
+	if (!data || !data->d_buf)
 		return false;
-	packed = elf_rawdata(scn, NULL);
-	size_t header_bytes = gelf_fsize(elf, ELF_T_CHDR, 1, EV_CURRENT);
-	if (!packed || packed->d_size <= header_bytes || header.ch_size / MAX_COMPRESSION > packed->d_size)
+	if (is_gnu) {
+		if (data->d_size < header_bytes || memcmp(data->d_buf, gnu_magic, sizeof(gnu_magic)) != 0)
+			return false;
+		memcpy(&len, (const uint8_t *)data->d_buf + sizeof(gnu_magic), sizeof(len));
+		len = be64toh(len);
+		packed->type = COMPRESSED_BY_ZLIB;
+	} else {
+		header_bytes = gelf_fsize(elf, ELF_T_CHDR, 1, EV_CURRENT);
+		if (!gelf_getchdr(scn, &header))
+			return false;
+		len = header.ch_size;
+		packed->type = header.ch_type;
+	}
+	if (data->d_size <= header_bytes || len / MAX_COMPRESSION > data->d_size || len > SIZE_MAX)
 		return false;
-	AUTO_FREE void *bytes = malloc(header.ch_size);
-	if (!bytes || zstd_unpacker_new(&unpacker))
-		return false;
-	struct span frame = {(const uint8_t *)packed->d_buf + header_bytes, packed->d_size - header_bytes};
-	int64_t len = zstd_unpack_frame(unpacker, frame, bytes, header.ch_size);
-	zstd_unpacker_free(unpacker);
-	if (len <= 0 || (uint64_t)len != header.ch_size)
-		return false;
-	section->len = (uint64_t)len;
-	section->bytes = take_ptr(bytes);
-	section->whole = (struct span){section->bytes, section->len};
+	packed->bytes = (struct span){(const uint8_t *)data->d_buf + header_bytes, data->d_size - header_bytes};
+	*ret_len = len;
 	return true;
 }
 
-/* false: it cannot be unpacked. */
-static bool unpack(Elf *elf, Elf_Scn *scn, bool is_gnu, struct elf_section *section)
+static bool is_known_compression(unsigned type)
 {
-	GElf_Shdr header;
+	return type == COMPRESSED_BY_ZLIB || type == COMPRESSED_BY_ZSTD;
+}
 
-	if (!is_gnu && unpack_zstd(elf, scn, section))
-		return true;
-	if ((is_gnu ? elf_compress_gnu(scn, 0, 0) : elf_compress(scn, 0, 0)) < 0 || !gelf_getshdr(scn, &header))
+/* Nothing is unpacked yet. false: another compression, or no memory. */
+static bool open_packed(Elf *elf, Elf_Scn *scn, bool is_gnu, struct elf_section *section)
+{
+	struct elf_packed *packed = calloc(1, sizeof(*packed));
+
+	if (packed && read_packed_header(elf, scn, is_gnu, packed, &section->len) && is_known_compression(packed->type))
+		section->bytes = malloc(section->len);
+	if (!section->bytes) {
+		free(packed);
 		return false;
-	section->len = header.sh_size;
+	}
+	section->packed = packed;
 	return true;
+}
+
+static void unpack_zstd(struct elf_section *section)
+{
+	struct elf_packed *packed = section->packed;
+	struct zstd_unpacker *unpacker = NULL;
+
+	if (zstd_unpacker_new(&unpacker))
+		return;
+	int64_t len = zstd_unpack_frame(unpacker, packed->bytes, section->bytes, section->len);
+	zstd_unpacker_free(unpacker);
+	packed->done = len > 0 ? (uint64_t)len : 0;
+}
+
+static void unpack_zlib(struct elf_section *section, uint64_t end)
+{
+	struct elf_packed *packed = section->packed;
+	z_stream *stream = &packed->stream;
+
+	if (!packed->is_open) {
+		if (packed->bytes.len > UINT_MAX || inflateInit(stream) != Z_OK)
+			return;
+		packed->is_open = true;
+		stream->next_in = (Bytef *)(uintptr_t)packed->bytes.ptr;
+		stream->avail_in = (uInt)packed->bytes.len;
+		inflateValidate(stream, 0); /* most are not read to their checksum */
+	}
+	while (packed->done < end) {
+		uint64_t left = end - packed->done, nr = left < UINT_MAX ? left : UINT_MAX;
+		stream->next_out = (Bytef *)section->bytes + packed->done;
+		stream->avail_out = (uInt)nr;
+		int status = inflate(stream, Z_NO_FLUSH);
+		nr -= stream->avail_out;
+		packed->done += nr;
+		if (status != Z_OK || !nr)
+			return;
+	}
+}
+
+/* false: it is not all there. */
+static bool unpack_until(struct elf_section *section, uint64_t end)
+{
+	struct elf_packed *packed = section->packed;
+
+	if (end <= packed->done)
+		return true;
+	if (packed->type == COMPRESSED_BY_ZSTD) {
+		unpack_zstd(section);
+	} else {
+		uint64_t more = packed->done + UNPACK_AT_LEAST;
+		unpack_zlib(section, end > more ? end : more < section->len ? more : section->len);
+	}
+	if (end <= packed->done)
+		return true;
+	section->len = packed->done; /* it is damaged */
+	return false;
 }
 
 struct elf_section elf_section_find(Elf *elf, int fd, const char *name)
@@ -82,11 +164,10 @@ struct elf_section elf_section_find(Elf *elf, int fd, const char *name)
 		if (fd >= 0 && (fstat(fd, &status) || header.sh_offset > (uint64_t)status.st_size ||
 				header.sh_size > (uint64_t)status.st_size - header.sh_offset))
 			break;
-		bool packed = header.sh_flags & SHF_COMPRESSED || its[1] == 'z';
 		struct elf_section section = {.len = header.sh_size, .scn = scn, .fd = -1, .offset = header.sh_offset};
-		if (!packed)
+		if (!(header.sh_flags & SHF_COMPRESSED) && its[1] != 'z')
 			section.fd = fd;
-		else if (!unpack(elf, scn, its[1] == 'z', &section))
+		else if (!open_packed(elf, scn, its[1] == 'z', &section))
 			break;
 		return section;
 	}
@@ -100,6 +181,9 @@ void elf_section_fini(struct elf_section *section)
 		section->pieces = piece->next;
 		free(piece);
 	}
+	if (section->packed && section->packed->is_open)
+		inflateEnd(&section->packed->stream);
+	free(section->packed);
 	free(section->bytes);
 	*section = (struct elf_section){.fd = -1};
 }
@@ -108,7 +192,10 @@ struct span elf_section_whole(struct elf_section *section)
 {
 	if (section->whole.len || !section->len)
 		return section->whole;
-	if (section->fd < 0) {
+	if (section->packed) {
+		unpack_until(section, section->len);
+		section->whole = (struct span){section->bytes, section->len};
+	} else if (section->fd < 0) {
 		const Elf_Data *data = elf_getdata(section->scn, NULL);
 		if (data && data->d_buf)
 			section->whole = (struct span){data->d_buf, data->d_size};
@@ -128,12 +215,15 @@ enum { READ_WHOLE_BYTES = 256 * 1024 };
 
 struct span elf_section_part(struct elf_section *section, uint64_t offset, uint64_t len)
 {
-	if (section->fd < 0 || section->len <= READ_WHOLE_BYTES)
+	if (!section->packed && (section->fd < 0 || section->len <= READ_WHOLE_BYTES))
 		elf_section_whole(section);
 	if (!len || offset > section->len || len > section->len - offset)
 		return (struct span){0};
-	if (section->whole.len)
-		return (struct span){(const uint8_t *)section->whole.ptr + offset, len};
+	if (section->packed && !unpack_until(section, offset + len))
+		return (struct span){0};
+	if (section->packed || section->whole.len)
+		return (struct span){(const uint8_t *)(section->packed ? section->bytes : section->whole.ptr) + offset,
+				     len};
 	struct elf_piece *piece = malloc(sizeof(*piece) + len);
 	if (!piece || fd_pread(section->fd, piece->bytes, len, section->offset + offset)) {
 		free(piece);
@@ -146,12 +236,15 @@ struct span elf_section_part(struct elf_section *section, uint64_t offset, uint6
 
 uint64_t elf_section_peek(struct elf_section *section, uint64_t offset, void *ret, uint64_t len)
 {
-	if (section->fd < 0 || section->len <= READ_WHOLE_BYTES)
+	if (!section->packed && (section->fd < 0 || section->len <= READ_WHOLE_BYTES))
 		elf_section_whole(section);
 	if (offset >= section->len)
 		return 0;
 	if (len > section->len - offset)
 		len = section->len - offset;
+	if (section->packed)
+		return unpack_until(section, offset + len) ? (memcpy(ret, (uint8_t *)section->bytes + offset, len), len)
+							   : 0;
 	if (section->whole.len)
 		memcpy(ret, (const uint8_t *)section->whole.ptr + offset, len);
 	else if (fd_pread(section->fd, ret, len, section->offset + offset))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * elf_section: bytes of sections of an ELF file, read when they are asked for, in parts where the file has them as they
- * are. Read, not mapped: a file that is cut short is an error, no signal. One owner, one thread.
+ * elf_section: bytes of sections of an ELF file, read or unpacked when they are asked for, as far as they are needed.
+ * Read, not mapped: a file that is cut short is an error, no signal. One owner, one thread.
  */
 #pragma once
 
@@ -16,9 +16,10 @@ struct elf_section {
 	struct span whole; /* len 0: not read yet */
 	/* NULL, -1: it is all in `whole`. Borrowed from the owner of the section. */
 	Elf_Scn *scn;
-	int fd;          /* where parts are read from; -1: it has to be unpacked, or was relocated, as a whole */
-	uint64_t offset; /* in that file */
-	void *bytes;     /* of `whole`, on the heap; NULL: they belong to libelf */
+	int fd;                    /* where parts are read from; -1: it is compressed, or was relocated */
+	uint64_t offset;           /* in that file */
+	void *bytes;               /* of `whole`, on the heap; NULL: they belong to libelf */
+	struct elf_packed *packed; /* NULL: it is not compressed. `bytes` has room for all */
 	struct elf_piece *pieces;
 };
 

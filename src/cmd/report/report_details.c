@@ -21,6 +21,14 @@
 #include "read/session.h"
 #include "tasks/off_cpu.h"
 
+/* What a caller makes of the details of its callee. */
+struct known_caller {
+	const struct hist_details *callee, *caller; /* callee NULL: not in use */
+	const char *srcline, *srcfile;
+};
+
+enum { KNOWN_CALLERS = 1 << 13 }; /* the last ones */
+
 struct details {
 	struct details_options options;
 	struct session *session; /* borrowed, as the machine */
@@ -32,6 +40,7 @@ struct details {
 	struct pool pool;                       /* what the tables hold */
 	struct hash_table texts, known, fields; /* strings, struct hist_details, struct hist_field, by their hash */
 	struct hash_table lines;                /* struct known_line, likewise */
+	struct known_caller callers[KNOWN_CALLERS];
 };
 
 static bool asks(const struct details *details, enum hist_column key)
@@ -454,13 +463,32 @@ const struct hist_details *details_of_host(struct details *details, const char *
 	return asks(details, HIST_HOST) && !found.host ? NULL : keep(details, &found);
 }
 
+/* There are many callers in chains, of few lines. NULL: out of memory. */
+static const struct hist_details *keep_lines_of_caller(struct details *details, const struct hist_details *callee,
+						       const struct hist_details *found)
+{
+	uint64_t key = hash_mix(hash_mix((uintptr_t)callee, (uintptr_t)found->srcline), (uintptr_t)found->srcfile);
+	struct known_caller *known = &details->callers[key % KNOWN_CALLERS];
+
+	if (known->callee == callee && known->srcline == found->srcline && known->srcfile == found->srcfile)
+		return known->caller;
+	const struct hist_details *caller = keep(details, found);
+	if (caller)
+		*known = (struct known_caller){callee, caller, found->srcline, found->srcfile};
+	return caller;
+}
+
 const struct hist_details *details_of_caller(struct details *details, const struct hist_details *callee,
 					     const struct location *at)
 {
+	const bool numbers =
+		asks(details, HIST_ADDRESS) || asks(details, HIST_SYM_SIZE) || asks(details, HIST_DSO_SIZE);
 	struct hist_details found = *callee;
 
 	add_place_numbers(details, at, &found);
-	return add_source(details, at, &found) ? keep(details, &found) : NULL;
+	if (!add_source(details, at, &found))
+		return NULL;
+	return numbers ? keep(details, &found) : keep_lines_of_caller(details, callee, &found);
 }
 
 const struct hist_details *details_of_parent(struct details *details, const struct hist_details *sample,
