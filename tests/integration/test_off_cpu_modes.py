@@ -47,7 +47,7 @@ class User:
         """Options, and the threads that are to be seen; None: those of the command."""
         yield 'process', ['-p', str(self.load.pid)], self.tids
         yield 'thread', ['-t', str(self.tids[1])], self.tids[1:]
-        yield 'command', ['--', self.waits, 'sleep', '2', '1000'], None
+        yield 'command', ['--', self.waits, 'sleep', '2', '60000'], None
         if not self.uid:
             yield 'all', ['-a'], self.tids
 
@@ -94,7 +94,7 @@ def test_every_target(mode, user, millrace, recorder):
     for path, expected, process in recorders:
         if mode == 'flight':
             process.send_signal(signal.SIGUSR2)
-            wait_until(lambda: process.poll() or snapshots_of(path), 'a snapshot')
+            wait_until(lambda: process.poll() is not None or snapshots_of(path), 'a snapshot')
         process.send_signal(signal.SIGINT)
     for path, expected, process in recorders:
         err = process.communicate(timeout=60)[1]
