@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The memory between draining and writing: how much, in which pieces, and what is done when it runs short. */
 #include <errno.h>
+#include <linux/perf_event.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -197,6 +199,106 @@ static void test_totals(void **state)
 	batch_pool_free(pool);
 }
 
+struct finished {
+	struct pool_client client;
+	sem_t jobs;
+};
+
+static void finish(struct pool_client *client)
+{
+	sem_post(&((struct finished *)client)->jobs);
+}
+
+/* Of so many free ones of 16; how many of `nr` batches that are handed over together are compressed. */
+static unsigned compress(struct batch_pool *pool, struct finished *finished, size_t nr)
+{
+	struct batch_job *jobs[2];
+	unsigned nr_packed = 0;
+
+	pthread_mutex_lock(&pool->lock);
+	for (size_t i = 0; i < nr; i++) {
+		jobs[i] = &pool->jobs[i]; /* taken before */
+		jobs[i]->client = &finished->client;
+		jobs[i]->next_to_pack = NULL;
+		jobs[i]->plain = jobs[i]->done = false;
+		jobs[i]->batch.len = 48 << 10;
+		for (size_t at = 0; at < jobs[i]->batch.len; at += 24) {
+			const struct perf_event_header header = {.type = PERF_RECORD_SWITCH, .size = 24};
+			memset(jobs[i]->batch.records + at, 0, 24);
+			memcpy(jobs[i]->batch.records + at, &header, sizeof(header));
+		}
+		batch_pool_submit(pool, jobs[i]);
+	}
+	pthread_mutex_unlock(&pool->lock);
+	for (size_t i = 0; i < nr; i++)
+		while (sem_wait(&finished->jobs))
+			;
+	pthread_mutex_lock(&pool->lock);
+	for (size_t i = 0; i < nr; i++) {
+		assert_true(jobs[i]->done);
+		nr_packed += !jobs[i]->plain;
+	}
+	atomic_fetch_sub(&pool->nr_blocked, nr); /* written, as a pipeline would say */
+	pthread_mutex_unlock(&pool->lock);
+	return nr_packed;
+}
+
+/* So many are free then. */
+static void leave_free(struct batch_pool *pool, size_t nr)
+{
+	pthread_mutex_lock(&pool->lock);
+	for (size_t free = atomic_load(&pool->nr_free); free < nr; free++)
+		batch_pool_put(pool, &pool->jobs[pool->nr_jobs - 1 - free]);
+	pthread_mutex_unlock(&pool->lock);
+}
+
+/* Compressing that is too slow stops until half of the memory is free; where the output is slow it goes on. */
+static void test_compressing_is_overtaken(void **state)
+{
+	static const struct {
+		size_t nr_jobs, nr_free, nr_unwritten, nr_packing, nr, nr_packed;
+	} cases[] = {
+		{16, 4, 0, 0, 2, 0}, /* little is free, and another one waits */
+		{16, 5, 0, 0, 2, 2}, /* enough is free */
+		{16, 4, 0, 0, 1, 1}, /* none waits */
+		{16, 4, 1, 0, 2, 2},
+		{16, 4, 1, 1, 2, 0}, /* the output has one to write, and no more are late; more are */
+		{9, 2, 0, 0, 2, 0},
+		{8, 2, 0, 0, 2, 2}, /* of few, there is always little */
+	};
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct batch_pool_params params = {.level = 1,
+							 .nr_workers = 1,
+							 .nr_stages = 1,
+							 .extent_bytes = 64 << 10,
+							 .budget_bytes = (cases[i].nr_jobs - 2) * (64 << 10)};
+		struct batch_pool *pool = new_pool(&params);
+		struct finished finished = {.client.write_done = finish};
+		sem_init(&finished.jobs, 0, 0);
+		assert_int_equal(pool->nr_jobs, cases[i].nr_jobs);
+		while (batch_pool_take(pool, NULL))
+			;
+		leave_free(pool, cases[i].nr_free);
+		pool->nr_unwritten = cases[i].nr_unwritten;
+		pool->nr_packing = cases[i].nr_packing;
+		assert_int_equal(compress(pool, &finished, cases[i].nr), cases[i].nr_packed);
+		if (!i) { /* until half is free */
+			leave_free(pool, 7);
+			assert_int_equal(compress(pool, &finished, 1), 0);
+			batch_pool_set_level(pool, 1); /* what is asked for does not change that */
+			assert_int_equal(compress(pool, &finished, 1), 0);
+			leave_free(pool, 8);
+			assert_int_equal(compress(pool, &finished, 2), 2);
+		}
+		batch_pool_free(pool);
+		sem_destroy(&finished.jobs);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -205,6 +307,7 @@ int main(void)
 		cmocka_unit_test(test_pieces_do_not_overlap),
 		cmocka_unit_test(test_what_is_done_when_it_runs_short),
 		cmocka_unit_test(test_totals),
+		cmocka_unit_test(test_compressing_is_overtaken),
 	};
 
 	return cmocka_run_group_tests_name("batch_pool", tests, NULL, NULL);
