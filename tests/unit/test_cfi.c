@@ -270,6 +270,24 @@ static void test_what_is_not_understood_is_counted(void **state)
 	}
 }
 
+/* A CIE is read up to a size that no compiler reaches. */
+static void test_long_cies(void **state)
+{
+	(void)state;
+	for (size_t nr = CFI_CIE_MAX_BYTES - 20; nr < CFI_CIE_MAX_BYTES; nr++) {
+		AUTO_BUF struct buf section = {0};
+		struct cfi_fde fde;
+		uint8_t code[CFI_CIE_MAX_BYTES] = {DW_CFA_def_cfa, RSP, 8}; /* and what does nothing */
+		put_cie(&section, &usual, code, nr);
+		size_t body = section.len - 2 * sizeof(uint32_t); /* without its length and its mark */
+		put_fde(&section, &usual, 0, place, CODE(DW_CFA_nop));
+		struct cfi_reader *reader = reader_of(&section, &usual);
+		assert_int_equal(cfi_next_fde(reader, &fde), body <= CFI_CIE_MAX_BYTES);
+		assert_int_equal(reader->nr_skipped, body > CFI_CIE_MAX_BYTES);
+		free(reader);
+	}
+}
+
 struct row {
 	uint64_t start, next;
 	uint8_t cfa_register;
@@ -440,6 +458,7 @@ int main(void)
 		cmocka_unit_test(test_addresses_relative_to_their_place),
 		cmocka_unit_test(test_versions_and_sections),
 		cmocka_unit_test(test_what_is_not_understood_is_counted),
+		cmocka_unit_test(test_long_cies),
 		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_registers),
 		cmocka_unit_test(test_remembered),

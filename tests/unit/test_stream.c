@@ -625,6 +625,93 @@ static void test_what_came_early(void **state)
 	assert_int_equal(writer_close(next, NULL), 0);
 }
 
+/* A writer that takes at most so many bytes at once, of which some more come while it stores. */
+struct sipping {
+	struct writer writer;
+	struct writer *inner;
+	size_t most;
+};
+
+static int64_t sipping_take(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	struct sipping *sipping = (struct sipping *)writer;
+	struct span part = spans[0];
+
+	assert_true(nr_spans == 1 || spans[1].len);
+	if (part.len > sipping->most)
+		part.len = sipping->most;
+	int err = writer_queue(sipping->inner, &part, 1);
+	return err ? err : (int64_t)part.len;
+}
+
+static int sipping_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	return writer_queue(((struct sipping *)writer)->inner, spans, nr_spans);
+}
+
+static const struct writer_ops sipping_ops = {
+	.name = "sipping", .state_bytes = sizeof(struct sipping), .queue = sipping_queue, .take = sipping_take};
+
+struct storing_and_producing {
+	struct stream_storage storage;
+	struct fake *fake;
+	unsigned nr_stores;
+};
+
+static void store_and_produce(struct stream_storage *storage, struct writer *writer)
+{
+	struct storing_and_producing *storing = (struct storing_and_producing *)storage;
+
+	(void)writer;
+	storing->nr_stores++;
+	if (produce(storing->fake, storing->fake->next))
+		storing->fake->next++;
+}
+
+/* A visit to a ring ends where its head was first, in however many pieces that is taken, and the tap sees each once. */
+static void test_a_visit_ends_at_the_first_head(void **state)
+{
+	static struct fake fake;
+	struct storing_and_producing storing = {.storage.store = store_and_produce, .fake = &fake};
+	struct seeing seeing = {.tap = {see, see_cut}};
+	struct ring ring;
+	struct stream stream = {.rings = &ring,
+				.nr_rings = 1,
+				.flush_bytes = 1,
+				.storage = &storing.storage,
+				.tap = &seeing.tap,
+				.nr_tapped = 1};
+	uint64_t counts[1] = {0}, marks = 0, before = 0;
+
+	(void)state;
+	start(&fake, &ring, RING_BYTES - 48); /* wraps after three records */
+	assert_int_equal(writer_open(&sipping_ops, &(struct writer_params){.fd = -1}, &stream.writer), 0);
+	struct sipping *sipping = (struct sipping *)stream.writer;
+	sipping->most = 32;
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &sipping->inner), 0);
+	for (; fake.next < 10; fake.next++)
+		assert_true(produce(&fake, fake.next));
+	for (unsigned pass = 0; pass < 20; pass++) {
+		uint64_t there = fake.page.data_head - fake.page.data_tail;
+		assert_int_equal(stream_pump(&stream, STREAM_ALL), there);
+		assert_int_equal(stream.counters.bytes, before += there);
+		assert_int_equal(seeing.bytes, before);
+		assert_int_equal(stream.counters.chunks, pass + 1);
+	}
+	/* What came while the tapped rings were visited is taken, too. */
+	uint64_t there = fake.page.data_head - fake.page.data_tail;
+	assert_true(there > 0);
+	stream.round_bytes = 1 << 20;
+	assert_int_equal(stream_drain(&stream), 0);
+	assert_true(stream.counters.bytes > before + there);
+	assert_int_equal(stream.counters.rounds, 1);
+	assert_int_equal(check_numbers(writer_mem_bytes(sipping->inner), counts, 1, &marks),
+			 stream.counters.bytes / 16);
+	assert_int_equal(marks, 1);
+	assert_int_equal(writer_close(sipping->inner, NULL), 0);
+	assert_int_equal(writer_close(stream.writer, NULL), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -633,6 +720,7 @@ int main(void)
 		cmocka_unit_test(test_a_round_is_due_at_its_bytes),
 		cmocka_unit_test(test_marks_wait_for_the_output),
 		cmocka_unit_test(test_what_came_early),
+		cmocka_unit_test(test_a_visit_ends_at_the_first_head),
 		cmocka_unit_test(test_every_engine_writes_the_same),
 		cmocka_unit_test(test_direct_on_a_disk),
 		cmocka_unit_test(test_error_sticks_and_keeps_the_ring),
