@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -28,6 +29,18 @@ enum { NR_SAMPLES = 20, MARK_BYTES = 8 }; /* of a FINISHED_ROUND record, where t
 
 static char room[] = "/tmp/recover-XXXXXX";
 static char path[64], other[64];
+
+static bool cuts_are_refused;
+
+/* Instead of libc's. */
+int ftruncate(int fd, off_t bytes)
+{
+	if (cuts_are_refused) {
+		errno = EPERM;
+		return -1;
+	}
+	return (int)syscall(SYS_ftruncate, fd, bytes);
+}
 
 /* Two events of the CPU clock, and samples of both in turn. `ends`: of the records, in bytes of data. */
 static void build(struct buf *out, size_t ends[NR_SAMPLES + 1])
@@ -258,6 +271,9 @@ static void test_parts_of_a_directory(void **state)
 	assert_true(result.was_whole);
 	/* A part that lost its end makes it one that is not whole. */
 	assert_int_equal(truncate(name, st.st_size - 1), 0);
+	cuts_are_refused = true;
+	expect(other, -EPERM, "cannot be cut");
+	cuts_are_refused = false;
 	assert_int_equal(recover(other, &result, &diag), 0);
 	assert_false(result.was_whole);
 	assert_int_equal(result.nr_samples, 5 + 5);

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of one object: for each byte of its code the rule of the function that has it, or of code without any. */
+#include <elf.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/fake/fake_elf.h"
+#include "unwind/arch.h"
+#include "unwind/table.h"
+
+enum {
+	CODE = FAKE_ELF_CODE + FAKE_ELF_SHIFT, /* address of the first byte of code */
+	RSP = 7,
+	RA_SLOT = 0, /* the return address, in rules */
+	NONE = 0,    /* CFA: code of which nothing is known */
+	PLT_ENTRY = 16,
+	PLT_PUSHED = 11,
+};
+
+static unsigned nr_released;
+
+static void release(void *owned)
+{
+	(void)owned;
+	nr_released++;
+}
+
+static struct table_source source_of(const struct fake_elf *elf, struct table_budget *budget)
+{
+	return (struct table_source){
+		.section = {.bytes = {elf->bytes + FAKE_ELF_EH_FRAME, elf->at - FAKE_ELF_EH_FRAME},
+			    .address = FAKE_ELF_EH_FRAME,
+			    .is_eh_frame = true,
+			    .arch = unwind_arch_of("x86_64")},
+		.nr_segments = 1,
+		.segments = {{.offset = FAKE_ELF_CODE, .bytes = FAKE_ELF_CODE_BYTES, .address = CODE}},
+		.budget = budget,
+	};
+}
+
+static void begin(struct fake_elf *elf)
+{
+	fake_elf_init(elf, EM_X86_64);
+	fake_elf_cie(elf, "zR", "\x0c\x07\x08\x90\x01", 5); /* CFA = rsp + 8, the return address at CFA - 8 */
+}
+
+/* A function whose CFA is rsp + `cfa`. */
+static void put_function(struct fake_elf *elf, uint32_t at, uint32_t bytes, uint8_t cfa)
+{
+	const uint8_t code[] = {0x0e /* DW_CFA_def_cfa_offset */, cfa};
+
+	fake_elf_fde(elf, at, bytes, code, sizeof(code));
+}
+
+/* What is found at each byte of code: the CFA's distance from rsp, or NONE. */
+static void expect_bytes(struct unwind_table *table, const uint8_t cfas[FAKE_ELF_CODE_BYTES])
+{
+	for (uint32_t i = 0; i < FAKE_ELF_CODE_BYTES; i++) {
+		const struct unwind_rule *rule = table_find(table, CODE + i).rule;
+		int32_t found = rule->flags & RULE_NO_CFI ? NONE : rule->cfa_offset;
+		if (found != cfas[i])
+			fail_msg("byte %#x: %d, not %d", i, found, cfas[i]);
+		if (found) {
+			assert_int_equal(rule->cfa_register, RSP);
+			assert_int_equal(rule->slots[RA_SLOT], -1);
+		}
+	}
+	assert_true(table_find(table, CODE - 1).rule->flags & RULE_NO_CFI);
+	assert_true(table_find(table, CODE + FAKE_ELF_CODE_BYTES).rule->flags & RULE_NO_CFI);
+	assert_true(table_find(table, UINT64_MAX).rule->flags & RULE_NO_CFI);
+}
+
+static uint32_t next_number(uint64_t *seed, uint32_t below)
+{
+	*seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (uint32_t)(*seed >> 33) % below;
+}
+
+struct part {
+	uint32_t start, end;
+	uint8_t cfa;
+};
+
+/* Of those that begin at one address the first counts; each ends where the next one begins. */
+static void model(const struct part *parts, size_t nr, uint8_t cfas[FAKE_ELF_CODE_BYTES])
+{
+	memset(cfas, NONE, FAKE_ELF_CODE_BYTES);
+	for (uint32_t at = 0; at < FAKE_ELF_CODE_BYTES; at++) {
+		const struct part *last = NULL; /* that begins at or before this byte */
+		for (size_t i = 0; i < nr; i++)
+			if (parts[i].start <= at && (!last || parts[i].start > last->start))
+				last = &parts[i];
+		cfas[at] = last && at < last->end ? last->cfa : NONE;
+	}
+}
+
+/* Functions in any order, that overlap and leave gaps; some parts of the table are made by looking, some at once. */
+static void test_functions_in_any_order(void **state)
+{
+	enum { ROUNDS = 40, MOST = 100 };
+	uint64_t seed = 1;
+
+	(void)state;
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		struct part parts[MOST];
+		uint8_t cfas[FAKE_ELF_CODE_BYTES];
+		struct unwind_table *table;
+		struct fake_elf elf;
+		size_t nr = 1 + next_number(&seed, MOST);
+		begin(&elf);
+		for (size_t i = 0; i < nr; i++) {
+			uint32_t start = next_number(&seed, FAKE_ELF_CODE_BYTES - 200);
+			parts[i] = (struct part){start, start + 1 + next_number(&seed, 200),
+						 (uint8_t)(8 * (1 + next_number(&seed, 10)))};
+			put_function(&elf, start, parts[i].end - start, parts[i].cfa);
+		}
+		model(parts, nr, cfas);
+		struct table_source source = source_of(&elf, NULL);
+		nr_released = 0;
+		assert_int_equal(table_new(&source, &elf, release, &table), 0);
+		if (round % 2)
+			assert_int_equal(table_complete(table), 0);
+		assert_int_equal(nr_released, round % 2);
+		expect_bytes(table, cfas);
+		expect_bytes(table, cfas);
+		assert_int_equal(table_complete(table), 0);
+		assert_int_equal(nr_released, 1);
+		assert_int_equal(table->nr_made, table->nr_parts);
+		assert_true(table->nr_rules <= 11); /* one for each CFA, and that of no code */
+		table_free(table);
+		assert_int_equal(nr_released, 1);
+	}
+}
+
+/* Entries of 16 bytes, of which the last 5 follow a push. Bytes that a function reaches into are none of them. */
+static void test_code_of_linkers(void **state)
+{
+	(void)state;
+	for (uint32_t end = 0x201; end < 0x200 + 4 * PLT_ENTRY; end++) {
+		uint8_t cfas[FAKE_ELF_CODE_BYTES] = {0};
+		struct unwind_table *table;
+		struct fake_elf elf;
+		uint32_t first = end % 3 ? 0x200 : 0x208; /* a function reaches into the first entry */
+		begin(&elf);
+		put_function(&elf, 0x100, first - 0x100, 32);
+		put_function(&elf, 0x400, 0x10, 40);
+		for (uint32_t at = 0x100; at < FAKE_ELF_CODE_BYTES; at++) {
+			if (at < 0x200)
+				cfas[at] = 32;
+			else if (at >= first && at < end)
+				cfas[at] = (at - first) % PLT_ENTRY < PLT_PUSHED ? 8 : 16;
+			else if (at >= 0x400 && at < 0x410)
+				cfas[at] = 40;
+			else if (at >= 0x600 && at < 0x620)
+				cfas[at] = 8;
+		}
+		struct table_source source = source_of(&elf, NULL);
+		source.nr_extras = 2;
+		source.extras[0] = (struct table_extra){CODE + 0x200, CODE + end, EXTRA_PLT};
+		source.extras[1] = (struct table_extra){CODE + 0x600, CODE + 0x620, EXTRA_STUB};
+		assert_int_equal(table_new(&source, &elf, release, &table), 0);
+		expect_bytes(table, cfas);
+		table_free(table);
+	}
+}
+
+/* Bytes of the file that are in no segment have no address; code that is in none is left out. */
+static void test_segments(void **state)
+{
+	struct fake_elf elf;
+	struct unwind_table *table;
+	uint64_t address;
+
+	(void)state;
+	begin(&elf);
+	put_function(&elf, 0x10, 0x10, 16);  /* in the first segment */
+	put_function(&elf, 0xf8, 0x10, 24);  /* goes on behind it */
+	put_function(&elf, 0x200, 0x10, 32); /* in none */
+	put_function(&elf, 0x3f0, 0x10, 40); /* up to the end of the second one */
+	struct table_source source = source_of(&elf, NULL);
+	source.nr_segments = 2;
+	source.segments[0] = (struct table_segment){.offset = 0x5300, .bytes = 0x100, .address = CODE + 0x300};
+	source.segments[1] = (struct table_segment){.offset = 0x1000, .bytes = 0x100, .address = CODE};
+	assert_int_equal(table_new(&source, &elf, release, &table), 0);
+	assert_int_equal(table->nr_functions, 2);
+	static const struct {
+		uint64_t offset, address; /* 0: none */
+	} cases[] = {{0xfff, 0},  {0x1000, CODE},         {0x10ff, CODE + 0xff},  {0x1100, 0},
+		     {0x52ff, 0}, {0x5300, CODE + 0x300}, {0x53ff, CODE + 0x3ff}, {0x5400, 0}};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		address = 0;
+		assert_int_equal(table_address(table, cases[i].offset, &address), !!cases[i].address);
+		assert_int_equal(address, cases[i].address);
+	}
+	assert_int_equal(table_find(table, CODE + 0x10).rule->cfa_offset, 16);
+	assert_true(table_find(table, CODE + 0xf8).rule->flags & RULE_NO_CFI);
+	assert_true(table_find(table, CODE + 0x200).rule->flags & RULE_NO_CFI);
+	assert_int_equal(table_find(table, CODE + 0x3ff).rule->cfa_offset, 40);
+	table_free(table);
+}
+
+/* All that a table takes is counted, and given back; one byte less than it needs is not enough. */
+static void test_the_budget(void **state)
+{
+	struct table_budget budget = {.max = SIZE_MAX};
+	struct fake_elf elf;
+	struct unwind_table *table;
+
+	(void)state;
+	begin(&elf);
+	for (uint32_t i = 0; i < 100; i++)
+		put_function(&elf, 16 * i, 8, (uint8_t)(8 + i));
+	struct table_source source = source_of(&elf, &budget);
+	assert_int_equal(table_new(&source, &elf, release, &table), 0);
+	size_t listed = atomic_load(&budget.bytes);
+	assert_int_equal(listed, table->bytes);
+	assert_true(listed >= source.section.bytes.len + 100 * sizeof(struct table_function));
+	size_t most = listed;
+	for (uint32_t i = 0; i < 100; i++) { /* the last part gives back the section */
+		assert_int_equal(table_find(table, CODE + 16 * i).rule->cfa_offset, 8 + i);
+		most = atomic_load(&budget.bytes) > most ? atomic_load(&budget.bytes) : most;
+		assert_int_equal(atomic_load(&budget.bytes), table->bytes);
+	}
+	assert_int_equal(table->nr_made, table->nr_parts);
+	table_free(table);
+	assert_int_equal(atomic_load(&budget.bytes), 0);
+	budget.max = listed;
+	assert_int_equal(table_new(&source, &elf, release, &table), 0);
+	assert_int_equal(table_complete(table), -EBADMSG); /* there is no room for its rows */
+	table_free(table);
+	budget.max = listed - 1;
+	nr_released = 0;
+	assert_int_equal(table_new(&source, &elf, release, &table), -EFBIG);
+	assert_int_equal(nr_released, 1);
+	assert_int_equal(atomic_load(&budget.bytes), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_functions_in_any_order),
+		cmocka_unit_test(test_code_of_linkers),
+		cmocka_unit_test(test_segments),
+		cmocka_unit_test(test_the_budget),
+	};
+
+	return cmocka_run_group_tests_name("table", tests, NULL, NULL);
+}
