@@ -266,6 +266,18 @@ static void test_costs(void **state)
 	assert_int_equal(cost_of(&later, "housekeeping cpu ns"), 4);
 	assert_int_equal(cost_of(&later, "start cpu ns"), 0);
 	assert_int_equal(later.nr_costs, all.nr_costs);
+	ledger_fini(&later);
+	if (!access("/proc/self/io", R_OK)) { /* some kernels do not count that */
+		static const char kib[1024];
+		int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+		for (unsigned i = 0; i < 3; i++)
+			assert_int_equal(write(fd, kib, sizeof(kib)), sizeof(kib));
+		close(fd);
+		assert_int_equal(recorder_cost_cut(&cost, &later), 0);
+		assert_in_range(cost_of(&later, "written bytes"), 3 * sizeof(kib), 1 << 20);
+		assert_in_range(cost_of(&later, "write calls"), 3, 1000);
+		assert_in_range(cost_of(&later, "read calls"), 1, 1000); /* of that file itself */
+	}
 	ledger_fini(&all);
 	ledger_fini(&cut);
 	ledger_fini(&later);

@@ -749,7 +749,14 @@ static void test_build_beside(void **state)
 
 /* ---- arm64, whatever machine this is ---- */
 
-enum { ARM_LEAF = 0, ARM_CALLER = 0x20, ARM_OUTERMOST = 0x40, ARM_NO_CFI = 0x60 };
+enum {
+	ARM_LEAF = 0,
+	ARM_CALLER = 0x20,
+	ARM_OUTERMOST = 0x40,
+	ARM_NO_CFI = 0x60,
+	ARM_WIDE_LEAF = 0x80,
+	ARM_WIDE = 0xa0
+};
 
 static int start_arm(void **state)
 {
@@ -764,6 +771,9 @@ static int start_arm(void **state)
 		&elf, ARM_CALLER, 0x20,
 		BYTES(DW_CFA_advance_loc | 4, DW_CFA_def_cfa_offset, 16, DW_CFA_offset | 29, 2, DW_CFA_offset | 30, 1));
 	fake_elf_fde(&elf, ARM_OUTERMOST, 0x20, BYTES(DW_CFA_undefined, 30));
+	/* CFA = sp, by an expression */
+	fake_elf_fde(&elf, ARM_WIDE_LEAF, 0x20, BYTES(DW_CFA_def_cfa_expression, 2, DW_OP_breg31, 0));
+	fake_elf_fde(&elf, ARM_WIDE, 0x20, BYTES(DW_CFA_def_cfa_expression, 2, DW_OP_breg31, 0, DW_CFA_offset | 30, 1));
 	assert_int_equal(build(process, &elf), 0);
 	*state = process;
 	return 0;
@@ -803,6 +813,10 @@ static void test_caller_of_a_leaf(void **state)
 
 	assert_true(unwind_leaf_caller(process->cache, &process->space, &regs, BASE + ARM_LEAF + 4, &caller));
 	assert_int_equal(caller, BASE + ARM_CALLER + 7);
+	caller = 0;
+	assert_true(unwind_leaf_caller(process->cache, &process->space, &regs, BASE + ARM_WIDE_LEAF + 4, &caller));
+	assert_int_equal(caller, BASE + ARM_CALLER + 7);
+	assert_false(unwind_leaf_caller(process->cache, &process->space, &regs, BASE + ARM_WIDE + 4, &caller));
 	/* That one has stored its return address; it is in the chain of frames. */
 	assert_false(unwind_leaf_caller(process->cache, &process->space, &regs, BASE + ARM_CALLER + 4, &caller));
 	/* Nor is anything known of code without tables. */
