@@ -377,6 +377,20 @@ static void test_fields_of_any_length_before_the_dump(void **state)
 	assert_memory_equal(record.data + 8, to + 1, 11 * sizeof(uint64_t)); /* up to the dump */
 }
 
+/* A task without user registers has none before its dump; what the stack holds may look like a dump, too. */
+static void test_no_registers_before_the_dump(void **state)
+{
+	const uint64_t words[] = {dumping_id, 0x1000, 5, PERF_SAMPLE_REGS_ABI_NONE, 48, 1, 2, 16, 3, 4, 8, 40, 77};
+	const uint64_t expected[] = {dumping_id, 0x1000, 5, PERF_SAMPLE_REGS_ABI_NONE, 40, 1, 2, 16, 3, 4, 40, 77};
+	AUTO_BUF struct buf record = {0};
+	uint64_t to[64];
+
+	(void)state;
+	put_sample(&record, words, sizeof(words) / sizeof(words[0]));
+	assert_int_equal(copy_of(&events[1], &record, to), 8 + sizeof(expected));
+	assert_memory_equal(to + 1, expected, sizeof(expected));
+}
+
 /* Of an event without dumps no field is taken for one, whatever its value is. */
 static void test_no_dump_is_no_dump(void **state)
 {
@@ -431,6 +445,7 @@ int main(void)
 		cmocka_unit_test(test_shorter),
 		cmocka_unit_test(test_by_cpu),
 		cmocka_unit_test(test_fields_of_any_length_before_the_dump),
+		cmocka_unit_test(test_no_registers_before_the_dump),
 		cmocka_unit_test(test_no_dump_is_no_dump),
 		cmocka_unit_test(test_damaged_records_stay),
 	};
