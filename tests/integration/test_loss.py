@@ -40,6 +40,19 @@ def test_reported_at_the_end(lossy):
     assert '% of CPU time' in err and 'worst gap: ' in err and 'what would have prevented it' in err
 
 
+def test_the_end_claims_no_more_than_the_file(millrace, lossy):
+    """Coverage at the end is that of the file; where the last record before each gap is not known, it says so."""
+    file, _, err = lossy
+    loss = loss_of(millrace, file)
+    words = re.search(r'covered (at least )?([\d.]+) % of CPU time', err)
+    worst = re.search(r'worst gap: (within )?([\d.]+) ms', err)
+    longest_ms = max(gap['to_ns'] - gap['from_ns'] for gap in loss['gaps'] if gap['cause'] == 'ring full') / 1e6
+    assert bool(words[1]) == bool(worst[1]), err
+    assert float(words[2]) <= loss['covered_percent'] + 0.01 and float(worst[2]) >= longest_ms - 0.001
+    if not words[1]:
+        assert float(words[2]) >= loss['covered_percent'] - 0.01 and float(worst[2]) <= longest_ms + 0.001
+
+
 def test_report(millrace, lossy):
     file, data, _ = lossy
     check_law(millrace, file, 'getppid', MADE)

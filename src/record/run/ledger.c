@@ -397,21 +397,22 @@ static int gaps_of_readings(const struct coverage_params *params, struct ledger_
 int coverage_make(const struct coverage_params *params, struct coverage *ret)
 {
 	struct ledger *ledger = params->ledger;
-	struct coverage coverage = {.exact = has_input(params->losses), .nr_places = params->nr_places};
+	const bool by_records = has_input(params->losses);
+	struct coverage coverage = {.exact = by_records && !params->mixed, .nr_places = params->nr_places};
 	AUTO_FREE struct ledger_entry *gaps = NULL;
 	size_t nr_gaps;
-	int err = coverage.exact ? gaps_of_records(ledger, params->losses, &gaps, &nr_gaps)
-				 : gaps_of_readings(params, &gaps, &nr_gaps);
+	int err = by_records ? gaps_of_records(ledger, params->losses, &gaps, &nr_gaps)
+			     : gaps_of_readings(params, &gaps, &nr_gaps);
 
 	if (!err)
 		err = ledger_sum(gaps, nr_gaps, &coverage.sum);
 	if (err)
 		return err;
-	if (coverage.exact)
+	if (by_records)
 		coverage.nr_places = params->losses->nr_places;
 	if (ledger->ended_ns > ledger->started_ns)
 		coverage.elapsed_ns = ledger->ended_ns - ledger->started_ns;
-	else if (coverage.exact)
+	else if (by_records)
 		coverage.elapsed_ns = params->losses->last_ns - params->losses->first_ns;
 	advise(params, gaps, nr_gaps, &coverage);
 	*ret = coverage;

@@ -75,7 +75,7 @@ void ledger_book_fini(struct ledger_book *book); /* zeroed is fine */
 
 /* How much of its time a recording saw, the longest time in which it saw nothing, and what would have helped. */
 struct coverage {
-	bool exact;          /* by the records around the gaps; else by the readings of the counters, which lie apart */
+	bool exact;          /* by the records around the gaps; else gaps are told too long, never too short */
 	uint64_t elapsed_ns; /* 0: not known, and nothing else is */
 	size_t nr_places;    /* CPUs, or tasks with a ring each */
 	struct ledger_sum sum;
@@ -88,6 +88,7 @@ struct coverage_params {
 	struct ledger *ledger;     /* its entries get sorted */
 	struct loss_times *losses; /* gets ended, and gaps sorted; NULL, or one that was fed with no record: the
 				      readings must do */
+	bool mixed;                /* records of several rings in each batch: not the last before each gap is known */
 	size_t nr_places;          /* without `losses` */
 	size_t ring_bytes, most_ring_bytes; /* most: that is advised */
 	uint64_t drained_bytes, nr_samples; /* for the size of a record */

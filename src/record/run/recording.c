@@ -1021,6 +1021,7 @@ static void add_coverage(struct recording *rec, struct recording_result *result)
 	const struct coverage_params params = {
 		.ledger = &rec->book.ledger,
 		.losses = &rec->losses,
+		.mixed = !rec->options->directory && rec->plan.nr_drained > 1,
 		.nr_places = rec->plan.nr_places,
 		.ring_bytes = rec->set.ring_pages * (size_t)sysconf(_SC_PAGESIZE),
 		.drained_bytes = result->ring_total_bytes,
