@@ -5,9 +5,11 @@ import http.server
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import threading
 
@@ -181,6 +183,23 @@ def test_compressed_sections(millrace, stripped, tmp_path, how):
     millrace('record', '-q', '-N', '-e', 'cpu-clock:u', '-F', '999', '-o', tmp_path / 'data', '--', tmp_path / 'hot')
     out = millrace('report', '-i', tmp_path / 'data', '-s', 'sym,srcline').out
     assert re.search(r'hidden_hot +hot\.c:\d', out), out
+
+
+def test_huge_section(millrace, stripped, tmp_path):
+    """A section of 6 GiB, of which the file is nearly all holes: neither read nor waited for. The names stay."""
+    whole, app = stripped / 'whole', tmp_path / 'hot'
+    shutil.copy(whole, app)
+    sections = subprocess.run(['readelf', '-SW', whole], stdout=subprocess.PIPE, text=True, check=True).stdout
+    number = int(re.search(r'\[ *(\d+)\] \.debug_abbrev', sections).group(1))
+    elf = bytearray(whole.read_bytes())
+    header = struct.unpack_from('<Q', elf, 40)[0] + 64 * number
+    struct.pack_into('<Q', elf, header + 32, 6 << 30)
+    app.write_bytes(elf)
+    os.truncate(app, (6 << 30) + len(elf))
+    millrace('record', '-q', '-N', '-e', 'cpu-clock:u', '-F', '999', '-o', tmp_path / 'data', '--', app)
+    out = millrace('report', '-i', tmp_path / 'data', '-s', 'sym,srcline').out
+    assert re.search(r'hidden_hot +hot\[', out) or re.search(r'hidden_hot +hidden_hot\+', out), out
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2 << 20  # KiB; of any program so far
 
 
 def test_hints(millrace, programs, stripped, data, tmp_path):

@@ -31,6 +31,9 @@ enum {
 	UNPACK_AT_LEAST = 256 * 1024 /* bytes, of the result */
 };
 
+/* Containers may have any files. .debug_info of chromium, the longest known, has 3 GB. */
+static const uint64_t most_bytes = UINT64_C(4) << 30;
+
 /* What a compressed section has in front; of .zdebug_info and others: "ZLIB", and the size as the GNU tools write it.
  */
 static const char gnu_magic[4] = "ZLIB";
@@ -65,7 +68,7 @@ static bool read_packed_header(Elf *elf, Elf_Scn *scn, bool is_gnu, struct elf_p
 		len = header.ch_size;
 		packed->type = header.ch_type;
 	}
-	if (data->d_size <= header_bytes || len / MAX_COMPRESSION > data->d_size || len > SIZE_MAX)
+	if (data->d_size <= header_bytes || len / MAX_COMPRESSION > data->d_size || len > most_bytes)
 		return false;
 	packed->bytes = (struct span){(const uint8_t *)data->d_buf + header_bytes, data->d_size - header_bytes};
 	*ret_len = len;
@@ -200,7 +203,7 @@ struct span elf_section_whole(struct elf_section *section)
 		if (data && data->d_buf)
 			section->whole = (struct span){data->d_buf, data->d_size};
 	} else {
-		AUTO_FREE void *bytes = section->len <= SIZE_MAX ? malloc(section->len) : NULL;
+		AUTO_FREE void *bytes = section->len <= most_bytes ? malloc(section->len) : NULL;
 		if (bytes && fd_pread(section->fd, bytes, section->len, section->offset) == 0) {
 			section->bytes = take_ptr(bytes);
 			section->whole = (struct span){section->bytes, section->len};
