@@ -1009,6 +1009,18 @@ void pipeline_run_stages(struct writer *writer)
 	wait_for(&pipeline->producer, WRITER_ALL);
 }
 
+/* Threads that run short of memory do not ask its stages any more. The lock is held. */
+static void leave_those_with_stages(struct pipeline *pipeline)
+{
+	struct pipeline **each = &pipeline->pool->with_stages;
+
+	while (*each && *each != pipeline)
+		each = &(*each)->next_with_stages;
+	if (*each)
+		*each = pipeline->next_with_stages;
+	pipeline->next_with_stages = NULL;
+}
+
 /* They pass on what they have, and all of it is written. No worker calls them any more. */
 static void end_stages(struct pipeline *pipeline)
 {
@@ -1017,15 +1029,13 @@ static void end_stages(struct pipeline *pipeline)
 	pipeline_run_stages(&pipeline->producer.writer);
 	if (!pipeline->stages)
 		return;
+	pthread_mutex_lock(&pool->lock);
+	leave_those_with_stages(pipeline);
+	pthread_mutex_unlock(&pool->lock);
+	wait_for(&pipeline->producer, WRITER_ALL); /* another output may have asked them since then */
 	int err = flush_stages(pipeline, STAGE_END);
 	pthread_mutex_lock(&pool->lock);
 	note_error(pipeline, err);
-	struct pipeline **each = &pool->with_stages;
-	while (*each && *each != pipeline)
-		each = &(*each)->next_with_stages;
-	if (*each)
-		*each = pipeline->next_with_stages;
-	pipeline->next_with_stages = NULL;
 	pthread_mutex_unlock(&pool->lock);
 	wait_for(&pipeline->producer, WRITER_ALL);
 	pipeline->stages = NULL;

@@ -4,6 +4,7 @@
 #include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -1009,6 +1010,82 @@ static void test_stages_keep_batches(void **state)
 	assert_true(nr_copied);
 }
 
+/* Keeps all batches until the end, while another output takes the memory that is left. */
+struct ending {
+	struct keeping keeping;
+	struct writer *other;
+	atomic_bool ends;
+	sem_t called; /* beside its last call */
+};
+
+static int hold_to_the_end(struct stage *stage, enum stage_flush why)
+{
+	return why == STAGE_END ? give_out(stage, why) : 0;
+}
+
+static int end_beside_another(struct stage *stage, enum stage_flush why)
+{
+	struct ending *ending = (struct ending *)stage;
+	uint8_t record[MAX_RECORD];
+	unsigned seed = 1;
+	struct timespec until;
+	int err;
+
+	if (why != STAGE_END) {
+		if (ending->ends)
+			sem_post(&ending->called);
+		return 0;
+	}
+	ending->ends = true;
+	do
+		err = writer_queue(ending->other, &(struct span){record, make_record(&seed, false, record)}, 1);
+	while (!err);
+	assert_int_equal(err, -EAGAIN);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec++;
+	assert_int_equal(sem_timedwait(&ending->called, &until), -1);
+	assert_int_equal(errno, ETIMEDOUT);
+	return give_out(stage, why);
+}
+
+/* As where the output is switched, and the former one is ended by a thread of its own. */
+static void test_who_lacks_memory_does_not_ask_a_stage_that_ends(void **state)
+{
+	static const struct stage_ops ends = {.name = "ends", .process = keep, .flush = end_beside_another};
+	static const struct stage_ops holds = {.name = "holds", .process = keep, .flush = hold_to_the_end};
+	struct ending ending = {.keeping = {.stage.ops = &ends, .last = &ending.keeping.first}};
+	struct keeping holding = {.stage.ops = &holds, .last = &holding.first};
+	struct writer *inner, *writer;
+	struct batch_pool *pool;
+	uint8_t record[MAX_RECORD];
+	unsigned seed = 1;
+	const struct span span = {record, make_record(&seed, false, record)};
+
+	(void)state;
+	sem_init(&ending.called, 0, 0);
+	assert_int_equal(batch_pool_new(&(struct batch_pool_params){.no_index = true,
+								    .nr_stages = 2,
+								    .nr_workers = 1,
+								    .extent_bytes = EXTENT_BYTES,
+								    .budget_bytes = 8 * EXTENT_BYTES},
+					&pool, NULL),
+			 0);
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	pipeline_add_stage(writer, &ending.keeping.stage);
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &ending.other), 0);
+	pipeline_add_stage(ending.other, &holding.stage);
+	queue_all(writer, &span, 1);
+	assert_int_equal(writer_close(writer, NULL), 0);
+	assert_true(ending.ends);
+	assert_int_equal(writer_close(ending.other, NULL), 0);
+	assert_true(holding.nr > 1);
+	assert_int_equal(pool->nr_free, pool->nr_jobs);
+	batch_pool_free(pool);
+	sem_destroy(&ending.called);
+}
+
 static void test_error_of_a_stage_sticks(void **state)
 {
 	static const struct stage_ops refusing = {.name = "refusing", .process = refuse};
@@ -1106,6 +1183,7 @@ int main(void)
 		cmocka_unit_test(test_extents_before_an_error_stay),
 		cmocka_unit_test(test_stages_change_what_is_written),
 		cmocka_unit_test(test_stages_keep_batches),
+		cmocka_unit_test(test_who_lacks_memory_does_not_ask_a_stage_that_ends),
 		cmocka_unit_test(test_error_of_a_stage_sticks),
 		cmocka_unit_test(test_error_of_a_stage_outlives_a_store),
 		cmocka_unit_test(test_damage_in_a_stream_ends_where_another_begins),
