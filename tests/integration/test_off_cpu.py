@@ -492,8 +492,8 @@ def test_snapshots_of_overwritten_rings(millrace, spawn, programs, tmp_path):
 def test_events_on_and_off(millrace, programs, tmp_path):
     """Only what was while the events were on, and all of that."""
     path = tmp_path / 'perf.data'
-    done = millrace('record', '-e', 'dummy', '--off-cpu', '-D', '100-300,500-700', '-o', path,
-                    '--', programs / 'waits', 'sleep', 1, 1000)
+    done = millrace('record', '-e', 'dummy', '--off-cpu', '-D', '100-1000,2500-3000', '-o', path,
+                    '--', programs / 'waits', 'sleep', 1, 6000)
     (thread,) = threads_of(done.out)
     waits = sorted((wait for wait in waits_of(path) if wait.tid == thread.tid), key=lambda wait: wait.left_ns)
     # However late the recorder is: one part of the time has no wait, and it sleeps all the time.
