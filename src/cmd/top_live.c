@@ -292,8 +292,11 @@ static void update_event(const struct live *live, struct shown_event *shown, str
 static void shrink(struct live *live)
 {
 	size_t bytes = samples_bytes(&live->samples), least = live->options->held_bytes / SHRINK_PART;
+	bool much = bytes >= live->shrink_at && bytes >= least;
 
-	if ((bytes < live->shrink_at || bytes < least) && live->nr_exits < SHRINK_EXITS)
+	if (live->full) /* nothing more comes until something goes */
+		much = !live->total;
+	if (!much && live->nr_exits < SHRINK_EXITS)
 		return;
 	for (size_t i = 0; i < live->samples.nr; i++)
 		if (live->shown[i].tally.nr > live->samples.events[i].tally.nr)

@@ -146,6 +146,33 @@ def test_memory_is_bounded(need_root, load, tmp_path, millrace):
     assert re.search(r'\d+\.\d\d%.*spin.*\[\.\] [a-z_]+', out)
 
 
+MANY_STACKS = '''
+#include <unistd.h>
+static unsigned long long state = 88172645463325252ull;
+static unsigned next(void) { state ^= state << 13; state ^= state >> 7; state ^= state << 17; return state >> 20; }
+__attribute__((noinline)) static void left(int n);
+__attribute__((noinline)) static void right(int n) { if (n) (next() & 1 ? left : right)(n - 1); else getppid(); }
+__attribute__((noinline)) static void left(int n) { if (n) (next() & 1 ? left : right)(n - 1); else getppid(); n++; }
+int main(void) { for (;;) left(40); }
+'''
+
+
+def test_samples_without_room_are_counted(need_root, need_tracefs, spawn, tmp_path):
+    """Where nothing decays, and hardly a stack comes twice."""
+    (tmp_path / 'many.c').write_text(MANY_STACKS)
+    run_command(['cc', '-O0', '-fno-omit-frame-pointer', '-o', tmp_path / 'many', tmp_path / 'many.c'])
+    load = spawn([tmp_path / 'many'])
+    with Screen(['top', '-p', load.pid, '-e', 'syscalls:sys_enter_getppid', '-c', '1', '-g', '--total', '--hold', '4M',
+                 '-d', '0.2'], cwd=tmp_path) as screen:
+        screen.wait(lambda text: re.search(r'not counted: [1-9]', text), 'there is no room')
+        before = int(re.search(r'not counted: (\d+)', screen.text())[1])
+        screen.wait(lambda text: int(re.search(r'not counted: (\d+)', text)[1]) > before, 'more are not counted')
+        screen.press('z', '[zero]')  # what goes leaves room
+        before = screen.wait(lambda text: count(text) > 0, 'samples are counted again').splitlines()[0]
+        screen.wait(lambda text: count(text) > 0 and text.splitlines()[0] != before, 'and again')
+        assert 'lost: 0' in screen.text()
+
+
 @pytest.mark.parametrize('words, why', [
     (['-e', 'no-such-event'], 'no-such-event'),
     (['-p', '999999999'], '999999999'),
