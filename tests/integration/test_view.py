@@ -323,6 +323,16 @@ def test_i_shows_the_header(screen):
     screen.press('q', 'Symbol')
 
 
+def test_i_shows_what_threads_had_counted(place, millrace):
+    millrace('record', '--stat', '-e', 'cpu-clock:u', '-N', '-o', place / 'stat.data', '--', place / 'program')
+    table = millrace('report', '--stdio', '-T', '-i', place / 'stat.data').out.strip().splitlines()[-2:]
+    with Screen(['report', '-T', '-i', place / 'stat.data']) as screen:
+        screen.wait('[.] inner')
+        screen.press('i', 'hostname')
+        screen.press('End', table[0].strip())
+        assert table[1].strip() in screen.text()
+
+
 def test_s_shows_another_recording(place, millrace):
     other = place / 'another.data'
     millrace('record', '-e', 'cpu-clock:u', '-N', '-o', other, '--', 'sh', '-c',

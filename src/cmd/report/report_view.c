@@ -20,6 +20,7 @@
 #include "cmd/report/report.h"
 #include "cmd/text/header_text.h"
 #include "cmd/text/sample_text.h"
+#include "cmd/text/thread_values.h"
 #include "cmd/view/view.h"
 #include "perfdata/ledger.h"
 #include "read/session.h"
@@ -32,7 +33,8 @@ static volatile sig_atomic_t interrupted;
 struct part {
 	struct reading reading;
 	struct ledger ledger; /* what was lost in it: the file's, or LOST records */
-	bool has_ledger;
+	bool has_ledger, wants_threads;
+	struct threads threads;    /* if they are wanted */
 	struct view_event *events; /* heap */
 	struct tally **tallies;    /* heap; of all events */
 	struct buf *names;         /* heap; of each of the events */
@@ -51,10 +53,10 @@ int report_view_wanted(const struct report_options *options, struct diag *reterr
 {
 	const char *why;
 	bool text = options->stdio || options->json || options->stats || options->raw_dump || options->loss ||
-		    options->tasks || options->mmaps || options->threads || options->hierarchy ||
-		    options->header.alone || options->header.wanted || options->quiet || options->table.separator ||
-		    options->table.widths || options->raw_text || options->graph.mode == GRAPH_FLAT ||
-		    options->graph.mode == GRAPH_FOLDED || samples_want_parallelism(&options->samples);
+		    options->tasks || options->mmaps || options->hierarchy || options->header.alone ||
+		    options->header.wanted || options->quiet || options->table.separator || options->table.widths ||
+		    options->raw_text || options->graph.mode == GRAPH_FLAT || options->graph.mode == GRAPH_FOLDED ||
+		    samples_want_parallelism(&options->samples);
 
 	if (options->tui && samples_want_parallelism(&options->samples))
 		return diag_set(reterr, -ENOTSUP, "--tui: latency and parallelism are printed as text");
@@ -95,6 +97,7 @@ static void part_free(struct part *part)
 	free(part->events);
 	free(part->tallies);
 	ledger_fini(&part->ledger);
+	threads_fini(&part->threads);
 	reading_fini(&part->reading);
 	free(part);
 }
@@ -104,6 +107,8 @@ static int observe(void *ctx, const struct session_record *record)
 {
 	struct part *part = ctx;
 
+	if (part->wants_threads && threads_take(&part->threads, part->reading.session, record))
+		return -ENOMEM;
 	if (record->view.header->type != PERF_RECORD_LOST || part->has_ledger || part->ledger.nr_entries >= MOST_GAPS ||
 	    !(record->sample.present & PERF_SAMPLE_TIME))
 		return 0;
@@ -172,6 +177,7 @@ static int part_read(struct report_view *view, struct session *session, struct p
 	}
 	samples.addresses = samples.times = true;
 	part->reading = (struct reading){.session = session, .observe = observe, .ctx = part, .stop = &interrupted};
+	part->wants_threads = view->options->threads;
 	take_ledger(part);
 	int err = reading_run(&part->reading, &samples, &view->options->input.machine, reterr);
 	if (describe_events(part, view->options)) {
@@ -362,16 +368,20 @@ static int show_samples(void *ctx, const struct view_samples *wanted, const stru
 	return err == -ENOMEM ? diag_set(reterr, err, "out of memory") : err;
 }
 
+/* And, with --threads, what each thread had counted. */
 static void put_header(void *ctx, struct buf *out)
 {
-	struct report_view *view = ctx;
+	const struct report_view *view = ctx;
+	const struct report_options *options = view->options;
 	char *text = NULL;
 	size_t len;
 	FILE *to = open_memstream(&text, &len);
 
 	if (!to)
 		return;
-	header_print(to, view->whole->reading.session, view->options->header.full);
+	header_print(to, view->whole->reading.session, options->header.full);
+	if (options->threads)
+		threads_print(&view->whole->threads, options->raw_threads ? THREADS_RAW : THREADS_TABLE, to);
 	if (!fclose(to))
 		buf_put(out, text, len);
 	free(text);

@@ -624,7 +624,7 @@ static void show_help(const struct browser *browser)
 			    "                 compared, by the difference of that one, 0: by the baseline\n"
 			    "P                Write the table to perf.hist.N\n"
 			    "r                Show the samples of a row one by one\n"
-			    "i                Header of the recording\n");
+			    "i                Header of the recording; with report -T, what threads had counted\n");
 	buf_put_text(&text, browser->source->ops->save ? "\n"
 							 "s                Save what is held as a perf.data\n"
 							 "z                Forget everything at each refresh, or not\n"
