@@ -2,7 +2,7 @@
 """Groups {a,b}: recorded by either, they say the same in both programs."""
 import pytest
 
-from test_report import assert_same_graphs, theirs as theirs_of
+from test_report import assert_same, assert_same_graphs, theirs as theirs_of
 
 BUSY = ['sh', '-c', 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done']
 GROUPS = [
@@ -55,6 +55,15 @@ def test_all_events_as_one_group(millrace, perf, need_root, tmp_path):
     perf('record', '-o', file, '-e', 'cpu-clock,faults,cs', '--', *BUSY)
     for table in ['--group'], ['--group', '--percentage', 'relative', '-c', 'sh', '-s', 'dso']:
         assert_same_graphs(millrace('report', *table, '-i', file).out, theirs_of(perf, *table, '-i', file))
+
+
+def test_equal_numbers_of_callers(millrace, perf, need_root, need_tracefs, tmp_path):
+    """They are in the order of the leader alone, and behind that of what the events themselves have."""
+    file = tmp_path / 'x.data'
+    perf('record', '-o', file, '-g', '-e', 'cpu-clock,sched:sched_switch', '--', 'ls', '-R', '/usr/include')
+    for table in ['-g', 'none'], ['-g', 'none', '--group-sort-idx', '1'], ['-g', 'none', '-s', 'dso,sym']:
+        assert_same(millrace('report', '--group', *table, '-i', file).out,
+                    theirs_of(perf, '--group', *table, '-i', file))
 
 
 def test_group_whose_leader_has_no_samples(millrace, need_root, tmp_path):

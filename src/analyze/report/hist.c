@@ -477,23 +477,6 @@ int hist_note_use(struct hist *hist, struct hist_entry *entry, const struct use 
 	return use_list_append(&entry->uses, use, &hist->pool);
 }
 
-int hist_link(struct hist *leader, struct hist *const members[], unsigned nr_members)
-{
-	leader->nr_members = nr_members;
-	for (unsigned member = 0; member < nr_members; member++) {
-		for (size_t i = 0; members[member] && i < members[member]->nr; i++) {
-			struct hist_entry *part = members[member]->entries[i];
-			struct hist_entry *entry = hist_find(leader, &part->place);
-			if (entry && !entry->members)
-				entry->members = pool_take(&leader->pool, nr_members * sizeof(*entry->members));
-			if (!entry || !entry->members)
-				return -ENOMEM;
-			entry->members[member] = part;
-		}
-	}
-	return 0;
-}
-
 /* Adds an array that may not be there. 0 or -ENOMEM. */
 static int add_all(struct hist *hist, const uint64_t *from, size_t nr, uint64_t **to)
 {
@@ -620,12 +603,15 @@ static uint64_t member_number(const struct hist_entry *entry, unsigned member, e
 
 /*
  * The largest first; a group by one event after the other, or, as perf, by a member that was asked for and then the
- * others.
+ * others. What is counted for callers, too, is that of the leader alone.
  */
 static int compare_numbers(const struct hist *hist, enum hist_column column, const struct hist_entry *a,
 			   const struct hist_entry *b)
 {
 	unsigned wanted = hist->options.sort_member, first = wanted <= hist->nr_members ? wanted : 0;
+
+	if (column == HIST_CHILDREN)
+		return compare_u64(hist_number(b, column), hist_number(a, column));
 	int order = compare_u64(member_number(b, first, column), member_number(a, first, column));
 
 	for (unsigned i = 1; i <= hist->nr_members && !order && first == wanted; i++)
@@ -675,7 +661,7 @@ struct ranking {
 static bool has_rank(const struct hist *hist, enum hist_column column)
 {
 	return column == HIST_TIME || column == HIST_TID || column == HIST_CPU ||
-	       (column >= HIST_KEYS && !hist->nr_members);
+	       (column >= HIST_KEYS && (!hist->nr_members || column == HIST_CHILDREN));
 }
 
 static uint64_t rank(enum hist_column column, const struct hist_entry *entry)
@@ -772,16 +758,61 @@ static bool has_order(const struct hist *hist)
  * likewise; a large table is sorted without trees: equal rows of it may come in another order than perf's, always the
  * same.
  */
+static bool has_trees(const struct hist *hist)
+{
+	return (hist->nr <= LARGE_TABLE && !hist->options.any_ties) || !has_order(hist);
+}
+
+static int sort_as_tree(struct hist *hist)
+{
+	return has_trees(hist) ? insertion_sort((void **)hist->entries, hist->nr, compare_identity, hist) : 0;
+}
+
+/* What only other members have comes into perf's last tree before the one for display. */
+static int sort_before_link(struct hist *hist, bool leader)
+{
+	int err = has_key(hist, HIST_COMM) ? sort_as_tree(hist) : 0;
+
+	return err || leader ? err : sort_as_tree(hist);
+}
+
+static int link_entry(struct hist *leader, unsigned member, struct hist_entry *part)
+{
+	struct hist_entry *entry = hist_find(leader, &part->place);
+
+	if (entry && !entry->members)
+		entry->members = pool_take(&leader->pool, leader->nr_members * sizeof(*entry->members));
+	if (!entry || !entry->members)
+		return -ENOMEM;
+	entry->members[member] = part;
+	return 0;
+}
+
+int hist_link(struct hist *leader, struct hist *const members[], unsigned nr_members)
+{
+	int err = sort_before_link(leader, true);
+
+	leader->nr_members = nr_members;
+	for (unsigned member = 0; member < nr_members && !err; member++) {
+		struct hist *hist = members[member];
+		if (hist)
+			err = sort_before_link(hist, false);
+		for (size_t i = 0; hist && i < hist->nr && !err; i++)
+			err = link_entry(leader, member, hist->entries[i]);
+	}
+	return err;
+}
+
 int hist_sort(struct hist *hist, struct hist_entry *const **ret, size_t *ret_nr)
 {
 	int err = 0;
 
-	if ((hist->nr > LARGE_TABLE || hist->options.any_ties) && has_order(hist)) {
+	if (!has_trees(hist)) {
 		err = sort_large(hist);
 	} else {
-		err = insertion_sort((void **)hist->entries, hist->nr, compare_identity, hist);
-		if (!err && has_key(hist, HIST_COMM))
-			err = insertion_sort((void **)hist->entries, hist->nr, compare_identity, hist);
+		err = sort_as_tree(hist);
+		if (!err && has_key(hist, HIST_COMM) && !hist->nr_members)
+			err = sort_as_tree(hist);
 		if (!err)
 			err = insertion_sort((void **)hist->entries, hist->nr, compare_display, hist);
 	}
