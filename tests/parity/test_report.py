@@ -283,6 +283,15 @@ def test_source_lines_of_callers(lines, millrace):
     assert best['srcfile'] == 'lines.c' and best['time_ns'] % 10 ** 8 == 0
 
 
+@pytest.mark.parametrize('table', [['-s', '+cpu,pid'], ['-F', '+period,sample'], ['-n', '-F', '+pid', '-s', 'dso,sym'],
+                                   ['-F', 'comm', '-s', '+cpu'], ['--hierarchy', '-s', '+{cpu,pid}'],
+                                   ['-F', '+period', '-s', 'dso'], ['-F', '+overhead,pid', '--no-children']],
+                         ids=' '.join)
+def test_beside_the_default(table, small, perf, millrace):
+    table = [*table, '-g', 'none', '-i', small]
+    assert_same(millrace('report', '--stdio', *table).out, theirs(perf, *table))
+
+
 def test_bare_call_graph_option(small, millrace):
     """-g takes a word of its own, unless an option follows or nothing."""
     table = millrace('report', '-i', small).out
@@ -291,6 +300,8 @@ def test_bare_call_graph_option(small, millrace):
     assert millrace('report', '-g', 'graph,0.5,caller', '-i', small).out == table
     assert millrace('report', '--call-graph', 'none', '-i', small).out != table
     assert millrace('report', '-g', '--no-children', '-i', small).out != table
+    assert millrace('report', '-g', 'callee', '-n', '-g', 'caller', '-i', small).out == \
+        millrace('report', '-n', '-i', small).out == millrace('report', '-ng', 'caller', '-i', small).out
 
 
 def test_json(small, millrace):

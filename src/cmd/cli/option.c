@@ -248,6 +248,8 @@ static enum option_result apply(struct parse *parse, const struct option *option
 static enum option_result apply_with_arg(struct parse *parse, const struct option *option, const char *typed,
 					 const char *attached)
 {
+	if (!attached && option->flags & OPTION_ARG_NEXT && parse->at < parse->end && *parse->argv[parse->at] != '-')
+		attached = parse->argv[parse->at++];
 	if (!attached && !(option->flags & OPTION_ARG_OPTIONAL)) {
 		if (parse->at >= parse->end) {
 			log_error("option %s needs a value: %s %s", typed, typed, option->arg);

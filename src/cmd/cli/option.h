@@ -17,6 +17,7 @@ enum option_flags {
 	OPTION_NO_NEGATE = 2,    /* there is no --no-NAME */
 	OPTION_HIDDEN = 4,       /* accepted, but not shown */
 	OPTION_NO_DEFAULT = 8,   /* a configuration file must not set it */
+	OPTION_ARG_NEXT = 16,    /* with OPTION_ARG_OPTIONAL: it may be the next word, where that begins with no '-' */
 };
 
 struct option {

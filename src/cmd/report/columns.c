@@ -237,24 +237,46 @@ static int column_list_parse(struct column_choice *choice, const char *text, str
 	return 0;
 }
 
-static const struct column_list *sort_of(const struct column_choice *choice)
+static bool has_sort(const struct column_choice *choice)
 {
-	return choice->sort.nr ? &choice->sort : &default_sorts[choice->mode].list;
+	return choice->sort.nr || choice->more_sort.nr;
+}
+
+static struct column_list sort_of(const struct column_choice *choice)
+{
+	struct column_list list = choice->sort.nr ? choice->sort : default_sorts[choice->mode].list;
+	const struct column_list *more = &choice->more_sort;
+	unsigned first = list.levels[list.nr - 1] + 1;
+
+	for (unsigned i = 0; i < more->nr; i++)
+		list_add_at(&list, more->columns[i], first + more->levels[i]);
+	return list;
+}
+
+/* What is sorted by beside the columns of -F: nothing, unless -s says so. */
+static void add_given_sort(const struct column_choice *choice, struct column_list *list)
+{
+	const struct column_list sort = sort_of(choice);
+
+	if (has_sort(choice))
+		list_add_all(list, &sort);
 }
 
 void column_choice_apply(const struct column_choice *choice, struct hist_options *ret)
 {
+	const struct column_list sort = sort_of(choice);
 	struct column_list order = {0};
 
 	if (!choice->fields.nr) {
 		/* As perf: the shares come first unless -s has them elsewhere. */
-		if (!list_has(sort_of(choice), HIST_CHILDREN))
+		if (!list_has(&sort, HIST_CHILDREN))
 			list_add(&order, HIST_CHILDREN);
-		if (!list_has(sort_of(choice), HIST_SELF))
+		if (!list_has(&sort, HIST_SELF))
 			list_add(&order, HIST_SELF);
-		list_add_all(&order, sort_of(choice));
+		list_add_all(&order, &sort);
+		list_add_all(&order, &choice->more_fields);
 	} else {
-		list_add_all(&order, &choice->sort);
+		add_given_sort(choice, &order);
 		if (choice->parent)
 			list_add(&order, HIST_PARENT);
 		list_add_all(&order, &choice->fields);
@@ -269,16 +291,21 @@ void column_choice_apply(const struct column_choice *choice, struct hist_options
 			ret->keys[ret->nr_keys++] = order.columns[i];
 }
 
-const char *column_choice_sort_words(const struct column_choice *choice)
+void column_choice_sort_words(const struct column_choice *choice, struct buf *out)
 {
-	return choice->sort_words ? choice->sort_words : default_sorts[choice->mode].words;
+	if (!choice->sort.nr)
+		buf_printf(out, "%s", default_sorts[choice->mode].words);
+	if (has_sort(choice))
+		buf_printf(out, "%s%s", out->len ? "," : "", choice->sort_words);
 }
 
 void column_choice_shown(const struct column_choice *choice, bool children, struct column_list *ret)
 {
+	const struct column_list sort = sort_of(choice);
+
 	*ret = choice->fields;
 	if (choice->fields.nr) {
-		list_add_all(ret, &choice->sort);
+		add_given_sort(choice, ret);
 		if (choice->parent)
 			list_add(ret, HIST_PARENT);
 		return;
@@ -301,14 +328,15 @@ void column_choice_shown(const struct column_choice *choice, bool children, stru
 		list_add(ret, HIST_SAMPLES);
 	if (choice->periods)
 		list_add(ret, HIST_PERIOD);
-	list_add_all(ret, sort_of(choice));
+	list_add_all(ret, &choice->more_fields);
+	list_add_all(ret, &sort);
 	if (choice->parent)
 		list_add(ret, HIST_PARENT);
 }
 
 unsigned column_choice_levels(const struct column_choice *choice, struct hierarchy_level ret[])
 {
-	struct column_list list = *sort_of(choice);
+	struct column_list list = sort_of(choice);
 	unsigned nr = 0, last = UINT_MAX;
 
 	if (choice->parent)
@@ -329,13 +357,23 @@ bool column_choice_begins_with(const struct column_choice *choice, enum hist_col
 	return !choice->fields.nr && choice->sort.nr && choice->sort.columns[0] == column;
 }
 
+/* The last one given counts, with a + or without. */
+static int set_lists(struct column_choice *choice, const char *text, struct column_list *whole,
+		     struct column_list *more, struct diag *reterr)
+{
+	bool adds = *text == '+';
+
+	whole->nr = more->nr = 0;
+	return column_list_parse(choice, text + adds, adds ? more : whole, reterr);
+}
+
 int column_choice_set_sort(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
 	struct column_choice *choice = value;
 
 	(void)option, (void)negated;
-	choice->sort_words = arg;
-	return column_list_parse(choice, arg, &choice->sort, reterr);
+	choice->sort_words = arg + (*arg == '+');
+	return set_lists(choice, arg, &choice->sort, &choice->more_sort, reterr);
 }
 
 int column_choice_set_fields(const struct option *option, const char *arg, bool negated, void *value,
@@ -344,7 +382,7 @@ int column_choice_set_fields(const struct option *option, const char *arg, bool 
 	struct column_choice *choice = value;
 
 	(void)option, (void)negated;
-	return column_list_parse(choice, arg, &choice->fields, reterr);
+	return set_lists(choice, arg, &choice->fields, &choice->more_fields, reterr);
 }
 
 static bool counts_activity(const struct column_list *list)
@@ -491,17 +529,20 @@ static int expand_list(struct column_choice *choice, const struct recorded_field
 int column_choice_fit(struct column_choice *choice, const char *default_sort, const struct session *session,
 		      struct diag *reterr)
 {
+	struct column_list *const lists[] = {&choice->sort, &choice->more_sort, &choice->fields, &choice->more_fields};
+	enum { NR_LISTS = sizeof(lists) / sizeof(lists[0]) };
 	struct tracepoints *formats = NULL;
 	struct span blob;
+	bool activity = false;
 	int err = 0;
 
 	if (default_sort && !choice->sort.nr && !choice->fields.nr)
 		err = column_list_parse(choice, default_sort, &choice->sort, reterr);
-	if (!err)
-		err = check_words(&choice->sort, choice->mode, reterr);
-	if (!err)
-		err = check_words(&choice->fields, choice->mode, reterr);
-	if (!err && !choice->wall && (counts_activity(&choice->sort) || counts_activity(&choice->fields)))
+	for (unsigned i = 0; i < NR_LISTS && !err; i++) {
+		err = check_words(lists[i], choice->mode, reterr);
+		activity |= counts_activity(lists[i]);
+	}
+	if (!err && !choice->wall && activity)
 		return diag_set(reterr, -EINVAL, "on_cpu and off_cpu are parts of the time of threads: add --wall");
 	const char *first = choice->field_words[0];
 	if (err || !*first)
@@ -510,10 +551,8 @@ int column_choice_fit(struct column_choice *choice, const char *default_sort, co
 		return no_such_word(first, strlen(first), reterr);
 	err = tracepoints_open(blob, &formats, reterr);
 	const struct recorded_fields recorded = {session, formats};
-	if (!err)
-		err = expand_list(choice, &recorded, &choice->sort, reterr);
-	if (!err)
-		err = expand_list(choice, &recorded, &choice->fields, reterr);
+	for (unsigned i = 0; i < NR_LISTS && !err; i++)
+		err = expand_list(choice, &recorded, lists[i], reterr);
 	tracepoints_close(formats);
 	return err;
 }

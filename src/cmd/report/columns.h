@@ -9,6 +9,7 @@
 #include "cmd/report/report_details.h"
 #include "cmd/report/report_samples.h"
 
+struct buf;
 struct diag;
 struct option;
 struct session;
@@ -27,6 +28,8 @@ struct column_choice {
 	const char *sort_words;    /* of -s as given; NULL: the default */
 	struct column_list sort;   /* -s; empty: the default */
 	struct column_list fields; /* -F; empty: numbers, then what is sorted by */
+	/* "-s +KEY": behind the default; "-F +FIELD": between the numbers and what is sorted by. */
+	struct column_list more_sort, more_fields;
 	bool levels, sample_counts, periods, latency, wall;
 	bool parent;    /* the key parent is there, last, whatever the words say */
 	bool raw_trace; /* fields of tracepoints by their types */
@@ -61,4 +64,4 @@ void column_choice_apply(const struct column_choice *choice, struct hist_options
 bool column_choice_begins_with(const struct column_choice *choice, enum hist_column column);
 
 /* What is sorted by, in words: those of -s, or the default. */
-const char *column_choice_sort_words(const struct column_choice *choice);
+void column_choice_sort_words(const struct column_choice *choice, struct buf *out);

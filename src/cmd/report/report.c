@@ -418,23 +418,19 @@ static int run_recording(struct report *report)
 static int report_run(int argc, char **argv)
 {
 	struct report report = {0};
-	char *joined = NULL;
 	struct diag diag = {0};
-	char **args = calloc((size_t)argc + 1, sizeof(*args));
 	AUTO_CONFIGURATION struct configuration config = {0};
 
-	if (!args)
-		return INPUT_EXIT_ERROR;
 	report_options_init(&report.options);
-	argc = report_options_join_call_graph(argc, argv, args, &joined);
-	enum option_result result = configuration_parse(&command_report, argc, args, &report.options, &config);
-	const char *left = result == OPTION_OK && config.given.first < argc ? args[config.given.first] : NULL;
-	free(args);
-	if (left)
-		log_error("report takes no argument, but got \"%s\"; a file is given with -i", left);
-	if (result != OPTION_OK || left) {
-		free(joined);
-		return result == OPTION_EXIT ? 0 : COMMAND_USAGE;
+	switch (configuration_parse(&command_report, argc, argv, &report.options, &config)) {
+	case OPTION_EXIT: return 0;
+	case OPTION_BAD: return COMMAND_USAGE;
+	case OPTION_OK: break;
+	}
+	if (config.given.first < argc) {
+		log_error("report takes no argument, but got \"%s\"; a file is given with -i",
+			  argv[config.given.first]);
+		return COMMAND_USAGE;
 	}
 	report_options_complete(&report.options);
 	escape_set_raw(report.options.raw_text && !report.options.json);
@@ -450,7 +446,6 @@ static int report_run(int argc, char **argv)
 	reading_fini(&report.reading);
 	sample_filter_fini(&report.options.samples.filter);
 	session_close(report.session);
-	free(joined);
 	return status;
 }
 

@@ -52,7 +52,8 @@ struct table_options {
 	unsigned nr_levels;                       /* 0: a flat table */
 	const char *title;                        /* in place of the event's name; NULL: that */
 	const char *times;                        /* of --time, shown in the title; NULL: all */
-	const char *sort_words; /* shown above the table of accesses to memory; NULL: not of such a table */
+	const struct column_choice
+		*sorted_by; /* named above the table of accesses to memory; NULL: not of such a table */
 };
 
 /* The call graph below an entry of a table. */
@@ -138,12 +139,6 @@ extern const struct option report_options_table[];
 
 /* Defaults. */
 void report_options_init(struct report_options *options);
-
-/*
- * As in perf the argument of -g may follow as a word of its own, and may be missing: then an option or the end follows.
- * `ret` has room for argc + 1 words; *ret_joined is for free(), behind the last use of the words. Returns how many.
- */
-int report_options_join_call_graph(int argc, char **argv, char **ret, char **ret_joined);
 
 /* Derives the options that follow from others. */
 void report_options_complete(struct report_options *options);

@@ -254,7 +254,8 @@ const struct option report_options_table[] = {
 	 .name = "fields",
 	 .arg = "FIELD,...",
 	 .help = "Print these columns, and sort by them: the keys of --sort, and overhead, overhead_sys, overhead_us, "
-		 "overhead_guest_sys, overhead_guest_us, overhead_children, sample, period",
+		 "overhead_guest_sys, overhead_guest_us, overhead_children, sample, period; with + in front, beside "
+		 "those that are there",
 	 .set = column_choice_set_fields,
 	 .offset = offsetof(struct report_options, columns),
 	 .flags = OPTION_NO_NEGATE},
@@ -335,7 +336,7 @@ const struct option report_options_table[] = {
 		 "percentage of a branch (default 0.5), the most lines",
 	 .set = set_call_graph,
 	 .offset = offsetof(struct report_options, graph),
-	 .flags = OPTION_ARG_OPTIONAL},
+	 .flags = OPTION_ARG_OPTIONAL | OPTION_ARG_NEXT},
 	{.letter = 'G',
 	 .name = "inverted",
 	 .help = "Draw call graphs from the outermost callers on, as -g caller",
@@ -546,24 +547,6 @@ void report_options_init(struct report_options *options)
 	};
 }
 
-int report_options_join_call_graph(int argc, char **argv, char **ret, char **ret_joined)
-{
-	int nr = 0;
-
-	for (int i = 0; i < argc; i++) {
-		bool bare = strcmp(argv[i], "-g") == 0 || strcmp(argv[i], "--call-graph") == 0;
-		ret[nr++] = argv[i];
-		if (!bare || *ret_joined || i + 1 == argc || argv[i + 1][0] == '-')
-			continue;
-		if (asprintf(ret_joined, "--call-graph=%s", argv[++i]) < 0)
-			*ret_joined = NULL;
-		else
-			ret[nr - 1] = *ret_joined;
-	}
-	ret[nr] = NULL;
-	return nr;
-}
-
 /* Entries of other sockets are hidden: no entry may have samples of two. */
 static void add_socket_key(struct report_options *options)
 {
@@ -624,7 +607,7 @@ int report_options_fit(struct report_options *options, const struct session *ses
 			   : nr_tracepoints < nr || !nr || options->samples.mode != SAMPLES_PLAIN ? NULL
 			   : options->columns.raw_trace                                           ? "trace_fields"
 												  : "trace";
-	if (options->hierarchy && options->columns.fields.nr)
+	if (options->hierarchy && options->columns.fields.nr + options->columns.more_fields.nr)
 		return diag_set(reterr, -EINVAL, "--hierarchy and --fields exclude each other: use --sort");
 	if (options->samples.wall && counts + options->memory)
 		return diag_set(reterr, -EINVAL, "--wall counts time: leave out -b and --mem-mode");
@@ -648,7 +631,7 @@ int report_options_fit(struct report_options *options, const struct session *ses
 				"latency and parallelism need context switches in the recording: record --latency, or "
 				"--switch-events");
 	options->table.times = options->input.time;
-	options->table.sort_words = options->memory ? column_choice_sort_words(&options->columns) : NULL;
+	options->table.sorted_by = options->memory ? &options->columns : NULL;
 	return 0;
 }
 

@@ -198,8 +198,10 @@ static void print_title(const struct table *table)
 		fprintf(table->to, " (time slices: %s)", times.text);
 	}
 	fputc('\n', table->to);
-	if (table->options->sort_words) {
-		AUTO_ESCAPED words = escaped_text(table->options->sort_words);
+	if (table->options->sorted_by) {
+		AUTO_BUF struct buf list = {0};
+		column_choice_sort_words(table->options->sorted_by, &list);
+		AUTO_ESCAPED words = escaped_text(buf_text(&list));
 		fprintf(table->to, "# Total weight : %" PRIu64 "\n# Sort order   : %s\n#\n", period, words.text);
 	} else {
 		fprintf(table->to, "# Event count (approx.): %" PRIu64 "\n", period);
