@@ -154,7 +154,8 @@ def test_keys_of_what_is_not_counted(run, program, recording, command, reason):
     assert reason in run([program, 'report', '-i', recording, *command], status=None).err
 
 
-def test_no_branches(run, program, perf, tmp_path):
+def test_nothing_to_count(run, program, perf, tmp_path):
     path = tmp_path / 'perf.data'
     perf('record', '-q', '-e', 'cpu-clock', '-o', path, '--', 'true')
     assert 'no branches to count' in run([program, 'report', '-b', '-i', path], status=None).err
+    assert 'no accesses to memory to count' in run([program, 'report', '--mem-mode', '-i', path], status=None).err

@@ -334,6 +334,9 @@ def test_cpus(need_root, perf, millrace, tmp_path):
     for cpus in '0', '0-1':
         table = ['--no-children', '-C', cpus, '-i', data]
         assert_same(millrace('report', *table).out, theirs(perf, *table))
+    perf('record', '-q', '-e', 'cpu-clock', '-o', data, '--', *PYTHON)
+    for command in 'report', 'script':
+        assert 'does not have the CPUs' in millrace(command, '-C', '0', '-i', data, status=255).err
 
 
 def test_wrong_words(small, millrace):

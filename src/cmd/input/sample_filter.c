@@ -7,6 +7,7 @@
 
 #include "analyze/machine/machine.h"
 #include "base/diag.h"
+#include "read/session.h"
 
 bool list_has_word(const char *list, const char *word)
 {
@@ -39,6 +40,20 @@ static int check_numbers(const char *list, const char *what, struct diag *reterr
 	if (list && (!*list || strspn(list, "0123456789,") != strlen(list) || *list == ',' || strstr(list, ",,")))
 		return diag_set(reterr, -EINVAL, "\"%s\" is no list of %s", list, what);
 	return 0;
+}
+
+int sample_filter_need_cpus(const struct session *session, struct diag *reterr)
+{
+	size_t nr;
+	const struct event_desc *events = session_events(session, &nr);
+
+	for (size_t i = 0; i < nr; i++)
+		if (events[i].attr.sample_type & PERF_SAMPLE_CPU)
+			return 0;
+	return !nr ? 0
+		   : diag_set(reterr, -EINVAL,
+			      "this recording does not have the CPUs of its samples: record it with -a, -C or "
+			      "--sample-cpu");
 }
 
 int sample_filter_complete(struct sample_filter *filter, struct diag *reterr)

@@ -10,6 +10,7 @@
 #include "base/cpuset.h"
 
 struct diag;
+struct session;
 struct dso;
 struct symbol;
 
@@ -90,6 +91,9 @@ int sample_filter_set_percentage(const struct option *, const char *arg, bool ne
 /* Checks what was given. 0, or -errno and why. Then sample_filter_fini(). */
 int sample_filter_complete(struct sample_filter *filter, struct diag *reterr);
 void sample_filter_fini(struct sample_filter *filter); /* zeroed is fine */
+
+/* CPUs are chosen or needed: 0; -EINVAL: no event of the recording has them. */
+int sample_filter_need_cpus(const struct session *session, struct diag *reterr);
 
 static inline bool sample_filter_has_cpu(const struct sample_filter *filter, unsigned cpu)
 {

@@ -588,6 +588,14 @@ static bool has_branches(const struct session *session)
 	return session_feature(session, FEATURE_BRANCH_STACK, &payload);
 }
 
+static bool has_accesses(const struct event_desc *events, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++)
+		if (events[i].attr.sample_type & PERF_SAMPLE_DATA_SRC)
+			return true;
+	return false;
+}
+
 int report_options_fit(struct report_options *options, const struct session *session, struct diag *reterr)
 {
 	bool branches = has_branches(session), pipe = session_info(session)->pipe;
@@ -596,6 +604,9 @@ int report_options_fit(struct report_options *options, const struct session *ses
 
 	if (options->branches == BRANCHES_YES && !branches && !pipe)
 		return diag_set(reterr, -EINVAL, "this recording has no branches to count: record them with -b or -j");
+	if (options->memory && !pipe && !has_accesses(events, nr))
+		return diag_set(reterr, -EINVAL,
+				"this recording has no accesses to memory to count: record them with -d");
 	bool counts = options->branches == BRANCHES_YES || (options->branches == BRANCHES_AUTO && branches);
 	if (counts && options->memory)
 		return diag_set(reterr, -EINVAL, "--mem-mode counts accesses, not branches: add --no-branch-stack");

@@ -682,14 +682,6 @@ static bool has_any_chains(const struct report_tables *tables)
 	return false;
 }
 
-static bool has_cpus(const struct event_desc *events, size_t nr)
-{
-	for (size_t i = 0; i < nr; i++)
-		if (events[i].attr.sample_type & PERF_SAMPLE_CPU)
-			return true;
-	return !nr;
-}
-
 /* The recorded group that begins at that event, or that event alone. */
 static struct report_group recorded_group(const struct session *session, size_t first, size_t nr_events)
 {
@@ -838,10 +830,8 @@ int report_tables_print(const struct report_tables *tables, FILE *to, struct dia
 	const struct event_desc *events = session_events(tables->session, &nr_events);
 
 	const struct samples_options *samples = &tables->options->samples;
-	if ((samples->filter.cpus || samples->socket.set) && !has_cpus(events, nr_events))
-		return diag_set(reterr, -EINVAL,
-				"this recording does not have the CPUs of its samples: record it with -a, -C or "
-				"--sample-cpu");
+	if ((samples->filter.cpus || samples->socket.set) && sample_filter_need_cpus(tables->session, reterr))
+		return -EINVAL;
 	const struct graph_options *graph = &tables->options->graph;
 	if (graph->wanted && graph->mode != GRAPH_NONE && !has_any_chains(tables))
 		return diag_set(reterr, -EINVAL,

@@ -313,7 +313,7 @@ static const struct option script_table[] = {
 	OPTION_REFUSED(0, "max-blocks", "N", "instructions are not decoded here: use perf script --max-blocks"),
 	OPTION_REFUSED(0, "stitch-lbr", NULL, "branch stacks are not joined here: use perf script --stitch-lbr"),
 	OPTION_REFUSED(0, "per-event-dump", NULL,
-		       "one output holds all events: choose by the event's name, or use perf script"),
+		       "readers run in a sandbox that creates no files: use perf script --per-event-dump"),
 	OPTION_REFUSED(0, "show-kernel-path", NULL,
 		       "the kernel is always [kernel.kallsyms] here: use perf script --show-kernel-path"),
 	OPTION_REFUSED(0, "guest-code", NULL, "guests of this machine are not looked into: use perf script"),
@@ -425,6 +425,8 @@ static int run_records(struct script *script, struct diag *reterr)
 	if (script->header_done && script->options.header.alone)
 		return 0;
 	int err = script->text ? sample_text_check(script->text, reterr) : 0;
+	if (!err && script->options.filter.cpus && !session_info(script->session)->pipe)
+		err = sample_filter_need_cpus(script->session, reterr);
 	if (err)
 		return err;
 	err = open_thread_pool(script);

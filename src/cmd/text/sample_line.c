@@ -722,6 +722,7 @@ static int print_bpf_output(struct sample_line *line, struct diag *reterr)
 }
 
 #define USE_PERF .refused = "source lines are shown in the view of millrace report (a); or use perf script"
+#define GUESTS .refused = "it belongs to recordings of guests, which are not looked into: use perf script"
 #define HARDWARE_TRACES .refused = "it belongs to traces of the hardware, which are not decoded here: use perf script"
 
 const struct sample_field_row sample_fields_table[] = {
@@ -779,5 +780,7 @@ const struct sample_field_row sample_fields_table[] = {
 	{.name = "callindent", HARDWARE_TRACES},
 	{.name = "ipc", HARDWARE_TRACES},
 	{.name = "synth", HARDWARE_TRACES},
+	{.name = "machine_pid", GUESTS},
+	{.name = "vcpu", GUESTS},
 	{0},
 };
