@@ -127,9 +127,12 @@ def assert_same(left, right):
                                          for table in TABLES[(number + 1) % 3::3]],
                          indirect=['data'], ids=lambda value: value if isinstance(value, str) else ' '.join(value))
 def test_file(table, data, perf, millrace):
-    expected = theirs(perf, *table, '-i', data)
+    expected, ours = theirs(perf, *table, '-i', data), millrace('report', '--stdio', *table, '-i', data).out
     assert len(expected) > 20
-    assert_same(millrace('report', '--stdio', *table, '-i', data).out, expected)
+    if table == ['--tasks']:
+        # Of a task that ended while the recording began there may be maps and its end alone: perf does not list it.
+        expected, ours = (re.sub(r'.*\| *:\d+\n', '', text) for text in (expected, ours))
+    assert_same(ours, expected)
 
 
 @pytest.fixture(scope='module', params=['perf chains', 'millrace events-chains'])
