@@ -4,6 +4,7 @@ import fcntl
 import os
 import pathlib
 import re
+import resource
 import shutil
 import subprocess
 import tempfile
@@ -252,6 +253,15 @@ def test_in_a_chroot_without_kallsyms(need_root, program, run, tmp_path):
         assert '/proc/kallsyms: ' in done.err and 'kernel addresses will have no names' in done.err
         assert ('/proc: not mounted: running tasks will have no names' in done.err) == ('umount' in hide)
         run([program, 'report', '-i', tmp_path / 'data'])
+
+
+def test_soft_limit_of_files_is_raised(need_root, run, program, tmp_path):
+    """To the hard one, without a word: objects that are mapped are kept open beside events and rings."""
+    if 0 <= resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 16384:
+        pytest.skip('few files may be open here')
+    err = run(['sh', '-c', 'ulimit -Sn 24; exec "$@"', 'sh', program, 'record', '-a', '-e', 'cpu-clock', '-o',
+               tmp_path / 'data', '--', 'sh', '-c', 'ls / >/dev/null; sleep 0.3']).err
+    assert 'captured' in err and 'limit of open files' not in err, err
 
 
 @pytest.mark.parametrize('options', [[], ['-a'], ['--on-pressure=freeze'], ['-z', '--aio']], ids=' '.join)

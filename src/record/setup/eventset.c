@@ -53,7 +53,7 @@ static int allow_fds(size_t nr, struct diag *reterr)
 	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= nr)
 		return 0;
 	rlim_t hard = limit.rlim_max;
-	limit.rlim_cur = nr < hard ? nr : hard;
+	limit.rlim_cur = hard; /* more than that: objects are kept open, too */
 	if (limit.rlim_cur < nr) {
 		/* With CAP_SYS_RESOURCE the hard limit can be raised too. */
 		struct rlimit raised = {nr, nr};
