@@ -10,7 +10,7 @@ import time
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from perfdata import STOCK_FEATURES  # noqa: E402
+from perfdata import STOCK_FEATURES, PerfData, sections_of  # noqa: E402
 
 SPIN = ['-t', '2', '-m', '150']
 MODES = {
@@ -88,6 +88,39 @@ def test_perf_reads_it(recorded, perf, mode):
     assert outputs['evlist'] and (outputs['script'] or mode == 'delay')
     if mode != 'no build-ids' and outputs['script']:
         assert outputs['buildid-list']
+
+
+# <linux/perf_event.h>: what stands behind a record that is no sample, and bits of attrs.
+TRAILER = 1 << 1 | 1 << 2 | 1 << 6 | 1 << 7 | 1 << 9 | 1 << 16
+IDENTIFIER, SAMPLE_ID_ALL, CONTEXT_SWITCH = 1 << 16, 1 << 18, 1 << 26
+EVENT_DESC = 12
+
+
+@pytest.mark.parametrize('options', [
+    ['-e', 'cpu-clock,sched:sched_switch'], ['-e', 'sched:sched_switch,cpu-clock', '--switch-events'],
+    ['-a', '-e', 'cpu-clock', '--switch-events'], ['-e', 'cpu-clock/time=0/,faults', '--all-cgroups'],
+    ['-e', '{cpu-clock,faults}:S', '--namespaces'], ['--no-timestamp', '-e', 'sched:sched_switch,cpu-clock'],
+    ['-e', 'cpu-clock', '--off-cpu', '--switch-events']], ids=' '.join)
+def test_first_attr_speaks_for_the_file(millrace, need_root, need_tracefs, tmp_path, options):
+    """
+    hotspot decodes all records that are no samples by it, samply asks it for CONTEXT_SWITCH and takes no file whose
+    first event has no samples, linux-perf-data and quipper expect SAMPLE_ID_ALL of all, and the former reads EVENT_DESC
+    first.
+    """
+    file = tmp_path / 'x.data'
+    millrace('record', '-q', '-o', file, *options, '--', 'sh', '-c', 'true; sleep 0.05')
+    data, first = PerfData(file), PerfData(file).attrs[0]
+    assert first.period > 0 and all(attr.bits & SAMPLE_ID_ALL and attr.sample_type & IDENTIFIER for attr in data.attrs)
+    others = [record for record in data.records() if record.type < 64 and record.type != 9]
+    assert any(int.from_bytes(record.body[-8:], 'little') in data.by_id for record in others)
+    for record in others:
+        attr = data.by_id.get(int.from_bytes(record.body[-8:], 'little'), first)  # synthesised ones may have id 0
+        assert attr.sample_type & TRAILER == first.sample_type & TRAILER
+    assert bool(first.bits & CONTEXT_SWITCH) == any(record.type in (14, 15) for record in others)
+    offset, _ = sections_of(data.bytes)[EVENT_DESC]
+    size = int.from_bytes(data.bytes[offset + 4:offset + 8], 'little')
+    attrs_at = int.from_bytes(data.bytes[24:32], 'little')
+    assert data.bytes[offset + 8:offset + 8 + size] == data.bytes[attrs_at:attrs_at + size]
 
 
 @pytest.mark.parametrize('mode', PIPES)
