@@ -247,11 +247,33 @@ static bool put_row(struct table_builder *b, uint32_t pc, uint16_t rule)
 	return true;
 }
 
+/*
+ * clang does not say in a function's epilogue that a register was popped: its slot is below the stack pointer then, and
+ * may be overwritten, but the register itself has the value. Only of registers that were pushed, which `pushed` keeps
+ * for the rows of a function: a leaf function may save one below the stack pointer, and change it.
+ */
+static void note_popped(const struct unwind_arch *arch, struct cfi_state *row, uint64_t *pushed)
+{
+	const bool below_sp = !row->cfa_is_expression && row->cfa_register == arch->sp;
+
+	for (unsigned i = 0; i < arch->nr; i++) {
+		struct cfi_register *reg = &row->registers[i];
+		const uint64_t bit = UINT64_C(1) << i;
+		if (reg->how != CFI_STORED)
+			*pushed &= ~bit;
+		else if (!below_sp || reg->value >= -(int64_t)row->cfa_value)
+			*pushed |= bit;
+		else if (*pushed & bit)
+			*reg = (struct cfi_register){.how = CFI_SAME};
+	}
+}
+
 /* Of a function of the section, of which only what is before `limit` counts. */
 static bool put_function(struct table_builder *b, const struct table_function *function, uint64_t limit)
 {
 	const struct unwind_table *table = b->table;
 	struct cfi_fde fde;
+	uint64_t pushed = 0;
 
 	if (!cfi_fde_at(&b->reader, function->entry, &fde)) {
 		b->table->bad = true;
@@ -260,7 +282,9 @@ static bool put_function(struct table_builder *b, const struct table_function *f
 	fde.end = fde.end < table->base + limit ? fde.end : table->base + limit;
 	cfi_run_begin(&b->run, &b->reader, &fde);
 	while (cfi_run_next(&b->run)) {
-		uint16_t rule = rule_of_state(b, &b->run.state, b->run.cie->is_signal);
+		struct cfi_state row = b->run.state; /* what follows goes on from the state itself */
+		note_popped(table->arch, &row, &pushed);
+		uint16_t rule = rule_of_state(b, &row, b->run.cie->is_signal);
 		if (!put_row(b, (uint32_t)(b->run.start - table->base), rule))
 			return false;
 	}

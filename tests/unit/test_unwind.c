@@ -62,6 +62,8 @@ enum {
 	PLT = 0x180,         /* the expression of PLTs, entries of 16 bytes */
 	LOOP = 0x1a0,        /* CFA = an expression that jumps to itself */
 	BACKWARDS = 0x1c0,   /* CFA = rsp - 16, rip at CFA + 16 */
+	CLANG = 0x1e0,       /* as WITH_FRAME, but `ret` in the middle, and nothing says that rbp was popped */
+	RED_ZONE = 0x200,    /* CFA = rsp + 8; rbp at CFA - 16, below rsp */
 };
 
 #define BYTES(...) (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__})
@@ -92,6 +94,11 @@ static void make_x86(struct fake_elf *elf)
 			   DW_OP_lit11, DW_OP_ge, DW_OP_lit3, DW_OP_shl, DW_OP_plus));
 	fake_elf_fde(elf, LOOP, 0x20, BYTES(DW_CFA_def_cfa_expression, 4, DW_OP_lit1, DW_OP_skip, 0xfd, 0xff));
 	fake_elf_fde(elf, BACKWARDS, 0x20, BYTES(DW_CFA_def_cfa_sf, 7, 2, DW_CFA_offset_extended_sf, 16, 0x7e));
+	fake_elf_fde(elf, CLANG, 0x20,
+		     BYTES(DW_CFA_advance_loc | 1, DW_CFA_def_cfa_offset, 16, DW_CFA_offset | 6, 2,
+			   DW_CFA_advance_loc | 3, DW_CFA_def_cfa_register, 6, DW_CFA_advance_loc | 6, DW_CFA_def_cfa,
+			   7, 8, DW_CFA_advance_loc | 1, DW_CFA_def_cfa, 6, 16));
+	fake_elf_fde(elf, RED_ZONE, 0x20, BYTES(DW_CFA_offset | 6, 2));
 	fake_elf_cie(elf, "zRS", BYTES(DW_CFA_def_cfa, 7, 8));
 	fake_elf_fde(elf, TRAMPOLINE, 0x20,
 		     BYTES(DW_CFA_def_cfa_expression, 3, DW_OP_breg7, 16, DW_OP_deref, DW_CFA_expression, 16, 2,
@@ -320,6 +327,23 @@ static void test_rows_of_a_function(void **state)
 	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + WITH_FRAME + 0x1e, BASE + OUTERMOST));
 	unwind_at(process, WITH_FRAME + 0x1f, 8);
 	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + WITH_FRAME + 0x1f, BASE + OUTERMOST + 2));
+}
+
+/* A register that was popped has its value; one that is saved below the stack pointer may have any. */
+static void test_popped_registers(void **state)
+{
+	struct process *process = *state;
+
+	process->words[0] = BASE + WITH_FRAME + 0x10;
+	process->words[4] = STACK + 256;
+	process->words[5] = BASE + OUTERMOST + 1;
+	process->regs[BP] = STACK + 32;
+	unwind_at(process, CLANG + 0xa, 8);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + CLANG + 0xa, BASE + WITH_FRAME + 0xf, BASE + OUTERMOST));
+	unwind_at(process, CLANG + 0xb, 8);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + CLANG + 0xb, BASE + OUTERMOST));
+	unwind_at(process, RED_ZONE + 4, 8);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + RED_ZONE + 4, BASE + WITH_FRAME + 0xf));
 }
 
 static void test_rare_rules(void **state)
@@ -833,6 +857,7 @@ int main(void)
 		cmocka_unit_test(test_why_a_chain_ends),
 		cmocka_unit_test_setup_teardown(test_code_in_memory, start, end),
 		cmocka_unit_test_setup_teardown(test_rows_of_a_function, start, end),
+		cmocka_unit_test_setup_teardown(test_popped_registers, start, end),
 		cmocka_unit_test_setup_teardown(test_rare_rules, start, end),
 		cmocka_unit_test_setup_teardown(test_signal, start, end),
 		cmocka_unit_test_setup_teardown(test_code_without_cfi, start, end),
