@@ -385,9 +385,26 @@ static bool copies_stacks(const struct recording *rec)
 	return false;
 }
 
+/*
+ * Of the memory before the output, from the start. A page that is touched for the first time costs a draining thread
+ * as much as some hundred records; where all CPUs are busy one thread stores what several drain, late, so that much of
+ * the memory is used. Of stacks all of it is, and where nothing may be lost no thread waits for pages.
+ */
+static size_t ready_bytes(const struct recording *rec)
+{
+	enum { OF_EACH_CPU = 4 << 20, LEAST_SHARED = 64 << 20 };
+	const struct recording_options *options = rec->options;
+	size_t bytes = OF_EACH_CPU * cpuset_count_allowed();
+
+	if (rec->task_pauser.frozen || (options->cpus_per_thread && copies_stacks(rec)))
+		return SIZE_MAX;
+	if (!options->cpus_per_thread)
+		return options->threads ? bytes : 0;
+	return bytes > LEAST_SHARED ? bytes : LEAST_SHARED;
+}
+
 static int start_compression(struct recording *rec, struct diag *reterr)
 {
-	enum { SHARED_READY_BYTES = 64 << 20 };
 	const struct recording_options *options = rec->options;
 	bool shared = options->threads && !options->directory;
 	size_t nr_streams = options->directory ? rec->plan.nr_drained : shared ? rec->layout.nr_threads : 1;
@@ -412,13 +429,7 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 	if ((rec->output.dest.pipe || only_unwinds(rec)) && params.level)
 		params.extent_bytes = EXTENT_BYTES_SMALL;
 	params.pressure = rec->task_pauser.frozen ? &rec->task_pauser.pressure : NULL;
-	/*
-	 * Where nothing may be lost the drain does not wait for pages either; nor where stacks of many CPUs come: for
-	 * each the kernel would clear as many bytes again.
-	 */
-	params.ready_bytes = params.pressure || (options->cpus_per_thread && copies_stacks(rec)) ? SIZE_MAX
-			     : options->cpus_per_thread                                          ? SHARED_READY_BYTES
-												 : 0;
+	params.ready_bytes = ready_bytes(rec);
 	params.trims = options->on_pressure == ON_PRESSURE_TRIM;
 	params.notifier = &rec->steering.notifier;
 	if (options->rotation.history_ns)
