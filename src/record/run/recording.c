@@ -403,6 +403,19 @@ static size_t ready_bytes(const struct recording *rec)
 	return bytes > LEAST_SHARED ? bytes : LEAST_SHARED;
 }
 
+/*
+ * Real-time threads that only store: more of them than can be of use take CPUs from the load, and wait for each other
+ * and for the file system. 0: as many as CPUs, for what is compressed or unwound.
+ */
+static size_t nr_workers(const struct recording *rec)
+{
+	enum { OF_EACH_THREAD = 2 };
+	size_t cpus = cpuset_count_allowed();
+	size_t nr = OF_EACH_THREAD * (rec->options->threads ? rec->layout.nr_threads : 1);
+
+	return rec->options->compression_level || unwinds(rec) ? 0 : nr < cpus ? nr : cpus;
+}
+
 static int start_compression(struct recording *rec, struct diag *reterr)
 {
 	const struct recording_options *options = rec->options;
@@ -410,6 +423,7 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 	size_t nr_streams = options->directory ? rec->plan.nr_drained : shared ? rec->layout.nr_threads : 1;
 	struct batch_pool_params params = {
 		.level = options->compression_level,
+		.nr_workers = nr_workers(rec),
 		/* At a switch of the output two are open for each. */
 		.nr_stages = 2 * nr_streams,
 		.events = rec->described.ring_descs,
