@@ -268,6 +268,46 @@ static void test_error_sticks_and_keeps_the_ring(void **state)
 	assert_int_equal(writer_close(stream.writer, NULL), -ENOSPC);
 }
 
+/* A writer that is full, and whose storage fails when room is made. */
+static int full_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	(void)writer, (void)spans, (void)nr_spans;
+	return -EAGAIN;
+}
+
+static int full_reap(struct writer *writer, enum writer_wait wait)
+{
+	(void)writer;
+	return wait == WRITER_ROOM ? -EIO : 0;
+}
+
+static const struct writer_ops writer_full = {
+	.name = "full", .state_bytes = sizeof(struct writer), .queue = full_queue, .reap = full_reap};
+
+static void test_storage_fails_when_room_is_made(void **state)
+{
+	static struct fake fake;
+	static const uint64_t record[] = {(uint64_t)16 << 48 | PERF_RECORD_SAMPLE, 1};
+	struct ring ring;
+	struct stream stream = {.rings = &ring, .nr_rings = 1, .flush_bytes = 1};
+
+	(void)state;
+	for (unsigned early = 0; early < 2; early++) {
+		start(&fake, &ring, 0);
+		stream.counters = (struct stream_counters){0};
+		assert_int_equal(writer_open(&writer_full, &(struct writer_params){.fd = -1}, &stream.writer), 0);
+		produce(&fake, 0);
+		if (early)
+			assert_int_equal(stream_put_early(&stream, 0, (struct span){record, sizeof(record)}), -EIO);
+		else
+			assert_int_equal(stream_pump(&stream, STREAM_FLOW), -EIO);
+		assert_int_equal(stream.counters.bytes, 0);
+		assert_int_equal(stream_drain(&stream), -EIO);
+		assert_int_equal(fake.page.data_tail, 0);
+		assert_int_equal(writer_close(stream.writer, NULL), -EIO);
+	}
+}
+
 /* A stage: what it has waits for more, until it is told that nothing comes. */
 static int waiting_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
 {
@@ -724,6 +764,7 @@ int main(void)
 		cmocka_unit_test(test_every_engine_writes_the_same),
 		cmocka_unit_test(test_direct_on_a_disk),
 		cmocka_unit_test(test_error_sticks_and_keeps_the_ring),
+		cmocka_unit_test(test_storage_fails_when_room_is_made),
 		cmocka_unit_test(test_nothing_waits_for_the_end),
 		cmocka_unit_test(test_a_stall_is_relieved),
 		cmocka_unit_test(test_storing_is_a_part_of_the_threads_time),
