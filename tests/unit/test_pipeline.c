@@ -596,7 +596,7 @@ static void test_what_is_old_is_committed(void **state)
 }
 
 /* Held, then poured into a file behind something else: the records that come out. */
-static void hold_and_flush(const struct load *load, size_t limit_bytes, struct buf *ret)
+static void hold_and_flush(const struct load *load, size_t limit_bytes, bool all_fits, struct buf *ret)
 {
 	static const struct perf_event_header front = {.type = RECORD_FINISHED_INIT, .size = sizeof(front)};
 	const struct retained_limits limits = {.duration_ns = UINT64_MAX / 2, .bytes = limit_bytes};
@@ -618,6 +618,9 @@ static void hold_and_flush(const struct load *load, size_t limit_bytes, struct b
 	pipeline_attach(writer, inner);
 	assert_int_equal(writer_put(writer, &front, sizeof(front)), 0);
 	assert_int_equal(writer_reap(writer, WRITER_ALL), 0);
+	const struct retained_range held = pipeline_retained(writer);
+	assert_true(held.first_ns <= held.whole_ns && held.whole_ns <= held.last_ns);
+	assert_int_equal(!held.dropped_bytes, all_fits);
 	assert_int_equal(pipeline_write_retained(writer), 0);
 	uint64_t queued = writer->queued;
 	assert_int_equal(writer_end(writer, &end), 0);
@@ -644,7 +647,7 @@ static void test_the_last_is_held(void **state)
 	feed_plain(&load, &expected);
 	for (size_t limit = 8 * EXTENT_BYTES; limit < 64 * EXTENT_BYTES * 64; limit *= 8) {
 		struct buf found = {0};
-		hold_and_flush(&load, limit, &found);
+		hold_and_flush(&load, limit, limit > 2 * expected.len, &found);
 		size_t held = found.len - FRONT;
 		assert_true(held <= expected.len && held > 0);
 		assert_true(limit > 2 * expected.len ? held == expected.len : held < limit);
