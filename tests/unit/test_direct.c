@@ -20,7 +20,7 @@
 
 #include "stream/writer.h"
 
-enum { PAGE = 4096, LARGE = 512 << 10 };
+enum { PAGE = 4096, LARGE = 512 << 10, LARGER = (5 << 20) / 4 /* than what is copied at once */ };
 
 static struct {
 	unsigned nr_direct, nr_cached;
@@ -64,7 +64,7 @@ struct scene {
 	int fd;
 	uint64_t offset, given;
 	struct writer *writer;
-	uint8_t *memory; /* LARGE and two pages */
+	uint8_t *memory; /* LARGER and two pages */
 };
 
 static void open_scene(struct scene *scene, const struct writer_ops *ops, uint64_t offset)
@@ -76,7 +76,7 @@ static void open_scene(struct scene *scene, const struct writer_ops *ops, uint64
 	*scene = (struct scene){.fd = mkstemp(path), .offset = offset};
 	assert_true(scene->fd >= 0);
 	unlink(path);
-	scene->memory = mmap(NULL, LARGE + 2 * PAGE, PROT_READ | PROT_WRITE, flags, -1, 0);
+	scene->memory = mmap(NULL, LARGER + 2 * PAGE, PROT_READ | PROT_WRITE, flags, -1, 0);
 	assert_ptr_not_equal(scene->memory, MAP_FAILED);
 	memset(scene->memory, 'h', offset);
 	assert_int_equal(write(scene->fd, scene->memory, offset), offset);
@@ -131,14 +131,14 @@ static void close_scene(struct scene *scene)
 	for (uint64_t i = 0; i < offset; i++)
 		assert_int_equal(header[i], 'h');
 	close(scene->fd);
-	munmap(scene->memory, LARGE + 2 * PAGE);
+	munmap(scene->memory, LARGER + 2 * PAGE);
 }
 
 /* Pieces of all sizes, aligned and not, at each place of a page: each byte stands where it should. */
 static void pieces_of_all_sizes(void **state)
 {
-	static const size_t sizes[] = {8, 100, PAGE - 8, PAGE,  PAGE + 8, 3 * PAGE + 16,
-				       1, 7,   65536,    LARGE, 24,       LARGE - 8};
+	static const size_t sizes[] = {8, 100,   PAGE - 8, PAGE, PAGE + 8,  3 * PAGE + 16, 1,
+				       7, 65536, LARGE,    24,   LARGE - 8, LARGER};
 	static const uint64_t offsets[] = {0, 8, 1000, PAGE - 8};
 
 	(void)state;
