@@ -173,6 +173,31 @@ static void test_code_of_linkers(void **state)
 	}
 }
 
+/* As many parts as functions ask for; with the last of them the section is given back. */
+static void test_parts(void **state)
+{
+	static const size_t numbers[] = {1, 31, 32, 33, 63, 64, 65};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		struct unwind_table *table;
+		struct fake_elf elf;
+		begin(&elf);
+		for (uint32_t k = 0; k < numbers[i]; k++)
+			put_function(&elf, 16 * k, 16, 24);
+		struct table_source source = source_of(&elf, NULL);
+		nr_released = 0;
+		assert_int_equal(table_new(&source, &elf, release, &table), 0);
+		for (size_t first = 0; first < numbers[i]; first += TABLE_PART_FUNCTIONS) {
+			assert_int_equal(nr_released, 0);
+			assert_int_equal(table_find(table, CODE + 16 * first + 3).rule->cfa_offset, 24);
+		}
+		assert_int_equal(nr_released, 1);
+		table_free(table);
+		assert_int_equal(nr_released, 1);
+	}
+}
+
 /* Bytes of the file that are in no segment have no address; code that is in none is left out. */
 static void test_segments(void **state)
 {
@@ -249,6 +274,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_functions_in_any_order),
 		cmocka_unit_test(test_code_of_linkers),
+		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_segments),
 		cmocka_unit_test(test_the_budget),
 	};
