@@ -266,6 +266,10 @@ static void test_error_sticks_and_keeps_the_ring(void **state)
 	assert_int_equal(stream_pump(&stream, STREAM_DRAIN), -ENOSPC);
 	assert_int_equal(fake.page.data_tail, 0);
 	assert_int_equal(writer_close(stream.writer, NULL), -ENOSPC);
+	assert_int_equal(writer_open(&writer_failing, &(struct writer_params){.fd = -1}, &stream.writer), 0);
+	assert_int_equal(stream_put_early(&stream, 0, (struct span){fake.data, 16}), -ENOSPC);
+	assert_int_equal(stream.counters.bytes, 0);
+	assert_int_equal(writer_close(stream.writer, NULL), -ENOSPC);
 }
 
 /* A writer that is full, and whose storage fails when room is made. */
@@ -647,6 +651,11 @@ static void test_what_came_early(void **state)
 	assert_int_equal(stream.counters.rounds, 1);
 	assert_int_equal(check_numbers(writer_mem_bytes(stream.writer), counts, 1, &marks), sizeof(early) / 16);
 	assert_int_equal(marks, 1);
+	/* As much as a ring holds is one piece. */
+	assert_int_equal(stream_put_early(&stream, 0, (struct span){early, RING_BYTES}), 0);
+	assert_int_equal(stream.counters.chunks, 3);
+	assert_int_equal(stream_pump(&stream, STREAM_DRAIN), 0);
+	seeing.bytes -= RING_BYTES;
 	/* Of the other ring nothing is looked at. The last record is a header alone. */
 	early[2] = (uint64_t)8 << 48 | PERF_RECORD_SWITCH;
 	assert_int_equal(stream_put_early(&stream, 1, (struct span){early, 24}), 0);
@@ -659,7 +668,7 @@ static void test_what_came_early(void **state)
 	stream.unmarked_bytes = 1;
 	struct writer *before = stream_exchange(&stream, next);
 	assert_int_equal(stream.unmarked_bytes, 0);
-	assert_int_equal(seeing.cut_at, sizeof(early) + 24);
+	assert_int_equal(seeing.cut_at, sizeof(early) + RING_BYTES + 24);
 	assert_ptr_equal(stream.writer, next);
 	assert_int_equal(writer_close(before, NULL), 0);
 	assert_int_equal(writer_close(next, NULL), 0);
