@@ -591,7 +591,7 @@ static int unwind_first(struct unwinding *unwinding, uint64_t until_ns)
 	int err = task_state_advance(unwinding->now, first->time_ns);
 	uint64_t change_ns = task_state_next_ns(unwinding->now);
 
-	if (until_ns >= change_ns)
+	if (change_ns > first->time_ns && until_ns >= change_ns) /* not where the last of all times waits */
 		until_ns = change_ns - 1;
 	unwinding->nr_work = 0;
 	do {
