@@ -244,7 +244,7 @@ static void any_readings_clip_any_gaps(void **state)
 	(void)state;
 	for (size_t round = 0; round < ROUNDS; round++) {
 		struct ledger ledger = {.counted = true};
-		struct ledger_entry gaps[MOST], readings[MOST];
+		struct ledger_entry gaps[MOST] = {0}, readings[MOST];
 		size_t nr_gaps = next_number(&seed, MOST + 1), nr = next_number(&seed, MOST + 1);
 		for (size_t i = 0; i < nr + nr_gaps; i++) {
 			/* No two begin at the same time. */
