@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -17,19 +18,34 @@
 
 enum { PID = 10, OTHER = 20 };
 
+extern const char __ehdr_start; /* where the program is mapped. Source: ld(1), linker scripts, PROVIDE */
+
 static struct machine *machine;
 static struct stacks *stacks;
 static struct chains *chains;
+
+static int set_up_with(const struct symbol_options *options)
+{
+	assert_int_equal(machine_new(options, NULL, &machine), 0);
+	stacks = stacks_new();
+	chains = chains_new(machine, stacks);
+	return chains ? 0 : -1;
+}
 
 static int set_up(void **state)
 {
 	static const struct symbol_options options = {.symfs = "/nonexistent"};
 
 	(void)state;
-	assert_int_equal(machine_new(&options, NULL, &machine), 0);
-	stacks = stacks_new();
-	chains = chains_new(machine, stacks);
-	return chains ? 0 : -1;
+	return set_up_with(&options);
+}
+
+static int set_up_inlined(void **state)
+{
+	static const struct symbol_options options = {.inlined = INLINE_ALL};
+
+	(void)state;
+	return set_up_with(&options);
 }
 
 static int tear_down(void **state)
@@ -41,7 +57,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void map(uint32_t pid, uint64_t start, const char *name)
+static void map_bytes(uint32_t pid, uint64_t start, uint64_t len, const char *name)
 {
 	struct buf bytes = {0};
 	struct perf_event_header header = {.type = PERF_RECORD_MMAP, .misc = PERF_RECORD_MISC_USER};
@@ -50,7 +66,7 @@ static void map(uint32_t pid, uint64_t start, const char *name)
 	buf_put_u32(&bytes, pid);
 	buf_put_u32(&bytes, pid);
 	buf_put_u64(&bytes, start);
-	buf_put_u64(&bytes, 0x1000);
+	buf_put_u64(&bytes, len);
 	buf_put_u64(&bytes, 0);
 	buf_put(&bytes, name, strlen(name) + 1);
 	buf_align(&bytes, 8);
@@ -58,6 +74,11 @@ static void map(uint32_t pid, uint64_t start, const char *name)
 	const struct session_record record = {.view = {.header = (const void *)bytes.data}};
 	assert_int_equal(machine_process(machine, &record), 0);
 	buf_fini(&bytes);
+}
+
+static void map(uint32_t pid, uint64_t start, const char *name)
+{
+	map_bytes(pid, start, 0x1000, name);
 }
 
 /* The chain, after it was compared with the slow way. */
@@ -124,6 +145,43 @@ static void test_other_maps(void **state)
 	assert_string_equal(object_of(INTERN(PID, PERF_CONTEXT_USER, 0x1002, 0x1001)), "/bin/c");
 }
 
+static volatile unsigned sink;
+
+static inline __attribute__((always_inline)) void inner(void)
+{
+	for (unsigned i = 0; i < 4; i++)
+		sink += i;
+}
+
+static __attribute__((noinline)) void outer(void)
+{
+	inner();
+	sink++;
+}
+
+/* Of this program itself, at each address of a function: innermost and as a caller, whose call is one byte before. */
+static void test_inlined(void **state)
+{
+	enum { FUNCTION_BYTES = 256, PROGRAM_BYTES = 1 << 24 };
+	uint64_t base = (uintptr_t)&__ehdr_start, function = (uintptr_t)outer;
+	unsigned nr_inlined = 0;
+
+	(void)state;
+	outer();
+	char *path = realpath("/proc/self/exe", NULL);
+	assert_non_null(path);
+	map_bytes(PID, base, PROGRAM_BYTES, path);
+	for (uint64_t at = function; at < function + FUNCTION_BYTES; at++) {
+		uint32_t chain = INTERN(PID, PERF_CONTEXT_USER, at, at, function);
+		unsigned nr = 0;
+		for (; chain; chain = stacks_outer(stacks, chain))
+			nr++;
+		nr_inlined += nr > 3;
+	}
+	assert_true(nr_inlined > 0);
+	free(path);
+}
+
 /* After numbers have changed nothing that is known is used. */
 static void test_forget(void **state)
 {
@@ -148,6 +206,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_callers_are_shared, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_no_chain, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_other_maps, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_inlined, set_up_inlined, tear_down),
 		cmocka_unit_test_setup_teardown(test_forget, set_up, tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

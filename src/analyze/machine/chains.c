@@ -2,6 +2,7 @@
 #include "analyze/machine/chains.h"
 
 #include <errno.h>
+#include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,11 +21,13 @@ struct chain_key {
 struct known_chain {
 	struct chain_key key;
 	uint32_t chain; /* 0: empty */
+	uint32_t depth; /* of its frames */
 };
 
 struct chain_ip {
 	uint64_t ip;
 	uint8_t cpumode;
+	bool leaf; /* the program's innermost: no call is before that address */
 };
 
 struct chains {
@@ -32,6 +35,7 @@ struct chains {
 	struct stacks *stacks;
 	struct chain_ip ips[CHAIN_MOST_FRAMES]; /* of the chain that is looked up; likewise */
 	struct chain_key keys[CHAIN_MOST_FRAMES];
+	struct location frames[CHAIN_MOST_FRAMES]; /* at one address */
 	struct known_chain known[1 << KNOWN_BITS];
 };
 
@@ -75,7 +79,7 @@ static void make_keys(struct chains *chains, const struct task *task, unsigned n
 	struct chain_key key = {task_epoch(chains->machine, task).common, task->maps ? maps_generation(task->maps) : 0};
 
 	for (unsigned i = nr; i-- > 0;) {
-		add(&key, chains->ips[i].ip ^ (uint64_t)chains->ips[i].cpumode << 56);
+		add(&key, chains->ips[i].ip ^ (uint64_t)(chains->ips[i].cpumode | chains->ips[i].leaf << 7) << 56);
 		chains->keys[i] = key;
 	}
 }
@@ -93,31 +97,50 @@ static unsigned list_ips(const struct session_record *record, struct chain_ip re
 	uint64_t ip;
 
 	while (nr < CHAIN_MOST_FRAMES && ip_walk_next(&walk, &ip))
-		ret[nr++] = (struct chain_ip){ip, walk.cpumode};
+		ret[nr++] = (struct chain_ip){ip, walk.cpumode, walk.leaf};
 	return walk.untrusted ? 0 : nr;
+}
+
+/* The chain of what is at this address, called by *chain. */
+static int push(struct chains *chains, struct task *task, const struct chain_ip *ip, struct known_chain *known)
+{
+	bool inlined = machine_inlines_all(chains->machine);
+	struct location *frames = chains->frames;
+	unsigned nr = 1;
+
+	machine_resolve(chains->machine, task, ip->cpumode, ip->ip, frames);
+	if (inlined) {
+		struct location frame = *frames;
+		frame.is_return = !ip->leaf && ip->cpumode == PERF_RECORD_MISC_USER;
+		nr = machine_inlined(chains->machine, &frame, frames, CHAIN_MOST_FRAMES);
+	}
+	known->depth += nr;
+	while (nr-- > 0)
+		if (stacks_push(chains->stacks, known->chain, &frames[nr], &known->chain))
+			return -ENOMEM;
+	return 0;
 }
 
 int chains_intern(struct chains *chains, struct task *task, const struct session_record *record, uint32_t *ret_chain)
 {
 	unsigned nr = list_ips(record, chains->ips), from = 0;
-	uint32_t chain = 0;
+	struct known_chain known = {0};
 
 	lookup_set_time(machine_lookup(chains->machine), &record->sample);
 	make_keys(chains, task, nr);
-	for (; from < nr && !chain; from++) {
-		const struct known_chain *known = slot_of(chains, &chains->keys[from]);
-		if (known->key.a == chains->keys[from].a && known->key.b == chains->keys[from].b)
-			chain = known->chain;
+	for (; from < nr && !known.chain; from++) {
+		const struct known_chain *slot = slot_of(chains, &chains->keys[from]);
+		if (slot->key.a == chains->keys[from].a && slot->key.b == chains->keys[from].b)
+			known = *slot;
 	}
-	from -= chain != 0; /* that frame is known */
+	from -= known.chain != 0; /* that frame is known */
 	while (from-- > 0) {
-		struct location at;
-		machine_resolve(chains->machine, task, chains->ips[from].cpumode, chains->ips[from].ip, &at);
-		if (stacks_push(chains->stacks, chain, &at, &chain))
+		if (push(chains, task, &chains->ips[from], &known))
 			return -ENOMEM;
-		*slot_of(chains, &chains->keys[from]) = (struct known_chain){chains->keys[from], chain};
+		known.key = chains->keys[from];
+		*slot_of(chains, &known.key) = known;
 	}
-	stacks_note_depth(chains->stacks, nr);
-	*ret_chain = chain;
+	stacks_note_depth(chains->stacks, known.depth);
+	*ret_chain = known.chain;
 	return 0;
 }

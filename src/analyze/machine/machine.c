@@ -775,8 +775,12 @@ unsigned machine_inlined(struct machine *machine, const struct location *frame, 
 
 bool machine_chain_is_plain(const struct machine *machine, const struct sample *sample)
 {
-	return machine->options.inlined != INLINE_ALL && !machine->timed && !sample->user_stack.len &&
-	       !sample->user_regs.regs;
+	return !machine->timed && !sample->user_stack.len && !sample->user_regs.regs;
+}
+
+bool machine_inlines_all(const struct machine *machine)
+{
+	return machine->options.inlined == INLINE_ALL;
 }
 
 /* What the kernel walked: its own frames, and by frame pointers those of the program. */

@@ -84,8 +84,10 @@ enum { CHAIN_MOST_FRAMES = 1280 }; /* 1024 recorded, or fewer recorded and 127 u
 unsigned machine_callchain(struct machine *machine, struct task *task, const struct session_record *record,
 			   struct location *ret, unsigned max);
 
-/* Is the chain its recorded addresses, each looked up, and nothing more, for all times? */
+/* Is the chain its recorded addresses, each looked up, and perhaps what was inlined there, for all times? */
 bool machine_chain_is_plain(const struct machine *machine, const struct sample *sample);
+/* Are inlined functions part of it? */
+bool machine_inlines_all(const struct machine *machine);
 
 /*
  * A frame of a program, and before it the functions that were inlined there, as --inline of the symbol options says;

@@ -100,6 +100,12 @@ static inline bool sample_filter_has_cpu(const struct sample_filter *filter, uns
 	return !filter->cpus || cpuset_has(&filter->cpu_set, cpu);
 }
 
+/* false: each sample of the CPUs is shown, whatever it is about. */
+static inline bool sample_filter_asks(const struct sample_filter *filter)
+{
+	return filter->comms || filter->dsos || filter->symbols || filter->pids || filter->tids || filter->symbol_part;
+}
+
 /* Is the word one of a list that is separated by commas? */
 bool list_has_word(const char *list, const char *word);
 

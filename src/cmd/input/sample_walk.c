@@ -2,6 +2,7 @@
 #include "cmd/input/sample_walk.h"
 
 #include <errno.h>
+#include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +27,7 @@ int sample_walk_open(struct sample_walk *walk, const struct sample_walk_options 
 
 	*walk = (struct sample_walk){.options = *options};
 	walk->inlined = options->flags & SAMPLE_WALK_INLINED && symbols.inlined != INLINE_NONE;
+	walk->asks = options->filter && sample_filter_asks(options->filter);
 	if (walk->inlined)
 		symbols.inlined = INLINE_ALL;
 	int err = input_open(options->input, 0, &walk->session);
@@ -43,6 +45,8 @@ int sample_walk_open(struct sample_walk *walk, const struct sample_walk_options 
 		err = input_records_open(&walk->records, walk->session, 1);
 	if (!err && options->flags & SAMPLE_WALK_ADDRESSES)
 		stacks_keep_addresses(walk->stacks);
+	if (!err && !(walk->chains = chains_new(walk->machine, walk->stacks)))
+		err = -ENOMEM;
 	if (err)
 		log_error("%s", strerror(-err));
 	return err;
@@ -51,6 +55,7 @@ int sample_walk_open(struct sample_walk *walk, const struct sample_walk_options 
 void sample_walk_close(struct sample_walk *walk)
 {
 	input_records_close(&walk->records);
+	chains_free(walk->chains);
 	stacks_free(walk->stacks);
 	machine_free(walk->machine);
 	session_close(walk->session);
@@ -95,6 +100,14 @@ static bool shows(const struct sample_filter *filter, const struct task *task, u
 	return sample_filter_shows(filter, &subject) && sample_filter_shows_symbol(filter, at->symbol);
 }
 
+/* Does its chain begin at its address, and is it wanted whole? Then it is looked up from the callers on. */
+static bool has_whole_chain(const struct sample_walk *walk, const struct sample *sample)
+{
+	return !walk->asks && !walk->options.max_stack && sample->present & PERF_SAMPLE_CALLCHAIN &&
+	       sample->nr_ips > 1 && sample->ips[0] >= PERF_CONTEXT_MAX && sample->ips[1] == sample->ip &&
+	       chains_take(walk->chains, sample);
+}
+
 static int find_stack(struct sample_walk *walk, struct task *task, const struct session_record *record, uint32_t *ret)
 {
 	const struct sample *sample = &record->sample;
@@ -103,7 +116,7 @@ static int find_stack(struct sample_walk *walk, struct task *task, const struct 
 	lookup_set_time(machine_lookup(walk->machine), sample);
 	machine_resolve(walk->machine, task, sample->cpumode, sample->ip, &at);
 	*ret = 0;
-	if (walk->options.filter && !shows(walk->options.filter, task, sample->tid, &at))
+	if (walk->asks && !shows(walk->options.filter, task, sample->tid, &at))
 		return 0;
 	unsigned nr = sample_frames(walk, task, record, &at);
 	return stacks_intern(walk->stacks, walk->frames, nr, ret);
@@ -123,6 +136,11 @@ static int take_sample(struct sample_walk *walk, const struct session_record *re
 	*ret = (struct walk_step){record, task, (size_t)(record->event - session_events(walk->session, &nr)), 0};
 	if (walk->options.filter && !sample_filter_has_cpu(walk->options.filter, sample->cpu))
 		return 0;
+	if (has_whole_chain(walk, sample)) {
+		int err = chains_intern(walk->chains, task, record, &ret->stack);
+		if (err || ret->stack)
+			return err;
+	}
 	if (sample_has_key(walk->machine, sample, true)) {
 		key = sample_key(walk->machine, task, sample, true);
 		cached = &walk->cache[key.b % CACHE_SLOTS];

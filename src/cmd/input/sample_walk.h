@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyze/machine/chains.h"
 #include "analyze/machine/stacks.h"
 #include "cmd/input/input.h"
 #include "cmd/input/records.h"
@@ -46,9 +47,11 @@ struct sample_walk {
 	struct input_losses losses;         /* of the records so far: input_report_losses() */
 	struct sample_walk_options options; /* private, like what follows */
 	struct input_records records;
+	struct chains *chains;
 	struct location *frames;
 	struct walked_stack *cache;
 	bool inlined; /* plain chains, too */
+	bool asks;    /* the filter is about more than CPUs */
 };
 
 /* One record. Of a sample `task` and `stack` are set; the comm is task->comm, which keeps its address while it is the
