@@ -196,6 +196,14 @@ def test_perfetto(data, millrace, decode):
     assert 'name: "spin-0"' in text and re.search(r'mapping_paths {[^}]*/spin"', text)
 
 
+def test_perfetto_thread_names_have_perfettos_number(profile, run):
+    """By perfetto's own process_tree.proto: Trace.packet 1, .process_tree 2, .threads 2: tid 1, name 2, tgid 3."""
+    if not shutil.which('protoc'):
+        pytest.skip('protoc is not installed: tools/deps readers')
+    text = run(['sh', '-c', f'protoc --decode_raw < {profile("perfetto")}']).out
+    assert re.search(r'^1 {\n  2 {\n    2 {\n      1: \d+\n      2: "spin-0"\n      3: \d+\n    }\n', text, re.M)
+
+
 def test_otlp(data, millrace, decode):
     """Also with the schema of opentelemetry-proto 1.11.0: bench/results/export.md."""
     text = decode('otlp', 'ProfilesData')
