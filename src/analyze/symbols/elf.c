@@ -316,26 +316,63 @@ static bool arm_mark(const struct elf_source *from, const char *name)
 	return name[0] == '$' && strchr("adtx", name[1]) && name[1] && (name[2] == '\0' || name[2] == '.');
 }
 
+/* Its names, which may lack the last NUL. false: none. */
+static bool table_names(const struct table *table, struct span *ret)
+{
+	Elf_Scn *section = elf_getscn(table->source->elf, table->names);
+	GElf_Shdr header;
+
+	if (!section || !gelf_getshdr(section, &header) || header.sh_type != SHT_STRTAB)
+		return false;
+	const Elf_Data *data = elf_getdata(section, NULL);
+	*ret = (struct span){data ? data->d_buf : NULL, data ? data->d_size : 0};
+	return ret->ptr && ret->len;
+}
+
+/* The section that symbols are in: most are in that of the one before. */
+struct symbol_place {
+	GElf_Shdr header;
+	unsigned index; /* SHN_UNDEF: none was looked for */
+	bool found, takes_labels;
+};
+
+static void symbol_place(const struct elf_source *from, const struct elf_source *runtime, const GElf_Sym *symbol,
+			 struct symbol_place *place)
+{
+	const char *name;
+
+	if (place->index == symbol->st_shndx)
+		return;
+	place->index = symbol->st_shndx;
+	place->found = symbol_section(from, runtime, symbol, &place->header, &name);
+	place->takes_labels = place->found && label_counts(name);
+}
+
 static int load_table(struct symbols *symbols, const struct elf_source *from, Elf_Scn *section,
 		      const struct elf_source *runtime)
 {
+	struct symbol_place place = {.index = SHN_UNDEF};
 	struct table table;
+	struct span names;
+	uint32_t names_at;
 
-	if (!table_open(from, section, &table))
+	if (!table_open(from, section, &table) || !table_names(&table, &names))
 		return 0;
+	if (symbols_add_names(symbols, names.ptr, names.len, &names_at))
+		return -ENOMEM;
 	for (size_t i = 0; i < table.nr; i++) {
 		GElf_Sym symbol;
-		GElf_Shdr header;
-		const char *in;
 		if (!gelf_getsym(table.data, (int)i, &symbol))
 			break;
 		enum symbol_class class = symbol_class(&symbol);
-		const char *name = class == CLASS_NONE ? NULL : table_name(&table, &symbol);
-		if (!name || arm_mark(from, name) || !symbol_section(from, runtime, &symbol, &header, &in) ||
-		    (class == CLASS_LABEL && !label_counts(in)))
+		if (class == CLASS_NONE || symbol.st_name >= names.len ||
+		    arm_mark(from, symbols->names + names_at + symbol.st_name))
 			continue;
-		if (symbols_add(symbols, file_offset(runtime, &header, symbol.st_value), symbol.st_size,
-				symbol_binding(&symbol), name, strlen(name)))
+		symbol_place(from, runtime, &symbol, &place);
+		if (!place.found || (class == CLASS_LABEL && !place.takes_labels))
+			continue;
+		if (symbols_add_named(symbols, file_offset(runtime, &place.header, symbol.st_value), symbol.st_size,
+				      symbol_binding(&symbol), names_at + symbol.st_name))
 			return -ENOMEM;
 	}
 	symbols_fixup(symbols, 0);

@@ -76,19 +76,34 @@ const char *symbols_name(const struct symbols *symbols, const struct symbol_entr
 	return symbols->names + entry->name;
 }
 
-int symbols_add(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding, const char *name,
-		size_t name_len)
+int symbols_add_names(struct symbols *symbols, const char *names, size_t bytes, uint32_t *ret)
 {
-	struct symbol_entry entry = {.start = start, .end = start + size, .binding = binding};
+	return name_add(symbols, names, bytes, ret);
+}
 
-	if (symbols_reserve(symbols) || name_add(symbols, name, name_len, &entry.name))
+int symbols_add_named(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding,
+		      uint32_t name)
+{
+	struct symbol_entry entry = {.start = start, .end = start + size, .name = name, .binding = binding};
+
+	if (symbols_reserve(symbols))
 		return -ENOMEM;
 	if (entry.end < start)
 		entry.end = UINT64_MAX;
-	entry.mangled = !symbols->no_demangle && symbol_is_mangled(symbols_name(symbols, &entry));
+	entry.mangled = !symbols->no_demangle;
 	entry.added = ++symbols->clock;
 	symbols->entries[symbols->nr++] = entry;
 	return 0;
+}
+
+int symbols_add(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding, const char *name,
+		size_t name_len)
+{
+	uint32_t at;
+
+	if (symbols_reserve(symbols) || name_add(symbols, name, name_len, &at))
+		return -ENOMEM;
+	return symbols_add_named(symbols, start, size, binding, at);
 }
 
 static int entry_compare(const void *a, const void *b)
@@ -159,6 +174,8 @@ static void entry_demangle(struct symbols *symbols, struct symbol_entry *entry)
 	if (!entry->mangled)
 		return;
 	entry->mangled = false;
+	if (!symbol_is_mangled(symbols_name(symbols, entry)))
+		return;
 	char *name = symbol_demangle(symbols_name(symbols, entry));
 	uint32_t at;
 	if (name && !name_add(symbols, name, strlen(name), &at))

@@ -76,6 +76,14 @@ void symbols_fini(struct symbols *symbols); /* leaves them empty and usable */
 int symbols_add(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding, const char *name,
 		size_t name_len);
 
+/*
+ * The same for a table whose names are in one piece, each with its NUL: symbols_add_names() copies it, and says what is
+ * to be added to the place of a name in it. 0 or -ENOMEM, likewise.
+ */
+int symbols_add_names(struct symbols *symbols, const char *names, size_t bytes, uint32_t *ret);
+int symbols_add_named(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding,
+		      uint32_t name);
+
 void symbols_fixup(struct symbols *symbols, enum symbols_fixup_flags flags);
 
 /* The name of an entry as it is in the table or demangled. Valid until a symbol is added or settled. */
