@@ -55,7 +55,7 @@ def agent(need_root, tmp_path):
 
         def stop(self):
             self.process.send_signal(signal.SIGTERM)
-            self.err = self.process.communicate(timeout=60)[1]
+            self.err = self.process.communicate(timeout=120)[1]
             assert self.process.returncode == 0, self.err
             recorded, accounted = samples(status(self.state))
             assert recorded == accounted > 0

@@ -55,7 +55,7 @@ def test_soak(agent, tmp_path):  # noqa: F811
     store = ClickHouse(tmp_path)
     store.start()
     wait_until(lambda: store.ask('SELECT 1'), 'clickhouse-server answers')
-    agent(f'--to=clickhouse://127.0.0.1:{store.port}', '--service=soak', '--stop-time=60s')
+    agent(f'--to=clickhouse://127.0.0.1:{store.port}', '--service=soak', '--stop-time=60s', '--spool-size=8G')
     start, memory = time.monotonic(), []
     for kill in range(KILLS):
         time.sleep(max(0, start + SECONDS * (kill + .5) / KILLS - time.monotonic()))
