@@ -565,7 +565,7 @@ def test_browser_shows_threads(waits_data, waits_page, browser):
     wanted = by_tid([wait for wait in waits_of(waits_data) if not wait.flags & SUM])
     assert {tid: number for tid, number in rows} == {tid: len(waits) for tid, waits in wanted.items()}
     row, at, following, x, y = browser.run("""
-        const {waits} = lanes, told = i => waits.wakers[waits.waker[i]].includes('\\n');
+        const {waits} = lanes, told = i => /^lock.*\\n/.test(waits.wakers[waits.waker[i]]);
         const row = lanes.rows.findIndex(row => row.waits.slice(0, -1).some(told));
         const wait = lanes.rows[row].waits.slice(0, -1).find(told);
         zoomLanes(waits.from[wait] - 1e5, waits.to[wait] + 1e5);

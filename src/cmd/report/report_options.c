@@ -601,13 +601,15 @@ int report_options_fit(struct report_options *options, const struct session *ses
 	bool branches = has_branches(session), pipe = session_info(session)->pipe;
 	size_t nr, nr_tracepoints = 0;
 	const struct event_desc *events = session_events(session, &nr);
+	bool counts = options->branches == BRANCHES_YES || (options->branches == BRANCHES_AUTO && branches);
 
+	if (options->samples.wall && counts + options->memory)
+		return diag_set(reterr, -EINVAL, "--wall counts time: leave out -b and --mem-mode");
 	if (options->branches == BRANCHES_YES && !branches && !pipe)
 		return diag_set(reterr, -EINVAL, "this recording has no branches to count: record them with -b or -j");
 	if (options->memory && !pipe && !has_accesses(events, nr))
 		return diag_set(reterr, -EINVAL,
 				"this recording has no accesses to memory to count: record them with -d");
-	bool counts = options->branches == BRANCHES_YES || (options->branches == BRANCHES_AUTO && branches);
 	if (counts && options->memory)
 		return diag_set(reterr, -EINVAL, "--mem-mode counts accesses, not branches: add --no-branch-stack");
 	options->samples.mode = counts ? SAMPLES_BRANCHES : options->memory ? SAMPLES_MEMORY : SAMPLES_PLAIN;
@@ -620,8 +622,6 @@ int report_options_fit(struct report_options *options, const struct session *ses
 												  : "trace";
 	if (options->hierarchy && options->columns.fields.nr + options->columns.more_fields.nr)
 		return diag_set(reterr, -EINVAL, "--hierarchy and --fields exclude each other: use --sort");
-	if (options->samples.wall && counts + options->memory)
-		return diag_set(reterr, -EINVAL, "--wall counts time: leave out -b and --mem-mode");
 	options->samples.parallelisms = cpuset_count(&options->parallelisms) ? &options->parallelisms : NULL;
 	if (options->samples.wall && samples_want_parallelism(&options->samples))
 		return diag_set(reterr, -EINVAL, "--wall and --latency weigh samples in two ways: leave out one");
