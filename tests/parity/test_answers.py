@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from test_report import TIP, assert_same, assert_same_graphs
+from test_report import STEADY, TIP, assert_same, assert_same_graphs
 
 CXX = '''
 #include <cstdint>
@@ -66,7 +66,7 @@ int main(void)
 }
 '''
 
-SHELL = ['sh', '-c', 'for i in 1 2 3; do ls -lR /usr/share/doc | sort | wc -l; done']
+SHELL = [*STEADY, 'sh', '-c', 'for i in 1 2 3; do ls -lR /usr/share/doc | sort | wc -l; done']
 CLOCK = ['-e', 'cpu-clock', '-g']
 
 
@@ -166,8 +166,8 @@ class Recordings:
 
     def execs_perf(self, path):
         return self.record(self.perf, path, [*CLOCK, '-F', '5000'],
-                           ['sh', '-c', 'for i in 1 2 3 4; do (ls -R /usr/share/doc; exec sh -c "sort /etc/services") '
-                                        '>/dev/null & done; wait'])
+                           [*STEADY, 'sh', '-c', 'for i in 1 2 3 4; do (ls -R /usr/share/doc; exec sh -c '
+                            '"sort /etc/services") >/dev/null & done; wait'])
 
     def jit(self, path):
         source, program = self.base / 'jit.c', self.base / 'jit'

@@ -2,7 +2,7 @@
 """Groups {a,b}: recorded by either, they say the same in both programs."""
 import pytest
 
-from test_report import assert_same, assert_same_graphs, theirs as theirs_of
+from test_report import assert_same_graphs, assert_same_rows, theirs as theirs_of
 
 BUSY = ['sh', '-c', 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done']
 GROUPS = [
@@ -62,8 +62,8 @@ def test_equal_numbers_of_callers(millrace, perf, need_root, need_tracefs, tmp_p
     file = tmp_path / 'x.data'
     perf('record', '-o', file, '-g', '-e', 'cpu-clock,sched:sched_switch', '--', 'ls', '-R', '/usr/include')
     for table in ['-g', 'none'], ['-g', 'none', '--group-sort-idx', '1'], ['-g', 'none', '-s', 'dso,sym']:
-        assert_same(millrace('report', '--group', *table, '-i', file).out,
-                    theirs_of(perf, '--group', *table, '-i', file))
+        assert_same_rows(millrace('report', '--group', *table, '-i', file).out,
+                         theirs_of(perf, '--group', *table, '-i', file))
 
 
 def test_group_whose_leader_has_no_samples(millrace, need_root, tmp_path):
