@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-WORK = '{0}/syscalls -t 2 -n 15000 >/dev/null; {0}/forkstorm -n 40 >/dev/null; ' \
-       '{0}/syscalls -t 1 -n 10000 >/dev/null; ls -lR /usr/share/doc | wc -l'
+WORK = '{0}/syscalls -t 2 -n {1} >/dev/null; {0}/forkstorm -n 40 >/dev/null; ' \
+       '{0}/syscalls -t 1 -n {1} >/dev/null; ls -lR /usr/share/doc | wc -l'
 
 RECORDINGS = {
     'syscalls': ['-e', 'raw_syscalls:*'],
@@ -16,7 +16,8 @@ RECORDINGS = {
     'chains': ['-g', '-F', '20000', '-e', 'cpu-clock'],
     'events': ['-g', '-e', 'raw_syscalls:sys_enter,page-faults,cpu-clock'],
     'group': ['-e', '{cpu-clock,raw_syscalls:sys_enter}:S'],
-    'sched': ['-g', '-a', '-e', 'sched:*,raw_syscalls:sys_exit'],  # formats with functions and flags, too
+    'sched': ['-g', '-a', '--max-size=16M',  # of a busy machine, too
+              '-e', 'sched:*,raw_syscalls:sys_exit'],  # formats with functions and flags, too
     'stacks': ['--call-graph', 'dwarf,1024', '-F', '2000', '-e', 'cpu-clock'],
 }
 
@@ -78,14 +79,14 @@ def said(done):
 
 
 @pytest.fixture(scope='module')
-def recordings(millrace, programs, one_cpu, need_tracefs, tmp_path_factory):
+def recordings(millrace, program, programs, one_cpu, need_tracefs, tmp_path_factory):
     """recordings(name) -> its path; recorded when it is asked for first."""
-    base = tmp_path_factory.mktemp('recordings')
+    base, calls = tmp_path_factory.mktemp('recordings'), 6000 if 'tsan' in str(program) else 15000
 
     def get(name):
         if not (base / name).exists():
             millrace('record', '--sample-cpu', '-o', base / name, *RECORDINGS[name],
-                     '--', 'sh', '-c', WORK.format(programs))
+                     '--', 'sh', '-c', WORK.format(programs, calls))
         return base / name
 
     return get
