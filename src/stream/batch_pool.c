@@ -141,6 +141,7 @@ void batch_pool_put(struct batch_pool *pool, struct batch_job *job)
 {
 	atomic_fetch_add(&pool->nr_free, 1);
 	free_list_put(&pool->free_jobs, job->number);
+	pthread_cond_signal(&pool->room);
 	if (!batch_pool_is_short(pool))
 		atomic_store_explicit(&pool->is_asked, false, memory_order_relaxed);
 	press(pool);
@@ -563,6 +564,7 @@ int batch_pool_new(const struct batch_pool_params *params, struct batch_pool **r
 	pool->nr_jobs = params->nr_stages + budget / pool->extent_bytes + 1;
 	init_lock(&pool->lock);
 	pthread_cond_init(&pool->news, NULL);
+	pthread_cond_init(&pool->room, NULL);
 	int err = allocate(pool, nr_workers, params->ready_bytes);
 	atomic_init(&pool->pressure, params->pressure);
 	pool->trims = params->trims;
@@ -606,6 +608,7 @@ void batch_pool_free(struct batch_pool *pool)
 	batch_pool_stop(pool);
 	if (pool->memory)
 		munmap(pool->memory, pool->memory_bytes);
+	pthread_cond_destroy(&pool->room);
 	pthread_cond_destroy(&pool->news);
 	pthread_mutex_destroy(&pool->lock);
 	stack_cutter_free(pool->cutter);

@@ -84,8 +84,10 @@ static struct pipeline *pipeline_of(struct writer *writer)
 /* The first one stays: another thread may have met one while the lock was released. The lock is held. */
 static void note_error(struct pipeline *pipeline, int err)
 {
-	if (!pipeline->err)
-		pipeline->err = err;
+	if (!err || pipeline->err)
+		return;
+	pipeline->err = err;
+	pthread_cond_broadcast(&pipeline->pool->room);
 }
 
 static int queue_piece(struct writer *inner, struct span span)
@@ -271,7 +273,6 @@ static void deliver_done(struct pipeline *pipeline)
 			pipeline->last = NULL;
 		atomic_fetch_sub_explicit(&pipeline->nr_behind, 1, memory_order_relaxed);
 		batch_pool_put(pool, job);
-		pthread_cond_broadcast(&pool->news);
 	}
 }
 
@@ -361,7 +362,6 @@ static void free_job(struct pipeline *pipeline, struct batch_job *job)
 	pipeline->freed_bytes += job->came_len;
 	pipeline->commit |= job->commit;
 	batch_pool_put(pipeline->pool, job);
-	pthread_cond_broadcast(&pipeline->pool->news);
 }
 
 static uint64_t offset_of_next(const struct pipeline *pipeline)
@@ -654,8 +654,35 @@ static void note_full(struct batch_pool *pool, uint64_t from_ns)
 }
 
 /*
- * Waits until an extent is free, or until all that was handed over is written. Returns the error of the inner writer.
+ * Until an extent is free: each one wakes one thread, for others would find that there is none for them. What was woken
+ * takes it; or it fails, which wakes all, or has failed. The lock is held, and released for that.
  */
+static void wait_for_room(const struct pipeline *pipeline)
+{
+	struct batch_pool *pool = pipeline->pool;
+
+	if (!free_list_is_empty(&pool->free_jobs))
+		return;
+	uint64_t from_ns = clock_ns(CLOCK_MONOTONIC);
+	atomic_store_explicit(&pool->full_until_ns, UINT64_MAX, memory_order_relaxed);
+	ask_for_memory(pool);
+	batch_pool_wake(pool);
+	while (!pipeline->err && free_list_is_empty(&pool->free_jobs))
+		pthread_cond_wait(&pool->room, &pool->lock);
+	if (pipeline->err)
+		pthread_cond_signal(&pool->room);
+	note_full(pool, from_ns);
+}
+
+/* Until all that was handed over is written. The same. */
+static void wait_until_idle(const struct pipeline *pipeline)
+{
+	batch_pool_wake(pipeline->pool);
+	while (!is_idle(pipeline))
+		pthread_cond_wait(&pipeline->pool->news, &pipeline->pool->lock);
+}
+
+/* Returns the error of the inner writer. */
 static int wait_for(struct producer *producer, enum writer_wait wait)
 {
 	struct pipeline *pipeline = producer->pipeline;
@@ -663,18 +690,10 @@ static int wait_for(struct producer *producer, enum writer_wait wait)
 
 	if (wait != WRITER_NOW) {
 		pthread_mutex_lock(&pool->lock);
-		uint64_t from_ns =
-			wait == WRITER_ROOM && free_list_is_empty(&pool->free_jobs) ? clock_ns(CLOCK_MONOTONIC) : 0;
-		if (from_ns) {
-			atomic_store_explicit(&pool->full_until_ns, UINT64_MAX, memory_order_relaxed);
-			ask_for_memory(pool);
-		}
-		batch_pool_wake(pool);
-		while (wait == WRITER_ROOM ? !pipeline->err && free_list_is_empty(&pool->free_jobs)
-					   : !is_idle(pipeline))
-			pthread_cond_wait(&pool->news, &pool->lock);
-		if (from_ns)
-			note_full(pool, from_ns);
+		if (wait == WRITER_ROOM)
+			wait_for_room(pipeline);
+		else
+			wait_until_idle(pipeline);
 		pthread_mutex_unlock(&pool->lock);
 	}
 	producer->writer.stored = pipeline->stored;
@@ -687,9 +706,7 @@ static int take_inner(struct pipeline *pipeline)
 	struct batch_pool *pool = pipeline->pool;
 
 	pthread_mutex_lock(&pool->lock);
-	batch_pool_wake(pool);
-	while (!is_idle(pipeline))
-		pthread_cond_wait(&pool->news, &pool->lock);
+	wait_until_idle(pipeline);
 	int err = pipeline->err;
 	pipeline->busy = true;
 	pthread_mutex_unlock(&pool->lock);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Several streams into one output: each record once, and marks that promise no more than what is there. */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -143,6 +144,9 @@ static uint64_t confluence_close(struct confluence *all)
 
 static const struct batch_pool_params packing = {
 	.nr_stages = NR_PRODUCERS, .nr_workers = 2, .extent_bytes = 8192, .budget_bytes = 32768};
+/* Less than an extent for each: who hands over what it has filled lets others go on. */
+static const struct batch_pool_params little = {
+	.nr_stages = 1, .nr_workers = 2, .extent_bytes = 8192, .budget_bytes = 8192};
 static const struct producers_params sharing = {.nr = NR_PRODUCERS, .round_bytes = 16384, .wake_bytes = 32768};
 
 /* One thread makes all the passes in an order of its own, some producers seldom: the same every time. */
@@ -192,7 +196,8 @@ static void *work(void *arg)
 	return NULL;
 }
 
-static void run_threads(struct confluence *all)
+/* Each thread ends, as is expected. */
+static void run_threads(struct confluence *all, int64_t err)
 {
 	struct worker workers[NR_PRODUCERS];
 
@@ -202,7 +207,7 @@ static void run_threads(struct confluence *all)
 		assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
 	for (size_t i = 0; i < NR_PRODUCERS; i++) {
 		pthread_join(workers[i].thread, NULL);
-		assert_true(workers[i].err >= 0);
+		assert_true(err ? workers[i].err == err : workers[i].err >= 0);
 	}
 }
 
@@ -212,8 +217,41 @@ static void test_threads(void **state)
 
 	(void)state;
 	confluence_open(&all, &packing, &sharing);
-	run_threads(&all);
+	run_threads(&all, 0);
 	confluence_close(&all);
+}
+
+static void test_threads_with_little_memory(void **state)
+{
+	static struct confluence all;
+
+	(void)state;
+	for (int run = 0; run < 20; run++) {
+		confluence_open(&all, &little, &sharing);
+		run_threads(&all, 0);
+		confluence_close(&all);
+	}
+}
+
+/* Who waits for memory learns it. */
+static void test_threads_whose_output_fails(void **state)
+{
+	static struct confluence all;
+
+	(void)state;
+	for (int run = 0; run < 20; run++) {
+		confluence_open(&all, &little, &sharing);
+		int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+		assert_int_equal(dup2(full, all.fd), all.fd);
+		close(full);
+		run_threads(&all, -ENOSPC);
+		for (size_t i = 1; i < NR_PRODUCERS; i++)
+			assert_int_equal(writer_close(all.streams[i].writer, NULL), -ENOSPC);
+		assert_int_equal(writer_close(all.stage, NULL), -ENOSPC);
+		assert_int_equal(all.pool->nr_free, all.pool->nr_jobs);
+		batch_pool_free(all.pool);
+		close(all.fd);
+	}
 }
 
 /* Where a reader follows nothing waits for other producers: a pass is in the output behind it, marked or not. */
@@ -269,6 +307,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_promises_in_any_order),
 		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_threads_with_little_memory),
+		cmocka_unit_test(test_threads_whose_output_fails),
 		cmocka_unit_test(test_looked_on),
 		cmocka_unit_test(test_wake_and_report_once),
 	};
