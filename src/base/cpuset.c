@@ -154,9 +154,13 @@ int cpuset_allowed(struct cpuset *set)
 	CPU_ZERO_S(bytes, allowed);
 	if (sched_getaffinity(0, bytes, allowed))
 		err = -errno;
-	for (unsigned cpu = 0; cpu < CPUSET_MAX_CPUS && !err; cpu++)
-		if (CPU_ISSET_S(cpu, bytes, allowed))
-			err = cpuset_add(set, cpu);
+	unsigned left = err ? 0 : (unsigned)CPU_COUNT_S(bytes, allowed);
+	for (unsigned cpu = 0; left && !err; cpu++) {
+		if (!CPU_ISSET_S(cpu, bytes, allowed))
+			continue;
+		err = cpuset_add(set, cpu);
+		left--;
+	}
 	CPU_FREE(allowed);
 	return err;
 }

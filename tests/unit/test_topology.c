@@ -197,6 +197,27 @@ static void contradictions_still_give_a_partition(void **state)
 	fake_sysfs_fini(&fake);
 }
 
+static void what_is_allowed_is_each_cpu_and_no_more(void **state)
+{
+	struct cpuset all = {0};
+
+	(void)state;
+	assert_int_equal(cpuset_allowed(&all), 0);
+	for (int cpu = cpuset_next(&all, 0); cpu >= 0; cpu = cpuset_next(&all, cpu + 1)) {
+		struct cpuset one = {0}, found = {0};
+		assert_int_equal(cpuset_add(&one, (unsigned)cpu), 0);
+		assert_int_equal(cpuset_run_on(&one), 0);
+		assert_int_equal(cpuset_count_allowed(), 1);
+		assert_int_equal(cpuset_allowed(&found), 0);
+		assert_true(cpuset_has(&found, (unsigned)cpu));
+		assert_int_equal(cpuset_run_on(&all), 0);
+		assert_int_equal(cpuset_count_allowed(), cpuset_count(&all));
+		cpuset_fini(&one);
+		cpuset_fini(&found);
+	}
+	cpuset_fini(&all);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -207,6 +228,7 @@ int main(void)
 		cmocka_unit_test(what_is_missing_is_simple),
 		cmocka_unit_test(without_sysfs_libc_is_asked),
 		cmocka_unit_test(contradictions_still_give_a_partition),
+		cmocka_unit_test(what_is_allowed_is_each_cpu_and_no_more),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
