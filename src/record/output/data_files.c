@@ -42,7 +42,11 @@ static uint64_t round_bytes(const struct data_files_params *params)
 
 	if (params->live)
 		return 1;
-	/* Stages that keep batches have what came since the last mark but one: little of the memory. */
+	/*
+	 * Stages that keep batches have what came since the last mark but one. It has to be little of the memory: when
+	 * that runs short all of it goes, and of its stacks, of which it is not known yet what was mapped, the
+	 * innermost frame alone.
+	 */
 	if (memory && params->pool->with_stages && all > memory / STAGED_PART)
 		all = memory / STAGED_PART;
 	if (params->pool && all < params->pool->extent_bytes)
