@@ -264,7 +264,8 @@ def test_soft_limit_of_files_is_raised(need_root, run, program, tmp_path):
     assert 'captured' in err and 'limit of open files' not in err, err
 
 
-@pytest.mark.parametrize('options', [[], ['-a'], ['--on-pressure=freeze'], ['-z', '--aio']], ids=' '.join)
+@pytest.mark.parametrize('options', [[], ['-a'], ['--on-pressure=freeze'], ['-z', '--aio'],
+                                     ['-a', '--off-cpu'], ['--switch-output=1M', '-g'], ['--bundle']], ids=' '.join)
 def test_needed_file_descriptors_are_enough(need_root, program, programs, spawn, run, tmp_path, options):
     """What the message asks for is what it takes, and not much more; whatever processes there are."""
     for _ in range(6):
@@ -274,5 +275,5 @@ def test_needed_file_descriptors_are_enough(need_root, program, programs, spawn,
                     'setpriv', '--bounding-set', '-sys_resource', '--inh-caps', '-sys_resource',
                     program, 'record', '-o', tmp_path / 'data', *options, '--', 'true'], status=status).err
     needed = int(re.search(r'needs (\d+) file descriptors and the limit is 12', record(12, 255))[1])
-    assert needed <= 20 + 8 * os.cpu_count()
+    assert needed <= 16 + 5 * os.cpu_count() + (2 if '--on-pressure=freeze' in options else 0)
     assert 'captured' in record(needed, 0)

@@ -306,12 +306,13 @@ static int open_rings(struct recording *rec, struct diag *reterr)
 	 * Writes of 1 MiB are cheaper than smaller ones; what a thread that sleeps has not drained is gone if the
 	 * recorder is killed.
 	 */
-	enum { WAKEUP = 1 << 20, WAKEUP_OF_THREADS = 256 << 10 };
+	enum { WAKEUP = 1 << 20, WAKEUP_OF_THREADS = 256 << 10, FREEZE_FDS = 2 };
 	struct ring_sizes sizes = rec->options->ring;
 
 	sizes.most_bytes = rec->most_ring_bytes;
 	sizes.bounded = rec->options->max_memory != 0;
 	sizes.wakeup_bytes = rec->options->threads ? WAKEUP_OF_THREADS : WAKEUP;
+	rec->set.later_fds = rec->options->on_pressure == ON_PRESSURE_FREEZE ? FREEZE_FDS : 0;
 	int err = eventset_open(&rec->set, &rec->plan, rec->options->events, sizes, reterr);
 	if (err)
 		return err;

@@ -28,10 +28,10 @@
 
 enum {
 	/*
-	 * What the process needs beside events and the carrier or data file of each ring. Counted on 2 CPUs: 18, two
-	 * more with --on-pressure=freeze; --threads takes 3 more for each thread.
+	 * What the process needs beside events and the carrier or data file of each ring. Counted on 2 CPUs; --threads
+	 * takes 3 more for each thread.
 	 */
-	OTHER_FDS = 20,
+	OTHER_FDS = 14,
 	THREAD_FDS = 3,
 };
 
@@ -409,9 +409,10 @@ static int make_rings(struct eventset *set, struct ring_sizes sizes, struct diag
 int eventset_open(struct eventset *set, const struct plan *plan, struct event_list *events, struct ring_sizes sizes,
 		  struct diag *reterr)
 {
-	*set = (struct eventset){.plan = plan, .events = events, .leaves_fds = set->leaves_fds};
+	*set = (struct eventset){
+		.plan = plan, .events = events, .leaves_fds = set->leaves_fds, .later_fds = set->later_fds};
 	struct diag ignored = {0};
-	size_t nr_fds = plan->nr_slots + plan->nr_rings + OTHER_FDS;
+	size_t nr_fds = plan->nr_slots + plan->nr_rings + OTHER_FDS + set->later_fds;
 	int err = allow_fds(nr_fds, reterr);
 
 	if (!err) { /* Where the limit does not allow carriers, rings are as by default; threads may still fail to
