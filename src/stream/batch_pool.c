@@ -538,6 +538,16 @@ static void init_lock(pthread_mutex_t *lock)
 	pthread_mutexattr_destroy(&attr);
 }
 
+static void init_room(pthread_cond_t *room)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(room, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
 int batch_pool_new(const struct batch_pool_params *params, struct batch_pool **ret, struct diag *reterr)
 {
 	size_t nr_workers = params->nr_workers ? params->nr_workers : cpuset_count_allowed();
@@ -564,7 +574,7 @@ int batch_pool_new(const struct batch_pool_params *params, struct batch_pool **r
 	pool->nr_jobs = params->nr_stages + budget / pool->extent_bytes + 1;
 	init_lock(&pool->lock);
 	pthread_cond_init(&pool->news, NULL);
-	pthread_cond_init(&pool->room, NULL);
+	init_room(&pool->room);
 	int err = allocate(pool, nr_workers, params->ready_bytes);
 	atomic_init(&pool->pressure, params->pressure);
 	pool->trims = params->trims;

@@ -101,7 +101,7 @@ struct batch_pool {
 	atomic_bool pressure_high;                     /* likewise */
 
 	pthread_mutex_t lock;
-	pthread_cond_t room; /* a job became free, for one who waits for that; or an output failed */
+	pthread_cond_t room; /* CLOCK_MONOTONIC; a job became free, for one who waits for that; or an output failed */
 	pthread_cond_t news; /* a turn or the writing of what was done has ended: an output may be idle */
 	struct batch_job *first_to_pack, *last_to_pack;
 	struct pool_client *first_turn, *last_turn;

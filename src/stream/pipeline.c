@@ -653,6 +653,16 @@ static void note_full(struct batch_pool *pool, uint64_t from_ns)
 	atomic_store_explicit(&pool->full_until_ns, now_ns, memory_order_relaxed);
 }
 
+/* glibc from 2.27 on may lose a signal (its bug 25847): a thread that waits for an extent looks again after a while. */
+static void wait_for_signal(struct batch_pool *pool)
+{
+	enum { LOOK_AGAIN_NS = 100000000 };
+	const uint64_t ns = clock_ns(CLOCK_MONOTONIC) + LOOK_AGAIN_NS;
+	const struct timespec until = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+
+	pthread_cond_timedwait(&pool->room, &pool->lock, &until);
+}
+
 /*
  * Until an extent is free: each one wakes one thread, for others would find that there is none for them. What was woken
  * takes it; or it fails, which wakes all, or has failed. The lock is held, and released for that.
@@ -668,7 +678,7 @@ static void wait_for_room(const struct pipeline *pipeline)
 	ask_for_memory(pool);
 	batch_pool_wake(pool);
 	while (!pipeline->err && free_list_is_empty(&pool->free_jobs))
-		pthread_cond_wait(&pool->room, &pool->lock);
+		wait_for_signal(pool);
 	if (pipeline->err)
 		pthread_cond_signal(&pool->room);
 	note_full(pool, from_ns);
