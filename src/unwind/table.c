@@ -248,9 +248,9 @@ static bool put_row(struct table_builder *b, uint32_t pc, uint16_t rule)
 }
 
 /*
- * clang does not say in a function's epilogue that a register was popped: its slot is below the stack pointer then, and
- * may be overwritten, but the register itself has the value. Only of registers that were pushed, which `pushed` keeps
- * for the rows of a function: a leaf function may save one below the stack pointer, and change it.
+ * Compilers do not say in a function's epilogue that a register was popped: its slot is below the stack pointer then,
+ * and may be overwritten, but the register itself has the value. Only of registers that were pushed, which `pushed`
+ * keeps for the rows of a function: a leaf function may save one below the stack pointer, and change it.
  */
 static void note_popped(const struct unwind_arch *arch, struct cfi_state *row, uint64_t *pushed)
 {

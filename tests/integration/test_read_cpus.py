@@ -16,8 +16,7 @@ RECORDINGS = {
     'chains': ['-g', '-F', '20000', '-e', 'cpu-clock'],
     'events': ['-g', '-e', 'raw_syscalls:sys_enter,page-faults,cpu-clock'],
     'group': ['-e', '{cpu-clock,raw_syscalls:sys_enter}:S'],
-    'sched': ['-g', '-a', '--max-size=16M',  # of a busy machine, too
-              '-e', 'sched:*,raw_syscalls:sys_exit'],  # formats with functions and flags, too
+    'sched': ['-g', '-a', '-e', 'sched:*,raw_syscalls:sys_exit'],  # formats with functions and flags, too
     'stacks': ['--call-graph', 'dwarf,1024', '-F', '2000', '-e', 'cpu-clock'],
 }
 
