@@ -183,6 +183,20 @@ def test_compressed_sections(millrace, stripped, tmp_path, how):
     millrace('record', '-q', '-N', '-e', 'cpu-clock:u', '-F', '999', '-o', tmp_path / 'data', '--', tmp_path / 'hot')
     out = millrace('report', '-i', tmp_path / 'data', '-s', 'sym,srcline').out
     assert re.search(r'hidden_hot +hot\.c:\d', out), out
+    # The checksum of what is unpacked is its last byte.
+    elf = bytearray((tmp_path / 'hot').read_bytes())
+    sections = subprocess.run(['readelf', '-SW', tmp_path / 'hot'], stdout=subprocess.PIPE, text=True,
+                              check=True).stdout
+    packed = re.findall(r'(?:\.zdebug_\w+ +PROGBITS +0+ (\w+) (\w+)|\.debug_\w+ +PROGBITS +0+ (\w+) (\w+) \w+ +\w*C)',
+                        sections)
+    if not packed:
+        pytest.skip(f'objcopy does not know {how}')
+    for at, size in (filter(None, found) for found in packed):
+        elf[int(at, 16) + int(size, 16) - 1] ^= 1
+    (tmp_path / 'hot').write_bytes(elf)
+    millrace('record', '-q', '-N', '-e', 'cpu-clock:u', '-F', '999', '-o', tmp_path / 'data', '--', tmp_path / 'hot')
+    out = millrace('report', '-i', tmp_path / 'data', '-s', 'sym,srcline').out
+    assert 'hidden_hot' in out and 'hot.c:' not in out, out
 
 
 def test_huge_section(millrace, stripped, tmp_path):

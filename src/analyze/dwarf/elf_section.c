@@ -104,7 +104,14 @@ static void unpack_zstd(struct elf_section *section)
 		return;
 	int64_t len = zstd_unpack_frame(unpacker, packed->bytes, section->bytes, section->len);
 	zstd_unpacker_free(unpacker);
-	packed->done = len > 0 ? (uint64_t)len : 0;
+	packed->done = len > 0 && (uint64_t)len == section->len ? section->len : 0;
+}
+
+/* Its end is there, with the checksum of all; of what was unpacked in parts no checksum was made. */
+static bool ends_well(struct elf_packed *packed)
+{
+	packed->stream.avail_out = 0;
+	return inflate(&packed->stream, Z_FINISH) == Z_STREAM_END;
 }
 
 static void unpack_zlib(struct elf_section *section, uint64_t end)
@@ -118,7 +125,7 @@ static void unpack_zlib(struct elf_section *section, uint64_t end)
 		packed->is_open = true;
 		stream->next_in = (Bytef *)(uintptr_t)packed->bytes.ptr;
 		stream->avail_in = (uInt)packed->bytes.len;
-		inflateValidate(stream, 0); /* most are not read to their checksum */
+		inflateValidate(stream, end == section->len); /* most are not read to their checksum */
 	}
 	while (packed->done < end) {
 		uint64_t left = end - packed->done, nr = left < UINT_MAX ? left : UINT_MAX;
@@ -128,8 +135,10 @@ static void unpack_zlib(struct elf_section *section, uint64_t end)
 		nr -= stream->avail_out;
 		packed->done += nr;
 		if (status != Z_OK || !nr)
-			return;
+			break;
 	}
+	if (packed->done == section->len && !ends_well(packed))
+		packed->done = 0;
 }
 
 /* false: it is not all there. */
