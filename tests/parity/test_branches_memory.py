@@ -69,7 +69,8 @@ def enriched(data, dice):
 @pytest.fixture(scope='module')
 def recording(perf, tmp_path_factory):
     path = tmp_path_factory.mktemp('enriched') / 'perf.data'
-    perf('record', '-q', '-F', '5000', '-e', 'cpu-clock', '-o', path, '--', 'ls', '-R', '/usr/include', '/usr/lib')
+    perf('record', '-q', '-F', '5000', '-e', 'cpu-clock', '-o', path, '--',
+         'sh', '-c', 'for round in 1 2 3; do ls -R /usr/include /usr/lib; done')
     path.write_bytes(enriched(path.read_bytes(), random.Random(7)))
     return path
 
