@@ -6,6 +6,7 @@
 #include <string.h>
 #define ZSTD_STATIC_LINKING_ONLY /* ZSTD_c_stableInBuffer, ZSTD_c_useRowMatchFinder */
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "compress/repeats.h"
 
@@ -379,11 +380,16 @@ void zstd_unpacker_free(struct zstd_unpacker *unpacker)
 	free(unpacker);
 }
 
+static int unpack_error(size_t code)
+{
+	return ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation ? -ENOMEM : -EBADMSG;
+}
+
 int64_t zstd_unpack_frame(struct zstd_unpacker *unpacker, struct span frame, void *out, size_t room)
 {
 	size_t len = ZSTD_decompressDCtx(unpacker->context, out, room, frame.ptr, frame.len);
 
-	return ZSTD_isError(len) ? -EBADMSG : (int64_t)len;
+	return ZSTD_isError(len) ? unpack_error(len) : (int64_t)len;
 }
 
 void zstd_unpack_reset(struct zstd_unpacker *unpacker)
@@ -400,7 +406,7 @@ int64_t zstd_unpack(struct zstd_unpacker *unpacker, struct span *in, void *out, 
 		size_t taken = from.pos, given = to.pos;
 		size_t err = ZSTD_decompressStream(unpacker->context, &to, &from);
 		if (ZSTD_isError(err))
-			return -EBADMSG;
+			return unpack_error(err);
 		if (from.pos == taken && to.pos == given)
 			break;
 	}

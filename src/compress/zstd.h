@@ -64,7 +64,7 @@ struct zstd_unpacker;
 int zstd_unpacker_new(struct zstd_unpacker **ret);       /* 0, -ENOMEM, -ENOTSUP */
 void zstd_unpacker_free(struct zstd_unpacker *unpacker); /* NULL is fine */
 
-/* A whole frame at once. How many bytes it held; -EBADMSG: damaged, or more than `room`. */
+/* A whole frame at once. How many bytes it held; -EBADMSG: damaged, or more than `room`; -ENOMEM. */
 int64_t zstd_unpack_frame(struct zstd_unpacker *unpacker, struct span frame, void *out, size_t room);
 
 /* What was fed before is forgotten; a frame starts. */
@@ -72,6 +72,6 @@ void zstd_unpack_reset(struct zstd_unpacker *unpacker);
 /*
  * Frames in pieces: takes from the front of *in, which is moved on, and gives up to `room` bytes. Their number: 0 when
  * it needs more input, or needs none: *in is empty then. -EBADMSG: damaged, or wants more memory than a frame of zstd's
- * highest level. Frames may follow one another.
+ * highest level. -ENOMEM. Frames may follow one another.
  */
 int64_t zstd_unpack(struct zstd_unpacker *unpacker, struct span *in, void *out, size_t room);

@@ -230,17 +230,22 @@ static int start(struct source_unpack *unpack)
 	return 0;
 }
 
+static void free_extent(struct source_unpack *unpack, struct item *item)
+{
+	if (item->block)
+		release_block(unpack, item->block);
+	unpack->nr_extents--;
+	unpack->extent_bytes -= item->job->bytes;
+	job_free(item->job);
+}
+
 /* The item becomes a gap, or a new one does. */
 static void note_gap(struct source_unpack *unpack, struct item *item, uint64_t offset, const char *what)
 {
 	if (!item) {
 		item = push(unpack, ITEM_GAP);
 	} else {
-		if (item->block)
-			release_block(unpack, item->block);
-		unpack->nr_extents--;
-		unpack->extent_bytes -= item->job->bytes;
-		job_free(item->job);
+		free_extent(unpack, item);
 		*item = (struct item){.kind = ITEM_GAP};
 	}
 	diag_set(&item->why, -EBADMSG, "offset %#" PRIx64 ": %s", offset, what);
@@ -429,8 +434,15 @@ static void end_input(struct source_unpack *unpack, int result, const struct dia
 	unpack->ended = true;
 	unpack->result = result;
 	unpack->why = *why;
-	if (unpack->gathering)
-		give_up_extent(unpack, "the last compressed extent is not whole: its records are missing");
+	if (!unpack->gathering)
+		return;
+	if (result == -ENOMEM) { /* the file may have the rest of it */
+		unpack->gathering = false;
+		free_extent(unpack, last_item(unpack));
+		unpack->nr--;
+		return;
+	}
+	give_up_extent(unpack, "the last compressed extent is not whole: its records are missing");
 }
 
 static void queue_compressed(struct source_unpack *unpack, const struct source_record *record)
@@ -591,6 +603,8 @@ static int take_extent(struct source_unpack *unpack, struct item *item, struct d
 	if (job->got < 0) {
 		release_block(unpack, item->block);
 		drop_rest(unpack);
+		if (job->got == -ENOMEM) /* another reading may have it: nothing is missing in the file */
+			return diag_set(reterr, -ENOMEM, "%s", strerror(ENOMEM));
 		diag_set(reterr, -EBADMSG,
 			 "offset %#" PRIx64 ": a compressed extent is damaged: %" PRIu64 " bytes of records "
 			 "are missing",
@@ -655,6 +669,8 @@ static int stream_on(struct source_unpack *unpack, struct diag *reterr)
 		unpack->end += got;
 		return 0;
 	}
+	if (got == -ENOMEM)
+		return diag_set(reterr, -ENOMEM, "%s", strerror(ENOMEM));
 	bool damaged = got < 0 || unpack->input.payload.len;
 	end_stream_record(unpack);
 	if (!damaged)

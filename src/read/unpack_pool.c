@@ -64,7 +64,7 @@ static void *work(void *arg)
 	struct zstd_unpacker *unpacker = NULL;
 
 	if (zstd_unpacker_new(&unpacker))
-		unpacker = NULL;
+		return NULL; /* no memory: the thread that waits does the jobs */
 	pthread_mutex_lock(&pool->lock);
 	for (;;) {
 		while (!pool->first && !pool->stop)
