@@ -22,6 +22,7 @@
 #include "compress/zstd.h"
 #include "perfdata/record.h"
 #include "read/source.h"
+#include "read/unpack_pool.h"
 
 enum { RECORD_BYTES = 24, MOST_BYTES = UINT16_MAX };
 
@@ -518,6 +519,196 @@ static void test_records_of_extents(void **state)
 	}
 }
 
+/* The frame of an extent as records of that type: perf writes the length of the data into each COMPRESSED2. */
+static void put_compressed2(struct buf *out, const struct buf *extents)
+{
+	for (size_t at = 0; at < extents->len;) {
+		struct perf_event_header header;
+		memcpy(&header, extents->data + at, sizeof(header));
+		if (header.type != RECORD_COMPRESSED) {
+			buf_put(out, extents->data + at, header.size);
+		} else {
+			uint64_t bytes = header.size - sizeof(header), padding = -bytes & 7;
+			const struct perf_event_header packed = {.type = RECORD_COMPRESSED2,
+								 .size = (uint16_t)(16 + bytes + padding)};
+			buf_put(out, &packed, sizeof(packed));
+			buf_put_u64(out, bytes);
+			buf_put(out, extents->data + at + sizeof(header), bytes);
+			buf_put(out, "\1\2\3\4\5\6\7", padding); /* is not data */
+		}
+		at += header.size;
+	}
+}
+
+static void test_extents_in_compressed2_records(void **state)
+{
+	AUTO_BUF struct buf extents = {0}, bytes = {0};
+	const struct perf_event_header *record;
+	uint64_t number = 0, found;
+	struct source *source;
+	size_t nr;
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	put_extents(&extents);
+	put_compressed2(&bytes, &extents);
+	assert_int_equal(source_open_unpack(open_range(&bytes, bytes.len, SOURCE_COMPLETE), true, &source), 0);
+	for (take_numbered(source, false, &record, &nr); nr; take_numbered(source, false, &record, &nr)) {
+		memcpy(&found, record + 1, sizeof(found));
+		assert_int_equal(found, number++);
+		source_release(source, record);
+	}
+	assert_int_equal(number, NR_EXTENTS * (EXTENT_RECORDS + 1));
+	assert_int_equal(source->nr_compressed[0], 0);
+	assert_in_range(source->nr_compressed[1], NR_EXTENTS, bytes.len);
+	source_close(source);
+}
+
+/* The files of a directory have threads together. One that is closed early leaves the others what they wait for. */
+static void test_sources_that_share_threads(void **state)
+{
+	enum { NR_SOURCES = 3, FEW = EXTENT_RECORDS + 2 };
+	AUTO_BUF struct buf bytes = {0};
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	put_extents(&bytes);
+	for (size_t nr_threads = 0; nr_threads < 3; nr_threads++) {
+		struct source *sources[NR_SOURCES];
+		struct unpack_pool *pool;
+		uint64_t numbers[NR_SOURCES] = {0};
+		size_t nr_open = NR_SOURCES;
+		assert_int_equal(unpack_pool_new(nr_threads, &pool), 0);
+		for (size_t i = 0; i < NR_SOURCES; i++)
+			assert_int_equal(source_open_unpack_beside(open_range(&bytes, bytes.len, SOURCE_COMPLETE), pool,
+								   NR_SOURCES, &sources[i]),
+					 0);
+		for (size_t i = 0; nr_open; i = (i + 1) % NR_SOURCES) {
+			const struct perf_event_header *record;
+			uint64_t found;
+			size_t nr;
+			if (!sources[i])
+				continue;
+			take_numbered(sources[i], false, &record, &nr);
+			if (nr) {
+				memcpy(&found, record + 1, sizeof(found));
+				assert_int_equal(found, numbers[i]++);
+				source_release(sources[i], record);
+			}
+			if (!nr || (i == 1 && numbers[i] == FEW)) {
+				source_close(sources[i]);
+				sources[i] = NULL;
+				nr_open--;
+			}
+		}
+		assert_int_equal(numbers[0], NR_EXTENTS * (EXTENT_RECORDS + 1));
+		assert_int_equal(numbers[1], FEW);
+		assert_int_equal(numbers[2], NR_EXTENTS * (EXTENT_RECORDS + 1));
+		unpack_pool_free(pool);
+	}
+}
+
+/* One frame of these bytes in COMPRESSED records. */
+static void put_extent(struct buf *out, struct extent_packer *packer, struct span records)
+{
+	const struct extent_pack_params how = {.level = 3};
+	size_t room = records.len + 1000, before = out->len;
+	int64_t len = extent_pack(packer, &how, records, buf_extend(out, room), room);
+
+	assert_in_range(len, 1, room);
+	out->len = before + (size_t)len;
+}
+
+/* What a frame has of a record that is not whole belongs before the next frame, wherever it was cut. */
+static void test_records_that_go_on_in_the_next_extent(void **state)
+{
+	enum { NR = 400 };
+	AUTO_BUF struct buf records = {0};
+	struct extent_packer *packer;
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	for (uint64_t i = 0; i < NR; i++)
+		put_record(&records, PERF_RECORD_SAMPLE, RECORD_BYTES, i);
+	assert_int_equal(extent_packer_new(&packer), 0);
+	for (size_t cut = 100 * RECORD_BYTES; cut <= 102 * RECORD_BYTES; cut++) {
+		AUTO_BUF struct buf bytes = {0};
+		struct source *source;
+		put_extent(&bytes, packer, (struct span){records.data, cut});
+		put_extent(&bytes, packer, (struct span){records.data + cut, 2 * cut});
+		put_extent(&bytes, packer, (struct span){records.data + 3 * cut, records.len - 3 * cut});
+		assert_int_equal(source_open_unpack(open_range(&bytes, bytes.len, SOURCE_COMPLETE), cut % 2, &source),
+				 0);
+		for (uint64_t i = 0; i < NR; i++)
+			expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, i);
+		expect_end(source, 0, "");
+	}
+	extent_packer_free(packer);
+}
+
+static void expect_gap(struct source *source, const char *words)
+{
+	struct source_record record;
+	struct diag why = {""};
+
+	assert_int_equal(source_next(source, &record, &why), SOURCE_GAP);
+	if (!strstr(why.text, words))
+		fail_msg("%s", why.text);
+}
+
+/* Bytes that are no records, well compressed: what follows in that extent is missing, the next one is not. */
+static void test_no_records_in_an_extent(void **state)
+{
+	static const uint16_t sizes[] = {0, 4, 7, 9, RECORD_BYTES + 4};
+	struct extent_packer *packer;
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	assert_int_equal(extent_packer_new(&packer), 0);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		AUTO_BUF struct buf good = {0}, bad = {0}, bytes = {0};
+		struct source *source;
+		for (uint64_t k = 0; k < 100; k++) {
+			put_record(&good, PERF_RECORD_SAMPLE, RECORD_BYTES, k);
+			put_record(&bad, PERF_RECORD_SAMPLE, RECORD_BYTES, k);
+		}
+		((struct perf_event_header *)(void *)(bad.data + 50 * RECORD_BYTES))->size = sizes[i];
+		put_extent(&bytes, packer, buf_span(&good));
+		put_extent(&bytes, packer, buf_span(&bad));
+		put_extent(&bytes, packer, buf_span(&good));
+		assert_int_equal(source_open_unpack(open_range(&bytes, bytes.len, SOURCE_COMPLETE), i % 2, &source), 0);
+		for (uint64_t k = 0; k < 150; k++)
+			expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, k % 100);
+		expect_gap(source, "no record among what was decompressed");
+		for (uint64_t k = 0; k < 100; k++)
+			expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, k);
+		expect_end(source, 0, "");
+	}
+	extent_packer_free(packer);
+}
+
+/* The list of what is left out reaches the source below one that decompresses. */
+static void test_what_is_left_out_of_compressed_files(void **state)
+{
+	AUTO_BUF struct buf bytes = {0};
+	struct source_skip *list = calloc(1, sizeof(*list));
+	struct source *source;
+
+	(void)state;
+	for (uint64_t i = 0; i < 3; i++)
+		put_record(&bytes, PERF_RECORD_SAMPLE, RECORD_BYTES, i);
+	*list = (struct source_skip){RECORD_BYTES, RECORD_BYTES};
+	assert_int_equal(source_open_unpack(open_range(&bytes, bytes.len, SOURCE_COMPLETE), false, &source), 0);
+	source_skip(source, list, 1);
+	expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, 0);
+	expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, 2);
+	expect_end(source, 0, "");
+}
+
 static void test_memory_is_used_again_when_it_is_not_held(void **state)
 {
 	struct arena arena = {.block_bytes = 4096};
@@ -557,6 +748,11 @@ int main(void)
 		cmocka_unit_test(test_a_pipe_that_is_stopped),
 		cmocka_unit_test(test_the_next_extent),
 		cmocka_unit_test(test_records_of_extents),
+		cmocka_unit_test(test_extents_in_compressed2_records),
+		cmocka_unit_test(test_sources_that_share_threads),
+		cmocka_unit_test(test_records_that_go_on_in_the_next_extent),
+		cmocka_unit_test(test_no_records_in_an_extent),
+		cmocka_unit_test(test_what_is_left_out_of_compressed_files),
 		cmocka_unit_test(test_memory_is_used_again_when_it_is_not_held),
 	};
 
