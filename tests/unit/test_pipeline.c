@@ -1174,6 +1174,242 @@ static void test_error_of_a_stage_outlives_a_store(void **state)
 	sem_destroy(&refused);
 }
 
+/* Bytes that have no room behind a batch stand behind all that came before them, and before what comes later. */
+static void put_long_and_check(const struct batch_pool_params *params)
+{
+	static const struct load load = {.seed = 11, .nr_chunks = 5, .chunk_records = 4};
+	static const size_t sizes[] = {BATCH_TAIL_BYTES - 8, BATCH_TAIL_BYTES, BATCH_TAIL_BYTES + 8, 3 * EXTENT_BYTES};
+	struct buf part = {0}, expected = {0}, found = {0};
+	struct writer *inner, *writer;
+	struct batch_pool *pool;
+	struct writer_end end;
+
+	feed_plain(&load, &part);
+	assert_int_equal(batch_pool_new(params, &pool, NULL), 0);
+	FILE *file = tmpfile();
+	assert_int_equal(writer_open(&writer_serial, &(struct writer_params){.fd = fileno(file)}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		const struct perf_event_header header = {.type = PERF_RECORD_COMM, .size = (uint16_t)sizes[i]};
+		feed(&load, writer);
+		buf_put(&expected, part.data, part.len);
+		size_t at = expected.len;
+		memset(buf_extend(&expected, sizes[i]), (int)i, sizes[i]);
+		memcpy(expected.data + at, &header, sizeof(header));
+		uint64_t before = writer->queued;
+		assert_int_equal(writer_put(writer, expected.data + at, sizes[i]), 0);
+		assert_int_equal(writer->queued, before + sizes[i]);
+		if (sizes[i] > BATCH_TAIL_BYTES) /* it has waited for the output */
+			assert_int_equal(lseek(fileno(file), 0, SEEK_CUR), writer->stored);
+		else
+			assert_int_equal(writer_reap(writer, WRITER_ALL), 0);
+		if (params->no_index)
+			assert_int_equal(writer->stored, expected.len);
+	}
+	feed(&load, writer);
+	buf_put(&expected, part.data, part.len);
+	assert_int_equal(writer_end(writer, &end), 0);
+	assert_int_equal(end.stored + end.packed, expected.len);
+	extent_list_fini(&end.extents);
+	struct buf stored = {0};
+	assert_int_equal(pread(fileno(file), buf_extend(&stored, end.stored), end.stored, 0), end.stored);
+	unpack(buf_span(&stored), false, &found);
+	assert_int_equal(found.len, expected.len);
+	assert_memory_equal(found.data, expected.data, found.len);
+	fclose(file);
+	batch_pool_free(pool);
+	buf_fini(&stored);
+	buf_fini(&part);
+	buf_fini(&expected);
+	buf_fini(&found);
+}
+
+static void test_long_bytes_keep_their_place(void **state)
+{
+	(void)state;
+	for (int level = 0; level < 2; level++)
+		put_long_and_check(&(struct batch_pool_params){
+			.level = level, .no_index = !level, .nr_stages = 1, .extent_bytes = EXTENT_BYTES});
+}
+
+/* What does not fit on the disk is not counted as queued, nor is what comes later. */
+static void test_long_bytes_on_a_full_disk(void **state)
+{
+	static uint8_t bytes[EXTENT_BYTES];
+	struct writer *inner, *writer;
+	struct batch_pool *pool;
+	uint64_t stored;
+
+	(void)state;
+	disk_bytes = sizeof(bytes) + 100;
+	assert_int_equal(
+		batch_pool_new(
+			&(struct batch_pool_params){.nr_stages = 1, .no_index = true, .extent_bytes = EXTENT_BYTES},
+			&pool, NULL),
+		0);
+	assert_int_equal(writer_open(&writer_failing, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	assert_int_equal(writer_put(writer, bytes, sizeof(bytes)), 0);
+	assert_int_equal(writer_put(writer, bytes, sizeof(bytes)), -ENOSPC);
+	assert_int_equal(writer->queued, sizeof(bytes));
+	assert_int_equal(writer_put(writer, bytes, 8), -ENOSPC);
+	assert_int_equal(writer_close(writer, &stored), -ENOSPC);
+	batch_pool_free(pool);
+}
+
+/* What is no records is stored as it came, too, however long it is. */
+static void test_bytes_that_are_no_records(void **state)
+{
+	enum { BYTES = 5 * EXTENT_BYTES + 123 };
+	static const uint16_t sizes[] = {0, 7, 12};
+	uint8_t *bytes = malloc(BYTES);
+
+	(void)state;
+	for (size_t i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++) {
+		const struct batch_pool_params params = {
+			.nr_stages = 1, .no_index = true, .extent_bytes = EXTENT_BYTES};
+		const struct perf_event_header header = {.size = sizes[i / 2]};
+		struct writer *inner, *writer;
+		struct batch_pool *pool;
+		struct writer_end end;
+		FILE *file = tmpfile();
+		for (size_t at = 0; at < BYTES; at++)
+			bytes[at] = at % 8 < 6 ? (uint8_t)(at / 7) : 0;
+		memcpy(bytes, &header, sizeof(header));
+		size_t first = i % 2 ? 4 : 0; /* it wraps within its header */
+		const struct span spans[2] = {{bytes, first ? first : BYTES},
+					      {bytes + first, first ? BYTES - first : 0}};
+		assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
+		assert_int_equal(writer_open(&writer_serial, &(struct writer_params){.fd = fileno(file)}, &inner), 0);
+		assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+		queue_all(writer, spans, first ? 2 : 1);
+		assert_int_equal(writer_end(writer, &end), 0);
+		assert_int_equal(end.stored, BYTES);
+		uint8_t *stored = malloc(BYTES);
+		assert_int_equal(pread(fileno(file), stored, BYTES, 0), BYTES);
+		assert_memory_equal(stored, bytes, BYTES);
+		free(stored);
+		fclose(file);
+		batch_pool_free(pool);
+	}
+	free(bytes);
+}
+
+/* One of several stages of an output: says who came, and with which time. */
+struct witness {
+	struct stage stage;
+	char letter;
+	struct buf *log;
+	uint64_t last_complete_ns;
+	unsigned fails_at; /* of its batches; 0: never */
+	unsigned nr;
+};
+
+static int look(struct stage *stage, struct batch *batch)
+{
+	struct witness *witness = (struct witness *)stage;
+
+	buf_put(witness->log, &witness->letter, 1);
+	assert_true(stage->complete_ns >= witness->last_complete_ns);
+	witness->last_complete_ns = stage->complete_ns;
+	if (++witness->nr == witness->fails_at)
+		return refuse(stage, batch);
+	return stage_pass(stage, batch);
+}
+
+/* Stages get each batch one after the other, in the order in which they were added; an error of any ends the output. */
+static void test_stages_in_a_row(void **state)
+{
+	static const struct stage_ops looking = {.name = "witness", .process = look};
+	enum { NR = 6 };
+
+	(void)state;
+	for (unsigned fails_at = 0; fails_at < 4; fails_at += 3) {
+		struct buf log = {0};
+		struct witness witnesses[3] = {{.letter = 'a'}, {.letter = 'b'}, {.letter = 'c', .fails_at = fails_at}};
+		struct writer *inner, *writer;
+		struct batch_pool *pool;
+		uint8_t record[MAX_RECORD];
+		unsigned seed = 1;
+		const struct span span = {record, make_record(&seed, false, record)};
+		const int expected = fails_at ? -EBADMSG : 0;
+		uint64_t stored;
+		assert_int_equal(batch_pool_new(&(struct batch_pool_params){.nr_stages = 1,
+									    .no_index = true,
+									    .extent_bytes = EXTENT_BYTES},
+						&pool, NULL),
+				 0);
+		assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
+		assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+		for (size_t i = 0; i < 3; i++) {
+			witnesses[i].log = &log;
+			witnesses[i].stage.ops = &looking;
+			pipeline_add_stage(writer, &witnesses[i].stage);
+		}
+		for (uint64_t i = 0; i < (fails_at ? fails_at : NR); i++) {
+			writer->complete_ns = 100 * (i + 1);
+			queue_all(writer, &span, 1);
+			assert_int_equal(writer_reap(writer, WRITER_ALL), i + 1 == fails_at ? -EBADMSG : 0);
+			for (size_t k = 0; k < 2; k++) /* the batch has told its time to the stages behind the first */
+				assert_true(witnesses[k + 1].stage.complete_ns >= 100 * i);
+		}
+		assert_int_equal(log.len, 3 * (fails_at ? fails_at : NR));
+		for (size_t i = 0; i < log.len; i++)
+			assert_int_equal(log.data[i], "abc"[i % 3]);
+		assert_int_equal(writer_close(writer, &stored), expected);
+		assert_int_equal(stored, (fails_at ? fails_at - 1 : NR) * span.len);
+		batch_pool_free(pool);
+		buf_fini(&log);
+	}
+}
+
+struct knowing {
+	struct stage_maker maker;
+	unsigned nr_calls;
+	int err;
+	const void *records;
+};
+
+static int learn(struct stage_maker *maker, struct span records)
+{
+	struct knowing *knowing = (struct knowing *)maker;
+
+	knowing->nr_calls++;
+	knowing->records = records.ptr;
+	return knowing->err;
+}
+
+/* Those who want it are told the initial state once, in their order, up to the first that fails. */
+static void test_initial_state_once(void **state)
+{
+	struct knowing all[4] = {{.maker.initial_state = learn},
+				 {.nr_calls = 0},
+				 {.maker.initial_state = learn},
+				 {.maker.initial_state = learn}};
+	struct stage_maker *first = NULL, *each;
+	size_t nr = 0;
+
+	(void)state;
+	assert_int_equal(stage_makers_initial_state(NULL, (struct span){"abc", 3}), 0);
+	for (size_t i = 0; i < 4; i++)
+		stage_makers_add(&first, &all[i].maker);
+	for (each = first; each; each = each->next)
+		assert_ptr_equal(each, &all[nr++].maker);
+	assert_int_equal(nr, 4);
+	all[2].err = -ENOMEM;
+	assert_int_equal(stage_makers_initial_state(first, (struct span){"abc", 3}), -ENOMEM);
+	assert_int_equal(all[0].nr_calls, 1);
+	assert_non_null(all[0].records);
+	assert_int_equal(all[1].nr_calls, 0);
+	assert_int_equal(all[2].nr_calls, 1);
+	assert_int_equal(all[3].nr_calls, 0);
+	all[2].err = 0;
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(stage_makers_initial_state(first, (struct span){"abc", 3}), 0);
+	assert_int_equal(all[0].nr_calls, 1);
+	assert_int_equal(all[3].nr_calls, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1189,6 +1425,11 @@ int main(void)
 		cmocka_unit_test(test_who_lacks_memory_does_not_ask_a_stage_that_ends),
 		cmocka_unit_test(test_error_of_a_stage_sticks),
 		cmocka_unit_test(test_error_of_a_stage_outlives_a_store),
+		cmocka_unit_test(test_stages_in_a_row),
+		cmocka_unit_test(test_initial_state_once),
+		cmocka_unit_test(test_long_bytes_keep_their_place),
+		cmocka_unit_test(test_long_bytes_on_a_full_disk),
+		cmocka_unit_test(test_bytes_that_are_no_records),
 		cmocka_unit_test(test_damage_in_a_stream_ends_where_another_begins),
 		cmocka_unit_test(test_what_is_old_is_committed),
 		cmocka_unit_test(test_the_last_is_held),
