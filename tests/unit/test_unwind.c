@@ -64,6 +64,9 @@ enum {
 	BACKWARDS = 0x1c0,   /* CFA = rsp - 16, rip at CFA + 16 */
 	CLANG = 0x1e0,       /* as WITH_FRAME, but `ret` in the middle, and nothing says that rbp was popped */
 	RED_ZONE = 0x200,    /* CFA = rsp + 8; rbp at CFA - 16, below rsp */
+	VALUES = 0x220,      /* CFA = rsp + 8; rbp = rsp + 24, rbx cannot be computed */
+	SAME_RA = 0x240,     /* says that its return address is where it was: in no register */
+	WIDE_OUTERMOST = 0x260,
 };
 
 #define BYTES(...) (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__})
@@ -99,6 +102,12 @@ static void make_x86(struct fake_elf *elf)
 			   DW_CFA_advance_loc | 3, DW_CFA_def_cfa_register, 6, DW_CFA_advance_loc | 6, DW_CFA_def_cfa,
 			   7, 8, DW_CFA_advance_loc | 1, DW_CFA_def_cfa, 6, 16));
 	fake_elf_fde(elf, RED_ZONE, 0x20, BYTES(DW_CFA_offset | 6, 2));
+	fake_elf_fde(elf, VALUES, 0x20,
+		     BYTES(DW_CFA_val_expression, 6, 2, DW_OP_breg7, 24, DW_CFA_expression, 3, 4, DW_OP_lit1,
+			   DW_OP_skip, 0xfd, 0xff));
+	fake_elf_fde(elf, SAME_RA, 0x20, BYTES(DW_CFA_same_value, 16));
+	fake_elf_fde(elf, WIDE_OUTERMOST, 0x20,
+		     BYTES(DW_CFA_undefined, 16, DW_CFA_val_expression, 6, 2, DW_OP_breg7, 24));
 	fake_elf_cie(elf, "zRS", BYTES(DW_CFA_def_cfa, 7, 8));
 	fake_elf_fde(elf, TRAMPOLINE, 0x20,
 		     BYTES(DW_CFA_def_cfa_expression, 3, DW_OP_breg7, 16, DW_OP_deref, DW_CFA_expression, 16, 2,
@@ -375,6 +384,26 @@ static void test_rare_rules(void **state)
 	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + PLT + 27, BASE + OUTERMOST + 1));
 }
 
+/* Registers whose values are computed; one that cannot be is lost, and the chain goes on. */
+static void test_computed_registers(void **state)
+{
+	struct process *process = *state;
+	uint64_t *words = process->words;
+
+	process->regs[BP] = 1;
+	words[0] = BASE + WITH_FRAME + 8; /* its rbp: STACK + 24 */
+	words[3] = 0;
+	words[4] = BASE + WIDE_OUTERMOST + 4;
+	unwind_at(process, VALUES + 8, 8);
+	assert_chain(process, UNWIND_COMPLETE,
+		     CHAIN(BASE + VALUES + 8, BASE + WITH_FRAME + 7, BASE + WIDE_OUTERMOST + 3));
+	assert_int_equal(process->cfas[0], STACK + 8);
+	assert_int_equal(process->cfas[1], STACK + 24 + 16);
+	words[4] = BASE + SAME_RA + 4;
+	unwind_at(process, VALUES + 8, 8);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + VALUES + 8, BASE + WITH_FRAME + 7, BASE + SAME_RA + 3));
+}
+
 /* What was interrupted is where it was, not behind a call; so is the trampoline that nothing has called. */
 static void test_signal(void **state)
 {
@@ -436,6 +465,41 @@ static void test_code_without_cfi(void **state)
 	words[3] = BASE + GAP + 4;
 	unwind_at(process, GAP, 16);
 	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + GAP, BASE + GAP + 3));
+	/* The lowest frame that can be: at the stack pointer. Below it, or between words, is none. */
+	process->regs[BP] = STACK;
+	words[0] = 0;
+	words[1] = BASE + OUTERMOST + 4;
+	unwind_at(process, GAP, 16);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + GAP, BASE + OUTERMOST + 3));
+	assert_int_equal(process->cfas[0], STACK + 16);
+	process->regs[BP] = STACK - 8;
+	unwind_at(process, GAP, 16);
+	assert_chain(process, UNWIND_NO_CFI, CHAIN(BASE + GAP));
+	process->regs[BP] = STACK + 4;
+	unwind_at(process, GAP, 16);
+	assert_chain(process, UNWIND_NO_CFI, CHAIN(BASE + GAP));
+	/* The last frame that was copied, and the next word. */
+	process->regs[BP] = STACK + 14 * 8;
+	words[14] = 0;
+	words[15] = BASE + OUTERMOST + 4;
+	unwind_at(process, GAP, 16);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + GAP, BASE + OUTERMOST + 3));
+	unwind_at(process, GAP, 15);
+	assert_chain(process, UNWIND_CUT_STACK, CHAIN(BASE + GAP));
+	/* What stands there can be no code: the frame pointer is used otherwise. */
+	words[15] = 4095;
+	unwind_at(process, GAP, 16);
+	assert_chain(process, UNWIND_NO_CFI, CHAIN(BASE + GAP));
+	words[15] = UINT64_C(1) << 56;
+	unwind_at(process, GAP, 16);
+	assert_chain(process, UNWIND_NO_CFI, CHAIN(BASE + GAP));
+	words[15] = 0;
+	unwind_at(process, GAP, 16);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + GAP));
+	/* The caller's frame pointer was not kept. */
+	words[1] = BASE + GAP + 4;
+	unwind_at(process, UNSAVED_RBP, 16);
+	assert_chain(process, UNWIND_NO_CFI, CHAIN(BASE + UNSAVED_RBP, BASE + GAP + 3));
 }
 
 static void test_broken_function(void **state)
@@ -488,6 +552,10 @@ static void test_hostile_stacks(void **state)
 	words[1] = STACK + 4096;
 	unwind_at(process, REALIGNED, 8);
 	assert_chain(process, UNWIND_CUT_STACK, CHAIN(BASE + REALIGNED));
+	words[1] = STACK - 8; /* below the stack pointer */
+	unwind_at(process, REALIGNED, 8);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + REALIGNED));
+	assert_int_equal(process->cfas[0], 0);
 	words[1] = STACK + (UINT64_C(1) << 30);
 	unwind_at(process, REALIGNED, 8);
 	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + REALIGNED));
@@ -859,6 +927,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_rows_of_a_function, start, end),
 		cmocka_unit_test_setup_teardown(test_popped_registers, start, end),
 		cmocka_unit_test_setup_teardown(test_rare_rules, start, end),
+		cmocka_unit_test_setup_teardown(test_computed_registers, start, end),
 		cmocka_unit_test_setup_teardown(test_signal, start, end),
 		cmocka_unit_test_setup_teardown(test_code_without_cfi, start, end),
 		cmocka_unit_test_setup_teardown(test_broken_function, start, end),
