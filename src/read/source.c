@@ -491,8 +491,11 @@ static void pass(struct source_pipe *pipe, size_t bytes)
 	pipe->offset += bytes;
 }
 
+/* err 0: it ends, or reading was stopped, which is no error wherever it was. */
 static int pipe_failed(const struct source_pipe *pipe, int err, struct diag *reterr)
 {
+	if (err == 0 && is_stopped(pipe))
+		return 0;
 	if (err == 0)
 		return diag_set(reterr, -EBADMSG, "offset %#" PRIx64 ": the pipe ends inside a record",
 				pipe->offset + (uint64_t)(pipe->filled - pipe->at));
@@ -543,7 +546,7 @@ static int pipe_next(struct source *source, struct source_record *ret, struct di
 	struct perf_event_header *header;
 
 	int got = fill(pipe, sizeof(*header));
-	if (got == 0 && (pipe->at == pipe->filled || is_stopped(pipe)))
+	if (got == 0 && pipe->at == pipe->filled)
 		return 0;
 	if (got <= 0)
 		return pipe_failed(pipe, got, reterr);
@@ -558,8 +561,6 @@ static int pipe_next(struct source *source, struct source_record *ret, struct di
 	if (err)
 		return err;
 	got = fill(pipe, header->size);
-	if (got == 0 && is_stopped(pipe))
-		return 0;
 	if (got <= 0)
 		return pipe_failed(pipe, got, reterr);
 

@@ -361,23 +361,36 @@ static void test_a_pipe_that_is_stopped(void **state)
 {
 	volatile sig_atomic_t stopped = 0;
 	const volatile sig_atomic_t *stop = &stopped;
-	AUTO_BUF struct buf bytes = {0};
+	static const uint32_t types[] = {PERF_RECORD_SAMPLE, RECORD_COMPRESSED2, RECORD_TRACING_DATA};
 	struct source *source;
 	int ends[2];
 
 	(void)state;
-	put_record(&bytes, PERF_RECORD_SAMPLE, RECORD_BYTES, 1);
-	for (size_t more = 0; more < RECORD_BYTES; more += 7) {
-		stopped = 0;
-		assert_int_equal(pipe(ends), 0);
-		assert_int_equal(fd_write(ends[1], bytes.data, RECORD_BYTES), 0);
-		assert_int_equal(fd_write(ends[1], bytes.data, more), 0);
-		assert_int_equal(source_open_pipe(ends[0], &stop, &source), 0);
-		expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, 1);
-		stopped = 1;
-		expect_end(source, 0, "");
-		close(ends[0]);
-		close(ends[1]);
+	for (size_t i = 0; i < 3 * 2 * RECORD_BYTES; i++) {
+		AUTO_BUF struct buf bytes = {0};
+		size_t more = i / 3;
+		put_record(&bytes, PERF_RECORD_SAMPLE, RECORD_BYTES, 1);
+		put_record(&bytes, types[i % 3], RECORD_BYTES, RECORD_BYTES + 8); /* which may stand outside it */
+		put_record(&bytes, PERF_RECORD_SAMPLE, RECORD_BYTES, 3);
+		bool outside = types[i % 3] == RECORD_TRACING_DATA;
+		bool whole = more == 0 || (more == RECORD_BYTES && !outside);
+		for (unsigned stops = 0; stops < 2; stops++) {
+			assert_int_equal(pipe(ends), 0);
+			assert_int_equal(fd_write(ends[1], bytes.data, RECORD_BYTES + more), 0);
+			close(ends[1]);
+			assert_int_equal(source_open_pipe(ends[0], &stop, &source), 0);
+			stopped = 0;
+			expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, 1);
+			stopped = (int)stops;
+			if (more >= RECORD_BYTES && !outside)
+				expect_record(source, types[i % 3], RECORD_BYTES, RECORD_BYTES + 8);
+			struct diag why = {""};
+			struct source_record record;
+			assert_int_equal(source_next(source, &record, &why), whole || stops ? 0 : -EBADMSG);
+			assert_int_equal(!strstr(why.text, "inside a record"), whole || stops);
+			source_close(source);
+			close(ends[0]);
+		}
 	}
 	/* What cannot be read is said. */
 	stopped = 0;
