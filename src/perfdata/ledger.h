@@ -83,11 +83,11 @@ struct ledger {
 	bool counted;                  /* the kernel counted what it dropped: the entries hold all of it */
 	bool task_rings;               /* task events had rings of their own: what is lost there is no sample */
 	struct ledger_entry *entries;  /* heap */
-	size_t nr_entries;
+	size_t nr_entries, entries_room;
 	struct ledger_cost *costs; /* heap */
 	size_t nr_costs;
 	struct ledger_action *actions; /* heap; none in what earlier versions wrote */
-	size_t nr_actions;
+	size_t nr_actions, actions_room;
 };
 
 void ledger_fini(struct ledger *ledger); /* zeroed is fine */
