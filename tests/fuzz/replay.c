@@ -5,6 +5,8 @@
  * TAP. replay --write-seeds DIRECTORY: the seeds as files, for a fuzzer to start from.
  */
 #include <dirent.h>
+#include <malloc.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,83 @@
 #include "fuzz.h"
 
 enum { FILE_MAX_BYTES = 64 << 20 };
+
+/*
+ * The blocks in which readers keep records (struct arena), MiBs for each input, are kept for the next one: to take them
+ * from the kernel and to give them back takes most of the time, with AddressSanitizer nearly all. What was freed is
+ * poisoned, so that its use is found as before. The program is linked with --wrap.
+ */
+enum { BLOCK_LEAST_BYTES = 1 << 20, BLOCKS = 16, KEPT_MEMORY_BYTES = 64 << 20 };
+
+static struct {
+	pthread_mutex_t lock;
+	struct block {
+		void *at; /* NULL: none */
+		size_t bytes;
+		bool used;
+	} blocks[BLOCKS];
+} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void *__real_aligned_alloc(size_t alignment, size_t bytes);
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
+void __real_free(void *ptr);
+void __wrap_free(void *ptr);
+__attribute__((weak)) void __asan_poison_memory_region(const volatile void *at, size_t bytes);
+__attribute__((weak)) void __asan_unpoison_memory_region(const volatile void *at, size_t bytes);
+
+/* A block that is not used. NULL: there is none. */
+static struct block *find_block(size_t bytes)
+{
+	for (size_t i = 0; i < BLOCKS; i++)
+		if (!kept.blocks[i].used && kept.blocks[i].bytes == bytes)
+			return &kept.blocks[i];
+	return NULL;
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
+{
+	void *at;
+
+	if (alignment < BLOCK_LEAST_BYTES)
+		return __real_aligned_alloc(alignment, bytes);
+	pthread_mutex_lock(&kept.lock);
+	struct block *block = find_block(bytes);
+	if (block && __asan_unpoison_memory_region)
+		__asan_unpoison_memory_region(block->at, bytes);
+	if (!block) {
+		block = find_block(0);
+		at = __real_aligned_alloc(alignment, bytes);
+		if (block && at)
+			*block = (struct block){.at = at, .bytes = bytes};
+	} else {
+		at = block->at;
+	}
+	if (block)
+		block->used = block->at;
+	pthread_mutex_unlock(&kept.lock);
+	return at;
+}
+
+void __wrap_free(void *ptr)
+{
+	bool found = false;
+
+	if (ptr && (uintptr_t)ptr % BLOCK_LEAST_BYTES == 0) {
+		pthread_mutex_lock(&kept.lock);
+		for (size_t i = 0; i < BLOCKS && !found; i++) {
+			struct block *block = &kept.blocks[i];
+			found = block->used && block->at == ptr;
+			if (!found)
+				continue;
+			block->used = false;
+			if (__asan_poison_memory_region)
+				__asan_poison_memory_region(ptr, block->bytes);
+		}
+		pthread_mutex_unlock(&kept.lock);
+	}
+	if (!found)
+		__real_free(ptr);
+}
 
 /* An input of its own size on the heap, so that a sanitizer sees a read behind its end. */
 static void feed(const uint8_t *bytes, size_t len)
@@ -101,6 +180,8 @@ int main(int argc, char **argv)
 		return write_seeds(argv[2]);
 	if (argc != 2)
 		return 2;
+	mallopt(M_MMAP_THRESHOLD, KEPT_MEMORY_BYTES); /* likewise, without a sanitizer */
+	mallopt(M_TRIM_THRESHOLD, KEPT_MEMORY_BYTES);
 	log_set_level(LOG_ERRORS);
 	setvbuf(stdout, NULL, _IONBF, 0);
 	for (unsigned number = 0;; number++) {
