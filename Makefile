@@ -65,8 +65,8 @@ soak: build # as root: records in random ways for a day, and checks each recordi
 static: # one static binary, build-static/millrace; with ARCH=arm64 one for that, build-static-arm64/millrace
 	@ARCH=$(ARCH) tools/static
 
-clean-room: # make demo and make check in a fresh Debian 12 (as root, made with debootstrap)
-	@tools/clean-room
+clean-room: # make demo and make check in a fresh Debian 12, or with RELEASE=trixie in a 13 (as root, made with debootstrap)
+	@tools/clean-room -r $(or $(RELEASE),bookworm)
 
 dist: # a tarball of the last commit with its checksum, build-dist/; tools/dist --static: with static binaries
 	@tools/dist
