@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -375,6 +377,47 @@ static void test_now(void **state)
 	assert_in_range(now, before, clock_ns(CLOCK_MONOTONIC)); /* which is the clock of samples here */
 }
 
+static bool can_open_events(void)
+{
+	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
+				       .size = sizeof(attr),
+				       .config = PERF_COUNT_SW_DUMMY,
+				       .exclude_kernel = 1,
+				       .exclude_hv = 1};
+	int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+/* The kernel's own clock is asked by a record that it is made to write; without a free descriptor it cannot be. */
+static void test_now_without_a_clock_of_ours(void **state)
+{
+	struct rlimit before, none;
+
+	(void)state;
+	fake.event.attr.use_clockid = 0;
+	uint64_t now = ledger_book_now(&fake.book), later = ledger_book_now(&fake.book);
+	if (can_open_events()) {
+		assert_true(now > 0);
+		assert_in_range(later, now + 1, now + 60 * (uint64_t)SEC_NS);
+	}
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	/* What is known of the start is what it goes by, and nothing where that is not. */
+	fake.book.start.perf_ns = 5000;
+	uint64_t least = 5000 + clock_ns(CLOCK_MONOTONIC) - fake.book.start.ns;
+	now = ledger_book_now(&fake.book);
+	uint64_t most = 5000 + clock_ns(CLOCK_MONOTONIC) - fake.book.start.ns;
+	fake.book.start.perf_ns = 0;
+	later = ledger_book_now(&fake.book);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_in_range(now, least, most);
+	assert_int_equal(later, 0);
+}
+
 /* The clock of samples may go at another pace, as that of CPU time does: entries lie in the time of the recording. */
 static void test_times_are_of_the_clock_of_samples(void **state)
 {
@@ -642,6 +685,7 @@ int main(void)
 		cmocka_unit_test(test_costs),
 		cmocka_unit_test(test_costs_of_the_pool),
 		cmocka_unit_test_setup_teardown(test_now, begin, end),
+		cmocka_unit_test_setup_teardown(test_now_without_a_clock_of_ours, begin, end),
 		cmocka_unit_test_setup_teardown(test_rings_of_task_events_are_noted, begin, end),
 		cmocka_unit_test_setup_teardown(test_times_are_of_the_clock_of_samples, begin, end),
 		cmocka_unit_test_setup_teardown(test_stacks_that_were_cut, begin, end),

@@ -233,6 +233,33 @@ static void test_segments(void **state)
 	table_free(table);
 }
 
+/* As many as there is room for: the last one counts, and nothing behind it. */
+static void test_as_many_segments_as_can_be(void **state)
+{
+	enum { BYTES = 0x20 };
+	struct fake_elf elf;
+	struct unwind_table *table;
+	uint64_t address = 0;
+
+	(void)state;
+	begin(&elf);
+	put_function(&elf, (TABLE_MAX_SEGMENTS - 1) * BYTES, BYTES, 16); /* all of the last one */
+	put_function(&elf, TABLE_MAX_SEGMENTS * BYTES, BYTES, 24);
+	struct table_source source = source_of(&elf, NULL);
+	source.nr_segments = TABLE_MAX_SEGMENTS;
+	for (uint64_t i = 0; i < TABLE_MAX_SEGMENTS; i++)
+		source.segments[i] = (struct table_segment){
+			.offset = 0x1000 + i * BYTES, .bytes = BYTES, .address = CODE + i * BYTES};
+	assert_int_equal(table_new(&source, &elf, release, &table), 0);
+	assert_int_equal(table->nr_functions, 1);
+	assert_true(table_address(table, 0x1000 + TABLE_MAX_SEGMENTS * BYTES - 1, &address));
+	assert_int_equal(address, CODE + TABLE_MAX_SEGMENTS * BYTES - 1);
+	assert_int_equal(table_find(table, address).rule->cfa_offset, 16);
+	assert_false(table_address(table, 0x1000 + TABLE_MAX_SEGMENTS * BYTES, &address));
+	assert_false(table_address(table, 0, &address));
+	table_free(table);
+}
+
 /* All that a table takes is counted, and given back; one byte less than it needs is not enough. */
 static void test_the_budget(void **state)
 {
@@ -276,6 +303,7 @@ int main(void)
 		cmocka_unit_test(test_code_of_linkers),
 		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_segments),
+		cmocka_unit_test(test_as_many_segments_as_can_be),
 		cmocka_unit_test(test_the_budget),
 	};
 
