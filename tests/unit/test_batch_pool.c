@@ -81,6 +81,46 @@ static void test_sizes_of_batches(void **state)
 	}
 }
 
+/* As large as the level asks for; smaller beside many workers, or where what was set, or many stages, leave less. */
+static void test_sizes_of_extents(void **state)
+{
+	static const struct {
+		int level;
+		size_t budget_mib, nr_workers, nr_stages, kib, nr_jobs;
+	} cases[] = {
+		{1, 0, 4, 1, 4096, 1 + 16 + 1},
+		{1, 0, 5, 1, 1024, 1 + 64 + 1},
+		{3, 0, 4, 1, 8192, 1 + 8 + 1},
+		{9, 0, 4, 1, EXTENT_BYTES_MAX >> 10, 1 + 8 + 1}, /* more memory than else, for 8 of them */
+		{9, 0, 5, 1, EXTENT_BYTES_MAX >> 12, 1 + 16 + 1},
+		{9, 64, 4, 1, 8192, 1 + 8 + 1},
+		{1, 32, 4, 1, 4096, 1 + 8 + 1},
+		{1, 31, 4, 1, 3968, 1 + 8 + 1},
+		{1, 0, 4, 31, 2048, 31 + 32 + 1},
+		{1, 0, 4, 63, 1024, 63 + 64 + 1},
+	};
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct batch_pool *pool =
+			new_pool(&(struct batch_pool_params){.level = cases[i].level,
+							     .budget_bytes = cases[i].budget_mib * MIB,
+							     .nr_workers = cases[i].nr_workers,
+							     .nr_stages = cases[i].nr_stages});
+		assert_int_equal(pool->extent_bytes, cases[i].kib << 10);
+		assert_int_equal(pool->nr_jobs, cases[i].nr_jobs);
+		assert_int_equal(pool->nr_workers, cases[i].nr_workers);
+		batch_pool_free(pool);
+	}
+	/* There is an end to the number of threads, whatever is asked for. */
+	struct batch_pool *pool = new_pool(&(struct batch_pool_params){
+		.nr_workers = 33, .nr_stages = 64, .no_index = true, .extent_bytes = 64 << 10, .budget_bytes = MIB});
+	assert_int_equal(pool->nr_workers, 32);
+	batch_pool_free(pool);
+}
+
 /* Each has memory of its own, all of it; what is given back can be taken again. */
 static void test_pieces_do_not_overlap(void **state)
 {
@@ -165,6 +205,58 @@ static void test_what_is_done_when_it_runs_short(void **state)
 	while (batch_pool_take(pool, NULL))
 		assert_int_equal(atomic_load(&pool->stack_bytes), STACK_CUT_NOTHING);
 	batch_pool_free(pool);
+}
+
+/* Who was told that memory is short is told that it is not at the end of watching, too; who was not, is not. */
+static void test_pressure_that_is_not_wanted_any_more(void **state)
+{
+	struct noted noted = {.pressure.set = note};
+	struct batch_pool *pool = new_pool(&(struct batch_pool_params){.nr_stages = 1,
+								       .extent_bytes = 64 << 10,
+								       .budget_bytes = 14 * (64 << 10),
+								       .pressure = &noted.pressure});
+
+	(void)state;
+	batch_pool_disable_pressure(NULL);
+	while (batch_pool_take(pool, NULL))
+		;
+	assert_int_equal(noted.nr_high, 1);
+	batch_pool_disable_pressure(pool);
+	assert_int_equal(noted.nr_low, 1);
+	batch_pool_disable_pressure(pool);
+	for (size_t i = 0; i < pool->nr_jobs; i++) {
+		pthread_mutex_lock(&pool->lock);
+		batch_pool_put(pool, &pool->jobs[i]);
+		pthread_mutex_unlock(&pool->lock);
+	}
+	while (batch_pool_take(pool, NULL))
+		;
+	assert_int_equal(noted.nr_high, 1);
+	assert_int_equal(noted.nr_low, 1);
+	batch_pool_free(pool);
+}
+
+/* Compressing is late when a third as many wait for it as are free; where nothing is compressed never. */
+static void test_compressing_is_late(void **state)
+{
+	(void)state;
+	for (int level = 0; level < (zstd_available() ? 2 : 1); level++) {
+		struct batch_pool *pool = new_pool(&(struct batch_pool_params){
+			.level = level, .nr_stages = 1, .extent_bytes = 64 << 10, .budget_bytes = 14 * (64 << 10)});
+		while (atomic_load(&pool->nr_free) > 6)
+			assert_non_null(batch_pool_take(pool, NULL));
+		assert_false(batch_pool_is_late(pool));
+		atomic_store(&pool->nr_blocked, 1);
+		assert_false(batch_pool_is_late(pool));
+		atomic_store(&pool->nr_to_pack, 1); /* those that are next count, and those behind them */
+		assert_int_equal(batch_pool_is_late(pool), level);
+		atomic_store(&pool->nr_to_pack, 0);
+		assert_false(batch_pool_is_late(pool));
+		atomic_store(&pool->nr_blocked, 2);
+		assert_int_equal(batch_pool_is_late(pool), level);
+		atomic_store(&pool->nr_blocked, 0);
+		batch_pool_free(pool);
+	}
 }
 
 /* Sums of what was compressed, stored as it is, and refused. */
@@ -304,6 +396,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_how_much_memory),
 		cmocka_unit_test(test_sizes_of_batches),
+		cmocka_unit_test(test_sizes_of_extents),
+		cmocka_unit_test(test_pressure_that_is_not_wanted_any_more),
+		cmocka_unit_test(test_compressing_is_late),
 		cmocka_unit_test(test_pieces_do_not_overlap),
 		cmocka_unit_test(test_what_is_done_when_it_runs_short),
 		cmocka_unit_test(test_totals),
