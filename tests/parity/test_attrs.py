@@ -24,6 +24,8 @@ pytestmark = [
     pytest.mark.skipif(not os.access(MILLRACE, os.X_OK), reason=f"{MILLRACE} is not built"),
 ]
 
+# No clock ticks every few microseconds: where an interrupt takes as long, as in some virtual machines, `true` comes to
+# no end. With -D -1 it is never enabled.
 # TASK: a process with three threads. System-wide no cs or faults: since Linux 6.3 they would give others wrong ids.
 COMMAND_LINES = """
 -- true
@@ -34,7 +36,7 @@ COMMAND_LINES = """
 -e cycles:u -- true
 -e cycles:k -- true
 -e cycles:pp -- true
--e cycles/period=1000/u -- true
+-e cycles/period=1000003/u -- true
 -e cpu-clock -- true
 -e cpu-clock -a -- true
 -e cpu-clock -C 0 -- true
@@ -52,12 +54,12 @@ COMMAND_LINES = """
 -e cpu-clock -D 10 -- true
 -e cpu-clock -D 10 -p TASK -- true
 -e cpu-clock -D 10 -a -- true
--e cpu-clock -F max -- true
+-e cpu-clock -F max -D -1 -- true
 -e cpu-clock -F 99 -- true
--e cpu-clock -F 99999999 -- true
--e cpu-clock -c 1000 -- true
--e cpu-clock -c 1000 -P -- true
--e cpu-clock -c 1000 -a -- true
+-e cpu-clock -F 99999999 -D -1 -- true
+-e cpu-clock -c 1000000 -- true
+-e cpu-clock -c 1000000 -P -- true
+-e cpu-clock -c 1000000 -a -- true
 -e cpu-clock -F 10 -a -- true
 -e cpu-clock -c 100 -n -- true
 -e cpu-clock --call-graph dwarf -- true
@@ -107,10 +109,10 @@ COMMAND_LINES = """
 -e cpu-clock:ukhGHIpDe -- true
 -e cpu-clock:S -- true
 -e 'cpu-clock u' -- true
--e cpu-clock/period=77/ -F 100 -- true
--e cpu-clock/freq=77/ -c 100 -- true
--e cpu-clock/period=77,freq=10/ -- true
--e cpu-clock/freq=77,period=10/ -- true
+-e cpu-clock/period=7700000/ -F 100 -- true
+-e cpu-clock/freq=77/ -c 1000000 -- true
+-e cpu-clock/period=7700000,freq=10/ -- true
+-e cpu-clock/freq=77,period=10000000/ -- true
 -e cpu-clock/freq=7/ -n -- true
 -e cpu-clock/freq=10/ -a -- true
 -e cpu-clock/time=0/ -- true
@@ -127,7 +129,7 @@ COMMAND_LINES = """
 -e cpu-clock/inherit/,cs/no-inherit/ -- true
 -e cpu-clock/config=3/ -- true
 -e software/config=3/u -- true
--e "software/config=0,config1=5,config2=7,period=3,name='a:b,c'/ukD" -- true
+-e "software/config=0,config1=5,config2=7,period=3000000,name='a:b,c'/ukD" -- true
 -e 1:3 -- true
 -e 1:0x3:u -- true
 -e 2:300 -- true
@@ -160,7 +162,7 @@ COMMAND_LINES = """
 -e '{cpu-clock,cs}:De' -- true
 -e '{cpu-clock,cs:S}' -- true
 -e '{cpu-clock:S,cs}' -- true
--e '{cpu-clock/period=5/,cs/period=7/}:S' -- true
+-e '{cpu-clock/period=5000000/,cs/period=7/}:S' -- true
 -e '{cpu-clock,sched:*wake*}' -- true
 -e '{cpu-clock}' -- true
 -e '{cpu-clock,cs}:W' -- true
@@ -168,7 +170,7 @@ COMMAND_LINES = """
 -e '{cpu-clock,cs}:k' -- true
 -e '{cpu-clock:k,cs:u}:G' -- true
 -e '{cpu-clock:p,cs:u}:p' -- true
--e '{cpu-clock,cs}:Sp' -c 100 -- true
+-e '{cpu-clock,cs}:Sp' -c 1000000 -- true
 -e '{cpu-clock,cs}' -D 10 -- true
 -e '{cpu-clock,cs}:S' -g -d -- true
 -e '{cpu-clock,cs}:S' --per-thread -- true
