@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: MIT
 """Files of every mode of millrace record are read by perf 6.1, without an error or a warning, and by hotspot."""
-import os
 import pathlib
 import shutil
 import subprocess
 import sys
-import time
 
 import pytest
+
+from conftest import end_group, threads_of, while_it_runs
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from perfdata import STOCK_FEATURES, PerfData, sections_of  # noqa: E402
 
-SPIN = ['-t', '2', '-m', '150']
+SPIN = ['-t', '2', '-m', '50']
 MODES = {
     'command': ['-e', 'cpu-clock', '--', '{spin}'],
     'default event': ['--', '{spin}'],
@@ -23,9 +23,9 @@ MODES = {
     'all CPUs': ['-a', '-e', 'cpu-clock', '--', '{spin}'],
     'all CPUs fp': ['-a', '-g', '-e', 'cpu-clock', '--', '{spin}'],
     'one CPU': ['-C', '0', '-e', 'cpu-clock', '--', '{spin}'],
-    'process': ['-p', '{pid}', '-e', 'cpu-clock', '--', 'sleep', '0.2'],
-    'thread': ['-t', '{tid}', '-e', 'cpu-clock', '--', 'sleep', '0.2'],
-    'per thread': ['--per-thread', '-p', '{pid}', '-e', 'cpu-clock', '--', 'sleep', '0.2'],
+    'process': ['-p', '{pid}', '-e', 'cpu-clock', '--', '{until}'],
+    'thread': ['-t', '{tid}', '-e', 'cpu-clock', '--', '{until}'],
+    'per thread': ['--per-thread', '-p', '{pid}', '-e', 'cpu-clock', '--', '{until}'],
     'no inherit': ['-i', '-e', 'cpu-clock', '--', '{spin}'],
     'tracepoint': ['-e', 'sched:sched_switch', '--', '{spin}'],
     'tracepoints by glob': ['-a', '-e', 'sched:*', '--', '{spin}'],
@@ -37,7 +37,7 @@ MODES = {
     'period': ['-e', 'cpu-clock', '-c', '100000', '--', '{spin}'],
     'addresses': ['-d', '-e', 'page-faults', '-c', '1', '--', '{spin}'],
     'counts per thread': ['-s', '-e', 'cpu-clock', '--', '{spin}'],
-    'delay': ['-D', '50', '-e', 'cpu-clock', '--', '{spin}'],
+    'delay': ['-D', '20', '-e', 'cpu-clock', '--', '{spin}'],
     'times and periods': ['-T', '-P', '-R', '-e', 'cpu-clock', '--', '{spin}'],
     'no build-ids': ['-B', '-e', 'cpu-clock', '--', '{spin}'],
     'mmap writer': ['--writer=mmap', '-e', 'cpu-clock', '-g', '--', '{spin}'],
@@ -46,28 +46,39 @@ MODES = {
 PIPES = ['command', 'call chains fp', 'all CPUs', 'tracepoint', 'several events', 'several kinds', 'per thread']
 
 
-@pytest.fixture
-def recorded(millrace, program, programs, spawn, need_tracefs, tmp_path):
-    def record(mode, pipe=False):
-        args = MODES[mode]
-        pid = tid = ''
-        if '{pid}' in args or '{tid}' in args:
-            pid = str(spawn([programs / 'spin', '-t', '2', '-m', '30000']).pid)
-            time.sleep(0.1)
-            tid = max(os.listdir(f'/proc/{pid}/task'), key=int)  # the last one spins, the first one waits
-        filled = []
-        for arg in args:
-            filled += [str(programs / 'spin'), *SPIN] if arg == '{spin}' else [arg.replace('{pid}',
-                pid).replace('{tid}', tid)]
-        file = tmp_path / 'x.data'
+@pytest.fixture(scope='module')
+def recorded(millrace, programs, need_tracefs, tmp_path_factory):
+    """recorded(mode, pipe=False): the file of that mode, recorded when it is asked for first."""
+    made, base = {}, tmp_path_factory.mktemp('recorded')
+
+    def record(mode, pipe, file, load):
+        args = []
+        for arg in MODES[mode]:
+            if arg == '{spin}':
+                args += [programs / 'spin', *SPIN]
+            elif arg == '{until}':
+                args += while_it_runs(load.pid, 0.1)
+            else:  # the last thread spins, the first one waits
+                args.append(arg.format(pid=load and load.pid, tid=load and max(threads_of(load.pid, 3))))
         if pipe:
-            with open(file, 'wb') as out:
-                subprocess.run([program, 'record', '-q', '-o', '-', *filled], stdout=out, check=True, timeout=60)
+            file.write_bytes(millrace('record', '-q', '-o', '-', *args, binary=True).out)
             file.chmod(0o600)
         else:
-            millrace('record', '-q', '-o', file, *filled)
-        return file
-    return record
+            millrace('record', '-q', '-o', file, *args)
+
+    def recording(mode, pipe=False):
+        if (mode, pipe) not in made:
+            file, load = base / f'{len(made)}.data', None
+            if '{until}' in MODES[mode]:
+                load = subprocess.Popen([programs / 'spin', '-t', '2', '-m', '600000'], start_new_session=True)
+            try:
+                record(mode, pipe, file, load)
+            finally:
+                if load:
+                    end_group(load)
+            made[mode, pipe] = file
+        return made[mode, pipe]
+    return recording
 
 
 def read_with_perf(perf, file, pipe=False):
