@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * extent_index: where the extents of a recording are, and what each holds: the private section
- * FEATURE_EXTENT_INDEX. It says
- * nothing that reading the extents would not say, and may be left out.
+ * FEATURE_EXTENT_INDEX. Reading all extents gives the same information, so the section is optional.
  *
  * Payload: u32 version (1), u32 number of extents, then for each: struct extent_fields, and as many pairs of u32 event
  * (its place in EVENT_DESC) and u32 number of its samples as extent_fields.nr_counts says.
@@ -21,14 +20,14 @@ enum { EXTENT_INDEX_VERSION = 1 };
 
 /* As stored. */
 struct extent_fields {
-	uint64_t offset;            /* in its file, of its first record */
-	uint64_t packed_bytes;      /* that it takes there */
-	uint64_t bytes;             /* of the records that it holds; equal to packed_bytes: it is stored plain */
-	uint64_t first_ns, last_ns; /* of its records; 0, UINT64_MAX: some have no time */
-	uint64_t lost;              /* as its LOST records say */
+	uint64_t offset;            /* of its first record in the file */
+	uint64_t packed_bytes;      /* its size in the file */
+	uint64_t bytes;             /* size of its records; equal to packed_bytes: it is not compressed */
+	uint64_t first_ns, last_ns; /* times of its records; 0, UINT64_MAX: some have no time */
+	uint64_t lost;              /* sum of its LOST records */
 	uint32_t nr_records;
-	uint32_t nr_world; /* of those: neither SAMPLE nor LOST nor THROTTLE: what samples elsewhere may need */
-	uint32_t part;     /* 0: the file itself, N + 1: data.N of its directory */
+	uint32_t nr_others; /* of those: neither SAMPLE nor LOST nor THROTTLE: samples of other extents may need them */
+	uint32_t part;      /* 0: the file itself, N + 1: data.N of its directory */
 	uint32_t nr_counts;
 };
 _Static_assert(sizeof(struct extent_fields) == 64, "as stored");
@@ -40,7 +39,7 @@ struct extent_count {
 struct extent_info {
 	struct extent_fields fields;
 	struct extent_count *counts; /* heap */
-	uint64_t came_bytes;         /* not stored: what the rings gave, before stacks were cut; 0: not known */
+	uint64_t came_bytes; /* not stored: size of its records in the rings, before stacks were cut; 0: unknown */
 };
 
 struct extent_list {
@@ -50,19 +49,19 @@ struct extent_list {
 
 void extent_list_fini(struct extent_list *list); /* zeroed is fine */
 #define AUTO_EXTENTS __attribute__((cleanup(extent_list_fini)))
-/* Takes info->counts in any case. 0 or -ENOMEM. */
+/* Takes ownership of info->counts, also when it fails. 0 or -ENOMEM. */
 int extent_list_add(struct extent_list *list, struct extent_info *info);
-/* The extents of `from`, which is left empty, as those of that part. 0 or -ENOMEM. */
+/* Moves the extents of `from`, which is empty then, to `list`, as extents of `part`. 0 or -ENOMEM. */
 int extent_list_join(struct extent_list *list, struct extent_list *from, uint32_t part);
 /* Ascending by part and offset. */
 void extent_list_sort(struct extent_list *list);
-/* Where an extent of the part starts that `offset` lies within; else the offset itself. */
+/* The start of the extent of `part` that has `offset` inside; the offset itself when there is none. */
 uint64_t extent_list_start(const struct extent_list *list, uint32_t part, uint64_t offset);
 
-/* Without those of part 0 that end behind `end`. */
+/* Appends the payload to `out`, without extents of part 0 that end after offset `end`. */
 void extent_index_encode(const struct extent_list *list, uint64_t end, struct buf *out);
 
-/* One after the other: 1, 0 at the end, -EBADMSG. */
+/* Reads a payload, which must stay, one extent at a time: extent_reader_next() gives 1, 0 at the end, or -EBADMSG. */
 struct extent_reader {
 	struct cursor at;
 	uint32_t left;

@@ -151,7 +151,7 @@ static void take(const struct extent_stats *stats, const uint8_t *record, const 
 		break;
 	case PERF_RECORD_THROTTLE:
 	case PERF_RECORD_UNTHROTTLE: break;
-	default: fields->nr_world++;
+	default: fields->nr_others++;
 	}
 }
 

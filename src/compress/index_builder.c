@@ -53,7 +53,7 @@ static void join(struct extent_fields *a, const struct extent_fields *b)
 	a->last_ns = a->last_ns > b->last_ns ? a->last_ns : b->last_ns;
 	a->lost += b->lost;
 	a->nr_records += b->nr_records;
-	a->nr_world += b->nr_world;
+	a->nr_others += b->nr_others;
 }
 
 /* Every two that lie together become one. */
@@ -109,7 +109,7 @@ static void note(struct extent_fields *now, const uint8_t *record, const struct 
 	uint64_t lost;
 
 	now->nr_records++;
-	now->nr_world += is_world(header->type);
+	now->nr_others += is_world(header->type);
 	if (header->type == PERF_RECORD_LOST && header->size >= 24) { /* id, lost */
 		memcpy(&lost, record + 16, sizeof(lost));
 		now->lost += lost;
@@ -129,7 +129,7 @@ void index_builder_record(struct index_builder *index_builder, uint64_t offset, 
 	struct perf_event_header header;
 
 	memcpy(&header, record, sizeof(header));
-	bool changes = (now->nr_world != 0) != is_world(header.type) && now->bytes >= index_builder->least_bytes;
+	bool changes = (now->nr_others != 0) != is_world(header.type) && now->bytes >= index_builder->least_bytes;
 	if (!now->nr_records || offset != index_builder->now_end || index_builder->now_packed || changes ||
 	    now->bytes >= index_builder->unit_bytes) {
 		end_extent(index_builder);

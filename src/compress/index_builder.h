@@ -44,7 +44,7 @@ void index_builder_record(struct index_builder *index_builder, uint64_t offset, 
 static inline uint64_t index_builder_room(const struct index_builder *index_builder, uint64_t offset)
 {
 	const struct extent_fields *now = &index_builder->now;
-	bool goes_on = now->bytes && !now->nr_world && !index_builder->now_packed && offset == index_builder->now_end;
+	bool goes_on = now->bytes && !now->nr_others && !index_builder->now_packed && offset == index_builder->now_end;
 
 	return goes_on && now->bytes < index_builder->unit_bytes ? index_builder->unit_bytes - now->bytes : 0;
 }

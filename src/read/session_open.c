@@ -509,7 +509,7 @@ static bool is_needed(const struct extent_fields *fields, const struct session *
 {
 	for (size_t i = 0; i < session->nr_times; i++) {
 		const struct session_times *times = &session->times[i];
-		if (fields->first_ns <= times->last_ns && (fields->nr_world || fields->last_ns >= times->first_ns))
+		if (fields->first_ns <= times->last_ns && (fields->nr_others || fields->last_ns >= times->first_ns))
 			return true;
 	}
 	return false;

@@ -11,7 +11,7 @@
 #include "stream/retained.h"
 #include "stream/writer.h"
 
-enum { PIPELINE_WRITE_BYTES = EXTENT_BYTES_SMALL }; /* the most that the writer behind the stage is given at once */
+enum { PIPELINE_WRITE_BYTES = EXTENT_BYTES_SMALL }; /* the most that the writer behind it is given at once */
 
 struct producers_params;
 struct batch_pool;
@@ -30,27 +30,28 @@ void pipeline_add_stage(struct writer *pipeline, struct stage *stage);
 void pipeline_run_stages(struct writer *writer);
 
 /*
- * Several threads fill the stage: one through itself, the others through a producer each, which copies as it does into
- * extents of its own, whose places are those in which they are full. Before the first byte comes from a ring. Producers
- * are writers, and closed before the pipeline, when no thread uses it: it then counts what they have queued.
+ * From now on several threads fill the pipeline: one calls the pipeline itself, each other one a producer, which copies
+ * into extents of its own; these are stored in the order in which they become full. Called before the first byte comes
+ * from a ring. Producers are writers. They are closed before the pipeline, when no thread uses it any more; it then
+ * counts what they have queued.
  */
-void pipeline_share(struct writer *stage, const struct producers_params *params);
-int producer_open(struct writer *stage, struct writer **ret); /* after that. 0 or -ENOMEM */
+void pipeline_share(struct writer *pipeline, const struct producers_params *params);
+int producer_open(struct writer *pipeline, struct writer **ret); /* after pipeline_share(). 0 or -ENOMEM */
 
 /*
- * One without an output: of what comes, the last is held in memory. Later it gets its output: pipeline_end_input(),
- * when no reader uses it any more, then pipeline_attach(), and when what stands in front has been put,
- * pipeline_write_retained(). Closing it without an output forgets what it held. 0 or -ENOMEM.
+ * A pipeline without an output, which keeps the newest records in memory (--flight). To store them:
+ * pipeline_end_input() when no reader thread uses it any more, then pipeline_attach(), and after the bytes in front of
+ * the records have been put, pipeline_write_retained(). Closed without an output it drops what it has kept. 0 or -ENOMEM.
  */
 int pipeline_open_retained(struct batch_pool *pool, const struct retained_limits *limits, struct writer **ret);
 
-/* From any thread: what is held now is wanted, and does not become too old any more. */
+/* From any thread: a snapshot of what is kept now will be written, so nothing of it is dropped for its age any more. */
 void pipeline_request_snapshot(struct writer *writer);
 
 struct retained_range {
 	uint64_t first_ns, last_ns; /* of its records; UINT64_MAX, 0: there are none */
-	uint64_t whole_ns;          /* since then none is missing */
-	uint64_t dropped_bytes;     /* of records that came before those, out of all that ever came */
+	uint64_t whole_ns;          /* no record since this time is missing */
+	uint64_t dropped_bytes;     /* size of the earlier records, which were dropped */
 };
 struct retained_range pipeline_retained(struct writer *writer); /* from any thread */
 

@@ -40,13 +40,12 @@ struct writer {
 	const struct writer_ops *stores; /* of the writer that stores: its own, or those of the one behind a pipeline */
 	uint64_t queued;                 /* bytes taken so far */
 	uint64_t stored; /* bytes that are in the output without a gap; the end of a piece unless there was an error */
-	const atomic_size_t *nr_behind; /* of a stage: batches that came earlier and still wait for the output; NULL:
-					   tells nothing */
+	const atomic_size_t *nr_behind; /* of a pipeline: batches that wait for the output; NULL: not known */
 	atomic_bool waits; /* queue() may wait for storage now, and is not for a thread that drains. Any thread may read
 				    it */
-	bool memory_is_short;       /* set by who queues: what waits before this writer fills its memory */
-	uint64_t packed;            /* bytes by which `stored` is less than what it holds: of a stage that compresses */
-	struct extent_list extents; /* valid when closed: of the same */
+	bool memory_is_short;       /* set by the caller of queue(): what waits before this writer fills its memory */
+	uint64_t packed;            /* of a pipeline: bytes saved by compression, of those in `stored` */
+	struct extent_list extents; /* of a pipeline; valid when it is closed */
 	uint64_t offset;            /* file offset of the first byte */
 	/*
 	 * CLOCK_MONOTONIC, set by its stream: all rings were read to their heads after that; UINT64_MAX: it has no
@@ -78,15 +77,15 @@ struct writer_ops {
 	uint64_t (*store)(struct writer *writer);
 	/* NULL: queue() does. For bytes that are not from a ring, where that makes a difference; as writer_put(). */
 	int (*put)(struct writer *writer, const void *bytes, size_t len);
-	/* NULL: there is nothing to do. What was queued has its place in the output now, and goes there without
-	 * anyone's help. */
+	/* NULL: there is nothing to do. Fixes the place in the output of what was queued; that is then stored without
+	 * another call. */
 	int (*place)(struct writer *writer);
 	/* NULL: nothing is held back until more has come. As writer_commit(). */
 	int (*commit)(struct writer *writer, bool all);
 	/* Advances `stored`. */
 	int (*reap)(struct writer *writer, enum writer_wait wait);
-	/* Drains, frees, returns the first error. Called once, also after errors. What is behind `stored` may be
-	 * rubbish. */
+	/* Stores what was queued, frees the writer, returns the first error. Called once, also after errors. Bytes of
+	 * the output behind `stored` are undefined. */
 	int (*close)(struct writer *writer);
 };
 
@@ -96,7 +95,7 @@ extern const struct writer_ops writer_aio;    /* POSIX AIO from staging blocks; 
 extern const struct writer_ops writer_direct; /* write past the page cache; not on every file system */
 extern const struct writer_ops writer_auto;   /* that or the page cache, whichever is cheaper here; no pipe */
 extern const struct writer_ops writer_mem;    /* keeps everything: writer_mem_bytes() */
-extern const struct writer_ops writer_null;   /* drops everything: the ceiling of what can be drained */
+extern const struct writer_ops writer_null;   /* drops everything: measures how fast draining can be at most */
 
 /* The engines of this build that a recording can choose; ends with NULL. */
 extern const struct writer_ops *const writers[];
@@ -134,11 +133,11 @@ int writer_put(struct writer *writer, const void *bytes, size_t len);
 /* How a writer ended. */
 struct writer_end {
 	uint64_t stored; /* bytes as far as the output is whole */
-	uint64_t packed; /* bytes that those hold more than they are: stored + packed of what was queued is kept */
-	struct extent_list extents; /* of a stage that compresses; the caller's: extent_list_fini() */
+	uint64_t packed; /* bytes saved by compression: `stored` bytes hold stored + packed bytes of what was queued */
+	struct extent_list extents; /* of a pipeline; the caller's: extent_list_fini() */
 };
 
-/* Drains and frees. Returns the sticky error; *ret is valid in any case. */
+/* Stores what was queued, and frees the writer. Returns the sticky error; *ret is valid in any case. */
 int writer_end(struct writer *writer, struct writer_end *ret);
 /* The same; *ret_stored (NULL: not wanted) is how far the output is whole. */
 int writer_close(struct writer *writer, uint64_t *ret_stored);

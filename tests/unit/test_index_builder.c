@@ -75,7 +75,7 @@ static void test_the_world_stands_apart(void **state)
 	struct extent_list list = end(&course);
 	assert_int_equal(list.nr, 5); /* of the samples no more than 1 MiB together */
 	for (size_t i = 0; i < list.nr; i++)
-		assert_int_equal(list.infos[i].fields.nr_world, i == 0 ? 8 : i == 3 ? 5 : 0);
+		assert_int_equal(list.infos[i].fields.nr_others, i == 0 ? 8 : i == 3 ? 5 : 0);
 	extent_list_fini(&list);
 }
 
