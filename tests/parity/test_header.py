@@ -201,6 +201,7 @@ def test_recorded_file(reader, perf, need_tracefs, tmp_path, request, what, who)
 
 
 OURS_ALONE = {2, 5, 11, 12, 14, 21}  # what was hit, our version, command line, ids, free memory, times
+CACHE, NO_CACHES = 20, struct.pack('<2I', 1, 0)
 OURS_NEW = {132, 134}  # where the records of each time are, what was lost
 
 
@@ -211,6 +212,8 @@ def test_features_are_perfs(recorder, perf, need_tracefs, tmp_path, what):
     recorder('record', *COMMANDS[what], '--side-channel=off', '-o', paths[0], '--', 'true')
     perf('record', *COMMANDS[what], '-o', paths[1], '--', 'true')
     ours, theirs = map(perf_file.features, paths)
+    if theirs.get(CACHE) == NO_CACHES:  # as on some virtual machines
+        del theirs[CACHE]
     assert set(ours) - {2} - OURS_NEW == set(theirs) - {2}  # nothing hit, nothing to identify
     assert [bit for bit in theirs if bit not in OURS_ALONE and ours[bit] != theirs[bit]] == []
     assert len(ours[12]) == len(theirs[12])
