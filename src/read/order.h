@@ -4,8 +4,8 @@
  * (order_fini, merge_fini), one thread.
  *
  * struct order: the records of several rings in one file, with the help of round marks. After FINISHED_ROUND every
- * record up to the newest time of the round before can go. Records of the same time keep the order in which they were
- * pushed. What one ring gave is sorted already: such stretches are merged, not sorted.
+ * record up to the newest time of the round before is ready. Records of the same time keep the order in which they were
+ * pushed. The records of one ring are already sorted: such runs are merged, not sorted.
  */
 #pragma once
 
@@ -22,21 +22,21 @@ struct order_entry {
 	uint64_t is_sample : 1;
 };
 
-/* A stretch of the entries that is sorted as it came: what one ring gave. */
+/* Entries one after another that were pushed in the order of their times: those of one ring. */
 struct order_run {
-	size_t first, end; /* those that did not go yet */
+	size_t first, end; /* indices of those that were not popped yet; end exclusive */
 };
 
 struct order {
 	struct order_entry *entries;
 	size_t nr, room;
 	struct order_run *runs;               /* one behind the other in the entries */
-	size_t nr_runs, nr_closed, runs_room; /* settled: those that were there at the last mark, which do not grow */
+	size_t nr_runs, nr_closed, runs_room; /* closed: those that were there at the last mark; they do not grow */
 	size_t *heap; /* of the runs that have ready entries, the oldest on top; as much room as the runs */
 	size_t nr_heap;
-	uint64_t limit_ns;           /* what is not newer is ready, if it is in a run of the heap */
-	uint64_t newest_ns, safe_ns; /* of all; of those before the last mark */
-	uint64_t given_ns;           /* newest that went: what is older and comes now is late */
+	uint64_t limit_ns;           /* entries of runs in the heap are ready up to this time */
+	uint64_t newest_ns, safe_ns; /* the newest time of all entries; of those before the last mark */
+	uint64_t given_ns;           /* the newest time that was popped: an older entry that is pushed now is late */
 	uint64_t nr_late;
 };
 

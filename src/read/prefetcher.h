@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * prefetcher: a thread that finds and orders the records of a session some batches ahead of the thread that decodes and
- * uses them, which may have others decode some of them. Memory: a fixed number of batches, whatever the size of the
- * file.
+ * prefetcher: a thread that finds the records of a session and brings them into order, some batches ahead of the thread
+ * that decodes and uses them; further threads may decode samples. Memory: a fixed number of batches, whatever the size
+ * of the file.
  *
  * From prefetcher_start() to prefetcher_close() the session belongs to that thread; others may look at its events,
  * features and info (position and nr_late aside). Before a record changes those, the thread waits until all batches are
@@ -34,13 +34,13 @@ int prefetcher_next(struct prefetcher *prefetcher, const struct session_record *
 
 enum { PREFETCHER_SPAN_MAX = 256, PREFETCHER_CHUNK_MAX = 512 };
 
-/* Samples that follow each other; so do the chunks of a span, with nothing but samples in between. */
+/* Samples that follow each other. The chunks of a span follow each other, too: no other record is between them. */
 struct prefetcher_chunk {
 	const struct record_ref *refs;
 	size_t nr; /* 1 to PREFETCHER_CHUNK_MAX */
 };
 
-/* The place in its file of the last record of a chunk: how far the reading is. */
+/* The offset of a chunk's last record in its file: how far has been read, for a progress display. */
 uint64_t prefetcher_chunk_offset(const struct prefetcher_chunk *chunk);
 
 /*

@@ -18,14 +18,14 @@
  * - KILL, when `signals_others`: the end of a command of another user, --on-pressure=freeze
  *
  * SYS_ADMIN is given up, too, but for single calls: see privileges_borrow_admin(). Linux before 5.9 has no
- * CHECKPOINT_RESTORE: there it stays. Who has none of these capabilities loses nothing.
+ * CHECKPOINT_RESTORE: there it stays. A process without these capabilities loses nothing.
  */
 void privileges_drop(bool signals_others);
 
 /*
- * CAP_SYS_ADMIN for the calling thread until privileges_return_admin(): bpf(2) asks for it before it tells of programs
- * that were loaded by others, and /proc/iomem when it is opened before it tells addresses. False: the thread cannot
- * have it, or has it anyway; then there is nothing to return.
+ * Gives CAP_SYS_ADMIN to the calling thread until privileges_return_admin(). Two things need it: bpf(2), for programs
+ * that others loaded, and opening /proc/iomem, for the addresses in it. false: the thread cannot have it, or has it
+ * already; then privileges_return_admin() must not be called.
  */
 bool privileges_borrow_admin(void);
 void privileges_return_admin(void);

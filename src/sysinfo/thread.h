@@ -22,7 +22,7 @@ struct priority {
  */
 int priority_raise(int realtime, struct priority *ret_saved, const char **ret_how);
 void priority_restore(const struct priority *saved);
-/* Would it be real-time? Raises the calling thread for a moment. */
+/* Whether priority_raise() would make the calling thread real-time. Tries it for a moment. */
 bool priority_is_realtime(int realtime);
 
 /* thread_use: what the calling thread has used of the machine since it began. */
@@ -39,8 +39,9 @@ struct thread_use thread_use_now(void);
 void thread_use_add(struct thread_use *use, struct thread_use other);
 
 /*
- * Keeps in memory what this process has mapped, once it was touched: a thread that drains must not wait for a busy disk
- * until the kernel has read program text again that it dropped for the sake of its page cache. Where not all of it may
- * be locked (RLIMIT_MEMLOCK), program and libraries are, as far as allowed. When all threads have been started.
+ * Locks the mapped memory of this process, each page from its first use on: else the kernel may drop pages of program
+ * text when memory is short, and a thread that drains would wait until a busy disk has read them again. Where
+ * RLIMIT_MEMLOCK does not allow all of it, the program and its libraries are locked, as far as allowed. To be called
+ * after all threads have been started.
  */
 void memory_stay(void);
