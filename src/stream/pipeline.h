@@ -41,7 +41,8 @@ int producer_open(struct writer *pipeline, struct writer **ret); /* after pipeli
 /*
  * A pipeline without an output, which keeps the newest records in memory (--flight). To store them:
  * pipeline_end_input() when no reader thread uses it any more, then pipeline_attach(), and after the bytes in front of
- * the records have been put, pipeline_write_retained(). Closed without an output it drops what it has kept. 0 or -ENOMEM.
+ * the records have been put, pipeline_write_retained(). Closed without an output it drops what it has kept.
+ * 0 or -ENOMEM.
  */
 int pipeline_open_retained(struct batch_pool *pool, const struct retained_limits *limits, struct writer **ret);
 
