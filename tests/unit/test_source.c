@@ -628,8 +628,11 @@ static void put_extent(struct buf *out, struct extent_packer *packer, struct spa
 {
 	const struct extent_pack_params how = {.level = 3};
 	size_t room = records.len + 1000, before = out->len;
-	int64_t len = extent_pack(packer, &how, records, buf_extend(out, room), room);
+	void *exact = malloc(records.len); /* a sanitizer sees what is behind it */
 
+	memcpy(exact, records.ptr, records.len);
+	int64_t len = extent_pack(packer, &how, (struct span){exact, records.len}, buf_extend(out, room), room);
+	free(exact);
 	assert_in_range(len, 1, room);
 	out->len = before + (size_t)len;
 }
@@ -637,7 +640,7 @@ static void put_extent(struct buf *out, struct extent_packer *packer, struct spa
 /* What a frame has of a record that is not whole belongs before the next frame, wherever it was cut. */
 static void test_records_that_go_on_in_the_next_extent(void **state)
 {
-	enum { NR = 400 };
+	enum { NR = 310 };
 	AUTO_BUF struct buf records = {0};
 	struct extent_packer *packer;
 
