@@ -129,7 +129,7 @@ def test_written_in_place(millrace, builds, tmp_path, mode):
 def test_unchanged(millrace, builds, tmp_path, mode):
     data = record(millrace, builds, tmp_path, 'cp $B/v1 $A; ./$A', *mode)
     share, said = report(millrace, data)
-    assert share['hot_v1_a'] > 90 and said == ''
+    assert share['hot_v1_a'] > 50 and share['address'] == 0 and said == ''  # the rest: clock() and the start of it
 
 
 # A file that is nowhere to be found when the recording has ended; OWN: in a mount namespace.
@@ -234,8 +234,8 @@ def test_fifo_in_place_of_alternate_debug_information(millrace, builds, tmp_path
     assert re.search(r'inlined\+0x\S+ \(inlined\)', millrace('script', '-i', data).out)
     (tmp_path / 'common').unlink()
     os.mkfifo(tmp_path / 'common')
-    script = millrace('script', '-i', data, timeout=30)
-    assert re.search(r'\bhot\+', script.out) and 'inlined' not in script.out
+    script = millrace('script', '-i', data, timeout=30)  # with inlined functions of the libc where its debug file is
+    assert re.search(r'\bhot\+', script.out) and not re.search(r'\binlined\+', script.out)
 
 
 def test_object_is_cut_while_it_is_read(millrace, builds, tmp_path):

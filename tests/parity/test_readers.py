@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Files of every mode of millrace record are read by perf 6.1, without an error or a warning, and by hotspot."""
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -88,7 +89,9 @@ def read_with_perf(perf, file, pipe=False):
         commands += [('report', '--stats'), ('buildid-list',), ('report', '--header-only')]
     for command in commands:
         done = perf(*command, '-i', file)
-        assert not done.err.strip(), done
+        # perf 6.12 asks addr2line(1) for functions that are inlined in the libc, and gives up when it is slow.
+        errors = [line for line in done.err.splitlines() if line.strip() and not re.match('addr2line .*: could ', line)]
+        assert not errors, done
         outputs[command[0]] = done.out
     return outputs
 
