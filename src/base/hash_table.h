@@ -47,8 +47,12 @@ void hash_table_remove(struct hash_table *table, struct hash_slot *slot);
 
 static inline size_t hash_table_place(const struct hash_table *table, uint64_t key)
 {
-	/* 2^64 / golden ratio spreads keys that follow each other; the fold lets their upper bits count. */
-	return ((key ^ key >> 32) * 0x9e3779b97f4a7c15ull) >> 32 & (table->nr_slots - 1);
+	/*
+	 * 2^64 / golden ratio spreads keys that follow each other; the fold lets their upper bits count. The upper bits
+	 * of the product are the place: in a table of twice the size items keep their order, so growing reads and
+	 * writes memory from its begin to its end.
+	 */
+	return ((key ^ key >> 32) * 0x9e3779b97f4a7c15ull) >> (__builtin_clzll(table->nr_slots) + 1);
 }
 
 /* The first slot with that key from `at` on; NULL: none. For the two below. */
