@@ -15,6 +15,7 @@
 #include "cmd/cli/command.h"
 #include "cmd/export/feed.h"
 #include "cmd/export/send.h"
+#include "sysinfo/heap.h"
 
 struct export_options {
 	struct input_options input;
@@ -198,6 +199,7 @@ static int export_run(int argc, char **argv)
 		log_error("%s", diag.text);
 		return COMMAND_USAGE;
 	}
+	heap_use_huge_pages();
 	input_enter_sandbox(&options.input, options.output, options.store.url ? SANDBOX_NETWORK : 0);
 	int err = options.store.url ? run_send(&options) : run(&options, options.output);
 	sample_filter_fini(&options.filter);

@@ -32,12 +32,12 @@ struct feed {
 	uint32_t only; /* where there can be one: its number; 0: all */
 	struct buf command;
 	struct hash_table objects; /* dso -> number */
-	struct hash_table frames;  /* number of walk.stacks -> number */
 	struct hash_table threads; /* task and comm -> number */
 	struct hash_table cgroups; /* id -> number */
 	uint32_t nr_objects, nr_frames, nr_threads, nr_cgroups;
-	uint32_t *stacks;     /* heap; chain of walk.stacks -> number; 0: not announced */
-	uint32_t stacks_room; /* of `stacks` */
+	uint32_t *stacks; /* heap; chain of walk.stacks -> number; 0: not announced */
+	uint32_t *frames; /* the same of its frames */
+	uint32_t stacks_room, frames_room;
 	struct feed_counts counts;
 	struct diag why;
 };
@@ -175,6 +175,24 @@ static int announce_object(struct feed *feed, const struct dso *dso, uint32_t *r
 	return feed->format->object ? feed->format->object(feed->exporter, *ret, &object) : 0;
 }
 
+/* Room for this number; what is new is 0. */
+static int make_room(uint32_t **numbers, uint32_t wanted, uint32_t *room)
+{
+	uint32_t more = *room ? *room : 1024;
+
+	if (wanted < *room)
+		return 0;
+	while (more <= wanted)
+		more *= 2;
+	uint32_t *grown = reallocarray(*numbers, more, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	memset(grown + *room, 0, (more - *room) * sizeof(*grown));
+	*numbers = grown;
+	*room = more;
+	return 0;
+}
+
 static int announce_frame(struct feed *feed, uint32_t frame, uint32_t *ret)
 {
 	const struct location *at = stacks_location(feed->walk.stacks, frame);
@@ -187,7 +205,9 @@ static int announce_frame(struct feed *feed, uint32_t frame, uint32_t *ret)
 	};
 	struct source_line line;
 
-	*ret = (uint32_t)hash_table_find_number(&feed->frames, frame);
+	if (make_room(&feed->frames, frame, &feed->frames_room))
+		return -ENOMEM;
+	*ret = feed->frames[frame];
 	if (*ret)
 		return 0;
 	int err = announce_object(feed, at->dso, &out.object);
@@ -199,28 +219,8 @@ static int announce_frame(struct feed *feed, uint32_t frame, uint32_t *ret)
 		out.file = line.path;
 		out.line = line.line;
 	}
-	*ret = ++feed->nr_frames;
-	if (hash_table_add_number(&feed->frames, frame, *ret))
-		return -ENOMEM;
+	*ret = feed->frames[frame] = ++feed->nr_frames;
 	return feed->format->frame ? feed->format->frame(feed->exporter, *ret, &out) : 0;
-}
-
-/* Room for the number of this chain. */
-static int fit_stacks(struct feed *feed, uint32_t chain)
-{
-	uint32_t room = feed->stacks_room ? feed->stacks_room : 1024;
-
-	if (chain < feed->stacks_room)
-		return 0;
-	while (room <= chain)
-		room *= 2;
-	uint32_t *stacks = reallocarray(feed->stacks, room, sizeof(*stacks));
-	if (!stacks)
-		return -ENOMEM;
-	memset(stacks + feed->stacks_room, 0, (room - feed->stacks_room) * sizeof(*stacks));
-	feed->stacks = stacks;
-	feed->stacks_room = room;
-	return 0;
 }
 
 static int announce_stack(struct feed *feed, uint32_t chain, uint32_t *ret)
@@ -229,7 +229,7 @@ static int announce_stack(struct feed *feed, uint32_t chain, uint32_t *ret)
 	uint32_t links[MAX_DEPTH];
 	unsigned nr = 0;
 
-	if (fit_stacks(feed, chain))
+	if (make_room(&feed->stacks, chain, &feed->stacks_room))
 		return -ENOMEM;
 	for (uint32_t at = chain; at && !feed->stacks[at] && nr < MAX_DEPTH; at = stacks_outer(stacks, at))
 		links[nr++] = at;
@@ -459,10 +459,10 @@ static void feed_fini(struct feed *feed)
 {
 	sample_walk_close(&feed->walk);
 	hash_table_fini(&feed->objects);
-	hash_table_fini(&feed->frames);
 	hash_table_fini(&feed->threads);
 	hash_table_fini(&feed->cgroups);
 	free(feed->stacks);
+	free(feed->frames);
 	free(feed->events);
 	free(feed->numbers);
 	buf_fini(&feed->command);

@@ -16,6 +16,7 @@
 #include "cmd/export/feed.h"
 #include "export/export.h"
 #include "export/sqlite.h"
+#include "sysinfo/heap.h"
 
 struct query_options {
 	struct input_options input;
@@ -183,6 +184,7 @@ static int query_recording(const char *text, const struct query_options *options
 		log_error("this build has no SQLite");
 		return -ENOTSUP;
 	}
+	heap_use_huge_pages();
 	int err = feed_recording(&feed, format, &memory, &exporter, &counts);
 	if (exporter && (!err || err == -EBADMSG)) {
 		int asked = ask(sql_of_exporter(exporter), text, options);
