@@ -11,7 +11,7 @@
 #include "read/session.h"
 #include "tasks/maps.h"
 
-enum { KNOWN_BITS = 14 };
+enum { KNOWN_BITS = 14, PLACE_BITS = 14, PLACE_FRAMES = 5 };
 
 /* Of a frame and all its callers, with what their names depend on. Two sums: equal by chance is out of the question. */
 struct chain_key {
@@ -30,6 +30,13 @@ struct chain_ip {
 	bool leaf; /* the program's innermost: no call is before that address */
 };
 
+/* What is at an address of tasks with these maps: the numbers of its frames, innermost first. */
+struct known_place {
+	uint64_t ip, epoch, maps; /* epoch 0: empty */
+	uint8_t mode, nr;         /* cpumode and whether it is a leaf; of frames */
+	uint32_t frames[PLACE_FRAMES];
+};
+
 struct chains {
 	struct machine *machine;
 	struct stacks *stacks;
@@ -37,6 +44,7 @@ struct chains {
 	struct chain_key keys[CHAIN_MOST_FRAMES];
 	struct location frames[CHAIN_MOST_FRAMES]; /* at one address */
 	struct known_chain known[1 << KNOWN_BITS];
+	struct known_place places[1 << PLACE_BITS];
 };
 
 struct chains *chains_new(struct machine *machine, struct stacks *stacks)
@@ -55,6 +63,7 @@ void chains_free(struct chains *chains)
 	free(chains);
 }
 
+/* Frames keep their numbers. */
 void chains_forget(struct chains *chains)
 {
 	memset(chains->known, 0, sizeof(chains->known));
@@ -101,23 +110,63 @@ static unsigned list_ips(const struct session_record *record, struct chain_ip re
 	return walk.untrusted ? 0 : nr;
 }
 
+/* The slot for this address; if it is not about it, its `nr` is 0. */
+static struct known_place *place_of(struct chains *chains, const struct task *task, const struct chain_ip *ip)
+{
+	bool is_user = ip->cpumode == PERF_RECORD_MISC_USER;
+	const struct known_place wanted = {
+		.ip = ip->ip,
+		.epoch = task_epoch(chains->machine, task).common,
+		.maps = is_user && task->maps ? maps_generation(task->maps) : 0,
+		.mode = (uint8_t)(ip->cpumode | ip->leaf << 7),
+	};
+	struct known_place *place =
+		&chains->places[(wanted.ip + wanted.maps) * 0x9e3779b97f4a7c15ull >> (64 - PLACE_BITS)];
+
+	if (place->ip != wanted.ip || place->epoch != wanted.epoch || place->maps != wanted.maps ||
+	    place->mode != wanted.mode)
+		*place = wanted;
+	return place;
+}
+
+/* The frames at this address, innermost first, from scratch. Returns how many. */
+static unsigned look_up(struct chains *chains, struct task *task, const struct chain_ip *ip)
+{
+	struct location *frames = chains->frames, frame;
+
+	machine_resolve(chains->machine, task, ip->cpumode, ip->ip, frames);
+	if (!machine_inlines_all(chains->machine))
+		return 1;
+	frame = *frames;
+	frame.is_return = !ip->leaf && ip->cpumode == PERF_RECORD_MISC_USER;
+	return machine_inlined(chains->machine, &frame, frames, CHAIN_MOST_FRAMES);
+}
+
 /* The chain of what is at this address, called by *chain. */
 static int push(struct chains *chains, struct task *task, const struct chain_ip *ip, struct known_chain *known)
 {
-	bool inlined = machine_inlines_all(chains->machine);
-	struct location *frames = chains->frames;
-	unsigned nr = 1;
+	struct known_place *place = place_of(chains, task, ip);
 
-	machine_resolve(chains->machine, task, ip->cpumode, ip->ip, frames);
-	if (inlined) {
-		struct location frame = *frames;
-		frame.is_return = !ip->leaf && ip->cpumode == PERF_RECORD_MISC_USER;
-		nr = machine_inlined(chains->machine, &frame, frames, CHAIN_MOST_FRAMES);
+	if (place->nr) {
+		known->depth += place->nr;
+		for (unsigned i = place->nr; i-- > 0;)
+			if (stacks_push_frame(chains->stacks, known->chain, place->frames[i], &known->chain))
+				return -ENOMEM;
+		return 0;
 	}
+	unsigned nr = look_up(chains, task, ip);
+	const struct dso *dso = chains->frames[0].dso;
+	bool keeps = nr <= PLACE_FRAMES && (!dso || !dso->doubt.why); /* the uses of doubtful names are counted */
 	known->depth += nr;
-	while (nr-- > 0)
-		if (stacks_push(chains->stacks, known->chain, &frames[nr], &known->chain))
+	for (unsigned i = nr; i-- > 0;) {
+		uint32_t frame;
+		if (stacks_intern_frame(chains->stacks, &chains->frames[i], &frame) ||
+		    stacks_push_frame(chains->stacks, known->chain, frame, &known->chain))
 			return -ENOMEM;
+		if (keeps)
+			place->frames[i] = frame;
+	}
+	place->nr = keeps ? (uint8_t)nr : 0;
 	return 0;
 }
 

@@ -98,7 +98,7 @@ static bool same_place(const struct stacks *stacks, const struct location *a, co
 		(a->ip == b->ip && a->address == b->address && a->nr_inlined == b->nr_inlined));
 }
 
-static int intern_frame(struct stacks *stacks, const struct location *at, uint32_t *ret)
+int stacks_intern_frame(struct stacks *stacks, const struct location *at, uint32_t *ret)
 {
 	uint64_t key = place_key(stacks, at);
 
@@ -121,7 +121,7 @@ static uint64_t link_key(uint32_t outer, uint32_t frame)
 	return (uint64_t)outer << 32 | frame;
 }
 
-static int intern_link(struct stacks *stacks, uint32_t outer, uint32_t frame, uint32_t *ret)
+int stacks_push_frame(struct stacks *stacks, uint32_t outer, uint32_t frame, uint32_t *ret)
 {
 	uint64_t key = link_key(outer, frame);
 
@@ -139,9 +139,9 @@ static int intern_link(struct stacks *stacks, uint32_t outer, uint32_t frame, ui
 int stacks_push(struct stacks *stacks, uint32_t outer, const struct location *at, uint32_t *ret_chain)
 {
 	uint32_t frame;
-	int err = intern_frame(stacks, at, &frame);
+	int err = stacks_intern_frame(stacks, at, &frame);
 
-	return err ? err : intern_link(stacks, outer, frame, ret_chain);
+	return err ? err : stacks_push_frame(stacks, outer, frame, ret_chain);
 }
 
 void stacks_note_depth(struct stacks *stacks, unsigned nr)

@@ -24,6 +24,10 @@ int stacks_intern(struct stacks *stacks, const struct location frames[], unsigne
 
 /* The same frame by frame: the chain of a frame that `outer` called; and how many frames the whole had. */
 int stacks_push(struct stacks *stacks, uint32_t outer, const struct location *frame, uint32_t *ret_chain);
+
+/* Both halves of it: the number of a frame, and the chain of a frame by its number. 0 or -ENOMEM. */
+int stacks_intern_frame(struct stacks *stacks, const struct location *frame, uint32_t *ret_frame);
+int stacks_push_frame(struct stacks *stacks, uint32_t outer, uint32_t frame, uint32_t *ret_chain);
 void stacks_note_depth(struct stacks *stacks, unsigned nr);
 
 /* The chain without its innermost frame. */
