@@ -26,6 +26,12 @@ check-arm64: build # the static arm64 binary on an emulated machine with a PMU, 
 	@ARCH=arm64 tools/static
 	@MILLRACE=$(CURDIR)/build/millrace pytest-3 -rs -m lab tests/lab/test_arm64.py
 
+check-kernels: build # both static binaries with the kernels of Debian's releases in emulated machines
+	@tools/deps check lab
+	@tools/static
+	@ARCH=arm64 tools/static
+	@MILLRACE=$(CURDIR)/build/millrace pytest-3 -rs -m lab tests/lab/test_kernels.py
+
 check-fleet: build # the agent for FLEET_SECONDS (900) with a ClickHouse that is killed ten times: counts agree
 	@MILLRACE=$(CURDIR)/build/millrace pytest-3 -s -m lab tests/lab/test_fleet.py
 
@@ -86,4 +92,4 @@ clean:
 help:
 	@sed -n 's/^\([a-z0-9 -]*\):[^#]*# /make \1	/p' Makefile
 
-.PHONY: build demo test check lint format coverage check-lab check-arm64 check-fleet check-corpus check-perf-tests check-asan check-tsan bench fuzz mutate soak static clean-room dist deb rpm install deps clean help
+.PHONY: build demo test check lint format coverage check-lab check-arm64 check-kernels check-fleet check-corpus check-perf-tests check-asan check-tsan bench fuzz mutate soak static clean-room dist deb rpm install deps clean help
