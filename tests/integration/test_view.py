@@ -484,8 +484,8 @@ def test_annotate_intel(place):
 
 
 def test_annotated_shares_are_those_of_the_samples(screen, place, millrace):
-    """Of each address, as script prints them."""
-    out = millrace('script', '-F', 'ip,sym', '-G', '-i', place / 'perf.data', '--comms', 'program').out
+    """Of each address, as script prints them: of all threads, whatever the name in the row."""
+    out = millrace('script', '-F', 'ip,sym', '-G', '-i', place / 'perf.data').out
     go_to(screen, 'inner')
     screen.press('a', 'Percent: local period')
     screen.keys('o', 't')
