@@ -12,10 +12,12 @@ enum { FIRST_SLOTS = 64, HUGE_PAGE = 2 << 20 };
 static struct hash_slot *new_slots(size_t nr)
 {
 	struct hash_slot *slots = calloc(nr, sizeof(*slots));
+
+	if (!slots)
+		return NULL;
 	uintptr_t begin = ((uintptr_t)slots + HUGE_PAGE - 1) & -(uintptr_t)HUGE_PAGE;
 	uintptr_t end = (uintptr_t)(slots + nr) & -(uintptr_t)HUGE_PAGE;
-
-	if (slots && begin < end)
+	if (begin < end)
 		(void)!madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 	return slots;
 }
