@@ -4,23 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-enum { FIRST_SLOTS = 64, HUGE_PAGE = 2 << 20 };
-
-/* All of a large table is used soon, at random places: in huge pages, where the kernel has some. */
-static struct hash_slot *new_slots(size_t nr)
-{
-	struct hash_slot *slots = calloc(nr, sizeof(*slots));
-
-	if (!slots)
-		return NULL;
-	uintptr_t begin = ((uintptr_t)slots + HUGE_PAGE - 1) & -(uintptr_t)HUGE_PAGE;
-	uintptr_t end = (uintptr_t)(slots + nr) & -(uintptr_t)HUGE_PAGE;
-	if (begin < end)
-		(void)!madvise((void *)begin, end - begin, MADV_HUGEPAGE);
-	return slots;
-}
+enum { FIRST_SLOTS = 64 };
 
 void hash_table_fini(struct hash_table *table)
 {
@@ -52,7 +37,7 @@ int hash_table_reserve(struct hash_table *table)
 	if (table->nr < table->nr_slots / 8 * 5)
 		return 0;
 	struct hash_table grown = {.nr_slots = table->nr_slots ? table->nr_slots * 2 : FIRST_SLOTS, .nr = table->nr};
-	grown.slots = new_slots(grown.nr_slots);
+	grown.slots = calloc(grown.nr_slots, sizeof(*grown.slots));
 	if (!grown.slots)
 		return -ENOMEM;
 	for (size_t i = 0; i < table->nr_slots; i++)
