@@ -10,17 +10,22 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "stream/ring.h"
 #include "stream/stream.h"
 #include "stream/writer.h"
 
-/* A store that lasts twice that long is late; a ring of the usual size takes some times as long to fill. */
-enum { PATIENCE_NS = 2000000 };
+/*
+ * A store that lasts twice as long as the patience is late: the time in which a ring of samples, the largest kind,
+ * fills at 1 GB/s, a byte in a nanosecond, within these bounds. Each tick wakes a thread, also where storing goes well.
+ */
+enum { LEAST_PATIENCE_NS = 2000000, MOST_PATIENCE_NS = 8000000 };
 
 struct relief {
 	struct stream_storage storage; /* of the streams */
 	struct stream **streams;       /* borrowed */
 	size_t nr_streams;
 	int realtime;
+	long patience_ns;
 	int timer_fd; /* timerfd(2): ticks from the first store of a pass to its end */
 	bool armed;
 	atomic_bool stop;
@@ -35,7 +40,7 @@ struct relief {
 static void set_timer(struct relief *relief, long first_ns)
 {
 	const struct itimerspec spec = {.it_value.tv_nsec = first_ns,
-					.it_interval.tv_nsec = first_ns ? PATIENCE_NS : 0};
+					.it_interval.tv_nsec = first_ns ? relief->patience_ns : 0};
 
 	timerfd_settime(relief->timer_fd, 0, &spec, NULL);
 	relief->armed = first_ns != 0;
@@ -49,7 +54,7 @@ static void store(struct stream_storage *storage, struct writer *writer)
 	if (!writer->ops->store || !writer_is_behind(writer))
 		return;
 	if (!relief->armed)
-		set_timer(relief, PATIENCE_NS);
+		set_timer(relief, relief->patience_ns);
 	atomic_fetch_add_explicit(&relief->nr_stores, 1, memory_order_relaxed);
 	pthread_mutex_unlock(&relief->lock);
 	relief->store_ns += writer->ops->store(writer);
@@ -81,6 +86,19 @@ static void *run(void *arg)
 	return NULL;
 }
 
+static long find_patience(struct stream *const streams[], size_t nr_streams)
+{
+	size_t ns = LEAST_PATIENCE_NS;
+
+	for (size_t i = 0; i < nr_streams; i++) {
+		for (size_t n = 0; n < streams[i]->nr_rings; n++) {
+			const struct ring *ring = stream_ring(streams[i], n);
+			ns = ring->bytes > ns ? ring->bytes : ns;
+		}
+	}
+	return ns > MOST_PATIENCE_NS ? MOST_PATIENCE_NS : (long)ns;
+}
+
 int relief_start(struct stream **streams, size_t nr_streams, int realtime, struct relief **ret)
 {
 	struct relief *relief = calloc(1, sizeof(*relief));
@@ -92,6 +110,7 @@ int relief_start(struct stream **streams, size_t nr_streams, int realtime, struc
 	relief->streams = streams;
 	relief->nr_streams = nr_streams;
 	relief->realtime = realtime;
+	relief->patience_ns = find_patience(streams, nr_streams);
 	pthread_mutexattr_init(&attr);
 	pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
 	pthread_mutex_init(&relief->lock, &attr);
