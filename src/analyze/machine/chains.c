@@ -150,7 +150,7 @@ static int push(struct chains *chains, struct task *task, const struct chain_ip 
 	if (place->nr) {
 		known->depth += place->nr;
 		for (unsigned i = place->nr; i-- > 0;)
-			if (stacks_push_frame(chains->stacks, known->chain, place->frames[i], &known->chain))
+			if (stacks_push(chains->stacks, known->chain, place->frames[i], &known->chain))
 				return -ENOMEM;
 		return 0;
 	}
@@ -161,7 +161,7 @@ static int push(struct chains *chains, struct task *task, const struct chain_ip 
 	for (unsigned i = nr; i-- > 0;) {
 		uint32_t frame;
 		if (stacks_intern_frame(chains->stacks, &chains->frames[i], &frame) ||
-		    stacks_push_frame(chains->stacks, known->chain, frame, &known->chain))
+		    stacks_push(chains->stacks, known->chain, frame, &known->chain))
 			return -ENOMEM;
 		if (keeps)
 			place->frames[i] = frame;

@@ -121,7 +121,7 @@ static uint64_t link_key(uint32_t outer, uint32_t frame)
 	return (uint64_t)outer << 32 | frame;
 }
 
-int stacks_push_frame(struct stacks *stacks, uint32_t outer, uint32_t frame, uint32_t *ret)
+int stacks_push(struct stacks *stacks, uint32_t outer, uint32_t frame, uint32_t *ret)
 {
 	uint64_t key = link_key(outer, frame);
 
@@ -136,14 +136,6 @@ int stacks_push_frame(struct stacks *stacks, uint32_t outer, uint32_t frame, uin
 	return 0;
 }
 
-int stacks_push(struct stacks *stacks, uint32_t outer, const struct location *at, uint32_t *ret_chain)
-{
-	uint32_t frame;
-	int err = stacks_intern_frame(stacks, at, &frame);
-
-	return err ? err : stacks_push_frame(stacks, outer, frame, ret_chain);
-}
-
 void stacks_note_depth(struct stacks *stacks, unsigned nr)
 {
 	if (stacks->depth < nr)
@@ -152,10 +144,12 @@ void stacks_note_depth(struct stacks *stacks, unsigned nr)
 
 int stacks_intern(struct stacks *stacks, const struct location frames[], unsigned nr, uint32_t *ret_chain)
 {
-	uint32_t chain = 0;
+	uint32_t chain = 0, frame;
 
 	for (unsigned i = nr; i-- > 0;) {
-		int err = stacks_push(stacks, chain, &frames[i], &chain);
+		int err = stacks_intern_frame(stacks, &frames[i], &frame);
+		if (!err)
+			err = stacks_push(stacks, chain, frame, &chain);
 		if (err)
 			return err;
 	}

@@ -22,12 +22,12 @@ void stacks_free(struct stacks *stacks); /* NULL is fine */
 /* The chain of these frames, innermost first. 0 or -ENOMEM. */
 int stacks_intern(struct stacks *stacks, const struct location frames[], unsigned nr, uint32_t *ret_chain);
 
-/* The same frame by frame: the chain of a frame that `outer` called; and how many frames the whole had. */
-int stacks_push(struct stacks *stacks, uint32_t outer, const struct location *frame, uint32_t *ret_chain);
-
-/* Both halves of it: the number of a frame, and the chain of a frame by its number. 0 or -ENOMEM. */
+/*
+ * The same frame by frame: the number of a frame, the chain of the frame with that number that `outer` called, and how
+ * many frames the whole had. 0 or -ENOMEM.
+ */
 int stacks_intern_frame(struct stacks *stacks, const struct location *frame, uint32_t *ret_frame);
-int stacks_push_frame(struct stacks *stacks, uint32_t outer, uint32_t frame, uint32_t *ret_chain);
+int stacks_push(struct stacks *stacks, uint32_t outer, uint32_t frame, uint32_t *ret_chain);
 void stacks_note_depth(struct stacks *stacks, unsigned nr);
 
 /* The chain without its innermost frame. */
