@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -225,6 +226,20 @@ static uint64_t feed(struct writer *writer, struct input *input)
 	return nr;
 }
 
+/* The threads of an input hand work to each other all the time: on one CPU that takes half of the CPU time. */
+static void stay_on_one_cpu(void)
+{
+	static bool done;
+	cpu_set_t here;
+
+	if (done)
+		return;
+	CPU_ZERO(&here);
+	CPU_SET(sched_getcpu(), &here);
+	sched_setaffinity(0, sizeof(here), &here);
+	done = true;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint64_t id = EVENT_ID;
@@ -252,6 +267,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct batch_pool *pool;
 	struct stage *stage;
 
+	stay_on_one_cpu();
 	callchain_convert_attr(&checker.attr, 0);
 	if (unwinding_new(&params, &unwinding) || batch_pool_new(&pool_params, &pool, NULL) ||
 	    writer_open(&writer_null, &(struct writer_params){.fd = -1}, &inner) ||
