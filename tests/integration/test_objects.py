@@ -14,7 +14,7 @@ SOURCE = '''
 /* Runs for 0.3 s of CPU time, or for as many seconds as its argument says. */
 static volatile unsigned long n;
 __attribute__((noinline)) void pad(void) { for (int i = 0; i < PAD; i++) n -= i; }
-__attribute__((noinline)) void NAME(void) { for (int i = 0; i < 100000; i++) n += i * (PAD + 1); }
+__attribute__((noinline)) void NAME(void) { for (int i = 0; i < 500000; i++) n += i * (PAD + 1); }
 int main(int argc, char **argv)
 {
     double seconds = argc > 1 ? atof(argv[1]) : 0.3;
@@ -129,7 +129,7 @@ def test_written_in_place(millrace, builds, tmp_path, mode):
 def test_unchanged(millrace, builds, tmp_path, mode):
     data = record(millrace, builds, tmp_path, 'cp $B/v1 $A; ./$A', *mode)
     share, said = report(millrace, data)
-    assert share['hot_v1_a'] > 50 and share['address'] == 0 and said == ''  # the rest: clock() and the start of it
+    assert share['hot_v1_a'] > 90 and share['address'] == 0 and said == ''
 
 
 # A file that is nowhere to be found when the recording has ended; OWN: in a mount namespace.
