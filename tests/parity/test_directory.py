@@ -17,7 +17,7 @@ from conftest import ALL_CPUS
 WORKLOAD = ['sh', '-c', 'for i in 1 2 3 4; do ls -lR /usr/share/doc/l* | sort | wc -l & done; wait']
 
 CASES = {
-    'cpu': ['--threads=cpu', '-m', '4M', '-e', 'raw_syscalls:sys_enter'], # of all CPUs there may be any number
+    'cpu': ['--threads=cpu', '-m', '4M', '-e', 'raw_syscalls:sys_enter'],  # of all CPUs there may be any number
     'default': ['--threads', *ALL_CPUS, '-g'],
     'core': ['--threads=core', '-a', '-e', 'sched:sched_switch,sched:sched_wakeup'],
     'package': ['--threads=package', '-e', 'cpu-clock', '-g'],

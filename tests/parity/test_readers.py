@@ -89,9 +89,11 @@ def read_with_perf(perf, file, pipe=False):
         commands += [('report', '--stats'), ('buildid-list',), ('report', '--header-only')]
     for command in commands:
         done = perf(*command, '-i', file)
-        # perf 6.12 asks addr2line(1) for functions that are inlined in the libc, and gives up when it is slow.
-        errors = [line for line in done.err.splitlines() if line.strip() and not re.match('addr2line .*: could ', line)]
-        assert not errors, done
+        said = done.err
+        if 'version 6.1.' not in perf('--version').out:
+            # perf 6.12 asks addr2line(1) for functions that are inlined in the libc, and gives up when it is slow.
+            said = re.sub('^addr2line .*: could .*\n', '', said, flags=re.M)
+        assert not said.strip(), done
         outputs[command[0]] = done.out
     return outputs
 
