@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FIRST_ELEMENTS = 16 };
+
 void buf_fini(struct buf *buf)
 {
 	free(buf->data);
@@ -109,4 +111,17 @@ const char *buf_text(struct buf *buf)
 		return "";
 	buf->data[buf->len] = '\0';
 	return (const char *)buf->data;
+}
+
+void *array_grown(void *array, size_t *room, size_t most, size_t element_bytes)
+{
+	size_t wanted = *room ? *room : FIRST_ELEMENTS / 2;
+
+	if (*room >= most)
+		return NULL;
+	wanted = wanted <= most / 2 ? 2 * wanted : most;
+	void *grown = reallocarray(array, wanted, element_bytes);
+	if (grown)
+		*room = wanted;
+	return grown;
 }

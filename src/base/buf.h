@@ -4,6 +4,8 @@
  *
  * A failed allocation sets `failed` and turns every later call into a no-op, so that an encoder tests once, at its
  * end. buf_fini() leaves an empty, usable buf behind.
+ *
+ * array_room(): the same for arrays of elements that their owner keeps by itself.
  */
 #pragma once
 
@@ -49,3 +51,24 @@ static inline struct span buf_span(const struct buf *buf)
 {
 	return (struct span){buf->data, buf->len};
 }
+
+/*
+ * Room for one more element behind the first `nr` of an array on the heap, which moves when it grows, to twice its
+ * length. `array` and `room` (the number of elements that there is room for, of any unsigned type) are lvalues,
+ * evaluated more than once; NULL and 0 make a new array. 0; -ENOMEM: out of memory, or `most` elements are there, and
+ * nothing was changed.
+ */
+#define array_room_up_to(array, nr, room, most)                                                                        \
+	((nr) < (room) ? 0 : ({                                                                                        \
+		size_t room_ = (room), most_ = (most), last_ = (typeof(room))-1;                                       \
+		void *grown_ = array_grown((array), &room_, most_ < last_ ? most_ : last_, sizeof(*(array)));          \
+		if (grown_) {                                                                                          \
+			(array) = grown_;                                                                              \
+			(room) = (typeof(room))room_;                                                                  \
+		}                                                                                                      \
+		grown_ ? 0 : -ENOMEM;                                                                                  \
+	}))
+#define array_room(array, nr, room) array_room_up_to(array, nr, room, SIZE_MAX)
+
+/* What array_room() calls: the array with twice the room, at most `most`; NULL: -ENOMEM, as above. */
+void *array_grown(void *array, size_t *room, size_t most, size_t element_bytes);

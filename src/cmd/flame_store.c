@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/log.h"
@@ -34,18 +35,6 @@ struct collecting {
 	uint64_t nr_samples;
 };
 
-static int make_room(void **array, uint32_t *room, uint32_t nr, size_t bytes)
-{
-	if (nr < *room)
-		return 0;
-	void *grown = reallocarray(*array, nr ? 2 * (size_t)nr : 16, bytes);
-	if (!grown)
-		return -ENOMEM;
-	*array = grown;
-	*room = nr ? 2 * nr : 16;
-	return 0;
-}
-
 /* Few: a loop finds them. The number of the event's series, or -ENOMEM. */
 static int64_t find_series(struct collecting *collecting, const char *event)
 {
@@ -53,8 +42,7 @@ static int64_t find_series(struct collecting *collecting, const char *event)
 		if (strcmp(collecting->series[i].name, event) == 0)
 			return i;
 	const char *name = pool_text(&collecting->pool, event, strlen(event));
-	if (!name || make_room((void **)&collecting->series, &collecting->series_room, collecting->nr_series,
-			       sizeof(*collecting->series)))
+	if (!name || array_room(collecting->series, collecting->nr_series, collecting->series_room))
 		return -ENOMEM;
 	collecting->series[collecting->nr_series] = (struct page_series){.name = name, .baseline = -1};
 	return collecting->nr_series++;
@@ -67,8 +55,7 @@ static int64_t find_host(struct collecting *collecting, const char *host)
 		if (strcmp(collecting->hosts[i], host) == 0)
 			return i;
 	const char *name = pool_text(&collecting->pool, host, strlen(host));
-	if (!name || make_room((void **)&collecting->hosts, &collecting->hosts_room, collecting->nr_hosts,
-			       sizeof(*collecting->hosts)))
+	if (!name || array_room(collecting->hosts, collecting->nr_hosts, collecting->hosts_room))
 		return -ENOMEM;
 	collecting->hosts[collecting->nr_hosts] = name;
 	return collecting->nr_hosts++;

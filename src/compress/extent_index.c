@@ -16,16 +16,10 @@ void extent_list_fini(struct extent_list *list)
 
 int extent_list_add(struct extent_list *list, struct extent_info *info)
 {
-	if (list->nr == list->room) {
-		size_t room = list->room ? 2 * list->room : 64;
-		struct extent_info *grown = reallocarray(list->infos, room, sizeof(*grown));
-		if (!grown) {
-			free(info->counts);
-			info->counts = NULL;
-			return -ENOMEM;
-		}
-		list->infos = grown;
-		list->room = room;
+	if (array_room(list->infos, list->nr, list->room)) {
+		free(info->counts);
+		info->counts = NULL;
+		return -ENOMEM;
 	}
 	list->infos[list->nr++] = *info;
 	info->counts = NULL;

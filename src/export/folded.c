@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/diag.h"
 #include "base/escape.h"
 #include "export/formats.h"
@@ -97,14 +98,8 @@ static int folded_sample(struct exporter *exporter, const struct export_sample *
 		folded->counts[at - 1].value += value;
 		return 0;
 	}
-	if (folded->nr_counts == folded->counts_room) {
-		size_t room = folded->counts_room ? folded->counts_room * 2 : 1024;
-		struct count *counts = reallocarray(folded->counts, room, sizeof(*counts));
-		if (!counts)
-			return -ENOMEM;
-		folded->counts = counts;
-		folded->counts_room = room;
-	}
+	if (array_room(folded->counts, folded->nr_counts, folded->counts_room))
+		return -ENOMEM;
 	if (hash_table_add_number(&folded->by_key, key, folded->nr_counts + 1))
 		return -ENOMEM;
 	folded->counts[folded->nr_counts++] = (struct count){comm, sample->stack, value};

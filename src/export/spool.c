@@ -70,14 +70,8 @@ void spool_free(struct spool *spool)
 
 int spool_add(struct spool *spool, uint32_t *ret_number)
 {
-	if (spool->nr == spool->room) {
-		uint32_t room = spool->room ? spool->room * 2 : 32;
-		struct sequence *sequences = reallocarray(spool->sequences, room, sizeof(*sequences));
-		if (!sequences)
-			return -ENOMEM;
-		spool->sequences = sequences;
-		spool->room = room;
-	}
+	if (array_room(spool->sequences, spool->nr, spool->room))
+		return -ENOMEM;
 	spool->sequences[spool->nr] = (struct sequence){0};
 	*ret_number = spool->nr++;
 	return 0;

@@ -65,40 +65,19 @@ void ledger_fini(struct ledger *ledger)
 	*ledger = (struct ledger){0};
 }
 
-/* A list with room for one more, perhaps at another place; NULL: out of memory, and the list stays. */
-static void *with_room(void *list, size_t nr, size_t *room, size_t element_bytes)
-{
-	size_t wanted = nr < 8 ? 8 : 2 * nr;
-
-	if (nr < *room)
-		return list;
-	void *grown = reallocarray(list, wanted, element_bytes);
-	if (grown)
-		*room = wanted;
-	return grown;
-}
-
 int ledger_add(struct ledger *ledger, const struct ledger_entry *entry)
 {
-	struct ledger_entry *grown =
-		with_room(ledger->entries, ledger->nr_entries, &ledger->entries_room, sizeof(*grown));
-
-	if (!grown)
+	if (array_room(ledger->entries, ledger->nr_entries, ledger->entries_room))
 		return -ENOMEM;
-	grown[ledger->nr_entries++] = *entry;
-	ledger->entries = grown;
+	ledger->entries[ledger->nr_entries++] = *entry;
 	return 0;
 }
 
 int ledger_add_action(struct ledger *ledger, const struct ledger_action *action)
 {
-	struct ledger_action *grown =
-		with_room(ledger->actions, ledger->nr_actions, &ledger->actions_room, sizeof(*grown));
-
-	if (!grown)
+	if (array_room(ledger->actions, ledger->nr_actions, ledger->actions_room))
 		return -ENOMEM;
-	grown[ledger->nr_actions++] = *action;
-	ledger->actions = grown;
+	ledger->actions[ledger->nr_actions++] = *action;
 	return 0;
 }
 
@@ -534,11 +513,8 @@ static int take_index(struct loss_times *times, const uint8_t *record, const str
 static int add_gap(struct loss_times *times, const struct loss_id *id, enum ledger_cause cause, uint64_t from_ns,
 		   uint64_t to_ns, uint64_t count)
 {
-	struct ledger_entry *grown = with_room(times->gaps, times->nr_gaps, &times->gaps_room, sizeof(*grown));
-
-	if (!grown)
+	if (array_room(times->gaps, times->nr_gaps, times->gaps_room))
 		return -ENOMEM;
-	times->gaps = grown;
 	times->gaps[times->nr_gaps++] = (struct ledger_entry){
 		/* Of a ring, but for what loss_times_end() may leave out. */
 		.event = cause == LEDGER_THROTTLED || !samples(times, id) ? id->event : (uint32_t)LEDGER_NO_EVENT,

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "compress/stack_cut.h"
@@ -152,14 +153,8 @@ static void note_end(struct pipeline *pipeline, uint64_t end)
 				pipeline->nr_ends * sizeof(*pipeline->ends));
 		pipeline->first_end = 0;
 	}
-	if (pipeline->nr_ends == pipeline->room_ends) {
-		size_t room = pipeline->room_ends ? 2 * pipeline->room_ends : 64;
-		uint64_t *grown = reallocarray(pipeline->ends, room, sizeof(*grown));
-		if (!grown)
-			return;
-		pipeline->ends = grown;
-		pipeline->room_ends = room;
-	}
+	if (array_room(pipeline->ends, pipeline->nr_ends, pipeline->room_ends))
+		return;
 	pipeline->ends[pipeline->first_end + pipeline->nr_ends++] = end;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/span.h"
 #include "perfdata/record.h"
 #include "tasks/task_event.h"
@@ -26,22 +27,6 @@ void map_history_fini(struct map_history *history)
 	hash_table_fini(&history->object_numbers);
 	hash_table_fini(&history->process_numbers);
 	*history = (struct map_history){0};
-}
-
-/* Room for one more element of `size` bytes in the heap array. */
-static int array_reserve(void *array, size_t nr, size_t *room, size_t size)
-{
-	void *old;
-
-	if (nr < *room)
-		return 0;
-	memcpy(&old, array, sizeof(old));
-	void *grown = reallocarray(old, *room ? 2 * *room : 8, size);
-	if (!grown)
-		return -ENOMEM;
-	*room = *room ? 2 * *room : 8;
-	memcpy(array, &grown, sizeof(grown));
-	return 0;
 }
 
 static bool object_is(const struct history_object *object, const struct task_event *map, bool kernel)
@@ -71,8 +56,7 @@ static int object_intern(struct map_history *history, const struct task_event *m
 		*ret = slot->number - 1;
 		return 0;
 	}
-	int err = array_reserve(&history->objects, history->nr_objects, &history->objects_room,
-				sizeof(*history->objects));
+	int err = array_room(history->objects, history->nr_objects, history->objects_room);
 	char *name = err ? NULL : strdup(map->name.ptr);
 	if (!name || hash_table_add_number(numbers, key, history->nr_objects + 1)) {
 		free(name);
@@ -100,7 +84,7 @@ static int process_intern(struct map_history *history, int32_t pid, struct histo
 	*ret = process_find(history, pid);
 	if (*ret)
 		return 0;
-	if (array_reserve(&history->processes, history->nr_processes, &history->processes_room, sizeof(**ret)) ||
+	if (array_room(history->processes, history->nr_processes, history->processes_room) ||
 	    hash_table_add_number(&history->process_numbers, (uint32_t)pid, history->nr_processes + 1))
 		return -ENOMEM;
 	*ret = &history->processes[history->nr_processes++];
@@ -119,7 +103,7 @@ static int add_map(struct map_history *history, const struct task_event *map, ui
 		return 0; /* nothing runs there */
 	int err = object_intern(history, map, kernel, time_ns, &object);
 	err = err ? err : process_intern(history, kernel ? HISTORY_KERNEL_PID : (int32_t)map->pid, &process);
-	err = err ? err : array_reserve(&process->maps, process->nr_maps, &process->maps_room, sizeof(*process->maps));
+	err = err ? err : array_room(process->maps, process->nr_maps, process->maps_room);
 	if (err)
 		return err;
 	process->maps[process->nr_maps++] = (struct history_map){
@@ -137,9 +121,7 @@ static int add_reset(struct map_history *history, int32_t pid, int32_t parent, u
 	struct history_process *process;
 	int err = process_intern(history, pid, &process);
 
-	err = err ? err
-		  : array_reserve(&process->resets, process->nr_resets, &process->resets_room,
-				  sizeof(*process->resets));
+	err = err ? err : array_room(process->resets, process->nr_resets, process->resets_room);
 	if (err)
 		return err;
 	process->resets[process->nr_resets++] = (struct history_reset){.time_ns = time_ns, .parent = parent};

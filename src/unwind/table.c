@@ -15,7 +15,6 @@
 enum {
 	NO_CFI = 0 /* the first rule */,
 	FIRST_ROWS = 256,
-	FIRST_FUNCTIONS = 1024,
 	RULE_BUCKETS = 1024 /* a power of two */,
 };
 
@@ -455,14 +454,8 @@ static bool list_function(struct list *list, uint64_t start, uint64_t end, uint3
 		list->bad = true;
 		return true;
 	}
-	if (list->nr == list->room) {
-		size_t room = list->room ? list->room * 2 : FIRST_FUNCTIONS;
-		struct listed *functions = reallocarray(list->functions, room, sizeof(*functions));
-		if (!functions)
-			return false;
-		list->functions = functions;
-		list->room = room;
-	}
+	if (array_room(list->functions, list->nr, list->room))
+		return false;
 	list->functions[list->nr] =
 		(struct listed){.function = {(uint32_t)(start - list->base), entry}, .order = (uint32_t)list->nr};
 	list->nr++;

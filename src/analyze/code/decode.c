@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "analyze/code/code.h"
+#include "base/buf.h"
 #include "base/diag.h"
 #include "sysinfo/library.h"
 
@@ -79,14 +80,8 @@ static uint64_t target_of(const cs_insn *instruction, uint16_t machine)
 
 static int add(struct code *code, size_t *room, const struct code_instruction *instruction)
 {
-	if (code->nr == *room) {
-		size_t more = *room ? 2 * *room : 256;
-		struct code_instruction *all = reallocarray(code->all, more, sizeof(*all));
-		if (!all)
-			return -ENOMEM;
-		code->all = all;
-		*room = more;
-	}
+	if (array_room(code->all, code->nr, *room))
+		return -ENOMEM;
 	code->all[code->nr++] = *instruction;
 	return 0;
 }

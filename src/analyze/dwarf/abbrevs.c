@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/pool.h"
 
 /* Debug information may be hostile. */
@@ -199,15 +200,8 @@ static bool keep(struct abbrevs *abbrevs, struct abbrev *abbrev)
 {
 	if (abbrev->code != abbrevs->nr + 1)
 		return abbrevs->nr_others++ < MAX_ABBREVS && !hash_table_add(&abbrevs->others, abbrev->code, abbrev);
-	if (abbrevs->nr == abbrevs->room) {
-		size_t room = abbrevs->room ? abbrevs->room * 2 : 32;
-		struct abbrev **entries =
-			room <= MAX_ABBREVS ? reallocarray(abbrevs->entries, room, sizeof(struct abbrev *)) : NULL;
-		if (!entries)
-			return false;
-		abbrevs->entries = entries;
-		abbrevs->room = room;
-	}
+	if (array_room_up_to(abbrevs->entries, abbrevs->nr, abbrevs->room, MAX_ABBREVS))
+		return false;
 	abbrevs->entries[abbrevs->nr++] = abbrev;
 	return true;
 }

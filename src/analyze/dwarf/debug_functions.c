@@ -80,14 +80,8 @@ static struct name_unit *name_unit_of(struct die_names *names, struct dwarf_unit
 /* false: no room for it. */
 static bool parent_add(struct name_unit *unit, struct parent *parent, const struct die *die)
 {
-	if (parent->nr == parent->room) {
-		uint32_t room = parent->room ? parent->room * 2 : 8;
-		struct parent *children = reallocarray(parent->children, room, sizeof(*children));
-		if (!children)
-			return false;
-		parent->children = children;
-		parent->room = room;
-	}
+	if (array_room(parent->children, parent->nr, parent->room))
+		return false;
 	if (unit->parents++ == MAX_PARENTS)
 		return false;
 	parent->children[parent->nr++] =
@@ -307,14 +301,8 @@ void debug_functions_free(struct debug_functions *functions)
 
 static bool ranges_add(struct ranges *ranges, const struct range *range)
 {
-	if (ranges->nr == ranges->room) {
-		size_t room = ranges->room ? ranges->room * 2 : 16;
-		struct range *at = room <= MAX_RANGES ? reallocarray(ranges->at, room, sizeof(*at)) : NULL;
-		if (!at)
-			return false;
-		ranges->at = at;
-		ranges->room = room;
-	}
+	if (array_room_up_to(ranges->at, ranges->nr, ranges->room, MAX_RANGES))
+		return false;
 	ranges->at[ranges->nr++] = *range;
 	return true;
 }
@@ -335,15 +323,8 @@ static bool unit_add_function(struct unit *unit, const struct die *die)
 {
 	size_t before = unit->ranges.nr;
 
-	if (unit->nr == unit->room) {
-		size_t room = unit->room ? unit->room * 2 : 16;
-		struct function *functions =
-			room <= MAX_RANGES ? reallocarray(unit->functions, room, sizeof(*functions)) : NULL;
-		if (!functions)
-			return false;
-		unit->functions = functions;
-		unit->room = room;
-	}
+	if (array_room_up_to(unit->functions, unit->nr, unit->room, MAX_RANGES))
+		return false;
 	if (!add_ranges(&unit->ranges, die, (uint32_t)unit->nr))
 		return false;
 	if (unit->ranges.nr > before) /* else it is a declaration, or was inlined everywhere */
@@ -469,14 +450,8 @@ static struct function *unit_function(struct unit *unit, uint64_t address)
 static bool function_add_node(struct debug_functions *functions, struct function *function, const struct die *die,
 			      uint32_t outer)
 {
-	if (function->nr == function->room) {
-		uint32_t room = function->room ? function->room * 2 : 4;
-		struct node **nodes = room <= MAX_RANGES ? reallocarray(function->nodes, room, sizeof(*nodes)) : NULL;
-		if (!nodes)
-			return false;
-		function->nodes = nodes;
-		function->room = room;
-	}
+	if (array_room_up_to(function->nodes, function->nr, function->room, MAX_RANGES))
+		return false;
 	struct node *node = pool_take(&functions->pool, sizeof(*node));
 	if (!node)
 		return false;

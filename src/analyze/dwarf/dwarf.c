@@ -11,6 +11,7 @@
 
 #include "analyze/dwarf/abbrevs.h"
 #include "analyze/dwarf/elf_section.h"
+#include "base/buf.h"
 #include "base/hash_table.h"
 #include "base/pool.h"
 #include "perfdata/object_id.h"
@@ -264,15 +265,8 @@ static bool read_unit_header(struct cursor *at, struct dwarf_unit *ret)
 
 static bool units_add(struct dwarf *dwarf, const struct dwarf_unit *unit)
 {
-	if (dwarf->nr_units == dwarf->units_room) {
-		size_t more = dwarf->units_room ? dwarf->units_room * 2 : 64;
-		struct dwarf_unit **units =
-			more <= MAX_UNITS ? reallocarray(dwarf->units, more, sizeof(struct dwarf_unit *)) : NULL;
-		if (!units)
-			return false;
-		dwarf->units = units;
-		dwarf->units_room = more;
-	}
+	if (array_room_up_to(dwarf->units, dwarf->nr_units, dwarf->units_room, MAX_UNITS))
+		return false;
 	struct dwarf_unit *copy = pool_take(&dwarf->pool, sizeof(*copy));
 	if (!copy)
 		return false;
@@ -800,15 +794,8 @@ bool die_ranges_next(struct die_ranges *ranges, uint64_t *ret_low, uint64_t *ret
 
 static bool add_range(struct dwarf *dwarf, uint64_t low, uint64_t high, uint64_t unit_offset)
 {
-	if (dwarf->nr_ranges == dwarf->ranges_room) {
-		size_t room = dwarf->ranges_room ? dwarf->ranges_room * 2 : 64;
-		struct unit_range *ranges =
-			room <= MAX_RANGES ? reallocarray(dwarf->ranges, room, sizeof(*ranges)) : NULL;
-		if (!ranges)
-			return false;
-		dwarf->ranges = ranges;
-		dwarf->ranges_room = room;
-	}
+	if (array_room_up_to(dwarf->ranges, dwarf->nr_ranges, dwarf->ranges_room, MAX_RANGES))
+		return false;
 	if (low) /* what the linker has left out begins at 0 */
 		dwarf->ranges[dwarf->nr_ranges++] = (struct unit_range){low, high, unit_offset};
 	return true;

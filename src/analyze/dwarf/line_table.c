@@ -44,23 +44,9 @@ struct line_header {
 	struct cursor names, program;
 };
 
-static int grow(void **array, size_t nr, size_t *room, size_t size, size_t most)
-{
-	if (nr < *room)
-		return 0;
-	size_t more = *room ? *room * 2 : 64;
-	void *grown = more > most ? NULL : reallocarray(*array, more, size);
-	if (!grown)
-		return -ENOMEM;
-	*array = grown;
-	*room = more;
-	return 0;
-}
-
 static int add_directory(struct line_table *table, const char *name)
 {
-	if (grow((void **)&table->directories, table->nr_directories, &table->directories_room,
-		 sizeof(*table->directories), MAX_NAMES))
+	if (array_room_up_to(table->directories, table->nr_directories, table->directories_room, MAX_NAMES))
 		return -ENOMEM;
 	table->directories[table->nr_directories++] = name;
 	return 0;
@@ -68,7 +54,7 @@ static int add_directory(struct line_table *table, const char *name)
 
 static int add_file(struct line_table *table, const struct file_name *file)
 {
-	if (grow((void **)&table->files, table->nr_files, &table->files_room, sizeof(*table->files), MAX_NAMES))
+	if (array_room_up_to(table->files, table->nr_files, table->files_room, MAX_NAMES))
 		return -ENOMEM;
 	table->files[table->nr_files++] = *file;
 	return 0;
@@ -76,7 +62,7 @@ static int add_file(struct line_table *table, const struct file_name *file)
 
 static int add_row(struct line_table *table, const struct row *row)
 {
-	if (grow((void **)&table->rows, table->nr, &table->room, sizeof(*table->rows), MAX_ROWS))
+	if (array_room_up_to(table->rows, table->nr, table->room, MAX_ROWS))
 		return -ENOMEM;
 	if (table->nr && table->rows[table->nr - 1].address > row->address)
 		table->sorted = false;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analyze/dwarf/dwarf.h"
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "sysinfo/object_file.h"
 
@@ -91,16 +92,9 @@ static bool split_path(const struct split_files *files, const struct die *skelet
 /* Takes it over. false: it was closed, there is no room for it. */
 static bool keep_file(struct split_files *files, struct dwarf *dwarf)
 {
-	if (files->nr == files->room) {
-		size_t room = files->room ? files->room * 2 : 16;
-		struct dwarf **more =
-			room <= MAX_FILES ? reallocarray(files->files, room, sizeof(struct dwarf *)) : NULL;
-		if (!more) {
-			dwarf_free(dwarf);
-			return false;
-		}
-		files->files = more;
-		files->room = room;
+	if (array_room_up_to(files->files, files->nr, files->room, MAX_FILES)) {
+		dwarf_free(dwarf);
+		return false;
 	}
 	dwarf_read_all(dwarf);
 	files->files[files->nr++] = dwarf;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
+
 struct frame {
 	struct location at;
 	uint32_t name_hash;
@@ -22,8 +24,6 @@ struct stacks {
 	unsigned depth;
 	bool by_address;
 };
-
-enum { FIRST_ROOM = 256 };
 
 /* One of 2^31 frames or links is beyond any recording that fits in memory; numbers must not wrap. */
 static const uint32_t max_elements = UINT32_MAX / 4;
@@ -51,20 +51,6 @@ void stacks_free(struct stacks *stacks)
 void stacks_keep_addresses(struct stacks *stacks)
 {
 	stacks->by_address = true;
-}
-
-/* Room for one more element of an array. */
-static int make_room(void **array, size_t element_bytes, uint32_t nr, uint32_t *room)
-{
-	if (nr < *room)
-		return 0;
-	uint32_t more = *room ? *room * 2 : FIRST_ROOM;
-	void *grown = more <= max_elements ? reallocarray(*array, more, element_bytes) : NULL;
-	if (!grown)
-		return -ENOMEM;
-	*array = grown;
-	*room = more;
-	return 0;
 }
 
 static uint32_t name_hash(const struct location *at)
@@ -108,7 +94,7 @@ int stacks_intern_frame(struct stacks *stacks, const struct location *at, uint32
 		if (same_place(stacks, &stacks->frames[*ret].at, at))
 			return 0;
 	}
-	if (make_room((void **)&stacks->frames, sizeof(*stacks->frames), stacks->nr_frames, &stacks->frames_room) ||
+	if (array_room_up_to(stacks->frames, stacks->nr_frames, stacks->frames_room, max_elements) ||
 	    hash_table_add_number(&stacks->by_place, key, stacks->nr_frames))
 		return -ENOMEM;
 	stacks->frames[stacks->nr_frames] = (struct frame){*at, name_hash(at)};
@@ -128,7 +114,7 @@ int stacks_push(struct stacks *stacks, uint32_t outer, uint32_t frame, uint32_t 
 	*ret = (uint32_t)hash_table_find_number(&stacks->by_link, key);
 	if (*ret)
 		return 0;
-	if (make_room((void **)&stacks->links, sizeof(*stacks->links), stacks->nr_links, &stacks->links_room) ||
+	if (array_room_up_to(stacks->links, stacks->nr_links, stacks->links_room, max_elements) ||
 	    hash_table_add_number(&stacks->by_link, key, stacks->nr_links))
 		return -ENOMEM;
 	stacks->links[stacks->nr_links] = (struct link){outer, frame};

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "analyze/symbols/dso.h"
+#include "base/buf.h"
 #include "base/rbtree.h"
 
 enum { FIRST_NODES = 64, NR_WEIGHTS = 1 << 15 };
@@ -110,14 +111,8 @@ static int find_child(struct calltree *tree, uint32_t parent, uint32_t frame, ui
 		if (compare_frames(tree, tree->nodes[*ret].frame, frame) == 0)
 			return 0;
 	}
-	if (tree->nr == tree->room) {
-		uint32_t room = tree->room * 2;
-		void *nodes = room <= UINT32_MAX / 4 ? reallocarray(tree->nodes, room, sizeof(*tree->nodes)) : NULL;
-		if (!nodes)
-			return -ENOMEM;
-		tree->nodes = nodes;
-		tree->room = room;
-	}
+	if (array_room_up_to(tree->nodes, tree->nr, tree->room, UINT32_MAX / 4))
+		return -ENOMEM;
 	if (hash_table_add_number(&tree->children, key, tree->nr))
 		return -ENOMEM;
 	uint32_t new = tree->nr++;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/hash_table.h"
 #include "base/pool.h"
 #include "base/rbtree.h"
@@ -24,7 +25,7 @@ struct hist {
 	uint64_t last_comm_hash;
 };
 
-enum { FIRST_ROOM = 128, NR_LEVELS = HIST_SELF_GUEST_USER - HIST_SELF_KERNEL + 1 };
+enum { NR_LEVELS = HIST_SELF_GUEST_USER - HIST_SELF_KERNEL + 1 };
 enum { LARGE_TABLE = 1 << 14, MOST_RANKS = 3 };
 
 static void set_default_order(struct hist_options *options)
@@ -391,14 +392,8 @@ static struct hist_entry *hist_find(struct hist *hist, const struct hist_place *
 
 	if (known)
 		return known;
-	if (hist->nr == hist->room) {
-		size_t room = hist->room ? 2 * hist->room : FIRST_ROOM;
-		struct hist_entry **entries = reallocarray(hist->entries, room, sizeof(*entries));
-		if (!entries)
-			return NULL;
-		hist->entries = entries;
-		hist->room = room;
-	}
+	if (array_room(hist->entries, hist->nr, hist->room))
+		return NULL;
 	struct hist_entry *entry = pool_take(&hist->pool, sizeof(*entry));
 	if (!entry || hash_table_add(&hist->places, place_hash(hist, place), entry))
 		return NULL;

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_ROOM = 256, FIRST_ITEMS = 64 };
+#include "base/buf.h"
+
+enum { FIRST_ITEMS = 64 };
 
 /* Numbers must not wrap; so many items are beyond any recording that fits in memory. */
 static const uint32_t most = UINT32_MAX / 4;
@@ -110,19 +112,6 @@ void tally_fini(struct tally *tally)
 	*tally = (struct tally){0};
 }
 
-static int grow(struct tally *tally)
-{
-	uint32_t room = tally->room ? tally->room * 2 : FIRST_ROOM;
-	struct hist_amount *amounts =
-		room <= UINT32_MAX / 4 ? reallocarray(tally->amounts, room, sizeof(*amounts)) : NULL;
-
-	if (!amounts)
-		return -ENOMEM;
-	tally->amounts = amounts;
-	tally->room = room;
-	return 0;
-}
-
 int tally_find(struct tally *tally, const struct hist_place *place, uint32_t chain, uint32_t *ret_cell)
 {
 	const struct task_part task = {place->comm, place->task, place->details, place->tid, place->cpu};
@@ -130,7 +119,8 @@ int tally_find(struct tally *tally, const struct hist_place *place, uint32_t cha
 					       place->activity, place->filtered};
 	struct cell_part cell = {.chain = chain};
 
-	if ((tally->nr == tally->room && grow(tally)) || interned_find(&tally->tasks, &task, WORDS(task), &cell.task) ||
+	if (array_room_up_to(tally->amounts, tally->nr, tally->room, UINT32_MAX / 4) ||
+	    interned_find(&tally->tasks, &task, WORDS(task), &cell.task) ||
 	    interned_find(&tally->functions, &function, WORDS(function), &cell.function) ||
 	    interned_find(&tally->cells, &cell, WORDS(cell), ret_cell))
 		return -ENOMEM;

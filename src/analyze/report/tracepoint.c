@@ -420,14 +420,8 @@ static int add_known(struct tracepoints *tracepoints, struct tep_event *event)
 {
 	struct tracepoint made = {.id = (uint64_t)event->id, .event = event};
 
-	if (tracepoints->nr == tracepoints->room) {
-		size_t room = tracepoints->room ? tracepoints->room * 2 : 32;
-		void *known = reallocarray(tracepoints->known, room, sizeof(made));
-		if (!known)
-			return -ENOMEM;
-		tracepoints->known = known;
-		tracepoints->room = room;
-	}
+	if (array_room(tracepoints->known, tracepoints->nr, tracepoints->room))
+		return -ENOMEM;
 	int err = asprintf(&made.name, "%s:%s", event->system, event->name) < 0 ? -ENOMEM : 0;
 	if (err)
 		made.name = NULL;

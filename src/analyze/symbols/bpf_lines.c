@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "perfdata/btf.h"
 #include "perfdata/feature.h"
 #include "read/session.h"
@@ -74,14 +75,8 @@ static struct program *read_rows(const struct feature_bpf_prog *prog, const stru
 /* false: no room for it. */
 static bool add_function(struct bpf_lines *lines, const struct function *function)
 {
-	if (lines->nr == lines->room) {
-		size_t room = lines->room ? lines->room * 2 : 64;
-		struct function *functions = reallocarray(lines->functions, room, sizeof(*functions));
-		if (!functions)
-			return false;
-		lines->functions = functions;
-		lines->room = room;
-	}
+	if (array_room(lines->functions, lines->nr, lines->room))
+		return false;
 	lines->functions[lines->nr++] = *function;
 	return true;
 }

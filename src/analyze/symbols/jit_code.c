@@ -72,25 +72,12 @@ struct jit_code {
 	struct hash_table now; /* while it is read: by number and place of the code, the newest entry */
 };
 
-static int grow(void **array, size_t nr, size_t *room, size_t size)
-{
-	if (nr < *room)
-		return 0;
-	size_t more = *room ? *room * 2 : 256;
-	void *grown = more > MAX_ENTRIES ? NULL : reallocarray(*array, more, size);
-	if (!grown)
-		return -ENOMEM;
-	*array = grown;
-	*room = more;
-	return 0;
-}
-
 static struct jit_entry *add_entry(struct jit_code *code, uint64_t start, uint64_t bytes, int64_t time_ns,
 				   const char *name)
 {
 	struct jit_entry *entry = pool_take(&code->pool, sizeof(*entry));
 
-	if (!entry || grow((void **)&code->entries, code->nr, &code->room, sizeof(*code->entries)))
+	if (!entry || array_room_up_to(code->entries, code->nr, code->room, MAX_ENTRIES))
 		return NULL;
 	entry->symbol = (struct symbol){.start = start, .end = start + bytes, .name = name, .by_name = true};
 	entry->from_ns = time_ns;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/rbtree.h"
 
 enum {
@@ -32,21 +33,6 @@ void symbols_fini(struct symbols *symbols)
 	free(symbols->found);
 	spans_free(symbols);
 	*symbols = (struct symbols){0};
-}
-
-static int symbols_reserve(struct symbols *symbols)
-{
-	if (symbols->nr < symbols->room)
-		return 0;
-	size_t room = symbols->room ? symbols->room * 2 : 256;
-	if (symbols->nr >= SYMBOLS_MAX)
-		return -ENOMEM;
-	struct symbol_entry *entries = reallocarray(symbols->entries, room, sizeof(*entries));
-	if (!entries)
-		return -ENOMEM;
-	symbols->entries = entries;
-	symbols->room = room;
-	return 0;
 }
 
 static int name_add(struct symbols *symbols, const char *name, size_t len, uint32_t *ret)
@@ -86,7 +72,7 @@ int symbols_add_named(struct symbols *symbols, uint64_t start, uint64_t size, en
 {
 	struct symbol_entry entry = {.start = start, .end = start + size, .name = name, .binding = binding};
 
-	if (symbols_reserve(symbols))
+	if (array_room_up_to(symbols->entries, symbols->nr, symbols->room, SYMBOLS_MAX))
 		return -ENOMEM;
 	if (entry.end < start)
 		entry.end = UINT64_MAX;
@@ -101,7 +87,8 @@ int symbols_add(struct symbols *symbols, uint64_t start, uint64_t size, enum sym
 {
 	uint32_t at;
 
-	if (symbols_reserve(symbols) || name_add(symbols, name, name_len, &at))
+	if (array_room_up_to(symbols->entries, symbols->nr, symbols->room, SYMBOLS_MAX) ||
+	    name_add(symbols, name, name_len, &at))
 		return -ENOMEM;
 	return symbols_add_named(symbols, start, size, binding, at);
 }
@@ -507,19 +494,6 @@ static bool span_holds(const struct symbols *symbols, size_t i, uint64_t address
 	       (i + 1 == symbols->nr_spans || address < symbols->span_starts[i + 1]);
 }
 
-static int found_reserve(struct symbols *symbols)
-{
-	if (symbols->nr_found < symbols->found_room)
-		return 0;
-	uint32_t room = symbols->found_room ? symbols->found_room * 2 : 16;
-	struct symbol **found = reallocarray(symbols->found, room, sizeof(*found));
-	if (!found)
-		return -ENOMEM;
-	symbols->found = found;
-	symbols->found_room = room;
-	return 0;
-}
-
 /* What others keep pointers to; made when the first of them asks. NULL: out of memory. */
 static const struct symbol *entry_symbol(struct symbols *symbols, struct symbol_entry *entry)
 {
@@ -529,7 +503,7 @@ static const struct symbol *entry_symbol(struct symbols *symbols, struct symbol_
 	const char *name = symbols_name(symbols, entry);
 	struct symbol *symbol = pool_take(&symbols->pool, sizeof(*symbol));
 	char *copy = pool_text(&symbols->pool, name, strlen(name));
-	if (!symbol || !copy || found_reserve(symbols))
+	if (!symbol || !copy || array_room(symbols->found, symbols->nr_found, symbols->found_room))
 		return NULL;
 	*symbol = (struct symbol){.start = entry->start, .end = entry->end, .name = copy};
 	symbols->found[symbols->nr_found++] = symbol;

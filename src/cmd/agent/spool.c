@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/diag.h"
@@ -18,14 +19,8 @@
 
 static int add(struct spool *spool, const struct piece *piece)
 {
-	if (spool->nr == spool->room) {
-		size_t room = spool->room ? 2 * spool->room : 64;
-		struct piece *pieces = reallocarray(spool->pieces, room, sizeof(*pieces));
-		if (!pieces)
-			return -ENOMEM;
-		spool->pieces = pieces;
-		spool->room = room;
-	}
+	if (array_room(spool->pieces, spool->nr, spool->room))
+		return -ENOMEM;
 	spool->pieces[spool->nr++] = *piece;
 	spool->bytes += piece->bytes;
 	spool->samples += piece->samples;

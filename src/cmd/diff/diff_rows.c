@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "cmd/diff/diff.h"
 #include "cmd/text/place_text.h"
 
@@ -56,14 +57,8 @@ static struct diff_row *find_row(struct diff_rows *rows, unsigned file, const st
 		if (!strcmp(row->text, text))
 			return row;
 	}
-	if (rows->nr == rows->room) {
-		size_t room = rows->room ? rows->room * 2 : 256;
-		struct diff_row **grown = reallocarray(rows->rows, room, sizeof(*grown));
-		if (!grown)
-			return NULL;
-		rows->rows = grown;
-		rows->room = room;
-	}
+	if (array_room(rows->rows, rows->nr, rows->room))
+		return NULL;
 	struct diff_row *row = pool_take(&rows->pool, sizeof(*row));
 	if (!row || hash_table_add(&rows->by_text, key, row))
 		return NULL;

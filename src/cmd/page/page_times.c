@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "cmd/page/page_times.h"
 #include "read/session.h"
 
@@ -88,13 +89,7 @@ static int make_room(struct page_times *times)
 		coarsen(times);
 	if (times->nr && times->nr <= times->room / 2)
 		return 0;
-	size_t room = times->room ? times->room * 2 : FIRST_ROOM;
-	struct page_timed *timed = room < UINT32_MAX ? reallocarray(times->timed, room, sizeof(*timed)) : NULL;
-	if (!timed)
-		return -ENOMEM;
-	times->timed = timed;
-	times->room = room;
-	return 0;
+	return array_room_up_to(times->timed, times->nr, times->room, UINT32_MAX);
 }
 
 static int add_timed(struct page_times *times, const struct page_timed *sample, uint64_t since_ns)

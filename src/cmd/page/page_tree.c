@@ -6,6 +6,7 @@
 
 #include "analyze/machine/stacks.h"
 #include "analyze/report/tally.h"
+#include "base/buf.h"
 #include "cmd/page/page_times.h"
 #include "cmd/page/page_tree.h"
 #include "cmd/page/page_waits.h"
@@ -33,19 +34,6 @@ void page_tree_fini(struct page_tree *tree)
 	*tree = (struct page_tree){0};
 }
 
-static int grow(void **array, uint32_t *room, uint32_t nr, size_t bytes)
-{
-	if (nr < *room)
-		return 0;
-	uint32_t more = *room ? *room * 2 : FIRST_ROOM;
-	void *grown = more < UINT32_MAX / 2 ? reallocarray(*array, more, bytes) : NULL;
-	if (!grown)
-		return -ENOMEM;
-	*array = grown;
-	*room = more;
-	return 0;
-}
-
 static int find_name(struct page_tree *tree, const struct page_name *wanted, uint32_t *ret)
 {
 	uint64_t key = hash_mix(hash_mix(hash_text(wanted->text), hash_text(wanted->object)), wanted->kind);
@@ -59,7 +47,7 @@ static int find_name(struct page_tree *tree, const struct page_name *wanted, uin
 			return 0;
 		}
 	}
-	if (grow((void **)&tree->names, &tree->names_room, tree->nr_names, sizeof(*tree->names)) ||
+	if (array_room(tree->names, tree->nr_names, tree->names_room) ||
 	    hash_table_add_number(&tree->by_name, key, tree->nr_names + 1ull))
 		return -ENOMEM;
 	struct page_name *name = &tree->names[tree->nr_names];
@@ -78,7 +66,7 @@ static int find_node(struct page_tree *tree, uint32_t parent, uint32_t name, uin
 	*ret = (uint32_t)hash_table_find_number(&tree->by_parent, key);
 	if (*ret)
 		return 0;
-	if (grow((void **)&tree->nodes, &tree->nodes_room, tree->nr_nodes, sizeof(*tree->nodes)) ||
+	if (array_room(tree->nodes, tree->nr_nodes, tree->nodes_room) ||
 	    hash_table_add_number(&tree->by_parent, key, tree->nr_nodes))
 		return -ENOMEM;
 	tree->nodes[tree->nr_nodes] = (struct page_node){parent, name};
@@ -98,7 +86,7 @@ static int find_thread(struct page_tree *tree, const char *comm, uint32_t pid, u
 			return 0;
 		}
 	}
-	if (grow((void **)&tree->threads, &tree->threads_room, tree->nr_threads, sizeof(*tree->threads)) ||
+	if (array_room(tree->threads, tree->nr_threads, tree->threads_room) ||
 	    hash_table_add_number(&tree->by_thread, key, tree->nr_threads + 1ull))
 		return -ENOMEM;
 	tree->threads[tree->nr_threads] = (struct page_thread){.comm = comm, .pid = pid, .tid = tid};
@@ -347,7 +335,7 @@ static int make_root(struct page_tree *tree)
 {
 	if (tree->nr_nodes)
 		return 0;
-	if (grow((void **)&tree->nodes, &tree->nodes_room, 0, sizeof(*tree->nodes)))
+	if (array_room(tree->nodes, 0, tree->nodes_room))
 		return -ENOMEM;
 	tree->nodes[tree->nr_nodes++] = (struct page_node){0};
 	return 0;
@@ -398,14 +386,8 @@ int page_tree_add_row(struct page_tree *tree, const struct page_row *row)
 	}
 	if (err)
 		return err;
-	if (tree->nr_weights == tree->weights_room) {
-		size_t room = tree->nr_weights ? 2 * tree->nr_weights : FIRST_ROOM;
-		struct page_weight *weights = reallocarray(tree->weights, room, sizeof(*weights));
-		if (!weights)
-			return -ENOMEM;
-		tree->weights = weights;
-		tree->weights_room = room;
-	}
+	if (array_room(tree->weights, tree->nr_weights, tree->weights_room))
+		return -ENOMEM;
 	tree->weights[tree->nr_weights++] = (struct page_weight){
 		.series = row->series,
 		.thread = thread,

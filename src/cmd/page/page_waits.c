@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "perfdata/sample.h"
 #include "tasks/off_cpu.h"
 
@@ -30,14 +31,8 @@ static int find_waker(struct page_waits *waits, const char *text, uint32_t *ret)
 		if (!strcmp(waits->wakers[*ret], text))
 			return 0;
 	}
-	if (waits->nr_wakers == waits->wakers_room) {
-		uint32_t room = waits->wakers_room ? waits->wakers_room * 2 : FIRST_ROOM;
-		const char **wakers = reallocarray(waits->wakers, room, sizeof(*wakers));
-		if (!wakers)
-			return -ENOMEM;
-		waits->wakers = wakers;
-		waits->wakers_room = room;
-	}
+	if (array_room(waits->wakers, waits->nr_wakers, waits->wakers_room))
+		return -ENOMEM;
 	const char *copy = pool_text(&waits->pool, text, strlen(text));
 	if (!copy || hash_table_add_number(&waits->by_waker, key, waits->nr_wakers + 1ull))
 		return -ENOMEM;

@@ -49,14 +49,8 @@ static int add_cell(struct unnamed_list *list, const struct tally_cell *cell)
 		return 0;
 	uint64_t index = hash_table_find_number(&list->by_dso, key);
 	if (!index) {
-		if (list->nr == list->room) {
-			size_t room = list->room ? list->room * 2 : 16;
-			struct unnamed *at = reallocarray(list->at, room, sizeof(*at));
-			if (!at)
-				return -ENOMEM;
-			list->at = at;
-			list->room = room;
-		}
+		if (array_room(list->at, list->nr, list->room))
+			return -ENOMEM;
 		if (hash_table_add_number(&list->by_dso, key, list->nr + 1))
 			return -ENOMEM;
 		list->at[list->nr++] = (struct unnamed){.dso = place->dso, .task = place->task, .level = place->level};

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/escape.h"
 #include "base/span.h"
 #include "read/session.h"
@@ -31,14 +32,8 @@ static struct thread_values *find_row(struct threads *threads, uint32_t pid, uin
 
 	if (row)
 		return row;
-	if (threads->nr_rows == threads->room) {
-		size_t room = threads->room ? 2 * threads->room : 64;
-		struct thread_values **rows = reallocarray(threads->rows, room, sizeof(struct thread_values *));
-		if (!rows)
-			return NULL;
-		threads->rows = rows;
-		threads->room = room;
-	}
+	if (array_room(threads->rows, threads->nr_rows, threads->room))
+		return NULL;
 	row = calloc(1, sizeof(*row));
 	if (!row || hash_table_add(&threads->known, key, row)) {
 		free(row);

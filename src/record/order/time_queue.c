@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "base/buf.h"
+
 void time_queue_fini(struct time_queue *queue)
 {
 	free(queue->entries);
@@ -18,14 +20,8 @@ static bool is_before(const struct time_entry *a, const struct time_entry *b)
 
 int time_queue_put(struct time_queue *queue, const struct time_entry *entry)
 {
-	if (queue->nr == queue->room) {
-		size_t room = queue->room ? 2 * queue->room : 256;
-		struct time_entry *grown = reallocarray(queue->entries, room, sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		queue->entries = grown;
-		queue->room = room;
-	}
+	if (array_room(queue->entries, queue->nr, queue->room))
+		return -ENOMEM;
 	struct time_entry put = *entry;
 	size_t at = queue->nr++;
 	put.number = queue->next_number++;

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/diag.h"
@@ -369,15 +370,9 @@ char *part_names_next(struct part_names *names)
 
 int part_names_add(struct part_names *names, char *name)
 {
-	if (names->nr == names->room) {
-		size_t room = names->room ? names->room * 2 : 16;
-		char **grown = realloc(names->names, room * sizeof(*grown));
-		if (!grown) {
-			free(name);
-			return -ENOMEM;
-		}
-		names->names = grown;
-		names->room = room;
+	if (array_room(names->names, names->nr, names->room)) {
+		free(name);
+		return -ENOMEM;
 	}
 	names->names[names->nr++] = name;
 	while (names->keep && names->nr > names->keep) {

@@ -162,14 +162,8 @@ static uint64_t time_of(const struct task_log *task_log, const uint8_t *record, 
 
 static int add_entry(struct task_log *task_log, const struct entry *entry)
 {
-	if (task_log->nr_entries == task_log->room) {
-		size_t room = task_log->room ? 2 * task_log->room : 64;
-		struct entry *grown = reallocarray(task_log->entries, room, sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		task_log->entries = grown;
-		task_log->room = room;
-	}
+	if (array_room(task_log->entries, task_log->nr_entries, task_log->room))
+		return -ENOMEM;
 	task_log->entries[task_log->nr_entries++] = *entry;
 	return 0;
 }

@@ -247,13 +247,8 @@ static int modules_parse(const char *text, struct module **ret, size_t *ret_nr)
 	size_t nr = 0, room = 0;
 
 	while (*text) {
-		if (nr == room) {
-			room = room ? 2 * room : 64;
-			struct module *grown = reallocarray(modules, room, sizeof(*modules));
-			if (!grown)
-				return -ENOMEM;
-			modules = grown;
-		}
+		if (array_room(modules, nr, room))
+			return -ENOMEM;
 		nr += module_parse(text, &modules[nr]);
 		text = strchrnul(text, '\n');
 		text += *text == '\n';

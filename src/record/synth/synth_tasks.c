@@ -237,16 +237,11 @@ static pid_t *pids_list(size_t *ret_nr)
 	if (!dir)
 		return NULL;
 	for (struct dirent *entry; (entry = readdir(dir));) {
-		if (nr == room) {
-			room = room ? 2 * room : 1024;
-			pid_t *grown = reallocarray(pids, room, sizeof(*pids));
-			if (!grown) {
-				free(pids);
-				closedir(dir);
-				errno = ENOMEM;
-				return NULL;
-			}
-			pids = grown;
+		if (array_room(pids, nr, room)) {
+			free(pids);
+			closedir(dir);
+			errno = ENOMEM;
+			return NULL;
 		}
 		pids[nr] = entry_pid(entry);
 		nr += pids[nr] != 0;

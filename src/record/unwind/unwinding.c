@@ -301,14 +301,8 @@ static void carry_out(struct unwinding *unwinding,
 
 static int place_add(struct places *places, uint64_t time_ns, size_t at)
 {
-	if (places->nr == places->room) {
-		size_t room = places->room ? 2 * places->room : 64;
-		struct place *grown = reallocarray(places->list, room, sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		places->list = grown;
-		places->room = room;
-	}
+	if (array_room(places->list, places->nr, places->room))
+		return -ENOMEM;
 	places->list[places->nr++] = (struct place){time_ns, (uint32_t)at};
 	return 0;
 }
