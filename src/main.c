@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -64,8 +65,27 @@ static int dispatch(int argc, char **argv)
 	return command ? command->run(argc - 1, argv + 1) : command_unknown(word);
 }
 
+static void take_no_notice(int signal_number)
+{
+	(void)signal_number;
+}
+
+/*
+ * A file that may not grow (setrlimit(2), RLIMIT_FSIZE) is an error of the output, EFBIG, not our death. By a handler:
+ * what is ignored would be so in the programs that we start, too.
+ */
+static void survive_file_limit(void)
+{
+	const struct sigaction action = {.sa_handler = take_no_notice, .sa_flags = SA_RESTART};
+	struct sigaction old;
+
+	if (sigaction(SIGXFSZ, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+		sigaction(SIGXFSZ, &action, NULL);
+}
+
 int main(int argc, char **argv)
 {
+	survive_file_limit();
 	int status = dispatch(argc, argv);
 
 	if (fflush(stdout) || ferror(stdout)) {

@@ -134,9 +134,24 @@ static int failed(sqlite3 *db, struct diag *reterr)
 	return diag_set(reterr, error_of(code), "SQLite: %s", db ? sqlite3_errmsg(db) : "out of memory");
 }
 
+/* Of the database that is written: a file that takes no more is an error of the output, which the caller names. */
+static int not_written(struct sqlite *sqlite, int code, struct diag *reterr)
+{
+	int number = 0;
+
+	if ((code & 0xff) == SQLITE_FULL) /* of extended codes the last byte is the code */
+		return -ENOSPC;
+	if ((code & 0xff) == SQLITE_IOERR &&
+	    sqlite3_file_control(sqlite->sql.db, "main", SQLITE_FCNTL_LAST_ERRNO, &number) == SQLITE_OK && number > 0)
+		return -number;
+	return diag_set(reterr, error_of(code & 0xff), "SQLite: %s", sqlite3_errstr(code));
+}
+
 static int run(struct sqlite *sqlite, const char *text, struct diag *reterr)
 {
-	return sqlite3_exec(sqlite->sql.db, text, NULL, NULL, NULL) == SQLITE_OK ? 0 : failed(sqlite->sql.db, reterr);
+	int code = sqlite3_exec(sqlite->sql.db, text, NULL, NULL, NULL);
+
+	return code == SQLITE_OK ? 0 : not_written(sqlite, code, reterr);
 }
 
 static struct page_value integer_value(uint64_t number)
@@ -173,7 +188,8 @@ static struct page_value text_value(const char *text, struct buf *copy)
 static int put(struct sqlite *sqlite, enum table table, uint64_t id, const struct page_value values[], unsigned nr)
 {
 	pages_put(&sqlite->pages, &sqlite->tables[table], id, values, nr);
-	return error_of(sqlite->pages.code);
+	return sqlite->pages.code == SQLITE_OK ? 0
+					       : not_written(sqlite, sqlite->pages.code, sqlite->exporter.why);
 }
 
 /* One of a table without an id. */
@@ -211,9 +227,8 @@ static int put_about(struct sqlite *sqlite, struct diag *reterr)
 		sqlite3_step(stmt);
 		code = sqlite3_reset(stmt);
 	}
-	int err = code == SQLITE_OK ? 0 : failed(sqlite->sql.db, reterr);
 	sqlite3_finalize(stmt);
-	return err;
+	return code == SQLITE_OK ? 0 : not_written(sqlite, code, reterr);
 }
 
 /* From here on SQLite leaves its file alone, until end_pages(). */
@@ -232,10 +247,10 @@ static int begin_pages(struct sqlite *sqlite, struct diag *reterr)
 			sqlite->tables[i].root = (uint32_t)sqlite3_column_int64(stmt, 0);
 		code = sqlite3_reset(stmt);
 	}
-	int err = code == SQLITE_OK ? 0 : failed(sqlite->sql.db, reterr);
 	sqlite3_finalize(stmt);
-	code = err ? SQLITE_OK : pages_begin(&sqlite->pages, file);
-	return code == SQLITE_OK ? err : diag_set(reterr, error_of(code), "SQLite: %s", sqlite3_errstr(code));
+	if (code == SQLITE_OK)
+		code = pages_begin(&sqlite->pages, file);
+	return code == SQLITE_OK ? 0 : not_written(sqlite, code, reterr);
 }
 
 static int end_pages(struct sqlite *sqlite, struct diag *reterr)
@@ -244,7 +259,7 @@ static int end_pages(struct sqlite *sqlite, struct diag *reterr)
 		pages_finish(&sqlite->pages, &sqlite->tables[i]);
 	int code = pages_end(&sqlite->pages);
 
-	return code == SQLITE_OK ? 0 : diag_set(reterr, error_of(code), "SQLite: %s", sqlite3_errstr(code));
+	return code == SQLITE_OK ? 0 : not_written(sqlite, code, reterr);
 }
 
 static int put_events(struct sqlite *sqlite)
@@ -437,8 +452,9 @@ static int sqlite_close_(struct exporter *exporter, struct diag *reterr)
 
 	if (!err)
 		err = run(sqlite, views, reterr);
-	if (!err && exporter->path && sqlite3_close(sqlite->sql.db) != SQLITE_OK)
-		return failed(sqlite->sql.db, reterr);
+	int code = err || !exporter->path ? SQLITE_OK : sqlite3_close(sqlite->sql.db);
+	if (code != SQLITE_OK)
+		return not_written(sqlite, code, reterr);
 	if (!err && exporter->path)
 		sqlite->sql.db = NULL;
 	return err;

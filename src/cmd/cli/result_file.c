@@ -10,7 +10,7 @@
 
 #include "base/diag.h"
 
-int result_file_open(const char *path, struct result_file *ret, struct diag *reterr)
+int result_file_open(const char *path, enum result_file_kind kind, struct result_file *ret, struct diag *reterr)
 {
 	struct result_file file = {.fd = STDOUT_FILENO, .path = path, .place = {.dir_fd = -1}};
 
@@ -21,7 +21,13 @@ int result_file_open(const char *path, struct result_file *ret, struct diag *ret
 	int err = file_place_find(path, &file.place, reterr);
 	if (err)
 		return err;
-	bool special = file.place.exists && !S_ISREG(file.place.st.st_mode) && !S_ISLNK(file.place.st.st_mode);
+	mode_t mode = file.place.st.st_mode;
+	bool special = file.place.exists && (file.place.descriptor || (!S_ISREG(mode) && !S_ISLNK(mode)));
+	if (special && kind == RESULT_REGULAR && !S_ISDIR(mode)) { /* not opened: a FIFO would wait */
+		file_place_fini(&file.place);
+		return diag_set(reterr, -EINVAL, "%s: this format needs the name of a regular file: give another -o",
+				path);
+	}
 	file.fd = special ? file_place_open(&file.place, O_WRONLY)
 			  : file_place_create_temporary(&file.place, file.temporary);
 	err = file.fd < 0 ? file.fd : 0;

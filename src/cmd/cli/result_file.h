@@ -20,8 +20,11 @@ struct result_file {
 	char *temporary_path;                      /* heap */
 };
 
+/* What may have the name: anything that bytes go into; or only a file, for what is not written in order. */
+enum result_file_kind { RESULT_STREAM, RESULT_REGULAR };
+
 /* 0, or -errno and why. Nothing of another user is followed: record/output/file_place.h. */
-int result_file_open(const char *path, struct result_file *ret, struct diag *reterr);
+int result_file_open(const char *path, enum result_file_kind kind, struct result_file *ret, struct diag *reterr);
 
 /* For libraries that open a file by its name; NULL: it is no regular file. Valid until it is closed. */
 const char *result_file_path(const struct result_file *file);

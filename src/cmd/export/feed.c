@@ -499,7 +499,7 @@ int feed_into_file(const struct feed_options *options, const struct export_forma
 	struct exporter *exporter;
 	struct result_file file;
 	struct diag diag = {0};
-	int err = result_file_open(path, &file, &diag);
+	int err = result_file_open(path, format->needs_file ? RESULT_REGULAR : RESULT_STREAM, &file, &diag);
 
 	*ret = (struct feed_result){0};
 	if (err) {

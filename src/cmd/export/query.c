@@ -139,8 +139,10 @@ static int ask(struct sql *sql, const char *text, const struct query_options *op
 	int written = output_close(&printer.out);
 	if (written == -EPIPE) /* | head */
 		return 0;
-	if (err || written)
-		log_error("%s", *diag.text ? diag.text : strerror(err ? -err : -written));
+	if (written)
+		log_error("standard output: %s", strerror(-written));
+	else if (err)
+		log_error("%s", *diag.text ? diag.text : strerror(-err));
 	return err ? err : written;
 }
 

@@ -566,7 +566,7 @@ int page_write(const struct page *page, const char *path, struct diag *reterr)
 	if (err)
 		diag_set(reterr, err, "out of memory");
 	else
-		err = result_file_open(path, &file, reterr);
+		err = result_file_open(path, RESULT_STREAM, &file, reterr);
 	if (!err) {
 		int written = fd_write(file.fd, text, len);
 		if (written)
