@@ -4,6 +4,7 @@ import collections
 import json
 import os
 import pathlib
+import random
 import re
 import stat
 import struct
@@ -11,6 +12,7 @@ import subprocess
 
 import pytest
 
+import perf_file
 from conftest import ALL_CPUS
 
 # The end of perf's report is a tip, another one each time, or a hint at debug files.
@@ -209,6 +211,57 @@ def test_values_of_threads(need_root, perf, millrace, tmp_path):
     millrace('record', '-q', '-s', '-e', 'cpu-clock', '-o', file, 'python3', '-c', program)
     assert re.fullmatch(r'# +PID +TID +cpu-clock\n(( +\d+){3}\n)+',
                         millrace('report', '--stdio', '-T', '-i', file).out.split('\n\n\n')[-1])
+
+
+def comm_record(tid, name):
+    return struct.pack('<IHHII', 3, 0, 16 + 16, tid, tid) + name.encode().ljust(16, b'\0')
+
+
+def map_record(tid, start, path):
+    name = str(path).encode() + b'\0'
+    name = name.ljust((len(name) + 7) // 8 * 8, b'\0')
+    return struct.pack('<IHHII3Q', 1, 2, 40 + len(name), tid, tid, start, 0x100000, 0) + name
+
+
+@pytest.fixture(scope='module')
+def equal_rows(programs, tmp_path_factory):
+    """
+    Samples whose rows have equal shares: in functions of two objects, between functions, in files that are gone and
+    nowhere. A period of 4 is that of one sample, of two or of four. Each place is sampled once, no address is in two
+    objects, nor are any in both halves: else perf may print a row twice.
+    """
+    base = tmp_path_factory.mktemp('equal')
+    (base / 'other').write_bytes((programs / 'spin').read_bytes())
+    paths = programs / 'spin', base / 'other', base / 'gone', '/gone/too'
+    names = subprocess.run(['nm', '-v', programs / 'spin'], capture_output=True, text=True, check=True).stdout
+    functions = [int(line.split()[0], 16) for line in names.splitlines() if ' T ' in line or ' t ' in line]
+    dice = random.Random(11)
+    starts = [nr << 24 for nr in range(1, 5)]
+    places = [start + offset for start in starts[:2] for offset in dice.sample(functions, 4)]
+    places += [start + nr + offset for nr, start in enumerate(starts) for offset in range(0x10, 0x80, 0x10)]
+    places += range(0x7000, 0x7400, 64)
+    records, samples = b'', []
+    for tid in 70, 71:
+        records += comm_record(tid, 'python3')
+        records += b''.join(map_record(tid, start, path) for start, path in zip(starts, paths))
+    for place in dice.sample(places, len(places)):
+        tid, nr = dice.choice([70, 71]), dice.choice([1, 2, 4])
+        samples += [perf_file.sample(2, place, tid << 32 | tid, 4 // nr)] * nr
+    attr = perf_file.attr(type=1, sample_period=1, sample_type=1 | 2 | 1 << 8)
+    path = base / 'perf.data'
+    path.write_bytes(perf_file.build([attr], {}, records=records + b''.join(samples) + perf_file.FINISHED_ROUND))
+    return path
+
+
+@pytest.mark.parametrize('table', [['-s', 'dso,sym', '-n'], ['-s', 'pid,sym', '-n'], ['-s', 'sym'], ['-s', 'sym,dso'],
+                                   ['-s', 'sym,dso', '-n', '--show-total-period'], ['-s', 'sym', '-F', '+sample'],
+                                   ['-F', 'overhead,sym'], ['-F', 'overhead,sym,sample'], ['-n'],
+                                   ['--hierarchy', '-s', 'dso,sym', '-n'], ['-s', 'sym', '--show-cpu-utilization']],
+                         ids=' '.join)
+def test_order_of_equal_rows(table, equal_rows, perf, millrace):
+    ours, expected = millrace('report', '--stdio', *table, '-i', equal_rows).out, theirs(perf, *table, '-i', equal_rows)
+    assert len(expected.splitlines()) > 50
+    assert_same(ours, expected)
 
 
 @pytest.fixture(scope='module')

@@ -102,6 +102,27 @@ static void test_order_of_equals(void **state)
 	hist_free(hist);
 }
 
+/* Also where the object is no key. */
+static void test_objects_come_before_missing_symbols(void **state)
+{
+	(void)state;
+	static const struct hist_options symbols = {.keys = {HIST_SYM}, .nr_keys = 1};
+	struct hist *hist;
+	size_t nr;
+
+	assert_int_equal(hist_new(&symbols, &hist), 0);
+	add(hist, place(&sh, &lib_b, &sym_x, 0x10), 1);
+	add(hist, place(&sh, &lib_a, NULL, 0x50), 1);
+	add(hist, place(&sh, NULL, NULL, 0x40), 1);
+	/* In the order of the display what has a symbol is first, and addresses are equal: they stay as they were. */
+	struct hist_entry *const *entries = sorted(hist, &nr);
+	assert_int_equal(nr, 3);
+	assert_ptr_equal(entries[0]->place.symbol, &sym_x);
+	assert_int_equal(entries[1]->place.address, 0x50);
+	assert_int_equal(entries[2]->place.address, 0x40);
+	hist_free(hist);
+}
+
 static void test_callers_count_once(void **state)
 {
 	(void)state;
@@ -357,6 +378,7 @@ int main(void)
 		cmocka_unit_test(test_tally_cells),
 		cmocka_unit_test(test_equal_samples_are_one_entry),
 		cmocka_unit_test(test_order_of_equals),
+		cmocka_unit_test(test_objects_come_before_missing_symbols),
 		cmocka_unit_test(test_callers_count_once),
 		cmocka_unit_test(test_activities),
 		cmocka_unit_test(test_many),

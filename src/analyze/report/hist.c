@@ -280,8 +280,8 @@ static int compare_details(enum hist_column key, enum compare_for purpose, const
 	}
 }
 
-static int compare_key(const struct hist *hist, enum hist_column key, enum compare_for purpose,
-		       const struct hist_place *a, const struct hist_place *b)
+static int compare_key(enum hist_column key, enum compare_for purpose, const struct hist_place *a,
+		       const struct hist_place *b)
 {
 	int order;
 
@@ -293,11 +293,11 @@ static int compare_key(const struct hist *hist, enum hist_column key, enum compa
 			return compare_symbol_name(a, b);
 		if (!a->symbol && !b->symbol)
 			return compare_address(a, b);
-		if (!a->symbol || !b->symbol)
-			return compare_known(a->symbol, b->symbol);
-		/* Addresses of symbols are only comparable inside one object. */
-		order = a->dso == b->dso || has_key(hist, HIST_DSO) ? 0 : compare_dso(a, b);
-		return order ? order : compare_symbol(a, b);
+		/* Addresses of symbols are only comparable inside one object; perf asks for it before a missing one. */
+		order = compare_dso(a, b);
+		if (order || (a->symbol && b->symbol))
+			return order ? order : compare_symbol(a, b);
+		return compare_known(a->symbol, b->symbol);
 	case HIST_TID: return (int32_t)a->tid < (int32_t)b->tid ? -1 : (int32_t)a->tid > (int32_t)b->tid;
 	case HIST_CPU: return a->cpu < b->cpu ? -1 : a->cpu > b->cpu;
 	default: return compare_details(key, purpose, a->details, b->details);
@@ -307,7 +307,7 @@ static int compare_key(const struct hist *hist, enum hist_column key, enum compa
 static int compare_places(const struct hist *hist, const struct hist_place *a, const struct hist_place *b)
 {
 	for (unsigned i = 0; i < hist->options.nr_keys; i++) {
-		int order = compare_key(hist, hist->options.keys[i], COMPARE_IDENTITY, a, b);
+		int order = compare_key(hist->options.keys[i], COMPARE_IDENTITY, a, b);
 		if (order)
 			return order;
 	}
@@ -618,7 +618,7 @@ static int compare_column(const struct hist *hist, enum hist_column column, cons
 			  const struct hist_entry *b)
 {
 	if (column < HIST_KEYS)
-		return compare_key(hist, column, COMPARE_DISPLAY, &a->place, &b->place);
+		return compare_key(column, COMPARE_DISPLAY, &a->place, &b->place);
 	if (column == HIST_CHILDREN && !hist->options.children)
 		return 0;
 	int order = compare_numbers(hist, column, a, b);

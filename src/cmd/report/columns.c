@@ -262,6 +262,19 @@ static void add_given_sort(const struct column_choice *choice, struct column_lis
 		list_add_all(list, &sort);
 }
 
+/* Numbers that options show beside the shares, in the order of their columns. */
+static void add_shown_numbers(const struct column_choice *choice, struct column_list *list)
+{
+	if (choice->levels) {
+		list_add(list, HIST_SELF_KERNEL);
+		list_add(list, HIST_SELF_USER);
+	}
+	if (choice->sample_counts)
+		list_add(list, HIST_SAMPLES);
+	if (choice->periods)
+		list_add(list, HIST_PERIOD);
+}
+
 void column_choice_apply(const struct column_choice *choice, struct hist_options *ret)
 {
 	const struct column_list sort = sort_of(choice);
@@ -274,6 +287,8 @@ void column_choice_apply(const struct column_choice *choice, struct hist_options
 		if (!list_has(&sort, HIST_SELF))
 			list_add(&order, HIST_SELF);
 		list_add_all(&order, &sort);
+		/* What is shown decides between rows that are equal by the keys. */
+		add_shown_numbers(choice, &order);
 		list_add_all(&order, &choice->more_fields);
 	} else {
 		add_given_sort(choice, &order);
@@ -320,14 +335,7 @@ void column_choice_shown(const struct column_choice *choice, bool children, stru
 		list_add(ret, HIST_BLOCKED_TIME);
 		list_add(ret, HIST_RUNNABLE);
 	}
-	if (choice->levels) {
-		list_add(ret, HIST_SELF_KERNEL);
-		list_add(ret, HIST_SELF_USER);
-	}
-	if (choice->sample_counts)
-		list_add(ret, HIST_SAMPLES);
-	if (choice->periods)
-		list_add(ret, HIST_PERIOD);
+	add_shown_numbers(choice, ret);
 	list_add_all(ret, &choice->more_fields);
 	list_add_all(ret, &sort);
 	if (choice->parent)
