@@ -264,16 +264,22 @@ def test_soft_limit_of_files_is_raised(need_root, run, program, tmp_path):
     assert 'captured' in err and 'limit of open files' not in err, err
 
 
-@pytest.mark.parametrize('options', [[], ['-a'], ['--on-pressure=freeze'], ['-z', '--aio'],
-                                     ['-a', '--off-cpu'], ['--switch-output=1M', '-g'], ['--bundle']], ids=' '.join)
+@pytest.mark.parametrize('options', [
+    [], ['-a'], ['--on-pressure=freeze'], ['-z', '--aio'], ['-a', '--off-cpu'], ['--switch-output=1M', '-g'],
+    ['--bundle'], ['--overwrite'], ['--per-thread', '-t', '1'], ['--threads'], ['--threads', '--aio'],
+    ['--threads', '--single-file'], ['--threads', '-a', '-C', '0'], ['--threads=package'], ['--threads', '--overwrite'],
+    ['-a', *24 * ['-e', 'cpu-clock']], ['--threads', '-a', *24 * ['-e', 'cpu-clock']]],
+    ids=lambda options: ' '.join(options[:4]))
 def test_needed_file_descriptors_are_enough(need_root, program, programs, spawn, run, tmp_path, options):
-    """What the message asks for is what it takes, and not much more; whatever processes there are."""
+    """What the message asks for is what it takes, and not much more; whatever processes and objects there are."""
     for _ in range(6):
         spawn([programs / 'jit', '60'], stdout=subprocess.PIPE).stdout.readline()
     def record(limit, status):
         return run(['sh', '-c', f'ulimit -n {limit}; exec "$@"', 'sh',
                     'setpriv', '--bounding-set', '-sys_resource', '--inh-caps', '-sys_resource',
-                    program, 'record', '-o', tmp_path / 'data', *options, '--', 'true'], status=status).err
+                    program, 'record', '-o', tmp_path / 'data', *options, '--', 'python3', '-c',
+                    'import ctypes, decimal, lzma, ssl; ssl.SSLContext()'], status=status).err
     needed = int(re.search(r'needs (\d+) file descriptors and the limit is 12', record(12, 255))[1])
-    assert needed <= 16 + 5 * os.cpu_count() + (2 if '--on-pressure=freeze' in options else 0)
+    of_cpu = 3 + 6 * ('--threads' in ' '.join(options)) + max(options.count('-e') - 1, 2)
+    assert needed <= 16 + of_cpu * os.cpu_count() + (2 if '--on-pressure=freeze' in options else 0)
     assert 'captured' in record(needed, 0)

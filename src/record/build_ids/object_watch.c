@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -42,8 +41,8 @@ enum {
 	MAX_OBJECTS = 1 << 16, /* known; so many are open at most: */
 	MAX_OPEN = 4096,       /* of these and all others */
 	PROCESS_FDS = 2,
-	PART_OF_FDS = 4, /* of those that we may have */
-	LEAST_FDS = 64,  /* with fewer, the recording needs them all */
+	RINGS_PART_OF_FDS = 2, /* of those that we may have, at most */
+	PART_OF_FDS = 4,
 	MAX_ROOTS = 64,
 	MAX_PROCESSES = 1024,     /* with code compiled at run time */
 	MAPS_MAX_BYTES = 1 << 30, /* of those that have ended */
@@ -514,13 +513,15 @@ static void open_ring(struct object_watch *watch, pid_t pid, int cpu)
 	watch->polls[watch->nr_rings++] = (struct pollfd){.fd = fd, .events = POLLIN};
 }
 
-static int open_rings(struct object_watch *watch, const struct target *target)
+static int open_rings(struct object_watch *watch, const struct target *target, size_t max_fds)
 {
 	const struct cpuset *const cpus[] = {&target->cpus, &target->other_cpus};
 	bool all = target->kind == EVENT_TARGET_SYSTEM || target->kind == EVENT_TARGET_CPUS;
 	size_t nr_tasks = all ? 1 : target->nr_tids, nr_cpus = cpuset_count(cpus[0]) + cpuset_count(cpus[1]);
-	size_t nr = watch->max_open && nr_tasks * nr_cpus <= MAX_EVENTS ? nr_tasks * nr_cpus : 0;
+	size_t nr = nr_tasks * nr_cpus;
 
+	if (nr > MAX_EVENTS || nr > max_fds / RINGS_PART_OF_FDS)
+		nr = 0;
 	watch->rings = calloc(nr + 1, sizeof(*watch->rings));
 	watch->polls = calloc(nr + 1 + MAX_PROCESSES, sizeof(*watch->polls));
 	if (!watch->rings || !watch->polls)
@@ -541,23 +542,19 @@ static uint64_t rest_of(uint64_t interval_ns)
 	return rest_ns < LEAST_REST_NS ? LEAST_REST_NS : rest_ns > MOST_REST_NS ? MOST_REST_NS : rest_ns;
 }
 
-int object_watch_start(const struct target *target, uint64_t interval_ns, bool bpf, struct object_watch **ret)
+int object_watch_start(const struct object_watch_params *params, struct object_watch **ret)
 {
 	struct object_watch *watch = calloc(1, sizeof(*watch));
-	struct rlimit limit;
 
 	if (!watch)
 		return -ENOMEM;
 	pthread_mutex_init(&watch->lock, NULL);
 	watch->last_pending = &watch->pending;
-	watch->rest_ns = rest_of(interval_ns);
-	watch->programs = bpf ? bpf_programs_new() : NULL;
+	watch->rest_ns = rest_of(params->interval_ns);
+	watch->programs = params->bpf ? bpf_programs_new() : NULL;
 	watch->stop_fd = eventfd(0, EFD_CLOEXEC);
-	if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur >= LEAST_FDS)
-		watch->max_open = limit.rlim_cur / PART_OF_FDS;
-	if (watch->max_open > MAX_OPEN)
-		watch->max_open = MAX_OPEN;
-	int err = watch->stop_fd < 0 ? -errno : open_rings(watch, target);
+	watch->max_open = params->max_fds / PART_OF_FDS < MAX_OPEN ? params->max_fds / PART_OF_FDS : MAX_OPEN;
+	int err = watch->stop_fd < 0 ? -errno : open_rings(watch, params->target, params->max_fds);
 	if (!err)
 		err = -pthread_create(&watch->thread, NULL, run, watch);
 	watch->running = !err;

@@ -20,13 +20,18 @@ struct buf;
 struct object_watch;
 struct target;
 
+struct object_watch_params {
+	const struct target *target; /* borrowed until object_watch_stop() */
+	uint64_t interval_ns; /* between two samples of a CPU at least; 0: they may come at any time. With a long one it
+				 looks less often: what is mapped and gone in between is hardly ever sampled */
+	bool bpf;             /* programs are read, too */
+	size_t max_fds;       /* it has no more open at a time, beside one of its own */
+};
+
 /*
- * The target is borrowed until object_watch_stop(). Where the kernel does not let us, it only knows what
- * object_watch_note() says. interval_ns: between two samples of a CPU at least; 0: they may come at any time. With a
- * long one it looks less often: what is mapped and gone in between is hardly ever sampled. bpf: programs are read, too.
- * 0 or -ENOMEM.
+ * Where the kernel or max_fds do not let us, it only knows what object_watch_note() says. 0 or -ENOMEM.
  */
-int object_watch_start(const struct target *target, uint64_t interval_ns, bool bpf, struct object_watch **ret);
+int object_watch_start(const struct object_watch_params *params, struct object_watch **ret);
 
 /* Maps that are there already: MMAP2 records among others, without sample_id. NULL is fine, as for the next. */
 void object_watch_note(struct object_watch *watch, struct span records);

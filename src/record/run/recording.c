@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -299,6 +300,28 @@ static int start_fd_closer(struct recording *rec, struct diag *reterr)
 	return 0;
 }
 
+/* Of one output: a file, which the engines direct and auto open once more; or a directory, with one for each ring. */
+static size_t output_fds(const struct recording *rec)
+{
+	const struct recording_options *options = rec->options;
+	const struct writer_ops *ops = options->writer.ops;
+	size_t of_file = !ops || ops == &writer_auto || ops == &writer_direct ? 2 : 1;
+
+	return options->directory ? 1 + of_file * rec->plan.nr_drained : of_file;
+}
+
+/* That are opened after the events: a wake-up for each reader thread, and rings of the flight channel are in pairs. */
+static size_t later_fds(const struct recording *rec)
+{
+	enum { FREEZE_FDS = 1, OF_FLIGHT_PLACE = 2 };
+	const struct recording_options *options = rec->options;
+	size_t nr_outputs = options->rotation.on ? 2 : 1;
+
+	return nr_outputs * output_fds(rec) + (options->threads ? rec->layout.nr_threads : 1) +
+	       OF_FLIGHT_PLACE * (rec->plan.nr_rings - rec->plan.nr_drained) +
+	       (options->on_pressure == ON_PRESSURE_FREEZE ? FREEZE_FDS : 0);
+}
+
 /* Those of the flight channel are as large as those that are drained. */
 static int open_rings(struct recording *rec, struct diag *reterr)
 {
@@ -306,13 +329,13 @@ static int open_rings(struct recording *rec, struct diag *reterr)
 	 * Writes of 1 MiB are cheaper than smaller ones; what a thread that sleeps has not drained is gone if the
 	 * recorder is killed.
 	 */
-	enum { WAKEUP = 1 << 20, WAKEUP_OF_THREADS = 256 << 10, FREEZE_FDS = 2 };
+	enum { WAKEUP = 1 << 20, WAKEUP_OF_THREADS = 256 << 10 };
 	struct ring_sizes sizes = rec->options->ring;
 
 	sizes.most_bytes = rec->most_ring_bytes;
 	sizes.bounded = rec->options->max_memory != 0;
 	sizes.wakeup_bytes = rec->options->threads ? WAKEUP_OF_THREADS : WAKEUP;
-	rec->set.later_fds = rec->options->on_pressure == ON_PRESSURE_FREEZE ? FREEZE_FDS : 0;
+	rec->set.later_fds = later_fds(rec);
 	int err = eventset_open(&rec->set, &rec->plan, rec->options->events, sizes, reterr);
 	if (err)
 		return err;
@@ -773,13 +796,26 @@ static bool wants_bpf_events(const struct event_list *events)
 	return false;
 }
 
+/* What the limit leaves for objects that are kept open. */
+static size_t spare_fds(const struct recording *rec)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur <= rec->set.needed_fds
+		       ? 0
+		       : limit.rlim_cur - rec->set.needed_fds;
+}
+
 static int start_watch(struct recording *rec, struct diag *reterr)
 {
 	if (!rec->options->build_ids || rec->output.dest.pipe)
 		return 0;
 	rec->common.cache = rec->cache = name_cache(rec->options);
-	int err = object_watch_start(rec->options->target, sampling_interval_ns(rec->options->events),
-				     wants_bpf_events(rec->options->events), &rec->watch);
+	const struct object_watch_params params = {.target = rec->options->target,
+						   .interval_ns = sampling_interval_ns(rec->options->events),
+						   .bpf = wants_bpf_events(rec->options->events),
+						   .max_fds = spare_fds(rec)};
+	int err = object_watch_start(&params, &rec->watch);
 	rec->common.watch = rec->watch;
 	if (rec->watch)
 		rec->features.bpf_programs = object_watch_bpf_programs(rec->watch);
@@ -1272,8 +1308,8 @@ static int prepare(struct recording *rec, struct diag *reterr)
 		open_trigger, /* before the rings that take all the memory that may be locked */
 		divide_memory,
 		start_fd_closer,
-		open_rings,
 		lay_out_threads,
+		open_rings,
 		open_path,
 		describe_events,
 		open_steering,

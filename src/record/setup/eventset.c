@@ -27,12 +27,8 @@
 #include "tasks/off_cpu.h"
 
 enum {
-	/*
-	 * What the process needs beside events and the carrier or data file of each ring. Counted on 2 CPUs; --threads
-	 * takes 3 more for each thread.
-	 */
-	OTHER_FDS = 14,
-	THREAD_FDS = 3,
+	OTHER_FDS = 13,  /* what a recording needs beside events, carriers, and set->later_fds. Counted */
+	OBJECT_FDS = 64, /* more, where they are allowed: objects are kept open, too */
 };
 
 /* What the program was started with beside 0, 1 and 2, below a number: its own files are closed by exec. */
@@ -49,14 +45,13 @@ static int allow_fds(size_t nr, struct diag *reterr)
 {
 	struct rlimit limit;
 
-	nr += nr_inherited_fds(nr);
-	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= nr)
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= nr + OBJECT_FDS)
 		return 0;
 	rlim_t hard = limit.rlim_max;
-	limit.rlim_cur = hard; /* more than that: objects are kept open, too */
+	limit.rlim_cur = hard;
 	if (limit.rlim_cur < nr) {
 		/* With CAP_SYS_RESOURCE the hard limit can be raised too. */
-		struct rlimit raised = {nr, nr};
+		struct rlimit raised = {nr + OBJECT_FDS, nr + OBJECT_FDS};
 		if (setrlimit(RLIMIT_NOFILE, &raised) == 0)
 			return 0;
 		return diag_set(reterr, -EMFILE,
@@ -411,17 +406,12 @@ int eventset_open(struct eventset *set, const struct plan *plan, struct event_li
 {
 	*set = (struct eventset){
 		.plan = plan, .events = events, .leaves_fds = set->leaves_fds, .later_fds = set->later_fds};
-	struct diag ignored = {0};
-	size_t nr_fds = plan->nr_slots + plan->nr_rings + OTHER_FDS + set->later_fds;
-	int err = allow_fds(nr_fds, reterr);
+	set->needed_fds = plan->nr_slots + ring_sizes_count_data(plan) + OTHER_FDS + set->later_fds;
+	set->needed_fds += nr_inherited_fds(set->needed_fds);
+	int err = allow_fds(set->needed_fds, reterr);
 
-	if (!err) { /* Where the limit does not allow carriers, rings are as by default; threads may still fail to
-		       start. */
-		(void)!allow_fds(nr_fds + (1 + THREAD_FDS) * plan->nr_drained, &ignored);
-		err = allocate(set);
-		if (err)
-			diag_set(reterr, err, "out of memory");
-	}
+	if (!err && allocate(set))
+		err = diag_set(reterr, -ENOMEM, "out of memory");
 	if (!err)
 		err = open_slots(set, reterr);
 	if (!err)
