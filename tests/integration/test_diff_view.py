@@ -17,7 +17,7 @@ __attribute__((noinline)) void added(void) { inner(4000); sum++; }
 __attribute__((noinline)) void outer(void) { inner(2000); sum++; }
 int main(void)
 {
-	for (int i = 0; i < 15000; i++) {
+	for (int i = 0; i < 60000; i++) {
 		outer();
 #ifdef NEW
 		added();
