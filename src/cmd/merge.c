@@ -250,8 +250,7 @@ static int run_merge(struct merge_run *run, struct diag *reterr)
 	progress_end(&run->progress);
 	if (err)
 		return err;
-	err = sorted_file_finish(&run->file, &run->join.features);
-	return err ? diag_set(reterr, err, "%s: %s", run->options.output, strerror(-err)) : 0;
+	return sorted_file_finish(&run->file, &run->join.features, reterr);
 }
 
 static int open_inputs(struct merge_run *run, char *const paths[], int nr)

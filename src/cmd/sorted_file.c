@@ -5,6 +5,7 @@
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
@@ -31,7 +32,7 @@ int sorted_file_open(const char *path, const struct event_desc *events, size_t n
 	}
 	err = output_path_resolve(path, &file.path, reterr);
 	if (!err)
-		err = output_path_open(file.path, &file.dest, reterr);
+		err = output_path_open_unnamed(file.path, &file.dest, reterr);
 	if (err) {
 		buf_fini(&file.pending);
 		free(file.path);
@@ -88,7 +89,7 @@ int sorted_file_add(struct sorted_file *file, const struct perf_event_header *re
 	return err;
 }
 
-int sorted_file_finish(struct sorted_file *file, const struct feature_set *features)
+int sorted_file_finish(struct sorted_file *file, const struct feature_set *features, struct diag *reterr)
 {
 	struct file_header header = file->header;
 
@@ -98,19 +99,14 @@ int sorted_file_finish(struct sorted_file *file, const struct feature_set *featu
 		err = flush(file);
 	if (!err)
 		err = fd_pwrite(file->dest.fd, &header, sizeof(header), 0);
-	file->finished = !err;
-	return err;
+	return err ? diag_set(reterr, err, "%s: %s", file->path, strerror(-err))
+		   : output_path_name(&file->dest, reterr);
 }
 
 int sorted_file_close(struct sorted_file *file)
 {
-	struct stat st;
-
 	if (!file->path)
 		return 0;
-	/* A device is not ours to remove. */
-	if (!file->finished && fstat(file->dest.fd, &st) == 0 && S_ISREG(st.st_mode))
-		output_path_remove(file->path);
 	buf_fini(&file->pending);
 	free(take_ptr(file->path));
 	return output_path_close(&file->dest);

@@ -26,10 +26,9 @@ struct sorted_file {
 	uint64_t data_bytes;     /* of all records so far */
 	uint64_t unmarked_bytes; /* since the last mark */
 	bool timed_since_mark;   /* a reader holds records back */
-	bool finished;
 };
 
-/* Creates the file as output_path_open() does, and what stands before the data. -errno and why. */
+/* Creates the file as output_path_open_unnamed() does, and what stands before the data. -errno and why. */
 int sorted_file_open(const char *path, const struct event_desc *events, size_t nr_events, struct sorted_file *ret,
 		     struct diag *reterr);
 
@@ -39,8 +38,8 @@ int sorted_file_open(const char *path, const struct event_desc *events, size_t n
  */
 int sorted_file_add(struct sorted_file *file, const struct perf_event_header *record, uint64_t time_ns);
 
-/* Adds the features and makes the file whole. 0 or -errno. */
-int sorted_file_finish(struct sorted_file *file, const struct feature_set *features);
+/* Adds the features, makes the file whole and gives it its name. 0, or -errno and why. */
+int sorted_file_finish(struct sorted_file *file, const struct feature_set *features, struct diag *reterr);
 
 /* A file that was not finished is removed. 0 or -errno of close(2). A zeroed struct is fine. */
 int sorted_file_close(struct sorted_file *file);

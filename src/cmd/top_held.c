@@ -295,11 +295,8 @@ static int write_file(struct session *all, struct session *records, const char *
 	if (err)
 		return err;
 	err = copy_records(records, &file, reterr);
-	if (!err) {
-		err = sorted_file_finish(&file, &join.features);
-		if (err)
-			diag_set(reterr, err, "%s: %s", path, strerror(-err));
-	}
+	if (!err)
+		err = sorted_file_finish(&file, &join.features, reterr);
 	int closed = sorted_file_close(&file);
 	return err ? err : closed ? diag_set(reterr, closed, "%s: %s", path, strerror(-closed)) : 0;
 }

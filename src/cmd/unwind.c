@@ -233,8 +233,7 @@ static int take_all(struct unwind_run *run, int *ret_damage, struct diag *reterr
 	if (err)
 		return err;
 	run->record_bytes = run->file.data_bytes;
-	err = sorted_file_finish(&run->file, &run->join.features);
-	return err ? diag_set(reterr, err, "%s: %s", run->options.output, strerror(-err)) : 0;
+	return sorted_file_finish(&run->file, &run->join.features, reterr);
 }
 
 static void report(const struct unwind_run *run)

@@ -275,8 +275,9 @@ def test_damage_is_reported_and_the_rest_merged(records, millrace, tmp_path):
 
 def test_full_disk(directory, millrace, tmpfs):
     where = tmpfs('256k')
+    (where / 'out').write_bytes(b'what was there')
     one_line(millrace('merge', directory, '-o', where / 'out', status=255), 'No space left', str(where / 'out'))
-    assert not (where / 'out').exists()
+    assert [(path.name, path.read_bytes()) for path in where.iterdir()] == [('out', b'what was there')]
 
 
 def test_memory_is_bounded(directory, program, tmp_path):

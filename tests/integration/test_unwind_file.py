@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: MIT
 """`millrace unwind`: call chains in place of stack dumps. What it writes says to perf what the dumps said to perf."""
+import os
 import pathlib
 import re
+import signal
+import subprocess
 import sys
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from conftest import wait_until  # noqa: E402
 from perfdata import CALLCHAIN, LEDGER, SAMPLE, PerfData, sections_of  # noqa: E402
 
 ERROR, USAGE = 255, 129
@@ -102,6 +106,26 @@ def test_directories_and_pipes(ours, perf, millrace, programs, tmp_path):
     streamed = tmp_path / 'streamed'
     millrace('unwind', '-i', '-', '-o', streamed, input=pipe.read_bytes())
     assert streamed.read_bytes() == (tmp_path / 'pipe.chains').read_bytes()
+
+
+def test_output_has_its_name_when_it_is_whole(perf, program, programs, spawn, tmp_path):
+    """However it ends before, what was there is still there, and a part is under no name of a recording."""
+    stream = perf('record', '-e', 'cpu-clock', '-F', '500', '--call-graph', 'dwarf', '-o', '-', '--',
+                  programs / 'deep', '-m', '100', binary=True).out
+    for how in signal.SIGKILL, signal.SIGTERM:
+        directory = tmp_path / how.name
+        directory.mkdir()
+        out = directory / 'out'
+        out.write_bytes(b'what was there')
+        process = spawn([program, 'unwind', '-i', '-', '-o', out], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        process.stdin.write(stream[:-1000])  # records are given when later ones came, or the stream has ended
+        process.stdin.flush()
+        wait_until(lambda: len(os.listdir(directory)) == 2, 'the output is begun')
+        process.send_signal(how)
+        process.wait()
+        assert out.read_bytes() == b'what was there'
+        names = sorted(os.listdir(directory))
+        assert re.fullmatch(r'\.millrace-[0-9a-f]{16} out', ' '.join(names)), names
 
 
 def test_frames_farthest_out_are_left_out(dumps, perf, millrace, tmp_path):

@@ -130,7 +130,43 @@ void output_path_remove(const char *path)
 		unlinkat(place.dir_fd, place.name, 0);
 }
 
-/* Makes room for the name, but not by removing a directory that is no recording. */
+static int old_name(const struct file_place *place, char **ret, struct diag *reterr)
+{
+	if (asprintf(ret, "%s.old", place->name) >= 0)
+		return 0;
+	*ret = NULL;
+	return diag_set(reterr, -ENOMEM, "out of memory");
+}
+
+/* Something stands there that is to be kept: not a device, which is simply used, nor an empty file. */
+static bool has_old(const struct file_place *place)
+{
+	mode_t mode = place->exists ? place->st.st_mode : 0;
+
+	return S_ISDIR(mode) || S_ISLNK(mode) || (S_ISREG(mode) && place->st.st_size);
+}
+
+/* Whether keep_old() will be able to: a directory that is no recording is neither kept nor removed. */
+static int check_old(const struct file_place *place, struct diag *reterr)
+{
+	AUTO_FREE char *old = NULL;
+	struct stat st;
+
+	if (!has_old(place))
+		return 0;
+	if (S_ISDIR(place->st.st_mode) && count_parts(place->dir_fd, place->name) <= 0)
+		return diag_set(reterr, -EISDIR, "%s is a directory and no recording: give the name of a file",
+				place->path);
+	int err = old_name(place, &old, reterr);
+	if (!err && fstatat(place->dir_fd, old, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
+	    count_parts(place->dir_fd, old) < 0)
+		err = diag_set(reterr, -EISDIR,
+			       "%s.old is a directory and no recording: the earlier recording cannot get this name",
+			       place->path);
+	return err;
+}
+
+/* Makes room for the name. */
 static int remove_old(const struct file_place *place, const char *old, bool by_directory, struct diag *reterr)
 {
 	struct stat st;
@@ -141,33 +177,22 @@ static int remove_old(const struct file_place *place, const char *old, bool by_d
 		return by_directory && unlinkat(place->dir_fd, old, 0)
 			       ? diag_set(reterr, -errno, "%s.old: %s", place->path, strerror(errno))
 			       : 0;
-	if (count_parts(place->dir_fd, old) < 0)
-		return diag_set(reterr, -EISDIR,
-				"%s.old is a directory and no recording: the earlier recording cannot get this name",
-				place->path);
 	remove_recording(place->dir_fd, old);
 	return 0;
 }
 
-/*
- * What was recorded before, or a link that is not followed, is kept, one generation of it. A device is simply used, and
- * an empty file replaced.
- */
+/* What was recorded before, or a link that is not followed, is kept, one generation of it. */
 static int keep_old(const struct file_place *place, struct diag *reterr)
 {
 	AUTO_FREE char *old = NULL;
 	mode_t mode = place->exists ? place->st.st_mode : 0;
 
-	if (!S_ISDIR(mode) && !S_ISLNK(mode) && !(S_ISREG(mode) && place->st.st_size))
-		return 0;
-	if (S_ISDIR(mode) && count_parts(place->dir_fd, place->name) <= 0)
-		return diag_set(reterr, -EISDIR, "%s is a directory and no recording: give the name of a file",
-				place->path);
-	if (asprintf(&old, "%s.old", place->name) < 0) {
-		old = NULL;
-		return diag_set(reterr, -ENOMEM, "out of memory");
-	}
-	int err = remove_old(place, old, S_ISDIR(mode), reterr);
+	int err = check_old(place, reterr);
+	if (err || !has_old(place))
+		return err;
+	err = old_name(place, &old, reterr);
+	if (!err)
+		err = remove_old(place, old, S_ISDIR(mode), reterr);
 	if (err)
 		return err;
 	if (renameat(place->dir_fd, place->name, place->dir_fd, old))
@@ -184,6 +209,22 @@ static int create_error(const char *path, int err, struct diag *reterr)
 	return diag_set(reterr, err, "cannot create %s: %s", path, strerror(-err));
 }
 
+struct unnamed_output {
+	struct file_place place;
+	char temporary[FILE_PLACE_TEMPORARY_ROOM];
+};
+
+/* In place of what has the name now, which is kept. */
+static int give_name(const struct file_place *place, const char *temporary, struct diag *reterr)
+{
+	int err = keep_old(place, reterr);
+
+	if (err)
+		return err;
+	err = file_place_rename(place, temporary);
+	return err ? create_error(place->path, err, reterr) : 0;
+}
+
 /* The file is made before what was recorded before is touched: one that cannot be made has changed nothing. */
 static int create_file(const struct file_place *place, struct diag *reterr)
 {
@@ -192,15 +233,36 @@ static int create_file(const struct file_place *place, struct diag *reterr)
 
 	if (fd < 0)
 		return create_error(place->path, fd, reterr);
-	int err = keep_old(place, reterr);
-	if (!err) {
-		err = file_place_rename(place, temporary);
-		if (err)
-			create_error(place->path, err, reterr);
-	}
+	int err = give_name(place, temporary, reterr);
 	if (err)
 		file_place_discard(place, temporary);
 	return err ? err : take_fd(&fd);
+}
+
+static int create_unnamed(struct file_place *place, struct unnamed_output **ret, struct diag *reterr)
+{
+	int err = check_old(place, reterr);
+
+	if (err)
+		return err;
+	struct unnamed_output *unnamed = calloc(1, sizeof(*unnamed));
+	if (!unnamed)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	int fd = file_place_create_temporary(place, unnamed->temporary);
+	if (fd < 0) {
+		free(unnamed);
+		return create_error(place->path, fd, reterr);
+	}
+	unnamed->place = *place;
+	*place = (struct file_place){.dir_fd = -1};
+	*ret = unnamed;
+	return fd;
+}
+
+static void unnamed_free(struct unnamed_output *unnamed)
+{
+	file_place_fini(&unnamed->place);
+	free(unnamed);
 }
 
 /* Something that is there, and stays: a device, a named pipe, one of our own descriptors. */
@@ -211,7 +273,7 @@ static bool is_special(const struct file_place *place)
 	return place->exists && !S_ISDIR(mode) && (place->descriptor || !(S_ISREG(mode) || S_ISLNK(mode)));
 }
 
-int output_path_open(const char *path, struct output_path *ret, struct diag *reterr)
+static int open_path(const char *path, bool named, struct output_path *ret, struct diag *reterr)
 {
 	struct output_path dest = {.path = path ? path : "perf.data"};
 	AUTO_FILE_PLACE struct file_place place = {.dir_fd = -1};
@@ -232,11 +294,38 @@ int output_path_open(const char *path, struct output_path *ret, struct diag *ret
 		if (dest.fd < 0)
 			return create_error(dest.path, dest.fd, reterr);
 	} else {
-		dest.fd = create_file(&place, reterr);
+		dest.fd = named ? create_file(&place, reterr) : create_unnamed(&place, &dest.unnamed, reterr);
 		if (dest.fd < 0)
 			return dest.fd;
 	}
 	*ret = dest;
+	return 0;
+}
+
+int output_path_open(const char *path, struct output_path *ret, struct diag *reterr)
+{
+	return open_path(path, true, ret, reterr);
+}
+
+int output_path_open_unnamed(const char *path, struct output_path *ret, struct diag *reterr)
+{
+	return open_path(path, false, ret, reterr);
+}
+
+int output_path_name(struct output_path *dest, struct diag *reterr)
+{
+	struct unnamed_output *unnamed = dest->unnamed;
+
+	if (!unnamed)
+		return 0;
+	/* Another one may have this name by now. */
+	struct file_place *place = &unnamed->place;
+	place->exists = fstatat(place->dir_fd, place->name, &place->st, AT_SYMLINK_NOFOLLOW) == 0;
+	int err = give_name(place, unnamed->temporary, reterr);
+	if (err)
+		return err;
+	unnamed_free(unnamed);
+	dest->unnamed = NULL;
 	return 0;
 }
 
@@ -329,6 +418,11 @@ int output_path_close(struct output_path *dest)
 {
 	free(dest->main_path);
 	dest->main_path = NULL;
+	if (dest->unnamed) {
+		file_place_discard(&dest->unnamed->place, dest->unnamed->temporary);
+		unnamed_free(dest->unnamed);
+		dest->unnamed = NULL;
+	}
 	int fd = dest->fd;
 
 	dest->fd = -1;

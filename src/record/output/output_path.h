@@ -10,12 +10,14 @@
 #include <stdint.h>
 
 struct diag;
+struct unnamed_output;
 
 struct output_path {
-	int fd;           /* -1: closed; of a pipe it is borrowed when it is standard output */
-	bool pipe;        /* cannot seek: the pipe layout is written */
-	const char *path; /* "perf.data", "-"; borrowed */
-	char *main_path;  /* heap; of a directory's main file, "perf.data/data"; NULL: no directory */
+	int fd;                         /* -1: closed; of a pipe it is borrowed when it is standard output */
+	bool pipe;                      /* cannot seek: the pipe layout is written */
+	const char *path;               /* "perf.data", "-"; borrowed */
+	char *main_path;                /* heap; of a directory's main file, "perf.data/data"; NULL: no directory */
+	struct unnamed_output *unnamed; /* heap; of output_path_open_unnamed(); NULL: it has its name */
 };
 
 /*
@@ -40,7 +42,14 @@ int output_path_resolve(const char *path, char **ret, struct diag *reterr);
  */
 int output_path_open(const char *path, struct output_path *ret, struct diag *reterr);
 
-/* The same for a data directory, of mode 0700: fd is that of its main file. Not for pipes. */
+/*
+ * The same for what only counts when it is whole: a new file has a name of its own, and what is there stays, until
+ * output_path_name() gives it its name; output_path_close() removes one that has none.
+ */
+int output_path_open_unnamed(const char *path, struct output_path *ret, struct diag *reterr);
+int output_path_name(struct output_path *dest, struct diag *reterr);
+
+/* As output_path_open() for a data directory, of mode 0700: fd is that of its main file. Not for pipes. */
 int output_path_open_directory(const char *path, struct output_path *ret, struct diag *reterr);
 
 /* A new file in such a directory, of mode 0600: an fd. -EEXIST: it is there. */
