@@ -53,12 +53,12 @@ def agent(need_root, tmp_path):
             text = pathlib.Path(f'/proc/{self.process.pid}/task/{self.process.pid}/children').read_text()
             return list(map(int, text.split()))
 
-        def stop(self):
+        def stop(self, with_samples=True):
             self.process.send_signal(signal.SIGTERM)
             self.err = self.process.communicate(timeout=120)[1]
             assert self.process.returncode == 0, self.err
             recorded, accounted = samples(status(self.state))
-            assert recorded == accounted > 0
+            assert recorded == accounted and (recorded > 0) == with_samples
             return status(self.state)
 
     made = Agent()
@@ -107,7 +107,7 @@ class Server:
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={'poll_interval': .05})
         self.thread.start()
 
-    def stop(self):
+    def stop(self, with_samples=True):
         if self.server:
             self.server.shutdown()
             self.thread.join()
@@ -300,14 +300,28 @@ def test_posts(agent, millrace, server, name, path, expected):
     server.start(Handler)
     before = time.time()
     agent(f'--to=http://127.0.0.1:{server.port}{path}', f'--format={name}', '--service=web').until(
-        lambda found: found['delivered']['pieces'] >= 2, 'two pieces')
+        lambda found: found['delivered']['pieces'] - found['empty_pieces'] >= 2, 'two pieces with samples')
     found = agent.stop()
-    assert len(Handler.bodies) == found['delivered']['pieces'] and all(body for _, _, body in Handler.bodies)
+    assert len(Handler.bodies) == found['delivered']['pieces'] - found['empty_pieces']
+    assert all(body for _, _, body in Handler.bodies)
     first = Handler.bodies[0]
     assert first[0].startswith(expected) and first[1].startswith('application/')
     if name == 'pprof':
         start, end = (int(word.partition('=')[2]) for word in first[0].split('&')[1:])
         assert before - 5 < start < end < time.time() + 5
+
+
+def test_pieces_without_samples(agent, millrace, server):
+    if 'no format "pprof"' in millrace('agent', '--format=pprof', status=129).err:
+        pytest.skip('this build cannot write pprof')
+    class Handler(Takes):
+        bodies = []
+    server.start(Handler)
+    agent(f'--to=http://127.0.0.1:{server.port}/', '--format=pprof', '--event=dummy').until(
+        lambda found: found['delivered']['pieces'] >= 2, 'two pieces')
+    found = agent.stop(with_samples=False)
+    assert found['empty_pieces'] == found['delivered']['pieces'] and not found['delivered']['samples'], found
+    assert not Handler.bodies
 
 
 def test_what_a_server_refuses_holds_nothing_up(agent, millrace, server):

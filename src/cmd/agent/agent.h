@@ -88,6 +88,7 @@ struct agent_sum {
 struct agent_status {
 	uint64_t since_s;                                       /* since 1970 */
 	struct agent_sum recorded, delivered, dropped, refused; /* pieces that were left by an earlier run: recorded */
+	uint64_t nr_empty; /* of the delivered pieces, those without samples: of them nothing is posted */
 	uint64_t waiting_pieces, waiting_samples, waiting_bytes;
 	uint64_t nr_restarts; /* of the recorder */
 	uint64_t nr_snapshots;

@@ -34,6 +34,8 @@ static void put_status(struct buf *out, const struct agent_status *status)
 	json_break(&json);
 	put_sum(&json, "recorded", &status->recorded);
 	put_sum(&json, "delivered", &status->delivered);
+	json_number(&json, "empty_pieces", status->nr_empty);
+	json_break(&json);
 	put_sum(&json, "dropped", &status->dropped);
 	put_sum(&json, "refused", &status->refused);
 	json_object(&json, "waiting");

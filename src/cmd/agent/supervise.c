@@ -372,6 +372,7 @@ static void delivered(struct agent *agent)
 	status->failing_since_s = 0;
 	*status->error = '\0';
 	add_sum(&status->delivered, &agent->spool.pieces[0]);
+	status->nr_empty += !agent->spool.pieces[0].samples;
 	spool_remove(&agent->spool, 0);
 	agent->delivery_retry = (struct retry){0};
 	agent->nr_refusals = 0;
