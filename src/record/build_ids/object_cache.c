@@ -93,6 +93,29 @@ static char *place_of(const struct cache_entry *entry)
 	return asprintf(&path, "%s%s/%s", name[0] == '/' ? "" : "/", name, id) < 0 ? NULL : path;
 }
 
+/*
+ * There is something of that name, which the copy is not found by. A directory gets it, one that a link leads to as
+ * well: it may hold other files of the object. A link that leads nowhere is replaced.
+ */
+static int mend_link(const struct cache_entry *entry, const char *place, int dir, const char *name, const char *target)
+{
+	AUTO_FREE char *from = NULL;
+	struct stat status;
+
+	if (asprintf(&from, ".%s/%s", place, entry->leaf) < 0) {
+		from = NULL;
+		return -ENOMEM;
+	}
+	AUTO_FD int there = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (there >= 0)
+		return linkat(entry->dir_fd, from, there, entry->leaf, 0) ? -errno : 0;
+	if (!fstatat(dir, name, &status, AT_SYMLINK_NOFOLLOW) && !S_ISLNK(status.st_mode))
+		return -EEXIST;
+	unlinkat(dir, name, 0);
+	return symlinkat(target, dir, name) && !object_cache_has(entry) ? -EEXIST
+									: 0; /* another recorder may do the same */
+}
+
 /* .build-id/xx/rest -> ../..NAME/ID */
 static int make_link(const struct cache_entry *entry, const char *place)
 {
@@ -108,7 +131,9 @@ static int make_link(const struct cache_entry *entry, const char *place)
 	AUTO_FD int dir = make_directories(entry->dir_fd, directory);
 	if (dir < 0)
 		return dir;
-	return symlinkat(target, dir, id + 2) && errno != EEXIST ? -errno : 0;
+	if (symlinkat(target, dir, id + 2) == 0)
+		return 0;
+	return errno != EEXIST ? -errno : object_cache_has(entry) ? 0 : mend_link(entry, place, dir, id + 2, target);
 }
 
 bool object_cache_has(const struct cache_entry *entry)
