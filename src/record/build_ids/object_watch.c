@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -43,6 +42,7 @@ enum {
 	PROCESS_FDS = 2,
 	RINGS_PART_OF_FDS = 2, /* of those that we may have, at most */
 	PART_OF_FDS = 4,
+	MAX_TRIES = 64, /* to open an object */
 	MAX_ROOTS = 64,
 	MAX_PROCESSES = 1024,     /* with code compiled at run time */
 	MAPS_MAX_BYTES = 1 << 30, /* of those that have ended */
@@ -53,14 +53,25 @@ enum {
 	STOP_TIMEOUT_S = 2, /* a file system may not answer */
 };
 
+/* Where a process mapped an object: it may be the only one that sees the file, and for a moment. */
+struct watched_map {
+	struct watched_map *next;
+	const char *name; /* in the pool */
+	uint64_t start, end;
+	pid_t pid;
+};
+
 struct watched_object {
 	struct watched_object *next_pending;
 	struct file_id file;
-	const char *name;    /* in the pool */
-	uint64_t start, end; /* where it was mapped first, */
-	pid_t pid;           /* and by whom */
-	int fd;              /* -1: not opened */
-	bool is_readable;    /* and not only held */
+	struct watched_map *maps, *last_map; /* not tried yet, oldest first; NULL: none, it is not pending */
+	const char *name;                    /* of the last map, in the pool */
+	struct elf_id build_id;
+	unsigned nr_tries;
+	int fd;           /* -1: not opened */
+	bool is_readable; /* and not only held */
+	bool has_no_room; /* to be opened */
+	bool was_read;    /* its build-id, if it has one */
 };
 
 /* With code compiled at run time. */
@@ -88,18 +99,19 @@ struct object_watch {
 	struct hash_table objects;   /* by hash of the file: struct watched_object */
 	struct hash_table processes; /* by pid: struct watched_process */
 	struct watched_object *pending, **last_pending;
-	size_t nr_open, max_open;      /* file descriptors: of objects, processes and roots */
-	size_t nr_not_opened;          /* objects */
+	size_t nr_open, max_open; /* file descriptors: of objects, processes and roots */
+	size_t nr_not_opened;     /* objects: no room */
+	bool stopping;
 	uint64_t map_bytes;            /* read of processes that have ended */
 	struct bpf_programs *programs; /* NULL: they are not wanted */
 	/* The thread's own from here on. */
 	struct watched_root roots[MAX_ROOTS];
 	size_t nr_roots;
-	struct ring *rings; /* heap, and so are the polls: one for each ring, stop_fd, exits */
+	struct ring *rings; /* heap, and so are the polls: one for each ring, wake, exits */
 	struct pollfd *polls;
 	size_t nr_rings, nr_polls;
-	struct watched_process *exits[MAX_PROCESSES]; /* whose pidfd is polled behind stop_fd */
-	int stop_fd;                                  /* eventfd */
+	struct watched_process *exits[MAX_PROCESSES]; /* whose pidfd is polled behind wake */
+	struct notifier wake;                         /* something is pending, or it is to end */
 	uint64_t rest_ns;
 	bool running, abandoned;
 	pthread_t thread;
@@ -125,23 +137,60 @@ static struct watched_object *find_object(const struct object_watch *watch, cons
 	return NULL;
 }
 
-/* The lock is held. Out of memory: then it is not watched. */
-static void note_object(struct object_watch *watch, const struct task_event *map)
+/* The lock is held. NULL: out of memory, or there are too many. */
+static struct watched_object *add_object(struct object_watch *watch, const struct file_id *file)
 {
-	if (!map->id.file.inode || watch->objects.nr >= MAX_OBJECTS || find_object(watch, &map->id.file))
+	struct watched_object *object =
+		watch->objects.nr < MAX_OBJECTS ? pool_take(&watch->pool, sizeof(*object)) : NULL;
+
+	if (!object || hash_table_add(&watch->objects, file_key(file), object))
+		return NULL;
+	*object = (struct watched_object){.file = *file, .fd = -1};
+	return object;
+}
+
+/* Makes room for one behind those that are to be tried. NULL: out of memory. */
+static struct watched_map *add_map(struct object_watch *watch, struct watched_object *object)
+{
+	struct watched_map *map = pool_take(&watch->pool, sizeof(*map));
+
+	if (!map)
+		return NULL;
+	if (object->maps) {
+		object->last_map->next = map;
+	} else {
+		object->maps = map;
+		object->next_pending = NULL;
+		*watch->last_pending = object;
+		watch->last_pending = &object->next_pending;
+	}
+	object->last_map = map;
+	object->nr_tries++;
+	return map;
+}
+
+/*
+ * The lock is held. Out of memory: then it is not watched. The first process that mapped it may have been gone before
+ * it could be opened, or did not see it under its path: then the next one is tried. Of those that had it when the
+ * recording began one is enough: they live.
+ */
+static void note_object(struct object_watch *watch, const struct task_event *event, bool had_it)
+{
+	struct watched_object *object = event->id.file.inode ? find_object(watch, &event->id.file) : NULL;
+
+	if (!object && event->id.file.inode)
+		object = add_object(watch, &event->id.file);
+	if (!object || object->fd >= 0 || object->has_no_room || object->nr_tries == MAX_TRIES)
 		return;
-	struct watched_object *object = pool_take(&watch->pool, sizeof(*object));
-	const char *name = object ? pool_text(&watch->pool, map->name.ptr, map->name.len) : NULL;
-	if (!name || hash_table_add(&watch->objects, file_key(&map->id.file), object))
+	bool same_name = object->name && strcmp(object->name, event->name.ptr) == 0;
+	const char *name = same_name ? object->name : pool_text(&watch->pool, event->name.ptr, event->name.len);
+	struct watched_map *map = !name ? NULL : object->maps && had_it ? object->last_map : add_map(watch, object);
+	if (!map)
 		return;
-	*object = (struct watched_object){.file = map->id.file,
-					  .name = name,
-					  .start = map->start,
-					  .end = map->start + map->len,
-					  .pid = (pid_t)map->pid,
-					  .fd = -1};
-	*watch->last_pending = object;
-	watch->last_pending = &object->next_pending;
+	object->name = map->name = name;
+	map->start = event->start;
+	map->end = event->start + event->len;
+	map->pid = (pid_t)event->pid;
 }
 
 static bool is_run_time_code(const char *name)
@@ -225,7 +274,8 @@ static void note_process(struct object_watch *watch, pid_t pid)
 	watch->nr_open += PROCESS_FDS;
 }
 
-static void note_record(struct object_watch *watch, const struct perf_event_header *header)
+/* had_it: what it tells was so when the recording began. */
+static void note_record(struct object_watch *watch, const struct perf_event_header *header, bool had_it)
 {
 	struct task_event event;
 
@@ -235,7 +285,7 @@ static void note_record(struct object_watch *watch, const struct perf_event_head
 	if (is_run_time_code(event.name.ptr))
 		note_process(watch, (pid_t)event.pid);
 	else if (((const char *)event.name.ptr)[0] == '/')
-		note_object(watch, &event);
+		note_object(watch, &event, had_it);
 }
 
 void object_watch_note(struct object_watch *watch, struct span records)
@@ -250,9 +300,12 @@ void object_watch_note(struct object_watch *watch, struct span records)
 		memcpy(&header, at, sizeof(header));
 		if (header.size < sizeof(header) || header.size > left)
 			break;
-		note_record(watch, (const void *)at);
+		note_record(watch, (const void *)at, true);
 	}
+	bool pending = watch->pending != NULL;
 	pthread_mutex_unlock(&watch->lock);
+	if (pending)
+		notifier_notify(&watch->wake);
 }
 
 /* Bytes of a ring from `at` on; they may be in two parts. */
@@ -297,18 +350,11 @@ static void read_ring(struct object_watch *watch, struct ring *ring)
 		if (note_program(watch, (const void *)record))
 			continue;
 		pthread_mutex_lock(&watch->lock);
-		note_record(watch, (const void *)record);
+		note_record(watch, (const void *)record, false);
 		pthread_mutex_unlock(&watch->lock);
 	}
 	ring_take(ring, bytes);
 	ring_release(ring, bytes);
-}
-
-/* Most files that were mapped before the recording are never read: /proc/PID/maps, which named them, has no generation.
- */
-static bool is_held(const struct watched_object *object)
-{
-	return !object->file.generation;
 }
 
 /* Processes that end at once leave their container to others: its root is asked again. */
@@ -335,42 +381,55 @@ static void note_root(struct object_watch *watch, pid_t pid)
 }
 
 /* -1: it cannot be opened any more. */
-static int open_object(struct object_watch *watch, const struct watched_object *object)
+static int open_map(struct object_watch *watch, const struct watched_map *map, const struct object_mapping *mapped)
 {
-	const struct object_mapping mapped = {.file = object->file, .hold = is_held(object)};
-	int fd = object_file_open(object->name, &mapped);
+	int fd = object_file_open(map->name, mapped);
 
 	if (fd >= 0)
 		return fd;
-	note_root(watch, object->pid);
-	fd = object_file_open_map(object->pid, object->start, object->end, &mapped);
+	note_root(watch, map->pid);
+	fd = object_file_open_map(map->pid, map->start, map->end, mapped);
 	if (fd < 0)
-		fd = object_file_open_of_process(object->pid, object->name, &mapped);
+		fd = object_file_open_of_process(map->pid, map->name, mapped);
 	for (size_t i = 0; fd < 0 && i < watch->nr_roots; i++)
-		fd = object_file_open_in(watch->roots[i].fd, object->name, &mapped);
+		fd = object_file_open_in(watch->roots[i].fd, map->name, mapped);
 	return fd < 0 ? -1 : fd;
+}
+
+/* Its maps that were not tried yet are the caller's then. NULL: all were. */
+static struct watched_object *take_pending(struct object_watch *watch, struct watched_map **ret_maps)
+{
+	pthread_mutex_lock(&watch->lock);
+	struct watched_object *object = watch->pending;
+	if (object) {
+		watch->pending = object->next_pending;
+		*ret_maps = object->maps;
+		object->maps = NULL;
+		object->has_no_room = watch->nr_open >= watch->max_open;
+		watch->nr_not_opened += object->has_no_room;
+		if (object->has_no_room)
+			*ret_maps = NULL;
+	}
+	if (!watch->pending)
+		watch->last_pending = &watch->pending;
+	pthread_mutex_unlock(&watch->lock);
+	return object;
 }
 
 static void open_pending(struct object_watch *watch)
 {
 	struct watched_object *object;
+	struct watched_map *map;
 
-	for (;;) {
-		pthread_mutex_lock(&watch->lock);
-		object = watch->pending;
-		if (object)
-			watch->pending = object->next_pending;
-		if (!watch->pending)
-			watch->last_pending = &watch->pending;
-		bool room = watch->nr_open < watch->max_open;
-		watch->nr_not_opened += object && !room;
-		pthread_mutex_unlock(&watch->lock);
-		if (!object)
-			return;
-		int fd = room ? open_object(watch, object) : -1;
+	while ((object = take_pending(watch, &map))) {
+		/* Most files that were mapped before the recording, and so have no generation, are never read. */
+		const struct object_mapping mapped = {.file = object->file, .hold = !object->file.generation};
+		int fd = -1;
+		for (; map && fd < 0; map = map->next)
+			fd = open_map(watch, map, &mapped);
 		pthread_mutex_lock(&watch->lock);
 		object->fd = fd;
-		object->is_readable = !is_held(object);
+		object->is_readable = !mapped.hold;
 		watch->nr_open += fd >= 0;
 		pthread_mutex_unlock(&watch->lock);
 	}
@@ -447,10 +506,17 @@ static void look(struct object_watch *watch)
 	look_at_processes(watch);
 }
 
+static bool is_stopping(struct object_watch *watch)
+{
+	pthread_mutex_lock(&watch->lock);
+	bool stopping = watch->stopping;
+	pthread_mutex_unlock(&watch->lock);
+	return stopping;
+}
+
 static void *run(void *data)
 {
 	struct object_watch *watch = data;
-	struct pollfd *stop = &watch->polls[watch->nr_rings];
 	struct priority before;
 	const char *how;
 	int timeout = -1;
@@ -458,11 +524,16 @@ static void *run(void *data)
 	/* Processes of milliseconds have ended when it comes late; it sleeps nearly always. */
 	(void)!priority_raise(0, &before, &how);
 	privileges_drop(false); /* its events are open */
-	while (!stop->revents) {
+	for (;;) {
+		notifier_arm(&watch->wake); /* before what it wakes for is looked at under the lock */
+		bool last = is_stopping(watch);
 		look(watch);
+		if (last)
+			break;
 		nanosleep(&(struct timespec){.tv_nsec = (long)watch->rest_ns}, NULL);
 		if (poll(watch->polls, watch->nr_polls, timeout) < 0 && errno != EINTR)
 			break;
+		notifier_acknowledge(&watch->wake);
 		for (size_t i = 0; i < watch->nr_rings; i++) {
 			struct pollfd *poll = &watch->polls[i];
 			if (!(poll->revents & POLLHUP) || poll->fd < 0)
@@ -472,7 +543,6 @@ static void *run(void *data)
 			timeout = HUNG_UP_MS;
 		}
 	}
-	look(watch);
 	return NULL;
 }
 
@@ -529,7 +599,7 @@ static int open_rings(struct object_watch *watch, const struct target *target, s
 	for (size_t i = 0; nr && i < 2 * nr_tasks; i++)
 		for (int cpu = cpuset_next(cpus[i % 2], 0); cpu >= 0; cpu = cpuset_next(cpus[i % 2], cpu + 1))
 			open_ring(watch, all ? -1 : target->tids[i / 2], cpu);
-	watch->polls[watch->nr_rings] = (struct pollfd){.fd = watch->stop_fd, .events = POLLIN};
+	watch->polls[watch->nr_rings] = (struct pollfd){.fd = watch->wake.fd, .events = POLLIN};
 	watch->nr_polls = watch->nr_rings + 1;
 	return 0;
 }
@@ -552,9 +622,10 @@ int object_watch_start(const struct object_watch_params *params, struct object_w
 	watch->last_pending = &watch->pending;
 	watch->rest_ns = rest_of(params->interval_ns);
 	watch->programs = params->bpf ? bpf_programs_new() : NULL;
-	watch->stop_fd = eventfd(0, EFD_CLOEXEC);
 	watch->max_open = params->max_fds / PART_OF_FDS < MAX_OPEN ? params->max_fds / PART_OF_FDS : MAX_OPEN;
-	int err = watch->stop_fd < 0 ? -errno : open_rings(watch, params->target, params->max_fds);
+	int err = notifier_open(&watch->wake);
+	if (!err)
+		err = open_rings(watch, params->target, params->max_fds);
 	if (!err)
 		err = -pthread_create(&watch->thread, NULL, run, watch);
 	watch->running = !err;
@@ -568,13 +639,15 @@ int object_watch_start(const struct object_watch_params *params, struct object_w
 
 void object_watch_stop(struct object_watch *watch)
 {
-	const uint64_t one = 1;
 	struct timespec limit;
 
 	if (!watch || !watch->running)
 		return;
 	watch->running = false;
-	(void)!fd_write(watch->stop_fd, &one, sizeof(one));
+	pthread_mutex_lock(&watch->lock);
+	watch->stopping = true;
+	pthread_mutex_unlock(&watch->lock);
+	notifier_notify(&watch->wake);
 	clock_gettime(CLOCK_REALTIME, &limit);
 	limit.tv_sec += STOP_TIMEOUT_S;
 	watch->abandoned = pthread_timedjoin_np(watch->thread, NULL, &limit) != 0;
@@ -615,8 +688,7 @@ void object_watch_free(struct object_watch *watch)
 	}
 	close_objects(watch);
 	bpf_programs_free(watch->programs);
-	if (watch->stop_fd >= 0)
-		close(watch->stop_fd);
+	notifier_close(&watch->wake);
 	hash_table_fini(&watch->objects);
 	hash_table_fini(&watch->processes);
 	pool_fini(&watch->pool);
@@ -654,23 +726,34 @@ int object_watch_find(struct object_watch *watch, const struct file_id *file)
 	return fd;
 }
 
+/* The lock is held. */
+static bool is_build(struct watched_object *object, const struct elf_id *build_id)
+{
+	if (object->fd < 0)
+		return false;
+	if (!object->was_read) {
+		int fd = readable_fd(object);
+		int len = fd < 0 ? fd : elf_note_of_fd(fd, object->build_id.bytes);
+		object->build_id.len = len > 0 ? (uint8_t)len : 0;
+		object->was_read = true;
+	}
+	return object->fd >= 0 && object->build_id.len && elf_id_equal(&object->build_id, build_id);
+}
+
 int object_watch_find_build(struct object_watch *watch, const char *path, const struct elf_id *build_id)
 {
-	struct elf_id found = {0};
 	int fd = -1;
 
 	if (!watch)
 		return -1;
 	pthread_mutex_lock(&watch->lock);
-	for (size_t i = 0; i < watch->objects.nr_slots && fd < 0; i++) {
-		struct watched_object *object = watch->objects.slots[i].item;
-		if (!object || strcmp(object->name, path) != 0 || readable_fd(object) < 0)
-			continue;
-		int len = elf_note_of_fd(object->fd, found.bytes);
-		found.len = len > 0 ? (uint8_t)len : 0;
-		if (found.len && elf_id_equal(&found, build_id))
-			fd = object->fd;
-	}
+	/* Those of that path first: the others are read only if it is none of them. */
+	for (int others = 0; others < 2; others++)
+		for (size_t i = 0; i < watch->objects.nr_slots && fd < 0; i++) {
+			struct watched_object *object = watch->objects.slots[i].item;
+			if (object && (strcmp(object->name, path) != 0) == others && is_build(object, build_id))
+				fd = object->fd;
+		}
 	pthread_mutex_unlock(&watch->lock);
 	return fd;
 }

@@ -46,7 +46,7 @@ struct bpf_programs *object_watch_bpf_programs(struct object_watch *watch);
 /* Of the file that was mapped: a descriptor that stays the watch's, valid until free; -1: it holds none. */
 int object_watch_find(struct object_watch *watch, const struct file_id *file);
 
-/* The same for one with that path and build-id, where a record only has these. */
+/* The same for one with that build-id, where a record only has this and a path; it may have been mapped by another. */
 int object_watch_find_build(struct object_watch *watch, const char *path, const struct elf_id *build_id);
 
 /*

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/* Without events: what is mapped is told as records, of processes that have ended or of this one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "perfdata/object_id.h"
+#include "perfdata/record.h"
+#include "record/build_ids/object_watch.h"
+#include "record/setup/target.h"
+#include "sysinfo/elf_note.h"
+
+enum { WAIT_MS = 20000, ANY_GENERATION = 0 };
+
+static char place[] = "/tmp/millrace-object-watch-XXXXXX";
+static char program[128]; /* a copy of this test, which has a build-id */
+static struct file_id file;
+
+static int make_place(void **state)
+{
+	char command[256];
+	struct stat status;
+
+	(void)state;
+	if (!mkdtemp(place))
+		return -1;
+	snprintf(program, sizeof(program), "%s/program", place);
+	snprintf(command, sizeof(command), "cp /proc/%d/exe %s", (int)getpid(), program);
+	if (system(command) || stat(program, &status))
+		return -1;
+	file = (struct file_id){.major = major(status.st_dev), .minor = minor(status.st_dev), .inode = status.st_ino};
+	return 0;
+}
+
+static int remove_place(void **state)
+{
+	char command[256];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -r %s", place);
+	return system(command);
+}
+
+static struct object_watch *start(void)
+{
+	const struct target no_tasks = {.kind = EVENT_TARGET_TASKS};
+	const struct object_watch_params params = {.target = &no_tasks, .max_fds = 1024};
+	struct object_watch *watch = NULL;
+
+	assert_int_equal(object_watch_start(&params, &watch), 0);
+	return watch;
+}
+
+/* Of one that has ended. */
+static pid_t gone_pid(void)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	return pid;
+}
+
+static void note_map(struct object_watch *watch, pid_t pid, const char *name, uint64_t generation)
+{
+	struct record_mmap2 record = {
+		.header = {.type = PERF_RECORD_MMAP2, .misc = PERF_RECORD_MISC_USER},
+		.pid = (uint32_t)pid,
+		.tid = (uint32_t)pid,
+		.addr = 0x1000,
+		.len = 0x1000,
+		.maj = file.major,
+		.min = file.minor,
+		.ino = file.inode,
+		.ino_generation = generation,
+		.prot = PROT_EXEC,
+	};
+	AUTO_BUF struct buf records = {0};
+
+	record_put(&records, &record, sizeof(record), span_of_text(name), 0);
+	object_watch_note(watch, buf_span(&records));
+}
+
+/* It is opened by another thread. */
+static int wait_for(struct object_watch *watch, const struct file_id *wanted)
+{
+	int fd = -1;
+
+	for (int i = 0; i < WAIT_MS && fd < 0; i++) {
+		fd = object_watch_find(watch, wanted);
+		if (fd < 0)
+			nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+	return fd;
+}
+
+/* The first one is not asked again, nor any event waited for. */
+static void maps_of_the_start_are_opened_at_once(void **state)
+{
+	struct object_watch *watch = start();
+
+	(void)state;
+	nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL); /* it sleeps by then */
+	note_map(watch, getpid(), program, ANY_GENERATION);
+	assert_true(wait_for(watch, &file) >= 0);
+	object_watch_free(watch);
+}
+
+/* As ldd(1) does: it maps a program for a moment, and under another path. */
+static void each_process_that_maps_it_is_tried(void **state)
+{
+	struct object_watch *watch = start();
+	char elsewhere[160];
+
+	(void)state;
+	snprintf(elsewhere, sizeof(elsewhere), "%s/root/program", place);
+	for (int i = 0; i < 10; i++) { /* together, or one after the other */
+		note_map(watch, gone_pid(), elsewhere, ANY_GENERATION);
+		nanosleep(&(struct timespec){.tv_nsec = i % 2 ? 0 : 3000000}, NULL);
+	}
+	assert_int_equal(object_watch_find(watch, &file), -1);
+	note_map(watch, getpid(), program, ANY_GENERATION);
+	assert_true(wait_for(watch, &file) >= 0);
+	object_watch_free(watch);
+}
+
+/* In a root of its own it has another path; the build-id tells that it is the same. */
+static void a_build_is_found_whatever_its_path_was(void **state)
+{
+	struct object_watch *watch = start();
+	struct elf_id build_id = {0}, other = {.len = 20};
+
+	(void)state;
+	note_map(watch, getpid(), program, ANY_GENERATION);
+	int fd = wait_for(watch, &file);
+	int len = elf_note_of_fd(fd, build_id.bytes);
+	if (len <= 0)
+		skip();
+	build_id.len = (uint8_t)len;
+	fd = object_watch_find(watch, &file);
+	assert_true(fd >= 0);
+	assert_int_equal(object_watch_find_build(watch, "/app/server", &build_id), fd);
+	assert_int_equal(object_watch_find_build(watch, program, &build_id), fd);
+	assert_int_equal(object_watch_find_build(watch, program, &other), -1);
+	object_watch_free(watch);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(maps_of_the_start_are_opened_at_once),
+		cmocka_unit_test(each_process_that_maps_it_is_tried),
+		cmocka_unit_test(a_build_is_found_whatever_its_path_was),
+	};
+
+	return cmocka_run_group_tests(tests, make_place, remove_place);
+}
