@@ -8,6 +8,8 @@ import threading
 
 import pytest
 
+from conftest import run_command
+
 SOURCE = '''
 #include <stdlib.h>
 #include <time.h>
@@ -154,12 +156,13 @@ os.execve(f'/proc/self/fd/{fd}', [os.environ['A']], os.environ)
 
 
 @pytest.fixture
-def record_what_goes(millrace, builds, tmp_path):
-    def run(what, *options, **environ):
+def record_what_goes(program, builds, tmp_path):
+    def run(what, *options, within=(), status=0, **environ):
         (tmp_path / 'own').mkdir(exist_ok=True)
         (tmp_path / 'memfd.py').write_text(MEMFD)
-        return millrace('record', *options, '-e', 'cpu-clock', '-F', '4999', '-o', tmp_path / 'data', '--', 'sh', '-ec',
-                        GONE[what], cwd=tmp_path, env={**os.environ, **environ, 'A': APP, 'B': str(builds)})
+        return run_command([*within, program, 'record', *options, '-e', 'cpu-clock', '-F', '4999', '-o',
+                            tmp_path / 'data', '--', 'sh', '-ec', GONE[what]], cwd=tmp_path, status=status,
+                           env={**os.environ, **environ, 'A': APP, 'B': str(builds)})
     return run
 
 
@@ -179,6 +182,21 @@ def test_kept_while_it_lived(millrace, perf, record_what_goes, tmp_path, what):
 def test_not_kept_with_no_buildid_cache(record_what_goes, tmp_path):
     done = record_what_goes('deleted', '-N', HOME=str(tmp_path / 'home'))
     assert 'copied' not in done.err and not (tmp_path / 'home').exists()
+
+
+def test_objects_that_were_gone_are_reported(millrace, record_what_goes, tmp_path):
+    """With as few descriptors as are needed none is held open for it."""
+    home = {'HOME': str(tmp_path / 'home')}
+    def record(most_fds, status):
+        within = ['setpriv', '--bounding-set=-sys_resource', 'prlimit', f'--nofile={most_fds}:{most_fds}']
+        return record_what_goes('deleted', within=within, status=status, **home)
+    needed = int(re.search(r'needs (\d+) file descriptors', record(12, 255).err)[1])
+    done = record(needed, 0)
+    assert '1 object was gone, or out of reach, before it could be read: ' \
+           f'code in {tmp_path}/{APP} has no names\n' in done.err
+    said = millrace('report', '-i', tmp_path / 'data', '-s', 'dso,sym', env={**os.environ, **home}).err
+    assert f'{tmp_path}/{APP} is not here: it was gone, or out of reach, before record could read it' in said, said
+    assert 'could be read' not in record_what_goes('deleted', **home).err
 
 
 def test_kept_once_in_a_directory_of_choice(record_what_goes, builds, tmp_path):

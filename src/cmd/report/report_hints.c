@@ -171,6 +171,12 @@ static bool find_package(const char *path, char ret[128])
 	return found;
 }
 
+/* The recorder reads the build-id of each file that it finds, and keeps copies by build-id alone. */
+static bool was_never_read(const struct dso *dso)
+{
+	return dso->source == DSO_NO_FILE && !dso->build_id.len && dso->table->file_ids.ptr;
+}
+
 static void put_file(const struct dso *dso, struct buf *out)
 {
 	AUTO_FREE char *doubt = dso_doubt_text(dso);
@@ -179,6 +185,11 @@ static void put_file(const struct dso *dso, struct buf *out)
 
 	if (doubt)
 		buf_put_text(out, doubt);
+	else if (was_never_read(dso))
+		buf_printf(out,
+			   "%s is not here: it was gone, or out of reach, before record could read it, or it has no "
+			   "build-id to keep a copy by",
+			   dso->name);
 	else if (dso->source == DSO_NO_FILE)
 		buf_printf(out, "%s is not here, and no copy of it: record with --bundle%s", dso->name, debuginfod);
 	else if (find_package(dso->name, package))

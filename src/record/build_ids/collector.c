@@ -60,7 +60,7 @@ static int open_of_process(const struct map_history *history, size_t nr, const s
 
 /* An object that was mapped, found again. */
 struct found_object {
-	int fd;          /* -1: not found */
+	int fd;          /* -errno: not found; why not under its path */
 	bool under_path; /* where it will be looked for */
 };
 
@@ -74,16 +74,20 @@ static bool has_build_id(int fd, const struct elf_id *id)
 }
 
 /* A record that has the build-id says nothing else of the file. */
-static struct found_object find_build(const struct history_object *object, const struct collected *collected)
+static struct found_object find_build(const struct map_history *history, size_t nr, const struct collected *collected)
 {
-	struct found_object found = {.fd = object_file_open(object->name, NULL), .under_path = true};
+	const struct history_object *object = &history->objects[nr];
+	const struct elf_id *build_id = &object->id.build_id;
+	AUTO_FD int fd = object_file_open(object->name, NULL);
+	int err = fd < 0 ? fd : -ESTALE;
 
-	if (found.fd >= 0 && has_build_id(found.fd, &object->id.build_id))
-		return found;
-	if (found.fd >= 0)
-		close(found.fd);
-	int held = object_watch_find_build(collected->watch, object->name, &object->id.build_id);
-	return (struct found_object){.fd = held < 0 ? -1 : fcntl(held, F_DUPFD_CLOEXEC, 0)};
+	if (fd >= 0 && has_build_id(fd, build_id))
+		return (struct found_object){.fd = take_fd(&fd), .under_path = true};
+	int held = object_watch_find_build(collected->watch, object->name, build_id);
+	if (held >= 0)
+		return (struct found_object){.fd = fcntl(held, F_DUPFD_CLOEXEC, 0)};
+	AUTO_FD int its = open_of_process(history, nr, NULL);
+	return (struct found_object){.fd = its >= 0 && has_build_id(its, build_id) ? take_fd(&its) : err};
 }
 
 /* The file that was mapped, not the one that has its name now. */
@@ -94,14 +98,15 @@ static struct found_object find_file(const struct map_history *history, size_t n
 	const struct object_mapping mapped = {.file = object->id.file, .since_ns = object->first_ns, .times = *times};
 
 	if (object->id.build_id.len)
-		return find_build(object, collected);
+		return find_build(history, nr, collected);
 	int fd = object_file_open(object->name, &mapped);
 	if (fd >= 0 || !mapped.file.inode)
 		return (struct found_object){.fd = fd, .under_path = true};
 	int held = object_watch_find(collected->watch, &mapped.file);
 	if (held >= 0 && object_file_is(held, &mapped))
 		return (struct found_object){.fd = fcntl(held, F_DUPFD_CLOEXEC, 0)};
-	return (struct found_object){.fd = open_of_process(history, nr, &mapped)};
+	int its = open_of_process(history, nr, &mapped);
+	return (struct found_object){.fd = its < 0 ? fd : its};
 }
 
 /* It will not be found under its path. */
@@ -197,6 +202,23 @@ static int vdso_build_id(const struct history_object *object, struct collected *
 	return len;
 }
 
+/* Not what only has a file's name: shared memory, and what the kernel makes up. Nor what an earlier recording kept. */
+static void note_gone(const struct history_object *object, struct collected *collected)
+{
+	const char *name = object->name, *directory = collected->kept.directory;
+	AUTO_FD int cache =
+		object->id.build_id.len && directory ? open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	const struct cache_entry entry = {.dir_fd = cache, .name = name, .id = object->id.build_id, .leaf = "elf"};
+
+	if (strncmp(name, "//", 2) == 0 || strncmp(name, "/dev/zero", 9) == 0 || strncmp(name, "/SYSV", 5) == 0 ||
+	    strncmp(name, "/anon_hugepage", 14) == 0 || path_is_jitdump(name) ||
+	    (cache >= 0 && object_cache_has(&entry)))
+		return;
+	if (collected->gone && collected->nr_gone < GONE_NAMED_MAX)
+		buf_printf(collected->gone, "%s%s", collected->gone->len ? ", " : "", name);
+	collected->nr_gone++;
+}
+
 static int file_build_id(const struct map_history *history, size_t nr, const struct mapping_times *times,
 			 struct collected *collected, struct build_id *ret)
 {
@@ -205,6 +227,8 @@ static int file_build_id(const struct map_history *history, size_t nr, const str
 	AUTO_FD int fd = found.fd;
 	int len = object->id.build_id.len;
 
+	if (fd == -ENOENT || fd == -ESTALE || fd == -ENOTDIR)
+		note_gone(object, collected);
 	if (len)
 		memcpy(ret->id, object->id.build_id.bytes, (size_t)len);
 	else

@@ -35,6 +35,8 @@ struct kept_objects {
 	bool all_jitdumps; /* also those to which their path leads: for another machine */
 };
 
+enum { GONE_NAMED_MAX = 3 }; /* the message is one line */
+
 struct collected {
 	uint64_t first_ns, last_ns; /* 0: no sample had a time */
 	uint64_t nr_samples;
@@ -44,6 +46,8 @@ struct collected {
 	struct buf *perf_maps;      /* caller's: and that of PERF_MAPS; NULL: not wanted */
 	struct object_watch *watch; /* caller's: holds objects open that may be gone; NULL: none */
 	struct kept_objects kept;
+	size_t nr_gone;              /* objects that were hit, and of which no file was found; */
+	struct buf *gone;            /* caller's: the paths of the first ones, as text; NULL: not wanted */
 	struct progress *progress;   /* caller's: of what is read back, in bytes; NULL: nothing is shown */
 	struct loss_times *losses;   /* caller's: learns when records went missing; NULL: not wanted */
 	struct extent_list *extents; /* caller's: of all regions, where the records are; NULL: not wanted */

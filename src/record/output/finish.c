@@ -101,6 +101,17 @@ static void say_kept(const struct finish_params *params, const struct kept_objec
 			 kept->nr_too_large, (unsigned long long)(params->cache_max_bytes / 1000000));
 }
 
+static void say_gone(const struct collected *collected)
+{
+	size_t nr = collected->nr_gone;
+
+	if (nr)
+		log_note("%zu object%s gone, or out of reach, before %s could be read: code in %s%s has no "
+			 "names",
+			 nr, nr == 1 ? " was" : "s were", nr == 1 ? "it" : "they", buf_text(collected->gone),
+			 nr > GONE_NAMED_MAX ? ", ..." : "");
+}
+
 static uint64_t readable_bytes(const struct finish_params *params, uint64_t data_bytes)
 {
 	uint64_t bytes = data_bytes;
@@ -113,7 +124,7 @@ static uint64_t readable_bytes(const struct finish_params *params, uint64_t data
 /* The features that only the data tell. Records that cannot be read back leave them out. */
 static int add_collected(const struct finish_params *params, struct feature_set *set, struct finish_result *result)
 {
-	AUTO_BUF struct buf build_ids = {0}, files = {0}, perf_maps = {0};
+	AUTO_BUF struct buf build_ids = {0}, files = {0}, perf_maps = {0}, gone = {0};
 	AUTO_EXTENTS struct extent_list extents = {0};
 	struct collected collected = {.build_ids = &build_ids,
 				      .files = &files,
@@ -121,6 +132,7 @@ static int add_collected(const struct finish_params *params, struct feature_set 
 				      .losses = params->losses,
 				      .perf_maps = &perf_maps,
 				      .watch = params->watch,
+				      .gone = &gone,
 				      .kept = {.directory = params->cache,
 					       .max_bytes = params->cache_max_bytes,
 					       .all_jitdumps = params->bundle}};
@@ -137,6 +149,7 @@ static int add_collected(const struct finish_params *params, struct feature_set 
 		if (params->shows_progress)
 			progress_end(&progress);
 		say_kept(params, &collected.kept);
+		say_gone(&collected);
 		if (err)
 			log_note("%s: cannot read the records back for their build-ids: %s", params->path,
 				 strerror(-err));
