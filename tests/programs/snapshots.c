@@ -20,7 +20,7 @@
 #include "base/cpuset.h"
 #include "base/diag.h"
 #include "event/parse/configure.h"
-#include "record/drain/flight.h"
+#include "record/drain/overwrite.h"
 #include "record/setup/eventset.h"
 #include "record/setup/target.h"
 
@@ -117,7 +117,7 @@ static unsigned gaps(struct record *records, size_t nr, bool joined)
 }
 
 static bool open_overwrite(struct event_list *events, const struct target *target, unsigned pages, struct plan *plan,
-			   struct eventset *set, struct flight **flight)
+			   struct eventset *set, struct overwrite **overwrite)
 {
 	struct diag diag = {0};
 	struct ring_sizes sizes = {.pages = pages, .exact = true};
@@ -134,7 +134,7 @@ static bool open_overwrite(struct event_list *events, const struct target *targe
 	attr->read_format = PERF_FORMAT_LOST;
 	if (plan_make(events, target, plan))
 		return false;
-	if (eventset_open(set, plan, events, sizes, &diag) || flight_open(set, sizes, flight, &diag)) {
+	if (eventset_open(set, plan, events, sizes, &diag) || overwrite_open(set, sizes, overwrite, &diag)) {
 		fprintf(stderr, "%s\n", diag.text);
 		return false;
 	}
@@ -161,7 +161,7 @@ int main(int argc, char **argv)
 	struct event_list events = {0};
 	struct plan plan = {0};
 	struct eventset set = {0};
-	struct flight *flight = NULL;
+	struct overwrite *overwrite = NULL;
 	unsigned nr_gaps = 0, nr_bad = 0;
 	uint64_t nr_calls = 0, lost = 0, overwritten = 0, nr_joined = 0;
 	char cpu[16];
@@ -175,7 +175,8 @@ int main(int argc, char **argv)
 	start_callers();
 	for (unsigned i = 0; i < nr_callers; i++)
 		sched_setaffinity(callers[i].tid, sizeof(here), &here);
-	if (cpuset_parse(&target.cpus, cpu) || !open_overwrite(&events, &target, args[2].value, &plan, &set, &flight))
+	if (cpuset_parse(&target.cpus, cpu) ||
+	    !open_overwrite(&events, &target, args[2].value, &plan, &set, &overwrite))
 		return 77;
 	struct record *records = calloc((size_t)args[2].value * 4096 / 64 + 1, sizeof(*records));
 	if (!records || eventset_enable(&set))
@@ -183,10 +184,11 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < args[0].value; i++) {
 		struct buf bytes = {0};
 		size_t nr = 0;
-		if (flight_freeze(flight) || flight_collect(flight, &bytes, NULL) || !parse(&bytes, records, &nr))
+		if (overwrite_freeze(overwrite) || overwrite_collect(overwrite, &bytes, NULL) ||
+		    !parse(&bytes, records, &nr))
 			nr_bad++;
-		bool joined = flight_counters(flight).nr_overwritten == overwritten;
-		overwritten = flight_counters(flight).nr_overwritten;
+		bool joined = overwrite_counters(overwrite).nr_overwritten == overwritten;
+		overwritten = overwrite_counters(overwrite).nr_overwritten;
 		nr_joined += joined;
 		nr_gaps += gaps(records, nr, joined);
 		nr_calls += nr;
@@ -198,13 +200,13 @@ int main(int argc, char **argv)
 		pthread_join(callers[i].thread, NULL);
 	for (size_t i = 0; i < plan.nr_slots; i++)
 		lost += eventset_lost(&set, i);
-	struct flight_counters counters = flight_counters(flight);
+	struct overwrite_counters counters = overwrite_counters(overwrite);
 	printf("%llu snapshots, %llu joined, %llu calls, %u gaps, %u torn, %llu lost, blind %llu ns\n",
 	       (unsigned long long)counters.nr_snapshots, (unsigned long long)nr_joined, (unsigned long long)nr_calls,
 	       nr_gaps, nr_bad + (unsigned)counters.nr_broken, (unsigned long long)lost,
 	       (unsigned long long)counters.paused_ns);
 	free(records);
-	flight_free(flight);
+	overwrite_free(overwrite);
 	eventset_close(&set);
 	plan_fini(&plan);
 	event_list_fini(&events);

@@ -176,20 +176,20 @@ static void print_freezes(const struct recording_result *result)
 			 (unsigned long long)result->nr_unguarded);
 }
 
-static void print_overwrite(const struct flight_counters *flight)
+static void print_overwrite(const struct overwrite_counters *overwrite)
 {
-	if (!flight->nr_snapshots)
+	if (!overwrite->nr_snapshots)
 		return;
 	log_verbose(
 		"%llu snapshots of overwritten rings: %llu records, %llu bytes; blind for %.3f ms, %.3f ms at a time",
-		(unsigned long long)flight->nr_snapshots, (unsigned long long)flight->nr_records,
-		(unsigned long long)flight->bytes, (double)flight->paused_ns / 1e6,
-		(double)flight->longest_pause_ns / 1e6);
-	if (flight->nr_pauses)
+		(unsigned long long)overwrite->nr_snapshots, (unsigned long long)overwrite->nr_records,
+		(unsigned long long)overwrite->bytes, (double)overwrite->paused_ns / 1e6,
+		(double)overwrite->longest_pause_ns / 1e6);
+	if (overwrite->nr_pauses)
 		log_note("  recording was paused %llu times for snapshots, %.3f ms in all",
-			 (unsigned long long)flight->nr_pauses, (double)flight->paused_ns / 1e6);
-	if (flight->nr_broken)
-		log_note("  %llu overwritten rings held broken records", (unsigned long long)flight->nr_broken);
+			 (unsigned long long)overwrite->nr_pauses, (double)overwrite->paused_ns / 1e6);
+	if (overwrite->nr_broken)
+		log_note("  %llu overwritten rings held broken records", (unsigned long long)overwrite->nr_broken);
 }
 
 static void print_costs(const struct recording_result *result)
@@ -264,7 +264,7 @@ void record_summary_print(const struct recording_result *result)
 	print_losses(result);
 	print_steering(result);
 	print_freezes(result);
-	print_overwrite(&result->flight);
+	print_overwrite(&result->overwrite);
 	print_unwinding(&result->unwinding);
 	if (result->compressed)
 		print_compression(&result->packed);

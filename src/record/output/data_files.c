@@ -75,7 +75,7 @@ static int open_file(const struct data_files_params *params, size_t ring, struct
 	return engine_open(params->writer, &output, &file->writer, &files->params, reterr);
 }
 
-static bool has_flight(const struct data_files_params *params)
+static bool has_overwrite(const struct data_files_params *params)
 {
 	return params->set->plan->nr_rings > params->set->plan->nr_drained;
 }
@@ -134,8 +134,8 @@ static void open_stream(const struct data_files_params *params, struct data_file
 		.writer = file->writer,
 		.flush_bytes = flush_bytes(params),
 		/* Marks in the files of a directory would promise what other files do not hold. */
-		/* The flight channel comes behind the last mark, and may be older than it. */
-		.round_bytes = params->into && !params->layout && !has_flight(params) ? round_bytes(params) : 0,
+		/* Records of the overwrite channel come behind the last mark, and may be older than it. */
+		.round_bytes = params->into && !params->layout && !has_overwrite(params) ? round_bytes(params) : 0,
 	};
 }
 
@@ -151,7 +151,7 @@ static void share_output(const struct data_files_params *params)
 			ring++;
 		producers.nr += ring < plan->nr_drained;
 	}
-	if (!has_flight(params)) {
+	if (!has_overwrite(params)) {
 		uint64_t least = producers.nr * (uint64_t)PRODUCER_ROUND;
 		producers.round_bytes = round_bytes(params);
 		if (producers.round_bytes > 1 && producers.round_bytes < least)

@@ -28,7 +28,7 @@
 #include "record/build_ids/collector.h"
 #include "record/build_ids/object_watch.h"
 #include "record/drain/early_drain.h"
-#include "record/drain/flight.h"
+#include "record/drain/overwrite.h"
 #include "record/drain/readers.h"
 #include "record/drain/thread_spec.h"
 #include "record/features/features.h"
@@ -78,7 +78,7 @@ struct recording {
 	size_t pool_bytes;         /* 0: none but what -z needs */
 	struct early_drain *early; /* NULL: no task events, or readers run */
 	struct steering steering;
-	struct flight *flight;
+	struct overwrite *overwrite;
 	struct described_events described;
 	struct features_params features;
 	struct batch_pool *pool; /* NULL: nothing is compressed */
@@ -310,19 +310,20 @@ static size_t output_fds(const struct recording *rec)
 	return options->directory ? 1 + of_file * rec->plan.nr_drained : of_file;
 }
 
-/* That are opened after the events: a wake-up for each reader thread, and rings of the flight channel are in pairs. */
+/* That are opened after the events: a wake-up for each reader thread, and rings of the overwrite channel are in pairs.
+ */
 static size_t later_fds(const struct recording *rec)
 {
-	enum { FREEZE_FDS = 1, OF_FLIGHT_PLACE = 2 };
+	enum { FREEZE_FDS = 1, OF_OVERWRITE_PLACE = 2 };
 	const struct recording_options *options = rec->options;
 	size_t nr_outputs = options->rotation.on ? 2 : 1;
 
 	return nr_outputs * output_fds(rec) + (options->threads ? rec->layout.nr_threads : 1) +
-	       OF_FLIGHT_PLACE * (rec->plan.nr_rings - rec->plan.nr_drained) +
+	       OF_OVERWRITE_PLACE * (rec->plan.nr_rings - rec->plan.nr_drained) +
 	       (options->on_pressure == ON_PRESSURE_FREEZE ? FREEZE_FDS : 0);
 }
 
-/* Those of the flight channel are as large as those that are drained. */
+/* Those of the overwrite channel are as large as those that are drained. */
 static int open_rings(struct recording *rec, struct diag *reterr)
 {
 	/*
@@ -344,7 +345,7 @@ static int open_rings(struct recording *rec, struct diag *reterr)
 		return diag_set(reterr, err, "cannot drain the rings of task events: %s", strerror(-err));
 	if (sizes.bounded)
 		sizes.pages = rec->set.ring_pages;
-	err = flight_open(&rec->set, sizes, &rec->flight, reterr);
+	err = overwrite_open(&rec->set, sizes, &rec->overwrite, reterr);
 	return err ? err : eventset_set_filters(&rec->set, reterr);
 }
 
@@ -575,7 +576,7 @@ static uint64_t note_moment(void *recording)
 {
 	struct recording *rec = recording;
 
-	if (!rec->off_cpu || !rec->flight)
+	if (!rec->off_cpu || !rec->overwrite)
 		return 0;
 	uint64_t now_ns = ledger_book_now(&rec->book);
 	note_sleepers(rec, now_ns);
@@ -688,9 +689,9 @@ static void unblock_termination_signals(const struct recording *rec, sigset_t *r
 /* Header and initial state: the writer goes on where they end. */
 static int start_output(struct recording *rec, struct diag *reterr)
 {
-	bool flight = rec->options->rotation.history_ns;
-	int err = flight ? output_file_open_retained(&rec->output, &rec->common, reterr)
-			 : output_file_open(&rec->output, &rec->common, 0, reterr);
+	bool retained = rec->options->rotation.history_ns;
+	int err = retained ? output_file_open_retained(&rec->output, &rec->common, reterr)
+			   : output_file_open(&rec->output, &rec->common, 0, reterr);
 
 	/* Stages that have to know from the start what is mapped are told, and the file at its end. */
 	if (!err && rec->options->tail_synthesize && rec->makers)
@@ -703,7 +704,7 @@ static int start_output(struct recording *rec, struct diag *reterr)
 			return diag_set(reterr, err, "out of memory");
 		rec->common.task_log = rec->housekeeping.task_log = rec->task_log;
 	}
-	if (flight)
+	if (retained)
 		return output_file_begin_task_log(&rec->output, &rec->common, reterr);
 	return output_file_put_initial_state(&rec->output, &rec->common, &rec->rotation.initial_bytes, reterr);
 }
@@ -1024,7 +1025,7 @@ static int open_rotation(struct recording *rec, struct diag *reterr)
 	rotation->params = &rec->common;
 	rotation->output = &rec->output;
 	rotation->readers = &rec->readers;
-	rotation->flight = rec->flight;
+	rotation->overwrite = rec->overwrite;
 	rotation->unwinding = rec->unwinding;
 	rotation->off_cpu = rec->off_cpu;
 	rotation->book = &rec->book;
@@ -1216,7 +1217,7 @@ static int close_output(struct recording *rec, struct recording_result *result, 
 	result->output = name_output(rec);
 	end_status_stop(&rec->end_status);
 	end_compression(rec, result);
-	result->flight = flight_counters(rec->flight);
+	result->overwrite = overwrite_counters(rec->overwrite);
 	result->bytes = closed.bytes;
 	result->nr_samples = closed.nr_samples;
 	result->samples_counted = closed.samples_counted;
@@ -1248,7 +1249,7 @@ static void recording_fini(struct recording *rec)
 	batch_pool_free(rec->pool);
 	task_pauser_close(&rec->task_pauser);
 	steering_close(&rec->steering);
-	flight_free(rec->flight);
+	overwrite_free(rec->overwrite);
 	trigger_events_close(&rec->trigger);
 	early_drain_free(rec->early);
 	eventset_close(&rec->set);

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "record/adapt/steering.h"
-#include "record/drain/flight.h"
+#include "record/drain/overwrite.h"
 #include "record/run/ledger.h"
 #include "record/setup/options.h"
 #include "record/unwind/unwinding.h"
@@ -23,7 +23,7 @@ struct recording_loss {
 	int cpu;           /* -1: any */
 	pid_t tid;         /* -1: any */
 	uint64_t records;
-	size_t ring_bytes; /* of the ring that was full; 0: the flight channel, which was paused */
+	size_t ring_bytes; /* of the ring that was full; 0: the overwrite channel, which was paused */
 	bool task_events;  /* records were those of an event that we added, which has no samples */
 };
 
@@ -37,9 +37,9 @@ struct recording_result {
 	uint64_t lost_task_events;
 	bool losses_counted; /* false: this kernel has no PERF_FORMAT_LOST (before 6.0); only LOST records tell */
 	struct coverage coverage;
-	struct flight_counters flight;  /* of events that were overwritten */
-	uint64_t nr_freezes, frozen_ns; /* the recorded tasks were stopped */
-	uint64_t nr_trimmed;            /* samples whose stack was cut short */
+	struct overwrite_counters overwrite; /* of events that were overwritten */
+	uint64_t nr_freezes, frozen_ns;      /* the recorded tasks were stopped */
+	uint64_t nr_trimmed;                 /* samples whose stack was cut short */
 	struct unwinding_counts unwinding;
 	uint64_t nr_unguarded; /* times that they should have been, but the watchdog process was gone */
 	struct steering_result steering;

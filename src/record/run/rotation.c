@@ -14,7 +14,7 @@
 #include "base/diag.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "record/drain/flight.h"
+#include "record/drain/overwrite.h"
 #include "record/drain/readers.h"
 #include "record/off_cpu/off_cpu_stage.h"
 #include "record/output/output_file.h"
@@ -40,8 +40,8 @@ struct finisher_job {
 	struct buf records;           /* behind all others */
 	struct ledger ledger;         /* of its time */
 	uint64_t lost;                /* of events, as told by `records` */
-	struct off_cpu_window window; /* of records of the flight */
-	struct flight *flight;        /* borrowed; of the last file: its records go there, too. NULL: none */
+	struct off_cpu_window window; /* of records of the overwrite rings */
+	struct overwrite *overwrite;  /* borrowed; of the last file: its records go there, too. NULL: none */
 };
 
 static void job_free(struct finisher_job *job)
@@ -106,11 +106,11 @@ static int put_last_moments(struct rotation *rotation, struct finisher_job *job,
 	uint64_t whole_from_ns = 0;
 	int err = 0;
 
-	if (!rotation->flight || (!rotation->unwinding && !rotation->off_cpu))
-		return flight_end_into(job->flight, output->writer);
+	if (!rotation->overwrite || (!rotation->unwinding && !rotation->off_cpu))
+		return overwrite_end_into(job->overwrite, output->writer);
 	output_file_run_stages(output);
-	if (job->flight) {
-		err = flight_end(job->flight, &job->records, &whole_from_ns);
+	if (job->overwrite) {
+		err = overwrite_end(job->overwrite, &job->records, &whole_from_ns);
 		job->window = (struct off_cpu_window){.from_ns = rotation->thawed_ns, .to_ns = UINT64_MAX};
 		begin_window(job, whole_from_ns);
 	}
@@ -364,11 +364,11 @@ static int begin(struct rotation *rotation, struct diag *reterr)
 		return err;
 	}
 	/* What tasks do from here on belongs to what the next snapshot holds. */
-	if (rotation->flight)
+	if (rotation->overwrite)
 		(void)!task_log_hold(rotation->params->task_log); /* out of memory: then /proc is asked */
 	/* The moment of the snapshot. What an ioctl refuses makes it short, and nothing is lost. */
 	job->window = (struct off_cpu_window){.from_ns = rotation->thawed_ns, .to_ns = rotation->moment(rotation->ctx)};
-	err = flight_freeze(rotation->flight);
+	err = overwrite_freeze(rotation->overwrite);
 	rotation->thawed_ns = rotation->moment(rotation->ctx);
 	if (err)
 		log_note("the last moments may be incomplete: %s", strerror(-err));
@@ -447,7 +447,7 @@ static int account(struct rotation *rotation, struct finisher_job *job)
 	int err = 0;
 
 	for (size_t i = 0; i < params->set->plan->nr_slots && !err; i++) {
-		const struct flight_pause pause = flight_pause_of(rotation->flight, i);
+		const struct overwrite_pause pause = overwrite_pause_of(rotation->overwrite, i);
 		if (pause.to_ns)
 			err = ledger_book_note_pause(rotation->book, i, pause.from_ns, pause.to_ns);
 	}
@@ -471,7 +471,7 @@ static int complete(struct rotation *rotation, struct diag *reterr)
 	rotation->job = NULL;
 	rotation->nr_switches++;
 	uint64_t whole_from_ns = 0;
-	int err = flight_collect(rotation->flight, &job->records, &whole_from_ns);
+	int err = overwrite_collect(rotation->overwrite, &job->records, &whole_from_ns);
 	begin_window(job, whole_from_ns);
 	if (!err)
 		err = account(rotation, job);
@@ -521,7 +521,7 @@ static int finish_last(struct rotation *rotation, const struct output_closing *c
 {
 	const struct output_closing of_span = {.ledger = &rotation->book->span};
 	const struct output_params *params = rotation->params;
-	struct finisher_job job = {.flight = rotation->flight};
+	struct finisher_job job = {.overwrite = rotation->overwrite};
 	int err = 0;
 
 	if (rotation->output->held && !rotation->post && !rotation->wanted) {

@@ -16,7 +16,7 @@
 #include "record/output/output_path.h"
 #include "record/setup/options.h"
 
-struct flight;
+struct overwrite;
 struct ledger_book;
 struct off_cpu_stages;
 struct readers;
@@ -45,8 +45,8 @@ struct rotation {
 	const struct output_params *params; /* borrowed, as all that follows */
 	struct output_file *output;         /* the present one, at one address for ever */
 	struct readers *readers;
-	struct flight *flight;          /* its records go behind those of a file; NULL: there is none */
-	struct unwinding *unwinding;    /* of samples of the flight; NULL: none is wanted */
+	struct overwrite *overwrite;    /* its records go behind those of a file; NULL: there is none */
+	struct unwinding *unwinding;    /* of samples of the overwrite rings; NULL: none is wanted */
 	struct off_cpu_stages *off_cpu; /* of its switches; likewise */
 	struct ledger_book *book;
 	struct recorder_cost *cost;
@@ -54,8 +54,8 @@ struct rotation {
 	/* The housekeeping thread uses the present output and the book: it is paused while they change. */
 	void (*pause)(void *ctx);
 	int (*resume)(void *ctx);
-	/* Called before the flight is frozen and afterwards. Returns the time by the clock of samples; 0: it is of no
-	 * interest. */
+	/* Called before the overwrite rings are frozen and afterwards. Returns the time by the clock of samples; 0: it
+	 * is of no interest. */
 	uint64_t (*moment)(void *ctx);
 	void *ctx;
 
@@ -70,7 +70,7 @@ struct rotation {
 	uint64_t next_ns;         /* CLOCK_MONOTONIC; UINT64_MAX: not by time */
 	uint64_t base_bytes;      /* of readers.control.stored: where the present file began */
 	size_t nr_switches;
-	uint64_t thawed_ns; /* when the flight was, by moment(); 0: it was not frozen yet */
+	uint64_t thawed_ns; /* when the overwrite rings were, by moment(); 0: they were not frozen yet */
 };
 
 int rotation_open(struct rotation *rotation, struct diag *reterr);

@@ -34,14 +34,14 @@ struct eventset {
 			 bool on); /* NULL: not wanted; by eventset_switch() of the events for --off-cpu: after
 						 they were enabled, or before they are disabled */
 	void *switched_ctx;
-	bool leaves_fds;    /* eventset_close() leaves event fds open, for fd_closer.h; set before the opening */
-	size_t later_fds;   /* that the caller opens beside what each recording does; set before the opening, too */
-	size_t needed_fds;  /* so many descriptors all of the recording takes, with those that the program was given */
+	bool leaves_fds;   /* eventset_close() leaves event fds open, for fd_closer.h; set before the opening */
+	size_t later_fds;  /* that the caller opens beside what each recording does; set before the opening, too */
+	size_t needed_fds; /* so many descriptors all of the recording takes, with those that the program was given */
 };
 
 /*
- * Opens everything, and maps what is drained (flight_open() does the rest). After an error nothing stays open, but as
- * set->leaves_fds says; all fields but that and later_fds are set here.
+ * Opens everything, and maps what is drained (overwrite_open() does the rest). After an error nothing stays open, but
+ * as set->leaves_fds says; all fields but that and later_fds are set here.
  */
 int eventset_open(struct eventset *set, const struct plan *plan, struct event_list *events, struct ring_sizes sizes,
 		  struct diag *reterr);

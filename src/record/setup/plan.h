@@ -19,7 +19,7 @@ struct target;
 enum channel {
 	CHANNEL_SIDE,      /* task events alone; drained first */
 	CHANNEL_DATA,      /* samples, drained as they come; task events, too, when there is no side channel */
-	CHANNEL_OVERWRITE, /* overwritten until a snapshot is requested; never drained: flight.h */
+	CHANNEL_OVERWRITE, /* overwritten until a snapshot is requested; never drained: overwrite.h */
 	NR_CHANNELS,
 };
 
@@ -43,7 +43,7 @@ struct plan_ring {
 struct plan {
 	struct plan_slot *slots; /* heap; event-major, then CPU, then task: the order of ids in the file */
 	size_t nr_slots;
-	struct plan_ring *rings; /* heap; by channel: side, data (those are drained), flight; of each by place */
+	struct plan_ring *rings; /* heap; by channel: side, data (those are drained), overwrite; of each by place */
 	size_t nr_rings, nr_drained;
 	size_t nr_places;      /* CPUs or threads that are recorded */
 	size_t nr_side_places; /* and behind them the CPUs that tasks may come from, with side rings alone */

@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "base/diag.h"
 #include "event/parse/event.h"
-#include "record/drain/flight.h"
+#include "record/drain/overwrite.h"
 #include "record/setup/eventset.h"
 
 static unsigned nr_left; /* so many are opened while the thread lives */
@@ -44,14 +44,15 @@ static void a_thread_that_is_gone_has_no_records(void **state)
 
 	(void)state;
 	for (unsigned opened = 0; opened < 2; opened++) {
-		struct flight *flight;
+		struct overwrite *overwrite;
 		struct buf records = {0};
 		nr_left = opened;
-		assert_int_equal(flight_open(&set, (struct ring_sizes){.pages = 1, .exact = true}, &flight, &diag), 0);
-		assert_int_equal(flight_freeze(flight), 0);
-		assert_int_equal(flight_collect(flight, &records, NULL), 0);
+		assert_int_equal(
+			overwrite_open(&set, (struct ring_sizes){.pages = 1, .exact = true}, &overwrite, &diag), 0);
+		assert_int_equal(overwrite_freeze(overwrite), 0);
+		assert_int_equal(overwrite_collect(overwrite, &records, NULL), 0);
 		assert_int_equal(records.len, 0);
-		flight_free(flight);
+		overwrite_free(overwrite);
 	}
 	close(fd);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "record/drain/flight.h"
+#include "record/drain/overwrite.h"
 
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -38,41 +38,41 @@ struct place {
 	bool pauses;   /* while its rings are copied; else they are swapped */
 	uint8_t *copy; /* heap, where it pauses: what its rings held when they were frozen, one behind the other */
 	struct backward_taken copied[2];
-	struct flight_pause pause; /* the last */
+	struct overwrite_pause pause; /* the last */
 };
 
-struct flight {
+struct overwrite {
 	const struct eventset *set; /* borrowed */
 	struct place *places;       /* heap; room for one for each event of the channel */
 	size_t nr_places;
 	size_t ring_bytes; /* of the largest */
 	bool frozen;       /* there is something to write */
 	uint8_t *room;     /* heap: one ring in the order of time */
-	struct flight_counters counters;
+	struct overwrite_counters counters;
 };
 
 /* Where the records of a snapshot go: to the writer, or else behind `records`. */
 struct snapshot_out {
 	struct writer *writer;
 	struct buf *records;
-	uint64_t whole_from_ns; /* as flight_collect() returns it */
+	uint64_t whole_from_ns; /* as overwrite_collect() returns it */
 	int err;
 };
 
-static bool is_of_place(const struct flight *flight, size_t slot, const struct place *place)
+static bool is_of_place(const struct overwrite *overwrite, size_t slot, const struct place *place)
 {
-	return flight->set->fds[slot] >= 0 && flight->set->plan->slots[slot].ring == place->ring &&
+	return overwrite->set->fds[slot] >= 0 && overwrite->set->plan->slots[slot].ring == place->ring &&
 	       (place->slot == ALL_SLOTS || place->slot == (ssize_t)slot);
 }
 
 /* All events of a place go to that ring. The kernel waits for a grace period of RCU in each call. */
-static int point_to(const struct flight *flight, const struct place *place, int carrier)
+static int point_to(const struct overwrite *overwrite, const struct place *place, int carrier)
 {
 	int first_err = 0;
 
-	for (size_t i = 0; i < flight->set->plan->nr_slots; i++)
-		if (is_of_place(flight, i, place) &&
-		    ioctl(flight->set->fds[i], PERF_EVENT_IOC_SET_OUTPUT, (long)carrier) && !first_err)
+	for (size_t i = 0; i < overwrite->set->plan->nr_slots; i++)
+		if (is_of_place(overwrite, i, place) &&
+		    ioctl(overwrite->set->fds[i], PERF_EVENT_IOC_SET_OUTPUT, (long)carrier) && !first_err)
 			first_err = -errno;
 	return first_err;
 }
@@ -104,11 +104,11 @@ static void unmap_place(struct place *place)
 }
 
 /* The attr of some event of the place: its clock must be the carriers'. NULL: none is open, a task was gone. */
-static const struct perf_event_attr *attr_of_place(const struct flight *flight, const struct place *place)
+static const struct perf_event_attr *attr_of_place(const struct overwrite *overwrite, const struct place *place)
 {
-	for (size_t i = 0; i < flight->set->plan->nr_slots; i++)
-		if (is_of_place(flight, i, place))
-			return &flight->set->events->events[flight->set->plan->slots[i].event].attr;
+	for (size_t i = 0; i < overwrite->set->plan->nr_slots; i++)
+		if (is_of_place(overwrite, i, place))
+			return &overwrite->set->events->events[overwrite->set->plan->slots[i].event].attr;
 	return NULL;
 }
 
@@ -119,10 +119,10 @@ static int make_pausing(struct place *place)
 	return place->copy ? 0 : -ENOMEM;
 }
 
-static int map_place(struct flight *flight, struct place *place, size_t pages, size_t nr_rings)
+static int map_place(struct overwrite *overwrite, struct place *place, size_t pages, size_t nr_rings)
 {
-	const struct plan_ring *ring = &flight->set->plan->rings[place->ring];
-	const struct perf_event_attr *attr = attr_of_place(flight, place);
+	const struct plan_ring *ring = &overwrite->set->plan->rings[place->ring];
+	const struct perf_event_attr *attr = attr_of_place(overwrite, place);
 
 	place->pauses = false;
 	for (size_t r = 0; attr && r < nr_rings; r++) {
@@ -140,21 +140,21 @@ static int map_place(struct flight *flight, struct place *place, size_t pages, s
 	return nr_rings < 2 ? make_pausing(place) : 0;
 }
 
-static void unmap_all(struct flight *flight)
+static void unmap_all(struct overwrite *overwrite)
 {
-	for (size_t i = 0; i < flight->nr_places; i++)
-		unmap_place(&flight->places[i]);
+	for (size_t i = 0; i < overwrite->nr_places; i++)
+		unmap_place(&overwrite->places[i]);
 }
 
-static int try_map(struct flight *flight, size_t pages, size_t nr_rings)
+static int try_map(struct overwrite *overwrite, size_t pages, size_t nr_rings)
 {
 	int err = 0;
 
-	flight->ring_bytes = pages * (size_t)sysconf(_SC_PAGESIZE);
-	for (size_t i = 0; i < flight->nr_places && !err; i++)
-		err = map_place(flight, &flight->places[i], pages, nr_rings);
+	overwrite->ring_bytes = pages * (size_t)sysconf(_SC_PAGESIZE);
+	for (size_t i = 0; i < overwrite->nr_places && !err; i++)
+		err = map_place(overwrite, &overwrite->places[i], pages, nr_rings);
 	if (err)
-		unmap_all(flight);
+		unmap_all(overwrite);
 	return err;
 }
 
@@ -163,94 +163,94 @@ static bool too_much(int err)
 	return err == -EPERM || err == -ENOMEM;
 }
 
-static int cannot_map(const struct flight *flight, size_t pages, int err, struct diag *reterr)
+static int cannot_map(const struct overwrite *overwrite, size_t pages, int err, struct diag *reterr)
 {
-	return diag_set(reterr, err, "cannot map %zu overwritten rings of %zu pages: %s%s", flight->nr_places, pages,
+	return diag_set(reterr, err, "cannot map %zu overwritten rings of %zu pages: %s%s", overwrite->nr_places, pages,
 			strerror(-err),
 			too_much(err) ? ": raise kernel.perf_event_mlock_kb or ulimit -l, or give a smaller -m" : "");
 }
 
-static void report_smaller(const struct flight *flight, size_t pages, size_t asked)
+static void report_smaller(const struct overwrite *overwrite, size_t pages, size_t asked)
 {
 	if (pages != asked)
 		log_note("overwritten rings of %zu KiB: no more locked memory is allowed (kernel.perf_event_mlock_kb, "
 			 "ulimit -l)",
-			 flight->ring_bytes / 1024);
+			 overwrite->ring_bytes / 1024);
 }
 
 /* Two rings, smaller ones if the user named no size, or at last one. */
-static int map_all(struct flight *flight, size_t asked, bool exact, struct diag *reterr)
+static int map_all(struct overwrite *overwrite, size_t asked, bool exact, struct diag *reterr)
 {
 	size_t pages = asked;
-	int err = try_map(flight, pages, 2);
+	int err = try_map(overwrite, pages, 2);
 
 	while (too_much(err) && !exact && pages > 1)
-		err = try_map(flight, pages /= 2, 2);
+		err = try_map(overwrite, pages /= 2, 2);
 	if (too_much(err)) {
-		err = try_map(flight, pages = asked, 1);
+		err = try_map(overwrite, pages = asked, 1);
 		if (!err)
 			log_note(
 				"no locked memory for two overwritten rings each: recording pauses while a snapshot is "
 				"copied (kernel.perf_event_mlock_kb, ulimit -l)");
 	}
 	if (err)
-		return cannot_map(flight, pages, err, reterr);
-	report_smaller(flight, pages, asked);
+		return cannot_map(overwrite, pages, err, reterr);
+	report_smaller(overwrite, pages, asked);
 	return 0;
 }
 
 /* The events of each place go to its first ring. */
-static int connect_all(const struct flight *flight)
+static int connect_all(const struct overwrite *overwrite)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < flight->nr_places && !err; i++)
-		if (flight->places[i].carriers[0] >= 0)
-			err = point_to(flight, &flight->places[i], flight->places[i].carriers[0]);
+	for (size_t i = 0; i < overwrite->nr_places && !err; i++)
+		if (overwrite->places[i].carriers[0] >= 0)
+			err = point_to(overwrite, &overwrite->places[i], overwrite->places[i].carriers[0]);
 	return err;
 }
 
 /* A place for each event. An event that was sent to a carrier's ring is sent nowhere when that is unmapped. */
-static void split_places(struct flight *flight)
+static void split_places(struct overwrite *overwrite)
 {
-	const struct plan *plan = flight->set->plan;
+	const struct plan *plan = overwrite->set->plan;
 
-	unmap_all(flight);
-	flight->nr_places = 0;
+	unmap_all(overwrite);
+	overwrite->nr_places = 0;
 	for (size_t i = 0; i < plan->nr_slots; i++)
-		if (flight->set->fds[i] >= 0 && plan->slots[i].ring >= plan->nr_drained)
-			flight->places[flight->nr_places++] =
+		if (overwrite->set->fds[i] >= 0 && plan->slots[i].ring >= plan->nr_drained)
+			overwrite->places[overwrite->nr_places++] =
 				(struct place){.ring = plan->slots[i].ring, .slot = (ssize_t)i, .carriers = {-1, -1}};
 }
 
-static int try_map_own(struct flight *flight, size_t pages)
+static int try_map_own(struct overwrite *overwrite, size_t pages)
 {
 	int err = 0;
 
-	flight->ring_bytes = pages * (size_t)sysconf(_SC_PAGESIZE);
-	for (size_t i = 0; i < flight->nr_places && !err; i++) {
-		struct place *place = &flight->places[i];
-		place->carriers[0] = flight->set->fds[place->slot];
+	overwrite->ring_bytes = pages * (size_t)sysconf(_SC_PAGESIZE);
+	for (size_t i = 0; i < overwrite->nr_places && !err; i++) {
+		struct place *place = &overwrite->places[i];
+		place->carriers[0] = overwrite->set->fds[place->slot];
 		err = backward_ring_map(&place->rings[0], place->carriers[0], pages);
 		if (!err)
 			err = make_pausing(place);
 	}
 	if (err)
-		unmap_all(flight);
+		unmap_all(overwrite);
 	return err;
 }
 
-static int map_own(struct flight *flight, size_t asked, bool exact, struct diag *reterr)
+static int map_own(struct overwrite *overwrite, size_t asked, bool exact, struct diag *reterr)
 {
 	size_t pages = asked;
 
-	split_places(flight);
-	int err = try_map_own(flight, pages);
+	split_places(overwrite);
+	int err = try_map_own(overwrite, pages);
 	while (too_much(err) && !exact && pages > 1)
-		err = try_map_own(flight, pages /= 2);
+		err = try_map_own(overwrite, pages /= 2);
 	if (err)
-		return cannot_map(flight, pages, err, reterr);
-	report_smaller(flight, pages, asked);
+		return cannot_map(overwrite, pages, err, reterr);
+	report_smaller(overwrite, pages, asked);
 	return 0;
 }
 
@@ -261,78 +261,78 @@ static void report_refused(int err)
 		 strerror(-err));
 }
 
-static int connect_or_split(struct flight *flight, size_t pages, bool exact, struct diag *reterr)
+static int connect_or_split(struct overwrite *overwrite, size_t pages, bool exact, struct diag *reterr)
 {
-	int err = connect_all(flight);
+	int err = connect_all(overwrite);
 
 	if (err == -ENOMEM || !err)
 		return err ? diag_set(reterr, err, "out of memory") : 0;
 	report_refused(err);
-	return map_own(flight, pages, exact, reterr);
+	return map_own(overwrite, pages, exact, reterr);
 }
 
-static bool make_places(struct flight *flight)
+static bool make_places(struct overwrite *overwrite)
 {
-	const struct plan *plan = flight->set->plan;
+	const struct plan *plan = overwrite->set->plan;
 
-	flight->nr_places = plan->nr_rings - plan->nr_drained;
-	flight->places = calloc(plan->nr_slots + flight->nr_places, sizeof(*flight->places));
-	for (size_t i = 0; flight->places && i < flight->nr_places; i++)
-		flight->places[i] =
+	overwrite->nr_places = plan->nr_rings - plan->nr_drained;
+	overwrite->places = calloc(plan->nr_slots + overwrite->nr_places, sizeof(*overwrite->places));
+	for (size_t i = 0; overwrite->places && i < overwrite->nr_places; i++)
+		overwrite->places[i] =
 			(struct place){.ring = plan->nr_drained + i, .slot = ALL_SLOTS, .carriers = {-1, -1}};
-	return flight->places != NULL;
+	return overwrite->places != NULL;
 }
 
-int flight_open(const struct eventset *set, struct ring_sizes sizes, struct flight **ret, struct diag *reterr)
+int overwrite_open(const struct eventset *set, struct ring_sizes sizes, struct overwrite **ret, struct diag *reterr)
 {
 	size_t pages = sizes.pages ? sizes.pages : ring_sizes_default_pages();
 
 	*ret = NULL;
 	if (set->plan->nr_rings == set->plan->nr_drained)
 		return 0;
-	struct flight *flight = calloc(1, sizeof(*flight));
-	if (!flight)
+	struct overwrite *overwrite = calloc(1, sizeof(*overwrite));
+	if (!overwrite)
 		return diag_set(reterr, -ENOMEM, "out of memory");
-	flight->set = set;
-	int err = make_places(flight) ? map_all(flight, pages, sizes.exact, reterr)
-				      : diag_set(reterr, -ENOMEM, "out of memory");
+	overwrite->set = set;
+	int err = make_places(overwrite) ? map_all(overwrite, pages, sizes.exact, reterr)
+					 : diag_set(reterr, -ENOMEM, "out of memory");
 	if (!err)
-		err = connect_or_split(flight, pages, sizes.exact, reterr);
-	flight->room = err ? NULL : malloc(flight->ring_bytes);
-	if (!err && !flight->room)
+		err = connect_or_split(overwrite, pages, sizes.exact, reterr);
+	overwrite->room = err ? NULL : malloc(overwrite->ring_bytes);
+	if (!err && !overwrite->room)
 		err = diag_set(reterr, -ENOMEM, "out of memory");
 	if (err) {
-		flight_free(flight);
+		overwrite_free(overwrite);
 		return err;
 	}
-	*ret = flight;
+	*ret = overwrite;
 	return 0;
 }
 
-void flight_free(struct flight *flight)
+void overwrite_free(struct overwrite *overwrite)
 {
-	if (!flight)
+	if (!overwrite)
 		return;
-	if (flight->places)
-		unmap_all(flight);
-	free(flight->places);
-	free(flight->room);
-	free(flight);
+	if (overwrite->places)
+		unmap_all(overwrite);
+	free(overwrite->places);
+	free(overwrite->room);
+	free(overwrite);
 }
 
 /*
  * Nothing waits for RCU between the new ring and the old one's last record: the CPU always finds one of the two. What
  * the kernel refuses now, and did not before, leaves events at both rings: from here on both are paused.
  */
-static int swap_all(struct flight *flight)
+static int swap_all(struct overwrite *overwrite)
 {
 	int refused = 0, first_err = 0;
 
-	for (size_t i = 0; i < flight->nr_places; i++) {
-		struct place *place = &flight->places[i];
+	for (size_t i = 0; i < overwrite->nr_places; i++) {
+		struct place *place = &overwrite->places[i];
 		if (place->carriers[1] < 0 || place->pauses)
 			continue;
-		int err = point_to(flight, place, place->carriers[!place->active]);
+		int err = point_to(overwrite, place, place->carriers[!place->active]);
 		place->active = !place->active;
 		if (!err)
 			continue;
@@ -356,12 +356,12 @@ static int pause_output(const struct place *place, bool pause)
 	return first_err;
 }
 
-static int pause_all(struct flight *flight)
+static int pause_all(struct overwrite *overwrite)
 {
 	int first_err = 0;
 
-	for (size_t i = 0; i < flight->nr_places; i++) {
-		struct place *place = &flight->places[i];
+	for (size_t i = 0; i < overwrite->nr_places; i++) {
+		struct place *place = &overwrite->places[i];
 		if (!place->pauses)
 			continue;
 		place->pause.from_ns = clock_ns(CLOCK_MONOTONIC);
@@ -388,14 +388,14 @@ static int copy(struct place *place)
 	return err;
 }
 
-static int copy_all(struct flight *flight)
+static int copy_all(struct overwrite *overwrite)
 {
-	struct flight_counters *counters = &flight->counters;
-	struct flight_pause all = {UINT64_MAX, 0};
+	struct overwrite_counters *counters = &overwrite->counters;
+	struct overwrite_pause all = {UINT64_MAX, 0};
 	int first_err = 0;
 
-	for (size_t i = 0; i < flight->nr_places; i++) {
-		struct place *place = &flight->places[i];
+	for (size_t i = 0; i < overwrite->nr_places; i++) {
+		struct place *place = &overwrite->places[i];
 		if (!place->pauses)
 			continue;
 		int err = copy(place);
@@ -412,26 +412,26 @@ static int copy_all(struct flight *flight)
 	return first_err;
 }
 
-int flight_freeze(struct flight *flight)
+int overwrite_freeze(struct overwrite *overwrite)
 {
-	if (!flight)
+	if (!overwrite)
 		return 0;
-	if (flight->frozen)
+	if (overwrite->frozen)
 		return -EBUSY;
-	flight->frozen = true;
-	int swap_err = swap_all(flight);
-	int pause_err = pause_all(flight);
+	overwrite->frozen = true;
+	int swap_err = swap_all(overwrite);
+	int pause_err = pause_all(overwrite);
 	wait_for_writers();
-	int copy_err = copy_all(flight);
+	int copy_err = copy_all(overwrite);
 	return swap_err ? swap_err : pause_err ? pause_err : copy_err;
 }
 
-struct flight_pause flight_pause_of(const struct flight *flight, size_t slot)
+struct overwrite_pause overwrite_pause_of(const struct overwrite *overwrite, size_t slot)
 {
-	for (size_t i = 0; flight && i < flight->nr_places; i++)
-		if (flight->places[i].pauses && is_of_place(flight, slot, &flight->places[i]))
-			return flight->places[i].pause;
-	return (struct flight_pause){0};
+	for (size_t i = 0; overwrite && i < overwrite->nr_places; i++)
+		if (overwrite->places[i].pauses && is_of_place(overwrite, slot, &overwrite->places[i]))
+			return overwrite->places[i].pause;
+	return (struct overwrite_pause){0};
 }
 
 /* Of the oldest record of a ring; all events of a recording have it at the same place. 0: it has none. */
@@ -450,17 +450,17 @@ static uint64_t first_time_ns(const struct perf_event_attr *attr, const struct b
 }
 
 /* Counts what was taken of a ring of that place, and appends it. */
-static void put_taken(struct flight *flight, const struct place *place, size_t which,
+static void put_taken(struct overwrite *overwrite, const struct place *place, size_t which,
 		      const struct backward_taken *taken, struct snapshot_out *out)
 {
-	const struct perf_event_attr *attr = attr_of_place(flight, place);
+	const struct perf_event_attr *attr = attr_of_place(overwrite, place);
 	bool overwritten = taken->came > place->rings[which].bytes;
 	uint64_t from_ns = overwritten && attr ? first_time_ns(attr, taken) : 0;
 
-	flight->counters.nr_records += taken->nr_records;
-	flight->counters.nr_broken += taken->nr_broken;
-	flight->counters.nr_overwritten += overwritten;
-	flight->counters.bytes += taken->bytes;
+	overwrite->counters.nr_records += taken->nr_records;
+	overwrite->counters.nr_broken += taken->nr_broken;
+	overwrite->counters.nr_overwritten += overwritten;
+	overwrite->counters.bytes += taken->bytes;
 	if (from_ns > out->whole_from_ns)
 		out->whole_from_ns = from_ns;
 	if (taken->bytes && out->writer && !out->err)
@@ -469,67 +469,67 @@ static void put_taken(struct flight *flight, const struct place *place, size_t w
 		buf_put(out->records, taken->records, taken->bytes);
 }
 
-static void take_ring(struct flight *flight, struct place *place, size_t which, struct snapshot_out *out)
+static void take_ring(struct overwrite *overwrite, struct place *place, size_t which, struct snapshot_out *out)
 {
 	struct backward_taken taken = {0};
 
 	if (place->carriers[which] >= 0)
-		backward_ring_take(&place->rings[which], flight->room, &taken);
-	put_taken(flight, place, which, &taken, out);
+		backward_ring_take(&place->rings[which], overwrite->room, &taken);
+	put_taken(overwrite, place, which, &taken, out);
 }
 
-int flight_collect(struct flight *flight, struct buf *records, uint64_t *ret_whole_from_ns)
+int overwrite_collect(struct overwrite *overwrite, struct buf *records, uint64_t *ret_whole_from_ns)
 {
 	struct snapshot_out out = {.records = records};
 
-	if (!flight || !flight->frozen)
+	if (!overwrite || !overwrite->frozen)
 		return 0;
-	flight->frozen = false;
-	flight->counters.nr_snapshots++;
-	for (size_t i = 0; i < flight->nr_places; i++) {
-		struct place *place = &flight->places[i];
+	overwrite->frozen = false;
+	overwrite->counters.nr_snapshots++;
+	for (size_t i = 0; i < overwrite->nr_places; i++) {
+		struct place *place = &overwrite->places[i];
 		for (size_t r = 0; r < 2; r++)
 			if (place->pauses)
-				put_taken(flight, place, r, &place->copied[r], &out);
+				put_taken(overwrite, place, r, &place->copied[r], &out);
 			else if (r != place->active)
-				take_ring(flight, place, r, &out);
+				take_ring(overwrite, place, r, &out);
 	}
 	if (ret_whole_from_ns)
 		*ret_whole_from_ns = out.whole_from_ns;
 	return buf_status(records);
 }
 
-static int end(struct flight *flight, struct snapshot_out *out)
+static int end(struct overwrite *overwrite, struct snapshot_out *out)
 {
-	if (!flight)
+	if (!overwrite)
 		return 0;
 	wait_for_writers();
-	flight->counters.nr_snapshots++;
-	for (size_t i = 0; i < 2 * flight->nr_places && !out->err; i++) {
-		struct place *place = &flight->places[i / 2];
+	overwrite->counters.nr_snapshots++;
+	for (size_t i = 0; i < 2 * overwrite->nr_places && !out->err; i++) {
+		struct place *place = &overwrite->places[i / 2];
 		if (place->pauses || i % 2 == place->active)
-			take_ring(flight, place, i % 2, out);
+			take_ring(overwrite, place, i % 2, out);
 	}
 	return out->err;
 }
 
-int flight_end(struct flight *flight, struct buf *records, uint64_t *ret_whole_from_ns)
+int overwrite_end(struct overwrite *overwrite, struct buf *records, uint64_t *ret_whole_from_ns)
 {
 	struct snapshot_out out = {.records = records};
 
-	end(flight, &out);
+	end(overwrite, &out);
 	*ret_whole_from_ns = out.whole_from_ns;
 	return buf_status(records);
 }
 
-int flight_end_into(struct flight *flight, struct writer *writer)
+int overwrite_end_into(struct overwrite *overwrite, struct writer *writer)
 {
 	struct snapshot_out out = {.writer = writer};
 
-	return end(flight, &out);
+	return end(overwrite, &out);
 }
 
-struct flight_counters flight_counters(const struct flight *flight)
+struct overwrite_counters overwrite_counters(const struct overwrite *overwrite)
 {
-	return flight ? flight->counters : (struct flight_counters){0};
+	return overwrite ? overwrite->counters : (struct overwrite_counters){0};
 }
