@@ -169,7 +169,7 @@ struct inserted {
 	void *item;
 };
 
-int insertion_sort(void **items, size_t nr, insertion_compare *compare, const void *of)
+int insertion_sort(void **items, size_t nr, insertion_compare *compare, const void *ctx)
 {
 	struct inserted *nodes = nr > 1 ? reallocarray(NULL, nr, sizeof(*nodes)) : NULL;
 	struct rb_node *root = NULL;
@@ -182,7 +182,7 @@ int insertion_sort(void **items, size_t nr, insertion_compare *compare, const vo
 		struct rb_node **slot = &root, *up = NULL;
 		while (*slot) {
 			up = *slot;
-			slot = compare(items[i], ((struct inserted *)up)->item, of) < 0 ? &up->left : &up->right;
+			slot = compare(items[i], ((struct inserted *)up)->item, ctx) < 0 ? &up->left : &up->right;
 		}
 		nodes[i].item = items[i];
 		rb_insert(&root, slot, up, &nodes[i].node);

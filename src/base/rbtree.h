@@ -24,10 +24,10 @@ void rb_insert(struct rb_node **root, struct rb_node **slot, struct rb_node *up,
 void rb_remove(struct rb_node **root, struct rb_node *node);
 
 /* Negative: a stands before b; else behind it. */
-typedef int insertion_compare(const void *a, const void *b, const void *of);
+typedef int insertion_compare(const void *a, const void *b, const void *ctx);
 
 /*
  * The items in the order of a tree into which they were inserted one after the other: a stable sort, if the comparison
  * is transitive. 0 or -ENOMEM.
  */
-int insertion_sort(void **items, size_t nr, insertion_compare *compare, const void *of);
+int insertion_sort(void **items, size_t nr, insertion_compare *compare, const void *ctx);

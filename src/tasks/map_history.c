@@ -217,7 +217,7 @@ static void mark_object(struct map_history *history, size_t nr)
 {
 	struct history_object *object = &history->objects[nr];
 
-	object->hit = true;
+	object->sampled = true;
 	history->nr_ran_anonymous += object->anonymous;
 }
 

@@ -25,7 +25,7 @@ struct history_object {
 	uint64_t name_hash;
 	bool kernel;            /* the kernel or a module */
 	bool anonymous;         /* memory without a file */
-	bool hit;               /* by map_history_mark() */
+	bool sampled;           /* by map_history_mark() */
 	struct elf_id build_id; /* the user's to set */
 };
 

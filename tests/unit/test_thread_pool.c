@@ -29,28 +29,28 @@ static void square(void *of, unsigned hand, unsigned part)
 	job->by_hand[hand]++;
 }
 
-static void run_jobs(unsigned nr_hands, unsigned nr_parts)
+static void run_jobs(unsigned nr_workers, unsigned nr_tasks)
 {
 	struct thread_pool *thread_pool;
 	struct job job = {0};
 	unsigned from[PARTS], nr = 0;
 
 	job.from = from;
-	assert_int_equal(thread_pool_new(nr_hands, &thread_pool), 0);
+	assert_int_equal(thread_pool_new(nr_workers, &thread_pool), 0);
 	for (unsigned j = 0; j < JOBS; j++) {
-		for (unsigned i = 0; i < nr_parts; i++) {
+		for (unsigned i = 0; i < nr_tasks; i++) {
 			from[i] = i + j;
 			job.done[i] = 0;
 		}
-		thread_pool_begin(thread_pool, square, &job, nr_parts);
+		thread_pool_begin(thread_pool, square, &job, nr_tasks);
 		thread_pool_finish(thread_pool);
-		for (unsigned i = 0; i < nr_parts; i++)
+		for (unsigned i = 0; i < nr_tasks; i++)
 			assert_int_equal(job.done[i], (i + j) * (i + j));
 	}
 	thread_pool_free(thread_pool);
 	for (unsigned hand = 0; hand < HANDS; hand++)
 		nr += job.by_hand[hand];
-	assert_int_equal(nr, JOBS * nr_parts);
+	assert_int_equal(nr, JOBS * nr_tasks);
 }
 
 static void each_part_is_done_once(void **state)

@@ -175,27 +175,27 @@ int calltree_add(struct calltree *tree, struct calltree_chain chain, enum calltr
 }
 
 /* perf's first tree of siblings: backwards. */
-static int compare_first(const void *left, const void *right, const void *of)
+static int compare_first(const void *left, const void *right, const void *ctx)
 {
 	const struct calltree_node *a = left, *b = right;
 
-	return compare_frames(of, b->frame, a->frame);
+	return compare_frames(ctx, b->frame, a->frame);
 }
 
 /* Larger first; equals in the order in which perf comes across them. */
-static int compare_size(const void *left, const void *right, const void *of)
+static int compare_size(const void *left, const void *right, const void *ctx)
 {
 	const struct calltree_node *a = left, *b = right;
 
-	(void)of;
+	(void)ctx;
 	return compare_u64(calltree_period(b), calltree_period(a));
 }
 
-static int compare_end(const void *left, const void *right, const void *of)
+static int compare_end(const void *left, const void *right, const void *ctx)
 {
 	const struct calltree_node *a = left, *b = right;
 
-	(void)of;
+	(void)ctx;
 	return compare_u64(b->period, a->period);
 }
 

@@ -557,11 +557,11 @@ uint64_t hist_latency(const struct hist *hist)
 	return hist->latency;
 }
 
-static int compare_identity(const void *left, const void *right, const void *of)
+static int compare_identity(const void *left, const void *right, const void *ctx)
 {
 	const struct hist_entry *a = left, *b = right;
 
-	return compare_places(of, &a->place, &b->place);
+	return compare_places(ctx, &a->place, &b->place);
 }
 
 static uint64_t activity_period(const struct hist_entry *entry, enum hist_activity activity)
@@ -627,9 +627,9 @@ static int compare_column(const struct hist *hist, enum hist_column column, cons
 	return order;
 }
 
-static int compare_display(const void *left, const void *right, const void *of)
+static int compare_display(const void *left, const void *right, const void *ctx)
 {
-	const struct hist *hist = of;
+	const struct hist *hist = ctx;
 
 	for (unsigned i = 0; i < hist->options.nr_order; i++) {
 		int order = compare_column(hist, hist->options.order[i], left, right);

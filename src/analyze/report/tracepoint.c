@@ -339,8 +339,8 @@ struct tracepoints {
 	struct tracepoint *known; /* ascending by id */
 	struct tracepoint *last;  /* printed last */
 	size_t nr, room;
-	const char *(*resolve)(void *of, uint64_t address, uint64_t *ret_start);
-	void *resolve_of;
+	const char *(*resolve)(void *ctx, uint64_t address, uint64_t *ret_start);
+	void *resolve_ctx;
 	int version_tenths; /* of the blob: 5 or 6 */
 	struct buf copy;    /* of the record that is printed */
 };
@@ -582,11 +582,11 @@ int tracepoints_open(struct span blob, struct tracepoints **ret, struct diag *re
 }
 
 /* The signature is libtraceevent's; it does not write to the name. */
-static char *resolve_function(void *of, unsigned long long *address, char **module)
+static char *resolve_function(void *ctx, unsigned long long *address, char **module)
 {
-	struct tracepoints *tracepoints = of;
+	struct tracepoints *tracepoints = ctx;
 	uint64_t start = *address;
-	const char *name = tracepoints->resolve(tracepoints->resolve_of, *address, &start);
+	const char *name = tracepoints->resolve(tracepoints->resolve_ctx, *address, &start);
 
 	*module = NULL;
 	*address = start;
@@ -594,10 +594,10 @@ static char *resolve_function(void *of, unsigned long long *address, char **modu
 }
 
 void tracepoints_set_resolver(struct tracepoints *tracepoints,
-			      const char *(*resolve)(void *of, uint64_t address, uint64_t *ret_start), void *of)
+			      const char *(*resolve)(void *ctx, uint64_t address, uint64_t *ret_start), void *ctx)
 {
 	tracepoints->resolve = resolve;
-	tracepoints->resolve_of = of;
+	tracepoints->resolve_ctx = ctx;
 	tep_set_function_resolver(tracepoints->tep, resolve_function, tracepoints);
 }
 

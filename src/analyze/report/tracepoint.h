@@ -26,7 +26,7 @@ void tracepoints_close(struct tracepoints *tracepoints); /* NULL is fine */
  * begins, or NULL. `of` is passed on.
  */
 void tracepoints_set_resolver(struct tracepoints *tracepoints,
-			      const char *(*resolve)(void *of, uint64_t address, uint64_t *ret_start), void *of);
+			      const char *(*resolve)(void *ctx, uint64_t address, uint64_t *ret_start), void *ctx);
 
 /* "sched:sched_switch" of an attr.config, or NULL. Valid until tracepoints_close(). */
 const char *tracepoint_name(const struct tracepoints *tracepoints, uint64_t id);

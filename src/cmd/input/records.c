@@ -18,11 +18,11 @@ void input_progress_start(struct progress *progress, const struct session *sessi
 	progress_start(progress, what);
 }
 
-int input_records_open(struct input_records *records, struct session *session, unsigned nr_hands)
+int input_records_open(struct input_records *records, struct session *session, unsigned nr_workers)
 {
 	*records = (struct input_records){.session = session, .deferred.session = session};
 	input_progress_start(&records->progress, session, "reading");
-	return session_info(session)->file_bytes ? prefetcher_start(session, nr_hands, &records->ahead) : 0;
+	return session_info(session)->file_bytes ? prefetcher_start(session, nr_workers, &records->prefetcher) : 0;
 }
 
 void input_records_passed(struct input_records *records, const struct prefetcher_chunk chunks[], size_t nr)
@@ -37,8 +37,8 @@ void input_records_passed(struct input_records *records, const struct prefetcher
 
 static int next_record(struct input_records *records, const struct session_record **ret, struct diag *reterr)
 {
-	if (records->ahead)
-		return prefetcher_next(records->ahead, ret, reterr);
+	if (records->prefetcher)
+		return prefetcher_next(records->prefetcher, ret, reterr);
 	*ret = &records->record;
 	return session_next(records->session, &records->record, reterr);
 }
@@ -150,12 +150,12 @@ size_t input_records_run(struct input_records *records, const struct prefetcher_
 	size_t nr;
 	const struct event_desc *events = session_events(records->session, &nr);
 
-	if (!records->ahead || records->splitting || records->switches)
+	if (!records->prefetcher || records->splitting || records->switches)
 		return 0;
 	for (size_t i = 0; i < nr; i++)
 		if (group_split_has(&events[i].attr) || deferred_chains_has(&events[i].attr))
 			return 0;
-	return prefetcher_span_begin(records->ahead, ret);
+	return prefetcher_span_begin(records->prefetcher, ret);
 }
 
 void input_records_close(struct input_records *records)
@@ -167,6 +167,6 @@ void input_records_close(struct input_records *records)
 	group_split_fini(&records->split);
 	if (records->session)
 		progress_end(&records->progress);
-	prefetcher_close(records->ahead);
-	records->ahead = NULL;
+	prefetcher_close(records->prefetcher);
+	records->prefetcher = NULL;
 }

@@ -16,8 +16,8 @@ struct sample_filter;
 
 /* The records of a session one by one; those of a file are found ahead by a thread of their own. Zeroed: closed. */
 struct input_records {
-	struct session *session;  /* borrowed */
-	struct prefetcher *ahead; /* NULL: a pipe, which may have no records for a long time */
+	struct session *session;       /* borrowed */
+	struct prefetcher *prefetcher; /* NULL: a pipe, which may have no records for a long time */
 	struct deferred_chains deferred;
 	const struct session_record *next; /* behind what `deferred` has; NULL: none was read */
 	struct group_split split;
@@ -31,8 +31,8 @@ struct input_records {
 /* Shown while the session is read; steps: the offset of each record. Of a directory only their number is known. */
 void input_progress_start(struct progress *progress, const struct session *session, const char *what);
 
-/* `nr_hands`: see prefetcher_start(). 0 or -errno: no thread could be started. */
-int input_records_open(struct input_records *records, struct session *session, unsigned nr_hands);
+/* `nr_workers`: see prefetcher_start(). 0 or -errno: no thread could be started. */
+int input_records_open(struct input_records *records, struct session *session, unsigned nr_workers);
 /*
  * Before the first record: samples are left out as on_event and off_event of the filter say, which is borrowed.
  * -EINVAL: the recording has no such event; of a pipe it is not known yet.
@@ -44,8 +44,8 @@ int input_records_switch(struct input_records *records, const struct sample_filt
  */
 int input_records_next(struct input_records *records, const struct session_record **ret, struct diag *reterr);
 /*
- * As prefetcher_span_begin(), for the calls of read/prefetcher.h with records->ahead up to prefetcher_span_end(). 0 for
- * a pipe, and where samples are split or kept, too: input_records_next() has what comes next.
+ * As prefetcher_span_begin(), for the calls of read/prefetcher.h with records->prefetcher up to prefetcher_span_end().
+ * 0 for a pipe, and where samples are split or kept, too: input_records_next() has what comes next.
  */
 size_t input_records_run(struct input_records *records, const struct prefetcher_chunk **ret);
 /* All samples of those chunks are used: for the progress. Before prefetcher_span_end(). */

@@ -50,14 +50,14 @@ static int take(struct reading *reading, const struct session_record *record, st
 /* Samples that follow each other, as many as can be had at once: how many; 0: none; -errno. */
 static int64_t take_run(struct reading *reading, struct input_records *records, struct diag *reterr)
 {
-	const struct prefetcher_chunk *pieces;
-	size_t nr = reading->workers && reading->begun ? input_records_run(records, &pieces) : 0;
+	const struct prefetcher_chunk *chunks;
+	size_t nr = reading->workers && reading->begun ? input_records_run(records, &chunks) : 0;
 
 	if (!nr)
 		return 0;
-	int64_t got = report_workers_take(reading->workers, records->ahead, (struct report_run){pieces, nr});
-	input_records_passed(records, pieces, nr);
-	prefetcher_span_end(records->ahead, nr);
+	int64_t got = report_workers_take(reading->workers, records->prefetcher, (struct report_run){chunks, nr});
+	input_records_passed(records, chunks, nr);
+	prefetcher_span_end(records->prefetcher, nr);
 	return got < 0 ? describe_error(reading, (int)got, reterr) : got;
 }
 

@@ -13,9 +13,9 @@
 #include "read/prefetcher.h"
 
 enum {
-	PIECES_MAX = PREFETCHER_SPAN_MAX, /* side by side */
+	CHUNKS_MAX = PREFETCHER_SPAN_MAX, /* side by side */
 	WORD_BITS = 64,
-	PIECE_WORDS = PREFETCHER_CHUNK_MAX / WORD_BITS,
+	CHUNK_WORDS = PREFETCHER_CHUNK_MAX / WORD_BITS,
 	LEAST_RECORDS = 2048, /* fewer are done before others have woken up */
 	CACHE_LINE = 64,
 };
@@ -30,12 +30,12 @@ struct report_worker {
 };
 
 struct report_workers {
-	struct samples *samples;        /* borrowed */
-	const struct prefetcher *ahead; /* during a run, like what follows */
-	const struct prefetcher_chunk *pieces;
-	size_t width; /* pieces that are tried side by side next: the more, the fewer had to be taken one by one before
+	struct samples *samples;             /* borrowed */
+	const struct prefetcher *prefetcher; /* during a run, like what follows */
+	const struct prefetcher_chunk *chunks;
+	size_t width; /* chunks that are tried side by side next: the more, the fewer had to be taken one by one before
 		       */
-	uint64_t missed[PIECES_MAX][PIECE_WORDS]; /* a bit for each sample that is to be taken one by one */
+	uint64_t needs_update[CHUNKS_MAX][CHUNK_WORDS]; /* a bit for each sample that is to be taken one by one */
 	unsigned nr_workers;
 	struct report_worker each[];
 };
@@ -132,36 +132,36 @@ static bool count(const struct samples *samples, struct report_worker *worker, c
 	return true;
 }
 
-static void count_piece(void *of, unsigned worker, unsigned index)
+static void count_chunk(void *ctx, unsigned worker, unsigned index)
 {
-	struct report_workers *workers = of;
-	const struct prefetcher_chunk *piece = &workers->pieces[index];
+	struct report_workers *workers = ctx;
+	const struct prefetcher_chunk *chunk = &workers->chunks[index];
 	struct session_record record;
 
-	for (size_t at = 0; at < piece->nr; at++) {
-		int got = prefetcher_decode(workers->ahead, piece, at, &record);
+	for (size_t at = 0; at < chunk->nr; at++) {
+		int got = prefetcher_decode(workers->prefetcher, chunk, at, &record);
 		if (got && (got < 0 || !count(workers->samples, &workers->each[worker], &record)))
-			workers->missed[index][at / WORD_BITS] |= 1ull << at % WORD_BITS;
+			workers->needs_update[index][at / WORD_BITS] |= 1ull << at % WORD_BITS;
 	}
 }
 
-static int take_one(struct report_workers *workers, struct prefetcher *ahead, const struct prefetcher_chunk *piece,
+static int take_one(struct report_workers *workers, struct prefetcher *prefetcher, const struct prefetcher_chunk *chunk,
 		    size_t at)
 {
 	const struct session_record *record;
 
-	return prefetcher_decode_again(ahead, piece, at, &record) ? samples_take(workers->samples, record) : 0;
+	return prefetcher_decode_again(prefetcher, chunk, at, &record) ? samples_take(workers->samples, record) : 0;
 }
 
 /* How many; -errno. */
-static int64_t take_missed(struct report_workers *workers, struct prefetcher *ahead, size_t index)
+static int64_t take_updating(struct report_workers *workers, struct prefetcher *prefetcher, size_t index)
 {
 	int64_t nr = 0;
 
-	for (size_t word = 0; word < PIECE_WORDS; word++) {
-		for (uint64_t bits = workers->missed[index][word]; bits; bits &= bits - 1, nr++) {
+	for (size_t word = 0; word < CHUNK_WORDS; word++) {
+		for (uint64_t bits = workers->needs_update[index][word]; bits; bits &= bits - 1, nr++) {
 			size_t at = word * WORD_BITS + (size_t)__builtin_ctzll(bits);
-			int err = take_one(workers, ahead, &workers->pieces[index], at);
+			int err = take_one(workers, prefetcher, &workers->chunks[index], at);
 			if (err)
 				return err;
 		}
@@ -170,34 +170,34 @@ static int64_t take_missed(struct report_workers *workers, struct prefetcher *ah
 }
 
 /* How many could not be counted side by side; -errno. */
-static int64_t take_together(struct report_workers *workers, struct prefetcher *ahead, struct report_run run)
+static int64_t take_together(struct report_workers *workers, struct prefetcher *prefetcher, struct report_run run)
 {
-	int64_t nr_missed = 0;
+	int64_t nr_updating = 0;
 
 	for (unsigned i = 0; i < workers->nr_workers; i++)
 		if (worker_fit(&workers->each[i], workers->samples))
 			return -ENOMEM;
-	workers->ahead = ahead;
-	workers->pieces = run.pieces;
-	memset(workers->missed, 0, run.nr * sizeof(workers->missed[0]));
-	prefetcher_share(ahead, count_piece, workers, (unsigned)run.nr);
+	workers->prefetcher = prefetcher;
+	workers->chunks = run.chunks;
+	memset(workers->needs_update, 0, run.nr * sizeof(workers->needs_update[0]));
+	prefetcher_share(prefetcher, count_chunk, workers, (unsigned)run.nr);
 	for (size_t i = 0; i < run.nr; i++) {
-		int64_t nr = take_missed(workers, ahead, i);
+		int64_t nr = take_updating(workers, prefetcher, i);
 		if (nr < 0)
 			return nr;
-		nr_missed += nr;
+		nr_updating += nr;
 	}
-	return nr_missed;
+	return nr_updating;
 }
 
 /* How many looked like none before; -errno. */
-static int64_t take_alone(struct report_workers *workers, struct prefetcher *ahead, struct report_run run)
+static int64_t take_alone(struct report_workers *workers, struct prefetcher *prefetcher, struct report_run run)
 {
 	uint64_t found = workers->samples->nr_found;
 
 	for (size_t i = 0; i < run.nr; i++) {
-		for (size_t at = 0; at < run.pieces[i].nr; at++) {
-			int err = take_one(workers, ahead, &run.pieces[i], at);
+		for (size_t at = 0; at < run.chunks[i].nr; at++) {
+			int err = take_one(workers, prefetcher, &run.chunks[i], at);
 			if (err)
 				return err;
 		}
@@ -206,13 +206,13 @@ static int64_t take_alone(struct report_workers *workers, struct prefetcher *ahe
 }
 
 /* What is known grows with what was taken one by one; after a record that changed the machine nothing is. */
-static void learn(struct report_workers *workers, int64_t nr_missed, int64_t nr)
+static void learn(struct report_workers *workers, int64_t nr_updating, int64_t nr)
 {
 	enum { FEW = 8 }; /* of so many one */
 
-	if (nr_missed > nr / FEW)
+	if (nr_updating > nr / FEW)
 		workers->width = 1;
-	else if (workers->width < PIECES_MAX)
+	else if (workers->width < CHUNKS_MAX)
 		workers->width *= 2;
 }
 
@@ -221,23 +221,24 @@ static int64_t run_records(struct report_run run)
 	int64_t nr = 0;
 
 	for (size_t i = 0; i < run.nr; i++)
-		nr += (int64_t)run.pieces[i].nr;
+		nr += (int64_t)run.chunks[i].nr;
 	return nr;
 }
 
-int64_t report_workers_take(struct report_workers *workers, struct prefetcher *ahead, struct report_run run)
+int64_t report_workers_take(struct report_workers *workers, struct prefetcher *prefetcher, struct report_run run)
 {
 	int64_t taken = 0;
 
 	for (size_t done = 0; done < run.nr;) {
 		size_t width = workers->width < run.nr - done ? workers->width : run.nr - done;
-		struct report_run part = {run.pieces + done, width};
+		struct report_run part = {run.chunks + done, width};
 		int64_t nr = run_records(part);
 		bool together = width > 1 && nr >= LEAST_RECORDS;
-		int64_t nr_missed = together ? take_together(workers, ahead, part) : take_alone(workers, ahead, part);
-		if (nr_missed < 0)
-			return nr_missed;
-		learn(workers, nr_missed, nr);
+		int64_t nr_updating =
+			together ? take_together(workers, prefetcher, part) : take_alone(workers, prefetcher, part);
+		if (nr_updating < 0)
+			return nr_updating;
+		learn(workers, nr_updating, nr);
 		done += width;
 		taken += nr;
 	}

@@ -23,12 +23,12 @@ unsigned report_workers_nr(const struct report_workers *workers);
 
 /* Of prefetcher_span_begin(). */
 struct report_run {
-	const struct prefetcher_chunk *pieces;
+	const struct prefetcher_chunk *chunks;
 	size_t nr;
 };
 
 /* samples_take() for all samples of a run: how many there were. As samples_take() when it fails. */
-int64_t report_workers_take(struct report_workers *workers, struct prefetcher *ahead, struct report_run run);
+int64_t report_workers_take(struct report_workers *workers, struct prefetcher *prefetcher, struct report_run run);
 
 /* Adds what was counted to the tallies: before anything is read of those, and samples_count(). NULL is fine. */
 void report_workers_join(struct report_workers *workers);

@@ -41,7 +41,7 @@ struct script_workers {
 	size_t nr_pieces;            /* of a round at most */
 	size_t nr_alone;             /* samples that come next and are not worth a round */
 	/* Of a round: */
-	const struct prefetcher *ahead;
+	const struct prefetcher *prefetcher;
 	const struct prefetcher_chunk *pieces;
 };
 
@@ -111,7 +111,7 @@ static bool make_line(struct script_workers *workers, struct sample_text *text, 
 {
 	size_t before = chunk->text.len;
 	struct session_record record;
-	int got = prefetcher_decode(workers->ahead, &workers->pieces[piece], chunk->nr_done, &record);
+	int got = prefetcher_decode(workers->prefetcher, &workers->pieces[piece], chunk->nr_done, &record);
 
 	if (got > 0)
 		got = sample_text_print(text, &record, &chunk->text, NULL);
@@ -134,9 +134,9 @@ static void make_chunk(struct script_workers *workers, struct sample_text *text,
 }
 
 /* A part of a round: the first part writes the round before. */
-static void do_part(void *of, unsigned worker, unsigned part)
+static void do_part(void *ctx, unsigned worker, unsigned part)
 {
-	struct script_workers *workers = of;
+	struct script_workers *workers = ctx;
 
 	if (part)
 		make_chunk(workers, workers->texts[worker], part - 1);
@@ -145,7 +145,8 @@ static void do_part(void *of, unsigned worker, unsigned part)
 }
 
 /* The rest of a chunk, by the caller: 1; 0: the machine has changed, later chunks of the round are not valid. */
-static int complete_chunk(struct script_workers *workers, struct prefetcher *ahead, size_t piece, struct diag *reterr)
+static int complete_chunk(struct script_workers *workers, struct prefetcher *prefetcher, size_t piece,
+			  struct diag *reterr)
 {
 	struct chunk *chunk = &workers->making->chunks[piece];
 	struct sample_text *text = workers->texts[0];
@@ -154,7 +155,7 @@ static int complete_chunk(struct script_workers *workers, struct prefetcher *ahe
 	int err = 0;
 
 	for (; chunk->nr_done < workers->pieces[piece].nr && !err; chunk->nr_done++)
-		if (prefetcher_decode_again(ahead, &workers->pieces[piece], chunk->nr_done, &record))
+		if (prefetcher_decode_again(prefetcher, &workers->pieces[piece], chunk->nr_done, &record))
 			err = sample_text_print(text, record, &chunk->text, reterr);
 	return err ? err : lookup_epoch(sample_text_lookup(text)) == epoch;
 }
@@ -179,20 +180,20 @@ static void adapt_round(struct script_workers *workers)
 static int run_round(struct script_workers *workers, struct input_records *records, size_t nr_pieces,
 		     struct diag *reterr)
 {
-	struct prefetcher *ahead = records->ahead;
+	struct prefetcher *prefetcher = records->prefetcher;
 	size_t nr = nr_pieces < workers->nr_pieces ? nr_pieces : workers->nr_pieces;
 	struct round *round = workers->making;
 	int result = 1;
 
-	workers->ahead = ahead;
-	prefetcher_share(ahead, do_part, workers, 1 + (unsigned)nr);
+	workers->prefetcher = prefetcher;
+	prefetcher_share(prefetcher, do_part, workers, 1 + (unsigned)nr);
 	/* In the others it is blocked. */
 	if (workers->options.out->err == -EPIPE)
 		raise(SIGPIPE);
 	for (round->nr = 0; round->nr < nr && result > 0; round->nr++)
-		result = complete_chunk(workers, ahead, round->nr, reterr);
+		result = complete_chunk(workers, prefetcher, round->nr, reterr);
 	input_records_passed(records, workers->pieces, round->nr);
-	prefetcher_span_end(ahead, round->nr);
+	prefetcher_span_end(prefetcher, round->nr);
 	adapt_round(workers);
 	workers->making = workers->made;
 	workers->made = round;
@@ -237,7 +238,7 @@ int script_workers_print(struct script_workers *workers, struct input_records *r
 	size_t nr_samples = count_samples(workers->pieces, nr);
 	if (nr_samples >= FEW_SAMPLES && is_ready(workers))
 		return run_round(workers, records, nr, reterr);
-	prefetcher_span_end(records->ahead, 0);
+	prefetcher_span_end(records->prefetcher, 0);
 	if (!workers->nr_alone)
 		workers->nr_alone = nr_samples - 1;
 	return 0;

@@ -54,9 +54,9 @@ void source_text_file(struct debug_info *info, const struct location *at, unsign
 		buf_put_text(out, shown_path(found.path, flags));
 }
 
-static const char *resolve_kernel(void *of, uint64_t address, uint64_t *ret_start)
+static const char *resolve_kernel(void *ctx, uint64_t address, uint64_t *ret_start)
 {
-	struct lookup *lookup = of;
+	struct lookup *lookup = ctx;
 	struct task *task = lookup_task(lookup, 0, 0);
 	struct location location;
 

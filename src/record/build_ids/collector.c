@@ -197,7 +197,7 @@ static int vdso_build_id(const struct history_object *object, struct collected *
 	int len = elf_note_of_vdso(ret->id);
 
 	ret->id_bytes = len > 0 ? (uint8_t)len : 0;
-	if (len > 0 && object->hit)
+	if (len > 0 && object->sampled)
 		keep_vdso(ret, collected);
 	return len;
 }
@@ -286,7 +286,7 @@ static int put_build_ids(struct map_history *history, struct collected *collecte
 		struct history_object *object = &history->objects[i];
 		bool vdso = !object->kernel && !strcmp(object->name, "[vdso]");
 		struct build_id id;
-		int len = object->hit || vdso ? object_build_id(history, i, &times, collected, &id) : 0;
+		int len = object->sampled || vdso ? object_build_id(history, i, &times, collected, &id) : 0;
 
 		if (len <= 0)
 			continue;
@@ -796,7 +796,7 @@ int build_ids_collect(const struct collect_region regions[], size_t nr_regions, 
 		return err;
 	scan_mark_pages(&scan, &scan.pages);
 	for (size_t i = 0; ret->all && i < scan.history.nr_objects; i++)
-		scan.history.objects[i].hit = true;
+		scan.history.objects[i].sampled = true;
 	for (size_t i = 0; i < nr_regions; i++)
 		for (size_t k = 0; is_covered(&regions[i]) && k < regions[i].nr_lives; k++)
 			scan_mark_pages(&scan, &regions[i].lives[k]->scan.pages);
