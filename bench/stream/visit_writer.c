@@ -43,11 +43,11 @@ static int visit_queue(struct writer *writer, const struct span spans[], unsigne
 	return mirror(visit, writer_queue(visit->inner, spans, nr_spans));
 }
 
-static int visit_reap(struct writer *writer, enum writer_wait wait)
+static int visit_complete(struct writer *writer, enum writer_wait wait)
 {
 	struct visit_writer *visit = (struct visit_writer *)writer;
 
-	return mirror(visit, writer_reap(visit->inner, wait));
+	return mirror(visit, writer_complete(visit->inner, wait));
 }
 
 static int visit_close(struct writer *writer)
@@ -59,7 +59,7 @@ static const struct writer_ops visit_ops = {
 	.name = "visit",
 	.state_bytes = sizeof(struct visit_writer),
 	.queue = visit_queue,
-	.reap = visit_reap,
+	.complete = visit_complete,
 	.close = visit_close,
 };
 

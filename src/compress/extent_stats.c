@@ -103,7 +103,7 @@ static size_t event_of(const struct extent_stats *stats, const uint8_t *record, 
 	return event_plus_1 ? event_plus_1 - 1 : 0;
 }
 
-size_t measure_event_of(const struct extent_stats *stats, const uint8_t *record)
+size_t extent_stats_event_of(const struct extent_stats *stats, const uint8_t *record)
 {
 	struct perf_event_header header;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * extent_stats: what the records of an extent are, for its index. Read by many threads at once after
- * extent_stats_new().
+ * extent_stats: counts the records of an extent by kind and event, for the index (extent_index.h). After
+ * extent_stats_new() many threads may use it at once.
  */
 #pragma once
 
@@ -14,12 +14,18 @@ struct event_desc;
 struct extent_info;
 struct extent_stats;
 
-/* Keeps nothing of the events. 0 or -ENOMEM. */
+/* `events` is only used during the call. 0 or -ENOMEM. */
 int extent_stats_new(const struct event_desc *events, size_t nr_events, struct extent_stats **ret);
 void extent_stats_free(struct extent_stats *stats); /* NULL is fine */
 
-/* Which event's record it is; 0 when it does not tell. All header.size bytes are there. */
-size_t measure_event_of(const struct extent_stats *stats, const uint8_t *record);
+/*
+ * The index of the event that the record belongs to; 0 when the record has no id. All of its header.size bytes must be
+ * readable.
+ */
+size_t extent_stats_event_of(const struct extent_stats *stats, const uint8_t *record);
 
-/* Fills in what is known of the records: all but where they are stored. Memory that runs out leaves out the counts. */
+/*
+ * Sets the fields of *ret that depend on the records alone: all but part, offset and packed_bytes. When memory runs out
+ * the counts by event are missing.
+ */
 void extent_stats_records(const struct extent_stats *stats, struct span records, struct extent_info *ret);

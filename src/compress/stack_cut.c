@@ -118,7 +118,7 @@ size_t stack_cut(struct stack_cutter *cutter, uint8_t *record, uint64_t most)
 
 	if (header->type != PERF_RECORD_SAMPLE)
 		return 0;
-	size_t event = measure_event_of(cutter->stats, record);
+	size_t event = extent_stats_event_of(cutter->stats, record);
 	const struct perf_event_attr *attr = &cutter->events[event].attr;
 	if (!(attr->sample_type & PERF_SAMPLE_STACK_USER) || sample_decode(attr, header, &sample) ||
 	    !sample.user_stack.ptr)
@@ -173,7 +173,7 @@ size_t stack_cut_copy(struct stack_cutter *cutter, const uint8_t *record, uint64
 
 	memcpy(&header, record, sizeof(header));
 	if (header.type == PERF_RECORD_SAMPLE &&
-	    find_dump(&cutter->events[measure_event_of(cutter->stats, record)], record, header.size, &dump) &&
+	    find_dump(&cutter->events[extent_stats_event_of(cutter->stats, record)], record, header.size, &dump) &&
 	    dump.used <= most && dump.size - dump.used >= sizeof(uint64_t))
 		return copy_with(record, &dump, dump.used, to);
 	memcpy(to, record, header.size);

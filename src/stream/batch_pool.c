@@ -69,7 +69,7 @@ static bool pressure_changes(const struct batch_pool *pool)
 }
 
 /* The lock is held. */
-static void press(struct batch_pool *pool)
+static void signal_pressure(struct batch_pool *pool)
 {
 	if (!pressure_changes(pool))
 		return;
@@ -124,7 +124,7 @@ struct batch_job *batch_pool_take(struct batch_pool *pool, struct pool_client *c
 	trim(pool);
 	if (pressure_changes(pool)) {
 		pthread_mutex_lock(&pool->lock);
-		press(pool);
+		signal_pressure(pool);
 		pthread_mutex_unlock(&pool->lock);
 	}
 	struct batch_job *job = &pool->jobs[number];
@@ -144,7 +144,7 @@ void batch_pool_put(struct batch_pool *pool, struct batch_job *job)
 	pthread_cond_signal(&pool->room);
 	if (!batch_pool_is_short(pool))
 		atomic_store_explicit(&pool->is_asked, false, memory_order_relaxed);
-	press(pool);
+	signal_pressure(pool);
 	trim(pool);
 }
 
@@ -356,9 +356,9 @@ void batch_pool_set_level(struct batch_pool *pool, int level)
 	pthread_mutex_unlock(&pool->lock);
 }
 
-static void measure_job(const struct batch_pool *pool, struct batch_job *job)
+static void note_stats(const struct batch_pool *pool, struct batch_job *job)
 {
-	extent_stats_records(pool->measure, (struct span){job->batch.records, job->batch.len}, &job->info);
+	extent_stats_records(pool->stats, (struct span){job->batch.records, job->batch.len}, &job->info);
 	job->info.came_bytes = job->came_len;
 }
 
@@ -416,7 +416,7 @@ static void *work(void *arg)
 		pthread_mutex_unlock(&pool->lock);
 		uint64_t before_ns = pool->level ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
 		if (job->batch.len && !pool->no_index)
-			measure_job(pool, job);
+			note_stats(pool, job);
 		int64_t len = compress_job(pool, packer, job, &level);
 		uint64_t packed_ns = pool->level ? clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns : 0;
 		pthread_mutex_lock(&pool->lock);
@@ -498,14 +498,14 @@ static int start(struct batch_pool *pool, size_t nr_workers)
 
 static size_t batch_bytes(const struct batch_pool_params *params, size_t budget)
 {
-	size_t bytes = budget / (BATCHES_OF_EACH * (params->nr_stages ? params->nr_stages : 1)) / 4096 * 4096;
+	size_t bytes = budget / (BATCHES_OF_EACH * (params->nr_pipelines ? params->nr_pipelines : 1)) / 4096 * 4096;
 
 	return (bytes > BATCH_BYTES ? BATCH_BYTES : bytes < SMALL_BATCH_BYTES ? SMALL_BATCH_BYTES : bytes) - AROUND;
 }
 
 /*
- * As large as the level asks for, unless memory that was set, or many stages, leave less. With many workers those that
- * are compressed at once, each on a CPU that others use, would hold up most of the memory behind them.
+ * As large as the level asks for, unless --buffer-memory or many pipelines leave less. With many workers those that are
+ * compressed at once, each on a CPU that others use, would hold up most of the memory behind them.
  */
 static size_t extent_bytes(const struct batch_pool_params *params, size_t budget, size_t nr_workers)
 {
@@ -518,8 +518,8 @@ static size_t extent_bytes(const struct batch_pool_params *params, size_t budget
 		bytes = batch_bytes(params, budget);
 	if (params->budget_bytes && bytes > most)
 		bytes = most;
-	if (bytes > budget / (params->nr_stages + 1))
-		bytes = budget / (params->nr_stages + 1);
+	if (bytes > budget / (params->nr_pipelines + 1))
+		bytes = budget / (params->nr_pipelines + 1);
 	bytes &= ~(size_t)4095;
 	return bytes > least ? bytes : least;
 }
@@ -557,8 +557,8 @@ int batch_pool_new(const struct batch_pool_params *params, struct batch_pool **r
 	struct batch_pool *pool = calloc(1, sizeof(*pool));
 	if (!pool)
 		return diag_set(reterr, -ENOMEM, "out of memory");
-	if (!params->level && nr_workers > params->nr_stages)
-		nr_workers = params->nr_stages; /* they only write, and a stage is written by one at a time */
+	if (!params->level && nr_workers > params->nr_pipelines)
+		nr_workers = params->nr_pipelines; /* they only write, and one thread at a time writes for a pipeline */
 	if (nr_workers > WORKERS_MAX)
 		nr_workers = WORKERS_MAX;
 	pool->level = pool->level_asked = params->level;
@@ -570,8 +570,8 @@ int batch_pool_new(const struct batch_pool_params *params, struct batch_pool **r
 	pool->extent_bytes = params->extent_bytes ? params->extent_bytes : extent_bytes(params, budget, nr_workers);
 	if (!params->budget_bytes && pool->extent_bytes > budget / LEAST_EXTENTS)
 		budget = LEAST_EXTENTS * pool->extent_bytes;
-	/* Each stage may fill one; one more is enough to go on with. */
-	pool->nr_jobs = params->nr_stages + budget / pool->extent_bytes + 1;
+	/* Each pipeline may be filling one; with one more all of them can make progress. */
+	pool->nr_jobs = params->nr_pipelines + budget / pool->extent_bytes + 1;
 	init_lock(&pool->lock);
 	pthread_cond_init(&pool->news, NULL);
 	init_room(&pool->room);
@@ -581,9 +581,9 @@ int batch_pool_new(const struct batch_pool_params *params, struct batch_pool **r
 	pool->no_index = params->no_index && !params->level;
 	atomic_init(&pool->least_free, pool->nr_jobs);
 	if (!err)
-		err = extent_stats_new(params->events, params->nr_events, &pool->measure);
+		err = extent_stats_new(params->events, params->nr_events, &pool->stats);
 	if (!err)
-		err = stack_cutter_new(params->events, params->nr_events, pool->measure, &pool->cutter);
+		err = stack_cutter_new(params->events, params->nr_events, pool->stats, &pool->cutter);
 	if (!err)
 		err = start(pool, nr_workers);
 	if (err) {
@@ -622,7 +622,7 @@ void batch_pool_free(struct batch_pool *pool)
 	pthread_cond_destroy(&pool->news);
 	pthread_mutex_destroy(&pool->lock);
 	stack_cutter_free(pool->cutter);
-	extent_stats_free(pool->measure);
+	extent_stats_free(pool->stats);
 	free_list_fini(&pool->free_jobs);
 	free(pool->jobs);
 	free(pool->workers);

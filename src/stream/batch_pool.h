@@ -38,7 +38,7 @@ struct memory_pressure {
 
 struct batch_pool_params {
 	int level;           /* 0: nothing is compressed, memory is all that is wanted; else 1 to ZSTD_LEVEL_LAST */
-	size_t nr_stages;    /* that will be open at once */
+	size_t nr_pipelines; /* that will be open at once */
 	size_t nr_workers;   /* 0: as many as CPUs, within reason */
 	size_t extent_bytes; /* 0: the default */
 	const struct event_desc *events; /* for the index; borrowed for the call */
@@ -76,8 +76,8 @@ struct batch_pool {
 	struct notifier *notifier;
 	size_t extent_bytes, nr_jobs;
 	bool realtime;
-	struct extent_stats *measure; /* read only */
-	struct stack_cutter *cutter;  /* NULL: nothing dumps stacks */
+	struct extent_stats *stats;  /* read only */
+	struct stack_cutter *cutter; /* NULL: nothing dumps stacks */
 	bool trims, no_index;
 	atomic_uint stack_bytes;        /* of a stack dump stay at most: read without the lock */
 	atomic_int level_now;           /* of what is compressed: the same; 0 while it is overtaken */

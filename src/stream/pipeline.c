@@ -96,7 +96,7 @@ static int queue_piece(struct writer *inner, struct span span)
 	int err;
 
 	while ((err = writer_queue(inner, &span, 1)) == -EAGAIN) {
-		err = writer_reap(inner, WRITER_ROOM);
+		err = writer_complete(inner, WRITER_ROOM);
 		if (err)
 			return err;
 	}
@@ -121,7 +121,7 @@ static int write_pieces(struct writer *inner, struct span packed, struct span ta
 
 	if (!err)
 		err = queue_inner(inner, tail.ptr, tail.len);
-	return err ? err : writer_reap(inner, WRITER_NOW);
+	return err ? err : writer_complete(inner, WRITER_NOW);
 }
 
 /* In one call, where the writer takes it. */
@@ -137,11 +137,11 @@ static int write_job(struct pipeline *pipeline, const struct batch_job *job)
 	if (!all.len)
 		return 0;
 	while ((err = writer_queue(inner, &all, 1)) == -EAGAIN) {
-		err = writer_reap(inner, WRITER_ROOM);
+		err = writer_complete(inner, WRITER_ROOM);
 		if (err)
 			return err;
 	}
-	return err ? err : writer_reap(inner, WRITER_NOW);
+	return err ? err : writer_complete(inner, WRITER_NOW);
 }
 
 /* Where the extent ends that is written now. Without memory for that the output is known to be whole later. */
@@ -285,7 +285,7 @@ static bool commit_inner(struct pipeline *pipeline)
 	pthread_mutex_unlock(&pool->lock);
 	int err = writer_commit(pipeline->inner, true);
 	if (!err)
-		err = writer_reap(pipeline->inner, WRITER_NOW);
+		err = writer_complete(pipeline->inner, WRITER_NOW);
 	pthread_mutex_lock(&pool->lock);
 	note_error(pipeline, err);
 	note_stored(pipeline);
@@ -994,7 +994,7 @@ static int producer_commit(struct writer *writer, bool all)
 	return 0;
 }
 
-static int producer_reap(struct writer *writer, enum writer_wait wait)
+static int producer_complete(struct writer *writer, enum writer_wait wait)
 {
 	struct producer *producer = producer_of(writer);
 
@@ -1004,7 +1004,7 @@ static int producer_reap(struct writer *writer, enum writer_wait wait)
 		return wait_for(producer, wait);
 	int err = take_inner(producer->pipeline);
 	if (!err)
-		err = writer_reap(producer->pipeline->inner, WRITER_ALL);
+		err = writer_complete(producer->pipeline->inner, WRITER_ALL);
 	leave_inner(producer, err, 0);
 	return err;
 }
@@ -1178,7 +1178,7 @@ static const struct writer_ops pipeline_ops = {
 	.put = producer_put,
 	.place = producer_place,
 	.commit = producer_commit,
-	.reap = producer_reap,
+	.complete = producer_complete,
 	.close = pipeline_close,
 };
 
@@ -1291,7 +1291,7 @@ static const struct writer_ops producer_ops = {
 	.put = producer_put,
 	.place = producer_place,
 	.commit = producer_commit,
-	.reap = producer_reap,
+	.complete = producer_complete,
 	.close = producer_close,
 };
 

@@ -75,7 +75,7 @@ bool staging_progress(struct staging_block *block, int64_t bytes)
 	return block->complete;
 }
 
-int staging_retire(struct staging *staging, struct writer *writer)
+int staging_complete(struct staging *staging, struct writer *writer)
 {
 	while (staging->nr) {
 		struct staging_block *block = staging_at(staging, 0);

@@ -50,7 +50,7 @@ static inline struct staging_block *staging_at(const struct staging *staging, si
 bool staging_progress(struct staging_block *block, int64_t bytes);
 
 /* Frees complete blocks, oldest first, into writer->stored. Stops at one that failed and returns its error. */
-int staging_retire(struct staging *staging, struct writer *writer);
+int staging_complete(struct staging *staging, struct writer *writer);
 
 /*
  * A piece that no block can hold: it comes from no ring. -EAGAIN until everything before it is written; then it is

@@ -20,7 +20,7 @@ static int queue(struct stream *stream, const struct span spans[2])
 	int err;
 
 	while ((err = writer_queue(stream->writer, spans, spans[1].len ? 2 : 1)) == -EAGAIN) {
-		err = writer_reap(stream->writer, WRITER_ROOM);
+		err = writer_complete(stream->writer, WRITER_ROOM);
 		if (err)
 			return err;
 	}
@@ -54,7 +54,7 @@ static int64_t take(struct stream *stream, size_t index, struct ring *ring, cons
 	int64_t bytes;
 
 	while ((bytes = writer_take(stream->writer, spans, spans[1].len ? 2 : 1)) == -EAGAIN) {
-		int err = writer_reap(stream->writer, WRITER_ROOM);
+		int err = writer_complete(stream->writer, WRITER_ROOM);
 		if (err)
 			return err;
 	}
@@ -268,7 +268,7 @@ int64_t stream_pump(struct stream *stream, enum stream_pass pass)
 	if (stream->storage)
 		stream->storage->store(stream->storage, stream->writer);
 	if (!err)
-		err = writer_reap(stream->writer, pass == STREAM_DRAIN ? WRITER_ALL : WRITER_NOW);
+		err = writer_complete(stream->writer, pass == STREAM_DRAIN ? WRITER_ALL : WRITER_NOW);
 	if (err)
 		return err;
 	/* Pairs with the acquire of the thread that tells the file's readers that so much is there. */

@@ -43,11 +43,11 @@ int writer_queue(struct writer *writer, const struct span spans[], unsigned nr_s
 	return stick(writer, writer->ops->queue(writer, spans, nr_spans));
 }
 
-int writer_reap(struct writer *writer, enum writer_wait wait)
+int writer_complete(struct writer *writer, enum writer_wait wait)
 {
 	if (writer->err)
 		return writer->err;
-	return writer->ops->reap ? stick(writer, writer->ops->reap(writer, wait)) : 0;
+	return writer->ops->complete ? stick(writer, writer->ops->complete(writer, wait)) : 0;
 }
 
 int64_t writer_take(struct writer *writer, const struct span spans[], unsigned nr_spans)
@@ -85,7 +85,7 @@ int writer_put(struct writer *writer, const void *bytes, size_t len)
 	if (writer->ops->put)
 		return stick(writer, writer->ops->put(writer, bytes, len));
 	while ((err = writer_queue(writer, &span, 1)) == -EAGAIN) {
-		err = writer_reap(writer, WRITER_ROOM);
+		err = writer_complete(writer, WRITER_ROOM);
 		if (err)
 			return err;
 	}

@@ -27,7 +27,7 @@ struct writer_params {
 	size_t window_bytes; /* mapping engine: how much of the file is mapped at a time */
 };
 
-/* What reaping waits for. */
+/* What writer_complete() waits for. */
 enum writer_wait {
 	WRITER_NOW,  /* nothing: look what is done */
 	WRITER_ROOM, /* until something can be queued again */
@@ -67,7 +67,7 @@ struct writer_ops {
 	bool cuts;          /* `stored` may end inside a piece: do not report that records go so far */
 	bool maps;          /* copies into a window: window_bytes counts */
 	int (*open)(struct writer *writer, const struct writer_params *params);
-	/* All or nothing; -EAGAIN: full, reap first. One or two spans, none empty. */
+	/* All or nothing; -EAGAIN: full, call complete() first. One or two spans, none empty. */
 	int (*queue)(struct writer *writer, const struct span spans[], unsigned nr_spans);
 	/* NULL: queue() does. The first bytes of the spans: whole records, as many as have room where they are stored
 	 * from. How many, or -errno as queue(). */
@@ -83,7 +83,7 @@ struct writer_ops {
 	/* NULL: nothing is held back until more has come. As writer_commit(). */
 	int (*commit)(struct writer *writer, bool all);
 	/* Advances `stored`. */
-	int (*reap)(struct writer *writer, enum writer_wait wait);
+	int (*complete)(struct writer *writer, enum writer_wait wait);
 	/* Stores what was queued, frees the writer, returns the first error. Called once, also after errors. Bytes of
 	 * the output behind `stored` are undefined. */
 	int (*close)(struct writer *writer);
@@ -107,7 +107,7 @@ int writer_open(const struct writer_ops *ops, const struct writer_params *params
 
 /* 0, or the writer's sticky -errno. -EAGAIN does not stick. */
 int writer_queue(struct writer *writer, const struct span spans[], unsigned nr_spans);
-int writer_reap(struct writer *writer, enum writer_wait wait);
+int writer_complete(struct writer *writer, enum writer_wait wait);
 int64_t writer_take(struct writer *writer, const struct span spans[], unsigned nr_spans);
 
 /* Does anything wait for the output? From any thread; false where that is not known. */

@@ -110,13 +110,13 @@ static int wait_for_one(struct aio *aio)
 	return 0;
 }
 
-static int aio_reap(struct writer *writer, enum writer_wait wait)
+static int aio_complete(struct writer *writer, enum writer_wait wait)
 {
 	struct aio *aio = (struct aio *)writer;
 
 	for (;;) {
 		harvest(aio);
-		int err = staging_retire(&aio->staging, writer);
+		int err = staging_complete(&aio->staging, writer);
 		if (err)
 			return err;
 		size_t target = wait == WRITER_ALL ? 0 : wait == WRITER_ROOM ? aio->staging.nr_blocks - 1 : SIZE_MAX;
@@ -149,12 +149,12 @@ static int aio_close(struct writer *writer)
 		err = wait_for_one(aio);
 		harvest(aio);
 	}
-	int retire_err = staging_retire(&aio->staging, writer);
+	int complete_err = staging_complete(&aio->staging, writer);
 	if (any_in_progress(aio))
 		return err; /* cannot even wait: rather leak the memory than write rubbish */
 	staging_fini(&aio->staging);
 	free(aio->controls);
-	return retire_err;
+	return complete_err;
 }
 
 const struct writer_ops writer_aio = {
@@ -164,6 +164,6 @@ const struct writer_ops writer_aio = {
 	.stages = true,
 	.open = aio_open,
 	.queue = aio_queue,
-	.reap = aio_reap,
+	.complete = aio_complete,
 	.close = aio_close,
 };

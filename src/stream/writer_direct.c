@@ -311,7 +311,7 @@ static int direct_commit(struct writer *writer, bool all)
 	return 0;
 }
 
-static int direct_reap(struct writer *writer, enum writer_wait wait)
+static int direct_complete(struct writer *writer, enum writer_wait wait)
 {
 	return wait == WRITER_ALL ? store_lead((struct direct *)writer) : 0;
 }
@@ -394,7 +394,7 @@ const struct writer_ops writer_direct = {
 	.open = direct_open,
 	.queue = direct_queue,
 	.commit = direct_commit,
-	.reap = direct_reap,
+	.complete = direct_complete,
 	.close = direct_close,
 };
 
@@ -407,6 +407,6 @@ const struct writer_ops writer_auto = {
 	.open = auto_open,
 	.queue = direct_queue,
 	.commit = direct_commit,
-	.reap = direct_reap,
+	.complete = direct_complete,
 	.close = direct_close,
 };

@@ -179,7 +179,7 @@ static int mapped_queue(struct writer *writer, const struct span spans[], unsign
  * SYNC_FILE_RANGE_WAIT_BEFORE waits for pages of its range only, of which the first one of the file is long done, and
  * tells the errors of all (sync_file_range(2); fs/sync.c). Where that is no such file there is nothing to hear.
  */
-static int mapped_reap(struct writer *writer, enum writer_wait wait)
+static int mapped_complete(struct writer *writer, enum writer_wait wait)
 {
 	struct mapped *mapped = (struct mapped *)writer;
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), end = (writer->offset + writer->stored) / page * page;
@@ -214,6 +214,6 @@ const struct writer_ops writer_mmap = {
 	.maps = true,
 	.open = mapped_open,
 	.queue = mapped_queue,
-	.reap = mapped_reap,
+	.complete = mapped_complete,
 	.close = mapped_close,
 };

@@ -217,7 +217,7 @@ static uint64_t feed(struct writer *writer, struct input *input)
 		const struct span span = {record.data, record.len};
 		int err;
 		while ((err = writer_queue(writer, &span, 1)) == -EAGAIN)
-			if (writer_reap(writer, WRITER_ROOM))
+			if (writer_complete(writer, WRITER_ROOM))
 				abort();
 		if (err)
 			abort();
@@ -255,7 +255,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 						  .sample_id_all = 1}};
 	const struct unwinding_event unwound = {.unwinds = true}; /* what a loss asks for, all of /proc, takes long */
 	const struct unwinding_params params = {.events = &event, .by_event = &unwound, .nr_events = 1};
-	const struct batch_pool_params pool_params = {.nr_stages = 1,
+	const struct batch_pool_params pool_params = {.nr_pipelines = 1,
 						      .no_index = true,
 						      .nr_workers = 2,
 						      .extent_bytes = EXTENT_BYTES,

@@ -91,7 +91,7 @@ static bool put_piece(struct writer *writer, uint64_t n)
 	int err;
 
 	while ((err = writer_queue(writer, &span, 1)) == -EAGAIN) {
-		assert_int_equal(writer_reap(writer, WRITER_ROOM), 0);
+		assert_int_equal(writer_complete(writer, WRITER_ROOM), 0);
 		waited = true;
 	}
 	assert_int_equal(err, 0);
@@ -115,11 +115,11 @@ static void test_cost_does_not_grow_with_the_queue(void **state)
 	(void)state;
 	for (uint64_t n = 0; n < NR_BLOCKS; n++) {
 		assert_false(put_piece(writer, n));
-		assert_int_equal(writer_reap(writer, WRITER_NOW), 0); /* the pump does after each pass */
+		assert_int_equal(writer_complete(writer, WRITER_NOW), 0); /* the pump does after each pass */
 	}
 	for (uint64_t n = NR_BLOCKS; n < 2 * NR_BLOCKS; n++)
 		assert_true(put_piece(writer, n));
-	assert_int_equal(writer_reap(writer, WRITER_ALL), 0);
+	assert_int_equal(writer_complete(writer, WRITER_ALL), 0);
 	assert_int_equal(writer_close(writer, &stored), 0);
 	assert_int_equal(stored, 2 * NR_BLOCKS * PIECE);
 	check_written(2 * NR_BLOCKS);
@@ -135,7 +135,7 @@ static void test_short_writes_are_continued(void **state)
 	fake.most_bytes = 10;
 	for (uint64_t n = 0; n < 100; n++)
 		put_piece(writer, n);
-	assert_int_equal(writer_reap(writer, WRITER_ALL), 0);
+	assert_int_equal(writer_complete(writer, WRITER_ALL), 0);
 	assert_int_equal(writer->stored, 100 * PIECE);
 	assert_int_equal(writer_close(writer, &stored), 0);
 	assert_int_equal(stored, 100 * PIECE);

@@ -41,21 +41,21 @@ static void test_how_much_memory(void **state)
 		for (size_t i = 0; i < 5 * 4 * 4 * 2; i++) {
 			const struct batch_pool_params params = {.level = level,
 								 .budget_bytes = budgets[i % 5],
-								 .nr_stages = stages[i / 5 % 4],
+								 .nr_pipelines = stages[i / 5 % 4],
 								 .nr_workers = workers[i / 20 % 4],
 								 .no_index = i / 80};
 			struct batch_pool *pool = new_pool(&params);
-			size_t rest = (pool->nr_jobs - params.nr_stages - 1) * pool->extent_bytes;
+			size_t rest = (pool->nr_jobs - params.nr_pipelines - 1) * pool->extent_bytes;
 			size_t budget = params.budget_bytes ? params.budget_bytes : 64 * MIB;
-			assert_true(pool->nr_jobs > params.nr_stages + 1);
+			assert_true(pool->nr_jobs > params.nr_pipelines + 1);
 			assert_true(rest <= budget || (!params.budget_bytes && rest == 8 * pool->extent_bytes));
 			assert_true(rest > budget - pool->extent_bytes);
 			assert_int_equal(pool->extent_bytes % PAGE, 0);
 			if (!params.no_index) /* an extent is worth its entry in the index */
 				assert_true(pool->extent_bytes >= EXTENT_BYTES_SMALL);
-			assert_int_equal(pool->nr_workers, level || params.nr_workers < params.nr_stages
+			assert_int_equal(pool->nr_workers, level || params.nr_workers < params.nr_pipelines
 								   ? params.nr_workers
-								   : params.nr_stages);
+								   : params.nr_pipelines);
 			assert_int_equal(atomic_load(&pool->nr_free), pool->nr_jobs);
 			batch_pool_free(pool);
 		}
@@ -66,14 +66,14 @@ static void test_how_much_memory(void **state)
 static void test_sizes_of_batches(void **state)
 {
 	static const struct {
-		size_t budget_bytes, nr_stages, batch_kib;
+		size_t budget_bytes, nr_pipelines, batch_kib;
 	} cases[] = {{0, 1, 1024}, {256 * MIB, 1, 4096}, {512 * MIB, 1, 4096}, {128 * MIB, 1, 2048},
 		     {0, 2, 512},  {0, 4, 256},          {0, 64, 256}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const struct batch_pool_params params = {
-			.budget_bytes = cases[i].budget_bytes, .nr_stages = cases[i].nr_stages, .no_index = true};
+			.budget_bytes = cases[i].budget_bytes, .nr_pipelines = cases[i].nr_pipelines, .no_index = true};
 		struct batch_pool *pool = new_pool(&params);
 		/* With the page that a batch may begin in, and the one that it ends in. */
 		assert_int_equal(pool->extent_bytes + 2 * PAGE, cases[i].batch_kib << 10);
@@ -86,7 +86,7 @@ static void test_sizes_of_extents(void **state)
 {
 	static const struct {
 		int level;
-		size_t budget_mib, nr_workers, nr_stages, kib, nr_jobs;
+		size_t budget_mib, nr_workers, nr_pipelines, kib, nr_jobs;
 	} cases[] = {
 		{1, 0, 4, 1, 4096, 1 + 16 + 1},
 		{1, 0, 5, 1, 1024, 1 + 64 + 1},
@@ -108,7 +108,7 @@ static void test_sizes_of_extents(void **state)
 			new_pool(&(struct batch_pool_params){.level = cases[i].level,
 							     .budget_bytes = cases[i].budget_mib * MIB,
 							     .nr_workers = cases[i].nr_workers,
-							     .nr_stages = cases[i].nr_stages});
+							     .nr_pipelines = cases[i].nr_pipelines});
 		assert_int_equal(pool->extent_bytes, cases[i].kib << 10);
 		assert_int_equal(pool->nr_jobs, cases[i].nr_jobs);
 		assert_int_equal(pool->nr_workers, cases[i].nr_workers);
@@ -116,7 +116,7 @@ static void test_sizes_of_extents(void **state)
 	}
 	/* There is an end to the number of threads, whatever is asked for. */
 	struct batch_pool *pool = new_pool(&(struct batch_pool_params){
-		.nr_workers = 33, .nr_stages = 64, .no_index = true, .extent_bytes = 64 << 10, .budget_bytes = MIB});
+		.nr_workers = 33, .nr_pipelines = 64, .no_index = true, .extent_bytes = 64 << 10, .budget_bytes = MIB});
 	assert_int_equal(pool->nr_workers, 32);
 	batch_pool_free(pool);
 }
@@ -125,7 +125,7 @@ static void test_sizes_of_extents(void **state)
 static void test_pieces_do_not_overlap(void **state)
 {
 	const struct batch_pool_params params = {
-		.nr_stages = 2, .extent_bytes = 64 << 10, .budget_bytes = MIB, .ready_bytes = MIB};
+		.nr_pipelines = 2, .extent_bytes = 64 << 10, .budget_bytes = MIB, .ready_bytes = MIB};
 	struct batch_pool *pool = new_pool(&params);
 	struct batch_job *jobs[32];
 	size_t nr = 0;
@@ -170,7 +170,7 @@ static void note(struct memory_pressure *pressure, bool high)
 static void test_what_is_done_when_it_runs_short(void **state)
 {
 	struct noted noted = {.pressure.set = note};
-	struct batch_pool_params params = {.nr_stages = 1,
+	struct batch_pool_params params = {.nr_pipelines = 1,
 					   .extent_bytes = 64 << 10,
 					   .budget_bytes = 14 * (64 << 10),
 					   .pressure = &noted.pressure,
@@ -211,7 +211,7 @@ static void test_what_is_done_when_it_runs_short(void **state)
 static void test_pressure_that_is_not_wanted_any_more(void **state)
 {
 	struct noted noted = {.pressure.set = note};
-	struct batch_pool *pool = new_pool(&(struct batch_pool_params){.nr_stages = 1,
+	struct batch_pool *pool = new_pool(&(struct batch_pool_params){.nr_pipelines = 1,
 								       .extent_bytes = 64 << 10,
 								       .budget_bytes = 14 * (64 << 10),
 								       .pressure = &noted.pressure});
@@ -242,7 +242,7 @@ static void test_compressing_is_late(void **state)
 	(void)state;
 	for (int level = 0; level < (zstd_available() ? 2 : 1); level++) {
 		struct batch_pool *pool = new_pool(&(struct batch_pool_params){
-			.level = level, .nr_stages = 1, .extent_bytes = 64 << 10, .budget_bytes = 14 * (64 << 10)});
+			.level = level, .nr_pipelines = 1, .extent_bytes = 64 << 10, .budget_bytes = 14 * (64 << 10)});
 		while (atomic_load(&pool->nr_free) > 6)
 			assert_non_null(batch_pool_take(pool, NULL));
 		assert_false(batch_pool_is_late(pool));
@@ -262,7 +262,7 @@ static void test_compressing_is_late(void **state)
 /* Sums of what was compressed, stored as it is, and refused. */
 static void test_totals(void **state)
 {
-	const struct batch_pool_params params = {.level = zstd_available() ? 3 : 0, .nr_stages = 1};
+	const struct batch_pool_params params = {.level = zstd_available() ? 3 : 0, .nr_pipelines = 1};
 	struct batch_pool *pool = new_pool(&params);
 	struct batch_job job = {.batch.len = 1000, .out_len = 300};
 
@@ -365,7 +365,7 @@ static void test_compressing_is_overtaken(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const struct batch_pool_params params = {.level = 1,
 							 .nr_workers = 1,
-							 .nr_stages = 1,
+							 .nr_pipelines = 1,
 							 .extent_bytes = 64 << 10,
 							 .budget_bytes = (cases[i].nr_jobs - 2) * (64 << 10)};
 		struct batch_pool *pool = new_pool(&params);

@@ -303,7 +303,7 @@ static void test_costs_of_the_pool(void **state)
 	for (int level = 0; level < 2; level++) {
 		struct batch_pool *pool;
 		struct ledger ledger = {0};
-		const struct batch_pool_params params = {.level = level, .nr_stages = 1, .no_index = true};
+		const struct batch_pool_params params = {.level = level, .nr_pipelines = 1, .no_index = true};
 		assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
 		pool->totals.pack_cpu_ns = 5;
 		pool->totals.write_cpu_ns = 6;
@@ -467,14 +467,14 @@ static void test_stacks_that_were_cut(void **state)
 		.nr_ids = 1};
 	const uint64_t words[] = {id, 0, 16, 0xa, 0xb, 16}; /* id, CPU 0, a stack of two words */
 	const struct perf_event_header header = {.type = PERF_RECORD_SAMPLE, .size = sizeof(header) + sizeof(words)};
-	struct extent_stats *measure;
+	struct extent_stats *stats;
 	struct stack_cutter *cutter;
 	struct ledger span;
 
 	(void)state;
 	ledger_book_fini(&fake.book);
-	assert_int_equal(extent_stats_new(&dumps, 1, &measure), 0);
-	assert_int_equal(stack_cutter_new(&dumps, 1, measure, &cutter), 0);
+	assert_int_equal(extent_stats_new(&dumps, 1, &stats), 0);
+	assert_int_equal(stack_cutter_new(&dumps, 1, stats, &cutter), 0);
 	assert_int_equal(ledger_book_open(&fake.book, &fake.set, cutter), 0);
 	uint64_t began_ns = fake.book.read_ns;
 	for (uint64_t reading = 1; reading < 4; reading++) { /* in the second one nothing was cut */
@@ -497,7 +497,7 @@ static void test_stacks_that_were_cut(void **state)
 	assert_int_equal(fake.book.span.nr_entries, 0);
 	ledger_fini(&span);
 	stack_cutter_free(cutter);
-	extent_stats_free(measure);
+	extent_stats_free(stats);
 }
 
 static struct coverage cover(struct ledger_entry *entries, size_t nr, struct coverage_params params)

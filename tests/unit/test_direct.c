@@ -122,7 +122,7 @@ static void close_scene(struct scene *scene)
 	uint64_t stored, offset = scene->offset;
 	uint8_t header[PAGE];
 
-	assert_int_equal(writer_reap(scene->writer, WRITER_ALL), 0);
+	assert_int_equal(writer_complete(scene->writer, WRITER_ALL), 0);
 	assert_stored(scene, scene->given);
 	assert_int_equal(writer_close(scene->writer, &stored), 0);
 	assert_int_equal(stored, scene->given);

@@ -348,7 +348,7 @@ static const struct event_desc dumps = {
 
 static int make_pool(void)
 {
-	const struct batch_pool_params params = {.nr_stages = 1, .nr_workers = 1, .events = &dumps, .nr_events = 1};
+	const struct batch_pool_params params = {.nr_pipelines = 1, .nr_workers = 1, .events = &dumps, .nr_events = 1};
 	struct batch_pool *pool;
 	struct diag why = {""};
 	int err = batch_pool_new(&params, &pool, &why);

@@ -92,7 +92,7 @@ static void queue(struct writer *writer, const void *bytes, size_t len)
 	int err;
 
 	while ((err = writer_queue(writer, &span, 1)) == -EAGAIN)
-		assert_int_equal(writer_reap(writer, WRITER_ROOM), 0);
+		assert_int_equal(writer_complete(writer, WRITER_ROOM), 0);
 	assert_int_equal(err, 0);
 }
 
@@ -128,7 +128,7 @@ static void check(size_t budget_bytes, size_t nr_workers)
 {
 	static const struct ordered_ops ops = {
 		.name = "test", .look_at = look_at, .take = take, .give_up = give_up, .end = end};
-	const struct batch_pool_params params = {.nr_stages = OUTPUTS,
+	const struct batch_pool_params params = {.nr_pipelines = OUTPUTS,
 						 .no_index = true,
 						 .nr_workers = nr_workers,
 						 .extent_bytes = EXTENT_BYTES,

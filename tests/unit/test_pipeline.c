@@ -55,7 +55,7 @@ static void queue_all(struct writer *writer, const struct span spans[], unsigned
 	int err;
 
 	while ((err = writer_queue(writer, spans, nr)) == -EAGAIN)
-		assert_int_equal(writer_reap(writer, WRITER_ROOM), 0);
+		assert_int_equal(writer_complete(writer, WRITER_ROOM), 0);
 	assert_int_equal(err, 0);
 }
 
@@ -80,10 +80,10 @@ static void feed(const struct load *load, struct writer *writer)
 		memset(chunk, 0xee, len); /* the kernel writes there again */
 		if (rand_r(&seed) % 8 == 0)
 			assert_int_equal(writer_put(writer, &mark, sizeof(mark)), 0);
-		assert_int_equal(writer_reap(writer, WRITER_NOW), 0);
+		assert_int_equal(writer_complete(writer, WRITER_NOW), 0);
 	}
 	free(chunk);
-	assert_int_equal(writer_reap(writer, WRITER_ALL), 0);
+	assert_int_equal(writer_complete(writer, WRITER_ALL), 0);
 }
 
 /* The records that a reader gets of the bytes, one behind the other. */
@@ -182,7 +182,7 @@ static void test_every_engine_keeps_the_records(void **state)
 	for (unsigned seed = 1; seed < 5; seed++) {
 		struct batch_pool_params params = {
 			.level = seed < 4 ? (int)seed : 19,
-			.nr_stages = 1,
+			.nr_pipelines = 1,
 			.nr_workers = 1 + seed % 3,
 			.extent_bytes = EXTENT_BYTES,
 			.budget_bytes = EXTENT_BYTES * (seed - 1),
@@ -199,9 +199,9 @@ static void test_large_extents(void **state)
 {
 	(void)state;
 	check(&(struct load){.seed = 9, .nr_chunks = 12, .chunk_records = 2000},
-	      &(struct batch_pool_params){.level = 1, .nr_stages = 1});
+	      &(struct batch_pool_params){.level = 1, .nr_pipelines = 1});
 	check(&(struct load){.seed = 9, .nr_chunks = 12, .chunk_records = 2000, .random = true},
-	      &(struct batch_pool_params){.level = 3, .nr_stages = 1});
+	      &(struct batch_pool_params){.level = 3, .nr_pipelines = 1});
 }
 
 /*
@@ -345,7 +345,7 @@ static void test_what_takes_long_is_given_up(void **state)
 static void test_the_level_is_changed_on_the_way(void **state)
 {
 	struct load load = {.seed = 3, .nr_chunks = 60, .chunk_records = 12};
-	const struct batch_pool_params params = {.level = 9, .nr_stages = 1, .extent_bytes = EXTENT_BYTES};
+	const struct batch_pool_params params = {.level = 9, .nr_pipelines = 1, .extent_bytes = EXTENT_BYTES};
 	struct buf expected = {0};
 
 	(void)state;
@@ -384,7 +384,7 @@ static void test_a_flipped_byte_costs_one_extent(void **state)
 	(void)state;
 	feed_plain(&load, &expected);
 	assert_int_equal(
-		batch_pool_new(&(struct batch_pool_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES},
+		batch_pool_new(&(struct batch_pool_params){.level = 1, .nr_pipelines = 1, .extent_bytes = EXTENT_BYTES},
 			       &pool, NULL),
 		0);
 	feed_packed(&load, &writer_serial, pool, &packed);
@@ -422,7 +422,7 @@ static void test_a_cut_costs_one_extent(void **state)
 	(void)state;
 	feed_plain(&load, &expected);
 	assert_int_equal(
-		batch_pool_new(&(struct batch_pool_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES},
+		batch_pool_new(&(struct batch_pool_params){.level = 1, .nr_pipelines = 1, .extent_bytes = EXTENT_BYTES},
 			       &pool, NULL),
 		0);
 	feed_packed(&load, &writer_serial, pool, &packed);
@@ -466,7 +466,7 @@ static const struct writer_ops writer_failing = {
 /* What fitted is whole extents, and their numbers are those of what is left. */
 static void expect_extents_before_an_error(uint64_t offset)
 {
-	const struct batch_pool_params params = {.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES};
+	const struct batch_pool_params params = {.level = 1, .nr_pipelines = 1, .extent_bytes = EXTENT_BYTES};
 	static uint8_t record[MAX_RECORD];
 	struct writer *inner, *writer;
 	struct batch_pool *pool;
@@ -481,7 +481,8 @@ static void expect_extents_before_an_error(uint64_t offset)
 	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
 	for (int i = 0; i < 100000 && !err; i++) {
 		struct span span = {record, make_record(&seed, i % 2, record)};
-		while ((err = writer_queue(writer, &span, 1)) == -EAGAIN && !(err = writer_reap(writer, WRITER_ROOM)))
+		while ((err = writer_queue(writer, &span, 1)) == -EAGAIN &&
+		       !(err = writer_complete(writer, WRITER_ROOM)))
 			;
 	}
 	assert_int_equal(err, -ENOSPC);
@@ -521,7 +522,7 @@ static void test_error_of_the_engine_sticks(void **state)
 	for (size_t i = 0; i < sizeof(chunk); i++)
 		chunk[i] = (uint8_t)(rand_r(&seed) >> 7);
 	assert_int_equal(batch_pool_new(&(struct batch_pool_params){.level = 1,
-								    .nr_stages = 1,
+								    .nr_pipelines = 1,
 								    .extent_bytes = EXTENT_BYTES,
 								    .budget_bytes = EXTENT_BYTES},
 					&pool, NULL),
@@ -529,7 +530,8 @@ static void test_error_of_the_engine_sticks(void **state)
 	assert_int_equal(writer_open(&writer_failing, &(struct writer_params){.fd = -1}, &inner), 0);
 	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
 	for (int i = 0; i < 100 && !err; i++) {
-		while ((err = writer_queue(writer, &span, 1)) == -EAGAIN && !(err = writer_reap(writer, WRITER_ROOM)))
+		while ((err = writer_queue(writer, &span, 1)) == -EAGAIN &&
+		       !(err = writer_complete(writer, WRITER_ROOM)))
 			;
 	}
 	assert_int_equal(err, -ENOSPC);
@@ -558,7 +560,7 @@ static void commit_twice(const struct writer_ops *ops, int level)
 	params.fd = fileno(file);
 	assert_int_equal(
 		batch_pool_new(
-			&(struct batch_pool_params){.level = level, .nr_stages = 1, .extent_bytes = EXTENT_BYTES},
+			&(struct batch_pool_params){.level = level, .nr_pipelines = 1, .extent_bytes = EXTENT_BYTES},
 			&pool, NULL),
 		0);
 	if (writer_open(ops, &params, &inner))
@@ -568,14 +570,14 @@ static void commit_twice(const struct writer_ops *ops, int level)
 		uint64_t before = writer->stored;
 		queue_all(writer, &span, 1);
 		assert_int_equal(writer_commit(writer, false), 0);
-		assert_int_equal(writer_reap(writer, WRITER_NOW), 0);
+		assert_int_equal(writer_complete(writer, WRITER_NOW), 0);
 		assert_int_equal(writer->stored, before);
 		assert_int_equal(writer_commit(writer, false), 0);
 		/* The engine has to tell that it is: the next commits ask. */
 		for (int tries = 0; writer->stored == before && tries < 1000; tries++) {
 			usleep(1000);
 			assert_int_equal(writer_commit(writer, false), 0);
-			assert_int_equal(writer_reap(writer, WRITER_NOW), 0);
+			assert_int_equal(writer_complete(writer, WRITER_NOW), 0);
 		}
 		assert_true(writer->stored > before);
 	}
@@ -607,7 +609,7 @@ static void hold_and_flush(const struct load *load, size_t limit_bytes, bool all
 	struct writer_end end;
 
 	assert_int_equal(
-		batch_pool_new(&(struct batch_pool_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES},
+		batch_pool_new(&(struct batch_pool_params){.level = 1, .nr_pipelines = 1, .extent_bytes = EXTENT_BYTES},
 			       &pool, NULL),
 		0);
 	assert_int_equal(pipeline_open_retained(pool, &limits, &writer), 0);
@@ -617,7 +619,7 @@ static void hold_and_flush(const struct load *load, size_t limit_bytes, bool all
 	assert_int_equal(writer_open(&writer_serial, &(struct writer_params){.fd = fd}, &inner), 0);
 	pipeline_attach(writer, inner);
 	assert_int_equal(writer_put(writer, &front, sizeof(front)), 0);
-	assert_int_equal(writer_reap(writer, WRITER_ALL), 0);
+	assert_int_equal(writer_complete(writer, WRITER_ALL), 0);
 	const struct retained_range held = pipeline_retained(writer);
 	assert_true(held.first_ns <= held.whole_ns && held.whole_ns <= held.last_ns);
 	assert_int_equal(!held.dropped_bytes, all_fits);
@@ -667,7 +669,7 @@ static void test_what_is_held_can_be_forgotten(void **state)
 
 	(void)state;
 	assert_int_equal(
-		batch_pool_new(&(struct batch_pool_params){.level = 1, .nr_stages = 1, .extent_bytes = EXTENT_BYTES},
+		batch_pool_new(&(struct batch_pool_params){.level = 1, .nr_pipelines = 1, .extent_bytes = EXTENT_BYTES},
 			       &pool, NULL),
 		0);
 	assert_int_equal(pipeline_open_retained(pool, &limits, &writer), 0);
@@ -765,7 +767,7 @@ static void put(struct batch_pool *pool, struct batch_job *job)
 static void test_pressure_is_reported(void **state)
 {
 	struct reported reported = {.pressure.set = note_pressure};
-	struct batch_pool_params params = {.nr_stages = 1,
+	struct batch_pool_params params = {.nr_pipelines = 1,
 					   .extent_bytes = EXTENT_BYTES,
 					   .budget_bytes = 14 * EXTENT_BYTES,
 					   .pressure = &reported.pressure};
@@ -886,7 +888,7 @@ static void test_stages_change_what_is_written(void **state)
 			for (size_t nr_workers = 1; nr_workers <= 3; nr_workers += 2)
 				thin_and_check(&(struct batch_pool_params){.level = level,
 									   .no_index = !level,
-									   .nr_stages = 2,
+									   .nr_pipelines = 2,
 									   .nr_workers = nr_workers,
 									   .extent_bytes = EXTENT_BYTES,
 									   .budget_bytes = 4 * EXTENT_BYTES},
@@ -1006,7 +1008,7 @@ static void test_stages_keep_batches(void **state)
 		for (size_t nr_workers = 1; nr_workers <= 3; nr_workers += 2)
 			nr_copied += keep_and_check(&(struct batch_pool_params){.level = level,
 										.no_index = !level,
-										.nr_stages = 2,
+										.nr_pipelines = 2,
 										.nr_workers = nr_workers,
 										.extent_bytes = EXTENT_BYTES,
 										.budget_bytes = 8 * EXTENT_BYTES});
@@ -1067,7 +1069,7 @@ static void test_who_lacks_memory_does_not_ask_a_stage_that_ends(void **state)
 	(void)state;
 	sem_init(&ending.called, 0, 0);
 	assert_int_equal(batch_pool_new(&(struct batch_pool_params){.no_index = true,
-								    .nr_stages = 2,
+								    .nr_pipelines = 2,
 								    .nr_workers = 1,
 								    .extent_bytes = EXTENT_BYTES,
 								    .budget_bytes = 8 * EXTENT_BYTES},
@@ -1103,14 +1105,14 @@ static void test_error_of_a_stage_sticks(void **state)
 	(void)state;
 	assert_int_equal(
 		batch_pool_new(
-			&(struct batch_pool_params){.nr_stages = 1, .no_index = true, .extent_bytes = EXTENT_BYTES},
+			&(struct batch_pool_params){.nr_pipelines = 1, .no_index = true, .extent_bytes = EXTENT_BYTES},
 			&pool, NULL),
 		0);
 	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
 	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
 	pipeline_add_stage(writer, &stage);
 	queue_all(writer, &span, 1);
-	assert_int_equal(writer_reap(writer, WRITER_ALL), -EBADMSG);
+	assert_int_equal(writer_complete(writer, WRITER_ALL), -EBADMSG);
 	assert_int_equal(writer_close(writer, &stored), -EBADMSG);
 	assert_int_equal(stored, 0);
 	batch_pool_free(pool);
@@ -1157,7 +1159,7 @@ static void test_error_of_a_stage_outlives_a_store(void **state)
 	sem_init(&refused, 0, 0);
 	assert_int_equal(batch_pool_new(
 				 &(struct batch_pool_params){
-					 .level = 1, .nr_stages = 1, .nr_workers = 2, .extent_bytes = EXTENT_BYTES},
+					 .level = 1, .nr_pipelines = 1, .nr_workers = 2, .extent_bytes = EXTENT_BYTES},
 				 &pool, NULL),
 			 0);
 	assert_int_equal(writer_open(&late, &(struct writer_params){.fd = -1}, &inner), 0);
@@ -1167,7 +1169,7 @@ static void test_error_of_a_stage_outlives_a_store(void **state)
 		queue_all(writer, &span, 1);
 		assert_int_equal(writer_place(writer), 0);
 	}
-	assert_int_equal(writer_reap(writer, WRITER_ALL), -EBADMSG);
+	assert_int_equal(writer_complete(writer, WRITER_ALL), -EBADMSG);
 	assert_int_equal(writer_close(writer, NULL), -EBADMSG);
 	batch_pool_free(pool);
 	sem_destroy(&storing);
@@ -1202,7 +1204,7 @@ static void put_long_and_check(const struct batch_pool_params *params)
 		if (sizes[i] > BATCH_TAIL_BYTES) /* it has waited for the output */
 			assert_int_equal(lseek(fileno(file), 0, SEEK_CUR), writer->stored);
 		else
-			assert_int_equal(writer_reap(writer, WRITER_ALL), 0);
+			assert_int_equal(writer_complete(writer, WRITER_ALL), 0);
 		if (params->no_index)
 			assert_int_equal(writer->stored, expected.len);
 	}
@@ -1229,7 +1231,7 @@ static void test_long_bytes_keep_their_place(void **state)
 	(void)state;
 	for (int level = 0; level < 2; level++)
 		put_long_and_check(&(struct batch_pool_params){
-			.level = level, .no_index = !level, .nr_stages = 1, .extent_bytes = EXTENT_BYTES});
+			.level = level, .no_index = !level, .nr_pipelines = 1, .extent_bytes = EXTENT_BYTES});
 }
 
 /* What does not fit on the disk is not counted as queued, nor is what comes later. */
@@ -1244,7 +1246,7 @@ static void test_long_bytes_on_a_full_disk(void **state)
 	disk_bytes = sizeof(bytes) + 100;
 	assert_int_equal(
 		batch_pool_new(
-			&(struct batch_pool_params){.nr_stages = 1, .no_index = true, .extent_bytes = EXTENT_BYTES},
+			&(struct batch_pool_params){.nr_pipelines = 1, .no_index = true, .extent_bytes = EXTENT_BYTES},
 			&pool, NULL),
 		0);
 	assert_int_equal(writer_open(&writer_failing, &(struct writer_params){.fd = -1}, &inner), 0);
@@ -1267,7 +1269,7 @@ static void test_bytes_that_are_no_records(void **state)
 	(void)state;
 	for (size_t i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++) {
 		const struct batch_pool_params params = {
-			.nr_stages = 1, .no_index = true, .extent_bytes = EXTENT_BYTES};
+			.nr_pipelines = 1, .no_index = true, .extent_bytes = EXTENT_BYTES};
 		const struct perf_event_header header = {.size = sizes[i / 2]};
 		struct writer *inner, *writer;
 		struct batch_pool *pool;
@@ -1334,7 +1336,7 @@ static void test_stages_in_a_row(void **state)
 		const struct span span = {record, make_record(&seed, false, record)};
 		const int expected = fails_at ? -EBADMSG : 0;
 		uint64_t stored;
-		assert_int_equal(batch_pool_new(&(struct batch_pool_params){.nr_stages = 1,
+		assert_int_equal(batch_pool_new(&(struct batch_pool_params){.nr_pipelines = 1,
 									    .no_index = true,
 									    .extent_bytes = EXTENT_BYTES},
 						&pool, NULL),
@@ -1349,7 +1351,7 @@ static void test_stages_in_a_row(void **state)
 		for (uint64_t i = 0; i < (fails_at ? fails_at : NR); i++) {
 			writer->complete_ns = 100 * (i + 1);
 			queue_all(writer, &span, 1);
-			assert_int_equal(writer_reap(writer, WRITER_ALL), i + 1 == fails_at ? -EBADMSG : 0);
+			assert_int_equal(writer_complete(writer, WRITER_ALL), i + 1 == fails_at ? -EBADMSG : 0);
 			for (size_t k = 0; k < 2; k++) /* the batch has told its time to the stages behind the first */
 				assert_true(witnesses[k + 1].stage.complete_ns >= 100 * i);
 		}

@@ -143,10 +143,10 @@ static uint64_t confluence_close(struct confluence *all)
 }
 
 static const struct batch_pool_params packing = {
-	.nr_stages = NR_PRODUCERS, .nr_workers = 2, .extent_bytes = 8192, .budget_bytes = 32768};
+	.nr_pipelines = NR_PRODUCERS, .nr_workers = 2, .extent_bytes = 8192, .budget_bytes = 32768};
 /* Less than an extent for each: who hands over what it has filled lets others go on. */
 static const struct batch_pool_params little = {
-	.nr_stages = 1, .nr_workers = 2, .extent_bytes = 8192, .budget_bytes = 8192};
+	.nr_pipelines = 1, .nr_workers = 2, .extent_bytes = 8192, .budget_bytes = 8192};
 static const struct producers_params sharing = {.nr = NR_PRODUCERS, .round_bytes = 16384, .wake_bytes = 32768};
 
 /* One thread makes all the passes in an order of its own, some producers seldom: the same every time. */
@@ -267,11 +267,11 @@ static void test_looked_on(void **state)
 	for (int round = 0; round < 3; round++) {
 		produce(&all, 2);
 		assert_true(stream_pump(&all.streams[2], STREAM_FLOW) == RECORD_BYTES);
-		assert_int_equal(writer_reap(all.streams[2].writer, WRITER_ALL), 0);
+		assert_int_equal(writer_complete(all.streams[2].writer, WRITER_ALL), 0);
 		assert_int_equal(lseek(all.fd, 0, SEEK_END), round * (RECORD_BYTES + 8) + RECORD_BYTES);
 		for (size_t i = 0; i < NR_PRODUCERS; i++)
 			assert_true(stream_pump(&all.streams[i], STREAM_FLOW) == 0);
-		assert_int_equal(writer_reap(all.streams[2].writer, WRITER_ALL), 0);
+		assert_int_equal(writer_complete(all.streams[2].writer, WRITER_ALL), 0);
 		assert_int_equal(lseek(all.fd, 0, SEEK_END), (round + 1) * (RECORD_BYTES + 8));
 	}
 	assert_int_equal(confluence_close(&all), 3);

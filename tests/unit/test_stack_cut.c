@@ -90,7 +90,7 @@ static void queue(struct writer *writer, const uint8_t *bytes, size_t split, siz
 	int err;
 
 	while ((err = writer_queue(writer, split ? spans : spans + 1, split ? 2 : 1)) == -EAGAIN)
-		assert_int_equal(writer_reap(writer, WRITER_ROOM), 0);
+		assert_int_equal(writer_complete(writer, WRITER_ROOM), 0);
 	assert_int_equal(err, 0);
 }
 
@@ -158,7 +158,7 @@ static size_t expect_same(const struct perf_event_header *whole, const struct pe
 static void check(int level)
 {
 	const struct batch_pool_params params = {
-		.level = level, .nr_stages = 1, .extent_bytes = EXTENT_BYTES, .events = events, .nr_events = 2};
+		.level = level, .nr_pipelines = 1, .extent_bytes = EXTENT_BYTES, .events = events, .nr_events = 2};
 	struct buf records = {0};
 	struct batch_pool *pool;
 	struct writer *mem, *stage;
@@ -175,7 +175,7 @@ static void check(int level)
 	assert_int_equal(pipeline_open(pool, mem, &stage), 0);
 	feed(stage, &records);
 	assert_int_equal(stage->queued, records.len);
-	assert_int_equal(writer_reap(stage, WRITER_ALL), 0);
+	assert_int_equal(writer_complete(stage, WRITER_ALL), 0);
 	open_packed(writer_mem_bytes(mem), &source);
 	while (source_next(source, &record, &why) == 1) {
 		const struct perf_event_header *whole = (const void *)(records.data + at);
@@ -226,14 +226,14 @@ static uint64_t nr_short(const struct stack_cutter *cutter, uint32_t event)
 static void expect_shorter(uint64_t most)
 {
 	struct stack_cutter *cutter;
-	struct extent_stats *measure;
+	struct extent_stats *stats;
 	uint64_t nr = 0;
 	unsigned seed = 7;
 
-	assert_int_equal(extent_stats_new(events, 2, &measure), 0);
-	assert_int_equal(stack_cutter_new(events + 1, 1, measure, &cutter), 0);
+	assert_int_equal(extent_stats_new(events, 2, &stats), 0);
+	assert_int_equal(stack_cutter_new(events + 1, 1, stats, &cutter), 0);
 	assert_null(cutter);
-	assert_int_equal(stack_cutter_new(events, 2, measure, &cutter), 0);
+	assert_int_equal(stack_cutter_new(events, 2, stats, &cutter), 0);
 	for (uint64_t time = 1; time <= NR_RECORDS; time++) {
 		struct buf record = {0}, cut = {0};
 		struct sample before, after;
@@ -259,7 +259,7 @@ static void expect_shorter(uint64_t most)
 	assert_true(most == DUMP_BYTES ? !nr : nr > NR_RECORDS / 4);
 	assert_int_equal(nr_short(cutter, 0), nr);
 	stack_cutter_free(cutter);
-	extent_stats_free(measure);
+	extent_stats_free(stats);
 }
 
 static void test_shorter(void **state)
@@ -275,7 +275,7 @@ static void test_by_cpu(void **state)
 	static uint64_t ids[] = {21, 22};
 	struct event_desc both[2];
 	struct stack_cutter *cutter;
-	struct extent_stats *measure;
+	struct extent_stats *stats;
 	struct stack_cut_count count;
 	uint64_t nr = 0;
 
@@ -286,8 +286,8 @@ static void test_by_cpu(void **state)
 				 .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_CPU | PERF_SAMPLE_STACK_USER},
 			.ids = &ids[i],
 			.nr_ids = 1};
-	assert_int_equal(extent_stats_new(both, 2, &measure), 0);
-	assert_int_equal(stack_cutter_new(both, 2, measure, &cutter), 0);
+	assert_int_equal(extent_stats_new(both, 2, &stats), 0);
+	assert_int_equal(stack_cutter_new(both, 2, stats, &cutter), 0);
 	for (size_t i = 0; i < 3; i++) { /* of the second event: two on CPU 0, one on a CPU that does not exist */
 		const uint64_t words[] = {ids[1], i < 2 ? 0 : UINT32_MAX, 16, 0xa, 0xb, 16};
 		struct perf_event_header header = {.type = PERF_RECORD_SAMPLE, .size = 8 + sizeof(words)};
@@ -302,24 +302,24 @@ static void test_by_cpu(void **state)
 	}
 	assert_int_equal(nr, 3);
 	stack_cutter_free(cutter);
-	extent_stats_free(measure);
+	extent_stats_free(stats);
 }
 
 /* The record of that event, and the copy that the stage makes of it. Returns the length of the copy. */
 static size_t copy_of(const struct event_desc *event, const struct buf *record, uint64_t *to)
 {
 	struct stack_cutter *cutter;
-	struct extent_stats *measure;
+	struct extent_stats *stats;
 	const struct event_desc all[] = {events[0], *event};
 
-	assert_int_equal(extent_stats_new(all, 2, &measure), 0);
-	assert_int_equal(stack_cutter_new(all, 2, measure, &cutter), 0);
+	assert_int_equal(extent_stats_new(all, 2, &stats), 0);
+	assert_int_equal(stack_cutter_new(all, 2, stats, &cutter), 0);
 	uint8_t *exact = malloc(record->len); /* a sanitizer sees what is read behind it */
 	memcpy(exact, record->data, record->len);
 	size_t len = stack_cut_copy(cutter, exact, DUMP_BYTES, (uint8_t *)to);
 	free(exact);
 	stack_cutter_free(cutter);
-	extent_stats_free(measure);
+	extent_stats_free(stats);
 	assert_int_equal(((const struct perf_event_header *)to)->size, len);
 	return len;
 }

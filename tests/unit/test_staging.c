@@ -35,7 +35,7 @@ static void a_write_in_parts_is_asked_for_again(void **state)
 	for (size_t i = 0; i < sizeof(results) / sizeof(*results); i++)
 		assert_false(staging_progress(block, results[i]));
 	assert_true(staging_progress(block, BYTES - 30));
-	assert_int_equal(staging_retire(&staging, &writer), 0);
+	assert_int_equal(staging_complete(&staging, &writer), 0);
 	assert_int_equal(writer.stored, BYTES);
 	assert_int_equal(staging.nr, 0);
 	staging_fini(&staging);
@@ -55,7 +55,7 @@ static void a_write_that_is_refused_for_ever_fails(void **state)
 		while (!staging_progress(block, refusals[i]))
 			assert_true(++nr < 1000000);
 		assert_true(nr > 10);
-		assert_int_equal(staging_retire(&staging, &writer), -EIO);
+		assert_int_equal(staging_complete(&staging, &writer), -EIO);
 		assert_int_equal(writer.stored, 10);
 		staging_fini(&staging);
 	}
@@ -106,10 +106,10 @@ static void blocks_are_used_in_turn(void **state)
 		assert_null(staging_fill(&staging, &span, 1, 0));
 		/* The second is done before the first. */
 		assert_true(staging_progress(staging_at(&staging, 1), 8));
-		assert_int_equal(staging_retire(&staging, &writer), 0);
+		assert_int_equal(staging_complete(&staging, &writer), 0);
 		assert_int_equal(writer.stored, 16 * i);
 		assert_true(staging_progress(staging_at(&staging, 0), 8));
-		assert_int_equal(staging_retire(&staging, &writer), 0);
+		assert_int_equal(staging_complete(&staging, &writer), 0);
 		assert_int_equal(writer.stored, 16 * (i + 1));
 		assert_int_equal(staging.nr, 1);
 		assert_int_equal(staging_at(&staging, 0)->offset, writer.stored);

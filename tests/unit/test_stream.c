@@ -279,14 +279,14 @@ static int full_queue(struct writer *writer, const struct span spans[], unsigned
 	return -EAGAIN;
 }
 
-static int full_reap(struct writer *writer, enum writer_wait wait)
+static int full_complete(struct writer *writer, enum writer_wait wait)
 {
 	(void)writer;
 	return wait == WRITER_ROOM ? -EIO : 0;
 }
 
 static const struct writer_ops writer_full = {
-	.name = "full", .state_bytes = sizeof(struct writer), .queue = full_queue, .reap = full_reap};
+	.name = "full", .state_bytes = sizeof(struct writer), .queue = full_queue, .complete = full_complete};
 
 static void test_storage_fails_when_room_is_made(void **state)
 {
@@ -410,7 +410,7 @@ static void test_a_stall_is_relieved(void **state)
 	struct ring ring;
 	struct stream stream = {.rings = &ring, .nr_rings = 1, .flush_bytes = 1, .round_bytes = RING_BYTES};
 	struct stream *streams[] = {&stream};
-	const struct batch_pool_params params = {.nr_stages = 1, .no_index = true, .extent_bytes = 1024};
+	const struct batch_pool_params params = {.nr_pipelines = 1, .no_index = true, .extent_bytes = 1024};
 	struct writer *stalling;
 	struct batch_pool *pool;
 	struct relief *relief;
@@ -495,7 +495,7 @@ static void test_storing_is_a_part_of_the_threads_time(void **state)
 	struct ring ring;
 	struct stream stream = {.rings = &ring, .nr_rings = 1, .flush_bytes = 1};
 	struct storing storing = {.fake = &fake, .stream = &stream};
-	const struct batch_pool_params params = {.nr_stages = 1, .no_index = true, .extent_bytes = 1024};
+	const struct batch_pool_params params = {.nr_pipelines = 1, .no_index = true, .extent_bytes = 1024};
 	struct writer *slower;
 	struct batch_pool *pool;
 	pthread_t thread;

@@ -322,7 +322,7 @@ void output_file_run_stages(struct output_file *output)
 {
 	for (size_t i = 0; i < output->files.nr; i++)
 		if (output->files.files[i].writer)
-			(void)!writer_reap(output->files.files[i].writer, WRITER_ALL); /* an error is for its end */
+			(void)!writer_complete(output->files.files[i].writer, WRITER_ALL); /* an error is for its end */
 }
 
 int output_file_put(struct output_file *output, const struct output_params *params, const struct buf *records,

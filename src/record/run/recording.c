@@ -450,7 +450,7 @@ static int start_compression(struct recording *rec, struct diag *reterr)
 		.level = options->compression_level,
 		.nr_workers = nr_workers(rec),
 		/* At a switch of the output two are open for each. */
-		.nr_stages = 2 * nr_streams,
+		.nr_pipelines = 2 * nr_streams,
 		.events = rec->described.ring_descs,
 		.nr_events = rec->described.nr_ring_descs,
 	};
