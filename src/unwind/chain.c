@@ -380,8 +380,16 @@ void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, 
 	chain->nr = 0;
 	chain->object = NULL;
 	chain->end = UNWIND_NO_REGISTERS;
-	if (!first_frame(cache, regs, stack, &frame))
+	if (!first_frame(cache, regs, stack, &frame)) {
+		/* What is not unwound here, as a 32-bit program, was executing something all the same. */
+		if (cache->arch && stack.len && chain->max &&
+		    unwind_sampled_register(regs, cache->arch->sampled_pc, &chain->ips[0])) {
+			if (chain->cfas)
+				chain->cfas[0] = 0;
+			chain->nr = 1;
+		}
 		return;
+	}
 	const uint64_t fp = frame.registers[cache->arch->fp];
 	for (int end = GO_ON; end == GO_ON;) {
 		bool exact = frame.exact;

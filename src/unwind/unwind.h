@@ -104,7 +104,7 @@ enum unwind_end {
 	UNWIND_BAD_MEMORY,   /* what CFI says leads out of this stack: damaged, or the stack was switched */
 	UNWIND_NO_OBJECT,    /* no file is mapped there or it cannot be read, and there is no frame pointer to follow */
 	UNWIND_NOT_READY,    /* the table of `object` is yet to be built; nr is 0 */
-	UNWIND_NO_REGISTERS, /* no user registers or stack (a kernel thread), those of a 32-bit program; nr is 0 */
+	UNWIND_NO_REGISTERS, /* no user registers or stack (kernel thread); of a 32-bit program: the innermost frame */
 	UNWIND_NR_ENDS,
 };
 

@@ -672,13 +672,18 @@ static void test_without_registers(void **state)
 
 	process->sampled.abi = PERF_SAMPLE_REGS_ABI_32;
 	unwind_at(process, FRAMELESS, 8);
+	assert_chain(process, UNWIND_NO_REGISTERS, CHAIN(BASE + FRAMELESS));
+	assert_int_equal(process->cfas[0], 0);
+	process->sampled.mask = SAMPLED_MASK & ~(UINT64_C(1) << IP);
+	unwind_at(process, FRAMELESS, 8);
 	assert_chain(process, UNWIND_NO_REGISTERS, NULL, 0);
+	process->sampled.mask = SAMPLED_MASK;
 	process->sampled.abi = PERF_SAMPLE_REGS_ABI_64;
 	unwind_at(process, FRAMELESS, 0);
 	assert_chain(process, UNWIND_NO_REGISTERS, NULL, 0);
 	process->sampled.mask = SAMPLED_MASK & ~(1u << SP);
 	unwind_at(process, FRAMELESS, 8);
-	assert_chain(process, UNWIND_NO_REGISTERS, NULL, 0);
+	assert_chain(process, UNWIND_NO_REGISTERS, CHAIN(STACK)); /* where IP stands when SP is not sampled */
 	process->sampled.mask = SAMPLED_MASK;
 	process->words[0] = BASE + OUTERMOST + 1;
 	unwind_at(process, FRAMELESS, 8);
