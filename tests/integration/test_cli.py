@@ -2,6 +2,7 @@
 """The command line as a whole: help, version, completion words, exit statuses, unknown words."""
 import pathlib
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -89,6 +90,23 @@ def test_unknown_command(millrace):
     for command in (command for command in COMMANDS if len(command) > 3 and command[2] != command[3]):
         swapped = command[:2] + command[3] + command[2] + command[4:]
         one_line(millrace(swapped, status=USAGE), f'unknown command {swapped}; did you mean {command}?')
+
+
+def test_commands_of_perf(millrace):
+    one_line(millrace('annotate', status=USAGE), 'annotate is a command of perf alone', "'millrace report'")
+    one_line(millrace('evlist', '-i', 'x', status=USAGE), 'evlist', "'millrace report --header-only'")
+    one_line(millrace('stat', 'true', status=USAGE), 'stat', "perf's")
+    for line in run_perf_help():
+        if line not in COMMANDS:
+            one_line(millrace(line, status=USAGE), f'{line} is a command of perf alone: ')
+
+
+def run_perf_help():
+    """The commands that the installed perf lists."""
+    if not shutil.which('perf'):
+        return []
+    text = subprocess.run(['perf', '--help'], capture_output=True, text=True, timeout=60).stdout
+    return re.findall(r'^   ([a-z0-9-]+) +[A-Za-z]', text, re.M)
 
 
 def test_full_stdout_is_an_error(run, program):

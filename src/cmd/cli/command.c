@@ -23,6 +23,46 @@ const struct command *command_find(const char *name)
 	return NULL;
 }
 
+/* What people type who know perf; perf 6.1's commands that are not here. */
+static const struct {
+	const char *name, *instead;
+} of_perf[] = {
+	{"annotate", "use 'millrace report' and the key a on a function"},
+	{"archive", "use 'millrace record --bundle'"},
+	{"bench", "there is none here"},
+	{"buildid-cache", "'millrace record' fills ~/.debug by itself"},
+	{"buildid-list", "perf's reads the same files"},
+	{"c2c", "perf's 'c2c report' reads the same files"},
+	{"config", "the file is described in millrace-record(1)"},
+	{"daemon", "use 'millrace agent'"},
+	{"data", "use 'millrace export'"},
+	{"evlist", "use 'millrace report --header-only'; perf's reads the same files"},
+	{"ftrace", "use perf's"},
+	{"inject", "jitdumps and build-ids need none here; for stack dumps use 'millrace unwind'"},
+	{"iostat", "use perf's"},
+	{"kallsyms", "use perf's"},
+	{"kmem", "perf's reads what 'millrace record -e kmem:*' writes"},
+	{"kvm", "use perf's"},
+	{"kwork", "use perf's"},
+	{"lock", "perf's reads what 'millrace record -e lock:*' writes"},
+	{"mem", "use 'millrace record -d -W' and 'millrace report --mem-mode'"},
+	{"probe", "make the probe with perf; 'millrace record -e' takes it"},
+	{"sched", "use 'millrace record --off-cpu'; perf's reads what 'millrace record -e sched:*' writes"},
+	{"stat", "it counts, and millrace samples: use perf's"},
+	{"test", "use 'millrace selftest'"},
+	{"timechart", "use 'millrace record --off-cpu' and 'millrace flame'"},
+	{"trace", "use 'millrace record -e raw_syscalls:*' and 'millrace script'"},
+	{"version", "use 'millrace --version'"},
+};
+
+static const char *instead_of(const char *perf_command)
+{
+	for (size_t i = 0; i < sizeof(of_perf) / sizeof(of_perf[0]); i++)
+		if (strcmp(of_perf[i].name, perf_command) == 0)
+			return of_perf[i].instead;
+	return NULL;
+}
+
 static const char *nearest_command(const char *name)
 {
 	const char *nearest = NULL;
@@ -42,9 +82,12 @@ static const char *nearest_command(const char *name)
 int command_unknown(const char *name)
 {
 	const char *what = name[0] == '-' ? "option" : "command";
+	const char *instead = instead_of(name);
 	const char *nearest = nearest_command(name);
 
-	if (nearest)
+	if (instead)
+		log_error("%s is a command of perf alone: %s", name, instead);
+	else if (nearest)
 		log_error("unknown %s %s; did you mean %s?", what, name, nearest);
 	else
 		log_error("unknown %s %s; 'millrace --help' lists what there is", what, name);
