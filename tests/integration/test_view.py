@@ -361,7 +361,7 @@ def test_numbers_sort_groups(place, millrace):
 
 def test_annotate(screen, place):
     go_to(screen, 'inner')
-    text = screen.press('a', 'Percent: local period')
+    text = screen.press('a', lambda text: 'Percent: local period' in text and 'Enter follows' in text)
     assert 'inner' in text and '/program' in text and 'imul' in text
     assert 'program.c:' in text and 'sum += i * i' in text
     # The hottest line is under the cursor, and its share is the largest.
@@ -615,6 +615,87 @@ def test_resize(screen):
     screen.wait(lambda text: len(text.splitlines()) <= 12 and "for help" in text.splitlines()[-1], 'smaller')
     screen.tmux('resize-window', '-x', '120', '-y', '30')
     screen.wait(lambda text: re.search(r'^.{100,}\d/\d+$', text.splitlines()[-1]), 'larger')
+
+
+def test_menu_and_prompt_after_a_resize(screen):
+    """What is behind them is drawn again, and they are where they belong."""
+    screen.press('m', 'Zoom into command')
+    screen.tmux('resize-window', '-x', '60', '-y', '10')
+    text = screen.wait(lambda text: len(text.splitlines()) == 10 and 'for help' in text.splitlines()[-1], 'smaller')
+    assert 'Zoom into command' in text and text.count('Zoom into thread') == 1
+    screen.tmux('resize-window', '-x', '120', '-y', '30')
+    text = screen.wait(lambda text: re.search(r'^.{100,}\d/\d+$', text.splitlines()[-1]), 'larger')
+    assert text.count('Zoom into thread') == 1 and 'main' in rows(text), 'one menu, on the table'
+    screen.press('Escape', lambda text: 'Zoom into' not in text)
+    for key, label in (('/', 'Show names with:'), ('L', 'Hide rows below')):
+        screen.press(key, label)
+        screen.tmux('resize-window', '-x', '60', '-y', '10')
+        text = screen.wait(lambda text: len(text.splitlines()) == 10 and label in text.splitlines()[-1], 'smaller')
+        assert text.count(label) == 1
+        screen.tmux('resize-window', '-x', '120', '-y', '30')
+        text = screen.wait(lambda text: len(text.splitlines()) == 30 and label in text.splitlines()[-1], 'larger')
+        assert text.count(label) == 1 and 'main' in rows(text)
+        screen.press('Escape', lambda text: label not in text)
+    go_to(screen, 'inner')
+    screen.press('a', 'Percent: local')
+    screen.press('/', 'Search:')
+    screen.tmux('resize-window', '-x', '60', '-y', '10')
+    text = screen.wait(lambda text: len(text.splitlines()) == 10 and 'Search:' in text.splitlines()[-1] and
+                       text.startswith('inner'), 'smaller')
+    assert text.count('Search:') == 1
+
+
+def test_very_small_terminal(place):
+    """20x5: rows, every column, a menu and prompts can be reached."""
+    with Screen(['report', '-i', place / 'perf.data'], 20, 5, cwd=place) as screen:
+        text = screen.wait('Children')
+        assert len(re.findall(r'^\+ +[\d.]+% ', text, re.M)) == 2, text
+        for _ in range(20):
+            screen.keys('Right')
+            assert '%' in screen.text().splitlines()[2], 'the share stays'
+            if re.search(r'\[\.\] [a-z_]', screen.text()):
+                break
+        screen.wait(lambda text: re.search(r'\[\.\] [a-z_]', text), 'the functions')
+        screen.press('m', 'Annotate')
+        for _ in range(3):
+            screen.keys('Down')
+        screen.press('Down', 'Zoom into function')
+        screen.keys('Escape')
+        screen.press('L', 'Hide rows')
+        screen.keys('BSpace')
+        screen.type('70')
+        assert screen.text().splitlines()[-1].rstrip().endswith('70')
+        screen.keys('BSpace', 'BSpace')
+        screen.type('x')
+        screen.press('Enter', 'A percentage is a nu')
+        screen.press('T', 'The terminal is too')
+
+
+def test_help_fits_80_columns(place):
+    def keys_of(columns, *keys):
+        with Screen(['report', '-i', place / 'perf.data'], columns, 60) as screen:
+            screen.wait('Symbol')
+            for key in keys:
+                screen.press(key, 'for help')
+            return screen.press('h', 'F1').splitlines()
+    assert keys_of(80) == keys_of(200)
+    assert keys_of(80, 'a') == keys_of(200, 'a')
+
+
+@pytest.mark.parametrize('key', ['i', 'r'])
+def test_pages_scroll_sideways(place, key):
+    with Screen(['report', '-i', place / 'perf.data'], 40, 20) as screen:
+        screen.wait('Children')
+        screen.keys(key)
+        if key == 'r':
+            screen.press('Enter', 'Samples of ')
+        whole = screen.wait(lambda text: 'Press q' in text and ('Samples of' in text or 'hostname' in text))
+        moved = screen.press('Right', lambda text: text != whole)
+        for left, right in zip(whole.splitlines()[1:-1], moved.splitlines()[1:-1]):
+            assert right[:30].rstrip() == left[10:40].rstrip()
+        screen.press('Left', lambda text: text == whole)
+        screen.keys('Left')  # and not further
+        screen.press('Down', lambda text: text.splitlines()[1] == whole.splitlines()[2])
 
 
 def test_no_colour(place):

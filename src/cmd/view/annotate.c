@@ -30,8 +30,8 @@ struct annotate {
 	size_t *lines;            /* heap; those of the annotation that are shown */
 	size_t nr_lines, cursor, top;
 	struct annotate_result result;
-	int skip;
-	unsigned depth; /* calls that were followed */
+	int skip, widest; /* columns that are scrolled away; of the longest line on the screen */
+	unsigned depth;   /* calls that were followed */
 	char search[SEARCH_TEXT];
 	char message[256];
 };
@@ -327,7 +327,7 @@ static void draw_title(const struct annotate *annotate)
 	screen_put(0, at, columns - at, SCREEN_TITLE, buf_text(&numbers));
 }
 
-static void draw_row(const struct annotate *annotate, size_t at, int y, struct buf *text)
+static void draw_row(struct annotate *annotate, size_t at, int y, struct buf *text)
 {
 	int style, cursor = at == annotate->cursor ? SCREEN_CURSOR : 0, width = screen_columns();
 	bool source = !instruction_at(annotate, at);
@@ -341,6 +341,8 @@ static void draw_row(const struct annotate *annotate, size_t at, int y, struct b
 	screen_put(y, NUMBER_COLUMNS + 1, 1, SCREEN_MEDIUM + cursor, rail_at(annotate, at));
 	screen_put_from(y, NUMBER_COLUMNS + 2, width, (source ? SCREEN_DIM : SCREEN_PLAIN) + cursor, buf_text(text),
 			annotate->skip);
+	if (annotate->widest < screen_width(buf_text(text)))
+		annotate->widest = screen_width(buf_text(text));
 }
 
 static size_t page_rows(void)
@@ -357,6 +359,7 @@ static void draw(struct annotate *annotate)
 		annotate->top = annotate->cursor;
 	if (annotate->cursor >= annotate->top + rows)
 		annotate->top = annotate->cursor - rows + 1;
+	annotate->widest = 0;
 	screen_clear();
 	draw_title(annotate);
 	for (size_t i = 0; i < rows && annotate->top + i < annotate->nr_lines; i++)
@@ -367,6 +370,11 @@ static void draw(struct annotate *annotate)
 			   ? annotate->message
 			   : "Press 'h' for help; Enter follows a jump or call, TAB goes to the hottest line");
 	screen_show();
+}
+
+static void draw_again(void *ctx)
+{
+	draw(ctx);
 }
 
 static void say(struct annotate *annotate, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -427,7 +435,8 @@ static void find_text(struct annotate *annotate, bool forward)
 
 static void search(struct annotate *annotate, bool forward)
 {
-	const struct screen_prompt prompt = {"Search: ", annotate->search, sizeof(annotate->search), NULL, NULL};
+	const struct screen_prompt prompt = {
+		"Search:", annotate->search, sizeof(annotate->search), NULL, {draw_again, annotate}};
 
 	if (screen_prompt(&prompt))
 		find_text(annotate, forward);
@@ -478,7 +487,7 @@ static void show_help(void)
 			    "s                Lines of the source, or not\n"
 			    "k                Their numbers, or not\n"
 			    "l                The whole paths of source files, or not\n"
-			    "o                As it is disassembled, with all addresses; or offsets and names\n"
+			    "o                As it is disassembled, all addresses; or offsets and names\n"
 			    "O                Offsets of jump targets, of calls too, of all instructions\n"
 			    "f                Addresses in place of offsets\n"
 			    "j                The arrow from a jump to its target, or not\n"
@@ -513,9 +522,8 @@ static bool navigate(struct annotate *annotate, int key)
 		return true;
 	case KEY_TO_FIRST: annotate->cursor = 0; return true;
 	case KEY_TO_LAST: annotate->cursor = last; return true;
-	case KEY_RIGHT_ARROW: annotate->skip += SCROLL_COLUMNS; return true;
+	case KEY_RIGHT_ARROW: annotate->skip += annotate->widest > annotate->skip ? SCROLL_COLUMNS : 0; return true;
 	case KEY_LEFT_ARROW: annotate->skip -= annotate->skip ? SCROLL_COLUMNS : 0; return true;
-	case KEY_SIZE_CHANGED: return true;
 	default: return false;
 	}
 }
@@ -555,6 +563,8 @@ static bool leave(struct annotate *annotate, enum annotate_end end)
 /* false: the user leaves. */
 static bool take_key(struct annotate *annotate, int key)
 {
+	if (key == KEY_SIZE_CHANGED)
+		return true;
 	annotate->message[0] = '\0';
 	if (navigate(annotate, key) || change_style(annotate, key))
 		return true;

@@ -22,6 +22,9 @@
 
 enum { SCROLL_COLUMNS = 10, MEASURED_ROWS = 200, FIRST_MS = 500 /* to the first update */ };
 
+/* On a smaller terminal the samples over time are left out, then the titles; names need so much room beside shares. */
+enum { TIMELINE_ROWS = 8, TIMELINE_COLUMNS_LEAST = 40, TITLE_ROWS = 5, NAME_COLUMNS = 16 };
+
 enum { BROWSER_MESSAGE = 640 };
 
 struct browser {
@@ -29,7 +32,9 @@ struct browser {
 	struct model *model;
 	struct timeline timeline;
 	struct row top; /* of the screen */
-	int skip;       /* columns of names that are scrolled away */
+	int skip;       /* columns that are scrolled away */
+	int widest;     /* the columns of the longest line on the screen */
+	int fixed;      /* the first columns, which do not scroll; -1: all but the names */
 	struct line_style style;
 	struct code_style code_style;
 	bool no_headers;
@@ -47,10 +52,23 @@ static void say(struct browser *browser, const char *format, ...)
 	va_end(args);
 }
 
+static bool has_timeline(const struct browser *browser)
+{
+	const struct timeline *timeline = &browser->timeline;
+	bool fits = screen_rows() >= TIMELINE_ROWS && screen_columns() >= TIMELINE_COLUMNS_LEAST;
+
+	return timeline->bins && timeline->bins->bin_ns && (fits || timeline->choosing);
+}
+
+static bool has_titles(const struct browser *browser)
+{
+	return !browser->no_headers && screen_rows() >= TITLE_ROWS;
+}
+
 /* What stands above the rows. */
 static int header_rows(const struct browser *browser)
 {
-	return 1 + (browser->timeline.bins && browser->timeline.bins->bin_ns) + !browser->no_headers;
+	return 1 + has_timeline(browser) + has_titles(browser);
 }
 
 /* At least one, however small the terminal is. */
@@ -96,20 +114,51 @@ static void follow_cursor(struct browser *browser)
 		;
 }
 
-static void draw_line(const struct browser *browser, struct line *line, int y, int style)
+/* The text of a piece, which stands at that column of the line; what is behind the fixed columns is scrolled. */
+static void draw_piece(int y, int column, int style, const char *text, int fixed, int skip)
 {
-	int x = 0, width = screen_columns();
+	int columns = screen_columns(), width = screen_width(text);
+	int inside = fixed > column ? fixed - column : 0; /* of it, those before the others */
+
+	if (inside > 0)
+		screen_put(y, column, inside < columns - column ? inside : columns - column, style, text);
+	if (width <= inside)
+		return;
+	int x = column + inside - skip;
+	int passed = x < fixed ? fixed - x : 0;
+	screen_put_from(y, x + passed, columns - x - passed, style, text, inside + passed);
+}
+
+static void draw_line(struct browser *browser, struct line *line, int y, int style)
+{
+	int column = 0, columns = screen_columns();
 	char *text = (char *)(uintptr_t)buf_text(&line->text);
 
-	screen_fill(y, 0, width, SCREEN_PLAIN + style);
-	for (unsigned i = 0; i < line->nr && x < width && !line->text.failed; i++) {
+	screen_fill(y, 0, columns, SCREEN_PLAIN + style);
+	for (unsigned i = 0; i < line->nr && !line->text.failed; i++) {
 		const struct line_piece *piece = &line->pieces[i];
 		char *end = text + piece->from + piece->len, behind = *end;
 		*end = '\0';
-		x += screen_put_from(y, x, width - x, piece->style + style, text + piece->from,
-				     piece->name ? browser->skip : 0);
+		int width = screen_width(text + piece->from);
+		int fixed = browser->fixed >= 0 ? browser->fixed : piece->name ? column : column + width;
+		draw_piece(y, column, piece->style + style, text + piece->from, fixed, browser->skip);
+		column += width;
 		*end = behind;
 	}
+	if (browser->widest < column)
+		browser->widest = column;
+}
+
+/* Names alone scroll where the other columns leave them room, so that shares stay; else all behind the first ones. */
+static void fix_columns(struct browser *browser, const struct line *titles)
+{
+	int column = 0, columns = screen_columns(), first = 0;
+
+	for (unsigned i = 0; i + 1 < titles->nr; i++) {
+		column += (int)titles->pieces[i].len; /* titles are ASCII */
+		first = 3 * column <= 2 * columns ? column : first;
+	}
+	browser->fixed = column + NAME_COLUMNS <= columns ? -1 : first;
 }
 
 static void draw_title(struct browser *browser)
@@ -170,12 +219,17 @@ static void draw_last_line(const struct browser *browser)
 
 	put_state(browser, &state);
 	int room = width - screen_width(buf_text(&state));
+	const char *text = browser->message[0] ? browser->message
+			   : browser->timeline.choosing
+				   ? "Left, Right: move; Enter: begin and end of the cut; Backspace: all; ESC"
+				   : "Press 'h' for help on key bindings";
 	screen_fill(y, 0, width, SCREEN_HEADER);
-	screen_put(y, 0, room - 1, SCREEN_HEADER,
-		   browser->message[0] ? browser->message
-		   : browser->timeline.choosing
-			   ? "Left, Right: move; Enter: begin and end of the cut; Backspace: all; ESC"
-			   : "Press 'h' for help on key bindings");
+	/* A message is worth more than the state. */
+	if (browser->message[0] && screen_width(text) >= room) {
+		screen_put(y, 0, width, SCREEN_HEADER, text);
+		return;
+	}
+	screen_put(y, 0, room - 1, SCREEN_HEADER, text);
 	screen_put(y, room > 0 ? room : 0, width, SCREEN_HEADER, buf_text(&state));
 }
 
@@ -187,15 +241,21 @@ static void draw(struct browser *browser)
 	follow_cursor(browser);
 	screen_clear();
 	draw_title(browser);
-	if (header_rows(browser) > 1 + !browser->no_headers)
+	if (has_timeline(browser))
 		timeline_draw(&browser->timeline, y++, screen_columns());
-	if (!browser->no_headers) {
-		line_of_titles(&line, browser->model, &browser->style);
+	browser->widest = 0;
+	line_of_titles(&line, browser->model, &browser->style);
+	fix_columns(browser, &line);
+	if (has_titles(browser))
 		draw_line(browser, &line, y++, 0);
-	}
 	draw_rows(browser, y);
 	draw_last_line(browser);
 	screen_show();
+}
+
+static void draw_again(void *ctx)
+{
+	draw(ctx);
 }
 
 /* After a recount: columns are as wide as the largest rows want. */
@@ -225,8 +285,11 @@ static void filter_changed(void *ctx)
 
 static int ask_filter(struct browser *browser)
 {
-	const struct screen_prompt prompt = {"Show names with: ", browser->model->filter,
-					     sizeof(browser->model->filter), filter_changed, browser};
+	const struct screen_prompt prompt = {"Show names with:",
+					     browser->model->filter,
+					     sizeof(browser->model->filter),
+					     filter_changed,
+					     {draw_again, browser}};
 
 	screen_prompt(&prompt);
 	return model_choose(browser->model);
@@ -235,7 +298,8 @@ static int ask_filter(struct browser *browser)
 static int ask_limit(struct browser *browser)
 {
 	char text[32], *end;
-	const struct screen_prompt prompt = {"Hide rows below this percentage: ", text, sizeof(text), NULL, NULL};
+	const struct screen_prompt prompt = {
+		"Hide rows below this percentage:", text, sizeof(text), NULL, {draw_again, browser}};
 
 	snprintf(text, sizeof(text), "%g", browser->model->percent_limit);
 	if (!screen_prompt(&prompt))
@@ -319,6 +383,8 @@ static void begin_choosing(struct browser *browser)
 		say(browser, "The samples of this recording have no times");
 	else if (!browser->source->ops->cut)
 		say(browser, "Only a recording in a file can be read again to cut a time from it");
+	else if (screen_columns() < TIMELINE_COLUMNS_LEAST || screen_rows() < TITLE_ROWS)
+		say(browser, "The terminal is too small to cut a time");
 	else
 		timeline->choosing = true, timeline->mark = -1;
 }
@@ -366,6 +432,18 @@ static void page(struct browser *browser, bool down)
 			break;
 }
 
+/* Until nothing is left of what scrolls. No column is passed over on a narrow terminal. */
+static void scroll(struct browser *browser, bool right)
+{
+	int fixed = browser->fixed > 0 ? browser->fixed : 0, half = (screen_columns() - fixed) / 2;
+	int step = half < SCROLL_COLUMNS ? half : SCROLL_COLUMNS;
+
+	if (!right)
+		browser->skip -= browser->skip < step ? browser->skip : step;
+	else if (browser->widest - browser->skip > fixed)
+		browser->skip += step;
+}
+
 /* true: the key moves. */
 static bool navigate(struct browser *browser, int key)
 {
@@ -379,9 +457,8 @@ static bool navigate(struct browser *browser, int key)
 	case KEY_PAGE_UP: page(browser, false); return true;
 	case KEY_TO_FIRST: model->cursor = (struct row){0}; return true;
 	case KEY_TO_LAST: model->cursor = model_last(model); return true;
-	case KEY_RIGHT_ARROW: browser->skip += SCROLL_COLUMNS; return true;
-	case KEY_LEFT_ARROW: browser->skip -= browser->skip ? SCROLL_COLUMNS : 0; return true;
-	case KEY_SIZE_CHANGED: return true;
+	case KEY_RIGHT_ARROW:
+	case KEY_LEFT_ARROW: scroll(browser, key == KEY_RIGHT_ARROW); return true;
 	default: return false;
 	}
 }
@@ -550,7 +627,8 @@ static void choose_samples(struct browser *browser)
 			menu_add(&menu, 0, "Samples in function", place.symbol->name);
 		}
 	}
-	int chosen = screen_menu("Show each sample, as millrace script does", menu.items, menu.nr);
+	int chosen = screen_menu("Show each sample, as millrace script does", menu.items, menu.nr,
+				 &(struct screen_behind){draw_again, browser});
 	if (chosen >= 0)
 		show_samples(browser, &choices[chosen]);
 }
@@ -598,13 +676,14 @@ static void show_help(const struct browser *browser)
 	buf_put_text(&text, "h ? F1           This page\n"
 			    "UP DOWN PGUP PGDN SPACE HOME END\n"
 			    "                 Move\n"
-			    "LEFT RIGHT       Scroll long names\n"
+			    "LEFT RIGHT       Scroll long names, and all columns of a narrow terminal\n"
 			    "q ESC Ctrl-C     Go back, or leave (ESC goes back only)\n"
 			    "TAB Shift-TAB    Next, previous event\n"
 			    "\n"
 			    "ENTER m          Menu: zoom into command, thread, object, function; annotate\n"
 			    "a                Annotate the function: its code, with shares\n"
-			    "t d k y w        Zoom into the thread, object, kernel, function, command; again: out\n"
+			    "t d k            Zoom into the thread, object, kernel; again: out\n"
+			    "y w              Zoom into the function, command; again: out\n"
 			    "S                Zoom into the socket (with the key socket: -s socket,...)\n"
 			    "ESC              Zoom out\n"
 			    "/                Show rows whose names have a text in them, as you type\n"
@@ -620,11 +699,12 @@ static void show_help(const struct browser *browser)
 			    "F                Shares of what is shown, or of all\n"
 			    "H                Titles of the columns\n"
 			    "L                Hide rows below a percentage\n"
-			    "0-9              Of a group, sort by the event of that number; of files that are\n"
-			    "                 compared, by the difference of that one, 0: by the baseline\n"
+			    "0-9              Of a group, sort by the event of that number; of files\n"
+			    "                 that are compared, by the difference of that one, 0: by the\n"
+			    "                 baseline\n"
 			    "P                Write the table to perf.hist.N\n"
 			    "r                Show the samples of a row one by one\n"
-			    "i                Header of the recording; with report -T, what threads had counted\n");
+			    "i                Header of the recording; with report -T, what threads counted\n");
 	buf_put_text(&text, browser->source->ops->save ? "\n"
 							 "s                Save what is held as a perf.data\n"
 							 "z                Forget everything at each refresh, or not\n"
@@ -699,7 +779,8 @@ static bool other_file(struct browser *browser, struct view_result *ret)
 		say(browser, "No other recording is in this directory");
 		return false;
 	}
-	int chosen = screen_menu("Another recording", (const char *const *)list.names, (int)list.nr);
+	int chosen = screen_menu("Another recording", (const char *const *)list.names, (int)list.nr,
+				 &(struct screen_behind){draw_again, browser});
 	if (chosen >= 0) {
 		ret->end = VIEW_OTHER_FILE;
 		snprintf(ret->path, sizeof(ret->path), "%s", list.paths[chosen]);
@@ -738,7 +819,7 @@ static int open_menu(struct browser *browser)
 		return 0;
 	const struct hist_place place = model_place(model, model->cursor);
 	fill_menu(browser, &place, &menu);
-	int chosen = screen_menu("Menu", menu.items, menu.nr);
+	int chosen = screen_menu("Menu", menu.items, menu.nr, &(struct screen_behind){draw_again, browser});
 	if (chosen < 0)
 		return 0;
 	int action = menu.actions[chosen];
@@ -812,6 +893,10 @@ static int take_key(struct browser *browser, int key, struct view_result *ret)
 {
 	int err = 0;
 
+	if (key == KEY_SIZE_CHANGED) {
+		browser->skip = 0; /* other columns are fixed */
+		return 0;
+	}
 	browser->message[0] = '\0';
 	if (key == KEY_TERMINATED)
 		return 1;

@@ -237,26 +237,31 @@ static void put_compared_titles(struct line *line, const struct model *model, en
 	put_blanks(&line->text, 2);
 }
 
+static void put_title(struct line *line, const struct model *model, const struct line_style *style, unsigned at,
+		      enum hist_column column)
+{
+	const char *title = title_of(model, column);
+	size_t from = line->text.len;
+
+	if (column < HIST_KEYS)
+		buf_printf(&line->text, "%-*s", is_last(model, at) ? 0 : style->widths[column] + 2, title);
+	else if (is_share(column) && model->data->compared)
+		put_compared_titles(line, model, column);
+	else
+		buf_printf(&line->text, "%*s  ", (is_share(column) ? SHARE_WIDTH : COUNT_WIDTH) * (int)model->nr_hists,
+			   title);
+	end_piece(line, SCREEN_HEADER, from);
+}
+
 void line_of_titles(struct line *line, const struct model *model, const struct line_style *style)
 {
 	enum hist_column column;
 
 	line_clear(line);
 	put_blanks(&line->text, model_has_chains(model) ? 2 : 0);
-	for (unsigned i = 0; next_column(model, &i, &column);) {
-		const char *title = title_of(model, column);
-		if (column < HIST_KEYS) {
-			buf_printf(&line->text, "%-*s", is_last(model, i) ? 0 : style->widths[column] + 2, title);
-			continue;
-		}
-		if (is_share(column) && model->data->compared) {
-			put_compared_titles(line, model, column);
-			continue;
-		}
-		int width = (is_share(column) ? SHARE_WIDTH : COUNT_WIDTH) * (int)model->nr_hists;
-		buf_printf(&line->text, "%*s  ", width, title);
-	}
 	end_piece(line, SCREEN_HEADER, 0);
+	for (unsigned i = 0; next_column(model, &i, &column);)
+		put_title(line, model, style, i, column);
 }
 
 /* What is zoomed into, and the filter. */

@@ -9,19 +9,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <term.h>
 #include <unistd.h>
 #include <wchar.h>
 
-#include <curses.h>
-
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/diag.h"
+
+/* Behind our own headers: term.h has macros with names such as `tab`. */
+#include <term.h>
+
+#include <curses.h>
 
 /* Names of terminfo's capabilities that term.h defines as macros. */
 #undef lines
 #undef columns
 
 enum { ESCAPE_DELAY_MS = 25 /* an arrow key's bytes come together, even over ssh */, TAB_STOP = 8 };
+enum { SCROLL_COLUMNS = 10, TYPED_COLUMNS = 16 /* of a prompt, or half of the terminal, however long its label is */ };
 
 static SCREEN *screen;
 static bool utf8;
@@ -215,7 +220,7 @@ int screen_put_from(int y, int x, int width, int style, const char *text, int sk
 	attrset(attributes(style));
 	for (; *text; text += bytes) {
 		int wide = character(text, &bytes);
-		if (passed < skip) {
+		if (passed < skip || (skip && !wide && !drawn)) { /* with what it is combined with */
 			passed += wide;
 			continue;
 		}
@@ -349,27 +354,39 @@ static bool is_typed(int key)
 	return (key >= ' ' && key < 127) || (key >= 0x80 && key <= 0xff);
 }
 
+/* Of a label that is too long, its beginning. */
+static void draw_prompt(const struct screen_prompt *prompt)
+{
+	int y = screen_rows() - 1, columns = screen_columns();
+	int typed = columns / 2 < TYPED_COLUMNS ? columns / 2 : TYPED_COLUMNS;
+
+	screen_fill(y, 0, columns, SCREEN_HEADER);
+	int x = screen_put(y, 0, columns - typed - 1, SCREEN_HEADER, prompt->label) + 1;
+	int long_by = screen_width(prompt->text) - (columns - x - 2);
+	x += screen_put_from(y, x, columns - x, SCREEN_PLAIN, prompt->text, long_by > 0 ? long_by : 0);
+	screen_put(y, x, 1, SCREEN_CURSOR, " ");
+	screen_show();
+}
+
 bool screen_prompt(const struct screen_prompt *prompt)
 {
 	char before[256];
 
 	snprintf(before, sizeof(before), "%s", prompt->text);
 	for (;;) {
-		int y = screen_rows() - 1;
-		screen_fill(y, 0, screen_columns(), SCREEN_HEADER);
-		int x = screen_put(y, 0, screen_columns(), SCREEN_HEADER, prompt->label);
-		int long_by = screen_width(prompt->text) - (screen_columns() - x - 2);
-		x += screen_put_from(y, x, screen_columns() - x, SCREEN_PLAIN, prompt->text, long_by > 0 ? long_by : 0);
-		screen_put(y, x, 1, SCREEN_CURSOR, " ");
-		screen_show();
+		draw_prompt(prompt);
 		int key = screen_key(-1);
 		size_t len = strlen(prompt->text);
+		if (key == KEY_SIZE_CHANGED) {
+			prompt->behind.draw(prompt->behind.ctx);
+			continue;
+		}
 		if (key == KEY_RETURN)
 			return true;
 		if (key == KEY_ESCAPE || key == KEY_CONTROL_C || key == KEY_TERMINATED) {
 			snprintf(prompt->text, prompt->room, "%s", before);
 			if (prompt->changed)
-				prompt->changed(prompt->ctx);
+				prompt->changed(prompt->behind.ctx);
 			return false;
 		}
 		if (key == KEY_ERASE)
@@ -377,32 +394,41 @@ bool screen_prompt(const struct screen_prompt *prompt)
 		else if (is_typed(key) && len + 1 < prompt->room)
 			prompt->text[len] = (char)key, prompt->text[len + 1] = '\0';
 		if (prompt->changed)
-			prompt->changed(prompt->ctx);
+			prompt->changed(prompt->behind.ctx);
 	}
 }
 
-int screen_menu(const char *title, const char *const items[], int nr)
+/* As many items as there is room for; the one at `at` is always there. */
+static void draw_menu(const char *title, const char *const items[], int nr, int at)
+{
+	int width = screen_width(title), rows = screen_rows() - 3, first = 0;
+
+	for (int i = 0; i < nr; i++)
+		width = screen_width(items[i]) > width ? screen_width(items[i]) : width;
+	width = width + 2 < screen_columns() ? width + 2 : screen_columns();
+	rows = rows < 1 ? 1 : rows;
+	int shown = nr < rows ? nr : rows;
+	if (at >= shown)
+		first = at - shown + 1;
+	int x = (screen_columns() - width) / 2, y = (screen_rows() - shown - 1) / 2;
+	screen_fill(y, x, width, SCREEN_TITLE);
+	screen_put(y, x + 1, width - 2, SCREEN_TITLE, title);
+	for (int i = 0; i < shown; i++) {
+		int style = first + i == at ? SCREEN_PLAIN + SCREEN_CURSOR : SCREEN_PLAIN;
+		screen_fill(y + 1 + i, x, width, style);
+		screen_put(y + 1 + i, x + 1, width - 2, style, items[first + i]);
+	}
+	screen_show();
+}
+
+int screen_menu(const char *title, const char *const items[], int nr, const struct screen_behind *behind)
 {
 	int at = 0;
 
 	for (;;) {
-		int width = screen_width(title), rows = screen_rows() - 2, first = 0;
-		for (int i = 0; i < nr; i++)
-			width = screen_width(items[i]) > width ? screen_width(items[i]) : width;
-		width = width + 2 < screen_columns() ? width + 2 : screen_columns();
-		int shown = nr < rows - 1 ? nr : rows - 1;
-		if (at >= shown)
-			first = at - shown + 1;
-		int x = (screen_columns() - width) / 2, y = (screen_rows() - shown - 1) / 2;
-		screen_fill(y, x, width, SCREEN_TITLE);
-		screen_put(y, x + 1, width - 2, SCREEN_TITLE, title);
-		for (int i = 0; i < shown; i++) {
-			int style = first + i == at ? SCREEN_PLAIN + SCREEN_CURSOR : SCREEN_PLAIN;
-			screen_fill(y + 1 + i, x, width, style);
-			screen_put(y + 1 + i, x + 1, width - 2, style, items[first + i]);
-		}
-		screen_show();
+		draw_menu(title, items, nr, at);
 		switch (screen_key(-1)) {
+		case KEY_SIZE_CHANGED: behind->draw(behind->ctx); break;
 		case KEY_UP_ARROW: at = at ? at - 1 : nr - 1; break;
 		case KEY_DOWN_ARROW: at = at + 1 < nr ? at + 1 : 0; break;
 		case KEY_RETURN:
@@ -426,50 +452,55 @@ static int count_lines(const char *text)
 	return nr;
 }
 
-/* Tabs as blanks. */
-static void put_page_line(int y, const char *text, size_t len)
+/* From its column `skip` on, tabs as blanks; returns the columns of the whole line. */
+static int put_page_line(int y, const char *text, size_t len, int skip)
 {
-	char shown[1024];
-	size_t to = 0;
+	AUTO_BUF struct buf shown = {0};
+	size_t from = 0;
+	int column = 0;
 
-	for (size_t i = 0; i < len && to + TAB_STOP < sizeof(shown); i++) {
-		if (text[i] != '\t') {
-			shown[to++] = text[i];
+	for (size_t bytes; from < len; from += bytes) {
+		if (text[from] != '\t') {
+			column += character(text + from, &bytes);
+			buf_put(&shown, text + from, bytes);
 			continue;
 		}
+		bytes = 1;
 		do
-			shown[to++] = ' ';
-		while (to % TAB_STOP);
+			buf_put_u8(&shown, ' ');
+		while (++column % TAB_STOP);
 	}
-	shown[to] = '\0';
-	screen_put(y, 0, screen_columns(), SCREEN_PLAIN, shown);
+	screen_put_from(y, 0, screen_columns(), SCREEN_PLAIN, buf_text(&shown), skip);
+	return column;
 }
 
-static void draw_page(const char *title, const char *text, int top)
+/* Returns the columns of the longest line on the screen. */
+static int draw_page(const char *title, const char *text, int top, int skip)
 {
-	int rows = screen_rows() - 2;
+	int rows = screen_rows() - 2, widest = 0;
 
 	screen_clear();
 	screen_fill(0, 0, screen_columns(), SCREEN_TITLE);
 	screen_put(0, 0, screen_columns(), SCREEN_TITLE, title);
 	for (int line = 0; *text && line < top + rows; line++) {
 		size_t len = strcspn(text, "\n");
-		if (line >= top)
-			put_page_line(1 + line - top, text, len);
+		int width = line >= top ? put_page_line(1 + line - top, text, len, skip) : 0;
+		widest = width > widest ? width : widest;
 		text += len + (text[len] == '\n');
 	}
 	screen_put(screen_rows() - 1, 0, screen_columns(), SCREEN_HEADER, "Press q or ESC to go back");
 	screen_show();
+	return widest;
 }
 
 void screen_page(const char *title, const char *text)
 {
-	int top = 0, nr = count_lines(text);
+	int top = 0, skip = 0, nr = count_lines(text);
 
 	for (;;) {
 		int rows = screen_rows() - 2, last = nr > rows ? nr - rows : 0;
 		top = top > last ? last : top < 0 ? 0 : top;
-		draw_page(title, text, top);
+		int widest = draw_page(title, text, top, skip);
 		switch (screen_key(-1)) {
 		case KEY_UP_ARROW: top--; break;
 		case KEY_DOWN_ARROW: top++; break;
@@ -478,12 +509,12 @@ void screen_page(const char *title, const char *text)
 		case KEY_PAGE_DOWN: top += rows; break;
 		case KEY_TO_FIRST: top = 0; break;
 		case KEY_TO_LAST: top = last; break;
-		case KEY_SIZE_CHANGED: break;
+		case KEY_RIGHT_ARROW: skip += widest - skip > screen_columns() ? SCROLL_COLUMNS : 0; break;
+		case KEY_LEFT_ARROW: skip -= skip ? SCROLL_COLUMNS : 0; break;
 		case 'q':
 		case KEY_ESCAPE:
 		case KEY_CONTROL_C:
 		case KEY_RETURN:
-		case KEY_LEFT_ARROW:
 		case KEY_TERMINATED: return;
 		default: break;
 		}

@@ -82,20 +82,26 @@ void screen_show(void);
 /* The next key, after at most so many milliseconds (-1: any). */
 int screen_key(int timeout_ms);
 
+/* Draws what a menu or a prompt stands on: again when the terminal has another size. */
+struct screen_behind {
+	void (*draw)(void *ctx);
+	void *ctx;
+};
+
 /* What the user types into the last line. */
 struct screen_prompt {
 	const char *label;
 	char *text; /* at first, and as it is edited */
 	size_t room;
-	void (*changed)(void *ctx); /* after each key; NULL: nothing */
-	void *ctx;
+	void (*changed)(void *ctx);  /* after each key; NULL: nothing */
+	struct screen_behind behind; /* of both, the context */
 };
 bool screen_prompt(const struct screen_prompt *prompt); /* false: given up, and the text is as before */
 
 /* The index of the item that was chosen; -1: none. */
-int screen_menu(const char *title, const char *const items[], int nr);
+int screen_menu(const char *title, const char *const items[], int nr, const struct screen_behind *behind);
 
-/* Lines to scroll in, until a key closes them. */
+/* Lines to scroll in, up and down and sideways, until a key closes them. */
 void screen_page(const char *title, const char *text);
 
 /* The columns of a text; a byte that is no character counts as one. */

@@ -81,9 +81,9 @@ bool screen_prompt(const struct screen_prompt *prompt)
 	return false;
 }
 
-int screen_menu(const char *title, const char *const items[], int nr)
+int screen_menu(const char *title, const char *const items[], int nr, const struct screen_behind *behind)
 {
-	(void)title, (void)items, (void)nr;
+	(void)title, (void)items, (void)nr, (void)behind;
 	return -1;
 }
 
