@@ -504,6 +504,115 @@ def test_annotated_shares_are_those_of_the_samples(screen, place, millrace):
     assert sum(shown.values()) <= total
 
 
+def levels(text):
+    """The rows of a tree of keys, as (level, sign, share, name)."""
+    found = re.finditer(r'^ *([+ -]) +([\d.]+%) {4,}(.+?) *$', text, re.M)
+    return [((match.end(2) - match.start() - 10) // 3, match[1], match[2], match[3]) for match in found]
+
+
+@pytest.fixture
+def tree(place):
+    with Screen(['report', '--hierarchy', '-i', place / 'perf.data'], cwd=place) as screen:
+        screen.wait(lambda text: 'Command / Shared Object / Symbol' in text and 'for help' in text)
+        yield screen
+
+
+def test_hierarchy_has_the_rows_of_the_text(tree, place, millrace):
+    out = millrace('report', '--stdio', '--hierarchy', '-g', 'none', '-i', place / 'perf.data').out
+    first = out.split('# Samples')[1]
+    wanted = [(share, name) for share, name in re.findall(r'^ +([\d.]+%) {6,}(\S.*?) *$', first, re.M)]
+    assert [name for _, _, _, name in levels(tree.text())] == ['program', 'otherthread']
+    tree.keys('E')  # all levels, and call trees between them
+    text = tree.press('P', 'Written to perf.hist')
+    path = place / re.search(r'perf\.hist\.\d+', text)[0]
+    shown = levels(path.read_text())
+    assert [(share, name) for _, _, share, name in shown] == wanted
+    assert {level for level, *_ in shown} == {0, 1, 2} and re.search(' main$', path.read_text(), re.M)
+    path.unlink()
+
+
+def test_hierarchy_plus_and_e(tree):
+    tree.press('+', lambda text: [(level, sign, name) for level, sign, _, name in levels(text)][:2] ==
+               [(0, '-', 'program'), (1, '+', 'program')], 'one level')
+    tree.press('+', lambda text: {level for level, *_ in levels(text)} == {0}, 'closed')
+    tree.press('e', lambda text: any(level == 2 and name == '[.] inner' for level, _, _, name in levels(text)), 'all')
+    tree.keys('Down', 'Down')
+    tree.press('e', lambda text: re.search(r'^         - [\d.]+% ', text, re.M), 'the call tree of a leaf')
+    tree.press('Home', lambda text: 'program' in (tree.cursor_line() or ''))
+    tree.press('e', lambda text: {level for level, *_ in levels(text)} == {0}, 'all closed')
+
+
+def test_hierarchy_capital_e_and_c(tree):
+    tree.press('E', lambda text: {0, 1, 2} <= {level for level, *_ in levels(text)} and
+               re.search(r'^         - [\d.]+% ', text, re.M), 'levels and call trees')
+    tree.press('C', lambda text: {level for level, *_ in levels(text)} == {0}, 'closed')
+
+
+def test_hierarchy_menu(tree):
+    """Enter opens the menu, with what the row is about."""
+    text = tree.press('Enter', 'Zoom into command program')
+    assert 'Expand this level' in text and 'Zoom into DSO' not in text and 'Annotate' not in text
+    tree.keys('Up')  # from the first item to the last one
+    tree.press('Enter', lambda text: 1 in {level for level, *_ in levels(text)}, 'opened')
+    tree.keys('Down', 'm')
+    text = tree.wait('Zoom into DSO program')
+    assert 'Zoom into function' not in text and 'Annotate' not in text
+    tree.keys('Escape', 'E', 'Down')
+    text = tree.press('Enter', 'Zoom into function inner')
+    assert 'Annotate inner' in text
+
+
+def test_hierarchy_filter(tree):
+    tree.press('/', 'Show names with')
+    tree.type('inner')
+    tree.wait(lambda text: [(level, name) for level, _, _, name in levels(text)] == [
+        (0, 'program'), (1, 'program'), (2, '[.] inner'), (0, 'otherthread'), (1, 'program'), (2, '[.] inner')],
+              'found, and what is above is open')
+    tree.keys('Enter')
+    tree.press('Escape', lambda text: 'Filter' not in text and 'otherthread' in text)
+
+
+def test_hierarchy_zooms(tree):
+    tree.press('d', 'This row has none')
+    tree.press('w', lambda text: 'Command: program' in text and len(levels(text)) == 1)
+    tree.press('w', lambda text: 'Command: ' not in text and len(levels(text)) == 2)
+    tree.press('t', 'Thread: program')
+    tree.press('Escape', lambda text: 'Thread: ' not in text)
+    tree.press('+', lambda text: 1 in {level for level, *_ in levels(text)})
+    tree.keys('Down')
+    share = [share for level, _, share, name in levels(tree.text()) if (level, name) == (1, 'program')][0]
+    tree.press('d', lambda text: 'DSO: ' in text and levels(text)[0][2] == share, 'of the object only')
+    tree.press('F', lambda text: levels(text) and levels(text)[0][2] != share, 'of what is shown')
+    tree.keys('F')
+    tree.press('d', lambda text: 'DSO: ' not in text and levels(text)[0][2] != share)
+    tree.keys('E')
+    tree.press('Down', lambda text: 'inner' in (tree.cursor_line() or ''))
+    tree.press('y', 'Symbol: inner')
+    tree.press('y', lambda text: 'Symbol: ' not in text)
+    tree.press('a', 'Percent: local period')
+    tree.press('q', 'Command / Shared')
+
+
+def test_hierarchy_other_keys(tree):
+    tree.press('x', 'callers are not counted')
+    tree.press('Tab', "'task-clock:u'")
+    tree.press('L', 'Hide rows below')
+    tree.keys('BSpace')
+    tree.type('50')
+    tree.press('Enter', lambda text: [name for _, _, _, name in levels(text)] == ['program'])
+    tree.press('H', lambda text: 'Command / ' not in text)
+    tree.press('r', 'Samples of command program')
+    tree.press('Escape', lambda text: 'Samples of command' not in text)
+    tree.keys('q')
+    assert tree.ended() == 0
+
+
+def test_hierarchy_of_groups_of_keys(place):
+    with Screen(['report', '--hierarchy', '-s', '{comm,dso},sym', '-i', place / 'perf.data'], cwd=place) as screen:
+        text = screen.wait('Command+Shared Object / Symbol')
+        assert levels(text)[0][3] == 'program  program'
+
+
 def test_time_is_cut(screen, place):
     before = int(re.search(r'Event count \(approx\.\): (\d+)', screen.text())[1])
     screen.press('T', 'begin and end of the cut')
@@ -515,6 +624,11 @@ def test_time_is_cut(screen, place):
     screen.press('Escape', f'Event count (approx.): {before}')
     screen.press('T', 'begin and end of the cut')
     screen.press('Escape', 'for help on key')
+    screen.press('T', 'begin and end of the cut')
+    screen.tmux('resize-window', '-x', '20', '-y', '5')  # the line of time is not there any more
+    screen.wait(lambda text: 'T to begin' in text.splitlines()[-1] and len(text.splitlines()) == 5)
+    screen.tmux('resize-window', '-x', '90', '-y', '20')
+    screen.wait(lambda text: re.match(r' +0\.000-\d+\.\d+ s ', text.splitlines()[1]))
 
 
 def test_gaps_are_marked(place, need_root, millrace, tmp_path):

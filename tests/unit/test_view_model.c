@@ -309,6 +309,211 @@ static void test_recount_keeps_what_is_open(void **state)
 	check_way_up(model);
 }
 
+/* A tree of keys: command, object, function. */
+static int setup_levels(void **state)
+{
+	static const struct hierarchy_level levels[] = {
+		{{HIST_COMM}, 1},
+		{{HIST_DSO}, 1},
+		{{HIST_SYM}, 1},
+	};
+	int err = setup(state);
+	struct fixture *fixture = *state;
+
+	model_free(fixture->model);
+	fixture->data.levels = levels;
+	fixture->data.nr_levels = 3;
+	fixture->data.count.hist.children = false;
+	fixture->data.count.direction = CALLTREE_CALLEE;
+	return err ? err : model_new(&fixture->data, &fixture->model);
+}
+
+/* "alpha(85) program(65) leaf(60)"; of branches, their function and depth. */
+static const char *shown_levels(struct model *model)
+{
+	static char text[1024];
+	struct row row = {0};
+	size_t len = 0;
+
+	text[0] = '\0';
+	for (bool more = model_has_row(model, row); more; more = model_down(model, &row)) {
+		const struct hist_place place = model_place(model, row);
+		const struct branch *branch = model_branch(model, row);
+		const char *name = place.symbol ? place.symbol->name
+				   : place.dso  ? dso_short_name(place.dso)
+						: place.comm->text;
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s", len ? " " : "", name);
+		if (branch)
+			len += (size_t)snprintf(text + len, sizeof(text) - len, ":%u", branch->depth);
+		else
+			len += (size_t)snprintf(text + len, sizeof(text) - len, "(%d)",
+						(int)model_entry(model, row)->period);
+	}
+	return text;
+}
+
+static void test_levels(void **state)
+{
+	struct fixture *fixture = *state;
+	struct model *model = fixture->model;
+
+	assert_string_equal(shown_levels(model), "alpha(85) beta(15)");
+	assert_int_equal(model_sign(model, (struct row){0}), '+');
+	model_toggle(model, (struct row){0});
+	assert_int_equal(model_sign(model, (struct row){0}), '-');
+	assert_string_equal(shown_levels(model), "alpha(85) program(65) lib.so(20) beta(15)");
+	model_toggle(model, (struct row){.entry = 1});
+	assert_string_equal(shown_levels(model), "alpha(85) program(65) leaf(60) work(5) lib.so(20) beta(15)");
+	check_way_up(model);
+	/* A leaf has a call tree, here of its callers. */
+	model_toggle_entry(model, (struct row){.entry = 2});
+	assert_string_equal(shown_levels(model),
+			    "alpha(85) program(65) leaf(60) leaf:1 work:1 main:1 work(5) lib.so(20) beta(15)");
+	check_way_up(model);
+	/* Closed and opened again, what is below is as it was. */
+	model->cursor = (struct row){2, 2};
+	model_toggle(model, (struct row){0});
+	assert_string_equal(shown_levels(model), "alpha(85) beta(15)");
+	assert_int_equal(model->cursor.entry + model->cursor.branch, 0); /* at what is above */
+	model_toggle(model, (struct row){0});
+	assert_non_null(strstr(shown_levels(model), "leaf:1 work:1 main:1 work(5)"));
+	/* All levels below, without call trees. */
+	model_toggle_entry(model, (struct row){0});
+	model_close_all(model);
+	model_toggle_entry(model, (struct row){0});
+	assert_string_equal(shown_levels(model), "alpha(85) program(65) leaf(60) work(5) lib.so(20) copy(20) beta(15)");
+	model_toggle_entry(model, (struct row){0});
+	assert_string_equal(shown_levels(model), "alpha(85) beta(15)");
+	model->cursor = (struct row){.entry = 1};
+	model_open_all(model);
+	assert_string_equal(model_entry(model, model->cursor)->place.comm->text, "beta");
+	assert_non_null(strstr(shown_levels(model), "beta(15) [kernel.kallsyms](15) sys_read(15) sys_read:1 copy:1"));
+	check_way_up(model);
+	model->cursor = model_last(model);
+	model_close_all(model);
+	assert_string_equal(shown_levels(model), "alpha(85) beta(15)");
+	assert_int_equal(model->cursor.entry, 1);
+}
+
+static void test_levels_are_chosen(void **state)
+{
+	struct fixture *fixture = *state;
+	struct model *model = fixture->model;
+
+	/* A filter opens what is above what it finds; shares of levels are those of all that is below. */
+	strcpy(model->filter, "work");
+	assert_int_equal(model_choose(model), 0);
+	assert_string_equal(shown_levels(model), "alpha(85) program(65) work(5)");
+	assert_int_equal(model->totals[0], 100);
+	model->relative = true;
+	assert_int_equal(model_choose(model), 0);
+	assert_int_equal(model->totals[0], 85);
+	model->relative = false;
+	model_toggle(model, (struct row){0}); /* and stays closed while the filter is the same */
+	assert_int_equal(model_choose(model), 0);
+	assert_string_equal(shown_levels(model), "alpha(85)");
+	strcpy(model->filter, "nothing");
+	assert_int_equal(model_choose(model), 0);
+	assert_false(model_has_row(model, model->cursor));
+	model->filter[0] = '\0';
+	assert_int_equal(model_choose(model), 0);
+	model_close_all(model);
+	model_open_all(model);
+	model_toggle_entry(model, (struct row){0});
+	model_toggle_entry(model, (struct row){0});
+	model->percent_limit = 30;
+	assert_int_equal(model_choose(model), 0);
+	assert_non_null(strstr(shown_levels(model), "alpha(85) program(65) leaf(60)"));
+	assert_null(strstr(shown_levels(model), "lib.so"));
+	assert_null(strstr(shown_levels(model), "beta"));
+	/* Nothing below is large enough: there is nothing to open. */
+	model->percent_limit = 62;
+	assert_int_equal(model_choose(model), 0);
+	assert_string_equal(shown_levels(model), "alpha(85) program(65)");
+	assert_int_equal(model_sign(model, (struct row){.entry = 1}), ' ');
+}
+
+static void test_levels_are_zoomed(void **state)
+{
+	struct fixture *fixture = *state;
+	struct model *model = fixture->model;
+	struct hist_place place;
+	int err;
+
+	/* A level is about its own keys and those above, not about those of its first sample. */
+	place = model_place(model, (struct row){0});
+	assert_true(place.comm == &comm_a && !place.dso && !place.symbol && !place.level);
+	assert_int_equal(model_zoom(model, ZOOM_DSO, &place), -ENOENT);
+	assert_int_equal(model_zoom(model, ZOOM_SYMBOL, &place), -ENOENT);
+	assert_int_equal(model_zoom(model, ZOOM_KERNEL, &place), -ENOENT);
+	model_toggle(model, (struct row){0});
+	model_toggle(model, (struct row){.entry = 1});
+	model->cursor = (struct row){.entry = 1};
+	place = model_place(model, model->cursor);
+	assert_true(place.dso == &program && !place.symbol);
+	/* Samples in the object: sums are those of what is left; what was open is open, and the cursor stays. */
+	assert_int_equal(model_zoom(model, ZOOM_DSO, &place), 0);
+	assert_string_equal(shown_levels(model), "alpha(65) program(65) leaf(60) work(5)");
+	assert_int_equal(model->cursor.entry, 1);
+	assert_true(model_zoom_out(model, &err));
+	assert_string_equal(shown_levels(model), "alpha(85) program(65) leaf(60) work(5) lib.so(20) beta(15)");
+	place = model_place(model, (struct row){.entry = 5});
+	assert_int_equal(model_zoom(model, ZOOM_COMM, &place), 0);
+	assert_string_equal(shown_levels(model), "beta(15)");
+	model_open_all(model);
+	place = model_place(model, (struct row){.entry = 1});
+	assert_int_equal(place.level, 'k');
+	assert_int_equal(model_zoom(model, ZOOM_KERNEL, &place), 0);
+	assert_true(model_zoom_out(model, &err) && model_zoom_out(model, &err));
+	assert_string_equal(shown_levels(model),
+			    "alpha(85) beta(15) [kernel.kallsyms](15) sys_read(15) sys_read:1 copy:1");
+}
+
+static void test_level_lines(void **state)
+{
+	struct fixture *fixture = *state;
+	struct model *model = fixture->model;
+	struct line line = {0};
+	struct line_style style = {.widths = {0}};
+
+	fixture->data.columns[0] = HIST_SELF;
+	fixture->data.columns[1] = HIST_SAMPLES;
+	model_toggle_entry(model, (struct row){0});
+	line_of_titles(&line, model, &style);
+	assert_string_equal(buf_text(&line.text), "  Overhead       Samples        Command / Shared Object / Symbol");
+	line_of_row(&line, model, &style, (struct row){0});
+	assert_string_equal(buf_text(&line.text), "-   85.00%             3        alpha");
+	line_of_row(&line, model, &style, (struct row){.entry = 2});
+	assert_string_equal(buf_text(&line.text), "      +   60.00%             1        [.] leaf");
+	model_toggle(model, (struct row){.entry = 2});
+	line_of_row(&line, model, &style, (struct row){2, 1});
+	assert_string_equal(buf_text(&line.text), "         + 60.00% leaf");
+	line_fini(&line);
+}
+
+/* What the rows do not tell apart is that of their first samples. */
+static void test_place_of_rows_of_few_keys(void **state)
+{
+	struct fixture *fixture = *state;
+	struct model *model = fixture->model;
+	const struct hist_place place = model_place(model, (struct row){0});
+
+	assert_true(!place.comm && !place.task && place.dso);
+	assert_int_equal(model_zoom(model, ZOOM_COMM, &place), -ENOENT);
+	assert_int_equal(model_zoom(model, ZOOM_THREAD, &place), -ENOENT);
+}
+
+static int setup_objects(void **state)
+{
+	int err = setup(state);
+	struct fixture *fixture = *state;
+
+	model_free(fixture->model);
+	fixture->data.count.hist.keys[0] = HIST_DSO;
+	fixture->data.count.hist.nr_keys = 1;
+	return err ? err : model_new(&fixture->data, &fixture->model);
+}
+
 static void test_no_events(void **state)
 {
 	(void)state;
@@ -379,6 +584,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_limit, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_zooms, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_recount_keeps_what_is_open, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_levels, setup_levels, teardown),
+		cmocka_unit_test_setup_teardown(test_levels_are_chosen, setup_levels, teardown),
+		cmocka_unit_test_setup_teardown(test_levels_are_zoomed, setup_levels, teardown),
+		cmocka_unit_test_setup_teardown(test_level_lines, setup_levels, teardown),
+		cmocka_unit_test_setup_teardown(test_place_of_rows_of_few_keys, setup_objects, teardown),
 		cmocka_unit_test(test_no_events),
 		cmocka_unit_test_setup_teardown(test_line, setup, teardown),
 		cmocka_unit_test(test_timeline),

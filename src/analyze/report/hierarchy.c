@@ -8,18 +8,13 @@
 #include "base/hash_table.h"
 #include "base/pool.h"
 
-/* The public part first. */
-struct node {
-	struct hierarchy_node shown;
-	struct node *above; /* NULL: at the top */
-};
-
 struct hierarchy {
-	struct hist **sums; /* heap; of all levels but the last */
+	struct hist *leaves; /* borrowed */
+	struct hist **sums;  /* heap; of all levels but the last */
 	unsigned nr_sums;
 	struct pool pool;        /* the nodes */
-	struct hash_table nodes; /* of the entries of the sums, by their address */
-	const struct hierarchy_node *first;
+	struct hash_table nodes; /* of all entries, by their address */
+	struct hierarchy_node *first;
 };
 
 void hierarchy_free(struct hierarchy *hierarchy)
@@ -34,9 +29,22 @@ void hierarchy_free(struct hierarchy *hierarchy)
 	free(hierarchy);
 }
 
-const struct hierarchy_node *hierarchy_first(const struct hierarchy *hierarchy)
+struct hierarchy_node *hierarchy_first(const struct hierarchy *hierarchy)
 {
 	return hierarchy->first;
+}
+
+size_t hierarchy_nr(const struct hierarchy *hierarchy)
+{
+	return hierarchy->nodes.nr;
+}
+
+struct hierarchy_node *hierarchy_find(const struct hierarchy *hierarchy, const struct hist_place *place, unsigned level)
+{
+	struct hist *hist = level < hierarchy->nr_sums ? hierarchy->sums[level] : hierarchy->leaves;
+	const struct hist_entry *entry = hist_entry_of(hist, place);
+
+	return entry ? hash_table_find_item(&hierarchy->nodes, (uintptr_t)entry) : NULL;
 }
 
 static int make_sums(struct hierarchy *hierarchy, const struct hist *leaves, const struct hierarchy_level levels[])
@@ -55,35 +63,36 @@ static int make_sums(struct hierarchy *hierarchy, const struct hist *leaves, con
 }
 
 /* NULL: out of memory. */
-static struct node *node_of(struct hierarchy *hierarchy, const struct hist_entry *entry, struct node *above)
+static struct hierarchy_node *node_of(struct hierarchy *hierarchy, struct hist_entry *entry,
+				      struct hierarchy_node *above)
 {
-	struct node *node = hash_table_find_item(&hierarchy->nodes, (uintptr_t)entry);
+	struct hierarchy_node *node = hash_table_find_item(&hierarchy->nodes, (uintptr_t)entry);
 
 	if (node)
 		return node;
 	node = pool_take(&hierarchy->pool, sizeof(*node));
 	if (!node || hash_table_add(&hierarchy->nodes, (uintptr_t)entry, node))
 		return NULL;
-	*node = (struct node){.shown = {.entry = entry}, .above = above};
+	*node = (struct hierarchy_node){.entry = entry, .above = above, .level = above ? above->level + 1 : 0};
 	return node;
 }
 
 /* The nodes above a leaf, made where there are none yet, and its own. */
-static int add_leaf(struct hierarchy *hierarchy, const struct hist_entry *leaf)
+static int add_leaf(struct hierarchy *hierarchy, struct hist_entry *leaf)
 {
-	struct node *above = NULL;
+	struct hierarchy_node *above = NULL;
 
 	for (unsigned level = 0; level < hierarchy->nr_sums; level++) {
 		above = node_of(hierarchy, hist_entry_of(hierarchy->sums[level], &leaf->place), above);
 		if (!above)
 			return -ENOMEM;
-		above->shown.is_shown |= !leaf->place.filtered;
+		above->is_shown |= !leaf->place.filtered;
 	}
-	struct node *node = node_of(hierarchy, leaf, above);
+	struct hierarchy_node *node = node_of(hierarchy, leaf, above);
 	if (!node)
 		return -ENOMEM;
-	node->shown.is_leaf = true;
-	node->shown.is_shown = !leaf->place.filtered;
+	node->is_leaf = true;
+	node->is_shown = !leaf->place.filtered;
 	return 0;
 }
 
@@ -91,10 +100,10 @@ static int add_leaf(struct hierarchy *hierarchy, const struct hist_entry *leaf)
 static void link_level(struct hierarchy *hierarchy, struct hist_entry *const entries[], size_t nr)
 {
 	for (size_t i = nr; i > 0; i--) {
-		struct node *node = hash_table_find_item(&hierarchy->nodes, (uintptr_t)entries[i - 1]);
-		const struct hierarchy_node **first = node->above ? &node->above->shown.below : &hierarchy->first;
-		node->shown.next = *first;
-		*first = &node->shown;
+		struct hierarchy_node *node = hash_table_find_item(&hierarchy->nodes, (uintptr_t)entries[i - 1]);
+		struct hierarchy_node **first = node->above ? &node->above->below : &hierarchy->first;
+		node->next = *first;
+		*first = node;
 	}
 }
 
@@ -125,6 +134,7 @@ int hierarchy_new(struct hist *leaves, const struct hierarchy_level levels[], un
 
 	if (!hierarchy)
 		return -ENOMEM;
+	hierarchy->leaves = leaves;
 	hierarchy->sums = calloc(nr_sums + 1ul, sizeof(struct hist *));
 	hierarchy->nr_sums = hierarchy->sums ? nr_sums : 0;
 	int err = hierarchy->sums ? make_sums(hierarchy, leaves, levels) : -ENOMEM;

@@ -6,15 +6,19 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "analyze/report/hist.h"
 
 struct hierarchy;
 
 struct hierarchy_node {
-	const struct hist_entry *entry; /* of a leaf, one of the hist; else the sum of all leaves below */
-	const struct hierarchy_node *below, *next;
-	bool is_leaf, is_shown; /* shown: the entry, or a leaf below, is not filtered */
+	struct hist_entry *entry;            /* of a leaf, one of the hist; else the sum of all leaves below */
+	struct hierarchy_node *above;        /* NULL: at the top */
+	struct hierarchy_node *below, *next; /* siblings are in the order of the hist */
+	unsigned level;                      /* 0 at the top */
+	bool is_leaf, is_shown;              /* shown: the entry, or a leaf below, is not filtered */
+	bool is_open, is_chosen;             /* false at first; for who shows the tree */
 };
 
 /* Keys that are a level together. */
@@ -36,5 +40,9 @@ static inline void hierarchy_cleanup(struct hierarchy **hierarchy)
 }
 #define AUTO_HIERARCHY __attribute__((cleanup(hierarchy_cleanup)))
 
-/* Siblings are in the order of the hist; NULL: there are no entries. */
-const struct hierarchy_node *hierarchy_first(const struct hierarchy *hierarchy);
+struct hierarchy_node *hierarchy_first(const struct hierarchy *hierarchy); /* NULL: there are no entries */
+size_t hierarchy_nr(const struct hierarchy *hierarchy);                    /* all nodes */
+
+/* The node of that level where a place counts, also one of another tree with the same levels; NULL: there is none. */
+struct hierarchy_node *hierarchy_find(const struct hierarchy *hierarchy, const struct hist_place *place,
+				      unsigned level);

@@ -53,9 +53,9 @@ int report_view_wanted(const struct report_options *options, struct diag *reterr
 {
 	const char *why;
 	bool text = options->stdio || options->json || options->stats || options->raw_dump || options->loss ||
-		    options->tasks || options->mmaps || options->hierarchy || options->header.alone ||
-		    options->header.wanted || options->quiet || options->table.separator || options->table.widths ||
-		    options->raw_text || options->graph.mode == GRAPH_FLAT || options->graph.mode == GRAPH_FOLDED ||
+		    options->tasks || options->mmaps || options->header.alone || options->header.wanted ||
+		    options->quiet || options->table.separator || options->table.widths || options->raw_text ||
+		    options->graph.mode == GRAPH_FLAT || options->graph.mode == GRAPH_FOLDED ||
 		    samples_want_parallelism(&options->samples);
 
 	if (options->tui && samples_want_parallelism(&options->samples))
@@ -202,6 +202,8 @@ static void show_part(struct report_view *view, struct part *part)
 		.stacks = samples->stacks,
 		.count = samples_count_options(samples),
 		.nr_columns = columns.nr,
+		.levels = options->table.levels,
+		.nr_levels = options->table.nr_levels,
 		.self_named = samples->children && !options->columns.fields.nr,
 		.nanoseconds = options->table.nanoseconds,
 		.addresses = true,

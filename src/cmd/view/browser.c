@@ -470,7 +470,7 @@ static bool fold(struct browser *browser, int key)
 
 	if (key != '+' && key != '-' && key != 'e' && key != 'E' && key != 'C')
 		return false;
-	if (!model_has_chains(model))
+	if (!model_has_chains(model) && !model->hierarchy)
 		say(browser, "This event has no call chains: record it with -g");
 	else if (key == 'E')
 		model_open_all(model);
@@ -517,6 +517,10 @@ static int switch_children(struct browser *browser)
 {
 	struct model *model = browser->model;
 
+	if (model->hierarchy) {
+		say(browser, "Each sample counts once in a tree of keys: callers are not counted");
+		return 0;
+	}
 	if (!model_has_chains(model)) {
 		say(browser, "This event has no call chains: record it with -g");
 		return 0;
@@ -614,10 +618,14 @@ static void choose_samples(struct browser *browser)
 	menu_add(&menu, 0, "All samples", "");
 	if (model_has_row(model, model->cursor)) {
 		const struct hist_place place = model_place(model, model->cursor);
-		choices[menu.nr] = (struct view_samples){.tid = place.tid};
-		menu_add(&menu, 0, "Samples of thread", place.task ? place.task->comm->text : "");
-		choices[menu.nr] = (struct view_samples){.tid = VIEW_ANY_TID, .comm = place.comm->text};
-		menu_add(&menu, 0, "Samples of command", place.comm->text);
+		if (place.task) {
+			choices[menu.nr] = (struct view_samples){.tid = place.tid};
+			menu_add(&menu, 0, "Samples of thread", place.task->comm->text);
+		}
+		if (place.comm) {
+			choices[menu.nr] = (struct view_samples){.tid = VIEW_ANY_TID, .comm = place.comm->text};
+			menu_add(&menu, 0, "Samples of command", place.comm->text);
+		}
 		if (place.dso) {
 			choices[menu.nr] = (struct view_samples){.tid = VIEW_ANY_TID, .dso = dso_long_name(place.dso)};
 			menu_add(&menu, 0, "Samples in DSO", dso_short_name(place.dso));
@@ -641,7 +649,7 @@ static bool go_to_function(struct browser *browser, bool forward)
 
 	while (forward ? row.entry + 1 < model->nr_shown : row.entry > 0) {
 		row.entry += forward ? 1 : (size_t)-1;
-		if (model_entry(model, row)->place.symbol) {
+		if (model_place(model, row).symbol) {
 			model->cursor = row;
 			return true;
 		}
@@ -689,7 +697,7 @@ static void show_help(const struct browser *browser)
 			    "/                Show rows whose names have a text in them, as you type\n"
 			    "T                Cut a time from the line above the table\n"
 			    "\n"
-			    "+ -              Open or close one level of the call tree\n"
+			    "+ -              Open or close one level of the call tree, or of the keys\n"
 			    "e                Open or close all of this row\n"
 			    "E C              Open, close all rows\n"
 			    "c                Callers or callees in call trees\n"
@@ -795,8 +803,10 @@ static void fill_menu(struct browser *browser, const struct hist_place *place, s
 
 	if (place->symbol)
 		menu_add(menu, MENU_ANNOTATE, "Annotate", place->symbol->name);
-	menu_add(menu, ZOOM_THREAD + 1, "Zoom into thread", place->task ? place->task->comm->text : "");
-	menu_add(menu, ZOOM_COMM + 1, "Zoom into command", place->comm->text);
+	if (place->task)
+		menu_add(menu, ZOOM_THREAD + 1, "Zoom into thread", place->task->comm->text);
+	if (place->comm)
+		menu_add(menu, ZOOM_COMM + 1, "Zoom into command", place->comm->text);
 	if (place->dso)
 		menu_add(menu, ZOOM_DSO + 1, "Zoom into DSO", dso_short_name(place->dso));
 	if (place->symbol)
@@ -805,9 +815,10 @@ static void fill_menu(struct browser *browser, const struct hist_place *place, s
 		menu_add(menu, ZOOM_KERNEL + 1, "Zoom into the kernel", "");
 	if (model_socket(model, place) >= 0)
 		menu_add(menu, ZOOM_SOCKET + 1, "Zoom into this socket", "");
+	const struct hierarchy_node *node = model_node(model, model->cursor);
 	if (model_sign(model, model->cursor) != ' ')
 		menu_add(menu, MENU_FOLD, model_sign(model, model->cursor) == '+' ? "Expand" : "Collapse",
-			 "the call tree");
+			 node && !node->is_leaf ? "this level" : "the call tree");
 }
 
 static int open_menu(struct browser *browser)
@@ -895,6 +906,9 @@ static int take_key(struct browser *browser, int key, struct view_result *ret)
 
 	if (key == KEY_SIZE_CHANGED) {
 		browser->skip = 0; /* other columns are fixed */
+		if (browser->timeline.choosing)
+			say(browser, "T to begin the cut again: columns are other times now");
+		browser->timeline.choosing = false;
 		return 0;
 	}
 	browser->message[0] = '\0';

@@ -98,7 +98,7 @@ void line_style_fit(struct line_style *style, const struct model *model, const s
 {
 	enum hist_column column;
 
-	for (unsigned i = 0; next_column(model, &i, &column);) {
+	for (unsigned i = 0; !model->hierarchy && next_column(model, &i, &column);) {
 		if (column >= HIST_KEYS)
 			continue;
 		char *text = key_text(model, column, &entry->place);
@@ -173,7 +173,8 @@ static void put_branch(struct line *line, struct model *model, const struct line
 	const struct location *at = stacks_location(model->data->stacks, branch->frame);
 	size_t from = line->text.len;
 
-	put_blanks(&line->text, LEVEL_INDENT * branch->depth + (branch->head ? 0 : 2));
+	int depth = branch->depth + (model->data->nr_levels ? (int)model->data->nr_levels - 1 : 0);
+	put_blanks(&line->text, LEVEL_INDENT * depth + (branch->head ? 0 : 2));
 	if (branch->head) {
 		bool compared = model->data->compared;
 		double share = model_share(model, compared ? branch->baseline : branch->period);
@@ -204,6 +205,32 @@ static void put_branch(struct line *line, struct model *model, const struct line
 	line->pieces[line->nr - 1].name = true;
 }
 
+/* Of a tree of keys: the numbers, shifted by the level, and behind a margin as wide as the deepest shift the keys. */
+static void put_node(struct line *line, struct model *model, struct row row)
+{
+	const struct hierarchy_node *node = model_node(model, row);
+	const struct hierarchy_level *level = &model->data->levels[node->level];
+	enum hist_column column;
+
+	put_blanks(&line->text, LEVEL_INDENT * (int)node->level);
+	buf_printf(&line->text, "%c ", model_sign(model, row));
+	end_piece(line, SCREEN_PLAIN, 0);
+	for (unsigned i = 0; next_column(model, &i, &column);)
+		if (column >= HIST_KEYS)
+			put_number(line, model, column, node->entry);
+	size_t from = line->text.len;
+	put_blanks(&line->text, LEVEL_INDENT * (int)(model->data->nr_levels - 1));
+	end_piece(line, SCREEN_PLAIN, from);
+	from = line->text.len;
+	for (unsigned i = 0; i < level->nr; i++) {
+		char *text = key_text(model, level->keys[i], &node->entry->place);
+		buf_printf(&line->text, "%s%s", i ? "  " : "", text ? text + strspn(text, " ") : "");
+		free(text);
+	}
+	end_piece(line, SCREEN_PLAIN, from);
+	line->pieces[line->nr - 1].name = true;
+}
+
 void line_of_row(struct line *line, struct model *model, const struct line_style *style, struct row row)
 {
 	enum hist_column column;
@@ -211,6 +238,10 @@ void line_of_row(struct line *line, struct model *model, const struct line_style
 	line_clear(line);
 	if (row.branch) {
 		put_branch(line, model, style, row);
+		return;
+	}
+	if (model->hierarchy) {
+		put_node(line, model, row);
 		return;
 	}
 	const struct hist_entry *entry = model_entry(model, row);
@@ -253,15 +284,34 @@ static void put_title(struct line *line, const struct model *model, const struct
 	end_piece(line, SCREEN_HEADER, from);
 }
 
+/* "Command+Shared Object / Symbol". */
+static void put_level_titles(struct line *line, const struct model *model)
+{
+	size_t from = line->text.len;
+
+	put_blanks(&line->text, LEVEL_INDENT * (int)(model->data->nr_levels - 1));
+	for (unsigned level = 0; level < model->data->nr_levels; level++) {
+		const struct hierarchy_level *at = &model->data->levels[level];
+		buf_put_text(&line->text, level ? " / " : "");
+		for (unsigned i = 0; i < at->nr; i++)
+			buf_printf(&line->text, "%s%s", i ? "+" : "", title_of(model, at->keys[i]));
+	}
+	end_piece(line, SCREEN_HEADER, from);
+}
+
 void line_of_titles(struct line *line, const struct model *model, const struct line_style *style)
 {
+	bool tree = model->data->nr_levels > 0;
 	enum hist_column column;
 
 	line_clear(line);
-	put_blanks(&line->text, model_has_chains(model) ? 2 : 0);
+	put_blanks(&line->text, tree || model_has_chains(model) ? 2 : 0);
 	end_piece(line, SCREEN_HEADER, 0);
 	for (unsigned i = 0; next_column(model, &i, &column);)
-		put_title(line, model, style, i, column);
+		if (!tree || column >= HIST_KEYS)
+			put_title(line, model, style, i, column);
+	if (tree)
+		put_level_titles(line, model);
 }
 
 /* What is zoomed into, and the filter. */

@@ -33,6 +33,11 @@ static void trees_fini(struct hash_table *trees)
 	hash_table_fini(trees);
 }
 
+static bool is_dso(const struct zoom *zoom, const struct dso *dso)
+{
+	return dso && strcmp(zoom->name, dso_long_name(dso)) == 0;
+}
+
 static bool is_symbol(const struct zoom *zoom, const struct dso *dso, const struct symbol *symbol)
 {
 	if (!symbol || strcmp(zoom->name, symbol->name) != 0)
@@ -61,8 +66,9 @@ static bool zoom_takes(const struct model *model, const struct zoom *zoom, const
 	case ZOOM_COMM: return strcmp(zoom->name, place->comm->text) == 0;
 	case ZOOM_THREAD: return zoom->tid == place->tid;
 	case ZOOM_SOCKET: return zoom->socket == model_socket(model, place);
-	case ZOOM_DSO:
-	case ZOOM_KERNEL: return true; /* these choose rows, see is_in_zooms() */
+	/* Of a table these choose rows, see is_in_zooms(); levels of a tree are the sums of what is left below. */
+	case ZOOM_DSO: return !model->data->nr_levels || is_dso(zoom, place->dso);
+	case ZOOM_KERNEL: return !model->data->nr_levels || place->level == 'k';
 	default:
 		return is_symbol(zoom, place->dso, place->symbol) ||
 		       (model_children(model) && chain_has(model, cell->chain, zoom));
@@ -98,8 +104,8 @@ int32_t model_socket(const struct model *model, const struct hist_place *place)
 static int zoom_init(const struct model *model, struct zoom *zoom, enum zoom_kind kind, const struct hist_place *place)
 {
 	const char *dso = place->dso ? dso_long_name(place->dso) : NULL;
-	const char *name = kind == ZOOM_COMM     ? place->comm->text
-			   : kind == ZOOM_THREAD ? place->task->comm->text
+	const char *name = kind == ZOOM_COMM     ? (place->comm ? place->comm->text : NULL)
+			   : kind == ZOOM_THREAD ? (place->task ? place->task->comm->text : NULL)
 			   : kind == ZOOM_DSO    ? dso
 			   : kind == ZOOM_SYMBOL ? (place->symbol ? place->symbol->name : NULL)
 						 : "";
@@ -154,7 +160,9 @@ void model_free(struct model *model)
 		return;
 	while (model->nr_zooms)
 		zoom_fini(&model->zooms[--model->nr_zooms]);
+	hierarchy_free(model->hierarchy);
 	free_hists(model->hists, model->nr_hists);
+	free(model->nodes);
 	free(model->shown);
 	free(model->totals);
 	trees_fini(&model->trees);
@@ -226,7 +234,7 @@ static bool is_in_zooms(const struct model *model, const struct hist_place *plac
 		const struct zoom *zoom = &model->zooms[i];
 		if (zoom->kind == ZOOM_KERNEL && place->level != 'k')
 			return false;
-		if (zoom->kind == ZOOM_DSO && !(place->dso && strcmp(zoom->name, dso_long_name(place->dso)) == 0))
+		if (zoom->kind == ZOOM_DSO && !is_dso(zoom, place->dso))
 			return false;
 	}
 	return true;
@@ -282,17 +290,25 @@ static uint64_t tally_period(const struct tally *tally)
 	return period;
 }
 
+static uint64_t part_period(const struct hist_entry *entry, unsigned member)
+{
+	const struct hist_entry *part = model_part(entry, member);
+
+	return part ? part->period : 0;
+}
+
 /* Of all samples; or of those that are shown. */
 static void set_totals(struct model *model, bool of_shown)
 {
 	const struct view_event *event = event_of(model);
 
 	for (unsigned i = 0; i < model->nr_hists; i++) {
+		const struct hierarchy_node *node = model->hierarchy ? hierarchy_first(model->hierarchy) : NULL;
 		model->totals[i] = of_shown ? 0 : tally_period(event->tallies[i]);
-		for (size_t at = 0; of_shown && at < model->nr_shown; at++) {
-			const struct hist_entry *part = model_part(model->entries[model->shown[at]], i);
-			model->totals[i] += part ? part->period : 0;
-		}
+		for (size_t at = 0; of_shown && !model->hierarchy && at < model->nr_shown; at++)
+			model->totals[i] += part_period(model->entries[model->shown[at]], i);
+		for (; of_shown && node; node = node->next)
+			model->totals[i] += node->is_chosen ? part_period(node->entry, i) : 0;
 	}
 }
 
@@ -329,8 +345,81 @@ static int sort_by_difference(struct model *model)
 	return 0;
 }
 
+/* Is the entry among those that the user wants to see, whatever its share? */
+static bool is_wanted(const struct model *model, const struct hist_entry *entry)
+{
+	return !entry->place.filtered && name_matches(model, &entry->place) && is_in_zooms(model, &entry->place);
+}
+
+/* Chooses the nodes above wanted leaves, and opens those that a filter is looking for. Is any leaf wanted? */
+static bool choose_nodes(struct model *model, struct hierarchy_node *first, bool opens)
+{
+	bool any = false;
+
+	for (struct hierarchy_node *node = first; node; node = node->next) {
+		bool wanted = node->is_leaf ? is_wanted(model, node->entry) : choose_nodes(model, node->below, opens);
+		node->is_chosen = wanted && is_large(model, node->entry);
+		node->is_open |= opens && wanted && !node->is_leaf;
+		any |= wanted;
+	}
+	return any;
+}
+
+static void list_open_nodes(struct model *model, struct hierarchy_node *first)
+{
+	for (struct hierarchy_node *node = first; node; node = node->next) {
+		if (!node->is_chosen)
+			continue;
+		model->nodes[model->nr_shown++] = node;
+		if (node->is_open)
+			list_open_nodes(model, node->below);
+	}
+}
+
+/* The cursor goes to the node, or to the lowest one above it that is seen. */
+static void go_to_node(struct model *model, const struct hierarchy_node *node)
+{
+	size_t at = model->nr_shown;
+
+	for (; node && at == model->nr_shown; node = node->above)
+		for (at = 0; at < model->nr_shown && model->nodes[at] != node; at++)
+			;
+	if (at == model->nr_shown)
+		model->cursor = (struct row){0};
+	else if (model->cursor.entry != at)
+		model->cursor = (struct row){.entry = at};
+}
+
+/* After levels were opened or closed. */
+static void list_nodes(struct model *model)
+{
+	const struct hierarchy_node *at =
+		model_has_row(model, model->cursor) ? model->nodes[model->cursor.entry] : NULL;
+
+	model->nr_shown = 0;
+	list_open_nodes(model, hierarchy_first(model->hierarchy));
+	if (at)
+		go_to_node(model, at);
+}
+
+static void choose_tree(struct model *model)
+{
+	bool opens = model->filter[0] && strcmp(model->filter, model->opened_for) != 0;
+
+	set_totals(model, false);
+	choose_nodes(model, hierarchy_first(model->hierarchy), opens);
+	memcpy(model->opened_for, model->filter, sizeof(model->opened_for));
+	if (model->relative)
+		set_totals(model, true);
+	list_nodes(model);
+}
+
 int model_choose(struct model *model)
 {
+	if (model->hierarchy) {
+		choose_tree(model);
+		return 0;
+	}
 	struct hist_entry *at = model_has_row(model, model->cursor) ? model_entry(model, model->cursor) : NULL;
 	uint32_t *shown = reallocarray(model->shown, model->nr_entries + 1, sizeof(*shown)), branch;
 	int err = 0;
@@ -342,8 +431,7 @@ int model_choose(struct model *model)
 	set_totals(model, false);
 	for (size_t i = 0; i < model->nr_entries; i++) {
 		struct hist_entry *entry = model->entries[i];
-		if (!entry->place.filtered && is_large(model, entry) && name_matches(model, &entry->place) &&
-		    is_in_zooms(model, &entry->place))
+		if (is_large(model, entry) && is_wanted(model, entry))
 			shown[model->nr_shown++] = (uint32_t)i;
 	}
 	if (model->relative)
@@ -392,13 +480,20 @@ struct before {
 	struct hist_entry *cursor;  /* NULL: there was no row */
 	struct hist **hists;
 	unsigned nr_hists;
+	struct hierarchy *hierarchy;
+	unsigned level; /* of the cursor, in a hierarchy */
 };
 
 static void remember(const struct model *model, struct before *before)
 {
-	*before = (struct before){.trees = model->trees, .hists = model->hists, .nr_hists = model->nr_hists};
-	if (model_has_row(model, model->cursor))
+	*before = (struct before){.trees = model->trees,
+				  .hists = model->hists,
+				  .nr_hists = model->nr_hists,
+				  .hierarchy = model->hierarchy};
+	if (model_has_row(model, model->cursor)) {
 		before->cursor = model_entry(model, model->cursor);
+		before->level = model->hierarchy ? model->nodes[model->cursor.entry]->level : 0;
+	}
 	for (size_t i = 0; i < before->trees.nr_slots; i++) {
 		const struct hash_slot *slot = &before->trees.slots[i];
 		const struct branches *branches = slot->item;
@@ -412,6 +507,7 @@ static void before_fini(struct before *before)
 {
 	trees_fini(&before->trees);
 	hash_table_fini(&before->by_place);
+	hierarchy_free(before->hierarchy);
 	free_hists(before->hists, before->nr_hists);
 }
 
@@ -452,8 +548,35 @@ static void reopen(struct model *model, const struct before *before, struct hist
 	}
 }
 
+/* Opens in the tree what is open among these nodes of the one before. */
+static void open_as_before(struct model *model, const struct hierarchy_node *first)
+{
+	for (const struct hierarchy_node *node = first; node; node = node->next) {
+		struct hierarchy_node *now =
+			node->is_open ? hierarchy_find(model->hierarchy, &node->entry->place, node->level) : NULL;
+		if (now)
+			now->is_open = true;
+		open_as_before(model, node->below);
+	}
+}
+
+static void take_over_tree(struct model *model, const struct before *before)
+{
+	open_as_before(model, hierarchy_first(before->hierarchy));
+	list_nodes(model);
+	for (size_t i = 0; i < model->nr_shown && before->by_place.nr; i++)
+		if (model->nodes[i]->is_leaf)
+			reopen(model, before, model->nodes[i]->entry);
+	if (before->cursor)
+		go_to_node(model, hierarchy_find(model->hierarchy, &before->cursor->place, before->level));
+}
+
 static void take_over(struct model *model, const struct before *before)
 {
+	if (model->hierarchy && before->hierarchy) {
+		take_over_tree(model, before);
+		return;
+	}
 	if (!before->cursor && !before->by_place.nr)
 		return;
 	for (size_t i = 0; i < model->nr_shown; i++) {
@@ -465,9 +588,30 @@ static void take_over(struct model *model, const struct before *before)
 	}
 }
 
+/* What is counted, as a tree, with room for all its nodes. 0 or -ENOMEM. */
+static int make_hierarchy(const struct model *model, struct hist *leaves, struct hierarchy **ret,
+			  struct hierarchy_node ***ret_nodes)
+{
+	struct hierarchy *hierarchy;
+	int err = hierarchy_new(leaves, model->data->levels, model->data->nr_levels, &hierarchy);
+
+	if (err)
+		return err;
+	struct hierarchy_node **nodes = calloc(hierarchy_nr(hierarchy) + 1, sizeof(*nodes));
+	if (!nodes) {
+		hierarchy_free(hierarchy);
+		return -ENOMEM;
+	}
+	*ret = hierarchy;
+	*ret_nodes = nodes;
+	return 0;
+}
+
 int model_recount(struct model *model)
 {
 	const struct view_event *event = event_of(model);
+	struct hierarchy *hierarchy = NULL;
+	struct hierarchy_node **nodes = NULL;
 	unsigned nr_hists = event ? event->nr : 0;
 	struct hist **hists = calloc(nr_hists + 1, sizeof(*hists));
 	uint64_t *totals = calloc(nr_hists + 1, sizeof(*totals));
@@ -478,6 +622,8 @@ int model_recount(struct model *model)
 
 	if (!err && event)
 		err = hist_sort(hists[0], &entries, &nr);
+	if (!err && event && model->data->nr_levels)
+		err = make_hierarchy(model, hists[0], &hierarchy, &nodes);
 	if (err) {
 		free_hists(hists, nr_hists);
 		free(totals);
@@ -485,6 +631,9 @@ int model_recount(struct model *model)
 	}
 	remember(model, &before);
 	model->trees = (struct hash_table){0};
+	free(model->nodes);
+	model->nodes = nodes;
+	model->hierarchy = hierarchy;
 	model->hists = hists;
 	model->nr_hists = nr_hists;
 	model->entries = entries;
@@ -640,6 +789,9 @@ static struct branches *find_branches(struct model *model, struct hist_entry *en
 static struct branches *open_tree(struct model *model, struct row row)
 {
 	struct hist_entry *entry = model_entry(model, row);
+
+	if (model->hierarchy && !model->nodes[row.entry]->is_leaf)
+		return NULL;
 	struct branches *branches =
 		model->all_open ? find_branches(model, entry) : hash_table_find_item(&model->trees, (uintptr_t)entry);
 
@@ -653,7 +805,24 @@ bool model_has_row(const struct model *model, struct row row)
 
 struct hist_entry *model_entry(const struct model *model, struct row row)
 {
-	return model->entries[model->shown[row.entry]];
+	return model->hierarchy ? model->nodes[row.entry]->entry : model->entries[model->shown[row.entry]];
+}
+
+const struct hierarchy_node *model_node(const struct model *model, struct row row)
+{
+	return model->hierarchy && !row.branch ? model->nodes[row.entry] : NULL;
+}
+
+/* Of a tree of keys, those of the levels above and of its own tell a row from others. */
+bool model_row_has(const struct model *model, struct row row, enum hist_column key)
+{
+	if (!model->hierarchy)
+		return hist_has_key(&model->count.hist, key);
+	for (unsigned level = 0; level <= model->nodes[row.entry]->level; level++)
+		for (unsigned i = 0; i < model->data->levels[level].nr; i++)
+			if (model->data->levels[level].keys[i] == key)
+				return true;
+	return false;
 }
 
 const struct branch *model_branch(struct model *model, struct row row)
@@ -745,7 +914,14 @@ void model_forget(struct model *model)
 char model_sign(struct model *model, struct row row)
 {
 	const struct branch *branch = model_branch(model, row);
+	const struct hierarchy_node *node = model_node(model, row);
 
+	if (node && !node->is_leaf) {
+		const struct hierarchy_node *below = node->below;
+		while (below && !below->is_chosen)
+			below = below->next;
+		return !below ? ' ' : node->is_open ? '-' : '+';
+	}
 	if (branch)
 		return !branch->foldable ? ' ' : branch->open ? '-' : '+';
 	if (!has_tree(model, model_entry(model, row)))
@@ -760,7 +936,18 @@ struct hist_place model_place(struct model *model, struct row row)
 {
 	struct hist_place place = model_entry(model, row)->place;
 	const struct branch *branch = model_branch(model, row);
+	bool has_symbol = model_row_has(model, row, HIST_SYM), has_dso = model_row_has(model, row, HIST_DSO);
 
+	/* What an entry has besides is that of its first sample. */
+	if (!model_row_has(model, row, HIST_COMM) && !model_row_has(model, row, HIST_TID)) {
+		place.comm = NULL;
+		place.task = NULL;
+	}
+	if (model->hierarchy && !has_symbol) {
+		place.symbol = NULL;
+		place.dso = has_dso ? place.dso : NULL;
+		place.level = has_dso ? place.level : 0;
+	}
 	if (branch) {
 		const struct location *at = stacks_location(model->data->stacks, branch->frame);
 		place.dso = at->dso;
@@ -771,10 +958,33 @@ struct hist_place model_place(struct model *model, struct row row)
 	return place;
 }
 
+static void open_nodes(struct hierarchy_node *first, bool open)
+{
+	for (struct hierarchy_node *node = first; node; node = node->next) {
+		node->is_open = open && !node->is_leaf;
+		open_nodes(node->below, open);
+	}
+}
+
+/* false: the row is not a level. */
+static bool toggle_level(struct model *model, struct row row, bool all)
+{
+	struct hierarchy_node *node = model->hierarchy && !row.branch ? model->nodes[row.entry] : NULL;
+
+	if (!node || node->is_leaf)
+		return false;
+	node->is_open = !node->is_open;
+	if (all)
+		open_nodes(node->below, node->is_open);
+	list_nodes(model);
+	return true;
+}
+
 void model_toggle(struct model *model, struct row row)
 {
+	if (toggle_level(model, row, false))
+		return;
 	struct branches *branches = find_branches(model, model_entry(model, row));
-
 	if (!branches)
 		return;
 	if (!row.branch) {
@@ -787,8 +997,9 @@ void model_toggle(struct model *model, struct row row)
 
 void model_toggle_entry(struct model *model, struct row row)
 {
+	if (toggle_level(model, row, true))
+		return;
 	struct branches *branches = find_branches(model, model_entry(model, row));
-
 	if (!branches)
 		return;
 	open_branches(branches, !branches->open);
@@ -796,10 +1007,19 @@ void model_toggle_entry(struct model *model, struct row row)
 		model->cursor.branch = 0;
 }
 
+static void open_levels(struct model *model, bool open)
+{
+	if (!model->hierarchy)
+		return;
+	open_nodes(hierarchy_first(model->hierarchy), open);
+	list_nodes(model);
+}
+
 void model_open_all(struct model *model)
 {
 	trees_fini(&model->trees);
 	model->all_open = model_has_chains(model);
+	open_levels(model, true);
 }
 
 void model_close_all(struct model *model)
@@ -807,6 +1027,7 @@ void model_close_all(struct model *model)
 	trees_fini(&model->trees);
 	model->all_open = false;
 	model->cursor.branch = 0;
+	open_levels(model, false);
 }
 
 int model_zoom(struct model *model, enum zoom_kind kind, const struct hist_place *place)

@@ -5,6 +5,8 @@
  *
  * A row is an entry or a line of its call tree. Rows have no numbers: one goes from row to row, so that what is not
  * visible costs nothing, however many there are. Trees are made when they are looked at.
+ *
+ * Of a tree of keys (--hierarchy) the nodes that are open are the entries: sums, and the leaves, which have call trees.
  */
 #pragma once
 
@@ -38,7 +40,7 @@ struct branches {
 };
 
 struct row {
-	size_t entry;    /* index in `shown` */
+	size_t entry;    /* index in `shown`, or `nodes` */
 	uint32_t branch; /* from 1; 0: the entry itself */
 };
 
@@ -64,12 +66,15 @@ struct model {
 	size_t nr_entries;
 	uint32_t *shown; /* heap; indices of entries */
 	size_t nr_shown;
-	uint64_t *totals;    /* heap; what is 100 %, of each hist */
-	uint64_t nr_samples; /* of the table */
+	struct hierarchy *hierarchy;   /* of the first hist; NULL: a table */
+	struct hierarchy_node **nodes; /* heap, room for all; those that are seen, nr_shown of them */
+	uint64_t *totals;              /* heap; what is 100 %, of each hist */
+	uint64_t nr_samples;           /* of the table */
 	bool relative, all_open;
 	double percent_limit;
-	unsigned sort_member;      /* of what is compared: by the difference of that one; 0: by the baseline */
-	char filter[MODEL_FILTER]; /* part of a name; "": none */
+	unsigned sort_member;          /* of what is compared: by the difference of that one; 0: by the baseline */
+	char filter[MODEL_FILTER];     /* part of a name; "": none */
+	char opened_for[MODEL_FILTER]; /* the filter for which levels were opened */
 	struct zoom zooms[MODEL_ZOOMS];
 	unsigned nr_zooms;
 	struct calltree tree;    /* for making branches */
@@ -104,6 +109,10 @@ void model_normalize(struct model *model, struct row *row);
 void model_forget(struct model *model);
 
 struct hist_entry *model_entry(const struct model *model, struct row row);
+/* Of a tree of keys, that of an entry; NULL: a table, or a line of a call tree. */
+const struct hierarchy_node *model_node(const struct model *model, struct row row);
+/* Is the row about one value of that key? */
+bool model_row_has(const struct model *model, struct row row, enum hist_column key);
 const struct branch *model_branch(struct model *model, struct row row); /* NULL: the row is an entry */
 /* Of an entry or a branch that can be opened '+', that is open '-', else ' '. */
 char model_sign(struct model *model, struct row row);
@@ -114,13 +123,14 @@ const struct hist_entry *model_part(const struct hist_entry *entry, unsigned mem
 double model_delta(const struct model *model, uint64_t before, uint64_t after, unsigned member);
 unsigned model_compared(const struct model *model); /* the file whose call trees are compared, from 1 on */
 
-/* What annotation and zooming are about: the place of an entry, or that of the frame of a branch. */
+/* What annotation and zooming are about: the place of an entry, or that of the frame of a branch. comm and task NULL,
+ * and no object and function, where the row is not about a single one. */
 struct hist_place model_place(struct model *model, struct row row);
 
 /* The processor socket of a place; -1: the table has no such key, or it is not known. */
 int32_t model_socket(const struct model *model, const struct hist_place *place);
 
-/* '+': one level of the row; 'e': all of its entry; 'E', 'C': all entries. */
+/* '+': one level of the row; 'e': all of its entry, or all levels below; 'E', 'C': all entries. */
 void model_toggle(struct model *model, struct row row);
 void model_toggle_entry(struct model *model, struct row row);
 void model_open_all(struct model *model);

@@ -14,6 +14,7 @@
 
 #include "analyze/code/code.h"
 #include "analyze/report/count.h"
+#include "analyze/report/hierarchy.h"
 
 struct buf;
 struct debug_info;
@@ -38,6 +39,8 @@ struct view_data {
 	struct count_options count;             /* how the table is counted at first; the view changes its own copy */
 	enum hist_column columns[HIST_COLUMNS]; /* from left to right; HIST_CHILDREN only while callers are counted */
 	unsigned nr_columns;
+	const struct hierarchy_level *levels;  /* of a tree of keys; without callers, and nothing is compared */
+	unsigned nr_levels;                    /* 0: a table */
 	const char *field_titles[HIST_FIELDS]; /* of the columns HIST_FIELD and so on */
 	bool compared;    /* of each event the first tally is the baseline; others are shown by how much they differ */
 	bool self_named;  /* as in the text: the own share is called Self */
