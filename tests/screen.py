@@ -5,6 +5,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import time
 
 import pytest
 
@@ -67,10 +68,16 @@ class Screen:
         self.tmux('send-keys', '-l', text)
 
     def wait(self, condition, what=''):
-        """condition: a text that must be shown, or a function of the shown text. Returns the text."""
+        """
+        condition: a text that must be shown, or a function of the shown text. Returns the text: all of it, as tmux may
+        have drawn a part of what was written when it is asked.
+        """
         def look():
             text = self.text()
-            return text if (condition in text if isinstance(condition, str) else condition(text)) else None
+            if not (condition in text if isinstance(condition, str) else condition(text)):
+                return None
+            time.sleep(0.02)
+            return text if text == self.text() else None
         try:
             return wait_until(look, what or condition)
         except pytest.fail.Exception as failure:
