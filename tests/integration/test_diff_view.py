@@ -69,7 +69,7 @@ def test_call_trees_are_compared(screen):
     added = re.search(r'- 0\.00% \+([\d.]+)% added$', text, re.M)
     outer = re.search(r'- ([\d.]+)% -([\d.]+)% outer$', text, re.M)
     assert 40 < float(added[1]) < 90 and 40 < float(outer[2]) < 90 and float(outer[1]) > 90
-    screen.press('c', 'to what it called')
+    screen.press('G', 'to what it called')
     screen.press('Escape', lambda text: 'Filter' not in text)
     text = screen.press('x', 'Children')
     # The new function is where the other one was: the numbers of both are their own. A sample may be in outer itself.

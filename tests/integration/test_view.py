@@ -275,11 +275,22 @@ def test_x_counts_children_or_not(screen):
     screen.press('x', 'Children')
 
 
-def test_c_shows_callers(screen):
+def test_c_closes_a_row(screen):
+    go_to(screen, 'main')
+    screen.press('e', lambda text: re.search(r'[\d.]+% outer_a$', text, re.M))
+    screen.keys('Down', 'Down')
+    screen.press('c', lambda text: not re.search(r'[\d.]+% outer_a$', text, re.M), 'closed')
+    assert re.search(r'\] main$', screen.cursor_line().rstrip())
+    before = screen.text()
+    screen.keys('c', 'H')
+    screen.press('H', lambda text: text == before, 'it stays closed')
+
+
+def test_capital_g_shows_callers(screen):
     go_to(screen, 'inner')
-    screen.press('c', 'to its callers')
+    screen.press('G', 'to its callers')
     screen.press('e', lambda text: re.search(r'^ +[+-]? *([\d.]+% )?outer_a$', text, re.M), 'its callers')
-    screen.press('c', 'to what it called')
+    screen.press('G', 'to what it called')
 
 
 def test_capital_v_shows_objects(screen):
@@ -379,6 +390,8 @@ def test_annotate(screen, place):
     screen.press('t', '[Period]')
     screen.press('t', '[Samples]')
     screen.press('t', 'Percent: local')
+    screen.press('c', 'report -b -s symbol_to,cycles')
+    screen.press('B', 'Counters of branches are not shown')
     screen.press('h', 'Follow a jump')
     screen.press('q', 'Percent: local')
     screen.press('q', 'Children')
@@ -540,6 +553,9 @@ def test_hierarchy_plus_and_e(tree):
     tree.press('e', lambda text: re.search(r'^         - [\d.]+% ', text, re.M), 'the call tree of a leaf')
     tree.press('Home', lambda text: 'program' in (tree.cursor_line() or ''))
     tree.press('e', lambda text: {level for level, *_ in levels(text)} == {0}, 'all closed')
+    tree.press('e', lambda text: 2 in {level for level, *_ in levels(text)}, 'all')
+    tree.press('c', lambda text: {level for level, *_ in levels(text)} == {0}, 'closed')
+    tree.press('+', lambda text: {level for level, *_ in levels(text)} == {0, 1}, 'what is below is closed, too')
 
 
 def test_hierarchy_capital_e_and_c(tree):

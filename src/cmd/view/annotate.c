@@ -586,6 +586,8 @@ static bool take_key(struct annotate *annotate, int key)
 	case '?': search(annotate, false); break;
 	case 'n': find_text(annotate, true); break;
 	case 'P': write_file(annotate); break;
+	case 'c': say(annotate, "Cycles of blocks are not counted: report -b -s symbol_to,cycles has them"); break;
+	case 'B': say(annotate, "Counters of branches are not shown"); break;
 	default: break;
 	}
 	return true;

@@ -468,7 +468,7 @@ static bool fold(struct browser *browser, int key)
 {
 	struct model *model = browser->model;
 
-	if (key != '+' && key != '-' && key != 'e' && key != 'E' && key != 'C')
+	if (key != '+' && key != '-' && key != 'e' && key != 'c' && key != 'E' && key != 'C')
 		return false;
 	if (!model_has_chains(model) && !model->hierarchy)
 		say(browser, "This event has no call chains: record it with -g");
@@ -478,6 +478,8 @@ static bool fold(struct browser *browser, int key)
 		model_close_all(model);
 	else if (model_has_row(model, model->cursor) && key == 'e')
 		model_toggle_entry(model, model->cursor);
+	else if (model_has_row(model, model->cursor) && key == 'c')
+		model_close_entry(model, model->cursor);
 	else if (model_has_row(model, model->cursor))
 		model_toggle(model, model->cursor);
 	return true;
@@ -698,9 +700,9 @@ static void show_help(const struct browser *browser)
 			    "T                Cut a time from the line above the table\n"
 			    "\n"
 			    "+ -              Open or close one level of the call tree, or of the keys\n"
-			    "e                Open or close all of this row\n"
+			    "e c              Open or close all of this row; close it\n"
 			    "E C              Open, close all rows\n"
-			    "c                Callers or callees in call trees\n"
+			    "G                Callers or callees in call trees\n"
 			    "x                Count callers too (Children), or not\n"
 			    "V                Names of objects in call trees\n"
 			    "\n"
@@ -860,7 +862,7 @@ static int change(struct browser *browser, int key)
 	case KEY_RETURN:
 	case 'm': return open_menu(browser);
 	case 'F': model->relative = !model->relative; return model_choose(model);
-	case 'c': return switch_direction(browser);
+	case 'G': return switch_direction(browser);
 	case 'x': return switch_children(browser);
 	case KEY_TAB_FORWARD: return next_event(browser, true);
 	case KEY_BACKWARD_TAB: return next_event(browser, false);

@@ -966,6 +966,23 @@ static void open_nodes(struct hierarchy_node *first, bool open)
 	}
 }
 
+void model_close_entry(struct model *model, struct row row)
+{
+	struct hierarchy_node *node = model->hierarchy && !row.branch ? model->nodes[row.entry] : NULL;
+
+	if (node && !node->is_leaf) {
+		node->is_open = false;
+		open_nodes(node->below, false);
+		list_nodes(model);
+		return;
+	}
+	struct branches *branches = find_branches(model, model_entry(model, row));
+	if (branches)
+		open_branches(branches, false);
+	if (model->cursor.entry == row.entry)
+		model->cursor.branch = 0;
+}
+
 /* false: the row is not a level. */
 static bool toggle_level(struct model *model, struct row row, bool all)
 {

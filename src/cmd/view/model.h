@@ -133,6 +133,7 @@ int32_t model_socket(const struct model *model, const struct hist_place *place);
 /* '+': one level of the row; 'e': all of its entry, or all levels below; 'E', 'C': all entries. */
 void model_toggle(struct model *model, struct row row);
 void model_toggle_entry(struct model *model, struct row row);
+void model_close_entry(struct model *model, struct row row); /* 'c' */
 void model_open_all(struct model *model);
 void model_close_all(struct model *model);
 
