@@ -89,11 +89,11 @@ def test_other_readers_take_a_file_with_maps(millrace, perf, recorded, tmp_path)
     assert names(millrace, Recorded(tmp_path / 'injected', recorded.pid))[0][0] == 'jit_hot'  # by /tmp
 
 
-def record_all(millrace, tmp_path, script):
+def record_all(millrace, tmp_path, script, comm='jit'):
     data = tmp_path / 'data'
     done = millrace('record', '-a', '-e', 'cpu-clock', '-F', '999', '-o', data, '--', 'sh', '-ec', script,
                     cwd=tmp_path)
-    done.names, _ = names(millrace, Recorded(data, 0), '--comms', 'jit', '--percent-limit', '0')
+    done.names, _ = names(millrace, Recorded(data, 0), '--comms', comm, '--percent-limit', '0')
     return done
 
 
@@ -111,12 +111,14 @@ def test_map_in_a_container(millrace, programs, tmp_path, need_root):
 
 @pytest.mark.parametrize('owner', ['65534', '65533'])
 def test_map_of_the_user_whose_process_it_is(millrace, programs, tmp_path, need_root, owner):
+    own = f'jit{os.getpid()}'  # a test beside this one has another that is named
     (tmp_path / 'run').write_text(OWN_TMP.format(programs / 'jit') + f"""
-        setpriv --reuid 65534 --clear-groups /tmp/jit 0.5 /tmp &
+        mv /tmp/jit /tmp/{own}
+        setpriv --reuid 65534 --clear-groups /tmp/{own} 0.5 /tmp &
         until grep -q jit_hot /tmp/perf-$!.map; do sleep 0.01; done
         chown {owner} /tmp/perf-$!.map
         wait""")
-    done = record_all(millrace, tmp_path, 'unshare -m sh -e run 2>/dev/null')
+    done = record_all(millrace, tmp_path, 'unshare -m sh -e run 2>/dev/null', own)
     assert ('jit_hot' in done.names) == (owner == '65534') == ('belongs to another user' not in done.err), done
 
 
