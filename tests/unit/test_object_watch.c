@@ -65,7 +65,8 @@ static struct object_watch *start(void)
 	const struct object_watch_params params = {.target = &no_tasks, .max_fds = 1024};
 	struct object_watch *watch = NULL;
 
-	assert_int_equal(object_watch_start(&params, &watch), 0);
+	assert_int_equal(object_watch_open(&params, &watch), 0);
+	assert_int_equal(object_watch_start(watch), 0);
 	return watch;
 }
 

@@ -304,13 +304,15 @@ static int put_build_ids(struct map_history *history, struct collected *collecte
 /* All of them together, compressed. */
 enum { PERF_MAPS_MAX_BYTES = 64 << 20 };
 
-static int put_perf_map(uint32_t pid, struct span text, struct zstd_packer *packer, struct buf *out)
+static int put_perf_map(uint32_t pid, struct span text, struct zstd_packer **packer, struct buf *out)
 {
 	struct kept_perf_map map = {.pid = pid, .bytes = text.len, .stored = text};
 	const struct zstd_pack_params params = {.level = ZSTD_LEVEL_DEFAULT};
 	AUTO_BUF struct buf packed = {0};
-	void *to = packer && text.len ? buf_extend(&packed, zstd_bound(text.len)) : NULL;
-	int64_t len = to ? zstd_pack(packer, &params, text, to, packed.len) : -1;
+	if (!*packer && text.len && zstd_packer_new(packer))
+		*packer = NULL; /* not compressed then */
+	void *to = *packer && text.len ? buf_extend(&packed, zstd_bound(text.len)) : NULL;
+	int64_t len = to ? zstd_pack(*packer, &params, text, to, packed.len) : -1;
 
 	if (len > 0 && (uint64_t)len < text.len)
 		map.stored = (struct span){to, (size_t)len};
@@ -321,7 +323,7 @@ static int put_perf_map(uint32_t pid, struct span text, struct zstd_packer *pack
 }
 
 /* What was read, or that there is nothing. 0 or -ENOMEM. */
-static int keep_perf_map(uint32_t pid, struct zstd_packer *packer, struct collected *collected)
+static int keep_perf_map(uint32_t pid, struct zstd_packer **packer, struct collected *collected)
 {
 	AUTO_BUF struct buf text = {0};
 	int err = object_watch_read_perf_map(collected->watch, (pid_t)pid, &text);
@@ -350,9 +352,7 @@ static int put_perf_maps(const struct map_history *history, struct collected *co
 		const struct history_process *process = &history->processes[i];
 		if (!process->ran_anonymous || process->pid <= 0)
 			continue;
-		if (!packer && zstd_packer_new(&packer))
-			packer = NULL; /* not compressed then */
-		err = keep_perf_map((uint32_t)process->pid, packer, collected);
+		err = keep_perf_map((uint32_t)process->pid, &packer, collected);
 	}
 	zstd_packer_free(packer);
 	return err;

@@ -19,6 +19,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/cpuset.h"
 #include "base/fd.h"
 #include "base/hash_table.h"
@@ -30,7 +31,6 @@
 #include "record/setup/target.h"
 #include "stream/ring.h"
 #include "sysinfo/elf_note.h"
-#include "sysinfo/privileges.h"
 #include "sysinfo/thread.h"
 #include "tasks/task_event.h"
 
@@ -50,7 +50,8 @@ enum {
 	LEAST_REST_NS = 1000000, /* between two looks at the rings: mappings come in bursts */
 	MOST_REST_NS = 25000000, /* a ring has room for 200 mappings */
 	HUNG_UP_MS = 100,
-	STOP_TIMEOUT_S = 2, /* a file system may not answer */
+	EARLIER_AFTER_MS = 20, /* what was mapped before is opened; a shorter recording looks for it at the end alone */
+	STOP_TIMEOUT_S = 2,    /* a file system may not answer */
 };
 
 /* Where a process mapped an object: it may be the only one that sees the file, and for a moment. */
@@ -72,6 +73,11 @@ struct watched_object {
 	bool is_readable; /* and not only held */
 	bool has_no_room; /* to be opened */
 	bool was_read;    /* its build-id, if it has one */
+};
+
+/* Those that are to be opened, oldest first. */
+struct pending_objects {
+	struct watched_object *first, **last; /* last: where the next one goes */
 };
 
 /* With code compiled at run time. */
@@ -96,11 +102,11 @@ struct watched_root {
 struct object_watch {
 	pthread_mutex_t lock; /* of the tables; not held while a file is opened */
 	struct pool pool;
-	struct hash_table objects;   /* by hash of the file: struct watched_object */
-	struct hash_table processes; /* by pid: struct watched_process */
-	struct watched_object *pending, **last_pending;
-	size_t nr_open, max_open; /* file descriptors: of objects, processes and roots */
-	size_t nr_not_opened;     /* objects: no room */
+	struct hash_table objects;               /* by hash of the file: struct watched_object */
+	struct hash_table processes;             /* by pid: struct watched_process */
+	struct pending_objects pending, earlier; /* earlier: mapped when the recording began */
+	size_t nr_open, max_open;                /* file descriptors: of objects, processes and roots */
+	size_t nr_not_opened;                    /* objects: no room */
 	bool stopping;
 	uint64_t map_bytes;            /* read of processes that have ended */
 	struct bpf_programs *programs; /* NULL: they are not wanted */
@@ -112,7 +118,7 @@ struct object_watch {
 	size_t nr_rings, nr_polls;
 	struct watched_process *exits[MAX_PROCESSES]; /* whose pidfd is polled behind wake */
 	struct notifier wake;                         /* something is pending, or it is to end */
-	uint64_t rest_ns;
+	uint64_t rest_ns, earlier_at_ns;              /* of CLOCK_MONOTONIC */
 	bool running, abandoned;
 	pthread_t thread;
 };
@@ -150,7 +156,8 @@ static struct watched_object *add_object(struct object_watch *watch, const struc
 }
 
 /* Makes room for one behind those that are to be tried. NULL: out of memory. */
-static struct watched_map *add_map(struct object_watch *watch, struct watched_object *object)
+static struct watched_map *add_map(struct object_watch *watch, struct watched_object *object,
+				   struct pending_objects *list)
 {
 	struct watched_map *map = pool_take(&watch->pool, sizeof(*map));
 
@@ -161,8 +168,8 @@ static struct watched_map *add_map(struct object_watch *watch, struct watched_ob
 	} else {
 		object->maps = map;
 		object->next_pending = NULL;
-		*watch->last_pending = object;
-		watch->last_pending = &object->next_pending;
+		*list->last = object;
+		list->last = &object->next_pending;
 	}
 	object->last_map = map;
 	object->nr_tries++;
@@ -184,7 +191,9 @@ static void note_object(struct object_watch *watch, const struct task_event *eve
 		return;
 	bool same_name = object->name && strcmp(object->name, event->name.ptr) == 0;
 	const char *name = same_name ? object->name : pool_text(&watch->pool, event->name.ptr, event->name.len);
-	struct watched_map *map = !name ? NULL : object->maps && had_it ? object->last_map : add_map(watch, object);
+	struct watched_map *map = name && object->maps && had_it ? object->last_map : NULL;
+	if (name && !map)
+		map = add_map(watch, object, had_it ? &watch->earlier : &watch->pending);
 	if (!map)
 		return;
 	object->name = map->name = name;
@@ -302,7 +311,7 @@ void object_watch_note(struct object_watch *watch, struct span records)
 			break;
 		note_record(watch, (const void *)at, true);
 	}
-	bool pending = watch->pending != NULL;
+	bool pending = watch->earlier.first != NULL;
 	pthread_mutex_unlock(&watch->lock);
 	if (pending)
 		notifier_notify(&watch->wake);
@@ -397,12 +406,13 @@ static int open_map(struct object_watch *watch, const struct watched_map *map, c
 }
 
 /* Its maps that were not tried yet are the caller's then. NULL: all were. */
-static struct watched_object *take_pending(struct object_watch *watch, struct watched_map **ret_maps)
+static struct watched_object *take_pending(struct object_watch *watch, struct pending_objects *list,
+					   struct watched_map **ret_maps)
 {
 	pthread_mutex_lock(&watch->lock);
-	struct watched_object *object = watch->pending;
+	struct watched_object *object = list->first;
 	if (object) {
-		watch->pending = object->next_pending;
+		list->first = object->next_pending;
 		*ret_maps = object->maps;
 		object->maps = NULL;
 		object->has_no_room = watch->nr_open >= watch->max_open;
@@ -410,18 +420,18 @@ static struct watched_object *take_pending(struct object_watch *watch, struct wa
 		if (object->has_no_room)
 			*ret_maps = NULL;
 	}
-	if (!watch->pending)
-		watch->last_pending = &watch->pending;
+	if (!list->first)
+		list->last = &list->first;
 	pthread_mutex_unlock(&watch->lock);
 	return object;
 }
 
-static void open_pending(struct object_watch *watch)
+static void open_pending(struct object_watch *watch, struct pending_objects *list)
 {
 	struct watched_object *object;
 	struct watched_map *map;
 
-	while ((object = take_pending(watch, &map))) {
+	while ((object = take_pending(watch, list, &map))) {
 		/* Most files that were mapped before the recording, and so have no generation, are never read. */
 		const struct object_mapping mapped = {.file = object->file, .hold = !object->file.generation};
 		int fd = -1;
@@ -502,7 +512,7 @@ static void look(struct object_watch *watch)
 	look_at_processes(watch); /* what is new has the number then */
 	for (size_t i = 0; i < watch->nr_rings; i++)
 		read_ring(watch, &watch->rings[i]);
-	open_pending(watch);
+	open_pending(watch, &watch->pending);
 	look_at_processes(watch);
 }
 
@@ -514,6 +524,28 @@ static bool is_stopping(struct object_watch *watch)
 	return stopping;
 }
 
+/* Mappings come in bursts; only the end is not waited for. */
+static void rest(const struct object_watch *watch)
+{
+	struct pollfd wake = {.fd = watch->wake.fd, .events = POLLIN};
+
+	(void)!ppoll(&wake, 1, &(struct timespec){.tv_nsec = (long)watch->rest_ns}, NULL);
+}
+
+/* How long what was mapped before can wait: at most as long as `timeout_ms`, -1 for ever. */
+static int look_at_earlier(struct object_watch *watch, int timeout_ms)
+{
+	pthread_mutex_lock(&watch->lock);
+	bool none = !watch->earlier.first;
+	pthread_mutex_unlock(&watch->lock);
+	if (none)
+		return timeout_ms;
+	if (clock_ns(CLOCK_MONOTONIC) < watch->earlier_at_ns)
+		return EARLIER_AFTER_MS;
+	open_pending(watch, &watch->earlier);
+	return timeout_ms;
+}
+
 static void *run(void *data)
 {
 	struct object_watch *watch = data;
@@ -523,17 +555,19 @@ static void *run(void *data)
 
 	/* Processes of milliseconds have ended when it comes late; it sleeps nearly always. */
 	(void)!priority_raise(0, &before, &how);
-	privileges_drop(false); /* its events are open */
+	watch->earlier_at_ns = clock_ns(CLOCK_MONOTONIC) + EARLIER_AFTER_MS * UINT64_C(1000000);
 	for (;;) {
 		notifier_arm(&watch->wake); /* before what it wakes for is looked at under the lock */
 		bool last = is_stopping(watch);
 		look(watch);
 		if (last)
 			break;
-		nanosleep(&(struct timespec){.tv_nsec = (long)watch->rest_ns}, NULL);
-		if (poll(watch->polls, watch->nr_polls, timeout) < 0 && errno != EINTR)
+		int wait_ms = look_at_earlier(watch, timeout);
+		rest(watch);
+		if (poll(watch->polls, watch->nr_polls, wait_ms) < 0 && errno != EINTR)
 			break;
-		notifier_acknowledge(&watch->wake);
+		if (watch->polls[watch->nr_rings].revents)
+			notifier_acknowledge(&watch->wake);
 		for (size_t i = 0; i < watch->nr_rings; i++) {
 			struct pollfd *poll = &watch->polls[i];
 			if (!(poll->revents & POLLHUP) || poll->fd < 0)
@@ -612,29 +646,36 @@ static uint64_t rest_of(uint64_t interval_ns)
 	return rest_ns < LEAST_REST_NS ? LEAST_REST_NS : rest_ns > MOST_REST_NS ? MOST_REST_NS : rest_ns;
 }
 
-int object_watch_start(const struct object_watch_params *params, struct object_watch **ret)
+int object_watch_open(const struct object_watch_params *params, struct object_watch **ret)
 {
 	struct object_watch *watch = calloc(1, sizeof(*watch));
 
 	if (!watch)
 		return -ENOMEM;
 	pthread_mutex_init(&watch->lock, NULL);
-	watch->last_pending = &watch->pending;
+	watch->pending.last = &watch->pending.first;
+	watch->earlier.last = &watch->earlier.first;
 	watch->rest_ns = rest_of(params->interval_ns);
 	watch->programs = params->bpf ? bpf_programs_new() : NULL;
 	watch->max_open = params->max_fds / PART_OF_FDS < MAX_OPEN ? params->max_fds / PART_OF_FDS : MAX_OPEN;
 	int err = notifier_open(&watch->wake);
 	if (!err)
 		err = open_rings(watch, params->target, params->max_fds);
-	if (!err)
-		err = -pthread_create(&watch->thread, NULL, run, watch);
-	watch->running = !err;
 	if (err) {
 		object_watch_free(watch);
 		return err;
 	}
 	*ret = watch;
 	return 0;
+}
+
+int object_watch_start(struct object_watch *watch)
+{
+	int err = watch ? -pthread_create(&watch->thread, NULL, run, watch) : 0;
+
+	if (watch)
+		watch->running = !err;
+	return err;
 }
 
 void object_watch_stop(struct object_watch *watch)

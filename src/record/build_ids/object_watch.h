@@ -29,9 +29,16 @@ struct object_watch_params {
 };
 
 /*
- * Where the kernel or max_fds do not let us, it only knows what object_watch_note() says. 0 or -ENOMEM.
+ * Its events count from here on. Where the kernel or max_fds do not let us, it only knows what object_watch_note()
+ * says. 0 or -ENOMEM.
  */
-int object_watch_start(const struct object_watch_params *params, struct object_watch **ret);
+int object_watch_open(const struct object_watch_params *params, struct object_watch **ret);
+
+/*
+ * Starts the thread, with the rights of the caller, when all else has started: until then the rings keep what is
+ * mapped. What was mapped before is opened 20 ms later. NULL is fine. 0 or -errno.
+ */
+int object_watch_start(struct object_watch *watch);
 
 /* Maps that are there already: MMAP2 records among others, without sample_id. NULL is fine, as for the next. */
 void object_watch_note(struct object_watch *watch, struct span records);

@@ -807,7 +807,7 @@ static size_t spare_fds(const struct recording *rec)
 		       : limit.rlim_cur - rec->set.needed_fds;
 }
 
-static int start_watch(struct recording *rec, struct diag *reterr)
+static int open_watch(struct recording *rec, struct diag *reterr)
 {
 	if (!rec->options->build_ids || rec->output.dest.pipe)
 		return 0;
@@ -816,10 +816,18 @@ static int start_watch(struct recording *rec, struct diag *reterr)
 						   .interval_ns = sampling_interval_ns(rec->options->events),
 						   .bpf = wants_bpf_events(rec->options->events),
 						   .max_fds = spare_fds(rec)};
-	int err = object_watch_start(&params, &rec->watch);
+	int err = object_watch_open(&params, &rec->watch);
 	rec->common.watch = rec->watch;
 	if (rec->watch)
 		rec->features.bpf_programs = object_watch_bpf_programs(rec->watch);
+	return err ? diag_set(reterr, err, "cannot watch for objects: %s", strerror(-err)) : 0;
+}
+
+/* Its rings have room for what is mapped until then: a thread that started sooner would wake up for it. */
+static int start_watch(struct recording *rec, struct diag *reterr)
+{
+	int err = object_watch_start(rec->watch);
+
 	return err ? diag_set(reterr, err, "cannot watch for objects: %s", strerror(-err)) : 0;
 }
 
@@ -1314,7 +1322,7 @@ static int prepare(struct recording *rec, struct diag *reterr)
 		open_path,
 		describe_events,
 		open_steering,
-		start_watch,
+		open_watch,
 		/* Threads that start later inherit what is left. */
 		drop_privileges,
 		start_compression,
@@ -1322,6 +1330,7 @@ static int prepare(struct recording *rec, struct diag *reterr)
 		open_output,
 		start_readers,
 		open_rotation,
+		start_watch,
 	};
 
 	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
