@@ -145,11 +145,10 @@ int fd_slurp_rest(int fd, size_t max_bytes, struct buf *ret)
 
 	for (;;) {
 		enum { STEP = 16384 };
-		void *to = buf_extend(ret, STEP);
+		void *to = buf_room(ret, STEP);
 		if (!to)
 			return -ENOMEM;
 		ssize_t done = read(fd, to, STEP);
-		ret->len -= STEP;
 		if (done < 0) {
 			if (errno == EINTR)
 				continue;

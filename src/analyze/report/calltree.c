@@ -10,7 +10,7 @@
 #include "base/buf.h"
 #include "base/rbtree.h"
 
-enum { FIRST_NODES = 64, NR_WEIGHTS = 1 << 15 };
+enum { FIRST_NODES = 64, NR_WEIGHTS = 1 << 15, MOST_WEIGHED = 1 << 12 };
 
 int calltree_init(struct calltree *tree, const struct stacks *stacks, enum calltree_key key,
 		  const struct calltree_lines *lines)
@@ -22,7 +22,8 @@ int calltree_init(struct calltree *tree, const struct stacks *stacks, enum callt
 	tree->path = calloc(tree->path_room + 1, sizeof(*tree->path));
 	tree->nodes = calloc(FIRST_NODES, sizeof(*tree->nodes));
 	tree->weights = calloc(NR_WEIGHTS, sizeof(*tree->weights));
-	if (!tree->path || !tree->nodes || !tree->weights) {
+	tree->weighed = calloc(MOST_WEIGHED, sizeof(*tree->weighed));
+	if (!tree->path || !tree->nodes || !tree->weights || !tree->weighed) {
 		calltree_fini(tree);
 		return -ENOMEM;
 	}
@@ -41,13 +42,19 @@ void calltree_fini(struct calltree *tree)
 	free(tree->ends);
 	free(tree->path);
 	free(tree->weights);
+	free(tree->weighed);
 	*tree = (struct calltree){0};
 }
 
 void calltree_clear(struct calltree *tree, uint64_t least)
 {
-	if (tree->least) /* else they were not used */
+	/* Most entries have few chains. */
+	if (tree->nr_weighed == MOST_WEIGHED)
 		memset(tree->weights, 0, NR_WEIGHTS * sizeof(*tree->weights));
+	else
+		for (uint32_t i = 0; i < tree->nr_weighed; i++)
+			tree->weights[tree->weighed[i]] = 0;
+	tree->nr_weighed = 0;
 	tree->least = least;
 	hash_table_clear(&tree->children);
 	tree->nodes[0] = (struct calltree_node){0};
@@ -147,7 +154,10 @@ void calltree_weigh(struct calltree *tree, struct calltree_chain chain, enum cal
 
 	for (uint32_t i = chain.skip; i < nr; i++) {
 		in = weigh_in(tree, in, tree->path[direction == CALLTREE_CALLEE ? i : nr - 1 - i]);
-		tree->weights[in % NR_WEIGHTS] += period;
+		uint16_t which = in % NR_WEIGHTS;
+		tree->weights[which] += period;
+		if (tree->nr_weighed < MOST_WEIGHED)
+			tree->weighed[tree->nr_weighed++] = which;
 	}
 }
 

@@ -50,6 +50,8 @@ struct calltree {
 	uint32_t *path; /* of the chain that is added */
 	unsigned path_room;
 	uint64_t *weights; /* see calltree_weigh() */
+	uint16_t *weighed; /* the first of them that were added to */
+	uint32_t nr_weighed;
 	uint64_t least;
 };
 

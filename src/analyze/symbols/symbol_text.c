@@ -29,29 +29,24 @@ static void text_skip(struct span *line, size_t len)
 	line->len -= len;
 }
 
+/* Of a hexadecimal digit its value and one; 0: it is none. */
+static const uint8_t hex_digits[256] = {
+	['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
+	['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
+	['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
+};
+
 /* A hexadecimal number of 1 to 16 digits, "0x" or not. */
 static bool text_take_hex(struct span *line, uint64_t *ret)
 {
-	const char *text = line->ptr;
-	size_t at = line->len > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? 2 : 0, digits = 0;
+	const uint8_t *text = line->ptr;
+	size_t begin = line->len > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? 2 : 0, at = begin;
+	size_t end = line->len - begin > 16 ? begin + 16 : line->len;
 	uint64_t value = 0;
 
-	for (; at < line->len; at++, digits++) {
-		char c = text[at];
-		unsigned digit;
-		if (c >= '0' && c <= '9')
-			digit = (unsigned)(c - '0');
-		else if (c >= 'a' && c <= 'f')
-			digit = (unsigned)(c - 'a') + 10;
-		else if (c >= 'A' && c <= 'F')
-			digit = (unsigned)(c - 'A') + 10;
-		else
-			break;
-		if (digits == 16)
-			return false;
-		value = value << 4 | digit;
-	}
-	if (!digits)
+	for (uint8_t digit; at < end && (digit = hex_digits[text[at]]); at++)
+		value = value << 4 | (digit - 1u);
+	if (at == begin || (at == end && at < line->len && hex_digits[text[at]]))
 		return false;
 	*ret = value;
 	text_skip(line, at);

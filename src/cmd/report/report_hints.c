@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,14 +133,25 @@ static void put_jit(const struct machine *machine, const struct unnamed *unnamed
 		buf_printf(out, ", without a map of it: %s", runtime_advice(task));
 }
 
-/* Whether a list of dpkg has the path as a line; the text ends with a NUL. */
+/*
+ * Whether a list of dpkg has the path as a line, with /usr before it or without: packages of the time before /lib and
+ * /bin were links have it without. The text ends with a NUL.
+ */
 static bool list_has(const char *text, const char *path)
 {
-	size_t len = strlen(path);
+	static const char usr[] = "/usr";
+	size_t usr_len = strlen(usr), len;
 
-	for (const char *at = text; (at = strstr(at, path)); at += len)
-		if ((at == text || at[-1] == '\n') && (at[len] == '\n' || !at[len]))
+	if (strncmp(path, "/usr/", 5) == 0)
+		path += usr_len;
+	len = strlen(path);
+	for (const char *at = text; (at = strstr(at, path)); at += len) {
+		const char *line = at;
+		if (at - text >= (ptrdiff_t)usr_len && strncmp(at - usr_len, usr, usr_len) == 0)
+			line -= usr_len;
+		if ((line == text || line[-1] == '\n') && (at[len] == '\n' || !at[len]))
 			return true;
+	}
 	return false;
 }
 
@@ -147,7 +159,6 @@ static bool list_has(const char *text, const char *path)
 static bool find_package(const char *path, char ret[128])
 {
 	static const char directory[] = "/var/lib/dpkg/info";
-	const char *without = strncmp(path, "/usr/", 5) == 0 ? path + 4 : path; /* before /lib and /bin were links */
 	DIR *dir = opendir(directory);
 	struct dirent *entry;
 	bool found = false;
@@ -160,7 +171,7 @@ static bool find_package(const char *path, char ret[128])
 		AUTO_FD int fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 		if (fd < 0 || fd_slurp_rest(fd, LIST_MAX_BYTES, &text))
 			continue;
-		found = list_has(buf_text(&text), path) || list_has(buf_text(&text), without);
+		found = list_has(buf_text(&text), path);
 		if (found)
 			snprintf(ret, 128, "%.*s", (int)strcspn(entry->d_name, ":"), entry->d_name);
 	}
