@@ -11,7 +11,7 @@ import zlib
 
 import pytest
 
-ESCAPE, ENTER, SHIFT, HOME = '\ue00c', '\ue007', '\ue008', '\ue011'
+TAB, ESCAPE, ENTER, SHIFT, HOME, END = '\ue004', '\ue00c', '\ue007', '\ue008', '\ue011', '\ue010'
 LEFT, UP, RIGHT, DOWN = '\ue012', '\ue013', '\ue014', '\ue015'
 
 
@@ -148,6 +148,18 @@ class Browser:
 
     def click_at(self, x, y):
         self.drag((x, y), (x, y))
+
+    def move_to(self, x, y):
+        self.post('/actions', {'actions': [{'type': 'pointer', 'id': 'mouse', 'actions': [
+            {'type': 'pointerMove', 'duration': 0, 'x': int(x), 'y': int(y)}]}]})
+
+    def emulate(self, width, height, scheme='light'):
+        """A window of that size inside, of a person who likes such colours."""
+        for command, values in (
+                ('Emulation.setDeviceMetricsOverride',
+                 {'width': width, 'height': height, 'deviceScaleFactor': 1, 'mobile': False}),
+                ('Emulation.setEmulatedMedia', {'features': [{'name': 'prefers-color-scheme', 'value': scheme}]})):
+            self.post('/goog/cdp/execute', {'cmd': command, 'params': values})
 
     def drag(self, start, end):
         """Both are places in the window."""

@@ -11,8 +11,8 @@ import xml.etree.ElementTree
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-from browser import (DOWN, ENTER, ESCAPE, HOME, LEFT, RIGHT, SHIFT, UP, Browser, content, path_of,  # noqa: E402
-                     section, totals, varints, weights)
+from browser import (DOWN, END, ENTER, ESCAPE, HOME, LEFT, RIGHT, SHIFT, TAB, UP, Browser, content,  # noqa: E402
+                     path_of, section, totals, varints, weights)
 from off_cpu import SUM, by_tid, waits_of  # noqa: E402
 
 
@@ -315,6 +315,181 @@ def test_part_of_the_time(shown, page):
     assert shown.run('return total[0]') == whole
 
 
+def test_part_of_the_time_is_that_of_report(shown, data, page, millrace):
+    """As many samples as `report --time` has of the part that is chosen."""
+    found = content(page)
+    file = found['files'][0]
+    for part in (0.2, 0.5), (0.6, 1):
+        chosen = [int(file['bins'] * end) for end in part]
+        shown.run(f'ranges[0] = {chosen}; select()')
+        begin, end = (file['start_ns'] + bin_ * file['bin_ns'] for bin_ in chosen)
+        times = '{}.{:09},{}.{:09}'.format(*divmod(begin, 10 ** 9), *divmod(end - 1, 10 ** 9))
+        rows = json.loads(millrace('report', '-i', data, '--no-children', '--time', times, '--json').out)
+        assert shown.run('return samples[0]') == rows['events'][0]['samples'] > 0
+        assert shown.run('return total[0]') == rows['events'][0]['period']
+    shown.run('ranges[0] = null; select()')
+
+
+def focused(browser):
+    """What has the focus, and whether that is seen."""
+    return browser.run("""const it = document.activeElement, style = getComputedStyle(it);
+        const name = it.id || it.dataset.view || it.dataset.kind || it.closest('th')?.textContent || it.tagName;
+        return [name, style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2]""")
+
+
+def all_by_tab(browser):
+    """What Tab goes to, from the first control to the end of the page."""
+    names = ['theme']
+    browser.run("element('theme').focus()")
+    while len(names) < 60:
+        browser.type_key(TAB)
+        name, is_seen = focused(browser)
+        if name == 'BODY' or name in names:
+            break
+        assert is_seen, name
+        names.append(name)
+    return names
+
+
+def test_all_is_reached_by_tab(browser, report_page):
+    browser.open(report_page)
+    names = all_by_tab(browser)
+    wanted = {'theme', 'help', 'SUMMARY', 'heat-0', 'event', 'thread', 'search', 'flame', 'svg', 'png', 'user',
+              'copy'}
+    assert wanted <= set(names), names
+    browser.run("show('tree')")
+    assert {'inverted', 'tree', 'DIV'} <= set(all_by_tab(browser))
+    browser.run("show('table')")
+    names = all_by_tab(browser)
+    assert {'table', 'Self', 'Symbol', 'TR'} <= {name.rstrip(' ▾▴') for name in names}, names
+    browser.run("show('text-0')")
+    assert 'text' in all_by_tab(browser)
+    browser.run("show('flame')")
+    assert browser.errors() == []
+
+
+def test_views_by_keys(browser, report_page):
+    """Arrows go from one view to the next, numbers to each."""
+    browser.open(report_page)
+    browser.run("document.querySelector('[role=tab]').focus()")
+    for key, view in ((RIGHT, 'tree'), (RIGHT, 'table'), (LEFT, 'tree'), (END, 'text-1'), (RIGHT, 'flame'),
+                      (HOME, 'flame')):
+        browser.type_key(key)
+        assert browser.run('return view') == view == focused(browser)[0]
+        assert browser.run("return document.querySelectorAll('[role=tabpanel]:not([hidden])').length") == 1
+    for number, view in enumerate(('flame', 'tree', 'table', 'text-0', 'text-1'), 1):
+        browser.type_key(str(number))
+        assert browser.run('return view') == view
+    assert browser.errors() == []
+
+
+def test_table_by_keys(browser, report_page):
+    """Heads sort, once more the other way; rows lead to the graph."""
+    browser.open(report_page)
+    browser.type_key('3')
+    column = """const head = [...document.querySelectorAll('#table th')];
+        const at = head.findIndex(it => it.textContent.startsWith('{}'));
+        const rows = [...document.querySelectorAll('#table tbody tr')];
+        return [head[at].ariaSort, rows.map(row => row.children[at].textContent)]"""
+    head = "[...document.querySelectorAll('#table th button')].find(it => it.textContent.startsWith('{}'))"
+    for name, orders in (('Samples', (True, False)), ('Symbol', (False, True))):
+        browser.run(head.format(name) + '.focus()')
+        for is_down in orders:
+            browser.type_key(ENTER)
+            sort, values = browser.run(column.format(name))
+            values = [int(value.replace(',', '')) if name == 'Samples' else value[4:] for value in values]
+            wanted = values if name == 'Samples' else browser.run(
+                f'return {json.dumps(values)}.sort((a, b) => {"-" if is_down else ""}a.localeCompare(b))')
+            assert sort == ('descending' if is_down else 'ascending')
+            assert values == (sorted(values, reverse=is_down) if name == 'Samples' else wanted) and len(values) > 2
+    browser.type('#search', 'spin_')
+    browser.run("document.querySelector('#table tbody tr').focus()")
+    browser.type_key(DOWN)
+    symbol = browser.run("return document.activeElement.lastChild.textContent.slice(4)")
+    second = browser.run("return document.querySelectorAll('#table tbody tr')[1].lastChild.textContent.slice(4)")
+    assert symbol == second
+    browser.type_key(ENTER)
+    assert browser.run('return view') == 'flame' and browser.run('return nrFound') > 0
+    assert browser.run("return element('search').value") == f'^{symbol}$'
+    assert browser.errors() == []
+
+
+def test_table_says_what_it_counts(browser, report_page):
+    browser.open(report_page)
+    browser.type_key('3')
+    assert browser.run("return element('table-note').hidden")
+    browser.run('ranges[0] = [0, 5]; select()')
+    assert not browser.run("return element('table-note').hidden")
+    assert 'whole recording' in browser.text('#table-note')
+
+
+def test_pointer_shows_what_is_there(shown):
+    """What the pointer is at stands beside it: a frame, a part of the time, a CPU."""
+    node = shown.run('return largestChild(largestChild(0))')
+    shown.move_to(*place_of(shown, node))
+    tip = shown.wait("!element('tip').hidden && element('tip').textContent")
+    assert tip.startswith(shown.run(f'return label({node})')) and '%' in tip and 'samples' in tip
+    for canvas, text in (('heat-0', ' of cpu-clock'), ('cpus-0', 'samples of all events')):
+        shown.move_to(*shown.run(f"""const box = element('{canvas}').getBoundingClientRect();
+            return [box.left + box.width / 2, box.top + 5]"""))
+        assert text in shown.text('#tip')
+    shown.move_to(2, 2)
+    assert shown.run("return element('tip').hidden")
+
+
+def test_path_and_copy(shown):
+    """The callers of what is zoomed into lead back; the stack is copied as text, innermost first."""
+    shown.run("""let node = 0; while (largestChild(node) >= 0) node = largestChild(node);
+        zoomTo(node); element('flame').focus();
+        navigator.clipboard.writeText = text => { window.copied = text; return Promise.resolve(); }""")
+    depth = shown.run('return depth[zoom]')
+    assert shown.text('#path strong') == shown.run('return label(zoom)')
+    shown.type_key('c')
+    lines = shown.wait('window.copied').split('\n')
+    assert len(lines) == depth and lines[0].startswith(shown.run('return label(zoom)'))
+    shown.wait("element('status').textContent.startsWith('copied')")
+    shown.run("[...document.querySelectorAll('#path button')].pop().click()")
+    assert shown.run('return depth[zoom]') == depth - 1
+    shown.run("document.querySelectorAll('#path button')[1].click()")
+    assert shown.run('return zoom') == 0 and shown.run("return element('reset').disabled")
+
+
+@pytest.mark.parametrize('scheme', ['light', 'dark'])
+@pytest.mark.parametrize('width, height', [(1280, 800), (800, 600), (400, 700)])
+def test_windows(browser, report_page, width, height, scheme):
+    """Nothing is wider than the window; the colours are those of the system."""
+    browser.emulate(width, height, scheme)
+    try:
+        browser.open(report_page)
+        assert browser.run('return document.documentElement.dataset.theme') == scheme
+        for view in 'flame', 'tree', 'table', 'text-0', 'text-1':
+            browser.run(f"show('{view}')")
+            assert browser.run('return document.documentElement.scrollWidth <= window.innerWidth'), view
+            bottom = browser.run("return document.querySelector('footer').getBoundingClientRect().bottom")
+            assert bottom < height + 200
+        browser.run("""show('flame'); let node = 0;
+            while (largestChild(node) >= 0) node = largestChild(node);
+            zoomTo(node)""")
+        assert browser.run('return document.documentElement.scrollWidth <= window.innerWidth')
+        assert browser.errors() == []
+    finally:
+        browser.emulate(1200, 900)
+
+
+def test_page_asks_no_network(shown):
+    """Nothing was loaded, and what would load something is refused."""
+    assert shown.run("return performance.getEntriesByType('resource').length") == 0
+    shown.run("""window.refused = [];
+        addEventListener('securitypolicyviolation', event => refused.push(event.effectiveDirective));
+        fetch('http://127.0.0.1:9/').catch(() => {});
+        const image = new Image(); image.src = 'http://127.0.0.1:9/x.png'; document.body.append(image); image.remove();
+        const script = document.createElement('script');
+        script.src = 'http://127.0.0.1:9/x.js'; document.body.append(script);""")
+    shown.wait('refused.length >= 3')
+    assert sorted(shown.run('return refused')) == ['connect-src', 'img-src', 'script-src-elem']
+    shown.errors()  # they are told there
+
+
 def test_kinds_of_the_page(browser, programs_page):
     """The legend has the kinds that there are, with shares that make the whole; a click marks those frames."""
     browser.open(programs_page)
@@ -427,7 +602,7 @@ def test_comparison_in_the_browser(browser, compared):
 def test_hostile_names(browser, need_root, millrace, programs, tmp_path):
     """Names of programs are text, wherever they stand."""
     script = '<img src=x onerror=alert(1)>'
-    program = tmp_path / '</script><script>document.title="owned"</script>'.replace('/', '\u2215')
+    program = tmp_path / '\x1b[31m\u202e</script><script>document.title="owned"</script>'.replace('/', '\u2215')
     shutil.copy(programs / 'spin', program)
     data, page = tmp_path / 'perf.data', tmp_path / 'page.html'
     millrace('record', '-e', 'cpu-clock', '-g', '-o', data, '--', 'sh', '-c', '"$0" -t 1 -m 50; "$0" -t 1 -m 20',
@@ -437,6 +612,9 @@ def test_hostile_names(browser, need_root, millrace, programs, tmp_path):
     assert browser.run('return document.querySelector("h1").textContent') == script
     for view in ('tree', 'flame'):
         browser.run(f"document.querySelector('[data-view={view}]').click()")
+    texts = browser.run('return [...names, ...objects]')
+    assert not [text for text in texts if '\x1b' in text or '\u202e' in text]
+    assert any(text.startswith('\\x1b[31m\\u{202e}<') for text in texts)
     browser.run("exportSvg()")
     assert browser.run('return document.title').startswith(script) and not browser.run('return document.images.length')
     assert browser.errors() == []
@@ -565,15 +743,16 @@ def test_browser_shows_threads(waits_data, waits_page, browser):
     wanted = by_tid([wait for wait in waits_of(waits_data) if not wait.flags & SUM])
     assert {tid: number for tid, number in rows} == {tid: len(waits) for tid, waits in wanted.items()}
     row, at, following, x, y = browser.run("""
-        const {waits} = lanes, told = i => /^lock.*\\n/.test(waits.wakers[waits.waker[i]]);
+        const {waits} = lanes, wakerOf = i => waits.wakers[waits.waker[i]];
+        const told = i => wakerOf(i)[0].startsWith('lock') && wakerOf(i).length > 1;
         const row = lanes.rows.findIndex(row => row.waits.slice(0, -1).some(told));
         const wait = lanes.rows[row].waits.slice(0, -1).find(told);
         zoomLanes(waits.from[wait] - 1e5, waits.to[wait] + 1e5);
         const box = element('lanes').getBoundingClientRect();
-        const scale = (box.width - LANE_LABEL) / (lanes.shown[1] - lanes.shown[0]);
+        const scale = (box.width - laneLabel) / (lanes.shown[1] - lanes.shown[0]);
         const middle = (waits.from[wait] + waits.to[wait]) / 2 - lanes.shown[0];
         return [row, wait, lanes.rows[row].waits[lanes.rows[row].waits.indexOf(wait) + 1],
-            box.left + LANE_LABEL + middle * scale, box.top + LANE_HEAD + (row + 0.5) * LANE];""")
+            box.left + laneLabel + middle * scale, box.top + LANE_HEAD + (row + 0.5) * LANE];""")
     browser.click_at(x, y)
     assert browser.run('return [lanes.row, lanes.wait]') == [row, at]
     text = browser.text('#wait')
