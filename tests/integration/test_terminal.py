@@ -207,6 +207,65 @@ def test_progress_of_long_work(need_root, need_tracefs, millrace, programs, tmp_
     assert re.search(r'millrace: reading: [\d.]+ ?k? records, [\d.]+ ?k?/s', text) and '\r\033[K' in text
 
 
+FAKETIME = '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1'
+LONG = [(words, 'reading') for words in (
+    'report --stdio', 'report -D', 'report --stats', 'report --tasks', 'script', 'flame -o {out}',
+    'report --html {out}', 'diff {data} {data}', 'export --format=folded -o {out}',
+    'export --format=speedscope -o {out}',
+    'export --format=firefox -o {out}', 'export --format=pprof -o {out}', 'export --format=perfetto -o {out}',
+    'export --format=otlp -o {out}', 'export --format=sqlite -o {out}')] + [
+        ('report --loss', 'reading losses'), ('flame --diff -o {out} {data} {data}', 'reading'),
+        ('query -i {data} SELECT+1', 'reading'), ('merge -o {out} {data} {data}', 'merging'),
+        ('unwind -i {stacks} -o {out}', 'unwinding'), ('recover --index {stacks}', 'making the index'),
+        ('recover -o {out} {cut}', 'copying'), ('recover {cut}', 'looking for the last whole record')]
+
+
+@pytest.fixture(scope='module')
+def many(need_root, need_tracefs, millrace, programs, tmp_path_factory):
+    """Recordings whose records are enough for a look at the clock."""
+    place = tmp_path_factory.mktemp('many')
+    files = {name: place / name for name in ('data', 'stacks')}
+    for name, options in ('data', ['-g']), ('stacks', ['--call-graph', 'dwarf,1024']):
+        millrace('record', '-e', 'raw_syscalls:sys_enter', *options, '-o', files[name], '--', programs / 'syscalls',
+                 '-t', '1', '-n', '6000')
+    return files
+
+
+@pytest.mark.skipif(not os.path.exists(FAKETIME), reason='needs faketime')
+@pytest.mark.parametrize('words, what', LONG, ids=[words for words, _ in LONG])
+def test_progress_of_each_command(many, tmp_path, words, what):
+    """On a clock that goes two thousand times as fast all work is long. In a pipe nothing of it is seen."""
+    linked = subprocess.run(['ldd', MILLRACE], capture_output=True, text=True).stdout
+    if 'libasan' in linked or 'libtsan' in linked:
+        pytest.skip('sanitizers cannot be loaded behind the library that makes the clock fast')
+    files = {**many, 'out': tmp_path / 'out', 'cut': tmp_path / 'cut'}
+    files['cut'].write_bytes(many['data'].read_bytes()[:-20000])
+    args = [part.format(**files).replace('+', ' ') for part in words.split()]
+    if not re.search('{(data|stacks|cut)}', words):
+        args += ['-i', files['data']]
+    master, slave = pty.openpty()
+    for err in slave, subprocess.PIPE:
+        is_terminal = err == slave
+        run = subprocess.Popen([MILLRACE, *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               stderr=err, start_new_session=True,
+                               env={**os.environ, 'LD_PRELOAD': FAKETIME, 'FAKETIME': '+0 x2000'},
+                               preexec_fn=lambda: is_terminal and fcntl.ioctl(2, termios.TIOCSCTTY, 0))
+        if is_terminal:
+            os.close(slave)
+            text = b''
+            with contextlib.suppress(OSError):  # EIO: the end of a terminal, pty(7)
+                while more := os.read(master, 65536):
+                    text += more
+            os.close(master)
+            line = rf'{what}: +\d+ % \[#* *\] [\d.]+ ?[kM]?(B| records), [\d.]+ ?[kM]?B?/s, \d+ s left'
+            assert re.search(f'millrace: {line}', text.decode()) and '\r\033[K' in text.decode(), text.decode()
+        else:
+            assert b' s left' not in run.communicate()[1]
+        assert run.wait() == 0
+        (tmp_path / 'out').unlink(missing_ok=True)
+        files['cut'].write_bytes(many['data'].read_bytes()[:-20000])
+
+
 def test_progress_of_what_is_stored_last(need_root, need_tracefs, programs):
     """A pipe that is not read: what is held goes into it when the recording has ended."""
     master, slave = pty.openpty()

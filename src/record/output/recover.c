@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "compress/extent.h"
 #include "compress/extent_index.h"
 #include "event/names/names.h"
@@ -369,10 +370,13 @@ static int find_extents(const struct recovery *rec, struct extent_list *ret)
 {
 	AUTO_FREE struct collect_region *regions = calloc(rec->nr_parts + 1, sizeof(*regions));
 	AUTO_BUF struct buf unused = {0};
-	struct collected collected = {.build_ids = &unused, .extents = ret};
+	struct progress progress = {.bytes = true, .total = rec->header.data.size};
+	struct collected collected = {.build_ids = &unused, .extents = ret, .progress = &progress};
 
 	if (!regions)
 		return -ENOMEM;
+	for (size_t i = 0; i < rec->nr_parts; i++)
+		progress.total += rec->parts[i].bytes;
 	regions[0] = (struct collect_region){
 		.fd = rec->fd,
 		.offset = rec->header.data.offset,
@@ -380,7 +384,10 @@ static int find_extents(const struct recovery *rec, struct extent_list *ret)
 	};
 	if (rec->nr_parts)
 		memcpy(regions + 1, rec->parts, rec->nr_parts * sizeof(*regions));
-	return build_ids_collect(regions, rec->nr_parts + 1, rec->events, rec->nr_events, &collected);
+	progress_start(&progress, "making the index");
+	int err = build_ids_collect(regions, rec->nr_parts + 1, rec->events, rec->nr_events, &collected);
+	progress_end(&progress);
+	return err;
 }
 
 /* Behind the data: the table of features, private sections, and payloads. */
