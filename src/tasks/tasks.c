@@ -2,11 +2,11 @@
 #include "tasks/tasks.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash_table.h"
+#include "base/text.h"
 #include "perfdata/record.h"
 #include "tasks/maps.h"
 #include "tasks/task_event.h"
@@ -71,15 +71,30 @@ static struct maps *process_maps(struct tasks *tasks, uint32_t pid, uint32_t tid
 	return tasks->flags & TASKS_KEEP ? NULL : maps_new();
 }
 
+/* Of a task without one: ":4711", as perf calls it. Heap; NULL: out of memory. */
+static char *made_up_name(uint32_t tid)
+{
+	char name[1 + 1 + DIGITS_ROOM + 1], *at = name;
+	int number = (int)tid;
+
+	*at++ = ':';
+	if (number < 0)
+		*at++ = '-';
+	at = digits_put_decimal(at, number < 0 ? -(uint64_t)number : (uint64_t)number);
+	*at = '\0';
+	return strdup(name);
+}
+
 /* Takes over the reference. NULL: out of memory. */
 static struct task *task_new(struct tasks *tasks, uint32_t pid, uint32_t tid, struct maps *maps)
 {
 	struct task *task = maps ? calloc(1, sizeof(*task)) : NULL;
 	struct comm *comm = calloc(1, sizeof(*comm));
-	char *text;
+	char *text = made_up_name(tid);
 
-	if (!task || !comm || asprintf(&text, ":%d", (int)tid) < 0) {
+	if (!task || !comm || !text) {
 		maps_unref(maps);
+		free(text);
 		free(task);
 		free(comm);
 		return NULL;
