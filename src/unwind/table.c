@@ -16,6 +16,8 @@ enum {
 	NO_CFI = 0 /* the first rule */,
 	FIRST_ROWS = 256,
 	RULE_BUCKETS = 1024 /* a power of two */,
+	DIGIT_BITS = 11,
+	DIGIT_VALUES = 1 << DIGIT_BITS,
 };
 
 /* What makes parts. */
@@ -421,16 +423,10 @@ static bool make_part(struct unwind_table *table, size_t number)
 
 /* ---- functions ---- */
 
-/* What is known of one while all are listed. */
-struct listed {
-	struct table_function function;
-	uint32_t order; /* in the section; extra ones behind */
-};
-
 struct list {
 	const struct table_source *source;
 	uint64_t base;
-	struct listed *functions; /* heap */
+	struct table_function *functions; /* heap; as in the section, extra ones behind; then by their starts */
 	size_t nr, room;
 	bool bad; /* there are too many */
 };
@@ -456,19 +452,46 @@ static bool list_function(struct list *list, uint64_t start, uint64_t end, uint3
 	}
 	if (array_room(list->functions, list->nr, list->room))
 		return false;
-	list->functions[list->nr] =
-		(struct listed){.function = {(uint32_t)(start - list->base), entry}, .order = (uint32_t)list->nr};
-	list->nr++;
+	list->functions[list->nr++] = (struct table_function){(uint32_t)(start - list->base), entry};
 	return true;
 }
 
-static int compare_listed(const void *left, const void *right)
+static void sort_digit(const struct table_function *from, size_t nr, unsigned shift, struct table_function *to)
 {
-	const struct listed *a = left, *b = right;
+	uint32_t places[DIGIT_VALUES] = {0}, place = 0;
 
-	if (a->function.start != b->function.start)
-		return a->function.start < b->function.start ? -1 : 1;
-	return a->order < b->order ? -1 : a->order > b->order;
+	for (size_t i = 0; i < nr; i++)
+		places[from[i].start >> shift & (DIGIT_VALUES - 1)]++;
+	for (unsigned i = 0; i < DIGIT_VALUES; i++) {
+		uint32_t count = places[i];
+		places[i] = place;
+		place += count;
+	}
+	for (size_t i = 0; i < nr; i++)
+		to[places[from[i].start >> shift & (DIGIT_VALUES - 1)]++] = from[i];
+}
+
+/* Those that begin at the same address keep their order. false: out of memory. */
+static bool sort_functions(struct list *list)
+{
+	struct table_function *from = list->functions, *to = reallocarray(NULL, list->room, sizeof(*to));
+	uint32_t differing = 0;
+
+	if (!to)
+		return false;
+	for (size_t i = 1; i < list->nr; i++)
+		differing |= from[i].start ^ from[0].start;
+	for (unsigned shift = 0; shift < 32; shift += DIGIT_BITS) {
+		if (!(differing >> shift & (DIGIT_VALUES - 1)))
+			continue;
+		sort_digit(from, list->nr, shift, to);
+		struct table_function *sorted = to;
+		to = from;
+		from = sorted;
+	}
+	list->functions = from;
+	free(to);
+	return true;
 }
 
 static bool list_functions(struct list *list, struct cfi_reader *reader)
@@ -483,10 +506,8 @@ static bool list_functions(struct list *list, struct cfi_reader *reader)
 		if (!list_function(list, list->source->extras[i].start, list->source->extras[i].end, UINT32_MAX - i))
 			return false;
 	for (size_t i = 1; i < list->nr && sorted; i++)
-		sorted = list->functions[i - 1].function.start <= list->functions[i].function.start;
-	if (!sorted)
-		qsort(list->functions, list->nr, sizeof(*list->functions), compare_listed);
-	return true;
+		sorted = list->functions[i - 1].start <= list->functions[i].start;
+	return sorted || sort_functions(list);
 }
 
 /* Of those that begin at the same address the first counts. */
@@ -496,8 +517,8 @@ static bool keep_functions(struct unwind_table *table, const struct list *list)
 	if (!table->functions)
 		return false;
 	for (size_t i = 0; i < list->nr; i++)
-		if (!i || list->functions[i].function.start != list->functions[i - 1].function.start)
-			table->functions[table->nr_functions++] = list->functions[i].function;
+		if (!i || list->functions[i].start != list->functions[i - 1].start)
+			table->functions[table->nr_functions++] = list->functions[i];
 	table->nr_parts = (table->nr_functions + TABLE_PART_FUNCTIONS - 1) / TABLE_PART_FUNCTIONS;
 	table->parts = calloc(table->nr_parts + 1, sizeof(struct table_part *));
 	return table->parts;
