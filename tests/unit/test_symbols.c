@@ -202,7 +202,15 @@ static void test_demangling(void **state)
 	add(&symbols, 48, 16, SYMBOL_GLOBAL, "_ZN4core3fmt9Formatter3pad17h0123456789abcdefE");
 	add(&symbols, 64, 16, SYMBOL_GLOBAL, "_RNvC6_123foo3bar");
 	add(&symbols, 80, 16, SYMBOL_GLOBAL, "camlStdlib__List__$2b_1");
+	add(&symbols, 96, 16, SYMBOL_GLOBAL, "_ZNSt6vectorIiE4sizeEv@plt");
+	add(&symbols, 112, 16, SYMBOL_GLOBAL, "_ZN4core3fmt9Formatter3pad17h0123456789abcdefE@plt");
+	add(&symbols, 128, 16, SYMBOL_GLOBAL, "malloc@plt");
+	add(&symbols, 144, 16, SYMBOL_GLOBAL, "@plt");
 	symbols_fixup(&symbols, 0);
+	assert_string_equal(name_at(&symbols, 96), "std::vector<int>::size@plt");
+	assert_string_equal(name_at(&symbols, 112), "core::fmt::Formatter::pad@plt");
+	assert_string_equal(name_at(&symbols, 128), "malloc@plt");
+	assert_string_equal(name_at(&symbols, 144), "@plt");
 	assert_string_equal(name_at(&symbols, 64), "123foo::bar");
 	assert_string_equal(name_at(&symbols, 80), "Stdlib.List.+_1");
 	assert_string_equal(name_at(&symbols, 16), "ns::Foo<double>::run");

@@ -414,11 +414,20 @@ static bool plt_target(Elf_Data *relocations, unsigned type, size_t i, const str
 
 static int add_plt_entry(struct symbols *symbols, const char *target, uint64_t start, uint64_t size)
 {
-	AUTO_FREE char *readable = !symbols->no_demangle && symbol_is_mangled(target) ? symbol_demangle(target) : NULL;
-	char name[1024]; /* perf cuts there too */
+	AUTO_FREE char *readable = NULL;
+	char name[SYMBOL_PLT_NAME_BYTES];
+	size_t len = strlen(target), mark = strlen(SYMBOL_PLT);
 
-	snprintf(name, sizeof(name), "%s@plt", readable ? readable : target);
-	return symbols_add(symbols, start, size, SYMBOL_GLOBAL, name, strlen(name));
+	if (len + mark >= sizeof(name)) { /* it is cut, and must be demangled before */
+		readable = !symbols->no_demangle && symbol_is_mangled(target) ? symbol_demangle(target) : NULL;
+		len = (size_t)snprintf(name, sizeof(name), "%s" SYMBOL_PLT, readable ? readable : target);
+		len = len < sizeof(name) ? len : sizeof(name) - 1;
+	} else {
+		memcpy(name, target, len);
+		memcpy(name + len, SYMBOL_PLT, mark);
+		len += mark;
+	}
+	return symbols_add(symbols, start, size, SYMBOL_GLOBAL, name, len);
 }
 
 /* Entry n of .plt jumps to the symbol of relocation n; the name is the symbol's with "@plt" behind. */

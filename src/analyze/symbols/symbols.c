@@ -2,6 +2,7 @@
 #include "analyze/symbols/symbols.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -156,16 +157,35 @@ static void sort_entries(struct symbols *symbols)
 	free(to);
 }
 
+/* Whether it is that of a PLT entry: then the name of what that jumps to is `text`, of `room` bytes. */
+static bool is_plt_name(const char *name, char *text, size_t room)
+{
+	size_t len = strlen(name), mark = strlen(SYMBOL_PLT);
+
+	if (len < mark || len - mark >= room || strcmp(name + len - mark, SYMBOL_PLT) != 0)
+		return false;
+	memcpy(text, name, len - mark);
+	text[len - mark] = '\0';
+	return true;
+}
+
 static void entry_demangle(struct symbols *symbols, struct symbol_entry *entry)
 {
+	char target[SYMBOL_PLT_NAME_BYTES], whole[SYMBOL_PLT_NAME_BYTES];
+	uint32_t at;
+
 	if (!entry->mangled)
 		return;
 	entry->mangled = false;
-	if (!symbol_is_mangled(symbols_name(symbols, entry)))
+	bool is_plt = is_plt_name(symbols_name(symbols, entry), target, sizeof(target));
+	const char *mangled = is_plt ? target : symbols_name(symbols, entry);
+	if (!symbol_is_mangled(mangled))
 		return;
-	char *name = symbol_demangle(symbols_name(symbols, entry));
-	uint32_t at;
-	if (name && !name_add(symbols, name, strlen(name), &at))
+	char *name = symbol_demangle(mangled);
+	if (name && is_plt)
+		snprintf(whole, sizeof(whole), "%s" SYMBOL_PLT, name);
+	const char *readable = is_plt ? whole : name;
+	if (name && !name_add(symbols, readable, strlen(readable), &at))
 		entry->name = at;
 	free(name);
 }
@@ -317,18 +337,6 @@ static void spans_from_list(struct symbols *symbols)
 		span_append(symbols, entry_end(last), 0);
 }
 
-/* One thing that happened to the tree. */
-struct replay_step {
-	uint32_t at, entry;
-};
-
-static int step_compare(const void *a, const void *b)
-{
-	const struct replay_step *x = a, *y = b;
-
-	return x->at < y->at ? -1 : x->at > y->at;
-}
-
 static int u64_compare(const void *a, const void *b)
 {
 	uint64_t x, y;
@@ -370,11 +378,13 @@ static const struct tree_node *tree_find(const struct rb_node *root, uint64_t ad
 	return NULL;
 }
 
-/* nodes: one for each entry, in their order. */
+/*
+ * What happened to the tree, in the order of the clock, of which each tick is one addition or drop. nodes: one for each
+ * entry, in their order.
+ */
 static int tree_replay(const struct symbols *symbols, struct tree_node *nodes, struct rb_node **root)
 {
-	struct replay_step *steps = calloc(symbols->nr, 2 * sizeof(*steps));
-	size_t nr = 0;
+	uint32_t *steps = calloc((size_t)symbols->clock + 1, sizeof(*steps)); /* entry + 1; 0: it is gone */
 
 	if (!steps)
 		return -ENOMEM;
@@ -382,16 +392,18 @@ static int tree_replay(const struct symbols *symbols, struct tree_node *nodes, s
 		const struct symbol_entry *entry = &symbols->entries[i];
 		nodes[i].start = entry->start;
 		nodes[i].end = entry->end;
-		steps[nr++] = (struct replay_step){entry->added, i};
+		steps[entry->added] = i + 1;
 		if (entry->dropped)
-			steps[nr++] = (struct replay_step){entry->dropped, i};
+			steps[entry->dropped] = i + 1;
 	}
-	qsort(steps, nr, sizeof(*steps), step_compare);
-	for (size_t i = 0; i < nr; i++) {
-		if (steps[i].at == symbols->entries[steps[i].entry].added)
-			tree_insert(root, &nodes[steps[i].entry]);
+	for (uint32_t at = 1; at <= symbols->clock; at++) {
+		struct tree_node *node = steps[at] ? &nodes[steps[at] - 1] : NULL;
+		if (!node)
+			continue;
+		if (at == symbols->entries[node - nodes].added)
+			tree_insert(root, node);
 		else
-			rb_remove(root, &nodes[steps[i].entry].node);
+			rb_remove(root, &node->node);
 	}
 	free(steps);
 	return 0;

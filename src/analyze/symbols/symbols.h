@@ -69,6 +69,10 @@ enum symbols_fixup_flags {
 
 void symbols_fini(struct symbols *symbols); /* leaves them empty and usable */
 
+/* Behind the name of a PLT entry; perf cuts such names, with their NUL, to so many bytes. */
+#define SYMBOL_PLT "@plt"
+enum { SYMBOL_PLT_NAME_BYTES = 1024 };
+
 /*
  * size 0: unknown. The name is copied, and demangled when it is first needed. 0 or -ENOMEM, also for more than
  * SYMBOLS_MAX symbols or 4 GiB of names.
