@@ -186,6 +186,19 @@ static void test_one_level(void **state)
 	assert_string_equal(shown(model), "main work leaf copy sys_read copy");
 }
 
+/* Where all branches are below the limit there is nothing to open. */
+static void test_sign_of_small_rows(void **state)
+{
+	struct fixture *fixture = *state;
+	struct model *model = fixture->model;
+
+	assert_int_equal(model_sign(model, row_of(model, "sys_read")), '+');
+	fixture->data.graph_percent = 20;
+	assert_int_equal(model_recount(model), 0);
+	assert_int_equal(model_sign(model, row_of(model, "sys_read")), ' ');
+	assert_int_equal(model_sign(model, row_of(model, "main")), '+');
+}
+
 static void test_whole_rows(void **state)
 {
 	struct fixture *fixture = *state;
@@ -577,6 +590,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_entries, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_one_level, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_sign_of_small_rows, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_whole_rows, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_direction, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_without_children, setup, teardown),

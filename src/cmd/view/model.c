@@ -716,13 +716,6 @@ static unsigned tree_parts(const struct model *model, const struct hist_entry *e
 	return nr;
 }
 
-static bool has_tree(const struct model *model, const struct hist_entry *entry)
-{
-	struct count_part parts[2];
-
-	return model_has_chains(model) && tree_parts(model, entry, parts);
-}
-
 /* Branches are shown from this period on; of what is compared, from a share of the shorter recording. */
 static uint64_t least_period(const struct model *model)
 {
@@ -730,6 +723,18 @@ static uint64_t least_period(const struct model *model)
 	double limit = model->data->graph_percent / 100 * (double)(other < total ? other : total);
 
 	return limit > 1 ? (uint64_t)limit : 1;
+}
+
+/* With branches that are shown. */
+static bool has_tree(const struct model *model, const struct hist_entry *entry)
+{
+	struct count_part parts[2];
+	unsigned nr = model_has_chains(model) ? tree_parts(model, entry, parts) : 0;
+	uint64_t period = 0;
+
+	for (unsigned i = 0; i < nr; i++)
+		period += shown_period(model, parts[i].entry);
+	return nr && period >= least_period(model);
 }
 
 /* NULL: out of memory. */
