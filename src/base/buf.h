@@ -5,7 +5,8 @@
  * A failed allocation sets `failed` and turns every later call into a no-op, so that an encoder tests once, at its
  * end. buf_fini() leaves an empty, usable buf behind.
  *
- * array_room(): the same for arrays of elements that their owner keeps by itself.
+ * array_room() does the same for an array of any element type whose pointer, length and capacity are fields of its
+ * owner.
  */
 #pragma once
 
@@ -33,7 +34,10 @@ void buf_fini(struct buf *buf);
 
 /* Room for `len` more bytes, zeroed, now part of the buf. NULL: out of memory. Valid until the next call. */
 void *buf_extend(struct buf *buf, size_t len);
-/* Room for `len` more bytes behind the end, not cleared, not yet part of the buf: add what was used to `len`. */
+/*
+ * Room for `len` more bytes behind the end, not cleared and not yet part of the buf: the caller adds the number of
+ * bytes that it has used to buf->len. NULL: out of memory. Valid until the next call.
+ */
 void *buf_room(struct buf *buf, size_t len);
 void buf_put(struct buf *buf, const void *bytes, size_t len);
 void buf_put_u8(struct buf *buf, uint8_t value);
@@ -53,10 +57,10 @@ static inline struct span buf_span(const struct buf *buf)
 }
 
 /*
- * Room for one more element behind the first `nr` of an array on the heap, which moves when it grows, to twice its
- * length. `array` and `room` (the number of elements that there is room for, of any unsigned type) are lvalues,
- * evaluated more than once; NULL and 0 make a new array. 0; -ENOMEM: out of memory, or `most` elements are there, and
- * nothing was changed.
+ * Makes sure that an array on the heap has room for one more element behind its first `nr`. A full array is reallocated
+ * with twice the room, so pointers to its elements become invalid. `array` and `room` (its capacity in elements, of any
+ * unsigned type) are lvalues, evaluated more than once; NULL and 0 make a new array. 0; -ENOMEM: out of memory, or the
+ * array has `most` elements already; then nothing was changed.
  */
 #define array_room_up_to(array, nr, room, most)                                                                        \
 	((nr) < (room) ? 0 : ({                                                                                        \
@@ -70,5 +74,8 @@ static inline struct span buf_span(const struct buf *buf)
 	}))
 #define array_room(array, nr, room) array_room_up_to(array, nr, room, SIZE_MAX)
 
-/* What array_room() calls: the array with twice the room, at most `most`; NULL: -ENOMEM, as above. */
+/*
+ * Called by array_room(): returns the array with twice the room, but not more than `most` elements; NULL means -ENOMEM,
+ * as above.
+ */
 void *array_grown(void *array, size_t *room, size_t most, size_t element_bytes);

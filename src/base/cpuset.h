@@ -31,18 +31,21 @@ int cpuset_parse(struct cpuset *set, const char *list);
 /* Appends the list form, "0-3,7". */
 void cpuset_format(const struct cpuset *set, struct buf *ret);
 
-/* What the kernel says of this machine; cpu0..sysconf() when sysfs is not there. */
+/*
+ * Adds the CPUs that are online, or possible, on this machine, as sysfs lists them; without sysfs the CPUs from 0 up to
+ * the number that sysconf(3) returns. 0 or -ENOMEM.
+ */
 int cpuset_online(struct cpuset *set);
 int cpuset_possible(struct cpuset *set);
 
-/* Where the calling thread may run. 0, -ENOMEM or -errno of sched_getaffinity(2). */
+/* Adds the CPUs that the calling thread may run on. 0, -ENOMEM or -errno of sched_getaffinity(2). */
 int cpuset_allowed(struct cpuset *set);
 
-/* How many those are; at least 1, also where it is not known. */
+/* The number of CPUs that cpuset_allowed() adds; at least 1, also when it cannot be found out. */
 unsigned cpuset_count_allowed(void);
 
 /*
- * The calling thread runs on those from now on, as far as its cpuset(7) lets it; where nothing is left it stays where
- * it was. -ENOMEM or -errno of sched_setaffinity(2).
+ * Sets the CPU affinity of the calling thread; the kernel removes CPUs that its cpuset(7) does not allow. 0; on -ENOMEM
+ * or -errno of sched_setaffinity(2) (-EINVAL: no allowed CPU is left) the affinity is unchanged.
  */
 int cpuset_run_on(const struct cpuset *set);

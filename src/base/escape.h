@@ -22,22 +22,23 @@ struct buf;
 
 enum { ESCAPE_GROWTH = 4 };
 
-/* The bytes of the UTF-8 sequence (RFC 3629) at the start of `len` bytes; 0: none is there. */
+/* The length in bytes of the UTF-8 sequence (RFC 3629) at the start of `bytes`; 0: there is no valid one. */
 size_t escape_utf8_bytes(const char *bytes, size_t len);
 
-/* Of one such sequence: its number, and whether it may be printed as it is. Those that may not are below U+10000. */
+/* The code point of one such sequence, and whether it may be printed as it is. Those that may not are below U+10000. */
 uint32_t escape_code_point(const char *character, size_t len);
 bool escape_is_printable(const char *character, size_t len);
 
 /*
- * Escapes as much from the front of *left as fits into `room` bytes, and takes it away from there. Returns the bytes
- * written. Never splits a character or an escape; room for 12 bytes always takes something.
+ * Escapes as much from the front of *left as fits into `room` bytes of `to`, and moves *left behind it. Returns the
+ * number of bytes written. Never splits a character or an escape; with a room of 12 bytes or more at least one
+ * character is consumed.
  */
 size_t escape_take(struct span *left, char *to, size_t room);
 
 /*
- * perf's exact bytes instead, in all of what follows. Set once, by a command that was asked for it, before threads
- * start.
+ * Switches escaping off (or on again) in the whole process, for output with exactly perf's bytes. Called once by a
+ * command with an option for it, before threads start.
  */
 void escape_set_raw(bool raw);
 
@@ -51,7 +52,10 @@ static inline uint64_t escape_word_marks(uint64_t word)
 	return (word - ones * ' ') | (word + ones) | word | ((backslash - ones) & ~backslash);
 }
 
-/* Whether there may be anything to escape: a quick look, because most names have nothing, and are printed often. */
+/*
+ * Whether there may be anything to escape: a fast test that is never false by mistake, since most names need no escape
+ * and are printed often.
+ */
 static inline bool escape_is_special(const char *bytes, size_t len)
 {
 	uint64_t word = UINT64_C(0x2020202020202020), marks = 0;
@@ -74,7 +78,7 @@ static inline bool escape_is_special(const char *bytes, size_t len)
 	return (marks | escape_word_marks(word)) & UINT64_C(0x8080808080808080);
 }
 
-/* Whether the text has anything to escape. False for all texts when raw ones are wanted. */
+/* Whether the text has anything to escape. Always false after escape_set_raw(true). */
 bool escape_needed_slow(const char *bytes, size_t len);
 static inline bool escape_needed(const char *bytes, size_t len)
 {
@@ -97,5 +101,8 @@ struct escaped escaped_text(const char *text);
 struct escaped escaped_bytes(const char *bytes, size_t len);
 void escaped_fini(struct escaped *escaped);
 
-/* Of a text that was escaped, or is raw: at most `width` of its bytes, without a part of a character at the end. */
+/*
+ * For printf("%.*s") of an escaped or raw text: the largest length up to `width` bytes that does not end inside a
+ * character.
+ */
 int escaped_cut(const char *text, int width);

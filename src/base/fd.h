@@ -11,8 +11,8 @@
 struct buf;
 
 /*
- * All bytes of the spans (at most 8), in order; a full pipe is waited for, also when it does not block. 0 or -errno;
- * *ret_done: how many were written, also after an error.
+ * Writes all bytes of the spans (at most 8), in order. Waits while a pipe is full, also when the fd is non-blocking. 0
+ * or -errno; *ret_done: the number of bytes that were written, also after an error.
  */
 int fd_write_spans(int fd, const struct span spans[], unsigned nr_spans, size_t *ret_done);
 int fd_write(int fd, const void *bytes, size_t len);
@@ -22,18 +22,21 @@ int fd_pwrite(int fd, const void *bytes, size_t len, uint64_t offset);
 int fd_read(int fd, void *ret, size_t len);
 int fd_pread(int fd, void *ret, size_t len, uint64_t offset);
 
-/* Appends a whole file (also of procfs and sysfs) to `ret`, at most `max_bytes`: -EFBIG when it is longer. */
+/*
+ * Appends a whole file (also one of procfs or sysfs) to `ret`. 0, -errno of open(2) or read(2), -ENOMEM, or -EFBIG when
+ * it has more than `max_bytes`.
+ */
 int fd_slurp(const char *path, size_t max_bytes, struct buf *ret);
 
-/* The same of what is left of an open file. */
+/* The same for the rest of an open file, from its current offset on. */
 int fd_slurp_rest(int fd, size_t max_bytes, struct buf *ret);
 
-/* The number in a one-line file such as those of /proc/sys. */
+/* Reads the decimal number in a one-line file such as those of /proc/sys. 0 or -errno; -EINVAL: it is no number. */
 int fd_slurp_long(const char *path, long *ret);
 
 /*
- * notifier: wakes a thread that sleeps in poll(2), once: the threads that notify it again before it is armed again pay
- * one load, and no system call. Owned by the thread that sleeps; any thread may notify.
+ * notifier: wakes a thread that sleeps in poll(2). The first notification after notifier_arm() writes to the eventfd;
+ * further ones cost one load and no system call. Owned by the thread that sleeps; any thread may notify.
  */
 struct notifier {
 	int fd; /* eventfd(2), non-blocking: readable after a notification; -1: none */
@@ -43,9 +46,12 @@ struct notifier {
 int notifier_open(struct notifier *notifier); /* not armed; -errno */
 void notifier_close(struct notifier *notifier);
 
-/* By the owner. After notifier_arm() the next notification wakes it; it may be for what the owner has just seen. */
+/*
+ * Called by the owner. The next notification after notifier_arm() wakes it. A wake-up may be for something that the
+ * owner has already seen.
+ */
 void notifier_arm(struct notifier *notifier);
 void notifier_disarm(struct notifier *notifier);
 void notifier_acknowledge(struct notifier *notifier); /* makes fd unreadable again */
 
-void notifier_notify(struct notifier *notifier); /* NULL: nothing happens */
+void notifier_notify(struct notifier *notifier); /* does nothing when notifier is NULL */

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hash_table: from a key of 64 bits to a pointer or a number. One owner, one thread; several threads may find at once
+ * hash_table: maps a key of 64 bits to a pointer or a number. One owner, one thread; several threads may search at once
  * while nothing is added or removed.
  *
- * A key that is the whole identity (an id, a pid, two numbers of 32 bits) needs nothing else. For a longer identity (a
- * text, a struct) the key is a hash of it, different items may have the same key, and the caller compares:
+ * If the whole identity of an item fits into the key (an id, a pid, two numbers of 32 bits), an equal key is a match.
+ * If it does not (a text, a struct), the key is a hash of it; different items may have the same key, and the caller
+ * compares them:
  *
- *	for (struct hash_slot *slot = hash_table_find(table, key); slot; slot = hash_table_next(table, slot))
- *		if (same(slot->item, wanted))
- *			return slot->item;
+ * 	for (struct hash_slot *slot = hash_table_find(table, key); slot; slot = hash_table_next(table, slot))
+ * 		if (same(slot->item, wanted))
+ * 			return slot->item;
  *
  * Open addressing with linear probing. A slot is valid until the next add, remove or clear. The items belong to the
  * caller.
@@ -39,7 +40,7 @@ void hash_table_clear(struct hash_table *table); /* the same, cheaper for a smal
 /* Room for one more, so that the next add cannot fail. 0 or -ENOMEM. */
 int hash_table_reserve(struct hash_table *table);
 
-/* An item or number of that key, beside those that have the same key. Neither may be NULL or 0. 0 or -ENOMEM. */
+/* Adds an item (not NULL) or a number (not 0) with that key. Earlier ones with the same key stay. 0 or -ENOMEM. */
 int hash_table_add(struct hash_table *table, uint64_t key, void *item);
 int hash_table_add_number(struct hash_table *table, uint64_t key, uint64_t number);
 
@@ -48,14 +49,14 @@ void hash_table_remove(struct hash_table *table, struct hash_slot *slot);
 static inline size_t hash_table_place(const struct hash_table *table, uint64_t key)
 {
 	/*
-	 * 2^64 / golden ratio spreads keys that follow each other; the fold lets their upper bits count. The upper bits
-	 * of the product are the place: in a table of twice the size items keep their order, so growing reads and
-	 * writes memory from its begin to its end.
+	 * 2^64 / golden ratio spreads consecutive keys; the fold mixes in their upper bits. The upper bits of the
+	 * product are the slot number: in a table of twice the size items keep their order, so growing the table reads
+	 * and writes memory sequentially.
 	 */
 	return ((key ^ key >> 32) * 0x9e3779b97f4a7c15ull) >> (__builtin_clzll(table->nr_slots) + 1);
 }
 
-/* The first slot with that key from `at` on; NULL: none. For the two below. */
+/* The first slot with that key, probing from slot `at` on; NULL: none. Used by the two functions below. */
 static inline struct hash_slot *hash_table_probe(const struct hash_table *table, size_t at, uint64_t key)
 {
 	for (;; at++) {

@@ -29,13 +29,14 @@ void log_verbose(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));   /* with -vv */
 
 /*
- * Shows one line in the place of the one before, unless -q, and only where stderr is a terminal and we are in its
- * foreground; the next line of the others takes its place. By one thread at a time. "": takes it away.
+ * Shows a status line that replaces the status line before, and is itself replaced by the next line of log_error() and
+ * the others. Does nothing with -q, when stderr is no terminal, or when the process is in its background. By one thread
+ * at a time. "" removes the line.
  */
 void log_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * How far long work is, in the line of log_status(): "reading:  45 % [#########           ] 12.3 M records, 4.1 M/s, 3
+ * Progress of work that takes long, as the line of log_status(): "reading: 45 % [######### ] 12.3 M records, 4.1 M/s, 3
  * s left". Without a total only the number of records and their rate.
  */
 struct progress {
@@ -45,16 +46,16 @@ struct progress {
 	uint64_t done, total; /* in any unit, such as bytes of the input; set by the caller; total 0: not known */
 };
 
-/* The first line is shown after a second: what is quicker needs none. */
+/* The first line is shown after one second, so quick work shows none. */
 void progress_start(struct progress *progress, const char *what);
 
 void progress_show(struct progress *progress);
 
-/* The line at that time, of CLOCK_MONOTONIC; behind the start. */
+/* The text of the line at `now_ns` (CLOCK_MONOTONIC, after the start). */
 enum { PROGRESS_BYTES = 160 };
 void progress_line(const struct progress *progress, uint64_t now_ns, char ret[PROGRESS_BYTES]);
 
-/* After `nr` more records, up to `done` of the total. */
+/* To be called after `nr` more records (or bytes); `done` is how much of the total is finished now. */
 static inline void progress_step(struct progress *progress, uint64_t nr, uint64_t done)
 {
 	enum { STEP_RECORDS = 1 << 12 }; /* between two looks at the clock */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rbtree: a red-black tree, where perf's output depends on the shape of its own tree, that is on the order of
- * insertions and removals: the same operations on this tree give the same output. Symbols may overlap, and perf
- * searches them in a tree without intervals; and some of its comparisons of rows are not transitive (by the distance of
- * addresses; by the depth of chains, but within a task only).
+ * rbtree: a red-black tree, used only where perf's output depends on the shape of its own red-black tree, that is on
+ * the order of insertions and removals: the same operations here give the same shape and so the same output. There are
+ * two such cases: symbols may overlap, and perf searches them by their start alone; and some of perf's comparisons of
+ * rows are not transitive (by the distance of addresses; by the depth of chains, but only within one task).
  *
  * Insertion and removal are the textbook algorithms (Cormen et al., "Introduction to Algorithms", red-black trees; the
  * kernel's rbtree yields the same shapes).
@@ -19,15 +19,15 @@ struct rb_node {
 	bool red;
 };
 
-/* Into an empty slot, &up->left or &up->right; up NULL: `root` itself. */
+/* Inserts the node into an empty slot, which is &up->left or &up->right, or `root` itself when up is NULL. */
 void rb_insert(struct rb_node **root, struct rb_node **slot, struct rb_node *up, struct rb_node *node);
 void rb_remove(struct rb_node **root, struct rb_node *node);
 
-/* Negative: a stands before b; else behind it. */
+/* Negative: `a` is ordered before `b`; else behind it. `ctx`: as given to insertion_sort(). */
 typedef int insertion_compare(const void *a, const void *b, const void *ctx);
 
 /*
- * The items in the order of a tree into which they were inserted one after the other: a stable sort, if the comparison
+ * Sorts the items as if they were inserted one after the other into a red-black tree: a stable sort when the comparison
  * is transitive. 0 or -ENOMEM.
  */
 int insertion_sort(void **items, size_t nr, insertion_compare *compare, const void *ctx);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * text: numbers as text, where there are millions of them, and how similar two words are. Pure functions.
- * What digits_put_*() write has no NUL at its end.
+ * text: numbers as text, faster than printf(3), for output with millions of numbers; and how similar two words are.
+ * Pure functions. digits_put_*() write no NUL.
  */
 #pragma once
 
@@ -9,14 +9,17 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { DIGITS_ROOM = 20 /* what the longest number takes; also what any call may overwrite */ };
+enum { DIGITS_ROOM = 20 /* bytes of the longest number; each call may overwrite so many bytes from `to` on */ };
 
 static inline unsigned digits_of_hex(uint64_t number)
 {
 	return number ? (67 - (unsigned)__builtin_clzll(number)) / 4 : 1;
 }
 
-/* The eight digits of a number of 32 bits, the first in the lowest byte: all of them at once. */
+/*
+ * The eight hexadecimal digits of a number as ASCII, the first digit in the lowest byte; computed together, without a
+ * loop.
+ */
 static inline uint64_t digits_hex8(uint32_t number)
 {
 	uint64_t nibbles = __builtin_bswap32(number);
@@ -28,7 +31,10 @@ static inline uint64_t digits_hex8(uint32_t number)
 	return nibbles + 0x3030303030303030ull + letters * ('a' - '0' - 10);
 }
 
-/* Lower case, without leading zeroes. Returns where it ends; DIGITS_ROOM bytes may be written. */
+/*
+ * Hexadecimal, lower case, without leading zeroes. Returns the end of the digits; up to DIGITS_ROOM bytes are
+ * overwritten.
+ */
 static inline char *digits_put_hex(char *to, uint64_t number)
 {
 	unsigned nr = digits_of_hex(number);
@@ -86,7 +92,7 @@ static inline void digits_put_last(char *to, uint64_t number, unsigned nr)
 		*to = (char)('0' + number % 10);
 }
 
-/* Returns where it ends; DIGITS_ROOM bytes at most. */
+/* Returns the end of the digits; writes at most DIGITS_ROOM bytes. */
 static inline char *digits_put_decimal(char *to, uint64_t number)
 {
 	unsigned nr = digits_of_decimal(number);
@@ -95,7 +101,10 @@ static inline char *digits_put_decimal(char *to, uint64_t number)
 	return to + nr;
 }
 
-/* How many letters to insert, delete, change or swap with their neighbour. Only the first 63 letters count. */
+/*
+ * The edit distance: the number of letters to insert, delete, change or swap with their neighbour to turn `a` into `b`.
+ * Only the first 63 letters count.
+ */
 unsigned edit_distance(const char *a, const char *b);
 
 /* Whether `word` is a likely misspelling of `known`, or the beginning of it. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * thread_pool: threads that do the tasks of a job side by side with the caller, and with a helper: a thread that has
- * work of its own and does tasks while it must wait. One owner (thread_pool_free), used by one thread at a time but for
- * thread_pool_help().
+ * thread_pool: threads that do the tasks of a job in parallel. The caller of thread_pool_finish() does tasks, too, and
+ * so does the helper: a thread with other work that calls thread_pool_help() while it would have to wait. One owner
+ * (thread_pool_free); all functions but thread_pool_help() are called by one thread at a time.
  */
 #pragma once
 
@@ -11,8 +11,8 @@
 struct thread_pool;
 
 /*
- * Task number `task` of a job. `worker`: which thread does it, below nr_workers; 0: the caller of thread_pool_finish(),
- * 1: the helper.
+ * Does task number `task` of a job. `worker` is the number of the thread that runs it, from 0 to nr_workers - 1: 0 is
+ * the caller of thread_pool_finish(), 1 is the helper.
  */
 typedef void thread_pool_task(void *ctx, unsigned worker, unsigned task);
 
@@ -20,20 +20,20 @@ typedef void thread_pool_task(void *ctx, unsigned worker, unsigned task);
 unsigned thread_pool_useful_size(void);
 
 /*
- * `nr_workers`: with the caller and the helper, at least 1. A thread that cannot be created is left out, and a helper
- * that never comes is no error. 0 or -ENOMEM.
+ * `nr_workers`: at least 1; the caller and the helper count as workers, the others are threads of the pool. It is no
+ * error when a thread cannot be created or when the helper never calls. 0 or -ENOMEM.
  */
 int thread_pool_new(unsigned nr_workers, struct thread_pool **ret);
 void thread_pool_free(struct thread_pool *pool); /* NULL is fine */
 
 /*
- * A job: tasks 0 to nr_tasks - 1, each done once, begun in ascending order. From here to thread_pool_finish(), which
- * does tasks as well and returns when all are done, others may join. A thread that gets no CPU in time delays nothing:
- * the others do its tasks. What the caller wrote before is visible to all tasks, and what they wrote to the caller. Not
- * from within a task.
+ * Starts a job: tasks 0 to nr_tasks - 1, each done once, begun in ascending order. thread_pool_finish() does tasks as
+ * well, and returns when all are done. Each thread takes the next task when it is free, so a thread that gets no CPU
+ * delays only the task it is in. Memory that the caller wrote before thread_pool_begin() is visible to all tasks, and
+ * what they write is visible to the caller after thread_pool_finish(). Must not be called by a task.
  */
 void thread_pool_begin(struct thread_pool *pool, thread_pool_task *task, void *ctx, unsigned nr_tasks);
 void thread_pool_finish(struct thread_pool *pool);
 
-/* By the helper, at any time: does tasks until all are begun. false: there was none. */
+/* Called by the helper, at any time: does tasks until all have been begun. false: there was no task to do. */
 bool thread_pool_help(struct thread_pool *pool);
