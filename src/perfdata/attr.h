@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* attr: a perf_event_attr as bytes and as words, and the event it belongs to as a perf.data file knows it. */
+/* attr: a perf_event_attr as bytes and as text, and an event as a perf.data file describes it. */
 #pragma once
 
 #include <linux/perf_event.h>
@@ -27,8 +27,9 @@ void event_desc_fini(struct event_desc *desc);
 void attr_encode(const struct perf_event_attr *attr, struct buf *out);
 
 /*
- * Reads an attr of any size: unknown tail dropped, missing tail zero. `bytes` starts at the attr and may go on behind
- * it. *ret_size: the bytes it takes there (its own attr.size; 64 for 0). -EBADMSG when it does not fit.
+ * Reads an attr of any size: fields that are newer than our struct are dropped, fields that it lacks are 0. `bytes`
+ * starts at the attr and may extend behind it. *ret_size: the size of the attr in `bytes` (its own attr.size; 64 when
+ * that is 0). 0, or -EBADMSG when it does not fit into `bytes`.
  */
 int attr_decode(struct span bytes, struct perf_event_attr *ret, size_t *ret_size);
 

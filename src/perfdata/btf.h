@@ -9,8 +9,11 @@
 
 #include "base/span.h"
 
-/* The text at an offset, inside `btf`; NULL: there is none. */
+/* The NUL-terminated string at that offset of the string section; it points into `btf`. NULL: there is none. */
 const char *btf_text(struct span btf, uint32_t offset);
 
-/* The name of type `id` (from 1), likewise; NULL: no such type, no name, or damaged. */
+/*
+ * The name of the type with that id (from 1 on); it points into `btf`. NULL: there is no such type, it has no name, or
+ * `btf` is damaged.
+ */
 const char *btf_type_name(struct span btf, uint32_t id);

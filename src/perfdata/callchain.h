@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * callchain: samples that hold registers and a copy of the stack, rewritten as samples with a plain call chain, once
- * the stack was unwound; and the attr of their event. Pure: memory in, memory out.
+ * callchain: rewrites samples with registers and a copy of the stack as samples with a call chain, after the stack was
+ * unwound; and rewrites the attr of their event. Pure: memory in, memory out.
  *
- * Readers look up callers at the address in the chain, and the call stands in front of its return address: addresses of
- * callers are stored less one, as every reader that unwinds does by itself. perf ("inject --convert-callchain") and
- * simpleperf write the same.
+ * Each caller is stored as its return address minus 1, so that a reader that looks up the address finds the function
+ * and line of the call, not what follows it. perf ("inject --convert-callchain") and simpleperf write the same.
  */
 #pragma once
 
@@ -16,25 +15,26 @@
 
 #include "perfdata/sample.h"
 
-enum { CALLCHAIN_FRAMES = 127 }; /* of one chain, when nothing else is asked for: perf reads no more */
+enum { CALLCHAIN_FRAMES = 127 }; /* frames of a chain by default: perf reads no more */
 
 /* Whether samples of the event hold what chains are unwound from. */
 bool callchain_is_dump(const struct perf_event_attr *attr);
 
 /*
- * The attr of what callchain_convert() makes: with CALLCHAIN of kernel and user, without registers and stack.
- * max_stack: frames that were asked for, which readers find there; 0: as many as perf reads.
+ * Changes the attr to that of the samples that callchain_convert() makes: with CALLCHAIN of kernel and user, without
+ * user registers and stack. max_stack: stored in sample_max_stack for readers; 0: CALLCHAIN_FRAMES.
  */
 void callchain_convert_attr(struct perf_event_attr *attr, unsigned max_stack);
 
-/* Frames of a chain that are read: as perf does, unless the recording was made with more. */
+/* The number of frames of a chain that a reader uses: as many as perf, or more if the recording was made with more. */
 unsigned callchain_max_frames(const struct perf_event_attr *attr);
 
 /* The user frames of a sample. */
 struct callchain {
-	const uint64_t *ips; /* innermost first; of callers less one */
-	unsigned nr;         /* 0: unknown. What the sample had of the user before stays then */
-	unsigned most;       /* frames of the whole chain, the kernel's among them; those farthest out are left out */
+	const uint64_t *ips; /* innermost first; callers are return addresses minus 1 */
+	unsigned nr;         /* 0: unknown; then the user part that the chain had already stays */
+	/* limit for the whole chain, kernel frames included; the outermost frames beyond it are left out */
+	unsigned most;
 };
 
 /*

@@ -79,15 +79,15 @@ enum feature_bit {
 };
 
 /*
- * A file that was merged of recordings of several machines has all their names in FEATURE_HOSTNAME, separated by
- * commas. The pids and tids of the one at index n are those it had, plus n times this, which is the kernel's
- * PID_MAX_LIMIT of 64 bits (include/linux/threads.h).
+ * A file that `millrace merge` made of recordings of several machines has their names in FEATURE_HOSTNAME, separated by
+ * commas. n * LAYOUT_PIDS_OF_HOST was added to the pids and tids of the machine with index n; it is PID_MAX_LIMIT of
+ * 64-bit kernels (include/linux/threads.h).
  */
 enum { LAYOUT_PIDS_OF_HOST = 1 << 22 };
 
 /*
- * Private sections: what only millrace reads, in one block between the table of features and their payloads.
- * Other readers go from the table to the payloads by the offsets in it, and never see what lies between.
+ * Private sections: data that only millrace reads, in one block between the feature table and the payloads of the
+ * features. Other readers find the payloads by the offsets in the table, and do not look at the bytes between.
  */
 struct private_header {
 	uint64_t magic;    /* LAYOUT_PRIVATE_MAGIC */

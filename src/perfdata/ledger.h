@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ledger: what a recording could not keep, and what it cost, as the payload of a private section (FEATURE_LEDGER),
- * and the times of losses as the records around them tell. The caller that fills or decodes a ledger owns it:
+ * ledger: what a recording lost and what recording cost, as the payload of a private section (FEATURE_LEDGER); and when
+ * records were lost, derived from the records around the gap. The caller that fills or decodes a ledger owns it:
  * ledger_fini().
  *
  * Times are of the clock of the samples.
@@ -21,27 +21,28 @@ struct perf_event_header;
 enum ledger_cause {
 	LEDGER_RING_FULL,
 	LEDGER_PAUSED,    /* the ring was paused while it was read */
-	LEDGER_THROTTLED, /* the kernel stopped an event that came too often; how many it left out it does not count */
-	LEDGER_TRIMMED,   /* stacks were cut short by us: so many samples, none of which is lost */
-	LEDGER_CPU_LIMIT, /* the ring was full because we drained it less often, to use no more CPU time than we may */
-	LEDGER_FROZEN,    /* the targets were stopped: time, but no events */
+	LEDGER_THROTTLED, /* the kernel stopped an event that came too often, and does not count what it left out */
+	LEDGER_TRIMMED,   /* samples whose stack dump we cut short; none of them is lost */
+	LEDGER_CPU_LIMIT, /* the ring was full because we drained it less often to respect --max-cpu */
+	LEDGER_FROZEN,    /* we had stopped the targets (SIGSTOP): a time in which nothing was lost */
 	LEDGER_DISK_FULL, /* could not be written */
-	LEDGER_CPU_BACK,  /* the CPU came online while we recorded, and has no events: time, but no counts */
-	LEDGER_STORAGE,   /* the ring was full because the memory before the output was: storage did not keep up */
-	LEDGER_DROPPED,   /* the recorder dropped samples that it had: not counted by the kernel */
+	/* the CPU came back online while we recorded, and its events are gone: a time, without a count */
+	LEDGER_CPU_BACK,
+	LEDGER_STORAGE, /* the ring was full because the memory before the output was: storage did not keep up */
+	LEDGER_DROPPED, /* a stage dropped samples that it had received: not counted by the kernel */
 	LEDGER_CAUSES,
 };
 
 /* "ring full" … ; "unknown" for a number that is none. */
 const char *ledger_cause_name(uint32_t cause);
-/* Was there no room in a ring? LOST records report that, too, but not why. */
+/* Whether the cause is one of those of a full ring. LOST records report full rings, too, but not their cause. */
 bool ledger_cause_is_full(uint32_t cause);
-/* false: entries of that cause stand for time or samples of which nothing is missing. */
+/* false: entries of that cause stand for a time or for samples, but no record is missing. */
 bool ledger_cause_loses(uint32_t cause);
 
-/* At some time from from_ns to to_ns `count` records were lost, or what the cause says happened. */
+/* Between from_ns and to_ns `count` records were lost, or what the cause names happened. */
 struct ledger_entry {
-	uint32_t event; /* index; LEDGER_NO_EVENT: of none alone */
+	uint32_t event; /* index of the event; LEDGER_NO_EVENT: not of a single one */
 	uint32_t cause;
 	int32_t cpu, tid; /* -1: any */
 	uint64_t from_ns, to_ns;
@@ -56,10 +57,10 @@ struct ledger_cost {
 };
 
 enum ledger_action_kind {
-	LEDGER_RING_GREW,     /* bytes of a ring; this and the next two: in files of earlier versions */
-	LEDGER_RING_STAYS,    /* the kernel gave it no more than it had, or no more was asked for: from = to */
-	LEDGER_RING_SPLIT,    /* the kernel sent only some of its events to the larger one: both go on */
-	LEDGER_LEVEL_CHANGED, /* levels of compression; 0: stored as it is */
+	LEDGER_RING_GREW,     /* from, to: bytes of a ring. This and the next two: only in files of earlier versions */
+	LEDGER_RING_STAYS,    /* the kernel gave the ring no more memory, or none was asked for: from = to */
+	LEDGER_RING_SPLIT,    /* the kernel redirected only some of its events to the larger ring: both are in use */
+	LEDGER_LEVEL_CHANGED, /* from, to: compression levels; 0: not compressed */
 	LEDGER_POLL_INTERVAL, /* nanoseconds between two visits; 0: when rings wake the recorder */
 	LEDGER_FAST_POLL, /* nanoseconds after which rings are visited before they wake the recorder; 0: when they do */
 	LEDGER_THREAD_CHANGED, /* numbers of threads that drained a ring: in files of earlier versions */
@@ -69,7 +70,7 @@ enum ledger_action_kind {
 /* "ring grew" … ; "unknown" for a number that is none. */
 const char *ledger_action_kind_name(uint32_t kind);
 
-/* What the recorder did about it while it recorded. */
+/* What the recorder changed while it recorded, to lose less or to use less CPU time. */
 struct ledger_action {
 	uint64_t ns;
 	uint32_t kind;
@@ -80,13 +81,14 @@ struct ledger_action {
 
 struct ledger {
 	uint64_t started_ns, ended_ns; /* of the recording; 0: not known */
-	bool counted;                  /* the kernel counted what it dropped: the entries hold all of it */
-	bool task_rings;               /* task events had rings of their own: what is lost there is no sample */
-	struct ledger_entry *entries;  /* heap */
+	/* the kernel counted what it dropped (PERF_FORMAT_LOST), so the entries are complete */
+	bool counted;
+	bool task_rings;              /* task events had rings of their own, where a lost record is no sample */
+	struct ledger_entry *entries; /* heap */
 	size_t nr_entries, entries_room;
 	struct ledger_cost *costs; /* heap */
 	size_t nr_costs;
-	struct ledger_action *actions; /* heap; none in what earlier versions wrote */
+	struct ledger_action *actions; /* heap; none in files of earlier versions */
 	size_t nr_actions, actions_room;
 };
 
@@ -104,36 +106,37 @@ void ledger_encode(const struct ledger *ledger, struct buf *out);
 int ledger_decode(struct span payload, struct ledger *ret);
 
 struct ledger_sum {
-	uint64_t gap_ns; /* over all CPUs: a time counts once for each CPU (or task with a ring) that lost something in
-			    it */
-	uint64_t any_ns; /* in which at least one lost something */
+	/* summed over all CPUs (or tasks with a ring): a time in which two of them lost records counts twice */
+	uint64_t gap_ns;
+	uint64_t any_ns;           /* the time in which at least one of them lost records */
 	struct ledger_entry worst; /* the longest; all 0 when there is none */
 };
 /*
- * A gap that records tell ends with the first record after it, however long nothing came: the readings of the counters
- * in the ledger tell when the loss was over. Cuts the gaps to the readings that found something, whose cause, ring full
- * or CPU limit, becomes theirs. Sorts both.
+ * A gap derived from records (loss_times) lasts until the next record, even when the loss was over long before.
+ * Shortens each gap to the intervals in which the counters of the ledger grew, and gives it their cause (ring full or
+ * CPU limit). Sorts the ledger's entries and the gaps.
  */
 void ledger_clip(struct ledger *ledger, struct ledger_entry *gaps, size_t nr_gaps);
 
 /*
- * All gaps there were (*ret: heap): those that records tell, clipped, and those of which the ledger alone knows (no
- * frozen time or cut stacks, by which nothing was lost). Paused time is taken from the ledger, where there is one: a
- * LOST record comes with the next event. 0 or -ENOMEM.
+ * Returns all gaps (*ret: heap): those of loss_times, shortened by ledger_clip(), and those that only the ledger has,
+ * without causes by which no record is lost (ledger_cause_loses()). The times of paused rings come from the ledger, if
+ * it has them, as the LOST record is written only with the next event. 0 or -ENOMEM.
  */
 int ledger_join(struct ledger *ledger, struct ledger_entry *reported, size_t nr_reported, struct ledger_entry **ret,
 		size_t *ret_nr);
 
-/* Sorts the entries by CPU, task and time. While targets were stopped nothing was lost. 0 or -ENOMEM. */
+/* Adds up the gaps. Sorts the entries by CPU, task and time; does not count LEDGER_FROZEN. 0 or -ENOMEM. */
 int ledger_sum(struct ledger_entry *entries, size_t nr, struct ledger_sum *ret);
 
 /*
- * loss_times: when records of a ring went missing, as the records around the gap tell. Fed with the records of each
- * ring in the order in which the ring gave them; rings may alternate. One owner (loss_times_fini), one thread.
+ * loss_times: when records of a ring were lost, derived from the records around the gap. Fed with the records of each
+ * ring in the order in which they were in the ring; records of different rings may be mixed. One owner
+ * (loss_times_fini), one thread.
  *
- * A LOST record is written when there is room again: the gap began at some time after the last record before it.
- * A throttled event is told by two records. How many were lost is counted elsewhere (PERF_FORMAT_LOST), where that is
- * there: the counts of LOST records are those of a ring, whatever the event.
+ * The kernel writes a LOST record when the ring has room again, so the gap began after the last record before it. A
+ * THROTTLE record and an UNTHROTTLE record enclose the time in which an event was throttled. The count in a LOST record
+ * is that of the ring, for all its events; the count of one event comes from PERF_FORMAT_LOST, if the kernel has it.
  */
 
 struct loss_id {
@@ -165,18 +168,18 @@ struct loss_times {
 int loss_times_init(struct loss_times *times, const struct event_desc *events, size_t nr_events);
 void loss_times_fini(struct loss_times *times); /* zeroed is fine */
 
-/* false: the event is a dummy, which tells of tasks and has no samples. */
+/* false: the event is a dummy event: it carries task events and has no samples. */
 bool loss_times_samples(const struct loss_times *times, uint32_t event);
 
-/* One whole record (header->size readable bytes, any alignment). What it cannot use it skips. 0 or -ENOMEM. */
+/* One whole record (header->size readable bytes, any alignment); records of other types are ignored. 0 or -ENOMEM. */
 int loss_times_take(struct loss_times *times, const uint8_t *record, const struct perf_event_header *header);
 
-/* Samples that were not taken lie between these times. 0, 0: there are none. */
+/* Extends first_ns and last_ns by samples that are not passed to loss_times_take(). 0, 0: there are none. */
 void loss_times_reach(struct loss_times *times, uint64_t first_ns, uint64_t last_ns);
 
 /*
- * At the end, once: events that are still throttled then are so until `end_ns`, and gaps that no record of their ring
- * ended are those that the ledger counts. NULL: there is no ledger. Then the counts of the gaps are those of the
- * ledger. 0 or -ENOMEM.
+ * To be called once, after the last record: events that are still throttled are throttled until `end_ns`, and losses
+ * after the last record of a ring are taken from the ledger (NULL: there is none), as are the counts of the gaps. 0 or
+ * -ENOMEM.
  */
 int loss_times_end(struct loss_times *times, uint64_t end_ns, const struct ledger *ledger);

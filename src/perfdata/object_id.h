@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * object_id: which file it was that a process mapped. A path does not tell: containers have other files under the same
- * path, and a deploy puts another file there. The build-id tells, or device, inode and generation, as MMAP2 has them.
- * Any thread.
+ * object_id: identifies the file that a process mapped. Its path is not enough: a container has a different file under
+ * the same path, and an update replaces the file. An MMAP2 record has its build-id, or its device, inode and
+ * generation. Any thread.
  */
 #pragma once
 
@@ -24,7 +24,7 @@ struct elf_id {
 	uint8_t len; /* 0: unknown */
 };
 
-/* Ids of the same length or not: the shorter is taken as padded with zeroes (old records say 20 for all). */
+/* The shorter id is compared as if it were padded with zeroes (old records give all ids a length of 20). */
 bool elf_id_equal(const struct elf_id *a, const struct elf_id *b);
 
 /* As the kernel names the file of a mapping. */
@@ -39,44 +39,56 @@ struct object_id {
 	struct file_id file;
 };
 
-/* The 24 bytes of a MMAP2 record from `maj` on, which hold either of the two; `misc`: of its header. */
+/*
+ * Decodes the 24 bytes of a MMAP2 record from `maj` on, which hold a build-id or a file id, depending on `misc` of the
+ * record's header (PERF_RECORD_MISC_MMAP_BUILD_ID).
+ */
 void object_id_take(struct cursor *at, uint16_t misc, struct object_id *ret);
 
 bool file_id_equal(const struct file_id *a, const struct file_id *b);
 
-/* Of mappings of one path: the same file, as far as both tell. What tells nothing is the same as anything. */
+/*
+ * For two mappings of one path. An unknown id equals any other. Otherwise the build-ids are compared if both have one,
+ * else the file ids; a build-id alone and a file id alone are not equal.
+ */
 bool object_id_equal(const struct object_id *a, const struct object_id *b);
 bool object_id_unknown(const struct object_id *id);
 
 /*
- * Is this open file the one that was mapped as `mapped`? With any_device the device is not compared: it gets another
- * number when the machine starts anew. An unknown inode is true.
+ * Whether the open file is the one that was mapped as `mapped`. any_device: do not compare the device, whose number may
+ * change with a reboot. An unknown inode in `mapped` matches any file.
  */
 bool file_id_is(const struct file_id *mapped, int fd, const struct stat *status, bool any_device);
 
-/* Whether a path is that of a jitdump: "jit-PID.dump". A process maps it so that it is in the recording. */
+/*
+ * Whether the path is that of a jitdump file, "jit-PID.dump". JIT compilers map that file only so that its name appears
+ * in the recording.
+ */
 bool path_is_jitdump(const char *path);
 
-/* What stands for the build-id of a file without one in a cache of objects. */
+/*
+ * Makes an id from device, inode and generation, under which a file without a build-id is kept in a cache of objects.
+ */
 void file_id_to_cache_id(const struct file_id *file, struct elf_id *ret);
 
 /*
- * Whether a file was written to after it was mapped; the clock of the records is turned into that of the file system by
- * the end of the recording, which is when both were last looked at. Errors of the clocks count for the file.
+ * Whether a file was written to after it was mapped. The times of records are converted to wall-clock time by means of
+ * the end of the recording, of which both times are known. When the clocks are too inexact to decide, the answer is
+ * false.
  */
 struct mapping_times {
-	int64_t end_wall_ns;        /* when the recording ended, or later; 0: unknown */
+	int64_t end_wall_ns;        /* CLOCK_REALTIME when the recording ended, or later; 0: unknown */
 	uint64_t first_ns, last_ns; /* of the samples; 0: unknown */
 };
 bool file_written_after(const struct stat *status, const struct mapping_times *times, uint64_t mapped_ns);
 
-/* The payload of FEATURE_MAPPED_FILES: the build-ids of files by what MMAP2 says of them. */
+/* An entry of the payload of FEATURE_MAPPED_FILES: a file as MMAP2 identifies it, and its build-id. */
 struct file_build_id {
 	struct file_id file;
 	struct elf_id build_id;
 };
 void file_build_id_put(const struct file_build_id *known, struct buf *out);
-bool file_build_id_next(struct cursor *at, struct file_build_id *ret); /* false: the end, or cut */
+bool file_build_id_next(struct cursor *at, struct file_build_id *ret); /* false: the end, or a truncated entry */
 
 /*
  * The record that ties an object to its build-id: payload of the BUILD_ID feature (type 0, back

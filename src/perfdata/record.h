@@ -16,7 +16,7 @@
 
 struct buf;
 
-/* Newer than the header that this is built with. */
+/* Not in the kernel headers that we build with. */
 enum { RECORD_CALLCHAIN_DEFERRED = 22 /* PERF_RECORD_CALLCHAIN_DEFERRED, Linux 6.19 */ };
 
 enum user_record_type {
@@ -111,7 +111,8 @@ struct record_bpf_event {
 };
 
 /*
- * Appends a kernel record: `fixed` starts with its header (size is set here), then the name with its NUL and
- * zeroes up to a multiple of 8 (name.ptr NULL: the record has none), then the zeroed trailer (sample_id).
+ * Appends a kernel record: the `fixed_bytes` at `fixed`, which begin with the header (header.size is set here); the
+ * name with its NUL, padded with zeroes to a multiple of 8 (name.ptr NULL: the record has no name); and `trailer_bytes`
+ * zeroes for the sample_id.
  */
 void record_put(struct buf *out, const void *fixed, size_t fixed_bytes, struct span name, size_t trailer_bytes);

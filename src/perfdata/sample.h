@@ -46,14 +46,15 @@ struct sample {
 };
 
 /*
- * `record` is a SAMPLE, 8-aligned, whose header.size bytes are readable. 0, or -EBADMSG when something runs past the
- * end or has a length that the kernel does not make (all are multiples of 8). Bytes behind the last field are ignored.
+ * `record` is a SAMPLE, 8-aligned, whose header.size bytes are readable. 0, or -EBADMSG when a field ends behind the
+ * record or has a length that is no multiple of 8, which the kernel never writes. Bytes behind the last field are
+ * ignored.
  */
 int sample_decode(const struct perf_event_attr *attr, const struct perf_event_header *record, struct sample *ret);
 
 /*
- * The weight, and of events with PERF_SAMPLE_WEIGHT_STRUCT the latency of the instruction beside it. Source:
- * <linux/perf_event.h>, union perf_sample_weight.
+ * The weight of a sample; with PERF_SAMPLE_WEIGHT_STRUCT the same field also holds the latency of the instruction.
+ * Source: <linux/perf_event.h>, union perf_sample_weight.
  */
 static inline uint64_t sample_weight(const struct sample *sample)
 {
@@ -65,15 +66,15 @@ static inline uint64_t sample_instruction_latency(const struct sample *sample)
 	return sample->present & PERF_SAMPLE_WEIGHT_STRUCT ? (uint16_t)(sample->weight >> 32) : 0;
 }
 
-/* What tells quickly, of every sample of an event, whether it holds all its fields. */
+/* What sample_is_whole() needs of an event's attr, computed once for all its samples. */
 struct sample_shape {
-	uint32_t words_bytes; /* the record's header and the fields of one word, which come first */
-	bool chain, raw;      /* behind them, in this order */
-	bool more;            /* there are others */
+	uint32_t words_bytes; /* the record's header and the fields of a fixed 8 bytes, which come first */
+	bool chain, raw;      /* the sample has a call chain, then a RAW field, behind the fixed fields */
+	bool more;            /* it has other fields of variable length */
 };
 struct sample_shape sample_shape(const struct perf_event_attr *attr);
 
-/* Whether sample_decode() would succeed. `shape` is that of the attr. */
+/* Whether sample_decode() would succeed, decided faster. `shape` is sample_shape(attr). */
 bool sample_is_whole(const struct perf_event_attr *attr, const struct sample_shape *shape,
 		     const struct perf_event_header *record);
 
@@ -87,8 +88,9 @@ int sample_id_decode(const struct perf_event_attr *attr, const struct perf_event
 size_t sample_id_bytes(const struct perf_event_attr *attr);
 
 /*
- * Where the event id of a record is. Every event of a file has it in the same place, so any attr of the file serves.
- * SAMPLE: offset from the record's start; others: distance of the id's first byte from the record's end. -1: no id.
+ * Where the event id of a record is: all events of a file have it at the same position, so any attr of the file may be
+ * used. For a SAMPLE sample_id_offset(): bytes from the record's start to the id. For other records
+ * sample_id_distance(): bytes from the id's first byte to the record's end. -1: records have no id.
  */
 int sample_id_offset(const struct perf_event_attr *attr);
 int sample_id_distance(const struct perf_event_attr *attr);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tracing: what a TRACING_DATA blob says of tracepoints, without the parsing of their formats. Pure. */
+/* tracing: names of tracepoints from a TRACING_DATA blob; their formats are not parsed here. Pure. */
 #pragma once
 
 #include <stdint.h>
@@ -7,7 +7,7 @@
 #include "base/span.h"
 
 /*
- * "sched:sched_switch" of an attr.config; heap. NULL: the blob has no such tracepoint, is damaged before it, or no
- * memory.
+ * The name of the tracepoint with that id (attr.config), such as "sched:sched_switch"; heap, the caller frees it. NULL:
+ * the blob has no such tracepoint, is damaged before it, or out of memory.
  */
 char *tracing_name(struct span blob, uint64_t id);
