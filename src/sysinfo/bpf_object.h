@@ -10,16 +10,22 @@
 
 struct buf;
 
-enum { BPF_OBJECT_MAX_BYTES = 64 << 20 }; /* of one program's arrays, or one BTF */
+enum { BPF_OBJECT_MAX_BYTES = 64 << 20 }; /* limit for the arrays of one program, and for one BTF blob */
 
-/* Sets *id, 0 at first, to the id of the next program. 0; -ENOENT: there are no more; -EPERM: not allowed. */
+/*
+ * Sets *id (0 at the first call) to the id of the next loaded program. 0; -ENOENT: there are no more; -EPERM: not
+ * allowed.
+ */
 int bpf_object_next_program(uint32_t *id);
 
-/* A new fd, or -errno; -ENOENT: it has been unloaded. */
+/* Opens the program with that id: a new fd that the caller closes, or -errno; -ENOENT: it has been unloaded. */
 int bpf_object_open_program(uint32_t id);
 
-/* Fills `info`, a bpf_prog_info or bpf_btf_info. Returns how many bytes of it the kernel has set, or -errno. */
+/*
+ * Fills `info`, a struct bpf_prog_info or bpf_btf_info of `bytes` bytes. Returns how many of them the kernel has set,
+ * or -errno.
+ */
 int bpf_object_info(int fd, void *info, size_t bytes);
 
-/* Appends the types. 0 or -errno; then `ret` may hold a part. */
+/* Appends the BTF blob with that id. 0, or -errno; after an error `ret` may hold a part of it. */
 int bpf_object_read_btf(uint32_t id, struct buf *ret);

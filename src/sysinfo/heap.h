@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* heap: that of malloc(3), in huge pages: one page fault for 512, and seldom a walk through page tables. */
+/* heap: makes malloc(3) use huge pages, which need one page fault where there would be 512, and fewer TLB misses. */
 #pragma once
 
 /*
- * What malloc(3) returns on the main thread from here on, until a gigabyte is in use; what is freed stays with the
- * process. For commands that fill tables and end. Nothing happens where the C library is not glibc or such a range of
- * addresses is not to be had.
+ * From now on malloc(3) on the main thread takes its memory from huge pages, up to one gigabyte. Freed memory is not
+ * returned to the kernel, so this is for commands that fill tables and end. Does nothing when the C library is not
+ * glibc, or when no such range of addresses can be mapped.
  */
 void heap_use_huge_pages(void);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * library: functions of a shared library that only some commands need. It is loaded when one of them does: otherwise
- * its relocations would slow the start of every command. A static program has the functions linked in.
+ * library: functions of a shared library that only some commands need. The library is loaded when such a command runs;
+ * if the program were linked with it, its relocations would slow the start of every command. A static program has the
+ * functions linked in.
  */
 #pragma once
 
@@ -10,11 +11,11 @@
 
 struct library_function {
 	const char *name;
-	void *to;             /* a pointer to a function, which is set */
-	void (*linked)(void); /* NULL: it is looked up by its name */
+	void *to;             /* address of the function pointer that library_load() sets */
+	void (*linked)(void); /* of a static program: the function; NULL: it is looked up by its name */
 };
 
-/* For a table of them; `to` is a pointer to a __typeof__(function) *. */
+/* An entry of a table; `to` is the address of a variable of type __typeof__(function) *. */
 #ifdef STATIC_PROGRAM
 #define LIBRARY_FUNCTION(function, to)                                                                                 \
 	{                                                                                                              \
@@ -28,7 +29,7 @@ struct library_function {
 #endif
 
 /*
- * Sets all pointers of the table. `file` is found as by dlopen(3), and stays loaded. false: it is not installed, or
- * lacks one of the functions. One thread at a time for one table.
+ * Sets all pointers of the table. `file` is searched for as by dlopen(3), and stays loaded. false: it is not installed,
+ * or lacks one of the functions. Not by two threads at once for the same table.
  */
 bool library_load(const char *file, const struct library_function *functions, size_t nr);

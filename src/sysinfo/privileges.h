@@ -8,24 +8,24 @@
 #include <stdbool.h>
 
 /*
- * The calling thread, and those that it starts from now on: no program that is executed gives it more rights
- * (no_new_privs), and of its capabilities there stay only those that a recording uses after its events were opened:
+ * Applies to the calling thread and to threads that it starts later. Sets no_new_privs, so no program that is executed
+ * gains rights, and drops all capabilities but those that a recording needs after its events were opened:
  *
- * - DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER: files of others, outputs in directories of others
- * - SYS_PTRACE, CHECKPOINT_RESTORE: /proc/PID/maps, root and map_files of others
+ * - DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER: read files of other users, write outputs into their directories
+ * - SYS_PTRACE, CHECKPOINT_RESTORE: /proc/PID/maps, root and map_files of processes of other users
  * - SYSLOG: addresses in /proc/kallsyms
- * - SYS_NICE, IPC_LOCK: threads that drain are real-time, and their memory stays
- * - KILL, when `signals_others`: the end of a command of another user, --on-pressure=freeze
+ * - SYS_NICE, IPC_LOCK: real-time priority and locked memory for threads that drain
+ * - KILL, when `signals_others`: end a command that runs as another user; --on-pressure=freeze
  *
- * SYS_ADMIN is given up, too, but for single calls: see privileges_borrow_admin(). Linux before 5.9 has no
- * CHECKPOINT_RESTORE: there it stays. A process without these capabilities loses nothing.
+ * SYS_ADMIN stays permitted but not effective, see privileges_borrow_admin(); on Linux before 5.9, which has no
+ * CHECKPOINT_RESTORE, it stays effective. Nothing fails when the process has none of these capabilities.
  */
 void privileges_drop(bool signals_others);
 
 /*
- * Gives CAP_SYS_ADMIN to the calling thread until privileges_return_admin(). Two things need it: bpf(2), for programs
- * that others loaded, and opening /proc/iomem, for the addresses in it. false: the thread cannot have it, or has it
- * already; then privileges_return_admin() must not be called.
+ * Makes CAP_SYS_ADMIN effective for the calling thread until privileges_return_admin(). It is needed for bpf(2) on
+ * programs that others loaded, and for the addresses in /proc/iomem. false: the thread cannot have it, or it is
+ * effective already; then privileges_return_admin() must not be called.
  */
 bool privileges_borrow_admin(void);
 void privileges_return_admin(void);

@@ -22,13 +22,13 @@ struct proc_map {
 };
 
 /*
- * Takes the next line that is a map off the front of `text`; lines that are none are skipped. A last line
- * without a newline counts as cut off and is left where it is. false: no map left.
+ * Decodes the next map and moves *text behind its line; lines that are no maps are skipped. A last line without a
+ * newline is incomplete, and stays in *text. false: there is no further whole line with a map.
  */
 bool proc_maps_next(struct span *text, struct proc_map *ret);
 
 /*
- * The name without the kernel's escape (a newline is printed as \012), NUL-terminated in `ret`. Returns its
- * length; -ENAMETOOLONG when it does not fit.
+ * Copies the name, NUL-terminated, with the kernel's escape undone (it prints a newline as \012). Returns its length
+ * without the NUL; -ENAMETOOLONG: it does not fit into `room` bytes.
  */
 int proc_map_name(const struct proc_map *map, char *ret, size_t room);

@@ -3,9 +3,9 @@
  * topology: which online CPUs are one core, one package, one NUMA node. Read once, before threads start;
  * owned by the caller (topology_fini); read-only afterwards, then any thread.
  *
- * Each level is a partition: every online CPU is in exactly one group of it, also where sysfs is missing,
- * incomplete or contradicts itself. What sysfs does not say: a CPU is a core of its own, and CPUs of unknown
- * package or node are one package or node together (log_verbose() tells).
+ * Each level is a partition: every online CPU is in exactly one of its groups, even when sysfs is missing, incomplete
+ * or contradicts itself. A CPU whose core is unknown is a core of its own; all CPUs whose package (or node) is unknown
+ * form one package (or node). log_verbose() says when that happens.
  *
  * Source: the kernel's Documentation/admin-guide/cputopology.rst and
  * Documentation/ABI/stable/sysfs-devices-node.
