@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * extent: whole records that are compressed together, as one zstd frame in COMPRESSED records that follow each other.
- * It depends on no earlier extent, so it can be decompressed alone.
+ * extent: whole records that are compressed together into one zstd frame, which is stored in consecutive COMPRESSED
+ * records. It depends on no earlier extent, so it can be decompressed alone.
  */
 #pragma once
 
@@ -12,16 +12,17 @@
 #include "base/span.h"
 
 enum {
-	EXTENT_BYTES_MAX = (16 << 20) - (1 << 17), /* of records in one: with a record before it, it fits into 16 MiB */
-	EXTENT_BYTES_SMALL =
-		(15 << 16) - 4096,         /* where memory counts more than the ratio, and what is not compressed */
-	EXTENT_RECORD_BYTES_MAX = 7 << 17, /* that one COMPRESSED record gives */
-	EXTENT_PAYLOAD_MAX = 65535 - 8,    /* of frame in one COMPRESSED record */
+	/* of records in one extent; together with an incomplete record before them they fit into 16 MiB */
+	EXTENT_BYTES_MAX = (16 << 20) - (1 << 17),
+	/* for extents that are not compressed, or where saving memory matters more than the ratio */
+	EXTENT_BYTES_SMALL = (15 << 16) - 4096,
+	EXTENT_RECORD_BYTES_MAX = 7 << 17, /* of records that one COMPRESSED record decompresses to */
+	EXTENT_PAYLOAD_MAX = 65535 - 8,    /* of the frame in one COMPRESSED record */
 };
 
 /*
- * How many bytes of records an extent should have at this level: more compress better, but take more memory, and at the
- * highest levels a worker would be busy for seconds. At most EXTENT_BYTES_MAX.
+ * How many bytes of records an extent should have at this compression level, at most EXTENT_BYTES_MAX. Larger extents
+ * compress better, but take more memory, and at the highest levels one would keep a worker busy for seconds.
  */
 size_t extent_bytes_for(int level);
 
@@ -31,17 +32,18 @@ void extent_packer_free(struct extent_packer *packer); /* NULL is fine */
 
 struct extent_pack_params {
 	int level; /* 1 to ZSTD_LEVEL_LAST */
-	const atomic_int
-		*level_now; /* read while it compresses, which it stops when this is below `level`; NULL: never stops */
+	/* read during compression, which is cancelled when the value is below `level`; NULL: never cancelled */
+	const atomic_int *level_now;
 };
 
 /*
- * Writes COMPRESSED records that hold `records` (at most EXTENT_BYTES_MAX) to `out`, which may be the same memory.
- * Returns their length in bytes, or an error, which leaves `records` as they were: -ENOSPC: they would take `room`
- * bytes or more, so the records should be stored uncompressed; -EIO: zstd failed; -ECANCELED: stopped by `level_now`.
+ * Compresses `records` (at most EXTENT_BYTES_MAX) and writes the COMPRESSED records to `out`, which may be the memory
+ * of `records`. Returns the length of the COMPRESSED records in bytes. After an error `records` are unchanged: -ENOSPC:
+ * the result would have `room` bytes or more, so the records should be stored uncompressed; -EIO: zstd failed;
+ * -ECANCELED: cancelled by `level_now`.
  *
  * COMPRESSED records are not padded, and each decompresses to 1 to EXTENT_RECORD_BYTES_MAX bytes: perf 6.1 refuses a
- * record that gives none, and drops what is more than the header promises.
+ * record that decompresses to nothing, and drops bytes beyond the limit that the COMPRESSED feature states.
  */
 int64_t extent_pack(struct extent_packer *packer, const struct extent_pack_params *how, struct span records, void *out,
 		    size_t room);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * repeats: where records repeat what stands before them, found in words of 8 bytes. Records of tracepoints are made of
- * such words, and most of them equal those of an earlier record of the same kind; for such records this takes a third
- * of the time that zstd takes, which looks at each byte. What is found zstd encodes (compress/zstd.c).
+ * repeats: finds where records repeat earlier bytes, in words of 8 bytes. Records of tracepoints consist of such words,
+ * most of which equal those of an earlier record of the same kind. For such records this takes a third of the time of
+ * zstd's own search, which looks at each byte. The result is encoded by zstd (compress/zstd.c).
  */
 #pragma once
 
@@ -11,21 +11,23 @@
 
 #include "base/span.h"
 
-enum { REPEAT_BYTES_LEAST = 48 }; /* on average: with less, zstd's own search makes much smaller files */
+/* average length of the repeats found, below which zstd's own search makes much smaller files */
+enum { REPEAT_BYTES_LEAST = 48 };
 
 /* As ZSTD_Sequence. */
 struct repeat {
-	uint32_t distance; /* back, from where it is repeated; 0: nothing is, the block ends behind the literals */
-	uint32_t literals; /* that stand before it */
+	/* how many bytes back the same bytes stand; 0: no repeat, the block ends behind the literals */
+	uint32_t distance;
+	uint32_t literals; /* bytes before the repeat that are stored as they are */
 	uint32_t length;
 	uint32_t unused;
 };
 
-/* How many `ret` needs room for. */
+/* The number of elements that `ret` of repeats_find() must have room for. */
 size_t repeats_room(size_t bytes, size_t block_bytes);
 
 /*
- * Those of `in`, in blocks of at most `block_bytes` (a multiple of 8), each of which ends with one of distance 0. Their
- * number; 0: they are too short.
+ * Finds the repeats in `in`, in blocks of at most `block_bytes` (a multiple of 8); each block ends with an element of
+ * distance 0. Returns the number of elements; 0: the repeats are too short on average (REPEAT_BYTES_LEAST).
  */
 size_t repeats_find(struct span in, size_t block_bytes, struct repeat *ret);
