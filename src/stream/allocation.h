@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * allocation: blocks of the disk asked for ahead of the writes that fill them, so that the file system does not find
- * them page by page: writing costs 40 % less CPU on ext4. The length of the file does not change; who finishes the
- * file cuts it to its length, which gives back what was not used. Owned by one engine; one thread.
+ * allocation: allocates disk blocks before the writes that fill them, so that the file system does not allocate them
+ * page by page: writing costs 40 % less CPU on ext4. The length of the file does not change; when the file is finished
+ * it is truncated to its length, which frees unused blocks. Owned by one writer; one thread.
  */
 #pragma once
 
@@ -15,12 +15,13 @@ struct allocation {
 	int fd;
 	uint64_t start; /* file offset of the first byte that is written */
 	uint64_t end;   /* allocated up to here */
-	bool off;       /* not possible for this output, or no longer: writing tells of a full disk */
+	/* allocation has failed, and is not tried again; the writes themselves will report a full disk */
+	bool off;
 };
 
 /*
- * What is asked for at a time: a small recording asks for nothing, and tmpfs takes each page and fills it with zeroes,
- * 16 ms for 64 MiB, and who writes waits for that.
+ * Bytes that are allocated at a time. A recording smaller than this allocates nothing. Not larger, because tmpfs clears
+ * all the pages at once, 16 ms for 64 MiB, while the writing thread waits.
  */
 enum { ALLOCATION_STEP = 4 << 20 };
 
@@ -36,10 +37,10 @@ static inline void allocation_reach(struct allocation *allocation, uint64_t end)
 		allocation->end = end + ALLOCATION_STEP;
 }
 
-/* Gives back what was not used of a file that ends at `end`. */
+/* Frees the unused blocks behind `end`, where the file ends. */
 static inline void allocation_trim(struct allocation *allocation, uint64_t end)
 {
-	/* Blocks behind the end cost room, not correctness: a failure is no error of the recording. */
+	/* Blocks behind the end only take disk space, so a failure is no error of the recording. */
 	if (allocation->end > end && ftruncate(allocation->fd, (off_t)end))
 		allocation->off = true;
 }

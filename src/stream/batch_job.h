@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * batch_job: a batch on its way through a pool, and what a pipeline asks of that pool. Private to stream.
+ * batch_job: a batch with what pool and pipeline need to know of it, and the functions of the pool that pipelines call.
+ * Private to stream.
  */
 #pragma once
 
@@ -16,63 +17,71 @@ struct batch_pool;
 struct pool_client;
 struct producer;
 
-/* An extent under way. It has one owner at a time: free list, producer, stage, or worker. */
+/* A batch on its way, to be stored as an extent. It has one owner at a time: free list, producer, stage, or worker. */
 struct batch_job {
-	struct batch batch;             /* first: stages see no more of it */
-	uint8_t *memory;                /* its own: a page, the room of the batch, and some for its tail */
+	struct batch batch; /* first member: all that stages see */
+	/* its part of the pool's memory: a page, the room of the batch, and some for its tail */
+	uint8_t *memory;
 	uint32_t number;                /* in the free list */
 	struct batch_job *next_to_pack; /* in the queue of the workers */
-	struct batch_job *next_in_line; /* in the order of its stage */
+	struct batch_job *next_in_line; /* in the order of its pipeline */
 	struct pool_client *client;
-	size_t came_len;                /* of its records, as the rings gave them: before their stacks were cut */
-	size_t out_len;                 /* valid when done: of what is to be written instead */
+	/* bytes of its records as they were in the rings, before stack dumps were cut */
+	size_t came_len;
+	size_t out_len;                 /* valid when done: bytes to be written */
 	uint8_t tail[BATCH_TAIL_BYTES]; /* the batch's */
 	struct producer *producer;      /* that filled it; NULL: a stage did */
-	uint64_t complete_ns;           /* for that one: stage->complete_ns in stage.h */
-	bool flush;                     /* STAGE_COMMIT for the stages, behind it */
-	bool plain;                     /* stored as it is */
-	bool commit; /* when it is written the writer behind the stage holds nothing back; under the pool's lock */
-	struct extent_info info; /* of its records; the stage takes it */
+	uint64_t complete_ns;           /* the value for stage->complete_ns (stage.h) once the stages have this batch */
+	bool flush;                     /* flush the stages with STAGE_COMMIT behind it */
+	bool plain;                     /* store it uncompressed */
+	bool commit; /* when it is written, call writer_commit() of the inner writer; under the pool's lock */
+	struct extent_info info; /* statistics of its records; the pipeline takes it over */
 	bool done;
 };
 
 /*
- * What gives work to the pool: a pipeline. Workers call both with the lock held; it is released while they work.
+ * What gives work to the pool: a pipeline. Workers call both functions with the lock held; they release it while they
+ * work.
  */
 struct pool_client {
-	void (*call_stages)(struct pool_client *client, size_t most); /* of its turn: for so many batches */
-	void (*write_done)(struct pool_client *client);               /* a job is done: writes what is due */
-	struct pool_client *next;                                     /* that waits for its turn */
-	atomic_bool has_turn;                                         /* or waits for it */
+	/* in its turn: calls the stages with at most so many batches */
+	void (*call_stages)(struct pool_client *client, size_t most);
+	/* called when a job is done: writes the jobs at the front that are done */
+	void (*write_done)(struct pool_client *client);
+	struct pool_client *next; /* in the queue of clients that wait for a turn */
+	atomic_bool has_turn;     /* it has a turn, or waits for one */
 };
 
-/*
- * For pipelines, without the lock.
- */
+/* Called by pipelines without the lock: */
 
-/* NULL: none is free. */
+/* Takes a job from the free list; NULL: none is free. */
 struct batch_job *batch_pool_take(struct batch_pool *pool, struct pool_client *client);
-/* Less than a quarter of the memory is free. */
+/* Whether at most a quarter of the jobs are free. */
 bool batch_pool_is_short(const struct batch_pool *pool);
-/* A quarter of what could wait for compressors does: time to look whether they keep up. */
+/* Whether so many jobs wait to be compressed (a quarter of those that could) that the governor should look. */
 bool batch_pool_is_late(const struct batch_pool *pool);
-/* The client gets a turn, if it has none. `wake`: from a worker that is idle, else from batch_pool_store(). */
+/*
+ * Gives the client a turn, if it has none. `wake`: an idle worker is woken for it; else batch_pool_store() or a worker
+ * comes to it.
+ */
 void batch_pool_schedule(struct batch_pool *pool, struct pool_client *client, bool wake);
 
-/*
- * The same, while the lock is held.
- */
+/* Called by pipelines with the lock held: */
 
 void batch_pool_put(struct batch_pool *pool, struct batch_job *job);
 /* Hands a job to the workers. */
 void batch_pool_submit(struct batch_pool *pool, struct batch_job *job);
 /* batch_pool_schedule() under the lock. */
 void batch_pool_add_turn(struct batch_pool *pool, struct pool_client *client, bool wake);
-/* A thread waits for what is queued: a worker does it, where no drain comes to it. */
+/*
+ * Wakes a worker for the queued work, because a thread waits for it and no draining thread will call
+ * batch_pool_store().
+ */
 void batch_pool_wake(struct batch_pool *pool);
 /*
- * Some of what is queued, on this thread, always the same. The lock is held, and released while it works. The CPU time
- * of stores, estimated: of some calls together, 0 for the others; all sums are within what the thread used.
+ * Does some of the queued work on this thread; always called by the same thread, with the lock held, which is released
+ * while it works. Returns CPU time in ns: it is measured only at some calls, for all calls since the last measurement,
+ * and 0 is returned by the others.
  */
 uint64_t batch_pool_store(struct batch_pool *pool);
 void batch_pool_count(struct batch_pool *pool, const struct batch_job *job, int64_t len, int level); /* into totals */

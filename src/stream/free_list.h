@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * free_list: which of some numbered things are free. Any thread takes and puts, without a lock. One owner.
- */
+/* free_list: the free ones among items numbered from 0 on. Any thread may take and put, without a lock. One owner. */
 #pragma once
 
 #include <errno.h>
@@ -13,16 +11,17 @@
 
 struct free_list {
 	/*
-	 * The number + 1 of the first, 0: there is none; above it a count of changes, so that a thread that was away
-	 * for a while does not take what it sees for what it saw.
+	 * Low 32 bits: number + 1 of the first free item; 0: there is none. High 32 bits: a count of changes, so that a
+	 * compare-and-swap fails when the list has changed since it was read, even if the first item is the same (the
+	 * ABA problem).
 	 */
 	_Atomic uint64_t first;
-	_Atomic uint32_t *next; /* heap; by number: the number + 1 of what follows */
+	_Atomic uint32_t *next; /* heap; by number: number + 1 of the next free item */
 };
 
 #define FREE_LIST_CHANGE (1ULL << 32)
 
-/* None is free. nr: below 2^32. 0 or -ENOMEM. */
+/* At first no item is free. nr: number of items, below 2^32. 0 or -ENOMEM. */
 static inline int free_list_init(struct free_list *list, size_t nr)
 {
 	atomic_init(&list->first, 0);
@@ -35,13 +34,13 @@ static inline void free_list_fini(struct free_list *list)
 	free((void *)list->next);
 }
 
-/* What it is after the change. */
+/* The new value of `first`: with that item, and one more change. */
 static inline uint64_t free_list_with(uint64_t first, uint32_t number_plus_1)
 {
 	return ((first & ~(FREE_LIST_CHANGE - 1)) + FREE_LIST_CHANGE) | number_plus_1;
 }
 
-/* What was done with it before is seen by the thread that takes it. */
+/* Memory written before this call is visible to the thread that takes the item. */
 static inline void free_list_put(struct free_list *list, uint32_t number)
 {
 	uint64_t first = atomic_load_explicit(&list->first, memory_order_relaxed);
@@ -52,7 +51,7 @@ static inline void free_list_put(struct free_list *list, uint32_t number)
 						      memory_order_release, memory_order_relaxed));
 }
 
-/* The one that was put last; false: none is free. */
+/* Takes the item that was put last; false: none is free. */
 static inline bool free_list_take(struct free_list *list, uint32_t *ret)
 {
 	/* Pairs with the release of the thread that put it, and of all that changed the list since then. */

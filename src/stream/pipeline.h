@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pipeline: a writer that compresses, in front of another writer, whose owner it is. What comes from rings is copied
- * into extents at once; what is put (marks, what stands before and after) stays plain and keeps its place.
+ * pipeline: a writer in front of another writer, which it owns. Bytes from rings are copied into batches, which go
+ * through the stages, are compressed if the recording asks for it, and are written in order. Bytes of writer_put()
+ * (round marks, what stands before and behind the ring records) are never compressed, and keep their position.
  *
- * `queued` counts what came, `stored` what went out.
+ * Of the pipeline `queued` counts bytes before compression, `stored` counts bytes in the output.
  */
 #pragma once
 
@@ -11,29 +12,30 @@
 #include "stream/retained.h"
 #include "stream/writer.h"
 
-enum { PIPELINE_WRITE_BYTES = EXTENT_BYTES_SMALL }; /* the most that the writer behind it is given at once */
+enum { PIPELINE_WRITE_BYTES = EXTENT_BYTES_SMALL }; /* the most bytes that the inner writer is given at once */
 
 struct producers_params;
 struct batch_pool;
 struct pipeline;
 struct stage;
 
-/* Owns `inner` from here on, also when it fails: -ENOMEM. */
+/* Takes ownership of `inner`, also when it fails. 0 or -ENOMEM. */
 int pipeline_open(struct batch_pool *pool, struct writer *inner, struct writer **ret);
 
-/* Behind those that were added before; borrowed. Before the first byte comes. */
+/* Adds a stage behind those that were added before; it is borrowed. To be called before the first byte is queued. */
 void pipeline_add_stage(struct writer *pipeline, struct stage *stage);
 /*
- * All that was queued has come to the stages, and is written but for what they keep. Closing a writer ends its stages:
- * with several outputs this is called for each of them before the first is closed.
+ * Waits until all that was queued has been given to the stages and is written, apart from batches that the stages keep.
+ * Closing a pipeline ends its stages, and stages may need records of other outputs; so with several outputs this is
+ * called for each of them before the first is closed.
  */
 void pipeline_run_stages(struct writer *writer);
 
 /*
- * From now on several threads fill the pipeline: one calls the pipeline itself, each other one a producer, which copies
- * into extents of its own; these are stored in the order in which they become full. Called before the first byte comes
- * from a ring. Producers are writers. They are closed before the pipeline, when no thread uses it any more; it then
- * counts what they have queued.
+ * From now on several threads fill the pipeline: one thread queues into the pipeline itself, each other one into a
+ * producer, a writer that copies into batches of its own. Batches are stored in the order in which they become full. To
+ * be called before the first byte from a ring is queued. Producers are closed before the pipeline, when no thread uses
+ * it any more; the pipeline then adds what they have queued to its own `queued`.
  */
 void pipeline_share(struct writer *pipeline, const struct producers_params *params);
 int producer_open(struct writer *pipeline, struct writer **ret); /* after pipeline_share(). 0 or -ENOMEM */
@@ -46,7 +48,9 @@ int producer_open(struct writer *pipeline, struct writer **ret); /* after pipeli
  */
 int pipeline_open_retained(struct batch_pool *pool, const struct retained_limits *limits, struct writer **ret);
 
-/* From any thread: a snapshot of what is kept now will be written, so nothing of it is dropped for its age any more. */
+/*
+ * From any thread: a snapshot of the kept records will be written, so from now on none of them is dropped for its age.
+ */
 void pipeline_request_snapshot(struct writer *writer);
 
 struct retained_range {
@@ -57,5 +61,5 @@ struct retained_range {
 struct retained_range pipeline_retained(struct writer *writer); /* from any thread */
 
 void pipeline_end_input(struct writer *writer);
-void pipeline_attach(struct writer *writer, struct writer *inner); /* owns it */
+void pipeline_attach(struct writer *writer, struct writer *inner); /* takes ownership of `inner` */
 int pipeline_write_retained(struct writer *writer);                /* 0, or the error of the output, which sticks */

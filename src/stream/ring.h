@@ -2,8 +2,8 @@
 /*
  * ring: one kernel ring buffer mapped here. Owned by one stream; one thread at a time.
  *
- * Bytes are peeked (seen), taken (handed on, still in place), released (given back to the kernel). Released bytes
- * never come back: the kernel writes over them.
+ * Bytes are first looked at (peek), then handed on while they still lie in the ring (take), then given back to the
+ * kernel (release), which overwrites them.
  *
  * Source: perf_event_open(2) "MMAP layout"; kernel/events/ring_buffer.c for the order of accesses.
  */
@@ -29,8 +29,8 @@ struct ring {
 };
 
 /*
- * Maps the buffer of a perf event fd. data_pages: power of two, >= 1. The fd may be closed afterwards as far as the
- * ring is concerned. -EPERM (over the locked-memory budget), -EINVAL, -ENOMEM, -errno of mmap(2).
+ * Maps the buffer of a perf event fd. data_pages: a power of two, >= 1. The ring does not need the fd afterwards. 0, or
+ * -errno of mmap(2), such as -EPERM: more than the allowed locked memory (kernel.perf_event_mlock_kb).
  */
 int ring_map(struct ring *ring, int event_fd, size_t data_pages);
 
@@ -39,15 +39,15 @@ void ring_attach(struct ring *ring, struct perf_event_mmap_page *page, const voi
 void ring_unmap(struct ring *ring);
 
 /*
- * Looks at the head once. The bytes not yet taken, oldest first, the part after the wrap second. Returns their
- * number; 0: none, spans untouched.
+ * Reads the head once. Sets the spans to the bytes that were not taken yet, oldest first; the second span is the part
+ * after the wrap, or empty. Returns the number of bytes; 0: there are none, and the spans are untouched.
  */
 size_t ring_peek(const struct ring *ring, struct span ret_spans[2]);
 
-/* The first `bytes` of the last peek are handed on. They stay readable until released. */
+/* Marks the first `bytes` of the last peek as handed on. They stay readable until they are released. */
 void ring_take(struct ring *ring, size_t bytes);
 
-/* The oldest `bytes` of what was taken go back to the kernel. */
+/* Gives the oldest `bytes` of what was taken back to the kernel. */
 void ring_release(struct ring *ring, size_t bytes);
 
 /*
@@ -60,7 +60,7 @@ struct backward_ring {
 	const struct perf_event_mmap_page *page;
 	const uint8_t *data;
 	size_t bytes;   /* of the data area, a power of two */
-	uint64_t taken; /* the head of the last take: what lies above it has been taken, or was overwritten */
+	uint64_t taken; /* data_head at the last take: records at higher addresses were taken or overwritten */
 	void *mapping;  /* NULL: the memory is the caller's */
 	size_t mapping_bytes;
 };
@@ -72,14 +72,15 @@ void backward_ring_attach(struct backward_ring *ring, const struct perf_event_mm
 void backward_ring_unmap(struct backward_ring *ring); /* zeroed is fine */
 
 struct backward_taken {
-	const uint8_t *records; /* oldest first, in the caller's room */
+	const uint8_t *records; /* oldest first, in the caller's `room` */
 	size_t bytes, nr_records;
-	size_t nr_broken; /* 1: a header that no record can have ended the walk; never seen in a still ring */
-	uint64_t came;    /* bytes that were written since the last take, also those that are overwritten */
+	/* 1: the walk ended early at an invalid record header; never seen while nothing writes into the ring */
+	size_t nr_broken;
+	uint64_t came; /* bytes that were written since the last take, including those that were overwritten */
 };
 
 /*
- * The records since the last take that are still whole, oldest first: a record whose end lies where newer ones were
- * written is left out. `room` has ring->bytes.
+ * Copies the records since the last take that are still whole into `room`, which has ring->bytes bytes, oldest first. A
+ * record whose end was overwritten by newer ones is left out.
  */
 void backward_ring_take(struct backward_ring *ring, uint8_t *room, struct backward_taken *ret);

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stage: what looks at the records of an output on their way from the rings to the writer, or changes them. Draining
- * never waits for a stage: the drain copies ring bytes into batches of pool memory, and worker threads call the stages.
+ * stage: looks at the records of an output on their way from the rings to the writer, or changes them. Draining never
+ * waits for a stage: the thread that drains copies ring bytes into batches of pool memory, and worker threads call the
+ * stages.
  *
- * One stage instance belongs to one output (a file, a pipe, one data file of a directory). It is called by one thread
- * at a time, not always by the same, with one batch after the other in the order in which they were filled. What
- * instances share (struct stage_maker is the place for it) they lock themselves. Stages may take as long as they have
- * to: what comes in that time waits in the pool. When the pool is full the rings fill, and the kernel counts what it
- * drops.
+ * A stage instance belongs to one output (a file, a pipe, one data file of a directory). It is called by one thread at
+ * a time, not always the same one, with the batches in the order in which they were filled. State that instances share
+ * is kept in the maker's own struct, with a lock of its own. A stage may take as long as it needs: records wait in the
+ * pool. When the pool is full the rings fill, and the kernel counts what it drops.
  *
- * Batches are whole records. Each ring's records come in their order; those of different rings are mixed.
+ * A batch holds whole records. The records of one ring come in the order of the ring; those of different rings are
+ * mixed.
  *
- * What a stage does with a batch: it passes it on (stage_pass()), changed or not, at once or later, or it frees it
- * (stage_batch_free()). Until then the batch is the stage's own; it counts against the pool's bound. The order in which
- * batches are passed on is the order of the file, marks of rounds (FINISHED_ROUND, in `tail`) included: a
- * stage that keeps a batch keeps all that come behind it, so that no mark overtakes the records that it is about.
- * Records are changed in place, or written into a new batch (stage_batch_new()), of which the old one's tail is part.
+ * A stage passes each batch on (stage_pass()), changed or not, at once or later, or frees it (stage_batch_free()).
+ * Until then it owns the batch, which counts against the pool's limit. Batches get into the file in the order in which
+ * they are passed on, with the round marks in `tail` (FINISHED_ROUND). So a stage that keeps a batch must also keep all
+ * later ones: else a mark would overtake records of its round. Records are changed in place, or written into a new
+ * batch (stage_batch_new()), which must also get the tail of the old one.
  *
- * When is everything known that happened before a sample? Batches and flushes carry two times (CLOCK_MONOTONIC):
- * batch->read_ns is not before the time of any of its records; and all records of this output's rings that the kernel
- * had written before stage->complete_ns have come to process(). So a sample of a batch can be resolved when *each*
- * output of the recording (with --threads into a directory there is one for each ring, and task events lie in other
- * outputs than samples) has a complete_ns >= the batch's read_ns; at STAGE_END all outputs have. complete_ns grows with
- * rounds where there are marks, and with each commit; flush() is called then, once for all batches that have come. The
- * state before the first batch: initial_state().
+ * How a stage knows that everything before a sample has come: no record of a batch is newer than batch->read_ns, and
+ * all records that the kernel wrote into this output's rings before stage->complete_ns were given to process() (both:
+ * CLOCK_MONOTONIC). So the samples of a batch can be resolved as soon as *each* output of the recording has a
+ * complete_ns >= the batch's read_ns (with --threads into a directory each ring has an output, and task events come in
+ * other outputs than samples), or STAGE_END. complete_ns grows at round marks and at commits; then flush() is called,
+ * once for all batches that have come. The state before the first batch: initial_state().
  */
 #pragma once
 
@@ -38,24 +38,25 @@
 enum { BATCH_TAIL_BYTES = 56 };
 
 struct batch {
-	uint8_t *records; /* 8-aligned; whole records */
-	size_t len;       /* of them, in bytes; may be changed, up to `room` */
-	size_t room;      /* bytes; the same for all batches of a recording; at least 64 KiB */
-	uint8_t *tail;    /* plain records behind them, never compressed: FINISHED_ROUND */
-	size_t tail_len;  /* up to BATCH_TAIL_BYTES */
-	uint64_t offset;  /* in the file, of the first byte, for the last stage; STAGE_NO_OFFSET: it is compressed */
-	uint64_t read_ns; /* CLOCK_MONOTONIC: they were copied out of their rings before that */
-	uint64_t complete_ns; /* what stage->complete_ns becomes when the stage has got this batch */
-	void *examined;       /* what examine() found, in the memory behind `len`; NULL: nothing */
-	struct batch *next;   /* for the stage that has the batch; NULL when it comes */
+	uint8_t *records;     /* 8-aligned; whole records */
+	size_t len;           /* bytes of records; a stage may change it, up to `room` */
+	size_t room;          /* capacity in bytes; at least 64 KiB, the same for all batches of a recording */
+	uint8_t *tail;        /* records behind them that are never compressed: FINISHED_ROUND */
+	size_t tail_len;      /* up to BATCH_TAIL_BYTES */
+	uint64_t offset;      /* for the last stage: of records in the file; STAGE_NO_OFFSET: they will be compressed */
+	uint64_t read_ns;     /* CLOCK_MONOTONIC: the records were copied out of their rings before this time */
+	uint64_t complete_ns; /* the value of stage->complete_ns from this batch on */
+	void *examined;       /* result of examine(), in the memory behind `len`; NULL: none */
+	struct batch *next;   /* free for use by the stage that owns the batch; NULL when the batch comes */
 };
 
-/* Why what a stage keeps has to be passed on. */
+/* Why flush() is called, and which of the batches that a stage keeps it must pass on. */
 enum stage_flush {
-	STAGE_ROUND,  /* stage->complete_ns has grown, by a round or otherwise: what is resolved now can go */
-	STAGE_COMMIT, /* at least each 400 ms: what came before the last one must go, for it is lost with a kill */
-	STAGE_MEMORY, /* the pool runs short, and this stage has some of it: everything must go, resolved or not */
-	STAGE_END,    /* the output ends, at a switch or with the recording: everything must go, the last call */
+	STAGE_ROUND, /* stage->complete_ns has grown: batches that can be resolved now should be passed on */
+	/* at least every 400 ms: batches that came before the last one must go, as SIGKILL would lose them */
+	STAGE_COMMIT,
+	STAGE_MEMORY, /* the pool runs short of memory: all batches must go, resolved or not */
+	STAGE_END,    /* the output ends, at a switch or at the end of the recording: all batches must go; last call */
 };
 
 struct ledger;
@@ -64,59 +65,58 @@ struct stage;
 struct stage_ops {
 	const char *name;
 	/*
-	 * NULL: not wanted. What can be found out of a batch in any order and beside other batches, before process()
-	 * gets it in its turn: several threads at once, which change nothing but batch->examined and what it points to.
+	 * NULL: not wanted. Called before process(), for several batches in parallel, in any order. Changes only
+	 * batch->examined and what it points to.
 	 */
 	void (*examine)(const struct stage *stage, struct batch *batch);
 	/*
-	 * Takes over the batch. 0 or -errno, with which the output ends; the batch must be passed on or freed then,
-	 * too.
+	 * Owns the batch, and passes it on or frees it also after an error. 0, or -errno, with which the output ends.
 	 */
 	int (*process)(struct stage *stage, struct batch *batch);
-	/* NULL: it keeps nothing. 0 or -errno, as above. With STAGE_END also after an error. */
+	/* NULL: the stage never keeps a batch. 0 or -errno, as above. With STAGE_END also after an error. */
 	int (*flush)(struct stage *stage, enum stage_flush why);
 	void (*free)(struct stage *stage); /* after the output was closed and finished */
 };
 
 /* First member of a stage's own struct. */
 struct stage {
-	const struct stage_ops *ops; /* set by the maker; the rest by the pipeline */
-	struct stage *next;          /* behind it in the same output */
+	const struct stage_ops *ops; /* set by the maker; the other fields are set by the pipeline */
+	struct stage *next;          /* the stage behind it in the same output */
 	struct pipeline *output;
 	uint64_t complete_ns; /* CLOCK_MONOTONIC: see above; 0: not yet */
 };
 
 /* The output that a stage is made for. */
 struct stage_output {
-	size_t index, nr; /* of the outputs that are open at once: in a directory the ring's, else 0 of 1 */
-	bool regular;     /* a file that can be read back; else a pipe or a device */
+	/* of the outputs that are open at once: in a directory the number of the ring, else 0 of 1 */
+	size_t index, nr;
+	bool regular; /* it is a file that can be read back; false: a pipe or a device */
 };
 
 /*
- * One feature that puts stages in place: first member of its own struct, which may hold what its stages share. A
- * recording has a list of them (recording.c, choose_stages()), in the order of the stages; each output, also those that
- * come by a switch, gets a stage of each.
+ * Makes the stages of one feature: first member of its own struct, which may hold what they share. A recording has a
+ * list of makers (choose_stages() in recording.c) in the order of the stages; each output, also after a switch, gets a
+ * stage of each.
  */
 struct stage_maker {
-	/* *ret NULL: this output needs none. 0 or -errno. By the thread that opens the output. */
+	/* Called by the thread that opens the output. *ret NULL: this output needs no such stage. 0 or -errno. */
 	int (*make)(struct stage_maker *maker, const struct stage_output *output, struct stage **ret);
 	/*
-	 * NULL: not wanted. Records that describe all tasks and maps as they were when the first output began (COMM,
-	 * MMAP2, ... as synthesised), once, before the first batch; later outputs begin with what the batches told.
-	 * Borrowed for the call. Not called with --tail-synthesize. 0 or -errno.
+	 * NULL: not wanted. Called once, before the first batch, with the synthesised records (COMM, MMAP2, ...) of all
+	 * tasks and maps as they were when the first output began; later outputs continue from the batches. Borrowed
+	 * for the call. Not called with --tail-synthesize. 0 or -errno.
 	 */
 	int (*initial_state)(struct stage_maker *maker, struct span records);
 	/*
-	 * NULL: not wanted. When all stages of an output have ended: adds to its ledger what they counted since the
-	 * last call. By the thread that finishes the output. 0 or -errno.
+	 * NULL: not wanted. Called by the thread that finishes an output, when all its stages have ended: adds to the
+	 * ledger what they counted since the last call. 0 or -errno.
 	 */
 	int (*account)(struct stage_maker *maker, struct ledger *ledger);
-	/* Set by the pipeline: */
-	struct stage_maker *next;
+	struct stage_maker *next; /* Set by the pipeline: */
 	bool knows_state;
 };
 
-/* Behind those that are there; borrowed. */
+/* Appends a maker to the list; it is borrowed. */
 void stage_makers_add(struct stage_maker **first, struct stage_maker *maker);
 /* Calls initial_state() of the makers that have it, once for each. 0 or -errno. */
 int stage_makers_initial_state(struct stage_maker *first, struct span records);
@@ -125,7 +125,10 @@ int stage_makers_initial_state(struct stage_maker *first, struct span records);
  * For stages, in process() and flush().
  */
 
-/* The batch is as it will be passed on: the next stage's examine(), where it has one. Any thread, but not process(). */
+/*
+ * For a batch in its final form, before stage_pass(): calls the next stage's examine(). Any thread, but not in
+ * process().
+ */
 static inline void stage_examine(const struct stage *stage, struct batch *batch)
 {
 	batch->examined = NULL;
@@ -133,18 +136,15 @@ static inline void stage_examine(const struct stage *stage, struct batch *batch)
 		stage->next->ops->examine(stage->next, batch);
 }
 
-/*
- * To the next stage, or on to be compressed and written. The batch is no longer the caller's. 0, or an error to return.
- */
+/* Gives the batch to the next stage, or to be stored. 0, or an error that the caller must return. */
 int stage_pass(struct stage *stage, struct batch *batch);
 
-/* An empty batch out of the pool; NULL: none is free, and waiting would not help: pass on or free some. */
+/* An empty batch of the pool. NULL: none is free, and waiting would not help: pass on or free some. */
 struct batch *stage_batch_new(struct stage *stage);
 void stage_batch_free(struct stage *stage, struct batch *batch);
 
 /*
- * So many samples that came in batches are not passed on, nor any other in their place: they count as lost, with the
- * reason, in the summary and in the ledger. `reason`: a static string, such as "unwinding: no memory". At most
- * POOL_DROP_REASONS different ones in a recording are told apart.
+ * Counts samples of a batch that are neither passed on nor replaced: they are lost, with the reason, in the summary and
+ * in the ledger. `reason`: a static string such as "unwinding: no memory"; at most POOL_DROP_REASONS different ones.
  */
 void stage_count_dropped(struct stage *stage, const char *reason, uint64_t nr_samples);

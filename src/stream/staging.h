@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * staging: blocks of memory between a ring and the output, in file order. A piece is copied in, its source is free,
- * and the engine writes the block later. Owned by one engine; one thread.
+ * staging: blocks of memory between a ring and the output, in file order. Each chunk that is queued is copied into a
+ * block, which the writer writes later. Owned by one writer; one thread.
  */
 #pragma once
 
@@ -15,9 +15,9 @@ struct writer;
 
 struct staging_block {
 	uint8_t *data;
-	size_t len, done; /* bytes of the piece; of those written */
+	size_t len, done; /* bytes of the chunk; of these, written so far */
 	uint64_t offset;  /* in the file */
-	int err;          /* -errno of its write; then it is complete */
+	int err;          /* -errno of its write; set together with `complete` */
 	bool complete;
 	unsigned nr_again; /* times in a row that its write was refused without an error */
 };
@@ -29,11 +29,11 @@ struct staging {
 	uint8_t *memory;
 };
 
-/* -ENOMEM, -EINVAL for sizes that make no sense. */
+/* 0, -ENOMEM, or -EINVAL for a size of 0 or one that overflows. */
 int staging_init(struct staging *staging, size_t nr_blocks, size_t block_bytes);
 void staging_fini(struct staging *staging);
 
-/* Copies a piece of at most block_bytes into the next block. NULL: all are in use. */
+/* Copies a chunk of at most block_bytes into the next block. NULL: all blocks are in use. */
 struct staging_block *staging_fill(struct staging *staging, const struct span spans[], unsigned nr_spans,
 				   uint64_t offset);
 
@@ -44,17 +44,21 @@ static inline struct staging_block *staging_at(const struct staging *staging, si
 }
 
 /*
- * `bytes` more (or an error below 0) of a block. True: complete; false: the rest is to be written again, after -EINTR,
- * -EAGAIN or -ECANCELED, too, until that has led nowhere so often that it is an error: -EIO.
+ * Notes the result of a write of the block: `bytes` written, or -errno. true: the block is complete, with block->err if
+ * it failed. false: the rest must be written by another call. That is also the answer to -EINTR, -EAGAIN and
+ * -ECANCELED, until too many of them in a row become an error (-EIO).
  */
 bool staging_progress(struct staging_block *block, int64_t bytes);
 
-/* Frees complete blocks, oldest first, into writer->stored. Stops at one that failed and returns its error. */
+/*
+ * Frees complete blocks, oldest first, and adds their bytes to writer->stored. Stops at a block that failed, and
+ * returns its error.
+ */
 int staging_complete(struct staging *staging, struct writer *writer);
 
 /*
- * A piece that no block can hold: it comes from no ring. -EAGAIN until everything before it is written; then it is
- * written here and now.
+ * Queues a chunk that is larger than a block, which never comes from a ring: -EAGAIN until everything before it is
+ * written; then it is written by this call.
  */
 int staging_bypass(const struct staging *staging, struct writer *writer, int fd, const struct span spans[],
 		   unsigned nr_spans);

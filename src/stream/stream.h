@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stream: the pump. Rings -> writer, and nothing else: it knows no option, no mode and no engine.
+ * stream: moves bytes from rings to a writer (the pump). It knows no option, no mode, and no kind of writer.
  *
- * A stream belongs to one thread at a time, and so do its rings and its writer. It owns neither: the recording does.
+ * A stream, its rings and its writer are used by one thread at a time. The recording owns the rings and the writer.
  */
 #pragma once
 
@@ -26,73 +26,83 @@ struct stream_counters {
 };
 
 /*
- * Looks at what comes out of some of the rings, on the stream's thread. Positions count the ring bytes of the stream.
+ * Observes the records of some of the rings, on the stream's thread. `position`: how many ring bytes the stream had
+ * moved before.
  */
 struct stream_tap {
 	void (*see)(struct stream_tap *tap, const struct span spans[2], uint64_t position);
-	void (*cut)(struct stream_tap *tap, uint64_t position); /* what comes from here on goes to another writer */
+	void (*cut)(struct stream_tap *tap, uint64_t position); /* from this position on, bytes go to another writer */
 };
 
-/* Stores what waits in the writer, on the stream's thread, between two batches: relief.h. */
+/* Called on the stream's thread between two batches, to store what waits in the writer: relief.h. */
 struct stream_storage {
 	void (*store)(struct stream_storage *storage, struct writer *writer);
 };
 
 struct stream {
-	struct ring *rings;    /* borrowed array */
-	size_t *which;         /* borrowed; of `rings`, in order of visit; NULL: all, as they stand */
+	struct ring *rings; /* borrowed array */
+	/* borrowed; indices of `rings`, in the order in which they are visited; NULL: all rings in their order */
+	size_t *which;
 	size_t nr_rings;       /* to visit */
 	struct writer *writer; /* borrowed */
-	size_t flush_bytes;    /* leave less than this in a ring for a later pass; a draining pass takes all */
+	/* a STREAM_FLOW pass leaves a ring alone that holds less than this; the other passes take all */
+	size_t flush_bytes;
 	/*
-	 * A round is marked behind a pass that read every ring to its head, when this many bytes have come since the
-	 * last mark or the pass drains. 0: never. With other streams of the same output (writer->producers) they decide
-	 * together.
+	 * A FINISHED_ROUND mark is written after a pass that read every ring to its head, if this many bytes have come
+	 * since the last mark or if it was a STREAM_DRAIN pass. 0: never. Streams that share an output decide together:
+	 * writer->producers.
 	 */
 	uint64_t round_bytes;
 	uint64_t unmarked_bytes;
 	struct stream_counters counters;
-	/* writer->stored after the last pass, while there was no error: whole pieces. Any thread may read it. */
+	/*
+	 * writer->stored after the last pass, not updated after an error, so it ends where a queued chunk ends. Any
+	 * thread may read it.
+	 */
 	_Atomic uint64_t stored;
-	struct stream_tap *tap;         /* borrowed; NULL: none */
-	size_t nr_tapped;               /* of the rings, the first: what samples need in order to be understood */
+	struct stream_tap *tap; /* borrowed; NULL: none */
+	/* so many of the first rings are observed: those with the records that samples depend on */
+	size_t nr_tapped;
 	struct stream_storage *storage; /* borrowed; NULL: workers store */
 };
 
 enum stream_pass {
-	STREAM_FLOW,   /* take what is worth taking: rings with at least flush_bytes */
-	STREAM_ALL,    /* take whatever is there */
-	STREAM_COMMIT, /* the same, and the writer holds back nothing that came before the last such pass:
-			  writer_commit() */
-	STREAM_DRAIN,  /* take whatever is there, mark the round, and wait until the writer needs none of it */
+	STREAM_FLOW, /* take from rings that hold at least flush_bytes */
+	STREAM_ALL,  /* take whatever is there */
+	/* the same, then writer_commit(): the writer holds back no bytes that came before the previous such pass */
+	STREAM_COMMIT,
+	/* take whatever is there, mark the round, and wait until the writer has stored all of it (WRITER_ALL) */
+	STREAM_DRAIN,
 };
 
-/* The n-th that is visited. */
+/* The ring that is visited as number n, from 0 on. */
 struct ring *stream_ring(const struct stream *stream, size_t n);
 
 /*
- * Whole records that were read out of a ring before the first pass: as if that pass had found them there. 0 or the
- * writer's -errno.
+ * Before the first pass: queues whole records that were read out of a ring earlier, as if that pass had found them in
+ * the ring. 0 or the writer's -errno.
  */
 int stream_put_early(struct stream *stream, size_t ring, struct span records);
 
 /*
- * One pass over all rings, each visited once with its head read once. Returns the bytes moved, or -errno (the
- * writer's error: nothing was released that it did not get). A FLOW pass that returns 0 found nothing worth taking.
+ * One pass over all rings; the head of each ring is read once. Returns the number of bytes moved, or the writer's
+ * -errno; then no bytes were released that the writer did not take. A STREAM_FLOW pass that returns 0 found no ring
+ * with enough bytes.
  */
 int64_t stream_pump(struct stream *stream, enum stream_pass pass);
 
 /*
- * For the relief: takes whatever is there; marks and commits wait for the stream's thread. An error sticks to the
- * writer.
+ * Called by the relief thread (relief.h): takes whatever is there; marks and commits are left to the stream's thread.
+ * An error is kept in writer->err.
  */
 void stream_relieve(struct stream *stream);
 
 /*
- * Takes whatever is there, of the tapped rings also what came in that time, marks the round, and waits until the writer
- * needs none of it: then it can be exchanged. What the writer still has to store is its own business. 0 or -errno.
+ * Prepares stream_exchange(): takes whatever is in the rings, then again what came into the observed rings in that
+ * time, marks the round, and waits until the writer needs no further call of this stream. The writer may still have
+ * bytes to store. 0 or -errno.
  */
 int stream_drain(struct stream *stream);
 
-/* What comes from here on goes to `next`. Returns the writer that was. Only after stream_drain(), or at the end. */
+/* From now on bytes go to `next`. Returns the former writer. Only after stream_drain(), or at the end. */
 struct writer *stream_exchange(struct stream *stream, struct writer *next);

@@ -2,8 +2,8 @@
 /*
  * writer: an ordered byte sink. Owned by one stream, used by one thread at a time.
  *
- * What is queued was copied or written when the call returns. Writers differ in how they store, and tell how far
- * (`stored`).
+ * Bytes that were queued are copied or written when the call returns, so their memory may be used again. Writers differ
+ * in how they store; `stored` says how far the output is complete.
  */
 #pragma once
 
@@ -19,70 +19,71 @@ struct diag;
 struct producers;
 
 struct writer_params {
-	int fd;           /* borrowed; -1 for engines that need none */
+	int fd;           /* borrowed; -1 for writers that need none */
 	uint64_t offset;  /* where the first queued byte goes, in a file */
 	const char *path; /* for messages; borrowed for the life of the writer */
-	size_t nr_blocks; /* staging engines: how many, each of block_bytes, which is the most that is queued at once */
+	/* of staging writers: number of blocks of block_bytes, the most that may be queued at once */
+	size_t nr_blocks;
 	size_t block_bytes;
-	size_t window_bytes; /* mapping engine: how much of the file is mapped at a time */
+	size_t window_bytes; /* of the mmap writer: how much of the file is mapped at a time */
 };
 
 /* What writer_complete() waits for. */
 enum writer_wait {
-	WRITER_NOW,  /* nothing: look what is done */
+	WRITER_NOW,  /* for nothing: only notes what is done */
 	WRITER_ROOM, /* until something can be queued again */
-	WRITER_ALL,  /* until everything queued is stored: the barrier */
+	WRITER_ALL,  /* until everything that was queued is stored */
 };
 
-/* First member of every engine's own struct. */
+/* First member of each writer's own struct. */
 struct writer {
 	const struct writer_ops *ops;
-	const struct writer_ops *stores; /* of the writer that stores: its own, or those of the one behind a pipeline */
+	const struct writer_ops *stores; /* of the writer that stores: of a pipeline the one behind it */
 	uint64_t queued;                 /* bytes taken so far */
-	uint64_t stored; /* bytes that are in the output without a gap; the end of a piece unless there was an error */
-	const atomic_size_t *nr_behind; /* of a pipeline: batches that wait for the output; NULL: not known */
-	atomic_bool waits; /* queue() may wait for storage now, and is not for a thread that drains. Any thread may read
-				    it */
-	bool memory_is_short;       /* set by the caller of queue(): what waits before this writer fills its memory */
+	uint64_t stored; /* bytes in the output without a gap; without an error they end where a queued chunk ends */
+	const atomic_size_t *nr_behind; /* of a pipeline: number of batches that wait for the output; NULL: not known */
+	/* a thread that drains must not call queue(), which may wait for storage. Read by any thread */
+	atomic_bool waits;
+	bool memory_is_short;       /* set by the caller of queue(): the memory before this writer is nearly full */
 	uint64_t packed;            /* of a pipeline: bytes saved by compression, of those in `stored` */
-	struct extent_list extents; /* of a pipeline; valid when it is closed */
+	struct extent_list extents; /* of a pipeline: what it has stored; valid when it is closed */
 	uint64_t offset;            /* file offset of the first byte */
-	/*
-	 * CLOCK_MONOTONIC, set by its stream: all rings were read to their heads after that; UINT64_MAX: it has no
-	 * rings.
-	 */
+	/* CLOCK_MONOTONIC, set by its stream: when all rings were last read to their heads; UINT64_MAX: no rings */
 	_Atomic uint64_t complete_ns;
 	const char *path;
 	int err;                     /* sticky: the first -errno; every later call returns it */
-	struct producers *producers; /* of the output, when other streams drain into it, too; NULL: this one alone */
-	uint64_t producer_epoch;     /* of the last pass that was reported to them */
+	struct producers *producers; /* shared with other streams of the same output; NULL: there are none */
+	uint64_t producer_epoch;     /* epoch of the last pass that was reported to `producers` */
 };
 
 struct writer_ops {
 	const char *name;   /* the word of --writer */
-	size_t state_bytes; /* size of the engine's struct */
-	bool optional;      /* the kernel may refuse it: another engine has to do then */
-	bool seeks;         /* writes at offsets: no pipe */
-	bool stages;        /* copies into blocks: nr_blocks and block_bytes count */
-	bool cuts;          /* `stored` may end inside a piece: do not report that records go so far */
-	bool maps;          /* copies into a window: window_bytes counts */
+	size_t state_bytes; /* size of the writer's own struct */
+	bool optional;      /* the kernel or file system may refuse it; then another writer is used */
+	bool seeks;         /* writes at offsets: cannot write to a pipe */
+	bool stages;        /* copies into blocks: uses nr_blocks and block_bytes */
+	bool cuts;          /* `stored` may end inside a queued chunk: not a count of whole records */
+	bool maps;          /* copies into a window: uses window_bytes */
 	int (*open)(struct writer *writer, const struct writer_params *params);
 	/* All or nothing; -EAGAIN: full, call complete() first. One or two spans, none empty. */
 	int (*queue)(struct writer *writer, const struct span spans[], unsigned nr_spans);
-	/* NULL: queue() does. The first bytes of the spans: whole records, as many as have room where they are stored
-	 * from. How many, or -errno as queue(). */
+	/*
+	 * NULL: queue() is used. Takes only the first whole records of the spans, as many as fit into the present
+	 * batch. Returns their bytes, or -errno as queue().
+	 */
 	int64_t (*take)(struct writer *writer, const struct span spans[], unsigned nr_spans);
-	/* NULL: there is nothing to do. Stores some of what waits, on this thread, however long it takes. Other threads
-	 * may use the writer at the same time. The CPU time that it took. */
+	/*
+	 * NULL: nothing to do. Stores some of what waits, on this thread, however long it takes, while other threads
+	 * may use the writer. Returns the CPU time that it took, in ns.
+	 */
 	uint64_t (*store)(struct writer *writer);
-	/* NULL: queue() does. For bytes that are not from a ring, where that makes a difference; as writer_put(). */
+	/* NULL: queue() is used. As writer_put(), if the writer treats bytes that are not from a ring differently. */
 	int (*put)(struct writer *writer, const void *bytes, size_t len);
-	/* NULL: there is nothing to do. Fixes the place in the output of what was queued; that is then stored without
-	 * another call. */
+	/* NULL: there is nothing to do. As writer_place(). */
 	int (*place)(struct writer *writer);
-	/* NULL: nothing is held back until more has come. As writer_commit(). */
+	/* NULL: nothing is ever held back until more has come. As writer_commit(). */
 	int (*commit)(struct writer *writer, bool all);
-	/* Advances `stored`. */
+	/* NULL: there is nothing to do. Notes finished writes, or waits for them; advances `stored`. 0 or -errno. */
 	int (*complete)(struct writer *writer, enum writer_wait wait);
 	/* Stores what was queued, frees the writer, returns the first error. Called once, also after errors. Bytes of
 	 * the output behind `stored` are undefined. */
@@ -93,54 +94,55 @@ extern const struct writer_ops writer_serial; /* write(2) and done */
 extern const struct writer_ops writer_mmap;   /* copies into windows of the file; no pipe */
 extern const struct writer_ops writer_aio;    /* POSIX AIO from staging blocks; no pipe; not in every build */
 extern const struct writer_ops writer_direct; /* write past the page cache; not on every file system */
-extern const struct writer_ops writer_auto;   /* that or the page cache, whichever is cheaper here; no pipe */
-extern const struct writer_ops writer_mem;    /* keeps everything: writer_mem_bytes() */
-extern const struct writer_ops writer_null;   /* drops everything: measures how fast draining can be at most */
+/* direct or page cache, whichever is cheaper here; no pipe */
+extern const struct writer_ops writer_auto;
+extern const struct writer_ops writer_mem;  /* keeps all bytes in memory: writer_mem_bytes() */
+extern const struct writer_ops writer_null; /* drops all bytes: to measure how fast draining can be at most */
 
-/* The engines of this build that a recording can choose; ends with NULL. */
+/* The writers of this build that a recording can choose; ends with NULL. */
 extern const struct writer_ops *const writers[];
 
-/* By the word of --writer; NULL: there is none in this build. */
+/* The writer with that name (a word of --writer); NULL: this build has none. */
 const struct writer_ops *writer_find(const char *name);
 
 int writer_open(const struct writer_ops *ops, const struct writer_params *params, struct writer **ret);
 
-/* 0, or the writer's sticky -errno. -EAGAIN does not stick. */
+/* See struct writer_ops. All errors but -EAGAIN are kept in writer->err, and returned by each later call. */
 int writer_queue(struct writer *writer, const struct span spans[], unsigned nr_spans);
 int writer_complete(struct writer *writer, enum writer_wait wait);
 int64_t writer_take(struct writer *writer, const struct span spans[], unsigned nr_spans);
 
-/* Does anything wait for the output? From any thread; false where that is not known. */
+/* Whether batches wait for the output. From any thread; false when it is not known. */
 bool writer_is_behind(const struct writer *writer);
 
 /*
- * What was queued waits in this thread for nothing that comes later. Of a producer: it stands before all that any
- * producer queues from here on. 0, or the writer's sticky -errno.
+ * Fixes the position in the output of all that was queued; storing it needs no further call by this thread. Of a
+ * producer: it stands before all that any producer queues from now on. 0, or the writer's sticky -errno.
  */
 int writer_place(struct writer *writer);
 
 /*
- * What was queued before the last call, or with `all` whatever was queued, is no longer held back until a block or an
- * extent is full: it is on its way to the output, and this call does not wait until it is there. What came since the
- * last call may wait for the next one. Called by the clock: so a writer knows what is old without a look at one, and at
- * a high rate, where blocks and extents fill between two calls, nothing is cut short. 0, or the writer's sticky -errno.
+ * Called periodically. Bytes that were queued before the previous call (with `all`: all that were queued) no longer
+ * wait until a block or an extent is full, but are written; this call does not wait for that. Bytes that came since may
+ * wait for the next call: so at high rates, where blocks fill between two calls, none is cut short. 0, or the writer's
+ * sticky -errno.
  */
 int writer_commit(struct writer *writer, bool all);
 
-/* Queue, however long it takes: for bytes that are not from a ring, which must not be held back. */
+/* Queues bytes that are not from a ring, however long it takes. 0, or the writer's sticky -errno. */
 int writer_put(struct writer *writer, const void *bytes, size_t len);
 
 /* How a writer ended. */
 struct writer_end {
-	uint64_t stored; /* bytes as far as the output is whole */
+	uint64_t stored; /* bytes up to which the output is complete */
 	uint64_t packed; /* bytes saved by compression: `stored` bytes hold stored + packed bytes of what was queued */
-	struct extent_list extents; /* of a pipeline; the caller's: extent_list_fini() */
+	struct extent_list extents; /* of a pipeline: what it has stored; the caller calls extent_list_fini() */
 };
 
-/* Stores what was queued, and frees the writer. Returns the sticky error; *ret is valid in any case. */
+/* Stores all, and frees the writer. Returns the sticky error; *ret is valid in any case. */
 int writer_end(struct writer *writer, struct writer_end *ret);
-/* The same; *ret_stored (NULL: not wanted) is how far the output is whole. */
+/* The same; *ret_stored (NULL: not wanted): as writer_end.stored. */
 int writer_close(struct writer *writer, uint64_t *ret_stored);
 
-/* What was queued so far, with writer_mem. Valid until the next call. */
+/* Of writer_mem: all bytes that were queued so far. Valid until the next call. */
 struct span writer_mem_bytes(const struct writer *writer);
