@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * map_history: which object was mapped where, in which process, when.
+ * map_history: which object was mapped at which addresses of which process, and when.
  *
- * Records come in any order of time (a file holds one ring after the other), and lookups follow the last of them: so a
- * map is found also when its record follows the samples in it. One owner, one thread. All times: ns, of the records.
+ * Records may be added in any order of time (a file may hold one ring after the other); all lookups come after the last
+ * record. So a map is found also when its record comes behind the samples in it. One owner, one thread. All times are
+ * those of records, in ns.
  */
 #pragma once
 
@@ -21,32 +22,32 @@ enum { HISTORY_KERNEL_PID = -1 };
 struct history_object {
 	char *name; /* heap; as in the record that mapped it */
 	struct object_id id;
-	uint64_t first_ns; /* when it was mapped first; 0: before the recording */
+	uint64_t first_ns; /* when it was first mapped; 0: before the recording */
 	uint64_t name_hash;
 	bool kernel;            /* the kernel or a module */
 	bool anonymous;         /* memory without a file */
-	bool sampled;           /* by map_history_mark() */
-	struct elf_id build_id; /* the user's to set */
+	bool sampled;           /* set by map_history_mark() */
+	struct elf_id build_id; /* for the caller to set */
 };
 
 struct history_map {
 	uint64_t start, last; /* first and last address */
 	uint64_t time_ns;
-	uint64_t max_last; /* of all maps up to this one, once they are sorted by start */
+	uint64_t max_last; /* the largest `last` of all maps up to this one; valid once they are sorted by start */
 	size_t object;
 };
 
-/* From here on the process has none of the maps that it had before. */
+/* From this time on the process has none of its earlier maps. */
 struct history_reset {
 	uint64_t time_ns;
-	int32_t parent; /* a fork: it has this one's; HISTORY_NO_PARENT: an exec */
+	int32_t parent; /* of a fork: it has the maps of this process; HISTORY_NO_PARENT: an exec, it has none */
 };
 enum { HISTORY_NO_PARENT = -2 };
 
 struct history_process {
 	int32_t pid; /* HISTORY_KERNEL_PID: the kernel */
 	bool sorted;
-	bool ran_anonymous;       /* by map_history_mark(): an anonymous object was hit */
+	bool ran_anonymous;       /* set by map_history_mark(): an anonymous object was sampled */
 	struct history_map *maps; /* heap */
 	size_t nr_maps, maps_room;
 	struct history_reset *resets; /* heap */
@@ -66,7 +67,7 @@ struct map_history {
 
 void map_history_fini(struct map_history *history);
 
-/* COMM of an exec, FORK, MMAP, MMAP2; others change nothing. 0 or -ENOMEM. */
+/* Adds COMM of an exec, FORK, MMAP and MMAP2; ignores other records. 0 or -ENOMEM. */
 int map_history_add(struct map_history *history, const struct task_event *event, uint64_t time_ns);
 
 /* Marks as sampled the objects that were mapped at these addresses of the process between the two times. */

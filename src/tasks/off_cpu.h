@@ -26,19 +26,23 @@
 #define OFF_CPU_EVENT "offcpu-time"
 
 enum off_cpu_flag {
-	OFF_CPU_NO_STATE = 1 << 16,      /* of its state it is known at most that it was not preempted */
-	OFF_CPU_STARTING = 1 << 17,      /* a new task, until it first ran: no call chain */
-	OFF_CPU_BEGAN_EARLIER = 1 << 18, /* before the recording: what came before that does not count */
-	OFF_CPU_GOES_ON = 1 << 19,       /* it was still off the CPU when the recording ended */
-	OFF_CPU_UNKNOWN = 1 << 20,       /* records were lost: it may have run in that time; PERIOD is 0 */
-	OFF_CPU_SUM = 1 << 21,           /* of several times, each too short to be written by itself: no call chain */
-	OFF_CPU_NO_WAKE_UP = 1 << 22,    /* when it was woken is not known: runnable_ns is 0 */
-	OFF_CPU_BY_INTERRUPT = 1 << 23,  /* what woke it was an interrupt, and no task */
+	/* its state is not known, except that it was not preempted if `state` is not 0 */
+	OFF_CPU_NO_STATE = 1 << 16,
+	OFF_CPU_STARTING = 1 << 17, /* a new task, until it first ran: no call chain */
+	/* it left the CPU before the recording; only the time since the start counts */
+	OFF_CPU_BEGAN_EARLIER = 1 << 18,
+	OFF_CPU_GOES_ON = 1 << 19, /* it was still off the CPU when the recording ended */
+	OFF_CPU_UNKNOWN = 1 << 20, /* records were lost, and it may have run in that time; PERIOD is 0 */
+	/* the sum of several waits, each too short for a sample of its own: no call chain */
+	OFF_CPU_SUM = 1 << 21,
+	OFF_CPU_NO_WAKE_UP = 1 << 22,   /* when it was woken is not known: runnable_ns is 0 */
+	OFF_CPU_BY_INTERRUPT = 1 << 23, /* it was woken by an interrupt, not by a task */
 };
 
 struct off_cpu_wait {
-	uint64_t ns;          /* off the CPU, runnable_ns among it; with OFF_CPU_UNKNOWN: on or off */
-	uint64_t runnable_ns; /* since it was woken; all of it where it was preempted or is starting */
+	/* time off the CPU, runnable_ns included; with OFF_CPU_UNKNOWN: time in which it may have run */
+	uint64_t ns;
+	uint64_t runnable_ns; /* time since it was woken; equal to ns when it was preempted or is starting */
 	uint32_t state;       /* 0: it was preempted, or yielded; 1: S, 2: D, 4: T, ...; off_cpu_state_letter() */
 	uint32_t flags;       /* enum off_cpu_flag */
 	uint32_t waker_pid, waker_tid; /* 0, 0: not known, or OFF_CPU_BY_INTERRUPT */
@@ -46,25 +50,25 @@ struct off_cpu_wait {
 	struct span waker_ips;         /* u64 each, at any alignment */
 };
 
-/* Whether samples of the event have such a payload, or are those of `perf record --off-cpu`, without one. */
+/* Whether it is such an event: of ours, with this payload, or of `perf record --off-cpu`, without it. */
 bool off_cpu_is_event(const struct event_desc *desc);
 
-/* The attr of the file, of the event whose samples off_cpu_put() changes. */
+/* Changes the attr of the event whose samples off_cpu_put() converts to that of the samples in the file. */
 void off_cpu_convert_attr(struct perf_event_attr *attr);
 
-/* Of a sample of such an event. 0, or -EBADMSG: the payload is no such thing. */
+/* Decodes the payload of a sample of such an event. 0, or -EBADMSG: it is too short or damaged. */
 int off_cpu_decode(const struct sample *sample, struct off_cpu_wait *ret);
 
 /* "R", "S", "D", ... as in ps(1); "R+": preempted. "?": not known. */
 const char *off_cpu_state_letter(const struct off_cpu_wait *wait);
 
 /*
- * What the task did in the last part of the time, when it could have run (`ready`), or before: "sleeping", "runnable",
- * ... Static text.
+ * The state of the task, as static text ("sleeping", "runnable", ...): with `ready` that of the last part, runnable_ns,
+ * else that of the time before.
  */
 const char *off_cpu_state_name(const struct off_cpu_wait *wait, bool ready);
 
-/* How a wait ended, beside what struct off_cpu_wait has. */
+/* Where and when the task ran again. */
 struct off_cpu_end {
 	uint32_t pid, tid;
 	uint64_t time_ns;
@@ -72,12 +76,12 @@ struct off_cpu_end {
 };
 
 /*
- * Appends the sample of a wait. `left`: the SAMPLE that was taken when the task left the CPU, whose attr has TID, TIME,
- * CPU, PERIOD and RAW, and no READ; its id, IP and call chain stay. -EBADMSG: it is none, or the result too long.
- * `out` may be out of memory afterwards.
+ * Appends the sample of a wait. `left`: the SAMPLE that was taken when the task left the CPU; its attr must have TID,
+ * TIME, CPU, PERIOD and RAW, and no READ. Id, IP and call chain are copied from it. 0, or -EBADMSG: `left` is no such
+ * sample, or the result would be too long. The caller checks buf_status(out).
  */
 int off_cpu_put(const struct perf_event_attr *attr, const struct perf_event_header *left,
 		const struct off_cpu_wait *wait, const struct off_cpu_end *end, struct buf *out);
 
-/* Appends a SAMPLE for off_cpu_put() of which nothing but the id is known. */
+/* Appends a SAMPLE that can be used as `left` in off_cpu_put() when only the id of the event is known. */
 void off_cpu_put_blank(const struct perf_event_attr *attr, uint64_t id, struct buf *out);

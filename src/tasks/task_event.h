@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * task_event: what one record says about a task or its maps. Any thread.
- * Source of the layouts: perf_event_open(2) "PERF_RECORD_*", <linux/perf_event.h>.
+ * task_event: one record about a task or its maps, decoded. Any thread. Source of the layouts: perf_event_open(2)
+ * "PERF_RECORD_*", <linux/perf_event.h>.
  */
 #pragma once
 
@@ -21,16 +21,16 @@ struct task_event {
 	uint32_t ppid, ptid;        /* FORK, EXIT */
 	uint64_t start, len, pgoff; /* MMAP, MMAP2 */
 	struct object_id id;        /* MMAP2; of MMAP it is unknown */
-	uint32_t prot, flags;       /* as of mmap(2); of MMAP: PROT_EXEC, or 0 for data */
-	struct span name;           /* COMM, MMAP, MMAP2: in the record; there is a NUL behind it */
+	uint32_t prot, flags;       /* as in mmap(2); of a MMAP record: prot is PROT_EXEC, or 0 for data */
+	struct span name;           /* COMM, MMAP, MMAP2: points into the record, where a NUL follows */
 };
 
 /*
- * `record` has header->size readable bytes, at any alignment, and ends with `trailer_bytes` of sample_id. 1, 0: it is
- * of another type, or -EBADMSG: it is too short, or its name does not end.
+ * `record` has header->size readable bytes, at any alignment, and ends with `trailer_bytes` of sample_id. 1; 0: the
+ * record is of another type; -EBADMSG: it is too short, or its name has no NUL.
  */
 int task_event_decode(const struct perf_event_header *header, const void *record, size_t trailer_bytes,
 		      struct task_event *ret);
 
-/* Of MMAP, MMAP2: memory without a file. What is executed there was compiled at run time. */
+/* Whether a MMAP or MMAP2 record is of memory without a file. Code there was compiled at run time. */
 bool task_event_is_anonymous(const struct task_event *map);
