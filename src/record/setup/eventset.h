@@ -22,14 +22,20 @@ struct perf_event_attr;
 struct eventset {
 	const struct plan *plan;   /* borrowed */
 	struct event_list *events; /* borrowed; opening may adapt their attrs */
-	int *fds;                  /* by slot; -1: the task was gone */
+	int *fds;                  /* by slot; -1: the task had ended */
 	uint64_t *ids;             /* by slot; 0 where there is no fd */
-	struct ring *rings;        /* by plan ring that is drained; always empty where no slot could be opened */
-	int *ring_fds;             /* by plan ring: the fd that was mapped; -1: none, and in the overwrite channel */
-	bool carried;        /* ring_fds of the data channel are carriers (ring_carrier_open()); else they are of fds */
-	size_t ring_pages;   /* what each data ring has */
-	size_t wakeup_bytes; /* poll(2) wakes up after so many bytes in one ring */
-	size_t largest_ring_bytes; /* of those that are drained */
+	/* by drained ring of the plan; a ring none of whose slots could be opened stays empty */
+	struct ring *rings;
+	/* by ring of the plan: the fd that was mapped; -1: none, or a ring of the overwrite channel */
+	int *ring_fds;
+	/*
+	 * ring_fds of the data channel are events that only carry the ring (ring_carrier_open()); false: they are among
+	 * fds
+	 */
+	bool carried;
+	size_t ring_pages;         /* of each data ring */
+	size_t wakeup_bytes;       /* poll(2) wakes up after so many bytes in one ring */
+	size_t largest_ring_bytes; /* of the drained rings */
 	void (*switched)(void *ctx,
 			 bool on); /* NULL: not wanted; by eventset_switch() of the events for --off-cpu: after
 						 they were enabled, or before they are disabled */
@@ -40,23 +46,27 @@ struct eventset {
 };
 
 /*
- * Opens everything, and maps what is drained (overwrite_open() does the rest). After an error nothing stays open, but
- * as set->leaves_fds says; all fields but that and later_fds are set here.
+ * Opens all events, and maps the rings that are drained (overwrite_open() maps the others). Sets all fields but
+ * leaves_fds and later_fds, which the caller sets before. After an error nothing stays open, except the event fds when
+ * set->leaves_fds.
  */
 int eventset_open(struct eventset *set, const struct plan *plan, struct event_list *events, struct ring_sizes sizes,
 		  struct diag *reterr);
 void eventset_close(struct eventset *set);
 
-/* All events that wait to be enabled by us (not by exec). By the thread that opened them. -errno of the first. */
+/*
+ * Enables the events that are not enabled by an exec. To be called by the thread that opened them. 0, or -errno of the
+ * first that failed.
+ */
 int eventset_enable(struct eventset *set);
 void eventset_disable(struct eventset *set);
 
 enum { EVENTSET_ALL = -1, EVENTSET_SIDE_BAND = -2 };
 
 /*
- * Enables or disables the event of that index, or these, while they are recorded; by the thread that opened them.
- * Side-band events (maps, names, tasks) are never disabled, as later samples need them: -EPERM when one is named.
- * -errno of the first that failed.
+ * Enables or disables the event with that index (or a group of events, see above) while recording. To be called by the
+ * thread that opened them. Events that carry task events are never disabled, because later samples depend on those
+ * records: -EPERM when such an event is named. 0, or -errno of the first that failed.
  */
 int eventset_switch(struct eventset *set, int event, bool on);
 
@@ -64,14 +74,14 @@ int eventset_switch(struct eventset *set, int event, bool on);
 int eventset_find(const struct eventset *set, const char *name);
 
 /*
- * Sets the filters of --filter, but of events that leave out the recorder. The diag names event, filter and known
- * fields.
+ * Sets the filters of --filter, except for events that leave out the recorder (next function). 0 or -errno; the diag
+ * names event, filter and the fields that it may use.
  */
 int eventset_set_filters(const struct eventset *set, struct diag *reterr);
 
 /*
- * Of events that leave out the recorder: sets the same filter, and none of the threads that this process has now. When
- * all of its threads run, before the events are enabled.
+ * For events that leave out the recorder: sets the filter of --filter, extended so that no thread of this process
+ * matches. To be called when all threads of the recorder run, before the events are enabled.
  */
 int eventset_leave_out_recorder(const struct eventset *set, struct diag *reterr);
 
@@ -82,15 +92,15 @@ bool eventset_counts_lost(const struct eventset *set);
 uint64_t eventset_lost(const struct eventset *set, size_t slot);
 
 /*
- * A carrier: an event that counts nothing and owns a ring, to which the output of other events is sent (SET_OUTPUT).
- * Carrier and events (`like`: one of them) must have the same CPU (for the ring of a thread: the same thread), clock
- * and direction: kernel/events/core.c, perf_event_set_output(). The carrier of a CPU watches our first thread there,
- * which needs no privilege. wakeup_bytes: so many in the ring wake up its reader; 0: half of it. The fd, or -errno
- * (-ESRCH: the thread is gone).
+ * Opens a carrier: an event that counts nothing and owns a ring, to which the output of other events is redirected
+ * (PERF_EVENT_IOC_SET_OUTPUT). Carrier and events (`like` is one of them) must have the same CPU (for the ring of a
+ * thread: the same thread), clock and direction: kernel/events/core.c, perf_event_set_output(). The carrier of a CPU is
+ * an event of our first thread on that CPU, which needs no privilege. wakeup_bytes: the ring wakes its reader when it
+ * holds so many bytes; 0: when it is half full. Returns the fd, or -errno (-ESRCH: the thread has ended).
  */
 int ring_carrier_open(const struct perf_event_attr *like, const struct plan_ring *ring, uint32_t wakeup_bytes);
 
-/* The events as the file describes them, once opening has adapted their attrs. */
+/* The events as the file describes them, valid after eventset_open(), which may change their attrs. */
 struct described_events {
 	struct event_desc *descs;      /* heap; in the order of the events, without EVENT_WAKE_UPS */
 	struct event_desc *ring_descs; /* heap; all events, with the attrs of the records in the rings; owns names and

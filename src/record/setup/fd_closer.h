@@ -12,13 +12,13 @@
 
 struct event_list;
 
-/* Are there so many tracepoints that closing them takes time that a user notices? */
+/* Whether there are so many tracepoints that a user would notice the time to close them. */
 bool fd_closer_is_worth_it(const struct event_list *events);
 
 /*
- * Starts the process, in a session of its own: it shares our table of fds, also what is opened later, and waits until
- * this process has ended, in whatever way. Then it closes all fds that are no events, disables the events, and ends,
- * which closes them. What this process leaves open is closed then. Before any thread is started. 0 or -errno: without
- * it, the process that opened the events closes them.
+ * Starts the process, in a session of its own. It shares our file descriptor table, so also descriptors that are opened
+ * later, and waits until this process has ended for whatever reason. Then it closes all descriptors that are no events,
+ * disables the events, and ends, which closes the events. To be called before any thread is started. 0 or -errno; after
+ * an error this process must close the events itself.
  */
 int fd_closer_start(void);

@@ -20,7 +20,7 @@ struct target;
 
 enum { ENABLE_TIMES_MAX = 128 };
 
-/* -D: when events are on, in milliseconds after the start of the recording; zeroed: from the start. */
+/* -D: when events are enabled, in milliseconds after the start of the recording; zeroed: from the start on. */
 struct enable_times {
 	bool delayed; /* off at the start */
 	size_t nr;
@@ -36,16 +36,18 @@ struct control_spec {
 	char path[256], ack_path[256]; /* of FIFOs; ack_path "": none */
 };
 
-/* --switch-output and --flight: when the recording goes on in another file. */
+/* --switch-output and --flight: when the recording continues in another file. */
 struct rotation_spec {
-	bool on;             /* at least by SIGUSR2 and by --control */
-	uint64_t bytes;      /* 0: not by size */
-	uint64_t period_ns;  /* 0: not by time */
-	uint64_t history_ns; /* --flight: a file gets the records of so many last ns, and is written only on request; 0:
-			      * all is written
-			      */
-	uint64_t history_bytes; /* of memory for that */
-	uint64_t post_ns;       /* --flight-post: so much more after the request */
+	bool on;            /* the output is switched at least on SIGUSR2 and by --control */
+	uint64_t bytes;     /* 0: not by size */
+	uint64_t period_ns; /* 0: not by time */
+	/*
+	 * --flight: a file is written only on request, and gets the records of so many ns before; 0: all records are
+	 * written
+	 */
+	uint64_t history_ns;
+	uint64_t history_bytes; /* limit for the memory that holds them */
+	uint64_t post_ns;       /* --flight-post: the file also gets the records of so many ns after the request */
 };
 
 /* How the state of the machine at the start is collected. */
@@ -58,7 +60,7 @@ struct synth_options {
 /* Which writer, and its sizes; 0: its default. */
 struct recording_writer {
 	const struct writer_ops *ops; /* NULL: the best for this output */
-	size_t blocks_per_ring;       /* of the staging writers; the blocks of all rings are one pool */
+	size_t blocks_per_ring;       /* of the staging writers; all rings share the blocks */
 	size_t window_bytes;          /* of the mmap writer */
 };
 
@@ -78,19 +80,26 @@ struct recording_options {
 	bool inherit;      /* false: -i */
 	bool side_channel; /* task events have rings of their own */
 	struct ring_sizes ring;
-	uint64_t max_memory; /* --max-memory: bytes of rings and of the memory before the writer; 0: default */
-	double max_cpus;     /* --max-cpu: CPUs' worth of time that may be used while events flow; 0: any */
+	/* --max-memory: limit for the bytes of rings and of the memory before the writer; 0: default */
+	uint64_t max_memory;
+	/*
+	 * --max-cpu: limit for the recorder's CPU time per elapsed time (1.0: one CPU) while events are enabled; 0:
+	 * none
+	 */
+	double max_cpus;
 	struct recording_writer writer;
 	enum on_pressure on_pressure;
-	size_t buffer_bytes;       /* --buffer-memory: between drain and writer; 0: the default */
-	int compression_level;     /* 1 to ZSTD_LEVEL_LAST; 0: nothing is compressed */
-	size_t flush_bytes;        /* --mmap-flush; 0: the default */
-	const char *output;        /* NULL: perf.data */
-	bool threads;              /* --threads */
-	bool directory;            /* with threads: a data directory with a file for each ring; else one output */
-	const char *thread_spec;   /* NULL: cpu */
-	unsigned cpus_per_thread;  /* at most so many for each thread, instead of thread_spec; 0: as thread_spec says */
-	struct enable_times times; /* -D */
+	size_t buffer_bytes;   /* --buffer-memory: between drain and writer; 0: the default */
+	int compression_level; /* 1 to ZSTD_LEVEL_LAST; 0: nothing is compressed */
+	size_t flush_bytes;    /* --mmap-flush; 0: the default */
+	const char *output;    /* NULL: perf.data */
+	bool threads;          /* --threads */
+	/* with threads: write a data directory with a file for each ring; false: one output */
+	bool directory;
+	const char *thread_spec; /* NULL: cpu */
+	/* each thread drains the rings of at most so many CPUs, instead of thread_spec; 0: as thread_spec says */
+	unsigned cpus_per_thread;
+	struct enable_times times;     /* -D */
 	struct control_spec control;   /* --control */
 	struct rotation_spec rotation; /* --switch-output */
 	struct event_list
@@ -105,15 +114,16 @@ struct recording_options {
 	struct {
 		bool off;              /* -N */
 		const char *directory; /* --buildid-dir; NULL: ~/.debug */
-		bool bundle;           /* --bundle: into the directory of that name beside the output */
-		uint64_t max_bytes;    /* of all copies of a recording */
-	} cache;                       /* of objects that will not be found under their path */
+		bool bundle;           /* --bundle: copy them into the directory OUTPUT.bundle */
+		uint64_t max_bytes;    /* limit for all copies of a recording */
+	} cache;                       /* copies of objects that will not be found under their path later */
 	struct synth_options synth;
 	uint64_t sync_ms; /* --sync, --durable: interval of fdatasync(2); 0: never */
-	bool durable;     /* --durable: names and the finished file are on the disk as well */
-	bool wait_close;  /* --wait-close: many tracepoints, too, are closed before the recording returns */
-	char **workload;  /* NULL-terminated argv; NULL: none */
-	int argc;         /* of the subcommand, for the CMDLINE feature */
+	bool durable;     /* --durable: also sync the directory entries and the finished file */
+	/* --wait-close: close the events before the recording returns, even when there are many tracepoints */
+	bool wait_close;
+	char **workload; /* NULL-terminated argv; NULL: none */
+	int argc;        /* of the subcommand, for the CMDLINE feature */
 	char **argv;
 };
 
@@ -121,10 +131,10 @@ struct recording_options {
  * The parsers return 0, or -EINVAL (-E2BIG: too many ranges) with the right form in the diag; *ret is unchanged then.
  */
 
-/* "100"; "-1": never by itself; "10-20,30-40". */
+/* "100"; "-1": disabled until they are enabled by --control; "10-20,30-40". */
 int enable_times_parse(const char *text, struct enable_times *ret, struct diag *reterr);
 
-/* The moment after the first `done` ones; false: there is none. */
+/* The next time to enable or disable the events, after the first `done` times; false: there is none. */
 bool enable_times_next(const struct enable_times *times, size_t done, int64_t *ret_ms, bool *ret_on);
 
 /* "fd:CTL[,ACK]" or "fifo:CTL[,ACK]". */

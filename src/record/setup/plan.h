@@ -3,8 +3,8 @@
  * plan: which event is opened for which task on which CPU, into which ring, and how large rings are. Made from events
  * and target before anything opens; pure. Owned by the recording.
  *
- * Every event belongs to a channel, and each channel has rings of its own in each place: a CPU, or a thread with
- * --per-thread.
+ * Every event belongs to a channel. A *place* is a CPU, or with --per-thread a thread; each channel has one ring in
+ * each place.
  */
 #pragma once
 
@@ -17,9 +17,10 @@ struct event_list;
 struct target;
 
 enum channel {
-	CHANNEL_SIDE,      /* task events alone; drained first */
-	CHANNEL_DATA,      /* samples, drained as they come; task events, too, when there is no side channel */
-	CHANNEL_OVERWRITE, /* overwritten until a snapshot is requested; never drained: overwrite.h */
+	CHANNEL_SIDE, /* task events only; these rings are drained first */
+	CHANNEL_DATA, /* samples; also task events, when there is no side channel */
+	/* rings that the kernel overwrites; read when a snapshot is requested, never drained: overwrite.h */
+	CHANNEL_OVERWRITE,
 	NR_CHANNELS,
 };
 
@@ -29,7 +30,7 @@ struct plan_slot {
 	pid_t pid;     /* -1: all tasks */
 	int cpu;       /* -1: any CPU */
 	size_t ring;   /* index into the rings */
-	size_t leader; /* the slot of the leader of its group, an earlier one; its own: has none */
+	size_t leader; /* the slot of its group's leader, which is an earlier one; its own number: it is in no group */
 };
 
 /* One kernel buffer, shared by all slots of a channel in a place. */
@@ -43,55 +44,66 @@ struct plan_ring {
 struct plan {
 	struct plan_slot *slots; /* heap; event-major, then CPU, then task: the order of ids in the file */
 	size_t nr_slots;
-	struct plan_ring *rings; /* heap; by channel: side, data (those are drained), overwrite; of each by place */
+	struct plan_ring
+		*rings; /* heap; ordered by channel (side and data, which are drained, then overwrite), then by place */
 	size_t nr_rings, nr_drained;
 	size_t nr_places;      /* CPUs or threads that are recorded */
-	size_t nr_side_places; /* and behind them the CPUs that tasks may come from, with side rings alone */
+	size_t nr_side_places; /* behind them: other CPUs, from which tasks may come, with side rings only (-C) */
 };
 
-/* 0, -ENOMEM, or -E2BIG for more fds than a process can have. */
+/* 0, -ENOMEM, or -E2BIG: more fds would be needed than a process can have. */
 int plan_make(const struct event_list *events, const struct target *target, struct plan *ret);
 
 void plan_fini(struct plan *plan);
 
-/* What was asked for. Sizes of one ring are in pages, a power of two, without the control page. */
+/* The ring sizes that were asked for. The size of one ring is in pages, a power of two, without the control page. */
 struct ring_sizes {
-	size_t pages;        /* of each data ring; 0: as much as the kernel gives by default, or more */
-	size_t side_pages;   /* of each side ring, and no less; 0: as ring_sizes_side_pages() */
-	bool exact;          /* the user named `pages`: fail rather than take less */
-	uint64_t most_bytes; /* of all rings: smaller ones then, unless the size is exact; 0: any */
-	bool bounded;        /* the user named most_bytes: fail rather than take more */
-	size_t wakeup_bytes; /* rings larger than by default, where allowed, wake up their reader at so much; 0: no such
-				rings */
+	size_t pages;      /* of each data ring; 0: ring_sizes_default_pages(), or more where the machine allows it */
+	size_t side_pages; /* of each side ring; 0: as ring_sizes_side_pages() */
+	bool exact;        /* the user chose `pages` (-m): fail rather than use less */
+	/* limit for all rings together, kept by making them smaller unless the size is exact; 0: none */
+	uint64_t most_bytes;
+	bool bounded; /* the user chose most_bytes (--max-memory): fail rather than use more */
+	/*
+	 * rings may be larger than the default, and then wake their reader at so many bytes; 0: they may not be larger
+	 */
+	size_t wakeup_bytes;
 };
 
 /*
- * At how much a ring that is larger than by default wakes up its reader: a quarter, or wakeup_bytes, so that a late
- * reader finds room for three times as much, or more; that much is still in a cache.
+ * After how many bytes a ring that is larger than the default wakes its reader: a quarter of the ring, but not more
+ * than wakeup_bytes. So a late reader still has at least three times as much room, and the bytes are still in a CPU
+ * cache when it reads them.
  */
 size_t ring_sizes_wakeup(size_t ring_bytes, struct ring_sizes sizes);
 
-/* The largest ring that every user may have: the locked-memory allowance per CPU without the control page. */
+/*
+ * The largest ring that any user may map, in pages: the locked-memory limit per CPU (kernel.perf_event_mlock_kb)
+ * without the control page.
+ */
 size_t ring_sizes_default_pages(void);
 
 /*
- * Of a side ring, where locked_bytes may be locked in memory: as much as a burst of task events needs while its reader
- * waits for a CPU, as long as most of that memory is left to data rings, and never less than a burst of execs.
+ * The size of a side ring in pages, when locked_bytes may be locked in memory: enough for a burst of task events while
+ * its reader waits for a CPU, as long as most of the memory is left to the data rings; never less than a burst of execs
+ * needs.
  */
 size_t ring_sizes_side_pages(const struct plan *plan, struct ring_sizes sizes, uint64_t locked_bytes);
 
 size_t ring_sizes_count_data(const struct plan *plan);
 
-/* Of all rings of the plan, with their control pages. */
+/* Bytes of all rings of the plan, with their control pages. */
 uint64_t ring_sizes_bytes(const struct plan *plan, size_t data_pages, size_t side_pages);
 
 /*
- * Halves what may be halved, side rings first while they are not much smaller, until all take no more than most_bytes.
+ * Halves the sizes that may be changed until all rings take at most most_bytes; side rings first, as long as they are
+ * not much smaller than data rings.
  */
 void ring_sizes_fit(const struct plan *plan, struct ring_sizes sizes, size_t *data_pages, size_t *side_pages);
 
 /*
- * The largest data rings to ask for: they hold what comes in some 20 ms in which the writer is stuck, as far as the
- * machine (memory_bytes) has memory for them. 0: no larger than by default.
+ * The size in pages of the largest data rings to ask for. They hold the records of some 20 ms, for times in which
+ * storing holds up the drain; less if memory_bytes, the memory of the machine, is too small. 0: no larger than the
+ * default.
  */
 size_t ring_sizes_large_pages(const struct plan *plan, struct ring_sizes sizes, uint64_t memory_bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* target: whom to record: tasks or CPUs. Resolved once, before anything opens; owned by the recording. */
+/* target: the tasks or CPUs to record. Resolved once, before events are opened; owned by the recording. */
 #pragma once
 
 #include <stdbool.h>
@@ -25,9 +25,10 @@ struct target_request {
 struct target {
 	enum event_target kind;
 	bool per_thread;
-	struct cpuset cpus;       /* to open on: online ones, or those of -C */
-	struct cpuset other_cpus; /* with -C the other online ones, from which tasks may come: task events are of use */
-	pid_t *tids;              /* heap; of -p and -t; the workload's is added when it has been forked */
+	struct cpuset cpus; /* to open on: online ones, or those of -C */
+	/* with -C the other online CPUs, whose task events are recorded, too, because tasks may come from there */
+	struct cpuset other_cpus;
+	pid_t *tids; /* heap; of -p and -t; the workload's is added when it has been forked */
 	size_t nr_tids;
 	pid_t *pids; /* heap; of -p, as typed */
 	size_t nr_pids;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * workload: the command that is recorded. It is forked first and held before its exec until everything is open, so
- * that nothing of it is missed. Used by the main thread.
+ * workload: the command that is recorded. Its process is forked first, and waits before its exec until all events are
+ * open, so that the recording is complete. Used by the main thread.
  */
 #pragma once
 
@@ -11,40 +11,44 @@
 struct diag;
 
 struct workload {
-	pid_t pid;        /* 0: none */
-	int cork;         /* a byte lets it exec, closing it ends it; -1 when released */
-	int failure;      /* its errno arrives here when exec fails */
+	pid_t pid; /* 0: none */
+	/*
+	 * write end of a pipe: a byte makes the process exec, closing it makes the process end; -1 after
+	 * workload_release()
+	 */
+	int cork;
+	int failure;      /* read end of a pipe: receives errno when the exec fails */
 	bool reaped;      /* wait_status is valid */
-	bool own_session; /* it leads one, and a process group */
+	bool own_session; /* the process leads a session and a process group of its own */
 	int wait_status;
 };
 
 enum workload_flags {
 	WORKLOAD_STDOUT_TO_STDERR = 1, /* stdout carries the recording */
 	/*
-	 * It and what it starts are a process group, which can be stopped as a whole. In a session of its own, for the
-	 * kernel ends the stopped ones of a group (SIGHUP) when no process outside of it is left in its session: when
-	 * we die.
+	 * The command and its children are a process group, which can be stopped as a whole. It gets a session of its
+	 * own, too: in ours, if we died, the group could become orphaned, and the kernel sends SIGHUP to the stopped
+	 * processes of an orphaned group.
 	 */
 	WORKLOAD_OWN_SESSION = 2,
 };
 
 /*
- * argv ends with NULL. Its signals are as they were before the recorder changed them (give that mask). From then on
- * SIGCHLD is not ignored here.
+ * Forks the process. argv ends with NULL. sigmask: the signal mask (sigset_t) for the command, which is the one from
+ * before the recorder changed it. Makes sure that SIGCHLD is not ignored in this process. 0 or -errno.
  */
 int workload_fork(struct workload *workload, char *const argv[], enum workload_flags flags, const void *sigmask,
 		  struct diag *reterr);
 
-/* Lets it run. -errno of its exec when that failed: the diag names the program. */
+/* Makes the process exec. 0, or -errno of the exec, with the program's name in the diag. */
 int workload_release(struct workload *workload, const char *program, struct diag *reterr);
 
-/* Has it ended? Never blocks. */
+/* Whether the process has ended; then wait_status is valid. Never blocks. */
 bool workload_ended(struct workload *workload);
 
 /*
- * Ends it (with WORKLOAD_OWN_SESSION: its group) with SIGTERM if it still runs, waits, frees. A signal other than
- * SIGCHLD on signal_fd, a signalfd(2) that does not block, ends the wait with SIGKILL. Safe on a zeroed workload and
- * when called twice.
+ * Sends SIGTERM to the process if it still runs (with WORKLOAD_OWN_SESSION: to its group), and waits for its end. When
+ * a signal other than SIGCHLD is read from signal_fd, a non-blocking signalfd(2), it is killed by SIGKILL. May be
+ * called with a zeroed workload, and twice.
  */
 void workload_end(struct workload *workload, int signal_fd);
