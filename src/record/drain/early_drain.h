@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * early_drain: reads the side rings into memory from when their events are enabled until the readers run. Files and
- * /proc are read in that time, and a loaded machine fills such a ring in a few milliseconds. A thread does it; the
- * rings are its own until early_drain_stop().
+ * early_drain: a thread that reads the side rings into memory from the time when their events are enabled until the
+ * reader threads run. Files and /proc are read in between, and on a loaded machine such a ring is full in a few
+ * milliseconds. The rings belong to this thread until early_drain_stop().
  */
 #pragma once
 
@@ -14,16 +14,17 @@ struct eventset;
 struct early_drain;
 
 /*
- * realtime: as in priority_raise(), but that it is not allowed is no error. *ret is NULL where there are no side rings.
- * 0 or -errno.
+ * realtime: as in priority_raise(), but it is no error if that is not allowed. *ret is NULL when there are no side
+ * rings. 0 or -errno.
  */
 int early_drain_start(struct eventset *set, int realtime, struct early_drain **ret);
 
-/* No ring is read any more when it returns. Idempotent; NULL is fine. */
+/* Ends the thread: when this returns it no longer reads rings. Idempotent; NULL is fine. */
 void early_drain_stop(struct early_drain *drain);
 
 /*
- * What was read from the ring and was not given yet: whole records, the caller's. Empty for NULL and for rings of data.
+ * Returns the records that were read from the ring since the last call: whole records; the caller calls buf_fini().
+ * Empty when `drain` is NULL, and for data rings.
  */
 struct buf early_drain_take(struct early_drain *drain, size_t ring);
 

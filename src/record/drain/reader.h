@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * reader: one thread that drains rings into streams. Streams, rings and fds are lent to it from reader_start() to
- * reader_join(); it shares nothing else than struct reader_control.
+ * reader_join(); it shares only struct reader_control with other threads.
  */
 #pragma once
 
@@ -22,25 +22,30 @@ struct notifier;
 struct eventset;
 struct writer;
 
-/* What readers and the thread that watches over them share. */
+/* State shared by the readers and the main thread, which supervises them. */
 struct reader_control {
-	int stop_fd;                /* eventfd(2); readable for ever from reader_control_stop() on */
-	int news_fd;                /* eventfd(2), non-blocking: readers write when one failed or all tasks ended */
-	atomic_size_t nr_tasks;     /* events of living tasks that readers still watch */
-	sem_t ready;                /* posted by each reader that got going */
-	int switch_fd;              /* eventfd(2), non-blocking: the mark was reached, or all readers have switched */
-	atomic_size_t nr_switching; /* readers that were told to switch their writers, and have not yet */
+	int stop_fd;            /* eventfd(2); readable from reader_control_stop() on, and never read */
+	int news_fd;            /* eventfd(2), non-blocking: readers write when one failed or all tasks ended */
+	atomic_size_t nr_tasks; /* events of living tasks that readers still watch */
+	sem_t ready;            /* posted by each reader when it runs with its priority and affinity */
+	/* eventfd(2), non-blocking: written when `stored` has reached `mark`, and when all readers have switched */
+	int switch_fd;
+	atomic_size_t nr_switching; /* readers that were requested to switch their writers and have not done so yet */
 	_Atomic uint64_t stored;    /* bytes in the outputs so far, of all readers, with all writers */
-	_Atomic uint64_t mark;      /* tell when `stored` is that much; UINT64_MAX: never, or told */
-	struct notifier *notifier;  /* borrowed; rung when nr_near_full has grown; NULL: not wanted */
-	bool notifies_wakeups;      /* it is also rung by those that a ring woke */
-	_Atomic uint64_t nr_near_full; /* visits so far that found a ring nearly full, of readers that are not
-					real-time and may have waited for a CPU */
-	atomic_uint fast_poll_ms; /* those come after so much time, also when no ring wakes them; 0: when one does */
-	atomic_uint interval_ms;  /* reader_control_set_interval(); 0: rings wake their reader */
-	_Atomic uint64_t interval_until_ns; /* CLOCK_MONOTONIC: until when there was an interval; UINT64_MAX: there is;
-					       0: there was none */
-	const struct reader *readers;       /* borrowed: all of them; others use only wake_fd */
+	_Atomic uint64_t mark;      /* write switch_fd when `stored` reaches this; UINT64_MAX: do not, or it was done */
+	struct notifier *notifier;  /* borrowed; notified when nr_near_full has grown; NULL: not wanted */
+	bool notifies_wakeups;      /* readers also notify it when a ring has woken them */
+	/*
+	 * visits so far that found a ring nearly full, of readers that are not real-time, so that they may have waited
+	 * for a CPU
+	 */
+	_Atomic uint64_t nr_near_full;
+	/* these readers visit their rings after so many ms even if no ring wakes them; 0: they wait for that */
+	atomic_uint fast_poll_ms;
+	atomic_uint interval_ms; /* reader_control_set_interval(); 0: rings wake their reader */
+	/* CLOCK_MONOTONIC: when interval_ms was last set back to 0; UINT64_MAX: it is not 0 now; 0: it never was */
+	_Atomic uint64_t interval_until_ns;
+	const struct reader *readers; /* borrowed: all readers; other threads use only wake_fd */
 	size_t nr_readers;
 };
 
@@ -51,16 +56,16 @@ void reader_control_fini(struct reader_control *control);
 void reader_control_stop(struct reader_control *control);
 
 /*
- * Readers leave so much time between two visits, however full the rings are; 0: they come when rings wake them. From
- * one thread at a time.
+ * From now on readers wait so long between two visits, no matter how full the rings are; 0: they wait until rings wake
+ * them. To be called by one thread at a time.
  */
 void reader_control_set_interval(struct reader_control *control, unsigned interval_ms);
 
-/* What a reader did so far, and used. */
+/* What a reader has done so far, and the CPU time it has used. */
 struct reader_work {
 	struct thread_use use;
 	uint64_t wakeups;       /* returns of poll(2) */
-	uint64_t visits, bytes; /* of rings that held something */
+	uint64_t visits, bytes; /* visits: of rings that held something */
 };
 
 struct reader {
@@ -71,38 +76,48 @@ struct reader {
 	size_t nr_streams;
 	size_t *rings; /* borrowed: which rings of the plan are this reader's */
 	size_t nr_rings;
-	const struct cpuset *affinity; /* borrowed; NULL: where the recorder runs */
-	int realtime;                  /* as in priority_raise() */
-	bool stores;    /* what it drains, where that is not compressed; a relief drains when that takes long */
-	pid_t workload; /* 0: none; it has ended as a process, SIGCHLD, not when one of its threads has */
+	/* borrowed; CPUs that the thread may run on; NULL: it inherits the affinity of the recorder */
+	const struct cpuset *affinity;
+	int realtime; /* as in priority_raise() */
+	/*
+	 * it also stores, if nothing is compressed, and a relief thread drains when that takes long (stream/relief.h)
+	 */
+	bool stores;
+	/* 0: none; the end of its process is known by SIGCHLD, so its events are not counted in nr_tasks */
+	pid_t workload;
 
-	/* Writers to go on with, by stream; NULL: none, or switched: then it holds those that were. */
+	/*
+	 * The next writers, by stream, while a switch is requested; NULL: none is, or it was done: then the array holds
+	 * the former writers.
+	 */
 	_Atomic(struct writer **) next;
 
 	/* The reader's own. */
 	int wake_fd;             /* eventfd(2) */
-	uint64_t reported_bytes; /* of control->stored: what the present writers had */
+	uint64_t reported_bytes; /* bytes of the present writers that are counted in control->stored */
 	struct polls polls;
 	struct relief *relief;       /* NULL: workers store */
 	uint64_t reported_near_full; /* of visits that found a ring nearly full */
-	unsigned nr_fast_polls;      /* so often it may still come by the clock: others' rings are no reason */
+	/* how many more visits may be made by fast_poll_ms: rings of other readers are no reason to poll */
+	unsigned nr_fast_polls;
 	bool realtime_now;
 	pthread_t thread;
 	bool started;
 	uint64_t wakeups;
-	uint64_t committed_ms; /* CLOCK_MONOTONIC: its last pass that left nothing in a ring for long */
+	uint64_t committed_ms; /* CLOCK_MONOTONIC: its last STREAM_COMMIT pass */
 
-	struct reader_work at_switch; /* valid when it is done (control->nr_switching is 0) */
+	struct reader_work at_switch; /* at the last switch; valid when control->nr_switching is 0 */
 
 	/* Results, valid after reader_join(). */
 	struct reader_work at_end;
-	int err;                /* first -errno: of a writer, or of getting going */
-	struct stream *failed;  /* the stream whose writer it was; NULL: none */
+	int err;                /* first -errno, of a writer or of the start of the thread */
+	struct stream *failed;  /* the stream whose writer had the error; NULL: none */
 	const char *scheduling; /* word of priority_raise(); valid after reader_start() */
-	struct cpuset runs_on;  /* the kernel's word; empty: not known; valid after reader_start() */
+	/* its affinity as the kernel reports it; empty: not known; valid after reader_start() */
+	struct cpuset runs_on;
 };
 
-/* Finds out which fds to watch. 0 or -ENOMEM. */
+/* Collects the fds to poll. 0 or -ENOMEM. */
 int reader_init(struct reader *reader);
 void reader_fini(struct reader *reader); /* zeroed is fine; not while the thread runs */
 
@@ -116,9 +131,9 @@ int reader_start(struct reader readers[], size_t nr);
 void reader_join(struct reader readers[], size_t nr);
 
 /*
- * Each reader goes on with other writers, between two of its passes, when it has drained into the present ones what was
- * there. `next` has one for each of its streams, and holds the former ones when control->nr_switching is 0. Called for
- * every reader; reader_control_switch() goes before.
+ * Requests a switch: call reader_control_switch() first, then reader_switch() for every reader. Between two passes each
+ * reader drains its rings into the present writers, and then continues with the writers in `next`, one for each of its
+ * streams. When control->nr_switching is 0, `next` holds the former writers.
  */
 void reader_control_switch(struct reader_control *control, size_t nr_readers);
 void reader_switch(struct reader *reader, struct writer **next);
@@ -126,5 +141,5 @@ void reader_switch(struct reader *reader, struct writer **next);
 /* Makes the reader visit its rings soon. Any thread. */
 void reader_wake(const struct reader *reader);
 
-/* After the join: switches what the thread had no time for, without draining. */
+/* After reader_join(): completes a switch that the thread did not get to, without draining. */
 void reader_switch_late(struct reader *reader);

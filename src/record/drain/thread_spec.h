@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * thread_spec: the words of --threads=SPEC made into a layout: which thread drains the rings of which CPUs,
- * and where it may run. Pure: nothing is opened or started here. Owned by the caller (thread_layout_fini);
- * read-only once made.
+ * thread_spec: makes a layout from --threads=SPEC: which thread drains the rings of which CPUs, and on which CPUs it
+ * may run. Pure: nothing is opened or started here. Owned by the caller (thread_layout_fini); read-only once made, then
+ * any thread.
  *
  * SPEC (letters in either case):
  *   cpu, or nothing       a thread for each recorded CPU
@@ -11,9 +11,8 @@
  *   numa                  … of each NUMA node
  *   CPUS/AFFINITY[:…]     a thread for each mask: drains CPUS, runs on AFFINITY; lists such as 0,2-4
  *
- * Of the CPUs to drain only those count that are recorded (-C); a thread that has none left is left out.
- * Affinity is not narrowed by -C: it says where the recorder works, and the best place may well be a CPU that
- * is not measured.
+ * CPUs that are not recorded (-C) are removed from CPUS; a thread without a CPU to drain is left out. AFFINITY is not
+ * limited by -C: the recorder may well work best on a CPU that is not recorded.
  */
 #pragma once
 
@@ -27,9 +26,12 @@ struct plan_ring;
 struct topology;
 
 struct thread_place {
-	struct cpuset maps;     /* drains the rings of these CPUs */
-	struct cpuset affinity; /* may run on these; never empty. The kernel cuts it to the caller's cpuset
-				   (EINVAL when nothing is left: then the thread stays where it is allowed) */
+	struct cpuset maps; /* drains the rings of these CPUs */
+	/*
+	 * may run on these; never empty. The kernel removes CPUs outside the process's cpuset(7); if none is left
+	 * (EINVAL) the thread keeps its affinity
+	 */
+	struct cpuset affinity;
 };
 
 struct thread_layout {
@@ -50,8 +52,8 @@ struct thread_layout {
 int thread_spec_resolve(const char *spec, const struct cpuset *cpus, const struct topology *topology,
 			struct thread_layout *ret, struct diag *reterr);
 /*
- * Where the number is not given: a thread for at most so many CPUs, all of one NUMA node, on which it runs. `cpus` is
- * not empty. 0 or -ENOMEM.
+ * Makes a layout without a SPEC: each thread drains at most `most` CPUs, all of one NUMA node, and runs on that node.
+ * `cpus` is not empty. 0 or -ENOMEM.
  */
 int thread_layout_divide(const struct cpuset *cpus, unsigned most, const struct topology *topology,
 			 struct thread_layout *ret);
@@ -61,7 +63,7 @@ void thread_layout_fini(struct thread_layout *layout);
 /* The thread that drains the ring of this CPU; -1: none. */
 ssize_t thread_layout_by_cpu(const struct thread_layout *layout, unsigned cpu);
 
-/* The same for a ring of no CPU (--per-thread), by its index: round robin. */
+/* The thread that drains a ring of no CPU (--per-thread), by the ring's index: round robin. */
 size_t thread_layout_by_ring(const struct thread_layout *layout, size_t ring);
 
 /* The thread that drains this ring; 0 without a layout, where one drains all. */
