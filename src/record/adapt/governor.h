@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * governor: what to do about what is seen of a recording while it runs. It does nothing by itself: it gets statistics,
- * and returns what is to be done. One thread.
+ * governor: decides from statistics of a running recording what to change so that less is lost, or less CPU time is
+ * used. It carries out nothing: it gets statistics, and returns actions. One thread.
  *
- * It reacts to three conditions. Rings that are found nearly full: they are visited by the clock, before they wake the
- * recorder. Memory before the writer that fills because records wait to be compressed: they are compressed faster, or
- * not at all. Both end when their reason is gone. And a bound of the CPU time: when more was used it is saved again,
- * first by a lower compression level, which loses nothing, then by draining less often, if necessary so seldom that
- * rings overflow.
+ * It reacts to three conditions. When rings are found nearly full, they are visited periodically, before they wake the
+ * recorder. When the memory before the writer fills because records wait for compression, the level is lowered, if
+ * necessary to none. Both end when their reason is gone. When more CPU time was used than --max-cpu allows, it is saved
+ * again: first by a lower compression level, which loses nothing, then by draining less often, if necessary so seldom
+ * that rings overflow.
  */
 #pragma once
 
@@ -24,60 +24,69 @@ enum {
 };
 
 struct governor_bounds {
-	double cpus; /* CPU time that may be used in each unit of time: 0.2; 0: any */
+	double cpus; /* limit of CPU time per elapsed time, such as 0.2; 0: none */
 	int level;   /* of compression, as it was asked for; 0: nothing is compressed */
 };
 
 /* What was seen. */
 struct governor_stats {
 	uint64_t now_ns;            /* CLOCK_MONOTONIC */
-	uint64_t cpu_ns;            /* that the recorder has used so far, all its threads; where it is bounded */
-	size_t nr_extents, nr_free; /* of the memory before the writer; 0: there is none */
-	size_t nr_to_pack;          /* that wait to be compressed */
+	uint64_t cpu_ns;            /* CPU time of all threads of the recorder so far; only needed with bounds.cpus */
+	size_t nr_extents, nr_free; /* batches of the memory before the writer, and free ones; 0: there is none */
+	size_t nr_to_pack;          /* batches that wait to be compressed */
 	size_t nr_packing;          /* that are being compressed */
-	size_t nr_blocked;          /* that are compressed, but wait for one before them that is not */
+	size_t nr_blocked;          /* that are compressed, but wait for one before them that is not yet */
 	size_t nr_unwritten;        /* that wait for the output */
-	uint64_t nr_packed;         /* so far */
-	uint64_t nr_near_full;      /* visits so far that found a ring nearly full */
+	/* compressed so far */ uint64_t nr_near_full; /* visits so far that found a ring nearly full */
+	uint64_t nr_packed;
 };
 
 /*
- * LEDGER_LEVEL_CHANGED: levels, 0: stored as it is. LEDGER_POLL_INTERVAL: ns between visits, LEDGER_FAST_POLL: ns after
- * which rings are visited that did not wake the recorder; of both 0: when they wake it.
+ * from and to are, for LEDGER_LEVEL_CHANGED: compression levels, 0: none; for LEDGER_POLL_INTERVAL: ns between two
+ * visits of the rings; for LEDGER_FAST_POLL: ns after which rings are visited although they did not wake the recorder.
+ * For the last two 0 means that rings are visited when they wake it.
  */
 struct governor_action {
 	enum ledger_action_kind kind;
 	uint64_t from, to;
 };
 
-/* The level that one condition asks for, and how it recovers. For rings: 1: they wake the recorder, 0: it polls. */
+/*
+ * The compression level that one condition asks for, and when it may be raised again. For rings the levels are 1: they
+ * wake the recorder, and 0: it polls.
+ */
 struct governor_lever {
 	int level;
-	uint64_t calm_ns;     /* since when there is no reason to be low; 0: there is one */
-	uint64_t raised_ns;   /* when it was raised last; 0: not since it was lowered */
-	uint64_t patience_ns; /* it must be calm so long; longer each time that it was too early */
+	uint64_t calm_ns;   /* since when there is no reason for a low level; 0: there is one now */
+	uint64_t raised_ns; /* when the level was last raised; 0: not since it was lowered */
+	/* how long there must be no reason before it is raised; grows each time that it was raised too early */
+	uint64_t patience_ns;
 };
 
 struct governor {
 	struct governor_bounds bounds;
 	struct governor_lever for_rings, for_memory, for_cpu;
-	int reported_level; /* the last that was said */
+	int reported_level; /* the level in the last action */
 	unsigned interval_ms;
-	uint64_t nr_packed;                            /* of the stats at which the bound changed the level last */
-	uint64_t seen_ns, seen_cpu_ns, seen_near_full; /* of the last stats; 0: there was none */
-	double saved_ns; /* CPU time that may be used beyond the bound, for it was not used before; below 0: is to be
-			    taken back */
-	uint64_t nr_packed_before; /* of the stats at which memory changed the level last */
-	bool is_memory_short;      /* memory fills for want of compressors */
-	bool quiet;                /* next to no CPU time is used */
-	uint64_t next_ns;          /* when it wants to see again; UINT64_MAX: not before something happens */
+	uint64_t nr_packed;                            /* stats.nr_packed when the CPU limit last changed the level */
+	uint64_t seen_ns, seen_cpu_ns, seen_near_full; /* values of the last stats; 0: there were none */
+	/*
+	 * CPU time in ns that was not used earlier, and may be used beyond the limit; below 0: too much was used, and
+	 * must be saved
+	 */
+	double saved_ns;
+	uint64_t nr_packed_before; /* stats.nr_packed when the memory condition last changed the level */
+	bool is_memory_short;      /* memory fills because compression is too slow */
+	bool quiet;                /* hardly any CPU time is used */
+	/* CLOCK_MONOTONIC: when it needs the next stats; UINT64_MAX: not before the notifier is notified */
+	uint64_t next_ns;
 };
 
 void governor_init(struct governor *governor, const struct governor_bounds *bounds);
 
-/* Fills `ret` with what is to be done now; how many. */
+/* Fills `ret` with the actions to carry out now; returns their number. */
 size_t governor_decide(struct governor *governor, const struct governor_stats *stats,
 		       struct governor_action ret[GOVERNOR_MOST_ACTIONS]);
 
-/* As it is to be at present. */
+/* The compression level that should be in use now. */
 int governor_level(const struct governor *governor);
