@@ -3,10 +3,10 @@
  * collector: one pass over the finished records of a file: which objects were sampled, and when the first and last
  * sample were. Their build-ids go into the BUILD_ID feature, and by file into MAPPED_FILES, the times into SAMPLE_TIME.
  *
- * An object counts as hit when the address of a sample lay in a map of it, or an address of its call chain
- * (perf 6.1 looks at the sample alone, and so leaves out callers that were never sampled themselves). With
- * user stacks, from which the chain is unwound later, each word of the stack and each register is such an address. The
- * [vdso] counts when it is mapped at all, as in perf.
+ * An object counts as sampled when the address of a sample, or one of its call chain, is in a map of the object (perf
+ * 6.1 does not look at call chains, and so leaves out callers that were never sampled themselves). With user stacks,
+ * from which the chain is unwound later, each word of the stack and each register is such an address. The [vdso] counts
+ * when it is mapped at all, as in perf.
  */
 #pragma once
 
@@ -26,13 +26,13 @@ struct collector;
 struct object_watch;
 struct progress;
 
-/* Copies of objects that are not under their path any more, or never were under ours. */
+/* Copies of objects that are no longer under their path, or never were under that path in our mount namespace. */
 struct kept_objects {
 	const char *directory; /* object_cache.h; NULL: none are kept */
 	uint64_t max_bytes;
 	uint64_t bytes; /* copied, in files: */
 	size_t nr, nr_too_large;
-	bool all_jitdumps; /* also those to which their path leads: for another machine */
+	bool all_jitdumps; /* also jitdumps that are under their path: the recording goes to another machine */
 };
 
 enum { GONE_NAMED_MAX = 3 }; /* the message is one line */
@@ -40,7 +40,7 @@ enum { GONE_NAMED_MAX = 3 }; /* the message is one line */
 struct collected {
 	uint64_t first_ns, last_ns; /* 0: no sample had a time */
 	uint64_t nr_samples;
-	bool all;                   /* every object counts as hit */
+	bool all;                   /* every object counts as sampled */
 	struct buf *build_ids;      /* caller's: payload of the BUILD_ID feature is appended here */
 	struct buf *files;          /* caller's: and that of MAPPED_FILES; NULL: not wanted */
 	struct buf *perf_maps;      /* caller's: and that of PERF_MAPS; NULL: not wanted */
@@ -76,25 +76,27 @@ int build_ids_collect(const struct collect_region regions[], size_t nr_regions, 
 		      size_t nr_events, struct collected *ret);
 
 /*
- * The same while records are on their way into a file, when they are in the cache anyway: reading them back costs as
- * much as writing them did. Of samples nothing is left to do then; the few others are kept for the end. Memory is
- * fixed: nothing is allocated after the start, and what does not fit is read back as without it. Fed by one thread.
- * -EOPNOTSUPP: not for these events, whose user stacks take too long. Owned by the caller.
+ * A collector looks at the records on their way into the file, while they are in a CPU cache; reading them back at the
+ * end would cost as much as writing them did. It finishes its work on samples, and copies the other records, which are
+ * few, for the end. It allocates nothing after the start; records that do not fit into its memory are read back at the
+ * end. Fed by one thread. 0, -ENOMEM, or -EOPNOTSUPP: events with user stacks, whose samples would take too long. Owned
+ * by the caller.
  */
 int collector_new(const struct event_desc *events, size_t nr_events, struct collector **ret);
 void collector_free(struct collector *live); /* NULL is fine */
 
 /*
- * What one visit found: whole records, of which one may be in two parts. Either all that a file gets from here on, as
- * it is written at `offset`, behind the last ones; or what goes into the extents of a stage, whose offsets are not
- * known yet.
+ * Both take whole records, of which one may be split between two spans. collector_observe(): all records that a file
+ * gets from now on, which will be stored at `offset`, behind the last ones. collector_observe_staged(): records that
+ * will be stored in extents, whose offsets are not known yet.
  */
 void collector_observe(struct collector *live, uint64_t offset, const struct span spans[], unsigned nr_spans);
 void collector_observe_staged(struct collector *live, const struct span spans[], unsigned nr_spans);
 
 /*
- * It as a stage, which calls one of these two for each batch: the last of the stages that change records. Not for
- * outputs that cannot be read back. The maker's fields are set by its owner, who keeps it as long as outputs open.
+ * The collector as a stage, which calls one of these two functions for each batch. It must be behind all stages that
+ * change records. Outputs that cannot be read back get none. The owner of the maker sets its fields, and keeps it as
+ * long as outputs may be opened.
  */
 struct collector_maker {
 	struct stage_maker maker; /* .make = collector_make */

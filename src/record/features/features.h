@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * features: what the header says about machine, events and recording, gathered from /proc, /sys and uname.
- * A source that is not there leaves its feature out; that is no error.
+ * features: the header features about machine, events and recording, gathered from /proc, /sys and uname(2). A feature
+ * whose source does not exist is left out; that is no error.
  */
 #pragma once
 
@@ -19,20 +19,20 @@ struct features_params {
 	size_t nr_events;
 	int argc; /* of the subcommand: argv[0] is "record" */
 	char **argv;
-	bool pipe;                          /* only those that a pipe carries */
+	bool pipe;                          /* only features that are written into a pipe */
 	const struct feature_group *groups; /* {…} of -e */
 	uint32_t nr_groups;
 	/* "sys:event" of every tracepoint, for TRACING_DATA; NULL when there is none */
 	const char *const *tracepoints;
 	size_t nr_tracepoints;
-	const struct feature_compressed *compressed; /* how records are; NULL: plain */
-	struct bpf_programs *bpf_programs;           /* read while recording, borrowed; NULL: none were */
+	const struct feature_compressed *compressed; /* how records are compressed; NULL: they are not */
+	struct bpf_programs *bpf_programs;           /* borrowed; programs that were read while recording; NULL: none */
 };
 
 /*
- * All features that are known without reading the data: everything but BUILD_ID and SAMPLE_TIME, which the
- * caller adds (perf has a SAMPLE_TIME of 0, 0 in a pipe). In a pipe TRACING_DATA is left out too: see
- * tracing_data_collect(). -ENOMEM, or an error of tracing_data_collect(), which was logged then.
+ * All features that are known without reading the data: everything but BUILD_ID and SAMPLE_TIME, which the caller adds
+ * (perf has a SAMPLE_TIME of 0, 0 in a pipe). In a pipe TRACING_DATA is left out too: see tracing_data_collect(). 0,
+ * -ENOMEM, or an error of tracing_data_collect(), which this function has logged.
  */
 int features_collect(const struct features_params *params, struct feature_set *ret);
 
