@@ -59,18 +59,21 @@ struct collect_region {
 	uint64_t offset, bytes;
 	uint32_t part; /* of extents */
 	/*
-	 * The collectors that observed a part of them when they came: one for each thread that filled the file.
-	 * Borrowed; may be NULL
+	 * The collectors that have observed some of these records, one for each thread that filled the file. Borrowed;
+	 * may be NULL
 	 */
 	struct collector *const *lives;
 	size_t nr_lives;
-	/* Where the records are that a stage wrote, among those of other parts; borrowed. NULL: no stage wrote them */
+	/*
+	 * The extents with the records that collector_observe_staged() saw, among those of other parts; borrowed. NULL:
+	 * none
+	 */
 	const struct extent_list *extents;
 };
 
 /*
- * The records of all regions together. Files may change during the scan: what is read is checked. 0; -errno; -EBADMSG:
- * records are cut or broken, *ret then tells of those that are whole.
+ * Scans the records of all regions. Files may change during the scan, so everything that is read is checked. 0; -errno;
+ * -EBADMSG: some records are truncated or damaged, and *ret is about the others.
  */
 int build_ids_collect(const struct collect_region regions[], size_t nr_regions, const struct event_desc *events,
 		      size_t nr_events, struct collected *ret);

@@ -20,16 +20,16 @@ struct cache_entry {
 };
 
 /*
- * The directory of a cache, made if it is not there. -EPERM: others can write to it; it is not used. A descriptor, or
- * -errno.
+ * Opens the directory of a cache, and makes it if it does not exist. A descriptor, or -errno; -EPERM: other users can
+ * write to it, so it must not be used.
  */
 int object_cache_open(const char *path);
 
 bool object_cache_has(const struct cache_entry *entry);
 
 /*
- * Copies a regular file from its start, at most `max_bytes`. *ret_bytes (NULL: not wanted): how many. 0; -EFBIG: it is
- * longer, and there is no copy; -errno.
+ * Copies a regular file into the cache, from its start. *ret_bytes (NULL: not wanted): its size. 0; -EFBIG: it has more
+ * than `max_bytes`, and was not copied; -errno.
  */
 int object_cache_put_file(const struct cache_entry *entry, int from_fd, uint64_t max_bytes, uint64_t *ret_bytes);
 int object_cache_put_bytes(const struct cache_entry *entry, struct span bytes);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * object_watch: opens the files of objects as soon as they are mapped, while their processes live, and holds them open:
- * those of containers, and files that are replaced or deleted, are not found under their path when the recording ends.
- * It has a thread and small rings of its own (a dummy event for each CPU), so that draining knows nothing of it; what
- * it misses is looked for at the end. Also notes which processes have code that was compiled at run time, and has BPF
- * programs read when they are loaded. Owned by the recording; thread-safe but for start and stop.
+ * object_watch: opens the files of objects as soon as they are mapped, while their processes live, and keeps them open,
+ * because files in containers, and files that are replaced or deleted, are not found under their path when the
+ * recording ends. It has a thread and small rings of its own (a dummy event for each CPU), independent of draining.
+ * Files that it misses are looked for at the end. It also notes which processes have code that was compiled at run
+ * time, and reads BPF programs when they are loaded. Owned by the recording; thread-safe except for start and stop.
  */
 #pragma once
 
@@ -22,43 +22,49 @@ struct target;
 
 struct object_watch_params {
 	const struct target *target; /* borrowed until object_watch_stop() */
-	uint64_t interval_ns; /* between two samples of a CPU at least; 0: they may come at any time. With a long one it
-				 looks less often: what is mapped and gone in between is hardly ever sampled */
-	bool bpf;             /* programs are read, too */
-	size_t max_fds;       /* it has no more open at a time, beside one of its own */
+	/*
+	 * shortest time between two samples of a CPU, in ns; 0: there is no minimum. When it is long the watch looks
+	 * less often, because an object that is mapped only between two looks is hardly ever sampled
+	 */
+	uint64_t interval_ns;
+	bool bpf;       /* also read BPF programs */
+	size_t max_fds; /* the most files that it keeps open, not counting one for itself */
 };
 
 /*
- * Its events count from here on. Where the kernel or max_fds do not let us, it only knows what object_watch_note()
- * says. 0 or -ENOMEM.
+ * Opens the events, which count from now on. When the kernel or max_fds does not allow them, only object_watch_note()
+ * adds files. 0 or -ENOMEM.
  */
 int object_watch_open(const struct object_watch_params *params, struct object_watch **ret);
 
 /*
- * Starts the thread, with the rights of the caller, when all else has started: until then the rings keep what is
- * mapped. What was mapped before is opened 20 ms later. NULL is fine. 0 or -errno.
+ * Starts the thread, with the rights of the caller, to be called when all else has started: until then the rings keep
+ * the records of maps. Files that were mapped before are opened 20 ms later. NULL is fine. 0 or -errno.
  */
 int object_watch_start(struct object_watch *watch);
 
-/* Maps that are there already: MMAP2 records among others, without sample_id. NULL is fine, as for the next. */
+/*
+ * Adds the maps that exist already: the MMAP2 records, without sample_id, among `records`. `watch` may be NULL, also in
+ * the functions below.
+ */
 void object_watch_note(struct object_watch *watch, struct span records);
 
-/* Looks once more, and ends the thread. What it holds stays. */
+/* Reads the rings once more, and ends the thread. The files stay open until object_watch_free(). */
 void object_watch_stop(struct object_watch *watch);
 void object_watch_free(struct object_watch *watch);
 
-/* Those that were loaded, valid until free; NULL: they were not wanted. */
+/* The BPF programs that were read, valid until object_watch_free(); NULL: params.bpf was not set. */
 struct bpf_programs *object_watch_bpf_programs(struct object_watch *watch);
 
-/* Of the file that was mapped: a descriptor that stays the watch's, valid until free; -1: it holds none. */
+/* The descriptor of the file that was mapped, owned by the watch, valid until object_watch_free(); -1: it has none. */
 int object_watch_find(struct object_watch *watch, const struct file_id *file);
 
 /* The same for one with that build-id, where a record only has this and a path; it may have been mapped by another. */
 int object_watch_find_build(struct object_watch *watch, const char *path, const struct elf_id *build_id);
 
 /*
- * Appends the perf-PID.map of a process: as it was when the process ended, or as it is now; `pid` as we see it. 0;
- * -ENOENT: there is none, -EPERM: it is neither root's nor ours nor of the user whose process it is, -ESTALE: two
- * processes had the number; else as object_file_open() and fd_slurp_rest().
+ * Appends the file /tmp/perf-PID.map of a process (`pid` in our namespace): as it was when the process ended, or as it
+ * is now. 0; -ENOENT: there is none; -EPERM: it belongs neither to root, nor to us, nor to the user of the process;
+ * -ESTALE: two processes had that pid; other errors as object_file_open() and fd_slurp_rest().
  */
 int object_watch_read_perf_map(struct object_watch *watch, pid_t pid, struct buf *ret);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ordered_stage: what stages (stream/stage.h) have in common that take records in the order of time, of all outputs and
- * rings together: the waiting and the order, not what is done with the records.
+ * ordered_stage: the common part of stages (stream/stage.h) that need records in the order of time, over all outputs
+ * and rings: waiting and sorting. The ops of the stage say what is done with the records.
  *
- * A batch is kept until everything older than its records has come. look_at() sees each record when its batch comes;
- * take() gets those that are wanted in the order of time. It may change, shorten or remove a record in place, and add
- * others behind the batch. When memory runs short batches are passed on earlier: give_up() decides whether a copy of a
- * record is taken later.
+ * A batch is kept until all records that are older than its records have come. look_at() is called for each record when
+ * its batch comes; take() is called in the order of time for those that look_at() wanted. take() may change, shorten or
+ * remove a record in place, and add records behind the batch. When memory runs short batches are passed on earlier:
+ * give_up() decides whether a copy of a record is taken later.
  *
- * Owned by a recording; all that the stages do happens under one lock.
+ * Owned by a recording. The ops of all its stages are called under one lock.
  */
 #pragma once
 
@@ -26,27 +26,34 @@ struct perf_event_header;
 struct ordered_record {
 	uint64_t time_ns;
 	uint8_t *bytes;                /* 8-aligned; whole; NULL for end() */
-	struct held_batch *batch;      /* private: that it is in; NULL: that is passed on */
+	struct held_batch *batch;      /* private: the batch that contains it; NULL: that was passed on */
 	struct ordered_stages *stages; /* private */
 };
 
 enum ordered_look {
-	ORDERED_PASS, /* of no interest */
-	ORDERED_WANT, /* is to be taken */
+	ORDERED_PASS, /* take() is not called for it */
+	ORDERED_WANT, /* take() is called for it in the order of time */
 };
 
 struct ordered_ops {
 	const char *name;
-	/* *ret_time_ns: of any record with one, also when it passes. An enum ordered_look, or -errno. */
+	/*
+	 * Returns an enum ordered_look, or -errno. *ret_time_ns: the time of the record if it has one, also with
+	 * ORDERED_PASS.
+	 */
 	int (*look_at)(void *ctx, const uint8_t *record, const struct perf_event_header *header, uint64_t *ret_time_ns);
-	/* In its turn. 0 or -errno, with which the output ends. */
+	/* Called in the order of time. 0, or -errno: then the output ends with that error. */
 	int (*take)(void *ctx, struct ordered_record *record);
 	/*
-	 * Its batch has to go before its turn. true: a copy is taken later, and the record itself goes as it is now
-	 * (ordered_record_shorten() removes it). false: it was changed and is not taken any more.
+	 * The batch of the record must be passed on before take() was called for it. true: take() will be called with a
+	 * copy, and the record is passed on as it is now (ordered_record_shorten() may remove it). false: take() will
+	 * not be called for it; give_up() may have changed it.
 	 */
 	bool (*give_up)(void *ctx, struct ordered_record *record);
-	/* NULL: nothing. The output has had its last record; `last`: and so have all. Adds by ordered_add(). */
+	/*
+	 * NULL: nothing is done. Called after the last record of the output; `last`: it is the last output. May add
+	 * records with ordered_add(place, ...).
+	 */
 	int (*end)(void *ctx, struct ordered_record *place, bool last);
 };
 
@@ -57,19 +64,17 @@ void ordered_stages_free(struct ordered_stages *stages); /* after its stages. NU
 /* For struct stage_maker. */
 int ordered_stages_make(struct ordered_stages *stages, struct stage **ret);
 
-/* What take() and the others share is theirs while these are held. */
+/* The lock under which the ops are called, for other users of their state. */
 void ordered_stages_lock(struct ordered_stages *stages);
 void ordered_stages_unlock(struct ordered_stages *stages);
 
-/* No output comes after those that are open. From any thread. */
+/* Says that no further output will be opened. From any thread. */
 void ordered_stages_last_outputs(struct ordered_stages *stages);
 
-/*
- * For take(), give_up(), end().
- */
+/* For use in take(), give_up() and end(): */
 
-/* The record's header has its new size, less than the old one, `old_bytes`; 0: it is removed. */
+/* The record was shortened from old_bytes to new_bytes, and header.size was set; new_bytes 0: it is removed. */
 void ordered_record_shorten(struct ordered_record *record, size_t old_bytes, size_t new_bytes);
 
-/* Whole records that are passed on behind those of the batch. 0 or -ENOMEM. */
+/* Adds whole records, which are passed on behind those of the record's batch. 0 or -ENOMEM. */
 int ordered_add(struct ordered_record *record, struct span records);

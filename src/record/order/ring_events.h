@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ring_events: which event a record of a ring belongs to, and its time. Any thread may read it once it is made. */
+/* ring_events: finds the event of a record in a ring, and its time. Any thread may use it after ring_events_init(). */
 #pragma once
 
 #include <stddef.h>
@@ -11,7 +11,7 @@ struct event_desc;
 struct perf_event_header;
 
 struct ring_events {
-	const struct event_desc *events; /* with the attrs that their records were made with; borrowed */
+	const struct event_desc *events; /* borrowed; with the attrs of the records in the rings */
 	size_t nr_events;
 	struct hash_table ids; /* of the events: index + 1 */
 	int id_offset, time_offset, time_distance;
@@ -22,7 +22,7 @@ struct ring_events {
 int ring_events_init(struct ring_events *events, const struct event_desc *descs, size_t nr);
 void ring_events_fini(struct ring_events *events);
 
-/* Index of the event of a sample. */
+/* The index of the event of a sample; 0 when its id is unknown. */
 size_t ring_events_index(const struct ring_events *events, const uint8_t *sample, size_t size);
 
 /* The time of a sample, or of a record with a sample_id. 0: it has none. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * time_queue: what waits for its turn in the order of time; of the same time, in the order in which it was put in.
- * A binary heap. One owner, one thread at a time.
+ * time_queue: items in the order of their times; items of the same time in the order in which they were put in. A
+ * binary heap. One owner, one thread at a time.
  */
 #pragma once
 
@@ -17,7 +17,8 @@ struct time_entry {
 
 /* Zeroed: empty. */
 struct time_queue {
-	struct time_entry *entries; /* heap; none has an earlier one behind it at 2i + 1 and 2i + 2 */
+	/* on the heap; a binary heap: entry i is not later than entries 2i + 1 and 2i + 2 */
+	struct time_entry *entries;
 	size_t nr, room;
 	uint64_t next_number;
 };

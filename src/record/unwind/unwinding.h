@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unwinding: call chains in place of the registers and stacks that the kernel gives with samples, before anything of
- * them is stored. A stage (stream/stage.h) of each output.
+ * unwinding: replaces the user registers and stack copy of each sample by its call chain, before the sample is stored.
+ * A stage (stream/stage.h) of each output.
  *
- * A sample needs the maps of its process at its time, which records of other rings describe: it waits in its batch
- * until all that is older has come. Then task events are taken in the order of their times, of all outputs together;
- * the samples between two of them depend on nothing else, and several threads unwind them, each those of a batch. Owned
- * by the recording; its stages are called by workers, and take a lock.
+ * To unwind a sample the maps of its process at its time must be known, and the records about them may come from other
+ * rings. So the sample waits in its batch until all older records have come. Then the task events of all outputs are
+ * applied in the order of their times. The samples between two task events are independent, and several threads unwind
+ * them, each thread those of one batch. Owned by the recording; its stages are called by workers, and take a lock.
  */
 #pragma once
 
@@ -22,10 +22,11 @@ struct event_desc;
 struct unwinding;
 
 struct unwinding_params {
-	const struct event_desc *events; /* as their records are in the rings: callchain_is_dump() of some; borrowed */
+	/* with the attrs of the records in the rings; callchain_is_dump() is true for some of them; borrowed */
+	const struct event_desc *events;
 	const struct unwinding_event *by_event; /* borrowed for the call */
 	size_t nr_events;
-	bool realtime; /* threads that help have the priority of those that drain, where that is allowed */
+	bool realtime; /* helper threads run with real-time priority where that is allowed */
 };
 
 /* 0 or -ENOMEM; -EINVAL: task events have no time. */
@@ -35,11 +36,11 @@ void unwinding_free(struct unwinding *unwinding); /* after its stages. NULL is f
 struct stage_maker *unwinding_maker(struct unwinding *unwinding); /* valid as long as it */
 
 /*
- * Records of rings that the kernel overwrites, whole ones, when they are taken for a file: after the stages have seen
- * all that was recorded before. Changes them in place. Any thread. 0 or -ENOMEM: then there are none left. NULL is
- * fine.
+ * For the records of a snapshot of overwrite rings, before they are written into a file: unwinds the samples among
+ * these whole records in place. To be called after the stages have got all records that came before the snapshot. Any
+ * thread. 0, or -ENOMEM: then `records` is empty. `unwinding` may be NULL.
  */
 int unwinding_snapshot(struct unwinding *unwinding, struct buf *records);
 
-/* So far, from any thread; all 0 for NULL. */
+/* The counts so far; all 0 when `unwinding` is NULL. From any thread. */
 struct unwinding_counts unwinding_counts(struct unwinding *unwinding);
