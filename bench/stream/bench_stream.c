@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/diag.h"
 #include "bench_verify.h"
-#include "record/output/engine.h"
+#include "record/output/output_writer.h"
 #include "record/setup/options.h"
 #include "storage.h"
 #include "stream/ring.h"
@@ -36,24 +36,24 @@ struct bench {
 static int open_writer(struct bench *bench, const struct recording_writer *asked, struct diag *reterr)
 {
 	const struct bench_stream_options *options = bench->options;
-	struct writer *engine = NULL;
-	struct engine_output output = {
+	struct writer *inner = NULL;
+	struct output_writer_target output = {
 		.fd = bench->storage.fd,
 		.path = options->output ? options->output : "the temporary file",
 		.nr_rings = options->nr_rings,
 		.ring_bytes = options->ring_bytes,
 	};
-	struct writer_params params = engine_params(asked->ops, asked, &output);
-	int err = writer_open(asked->ops, &params, &engine);
+	struct writer_params params = output_writer_params(asked->ops, asked, &output);
+	int err = writer_open(asked->ops, &params, &inner);
 
 	if (err == -ENOMEM)
 		return diag_set(reterr, err, "writer %s: out of memory", asked->ops->name);
 	if (err)
 		return diag_set(reterr, -EOPNOTSUPP, "writer %s is not allowed here: %s", asked->ops->name,
 				strerror(-err));
-	err = visit_writer_open(engine, &bench->synthetic, &bench->result.waits, &bench->writer);
+	err = visit_writer_open(inner, &bench->synthetic, &bench->result.waits, &bench->writer);
 	if (err) {
-		writer_close(engine, NULL);
+		writer_close(inner, NULL);
 		return diag_set(reterr, err, "out of memory");
 	}
 	return 0;

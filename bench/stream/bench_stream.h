@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* bench_stream: one run of `millrace bench stream`: synthetic rings through the pump and an engine into storage. */
+/* bench_stream: one run of `millrace bench stream`: synthetic rings through the pump and a writer into storage. */
 #pragma once
 
 #include <stdbool.h>
@@ -34,7 +34,7 @@ struct bench_stream_result {
 };
 
 /*
- * 0, or -errno with the reason in the diag. -EOPNOTSUPP: this kernel or this output does not allow the engine; others
+ * 0, or -errno with the reason in the diag. -EOPNOTSUPP: this kernel or this output does not allow the writer; others
  * may do.
  */
 int bench_stream_run(const struct bench_stream_options *options, const struct recording_writer *writer,

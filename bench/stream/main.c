@@ -117,7 +117,7 @@ static int add_writer(const struct option *option, const char *arg, bool negated
 	if (err)
 		return err;
 	if (!chosen.writer.ops)
-		return diag_set(reterr, -EINVAL, "a benchmark measures one engine at a time: name it");
+		return diag_set(reterr, -EINVAL, "a benchmark measures one writer at a time: name it");
 	list->items[list->nr++] = chosen;
 	return 0;
 }
@@ -131,9 +131,9 @@ static const struct option bench_table[] = {
 	 .offset = AT(writers),
 	 .flags = OPTION_NO_NEGATE,
 	 .group = "What is measured",
-	 .help = "The engine, as for millrace record: serial, mmap, aio, direct, null, with blocks=N of staging "
+	 .help = "The writer, as for millrace record: serial, mmap, aio, direct, null, with blocks=N of staging "
 		 "per ring or window=SIZE. May be given several times. Default: "
-		 "each engine of this build"},
+		 "each writer of this build"},
 	{.name = "flush",
 	 .arg = "SIZE",
 	 .set = set_size,
@@ -229,7 +229,7 @@ static const struct option bench_table[] = {
 	{0},
 };
 
-/* All engines; to verify, all that store something. */
+/* All writers; to verify, all that store something. */
 static void default_writers(struct writer_list *list, bool verify)
 {
 	for (const struct writer_ops *const *ops = writers; *ops && list->nr < MAX_WRITERS; ops++)
@@ -414,7 +414,7 @@ static const struct command command = {
 	.summary = "Measure how the writers keep up with a load",
 	.usage = "[OPTIONS]",
 	.description = "Threads fill rings in memory as the kernel fills those of events, and one reader drains them "
-		       "through an engine of millrace record into a file. Prints what was made, what was dropped, the "
+		       "through a writer of millrace record into a file. Prints what was made, what was dropped, the "
 		       "part of the time that lies in gaps between samples with a loss (of any ring, and of one ring "
 		       "on average), how long rings waited for their visit after they were half full, and the cost in "
 		       "CPU time. No kernel event and no privilege is needed, except for --storage-rate.\n"

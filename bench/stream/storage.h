@@ -3,7 +3,7 @@
  * storage: the output of a benchmark: a plain file, or a file on storage of a given speed.
  *
  * The slow one is a FUSE file system of one file that a child process serves: it takes in each write at the rate, one
- * after the other, past the page cache, as a disk does when the page cache is full. So every engine runs as it is.
+ * after the other, past the page cache, as a disk does when the page cache is full. So every writer runs as it is.
  * Only this process and its children see it, and it is gone when they are.
  */
 #pragma once
@@ -14,7 +14,7 @@
 struct diag;
 
 struct storage {
-	int fd;       /* what the engine writes to */
+	int fd;       /* what the writer writes to */
 	int data_fd;  /* what was written; not slow */
 	pid_t server; /* 0: none */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * visit_writer: a writer that hands everything on to another one and notes how long each synthetic ring that the pump
- * visits had waited since it was half full. For benchmarks: pump and engine stay as they are.
+ * visits had waited since it was half full. For benchmarks: pump and writer stay as they are.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engines direct and auto: what is queued is written when the call returns, past the page cache (O_DIRECT: open(2))
+ * The writers direct and auto: what is queued is written when the call returns, past the page cache (O_DIRECT: open(2))
  * or through it.
  *
  * Places, sizes and memory of direct writes are aligned. Bytes that lie in memory as they will lie in the file, within

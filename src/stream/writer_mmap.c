@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The mmap engine: the file is extended and mapped a window at a time, and pieces are copied into the window. No
+ * The mmap writer: the file is extended and mapped a window at a time, and pieces are copied into the window. No
  * system call per piece, so that a recording of system calls does not record its own writes.
  *
  * Blocks are allocated before they are mapped: a full disk is an error of fallocate(2) here, not a SIGBUS later. Where

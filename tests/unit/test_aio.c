@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The aio engine against a POSIX AIO of this test's own, which serves a request only when it is waited for: as
+ * The aio writer against a POSIX AIO of this test's own, which serves a request only when it is waited for: as
  * storage that is always slower than the reader.
  */
 #include <aio.h>
@@ -35,7 +35,7 @@ static size_t served_bytes(const struct aiocb *control)
 int aio_write(struct aiocb *control)
 {
 	fake.waiting[fake.nr++] = control;
-	control->aio_reqprio = 0; /* not served; no engine sets it */
+	control->aio_reqprio = 0; /* not served; no writer sets it */
 	return 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The engines direct and auto: what they write where, and which way. */
+/* The writers direct and auto: what they write where, and which way. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

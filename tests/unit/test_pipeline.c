@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The stage that compresses in front of every engine, and the source that decompresses: what comes out went in. */
+/* The stage that compresses in front of every writer, and the source that decompresses: what comes out went in. */
 #include <errno.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -118,7 +118,7 @@ static void feed_plain(const struct load *load, struct buf *ret)
 	writer_close(mem, NULL);
 }
 
-/* false: the engine is not allowed here */
+/* false: the writer is not allowed here */
 static bool feed_packed(const struct load *load, const struct writer_ops *ops, struct batch_pool *pool, struct buf *ret)
 {
 	int fd = memfd_create("out", MFD_CLOEXEC);
@@ -543,7 +543,7 @@ static void test_error_of_the_engine_sticks(void **state)
 }
 
 /*
- * An extent that does not become full, in front of an engine with blocks that do not: it is stored by the second
+ * An extent that does not become full, in front of a writer with blocks that do not: it is stored by the second
  * commit.
  */
 static void commit_twice(const struct writer_ops *ops, int level)
@@ -573,7 +573,7 @@ static void commit_twice(const struct writer_ops *ops, int level)
 		assert_int_equal(writer_complete(writer, WRITER_NOW), 0);
 		assert_int_equal(writer->stored, before);
 		assert_int_equal(writer_commit(writer, false), 0);
-		/* The engine has to tell that it is: the next commits ask. */
+		/* The writer has to tell that it is: the next commits ask. */
 		for (int tries = 0; writer->stored == before && tries < 1000; tries++) {
 			usleep(1000);
 			assert_int_equal(writer_commit(writer, false), 0);

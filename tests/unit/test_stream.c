@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The pump and its engines, fed by rings that this test fills by the kernel's protocol. */
+/* The pump and its writers, fed by rings that this test fills by the kernel's protocol. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -137,7 +137,7 @@ static void test_flush_leaves_little(void **state)
 	assert_int_equal(writer_close(stream.writer, NULL), 0);
 }
 
-/* The same rings, rates and passes through every engine: each must give the same bytes as the mem engine. */
+/* The same rings, rates and passes through every writer: each must give the same bytes as the mem writer. */
 struct run {
 	unsigned nr_rings;
 	size_t flush_bytes;

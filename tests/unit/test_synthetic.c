@@ -166,7 +166,7 @@ static void run_load(const struct writer_ops *ops, bool verify, double rate, str
 	assert_true(ret->load.dropped ? ret->load.lost_any > 0 : ret->load.lost_any == 0);
 }
 
-/* The serial engine on a file that takes its time. */
+/* The serial writer on a file that takes its time. */
 static int sleepy_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
 {
 	usleep(2000);

@@ -65,14 +65,14 @@ static int open_file(const struct data_files_params *params, size_t ring, struct
 	file->fd = output_path_create_part(file->path, reterr);
 	if (file->fd < 0)
 		return file->fd;
-	struct engine_output output = {
+	struct output_writer_target output = {
 		.fd = file->fd,
 		.path = file->path,
 		.nr_rings = 1,
 		.ring_bytes = params->set->largest_ring_bytes,
 		.pool = params->pool,
 	};
-	return engine_open(params->writer, &output, &file->writer, &files->params, reterr);
+	return output_writer_open(params->writer, &output, &file->writer, &files->params, reterr);
 }
 
 static bool has_overwrite(const struct data_files_params *params)

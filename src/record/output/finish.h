@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* finish: makes a whole perf.data of a file that has header and records. */
+/* finish: completes a perf.data file that has a header and records: adds the features, and rewrites the header. */
 #pragma once
 
 #include <stdbool.h>
@@ -20,40 +20,44 @@ struct finish_params {
 	int fd;
 	const char *path;
 	struct file_header header; /* as written at the start; data.size 0 */
-	uint64_t data_bytes;       /* from header.data.offset on; what follows is cut off */
-	bool torn;                 /* writing failed: the last record may be cut */
-	bool durable;              /* what the header counts is on the disk before it, and both when this returns */
+	uint64_t data_bytes;       /* bytes of records from header.data.offset on; the file is cut off behind them */
+	bool torn;                 /* writing failed, so the last record may be incomplete */
+	/* fdatasync(2) the records before the header is written, and the header before this returns */
+	bool durable;
 	const struct features_params *features;
-	bool all_build_ids;         /* of every object that was mapped, hit or not */
-	struct object_watch *watch; /* holds objects open; NULL: none does */
-	const char *cache;          /* where objects are kept that will not be found; heap or NULL: nowhere */
+	bool all_build_ids;         /* of every object that was mapped, sampled or not */
+	struct object_watch *watch; /* keeps objects open; NULL: none */
+	/* directory for copies of objects that will not be found later; NULL: none are made */
+	const char *cache;
 	uint64_t cache_max_bytes;
-	bool bundle;                    /* it goes to other machines */
+	bool bundle;                    /* the recording will be read on other machines */
 	bool build_ids;                 /* look up the build-ids of sampled objects */
 	bool shows_progress;            /* of what is read back, on standard error */
-	struct collector *const *lives; /* of the file itself; see hits_region */
+	struct collector *const *lives; /* of the file itself; see struct collect_region */
 	size_t nr_lives;
 	const struct collect_region *parts; /* the other files of a data directory; borrowed */
 	size_t nr_parts;
 	const struct extent_list *extents; /* of all files; borrowed */
-	struct ledger *ledger;     /* what was lost, and used; the cost of the end is added. NULL: none was kept */
-	uint64_t cpu_from_ns;      /* CPU time of this thread when the end began */
-	struct loss_times *losses; /* learns when, if the records are read back; NULL: not wanted */
+	struct ledger *ledger;             /* losses and costs; the cost of finishing is added. NULL: there is none */
+	uint64_t cpu_from_ns;              /* CPU time of this thread, in ns, when finishing began */
+	/* gets the records, if they are read back, to find out when records were lost; NULL: not wanted */
+	struct loss_times *losses;
 };
 
 struct finish_result {
-	uint64_t data_bytes;  /* what the file tells */
-	uint64_t cut_samples; /* given up so that the header fits on a full disk */
+	uint64_t data_bytes;  /* bytes of records that the header counts */
+	uint64_t cut_samples; /* samples that were removed so that the features fit on a full disk */
 	uint64_t nr_samples;
 	bool samples_counted;
 };
 
 /*
- * The main file of a data directory gets nothing more until the end: it can be finished before the first event, and is
- * undone before records are added to it. So what is left of a recorder that was killed can be read.
+ * The main file of a data directory does not change while recording. write_provisional_header() completes it before the
+ * events are enabled, so that the directory can be read even if the recorder is killed; reopen_header() undoes that
+ * before further records are added. 0 or -errno.
  */
 int write_provisional_header(const struct finish_params *params);
 int reopen_header(const struct finish_params *params);
 
-/* 0, or -errno and the diag: the file is then as readable as it could be made. */
+/* Completes the file. 0, or -errno with the reason in the diag; then as much of the file is readable as possible. */
 int finish_file(const struct finish_params *params, struct finish_result *ret, struct diag *reterr);

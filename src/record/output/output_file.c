@@ -38,13 +38,13 @@ static int write_error(const struct output_file *output, int err, struct diag *r
 	return storing_error(output, output->writer->offset + output->writer->stored, err, reterr);
 }
 
-/* The engine is for what comes out of the rings; the main file of a directory holds little else. */
+/* The writer is for what comes out of the rings; the main file of a directory holds little else. */
 static int open_writer(struct output_file *output, const struct output_params *params, uint64_t offset,
 		       struct diag *reterr)
 {
 	static const struct recording_writer plain = {.ops = &writer_serial};
 	const struct recording_options *options = params->options;
-	struct engine_output engine = {
+	struct output_writer_target target = {
 		.fd = output->dest.fd,
 		.path = output->dest.main_path ? output->dest.main_path : output->dest.path,
 		.pipe = output->dest.pipe,
@@ -54,8 +54,8 @@ static int open_writer(struct output_file *output, const struct output_params *p
 		.pool = options->directory ? NULL : params->pool,
 	};
 
-	return engine_open(options->directory ? &plain : &options->writer, &engine, &output->writer,
-			   &output->writer_params, reterr);
+	return output_writer_open(options->directory ? &plain : &options->writer, &target, &output->writer,
+				  &output->writer_params, reterr);
 }
 
 /* What went to a device cannot be read back. */
@@ -168,14 +168,14 @@ int output_file_open_retained(struct output_file *output, const struct output_pa
 static int open_inner(struct output_file *output, const struct output_params *params, struct writer **ret,
 		      struct diag *reterr)
 {
-	const struct engine_output engine = {
+	const struct output_writer_target target = {
 		.fd = output->dest.fd,
 		.path = output->dest.path,
 		.nr_rings = params->set->plan->nr_places,
 		.ring_bytes = PIPELINE_WRITE_BYTES,
 	};
 
-	return engine_open(&params->options->writer, &engine, ret, &output->writer_params, reterr);
+	return output_writer_open(&params->options->writer, &target, ret, &output->writer_params, reterr);
 }
 
 int output_file_write_retained(struct output_file *output, const struct output_params *params, const char *path,

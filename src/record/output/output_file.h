@@ -37,27 +37,28 @@ struct output_params {
 	const struct described_events *described;
 	const struct features_params *features;
 	const struct workload *workload;
-	struct batch_pool *pool;            /* compresses; NULL: nothing is compressed */
-	struct object_watch *watch;         /* holds objects open; NULL: none does */
-	const char *cache;                  /* where those are kept that will not be found; NULL: nowhere */
-	struct task_log *task_log;          /* knows the tasks; NULL: /proc does */
+	struct batch_pool *pool;    /* compresses; NULL: nothing is compressed */
+	struct object_watch *watch; /* keeps objects open; NULL: none */
+	/* directory for copies of objects that will not be found later; NULL: none are made */
+	const char *cache;
+	struct task_log *task_log;          /* has the state of all tasks; NULL: it is read from /proc */
 	const struct thread_layout *layout; /* who drains what; NULL: one thread does */
 	struct stage_maker *makers;         /* of the stages of each output; NULL: none */
 };
 
 struct output_file {
 	struct output_path dest;
-	char *name; /* heap; of a file that is not the first; NULL: dest.path is borrowed from the options */
+	char *name; /* heap; name of a file that is not the first; NULL: dest.path is borrowed from the options */
 	struct file_header header;
-	uint64_t initial_end; /* file offset; up to it there is room for the initial state. 0: that goes through the
-				 writer */
+	/* file offset up to which room is left for the initial state; 0: the initial state goes through the writer */
+	uint64_t initial_end;
 	uint64_t front_bytes;
-	struct buf initial_rest; /* of the initial state: what that room did not hold */
+	struct buf initial_rest; /* the part of the initial state that did not fit there */
 	struct writer *writer;   /* of the file, or of the main file of a directory */
 	struct writer_params writer_params;
 	bool ahead;       /* output_file_write_provisional_header() */
-	bool held;        /* has no output yet: output_file_write_retained() */
-	double history_s; /* of one that was held: the time of which it has all */
+	bool held;        /* has no file yet, its records are in memory: output_file_write_retained() */
+	double history_s; /* of one that was held: length of the time, in s, of which it has all records */
 	struct data_files files;
 };
 
@@ -66,49 +67,60 @@ struct output_result {
 	uint64_t bytes; /* of records */
 	uint64_t nr_samples;
 	bool samples_counted;
-	uint64_t unwritten_bytes; /* of records that we had when writing failed */
-	uint64_t cut_samples;     /* given up at the end so that the header fits on a full disk */
-	uint64_t end_cpu_ns;      /* that the end took */
+	uint64_t unwritten_bytes; /* bytes of records that could not be written because of an error */
+	uint64_t cut_samples;     /* removed at the end so that the features fit on a full disk */
+	uint64_t end_cpu_ns;      /* CPU time of finishing */
 };
 
 /*
- * Makes header, writer and data files in the dest, which is now the output's. initial_bytes: 0, or how much room to
- * leave for an initial state that is written later, beside the readers: output_file_put_initial_state().
+ * Makes header, writer and data files in output->dest, which the output owns from now on. initial_bytes: 0, or how much
+ * room to leave for an initial state that output_file_put_initial_state() writes later, while readers drain. 0, or
+ * -errno and why.
  */
 int output_file_open(struct output_file *output, const struct output_params *params, size_t initial_bytes,
 		     struct diag *reterr);
 
-/* One that has no output yet, and holds the last of what comes in memory (--flight). The dest has a path only. */
+/*
+ * Opens an output without a file, which keeps the newest records in memory (--flight). Only output->dest.path is set.
+ * 0, or -errno and why.
+ */
 int output_file_open_retained(struct output_file *output, const struct output_params *params, struct diag *reterr);
 
 /*
- * Its output is that file, which is made now: header, the initial state as of the oldest record that it holds, and
- * those. After an error it may still be held: then writer->queued bytes of records have nowhere to go.
+ * Makes the file `path` for an output that has none yet, and writes the header, the initial state at the time of the
+ * oldest record in memory, and the records. After an error the output may still be without a file (`held`); then its
+ * writer->queued bytes of records cannot be stored.
  */
 int output_file_write_retained(struct output_file *output, const struct output_params *params, const char *path,
 			       struct diag *reterr);
 
-/* What is known of the machine from now on, without telling it anywhere. */
+/*
+ * Gives the state of all tasks to the task log and the stages, without writing it into the output. 0, or -errno and
+ * why.
+ */
 int output_file_begin_task_log(const struct output_file *output, const struct output_params *params,
 			       struct diag *reterr);
 
-/* The state of the machine as it is now. Once; *ret_bytes (NULL: not wanted): how much it was. */
+/*
+ * Writes the present state of tasks and maps. To be called once. *ret_bytes (NULL: not wanted): its size. 0, or -errno
+ * and why.
+ */
 int output_file_put_initial_state(struct output_file *output, const struct output_params *params, size_t *ret_bytes,
 				  struct diag *reterr);
 
-/* For a recorder that gets killed: the main file of a directory tells all that it can tell now. */
+/* Completes the main file of a directory as far as it is known now, in case the recorder is killed: see finish.h. */
 void output_file_write_provisional_header(struct output_file *output, const struct output_params *params);
 
-/* The stages have seen all that readers have taken for it; when no reader uses the output any more. */
+/* To be called when no reader uses the output any more: waits until its stages have got all records. */
 void output_file_run_stages(struct output_file *output);
 
-/* Records behind all others; when no reader uses the output any more. */
+/* Writes records behind all others. To be called when no reader uses the output any more. 0, or -errno and why. */
 int output_file_put(struct output_file *output, const struct output_params *params, const struct buf *records,
 		    struct diag *reterr);
 
-/* The state that the file tells beside its records. */
+/* What is stored in the file's features when it is closed. */
 struct output_closing {
-	struct ledger *ledger; /* NULL: none; what the end costs is added */
+	struct ledger *ledger; /* NULL: none; the cost of finishing is added */
 	struct loss_times *losses;
 	uint64_t cpu_from_ns; /* CPU time of this thread when the end began */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* prologue: what stands in a recording before the first byte of a ring. */
+/* prologue: the bytes of a recording before the first record of a ring. */
 #pragma once
 
 #include "perfdata/attr.h"
@@ -17,13 +17,16 @@ struct synth_params;
 struct target;
 struct workload;
 
-/* Header, ids and attrs of a file; *ret_header is what was written and has to be rewritten at the end. */
+/*
+ * Appends header, ids and attrs of a file. *ret_header is the header, which has to be rewritten at the end. 0 or
+ * -ENOMEM.
+ */
 int prologue_file(const struct event_desc *descs, size_t nr, struct buf *out, struct file_header *ret_header);
 
-/* The 16 bytes, attrs, features and tracing data of a pipe. */
+/* Appends the header of 16 bytes, attrs, features and tracing data of a pipe. 0, or -errno and why. */
 int prologue_pipe(const struct features_params *features, struct buf *out, struct diag *reterr);
 
-/* The machine as it is now, in the order of perf; ends with FINISHED_INIT. */
+/* Appends the records of the present tasks and maps, in the order of perf; the last one is FINISHED_INIT. */
 struct initial_state {
 	const struct eventset *set;
 	const struct event_desc *descs;
@@ -32,6 +35,6 @@ struct initial_state {
 	const struct workload *workload; /* pid 0: none */
 	bool names;                      /* the events' names too: a pipe */
 	struct synth_options synth_options;
-	struct task_log *task_log; /* knows the tasks once it got the first task event; NULL: /proc is read */
+	struct task_log *task_log; /* used instead of /proc once it has got task events; NULL: /proc is read */
 };
 int prologue_initial_state(const struct initial_state *state, struct buf *out, struct diag *reterr);

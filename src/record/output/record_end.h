@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record_end: where the whole records of a file end, read from the records alone. Pieces are read, not mapped: a file
- * that is truncated at the same time is an early end, not a SIGBUS.
+ * record_end: finds where the whole records of a file end, from the records alone. The file is read, not mapped, so
+ * that a file that is truncated at the same time has an early end, and causes no SIGBUS.
  */
 #pragma once
 
@@ -11,15 +11,15 @@
 struct record_end {
 	uint64_t bytes;  /* of whole records */
 	bool compressed; /* COMPRESSED records are among them */
-	bool framed;     /* in frames that tell their size, as ours do: each can be read alone */
+	bool framed;     /* their frames state their content size, as ours do, so each can be read alone */
 };
 
 /*
- * Looks at the `bytes` from `offset` on. Recorders that write ahead, map or write at offsets leave zeroes where they
- * did not come to write: the records end before them; a record whose last bytes are zeroes, too, may be incomplete and
- * is left out, as is an incomplete frame in COMPRESSED records. Our mmap writer puts what is no record behind the last.
+ * Examines the `bytes` from `offset` on. A recorder that maps the file or writes at offsets may leave zeroes in ranges
+ * that it did not write: the records end before these. A record that ends with zeroes may be incomplete and is left
+ * out, as is an incomplete frame in COMPRESSED records. Our mmap writer marks the end with bytes that are no record.
  */
 struct record_end record_end_find(int fd, uint64_t offset, uint64_t bytes);
 
-/* How many of the `bytes` from `offset` on are whole records, by their sizes alone. */
+/* How many of the `bytes` from `offset` on are whole records, judged by header.size alone. */
 uint64_t whole_records(int fd, uint64_t offset, uint64_t bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * recover: makes a whole recording, in place, of one whose recorder died or that lost its end. What only the data tell
- * is read from them again; what the recorder would have written at its end, is taken from this machine.
+ * recover: repairs, in place, a recording whose recorder died, or whose end is missing. What depends on the records is
+ * read from them again; what the recorder would have asked the system at its end is taken from this machine.
  */
 #pragma once
 
@@ -14,19 +14,19 @@ struct diag;
 struct recover_params {
 	const char *path; /* a file, or a data directory; a link is not followed: output_path_resolve() */
 	bool build_ids;   /* look up the build-ids of sampled objects */
-	bool force;       /* whatever user owns it */
-	bool index;       /* of extents: make it anew, also in a recording that is whole */
+	bool force;       /* also a recording that another user owns */
+	bool index;       /* make a new index of the extents, also for a recording that is complete */
 	int argc;         /* for CMDLINE */
 	char **argv;
 };
 
 struct recover_result {
-	bool was_whole;      /* nothing was done, but for the index */
-	size_t nr_extents;   /* in an index that was made anew */
+	bool was_whole;      /* nothing was changed, except the index */
+	size_t nr_extents;   /* in the new index */
 	uint64_t data_bytes; /* of records, of all files */
 	uint64_t nr_samples;
 	bool samples_counted;
-	uint64_t dropped_bytes; /* behind the last whole record of each file */
+	uint64_t dropped_bytes; /* that were behind the last whole record of each file */
 };
 
 /* 0, or -errno and why; -EBADMSG: no attrs are left, or this is no perf.data file. */

@@ -300,7 +300,7 @@ static int start_fd_closer(struct recording *rec, struct diag *reterr)
 	return 0;
 }
 
-/* Of one output: a file, which the engines direct and auto open once more; or a directory, with one for each ring. */
+/* Of one output: a file, which the writers direct and auto open once more; or a directory, with one for each ring. */
 static size_t output_fds(const struct recording *rec)
 {
 	const struct recording_options *options = rec->options;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "record/output/engine.h"
+#include "record/output/output_writer.h"
 
 #include <string.h>
 
@@ -7,8 +7,8 @@
 #include "base/log.h"
 #include "stream/pipeline.h"
 
-struct writer_params engine_params(const struct writer_ops *ops, const struct recording_writer *asked,
-				   const struct engine_output *output)
+struct writer_params output_writer_params(const struct writer_ops *ops, const struct recording_writer *asked,
+					  const struct output_writer_target *output)
 {
 	enum { DEFAULT_BLOCKS = 1, PACKED_SHARE = 4, DEFAULT_WINDOW = 64 << 20 };
 	struct writer_params params = {
@@ -28,8 +28,8 @@ struct writer_params engine_params(const struct writer_ops *ops, const struct re
 	return params;
 }
 
-int engine_open(const struct recording_writer *asked, const struct engine_output *output, struct writer **ret,
-		struct writer_params *ret_params, struct diag *reterr)
+int output_writer_open(const struct recording_writer *asked, const struct output_writer_target *output,
+		       struct writer **ret, struct writer_params *ret_params, struct diag *reterr)
 {
 	const struct writer_ops *ops = asked->ops ? asked->ops : &writer_auto;
 
@@ -38,7 +38,7 @@ int engine_open(const struct recording_writer *asked, const struct engine_output
 			log_note("writer %s cannot write to a pipe: serial does it", ops->name);
 		ops = &writer_serial;
 	}
-	struct writer_params params = engine_params(ops, asked, output);
+	struct writer_params params = output_writer_params(ops, asked, output);
 	int err = writer_open(ops, &params, ret);
 	if (err && ops->optional) {
 		if (asked->ops)
