@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cpu_watch: which CPUs go offline and come online while we record. When a CPU goes offline the kernel ends the events
- * that count all of it, and they do not come back with the CPU (perf_event_exit_cpu_context() in kernel/events/core.c);
- * of one that comes online later there are none. Owned by the recording; used by the main thread.
+ * cpu_watch: notes which CPUs go offline or come online while we record. When a CPU goes offline the kernel ends the
+ * events that count all of the CPU, and they do not start again with it (perf_event_exit_cpu_context() in
+ * kernel/events/core.c); a CPU that comes online later has no events. Owned by the recording; used by the main thread.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 struct ledger;
 struct target;
 
-/* From then on we are blind there. */
+/* From this time on nothing is recorded on this CPU. */
 struct cpu_blind {
 	unsigned cpu;
 	uint64_t from_ns; /* CLOCK_MONOTONIC */
@@ -22,22 +22,22 @@ struct cpu_blind {
 
 struct cpu_watch {
 	const struct target *target; /* borrowed */
-	int fd;                      /* netlink(7), non-blocking; -1: the kernel does not tell us */
+	int fd;                      /* netlink(7), non-blocking; -1: changes of CPUs are not reported to us */
 	struct cpuset gone;          /* recorded CPUs that are offline */
 	struct cpuset watched;       /* CPUs of `blind` */
 	struct cpu_blind *blind;     /* heap */
 	size_t nr_blind;
 };
 
-/* Before events are opened. A kernel or sandbox that gives no such socket leaves it without. */
+/* To be called before events are opened. When the kernel or a sandbox refuses the socket, fd is -1. */
 void cpu_watch_open(struct cpu_watch *watch, const struct target *target);
-void cpu_watch_close(struct cpu_watch *watch); /* zeroed is not fine: fd is -1 */
+void cpu_watch_close(struct cpu_watch *watch); /* an unopened one must have fd -1, not be zeroed */
 
 /* When `fd` is readable: logs what happened to CPUs that concern the target. */
 void cpu_watch_read(struct cpu_watch *watch);
 
-/* What one uevent means; `text` is all of it. For cpu_watch_read() and tests. 0 or -ENOMEM. */
+/* Processes one uevent; `text` is the whole message. Called by cpu_watch_read() and tests. 0 or -ENOMEM. */
 int cpu_watch_take(struct cpu_watch *watch, const char *text, uint64_t now_ns);
 
-/* The times in which we were blind, as entries of CLOCK_MONOTONIC. 0 or -ENOMEM. */
+/* Adds the times without events to the ledger (LEDGER_CPU_BACK, in CLOCK_MONOTONIC). 0 or -ENOMEM. */
 int cpu_watch_account(const struct cpu_watch *watch, struct ledger *ledger);

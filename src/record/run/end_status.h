@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * end_status: on a terminal, how far the end of a recording is, from a thread of its own: what is drained and not
- * stored yet, with a bar, its rate and the time that it will take; then that the file is being finished.
+ * end_status: a thread that shows on a terminal how far the end of a recording is: how many drained bytes are not
+ * stored yet, with a progress bar, the rate and the remaining time; then that the file is being finished.
  */
 #pragma once
 
@@ -18,6 +18,9 @@ struct end_status {
 	bool runs, stop;
 };
 
-/* The events are disabled. Nothing is shown when no thread can be started, or standard error is no terminal. */
+/*
+ * To be called when the events are disabled. Nothing is shown when no thread can be started, or standard error is no
+ * terminal.
+ */
 void end_status_start(struct end_status *status, struct batch_pool *pool);
 void end_status_stop(struct end_status *status); /* zeroed is fine; may be called more than once */

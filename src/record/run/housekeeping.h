@@ -17,13 +17,16 @@ struct ledger_book;
 struct task_log;
 struct writer;
 
-/* How much of an unfinished file is there, as its header says: so it can be read when the recorder was killed. */
+/*
+ * The header of an unfinished file is rewritten periodically with the size of the data so far, so that the file can be
+ * read if the recorder is killed.
+ */
 struct commit {
 	int fd;                         /* of the file; -1: none (a pipe, a directory) */
 	uint64_t data_offset;           /* as in its header */
 	uint64_t start;                 /* offset in the file of the first byte that counts as stored */
-	const struct data_files *files; /* borrowed; each of its streams knows how much of the file is stored */
-	uint64_t data_bytes;            /* as written last */
+	const struct data_files *files; /* borrowed; stream.stored of each file says how much is stored */
+	uint64_t data_bytes;            /* as last written into the header */
 };
 
 struct housekeeping {
@@ -31,8 +34,9 @@ struct housekeeping {
 	struct commit *commit;           /* borrowed */
 	struct task_pauser *task_pauser; /* borrowed; zeroed: there is none */
 	struct task_log *task_log;       /* borrowed; NULL: there is none */
-	struct writer *held;             /* borrowed; a stage that retains records (pipeline.h); NULL: none */
-	const int *sync_fds;             /* borrowed; for fdatasync(2) every sync_ms */
+	/* borrowed; a pipeline that keeps its records in memory (pipeline_open_retained()); NULL: none */
+	struct writer *held;
+	const int *sync_fds; /* borrowed; for fdatasync(2) every sync_ms */
 	size_t nr_sync_fds;
 	uint64_t sync_ms;     /* 0: never */
 	uint64_t interval_ns; /* between two samples of a CPU at least; 0: they may come at any time */
@@ -42,6 +46,6 @@ struct housekeeping {
 	uint64_t cpu_ns; /* valid after housekeeping_stop() */
 };
 
-/* After the fields above `stop_fd` are set; none of them changes while it runs. 0 or -errno. */
+/* Starts the thread. The fields above `stop_fd` must be set, and must not change while it runs. 0 or -errno. */
 int housekeeping_start(struct housekeeping *housekeeping);
 void housekeeping_stop(struct housekeeping *housekeeping); /* idempotent; zeroed is fine */

@@ -17,14 +17,14 @@
 
 struct diag;
 
-/* What could not be kept, by event and CPU, and why. */
+/* Records of one event that were lost on one CPU. */
 struct recording_loss {
 	const char *event; /* valid as long as the events */
 	int cpu;           /* -1: any */
 	pid_t tid;         /* -1: any */
 	uint64_t records;
-	size_t ring_bytes; /* of the ring that was full; 0: the overwrite channel, which was paused */
-	bool task_events;  /* records were those of an event that we added, which has no samples */
+	size_t ring_bytes; /* of the ring that was full; 0: a ring of the overwrite channel, which was paused */
+	bool task_events;  /* of an event that we added for task events, so no sample was lost */
 };
 
 struct recording_result {
@@ -33,15 +33,15 @@ struct recording_result {
 	bool samples_counted;
 	struct recording_loss *losses; /* heap: recording_result_fini(); only what is not 0 */
 	size_t nr_losses;
-	uint64_t lost_records; /* sum of losses, without the next */
+	uint64_t lost_records; /* sum of losses[].records, without lost_task_events */
 	uint64_t lost_task_events;
 	bool losses_counted; /* false: this kernel has no PERF_FORMAT_LOST (before 6.0); only LOST records tell */
 	struct coverage coverage;
-	struct overwrite_counters overwrite; /* of events that were overwritten */
-	uint64_t nr_freezes, frozen_ns;      /* the recorded tasks were stopped */
+	struct overwrite_counters overwrite; /* of the overwrite rings */
+	uint64_t nr_freezes, frozen_ns;      /* how often and how long the recorded tasks were stopped */
 	uint64_t nr_trimmed;                 /* samples whose stack was cut short */
 	struct unwinding_counts unwinding;
-	uint64_t nr_unguarded; /* times that they should have been, but the watchdog process was gone */
+	uint64_t nr_unguarded; /* how often they were not stopped, because the watchdog process had ended */
 	struct steering_result steering;
 	uint64_t unwritten_bytes; /* of records that we had when writing failed */
 	uint64_t cut_samples;     /* given up at the end so that the header fits on a full disk */
@@ -55,15 +55,15 @@ struct recording_result {
 	uint64_t wakeups, rounds, cpu_ns; /* cpu_ns: of the recorder, all its threads */
 	struct ledger_cost *costs;        /* heap; as in a ledger, of the whole recording */
 	size_t nr_costs;
-	char *output;    /* heap; what to call it; NULL: the recording did not begin */
+	char *output;    /* heap; name of the output for messages; NULL: the recording did not begin */
 	int wait_status; /* of the workload */
 	bool has_wait_status;
 	int signal; /* that ended the recording; 0: none */
 };
 
 /*
- * Records until workload, targets or a signal end it. 0, or -errno with the reason in the diag; after an error of
- * the output the file is finished as far as it goes, and *ret tells what it holds.
+ * Records until the workload or all targets end, or a signal comes. 0, or -errno with the reason in the diag. After an
+ * error of the output the file is finished as far as possible, and *ret says what it holds.
  */
 int recording_run(const struct recording_options *options, struct recording_result *ret, struct diag *reterr);
 void recording_result_fini(struct recording_result *result);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rotation: a recording that goes on in another file. The next output is opened first; each reader takes it over
- * between two of its passes; the former one is finished by a thread of its own. Draining never waits. Also the end of
- * every recording: its last file, or its only one. Owned by the recording; used by the main thread.
+ * rotation: continues a recording in another file. The next output is opened first; each reader switches to it between
+ * two of its passes; the former output is finished by the finisher thread. Draining never waits. The last or only file
+ * of every recording is finished here, too. Owned by the recording; used by the main thread.
  */
 #pragma once
 
@@ -27,7 +27,7 @@ struct writer;
 /* The thread that finishes outputs, one after the other, while readers drain into the next. */
 struct finisher {
 	pthread_t thread;
-	bool started, stop; /* stop: under the lock, as is what follows */
+	bool started, stop; /* stop: these and the following fields are protected by the lock */
 	pthread_mutex_t lock;
 	pthread_cond_t work;
 	struct finisher_job *first, *last;
@@ -40,14 +40,14 @@ struct finisher {
 struct rotation {
 	/* Set before rotation_open(). */
 	struct rotation_spec spec;
-	uint64_t max_bytes;                 /* of a file; when it has them the recording ends. 0: any number */
-	bool timestamp;                     /* the last file gets its time, too */
+	uint64_t max_bytes;                 /* size of a file at which the recording ends (--max-size); 0: no limit */
+	bool timestamp;                     /* the name of the last file gets its time, too (--timestamp-filename) */
 	const struct output_params *params; /* borrowed, as all that follows */
-	struct output_file *output;         /* the present one, at one address for ever */
+	struct output_file *output;         /* the present output; this address never changes */
 	struct readers *readers;
 	struct overwrite *overwrite;    /* its records go behind those of a file; NULL: there is none */
-	struct unwinding *unwinding;    /* of samples of the overwrite rings; NULL: none is wanted */
-	struct off_cpu_stages *off_cpu; /* of its switches; likewise */
+	struct unwinding *unwinding;    /* unwinds samples of the overwrite rings; NULL: not wanted */
+	struct off_cpu_stages *off_cpu; /* converts switches of the overwrite rings; NULL: not wanted */
 	struct ledger_book *book;
 	struct recorder_cost *cost;
 	size_t initial_bytes; /* what the initial state took in the first file */
@@ -64,8 +64,8 @@ struct rotation {
 	struct finisher finisher;
 	struct finisher_job *job; /* heap; holds the next output until all readers have it, then the former one */
 	struct writer **room;     /* heap */
-	uint64_t *reported_lost;  /* heap; by slot: what finished files tell */
-	bool wanted;              /* a switch that could not be made yet */
+	uint64_t *reported_lost;  /* heap; by slot: lost records that are stated in finished files */
+	bool wanted;              /* a switch was requested that could not begin yet */
 	bool post;                /* of retained records: wanted, at next_ns */
 	uint64_t next_ns;         /* CLOCK_MONOTONIC; UINT64_MAX: not by time */
 	uint64_t base_bytes;      /* of readers.control.stored: where the present file began */
@@ -75,19 +75,25 @@ struct rotation {
 
 int rotation_open(struct rotation *rotation, struct diag *reterr);
 
-/* From here on sizes and times count. */
+/* Events are enabled now: sizes and times are counted from here. */
 void rotation_start(struct rotation *rotation);
 
-/* Switch now, or, while a switch is under way or too many files are being finished, as soon as that is over. */
+/*
+ * Requests a switch: it begins now, or, while another one is under way or too many files are being finished, as soon as
+ * that is over. 0, or -errno and why.
+ */
 int rotation_trigger(struct rotation *rotation, struct diag *reterr);
 
-/* When control.switch_fd is readable, or next_ns has come. *ret_full: the file has reached its limit. */
+/*
+ * To be called when control.switch_fd is readable, and at next_ns. *ret_full: the file has reached max_bytes. 0, or
+ * -errno and why.
+ */
 int rotation_step(struct rotation *rotation, bool *ret_full, struct diag *reterr);
 
-/* When the readers have ended: completes a switch that was under way. */
+/* To be called when the readers have ended: completes a switch that was under way. 0, or -errno and why. */
 int rotation_wait(struct rotation *rotation, struct diag *reterr);
 
-/* After that: finishes everything. *ret is valid in any case. */
+/* To be called after rotation_wait(): finishes all files. *ret is valid in any case. 0, or -errno and why. */
 int rotation_finish(struct rotation *rotation, const struct output_closing *closing, struct output_result *ret,
 		    struct diag *reterr);
 void rotation_close(struct rotation *rotation); /* zeroed is fine */

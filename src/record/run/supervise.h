@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * supervise: waits until the recording should end, while readers drain; turns events on and off when their time has
- * come, and does what --control asks for. Used by the main thread.
+ * supervise: waits until the recording should end, while readers drain. In that time it enables and disables events
+ * (-D), and carries out commands of --control. Used by the main thread.
  */
 #pragma once
 
@@ -40,8 +40,8 @@ struct supervision {
 };
 
 /*
- * Returns when the workload ended, when a signal came (*ret_signal, else 0), when every task of -p or -t ended, when a
- * reader failed, when --control said so, or when the file is as long as it may be. -errno when waiting failed, or what
- * it waited for.
+ * Returns when the workload has ended, when a signal came (*ret_signal, else 0), when all tasks of -p or -t have ended,
+ * when a reader has failed, on "stop" of --control, or when the file has reached --max-size. 0, or -errno and why, when
+ * waiting or a step of the rotation failed.
  */
 int supervise(struct supervision *supervision, int *ret_signal, struct diag *reterr);
