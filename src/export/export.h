@@ -127,8 +127,8 @@ struct exporter {
 /* Those this build has; ends with NULL. */
 extern const struct export_format *const export_formats[];
 
-/* NULL: there is none of that name. */
-const struct export_format *export_format_find(const char *name);
+/* NULL: there is none of that name, and which there are. */
+const struct export_format *export_format_find(const char *name, struct diag *reterr);
 
 /*
  * Into a file that is open for writing and empty, or to a server. 0, or -errno and why; reterr is kept for all that

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,11 +19,23 @@ const struct export_format *const export_formats[] = {
 	NULL,
 };
 
-const struct export_format *export_format_find(const char *name)
+const struct export_format *export_format_find(const char *name, struct diag *reterr)
 {
+	char names[128] = "";
+	size_t len = 0;
+
 	for (size_t i = 0; export_formats[i]; i++)
 		if (strcmp(export_formats[i]->name, name) == 0)
 			return export_formats[i];
+	if (strcmp(name, "clickhouse") == 0) {
+		diag_set(reterr, -EINVAL,
+			 "clickhouse is a server, not a format: rows are sent with --to=clickhouse://HOST");
+		return NULL;
+	}
+	for (size_t i = 0; export_formats[i] && len < sizeof(names); i++)
+		len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s", i ? ", " : "",
+					export_formats[i]->name);
+	diag_set(reterr, -EINVAL, "there is no format \"%s\"; this build has %s", name, names);
 	return NULL;
 }
 

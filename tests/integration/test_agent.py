@@ -107,7 +107,7 @@ class Server:
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={'poll_interval': .05})
         self.thread.start()
 
-    def stop(self, with_samples=True):
+    def stop(self):
         if self.server:
             self.server.shutdown()
             self.thread.join()
@@ -367,6 +367,7 @@ def test_snapshots(agent, millrace, tmp_path, trigger):
     (['--files=a', '--every=10ms'], '--every'),
     (['--files=a', 'sleep', '1'], 'agent takes no argument, but got "sleep"'),
     (['--files=a', '--format=svg'], 'no format "svg"'),
+    (['--files=a', '--format=clickhouse'], '--to=clickhouse://HOST'),
 ])
 def test_wrong_words(millrace, words, said):
     assert said in millrace('agent', *words, status=129).err

@@ -331,6 +331,7 @@ def test_query_of_a_damaged_database(query, profile, millrace, tmp_path):
 @pytest.mark.parametrize('args, said', [
     ([], 'needs a format'),
     (['--format=svg'], 'there is no format "svg"'),
+    (['--format=clickhouse'], '--to=clickhouse://HOST'),
     (['--format=folded', '--count=bytes'], 'it is period or samples'),
     (['--format=folded', 'perf.data'], 'a file is given with -i'),
 ])

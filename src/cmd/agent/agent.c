@@ -16,10 +16,10 @@
 static int set_format(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
 	(void)option, (void)negated;
-	const struct export_format *format = export_format_find(arg);
+	const struct export_format *format = export_format_find(arg, reterr);
 
 	if (!format)
-		return diag_set(reterr, -EINVAL, "this build has no format \"%s\"", arg);
+		return -EINVAL;
 	*(const struct export_format **)value = format;
 	return 0;
 }

@@ -33,14 +33,8 @@ static int set_format(const struct option *option, const char *arg, bool negated
 	const struct export_format **format = value;
 
 	(void)option, (void)negated;
-	*format = export_format_find(arg);
-	if (*format)
-		return 0;
-	char names[128] = "";
-	for (size_t i = 0, len = 0; export_formats[i] && len < sizeof(names); i++)
-		len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s", i ? ", " : "",
-					export_formats[i]->name);
-	return diag_set(reterr, -EINVAL, "there is no format \"%s\"; this build has %s", arg, names);
+	*format = export_format_find(arg, reterr);
+	return *format ? 0 : -EINVAL;
 }
 
 static int set_count(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)

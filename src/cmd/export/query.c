@@ -178,7 +178,7 @@ static int query_recording(const char *text, const struct query_options *options
 {
 	const struct feed_options feed = {.input = &options->input, .lines = options->lines};
 	const struct export_target memory = {.fd = -1, .name = "memory"};
-	const struct export_format *format = export_format_find("sqlite");
+	const struct export_format *format = export_format_find("sqlite", NULL);
 	struct exporter *exporter;
 	struct feed_counts counts;
 
