@@ -2,6 +2,7 @@
 """The text of `millrace script` is that of `perf script`, byte for byte, for recordings of either recorder."""
 import json
 import os
+import pathlib
 import re
 import struct
 import subprocess
@@ -80,13 +81,34 @@ def test_pipe(case, recorder, perf, millrace, tmp_path):
     # The workload's output would land in the pipe: it has none.
     stream = recorder('record', *CASES[case], '-o', '-', '--', 'sh', '-c', 'ls -lR /usr/share/doc >/dev/null',
                       binary=True).out
-    theirs = perf('script', '-i', '-', input=stream, binary=True).out
+    theirs = without_functions(perf('script', '-i', '-', input=stream, binary=True).out)
     assert theirs.count(b'\n') > 5
-    assert_same(millrace('script', '-i', '-', input=stream, binary=True).out, theirs)
+    ours = millrace('script', '-i', '-', input=stream, binary=True).out
+    assert_same(without_functions(ours), theirs)
     # A pipe is what is read when standard input is one; a file may hold the same bytes.
-    assert_same(millrace('script', input=stream, binary=True).out, theirs)
+    assert_same(millrace('script', input=stream, binary=True).out, ours)
     (tmp_path / 'stream').write_bytes(stream)
-    assert_same(millrace('script', '-i', tmp_path / 'stream', binary=True).out, theirs)
+    assert_same(millrace('script', '-i', tmp_path / 'stream', binary=True).out, ours)
+
+
+def without_functions(text):
+    """perf prints addresses in place of their names when the recording is a pipe, as of sched_kthread_work_*."""
+    return re.sub(rb'(\bfunction[ =])[\w.]+', rb'\1', text)
+
+
+def test_functions_in_a_pipe(recorder, perf, millrace, tmp_path):
+    """A worker of the kernel waits for others to let go of a mount."""
+    (tmp_path / 'mount').mkdir()
+    stream = recorder('record', '-e', 'sched:sched_kthread_work_execute_start', '-a', '-o', '-', '--', 'sh', '-ec',
+                      'for i in 1 2 3; do mount -t tmpfs none mount; umount mount; done', binary=True, cwd=tmp_path).out
+    theirs = perf('script', '-i', '-', input=stream, binary=True).out
+    ours = millrace('script', '-i', '-', input=stream, binary=True).out
+    assert_same(without_functions(ours), without_functions(theirs))
+    if b'function 0x' not in theirs:
+        pytest.skip('this kernel needs no worker for that, or perf has names')
+    names = dict(line.split()[::2] for line in pathlib.Path('/proc/kallsyms').read_bytes().splitlines())
+    addresses = re.findall(rb'function 0x([0-9a-f]+)', theirs)
+    assert [names[address] for address in addresses] == re.findall(rb'function (\w+)', ours)
 
 
 @pytest.fixture(scope='module')
