@@ -397,8 +397,14 @@ def test_annotate(screen, place):
     screen.press('q', 'Children')
 
 
-def test_annotate_shares(screen):
+def test_annotate_shares(place):
     """p: of the function or of all samples; b: of periods or of their number. Each sample has the same period."""
+    with Screen(['report', '-i', place / 'perf.data'], cwd=place, rows=60) as screen:  # all lines of the function
+        screen.wait('Symbol')
+        check_shares(screen)
+
+
+def check_shares(screen):
     share = sum(float(own) for own in re.findall(r'% +([\d.]+)% .*\] inner$', screen.text(), re.M))
     go_to(screen, 'inner')
 
