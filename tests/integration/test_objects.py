@@ -130,8 +130,9 @@ def test_written_in_place(millrace, builds, tmp_path, mode):
 @pytest.mark.parametrize('mode', MODES, ids=' '.join)
 def test_unchanged(millrace, builds, tmp_path, mode):
     data = record(millrace, builds, tmp_path, 'cp $B/v1 $A; ./$A', *mode)
-    share, said = report(millrace, data)
-    assert share['hot_v1_a'] > 90 and share['address'] == 0 and said == ''
+    # Of the program's own code: sh and cp may take a tenth of so short a recording.
+    share, said = report(millrace, data, '--percentage', 'relative')
+    assert share['hot_v1_a'] > 95 and share['address'] == 0 and said == ''
 
 
 # A file that is nowhere to be found when the recording has ended; OWN: in a mount namespace.
