@@ -16,7 +16,8 @@ RECORDINGS = {
     'chains': ['-g', '-F', '20000', '-e', 'cpu-clock'],
     'events': ['-g', '-e', 'raw_syscalls:sys_enter,page-faults,cpu-clock'],
     'group': ['-e', '{cpu-clock,raw_syscalls:sys_enter}:S'],
-    'sched': ['-g', '-a', '-e', 'sched:*,raw_syscalls:sys_exit'],  # formats with functions and flags, too
+    # Formats with functions and flags, too. Programs of others, of which chains would have names, may go at any time.
+    'sched': ['-g', '--kernel-callchains', '-a', '-e', 'sched:*,raw_syscalls:sys_exit'],
     'stacks': ['--call-graph', 'dwarf,1024', '-F', '2000', '-e', 'cpu-clock'],
 }
 
