@@ -279,9 +279,9 @@ static void test_zooms(void **state)
 	struct buf text = {0};
 	int err;
 
-	assert_int_equal(model_zoom(model, ZOOM_THREAD, &place), 0);
+	assert_int_equal(model_zoom(model, ZOOM_THREAD, &place, NULL), 0);
 	assert_string_equal(shown(model), "sys_read copy");
-	assert_int_equal(model_zoom(model, ZOOM_KERNEL, &place), 0);
+	assert_int_equal(model_zoom(model, ZOOM_KERNEL, &place, NULL), 0);
 	assert_string_equal(shown(model), "sys_read");
 	model_put_zooms(model, &text);
 	assert_string_equal(buf_text(&text), "Thread: beta(2), Kernel");
@@ -293,17 +293,45 @@ static void test_zooms(void **state)
 	assert_string_equal(shown(model), "main work leaf copy sys_read copy");
 	place = model_place(model, row_of(model, "work"));
 	/* With callers: what is in it, and in what it called; not the other samples in copy. */
-	assert_int_equal(model_zoom(model, ZOOM_SYMBOL, &place), 0);
+	assert_int_equal(model_zoom(model, ZOOM_SYMBOL, &place, NULL), 0);
 	assert_string_equal(shown(model), "main work leaf copy");
 	assert_int_equal(hist_period(model->hists[0]), 85);
 	assert_true(model_zoom_out(model, &err));
-	assert_int_equal(model_zoom(model, ZOOM_DSO, &place), 0);
+	assert_int_equal(model_zoom(model, ZOOM_DSO, &place, NULL), 0);
 	assert_string_equal(shown(model), "main work leaf");
 	assert_true(model_zoom_out(model, &err));
-	assert_int_equal(model_zoom(model, ZOOM_KERNEL, &place), -ENOENT);
+	assert_int_equal(model_zoom(model, ZOOM_KERNEL, &place, NULL), -ENOENT);
 	for (unsigned i = 0; i < MODEL_ZOOMS; i++)
-		assert_int_equal(model_zoom(model, ZOOM_COMM, &place), 0);
-	assert_int_equal(model_zoom(model, ZOOM_COMM, &place), -ENOSPC);
+		assert_int_equal(model_zoom(model, ZOOM_COMM, &place, NULL), 0);
+	assert_int_equal(model_zoom(model, ZOOM_COMM, &place, NULL), -ENOSPC);
+}
+
+static bool ends_at_once(void)
+{
+	return true;
+}
+
+/* Of many cells: what was shown before is still there. */
+static void test_zoom_is_given_up(void **state)
+{
+	struct fixture *fixture = *state;
+	struct model *model = fixture->model;
+	const struct hist_place place = model_place(model, row_of(model, "sys_read"));
+
+	assert_int_equal(model_zoom(model, ZOOM_THREAD, &place, ends_at_once), 0); /* too soon to ask */
+	assert_int_equal(model_cells(model), 4);
+	int err;
+	assert_true(model_zoom_out(model, &err));
+	for (uint64_t address = 1; address <= 1 << 16; address++) {
+		const struct hist_place other = {.comm = &comm_a, .task = &task_a, .tid = 1, .address = address};
+		uint32_t cell;
+		assert_int_equal(tally_find(&fixture->tally, &other, 0, &cell), 0);
+		fixture->tally.amounts[cell] = (struct hist_amount){.period = 1, .nr_samples = 1};
+	}
+	assert_int_equal(model_zoom(model, ZOOM_THREAD, &place, ends_at_once), -EINTR);
+	assert_int_equal(model->nr_zooms, 0);
+	assert_string_equal(shown(model), "main work leaf copy sys_read copy");
+	assert_int_equal(model_zoom(model, ZOOM_THREAD, &place, NULL), 0);
 }
 
 /* What was open and where the cursor was outlives more samples. */
@@ -456,27 +484,27 @@ static void test_levels_are_zoomed(void **state)
 	/* A level is about its own keys and those above, not about those of its first sample. */
 	place = model_place(model, (struct row){0});
 	assert_true(place.comm == &comm_a && !place.dso && !place.symbol && !place.level);
-	assert_int_equal(model_zoom(model, ZOOM_DSO, &place), -ENOENT);
-	assert_int_equal(model_zoom(model, ZOOM_SYMBOL, &place), -ENOENT);
-	assert_int_equal(model_zoom(model, ZOOM_KERNEL, &place), -ENOENT);
+	assert_int_equal(model_zoom(model, ZOOM_DSO, &place, NULL), -ENOENT);
+	assert_int_equal(model_zoom(model, ZOOM_SYMBOL, &place, NULL), -ENOENT);
+	assert_int_equal(model_zoom(model, ZOOM_KERNEL, &place, NULL), -ENOENT);
 	model_toggle(model, (struct row){0});
 	model_toggle(model, (struct row){.entry = 1});
 	model->cursor = (struct row){.entry = 1};
 	place = model_place(model, model->cursor);
 	assert_true(place.dso == &program && !place.symbol);
 	/* Samples in the object: sums are those of what is left; what was open is open, and the cursor stays. */
-	assert_int_equal(model_zoom(model, ZOOM_DSO, &place), 0);
+	assert_int_equal(model_zoom(model, ZOOM_DSO, &place, NULL), 0);
 	assert_string_equal(shown_levels(model), "alpha(65) program(65) leaf(60) work(5)");
 	assert_int_equal(model->cursor.entry, 1);
 	assert_true(model_zoom_out(model, &err));
 	assert_string_equal(shown_levels(model), "alpha(85) program(65) leaf(60) work(5) lib.so(20) beta(15)");
 	place = model_place(model, (struct row){.entry = 5});
-	assert_int_equal(model_zoom(model, ZOOM_COMM, &place), 0);
+	assert_int_equal(model_zoom(model, ZOOM_COMM, &place, NULL), 0);
 	assert_string_equal(shown_levels(model), "beta(15)");
 	model_open_all(model);
 	place = model_place(model, (struct row){.entry = 1});
 	assert_int_equal(place.level, 'k');
-	assert_int_equal(model_zoom(model, ZOOM_KERNEL, &place), 0);
+	assert_int_equal(model_zoom(model, ZOOM_KERNEL, &place, NULL), 0);
 	assert_true(model_zoom_out(model, &err) && model_zoom_out(model, &err));
 	assert_string_equal(shown_levels(model),
 			    "alpha(85) beta(15) [kernel.kallsyms](15) sys_read(15) sys_read:1 copy:1");
@@ -512,8 +540,8 @@ static void test_place_of_rows_of_few_keys(void **state)
 	const struct hist_place place = model_place(model, (struct row){0});
 
 	assert_true(!place.comm && !place.task && place.dso);
-	assert_int_equal(model_zoom(model, ZOOM_COMM, &place), -ENOENT);
-	assert_int_equal(model_zoom(model, ZOOM_THREAD, &place), -ENOENT);
+	assert_int_equal(model_zoom(model, ZOOM_COMM, &place, NULL), -ENOENT);
+	assert_int_equal(model_zoom(model, ZOOM_THREAD, &place, NULL), -ENOENT);
 }
 
 static int setup_objects(void **state)
@@ -597,6 +625,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_filter, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limit, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_zooms, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_zoom_is_given_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_recount_keeps_what_is_open, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_levels, setup_levels, teardown),
 		cmocka_unit_test_setup_teardown(test_levels_are_chosen, setup_levels, teardown),

@@ -25,7 +25,7 @@ enum { SCROLL_COLUMNS = 10, MEASURED_ROWS = 200, FIRST_MS = 500 /* to the first 
 /* On a smaller terminal the samples over time are left out, then the titles; names need so much room beside shares. */
 enum { TIMELINE_ROWS = 8, TIMELINE_COLUMNS_LEAST = 40, TITLE_ROWS = 5, NAME_COLUMNS = 16 };
 
-enum { BROWSER_MESSAGE = 640 };
+enum { BROWSER_MESSAGE = 640, MANY_CELLS = 200000 };
 
 struct browser {
 	struct view_source *source;
@@ -266,8 +266,21 @@ static void measure(struct browser *browser)
 		line_style_fit(&browser->style, browser->model, model_entry(browser->model, (struct row){.entry = i}));
 }
 
+/* Where counting takes so long that one sees it. */
+static void say_counting(struct browser *browser, bool can_end)
+{
+	if (model_cells(browser->model) < MANY_CELLS)
+		return;
+	say(browser, can_end ? "Counting: Ctrl-C or ESC gives up" : "Counting");
+	draw_last_line(browser);
+	screen_show();
+	browser->message[0] = '\0';
+}
+
 static int recount(struct browser *browser)
 {
+	if (!browser->source->interval_ms)
+		say_counting(browser, false);
 	int err = model_recount(browser->model);
 
 	if (!err)
@@ -320,15 +333,19 @@ static int zoom(struct browser *browser, enum zoom_kind kind)
 	int err;
 
 	if (model->nr_zooms && model->zooms[model->nr_zooms - 1].kind == kind) {
+		say_counting(browser, false);
 		model_zoom_out(model, &err);
 	} else if (!model_has_row(model, model->cursor)) {
 		return 0;
 	} else {
 		const struct hist_place place = model_place(model, model->cursor);
-		err = model_zoom(model, kind, &place);
+		say_counting(browser, true);
+		err = model_zoom(model, kind, &place, screen_gives_up);
 	}
 	if (err == -ENOENT && kind == ZOOM_SOCKET)
 		say(browser, "Sockets are told apart by the key socket only: report -s socket,...");
+	else if (err == -EINTR)
+		say(browser, "Given up: what was shown before is still there");
 	else if (err == -ENOENT)
 		say(browser, "This row has none to zoom into");
 	else if (err == -ENOSPC)

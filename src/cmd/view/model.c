@@ -11,7 +11,7 @@
 #include "base/escape.h"
 #include "tasks/tasks.h"
 
-enum { MOST_TREES = 4096 /* that are kept although the user did not open them */ };
+enum { MOST_TREES = 4096 /* that are kept although the user did not open them */, WATCHED_CELLS = 1 << 16 };
 
 static const struct view_event *event_of(const struct model *model)
 {
@@ -85,7 +85,12 @@ bool model_counts(const struct model *model, const struct tally_cell *cell)
 
 static bool counts(const void *ctx, const struct tally_cell *cell)
 {
-	return model_counts(ctx, cell);
+	const struct model *model = ctx;
+	struct model_watch *watch = model->watch;
+
+	if (watch && ++watch->nr_cells % WATCHED_CELLS == 0)
+		watch->ended |= watch->ends();
+	return !(watch && watch->ended) && model_counts(model, cell);
 }
 
 static void zoom_fini(struct zoom *zoom)
@@ -457,6 +462,8 @@ static int count_event(struct model *model, const struct view_event *event, stru
 		if (err)
 			return err;
 	}
+	if (model->watch && model->watch->ended)
+		return -EINTR;
 	return event->nr > 1 ? hist_link(hists[0], hists + 1, event->nr - 1) : 0;
 }
 
@@ -1052,15 +1059,29 @@ void model_close_all(struct model *model)
 	open_levels(model, false);
 }
 
-int model_zoom(struct model *model, enum zoom_kind kind, const struct hist_place *place)
+uint32_t model_cells(const struct model *model)
 {
+	const struct view_event *event = event_of(model);
+	uint32_t nr = 0;
+
+	for (unsigned i = 0; event && i < event->nr; i++)
+		nr += event->tallies[i] ? event->tallies[i]->nr : 0;
+	return nr;
+}
+
+int model_zoom(struct model *model, enum zoom_kind kind, const struct hist_place *place, bool (*ends)(void))
+{
+	struct model_watch watch = {.ends = ends};
+
 	if (model->nr_zooms == MODEL_ZOOMS)
 		return -ENOSPC;
 	int err = zoom_init(model, &model->zooms[model->nr_zooms], kind, place);
 	if (err)
 		return err;
 	model->nr_zooms++;
+	model->watch = ends ? &watch : NULL;
 	err = model_recount(model);
+	model->watch = NULL;
 	if (err)
 		zoom_fini(&model->zooms[--model->nr_zooms]);
 	return err;

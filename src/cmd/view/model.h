@@ -56,6 +56,13 @@ struct zoom {
 
 enum { MODEL_ZOOMS = 8, MODEL_FILTER = 64 };
 
+/* Looks after a count that takes long. */
+struct model_watch {
+	bool (*ends)(void); /* does the user want it to end? */
+	uint32_t nr_cells;  /* that were looked at */
+	bool ended;
+};
+
 struct model {
 	const struct view_data *data;
 	struct count_options count; /* the rules of the data, and zooms before them */
@@ -75,6 +82,7 @@ struct model {
 	unsigned sort_member;          /* of what is compared: by the difference of that one; 0: by the baseline */
 	char filter[MODEL_FILTER];     /* part of a name; "": none */
 	char opened_for[MODEL_FILTER]; /* the filter for which levels were opened */
+	struct model_watch *watch;     /* borrowed, while model_zoom() counts; NULL: there is none */
 	struct zoom zooms[MODEL_ZOOMS];
 	unsigned nr_zooms;
 	struct calltree tree;    /* for making branches */
@@ -137,8 +145,10 @@ void model_close_entry(struct model *model, struct row row); /* 'c' */
 void model_open_all(struct model *model);
 void model_close_all(struct model *model);
 
-/* Only samples like that place from now on. 0; -ENOENT: the place has none of that kind; -ENOSPC: too many; -ENOMEM. */
-int model_zoom(struct model *model, enum zoom_kind kind, const struct hist_place *place);
+/* Only samples like that place from now on. 0; -ENOENT: the place has none of that kind; -ENOSPC: too many; -EINTR: it
+ * ended as ends() said, NULL: never; -ENOMEM. */
+int model_zoom(struct model *model, enum zoom_kind kind, const struct hist_place *place, bool (*ends)(void));
+uint32_t model_cells(const struct model *model);       /* that a count goes through */
 bool model_zoom_out(struct model *model, int *reterr); /* false: there was none */
 
 /* "Thread: bash(123), Symbol: main": escaped; nothing when there is no zoom. */

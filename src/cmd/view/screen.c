@@ -311,6 +311,15 @@ static int wait_for_input(struct pollfd *wait, int timeout_ms)
 	return got;
 }
 
+bool screen_gives_up(void)
+{
+	int key = getch();
+
+	if (key != ERR && key != KEY_CONTROL_C && key != KEY_ESCAPE)
+		ungetch(key);
+	return terminated || key == KEY_CONTROL_C || key == KEY_ESCAPE;
+}
+
 int screen_key(int timeout_ms)
 {
 	enum { CONTROL_Z = 26, CONTROL_L = 12 };

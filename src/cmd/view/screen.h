@@ -79,6 +79,9 @@ int screen_put_from(int y, int x, int width, int style, const char *text, int sk
 void screen_fill(int y, int x, int width, int style); /* with blanks */
 void screen_show(void);
 
+/* Without waiting: does the user give up what takes long, with Ctrl-C or ESC? Another key stays for later. */
+bool screen_gives_up(void);
+
 /* The next key, after at most so many milliseconds (-1: any). */
 int screen_key(int timeout_ms);
 

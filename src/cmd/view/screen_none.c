@@ -69,6 +69,11 @@ void screen_show(void)
 {
 }
 
+bool screen_gives_up(void)
+{
+	return true;
+}
+
 int screen_key(int timeout_ms)
 {
 	(void)timeout_ms;
