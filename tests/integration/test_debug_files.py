@@ -15,7 +15,7 @@ import threading
 
 import pytest
 
-from conftest import wait_until
+from conftest import run_command, wait_until
 
 SOURCE = '''
 #include <time.h>
@@ -216,10 +216,12 @@ def test_huge_section(millrace, stripped, tmp_path):
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2 << 20  # KiB; of any program so far
 
 
-def test_hints(millrace, programs, stripped, data, tmp_path):
+def test_hints(millrace, program, stripped, data, tmp_path):
     text = json.loads(millrace('report', '-i', data, '--json').out)['hints']
     assert len(text) == 1 and text[0]['percent'] > 50 and 'is stripped' in text[0]['text']
     assert millrace('report', '-i', data, '-q').err == ''
+    both = run_command(['sh', '-c', '"$@" 2>&1', 'sh', program, 'report', '-i', data]).out
+    assert both.rstrip().splitlines()[-1].startswith('millrace: '), 'it comes behind the report'
     shutil.copy(stripped / 'hot', tmp_path / 'gone')
     millrace('record', '-q', '-N', '-e', 'cpu-clock:u', '-F', '999', '-o', tmp_path / 'data', '--', tmp_path / 'gone')
     (tmp_path / 'gone').unlink()

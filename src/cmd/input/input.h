@@ -113,6 +113,9 @@ struct input_losses {
 	uint64_t gap_records;  /* all that tell that samples are missing: LOST, LOST_SAMPLES, THROTTLE, UNTHROTTLE */
 };
 void input_count_losses(struct input_losses *losses, const struct session_record *record);
+
+/* The first of the notes below a text, which is written out before: the two may go to one place, and lines stay whole.
+ */
 void input_report_losses(const struct input_losses *losses);
 
 /* Which files cannot be what was recorded: at most three lines, the most important first; more with -v. */
