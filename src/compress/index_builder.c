@@ -97,7 +97,7 @@ void index_builder_part(struct index_builder *index_builder, uint32_t part)
 	index_builder->now.part = part;
 }
 
-static bool is_world(uint32_t type)
+static bool is_other(uint32_t type)
 {
 	return type != PERF_RECORD_SAMPLE && type != PERF_RECORD_LOST && type != PERF_RECORD_THROTTLE &&
 	       type != PERF_RECORD_UNTHROTTLE && type != RECORD_FINISHED_ROUND;
@@ -109,7 +109,7 @@ static void note(struct extent_fields *now, const uint8_t *record, const struct 
 	uint64_t lost;
 
 	now->nr_records++;
-	now->nr_others += is_world(header->type);
+	now->nr_others += is_other(header->type);
 	if (header->type == PERF_RECORD_LOST && header->size >= 24) { /* id, lost */
 		memcpy(&lost, record + 16, sizeof(lost));
 		now->lost += lost;
@@ -129,7 +129,7 @@ void index_builder_record(struct index_builder *index_builder, uint64_t offset, 
 	struct perf_event_header header;
 
 	memcpy(&header, record, sizeof(header));
-	bool changes = (now->nr_others != 0) != is_world(header.type) && now->bytes >= index_builder->least_bytes;
+	bool changes = (now->nr_others != 0) != is_other(header.type) && now->bytes >= index_builder->least_bytes;
 	if (!now->nr_records || offset != index_builder->now_end || index_builder->now_packed || changes ||
 	    now->bytes >= index_builder->unit_bytes) {
 		end_extent(index_builder);

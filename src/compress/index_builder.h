@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * index_builder: extents of a file without an index, found while its records go by or are read back: the same index,
- * so that readers leave out what they do not need. Stretches with records that tell of the world and those without
- * stand apart.
+ * index_builder: extents of a file without an index, found while its records go by or are read back: the same index, so
+ * that readers leave out what they do not need. Records that samples in other extents may need (task events) get
+ * extents of their own.
  *
  * Its memory is fixed: with more records extents become longer. One thread at a time.
  */

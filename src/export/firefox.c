@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "cmd/cli/json_writer.h"
 #include "export/formats.h"
-#include "export/sink.h"
+#include "export/output_buf.h"
 #include "export/spool.h"
 #include "export/stack_table.h"
 
@@ -70,7 +70,7 @@ struct thread {
 
 struct firefox {
 	struct exporter exporter;
-	struct sink sink;
+	struct output_buf output;
 	struct spool *spool;
 	uint32_t shared[NR_SHARED];
 	struct text_table texts, sources; /* sources: numbers of texts would do as well, but they are few */
@@ -133,7 +133,7 @@ static int firefox_open(struct exporter *exporter, struct diag *reterr)
 	struct firefox *firefox = firefox_of(exporter);
 	int err = 0;
 
-	firefox->sink.fd = exporter->fd;
+	firefox->output.fd = exporter->fd;
 	firefox->start_ns = exporter->profile.start_ns;
 	firefox->spool = spool_new(SPOOL_BYTES, exporter->path);
 	for (unsigned i = 0; i < NR_SHARED && firefox->spool && !err; i++)
@@ -362,7 +362,7 @@ static int firefox_marker(struct exporter *exporter, const struct export_marker 
 
 /* `, "name": [column]`; each value has a comma behind it, and so has the last one. */
 struct trim {
-	struct sink *sink;
+	struct output_buf *output;
 	struct progress *progress;
 	bool comma; /* not written yet */
 };
@@ -373,22 +373,22 @@ static int put_trimmed(void *ctx, const void *bytes, size_t len)
 	size_t whole = len;
 
 	if (trim->comma)
-		buf_put_u8(&trim->sink->buf, ',');
+		buf_put_u8(&trim->output->buf, ',');
 	while (whole && (((const char *)bytes)[whole - 1] == '\n'))
 		whole--;
 	trim->comma = whole && ((const char *)bytes)[whole - 1] == ',';
-	buf_put(&trim->sink->buf, bytes, trim->comma ? whole - 1 : whole);
+	buf_put(&trim->output->buf, bytes, trim->comma ? whole - 1 : whole);
 	progress_step(trim->progress, len, trim->progress->done + len);
-	return sink_relieve(trim->sink);
+	return output_buf_flush_large(trim->output);
 }
 
 static int put_column(struct firefox *firefox, const char *name, uint32_t sequence, struct diag *reterr)
 {
-	struct trim trim = {.sink = &firefox->sink, .progress = &firefox->progress};
+	struct trim trim = {.output = &firefox->output, .progress = &firefox->progress};
 
-	buf_printf(&firefox->sink.buf, ",\n\"%s\":[", name);
+	buf_printf(&firefox->output.buf, ",\n\"%s\":[", name);
 	int err = spool_read(firefox->spool, sequence, put_trimmed, &trim, reterr);
-	buf_put_u8(&firefox->sink.buf, ']');
+	buf_put_u8(&firefox->output.buf, ']');
 	return err;
 }
 
@@ -402,23 +402,23 @@ static int put_constant(struct firefox *firefox, const char *name, const char *v
 {
 	int err = 0;
 
-	buf_printf(&firefox->sink.buf, ",\n\"%s\":[", name);
+	buf_printf(&firefox->output.buf, ",\n\"%s\":[", name);
 	for (uint64_t i = 0; i < nr && !err; i++) {
-		buf_printf(&firefox->sink.buf, i ? ",%s" : "%s", value);
-		err = sink_relieve(&firefox->sink);
+		buf_printf(&firefox->output.buf, i ? ",%s" : "%s", value);
+		err = output_buf_flush_large(&firefox->output);
 	}
-	buf_put_u8(&firefox->sink.buf, ']');
+	buf_put_u8(&firefox->output.buf, ']');
 	return err;
 }
 
 static void begin_table(struct firefox *firefox, const char *name, uint64_t nr)
 {
-	buf_printf(&firefox->sink.buf, ",\n\"%s\":{\"length\":%" PRIu64, name, nr);
+	buf_printf(&firefox->output.buf, ",\n\"%s\":{\"length\":%" PRIu64, name, nr);
 }
 
 static void end_table(struct firefox *firefox)
 {
-	buf_put_u8(&firefox->sink.buf, '}');
+	buf_put_u8(&firefox->output.buf, '}');
 }
 
 static int put_code_tables(struct firefox *firefox, struct diag *reterr)
@@ -458,7 +458,7 @@ static int put_code_tables(struct firefox *firefox, struct diag *reterr)
 
 static int put_shared_tables(struct firefox *firefox, struct diag *reterr)
 {
-	buf_put_text(&firefox->sink.buf,
+	buf_put_text(&firefox->output.buf,
 		     ",\n\"shared\":{\"nativeSymbols\":{\"length\":0,\"libIndex\":[],\"address\":[],"
 		     "\"name\":[],\"functionSize\":[]}");
 	begin_table(firefox, "stackTable", firefox->nr_stacks);
@@ -469,10 +469,10 @@ static int put_shared_tables(struct firefox *firefox, struct diag *reterr)
 	if (!err)
 		err = put_code_tables(firefox, reterr);
 	begin_table(firefox, "resourceTable", firefox->nr_objects);
-	buf_put_text(&firefox->sink.buf, ",\n\"lib\":[");
+	buf_put_text(&firefox->output.buf, ",\n\"lib\":[");
 	for (uint32_t i = 0; i < firefox->nr_objects; i++)
-		buf_printf(&firefox->sink.buf, i ? ",%" PRIu32 : "%" PRIu32, i);
-	buf_put_u8(&firefox->sink.buf, ']');
+		buf_printf(&firefox->output.buf, i ? ",%" PRIu32 : "%" PRIu32, i);
+	buf_put_u8(&firefox->output.buf, ']');
 	if (!err)
 		err = put_shared_column(firefox, "name", RESOURCE_NAMES, reterr);
 	if (!err)
@@ -507,7 +507,7 @@ static void put_identity(struct firefox *firefox, const struct track *track)
 	const struct thread of_losses = {.comm = lost};
 	const struct thread *thread = track->thread ? &firefox->threads[track->thread] : &of_losses;
 	const struct export_profile *about = &firefox->exporter.profile;
-	struct json_writer json = {.buf = &firefox->sink.buf};
+	struct json_writer json = {.buf = &firefox->output.buf};
 	AUTO_BUF struct buf name = {0}, pid = {0};
 
 	buf_put_text(&name, thread->comm);
@@ -528,7 +528,7 @@ static void put_identity(struct firefox *firefox, const struct track *track)
 	json_array(&json, "pausedRanges");
 	json_end(&json);
 	json_end(&json);
-	firefox->sink.buf.len--; /* the thread goes on */
+	firefox->output.buf.len--; /* the thread goes on */
 }
 
 static int put_thread(struct firefox *firefox, const struct track *track, struct diag *reterr)
@@ -540,7 +540,7 @@ static int put_thread(struct firefox *firefox, const struct track *track, struct
 
 	put_identity(firefox, track);
 	begin_table(firefox, "samples", track->nr_samples);
-	buf_printf(&firefox->sink.buf, ",\"weightType\":\"%s\"", weight_type(firefox, track));
+	buf_printf(&firefox->output.buf, ",\"weightType\":\"%s\"", weight_type(firefox, track));
 	int err = put_column(firefox, "stack", track->columns[SAMPLE_STACKS], reterr);
 	if (!err)
 		err = put_column(firefox, "time", track->columns[SAMPLE_TIMES], reterr);
@@ -594,7 +594,7 @@ static void put_meta(struct firefox *firefox)
 	const struct export_profile *about = &firefox->exporter.profile;
 	uint64_t hz = about->nr_events ? about->events[0].frequency : 0;
 	int64_t start_ns = about->wall_offset_ns ? (int64_t)firefox->start_ns + about->wall_offset_ns : 0;
-	struct json_writer json = {.buf = &firefox->sink.buf};
+	struct json_writer json = {.buf = &firefox->output.buf};
 
 	json_object(&json, "meta");
 	json_number(&json, "version", GECKO_VERSION);
@@ -637,7 +637,7 @@ static void put_meta(struct firefox *firefox)
 static int firefox_close(struct exporter *exporter, struct diag *reterr)
 {
 	struct firefox *firefox = firefox_of(exporter);
-	struct buf *out = &firefox->sink.buf;
+	struct buf *out = &firefox->output.buf;
 
 	firefox->progress = (struct progress){.bytes = true, .total = spool_bytes(firefox->spool)};
 	progress_start(&firefox->progress, "writing the tables");
@@ -653,7 +653,7 @@ static int firefox_close(struct exporter *exporter, struct diag *reterr)
 	}
 	buf_put_text(out, "]}\n");
 	progress_end(&firefox->progress);
-	return err ? err : sink_flush(&firefox->sink);
+	return err ? err : output_buf_flush(&firefox->output);
 }
 
 static void firefox_free(struct exporter *exporter)
@@ -665,7 +665,7 @@ static void firefox_free(struct exporter *exporter)
 	free(firefox->threads);
 	free(firefox->tracks);
 	free(firefox->object_names);
-	sink_fini(&firefox->sink);
+	output_buf_fini(&firefox->output);
 	spool_free(firefox->spool);
 	text_table_fini(&firefox->texts);
 	text_table_fini(&firefox->sources);

@@ -12,7 +12,7 @@
 #include "base/diag.h"
 #include "base/escape.h"
 #include "export/formats.h"
-#include "export/sink.h"
+#include "export/output_buf.h"
 #include "export/stack_table.h"
 
 enum { MAX_DEPTH = 1024 };
@@ -24,7 +24,7 @@ struct count {
 
 struct folded {
 	struct exporter exporter;
-	struct sink sink;
+	struct output_buf output;
 	struct text_table texts; /* of comms, objects and frames */
 	struct stack_table stacks;
 	uint32_t *objects, *frames, *threads; /* heap; numbers of texts, by number */
@@ -42,7 +42,7 @@ static struct folded *folded_of(struct exporter *exporter)
 static int folded_open(struct exporter *exporter, struct diag *reterr)
 {
 	(void)reterr;
-	folded_of(exporter)->sink.fd = exporter->fd;
+	folded_of(exporter)->output.fd = exporter->fd;
 	return 0;
 }
 
@@ -119,7 +119,7 @@ static void put_part(struct buf *out, const char *text)
 
 static int put_line(struct folded *folded, const struct count *count)
 {
-	struct buf *out = &folded->sink.buf;
+	struct buf *out = &folded->output.buf;
 	uint32_t frames[MAX_DEPTH];
 	unsigned nr = 0;
 
@@ -135,7 +135,7 @@ static int put_line(struct folded *folded, const struct count *count)
 		put_part(out, folded->texts.texts[frames[--nr]]);
 	}
 	buf_printf(out, " %llu\n", (unsigned long long)count->value);
-	return sink_relieve(&folded->sink);
+	return output_buf_flush_large(&folded->output);
 }
 
 static int folded_close(struct exporter *exporter, struct diag *reterr)
@@ -146,14 +146,14 @@ static int folded_close(struct exporter *exporter, struct diag *reterr)
 	(void)reterr;
 	for (size_t i = 0; i < folded->nr_counts && !err; i++)
 		err = put_line(folded, &folded->counts[i]);
-	return err ? err : sink_flush(&folded->sink);
+	return err ? err : output_buf_flush(&folded->output);
 }
 
 static void folded_free(struct exporter *exporter)
 {
 	struct folded *folded = folded_of(exporter);
 
-	sink_fini(&folded->sink);
+	output_buf_fini(&folded->output);
 	text_table_fini(&folded->texts);
 	stack_table_fini(&folded->stacks);
 	hash_table_fini(&folded->by_key);

@@ -24,7 +24,7 @@ enum { OBJECT_SHIFT = 40, THREAD_ATTRIBUTES = 3, CGROUP_ATTRIBUTES = 1 + NR_CGRO
 
 struct otlp {
 	struct exporter exporter;
-	struct sink sink;
+	struct output_buf output;
 	struct stack_table stacks;
 	struct locations locations;
 	struct sums sums;
@@ -49,8 +49,8 @@ static int put(struct otlp *otlp, Otlp__ProfilesDictionary *piece)
 	Otlp__ProfilesData data = OTLP__PROFILES_DATA__INIT;
 
 	data.dictionary = piece;
-	proto_put(&otlp->sink.buf, &data.base);
-	return sink_relieve(&otlp->sink);
+	proto_put(&otlp->output.buf, &data.base);
+	return output_buf_flush_large(&otlp->output);
 }
 
 /* -ENOMEM. */
@@ -113,7 +113,7 @@ static int otlp_open(struct exporter *exporter, struct diag *reterr)
 {
 	struct otlp *otlp = otlp_of(exporter);
 
-	otlp->sink.fd = exporter->fd;
+	otlp->output.fd = exporter->fd;
 	otlp->first_ns = UINT64_MAX;
 	int err = locations_init(&otlp->locations);
 	if (!err)
@@ -355,8 +355,8 @@ static int put_profile(struct otlp *otlp, Otlp__Profile *profile)
 	of_resource.scope_profiles = scopes;
 	data.n_resource_profiles = 1;
 	data.resource_profiles = resources;
-	proto_put(&otlp->sink.buf, &data.base);
-	return sink_relieve(&otlp->sink);
+	proto_put(&otlp->output.buf, &data.base);
+	return output_buf_flush_large(&otlp->output);
 }
 
 static int put_event(struct otlp *otlp, uint32_t number)
@@ -453,14 +453,14 @@ static int otlp_close(struct exporter *exporter, struct diag *reterr)
 		err = put_function(otlp, ++otlp->written_functions);
 	while (!err && otlp->written_texts < otlp->locations.texts.nr)
 		err = put_text(otlp, otlp->written_texts++);
-	return err ? err : sink_flush(&otlp->sink);
+	return err ? err : output_buf_flush(&otlp->output);
 }
 
 static void otlp_free(struct exporter *exporter)
 {
 	struct otlp *otlp = otlp_of(exporter);
 
-	sink_fini(&otlp->sink);
+	output_buf_fini(&otlp->output);
 	stack_table_fini(&otlp->stacks);
 	locations_fini(&otlp->locations);
 	sums_fini(&otlp->sums);

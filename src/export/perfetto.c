@@ -11,9 +11,9 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "export/formats.h"
+#include "export/output_buf.h"
 #include "export/perfetto.pb-c.h"
 #include "export/proto.h"
-#include "export/sink.h"
 #include "export/stack_table.h"
 
 enum { MAX_DEPTH = 1024, NEEDS_INTERNED = 2, BEGINS_INTERNED = 1 };
@@ -24,7 +24,7 @@ struct thread {
 
 struct perfetto {
 	struct exporter exporter;
-	struct sink sink;
+	struct output_buf output;
 	struct stack_table stacks;
 	struct text_table texts; /* iid: number + 1 */
 	uint8_t *is_interned;    /* heap; by stack: 1 */
@@ -43,8 +43,8 @@ static int put(struct perfetto *perfetto, Perfetto__TracePacket *packet)
 
 	trace.n_packet = 1;
 	trace.packet = &packet;
-	proto_put(&perfetto->sink.buf, &trace.base);
-	return sink_relieve(&perfetto->sink);
+	proto_put(&perfetto->output.buf, &trace.base);
+	return output_buf_flush_large(&perfetto->output);
 }
 
 /* To the sequence of each event. */
@@ -101,7 +101,7 @@ static int perfetto_open(struct exporter *exporter, struct diag *reterr)
 	struct perfetto *perfetto = perfetto_of(exporter);
 	int err = 0;
 
-	perfetto->sink.fd = exporter->fd;
+	perfetto->output.fd = exporter->fd;
 	for (size_t i = 0; i < exporter->profile.nr_events && !err; i++) {
 		const struct export_event *event = &exporter->profile.events[i];
 		Perfetto__TracePacket packet = PERFETTO__TRACE_PACKET__INIT;
@@ -281,14 +281,14 @@ static int perfetto_marker(struct exporter *exporter, const struct export_marker
 static int perfetto_close(struct exporter *exporter, struct diag *reterr)
 {
 	(void)reterr;
-	return sink_flush(&perfetto_of(exporter)->sink);
+	return output_buf_flush(&perfetto_of(exporter)->output);
 }
 
 static void perfetto_free(struct exporter *exporter)
 {
 	struct perfetto *perfetto = perfetto_of(exporter);
 
-	sink_fini(&perfetto->sink);
+	output_buf_fini(&perfetto->output);
 	stack_table_fini(&perfetto->stacks);
 	text_table_fini(&perfetto->texts);
 	free(perfetto->is_interned);

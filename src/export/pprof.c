@@ -40,7 +40,7 @@ struct object {
 
 struct pprof {
 	struct exporter exporter;
-	struct sink sink;
+	struct output_buf output;
 	struct gzip gzip;
 	struct stack_table stacks;
 	struct locations locations;
@@ -120,7 +120,7 @@ static int pprof_open(struct exporter *exporter, struct diag *reterr)
 {
 	struct pprof *pprof = pprof_of(exporter);
 
-	pprof->sink.fd = exporter->fd;
+	pprof->output.fd = exporter->fd;
 	pprof->first_ns = UINT64_MAX;
 	int err = gzip_open(&pprof->gzip);
 	if (!err)
@@ -323,17 +323,17 @@ static int put_sums(struct pprof *pprof)
 	for (uint32_t i = 0; i < pprof->sums.nr && !err; i++) {
 		err = put_sum(pprof, &pprof->sums.sums[i], values);
 		if (!err)
-			err = gzip_relieve(&pprof->gzip, &pprof->sink, false);
+			err = gzip_relieve(&pprof->gzip, &pprof->output, false);
 	}
 	free(values);
 	sums_clear(&pprof->sums);
 	while (!err && pprof->written_locations < pprof->locations.nr_locations) {
 		put_location(pprof, ++pprof->written_locations);
-		err = gzip_relieve(&pprof->gzip, &pprof->sink, false);
+		err = gzip_relieve(&pprof->gzip, &pprof->output, false);
 	}
 	while (!err && pprof->written_functions < pprof->locations.nr_functions) {
 		put_function(pprof, ++pprof->written_functions);
-		err = gzip_relieve(&pprof->gzip, &pprof->sink, false);
+		err = gzip_relieve(&pprof->gzip, &pprof->output, false);
 	}
 	return err;
 }
@@ -404,7 +404,7 @@ static int pprof_close(struct exporter *exporter, struct diag *reterr)
 	if (!err)
 		err = put_about(pprof);
 	put_texts(pprof);
-	return err ? err : gzip_relieve(&pprof->gzip, &pprof->sink, true);
+	return err ? err : gzip_relieve(&pprof->gzip, &pprof->output, true);
 }
 
 static void pprof_free(struct exporter *exporter)
@@ -412,7 +412,7 @@ static void pprof_free(struct exporter *exporter)
 	struct pprof *pprof = pprof_of(exporter);
 
 	gzip_close(&pprof->gzip);
-	sink_fini(&pprof->sink);
+	output_buf_fini(&pprof->output);
 	stack_table_fini(&pprof->stacks);
 	locations_fini(&pprof->locations);
 	sums_fini(&pprof->sums);

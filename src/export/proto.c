@@ -29,7 +29,7 @@ void gzip_close(struct gzip *gzip)
 	buf_fini(&gzip->plain);
 }
 
-int gzip_relieve(struct gzip *gzip, struct sink *sink, bool end)
+int gzip_relieve(struct gzip *gzip, struct output_buf *output, bool end)
 {
 	if (gzip->plain.failed)
 		return -ENOMEM;
@@ -39,17 +39,17 @@ int gzip_relieve(struct gzip *gzip, struct sink *sink, bool end)
 	gzip->stream.avail_in = (uInt)gzip->plain.len;
 	for (int status = Z_OK; status != Z_STREAM_END && (end || gzip->stream.avail_in);) {
 		enum { PIECE = 1 << 16 };
-		uint8_t *room = buf_room(&sink->buf, PIECE);
+		uint8_t *room = buf_room(&output->buf, PIECE);
 		if (!room)
 			return -ENOMEM;
 		gzip->stream.next_out = room;
 		gzip->stream.avail_out = PIECE;
 		status = deflate(&gzip->stream, end ? Z_FINISH : Z_NO_FLUSH);
-		sink->buf.len += PIECE - gzip->stream.avail_out;
-		int err = sink_relieve(sink);
+		output->buf.len += PIECE - gzip->stream.avail_out;
+		int err = output_buf_flush_large(output);
 		if (err)
 			return err;
 	}
 	gzip->plain.len = 0;
-	return end ? sink_flush(sink) : 0;
+	return end ? output_buf_flush(output) : 0;
 }

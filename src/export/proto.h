@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * proto: protocol buffer messages, piece by piece. The bytes of two messages of one type, one behind the other, are a
- * message with the fields of both, so a large one is written as many small ones. Source: protobuf.dev,
- * "Encoding", Last One Wins. One thread.
+ * proto: protocol buffer messages, written in parts. The bytes of two messages of one type, one behind the other, are a
+ * message with the fields of both, so a large one is written as many small ones. Source: protobuf.dev, "Encoding", Last
+ * One Wins. One thread.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 #include <zlib.h>
 
 #include "base/buf.h"
-#include "export/sink.h"
+#include "export/output_buf.h"
 
 /* Appends a message. An allocation that fails shows in the buf. */
 void proto_put(struct buf *out, const ProtobufCMessage *message);
@@ -27,4 +27,4 @@ int gzip_open(struct gzip *gzip); /* 0 or -ENOMEM */
 void gzip_close(struct gzip *gzip);
 
 /* Compresses what there is, when there is much or it is the end. 0 or -errno. */
-int gzip_relieve(struct gzip *gzip, struct sink *sink, bool end);
+int gzip_relieve(struct gzip *gzip, struct output_buf *output, bool end);

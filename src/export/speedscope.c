@@ -11,7 +11,7 @@
 #include "base/diag.h"
 #include "cmd/cli/json_writer.h"
 #include "export/formats.h"
-#include "export/sink.h"
+#include "export/output_buf.h"
 #include "export/spool.h"
 #include "export/stack_table.h"
 
@@ -27,7 +27,7 @@ struct track {
 
 struct speedscope {
 	struct exporter exporter;
-	struct sink sink;
+	struct output_buf output;
 	struct spool *spool;
 	uint32_t frames; /* sequence: the frames as JSON */
 	struct stack_table stacks;
@@ -49,7 +49,7 @@ static int speedscope_open(struct exporter *exporter, struct diag *reterr)
 {
 	struct speedscope *speedscope = speedscope_of(exporter);
 
-	speedscope->sink.fd = exporter->fd;
+	speedscope->output.fd = exporter->fd;
 	speedscope->spool = spool_new(SPOOL_BYTES, exporter->path);
 	if (!speedscope->spool || spool_add(speedscope->spool, &speedscope->frames))
 		return diag_set(reterr, -ENOMEM, "out of memory");
@@ -184,7 +184,7 @@ static int put_profile(struct speedscope *speedscope, struct track *track, struc
 {
 	const struct export_profile *about = &speedscope->exporter.profile;
 	const struct export_event *event = &about->events[track->event];
-	struct buf *out = &speedscope->sink.buf;
+	struct buf *out = &speedscope->output.buf;
 	struct json_writer json = {.buf = out};
 	struct buf name = {0};
 
@@ -200,10 +200,10 @@ static int put_profile(struct speedscope *speedscope, struct track *track, struc
 	json_number(&json, "endValue", track->total);
 	buf_fini(&name);
 	buf_put_text(out, ",\n\"samples\":[");
-	int err = spool_write(speedscope->spool, track->samples, &speedscope->sink, reterr);
+	int err = spool_write(speedscope->spool, track->samples, &speedscope->output, reterr);
 	buf_put_text(out, "],\n\"weights\":[");
 	if (!err)
-		err = spool_write(speedscope->spool, track->weights, &speedscope->sink, reterr);
+		err = spool_write(speedscope->spool, track->weights, &speedscope->output, reterr);
 	buf_put_text(out, "]}");
 	return err;
 }
@@ -211,7 +211,7 @@ static int put_profile(struct speedscope *speedscope, struct track *track, struc
 static int speedscope_close(struct exporter *exporter, struct diag *reterr)
 {
 	struct speedscope *speedscope = speedscope_of(exporter);
-	struct buf *out = &speedscope->sink.buf;
+	struct buf *out = &speedscope->output.buf;
 	struct json_writer json = {.buf = out};
 
 	json_object(&json, NULL);
@@ -219,14 +219,14 @@ static int speedscope_close(struct exporter *exporter, struct diag *reterr)
 	json_text(&json, "exporter", "millrace");
 	json_text(&json, "name", exporter->profile.title);
 	buf_put_text(out, ",\n\"shared\":{\"frames\":[\n");
-	int err = spool_write(speedscope->spool, speedscope->frames, &speedscope->sink, reterr);
+	int err = spool_write(speedscope->spool, speedscope->frames, &speedscope->output, reterr);
 	buf_put_text(out, "]},\n\"profiles\":[");
 	for (uint32_t i = 0; i < speedscope->nr_tracks && !err; i++) {
 		buf_put_text(out, i ? ",\n" : "\n");
 		err = put_profile(speedscope, &speedscope->tracks[i], reterr);
 	}
 	buf_put_text(out, "]}\n");
-	return err ? err : sink_flush(&speedscope->sink);
+	return err ? err : output_buf_flush(&speedscope->output);
 }
 
 static void speedscope_free(struct exporter *exporter)
@@ -238,7 +238,7 @@ static void speedscope_free(struct exporter *exporter)
 	free(speedscope->thread_names);
 	free(speedscope->object_texts);
 	free(speedscope->tracks);
-	sink_fini(&speedscope->sink);
+	output_buf_fini(&speedscope->output);
 	spool_free(speedscope->spool);
 	stack_table_fini(&speedscope->stacks);
 	text_table_fini(&speedscope->objects);

@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "base/diag.h"
 #include "base/fd.h"
-#include "export/sink.h"
+#include "export/output_buf.h"
 
 enum { READ_BYTES = 1 << 16 };
 
@@ -179,13 +179,13 @@ int spool_read(struct spool *spool, uint32_t number, int (*take)(void *ctx, cons
 
 static int put_piece(void *ctx, const void *bytes, size_t len)
 {
-	struct sink *sink = ctx;
+	struct output_buf *output = ctx;
 
-	buf_put(&sink->buf, bytes, len);
-	return sink_relieve(sink);
+	buf_put(&output->buf, bytes, len);
+	return output_buf_flush_large(output);
 }
 
-int spool_write(struct spool *spool, uint32_t number, struct sink *sink, struct diag *reterr)
+int spool_write(struct spool *spool, uint32_t number, struct output_buf *output, struct diag *reterr)
 {
-	return spool_read(spool, number, put_piece, sink, reterr);
+	return spool_read(spool, number, put_piece, output, reterr);
 }

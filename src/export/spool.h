@@ -11,7 +11,7 @@
 
 struct buf;
 struct diag;
-struct sink;
+struct output_buf;
 struct spool;
 
 /*
@@ -36,8 +36,8 @@ int spool_relieve(struct spool *spool, struct diag *reterr);
 /* Of all sequences together. */
 uint64_t spool_bytes(const struct spool *spool);
 
-/* A whole sequence into a sink. 0, or -errno and why. */
-int spool_write(struct spool *spool, uint32_t number, struct sink *sink, struct diag *reterr);
+/* A whole sequence into a output. 0, or -errno and why. */
+int spool_write(struct spool *spool, uint32_t number, struct output_buf *output, struct diag *reterr);
 
 /* A whole sequence, piece by piece, in order; a piece ends anywhere. `take` returns 0, or an error that ends it. */
 int spool_read(struct spool *spool, uint32_t number, int (*take)(void *ctx, const void *bytes, size_t len), void *ctx,

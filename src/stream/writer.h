@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * writer: an ordered byte sink. Owned by one stream, used by one thread at a time.
+ * writer: stores bytes in order. Owned by one stream, used by one thread at a time.
  *
  * Bytes that were queued are copied or written when the call returns, so their memory may be used again. Writers differ
  * in how they store; `stored` says how far the output is complete.

@@ -11,7 +11,7 @@ from conftest import MILLRACE
 USAGE = 129
 STREAM = MILLRACE.parent / 'bench' / 'stream'
 SMALL = ['--rings', '20', '--ring-size', '16K', '--duration', '0.3']
-ENGINES = ['serial', 'mmap', 'mmap,window=64K', 'aio', 'aio,blocks=8',
+WRITERS = ['serial', 'mmap', 'mmap,window=64K', 'aio', 'aio,blocks=8',
            'direct']
 
 
@@ -45,12 +45,12 @@ def slow(run_stream):
 
 
 def refused(done):
-    """An engine that this build or this kernel does not have."""
+    """A writer that this build or this kernel does not have."""
     if 'in this build' in done.err or 'not allowed here' in done.err:
         pytest.skip(done.err.strip())
 
 
-@pytest.mark.parametrize('writer', ENGINES)
+@pytest.mark.parametrize('writer', WRITERS)
 @pytest.mark.parametrize('load', [['--load', '20'], ['--rate', '2e5', '--record-size', '48', '--busy', '3']],
                          ids=['fits', 'overflows'])
 def test_stored_is_what_was_made(run_stream, writer, load):

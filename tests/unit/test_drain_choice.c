@@ -116,7 +116,7 @@ static void each_cpu_has_one_without_realtime(void **state)
 	assert_false(choose(&options, DRAIN_IN_FAIR_SHARE, true, "0-1").threads);
 }
 
-static void the_engine_that_was_asked_for_writes(void **state)
+static void the_writer_that_was_asked_for_writes(void **state)
 {
 	const struct record_options mapped = {.writer.ops = &writer_mmap}, packed = {.compression_level = 1},
 				    held = {.rotation.history_ns = 1}, null = {.writer.ops = &writer_null};
@@ -143,7 +143,7 @@ int main(void)
 		cmocka_unit_test(what_was_asked_for_is_done),
 		cmocka_unit_test(one_thread_where_many_would_not_do),
 		cmocka_unit_test(each_cpu_has_one_without_realtime),
-		cmocka_unit_test(the_engine_that_was_asked_for_writes),
+		cmocka_unit_test(the_writer_that_was_asked_for_writes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,7 +60,7 @@ static struct extent_list end(struct course *course)
 	return list;
 }
 
-static void test_the_world_stands_apart(void **state)
+static void test_task_events_stand_apart(void **state)
 {
 	struct course course;
 
@@ -144,7 +144,7 @@ static void test_packed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_world_stands_apart),
+		cmocka_unit_test(test_task_events_stand_apart),
 		cmocka_unit_test(test_more_than_memory_holds),
 		cmocka_unit_test(test_no_time_is_every_time),
 		cmocka_unit_test(test_packed),

@@ -176,7 +176,7 @@ static void check(const struct load *load, const struct batch_pool_params *param
 	buf_fini(&expected);
 }
 
-static void test_every_engine_keeps_the_records(void **state)
+static void test_every_writer_keeps_the_records(void **state)
 {
 	(void)state;
 	for (unsigned seed = 1; seed < 5; seed++) {
@@ -507,7 +507,7 @@ static void test_extents_before_an_error_stay(void **state)
 	expect_extents_before_an_error(4096);
 }
 
-static void test_error_of_the_engine_sticks(void **state)
+static void test_error_of_the_writer_sticks(void **state)
 {
 	struct writer *inner, *writer;
 	struct writer_end end;
@@ -1415,12 +1415,12 @@ static void test_initial_state_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_engine_keeps_the_records),
+		cmocka_unit_test(test_every_writer_keeps_the_records),
 		cmocka_unit_test(test_large_extents),
 		cmocka_unit_test(test_each_record_gives_bytes),
 		cmocka_unit_test(test_a_flipped_byte_costs_one_extent),
 		cmocka_unit_test(test_a_cut_costs_one_extent),
-		cmocka_unit_test(test_error_of_the_engine_sticks),
+		cmocka_unit_test(test_error_of_the_writer_sticks),
 		cmocka_unit_test(test_extents_before_an_error_stay),
 		cmocka_unit_test(test_stages_change_what_is_written),
 		cmocka_unit_test(test_stages_keep_batches),

@@ -211,7 +211,7 @@ static void compare_with_mem(const struct writer_ops *ops, const struct run *run
 	writer_close(mem, NULL);
 }
 
-static void test_every_engine_writes_the_same(void **state)
+static void test_every_writer_writes_the_same(void **state)
 {
 	static const unsigned nr_rings[] = {1, 4, 64};
 	static const size_t flushes[] = {1, 64, RING_BYTES / 4};
@@ -770,7 +770,7 @@ int main(void)
 		cmocka_unit_test(test_marks_wait_for_the_output),
 		cmocka_unit_test(test_what_came_early),
 		cmocka_unit_test(test_a_visit_ends_at_the_first_head),
-		cmocka_unit_test(test_every_engine_writes_the_same),
+		cmocka_unit_test(test_every_writer_writes_the_same),
 		cmocka_unit_test(test_direct_on_a_disk),
 		cmocka_unit_test(test_error_sticks_and_keeps_the_ring),
 		cmocka_unit_test(test_storage_fails_when_room_is_made),

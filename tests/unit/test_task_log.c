@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The state of the world kept beside the outputs: whole, until something of it was lost. */
+/* The state of the tasks kept beside the outputs: whole, until something of it was lost. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -80,65 +80,65 @@ static void see(struct scene *scene, struct buf *records)
 }
 
 /* The output is switched. */
-static bool put_initial_state(struct scene *scene, struct buf *world)
+static bool put_initial_state(struct scene *scene, struct buf *state_bytes)
 {
 	bool whole;
 
 	scene->file.stream.tap->cut(scene->file.stream.tap, scene->position);
-	assert_int_equal(task_log_put(scene->task_log, world, &whole), 0);
+	assert_int_equal(task_log_put(scene->task_log, state_bytes, &whole), 0);
 	return whole;
 }
 
 static void start_with(struct scene *scene, uint32_t pid, const char *name)
 {
-	struct buf world = {0};
+	struct buf state_bytes = {0};
 
-	put_comm(&world, pid, name);
-	assert_int_equal(task_log_begin(scene->task_log, buf_span(&world)), 0);
-	buf_fini(&world);
+	put_comm(&state_bytes, pid, name);
+	assert_int_equal(task_log_begin(scene->task_log, buf_span(&state_bytes)), 0);
+	buf_fini(&state_bytes);
 }
 
-static bool names(const struct buf *world, const char *name)
+static bool names(const struct buf *state_bytes, const char *name)
 {
-	return memmem(world->data, world->len, name, strlen(name) + 1) != NULL;
+	return memmem(state_bytes->data, state_bytes->len, name, strlen(name) + 1) != NULL;
 }
 
 static void nothing_is_whole_before_it_began(void **state)
 {
-	struct buf world = {0}, comm = {0};
+	struct buf state_bytes = {0}, comm = {0};
 
 	put_comm(&comm, 7, "seven");
 	see(*state, &comm);
-	assert_false(put_initial_state(*state, &world));
-	buf_fini(&world);
+	assert_false(put_initial_state(*state, &state_bytes));
+	buf_fini(&state_bytes);
 }
 
 static void lists_what_was_there_and_what_came(void **state)
 {
-	struct buf world = {0}, comm = {0};
+	struct buf state_bytes = {0}, comm = {0};
 
 	start_with(*state, 6, "six");
 	put_comm(&comm, 7, "seven");
 	see(*state, &comm);
-	assert_true(put_initial_state(*state, &world));
-	assert_true(names(&world, "six") && names(&world, "seven"));
-	buf_fini(&world);
+	assert_true(put_initial_state(*state, &state_bytes));
+	assert_true(names(&state_bytes, "six") && names(&state_bytes, "seven"));
+	buf_fini(&state_bytes);
 }
 
 /* Also one that was not read when the output is switched; until it begins again. */
 static void a_loss_is_reported_at_once(void **state)
 {
-	struct buf world = {0}, lost = {0};
+	struct buf state_bytes = {0}, lost = {0};
 
 	start_with(*state, 6, "six");
 	put_lost(&lost);
 	see(*state, &lost);
-	assert_false(put_initial_state(*state, &world));
+	assert_false(put_initial_state(*state, &state_bytes));
 	start_with(*state, 8, "eight");
-	world.len = 0;
-	assert_true(put_initial_state(*state, &world));
-	assert_true(names(&world, "eight") && !names(&world, "six"));
-	buf_fini(&world);
+	state_bytes.len = 0;
+	assert_true(put_initial_state(*state, &state_bytes));
+	assert_true(names(&state_bytes, "eight") && !names(&state_bytes, "six"));
+	buf_fini(&state_bytes);
 }
 
 int main(void)

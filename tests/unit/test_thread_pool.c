@@ -13,20 +13,20 @@
 
 #include "base/thread_pool.h"
 
-enum { PARTS = 1000, JOBS = 500, HANDS = 4 };
+enum { PARTS = 1000, JOBS = 500, WORKERS = 4 };
 
 struct job {
 	const unsigned *from;
 	unsigned done[PARTS]; /* not atomic: one worker writes a part, and it is read after the job */
-	unsigned by_hand[HANDS];
+	unsigned by_worker[WORKERS];
 };
 
-static void square(void *of, unsigned hand, unsigned part)
+static void square(void *ctx, unsigned worker, unsigned part)
 {
-	struct job *job = of;
+	struct job *job = ctx;
 
 	job->done[part] += job->from[part] * job->from[part];
-	job->by_hand[hand]++;
+	job->by_worker[worker]++;
 }
 
 static void run_jobs(unsigned nr_workers, unsigned nr_tasks)
@@ -48,20 +48,20 @@ static void run_jobs(unsigned nr_workers, unsigned nr_tasks)
 			assert_int_equal(job.done[i], (i + j) * (i + j));
 	}
 	thread_pool_free(thread_pool);
-	for (unsigned hand = 0; hand < HANDS; hand++)
-		nr += job.by_hand[hand];
+	for (unsigned worker = 0; worker < WORKERS; worker++)
+		nr += job.by_worker[worker];
 	assert_int_equal(nr, JOBS * nr_tasks);
 }
 
 static void each_part_is_done_once(void **state)
 {
 	(void)state;
-	run_jobs(HANDS, PARTS);
+	run_jobs(WORKERS, PARTS);
 	run_jobs(2, PARTS);
-	run_jobs(HANDS, 3);
+	run_jobs(WORKERS, 3);
 }
 
-static void one_hand_does_all(void **state)
+static void one_worker_does_all(void **state)
 {
 	(void)state;
 	run_jobs(1, PARTS);
@@ -70,12 +70,12 @@ static void one_hand_does_all(void **state)
 static void a_job_may_have_no_parts(void **state)
 {
 	(void)state;
-	run_jobs(HANDS, 0);
-	run_jobs(HANDS, 1);
+	run_jobs(WORKERS, 0);
+	run_jobs(WORKERS, 1);
 }
 
 /* Here by the same thread, so that it is certain who is first. */
-static void a_guest_does_what_is_left(void **state)
+static void a_helper_does_what_is_left(void **state)
 {
 	struct thread_pool *thread_pool;
 	struct job job = {0};
@@ -88,54 +88,54 @@ static void a_guest_does_what_is_left(void **state)
 	for (unsigned j = 1; j <= JOBS; j++) {
 		thread_pool_begin(thread_pool, square, &job, PARTS);
 		assert_true(thread_pool_help(thread_pool));
-		assert_int_equal(job.by_hand[1], j * PARTS);
+		assert_int_equal(job.by_worker[1], j * PARTS);
 		assert_false(thread_pool_help(thread_pool));
 		thread_pool_finish(thread_pool);
 		assert_false(thread_pool_help(thread_pool));
 	}
-	assert_int_equal(job.by_hand[0], 0);
+	assert_int_equal(job.by_worker[0], 0);
 	thread_pool_free(thread_pool);
 }
 
-struct guest {
+struct helper {
 	struct thread_pool *thread_pool;
 	atomic_bool ended;
 };
 
-static void *come_and_go(void *of)
+static void *come_and_go(void *ctx)
 {
-	struct guest *guest = of;
+	struct helper *helper = ctx;
 
-	while (!atomic_load(&guest->ended))
-		if (!thread_pool_help(guest->thread_pool))
+	while (!atomic_load(&helper->ended))
+		if (!thread_pool_help(helper->thread_pool))
 			sched_yield();
 	return NULL;
 }
 
-static void a_guest_comes_and_goes(void **state)
+static void a_helper_comes_and_goes(void **state)
 {
 	struct job job = {0};
 	unsigned from[PARTS];
-	struct guest guest = {0};
+	struct helper helper = {0};
 	pthread_t thread;
 
 	(void)state;
 	job.from = from;
-	assert_int_equal(thread_pool_new(HANDS, &guest.thread_pool), 0);
-	assert_int_equal(pthread_create(&thread, NULL, come_and_go, &guest), 0);
+	assert_int_equal(thread_pool_new(WORKERS, &helper.thread_pool), 0);
+	assert_int_equal(pthread_create(&thread, NULL, come_and_go, &helper), 0);
 	for (unsigned j = 0; j < JOBS; j++) {
 		for (unsigned i = 0; i < PARTS; i++) {
 			from[i] = i + j;
 			job.done[i] = 0;
 		}
-		thread_pool_begin(guest.thread_pool, square, &job, PARTS);
-		thread_pool_finish(guest.thread_pool);
+		thread_pool_begin(helper.thread_pool, square, &job, PARTS);
+		thread_pool_finish(helper.thread_pool);
 		for (unsigned i = 0; i < PARTS; i++)
 			assert_int_equal(job.done[i], (i + j) * (i + j));
 	}
-	atomic_store(&guest.ended, true);
+	atomic_store(&helper.ended, true);
 	pthread_join(thread, NULL);
-	thread_pool_free(guest.thread_pool);
+	thread_pool_free(helper.thread_pool);
 }
 
 static void it_ends_without_a_job(void **state)
@@ -143,12 +143,12 @@ static void it_ends_without_a_job(void **state)
 	struct thread_pool *thread_pool;
 
 	(void)state;
-	assert_int_equal(thread_pool_new(HANDS, &thread_pool), 0);
+	assert_int_equal(thread_pool_new(WORKERS, &thread_pool), 0);
 	thread_pool_free(thread_pool);
 	thread_pool_free(NULL);
 }
 
-static void hands_are_as_many_as_cpus(void **state)
+static void workers_are_as_many_as_cpus(void **state)
 {
 	cpu_set_t before, one;
 
@@ -170,10 +170,10 @@ static void hands_are_as_many_as_cpus(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_part_is_done_once),    cmocka_unit_test(one_hand_does_all),
-		cmocka_unit_test(a_job_may_have_no_parts),   cmocka_unit_test(a_guest_does_what_is_left),
-		cmocka_unit_test(a_guest_comes_and_goes),    cmocka_unit_test(it_ends_without_a_job),
-		cmocka_unit_test(hands_are_as_many_as_cpus),
+		cmocka_unit_test(each_part_is_done_once),      cmocka_unit_test(one_worker_does_all),
+		cmocka_unit_test(a_job_may_have_no_parts),     cmocka_unit_test(a_helper_does_what_is_left),
+		cmocka_unit_test(a_helper_comes_and_goes),     cmocka_unit_test(it_ends_without_a_job),
+		cmocka_unit_test(workers_are_as_many_as_cpus),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

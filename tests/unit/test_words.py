@@ -13,7 +13,9 @@ import sys
 NOT_IN_NAMES = set('''
     sideline sidelines outlet outlets keeper keepers guardian guardians bell bells crew crews lookout lookouts lane
     lanes survey surveys sight sights wish wishes deed deeds roomy ticket tickets hits restless shed hurry hurries
-    pace paces pour poured pours settle settled settles pressed memo memos recall recalled told tell tells'''.split())
+    pace paces pour poured pours settle settled settles pressed memo memos recall recalled told tell tells
+    presses freezer freezers world worlds tight stuck gates arrive arrives depart departs departed meant fed reaps
+    retire retires retired sinks books hands engines'''.split())
 # Of libc and of Python.
 OTHER_PEOPLES = {'tell'}    # file.tell()
 # Words that hide who does something, or when. They stand nowhere, neither in texts nor in names.

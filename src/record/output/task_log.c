@@ -30,7 +30,7 @@ struct chunk {
 	uint64_t position, bytes;
 };
 
-/* One record that is not in the book yet. */
+/* One record that is not applied to the table yet. */
 struct entry {
 	uint64_t time, position;
 	uint32_t tap;
@@ -41,11 +41,11 @@ struct entry {
 struct task_log {
 	pthread_mutex_t lock; /* of what follows but the taps */
 	const struct perf_event_attr *attr;
-	struct task_table *book;
+	struct task_table *table;
 	bool begun, lost, timed;
 	bool windowed; /* task_log_window() */
 	uint64_t dropped;
-	uint64_t newest, held; /* times; held: of what is not to go into the book yet; UINT64_MAX: nothing is */
+	uint64_t newest, held; /* times; held: of what is not to be applied yet; UINT64_MAX: nothing is */
 	struct buf log;
 	struct entry *entries; /* heap */
 	size_t nr_entries, room;
@@ -113,8 +113,8 @@ int task_log_new(const struct plan *plan, const struct perf_event_attr *attr, st
 	struct task_log *task_log = calloc(1, sizeof(*task_log) + nr_taps * sizeof(task_log->taps[0]));
 	if (!task_log)
 		return -ENOMEM;
-	task_log->book = task_table_new(sample_id_bytes(attr));
-	if (!task_log->book) {
+	task_log->table = task_table_new(sample_id_bytes(attr));
+	if (!task_log->table) {
 		free(task_log);
 		return -ENOMEM;
 	}
@@ -144,7 +144,7 @@ void task_log_free(struct task_log *task_log)
 		return;
 	for (size_t i = 0; i < task_log->nr_taps; i++)
 		buf_fini(&task_log->taps[i].chunks);
-	task_table_free(task_log->book);
+	task_table_free(task_log->table);
 	buf_fini(&task_log->log);
 	free(task_log->entries);
 	free(task_log);
@@ -230,14 +230,14 @@ static int take_taps(struct task_log *task_log)
 	return err;
 }
 
-static int book_entry(struct task_log *task_log, const struct entry *entry)
+static int apply_entry(struct task_log *task_log, const struct entry *entry)
 {
 	/* Records have multiples of 8 bytes, and so has the log. */
-	return task_table_take(task_log->book,
+	return task_table_take(task_log->table,
 			       (const struct perf_event_header *)(const void *)(task_log->log.data + entry->at));
 }
 
-/* The log without what has gone into the book. */
+/* The log without what was applied to the table. */
 static int compact(struct task_log *task_log, size_t nr_kept)
 {
 	struct buf kept = {0};
@@ -262,7 +262,7 @@ static bool is_of_output(const struct task_log *task_log, const struct entry *en
 	return entry->position >= (task_log->windowed ? tap->before + task_log->dropped : tap->cut);
 }
 
-/* Into the book goes what is older; `past`: but nothing that the output has. */
+/* Applies what is older to the table; `past`: but nothing that the output has. */
 static int apply(struct task_log *task_log, uint64_t until, bool past)
 {
 	size_t nr_kept = 0;
@@ -273,7 +273,7 @@ static int apply(struct task_log *task_log, uint64_t until, bool past)
 		if (entry->time >= until || (past && is_of_output(task_log, entry)))
 			task_log->entries[nr_kept++] = *entry;
 		else if (!err)
-			err = book_entry(task_log, entry);
+			err = apply_entry(task_log, entry);
 	}
 	int compact_err = nr_kept < task_log->nr_entries ? compact(task_log, nr_kept) : 0;
 	err = err ? err : compact_err;
@@ -284,12 +284,12 @@ static int apply(struct task_log *task_log, uint64_t until, bool past)
 /* After a loss: what is known by now may be wrong. */
 static int begin_again(struct task_log *task_log)
 {
-	struct task_table *book = task_table_new(sample_id_bytes(task_log->attr));
+	struct task_table *table = task_table_new(sample_id_bytes(task_log->attr));
 
-	if (!book)
+	if (!table)
 		return -ENOMEM;
-	task_table_free(task_log->book);
-	task_log->book = book;
+	task_table_free(task_log->table);
+	task_log->table = table;
 	return 0;
 }
 
@@ -307,7 +307,7 @@ int task_log_begin(struct task_log *task_log, struct span records)
 		memcpy(&header, bytes + at, sizeof(header));
 		if (header.size < sizeof(header) || header.size > records.len - at)
 			break;
-		err = task_table_take(task_log->book, (const struct perf_event_header *)(const void *)(bytes + at));
+		err = task_table_take(task_log->table, (const struct perf_event_header *)(const void *)(bytes + at));
 	}
 	task_log->begun = true;
 	task_log->lost = err != 0;
@@ -396,7 +396,7 @@ int task_log_put(struct task_log *task_log, struct buf *out, bool *ret_whole)
 	if (!err)
 		err = apply(task_log, task_log->held, true);
 	if (!err) {
-		task_table_put(task_log->book, out);
+		task_table_put(task_log->table, out);
 		put_past(task_log, out);
 	}
 	/* The housekeeping, who knows what is held, will say. */
