@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * deferred_chains: samples whose user call chain comes later, in a CALLCHAIN_DEFERRED record, put together with it. One
- * owner (deferred_chains_fini), one thread.
+ * deferred_chains: joins samples with their user call chains, which the kernel writes later, in CALLCHAIN_DEFERRED
+ * records. One owner (deferred_chains_fini), one thread.
  *
- * Such a sample is kept until the chain of its task comes, and is given later than its time then, as perf does. Memory
- * is bounded: where too much is kept the oldest sample is given without its user part; so are those of a thread that
- * becomes another program, or ends, while it is still known as what it was.
+ * A sample is kept until the chain of its task comes, and is then delivered, later than its time, as perf does. Memory
+ * is bounded: when too many bytes are kept the oldest sample is delivered without its user part. Samples of a thread
+ * that execs or exits are delivered just before that, too.
  *
  * Source: Linux 6.19, include/uapi/linux/perf_event.h: the chain of the sample ends with PERF_CONTEXT_USER_DEFERRED and
  * a cookie; the record is u64 cookie, u64 nr, u64 ips[nr], sample_id, and its ips begin with PERF_CONTEXT_USER.
@@ -40,19 +40,19 @@ struct deferred_chains {
 	uint64_t nr_incomplete; /* samples that were given without their user part */
 };
 
-/* Samples of such an event may be incomplete. */
+/* Whether samples of the event may have a deferred chain. */
 bool deferred_chains_has(const struct perf_event_attr *attr);
 
 void deferred_chains_fini(struct deferred_chains *chains); /* zeroed is fine */
 
 /*
- * 1: an incomplete sample, which is kept, or a chain, which is used: deferred_chains_next() has what is complete now,
- * as long as the record is valid. 2: what it has comes before the record, which is not used. 0: any other record.
- * -ENOMEM.
+ * Returns 1: the record was an incomplete sample, which was copied, or a chain, which was used; deferred_chains_next()
+ * returns the samples that are complete now, as long as the record is valid. 2: the record was not used, and the
+ * samples of deferred_chains_next() must be delivered before it. 0: any other record, not used. -ENOMEM.
  */
 int deferred_chains_take(struct deferred_chains *chains, const struct session_record *record);
 
-/* No more records come: deferred_chains_next() has all that are kept. */
+/* After the last record: deferred_chains_next() returns all samples that are kept. */
 void deferred_chains_end(struct deferred_chains *chains);
 
 /* The next sample that is ready, valid until the next call; NULL: no more. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * group_split: a sample that holds values (PERF_SAMPLE_READ, "{a,b}:S") as one sample for each event that counted since
- * the sample before: its period is that count. As perf does it. One owner (group_split_fini), one thread.
+ * group_split: splits a sample with the values of a group (PERF_SAMPLE_READ, "{a,b}:S") into one sample for each event
+ * that has counted since the sample before; its period is that count, as in perf. One owner (group_split_fini), one
+ * thread.
  */
 #pragma once
 
@@ -21,7 +22,7 @@ struct group_split {
 	const struct event_desc *events; /* the session's, as of that sample */
 };
 
-/* Samples of such an event may be split. */
+/* Whether samples of the event may be split. */
 static inline bool group_split_has(const struct perf_event_attr *attr)
 {
 	return attr->sample_type & PERF_SAMPLE_READ && attr->read_format & PERF_FORMAT_ID;
@@ -30,8 +31,8 @@ static inline bool group_split_has(const struct perf_event_attr *attr)
 void group_split_fini(struct group_split *split); /* zeroed is fine */
 
 /*
- * 1: this is such a sample, and group_split_next() has its parts, as long as the record is valid. 0: a record for
- * itself. -ENOMEM.
+ * Returns 1: it is such a sample, and group_split_next() returns its parts, as long as the record is valid; 0: the
+ * record is not split; -ENOMEM.
  */
 int group_split_begin(struct group_split *split, struct session *session, const struct session_record *record);
 

@@ -4,9 +4,9 @@
  * that decodes and uses them; further threads may decode samples. Memory: a fixed number of batches, whatever the size
  * of the file.
  *
- * From prefetcher_start() to prefetcher_close() the session belongs to that thread; others may look at its events,
- * features and info (position and nr_late aside). Before a record changes those, the thread waits until all batches are
- * back.
+ * From prefetcher_start() to prefetcher_close() the session belongs to that thread; others may only read its events,
+ * features and info (except position and nr_late). Before a record changes these, the thread waits until no other
+ * thread uses records that it has found.
  */
 #pragma once
 
@@ -21,8 +21,8 @@ struct prefetcher;
 struct record_ref;
 
 /*
- * The session is borrowed. `nr_workers`: threads for prefetcher_share(), with that of the caller and the prefetcher's;
- * 1: it is not called. 0, -ENOMEM, or -errno of pthread_create(3).
+ * The session is borrowed. `nr_workers`: how many threads do the tasks of prefetcher_share(), the caller's and the
+ * prefetch thread included; 1: prefetcher_share() is never called. 0, -ENOMEM, or -errno of pthread_create(3).
  */
 int prefetcher_start(struct session *session, unsigned nr_workers, struct prefetcher **ret);
 
@@ -44,34 +44,34 @@ struct prefetcher_chunk {
 uint64_t prefetcher_chunk_offset(const struct prefetcher_chunk *chunk);
 
 /*
- * A span: the samples that come next, as far as they were found already, for any number of threads to decode. They are
- * in *ret[0..result), which is valid until prefetcher_span_end(); until then only prefetcher_share() and the two
- * prefetcher_decode...() may be called. May wait, as prefetcher_next(). 0: what comes next is no sample, or the end:
- * prefetcher_next() has it.
+ * Begins a span: the next samples, as far as they were found already, which any number of threads may decode. Returns
+ * the number of chunks in *ret, which are valid until prefetcher_span_end(); until then only prefetcher_share() and the
+ * two prefetcher_decode...() may be called. May wait, as prefetcher_next(). 0: the next record is no sample, or there
+ * is none; then call prefetcher_next().
  */
 size_t prefetcher_span_begin(struct prefetcher *prefetcher, const struct prefetcher_chunk **ret);
 
 /*
- * All tasks of a job, as thread_pool_begin() and thread_pool_finish(): by the caller (worker 0), by the prefetch thread
- * when its output queue is full (worker 1), and by others.
+ * Does all tasks of a job, as thread_pool_begin() and thread_pool_finish(): in the caller (worker 0), in the prefetch
+ * thread when its output queue is full (worker 1), and in the threads of the pool.
  */
 void prefetcher_share(struct prefetcher *prefetcher, thread_pool_task *task, void *ctx, unsigned nr_tasks);
 
 /*
- * The sample at index `at` of a chunk. By any thread, several at once, in any order, though ascending is fastest. 1; 0:
- * it is left out; -EBADMSG: give it to prefetcher_decode_again(). *ret points into the record, which stays until
- * prefetcher_span_end().
+ * Decodes the sample at index `at` of a chunk. May be called by several threads at once, in any order; ascending is
+ * fastest. 1; 0: the sample is not wanted; -EBADMSG: call prefetcher_decode_again() for it. *ret points into the
+ * record, which is valid until prefetcher_span_end().
  */
 int prefetcher_decode(const struct prefetcher *prefetcher, const struct prefetcher_chunk *chunk, size_t at,
 		      struct session_record *ret);
 
 /*
- * The same by the thread that began the span, in the order of the records: a failure is kept, and reported at the end
- * as prefetcher_next() does. false: failed, or left out. *ret is valid until the next call of it or of
- * prefetcher_next().
+ * The same, for the thread that began the span, in the order of the records: an error is stored, and returned at the
+ * end by prefetcher_next(). false: it failed, or the sample is not wanted. *ret is valid until the next call of this
+ * function or of prefetcher_next().
  */
 bool prefetcher_decode_again(struct prefetcher *prefetcher, const struct prefetcher_chunk *chunk, size_t at,
 			     const struct session_record **ret);
 
-/* The first `nr_chunks` of the span are used: prefetcher_next() goes on behind them. */
+/* Ends the span: the first `nr_chunks` chunks were used, and prefetcher_next() continues behind them. */
 void prefetcher_span_end(struct prefetcher *prefetcher, size_t nr_chunks);

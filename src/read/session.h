@@ -21,9 +21,9 @@ struct diag;
 struct session;
 
 enum session_flags {
-	SESSION_FORCE = 1,      /* -f: also a file of another user */
-	SESSION_FILE_ORDER = 2, /* records as they lie in the file, marks and all; else sorted by time */
-	SESSION_ALL = 4,        /* in time order too: marks and unknown types are delivered when they are met */
+	SESSION_FORCE = 1,      /* -f: open the file even if another user owns it */
+	SESSION_FILE_ORDER = 2, /* deliver all records in the order of the file, with marks; else sorted by time */
+	SESSION_ALL = 4,        /* in time order: deliver marks and unknown types, too, when they are read */
 };
 
 /*
@@ -46,41 +46,49 @@ int session_open_memory(struct span bytes, enum session_flags flags, struct sess
 void session_close(struct session *session); /* NULL is fine */
 
 /*
- * Before the first session_next(): samples outside of all these times, both ends inclusive, are left out; records that
- * are no samples come all the same, as far as samples within may need them. Extents that hold nothing else are not
- * read, if the file has an index of them. nr > 0; copied. 0 or -ENOMEM.
+ * To be called before the first session_next(): samples outside all of these ranges (both ends inclusive) are skipped.
+ * Other records are delivered as far as samples inside may depend on them. Extents with samples outside only are not
+ * read if the file has an index. nr > 0; `times` is copied. 0 or -ENOMEM.
  */
 struct session_times {
 	uint64_t first_ns, last_ns;
 };
 int session_limit_time(struct session *session, const struct session_times *times, size_t nr);
 
-/* A pipe ends as soon as *stop is not 0 (a signal handler sets it), also while it is waited for; what came is given. */
+/*
+ * From now on a pipe ends as soon as *stop is not 0 (a signal handler sets it), also while the reader waits for data;
+ * records that came before are still delivered. `stop` is borrowed.
+ */
 void session_stop_at(struct session *session, const volatile sig_atomic_t *stop);
 
 /* One record of the session, decoded as far as every reader needs it. */
 struct session_record {
 	struct record_view view;
 	/*
-	 * Of a SAMPLE, always. Of another kernel record: the one of its id; the first event when the layout has no ids
-	 * or the record's is 0 (made by a recorder); NULL when the id is unknown. NULL for user records.
+	 * The event of the record. Never NULL for a SAMPLE. For another kernel record it is found by its id: the first
+	 * event when records have no ids or the id is 0 (made by a recorder), NULL when the id is unknown. NULL for
+	 * user records.
 	 */
 	const struct event_desc *event;
 	struct sample sample; /* SAMPLE: all fields; other kernel record: those of the trailer */
 };
 
 /*
- * 1 a record, 0 the end, -EBADMSG and the diag says where. In time order kernel records come sorted by time with
- * those without a time at once; without SESSION_ALL, FINISHED_ROUND marks and records of unknown types are consumed,
- * the latter with a note. Samples of events that the file does not describe are left out: the end is -EBADMSG then and
- * tells how many. *ret is valid until the next call. After an error every later call gives it again.
+ * Returns 1: a record; 0: the end; -EBADMSG: damaged input, the diag says where; after an error every later call
+ * returns it again. In time order kernel records are sorted by time, and records without a time are delivered at once;
+ * FINISHED_ROUND marks and records of unknown types are skipped without SESSION_ALL, the latter with a note. Samples of
+ * events that the file does not describe are skipped; then the end is -EBADMSG, with their number. *ret is valid until
+ * the next call.
  */
 int session_next(struct session *session, struct session_record *ret, struct diag *reterr);
 
-/* The events; of a pipe, those whose HEADER_ATTR was read so far. Valid until the next session_next(). */
+/* The events of the session; of a pipe those whose HEADER_ATTR was read so far. Valid until the next session_next(). */
 const struct event_desc *session_events(const struct session *session, size_t *ret_nr);
 
-/* A feature's payload: of the table, or of a HEADER_FEATURE record read so far. false: not there. Valid until close. */
+/*
+ * The payload of a feature, from the feature table or from a HEADER_FEATURE record that was read so far; valid until
+ * session_close(). false: there is none.
+ */
 bool session_feature(const struct session *session, enum feature_bit bit, struct span *ret);
 
 struct session_info {
@@ -88,13 +96,14 @@ struct session_info {
 	bool pipe;
 	struct file_header header; /* of a pipe: magic and size only; of a directory that of `data` */
 	uint64_t file_bytes;       /* of a directory those of all its files; 0: unknown (pipe) */
-	bool one_file;             /* no pipe, no directory: offsets of records are those of it */
+	bool one_file;             /* neither pipe nor directory, so offsets of records are file offsets */
 	uint64_t position;         /* offset of the record delivered last, in its file */
-	uint64_t nr_late; /* records that came after newer ones were delivered: not in the order that was promised */
+	/* records that came after newer ones had been delivered, although the marks promise that none does */
+	uint64_t nr_late;
 	int64_t mtime_ns; /* since 1970; 0: unknown */
-	bool stays;       /* a file or directory, which can be opened again */
+	bool stays;       /* it is a file or directory, which can be opened again */
 };
 const struct session_info *session_info(const struct session *session);
 
-/* The records of a compressed type so far, in whose place those that they hold were delivered. */
+/* The number of records of a compressed type (RECORD_COMPRESSED, RECORD_COMPRESSED2) that were decompressed so far. */
 uint64_t session_nr_compressed(const struct session *session, enum user_record_type type);
