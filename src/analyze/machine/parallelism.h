@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * parallelism: how many of the recorded tasks run on a CPU at a time, by PERF_RECORD_SWITCH, in the order of
- * time. A share of the time that a program takes: where n of its threads run, each of their samples stands for 1/n of
- * it. One owner (parallelism_free), one thread.
+ * parallelism: how many of the recorded tasks run at a time, from PERF_RECORD_SWITCH in the order of time. It gives the
+ * share of the elapsed time: while n threads run, a sample of one of them stands for 1/n of its period. One owner
+ * (parallelism_free), one thread.
  */
 #pragma once
 
@@ -13,7 +13,7 @@ struct parallelism;
 struct session;
 struct session_record;
 
-/* Are there such records in it? */
+/* Whether the recording has PERF_RECORD_SWITCH. */
 bool parallelism_is_recorded(const struct session *session);
 
 struct parallelism *parallelism_new(const struct session *session); /* NULL: out of memory */
@@ -23,7 +23,7 @@ void parallelism_free(struct parallelism *parallelism);             /* NULL is f
 int parallelism_observe(struct parallelism *parallelism, const struct session_record *record);
 
 /*
- * When a sample was taken: 1 or more, at most the CPUs of the machine. Behind lost records tasks count again from their
- * next sample or switch on. 0: out of memory.
+ * How many tasks ran when the sample was taken: from 1 to the number of CPUs. After lost records a task counts again
+ * from its next sample or switch on. 0: out of memory.
  */
 uint32_t parallelism_at(struct parallelism *parallelism, const struct session_record *sample);

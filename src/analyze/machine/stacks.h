@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stacks: call chains, each kept once: chains that begin with the same callers share them. One owner, one thread.
+ * stacks: call chains, each stored once: chains with the same outermost callers share these. One owner, one thread.
  *
- * A chain is the number of its innermost frame's link, whose outer links are its callers; 0 is the empty chain.
+ * A chain is identified by the number of a link: its innermost frame, and the number of the chain of its callers. 0 is
+ * the empty chain.
  */
 #pragma once
 
@@ -23,8 +24,8 @@ void stacks_free(struct stacks *stacks); /* NULL is fine */
 int stacks_intern(struct stacks *stacks, const struct location frames[], unsigned nr, uint32_t *ret_chain);
 
 /*
- * The same frame by frame: the number of a frame, the chain of the frame with that number that `outer` called, and how
- * many frames the whole had. 0 or -ENOMEM.
+ * The same frame by frame: get the number of each frame, append it to the chain `outer` of its callers, and finally
+ * note how many frames the whole chain has. 0 or -ENOMEM.
  */
 int stacks_intern_frame(struct stacks *stacks, const struct location *frame, uint32_t *ret_frame);
 int stacks_push(struct stacks *stacks, uint32_t outer, uint32_t frame, uint32_t *ret_chain);
@@ -34,8 +35,9 @@ void stacks_note_depth(struct stacks *stacks, unsigned nr);
 uint32_t stacks_outer(const struct stacks *stacks, uint32_t chain);
 
 /*
- * The frame, by a number: frames of one symbol have one number, those without a symbol one for each address. What it
- * is about is that of the first chain with it. Valid until the next stacks_intern().
+ * The number of the innermost frame. All frames of one symbol have the same number; frames without a symbol have one
+ * for each address. stacks_location() returns the location with which the number was first used; valid until the next
+ * stacks_intern().
  */
 uint32_t stacks_frame(const struct stacks *stacks, uint32_t chain);
 const struct location *stacks_location(const struct stacks *stacks, uint32_t frame);
@@ -43,13 +45,15 @@ const struct location *stacks_location(const struct stacks *stacks, uint32_t fra
 /* Frames have numbers from 1 to less than this. */
 uint32_t stacks_end_frame(const struct stacks *stacks);
 
-/* For tables of frames: alike for symbols of one name. */
+/* A hash of the frame: equal for symbols of the same name. */
 uint32_t stacks_frame_hash(const struct stacks *stacks, uint32_t frame);
 
-/* Tells frames of one symbol apart by their addresses; before the first chain. */
+/*
+ * From now on frames of one symbol at different addresses have different numbers. To be called before the first chain.
+ */
 void stacks_keep_addresses(struct stacks *stacks);
 
-/* Chains have numbers from 1 to less than this; that without the innermost frame has the lower number. */
+/* Chains have numbers from 1 to less than this; stacks_outer() of a chain is a lower number. */
 uint32_t stacks_end_chain(const struct stacks *stacks);
 
 /*
@@ -69,5 +73,5 @@ void stacks_choice_fini(struct stacks_choice *choice);
 
 size_t stacks_bytes(const struct stacks *stacks); /* of memory, about */
 
-/* At most so many frames in any chain so far. */
+/* The number of frames of the longest chain so far. */
 unsigned stacks_depth(const struct stacks *stacks);

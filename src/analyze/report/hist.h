@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hist: the samples of one event, counted by what they have in common. One owner, one thread.
+ * hist: a table of the samples of one event: those with equal keys are counted in one entry (row). One owner, one
+ * thread.
  *
  * What makes two samples fall into one entry, and the order of the entries, are perf 6.1's rules.
  */
@@ -15,27 +16,28 @@
 #include "analyze/report/hist_details.h"
 
 struct hist_options {
-	enum hist_column keys[HIST_KEYS]; /* what tells entries apart; each at most once */
+	enum hist_column keys[HIST_KEYS]; /* samples with equal keys are one entry; each key at most once */
 	unsigned nr_keys;
-	/* Entries are sorted by these, numbers the largest first; 0 of them: children, self, then the keys. */
+	/* Entries are sorted by these columns, numbers descending; nr_order 0: by children, self, then the keys. */
 	enum hist_column order[HIST_COLUMNS];
 	unsigned nr_order;
-	bool activities; /* periods are times: HIST_ON_CPU and so on are counted */
-	bool children;   /* what an entry called is counted, too: else HIST_CHILDREN is no order */
+	bool activities; /* periods are times, and HIST_ON_CPU and so on are counted */
+	/* an entry also counts samples in what it called; without that HIST_CHILDREN is no valid order */
+	bool children;
 	/*
-	 * Of equal ones of a task, those with the longest chains noted first (1) or last (-1); 0: whatever their
-	 * length.
+	 * Order of entries of one task that are equal otherwise: those with the longest chains first (1) or last (-1);
+	 * 0: the length does not count.
 	 */
 	int by_depth;
-	unsigned sort_member; /* of a group, numbers are first compared by this one's: 0: the leader, 1: the first
-				 member… */
-	bool any_ties; /* rows that are equal in their numbers need not stand as perf has them: quicker to sort */
+	/* of a group: the member whose numbers are compared first; 0: the leader, 1: the first member… */
+	unsigned sort_member;
+	bool any_ties; /* rows with equal numbers may be in another order than perf's, which is faster */
 };
 
 /* What a task did in the time that a period is, where periods are times on and off the CPU. */
 enum hist_activity { ACTIVITY_ON_CPU, ACTIVITY_BLOCKED, ACTIVITY_RUNNABLE, ACTIVITY_UNKNOWN, ACTIVITIES };
 
-/* What an entry is about. Strings and pointers live as long as the machine. */
+/* The keys of an entry: what its samples have in common. Strings and pointers live as long as the machine. */
 struct hist_place {
 	const struct comm *comm; /* may get its text later */
 	const struct task *task;
@@ -47,13 +49,13 @@ struct hist_place {
 	const struct hist_details *details; /* NULL: no key asks for any */
 	char level;                         /* as in struct location; not compared */
 	uint8_t activity;                   /* enum hist_activity; not compared either */
-	bool filtered; /* counted, but not to be shown; depends on nothing but the keys and the above */
+	bool filtered;                      /* counted, but not to be shown; depends only on the fields above */
 };
 
 /* Samples of one place. */
 struct hist_amount {
 	uint64_t period, nr_samples;
-	uint64_t latency; /* of the periods, as a share of the time that the program took; 0: not counted */
+	uint64_t latency; /* the part of the period that counts as elapsed time (parallelism.h); 0: not counted */
 };
 
 struct hist_entry {
@@ -77,25 +79,27 @@ int hist_new(const struct hist_options *options, struct hist **ret);
 void hist_free(struct hist *hist); /* NULL is fine */
 
 /*
- * Counts samples that were taken there. The names of their tasks must be final. *ret lives as long as the hist. 0 or
- * -ENOMEM.
+ * Counts samples in the entry of that place. The names of their tasks must be final. *ret lives as long as the hist. 0
+ * or -ENOMEM.
  */
 int hist_add(struct hist *hist, const struct hist_place *place, const struct hist_amount *amount,
 	     struct hist_entry **ret);
 
 /*
- * That place called where the samples of the last hist_add() were taken. *entry: that of the place, if it is known, or
- * NULL, and then it is set. 1; 0 when the place was counted for these
- * samples before; -ENOMEM.
+ * Counts the samples of the last hist_add() as children of `place`, a caller. *entry: the entry of that place, or NULL:
+ * it is looked up and set. 1; 0: these samples were counted there before; -ENOMEM.
  */
 int hist_add_caller(struct hist *hist, const struct hist_place *place, uint64_t period, struct hist_entry **entry);
 
-/* Remembers a use of an entry, in the order of the cells; depth: the frames that are left. 0 or -ENOMEM. */
+/*
+ * Stores which cell uses the entry, to be called in the order of the cells. depth: number of frames of the chain from
+ * the entry on. 0 or -ENOMEM.
+ */
 int hist_note_use(struct hist *hist, struct hist_entry *entry, const struct use *use, uint32_t depth);
 
 /*
- * Makes entries of the members of a group parts of the leader's entries of the same places; there it gets entries
- * without samples where it has none. Then only the leader is sorted. 0 or -ENOMEM.
+ * Links the entries of the members of a group to the leader's entries of the same places; the leader gets empty entries
+ * for places that it does not have. Afterwards only the leader is sorted. 0 or -ENOMEM.
  */
 int hist_link(struct hist *leader, struct hist *const members[], unsigned nr_members);
 
@@ -105,7 +109,7 @@ int hist_link(struct hist *leader, struct hist *const members[], unsigned nr_mem
  */
 int hist_new_sums(const struct hist *hist, const enum hist_column keys[], unsigned nr_keys, struct hist **ret);
 
-/* The entry where that place counts; NULL: there is none. */
+/* The entry of that place; NULL: there is none. */
 struct hist_entry *hist_entry_of(struct hist *hist, const struct hist_place *place);
 
 uint64_t hist_nr_samples(const struct hist *hist);

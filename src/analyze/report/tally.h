@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tally: the samples of one event, those that are alike in everything that is asked for counted together. What it
- * takes grows with the places and call chains that there are, not with the samples. One owner, one thread.
+ * tally: the samples of one event, added up in cells: samples with the same place and call chain are one cell. Its
+ * memory grows with the number of cells, not of samples. One owner, one thread.
  */
 #pragma once
 
@@ -19,7 +19,7 @@ struct tally_cell {
 	struct hist_amount amount;
 };
 
-/* Items of one size, each kept once and known by a number, from 0 on as they first came. */
+/* Items of one size, each stored once, and numbered from 0 on in the order in which they first came. */
 struct interned {
 	uint32_t *items;
 	uint32_t nr, room;
@@ -55,7 +55,7 @@ int tally_select(const struct tally *tally, const bool keep[], const uint32_t ch
 
 size_t tally_bytes(const struct tally *tally); /* of memory, about */
 
-/* Amounts that a thread counts beside the tally: of each of its cells, to be added to them. */
+/* Amounts that a thread counts for itself, for each cell of a tally; tally_join() adds them to the cells. */
 struct tally_share {
 	struct hist_amount *amounts;
 	uint32_t room;
@@ -63,8 +63,8 @@ struct tally_share {
 
 void tally_share_fini(struct tally_share *share); /* zeroed is fine */
 
-/* Room for all cells that there are now; those that came since the last time are zero. 0 or -ENOMEM. */
+/* Makes room for all cells that the tally has now; new ones are zero. 0 or -ENOMEM. */
 int tally_share_fit(struct tally_share *share, const struct tally *tally);
 
-/* Adds it, and frees it: there may be another one. */
+/* Adds the share to the tally, and empties it, so that it can be used again. */
 void tally_join(struct tally *tally, struct tally_share *share);
