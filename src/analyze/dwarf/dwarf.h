@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dwarf: the debug information of an object: units, entries (DIEs) and their attributes, where code is. Versions 2 to
- * 5, in the byte order of this machine. Units are read when they are needed. Any bytes are taken; what is broken ends
- * the walk. One owner, one thread. Source: DWARF 5, section numbers in dwarf.c.
+ * dwarf: reads the debug information of an object: units, entries (DIEs), their attributes and code ranges. Versions 2
+ * to 5, in the byte order of this machine. Units are read when they are needed. Input may be damaged or hostile: then a
+ * walk ends early. One owner, one thread. Source: DWARF 5, section numbers in dwarf.c.
  */
 #pragma once
 
@@ -18,19 +18,21 @@ struct elf_id;
 struct elf_section;
 
 struct dwarf_unit {
-	struct dwarf *dwarf; /* it is in */
+	struct dwarf *dwarf; /* that contains it */
 	uint64_t offset;     /* in .debug_info */
 	uint64_t len;        /* bytes, with its header */
-	uint64_t id;         /* of a skeleton and its other part */
+	uint64_t id;         /* DWO id, which a skeleton and its split unit have in common */
 	uint16_t version;
 	uint8_t type; /* DW_UT_ */
 	uint8_t header_bytes, offset_bytes, address_bytes;
 	bool has_base, is_broken;
-	uint64_t abbrev_offset, addresses, text_offsets, range_lists, old_ranges; /* where its own begin */
-	uint64_t base;                                                            /* for ranges, once has_base */
+	/* offsets where the unit's parts of these sections begin */
+	uint64_t abbrev_offset, addresses, text_offsets, range_lists, old_ranges;
+	/* base address of ranges; valid when has_base */
+	uint64_t base;
 	struct abbrevs *abbrevs;
 	struct span bytes;           /* len 0: not read yet */
-	struct dwarf_unit *skeleton; /* of a unit in a .dwo or .dwp file; NULL: it is none */
+	struct dwarf_unit *skeleton; /* of a split unit (in a .dwo or .dwp file); NULL: it is not split */
 };
 
 struct die {
@@ -46,15 +48,20 @@ struct die_attr {
 	struct cursor value;
 };
 
-/* Takes fd over, also when it fails. is_split: the sections of .dwo and .dwp files. NULL: no debug information; no
- * memory. */
+/*
+ * Takes ownership of fd, also when it fails. is_split: use the sections of .dwo and .dwp files. NULL: there is no debug
+ * information, or out of memory.
+ */
 struct dwarf *dwarf_open(int fd, bool is_split);
-/* The ELF file stays with the caller, as long as the result. */
+/* The same for an open ELF file, which the caller keeps open until dwarf_free(). */
 struct dwarf *dwarf_open_elf(Elf *elf);
 void dwarf_free(struct dwarf *dwarf);     /* NULL is fine */
-void dwarf_read_all(struct dwarf *dwarf); /* and closes the file: there may be many of them */
+void dwarf_read_all(struct dwarf *dwarf); /* reads all sections, and closes the file, to save fds */
 
-/* What several objects have in common (dwz). The path, perhaps relative, and build-id of that file. false: none. */
+/*
+ * The supplementary file of dwz, with what several objects have in common: its path, which may be relative, and
+ * build-id. false: the object has none.
+ */
 bool dwarf_alternate_name(struct dwarf *dwarf, const char **ret_name, struct elf_id *ret);
 void dwarf_set_alternate(struct dwarf *dwarf, struct dwarf *alternate); /* borrowed */
 
@@ -63,15 +70,15 @@ struct elf_section *dwarf_line_section(struct dwarf *dwarf);
 struct elf_section *dwarf_line_texts(struct dwarf *dwarf);
 struct elf_section *dwarf_texts(struct dwarf *dwarf);
 
-/* The unit that says it has the code at an address, or the skeleton of it. NULL: none does. */
+/* The unit whose ranges contain an address, or its skeleton. NULL: none. */
 struct dwarf_unit *dwarf_unit_at(struct dwarf *dwarf, uint64_t address);
 
-/* The other part of that skeleton in a .dwo or .dwp file. It is its skeleton from then on. NULL: it is not there. */
+/* The split unit of that skeleton in a .dwo or .dwp file; sets its `skeleton`. NULL: it is not there. */
 struct dwarf_unit *dwarf_split_unit(struct dwarf *split, struct dwarf_unit *skeleton);
 
 bool die_root(struct dwarf_unit *unit, struct die *ret); /* false: it cannot be read */
 
-/* Goes through what is in an entry, outer ones first. */
+/* Visits all entries inside an entry, each before its children. */
 struct die_walk {
 	struct dwarf_unit *unit;
 	uint64_t at, sibling; /* in the unit; 0: not known */
@@ -79,9 +86,9 @@ struct die_walk {
 	unsigned next_level;
 };
 void die_walk_begin(struct die_walk *walk, const struct die *die);
-/* false: the end, or more was looked at than a compiler writes: each entry of a file 8 times. */
+/* false: the end, or a limit for damaged input was reached: 8 visits for each entry of the file. */
 bool die_walk_next(struct die_walk *walk, struct die *ret);
-void die_walk_skip(struct die_walk *walk); /* what is in the last entry */
+void die_walk_skip(struct die_walk *walk); /* skips the children of the last entry */
 
 static inline uint64_t die_offset(const struct die *die)
 {
@@ -93,7 +100,7 @@ bool die_has_children(const struct die *die);
 bool die_attr(const struct die *die, unsigned name, struct die_attr *ret);
 bool die_attr_number(const struct die_attr *attr, uint64_t *ret);
 const char *die_attr_text(const struct die_attr *attr);            /* NULL: none. Valid until dwarf_free() */
-bool die_attr_entry(const struct die_attr *attr, struct die *ret); /* that it refers to */
+bool die_attr_entry(const struct die_attr *attr, struct die *ret); /* the entry that it refers to */
 const char *die_text(const struct die *die, unsigned name);        /* of an attribute, or NULL */
 
 /* The code of an entry. Empty ranges are left out. */

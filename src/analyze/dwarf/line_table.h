@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * line_table: which line of which source file the code of a unit comes from: the program in .debug_line, carried out
- * once. Any bytes are taken; what is broken is left out. Read once; then any number of threads.
- * Source: DWARF 5, 6.2 "Line Number Information"; versions 2 to 5.
+ * line_table: the source file and line of each address of a unit: the result of the line number program in .debug_line.
+ * Input may be damaged or hostile; invalid parts are left out. After line_table_read() any number of threads may use
+ * it. Source: DWARF 5, 6.2 "Line Number Information"; versions 2 to 5.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * debug_info: what the debug information of objects (DWARF) says of an address: the line of the source, and the
- * functions that were inlined there. Each object is opened and indexed once; those used longest ago are closed again.
- * Any thread, one at a time inside (a lock).
+ * debug_info: source lines and inlined functions of addresses, from the debug information of objects (DWARF). Each
+ * object is opened when it is first needed; the least recently used ones are closed again. Any thread; a lock is held
+ * during each call.
  */
 #pragma once
 
@@ -19,18 +19,18 @@ struct debug_info *debug_info_new(const struct symbol_options *options);
 void debug_info_free(struct debug_info *info); /* NULL is fine */
 
 struct source_line {
-	const char *path; /* with the directory of compilation where it is known; valid until debug_info_free() */
+	const char *path; /* with the compilation directory, if that is known; valid until debug_info_free() */
 	unsigned line;
 };
 
 /*
- * The dso was loaded; `address` as in struct location. frame 0: the line of the address; n: the line at which function
- * n of struct inlined has the call of function n - 1. false: no debug information, or no line for it.
+ * The dso must be loaded; `address` as in struct location. frame 0: the source line of the address; frame n: the line
+ * in function n of struct inlined where function n - 1 is called. false: no debug information, or no line.
  */
 bool debug_info_line(struct debug_info *info, struct dso *dso, uint64_t address, unsigned frame,
 		     struct source_line *ret);
 
-/* Functions at an address, innermost first: those that were inlined there, and last the symbol that has the code. */
+/* The functions at an address, innermost first: those that were inlined there, then the symbol whose code it is. */
 struct inlined {
 	const struct symbol *symbol;
 	uint64_t address;

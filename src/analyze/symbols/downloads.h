@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * downloads: debug information and programs by build-id from debuginfod servers, into the cache of libdebuginfod, where
- * gdb, perf and later reports find them. Nothing is downloaded unless one of these is made. Any thread.
- * Source: debuginfod_find_debuginfo(3), debuginfod-client-config(7).
+ * downloads: gets debug information and programs from debuginfod servers by build-id, into the cache of libdebuginfod,
+ * where gdb, perf and later reports find them. Any thread. Source: debuginfod_find_debuginfo(3),
+ * debuginfod-client-config(7).
  */
 #pragma once
 
@@ -19,17 +19,17 @@ struct download_options {
 	bool wanted;
 	const char *urls; /* separated by blanks, borrowed; NULL: the environment's DEBUGINFOD_URLS */
 	/*
-	 * Called several times a second with the bytes of `name` so far, `all` 0: not known; and with name NULL when
-	 * it has ended. false: this and all that follow are not downloaded. NULL: nothing is told.
+	 * Called several times a second with the number of bytes of `name` so far and in `all` (0: not known); with
+	 * name NULL when a download has ended. Returns false to cancel this and all later downloads. NULL: no progress.
 	 */
 	bool (*progress)(const char *name, uint64_t bytes, uint64_t all);
 };
 
-/* What came, and why not all. */
+/* What was downloaded, and why the rest was not. */
 struct download_result {
 	size_t nr, nr_missing, nr_too_large;
 	uint64_t bytes;
-	const char *stopped; /* why nothing more was asked for; NULL: no reason */
+	const char *stopped; /* why no further downloads are tried; NULL: they are */
 };
 
 /* 0; -EINVAL: no server is named, or there is no libdebuginfod here. Main thread. */
@@ -42,8 +42,8 @@ void downloads_free(struct downloads *downloads); /* NULL is fine */
 enum download_part { DOWNLOAD_DEBUG, DOWNLOAD_EXECUTABLE };
 
 /*
- * The path of the file in the cache, on the heap; it was there, or it came. NULL: no server has it, or as struct
- * download_result says. `name` is for the progress. Asks once for each file. NULL for `downloads` is fine.
+ * Downloads the file if the cache does not have it. Returns its path in the cache, on the heap; NULL: no server has it,
+ * or see struct download_result. Each file is requested once. `name` is for the progress. `downloads` may be NULL.
  */
 char *downloads_get(struct downloads *downloads, const struct elf_id *id, enum download_part part, const char *name);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * symbols: the symbols of one object, found by address. One owner (a dso), one thread, but for symbols_peek().
+ * symbols: the symbols of one object, searched by address. One owner (a dso), one thread, except for symbols_peek().
  *
  * Filled in batches (one per symbol table): symbols_add() each, symbols_fixup() at the end of a batch, which
  * gives symbols without a size an end and leaves one symbol per address, as perf 6.1 does it.
@@ -13,33 +13,36 @@
 
 #include "base/pool.h"
 
-/* One that was looked up. Its address does not change while the table of its object lives. */
+/* A symbol that was found by a lookup. The address of the struct does not change as long as its table lives. */
 struct symbol {
 	uint64_t start, end; /* addresses inside the object, end exclusive */
 	const char *name;    /* demangled */
-	bool by_name;        /* told from others by its name alone: its code moves, and other code comes to its place */
-	bool inlined;        /* a function that the compiler inlined into this one: its name, the range of the whole */
+	/* only its name identifies it: JIT code that moves, so that other code may have its addresses later */
+	bool by_name;
+	bool inlined; /* an inlined function: its name, with the range of the function that contains it */
 };
 
 enum symbol_binding { SYMBOL_LOCAL, SYMBOL_GLOBAL, SYMBOL_WEAK };
 
-/* A symbol of a table; one that was looked up has a struct symbol, too. */
+/* An entry of the table; if it was looked up it has a struct symbol, too. */
 struct symbol_entry {
-	uint64_t start, end;     /* as in struct symbol */
-	uint32_t name;           /* see symbols_name() */
-	uint32_t added, dropped; /* when, on the clock below; dropped 0: not (else another alias was chosen) */
-	uint32_t found : 29;     /* among symbols.found, from 1; 0: not yet */
-	uint32_t binding : 2;    /* enum symbol_binding */
-	uint32_t mangled : 1;    /* the name may still have to be demangled */
+	uint64_t start, end; /* as in struct symbol */
+	uint32_t name;       /* see symbols_name() */
+	/* values of `clock` when it was added and dropped; dropped 0: it was not (an alias was preferred) */
+	uint32_t added, dropped;
+	uint32_t found : 29;  /* among symbols.found, from 1; 0: not yet */
+	uint32_t binding : 2; /* enum symbol_binding */
+	uint32_t mangled : 1; /* the name may still have to be demangled */
 };
 
 /* Numbers of found symbols must fit into their field. */
 enum { SYMBOLS_MAX = (1 << 29) - 2 };
 
 struct symbols {
-	struct pool pool;             /* what was found, and its names */
-	bool no_demangle;             /* set before the first symbol is added */
-	struct symbol_entry *entries; /* settled ones by start, then as added; then new ones */
+	struct pool pool; /* what was found, and its names */
+	bool no_demangle; /* set before the first symbol is added */
+	/* those before the last symbols_fixup() by start, then in the order in which they were added; then new ones */
+	struct symbol_entry *entries;
 	size_t nr, room;
 	char *names; /* of the entries, each with its NUL */
 	size_t names_bytes, names_room;
@@ -47,15 +50,15 @@ struct symbols {
 	uint32_t nr_found, found_room;
 	uint32_t clock; /* counts additions and drops */
 	/*
-	 * What symbols_find() searches; NULL: to be built. From its start to that of the next span of addresses: which
-	 * entry, from 1 on; 0: none.
+	 * What symbols_find() searches; NULL: to be built. Span i, up to the start of span i + 1, belongs to entry
+	 * number span_entries[i], from 1 on; 0: none.
 	 */
 	uint64_t *span_starts;
 	uint32_t *span_entries;
-	size_t nr_spans, last; /* last: span hit last time */
+	size_t nr_spans, last; /* last: the span of the last lookup */
 	/*
-	 * Where to begin: element i is the last span that starts at index_from + (i << index_shift) or before. Heap;
-	 * NULL: there is none, as of few spans.
+	 * Where a search begins: element i is the last span that starts at or before index_from + (i << index_shift).
+	 * Heap; NULL: there are few spans, and no index.
 	 */
 	uint32_t *span_index;
 	size_t nr_index;
@@ -64,7 +67,7 @@ struct symbols {
 };
 
 enum symbols_fixup_flags {
-	SYMBOLS_KEEP_ALIASES = 1, /* neither ends nor aliases are touched (PLT entries, perf maps) */
+	SYMBOLS_KEEP_ALIASES = 1, /* change neither ends nor aliases (PLT entries, perf maps) */
 };
 
 void symbols_fini(struct symbols *symbols); /* leaves them empty and usable */
@@ -74,15 +77,15 @@ void symbols_fini(struct symbols *symbols); /* leaves them empty and usable */
 enum { SYMBOL_PLT_NAME_BYTES = 1024 };
 
 /*
- * size 0: unknown. The name is copied, and demangled when it is first needed. 0 or -ENOMEM, also for more than
- * SYMBOLS_MAX symbols or 4 GiB of names.
+ * Adds a symbol; size 0: unknown. The name is copied, and demangled when it is first needed. 0, or -ENOMEM, also for
+ * more than SYMBOLS_MAX symbols or 4 GiB of names.
  */
 int symbols_add(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding, const char *name,
 		size_t name_len);
 
 /*
- * The same for a table whose names are in one piece, each with its NUL: symbols_add_names() copies it, and says what is
- * to be added to the place of a name in it. 0 or -ENOMEM, likewise.
+ * The same for a table with all its names in one block, each with its NUL: symbols_add_names() copies the block; *ret
+ * plus the offset of a name in the block is the `name` of symbols_add_named(). 0 or -ENOMEM, as above.
  */
 int symbols_add_names(struct symbols *symbols, const char *names, size_t bytes, uint32_t *ret);
 int symbols_add_named(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding,
@@ -90,23 +93,31 @@ int symbols_add_named(struct symbols *symbols, uint64_t start, uint64_t size, en
 
 void symbols_fixup(struct symbols *symbols, enum symbols_fixup_flags flags);
 
-/* The name of an entry as it is in the table or demangled. Valid until a symbol is added or settled. */
+/*
+ * The name of an entry, demangled if that was done already. Valid until a symbol is added, and until symbols_fixup().
+ */
 const char *symbols_name(const struct symbols *symbols, const struct symbol_entry *entry);
 
 /*
- * The symbol at `address`, or NULL: none, or out of memory. Always the same one for an entry, as it was when first
- * found. Valid until symbols_fini(). Everything added was settled.
+ * The symbol at `address`; NULL: none, or out of memory. An entry always gives the same struct symbol, as it was when
+ * it was first found. Valid until symbols_fini(). symbols_fixup() must have been called since the last addition.
  */
 const struct symbol *symbols_find(struct symbols *symbols, uint64_t address);
 
-/* The same without a change of *symbols, by any number of threads. false: symbols_find() must be called first. */
+/*
+ * The same without changing *symbols, by any number of threads. false: the result is not known yet, symbols_find() must
+ * be called.
+ */
 bool symbols_peek(const struct symbols *symbols, uint64_t address, const struct symbol **ret);
 
-/* First and last symbol by address; NULL: empty. Valid until a symbol is added or settled. */
+/*
+ * The first and the last symbol by address; NULL: the table is empty. Valid until a symbol is added, and until
+ * symbols_fixup().
+ */
 const struct symbol_entry *symbols_first(const struct symbols *symbols);
 const struct symbol_entry *symbols_last(const struct symbols *symbols);
 
-/* Whether symbol_demangle() could do anything with the name; cheap. Any thread, as the next. */
+/* Whether the name looks mangled, so that symbol_demangle() may succeed; fast. Any thread, as the next. */
 bool symbol_is_mangled(const char *name);
 
 /*
