@@ -97,7 +97,7 @@ static int find_start(const struct merge_run *run, struct merge_input *input, st
 	int err = input_open(&options, 0, &session);
 
 	if (err)
-		return diag_set(reterr, err, "%s cannot be read twice", options.path);
+		return diag_set(reterr, err, "%s cannot be read a second time: has it changed?", options.path);
 	while (!input->turn_ns && session_next(session, &record, NULL) > 0)
 		input->turn_ns = record_time(&record, input_shift(run, input));
 	session_close(session);

@@ -11,11 +11,13 @@ const struct export_format *const clickhouse_format = NULL;
 int store_post(const struct store_options *options, const struct store_message *message, struct diag *reterr)
 {
 	(void)options;
-	return diag_set(reterr, -ENOTSUP, "%s: this build sends nothing: it has no libcurl", message->url);
+	return diag_set(reterr, -ENOTSUP, "%s: this program was built without libcurl, and cannot send to servers",
+			message->url);
 }
 
 int store_read(const struct store_options *options, const struct store_question *question, struct diag *reterr)
 {
 	(void)question;
-	return diag_set(reterr, -ENOTSUP, "%s: this build asks nothing: it has no libcurl", options->url);
+	return diag_set(reterr, -ENOTSUP, "%s: this program was built without libcurl, and cannot query servers",
+			options->url);
 }

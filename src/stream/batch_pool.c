@@ -588,7 +588,9 @@ int batch_pool_new(const struct batch_pool_params *params, struct batch_pool **r
 		err = start(pool, nr_workers);
 	if (err) {
 		batch_pool_free(pool);
-		return diag_set(reterr, err, "memory between draining and writing: %s", strerror(-err));
+		return diag_set(reterr, err,
+				"cannot set up the memory between draining and writing (--buffer-memory): %s",
+				strerror(-err));
 	}
 	*ret = pool;
 	return 0;

@@ -113,7 +113,7 @@ static int write_at(int fd, struct iovec iov[2], uint64_t at, size_t *ret_done)
 static void refuse_direct(struct direct *direct)
 {
 	if (!direct->automatic)
-		log_note("%s: no direct writes here: they go through the page cache", direct->writer.path);
+		log_note("%s: the file system refuses O_DIRECT: writing through the page cache", direct->writer.path);
 	close(direct->direct_fd);
 	direct->direct_fd = -1;
 	direct->choice.way = direct->choice.best = CACHED;

@@ -649,7 +649,7 @@ static void print_checked(struct tracepoints *tracepoints, struct tracepoint *tr
 	size_t printed = out->len - before;
 	if (planned.len == printed && (!printed || !memcmp(planned.data, out->data + before, printed)))
 		return;
-	log_verbose("%s: is printed by libtraceevent, as its plan says something else", tracepoint->name);
+	log_verbose("%s: libtraceevent formats it, as our own formatting gives another text", tracepoint->name);
 	free(tracepoint->plan);
 	tracepoint->plan = NULL;
 }

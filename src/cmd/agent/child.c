@@ -36,7 +36,8 @@ int child_start(struct child *child, int (*run)(void *ctx), void *ctx, struct di
 
 	child->message_fd = memfd_create("millrace-messages", MFD_CLOEXEC);
 	if (child->message_fd < 0)
-		return diag_set(reterr, -errno, "memory for messages: %s", strerror(errno));
+		return diag_set(reterr, -errno, "cannot allocate memory for the messages of a command: %s",
+				strerror(errno));
 	fflush(NULL);
 	child->pid = fork();
 	if (child->pid == 0)

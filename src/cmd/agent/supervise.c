@@ -568,7 +568,7 @@ static int open_events(struct agent *agent, struct diag *reterr)
 	if (agent->signal_fd < 0 || agent->watch_fd < 0 ||
 	    inotify_add_watch(agent->watch_fd, agent->record, IN_MOVED_TO) < 0 ||
 	    inotify_add_watch(agent->watch_fd, agent->snapshots, IN_MOVED_TO) < 0)
-		return diag_set(reterr, -errno, "waiting for signals and files: %s", strerror(errno));
+		return diag_set(reterr, -errno, "cannot wait for signals and files: %s", strerror(errno));
 	agent->delivery.result =
 		mmap(NULL, sizeof(*agent->delivery.result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	return agent->delivery.result == MAP_FAILED ? diag_set(reterr, -ENOMEM, "out of memory") : 0;

@@ -90,7 +90,7 @@ static int post_recording(const struct feed_options *feed, const struct send_opt
 	struct diag diag = {0};
 
 	if (fd < 0) {
-		log_error("memory for a profile: %s", strerror(errno));
+		log_error("cannot allocate memory for a profile: %s", strerror(errno));
 		return -ENOMEM;
 	}
 	int err = feed_recording(feed, options->format, &target, &exporter, ret_counts);

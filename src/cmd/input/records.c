@@ -161,7 +161,8 @@ size_t input_records_run(struct input_records *records, const struct prefetcher_
 void input_records_close(struct input_records *records)
 {
 	if (records->deferred.nr_incomplete)
-		log_note("the call chains of %" PRIu64 " samples lack their user part, which was to come later",
+		log_note("the call chains of %" PRIu64
+			 " samples lack their user part: the later records with it are missing",
 			 records->deferred.nr_incomplete);
 	deferred_chains_fini(&records->deferred);
 	group_split_fini(&records->split);

@@ -178,7 +178,8 @@ static int open_writer(const struct data_files_params *params, struct data_files
 	if (err)
 		return err;
 	err = add_stages(params, files, index);
-	return err ? diag_set(reterr, err, "%s: stages: %s", params->path, strerror(-err)) : 0;
+	return err ? diag_set(reterr, err, "%s: cannot make the stages of the output: %s", params->path, strerror(-err))
+		   : 0;
 }
 
 static int open_files(const struct data_files_params *params, struct data_files *files, struct diag *reterr)

@@ -259,7 +259,9 @@ static int collect_initial_state(const struct output_file *output, const struct 
 	if (err)
 		return err;
 	err = stage_makers_initial_state(params->makers, buf_span(out));
-	return err ? diag_set(reterr, err, "stages: %s", strerror(-err)) : 0;
+	return err ? diag_set(reterr, err, "cannot give the tasks and maps that exist already to the stages: %s",
+			      strerror(-err))
+		   : 0;
 }
 
 int output_file_begin_task_log(const struct output_file *output, const struct output_params *params,

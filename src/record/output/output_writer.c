@@ -35,14 +35,14 @@ int output_writer_open(const struct recording_writer *asked, const struct output
 
 	if (ops->seeks && output->pipe) {
 		if (asked->ops)
-			log_note("writer %s cannot write to a pipe: serial does it", ops->name);
+			log_note("writer %s cannot write to a pipe: using serial", ops->name);
 		ops = &writer_serial;
 	}
 	struct writer_params params = output_writer_params(ops, asked, output);
 	int err = writer_open(ops, &params, ret);
 	if (err && ops->optional) {
 		if (asked->ops)
-			log_note("writer %s is not allowed here (%s): serial does it", ops->name, strerror(-err));
+			log_note("writer %s cannot be used here (%s): using serial", ops->name, strerror(-err));
 		err = writer_open(&writer_serial, &params, ret);
 	}
 	if (!err && output->pool)

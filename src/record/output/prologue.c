@@ -282,5 +282,6 @@ int prologue_initial_state(const struct initial_state *state, struct buf *out, s
 		err = synth_finished_init(out);
 	if (!err && out->failed)
 		err = -ENOMEM;
-	return err ? diag_set(reterr, err, "the state of the machine: %s", strerror(-err)) : 0;
+	return err ? diag_set(reterr, err, "cannot describe the tasks and maps that exist already: %s", strerror(-err))
+		   : 0;
 }

@@ -177,10 +177,10 @@ static int watch_once(struct watch *watch)
 	int ready = poll(fds, NR, wait_ms(earlier(next_ns, steering_next_ns(supervision->steering))));
 
 	if (ready < 0 && errno != EINTR)
-		return diag_set(watch->reterr, -errno, "waiting for the end: %s", strerror(errno));
+		return diag_set(watch->reterr, -errno, "cannot wait for the end of the recording: %s", strerror(errno));
 	int err = switch_when_due(watch);
 	if (err)
-		return diag_set(watch->reterr, err, "cannot turn the events on or off: %s", strerror(-err));
+		return diag_set(watch->reterr, err, "cannot enable or disable the events: %s", strerror(-err));
 	if (ready > 0 && fds[SIGNALS].revents)
 		read_signals(watch);
 	if (ready > 0 && fds[CONTROL].revents)
