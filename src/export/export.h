@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * export: a profile in a format of other programs, written as it comes. This room knows formats, and nothing of
- * perf.data: the caller says what there is. One owner, one thread.
+ * export: writes a profile in a format of another program, while the caller reads the recording. This room knows
+ * formats, and nothing of perf.data. One owner, one thread.
  *
- * What others refer to is announced before, once, with numbers from 1 on without a gap: objects, functions, frames,
- * threads, cgroups; and stacks, whose outer part was announced before. Texts are borrowed for the call; they may hold
- * any bytes.
+ * Objects, frames, threads, cgroups and stacks are announced once, before anything refers to them, with numbers from 1
+ * on without a gap; of a stack, its outer part is announced before. Texts are borrowed for the call; they may hold any
+ * bytes.
  */
 #pragma once
 
@@ -16,15 +16,15 @@
 struct diag;
 struct exporter;
 
-/* What the periods of an event are: numbers of it; nanoseconds on a CPU; nanoseconds without one. */
+/* What the periods of an event count: occurrences; nanoseconds on a CPU; nanoseconds off the CPU. */
 enum export_unit { EXPORT_COUNT, EXPORT_CPU_NS, EXPORT_OFF_CPU_NS };
 
 /* An event that was recorded; numbers of events are indexes of struct export_profile. */
 struct export_event {
 	const char *name;
 	enum export_unit unit;
-	uint64_t period;    /* between two samples, when it is fixed */
-	uint64_t frequency; /* samples per second, when that is; 0: the period is fixed */
+	uint64_t period;    /* of each sample, when it is fixed */
+	uint64_t frequency; /* samples per second, when that is fixed; 0: the period is */
 };
 
 /* About the whole. All texts may be NULL: not known. */
@@ -33,8 +33,9 @@ struct export_profile {
 	const struct export_event *events;
 	size_t nr_events;
 	uint64_t start_ns;      /* of the first sample, on the clock of the samples; 0: unknown */
-	int64_t wall_offset_ns; /* what is to be added to that clock for the time since 1970; 0: unknown */
-	bool count_samples;     /* formats with one number for each stack: how many samples, not the sum of periods */
+	int64_t wall_offset_ns; /* what to add to that clock to get the time since 1970; 0: unknown */
+	/* in formats with one number for each stack: the number of samples, not the sum of periods */
+	bool count_samples;
 };
 
 enum export_object_kind { EXPORT_FILE, EXPORT_KERNEL, EXPORT_MODULE, EXPORT_GENERATED };
@@ -47,18 +48,18 @@ struct export_object {
 	enum export_object_kind kind;
 };
 
-/* What code is in a stack: innermost of the functions at one address first, each `inlined` into the next. */
+/* A function in a stack. Several at one address come innermost first, each `inlined` into the next. */
 struct export_frame {
 	const char *function; /* NULL: unknown */
 	const char *file;     /* NULL: unknown */
 	uint32_t object;      /* number; 0: unknown */
 	uint32_t line;        /* 0: unknown */
-	uint64_t address;     /* in the file of the object; in memory, when there is none */
+	uint64_t address;     /* in the object's file; in memory when there is no file */
 	uint64_t start;       /* of the function, likewise; valid when it is known */
 	bool inlined, kernel;
 };
 
-/* A thread as long as it has one name. */
+/* A thread with one of its names; with another name it is another thread. */
 struct export_thread {
 	uint32_t pid, tid; /* UINT32_MAX: unknown */
 	const char *comm;
@@ -72,7 +73,7 @@ struct export_sample {
 	int32_t cpu;                   /* -1: unknown */
 };
 
-/* What happened to a thread or a CPU beside samples. */
+/* Something that happened to a thread or a CPU, other than a sample. */
 enum export_marker_kind { EXPORT_FORK, EXPORT_EXIT, EXPORT_COMM, EXPORT_EXEC, EXPORT_LOST };
 
 struct export_marker {
@@ -91,15 +92,15 @@ struct export_map {
 };
 
 /*
- * One format. Each function may be NULL: the format has no room for it. All return 0 or -errno, and say why when it is
- * not -ENOMEM or an error of the output.
+ * One format. A function is NULL when the format cannot store what it is for. All return 0 or -errno, with the reason
+ * in a diag unless it is -ENOMEM or an error of the output.
  */
 struct export_format {
 	const char *name, *suffix; /* of a file: ".pb.gz" */
 	const char *about;         /* one line for --help */
-	bool by_address;           /* wants a frame for each address of a function */
+	bool by_address;           /* needs a frame for each address of a function */
 	bool needs_file;           /* cannot go into a pipe */
-	bool one_event;            /* has no place for a second event */
+	bool one_event;            /* can store one event only */
 	size_t state_bytes;        /* of a struct that begins with a struct exporter */
 	int (*open)(struct exporter *exporter, struct diag *reterr);
 	int (*object)(struct exporter *exporter, uint32_t number, const struct export_object *object);
@@ -120,19 +121,19 @@ struct exporter {
 	struct export_profile profile; /* borrowed texts */
 	int fd;                        /* where the bytes go; the caller's */
 	const char *path;              /* of that file, for libraries that open it themselves; NULL: it has none */
-	const void *store;             /* likewise, of a server */
-	struct diag *why;              /* where sample() and the others may say more than an error number */
+	const void *store;             /* options of the server, if it goes to one */
+	struct diag *why;              /* diag for sample() and the other functions without a reterr */
 };
 
-/* Those this build has; ends with NULL. */
+/* The formats of this build; ends with NULL. */
 extern const struct export_format *const export_formats[];
 
-/* NULL: there is none of that name, and which there are. */
+/* The format with that name; NULL: none, the diag lists those that there are. */
 const struct export_format *export_format_find(const char *name, struct diag *reterr);
 
 /*
- * Into a file that is open for writing and empty, or to a server. 0, or -errno and why; reterr is kept for all that
- * follows.
+ * Opens an exporter into an empty file that is open for writing, or to a server. 0, or -errno and why; reterr is used
+ * by all later calls.
  */
 struct export_target {
 	int fd;

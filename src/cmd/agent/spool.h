@@ -11,8 +11,10 @@
 struct diag;
 
 struct piece {
-	/* Milliseconds since 1970 when it was finished; more than that of the piece before, also when the clock went
-	 * back. */
+	/*
+	 * Milliseconds since 1970 when it was finished; always greater than that of the piece before, even if the clock
+	 * was set back.
+	 */
 	uint64_t number;
 	uint64_t samples, lost, bytes;
 };

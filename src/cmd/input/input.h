@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* input: what the commands that read recordings have in common: which file, whose, where its symbols are. */
+/* input: options and functions that all commands that read recordings share. */
 #pragma once
 
 #include <stdbool.h>
@@ -104,7 +104,7 @@ void input_enter_sandbox(const struct input_options *options, const char *output
 /* Opens the session; `flags` beside SESSION_FORCE. Prints the reason of a failure. 0 or -errno. */
 int input_open(const struct input_options *options, enum session_flags flags, struct session **ret);
 
-/* Counts what the recording says was lost, to be reported at the end. */
+/* Counts lost records and samples, for input_report_losses() at the end. */
 struct input_losses {
 	uint64_t lost_records; /* by LOST */
 	uint64_t lost_chunks;
@@ -118,11 +118,11 @@ void input_count_losses(struct input_losses *losses, const struct session_record
  */
 void input_report_losses(const struct input_losses *losses);
 
-/* Which files cannot be what was recorded: at most three lines, the most important first; more with -v. */
+/* Notes which files are not those that were recorded: at most three lines, the most important first; more with -v. */
 void input_report_doubts(const struct machine *machine);
 
 /* What --debuginfod did. input_report_doubts() does this, too. NULL is fine. */
 void input_report_downloads(const struct machine *machine);
 
-/* At the end too: that records came too late to be sorted. */
+/* To be called at the end: notes that records came too late to be sorted. */
 void input_report_late(const struct session *session);

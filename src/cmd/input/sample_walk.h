@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sample_walk: the records of a recording in order of time, each sample with its task and its call chain as frames:
- * what programs that convert or draw a recording need. One owner, one thread.
+ * sample_walk: goes through the records of a recording in the order of time, and gives each sample with its task and
+ * its call chain as frames; for commands that convert or draw a recording. One owner, one thread.
  *
  * Memory grows with the number of different call chains, not with the samples.
  *
- *	struct sample_walk walk;
- *	struct walk_step step;
- *	int got = sample_walk_open(&walk, &options);
- *	while (got >= 0 && (got = sample_walk_next(&walk, &step, &diag)) > 0)
- *		if (step.stack)
- *			for (uint32_t at = step.stack; at; at = stacks_outer(walk.stacks, at))
- *				... stacks_location(walk.stacks, stacks_frame(walk.stacks, at)) ...
- *	sample_walk_close(&walk);
+ * 	struct sample_walk walk;
+ * 	struct walk_step step;
+ * 	int got = sample_walk_open(&walk, &options);
+ * 	while (got >= 0 && (got = sample_walk_next(&walk, &step, &diag)) > 0)
+ * 		if (step.stack)
+ * 			for (uint32_t at = step.stack; at; at = stacks_outer(walk.stacks, at))
+ * 				... stacks_location(walk.stacks, stacks_frame(walk.stacks, at)) ...
+ * 	sample_walk_close(&walk);
  */
 #pragma once
 
@@ -29,7 +29,7 @@
 struct diag;
 
 enum sample_walk_flags {
-	SAMPLE_WALK_ADDRESSES = 1, /* a function is a frame for each of its addresses; else one, at any of them */
+	SAMPLE_WALK_ADDRESSES = 1, /* a function has a frame for each of its addresses; else one for all of them */
 	SAMPLE_WALK_INLINED = 2,   /* also frames of plain chains are expanded to the functions inlined there */
 };
 
@@ -54,8 +54,10 @@ struct sample_walk {
 	bool asks;    /* the filter is about more than CPUs */
 };
 
-/* One record. Of a sample `task` and `stack` are set; the comm is task->comm, which keeps its address while it is the
- * name of the task; everything else is in record->sample. Valid until the next one, `task` until the end. */
+/*
+ * One record. For a sample `task` and `stack` are set; task->comm has the same address as long as the task has that
+ * name. Valid until the next step, `task` until the end.
+ */
 struct walk_step {
 	const struct session_record *record;
 	const struct task *task;
@@ -67,7 +69,7 @@ struct walk_step {
 int sample_walk_open(struct sample_walk *walk, const struct sample_walk_options *options);
 void sample_walk_close(struct sample_walk *walk); /* zeroed is fine */
 
-/* 1 a record, which the machine has seen; 0 the end; -errno and why, after everything before it was delivered. */
+/* Returns 1: a record, which was given to walk->machine already; 0: the end; -errno and why. */
 int sample_walk_next(struct sample_walk *walk, struct walk_step *ret, struct diag *reterr);
 
 /* Notes for the user, after the last record: what was lost, what is out of order, which names cannot be trusted. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * view: samples on a terminal: a table of each event, call trees below its rows, the code of a function. For `report`
- * on a terminal and for `top`. Main thread.
+ * view: shows samples on a terminal: a table for each event, call trees below its rows, the code of a function. For
+ * `report` on a terminal, and for `top`. Main thread.
  *
  * What is shown is borrowed from a source. A source that changes while it is shown (top) is locked by the view while
  * it is looked at, and unlocked while the view waits for a key.
@@ -79,18 +79,18 @@ struct view_live {
 	uint64_t not_counted; /* samples for which there was no memory */
 };
 
-/* Each may be NULL: the source cannot. */
+/* A function is NULL when the source cannot do it. */
 struct view_source_ops {
-	/* Only samples of those times from now on; NULL: all. The data may be other data afterwards. */
+	/* Reads only the samples of those times from now on; NULL: all. source->data may be replaced. */
 	int (*cut)(void *ctx, const struct view_times *times, struct diag *reterr);
 	/* Such samples of those times (NULL: all), a line or more each, and a title; not more than can be looked at. */
 	int (*samples)(void *ctx, const struct view_samples *wanted, const struct view_times *times, struct buf *title,
 		       struct buf *out, struct diag *reterr);
-	/* Keeps what is shown as a recording; fills in its name. */
+	/* Saves the samples that are shown as a recording; *ret_path: its name. */
 	int (*save)(void *ctx, struct buf *ret_path, struct diag *reterr);
 	void (*lock)(void *ctx);
 	void (*unlock)(void *ctx);
-	/* After the interval, locked: counts what came; false: nothing changed. */
+	/* Called after the interval, locked: counts new samples; false: there were none. */
 	bool (*update)(void *ctx);
 	void (*live)(void *ctx, struct view_live *ret);
 	/* The keys z, D, p, f of top. */
