@@ -91,7 +91,7 @@ static void note_error(struct pipeline *pipeline, int err)
 	pthread_cond_broadcast(&pipeline->pool->room);
 }
 
-static int queue_piece(struct writer *inner, struct span span)
+static int queue_chunk(struct writer *inner, struct span span)
 {
 	int err;
 
@@ -109,13 +109,13 @@ static int queue_inner(struct writer *inner, const void *bytes, size_t len)
 
 	for (size_t at = 0, part; at < len && !err; at += part) {
 		part = len - at < PIPELINE_WRITE_BYTES ? len - at : PIPELINE_WRITE_BYTES;
-		err = queue_piece(inner, (struct span){(const char *)bytes + at, part});
+		err = queue_chunk(inner, (struct span){(const char *)bytes + at, part});
 	}
 	return err;
 }
 
 /* Their memory is used again when we return. */
-static int write_pieces(struct writer *inner, struct span packed, struct span tail)
+static int write_chunks(struct writer *inner, struct span packed, struct span tail)
 {
 	int err = queue_inner(inner, packed.ptr, packed.len);
 
@@ -133,7 +133,7 @@ static int write_job(struct pipeline *pipeline, const struct batch_job *job)
 
 	memcpy(job->batch.records + job->out_len, job->tail, job->batch.tail_len); /* there is room behind each batch */
 	if (all.len > PIPELINE_WRITE_BYTES && inner->ops->stages)
-		return write_pieces(inner, all, (struct span){0});
+		return write_chunks(inner, all, (struct span){0});
 	if (!all.len)
 		return 0;
 	while ((err = writer_queue(inner, &all, 1)) == -EAGAIN) {
@@ -175,13 +175,13 @@ static void note_extent(struct pipeline *pipeline, struct extent_info *info, siz
 /* Nowhere to go yet. Called without the lock, which it takes. */
 static int hold_job(struct pipeline *pipeline, struct batch_job *job)
 {
-	struct retained_extent *piece = retained_extent_new(job);
+	struct retained_extent *extent = retained_extent_new(job);
 
 	pthread_mutex_lock(&pipeline->pool->lock);
-	if (piece)
-		retained_add(&pipeline->hold, piece);
+	if (extent)
+		retained_add(&pipeline->hold, extent);
 	pthread_mutex_unlock(&pipeline->pool->lock);
-	return piece ? 0 : -ENOMEM;
+	return extent ? 0 : -ENOMEM;
 }
 
 static int pass_on(struct pipeline *pipeline, struct batch_job *job)
@@ -189,7 +189,7 @@ static int pass_on(struct pipeline *pipeline, struct batch_job *job)
 	return pipeline->inner ? write_job(pipeline, job) : hold_job(pipeline, job);
 }
 
-/* How far the output is whole: never a part of an extent, which is given to the writer in pieces. */
+/* How far the output is whole: never a part of an extent, which is given to the writer in chunks. */
 static uint64_t whole_bytes(struct pipeline *pipeline)
 {
 	if (pipeline->pool->no_index) {
@@ -272,7 +272,7 @@ static void deliver_done(struct pipeline *pipeline)
 }
 
 /*
- * What the writer behind the stage has was old enough when its extent ended: none of it is held back once more. The
+ * What the inner writer has was old enough when its extent ended: none of it is held back once more. The
  * lock is held, and released during the call.
  */
 static bool commit_inner(struct pipeline *pipeline)
@@ -478,7 +478,7 @@ static int end_round(struct pipeline *pipeline)
 
 /*
  * What arrived has its turn, in order. A commit is about all that had arrived when it was wanted, and what the writer
- * behind the stage has of it: the last batch on the way takes it along, or it is due. The lock is held.
+ * behind the pipeline has of it: the last batch on the way takes it along, or it is due. The lock is held.
  */
 static void begin_turn(struct pipeline *pipeline)
 {
@@ -534,7 +534,7 @@ static void call_stages_once(struct pipeline *pipeline)
 
 /*
  * Once for all batches of a turn: what stages keep is more work at once then, and several threads may do it. When
- * memory is short and nothing comes any more, all that they keep. The same.
+ * memory is short and nothing comes any more, all that they keep. The lock is held, and released during that.
  */
 static void flush_turn(struct pipeline *pipeline)
 {
@@ -548,7 +548,7 @@ static void flush_turn(struct pipeline *pipeline)
 	note_error(pipeline, err);
 }
 
-/* For so many batches, then it has another turn. The same. */
+/* For so many batches, then it has another turn. The lock is held, and released during that. */
 static void call_stages(struct pipeline *pipeline, size_t most)
 {
 	struct batch_pool *pool = pipeline->pool;
@@ -679,7 +679,7 @@ static void wait_for_room(const struct pipeline *pipeline)
 	note_full(pool, from_ns);
 }
 
-/* Until all that was handed over is written. The same. */
+/* Until all that was handed over is written. The lock is held, and released during that. */
 static void wait_until_idle(const struct pipeline *pipeline)
 {
 	batch_pool_wake(pipeline->pool);
@@ -962,7 +962,7 @@ static void flush_by_clock(struct producer *producer)
 	seal(producer);
 }
 
-/* The writer behind the stage is told when it has all that was handed over, by the thread that writes it. */
+/* The inner writer is told when it has all that was handed over, by the thread that writes it. */
 static void ask_for_commit(struct producer *producer)
 {
 	struct pipeline *pipeline = producer->pipeline;
@@ -1133,18 +1133,18 @@ void pipeline_attach(struct writer *writer, struct writer *inner)
 int pipeline_write_retained(struct writer *writer)
 {
 	struct pipeline *pipeline = pipeline_of(writer);
-	struct retained_extent *piece;
+	struct retained_extent *extent;
 	int err = pipeline->err;
 
-	while (!err && (piece = retained_take(&pipeline->hold))) {
-		err = write_pieces(pipeline->inner, (struct span){piece->bytes, piece->out_len},
-				   (struct span){piece->bytes + piece->out_len, piece->tail_len});
-		note_extent(pipeline, &piece->info, piece->len, piece->out_len);
+	while (!err && (extent = retained_take(&pipeline->hold))) {
+		err = write_chunks(pipeline->inner, (struct span){extent->bytes, extent->out_len},
+				   (struct span){extent->bytes + extent->out_len, extent->tail_len});
+		note_extent(pipeline, &extent->info, extent->len, extent->out_len);
 		if (!err) {
-			pipeline->in_bytes += piece->len + piece->tail_len;
-			pipeline->out_bytes += piece->out_len + piece->tail_len;
+			pipeline->in_bytes += extent->len + extent->tail_len;
+			pipeline->out_bytes += extent->out_len + extent->tail_len;
 		}
-		retained_extent_free(piece);
+		retained_extent_free(extent);
 	}
 	pipeline->err = err;
 	note_stored(pipeline);
@@ -1262,7 +1262,7 @@ void pipeline_share(struct writer *writer, const struct producers_params *params
 	writer->producers = &pipeline_of(writer)->producers;
 }
 
-/* What it holds is in the line; the stage counts it as its own from here on. */
+/* What it holds is in the line; the pipeline counts it as its own from here on. */
 static int producer_close(struct writer *writer)
 {
 	struct producer *producer = producer_of(writer);

@@ -11,11 +11,11 @@
 
 struct retained_extent *retained_extent_new(struct batch_job *job)
 {
-	struct retained_extent *piece = malloc(sizeof(*piece) + job->out_len + job->batch.tail_len);
+	struct retained_extent *extent = malloc(sizeof(*extent) + job->out_len + job->batch.tail_len);
 
-	if (!piece)
+	if (!extent)
 		return NULL;
-	*piece = (struct retained_extent){
+	*extent = (struct retained_extent){
 		.info = job->info,
 		.came_ns = clock_ns(CLOCK_MONOTONIC),
 		.len = job->came_len,
@@ -23,35 +23,35 @@ struct retained_extent *retained_extent_new(struct batch_job *job)
 		.tail_len = job->batch.tail_len,
 	};
 	job->info = (struct extent_info){0};
-	memcpy(piece->bytes, job->batch.records, job->out_len);
-	memcpy(piece->bytes + job->out_len, job->tail, job->batch.tail_len);
-	return piece;
+	memcpy(extent->bytes, job->batch.records, job->out_len);
+	memcpy(extent->bytes + job->out_len, job->tail, job->batch.tail_len);
+	return extent;
 }
 
-void retained_extent_free(struct retained_extent *piece)
+void retained_extent_free(struct retained_extent *extent)
 {
-	if (!piece)
+	if (!extent)
 		return;
-	free(piece->info.counts);
-	free(piece);
+	free(extent->info.counts);
+	free(extent);
 }
 
-static size_t size_of(const struct retained_extent *piece)
+static size_t size_of(const struct retained_extent *extent)
 {
-	return sizeof(*piece) + piece->out_len + piece->tail_len;
+	return sizeof(*extent) + extent->out_len + extent->tail_len;
 }
 
 struct retained_extent *retained_take(struct retained *hold)
 {
-	struct retained_extent *piece = hold->first;
+	struct retained_extent *extent = hold->first;
 
-	if (!piece)
+	if (!extent)
 		return NULL;
-	hold->first = piece->next;
+	hold->first = extent->next;
 	if (!hold->first)
 		hold->last = NULL;
-	hold->bytes -= size_of(piece);
-	return piece;
+	hold->bytes -= size_of(extent);
+	return extent;
 }
 
 static bool is_too_much(const struct retained *hold, uint64_t now_ns)
@@ -65,21 +65,21 @@ void retained_drop(struct retained *hold)
 	uint64_t now_ns = hold->asked_ns ? hold->asked_ns : clock_ns(CLOCK_MONOTONIC);
 
 	while (is_too_much(hold, now_ns)) {
-		struct retained_extent *piece = retained_take(hold);
-		if (piece->len && piece->info.fields.last_ns != UINT64_MAX &&
-		    piece->info.fields.last_ns > hold->dropped_ns)
-			hold->dropped_ns = piece->info.fields.last_ns;
-		hold->dropped_bytes += piece->len;
-		hold->dropped_tail_bytes += piece->tail_len;
-		retained_extent_free(piece);
+		struct retained_extent *extent = retained_take(hold);
+		if (extent->len && extent->info.fields.last_ns != UINT64_MAX &&
+		    extent->info.fields.last_ns > hold->dropped_ns)
+			hold->dropped_ns = extent->info.fields.last_ns;
+		hold->dropped_bytes += extent->len;
+		hold->dropped_tail_bytes += extent->tail_len;
+		retained_extent_free(extent);
 	}
 }
 
-void retained_add(struct retained *hold, struct retained_extent *piece)
+void retained_add(struct retained *hold, struct retained_extent *extent)
 {
-	*(hold->last ? &hold->last->next : &hold->first) = piece;
-	hold->last = piece;
-	hold->bytes += size_of(piece);
+	*(hold->last ? &hold->last->next : &hold->first) = extent;
+	hold->last = extent;
+	hold->bytes += size_of(extent);
 	retained_drop(hold);
 }
 
@@ -87,9 +87,9 @@ uint64_t retained_first_ns(const struct retained *hold)
 {
 	uint64_t first_ns = UINT64_MAX;
 
-	for (const struct retained_extent *piece = hold->first; piece; piece = piece->next)
-		if (piece->len && piece->info.fields.first_ns < first_ns)
-			first_ns = piece->info.fields.first_ns;
+	for (const struct retained_extent *extent = hold->first; extent; extent = extent->next)
+		if (extent->len && extent->info.fields.first_ns < first_ns)
+			first_ns = extent->info.fields.first_ns;
 	return first_ns;
 }
 
@@ -97,14 +97,14 @@ uint64_t retained_last_ns(const struct retained *hold)
 {
 	uint64_t last_ns = 0;
 
-	for (const struct retained_extent *piece = hold->first; piece; piece = piece->next)
-		if (piece->len && piece->info.fields.last_ns != UINT64_MAX && piece->info.fields.last_ns > last_ns)
-			last_ns = piece->info.fields.last_ns;
+	for (const struct retained_extent *extent = hold->first; extent; extent = extent->next)
+		if (extent->len && extent->info.fields.last_ns != UINT64_MAX && extent->info.fields.last_ns > last_ns)
+			last_ns = extent->info.fields.last_ns;
 	return last_ns;
 }
 
 void retained_fini(struct retained *hold)
 {
-	for (struct retained_extent *piece; (piece = retained_take(hold));)
-		retained_extent_free(piece);
+	for (struct retained_extent *extent; (extent = retained_take(hold));)
+		retained_extent_free(extent);
 }

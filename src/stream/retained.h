@@ -38,10 +38,10 @@ struct retained {
 
 /* NULL: out of memory. Takes over job->info. */
 struct retained_extent *retained_extent_new(struct batch_job *job);
-void retained_extent_free(struct retained_extent *piece); /* NULL is fine */
+void retained_extent_free(struct retained_extent *extent); /* NULL is fine */
 
 /* Takes ownership of the extent; drops extents that exceed the limits. */
-void retained_add(struct retained *hold, struct retained_extent *piece);
+void retained_add(struct retained *hold, struct retained_extent *extent);
 void retained_drop(struct retained *hold);
 
 /* Removes the oldest extent, which the caller then owns. NULL: there is none. */

@@ -193,7 +193,7 @@ static bool is_tapped(const struct stream *stream, size_t ring)
 }
 
 /* Bytes of as many whole records as a visit to the ring finds at most. */
-static size_t piece_of(struct span records, size_t most)
+static size_t chunk_bytes(struct span records, size_t most)
 {
 	const uint8_t *bytes = records.ptr;
 	struct perf_event_header header;
@@ -208,21 +208,21 @@ static size_t piece_of(struct span records, size_t most)
 	return at;
 }
 
-static int put_piece(struct stream *stream, struct span piece, bool tapped)
+static int put_chunk(struct stream *stream, struct span chunk, bool tapped)
 {
-	const struct span spans[2] = {piece};
+	const struct span spans[2] = {chunk};
 	int err = queue(stream, spans);
 
 	if (err)
 		return err;
 	if (tapped)
 		stream->tap->see(stream->tap, spans, stream->counters.bytes);
-	stream->counters.bytes += piece.len;
+	stream->counters.bytes += chunk.len;
 	stream->counters.chunks++;
 	if (stream->writer->producers)
-		producers_count(stream->writer->producers, piece.len);
+		producers_count(stream->writer->producers, chunk.len);
 	else
-		stream->unmarked_bytes += piece.len;
+		stream->unmarked_bytes += chunk.len;
 	return 0;
 }
 
@@ -231,10 +231,10 @@ int stream_put_early(struct stream *stream, size_t ring, struct span records)
 	bool tapped = is_tapped(stream, ring);
 
 	while (records.len) {
-		size_t bytes = piece_of(records, stream->rings[ring].bytes);
+		size_t bytes = chunk_bytes(records, stream->rings[ring].bytes);
 		if (!bytes)
 			return -EBADMSG;
-		int err = put_piece(stream, (struct span){records.ptr, bytes}, tapped);
+		int err = put_chunk(stream, (struct span){records.ptr, bytes}, tapped);
 		if (err)
 			return err;
 		records = (struct span){(const uint8_t *)records.ptr + bytes, records.len - bytes};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The aio writer: POSIX AIO. A piece is copied into a free block, which frees its source at once, and is written from
+ * The aio writer: POSIX AIO. A chunk is copied into a free block, which frees its source at once, and is written from
  * there at its own offset while the rings are drained on.
  *
  * The blocks of all rings are one pool: a hot ring gets those that idle ones do not need. glibc serves requests of

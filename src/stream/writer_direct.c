@@ -10,7 +10,7 @@
  *
  * auto finds out which way costs less CPU time here. Direct writes are several times cheaper where pages come slowly,
  * as in a virtual machine that has not used them yet, and never dirty more memory than they may; the page cache is
- * cheaper for small pieces, and its pages are there when the file is read. What is small goes through the page cache in
+ * cheaper for small chunks, and its pages are there when the file is read. What is small goes through the page cache in
  * any case, and so does what storage takes too slowly while memory before the writer runs short: the cache has more of
  * it.
  */

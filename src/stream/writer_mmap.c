@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The mmap writer: the file is extended and mapped a window at a time, and pieces are copied into the window. No
- * system call per piece, so that a recording of system calls does not record its own writes.
+ * The mmap writer: the file is extended and mapped a window at a time, and chunks are copied into the window. No
+ * system call per chunk, so that a recording of system calls does not record its own writes.
  *
  * Blocks are allocated before they are mapped: a full disk is an error of fallocate(2) here, not a SIGBUS later. Where
  * the file system cannot do that, or the device fails, the SIGBUS of the copy becomes -EIO. A device that fails is
