@@ -822,7 +822,7 @@ const struct option record_option_table[] = {
 	 .offset = AT(control),
 	 .flags = OPTION_NO_NEGATE,
 	 .help = "fd:CTL[,ACK] or fifo:CTL[,ACK]: take commands while recording: enable [EVENT], disable [EVENT], "
-		 "evlist [-v|-g|-F], snapshot, ping, stop; each is answered with \"ack\""},
+		 "evlist [-v|-g|-F], snapshot, ping, stop; each is acknowledged with \"ack\""},
 
 	{.letter = 'd',
 	 .name = "data",
@@ -955,7 +955,7 @@ const struct option record_option_table[] = {
 	 .set = set_history_post,
 	 .offset = AT(rotation.post_ns),
 	 .flags = OPTION_NO_NEGATE,
-	 .help = "And the records of TIME after the request"},
+	 .help = "With --flight: the file also gets the records of TIME after the request"},
 	{.name = "switch-max-files",
 	 .arg = "N",
 	 .set = option_set_u64,
@@ -990,8 +990,8 @@ const struct option record_option_table[] = {
 	{.name = "overwrite",
 	 .set = option_set_flag,
 	 .offset = AT(sampling.overwrite),
-	 .help = "A flight recorder: rings are overwritten for ever, and what they hold is written at the end. One "
-		 "event alone: EVENT/overwrite/, and EVENT/no-overwrite/ beside this"},
+	 .help = "Let the kernel overwrite the oldest records in the rings, and write what the rings hold at the "
+		 "end. For one event: EVENT/overwrite/; EVENT/no-overwrite/ excepts one"},
 	{.name = "side-channel",
 	 .arg = "WHEN",
 	 .set = set_side_channel,
@@ -1003,8 +1003,7 @@ const struct option record_option_table[] = {
 	 .set = set_flush,
 	 .offset = AT(flush_bytes),
 	 .flags = OPTION_NO_NEGATE,
-	 .help = "Leave less than this in a ring for a later pass. Default: a sixteenth of "
-		 "the ring"},
+	 .help = "Drain a ring only when it holds SIZE or more. Default: a sixteenth of the ring"},
 	{.name = "writer",
 	 .arg = "NAME[,KEY=VALUE]",
 	 .set = set_writer,
@@ -1033,15 +1032,15 @@ const struct option record_option_table[] = {
 	 .set = set_buffer,
 	 .offset = AT(buffer_bytes),
 	 .flags = OPTION_NO_NEGATE,
-	 .help = "Memory between draining and writing, for all rings together: bridges storage that stalls. Default: "
-		 "none, or 64M with -z"},
+	 .help = "Memory between draining and writing, for all rings together, for times in which storage stalls. "
+		 "Default: an eighth of the available memory, at most 1G; 64M with --on-pressure=freeze"},
 	{.name = "max-memory",
 	 .arg = "SIZE",
 	 .set = set_max_memory,
 	 .offset = AT(max_memory),
 	 .flags = OPTION_NO_NEGATE,
-	 .help = "All rings and the memory before the writer together take no more. Default: rings take no more than a "
-		 "thirty-second of the memory"},
+	 .help = "Limit for all rings and the memory before the writer together. Default: rings take no more than "
+		 "a thirty-second of the memory"},
 	{.name = "max-cpu",
 	 .arg = "PERCENT",
 	 .set = set_max_cpu,
@@ -1055,9 +1054,9 @@ const struct option record_option_table[] = {
 	 .set = set_on_pressure,
 	 .offset = AT(on_pressure),
 	 .flags = OPTION_NO_NEGATE,
-	 .help = "When that memory is full: drop: what does not fit into the rings is lost and counted; trim: before "
-		 "that stack dumps are cut short and counted; freeze: the command, or the tasks of -p and -t, are "
-		 "stopped until there is room. Default: drop"},
+	 .help = "When the memory between draining and writing is full: drop: what does not fit into the rings is "
+		 "lost and counted; trim: before that stack dumps are cut short and counted; freeze: the command, "
+		 "or the tasks of -p and -t, are stopped until there is room. Default: drop"},
 	{.letter = 'z',
 	 .name = "compression-level",
 	 .arg = "LEVEL",
@@ -1071,8 +1070,8 @@ const struct option record_option_table[] = {
 	 .offset = AT(threads),
 	 .flags = OPTION_ARG_OPTIONAL,
 	 .help = "Drain with several threads into a data directory: one for each cpu (default), core, package, socket "
-		 "or numa node, or by masks CPUS/AFFINITY:CPUS/AFFINITY…; without it: one, or one for each 8 of more "
-		 "CPUs than that, into one file; --no-threads: one"},
+		 "or numa node, or by masks CPUS/AFFINITY:CPUS/AFFINITY…. Without this option: one thread, or with "
+		 "more than 8 CPUs one for each 8 of them, into one file; --no-threads: one"},
 	{.name = "single-file",
 	 .set = option_set_flag,
 	 .offset = AT(single_file),
@@ -1095,8 +1094,8 @@ const struct option record_option_table[] = {
 	 .set = set_sync,
 	 .offset = AT(sync_ms),
 	 .flags = OPTION_NO_NEGATE,
-	 .help = "Send what was written to the disk that often: all that a power cut can take. Default: when the "
-		 "kernel does"},
+	 .help = "Sync the output to the disk every SECONDS: a power cut loses no more than that. Default: when "
+		 "the kernel writes it"},
 	{.name = "durable",
 	 .arg = "SECONDS",
 	 .set = set_durable,
@@ -1106,7 +1105,8 @@ const struct option record_option_table[] = {
 	{.name = "wait-close",
 	 .set = option_set_flag,
 	 .offset = AT(wait_close),
-	 .help = "Return when the kernel has closed all events: seconds later, with hundreds of tracepoints"},
+	 .help = "Return only after the kernel has closed all events, which takes seconds with hundreds of "
+		 "tracepoints"},
 	{.name = "fail-on-loss",
 	 .arg = "PCT",
 	 .set = set_fail_on_loss,
@@ -1131,8 +1131,8 @@ const struct option record_option_table[] = {
 	 .name = "no-buildid-cache",
 	 .set = option_set_flag,
 	 .offset = AT(no_build_id_cache),
-	 .help = "Copy no objects into a cache. Without it those that will not be found under their path, of "
-		 "containers and those that were replaced or deleted, are copied into ~/.debug, at most 1 GiB"},
+	 .help = "Copy no objects into a cache. Default: objects that will not be found under their path (in "
+		 "containers, replaced or deleted) are copied into ~/.debug, at most 1 GiB"},
 	{.name = "buildid-dir",
 	 .arg = "DIR",
 	 .set = option_set_path,
@@ -1149,7 +1149,7 @@ const struct option record_option_table[] = {
 	 .set = set_small_number,
 	 .offset = AT(synth.nr_threads),
 	 .flags = OPTION_NO_NEGATE,
-	 .help = "Look at them with N threads. Default: 1"},
+	 .help = "Read the tasks that run already from /proc with N threads. Default: 1"},
 	{.name = "proc-map-timeout",
 	 .arg = "MS",
 	 .set = set_small_number,

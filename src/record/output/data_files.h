@@ -54,7 +54,7 @@ struct data_files_params {
 	/* with `into`: which thread drains which rings; NULL: one thread drains all */
 	const struct thread_layout *layout;
 	const char *path;           /* of the output or the directory */
-	struct batch_pool *pool;    /* compresses; NULL: nothing is compressed */
+	struct batch_pool *pool;    /* between draining and writing; NULL: none */
 	struct stage_maker *makers; /* borrowed; stages that each output gets, in order; NULL: none */
 	bool regular;               /* the output can be read back */
 };

@@ -37,7 +37,7 @@ struct output_params {
 	const struct described_events *described;
 	const struct features_params *features;
 	const struct workload *workload;
-	struct batch_pool *pool;    /* compresses; NULL: nothing is compressed */
+	struct batch_pool *pool;    /* between draining and writing */
 	struct object_watch *watch; /* keeps objects open; NULL: none */
 	/* directory for copies of objects that will not be found later; NULL: none are made */
 	const char *cache;

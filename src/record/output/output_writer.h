@@ -21,7 +21,7 @@ struct output_writer_target {
 	bool pipe;
 	uint64_t offset;             /* of the first byte to be written, which is the fd's file offset */
 	size_t nr_rings, ring_bytes; /* number and largest size of the rings that are drained into it */
-	struct batch_pool *pool;     /* compresses what comes from rings; NULL: nothing is compressed */
+	struct batch_pool *pool;     /* between draining and writing; NULL: none, for the main file of a directory */
 };
 
 /* The parameters with which output_writer_open() opens a writer of this kind. */

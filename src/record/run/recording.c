@@ -75,13 +75,13 @@ struct recording {
 	struct plan plan;
 	struct eventset set;
 	uint64_t most_ring_bytes;  /* of all rings together */
-	size_t pool_bytes;         /* 0: none but what -z needs */
+	size_t pool_bytes;         /* 0: the default of the pool (--flight) */
 	struct early_drain *early; /* NULL: no task events, or readers run */
 	struct steering steering;
 	struct overwrite *overwrite;
 	struct described_events described;
 	struct features_params features;
-	struct batch_pool *pool; /* NULL: nothing is compressed */
+	struct batch_pool *pool; /* between draining and writing; NULL: not made yet */
 	struct feature_compressed compressed;
 	struct object_watch *watch;  /* NULL: no build-ids are wanted */
 	char *cache;                 /* heap; as in output_params */
@@ -441,7 +441,7 @@ static size_t nr_workers(const struct recording *rec)
 	return rec->options->compression_level || unwinds(rec) ? 0 : nr < cpus ? nr : cpus;
 }
 
-static int start_compression(struct recording *rec, struct diag *reterr)
+static int start_pool(struct recording *rec, struct diag *reterr)
 {
 	const struct recording_options *options = rec->options;
 	bool shared = options->threads && !options->directory;
@@ -1325,7 +1325,7 @@ static int prepare(struct recording *rec, struct diag *reterr)
 		open_watch,
 		/* Threads that start later inherit what is left. */
 		drop_privileges,
-		start_compression,
+		start_pool,
 		choose_stages,
 		open_output,
 		start_readers,
