@@ -19,6 +19,7 @@
 
 enum {
 	CHUNK_BYTES = 1 << 20,
+	PART_STEP = 4096,
 	FRONT_PART = 2, /* of the memory the older task events may take one of so many parts before ended tasks go */
 };
 
@@ -207,39 +208,60 @@ static int put_record(struct held *held, const uint8_t *bytes, size_t len)
 	return err;
 }
 
-static int add(struct held *held)
+/* Whole records from the front of these bytes. How many bytes were taken, or -errno. */
+static int64_t take(struct held *held, const uint8_t *bytes, size_t len)
 {
 	size_t at = 0;
-	int err = 0;
 
-	if (!held->begun && held->part.len >= LAYOUT_PIPE_HEADER_BYTES) {
-		buf_put(&held->start, held->part.data, LAYOUT_PIPE_HEADER_BYTES);
+	if (!held->begun && len >= LAYOUT_PIPE_HEADER_BYTES) {
+		buf_put(&held->start, bytes, LAYOUT_PIPE_HEADER_BYTES);
 		at = LAYOUT_PIPE_HEADER_BYTES;
 		held->begun = true;
 	}
-	while (held->begun && !err) {
-		int64_t len = record_bytes(held->part.data + at, held->part.len - at);
-		if (len <= 0) {
-			err = (int)len;
-			break;
-		}
-		err = put_record(held, held->part.data + at, (size_t)len);
-		at += (size_t)len;
+	while (held->begun) {
+		int64_t size = record_bytes(bytes + at, len - at);
+		if (size <= 0)
+			return size ? size : (int64_t)at;
+		int err = put_record(held, bytes + at, (size_t)size);
+		if (err)
+			return err;
+		at += (size_t)size;
 	}
-	if (at) {
-		memmove(held->part.data, held->part.data + at, held->part.len - at);
-		held->part.len -= at;
+	return 0;
+}
+
+/* The record that is not whole yet gets more bytes, until it is. How many, or -errno. */
+static int64_t complete_part(struct held *held, const uint8_t *bytes, size_t len)
+{
+	size_t used = 0;
+
+	while (held->part.len && used < len) {
+		/* A page at a time: most records are shorter, and what is behind them need not be copied. */
+		size_t step = len - used < PART_STEP ? len - used : PART_STEP, before = held->part.len;
+		buf_put(&held->part, bytes + used, step);
+		int64_t taken = held->part.failed ? -ENOMEM : take(held, held->part.data, held->part.len);
+		if (taken < 0)
+			return taken;
+		used += taken ? (size_t)taken - before : step;
+		if (taken)
+			held->part.len = 0;
 	}
-	return err;
+	return (int64_t)used;
 }
 
 int held_add(struct held *held, const uint8_t *bytes, size_t len)
 {
 	pthread_mutex_lock(&held->lock);
-	buf_put(&held->part, bytes, len);
-	int err = held->part.failed ? -ENOMEM : add(held);
+	int64_t used = complete_part(held, bytes, len);
+	int64_t taken = used < 0 || (size_t)used == len ? 0 : take(held, bytes + used, len - (size_t)used);
+	int64_t err = used < 0 ? used : taken < 0 ? taken : 0;
+	if (!err) {
+		used += taken;
+		buf_put(&held->part, bytes + used, len - (size_t)used);
+		err = buf_status(&held->part);
+	}
 	pthread_mutex_unlock(&held->lock);
-	return err;
+	return (int)err;
 }
 
 int held_copy(struct held *held, struct buf *out)

@@ -26,7 +26,7 @@
 #include "cmd/top_held.h"
 #include "read/session.h"
 
-enum { PIPE_BYTES = 1 << 20, READ_BYTES = 1 << 16, DECAY_OF = 8 /* as perf top: 7 of 8 stay at each update */ };
+enum { PIPE_BYTES = 1 << 20, DECAY_OF = 8 /* as perf top: 7 of 8 stay at each update */ };
 
 /*
  * What is counted may take MOST_COUNTED times as much memory as what is held. What has no samples any more is forgotten
@@ -44,14 +44,12 @@ struct live {
 	const struct live_options *options;
 	pid_t recorder;
 	int stream_fd;  /* from the recorder */
-	int session_fd; /* to the session */
 	int control_fd; /* to the recorder */
 	int message_fd; /* what it says on standard error: a file in memory */
-	int between_fd; /* of the session, until it has opened it by name */
 	int kernel_fd;  /* /proc/kcore; -1: cannot be read */
 	struct held *held;
-	pthread_t feeder, counter; /* copies the stream; counts its records */
-	bool has_feeder, has_counter;
+	pthread_t counter; /* keeps the stream, and counts its records */
+	bool has_counter;
 	/* Guards all that follows, the machine and the samples too; the view has it but while it waits for a key. */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -78,7 +76,7 @@ struct live {
 };
 
 struct channels {
-	int stream[2], control[2], between[2];
+	int stream[2], control[2];
 };
 
 static void __attribute__((noreturn)) run_recorder(const struct live *live, const struct channels *channels)
@@ -91,8 +89,6 @@ static void __attribute__((noreturn)) run_recorder(const struct live *live, cons
 	signal(SIGINT, SIG_IGN); /* the one who started us decides when the recording ends */
 	close(channels->stream[0]);
 	close(channels->control[1]);
-	close(channels->between[0]);
-	close(channels->between[1]);
 	dup2(null_fd, STDIN_FILENO);
 	dup2(channels->stream[1], STDOUT_FILENO);
 	dup2(live->message_fd, STDERR_FILENO);
@@ -113,8 +109,7 @@ static int start_recorder(struct live *live, struct diag *reterr)
 	struct channels channels;
 
 	live->message_fd = memfd_create("millrace-top-messages", MFD_CLOEXEC);
-	if (live->message_fd < 0 || pipe2(channels.stream, O_CLOEXEC) || pipe2(channels.control, O_CLOEXEC) ||
-	    pipe2(channels.between, O_CLOEXEC))
+	if (live->message_fd < 0 || pipe2(channels.stream, O_CLOEXEC) || pipe2(channels.control, O_CLOEXEC))
 		return diag_set(reterr, -errno, "pipe: %s", strerror(errno));
 	fcntl(channels.stream[0], F_SETPIPE_SZ, PIPE_BYTES);
 	fflush(NULL);
@@ -125,27 +120,19 @@ static int start_recorder(struct live *live, struct diag *reterr)
 	close(channels.control[0]);
 	live->stream_fd = channels.stream[0];
 	live->control_fd = channels.control[1];
-	live->session_fd = channels.between[1];
-	live->between_fd = channels.between[0];
 	return live->recorder < 0 ? diag_set(reterr, -errno, "fork: %s", strerror(errno)) : 0;
 }
 
-/* The stream into memory, and on to the session, until the recorder closes it. */
-static void *feed(void *ctx)
+/* The next bytes of the stream, which are kept on the way: see struct session_stream. */
+static ssize_t read_stream(void *ctx, void *to, size_t len)
 {
 	struct live *live = ctx;
-	uint8_t bytes[READ_BYTES];
-	ssize_t got;
+	ssize_t got = read(live->stream_fd, to, len);
 
-	while ((got = read(live->stream_fd, bytes, sizeof(bytes))) != 0) {
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0 || held_add(live->held, bytes, (size_t)got) ||
-		    fd_write(live->session_fd, bytes, (size_t)got))
-			break;
-	}
-	close(live->session_fd);
-	return NULL;
+	if (got < 0)
+		return -errno;
+	int err = got ? held_add(live->held, to, (size_t)got) : 0;
+	return err ? err : got;
 }
 
 static bool is_front(uint32_t type)
@@ -196,10 +183,9 @@ static int count_records(struct live *live)
 static void *count(void *ctx)
 {
 	struct live *live = ctx;
-	char path[32];
+	const struct session_stream stream = {.read = read_stream, .ctx = live};
+	int err = session_open_stream(stream, 0, &live->session, &live->diag);
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", live->between_fd);
-	int err = session_open(path, SESSION_FORCE, &live->session, &live->diag);
 	pthread_mutex_lock(&live->lock);
 	if (!err)
 		err = machine_new(&live->options->symbols, live->session, &live->machine);
@@ -211,11 +197,11 @@ static void *count(void *ctx)
 	live->ended = true;
 	pthread_cond_broadcast(&live->changed);
 	pthread_mutex_unlock(&live->lock);
-	/* What still comes is kept all the same: the feeder must not wait for us. */
+	/* What still comes is kept all the same: the recorder must not wait for us. */
 	char rest[4096];
-	while (read(live->between_fd, rest, sizeof(rest)) > 0)
+	ssize_t got;
+	while ((got = read_stream(live, rest, sizeof(rest))) > 0 || got == -EINTR)
 		;
-	close(live->between_fd);
 	return NULL;
 }
 
@@ -469,7 +455,7 @@ int live_start(const struct live_options *options, struct live **ret, struct dia
 	live->options = options;
 	live->zero = options->zero;
 	live->total = options->total;
-	live->stream_fd = live->session_fd = live->control_fd = live->message_fd = live->between_fd = -1;
+	live->stream_fd = live->control_fd = live->message_fd = -1;
 	pthread_mutex_init(&live->lock, NULL);
 	pthread_cond_init(&live->changed, NULL);
 	live->kernel_fd = open("/proc/kcore", O_RDONLY | O_CLOEXEC);
@@ -479,8 +465,7 @@ int live_start(const struct live_options *options, struct live **ret, struct dia
 		return err;
 	signal(SIGPIPE, SIG_IGN);
 	sandbox_enter(options->output, 0);
-	live->has_feeder = pthread_create(&live->feeder, NULL, feed, live) == 0;
-	live->has_counter = live->has_feeder && pthread_create(&live->counter, NULL, count, live) == 0;
+	live->has_counter = pthread_create(&live->counter, NULL, count, live) == 0;
 	if (!live->has_counter)
 		return diag_set(reterr, -EAGAIN, "cannot start a thread");
 	return wait_for_begin(live, reterr);
@@ -539,10 +524,6 @@ int live_stop(struct live *live)
 		return 0;
 	if (live->recorder > 0) {
 		kill(live->recorder, SIGTERM);
-		if (!live->has_feeder)
-			close_fd(live->session_fd);
-		if (live->has_feeder)
-			pthread_join(live->feeder, NULL);
 		if (live->has_counter)
 			pthread_join(live->counter, NULL);
 		while (waitpid(live->recorder, &status, 0) < 0 && errno == EINTR)

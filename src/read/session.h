@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/span.h"
 #include "perfdata/attr.h"
@@ -40,6 +41,15 @@ enum session_flags {
  * last session_next() fails.
  */
 int session_open(const char *path, enum session_flags flags, struct session **ret, struct diag *reterr);
+
+/* Bytes of the pipe layout, one after the other. As read(2), but -errno where that has -1. */
+struct session_stream {
+	ssize_t (*read)(void *ctx, void *to, size_t len);
+	void *ctx; /* lives as long as the session */
+};
+int session_open_stream(struct session_stream stream, enum session_flags flags, struct session **ret,
+			struct diag *reterr);
+
 /* The same for a file in memory, 8-aligned, which must live as long as the session. For tests. */
 int session_open_memory(struct span bytes, enum session_flags flags, struct session **ret, struct diag *reterr);
 

@@ -187,10 +187,25 @@ static int open_whole(struct session *session, struct diag *reterr)
 	return 0;
 }
 
-static int open_pipe(struct session *session, int fd, struct diag *reterr)
+/* All of it: 0; -ENODATA: the stream ends before; -errno. */
+static int read_whole(struct session_stream stream, void *to, size_t len)
+{
+	while (len) {
+		ssize_t got = stream.read(stream.ctx, to, len);
+		if (got == -EINTR)
+			continue;
+		if (got <= 0)
+			return got ? (int)got : -ENODATA;
+		to = (char *)to + got;
+		len -= (size_t)got;
+	}
+	return 0;
+}
+
+static int open_stream(struct session *session, struct session_stream stream, struct diag *reterr)
 {
 	uint64_t start[LAYOUT_PIPE_HEADER_BYTES / sizeof(uint64_t)];
-	int err = fd_read(fd, start, sizeof(start));
+	int err = read_whole(stream, start, sizeof(start));
 
 	if (err == -ENODATA)
 		return diag_set(reterr, -EBADMSG, "the pipe ends before its header: did the recorder start?");
@@ -203,7 +218,7 @@ static int open_pipe(struct session *session, int fd, struct diag *reterr)
 	if (err)
 		return err;
 	struct source *plain;
-	if (source_open_pipe(fd, &session->stop, &plain) || source_open_unpack(plain, false, &session->source))
+	if (source_open_stream(stream, &session->stop, &plain) || source_open_unpack(plain, false, &session->source))
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	return 0;
 }
@@ -446,7 +461,7 @@ static int open_path(struct session *session, struct diag *reterr)
 	session->info.mtime_ns = st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec;
 	if (S_ISREG(st.st_mode))
 		return open_regular(session, &st, reterr);
-	return open_pipe(session, session->fd, reterr);
+	return open_stream(session, source_stream_of(session->fd), reterr);
 }
 
 int session_open(const char *path, enum session_flags flags, struct session **ret, struct diag *reterr)
@@ -457,13 +472,28 @@ int session_open(const char *path, enum session_flags flags, struct session **re
 	if (err)
 		return diag_set(reterr, err, "out of memory");
 	if (!strcmp(path, "-"))
-		err = open_pipe(session, STDIN_FILENO, reterr);
+		err = open_stream(session, source_stream_of(STDIN_FILENO), reterr);
 	else
 		err = open_path(session, reterr);
 	if (err) {
 		diag_prefix(reterr, "%s", strcmp(path, "-") ? path : "standard input");
 		return err;
 	}
+	*ret = take_ptr(session);
+	return 0;
+}
+
+int session_open_stream(struct session_stream stream, enum session_flags flags, struct session **ret,
+			struct diag *reterr)
+{
+	AUTO_SESSION struct session *session = NULL;
+	int err = session_new("stream", flags, &session);
+
+	if (err)
+		return diag_set(reterr, err, "out of memory");
+	err = open_stream(session, stream, reterr);
+	if (err)
+		return err;
 	*ret = take_ptr(session);
 	return 0;
 }

@@ -395,7 +395,7 @@ enum { OUTSIDE_STEP_BYTES = 1 << 20 }; /* memory follows what really comes, not 
 
 struct source_pipe {
 	struct source source;
-	int fd;
+	struct session_stream stream;
 	const volatile sig_atomic_t *const *stop;
 	struct arena arena;
 	uint8_t *at, *filled; /* unread bytes, in the arena's current block */
@@ -436,9 +436,9 @@ static bool is_stopped(const struct source_pipe *pipe)
 static ssize_t read_some(const struct source_pipe *pipe, void *to, size_t len)
 {
 	while (!is_stopped(pipe)) {
-		ssize_t got = read(pipe->fd, to, len);
-		if (got >= 0 || errno != EINTR)
-			return got < 0 ? -errno : got;
+		ssize_t got = pipe->stream.read(pipe->stream.ctx, to, len);
+		if (got != -EINTR)
+			return got;
 	}
 	return 0;
 }
@@ -590,14 +590,31 @@ static const struct source_ops pipe_ops = {
 	.close = pipe_close,
 };
 
+static ssize_t read_fd(void *ctx, void *to, size_t len)
+{
+	ssize_t got = read((int)(intptr_t)ctx, to, len);
+
+	return got < 0 ? -errno : got;
+}
+
+struct session_stream source_stream_of(int fd)
+{
+	return (struct session_stream){.read = read_fd, .ctx = (void *)(intptr_t)fd};
+}
+
 int source_open_pipe(int fd, const volatile sig_atomic_t *const *stop, struct source **ret)
+{
+	return source_open_stream(source_stream_of(fd), stop, ret);
+}
+
+int source_open_stream(struct session_stream stream, const volatile sig_atomic_t *const *stop, struct source **ret)
 {
 	struct source_pipe *pipe = calloc(1, sizeof(*pipe));
 
 	if (!pipe)
 		return -ENOMEM;
 	pipe->source.ops = &pipe_ops;
-	pipe->fd = fd;
+	pipe->stream = stream;
 	pipe->stop = stop;
 	pipe->offset = LAYOUT_PIPE_HEADER_BYTES;
 	*ret = &pipe->source;

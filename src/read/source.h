@@ -12,6 +12,7 @@
 
 #include "base/span.h"
 #include "perfdata/record.h"
+#include "read/session.h"
 
 struct diag;
 struct unpack_helper;
@@ -77,10 +78,14 @@ struct source_range {
 int source_open_range(const struct source_range *range, struct source **ret);
 
 /*
- * Records of a pipe behind its 16 bytes of header, which were read already. read(2) on fd; it stays the caller's. The
- * pipe ends, too, when **stop is not 0, also inside a record; *stop may be NULL, and become another one.
+ * Records of a pipe behind its 16 bytes of header, which were read already. The pipe ends, too, when **stop is not 0,
+ * also inside a record; *stop may be NULL, and become another one.
  */
 int source_open_pipe(int fd, const volatile sig_atomic_t *const *stop, struct source **ret);
+int source_open_stream(struct session_stream stream, const volatile sig_atomic_t *const *stop, struct source **ret);
+
+/* read(2) on a descriptor, which stays the caller's. */
+struct session_stream source_stream_of(int fd);
 
 /*
  * Gives the records of `under`, and instead of COMPRESSED ones those that they hold. Owns `under` from here on, also

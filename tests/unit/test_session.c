@@ -113,16 +113,11 @@ static void expect_feature(const struct session *session, enum feature_bit bit, 
 	assert_memory_equal(payload.ptr, text, len);
 }
 
-static void test_pipe(void **state)
+static void expect_pipe(struct session *session)
 {
-	struct buf bytes = {0};
-	struct session *session;
 	struct session_record record;
 	struct span payload;
 
-	(void)state;
-	file_build_pipe(&bytes);
-	assert_int_equal(session_open_memory(buf_span(&bytes), 0, &session, NULL), 0);
 	assert_true(session_info(session)->pipe);
 	assert_false(session_feature(session, FEATURE_HOSTNAME, &payload));
 	for (unsigned i = 0; i < FILE_NR_PIPE_FRONT; i++) {
@@ -133,7 +128,64 @@ static void test_pipe(void **state)
 	expect_feature(session, FEATURE_TRACING_DATA, "tracing bytes\0\0", 16);
 	expect_sorted_records(session, "tracepoint 316"); /* only the other one was told */
 	expect_end(session, 0, NULL);
+}
+
+static void test_pipe(void **state)
+{
+	struct buf bytes = {0};
+	struct session *session;
+
+	(void)state;
+	file_build_pipe(&bytes);
+	assert_int_equal(session_open_memory(buf_span(&bytes), 0, &session, NULL), 0);
+	expect_pipe(session);
 	session_close(session);
+	buf_fini(&bytes);
+}
+
+/* So many bytes at a time; each second call is interrupted. */
+struct steps {
+	struct span left;
+	size_t bytes;
+	bool interrupted;
+};
+
+static ssize_t read_step(void *ctx, void *to, size_t len)
+{
+	struct steps *steps = ctx;
+	size_t bytes = len < steps->bytes ? len : steps->bytes;
+
+	steps->interrupted = !steps->interrupted;
+	if (steps->interrupted)
+		return -EINTR;
+	bytes = bytes < steps->left.len ? bytes : steps->left.len;
+	memcpy(to, steps->left.ptr, bytes);
+	steps->left = (struct span){(const char *)steps->left.ptr + bytes, steps->left.len - bytes};
+	return (ssize_t)bytes;
+}
+
+static ssize_t fail_to_read(void *ctx, void *to, size_t len)
+{
+	(void)ctx, (void)to, (void)len;
+	return -EIO;
+}
+
+static void test_stream(void **state)
+{
+	struct buf bytes = {0};
+	struct session *session;
+	struct diag diag;
+
+	(void)state;
+	file_build_pipe(&bytes);
+	for (size_t step = 1; step < 100; step += 7) {
+		struct steps steps = {.left = buf_span(&bytes), .bytes = step};
+		struct session_stream stream = {.read = read_step, .ctx = &steps};
+		assert_int_equal(session_open_stream(stream, 0, &session, NULL), 0);
+		expect_pipe(session);
+		session_close(session);
+	}
+	assert_int_equal(session_open_stream((struct session_stream){.read = fail_to_read}, 0, &session, &diag), -EIO);
 	buf_fini(&bytes);
 }
 
@@ -621,6 +673,7 @@ int main(void)
 		cmocka_unit_test(test_file_by_time),
 		cmocka_unit_test(test_file_as_it_lies),
 		cmocka_unit_test(test_pipe),
+		cmocka_unit_test(test_stream),
 		cmocka_unit_test(test_file_cut_anywhere),
 		cmocka_unit_test(test_pipe_cut_anywhere),
 		cmocka_unit_test(test_unfinished),
