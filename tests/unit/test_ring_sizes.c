@@ -69,6 +69,11 @@ static void their_reader_is_woken_early(void **state)
 	assert_int_equal(ring_sizes_wakeup(1 * MIB, sizes), MIB / 4);
 	assert_int_equal(ring_sizes_wakeup(4 * MIB, sizes), MIB);
 	assert_int_equal(ring_sizes_wakeup(8 * MIB, sizes), MIB);
+
+	/* Where it is known how much comes, and half of the ring is enough for that: */
+	const struct ring_sizes known = {.wakeup_bytes = MIB, .margin_bytes = 2 * MIB};
+	assert_int_equal(ring_sizes_wakeup(2 * MIB, known), MIB / 2);
+	assert_int_equal(ring_sizes_wakeup(4 * MIB, known), 2 * MIB);
 }
 
 int main(void)

@@ -323,6 +323,64 @@ static size_t later_fds(const struct recording *rec)
 	       (options->on_pressure == ON_PRESSURE_FREEZE ? FREEZE_FDS : 0);
 }
 
+static bool is_dummy(const struct perf_event_attr *attr)
+{
+	return attr->type == PERF_TYPE_SOFTWARE && attr->config == PERF_COUNT_SW_DUMMY;
+}
+
+/* Between two samples of a CPU at least; 0: an event may come at any time. */
+static uint64_t sampling_interval_ns(const struct event_list *events)
+{
+	uint64_t shortest = UINT64_MAX;
+
+	for (size_t i = 0; i < events->nr; i++) {
+		const struct perf_event_attr *attr = &events->events[i].attr;
+		bool software = attr->type == PERF_TYPE_SOFTWARE;
+		bool clock = software &&
+			     (attr->config == PERF_COUNT_SW_CPU_CLOCK || attr->config == PERF_COUNT_SW_TASK_CLOCK);
+		uint64_t interval_ns = attr->freq && attr->sample_freq ? UINT64_C(1000000000) / attr->sample_freq
+				       : clock && !attr->freq          ? attr->sample_period
+								       : 0;
+		if (is_dummy(attr))
+			continue;
+		shortest = interval_ns < shortest ? interval_ns : shortest;
+	}
+	return shortest == UINT64_MAX ? 0 : shortest;
+}
+
+/* Whether stacks come, and none of them is stored. */
+static bool only_unwinds(const struct recording *rec)
+{
+	bool unwinds_any = false;
+
+	for (size_t i = 0; i < rec->options->events->nr; i++) {
+		const struct event *event = &rec->options->events->events[i];
+		if (event->attr.sample_stack_user && !event->unwinds)
+			return false;
+		unwinds_any |= event->unwinds;
+	}
+	return unwinds_any;
+}
+
+/*
+ * Stacks that are unwound at once are large in the rings, little is left of them: what a wake-up costs is a large part
+ * of the work. 0: others come, or they come too irregularly to know.
+ */
+static uint64_t margin_bytes(const struct recording *rec)
+{
+	enum { OTHER_FIELDS = 1 << 10 };
+	static const uint64_t late_ns = 100000000;
+	const struct event_list *events = rec->options->events;
+	uint64_t interval_ns = sampling_interval_ns(events), bytes = 0;
+
+	if (rec->options->threads || !only_unwinds(rec) || !interval_ns)
+		return 0;
+	for (size_t i = 0; i < events->nr; i++)
+		if (!is_dummy(&events->events[i].attr))
+			bytes += events->events[i].attr.sample_stack_user + OTHER_FIELDS;
+	return late_ns / interval_ns * bytes;
+}
+
 /* Those of the overwrite channel are as large as those that are drained. */
 static int open_rings(struct recording *rec, struct diag *reterr)
 {
@@ -336,6 +394,7 @@ static int open_rings(struct recording *rec, struct diag *reterr)
 	sizes.most_bytes = rec->most_ring_bytes;
 	sizes.bounded = rec->options->max_memory != 0;
 	sizes.wakeup_bytes = rec->options->threads ? WAKEUP_OF_THREADS : WAKEUP;
+	sizes.margin_bytes = margin_bytes(rec);
 	rec->set.later_fds = later_fds(rec);
 	int err = eventset_open(&rec->set, &rec->plan, rec->options->events, sizes, reterr);
 	if (err)
@@ -386,20 +445,6 @@ static bool unwinds(const struct recording *rec)
 		if (rec->options->events->events[i].unwinds)
 			return true;
 	return false;
-}
-
-/* Whether stacks come, and none of them is stored. */
-static bool only_unwinds(const struct recording *rec)
-{
-	bool unwinds_any = false;
-
-	for (size_t i = 0; i < rec->options->events->nr; i++) {
-		const struct event *event = &rec->options->events->events[i];
-		if (event->attr.sample_stack_user && !event->unwinds)
-			return false;
-		unwinds_any |= event->unwinds;
-	}
-	return unwinds_any;
 }
 
 static bool copies_stacks(const struct recording *rec)
@@ -767,26 +812,6 @@ static char *name_cache(const struct recording_options *options)
 	if (options->cache.directory)
 		return strdup(options->cache.directory);
 	return !home || asprintf(&path, "%s/.debug", home) < 0 ? NULL : path;
-}
-
-/* Between two samples of a CPU at least; 0: an event may come at any time. */
-static uint64_t sampling_interval_ns(const struct event_list *events)
-{
-	uint64_t shortest = UINT64_MAX;
-
-	for (size_t i = 0; i < events->nr; i++) {
-		const struct perf_event_attr *attr = &events->events[i].attr;
-		bool software = attr->type == PERF_TYPE_SOFTWARE;
-		bool clock = software &&
-			     (attr->config == PERF_COUNT_SW_CPU_CLOCK || attr->config == PERF_COUNT_SW_TASK_CLOCK);
-		uint64_t interval_ns = attr->freq && attr->sample_freq ? UINT64_C(1000000000) / attr->sample_freq
-				       : clock && !attr->freq          ? attr->sample_period
-								       : 0;
-		if (software && attr->config == PERF_COUNT_SW_DUMMY)
-			continue;
-		shortest = interval_ns < shortest ? interval_ns : shortest;
-	}
-	return shortest == UINT64_MAX ? 0 : shortest;
 }
 
 static bool wants_bpf_events(const struct event_list *events)

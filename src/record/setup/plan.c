@@ -252,5 +252,7 @@ size_t ring_sizes_large_pages(const struct plan *plan, struct ring_sizes sizes, 
 
 size_t ring_sizes_wakeup(size_t ring_bytes, struct ring_sizes sizes)
 {
+	if (sizes.margin_bytes && ring_bytes / 2 >= sizes.margin_bytes)
+		return ring_bytes / 2;
 	return ring_bytes / 4 < sizes.wakeup_bytes ? ring_bytes / 4 : sizes.wakeup_bytes;
 }

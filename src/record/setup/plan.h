@@ -68,12 +68,13 @@ struct ring_sizes {
 	 * rings may be larger than the default, and then wake their reader at so many bytes; 0: they may not be larger
 	 */
 	size_t wakeup_bytes;
+	uint64_t margin_bytes; /* that come into a ring while its reader may be late; 0: not known */
 };
 
 /*
  * After how many bytes a ring that is larger than the default wakes its reader: a quarter of the ring, but not more
  * than wakeup_bytes. So a late reader still has at least three times as much room, and the bytes are still in a CPU
- * cache when it reads them.
+ * cache when it reads them. Where margin_bytes are known: half of the ring, if the other half has room for so many.
  */
 size_t ring_sizes_wakeup(size_t ring_bytes, struct ring_sizes sizes);
 
