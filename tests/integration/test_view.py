@@ -370,7 +370,16 @@ def test_numbers_sort_groups(place, millrace):
         screen.press('5', 'This table has 2 events')
 
 
-def test_annotate(screen, place):
+@pytest.fixture
+def high_screen(place):
+    """With room for all lines of a function and their source: the hottest one may be the last."""
+    with Screen(['report', '-i', place / 'perf.data'], cwd=place, rows=60) as screen:
+        screen.wait('Symbol')
+        yield screen
+
+
+def test_annotate(high_screen, place):
+    screen = high_screen
     go_to(screen, 'inner')
     text = screen.press('a', lambda text: 'Percent: local period' in text and 'Enter follows' in text)
     assert 'inner' in text and '/program' in text and 'imul' in text
@@ -397,14 +406,9 @@ def test_annotate(screen, place):
     screen.press('q', 'Children')
 
 
-def test_annotate_shares(place):
+def test_annotate_shares(high_screen):
     """p: of the function or of all samples; b: of periods or of their number. Each sample has the same period."""
-    with Screen(['report', '-i', place / 'perf.data'], cwd=place, rows=60) as screen:  # all lines of the function
-        screen.wait('Symbol')
-        check_shares(screen)
-
-
-def check_shares(screen):
+    screen = high_screen
     share = sum(float(own) for own in re.findall(r'% +([\d.]+)% .*\] inner$', screen.text(), re.M))
     go_to(screen, 'inner')
 
