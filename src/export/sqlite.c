@@ -188,8 +188,7 @@ static struct page_value text_value(const char *text, struct buf *copy)
 static int put(struct sqlite *sqlite, enum table table, uint64_t id, const struct page_value values[], unsigned nr)
 {
 	pages_put(&sqlite->pages, &sqlite->tables[table], id, values, nr);
-	return sqlite->pages.code == SQLITE_OK ? 0
-					       : not_written(sqlite, sqlite->pages.code, sqlite->exporter.why);
+	return sqlite->pages.code == SQLITE_OK ? 0 : not_written(sqlite, sqlite->pages.code, sqlite->exporter.why);
 }
 
 /* One of a table without an id. */
