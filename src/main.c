@@ -88,10 +88,8 @@ int main(int argc, char **argv)
 	survive_file_limit();
 	int status = dispatch(argc, argv);
 
-	if (fflush(stdout) || ferror(stdout)) {
-		log_error("standard output: %s", strerror(errno));
+	if (standard_output_flush())
 		status = status ? status : 1;
-	}
 	pager_close();
 	return status;
 }

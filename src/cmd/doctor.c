@@ -28,6 +28,7 @@
 #include "base/log.h"
 #include "cmd/cli/command.h"
 #include "cmd/cli/json_writer.h"
+#include "cmd/cli/terminal.h"
 #include "event/names/names.h"
 #include "event/parse/event.h"
 #include "event/parse/open.h"
@@ -459,7 +460,7 @@ static int run(int argc, char **argv)
 	doctor_look_at_system(&doctor);
 	(options.json ? print_json : print_text)(&doctor);
 	/* The first finding: can anything be recorded at all? */
-	return fflush(stdout) || doctor.findings[0].state == DOCTOR_NO ? 1 : 0;
+	return standard_output_flush() || doctor.findings[0].state == DOCTOR_NO ? 1 : 0;
 }
 
 const struct command command_doctor = {

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "cmd/cli/command.h"
 #include "cmd/cli/json_writer.h"
+#include "cmd/cli/terminal.h"
 #include "event/parse/inventory.h"
 
 enum { EXIT_NONE = 1, EXIT_ERROR = 255 };
@@ -156,10 +157,8 @@ static int print(const struct list_options *options, char *const words[], int nr
 	inventory_fini(&inventory);
 	if (note.text[0])
 		log_note("no tracepoints: %s", note.text);
-	if (fflush(stdout)) {
-		log_error("cannot write the list");
+	if (standard_output_flush())
 		return EXIT_ERROR;
-	}
 	if (nr || !nr_words)
 		return 0;
 	log_error("this machine has no event like %s%s", words[0], nr_words > 1 ? ", and none like the others" : "");

@@ -130,6 +130,20 @@ def test_query(program, recording, tmp_path, where):
     assert done.returncode > 0 and done.stderr == f'millrace: standard output: {error}\n', done
 
 
+@pytest.mark.parametrize('words', ['report --stdio', 'report --header-only', 'report --json', 'report -D', 'report --stats',
+                                   'script', 'script --json', 'script --folded', 'list', 'list --json', 'doctor',
+                                   'doctor --json', '--help', 'diff {0} {0}', 'diff --json {0} {0}'])
+def test_texts(program, recording, words):
+    """Each error of standard output is said once, whatever is said beside it."""
+    command, *options = words.format(recording).split()
+    given = ['-i', recording] if command in ('report', 'script') else []
+    with open('/dev/full', 'wb') as full:
+        done = subprocess.run([program, command, *given, *options], stdout=full, stderr=subprocess.PIPE, text=True,
+                              check=False)
+    told = [line for line in done.stderr.splitlines() if 'standard output' in line]
+    assert told == [f'millrace: standard output: {os.strerror(errno.ENOSPC)}'] and done.returncode, done
+
+
 def test_programs_that_are_recorded_have_the_signal(program, run, tmp_path):
     """What millrace starts is ended by a file that may not grow, as without it."""
     script = f'ulimit -f 1; head -c 4000 /dev/zero >{tmp_path / "grows"}; echo ended with $? >&2'

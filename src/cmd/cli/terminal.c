@@ -144,6 +144,18 @@ void pager_open(const struct pager_options *options)
 	sigprocmask(SIG_SETMASK, &mask, NULL);
 }
 
+int standard_output_flush(void)
+{
+	static int error; /* stdio forgets it when the bytes are given up */
+
+	errno = 0;
+	if (!error && (fflush(stdout) || ferror(stdout))) {
+		error = errno ? errno : EIO;
+		log_error("standard output: %s", strerror(error));
+	}
+	return -error;
+}
+
 int colour_set(const struct option *option, const char *arg, bool negated, void *colour_when, struct diag *reterr)
 {
 	static const char *const words[] = {

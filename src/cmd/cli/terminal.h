@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * terminal: what is only for people: a pager on standard output, coloured shares. There is one pager in the process.
+ * terminal: standard output, and what is only for people: a pager on it, coloured shares. There is one pager in the
+ * process.
  * Called by the main thread; pager_open() before there are other threads.
  */
 #pragma once
@@ -37,6 +38,9 @@ bool pager_terminal(void);
 
 /* Ends the output and waits until the pager has ended. Async-signal-safe. */
 void pager_close(void);
+
+/* Writes out what standard output holds. 0, or -errno when that or an earlier write failed, which is said once. */
+int standard_output_flush(void);
 
 enum colour_when { COLOUR_AUTO, COLOUR_ALWAYS, COLOUR_NEVER };
 

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "cmd/cli/command.h"
 #include "cmd/cli/json_writer.h"
+#include "cmd/cli/terminal.h"
 #include "cmd/input/input.h"
 #include "cmd/report/report_read.h"
 #include "cmd/view/view.h"
@@ -357,11 +358,8 @@ static int print(const struct diff_command *command, const struct diff_files *fi
 
 	if (err)
 		log_error("out of memory");
-	if (!err && fflush(stdout) && errno != EPIPE) {
-		err = -errno;
-		log_error("standard output: %s", strerror(errno));
-	}
-	return err;
+	int written = standard_output_flush();
+	return err ? err : written;
 }
 
 static void hide_column(struct diff_command *command, enum hist_column key, const char *list)

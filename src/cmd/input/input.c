@@ -93,7 +93,7 @@ void input_count_losses(struct input_losses *losses, const struct session_record
 
 void input_report_losses(const struct input_losses *losses)
 {
-	(void)!fflush(stdout); /* what fails is told at the end */
+	(void)!standard_output_flush(); /* it says what fails, and so at the end */
 	/* The two overlap: a lost sample may be in both counts, so they are not added. */
 	if (losses->lost_chunks)
 		log_note("this recording lost %" PRIu64 " records in %" PRIu64 " places", losses->lost_records,

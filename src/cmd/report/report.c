@@ -275,11 +275,7 @@ static int report_status(int err, const struct diag *diag)
 		log_error("%s", diag->text);
 		status = INPUT_EXIT_ERROR;
 	}
-	if (fflush(stdout) && errno != EPIPE) {
-		log_error("standard output: %s", strerror(errno));
-		status = INPUT_EXIT_ERROR;
-	}
-	return status;
+	return standard_output_flush() ? INPUT_EXIT_ERROR : status;
 }
 
 /* Tables want records sorted by time; the others want all there are. */

@@ -563,8 +563,8 @@ static int script_run(int argc, char **argv)
 	if (script.workers)
 		script_workers_flush(script.workers);
 	int out_err = output_close(&script.out);
-	if (script.options.json && (fflush(stdout) || ferror(stdout)) && !out_err)
-		out_err = errno ? -errno : -EIO;
+	if (script.options.json && !out_err && standard_output_flush())
+		status = INPUT_EXIT_ERROR;
 	if (err) {
 		log_error("%s", diag.text);
 		status = INPUT_EXIT_ERROR;
