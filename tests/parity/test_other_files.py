@@ -29,8 +29,9 @@ def test_tracepoints_alone_are_sorted_by_their_fields(millrace, perf, tracepoint
 @pytest.fixture(scope='module')
 def switches(perf, need_tracefs, tmp_path_factory):
     path = tmp_path_factory.mktemp('switches') / 'perf.data'
-    perf('record', '-q', '-e', 'sched:sched_switch,sched:sched_process_exec', '-o', path, '--', 'sh', '-c',
-         'ls -R /usr/include | wc -l; sleep 0.1; ls /usr | wc -l')
+    # On one CPU, and of two priorities, so that these switch to each other.
+    perf('record', '-q', '-e', 'sched:sched_switch,sched:sched_process_exec', '-o', path, '--', 'taskset', '-c', '0',
+         'sh', '-c', 'ls -R /usr/include | nice -n 7 wc -l; sleep 0.1; ls /usr | wc -l')
     return path
 
 
