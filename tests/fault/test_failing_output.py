@@ -130,9 +130,10 @@ def test_query(program, recording, tmp_path, where):
     assert done.returncode > 0 and done.stderr == f'millrace: standard output: {error}\n', done
 
 
-@pytest.mark.parametrize('words', ['report --stdio', 'report --header-only', 'report --json', 'report -D', 'report --stats',
-                                   'script', 'script --json', 'script --folded', 'list', 'list --json', 'doctor',
-                                   'doctor --json', '--help', 'diff {0} {0}', 'diff --json {0} {0}'])
+@pytest.mark.parametrize('words', [
+    'report --stdio', 'report --header-only', 'report --json', 'report -D', 'report --stats', 'script', 'script --json',
+    'script --folded', 'list', 'list --json', 'doctor', 'doctor --json', '--help', 'diff {0} {0}',
+    'diff --json {0} {0}'])
 def test_texts(program, recording, words):
     """Each error of standard output is said once, whatever is said beside it."""
     command, *options = words.format(recording).split()
@@ -140,8 +141,8 @@ def test_texts(program, recording, words):
     with open('/dev/full', 'wb') as full:
         done = subprocess.run([program, command, *given, *options], stdout=full, stderr=subprocess.PIPE, text=True,
                               check=False)
-    told = [line for line in done.stderr.splitlines() if 'standard output' in line]
-    assert told == [f'millrace: standard output: {os.strerror(errno.ENOSPC)}'] and done.returncode, done
+    said = [line for line in done.stderr.splitlines() if 'standard output' in line]
+    assert said == [f'millrace: standard output: {os.strerror(errno.ENOSPC)}'] and done.returncode, done
 
 
 def test_programs_that_are_recorded_have_the_signal(program, run, tmp_path):

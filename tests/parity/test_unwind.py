@@ -171,7 +171,7 @@ static __attribute__((noinline)) void in_handler(void)
                 left--;
 }
 
-/* Once, and again when the handler is done: where it takes longer than the time of the timer, nothing else would run. */
+/* Once, and again when the handler is done: nothing else would run where it takes longer than the timer. */
 static void set_timer(void)
 {
         const struct itimerval once = {.it_value = {0, 1000}};
