@@ -3,14 +3,13 @@
 
 #include <endian.h>
 #include <gelf.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <zlib.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "compress/zlib_unpacker.h"
 #include "compress/zstd.h"
 
 struct elf_piece {
@@ -42,9 +41,8 @@ static const char gnu_magic[4] = "ZLIB";
 struct elf_packed {
 	struct span bytes; /* libelf's */
 	unsigned type;
-	z_stream stream; /* of COMPRESSED_BY_ZLIB, once it is open */
-	bool is_open;
-	uint64_t done; /* bytes of the result */
+	struct zlib_unpacker *zlib; /* of COMPRESSED_BY_ZLIB; NULL: not yet */
+	uint64_t done;              /* bytes of the result */
 };
 
 static bool read_packed_header(Elf *elf, Elf_Scn *scn, bool is_gnu, struct elf_packed *packed, uint64_t *ret_len)
@@ -107,37 +105,16 @@ static void unpack_zstd(struct elf_section *section)
 	packed->done = len > 0 && (uint64_t)len == section->len ? section->len : 0;
 }
 
-/* Its end is there, with the checksum of all; of what was unpacked in parts no checksum was made. */
-static bool ends_well(struct elf_packed *packed)
-{
-	packed->stream.avail_out = 0;
-	return inflate(&packed->stream, Z_FINISH) == Z_STREAM_END;
-}
-
 static void unpack_zlib(struct elf_section *section, uint64_t end)
 {
 	struct elf_packed *packed = section->packed;
-	z_stream *stream = &packed->stream;
 
-	if (!packed->is_open) {
-		if (packed->bytes.len > UINT_MAX || inflateInit(stream) != Z_OK)
-			return;
-		packed->is_open = true;
-		stream->next_in = (Bytef *)(uintptr_t)packed->bytes.ptr;
-		stream->avail_in = (uInt)packed->bytes.len;
-		inflateValidate(stream, end == section->len); /* most are not read to their checksum */
-	}
-	while (packed->done < end) {
-		uint64_t left = end - packed->done, nr = left < UINT_MAX ? left : UINT_MAX;
-		stream->next_out = (Bytef *)section->bytes + packed->done;
-		stream->avail_out = (uInt)nr;
-		int status = inflate(stream, Z_NO_FLUSH);
-		nr -= stream->avail_out;
-		packed->done += nr;
-		if (status != Z_OK || !nr)
-			break;
-	}
-	if (packed->done == section->len && !ends_well(packed))
+	if (!packed->zlib)
+		packed->zlib = zlib_unpacker_new(packed->bytes, ZLIB_UNPACK_BEST);
+	if (!packed->zlib)
+		return;
+	packed->done += zlib_unpack(packed->zlib, (uint8_t *)section->bytes + packed->done, end - packed->done);
+	if (packed->done == section->len && !zlib_unpack_ends_well(packed->zlib))
 		packed->done = 0;
 }
 
@@ -193,8 +170,8 @@ void elf_section_fini(struct elf_section *section)
 		section->pieces = piece->next;
 		free(piece);
 	}
-	if (section->packed && section->packed->is_open)
-		inflateEnd(&section->packed->stream);
+	if (section->packed)
+		zlib_unpacker_free(section->packed->zlib);
 	free(section->packed);
 	free(section->bytes);
 	*section = (struct elf_section){.fd = -1};
