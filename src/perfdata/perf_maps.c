@@ -19,6 +19,18 @@ void perf_map_put(const struct kept_perf_map *map, struct buf *out)
 	buf_extend(out, padding(map->stored.len));
 }
 
+const char *perf_map_missing_text(uint32_t missing)
+{
+	switch (missing) {
+	case PERF_MAP_NONE: return "there was none";
+	case PERF_MAP_OF_ANOTHER_USER: return "it belongs to another user";
+	case PERF_MAP_NO_REGULAR_FILE: return "it is no regular file";
+	case PERF_MAP_REUSED_PID: return "two processes had its number";
+	case PERF_MAP_TOO_LARGE: return "it is too large";
+	default: return "it could not be read";
+	}
+}
+
 bool perf_map_next(struct cursor *at, struct kept_perf_map *ret)
 {
 	struct kept_perf_map map;

@@ -16,12 +16,24 @@ struct cursor;
 
 enum { PERF_MAP_MAX_BYTES = 1 << 29 }; /* of one file, not compressed */
 
+enum perf_map_missing {
+	PERF_MAP_KEPT,
+	PERF_MAP_NONE, /* the process had no such file; earlier recorders did not say more */
+	PERF_MAP_OF_ANOTHER_USER,
+	PERF_MAP_NO_REGULAR_FILE,
+	PERF_MAP_REUSED_PID,
+	PERF_MAP_TOO_LARGE,
+	PERF_MAP_UNREADABLE,
+};
+
 struct kept_perf_map {
 	uint32_t pid;       /* of the process, as in the records */
-	uint32_t missing;   /* 1: the process had no such file, or it could not be read */
+	uint32_t missing;   /* enum perf_map_missing; other numbers: not known why */
 	uint64_t bytes;     /* of the text; at most PERF_MAP_MAX_BYTES */
 	struct span stored; /* a zstd frame if it is shorter than `bytes`; else the text */
 };
 
 void perf_map_put(const struct kept_perf_map *map, struct buf *out);
+/* As an end of a sentence: "it belongs to another user". */
+const char *perf_map_missing_text(uint32_t missing);
 bool perf_map_next(struct cursor *at, struct kept_perf_map *ret); /* false: the end, or a truncated entry */

@@ -98,6 +98,17 @@ static int array_prepare(struct maps *maps, size_t more)
 	return 0;
 }
 
+int maps_mark_former(struct maps *maps)
+{
+	if (!maps->array)
+		return 0;
+	if (array_prepare(maps, 0))
+		return -ENOMEM;
+	for (size_t i = 0; i < maps->array->nr; i++)
+		maps->array->maps[i].is_former = true;
+	return 0;
+}
+
 /* Index of the first map that ends behind `address`. */
 static size_t array_lower(const struct map_array *array, uint64_t address)
 {

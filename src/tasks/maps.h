@@ -21,6 +21,7 @@ struct map {
 	uint64_t inode;      /* of the file; 0: unknown */
 	uint8_t rights;      /* enum map_rights */
 	bool identity;       /* addresses inside the object equal those in memory (no file, or the kernel) */
+	bool is_former;      /* of what the process ran before an exec, see maps_mark_former() */
 };
 
 struct maps;
@@ -30,6 +31,7 @@ struct maps *maps_ref(struct maps *maps);
 void maps_unref(struct maps *maps);         /* NULL is fine */
 struct maps *maps_clone(struct maps *maps); /* one reference; NULL: out of memory */
 void maps_clear(struct maps *maps);
+int maps_mark_former(struct maps *maps); /* all that are in the set. 0 or -ENOMEM */
 
 /* Adds the map, and removes its range from the other maps. Does nothing for an empty map. 0 or -ENOMEM. */
 int maps_insert(struct maps *maps, const struct map *map);

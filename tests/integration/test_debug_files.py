@@ -11,6 +11,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import threading
 
 import pytest
@@ -237,6 +238,15 @@ def test_hint_for_run_time_code(millrace, programs, tmp_path):
     done = millrace('report', '-i', tmp_path / 'data')
     assert re.search(r'\d+ % of samples: code that jit \(pid \d+\) compiled at run time, without a map of it: make its '
                      r'runtime write /tmp/perf-PID.map or a jitdump\n', done.err), done.err
+
+
+def test_hint_for_run_time_code_of_a_program_that_python_started(millrace, programs, tmp_path):
+    """What python has mapped is not the program's."""
+    python = os.path.realpath(sys.executable)
+    millrace('record', '-q', '-e', 'cpu-clock:u', '-F', '999', '-o', tmp_path / 'data', '--', python, '-c',
+             f'import subprocess; subprocess.run(["{programs}/jit", "0.5", "{tmp_path}"], check=True)')
+    said = millrace('report', '-i', tmp_path / 'data').err
+    assert 'code that jit (pid ' in said and 'make its runtime write' in said and '-X perf' not in said, said
 
 
 def test_hint_for_children(millrace, spawn, tmp_path):

@@ -119,7 +119,13 @@ def test_map_of_the_user_whose_process_it_is(millrace, programs, tmp_path, need_
         chown {owner} /tmp/perf-$!.map
         wait""")
     done = record_all(millrace, tmp_path, 'unshare -m sh -e run 2>/dev/null', own)
-    assert ('jit_hot' in done.names) == (owner == '65534') == ('belongs to another user' not in done.err), done
+    said = millrace('report', '-i', tmp_path / 'data', '--comms', own).err
+    name = f'perf-{done.out.split()[0]}.map'
+    is_own = owner == '65534'
+    assert ('jit_hot' in done.names) == is_own
+    assert (f'the {name} of a process is not kept, and its code has no names: it belongs to another user' not in
+            done.err) == is_own, done.err
+    assert (f'{name}: it belongs to another user; code compiled at run time is not named' not in said) == is_own, said
 
 
 def test_map_is_read_when_its_process_ends(millrace, programs, tmp_path, need_root):

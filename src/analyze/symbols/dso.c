@@ -230,6 +230,10 @@ char *dso_doubt_text(const struct dso *dso)
 			       "most %d MiB; code compiled at run time is not named",
 			       dso->name, PERF_MAP_MAX_BYTES >> 20);
 		break;
+	case DSO_MAP_NOT_KEPT:
+		len = asprintf(&text, "record did not keep %s: %s; code compiled at run time is not named", dso->name,
+			       perf_map_missing_text(dso->doubt.missing));
+		break;
 	}
 	return len < 0 ? NULL : text;
 }
@@ -493,8 +497,11 @@ static int unpack_perf_map(const struct kept_perf_map *map, struct buf *ret)
 	return bytes < 0 ? (int)bytes : (uint64_t)bytes == map->bytes ? 0 : -EBADMSG;
 }
 
-/* The recorder kept the maps of the processes whose code was sampled: what is in /tmp now may be of another process. */
-static int find_perf_map(const struct dso *dso, struct buf *ret)
+/*
+ * The recorder kept the maps of the processes whose code was sampled: what is in /tmp now may be of another process.
+ * 0 or -errno; -ECANCELED: it says why it did not keep this one.
+ */
+static int find_perf_map(const struct dso *dso, struct buf *ret, uint32_t *ret_missing)
 {
 	struct cursor at = cursor_over(dso->table->perf_maps);
 	struct kept_perf_map map;
@@ -504,21 +511,27 @@ static int find_perf_map(const struct dso *dso, struct buf *ret)
 		return read_perf_map(dso->name, ret);
 	if (sscanf(dso->name, "/tmp/perf-%u.map", &pid) != 1)
 		return -ENOENT;
-	while (perf_map_next(&at, &map))
-		if (map.pid == pid && !map.missing)
+	int err = -ENOENT;
+	while (perf_map_next(&at, &map)) {
+		if (map.pid == pid && map.missing == PERF_MAP_KEPT)
 			return unpack_perf_map(&map, ret);
-	return -ENOENT;
+		if (map.pid == pid && map.missing != PERF_MAP_NONE) {
+			*ret_missing = map.missing;
+			err = -ECANCELED;
+		}
+	}
+	return err;
 }
 
 static void load_perf_map(struct dso *dso)
 {
 	AUTO_BUF struct buf text = {0};
 	struct perfmap_line line;
-	int err = find_perf_map(dso, &text);
+	int err = find_perf_map(dso, &text, &dso->doubt.missing);
 
 	if (err) {
 		if (err != -ENOENT)
-			dso->doubt.why = DSO_FOREIGN_MAP;
+			dso->doubt.why = err == -ECANCELED ? DSO_MAP_NOT_KEPT : DSO_FOREIGN_MAP;
 		return;
 	}
 	struct span rest = buf_span(&text);

@@ -45,11 +45,13 @@ enum dso_kind {
 struct dso_doubt {
 	enum {
 		DSO_TRUSTED,
-		DSO_OTHER_BUILD, /* build-ids differ */
-		DSO_OTHER_FILE,  /* there is no build-id, and device, inode or generation differ */
-		DSO_WRITTEN,     /* there is no build-id, and the file was written to after it was mapped */
-		DSO_FOREIGN_MAP, /* /tmp/perf-PID.map belongs to another user, or is no regular file, or too large */
+		DSO_OTHER_BUILD,  /* build-ids differ */
+		DSO_OTHER_FILE,   /* there is no build-id, and device, inode or generation differ */
+		DSO_WRITTEN,      /* there is no build-id, and the file was written to after it was mapped */
+		DSO_FOREIGN_MAP,  /* /tmp/perf-PID.map belongs to another user, or is no regular file, or too large */
+		DSO_MAP_NOT_KEPT, /* it was refused while recording */
 	} why;
+	uint32_t missing;     /* of DSO_MAP_NOT_KEPT: enum perf_map_missing */
 	struct elf_id found;  /* of DSO_OTHER_BUILD; len 0: that file has none */
 	uint64_t found_inode; /* of DSO_OTHER_FILE */
 	uint64_t nr_uses;     /* how often an address of the object was looked up; counted by several threads */

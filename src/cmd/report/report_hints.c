@@ -113,7 +113,8 @@ static const char *runtime_advice(const struct task *task)
 	for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]); i++)
 		for (size_t m = 0; m < nr; m++) {
 			const struct dso *dso = maps[m].object;
-			if (dso && strncmp(dso_short_name(dso), runtimes[i].object, strlen(runtimes[i].object)) == 0)
+			if (dso && !maps[m].is_former &&
+			    strncmp(dso_short_name(dso), runtimes[i].object, strlen(runtimes[i].object)) == 0)
 				return runtimes[i].advice;
 		}
 	return "make its runtime write /tmp/perf-PID.map or a jitdump";

@@ -322,7 +322,19 @@ static int put_perf_map(uint32_t pid, struct span text, struct zstd_packer **pac
 	return out->failed ? -ENOMEM : 0;
 }
 
-/* What was read, or that there is nothing. 0 or -ENOMEM. */
+static enum perf_map_missing missing_of(int err)
+{
+	switch (err) {
+	case -ENOENT: return PERF_MAP_NONE;
+	case -EPERM: return PERF_MAP_OF_ANOTHER_USER;
+	case -EINVAL: return PERF_MAP_NO_REGULAR_FILE;
+	case -ESTALE: return PERF_MAP_REUSED_PID;
+	case -EFBIG: return PERF_MAP_TOO_LARGE;
+	default: return PERF_MAP_UNREADABLE;
+	}
+}
+
+/* What was read, or why there is nothing. 0 or -ENOMEM. */
 static int keep_perf_map(uint32_t pid, struct zstd_packer **packer, struct collected *collected)
 {
 	AUTO_BUF struct buf text = {0};
@@ -332,13 +344,11 @@ static int keep_perf_map(uint32_t pid, struct zstd_packer **packer, struct colle
 		err = put_perf_map(pid, buf_span(&text), packer, collected->perf_maps);
 	if (!err || err == -ENOMEM)
 		return err;
-	if (err != -ENOENT)
+	const uint32_t missing = missing_of(err);
+	if (missing != PERF_MAP_NONE)
 		log_note("the perf-%u.map of a process is not kept, and its code has no names: %s", pid,
-			 err == -EINVAL   ? "it is no regular file"
-			 : err == -EPERM  ? "it belongs to another user"
-			 : err == -ESTALE ? "two processes had its number"
-					  : strerror(-err));
-	perf_map_put(&(struct kept_perf_map){.pid = pid, .missing = 1}, collected->perf_maps);
+			 missing == PERF_MAP_UNREADABLE ? strerror(-err) : perf_map_missing_text(missing));
+	perf_map_put(&(struct kept_perf_map){.pid = pid, .missing = missing}, collected->perf_maps);
 	return collected->perf_maps->failed ? -ENOMEM : 0;
 }
 
