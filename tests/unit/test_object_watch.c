@@ -22,13 +22,14 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/cpuset.h"
 #include "perfdata/object_id.h"
 #include "perfdata/record.h"
 #include "record/build_ids/object_watch.h"
 #include "record/setup/target.h"
 #include "sysinfo/elf_note.h"
 
-enum { WAIT_MS = 20000, ANY_GENERATION = 0 };
+enum { WAIT_MS = 5000, ANY_GENERATION = 0, OTHER_MAPS = 2000, MAPS_BETWEEN_NOTES = 50 };
 
 static char place[] = "/tmp/millrace-object-watch-XXXXXX";
 static char program[128]; /* a copy of this test, which has a build-id */
@@ -166,11 +167,53 @@ static void a_build_is_found_whatever_its_path_was(void **state)
 	object_watch_free(watch);
 }
 
+/* A file that is not looked for, often enough to fill a ring many times. */
+static void map_others(struct object_watch *watch)
+{
+	AUTO_FD int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	for (int i = 0; i < OTHER_MAPS; i++) {
+		void *map = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+		assert_true(map != MAP_FAILED);
+		munmap(map, 4096);
+		if (i % MAPS_BETWEEN_NOTES == 0)
+			object_watch_note(watch, (struct span){0});
+	}
+}
+
+/* Its thread has not started, and the rings have room for few of them. */
+static void maps_while_the_recording_starts_are_not_lost(void **state)
+{
+	pid_t self = getpid();
+	struct target own = {.kind = EVENT_TARGET_TASKS, .tids = &self, .nr_tids = 1};
+	const struct object_watch_params params = {.target = &own, .max_fds = 1024};
+	struct object_watch *watch = NULL;
+
+	(void)state;
+	if (geteuid() != 0) /* perf_event_paranoid may forbid the events */
+		skip();
+	assert_true(cpuset_online(&own.cpus) >= 0);
+	assert_int_equal(object_watch_open(&params, &watch), 0);
+	map_others(watch);
+	AUTO_FD int fd = open(program, O_RDONLY | O_CLOEXEC);
+	void *map = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	assert_true(map != MAP_FAILED);
+	object_watch_note(watch, (struct span){0});
+	assert_int_equal(object_watch_start(watch), 0);
+	int found = wait_for(watch, &file);
+	munmap(map, 4096);
+	object_watch_free(watch);
+	cpuset_fini(&own.cpus);
+	assert_true(found >= 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(maps_of_the_start_are_opened_at_once),
 		cmocka_unit_test(each_process_that_maps_it_is_tried),
+		cmocka_unit_test(maps_while_the_recording_starts_are_not_lost),
 		cmocka_unit_test(a_build_is_found_whatever_its_path_was),
 	};
 

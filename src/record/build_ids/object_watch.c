@@ -101,6 +101,7 @@ struct watched_root {
 
 struct object_watch {
 	pthread_mutex_t lock; /* of the tables; not held while a file is opened */
+	pthread_mutex_t rings_lock;
 	struct pool pool;
 	struct hash_table objects;               /* by hash of the file: struct watched_object */
 	struct hash_table processes;             /* by pid: struct watched_process */
@@ -297,26 +298,6 @@ static void note_record(struct object_watch *watch, const struct perf_event_head
 		note_object(watch, &event, had_it);
 }
 
-void object_watch_note(struct object_watch *watch, struct span records)
-{
-	struct perf_event_header header;
-	const uint8_t *at = records.ptr;
-
-	if (!watch)
-		return;
-	pthread_mutex_lock(&watch->lock);
-	for (size_t left = records.len; left >= sizeof(header); at += header.size, left -= header.size) {
-		memcpy(&header, at, sizeof(header));
-		if (header.size < sizeof(header) || header.size > left)
-			break;
-		note_record(watch, (const void *)at, true);
-	}
-	bool pending = watch->earlier.first != NULL;
-	pthread_mutex_unlock(&watch->lock);
-	if (pending)
-		notifier_notify(&watch->wake);
-}
-
 /* Bytes of a ring from `at` on; they may be in two parts. */
 static void copy_from(const struct span spans[2], size_t at, void *ret, size_t len)
 {
@@ -364,6 +345,35 @@ static void read_ring(struct object_watch *watch, struct ring *ring)
 	}
 	ring_take(ring, bytes);
 	ring_release(ring, bytes);
+}
+
+static void read_rings(struct object_watch *watch)
+{
+	pthread_mutex_lock(&watch->rings_lock);
+	for (size_t i = 0; i < watch->nr_rings; i++)
+		read_ring(watch, &watch->rings[i]);
+	pthread_mutex_unlock(&watch->rings_lock);
+}
+
+void object_watch_note(struct object_watch *watch, struct span records)
+{
+	struct perf_event_header header;
+	const uint8_t *at = records.ptr;
+
+	if (!watch)
+		return;
+	read_rings(watch); /* until the thread starts no other does, and they have room for few mappings */
+	pthread_mutex_lock(&watch->lock);
+	for (size_t left = records.len; left >= sizeof(header); at += header.size, left -= header.size) {
+		memcpy(&header, at, sizeof(header));
+		if (header.size < sizeof(header) || header.size > left)
+			break;
+		note_record(watch, (const void *)at, true);
+	}
+	bool pending = watch->earlier.first != NULL;
+	pthread_mutex_unlock(&watch->lock);
+	if (pending)
+		notifier_notify(&watch->wake);
 }
 
 /* Processes that end at once leave their container to others: its root is asked again. */
@@ -510,8 +520,7 @@ static void look_at_processes(struct object_watch *watch)
 static void look(struct object_watch *watch)
 {
 	look_at_processes(watch); /* what is new has the number then */
-	for (size_t i = 0; i < watch->nr_rings; i++)
-		read_ring(watch, &watch->rings[i]);
+	read_rings(watch);
 	open_pending(watch, &watch->pending);
 	look_at_processes(watch);
 }
@@ -653,6 +662,7 @@ int object_watch_open(const struct object_watch_params *params, struct object_wa
 	if (!watch)
 		return -ENOMEM;
 	pthread_mutex_init(&watch->lock, NULL);
+	pthread_mutex_init(&watch->rings_lock, NULL);
 	watch->pending.last = &watch->pending.first;
 	watch->earlier.last = &watch->earlier.first;
 	watch->rest_ns = rest_of(params->interval_ns);
@@ -736,6 +746,7 @@ void object_watch_free(struct object_watch *watch)
 	free(watch->rings);
 	free(watch->polls);
 	pthread_mutex_destroy(&watch->lock);
+	pthread_mutex_destroy(&watch->rings_lock);
 	free(watch);
 }
 

@@ -39,13 +39,14 @@ int object_watch_open(const struct object_watch_params *params, struct object_wa
 
 /*
  * Starts the thread, with the rights of the caller, to be called when all else has started: until then the rings keep
- * the records of maps. Files that were mapped before are opened 20 ms later. NULL is fine. 0 or -errno.
+ * the records of 200 maps, and object_watch_note() reads them. Files that were mapped before are opened 20 ms later.
+ * NULL is fine. 0 or -errno.
  */
 int object_watch_start(struct object_watch *watch);
 
 /*
- * Adds the maps that exist already: the MMAP2 records, without sample_id, among `records`. `watch` may be NULL, also in
- * the functions below.
+ * Reads the rings, and adds the maps that exist already: the MMAP2 records, without sample_id, among `records`. `watch`
+ * may be NULL, also in the functions below.
  */
 void object_watch_note(struct object_watch *watch, struct span records);
 

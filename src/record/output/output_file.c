@@ -254,8 +254,8 @@ static int collect_initial_state(const struct output_file *output, const struct 
 		.task_log = params->task_log,
 	};
 
+	object_watch_note(params->watch, (struct span){0}); /* collecting takes long among many processes */
 	int err = prologue_initial_state(&state, out, reterr);
-
 	if (err)
 		return err;
 	err = stage_makers_initial_state(params->makers, buf_span(out));
