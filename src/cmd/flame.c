@@ -202,7 +202,8 @@ static int run_store(struct flame_options *options)
 
 static int flame_run(int argc, char **argv)
 {
-	struct flame_options options = {0};
+	/* A page need not agree with perf's text, where chains that were recorded as addresses are as they were. */
+	struct flame_options options = {.input.machine.inlined = INLINE_ALL};
 	AUTO_CONFIGURATION struct configuration config = {0};
 	enum option_result result = configuration_parse(&command_flame, argc, argv, &options, &config);
 

@@ -5,6 +5,7 @@ import pathlib
 import re
 import shutil
 import struct
+import subprocess
 import sys
 import xml.etree.ElementTree
 
@@ -57,8 +58,8 @@ def test_threads_and_functions(page):
 def test_chains_are_those_of_script(data, page, millrace):
     """Each chain that script prints stands in the page, with as many samples; frames of unknown functions aside."""
     found, wanted = content(page), {}
-    for block in millrace('script', '-i', data, '-F', 'event,ip,sym').out.split('\n\n'):
-        frames = tuple(line.split(None, 1)[1] for line in block.splitlines()[1:])
+    for block in millrace('script', '-i', data, '-F', 'event,ip,sym', '--inline').out.split('\n\n'):
+        frames = tuple(line.split(None, 1)[1].removesuffix(' (inlined)') for line in block.splitlines()[1:])
         if frames and not any('[unknown]' in frame for frame in frames):
             wanted[frames] = wanted.get(frames, 0) + 1
     shown = {}
@@ -67,6 +68,28 @@ def test_chains_are_those_of_script(data, page, millrace):
         shown[frames] = shown.get(frames, 0) + count
     assert len(wanted) > 3
     assert {frames: shown.get(frames) for frames in wanted} == wanted
+
+
+INLINED = """
+static volatile unsigned long n;
+static inline __attribute__((always_inline)) void inner_hot(void) { for (int i = 0; i < 100000; i++) n += i; }
+static __attribute__((noinline)) void outer_hot(void) { inner_hot(); n++; }
+int main(void) { for (int i = 0; i < 1000; i++) outer_hot(); }
+"""
+
+
+@pytest.mark.parametrize('chains', ['fp', 'unwind'])
+def test_inlined_functions_of_recorded_chains(millrace, tmp_path, need_root, chains):
+    program = tmp_path / 'program'
+    subprocess.run(['gcc', '-O1', '-g', '-fno-omit-frame-pointer', '-x', 'c', '-', '-o', program], input=INLINED,
+                   text=True, check=True)
+    millrace('record', '-e', 'cpu-clock', '--call-graph', chains, '-o', tmp_path / 'data', '--', program)
+    for options, wanted in ([], ['outer_hot', 'inner_hot']), (['--no-inline'], ['outer_hot']):
+        millrace('flame', '-i', tmp_path / 'data', '-o', tmp_path / 'page', *options)
+        found = content(tmp_path / 'page')
+        ends = [path_of(found, node)[-len(wanted):] for _, node, *_ in weights(found['series'][0])]
+        assert any(list(end) == wanted for end in ends), (options, ends)
+        assert bool(nodes_named(found, 'inner_hot')) == (not options)
 
 
 def test_times_are_those_of_script(data, page, millrace):
@@ -643,8 +666,13 @@ def report_page(data, millrace):
     return path
 
 
-def test_report_page(data, report_page, page, millrace):
-    """The tables of --json, the chains of flame, the texts of --header and --loss; for the owner alone."""
+def test_report_page(data, report_page, millrace, tmp_path):
+    """
+    The tables of --json, the chains of flame (as report shows them: not inlined ones), the texts of --header and
+    --loss; for the owner alone.
+    """
+    page = tmp_path / 'flame.html'
+    millrace('flame', '-i', data, '--no-inline', '-o', page)
     found, tables = content(report_page), json.loads(millrace('report', '-i', data, '--json').out)
     assert found['table']['events'] == tables['events']
     flame = content(page)

@@ -71,7 +71,7 @@ int input_set_inline(const struct option *, const char *arg, bool negated, void 
 		 .offset = offsetof(type, field.machine.vmlinux)},                                                     \
 		{.name = "inline",                                                                                     \
 		 .help = "Show the functions that were inlined into a frame of any call chain; default: of those "     \
-			 "that are unwound from copies of the stack",                                                  \
+			 "that are unwound from copies of the stack, in flame and export of all",                      \
 		 .set = input_set_inline,                                                                              \
 		 .offset = offsetof(type, field.machine)},                                                             \
 		{.name = "no-demangle",                                                                                \
