@@ -54,8 +54,7 @@ static int parse_url(struct client *client, const char *url, struct diag *reterr
 	return client->url && client->database ? 0 : diag_set(reterr, -ENOMEM, "out of memory");
 }
 
-int client_open(struct client *client, const struct store_options *options, size_t most_answer_bytes,
-		struct diag *reterr)
+int client_open(struct client *client, const struct store_options *options, unsigned idle_s, struct diag *reterr)
 {
 	int err = parse_url(client, options->url, reterr);
 	const struct http_options http_options = {
@@ -63,7 +62,7 @@ int client_open(struct client *client, const struct store_options *options, size
 		.credentials = options->credentials,
 		.ca = options->ca,
 		.tries = options->tries,
-		.most_answer_bytes = most_answer_bytes,
+		.idle_s = idle_s,
 	};
 
 	return err ? err : http_open(&http_options, &client->http, reterr);
@@ -77,7 +76,8 @@ void client_close(struct client *client)
 	buf_fini(&client->answer);
 }
 
-int client_post(struct client *client, const char *sql, const char *query_id, const struct buf *body,
+/* `post` with a statement. */
+static int send(struct client *client, const char *sql, const char *query_id, struct http_post post,
 		struct diag *reterr)
 {
 	AUTO_FREE char *escaped = http_escape(client->http, sql);
@@ -86,23 +86,40 @@ int client_post(struct client *client, const char *sql, const char *query_id, co
 	buf_printf(&query, "database=%s&query=%s", client->database, escaped ? escaped : "");
 	if (query_id)
 		buf_printf(&query, "&query_id=%s", query_id);
-	const struct http_post post = {
-		.query = buf_text(&query),
-		.body = body ? buf_span(body) : (struct span){0},
-		.gzip = body,
-	};
+	post.query = buf_text(&query);
 	if (!escaped || query.failed)
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	return http_post(client->http, &post, &client->answer, reterr);
 }
 
-int client_post_again(struct client *client, const char *sql, const struct buf *body, struct diag *reterr)
+static int send_again(struct client *client, const char *sql, struct http_post post, struct diag *reterr)
 {
 	for (unsigned nr = 1;; nr++) {
-		int err = client_post(client, sql, NULL, body, reterr);
+		int err = send(client, sql, NULL, post, reterr);
 		if (err != -EAGAIN)
 			return err;
 		if (!http_wait(client->http, nr))
 			return -EIO;
 	}
+}
+
+static struct http_post post_of(const struct buf *body)
+{
+	return (struct http_post){.body = body ? buf_span(body) : (struct span){0}, .gzip = body};
+}
+
+int client_post(struct client *client, const char *sql, const char *query_id, const struct buf *body,
+		struct diag *reterr)
+{
+	return send(client, sql, query_id, post_of(body), reterr);
+}
+
+int client_post_again(struct client *client, const char *sql, const struct buf *body, struct diag *reterr)
+{
+	return send_again(client, sql, post_of(body), reterr);
+}
+
+int client_ask(struct client *client, const char *sql, const struct http_sink *sink, struct diag *reterr)
+{
+	return send_again(client, sql, (struct http_post){.sink = sink}, reterr);
 }

@@ -12,9 +12,8 @@ struct client {
 	struct buf answer;    /* of the last statement */
 };
 
-/* most_answer_bytes: 0: those of an error. 0, or -errno and why; client_close() in any case. */
-int client_open(struct client *client, const struct store_options *options, size_t most_answer_bytes,
-		struct diag *reterr);
+/* idle_s: as of http_options. 0, or -errno and why; client_close() in any case. */
+int client_open(struct client *client, const struct store_options *options, unsigned idle_s, struct diag *reterr);
 void client_close(struct client *client);
 
 /* A statement, once; the body, in a format of its own, is sent compressed when there is one. As http_post(). */
@@ -23,6 +22,9 @@ int client_post(struct client *client, const char *sql, const char *query_id, co
 
 /* One that may be made more than once: tried again. -EIO: all tries failed. */
 int client_post_again(struct client *client, const char *sql, const struct buf *body, struct diag *reterr);
+
+/* A question, tried again until the first byte of its answer, all of which goes to the sink. As client_post_again(). */
+int client_ask(struct client *client, const char *sql, const struct http_sink *sink, struct diag *reterr);
 
 /* 'text', with quotes and backslashes escaped, on the heap. NULL: out of memory. */
 char *client_literal(const char *text);

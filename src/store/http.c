@@ -23,7 +23,7 @@
 enum {
 	DEFAULT_TRIES = 6,
 	CONNECT_S = 5,
-	IDLE_S = 60, /* without a byte in either direction */
+	DEFAULT_IDLE_S = 60,
 	MOST_ANSWER = 1 << 16,
 	MOST_CREDENTIALS = 4096,
 	FIRST_PAUSE_MS = 200,
@@ -66,7 +66,12 @@ static bool load_library(void)
 struct http {
 	struct http_options options;
 	CURL *curl;
-	struct buf *answer; /* of the post that is made */
+	/* of the post that is made */
+	struct buf *answer;
+	const struct http_sink *sink;
+	struct diag *reterr;
+	bool has_given; /* bytes to the sink */
+	int sink_err;
 	char user[256], password[256];
 	char why[CURL_ERROR_SIZE];
 };
@@ -106,15 +111,25 @@ static int read_credentials(struct http *http, const char *path, struct diag *re
 	return *http->user ? 0 : diag_set(reterr, -EINVAL, "%s: has no line user=NAME", path);
 }
 
+static bool is_success(long status)
+{
+	return status >= 200 && status <= 299;
+}
+
 static size_t take_answer(char *bytes, size_t size, size_t nr, void *ctx)
 {
-	const struct http *http = ctx;
-	struct buf *answer = http->answer;
-	size_t most = http->options.most_answer_bytes ? http->options.most_answer_bytes : MOST_ANSWER;
-	size_t room = answer->len < most ? most - answer->len : 0;
+	struct http *http = ctx;
+	size_t len = size * nr, room = http->answer->len < MOST_ANSWER ? MOST_ANSWER - http->answer->len : 0;
+	long status = 0;
 
-	buf_put(answer, bytes, size * nr < room ? size * nr : room);
-	return size * nr;
+	library.easy_getinfo(http->curl, CURLINFO_RESPONSE_CODE, &status);
+	if (http->sink && is_success(status)) {
+		http->has_given = true;
+		http->sink_err = http->sink->take(http->sink->ctx, (struct span){bytes, len}, http->reterr);
+		return http->sink_err ? CURL_WRITEFUNC_ERROR : len;
+	}
+	buf_put(http->answer, bytes, len < room ? len : room);
+	return len;
 }
 
 int http_open(const struct http_options *options, struct http **ret, struct diag *reterr)
@@ -130,6 +145,8 @@ int http_open(const struct http_options *options, struct http **ret, struct diag
 	http->options = *options;
 	if (!options->tries)
 		http->options.tries = DEFAULT_TRIES;
+	if (!options->idle_s)
+		http->options.idle_s = DEFAULT_IDLE_S;
 	if (options->credentials)
 		err = read_credentials(http, options->credentials, reterr);
 	http->curl = err ? NULL : library.easy_init();
@@ -145,7 +162,7 @@ int http_open(const struct http_options *options, struct http **ret, struct diag
 	library.easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
 	library.easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_S);
 	library.easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-	library.easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)IDLE_S);
+	library.easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)http->options.idle_s);
 	library.easy_setopt(curl, CURLOPT_USERAGENT, "millrace");
 	library.easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_answer);
 	if (*http->user) {
@@ -246,6 +263,10 @@ int http_post(struct http *http, const struct http_post *post, struct buf *answe
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	}
 	http->answer = answer;
+	http->sink = post->sink;
+	http->reterr = reterr;
+	http->has_given = false;
+	http->sink_err = 0;
 	answer->len = 0;
 	*http->why = '\0';
 	struct curl_slist *headers = headers_of(post);
@@ -257,17 +278,19 @@ int http_post(struct http *http, const struct http_post *post, struct buf *answe
 	library.easy_setopt(http->curl, CURLOPT_WRITEDATA, http);
 	uint64_t since_ns = clock_ns(CLOCK_MONOTONIC);
 	CURLcode code = library.easy_perform(http->curl);
-	bool was_idle = clock_ns(CLOCK_MONOTONIC) - since_ns >= IDLE_S * NS_PER_S;
+	bool was_idle = clock_ns(CLOCK_MONOTONIC) - since_ns >= http->options.idle_s * NS_PER_S;
 	library.easy_setopt(http->curl, CURLOPT_HTTPHEADER, NULL);
 	library.slist_free_all(headers);
+	if (http->sink_err)
+		return http->sink_err;
 	if (code != CURLE_OK)
 		return diag_set(reterr,
-				code == CURLE_OPERATION_TIMEDOUT && was_idle ? -EIO
-				: is_transient(code)                         ? -EAGAIN
-									     : -EPROTO,
+				http->has_given || (code == CURLE_OPERATION_TIMEDOUT && was_idle) ? -EIO
+				: is_transient(code)                                              ? -EAGAIN
+												  : -EPROTO,
 				"%s: %s", http->options.url, *http->why ? http->why : library.easy_strerror(code));
 	library.easy_getinfo(http->curl, CURLINFO_RESPONSE_CODE, &status);
-	return status >= 200 && status <= 299 ? buf_status(answer) : bad_status(http, status, answer, reterr);
+	return is_success(status) ? buf_status(answer) : bad_status(http, status, answer, reterr);
 }
 
 bool http_wait(const struct http *http, unsigned nr)

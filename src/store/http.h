@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "base/buf.h"
+#include "base/span.h"
 
 struct diag;
 struct http;
@@ -18,7 +19,7 @@ struct http_options {
 	const char *ca;          /* a file with certificates to trust in place of the system's; NULL: those */
 	unsigned tries; /* of a request that gets no answer, or one of 408, 429, 500 to 599; pauses are 0.2 s, 0.4 s … 5
 			   s */
-	size_t most_answer_bytes; /* 0: 64 KiB */
+	unsigned idle_s; /* how long a request may be without a byte in either direction; 0: a minute */
 };
 
 /* -EPERM: others can read the credentials. 0, or -errno and why. */
@@ -28,15 +29,22 @@ void http_close(struct http *http); /* NULL is fine */
 /* A text as a part of a query, on the heap; NULL: out of memory. Valid until free(). */
 char *http_escape(struct http *http, const char *text);
 
+/* Gets the bytes of an answer as they come. 0, or -errno and why, which ends the request. */
+struct http_sink {
+	int (*take)(void *ctx, struct span bytes, struct diag *reterr);
+	void *ctx;
+};
+
 /*
- * POST of the body (gzip when `gzip`) to the url with "?query" behind it, once. The answer replaces what is in
- * `answer`; what is beyond most_answer_bytes is left out. 0; -EAGAIN: worth another try; -EINVAL: the server refuses
- * the content; other -errno. With the reason.
+ * POST of the body (gzip when `gzip`) to the url with "?query" behind it, once. The first 64 KiB of the answer replace
+ * what is in `answer`; with a sink, it gets a successful answer instead. 0; -EAGAIN: worth another try, and nothing
+ * went to the sink; -EINVAL: the server refuses the content; other -errno. With the reason.
  */
 struct http_post {
 	const char *query, *type; /* type: of the content; either may be NULL */
 	struct span body;
 	bool gzip;
+	const struct http_sink *sink; /* or NULL */
 };
 int http_post(struct http *http, const struct http_post *post, struct buf *answer, struct diag *reterr);
 

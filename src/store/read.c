@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a service did lately, out of a ClickHouse. Two questions: the call chains that were met, each once, and the
- * sums. Both come as lines of fields with tabs between them. Source of their escapes: clickhouse.com/docs,
- * "TabSeparated".
+ * What a service did lately, out of a ClickHouse. Two questions: the call chains that were met, each once, which are
+ * kept, and the sums, which are handed on as they come. Both come as lines of fields with tabs between them. Source of
+ * their escapes: clickhouse.com/docs, "TabSeparated".
  */
 #include "store/store.h"
 
@@ -18,7 +18,15 @@
 #include "base/pool.h"
 #include "store/client.h"
 
-enum { MOST_ANSWER = 1 << 29, MAX_DEPTH = 1024, MOST_STEPS = 10000, BUCKET_S = 10 };
+enum {
+	MOST_CHAINS = 1 << 29, /* bytes of their names */
+	MOST_LINE = 1 << 24,
+	MOST_BAD_LINES = 20, /* among which the reason is looked for */
+	MAX_DEPTH = 1024,
+	MOST_STEPS = 10000,
+	BUCKET_S = 10,
+	IDLE_S = 600, /* the first byte of an answer comes when the sums of the last row are known */
+};
 
 /* A call chain as it came: texts of lines, cut when they are needed. */
 struct chain {
@@ -29,12 +37,17 @@ struct chain {
 struct reading {
 	struct client client;
 	const struct store_question *question;
-	char *where;       /* heap: the condition of both questions */
-	bool by_host;      /* rows tell hosts apart */
-	uint64_t begin_s;  /* since 1970, by the clock of the server */
-	struct buf stacks; /* the first answer, whose fields are cut in place */
+	char *where;      /* heap: the condition of both questions */
+	bool by_host;     /* rows tell hosts apart */
+	uint64_t begin_s; /* since 1970, by the clock of the server */
+	struct buf line;  /* of an answer: what came of it so far */
+	int (*take_line)(struct reading *reading, char *line, struct diag *reterr);
+	unsigned nr_bad_lines;
+	uint64_t number; /* an answer that is one */
+	bool has_number;
 	struct pool pool;
-	struct hash_table chains; /* hash -> struct chain, whose texts are in `stacks` */
+	size_t chains_bytes;
+	struct hash_table chains; /* hash -> struct chain, all of the pool */
 };
 
 /* The field at *at, cut and with its escapes resolved; *at behind it. NULL: the line has no more. */
@@ -71,29 +84,86 @@ static bool next_number(char **at, uint64_t *ret)
 	return end != field && !*end;
 }
 
-static char *next_line(char **at)
-{
-	char *line = *at, *end = line && *line ? strchr(line, '\n') : NULL;
-
-	if (!end) /* what has no newline was cut off */
-		return NULL;
-	*end = '\0';
-	*at = end + 1;
-	return line;
-}
-
-static int bad_answer(struct reading *reading, struct diag *reterr)
+static int bad_answer(const struct reading *reading, struct diag *reterr)
 {
 	return diag_set(reterr, -EPROTO, "%s: the answer is not what was asked for", reading->client.url);
 }
 
-static int ask(struct reading *reading, const char *sql, struct diag *reterr)
+/* A server that fails in the middle of an answer says why in its text: a line, after some that are not of the answer.
+ */
+static int take_bad_line(struct reading *reading, const char *line, struct diag *reterr)
 {
-	int err = client_post_again(&reading->client, sql, NULL, reterr);
+	if (strncmp(line, "Code: ", 6) == 0)
+		return diag_set(reterr, -EIO, "%s: %.300s", reading->client.url, line);
+	return ++reading->nr_bad_lines < MOST_BAD_LINES ? 0 : bad_answer(reading, reterr);
+}
 
-	if (!err && reading->client.answer.len >= MOST_ANSWER)
-		err = diag_set(reterr, -EFBIG, "%s: more than %d MiB: ask for less time", reading->client.url,
-			       MOST_ANSWER >> 20);
+/* The line that has come, which begins a new one. */
+static int end_line(struct reading *reading, struct diag *reterr)
+{
+	char *line = (char *)(uintptr_t)buf_text(&reading->line);
+
+	if (reading->line.failed)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	reading->line.len = 0;
+	if (reading->nr_bad_lines || strncmp(line, "Code: ", 6) == 0)
+		return take_bad_line(reading, line, reterr);
+	int err = reading->take_line(reading, line, reterr);
+	return err == -EPROTO ? take_bad_line(reading, "", reterr) : err;
+}
+
+static int take_bytes(void *ctx, struct span bytes, struct diag *reterr)
+{
+	struct reading *reading = ctx;
+	const char *at = bytes.ptr, *end = at + bytes.len;
+	int err = 0;
+
+	while (!err && at < end) {
+		const char *newline = memchr(at, '\n', (size_t)(end - at));
+		buf_put(&reading->line, at, (size_t)((newline ? newline : end) - at));
+		at = newline ? newline + 1 : end;
+		if (reading->line.len > MOST_LINE)
+			return bad_answer(reading, reterr);
+		if (newline)
+			err = end_line(reading, reterr);
+	}
+	return err;
+}
+
+/* Hands each line of the answer to take_line(), which returns -EPROTO for one that is not what was asked for. */
+static int ask(struct reading *reading, struct buf *sql, int (*take_line)(struct reading *, char *, struct diag *),
+	       struct diag *reterr)
+{
+	const struct http_sink sink = {.take = take_bytes, .ctx = reading};
+
+	reading->take_line = take_line;
+	reading->line.len = 0;
+	reading->nr_bad_lines = 0;
+	buf_put_text(sql, " FORMAT TabSeparated");
+	int err = sql->failed ? diag_set(reterr, -ENOMEM, "out of memory")
+			      : client_ask(&reading->client, buf_text(sql), &sink, reterr);
+	if (!err && reading->line.len) { /* without a newline it is no whole one */
+		reading->nr_bad_lines++;
+		err = end_line(reading, reterr);
+	}
+	return !err && reading->nr_bad_lines ? bad_answer(reading, reterr) : err;
+}
+
+static int take_number(struct reading *reading, char *line, struct diag *reterr)
+{
+	(void)reterr;
+	reading->has_number = next_number(&line, &reading->number);
+	return reading->has_number ? 0 : -EPROTO;
+}
+
+static int ask_number(struct reading *reading, struct buf *sql, uint64_t *ret, struct diag *reterr)
+{
+	reading->has_number = false;
+	int err = ask(reading, sql, take_number, reterr);
+	if (!err && !reading->has_number)
+		err = bad_answer(reading, reterr);
+	if (!err)
+		*ret = reading->number;
 	return err;
 }
 
@@ -102,19 +172,38 @@ static int count_hosts(struct reading *reading, struct diag *reterr)
 	AUTO_BUF struct buf sql = {0};
 	uint64_t nr;
 
-	buf_printf(&sql, "SELECT uniqExact(host) FROM profile_samples WHERE %s FORMAT TabSeparated", reading->where);
-	int err = sql.failed ? diag_set(reterr, -ENOMEM, "out of memory") : ask(reading, buf_text(&sql), reterr);
+	buf_printf(&sql, "SELECT uniqExact(host) FROM profile_samples WHERE %s", reading->where);
+	int err = ask_number(reading, &sql, &nr, reterr);
 	if (err)
 		return err;
-	char *at = (char *)(uintptr_t)buf_text(&reading->client.answer), *line = next_line(&at);
-	if (!line || !next_number(&line, &nr))
-		return bad_answer(reading, reterr);
 	*reading->question->ret_nr_hosts = (uint32_t)nr;
 	reading->by_host = nr <= reading->question->most_hosts;
 	return 0;
 }
 
-static int read_stacks(struct reading *reading, struct diag *reterr)
+static int take_chain(struct reading *reading, char *line, struct diag *reterr)
+{
+	uint64_t hash, nr_kernel;
+	bool whole = next_number(&line, &hash) && next_number(&line, &nr_kernel);
+	const char *frames = whole ? next_field(&line) : NULL, *objects = frames ? next_field(&line) : NULL;
+
+	if (!objects)
+		return -EPROTO;
+	size_t frames_len = strlen(frames), objects_len = strlen(objects);
+	reading->chains_bytes += frames_len + objects_len;
+	if (reading->chains_bytes > MOST_CHAINS)
+		return diag_set(reterr, -EFBIG, "%s: more than %d MiB of call chains: ask for less time",
+				reading->client.url, MOST_CHAINS >> 20);
+	struct chain *chain = pool_take(&reading->pool, sizeof(*chain));
+	if (!chain || hash_table_add(&reading->chains, hash, chain))
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	chain->frames = pool_text(&reading->pool, frames, frames_len);
+	chain->objects = pool_text(&reading->pool, objects, objects_len);
+	chain->nr_kernel = nr_kernel;
+	return chain->frames && chain->objects ? 0 : diag_set(reterr, -ENOMEM, "out of memory");
+}
+
+static int read_chains(struct reading *reading, struct diag *reterr)
 {
 	AUTO_BUF struct buf sql = {0};
 	AUTO_FREE char *service = client_literal(reading->question->service);
@@ -123,27 +212,9 @@ static int read_stacks(struct reading *reading, struct diag *reterr)
 		&sql,
 		"SELECT hash, any(kernel), arrayStringConcat(any(stack), '\\n'), arrayStringConcat(any(objects), '\\n')"
 		" FROM profile_stacks WHERE service = %s AND hash IN "
-		"(SELECT stack FROM profile_samples WHERE %s) GROUP BY hash FORMAT TabSeparated",
+		"(SELECT stack FROM profile_samples WHERE %s) GROUP BY hash",
 		service ? service : "''", reading->where);
-	int err = service && !sql.failed ? ask(reading, buf_text(&sql), reterr)
-					 : diag_set(reterr, -ENOMEM, "out of memory");
-	if (err)
-		return err;
-	reading->stacks = reading->client.answer;
-	reading->client.answer = (struct buf){0};
-	char *at = (char *)(uintptr_t)buf_text(&reading->stacks);
-	for (char *line; (line = next_line(&at));) {
-		uint64_t hash, nr_kernel;
-		bool whole = next_number(&line, &hash) && next_number(&line, &nr_kernel);
-		char *frames = whole ? next_field(&line) : NULL, *objects = next_field(&line);
-		if (!frames || !objects)
-			return bad_answer(reading, reterr);
-		struct chain *chain = pool_take(&reading->pool, sizeof(*chain));
-		if (!chain || hash_table_add(&reading->chains, hash, chain))
-			return diag_set(reterr, -ENOMEM, "out of memory");
-		*chain = (struct chain){frames, objects, nr_kernel};
-	}
-	return 0;
+	return service ? ask(reading, &sql, take_chain, reterr) : diag_set(reterr, -ENOMEM, "out of memory");
 }
 
 /* The lines of a text, `room` at most, the last one first. Newlines are cut off. */
@@ -179,7 +250,7 @@ static int give_chain(struct reading *reading, const struct chain *chain, struct
 	row->objects = objects;
 	row->nr_frames = split_lines(names, frames, MAX_DEPTH);
 	if (split_lines(places, objects, MAX_DEPTH) != row->nr_frames)
-		return bad_answer(reading, reterr);
+		return -EPROTO;
 	row->nr_kernel = chain && chain->nr_kernel < row->nr_frames ? (unsigned)chain->nr_kernel
 			 : chain                                    ? row->nr_frames
 								    : 0;
@@ -187,7 +258,7 @@ static int give_chain(struct reading *reading, const struct chain *chain, struct
 	return err ? diag_set(reterr, err, "%s", strerror(-err)) : 0;
 }
 
-static int give_row(struct reading *reading, char *line, struct diag *reterr)
+static int take_sum(struct reading *reading, char *line, struct diag *reterr)
 {
 	const struct store_question *question = reading->question;
 	struct store_row row = {0};
@@ -199,7 +270,7 @@ static int give_row(struct reading *reading, char *line, struct diag *reterr)
 	uint64_t time_s;
 	if (!next_number(&line, &time_s) || !next_number(&line, &hash) || !next_number(&line, &row.samples) ||
 	    !next_number(&line, &row.value))
-		return bad_answer(reading, reterr);
+		return -EPROTO;
 	/* Hosts whose clocks are ahead are in the last step that there can be. */
 	uint64_t later_s = time_s > reading->begin_s ? time_s - reading->begin_s : 0;
 	uint64_t step = question->step_s ? later_s / question->step_s : 0;
@@ -219,13 +290,9 @@ static int read_sums(struct reading *reading, struct diag *reterr)
 		buf_put_text(&sql, "0");
 	buf_printf(&sql,
 		   " AS at, stack, sum(samples), sum(value)"
-		   " FROM profile_samples WHERE %s GROUP BY event, of_host, comm, at, stack FORMAT TabSeparated",
+		   " FROM profile_samples WHERE %s GROUP BY event, of_host, comm, at, stack",
 		   reading->where);
-	int err = sql.failed ? diag_set(reterr, -ENOMEM, "out of memory") : ask(reading, buf_text(&sql), reterr);
-	char *at = (char *)(uintptr_t)buf_text(&reading->client.answer);
-	for (char *line; !err && (line = next_line(&at));)
-		err = give_row(reading, line, reterr);
-	return err;
+	return ask(reading, &sql, take_sum, reterr);
 }
 
 /* From which time on, in whole steps. */
@@ -233,15 +300,14 @@ static int choose_time(struct reading *reading, struct diag *reterr)
 {
 	const struct store_question *question = reading->question;
 	AUTO_FREE char *service = client_literal(question->service);
+	AUTO_BUF struct buf sql = {0};
 	uint64_t now_s;
 	uint32_t step_s = question->step_s ? question->step_s : BUCKET_S;
-	int err = ask(reading, "SELECT toUInt32(now()) FORMAT TabSeparated", reterr);
 
+	buf_put_text(&sql, "SELECT toUInt32(now())");
+	int err = ask_number(reading, &sql, &now_s, reterr);
 	if (err)
 		return err;
-	char *at = (char *)(uintptr_t)buf_text(&reading->client.answer), *line = next_line(&at);
-	if (!line || !next_number(&line, &now_s))
-		return bad_answer(reading, reterr);
 	reading->begin_s = now_s > question->since_s ? (now_s - question->since_s) / step_s * step_s : 0;
 	if (!service || asprintf(&reading->where, "service = %s AND time >= toDateTime(%" PRIu64 ")", service,
 				 reading->begin_s) < 0) {
@@ -254,20 +320,20 @@ static int choose_time(struct reading *reading, struct diag *reterr)
 int store_read(const struct store_options *options, const struct store_question *question, struct diag *reterr)
 {
 	struct reading reading = {.question = question};
-	int err = client_open(&reading.client, options, MOST_ANSWER, reterr);
+	int err = client_open(&reading.client, options, IDLE_S, reterr);
 
 	if (!err)
 		err = choose_time(&reading, reterr);
 	if (!err)
 		err = count_hosts(&reading, reterr);
 	if (!err)
-		err = read_stacks(&reading, reterr);
+		err = read_chains(&reading, reterr);
 	if (!err)
 		err = read_sums(&reading, reterr);
 	client_close(&reading.client);
 	hash_table_fini(&reading.chains);
 	pool_fini(&reading.pool);
-	buf_fini(&reading.stacks);
+	buf_fini(&reading.line);
 	free(reading.where);
 	return err;
 }

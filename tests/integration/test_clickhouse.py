@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 import urllib.parse
 import urllib.request
 
@@ -181,6 +182,47 @@ def test_certificates(data, millrace, store, tmp_path):
     assert 'certificate' in result.err and result.err.count('\n') == 1 and not store.rows
     millrace('export', '-i', data, f'--to={url}', f'--ca-file={tmp_path}/cert')
     assert sum(row[7] for row in store.rows) == total(millrace, data)[0]
+
+
+class Answers(Store):
+    """The four answers that flame and report ask for, the last one in pieces; `end` is its end."""
+    def do_POST(self):
+        query = urllib.parse.parse_qs(urllib.parse.urlparse(self.path).query)['query'][0]
+        self.rfile.read(int(self.headers['Content-Length']))
+        now = int(time.time()) // 10 * 10
+        if 'arrayStringConcat' in query:
+            self.answer(200, b'77\t1\tpread\\nmain\\n_start\tkernel\\nweb\\nweb\n')
+        elif 'sum(samples)' not in query:
+            self.answer(200, f'{now if "now()" in query else 1000}\n'.encode())
+        else:
+            self.send_response(200)
+            self.end_headers()
+            for _ in range(self.server.count):
+                self.wfile.write(b'cpu-clock\tall hosts\t%s\t%d\t77\t2\t30\n' % (b'c' * self.server.size, now))
+            self.wfile.write(self.server.end)
+
+
+def test_many_rows_of_a_store(data, program, store, tmp_path):  # pylint: disable=unused-argument
+    """More than 512 MiB, in bounded memory."""
+    store.RequestHandlerClass = Answers
+    store.count, store.size, store.end = 9000, 64000, b''
+    with open(tmp_path / 'err', 'w', encoding='ascii') as err:
+        process = subprocess.Popen([program, 'flame', f'--from={store.url}', '--service=web', '-o',
+                                    tmp_path / 'page'], stderr=err)
+        _, status, used = os.wait4(process.pid, 0)
+    assert status == 0 and used.ru_maxrss < 200_000, ((tmp_path / 'err').read_text(), used.ru_maxrss)
+    assert content(tmp_path / 'page')['series'][0]['samples'] == 18000
+
+
+@pytest.mark.parametrize('end', [b'Code: 241, e.displayText() = DB::Exception: Memory limit exceeded\n',
+                                 b'\n__exception__\r\ntag\nCode: 241. DB::Exception: Memory limit exceeded',
+                                 b'cpu-clock\tall ho'])
+def test_a_store_that_fails_while_it_answers(data, millrace, store, end):
+    store.RequestHandlerClass = Answers
+    store.count, store.size, store.end = 3, 10, end
+    result = millrace('report', f'--from={store.url}', '--service=web', status=255)
+    assert ('Memory limit exceeded' if b'Code' in end else 'is not what was asked for') in result.err
+    assert result.err.count('\n') == 1 and not result.out
 
 
 @pytest.mark.parametrize('args, status, said', [
