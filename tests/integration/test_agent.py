@@ -4,15 +4,17 @@ import http.server
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import threading
 import time
 
 import pytest
 
-from conftest import MILLRACE, wait_until
+from conftest import MILLRACE, TRACEFS, wait_until
 from test_clickhouse import Store
 
 
@@ -99,11 +101,13 @@ class Server:
             self.port = free.getsockname()[1]
         self.rows, self.server = [], None
 
-    def start(self, handler=Store):
+    def start(self, handler=Store, wrap=None):
         http.server.ThreadingHTTPServer.allow_reuse_address = True
         self.server = http.server.ThreadingHTTPServer(('127.0.0.1', self.port), handler)
         self.server.rows, self.server.faults, self.server.logins, self.server.garbage = self.rows, [], set(), False
         self.server.daemon_threads = True
+        if wrap:
+            self.server.socket = wrap.wrap_socket(self.server.socket, server_side=True)
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={'poll_interval': .05})
         self.thread.start()
 
@@ -201,6 +205,85 @@ def test_a_store_that_is_full(agent, server):
     found = agent.stop()
     assert found['delivered'] == found['recorded'] and not found['refused']['pieces']
     assert sum(row[7] for row in server.rows) == found['delivered']['samples']
+
+
+def check_all_arrived(server, found):
+    assert found['delivered'] == found['recorded']
+    assert sum(row[7] for row in server.rows) == found['delivered']['samples']
+
+
+class Fails(Store):
+    """A store that does what `fault` says, until it is ''."""
+    def do_POST(self):
+        fault = self.server.fault
+        if fault == 'slow':
+            time.sleep(.5)
+        if fault in ('', 'slow'):
+            super().do_POST()
+            return
+        self.rfile.read(int(self.headers['Content-Length']))
+        if fault == 'closes':
+            self.connection.shutdown(socket.SHUT_RDWR)
+        else:
+            self.answer(500 if fault == '500' else 200, b'<html>hello</html>')
+
+
+@pytest.mark.parametrize('fault, said', [('500', 'HTTP 500'), ('garbage', '"<html>hello</html>"'), ('closes', 'http')])
+def test_a_store_at_fault(agent, server, fault, said):
+    """One line when it begins, one when it ends, and nothing is lost."""
+    server.start(Fails)
+    server.server.fault = fault
+    agent(f'--to=clickhouse://127.0.0.1:{server.port}', '--stop-time=50s')
+    agent.until(lambda found: found['failing_since'] and found['waiting']['pieces'] >= 3, 'pieces that wait')
+    assert said in status(agent.state)['error']
+    server.server.fault = ''
+    agent.until(lambda found: not found['failing_since'], 'deliveries')
+    found = agent.stop()
+    check_all_arrived(server, found)
+    assert agent.err.count('delivery failed') == 1 and agent.err.count('deliveries work again') == 1
+
+
+def test_a_store_that_is_slow(agent, server):
+    server.start(Fails)
+    server.server.fault = 'slow'
+    agent(f'--to=clickhouse://127.0.0.1:{server.port}', '--stop-time=50s')
+    agent.until(lambda found: found['delivered']['pieces'] and found['waiting']['pieces'] >= 2, 'pieces that wait')
+    server.server.fault = ''
+    found = agent.stop()
+    check_all_arrived(server, found)
+    assert 'delivery failed' not in agent.err
+
+
+def make_certificate(path, name):
+    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', path / f'{name}.key', '-out',
+                    path / name, '-days', '2', '-subj', '/CN=localhost', '-addext', 'subjectAltName=IP:127.0.0.1'],
+                   check=True, stderr=subprocess.DEVNULL)
+
+
+@pytest.mark.skipif(not shutil.which('openssl'), reason='openssl is not installed')
+def test_a_certificate_that_is_wrong(agent, server, tmp_path):
+    """Nothing goes to such a server, the login least of all; with the right one everything does."""
+    for name in 'wrong', 'right':
+        make_certificate(tmp_path, name)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / 'right', tmp_path / 'right.key')
+    server.start(wrap=context)
+    login, trusted = tmp_path / 'login', tmp_path / 'trusted'
+    login.write_text('user=writer\npassword=secret\n')
+    login.chmod(0o600)
+    shutil.copy(tmp_path / 'wrong', trusted)
+    agent(f'--to=clickhouses://127.0.0.1:{server.port}', f'--ca-file={trusted}', f'--credentials={login}',
+          '--stop-time=50s')
+    agent.until(lambda found: found['failing_since'] and found['waiting']['pieces'] >= 2, 'pieces that wait')
+    assert 'certificate' in status(agent.state)['error'] and not server.server.logins
+    shutil.copy(tmp_path / 'right', tmp_path / 'new')
+    os.rename(tmp_path / 'new', trusted)
+    agent.until(lambda found: not found['failing_since'], 'deliveries')
+    words = pathlib.Path(f'/proc/{agent.process.pid}/cmdline').read_text()
+    found = agent.stop()
+    check_all_arrived(server, found)
+    assert server.server.logins == {'Basic d3JpdGVyOnNlY3JldA=='} and 'secret' not in words + agent.err
+    assert agent.err.count('delivery failed') == 1
 
 
 FAKETIME = '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1'
@@ -339,11 +422,20 @@ def test_what_a_server_refuses_holds_nothing_up(agent, millrace, server):
     assert found['refused']['pieces'] + found['delivered']['pieces'] == found['recorded']['pieces']
 
 
-@pytest.mark.parametrize('trigger', ['exit', 'load', 'signal'])
-def test_snapshots(agent, millrace, tmp_path, trigger):
+@pytest.mark.parametrize('trigger', ['exit', 'load', 'signal', 'psi', 'event'])
+def test_snapshots(agent, millrace, spawn, tmp_path, trigger):
     go = tmp_path / 'go'
+    if trigger == 'event' and not (TRACEFS / 'events' / 'syscalls' / 'sys_enter_getpriority').exists():
+        pytest.skip('this kernel has no tracepoints of system calls')
+    if trigger == 'psi':
+        try:
+            pathlib.Path('/proc/pressure/cpu').read_text()
+        except OSError:
+            pytest.skip('this kernel does not count pressure')
+        for _ in range(os.cpu_count() + 1):
+            spawn(['sh', '-c', 'while :; do :; done'])
     spec = {'exit': f'exit:while ! [ -e {go} ]; do sleep .1; done; rm {go}; exit 7', 'load': 'load:0.000001',
-            'signal': 'load:100000'}[trigger]
+            'signal': 'load:100000', 'psi': 'psi:cpu:0.01', 'event': 'event:syscalls:sys_enter_getpriority'}[trigger]
     agent(f'--files={tmp_path}/out', f'--on-trigger={spec}', '--flight=3s').until(
         lambda found: found['delivered']['pieces'] >= 2, 'two pieces')
     go.touch()
@@ -351,13 +443,16 @@ def test_snapshots(agent, millrace, tmp_path, trigger):
     def snapshot(found):
         if trigger == 'signal':
             agent.process.send_signal(signal.SIGUSR2)
+        if trigger == 'event':
+            os.getpriority(os.PRIO_PROCESS, 0)
         return found['snapshots']
     agent.until(snapshot, 'a snapshot')
     agent.stop()
     path = next((agent.state / 'snapshots').glob('snapshot-*.data'))
     assert f'snapshot {path}: ' in agent.err
-    assert trigger == 'load' or reported(millrace, path)  # that may come before there is anything to keep
-    
+    # Load and pressure may come before there is anything to keep.
+    assert trigger in ('load', 'psi') or reported(millrace, path)
+
 
 @pytest.mark.parametrize('words, said', [
     ([], 'One of --to=URL and --files=DIR'),
