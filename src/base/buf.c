@@ -39,9 +39,10 @@ static bool buf_reserve(struct buf *buf, size_t more)
 
 void *buf_extend(struct buf *buf, size_t len)
 {
-	if (!buf_reserve(buf, len))
+	void *at = buf_room(buf, len);
+
+	if (!at)
 		return NULL;
-	void *at = buf->data + buf->len;
 	memset(at, 0, len);
 	buf->len += len;
 	return at;
@@ -49,7 +50,7 @@ void *buf_extend(struct buf *buf, size_t len)
 
 void *buf_room(struct buf *buf, size_t len)
 {
-	return buf_reserve(buf, len) ? buf->data + buf->len : NULL;
+	return buf_reserve(buf, len ? len : 1) ? buf->data + buf->len : NULL;
 }
 
 void buf_put(struct buf *buf, const void *bytes, size_t len)

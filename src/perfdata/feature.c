@@ -121,8 +121,6 @@ static void put_private(const struct feature_payload *payloads, size_t nr, struc
 	};
 	uint64_t next = sizeof(header) + nr * sizeof(struct private_entry);
 
-	if (!nr)
-		return;
 	buf_put(block, &header, sizeof(header));
 	for (size_t i = 0; i < nr; i++) {
 		struct private_entry entry = {payloads[i].bit, next, payloads[i].len};
@@ -148,7 +146,8 @@ int feature_set_encode(const struct feature_set *set, uint64_t at, struct buf *o
 	uint64_t bits[LAYOUT_FEATURE_WORDS] = {0};
 	size_t nr = feature_set_place(set, FEATURE_PRIVATE_FIRST);
 
-	put_private(set->payloads + nr, set->nr - nr, &block);
+	if (nr < set->nr)
+		put_private(&set->payloads[nr], set->nr - nr, &block);
 	uint64_t next = at + nr * sizeof(struct file_section) + block.len;
 	for (size_t i = 0; i < nr; i++) {
 		const struct feature_payload *payload = &set->payloads[i];

@@ -93,7 +93,7 @@ static int write_at(int fd, struct iovec iov[2], uint64_t at, size_t *ret_done)
 		ssize_t bytes = pwritev(fd, iov + first, (int)(2 - first), (off_t)(at + done));
 		if (bytes > 0) {
 			done += (size_t)bytes;
-			for (unsigned i = 0; i < 2; i++) {
+			for (unsigned i = first; i < 2 && bytes; i++) {
 				size_t part = iov[i].iov_len < (size_t)bytes ? iov[i].iov_len : (size_t)bytes;
 				iov[i].iov_base = (uint8_t *)iov[i].iov_base + part;
 				iov[i].iov_len -= part;
