@@ -41,6 +41,14 @@ signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 SYSCTL_LOCK = os.path.join(tempfile.gettempdir(), 'millrace-sysctl.lock')
 
 
+def sanitized():
+    """
+    Whether the program is built with ASan or TSan: it makes calls of its own, is slow, and no library can be loaded
+    before that of the sanitizer.
+    """
+    return bool(MILLRACE.exists() and re.search(rb'__[at]san_init', MILLRACE.read_bytes()))
+
+
 def wait_until(condition, what):
     """Waits for something that another process does, and returns it; how long that takes is no matter."""
     limit = time.monotonic() + TIMEOUT
@@ -248,7 +256,7 @@ def programs():
 
 
 @pytest.fixture(scope='session')
-def perf():
+def perf(programs, tmp_path_factory):
     """perf('report', '-i', file) -> Done. Keywords as for run."""
     path = shutil.which(os.environ.get('PERF', 'perf'))
     if not path:
@@ -258,6 +266,10 @@ def perf():
     # The names of the kernel's functions take perf tens of MB each time: in large pages it needs a quarter of its CPU
     # time less. Not where it starts a program, which has the same environment.
     large_pages = {'GLIBC_TUNABLES': 'glibc.malloc.hugetlb=1:glibc.malloc.top_pad=33554432'}
+    # It reads them several times, and the kernel formats them each time: it gets a copy.
+    copy = tmp_path_factory.mktemp('kernel') / 'kallsyms'
+    shutil.copyfile('/proc/kallsyms', copy)
+    environment.update({'LD_PRELOAD': str(programs / 'kallsyms_copy.so'), 'KALLSYMS_COPY': str(copy)})
 
     def run_perf(command, *args, env=None, **keywords):
         more = large_pages if command in ('report', 'script', 'diff') else {}

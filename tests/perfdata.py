@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A second reader of perf.data, for tests only: small, slow, and independent of the program that is tested."""
+import functools
 import struct
 from collections import namedtuple
 
@@ -40,6 +41,22 @@ def sections_of(data):
     return found
 
 
+RECORD_HEADER = struct.Struct('<I2H')
+# Fields of a sample that have a fixed size, in their order.
+FIXED_FIELDS = (('id', IDENTIFIER, 'Q'), ('ip', IP, 'Q'), ('pid', TID, 'I'), ('tid', TID, 'I'), ('time', TIME, 'Q'),
+                ('addr', ADDR, 'Q'), ('id', ID, 'Q'), ('stream', STREAM_ID, 'Q'), ('cpu', CPU, 'I'),
+                ('reserved', CPU, 'I'), ('period', PERIOD, 'Q'))
+
+
+@functools.cache
+def fixed_fields(sample_type):
+    """A struct of those that samples have, and for each of Sample the place of its value; the last place has None."""
+    there = [(name, form) for name, bit, form in FIXED_FIELDS if sample_type & bit]
+    places = {name: place for place, (name, _) in enumerate(there)}
+    form = '<' + ''.join(form for _, form in there)
+    return struct.Struct(form), [places.get(name, -1) for name in Sample._fields[:-1]]
+
+
 class PerfData:
     """attrs, and records(): of a file or a pipe that was saved to a file."""
 
@@ -69,33 +86,27 @@ class PerfData:
         return Attr(kind, config, period, sample_type, read_format, bits, struct.unpack(f'<{len(ids) // 8}Q', ids))
 
     def records(self):
-        at = self.start
-        while at < self.end:
-            kind, misc, size = struct.unpack_from('<I2H', self.bytes, at)
-            assert size >= 8 and at + size <= self.end, f'record at {at:#x}: size {size}'
-            yield Record(kind, misc, self.bytes[at + 8:at + size], at)
+        data, at, end, header = self.bytes, self.start, self.end, RECORD_HEADER.unpack_from
+        while at < end:
+            kind, misc, size = header(data, at)
+            assert size >= 8 and at + size <= end, f'record at {at:#x}: size {size}'
+            yield Record(kind, misc, data[at + 8:at + size], at)
             at += size
             if kind == TRACING_DATA:
-                at += struct.unpack_from('<I', self.bytes, at - size + 8)[0]
+                at += struct.unpack_from('<I', data, at - size + 8)[0]
 
     def sample(self, record, attr=None):
         """A SAMPLE up to its RAW part, of the first event or `attr`; fields that are not there are None."""
-        kind = (attr or self.attrs[0]).sample_type
-        at, values = 0, {}
-        for name, bit, form in (('id', IDENTIFIER, '<Q'), ('ip', IP, '<Q'), ('pid', TID, '<I'), ('tid', TID, '<I'),
-                                ('time', TIME, '<Q'), ('addr', ADDR, '<Q'), ('id', ID, '<Q'),
-                                ('stream', STREAM_ID, '<Q'), ('cpu', CPU, '<I'), (None, CPU, '<I'),
-                                ('period', PERIOD, '<Q')):
-            if kind & bit:
-                values[name] = struct.unpack_from(form, record.body, at)[0]
-                at += struct.calcsize(form)
+        kind, body, raw = (attr or self.attrs[0]).sample_type, record.body, None
+        fields, places = fixed_fields(kind)
+        values, at = fields.unpack_from(body) + (None,), fields.size
         assert not kind & READ
         if kind & CALLCHAIN:
-            at += 8 + 8 * struct.unpack_from('<Q', record.body, at)[0]
+            at += 8 + 8 * struct.unpack_from('<Q', body, at)[0]
         if kind & RAW:
-            length = struct.unpack_from('<I', record.body, at)[0]
-            values['raw'] = record.body[at + 4:at + 4 + length]
-        return Sample(*(values.get(name) for name in Sample._fields))
+            length = struct.unpack_from('<I', body, at)[0]
+            raw = body[at + 4:at + 4 + length]
+        return Sample(*[values[place] for place in places], raw)
 
     def samples(self):
         return (self.sample(record) for record in self.records() if record.type == SAMPLE)

@@ -6,9 +6,9 @@ import struct
 
 import pytest
 
-from conftest import MILLRACE
+from conftest import sanitized
 
-STEP = 16381 if 'asan' not in str(MILLRACE) else 65521  # primes: the cuts are in all parts of records
+STEP = 16381 if not sanitized() else 65521  # primes: the cuts are in all parts of records
 DATA_ERROR = 255
 
 RECORDINGS = {  # who records, with which options; what the program is told

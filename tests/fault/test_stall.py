@@ -8,7 +8,7 @@ import time
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from conftest import children, read_until, wait_until  # noqa: E402
+from conftest import children, read_until, sanitized, wait_until  # noqa: E402
 from law import check_law  # noqa: E402
 
 pytestmark = pytest.mark.alone
@@ -43,7 +43,7 @@ def test_stalled(program, millrace, programs, spawn, need_tracefs, tmp_path, opt
     record_stalled(program, programs, spawn, tmp_path / 'p', *options)
     lost = check_law(millrace, tmp_path / 'p', 'getppid', MADE)
     # How fast it drains and compresses is nothing that a sanitizer leaves alone.
-    if 'asan' not in str(program) and 'tsan' not in str(program):
+    if not sanitized():
         assert bool(lost) == ('--buffer-memory=1M' in options)
 
 
@@ -71,7 +71,7 @@ def test_storage_that_stalls(program, millrace, programs, fuse_fs, need_tracefs,
         if not (holds and losses[-1]):
             break
         directory = fuse_fs(5, 1 << 40, 0, 64 << 10, 2)
-    if 'asan' not in str(program) and 'tsan' not in str(program):
+    if not sanitized():
         assert bool(min(losses)) != holds, losses
 
 

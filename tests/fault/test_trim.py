@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from conftest import sanitized
+
 pytestmark = pytest.mark.alone
 
 CALLS = 8000  # 8 KiB of stack each: several times the memory, but not when they are cut
@@ -40,7 +42,7 @@ def test_samples_for_stacks(program, millrace, perf, need_tracefs, fuse_fs):
     assert 'Cut short: the stacks of ' in millrace('report', '--loss', '-i', file).out
     # Whether who drains gets the CPU in time is another matter: some may be lost however much memory there is. And a
     # slow machine may not make more than the file system takes.
-    if 'asan' not in str(program) and 'tsan' not in str(program) and dropped['lost'] > CALLS / 10:
+    if not sanitized() and dropped['lost'] > CALLS / 10:
         assert 4 * trimmed['lost'] < dropped['lost'], (dropped, trimmed)
     if not trimmed['lost']:
         assert trimmed['lost_time_ns'] == 0 and trimmed['covered_percent'] == 100 and not trimmed['gaps']

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from conftest import MILLRACE
+from conftest import MILLRACE, sanitized
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from perfdata import PerfData  # noqa: E402
@@ -110,7 +110,7 @@ UNUSED = {
 
 
 def no_sanitizer():
-    if b'libasan' in MILLRACE.read_bytes():
+    if sanitized():
         pytest.skip('the sanitizer must be loaded first')
 
 

@@ -108,6 +108,7 @@ def test_snapshots_of_rings_that_overflow_are_runs(run, programs, need_tracefs):
     assert seen['gaps'] == seen['torn'] == seen['lost'] == 0
 
 
+@pytest.mark.lab
 def test_perf_is_blind_at_a_snapshot_and_we_are_not(run, perf, need_root, need_tracefs):
     """The same counted calls: what is missing between two files was made between two snapshots."""
     for _ in range(5):

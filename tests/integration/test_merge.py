@@ -10,7 +10,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from conftest import ALL_CPUS  # noqa: E402
+from conftest import ALL_CPUS, sanitized  # noqa: E402
 from law import loss_of  # noqa: E402
 from perfdata import LEDGER, sections_of  # noqa: E402
 
@@ -282,7 +282,7 @@ def test_full_disk(directory, millrace, tmpfs):
 
 def test_memory_is_bounded(directory, program, tmp_path):
     """Half of what the records take; what is mapped of the input is the page cache's and does not count."""
-    if 'asan' in str(program) or 'tsan' in str(program):
+    if sanitized():
         pytest.skip('sanitizers need more address space than the limit of this test allows')
     size = sum(path.stat().st_size for path in directory.iterdir())
     big = tmp_path / 'big'

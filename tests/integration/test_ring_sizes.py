@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from conftest import MILLRACE
+from conftest import MILLRACE, sanitized
 
 # What a user may lock is one sum for all of the user's processes.
 pytestmark = pytest.mark.alone
@@ -69,7 +69,7 @@ def test_an_ordinary_user_has_what_may_be_locked(usual, millrace, tmp_path, lock
 
 def test_no_large_rings_without_carriers(millrace, programs, need_root, tmp_path):
     """A ring of an event wakes its reader at a half, when much of a large one has left the cache."""
-    if any(word in str(MILLRACE) for word in ('asan', 'tsan')):
+    if sanitized():
         pytest.skip('a sanitizer wants to be loaded first')
     env = {**os.environ, 'LD_PRELOAD': str(programs / 'refuse.so'), 'REFUSE_IOCTL': str(SET_OUTPUT),
            'REFUSE_AFTER': '0'}

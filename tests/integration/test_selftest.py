@@ -6,6 +6,8 @@ import subprocess
 
 import pytest
 
+from conftest import sanitized
+
 
 def test_quick(millrace, need_root, need_tracefs, tmp_path):
     done = millrace('selftest', '--quick', '--events', '3000', '--json', '-o', tmp_path)
@@ -17,14 +19,14 @@ def test_quick(millrace, need_root, need_tracefs, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def skip_with_sanitizers(program):
-    if 'asan' in str(program) or 'tsan' in str(program):
+def skip_with_sanitizers():
+    if sanitized():
         pytest.skip('pages are touched at addresses that sanitizers keep for themselves')
 
 
 def test_ordinary_user(program, need_root, steady_sysctl, tmp_path):
     """With page faults, where the kernel lets a user record at all."""
-    skip_with_sanitizers(program)
+    skip_with_sanitizers()
     if int(open('/proc/sys/kernel/perf_event_paranoid').read()) > 2:
         pytest.skip('perf_event_paranoid forbids it')
     os.chmod(tmp_path, 0o777)
@@ -37,8 +39,8 @@ def test_ordinary_user(program, need_root, steady_sysctl, tmp_path):
     assert result['event'] == 'page-faults:u' and result['passed'] and done.returncode == 0, done
 
 
-def test_load_of_faults(millrace, program):
-    skip_with_sanitizers(program)
+def test_load_of_faults(millrace):
+    skip_with_sanitizers()
     assert millrace('selftest', '--load=faults:100').out == ''
 
 

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from conftest import MILLRACE, wait_until
+from conftest import MILLRACE, sanitized, wait_until
 
 # The handler of a signal ends the process, with the thread that reads ahead.
 TSAN_OPTIONS = os.environ.get('TSAN_OPTIONS', '') + ':report_thread_leaks=0'
@@ -235,8 +235,7 @@ def many(need_root, need_tracefs, millrace, programs, tmp_path_factory):
 @pytest.mark.parametrize('words, what', LONG, ids=[words for words, _ in LONG])
 def test_progress_of_each_command(many, tmp_path, words, what):
     """On a clock that goes two thousand times as fast all work is long. In a pipe nothing of it is seen."""
-    linked = subprocess.run(['ldd', MILLRACE], capture_output=True, text=True).stdout
-    if 'libasan' in linked or 'libtsan' in linked:
+    if sanitized():
         pytest.skip('sanitizers cannot be loaded behind the library that makes the clock fast')
     files = {**many, 'out': tmp_path / 'out', 'cut': tmp_path / 'cut'}
     files['cut'].write_bytes(many['data'].read_bytes()[:-20000])
