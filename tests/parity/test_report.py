@@ -316,6 +316,26 @@ def small(need_root, perf, tmp_path_factory):
     return path
 
 
+@pytest.mark.parametrize('words', [['--comms', 'wc', '-s', 'dso'], ['--dsos', '[kernel.kallsyms]', '-s', 'comm']],
+                         ids=' '.join)
+def test_a_filter_of_what_is_no_key(words, need_root, millrace, tmp_path):
+    """Rows have the samples of that command or object alone. perf shows all of a row or none, as its first one is."""
+    file = tmp_path / 'perf.data'
+    millrace('record', '-q', '-e', 'cpu-clock', '-F', '5000', '-o', file, '--',
+             'sh', '-c', 'ls -lR /usr/share/doc | wc; ls -lR /usr/share/doc | wc')
+
+    def periods(*args):
+        result = json.loads(millrace('report', '--json', '-i', file, *args).out)
+        return [(row, row['period']) for row in result['events'][0]['entries']]
+
+    both, key = periods(*words[:2], '-s', 'comm,dso'), words[-1]
+    sums = collections.Counter()
+    for row, period in both:
+        sums[row[key]] += period
+    assert len({row['comm'] for row, _ in periods('-s', 'comm')}) > 2
+    assert {row[key]: period for row, period in periods(*words)} == sums and sums
+
+
 def test_graphs_need_chains(need_root, perf, millrace, tmp_path):
     """Of a recording without call chains they are asked for in vain."""
     data = tmp_path / 'perf.data'

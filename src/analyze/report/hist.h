@@ -49,7 +49,7 @@ struct hist_place {
 	const struct hist_details *details; /* NULL: no key asks for any */
 	char level;                         /* as in struct location; not compared */
 	uint8_t activity;                   /* enum hist_activity; not compared either */
-	bool filtered;                      /* counted, but not to be shown; depends only on the fields above */
+	bool filtered;                      /* counted, but not to be shown */
 };
 
 /* Samples of one place. */
