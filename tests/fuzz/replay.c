@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * replay CORPUS: a plain test of a fuzz target. Feeds it the files of the corpus, if there is one, and each seed:
- * whole, cut at each length, with each byte changed, with each word replaced by numbers that like to overflow. Prints
- * TAP. replay --write-seeds DIRECTORY: the seeds as files, for a fuzzer to start from.
+ * whole, cut at each length, with each byte changed, with each word replaced by numbers that like to overflow; of a
+ * long seed each kind of change is made at every second or third place, not all kinds at the same ones. Prints TAP.
+ * replay --write-seeds DIRECTORY: the seeds as files, for a fuzzer to start from.
  */
 #include <dirent.h>
 #include <malloc.h>
@@ -122,16 +123,21 @@ static void feed_mutations(struct buf *seed)
 {
 	static const uint64_t words[] = {0, 1, 7, UINT64_MAX, UINT64_MAX - 7, INT64_MAX, UINT32_MAX, 1ull << 32};
 
-	for (size_t len = 0; len < seed->len; len++)
+	enum { CHANGES_PER_BYTE = 6, MOST_INPUTS = 4000 };
+	const size_t step = 1 + seed->len * CHANGES_PER_BYTE / MOST_INPUTS;
+
+	for (size_t len = 0; len < seed->len; len += step)
 		feed(seed->data, len);
 	for (size_t at = 0; at < seed->len; at++) {
 		const uint8_t bytes[] = {0, 0xff, (uint8_t)(seed->data[at] ^ 1), (uint8_t)(seed->data[at] ^ 0x80)};
 		for (size_t i = 0; i < sizeof(bytes); i++)
-			feed_changed(seed, at, &bytes[i], 1);
+			if ((at + i) % step == 0)
+				feed_changed(seed, at, &bytes[i], 1);
 	}
 	for (size_t at = 0; at + 8 <= seed->len; at += 8)
 		for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-			feed_changed(seed, at, &words[i], 8);
+			if ((at / 8 + i) % step == 0)
+				feed_changed(seed, at, &words[i], 8);
 }
 
 static int write_seeds(const char *directory)
