@@ -82,7 +82,12 @@ def recorded(millrace, programs, need_tracefs, tmp_path_factory):
     return recording
 
 
-def read_with_perf(perf, file, pipe=False):
+@pytest.fixture(scope='module')
+def perf_version(perf):
+    return perf('--version').out
+
+
+def read_with_perf(perf, perf_version, file, pipe=False):
     outputs = {}
     commands = [('script',), ('report', '--stdio'), ('evlist', '-v')]
     if not pipe:  # perf report --stats stumbles over the tracing data of perf's own pipes, too
@@ -90,7 +95,7 @@ def read_with_perf(perf, file, pipe=False):
     for command in commands:
         done = perf(*command, '-i', file)
         said = done.err
-        if 'version 6.1.' not in perf('--version').out:
+        if 'version 6.1.' not in perf_version:
             # perf 6.12 asks addr2line(1) for functions that are inlined in the libc, and gives up when it is slow.
             said = re.sub('^addr2line .*: could .*\n', '', said, flags=re.M)
         assert not said.strip(), done
@@ -99,8 +104,8 @@ def read_with_perf(perf, file, pipe=False):
 
 
 @pytest.mark.parametrize('mode', MODES)
-def test_perf_reads_it(recorded, perf, mode):
-    outputs = read_with_perf(perf, recorded(mode))
+def test_perf_reads_it(recorded, perf, perf_version, mode):
+    outputs = read_with_perf(perf, perf_version, recorded(mode))
     assert outputs['evlist'] and (outputs['script'] or mode == 'delay')
     if mode != 'no build-ids' and outputs['script']:
         assert outputs['buildid-list']
@@ -140,8 +145,8 @@ def test_first_attr_speaks_for_the_file(millrace, need_root, need_tracefs, tmp_p
 
 
 @pytest.mark.parametrize('mode', PIPES)
-def test_perf_reads_the_pipe(recorded, perf, mode):
-    outputs = read_with_perf(perf, recorded(mode, pipe=True), pipe=True)
+def test_perf_reads_the_pipe(recorded, perf, perf_version, mode):
+    outputs = read_with_perf(perf, perf_version, recorded(mode, pipe=True), pipe=True)
     assert outputs['script']
 
 
