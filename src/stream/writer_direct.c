@@ -81,34 +81,6 @@ static bool not_ready(int err, unsigned *refusals)
 	return true;
 }
 
-/* All of the spans; *ret_done: how much, also after an error. */
-static int write_at(int fd, struct iovec iov[2], uint64_t at, size_t *ret_done)
-{
-	unsigned refusals = 0;
-	size_t done = 0;
-	int err = 0;
-
-	while (iov[0].iov_len + iov[1].iov_len && !err) {
-		unsigned first = iov[0].iov_len ? 0 : 1;
-		ssize_t bytes = pwritev(fd, iov + first, (int)(2 - first), (off_t)(at + done));
-		if (bytes > 0) {
-			done += (size_t)bytes;
-			for (unsigned i = first; i < 2 && bytes; i++) {
-				size_t part = iov[i].iov_len < (size_t)bytes ? iov[i].iov_len : (size_t)bytes;
-				iov[i].iov_base = (uint8_t *)iov[i].iov_base + part;
-				iov[i].iov_len -= part;
-				bytes -= (ssize_t)part;
-			}
-		} else if (bytes == 0) {
-			err = -EIO;
-		} else if (!not_ready(errno, &refusals)) {
-			err = errno == EAGAIN ? -EIO : -errno;
-		}
-	}
-	*ret_done = done;
-	return err;
-}
-
 /* The file takes no direct writes after all, and gets no more of them. */
 static void refuse_direct(struct direct *direct)
 {
@@ -121,23 +93,39 @@ static void refuse_direct(struct direct *direct)
 	atomic_store_explicit(&direct->writer.waits, false, memory_order_relaxed);
 }
 
-/* So much of what is kept, and `rest` behind it. Advances `stored`. */
+/* So much of what is kept, and `rest` behind it. Advances `stored`, also when it fails in between. */
 static int write_pages(struct direct *direct, enum way way, size_t lead_bytes, struct span rest)
 {
 	struct writer *writer = &direct->writer;
-	const uint64_t at = writer->offset + writer->queued - (lead_bytes ? direct->lead_bytes : 0);
+	uint64_t at = writer->offset + writer->queued - (lead_bytes ? direct->lead_bytes : 0);
 	struct iovec iov[2] = {{direct->lead, lead_bytes}, {(void *)(uintptr_t)rest.ptr, rest.len}};
-	size_t done, more = 0;
+	unsigned refusals = 0;
+	int err = 0;
 
 	allocation_reach(&direct->ahead, at + lead_bytes + rest.len);
-	int err = write_at(way == DIRECT ? direct->direct_fd : direct->fd, iov, at, &done);
-	if (err == -EINVAL && way == DIRECT) {
-		refuse_direct(direct);
-		err = write_at(direct->fd, iov, at + done, &more);
-		done += more;
+	while (iov[0].iov_len + iov[1].iov_len && !err) {
+		unsigned first = iov[0].iov_len ? 0 : 1;
+		int fd = way == DIRECT ? direct->direct_fd : direct->fd;
+		ssize_t bytes = pwritev(fd, iov + first, (int)(2 - first), (off_t)at);
+		if (bytes > 0) {
+			at += (uint64_t)bytes;
+			for (unsigned i = 0; i < 2; i++) {
+				size_t part = iov[i].iov_len < (size_t)bytes ? iov[i].iov_len : (size_t)bytes;
+				iov[i].iov_base = (uint8_t *)iov[i].iov_base + part;
+				iov[i].iov_len -= part;
+				bytes -= (ssize_t)part;
+			}
+		} else if (bytes == 0) {
+			err = -EIO;
+		} else if (errno == EINVAL && way == DIRECT) {
+			refuse_direct(direct);
+			way = CACHED;
+		} else if (!not_ready(errno, &refusals)) {
+			err = errno == EAGAIN ? -EIO : -errno;
+		}
 	}
-	if (at + done > writer->offset + writer->stored)
-		writer->stored = at + done - writer->offset;
+	if (at > writer->offset + writer->stored)
+		writer->stored = at - writer->offset;
 	return err;
 }
 
@@ -261,35 +249,32 @@ static enum way way_of(const struct direct *direct, size_t bytes)
 	return direct->choice.way;
 }
 
-static int write_span(struct direct *direct, struct span span)
-{
-	enum way way = way_of(direct, span.len);
-	bool judged = direct->automatic && direct->direct_fd >= 0 && span.len >= LEAST_DIRECT;
-	uint64_t began_ns = judged ? clock_ns(CLOCK_MONOTONIC) : 0;
-	uint64_t cpu_ns = judged ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
-	int err = way == DIRECT ? write_direct(direct, span) : write_cached(direct, span);
-
-	if (!judged || err)
-		return err;
-	cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
-	if (way == DIRECT)
-		direct->slow = clock_ns(CLOCK_MONOTONIC) - began_ns > SLOW * cpu_ns;
-	else if (!direct->writer.memory_is_short)
-		direct->slow = false;
-	if (way == direct->choice.way)
-		decide(&direct->choice, cpu_ns + (way == DIRECT ? WAKE_UP_NS : 0), span.len,
-		       direct->writer.memory_is_short);
-	atomic_store_explicit(&direct->writer.waits, direct->choice.way == DIRECT, memory_order_relaxed);
-	return 0;
-}
-
 static int direct_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
 {
-	int err = 0;
+	struct direct *direct = (struct direct *)writer;
 
-	for (unsigned i = 0; i < nr_spans && !err; i++)
-		err = write_span((struct direct *)writer, spans[i]);
-	return err;
+	for (unsigned i = 0; i < nr_spans; i++) {
+		const size_t bytes = spans[i].len;
+		enum way way = way_of(direct, bytes);
+		bool judged = direct->automatic && direct->direct_fd >= 0 && bytes >= LEAST_DIRECT;
+		uint64_t began_ns = judged ? clock_ns(CLOCK_MONOTONIC) : 0;
+		uint64_t cpu_ns = judged ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
+		int err = way == DIRECT ? write_direct(direct, spans[i]) : write_cached(direct, spans[i]);
+		if (err)
+			return err;
+		if (!judged)
+			continue;
+		cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
+		if (way == DIRECT)
+			direct->slow = clock_ns(CLOCK_MONOTONIC) - began_ns > SLOW * cpu_ns;
+		else if (!writer->memory_is_short)
+			direct->slow = false;
+		if (way == direct->choice.way)
+			decide(&direct->choice, cpu_ns + (way == DIRECT ? WAKE_UP_NS : 0), bytes,
+			       writer->memory_is_short);
+		atomic_store_explicit(&writer->waits, direct->choice.way == DIRECT, memory_order_relaxed);
+	}
+	return 0;
 }
 
 /* The part of a page at the end, as far as it came. */
