@@ -61,8 +61,8 @@ bool batch_pool_is_short(const struct batch_pool *pool);
 /* Whether so many jobs wait to be compressed (a quarter of those that could) that the governor should look. */
 bool batch_pool_is_late(const struct batch_pool *pool);
 /*
- * Gives the client a turn, if it has none. `wake`: an idle worker is woken for it; else batch_pool_store() or a worker
- * comes to it.
+ * Gives the client a turn, if it has none. `wake`: an idle worker is woken for it; else a draining thread that stores,
+ * or a worker, comes to it.
  */
 void batch_pool_schedule(struct batch_pool *pool, struct pool_client *client, bool wake);
 
@@ -73,15 +73,19 @@ void batch_pool_put(struct batch_pool *pool, struct batch_job *job);
 void batch_pool_submit(struct batch_pool *pool, struct batch_job *job);
 /* batch_pool_schedule() under the lock. */
 void batch_pool_add_turn(struct batch_pool *pool, struct pool_client *client, bool wake);
-/*
- * Wakes a worker for the queued work, because a thread waits for it and no draining thread will call
- * batch_pool_store().
- */
+/* Wakes a worker for the queued work, because a thread waits for it and no draining thread stores. */
 void batch_pool_wake(struct batch_pool *pool);
+/* Takes the first client out of the queue: the caller calls its call_stages(). NULL: none waits for a turn. */
+struct pool_client *batch_pool_next_turn(struct batch_pool *pool);
+
+struct store_clock {
+	unsigned weight; /* how many stores this one stands for; 0: it is not measured */
+	uint64_t before_ns;
+};
 /*
- * Does some of the queued work on this thread; always called by the same thread, with the lock held, which is released
- * while it works. Returns CPU time in ns: it is measured only at some calls, for all calls since the last measurement,
- * and 0 is returned by the others.
+ * Before and after a turn on the thread that drains, always the same one. The second returns CPU time in ns: it is
+ * measured only at some calls, for all calls since the last measurement, and 0 is returned by the others.
  */
-uint64_t batch_pool_store(struct batch_pool *pool);
+struct store_clock batch_pool_begin_store(struct batch_pool *pool);
+uint64_t batch_pool_end_store(struct batch_pool *pool, struct store_clock clock);
 void batch_pool_count(struct batch_pool *pool, const struct batch_job *job, int64_t len, int level); /* into totals */

@@ -239,15 +239,16 @@ static void wait_to_be_woken(struct pool_worker *worker)
 	pthread_mutex_lock(&pool->lock);
 }
 
-/* Batches see their stages first: others can be compressed beside that. The lock is held, and released during that. */
-static void take_turn(struct batch_pool *pool, size_t most)
+struct pool_client *batch_pool_next_turn(struct batch_pool *pool)
 {
 	struct pool_client *client = pool->first_turn;
 
+	if (!client)
+		return NULL;
 	pool->first_turn = client->next;
 	if (!pool->first_turn)
 		pool->last_turn = NULL;
-	client->call_stages(client, most);
+	return client;
 }
 
 /* How many stores the one with this number stands for: not each is measured, for the clock is a system call. */
@@ -258,46 +259,24 @@ static unsigned weight_of_store(size_t number)
 	return number < FIRST ? 1 : number % ONE_OF ? 0 : ONE_OF;
 }
 
-uint64_t batch_pool_store(struct batch_pool *pool)
+struct store_clock batch_pool_begin_store(struct batch_pool *pool)
 {
-	enum { AT_ONCE = 4 }; /* more than that is late: a worker goes on beside the drain */
-
-	if (!pool->first_turn)
-		return 0;
 	unsigned weight = weight_of_store(pool->nr_stores++);
-	uint64_t before_ns = weight ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
-	take_turn(pool, AT_ONCE);
-	if (!weight)
+
+	return (struct store_clock){.weight = weight, .before_ns = weight ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0};
+}
+
+uint64_t batch_pool_end_store(struct batch_pool *pool, struct store_clock clock)
+{
+	if (!clock.weight)
 		return 0;
 	uint64_t now_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-	uint64_t ns = weight * (now_ns - before_ns), most_ns = now_ns - pool->stores_counted_ns;
+	uint64_t ns = clock.weight * (now_ns - clock.before_ns), most_ns = now_ns - pool->stores_counted_ns;
 	if (ns > most_ns) /* this one was dearer than those that it stands for */
 		ns = most_ns;
 	pool->stores_counted_ns = now_ns;
 	pool->totals.write_cpu_ns += ns;
 	return ns;
-}
-
-/* The lock is held, and released during that. NULL: the end. */
-static struct batch_job *next_job(struct pool_worker *worker)
-{
-	struct batch_pool *pool = worker->pool;
-	struct batch_job *job;
-
-	while (!pool->first_to_pack && !(pool->ending && !pool->first_turn)) {
-		if (pool->first_turn)
-			take_turn(pool, SIZE_MAX);
-		else
-			wait_to_be_woken(worker);
-	}
-	job = pool->first_to_pack;
-	if (!job)
-		return NULL;
-	pool->first_to_pack = job->next_to_pack;
-	if (!pool->first_to_pack)
-		pool->last_to_pack = NULL;
-	atomic_fetch_sub_explicit(&pool->nr_to_pack, 1, memory_order_relaxed);
-	return job;
 }
 
 /* For compressors, or for those before them. */
@@ -396,12 +375,41 @@ void batch_pool_count(struct batch_pool *pool, const struct batch_job *job, int6
 	totals->nr_lowered += level < pool->level;
 }
 
+/* Compresses the first job that waits for it. The lock is held, and released during that. */
+static void pack_first(struct pool_worker *worker, struct extent_packer *packer)
+{
+	struct batch_pool *pool = worker->pool;
+	struct batch_job *job = pool->first_to_pack;
+
+	pool->first_to_pack = job->next_to_pack;
+	if (!pool->first_to_pack)
+		pool->last_to_pack = NULL;
+	atomic_fetch_sub_explicit(&pool->nr_to_pack, 1, memory_order_relaxed);
+	int level = is_overtaken(pool) ? 0 : atomic_load_explicit(&pool->level_now, memory_order_relaxed);
+	bool is_packed = level > 0;
+	pool->nr_packing += is_packed;
+	pthread_mutex_unlock(&pool->lock);
+	uint64_t before_ns = pool->level ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
+	if (job->batch.len && !pool->no_index)
+		note_stats(pool, job);
+	int64_t len = compress_job(pool, packer, job, &level);
+	uint64_t packed_ns = pool->level ? clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns : 0;
+	pthread_mutex_lock(&pool->lock);
+	batch_pool_count(pool, job, len, level);
+	pool->totals.pack_cpu_ns += packed_ns;
+	worker->packed_ns += packed_ns;
+	job->done = true;
+	pool->nr_packing -= is_packed;
+	atomic_fetch_add_explicit(&pool->nr_blocked, 1, memory_order_relaxed);
+	job->client->write_done(job->client);
+}
+
 static void *work(void *arg)
 {
 	struct pool_worker *worker = arg;
 	struct batch_pool *pool = worker->pool;
 	struct extent_packer *packer = NULL;
-	struct batch_job *job;
+	struct pool_client *client;
 
 	if (pool->realtime)
 		sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &(struct sched_param){.sched_priority = 1});
@@ -409,24 +417,13 @@ static void *work(void *arg)
 	if (!pool->level || extent_packer_new(&packer))
 		packer = NULL;
 	pthread_mutex_lock(&pool->lock);
-	while ((job = next_job(worker))) {
-		int level = is_overtaken(pool) ? 0 : atomic_load_explicit(&pool->level_now, memory_order_relaxed);
-		bool is_packed = level > 0;
-		pool->nr_packing += is_packed;
-		pthread_mutex_unlock(&pool->lock);
-		uint64_t before_ns = pool->level ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
-		if (job->batch.len && !pool->no_index)
-			note_stats(pool, job);
-		int64_t len = compress_job(pool, packer, job, &level);
-		uint64_t packed_ns = pool->level ? clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns : 0;
-		pthread_mutex_lock(&pool->lock);
-		batch_pool_count(pool, job, len, level);
-		pool->totals.pack_cpu_ns += packed_ns;
-		worker->packed_ns += packed_ns;
-		job->done = true;
-		pool->nr_packing -= is_packed;
-		atomic_fetch_add_explicit(&pool->nr_blocked, 1, memory_order_relaxed);
-		job->client->write_done(job->client);
+	while (pool->first_to_pack || pool->first_turn || !pool->ending) {
+		if (pool->first_to_pack)
+			pack_first(worker, packer);
+		else if ((client = batch_pool_next_turn(pool)))
+			client->call_stages(client, SIZE_MAX);
+		else
+			wait_to_be_woken(worker);
 	}
 	count_writing(worker);
 	pthread_mutex_unlock(&pool->lock);

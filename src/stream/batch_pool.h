@@ -116,8 +116,8 @@ struct batch_pool {
 	bool overtaken;  /* compression is too slow: nothing is compressed until half of the memory is free */
 	struct pipeline *with_stages;    /* list of the pipelines whose stages may keep batches */
 	size_t nr_packing, nr_unwritten; /* numbers of jobs; unwritten: waiting to be written */
-	size_t nr_stores;                /* number of calls of batch_pool_store() that had something to store */
-	/* CPU time of the thread that calls batch_pool_store(), at the last measurement */
+	size_t nr_stores;                /* number of turns on a thread that drains */
+	/* CPU time of the thread that drains and stores, at the last measurement */
 	uint64_t stores_counted_ns;
 	struct batch_pool_totals totals;
 };

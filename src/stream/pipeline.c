@@ -82,6 +82,11 @@ static struct pipeline *pipeline_of(struct writer *writer)
 	return (struct pipeline *)writer;
 }
 
+static struct pipeline *pipeline_of_client(struct pool_client *client)
+{
+	return (struct pipeline *)((char *)client - offsetof(struct pipeline, client));
+}
+
 /* The first one stays: another thread may have met one while the lock was released. The lock is held. */
 static void note_error(struct pipeline *pipeline, int err)
 {
@@ -184,11 +189,6 @@ static int hold_job(struct pipeline *pipeline, struct batch_job *job)
 	return extent ? 0 : -ENOMEM;
 }
 
-static int pass_on(struct pipeline *pipeline, struct batch_job *job)
-{
-	return pipeline->inner ? write_job(pipeline, job) : hold_job(pipeline, job);
-}
-
 /* How far the output is whole: never a part of an extent, which is given to the writer in chunks. */
 static uint64_t whole_bytes(struct pipeline *pipeline)
 {
@@ -231,44 +231,33 @@ static void find_due(struct pipeline *pipeline)
 	}
 }
 
-/* Those of the line that are done. The lock is held, and released during that. */
-static void deliver_done(struct pipeline *pipeline)
+/* A batch that is not in the line any more: `tried` to write it, with that error. The lock is held. */
+static void note_written(struct pipeline *pipeline, struct batch_job *job, bool tried, int err)
 {
 	struct batch_pool *pool = pipeline->pool;
 
-	while (pipeline->first && pipeline->first->done) {
-		struct batch_job *job = pipeline->first;
-		int err = pipeline->err;
-		bool tried = !err && pipeline->inner;
-		if (tried)
-			pipeline->inner->memory_is_short = 4 * atomic_load(&pool->nr_free) < 3 * pool->nr_jobs;
-		pthread_mutex_unlock(&pool->lock);
-		if (!err)
-			err = pass_on(pipeline, job);
-		pthread_mutex_lock(&pool->lock);
-		if (tried && !pool->no_index)
-			note_extent(pipeline, &job->info, job->batch.len, job->out_len);
-		else
-			free(job->info.counts);
-		if (tried && !err) {
-			pipeline->in_bytes += job->came_len + job->batch.tail_len;
-			pipeline->out_bytes += job->out_len + job->batch.tail_len;
-			if (pool->no_index)
-				note_end(pipeline, pipeline->out_bytes);
-		}
-		note_error(pipeline, err);
-		pipeline->commit |= job->commit;
-		if (pipeline->inner)
-			note_stored(pipeline);
-		pool->nr_unwritten--;
-		if (pipeline->due == job)
-			pipeline->due = NULL;
-		pipeline->first = job->next_in_line;
-		if (!pipeline->first)
-			pipeline->last = NULL;
-		atomic_fetch_sub_explicit(&pipeline->nr_behind, 1, memory_order_relaxed);
-		batch_pool_put(pool, job);
+	if (tried && !pool->no_index)
+		note_extent(pipeline, &job->info, job->batch.len, job->out_len);
+	else
+		free(job->info.counts);
+	if (tried && !err) {
+		pipeline->in_bytes += job->came_len + job->batch.tail_len;
+		pipeline->out_bytes += job->out_len + job->batch.tail_len;
+		if (pool->no_index)
+			note_end(pipeline, pipeline->out_bytes);
 	}
+	note_error(pipeline, err);
+	pipeline->commit |= job->commit;
+	if (pipeline->inner)
+		note_stored(pipeline);
+	pool->nr_unwritten--;
+	if (pipeline->due == job)
+		pipeline->due = NULL;
+	pipeline->first = job->next_in_line;
+	if (!pipeline->first)
+		pipeline->last = NULL;
+	atomic_fetch_sub_explicit(&pipeline->nr_behind, 1, memory_order_relaxed);
+	batch_pool_put(pool, job);
 }
 
 /*
@@ -293,12 +282,13 @@ static bool commit_inner(struct pipeline *pipeline)
 }
 
 /*
- * A job is done: writes what is due. A worker that compresses shares its CPU with the load, and memory that runs short
- * lasts no longer for that: it writes with the priority of a thread that drains. The pool's lock is held, and released
- * during that.
+ * Of the pool's client: jobs are done; writes what is due. A worker that compresses shares its CPU with the load, and
+ * memory that runs short lasts no longer for that: it writes with the priority of a thread that drains. The pool's lock
+ * is held, and released while something is written.
  */
-static void write_done(struct pipeline *pipeline)
+static void write_done(struct pool_client *client)
 {
+	struct pipeline *pipeline = pipeline_of_client(client);
 	struct batch_pool *pool = pipeline->pool;
 	struct priority before;
 	const char *unused;
@@ -311,24 +301,24 @@ static void write_done(struct pipeline *pipeline)
 	bool raised = writes && pool->level && 2 * atomic_load(&pool->nr_free) < pool->nr_jobs;
 	if (raised)
 		(void)!priority_raise(0, &before, &unused);
-	do
-		deliver_done(pipeline);
-	while (commit_inner(pipeline));
+	do {
+		while (pipeline->first && pipeline->first->done) {
+			struct batch_job *job = pipeline->first;
+			int err = pipeline->err;
+			bool tried = !err && pipeline->inner;
+			if (tried)
+				pipeline->inner->memory_is_short = 4 * atomic_load(&pool->nr_free) < 3 * pool->nr_jobs;
+			pthread_mutex_unlock(&pool->lock);
+			if (!err)
+				err = pipeline->inner ? write_job(pipeline, job) : hold_job(pipeline, job);
+			pthread_mutex_lock(&pool->lock);
+			note_written(pipeline, job, tried, err);
+		}
+	} while (commit_inner(pipeline));
 	pipeline->busy = false;
 	if (raised)
 		priority_restore(&before);
 	pthread_cond_broadcast(&pool->news);
-}
-
-/* Nothing is compressed or listed: it can be written. */
-static void finish_plain(struct pipeline *pipeline, struct batch_job *job)
-{
-	job->plain = true;
-	job->out_len = job->batch.len;
-	job->done = true;
-	atomic_fetch_add_explicit(&pipeline->pool->nr_blocked, 1, memory_order_relaxed);
-	batch_pool_count(pipeline->pool, job, -ENOTSUP, 0);
-	write_done(pipeline);
 }
 
 static void append(struct batch_job **first, struct batch_job **last, struct batch_job *job)
@@ -338,16 +328,24 @@ static void append(struct batch_job **first, struct batch_job **last, struct bat
 	*last = job;
 }
 
-/* Its place in the output is known. The lock is held, and released while something is written. */
+/*
+ * Its place in the output is known. What is neither compressed nor listed is done: who called the stages writes it.
+ * The lock is held.
+ */
 static void line_up(struct pipeline *pipeline, struct batch_job *job)
 {
 	append(&pipeline->first, &pipeline->last, job);
 	atomic_fetch_add_explicit(&pipeline->nr_behind, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&pipeline->ordered_bytes, job->batch.len + job->batch.tail_len, memory_order_relaxed);
-	if (pipeline->pool->no_index && !pipeline->flushes) /* else another worker writes beside these stages */
-		finish_plain(pipeline, job);
-	else
+	if (!pipeline->pool->no_index || pipeline->flushes) { /* beside such stages another worker writes */
 		batch_pool_submit(pipeline->pool, job);
+		return;
+	}
+	job->plain = true;
+	job->out_len = job->batch.len;
+	job->done = true;
+	atomic_fetch_add_explicit(&pipeline->pool->nr_blocked, 1, memory_order_relaxed);
+	batch_pool_count(pipeline->pool, job, -ENOTSUP, 0);
 }
 
 /* Its memory is free, and what came in it is accounted for. The lock is held. */
@@ -366,13 +364,6 @@ static uint64_t offset_of_next(const struct pipeline *pipeline)
 	return pipeline->producer.writer.offset + atomic_load_explicit(&pipeline->ordered_bytes, memory_order_relaxed);
 }
 
-static int enter_stage(struct pipeline *output, struct stage *stage, struct batch *batch)
-{
-	batch->next = NULL;
-	batch->offset = offset_of_next(output);
-	return stage->ops->process(stage, batch);
-}
-
 int stage_pass(struct stage *stage, struct batch *batch)
 {
 	struct pipeline *output = stage->output;
@@ -380,7 +371,9 @@ int stage_pass(struct stage *stage, struct batch *batch)
 
 	if (stage->next) {
 		uint64_t complete_ns = batch->complete_ns;
-		int err = enter_stage(output, stage->next, batch);
+		batch->next = NULL;
+		batch->offset = offset_of_next(output);
+		int err = stage->next->ops->process(stage->next, batch);
 		if (complete_ns > stage->next->complete_ns)
 			stage->next->complete_ns = complete_ns;
 		return err;
@@ -453,7 +446,8 @@ static uint64_t complete_of(const struct pipeline *pipeline)
 	return complete_ns;
 }
 
-static int run_stages(struct pipeline *pipeline, struct batch_job *job)
+/* What the stages are told with the batch. */
+static void set_for_stages(struct pipeline *pipeline, struct batch_job *job)
 {
 	if (job->producer)
 		job->producer->complete_ns = job->complete_ns;
@@ -461,7 +455,8 @@ static int run_stages(struct pipeline *pipeline, struct batch_job *job)
 	if (!pipeline->in_turn) /* behind the last one of the turn: there may be many producers */
 		pipeline->complete_ns = complete_of(pipeline);
 	job->batch.complete_ns = pipeline->complete_ns;
-	return enter_stage(pipeline, pipeline->stages, &job->batch);
+	job->batch.next = NULL;
+	job->batch.offset = offset_of_next(pipeline);
 }
 
 static int end_round(struct pipeline *pipeline)
@@ -512,26 +507,6 @@ static void end_turn(struct pipeline *pipeline)
 		batch_pool_add_turn(pipeline->pool, &pipeline->client, true);
 }
 
-/* The next batch of the turn. The lock is held, and released during that. */
-static void call_stages_once(struct pipeline *pipeline)
-{
-	struct batch_pool *pool = pipeline->pool;
-	struct batch_job *job = pipeline->in_turn;
-
-	pipeline->in_turn = job->next_in_line;
-	if (pipeline->err || !pipeline->stages) {
-		line_up(pipeline, job); /* after an error it is dropped there */
-		atomic_fetch_sub_explicit(&pipeline->nr_behind, 1, memory_order_relaxed);
-		return;
-	}
-	atomic_fetch_add_explicit(&pipeline->nr_staged, 1, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&pipeline->nr_behind, 1, memory_order_relaxed);
-	pthread_mutex_unlock(&pool->lock);
-	int err = run_stages(pipeline, job);
-	pthread_mutex_lock(&pool->lock);
-	note_error(pipeline, err);
-}
-
 /*
  * Once for all batches of a turn: what stages keep is more work at once then, and several threads may do it. When
  * memory is short and nothing comes any more, all that they keep. The lock is held, and released during that.
@@ -548,18 +523,39 @@ static void flush_turn(struct pipeline *pipeline)
 	note_error(pipeline, err);
 }
 
-/* For so many batches, then it has another turn. The lock is held, and released during that. */
-static void call_stages(struct pipeline *pipeline, size_t most)
+/*
+ * Of the pool's client: gives so many batches to the stages, and writes what needs no compression; then it has another
+ * turn. The lock is held, and released during that.
+ */
+static void call_stages(struct pool_client *client, size_t most)
 {
+	struct pipeline *pipeline = pipeline_of_client(client);
 	struct batch_pool *pool = pipeline->pool;
 
 	begin_turn(pipeline);
-	for (size_t nr = 0; nr < most && pipeline->in_turn; nr++)
-		call_stages_once(pipeline);
+	for (size_t nr = 0; nr < most && pipeline->in_turn; nr++) {
+		struct batch_job *job = pipeline->in_turn;
+		struct stage *first = pipeline->err ? NULL : pipeline->stages; /* after an error it is dropped later */
+		pipeline->in_turn = job->next_in_line;
+		if (first) {
+			atomic_fetch_add_explicit(&pipeline->nr_staged, 1, memory_order_relaxed);
+			atomic_fetch_sub_explicit(&pipeline->nr_behind, 1, memory_order_relaxed);
+			pthread_mutex_unlock(&pool->lock);
+			set_for_stages(pipeline, job);
+			int err = first->ops->process(first, &job->batch);
+			pthread_mutex_lock(&pool->lock);
+			note_error(pipeline, err);
+		} else {
+			line_up(pipeline, job);
+			atomic_fetch_sub_explicit(&pipeline->nr_behind, 1, memory_order_relaxed);
+		}
+		if (pipeline->first && pipeline->first->done)
+			write_done(client);
+	}
 	if (pipeline->flushes && !pipeline->err)
 		flush_turn(pipeline);
 	if (pipeline->commit)
-		write_done(pipeline);
+		write_done(client);
 	end_turn(pipeline);
 	pthread_cond_broadcast(&pool->news);
 }
@@ -733,13 +729,13 @@ static void leave_inner(struct producer *producer, int err, size_t bytes)
 	note_stored(pipeline);
 	producer->writer.stored = pipeline->stored;
 	pipeline->busy = false;
-	write_done(pipeline); /* what came since */
+	write_done(&pipeline->client); /* what came since */
 	pthread_mutex_unlock(&pipeline->pool->lock);
 }
 
 /*
- * How much of more bytes an extent with so much room may take: whole records, that it can be read alone; 0: not one.
- * Records do not wrap within their headers: rings are pages, records multiples of 8.
+ * Bytes of the first whole records of a ring that fit into `room`; 0: the first one does not; `room`: these are no
+ * records. They do not wrap within their headers: rings are pages, records multiples of 8.
  */
 static size_t whole_records(const struct span spans[2], size_t room)
 {
@@ -755,7 +751,7 @@ static size_t whole_records(const struct span spans[2], size_t room)
 			return room;
 		memcpy(&header, where, sizeof(header));
 		if (header.size < sizeof(header) || header.size % 8)
-			return room; /* no records */
+			return room;
 		if (at + header.size > room)
 			break;
 		at += header.size;
@@ -775,57 +771,37 @@ static void skip_spans(struct span spans[2], size_t len)
 	}
 }
 
-static void copy_in(struct batch_job *job, struct span spans[2], size_t len)
-{
-	for (unsigned i = 0; i < 2 && len; i++) {
-		size_t part = spans[i].len < len ? spans[i].len : len;
-		if (!part)
-			continue;
-		memcpy(job->batch.records + job->batch.len, spans[i].ptr, part);
-		job->batch.len += part;
-		len -= part;
-		spans[i].ptr = (const char *)spans[i].ptr + part;
-		spans[i].len -= part;
-	}
-}
-
 /*
- * Record by record, stack dumps without what is not stack, or shorter. A record may wrap in the ring, not in the
- * extent.
+ * Copies the first `len` bytes of the spans, and takes them off. `cutter`: record by record, stack dumps without what
+ * is not stack, or shorter; NULL: as they are. A record may wrap in the ring, not in the batch.
  */
-static void copy_in_cut(struct batch_pool *pool, struct batch_job *job, struct span spans[2], size_t len)
+static void copy_records(struct batch *batch, struct stack_cutter *cutter, unsigned stack_bytes, struct span spans[2],
+			 size_t len)
 {
-	unsigned most = atomic_load_explicit(&pool->stack_bytes, memory_order_relaxed);
-
 	while (len) {
+		struct span *from = &spans[spans[0].len ? 0 : 1];
 		struct perf_event_header header = {0};
-		uint8_t *record = job->batch.records + job->batch.len;
-		const struct span *from = &spans[spans[0].len ? 0 : 1];
-		if (len >= sizeof(header))
+		uint8_t *to = batch->records + batch->len;
+		size_t bytes = len; /* of this record; or all, if none is to be cut, or if these are no records */
+		if (cutter && len >= sizeof(header)) {
 			memcpy(&header, from->ptr, sizeof(header));
-		/* No records: as they are. */
-		size_t part = header.size < sizeof(header) || header.size > len ? len : header.size;
-		len -= part;
-		if (part == header.size && part <= from->len) {
-			job->batch.len += stack_cut_copy(pool->cutter, from->ptr, most, record);
-			skip_spans(spans, part);
-			continue;
+			bytes = header.size < sizeof(header) || header.size > len ? len : header.size;
 		}
-		copy_in(job, spans, part);
-		if (part == header.size)
-			job->batch.len -= stack_cut(pool->cutter, record, most);
+		bool cuts = cutter && bytes == header.size;
+		if (cuts && bytes <= from->len) {
+			batch->len += stack_cut_copy(cutter, from->ptr, stack_bytes, to);
+		} else {
+			size_t first = from->len < bytes ? from->len : bytes;
+			memcpy(to, from->ptr, first);
+			if (first < bytes)
+				memcpy(to + first, spans[1].ptr, bytes - first);
+			batch->len += bytes;
+			if (cuts)
+				batch->len -= stack_cut(cutter, to, stack_bytes);
+		}
+		skip_spans(spans, bytes);
+		len -= bytes;
 	}
-}
-
-static void fill(struct producer *producer, struct span spans[2], size_t len)
-{
-	struct batch_pool *pool = producer->pipeline->pool;
-
-	producer->filling->came_len += len;
-	if (pool->cutter)
-		copy_in_cut(pool, producer->filling, spans, len);
-	else
-		copy_in(producer->filling, spans, len);
 }
 
 static int wait_and_fill(struct producer *producer)
@@ -853,7 +829,8 @@ static int64_t producer_take(struct writer *writer, const struct span spans[], u
 {
 	struct producer *producer = producer_of(writer);
 	struct span left[2] = {spans[0], nr_spans > 1 ? spans[1] : (struct span){0}};
-	const size_t total = span_total(left, 2), extent_bytes = producer->pipeline->pool->extent_bytes;
+	struct batch_pool *pool = producer->pipeline->pool;
+	const size_t total = span_total(left, 2), extent_bytes = pool->extent_bytes;
 
 	for (;;) {
 		int err = fill_next(producer);
@@ -864,7 +841,9 @@ static int64_t producer_take(struct writer *writer, const struct span spans[], u
 			len = ends_extent(producer) ? 0 : whole_records(left, room);
 		if (len || !producer->filling->batch.len) {
 			len = len ? len : room; /* no records */
-			fill(producer, left, len);
+			producer->filling->came_len += len;
+			unsigned stack_bytes = atomic_load_explicit(&pool->stack_bytes, memory_order_relaxed);
+			copy_records(&producer->filling->batch, pool->cutter, stack_bytes, left, len);
 			writer->queued += len;
 			if (len < total)
 				seal(producer);
@@ -894,7 +873,9 @@ static int producer_queue(struct writer *writer, const struct span spans[], unsi
 
 static uint64_t producer_store(struct writer *writer)
 {
+	enum { AT_ONCE = 4 }; /* more than that is late: a worker goes on beside the drain */
 	struct pipeline *pipeline = producer_of(writer)->pipeline;
+	struct batch_pool *pool = pipeline->pool;
 
 	if (pipeline->flushes)
 		return 0; /* stages that keep batches do more than look at them: that is for workers */
@@ -902,13 +883,17 @@ static uint64_t producer_store(struct writer *writer)
 	if (waits && !pipeline->drain_stores)
 		return 0;
 	uint64_t ns = 0;
-	pthread_mutex_lock(&pipeline->pool->lock);
+	pthread_mutex_lock(&pool->lock);
 	pipeline->drain_stores = !waits;
+	struct pool_client *client = waits ? NULL : batch_pool_next_turn(pool);
+	if (client) {
+		struct store_clock clock = batch_pool_begin_store(pool);
+		client->call_stages(client, AT_ONCE);
+		ns = batch_pool_end_store(pool, clock);
+	}
 	if (waits)
-		batch_pool_wake(pipeline->pool); /* of what has come before */
-	else
-		ns = batch_pool_store(pipeline->pool);
-	pthread_mutex_unlock(&pipeline->pool->lock);
+		batch_pool_wake(pool); /* of what has come before */
+	pthread_mutex_unlock(&pool->lock);
 	return ns;
 }
 
@@ -1152,22 +1137,7 @@ int pipeline_write_retained(struct writer *writer)
 	return err;
 }
 
-static struct pipeline *pipeline_of_client(struct pool_client *client)
-{
-	return (struct pipeline *)((char *)client - offsetof(struct pipeline, client));
-}
-
-static void client_call_stages(struct pool_client *client, size_t most)
-{
-	call_stages(pipeline_of_client(client), most);
-}
-
-static void client_write_done(struct pool_client *client)
-{
-	write_done(pipeline_of_client(client));
-}
-
-static const struct pool_client pipeline_client = {.call_stages = client_call_stages, .write_done = client_write_done};
+static const struct pool_client pipeline_client = {.call_stages = call_stages, .write_done = write_done};
 
 static const struct writer_ops pipeline_ops = {
 	.name = "zstd",

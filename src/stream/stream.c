@@ -48,29 +48,6 @@ static bool is_nearly_full(const struct ring *ring, size_t bytes)
 	return bytes > ring->bytes / 4 * 3;
 }
 
-/* As much of what was seen as the writer copies at once; then its room is the kernel's again. */
-static int64_t take(struct stream *stream, size_t index, struct ring *ring, const struct span spans[2])
-{
-	int64_t bytes;
-
-	while ((bytes = writer_take(stream->writer, spans, spans[1].len ? 2 : 1)) == -EAGAIN) {
-		int err = writer_complete(stream->writer, WRITER_ROOM);
-		if (err)
-			return err;
-	}
-	if (bytes < 0)
-		return bytes;
-	if (stream->tap && index < stream->nr_tapped) {
-		struct span taken[2] = {spans[0], spans[1]};
-		cut_spans(taken, (size_t)bytes);
-		stream->tap->see(stream->tap, taken, stream->counters.bytes);
-	}
-	ring_take(ring, (size_t)bytes);
-	ring_release(ring, (size_t)bytes);
-	stream->counters.bytes += (uint64_t)bytes;
-	return bytes;
-}
-
 /* What is in the ring up to that position. */
 static size_t peek_until(const struct ring *ring, uint64_t end, struct span ret_spans[2])
 {
@@ -100,10 +77,24 @@ static int64_t pump_ring(struct stream *stream, size_t index, bool whole, bool s
 	stream->counters.near_full += is_nearly_full(ring, bytes);
 	stream->counters.chunks++;
 	while (peek_until(ring, end, spans)) {
-		int64_t taken = take(stream, index, ring, spans);
-		if (taken < 0)
-			return taken;
-		moved += taken;
+		int64_t bytes_taken = writer_take(stream->writer, spans, spans[1].len ? 2 : 1);
+		if (bytes_taken == -EAGAIN) {
+			int err = writer_complete(stream->writer, WRITER_ROOM);
+			if (err)
+				return err;
+			continue;
+		}
+		if (bytes_taken < 0)
+			return bytes_taken;
+		bytes = (size_t)bytes_taken;
+		if (stream->tap && index < stream->nr_tapped) {
+			cut_spans(spans, bytes);
+			stream->tap->see(stream->tap, spans, stream->counters.bytes);
+		}
+		ring_take(ring, bytes);
+		ring_release(ring, bytes); /* its room is the kernel's again */
+		stream->counters.bytes += bytes;
+		moved += bytes_taken;
 		if (stores && stream->storage)
 			stream->storage->store(stream->storage, stream->writer);
 	}
