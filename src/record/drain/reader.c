@@ -273,22 +273,6 @@ static void wake_others(const struct reader *reader)
 			reader_wake(&control->readers[i]);
 }
 
-/* One pass over all streams; false when a writer failed. */
-static bool pump(struct reader *reader, enum stream_pass pass)
-{
-	for (size_t i = 0; i < reader->nr_streams; i++) {
-		int64_t moved = stream_pump(reader->streams[i], pass);
-		if (moved < 0) {
-			reader->err = (int)moved;
-			reader->failed = reader->streams[i];
-			return false;
-		}
-	}
-	report_stored(reader);
-	wake_others(reader);
-	return true;
-}
-
 /* Rings do not wake a thread that does not poll them: this poll is for stop, wake-ups and hang-ups. */
 static int wait_for_interval(struct reader *reader, int interval_ms)
 {
@@ -355,36 +339,39 @@ static enum stream_pass next_pass(struct reader *reader, bool stop, bool woken)
 	return STREAM_COMMIT;
 }
 
-/* What poll(2) found is visited; false: the end. */
-static bool visit(struct reader *reader, int ready)
-{
-	bool stop = ready > 0 && reader->polls.fds[POLLS_STOP].revents;
-
-	if (ready > 0 && reader->polls.fds[POLLS_WAKE].revents && !switch_writers(reader))
-		return false;
-	if (!pump(reader, next_pass(reader, stop, ready > 0)) || stop)
-		return false;
-	report_near_full(reader);
-	if (ready > 0)
-		note_hang_ups(reader);
-	return true;
-}
-
 static void drain_until_stopped(struct reader *reader)
 {
-	bool goes_on = true;
+	bool stop = false;
 
 	reader->committed_ms = now_ms();
-	while (goes_on) {
+	while (!stop && !reader->err) {
 		int ready = wait_for_rings(reader);
-		int err = ready < 0 && errno != EINTR ? -errno : 0;
+		int poll_err = ready < 0 && errno != EINTR ? -errno : 0;
+		bool switches = ready > 0 && reader->polls.fds[POLLS_WAKE].revents;
+		stop = poll_err || (ready > 0 && reader->polls.fds[POLLS_STOP].revents);
 		reader->wakeups++;
 		relief_lock(reader->relief);
-		goes_on = err ? pump(reader, STREAM_DRAIN) : visit(reader, ready);
+		if (!switches || switch_writers(reader)) {
+			enum stream_pass pass = next_pass(reader, stop, ready > 0);
+			for (size_t i = 0; i < reader->nr_streams && !reader->err; i++) {
+				int64_t moved = stream_pump(reader->streams[i], pass);
+				if (moved < 0) {
+					reader->err = (int)moved;
+					reader->failed = reader->streams[i];
+				}
+			}
+		}
+		if (!reader->err) {
+			report_stored(reader);
+			wake_others(reader);
+		}
+		if (!reader->err && !stop) {
+			report_near_full(reader);
+			if (ready > 0)
+				note_hang_ups(reader);
+		}
 		relief_unlock(reader->relief);
-		if (err && goes_on)
-			reader->err = err;
-		goes_on = goes_on && !err;
+		reader->err = reader->err ? reader->err : poll_err;
 	}
 }
 
