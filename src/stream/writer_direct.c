@@ -105,11 +105,11 @@ static int write_pages(struct direct *direct, enum way way, size_t lead_bytes, s
 	allocation_reach(&direct->ahead, at + lead_bytes + rest.len);
 	while (iov[0].iov_len + iov[1].iov_len && !err) {
 		unsigned first = iov[0].iov_len ? 0 : 1;
-		int fd = way == DIRECT ? direct->direct_fd : direct->fd;
+		int fd = way == DIRECT && direct->direct_fd >= 0 ? direct->direct_fd : direct->fd;
 		ssize_t bytes = pwritev(fd, iov + first, (int)(2 - first), (off_t)at);
 		if (bytes > 0) {
 			at += (uint64_t)bytes;
-			for (unsigned i = 0; i < 2; i++) {
+			for (unsigned i = first; i < 2 && bytes; i++) {
 				size_t part = iov[i].iov_len < (size_t)bytes ? iov[i].iov_len : (size_t)bytes;
 				iov[i].iov_base = (uint8_t *)iov[i].iov_base + part;
 				iov[i].iov_len -= part;
@@ -117,9 +117,8 @@ static int write_pages(struct direct *direct, enum way way, size_t lead_bytes, s
 			}
 		} else if (bytes == 0) {
 			err = -EIO;
-		} else if (errno == EINVAL && way == DIRECT) {
+		} else if (errno == EINVAL && fd == direct->direct_fd) {
 			refuse_direct(direct);
-			way = CACHED;
 		} else if (!not_ready(errno, &refusals)) {
 			err = errno == EAGAIN ? -EIO : -errno;
 		}

@@ -42,9 +42,12 @@ static void burn(unsigned ms)
 /* Instead of libc's. */
 ssize_t pwritev(int fd, const struct iovec *iov, int nr, off_t at)
 {
-	bool direct = fcntl(fd, F_GETFL) & O_DIRECT;
+	const int flags = fcntl(fd, F_GETFL); /* EBADF where there is no such file */
+	bool direct = flags & O_DIRECT;
 	size_t len = 0;
 
+	if (flags < 0)
+		return -1;
 	for (int i = 0; i < nr; i++)
 		len += iov[i].iov_len;
 	if (direct && disk.refuse) {
@@ -196,6 +199,19 @@ static void refused_late(void **state)
 	close_scene(&scene);
 }
 
+/* The same, where a write is more than what is copied at once: the rest of it goes the other way, too. */
+static void refused_in_the_middle(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	open_scene(&scene, &writer_direct, 0);
+	disk.refuse = true;
+	give(&scene, LARGER, false);
+	assert_int_equal(disk.nr_direct, 0);
+	close_scene(&scene);
+}
+
 /* auto: where the page cache is dear large pieces go past it, small ones never. */
 static void the_cheaper_way_is_found(void **state)
 {
@@ -269,6 +285,7 @@ int main(void)
 		cmocka_unit_test(pieces_of_all_sizes),
 		cmocka_unit_test(what_is_old_is_committed),
 		cmocka_unit_test(refused_late),
+		cmocka_unit_test(refused_in_the_middle),
 		cmocka_unit_test(the_cheaper_way_is_found),
 		cmocka_unit_test(the_other_way_is_tried_early),
 		cmocka_unit_test(the_page_cache_takes_what_waits),
