@@ -329,7 +329,7 @@ def test_reads_chunks_of_compressed2(millrace, large_chunks, tmp_path, bytes_of_
 
 def test_reads_compressed2_from_a_pipe(millrace, perf, programs, need_tracefs):
     old = perf('record', '-z', '-o', '-', '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '1',
-               '-n', '60000', binary=True).out
+               '-n', '200000', binary=True).out
     expected = millrace('script', '-i', '-', input=old, binary=True).out
     assert len(expected.splitlines()) > 10000
     for convert in converted, lambda records: in_chunks(records, 70000):
