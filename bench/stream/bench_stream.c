@@ -33,7 +33,7 @@ struct bench {
 	struct bench_stream_result result;
 };
 
-static int open_writer(struct bench *bench, const struct recording_writer *asked, struct diag *reterr)
+static int open_writer(struct bench *bench, const struct recording_writer *wanted, struct diag *reterr)
 {
 	const struct bench_stream_options *options = bench->options;
 	struct writer *inner = NULL;
@@ -43,13 +43,13 @@ static int open_writer(struct bench *bench, const struct recording_writer *asked
 		.nr_rings = options->nr_rings,
 		.ring_bytes = options->ring_bytes,
 	};
-	struct writer_params params = output_writer_params(asked->ops, asked, &output);
-	int err = writer_open(asked->ops, &params, &inner);
+	struct writer_params params = output_writer_params(wanted->ops, wanted, &output);
+	int err = writer_open(wanted->ops, &params, &inner);
 
 	if (err == -ENOMEM)
-		return diag_set(reterr, err, "writer %s: out of memory", asked->ops->name);
+		return diag_set(reterr, err, "writer %s: out of memory", wanted->ops->name);
 	if (err)
-		return diag_set(reterr, -EOPNOTSUPP, "writer %s is not allowed here: %s", asked->ops->name,
+		return diag_set(reterr, -EOPNOTSUPP, "writer %s is not allowed here: %s", wanted->ops->name,
 				strerror(-err));
 	err = visit_writer_open(inner, &bench->synthetic, &bench->result.waits, &bench->writer);
 	if (err) {

@@ -274,7 +274,7 @@ def test_progress_of_what_is_stored_last(need_root, need_tracefs, programs):
     os.close(slave)
     fcntl.fcntl(run.stdout, fcntl.F_SETPIPE_SZ, 1 << 20)  # what stands before the records may be more than 64 KiB
     text = ''
-    while 'storing what is held' not in text:
+    while 'storing what is in memory' not in text:
         text += os.read(master, 65536).decode()
     assert run.stdout.read()
     assert run.wait(timeout=60) == 0
@@ -282,7 +282,7 @@ def test_progress_of_what_is_stored_last(need_root, need_tracefs, programs):
         while more := os.read(master, 65536).decode():
             text += more
     os.close(master)
-    assert re.search(r'millrace: storing what is held: ', text) and '\r\033[K' in text
+    assert re.search(r'millrace: storing what is in memory: ', text) and '\r\033[K' in text
 
 
 def status_of(args, seconds, end=signal.SIGINT, lines=0):

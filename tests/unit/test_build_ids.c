@@ -158,12 +158,12 @@ static void scan_live(int fd, const struct buf *stream, const struct event_desc 
 {
 	AUTO_BUF struct buf build_ids = {0};
 	struct collected collected = {.build_ids = &build_ids};
-	struct collector *live;
+	struct collector *collector;
 	size_t last = 0, at = stream->len ? record_end(stream, 0) : 0;
 
 	for (size_t next = 0; next < stream->len; next = record_end(stream, next))
 		last = next;
-	if (collector_new(events, nr_events, &live))
+	if (collector_new(events, nr_events, &collector))
 		return;
 	for (size_t nr = 0; at < last; nr++) {
 		size_t end = at;
@@ -171,13 +171,14 @@ static void scan_live(int fd, const struct buf *stream, const struct event_desc 
 			end = record_end(stream, end);
 		size_t part = (end - at) / 8 / 5 * (nr % 5) * 8;
 		struct span parts[] = {{stream->data + at, part}, {stream->data + at + part, end - at - part}};
-		collector_observe(live, FRONT + at, part ? parts : parts + 1, part ? 2 : 1);
+		collector_observe(collector, FRONT + at, part ? parts : parts + 1, part ? 2 : 1);
 		at = end;
 	}
-	struct collect_region region = {.fd = fd, .offset = FRONT, .bytes = stream->len, .lives = &live, .nr_lives = 1};
+	struct collect_region region = {
+		.fd = fd, .offset = FRONT, .bytes = stream->len, .collectors = &collector, .nr_collectors = 1};
 	assert_int_equal(build_ids_collect(&region, 1, events, nr_events, &collected), 0);
 	assert_same(&collected, expected);
-	collector_free(live);
+	collector_free(collector);
 }
 
 /* The records between the first and the last go into extents that cannot be decoded, by two threads in turn. */
@@ -189,20 +190,20 @@ static void scan_staged(const struct buf *stream, const struct event_desc *event
 	AUTO_BUF struct buf build_ids = {0}, file = {0};
 	AUTO_EXTENTS struct extent_list extents = {0};
 	struct collected collected = {.build_ids = &build_ids};
-	struct collector *lives[2];
+	struct collector *collectors[2];
 	size_t first = stream->len ? record_end(stream, 0) : 0, last = first;
 
 	for (size_t next = first; next < stream->len; next = record_end(stream, next))
 		last = next;
-	if (last == first || collector_new(events, nr_events, &lives[0]))
+	if (last == first || collector_new(events, nr_events, &collectors[0]))
 		return;
-	assert_int_equal(collector_new(events, nr_events, &lives[1]), 0);
+	assert_int_equal(collector_new(events, nr_events, &collectors[1]), 0);
 	buf_put(&file, stream->data, first);
 	for (size_t at = first, nr = 0, end; at < last; at = end, nr++) {
 		struct extent_info info = {.fields = {.offset = FRONT + file.len, .packed_bytes = 24}};
 		end = record_end(stream, at);
 		info.fields.bytes = end - at;
-		collector_observe_staged(lives[nr % 2], &(struct span){stream->data + at, end - at}, 1);
+		collector_observe_staged(collectors[nr % 2], &(struct span){stream->data + at, end - at}, 1);
 		assert_int_equal(extent_list_add(&extents, &info), 0);
 		buf_put(&file, "unreadable unreadable ..", 24);
 		if (nr % 2)
@@ -210,15 +211,19 @@ static void scan_staged(const struct buf *stream, const struct event_desc *event
 	}
 	buf_put(&file, stream->data + last, stream->len - last);
 	assert_int_equal(fd_pwrite(fd, file.data, file.len, FRONT), 0);
-	struct collect_region region = {
-		.fd = fd, .offset = FRONT, .bytes = file.len, .lives = lives, .nr_lives = 2, .extents = &extents};
+	struct collect_region region = {.fd = fd,
+					.offset = FRONT,
+					.bytes = file.len,
+					.collectors = collectors,
+					.nr_collectors = 2,
+					.extents = &extents};
 	assert_int_equal(build_ids_collect(&region, 1, events, nr_events, &collected), 0);
 	assert_same(&collected, expected);
 	extents.infos[0].fields.bytes -= 8; /* more was observed than there is: the file counts */
 	buf_fini(&build_ids);
 	assert_int_equal(build_ids_collect(&region, 1, events, nr_events, &collected), -EBADMSG);
-	collector_free(lives[0]);
-	collector_free(lives[1]);
+	collector_free(collectors[0]);
+	collector_free(collectors[1]);
 }
 
 static int scan(const struct buf *stream, const struct event_desc *events, size_t nr_events,
@@ -622,7 +627,7 @@ static void what_goes_by_is_what_is_read_back(void **state)
 		struct collected collected = {.build_ids = &ids, .extents = &extents};
 		struct collected live_collected = {.build_ids = &live_ids, .extents = &live_extents};
 		struct draw from = {round};
-		struct collector *live;
+		struct collector *collector;
 		AUTO_FD int fd = memfd_create("records", MFD_CLOEXEC);
 
 		for (unsigned nr = 1; nr < 50000; nr++)
@@ -630,22 +635,22 @@ static void what_goes_by_is_what_is_read_back(void **state)
 		assert_int_equal(fd_pwrite(fd, stream.data, stream.len, FRONT), 0);
 		struct collect_region region = {.fd = fd, .offset = FRONT, .bytes = stream.len};
 		assert_int_equal(build_ids_collect(&region, 1, &plain, 1, &collected), 0);
-		assert_int_equal(collector_new(&plain, 1, &live), 0);
+		assert_int_equal(collector_new(&plain, 1, &collector), 0);
 		for (size_t at = 0, end = 0; at < stream.len; at = end) {
 			for (uint64_t left = draw(&from, 2000) + 1; left > 0 && end < stream.len; left--)
 				end = record_end(&stream, end);
 			size_t part = draw(&from, (end - at) / 8) * 8;
 			struct span parts[] = {{stream.data + at, part}, {stream.data + at + part, end - at - part}};
-			collector_observe(live, FRONT + at, part ? parts : parts + 1, part ? 2 : 1);
+			collector_observe(collector, FRONT + at, part ? parts : parts + 1, part ? 2 : 1);
 		}
-		region.lives = &live;
-		region.nr_lives = 1;
+		region.collectors = &collector;
+		region.nr_collectors = 1;
 		AUTO_FD int nothing = memfd_create("nothing", MFD_CLOEXEC); /* nothing is read back */
 		region.fd = nothing;
 		assert_int_equal(build_ids_collect(&region, 1, &plain, 1, &live_collected), 0);
 		assert_same(&live_collected, &collected);
 		assert_same_extents(&live_extents, &extents);
-		collector_free(live);
+		collector_free(collector);
 	}
 }
 

@@ -60,13 +60,13 @@ static int higher_level(int level)
 	return level < 8 ? level ? 2 * level : FAST : level + 3;
 }
 
-static void raise_in_time(struct governor_lever *lever, int asked, uint64_t now_ns)
+static void raise_in_time(struct governor_lever *lever, int level_wanted, uint64_t now_ns)
 {
 	if (!lever->calm_ns)
 		lever->calm_ns = now_ns;
-	if (lever->level == asked || now_ns - lever->calm_ns < lever->patience_ns)
+	if (lever->level == level_wanted || now_ns - lever->calm_ns < lever->patience_ns)
 		return;
-	lever->level = lower_of(higher_level(lever->level), asked);
+	lever->level = lower_of(higher_level(lever->level), level_wanted);
 	lever->calm_ns = lever->raised_ns = now_ns;
 }
 

@@ -62,7 +62,7 @@ static int watchdog_start(struct watchdog *watchdog, const struct task_pauser *t
 }
 
 /* Does it still live? One system call. */
-static bool watchdog_lives(const struct watchdog *watchdog)
+static bool watchdog_is_running(const struct watchdog *watchdog)
 {
 	struct pollfd end = {.fd = watchdog->fd};
 
@@ -94,7 +94,7 @@ static void send_all(const struct task_pauser *task_pauser, int signal_number)
 
 static void stop(struct task_pauser *task_pauser, uint64_t now)
 {
-	if (!watchdog_lives(&task_pauser->watchdog)) {
+	if (!watchdog_is_running(&task_pauser->watchdog)) {
 		task_pauser->nr_unguarded++;
 		return;
 	}

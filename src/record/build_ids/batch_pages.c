@@ -47,7 +47,7 @@ void batch_pages_find(const struct scan *scan, struct batch *batch)
 		.id_offset = scan->id_offset,
 		.id_distance = scan->id_distance,
 		.pages = {.slots = slots, .mask = NR_SLOTS - 1, .used = used, .most = MOST_PAGES},
-		.live = true,
+		.while_recording = true,
 	};
 	struct sample_batch samples = {0};
 	const size_t at = (batch->len + 7) & ~(size_t)7;

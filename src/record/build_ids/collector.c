@@ -83,9 +83,9 @@ static struct found_object find_build(const struct map_history *history, size_t 
 
 	if (fd >= 0 && has_build_id(fd, build_id))
 		return (struct found_object){.fd = take_fd(&fd), .under_path = true};
-	int held = object_watch_find_build(collected->watch, object->name, build_id);
-	if (held >= 0)
-		return (struct found_object){.fd = fcntl(held, F_DUPFD_CLOEXEC, 0)};
+	int fd_kept = object_watch_find_build(collected->watch, object->name, build_id);
+	if (fd_kept >= 0)
+		return (struct found_object){.fd = fcntl(fd_kept, F_DUPFD_CLOEXEC, 0)};
 	AUTO_FD int its = open_of_process(history, nr, NULL);
 	return (struct found_object){.fd = its >= 0 && has_build_id(its, build_id) ? take_fd(&its) : err};
 }
@@ -102,9 +102,9 @@ static struct found_object find_file(const struct map_history *history, size_t n
 	int fd = object_file_open(object->name, &mapped);
 	if (fd >= 0 || !mapped.file.inode)
 		return (struct found_object){.fd = fd, .under_path = true};
-	int held = object_watch_find(collected->watch, &mapped.file);
-	if (held >= 0 && object_file_is(held, &mapped))
-		return (struct found_object){.fd = fcntl(held, F_DUPFD_CLOEXEC, 0)};
+	int fd_kept = object_watch_find(collected->watch, &mapped.file);
+	if (fd_kept >= 0 && object_file_is(fd_kept, &mapped))
+		return (struct found_object){.fd = fcntl(fd_kept, F_DUPFD_CLOEXEC, 0)};
 	int its = open_of_process(history, nr, &mapped);
 	return (struct found_object){.fd = its < 0 ? fd : its};
 }
@@ -144,8 +144,8 @@ static void keep_jitdump(const struct history_object *object, struct collected *
 	const struct object_mapping mapped = {.file = object->id.file};
 	struct kept_objects *kept = &collected->kept;
 	int under_path = object_file_open(object->name, &mapped);
-	int held = under_path < 0 ? object_watch_find(collected->watch, &mapped.file) : -1;
-	AUTO_FD int fd = under_path < 0 && held >= 0 ? fcntl(held, F_DUPFD_CLOEXEC, 0) : under_path;
+	int fd_kept = under_path < 0 ? object_watch_find(collected->watch, &mapped.file) : -1;
+	AUTO_FD int fd = under_path < 0 && fd_kept >= 0 ? fcntl(fd_kept, F_DUPFD_CLOEXEC, 0) : under_path;
 	AUTO_FD int cache = -1;
 	struct cache_entry entry = {.name = object->name, .leaf = "dump"};
 	uint64_t bytes;
@@ -369,9 +369,9 @@ static int put_perf_maps(const struct map_history *history, struct collected *co
 }
 
 enum {
-	LIVE_PAGES = 1 << 15,
-	LIVE_KEPT_BYTES = 8 << 20,
-	LIVE_SAMPLE_BYTES = 96, /* header and the fields of fixed place, id and time among them; perf_event_open(2) */
+	MOST_PAGES = 1 << 15,
+	MOST_KEPT_BYTES = 8 << 20,
+	MOST_SAMPLE_BYTES = 96, /* header and the fields of fixed place, id and time among them; perf_event_open(2) */
 };
 
 struct collector {
@@ -395,17 +395,17 @@ static void examine(const struct stage *stage, struct batch *batch)
 
 static int process(struct stage *stage, struct batch *batch)
 {
-	struct collector *live = (struct collector *)stage;
-	live->examined = batch->examined;
+	struct collector *collector = (struct collector *)stage;
+	collector->examined = batch->examined;
 	const struct span spans[2] = {{batch->records, batch->len}, {batch->tail, batch->tail_len}};
 
 	if (batch->offset == STAGE_NO_OFFSET) {
 		if (batch->len)
-			collector_observe_staged(live, spans, 1);
+			collector_observe_staged(collector, spans, 1);
 	} else if (batch->len) {
-		collector_observe(live, batch->offset, spans, batch->tail_len ? 2 : 1);
+		collector_observe(collector, batch->offset, spans, batch->tail_len ? 2 : 1);
 	} else if (batch->tail_len) {
-		collector_observe(live, batch->offset, spans + 1, 1);
+		collector_observe(collector, batch->offset, spans + 1, 1);
 	}
 	return stage_pass(stage, batch);
 }
@@ -421,13 +421,13 @@ static const struct stage_ops stage_ops = {
 int collector_make(struct stage_maker *maker, const struct stage_output *output, struct stage **ret)
 {
 	const struct collector_maker *ours = (const struct collector_maker *)maker;
-	struct collector *live;
+	struct collector *collector;
 
 	if (!output->regular)
 		return 0;
-	int err = collector_new(ours->events, ours->nr_events, &live);
+	int err = collector_new(ours->events, ours->nr_events, &collector);
 	if (!err)
-		*ret = &live->stage;
+		*ret = &collector->stage;
 	return err == -EOPNOTSUPP ? 0 : err; /* the file is read back in the end */
 }
 
@@ -440,154 +440,154 @@ struct collector *collector_of(struct stage *stages)
 
 int collector_new(const struct event_desc *events, size_t nr_events, struct collector **ret)
 {
-	struct collector *live = calloc(1, sizeof(*live));
-	int err = live ? scan_init(&live->scan, events, nr_events) : -ENOMEM;
+	struct collector *collector = calloc(1, sizeof(*collector));
+	int err = collector ? scan_init(&collector->scan, events, nr_events) : -ENOMEM;
 
 	for (size_t i = 0; i < nr_events && !err; i++)
-		if (live->scan.layouts[i].has_stack)
+		if (collector->scan.layouts[i].has_stack)
 			err = -EOPNOTSUPP;
 	if (!err)
-		err = page_set_init_fixed(&live->scan.pages, LIVE_PAGES);
+		err = page_set_init_fixed(&collector->scan.pages, MOST_PAGES);
 	if (!err)
-		err = index_builder_new(&live->scan.index_builder);
+		err = index_builder_new(&collector->scan.index_builder);
 	if (!err) {
-		live->stage.ops = &stage_ops;
-		live->scan.live = true;
-		live->kept = malloc(LIVE_KEPT_BYTES);
-		err = live->kept ? 0 : -ENOMEM;
+		collector->stage.ops = &stage_ops;
+		collector->scan.while_recording = true;
+		collector->kept = malloc(MOST_KEPT_BYTES);
+		err = collector->kept ? 0 : -ENOMEM;
 	}
 	if (err)
-		collector_free(live);
+		collector_free(collector);
 	else
-		*ret = live;
+		*ret = collector;
 	return err;
 }
 
-void collector_free(struct collector *live)
+void collector_free(struct collector *collector)
 {
-	if (!live)
+	if (!collector)
 		return;
-	scan_fini(&live->scan);
-	free(live->kept);
-	free(live);
+	scan_fini(&collector->scan);
+	free(collector->kept);
+	free(collector);
 }
 
 /* -ENOSPC: it does not fit any more. */
-static int keep(struct collector *live, const uint8_t *record, size_t size)
+static int keep(struct collector *collector, const uint8_t *record, size_t size)
 {
-	if (size > LIVE_KEPT_BYTES - live->kept_bytes)
+	if (size > MOST_KEPT_BYTES - collector->kept_bytes)
 		return -ENOSPC;
-	memcpy(live->kept + live->kept_bytes, record, size);
-	live->kept_bytes += size;
+	memcpy(collector->kept + collector->kept_bytes, record, size);
+	collector->kept_bytes += size;
 	return 0;
 }
 
 /* The front of the last sample of a visit, and of the last one before a gap: loss_times needs no other. */
-static int keep_sample(struct collector *live)
+static int keep_sample(struct collector *collector)
 {
-	_Alignas(8) uint8_t front[LIVE_SAMPLE_BYTES];
+	_Alignas(8) uint8_t front[MOST_SAMPLE_BYTES];
 	struct perf_event_header header;
 
-	if (!live->sample)
+	if (!collector->sample)
 		return 0;
-	memcpy(&header, live->sample, sizeof(header));
+	memcpy(&header, collector->sample, sizeof(header));
 	header.size = header.size < sizeof(front) ? header.size : (uint16_t)sizeof(front);
-	memcpy(front, live->sample, header.size);
+	memcpy(front, collector->sample, header.size);
 	memcpy(front, &header, sizeof(header));
-	live->sample = NULL;
-	return keep(live, front, header.size);
+	collector->sample = NULL;
+	return keep(collector, front, header.size);
 }
 
-static int live_look_at(struct collector *live, const uint8_t *record, const struct perf_event_header *header)
+static int look_at(struct collector *collector, const uint8_t *record, const struct perf_event_header *header)
 {
 	int err = 0;
 
 	switch (header->type) {
 	case PERF_RECORD_SAMPLE:
-		live->sample = record;
-		return scan_sample(&live->scan, record, header->size, header->misc);
-	case PERF_RECORD_LOST: err = keep_sample(live); return err ? err : keep(live, record, header->size);
+		collector->sample = record;
+		return scan_sample(&collector->scan, record, header->size, header->misc);
+	case PERF_RECORD_LOST: err = keep_sample(collector); return err ? err : keep(collector, record, header->size);
 	case PERF_RECORD_COMM:
 	case PERF_RECORD_FORK:
 	case PERF_RECORD_MMAP:
 	case PERF_RECORD_MMAP2:
 	case PERF_RECORD_LOST_SAMPLES:
 	case PERF_RECORD_THROTTLE:
-	case PERF_RECORD_UNTHROTTLE: return keep(live, record, header->size);
+	case PERF_RECORD_UNTHROTTLE: return keep(collector, record, header->size);
 	default: return 0;
 	}
 }
 
-static int live_record(struct collector *live, const uint8_t *record, const struct perf_event_header *header)
+static int observe_record(struct collector *collector, const uint8_t *record, const struct perf_event_header *header)
 {
-	int err = live_look_at(live, record, header);
+	int err = look_at(collector, record, header);
 
-	if (!live->staged_bytes)
-		scan_index(&live->scan, record, header);
-	live->scan.place += header->size;
+	if (!collector->staged_bytes)
+		scan_index(&collector->scan, record, header);
+	collector->scan.place += header->size;
 	return err;
 }
 
 /* Their pages are in. */
-static void take_run(struct collector *live, const uint8_t *bytes, const struct sample_batch *run)
+static void take_run(struct collector *collector, const uint8_t *bytes, const struct sample_batch *run)
 {
-	struct scan *scan = &live->scan;
+	struct scan *scan = &collector->scan;
 
 	sample_totals_add(&scan->totals, run->nr, run->first_ns, run->last_ns);
-	if (!live->staged_bytes)
+	if (!collector->staged_bytes)
 		index_builder_samples(scan->index_builder, run->bytes, run->nr, run->first_ns, run->last_ns);
 	scan->place += run->bytes;
-	live->sample = bytes + run->last;
+	collector->sample = bytes + run->last;
 }
 
 /*
  * The samples of fixed layout that the bytes begin with: nearly all that passes here. Returns how many bytes they take.
  */
-static size_t live_run(struct collector *live, const uint8_t *bytes, size_t len)
+static size_t observe_run(struct collector *collector, const uint8_t *bytes, size_t len)
 {
-	struct scan *scan = &live->scan;
-	uint64_t room = live->staged_bytes ? UINT64_MAX : index_builder_room(scan->index_builder, scan->place);
+	struct scan *scan = &collector->scan;
+	uint64_t room = collector->staged_bytes ? UINT64_MAX : index_builder_room(scan->index_builder, scan->place);
 	struct sample_batch run;
 
 	fixed_samples_scan(&scan->fixed, &scan->pages, (struct span){bytes, len}, room, &run);
 	if (run.nr)
-		take_run(live, bytes, &run);
+		take_run(collector, bytes, &run);
 	return run.nr ? run.bytes : 0;
 }
 
 /* The same of all that the visit is about. 0: it was not examined, or is in two parts of the index. */
-static size_t live_examined(struct collector *live, const uint8_t *bytes, size_t len)
+static size_t observe_examined(struct collector *collector, const uint8_t *bytes, size_t len)
 {
-	const struct batch_pages *examined = take_ptr(live->examined);
-	struct scan *scan = &live->scan;
+	const struct batch_pages *examined = take_ptr(collector->examined);
+	struct scan *scan = &collector->scan;
 
 	if (!examined || examined->samples.bytes != len ||
-	    (!live->staged_bytes && index_builder_room(scan->index_builder, scan->place) < len))
+	    (!collector->staged_bytes && index_builder_room(scan->index_builder, scan->place) < len))
 		return 0;
 	const struct sample_batch *run = &examined->samples;
 	for (size_t i = 0; i < examined->nr; i++)
 		if (page_set_add_page(&scan->pages, &examined->list[i]))
 			return SIZE_MAX;
-	take_run(live, bytes, run);
+	take_run(collector, bytes, run);
 	return len;
 }
 
 /* Whole records; returns how many bytes they take, or SIZE_MAX. */
-static size_t live_records(struct collector *live, const uint8_t *bytes, size_t len)
+static size_t observe_records(struct collector *collector, const uint8_t *bytes, size_t len)
 {
 	struct perf_event_header header;
-	size_t at = live_examined(live, bytes, len);
+	size_t at = observe_examined(collector, bytes, len);
 
 	if (at == SIZE_MAX)
 		return at;
 	for (;;) {
-		at += live_run(live, bytes + at, len - at);
+		at += observe_run(collector, bytes + at, len - at);
 		if (len - at < sizeof(header))
 			break;
 		memcpy(&header, bytes + at, sizeof(header));
 		if (header.size > len - at)
 			break;
-		if (header.size < sizeof(header) || live_record(live, bytes + at, &header))
+		if (header.size < sizeof(header) || observe_record(collector, bytes + at, &header))
 			return SIZE_MAX;
 		at += header.size;
 	}
@@ -595,7 +595,7 @@ static size_t live_records(struct collector *live, const uint8_t *bytes, size_t 
 }
 
 /* The record that begins at the end of one span and ends in the next; returns its bytes in the latter, or SIZE_MAX. */
-static size_t live_joined(struct collector *live, struct span front, struct span back)
+static size_t observe_joined(struct collector *collector, struct span front, struct span back)
 {
 	struct perf_event_header header;
 
@@ -606,42 +606,42 @@ static size_t live_joined(struct collector *live, struct span front, struct span
 	memcpy(&header, front.ptr, sizeof(header));
 	if (header.size - front.len > back.len)
 		return SIZE_MAX;
-	memcpy(live->joined, front.ptr, front.len);
-	memcpy(live->joined + front.len, back.ptr, header.size - front.len);
-	return live_record(live, live->joined, &header) ? SIZE_MAX : header.size - front.len;
+	memcpy(collector->joined, front.ptr, front.len);
+	memcpy(collector->joined + front.len, back.ptr, header.size - front.len);
+	return observe_record(collector, collector->joined, &header) ? SIZE_MAX : header.size - front.len;
 }
 
-static bool observe(struct collector *live, const struct span spans[], unsigned nr_spans)
+static bool observe(struct collector *collector, const struct span spans[], unsigned nr_spans)
 {
 	const uint8_t *first = spans[0].ptr;
-	size_t used = live_records(live, first, spans[0].len);
+	size_t used = observe_records(collector, first, spans[0].len);
 
 	if (used == SIZE_MAX)
 		return false;
 	if (nr_spans < 2)
 		return used == spans[0].len;
-	size_t joined = live_joined(live, (struct span){first + used, spans[0].len - used}, spans[1]);
+	size_t joined = observe_joined(collector, (struct span){first + used, spans[0].len - used}, spans[1]);
 	if (joined == SIZE_MAX)
 		return false;
 	size_t left = spans[1].len - joined;
-	return live_records(live, (const uint8_t *)spans[1].ptr + joined, left) == left;
+	return observe_records(collector, (const uint8_t *)spans[1].ptr + joined, left) == left;
 }
 
-void collector_observe(struct collector *live, uint64_t offset, const struct span spans[], unsigned nr_spans)
+void collector_observe(struct collector *collector, uint64_t offset, const struct span spans[], unsigned nr_spans)
 {
-	if (live->gave_up)
+	if (collector->gave_up)
 		return;
-	if (!live->end)
-		live->start = live->end = live->scan.place = offset;
-	live->gave_up = offset != live->end || !observe(live, spans, nr_spans) || keep_sample(live);
-	live->end += span_total(spans, nr_spans);
+	if (!collector->end)
+		collector->start = collector->end = collector->scan.place = offset;
+	collector->gave_up = offset != collector->end || !observe(collector, spans, nr_spans) || keep_sample(collector);
+	collector->end += span_total(spans, nr_spans);
 }
 
-void collector_observe_staged(struct collector *live, const struct span spans[], unsigned nr_spans)
+void collector_observe_staged(struct collector *collector, const struct span spans[], unsigned nr_spans)
 {
-	live->staged_bytes += span_total(spans, nr_spans);
-	if (!live->gave_up)
-		live->gave_up = !observe(live, spans, nr_spans) || keep_sample(live);
+	collector->staged_bytes += span_total(spans, nr_spans);
+	if (!collector->gave_up)
+		collector->gave_up = !observe(collector, spans, nr_spans) || keep_sample(collector);
 }
 
 /* Of the file that the region is in. */
@@ -656,66 +656,66 @@ static const struct extent_fields *next_extent(const struct collect_region *regi
 }
 
 /* Is what was seen what the extents hold? Not after an error, when the last of them are gone. */
-static bool lives_cover_extents(const struct collect_region *region)
+static bool collectors_cover_extents(const struct collect_region *region)
 {
-	uint64_t seen = 0, held = 0, end = region->offset;
+	uint64_t seen = 0, total = 0, end = region->offset;
 	const struct extent_fields *fields;
 
-	for (size_t i = 0; i < region->nr_lives; i++) {
-		if (!region->lives[i] || region->lives[i]->gave_up)
+	for (size_t i = 0; i < region->nr_collectors; i++) {
+		if (!region->collectors[i] || region->collectors[i]->gave_up)
 			return false;
-		seen += region->lives[i]->staged_bytes;
+		seen += region->collectors[i]->staged_bytes;
 	}
 	for (size_t at = 0; (fields = next_extent(region, &at));) {
 		if (fields->offset < end)
 			return false;
 		end = fields->offset + fields->packed_bytes;
-		held += fields->bytes;
+		total += fields->bytes;
 	}
-	return held && held == seen && end <= region->offset + region->bytes;
+	return total && total == seen && end <= region->offset + region->bytes;
 }
 
-static bool live_covers(const struct collector *live, const struct collect_region *region)
+static bool collector_covers(const struct collector *collector, const struct collect_region *region)
 {
-	return live && live->end && !live->gave_up && live->start >= region->offset &&
-	       live->end <= region->offset + region->bytes;
+	return collector && collector->end && !collector->gave_up && collector->start >= region->offset &&
+	       collector->end <= region->offset + region->bytes;
 }
 
 /* Can they stand for a part of the region? */
 static bool is_covered(const struct collect_region *region)
 {
-	if (!region->nr_lives)
+	if (!region->nr_collectors)
 		return false;
-	return region->extents ? lives_cover_extents(region) : live_covers(region->lives[0], region);
+	return region->extents ? collectors_cover_extents(region) : collector_covers(region->collectors[0], region);
 }
 
 /* What was kept; the samples were counted, and places noted, when they went by. */
-static int scan_kept(struct scan *scan, const struct collector *live)
+static int scan_kept(struct scan *scan, const struct collector *collector)
 {
 	struct perf_event_header header;
 	int err = 0;
 
-	for (size_t at = 0; at < live->kept_bytes && !err; at += header.size) {
-		memcpy(&header, live->kept + at, sizeof(header));
+	for (size_t at = 0; at < collector->kept_bytes && !err; at += header.size) {
+		memcpy(&header, collector->kept + at, sizeof(header));
 		if (header.type != PERF_RECORD_SAMPLE)
-			err = scan_look_at(scan, live->kept + at, &header);
+			err = scan_look_at(scan, collector->kept + at, &header);
 		else if (scan->losses)
-			err = loss_times_take(scan->losses, live->kept + at, &header);
+			err = loss_times_take(scan->losses, collector->kept + at, &header);
 	}
 	return err;
 }
 
-static int scan_lives(struct scan *scan, const struct collect_region *region)
+static int scan_collectors(struct scan *scan, const struct collect_region *region)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < region->nr_lives && !err; i++) {
-		err = scan_kept(scan, region->lives[i]);
-		const struct sample_totals *totals = &region->lives[i]->scan.totals;
+	for (size_t i = 0; i < region->nr_collectors && !err; i++) {
+		err = scan_kept(scan, region->collectors[i]);
+		const struct sample_totals *totals = &region->collectors[i]->scan.totals;
 		sample_totals_add(&scan->totals, totals->nr, totals->first_ns, totals->last_ns);
 		if (scan->losses)
 			loss_times_reach(scan->losses, totals->first_ns, totals->last_ns);
-		scan->broken |= region->lives[i]->scan.broken;
+		scan->broken |= region->collectors[i]->scan.broken;
 	}
 	return err;
 }
@@ -732,8 +732,8 @@ static void seen_range(const struct collect_region *region, uint64_t *ret_start,
 	const struct extent_fields *fields;
 	size_t at = 0;
 
-	*ret_start = region->lives[0]->start;
-	*ret_end = region->lives[0]->end;
+	*ret_start = region->collectors[0]->start;
+	*ret_end = region->collectors[0]->end;
 	if (region->extents && (fields = next_extent(region, &at))) {
 		*ret_start = fields->offset;
 		*ret_end = fields->offset + fields->packed_bytes;
@@ -749,7 +749,7 @@ static int scan_around(struct scan *scan, const struct collect_region *region)
 	seen_range(region, &start, &end);
 	int err = scan_gap(scan, region, region->offset, start);
 	if (!err)
-		err = scan_lives(scan, region);
+		err = scan_collectors(scan, region);
 	for (size_t at = 0; region->extents && !err && (fields = next_extent(region, &at));) {
 		if (fields->offset > end)
 			err = scan_gap(scan, region, end, fields->offset);
@@ -767,7 +767,7 @@ static int list_extents(const struct scan *scan, const struct collect_region reg
 		size_t before = list->nr;
 		if (regions[i].extents || !is_covered(&regions[i]))
 			continue;
-		err = index_builder_list(regions[i].lives[0]->scan.index_builder, list);
+		err = index_builder_list(regions[i].collectors[0]->scan.index_builder, list);
 		for (size_t k = before; k < list->nr; k++)
 			list->infos[k].fields.part = regions[i].part;
 	}
@@ -808,8 +808,8 @@ int build_ids_collect(const struct collect_region regions[], size_t nr_regions, 
 	for (size_t i = 0; ret->all && i < scan.history.nr_objects; i++)
 		scan.history.objects[i].sampled = true;
 	for (size_t i = 0; i < nr_regions; i++)
-		for (size_t k = 0; is_covered(&regions[i]) && k < regions[i].nr_lives; k++)
-			scan_mark_pages(&scan, &regions[i].lives[k]->scan.pages);
+		for (size_t k = 0; is_covered(&regions[i]) && k < regions[i].nr_collectors; k++)
+			scan_mark_pages(&scan, &regions[i].collectors[k]->scan.pages);
 	err = list_extents(&scan, regions, nr_regions, ret->extents);
 	if (err)
 		return err;

@@ -62,8 +62,8 @@ struct collect_region {
 	 * The collectors that have observed some of these records, one for each thread that filled the file. Borrowed;
 	 * may be NULL
 	 */
-	struct collector *const *lives;
-	size_t nr_lives;
+	struct collector *const *collectors;
+	size_t nr_collectors;
 	/*
 	 * The extents with the records that collector_observe_staged() saw, among those of other parts; borrowed. NULL:
 	 * none
@@ -86,15 +86,15 @@ int build_ids_collect(const struct collect_region regions[], size_t nr_regions, 
  * by the caller.
  */
 int collector_new(const struct event_desc *events, size_t nr_events, struct collector **ret);
-void collector_free(struct collector *live); /* NULL is fine */
+void collector_free(struct collector *collector); /* NULL is fine */
 
 /*
  * Both take whole records, of which one may be split between two spans. collector_observe(): all records that a file
  * gets from now on, which will be stored at `offset`, behind the last ones. collector_observe_staged(): records that
  * will be stored in extents, whose offsets are not known yet.
  */
-void collector_observe(struct collector *live, uint64_t offset, const struct span spans[], unsigned nr_spans);
-void collector_observe_staged(struct collector *live, const struct span spans[], unsigned nr_spans);
+void collector_observe(struct collector *collector, uint64_t offset, const struct span spans[], unsigned nr_spans);
+void collector_observe_staged(struct collector *collector, const struct span spans[], unsigned nr_spans);
 
 /*
  * The collector as a stage, which calls one of these two functions for each batch. It must be behind all stages that

@@ -260,7 +260,7 @@ static int scan_hit(struct scan *scan, uint64_t ip, int32_t pid, uint64_t time_n
 	int err = page_set_add(&scan->pages, ip, pid, time_ns);
 
 	/* memory has a bound: what is mapped behind this place is not found for the pages so far */
-	if (err == -ENOSPC && !scan->live) {
+	if (err == -ENOSPC && !scan->while_recording) {
 		scan_mark_pages(scan, &scan->pages);
 		page_set_clear(&scan->pages);
 		err = page_set_add(&scan->pages, ip, pid, time_ns);

@@ -68,7 +68,7 @@ struct scan {
 	bool inside;                         /* of a COMPRESSED record */
 	uint64_t *aligned;                   /* heap, RECORD_MAX_BYTES; NULL: not yet needed */
 	bool broken;                         /* a record was not what it should be */
-	bool live;                           /* pages are kept until the end: their room is fixed */
+	bool while_recording;                /* pages are kept until the end, in a table of fixed size */
 	struct index_builder *index_builder; /* owned; NULL: not wanted */
 	uint64_t place;                      /* in the file, of the next record; not that of one that was compressed */
 	uint64_t sample_ns;                  /* of the last sample; 0: it has none */

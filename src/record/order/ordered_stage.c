@@ -14,8 +14,8 @@
 enum { GAP = 0 }; /* type of what is left behind a record that became shorter; no record of the kernel has it */
 
 /* A batch that came, in the order of its stage. */
-struct held_batch {
-	struct held_batch *next;
+struct ordered_batch {
+	struct ordered_batch *next;
 	struct batch *batch; /* NULL: it was passed on */
 	uint64_t read_ns;    /* of the batch */
 	uint64_t last_ns;    /* of its records, by their own clock; 0: none tells */
@@ -28,7 +28,7 @@ struct ordered_stage {
 	struct ordered_stages *stages;
 	struct ordered_stage *next;
 	uint64_t complete_ns; /* the stage's, for the threads of others */
-	struct held_batch *first, *last;
+	struct ordered_batch *first, *last;
 	bool ended;
 };
 
@@ -111,9 +111,10 @@ static void find_horizon(struct ordered_stages *stages)
 		if (!each->ended && each->complete_ns < complete_ns)
 			complete_ns = each->complete_ns;
 	for (struct ordered_stage *each = stages->first; each; each = each->next)
-		for (struct held_batch *held = each->first; held && held->read_ns <= complete_ns; held = held->next)
-			if (held->last_ns > stages->horizon_ns)
-				stages->horizon_ns = held->last_ns;
+		for (struct ordered_batch *pending = each->first; pending && pending->read_ns <= complete_ns;
+		     pending = pending->next)
+			if (pending->last_ns > stages->horizon_ns)
+				stages->horizon_ns = pending->last_ns;
 }
 
 /* Closes the gaps. */
@@ -181,18 +182,18 @@ static int pass_with(struct stage *stage, struct batch *batch, struct buf *added
 static int pass_on(struct ordered_stage *stage)
 {
 	struct ordered_stages *stages = stage->stages;
-	struct held_batch *held;
+	struct ordered_batch *pending;
 	int err = 0;
 
 	/* What tells of a horizon that is still to come stays, without its batch. */
-	for (held = stage->first; held && !held->nr_waiting && !err; held = held->next) {
-		struct batch *batch = take_ptr(held->batch);
+	for (pending = stage->first; pending && !pending->nr_waiting && !err; pending = pending->next) {
+		struct batch *batch = take_ptr(pending->batch);
 		if (!batch)
 			continue;
 		AUTO_BUF struct buf added = stages->added;
 		stages->added = (struct buf){0};
-		buf_put(&added, held->added.data, held->added.len);
-		buf_fini(&held->added);
+		buf_put(&added, pending->added.data, pending->added.len);
+		buf_fini(&pending->added);
 		compact(batch);
 		ordered_stages_unlock(stages);
 		int put_err = buf_status(&added);
@@ -201,11 +202,11 @@ static int pass_on(struct ordered_stage *stage)
 		ordered_stages_lock(stages);
 		buf_put(&stages->added, added.data, added.len);
 	}
-	while ((held = stage->first) && !held->batch && held->last_ns <= stages->horizon_ns) {
-		stage->first = held->next;
+	while ((pending = stage->first) && !pending->batch && pending->last_ns <= stages->horizon_ns) {
+		stage->first = pending->next;
 		if (!stage->first)
 			stage->last = NULL;
-		free(held);
+		free(pending);
 	}
 	return err;
 }
@@ -222,26 +223,26 @@ static int take_complete(struct ordered_stage *stage)
 }
 
 /* One record of a batch that came. */
-static int look_at(struct ordered_stages *stages, struct held_batch *held, uint8_t *record,
+static int look_at(struct ordered_stages *stages, struct ordered_batch *pending, uint8_t *record,
 		   const struct perf_event_header *header)
 {
 	uint64_t time_ns = 0;
 	int look = stages->ops->look_at(stages->ctx, record, header, &time_ns);
 
-	if (time_ns > held->last_ns)
-		held->last_ns = time_ns;
+	if (time_ns > pending->last_ns)
+		pending->last_ns = time_ns;
 	if (look != ORDERED_WANT)
 		return look;
-	const struct time_entry entry = {.time_ns = time_ns, .item = record, .owner = held};
+	const struct time_entry entry = {.time_ns = time_ns, .item = record, .owner = pending};
 	int err = time_queue_put(&stages->records, &entry);
-	held->nr_waiting += !err;
+	pending->nr_waiting += !err;
 	return err;
 }
 
 /* After an error nothing that was not looked at stays in it. */
-static int look_at_batch(struct ordered_stages *stages, struct held_batch *held)
+static int look_at_batch(struct ordered_stages *stages, struct ordered_batch *pending)
 {
-	struct batch *batch = held->batch;
+	struct batch *batch = pending->batch;
 	int err = 0;
 
 	for (size_t at = 0; at < batch->len && !err;) {
@@ -250,7 +251,7 @@ static int look_at_batch(struct ordered_stages *stages, struct held_batch *held)
 		memcpy(&header, batch->records + at, left < sizeof(header) ? left : sizeof(header));
 		err = header.size < sizeof(header) || header.size > left ? -EBADMSG : 0; /* not a ring's bytes */
 		if (!err)
-			err = look_at(stages, held, batch->records + at, &header);
+			err = look_at(stages, pending, batch->records + at, &header);
 		if (err)
 			batch->len = at;
 		at += header.size;
@@ -262,20 +263,20 @@ static int process(struct stage *base, struct batch *batch)
 {
 	struct ordered_stage *stage = (struct ordered_stage *)base;
 	struct ordered_stages *stages = stage->stages;
-	struct held_batch *held = calloc(1, sizeof(*held));
+	struct ordered_batch *pending = calloc(1, sizeof(*pending));
 
-	if (!held) {
+	if (!pending) {
 		stage_batch_free(base, batch);
 		return -ENOMEM;
 	}
 	ordered_stages_lock(stages);
-	*held = (struct held_batch){.batch = batch, .read_ns = batch->read_ns};
+	*pending = (struct ordered_batch){.batch = batch, .read_ns = batch->read_ns};
 	if (stage->last)
-		stage->last->next = held;
+		stage->last->next = pending;
 	else
-		stage->first = held;
-	stage->last = held;
-	int err = look_at_batch(stages, held);
+		stage->first = pending;
+	stage->last = pending;
+	int err = look_at_batch(stages, pending);
 	int take_err = take_complete(stage);
 	ordered_stages_unlock(stages);
 	return err ? err : take_err;
@@ -301,13 +302,13 @@ static int give_up(struct ordered_stages *stages, struct time_entry *entry)
 	return copy ? 1 : -ENOMEM;
 }
 
-static bool has_batch(const struct ordered_stage *stage, const struct held_batch *wanted)
+static bool has_batch(const struct ordered_stage *stage, const struct ordered_batch *wanted)
 {
-	const struct held_batch *held = stage->first;
+	const struct ordered_batch *pending = stage->first;
 
-	while (held && held != wanted)
-		held = held->next;
-	return held;
+	while (pending && pending != wanted)
+		pending = pending->next;
+	return pending;
 }
 
 /* Everything that this stage has goes, in its turn or not. The lock is held. */
@@ -419,10 +420,10 @@ static void stage_free(struct stage *base)
 		break;
 	}
 	ordered_stages_unlock(stages);
-	for (struct held_batch *held = stage->first, *next; held; held = next) {
-		next = held->next;
-		buf_fini(&held->added);
-		free(held);
+	for (struct ordered_batch *pending = stage->first, *next; pending; pending = next) {
+		next = pending->next;
+		buf_fini(&pending->added);
+		free(pending);
 	}
 	free(stage);
 }

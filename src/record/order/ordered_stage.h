@@ -19,14 +19,14 @@
 #include "base/span.h"
 #include "stream/stage.h"
 
-struct held_batch;
+struct ordered_batch;
 struct ordered_stages;
 struct perf_event_header;
 
 struct ordered_record {
 	uint64_t time_ns;
 	uint8_t *bytes;                /* 8-aligned; whole; NULL for end() */
-	struct held_batch *batch;      /* private: the batch that contains it; NULL: that was passed on */
+	struct ordered_batch *batch;   /* private: the batch that contains it; NULL: that was passed on */
 	struct ordered_stages *stages; /* private */
 };
 

@@ -27,11 +27,11 @@ static size_t flush_bytes(const struct data_files_params *params)
 {
 	size_t wakeup_bytes = params->set->wakeup_bytes;
 	size_t least = wakeup_bytes / LEAST_PART < WORTH_A_WRITE ? wakeup_bytes / LEAST_PART : WORTH_A_WRITE;
-	size_t asked = params->flush_bytes ? params->flush_bytes : least;
+	size_t wanted = params->flush_bytes ? params->flush_bytes : least;
 
-	if (params->live)
+	if (params->is_pipe)
 		return 1;
-	return asked < wakeup_bytes / 2 ? asked : wakeup_bytes / 2;
+	return wanted < wakeup_bytes / 2 ? wanted : wakeup_bytes / 2;
 }
 
 /* Readers of one file hold back what comes between two marks: not too little, for the marks cost, nor too much. */
@@ -40,7 +40,7 @@ static uint64_t round_bytes(const struct data_files_params *params)
 	uint64_t all = (uint64_t)params->set->plan->nr_drained * params->set->wakeup_bytes;
 	uint64_t memory = params->pool ? params->pool->nr_jobs * params->pool->extent_bytes : 0;
 
-	if (params->live)
+	if (params->is_pipe)
 		return 1;
 	/*
 	 * Stages that keep batches have what came since the last mark but one. It has to be little of the memory: when

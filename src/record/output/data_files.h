@@ -48,7 +48,7 @@ struct data_files_params {
 	struct eventset *set;
 	const struct recording_writer *writer;
 	size_t flush_bytes; /* 0: the default */
-	bool live;          /* the output may be read while it grows, so nothing is held back */
+	bool is_pipe;       /* the output is a pipe, read while it grows: each batch is written at once */
 	/* the writer of the only output, which its owner closes; NULL: a directory */
 	struct writer *into;
 	/* with `into`: which thread drains which rings; NULL: one thread drains all */

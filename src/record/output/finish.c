@@ -45,8 +45,8 @@ static int scan(const struct finish_params *params, uint64_t data_bytes, struct 
 		.fd = params->fd,
 		.offset = params->header.data.offset,
 		.bytes = data_bytes,
-		.lives = params->lives,
-		.nr_lives = params->nr_lives,
+		.collectors = params->collectors,
+		.nr_collectors = params->nr_collectors,
 	};
 	if (params->nr_parts)
 		memcpy(regions + 1, params->parts, params->nr_parts * sizeof(*regions));

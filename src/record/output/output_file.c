@@ -77,7 +77,7 @@ static int open_data_files(struct output_file *output, const struct output_param
 		.set = params->set,
 		.writer = &params->options->writer,
 		.flush_bytes = params->options->flush_bytes,
-		.live = output->dest.pipe,
+		.is_pipe = output->dest.pipe,
 		.into = params->options->directory ? NULL : output->writer,
 		.layout = params->layout,
 		.path = output->dest.path,
@@ -160,7 +160,7 @@ int output_file_open_retained(struct output_file *output, const struct output_pa
 
 	if (err)
 		return diag_set(reterr, err, "out of memory");
-	output->held = true;
+	output->retained = true;
 	return open_data_files(output, params, reterr);
 }
 
@@ -193,17 +193,17 @@ int output_file_write_retained(struct output_file *output, const struct output_p
 	err = prologue_file(described->descs, described->nr_descs, &front, &output->header);
 	if (err || front.failed)
 		return diag_set(reterr, -ENOMEM, "out of memory");
-	const struct retained_range held = pipeline_retained(output->writer);
-	if (held.last_ns > held.whole_ns)
-		output->history_s = (double)(held.last_ns - held.whole_ns) / 1e9;
-	task_log_window(params->task_log, held.first_ns, held.dropped_bytes);
+	const struct retained_range retained = pipeline_retained(output->writer);
+	if (retained.last_ns > retained.whole_ns)
+		output->history_s = (double)(retained.last_ns - retained.whole_ns) / 1e9;
+	task_log_window(params->task_log, retained.first_ns, retained.dropped_bytes);
 	err = sync_names(output, params, reterr);
 	if (!err)
 		err = open_inner(output, params, &inner, reterr);
 	if (err)
 		return err;
 	pipeline_attach(output->writer, inner);
-	output->held = false;
+	output->retained = false;
 	err = output_file_put(output, params, &front, reterr);
 	if (!err)
 		err = output_file_put_initial_state(output, params, NULL, reterr);
@@ -399,12 +399,12 @@ static int finish(struct output_file *output, const struct output_params *common
 		  struct finish_params *params, struct output_result *result, struct diag *reterr)
 {
 	AUTO_FREE struct collect_region *parts = calloc(output->files.nr + 1, sizeof(*parts));
-	AUTO_FREE struct collector **lives = calloc(output->files.nr + 1, sizeof(*lives));
+	AUTO_FREE struct collector **collectors = calloc(output->files.nr + 1, sizeof(*collectors));
 	struct features_params features = *common->features;
 	struct feature_compressed compressed;
 	struct finish_result finished;
 
-	if (!parts || !lives)
+	if (!parts || !collectors)
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	params->fd = output->dest.fd;
 	params->path = output->dest.path;
@@ -420,9 +420,9 @@ static int finish(struct output_file *output, const struct output_params *common
 	params->cache_max_bytes = common->options->cache.max_bytes;
 	params->bundle = common->options->cache.bundle;
 	for (size_t i = 0; i < output->files.nr; i++)
-		lives[i] = collector_of(output->files.files[i].stages);
-	params->lives = lives;
-	params->nr_lives = !common->options->directory;
+		collectors[i] = collector_of(output->files.files[i].stages);
+	params->collectors = collectors;
+	params->nr_collectors = !common->options->directory;
 	params->parts = parts;
 	params->nr_parts = common->options->directory ? output->files.nr : 0;
 	params->ledger = closing->ledger;
@@ -436,8 +436,8 @@ static int finish(struct output_file *output, const struct output_params *common
 			.fd = output->files.files[i].fd,
 			.bytes = output->files.files[i].stored,
 			.part = (uint32_t)i + 1,
-			.lives = lives + i,
-			.nr_lives = 1,
+			.collectors = collectors + i,
+			.nr_collectors = 1,
 		};
 		result->bytes += parts[i].bytes;
 	}

@@ -57,7 +57,7 @@ struct output_file {
 	struct writer *writer;   /* of the file, or of the main file of a directory */
 	struct writer_params writer_params;
 	bool ahead;       /* output_file_write_provisional_header() */
-	bool held;        /* has no file yet, its records are in memory: output_file_write_retained() */
+	bool retained;    /* has no file yet, its records are in memory: output_file_write_retained() */
 	double history_s; /* of one that was held: length of the time, in s, of which it has all records */
 	struct data_files files;
 };

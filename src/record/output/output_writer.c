@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "stream/pipeline.h"
 
-struct writer_params output_writer_params(const struct writer_ops *ops, const struct recording_writer *asked,
+struct writer_params output_writer_params(const struct writer_ops *ops, const struct recording_writer *wanted,
 					  const struct output_writer_target *output)
 {
 	enum { DEFAULT_BLOCKS = 1, PACKED_SHARE = 4, DEFAULT_WINDOW = 64 << 20 };
@@ -15,9 +15,9 @@ struct writer_params output_writer_params(const struct writer_ops *ops, const st
 		.fd = output->fd,
 		.offset = output->offset,
 		.path = output->path,
-		.nr_blocks = output->nr_rings * (asked->blocks_per_ring ? asked->blocks_per_ring : DEFAULT_BLOCKS),
+		.nr_blocks = output->nr_rings * (wanted->blocks_per_ring ? wanted->blocks_per_ring : DEFAULT_BLOCKS),
 		.block_bytes = output->ring_bytes,
-		.window_bytes = asked->window_bytes ? asked->window_bytes : DEFAULT_WINDOW,
+		.window_bytes = wanted->window_bytes ? wanted->window_bytes : DEFAULT_WINDOW,
 	};
 
 	if (ops->stages && output->pool && params.block_bytes < PIPELINE_WRITE_BYTES) {
@@ -28,20 +28,20 @@ struct writer_params output_writer_params(const struct writer_ops *ops, const st
 	return params;
 }
 
-int output_writer_open(const struct recording_writer *asked, const struct output_writer_target *output,
+int output_writer_open(const struct recording_writer *wanted, const struct output_writer_target *output,
 		       struct writer **ret, struct writer_params *ret_params, struct diag *reterr)
 {
-	const struct writer_ops *ops = asked->ops ? asked->ops : &writer_auto;
+	const struct writer_ops *ops = wanted->ops ? wanted->ops : &writer_auto;
 
 	if (ops->seeks && output->pipe) {
-		if (asked->ops)
+		if (wanted->ops)
 			log_note("writer %s cannot write to a pipe: using serial", ops->name);
 		ops = &writer_serial;
 	}
-	struct writer_params params = output_writer_params(ops, asked, output);
+	struct writer_params params = output_writer_params(ops, wanted, output);
 	int err = writer_open(ops, &params, ret);
 	if (err && ops->optional) {
-		if (asked->ops)
+		if (wanted->ops)
 			log_note("writer %s cannot be used here (%s): using serial", ops->name, strerror(-err));
 		err = writer_open(&writer_serial, &params, ret);
 	}

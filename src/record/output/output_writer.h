@@ -25,9 +25,9 @@ struct output_writer_target {
 };
 
 /* The parameters with which output_writer_open() opens a writer of this kind. */
-struct writer_params output_writer_params(const struct writer_ops *ops, const struct recording_writer *asked,
+struct writer_params output_writer_params(const struct writer_ops *ops, const struct recording_writer *wanted,
 					  const struct output_writer_target *output);
 
 /* *ret_params: the parameters with which the writer was opened, for messages. 0, or -errno and why. */
-int output_writer_open(const struct recording_writer *asked, const struct output_writer_target *output,
+int output_writer_open(const struct recording_writer *wanted, const struct output_writer_target *output,
 		       struct writer **ret, struct writer_params *ret_params, struct diag *reterr);

@@ -45,7 +45,8 @@ struct task_log {
 	bool begun, lost, timed;
 	bool windowed; /* task_log_window() */
 	uint64_t dropped;
-	uint64_t newest, held; /* times; held: of what is not to be applied yet; UINT64_MAX: nothing is */
+	uint64_t newest;       /* time of the newest event */
+	uint64_t keep_from_ns; /* later events are not applied to the table yet; UINT64_MAX: all are */
 	struct buf log;
 	struct entry *entries; /* heap */
 	size_t nr_entries, room;
@@ -120,7 +121,7 @@ int task_log_new(const struct plan *plan, const struct perf_event_attr *attr, st
 	}
 	task_log->attr = attr;
 	task_log->timed = sample_time_distance(attr) > 0;
-	task_log->held = UINT64_MAX;
+	task_log->keep_from_ns = UINT64_MAX;
 	task_log->nr_taps = nr_taps;
 	pthread_mutex_init(&task_log->lock, NULL);
 	for (size_t i = 0, at = 0; i < files->nr; i++) {
@@ -330,7 +331,7 @@ int task_log_absorb(struct task_log *task_log)
 				  : task_log->newest > LONGEST_DELAY_NS ? task_log->newest - LONGEST_DELAY_NS
 									: 0;
 	if (!err && task_log->begun)
-		err = apply(task_log, earlier(complete_until, task_log->held), false);
+		err = apply(task_log, earlier(complete_until, task_log->keep_from_ns), false);
 	pthread_mutex_unlock(&task_log->lock);
 	return err;
 }
@@ -342,7 +343,7 @@ int task_log_hold(struct task_log *task_log)
 	pthread_mutex_lock(&task_log->lock);
 	int err = take_taps(task_log);
 	if (task_log->timed)
-		task_log->held = task_log->newest;
+		task_log->keep_from_ns = task_log->newest;
 	pthread_mutex_unlock(&task_log->lock);
 	return err;
 }
@@ -354,9 +355,9 @@ void task_log_keep_from(struct task_log *task_log, uint64_t from_ns)
 	pthread_mutex_lock(&task_log->lock);
 	if (!task_log->windowed)
 		/* Extents that come later may begin a little earlier. */
-		task_log->held = from_ns == UINT64_MAX        ? from_ns
-				 : from_ns > LONGEST_DELAY_NS ? from_ns - LONGEST_DELAY_NS
-							      : 0;
+		task_log->keep_from_ns = from_ns == UINT64_MAX        ? from_ns
+					 : from_ns > LONGEST_DELAY_NS ? from_ns - LONGEST_DELAY_NS
+								      : 0;
 	pthread_mutex_unlock(&task_log->lock);
 }
 
@@ -367,7 +368,7 @@ void task_log_window(struct task_log *task_log, uint64_t from_ns, uint64_t dropp
 	pthread_mutex_lock(&task_log->lock);
 	task_log->windowed = true;
 	task_log->dropped = dropped_bytes;
-	task_log->held = task_log->timed ? from_ns : UINT64_MAX;
+	task_log->keep_from_ns = task_log->timed ? from_ns : UINT64_MAX;
 	pthread_mutex_unlock(&task_log->lock);
 }
 
@@ -394,13 +395,13 @@ int task_log_put(struct task_log *task_log, struct buf *out, bool *ret_whole)
 	pthread_mutex_lock(&task_log->lock);
 	int err = take_taps(task_log);
 	if (!err)
-		err = apply(task_log, task_log->held, true);
+		err = apply(task_log, task_log->keep_from_ns, true);
 	if (!err) {
 		task_table_put(task_log->table, out);
 		put_past(task_log, out);
 	}
-	/* The housekeeping, who knows what is held, will say. */
-	task_log->held = task_log->windowed && task_log->timed ? 0 : UINT64_MAX;
+	/* Until the housekeeping thread says again what is retained. */
+	task_log->keep_from_ns = task_log->windowed && task_log->timed ? 0 : UINT64_MAX;
 	task_log->windowed = false;
 	*ret_whole = task_log->begun && !task_log->lost; /* now: the taps may just have told of a loss */
 	pthread_mutex_unlock(&task_log->lock);

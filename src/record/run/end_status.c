@@ -11,8 +11,8 @@
 
 enum { EACH_NS = 200000000, FIRST_NS = 1000000000 };
 
-/* What is in memory of batches that are on their way to the disk: each counts whole. */
-static uint64_t held_bytes(struct batch_pool *pool)
+/* Bytes of batches that are not written yet: each counts with its full size. */
+static uint64_t unwritten_bytes(struct batch_pool *pool)
 {
 	struct batch_pool_stats stats = batch_pool_stats(pool);
 
@@ -22,24 +22,24 @@ static uint64_t held_bytes(struct batch_pool *pool)
 /* The longer of the two is what the user waits for: storing; and behind it build-ids, copies of objects, the index. */
 static void show(struct progress *progress, struct batch_pool *pool, uint64_t now_ns)
 {
-	uint64_t held = held_bytes(pool);
+	uint64_t unwritten = unwritten_bytes(pool);
 
-	if (!held || held > progress->total) {
+	if (!unwritten || unwritten > progress->total) {
 		if (now_ns - progress->start_ns >= FIRST_NS)
 			log_status("finishing the file: %.0f s", (double)(now_ns - progress->start_ns) / 1e9);
 		return;
 	}
-	progress->done = progress->nr_records = progress->total - held;
+	progress->done = progress->nr_records = progress->total - unwritten;
 	progress_show(progress);
 }
 
 static void *run(void *ctx)
 {
 	struct end_status *status = ctx;
-	struct progress progress = {.bytes = true, .total = held_bytes(status->pool)};
+	struct progress progress = {.bytes = true, .total = unwritten_bytes(status->pool)};
 	struct timespec until;
 
-	progress_start(&progress, "storing what is held");
+	progress_start(&progress, "storing what is in memory");
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	pthread_mutex_lock(&status->lock);
 	while (!status->stop) {

@@ -38,7 +38,7 @@ static uint64_t now_ms(void)
 /* As long as nothing is held all may be: what is on its way has no times yet. */
 static uint64_t oldest_wanted(const struct housekeeping *housekeeping)
 {
-	uint64_t first_ns = pipeline_retained(housekeeping->held).first_ns;
+	uint64_t first_ns = pipeline_retained(housekeeping->retained).first_ns;
 
 	return first_ns == UINT64_MAX ? 0 : first_ns;
 }
@@ -48,7 +48,7 @@ static void read_counters(struct housekeeping *housekeeping)
 	/* Out of memory: the counters are read again at the end, for the sums. */
 	(void)!ledger_book_read(housekeeping->book);
 	(void)!task_pauser_note(housekeeping->task_pauser, &housekeeping->book->ledger);
-	if (housekeeping->held)
+	if (housekeeping->retained)
 		task_log_keep_from(housekeeping->task_log, oldest_wanted(housekeeping));
 	(void)!task_log_absorb(housekeeping->task_log); /* and then /proc is asked */
 }

@@ -35,7 +35,7 @@ struct housekeeping {
 	struct task_pauser *task_pauser; /* borrowed; zeroed: there is none */
 	struct task_log *task_log;       /* borrowed; NULL: there is none */
 	/* borrowed; a pipeline that keeps its records in memory (pipeline_open_retained()); NULL: none */
-	struct writer *held;
+	struct writer *retained;
 	const int *sync_fds; /* borrowed; for fdatasync(2) every sync_ms */
 	size_t nr_sync_fds;
 	uint64_t sync_ms;     /* 0: never */

@@ -408,11 +408,11 @@ static int open_rings(struct recording *rec, struct diag *reterr)
 	return err ? err : eventset_set_filters(&rec->set, reterr);
 }
 
-/* Extents are what is dropped: small enough that the last of them are most of what may be held. */
-static size_t history_extent_bytes(uint64_t held_bytes)
+/* Extents are what is dropped: small enough that little more than the limit demands is dropped. */
+static size_t history_extent_bytes(uint64_t limit_bytes)
 {
 	enum { PARTS = 16, LEAST = 64 << 10 };
-	uint64_t bytes = held_bytes / PARTS / 4096 * 4096;
+	uint64_t bytes = limit_bytes / PARTS / 4096 * 4096;
 
 	return bytes < LEAST ? LEAST : bytes > EXTENT_BYTES_SMALL ? EXTENT_BYTES_SMALL : (size_t)bytes;
 }
@@ -1003,8 +1003,8 @@ static void log_readers_work(const struct recording *rec)
 
 static int prepare_housekeeping(struct recording *rec)
 {
-	const struct writer_ops *asked = rec->options->writer.ops;
-	bool cuts = asked && asked->cuts && !rec->pool; /* of extents those count that are whole */
+	const struct writer_ops *ops = rec->options->writer.ops;
+	bool cuts = ops && ops->cuts && !rec->pool; /* of extents those count that are whole */
 	bool one_file = !rec->output.dest.pipe && !rec->options->directory && !cuts;
 	struct housekeeping *housekeeping = &rec->housekeeping;
 
@@ -1022,7 +1022,7 @@ static int prepare_housekeeping(struct recording *rec)
 	for (size_t i = 0; i < rec->output.files.nr; i++)
 		if (rec->output.files.files[i].fd >= 0)
 			rec->sync_fds[housekeeping->nr_sync_fds++] = rec->output.files.files[i].fd;
-	housekeeping->held = rec->output.held ? rec->output.writer : NULL;
+	housekeeping->retained = rec->output.retained ? rec->output.writer : NULL;
 	if (!rec->output.dest.pipe && rec->output.dest.fd >= 0)
 		rec->sync_fds[housekeeping->nr_sync_fds++] = rec->output.dest.fd;
 	housekeeping->sync_fds = rec->sync_fds;

@@ -129,9 +129,9 @@ static int finish_output(struct rotation *rotation, struct finisher_job *job, st
 	struct diag later;
 	const char *path = job->while_open ? job->while_open : output->dest.path;
 	of_end.cpu_from_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-	int err = output->held ? output_file_write_retained(output, params, path, reterr) : 0;
+	int err = output->retained ? output_file_write_retained(output, params, path, reterr) : 0;
 
-	if (output->held)
+	if (output->retained)
 		return give_up(finisher, output, err);
 	int overwrite_err = put_last_moments(rotation, job, output);
 	if (overwrite_err && !err)
@@ -253,7 +253,7 @@ static int check_path(const struct rotation *rotation, struct diag *reterr)
 	const struct output_path *dest = &rotation->output->dest;
 	struct stat st;
 
-	if (rotation->output->held)
+	if (rotation->output->retained)
 		return 0;
 	if (!rotation->spec.on && !rotation->max_bytes && !rotation->timestamp)
 		return 0;
@@ -323,7 +323,7 @@ static int open_next(struct rotation *rotation, struct finisher_job *job, struct
 	job->name = part_names_next(&rotation->names);
 	if (!job->name || asprintf(&job->while_open, "%s.part", job->name) < 0)
 		return diag_set(reterr, -ENOMEM, "out of memory");
-	if (rotation->output->held) {
+	if (rotation->output->retained) {
 		job->output.dest.path = path;
 		return output_file_open_retained(&job->output, rotation->params, reterr);
 	}
@@ -396,9 +396,9 @@ int rotation_trigger(struct rotation *rotation, struct diag *reterr)
 {
 	if (!rotation->spec.on)
 		return 0;
-	if (rotation->output->held && begin_post(rotation))
+	if (rotation->output->retained && begin_post(rotation))
 		return 0;
-	if (rotation->job || finisher_nr_jobs(&rotation->finisher) >= (rotation->output->held ? 1 : JOBS_MAX)) {
+	if (rotation->job || finisher_nr_jobs(&rotation->finisher) >= (rotation->output->retained ? 1 : JOBS_MAX)) {
 		rotation->wanted = true;
 		rotation->next_ns = UINT64_MAX;
 		return 0;
@@ -477,10 +477,10 @@ static int complete(struct rotation *rotation, struct diag *reterr)
 		err = account(rotation, job);
 	if (err)
 		diag_set(reterr, err, "out of memory");
-	if (job->output.held)
+	if (job->output.retained)
 		task_log_window(params->task_log, 0, 0); /* nothing is too old until it is written */
 	finisher_add(&rotation->finisher, job);
-	if (!err && !params->options->tail_synthesize && !rotation->output->held)
+	if (!err && !params->options->tail_synthesize && !rotation->output->retained)
 		err = output_file_put_initial_state(rotation->output, params, &rotation->initial_bytes, reterr);
 	output_file_write_provisional_header(rotation->output, params);
 	aim(rotation);
@@ -524,16 +524,16 @@ static int finish_last(struct rotation *rotation, const struct output_closing *c
 	struct finisher_job job = {.overwrite = rotation->overwrite};
 	int err = 0;
 
-	if (rotation->output->held && !rotation->post && !rotation->wanted) {
+	if (rotation->output->retained && !rotation->post && !rotation->wanted) {
 		data_files_join(&rotation->output->files);
 		writer_close(take_ptr(rotation->output->writer), NULL); /* no snapshot was requested */
 		return 0;
 	}
-	if (rotation->output->held)
+	if (rotation->output->retained)
 		task_log_end(params->task_log);
 	if (rotation->spec.on || rotation->timestamp) {
 		job.name = part_names_next(&rotation->names);
-		if (!job.name || (rotation->output->held && asprintf(&job.while_open, "%s.part", job.name) < 0))
+		if (!job.name || (rotation->output->retained && asprintf(&job.while_open, "%s.part", job.name) < 0))
 			err = diag_set(reterr, -ENOMEM, "out of memory");
 	}
 	if (add_loss_records(rotation, &job) && !err)

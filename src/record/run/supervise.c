@@ -160,11 +160,11 @@ static uint64_t earlier(uint64_t one, uint64_t other)
 /* Waits once and does what has come; -errno. */
 static int watch_once(struct watch *watch)
 {
-	enum { SIGNALS, NEWS, CONTROL, SWITCH, TRIGGER, CPUS, NOTIFIER, NR };
+	enum { SIGNALS, READERS, CONTROL, SWITCH, TRIGGER, CPUS, NOTIFIER, NR };
 	const struct supervision *supervision = watch->supervision;
 	struct pollfd fds[NR] = {
 		[SIGNALS] = {.fd = supervision->signal_fd, .events = POLLIN},
-		[NEWS] = {.fd = supervision->readers->news_fd, .events = POLLIN},
+		[READERS] = {.fd = supervision->readers->news_fd, .events = POLLIN},
 		[CONTROL] = {.fd = supervision->control->fd, .events = POLLIN}, /* -1 is skipped */
 		[SWITCH] = {.fd = supervision->readers->switch_fd, .events = POLLIN},
 		[TRIGGER] = {.fd = supervision->trigger->fd, .events = POLLIN},
@@ -190,7 +190,7 @@ static int watch_once(struct watch *watch)
 	if (ready > 0 && fds[CPUS].revents)
 		cpu_watch_read(supervision->cpus);
 	steering_step(supervision->steering, ready > 0 && fds[NOTIFIER].revents);
-	if (ready > 0 && (fds[NEWS].revents || workload_ended(supervision->workload)))
+	if (ready > 0 && (fds[READERS].revents || workload_ended(supervision->workload)))
 		watch->stop = true;
 	show_status(watch);
 	return rotate(watch);

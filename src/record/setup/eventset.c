@@ -243,12 +243,12 @@ static int try_map(struct eventset *set, size_t data_pages, size_t side_pages)
 	return 0;
 }
 
-static int map_error(int err, size_t asked, size_t fits, size_t nr_rings, struct diag *reterr)
+static int map_error(int err, size_t wanted, size_t fits, size_t nr_rings, struct diag *reterr)
 {
 	long page_kb = sysconf(_SC_PAGESIZE) / 1024;
 
 	if (err != -EPERM && err != -ENOMEM)
-		return diag_set(reterr, err, "cannot map rings of %zu pages: %s", asked, strerror(-err));
+		return diag_set(reterr, err, "cannot map rings of %zu pages: %s", wanted, strerror(-err));
 	if (!fits)
 		return diag_set(reterr, err,
 				"no locked memory left for even one page in each of %zu rings: raise "
@@ -256,11 +256,11 @@ static int map_error(int err, size_t asked, size_t fits, size_t nr_rings, struct
 				nr_rings);
 	if (err == -ENOMEM)
 		return diag_set(reterr, err, "the kernel has no memory for %zu rings of %zu KiB: -m %zuK would fit",
-				nr_rings, asked * (size_t)page_kb, fits * (size_t)page_kb);
+				nr_rings, wanted * (size_t)page_kb, fits * (size_t)page_kb);
 	return diag_set(reterr, err,
 			"%zu rings of %zu KiB exceed the locked memory that is left: -m %zuK would fit; or raise "
 			"kernel.perf_event_mlock_kb or ulimit -l, or run with CAP_IPC_LOCK",
-			nr_rings, asked * (size_t)page_kb, fits * (size_t)page_kb);
+			nr_rings, wanted * (size_t)page_kb, fits * (size_t)page_kb);
 }
 
 static int too_little_memory(const struct plan *plan, struct ring_sizes sizes, uint64_t bytes, struct diag *reterr)
@@ -303,15 +303,15 @@ static uint64_t locked_bytes_allowed(void)
 
 static int map_rings(struct eventset *set, struct ring_sizes sizes, struct diag *reterr)
 {
-	size_t asked = sizes.pages ? sizes.pages : ring_sizes_default_pages();
+	size_t wanted = sizes.pages ? sizes.pages : ring_sizes_default_pages();
 	size_t side_pages = ring_sizes_side_pages(set->plan, sizes, locked_bytes_allowed());
 
-	ring_sizes_fit(set->plan, sizes, &asked, &side_pages);
-	uint64_t bytes = ring_sizes_bytes(set->plan, asked, side_pages);
+	ring_sizes_fit(set->plan, sizes, &wanted, &side_pages);
+	uint64_t bytes = ring_sizes_bytes(set->plan, wanted, side_pages);
 	if (sizes.bounded && bytes > sizes.most_bytes)
 		return too_little_memory(set->plan, sizes, bytes, reterr);
-	size_t pages = asked;
-	int first_err = map_with_side(set, sizes, asked, side_pages), err = first_err;
+	size_t pages = wanted;
+	int first_err = map_with_side(set, sizes, wanted, side_pages), err = first_err;
 
 	while ((err == -EPERM || err == -ENOMEM) && pages > 1)
 		err = map_with_side(set, sizes, pages /= 2, side_pages);
@@ -325,12 +325,12 @@ static int map_rings(struct eventset *set, struct ring_sizes sizes, struct diag 
 	}
 	if (err || (first_err && sizes.exact)) {
 		unmap_all(set);
-		return map_error(first_err, asked, err ? 0 : pages, ring_sizes_count_data(set->plan), reterr);
+		return map_error(first_err, wanted, err ? 0 : pages, ring_sizes_count_data(set->plan), reterr);
 	}
 	if (first_err)
 		log_note("rings of %zu KiB instead of %zu KiB: no more locked memory is allowed "
 			 "(kernel.perf_event_mlock_kb, ulimit -l)",
-			 pages * (size_t)sysconf(_SC_PAGESIZE) / 1024, asked * (size_t)sysconf(_SC_PAGESIZE) / 1024);
+			 pages * (size_t)sysconf(_SC_PAGESIZE) / 1024, wanted * (size_t)sysconf(_SC_PAGESIZE) / 1024);
 	note_sizes(set, pages, 0);
 	return 0;
 }

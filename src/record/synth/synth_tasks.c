@@ -251,8 +251,8 @@ static pid_t *pids_list(size_t *ret_nr)
 	return pids;
 }
 
-/* One thread's part of the processes, in records of its own. */
-struct part {
+/* The processes that one thread reads, and their records. */
+struct synth_worker {
 	const struct synth_params *params;
 	const pid_t *pids;
 	size_t nr;
@@ -262,46 +262,47 @@ struct part {
 	bool started;
 };
 
-static void *part_run(void *arg)
+static void *synth_worker_run(void *arg)
 {
 	__attribute__((cleanup(walk_fini))) struct walk walk = {0};
-	struct part *part = arg;
+	struct synth_worker *worker = arg;
 
-	part->err = walk_init(&walk, part->params, &part->out);
+	worker->err = walk_init(&walk, worker->params, &worker->out);
 	walk.all = true;
-	for (size_t i = 0; i < part->nr && !part->err; i++)
-		put_process(&walk, part->pids[i], PUT_FORK_AND_COMM);
-	part->err = part->err ? part->err : buf_status(&part->out);
+	for (size_t i = 0; i < worker->nr && !worker->err; i++)
+		put_process(&walk, worker->pids[i], PUT_FORK_AND_COMM);
+	worker->err = worker->err ? worker->err : buf_status(&worker->out);
 	return NULL;
 }
 
 int synth_all_tasks(const struct synth_params *params, struct buf *out)
 {
-	enum { PARTS_MAX = 256 };
-	size_t nr = 0, nr_parts = params->nr_threads > 1 ? params->nr_threads : 1;
+	enum { WORKERS_MAX = 256 };
+	size_t nr = 0, nr_workers = params->nr_threads > 1 ? params->nr_threads : 1;
 	AUTO_FREE pid_t *pids = pids_list(&nr);
 	int err = 0;
 
 	if (!pids)
 		return -errno;
-	if (nr_parts > PARTS_MAX)
-		nr_parts = PARTS_MAX;
-	AUTO_FREE struct part *parts = calloc(nr_parts, sizeof(*parts));
-	if (!parts)
+	if (nr_workers > WORKERS_MAX)
+		nr_workers = WORKERS_MAX;
+	AUTO_FREE struct synth_worker *workers = calloc(nr_workers, sizeof(*workers));
+	if (!workers)
 		return -ENOMEM;
-	for (size_t i = 0; i < nr_parts; i++) {
-		size_t first = nr * i / nr_parts;
-		parts[i] = (struct part){.params = params, .pids = pids + first, .nr = nr * (i + 1) / nr_parts - first};
-		parts[i].started = i && pthread_create(&parts[i].thread, NULL, part_run, &parts[i]) == 0;
+	for (size_t i = 0; i < nr_workers; i++) {
+		size_t first = nr * i / nr_workers;
+		workers[i] = (struct synth_worker){
+			.params = params, .pids = pids + first, .nr = nr * (i + 1) / nr_workers - first};
+		workers[i].started = i && pthread_create(&workers[i].thread, NULL, synth_worker_run, &workers[i]) == 0;
 	}
-	for (size_t i = 0; i < nr_parts; i++) {
-		if (parts[i].started)
-			pthread_join(parts[i].thread, NULL);
+	for (size_t i = 0; i < nr_workers; i++) {
+		if (workers[i].started)
+			pthread_join(workers[i].thread, NULL);
 		else
-			part_run(&parts[i]);
-		buf_put(out, parts[i].out.data, parts[i].out.len);
-		err = err ? err : parts[i].err;
-		buf_fini(&parts[i].out);
+			synth_worker_run(&workers[i]);
+		buf_put(out, workers[i].out.data, workers[i].out.len);
+		err = err ? err : workers[i].err;
+		buf_fini(&workers[i].out);
 	}
 	return err ? err : buf_status(out);
 }

@@ -52,8 +52,8 @@ struct places {
 };
 
 /* A batch that came, in the order of its stage. */
-struct held {
-	struct held *next;
+struct unwind_batch {
+	struct unwind_batch *next;
 	struct unwinding_stage *stage;
 	struct batch *batch; /* NULL: it was passed on */
 	uint64_t read_ns;    /* of the batch */
@@ -77,8 +77,8 @@ struct unwinding_stage {
 	struct unwinding *unwinding;
 	struct unwinding_stage *next;
 	uint64_t complete_ns; /* the stage's, for the threads of others */
-	struct held *first, *last;
-	struct held *first_new; /* of those that were not looked at */
+	struct unwind_batch *first, *last;
+	struct unwind_batch *first_new; /* of those that were not looked at */
 };
 
 /*
@@ -103,17 +103,17 @@ struct unwinding {
 	 * they have.
 	 */
 	bool resolving;
-	bool asked_again;       /* by a thread that had no turn */
+	bool requested_again;   /* by a thread that had no turn */
 	unsigned nr_to_resolve; /* threads that wait for that */
 	pthread_cond_t resolved;
 	struct unwinding_stage *stages;
-	struct held *spare;  /* not in use */
-	uint64_t horizon_ns; /* all records up to this time have come, by their own clock */
+	struct unwind_batch *spare; /* not in use */
+	uint64_t horizon_ns;        /* all records up to this time have come, by their own clock */
 	struct unwinding_counts counts;
 	uint64_t in_ledger[NR_ACCOUNTS]; /* of the counts, what ledgers of finished outputs have: account() */
 
 	/* Of the thread that resolves: */
-	struct time_queue waiting; /* struct held with samples, each with the time of its next one */
+	struct time_queue waiting; /* struct unwind_batch with samples, each with the time of its next one */
 	uint64_t newest_ns;        /* the latest time of any record that was looked at */
 	enum doubt doubt;
 	uint64_t doubt_ns;        /* CLOCK_MONOTONIC */
@@ -128,9 +128,9 @@ struct unwinding {
 	bool is_raised[MOST_WORKERS];     /* they have their priority */
 
 	/* What they do now: */
-	struct held *work[MOST_WORK];
+	struct unwind_batch *work[MOST_WORK];
 	size_t nr_work;
-	void (*work_on)(struct stack_unwinder *unwinder, struct held *held, uint64_t until_ns);
+	void (*work_on)(struct stack_unwinder *unwinder, struct unwind_batch *pending, uint64_t until_ns);
 	uint64_t until_ns;
 };
 
@@ -261,20 +261,20 @@ static size_t build_missing(struct unwinding *unwinding)
 	size_t nr = 0;
 
 	for (size_t i = 0; i < unwinding->nr_work; i++) {
-		struct held *held = unwinding->work[i];
-		if (!held->missing)
+		struct unwind_batch *pending = unwinding->work[i];
+		if (!pending->missing)
 			continue;
-		mapped_object_build(held->missing);
-		held->missing = NULL;
+		mapped_object_build(pending->missing);
+		pending->missing = NULL;
 		unwinding->work[i] = unwinding->work[nr];
-		unwinding->work[nr++] = held;
+		unwinding->work[nr++] = pending;
 	}
 	return nr;
 }
 
 /* On all batches in unwinding->work. The lock is held, and released for that. */
 static void carry_out(struct unwinding *unwinding,
-		      void (*work_on)(struct stack_unwinder *unwinder, struct held *held, uint64_t until_ns),
+		      void (*work_on)(struct stack_unwinder *unwinder, struct unwind_batch *pending, uint64_t until_ns),
 		      const struct task_state *state, uint64_t until_ns)
 {
 	const size_t nr_work = unwinding->nr_work;
@@ -317,84 +317,84 @@ static int by_time(const void *a, const void *b)
 	return x->at < y->at ? -1 : x->at > y->at;
 }
 
-static void free_all(struct held *held)
+static void free_all(struct unwind_batch *pending)
 {
-	for (struct held *next; held; held = next) {
-		next = held->next;
-		free(held->stacks.list);
-		free(held->events.list);
-		free(held);
+	for (struct unwind_batch *next; pending; pending = next) {
+		next = pending->next;
+		free(pending->stacks.list);
+		free(pending->events.list);
+		free(pending);
 	}
 }
 
 /* One that was used before has room already. NULL: out of memory. The lock is held. */
-static struct held *take_held(struct unwinding *unwinding)
+static struct unwind_batch *take_spare(struct unwinding *unwinding)
 {
-	struct held *held = unwinding->spare;
+	struct unwind_batch *pending = unwinding->spare;
 
-	if (!held)
-		return calloc(1, sizeof(*held));
-	unwinding->spare = held->next;
-	held->stacks.nr = held->events.nr = 0;
-	*held = (struct held){.stacks = held->stacks, .events = held->events};
-	return held;
+	if (!pending)
+		return calloc(1, sizeof(*pending));
+	unwinding->spare = pending->next;
+	pending->stacks.nr = pending->events.nr = 0;
+	*pending = (struct unwind_batch){.stacks = pending->stacks, .events = pending->events};
+	return pending;
 }
 
 /* Nothing in it waits any more. */
-static void finish_batch(struct held *held)
+static void finish_batch(struct unwind_batch *pending)
 {
-	held->batch->len = record_gaps_close(held->batch->records, held->batch->len);
-	stage_examine(&held->stage->stage, held->batch);
+	pending->batch->len = record_gaps_close(pending->batch->records, pending->batch->len);
+	stage_examine(&pending->stage->stage, pending->batch);
 }
 
 /* One record. 0 or -ENOMEM. */
-static int look_at(struct stack_unwinder *unwinder, struct held *held, size_t at,
+static int look_at(struct stack_unwinder *unwinder, struct unwind_batch *pending, size_t at,
 		   const struct perf_event_header *header)
 {
-	uint8_t *record = held->batch->records + at;
+	uint8_t *record = pending->batch->records + at;
 	const bool is_sample = header->type == PERF_RECORD_SAMPLE;
 
 	if (header->type == PERF_RECORD_LOST)
-		held->lost_task_events |= may_be_task_event(held->stage->unwinding, record, header->size);
+		pending->lost_task_events |= may_be_task_event(pending->stage->unwinding, record, header->size);
 	if (!is_sample && !is_task_event(header->type))
 		return 0;
 	uint64_t time_ns = ring_events_time(unwinder->events, record, header);
-	if (time_ns > held->last_ns)
-		held->last_ns = time_ns;
+	if (time_ns > pending->last_ns)
+		pending->last_ns = time_ns;
 	if (!is_sample)
-		return place_add(&held->events, time_ns, at);
+		return place_add(&pending->events, time_ns, at);
 	if (!unwinder->by_event[ring_events_index(unwinder->events, record, header->size)].unwinds)
 		return 0;
-	if (place_add(&held->stacks, time_ns, at)) { /* it cannot wait */
-		held->nr_broken += stack_unwinder_convert(unwinder, record) == UNWIND_BROKEN;
+	if (place_add(&pending->stacks, time_ns, at)) { /* it cannot wait */
+		pending->nr_broken += stack_unwinder_convert(unwinder, record) == UNWIND_BROKEN;
 		return 0;
 	}
-	if (held->stacks.nr == 1 || time_ns < held->first_stack_ns)
-		held->first_stack_ns = time_ns;
-	if (time_ns > held->last_stack_ns)
-		held->last_stack_ns = time_ns;
+	if (pending->stacks.nr == 1 || time_ns < pending->first_stack_ns)
+		pending->first_stack_ns = time_ns;
+	if (time_ns > pending->last_stack_ns)
+		pending->last_stack_ns = time_ns;
 	return 0;
 }
 
 /* After an error nothing that was not looked at stays in it. */
-static void look_at_batch(struct stack_unwinder *unwinder, struct held *held, uint64_t unused)
+static void look_at_batch(struct stack_unwinder *unwinder, struct unwind_batch *pending, uint64_t unused)
 {
-	struct batch *batch = held->batch;
+	struct batch *batch = pending->batch;
 
 	(void)unused;
-	for (size_t at = 0; at < batch->len && !held->err;) {
+	for (size_t at = 0; at < batch->len && !pending->err;) {
 		const size_t left = batch->len - at;
 		struct perf_event_header header = {0};
 		memcpy(&header, batch->records + at, left < sizeof(header) ? left : sizeof(header));
-		held->err = header.size < sizeof(header) || header.size > left ? -EBADMSG : 0; /* no ring's bytes */
-		if (!held->err)
-			held->err = look_at(unwinder, held, at, &header);
-		if (held->err)
+		pending->err = header.size < sizeof(header) || header.size > left ? -EBADMSG : 0; /* no ring's bytes */
+		if (!pending->err)
+			pending->err = look_at(unwinder, pending, at, &header);
+		if (pending->err)
 			batch->len = at;
 		at += header.size;
 	}
-	if (!held->stacks.nr)
-		finish_batch(held);
+	if (!pending->stacks.nr)
+		finish_batch(pending);
 }
 
 /*
@@ -402,44 +402,44 @@ static void look_at_batch(struct stack_unwinder *unwinder, struct held *held, ui
  */
 
 /* Its samples up to that time, by the state as of then. */
-static void unwind_batch(struct stack_unwinder *unwinder, struct held *held, uint64_t until_ns)
+static void unwind_batch(struct stack_unwinder *unwinder, struct unwind_batch *pending, uint64_t until_ns)
 {
-	const struct places *stacks = &held->stacks;
+	const struct places *stacks = &pending->stacks;
 
-	if (until_ns < held->last_stack_ns && !held->is_sorted) {
+	if (until_ns < pending->last_stack_ns && !pending->is_sorted) {
 		qsort(stacks->list, stacks->nr, sizeof(stacks->list[0]), by_time);
-		held->is_sorted = true;
+		pending->is_sorted = true;
 	}
-	for (; held->next_stack < stacks->nr; held->next_stack++) {
-		held->first_stack_ns = stacks->list[held->next_stack].time_ns;
-		if (held->first_stack_ns > until_ns)
+	for (; pending->next_stack < stacks->nr; pending->next_stack++) {
+		pending->first_stack_ns = stacks->list[pending->next_stack].time_ns;
+		if (pending->first_stack_ns > until_ns)
 			return;
-		enum unwind_outcome outcome =
-			stack_unwinder_convert(unwinder, held->batch->records + stacks->list[held->next_stack].at);
+		enum unwind_outcome outcome = stack_unwinder_convert(
+			unwinder, pending->batch->records + stacks->list[pending->next_stack].at);
 		if (outcome == UNWIND_WAITS) {
-			held->missing = unwinder->found;
+			pending->missing = unwinder->found;
 			return;
 		}
-		held->nr_broken += outcome == UNWIND_BROKEN;
+		pending->nr_broken += outcome == UNWIND_BROKEN;
 	}
-	finish_batch(held);
+	finish_batch(pending);
 }
 
 /* It waits for the time of its next sample, or is done. The lock is held. */
-static void put_waiting(struct unwinding *unwinding, struct held *held)
+static void put_waiting(struct unwinding *unwinding, struct unwind_batch *pending)
 {
-	struct time_entry entry = {.item = held};
+	struct time_entry entry = {.item = pending};
 
-	if (held->next_stack < held->stacks.nr) {
-		entry.time_ns = held->first_stack_ns;
+	if (pending->next_stack < pending->stacks.nr) {
+		entry.time_ns = pending->first_stack_ns;
 		if (!time_queue_put(&unwinding->waiting, &entry))
 			return;
 		struct stack_unwinder *unwinder = &unwinding->unwinders[0]; /* nothing works now */
 		unwinder->state = NULL;
-		unwind_batch(unwinder, held, UINT64_MAX);
+		unwind_batch(unwinder, pending, UINT64_MAX);
 		add_counts(&unwinding->counts, &unwinder->counts);
 	}
-	held->is_done = true;
+	pending->is_done = true;
 }
 
 /*
@@ -449,7 +449,7 @@ static void put_waiting(struct unwinding *unwinding, struct held *held)
 static bool begin_to_resolve(struct unwinding *unwinding, bool all)
 {
 	if (!all && (unwinding->resolving || unwinding->nr_to_resolve)) {
-		unwinding->asked_again = true;
+		unwinding->requested_again = true;
 		return false;
 	}
 	unwinding->nr_to_resolve++;
@@ -483,9 +483,10 @@ static void find_horizon(struct unwinding *unwinding)
 	uint64_t complete_ns = complete_until(unwinding);
 
 	for (struct unwinding_stage *each = unwinding->stages; each; each = each->next)
-		for (struct held *held = each->first; held && held->read_ns <= complete_ns; held = held->next)
-			if (held->last_ns > unwinding->horizon_ns)
-				unwinding->horizon_ns = held->last_ns;
+		for (struct unwind_batch *pending = each->first; pending && pending->read_ns <= complete_ns;
+		     pending = pending->next)
+			if (pending->last_ns > unwinding->horizon_ns)
+				unwinding->horizon_ns = pending->last_ns;
 }
 
 /*
@@ -542,20 +543,20 @@ static int end_doubt(struct unwinding *unwinding)
 }
 
 /* What was found in a batch has its effects. The lock is held. */
-static void apply_found(struct unwinding *unwinding, struct held *held)
+static void apply_found(struct unwinding *unwinding, struct unwind_batch *pending)
 {
-	const struct places *events = &held->events;
+	const struct places *events = &pending->events;
 
-	if (held->lost_task_events)
+	if (pending->lost_task_events)
 		begin_doubt(unwinding);
 	for (size_t i = 0; i < events->nr; i++) {
-		const void *record = held->batch->records + events->list[i].at;
+		const void *record = pending->batch->records + events->list[i].at;
 		int err = put_event(unwinding, record, events->list[i].time_ns);
-		held->err = held->err ? held->err : err;
+		pending->err = pending->err ? pending->err : err;
 	}
-	if (held->last_ns > unwinding->newest_ns)
-		unwinding->newest_ns = held->last_ns;
-	put_waiting(unwinding, held);
+	if (pending->last_ns > unwinding->newest_ns)
+		unwinding->newest_ns = pending->last_ns;
+	put_waiting(unwinding, pending);
 }
 
 /* At all batches that came, of all outputs. The lock is held, and released for that. */
@@ -619,13 +620,14 @@ static int unwind_known(struct unwinding *unwinding)
 static void give_up_waiting(struct unwinding_stage *stage)
 {
 	struct unwinding *unwinding = stage->unwinding;
-	struct held *held = stage->first;
+	struct unwind_batch *pending = stage->first;
 
-	while (held) {
+	while (pending) {
 		unwinding->nr_work = 0;
-		for (; held && held != stage->first_new && unwinding->nr_work < MOST_WORK; held = held->next)
-			if (!held->is_done)
-				unwinding->work[unwinding->nr_work++] = held;
+		for (; pending && pending != stage->first_new && unwinding->nr_work < MOST_WORK;
+		     pending = pending->next)
+			if (!pending->is_done)
+				unwinding->work[unwinding->nr_work++] = pending;
 		if (!unwinding->nr_work)
 			break;
 		carry_out(unwinding, unwind_batch, NULL, UINT64_MAX);
@@ -643,17 +645,18 @@ static int resolve(struct unwinding_stage *stage, enum stage_flush why)
 	int err = 0;
 
 	do {
-		unwinding->asked_again = false;
+		unwinding->requested_again = false;
 		look_at_new(unwinding);
 		/* All that this output will ever have has come, and of the others what is as old. */
-		for (struct held *held = why == STAGE_END ? stage->first : NULL; held; held = held->next)
-			if (held->last_ns > unwinding->horizon_ns)
-				unwinding->horizon_ns = held->last_ns;
+		for (struct unwind_batch *pending = why == STAGE_END ? stage->first : NULL; pending;
+		     pending = pending->next)
+			if (pending->last_ns > unwinding->horizon_ns)
+				unwinding->horizon_ns = pending->last_ns;
 		find_horizon(unwinding);
 		err = end_doubt(unwinding);
 		if (!err)
 			err = unwind_known(unwinding);
-	} while (!err && unwinding->asked_again && !unwinding->nr_to_resolve);
+	} while (!err && unwinding->requested_again && !unwinding->nr_to_resolve);
 	if (why == STAGE_MEMORY || err)
 		give_up_waiting(stage);
 	return err;
@@ -663,28 +666,29 @@ static int resolve(struct unwinding_stage *stage, enum stage_flush why)
 static int pass_on(struct unwinding_stage *stage)
 {
 	struct unwinding *unwinding = stage->unwinding;
-	struct held *held;
+	struct unwind_batch *pending;
 	int err = 0;
 
 	/* What tells of a horizon that is still to come stays, without its batch. */
-	for (held = stage->first; held && held->is_done && !err; held = held->next) {
-		struct batch *batch = held->batch;
-		held->batch = NULL;
+	for (pending = stage->first; pending && pending->is_done && !err; pending = pending->next) {
+		struct batch *batch = pending->batch;
+		pending->batch = NULL;
 		if (!batch)
 			continue;
 		pthread_mutex_unlock(&unwinding->lock);
-		if (held->nr_broken)
-			stage_count_dropped(&stage->stage, "unwinding: cannot be read", held->nr_broken);
+		if (pending->nr_broken)
+			stage_count_dropped(&stage->stage, "unwinding: cannot be read", pending->nr_broken);
 		err = stage_pass(&stage->stage, batch);
-		err = held->err ? held->err : err;
+		err = pending->err ? pending->err : err;
 		pthread_mutex_lock(&unwinding->lock);
 	}
-	while ((held = stage->first) && held->is_done && !held->batch && held->last_ns <= unwinding->horizon_ns) {
-		stage->first = held->next;
+	while ((pending = stage->first) && pending->is_done && !pending->batch &&
+	       pending->last_ns <= unwinding->horizon_ns) {
+		stage->first = pending->next;
 		if (!stage->first)
 			stage->last = NULL;
-		held->next = unwinding->spare;
-		unwinding->spare = held;
+		pending->next = unwinding->spare;
+		unwinding->spare = pending;
 	}
 	return err;
 }
@@ -701,19 +705,19 @@ static int process(struct stage *base, struct batch *batch)
 	struct unwinding *unwinding = stage->unwinding;
 
 	pthread_mutex_lock(&unwinding->lock);
-	struct held *held = take_held(unwinding);
-	if (!held) {
+	struct unwind_batch *pending = take_spare(unwinding);
+	if (!pending) {
 		pthread_mutex_unlock(&unwinding->lock);
 		stage_batch_free(base, batch); /* no stack is stored, whatever happens */
 		return -ENOMEM;
 	}
-	held->stage = stage;
-	held->batch = batch;
-	held->read_ns = batch->read_ns;
-	*(stage->last ? &stage->last->next : &stage->first) = held;
-	stage->last = held;
+	pending->stage = stage;
+	pending->batch = batch;
+	pending->read_ns = batch->read_ns;
+	*(stage->last ? &stage->last->next : &stage->first) = pending;
+	stage->last = pending;
 	if (!stage->first_new)
-		stage->first_new = held;
+		stage->first_new = pending;
 	pthread_mutex_unlock(&unwinding->lock);
 	return 0;
 }
@@ -743,23 +747,23 @@ int unwinding_snapshot(struct unwinding *unwinding, struct buf *records)
 		return 0;
 	struct unwinding_stage none = {.unwinding = unwinding};
 	struct batch batch = {.records = records->data, .len = records->len};
-	struct held held = {.stage = &none, .batch = &batch};
+	struct unwind_batch pending = {.stage = &none, .batch = &batch};
 	pthread_mutex_lock(&unwinding->lock);
 	begin_to_resolve(unwinding, true);
-	unwinding->work[0] = &held;
+	unwinding->work[0] = &pending;
 	unwinding->nr_work = 1;
 	carry_out(unwinding, look_at_batch, NULL, 0);
-	while (!held.err && held.next_stack < held.stacks.nr) {
-		held.err = task_state_advance(unwinding->flown, held.first_stack_ns);
-		if (!held.err)
+	while (!pending.err && pending.next_stack < pending.stacks.nr) {
+		pending.err = task_state_advance(unwinding->flown, pending.first_stack_ns);
+		if (!pending.err)
 			carry_out(unwinding, unwind_batch, unwinding->flown, task_state_next_ns(unwinding->flown) - 1);
 	}
 	end_resolving(unwinding);
 	pthread_mutex_unlock(&unwinding->lock);
-	free(held.stacks.list);
-	free(held.events.list);
-	records->len = held.err ? 0 : batch.len;
-	return held.err;
+	free(pending.stacks.list);
+	free(pending.events.list);
+	records->len = pending.err ? 0 : batch.len;
+	return pending.err;
 }
 
 static void stage_free(struct stage *base)
