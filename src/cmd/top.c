@@ -12,7 +12,13 @@
 #include "cmd/cli/terminal.h"
 #include "cmd/top_live.h"
 
-enum { MOST_WORDS = 100, HELD_BYTES = 64 << 20, LEAST_HELD_BYTES = 4 << 20, DELAY_SECONDS = 2, MOST_DELAY = 3600 };
+enum {
+	MOST_WORDS = 100,
+	HISTORY_BYTES = 64 << 20,
+	LEAST_HISTORY_BYTES = 4 << 20,
+	DELAY_SECONDS = 2,
+	MOST_DELAY = 3600
+};
 
 /* The words of the recorder's command line. */
 struct word_list {
@@ -68,12 +74,13 @@ static int set_delay(const struct option *option, const char *arg, bool negated,
 	return 0;
 }
 
-static int set_held(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+static int set_history_bytes(const struct option *option, const char *arg, bool negated, void *value,
+			     struct diag *reterr)
 {
 	uint64_t bytes;
 
 	(void)option, (void)negated;
-	if (option_parse_size(arg, &bytes) || bytes < LEAST_HELD_BYTES || bytes > UINT64_C(1) << 40)
+	if (option_parse_size(arg, &bytes) || bytes < LEAST_HISTORY_BYTES || bytes > UINT64_C(1) << 40)
 		return diag_set(reterr, -EINVAL, "\"%s\" is no size from 4M on", arg);
 	*(uint64_t *)value = bytes;
 	return 0;
@@ -185,8 +192,8 @@ static const struct option top_table[] = {
 	{.name = "hold",
 	 .arg = "SIZE",
 	 .help = "Keep so many bytes of the newest samples for s; default 64M",
-	 .set = set_held,
-	 .offset = offsetof(struct top_options, live.held_bytes),
+	 .set = set_history_bytes,
+	 .offset = offsetof(struct top_options, live.history_bytes),
 	 .flags = OPTION_NO_NEGATE},
 	{.letter = 'v',
 	 .name = "verbose",
@@ -251,7 +258,7 @@ static int run(int argc, char **argv)
 {
 	struct top_options options = {
 		.live = {.samples.hist = {.children = true, .any_ties = true},
-			 .held_bytes = HELD_BYTES,
+			 .history_bytes = HISTORY_BYTES,
 			 .output = "perf.data"},
 		.delay_seconds = DELAY_SECONDS,
 	};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cmd/top_held.h"
+#include "cmd/top_history.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -24,52 +24,52 @@ enum {
 };
 
 /* Whole records, one behind the other. */
-struct held_chunk {
-	struct held_chunk *next; /* the newer one */
+struct top_history_chunk {
+	struct top_history_chunk *next; /* the newer one */
 	uint64_t nr_samples;
 	struct buf bytes;
 };
 
-struct held {
+struct top_history {
 	pthread_mutex_t lock;
 	size_t max_bytes, bytes; /* of the chunks and of the front */
 	struct buf start;        /* the stream's header, attrs and features: always kept */
 	struct buf front;        /* records of older chunks that are no samples */
-	struct held_chunk *oldest, *newest;
+	struct top_history_chunk *oldest, *newest;
 	struct buf part; /* of a record that is not whole yet, or of the header */
 	bool begun;      /* the header is there */
 	uint64_t nr_forgotten;
 };
 
-struct held *held_new(size_t max_bytes)
+struct top_history *top_history_new(size_t max_bytes)
 {
-	struct held *held = calloc(1, sizeof(*held));
+	struct top_history *history = calloc(1, sizeof(*history));
 
-	if (!held)
+	if (!history)
 		return NULL;
-	held->max_bytes = max_bytes;
-	pthread_mutex_init(&held->lock, NULL);
-	return held;
+	history->max_bytes = max_bytes;
+	pthread_mutex_init(&history->lock, NULL);
+	return history;
 }
 
-void held_free(struct held *held)
+void top_history_free(struct top_history *history)
 {
-	if (!held)
+	if (!history)
 		return;
-	while (held->oldest) {
-		struct held_chunk *chunk = held->oldest;
-		held->oldest = chunk->next;
+	while (history->oldest) {
+		struct top_history_chunk *chunk = history->oldest;
+		history->oldest = chunk->next;
 		buf_fini(&chunk->bytes);
 		free(chunk);
 	}
-	buf_fini(&held->start);
-	buf_fini(&held->front);
-	buf_fini(&held->part);
-	pthread_mutex_destroy(&held->lock);
-	free(held);
+	buf_fini(&history->start);
+	buf_fini(&history->front);
+	buf_fini(&history->part);
+	pthread_mutex_destroy(&history->lock);
+	free(history);
 }
 
-/* Records are whole and sound here: held_add() has seen to that. */
+/* Records are whole and sound here: top_history_add() has seen to that. */
 static const struct perf_event_header *record_at(const struct buf *bytes, size_t at)
 {
 	return (const void *)(bytes->data + at);
@@ -122,19 +122,19 @@ static uint32_t task_of(const struct perf_event_header *record)
  * Takes the records of tasks that have ended out of the front: backwards, so that a tid that is used again is known by
  * its next fork. 0 or -ENOMEM, and nothing has changed.
  */
-static int forget_ended(struct held *held)
+static int forget_ended(struct top_history *history)
 {
-	size_t nr = 0, room = held->front.len / sizeof(struct perf_event_header) + 1;
+	size_t nr = 0, room = history->front.len / sizeof(struct perf_event_header) + 1;
 	AUTO_FREE size_t *at = calloc(room, sizeof(*at));
 	AUTO_FREE bool *gone = calloc(room, sizeof(*gone));
 	struct hash_table ended = {0};
 	AUTO_BUF struct buf kept = {0};
 	int err = at && gone ? 0 : -ENOMEM;
 
-	for (size_t i = 0; !err && i < held->front.len; i += record_at(&held->front, i)->size)
+	for (size_t i = 0; !err && i < history->front.len; i += record_at(&history->front, i)->size)
 		at[nr++] = i;
 	for (size_t i = nr; !err && i-- > 0;) {
-		const struct perf_event_header *record = record_at(&held->front, at[i]);
+		const struct perf_event_header *record = record_at(&history->front, at[i]);
 		uint64_t task = task_of(record);
 		struct hash_slot *slot = hash_table_find(&ended, task);
 		gone[i] = task != UINT32_MAX && (slot || record->type == PERF_RECORD_EXIT);
@@ -145,84 +145,84 @@ static int forget_ended(struct held *held)
 	}
 	for (size_t i = 0; !err && i < nr; i++)
 		if (!gone[i])
-			buf_put(&kept, held->front.data + at[i], record_at(&held->front, at[i])->size);
+			buf_put(&kept, history->front.data + at[i], record_at(&history->front, at[i])->size);
 	hash_table_fini(&ended);
 	if (err || kept.failed)
 		return -ENOMEM;
-	held->bytes -= held->front.len - kept.len;
-	struct buf old = held->front;
-	held->front = kept;
+	history->bytes -= history->front.len - kept.len;
+	struct buf old = history->front;
+	history->front = kept;
 	kept = old;
 	return 0;
 }
 
 /* Its samples go, what else is in it moves to the front. */
-static int forget_oldest(struct held *held)
+static int forget_oldest(struct top_history *history)
 {
-	struct held_chunk *chunk = held->oldest;
+	struct top_history_chunk *chunk = history->oldest;
 
 	for (size_t at = 0; at < chunk->bytes.len; at += record_at(&chunk->bytes, at)->size) {
 		const struct perf_event_header *record = record_at(&chunk->bytes, at);
 		if (record->type != PERF_RECORD_SAMPLE && record->type != RECORD_FINISHED_ROUND) {
-			buf_put(&held->front, record, record->size);
-			held->bytes += record->size;
+			buf_put(&history->front, record, record->size);
+			history->bytes += record->size;
 		}
 	}
-	held->nr_forgotten += chunk->nr_samples;
-	held->bytes -= chunk->bytes.len;
-	held->oldest = chunk->next;
-	if (!held->oldest)
-		held->newest = NULL;
+	history->nr_forgotten += chunk->nr_samples;
+	history->bytes -= chunk->bytes.len;
+	history->oldest = chunk->next;
+	if (!history->oldest)
+		history->newest = NULL;
 	buf_fini(&chunk->bytes);
 	free(chunk);
-	if (held->front.failed)
+	if (history->front.failed)
 		return -ENOMEM;
-	return held->front.len > held->max_bytes / FRONT_PART ? forget_ended(held) : 0;
+	return history->front.len > history->max_bytes / FRONT_PART ? forget_ended(history) : 0;
 }
 
-static int put_record(struct held *held, const uint8_t *bytes, size_t len)
+static int put_record(struct top_history *history, const uint8_t *bytes, size_t len)
 {
 	struct perf_event_header header;
 
 	memcpy(&header, bytes, sizeof(header));
 	if (is_start(header.type)) {
-		buf_put(&held->start, bytes, len);
-		return buf_status(&held->start);
+		buf_put(&history->start, bytes, len);
+		return buf_status(&history->start);
 	}
-	if (!held->newest || held->newest->bytes.len + len > CHUNK_BYTES) {
-		struct held_chunk *chunk = calloc(1, sizeof(*chunk));
+	if (!history->newest || history->newest->bytes.len + len > CHUNK_BYTES) {
+		struct top_history_chunk *chunk = calloc(1, sizeof(*chunk));
 		if (!chunk)
 			return -ENOMEM;
-		if (held->newest)
-			held->newest->next = chunk;
+		if (history->newest)
+			history->newest->next = chunk;
 		else
-			held->oldest = chunk;
-		held->newest = chunk;
+			history->oldest = chunk;
+		history->newest = chunk;
 	}
-	buf_put(&held->newest->bytes, bytes, len);
-	held->newest->nr_samples += header.type == PERF_RECORD_SAMPLE;
-	held->bytes += len;
-	int err = buf_status(&held->newest->bytes);
-	while (!err && held->bytes > held->max_bytes && held->oldest != held->newest)
-		err = forget_oldest(held);
+	buf_put(&history->newest->bytes, bytes, len);
+	history->newest->nr_samples += header.type == PERF_RECORD_SAMPLE;
+	history->bytes += len;
+	int err = buf_status(&history->newest->bytes);
+	while (!err && history->bytes > history->max_bytes && history->oldest != history->newest)
+		err = forget_oldest(history);
 	return err;
 }
 
 /* Whole records from the front of these bytes. How many bytes were taken, or -errno. */
-static int64_t take(struct held *held, const uint8_t *bytes, size_t len)
+static int64_t take(struct top_history *history, const uint8_t *bytes, size_t len)
 {
 	size_t at = 0;
 
-	if (!held->begun && len >= LAYOUT_PIPE_HEADER_BYTES) {
-		buf_put(&held->start, bytes, LAYOUT_PIPE_HEADER_BYTES);
+	if (!history->begun && len >= LAYOUT_PIPE_HEADER_BYTES) {
+		buf_put(&history->start, bytes, LAYOUT_PIPE_HEADER_BYTES);
 		at = LAYOUT_PIPE_HEADER_BYTES;
-		held->begun = true;
+		history->begun = true;
 	}
-	while (held->begun) {
+	while (history->begun) {
 		int64_t size = record_bytes(bytes + at, len - at);
 		if (size <= 0)
 			return size ? size : (int64_t)at;
-		int err = put_record(held, bytes + at, (size_t)size);
+		int err = put_record(history, bytes + at, (size_t)size);
 		if (err)
 			return err;
 		at += (size_t)size;
@@ -231,55 +231,55 @@ static int64_t take(struct held *held, const uint8_t *bytes, size_t len)
 }
 
 /* The record that is not whole yet gets more bytes, until it is. How many, or -errno. */
-static int64_t complete_part(struct held *held, const uint8_t *bytes, size_t len)
+static int64_t complete_part(struct top_history *history, const uint8_t *bytes, size_t len)
 {
 	size_t used = 0;
 
-	while (held->part.len && used < len) {
+	while (history->part.len && used < len) {
 		/* A page at a time: most records are shorter, and what is behind them need not be copied. */
-		size_t step = len - used < PART_STEP ? len - used : PART_STEP, before = held->part.len;
-		buf_put(&held->part, bytes + used, step);
-		int64_t taken = held->part.failed ? -ENOMEM : take(held, held->part.data, held->part.len);
+		size_t step = len - used < PART_STEP ? len - used : PART_STEP, before = history->part.len;
+		buf_put(&history->part, bytes + used, step);
+		int64_t taken = history->part.failed ? -ENOMEM : take(history, history->part.data, history->part.len);
 		if (taken < 0)
 			return taken;
 		used += taken ? (size_t)taken - before : step;
 		if (taken)
-			held->part.len = 0;
+			history->part.len = 0;
 	}
 	return (int64_t)used;
 }
 
-int held_add(struct held *held, const uint8_t *bytes, size_t len)
+int top_history_add(struct top_history *history, const uint8_t *bytes, size_t len)
 {
-	pthread_mutex_lock(&held->lock);
-	int64_t used = complete_part(held, bytes, len);
-	int64_t taken = used < 0 || (size_t)used == len ? 0 : take(held, bytes + used, len - (size_t)used);
+	pthread_mutex_lock(&history->lock);
+	int64_t used = complete_part(history, bytes, len);
+	int64_t taken = used < 0 || (size_t)used == len ? 0 : take(history, bytes + used, len - (size_t)used);
 	int64_t err = used < 0 ? used : taken < 0 ? taken : 0;
 	if (!err) {
 		used += taken;
-		buf_put(&held->part, bytes + used, len - (size_t)used);
-		err = buf_status(&held->part);
+		buf_put(&history->part, bytes + used, len - (size_t)used);
+		err = buf_status(&history->part);
 	}
-	pthread_mutex_unlock(&held->lock);
+	pthread_mutex_unlock(&history->lock);
 	return (int)err;
 }
 
-int held_copy(struct held *held, struct buf *out)
+int top_history_copy(struct top_history *history, struct buf *out)
 {
-	pthread_mutex_lock(&held->lock);
-	buf_put(out, held->start.data, held->start.len);
-	buf_put(out, held->front.data, held->front.len);
-	for (const struct held_chunk *chunk = held->oldest; chunk; chunk = chunk->next)
+	pthread_mutex_lock(&history->lock);
+	buf_put(out, history->start.data, history->start.len);
+	buf_put(out, history->front.data, history->front.len);
+	for (const struct top_history_chunk *chunk = history->oldest; chunk; chunk = chunk->next)
 		buf_put(out, chunk->bytes.data, chunk->bytes.len);
-	pthread_mutex_unlock(&held->lock);
+	pthread_mutex_unlock(&history->lock);
 	return buf_status(out);
 }
 
-struct held_counts held_counts(struct held *held)
+struct top_history_counts top_history_counts(struct top_history *history)
 {
-	pthread_mutex_lock(&held->lock);
-	struct held_counts counts = {held->bytes, held->nr_forgotten};
-	pthread_mutex_unlock(&held->lock);
+	pthread_mutex_lock(&history->lock);
+	struct top_history_counts counts = {history->bytes, history->nr_forgotten};
+	pthread_mutex_unlock(&history->lock);
 	return counts;
 }
 
@@ -324,14 +324,14 @@ static int write_file(struct session *all, struct session *records, const char *
 }
 
 /* A stream tells of events and features as it goes: it is read once to know them all, and once for its records. */
-int held_save(struct held *held, const char *path, struct diag *reterr)
+int top_history_save(struct top_history *history, const char *path, struct diag *reterr)
 {
 	AUTO_BUF struct buf bytes = {0};
 	struct session *all = NULL, *records = NULL;
 	struct session_record record;
 	int got = 1;
 
-	if (held_copy(held, &bytes))
+	if (top_history_copy(history, &bytes))
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	int err = session_open_memory(buf_span(&bytes), SESSION_FILE_ORDER, &all, reterr);
 	while (!err && got > 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * top_held: the stream of a recorder (the pipe layout of perf.data), kept in memory for `millrace top`: of the newest
- * samples as many as fit, and of the older ones only the records that tell of tasks and maps which are still there.
- * One thread adds, any thread may save.
+ * top_history: the stream of a recorder (the pipe layout of perf.data), kept in memory for `millrace top`: of the
+ * newest samples as many as fit, and of the older ones only the records that tell of tasks and maps which are still
+ * there. One thread adds, any thread may save.
  */
 #pragma once
 
@@ -12,23 +12,23 @@
 #include "base/buf.h"
 
 struct diag;
-struct held;
+struct top_history;
 
 /* NULL: out of memory. */
-struct held *held_new(size_t max_bytes);
-void held_free(struct held *held); /* NULL is fine */
+struct top_history *top_history_new(size_t max_bytes);
+void top_history_free(struct top_history *history); /* NULL is fine */
 
 /* The next bytes of the stream, cut anywhere. 0; -EBADMSG: it is none; -ENOMEM. */
-int held_add(struct held *held, const uint8_t *bytes, size_t len);
+int top_history_add(struct top_history *history, const uint8_t *bytes, size_t len);
 
-/* A whole stream with what is held, 8-aligned. 0 or -ENOMEM. */
-int held_copy(struct held *held, struct buf *out);
+/* A whole stream with what is kept, 8-aligned. 0 or -ENOMEM. */
+int top_history_copy(struct top_history *history, struct buf *out);
 
-struct held_counts {
+struct top_history_counts {
 	size_t bytes;
 	uint64_t nr_forgotten; /* samples that did not fit any more */
 };
-struct held_counts held_counts(struct held *held);
+struct top_history_counts top_history_counts(struct top_history *history);
 
-/* What is held as a file, sorted by time; what is there under the name is kept as PATH.old. 0, or -errno and why. */
-int held_save(struct held *held, const char *path, struct diag *reterr);
+/* Writes what is kept as a file, sorted by time; an older file of that name becomes PATH.old. 0, or -errno and why. */
+int top_history_save(struct top_history *history, const char *path, struct diag *reterr);

@@ -23,7 +23,7 @@
 #include "base/log.h"
 #include "cmd/cli/command.h"
 #include "cmd/input/sandbox.h"
-#include "cmd/top_held.h"
+#include "cmd/top_history.h"
 #include "read/session.h"
 
 enum { PIPE_BYTES = 1 << 20, DECAY_OF = 8 /* as perf top: 7 of 8 stay at each update */ };
@@ -47,7 +47,7 @@ struct live {
 	int control_fd; /* to the recorder */
 	int message_fd; /* what it says on standard error: a file in memory */
 	int kernel_fd;  /* /proc/kcore; -1: cannot be read */
-	struct held *held;
+	struct top_history *history;
 	pthread_t counter; /* keeps the stream, and counts its records */
 	bool has_counter;
 	/* Guards all that follows, the machine and the samples too; the view has it but while it waits for a key. */
@@ -131,7 +131,7 @@ static ssize_t read_stream(void *ctx, void *to, size_t len)
 
 	if (got < 0)
 		return -errno;
-	int err = got ? held_add(live->held, to, (size_t)got) : 0;
+	int err = got ? top_history_add(live->history, to, (size_t)got) : 0;
 	return err ? err : got;
 }
 
@@ -144,7 +144,7 @@ static bool is_front(uint32_t type)
 static int take_sample(struct live *live, const struct session_record *record)
 {
 	if (live->nr_taken++ % MEASURE_SAMPLES == 0)
-		live->full = samples_bytes(&live->samples) > MOST_COUNTED * live->options->held_bytes;
+		live->full = samples_bytes(&live->samples) > MOST_COUNTED * live->options->history_bytes;
 	live->nr_not_counted += live->full;
 	return live->full ? 0 : samples_take(&live->samples, record);
 }
@@ -277,7 +277,7 @@ static void update_event(const struct live *live, struct shown_event *shown, str
 /* After an update: what has decayed goes when there is much. Without memory for that it is tried again. */
 static void shrink(struct live *live)
 {
-	size_t bytes = samples_bytes(&live->samples), least = live->options->held_bytes / SHRINK_PART;
+	size_t bytes = samples_bytes(&live->samples), least = live->options->history_bytes / SHRINK_PART;
 	bool much = bytes >= live->shrink_at && bytes >= least;
 
 	if (live->full) /* nothing more comes until something goes */
@@ -309,7 +309,7 @@ static bool update(void *ctx)
 static int save(void *ctx, struct buf *ret_path, struct diag *reterr)
 {
 	struct live *live = ctx;
-	int err = held_save(live->held, live->options->output, reterr);
+	int err = top_history_save(live->history, live->options->output, reterr);
 
 	if (!err)
 		buf_put_text(ret_path, live->options->output);
@@ -327,7 +327,7 @@ static void describe(void *ctx, struct view_live *ret)
 				  .ended = live->ended,
 				  .lost = live->losses.lost_records,
 				  .not_counted = live->nr_not_counted,
-				  .held_bytes = held_counts(live->held).bytes};
+				  .kept_bytes = top_history_counts(live->history).bytes};
 }
 
 /* The recorder does as it is told within one of its visits; when it is gone there is nothing to switch. */
@@ -459,8 +459,8 @@ int live_start(const struct live_options *options, struct live **ret, struct dia
 	pthread_mutex_init(&live->lock, NULL);
 	pthread_cond_init(&live->changed, NULL);
 	live->kernel_fd = open("/proc/kcore", O_RDONLY | O_CLOEXEC);
-	live->held = held_new(options->held_bytes);
-	int err = live->held ? start_recorder(live, reterr) : diag_set(reterr, -ENOMEM, "out of memory");
+	live->history = top_history_new(options->history_bytes);
+	int err = live->history ? start_recorder(live, reterr) : diag_set(reterr, -ENOMEM, "out of memory");
 	if (err)
 		return err;
 	signal(SIGPIPE, SIG_IGN);
@@ -510,7 +510,7 @@ static void live_free(struct live *live)
 	samples_fini(&live->samples);
 	machine_free(live->machine);
 	session_close(live->session);
-	held_free(live->held);
+	top_history_free(live->history);
 	pthread_cond_destroy(&live->changed);
 	pthread_mutex_destroy(&live->lock);
 	free(live);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * top_live: a recording that runs, as the source of the view: a recorder in a process of its own, its stream held in
+ * top_live: a recording that runs, as the source of the view: a recorder in a process of its own, its stream kept in
  * memory and counted as it comes. Main thread, which the view is on, too.
  */
 #pragma once
@@ -22,7 +22,7 @@ struct live_options {
 	struct symbol_options symbols;
 	struct column_choice columns;
 	const char *output; /* where `s` saves */
-	uint64_t delay_ms, held_bytes;
+	uint64_t delay_ms, history_bytes;
 	bool zero, total;
 	double percent_limit;
 	enum code_syntax code_syntax;

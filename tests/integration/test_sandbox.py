@@ -101,7 +101,7 @@ def test_top_is_in_its_sandbox(need_root, spawn, tmp_path):
     if '+sandbox' not in features() or '+tui' not in features():
         pytest.skip('built without libseccomp or ncurses')
     with Screen(['top', '-p', spawn(['sleep', '60']).pid, '-e', 'cpu-clock:u', '-d', '0.2'], cwd=tmp_path) as screen:
-        screen.wait('held:')
+        screen.wait('kept:')
         tops = [int(pid) for pid in subprocess.run(['pgrep', '-f', f'^{MILLRACE} top.*'], stdout=subprocess.PIPE,
                                                    text=True, check=True).stdout.split()
                 if os.readlink(f'/proc/{pid}/cwd') == str(tmp_path)]

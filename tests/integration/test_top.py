@@ -31,8 +31,8 @@ def test_it_is_refreshed(screen):
     assert 'lost: 0' in screen.text()
     before = screen.lines()[0]
     screen.wait(lambda text: text.splitlines()[0] != before, 'other numbers')
-    held = float(re.search(r'held: ([\d.]+) MB', screen.text())[1])
-    screen.wait(lambda text: float(re.search(r'held: ([\d.]+) MB', text)[1]) > held, 'more is held')
+    kept = float(re.search(r'kept: ([\d.]+) MB', screen.text())[1])
+    screen.wait(lambda text: float(re.search(r'kept: ([\d.]+) MB', text)[1]) > kept, 'more is kept')
 
 
 def test_z_forgets(screen):
@@ -54,8 +54,8 @@ def test_capital_d_keeps_everything(screen):
 def test_p_pauses(screen):
     screen.press('p', '[paused]')
     before = count(screen.text())  # the key is taken before the next refresh
-    held = re.search(r'held: ([\d.]+) MB', screen.text())[1]
-    screen.wait(lambda text: re.search(r'held: ([\d.]+) MB', text)[1] != held, 'it goes on recording')
+    kept = re.search(r'kept: ([\d.]+) MB', screen.text())[1]
+    screen.wait(lambda text: re.search(r'kept: ([\d.]+) MB', text)[1] != kept, 'it goes on recording')
     assert count(screen.text()) == before
     screen.press('p', lambda text: '[paused]' not in text and count(text) != before)
 
@@ -67,9 +67,9 @@ def test_f_disables_the_events(screen):
     screen.wait(lambda text: count(text) != before, 'samples again')
 
 
-def test_s_saves_what_is_held(screen, tmp_path, millrace, perf):
+def test_s_saves_what_is_kept(screen, tmp_path, millrace, perf):
     (tmp_path / 'perf.data').write_text('older')
-    screen.wait(lambda text: float(re.search(r'held: ([\d.]+) MB', text)[1]) >= 0.1)
+    screen.wait(lambda text: float(re.search(r'kept: ([\d.]+) MB', text)[1]) >= 0.1)
     screen.press('s', 'Saved as perf.data')
     assert (tmp_path / 'perf.data.old').read_text() == 'older'
     ours = millrace('report', '--stdio', '-s', 'comm', '-i', tmp_path / 'perf.data').out
@@ -134,10 +134,10 @@ def test_memory_is_bounded(need_root, load, tmp_path, millrace):
     """The oldest samples go; what is saved has the names of tasks and maps all the same."""
     with Screen(['top', '-p', load.pid, '-e', 'cpu-clock:u', '-F', '20000', '-d', '0.2', '--hold', '4M',
                  '--call-graph', 'dwarf,4096'], cwd=tmp_path) as screen:
-        screen.wait(lambda text: re.search(r'held: [34]\.\d MB', text), 'full')
-        held = screen.lines()[0]
-        screen.wait(lambda text: text.splitlines()[0] != held)
-        screen.wait(lambda text: re.search(r'held: [34]\.\d MB', text), 'still full')
+        screen.wait(lambda text: re.search(r'kept: [34]\.\d MB', text), 'full')
+        kept = screen.lines()[0]
+        screen.wait(lambda text: text.splitlines()[0] != kept)
+        screen.wait(lambda text: re.search(r'kept: [34]\.\d MB', text), 'still full')
         screen.press('s', 'Saved as perf.data')
         screen.keys('q')
         assert screen.ended() == 0

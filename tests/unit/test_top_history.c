@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "cmd/top_held.h"
+#include "cmd/top_history.h"
 #include "session_file.h"
 
 /* As file_build_pipe(), whose feature of odd size would leave all that follows it unaligned. */
@@ -31,15 +31,15 @@ static void build(struct buf *out)
 /* Fed with so many bytes at a time. */
 static void keep(const struct buf *stream, size_t step, struct buf *ret)
 {
-	struct held *held = held_new(1 << 20);
+	struct top_history *history = top_history_new(1 << 20);
 
-	assert_non_null(held);
+	assert_non_null(history);
 	for (size_t at = 0; at < stream->len; at += step) {
 		size_t left = stream->len - at;
-		assert_int_equal(held_add(held, stream->data + at, left < step ? left : step), 0);
+		assert_int_equal(top_history_add(history, stream->data + at, left < step ? left : step), 0);
 	}
-	assert_int_equal(held_copy(held, ret), 0);
-	held_free(held);
+	assert_int_equal(top_history_copy(history, ret), 0);
+	top_history_free(history);
 }
 
 static void test_cut_anywhere(void **state)
@@ -91,11 +91,11 @@ static void test_large_records(void **state)
 static void test_no_stream(void **state)
 {
 	static const uint8_t bytes[64] = {0}; /* a record of no size, behind what should be a header */
-	struct held *held = held_new(1 << 20);
+	struct top_history *history = top_history_new(1 << 20);
 
 	(void)state;
-	assert_int_equal(held_add(held, bytes, sizeof(bytes)), -EBADMSG);
-	held_free(held);
+	assert_int_equal(top_history_add(history, bytes, sizeof(bytes)), -EBADMSG);
+	top_history_free(history);
 }
 
 int main(void)

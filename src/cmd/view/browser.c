@@ -38,7 +38,7 @@ struct browser {
 	struct line_style style;
 	struct code_style code_style;
 	bool no_headers;
-	uint64_t update_ns;            /* when the source is asked for news, by CLOCK_MONOTONIC */
+	uint64_t update_ns;            /* when source->ops->update() is called next, by CLOCK_MONOTONIC */
 	char message[BROWSER_MESSAGE]; /* in the last line; "": the usual one */
 };
 
@@ -203,9 +203,9 @@ static void put_state(const struct browser *browser, struct buf *out)
 
 	if (browser->source->ops->live) {
 		browser->source->ops->live(browser->source->ctx, &live);
-		buf_printf(out, "%s%s%s%s%slost: %" PRIu64 "  held: %.1f MB  ", live.paused ? "[paused] " : "",
+		buf_printf(out, "%s%s%s%s%slost: %" PRIu64 "  kept: %.1f MB  ", live.paused ? "[paused] " : "",
 			   live.disabled ? "[disabled] " : "", live.zero ? "[zero] " : "", live.total ? "[total] " : "",
-			   live.ended ? "[ended] " : "", live.lost, (double)live.held_bytes / 1e6);
+			   live.ended ? "[ended] " : "", live.lost, (double)live.kept_bytes / 1e6);
 		if (live.not_counted)
 			buf_printf(out, "not counted: %" PRIu64 "  ", live.not_counted);
 	}
@@ -296,7 +296,7 @@ static void filter_changed(void *ctx)
 		draw(browser);
 }
 
-static int ask_filter(struct browser *browser)
+static int enter_filter(struct browser *browser)
 {
 	const struct screen_prompt prompt = {"Show names with:",
 					     browser->model->filter,
@@ -308,7 +308,7 @@ static int ask_filter(struct browser *browser)
 	return model_choose(browser->model);
 }
 
-static int ask_limit(struct browser *browser)
+static int enter_limit(struct browser *browser)
 {
 	char text[32], *end;
 	const struct screen_prompt prompt = {
@@ -733,7 +733,7 @@ static void show_help(const struct browser *browser)
 			    "r                Show the samples of a row one by one\n"
 			    "i                Header of the recording; with report -T, what threads counted\n");
 	buf_put_text(&text, browser->source->ops->save ? "\n"
-							 "s                Save what is held as a perf.data\n"
+							 "s                Save the samples in memory as a perf.data\n"
 							 "z                Forget everything at each refresh, or not\n"
 							 "D                Keep everything, or let old samples decay\n"
 							 "p                Pause\n"
@@ -868,8 +868,8 @@ static int change(struct browser *browser, int key)
 	struct model *model = browser->model;
 
 	switch (key) {
-	case '/': return ask_filter(browser);
-	case 'L': return ask_limit(browser);
+	case '/': return enter_filter(browser);
+	case 'L': return enter_limit(browser);
 	case 't': return zoom(browser, ZOOM_THREAD);
 	case 'd': return zoom(browser, ZOOM_DSO);
 	case 'k': return zoom(browser, ZOOM_KERNEL);
@@ -943,7 +943,7 @@ static int take_key(struct browser *browser, int key, struct view_result *ret)
 	return err ? err : other_key(browser, key, ret);
 }
 
-/* The next key, or KEY_NONE_YET when the source is to be asked for news; it goes on until then. */
+/* The next key, or KEY_NONE_YET when the source is to be updated; the caller then calls this again. */
 static int wait_for_key(struct browser *browser)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);

@@ -75,7 +75,7 @@ struct view_samples {
 /* What a source that is recording knows of itself, for the first line. */
 struct view_live {
 	bool paused, disabled, zero, total, ended;
-	uint64_t lost, held_bytes;
+	uint64_t lost, kept_bytes;
 	uint64_t not_counted; /* samples for which there was no memory */
 };
 
