@@ -159,7 +159,7 @@ static const struct option agent_table[] = {
 	 .arg = "TIME[,SIZE]",
 	 .help = "How many seconds, in how much memory; default 10s,64M",
 	 .set = option_set_string,
-	 .offset = AT(flight),
+	 .offset = AT(history),
 	 .flags = OPTION_NO_NEGATE},
 	{.name = "trigger-freq",
 	 .arg = "HZ",
@@ -219,7 +219,7 @@ static int run(int argc, char **argv)
 		.trigger_frequency = 997,
 		.trigger_pause_ns = UINT64_C(60000000000),
 		.snapshots_bytes = UINT64_C(256) << 20,
-		.flight = "10s,64M",
+		.history = "10s,64M",
 	};
 	struct diag diag = {0};
 	AUTO_CONFIGURATION struct configuration config = {0};

@@ -43,7 +43,7 @@ struct agent_options {
 	/* Snapshots. */
 	struct trigger_list triggers;
 	uint64_t trigger_frequency, trigger_pause_ns, snapshots_bytes;
-	const char *flight;
+	const char *history; /* the argument of --flight */
 	int verbose;
 };
 

@@ -54,9 +54,9 @@ struct retry {
 
 struct recorder {
 	const struct agent_options *options;
-	char *output; /* heap */
-	bool flight;
-	int control[2]; /* of the flight: a pipe, whose first end is the child's */
+	char *output;         /* heap */
+	bool retains_history; /* only snapshots are stored: --flight */
+	int control[2];       /* with retains_history: a pipe; the child has its first end */
 	struct child child;
 	struct retry retry;
 };
@@ -72,7 +72,7 @@ struct agent {
 	const struct agent_options *options;
 	char *record, *spooled, *snapshots; /* directories; heap */
 	int lock_fd, signal_fd, watch_fd;
-	struct recorder recorder, flight;
+	struct recorder recorder, history;
 	struct spool spool;
 	struct child delivery_child;
 	struct delivery delivery;
@@ -81,7 +81,7 @@ struct agent {
 	struct trigger triggers[AGENT_TRIGGERS_MAX];
 	struct watched watched[AGENT_TRIGGERS_MAX];
 	uint64_t next_check_ns, next_snapshot_ns;
-	const char *reason; /* of the snapshot that was asked for; NULL: an event */
+	const char *reason; /* of the snapshot that was requested; NULL: an event */
 	struct agent_status status;
 	bool changed; /* the status */
 	bool stopping;
@@ -136,18 +136,19 @@ static int run_recorder(void *ctx)
 	add_word(&words, "-qa");
 	add_word(&words, "--clockid=mono");
 	add_word(&words, "--all-cgroups");
-	add_word(&words, "--freq=%" PRIu64, recorder->flight ? options->trigger_frequency : options->frequency);
+	add_word(&words, "--freq=%" PRIu64,
+		 recorder->retains_history ? options->trigger_frequency : options->frequency);
 	if (options->event)
 		add_word(&words, "--event=%s", options->event);
 	if (strcmp(options->call_graph, "no") != 0)
 		add_word(&words, "--call-graph=%s", options->call_graph);
-	if (recorder->flight) {
+	if (recorder->retains_history) {
 		add_word(&words, "--control=fd:%d", recorder->control[0]);
-		add_word(&words, "--flight=%s", options->flight);
+		add_word(&words, "--flight=%s", options->history);
 	} else {
 		add_word(&words, "--switch-output=%" PRIu64 "s", options->every_ns / NS_PER_S);
 	}
-	for (unsigned i = 0; recorder->flight && i < options->triggers.nr; i++)
+	for (unsigned i = 0; recorder->retains_history && i < options->triggers.nr; i++)
 		if (options->triggers.specs[i].kind == TRIGGER_EVENT)
 			add_word(&words, "--switch-output-event=%s", options->triggers.specs[i].text);
 	for (int i = 0; i < options->nr_more; i++)
@@ -169,7 +170,7 @@ static void close_control(struct recorder *recorder)
 static int open_control(struct recorder *recorder, struct diag *reterr)
 {
 	close_control(recorder);
-	if (!recorder->flight || pipe2(recorder->control, O_CLOEXEC | O_NONBLOCK) == 0)
+	if (!recorder->retains_history || pipe2(recorder->control, O_CLOEXEC | O_NONBLOCK) == 0)
 		return 0;
 	return diag_set(reterr, -errno, "pipe: %s", strerror(errno));
 }
@@ -249,7 +250,7 @@ static void reap_recorder(struct agent *agent, struct recorder *recorder)
 	if (!child_reap(&recorder->child, &status))
 		return;
 	child_message(&recorder->child, message);
-	if (!recorder->flight)
+	if (!recorder->retains_history)
 		recover_left(agent);
 	if (agent->stopping)
 		return;
@@ -259,7 +260,7 @@ static void reap_recorder(struct agent *agent, struct recorder *recorder)
 	agent->status.nr_restarts++;
 	agent->changed = true;
 	log_error("the recorder%s ended%s%s; it is started again in %u s",
-		  recorder->flight ? " of the last seconds" : "", *message ? ": " : "", message,
+		  recorder->retains_history ? " of the last seconds" : "", *message ? ": " : "", message,
 		  recorder->retry.pause_s);
 }
 
@@ -436,15 +437,15 @@ static void reap_delivery(struct agent *agent)
 
 /* ---- triggers */
 
-static void ask_snapshot(struct agent *agent, const char *reason)
+static void request_snapshot(struct agent *agent, const char *reason)
 {
 	static const char word[] = "snapshot\n";
 
-	if (!agent->flight.child.pid || now_ns() < agent->next_snapshot_ns)
+	if (!agent->history.child.pid || now_ns() < agent->next_snapshot_ns)
 		return;
 	agent->next_snapshot_ns = now_ns() + agent->options->trigger_pause_ns;
 	agent->reason = reason;
-	if (write(agent->flight.control[1], word, strlen(word)) < 0)
+	if (write(agent->history.control[1], word, strlen(word)) < 0)
 		log_error("no snapshot (%s): the recorder does not answer", reason);
 }
 
@@ -469,7 +470,7 @@ static void watch_command(struct agent *agent, struct watched *watched)
 		if (now_ns() - watched->child.started_ns > HEALTHY_S * NS_PER_S)
 			watched->retry.pause_s = 0;
 		if (!agent->stopping)
-			ask_snapshot(agent, watched->command);
+			request_snapshot(agent, watched->command);
 	}
 	if (watched->child.pid || agent->stopping || now_ns() < watched->retry.at_ns)
 		return;
@@ -488,7 +489,7 @@ static void check_triggers(struct agent *agent)
 		if (list->specs[i].kind == TRIGGER_EXIT)
 			watch_command(agent, &agent->watched[i]);
 		else if (due && trigger_check(&agent->triggers[i]))
-			ask_snapshot(agent, list->specs[i].text);
+			request_snapshot(agent, list->specs[i].text);
 	}
 	if (due)
 		agent->next_check_ns = now_ns() + CHECK_S * NS_PER_S;
@@ -584,10 +585,10 @@ static int agent_open(struct agent *agent, struct diag *reterr)
 	if (err)
 		return err;
 	agent->delivery.options = options;
-	agent->recorder.options = agent->flight.options = options;
-	agent->flight.flight = true;
+	agent->recorder.options = agent->history.options = options;
+	agent->history.retains_history = true;
 	if (asprintf(&agent->recorder.output, "%s/perf.data", agent->record) < 0 ||
-	    asprintf(&agent->flight.output, "%s/perf.data", agent->snapshots) < 0)
+	    asprintf(&agent->history.output, "%s/perf.data", agent->snapshots) < 0)
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	for (unsigned i = 0; i < options->triggers.nr; i++) {
 		agent->triggers[i].spec = &options->triggers.specs[i];
@@ -606,10 +607,10 @@ static int agent_open(struct agent *agent, struct diag *reterr)
 static void agent_close(struct agent *agent)
 {
 	spool_fini(&agent->spool);
-	close_control(&agent->flight);
+	close_control(&agent->history);
 	free(agent->delivery.path);
 	free(agent->recorder.output);
-	free(agent->flight.output);
+	free(agent->history.output);
 	free(agent->record);
 	free(agent->spooled);
 	free(agent->snapshots);
@@ -623,7 +624,7 @@ static void begin_stop(struct agent *agent)
 	agent->stop_at_ns = now_ns() + agent->options->stop_ns;
 	status_notify("STOPPING=1", &agent->status);
 	child_signal(&agent->recorder.child, SIGTERM);
-	child_signal(&agent->flight.child, SIGTERM);
+	child_signal(&agent->history.child, SIGTERM);
 	for (unsigned i = 0; i < agent->options->triggers.nr; i++)
 		child_signal(&agent->watched[i].child, SIGTERM);
 	agent->delivery_retry = (struct retry){0}; /* once more at once: it may be back */
@@ -635,7 +636,7 @@ static void read_signals(struct agent *agent)
 
 	while (read(agent->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGUSR2)
-			ask_snapshot(agent, "SIGUSR2");
+			request_snapshot(agent, "SIGUSR2");
 		else if (info.ssi_signo != SIGCHLD)
 			begin_stop(agent);
 	}
@@ -644,7 +645,7 @@ static void read_signals(struct agent *agent)
 /* The end: recorders first, for their last piece; then deliveries, as long as they may take and do not fail. */
 static bool is_over(const struct agent *agent)
 {
-	if (!agent->stopping || agent->recorder.child.pid || agent->flight.child.pid)
+	if (!agent->stopping || agent->recorder.child.pid || agent->history.child.pid)
 		return false;
 	bool late = now_ns() >= agent->stop_at_ns,
 	     failing = agent->status.failing_since_s && agent->delivery_retry.at_ns;
@@ -664,7 +665,7 @@ static void stop_late(struct agent *agent)
 	if (now >= agent->stop_at_ns + RECORDER_STOP_S * NS_PER_S) {
 		child_signal(&agent->delivery_child, SIGKILL);
 		child_signal(&agent->recorder.child, SIGKILL);
-		child_signal(&agent->flight.child, SIGKILL);
+		child_signal(&agent->history.child, SIGKILL);
 	}
 }
 
@@ -693,7 +694,7 @@ static int timeout_ms(const struct agent *agent)
 	return at <= now ? 0 : (int)((at - now) / 1000000 + 1);
 }
 
-static void wait_for_news(struct agent *agent)
+static void wait_for_events(struct agent *agent)
 {
 	char events[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
 	struct pollfd fds[] = {{.fd = agent->signal_fd, .events = POLLIN}, {.fd = agent->watch_fd, .events = POLLIN}};
@@ -719,13 +720,13 @@ static void publish(struct agent *agent)
 static void step(struct agent *agent)
 {
 	reap_recorder(agent, &agent->recorder);
-	reap_recorder(agent, &agent->flight);
+	reap_recorder(agent, &agent->history);
 	take_pieces(agent);
 	reap_delivery(agent);
 	bound_spool(agent);
 	start_recorder(agent, &agent->recorder);
 	if (agent->options->triggers.nr) {
-		start_recorder(agent, &agent->flight);
+		start_recorder(agent, &agent->history);
 		check_triggers(agent);
 		take_snapshots(agent);
 	}
@@ -743,7 +744,7 @@ int agent_run(const struct agent_options *options)
 		.signal_fd = -1,
 		.watch_fd = -1,
 		.recorder.control = {-1, -1},
-		.flight.control = {-1, -1},
+		.history.control = {-1, -1},
 		.changed = true,
 	};
 	struct diag diag = {0};
@@ -757,7 +758,7 @@ int agent_run(const struct agent_options *options)
 	step(&agent);
 	status_notify("READY=1", &agent.status);
 	while (!is_over(&agent)) {
-		wait_for_news(&agent);
+		wait_for_events(&agent);
 		step(&agent);
 	}
 	log_note("recorded %" PRIu64 " samples, lost %" PRIu64 "; delivered %" PRIu64 ", dropped %" PRIu64
